@@ -1,0 +1,108 @@
+// Package bus holds the words that cross between the edges (terminal, chat
+// channels, HTTP) and the agent: where a message came from and goes to
+// (Route), what came in (Inbound) and what goes out (Outbound). All of it is
+// plain data that survives JSON, so the same values can later travel through a
+// durable queue or another process.
+package bus
+
+import "time"
+
+// Route says where an answer goes.
+type Route struct {
+	Channel   string `json:"channel"`
+	ChatID    string `json:"chat_id"`
+	ThreadID  string `json:"thread_id,omitempty"`
+	MessageID string `json:"message_id,omitempty"`
+}
+
+// SameChat reports whether two routes lead to the same conversation.
+func (r Route) SameChat(o Route) bool {
+	return r.Channel == o.Channel && r.ChatID == o.ChatID && r.ThreadID == o.ThreadID
+}
+
+// SessionKey is the conversation a route belongs to unless an Inbound overrides it.
+func (r Route) SessionKey() string { return r.Channel + ":" + r.ChatID }
+
+// Media is a reference to a file that came with or goes with a message. Path
+// is opened by the side that owns the file system, never trusted as content.
+type Media struct {
+	Path string `json:"path"`
+	Name string `json:"name,omitempty"`
+	MIME string `json:"mime,omitempty"`
+	Size int64  `json:"size,omitempty"`
+}
+
+// Inbound is one message for the agent.
+type Inbound struct {
+	ID          string            `json:"id"` // de-duplication key: channel plus native id, else random
+	Route       Route             `json:"route"`
+	SenderID    string            `json:"sender_id"`
+	Text        string            `json:"text"`
+	Media       []Media           `json:"media,omitempty"`
+	At          time.Time         `json:"at"`
+	SessionKey  string            `json:"session_key,omitempty"` // override
+	WantsStream bool              `json:"wants_stream,omitempty"`
+	Meta        map[string]string `json:"meta,omitempty"` // opaque echo for the channel only
+}
+
+// Kind says what an Outbound is.
+type Kind string
+
+// The kinds of Outbound.
+const (
+	Final     Kind = "final"      // the reply of a turn; never dropped
+	Delta     Kind = "delta"      // a piece of visible text
+	Reasoning Kind = "reasoning"  // a piece of the model's thinking
+	DeltaEnd  Kind = "delta_end"  // a stream segment is finished; Resuming says whether more follows
+	Progress  Kind = "progress"   // what the model says before it acts
+	ToolHint  Kind = "tool_hint"  // one line naming the tools about to run
+	ToolEvent Kind = "tool_event" // a tool call started or ended; Tool is set
+	Notice    Kind = "notice"     // something the user should know: retry waits, budgets, refusals
+)
+
+// Tool describes a tool call in an Outbound of kind ToolEvent.
+type Tool struct {
+	CallID     string `json:"call_id"`
+	Name       string `json:"name"`
+	Phase      string `json:"phase"` // start, end, error
+	Arguments  string `json:"arguments,omitempty"`
+	Detail     string `json:"detail,omitempty"`
+	DurationMS int64  `json:"duration_ms,omitempty"`
+}
+
+// Outbound is one message from the agent.
+type Outbound struct {
+	Kind     Kind              `json:"kind"`
+	Route    Route             `json:"route"`
+	ReplyTo  string            `json:"reply_to,omitempty"`
+	Text     string            `json:"text,omitempty"`
+	Media    []Media           `json:"media,omitempty"`
+	StreamID string            `json:"stream_id,omitempty"`
+	Resuming bool              `json:"resuming,omitempty"` // on DeltaEnd: the same turn goes on
+	Streamed bool              `json:"streamed,omitempty"` // on Final: the text was already shown by deltas
+	Plain    bool              `json:"plain,omitempty"`    // do not render Markdown
+	Tool     *Tool             `json:"tool,omitempty"`
+	Turn     *Turn             `json:"turn,omitempty"` // on Final
+	Meta     map[string]string `json:"meta,omitempty"`
+}
+
+// Turn sums up a finished turn.
+type Turn struct {
+	ID         string   `json:"id"`
+	SessionKey string   `json:"session"`
+	Model      string   `json:"model,omitempty"`
+	StopReason string   `json:"stop_reason"`
+	Error      string   `json:"error,omitempty"`
+	Iterations int      `json:"iterations"`
+	Tools      []string `json:"tools,omitempty"` // names of the tools that ran, in order
+	Usage      Usage    `json:"usage"`
+	DurationMS int64    `json:"duration_ms"`
+}
+
+// Usage counts the tokens of a turn.
+type Usage struct {
+	Prompt     int  `json:"prompt_tokens"`
+	Completion int  `json:"completion_tokens"`
+	Cached     int  `json:"cached_tokens,omitempty"`
+	Estimated  bool `json:"estimated,omitempty"`
+}

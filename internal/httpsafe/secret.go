@@ -1,0 +1,53 @@
+package httpsafe
+
+import (
+	"encoding/json"
+	"log/slog"
+)
+
+// redacted is what every printed form of a Secret looks like.
+const redacted = "***"
+
+// Secret holds a credential. Every way of printing, formatting, logging or
+// marshalling it yields "***"; only Reveal returns the value, so each use of a
+// secret is one grep away.
+type Secret struct{ value string }
+
+// NewSecret wraps a credential.
+func NewSecret(value string) Secret { return Secret{value} }
+
+// Reveal returns the value. Call it only where the credential goes on the wire.
+func (s Secret) Reveal() string { return s.value }
+
+// IsZero reports whether no credential is held.
+func (s Secret) IsZero() bool { return s.value == "" }
+
+// String implements fmt.Stringer without revealing the value.
+func (s Secret) String() string {
+	if s.value == "" {
+		return ""
+	}
+	return redacted
+}
+
+// GoString implements fmt.GoStringer without revealing the value.
+func (s Secret) GoString() string { return "httpsafe.Secret(" + s.String() + ")" }
+
+// LogValue implements slog.LogValuer without revealing the value.
+func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
+
+// MarshalJSON writes the redacted form; secrets are saved by editing the raw
+// configuration tree, never by marshalling this type.
+func (s Secret) MarshalJSON() ([]byte, error) { return json.Marshal(s.String()) }
+
+// UnmarshalJSON reads the value from a JSON string or null.
+func (s *Secret) UnmarshalJSON(b []byte) error {
+	var v *string
+	if err := json.Unmarshal(b, &v); err != nil {
+		return err
+	}
+	if v != nil {
+		s.value = *v
+	}
+	return nil
+}

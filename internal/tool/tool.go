@@ -1,0 +1,299 @@
+// Package tool is the contract between the agent and what it can do: a Tool is
+// a value with a schema and a Run func, a Set is an immutable, ordered
+// collection of them, a Call carries everything one execution may know (its
+// route included, so tools hold no per-turn state), and a Result says what
+// came out. Schemas are derived from Go struct types, arguments are cast and
+// validated here once, and a panic in a tool becomes an error result.
+package tool
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"regexp"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/llm"
+)
+
+// Tool is something the model can call.
+type Tool struct {
+	Name        string // [A-Za-z0-9_-]{1,64}
+	Description string // shown to the model; must not change between turns
+	Schema      json.RawMessage
+	ReadOnly    bool // has no side effects
+	Exclusive   bool // must run alone
+	Polling     bool // repeating the same call with the same result is normal
+	// Run does the work. A failure the model should see is a Result with
+	// IsError; a Go error means the turn cannot go on.
+	Run func(ctx context.Context, c Call) (Result, error)
+
+	parsed *schema
+}
+
+// Concurrent reports whether calls of the tool may run beside others.
+func (t Tool) Concurrent() bool { return t.ReadOnly && !t.Exclusive }
+
+// Call is one execution of a tool.
+type Call struct {
+	ID         string
+	Name       string
+	Input      json.RawMessage // a JSON object, already cast and validated
+	Route      bus.Route       // where the turn's answer goes
+	SessionKey string
+	SenderID   string
+	TurnID     string
+	// Publish sends something to the user right now; nil when nobody listens.
+	Publish func(ctx context.Context, out bus.Outbound) error
+	// State is per-session scratch space of a tool family, keyed by the
+	// family's own type; see StateOf. nil in tests means no state.
+	State *State
+}
+
+// Result is what a tool produced.
+type Result struct {
+	Content   llm.Content
+	IsError   bool
+	Code      Code // set when IsError
+	EndTurn   bool // the turn is over after this call
+	Untrusted bool // the content came from outside and is data, not instructions
+	// Whole marks content that must not be replaced by a reference to a
+	// file although it is long (a page of a file the model asked for).
+	Whole bool
+	// MayHaveRun marks an error after which the effect is uncertain.
+	MayHaveRun bool
+}
+
+// Code classifies an error result.
+type Code string
+
+// The codes of error results.
+const (
+	InvalidArgs    Code = "invalid_args"
+	UnknownTool    Code = "unknown_tool"
+	NotFound       Code = "not_found"
+	DeniedPolicy   Code = "denied_policy"
+	DeniedSSRF     Code = "denied_ssrf"
+	DeniedApproval Code = "denied_approval"
+	Conflict       Code = "conflict"
+	TooLarge       Code = "too_large"
+	TimedOut       Code = "timeout"
+	Cancelled      Code = "cancelled"
+	Unsupported    Code = "unsupported"
+	Internal       Code = "internal"
+)
+
+// Text is a successful result.
+func Text(s string) Result { return Result{Content: llm.Text(s)} }
+
+// Textf is a successful result with formatting.
+func Textf(format string, args ...any) Result { return Text(fmt.Sprintf(format, args...)) }
+
+// Fail is an error result for the model. The text says what is wrong and what to do.
+func Fail(code Code, format string, args ...any) Result {
+	return Result{Content: llm.Text("Error: " + fmt.Sprintf(format, args...)), IsError: true, Code: code}
+}
+
+// Hint follows every error the model sees.
+const Hint = "\n\n[Read the error, then try a different approach; do not repeat the same call.]"
+
+// Func makes a tool from a typed function. The schema comes from In's fields:
+// the json tag names a parameter (omitempty or a pointer makes it optional),
+// desc describes it, enum lists values ("a|b"), min and max bound numbers,
+// string lengths or item counts, alias names other accepted spellings.
+func Func[In any](t Tool, fn func(ctx context.Context, c Call, in In) (Result, error)) Tool {
+	t.parsed = schemaOf(reflect.TypeFor[In]())
+	t.Schema = t.parsed.json()
+	t.Run = func(ctx context.Context, c Call) (Result, error) {
+		var in In
+		if err := json.Unmarshal(c.Input, &in); err != nil {
+			return Fail(InvalidArgs, "%v", err), nil
+		}
+		return fn(ctx, c, in)
+	}
+	return t
+}
+
+// Set is an immutable collection of tools: built-ins by name, then mcp_* by
+// name, so that the prompt prefix is stable.
+type Set struct {
+	tools []Tool
+	index map[string]int
+	defs  []llm.ToolDef
+}
+
+var validName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`) })
+
+// NewSet builds a set. Two tools with one name, or a name providers would
+// reject, are programming errors of the caller and reported as such.
+func NewSet(tools ...Tool) (*Set, error) {
+	s := &Set{tools: slices.Clone(tools), index: make(map[string]int, len(tools))}
+	slices.SortFunc(s.tools, func(a, b Tool) int {
+		if am, bm := strings.HasPrefix(a.Name, "mcp_"), strings.HasPrefix(b.Name, "mcp_"); am != bm {
+			if am {
+				return 1
+			}
+			return -1
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	for i := range s.tools {
+		t := &s.tools[i]
+		if !validName().MatchString(t.Name) {
+			return nil, fmt.Errorf("tool name %q: want 1-64 letters, digits, _ or -", t.Name)
+		}
+		if _, dup := s.index[t.Name]; dup {
+			return nil, fmt.Errorf("two tools are called %q", t.Name)
+		}
+		if t.parsed == nil {
+			p, err := parseSchema(t.Schema)
+			if err != nil {
+				return nil, fmt.Errorf("schema of tool %q: %w", t.Name, err)
+			}
+			t.parsed = p
+		}
+		s.index[t.Name] = i
+		s.defs = append(s.defs, llm.ToolDef{Name: t.Name, Description: t.Description, Schema: t.Schema})
+	}
+	return s, nil
+}
+
+// Defs describes the tools to a model, always in the same order. Callers must not modify it.
+func (s *Set) Defs() []llm.ToolDef {
+	if s == nil {
+		return nil
+	}
+	return s.defs
+}
+
+// Names lists the tools.
+func (s *Set) Names() []string {
+	if s == nil {
+		return nil
+	}
+	names := make([]string, len(s.tools))
+	for i, t := range s.tools {
+		names[i] = t.Name
+	}
+	return names
+}
+
+// Get finds a tool.
+func (s *Set) Get(name string) (Tool, bool) {
+	if s == nil {
+		return Tool{}, false
+	}
+	i, ok := s.index[name]
+	if !ok {
+		return Tool{}, false
+	}
+	return s.tools[i], true
+}
+
+// With returns a set that also holds the given tools.
+func (s *Set) With(tools ...Tool) (*Set, error) {
+	if s == nil {
+		return NewSet(tools...)
+	}
+	return NewSet(append(slices.Clone(s.tools), tools...)...)
+}
+
+// Prepare finds the tool of a call and casts and validates its arguments. On
+// failure the returned Result is what the model sees.
+func (s *Set) Prepare(name, arguments string) (Tool, json.RawMessage, *Result) {
+	t, ok := s.Get(name)
+	if !ok {
+		r := Fail(UnknownTool, "there is no tool %q.%s Available: %s.", name, s.suggest(name), strings.Join(s.Names(), ", "))
+		return Tool{}, nil, &r
+	}
+	raw, err := llm.ParseArguments(arguments)
+	if err == nil {
+		raw, err = t.parsed.prepare(raw)
+	}
+	if err != nil {
+		r := Fail(InvalidArgs, "%s: %v", name, err)
+		return Tool{}, nil, &r
+	}
+	return t, raw, nil
+}
+
+// suggest names the one tool whose letters match, e.g. readFile for read_file.
+func (s *Set) suggest(name string) string {
+	want, found := letters(name), ""
+	for _, n := range s.Names() {
+		if letters(n) == want {
+			if found != "" {
+				return ""
+			}
+			found = n
+		}
+	}
+	if found == "" {
+		return ""
+	}
+	return fmt.Sprintf(" Did you mean %q?", found)
+}
+
+func letters(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'A' && r <= 'Z':
+			return r + 'a' - 'A'
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9':
+			return r
+		}
+		return -1
+	}, s)
+}
+
+// Execute runs a prepared call. A panic becomes an error result; its stack
+// goes to the log and never to the model.
+func Execute(ctx context.Context, t Tool, c Call, log *slog.Logger) (r Result, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			log.ErrorContext(ctx, "tool panicked", "tool", t.Name, "err", fmt.Sprint(p), "stack", string(debug.Stack()))
+			r, err = Fail(Internal, "%s crashed: %v", t.Name, p), nil
+			r.MayHaveRun = !t.ReadOnly
+		}
+	}()
+	r, err = t.Run(ctx, c)
+	if err != nil && ctx.Err() == nil && !errors.Is(err, context.Canceled) {
+		return r, fmt.Errorf("tool %s: %w", t.Name, err)
+	}
+	return r, err
+}
+
+// State is the per-session scratch space of tool families, for example which
+// files were read in this conversation. It is created by the agent, one per
+// session, and handed to every Call. Safe for concurrent use.
+type State struct {
+	mu sync.Mutex
+	m  map[reflect.Type]any
+}
+
+// StateOf returns the session's value of type T, making it with fresh on first
+// use. T must be safe for concurrent use itself. A nil State gives a new value
+// every time.
+func StateOf[T any](s *State, fresh func() *T) *T {
+	if s == nil {
+		return fresh()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if v, ok := s.m[reflect.TypeFor[T]()].(*T); ok {
+		return v
+	}
+	v := fresh()
+	if s.m == nil {
+		s.m = map[reflect.Type]any{}
+	}
+	s.m[reflect.TypeFor[T]()] = v
+	return v
+}
