@@ -43,6 +43,8 @@ type Error struct {
 	RetryAfter time.Duration // as asked by the server, 0 if it did not say
 	// ShouldRetry is the server's own verdict (x-should-retry), nil if none.
 	ShouldRetry *bool
+	// Param is the parameter an UnsupportedParam error names, "" if unknown.
+	Param string
 	// ContextLimit is the real window in tokens, when a ContextLength error names it.
 	ContextLimit int
 	Err          error
