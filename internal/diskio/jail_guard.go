@@ -1,0 +1,166 @@
+package diskio
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// HomeProtected lists what in a home directory is never given out (keys,
+// tokens, shell history) and what is never written (files that other programs
+// run on their own).
+func HomeProtected(home string) (deny, denyWrite []string) {
+	join := func(names string) (out []string) {
+		for n := range strings.FieldsSeq(names) {
+			out = append(out, filepath.Join(home, filepath.FromSlash(n)))
+		}
+		return out
+	}
+	deny = join(`.ssh .aws .azure .gnupg .config/gcloud .config/gh .kube .docker/config.json .netrc _netrc
+		.git-credentials .password-store .local/share/keyrings Library/Keychains
+		.bash_history .zsh_history .sh_history .python_history .node_repl_history .psql_history
+		.mysql_history .sqlite_history .local/share/fish/fish_history`)
+	denyWrite = join(`.profile .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .zshrc .zshenv .zprofile
+		.zlogin .zlogout .config/fish .config/systemd .config/autostart .local/share/systemd .gitconfig .config/git
+		Library/LaunchAgents .pam_environment .xprofile .xinitrc .xsession`)
+	return deny, denyWrite
+}
+
+// guard knows the protected paths, both as written and with links resolved.
+type guard struct {
+	deny, denyWrite []string
+	fold            bool
+}
+
+func newGuard(j *Jail, deny, denyWrite []string) *guard {
+	g := &guard{fold: j.fold}
+	add := func(to []string, names []string) []string {
+		for _, n := range names {
+			n = j.expand(n)
+			if n == "" {
+				continue
+			}
+			if !filepath.IsAbs(n) {
+				n = filepath.Join(j.workspace, n)
+			}
+			n = filepath.Clean(n)
+			to = append(to, n)
+			if real := resolveExisting(n); real != n {
+				to = append(to, real)
+			}
+		}
+		return to
+	}
+	g.deny = add(nil, deny)
+	g.denyWrite = add(nil, denyWrite)
+	return g
+}
+
+// resolveExisting resolves links in the part of a path that exists.
+func resolveExisting(path string) string {
+	rest := ""
+	for p := path; ; {
+		if real, err := filepath.EvalSymlinks(p); err == nil {
+			return filepath.Join(real, rest)
+		}
+		parent := filepath.Dir(p)
+		if parent == p {
+			return path
+		}
+		rest = filepath.Join(filepath.Base(p), rest)
+		p = parent
+	}
+}
+
+// check refuses a protected absolute path.
+func (g *guard) check(path string, write bool) error {
+	if kernelPath(filepath.ToSlash(path), write) {
+		return refuse(path, ErrProtected, "devices and the inside of processes are not accessible")
+	}
+	for _, p := range g.deny {
+		if g.covers(p, path) {
+			return refuse(path, ErrProtected, "protected because it holds secrets or private state; it cannot be read or written")
+		}
+	}
+	if !write {
+		return nil
+	}
+	for _, p := range g.denyWrite {
+		if g.covers(p, path) {
+			return refuse(path, ErrProtected, "protected against changes; ask the user to change it")
+		}
+	}
+	return nil
+}
+
+// covers reports whether path is p or inside it. Where disks usually fold case
+// so does the comparison; elsewhere a case variant counts when it turns out to
+// be the same file.
+func (g *guard) covers(p, path string) bool {
+	if _, ok := under(p, path, g.fold); ok {
+		return true
+	}
+	if g.fold || len(path) < len(p) {
+		return false
+	}
+	if _, ok := under(p, path, true); !ok {
+		return false
+	}
+	a, err := os.Lstat(p)
+	if err != nil {
+		return false
+	}
+	b, err := os.Lstat(path[:len(p)])
+	return err == nil && os.SameFile(a, b)
+}
+
+// below returns the protected paths inside dir, for walks.
+func (g *guard) below(dir string) (inside []string) {
+	for _, p := range g.deny {
+		if rel, ok := under(dir, p, g.fold); ok && rel != "." {
+			inside = append(inside, filepath.Join(dir, rel))
+		}
+	}
+	return inside
+}
+
+// alias reports whether a file with several names, told by same, is one of the
+// protected files under another name. Files inside protected directories are
+// not covered: nothing short of listing them would find them.
+func (g *guard) alias(same func(fs.FileInfo) bool) bool {
+	for _, p := range g.deny {
+		if info, err := os.Lstat(p); err == nil && info.Mode().IsRegular() && same(info) {
+			return true
+		}
+	}
+	return false
+}
+
+// kernelPath recognises device nodes and the parts of /proc that alias open
+// files or show a process's memory and environment. It takes slash paths.
+func kernelPath(p string, write bool) bool {
+	if rest, ok := strings.CutPrefix(p, "/dev/"); ok {
+		return rest != "shm" && !strings.HasPrefix(rest, "shm/")
+	}
+	if write && (strings.HasPrefix(p, "/proc/") || strings.HasPrefix(p, "/sys/")) {
+		return true
+	}
+	rest, ok := strings.CutPrefix(p, "/proc/")
+	if !ok {
+		return false
+	}
+	first, sub, deeper := strings.Cut(rest, "/")
+	switch first {
+	case "kcore", "kmsg", "kpagecount", "kpageflags", "kpagecgroup", "sysrq-trigger", "keys":
+		return true
+	}
+	if first != "self" && first != "thread-self" && strings.Trim(first, "0123456789") != "" {
+		return false
+	}
+	switch sub {
+	case "status", "stat", "statm", "comm", "limits", "cgroup", "loadavg", "oom_score":
+		return false
+	}
+	return deeper
+}
