@@ -1,0 +1,236 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/text"
+)
+
+// Texts the runner speaks itself. They are either shown to the user or sent to
+// the model once and never stored.
+const (
+	emptyText    = "I worked through the steps but ended up without an answer. Please ask again, perhaps in smaller pieces."
+	refusedText  = "The model declined to answer this."
+	askAnswer    = "You returned nothing. Write your answer to the user now, in plain text, without calling tools."
+	askMalformed = "Your last tool call had no name. Make it again as a proper tool call, or answer in plain text."
+	askShorter   = "Your last tool call was cut off by the output limit and was not run. Make it again with shorter arguments; write long files in several parts."
+	askWrapUp    = "The limit of steps for this turn is reached. Without calling tools, tell the user briefly what is done and what remains."
+)
+
+// textAnswer handles a response that asks for no tools.
+func (r *run) textAnswer(ctx context.Context, it *Iteration, resp llm.Response) (next, error) {
+	resp.Message.ToolCalls = nil
+	final := r.hooks.finalize(ctx, it, resp.Message.Content.String())
+	blank := strings.TrimSpace(final) == ""
+	switch {
+	case blank && resp.Finish == llm.FinishStop && r.fragments == "":
+		return r.emptyAnswer(ctx, it)
+	case resp.Finish == llm.FinishLength && r.lengths < lengthRecoveries && !(blank && r.fragments == ""):
+		r.lengths++
+		r.fragments += it.glue + final
+		r.trail = it.trail
+		r.transient = []llm.Message{
+			{Role: llm.Assistant, Content: llm.Text(r.fragments)},
+			{Role: llm.User, Content: llm.Text(continuePrompt(r.fragments))},
+		}
+		return again, nil
+	}
+	if r.fragments != "" {
+		final = r.fragments + it.glue + final
+		r.fragments, r.transient = "", nil
+	}
+	stop := Completed
+	if resp.Finish == llm.FinishRefusal || resp.Finish == llm.FinishFilter {
+		stop = Refused
+		if blank {
+			final = refusedText
+		}
+	}
+	if strings.TrimSpace(final) == "" {
+		return r.emptyAnswer(ctx, it)
+	}
+	return r.finish(ctx, it, resp.Message, final, stop)
+}
+
+// finish records the answer and ends the run, unless new user input arrived.
+func (r *run) finish(ctx context.Context, it *Iteration, m llm.Message, final string, stop Stop) (next, error) {
+	if m.Content.Blocks == nil || m.Content.String() != final {
+		m.Content = llm.Text(final)
+	}
+	m.Role = llm.Assistant
+	if err := r.record(ctx, m); err != nil {
+		return done, err
+	}
+	r.res.Text, r.res.Stop, r.transient = final, stop, nil
+	r.res.Streamed = it.streamed && r.hooks.streaming
+	if r.drain(ctx) {
+		r.closeSegment(ctx, true)
+		r.empty, r.lengths = 0, 0
+		return again, nil
+	}
+	r.closeSegment(ctx, false)
+	return done, nil
+}
+
+// emptyAnswer repeats the request once, then asks in words, then gives up.
+func (r *run) emptyAnswer(ctx context.Context, it *Iteration) (next, error) {
+	if r.empty++; r.empty < emptyRetries {
+		r.closeSegment(ctx, true)
+		return again, nil
+	}
+	if r.empty == emptyRetries {
+		r.transient = []llm.Message{{Role: llm.User, Content: llm.Text(askAnswer)}}
+		resp, err := r.request(ctx, it, nil, "")
+		r.transient = nil
+		if err != nil {
+			return r.failed(ctx, it, err)
+		}
+		if s := strings.TrimSpace(r.hooks.finalize(ctx, it, resp.Message.Content.String())); s != "" {
+			resp.Message.ToolCalls = nil
+			return r.finish(ctx, it, resp.Message, s, Completed)
+		}
+	}
+	it.streamed = false
+	return r.finish(ctx, it, llm.Message{}, emptyText, EmptyFinal)
+}
+
+// cutCalls answers tool calls that were cut by the output limit: they never
+// run; the model is asked to make them again, shorter.
+func (r *run) cutCalls(ctx context.Context, it *Iteration, resp llm.Response) (next, error) {
+	if r.lengths++; r.lengths > lengthRecoveries {
+		resp.Message.ToolCalls = nil
+		return r.finish(ctx, it, llm.Message{}, "The model tried to make a tool call that is longer than its output limit. Raise agents.defaults.maxTokens or ask for smaller steps.", ModelError)
+	}
+	r.log.WarnContext(ctx, "tool call cut off by the output limit, not run", "session", r.Call.SessionKey)
+	r.closeSegment(ctx, true)
+	r.transient = nil
+	if !resp.Message.Content.Blank() {
+		r.transient = append(r.transient, llm.Message{Role: llm.Assistant, Content: resp.Message.Content})
+	}
+	r.transient = append(r.transient, llm.Message{Role: llm.User, Content: llm.Text(askShorter)})
+	return again, nil
+}
+
+// malformedCalls handles an answer whose every tool call lacked a name.
+func (r *run) malformedCalls(ctx context.Context, it *Iteration) (next, error) {
+	if r.malformed++; r.malformed == 1 {
+		r.closeSegment(ctx, true)
+		r.transient = []llm.Message{{Role: llm.User, Content: llm.Text(askMalformed)}}
+		return again, nil
+	}
+	r.empty = emptyRetries - 1
+	return r.emptyAnswer(ctx, it)
+}
+
+// failed ends the run after an error of the model call.
+func (r *run) failed(ctx context.Context, it *Iteration, err error) (next, error) {
+	r.closeSegment(ctx, false)
+	r.transient = nil
+	switch {
+	case errors.Is(err, errTurnTime):
+		return done, r.stopBudget(context.WithoutCancel(ctx), it, "time", r.Limits.Time.Round(time.Second).String())
+	case ctx.Err() != nil:
+		r.res.Stop, r.res.Err = Cancelled, context.Cause(ctx)
+		it.Err = r.res.Err
+		return done, nil
+	}
+	r.res.Stop, r.res.Err, it.Err = ModelError, err, err
+	r.hooks.onError(ctx, it, err)
+	// A short placeholder keeps the history alternating; the raw error never enters it.
+	if last := r.msgs[len(r.msgs)-1]; last.Role != llm.Assistant {
+		if rerr := r.record(ctx, llm.Message{Role: llm.Assistant, Content: llm.Text(interruptedNote)}); rerr != nil {
+			return done, rerr
+		}
+	}
+	r.res.Text = ""
+	if r.drain(ctx) {
+		r.res.Err = nil
+		return again, nil
+	}
+	return done, nil
+}
+
+// interruptedNote stands in the history where an answer should be.
+const interruptedNote = "[No answer: the model call failed.]"
+
+// exhausted ends a run that used up its iterations with a summary by the model
+// or, if that fails, with a fixed text.
+func (r *run) exhausted(ctx context.Context) error {
+	it := &Iteration{Number: r.iteration + 1, run: r}
+	r.transient = []llm.Message{{Role: llm.User, Content: llm.Text(askWrapUp)}}
+	final := ""
+	if resp, err := r.request(ctx, it, nil, ""); err == nil && len(resp.Message.ToolCalls) == 0 {
+		final = strings.TrimSpace(r.hooks.finalize(ctx, it, resp.Message.Content.String()))
+	}
+	r.transient = nil
+	if ctx.Err() != nil {
+		_, err := r.failed(ctx, it, ctx.Err())
+		return err
+	}
+	if final == "" {
+		it.streamed = false
+		final = fmt.Sprintf("I stopped after %d steps without finishing. Say \"continue\" to go on, or split the task into smaller parts.", r.Limits.Iterations)
+	}
+	r.drains = drainCycles // what arrives now waits for the next turn
+	_, err := r.finish(ctx, it, llm.Message{}, final, MaxIterations)
+	return err
+}
+
+// overBudget stops the run before a model call that a budget forbids.
+func (r *run) overBudget(ctx context.Context, it *Iteration) (bool, error) {
+	used := r.res.Usage.Prompt + r.res.Usage.Completion
+	switch {
+	case r.Limits.Tokens > 0 && used >= r.Limits.Tokens:
+		return true, r.stopBudget(ctx, it, "token", fmt.Sprintf("%d tokens", r.Limits.Tokens))
+	case r.Limits.ToolCalls > 0 && r.toolCalls >= r.Limits.ToolCalls:
+		return true, r.stopBudget(ctx, it, "tool call", fmt.Sprintf("%d calls", r.Limits.ToolCalls))
+	case errors.Is(context.Cause(ctx), errTurnTime):
+		return true, r.stopBudget(context.WithoutCancel(ctx), it, "time", r.Limits.Time.String())
+	}
+	return false, nil
+}
+
+func (r *run) stopBudget(ctx context.Context, it *Iteration, what, limit string) error {
+	r.drains = drainCycles
+	it.streamed = false
+	msg := fmt.Sprintf("I stopped because this turn's %s budget (%s) is used up. Say \"continue\" to go on with a new turn.", what, limit)
+	if err := r.answerOpenCalls("not run: the turn's budget is used up", func(m llm.Message) error { return r.record(ctx, m) }); err != nil {
+		return err
+	}
+	_, err := r.finish(ctx, it, llm.Message{}, msg, OverBudget)
+	return err
+}
+
+// answerOpenCalls gives every unanswered call of the last assistant message a result.
+func (r *run) answerOpenCalls(why string, keep func(llm.Message) error) error {
+	i := len(r.msgs) - 1
+	answered := map[string]bool{}
+	for ; i >= r.base && r.msgs[i].Role == llm.ToolRole; i-- {
+		answered[r.msgs[i].ToolCallID] = true
+	}
+	if i < r.base || r.msgs[i].Role != llm.Assistant {
+		return nil
+	}
+	for _, c := range r.msgs[i].ToolCalls {
+		if !answered[c.ID] {
+			if err := keep(llm.Message{Role: llm.ToolRole, ToolCallID: c.ID, Name: c.Name, IsError: true, Content: llm.Text("Error: " + why)}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func continuePrompt(sofar string) string {
+	tail := sofar
+	if n := utf8.RuneCountInString(tail); n > anchorChars {
+		tail = text.CutEnd(tail, anchorChars)
+	}
+	return "Your answer was cut off by the output limit. Continue exactly where it ended, without repeating anything. It ended with:\n" + tail
+}

@@ -1,0 +1,117 @@
+package runner
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"strconv"
+	"strings"
+
+	"github.com/nanobot-go/nanobot/internal/llm"
+)
+
+// When a repeated iteration is noticed: the model is warned, then its calls
+// are refused, then the turn ends.
+const (
+	loopWarn   = 3
+	loopRefuse = 5
+	loopEnd    = 8
+)
+
+// loopGuard counts how often the same calls with the same results came in a row.
+type loopGuard struct {
+	calls, results string
+	streak         int
+}
+
+// next is called with the calls about to run and returns how many times in a
+// row they will have been made, this time included.
+func (g *loopGuard) next(calls string) int {
+	if calls != g.calls {
+		g.calls, g.results, g.streak = calls, "", 0
+	}
+	g.streak++
+	return g.streak
+}
+
+// ran notes the results of calls that really ran; a different result starts
+// the count again, because something moved.
+func (g *loopGuard) ran(results string) {
+	if g.results != "" && g.results != results {
+		g.streak = 1
+	}
+	g.results = results
+}
+
+func signature(calls []llm.ToolCall) string {
+	h := sha256.New()
+	for _, c := range calls {
+		h.Write([]byte(c.Name))
+		h.Write([]byte{0})
+		h.Write(canonical(c.Arguments))
+		h.Write([]byte{1})
+	}
+	return string(h.Sum(nil))
+}
+
+// canonical makes argument texts that mean the same compare equal.
+func canonical(args string) []byte {
+	var v any
+	if json.Unmarshal([]byte(args), &v) != nil {
+		return []byte(args)
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		return []byte(args)
+	}
+	return b
+}
+
+func resultSignature(msgs []llm.Message) string {
+	h := sha256.New()
+	for _, m := range msgs {
+		h.Write([]byte(m.Content.String()))
+		h.Write([]byte{0})
+	}
+	return string(h.Sum(nil))
+}
+
+// uniqueID derives a fresh call id from one that was reused or empty.
+func uniqueID(id string, n int) string {
+	sum := sha256.Sum256([]byte(id + ":" + strconv.Itoa(n)))
+	return "call_" + hex.EncodeToString(sum[:6])
+}
+
+// lookupKey names an external lookup, so that the third identical one can be refused.
+func lookupKey(name string, input json.RawMessage) string {
+	var in struct {
+		URL   string `json:"url"`
+		Query string `json:"query"`
+	}
+	if (name != "web_fetch" && name != "web_search") || json.Unmarshal(input, &in) != nil {
+		return ""
+	}
+	return name + ":" + strings.ToLower(strings.TrimSpace(in.URL+in.Query))
+}
+
+// targetKey names what a refused call wanted to touch.
+func targetKey(input json.RawMessage) string {
+	var in map[string]any
+	if json.Unmarshal(input, &in) != nil {
+		return ""
+	}
+	for _, k := range []string{"path", "file_path", "target", "source", "destination", "working_dir"} {
+		if s, ok := in[k].(string); ok && s != "" {
+			return strings.TrimRight(s, "/\\")
+		}
+	}
+	if cmd, ok := in["command"].(string); ok {
+		for w := range strings.FieldsSeq(cmd) {
+			if strings.HasPrefix(w, "/") || strings.HasPrefix(w, "~") {
+				return w
+			}
+		}
+		return cmd
+	}
+	return ""
+}

@@ -1,0 +1,197 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/text"
+	"github.com/nanobot-go/nanobot/internal/tool"
+)
+
+var errTurnTime = errors.New("the turn's time limit is reached")
+
+// request sends the governed conversation and returns the cleaned response.
+// A prompt the provider calls too long is shortened and sent again.
+func (r *run) request(ctx context.Context, it *Iteration, tools *tool.Set, choice string) (llm.Response, error) {
+	for {
+		msgs, estimate := r.govern(tools)
+		req := llm.Request{
+			Model: r.ModelName, System: r.System, Messages: msgs, Tools: tools.Defs(), ToolChoice: choice,
+			MaxTokens: r.MaxTokens, Temperature: r.Temperature, Effort: r.Effort, SessionKey: r.Call.SessionKey,
+		}
+		r.res.Requests++
+		resp, err := r.stream(ctx, it, req)
+		if err == nil {
+			r.res.Estimated, r.res.Prompt = estimate, resp.Usage.Prompt
+			if resp.Usage.Prompt == 0 && resp.Usage.Completion == 0 {
+				resp.Usage = llm.Usage{Prompt: estimate, Completion: text.Tokens(resp.Message.Content.String()), Estimated: true}
+			}
+			r.res.Usage = r.res.Usage.Add(resp.Usage)
+			it.Usage = resp.Usage
+			return resp, nil
+		}
+		if e, ok := errors.AsType[*llm.Error](err); !ok || e.Kind != llm.ContextLength || !r.shrink(e, estimate) {
+			return llm.Response{}, err
+		}
+		r.log.WarnContext(ctx, "prompt too long for the model, shortening", "budget", r.budget, "session", r.Call.SessionKey)
+	}
+}
+
+// shrink lowers the input budget after an overflow: to what the provider said,
+// or to half of what was refused. It reports whether another try makes sense.
+func (r *run) shrink(e *llm.Error, estimate int) bool {
+	if r.overflows++; r.overflows > overflowRetries {
+		return false
+	}
+	was := r.budget
+	if was <= 0 || was > estimate {
+		was = estimate
+	}
+	r.budget = was / 2
+	if e.ContextLimit > 0 {
+		r.res.ContextLimit = e.ContextLimit
+		if fit := inputBudget(Limits{ContextWindow: e.ContextLimit}, r.MaxTokens); fit < was {
+			r.budget = max(fit*7/10, 128)
+		}
+	} else {
+		r.res.ContextLimit = r.budget + r.MaxTokens + safetyTokens
+	}
+	return r.budget >= 128
+}
+
+// stream runs one model call, forwarding deltas through the think filter.
+func (r *run) stream(ctx context.Context, it *Iteration, req llm.Request) (llm.Response, error) {
+	var f text.Think
+	var raw, thought strings.Builder
+	feed := func(delta string) {
+		raw.WriteString(delta)
+		visible, reasoning := f.Feed(delta)
+		r.emit(ctx, it, &raw, &thought, visible, reasoning)
+	}
+	for ev, err := range r.Model.Stream(ctx, req) {
+		if err != nil {
+			if cause := context.Cause(ctx); ctx.Err() != nil && cause != nil {
+				err = cause
+			}
+			return llm.Response{}, err
+		}
+		switch ev.Kind {
+		case llm.TextDelta:
+			feed(ev.Text)
+		case llm.ReasoningDelta:
+			r.hooks.reasoning(ctx, it, ev.Text)
+		case llm.Waiting:
+			r.hooks.notice(ctx, ev.Text)
+		case llm.Restarted:
+			r.closeSegment(ctx, true)
+			f = text.Think{}
+			raw.Reset()
+			thought.Reset()
+			it.glue, it.streamed = "", false
+		case llm.Done:
+			resp := *ev.Response
+			if raw.Len() == 0 { // a reply that came in one piece is shown all the same
+				feed(resp.Message.Content.String())
+			}
+			visible, reasoning := f.Close()
+			r.emit(ctx, it, &raw, &thought, visible, reasoning)
+			if resp.Finish == llm.FinishLength {
+				it.trail = trailingSpace(raw.String())
+			}
+			it.malformed = clean(&resp, thought.String())
+			it.Response = &resp
+			return resp, nil
+		}
+	}
+	return llm.Response{}, &llm.Error{Kind: llm.StreamTruncated, Message: "the model's answer ended early"}
+}
+
+// emit hands on what the think filter let through. The first visible text of a
+// continued answer gets back the white space that was trimmed where the two
+// parts meet.
+func (r *run) emit(ctx context.Context, it *Iteration, raw, thought *strings.Builder, visible, reasoning string) {
+	if reasoning != "" {
+		thought.WriteString(reasoning)
+		r.hooks.reasoning(ctx, it, reasoning)
+	}
+	if visible == "" {
+		return
+	}
+	if r.fragments != "" && !it.streamed {
+		before, _, _ := strings.Cut(raw.String(), visible)
+		it.glue = r.trail + trailingSpace(before)
+		visible = it.glue + visible
+	}
+	r.delta(ctx, it, visible)
+}
+
+func trailingSpace(s string) string { return s[len(strings.TrimRight(s, " \t\r\n")):] }
+
+// clean takes inline thinking out of the text, drops calls without a name and
+// reports whether that left none although the model wanted tools.
+func clean(resp *llm.Response, inline string) (malformed bool) {
+	m := &resp.Message
+	m.Role = llm.Assistant
+	if m.Content.Blocks == nil {
+		m.Content.Text = text.StripThink(m.Content.Text)
+	}
+	if inline != "" && !m.HasReasoning {
+		m.Reasoning, m.HasReasoning = inline, true
+	}
+	if len(m.Thinking) > 0 && !m.HasReasoning {
+		m.HasReasoning = true
+	}
+	kept := m.ToolCalls[:0:0]
+	for _, c := range m.ToolCalls {
+		if c.Name != "" {
+			kept = append(kept, c)
+		}
+	}
+	malformed = len(kept) == 0 && len(m.ToolCalls) > 0
+	m.ToolCalls = kept
+	return malformed || (resp.Finish == llm.FinishToolCalls && len(kept) == 0 && m.Content.Blank())
+}
+
+func (r *run) delta(ctx context.Context, it *Iteration, s string) {
+	r.segmentOpen = true
+	it.streamed = true
+	r.hooks.delta(ctx, it, s)
+}
+
+// closeSegment ends the visible message that deltas were building.
+func (r *run) closeSegment(ctx context.Context, resuming bool) {
+	if r.segmentOpen {
+		r.segmentOpen = false
+		r.hooks.deltaEnd(ctx, resuming)
+	}
+}
+
+// record keeps messages and makes them part of the conversation. It works
+// although the turn was cancelled: what exists must not be lost.
+func (r *run) record(ctx context.Context, msgs ...llm.Message) error {
+	if err := r.Record(context.WithoutCancel(ctx), msgs...); err != nil {
+		return fmt.Errorf("record the turn: %w", err)
+	}
+	r.msgs = append(r.msgs, msgs...)
+	return nil
+}
+
+// drain takes over user messages that arrived meanwhile and reports whether
+// the run goes on with them.
+func (r *run) drain(ctx context.Context) bool {
+	if r.Inject == nil || r.drains >= drainCycles || ctx.Err() != nil {
+		return false
+	}
+	in := r.Inject(ctx, perDrain)
+	if len(in) == 0 {
+		return false
+	}
+	r.drains++
+	r.res.Injected = true
+	r.msgs = append(r.msgs, in...)
+	r.transient, r.fragments = nil, ""
+	return true
+}

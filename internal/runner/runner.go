@@ -1,0 +1,262 @@
+// Package runner is the engine of one turn: it sends the conversation to a
+// model, runs the tools the model asks for, and goes on until there is an
+// answer or a limit is reached. It hides context governance, recovery from
+// empty, cut-off and malformed answers, parallel tool batches, loop detection,
+// budgets and hook isolation.
+//
+// The runner is stateless between runs and knows nothing of sessions, channels
+// or files: what must be kept is handed to Spec.Record the moment it exists,
+// what arrived meanwhile is asked for through Spec.Inject. It never panics
+// outward and always returns with a legal list of messages.
+package runner
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/tool"
+)
+
+// Stop says why a run ended.
+type Stop string
+
+// The stop reasons.
+const (
+	Completed     Stop = "completed"
+	ToolError     Stop = "tool_error"
+	ModelError    Stop = "error"
+	EmptyFinal    Stop = "empty_final_response"
+	MaxIterations Stop = "max_iterations"
+	LoopDetected  Stop = "loop_detected"
+	OverBudget    Stop = "budget_exceeded"
+	Refused       Stop = "refused"
+	Cancelled     Stop = "cancelled"
+)
+
+// Stops lists every stop reason, for tables that must be complete.
+func Stops() []Stop {
+	return []Stop{Completed, ToolError, ModelError, EmptyFinal, MaxIterations, LoopDetected, OverBudget, Refused, Cancelled}
+}
+
+// Limits of one run; zero means the default or, where stated, no limit.
+type Limits struct {
+	Iterations      int           // model calls with tools; default 200
+	ToolResultChars int           // longer results go to a file; default 16000
+	ToolCalls       int           // per run; 0 = no limit
+	Tokens          int           // prompt plus completion over the run; 0 = no limit
+	Time            time.Duration // wall clock; 0 = no limit
+	ContextWindow   int           // tokens the model can see; 0 = unknown
+	ContextBlock    int           // replaces the computed input budget when set
+}
+
+// Spec describes one run.
+type Spec struct {
+	Model       llm.Model
+	ModelName   string // wire name
+	System      string
+	Messages    []llm.Message // the conversation so far, ending with the user's input; never modified
+	Tools       *tool.Set
+	Call        tool.Call // route, session, turn and state that every tool call carries
+	MaxTokens   int       // of one answer; default 8192
+	Temperature *float64
+	Effort      string
+	Limits      Limits
+	Hooks       []Hooks // called in order, isolated from each other
+	// FailOnToolError ends the run at the first failing tool.
+	FailOnToolError bool
+	// Sequential runs every tool call alone.
+	Sequential bool
+	// OffloadDir is where long tool results are kept; empty means they are cut instead.
+	OffloadDir string
+	// Scale corrects token estimates for this model; 0 means 1.
+	Scale float64
+
+	// Record keeps messages, in order, the moment they exist. An error ends the run.
+	Record func(ctx context.Context, msgs ...llm.Message) error
+	// Sync makes recorded messages durable; called before tools with side effects run.
+	Sync func(ctx context.Context) error
+	// Inject returns up to max user messages that arrived meanwhile, already kept.
+	Inject func(ctx context.Context, max int) []llm.Message
+
+	Log *slog.Logger
+}
+
+// ToolEvent is a short account of one tool call.
+type ToolEvent struct {
+	CallID string
+	Name   string
+	OK     bool
+	Detail string // at most 120 characters
+}
+
+// Result is what a run produced.
+type Result struct {
+	Text     string        // the final answer, think tags removed
+	New      []llm.Message // messages recorded by this run, in prompt order
+	Stop     Stop
+	Err      error // set when Stop is ModelError, ToolError or Cancelled
+	Usage    llm.Usage
+	Tools    []ToolEvent
+	Requests int
+	Injected bool // user input arrived and was answered during the run
+	// Streamed says that the text was shown completely by deltas.
+	Streamed bool
+	// ContextLimit is the real window in tokens, when the provider named it or
+	// refused a prompt that we thought would fit.
+	ContextLimit int
+	// Estimated and Prompt are our estimate and the provider's count of the
+	// last prompt, for calibration.
+	Estimated, Prompt int
+}
+
+// Fixed numbers of the loop.
+const (
+	defaultIterations  = 200
+	defaultResultChars = 16000
+	defaultMaxTokens   = 8192
+	emptyRetries       = 2
+	lengthRecoveries   = 3
+	perDrain           = 3
+	drainCycles        = 5
+	safetyTokens       = 1024
+	parallelTools      = 8
+	anchorChars        = 64
+	overflowRetries    = 4
+)
+
+// run is the state of one Run.
+type run struct {
+	*Spec
+	log   *slog.Logger
+	hooks hookList
+	msgs  []llm.Message // conversation including what this run added
+	base  int           // len(Spec.Messages)
+	res   Result
+
+	budget    int             // input tokens; 0 = unlimited
+	compacted map[string]bool // tool results replaced by a note for the rest of the run
+	transient []llm.Message   // prompts that are sent but never kept
+
+	iteration   int
+	empty       int
+	lengths     int
+	overflows   int
+	drains      int
+	malformed   int
+	fragments   string // text of an answer cut by the output limit
+	trail       string // white space that ended fragments
+	guard       loopGuard
+	lookups     map[string]int
+	boundary    map[string]int
+	callIDs     map[string]bool
+	toolCalls   int
+	segmentOpen bool
+}
+
+// Run executes one turn. The error is non-nil only when a message could not be
+// recorded, which the caller must treat as "nothing after this is safe".
+func Run(ctx context.Context, spec Spec) (Result, error) {
+	r := newRun(&spec)
+	if spec.Limits.Time > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, spec.Limits.Time, errTurnTime)
+		defer cancel()
+	}
+	r.hooks.beforeRun(ctx)
+	err := r.loop(ctx)
+	r.closeSegment(ctx, false)
+	r.res.New = r.msgs[r.base:]
+	r.hooks.afterRun(ctx, &r.res)
+	return r.res, err
+}
+
+func newRun(spec *Spec) *run {
+	def := func(v *int, d int) {
+		if *v <= 0 {
+			*v = d
+		}
+	}
+	def(&spec.Limits.Iterations, defaultIterations)
+	def(&spec.Limits.ToolResultChars, defaultResultChars)
+	def(&spec.MaxTokens, defaultMaxTokens)
+	if spec.Scale <= 0 {
+		spec.Scale = 1
+	}
+	if spec.Log == nil {
+		spec.Log = slog.New(slog.DiscardHandler)
+	}
+	if spec.Record == nil {
+		spec.Record = func(context.Context, ...llm.Message) error { return nil }
+	}
+	if spec.Sync == nil {
+		spec.Sync = func(context.Context) error { return nil }
+	}
+	n := len(spec.Messages)
+	return &run{
+		Spec: spec, log: spec.Log, hooks: newHookList(spec.Hooks, spec.Log), msgs: spec.Messages[:n:n], base: n,
+		budget: inputBudget(spec.Limits, spec.MaxTokens),
+	}
+}
+
+// inputBudget is how many tokens a prompt may have; 0 when the window is unknown.
+func inputBudget(l Limits, maxTokens int) int {
+	if l.ContextBlock > 0 {
+		return l.ContextBlock
+	}
+	if l.ContextWindow <= 0 {
+		return 0
+	}
+	return max(l.ContextWindow-maxTokens-safetyTokens, l.ContextWindow/4, 128)
+}
+
+// next is what the loop does after a step.
+type next int
+
+const (
+	again next = iota // another iteration
+	done              // the result is complete
+)
+
+func (r *run) loop(ctx context.Context) error {
+	for r.iteration < r.Limits.Iterations {
+		step, err := r.iterate(ctx)
+		if err != nil {
+			return err
+		}
+		if step == done {
+			return nil
+		}
+	}
+	return r.exhausted(ctx)
+}
+
+// iterate makes one model call and acts on its answer.
+func (r *run) iterate(ctx context.Context) (next, error) {
+	r.iteration++
+	it := &Iteration{Number: r.iteration, run: r}
+	if stop, err := r.overBudget(ctx, it); stop || err != nil {
+		return done, err
+	}
+	r.hooks.beforeIteration(ctx, it)
+	resp, err := r.request(ctx, it, r.Tools, "")
+	step, err := r.answer(ctx, it, resp, err)
+	r.hooks.afterIteration(ctx, it)
+	return step, err
+}
+
+// answer decides what a response, or the lack of one, means.
+func (r *run) answer(ctx context.Context, it *Iteration, resp llm.Response, err error) (next, error) {
+	switch {
+	case err != nil:
+		return r.failed(ctx, it, err)
+	case len(resp.Message.ToolCalls) > 0 && resp.Finish.RunsTools():
+		return r.runTools(ctx, it, resp)
+	case it.malformed:
+		return r.malformedCalls(ctx, it)
+	case len(resp.Message.ToolCalls) > 0 && resp.Finish == llm.FinishLength:
+		return r.cutCalls(ctx, it, resp)
+	}
+	return r.textAnswer(ctx, it, resp)
+}

@@ -1,0 +1,270 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/text"
+	"github.com/nanobot-go/nanobot/internal/tool"
+)
+
+const (
+	refusedLoop   = "Error: this same call was made before with the same result and is not run again. Change something or answer the user."
+	warnLoop      = "\n\n[You made this call %d times in a row with the same result. Do something else or answer the user.]"
+	skipped       = "Error: not run, because an earlier call of this batch failed."
+	sideEffectOdd = "\n\n[It may have taken effect before it failed; check before trying again.]"
+)
+
+// prepared is a call that is ready to run, or already has its result.
+type prepared struct {
+	call  llm.ToolCall
+	tool  tool.Tool
+	req   tool.Call
+	ready *tool.Result // set when the call does not run
+}
+
+// runTools records the model's calls, runs them and records each result as it
+// finishes.
+func (r *run) runTools(ctx context.Context, it *Iteration, resp llm.Response) (next, error) {
+	r.closeSegment(ctx, true)
+	r.empty, r.lengths, r.malformed, r.fragments, r.transient = 0, 0, 0, "", nil
+	r.freshIDs(&resp.Message)
+	if resp.Message.Content.Blocks == nil {
+		resp.Message.Content.Text = strings.TrimSpace(resp.Message.Content.Text)
+	}
+	if err := r.record(ctx, resp.Message); err != nil {
+		return done, err
+	}
+	it.Calls = resp.Message.ToolCalls
+	r.hooks.beforeTools(ctx, it)
+
+	calls := make([]prepared, len(it.Calls))
+	polling := true
+	for i, c := range it.Calls {
+		calls[i] = r.prepare(c)
+		polling = polling && calls[i].tool.Polling
+	}
+	r.toolCalls += len(calls)
+	streak := r.guard.next(signature(it.Calls))
+	if !polling && streak >= loopRefuse {
+		for i := range calls {
+			calls[i].ready = &tool.Result{Content: llm.Text(refusedLoop), IsError: true, Code: tool.DeniedPolicy}
+		}
+	}
+	results, fatal, err := r.execute(ctx, it, calls)
+	if err != nil {
+		return done, err
+	}
+	if ctx.Err() != nil {
+		return r.failed(ctx, it, context.Cause(ctx))
+	}
+	if streak < loopRefuse {
+		r.guard.ran(resultSignature(results))
+	}
+	switch {
+	case fatal != nil:
+		return r.fatalTool(ctx, it, fatal)
+	case !polling && streak >= loopEnd:
+		r.drains = drainCycles
+		msg := fmt.Sprintf("I stopped: I made the same call (%s) %d times in a row and got the same result each time. Please tell me how to go on.", it.Calls[0].Name, streak)
+		return r.finish(ctx, it, llm.Message{}, msg, LoopDetected)
+	}
+	for _, c := range calls {
+		if c.ready != nil && c.ready.EndTurn {
+			r.res.Stop = Completed
+			return done, nil
+		}
+	}
+	if !polling && r.guard.streak >= loopWarn && r.guard.streak < loopRefuse {
+		r.transient = []llm.Message{{Role: llm.User, Content: llm.Text(strings.TrimSpace(fmt.Sprintf(warnLoop, r.guard.streak)))}}
+	}
+	r.drain(ctx)
+	return again, nil
+}
+
+// freshIDs gives calls without an id, or with one used before in this
+// conversation, an id of their own: results are matched and stored by it.
+func (r *run) freshIDs(m *llm.Message) {
+	if r.callIDs == nil {
+		r.callIDs = map[string]bool{}
+		for _, old := range r.msgs {
+			for _, c := range old.ToolCalls {
+				r.callIDs[c.ID] = true
+			}
+		}
+	}
+	for i := range m.ToolCalls {
+		c := &m.ToolCalls[i]
+		for n := len(r.msgs); c.ID == "" || r.callIDs[c.ID]; n++ {
+			c.ID = uniqueID(c.ID, n+i)
+		}
+		r.callIDs[c.ID] = true
+	}
+}
+
+// prepare checks a call up to the point where it could run.
+func (r *run) prepare(c llm.ToolCall) prepared {
+	p := prepared{call: c, req: r.Call}
+	t, input, bad := r.Tools.Prepare(c.Name, c.Arguments)
+	p.req.ID, p.req.Name, p.req.Input = c.ID, c.Name, input
+	if bad != nil {
+		p.ready = bad
+		return p
+	}
+	p.tool = t
+	if key := lookupKey(c.Name, input); key != "" {
+		if r.lookups == nil {
+			r.lookups = map[string]int{}
+		}
+		if r.lookups[key]++; r.lookups[key] > 2 {
+			res := tool.Fail(tool.DeniedPolicy, "this was looked up twice already in this turn; use what you have")
+			p.ready = &res
+		}
+	}
+	return p
+}
+
+// finished is one result on its way from a worker to the recording loop.
+type finished struct {
+	i   int
+	res tool.Result
+	err error
+}
+
+// execute runs the calls batch by batch. Neighbouring calls that are safe side
+// by side form one batch; any other call is a batch of its own. Results are
+// recorded in the order they finish and returned in call order.
+func (r *run) execute(ctx context.Context, it *Iteration, calls []prepared) (results []llm.Message, fatal, err error) {
+	msgs := make([]llm.Message, len(calls))
+	first := len(r.msgs)
+	for start := 0; start < len(calls); {
+		end := start + 1
+		if !r.Sequential && calls[start].tool.Concurrent() {
+			for end < len(calls) && end-start < parallelTools && calls[end].tool.Concurrent() {
+				end++
+			}
+		}
+		if ctx.Err() != nil {
+			break // calls that never started are answered by recovery
+		}
+		if calls[start].tool.Run != nil && !calls[start].tool.ReadOnly && calls[start].ready == nil {
+			if err := r.Sync(ctx); err != nil {
+				return nil, nil, fmt.Errorf("sync before %s: %w", calls[start].call.Name, err)
+			}
+		}
+		ch := make(chan finished, end-start) // every worker can finish without a reader
+		for i := start; i < end; i++ {
+			go func() { ch <- r.runOne(ctx, i, &calls[i]) }()
+		}
+		for range end - start {
+			f := <-ch
+			m := r.normalise(ctx, calls[f.i], f.res)
+			if rerr := r.record(ctx, m); rerr != nil && err == nil {
+				err = rerr
+			}
+			msgs[f.i] = m
+			calls[f.i].ready = &f.res
+			if f.err != nil && fatal == nil {
+				fatal = f.err
+			} else if f.res.IsError && r.FailOnToolError && fatal == nil {
+				fatal = errors.New(strings.TrimPrefix(text.Cut(f.res.Content.String(), 500), "Error: "))
+			}
+			r.event(it, calls[f.i].call, f.res)
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		start = end
+		if fatal != nil {
+			for i := start; i < len(calls); i++ {
+				c := calls[i].call
+				msgs[i] = llm.Message{Role: llm.ToolRole, ToolCallID: c.ID, Name: c.Name, IsError: true, Content: llm.Text(skipped)}
+				if err := r.record(ctx, msgs[i]); err != nil {
+					return nil, nil, err
+				}
+			}
+			break
+		}
+	}
+	// In memory the results stand in call order, whatever order they finished in.
+	if len(r.msgs)-first == len(msgs) {
+		copy(r.msgs[first:], msgs)
+	}
+	return msgs, fatal, nil
+}
+
+// runOne executes one prepared call.
+func (r *run) runOne(ctx context.Context, i int, p *prepared) finished {
+	if p.ready != nil {
+		return finished{i: i, res: *p.ready}
+	}
+	if veto := r.hooks.beforeTool(ctx, p.req); veto != nil {
+		return finished{i: i, res: tool.Fail(tool.DeniedApproval, "%v", veto)}
+	}
+	start := time.Now()
+	res, err := tool.Execute(ctx, p.tool, p.req, r.log)
+	if err != nil {
+		if ctx.Err() != nil {
+			res, err = tool.Fail(tool.Cancelled, "%s was stopped", p.call.Name), nil
+			res.MayHaveRun = !p.tool.ReadOnly
+		} else {
+			res = tool.Fail(tool.Internal, "%v", err)
+		}
+	}
+	r.hooks.afterTool(ctx, p.req, res, time.Since(start))
+	return finished{i, res, err}
+}
+
+// fatalTool ends the run because a tool failed for good.
+func (r *run) fatalTool(ctx context.Context, it *Iteration, fatal error) (next, error) {
+	r.res.Err, it.Err = fatal, fatal
+	r.hooks.onError(ctx, it, fatal)
+	step, err := r.finish(ctx, it, llm.Message{}, "Error: "+fatal.Error(), ToolError)
+	if step == again {
+		r.res.Err = nil
+	}
+	return step, err
+}
+
+func (r *run) event(it *Iteration, c llm.ToolCall, res tool.Result) {
+	e := ToolEvent{CallID: c.ID, Name: c.Name, OK: !res.IsError, Detail: text.Cut(firstLine(res.Content.String()), 120)}
+	it.Events = append(it.Events, e)
+	r.res.Tools = append(r.res.Tools, e)
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
+	return line
+}
+
+// normalise turns a tool result into the message the model sees: never empty,
+// never too long, errors followed by a hint.
+func (r *run) normalise(ctx context.Context, p prepared, res tool.Result) llm.Message {
+	m := llm.Message{Role: llm.ToolRole, ToolCallID: p.call.ID, Name: p.call.Name, Content: res.Content, IsError: res.IsError}
+	switch {
+	case res.Content.Blank():
+		m.Content = llm.Text("(" + p.call.Name + " completed with no output)")
+	case !res.Whole:
+		m.Content = r.offload(ctx, p, res.Content)
+	}
+	if res.IsError && m.Content.Blocks == nil {
+		suffix := tool.Hint
+		if res.MayHaveRun {
+			suffix = sideEffectOdd
+		}
+		if key := targetKey(p.req.Input); res.Code == tool.DeniedPolicy && key != "" {
+			if r.boundary == nil {
+				r.boundary = map[string]int{}
+			}
+			if r.boundary[key]++; r.boundary[key] >= 3 {
+				suffix = "\n\n[This was refused three times. It is a hard boundary: stop trying and ask the user.]"
+			}
+		}
+		m.Content.Text += suffix
+	}
+	return m
+}
