@@ -229,8 +229,8 @@ func (m *matcher) getenv(k string) string {
 }
 
 func (m *matcher) row(name string) (Row, bool) {
-	name = snake(name)
-	i := slices.IndexFunc(m.rows, func(r Row) bool { return r.Name == name })
+	name = fold(name)
+	i := slices.IndexFunc(m.rows, func(r Row) bool { return fold(r.Name) == name })
 	if i < 0 {
 		return Row{}, false
 	}
@@ -427,26 +427,7 @@ func hasWords(model, keyword string) bool {
 	return false
 }
 
-// snake turns lm-studio and lmStudio into lm_studio.
-func snake(s string) string {
-	var b strings.Builder
-	for i := range len(s) {
-		c := s[i]
-		switch {
-		case c == '-':
-			c = '_'
-		case c >= 'A' && c <= 'Z':
-			if i > 0 && s[i-1] >= 'a' && s[i-1] <= 'z' {
-				b.WriteByte('_')
-			}
-			c += 'a' - 'A'
-		}
-		b.WriteByte(c)
-	}
-	return b.String()
-}
-
-// fold compares names without case and separators.
+// fold makes lm-studio, lmStudio and LM_STUDIO equal.
 func fold(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '-' || r == '_' || r == ' ' {

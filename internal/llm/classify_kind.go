@@ -245,7 +245,7 @@ func retryAfter(h http.Header, body string) time.Duration {
 }
 
 func headerDelay(h http.Header) time.Duration {
-	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms > 0 && ms < 1e12 {
+	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms > 0 && ms < 1e10 {
 		return atLeast(time.Duration(ms * float64(time.Millisecond)))
 	}
 	v := strings.TrimSpace(h.Get("Retry-After"))
@@ -323,7 +323,7 @@ func parseDelay(num, unit string) time.Duration {
 	case strings.HasPrefix(u, "h"):
 		scale = time.Hour
 	}
-	return atLeast(time.Duration(n * float64(scale)))
+	return atLeast(time.Duration(min(n*float64(scale), float64(365*24*time.Hour))))
 }
 
 // atLeast keeps a positive delay above 0.1 s, so that a server's "0" or a date

@@ -230,6 +230,23 @@ func (i *Idle) Alive() {
 	i.timer.Reset(i.between)
 }
 
+// Drain reads what is left of a body whose answer is already complete, so that
+// the connection can be used again. Servers that keep the body open lose the
+// connection after a moment instead.
+func (i *Idle) Drain(body io.Reader) {
+	const patience = 50 * time.Millisecond
+	i.between = 0
+	if i.timer == nil {
+		i.timer = time.AfterFunc(patience, func() { i.cancel(context.Canceled) })
+	} else {
+		i.timer.Reset(patience)
+	}
+	if b, ok := body.(*idleBody); ok {
+		body = b.body
+	}
+	_, _ = io.CopyN(io.Discard, body, 64<<10)
+}
+
 // Stop ends the watch and releases the context.
 func (i *Idle) Stop() {
 	if i.timer != nil {
