@@ -1,0 +1,202 @@
+package tui
+
+import (
+	"strconv"
+	"strings"
+)
+
+// attr is a set of text attributes. Only the sixteen basic colours are used,
+// so that the user's own terminal theme decides how they look.
+type attr uint16
+
+const (
+	bold attr = 1 << iota
+	dim
+	italic
+	underline
+	strike
+	reverse
+	red
+	green
+	yellow
+	cyan
+)
+
+// sgr is the escape sequence that switches from any state to a.
+func (a attr) sgr() string {
+	if a == 0 {
+		return "\x1b[0m"
+	}
+	var b strings.Builder
+	b.WriteString("\x1b[0")
+	for i, code := range [...]int{1, 2, 3, 4, 9, 7, 31, 32, 33, 36} {
+		if a&(1<<i) != 0 {
+			b.WriteByte(';')
+			b.WriteString(strconv.Itoa(code))
+		}
+	}
+	b.WriteByte('m')
+	return b.String()
+}
+
+// cell is one rune with its attributes. Text is laid out as cells and turned
+// into escape sequences last, so no wrap can ever cut a sequence in two.
+type cell struct {
+	r rune
+	a attr
+}
+
+type line []cell
+
+// styled makes a line of s, which must be free of unsafe runes; tabs become
+// spaces up to the next multiple of four columns.
+func styled(s string, a attr) line {
+	l := make(line, 0, len(s))
+	return l.add(s, a)
+}
+
+func (l line) add(s string, a attr) line {
+	for _, r := range s {
+		l = l.put(r, a)
+	}
+	return l
+}
+
+const tabStop = 4
+
+func (l line) put(r rune, a attr) line {
+	if r != '\t' {
+		return append(l, cell{r, a})
+	}
+	for n := tabStop - l.width()%tabStop; n > 0; n-- {
+		l = append(l, cell{' ', a})
+	}
+	return l
+}
+
+func (l line) width() int {
+	n := 0
+	for _, c := range l {
+		n += runeWidth(c.r)
+	}
+	return n
+}
+
+// encode writes the line with escape sequences, or bare when colour is off.
+// A line always ends in the default attributes.
+func (l line) encode(b *strings.Builder, colour bool) {
+	var now attr
+	for _, c := range l {
+		if colour && c.a != now {
+			b.WriteString(c.a.sgr())
+			now = c.a
+		}
+		b.WriteRune(c.r)
+	}
+	if now != 0 {
+		b.WriteString(attr(0).sgr())
+	}
+}
+
+// encodeLines joins lines with line feeds, one after each.
+func encodeLines(lines []line, colour bool) string {
+	var b strings.Builder
+	for _, l := range lines {
+		l.encode(&b, colour)
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+func blanks(n int) line { return styled(strings.Repeat(" ", max(n, 0)), 0) }
+
+// wrap breaks text into lines of at most width columns, the first beginning
+// with first and the others with rest. A width of 0 or less means no limit.
+// Words longer than a line are cut; spaces at a break are dropped.
+func wrap(text line, width int, first, rest line) []line {
+	var out []line
+	prefix := first
+	for {
+		avail := len(text) * 2
+		if width > 0 {
+			avail = max(width-prefix.width(), min(width, 4))
+		}
+		end, next := breakAt(text, avail)
+		l := make(line, 0, len(prefix)+end)
+		out = append(out, append(append(l, prefix...), text[:end]...))
+		if next >= len(text) {
+			return out
+		}
+		text, prefix = text[next:], rest
+	}
+}
+
+// breakAt finds where a line of avail columns ends and where the next starts.
+func breakAt(text line, avail int) (end, next int) {
+	w, i, brk := 0, 0, -1
+	for ; i < len(text); i++ {
+		cw := runeWidth(text[i].r)
+		if w+cw > avail && i > 0 {
+			break
+		}
+		if i > 0 && breakable(text[i-1].r, text[i].r) {
+			brk = i
+		}
+		w += cw
+	}
+	if i == len(text) {
+		return i, i
+	}
+	if text[i].r != ' ' && !breakable(text[i-1].r, text[i].r) && brk > 0 && !allSpace(text[:brk]) {
+		i = brk
+	}
+	end, next = i, i
+	for next < len(text) && text[next].r == ' ' {
+		next++
+	}
+	for end > 0 && text[end-1].r == ' ' && !allSpace(text[:end]) {
+		end--
+	}
+	return end, next
+}
+
+func allSpace(l line) bool {
+	for _, c := range l {
+		if c.r != ' ' {
+			return false
+		}
+	}
+	return true
+}
+
+// breakable reports whether a line may end between a and b.
+func breakable(a, b rune) bool {
+	switch {
+	case runeWidth(b) == 0 || b == ' ':
+		return false
+	case a == ' ':
+		return true
+	case runeWidth(a) < 2 && runeWidth(b) < 2:
+		return false
+	}
+	return !strings.ContainsRune("、。，．：；？！）」』】》〉〕…”’%‰℃,.:;?!)]}", b) &&
+		!strings.ContainsRune("（「『【《〈〔“‘([{", a)
+}
+
+// hardWrap cuts lines at exactly width columns, for the part of the screen
+// whose rows must be counted.
+func hardWrap(lines []line, width int) []line {
+	out := make([]line, 0, len(lines))
+	for _, l := range lines {
+		for w, i := 0, 0; i < len(l); i++ {
+			cw := runeWidth(l[i].r)
+			if w+cw > width && i > 0 {
+				out = append(out, l[:i])
+				l, i, w = l[i:], 0, 0
+			}
+			w += cw
+		}
+		out = append(out, l)
+	}
+	return out
+}

@@ -1,0 +1,351 @@
+package tui
+
+import (
+	"context"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+)
+
+const (
+	framePeriod  = 33 * time.Millisecond // at most this often streamed text is redrawn
+	escapeDelay  = 50 * time.Millisecond // an escape byte alone this long is the Esc key
+	leaveWindow  = 2 * time.Second       // a second Ctrl-C within it leaves
+	pasteOn      = "\x1b[?2004h"
+	pasteOff     = "\x1b[?2004l"
+	leaveMessage = "press Ctrl-C again or Ctrl-D to leave"
+)
+
+// chat is one run of the interactive mode. Its loop owns every field; other
+// goroutines only send on input and events.
+type chat struct {
+	o       *Options
+	restore func()
+	scr     *screen
+	view    *view
+	ed      *editor
+	keys    decoder
+	hist    *history
+
+	input  chan []byte // unbuffered: the reader waits while keys are handled
+	events chan event  // unbuffered: a fast stream waits for the screen
+
+	active   map[int]context.CancelFunc // running Asks
+	asked    int
+	stopped  time.Time // last Ctrl-C during a turn
+	warned   bool      // the way out was just named
+	painted  time.Time
+	leaving  bool
+	stopping bool // a stop was asked for and the turn has not ended yet
+}
+
+// event is something an Ask yielded, or its end.
+type event struct {
+	ask  int
+	out  bus.Outbound
+	err  error
+	done bool
+}
+
+func newChat(o *Options, restore func()) *chat {
+	c := &chat{
+		o: o, restore: restore,
+		scr:    &screen{w: o.Console.Out, size: o.Console.size},
+		input:  make(chan []byte),
+		events: make(chan event),
+		active: map[int]context.CancelFunc{},
+	}
+	c.view = newView(o, c.scr.columns)
+	return c
+}
+
+func (c *chat) run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var work sync.WaitGroup
+	var err error
+	c.hist, err = openHistory(c.o.History)
+	c.ed = newEditor(c.hist, append(c.o.Commands[:len(c.o.Commands):len(c.o.Commands)],
+		Command{Name: "/exit", Help: "leave the chat"}))
+	c.banner()
+	if err != nil {
+		c.scr.print(c.view.marked("! ", yellow, "history: "+firstLine(err.Error()))...)
+	}
+	_, _ = io.WriteString(c.o.Console.Out, pasteOn)
+	stopReading := startReading(ctx, c.o.Console.In, c.input, &work)
+
+	err = c.loop(ctx, &work)
+
+	c.scr.print(c.view.close()...)
+	c.scr.clear()
+	_, _ = io.WriteString(c.o.Console.Out, pasteOff)
+	c.restore() // before waiting: should a turn refuse to end, Ctrl-C works again
+	cancel()
+	stopReading()
+	work.Wait()
+	return err
+}
+
+func (c *chat) banner() {
+	b := c.o.Banner
+	title := styled(neutral(strings.TrimSpace(b.Icon+" "+b.Name)), bold)
+	if b.Model != "" {
+		title = title.add(" · "+neutral(b.Model), dim)
+	}
+	c.scr.print(title)
+	for _, h := range b.Hints {
+		c.scr.print(wrap(styled(neutral(h), dim), c.scr.columns(), nil, nil)...)
+	}
+	c.scr.print(nil)
+}
+
+// loop is the heart: it waits for keys, events and timers until the user leaves.
+func (c *chat) loop(ctx context.Context, work *sync.WaitGroup) error {
+	paint, pulse, escape := stoppedTimer(), stoppedTimer(), stoppedTimer()
+	defer paint.Stop()
+	defer pulse.Stop()
+	defer escape.Stop()
+	c.paint()
+	for !c.leaving {
+		now := false // paint at once
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case p, ok := <-c.input:
+			if !ok {
+				return nil
+			}
+			c.handle(ctx, c.keys.feed(p), work)
+			if c.keys.waiting() {
+				escape.Reset(escapeDelay)
+			}
+			now = true
+		case <-escape.C:
+			c.handle(ctx, c.keys.flush(), work)
+			now = true
+		case e := <-c.events:
+			c.event(e)
+			now = e.done
+		case out := <-c.o.Late:
+			c.late(out)
+		case <-paint.C:
+			now = true
+		case <-pulse.C:
+			now = true
+		}
+		if wait := framePeriod - time.Since(c.painted); !now && wait > 0 {
+			paint.Reset(wait)
+			continue
+		}
+		paint.Stop()
+		c.paint()
+		if len(c.active) > 0 {
+			pulse.Reset(spinnerPeriod)
+		} else {
+			pulse.Stop()
+		}
+	}
+	return nil
+}
+
+func stoppedTimer() *time.Timer {
+	t := time.NewTimer(time.Hour)
+	t.Stop()
+	return t
+}
+
+func (c *chat) handle(ctx context.Context, keys []key, work *sync.WaitGroup) {
+	for _, k := range keys {
+		act := c.ed.key(k)
+		if act != actInterrupt {
+			c.warned = false
+		}
+		switch act {
+		case actSubmit:
+			c.submit(ctx, work)
+		case actInterrupt:
+			c.interrupt(ctx, work)
+		case actLeave:
+			c.leaving = true
+		case actClearScreen:
+			c.scr.wipe()
+		case actSuspend:
+			c.suspend()
+		}
+		if c.leaving {
+			return
+		}
+	}
+}
+
+// submit sends the input. While a turn runs it goes to the agent just the same,
+// which feeds it into that turn.
+func (c *chat) submit(ctx context.Context, work *sync.WaitGroup) {
+	text := strings.TrimSpace(c.ed.take())
+	if text == "" {
+		return
+	}
+	if err := c.hist.add(text); err != nil {
+		c.scr.print(c.view.marked("! ", yellow, "history: "+firstLine(err.Error()))...)
+		c.hist.path = "" // say it once
+	}
+	c.ed.recall = len(c.hist.entries)
+	c.echo(text)
+	if isFarewell(text) {
+		c.leaving = true
+		return
+	}
+	if len(c.active) == 0 {
+		c.view.begin(time.Now())
+		c.stopping = false
+	}
+	id := c.asked
+	c.asked++
+	askCtx, cancel := context.WithCancel(ctx)
+	c.active[id] = cancel
+	in := c.o.inbound(text, true)
+	work.Go(func() {
+		defer cancel()
+		send := func(e event) bool {
+			select {
+			case c.events <- e:
+				return true
+			case <-ctx.Done():
+				return false
+			}
+		}
+		for out, err := range c.o.Ask(askCtx, in) {
+			if !send(event{ask: id, out: out, err: err}) {
+				return
+			}
+		}
+		send(event{ask: id, done: true})
+	})
+}
+
+// echo leaves what was sent in the scroll-back.
+func (c *chat) echo(text string) {
+	var rows []line
+	first := c.prompt()
+	rest := blanks(first.width())
+	for s := range strings.SplitSeq(text, "\n") {
+		rows = append(rows, wrap(styled(neutral(s), 0), c.scr.columns(), first, rest)...)
+		first = rest
+	}
+	c.scr.print(c.view.gap()...)
+	c.scr.print(c.view.track(rows)...)
+}
+
+func (c *chat) interrupt(ctx context.Context, work *sync.WaitGroup) {
+	switch {
+	case len(c.active) > 0:
+		now := time.Now()
+		if c.stopping && now.Sub(c.stopped) < leaveWindow {
+			c.leaving = true
+			return
+		}
+		again := c.stopping
+		c.stopping, c.stopped = true, now
+		if c.o.Stop != nil && !again {
+			session := c.o.route().SessionKey()
+			work.Go(func() { c.o.Stop(ctx, session) })
+			return
+		}
+		for _, cancel := range c.active {
+			cancel()
+		}
+	case len(c.ed.text) > 0:
+		c.ed.take()
+	case c.warned:
+		c.leaving = true
+	default:
+		c.warned = true
+	}
+}
+
+// event shows what an Ask yielded.
+func (c *chat) event(e event) {
+	if !e.done {
+		if e.err != nil {
+			c.scr.print(c.view.failure(e.err)...)
+		} else {
+			c.scr.print(c.view.show(e.out)...)
+		}
+		return
+	}
+	delete(c.active, e.ask)
+	if len(c.active) == 0 {
+		c.scr.print(c.view.close()...)
+		c.stopping = false
+	}
+}
+
+// late shows a message nobody is waiting for; a closed channel is ignored.
+func (c *chat) late(out bus.Outbound) {
+	if out.Kind == "" {
+		c.o.Late = nil
+		return
+	}
+	c.scr.print(c.view.show(out)...)
+}
+
+func (c *chat) suspend() {
+	c.scr.clear()
+	_, _ = io.WriteString(c.o.Console.Out, pasteOff)
+	c.restore()
+	suspendSelf()
+	if restore, err := rawMode(c.o.Console); err == nil {
+		c.restore = restore
+	}
+	_, _ = io.WriteString(c.o.Console.Out, pasteOn)
+}
+
+func (c *chat) prompt() line {
+	if c.ed.search != nil {
+		return styled(c.ed.search.label(), dim)
+	}
+	return styled("You: ", bold|green)
+}
+
+// paint redraws the area: what is arriving, the status, the input, its menu.
+func (c *chat) paint() {
+	c.painted = time.Now()
+	width := c.scr.columns()
+	_, height := c.scr.size()
+	room := max(height-1, 3)
+
+	rows, row, col := c.ed.layout(c.prompt(), width)
+	rows, row = window(rows, row, max(room-2, 1))
+	below := c.ed.menu()
+	if c.warned {
+		below = []line{styled(leaveMessage, dim)}
+	}
+	below = hardWrap(below, width)
+	below = below[:min(len(below), max(room-2-len(rows), 0))]
+
+	var above []line
+	if len(c.active) > 0 {
+		above = hardWrap(c.view.preview(), width)
+		status := c.view.status(c.painted)
+		if c.stopping {
+			status = styled("stopping; Ctrl-C again leaves", dim)
+		}
+		above = append(above, status)
+	}
+	if n := len(above) - (room - len(rows) - len(below)); n > 0 {
+		above = above[min(n, len(above)):]
+	}
+	live := append(append(above, rows...), below...)
+	c.scr.draw(live, len(above)+row, col)
+}
+
+// window cuts rows to at most n around the cursor.
+func window(rows []line, row, n int) ([]line, int) {
+	if len(rows) <= n {
+		return rows, row
+	}
+	first := min(max(row-n/2, 0), len(rows)-n)
+	return rows[first : first+n], row - first
+}

@@ -1,0 +1,341 @@
+package tui
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// action is what the chat must do after a key.
+type action int
+
+const (
+	actNone action = iota
+	actSubmit
+	actInterrupt
+	actLeave
+	actClearScreen
+	actSuspend
+)
+
+// editor is the input: text of one or more lines with a cursor. It knows
+// nothing of the terminal; keys go in, and layout says what to show.
+type editor struct {
+	text     []rune
+	pos      int
+	killed   []rune
+	hist     *history
+	recall   int    // index into the history; len(entries) is the text being written
+	draft    []rune // that text, while an older entry is shown
+	complete completion
+	search   *search
+}
+
+func newEditor(h *history, commands []Command) *editor {
+	return &editor{hist: h, recall: len(h.entries), complete: completion{commands: commands}}
+}
+
+// take empties the editor and returns what it held.
+func (e *editor) take() string {
+	s := string(e.text)
+	e.set("")
+	e.draft = nil
+	e.recall = len(e.hist.entries)
+	return s
+}
+
+func (e *editor) set(s string) {
+	e.text = []rune(s)
+	e.pos = len(e.text)
+}
+
+func (e *editor) insert(s string) {
+	r := []rune(s)
+	e.text = slices.Insert(e.text, e.pos, r...)
+	e.pos += len(r)
+}
+
+func (e *editor) remove(from, to int) []rune {
+	cut := slices.Clone(e.text[from:to])
+	e.text = slices.Delete(e.text, from, to)
+	e.pos = from
+	return cut
+}
+
+// key applies one key press.
+func (e *editor) key(k key) action {
+	if e.search != nil && e.searchKey(k) {
+		return actNone
+	}
+	if k.code == keyTab || k.code == keyBackTab {
+		e.tab(k.code == keyBackTab)
+		return actNone
+	}
+	e.complete.reset()
+	switch k.code {
+	case keyRune:
+		e.insert(string(k.r))
+	case keyPaste:
+		e.insert(k.text)
+	case keyNewline:
+		e.insert("\n")
+	case keyEnter:
+		if e.continued() {
+			return actNone
+		}
+		return actSubmit
+	case keyInterrupt:
+		return actInterrupt
+	case keyEOF:
+		if len(e.text) == 0 {
+			return actLeave
+		}
+		e.remove(e.pos, e.right())
+	case keyClearScreen:
+		return actClearScreen
+	case keySuspend:
+		return actSuspend
+	case keySearch:
+		e.search = &search{at: len(e.hist.entries), before: slices.Clone(e.text)}
+	default:
+		if !e.move(k.code) {
+			e.erase(k.code)
+		}
+	}
+	return actNone
+}
+
+// continued turns a backslash before the end of the text into a line break.
+func (e *editor) continued() bool {
+	n := len(e.text)
+	if e.pos != n || n == 0 || e.text[n-1] != '\\' || n > 1 && e.text[n-2] == '\\' {
+		return false
+	}
+	e.text[n-1] = '\n'
+	return true
+}
+
+func (e *editor) move(c keyCode) bool {
+	switch c {
+	case keyLeft:
+		e.pos = e.left()
+	case keyRight:
+		e.pos = e.right()
+	case keyWordLeft:
+		e.pos = e.wordLeft()
+	case keyWordRight:
+		e.pos = e.wordRight()
+	case keyHome:
+		e.pos = e.lineStart()
+	case keyEnd:
+		e.pos = e.lineEnd()
+	case keyUp:
+		e.up()
+	case keyDown:
+		e.down()
+	default:
+		return false
+	}
+	return true
+}
+
+func (e *editor) erase(c keyCode) {
+	switch c {
+	case keyBackspace:
+		e.remove(e.left(), e.pos)
+	case keyDelete:
+		e.remove(e.pos, e.right())
+	case keyKillLeft:
+		e.killed = e.remove(e.lineStart(), e.pos)
+	case keyKillRight:
+		end := e.lineEnd()
+		if end == e.pos && end < len(e.text) {
+			end++ // at the end of a line: join with the next
+		}
+		e.killed = e.remove(e.pos, end)
+	case keyKillWordLeft:
+		e.killed = e.remove(e.wordLeft(), e.pos)
+	case keyKillWordRight:
+		from := e.pos
+		e.killed = e.remove(from, e.wordRight())
+	case keyYank:
+		e.insert(string(e.killed))
+	}
+}
+
+// left and right step over a rune together with the marks that combine with it.
+func (e *editor) left() int {
+	i := e.pos
+	for i > 0 {
+		if i--; e.text[i] == '\n' || runeWidth(e.text[i]) > 0 {
+			break
+		}
+	}
+	return i
+}
+
+func (e *editor) right() int {
+	i := e.pos
+	for i < len(e.text) {
+		if i++; i == len(e.text) || e.text[i] == '\n' || runeWidth(e.text[i]) > 0 {
+			break
+		}
+	}
+	return i
+}
+
+func (e *editor) wordLeft() int {
+	i := e.pos
+	for i > 0 && !isWord(e.text[i-1]) {
+		i--
+	}
+	for i > 0 && isWord(e.text[i-1]) {
+		i--
+	}
+	return i
+}
+
+func (e *editor) wordRight() int {
+	i := e.pos
+	for i < len(e.text) && !isWord(e.text[i]) {
+		i++
+	}
+	for i < len(e.text) && isWord(e.text[i]) {
+		i++
+	}
+	return i
+}
+
+func isWord(r rune) bool {
+	return unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r) || r == '_'
+}
+
+func (e *editor) lineStart() int {
+	i := e.pos
+	for i > 0 && e.text[i-1] != '\n' {
+		i--
+	}
+	return i
+}
+
+func (e *editor) lineEnd() int {
+	i := e.pos
+	for i < len(e.text) && e.text[i] != '\n' {
+		i++
+	}
+	return i
+}
+
+// up goes to the line above, or to the previous input from the first line.
+func (e *editor) up() {
+	start := e.lineStart()
+	if start == 0 {
+		e.recallEntry(e.recall - 1)
+		return
+	}
+	column := e.pos - start
+	e.pos = start - 1
+	e.pos = min(e.lineStart()+column, start-1)
+}
+
+func (e *editor) down() {
+	end := e.lineEnd()
+	if end == len(e.text) {
+		e.recallEntry(e.recall + 1)
+		return
+	}
+	column := e.pos - e.lineStart()
+	e.pos = end + 1
+	e.pos = min(end+1+column, e.lineEnd())
+}
+
+func (e *editor) recallEntry(i int) {
+	n := len(e.hist.entries)
+	if i < 0 || i > n || i == e.recall {
+		return
+	}
+	if e.recall == n {
+		e.draft = slices.Clone(e.text)
+	}
+	e.recall = i
+	if i == n {
+		e.set(string(e.draft))
+		return
+	}
+	e.set(e.hist.entries[i])
+}
+
+// layout cuts the text into rows of at most width columns, the first after
+// prompt, and says where the cursor is.
+func (e *editor) layout(prompt line, width int) (rows []line, row, col int) {
+	indent := blanks(min(prompt.width(), width/2))
+	now := slices.Clone(prompt)
+	used := now.width()
+	fold := func() {
+		rows = append(rows, now)
+		now, used = slices.Clone(indent), len(indent)
+	}
+	for i, r := range e.text {
+		w := runeWidth(r)
+		if r == '\t' {
+			w = tabStop
+		}
+		if r != '\n' && used+w > width {
+			fold()
+		}
+		if i == e.pos {
+			row, col = len(rows), used
+		}
+		switch r {
+		case '\n':
+			fold()
+		case '\t':
+			now, used = append(now, blanks(w)...), used+w
+		default:
+			now, used = append(now, cell{r: r}), used+w
+		}
+	}
+	if e.pos == len(e.text) {
+		row, col = len(rows), used
+	}
+	return append(rows, now), row, col
+}
+
+// search is a search back through the history, as in a shell.
+type search struct {
+	query  string
+	at     int
+	before []rune
+}
+
+// searchKey handles a key while searching; false ends the search and leaves the
+// key to be handled as usual.
+func (e *editor) searchKey(k key) bool {
+	s := e.search
+	switch k.code {
+	case keyRune:
+		s.query += string(k.r)
+		s.at = len(e.hist.entries)
+	case keySearch:
+	case keyBackspace:
+		if r := []rune(s.query); len(r) > 0 {
+			s.query = string(r[:len(r)-1])
+		}
+		s.at = len(e.hist.entries)
+	case keyInterrupt, keyEscape:
+		e.set(string(s.before))
+		e.search = nil
+		return true
+	default:
+		e.search = nil
+		return false
+	}
+	if i, ok := e.hist.search(s.query, s.at); ok && s.query != "" {
+		s.at = i
+		e.set(e.hist.entries[i])
+	}
+	return true
+}
+
+// label is what stands before the input while searching.
+func (s *search) label() string { return "search " + strings.TrimSpace(s.query) + ": " }

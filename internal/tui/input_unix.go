@@ -1,0 +1,75 @@
+//go:build unix
+
+package tui
+
+import (
+	"errors"
+	"io"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// wakeReader reads a terminal so that a pending read can be ended: it waits
+// for the file or for a pipe of its own, whichever has something first.
+type wakeReader struct {
+	fd   int
+	r, w *os.File
+	once sync.Once
+}
+
+func newWakeReader(f *os.File) (*wakeReader, error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	if f.Fd() >= unix.FD_SETSIZE || r.Fd() >= unix.FD_SETSIZE {
+		r.Close()
+		w.Close()
+		return nil, errors.New("too many open files")
+	}
+	return &wakeReader{fd: int(f.Fd()), r: r, w: w}, nil
+}
+
+// Read returns io.EOF after wake. It uses select because some systems cannot
+// poll a terminal.
+func (r *wakeReader) Read(p []byte) (int, error) {
+	pipe := int(r.r.Fd())
+	for {
+		var set unix.FdSet
+		set.Set(r.fd)
+		set.Set(pipe)
+		_, err := unix.Select(max(r.fd, pipe)+1, &set, nil, nil, nil)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil:
+			return 0, err
+		case set.IsSet(pipe):
+			return 0, io.EOF
+		}
+		n, err := unix.Read(r.fd, p)
+		switch {
+		case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN):
+			continue
+		case err != nil:
+			return 0, err
+		case n == 0:
+			return 0, io.EOF
+		}
+		return n, nil
+	}
+}
+
+// wake ends the read that is pending and all later ones.
+func (r *wakeReader) wake() { r.once.Do(func() { r.w.Close() }) }
+
+// close is called by the reading side when it is done.
+func (r *wakeReader) close() { r.r.Close() }
+
+func enableEscapes(*os.File) (func(), error) { return func() {}, nil }
+
+// suspendSelf stops the process group as the terminal would on Ctrl-Z and
+// returns when it is continued.
+func suspendSelf() { _ = unix.Kill(0, unix.SIGTSTP) }

@@ -1,0 +1,242 @@
+package tui
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+)
+
+// RenderOptions says how a Renderer shows text. The zero value renders
+// Markdown with escape sequences and without wrapping.
+type RenderOptions struct {
+	Width   int  // columns to wrap at; 0 means no wrapping
+	NoColor bool // lay out, but write no escape sequences
+	Literal bool // keep Markdown source as it is; wrap and neutralise only
+	Plain   bool // pass everything through untouched: for pipes, never for a terminal
+}
+
+// Renderer turns Markdown that arrives in pieces into terminal lines. It gives
+// out a line as soon as nothing that follows can change it: paragraphs line by
+// line, tables as a whole. Control characters in the text are spelled out, so
+// a model cannot move the cursor or set the title of the user's terminal. The
+// result depends only on the text, never on how it was cut into pieces. A
+// Renderer is for one goroutine.
+type Renderer struct {
+	o     RenderOptions
+	tint  attr   // added to every cell
+	buf   []byte // the source line still arriving
+	fence string // the mark that opened the code block we are in, else empty
+	table []string
+	open  bool // rendering a preview: see inliner
+}
+
+// NewRenderer returns a Renderer at the start of a text.
+func NewRenderer(o RenderOptions) *Renderer { return &Renderer{o: o} }
+
+// Write takes the next piece of text and returns the output that is final.
+func (r *Renderer) Write(delta string) string {
+	if r.o.Plain {
+		return delta
+	}
+	return encodeLines(r.feed(delta), !r.o.NoColor)
+}
+
+// Close ends the text and returns what was still held back. The Renderer can
+// then be used for another text.
+func (r *Renderer) Close() string {
+	if r.o.Plain {
+		return ""
+	}
+	return encodeLines(r.finish(), !r.o.NoColor)
+}
+
+func (r *Renderer) feed(delta string) []line {
+	var out []line
+	for {
+		head, tail, ok := strings.Cut(delta, "\n")
+		r.buf = append(r.buf, head...)
+		if !ok {
+			return out
+		}
+		out = append(out, r.source(string(r.buf))...)
+		r.buf, delta = r.buf[:0], tail
+	}
+}
+
+func (r *Renderer) finish() []line {
+	var out []line
+	if len(r.buf) > 0 {
+		out = r.source(string(r.buf))
+	}
+	out = append(out, r.flushTable()...)
+	r.buf, r.fence = nil, ""
+	return out
+}
+
+// maxPreviewBytes bounds the work of showing an unfinished line again and again.
+const maxPreviewBytes = 4 << 10
+
+// preview shows what is held back as it would look if the text ended here.
+func (r *Renderer) preview() []line {
+	c := *r
+	c.open = true
+	c.table = slices.Clone(r.table)
+	src := r.buf
+	if len(src) > maxPreviewBytes {
+		src = src[len(src)-maxPreviewBytes:]
+	}
+	var out []line
+	if len(bytes.Trim(src, " \t#>*+-`~_|=.:0123456789")) > 0 || r.fence != "" && len(src) > 0 {
+		out = c.source(string(src))
+	}
+	return append(out, c.flushTable()...)
+}
+
+// source renders one complete line of the source.
+func (r *Renderer) source(src string) []line {
+	src = neutral(strings.TrimSuffix(src, "\r"))
+	if r.o.Literal {
+		return r.paragraph(src, nil)
+	}
+	if r.fence != "" {
+		return r.code(src)
+	}
+	if len(r.table) > 0 {
+		if r.joinsTable(src) {
+			r.table = append(r.table, src)
+			return nil
+		}
+		return append(r.flushTable(), r.source(src)...)
+	}
+	if mark, info := fenceStart(src); mark != "" {
+		r.fence = mark
+		return []line{r.frame(info)}
+	}
+	if strings.Contains(src, "|") {
+		r.table = append(r.table, src)
+		return nil
+	}
+	return r.block(src, nil)
+}
+
+// code renders a line inside a fenced block: verbatim, indented, never wrapped,
+// so that what a user copies is what the model wrote.
+func (r *Renderer) code(src string) []line {
+	if mark, info := fenceStart(src); info == "" && mark != "" && mark[0] == r.fence[0] && len(mark) >= len(r.fence) {
+		r.fence = ""
+		return []line{r.frame("")}
+	}
+	return []line{append(blanks(2), styled(src, r.tint|cyan)...)}
+}
+
+func (r *Renderer) frame(info string) line {
+	const columns = 24
+	l := styled("── ", r.tint|dim)
+	if info != "" {
+		l = l.add(info+" ", r.tint|dim)
+	}
+	for w := l.width(); w < columns; w++ {
+		l = l.add("─", r.tint|dim)
+	}
+	return l
+}
+
+// fenceStart recognises a line that opens or closes a code block, at any
+// indentation because models indent blocks inside lists as they like.
+func fenceStart(src string) (mark, info string) {
+	s := strings.TrimSpace(src)
+	if !strings.HasPrefix(s, "```") && !strings.HasPrefix(s, "~~~") {
+		return "", ""
+	}
+	n := runLen(s)
+	info = strings.TrimSpace(s[n:])
+	if s[0] == '`' && strings.Contains(info, "`") {
+		return "", ""
+	}
+	return s[:n], info
+}
+
+// block renders one line that is no code and no table, after prefix.
+func (r *Renderer) block(src string, prefix line) []line {
+	body := strings.TrimLeft(src, " \t")
+	indent := styled(src[:len(src)-len(body)], r.tint)
+	prefix = slices.Clip(prefix)
+	switch {
+	case body == "":
+		return []line{prefix}
+	case isRule(body):
+		return []line{append(prefix, styled(strings.Repeat("─", r.ruleWidth(prefix)), r.tint|dim)...)}
+	case body[0] == '>' && len(prefix) < 16:
+		inner := strings.TrimPrefix(body[1:], " ")
+		return r.block(inner, append(append(prefix, indent...), styled("│ ", r.tint|dim)...))
+	}
+	if text, level := heading(body); level > 0 {
+		a := bold
+		if level <= 2 {
+			a |= cyan
+		}
+		return wrap(r.inline(text, a), r.o.Width, prefix, prefix)
+	}
+	first := append(prefix, indent...)
+	if marker, text, ok := listItem(body); ok {
+		rest := append(slices.Clip(first), blanks(stringWidth(marker)+1)...)
+		first = append(slices.Clip(first), styled(marker+" ", r.tint|cyan)...)
+		return wrap(r.inline(text, 0), r.o.Width, first, rest)
+	}
+	return wrap(r.inline(body, 0), r.o.Width, first, first)
+}
+
+func (r *Renderer) paragraph(src string, prefix line) []line {
+	body := strings.TrimLeft(src, " \t")
+	first := append(slices.Clip(prefix), styled(src[:len(src)-len(body)], r.tint)...)
+	return wrap(styled(body, r.tint), r.o.Width, first, first)
+}
+
+func (r *Renderer) inline(s string, a attr) line { return inliner{open: r.open}.line(s, r.tint|a) }
+
+func (r *Renderer) ruleWidth(prefix line) int {
+	if r.o.Width <= 0 {
+		return 40
+	}
+	return max(3, min(40, r.o.Width-prefix.width()))
+}
+
+func isRule(s string) bool {
+	s = strings.NewReplacer(" ", "", "\t", "").Replace(s)
+	return len(s) >= 3 && strings.IndexByte("-*_", s[0]) >= 0 && runLen(s) == len(s)
+}
+
+func heading(s string) (text string, level int) {
+	for level < len(s) && s[level] == '#' {
+		level++
+	}
+	if level == 0 || level > 6 || level < len(s) && s[level] != ' ' && s[level] != '\t' {
+		return "", 0
+	}
+	text = strings.TrimSpace(s[level:])
+	if cut := strings.TrimRight(text, "#"); cut == "" || strings.HasSuffix(cut, " ") {
+		text = strings.TrimSpace(cut)
+	}
+	return text, level
+}
+
+// listItem splits a list item into the marker to show and its text.
+func listItem(s string) (marker, text string, ok bool) {
+	n := 0
+	if strings.IndexByte("-*+", s[0]) >= 0 {
+		n, marker = 1, "•"
+	} else {
+		for n < len(s) && n < 9 && s[n] >= '0' && s[n] <= '9' {
+			n++
+		}
+		if n == 0 || n == len(s) || s[n] != '.' && s[n] != ')' {
+			return "", "", false
+		}
+		n++
+		marker = s[:n]
+	}
+	if n < len(s) && s[n] != ' ' && s[n] != '\t' {
+		return "", "", false
+	}
+	return marker, strings.TrimLeft(s[n:], " \t"), true
+}
