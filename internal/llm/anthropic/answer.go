@@ -1,0 +1,438 @@
+package anthropic
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/nanobot-go/nanobot/internal/llm"
+)
+
+// block is one content block of an answer, as far as it has arrived.
+type block struct {
+	index int
+	kind  string          // the vendor's type
+	raw   json.RawMessage // the block as it was announced
+	text  strings.Builder // text or thinking
+	sign  strings.Builder
+	id    string
+	name  string
+	args  strings.Builder
+}
+
+// answer assembles what the server streams. Several exchanges may feed one
+// answer when the server pauses it.
+type answer struct {
+	classify llm.Classifier
+	log      *slog.Logger
+	blocks   []*block
+	first    int // where the blocks of the current exchange begin
+	stop     string
+	ended    bool // message_stop was seen
+	usage    usage
+	total    llm.Usage // of the exchanges before the current one
+	garbage  int       // events that were not JSON
+}
+
+// begin prepares for one more exchange.
+func (a *answer) begin() {
+	if a.first < len(a.blocks) || a.stop != "" {
+		a.total = a.total.Add(a.usage.counted())
+	}
+	a.first, a.stop, a.ended, a.usage = len(a.blocks), "", false, usage{}
+}
+
+type usage struct {
+	Input      *int `json:"input_tokens"`
+	Output     *int `json:"output_tokens"`
+	CacheWrite *int `json:"cache_creation_input_tokens"`
+	CacheRead  *int `json:"cache_read_input_tokens"`
+}
+
+// update takes over the fields that are present. A zero never replaces a
+// count: some servers repeat the prompt's fields empty at the end.
+func (u *usage) update(o usage) {
+	for _, f := range []struct{ dst, src **int }{
+		{&u.Input, &o.Input}, {&u.Output, &o.Output}, {&u.CacheWrite, &o.CacheWrite}, {&u.CacheRead, &o.CacheRead},
+	} {
+		if *f.src != nil && (*f.dst == nil || **f.src != 0) {
+			*f.dst = *f.src
+		}
+	}
+}
+
+func (u *usage) counted() llm.Usage {
+	n := func(p *int) int {
+		if p == nil {
+			return 0
+		}
+		return max(0, *p)
+	}
+	return llm.Usage{
+		Prompt:     n(u.Input) + n(u.CacheWrite) + n(u.CacheRead),
+		Completion: n(u.Output), Cached: n(u.CacheRead), CacheWrite: n(u.CacheWrite),
+	}
+}
+
+// event is the union of all stream events.
+type event struct {
+	Type    string `json:"type"`
+	Index   int    `json:"index"`
+	Message struct {
+		Usage usage `json:"usage"`
+	} `json:"message"`
+	ContentBlock json.RawMessage `json:"content_block"`
+	Delta        struct {
+		Type        string `json:"type"`
+		Text        string `json:"text"`
+		Thinking    string `json:"thinking"`
+		Signature   string `json:"signature"`
+		PartialJSON string `json:"partial_json"`
+		StopReason  string `json:"stop_reason"`
+	} `json:"delta"`
+	Usage usage           `json:"usage"`
+	Error json.RawMessage `json:"error"`
+}
+
+// maxGarbage is how many unreadable events a stream may hold.
+const maxGarbage = 3
+
+// read takes in one reply: an event stream, or a whole message from a server
+// that does not stream.
+func (a *answer) read(ctx context.Context, body io.Reader, h http.Header, emit func(llm.Event) error) error {
+	br := bufio.NewReader(body)
+	if lead, err := firstByte(br); err != nil {
+		return err
+	} else if lead == '{' || lead == '<' || lead == '[' {
+		return a.readWhole(br, h, emit)
+	}
+	for sse, err := range llm.SSE(br) {
+		if err != nil {
+			return err
+		}
+		if err := a.event(ctx, sse.Data, emit); err != nil {
+			return err
+		}
+		if a.ended {
+			break
+		}
+	}
+	if a.stop == "" {
+		return &llm.Error{Kind: llm.StreamTruncated, Provider: a.classify.Provider, Message: "the answer ended before it was complete"}
+	}
+	return nil
+}
+
+// firstByte is the first byte that is not white space; 0 at the end.
+func firstByte(br *bufio.Reader) (byte, error) {
+	for {
+		c, err := br.ReadByte()
+		switch {
+		case errors.Is(err, io.EOF):
+			return 0, nil
+		case err != nil:
+			return 0, err
+		}
+		if c != ' ' && c != '\n' && c != '\r' && c != '\t' {
+			return c, br.UnreadByte()
+		}
+	}
+}
+
+func (a *answer) event(ctx context.Context, data []byte, emit func(llm.Event) error) error {
+	var ev event
+	if err := json.Unmarshal(data, &ev); err != nil {
+		if string(data) == "[DONE]" { // a habit of servers that also speak chat
+			a.ended = a.stop != ""
+			return nil
+		}
+		if a.garbage++; a.garbage >= maxGarbage {
+			return &llm.Error{Kind: llm.ServerError, Provider: a.classify.Provider, Message: "the server's stream cannot be read", Err: err}
+		}
+		a.log.WarnContext(ctx, "unreadable stream event skipped", "provider", a.classify.Provider, "err", err.Error())
+		return nil
+	}
+	if ev.Type == "error" || len(ev.Error) > 0 && string(ev.Error) != "null" {
+		return a.classify.Response(0, nil, data)
+	}
+	switch ev.Type {
+	case "message_start":
+		a.usage.update(ev.Message.Usage)
+	case "content_block_start":
+		return a.open(ev.Index, ev.ContentBlock, emit)
+	case "content_block_delta":
+		return a.delta(&ev, emit)
+	case "message_delta":
+		if ev.Delta.StopReason != "" {
+			a.stop = ev.Delta.StopReason
+		}
+		a.usage.update(ev.Usage)
+	case "message_stop":
+		a.ended = true
+	}
+	return nil
+}
+
+// open starts a block. Servers that do not stream put its whole content here.
+func (a *answer) open(index int, raw json.RawMessage, emit func(llm.Event) error) error {
+	var w struct {
+		Type      string          `json:"type"`
+		Text      string          `json:"text"`
+		Thinking  string          `json:"thinking"`
+		Signature string          `json:"signature"`
+		ID        string          `json:"id"`
+		Name      string          `json:"name"`
+		Input     json.RawMessage `json:"input"`
+	}
+	if err := json.Unmarshal(raw, &w); err != nil {
+		return &llm.Error{Kind: llm.ServerError, Provider: a.classify.Provider, Message: "the server announced an unreadable block", Err: err}
+	}
+	b := &block{index: index, kind: w.Type, raw: bytes.Clone(raw), id: w.ID, name: w.Name}
+	b.sign.WriteString(w.Signature)
+	// A second thought reads as a paragraph of its own.
+	if b.kind == "thinking" && slices.ContainsFunc(a.blocks, func(o *block) bool { return o.kind == "thinking" && o.text.Len() > 0 }) {
+		if err := emit(llm.Event{Kind: llm.ReasoningDelta, Text: thoughtBreak}); err != nil {
+			return err
+		}
+	}
+	a.blocks = append(a.blocks, b)
+	switch b.kind {
+	case "text":
+		return b.say(llm.TextDelta, w.Text, emit)
+	case "thinking":
+		return b.say(llm.ReasoningDelta, w.Thinking, emit)
+	case "tool_use":
+		if in := string(w.Input); in != "{}" && in != "null" {
+			b.args.WriteString(in)
+		}
+	}
+	return nil
+}
+
+// thoughtBreak separates two thinking blocks in the text of the reasoning.
+const thoughtBreak = "\n\n"
+
+func (b *block) say(kind llm.EventKind, s string, emit func(llm.Event) error) error {
+	if s == "" {
+		return nil
+	}
+	b.text.WriteString(s)
+	return emit(llm.Event{Kind: kind, Text: s})
+}
+
+func (a *answer) delta(ev *event, emit func(llm.Event) error) error {
+	b := a.block(ev.Index)
+	if b == nil {
+		kind, ok := strings.CutSuffix(ev.Delta.Type, "_delta")
+		if !ok || kind != "text" && kind != "thinking" {
+			return nil
+		}
+		if err := a.open(ev.Index, json.RawMessage(`{"type":"`+kind+`"}`), emit); err != nil {
+			return err
+		}
+		b = a.block(ev.Index)
+	}
+	switch ev.Delta.Type {
+	case "text_delta":
+		return b.say(llm.TextDelta, ev.Delta.Text, emit)
+	case "thinking_delta":
+		return b.say(llm.ReasoningDelta, ev.Delta.Thinking, emit)
+	case "signature_delta":
+		b.sign.WriteString(ev.Delta.Signature)
+	case "input_json_delta":
+		b.args.WriteString(ev.Delta.PartialJSON)
+	}
+	return nil
+}
+
+// block finds a block of the current exchange.
+func (a *answer) block(index int) *block {
+	for _, b := range slices.Backward(a.blocks[a.first:]) {
+		if b.index == index {
+			return b
+		}
+	}
+	return nil
+}
+
+// maxReply bounds a reply that is not a stream.
+const maxReply = 32 << 20
+
+func (a *answer) readWhole(r io.Reader, h http.Header, emit func(llm.Event) error) error {
+	data, err := io.ReadAll(io.LimitReader(r, maxReply))
+	if err != nil {
+		return err
+	}
+	var w struct {
+		Type       string            `json:"type"`
+		Content    []json.RawMessage `json:"content"`
+		StopReason string            `json:"stop_reason"`
+		Usage      usage             `json:"usage"`
+	}
+	if err := json.Unmarshal(data, &w); err != nil || w.Type == "error" || w.Content == nil {
+		return a.classify.Response(0, h, data)
+	}
+	for i, raw := range w.Content {
+		if err := a.open(i, raw, emit); err != nil {
+			return err
+		}
+	}
+	a.usage.update(w.Usage)
+	a.stop, a.ended = w.StopReason, true
+	if a.stop == "" {
+		a.stop = "end_turn"
+	}
+	return nil
+}
+
+// verbatim is the block as the server sent it, for continuing a paused answer;
+// nil if it has nothing that may be sent.
+func (b *block) verbatim() json.RawMessage {
+	switch b.kind {
+	case "text":
+		if strings.TrimSpace(b.text.String()) == "" {
+			return nil
+		}
+		return appendText(nil, b.text.String())
+	case "thinking":
+		if b.sign.Len() == 0 {
+			return nil
+		}
+		return b.thinking()
+	}
+	if b.args.Len() == 0 {
+		return b.raw
+	}
+	var m map[string]json.RawMessage
+	if json.Unmarshal(b.raw, &m) != nil || !json.Valid([]byte(b.args.String())) {
+		return b.raw
+	}
+	m["input"] = json.RawMessage(b.args.String())
+	raw, err := json.Marshal(m)
+	if err != nil {
+		return b.raw
+	}
+	return raw
+}
+
+// thinking is the stored form of a thinking block; see signedHead.
+func (b *block) thinking() json.RawMessage {
+	var raw []byte
+	if b.sign.Len() > 0 {
+		raw = append(raw, signedHead[:len(signedHead)-1]...)
+		raw = llm.AppendString(raw, b.sign.String())
+		raw = append(raw, `,"thinking":`...)
+	} else {
+		raw = append(raw, `{"type":"thinking","thinking":`...)
+	}
+	raw = llm.AppendString(raw, b.text.String())
+	return append(raw, '}')
+}
+
+// response is the finished answer. requestSize, in bytes, serves to estimate
+// the usage of servers that do not report it.
+func (a *answer) response(requestSize int) (*llm.Response, error) {
+	if a.stop == "model_context_window_exceeded" {
+		return nil, &llm.Error{
+			Kind: llm.ContextLength, Provider: a.classify.Provider, Code: a.stop,
+			Message: "the conversation no longer fits the model's context window",
+		}
+	}
+	m := llm.Message{Role: llm.Assistant, Origin: a.classify.Provider}
+	var text, thought strings.Builder
+	for _, b := range a.blocks {
+		switch b.kind {
+		case "text":
+			text.WriteString(b.text.String())
+		case "thinking":
+			if thought.Len() > 0 {
+				thought.WriteString(thoughtBreak)
+			}
+			thought.WriteString(b.text.String())
+			m.HasReasoning = true
+		case "redacted_thinking":
+			m.HasReasoning = true
+		case "tool_use":
+			if b.name == "" {
+				continue
+			}
+			if b.id == "" {
+				b.id = fmt.Sprintf("toolu_%.22s", rand.Text())
+			}
+			args := b.args.String()
+			if args == "" {
+				args = "{}"
+			}
+			m.ToolCalls = append(m.ToolCalls, llm.ToolCall{ID: b.id, Name: b.name, Arguments: args})
+		}
+	}
+	m.Content, m.Reasoning = llm.Text(text.String()), thought.String()
+	m.Thinking = layout(a.blocks)
+	u := a.total.Add(a.usage.counted())
+	if u.Prompt == 0 && u.Completion == 0 {
+		u = llm.Usage{Prompt: requestSize / 4, Completion: (text.Len()+thought.Len())/4 + 1, Estimated: true}
+	}
+	return &llm.Response{Message: m, Finish: a.finish(m.ToolCalls), Usage: u}, nil
+}
+
+func (a *answer) finish(calls []llm.ToolCall) llm.Finish {
+	f := llm.FinishStop
+	switch a.stop {
+	case "tool_use":
+		f = llm.FinishToolCalls
+	case "max_tokens":
+		f = llm.FinishLength
+	case "refusal":
+		f = llm.FinishRefusal
+	}
+	if f.RunsTools() {
+		for _, c := range calls {
+			if _, err := llm.ParseArguments(c.Arguments); errors.Is(err, llm.ErrArgumentsCut) {
+				return llm.FinishLength // gateways rewrite the reason of a cut answer
+			}
+		}
+	}
+	return f
+}
+
+// layout is what a message must remember of its blocks: the thinking ones. If
+// they did not all come first, the texts and calls between them are recorded
+// too, so that replay can restore the order the vendor signed.
+func layout(blocks []*block) []json.RawMessage {
+	if !slices.ContainsFunc(blocks, (*block).isThinking) {
+		return nil
+	}
+	last := 0
+	for i, b := range blocks {
+		if b.isThinking() {
+			last = i
+		}
+	}
+	mixed := slices.ContainsFunc(blocks[:last], func(b *block) bool { return !b.isThinking() })
+	var out []json.RawMessage
+	for _, b := range blocks {
+		switch {
+		case b.kind == "thinking":
+			out = append(out, b.thinking())
+		case b.kind == "redacted_thinking":
+			out = append(out, b.raw)
+		case mixed && b.kind == "text" && b.text.Len() > 0:
+			out = append(out, appendText(nil, b.text.String()))
+		case mixed && b.kind == "tool_use" && b.name != "":
+			raw := append([]byte(nil), `{"type":"tool_use","id":`...)
+			out = append(out, append(llm.AppendString(raw, b.id), '}'))
+		}
+	}
+	return out
+}
+
+func (b *block) isThinking() bool { return b.kind == "thinking" || b.kind == "redacted_thinking" }

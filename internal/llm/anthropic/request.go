@@ -1,0 +1,334 @@
+package anthropic
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/nanobot-go/nanobot/internal/llm"
+)
+
+// lookBack is how many blocks may lie between the newest cache marker and an
+// older entry for the server to find it; the vendor documents 20.
+const lookBack = 18
+
+// encode writes the request body. The same input gives the same bytes, and
+// what seldom changes comes before the messages. soFar holds the blocks of a
+// paused answer that is to be continued.
+func (d *driver) encode(req llm.Request, p plan, soFar []*block) []byte {
+	g := generationFor(req)
+	if g.thinking == "enabled" && !mayThink(p.turns) {
+		g = g.withoutThinking(req)
+	}
+	b := make([]byte, 0, sizeOf(req))
+	b = append(b, `{"model":`...)
+	b = llm.AppendString(b, req.Model)
+	b = append(b, `,"max_tokens":`...)
+	b = strconv.AppendInt(b, int64(g.maxTokens), 10)
+	b = append(b, `,"stream":true`...)
+	b = g.append(b)
+	b = d.appendTools(b, req.Tools, p.system != "")
+	if p.system != "" {
+		b = append(b, `,"system":[{"type":"text","text":`...)
+		b = llm.AppendString(b, p.system)
+		b = append(d.appendMarker(b, d.longTTL), "}]"...)
+	}
+	b = append(b, `,"messages":[`...)
+	marks := marksOf(p.turns)
+	for i, t := range p.turns {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, `{"role":`...)
+		b = llm.AppendString(b, string(t.role))
+		b = append(b, `,"content":[`...)
+		for j, q := range t.parts {
+			if j > 0 {
+				b = append(b, ',')
+			}
+			b = q.append(b)
+			if slices.Contains(marks, position{i, j}) {
+				b = append(d.appendMarker(b[:len(b)-1], false), '}')
+			}
+		}
+		b = append(b, "]}"...)
+	}
+	b = appendPaused(b, soFar)
+	b = append(b, ']')
+	b = appendToolChoice(b, req, g.thinks())
+	return append(b, '}')
+}
+
+func (g generation) append(b []byte) []byte {
+	if g.temperature != nil {
+		b = append(b, `,"temperature":`...)
+		b = strconv.AppendFloat(b, *g.temperature, 'f', -1, 64)
+	}
+	if g.thinking != "" {
+		b = append(b, `,"thinking":{"type":"`...)
+		b = append(b, g.thinking...)
+		b = append(b, '"')
+		if g.thinking == "enabled" {
+			b = append(b, `,"budget_tokens":`...)
+			b = strconv.AppendInt(b, int64(g.budget), 10)
+		}
+		b = append(b, '}')
+	}
+	if g.effort != "" {
+		b = append(b, `,"output_config":{"effort":"`...)
+		b = append(b, g.effort...)
+		b = append(b, `"}`...)
+	}
+	return b
+}
+
+func (d *driver) appendMarker(b []byte, long bool) []byte {
+	if long {
+		return append(b, `,"cache_control":{"type":"ephemeral","ttl":"1h"}`...)
+	}
+	return append(b, `,"cache_control":{"type":"ephemeral"}`...)
+}
+
+// appendTools writes the tools. With a system prompt behind them its marker
+// covers the last tool, so only the last built-in one is marked.
+func (d *driver) appendTools(b []byte, tools []llm.ToolDef, system bool) []byte {
+	if len(tools) == 0 {
+		return b
+	}
+	builtin := -1
+	for i, t := range tools {
+		if !strings.HasPrefix(t.Name, "mcp_") {
+			builtin = i
+		}
+	}
+	b = append(b, `,"tools":[`...)
+	for i, t := range tools {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, `{"name":`...)
+		b = llm.AppendString(b, t.Name)
+		if t.Description != "" {
+			b = append(b, `,"description":`...)
+			b = llm.AppendString(b, t.Description)
+		}
+		b = append(b, `,"input_schema":`...)
+		if len(t.Schema) == 0 || string(t.Schema) == "null" {
+			b = append(b, `{"type":"object","properties":{}}`...)
+		} else {
+			b = append(b, t.Schema...)
+		}
+		if i == builtin || i == len(tools)-1 && !system {
+			b = d.appendMarker(b, d.longTTL)
+		}
+		b = append(b, '}')
+	}
+	return append(b, ']')
+}
+
+// appendToolChoice comes last because it differs from call to call. The
+// default, auto, is not written; a thinking model cannot be forced to a tool.
+func appendToolChoice(b []byte, req llm.Request, thinks bool) []byte {
+	if len(req.Tools) == 0 {
+		return b
+	}
+	switch req.ToolChoice {
+	case "", "auto":
+		return b
+	case "none":
+		return append(b, `,"tool_choice":{"type":"none"}`...)
+	}
+	if thinks {
+		return b
+	}
+	if req.ToolChoice == "required" {
+		return append(b, `,"tool_choice":{"type":"any"}`...)
+	}
+	b = append(b, `,"tool_choice":{"type":"tool","name":`...)
+	b = llm.AppendString(b, req.ToolChoice)
+	return append(b, '}')
+}
+
+// position names a part of a turn.
+type position struct{ turn, part int }
+
+// marksOf places the cache markers of the history; see the package comment.
+func marksOf(turns []turn) []position {
+	last := len(turns) - 1
+	newest, ok := lastCacheable(turns, last)
+	if !ok {
+		return nil
+	}
+	marks := []position{newest}
+	if last < 2 {
+		return marks
+	}
+	if gap := len(turns[last-1].parts) + newest.part + 1; gap > lookBack {
+		if prev, ok := lastCacheable(turns, last-2); ok {
+			marks = append(marks, prev)
+		}
+	}
+	return marks
+}
+
+func lastCacheable(turns []turn, i int) (position, bool) {
+	if i < 0 {
+		return position{}, false
+	}
+	for j, q := range slices.Backward(turns[i].parts) {
+		if q.cacheable() {
+			return position{i, j}, true
+		}
+	}
+	return position{}, false
+}
+
+// mayThink reports whether thinking with a budget may be on: in the middle of
+// a tool loop the last assistant turn must then begin with a thinking block,
+// which one of another provider, or from before the effort was changed, does not.
+func mayThink(turns []turn) bool {
+	n := len(turns)
+	if n < 2 || turns[n-1].parts[0].kind != resultPart {
+		return true
+	}
+	return turns[n-2].parts[0].kind == thinkingPart
+}
+
+func (q part) append(b []byte) []byte {
+	switch q.kind {
+	case textPart:
+		return appendText(b, q.text)
+	case imagePart:
+		return appendImage(b, q.text)
+	case callPart:
+		b = append(b, `{"type":"tool_use","id":`...)
+		b = llm.AppendString(b, q.id)
+		b = append(b, `,"name":`...)
+		b = llm.AppendString(b, q.call.Name)
+		b = append(b, `,"input":`...)
+		b = append(b, replayInput(q.call.Arguments)...)
+		return append(b, '}')
+	case resultPart:
+		return q.appendResult(b)
+	default:
+		return append(b, q.raw...)
+	}
+}
+
+// replayInput is the object of an old call. Arguments that cannot be
+// understood are replayed as none; the result beside them says what was wrong.
+func replayInput(args string) json.RawMessage {
+	obj, err := llm.ParseArguments(args)
+	if err != nil {
+		return json.RawMessage("{}")
+	}
+	return obj
+}
+
+func (q part) appendResult(b []byte) []byte {
+	b = append(b, `{"type":"tool_result","tool_use_id":`...)
+	b = llm.AppendString(b, q.id)
+	if q.msg == nil || q.msg.IsError {
+		b = append(b, `,"is_error":true`...)
+	}
+	b = append(b, `,"content":`...)
+	switch {
+	case q.msg == nil:
+		b = llm.AppendString(b, noResult)
+	case q.msg.Content.Blocks == nil && strings.TrimSpace(q.msg.Content.Text) != "":
+		b = llm.AppendString(b, q.msg.Content.Text)
+	default:
+		parts := contentParts(nil, q.msg.Content)
+		if len(parts) == 0 {
+			b = llm.AppendString(b, emptyText)
+			break
+		}
+		b = append(b, '[')
+		for i, p := range parts {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = p.append(b)
+		}
+		b = append(b, ']')
+	}
+	return append(b, '}')
+}
+
+func appendText(b []byte, s string) []byte {
+	b = append(b, `{"type":"text","text":`...)
+	b = llm.AppendString(b, s)
+	return append(b, '}')
+}
+
+// appendImage writes a data URL as base64 data and any other as a link. A data
+// URL that is not base64 cannot be sent and leaves a word in its place.
+func appendImage(b []byte, u string) []byte {
+	rest, isData := strings.CutPrefix(u, "data:")
+	if !isData {
+		if u == "" {
+			return appendText(b, "[image missing]")
+		}
+		b = append(b, `{"type":"image","source":{"type":"url","url":`...)
+		b = llm.AppendString(b, u)
+		return append(b, "}}"...)
+	}
+	head, data, found := strings.Cut(rest, ",")
+	media, isBase64 := strings.CutSuffix(head, ";base64")
+	if !found || !isBase64 || data == "" {
+		return appendText(b, "[image could not be sent]")
+	}
+	media, _, _ = strings.Cut(media, ";")
+	if media == "" || media == "image/jpg" {
+		media = "image/jpeg"
+	}
+	b = append(b, `{"type":"image","source":{"type":"base64","media_type":`...)
+	b = llm.AppendString(b, media)
+	b = append(b, `,"data":`...)
+	b = llm.AppendString(b, data)
+	return append(b, "}}"...)
+}
+
+// appendPaused writes the answer so far as the last turn, as the server sent it.
+func appendPaused(b []byte, blocks []*block) []byte {
+	n := 0
+	for _, blk := range blocks {
+		raw := blk.verbatim()
+		if raw == nil {
+			continue
+		}
+		if n == 0 {
+			b = append(b, `,{"role":"assistant","content":[`...)
+		} else {
+			b = append(b, ',')
+		}
+		b = append(b, raw...)
+		n++
+	}
+	if n > 0 {
+		b = append(b, "]}"...)
+	}
+	return b
+}
+
+// sizeOf guesses the size of a request, to allocate its buffer once.
+func sizeOf(req llm.Request) int {
+	n := 1024 + len(req.System)
+	for _, t := range req.Tools {
+		n += 96 + len(t.Name) + len(t.Description) + len(t.Schema)
+	}
+	for _, m := range req.Messages {
+		n += 160 + len(m.Content.Text)
+		for _, b := range m.Content.Blocks {
+			n += 96 + len(b.Text) + len(b.ImageURL) + len(b.Raw)
+		}
+		for _, c := range m.ToolCalls {
+			n += 96 + len(c.Arguments)
+		}
+		for _, t := range m.Thinking {
+			n += len(t) + 2
+		}
+	}
+	return n + n/16
+}
