@@ -1,0 +1,125 @@
+package config
+
+import "github.com/nanobot-go/nanobot/internal/httpsafe"
+
+// Tools configures what the agent may do.
+type Tools struct {
+	RestrictToWorkspace          bool            `json:"restrictToWorkspace" doc:"Keep files and commands inside the workspace."`
+	SSRFWhitelist                []string        `json:"ssrfWhitelist" doc:"Private networks web tools may reach, as CIDR."`
+	ProtectConfigDir             bool            `json:"protectConfigDir" doc:"Keep tools out of the folder of this file."`
+	Web                          Web             `json:"web" doc:"Searching and reading the web."`
+	Exec                         Exec            `json:"exec" doc:"Running commands."`
+	File                         Switch          `json:"file" doc:"Reading and writing files."`
+	My                           My              `json:"my" doc:"Looking at and changing the agent's own settings."`
+	Approval                     Approval        `json:"approval" doc:"Asking before risky calls."`
+	CLIApps                      CLIApps         `json:"cliApps" doc:"Installed command-line apps."`
+	ImageGeneration              ImageGeneration `json:"imageGeneration" doc:"Making pictures."`
+	MaxSessionMessagesPerMinute  int             `json:"maxSessionMessagesPerMinute" min:"1" doc:"Messages to other conversations per minute."`
+	WebUIAllowLocalServiceAccess bool            `json:"webuiAllowLocalServiceAccess" alias:"allowLocalPreviewAccess" doc:"Let the web interface preview services of this machine."`
+	WebUIAllowRemotePackages     bool            `json:"webuiAllowRemotePackageInstall" doc:"Let remote users of the web interface install packages."`
+	MCPServers                   map[string]Raw  `json:"mcpServers" camel:"1" doc:"MCP servers, by name."`
+}
+
+// Switch turns a tool family on or off.
+type Switch struct {
+	Enable bool `json:"enable" doc:"Offer these tools."`
+}
+
+// My configures the agent's view of its own settings.
+type My struct {
+	Enable   bool `json:"enable" doc:"Offer the tool."`
+	AllowSet bool `json:"allowSet" doc:"Let it change settings for the session."`
+}
+
+// Web configures the web tools.
+type Web struct {
+	Enable    bool            `json:"enable" doc:"Offer these tools."`
+	Proxy     httpsafe.Secret `json:"proxy" doc:"HTTP or SOCKS5 proxy URL."`
+	UserAgent string          `json:"userAgent" doc:"User-Agent header."`
+	Search    Search          `json:"search" doc:"Web search."`
+	Fetch     Fetch           `json:"fetch" doc:"Reading pages."`
+}
+
+// Search configures web search.
+type Search struct {
+	Provider   string          `json:"provider" doc:"duckduckgo, brave, tavily, searxng, jina, kagi, olostep, bocha, volcengine or keenable."`
+	APIKey     httpsafe.Secret `json:"apiKey" doc:"Key of the search provider."`
+	BaseURL    string          `json:"baseUrl" doc:"Address of your own search server."`
+	MaxResults int             `json:"maxResults" min:"1" doc:"Results per search."`
+	Timeout    int             `json:"timeout" min:"1" doc:"Seconds a search may take."`
+}
+
+// Fetch configures reading of pages.
+type Fetch struct {
+	UseJinaReader bool `json:"useJinaReader" doc:"Read pages through r.jina.ai, which then sees every address."`
+}
+
+// Exec configures the command tool.
+type Exec struct {
+	Enable         bool     `json:"enable" doc:"Offer the tool."`
+	Timeout        int      `json:"timeout" min:"0" doc:"Seconds a command may take; 0 is no limit."`
+	PathAppend     string   `json:"pathAppend" doc:"Folders added to the end of PATH."`
+	PathPrepend    string   `json:"pathPrepend" doc:"Folders added to the front of PATH."`
+	Sandbox        string   `json:"sandbox" enum:"|auto|landlock|bwrap|none" doc:"How commands are contained; empty is not at all."`
+	Network        string   `json:"network" enum:"host|proxy|none" doc:"What network a contained command sees."`
+	SandboxROBinds []string `json:"sandboxRoBinds" doc:"Further folders a contained command may read."`
+	SandboxRWBinds []string `json:"sandboxRwBinds" doc:"Further folders a contained command may change."`
+	AllowedEnvKeys []string `json:"allowedEnvKeys" doc:"Environment variables passed on to commands."`
+	AllowPatterns  []string `json:"allowPatterns" doc:"Commands allowed, as regular expressions."`
+	DenyPatterns   []string `json:"denyPatterns" doc:"Commands refused in addition to the built-in rules."`
+}
+
+// Approval configures asking before risky calls.
+type Approval struct {
+	Mode     string         `json:"mode" enum:"off|ask|auto" doc:"off never asks, ask asks before every change, auto asks before risky ones."`
+	TimeoutS int            `json:"timeout" min:"1" doc:"Seconds to wait for an answer."`
+	Fallback string         `json:"fallback" enum:"deny|allow" doc:"What no answer means."`
+	Rules    []ApprovalRule `json:"rules" doc:"Exceptions, first match wins."`
+}
+
+// ApprovalRule is one exception.
+type ApprovalRule struct {
+	Tool   string `json:"tool" doc:"Tool name, or *."`
+	Match  string `json:"match" doc:"Text the call must contain; empty is any."`
+	Action string `json:"action" enum:"allow|ask|deny" doc:"What to do."`
+}
+
+// CLIApps configures installed command-line apps. Times are in seconds.
+type CLIApps struct {
+	Enable            bool `json:"enable" doc:"Offer the tool."`
+	InstallTimeout    int  `json:"installTimeout" min:"1" max:"3600" doc:"Seconds an installation may take."`
+	RunTimeout        int  `json:"runTimeout" min:"1" max:"600" doc:"Seconds an app may run."`
+	CatalogTTLSeconds int  `json:"catalogTtlSeconds" min:"60" max:"86400" doc:"Seconds the catalogue is kept."`
+}
+
+// ImageGeneration configures making pictures.
+type ImageGeneration struct {
+	Enabled            bool   `json:"enabled" doc:"Offer the tool."`
+	Provider           string `json:"provider" doc:"Provider name."`
+	Model              string `json:"model" doc:"Model id."`
+	DefaultAspectRatio string `json:"defaultAspectRatio" doc:"Ratio when none is asked for."`
+	DefaultImageSize   string `json:"defaultImageSize" doc:"Size when none is asked for."`
+	MaxImagesPerTurn   int    `json:"maxImagesPerTurn" min:"1" max:"8" doc:"Pictures per turn."`
+	SaveDir            string `json:"saveDir" doc:"Folder in the workspace for pictures."`
+}
+
+func defaultTools() Tools {
+	return Tools{
+		ProtectConfigDir: true,
+		Web: Web{
+			Enable: true,
+			Search: Search{Provider: "duckduckgo", MaxResults: 5, Timeout: 30},
+		},
+		Exec:     Exec{Enable: true, Timeout: 60, Network: "host"},
+		File:     Switch{Enable: true},
+		My:       My{Enable: true},
+		Approval: Approval{Mode: "off", TimeoutS: 300, Fallback: "deny"},
+		CLIApps:  CLIApps{Enable: true, InstallTimeout: 300, RunTimeout: 60, CatalogTTLSeconds: 3600},
+		ImageGeneration: ImageGeneration{
+			Provider: "openrouter", Model: "openai/gpt-5.4-image-2", DefaultAspectRatio: "1:1",
+			DefaultImageSize: "1K", MaxImagesPerTurn: 4, SaveDir: "generated",
+		},
+		MaxSessionMessagesPerMinute:  6,
+		WebUIAllowLocalServiceAccess: true,
+	}
+}
