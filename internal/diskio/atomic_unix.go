@@ -1,0 +1,23 @@
+//go:build !windows
+
+package diskio
+
+import (
+	"errors"
+	"os"
+	"syscall"
+)
+
+// SyncDir makes the entries of a directory durable: names created, renamed or
+// removed in it survive a power loss. File systems that cannot do it are let off.
+func SyncDir(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	err = d.Sync()
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) {
+		err = nil
+	}
+	return errors.Join(err, d.Close())
+}

@@ -1,0 +1,108 @@
+package diskio
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strconv"
+)
+
+// Lock is an exclusive lock on a path, held against other processes and other
+// holders in this one. The system gives it up when the process dies.
+type Lock struct {
+	f    *os.File
+	path string
+}
+
+// LockedError says that somebody else holds a lock.
+type LockedError struct {
+	Path string
+	PID  int // of the holder; 0 when it could not be read
+}
+
+func (e *LockedError) Error() string {
+	if e.PID == 0 {
+		return e.Path + " is locked"
+	}
+	return fmt.Sprintf("%s is locked by process %d", e.Path, e.PID)
+}
+
+// TryLock takes the lock at path without waiting. The lock file is made when
+// missing, holds the owner's process id while the lock is held, and is removed
+// by Unlock; its directory must exist. When somebody else holds the lock the
+// error is a *LockedError.
+func TryLock(path string) (*Lock, error) {
+	for {
+		f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+		if err != nil {
+			return nil, lockOpenError(path, err)
+		}
+		ok, err := lockFile(f)
+		if err != nil || !ok {
+			pid := readPID(f)
+			closeErr := f.Close()
+			if err != nil {
+				return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), closeErr)
+			}
+			return nil, &LockedError{Path: path, PID: pid}
+		}
+		// Between open and lock the previous owner may have removed the file;
+		// then this lock guards a nameless inode and means nothing.
+		same, err := stillNamed(f, path)
+		if err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
+		if !same {
+			if err := f.Close(); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if err := writePID(f); err != nil {
+			return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
+		}
+		return &Lock{f: f, path: path}, nil
+	}
+}
+
+// Unlock removes the lock file and gives the lock up. It must be called once.
+func (l *Lock) Unlock() error { return unlockFile(l.f, l.path) }
+
+func stillNamed(f *os.File, path string) (bool, error) {
+	held, err := f.Stat()
+	if err != nil {
+		return false, err
+	}
+	named, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return os.SameFile(held, named), nil
+}
+
+func writePID(f *os.File) error {
+	if err := f.Truncate(0); err != nil {
+		return err
+	}
+	_, err := f.WriteAt(append(strconv.AppendInt(nil, int64(os.Getpid()), 10), '\n'), 0)
+	return err
+}
+
+func readPID(f *os.File) int {
+	var buf [32]byte
+	n, err := f.ReadAt(buf[:], 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return 0
+	}
+	pid, err := strconv.Atoi(string(bytes.TrimSpace(buf[:n])))
+	if err != nil {
+		return 0
+	}
+	return pid
+}
