@@ -1,0 +1,267 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+
+	"github.com/nanobot-go/nanobot/internal/diskio"
+)
+
+const (
+	// metadataEvery bounds the bytes between two metadata lines, so that a cold
+	// load finds the last one near the end even after a crash in a long turn.
+	metadataEvery = 256 << 10
+	// metadataReach is how far from the end a load looks for a metadata line
+	// before it reads the file from the beginning.
+	metadataReach = 1 << 20
+
+	tailKept = 128 // bytes remembered to recognise a file
+)
+
+// errOtherKey says that a log belongs to another key.
+var errOtherKey = errors.New("the log belongs to another session key")
+
+// journal is the memory of one log: what its live part holds and where. It has
+// no lock of its own; whoever holds the session owns it.
+type journal struct {
+	key  string
+	path string
+
+	size int64       // of the file, 0 when there is none; always ends in a newline
+	seen os.FileInfo // of the file when last looked at; nil: must be loaded again
+	tail []byte      // the last bytes, because inode numbers are used again
+
+	meta      metadata
+	metaEnd   int64    // behind the last metadata line
+	first     int      // index of recs[0] in the whole session
+	recs      []Record // the live part
+	offsets   []int64  // of recs
+	skipped   int      // lines in the live part that could not be read
+	dirty     bool     // meta differs from the last metadata line
+	placed    bool     // some metadata line told where the live part begins
+	misplaced bool     // ... and was found wrong
+	bytesRead int64    // by loads, for tests
+}
+
+func (j *journal) count() int { return j.first + len(j.recs) }
+
+// liveBytes is what the live part occupies on disk, a fair measure of its memory.
+func (j *journal) liveBytes() int64 { return j.size - j.liveOffset(j.size) }
+
+// liveOffset is where the live part begins; next is where a new record would.
+func (j *journal) liveOffset(next int64) int64 {
+	if len(j.offsets) > 0 {
+		return j.offsets[0]
+	}
+	return next
+}
+
+// countedFile counts what loads read.
+type countedFile struct {
+	f *os.File
+	n *int64
+}
+
+func (c countedFile) ReadAt(p []byte, off int64) (int, error) {
+	n, err := c.f.ReadAt(p, off)
+	*c.n += int64(n)
+	return n, err
+}
+
+// refresh makes the journal agree with the file: nothing to do when the file
+// is as it was left, only the new end is read when another process appended,
+// everything else is a fresh load. It returns the torn bytes put aside.
+func (j *journal) refresh() (torn int64, err error) {
+	now, err := os.Stat(j.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		j.reset()
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	known := j.seen != nil && os.SameFile(j.seen, now)
+	if known && now.Size() == j.size && now.ModTime().Equal(j.seen.ModTime()) {
+		return 0, nil
+	}
+	f, err := os.OpenFile(j.path, os.O_RDWR, 0)
+	if err != nil {
+		return 0, err
+	}
+	torn, err = j.read(f, known)
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		j.reset()
+	}
+	return torn, err
+}
+
+// read repairs the end of f and takes over its lines.
+func (j *journal) read(f *os.File, known bool) (torn int64, err error) {
+	size, torn, err := diskio.RepairTail(f, j.path+".torn")
+	if err != nil {
+		return 0, err
+	}
+	in := countedFile{f, &j.bytesRead}
+	grown := false
+	if known && size > j.size && j.size > 0 {
+		if grown, err = diskio.SameTail(in, j.size, j.tail); err != nil {
+			return torn, err
+		}
+	}
+	if grown {
+		err = j.scan(in, j.size, size)
+	}
+	if err == nil && (!grown || j.misplaced) {
+		err = j.load(in, size)
+	}
+	if err != nil {
+		return torn, err
+	}
+	if j.meta.key != "" && j.meta.key != j.key {
+		return torn, fmt.Errorf("%w: %q", errOtherKey, j.meta.key)
+	}
+	j.size = size
+	j.tail = make([]byte, min(size, tailKept))
+	if _, err := f.ReadAt(j.tail, size-int64(len(j.tail))); err != nil && !errors.Is(err, io.EOF) {
+		return torn, err
+	}
+	j.seen, err = f.Stat()
+	return torn, err
+}
+
+func (j *journal) reset() {
+	*j = journal{key: j.key, path: j.path, bytesRead: j.bytesRead}
+}
+
+// load reads the live part, which the last metadata line points to, or the
+// whole file when there is no such line or it does not fit.
+func (j *journal) load(in countedFile, size int64) error {
+	j.reset()
+	m, err := lastMetadata(in, size)
+	if err != nil {
+		return err
+	}
+	if r := m.replay; r != nil && r.Offset > 0 {
+		j.first = r.Index
+		if err := j.scan(in, r.Offset, size); err != nil {
+			return err
+		}
+		if j.placed && !j.misplaced {
+			return nil
+		}
+		j.reset()
+	}
+	if err := j.scan(in, 0, size); err != nil {
+		return err
+	}
+	if !j.placed {
+		j.placeByCursor()
+	}
+	return nil
+}
+
+// placeByCursor finds the live part of a file another program wrote: what is
+// not consolidated, but at least the last eight messages.
+func (j *journal) placeByCursor() {
+	if j.meta.consolidated > j.count() {
+		j.meta.consolidated = 0
+	}
+	j.drop(min(j.meta.consolidated-j.first, SuffixStart(j.recs, 8)))
+}
+
+// drop forgets the first n live records.
+func (j *journal) drop(n int) {
+	if n <= 0 {
+		return
+	}
+	j.first += n
+	j.recs = slices.Clone(j.recs[n:])
+	j.offsets = slices.Clone(j.offsets[n:])
+}
+
+// lastMetadata looks for the last metadata line near the end that can be
+// believed about where the live part begins.
+func lastMetadata(in io.ReaderAt, size int64) (metadata, error) {
+	for line, err := range diskio.LinesBackward(in, size) {
+		if err != nil {
+			return metadata{}, err
+		}
+		if mayBeMetadata(line.Bytes) {
+			if m, kind := parseMetadata(line.Bytes); kind == "metadata" {
+				if !m.replay.fits(line.Offset) || !afterNewline(in, m.replay.Offset) {
+					m.replay = nil
+				}
+				return m, nil
+			}
+		}
+		if size-line.Offset > metadataReach {
+			break
+		}
+	}
+	return metadata{}, nil
+}
+
+// fits reports whether a position is plausible for a metadata line found at at.
+func (r *replay) fits(at int64) bool {
+	return r != nil && r.At == at && r.Offset >= 0 && r.Offset <= at && r.Index >= 0 && r.Index <= r.Count
+}
+
+func afterNewline(in io.ReaderAt, offset int64) bool {
+	var b [1]byte
+	if offset == 0 {
+		return true
+	}
+	_, err := in.ReadAt(b[:], offset-1)
+	return err == nil && b[0] == '\n'
+}
+
+// scan takes over the lines between two offsets.
+func (j *journal) scan(in io.ReaderAt, from, to int64) error {
+	for line, err := range diskio.Lines(io.NewSectionReader(in, from, to-from), from) {
+		if err != nil {
+			return err
+		}
+		j.take(line)
+	}
+	return nil
+}
+
+func (j *journal) take(line diskio.Line) {
+	if mayBeMetadata(line.Bytes) {
+		m, kind := parseMetadata(line.Bytes)
+		if kind == "metadata" {
+			j.place(m.replay, line.Offset)
+			j.meta, j.metaEnd = m, line.End()
+		}
+		if kind != "" {
+			return
+		}
+	}
+	var r Record
+	if err := r.UnmarshalJSON(line.Bytes); err != nil {
+		j.skipped++
+		return
+	}
+	j.recs = append(j.recs, r)
+	j.offsets = append(j.offsets, line.Offset)
+}
+
+// place moves the beginning of the live part to where a metadata line wants it.
+func (j *journal) place(r *replay, at int64) {
+	if !r.fits(at) {
+		return
+	}
+	j.placed = true
+	if j.misplaced = r.Count != j.count(); j.misplaced {
+		j.placed = false
+		return
+	}
+	j.drop(r.Index - j.first)
+}

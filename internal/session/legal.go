@@ -1,0 +1,76 @@
+package session
+
+import (
+	"fmt"
+
+	"github.com/nanobot-go/nanobot/internal/llm"
+)
+
+// LegalSuffix drops the beginning of a history up to its last tool result that
+// no assistant before it asked for, so that what remains can be sent.
+func LegalSuffix(recs []Record) []Record {
+	start, declared := 0, map[string]bool{}
+	for i, r := range recs {
+		for _, c := range r.ToolCalls {
+			declared[c.ID] = true
+		}
+		if r.Role == llm.ToolRole && !declared[r.ToolCallID] {
+			start = i + 1
+			clear(declared)
+		}
+	}
+	return recs[start:]
+}
+
+// SuffixStart is where the last n records begin when the cut is moved back to
+// the nearest user record, so that no turn is torn apart. n <= 0 keeps nothing.
+func SuffixStart(recs []Record, n int) int {
+	if n <= 0 {
+		return len(recs)
+	}
+	i := max(len(recs)-n, 0)
+	for i > 0 && (i == len(recs) || recs[i].Role != llm.User || recs[i].Command) {
+		i--
+	}
+	return i
+}
+
+// CheckLegal says why a history could not be sent as it is: a tool result
+// without its call, a call without exactly one result before the next message,
+// two user messages in a row, or a beginning other than a user message.
+// Command records are passed over, because they are never sent.
+func CheckLegal(recs []Record) error {
+	open := map[string]bool{} // calls that wait for a result
+	begun, lastUser := false, false
+	for i, r := range recs {
+		if r.Command {
+			continue
+		}
+		if r.Role == llm.ToolRole {
+			if !open[r.ToolCallID] {
+				return fmt.Errorf("record %d: a result for %q, which nobody waits for", i, r.ToolCallID)
+			}
+			delete(open, r.ToolCallID)
+			lastUser = false
+			continue
+		}
+		if len(open) > 0 {
+			return fmt.Errorf("record %d: %d calls before it have no result", i, len(open))
+		}
+		if r.Role == llm.User && lastUser {
+			return fmt.Errorf("record %d: two user messages in a row", i)
+		}
+		if !begun && r.Role != llm.User && r.Role != llm.System && !r.Delivery {
+			return fmt.Errorf("record %d: the history begins with %s", i, r.Role)
+		}
+		begun = begun || r.Role == llm.User
+		lastUser = r.Role == llm.User
+		for _, c := range r.ToolCalls {
+			open[c.ID] = true
+		}
+	}
+	if len(open) > 0 {
+		return fmt.Errorf("%d calls at the end have no result", len(open))
+	}
+	return nil
+}

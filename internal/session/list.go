@@ -1,0 +1,312 @@
+package session
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/llm"
+)
+
+// Info describes a stored conversation without its messages.
+type Info struct {
+	Key      string
+	Created  time.Time
+	Updated  time.Time
+	Messages int    // in the current log
+	Bytes    int64  // of the current log
+	Title    string // from the metadata
+	Preview  string // the first words of the conversation, at most 120 characters
+	OpenTurn bool   // a turn is running or was interrupted
+	Old      bool   // kept by an older version, imported on first use
+}
+
+const (
+	previewRunes = 120
+	headBytes    = 32 << 10 // where the preview is looked for
+)
+
+// List describes all conversations, the last changed first. It reads the
+// beginning and the end of each log, not the messages between, and takes no
+// locks. Logs that cannot be read are left out and reported in the error,
+// which comes with the others.
+func (st *Store) List(ctx context.Context) ([]Info, error) {
+	var infos []Info
+	var errs []error
+	known := map[string]bool{}
+	for i, dir := range append([]string{st.dir}, st.importDirs()...) {
+		entries, err := os.ReadDir(dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+		for _, e := range entries {
+			if err := context.Cause(ctx); err != nil {
+				return nil, err
+			}
+			name, ok := strings.CutSuffix(e.Name(), suffixLog)
+			if !ok || name == "" || !e.Type().IsRegular() {
+				continue
+			}
+			info, err := describe(filepath.Join(dir, e.Name()), i > 0)
+			if err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			if info.Key != "" && !known[info.Key] {
+				known[info.Key] = true
+				infos = append(infos, info)
+			}
+		}
+	}
+	slices.SortFunc(infos, func(a, b Info) int {
+		return cmp.Or(b.Updated.Compare(a.Updated), cmp.Compare(a.Key, b.Key))
+	})
+	return infos, errors.Join(errs...)
+}
+
+// describe reads the two ends of a log.
+func describe(path string, old bool) (Info, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return Info{}, err
+	}
+	defer f.Close() //nolint:errcheck // only read from
+	fi, err := f.Stat()
+	if err != nil {
+		return Info{}, err
+	}
+	info := Info{Bytes: fi.Size(), Updated: fi.ModTime(), Created: fi.ModTime(), Old: old}
+	m, at, err := describeEnd(f, fi.Size())
+	if err != nil {
+		return Info{}, err
+	}
+	if err := info.head(f, fi.Size(), &m); err != nil {
+		return Info{}, err
+	}
+	if info.Key = m.key; info.Key == "" {
+		info.Key = suggestedKey(path)
+		if key, ok := keyOf(strings.TrimSuffix(filepath.Base(path), suffixLog)); ok && !old {
+			info.Key = key
+		}
+	}
+	if t, ok := parseTime(m.created); ok {
+		info.Created = t
+	}
+	if t, ok := parseTime(m.updated); ok {
+		info.Updated = t
+	}
+	info.OpenTurn = m.open != nil
+	_ = json.Unmarshal(m.values["title"], &info.Title)
+	from := int64(0)
+	if m.replay != nil {
+		info.Messages, from = m.replay.Count, at
+	}
+	n, err := countMessages(f, from, fi.Size())
+	info.Messages += n
+	return info, err
+}
+
+// describeEnd finds the last metadata line near the end and its offset.
+func describeEnd(f *os.File, size int64) (metadata, int64, error) {
+	for line, err := range diskio.LinesBackward(f, size) {
+		if err != nil {
+			return metadata{}, 0, err
+		}
+		if mayBeMetadata(line.Bytes) && line.Whole {
+			if m, kind := parseMetadata(line.Bytes); kind == "metadata" {
+				if !m.replay.fits(line.Offset) {
+					m.replay = nil
+				}
+				return m, line.Offset, nil
+			}
+		}
+		if size-line.Offset > metadataReach {
+			break
+		}
+	}
+	return metadata{}, 0, nil
+}
+
+// head takes the preview, and the metadata when the end had none, from the
+// beginning of a log.
+func (i *Info) head(f *os.File, size int64, m *metadata) error {
+	for line, err := range diskio.Lines(io.NewSectionReader(f, 0, min(size, headBytes)), 0) {
+		if err != nil || !line.Whole {
+			return err
+		}
+		if mayBeMetadata(line.Bytes) {
+			if first, kind := parseMetadata(line.Bytes); kind == "metadata" && m.key == "" {
+				*m = first
+				m.replay = nil
+			}
+			continue
+		}
+		var r Record
+		if r.UnmarshalJSON(line.Bytes) != nil || r.Role != llm.User || r.Command || r.Internal || r.Hidden {
+			continue
+		}
+		text := r.Display()
+		if text = strings.Join(strings.Fields(text), " "); text != "" {
+			i.Preview = firstRunes(text, previewRunes)
+			return nil
+		}
+	}
+	return nil
+}
+
+// Display is the text of a record as people should see it, without the part
+// marked in Runtime.
+func (r Record) Display() string {
+	text := r.Content.String()
+	if r.Runtime != nil {
+		text = strings.TrimRight(strings.TrimSuffix(text, r.Runtime.Suffix), "\n")
+	}
+	return text
+}
+
+func firstRunes(s string, n int) string {
+	for i := range s {
+		if n--; n < 0 {
+			return s[:i]
+		}
+	}
+	return s
+}
+
+func countMessages(f *os.File, from, size int64) (int, error) {
+	n := 0
+	for line, err := range diskio.Lines(io.NewSectionReader(f, from, size-from), from) {
+		if err != nil {
+			return n, err
+		}
+		if line.Whole && !mayBeMetadata(line.Bytes) && len(line.Bytes) > 0 && line.Bytes[0] == '{' {
+			n++
+		}
+	}
+	return n, nil
+}
+
+// Read yields the raw lines of a conversation as they are stored, metadata
+// lines included, without taking it from its owner. A torn last line is left
+// out. A line is valid until the next is asked for. The error is ErrNotFound
+// when nothing is stored.
+func (st *Store) Read(ctx context.Context, key string) iter.Seq2[json.RawMessage, error] {
+	return func(yield func(json.RawMessage, error) bool) {
+		path, err := st.locate(ctx, key)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		defer f.Close() //nolint:errcheck // only read from
+		for line, err := range diskio.Lines(f, 0) {
+			if err == nil {
+				err = context.Cause(ctx)
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if line.Whole && !yield(line.Bytes, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Records yields the messages of a conversation like Read; lines that are not
+// messages are left out.
+func (st *Store) Records(ctx context.Context, key string) iter.Seq2[Record, error] {
+	return func(yield func(Record, error) bool) {
+		for line, err := range st.Read(ctx, key) {
+			if err != nil {
+				yield(Record{}, err)
+				return
+			}
+			if mayBeMetadata(line) {
+				if _, kind := parseMetadata(line); kind != "" {
+					continue
+				}
+			}
+			var r Record
+			if r.UnmarshalJSON(line) == nil && !yield(r, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Export writes a conversation as one file that every version can read: its
+// last metadata, then the messages as they are stored.
+func (st *Store) Export(ctx context.Context, key string, w io.Writer) error {
+	m := metadata{key: key}
+	for line, err := range st.Read(ctx, key) {
+		if err != nil {
+			return err
+		}
+		if mayBeMetadata(line) {
+			if last, kind := parseMetadata(line); kind == "metadata" {
+				m = last
+			}
+		}
+	}
+	m.replay = nil
+	if _, err := w.Write(append(m.appendLine(nil), '\n')); err != nil {
+		return err
+	}
+	for line, err := range st.Read(ctx, key) {
+		if err != nil {
+			return err
+		}
+		if mayBeMetadata(line) {
+			if _, kind := parseMetadata(line); kind == "metadata" {
+				continue
+			}
+		}
+		if _, err := w.Write(append(line[:len(line):len(line)], '\n')); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// locate finds the file that holds a key, old places included.
+func (st *Store) locate(ctx context.Context, key string) (string, error) {
+	name, err := fileName(key)
+	if err != nil {
+		return "", err
+	}
+	for _, n := range []string{hashName(key), name} {
+		path := filepath.Join(st.dir, n+suffixLog)
+		stored, err := storedKey(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil || stored == key || stored == "" {
+			return path, err
+		}
+	}
+	for _, dir := range st.importDirs() {
+		for _, n := range oldNames(key) {
+			path := filepath.Join(dir, n+suffixLog)
+			if ok, err := st.belongsTo(ctx, path, key); err != nil || ok {
+				return path, err
+			}
+		}
+	}
+	return "", ErrNotFound
+}

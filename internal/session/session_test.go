@@ -1,0 +1,174 @@
+package session
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/nanobot-go/nanobot/internal/llm"
+)
+
+func clock() time.Time { return time.Date(2026, 4, 14, 20, 49, 51, 526861000, time.Local) }
+
+// openStore opens a store in dir with settings that suit tests.
+func openStore(t testing.TB, dir string, change ...func(*Options)) *Store {
+	t.Helper()
+	ws := filepath.Join(dir, "workspace")
+	if err := os.MkdirAll(ws, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	opt := Options{DataDir: filepath.Join(dir, "data"), Workspace: ws, Fsync: FsyncNever, Now: clock}
+	for _, c := range change {
+		c(&opt)
+	}
+	st, err := Open(opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return st
+}
+
+func acquire(t testing.TB, st *Store, key string) *Session {
+	t.Helper()
+	s, err := st.Acquire(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func user(text string) Record {
+	return Record{Message: llm.Message{Role: llm.User, Content: llm.Text(text)}}
+}
+
+func answer(text string) Record {
+	return Record{Message: llm.Message{Role: llm.Assistant, Content: llm.Text(text)}}
+}
+
+func calls(ids ...string) Record {
+	r := Record{Message: llm.Message{Role: llm.Assistant}}
+	for _, id := range ids {
+		r.ToolCalls = append(r.ToolCalls, llm.ToolCall{ID: id, Name: "tool_" + id, Arguments: `{"a":"<b>"}`})
+	}
+	return r
+}
+
+func result(id, text string) Record {
+	return Record{Message: llm.Message{Role: llm.ToolRole, ToolCallID: id, Name: "tool_" + id, Content: llm.Text(text)}}
+}
+
+// gist is a record in a form that is easy to compare and to read.
+func gist(recs []Record) []string {
+	var out []string
+	for _, r := range recs {
+		g := string(r.Role) + ":" + r.Content.String()
+		for _, c := range r.ToolCalls {
+			g += " call " + c.ID
+		}
+		if r.Role == llm.ToolRole {
+			g = "result " + r.ToolCallID + ":" + r.Content.String()
+		}
+		if r.Interrupted {
+			g += " (interrupted)"
+		}
+		out = append(out, g)
+	}
+	return out
+}
+
+func TestTurnSurvivesReopen(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := acquire(t, openStore(t, dir), "cli:direct")
+	u := user("hello <world> & 世界\n")
+	u.InboundID, u.Media, u.SenderID = "tg:1", []string{"/a b.png"}, "me"
+	u.Runtime = &RuntimeContext{Version: 1, Sources: []string{"clock"}, Suffix: "x"}
+	must(t, s.BeginTurn("t1", u))
+	must(t, s.Append(calls("a", "b")))
+	must(t, s.Append(result("a", "1"), result("b", "2")))
+	must(t, s.SetMeta("title", "A & B"))
+	must(t, s.EndTurn(answer("done")))
+	want := s.Messages()
+	must(t, s.Release())
+
+	st := openStore(t, dir)
+	s = acquire(t, st, "cli:direct")
+	if diff := cmp.Diff(want, s.Messages(), cmpopts.EquateApproxTime(time.Millisecond)); diff != "" {
+		t.Errorf("messages after reopen (-want +got):\n%s", diff)
+	}
+	if s.Len() != 5 || s.OpenTurn() != nil {
+		t.Errorf("Len = %d, OpenTurn = %v; want 5, nil", s.Len(), s.OpenTurn())
+	}
+	if got := s.Messages()[1].TurnID; got != "t1" {
+		t.Errorf("turn id = %q, want t1", got)
+	}
+	var title string
+	if !s.Meta("title", &title) || title != "A & B" {
+		t.Errorf("title = %q", title)
+	}
+	if !s.SeenInbound("tg:1") || s.SeenInbound("tg:2") || s.SeenInbound("") {
+		t.Error("SeenInbound is wrong")
+	}
+	must(t, s.Release())
+	left, err := filepath.Glob(filepath.Join(st.Dir(), "*"))
+	must(t, err)
+	if len(left) != 2 {
+		t.Errorf("files left: %v, want only the log and the marker", left)
+	}
+}
+
+func TestLineFormat(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	st := openStore(t, dir)
+	s := acquire(t, st, "cli:direct")
+	must(t, s.BeginTurn("t1", user("a<b")))
+	must(t, s.EndTurn(answer("ok")))
+	must(t, s.Release())
+	data, err := os.ReadFile(filepath.Join(st.Dir(), "Y2xpOmRpcmVjdA.jsonl"))
+	must(t, err)
+	lines := strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
+	if len(lines) != 4 {
+		t.Fatalf("lines = %d, want 4:\n%s", len(lines), data)
+	}
+	for i, want := range map[int]string{
+		0: `{"_type":"metadata","key":"cli:direct","created_at":"2026-04-14T20:49:51.526861","updated_at":"2026-04-14T20:49:51.526861","metadata":{"_replay":{"index":0,"offset":0,"count":0,"at":0},"open_turn":{"id":"t1","started_at":"2026-04-14T20:49:51.526861","pid":` + fmt.Sprint(os.Getpid()) + `}},"last_consolidated":0}`,
+		1: `{"role":"user","content":"a<b","timestamp":"2026-04-14T20:49:51.526861","ts":` + fmt.Sprint(clock().UnixMilli()) + `,"turn_id":"t1"}`,
+	} {
+		if lines[i] != want {
+			t.Errorf("line %d:\n got %s\nwant %s", i, lines[i], want)
+		}
+	}
+	for _, l := range lines {
+		if !json.Valid([]byte(l)) {
+			t.Errorf("not JSON: %s", l)
+		}
+	}
+}
+
+func TestReleasedSession(t *testing.T) {
+	t.Parallel()
+	s := acquire(t, openStore(t, t.TempDir()), "k")
+	must(t, s.Release())
+	must(t, s.Release())
+	if err := s.Append(user("x")); err == nil {
+		t.Error("Append after Release worked")
+	}
+	if err := s.Sync(t.Context()); err == nil {
+		t.Error("Sync after Release worked")
+	}
+}

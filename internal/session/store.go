@@ -1,0 +1,342 @@
+package session
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/diskio"
+)
+
+// Fsync says when appended records are forced to the disk. Whatever the
+// policy, they survive the death of the process; syncing is about power loss.
+type Fsync string
+
+// The policies.
+const (
+	FsyncTurn   Fsync = "turn"   // at the beginning and end of a turn and on Sync; the default
+	FsyncAlways Fsync = "always" // on every append
+	FsyncNever  Fsync = "never"
+)
+
+// ErrNotFound says that no conversation is stored under a key.
+var ErrNotFound = errors.New("no such session")
+
+// BusyError says that another process did not let go of a session in time.
+type BusyError struct {
+	Key string
+	PID int // of that process, 0 when unknown
+}
+
+func (e *BusyError) Error() string {
+	if e.PID == 0 {
+		return fmt.Sprintf("session %q is in use by another process", e.Key)
+	}
+	return fmt.Sprintf("session %q is in use by process %d", e.Key, e.PID)
+}
+
+// Options configures a Store.
+type Options struct {
+	DataDir   string // holds sessions/<workspace id>/
+	Workspace string // the directory the agent works in; it keeps its id
+	// ImportDirs are further directories where older versions kept sessions.
+	// <Workspace>/sessions and <DataDir>/sessions are always looked at.
+	ImportDirs []string
+
+	Fsync        Fsync
+	MaxLive      int           // sessions kept in memory while unused; default 128
+	MaxLiveBytes int64         // bytes of log kept in memory while unused; default 64 MiB
+	LockWait     time.Duration // how long Acquire waits for another process; default 30 s
+	CompactBytes int64         // dead bytes from which a log is compacted; default 8 MiB
+
+	Log *slog.Logger     // default: none
+	Now func() time.Time // default: time.Now
+}
+
+// Store keeps the conversations of one workspace.
+type Store struct {
+	opt Options
+	dir string
+
+	mu   sync.Mutex
+	used map[string]*slot // in use, waited for, or cached
+	idle list.List        // of *slot, the longest unused last
+	size int64            // of the idle journals
+}
+
+// slot is the place of one key in the store. The fields up to elem belong to
+// Store.mu, j to whoever holds turn.
+type slot struct {
+	key   string
+	users int // that hold or wait for turn
+	bytes int64
+	elem  *list.Element // in Store.idle when users is 0
+
+	turn chan struct{} // capacity 1: full while somebody owns the session; waiters queue in order
+	j    *journal      // nil until loaded
+}
+
+// Open makes a Store. It reads the workspace's id, making one on first use,
+// and nothing else, however many sessions there are.
+func Open(opt Options) (*Store, error) {
+	if opt.DataDir == "" || opt.Workspace == "" {
+		return nil, errors.New("a session store needs a data directory and a workspace")
+	}
+	switch opt.Fsync {
+	case "":
+		opt.Fsync = FsyncTurn
+	case FsyncTurn, FsyncAlways, FsyncNever:
+	default:
+		return nil, fmt.Errorf("unknown fsync policy %q", opt.Fsync)
+	}
+	if opt.MaxLive <= 0 {
+		opt.MaxLive = 128
+	}
+	if opt.MaxLiveBytes <= 0 {
+		opt.MaxLiveBytes = 64 << 20
+	}
+	if opt.LockWait <= 0 {
+		opt.LockWait = 30 * time.Second
+	}
+	if opt.CompactBytes <= 0 {
+		opt.CompactBytes = 8 << 20
+	}
+	if opt.Log == nil {
+		opt.Log = slog.New(slog.DiscardHandler)
+	}
+	if opt.Now == nil {
+		opt.Now = time.Now
+	}
+	root := filepath.Join(opt.DataDir, "sessions")
+	id, err := workspaceID(opt.Workspace, root)
+	if err != nil {
+		return nil, fmt.Errorf("open sessions of %s: %w", opt.Workspace, err)
+	}
+	return &Store{opt: opt, dir: filepath.Join(root, id), used: map[string]*slot{}}, nil
+}
+
+// Dir is the directory of the logs.
+func (st *Store) Dir() string { return st.dir }
+
+// Acquire gives the caller the session with this key, a new one when nothing
+// is stored. It waits while somebody else in this process has it, in order of
+// arrival and as long as ctx lasts, and up to Options.LockWait while another
+// process has it; then it fails with a *BusyError. The caller must Release it.
+func (st *Store) Acquire(ctx context.Context, key string) (*Session, error) {
+	name, err := fileName(key)
+	if err != nil {
+		return nil, err
+	}
+	sl := st.enter(key)
+	s, err := st.acquire(ctx, sl, name)
+	if err != nil {
+		st.leave(sl)
+		return nil, fmt.Errorf("acquire session %q: %w", key, err)
+	}
+	return s, nil
+}
+
+func (st *Store) acquire(ctx context.Context, sl *slot, name string) (*Session, error) {
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	select {
+	case sl.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	lock, err := st.lock(ctx, sl.key, name)
+	if err != nil {
+		<-sl.turn
+		return nil, err
+	}
+	if err := st.ready(ctx, sl, name); err != nil {
+		sl.j = nil
+		err = errors.Join(err, lock.Unlock())
+		<-sl.turn
+		return nil, err
+	}
+	return &Session{store: st, slot: sl, lock: lock, j: sl.j}, nil
+}
+
+// lock takes the lock of a key against other processes.
+func (st *Store) lock(ctx context.Context, key, name string) (*diskio.Lock, error) {
+	path := filepath.Join(st.dir, name+".lock")
+	var waited, pause time.Duration
+	for {
+		l, err := diskio.TryLock(path)
+		if err == nil {
+			return l, nil
+		}
+		if errors.Is(err, fs.ErrNotExist) && waited == 0 {
+			if err := diskio.MkdirAll(st.dir, 0o700); err != nil {
+				return nil, err
+			}
+			waited++ // at most once: the directory may be removed under us
+			continue
+		}
+		locked, ok := errors.AsType[*diskio.LockedError](err)
+		if !ok {
+			return nil, err
+		}
+		if waited >= st.opt.LockWait {
+			return nil, &BusyError{Key: key, PID: locked.PID}
+		}
+		pause = min(max(2*pause, time.Millisecond), 50*time.Millisecond, st.opt.LockWait-waited)
+		t := time.NewTimer(pause)
+		select {
+		case <-t.C:
+			waited += pause
+		case <-ctx.Done():
+			t.Stop()
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// ready brings the slot's journal up to date with the disk.
+func (st *Store) ready(ctx context.Context, sl *slot, name string) error {
+	if sl.j == nil {
+		j, err := st.find(ctx, sl.key, name)
+		if err != nil {
+			return err
+		}
+		sl.j = j
+		return nil
+	}
+	return st.refresh(ctx, sl.j)
+}
+
+// find loads the log of a key: the plain name, the hashed one when the plain
+// name belongs to a key that differs only in what the file system ignores, or
+// what an older version left elsewhere.
+func (st *Store) find(ctx context.Context, key, name string) (*journal, error) {
+	j := &journal{key: key, path: filepath.Join(st.dir, name+suffixLog)}
+	hashed := filepath.Join(st.dir, hashName(key)+suffixLog)
+	// What a crash in the middle of a compaction left is not needed.
+	if err := os.Remove(j.path + suffixTemp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	err := st.refresh(ctx, j)
+	if errors.Is(err, errOtherKey) && j.path != hashed {
+		j = &journal{key: key, path: hashed}
+		return j, st.refresh(ctx, j)
+	}
+	if err != nil || j.size > 0 {
+		return j, err
+	}
+	if _, err := os.Lstat(hashed); err == nil {
+		j.path = hashed
+		return j, st.refresh(ctx, j)
+	}
+	imported, err := st.importOld(ctx, key, j.path)
+	if err != nil || !imported {
+		return j, err
+	}
+	return j, st.refresh(ctx, j)
+}
+
+func (st *Store) refresh(ctx context.Context, j *journal) error {
+	skipped := j.skipped
+	torn, err := j.refresh()
+	if err != nil {
+		return err
+	}
+	if torn > 0 {
+		st.opt.Log.WarnContext(ctx, "put a torn line aside", "session", j.key, "file", j.path+".torn", "bytes", torn)
+	}
+	if j.skipped > skipped {
+		st.opt.Log.WarnContext(ctx, "passed over unreadable lines", "session", j.key, "file", j.path, "lines", j.skipped)
+	}
+	return nil
+}
+
+// Release gives the session back, changed metadata written. A turn that is
+// still open is recovered by the next owner. A log with much dead weight is
+// compacted first. A second Release does nothing.
+func (s *Session) Release() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.j == nil {
+		return nil
+	}
+	if s.wasteful() {
+		if err := s.compact(); err != nil {
+			s.store.opt.Log.Warn("compact session", "session", s.j.key, "err", err)
+		}
+	}
+	j := s.j
+	err := s.saveMeta()
+	if s.f != nil {
+		var serr error
+		j.seen, serr = s.f.Stat()
+		err = errors.Join(err, serr, s.f.Close())
+	}
+	if err != nil || s.broken != nil {
+		j.seen = nil // the disk is the truth: the next owner reads it again
+	}
+	s.j, s.f = nil, nil
+	bytes := j.liveBytes()
+	err = errors.Join(err, s.lock.Unlock())
+	s.store.settle(s.slot, bytes)
+	<-s.slot.turn
+	s.store.leave(s.slot)
+	return err
+}
+
+// enter finds or makes the slot of a key and counts the caller in.
+func (st *Store) enter(key string) *slot {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	sl := st.used[key]
+	if sl == nil {
+		sl = &slot{key: key, turn: make(chan struct{}, 1)}
+		st.used[key] = sl
+	}
+	if sl.elem != nil {
+		st.idle.Remove(sl.elem)
+		sl.elem = nil
+		st.size -= sl.bytes
+	}
+	sl.users++
+	return sl
+}
+
+// settle notes how much memory a journal is worth.
+func (st *Store) settle(sl *slot, bytes int64) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	sl.bytes = bytes
+}
+
+// leave counts the caller out. The last one leaves the journal in the cache,
+// from which the longest unused ones are dropped when it grows too big.
+func (st *Store) leave(sl *slot) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if sl.users--; sl.users > 0 {
+		return
+	}
+	if sl.j == nil {
+		delete(st.used, sl.key)
+		return
+	}
+	sl.elem = st.idle.PushFront(sl)
+	st.size += sl.bytes
+	for st.idle.Len() > st.opt.MaxLive || (st.size > st.opt.MaxLiveBytes && st.idle.Len() > 0) {
+		old, ok := st.idle.Remove(st.idle.Back()).(*slot)
+		if !ok {
+			return // only slots are in the list
+		}
+		old.elem = nil
+		st.size -= old.bytes
+		delete(st.used, old.key)
+	}
+}
