@@ -1,0 +1,345 @@
+package shell
+
+import (
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// The checks of this file keep an honest command inside the workspace and away
+// from protected files. They see the paths that are written in the command; a
+// program that builds a path by itself is the sandbox's business.
+
+// inside reports whether a cleaned absolute path lies in the workspace or in
+// one of the roots, as they are named and as links resolve them.
+func (g *guard) inside(p string) bool {
+	for _, root := range append([]string{g.workspace}, g.roots...) {
+		if under(p, root) {
+			return true
+		}
+		if real, err := filepath.EvalSymlinks(root); err == nil && real != root && under(p, real) {
+			return true
+		}
+	}
+	return false
+}
+
+func under(p, root string) bool {
+	return p == root || strings.HasPrefix(p, strings.TrimSuffix(root, string(filepath.Separator))+string(filepath.Separator))
+}
+
+// isProtected reports whether a cleaned absolute path is, or may through its
+// wildcards be, a protected file or inside a protected directory.
+func (g *guard) isProtected(p string) bool {
+	for _, prot := range g.protected {
+		if under(p, prot) || strings.EqualFold(p, prot) {
+			return true
+		}
+		if strings.ContainsAny(p, "*?[") && mayMatch(p, prot) {
+			return true
+		}
+		if real, err := filepath.EvalSymlinks(prot); err == nil && real != prot && under(p, real) {
+			return true
+		}
+	}
+	rest, ok := strings.CutPrefix(p, "/proc/")
+	if !ok {
+		return false
+	}
+	_, file, _ := strings.Cut(strings.TrimPrefix(rest, "self/task/"), "/")
+	file, _, _ = strings.Cut(file, "/")
+	switch file {
+	case "environ", "mem", "maps", "fd", "cwd", "root":
+		return true
+	}
+	return false
+}
+
+// mayMatch compares a path with wildcards, element by element, with a path
+// that is at least as long as it or whose parent it reaches.
+func mayMatch(pattern, target string) bool {
+	pp, tt := strings.Split(pattern, "/"), strings.Split(target, "/")
+	if len(pp) < len(tt) {
+		return false
+	}
+	for i, t := range tt {
+		if ok, err := path.Match(pp[i], t); err != nil || !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// join places a path word in the directory the walk stands in; "" if that is unknown.
+func (s *scan) join(word string) string {
+	switch {
+	case filepath.IsAbs(word):
+		return filepath.Clean(word)
+	case s.cwd == "":
+		return ""
+	default:
+		return filepath.Join(s.cwd, word)
+	}
+}
+
+// reachAll judges the words of a simple command. all are the commands it
+// starts; their names may be absolute paths of installed programs.
+func (s *scan) reachAll(argv []string, all [][]string) {
+	for _, inner := range all {
+		word := inner[0]
+		if strings.Contains(word, "/") && !slices.Contains(s.g.programs, path.Dir(path.Clean(word))) {
+			s.reach(word)
+		}
+	}
+	names := map[string]bool{}
+	for _, inner := range all {
+		names[inner[0]] = true
+	}
+	last := all[len(all)-1]
+	text := textWords(base(last[0]), last[1:])
+	for _, a := range argv {
+		switch {
+		case names[a]:
+		case text[a]:
+			s.literalSecrets(a)
+		default:
+			s.reach(a)
+		}
+	}
+	// A bare cd goes home.
+	if n := base(last[0]); (n == "cd" || n == "pushd") && len(operands(last[1:], "")) == 0 {
+		s.reach(s.g.home)
+	}
+}
+
+// textWords are the arguments that are text or patterns, not files: whatever
+// echo prints, the expression of sed, the pattern of grep.
+func textWords(name string, args []string) map[string]bool {
+	text := map[string]bool{}
+	switch name {
+	case "echo", "printf", "tr", "expr", "basename", "dirname", "seq", "true", "false", ":":
+		for _, a := range args {
+			text[a] = true
+		}
+	case "sed", "gsed", "awk", "gawk", "mawk", "grep", "egrep", "fgrep", "rg", "ag", "jq", "perl":
+		explicit := false
+		for i, a := range args {
+			if (a == "-e" || a == "--regexp" || a == "--expression" || a == "-F" || a == "-f" && name == "jq") && i+1 < len(args) {
+				text[args[i+1]] = true
+				explicit = explicit || a != "-F"
+			}
+		}
+		if ops := operands(args, "efmABCFvg"); !explicit && len(ops) > 0 {
+			text[ops[0]] = true
+		}
+	case "cut", "sort", "column", "paste", "xargs":
+		for i, a := range args {
+			if (a == "-d" || a == "-t" || a == "-s") && i+1 < len(args) {
+				text[args[i+1]] = true
+			}
+		}
+	}
+	return text
+}
+
+// reach judges one word that may name a file.
+func (s *scan) reach(word string) {
+	s.literalSecrets(word)
+	for _, c := range candidates(word) {
+		if c.sure || rooted(c.path) {
+			s.path(c.path)
+		}
+	}
+}
+
+// candidate is a part of a word that looks like a path. Unless it is sure, it
+// counts only if its first directory exists, because a slash is also a
+// division, a delimiter and a part of many names.
+type candidate struct {
+	path string
+	sure bool
+}
+
+func candidates(word string) []candidate {
+	if rest, ok := strings.CutPrefix(word, "file://"); ok {
+		return []candidate{{"/" + strings.TrimLeft(rest, "/"), true}}
+	}
+	if strings.Contains(word, "://") {
+		return nil
+	}
+	if strings.ContainsAny(word, " \t\n(") {
+		return quotedPaths(word)
+	}
+	var out []candidate
+	if !strings.HasPrefix(word, "-") {
+		out = append(out, candidate{word, true})
+	} else if len(word) > 2 && word[1] != '-' && (strings.Contains(word[2:], "/") || strings.HasPrefix(word[2:], "..")) {
+		out = append(out, candidate{word[2:], false}) // -I/usr/include
+	}
+	if _, v, ok := strings.Cut(word, "="); ok {
+		out = append(out, candidate{v, strings.HasPrefix(word, "-")})
+	}
+	if v, ok := strings.CutPrefix(word, "@"); ok {
+		out = append(out, candidate{v, true}) // curl -d @file
+	}
+	if strings.Contains(word, ":") {
+		for v := range strings.SplitSeq(word, ":") {
+			out = append(out, candidate{v, false}) // search paths, mounts, remote copies
+		}
+	}
+	return out
+}
+
+// quotedPaths finds absolute paths inside a program text such as the argument
+// of python -c.
+func quotedPaths(text string) []candidate {
+	var out []candidate
+	for w := range strings.FieldsFuncSeq(text, func(r rune) bool { return strings.ContainsRune(" \t\n\"'`()[]{},;=<>|&", r) }) {
+		if strings.HasPrefix(w, "/") && len(w) > 1 || strings.HasPrefix(w, "~/") || strings.HasPrefix(w, "../") {
+			out = append(out, candidate{w, false})
+		}
+	}
+	return out
+}
+
+// rooted reports whether an absolute path starts with a directory that exists;
+// other paths are taken as they are.
+func rooted(p string) bool {
+	if !strings.HasPrefix(p, "/") {
+		return strings.HasPrefix(p, "~") || strings.Contains(p, "..")
+	}
+	first, _, _ := strings.Cut(strings.TrimLeft(p, "/"), "/")
+	if first == "" {
+		return false
+	}
+	_, err := os.Lstat("/" + first)
+	return err == nil
+}
+
+// path judges one path.
+func (s *scan) path(p string) {
+	if p == "" || len(p) > 4096 {
+		return
+	}
+	if p == "~" || strings.HasPrefix(p, "~/") {
+		p = s.g.home + p[1:]
+	}
+	if strings.HasPrefix(p, "~") && len(p) < 64 && !strings.HasPrefix(p, "~$") {
+		s.leave(p)
+		return
+	}
+	up := slices.Contains(strings.Split(p, "/"), "..")
+	if i := strings.IndexAny(p, unknownSet); i >= 0 {
+		// Only the part before the unknown can be judged.
+		if i == 0 || up {
+			if up {
+				s.leave(p)
+			}
+			return
+		}
+		p = p[:strings.LastIndex(p[:i], "/")+1]
+		if p == "" {
+			return
+		}
+	}
+	full := s.join(p)
+	if full == "" {
+		if up {
+			s.leave(p)
+		}
+		return
+	}
+	if s.g.isProtected(full) {
+		s.protect(p)
+		return
+	}
+	real := resolve(staticPrefix(full))
+	if s.g.isProtected(real) {
+		s.protect(p)
+		return
+	}
+	if !s.g.restrict || harmlessDevice(full) {
+		return
+	}
+	if !s.g.inside(full) && !s.g.inside(real) || !s.g.inside(real) {
+		s.leave(p)
+	}
+}
+
+func (s *scan) leave(p string) {
+	if s.g.restrict {
+		s.forbid(fmt.Sprintf("%q is outside the workspace", strings.Map(visible, p)),
+			"Only paths inside "+s.g.workspace+" may be used.")
+	}
+}
+
+func (s *scan) protect(p string) {
+	s.forbid(fmt.Sprintf("%q is protected", strings.Map(visible, p)), "It holds secrets or the agent's own state; work without it.")
+}
+
+func visible(r rune) rune {
+	if strings.ContainsRune(unknownSet, r) {
+		return '?'
+	}
+	return r
+}
+
+// literalSecrets refuses a protected path wherever it stands in a word, for
+// example inside the text of a script.
+func (s *scan) literalSecrets(word string) {
+	for _, prot := range s.g.protected {
+		spellings := []string{prot}
+		if rel, ok := strings.CutPrefix(prot, strings.TrimSuffix(s.g.home, "/")+"/"); ok {
+			spellings = append(spellings, "~/"+rel, "$HOME/"+rel, "${HOME}/"+rel)
+		}
+		for _, sp := range spellings {
+			if i := strings.Index(word, sp); i >= 0 && boundary(word[i+len(sp):]) {
+				s.protect(sp)
+			}
+		}
+	}
+}
+
+func boundary(rest string) bool {
+	return rest == "" || strings.ContainsRune("/'\"` \t\n);,:|&<>]}", rune(rest[0]))
+}
+
+// staticPrefix is the directory above the first wildcard.
+func staticPrefix(p string) string {
+	i := strings.IndexAny(p, "*?[")
+	if i < 0 {
+		return p
+	}
+	return filepath.Dir(p[:i] + "x")
+}
+
+// resolve follows the links of the part of a path that exists.
+func resolve(p string) string {
+	rest := ""
+	for dir := p; ; {
+		if real, err := filepath.EvalSymlinks(dir); err == nil {
+			return filepath.Join(real, rest)
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return p
+		}
+		rest = filepath.Join(filepath.Base(dir), rest)
+		dir = parent
+	}
+}
+
+func harmlessDevice(p string) bool {
+	rest, ok := strings.CutPrefix(p, "/dev/")
+	if !ok {
+		return false
+	}
+	switch rest {
+	case "null", "zero", "full", "random", "urandom", "stdin", "stdout", "stderr", "tty":
+		return true
+	}
+	return strings.HasPrefix(rest, "fd/")
+}

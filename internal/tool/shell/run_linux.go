@@ -1,0 +1,109 @@
+package shell
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// process is what /proc/<pid>/stat says.
+type process struct {
+	pid, parent, group, session int
+	dead                        bool
+	start                       uint64 // clock ticks since boot
+}
+
+func readProcess(pid int) (process, bool) {
+	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return process{}, false
+	}
+	// The second field is the program's name in parentheses and may hold anything.
+	_, rest, ok := strings.Cut(string(data[bytes.LastIndexByte(data, ')')+1:]), " ")
+	f := strings.Fields(rest)
+	if !ok || len(f) < 20 {
+		return process{}, false
+	}
+	p := process{pid: pid, dead: f[0] == "Z" || f[0] == "X"}
+	p.parent, _ = strconv.Atoi(f[1])
+	p.group, _ = strconv.Atoi(f[2])
+	p.session, _ = strconv.Atoi(f[3])
+	p.start, _ = strconv.ParseUint(f[19], 10, 64)
+	return p, true
+}
+
+func startTime(pid int) uint64 {
+	p, _ := readProcess(pid)
+	return p.start
+}
+
+// members lists the living processes of the call: those in its session or
+// group, those that carry its mark in their environment, and all descendants
+// of both. The mark finds what setsid and a double fork hide. Making the agent
+// the reaper of orphans would find also those that cleared their environment,
+// but would make it the parent of every orphan of every other child it has,
+// and nobody reaps those; that is left to the sandbox, which has a process of
+// its own for it.
+func (k *kin) members() (pids []int, inGroup bool) {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil, false
+	}
+	names, _ := dir.Readdirnames(-1)
+	_ = dir.Close()
+	self := os.Getpid()
+	ours := map[int]bool{}
+	var others []process
+	for _, name := range names {
+		pid, err := strconv.Atoi(name)
+		if err != nil || pid == self {
+			continue
+		}
+		// Numbers and clock ticks only grow within a call, so older processes
+		// are passed over without a look at their environment.
+		p, ok := readProcess(pid)
+		if !ok || p.dead || p.start < k.since {
+			continue
+		}
+		if p.session == k.leader || p.group == k.leader || k.marked(pid) {
+			ours[pid] = true
+			inGroup = inGroup || p.group == k.leader
+		} else {
+			others = append(others, p)
+		}
+	}
+	for grown := len(ours) > 0; grown; {
+		grown = false
+		for _, p := range others {
+			if !ours[p.pid] && ours[p.parent] {
+				ours[p.pid], grown = true, true
+			}
+		}
+	}
+	for pid := range ours {
+		pids = append(pids, pid)
+	}
+	return pids, inGroup
+}
+
+// marked reports whether a process was started by this call. Marks have a
+// fixed length, so a prefix match means the call itself or one nested in it.
+func (k *kin) marked(pid int) bool {
+	env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+	return err == nil && bytes.Contains(env, []byte(markVariable+"="+k.mark))
+}
+
+// signal uses a handle, so that the number cannot be given to a new process
+// between the second look and the signal.
+func (k *kin) signal(pid int, sig syscall.Signal) {
+	handle, err := os.FindProcess(pid)
+	if err != nil {
+		return
+	}
+	if p, ok := readProcess(pid); ok && !p.dead && p.start >= k.since {
+		_ = handle.Signal(sig) // it may have ended by itself
+	}
+	_ = handle.Release()
+}

@@ -1,0 +1,106 @@
+//go:build unix
+
+package shell
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// shellFor is bash, or sh where there is none. It is not a login shell: a
+// profile could bring back the secrets that the environment leaves out.
+func shellFor(lookup func(string) string, command string) (string, []string) {
+	candidates := []string{"/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/opt/homebrew/bin/bash"}
+	for _, dir := range filepath.SplitList(lookup("PATH")) {
+		if filepath.IsAbs(dir) {
+			candidates = append(candidates, filepath.Join(dir, "bash"))
+		}
+	}
+	for _, c := range candidates {
+		if st, err := os.Stat(c); err == nil && st.Mode().IsRegular() && st.Mode()&0o111 != 0 {
+			return c, []string{"-c", command}
+		}
+	}
+	return "/bin/sh", []string{"-c", command}
+}
+
+// kin are the processes of one call: the shell, its session and process group,
+// and, where the system lets us look, descendants that left it.
+type kin struct {
+	mark   string
+	leader int
+	since  uint64    // start of the leader in the system's own unit
+	asked  time.Time // when the group was asked to end, if it was
+}
+
+func newKin(mark string) *kin { return &kin{mark: mark} }
+
+// prepare puts the command into a session of its own: no terminal, and one
+// process group that can be signalled as a whole.
+func (k *kin) prepare(cmd *exec.Cmd) {
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Setsid = true
+}
+
+func (k *kin) started(cmd *exec.Cmd) {
+	k.leader = cmd.Process.Pid
+	k.since = startTime(k.leader)
+}
+
+// ask requests the group to end; called while the leader has not been waited
+// for, so its number cannot have been given away.
+func (k *kin) ask(cmd *exec.Cmd) error {
+	k.asked = time.Now()
+	err := syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM)
+	if errors.Is(err, syscall.ESRCH) {
+		return os.ErrProcessDone
+	}
+	return err
+}
+
+// end stops what outlived the shell: first politely, after the grace period
+// for certain. It returns how many processes there were and how many remain.
+func (k *kin) end() (found, left int) {
+	begin := k.asked
+	if begin.IsZero() {
+		begin = time.Now()
+	}
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	asked := map[int]bool{}
+	for {
+		alive, inGroup := k.members()
+		waited := time.Since(begin)
+		if len(alive) == 0 || waited > grace+killWait {
+			return len(asked), len(alive)
+		}
+		sig := syscall.SIGTERM
+		if waited > grace {
+			sig = syscall.SIGKILL
+			if inGroup {
+				// All at once, so that no member can fork away from it.
+				_ = syscall.Kill(-k.leader, sig)
+			}
+		}
+		for _, pid := range alive {
+			if sig == syscall.SIGKILL || !asked[pid] {
+				asked[pid] = true
+				k.signal(pid, sig)
+			}
+		}
+		<-tick.C
+	}
+}
+
+func exitCode(e *exec.ExitError) int {
+	if ws, ok := e.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		return 128 + int(ws.Signal()) // as shells report it
+	}
+	return e.ExitCode()
+}

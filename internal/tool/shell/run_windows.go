@@ -1,0 +1,81 @@
+package shell
+
+import (
+	"os/exec"
+	"strconv"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/windows"
+)
+
+// shellFor is PowerShell without profiles. The command goes in as one
+// argument; output is UTF-8 and the exit code of the last program is passed on.
+func shellFor(_ func(string) string, command string) (string, []string) {
+	const prologue = "[Console]::OutputEncoding = [System.Text.UTF8Encoding]::new(); $OutputEncoding = [Console]::OutputEncoding; "
+	const epilogue = "\nif ($null -ne $LASTEXITCODE) { exit $LASTEXITCODE } elseif (-not $?) { exit 1 }"
+	return "powershell.exe", []string{"-NoProfile", "-NonInteractive", "-Command", prologue + command + epilogue}
+}
+
+// kin are the processes of one call, held by a job object that kills them all
+// when it is closed, also if the agent dies.
+type kin struct {
+	job    windows.Handle
+	leader int
+}
+
+func newKin(string) *kin { return &kin{} }
+
+func (k *kin) prepare(cmd *exec.Cmd) {
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.CreationFlags |= windows.CREATE_NEW_PROCESS_GROUP
+	cmd.SysProcAttr.HideWindow = true
+}
+
+// started puts the shell into the job. A child it starts before that is not
+// in the job; ask reaches it through the process tree.
+func (k *kin) started(cmd *exec.Cmd) {
+	k.leader = cmd.Process.Pid
+	job, err := windows.CreateJobObject(nil, nil)
+	if err != nil {
+		return
+	}
+	var info windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION
+	info.BasicLimitInformation.LimitFlags = windows.JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE
+	_, err = windows.SetInformationJobObject(job, windows.JobObjectExtendedLimitInformation,
+		uintptr(unsafe.Pointer(&info)), uint32(unsafe.Sizeof(info)))
+	if err == nil {
+		var handle windows.Handle
+		handle, err = windows.OpenProcess(windows.PROCESS_SET_QUOTA|windows.PROCESS_TERMINATE, false, uint32(k.leader))
+		if err == nil {
+			err = windows.AssignProcessToJobObject(job, handle)
+			_ = windows.CloseHandle(handle)
+		}
+	}
+	if err != nil {
+		_ = windows.CloseHandle(job)
+		return
+	}
+	k.job = job
+}
+
+// ask ends the tree at once: Windows has no polite request for programs
+// without a window.
+func (k *kin) ask(cmd *exec.Cmd) error {
+	// The tree is walked while the shell still lives.
+	_ = exec.Command("taskkill", "/T", "/F", "/PID", strconv.Itoa(cmd.Process.Pid)).Run() //nolint:gosec,noctx // fixed program, ends by itself
+	return cmd.Process.Kill()
+}
+
+func (k *kin) end() (found, left int) {
+	if k.job != 0 {
+		_ = windows.TerminateJobObject(k.job, 1)
+		_ = windows.CloseHandle(k.job)
+		k.job = 0
+	}
+	return 0, 0
+}
+
+func exitCode(e *exec.ExitError) int { return e.ExitCode() }

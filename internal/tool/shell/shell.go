@@ -1,0 +1,245 @@
+// Package shell is the exec tool: it runs one shell command of the model and
+// says what came out. It hides two things: how a command is run so that it
+// cannot hang the turn, fill memory, inherit secrets or leave processes
+// behind, and how its text is judged before it runs.
+//
+// The guard reads the parsed syntax tree, not the raw text. It prevents
+// accidents (a recursive delete, a download piped into an interpreter, a path
+// outside the workspace); it is not a boundary against a program that wants
+// out. The boundary is the kernel sandbox, which enters through Options.Wrap.
+//
+// The tool holds no state between calls and is safe for concurrent use.
+package shell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/tool"
+)
+
+const (
+	// DefaultTimeout stops a command when neither the call nor the options say otherwise.
+	DefaultTimeout = 60 * time.Second
+	// NoTimeout lets a command run until the turn ends.
+	NoTimeout = -1 * time.Nanosecond
+
+	maxCommandBytes = 64 << 10
+	maxOutputChars  = 10_000 // of both streams together
+)
+
+// Options says how commands run.
+type Options struct {
+	// Workspace is the directory in which commands start; absolute.
+	Workspace string
+	// Restrict refuses commands that name paths outside Workspace and Roots.
+	Restrict bool
+	// Roots are further directories that restricted commands may name (received media).
+	Roots []string
+	// Timeout bounds a call that names none; 0 means DefaultTimeout, NoTimeout
+	// (or any negative value) no bound. A call's own timeout is at most 600 s.
+	Timeout time.Duration
+	// PathPrepend and PathAppend extend the search path of commands; they are
+	// lists in the form of PATH.
+	PathPrepend, PathAppend string
+	// AllowedEnv names variables of Environ that commands may see besides the
+	// few harmless ones.
+	AllowedEnv []string
+	// Allow holds regular expressions. If there are any, a command runs only
+	// if each of its simple commands is matched completely by one of them, and
+	// then neither Deny nor the built-in rules are asked.
+	Allow []string
+	// Deny holds regular expressions that are searched in the command, in
+	// addition to the built-in rules.
+	Deny []string
+	// Protected are files and directories that no command may name, restricted
+	// or not; a leading ~ is the home directory.
+	Protected []string
+	// Wrap changes a command just before it starts, for example to put it into
+	// a sandbox. An error means that the command does not run. nil: no change.
+	Wrap func(*exec.Cmd) error
+	// Environ is the environment of the agent in the form of os.Environ. It is
+	// the only source of variables; the process environment is never read.
+	Environ []string
+	Log     *slog.Logger // nil discards
+}
+
+// input is what the model sends. yield_time_ms and the session tools come with
+// long-running commands.
+type input struct {
+	Command    string `json:"command" alias:"cmd"`
+	WorkingDir string `json:"working_dir,omitempty" alias:"workdir" desc:"default: workspace"`
+	Timeout    int    `json:"timeout,omitempty" min:"1" max:"600" desc:"seconds"`
+}
+
+func description() string {
+	language := "bash"
+	if runtime.GOOS == "windows" {
+		language = "PowerShell"
+	}
+	return "Run a " + language + " command; returns stdout, STDERR and exit code. No terminal, no stdin, " +
+		"no state kept between calls; background processes are stopped when it ends. " +
+		"Prefer the file tools over cat, sed, find, grep. " +
+		"Destructive commands (rm -rf, find -delete, curl | sh) are refused."
+}
+
+// Tool makes the exec tool. An option that cannot be used, such as a pattern
+// Go's regular expressions do not support, is an error: leaving out a rule
+// would run what the user meant to forbid.
+func Tool(o Options) (tool.Tool, error) {
+	r, err := newRunner(o)
+	if err != nil {
+		return tool.Tool{}, err
+	}
+	return tool.Func(tool.Tool{Name: "exec", Description: description(), Exclusive: true}, r.exec), nil
+}
+
+// runner runs commands under one set of options.
+type runner struct {
+	workspace string
+	restrict  bool
+	timeout   time.Duration // <= 0: none
+	guard     *guard
+	env       []string
+	lookup    func(name string) string // in Options.Environ
+	wrap      func(*exec.Cmd) error
+	log       *slog.Logger
+}
+
+func newRunner(o Options) (*runner, error) {
+	if !filepath.IsAbs(o.Workspace) {
+		return nil, fmt.Errorf("exec workspace %q: must be an absolute path", o.Workspace)
+	}
+	vars := environment(o.Environ)
+	env, err := childEnv(o, vars)
+	if err != nil {
+		return nil, err
+	}
+	g, err := newGuard(o, home(vars))
+	if err != nil {
+		return nil, err
+	}
+	r := &runner{
+		workspace: filepath.Clean(o.Workspace), restrict: o.Restrict, timeout: o.Timeout, guard: g, env: env,
+		lookup: func(name string) string { return vars[envKey(name)] }, wrap: o.Wrap, log: o.Log,
+	}
+	if r.timeout == 0 {
+		r.timeout = DefaultTimeout
+	}
+	if r.log == nil {
+		r.log = slog.New(slog.DiscardHandler)
+	}
+	return r, nil
+}
+
+func (r *runner) exec(ctx context.Context, _ tool.Call, in input) (tool.Result, error) {
+	if problem := unreadable(in.Command); problem != "" {
+		return tool.Fail(tool.InvalidArgs, "command %s", problem), nil
+	}
+	dir, refused := r.directory(in.WorkingDir)
+	if refused == nil {
+		refused = r.guard.check(in.Command, dir)
+	}
+	if refused != nil {
+		return tool.Fail(refused.code, "%s", refused.text()), nil
+	}
+	limit := r.timeout
+	if in.Timeout > 0 {
+		limit = time.Duration(min(in.Timeout, 600)) * time.Second
+	}
+	out, err := r.run(ctx, in.Command, dir, limit)
+	if err != nil {
+		return tool.Fail(tool.Internal, "the command could not be started: %v", err), nil
+	}
+	text := out.render()
+	switch out.end {
+	case timedOut:
+		res := tool.Fail(tool.TimedOut, "the command was stopped after %v. Give a longer timeout (at most 600 s) or split the work.%s",
+			limit, partial(text))
+		res.MayHaveRun = true
+		return res, nil
+	case cancelled:
+		res := tool.Fail(tool.Cancelled, "the command was stopped because the turn was cancelled.%s", partial(text))
+		res.MayHaveRun = true
+		return res, nil
+	default:
+		return tool.Text(strings.TrimPrefix(fmt.Sprintf("%s\n\nExit code: %d", text, out.code), "\n\n")), nil
+	}
+}
+
+func partial(text string) string {
+	if text == "" {
+		return " It had printed nothing."
+	}
+	return " Output so far:\n" + text
+}
+
+// directory resolves the working directory of a call. Links are resolved
+// first, and the command starts in the resolved directory, so that what was
+// checked is what is used.
+func (r *runner) directory(name string) (string, *refusal) {
+	dir := r.workspace
+	switch {
+	case strings.ContainsRune(name, 0):
+		return "", &refusal{code: tool.InvalidArgs, why: "working_dir contains a NUL byte"}
+	case name == "":
+	case name == "~" || strings.HasPrefix(name, "~/"):
+		dir = filepath.Join(r.guard.home, name[1:])
+	case filepath.IsAbs(name):
+		dir = filepath.Clean(name)
+	default:
+		dir = filepath.Join(r.workspace, name)
+	}
+	resolved, err := filepath.EvalSymlinks(dir)
+	if r.restrict && (err != nil && !r.guard.inside(dir) || err == nil && !r.guard.inside(resolved)) {
+		return "", &refusal{code: tool.DeniedPolicy, why: fmt.Sprintf("working_dir %q is outside the workspace", name),
+			instead: "Use a directory inside " + r.workspace + "."}
+	}
+	if err == nil && r.guard.isProtected(resolved) {
+		return "", &refusal{code: tool.DeniedPolicy, why: fmt.Sprintf("working_dir %q is protected", name)}
+	}
+	if err == nil {
+		var st os.FileInfo
+		if st, err = os.Stat(resolved); err == nil && !st.IsDir() {
+			err = errors.New("it is not a directory")
+		}
+	}
+	if err != nil {
+		return "", &refusal{code: tool.NotFound, why: fmt.Sprintf("working_dir %q cannot be used: %v", name, err),
+			instead: "Name an existing directory, or leave it out to start in the workspace."}
+	}
+	return resolved, nil
+}
+
+// unreadable says why a command text is refused before anybody looks at its
+// meaning: what a person approves or reads in a log must be what runs.
+func unreadable(command string) string {
+	switch {
+	case strings.TrimSpace(command) == "":
+		return "is empty"
+	case len(command) > maxCommandBytes:
+		return fmt.Sprintf("is %d bytes long; at most %d are accepted. Write a script with write_file and run that", len(command), maxCommandBytes)
+	}
+	for _, c := range command {
+		switch {
+		case c == 0:
+			return "contains a NUL byte"
+		case c == '\r':
+			return "contains a carriage return; use plain newlines"
+		case c == '\uFFFD':
+			return "contains text that is not valid Unicode"
+		case slices.Contains([]rune{0x202A, 0x202B, 0x202C, 0x202D, 0x202E, 0x2066, 0x2067, 0x2068, 0x2069}, c):
+			return "contains a character that changes the text direction"
+		}
+	}
+	return ""
+}
