@@ -1,0 +1,61 @@
+//go:build unix
+
+package skill_test
+
+import (
+	"bytes"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nanobot-go/nanobot/internal/skill"
+)
+
+func TestLinksStayInTheWorkspace(t *testing.T) {
+	t.Parallel()
+	outside, ws := t.TempDir(), t.TempDir()
+	write(t, outside, "secret", "---\ndescription: leaked\n---\nx")
+	write(t, ws, "real", "---\ndescription: real\n---\nx")
+	write(t, ws, "filelink", "x")
+	skills := filepath.Join(ws, "skills")
+	link := func(target, name string) {
+		t.Helper()
+		if err := os.Symlink(target, filepath.Join(skills, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	link("real", "inside")
+	link(filepath.Join(outside, "skills", "secret"), "outside")
+	link("loop", "loop")
+	link("nowhere", "dangling")
+	if err := os.Remove(filepath.Join(skills, "filelink", "SKILL.md")); err != nil {
+		t.Fatal(err)
+	}
+	link(filepath.Join(outside, "skills", "secret", "SKILL.md"), "filelink/SKILL.md")
+	// A pipe without a writer must not stop the prompt.
+	if err := os.Mkdir(filepath.Join(skills, "pipe"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(filepath.Join(skills, "pipe", "SKILL.md"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	o := options(ws)
+	o.Log = slog.New(slog.NewTextHandler(&log, nil))
+	lib := skill.Open(o)
+	for range 3 {
+		if diff := cmp.Diff([]string{"inside", "real"}, names(lib.List())); diff != "" {
+			t.Errorf("List (-want +got):\n%s", diff)
+		}
+	}
+	for _, name := range []string{"outside", "filelink", "pipe"} {
+		if got := strings.Count(log.String(), "skill="+name+" "); got != 1 {
+			t.Errorf("%s was logged %d times, want once:\n%s", name, got, log.String())
+		}
+	}
+}
