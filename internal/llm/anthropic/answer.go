@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // block is one content block of an answer, as far as it has arrived.
@@ -348,11 +349,11 @@ func (a *answer) response(requestSize int) (*llm.Response, error) {
 		}
 	}
 	m := llm.Message{Role: llm.Assistant, Origin: a.classify.Provider}
-	var text, thought strings.Builder
+	var said, thought strings.Builder
 	for _, b := range a.blocks {
 		switch b.kind {
 		case "text":
-			text.WriteString(b.text.String())
+			said.WriteString(b.text.String())
 		case "thinking":
 			if thought.Len() > 0 {
 				thought.WriteString(thoughtBreak)
@@ -375,11 +376,11 @@ func (a *answer) response(requestSize int) (*llm.Response, error) {
 			m.ToolCalls = append(m.ToolCalls, llm.ToolCall{ID: b.id, Name: b.name, Arguments: args})
 		}
 	}
-	m.Content, m.Reasoning = llm.Text(text.String()), thought.String()
+	m.Content, m.Reasoning = llm.Text(said.String()), thought.String()
 	m.Thinking = layout(a.blocks)
 	u := a.total.Add(a.usage.counted())
 	if u.Prompt == 0 && u.Completion == 0 {
-		u = llm.Usage{Prompt: requestSize / 4, Completion: (text.Len()+thought.Len())/4 + 1, Estimated: true}
+		u = llm.Usage{Prompt: requestSize / 4, Completion: text.Tokens(said.String()) + text.Tokens(thought.String()), Estimated: true}
 	}
 	return &llm.Response{Message: m, Finish: a.finish(m.ToolCalls), Usage: u}, nil
 }

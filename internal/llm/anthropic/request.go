@@ -1,7 +1,6 @@
 package anthropic
 
 import (
-	"encoding/json"
 	"slices"
 	"strconv"
 	"strings"
@@ -207,23 +206,13 @@ func (q part) append(b []byte) []byte {
 		b = append(b, `,"name":`...)
 		b = llm.AppendString(b, q.call.Name)
 		b = append(b, `,"input":`...)
-		b = append(b, replayInput(q.call.Arguments)...)
+		b = append(b, llm.ReplayArguments(q.call.Arguments)...)
 		return append(b, '}')
 	case resultPart:
 		return q.appendResult(b)
 	default:
 		return append(b, q.raw...)
 	}
-}
-
-// replayInput is the object of an old call. Arguments that cannot be
-// understood are replayed as none; the result beside them says what was wrong.
-func replayInput(args string) json.RawMessage {
-	obj, err := llm.ParseArguments(args)
-	if err != nil {
-		return json.RawMessage("{}")
-	}
-	return obj
 }
 
 func (q part) appendResult(b []byte) []byte {

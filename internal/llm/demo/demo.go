@@ -31,9 +31,9 @@ import (
 	"iter"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // Name is the provider name of the demo model in errors and message origins.
@@ -165,49 +165,32 @@ func firstWords(s string, n int) string {
 }
 
 func usage(req llm.Request, r reply) llm.Usage {
-	prompt := tokens(req.System)
+	prompt := text.Tokens(req.System)
 	for _, t := range req.Tools {
-		prompt += tokens(t.Name) + tokens(t.Description) + tokens(string(t.Schema))
+		prompt += text.Tokens(t.Name) + text.Tokens(t.Description) + text.Tokens(string(t.Schema))
 	}
 	for _, msg := range req.Messages {
-		prompt += 4 + tokens(msg.Content.String()) + tokens(msg.Reasoning)
+		prompt += 4 + text.Tokens(msg.Content.String()) + text.Tokens(msg.Reasoning)
 		for _, c := range msg.ToolCalls {
-			prompt += tokens(c.Name) + tokens(c.Arguments)
+			prompt += text.Tokens(c.Name) + text.Tokens(c.Arguments)
 		}
 	}
-	u := llm.Usage{Prompt: prompt, Reasoning: tokens(r.thought), Estimated: true}
-	u.Completion = u.Reasoning + tokens(r.text)
+	u := llm.Usage{Prompt: prompt, Reasoning: text.Tokens(r.thought), Estimated: true}
+	u.Completion = u.Reasoning + text.Tokens(r.text)
 	for _, c := range r.calls {
-		u.Completion += tokens(c.Name) + tokens(c.Arguments)
+		u.Completion += text.Tokens(c.Name) + text.Tokens(c.Arguments)
 	}
 	return u
 }
 
-// tokens estimates: four bytes of Latin text or one other character are about a token.
-func tokens(s string) int {
-	wide := 0
-	ascii := 0
-	for i := 0; i < len(s); {
-		if s[i] < utf8.RuneSelf {
-			ascii++
-			i++
-			continue
-		}
-		_, n := utf8.DecodeRuneInString(s[i:])
-		wide++
-		i += n
-	}
-	return wide + (ascii+3)/4
-}
-
 // decide chooses the answer to a request.
 func (m *model) decide(req llm.Request) reply {
-	text, outcomes := lastTurn(req.Messages)
-	t := turn{model: m, req: req, zh: isChinese(text), text: text, outcomes: outcomes}
-	if knob, ok := strings.CutPrefix(text, "demo:"); ok {
+	said, outcomes := lastTurn(req.Messages)
+	t := turn{model: m, req: req, zh: isChinese(said), outcomes: outcomes}
+	if knob, ok := strings.CutPrefix(said, "demo:"); ok {
 		return t.knob(knob)
 	}
-	steps := parse(text)
+	steps := parse(said)
 	if len(steps) == 0 {
 		return reply{thought: t.say("No phrase I know matches.", "没有匹配的说法。"), text: t.introduction()}
 	}
@@ -223,9 +206,9 @@ func lastTurn(msgs []llm.Message) (string, []outcome) {
 	for start > 0 && msgs[start-1].Role != llm.User {
 		start--
 	}
-	var text string
+	var said string
 	if start > 0 {
-		text = plainText(msgs[start-1].Content)
+		said = plainText(msgs[start-1].Content)
 	}
 	var out []outcome
 	for _, msg := range msgs[start:] {
@@ -233,7 +216,7 @@ func lastTurn(msgs []llm.Message) (string, []outcome) {
 			out = append(out, outcome{text: msg.Content.String(), failed: msg.IsError})
 		}
 	}
-	return text, out
+	return said, out
 }
 
 // outcome is what a tool call of this turn came back with.

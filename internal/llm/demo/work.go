@@ -17,7 +17,6 @@ type turn struct {
 	model    *model
 	req      llm.Request
 	zh       bool
-	text     string
 	outcomes []outcome
 }
 
