@@ -102,8 +102,9 @@ func settleLast(v *hujson.Value, comma bool, after *hujson.Extra) {
 	v.AfterExtra = nil
 }
 
-// appendMember adds a member at the end of o, laid out like its neighbours.
-func appendMember(o *hujson.Object, m hujson.ObjectMember) {
+// appendMember adds a member at the end of o, laid out like its neighbours;
+// unit is one step of indentation.
+func appendMember(o *hujson.Object, m hujson.ObjectMember, unit string) {
 	m.Name.AfterExtra, m.Value.AfterExtra = nil, nil
 	if m.Value.BeforeExtra == nil || bytes.Contains(m.Value.BeforeExtra, []byte("\n")) {
 		m.Value.BeforeExtra = hujson.Extra(" ")
@@ -111,7 +112,7 @@ func appendMember(o *hujson.Object, m hujson.ObjectMember) {
 	if len(o.Members) == 0 {
 		m.Name.BeforeExtra = nil
 		if l := lead(o.AfterExtra); l != nil {
-			m.Name.BeforeExtra = append(slices.Clone(o.AfterExtra[:len(o.AfterExtra)-len(l)]), append(slices.Clone(l), "  "...)...)
+			m.Name.BeforeExtra = append(slices.Clone(o.AfterExtra[:len(o.AfterExtra)-len(l)]), append(slices.Clone(l), unit...)...)
 			o.AfterExtra = slices.Clone(l)
 		}
 		o.Members = []hujson.ObjectMember{m}

@@ -110,5 +110,5 @@ func move(from *hujson.Object, name string, to *hujson.Object, newName string) {
 		return
 	}
 	m.Name.Value = hujson.String(newName)
-	appendMember(to, *m)
+	appendMember(to, *m, "  ")
 }

@@ -1,0 +1,109 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/diskio"
+)
+
+const (
+	backups    = 5 // copies of earlier versions kept beside the file
+	filePerm   = 0o600
+	folderPerm = 0o700
+)
+
+// Save writes the edited text atomically and keeps the version before it as
+// config.json.bak-<UTC time of now>. A new file is readable by its owner only;
+// an existing one keeps its mode. Without an edit nothing is written. When the
+// file on disk is not the one that was opened the error is ErrChanged.
+func (f *File) Save(now time.Time) error {
+	if !f.changed {
+		return nil
+	}
+	text := f.Text()
+	dir := filepath.Dir(f.path)
+	if err := diskio.MkdirAll(dir, folderPerm); err != nil {
+		return fmt.Errorf("make folder of config file: %w", err)
+	}
+	lock, err := diskio.TryLock(f.path + ".lock")
+	if err != nil {
+		return fmt.Errorf("save config file: %w", err)
+	}
+	err = f.replace(text, now)
+	return errors.Join(err, lock.Unlock())
+}
+
+// replace writes text if the file is still as it was read.
+func (f *File) replace(text []byte, now time.Time) error {
+	onDisk, err := os.ReadFile(f.path)
+	missing := errors.Is(err, fs.ErrNotExist)
+	switch {
+	case err != nil && !missing:
+		return fmt.Errorf("save config file: %w", err)
+	case missing == f.exists || !bytes.Equal(onDisk, f.data):
+		return fmt.Errorf("save %s: %w", f.path, ErrChanged)
+	}
+	perm := fs.FileMode(filePerm)
+	if f.exists {
+		if info, err := os.Stat(f.path); err == nil {
+			perm = info.Mode().Perm()
+		}
+		if err := f.backup(now); err != nil {
+			return fmt.Errorf("keep a copy of the config file: %w", err)
+		}
+	}
+	if err := diskio.WriteFile(f.path, text, perm); err != nil {
+		return fmt.Errorf("save config file: %w", err)
+	}
+	f.data, f.exists, f.changed = text, true, false
+	return nil
+}
+
+// backup keeps the bytes that were read, and the newest few of its kind.
+func (f *File) backup(now time.Time) error {
+	prefix := f.path + ".bak-"
+	name := prefix + now.UTC().Format("20060102T150405Z")
+	for i := 2; ; i++ {
+		err := diskio.CopyFile(name, bytes.NewReader(f.data), filePerm)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, fs.ErrExist) || i > 99 {
+			return err
+		}
+		name = fmt.Sprintf("%s%s-%02d", prefix, now.UTC().Format("20060102T150405Z"), i)
+	}
+	entries, err := os.ReadDir(filepath.Dir(f.path))
+	if err != nil {
+		return err
+	}
+	var old []string
+	for _, e := range entries {
+		if stamp, ok := strings.CutPrefix(e.Name(), filepath.Base(prefix)); ok && backupStamp(stamp) {
+			old = append(old, e.Name())
+		}
+	}
+	slices.Sort(old)
+	for _, n := range old[:max(0, len(old)-backups)] {
+		if err := os.Remove(filepath.Join(filepath.Dir(f.path), n)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// backupStamp reports whether a file name ends the way backup names it, so
+// that copies a person made are never removed.
+func backupStamp(s string) bool {
+	stamp, _, _ := strings.Cut(s, "-")
+	_, err := time.Parse("20060102T150405Z", stamp)
+	return err == nil
+}
