@@ -171,12 +171,15 @@ func allSpace(l line) bool {
 
 // breakable reports whether a line may end between a and b.
 func breakable(a, b rune) bool {
-	switch {
-	case runeWidth(b) == 0 || b == ' ':
+	if b < 0x300 && a < 0x300 {
+		return a == ' ' && b != ' '
+	}
+	switch wa, wb := runeWidth(a), runeWidth(b); {
+	case wb == 0 || b == ' ':
 		return false
 	case a == ' ':
 		return true
-	case runeWidth(a) < 2 && runeWidth(b) < 2:
+	case wa < 2 && wb < 2:
 		return false
 	}
 	return !strings.ContainsRune("、。，．：；？！）」』】》〉〕…”’%‰℃,.:;?!)]}", b) &&

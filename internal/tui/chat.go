@@ -128,8 +128,11 @@ func (c *chat) loop(ctx context.Context, work *sync.WaitGroup) error {
 		case e := <-c.events:
 			c.event(e)
 			now = e.done
-		case out := <-c.o.Late:
-			c.late(out)
+		case out, ok := <-c.o.Late:
+			if !ok {
+				c.o.Late = nil
+			}
+			c.scr.print(c.view.show(out)...)
 		case <-paint.C:
 			now = true
 		case <-pulse.C:
@@ -282,15 +285,6 @@ func (c *chat) event(e event) {
 	}
 }
 
-// late shows a message nobody is waiting for; a closed channel is ignored.
-func (c *chat) late(out bus.Outbound) {
-	if out.Kind == "" {
-		c.o.Late = nil
-		return
-	}
-	c.scr.print(c.view.show(out)...)
-}
-
 func (c *chat) suspend() {
 	c.scr.clear()
 	_, _ = io.WriteString(c.o.Console.Out, pasteOff)
@@ -328,6 +322,11 @@ func (c *chat) paint() {
 	var above []line
 	if len(c.active) > 0 {
 		above = hardWrap(c.view.preview(), width)
+	}
+	if len(above) > 0 || !c.view.blank {
+		above = append(above, nil)
+	}
+	if len(c.active) > 0 {
 		status := c.view.status(c.painted)
 		if c.stopping {
 			status = styled("stopping; Ctrl-C again leaves", dim)

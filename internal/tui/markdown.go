@@ -131,9 +131,9 @@ func (r *Renderer) code(src string) []line {
 
 func (r *Renderer) frame(info string) line {
 	const columns = 24
-	l := styled("── ", r.tint|dim)
+	var l line
 	if info != "" {
-		l = l.add(info+" ", r.tint|dim)
+		l = styled("── "+info+" ", r.tint|dim)
 	}
 	for w := l.width(); w < columns; w++ {
 		l = l.add("─", r.tint|dim)

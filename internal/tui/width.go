@@ -19,6 +19,8 @@ func runeWidth(r rune) int {
 		return 1
 	case r >= 0x4e00 && r <= 0x9fff, r >= 0xac00 && r <= 0xd7a3:
 		return 2
+	case r >= 0x2100 && r <= 0x2bff && !isWideSymbol(r): // no marks there
+		return 1
 	case unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf), r >= 0x1160 && r <= 0x11ff:
 		return 0
 	case isWide(r):

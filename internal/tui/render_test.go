@@ -1,0 +1,283 @@
+package tui
+
+import (
+	"flag"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "rewrite golden files")
+
+// golden compares got with a file under testdata; escape bytes are shown as ␛.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	got = strings.ReplaceAll(got, "\x1b", "␛")
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", name, diff)
+	}
+}
+
+func render(o RenderOptions, pieces ...string) string {
+	r := NewRenderer(o)
+	var b strings.Builder
+	for _, p := range pieces {
+		b.WriteString(r.Write(p))
+	}
+	b.WriteString(r.Close())
+	return b.String()
+}
+
+func TestRendererGolden(t *testing.T) {
+	t.Parallel()
+	src, err := os.ReadFile("testdata/answer.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, o := range map[string]RenderOptions{
+		"answer.wide.golden":    {Width: 72},
+		"answer.narrow.golden":  {Width: 24},
+		"answer.nocolor.golden": {Width: 72, NoColor: true},
+		"answer.literal.golden": {Width: 40, Literal: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			golden(t, name, render(o, string(src)))
+		})
+	}
+}
+
+func TestRendererInline(t *testing.T) {
+	t.Parallel()
+	// B bold, I italic, C code, U underline, S strike, D dim; / ends a style.
+	mark := strings.NewReplacer("\x1b[0;1m", "{B}", "\x1b[0;3m", "{I}", "\x1b[0;1;3m", "{BI}", "\x1b[0;36m", "{C}",
+		"\x1b[0;4m", "{U}", "\x1b[0;9m", "{S}", "\x1b[0;2m", "{D}", "\x1b[0m", "{/}")
+	for _, c := range []struct{ name, in, want string }{
+		{"bold", "a **b** c", "a {B}b{/} c"},
+		{"italic and bold", "*i* **b** ***x***", "{I}i{/} {B}b{/} {BI}x{/}"},
+		{"underscores", "_i_ __b__ snake_case_name", "{I}i{/} {B}b{/} snake_case_name"},
+		{"nested", "**a *b* c**", "{B}a {BI}b{B} c{/}"},
+		{"nested at the end", "*a **b***", "{I}a {BI}b{/}"},
+		{"arithmetic", "2 * 3 * 4", "2 * 3 * 4"},
+		{"unclosed", "**a b", "**a b"},
+		{"next to wide text", "这是**重点**。", "这是{B}重点{/}。"},
+		{"code keeps marks", "`a*b*c` d", "{C}a*b*c{/} d"},
+		{"double ticks", "``a`b``", "{C}a`b{/}"},
+		{"code hides a closing mark", "*a `*` b*", "{I}a \x1b[0;3;36m*{I} b{/}"},
+		{"strike", "~~x~~ ~y~", "{S}x{/} ~y~"},
+		{"link", "[t](http://u_v_w)", "{U}t{/} {D}(http://u_v_w){/}"},
+		{"image", "![alt](p.png)", "{U}alt{/} {D}(p.png){/}"},
+		{"link with parentheses", "[t](u(1))", "{U}t{/} {D}(u(1)){/}"},
+		{"brackets", "a[1] [x] (y)", "a[1] [x] (y)"},
+		{"autolink", "<https://a.b>", "{U}https://a.b{/}"},
+		{"html stays", "<b>x</b>", "<b>x</b>"},
+		{"escapes", `\*a\* \_`, `*a* _`},
+		{"windows path", `C:\dir\new`, `C:\dir\new`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			got := mark.Replace(render(RenderOptions{}, c.in))
+			if want := c.want + "\n"; got != mark.Replace(want) {
+				t.Errorf("render(%q) = %q, want %q", c.in, got, want)
+			}
+		})
+	}
+}
+
+func TestRendererNeutralisesControls(t *testing.T) {
+	t.Parallel()
+	evil := "a\x1b[2Jb\x1b]0;t\x07c\x9b31md\u0085e\u202ef\rg\x7fh\u2028"
+	want := `a\x1b[2Jb\x1b]0;t\x07c` + "\uFFFD" + `31md\x85e\u202ef\rg\x7fh\u2028` + "\n"
+	for _, o := range []RenderOptions{{NoColor: true}, {NoColor: true, Literal: true}} {
+		if got := render(o, evil); got != want {
+			t.Errorf("%+v: got %q, want %q", o, got, want)
+		}
+	}
+	if got := render(RenderOptions{NoColor: true}, "```sh\x1b[1m\n", evil, "\n```\n`", evil, "`\n| ", evil); strings.ContainsAny(got, "\x1b\x07\x7f\r") {
+		t.Errorf("control characters left in code, spans or tables: %q", got)
+	}
+}
+
+func TestRendererPlainIsUntouched(t *testing.T) {
+	t.Parallel()
+	src := "# a\x1b[1m\n| x |\r\n```\n**b**"
+	if got := render(RenderOptions{Plain: true, Width: 3}, src[:5], src[5:]); got != src {
+		t.Errorf("got %q, want %q", got, src)
+	}
+}
+
+// A long answer must come out line by line, not at the end.
+func TestRendererStreams(t *testing.T) {
+	t.Parallel()
+	r := NewRenderer(RenderOptions{NoColor: true})
+	for _, c := range []struct{ in, want, preview string }{
+		{"one", "", "one\n"},
+		{" **tw", "", "one tw\n"},
+		{"o**\nthr", "one two\n", "thr\n"},
+		{"\n", "thr\n", ""},
+		{"#", "", ""},
+		{"# x\n```go\n", "x\n── go ──────────────────\n", ""},
+		{"a := `", "", "  a := `\n"},
+		{"`\n```\n", "  a := ``\n────────────────────────\n", ""},
+		{"|a|b|\n", "", "|a|b|\n"},
+		{"|-|-|\n|1|2|\n", "", "a │ b\n──┼──\n1 │ 2\n"},
+		{"end\n", "a │ b\n──┼──\n1 │ 2\nend\n", ""},
+	} {
+		if got := r.Write(c.in); got != c.want {
+			t.Errorf("Write(%q) = %q, want %q", c.in, got, c.want)
+		}
+		if got := encodeLines(r.preview(), false); got != c.preview {
+			t.Errorf("preview after %q = %q, want %q", c.in, got, c.preview)
+		}
+	}
+}
+
+var sgr = regexp.MustCompile(`\x1b\[0(;\d+)*m`)
+
+// letters is what must survive rendering: every letter and digit, in order.
+func letters(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) {
+			return r
+		}
+		return -1
+	}, s)
+}
+
+// feedsOnly has the line ends the Renderer sees.
+func feedsOnly(s string) string { return strings.TrimSuffix(strings.ReplaceAll(s, "\r\n", "\n"), "\r") }
+
+func checkRender(t *testing.T, src string, seed uint64) {
+	t.Helper()
+	src = strings.ReplaceAll(src, "\uFFFD", "?") // several bad bytes may become one or more
+	whole := render(RenderOptions{}, src)
+	bare := sgr.ReplaceAllString(whole, "")
+	if i := strings.IndexFunc(bare, unsafeRune); i >= 0 {
+		t.Fatalf("unsafe rune in output of %q: %q", src, bare[i:])
+	}
+	if got, want := letters(bare), letters(neutral(feedsOnly(src))); got != want {
+		t.Fatalf("text lost in %q:\n got %q\nwant %q", src, got, want)
+	}
+	rng := rand.New(rand.NewPCG(seed, 1))
+	width := 8 + rng.IntN(60)
+	var pieces []string
+	for rest := src; rest != ""; {
+		n := 1 + rng.IntN(min(len(rest), 7))
+		pieces = append(pieces, rest[:n])
+		rest = rest[n:]
+	}
+	if got := render(RenderOptions{}, pieces...); got != whole {
+		t.Fatalf("pieces of %q differ:\n got %q\nwant %q", src, got, whole)
+	}
+	r := NewRenderer(RenderOptions{Width: width})
+	var wrapped []line
+	for _, p := range pieces {
+		wrapped = append(wrapped, r.feed(p)...)
+		r.preview() // must change nothing
+	}
+	wrapped = append(wrapped, r.finish()...)
+	direct := render(RenderOptions{Width: width}, src)
+	if got := encodeLines(wrapped, true); got != direct {
+		t.Fatalf("previews changed the result of %q:\n got %q\nwant %q", src, got, direct)
+	}
+}
+
+func TestRendererProperties(t *testing.T) {
+	t.Parallel()
+	src, err := os.ReadFile("testdata/answer.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tokens := []string{
+		"*", "**", "_", "`", "```", "~~", "[", "](", ")", "|", "|-|-|", "\n", "\n", " ", "# ", "- ", "1. ", "> ", "a", "b7",
+		"中文", "。", "\\", "\x1b[1m", "\t", "<https://x>", "é", "e\u0301", "🐈", "---", "~~~", "\r\n", ":-:", "\xff", "!",
+	}
+	checkRender(t, string(src), 1)
+	for i := range uint64(3000) {
+		rng := rand.New(rand.NewPCG(i, 2))
+		var b strings.Builder
+		for range 1 + rng.IntN(40) {
+			b.WriteString(tokens[rng.IntN(len(tokens))])
+		}
+		checkRender(t, b.String(), i)
+	}
+}
+
+func FuzzRenderer(f *testing.F) {
+	f.Add("# a\n**b** `c`\n|x|y|\n|-|-|\n|1|2|\n", uint64(1))
+	f.Add("```go\nx\n", uint64(2))
+	f.Fuzz(func(t *testing.T, src string, seed uint64) {
+		if len(src) <= 500 { // a preview after every piece is quadratic
+			checkRender(t, src, seed)
+		}
+	})
+}
+
+// Hostile lines must not take more than linear time, roughly.
+func TestRendererIsFast(t *testing.T) {
+	t.Parallel()
+	for _, piece := range []string{"*a", "[", "[a](", "`", "**a_b", "![", "<http://", "> ", "\\", "|", "*a `", "~~x"} {
+		render(RenderOptions{Width: 80}, strings.Repeat(piece, 200_000/len(piece)))
+		render(RenderOptions{Width: 80}, strings.Repeat(piece, maxInlineBytes/len(piece)))
+	}
+}
+
+func TestWrap(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, in string
+		width    int
+		want     []string
+	}{
+		{"fits", "ab cd", 5, []string{"ab cd"}},
+		{"words", "ab cd ef", 5, []string{"ab cd", "ef"}},
+		{"space at the break", "abcde fg", 5, []string{"abcde", "fg"}},
+		{"many spaces", "ab    cd", 4, []string{"ab", "cd"}},
+		{"long word", "abcdefgh ij", 5, []string{"abcde", "fgh", "ij"}},
+		{"wide", "中文字符换行", 5, []string{"中文", "字符", "换行"}},
+		{"mixed", "use中文words", 6, []string{"use中", "文", "words"}},
+		{"no stop at the start", "中文字。好", 6, []string{"中文", "字。好"}},
+		{"combining marks stay", "e\u0301e\u0301e\u0301", 2, []string{"e\u0301e\u0301", "e\u0301"}},
+		{"no limit", "a b c", 0, []string{"a b c"}},
+		{"empty", "", 5, []string{""}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			var got []string
+			for _, l := range wrap(styled(c.in, 0), c.width, nil, nil) {
+				got = append(got, strings.TrimSuffix(encodeLines([]line{l}, false), "\n"))
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("wrap(%q, %d) (-want +got):\n%s", c.in, c.width, diff)
+			}
+		})
+	}
+}
+
+func TestRuneWidth(t *testing.T) {
+	t.Parallel()
+	for s, want := range map[string]int{
+		"a": 1, "é": 1, "中": 2, "あ": 2, "한": 2, "ｱ": 1, "Ａ": 2, "。": 2, "🐈": 2, "✅": 2, "✓": 1, "─": 1, "…": 1,
+		"\u0301": 0, "\u200d": 0, "\ufe0f": 0, "𠀀": 2, "☀": 1, "⠋": 1, "€": 1, "🇩": 1, "🚀": 2, "🤖": 2,
+	} {
+		if got := stringWidth(s); got != want {
+			t.Errorf("width of %q = %d, want %d", s, got, want)
+		}
+	}
+}
