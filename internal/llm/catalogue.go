@@ -59,6 +59,7 @@ type Row struct {
 	DeveloperRole       bool // o-series models want the system prompt as "developer"
 	Attribution         bool // ranks callers by the attribution headers
 	EffortAsSwitch      bool // knows only high effort and none
+	FixedTemperature    bool // its thinking models choose their own temperature
 	MinimumEffort       bool // spells the lowest effort "minimum"
 }
 
@@ -106,7 +107,7 @@ func Catalogue() []Row {
 		},
 		{
 			Name: "moonshot", Display: "Moonshot", Wire: ChatWire, Keywords: []string{"moonshot", "kimi"}, EnvKeys: []string{"MOONSHOT_API_KEY"},
-			BaseURL: "https://api.moonshot.ai/v1", DefaultModel: "kimi-k2.5", URLPart: "moonshot", ReasoningBackfill: true,
+			BaseURL: "https://api.moonshot.ai/v1", DefaultModel: "kimi-k2.5", URLPart: "moonshot", ReasoningBackfill: true, FixedTemperature: true,
 		},
 		{
 			Name: "mistral", Display: "Mistral", Wire: ChatWire, Keywords: []string{"mistral", "magistral", "ministral", "codestral", "devstral"},

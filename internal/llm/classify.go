@@ -47,6 +47,7 @@ func (c Classifier) Response(status int, header http.Header, body []byte) *Error
 	e := &Error{Provider: c.Provider, Status: status}
 	w, isJSON := decodeErrorBody(body)
 	raw := strings.TrimSpace(string(body))
+	page := false
 	switch {
 	case isJSON:
 		e.Code, e.Type, e.Message = strings.ToLower(w.code), strings.ToLower(w.kind), w.message
@@ -55,7 +56,7 @@ func (c Classifier) Response(status int, header http.Header, body []byte) *Error
 		}
 	case isHTML(header, raw):
 		e.Message = "the server answered with a web page instead of JSON" + htmlTitle(raw)
-		raw = ""
+		raw, page = "", true
 	default:
 		e.Message = raw
 	}
@@ -72,7 +73,7 @@ func (c Classifier) Response(status int, header http.Header, body []byte) *Error
 	case UnsupportedParam:
 		e.Param = paramName(w.param, e.Message)
 	}
-	if isHTML(header, raw) && e.Status == 0 {
+	if page && e.Status == 0 {
 		e.Kind = ServerError
 	}
 	c.finish(e)

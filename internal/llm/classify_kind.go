@@ -120,6 +120,8 @@ func requestKind(e *Error, text string) Kind {
 		return NotFound
 	case has("content management policy", "content policy", "safety system", "content filter"):
 		return ContentFilter
+	case has("temperature") && has("only", "must be", "invalid", "default"):
+		return UnsupportedParam
 	case e.Code == "unsupported_parameter", e.Code == "unsupported_value", e.Code == "unknown_parameter",
 		has("unsupported parameter", "unsupported value", "unknown parameter", "unrecognized request argument", "extra inputs are not permitted",
 			"extra fields not permitted", "unknown field", "unknown name", "unexpected keyword", "is not supported", "not supported with", "does not support",

@@ -230,6 +230,17 @@ func (i *Idle) Alive() {
 	i.timer.Reset(i.between)
 }
 
+// Limit lowers the allowed silence from now on, for the moment when only
+// trailing data is missing.
+func (i *Idle) Limit(d time.Duration) {
+	if i.between <= 0 || i.between > d {
+		i.between = d
+	}
+	if i.timer != nil {
+		i.timer.Reset(i.between)
+	}
+}
+
 // Drain reads what is left of a body whose answer is already complete, so that
 // the connection can be used again. Servers that keep the body open lose the
 // connection after a moment instead.

@@ -1,0 +1,240 @@
+// Package openai speaks the Chat Completions protocol, which some forty
+// vendors and local servers share and each of them bends a little. It hides
+// the bending: histories are repaired before they are sent, parameters a
+// server refuses are dropped and remembered, and answers are read in every
+// known shape. Vendor differences are quirks of an llm.Row; there is no code
+// for single brands.
+//
+// Requests are encoded so that everything that stays the same between turns
+// comes before the messages: a request repeats the bytes of the one before it
+// as a prefix, which is what prompt caches reward.
+package openai
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/llm"
+)
+
+// Options describe one endpoint.
+type Options struct {
+	Name    string // becomes Message.Origin and Error.Provider; "" means Row.Name
+	BaseURL string // e.g. https://api.openai.com/v1; "" means Row.BaseURL
+	Key     httpsafe.Secret
+	Row     llm.Row                    // the vendor's quirks
+	Headers map[string]httpsafe.Secret // replace the driver's own
+	// ExtraBody is a JSON object merged over every request; a list under
+	// "tools" is appended instead.
+	ExtraBody  json.RawMessage
+	ExtraQuery map[string]string
+	Client     *http.Client // nil: one from httpsafe
+	// FirstTimeout limits the wait for the first byte, IdleTimeout every later
+	// silence. 0 means 120 s and 90 s, or 600 s and 300 s for a local server,
+	// which may think about a long prompt for minutes; negative means no limit.
+	FirstTimeout time.Duration
+	IdleTimeout  time.Duration
+	Log          *slog.Logger // nil: no log
+}
+
+// attributionURL is how gateways that rank applications know us.
+const attributionURL = "https://github.com/nanobot-go/nanobot"
+
+type driver struct {
+	o        Options
+	url      string
+	affinity string
+	extra    []extraField
+	classify llm.Classifier
+
+	mu      sync.Mutex
+	learned map[string]adaptations // what each model refused
+	schemas map[string]json.RawMessage
+}
+
+var _ llm.Model = (*driver)(nil)
+
+// New makes a model that talks to one endpoint. It does no I/O.
+func New(o Options) (llm.Model, error) {
+	if o.Name == "" {
+		o.Name = o.Row.Name
+	}
+	if o.BaseURL == "" {
+		o.BaseURL = o.Row.BaseURL
+	}
+	u, err := endpoint(o.BaseURL, o.ExtraQuery)
+	if err != nil {
+		return nil, err
+	}
+	local := o.Row.Local || httpsafe.IsLocal(o.BaseURL)
+	if o.Client == nil {
+		if o.Client, err = httpsafe.Client(httpsafe.Options{Direct: local}); err != nil {
+			return nil, err
+		}
+	}
+	o.FirstTimeout = pick(o.FirstTimeout, local, 600*time.Second, 120*time.Second)
+	o.IdleTimeout = pick(o.IdleTimeout, local, 300*time.Second, 90*time.Second)
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	extra, err := parseExtra(o.ExtraBody)
+	if err != nil {
+		return nil, err
+	}
+	var id [8]byte
+	_, _ = rand.Read(id[:]) // never fails
+	secrets := []httpsafe.Secret{o.Key}
+	for _, h := range o.Headers {
+		secrets = append(secrets, h)
+	}
+	return &driver{
+		o: o, url: u, affinity: hex.EncodeToString(id[:]), extra: extra,
+		classify: llm.Classifier{Provider: o.Name, BaseURL: o.BaseURL, Local: local, Secrets: secrets},
+		learned:  map[string]adaptations{}, schemas: map[string]json.RawMessage{},
+	}, nil
+}
+
+func pick(set time.Duration, local bool, slow, fast time.Duration) time.Duration {
+	switch {
+	case set < 0:
+		return 0
+	case set > 0:
+		return set
+	case local:
+		return slow
+	}
+	return fast
+}
+
+func endpoint(base string, query map[string]string) (string, error) {
+	u, err := url.Parse(strings.TrimSpace(base))
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return "", &llm.Error{Kind: llm.Configuration, Message: fmt.Sprintf("base URL %q is not an http(s) URL", base)}
+	}
+	if p := strings.TrimRight(u.Path, "/"); strings.HasSuffix(p, "/chat/completions") {
+		u.Path = p
+	} else {
+		u.Path = p + "/chat/completions"
+	}
+	if len(query) > 0 {
+		q := u.Query()
+		for k, v := range query {
+			q.Set(k, v)
+		}
+		u.RawQuery = q.Encode()
+	}
+	return u.String(), nil
+}
+
+// errStopped says that the caller broke out of the loop.
+var errStopped = errors.New("stopped")
+
+// maxAdaptations bounds how often one request is sent again because the server
+// named a parameter it does not take.
+const maxAdaptations = 4
+
+// Stream implements llm.Model.
+func (d *driver) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
+	return func(yield func(llm.Event, error) bool) {
+		for n := 0; ; n++ {
+			started := false
+			err := d.exchange(ctx, req, func(ev llm.Event) error {
+				started = true
+				if !yield(ev, nil) {
+					return errStopped
+				}
+				return nil
+			})
+			if err == nil || errors.Is(err, errStopped) {
+				return
+			}
+			if e, ok := errors.AsType[*llm.Error](err); ok && !started && n < maxAdaptations && d.adapt(ctx, req.Model, e) {
+				continue
+			}
+			yield(llm.Event{}, err)
+			return
+		}
+	}
+}
+
+// exchange makes one HTTP request and plays its answer.
+func (d *driver) exchange(parent context.Context, req llm.Request, emit func(llm.Event) error) error {
+	if err := parent.Err(); err != nil {
+		return err
+	}
+	ctx, idle := llm.WatchIdle(parent, d.o.FirstTimeout, d.o.IdleTimeout)
+	defer idle.Stop()
+	body := d.encode(ctx, req)
+	httpReq, err := http.NewRequestWithContext(ctx, http.MethodPost, d.url, bytes.NewReader(body))
+	if err != nil {
+		return fmt.Errorf("make request: %w", err)
+	}
+	d.headers(httpReq.Header)
+	resp, err := d.o.Client.Do(httpReq)
+	if err != nil {
+		return d.classify.Transport(ctx, err)
+	}
+	if resp.StatusCode < 200 || resp.StatusCode > 299 {
+		return d.classify.Read(resp)
+	}
+	stream := idle.Body(ctx, resp.Body)
+	defer func() { _ = stream.Close() }()
+	a := &assembler{d: d, req: req, emit: emit, sent: len(body), idle: idle, header: resp.Header}
+	if len(req.Tools) > 0 {
+		a.filter = llm.NewCallText(func(name string) bool {
+			return slices.ContainsFunc(req.Tools, func(t llm.ToolDef) bool { return t.Name == name })
+		})
+	}
+	return a.read(ctx, resp.Header.Get("Content-Type"), stream)
+}
+
+func (d *driver) headers(h http.Header) {
+	h.Set("Content-Type", "application/json")
+	h.Set("Accept", "text/event-stream")
+	h.Set("User-Agent", "nanobot")
+	h.Set("X-Session-Affinity", d.affinity)
+	key := d.o.Key.Reveal()
+	if key == "" {
+		key = "no-key" // local servers ignore it, some insist on any
+	}
+	h.Set("Authorization", "Bearer "+key)
+	if d.o.Row.Attribution {
+		h.Set("HTTP-Referer", attributionURL)
+		h.Set("X-OpenRouter-Title", "nanobot")
+		h.Set("X-OpenRouter-Categories", "cli-agent,personal-agent")
+	}
+	for k, v := range d.o.Headers {
+		h.Set(k, v.Reveal())
+	}
+}
+
+// broken turns a read error in the middle of an answer into the error the
+// caller sees. A connection that breaks here left a truncated answer.
+func (d *driver) broken(ctx context.Context, err error) error {
+	err = d.classify.Transport(ctx, err)
+	e, ok := errors.AsType[*llm.Error](err)
+	if !ok || e.Kind != llm.Connection {
+		return err
+	}
+	return &llm.Error{Kind: llm.StreamTruncated, Provider: d.o.Name, Message: "the connection broke before the answer was complete", Err: e.Err}
+}
+
+// maxReply bounds an answer that is not streamed.
+const maxReply = 64 << 20
+
+func readAll(r io.Reader) ([]byte, error) { return io.ReadAll(io.LimitReader(r, maxReply)) }
