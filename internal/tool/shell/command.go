@@ -9,9 +9,14 @@ import (
 
 // argv evaluates the words of a simple command.
 func (s *scan) argv(c *syntax.CallExpr) []string {
+	const maxWords = 1 << 15 // of all commands together; words can expand to more than their text
 	var argv []string
 	for _, w := range c.Args {
 		argv = append(argv, s.fields(w)...)
+	}
+	if s.words += len(argv); s.words > maxWords {
+		s.deny("it has too many words to be checked", "Write a script file and run that.")
+		return argv[:min(len(argv), maxFields)]
 	}
 	return argv
 }
@@ -265,7 +270,7 @@ func scripts(name string, argv []string) []string {
 			return []string{u.text}
 		}
 	case name == "eval":
-		return []string{strings.Join(operands(args, ""), " ")}
+		return []string{strings.Join(args, " ")}
 	case name == "trap":
 		if ops := operands(args, ""); len(ops) > 1 {
 			return ops[:1]

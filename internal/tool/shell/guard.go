@@ -125,7 +125,7 @@ func (g *guard) check(command, dir string) *refusal {
 	if bad != nil {
 		return bad
 	}
-	s := &scan{g: g, cwd: dir, vars: map[string]string{}}
+	s := &scan{g: g.withLinks(), cwd: dir, vars: map[string]string{}}
 	s.walk(file)
 	if !g.allowed(file, command) {
 		if r := g.userDenied(command, s.plain); r != nil {
@@ -198,6 +198,7 @@ type scan struct {
 	vars    map[string]string // constant values; a variable set twice is unknown
 	depth   int               // of scripts inside scripts
 	budget  int               // scripts looked at so far
+	words   int               // words evaluated so far
 	shallow bool              // substitutions are unknown without a look inside
 	plain   []string          // the simple commands, quotes removed
 	denied  *refusal          // by a rule that the allow list can lift

@@ -13,18 +13,30 @@ import (
 // from protected files. They see the paths that are written in the command; a
 // program that builds a path by itself is the sandbox's business.
 
-// inside reports whether a cleaned absolute path lies in the workspace or in
-// one of the roots, as they are named and as links resolve them.
-func (g *guard) inside(p string) bool {
-	for _, root := range append([]string{g.workspace}, g.roots...) {
-		if under(p, root) {
-			return true
-		}
-		if real, err := filepath.EvalSymlinks(root); err == nil && real != root && under(p, real) {
-			return true
+// withLinks is the guard with every root and protected path also in the form
+// that symbolic links give it. Links change, so this is asked anew for each call.
+func (g *guard) withLinks() *guard {
+	c := *g
+	c.roots = []string{g.workspace}
+	c.roots = linked(append(c.roots, g.roots...))
+	c.protected = linked(g.protected)
+	return &c
+}
+
+func linked(paths []string) []string {
+	out := slices.Clone(paths)
+	for _, p := range paths {
+		if real, err := filepath.EvalSymlinks(p); err == nil && real != p {
+			out = append(out, real)
 		}
 	}
-	return false
+	return out
+}
+
+// inside reports whether a cleaned absolute path lies in the workspace or in
+// one of the roots.
+func (g *guard) inside(p string) bool {
+	return slices.ContainsFunc(g.roots, func(root string) bool { return under(p, root) })
 }
 
 func under(p, root string) bool {
@@ -39,9 +51,6 @@ func (g *guard) isProtected(p string) bool {
 			return true
 		}
 		if strings.ContainsAny(p, "*?[") && mayMatch(p, prot) {
-			return true
-		}
-		if real, err := filepath.EvalSymlinks(prot); err == nil && real != prot && under(p, real) {
 			return true
 		}
 	}
@@ -221,7 +230,7 @@ func rooted(p string) bool {
 
 // path judges one path.
 func (s *scan) path(p string) {
-	if p == "" || len(p) > 4096 {
+	if p == "" || len(p) > 4096 || s.outside != nil {
 		return
 	}
 	if p == "~" || strings.HasPrefix(p, "~/") {
@@ -264,7 +273,7 @@ func (s *scan) path(p string) {
 	if !s.g.restrict || harmlessDevice(full) {
 		return
 	}
-	if !s.g.inside(full) && !s.g.inside(real) || !s.g.inside(real) {
+	if !s.g.inside(real) {
 		s.leave(p)
 	}
 }

@@ -200,11 +200,12 @@ func (r *runner) directory(name string) (string, *refusal) {
 		dir = filepath.Join(r.workspace, name)
 	}
 	resolved, err := filepath.EvalSymlinks(dir)
-	if r.restrict && (err != nil && !r.guard.inside(dir) || err == nil && !r.guard.inside(resolved)) {
+	g := r.guard.withLinks()
+	if r.restrict && (err != nil && !g.inside(dir) || err == nil && !g.inside(resolved)) {
 		return "", &refusal{code: tool.DeniedPolicy, why: fmt.Sprintf("working_dir %q is outside the workspace", name),
 			instead: "Use a directory inside " + r.workspace + "."}
 	}
-	if err == nil && r.guard.isProtected(resolved) {
+	if err == nil && g.isProtected(resolved) {
 		return "", &refusal{code: tool.DeniedPolicy, why: fmt.Sprintf("working_dir %q is protected", name)}
 	}
 	if err == nil {

@@ -25,6 +25,10 @@ const maxFields = 64
 // set records an assignment. A second, different value makes a variable
 // unknown, because the walk does not follow branches.
 func (s *scan) set(name, value string) {
+	const longest = 1024 // variables that double one another would grow without end
+	if len(value) > longest {
+		value = unknownText
+	}
 	if old, known := s.vars[name]; known && old != value {
 		value = unknownText
 	}
@@ -96,7 +100,8 @@ func alternatives(parts []syntax.WordPart) [][]syntax.WordPart {
 				}
 			}
 		}
-		if len(choices)*len(out) > maxFields {
+		full := len(choices)*len(out) > maxFields
+		if full {
 			choices = [][]syntax.WordPart{{&syntax.Lit{Value: unknownText}}}
 		}
 		var next [][]syntax.WordPart
@@ -105,7 +110,9 @@ func alternatives(parts []syntax.WordPart) [][]syntax.WordPart {
 				next = append(next, append(head[:len(head):len(head)], c...))
 			}
 		}
-		out = next
+		if out = next; full {
+			return out // what follows is part of the unknown
+		}
 	}
 	return out
 }
@@ -119,6 +126,9 @@ type fieldBuilder struct {
 }
 
 func (b *fieldBuilder) add(s string) {
+	if b.cur.Len() > maxCommandBytes {
+		s = ""
+	}
 	b.cur.WriteString(s)
 	b.open = true
 }
