@@ -1,0 +1,185 @@
+// Package files is the family of tools that work on the user's files:
+// read_file, write_file, edit_file, list_dir, glob, grep and notebook_edit. It
+// hides how text is paged, matched, searched and patched; every name the model
+// gives goes through one diskio.Jail. Tools share nothing between calls but the
+// jail and the per-session state of what was read.
+package files
+
+import (
+	"context"
+	_ "embed" // the descriptions
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/text"
+	"github.com/nanobot-go/nanobot/internal/tool"
+)
+
+// maxEditBytes bounds what is written, and what is edited in memory.
+const maxEditBytes = 32 << 20
+
+// maxResultChars bounds a page of text, in characters.
+const maxResultChars = 128_000
+
+// Options configures the family.
+type Options struct {
+	// Jail opens every file. Required.
+	Jail *diskio.Jail
+	// Virtual holds read-only files that are part of the program. They are
+	// addressed as builtin://<path in Virtual>; built-in skills therefore lie
+	// under skills/. A relative skills/... that the workspace lacks is looked
+	// up here too. May be nil.
+	Virtual fs.FS
+	// StrictEdit refuses to edit a file that changed since it was read,
+	// instead of warning.
+	StrictEdit bool
+}
+
+// Tools returns the family's tools.
+func Tools(o Options) []tool.Tool {
+	f := &family{jail: o.Jail, virtual: o.Virtual, strict: o.StrictEdit}
+	return []tool.Tool{
+		tool.Func(tool.Tool{Name: "read_file", Description: describe(readText), ReadOnly: true}, f.readFile),
+		tool.Func(tool.Tool{Name: "write_file", Description: describe(writeText)}, f.writeFile),
+		tool.Func(tool.Tool{Name: "edit_file", Description: describe(editText)}, f.editFile),
+		tool.Func(tool.Tool{Name: "list_dir", Description: describe(listText), ReadOnly: true}, f.listDir),
+		tool.Func(tool.Tool{Name: "glob", Description: describe(globText), ReadOnly: true}, f.glob),
+		tool.Func(tool.Tool{Name: "grep", Description: describe(grepText), ReadOnly: true}, f.grep),
+		tool.Func(tool.Tool{Name: "notebook_edit", Description: describe(notebookText)}, f.notebookEdit),
+	}
+}
+
+// The descriptions the model sees.
+var (
+	//go:embed describe/read_file.md
+	readText string
+	//go:embed describe/write_file.md
+	writeText string
+	//go:embed describe/edit_file.md
+	editText string
+	//go:embed describe/list_dir.md
+	listText string
+	//go:embed describe/glob.md
+	globText string
+	//go:embed describe/grep.md
+	grepText string
+	//go:embed describe/notebook_edit.md
+	notebookText string
+)
+
+func describe(md string) string { return strings.ReplaceAll(strings.TrimSpace(md), "\n", " ") }
+
+type family struct {
+	jail    *diskio.Jail
+	virtual fs.FS
+	strict  bool
+}
+
+// fail words an error for the model. A cancelled call ends the turn instead.
+func (f *family) fail(ctx context.Context, name string, err error) (tool.Result, error) {
+	if ctx.Err() != nil {
+		return tool.Result{}, ctx.Err()
+	}
+	switch {
+	case errors.Is(err, diskio.ErrOutside), errors.Is(err, diskio.ErrProtected), errors.Is(err, diskio.ErrReadOnly):
+		return tool.Fail(tool.DeniedPolicy, "%v", err), nil
+	case errors.Is(err, diskio.ErrNotRegular), errors.Is(err, diskio.ErrBadName):
+		return tool.Fail(tool.InvalidArgs, "%v", err), nil
+	case errors.Is(err, diskio.ErrTooLarge):
+		return tool.Fail(tool.TooLarge, "%v", err), nil
+	case errors.Is(err, diskio.ErrChanged):
+		return tool.Fail(tool.Conflict, "%v", err), nil
+	case diskio.IsMissing(err):
+		return tool.Fail(tool.NotFound, "%s does not exist.%s", name, f.similar(name)), nil
+	case errors.Is(err, fs.ErrPermission):
+		return tool.Fail(tool.DeniedPolicy, "%s: the system denies access", name), nil
+	}
+	return tool.Fail(tool.Internal, "%s: %v", name, err), nil
+}
+
+// similar suggests names beside a missing one.
+func (f *family) similar(name string) string {
+	abs, err := f.jail.Path(name)
+	if err != nil {
+		return ""
+	}
+	dir, base := filepath.Split(abs)
+	entries, err := f.jail.ReadDir(dir)
+	if err != nil {
+		if _, err := f.jail.Stat(dir); diskio.IsMissing(err) {
+			return fmt.Sprintf(" Its directory %s does not exist either.", f.show(filepath.Clean(dir)))
+		}
+		return ""
+	}
+	type near struct {
+		name  string
+		ratio float64
+	}
+	var found []near
+	for _, e := range entries[:min(len(entries), 2000)] {
+		longest := max(len([]rune(base)), len([]rune(e.Name())))
+		ratio := 1 - float64(text.Distance(strings.ToLower(base), strings.ToLower(e.Name())))/float64(longest)
+		if ratio >= 0.6 {
+			found = append(found, near{e.Name(), ratio})
+		}
+	}
+	if len(found) == 0 {
+		return ""
+	}
+	slices.SortStableFunc(found, func(a, b near) int {
+		switch {
+		case a.ratio > b.ratio:
+			return -1
+		case a.ratio < b.ratio:
+			return 1
+		}
+		return 0
+	})
+	var names []string
+	for _, n := range found[:min(3, len(found))] {
+		names = append(names, f.show(filepath.Join(dir, n.name)))
+	}
+	return " Did you mean " + strings.Join(names, ", ") + "?"
+}
+
+// show is how a path appears in results: short, and one line whatever it contains.
+func (f *family) show(path string) string { return printable(f.jail.Display(path)) }
+
+// builtin maps a name to a path in the virtual files.
+func (f *family) builtin(name string) (string, bool) {
+	rest, ok := strings.CutPrefix(name, "builtin://")
+	if !ok {
+		return "", false
+	}
+	rest = strings.Trim(filepath.ToSlash(filepath.Clean("/"+rest)), "/")
+	if rest == "" {
+		rest = "."
+	}
+	return rest, true
+}
+
+// fallback maps a missing relative skills/... path to a virtual one.
+func (f *family) fallback(name string) (string, bool) {
+	if f.virtual == nil || filepath.IsAbs(name) {
+		return "", false
+	}
+	rest := filepath.ToSlash(filepath.Clean(name))
+	if !strings.HasPrefix(rest, "skills/") {
+		return "", false
+	}
+	_, err := fs.Stat(f.virtual, rest)
+	return rest, err == nil
+}
+
+// readOnlyName answers attempts to change virtual files.
+func readOnlyName(name string) (tool.Result, bool) {
+	if !strings.HasPrefix(name, "builtin://") {
+		return tool.Result{}, false
+	}
+	return tool.Fail(tool.DeniedPolicy, "%s is built in and cannot be changed; write a copy under skills/ in the workspace, which takes precedence", name), true
+}
