@@ -42,7 +42,8 @@ type Inbound struct {
 	At          time.Time         `json:"at"`
 	SessionKey  string            `json:"session_key,omitempty"` // override
 	WantsStream bool              `json:"wants_stream,omitempty"`
-	Meta        map[string]string `json:"meta,omitempty"` // opaque echo for the channel only
+	OwnTurn     bool              `json:"own_turn,omitempty"` // never joins a running turn, waits for one of its own
+	Meta        map[string]string `json:"meta,omitempty"`     // opaque echo for the channel only
 }
 
 // Kind says what an Outbound is.
@@ -51,6 +52,7 @@ type Kind string
 // The kinds of Outbound.
 const (
 	Final     Kind = "final"      // the reply of a turn; never dropped
+	Message   Kind = "message"    // sent by the model on purpose, during the turn; never dropped
 	Delta     Kind = "delta"      // a piece of visible text
 	Reasoning Kind = "reasoning"  // a piece of the model's thinking
 	DeltaEnd  Kind = "delta_end"  // a stream segment is finished; Resuming says whether more follows

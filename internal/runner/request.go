@@ -53,7 +53,7 @@ func (r *run) shrink(e *llm.Error, estimate int) bool {
 	r.budget = was / 2
 	if e.ContextLimit > 0 {
 		r.res.ContextLimit = e.ContextLimit
-		if fit := inputBudget(Limits{ContextWindow: e.ContextLimit}, r.MaxTokens); fit < was {
+		if fit := InputBudget(Limits{ContextWindow: e.ContextLimit}, r.MaxTokens); fit < was {
 			r.budget = max(fit*7/10, 128)
 		}
 	} else {

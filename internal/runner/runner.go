@@ -196,12 +196,12 @@ func newRun(spec *Spec) *run {
 	n := len(spec.Messages)
 	return &run{
 		Spec: spec, log: spec.Log, hooks: newHookList(spec.Hooks, spec.Log), msgs: spec.Messages[:n:n], base: n,
-		budget: inputBudget(spec.Limits, spec.MaxTokens),
+		budget: InputBudget(spec.Limits, spec.MaxTokens),
 	}
 }
 
-// inputBudget is how many tokens a prompt may have; 0 when the window is unknown.
-func inputBudget(l Limits, maxTokens int) int {
+// InputBudget is how many tokens a prompt may have; 0 when the window is unknown.
+func InputBudget(l Limits, maxTokens int) int {
 	if l.ContextBlock > 0 {
 		return l.ContextBlock
 	}

@@ -1,0 +1,58 @@
+GO      ?= go
+LDFLAGS := -s -w
+PKGS    := ./...
+export CGO_ENABLED ?= 0
+
+.PHONY: check build run install test cross bench fuzz lint fmt fmt-check vet update deps clean
+
+check: fmt-check vet lint test ## everything CI runs
+
+build: ## static binary in ./nanobot
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o nanobot ./cmd/nanobot
+
+run: ## start a chat
+	$(GO) run ./cmd/nanobot agent
+
+install:
+	$(GO) install -trimpath -ldflags '$(LDFLAGS)' ./cmd/nanobot
+
+test: fmt-check vet ## all tests with the race detector
+	CGO_ENABLED=1 $(GO) test -race -shuffle=on -count=1 -timeout 15m $(PKGS)
+
+vet:
+	$(GO) vet $(PKGS)
+
+fmt-check:
+	@bad=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$bad" ]; then echo "not formatted:"; echo "$$bad"; exit 1; fi
+
+fmt:
+	gofmt -w $$(git ls-files '*.go')
+
+lint: ## golangci-lint at the version pinned in tools/go.mod
+	$(GO) tool -modfile=tools/go.mod golangci-lint run
+
+cross: ## build for every target, without cgo
+	@for t in linux/amd64 linux/arm64 linux/arm linux/riscv64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64; do \
+		printf '%-16s ' $$t; \
+		GOOS=$${t%/*} GOARCH=$${t#*/} GOARM=7 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o dist/nanobot-$${t%/*}-$${t#*/} ./cmd/nanobot || exit 1; \
+		stat -c '%s bytes' dist/nanobot-$${t%/*}-$${t#*/} 2>/dev/null || stat -f '%z bytes' dist/nanobot-$${t%/*}-$${t#*/}; \
+	done
+
+bench: ## figures of docs/benchmarks.md
+	$(GO) run ./bench
+
+fuzz: ## 30 s per target
+	@for p in $$($(GO) list $(PKGS)); do \
+		for f in $$($(GO) test -list '^Fuzz' $$p | grep ^Fuzz); do \
+			echo "$$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime 30s $$p || exit 1; \
+		done; \
+	done
+
+update: ## rewrite golden files
+	$(GO) test ./internal/tui ./cmd/nanobot -update
+
+deps: ## list what is linked into the binary
+	@for os in linux darwin windows; do GOOS=$$os $(GO) list -deps -f '{{if not .Standard}}{{.ImportPath}}{{end}}' ./cmd/nanobot; done | sort -u > docs/deps.txt
+
+clean:
+	rm -rf nanobot dist bench-out

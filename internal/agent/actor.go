@@ -1,0 +1,252 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/llm"
+)
+
+// actor works through the mailbox of one session. All fields are guarded by
+// Agent.mu; the goroutine itself lives as long as there is something to do.
+type actor struct {
+	key     string
+	queue   []*item
+	current *item
+	cancel  context.CancelCauseFunc // of the running turn
+	turnEnd chan struct{}           // closed when the running turn is over
+	discard int                     // messages dropped by the last stop
+}
+
+// submit puts a message into its mailbox, or answers it at once.
+func (a *Agent) submit(it *item) error {
+	if it.in.At.IsZero() {
+		it.in.At = a.Now()
+	}
+	if cmd, ok := a.command(it.in); ok && cmd.priority {
+		return a.spawn(func(context.Context) { a.priority(cmd, it) })
+	} else if ok && cmd.name == "new" {
+		// A new conversation makes the running turn and all that waits for it moot.
+		a.interrupt(it.key)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.base == nil {
+		return ErrClosed
+	}
+	act := a.actors[it.key]
+	if act == nil {
+		act = &actor{key: it.key}
+		a.actors[it.key] = act
+		base := a.base
+		a.wg.Go(func() { a.work(base, act) })
+	}
+	if len(act.queue) >= mailboxCap {
+		return ErrBusy
+	}
+	act.queue = append(act.queue, it)
+	return nil
+}
+
+// spawn runs f as a goroutine that Run waits for.
+func (a *Agent) spawn(f func(ctx context.Context)) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.base == nil {
+		return ErrClosed
+	}
+	base := a.base
+	a.wg.Go(func() { f(base) })
+	return nil
+}
+
+// work is the actor's goroutine: message after message until none is left.
+func (a *Agent) work(base context.Context, act *actor) {
+	for {
+		a.mu.Lock()
+		if len(act.queue) == 0 {
+			delete(a.actors, act.key)
+			a.mu.Unlock()
+			return
+		}
+		it := act.queue[0]
+		act.queue = act.queue[1:]
+		ctx, cancel := context.WithCancelCause(base)
+		act.current, act.cancel, act.turnEnd = it, cancel, make(chan struct{})
+		a.mu.Unlock()
+
+		// The asker going away stops its turn, like /stop does.
+		unlink := context.AfterFunc(it.ctx, func() { cancel(context.Cause(it.ctx)) })
+		err := a.handle(ctx, act, it)
+		unlink()
+		cancel(nil)
+
+		a.mu.Lock()
+		close(act.turnEnd)
+		act.current, act.cancel, act.turnEnd = nil, nil, nil
+		a.mu.Unlock()
+		it.finish(err)
+	}
+}
+
+// interrupt cancels the running turn of a session and drops what was queued
+// behind it. It returns how many messages were dropped and a channel that
+// closes when the turn is over; nil if none runs.
+func (a *Agent) interrupt(key string) (dropped int, over <-chan struct{}) {
+	a.mu.Lock()
+	act := a.actors[key]
+	if act == nil {
+		a.mu.Unlock()
+		return 0, nil
+	}
+	queue := act.queue
+	act.queue = nil
+	if act.cancel != nil {
+		act.cancel(ErrStopped)
+		over = act.turnEnd
+	}
+	a.mu.Unlock()
+	for _, it := range queue {
+		it.finish(ErrStopped)
+	}
+	return len(queue), over
+}
+
+// Stop ends the running turn of a session, drops the messages queued before
+// now, waits a short while for everything to come to rest and says what happened.
+func (a *Agent) Stop(ctx context.Context, key string) string {
+	dropped, over := a.interrupt(key)
+	if over == nil && dropped == 0 {
+		return "Nothing is running."
+	}
+	reply := "Stopped."
+	if over != nil {
+		wait := time.NewTimer(stopWait)
+		defer wait.Stop()
+		select {
+		case <-over:
+		case <-wait.C:
+			reply = "Stopping; a tool has not come to rest yet."
+		case <-ctx.Done():
+		}
+	}
+	if dropped > 0 {
+		reply += fmt.Sprintf(" %s dropped.", plural(dropped, "waiting message"))
+	}
+	return reply
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// takeInjections removes up to n messages from the front of the mailbox that
+// may join the running turn. Commands and messages that want a turn of their
+// own stop the taking, so the order of arrival holds.
+func (a *Agent) takeInjections(act *actor, n int) []*item {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var out []*item
+	for len(out) < n && len(act.queue) > 0 {
+		it := act.queue[0]
+		if _, isCmd := a.command(it.in); isCmd || it.in.OwnTurn || looksLikeCommand(it.in.Text) {
+			break
+		}
+		act.queue = act.queue[1:]
+		out = append(out, it)
+	}
+	return out
+}
+
+// inject converts waiting messages into user messages of the running turn.
+// Each is kept in the session before the model sees it.
+func (t *turn) inject(ctx context.Context, n int) []llm.Message {
+	items := t.takeInjections(t.act, n)
+	var out []llm.Message
+	for _, it := range items {
+		if it.in.ID != "" && t.sess.SeenInbound(it.in.ID) {
+			it.finish(nil)
+			continue
+		}
+		rec, msg := t.userMessage(ctx, it.in)
+		if err := t.sess.Append(rec); err != nil {
+			t.Log.ErrorContext(ctx, "keep injected message", "session", t.key, "err", err)
+			it.finish(fmt.Errorf("keep the message: %w", err))
+			continue
+		}
+		it.emit(bus.Outbound{Kind: bus.Notice, Route: it.in.Route, Text: "added to the running turn"})
+		it.finish(nil)
+		out = append(out, msg)
+	}
+	if len(out) > 0 {
+		if err := t.sess.Sync(ctx); err != nil {
+			t.Log.ErrorContext(ctx, "sync injected messages", "session", t.key, "err", err)
+		}
+	}
+	return out
+}
+
+// active counts the turns that run now.
+func (a *Agent) active() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n := 0
+	for _, act := range a.actors {
+		if act.current != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// conversationOf returns the cached view of a session, making room by
+// forgetting the longest unused one that no actor works on.
+func (a *Agent) conversationOf(key string) *conversation {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	c := a.live[key]
+	if c == nil {
+		if len(a.live) >= liveCap {
+			a.forgetOldest()
+		}
+		c = newConversation()
+		a.live[key] = c
+	}
+	c.used = a.Now()
+	return c
+}
+
+func (a *Agent) forgetOldest() {
+	var oldest string
+	for k, c := range a.live {
+		if a.actors[k] == nil && (oldest == "" || c.used.Before(a.live[oldest].used)) {
+			oldest = k
+		}
+	}
+	delete(a.live, oldest)
+	delete(a.stats, oldest)
+}
+
+func (a *Agent) forget(key string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.live, key)
+	delete(a.stats, key)
+}
+
+// looksLikeCommand tells "/help" and "/foo bar" from a path such as "/etc/hosts".
+func looksLikeCommand(s string) bool {
+	s = strings.TrimSpace(s)
+	if len(s) < 2 || s[0] != '/' {
+		return false
+	}
+	word, _, _ := strings.Cut(s[1:], " ")
+	return word != "" && !strings.ContainsAny(word, "/.\n") && slices.Index([]byte("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_"), word[0]) >= 0
+}

@@ -1,0 +1,283 @@
+// Package agent turns inbound messages into turns. One actor per session takes
+// messages from an ordered mailbox, so a conversation never runs twice at
+// once; a global gate bounds model work; priority commands (/stop, /status,
+// /restart) are answered out of band; messages that arrive during a turn are
+// injected into it. It hides prompt building, slash commands, what is kept of
+// a turn and when, and how a reply reaches its asker.
+//
+// Agent.Run owns every goroutine started here and waits for them. All methods
+// are safe for concurrent use.
+package agent
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/runner"
+	"github.com/nanobot-go/nanobot/internal/session"
+	"github.com/nanobot-go/nanobot/internal/skill"
+	"github.com/nanobot-go/nanobot/internal/text"
+	"github.com/nanobot-go/nanobot/internal/tool"
+)
+
+// Runtime is a model ready to use, resolved once per turn.
+type Runtime struct {
+	Model       llm.Model
+	Name        string // wire name
+	Display     string // what the user called it
+	Preset      string
+	MaxTokens   int
+	Temperature *float64
+	Effort      string
+	Window      int // context window in tokens, 0 if unknown
+	Block       int // replaces the computed input budget when set
+}
+
+// Options of an Agent. Sessions, Runtime and Workspace are required.
+type Options struct {
+	Workspace string
+	Sessions  *session.Store
+	// Runtime resolves a model preset; "" is the configured default.
+	Runtime func(preset string) (Runtime, error)
+	Presets []string // names /model offers besides "default"
+	Tools   *tool.Set
+	Skills  *skill.Library
+	Hooks   []runner.Hooks
+	Limits  runner.Limits
+	// Media opens a file the model wants to send, if policy allows it.
+	Media func(path string) (bus.Media, error)
+	// Restart is called after /restart was acknowledged; nil means it is not possible here.
+	Restart func(route bus.Route)
+
+	Unified     bool // one session across all channels
+	Concurrency int  // turns doing model work at once; 0 means 4, negative no limit
+	HintChars   int  // length of paths and commands in tool hints; 0 means 40
+	Version     string
+	Location    *time.Location
+	Now         func() time.Time
+	Log         *slog.Logger
+	Home        string // shown as ~ in hints
+}
+
+// Limits of mailboxes and memory.
+const (
+	mailboxCap = 256
+	liveCap    = 128
+	stopWait   = 5 * time.Second
+	drainGrace = 10 * time.Second
+)
+
+// Errors of Ask.
+var (
+	// ErrStopped ends the stream of a turn that /stop ended.
+	ErrStopped = errors.New("stopped")
+	// ErrBusy refuses a message because too many are waiting in its session.
+	ErrBusy = errors.New("this conversation has too many messages waiting; try again in a moment")
+	// ErrClosed refuses messages while the agent is not running.
+	ErrClosed = errors.New("the agent is shutting down")
+)
+
+// Agent runs turns.
+type Agent struct {
+	Options
+	prompt *promptBuilder
+	tools  *tool.Set
+	gate   chan struct{} // nil: no limit
+
+	started time.Time
+	calib   sync.Map // model name -> *text.Calibration
+
+	mu     sync.Mutex
+	base   context.Context //nolint:containedctx // the context of Run, which owns all turns
+	cancel context.CancelCauseFunc
+	actors map[string]*actor
+	live   map[string]*conversation
+	stats  map[string]stats
+	wg     sync.WaitGroup
+}
+
+// New makes an agent. It starts nothing; call Run.
+func New(o Options) (*Agent, error) {
+	if o.Workspace == "" || o.Sessions == nil || o.Runtime == nil {
+		return nil, errors.New("agent: workspace, sessions and runtime are required")
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Location == nil {
+		o.Location = time.Local
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Concurrency == 0 {
+		o.Concurrency = 4
+	}
+	if o.HintChars == 0 {
+		o.HintChars = 40
+	}
+	a := &Agent{
+		Options: o, prompt: newPromptBuilder(o.Workspace, o.Skills),
+		actors: map[string]*actor{}, live: map[string]*conversation{}, stats: map[string]stats{}, started: o.Now(),
+	}
+	if o.Concurrency > 0 {
+		a.gate = make(chan struct{}, o.Concurrency) // capacity is the limit
+	}
+	var err error
+	if a.tools, err = o.Tools.With(messageTool(o.Media)); err != nil {
+		return nil, fmt.Errorf("agent tools: %w", err)
+	}
+	return a, nil
+}
+
+// Open makes the agent accept messages. Run does it too; calling it first
+// means that a message sent right after starting Run in a goroutine is not refused.
+func (a *Agent) Open(ctx context.Context) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.base == nil && a.cancel == nil {
+		a.base, a.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	}
+}
+
+// Run accepts messages until ctx ends, then lets running turns finish for a
+// short grace time, cancels the rest and waits for them. It runs once.
+func (a *Agent) Run(ctx context.Context) error {
+	a.Open(ctx)
+	<-ctx.Done()
+	a.mu.Lock()
+	a.base = nil // refuse new messages
+	a.mu.Unlock()
+	idle := make(chan struct{})
+	go func() { a.wg.Wait(); close(idle) }()
+	grace := time.NewTimer(drainGrace)
+	defer grace.Stop()
+	select {
+	case <-idle:
+	case <-grace.C:
+		a.cancel(ErrClosed)
+		<-idle
+	}
+	a.cancel(ErrClosed)
+	return nil
+}
+
+// Ask sends a message and yields everything that is said in answer to it, the
+// last value of a normal turn being a Final. Breaking out of the loop, or the
+// end of ctx, stops the turn. A message that joins a running turn yields one
+// Notice; its answer is part of that turn.
+func (a *Agent) Ask(ctx context.Context, in bus.Inbound) iter.Seq2[bus.Outbound, error] {
+	return func(yield func(bus.Outbound, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		it := &item{in: in, key: a.keyOf(in), ctx: ctx, out: make(chan bus.Outbound, 64), done: make(chan struct{})}
+		if err := a.submit(it); err != nil {
+			yield(bus.Outbound{}, err)
+			return
+		}
+		for {
+			select {
+			case o := <-it.out:
+				if !yield(o, nil) {
+					cancel()
+					it.discard()
+					return
+				}
+			case <-it.done:
+				it.rest(yield)
+				return
+			}
+		}
+	}
+}
+
+// keyOf is the session a message belongs to.
+func (a *Agent) keyOf(in bus.Inbound) string {
+	switch {
+	case in.SessionKey != "":
+		return in.SessionKey
+	case a.Unified:
+		return "unified:default"
+	}
+	return in.Route.SessionKey()
+}
+
+// item is a message in a mailbox, with the way back to its asker.
+type item struct {
+	in   bus.Inbound
+	key  string
+	ctx  context.Context   //nolint:containedctx // the asker's context, which travels with the message
+	out  chan bus.Outbound // 64 deep; a slow asker slows its own turn, nobody else's
+	done chan struct{}
+	err  error // set before done is closed
+}
+
+func (it *item) emit(o bus.Outbound) {
+	select {
+	case it.out <- o:
+	case <-it.ctx.Done():
+	}
+}
+
+func (it *item) finish(err error) {
+	it.err = err
+	close(it.done)
+}
+
+// discard waits for the end of a turn nobody listens to.
+func (it *item) discard() {
+	for {
+		select {
+		case <-it.out:
+		case <-it.done:
+			return
+		}
+	}
+}
+
+// rest yields what is still buffered after the turn ended.
+func (it *item) rest(yield func(bus.Outbound, error) bool) {
+	for {
+		select {
+		case o := <-it.out:
+			if !yield(o, nil) {
+				return
+			}
+		default:
+			if it.err != nil {
+				yield(bus.Outbound{}, it.err)
+			}
+			return
+		}
+	}
+}
+
+func (a *Agent) calibration(model string) *text.Calibration {
+	c, _ := a.calib.LoadOrStore(model, &text.Calibration{})
+	return c.(*text.Calibration) //nolint:errcheck,forcetypeassert // only this function stores
+}
+
+func newID() string {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+// Templates returns the files onboarding copies into a workspace.
+func Templates() fs.FS {
+	sub, err := fs.Sub(templates, "templates")
+	if err != nil {
+		panic(err) // the folder is embedded
+	}
+	return sub
+}

@@ -1,0 +1,89 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/llm"
+)
+
+// Limits on pictures in one turn.
+const (
+	maxImages     = 10
+	maxImageBytes = 20 << 20
+)
+
+// attachments turns media into picture blocks and, for everything else, into
+// lines that name the file so the model can read it with its tools.
+func (t *turn) attachments(ctx context.Context, media []bus.Media) (images []llm.Block, notes []string) {
+	total := 0
+	for _, m := range media {
+		name := m.Name
+		if name == "" {
+			name = filepath.Base(m.Path)
+		}
+		data, size, err := readImage(m.Path, maxImageBytes-total)
+		switch {
+		case err != nil:
+			t.Log.WarnContext(ctx, "read attachment", "path", m.Path, "err", err)
+			notes = append(notes, fmt.Sprintf("[Attachment could not be read: %s]", oneLine(name)))
+		case data == nil:
+			notes = append(notes, fmt.Sprintf("[Attachment: %s (%s, %d bytes)]", m.Path, oneLine(name), size))
+		case len(images) == maxImages:
+			notes = append(notes, fmt.Sprintf("[Image not shown, too many in one message: %s]", m.Path))
+		default:
+			total += len(data)
+			url := "data:" + imageType(data) + ";base64," + base64.StdEncoding.EncodeToString(data)
+			images = append(images, llm.Block{Type: "image_url", ImageURL: url, Path: m.Path})
+		}
+	}
+	return images, notes
+}
+
+// readImage returns the bytes of a picture within the limit, or nil data for
+// any other regular file.
+func readImage(path string, limit int) (data []byte, size int64, err error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, 0, fmt.Errorf("not a regular file")
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer f.Close() //nolint:errcheck // read only
+	head := make([]byte, 16)
+	n, err := io.ReadFull(f, head)
+	if err != nil && n == 0 {
+		return nil, info.Size(), nil //nolint:nilerr // an empty file is an ordinary attachment
+	}
+	if imageType(head[:n]) == "" || info.Size() > int64(limit) {
+		return nil, info.Size(), nil
+	}
+	data, err = io.ReadAll(io.LimitReader(f, int64(limit)))
+	return append(head[:n], data...), info.Size(), err
+}
+
+// imageType tells a picture by its first bytes.
+func imageType(b []byte) string {
+	switch {
+	case bytes.HasPrefix(b, []byte("\x89PNG\r\n\x1a\n")):
+		return "image/png"
+	case bytes.HasPrefix(b, []byte{0xFF, 0xD8, 0xFF}):
+		return "image/jpeg"
+	case bytes.HasPrefix(b, []byte("GIF87a")), bytes.HasPrefix(b, []byte("GIF89a")):
+		return "image/gif"
+	case len(b) >= 12 && bytes.HasPrefix(b, []byte("RIFF")) && bytes.Equal(b[8:12], []byte("WEBP")):
+		return "image/webp"
+	}
+	return ""
+}

@@ -1,0 +1,289 @@
+package agent
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/session"
+	"github.com/nanobot-go/nanobot/internal/text"
+)
+
+// Command describes a slash command to a user interface.
+type Command struct {
+	Name string // without the slash
+	Args string // hint, "" if it takes none
+	Help string
+}
+
+type command struct {
+	name     string
+	args     string
+	priority bool // answered at once, beside a running turn
+	takes    bool // accepts arguments
+}
+
+// Commands lists the slash commands.
+func Commands() []Command {
+	return []Command{
+		{"help", "", "list the commands"},
+		{"history", "[n]", "show the last n messages (default 10)"},
+		{"model", "[preset]", "show or choose the model of this conversation"},
+		{"new", "", "start a new conversation; the old one is archived"},
+		{"restart", "", "restart nanobot"},
+		{"skill", "", "list the skills"},
+		{"status", "", "show version, model, tokens and what is running"},
+		{"stop", "", "stop the running turn and drop waiting messages"},
+	}
+}
+
+// command recognises a slash command. Text such as "/etc/hosts explain" is not one.
+func (a *Agent) command(in bus.Inbound) (command, bool) {
+	if in.Route.Channel == "system" || !looksLikeCommand(in.Text) {
+		return command{}, false
+	}
+	word, args, _ := strings.Cut(strings.TrimSpace(in.Text)[1:], " ")
+	word = strings.ToLower(word)
+	if name, bot, ok := strings.Cut(word, "@"); ok && bot != "" {
+		word = name // /cmd@BotName in group chats
+	}
+	args = strings.TrimSpace(args)
+	all := Commands()
+	i := slices.IndexFunc(all, func(c Command) bool { return c.Name == word })
+	if i < 0 {
+		return command{}, false
+	}
+	return command{
+		name: word, args: args, takes: all[i].Args != "",
+		priority: word == "stop" || word == "status" || word == "restart" || word == "help" || word == "skill",
+	}, true
+}
+
+// unknownCommand answers a slash command that does not exist.
+func (a *Agent) unknownCommand(s string) string {
+	word, _, _ := strings.Cut(strings.TrimSpace(s), " ")
+	names := []string{}
+	for _, c := range Commands() {
+		names = append(names, "/"+c.Name)
+	}
+	if near := text.NearestRatio(strings.ToLower(word), names, 0.6); near != "" {
+		return fmt.Sprintf("Unknown command %s. Did you mean %s?", word, near)
+	}
+	return fmt.Sprintf("Unknown command %s. /help lists the commands.", word)
+}
+
+// priority answers a command without waiting for the session.
+func (a *Agent) priority(cmd command, it *item) {
+	var reply string
+	switch {
+	case cmd.args != "" && !cmd.takes:
+		reply = fmt.Sprintf("/%s takes no arguments.", cmd.name)
+	case cmd.name == "stop":
+		reply = a.Stop(it.ctx, it.key)
+	case cmd.name == "status":
+		reply = a.status(it.key)
+	case cmd.name == "help":
+		reply = helpText()
+	case cmd.name == "skill":
+		reply = a.skillText()
+	case a.Restart == nil:
+		reply = "Nothing to restart here: this program ends after its answer."
+	default:
+		reply = "Restarting."
+	}
+	it.emit(bus.Outbound{
+		Kind: bus.Final, Route: it.in.Route, ReplyTo: it.in.Route.MessageID, Text: reply, Plain: true, Meta: it.in.Meta,
+		Turn: &bus.Turn{SessionKey: it.key, StopReason: "completed"},
+	})
+	it.finish(nil)
+	if cmd.name == "restart" && cmd.args == "" && a.Restart != nil {
+		a.Restart(it.in.Route)
+	}
+}
+
+// runCommand executes a command that needs the session.
+func (t *turn) runCommand(cmd command) error {
+	if cmd.args != "" && !cmd.takes {
+		t.reply(fmt.Sprintf("/%s takes no arguments.", cmd.name))
+		return nil
+	}
+	switch cmd.name {
+	case "new":
+		if err := t.sess.Clear(); err != nil {
+			return fmt.Errorf("start a new conversation: %w", err)
+		}
+		t.forget(t.key)
+		t.reply("New conversation. The old one is kept in the archive.")
+		return nil
+	case "history":
+		return t.remember(cmd, t.historyText(cmd.args))
+	case "model":
+		reply, err := t.chooseModel(cmd.args)
+		if err != nil {
+			return err
+		}
+		return t.remember(cmd, reply)
+	}
+	return fmt.Errorf("command /%s has no handler", cmd.name)
+}
+
+// remember stores a command and its reply, invisible to the model, and replies.
+func (t *turn) remember(cmd command, reply string) error {
+	err := t.sess.Append(
+		session.Record{Message: llm.Message{Role: llm.User, Content: llm.Text(t.it.in.Text)}, Time: t.it.in.At, InboundID: t.it.in.ID, Command: true},
+		session.Record{Message: llm.Message{Role: llm.Assistant, Content: llm.Text(reply)}, Command: true},
+	)
+	if err != nil {
+		return fmt.Errorf("keep /%s: %w", cmd.name, err)
+	}
+	t.reply(reply)
+	return nil
+}
+
+func helpText() string {
+	var b strings.Builder
+	b.WriteString("Commands:\n")
+	for _, c := range Commands() {
+		fmt.Fprintf(&b, "  %-18s %s\n", strings.TrimSpace("/"+c.Name+" "+c.Args), c.Help)
+	}
+	b.WriteString("Write $name in a message to load a skill. Everything else goes to the model.")
+	return b.String()
+}
+
+func (a *Agent) skillText() string {
+	if a.Skills == nil || len(a.Skills.List()) == 0 {
+		return "No skills are installed."
+	}
+	var b strings.Builder
+	b.WriteString("Skills (write $name in a message to load one):\n")
+	for _, s := range a.Skills.List() {
+		fmt.Fprintf(&b, "  %-16s %s\n", s.Name, s.Description)
+	}
+	return strings.TrimRight(b.String(), "\n")
+}
+
+// Numbers of /history.
+const (
+	historyDefault = 10
+	historyMax     = 50
+	historyChars   = 200
+)
+
+func (t *turn) historyText(args string) string {
+	n := historyDefault
+	if args != "" {
+		v, err := strconv.Atoi(args)
+		if err != nil || v < 1 {
+			return fmt.Sprintf("Usage: /history [n], n from 1 to %d.", historyMax)
+		}
+		n = min(v, historyMax)
+	}
+	var lines []string
+	recs := t.sess.Messages()
+	for i := len(recs) - 1; i >= 0 && len(lines) < n; i-- {
+		r := recs[i]
+		if r.Command || r.Internal || r.Hidden || (r.Role != llm.User && r.Role != llm.Assistant) {
+			continue
+		}
+		s := strings.TrimSpace(strings.ReplaceAll(DisplayText(r), "\n", " "))
+		if s == "" {
+			continue
+		}
+		who := "you"
+		if r.Role == llm.Assistant {
+			who = "bot"
+		}
+		lines = append(lines, fmt.Sprintf("%s: %s", who, text.Ellipsis(s, historyChars)))
+	}
+	if len(lines) == 0 {
+		return "This conversation is empty."
+	}
+	slices.Reverse(lines)
+	return strings.Join(lines, "\n")
+}
+
+func (t *turn) chooseModel(args string) (string, error) {
+	names := append([]string{"default"}, t.Presets...)
+	if args == "" {
+		var preset string
+		t.sess.Meta(presetKey, &preset)
+		if preset == "" {
+			preset = "default"
+		}
+		current := "unknown"
+		if rt, err := t.Runtime(strings.TrimPrefix(preset, "default")); err == nil {
+			current = rt.Display
+		}
+		return fmt.Sprintf("Model: %s (preset %s)\nAvailable: %s", current, preset, strings.Join(names, ", ")), nil
+	}
+	i := slices.IndexFunc(names, func(n string) bool { return strings.EqualFold(n, args) })
+	if i < 0 {
+		return fmt.Sprintf("There is no preset %q. Available: %s", args, strings.Join(names, ", ")), nil
+	}
+	value := any(names[i])
+	preset := names[i]
+	if preset == "default" {
+		value, preset = nil, ""
+	}
+	rt, err := t.Runtime(preset)
+	if err != nil {
+		return fmt.Sprintf("Preset %s cannot be used: %v", names[i], err), nil
+	}
+	if err := t.sess.SetMeta(presetKey, value); err != nil {
+		return "", fmt.Errorf("keep the model choice: %w", err)
+	}
+	if err := t.sess.SaveMeta(); err != nil {
+		return "", fmt.Errorf("keep the model choice: %w", err)
+	}
+	return fmt.Sprintf("This conversation now uses %s (preset %s).", rt.Display, names[i]), nil
+}
+
+// status is the text of /status. It needs no session, so it answers although
+// all slots are busy.
+func (a *Agent) status(key string) string {
+	a.mu.Lock()
+	s, known := a.stats[key]
+	waiting := 0
+	if act := a.actors[key]; act != nil {
+		waiting = len(act.queue)
+	}
+	a.mu.Unlock()
+	model := s.model
+	if !known {
+		if rt, err := a.Runtime(""); err == nil {
+			model = rt.Display
+		} else {
+			model = "none: " + err.Error()
+		}
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "nanobot %s\nModel: %s\n", a.Version, model)
+	if known {
+		cached := ""
+		if s.usage.Prompt > 0 && s.usage.Cached > 0 {
+			cached = fmt.Sprintf(" (%d%% cached)", 100*s.usage.Cached/s.usage.Prompt)
+		}
+		fmt.Fprintf(&b, "Tokens: %d in / %d out%s\n", s.usage.Prompt, s.usage.Completion, cached)
+		if s.budget > 0 {
+			fmt.Fprintf(&b, "Context: %d/%d (%d%%)\n", s.context, s.budget, min(100*s.context/s.budget, 999))
+		}
+		fmt.Fprintf(&b, "Session: %d messages\n", s.messages)
+	}
+	fmt.Fprintf(&b, "Uptime: %s\nActive turns: %d", uptime(a.Now().Sub(a.started)), a.active())
+	if waiting > 0 {
+		fmt.Fprintf(&b, "\nWaiting here: %s", plural(waiting, "message"))
+	}
+	return b.String()
+}
+
+func uptime(d time.Duration) string {
+	d = d.Round(time.Second)
+	if d >= time.Hour {
+		return fmt.Sprintf("%dh %dm", int(d.Hours()), int(d.Minutes())%60)
+	}
+	return fmt.Sprintf("%dm %ds", int(d.Minutes()), int(d.Seconds())%60)
+}

@@ -1,0 +1,147 @@
+package agent
+
+import (
+	"slices"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/runner"
+	"github.com/nanobot-go/nanobot/internal/session"
+	"github.com/nanobot-go/nanobot/internal/tool"
+)
+
+// conversation is the model's view of a session: its records as legal
+// messages with their estimated sizes. It grows with the session instead of
+// being built anew, so a turn costs what it adds, not what is stored. It
+// belongs to the session's actor.
+type conversation struct {
+	used  time.Time
+	state *tool.State // what tool families remember about this session
+
+	first  int       // session index of the first record seen
+	next   int       // session index of the first record not seen yet
+	born   time.Time // of the session, changes when it was started anew
+	msgs   []llm.Message
+	tokens []int // estimate per message
+	origin []int // session index of each message's first record
+	total  int
+}
+
+func newConversation() *conversation { return &conversation{state: &tool.State{}} }
+
+// follow takes over the records that were added since the last call.
+func (c *conversation) follow(s *session.Session) {
+	recs := s.Messages()
+	first := s.Len() - len(recs)
+	if born := s.Created(); !c.born.Equal(born) || c.first != first || c.next > first+len(recs) {
+		state := c.state
+		*c = conversation{used: c.used, state: state, born: born, first: first, next: first}
+	}
+	for i := c.next - first; i < len(recs); i++ {
+		c.add(first+i, &recs[i])
+	}
+	c.next = first + len(recs)
+}
+
+// add appends one record. Commands are never shown to the model; pictures
+// become a note that names the file; neighbouring user messages are joined.
+func (c *conversation) add(index int, r *session.Record) {
+	if r.Command || r.Role == llm.System {
+		return
+	}
+	m := r.Message
+	if len(r.Media) > 0 && m.Role == llm.User {
+		m.Content = withBreadcrumbs(m.Content, r.Media)
+	}
+	switch m.Role {
+	case llm.User:
+		if n := len(c.msgs); n > 0 && c.msgs[n-1].Role == llm.User {
+			c.replace(n-1, runner.MergeUser(c.msgs[n-1], m))
+			return
+		}
+	case llm.Assistant:
+		if len(m.ToolCalls) == 0 && m.Content.Blank() {
+			return
+		}
+	case llm.ToolRole:
+		c.addResult(index, m)
+		return
+	}
+	c.push(index, m)
+}
+
+func (c *conversation) push(index int, m llm.Message) {
+	n := runner.Estimate(m)
+	c.msgs, c.tokens, c.origin = append(c.msgs, m), append(c.tokens, n), append(c.origin, index)
+	c.total += n
+}
+
+func (c *conversation) replace(i int, m llm.Message) {
+	n := runner.Estimate(m)
+	c.total += n - c.tokens[i]
+	c.msgs[i], c.tokens[i] = m, n
+}
+
+// addResult puts a tool result where its call stands among its siblings: in
+// the log results lie in the order they finished, in a prompt in call order.
+func (c *conversation) addResult(index int, m llm.Message) {
+	c.push(index, m)
+	last := len(c.msgs) - 1
+	call := last
+	for call >= 0 && c.msgs[call].Role == llm.ToolRole {
+		call--
+	}
+	if call < 0 {
+		return
+	}
+	rank := func(id string) int {
+		return slices.IndexFunc(c.msgs[call].ToolCalls, func(tc llm.ToolCall) bool { return tc.ID == id })
+	}
+	for i := last; i > call+1 && rank(c.msgs[i].ToolCallID) < rank(c.msgs[i-1].ToolCallID); i-- {
+		c.msgs[i], c.msgs[i-1] = c.msgs[i-1], c.msgs[i]
+		c.tokens[i], c.tokens[i-1] = c.tokens[i-1], c.tokens[i]
+	}
+}
+
+// withBreadcrumbs names the files that came with a message.
+func withBreadcrumbs(content llm.Content, media []string) llm.Content {
+	note := ""
+	for _, p := range media {
+		note += "\n[image: " + p + "]"
+	}
+	if content.Blocks != nil {
+		return llm.Content{Blocks: append(slices.Clone(content.Blocks), llm.Block{Type: "text", Text: note[1:]})}
+	}
+	return llm.Text(content.Text + note)
+}
+
+// fit drops the oldest turns when the conversation no longer fits, and returns
+// the session index from which it is replayed now. It drops down to half of
+// the budget at once, so that the prompt's prefix stays the same for many
+// turns, and the choice depends on nothing but the messages.
+func (c *conversation) fit(budget, head int, scale float64) (replay int, dropped bool) {
+	size := func(n int) int { return int(float64(n) * scale) }
+	if budget <= 0 || size(head+c.total) <= budget {
+		return c.first, false
+	}
+	rest, cut := c.total, 0
+	for i := range c.msgs {
+		if c.msgs[i].Role == llm.User && i > 0 {
+			cut = i
+			if size(head+rest) <= budget/2 {
+				break
+			}
+		}
+		rest -= c.tokens[i]
+	}
+	if cut == 0 {
+		return c.first, false
+	}
+	for _, n := range c.tokens[:cut] {
+		c.total -= n
+	}
+	replay = c.origin[cut]
+	c.msgs, c.tokens, c.origin = slices.Clone(c.msgs[cut:]), slices.Clone(c.tokens[cut:]), slices.Clone(c.origin[cut:])
+	c.first = replay
+	return replay, true
+}

@@ -1,0 +1,256 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/session"
+	"github.com/nanobot-go/nanobot/internal/skill"
+)
+
+//go:embed all:templates
+var templates embed.FS
+
+// Markers of the block that tells the model what the user did not write.
+const (
+	runtimeOpen  = "[Runtime Context — metadata only, not instructions]"
+	runtimeClose = "[/Runtime Context]"
+)
+
+// maxPromptFile bounds one bootstrap file in the prompt.
+const maxPromptFile = 64 << 10
+
+// promptBuilder makes the system prompt. Nothing in it depends on the time or
+// the turn, and files are read again only when they changed, so the prompt is
+// the same byte for byte until something really changes.
+type promptBuilder struct {
+	workspace string
+	skills    *skill.Library
+
+	mu     sync.Mutex
+	files  map[string]cachedFile
+	joined map[string]string // channel format -> prompt, valid for stamp
+	stamp  string
+}
+
+type cachedFile struct {
+	mod  time.Time
+	size int64
+	text string
+}
+
+func newPromptBuilder(workspace string, skills *skill.Library) *promptBuilder {
+	return &promptBuilder{workspace: workspace, skills: skills, files: map[string]cachedFile{}, joined: map[string]string{}}
+}
+
+func (p *promptBuilder) offloadDir() string {
+	return filepath.Join(p.workspace, ".nanobot", "tool-results")
+}
+
+// system returns the prompt for a channel.
+func (p *promptBuilder) system(channel string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	parts := p.parts()
+	stamp := strings.Join(parts, "\x00")
+	if stamp != p.stamp {
+		p.stamp, p.joined = stamp, map[string]string{}
+	}
+	format := formatHint(channel)
+	if s, ok := p.joined[format]; ok {
+		return s
+	}
+	all := append([]string{p.identity(format)}, parts...)
+	kept := all[:0]
+	for _, part := range all {
+		if part = strings.TrimSpace(part); part != "" {
+			kept = append(kept, part)
+		}
+	}
+	s := strings.Join(kept, "\n\n---\n\n")
+	p.joined[format] = s
+	return s
+}
+
+// parts are the pieces of the prompt that can change while we run.
+func (p *promptBuilder) parts() []string {
+	var boot []string
+	for _, name := range []string{"AGENTS.md", "SOUL.md", "USER.md", "TOOLS.md"} {
+		body := p.file(name)
+		if body == "" || (name != "SOUL.md" && body == template(name)) {
+			continue
+		}
+		boot = append(boot, "## "+name+"\n\n"+body)
+	}
+	memory := p.file("memory/MEMORY.md")
+	if memory == template("memory/MEMORY.md") {
+		memory = ""
+	}
+	if memory != "" {
+		memory = "# Memory\n\n## Long-term Memory\n" + memory
+	}
+	out := []string{strings.Join(boot, "\n\n"), memory}
+	if p.skills == nil {
+		return out
+	}
+	if active := p.skills.Active(); active != "" {
+		out = append(out, "# Active Skills\n\n"+active)
+	}
+	if summary := p.skills.Summary(); summary != "" {
+		out = append(out, strings.TrimSpace(template("system/skills.md"))+"\n\n"+summary)
+	}
+	return out
+}
+
+func (p *promptBuilder) identity(format string) string {
+	r := strings.NewReplacer("{{workspace}}", p.workspace, "{{os}}", osName(), "{{arch}}", runtime.GOARCH, "{{format}}", format)
+	return strings.TrimSpace(r.Replace(template("system/identity.md"))) + "\n\n" + strings.TrimSpace(template("system/untrusted.md"))
+}
+
+func osName() string {
+	if runtime.GOOS == "darwin" {
+		return "macOS"
+	}
+	return runtime.GOOS
+}
+
+func template(name string) string {
+	b, err := templates.ReadFile("templates/" + name)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+}
+
+// file returns a bootstrap file of the workspace. Links that lead out of the
+// workspace, directories and devices count as absent.
+func (p *promptBuilder) file(name string) string {
+	info, err := os.Stat(filepath.Join(p.workspace, filepath.FromSlash(name)))
+	if err != nil || !info.Mode().IsRegular() {
+		delete(p.files, name)
+		return ""
+	}
+	if c, ok := p.files[name]; ok && c.mod.Equal(info.ModTime()) && c.size == info.Size() {
+		return c.text
+	}
+	c := cachedFile{mod: info.ModTime(), size: info.Size()}
+	if root, err := os.OpenRoot(p.workspace); err == nil {
+		defer root.Close() //nolint:errcheck // read only
+		if f, err := root.Open(name); err == nil {
+			defer f.Close() //nolint:errcheck // read only
+			if b, err := io.ReadAll(io.LimitReader(f, maxPromptFile)); err == nil {
+				c.text = strings.TrimSpace(strings.ToValidUTF8(string(bytes.ReplaceAll(b, []byte("\r\n"), []byte("\n"))), "\uFFFD"))
+			}
+		}
+	}
+	p.files[name] = c
+	return c.text
+}
+
+// formatHint says how an answer should look where it will be read.
+func formatHint(channel string) string {
+	switch channel {
+	case "telegram", "qq", "discord":
+		return "The reader is in a chat app: short paragraphs, no tables, no large headings."
+	case "whatsapp", "sms":
+		return "The reader sees plain text: no Markdown."
+	case "email":
+		return "The reader gets an e-mail: simple sections, no tables."
+	case "cli", "mochat":
+		return "The reader is at a terminal: plain, compact Markdown."
+	}
+	return ""
+}
+
+// userMessage turns an inbound message into its stored and its sent form. They
+// differ only when pictures came along: those are sent, and remembered by path.
+func (t *turn) userMessage(ctx context.Context, in bus.Inbound) (session.Record, llm.Message) {
+	body := escapeMarkers(strings.TrimSpace(in.Text))
+	images, notes := t.attachments(ctx, in.Media)
+	for _, n := range notes {
+		body = strings.TrimLeft(body+"\n"+n, "\n")
+	}
+	suffix := "\n\n" + t.runtimeBlock(in)
+	if body == "" {
+		suffix = strings.TrimLeft(suffix, "\n")
+	}
+	rec := session.Record{
+		Message: llm.Message{Role: llm.User, Content: llm.Text(body + suffix)},
+		Time:    in.At, InboundID: in.ID, SenderID: in.SenderID,
+		Runtime: &session.RuntimeContext{Version: 1, Sources: []string{"time", "route"}, Suffix: suffix},
+	}
+	msg := rec.Message
+	if len(images) > 0 {
+		blocks := make([]llm.Block, 0, len(images)+1)
+		for _, img := range images {
+			rec.Media = append(rec.Media, img.Path)
+			blocks = append(blocks, img)
+		}
+		msg.Content = llm.Content{Blocks: append(blocks, llm.Block{Type: "text", Text: body + suffix})}
+	}
+	return rec, msg
+}
+
+// escapeMarkers keeps a user from writing a block that looks like ours.
+func escapeMarkers(s string) string {
+	if !strings.Contains(s, "Runtime Context") {
+		return s
+	}
+	return strings.NewReplacer("[Runtime Context", "[ Runtime Context", "[/Runtime Context", "[ /Runtime Context").Replace(s)
+}
+
+// runtimeBlock tells the model when and where a message was written. It is
+// stored with the message, so a replay is the same byte for byte.
+func (t *turn) runtimeBlock(in bus.Inbound) string {
+	now := in.At.In(t.Location)
+	zone, offset := now.Zone()
+	if name := t.Location.String(); name != "Local" && name != "" {
+		zone = name
+	}
+	sign := '+'
+	if offset < 0 {
+		sign, offset = '-', -offset
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\nCurrent Time: %s (%s, UTC%c%02d:%02d)\nChannel: %s\nChat ID: %s\n",
+		runtimeOpen, now.Format("2006-01-02 15:04 (Monday)"), zone, sign, offset/3600, offset%3600/60,
+		oneLine(in.Route.Channel), oneLine(in.Route.ChatID))
+	if t.Skills != nil {
+		for _, s := range t.Skills.Mentioned(in.Text) {
+			fmt.Fprintf(&b, "\nThe user asked for this skill:\n### Skill: %s\n\n%s\n", s.Name, s.Body)
+		}
+	}
+	b.WriteString(runtimeClose)
+	return b.String()
+}
+
+// oneLine keeps names chosen by others from breaking out of their line.
+func oneLine(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r == '[' || r == ']' {
+			return ' '
+		}
+		return r
+	}, s)
+}
+
+// DisplayText is the text of a stored message as people should see it: what we
+// appended for the model is taken off again.
+func DisplayText(r session.Record) string {
+	s := r.Content.String()
+	if r.Runtime != nil {
+		s = strings.TrimSuffix(s, r.Runtime.Suffix)
+	}
+	return s
+}

@@ -1,0 +1,328 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/runner"
+	"github.com/nanobot-go/nanobot/internal/session"
+	"github.com/nanobot-go/nanobot/internal/tool"
+)
+
+// presetKey is the session metadata that holds the model preset of /model.
+const presetKey = "_nanobot_model_preset"
+
+// turn is everything that belongs to one message being answered.
+type turn struct {
+	*Agent
+	act   *actor
+	it    *item
+	id    string
+	key   string
+	sess  *session.Session
+	conv  *conversation
+	rt    Runtime
+	begun time.Time
+
+	segment int  // number of the visible message being streamed
+	sent    bool // the message tool answered this chat
+}
+
+// stats is what /status tells about a session while its actor is busy.
+type stats struct {
+	messages int
+	context  int // tokens of the last prompt
+	budget   int
+	usage    llm.Usage
+	model    string
+}
+
+// handle answers one message. The error is what its asker sees instead of a reply.
+func (a *Agent) handle(ctx context.Context, act *actor, it *item) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return stopError(cause)
+	}
+	sess, err := a.Sessions.Acquire(ctx, it.key)
+	if err != nil {
+		if ctx.Err() != nil {
+			return stopError(context.Cause(ctx))
+		}
+		return fmt.Errorf("open session %q: %w", it.key, err)
+	}
+	defer func() {
+		if rerr := sess.Release(); rerr != nil {
+			a.Log.ErrorContext(ctx, "release session", "session", it.key, "err", rerr)
+		}
+	}()
+	if it.in.ID != "" && sess.SeenInbound(it.in.ID) {
+		return nil // redelivered; it was answered or is in the history already
+	}
+	t := &turn{Agent: a, act: act, it: it, id: newID(), key: it.key, sess: sess, begun: a.Now()}
+	if _, err := sess.Recover(t.readOnly); err != nil {
+		return fmt.Errorf("recover session %q: %w", it.key, err)
+	}
+	if cmd, ok := a.command(it.in); ok {
+		return t.runCommand(cmd)
+	} else if looksLikeCommand(it.in.Text) {
+		t.reply(a.unknownCommand(it.in.Text))
+		return nil
+	}
+	return t.answer(ctx)
+}
+
+func (t *turn) readOnly(name string) bool {
+	tl, ok := t.tools.Get(name)
+	return ok && tl.ReadOnly
+}
+
+// stopError tells a stop by the user from the end of the program.
+func stopError(cause error) error {
+	if errors.Is(cause, ErrClosed) || errors.Is(cause, ErrStopped) {
+		return cause
+	}
+	return ErrStopped
+}
+
+// answer runs a normal turn.
+func (t *turn) answer(ctx context.Context) error {
+	var preset string
+	t.sess.Meta(presetKey, &preset)
+	rt, err := t.Runtime(preset)
+	if err != nil && preset != "" {
+		// The preset is gone or unusable; the conversation goes on with the default.
+		t.Log.WarnContext(ctx, "model preset unusable", "session", t.key, "preset", preset, "err", err)
+		rt, err = t.Runtime("")
+	}
+	if err != nil {
+		return err
+	}
+	t.rt = rt
+	rec, msg := t.userMessage(ctx, t.it.in)
+	if err := t.sess.BeginTurn(t.id, rec); err != nil {
+		return fmt.Errorf("keep the message: %w", err)
+	}
+	res, err := t.run(ctx, msg)
+	if err != nil {
+		return err
+	}
+	return t.conclude(ctx, res)
+}
+
+// run builds the prompt and lets the runner work, holding a slot of the gate.
+func (t *turn) run(ctx context.Context, current llm.Message) (runner.Result, error) {
+	if err := t.enter(ctx); err != nil {
+		return runner.Result{Stop: runner.Cancelled, Err: err}, nil //nolint:nilerr // a stop while waiting is an ordinary end
+	}
+	defer t.leave()
+	t.conv = t.conversationOf(t.key)
+	t.conv.follow(t.sess)
+	system := t.prompt.system(t.it.in.Route.Channel)
+	scale := t.calibration(t.rt.Name).Factor()
+	limits := t.Limits
+	limits.ContextWindow, limits.ContextBlock = t.rt.Window, t.rt.Block
+	budget := runner.InputBudget(limits, t.rt.MaxTokens)
+	head := runner.EstimateHead(system, t.tools.Defs())
+	if replay, dropped := t.conv.fit(budget, head, scale); dropped {
+		if err := t.sess.SetReplay(replay); err != nil {
+			return runner.Result{}, fmt.Errorf("shorten the conversation: %w", err)
+		}
+	}
+	msgs := t.conv.msgs
+	if current.Content.Blocks != nil { // pictures are sent once and remembered by name
+		msgs = append(msgs[:len(msgs)-1:len(msgs)-1], withCurrent(msgs[len(msgs)-1], current))
+	}
+	spec := runner.Spec{
+		Model: t.rt.Model, ModelName: t.rt.Name, System: system, Messages: msgs, Tools: t.tools,
+		MaxTokens: t.rt.MaxTokens, Temperature: t.rt.Temperature, Effort: t.rt.Effort, Limits: limits, Scale: scale,
+		Call: tool.Call{
+			Route: t.it.in.Route, SessionKey: t.key, SenderID: t.it.in.SenderID, TurnID: t.id,
+			State: t.conv.state, Publish: t.publish,
+		},
+		Hooks:      append([]runner.Hooks{t.hooks()}, t.Hooks...),
+		OffloadDir: t.prompt.offloadDir(),
+		Record:     t.record,
+		Sync:       t.sess.Sync,
+		Inject:     t.inject,
+		Log:        t.Log.With("session", t.key, "turn", t.id),
+	}
+	res, err := runner.Run(ctx, spec)
+	t.calibration(t.rt.Name).Observe(res.Estimated, res.Prompt)
+	t.note(res, budget)
+	return res, err
+}
+
+// withCurrent swaps the stored form of the last user message for the one with
+// pictures; earlier unanswered text that was joined to it stays in front.
+func withCurrent(stored, current llm.Message) llm.Message {
+	plain := current.Content.Blocks[len(current.Content.Blocks)-1].Text
+	if i := strings.LastIndex(stored.Content.Text, plain); stored.Content.Blocks == nil && i > 0 {
+		return runner.MergeUser(llm.Message{Role: llm.User, Content: llm.Text(strings.TrimSpace(stored.Content.Text[:i]))}, current)
+	}
+	return current
+}
+
+// enter waits for a slot of the gate around model work.
+func (t *turn) enter(ctx context.Context) error {
+	if t.gate == nil {
+		return nil
+	}
+	select {
+	case t.gate <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (t *turn) leave() {
+	if t.gate != nil {
+		<-t.gate
+	}
+}
+
+// record keeps messages of the turn the moment they exist.
+func (t *turn) record(_ context.Context, msgs ...llm.Message) error {
+	recs := make([]session.Record, len(msgs))
+	for i, m := range msgs {
+		recs[i] = session.Record{Message: storable(m)}
+	}
+	return t.sess.Append(recs...)
+}
+
+// storable replaces inline pictures by their name: a log is not a picture store.
+func storable(m llm.Message) llm.Message {
+	if m.Content.Blocks == nil {
+		return m
+	}
+	blocks := make([]llm.Block, len(m.Content.Blocks))
+	for i, b := range m.Content.Blocks {
+		if b.Type == "image_url" && strings.HasPrefix(b.ImageURL, "data:") {
+			b = llm.Block{Type: "text", Text: llm.Content{Blocks: []llm.Block{b}}.String()}
+		}
+		blocks[i] = b
+	}
+	m.Content = llm.Content{Blocks: blocks}
+	return m
+}
+
+// note updates what /status shows.
+func (t *turn) note(res runner.Result, budget int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	used := res.Prompt
+	if used == 0 {
+		used = res.Estimated
+	}
+	t.stats[t.key] = stats{messages: t.sess.Len(), context: used, budget: budget, usage: res.Usage, model: t.rt.Display}
+}
+
+// conclude closes the turn in the session and sends the reply.
+func (t *turn) conclude(ctx context.Context, res runner.Result) error {
+	if res.Stop == runner.Cancelled {
+		// The same repair that follows a crash makes the history whole again.
+		if _, err := t.sess.Recover(t.readOnly); err != nil {
+			return fmt.Errorf("close the stopped turn: %w", err)
+		}
+		return stopError(context.Cause(ctx))
+	}
+	if err := t.sess.EndTurn(); err != nil {
+		return fmt.Errorf("finish the turn: %w", err)
+	}
+	if res.ContextLimit > 0 {
+		t.Log.WarnContext(ctx, "the model's real window is smaller than configured", "model", t.rt.Name, "window", res.ContextLimit)
+	}
+	out := bus.Outbound{
+		Kind: bus.Final, Route: t.it.in.Route, ReplyTo: t.it.in.Route.MessageID, Text: res.Text,
+		Streamed: res.Streamed && t.it.in.WantsStream, Meta: t.it.in.Meta, Turn: t.summary(res),
+	}
+	if res.Stop == runner.ModelError && res.Err != nil {
+		out.Text, out.Streamed = Explain(res.Err, t.rt.Display), false
+		out.Turn.Error = out.Text
+	}
+	if t.sent && (!res.Injected || res.Stop == runner.EmptyFinal) {
+		out.Text = "" // the message tool has answered already
+	}
+	t.it.emit(out)
+	return nil
+}
+
+func (t *turn) summary(res runner.Result) *bus.Turn {
+	s := &bus.Turn{
+		ID: t.id, SessionKey: t.key, Model: t.rt.Display, StopReason: string(res.Stop), Iterations: res.Requests,
+		Usage:      bus.Usage{Prompt: res.Usage.Prompt, Completion: res.Usage.Completion, Cached: res.Usage.Cached, Estimated: res.Usage.Estimated},
+		DurationMS: t.Now().Sub(t.begun).Milliseconds(),
+	}
+	for _, e := range res.Tools {
+		s.Tools = append(s.Tools, e.Name)
+	}
+	return s
+}
+
+// publish sends something to the user during the turn.
+func (t *turn) publish(ctx context.Context, o bus.Outbound) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if o.Kind == bus.Message && o.Route.SameChat(t.it.in.Route) {
+		t.mu.Lock()
+		t.sent = true
+		t.mu.Unlock()
+	}
+	t.it.emit(o)
+	return nil
+}
+
+// reply answers a command.
+func (t *turn) reply(s string) {
+	t.it.emit(bus.Outbound{
+		Kind: bus.Final, Route: t.it.in.Route, ReplyTo: t.it.in.Route.MessageID, Text: s, Plain: true, Meta: t.it.in.Meta,
+		Turn: &bus.Turn{ID: t.id, SessionKey: t.key, StopReason: string(runner.Completed)},
+	})
+}
+
+// hooks shows the progress of the turn to its asker.
+func (t *turn) hooks() runner.Hooks {
+	send := func(o bus.Outbound) { o.Route = t.it.in.Route; t.it.emit(o) }
+	streamID := func() string {
+		return t.key + ":" + strconv.FormatInt(t.begun.UnixNano(), 10) + ":" + strconv.Itoa(t.segment)
+	}
+	h := runner.Hooks{
+		Notice: func(_ context.Context, s string) { send(bus.Outbound{Kind: bus.Notice, Text: s}) },
+		BeforeTools: func(_ context.Context, it *runner.Iteration) {
+			if said := strings.TrimSpace(it.Response.Message.Content.String()); said != "" && !t.it.in.WantsStream {
+				send(bus.Outbound{Kind: bus.Progress, Text: said})
+			}
+			send(bus.Outbound{Kind: bus.ToolHint, Text: t.hint(it.Calls)})
+		},
+		BeforeTool: func(_ context.Context, c tool.Call) error {
+			send(bus.Outbound{Kind: bus.ToolEvent, Tool: &bus.Tool{CallID: c.ID, Name: c.Name, Phase: "start", Arguments: string(c.Input)}})
+			return nil
+		},
+		AfterTool: func(_ context.Context, c tool.Call, r tool.Result, took time.Duration) {
+			ev := &bus.Tool{CallID: c.ID, Name: c.Name, Phase: "end", Detail: firstLine(r.Content.String(), 120), DurationMS: took.Milliseconds()}
+			if r.IsError {
+				ev.Phase = "error"
+			}
+			send(bus.Outbound{Kind: bus.ToolEvent, Tool: ev})
+		},
+	}
+	if t.it.in.WantsStream {
+		h.Delta = func(_ context.Context, _ *runner.Iteration, s string) {
+			send(bus.Outbound{Kind: bus.Delta, Text: s, StreamID: streamID()})
+		}
+		h.Reasoning = func(_ context.Context, _ *runner.Iteration, s string) {
+			send(bus.Outbound{Kind: bus.Reasoning, Text: s, StreamID: streamID()})
+		}
+		h.DeltaEnd = func(_ context.Context, resuming bool) {
+			send(bus.Outbound{Kind: bus.DeltaEnd, StreamID: streamID(), Resuming: resuming})
+			t.segment++
+		}
+	}
+	return h
+}

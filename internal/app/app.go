@@ -1,0 +1,198 @@
+// Package app is the composition root: it turns a configuration into a running
+// agent. It is the only package that knows which drivers exist; everything
+// below it gets what it needs through Options.
+package app
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/agent"
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/runner"
+	"github.com/nanobot-go/nanobot/internal/session"
+	"github.com/nanobot-go/nanobot/internal/skill"
+	"github.com/nanobot-go/nanobot/internal/tool"
+)
+
+// Options of an App.
+type Options struct {
+	Config    config.Options
+	Workspace string // overrides the configured one
+	Model     string // overrides the configured one
+	Env       []string
+	Version   string
+	Log       *slog.Logger
+	Restart   func(route bus.Route) // see agent.Options
+
+	// For programs that embed us.
+	UseModel   llm.Model // used instead of any configured one
+	Tools      []tool.Tool
+	NoBuiltins bool
+	Hooks      []runner.Hooks
+}
+
+// App is an agent with everything it needs.
+type App struct {
+	Config    *config.Loaded
+	Workspace string
+	Sessions  *session.Store
+	Skills    *skill.Library
+	Agent     *agent.Agent
+	Notes     []string // what the user should know about this start
+	Exec      string   // how commands are contained, for status
+
+	models *models
+	log    *slog.Logger
+}
+
+// New reads the configuration and builds the agent. It makes the workspace if
+// it is missing, starts no goroutine and calls no model.
+func New(ctx context.Context, o Options) (*App, error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Config.Env == nil {
+		o.Config.Env = o.Env
+	}
+	loaded, err := config.Load(o.Config)
+	if err != nil {
+		return nil, err
+	}
+	a := &App{Config: loaded, log: o.Log}
+	if a.Workspace, err = workspaceOf(o.Workspace, loaded); err != nil {
+		return nil, err
+	}
+	if err := a.prepareWorkspace(); err != nil {
+		return nil, err
+	}
+	if err := a.build(ctx, o); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+func (a *App) build(ctx context.Context, o Options) error {
+	def := a.Config.Config.Agents.Defaults
+	store, err := OpenSessions(a.Config, a.Workspace, o.Log)
+	if err != nil {
+		return err
+	}
+	a.Sessions = store
+	a.Skills = skill.Open(skill.Options{
+		Workspace: a.Workspace, Disabled: def.DisabledSkills, Log: o.Log, Getenv: lookup(o.Env),
+	})
+	set, media, err := a.tools(o)
+	if err != nil {
+		return err
+	}
+	a.models = &models{loaded: a.Config, model: o.Model, fixed: o.UseModel, getenv: lookup(o.Env), version: o.Version, log: o.Log}
+	notes, err := a.models.settle(ctx)
+	if err != nil {
+		return err
+	}
+	a.Notes = append(a.Notes, notes...)
+	home, _ := os.UserHomeDir() // only shortens paths in hints
+	a.Agent, err = agent.New(agent.Options{
+		Workspace: a.Workspace, Sessions: store, Runtime: a.models.runtime, Presets: a.models.presets(),
+		Tools: set, Skills: a.Skills, Hooks: o.Hooks, Media: media, Restart: o.Restart,
+		Limits: runner.Limits{
+			Iterations: def.MaxToolIterations, ToolResultChars: def.MaxToolResultChars,
+			Time: time.Duration(def.Limits.TurnTimeoutS) * time.Second,
+		},
+		Unified: def.UnifiedSession, Concurrency: concurrency(def.Limits.MaxConcurrentRequests), HintChars: def.ToolHintMaxLength,
+		Version: o.Version, Location: def.Location(), Log: o.Log, Home: home,
+	})
+	return err
+}
+
+// concurrency maps the configured "0 or less is no limit" to the agent's form.
+func concurrency(n int) int {
+	if n <= 0 {
+		return -1
+	}
+	return n
+}
+
+// Run serves until ctx ends and everything has come to rest.
+func (a *App) Run(ctx context.Context) error { return a.Agent.Run(ctx) }
+
+// ModelInfo describes the model in use.
+func (a *App) ModelInfo() ModelInfo { return a.models.info }
+
+// OpenSessions opens the session store that belongs to a workspace.
+func OpenSessions(loaded *config.Loaded, workspace string, log *slog.Logger) (*session.Store, error) {
+	store, err := session.Open(session.Options{DataDir: loaded.DataDir, Workspace: workspace, Log: log})
+	if err != nil {
+		return nil, fmt.Errorf("open sessions: %w", err)
+	}
+	return store, nil
+}
+
+// workspaceOf is the absolute path of the workspace in use.
+func workspaceOf(override string, loaded *config.Loaded) (string, error) {
+	path := override
+	if path == "" {
+		path = loaded.Workspace()
+	}
+	if rest, ok := strings.CutPrefix(path, "~"); ok && (rest == "" || rest[0] == '/' || rest[0] == filepath.Separator) {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return "", fmt.Errorf("find the home folder: %w", err)
+		}
+		path = filepath.Join(home, rest)
+	}
+	return filepath.Abs(path)
+}
+
+// Workspace returns the workspace a configuration means, without touching it.
+func Workspace(override string, loaded *config.Loaded) (string, error) {
+	return workspaceOf(override, loaded)
+}
+
+func lookup(env []string) func(string) string {
+	return func(name string) string {
+		for i := len(env) - 1; i >= 0; i-- {
+			if v, ok := strings.CutPrefix(env[i], name+"="); ok {
+				return v
+			}
+		}
+		return ""
+	}
+}
+
+// protectedPaths are what no tool may touch: our configuration, other
+// conversations, credentials of ours and of the user.
+func (a *App) protectedPaths() (deny, denyWrite []string) {
+	home, err := os.UserHomeDir()
+	if err == nil {
+		deny, denyWrite = diskio.HomeProtected(home)
+	}
+	data := a.Config.DataDir
+	if a.Config.Config.Tools.ProtectConfigDir {
+		deny = append(deny, a.Config.File)
+		for _, name := range []string{"sessions", "auth", "logs", "run", "history", "pairing.json", "secrets.json", "whatsapp-auth", "weixin"} {
+			deny = append(deny, filepath.Join(data, name))
+		}
+	}
+	if exe, err := os.Executable(); err == nil {
+		denyWrite = append(denyWrite, exe)
+	}
+	denyWrite = append(denyWrite,
+		filepath.Join(a.Workspace, "memory", "history.jsonl"), filepath.Join(a.Workspace, "memory", ".cursor"),
+		filepath.Join(a.Workspace, "memory", ".dream_cursor"), filepath.Join(a.Workspace, "cron", "jobs.json"),
+		filepath.Join(a.Workspace, ".nanobot", "workspace-id"))
+	inside := func(p string) bool {
+		return p == a.Workspace || strings.HasPrefix(a.Workspace, p+string(filepath.Separator))
+	}
+	return slices.DeleteFunc(deny, inside), denyWrite
+}

@@ -1,0 +1,96 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/skill"
+	"github.com/nanobot-go/nanobot/internal/tool"
+	"github.com/nanobot-go/nanobot/internal/tool/files"
+	"github.com/nanobot-go/nanobot/internal/tool/shell"
+)
+
+// tools builds the set of tools and the way the model may send files.
+func (a *App) tools(o Options) (*tool.Set, func(string) (bus.Media, error), error) {
+	cfg := a.Config.Config.Tools
+	// A start without any configuration file is a new install and gets the
+	// safe default; an existing file keeps the meaning it always had.
+	restrict := cfg.RestrictToWorkspace || cfg.Exec.Sandbox != "" && cfg.Exec.Sandbox != "none" || !a.Config.Exists
+	deny, denyWrite := a.protectedPaths()
+	mediaDir := filepath.Join(a.Config.DataDir, "media")
+	jail, err := diskio.OpenJail(diskio.JailOptions{
+		Workspace: a.Workspace, Restrict: restrict, ReadOnly: []string{mediaDir}, Protected: deny, ProtectedWrite: denyWrite,
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("open the workspace: %w", err)
+	}
+	var list []tool.Tool
+	if !o.NoBuiltins && cfg.File.Enable {
+		list = append(list, files.Tools(files.Options{Jail: jail, Virtual: skill.BuiltinFS()})...)
+	}
+	if !o.NoBuiltins && cfg.Exec.Enable {
+		switch cfg.Exec.Sandbox {
+		case "bwrap", "landlock":
+			a.Exec = "off: tools.exec.sandbox asks for " + cfg.Exec.Sandbox + ", which this version does not have yet"
+			a.Notes = append(a.Notes, "Commands are switched off: tools.exec.sandbox is \""+cfg.Exec.Sandbox+"\", which this version does not support yet. Set it to \"auto\" or \"none\" to allow them.")
+		default:
+			t, err := a.shell(o, restrict, deny, mediaDir)
+			if err != nil {
+				return nil, nil, err
+			}
+			list = append(list, t)
+		}
+	} else {
+		a.Exec = "off"
+	}
+	set, err := tool.NewSet(append(list, o.Tools...)...)
+	if err != nil {
+		return nil, nil, fmt.Errorf("tools: %w", err)
+	}
+	return set, mediaOpener(jail), nil
+}
+
+func (a *App) shell(o Options, restrict bool, protected []string, mediaDir string) (tool.Tool, error) {
+	cfg := a.Config.Config.Tools.Exec
+	timeout := time.Duration(cfg.Timeout) * time.Second
+	if cfg.Timeout == 0 {
+		timeout = shell.NoTimeout
+	}
+	a.Exec = "on, guarded by rules on the parsed command; no kernel sandbox in this version"
+	t, err := shell.Tool(shell.Options{
+		Workspace: a.Workspace, Restrict: restrict, Roots: []string{mediaDir}, Timeout: timeout,
+		PathPrepend: cfg.PathPrepend, PathAppend: cfg.PathAppend, AllowedEnv: cfg.AllowedEnvKeys,
+		Allow: cfg.AllowPatterns, Deny: cfg.DenyPatterns, Protected: protected, Environ: o.Env, Log: o.Log,
+	})
+	if err != nil {
+		return tool.Tool{}, fmt.Errorf("tools.exec: %w", err)
+	}
+	return t, nil
+}
+
+// mediaOpener lets the message tool attach only what the file tools may read.
+func mediaOpener(jail *diskio.Jail) func(string) (bus.Media, error) {
+	return func(path string) (bus.Media, error) {
+		f, err := jail.Open(path)
+		if err != nil {
+			return bus.Media{}, err
+		}
+		defer f.Close() //nolint:errcheck // read only
+		info, err := f.Stat()
+		if err != nil {
+			return bus.Media{}, err
+		}
+		const limit = 50 << 20
+		if info.Size() > limit {
+			return bus.Media{}, errors.New("larger than 50 MiB")
+		}
+		if path, err = jail.Path(path); err != nil {
+			return bus.Media{}, err
+		}
+		return bus.Media{Path: path, Name: filepath.Base(path), Size: info.Size()}, nil
+	}
+}

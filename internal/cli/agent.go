@@ -1,0 +1,210 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nanobot-go/nanobot"
+	"github.com/nanobot-go/nanobot/internal/agent"
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/tui"
+)
+
+// agentFlags are the flags of nanobot agent.
+type agentFlags struct {
+	message, session, model  string
+	files                    []string
+	json, noMarkdown, markup bool
+}
+
+func (c *command) agentCommand() *cobra.Command {
+	var f agentFlags
+	cmd := &cobra.Command{
+		Use:   "agent [message]",
+		Short: "Chat, or answer one message with -m",
+		Long: `Without a message, agent opens a chat in the terminal. With -m it answers one
+message and ends: the answer goes to standard output, nothing else does when
+it is piped. The conversation is kept under the session name, so the next call
+goes on where this one stopped.`,
+		Example: `  nanobot agent
+  nanobot agent -m "summarise notes.md in three lines"
+  git diff | nanobot agent -m - --session review
+  nanobot agent -m "what is in this picture?" --file photo.png
+  nanobot agent -m "list my files" --json | jq -r 'select(.kind=="final").text'`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 || (len(args) == 1 && f.message != "") {
+				return usageError{errors.New("give one message, in quotes: nanobot agent -m \"...\"")}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				f.message = args[0]
+			}
+			if f.message != "" {
+				return c.oneShot(cmd.Context(), f)
+			}
+			if f.json || len(f.files) > 0 {
+				return usageError{errors.New("--json and --file need a message: nanobot agent -m \"...\"")}
+			}
+			return c.chat(cmd.Context(), f)
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVarP(&f.message, "message", "m", "", "`text` to answer; - reads standard input")
+	fl.StringVarP(&f.session, "session", "s", "cli:direct", "`name` of the conversation")
+	fl.StringVar(&f.model, "model", "", "`model` to use, e.g. anthropic/claude-sonnet-4-5")
+	fl.StringArrayVarP(&f.files, "file", "f", nil, "attach a `file` (repeatable)")
+	fl.BoolVar(&f.json, "json", false, "write events as JSON, one per line")
+	fl.BoolVar(&f.markup, "markdown", true, "render Markdown on a terminal")
+	fl.BoolVar(&f.noMarkdown, "no-markdown", false, "show the answer as it is")
+	return cmd
+}
+
+// bot makes the SDK's bot from the flags.
+func (c *command) bot(ctx context.Context, f agentFlags, more ...nanobot.Option) (*nanobot.Bot, error) {
+	opts := append([]nanobot.Option{nanobot.WithEnv(c.Env), nanobot.WithLogger(c.logger())}, more...)
+	if c.configPath != "" {
+		opts = append(opts, nanobot.WithConfigFile(c.configPath))
+	}
+	if c.workspace != "" {
+		opts = append(opts, nanobot.WithWorkspace(c.workspace))
+	}
+	if f.model != "" {
+		opts = append(opts, nanobot.WithModelName(f.model))
+	}
+	return nanobot.New(ctx, opts...)
+}
+
+func (c *command) tuiOptions(bot *nanobot.Bot, f agentFlags) tui.Options {
+	return tui.Options{
+		Ask:     bot.Ask,
+		Stop:    func(ctx context.Context, session string) { bot.Stop(ctx, session) },
+		Explain: func(err error) (string, string) { return describe(err), "" },
+		Console: tui.Stdio(c.In, c.Out, c.Err), Getenv: c.getenv,
+		Session: f.session, Markdown: f.markup && !f.noMarkdown, ShowTools: true, JSON: f.json,
+	}
+}
+
+func (c *command) oneShot(ctx context.Context, f agentFlags) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
+	defer stop()
+	text := f.message
+	if text == "-" {
+		b, err := io.ReadAll(io.LimitReader(c.In, 10<<20))
+		if err != nil {
+			return fmt.Errorf("read standard input: %w", err)
+		}
+		if text = strings.TrimSpace(string(b)); text == "" {
+			return usageError{errors.New("standard input was empty; nothing to answer")}
+		}
+	}
+	media, err := attachments(f.files)
+	if err != nil {
+		return err
+	}
+	bot, err := c.bot(ctx, f)
+	if err != nil {
+		return err
+	}
+	defer bot.Close() //nolint:errcheck // always nil
+	if !f.json {
+		for _, n := range bot.Notes() {
+			fmt.Fprintln(c.Err, n)
+		}
+	}
+	o := c.tuiOptions(bot, f)
+	o.Message, o.Media = text, media
+	sum, err := tui.OneShot(ctx, o)
+	if err != nil {
+		return err
+	}
+	if sum.Final.Turn != nil && sum.Final.Turn.Error != "" {
+		return failure{exitFailure}
+	}
+	return nil
+}
+
+// attachments checks the files given with --file.
+func attachments(files []string) ([]bus.Media, error) {
+	var out []bus.Media
+	for _, name := range files {
+		path, err := filepath.Abs(name)
+		if err != nil {
+			return nil, err
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			return nil, usageError{fmt.Errorf("--file %s: %w", name, errors.Unwrap(err))}
+		}
+		if !info.Mode().IsRegular() {
+			return nil, usageError{fmt.Errorf("--file %s: not a regular file", name)}
+		}
+		out = append(out, bus.Media{Path: path, Name: filepath.Base(path), Size: info.Size()})
+	}
+	return out, nil
+}
+
+// chat is the interactive mode.
+func (c *command) chat(ctx context.Context, f agentFlags) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	restart := false
+	bot, err := c.bot(ctx, f, nanobot.WithRestart(func(nanobot.Route) { restart = true; cancel() }))
+	if err != nil {
+		return err
+	}
+	interrupts := make(chan os.Signal, 1) // one pending Ctrl-C is enough
+	signal.Notify(interrupts, os.Interrupt)
+	defer signal.Stop(interrupts)
+	o := c.tuiOptions(bot, f)
+	o.Interrupts = interrupts
+	o.History = filepath.Join(bot.DataDir(), "history", "cli_history")
+	o.Banner = tui.Banner{Name: "nanobot", Icon: "🐈", Model: bot.Model(), Hints: c.greeting(bot)}
+	for _, cmd := range agent.Commands() {
+		o.Commands = append(o.Commands, tui.Command{Name: cmd.Name, Args: cmd.Args, Help: cmd.Help})
+	}
+	err = tui.Chat(ctx, o)
+	cerr := bot.Close()
+	if restart {
+		return c.restart()
+	}
+	if errors.Is(err, context.Canceled) {
+		err = nil // the program was asked to end
+	}
+	return errors.Join(err, cerr)
+}
+
+// greeting is shown above the first prompt.
+func (c *command) greeting(bot *nanobot.Bot) []string {
+	hints := bot.Notes()
+	if at, err := strconv.ParseFloat(c.getenv(restartEnv), 64); err == nil {
+		took := time.Since(time.Unix(0, int64(at*1e9))).Seconds()
+		hints = append(hints, fmt.Sprintf("Restarted in %.1f s.", took))
+	}
+	return append(hints, "Type a message, /help for commands, Ctrl-D to leave.")
+}
+
+// restartEnv carries the time of a /restart over to the new process.
+const restartEnv = "NANOBOT_RESTART_STARTED_AT"
+
+// restart replaces this process by a fresh one with the same arguments.
+func (c *command) restart() error {
+	exe, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("restart: %w", err)
+	}
+	env := append([]string{}, c.Env...)
+	env = append(env, fmt.Sprintf("%s=%.3f", restartEnv, float64(time.Now().UnixMilli())/1000))
+	return replaceProcess(exe, os.Args, env)
+}

@@ -1,0 +1,178 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nanobot-go/nanobot/internal/app"
+	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/llm"
+)
+
+func (c *command) onboardCommand() *cobra.Command {
+	var wizard, refresh bool
+	cmd := &cobra.Command{
+		Use:   "onboard",
+		Short: "Set up a configuration and a workspace",
+		Long: `onboard writes a small configuration file with safe defaults and makes the
+workspace with its starting files. It can be run again at any time: it never
+overwrites what is there.`,
+		Example: `  nanobot onboard
+  nanobot onboard --wizard          answer three questions: provider, key, model
+  nanobot onboard -c ~/work/nanobot.json -w ~/work/agent`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return c.onboard(cmd, wizard) },
+	}
+	cmd.Flags().BoolVar(&wizard, "wizard", false, "ask for provider, key and model")
+	cmd.Flags().BoolVar(&refresh, "refresh", false, "kept for compatibility; onboard always keeps your values")
+	return cmd
+}
+
+func (c *command) onboard(cmd *cobra.Command, wizard bool) error {
+	o := c.configOptions()
+	o.Optional = true
+	loaded, err := config.Load(o)
+	if err != nil {
+		return err
+	}
+	if loaded.Exists {
+		cmd.Printf("Configuration: %s (kept as it is)\n", loaded.File)
+	} else {
+		if err := writeConfig(loaded.File); err != nil {
+			return err
+		}
+		cmd.Printf("Configuration: %s (new)\n", loaded.File)
+	}
+	if c.workspace != "" {
+		abs, err := filepath.Abs(c.workspace)
+		if err != nil {
+			return err
+		}
+		if err := setConfig(loaded.File, "agents.defaults.workspace", abs); err != nil {
+			return err
+		}
+	}
+	if loaded, err = config.Load(o); err != nil {
+		return err
+	}
+	ws, err := app.Workspace(c.workspace, loaded)
+	if err != nil {
+		return err
+	}
+	written, err := app.SyncTemplates(ws)
+	if err != nil {
+		return err
+	}
+	cmd.Printf("Workspace:     %s\n", ws)
+	for _, name := range written {
+		cmd.Printf("  wrote %s\n", name)
+	}
+	if wizard {
+		if err := c.wizard(cmd, loaded.File); err != nil {
+			return err
+		}
+	}
+	return c.nextSteps(cmd)
+}
+
+func writeConfig(file string) error {
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return fmt.Errorf("make the configuration folder: %w", err)
+	}
+	return diskio.WriteFile(file, config.NewFile(), 0o600)
+}
+
+// nextSteps tells what is missing until the first real answer.
+func (c *command) nextSteps(cmd *cobra.Command) error {
+	a, err := app.New(cmd.Context(), app.Options{Config: c.configOptions(), Workspace: c.workspace, Env: c.Env})
+	if err != nil {
+		cmd.Printf("\nNext, fix this:\n  %s\n", strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "\n  "))
+		return nil
+	}
+	info := a.ModelInfo()
+	if info.Demo {
+		cmd.Print(`
+No model yet. Do one of these:
+  nanobot onboard --wizard                         provider, key and model in three questions
+  export OPENROUTER_API_KEY=sk-or-...              or ANTHROPIC_API_KEY, OPENAI_API_KEY, ...
+  start Ollama, LM Studio, llama.cpp or vLLM on this machine
+
+Until then a built-in demo answers (it is not an AI):
+  nanobot agent -m "what can you do?"
+`)
+		return nil
+	}
+	cmd.Printf("Model:         %s (%s)\n\nReady. Try:\n  nanobot agent -m \"hello\"\n  nanobot agent\n", info.Name, info.Why)
+	return nil
+}
+
+// wizard asks for provider, key and model. Empty answers keep things as they are.
+func (c *command) wizard(cmd *cobra.Command, file string) error {
+	ask := newPrompter(c.In, c.Out)
+	names := []string{}
+	for _, r := range llm.Catalogue() {
+		names = append(names, r.Name)
+	}
+	cmd.Printf("\nProviders: %s\n", strings.Join(names, ", "))
+	name, err := ask.line("Provider (empty to skip): ")
+	if err != nil || name == "" {
+		return err
+	}
+	row, ok := app.Row(name)
+	if !ok {
+		return usageError{fmt.Errorf("unknown provider %q", name)}
+	}
+	if row.Direct || row.Local {
+		base, err := ask.line(fmt.Sprintf("Base URL [%s]: ", row.BaseURL))
+		if err != nil {
+			return err
+		}
+		if base != "" {
+			if err := setConfig(file, "providers."+row.Name+".apiBase", base); err != nil {
+				return err
+			}
+		}
+	}
+	key, err := ask.secret("API key (not shown; empty to keep): ")
+	if err != nil {
+		return err
+	}
+	if key != "" {
+		if err := setConfig(file, "providers."+row.Name+".apiKey", key); err != nil {
+			return err
+		}
+	}
+	model, err := ask.line(fmt.Sprintf("Model [%s]: ", row.DefaultModel))
+	if err != nil {
+		return err
+	}
+	if model == "" {
+		model = row.DefaultModel
+	}
+	if model == "" {
+		return usageError{errors.New("this provider has no default model; run the wizard again and name one")}
+	}
+	if err := setConfig(file, "agents.defaults.model", model); err != nil {
+		return err
+	}
+	return setConfig(file, "agents.defaults.provider", row.Name)
+}
+
+// setConfig changes one setting in the file and nothing else.
+func setConfig(file, path, value string) error {
+	f, err := config.Open(file)
+	if err != nil {
+		return err
+	}
+	if err := f.SetValue(path, value); err != nil {
+		return err
+	}
+	return f.Save(time.Now())
+}

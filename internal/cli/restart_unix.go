@@ -1,0 +1,13 @@
+//go:build unix
+
+package cli
+
+import (
+	"fmt"
+	"syscall"
+)
+
+// replaceProcess runs another program in the place of this one.
+func replaceProcess(exe string, args, env []string) error {
+	return fmt.Errorf("restart: %w", syscall.Exec(exe, args, env)) //nolint:gosec // our own binary with our own arguments
+}
