@@ -209,7 +209,7 @@ func TestRendererProperties(t *testing.T) {
 		"中文", "。", "\\", "\x1b[1m", "\t", "<https://x>", "é", "e\u0301", "🐈", "---", "~~~", "\r\n", ":-:", "\xff", "!",
 	}
 	checkRender(t, string(src), 1)
-	for i := range uint64(3000) {
+	for i := range uint64(1000) {
 		rng := rand.New(rand.NewPCG(i, 2))
 		var b strings.Builder
 		for range 1 + rng.IntN(40) {
@@ -233,7 +233,7 @@ func FuzzRenderer(f *testing.F) {
 func TestRendererIsFast(t *testing.T) {
 	t.Parallel()
 	for _, piece := range []string{"*a", "[", "[a](", "`", "**a_b", "![", "<http://", "> ", "\\", "|", "*a `", "~~x"} {
-		render(RenderOptions{Width: 80}, strings.Repeat(piece, 200_000/len(piece)))
+		render(RenderOptions{Width: 80}, strings.Repeat(piece, 50_000/len(piece)))
 		render(RenderOptions{Width: 80}, strings.Repeat(piece, maxInlineBytes/len(piece)))
 	}
 }
