@@ -116,9 +116,10 @@ func TornBytes(r io.ReaderAt, size int64) (int64, error) {
 }
 
 // RepairTail cuts a line without its newline off the end of a log. The bytes
-// are first appended to the file named aside, durably, so nothing is lost. It
-// returns the size of the log and how many bytes were cut.
-func RepairTail(f *os.File, aside string) (size, torn int64, err error) {
+// are first appended to the file named aside, so nothing is lost; sync makes
+// both durable in that order. It returns the size of the log and how many
+// bytes were cut.
+func RepairTail(f *os.File, aside string, sync bool) (size, torn int64, err error) {
 	fi, err := f.Stat()
 	if err != nil {
 		return 0, 0, err
@@ -127,16 +128,19 @@ func RepairTail(f *os.File, aside string) (size, torn int64, err error) {
 		return fi.Size(), 0, err
 	}
 	size = fi.Size() - torn
-	if err := appendAside(aside, io.NewSectionReader(f, size, torn)); err != nil {
+	if err := appendAside(aside, io.NewSectionReader(f, size, torn), sync); err != nil {
 		return 0, 0, fmt.Errorf("keep the torn tail aside: %w", err)
 	}
 	if err := f.Truncate(size); err != nil {
 		return 0, 0, err
 	}
-	return size, torn, f.Sync()
+	if sync {
+		err = f.Sync()
+	}
+	return size, torn, err
 }
 
-func appendAside(path string, src io.Reader) error {
+func appendAside(path string, src io.Reader, sync bool) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
@@ -145,7 +149,7 @@ func appendAside(path string, src io.Reader) error {
 	if err == nil {
 		_, err = f.Write([]byte{'\n'})
 	}
-	if err == nil {
+	if err == nil && sync {
 		err = f.Sync()
 	}
 	return errors.Join(err, f.Close())

@@ -139,7 +139,7 @@ func TestRepairTail(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			size, torn, err := diskio.RepairTail(f, path+".torn")
+			size, torn, err := diskio.RepairTail(f, path+".torn", true)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -170,7 +170,7 @@ func TestRepairTailKeepsLogWhenAsideFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if _, _, err := diskio.RepairTail(f, dir); err == nil {
+	if _, _, err := diskio.RepairTail(f, dir, false); err == nil {
 		t.Error("the tail was kept in a directory")
 	}
 	if got, _ := os.ReadFile(path); string(got) != "a\nbc" {

@@ -86,11 +86,10 @@ func stillNamed(f *os.File, path string) (bool, error) {
 	return os.SameFile(held, named), nil
 }
 
+// writePID writes a fixed number of bytes, so that a stale file needs no
+// truncation, which would make some file systems flush it when it is closed.
 func writePID(f *os.File) error {
-	if err := f.Truncate(0); err != nil {
-		return err
-	}
-	_, err := f.WriteAt(append(strconv.AppendInt(nil, int64(os.Getpid()), 10), '\n'), 0)
+	_, err := fmt.Fprintf(f, "%-19d\n", os.Getpid())
 	return err
 }
 

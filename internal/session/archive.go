@@ -39,7 +39,7 @@ func (s *Session) Clear() error {
 			delete(m.values, k)
 		}
 		m.open, m.consolidated, m.created = nil, 0, ""
-		fresh := &journal{key: s.j.key, path: s.j.path}
+		fresh := &journal{key: s.j.key, path: s.j.path, sync: s.j.sync}
 		b := &batch{j: fresh, now: s.store.opt.Now()}
 		b.metadata(m)
 		tmp := fresh.path + suffixTemp
@@ -104,7 +104,7 @@ func (s *Session) rewrite(f *os.File) (*journal, error) {
 	if err := archivePart(s.j.path, f, from); err != nil {
 		return nil, err
 	}
-	fresh := &journal{key: s.j.key, path: s.j.path}
+	fresh := &journal{key: s.j.key, path: s.j.path, sync: s.j.sync}
 	m := s.j.meta
 	m.consolidated = max(0, m.consolidated-s.j.first)
 	b := &batch{j: fresh, now: s.store.opt.Now()}

@@ -30,6 +30,7 @@ var errOtherKey = errors.New("the log belongs to another session key")
 type journal struct {
 	key  string
 	path string
+	sync bool // repairs are made durable
 
 	size int64       // of the file, 0 when there is none; always ends in a newline
 	seen os.FileInfo // of the file when last looked at; nil: must be loaded again
@@ -104,7 +105,7 @@ func (j *journal) refresh() (torn int64, err error) {
 
 // read repairs the end of f and takes over its lines.
 func (j *journal) read(f *os.File, known bool) (torn int64, err error) {
-	size, torn, err := diskio.RepairTail(f, j.path+".torn")
+	size, torn, err := diskio.RepairTail(f, j.path+".torn", j.sync)
 	if err != nil {
 		return 0, err
 	}
@@ -137,7 +138,7 @@ func (j *journal) read(f *os.File, known bool) (torn int64, err error) {
 }
 
 func (j *journal) reset() {
-	*j = journal{key: j.key, path: j.path, bytesRead: j.bytesRead}
+	*j = journal{key: j.key, path: j.path, sync: j.sync, bytesRead: j.bytesRead}
 }
 
 // load reads the live part, which the last metadata line points to, or the

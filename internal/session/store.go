@@ -218,7 +218,7 @@ func (st *Store) ready(ctx context.Context, sl *slot, name string) error {
 // name belongs to a key that differs only in what the file system ignores, or
 // what an older version left elsewhere.
 func (st *Store) find(ctx context.Context, key, name string) (*journal, error) {
-	j := &journal{key: key, path: filepath.Join(st.dir, name+suffixLog)}
+	j := &journal{key: key, path: filepath.Join(st.dir, name+suffixLog), sync: st.opt.Fsync != FsyncNever}
 	hashed := filepath.Join(st.dir, hashName(key)+suffixLog)
 	// What a crash in the middle of a compaction left is not needed.
 	if err := os.Remove(j.path + suffixTemp); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -226,7 +226,7 @@ func (st *Store) find(ctx context.Context, key, name string) (*journal, error) {
 	}
 	err := st.refresh(ctx, j)
 	if errors.Is(err, errOtherKey) && j.path != hashed {
-		j = &journal{key: key, path: hashed}
+		j.path = hashed
 		return j, st.refresh(ctx, j)
 	}
 	if err != nil || j.size > 0 {
