@@ -94,11 +94,15 @@ func (c *chat) banner() {
 	if b.Model != "" {
 		title = title.add(" · "+neutral(b.Model), dim)
 	}
-	c.scr.print(title)
+	if len(title) > 0 {
+		c.scr.print(title)
+	}
 	for _, h := range b.Hints {
 		c.scr.print(wrap(styled(neutral(h), dim), c.scr.columns(), nil, nil)...)
 	}
-	c.scr.print(nil)
+	if len(c.scr.pending) > 0 {
+		c.scr.print(nil)
+	}
 }
 
 // loop is the heart: it waits for keys, events and timers until the user leaves.

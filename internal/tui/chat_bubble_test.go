@@ -127,6 +127,13 @@ func answer(text string) script {
 	}
 }
 
+// scripted makes an Ask of a script.
+func scripted(play script) func(context.Context, bus.Inbound) iter.Seq2[bus.Outbound, error] {
+	return func(ctx context.Context, in bus.Inbound) iter.Seq2[bus.Outbound, error] {
+		return func(yield func(bus.Outbound, error) bool) { play(ctx, in, yield) }
+	}
+}
+
 // hang waits for the end of its context.
 func hang(ctx context.Context, _ bus.Inbound, yield func(bus.Outbound, error) bool) {
 	<-ctx.Done()

@@ -31,7 +31,9 @@ func plainChat(ctx context.Context, o *Options) error {
 		}
 	}
 	if b := o.Banner; o.Console.OutTTY {
-		p.put(neutral(strings.TrimSpace(b.Icon+" "+b.Name+" "+b.Model)) + "\n")
+		if title := strings.TrimSpace(b.Icon + " " + b.Name + " " + b.Model); title != "" {
+			p.put(neutral(title) + "\n")
+		}
 		for _, h := range b.Hints {
 			p.put(neutral(h) + "\n")
 		}
@@ -41,12 +43,14 @@ func plainChat(ctx context.Context, o *Options) error {
 	ask("You: ")
 	for {
 		s, err := lines.next(ctx, o.Interrupts)
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
 		if err != nil {
+			p.endLine() // the shell's prompt gets its own line
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
 			return err
 		}
+		p.open = false // the terminal has echoed the line end
 		if part, more := strings.CutSuffix(s, `\`); more && !strings.HasSuffix(part, `\`) {
 			message.WriteString(part + "\n")
 			ask("...  ")
