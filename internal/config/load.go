@@ -67,7 +67,10 @@ func Load(o Options) (*Loaded, error) {
 			Advice: "Create it with: nanobot onboard -c " + file,
 		}
 	}
-	return l, l.build(o, data)
+	if err := l.build(o, data); err != nil {
+		return nil, err
+	}
+	return l, nil
 }
 
 // build fills l from the text of the file.
@@ -90,7 +93,7 @@ func (l *Loaded) build(o Options, data []byte) error {
 	r.decode(&l.Config, tree)
 	r.check(&l.Config, tree)
 	l.Warnings = r.warnings
-	slices.SortStableFunc(l.Warnings, func(a, b Problem) int { return cmp.Compare(a.Line, b.Line) })
+	slices.SortStableFunc(l.Warnings, byPosition)
 	if o.Strict {
 		for _, w := range l.Warnings {
 			if w.Unknown {
@@ -146,12 +149,16 @@ func (r *reader) double(p Problem) {
 	r.warn(p)
 }
 
+func byPosition(a, b Problem) int {
+	return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+}
+
 func (r *reader) failure(file string) error {
 	all := append(slices.Clip(r.issues), r.missing...)
 	if len(all) == 0 {
 		return nil
 	}
-	slices.SortStableFunc(all, func(a, b Problem) int { return cmp.Compare(a.Line, b.Line) })
+	slices.SortStableFunc(all, byPosition)
 	kind := InvalidSchema
 	if len(r.issues) == 0 {
 		kind = MissingEnv

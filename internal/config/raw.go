@@ -60,12 +60,12 @@ func sensitive(key string) bool {
 	case "headers", "extraheaders", "env", "cookie", "cookies", "auth", "extraquery", "args":
 		return true
 	}
-	for _, w := range []string{"apikey", "token", "secret", "password", "passwd", "credential", "authorization", "encryptkey", "privatekey", "accesskey", "proxy", "webhook"} {
+	for _, w := range []string{"token", "secret", "password", "passwd", "credential", "authorization", "apikey", "proxy", "webhook"} {
 		if strings.Contains(k, w) {
 			return true
 		}
 	}
-	return false
+	return strings.HasSuffix(k, "key")
 }
 
 // masked is a copy with credentials replaced: by type where the setting is
