@@ -230,26 +230,26 @@ func (b *block) say(kind llm.EventKind, s string, emit func(llm.Event) error) er
 	return emit(llm.Event{Kind: kind, Text: s})
 }
 
+// delta extends a block. Some servers forget to announce one, or use an index
+// twice; text and thoughts then open a block of their own.
 func (a *answer) delta(ev *event, emit func(llm.Event) error) error {
 	b := a.block(ev.Index)
-	if b == nil {
-		kind, ok := strings.CutSuffix(ev.Delta.Type, "_delta")
-		if !ok || kind != "text" && kind != "thinking" {
-			return nil
-		}
+	kind, _ := strings.CutSuffix(ev.Delta.Type, "_delta")
+	if (kind == "text" || kind == "thinking") && (b == nil || b.kind != kind) {
 		if err := a.open(ev.Index, json.RawMessage(`{"type":"`+kind+`"}`), emit); err != nil {
 			return err
 		}
 		b = a.block(ev.Index)
 	}
-	switch ev.Delta.Type {
-	case "text_delta":
+	switch {
+	case b == nil:
+	case kind == "text":
 		return b.say(llm.TextDelta, ev.Delta.Text, emit)
-	case "thinking_delta":
+	case kind == "thinking":
 		return b.say(llm.ReasoningDelta, ev.Delta.Thinking, emit)
-	case "signature_delta":
+	case kind == "signature" && b.kind == "thinking":
 		b.sign.WriteString(ev.Delta.Signature)
-	case "input_json_delta":
+	case kind == "input_json":
 		b.args.WriteString(ev.Delta.PartialJSON)
 	}
 	return nil

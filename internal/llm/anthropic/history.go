@@ -212,9 +212,20 @@ func (p *planner) assistantParts(m *llm.Message) []part {
 		if i := slices.IndexFunc(parts, func(q part) bool { return q.kind == callPart }); i >= 0 {
 			at = i
 		}
-		parts = slices.Insert(parts, at, contentParts(nil, m.Content)...)
+		parts = slices.Insert(parts, at, spoken(m.Content)...)
 	}
 	return append(parts, calls...)
+}
+
+// spoken is the content of an assistant turn, where the protocol knows no images.
+func spoken(c llm.Content) []part {
+	parts := contentParts(nil, c)
+	for i, q := range parts {
+		if q.kind == imagePart {
+			parts[i] = part{kind: textPart, text: "[image]"}
+		}
+	}
+	return parts
 }
 
 // wireID gives a call an id the protocol accepts and that no earlier call of
@@ -234,13 +245,13 @@ func (p *planner) wireID(c *llm.ToolCall, index int) string {
 	return id
 }
 
-// sanitiseID keeps an id of letters, digits, _ and -; any other is replaced by
-// a readable one with a hash of the original.
+// sanitiseID keeps an id of at most 64 letters, digits, _ and -; any other is
+// replaced by a readable one with a hash of the original.
 func sanitiseID(id string) string {
 	ok := func(r rune) bool {
 		return r == '_' || r == '-' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
 	}
-	if !strings.ContainsFunc(id, func(r rune) bool { return !ok(r) }) {
+	if len(id) <= 64 && !strings.ContainsFunc(id, func(r rune) bool { return !ok(r) }) {
 		return id
 	}
 	clean := strings.Map(func(r rune) rune {

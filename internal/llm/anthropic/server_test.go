@@ -229,6 +229,11 @@ func checkWire(r *http.Request, body []byte) error {
 					return fmt.Errorf("blank text in turn %d", i)
 				}
 				others = true
+			case "image":
+				if m.Role != "user" {
+					return fmt.Errorf("image in an assistant turn %d", i)
+				}
+				others = true
 			case "tool_use":
 				if !idPattern.MatchString(b.ID) || ids[b.ID] || m.Role != "assistant" || len(b.Input) == 0 || b.Input[0] != '{' {
 					return fmt.Errorf("tool_use %q in turn %d", b.ID, i)
@@ -249,6 +254,11 @@ func checkWire(r *http.Request, body []byte) error {
 			return fmt.Errorf("calls without a result before turn %d: %v", i+1, open)
 		}
 		open = next
+	}
+	if n := len(w.Messages); strings.Contains(string(w.Thinking), "enabled") && n > 1 && w.Messages[n-1].Content[0].Type == "tool_result" {
+		if first := w.Messages[n-2].Content[0].Type; first != "thinking" && first != "redacted_thinking" {
+			return fmt.Errorf("thinking is on, but the last assistant turn begins with %s", first)
+		}
 	}
 	return nil
 }
