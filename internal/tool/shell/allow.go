@@ -14,7 +14,7 @@ func (g *guard) allowed(file *syntax.File, source string) bool {
 	if len(g.allow) == 0 {
 		return false
 	}
-	any, ok := false, true
+	some, ok := false, true
 	syntax.Walk(file, func(n syntax.Node) bool {
 		st, isStmt := n.(*syntax.Stmt)
 		if !ok || !isStmt {
@@ -22,10 +22,10 @@ func (g *guard) allowed(file *syntax.File, source string) bool {
 		}
 		switch c := st.Cmd.(type) {
 		case *syntax.CallExpr:
-			any = true
+			some = true
 			ok = !dangerousAssigns(c.Assigns) && !dangerousWords(c.Args) && g.covered(st, source)
 		case *syntax.DeclClause:
-			any = true
+			some = true
 			ok = !dangerousAssigns(c.Args) && g.covered(st, source)
 		case *syntax.CoprocClause, *syntax.LetClause, *syntax.FuncDecl, nil:
 			ok = false // rare, and a way to give a listed name another meaning
@@ -34,7 +34,7 @@ func (g *guard) allowed(file *syntax.File, source string) bool {
 		}
 		return ok
 	})
-	return any && ok
+	return some && ok
 }
 
 // covered matches the text of one simple command. A pattern that does not

@@ -62,7 +62,8 @@ func newGuard(o Options, home string) (*guard, error) {
 		}
 		g.protected = append(g.protected, filepath.Clean(p))
 	}
-	for _, list := range []string{o.PathPrepend, defaultPath(), o.PathAppend} {
+	const system = "/usr:/bin:/sbin:/opt:/nix:/snap"
+	for _, list := range []string{system, o.PathPrepend, o.PathAppend} {
 		for _, dir := range filepath.SplitList(list) {
 			if filepath.IsAbs(dir) {
 				g.programs = append(g.programs, filepath.Clean(dir))

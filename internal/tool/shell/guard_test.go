@@ -1,3 +1,5 @@
+//go:build unix
+
 package shell
 
 import (
@@ -305,6 +307,8 @@ func TestWorkspaceRestriction(t *testing.T) {
 			bash -c 'cat /etc/passwd'
 			sh -c "cat ../x"
 			/home/someone/bin/tool
+			/usr/bin/../../home/someone/tool
+			cat /usr/share/x
 			ln -s /etc x
 			docker run -v /etc:/x image
 			find / -name x
@@ -324,6 +328,8 @@ func TestWorkspaceRestriction(t *testing.T) {
 			/usr/bin/env python3 x.py
 			/bin/ls
 			/opt/tools/bin/tool x
+			/usr/local/go/bin/go build
+			env /usr/bin/python3 x.py
 			#!/bin/sh
 			cat x 2>/dev/null
 			cat x > /dev/null 2>&1

@@ -26,8 +26,8 @@ func (g *guard) withLinks() *guard {
 func linked(paths []string) []string {
 	out := slices.Clone(paths)
 	for _, p := range paths {
-		if real, err := filepath.EvalSymlinks(p); err == nil && real != p {
-			out = append(out, real)
+		if target, err := filepath.EvalSymlinks(p); err == nil && target != p {
+			out = append(out, target)
 		}
 	}
 	return out
@@ -99,7 +99,7 @@ func (s *scan) join(word string) string {
 func (s *scan) reachAll(argv []string, all [][]string) {
 	for _, inner := range all {
 		word := inner[0]
-		if strings.Contains(word, "/") && !slices.Contains(s.g.programs, path.Dir(path.Clean(word))) {
+		if strings.Contains(word, "/") && !s.g.installed(path.Clean(word)) {
 			s.reach(word)
 		}
 	}
@@ -122,6 +122,12 @@ func (s *scan) reachAll(argv []string, all [][]string) {
 	if n := base(last[0]); (n == "cd" || n == "pushd") && len(operands(last[1:], "")) == 0 {
 		s.reach(s.g.home)
 	}
+}
+
+// installed reports a program of the system or of the search path: naming it
+// in full is the same as finding it there.
+func (g *guard) installed(program string) bool {
+	return slices.ContainsFunc(g.programs, func(dir string) bool { return under(program, dir) })
 }
 
 // textWords are the arguments that are text or patterns, not files: whatever
@@ -265,15 +271,15 @@ func (s *scan) path(p string) {
 		s.protect(p)
 		return
 	}
-	real := resolve(staticPrefix(full))
-	if s.g.isProtected(real) {
+	target := resolve(staticPrefix(full))
+	if s.g.isProtected(target) {
 		s.protect(p)
 		return
 	}
 	if !s.g.restrict || harmlessDevice(full) {
 		return
 	}
-	if !s.g.inside(real) {
+	if !s.g.inside(target) {
 		s.leave(p)
 	}
 }
@@ -329,8 +335,8 @@ func staticPrefix(p string) string {
 func resolve(p string) string {
 	rest := ""
 	for dir := p; ; {
-		if real, err := filepath.EvalSymlinks(dir); err == nil {
-			return filepath.Join(real, rest)
+		if target, err := filepath.EvalSymlinks(dir); err == nil {
+			return filepath.Join(target, rest)
 		}
 		parent := filepath.Dir(dir)
 		if parent == dir {

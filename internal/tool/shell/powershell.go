@@ -32,16 +32,18 @@ func (g *guard) checkPowerShell(command string) *refusal {
 		}
 	}
 	if g.restrict {
-		return g.powerShellPaths(lower)
+		return g.powerShellPaths(lower, strings.Contains(command, `\\`))
 	}
 	return nil
 }
 
 var drivePath = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?:^|[^a-z0-9])([a-z]:\\[^\s"'|;,)]*)`) })
 
-func (g *guard) powerShellPaths(lower string) *refusal {
+// powerShellPaths looks at the command in lower case and with backslashes only;
+// share says that it named a network share before, which a URL then looks like.
+func (g *guard) powerShellPaths(lower string, share bool) *refusal {
 	out := deny("it names a path outside the workspace", "Only paths inside "+g.workspace+" may be used.")
-	if strings.Contains(lower, `..\`) || strings.Contains(lower, "$home") || strings.Contains(lower, "$env:userprofile") || strings.Contains(lower, `\\`) {
+	if share || strings.Contains(lower, `..\`) || strings.Contains(lower, "$home") || strings.Contains(lower, "$env:userprofile") {
 		return out
 	}
 	for _, m := range drivePath().FindAllStringSubmatch(lower, -1) {
