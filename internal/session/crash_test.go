@@ -65,13 +65,12 @@ func TestCrashAtEveryByte(t *testing.T) {
 	for shard := range shards {
 		t.Run(fmt.Sprint(shard), func(t *testing.T) {
 			t.Parallel()
-			dir := t.TempDir()
-			path := filepath.Join(openStore(t, dir).Dir(), name)
+			st := openStore(t, t.TempDir())
 			for n := shard; n <= len(data); n += shards {
 				if !worthCutting(data, n) {
 					continue
 				}
-				crashAt(t, dir, path, data[:n])
+				crashAt(t, st, filepath.Join(st.Dir(), name), data[:n])
 				if t.Failed() {
 					return
 				}
@@ -86,11 +85,11 @@ func worthCutting(data []byte, n int) bool {
 	return n%7 == 0 || bytes.IndexByte(data[max(0, n-3):min(len(data), n+3)], '\n') >= 0
 }
 
-func crashAt(t *testing.T, dir, path string, data []byte) {
+func crashAt(t *testing.T, st *Store, path string, data []byte) {
 	t.Helper()
 	must(t, os.RemoveAll(path+".torn"))
 	plant(t, path, data)
-	s := acquire(t, openStore(t, dir), "k")
+	s := acquire(t, st.fresh(), "k")
 	_, err := s.Recover(nil)
 	must(t, err)
 	first := gist(s.Messages())
@@ -115,7 +114,7 @@ func crashAt(t *testing.T, dir, path string, data []byte) {
 		t.Fatal(err)
 	}
 
-	s = acquire(t, openStore(t, dir), "k")
+	s = acquire(t, st.fresh(), "k")
 	if rec, err := s.Recover(nil); err != nil || rec != (Recovery{}) {
 		t.Errorf("cut at %d: second recovery did %+v, %v", len(data), rec, err)
 	}
@@ -157,10 +156,10 @@ func TestCrashDuringRecovery(t *testing.T) {
 	data, name := story(t)
 	cut := bytes.Index(data, []byte(`"tool_call_id":"e"`)) // after calls e and f
 	cut = bytes.LastIndexByte(data[:cut], '\n') + 1
-	dir := t.TempDir()
-	path := filepath.Join(openStore(t, dir).Dir(), name)
+	st := openStore(t, t.TempDir())
+	path := filepath.Join(st.Dir(), name)
 	plant(t, path, data[:cut])
-	s := acquire(t, openStore(t, dir), "k")
+	s := acquire(t, st.fresh(), "k")
 	_, err := s.Recover(nil)
 	must(t, err)
 	want := gist(s.Messages())
@@ -172,7 +171,7 @@ func TestCrashDuringRecovery(t *testing.T) {
 			continue
 		}
 		plant(t, path, recovered[:n])
-		s := acquire(t, openStore(t, dir), "k")
+		s := acquire(t, st.fresh(), "k")
 		_, err := s.Recover(nil)
 		must(t, err)
 		if diff := cmp.Diff(want, gist(s.Messages())); diff != "" {

@@ -35,6 +35,12 @@ func openStore(t testing.TB, dir string, change ...func(*Options)) *Store {
 	return st
 }
 
+// fresh is the same store as another process would open it, without the
+// reading of the workspace's id, which takes longer than many a test.
+func (st *Store) fresh() *Store {
+	return &Store{opt: st.opt, dir: st.dir, used: map[string]*slot{}}
+}
+
 func acquire(t testing.TB, st *Store, key string) *Session {
 	t.Helper()
 	s, err := st.Acquire(t.Context(), key)

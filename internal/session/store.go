@@ -203,15 +203,16 @@ func (st *Store) lock(ctx context.Context, key, name string) (*diskio.Lock, erro
 
 // ready brings the slot's journal up to date with the disk.
 func (st *Store) ready(ctx context.Context, sl *slot, name string) error {
-	if sl.j == nil {
-		j, err := st.find(ctx, sl.key, name)
-		if err != nil {
+	if sl.j != nil {
+		if err := st.refresh(ctx, sl.j); err != nil || sl.j.size > 0 {
 			return err
 		}
-		sl.j = j
-		return nil
 	}
-	return st.refresh(ctx, sl.j)
+	j, err := st.find(ctx, sl.key, name)
+	if err == nil {
+		sl.j = j
+	}
+	return err
 }
 
 // find loads the log of a key: the plain name, the hashed one when the plain

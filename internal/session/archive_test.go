@@ -1,0 +1,282 @@
+package session
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func files(t *testing.T, dir string) []string {
+	t.Helper()
+	var names []string
+	must(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && d.Name() != ".workspace" {
+			rel, rerr := filepath.Rel(dir, path)
+			names, err = append(names, filepath.ToSlash(rel)), rerr
+		}
+		return err
+	}))
+	slices.Sort(names)
+	return names
+}
+
+func TestClear(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	st := openStore(t, dir)
+	for i := range 3 {
+		s := acquire(t, st, "k")
+		u := user(fmt.Sprint(i))
+		u.InboundID = fmt.Sprint("in", i)
+		must(t, s.BeginTurn("t", u))
+		must(t, s.SetMeta("_nanobot_model_preset", "fast"))
+		must(t, s.SetMeta(keySummary, "old talk"))
+		old := gist(s.Messages())
+		must(t, s.Clear())
+		if len(s.Messages()) != 0 || s.Len() != 0 || s.OpenTurn() != nil || len(old) != 1 {
+			t.Errorf("after Clear: %q, Len %d, open %v", gist(s.Messages()), s.Len(), s.OpenTurn())
+		}
+		must(t, s.Release())
+	}
+	want := []string{"archive/aw.1.jsonl", "archive/aw.2.jsonl", "archive/aw.3.jsonl", "aw.jsonl"}
+	if diff := cmp.Diff(want, files(t, st.Dir())); diff != "" {
+		t.Errorf("files (-want +got):\n%s", diff)
+	}
+	s := acquire(t, openStore(t, dir), "k")
+	var v string
+	if !s.Meta("_nanobot_model_preset", &v) || v != "fast" || s.Meta(keySummary, &v) {
+		t.Error("the wrong metadata survived")
+	}
+	if !s.SeenInbound("in0") || !s.SeenInbound("in2") {
+		t.Error("a message that was cleared would be taken again")
+	}
+	must(t, s.BeginTurn("t", user("new")))
+	must(t, s.EndTurn(answer("a")))
+	must(t, s.Release())
+	data, err := os.ReadFile(filepath.Join(st.Dir(), "archive", "aw.1.jsonl"))
+	must(t, err)
+	if !bytes.Contains(data, []byte(`"content":"0"`)) {
+		t.Errorf("archive 1 = %s", data)
+	}
+}
+
+// A crash between linking and renaming leaves one file with two names.
+func TestClearAfterCrash(t *testing.T) {
+	t.Parallel()
+	st := openStore(t, t.TempDir())
+	s := acquire(t, st, "k")
+	must(t, s.Append(user("a")))
+	must(t, s.Release())
+	must(t, archiveWhole(s.logPath()))
+	must(t, os.WriteFile(s.logPath()+suffixTemp, []byte("half"), 0o600))
+	st = openStore(t, filepath.Dir(filepath.Dir(filepath.Dir(st.Dir()))))
+	s = acquire(t, st, "k")
+	if s.Len() != 1 {
+		t.Errorf("Len = %d, want 1: the old file wins", s.Len())
+	}
+	must(t, s.Clear())
+	must(t, s.Release())
+	if diff := cmp.Diff([]string{"archive/aw.1.jsonl", "aw.jsonl"}, files(t, st.Dir())); diff != "" {
+		t.Errorf("files (-want +got):\n%s", diff)
+	}
+}
+
+func TestCompact(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	st := openStore(t, dir, func(o *Options) { o.CompactBytes = 4000 })
+	path := filepath.Join(st.Dir(), "aw.jsonl")
+	foreign := `{"role":"user","content":"foreign","cron_job_id":"keep me","ts":1}`
+	plant(t, path, []byte(foreign+"\n"+`{"role":"assistant","content":"ok"}`+"\nunreadable\n"))
+	s := acquire(t, st, "k")
+	for i := range 20 {
+		must(t, s.BeginTurn("t", user(fmt.Sprint(i))))
+		must(t, s.EndTurn(answer(fmt.Sprint(i))))
+	}
+	must(t, s.SetLastConsolidated(10))
+	must(t, s.SaveMeta())
+	before, err := os.ReadFile(path)
+	must(t, err)
+
+	// Nothing is dead: nothing happens.
+	must(t, s.Compact())
+	if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, before) {
+		t.Errorf("a log without dead weight was rewritten (%v)", err)
+	}
+	must(t, s.SetReplay(38))
+	want := gist(s.Messages())
+	must(t, s.Release()) // compacts
+	if diff := cmp.Diff([]string{"archive/aw.1.jsonl", "aw.jsonl"}, files(t, st.Dir())); diff != "" {
+		t.Errorf("files (-want +got):\n%s", diff)
+	}
+	archived, err := os.ReadFile(filepath.Join(st.Dir(), "archive", "aw.1.jsonl"))
+	must(t, err)
+	if !bytes.HasPrefix(before, archived) || !bytes.HasPrefix(archived, []byte(foreign+"\n")) {
+		t.Error("the archive is not the beginning of the old log")
+	}
+	for range 2 {
+		if diff := cmp.Diff(want, gist(s.reacquire(t, st).Messages())); diff != "" {
+			t.Errorf("live part (-want +got):\n%s", diff)
+		}
+		st = openStore(t, dir)
+	}
+	s = acquire(t, openStore(t, dir), "k")
+	if s.Len() != 4 || s.LastConsolidated() != 0 || s.j.bytesRead == 0 {
+		t.Errorf("Len = %d, consolidated = %d; want 4, 0", s.Len(), s.LastConsolidated())
+	}
+	must(t, s.BeginTurn("t", user("next")))
+	must(t, s.EndTurn(answer("next")))
+	must(t, s.Release())
+	s = acquire(t, openStore(t, dir), "k")
+	if diff := cmp.Diff(append(want, "user:next", "assistant:next"), gist(s.Messages())); diff != "" {
+		t.Errorf("after the next turn (-want +got):\n%s", diff)
+	}
+	must(t, s.Release())
+}
+
+// reacquire looks at the session through st and lets go again.
+func (s *Session) reacquire(t *testing.T, st *Store) *Session {
+	t.Helper()
+	again := acquire(t, st, s.slot.key)
+	view := &Session{j: again.j, slot: again.slot}
+	must(t, again.Release())
+	return view
+}
+
+// Compaction killed after the archive was written does it again to the same name.
+func TestCompactAfterCrash(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	st := openStore(t, dir)
+	s := acquire(t, st, "k")
+	must(t, s.Append(user("a"), answer("b"), user("c"), answer("d")))
+	must(t, s.SetReplay(2))
+	must(t, s.SaveMeta())
+	f, err := os.Open(s.logPath())
+	must(t, err)
+	must(t, archivePart(s.logPath(), f, s.j.offsets[0]))
+	must(t, f.Close())
+	must(t, os.WriteFile(s.logPath()+suffixTemp, []byte("half"), 0o600))
+	must(t, s.Release())
+	s = acquire(t, openStore(t, dir), "k")
+	if diff := cmp.Diff([]string{"archive/aw.1.jsonl", "aw.jsonl", "aw.lock"}, files(t, st.Dir())); diff != "" {
+		t.Errorf("files before (-want +got):\n%s", diff)
+	}
+	must(t, s.Compact())
+	must(t, s.Append(user("e")))
+	must(t, s.Release())
+	if diff := cmp.Diff([]string{"archive/aw.1.jsonl", "aw.jsonl"}, files(t, st.Dir())); diff != "" {
+		t.Errorf("files (-want +got):\n%s", diff)
+	}
+	s = acquire(t, openStore(t, dir), "k")
+	if diff := cmp.Diff([]string{"user:c", "assistant:d", "user:e"}, gist(s.Messages())); diff != "" {
+		t.Errorf("messages (-want +got):\n%s", diff)
+	}
+	must(t, s.Release())
+}
+
+func TestDelete(t *testing.T) {
+	t.Parallel()
+	st := openStore(t, t.TempDir())
+	s := acquire(t, st, "k")
+	must(t, s.Append(user("a")))
+	must(t, s.Release())
+	must(t, st.Delete(t.Context(), "k"))
+	if err := st.Delete(t.Context(), "k"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("second Delete: %v, want ErrNotFound", err)
+	}
+	if diff := cmp.Diff([]string{"archive/aw.1.jsonl"}, files(t, st.Dir())); diff != "" {
+		t.Errorf("files (-want +got):\n%s", diff)
+	}
+	s = acquire(t, st, "k")
+	if s.Len() != 0 {
+		t.Errorf("Len = %d, want 0", s.Len())
+	}
+	must(t, s.Append(user("b")))
+	must(t, s.Release())
+	must(t, st.Delete(t.Context(), "k"))
+	if n := len(files(t, st.Dir())); n != 2 {
+		t.Errorf("%d files, want two archives", n)
+	}
+}
+
+func TestListReadExport(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	now := clock()
+	st := openStore(t, dir, func(o *Options) { o.Now = func() time.Time { return now } })
+	for i, key := range []string{"cli:direct", "telegram:42", strings.Repeat("long key ", 60)} {
+		now = now.AddDate(0, 0, 1)
+		s := acquire(t, st, key)
+		u := user(fmt.Sprintf("  question\n%d %s", i, strings.Repeat("é", 200)) + "\n\n[ctx]")
+		u.Runtime = &RuntimeContext{Version: 1, Suffix: "[ctx]"}
+		must(t, s.BeginTurn("t", u))
+		if i != 1 {
+			must(t, s.EndTurn(answer("a")))
+		}
+		must(t, s.SetMeta("title", fmt.Sprint("title ", i)))
+		must(t, s.Release())
+	}
+	must(t, os.MkdirAll(filepath.Join(dir, "workspace", "sessions"), 0o755))
+	must(t, os.WriteFile(filepath.Join(dir, "workspace", "sessions", "slack_1.jsonl"),
+		[]byte(`{"_type": "metadata", "key": "slack:1", "created_at": "2020-01-01T00:00:00", "updated_at": "2020-01-02T00:00:00", "metadata": {}, "last_consolidated": 0}`+"\n"+`{"role": "user", "content": "old"}`+"\n"), 0o600))
+	infos, err := st.List(t.Context())
+	must(t, err)
+	type row struct {
+		Key      string
+		Messages int
+		Title    string
+		Open     bool
+		Old      bool
+	}
+	var got []row
+	for _, i := range infos {
+		got = append(got, row{i.Key, i.Messages, i.Title, i.OpenTurn, i.Old})
+	}
+	want := []row{
+		{strings.Repeat("long key ", 60), 2, "title 2", false, false},
+		{"telegram:42", 1, "title 1", true, false},
+		{"cli:direct", 2, "title 0", false, false},
+		{"slack:1", 1, "", false, true},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Fatalf("List (-want +got):\n%s", diff)
+	}
+	if p := infos[2].Preview; p != "question 0 "+strings.Repeat("é", 109) {
+		t.Errorf("preview = %q", p)
+	}
+
+	for _, key := range []string{"cli:direct", strings.Repeat("long key ", 60), "slack:1"} {
+		var out bytes.Buffer
+		must(t, st.Export(t.Context(), key, &out))
+		n := 0
+		for r, err := range st.Records(t.Context(), key) {
+			must(t, err)
+			if n++; r.Role == "" {
+				t.Error("empty record")
+			}
+		}
+		lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
+		if len(lines) != n+1 || !mayBeMetadata([]byte(lines[0])) || strings.Contains(lines[0], "_replay") {
+			t.Errorf("export of %q:\n%s", key, out.String())
+		}
+	}
+	for _, key := range []string{"nobody", "\xff"} {
+		for _, err := range st.Read(t.Context(), key) {
+			if err == nil {
+				t.Errorf("Read(%q) found something", key)
+			}
+		}
+	}
+	if err := st.Export(t.Context(), "nobody", &bytes.Buffer{}); !errors.Is(err, ErrNotFound) {
+		t.Errorf("Export: %v, want ErrNotFound", err)
+	}
+}

@@ -1,0 +1,52 @@
+package session
+
+import (
+	"fmt"
+	"testing"
+)
+
+// BenchmarkTurn is a whole turn with one tool call in a session that already
+// holds messages; nothing in it may grow with their number.
+func BenchmarkTurn(b *testing.B) {
+	for _, fsync := range []Fsync{FsyncNever, FsyncTurn} {
+		for _, n := range []int{10, 10_000} {
+			b.Run(fmt.Sprintf("fsync=%s/messages=%d", fsync, n), func(b *testing.B) {
+				st := openStore(b, b.TempDir(), func(o *Options) { o.Fsync = fsync })
+				quick := openStore(b, b.TempDir())
+				if fsync == FsyncNever {
+					quick = st
+				}
+				fill(b, quick, "k", n)
+				st.dir = quick.dir
+				b.ReportAllocs()
+				b.ResetTimer()
+				for b.Loop() {
+					s := acquire(b, st, "k")
+					must(b, s.BeginTurn("t", user("what is the time?")))
+					must(b, s.Append(calls("a")))
+					must(b, s.Append(result("a", "noon")))
+					must(b, s.EndTurn(answer("It is noon.")))
+					if len(s.Messages()) > 40 {
+						must(b, s.SetReplay(s.Len()-20))
+					}
+					must(b, s.Release())
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkAcquireCold is the first look of a process at a session.
+func BenchmarkAcquireCold(b *testing.B) {
+	for _, n := range []int{10, 10_000} {
+		b.Run(fmt.Sprintf("messages=%d", n), func(b *testing.B) {
+			dir := b.TempDir()
+			fill(b, openStore(b, dir), "k", n)
+			b.ReportAllocs()
+			b.ResetTimer()
+			for b.Loop() {
+				must(b, acquire(b, openStore(b, dir), "k").Release())
+			}
+		})
+	}
+}

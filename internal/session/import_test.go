@@ -1,0 +1,172 @@
+package session
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func pythonLog(key, meta, cursor string, lines ...string) string {
+	head := fmt.Sprintf(`{"_type": "metadata", "key": %q, "created_at": "2026-01-01T00:00:00.5", "updated_at": "2026-01-02T00:00:00Z", "metadata": %s, "last_consolidated": %s}`, key, meta, cursor)
+	return head + "\n" + strings.Join(lines, "\n")
+}
+
+func TestImport(t *testing.T) {
+	t.Parallel()
+	q, a := `{"role": "user", "content": "häh?", "timestamp": "2026-01-01T00:00:00"}`, `{"role": "assistant", "content": "a", "x_new": {"k": [1]}}`
+	both := []string{"user:häh?", "assistant:a"}
+	for _, c := range []struct {
+		name, key, file, data string
+		want                  []string
+		gone                  bool // the source was imported and removed
+	}{
+		{"plain", "cli:direct", "workspace/sessions/cli_direct.jsonl", pythonLog("cli:direct", "{}", "0", q, a, ""), both, true},
+		{"legacy place", "cli:direct", "data/sessions/cli_direct.jsonl", pythonLog("cli:direct", "{}", "0", q, a, ""), both, true},
+		{"further place", "cli:direct", "further/cli_direct.jsonl", pythonLog("cli:direct", "{}", "0", q, a, ""), both, true},
+		{"base64 name elsewhere", "cli:direct", "further/Y2xpOmRpcmVjdA.jsonl", pythonLog("cli:direct", "{}", "0", q, a, ""), both, true},
+		{"null metadata", "k", "workspace/sessions/k.jsonl", pythonLog("k", "null", "null", q, a, ""), both, true},
+		{"string cursor", "k", "workspace/sessions/k.jsonl", pythonLog("k", "{}", `"1"`, q, a, ""), both, true},
+		{"wild cursor", "k", "workspace/sessions/k.jsonl", pythonLog("k", "{}", "99", q, a, ""), both, true},
+		{"no final newline", "k", "workspace/sessions/k.jsonl", pythonLog("k", "{}", "0", q, a), both, true},
+		{"torn", "k", "workspace/sessions/k.jsonl", pythonLog("k", "{}", "0", q, a, `{"role": "us`), both, true},
+		{"no key stored", "cli:direct", "workspace/sessions/cli_direct.jsonl", q + "\n" + a + "\n", both, true},
+		{"no key stored, other suggested", "cli_direct", "workspace/sessions/cli_direct.jsonl", q + "\n", nil, false},
+		{"the name of another key", "a_b:c", "workspace/sessions/a_b_c.jsonl", pythonLog("a:b_c", "{}", "0", q, ""), nil, false},
+		{"unsafe characters", `x:a/b\c<>"|?*`, "workspace/sessions/x_a_b_c______.jsonl", pythonLog(`x:a/b\c<>"|?*`, "{}", "0", q, a, ""), both, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			st := openStore(t, dir, func(o *Options) { o.ImportDirs = []string{filepath.Join(dir, "further")} })
+			source := filepath.Join(dir, filepath.FromSlash(c.file))
+			must(t, os.MkdirAll(filepath.Dir(source), 0o755))
+			plant(t, source, []byte(c.data))
+			s := acquire(t, st, c.key)
+			if diff := cmp.Diff(c.want, gist(s.Messages())); diff != "" {
+				t.Errorf("messages (-want +got):\n%s", diff)
+			}
+			if _, err := os.Stat(source); (err != nil) != c.gone {
+				t.Errorf("stat of the source: %v, want gone = %v", err, c.gone)
+			}
+			path := s.logPath()
+			must(t, s.BeginTurn("t", user("next")))
+			must(t, s.Release())
+			if !c.gone {
+				return
+			}
+			got, err := os.ReadFile(path)
+			must(t, err)
+			aside, _ := os.ReadFile(path + ".torn")
+			end := strings.LastIndexByte(c.data, '\n') + 1
+			if c.name == "no final newline" {
+				end = len(c.data)
+			}
+			if !strings.HasPrefix(string(got), c.data[:end]) || strings.TrimSuffix(string(aside), "\n") != c.data[end:] {
+				t.Errorf("bytes were lost: %q aside %q", got, aside)
+			}
+		})
+	}
+}
+
+func TestImportCursor(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	st := openStore(t, dir)
+	var lines []string
+	for i := range 20 {
+		lines = append(lines, fmt.Sprintf(`{"role": "user", "content": "%d"}`, i), `{"role": "assistant", "content": "a"}`)
+	}
+	path := filepath.Join(dir, "workspace", "sessions", "k.jsonl")
+	must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	for cursor, want := range map[int]int{0: 40, 10: 30, 36: 8, 40: 8, 41: 40} {
+		plant(t, path, []byte(pythonLog("k", "{}", fmt.Sprint(cursor), append(lines, "")...)))
+		s := acquire(t, st, "k")
+		if got := len(s.Messages()); got != want || s.Len() != 40 {
+			t.Errorf("cursor %d: %d live of %d, want %d of 40", cursor, got, s.Len(), want)
+		}
+		must(t, s.Release())
+		must(t, st.Delete(t.Context(), "k"))
+	}
+}
+
+// Python rewrites whole files; positions in our metadata are void then.
+func TestRewrittenByPython(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	st := openStore(t, dir)
+	s := acquire(t, st, "k")
+	must(t, s.Append(user("a"), answer("b"), user("c"), answer("d")))
+	must(t, s.SetReplay(2))
+	must(t, s.Release())
+	data, err := os.ReadFile(s.logPath())
+	must(t, err)
+	var meta string
+	var msgs []string
+	for line := range strings.Lines(string(data)) {
+		if strings.Contains(line, `"_type"`) {
+			meta = line
+		} else {
+			msgs = append(msgs, line)
+		}
+	}
+	plant(t, s.logPath(), []byte(meta+strings.Join(msgs, "")+`{"role":"user","content":"from python"}`+"\n"))
+	s = acquire(t, st, "k")
+	if s.Len() != 5 || s.Messages()[s.Len()-1].Content.Text != "from python" {
+		t.Errorf("Len = %d, messages %q", s.Len(), gist(s.Messages()))
+	}
+	must(t, s.Release())
+}
+
+func TestImportConflict(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	st := openStore(t, dir)
+	for _, place := range []string{"workspace/sessions", "data/sessions"} {
+		path := filepath.Join(dir, filepath.FromSlash(place), "k.jsonl")
+		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		plant(t, path, []byte(pythonLog("k", "{}", "0", `{"role": "user", "content": "`+place+`"}`, "")))
+	}
+	s := acquire(t, st, "k")
+	if diff := cmp.Diff([]string{"user:workspace/sessions"}, gist(s.Messages())); diff != "" {
+		t.Errorf("messages (-want +got):\n%s", diff)
+	}
+	must(t, s.Release())
+	if diff := cmp.Diff([]string{".migration-conflicts/aw.jsonl.1", "aw.jsonl"}, files(t, st.Dir())); diff != "" {
+		t.Errorf("files (-want +got):\n%s", diff)
+	}
+}
+
+func TestImportRefusesLinks(t *testing.T) {
+	t.Parallel()
+	for _, what := range []string{"file", "directory"} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			st := openStore(t, dir)
+			real := filepath.Join(dir, "elsewhere")
+			must(t, os.MkdirAll(real, 0o755))
+			plant(t, filepath.Join(real, "k.jsonl"), []byte(pythonLog("k", "{}", "0", `{"role": "user", "content": "x"}`, "")))
+			sessions := filepath.Join(dir, "workspace", "sessions")
+			link, target := sessions, real
+			if what == "file" {
+				must(t, os.MkdirAll(sessions, 0o755))
+				link, target = filepath.Join(sessions, "k.jsonl"), filepath.Join(real, "k.jsonl")
+			}
+			if err := os.Symlink(target, link); err != nil {
+				t.Skip("no symbolic links here:", err)
+			}
+			s := acquire(t, st, "k")
+			if s.Len() != 0 {
+				t.Errorf("imported through a link: %q", gist(s.Messages()))
+			}
+			must(t, s.Release())
+			if _, err := os.Stat(filepath.Join(real, "k.jsonl")); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

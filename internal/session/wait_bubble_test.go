@@ -1,0 +1,53 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/diskio"
+)
+
+func TestAcquireGivesUpAfterLockWait(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		st := openStore(t, dir, func(o *Options) { o.LockWait = 30 * time.Second })
+		lock, err := diskio.TryLock(filepath.Join(st.Dir(), "aw.lock"))
+		must(t, err)
+		begun := time.Now()
+		_, err = st.Acquire(t.Context(), "k")
+		if _, ok := errors.AsType[*BusyError](err); !ok {
+			t.Errorf("got %v, want a BusyError", err)
+		}
+		if waited := time.Since(begun); waited != 30*time.Second {
+			t.Errorf("waited %v, want 30 s", waited)
+		}
+
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := st.Acquire(ctx, "k"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v, want the deadline", err)
+		}
+
+		got := make(chan *Session)
+		go func() {
+			s, err := st.Acquire(t.Context(), "k")
+			if err != nil {
+				t.Error(err)
+			}
+			got <- s
+		}()
+		time.Sleep(time.Second)
+		begun = time.Now()
+		must(t, lock.Unlock())
+		s := <-got
+		if waited := time.Since(begun); waited > 50*time.Millisecond {
+			t.Errorf("noticed the free lock after %v", waited)
+		}
+		must(t, s.Release())
+	})
+}
