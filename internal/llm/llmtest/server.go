@@ -33,6 +33,8 @@ type Answer struct {
 	Hold <-chan struct{}
 	// Gate is waited for before anything is sent.
 	Gate <-chan struct{}
+	// Handler, if set, writes the whole answer.
+	Handler http.HandlerFunc
 }
 
 // Recorded is a request that reached a Server.
@@ -176,6 +178,10 @@ func (s *Server) play(w http.ResponseWriter, r *http.Request, a Answer, chat boo
 		case <-r.Context().Done():
 			return false
 		}
+	}
+	if a.Handler != nil {
+		a.Handler(w, r)
+		return r.Context().Err() == nil
 	}
 	if a.Reply != nil {
 		a = a.Reply.render(a, chat)
