@@ -12,6 +12,7 @@ import (
 type process struct {
 	pid, parent, group, session int
 	dead                        bool
+	marked                      bool   // belongs to the call by its environment
 	start                       uint64 // clock ticks since boot
 }
 
@@ -40,52 +41,65 @@ func startTime(pid int) uint64 {
 }
 
 // members lists the living processes of the call: those in its session or
-// group, those that carry its mark in their environment, and all descendants
-// of both. The mark finds what setsid and a double fork hide. Making the agent
-// the reaper of orphans would find also those that cleared their environment,
-// but would make it the parent of every orphan of every other child it has,
-// and nobody reaps those; that is left to the sandbox, which has a process of
-// its own for it.
+// group, those that carry its mark in their environment, all that share a
+// session with one of these, and all descendants. The mark finds what setsid
+// and a double fork hide. Making the agent the reaper of orphans would find
+// also those that cleared their environment and lost their relatives, but
+// would make it the parent of every orphan of every other child it has, and
+// nobody reaps those; that is left to the sandbox, which has a process of its
+// own for it.
 func (k *kin) members() (pids []int, inGroup bool) {
-	dir, err := os.Open("/proc")
-	if err != nil {
-		return nil, false
+	young := k.young()
+	if k.sessions == nil {
+		k.sessions = map[int]bool{k.leader: true}
+		own, _ := readProcess(os.Getpid())
+		k.outer = own.session
 	}
-	names, _ := dir.Readdirnames(-1)
-	_ = dir.Close()
-	self := os.Getpid()
 	ours := map[int]bool{}
-	var others []process
-	for _, name := range names {
-		pid, err := strconv.Atoi(name)
-		if err != nil || pid == self {
-			continue
-		}
-		// Numbers and clock ticks only grow within a call, so older processes
-		// are passed over without a look at their environment.
-		p, ok := readProcess(pid)
-		if !ok || p.dead || p.start < k.since {
-			continue
-		}
-		if p.session == k.leader || p.group == k.leader || k.marked(pid) {
-			ours[pid] = true
-			inGroup = inGroup || p.group == k.leader
-		} else {
-			others = append(others, p)
-		}
-	}
-	for grown := len(ours) > 0; grown; {
+	for grown := true; grown; {
 		grown = false
-		for _, p := range others {
-			if !ours[p.pid] && ours[p.parent] {
-				ours[p.pid], grown = true, true
+		for i := range young {
+			p := &young[i]
+			if ours[p.pid] || !k.sessions[p.session] && p.group != k.leader && !ours[p.parent] && !p.marked {
+				continue
+			}
+			ours[p.pid], grown = true, true
+			if p.session != k.outer {
+				// Remembered, because the one we know may end before the others are seen.
+				k.sessions[p.session] = true
 			}
 		}
 	}
-	for pid := range ours {
-		pids = append(pids, pid)
+	for _, p := range young {
+		if ours[p.pid] {
+			pids = append(pids, p.pid)
+			inGroup = inGroup || p.group == k.leader
+		}
 	}
 	return pids, inGroup
+}
+
+// young lists the living processes that are not older than the call. The
+// environment of the others is not even looked at.
+func (k *kin) young() []process {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	names, _ := dir.Readdirnames(-1)
+	_ = dir.Close()
+	var out []process
+	for _, name := range names {
+		pid, err := strconv.Atoi(name)
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		if p, ok := readProcess(pid); ok && !p.dead && p.start >= k.since {
+			p.marked = k.marked(pid)
+			out = append(out, p)
+		}
+	}
+	return out
 }
 
 // marked reports whether a process was started by this call. Marks have a

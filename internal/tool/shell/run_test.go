@@ -59,21 +59,23 @@ func TestEnvironmentHoldsNoSecrets(t *testing.T) {
 	}
 }
 
-// sleepers counts living processes whose command line holds the mark.
-func sleepers(t *testing.T, mark string) []string {
+// noSleepers fails if a process with the mark as an argument is alive, and ends it.
+func noSleepers(t *testing.T, mark string) {
 	t.Helper()
 	if runtime.GOOS != "linux" {
 		t.Skip("needs /proc")
 	}
-	var found []string
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, d := range dirs {
 		line, err := os.ReadFile(filepath.Join(d, "cmdline"))
-		if err == nil && slices.Contains(strings.Split(string(line), "\x00"), mark) {
-			found = append(found, d)
+		if err != nil || !slices.Contains(strings.Split(string(line), "\x00"), mark) {
+			continue
+		}
+		t.Errorf("%s is still running", d)
+		if pid, err := strconv.Atoi(filepath.Base(d)); err == nil {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 	}
-	return found
 }
 
 // unusual is a sleeping time no other process on this machine has.
@@ -106,9 +108,7 @@ func TestNoSurvivors(t *testing.T) {
 			if got.IsError || !strings.Contains(got.Content.Text, "out") || !strings.Contains(got.Content.Text, "Exit code: 0") {
 				t.Errorf("got %q (%s)", got.Content.Text, got.Code)
 			}
-			if left := sleepers(t, n); len(left) > 0 {
-				t.Errorf("still running: %v", left)
-			}
+			noSleepers(t, n)
 			if !strings.Contains(got.Content.Text, "background process") {
 				t.Errorf("%q does not tell that a process was stopped", got.Content.Text)
 			}
@@ -143,9 +143,7 @@ func TestTimeoutLeavesNoSurvivors(t *testing.T) {
 	if got.Code != tool.TimedOut || !strings.Contains(got.Content.Text, "out") {
 		t.Errorf("got %q (%s), want a timeout with the output", got.Content.Text, got.Code)
 	}
-	if left := sleepers(t, n); len(left) > 0 {
-		t.Errorf("still running: %v", left)
-	}
+	noSleepers(t, n)
 }
 
 // A command that ignores the polite request is killed after the grace period.
@@ -157,9 +155,7 @@ func TestStubbornCommandIsKilled(t *testing.T) {
 	if got.Code != tool.TimedOut || !strings.Contains(got.Content.Text, "out") {
 		t.Errorf("got %q (%s), want a timeout with the output", got.Content.Text, got.Code)
 	}
-	if left := sleepers(t, n); len(left) > 0 {
-		t.Errorf("still running: %v", left)
-	}
+	noSleepers(t, n)
 }
 
 func TestCancelStopsTheCommand(t *testing.T) {
@@ -191,9 +187,7 @@ func TestCancelStopsTheCommand(t *testing.T) {
 	if d := time.Since(begin); d > 20*time.Second {
 		t.Errorf("took %v", d)
 	}
-	if left := sleepers(t, n); len(left) > 0 {
-		t.Errorf("still running: %v", left)
-	}
+	noSleepers(t, n)
 }
 
 func TestOutputIsBounded(t *testing.T) {

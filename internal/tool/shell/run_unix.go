@@ -35,6 +35,9 @@ type kin struct {
 	leader int
 	since  uint64    // start of the leader in the system's own unit
 	asked  time.Time // when the group was asked to end, if it was
+
+	sessions map[int]bool // that processes of the call were seen in
+	outer    int          // the agent's own session, which is never one of them
 }
 
 func newKin(mark string) *kin { return &kin{mark: mark} }
