@@ -69,9 +69,9 @@ func hours(s string) bool {
 	return ok && err1 == nil && err2 == nil
 }
 
-// lookupPlace is the node and place of a canonical path.
-func lookupPlace(root *node, path ...string) (*node, place) {
-	p, n := rootPlace(), root
+// spot is the node and place of a canonical path.
+func (r *reader) spot(root *node, path ...string) (*node, place) {
+	p, n := r.root, root
 	for _, part := range path {
 		p, _ = p.child(part, false)
 		n = n.get(part)
@@ -85,32 +85,34 @@ func (r *reader) check(c *Config, root *node) {
 	r.checkPresets(c, root)
 	d := &c.Agents.Defaults
 	if d.MaxTokens >= d.ContextWindowTokens {
-		n, p := lookupPlace(root, "agents", "defaults", "maxTokens")
+		n, p := r.spot(root, "agents", "defaults", "maxTokens")
 		r.warning(n, p.path, "is not smaller than contextWindowTokens, which leaves no room for the question", "")
 	}
-	if n, p := lookupPlace(root, "gateway", "heartbeat", "intervalS"); c.Gateway.Heartbeat.IntervalS < 60 {
+	if c.Gateway.Heartbeat.IntervalS < 60 {
+		n, p := r.spot(root, "gateway", "heartbeat", "intervalS")
 		r.warning(n, p.path, "is below 60 seconds; 60 is used", "")
 		c.Gateway.Heartbeat.IntervalS = 60
 	}
 	for i, cidr := range c.Tools.SSRFWhitelist {
 		if _, err := netip.ParsePrefix(strings.TrimSpace(cidr)); err != nil {
 			if _, err := netip.ParseAddr(strings.TrimSpace(cidr)); err != nil {
-				n, p := lookupPlace(root, "tools", "ssrfWhitelist")
+				n, p := r.spot(root, "tools", "ssrfWhitelist")
 				r.warning(n, append(p.path, itoa(i)), "is not a network such as 192.168.1.0/24 and is ignored", "")
 			}
 		}
 	}
-	if n, p := lookupPlace(root, "api", "host"); c.API.Exposed() {
+	if c.API.Exposed() {
+		n, p := r.spot(root, "api", "host")
 		r.warning(n, p.path, "the API is reachable from other machines without a key", "set api.apiKey; serve will not start without it")
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Providers)) {
 		pr := c.Providers[name]
 		if pr.APIType != "" && pr.APIType != "auto" && name != "openai" {
-			n, p := lookupPlace(root, "providers", name, "apiType")
+			n, p := r.spot(root, "providers", name, "apiType")
 			r.issue(n, p, "can only be set for openai", "use wire for an endpoint of your own")
 		}
 		if pr.APIBase != "" && !strings.Contains(pr.APIBase, "://") {
-			n, p := lookupPlace(root, "providers", name, "apiBase")
+			n, p := r.spot(root, "providers", name, "apiBase")
 			r.warning(n, p.path, "does not start with http:// or https://", "")
 		}
 	}
@@ -120,12 +122,11 @@ func (r *reader) check(c *Config, root *node) {
 // judge a name, so that is only a warning.
 func (r *reader) checkZone(c *Config, root *node) {
 	d := &c.Agents.Defaults
-	zone, p := lookupPlace(root, "agents", "defaults", "timezone")
-	mode, mp := lookupPlace(root, "agents", "defaults", "timezoneMode")
+	zone, p := r.spot(root, "agents", "defaults", "timezone")
 	if zone.unset(p) {
 		return
 	}
-	if mode.unset(mp) {
+	if mode, mp := r.spot(root, "agents", "defaults", "timezoneMode"); mode.unset(mp) {
 		d.TimezoneMode = "manual"
 	}
 	if r.keep && strings.Contains(zone.text, "${") {
@@ -151,15 +152,25 @@ func (r *reader) checkZone(c *Config, root *node) {
 func (r *reader) checkPresets(c *Config, root *node) {
 	names := slices.Sorted(maps.Keys(c.ModelPresets))
 	known := func(name string) bool { return name == "" || name == "default" || slices.Contains(names, name) }
-	if n, p := lookupPlace(root, "modelPresets", "default"); n != nil {
+	if _, ok := c.ModelPresets["default"]; ok {
+		n, p := r.spot(root, "modelPresets", "default")
 		r.issue(n, p, "the name default is reserved for the settings in agents.defaults", "")
 	}
+	for _, name := range names {
+		if c.ModelPresets[name].Model == "" {
+			n, _ := r.spot(root, "modelPresets", name)
+			if m, p := r.spot(root, "modelPresets", name, "model"); m.unset(p) {
+				r.issue(n, p, "is required", "")
+			}
+		}
+	}
 	d := c.Agents.Defaults
-	if n, p := lookupPlace(root, "agents", "defaults", "modelPreset"); !known(d.ModelPreset) && !r.reference(d.ModelPreset) {
+	if !known(d.ModelPreset) && !r.reference(d.ModelPreset) {
+		n, p := r.spot(root, "agents", "defaults", "modelPreset")
 		r.issue(n, p, "is not a name in modelPresets", suggest(d.ModelPreset, names))
 	}
-	list, p := lookupPlace(root, "agents", "defaults", "fallbackModels")
 	for i, f := range d.FallbackModels {
+		list, p := r.spot(root, "agents", "defaults", "fallbackModels")
 		at, _ := p.child(itoa(i), false)
 		switch {
 		case !known(f.Preset) && !r.reference(f.Preset):

@@ -38,52 +38,57 @@ func (r *reader) clean(n *node, p place) {
 func (r *reader) cleanObject(n *node, p place, t reflect.Type) {
 	old := n.members
 	n.members = make([]member, 0, len(old))
-	rank := map[string]int{}
-	var fields []field
-	var rest *field
-	if t.Kind() == reflect.Struct {
-		fields, rest = fieldsOf(t)
-	}
+	var rank map[string]int // of the keys that are not spelled the usual way
+	elem := elemTag(p.tag)
 	for _, m := range old {
 		if m.val.kind == 'n' {
 			continue
 		}
-		name, how, known := m.name, 0, t.Kind() == reflect.Map
-		if known {
-			if p.tag.Get("names") == "snake" {
-				if name = snake(m.name); name == m.name && strings.Contains(name, "_") {
-					how = 1 // another spelling of the same name wins
-				}
-			}
-		} else {
-			for _, f := range fields {
-				if i := slices.Index(f.spellings(), m.name); i >= 0 {
-					name, how, known = f.name, i, true
-					break
-				}
-			}
-			if !known && rest != nil {
-				known = m.val.kind == '{' || m.val.kind == '['
-			}
-		}
+		c, how, known := r.canonical(m, p, t, elem)
 		if !known {
 			m.val.unknown = true
 			r.unknownKey(m, p)
 			n.members = append(n.members, m)
 			continue
 		}
-		if before, twice := rank[name]; twice {
-			r.warning(m.val, append(slices.Clip(p.path), name), "two spellings of the same key are present; the camelCase one counts", "")
-			if how >= before {
+		name := c.path[len(c.path)-1]
+		if n.get(name) != nil {
+			r.warning(m.val, c.path, "two spellings of the same key are present; the camelCase one counts", "")
+			if how >= rank[name] {
 				continue
 			}
 		}
-		rank[name] = how
-		n.put(name, m.off, m.val)
-		if c, ok := p.child(name, false); ok {
-			r.clean(m.val, c)
+		if how > 0 || rank[name] > 0 {
+			if rank == nil {
+				rank = map[string]int{}
+			}
+			rank[name] = how
 		}
+		n.put(name, m.off, m.val)
+		r.clean(m.val, c)
 	}
+}
+
+// canonical is the place a member stands for and how strong its spelling is,
+// 0 being the strongest.
+func (r *reader) canonical(m member, p place, t reflect.Type, elem reflect.StructTag) (c place, how int, known bool) {
+	if t.Kind() == reflect.Map {
+		name := m.name
+		if p.tag.Get("names") == "snake" {
+			if name = snake(m.name); name == m.name && strings.Contains(name, "_") {
+				how = 1 // another spelling of the same name wins
+			}
+		}
+		return p.at(name, t.Elem(), elem), how, true
+	}
+	sh := p.shapes.of(t)
+	if f, how, ok := sh.match(m.name); ok {
+		return p.at(f.name, f.typ, f.tag), how, true
+	}
+	if sh.rest != nil && (m.val.kind == '{' || m.val.kind == '[') {
+		return p.at(m.name, sh.rest.typ.Elem(), ""), 0, true
+	}
+	return place{}, 0, false
 }
 
 // unknownKey warns about a key nobody reads.

@@ -12,10 +12,8 @@ import (
 
 // decode fills c, which holds the defaults, from a cleaned tree.
 func (r *reader) decode(c *Config, root *node) {
-	r.value(reflect.ValueOf(c).Elem(), root, rootPlace())
+	r.value(reflect.ValueOf(c).Elem(), root, r.root)
 }
-
-func limitsType() reflect.Type { return reflect.TypeFor[Limits]() }
 
 // isSection reports whether a struct type is a section of settings rather than
 // a single value.
@@ -58,7 +56,7 @@ func (r *reader) value(v reflect.Value, n *node, p place) {
 	case reflect.Pointer:
 		elem := reflect.New(v.Type().Elem())
 		before := len(r.issues)
-		r.value(elem.Elem(), n, place{p.path, v.Type().Elem(), p.tag})
+		r.value(elem.Elem(), n, p.as(v.Type().Elem(), p.tag))
 		if len(r.issues) == before {
 			v.Set(elem)
 		}
@@ -100,23 +98,14 @@ func (r *reader) section(v reflect.Value, n *node, p place) {
 		r.issue(n, p, "must be an object in { }", "")
 		return
 	}
-	fields, rest := fieldsOf(v.Type())
-	known := map[string]field{}
-	for _, f := range fields {
-		known[f.name] = f
-	}
+	sh := p.shapes.of(v.Type())
 	for _, m := range n.members {
-		f, ok := known[m.name]
+		f, ok := sh.named(m.name)
 		switch {
 		case ok:
 			r.value(v.Field(f.index), m.val, p.at(f.name, f.typ, f.tag))
-		case rest != nil && !m.val.unknown:
-			r.entry(v.Field(rest.index), m, p.at(m.name, rest.typ.Elem(), ""))
-		}
-	}
-	for _, f := range fields {
-		if f.tag.Get("required") != "" && n.get(f.name).unset(p.at(f.name, f.typ, f.tag)) {
-			r.issue(n, p.at(f.name, f.typ, f.tag), "is required", "")
+		case sh.rest != nil && !m.val.unknown:
+			r.entry(v.Field(sh.rest.index), m, p.at(m.name, sh.rest.typ.Elem(), ""))
 		}
 	}
 }
@@ -126,8 +115,9 @@ func (r *reader) mapping(v reflect.Value, n *node, p place) {
 		r.issue(n, p, "must be an object in { }", "")
 		return
 	}
+	elem := elemTag(p.tag)
 	for _, m := range n.members {
-		r.entry(v, m, p.at(m.name, v.Type().Elem(), elemTag(p.tag)))
+		r.entry(v, m, p.at(m.name, v.Type().Elem(), elem))
 	}
 }
 
@@ -147,12 +137,12 @@ func (r *reader) list(v reflect.Value, n *node, p place) {
 		r.issue(n, p, "must be a list in [ ]", "")
 		return
 	}
-	elemType := v.Type().Elem()
+	elemType, tag := v.Type().Elem(), elemTag(p.tag)
 	out := reflect.MakeSlice(v.Type(), 0, len(n.items))
 	for i, it := range n.items {
 		elem := reflect.New(elemType).Elem()
 		elem.Set(elementDefault(elemType))
-		r.value(elem, it, p.at(itoa(i), elemType, elemTag(p.tag)))
+		r.value(elem, it, p.at(itoa(i), elemType, tag))
 		out = reflect.Append(out, elem)
 	}
 	v.Set(out)
@@ -164,8 +154,7 @@ func (r *reader) channel(v reflect.Value, n *node, p place) {
 	switch n.kind {
 	case '{':
 		cv := reflect.ValueOf(&c).Elem()
-		fields, _ := fieldsOf(cv.Type())
-		for _, f := range fields {
+		for _, f := range p.shapes.of(cv.Type()).fields {
 			if m := n.get(f.name); m != nil {
 				r.value(cv.Field(f.index), m, p.at(f.name, f.typ, f.tag))
 			}

@@ -73,12 +73,12 @@ func judge(path string, text []byte) (issues, warnings []Problem) {
 		}
 		return []Problem{{Message: err.Error()}}, nil
 	}
-	r := &reader{doc: doc, keep: true}
+	r := &reader{doc: doc, root: rootPlace(), keep: true}
 	for _, m := range migrations() {
 		m.apply(doc.root(), r.warnAt)
 	}
-	tree := doc.tree(&doc.value, nil, r.double)
-	r.clean(tree, rootPlace())
+	tree := doc.tree(&doc.value, make([]string, 0, 8), r.double)
+	r.clean(tree, r.root)
 	c := Default()
 	r.decode(&c, tree)
 	r.check(&c, tree)
@@ -91,10 +91,10 @@ func (f *File) find(path string) (place, error) {
 	if err != nil {
 		return place{}, err
 	}
-	r := &reader{doc: f.doc, keep: true}
-	tree := f.doc.tree(&f.doc.value, nil, func(Problem) {})
-	r.clean(tree, rootPlace())
-	p, hint := walk(parts, tree, false)
+	r := &reader{doc: f.doc, root: rootPlace(), keep: true}
+	tree := f.doc.tree(&f.doc.value, make([]string, 0, 8), func(Problem) {})
+	r.clean(tree, r.root)
+	p, hint := walk(r.root, parts, tree, false)
 	if p.path == nil {
 		return place{}, unknownSetting(parts, hint)
 	}
@@ -205,11 +205,8 @@ func spelled(o *hujson.Object, at place, part string) int {
 	switch {
 	case at.free() || at.typ == reflect.TypeFor[Channel]():
 	case at.typ.Kind() == reflect.Struct:
-		fields, _ := fieldsOf(at.typ)
-		for _, f := range fields {
-			if f.name == part {
-				names = f.spellings()
-			}
+		if f, ok := at.shapes.of(at.typ).named(part); ok && f.alias != "" {
+			names = append(names, f.alias, snake(f.alias))
 		}
 	case at.tag.Get("names") == "snake":
 		names = []string{camel(part), strings.ReplaceAll(part, "_", "-"), part}

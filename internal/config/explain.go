@@ -73,7 +73,7 @@ func (l *Loaded) locatePath(path string) (place, error) {
 	if err != nil {
 		return place{}, err
 	}
-	p, hint := walk(parts, l.state.tree, false)
+	p, hint := walk(rootPlace(), parts, l.state.tree, false)
 	if p.path == nil {
 		return place{}, unknownSetting(parts, hint)
 	}
@@ -155,13 +155,13 @@ func valueAt(v reflect.Value, path []string) reflect.Value {
 	for _, part := range path {
 		switch v.Kind() {
 		case reflect.Struct:
-			fields, rest := fieldsOf(v.Type())
-			i := slices.IndexFunc(fields, func(f field) bool { return f.name == part })
+			sh := shapes(nil).of(v.Type())
+			f, ok := sh.named(part)
 			switch {
-			case i >= 0:
-				v = v.Field(fields[i].index)
-			case rest != nil && rest.typ.Kind() == reflect.Map:
-				v = v.Field(rest.index).MapIndex(reflect.ValueOf(part))
+			case ok:
+				v = v.Field(f.index)
+			case sh.rest != nil && sh.rest.typ.Kind() == reflect.Map:
+				v = v.Field(sh.rest.index).MapIndex(reflect.ValueOf(part))
 			default:
 				return reflect.Value{}
 			}

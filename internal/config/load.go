@@ -80,12 +80,12 @@ func (l *Loaded) build(o Options, data []byte) error {
 		return err
 	}
 	l.state.doc = doc
-	r := &reader{doc: doc, env: o.Env, home: l.state.home}
+	r := &reader{doc: doc, env: o.Env, home: l.state.home, root: rootPlace()}
 	for _, m := range migrations() {
 		m.apply(doc.root(), r.warnAt)
 	}
-	tree := doc.tree(&doc.value, nil, r.double)
-	r.clean(tree, rootPlace())
+	tree := doc.tree(&doc.value, make([]string, 0, 8), r.double)
+	r.clean(tree, r.root)
 	r.overlay(tree, o)
 	r.resolve(tree)
 	l.state.tree = tree
@@ -107,6 +107,7 @@ func (l *Loaded) build(o Options, data []byte) error {
 // reader collects findings on the way from text to Config.
 type reader struct {
 	doc      *document
+	root     place
 	env      []string
 	home     string
 	keep     bool // leave references unresolved and unjudged: checking an edit

@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,7 +42,7 @@ func (r *reader) overlay(root *node, o Options) {
 			r.issues = append(r.issues, Problem{Message: err.Error(), Env: "the command line"})
 			continue
 		}
-		p, bad := walk(parts, root, false)
+		p, bad := walk(r.root, parts, root, false)
 		if bad != "" {
 			r.issues = append(r.issues, Problem{Path: showPath(parts), Message: "unknown setting", Hint: bad, Env: "the command line"})
 			continue
@@ -52,9 +53,13 @@ func (r *reader) overlay(root *node, o Options) {
 
 // legacyEnv reads the short variable names that older versions had.
 func (r *reader) legacyEnv(root *node) {
-	at := place{path: []string{"agents", "defaults", "limits"}}
-	fields, _ := fieldsOf(limitsType())
-	for _, f := range fields {
+	if !slices.ContainsFunc(r.env, func(kv string) bool {
+		return len(kv) > len(envPrefix) && strings.EqualFold(kv[:len(envPrefix)], envPrefix)
+	}) {
+		return
+	}
+	at := place{path: []string{"agents", "defaults", "limits"}, shapes: r.root.shapes}
+	for _, f := range at.shapes.of(reflect.TypeFor[Limits]()).fields {
 		name := f.tag.Get("env")
 		value, _ := r.lookup(name)
 		if name == "" || value == "" {
@@ -72,10 +77,10 @@ func (r *reader) legacyEnv(root *node) {
 // setEnv places one variable. Names whose first part is no section are not
 // ours: the prefix is shared with switches of the process.
 func (r *reader) setEnv(root *node, parts []string, value string, from origin) {
-	if _, ok := rootPlace().child(parts[0], true); !ok || slices.Contains(parts, "") {
+	if _, ok := r.root.child(parts[0], true); !ok || slices.Contains(parts, "") {
 		return
 	}
-	p, bad := walk(parts, root, true)
+	p, bad := walk(r.root, parts, root, true)
 	if p.path == nil {
 		w := Problem{Path: showPath(lower(parts)), Message: "unknown setting, ignored", Hint: bad, Env: from.name, Unknown: true}
 		r.warn(w)
@@ -92,11 +97,10 @@ func lower(parts []string) []string {
 	return out
 }
 
-// walk finds the place of a path. Below open maps it prefers the spelling that
+// walk finds the place of a path below p. Below open maps it prefers the spelling that
 // the tree already has. loose is for names of variables, which have lost their
 // case. It returns no path, and a hint, when there is no such setting.
-func walk(parts []string, n *node, loose bool) (place, string) {
-	p := rootPlace()
+func walk(p place, parts []string, n *node, loose bool) (place, string) {
 	for _, part := range parts {
 		key := part
 		known := slices.Contains(p.names(), key)

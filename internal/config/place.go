@@ -13,59 +13,116 @@ import (
 // place is a spot in the tree of settings, whether or not a value stands
 // there: its canonical path and what the Go type says about it.
 type place struct {
-	path []string
-	typ  reflect.Type // nil: free-form JSON
-	tag  reflect.StructTag
+	path   []string
+	typ    reflect.Type // nil: free-form JSON
+	tag    reflect.StructTag
+	shapes shapes
 }
 
-func rootPlace() place { return place{typ: reflect.TypeFor[Config]()} }
+func rootPlace() place { return place{typ: reflect.TypeFor[Config](), shapes: shapes{}} }
 
 func (p place) at(name string, typ reflect.Type, tag reflect.StructTag) place {
-	return place{path: append(slices.Clip(p.path), name), typ: typ, tag: tag}
+	return place{append(slices.Clip(p.path), name), typ, tag, p.shapes}
+}
+
+// as is the same spot seen as another type.
+func (p place) as(typ reflect.Type, tag reflect.StructTag) place {
+	return place{p.path, typ, tag, p.shapes}
 }
 
 // free reports whether anything goes below this place.
 func (p place) free() bool { return p.typ == nil || p.typ == reflect.TypeFor[Raw]() }
 
-// field is one setting of a section.
-type field struct {
-	index   int
-	name    string // camelCase
-	aliases []string
-	typ     reflect.Type
-	tag     reflect.StructTag
+// shape lists the settings of a section and its catch-all, if it has one.
+type shape struct {
+	fields []field
+	rest   *field
 }
 
-// fieldsOf lists the settings of a section and its catch-all, if it has one.
-func fieldsOf(t reflect.Type) (fields []field, rest *field) {
-	fields = make([]field, 0, t.NumField())
+// field is one setting of a section.
+type field struct {
+	index int
+	name  string // camelCase
+	alias string // older name
+	typ   reflect.Type
+	tag   reflect.StructTag
+}
+
+// shapes remembers the sections seen below one root: reading struct tags is
+// most of the work of a load. It belongs to one goroutine.
+type shapes map[reflect.Type]*shape
+
+func (s shapes) of(t reflect.Type) *shape {
+	if sh, ok := s[t]; ok {
+		return sh
+	}
+	sh := &shape{fields: make([]field, 0, t.NumField())}
 	for i := range t.NumField() {
 		sf := t.Field(i)
 		f := field{index: i, name: sf.Tag.Get("json"), typ: sf.Type, tag: sf.Tag}
-		if a := sf.Tag.Get("alias"); a != "" {
-			f.aliases = []string{a}
+		if strings.Contains(string(sf.Tag), "alias:") { // cheaper than parsing the tag
+			f.alias = sf.Tag.Get("alias")
 		}
 		switch {
-		case f.tag.Get("rest") != "":
-			rest = &f
 		case f.name != "-":
-			fields = append(fields, f)
+			sh.fields = append(sh.fields, f)
+		case sf.Tag.Get("rest") != "":
+			sh.rest = &f
 		}
 	}
-	return fields, rest
+	if s != nil {
+		s[t] = sh
+	}
+	return sh
 }
 
-// spellings are the keys a setting may have in a file, strongest first.
-func (f field) spellings() []string {
-	out := []string{f.name}
-	for _, n := range append([]string{f.name}, f.aliases...) {
-		for _, s := range []string{n, snake(n)} {
-			if !slices.Contains(out, s) {
-				out = append(out, s)
-			}
+// named is the field with a canonical name.
+func (sh *shape) named(name string) (field, bool) {
+	for _, f := range sh.fields {
+		if f.name == name {
+			return f, true
 		}
 	}
-	return out
+	return field{}, false
+}
+
+// match finds the field a key stands for. rank says how strong the spelling
+// is: 0 camelCase, 1 snake_case, 2 and 3 the older name.
+func (sh *shape) match(key string) (f field, rank int, ok bool) {
+	if f, ok := sh.named(key); ok {
+		return f, 0, true
+	}
+	for _, f := range sh.fields {
+		switch {
+		case snakeEqual(f.name, key):
+			return f, 1, true
+		case f.alias != "" && f.alias == key:
+			return f, 2, true
+		case f.alias != "" && snakeEqual(f.alias, key):
+			return f, 3, true
+		}
+	}
+	return field{}, 0, false
+}
+
+// snakeEqual reports whether key is the snake_case form of a camelCase name.
+func snakeEqual(name, key string) bool {
+	j := 0
+	for i := range len(name) {
+		c := name[i]
+		if 'A' <= c && c <= 'Z' {
+			if j >= len(key) || key[j] != '_' {
+				return false
+			}
+			j++
+			c |= 0x20
+		}
+		if j >= len(key) || key[j] != c {
+			return false
+		}
+		j++
+	}
+	return j == len(key)
 }
 
 // child is the place of a key below p. loose ignores case, dashes and
@@ -83,21 +140,7 @@ func (p place) child(key string, loose bool) (place, bool) {
 		if t == reflect.TypeFor[httpsafe.Secret]() {
 			return place{}, false
 		}
-		fields, rest := fieldsOf(t)
-		for _, f := range fields {
-			for _, s := range f.spellings() {
-				if s == key || loose && fold(s) == fold(key) {
-					return p.at(f.name, f.typ, f.tag), true
-				}
-			}
-		}
-		switch {
-		case rest == nil:
-			return place{}, false
-		case rest.typ.Kind() == reflect.Map:
-			return p.at(key, rest.typ.Elem(), ""), true
-		}
-		return p.at(key, nil, ""), true
+		return p.section(t, key, loose)
 	case reflect.Map:
 		if p.tag.Get("names") == "snake" {
 			key = snake(key)
@@ -110,6 +153,28 @@ func (p place) child(key string, loose bool) (place, bool) {
 		return p.at(key, t.Elem(), elemTag(p.tag)), true
 	}
 	return place{}, false
+}
+
+func (p place) section(t reflect.Type, key string, loose bool) (place, bool) {
+	sh := p.shapes.of(t)
+	f, _, ok := sh.match(key)
+	if !ok && loose {
+		want := fold(key)
+		for _, f = range sh.fields {
+			if ok = fold(f.name) == want || f.alias != "" && fold(f.alias) == want; ok {
+				break
+			}
+		}
+	}
+	switch {
+	case ok:
+		return p.at(f.name, f.typ, f.tag), true
+	case sh.rest == nil:
+		return place{}, false
+	case sh.rest.typ.Kind() == reflect.Map:
+		return p.at(key, sh.rest.typ.Elem(), ""), true
+	}
+	return p.at(key, nil, ""), true
 }
 
 // elemTag keeps the limits that apply to the elements of a list or map.
@@ -128,9 +193,8 @@ func (p place) names() []string {
 	if p.free() || p.typ.Kind() != reflect.Struct {
 		return nil
 	}
-	fields, _ := fieldsOf(p.typ)
-	out := make([]string, 0, len(fields))
-	for _, f := range fields {
+	var out []string
+	for _, f := range p.shapes.of(p.typ).fields {
 		out = append(out, f.name)
 	}
 	return out

@@ -143,8 +143,8 @@ func TestEnvironment(t *testing.T) {
 			env:  []string{"NANOBOT_CHANNELS__MY_PLUGIN__SOME_THING=e", "NANOBOT_MODEL_PRESETS__FAST__MODEL=e", "NANOBOT_MODEL_PRESETS__OTHER__MODEL=o"},
 			want: map[string]string{
 				"channels.my_plugin.someThing": `"e" from env`,
-				"modelPresets.Fast.model":    `"e" from env`,
-				"modelPresets.other.model":   `"o" from env`,
+				"modelPresets.Fast.model":      `"e" from env`,
+				"modelPresets.other.model":     `"o" from env`,
 			},
 		},
 		{
@@ -171,8 +171,8 @@ func TestEnvironment(t *testing.T) {
 		})
 	}
 	for env, want := range map[string]string{
-		"NANOBOT_API__PORT=SECRET":                        "api.port: must be a whole number (from NANOBOT_API__PORT)",
-		"NANOBOT_API=SECRET":                              "api: must be a JSON object (from NANOBOT_API)",
+		"NANOBOT_API__PORT=SECRET":                          "api.port: must be a whole number (from NANOBOT_API__PORT)",
+		"NANOBOT_API=SECRET":                                "api: must be a JSON object (from NANOBOT_API)",
 		"NANOBOT_AGENTS__DEFAULTS__DISABLED_SKILLS=[SECRET": "agents.defaults.disabledSkills: must be a JSON list (from NANOBOT_AGENTS__DEFAULTS__DISABLED_SKILLS)",
 	} {
 		_, err := config.Load(config.Options{Path: write(t, "{}"), Env: []string{env}})

@@ -68,13 +68,13 @@ func schemaOf(p place, def reflect.Value) []byte {
 	}
 	switch t.Kind() {
 	case reflect.Struct:
-		sectionSchema(w, place{p.path, t, p.tag}, def)
+		sectionSchema(w, p.as(t, p.tag), def)
 	case reflect.Map:
 		w.put("type", []string{"object", "null"})
-		w.raw("additionalProperties", schemaOf(place{p.path, t.Elem(), elemTag(p.tag)}, elementDefault(t.Elem())))
+		w.raw("additionalProperties", schemaOf(p.as(t.Elem(), elemTag(p.tag)), elementDefault(t.Elem())))
 	case reflect.Slice:
 		w.put("type", []string{"array", "null"})
-		w.raw("items", schemaOf(place{p.path, t.Elem(), elemTag(p.tag)}, elementDefault(t.Elem())))
+		w.raw("items", schemaOf(p.as(t.Elem(), elemTag(p.tag)), elementDefault(t.Elem())))
 		if def.IsValid() && def.Len() > 0 {
 			w.put("default", def.Interface())
 		}
@@ -109,7 +109,8 @@ func scalarSchema(w *schemaWriter, t reflect.Type, tag reflect.StructTag) {
 // sectionSchema describes an object of settings. Keys that start with x- are
 // free for notes; older names are there, marked as deprecated.
 func sectionSchema(w *schemaWriter, p place, def reflect.Value) {
-	fields, rest := fieldsOf(p.typ)
+	sh := p.shapes.of(p.typ)
+	fields, rest := sh.fields, sh.rest
 	props := &schemaWriter{}
 	var required []string
 	if len(p.path) == 0 {
@@ -121,8 +122,8 @@ func sectionSchema(w *schemaWriter, p place, def reflect.Value) {
 			d = def.Field(f.index)
 		}
 		props.raw(f.name, schemaOf(p.at(f.name, f.typ, f.tag), d))
-		for _, a := range f.aliases {
-			props.put(a, map[string]any{"description": "Older name of " + f.name + ".", "deprecated": true})
+		if f.alias != "" {
+			props.put(f.alias, map[string]any{"description": "Older name of " + f.name + ".", "deprecated": true})
 		}
 		if f.tag.Get("required") != "" {
 			required = append(required, f.name)
@@ -142,7 +143,7 @@ func sectionSchema(w *schemaWriter, p place, def reflect.Value) {
 		w.put("additionalProperties", false)
 		w.put("patternProperties", map[string]any{"^x-": map[string]any{}})
 	case rest.typ.Kind() == reflect.Map:
-		w.raw("additionalProperties", schemaOf(place{p.path, rest.typ.Elem(), rest.tag}, elementDefault(rest.typ.Elem())))
+		w.raw("additionalProperties", schemaOf(p.as(rest.typ.Elem(), rest.tag), elementDefault(rest.typ.Elem())))
 	default:
 		w.put("additionalProperties", true)
 	}

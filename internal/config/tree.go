@@ -194,17 +194,17 @@ func (d *document) tree(v *hujson.Value, path []string, report func(Problem)) *n
 	n := &node{kind: v.Value.Kind(), from: origin{layer: LayerFile, off: v.StartOffset}}
 	switch t := v.Value.(type) {
 	case hujson.Literal:
-		n.text = t.String()
+		n.text = unquote(t)
 	case *hujson.Array:
 		n.items = make([]*node, 0, len(t.Elements))
 		for i := range t.Elements {
-			n.items = append(n.items, d.tree(&t.Elements[i], append(path, fmt.Sprint(i)), report))
+			n.items = append(n.items, d.tree(&t.Elements[i], append(path, itoa(i)), report))
 		}
 	case *hujson.Object:
 		n.members = make([]member, 0, len(t.Members))
 		for i := range t.Members {
 			m := &t.Members[i]
-			name := literal(m.Name).String()
+			name := unquote(literal(m.Name))
 			val := d.tree(&m.Value, append(path, name), report)
 			if at := slices.IndexFunc(n.members, func(o member) bool { return o.name == name }); at >= 0 {
 				first, _ := d.position(n.members[at].off)
@@ -222,6 +222,14 @@ func (d *document) tree(v *hujson.Value, path []string, report func(Problem)) *n
 	return n
 }
 
+// unquote is the text of a literal; most have nothing to decode.
+func unquote(l hujson.Literal) string {
+	if l.Kind() == '"' && len(l) > 1 && bytes.IndexByte(l, '\\') < 0 {
+		return string(l[1 : len(l)-1])
+	}
+	return l.String()
+}
+
 func literal(v hujson.Value) hujson.Literal {
 	l, _ := v.Value.(hujson.Literal)
 	return l
@@ -237,7 +245,7 @@ func parseValue(text string, from origin) (*node, error) {
 		return nil, errors.New("not JSON")
 	}
 	d := &document{text: []byte(text)}
-	n := d.tree(&v, nil, func(Problem) {})
+	n := d.tree(&v, make([]string, 0, 8), func(Problem) {})
 	n.stamp(from)
 	return n, nil
 }
