@@ -92,6 +92,9 @@ b`, Skill{Name: "x", Description: "D", Emoji: "n", Always: true, Body: "b"}},
 			t.Errorf("%s: parse (-want +got):\n%s", c.name, diff)
 		}
 	}
+	if got := parse("x", "---\ndescription: D\n"+strings.Repeat("# filler\n", maxFront/8)+"---\n"); got.Description != "x" {
+		t.Errorf("front matter of more than %d bytes was read: %q", maxFront, got.Description)
+	}
 	long := parse("x", "---\ndescription: "+strings.Repeat("好", 2000)+"\n---\n")
 	if got := utf8.RuneCountInString(long.Description); got != maxDescription {
 		t.Errorf("long description has %d code points, want %d", got, maxDescription)

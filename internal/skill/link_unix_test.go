@@ -53,7 +53,11 @@ func TestLinksStayInTheWorkspace(t *testing.T) {
 			t.Errorf("List (-want +got):\n%s", diff)
 		}
 	}
-	for _, name := range []string{"outside", "filelink", "pipe"} {
+	link(filepath.Join(outside, "skills", "secret"), "late")
+	for range 3 {
+		lib.List()
+	}
+	for _, name := range []string{"outside", "filelink", "pipe", "late"} {
 		if got := strings.Count(log.String(), "skill="+name+" "); got != 1 {
 			t.Errorf("%s was logged %d times, want once:\n%s", name, got, log.String())
 		}

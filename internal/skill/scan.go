@@ -175,8 +175,8 @@ func mentions(msg string, skills []Skill) []string {
 		rest := msg[at+1:]
 		if at == 0 || !wordByte(msg[at-1]) && msg[at-1] != '$' && msg[at-1] != '\\' {
 			best := ""
-			for _, s := range skills {
-				if len(s.Name) > len(best) && strings.HasPrefix(rest, s.Name) && wordEnds(rest[len(s.Name):]) {
+			for _, s := range skills { // sorted, so of two that fit the longer comes last
+				if strings.HasPrefix(rest, s.Name) && wordEnds(rest[len(s.Name):]) {
 					best = s.Name
 				}
 			}

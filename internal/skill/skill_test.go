@@ -148,6 +148,13 @@ func TestUnchangedFilesAreNotReadAgain(t *testing.T) {
 	if got := lib.Summary(); got != before {
 		t.Errorf("a file with the same size and time was read again: %q", got)
 	}
+	write(t, ws, "one", "---\ndescription: longer\n---\nx")
+	if err := os.Chtimes(file, info.ModTime(), info.ModTime()); err != nil {
+		t.Fatal(err)
+	}
+	if got := lib.Summary(); !strings.Contains(got, "longer") {
+		t.Errorf("a file of another size was not read again: %q", got)
+	}
 }
 
 func TestLoadAndMentioned(t *testing.T) {

@@ -64,6 +64,8 @@ func thinkCases() []struct{ name, in, visible, reasoning string } {
 		{"fence in a list", "- ```\n  <think>x</think>\n  ```\n<think>s</think>b", "- ```\n  <think>x</think>\n  ```\nb", "s"},
 		{"fence closed by longer one", "```\n<think>\n````\n<think>s</think>b", "```\n<think>\n````\nb", "s"},
 		{"fence not closed by text", "```\n``` no\n<think>x</think>", "```\n``` no\n<think>x</think>", ""},
+		{"fence not closed mid-line", "```\nx ```\n<think>x</think>", "```\nx ```\n<think>x</think>", ""},
+		{"too many blanks before the bracket", "a <think         >x</think> b", "a <think         >x</think> b", ""},
 		{"span of three ticks", "```a <think>``` <think>s</think>b", "```a <think>``` b", "s"},
 		{"fence after block", "<think>s</think>```\n<think>\n```", "```\n<think>\n```", "s"},
 		{"code in block does not matter", "<think>```</think>a <think>s</think>b", "a b", "```\n\ns"},
@@ -119,7 +121,7 @@ func TestThinkChunking(t *testing.T) {
 // All ways of cutting short texts that are made of the interesting pieces.
 func TestThinkEveryChunking(t *testing.T) {
 	t.Parallel()
-	for _, in := range []string{"a<think>b</think>", "</think>a<think", "`<think>`</think>", "<think/>a<think/>"} {
+	for _, in := range []string{"a<think></think>", "</think>a<thin", "`<think>`<"} {
 		wantVisible, wantReasoning := text.SplitThink(in)
 		for mask := range 1 << (len(in) - 1) {
 			var f text.Think
@@ -152,6 +154,20 @@ func TestThinkIsPrompt(t *testing.T) {
 		if v, r := f.Feed(step.in); v != step.visible || r != step.reasoning {
 			t.Errorf("Feed(%q) = %q, %q, want %q, %q", step.in, v, r, step.visible, step.reasoning)
 		}
+	}
+}
+
+// Texts for which a filter that looks at everything again for each piece or
+// each tag would need very long.
+func TestThinkIsLinear(t *testing.T) {
+	t.Parallel()
+	mentions := strings.Repeat("a<think>", 20_000)
+	if got := text.StripThink(mentions); got != mentions {
+		t.Error("mentions were changed")
+	}
+	long := strings.Repeat("b<", 20_000)
+	if v, r := feed(new(text.Think), append(append([]string{"a<think>"}, strings.Split(long, "")...), "</think>")...); v != "a" || r != long {
+		t.Errorf("long block gives %d visible and %d reasoning bytes, want 1 and %d", len(v), len(r), len(long))
 	}
 }
 
