@@ -440,8 +440,7 @@ func TestRefusalsSayWhyAndWhatElse(t *testing.T) {
 
 // Commands built to make the guard work hard must not keep a turn waiting. The
 // bound only tells quick from exponential; it is far above what any case takes.
-func TestGuardIsQuick(t *testing.T) {
-	t.Parallel()
+func TestGuardIsQuick(t *testing.T) { // one after another, so that each has the machine for itself
 	g, dir := testGuard(t, Options{Restrict: true, Allow: []string{"nothing"}})
 	const size = 16 << 10
 	var doubling strings.Builder

@@ -53,6 +53,21 @@ func TestCaptureMatchesItsDefinition(t *testing.T) {
 	}
 }
 
+func TestCaptureHoldsLittle(t *testing.T) {
+	t.Parallel()
+	c := newCapture(maxOutputChars)
+	chunk := []byte(strings.Repeat("0123456789abcde\n", 2<<10)) // as much as one read brings
+	for range 2000 {
+		_, _ = c.Write(chunk)
+	}
+	if held := cap(c.head) + cap(c.tail) + cap(c.pending); held > 20*maxOutputChars {
+		t.Errorf("holds %d bytes after %d were written", held, 2000*len(chunk))
+	}
+	if c.total != 2000*len(chunk) {
+		t.Errorf("counted %d characters, want %d", c.total, 2000*len(chunk))
+	}
+}
+
 func TestRenderSharesTheLimit(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

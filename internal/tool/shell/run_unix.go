@@ -77,15 +77,18 @@ func (k *kin) end() (found, left int) {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	asked := map[int]bool{}
+	var killed time.Time // nobody is given up before that and a wait for its effect
 	for {
 		alive, inGroup := k.members()
-		waited := time.Since(begin)
-		if len(alive) == 0 || waited > grace+killWait {
+		if len(alive) == 0 || !killed.IsZero() && time.Since(killed) > killWait {
 			return len(asked), len(alive)
 		}
 		sig := syscall.SIGTERM
-		if waited > grace {
+		if time.Since(begin) > grace {
 			sig = syscall.SIGKILL
+			if killed.IsZero() {
+				killed = time.Now()
+			}
 			if inGroup {
 				// All at once, so that no member can fork away from it.
 				_ = syscall.Kill(-k.leader, sig)
