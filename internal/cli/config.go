@@ -1,5 +1,379 @@
 package cli
 
-import "github.com/spf13/cobra"
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+	"time"
 
-func (c *command) configCommand() *cobra.Command { return &cobra.Command{Use: "config"} }
+	"github.com/spf13/cobra"
+
+	"github.com/nanobot-go/nanobot/internal/config"
+)
+
+func (c *command) configCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "config", Short: "Show, check and change settings", Args: noArgs,
+		Long: `config works on the settings of nanobot. A setting is named by its path, such
+as agents.defaults.model. Its value comes from, strongest first: the command
+line, an environment variable (NANOBOT_AGENTS__DEFAULTS__MODEL), the
+configuration file, the default. Credentials are never printed.`,
+		Example: `  nanobot config set agents.defaults.model openrouter/anthropic/claude-sonnet-4.5
+  nanobot config set providers.openrouter.apiKey '${OPENROUTER_API_KEY}'
+  nanobot config set providers.openrouter.apiKey -     read it from standard input
+  nanobot config get agents.defaults.maxTokens
+  nanobot config explain agents.defaults.model         why this value?
+  nanobot config validate --strict`,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(c.configShow(), c.configGet(), c.configSet(), c.configUnset(), c.configValidate(),
+		c.configSchema(), c.configExplain(), c.configWhere())
+	return cmd
+}
+
+// settingNames completes paths of settings.
+func settingNames(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return config.Paths(), cobra.ShellCompDirectiveNoFileComp
+}
+
+func (c *command) configShow() *cobra.Command {
+	var set bool
+	cmd := &cobra.Command{
+		Use: "show", Short: "Print all settings in effect as JSON", Args: noArgs,
+		Example: "  nanobot config show\n  nanobot config show --set     only what is set somewhere",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			l, err := c.load()
+			if err != nil {
+				return err
+			}
+			_, err = cmd.OutOrStdout().Write(l.Show(set))
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&set, "set", false, "leave out settings that have their default")
+	return cmd
+}
+
+func (c *command) configGet() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "get PATH", Short: "Print the value of a setting or section", Args: exactArgs(1),
+		Example:           "  nanobot config get agents.defaults.model\n  nanobot config get gateway.heartbeat",
+		ValidArgsFunction: settingNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			l, err := c.load()
+			if err != nil {
+				return err
+			}
+			value, err := l.Get(args[0])
+			if err != nil {
+				return usageError{err}
+			}
+			var text string
+			if !asJSON && json.Unmarshal([]byte(value), &text) == nil {
+				value = text
+			}
+			cmd.Println(value)
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print texts with quotes, as JSON")
+	return cmd
+}
+
+func (c *command) configSet() *cobra.Command {
+	var dry bool
+	cmd := &cobra.Command{
+		Use: "set PATH VALUE", Short: "Change one setting in the file", Args: exactArgs(2),
+		Long: `set changes one setting and leaves the rest of the file alone: order, comments,
+unknown keys and ${...} references stay. The change is refused if the value
+cannot be used. The version before is kept as config.json.bak-<time>.
+
+Lists are written as JSON or with commas, objects as JSON. The value - is read
+from standard input, so that a key does not end up in the shell's history.`,
+		Example: `  nanobot config set agents.defaults.maxTokens 4096
+  nanobot config set agents.defaults.disabledSkills tmux,weather
+  nanobot config set channels.telegram.enabled true
+  nanobot config set channels.telegram.allowFrom '["123456789"]'
+  pbpaste | nanobot config set providers.anthropic.apiKey -`,
+		ValidArgsFunction: settingNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			value := args[1]
+			if value == "-" {
+				const most = 1 << 20 // no setting is longer
+				b, err := io.ReadAll(io.LimitReader(cmd.InOrStdin(), most))
+				if err != nil {
+					return fmt.Errorf("read the value: %w", err)
+				}
+				value = strings.TrimRight(string(b), "\r\n")
+			}
+			return c.edit(cmd, args[0], dry, func(f *config.File) (string, error) {
+				return "Set", f.Set(args[0], value)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "only check whether the change is possible")
+	return cmd
+}
+
+func (c *command) configUnset() *cobra.Command {
+	var dry bool
+	cmd := &cobra.Command{
+		Use: "unset PATH", Short: "Remove one setting from the file", Args: exactArgs(1),
+		Example:           "  nanobot config unset agents.defaults.modelPreset",
+		ValidArgsFunction: settingNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.edit(cmd, args[0], dry, func(f *config.File) (string, error) {
+				found, err := f.Unset(args[0])
+				if err == nil && !found {
+					return "Nothing to remove:", nil
+				}
+				return "Removed", err
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "only check whether the change is possible")
+	return cmd
+}
+
+// edit changes the file and says so. A value that cannot be used is a wrong
+// call: the configuration itself is as good as before.
+func (c *command) edit(cmd *cobra.Command, path string, dry bool, change func(*config.File) (string, error)) error {
+	file, err := config.Locate(c.configOptions())
+	if err != nil {
+		return err
+	}
+	f, err := config.Open(file)
+	if err != nil {
+		return err
+	}
+	done, err := change(f)
+	if err != nil {
+		return usageError{err}
+	}
+	if dry {
+		cmd.Printf("%s %s in %s (not saved)\n", done, path, file)
+		return nil
+	}
+	if err := f.Save(time.Now()); err != nil {
+		return err
+	}
+	cmd.Printf("%s %s in %s\n", done, path, file)
+	c.tellStronger(cmd, path)
+	return nil
+}
+
+// tellStronger warns when an edit has no effect because of the environment.
+func (c *command) tellStronger(cmd *cobra.Command, path string) {
+	l, err := config.Load(c.configOptions())
+	if err != nil {
+		cmd.PrintErrf("Note: the configuration cannot be used yet. See: nanobot config validate\n")
+		return
+	}
+	es, err := l.Explain(path)
+	if err != nil {
+		return
+	}
+	for _, e := range es {
+		if e.Source.Layer == config.LayerEnv {
+			cmd.PrintErrf("Note: %s is stronger than the file and decides %s\n", e.Source, e.Path)
+		}
+	}
+}
+
+// validation is what config validate --json tells.
+type validation struct {
+	File     string        `json:"file"`
+	Exists   bool          `json:"exists"`
+	OK       bool          `json:"ok"`
+	Kind     config.Kind   `json:"kind,omitempty"`
+	Issues   []findingJSON `json:"issues,omitempty"`
+	Warnings []findingJSON `json:"warnings,omitempty"`
+}
+
+type findingJSON struct {
+	Path    string `json:"path,omitempty"`
+	Message string `json:"message"`
+	Hint    string `json:"hint,omitempty"`
+	Line    int    `json:"line,omitempty"`
+	Column  int    `json:"column,omitempty"`
+	Env     string `json:"env,omitempty"`
+}
+
+func findings(ps []config.Problem) []findingJSON {
+	var out []findingJSON
+	for _, p := range ps {
+		out = append(out, findingJSON{p.Path, p.Message, p.Hint, p.Line, p.Column, p.Env})
+	}
+	return out
+}
+
+func (c *command) configValidate() *cobra.Command {
+	var strict, asJSON bool
+	cmd := &cobra.Command{
+		Use: "validate [FILE]", Short: "Check the configuration and explain what is wrong", Args: atMostOneFile,
+		Long: `validate reads the configuration the way every command does and lists what is
+wrong or doubtful. It exits with 78 when the configuration cannot be used.
+With --strict unknown and doubled keys count as wrong, too.`,
+		Example: "  nanobot config validate\n  nanobot config validate ./config.json --strict\n  nanobot config validate --json",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o := c.configOptions()
+			o.Strict = strict
+			if len(args) > 0 {
+				o.Path = args[0]
+			}
+			l, err := config.Load(o)
+			if asJSON {
+				return tellJSON(cmd, l, err)
+			}
+			if err != nil {
+				return err
+			}
+			for _, w := range l.Warnings {
+				cmd.Println("warning: " + w.String())
+			}
+			if !l.Exists {
+				cmd.Printf("ok: there is no %s, so defaults are used\n", l.File)
+				return nil
+			}
+			cmd.Printf("ok: %s\n", l.File)
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&strict, "strict", false, "unknown and doubled keys are errors")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	return cmd
+}
+
+func atMostOneFile(cmd *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return usageError{fmt.Errorf("usage: %s\nSee: %s --help", cmd.UseLine(), cmd.CommandPath())}
+	}
+	return nil
+}
+
+func tellJSON(cmd *cobra.Command, l *config.Loaded, err error) error {
+	if err == nil {
+		return writeJSON(cmd.OutOrStdout(), validation{File: l.File, Exists: l.Exists, OK: true, Warnings: findings(l.Warnings)})
+	}
+	e, ok := errors.AsType[*config.Error](err)
+	if !ok {
+		return err
+	}
+	v := validation{File: e.File, Exists: !errors.Is(err, fs.ErrNotExist), Kind: e.Kind, Issues: findings(e.Issues)}
+	if err := writeJSON(cmd.OutOrStdout(), v); err != nil {
+		return err
+	}
+	return failure{exitConfig}
+}
+
+func (c *command) configSchema() *cobra.Command {
+	return &cobra.Command{
+		Use: "schema", Short: "Print the JSON Schema of the configuration file, for editors", Args: noArgs,
+		Example: "  nanobot config schema > nanobot.schema.json",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := cmd.OutOrStdout().Write(config.Schema())
+			return err
+		},
+	}
+}
+
+// explanation is what config explain --json tells.
+type explanation struct {
+	Path     string       `json:"path"`
+	Doc      string       `json:"doc,omitempty"`
+	Value    any          `json:"value"`
+	Source   sourceJSON   `json:"source"`
+	Shadowed []sourceJSON `json:"shadowed,omitempty"`
+}
+
+type sourceJSON struct {
+	Layer     config.Layer    `json:"layer"`
+	Name      string          `json:"name,omitempty"`
+	File      string          `json:"file,omitempty"`
+	Line      int             `json:"line,omitempty"`
+	Column    int             `json:"column,omitempty"`
+	Reference bool            `json:"reference,omitempty"`
+	Value     json.RawMessage `json:"value"`
+}
+
+func sourceOf(s config.Source) sourceJSON {
+	return sourceJSON{s.Layer, s.Name, s.File, s.Line, s.Column, s.Reference, json.RawMessage(s.Value)}
+}
+
+func (c *command) configExplain() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "explain PATH", Short: "Tell where the value of a setting comes from", Args: exactArgs(1),
+		Long: `explain prints the value of a setting, the source it comes from, and the weaker
+sources it hides. For a section it explains every setting that is set.`,
+		Example:           "  nanobot config explain agents.defaults.model\n  nanobot config explain providers",
+		ValidArgsFunction: settingNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			l, err := c.load()
+			if err != nil {
+				return err
+			}
+			es, err := l.Explain(args[0])
+			if err != nil {
+				return usageError{err}
+			}
+			if asJSON {
+				return explainJSON(cmd, es)
+			}
+			if len(es) == 0 {
+				cmd.Printf("%s: nothing is set, all defaults\n", args[0])
+			}
+			for _, e := range es {
+				printExplanation(cmd, e)
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	return cmd
+}
+
+func explainJSON(cmd *cobra.Command, es []config.Explanation) error {
+	out := []explanation{}
+	for _, e := range es {
+		x := explanation{Path: e.Path, Doc: e.Doc, Value: json.RawMessage(e.Value), Source: sourceOf(e.Source)}
+		for _, s := range e.Shadowed {
+			x.Shadowed = append(x.Shadowed, sourceOf(s))
+		}
+		out = append(out, x)
+	}
+	return writeJSON(cmd.OutOrStdout(), out)
+}
+
+func printExplanation(cmd *cobra.Command, e config.Explanation) {
+	cmd.Printf("%s = %s\n", e.Path, e.Value)
+	if e.Doc != "" {
+		cmd.Printf("  %s\n", e.Doc)
+	}
+	cmd.Printf("  from  %s\n", e.Source)
+	for _, s := range e.Shadowed {
+		cmd.Printf("  hides %s: %s\n", s, s.Value)
+	}
+}
+
+func (c *command) configWhere() *cobra.Command {
+	return &cobra.Command{
+		Use: "path", Short: "Print where the configuration file is", Args: noArgs,
+		Example: "  $EDITOR \"$(nanobot config path)\"",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			file, err := config.Locate(c.configOptions())
+			if err != nil {
+				return err
+			}
+			cmd.Println(file)
+			return nil
+		},
+	}
+}

@@ -181,6 +181,12 @@ func lookupEnv(env []string, name string) (string, bool) {
 	return value, found
 }
 
+// Locate is the file Load would read, whether or not it exists or can be used.
+func Locate(o Options) (string, error) {
+	file, _, _, err := locate(o)
+	return file, err
+}
+
 // locate finds the file, and the folder that stands for ~/.nanobot.
 func locate(o Options) (file, base string, explicit bool, err error) {
 	home := o.Home

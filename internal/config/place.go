@@ -200,6 +200,24 @@ func (p place) names() []string {
 	return out
 }
 
+// Paths lists the settings that are known by name, in the order of the
+// sections; entries of open maps such as providers are not among them.
+func Paths() []string {
+	var out []string
+	var visit func(p place)
+	visit = func(p place) {
+		for _, f := range p.shapes.of(p.typ).fields {
+			if c := p.at(f.name, f.typ, f.tag); isSection(f.typ) {
+				visit(c)
+			} else {
+				out = append(out, strings.Join(c.path, "."))
+			}
+		}
+	}
+	visit(rootPlace())
+	return out
+}
+
 // splitPath reads a dotted path; a backslash keeps the next character, so
 // names with dots can be given. a[0] is the same as a.0.
 func splitPath(path string) ([]string, error) {
