@@ -3,6 +3,7 @@ package tui
 import (
 	"context"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -34,6 +35,8 @@ type chat struct {
 	events chan event  // unbuffered: a fast stream waits for the screen
 
 	active   map[int]context.CancelFunc // running Asks
+	owner    int                        // the Ask whose text is being streamed
+	held     []event                    // from other Asks, until that text ends
 	asked    int
 	stopped  time.Time // last Ctrl-C during a turn
 	warned   bool      // the way out was just named
@@ -135,8 +138,9 @@ func (c *chat) loop(ctx context.Context, work *sync.WaitGroup) error {
 		case out, ok := <-c.o.Late:
 			if !ok {
 				c.o.Late = nil
+				continue
 			}
-			c.scr.print(c.view.show(out)...)
+			c.scr.print(c.view.aside(func() []line { return c.view.show(out) })...)
 		case <-paint.C:
 			now = true
 		case <-pulse.C:
@@ -178,6 +182,7 @@ func (c *chat) handle(ctx context.Context, keys []key, work *sync.WaitGroup) {
 			c.leaving = true
 		case actClearScreen:
 			c.scr.wipe()
+			c.view.blank = true
 		case actSuspend:
 			c.suspend()
 		}
@@ -272,20 +277,50 @@ func (c *chat) interrupt(ctx context.Context, work *sync.WaitGroup) {
 	}
 }
 
-// event shows what an Ask yielded.
+// event shows what an Ask yielded. Text streamed by one Ask is never mixed
+// with that of another: it waits until the first has ended its segment.
 func (c *chat) event(e event) {
-	if !e.done {
-		if e.err != nil {
-			c.scr.print(c.view.failure(e.err)...)
-		} else {
-			c.scr.print(c.view.show(e.out)...)
+	c.held = append(c.held, e)
+	for i := 0; i < len(c.held); {
+		e := c.held[i]
+		earlier := slices.ContainsFunc(c.held[:i], func(h event) bool { return h.ask == e.ask })
+		if earlier || c.view.open() && e.ask != c.owner && e.streams() {
+			i++
+			continue
 		}
-		return
+		c.held = slices.Delete(c.held, i, i+1)
+		i = 0
+		c.apply(e)
 	}
-	delete(c.active, e.ask)
-	if len(c.active) == 0 {
-		c.scr.print(c.view.close()...)
-		c.stopping = false
+}
+
+// streams reports whether the event adds to a streamed text.
+func (e event) streams() bool {
+	return e.err == nil && (e.out.Kind == bus.Delta || e.out.Kind == bus.Reasoning || e.out.Kind == bus.DeltaEnd)
+}
+
+func (c *chat) apply(e event) {
+	switch {
+	case e.done:
+		delete(c.active, e.ask)
+		if len(c.active) == 0 || e.ask == c.owner {
+			c.scr.print(c.view.close()...)
+		}
+		c.stopping = c.stopping && len(c.active) > 0
+	case e.ask != c.owner && c.view.open():
+		c.scr.print(c.view.aside(func() []line {
+			if e.err != nil {
+				return c.view.failure(e.err)
+			}
+			return c.view.show(e.out)
+		})...)
+	case e.err != nil:
+		c.scr.print(c.view.failure(e.err)...)
+	default:
+		c.scr.print(c.view.show(e.out)...)
+		if e.streams() {
+			c.owner = e.ask
+		}
 	}
 }
 

@@ -357,12 +357,61 @@ func TestChatFollowUp(t *testing.T) {
 			t.Fatalf("asked %q, want two", got)
 		}
 		s.press("/status\r")
-		s.wantText("all is *well*")
+		s.wantText("all is *well*\n\nanswer to\n")
 		s.press("dra")
 		s.wait(5 * time.Second)
-		s.wantText("You: dra▮", "You: second")
+		s.wantText("You: dra▮", "You: second", "all is *well*\n\nanswer to both\n")
 		if got := s.vt.text(t); strings.Count(got, "answer to") != 1 {
 			t.Errorf("the answer must stand there once:\n%s", got)
+		}
+		s.press("\x03\x04")
+		s.wantLeft()
+	})
+}
+
+// Two texts at once, which an agent should not send, still come out one by one.
+func TestChatTwoStreams(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := start(t, Options{}, func(ctx context.Context, in bus.Inbound, yield func(bus.Outbound, error) bool) {
+			for _, w := range []string{"one ", "two ", "three"} {
+				yield(bus.Outbound{Kind: bus.Delta, Text: in.Text + w}, nil)
+				pause(ctx, time.Second)
+			}
+			yield(bus.Outbound{Kind: bus.DeltaEnd}, nil)
+			yield(bus.Outbound{Kind: bus.Final, Streamed: true, Text: "x", Turn: &bus.Turn{ID: in.ID}}, nil)
+		})
+		s.press("a\rb\r")
+		s.wait(10 * time.Second)
+		s.wantText("aone atwo athree\n", "bone btwo bthree\n")
+		s.press("\x04")
+		s.wantLeft()
+	})
+}
+
+// A reply that claims to be shown already but was not must not get lost.
+func TestChatStreamedWithoutDeltas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := start(t, Options{}, func(_ context.Context, _ bus.Inbound, yield func(bus.Outbound, error) bool) {
+			yield(bus.Outbound{Kind: bus.Final, Streamed: true, Text: "precious"}, nil)
+		})
+		s.press("a\r")
+		s.wantText("precious")
+		s.press("\x04")
+		s.wantLeft()
+	})
+}
+
+func TestChatEscapeKeyAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := start(t, Options{}, answer("ok"))
+		s.press("one two")
+		s.press("\x1b")
+		s.wait(time.Second)
+		s.press("b") // no longer Alt-b
+		s.wantText("You: one twob▮")
+		s.press("\x0c")
+		if got := s.vt.text(t); got != "You: one twob▮\n" {
+			t.Errorf("after Ctrl-L: %q", got)
 		}
 		s.press("\x03\x04")
 		s.wantLeft()
@@ -443,6 +492,7 @@ func TestChatMenu(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, Options{Commands: []Command{
 			{Name: "/help", Help: "list commands"}, {Name: "/history", Args: "[n]", Help: "old messages"},
+			{Name: "/reset"}, {Name: "/restart"},
 		}}, answer("ok"))
 		s.press("/")
 		s.wantText("/help         list commands", "/history [n]  old messages", "/exit")
@@ -456,6 +506,8 @@ func TestChatMenu(t *testing.T) {
 		s.wantText("You: /history ▮\n  /history [n]")
 		s.press("5")
 		s.wantNoText("old messages")
+		s.press("\x03/r\t")
+		s.wantText("You: /res▮")
 		s.press("\x03\x04")
 		s.wantLeft()
 	})
@@ -492,12 +544,11 @@ func TestChatResize(t *testing.T) {
 		s := start(t, Options{}, hang)
 		s.press("hello\r")
 		s.press("some words that are long enough")
-		s.vt.resize(20)
+		s.vt.resize(14)
 		s.press("!")
-		s.wait(time.Second)
-		got := s.vt.text(t)
-		if strings.Count(got, "thinking") != 1 || strings.Count(got, "some words") != 1 {
-			t.Errorf("remains of the old area:\n%s", got)
+		want := "nanobot · d\nemo\n\nYou: hello\n\n⠋ thinking\nYou: some wor\n     ds that\n     are long\n      enough!▮\n"
+		if got := s.vt.text(t); !strings.HasSuffix(got, want) {
+			t.Errorf("remains of the old area:\n%s\nwant\n%s", got, want)
 		}
 		s.press("\x03\x03\x03\x04")
 		s.wantLeft()

@@ -36,7 +36,7 @@ func openHistory(path string) (*history, error) {
 	if err != nil {
 		return h, err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // only read
 	lines := bufio.NewScanner(f)
 	lines.Buffer(nil, 4*maxHistoryEntry)
 	n := 0

@@ -85,12 +85,11 @@ func isPunct(c byte) bool { return c > ' ' && c < 0x7f && !isAlnum(rune(c)) }
 func isAlnum(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
 
 // fails remembers that no closing mark of this kind follows.
-func (sc *scan) fails(mark string) int {
+func (sc *scan) fails(mark string) {
 	if sc.lost == nil {
 		sc.lost = map[string]bool{}
 	}
 	sc.lost[mark] = true
-	return 0
 }
 
 func (sc *scan) code(rest string) int {

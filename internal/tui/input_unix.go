@@ -25,8 +25,7 @@ func newWakeReader(f *os.File) (*wakeReader, error) {
 		return nil, err
 	}
 	if f.Fd() >= unix.FD_SETSIZE || r.Fd() >= unix.FD_SETSIZE {
-		r.Close()
-		w.Close()
+		_, _ = r.Close(), w.Close()
 		return nil, errors.New("too many open files")
 	}
 	return &wakeReader{fd: int(f.Fd()), r: r, w: w}, nil
@@ -63,10 +62,10 @@ func (r *wakeReader) Read(p []byte) (int, error) {
 }
 
 // wake ends the read that is pending and all later ones.
-func (r *wakeReader) wake() { r.once.Do(func() { r.w.Close() }) }
+func (r *wakeReader) wake() { r.once.Do(func() { _ = r.w.Close() }) }
 
 // close is called by the reading side when it is done.
-func (r *wakeReader) close() { r.r.Close() }
+func (r *wakeReader) close() { _ = r.r.Close() }
 
 func enableEscapes(*os.File) (func(), error) { return func() {}, nil }
 

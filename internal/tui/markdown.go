@@ -96,7 +96,7 @@ func (r *Renderer) preview() []line {
 func (r *Renderer) source(src string) []line {
 	src = neutral(strings.TrimSuffix(src, "\r"))
 	if r.o.Literal {
-		return r.paragraph(src, nil)
+		return r.paragraph(src)
 	}
 	if r.fence != "" {
 		return r.code(src)
@@ -186,9 +186,10 @@ func (r *Renderer) block(src string, prefix line) []line {
 	return wrap(r.inline(body, 0), r.o.Width, first, first)
 }
 
-func (r *Renderer) paragraph(src string, prefix line) []line {
+// paragraph shows a line as it is, wrapped under its own indentation.
+func (r *Renderer) paragraph(src string) []line {
 	body := strings.TrimLeft(src, " \t")
-	first := append(slices.Clip(prefix), styled(src[:len(src)-len(body)], r.tint)...)
+	first := styled(src[:len(src)-len(body)], r.tint)
 	return wrap(styled(body, r.tint), r.o.Width, first, first)
 }
 

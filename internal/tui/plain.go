@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"os"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -25,11 +24,6 @@ func plainChat(ctx context.Context, o *Options) error {
 	defer cancel()
 
 	p := newPlainView(o)
-	ask := func(s string) {
-		if o.Console.InTTY && o.Console.OutTTY {
-			p.put(s)
-		}
-	}
 	if b := o.Banner; o.Console.OutTTY {
 		if title := strings.TrimSpace(b.Icon + " " + b.Name + " " + b.Model); title != "" {
 			p.put(neutral(title) + "\n")
@@ -40,9 +34,9 @@ func plainChat(ctx context.Context, o *Options) error {
 	}
 	lines := lineSource{input: input}
 	var message strings.Builder
-	ask("You: ")
+	prompt := "You: "
 	for {
-		s, err := lines.next(ctx, o.Interrupts)
+		s, err := lines.next(ctx, p, prompt)
 		if err != nil {
 			p.endLine() // the shell's prompt gets its own line
 			if errors.Is(err, io.EOF) {
@@ -53,7 +47,7 @@ func plainChat(ctx context.Context, o *Options) error {
 		p.open = false // the terminal has echoed the line end
 		if part, more := strings.CutSuffix(s, `\`); more && !strings.HasSuffix(part, `\`) {
 			message.WriteString(part + "\n")
-			ask("...  ")
+			prompt = "...  "
 			continue
 		}
 		message.WriteString(s)
@@ -65,7 +59,7 @@ func plainChat(ctx context.Context, o *Options) error {
 		if text != "" {
 			plainTurn(ctx, o, p, text)
 		}
-		ask("You: ")
+		prompt = "You: "
 	}
 }
 
@@ -110,7 +104,10 @@ type lineSource struct {
 	ended bool
 }
 
-func (l *lineSource) next(ctx context.Context, interrupts <-chan os.Signal) (string, error) {
+// next waits for a line at the prompt, which only a terminal sees. Late
+// messages are shown while waiting, so not in the middle of a turn.
+func (l *lineSource) next(ctx context.Context, p *plainView, prompt string) (string, error) {
+	p.prompt(prompt)
 	for {
 		if head, tail, ok := strings.Cut(l.rest, "\n"); ok {
 			l.buf.WriteString(head)
@@ -131,11 +128,19 @@ func (l *lineSource) next(ctx context.Context, interrupts <-chan os.Signal) (str
 		select {
 		case <-ctx.Done():
 			return "", ctx.Err()
-		case <-interrupts:
+		case <-p.o.Interrupts:
 			return "", io.EOF // Ctrl-C at the prompt leaves
-		case p, ok := <-l.input:
+		case out, ok := <-p.o.Late:
+			if !ok {
+				p.o.Late = nil
+				continue
+			}
+			p.endLine()
+			p.show(out)
+			p.prompt(prompt)
+		case chunk, ok := <-l.input:
 			l.ended = !ok
-			l.rest = string(p)
+			l.rest = string(chunk)
 		}
 	}
 }
@@ -160,6 +165,13 @@ func newPlainView(o *Options) *plainView {
 		p.side = o.Console.Err
 	}
 	return p
+}
+
+// prompt asks for input if somebody is there to see it.
+func (p *plainView) prompt(s string) {
+	if p.o.Console.InTTY && p.tty {
+		p.put(s)
+	}
 }
 
 // put writes to Out; what cannot be written ends with the program's pipe.

@@ -61,6 +61,29 @@ func TestPlainChatInterrupts(t *testing.T) {
 	}
 }
 
+func TestPlainChatLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var d desk
+		r, w := io.Pipe()
+		late := make(chan bus.Outbound)
+		o := d.options()
+		o.Console.In, o.Late = r, late
+		o.Console.InTTY, o.Console.OutTTY, o.NoColor = true, true, true
+		done := make(chan error, 1)
+		go func() { done <- Chat(t.Context(), o) }()
+		late <- bus.Outbound{Kind: bus.Final, Text: "the job is done"}
+		close(late)
+		synctest.Wait()
+		if got, want := d.out.String(), "You: \nthe job is done\nYou: "; got != want {
+			t.Errorf("out = %q, want %q", got, want)
+		}
+		w.Close()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // A one-shot turn shows that it works, and leaves nothing of it behind.
 func TestOneShotSpinner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -73,6 +73,8 @@ func TestRendererInline(t *testing.T) {
 		{"italic and bold", "*i* **b** ***x***", "{I}i{/} {B}b{/} {BI}x{/}"},
 		{"underscores", "_i_ __b__ snake_case_name", "{I}i{/} {B}b{/} snake_case_name"},
 		{"nested", "**a *b* c**", "{B}a {BI}b{B} c{/}"},
+		{"bold inside italic", "*a **b** c*", "{I}a {BI}b{I} c{/}"},
+		{"bar over a rule", "a | b\n---", "a | b\n{D}" + strings.Repeat("─", 40) + "{/}"},
 		{"nested at the end", "*a **b***", "{I}a {BI}b{/}"},
 		{"arithmetic", "2 * 3 * 4", "2 * 3 * 4"},
 		{"unclosed", "**a b", "**a b"},

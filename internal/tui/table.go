@@ -48,7 +48,7 @@ func (r *Renderer) flushTable() []line {
 	if !fits {
 		var out []line
 		for _, s := range src {
-			out = append(out, r.paragraph(s, nil)...)
+			out = append(out, r.paragraph(s)...)
 		}
 		return out
 	}

@@ -105,6 +105,23 @@ func (v *view) renderer(literal bool) *Renderer {
 	return NewRenderer(RenderOptions{Width: v.columns(), Literal: literal})
 }
 
+// open reports whether a text is being streamed.
+func (v *view) open() bool { return v.text != nil || v.thinking != nil }
+
+// aside shows something that has nothing to do with the text being streamed:
+// above it, without ending it.
+func (v *view) aside(show func() []line) []line {
+	if !v.open() {
+		return show()
+	}
+	text, thinking, titled, tool := v.text, v.thinking, v.titled, v.tool
+	v.text, v.thinking, v.titled = nil, nil, false
+	lines := show()
+	lines = append(lines, v.gap()...)
+	v.text, v.thinking, v.titled, v.tool = text, thinking, titled, tool
+	return lines
+}
+
 // close ends the segment being streamed.
 func (v *view) close() []line {
 	var lines []line
@@ -278,14 +295,15 @@ func (v *view) status(now time.Time) line {
 	case v.text != nil:
 		what = "writing"
 	}
-	l := styled(string(frame)+" ", cyan).add(what, dim)
-	if limit := v.columns() - 8; l.width() > limit {
-		l = append(hardWrap([]line{l}, max(limit, 1))[0], cell{'…', dim})
-	}
+	seconds := ""
 	if s := int(spent.Seconds()); s > 0 {
-		l = l.add(fmt.Sprintf(" %ds", s), dim)
+		seconds = fmt.Sprintf(" %ds", s)
 	}
-	return l
+	l := styled(string(frame)+" ", cyan).add(what, dim)
+	if limit := v.columns() - len(seconds); l.width() > limit {
+		l = append(hardWrap([]line{l}, max(limit-1, 1))[0], cell{'…', dim})
+	}
+	return l.add(seconds, dim)
 }
 
 // spinnerPeriod is how long one frame of the spinner stays.
