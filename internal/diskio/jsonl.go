@@ -27,7 +27,7 @@ func (l Line) End() int64 {
 	return end
 }
 
-const lineBuffer = 64 << 10
+const lineBuffer = 16 << 10
 
 // Lines yields the lines that r delivers, of any length; offset is the place
 // of r's first byte. An error of r is yielded last.

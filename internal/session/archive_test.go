@@ -151,6 +151,32 @@ func (s *Session) reacquire(t *testing.T, st *Store) *Session {
 	return view
 }
 
+// Lines that cannot be read keep their place in the live part.
+func TestCompactKeepsUnreadableLines(t *testing.T) {
+	t.Parallel()
+	st := openStore(t, t.TempDir())
+	path := filepath.Join(st.Dir(), "aw.jsonl")
+	plant(t, path, []byte(`{"role":"user","content":"1"}`+"\n"+`{"role":"user","content":"2"}`+"\nbad\n"+
+		`{"_type":"provider_state","state":1}`+"\n"+`{"role":"assistant","content":"3","odd":"<>"}`+"\n"))
+	s := acquire(t, st, "k")
+	must(t, s.SetReplay(1))
+	must(t, s.Compact())
+	must(t, s.SetReplay(1))
+	must(t, s.Release())
+	s = acquire(t, st.fresh(), "k")
+	if diff := cmp.Diff([]string{"assistant:3"}, gist(s.Messages())); diff != "" || s.Len() != 2 {
+		t.Errorf("Len = %d, live (-want +got):\n%s", s.Len(), diff)
+	}
+	must(t, s.Release())
+	data, err := os.ReadFile(path)
+	must(t, err)
+	for _, want := range []string{"\nbad\n", `{"_type":"provider_state","state":1}`, `{"role":"assistant","content":"3","odd":"<>"}`} {
+		if !strings.Contains(string(data), want) {
+			t.Errorf("%q is gone from\n%s", want, data)
+		}
+	}
+}
+
 // Compaction killed after the archive was written does it again to the same name.
 func TestCompactAfterCrash(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -41,6 +42,7 @@ type journal struct {
 	first     int      // index of recs[0] in the whole session
 	recs      []Record // the live part
 	offsets   []int64  // of recs
+	trusted   int64    // offset of the metadata line a load goes by; earlier ones say nothing new
 	skipped   int      // lines in the live part that could not be read
 	dirty     bool     // meta differs from the last metadata line
 	placed    bool     // some metadata line told where the live part begins
@@ -150,7 +152,7 @@ func (j *journal) load(in countedFile, size int64) error {
 		return err
 	}
 	if r := m.replay; r != nil && r.Offset > 0 {
-		j.first = r.Index
+		j.first, j.trusted = r.Index, r.At
 		if err := j.scan(in, r.Offset, size); err != nil {
 			return err
 		}
@@ -235,6 +237,9 @@ func (j *journal) scan(in io.ReaderAt, from, to int64) error {
 }
 
 func (j *journal) take(line diskio.Line) {
+	if line.Offset < j.trusted && bytes.HasPrefix(line.Bytes, []byte(metadataStart)) {
+		return
+	}
 	if mayBeMetadata(line.Bytes) {
 		m, kind := parseMetadata(line.Bytes)
 		if kind == "metadata" {

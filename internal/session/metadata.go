@@ -23,6 +23,9 @@ const (
 	keyLastUsage   = "_last_usage"
 )
 
+// metadataStart is how the metadata lines that we write begin.
+const metadataStart = `{"_type":"metadata",`
+
 // OpenTurn marks a turn that was begun and not ended.
 type OpenTurn struct {
 	ID      string
@@ -106,7 +109,7 @@ func parseOpenTurn(v json.RawMessage) *OpenTurn {
 
 // appendLine appends the line without its newline; keys come in a fixed order.
 func (m *metadata) appendLine(b []byte) []byte {
-	b = append(b, `{"_type":"metadata","key":`...)
+	b = append(b, metadataStart+`"key":`...)
 	b = llm.AppendString(b, m.key)
 	b = append(b, `,"created_at":`...)
 	b = llm.AppendString(b, m.created)

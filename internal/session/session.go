@@ -122,13 +122,11 @@ func (s *Session) SetMeta(key string, v any) error {
 	case keyOpenTurn, keyReplay, keyInbound:
 		return fmt.Errorf("the metadata key %q belongs to the log", key)
 	}
-	var flat bytes.Buffer
+	var raw bytes.Buffer
 	if v != nil {
-		raw, err := json.Marshal(v)
-		if err != nil {
-			return fmt.Errorf("metadata %q: %w", key, err)
-		}
-		if err := json.Compact(&flat, raw); err != nil {
+		enc := json.NewEncoder(&raw)
+		enc.SetEscapeHTML(false)
+		if err := enc.Encode(v); err != nil {
 			return fmt.Errorf("metadata %q: %w", key, err)
 		}
 	}
@@ -140,7 +138,7 @@ func (s *Session) SetMeta(key string, v any) error {
 			if s.j.meta.values == nil {
 				s.j.meta.values = map[string]json.RawMessage{}
 			}
-			s.j.meta.values[key] = flat.Bytes()
+			s.j.meta.values[key] = bytes.TrimSpace(raw.Bytes())
 		}
 		s.j.dirty = true
 		return nil
@@ -231,23 +229,33 @@ func (s *Session) Append(recs ...Record) error {
 // ended is recovered first, as Recover(nil) does.
 func (s *Session) BeginTurn(id string, recs ...Record) error {
 	return s.do(func() error {
-		if _, err := s.recover(nil); err != nil {
-			return err
-		}
-		m := s.j.meta
-		b := s.batch(id)
-		m.open = &OpenTurn{ID: id, Started: b.now, PID: os.Getpid()}
-		// The mark goes first: a torn write leaves a mark without a message,
-		// which is nothing, rather than a message nobody knows to be unanswered.
-		b.metadata(m)
-		if err := b.records(recs); err != nil {
-			return err
-		}
-		if err := s.write(b); err != nil {
+		if err := s.beginTurn(id, recs); err != nil {
 			return err
 		}
 		return s.syncIf(FsyncAlways, FsyncTurn)
 	})
+}
+
+// BeginTurnUnsynced is BeginTurn for a caller that calls Sync itself, beside
+// the first model request, so that nobody waits for the disk.
+func (s *Session) BeginTurnUnsynced(id string, recs ...Record) error {
+	return s.do(func() error { return s.beginTurn(id, recs) })
+}
+
+func (s *Session) beginTurn(id string, recs []Record) error {
+	if _, err := s.recover(nil); err != nil {
+		return err
+	}
+	m := s.j.meta
+	b := s.batch(id)
+	m.open = &OpenTurn{ID: id, Started: b.now, PID: os.Getpid()}
+	// The mark goes first: a torn write leaves a mark without a message,
+	// which is nothing, rather than a message nobody knows to be unanswered.
+	b.metadata(m)
+	if err := b.records(recs); err != nil {
+		return err
+	}
+	return s.write(b)
 }
 
 // EndTurn stores the last records of a turn and takes its mark away in one

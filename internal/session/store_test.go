@@ -474,7 +474,10 @@ func TestMetaKeysOfTheLog(t *testing.T) {
 			t.Errorf("SetMeta(%q) worked", k)
 		}
 	}
-	must(t, s.SetMeta("a", map[string]int{"x": 1}))
+	must(t, s.SetMeta("a", json.RawMessage("{\n\"x\": \"<\"}")))
+	if got := string(s.j.meta.values["a"]); got != `{"x":"<"}` {
+		t.Errorf("stored %s, want it on one line and unescaped", got)
+	}
 	must(t, s.SetMeta("a", nil))
 	var v any
 	if s.Meta("a", &v) {
@@ -493,5 +496,46 @@ func TestNewSessionMakesNoFile(t *testing.T) {
 	must(t, s.Release())
 	if _, err := os.Stat(filepath.Join(st.Dir(), "aw.jsonl")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("stat: %v, want no file", err)
+	}
+}
+
+// What another process dropped from the live part is dropped here, too.
+func TestOtherProcessSetsReplay(t *testing.T) {
+	t.Parallel()
+	a := openStore(t, t.TempDir())
+	b := a.fresh()
+	s := acquire(t, a, "k")
+	must(t, s.Append(user("1"), answer("2"), user("3"), answer("4")))
+	must(t, s.Release())
+	s = acquire(t, b, "k")
+	must(t, s.SetReplay(2))
+	must(t, s.Append(user("5")))
+	must(t, s.Release())
+	s = acquire(t, a, "k")
+	if diff := cmp.Diff([]string{"user:3", "assistant:4", "user:5"}, gist(s.Messages())); diff != "" || s.Len() != 5 {
+		t.Errorf("Len = %d, live (-want +got):\n%s", s.Len(), diff)
+	}
+	must(t, s.Release())
+}
+
+// A line that went bad makes the stored positions doubtful: everything that
+// can be read counts then, and nothing readable is hidden.
+func TestDamageInTheLivePart(t *testing.T) {
+	t.Parallel()
+	st := openStore(t, t.TempDir())
+	s := acquire(t, st, "k")
+	must(t, s.Append(user("1"), answer("2"), user("3"), answer("4")))
+	must(t, s.SetReplay(2))
+	must(t, s.Release())
+	data, err := os.ReadFile(s.logPath())
+	must(t, err)
+	plant(t, s.logPath(), []byte(strings.Replace(string(data), `"content":"3"`, `"content":<3>`, 1)))
+	for range 2 {
+		s = acquire(t, st.fresh(), "k")
+		if diff := cmp.Diff([]string{"user:1", "assistant:2", "assistant:4"}, gist(s.Messages())); diff != "" || s.Len() != 3 {
+			t.Errorf("Len = %d, live (-want +got):\n%s", s.Len(), diff)
+		}
+		must(t, s.SetMeta("x", 1))
+		must(t, s.Release())
 	}
 }
