@@ -321,6 +321,17 @@ func TestPausedTurnContinues(t *testing.T) {
 	}
 }
 
+// The indexes of a continued answer begin again.
+func TestPausedTurnCountsAfresh(t *testing.T) {
+	t.Parallel()
+	s := newServer(t,
+		stream(start, textBlock(0, "one, "), textBlock(1, "two, "), `{"type":"message_delta","delta":{"stop_reason":"pause_turn"}}`, end),
+		stream(start, `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"three"}}`, stopText, end))
+	if got, want := mustCollect(t, s.model(t), ask()).Message.Content.Text, "one, two, three"; got != want {
+		t.Errorf("text = %q, want %q", got, want)
+	}
+}
+
 func TestPausesAreBounded(t *testing.T) {
 	t.Parallel()
 	var replies []http.HandlerFunc

@@ -30,6 +30,23 @@ func TestOneConnection(t *testing.T) {
 	}
 }
 
+// What follows the last event must not cost the connection.
+func TestTrailingBytesKeepTheConnection(t *testing.T) {
+	t.Parallel()
+	chatty := func(w http.ResponseWriter, r *http.Request) {
+		hello()(w, r)
+		_, _ = io.WriteString(w, strings.Repeat(": bye\n", 2000))
+	}
+	s := newServer(t, chatty, chatty, chatty)
+	m := s.model(t)
+	for range 3 {
+		mustCollect(t, m, ask())
+	}
+	if s.conns != 1 {
+		t.Errorf("%d connections, want 1", s.conns)
+	}
+}
+
 // A server that keeps the stream open after the last event costs no answer.
 func TestServerThatNeverCloses(t *testing.T) {
 	t.Parallel()
