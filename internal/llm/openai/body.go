@@ -113,7 +113,7 @@ func merge(key string, ours, theirs json.RawMessage) json.RawMessage {
 func (d *driver) encode(ctx context.Context, req llm.Request) []byte {
 	a := d.adapted(req.Model)
 	g := d.generation(req, a)
-	w := &body{b: make([]byte, 0, 4096+len(req.System)), extra: d.extra}
+	w := &body{b: make([]byte, 0, size(req)), extra: d.extra}
 	if len(d.extra) > 0 {
 		w.used = make([]bool, len(d.extra))
 	}
@@ -167,6 +167,25 @@ func (d *driver) encode(ctx context.Context, req llm.Request) []byte {
 	}
 	w.field("messages", func(b []byte) []byte { return e.messages(ctx, b, req) })
 	return append(w.b, '}')
+}
+
+// size estimates the length of the request, so that it is written into one
+// buffer.
+func size(req llm.Request) int {
+	n := 1024 + len(req.System)
+	for _, t := range req.Tools {
+		n += len(t.Name) + len(t.Description) + len(t.Schema) + 80
+	}
+	for _, m := range req.Messages {
+		n += len(m.Content.Text) + len(m.Reasoning) + 80
+		for _, b := range m.Content.Blocks {
+			n += len(b.Text) + len(b.ImageURL) + 40
+		}
+		for _, c := range m.ToolCalls {
+			n += len(c.Arguments) + 120
+		}
+	}
+	return n + n/16 // escapes
 }
 
 // marks says whether prompt-cache markers are understood for this model.
