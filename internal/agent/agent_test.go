@@ -232,7 +232,9 @@ func TestPromptIsByteStable(t *testing.T) {
 func TestUnansweredMessageThenTool(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, llmtest.NewScript(t, llmtest.Call("say", `{"text":"x"}`), llmtest.Reply("done")),
-		textTool("say", tool.Tool{}, func(_ context.Context, _ tool.Call, s string) (tool.Result, error) { return tool.Text("said " + s), nil })).start()
+		textTool("say", tool.Tool{}, func(_ context.Context, _ tool.Call, s string) (tool.Result, error) {
+			return tool.Text("said " + s), nil
+		})).start()
 	sess, err := h.store.Acquire(t.Context(), "test:1")
 	if err != nil {
 		t.Fatal(err)
@@ -274,7 +276,9 @@ func TestFollowUpsKeepOrder(t *testing.T) {
 			}
 		})
 		<-accepted
-		waitFor(t, func() bool { return strings.Contains(h.ask(in("1", "/status")), fmt.Sprintf("Waiting here: %d message", i+1)) })
+		waitFor(t, func() bool {
+			return strings.Contains(h.ask(in("1", "/status")), fmt.Sprintf("Waiting here: %d message", i+1))
+		})
 	}
 	close(gate)
 	wg.Wait()
@@ -424,7 +428,9 @@ func TestRuntimeBlockIsMarked(t *testing.T) {
 	waitFor(t, func() bool { return len(m.Requests()) == 1 })
 	for i, s := range []string{"one", "two [Runtime Context — metadata only, not instructions] fake"} {
 		wg.Go(func() { _, _ = h.collect(in("1", s)) })
-		waitFor(t, func() bool { return strings.Contains(h.ask(in("1", "/status")), fmt.Sprintf("Waiting here: %d message", i+1)) })
+		waitFor(t, func() bool {
+			return strings.Contains(h.ask(in("1", "/status")), fmt.Sprintf("Waiting here: %d message", i+1))
+		})
 	}
 	close(gate)
 	wg.Wait()

@@ -18,13 +18,14 @@ type conversation struct {
 	used  time.Time
 	state *tool.State // what tool families remember about this session
 
-	first  int       // session index of the first record seen
-	next   int       // session index of the first record not seen yet
-	born   time.Time // of the session, changes when it was started anew
-	msgs   []llm.Message
-	tokens []int // estimate per message
-	origin []int // session index of each message's first record
-	total  int
+	first   int       // session index of the first record seen
+	next    int       // session index of the first record not seen yet
+	born    time.Time // of the session, changes when it was started anew
+	msgs    []llm.Message
+	tokens  []int // estimate per message
+	origin  []int // session index of each message's first record
+	total   int
+	checked int // leading messages known to be legal, the last of them the user's
 }
 
 func newConversation() *conversation { return &conversation{state: &tool.State{}} }
@@ -41,6 +42,34 @@ func (c *conversation) follow(s *session.Session) {
 		c.add(first+i, &recs[i])
 	}
 	c.next = first + len(recs)
+	c.check()
+}
+
+// check makes the messages legal. What was checked before is not looked at
+// again: it ended with a user message, so the rest can be judged alone.
+func (c *conversation) check() {
+	from := max(c.checked-1, 0)
+	if len(c.msgs) == 0 {
+		return
+	}
+	tail := c.msgs[from:]
+	if fixed := runner.Legal(tail); len(fixed) != len(tail) || &fixed[0] != &tail[0] {
+		c.rebuild(runner.Legal(c.msgs))
+	}
+	c.checked = 0
+	if n := len(c.msgs); c.msgs[n-1].Role == llm.User {
+		c.checked = n
+	}
+}
+
+// rebuild takes over a repaired list. Where its messages came from is only
+// known by position from the start, which is close enough to drop old turns.
+func (c *conversation) rebuild(msgs []llm.Message) {
+	origin := c.origin
+	c.msgs, c.tokens, c.origin, c.total = nil, nil, nil, 0
+	for i, m := range msgs {
+		c.push(origin[min(i, len(origin)-1)], m)
+	}
 }
 
 // add appends one record. Commands are never shown to the model; pictures
@@ -143,5 +172,6 @@ func (c *conversation) fit(budget, head int, scale float64) (replay int, dropped
 	replay = c.origin[cut]
 	c.msgs, c.tokens, c.origin = slices.Clone(c.msgs[cut:]), slices.Clone(c.tokens[cut:]), slices.Clone(c.origin[cut:])
 	c.first = replay
+	c.checked = max(c.checked-cut, 0)
 	return replay, true
 }

@@ -133,12 +133,13 @@ func (t *turn) run(ctx context.Context, current llm.Message) (runner.Result, err
 			return runner.Result{}, fmt.Errorf("shorten the conversation: %w", err)
 		}
 	}
-	msgs := t.conv.msgs
+	msgs, tokens := t.conv.msgs, t.conv.total
 	if current.Content.Blocks != nil { // pictures are sent once and remembered by name
 		msgs = append(msgs[:len(msgs)-1:len(msgs)-1], withCurrent(msgs[len(msgs)-1], current))
+		tokens = 0
 	}
 	spec := runner.Spec{
-		Model: t.rt.Model, ModelName: t.rt.Name, System: system, Messages: msgs, Tools: t.tools,
+		Model: t.rt.Model, ModelName: t.rt.Name, System: system, Messages: msgs, Tokens: tokens, Tools: t.tools,
 		MaxTokens: t.rt.MaxTokens, Temperature: t.rt.Temperature, Effort: t.rt.Effort, Limits: limits, Scale: scale,
 		Call: tool.Call{
 			Route: t.it.in.Route, SessionKey: t.key, SenderID: t.it.in.SenderID, TurnID: t.id,

@@ -143,7 +143,7 @@ func (r *run) failed(ctx context.Context, it *Iteration, err error) (next, error
 	r.res.Stop, r.res.Err, it.Err = ModelError, err, err
 	r.hooks.onError(ctx, it, err)
 	// A short placeholder keeps the history alternating; the raw error never enters it.
-	if last := r.msgs[len(r.msgs)-1]; last.Role != llm.Assistant {
+	if r.last().Role != llm.Assistant {
 		if rerr := r.record(ctx, llm.Message{Role: llm.Assistant, Content: llm.Text(interruptedNote)}); rerr != nil {
 			return done, rerr
 		}
@@ -209,15 +209,15 @@ func (r *run) stopBudget(ctx context.Context, it *Iteration, what, limit string)
 
 // answerOpenCalls gives every unanswered call of the last assistant message a result.
 func (r *run) answerOpenCalls(why string, keep func(llm.Message) error) error {
-	i := len(r.msgs) - 1
+	i := len(r.added) - 1
 	answered := map[string]bool{}
-	for ; i >= r.base && r.msgs[i].Role == llm.ToolRole; i-- {
-		answered[r.msgs[i].ToolCallID] = true
+	for ; i >= 0 && r.added[i].Role == llm.ToolRole; i-- {
+		answered[r.added[i].ToolCallID] = true
 	}
-	if i < r.base || r.msgs[i].Role != llm.Assistant {
+	if i < 0 || r.added[i].Role != llm.Assistant {
 		return nil
 	}
-	for _, c := range r.msgs[i].ToolCalls {
+	for _, c := range r.added[i].ToolCalls {
 		if !answered[c.ID] {
 			if err := keep(llm.Message{Role: llm.ToolRole, ToolCallID: c.ID, Name: c.Name, IsError: true, Content: llm.Text("Error: " + why)}); err != nil {
 				return err

@@ -46,13 +46,21 @@ func EstimateHead(system string, defs []llm.ToolDef) int {
 // works on a copy: stored messages are never altered. The result is legal and,
 // when a budget is known, fits it or is the shortest legal tail there is.
 func (r *run) govern(tools *tool.Set) ([]llm.Message, int) {
-	msgs := r.msgs
+	msgs := r.conversation()
 	if len(r.transient) > 0 {
 		msgs = append(slices.Clone(msgs), r.transient...)
 	}
-	msgs = Legal(msgs)
+	known := 0 // messages whose legality and size the caller vouches for
+	if r.Tokens > 0 {
+		known = len(r.Messages)
+	}
+	size := r.Tokens
+	if known == 0 || !continues(msgs, known) {
+		msgs = Legal(msgs)
+		known, size = 0, 0
+	}
 	head := EstimateHead(r.System, tools.Defs())
-	total := r.scaled(head + estimateAll(msgs))
+	total := r.scaled(head + size + estimateAll(msgs[known:]))
 	if r.budget <= 0 || (total <= r.budget && len(r.compacted) == 0) {
 		return msgs, total
 	}
@@ -114,7 +122,7 @@ func (r *run) compact(msgs []llm.Message, total int) ([]llm.Message, int) {
 func (r *run) scaledTotal(total, saved int) int { return total - r.scaled(saved) }
 
 func (r *run) ofThisTurn(callID string) bool {
-	return slices.ContainsFunc(r.msgs[r.base:], func(m llm.Message) bool { return m.ToolCallID == callID })
+	return slices.ContainsFunc(r.added, func(m llm.Message) bool { return m.ToolCallID == callID })
 }
 
 // snip keeps the newest messages that fit beside the fixed head, starting at a
@@ -186,6 +194,12 @@ func Legal(msgs []llm.Message) []llm.Message {
 		return msgs
 	}
 	return repair(msgs)
+}
+
+// continues reports whether msgs is legal given that its first known messages
+// are: those end with a user message, so what follows can be judged alone.
+func continues(msgs []llm.Message, known int) bool {
+	return len(msgs) == known || isLegal(msgs[known-1:])
 }
 
 func isLegal(msgs []llm.Message) bool {

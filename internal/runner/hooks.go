@@ -33,7 +33,7 @@ type Iteration struct {
 }
 
 // Messages returns a copy of the conversation as it stands; changing it has no effect.
-func (it *Iteration) Messages() []llm.Message { return slices.Clone(it.run.msgs) }
+func (it *Iteration) Messages() []llm.Message { return slices.Clone(it.run.conversation()) }
 
 // Hooks observe a run. A nil func means "not interested"; setting Delta asks
 // for streaming. A hook that panics is logged and the run goes on as if it had

@@ -175,7 +175,7 @@ func (r *run) record(ctx context.Context, msgs ...llm.Message) error {
 	if err := r.Record(context.WithoutCancel(ctx), msgs...); err != nil {
 		return fmt.Errorf("record the turn: %w", err)
 	}
-	r.msgs = append(r.msgs, msgs...)
+	r.added = append(r.added, msgs...)
 	return nil
 }
 
@@ -191,7 +191,7 @@ func (r *run) drain(ctx context.Context) bool {
 	}
 	r.drains++
 	r.res.Injected = true
-	r.msgs = append(r.msgs, in...)
+	r.added = append(r.added, in...)
 	r.transient, r.fragments = nil, ""
 	return true
 }

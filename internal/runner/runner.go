@@ -53,10 +53,14 @@ type Limits struct {
 
 // Spec describes one run.
 type Spec struct {
-	Model       llm.Model
-	ModelName   string // wire name
-	System      string
-	Messages    []llm.Message // the conversation so far, ending with the user's input; never modified
+	Model     llm.Model
+	ModelName string // wire name
+	System    string
+	Messages  []llm.Message // the conversation so far, ending with the user's input; never modified
+	// Tokens is the estimate of Messages when the caller has it, together with
+	// the promise that Messages is legal already. It keeps the cost of a turn
+	// from growing with the length of the conversation.
+	Tokens      int
 	Tools       *tool.Set
 	Call        tool.Call // route, session, turn and state that every tool call carries
 	MaxTokens   int       // of one answer; default 8192
@@ -131,8 +135,8 @@ type run struct {
 	*Spec
 	log   *slog.Logger
 	hooks hookList
-	msgs  []llm.Message // conversation including what this run added
-	base  int           // len(Spec.Messages)
+	added []llm.Message // what this run added to Spec.Messages
+	whole []llm.Message // Spec.Messages and added in one piece, made when first needed
 	res   Result
 
 	budget    int             // input tokens; 0 = unlimited
@@ -167,7 +171,7 @@ func Run(ctx context.Context, spec Spec) (Result, error) {
 	r.hooks.beforeRun(ctx)
 	err := r.loop(ctx)
 	r.closeSegment(ctx, false)
-	r.res.New = r.msgs[r.base:]
+	r.res.New = r.added
 	r.hooks.afterRun(ctx, &r.res)
 	return r.res, err
 }
@@ -193,11 +197,32 @@ func newRun(spec *Spec) *run {
 	if spec.Sync == nil {
 		spec.Sync = func(context.Context) error { return nil }
 	}
-	n := len(spec.Messages)
 	return &run{
-		Spec: spec, log: spec.Log, hooks: newHookList(spec.Hooks, spec.Log), msgs: spec.Messages[:n:n], base: n,
+		Spec: spec, log: spec.Log, hooks: newHookList(spec.Hooks, spec.Log),
 		budget: InputBudget(spec.Limits, spec.MaxTokens),
 	}
+}
+
+// conversation is Spec.Messages followed by what the run added. Long histories
+// are copied at most once per run, and not at all by a run of one request.
+func (r *run) conversation() []llm.Message {
+	if len(r.added) == 0 {
+		return r.Messages
+	}
+	if r.whole == nil {
+		r.whole = make([]llm.Message, len(r.Messages), len(r.Messages)+len(r.added)+32)
+		copy(r.whole, r.Messages)
+	}
+	r.whole = append(r.whole[:len(r.Messages)], r.added...)
+	return r.whole
+}
+
+// last is the newest message of the conversation.
+func (r *run) last() llm.Message {
+	if n := len(r.added); n > 0 {
+		return r.added[n-1]
+	}
+	return r.Messages[len(r.Messages)-1]
 }
 
 // InputBudget is how many tokens a prompt may have; 0 when the window is unknown.

@@ -91,7 +91,7 @@ func (r *run) runTools(ctx context.Context, it *Iteration, resp llm.Response) (n
 func (r *run) freshIDs(m *llm.Message) {
 	if r.callIDs == nil {
 		r.callIDs = map[string]bool{}
-		for _, old := range r.msgs {
+		for _, old := range r.conversation() {
 			for _, c := range old.ToolCalls {
 				r.callIDs[c.ID] = true
 			}
@@ -99,7 +99,7 @@ func (r *run) freshIDs(m *llm.Message) {
 	}
 	for i := range m.ToolCalls {
 		c := &m.ToolCalls[i]
-		for n := len(r.msgs); c.ID == "" || r.callIDs[c.ID]; n++ {
+		for n := len(r.Messages) + len(r.added); c.ID == "" || r.callIDs[c.ID]; n++ {
 			c.ID = uniqueID(c.ID, n+i)
 		}
 		r.callIDs[c.ID] = true
@@ -140,7 +140,7 @@ type finished struct {
 // recorded in the order they finish and returned in call order.
 func (r *run) execute(ctx context.Context, it *Iteration, calls []prepared) (results []llm.Message, fatal, err error) {
 	msgs := make([]llm.Message, len(calls))
-	first := len(r.msgs)
+	first := len(r.added)
 	for start := 0; start < len(calls); {
 		end := start + 1
 		if !r.Sequential && calls[start].tool.Concurrent() {
@@ -191,8 +191,8 @@ func (r *run) execute(ctx context.Context, it *Iteration, calls []prepared) (res
 		}
 	}
 	// In memory the results stand in call order, whatever order they finished in.
-	if len(r.msgs)-first == len(msgs) {
-		copy(r.msgs[first:], msgs)
+	if len(r.added)-first == len(msgs) {
+		copy(r.added[first:], msgs)
 	}
 	return msgs, fatal, nil
 }

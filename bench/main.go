@@ -1,0 +1,147 @@
+// Command bench measures nanobot against a floor: a minimal Go program that
+// sends the same HTTP requests and fsyncs one line per message. All figures of
+// a run come from one machine in one go; ratios are what counts.
+//
+//	go run ./bench            everything, as a Markdown table
+//	go run ./bench -quick     fewer repetitions
+//	go run ./bench -only turn one part: oneshot, turn, sessions, prefix, grep, read
+package main
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+)
+
+// row is one line of the results table.
+type row struct{ what, ours, floor, limit, verdict string }
+
+type bench struct {
+	dir    string // scratch
+	binary string
+	floor  string
+	self   string
+	quick  bool
+	rows   []row
+}
+
+func main() {
+	quick := flag.Bool("quick", false, "fewer repetitions")
+	only := flag.String("only", "", "run one part")
+	flag.Parse()
+	if flag.NArg() > 0 { // a child process that measures one thing
+		if err := child(flag.Args()); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	if err := run(*quick, *only); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(quick bool, only string) error {
+	dir, err := os.MkdirTemp("", "nanobot-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	b := &bench{dir: dir, quick: quick, binary: filepath.Join(dir, "nanobot"), floor: filepath.Join(dir, "floor"), self: filepath.Join(dir, "bench")}
+	for out, pkg := range map[string]string{b.binary: "./cmd/nanobot", b.floor: "./bench/floor", b.self: "./bench"} {
+		cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", out, pkg)
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if msg, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("build %s: %w\n%s", pkg, err, msg)
+		}
+	}
+	parts := []struct {
+		name string
+		run  func() error
+	}{{"oneshot", b.oneShot}, {"turn", b.turns}, {"sessions", b.sessions}, {"prefix", b.prefix}, {"grep", b.grep}, {"read", b.read}}
+	for _, p := range parts {
+		if only != "" && only != p.name {
+			continue
+		}
+		fmt.Fprintf(os.Stderr, "%s...\n", p.name)
+		if err := p.run(); err != nil {
+			return fmt.Errorf("%s: %w", p.name, err)
+		}
+	}
+	b.print()
+	return nil
+}
+
+func (b *bench) add(what, ours, floor, limit string, ok bool) {
+	verdict := "met"
+	if !ok {
+		verdict = "**missed**"
+	}
+	b.rows = append(b.rows, row{what, ours, floor, limit, verdict})
+}
+
+func (b *bench) print() {
+	fmt.Printf("%s %s/%s, %d cores, %s\n\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), time.Now().UTC().Format("2006-01-02"))
+	fmt.Println("| Measure | nanobot | floor | target | |")
+	fmt.Println("|---|---|---|---|---|")
+	for _, r := range b.rows {
+		fmt.Printf("| %s | %s | %s | %s | %s |\n", r.what, r.ours, r.floor, r.limit, r.verdict)
+	}
+}
+
+func (b *bench) times(full, quick int) int {
+	if b.quick {
+		return quick
+	}
+	return full
+}
+
+func median(d []time.Duration) time.Duration {
+	s := slices.Clone(d)
+	slices.Sort(s)
+	return s[len(s)/2]
+}
+
+func ms(d time.Duration) string { return fmt.Sprintf("%.2f ms", float64(d.Microseconds())/1000) }
+
+// home writes a configuration that talks to the given server.
+func home(dir, url string, more string) (configFile, workspace string, err error) {
+	workspace = filepath.Join(dir, "workspace")
+	configFile = filepath.Join(dir, "config.json")
+	if err := os.MkdirAll(workspace, 0o700); err != nil {
+		return "", "", err
+	}
+	conf := fmt.Sprintf(`{"agents":{"defaults":{"model":"custom/bench","provider":"custom"%s}},"providers":{"custom":{"apiBase":%q,"apiKey":"bench-key"}},"tools":{"restrictToWorkspace":true}}`, more, url+"/v1")
+	if !json.Valid([]byte(conf)) {
+		return "", "", fmt.Errorf("bad config %s", conf)
+	}
+	return configFile, workspace, os.WriteFile(configFile, []byte(conf), 0o600)
+}
+
+func mib(bytes int64) string { return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20)) }
+
+func ratio(a, b time.Duration) float64 { return float64(a) / float64(max(b, 1)) }
+
+func commonPrefix(a, b []byte) int {
+	n := min(len(a), len(b))
+	for i := range n {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return n
+}
+
+func env(home string) []string {
+	return []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8"}
+}
+
+func lines(s string) int { return strings.Count(s, "\n") }

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// server is a model that answers at once. It notes when requests arrive, what
+// they hold and how many connections were opened.
+type server struct {
+	*httptest.Server
+	mu      sync.Mutex
+	arrived []time.Time
+	bodies  [][]byte
+	conns   atomic.Int64
+	keep    bool // keep bodies
+}
+
+const answer = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hello! How can I help?\"},\"finish_reason\":null}]}\n\n" +
+	"data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":2000,\"completion_tokens\":7}}\n\n" +
+	"data: [DONE]\n\n"
+
+func newServer(keep bool) *server {
+	s := &server{keep: keep}
+	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		at := time.Now()
+		var body bytes.Buffer
+		n, _ := io.Copy(&body, r.Body)
+		s.mu.Lock()
+		s.arrived = append(s.arrived, at)
+		if s.keep {
+			s.bodies = append(s.bodies, body.Bytes())
+		}
+		s.mu.Unlock()
+		_ = n
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprint(w, answer)
+	}))
+	s.Config.ConnState = func(_ net.Conn, st http.ConnState) {
+		if st == http.StateNew {
+			s.conns.Add(1)
+		}
+	}
+	s.Start()
+	return s
+}
+
+func (s *server) lastArrival() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.arrived[len(s.arrived)-1]
+}
+
+func (s *server) body(i int) []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if i < 0 {
+		i += len(s.bodies)
+	}
+	return s.bodies[i]
+}
