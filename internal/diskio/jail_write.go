@@ -279,6 +279,9 @@ func (t *target) makeParents(j *Jail) error {
 	if err != nil {
 		return err
 	}
+	if again.dir == nil {
+		return refuse(t.place.abs, ErrChanged, "its directory vanished just now; try again")
+	}
 	again.pinned, again.expect = t.pinned, t.expect
 	*t = *again
 	return t.look()
