@@ -201,6 +201,15 @@ func TestSetRefuses(t *testing.T) {
 			}
 		})
 	}
+	old := openText(t, `{"agents": {"defaults": {"session_ttl_minutes": 1}}, "channels": {"qq": {}}}`)
+	for path, value := range map[string]string{"agents.defaults.idleCompactAfterMinutes": "2", "channels.qq.ack_message": "x"} {
+		if err := old.Set(path, value); err != nil {
+			t.Error(err)
+		}
+	}
+	if got, want := string(old.Text()), `{"agents": {"defaults": {"session_ttl_minutes": 2}}, "channels": {"qq": {"ackMessage": "x"}}}`; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
 	f := openText(t, text)
 	if err := f.Set("agents.defaults.maxTokens", "5"); err != nil {
 		t.Errorf("an older problem elsewhere stops an edit: %v", err)

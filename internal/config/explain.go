@@ -114,7 +114,7 @@ func (l *Loaded) Show(set bool) []byte {
 	if set {
 		return indent(l.state.tree.masked(rootPlace()).appendJSON(nil))
 	}
-	return indent(plainJSON(l.Config))
+	return indent(hideCredentials(plainJSON(l.Config), rootPlace()))
 }
 
 func indent(b []byte) []byte {
@@ -146,7 +146,17 @@ func (l *Loaded) display(c *Config, p place) string {
 		}
 		return "null"
 	}
-	return string(plainJSON(v.Interface()))
+	return string(hideCredentials(plainJSON(v.Interface()), p))
+}
+
+// hideCredentials masks what marshalling has left, such as an address with a
+// password in a setting that is no credential by type.
+func hideCredentials(b []byte, p place) []byte {
+	n, err := parseValue(string(b), origin{})
+	if err != nil {
+		return []byte("null")
+	}
+	return n.masked(p).appendJSON(nil)
 }
 
 // valueAt follows a canonical path through a Config; the result is invalid

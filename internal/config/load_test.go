@@ -242,6 +242,24 @@ func TestLoadAccepts(t *testing.T) {
 			},
 		},
 		{
+			name: "an empty icon is meant, other empty texts are not",
+			text: `{"agents": {"defaults": {"botIcon": "", "botName": " ", "workspace": ""}}}`,
+			want: map[string]string{
+				"agents.defaults.botIcon":   `"" from file`,
+				"agents.defaults.botName":   `"nanobot" from default`,
+				"agents.defaults.workspace": `"~/.nanobot/workspace" from default`,
+			},
+		},
+		{
+			name: "spellings of provider names",
+			text: `{"providers": {"OpenAI": {"region": "a"}, "lm-studio": {"region": "b"}, "xiaomiMimo": {"region": "c"}}}`,
+			want: map[string]string{
+				"providers.open_ai.region":     `"a" from file`,
+				"providers.lm_studio.region":   `"b" from file`,
+				"providers.xiaomi_mimo.region": `"c" from file`,
+			},
+		},
+		{
 			name: "empty file",
 			text: " \n",
 			want: map[string]string{"api.port": "8900 from default"},

@@ -107,9 +107,11 @@ func walk(p place, parts []string, n *node, loose bool) (place, string) {
 		if !known {
 			key = present(n, part, loose)
 		}
-		if key == part && loose {
-			key = strings.ToLower(part)
-			if p.free() || len(p.path) == 2 && p.path[0] == "channels" {
+		if key == part && !known {
+			if loose {
+				key = strings.ToLower(part)
+			}
+			if loose && p.free() || p.typ == reflect.TypeFor[Channel]() || p.tag.Get("camel") != "" && p.free() {
 				key = camel(key)
 			}
 		}

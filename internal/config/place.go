@@ -254,15 +254,18 @@ func splitPath(path string) ([]string, error) {
 	return parts, nil
 }
 
-// snake turns camelCase or dashes into snake_case.
+// snake turns camelCase or dashes into snake_case; a run of capitals is one
+// word.
 func snake(s string) string {
 	var b strings.Builder
-	for i, r := range s {
+	rs := []rune(s)
+	for i, r := range rs {
 		switch {
 		case r == '-':
 			b.WriteByte('_')
 		case unicode.IsUpper(r):
-			if i > 0 && !strings.HasSuffix(b.String(), "_") {
+			starts := i > 0 && !unicode.IsUpper(rs[i-1]) || i > 0 && i+1 < len(rs) && unicode.IsLower(rs[i+1])
+			if starts && rs[i-1] != '_' && rs[i-1] != '-' {
 				b.WriteByte('_')
 			}
 			b.WriteRune(unicode.ToLower(r))

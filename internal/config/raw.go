@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 )
@@ -76,7 +77,9 @@ func (n *node) masked(p place) *node {
 	out := &node{kind: n.kind, text: n.text}
 	for _, m := range n.members {
 		c, ok := p.child(m.name, false)
-		if !ok || m.val.unknown || p.hidden() {
+		if !ok || m.val.unknown { // a mistyped key may hold what its neighbour should
+			c = p.at("unknownkey", nil, "")
+		} else if p.hidden() {
 			c = p.at(m.name, nil, "")
 		}
 		out.members = append(out.members, member{name: m.name, val: m.val.masked(c)})
@@ -91,7 +94,7 @@ func (n *node) masked(p place) *node {
 	if n.kind != '"' || n.text == "" {
 		return out
 	}
-	if p.hidden() || credentialURL(n.text) {
+	if p.hidden() || credentialURL(n.text) || p.free() && looksSecret(n.text) {
 		out.text = mask
 		return out
 	}
@@ -136,4 +139,16 @@ func (n *node) natural(p place) {
 func credentialURL(s string) bool {
 	_, rest, ok := strings.Cut(s, "://")
 	return ok && strings.ContainsAny(rest, "@?")
+}
+
+// looksSecret reports whether a free-form text has the form of a key: one of
+// the usual prefixes, or a long mixture of letters and digits.
+func looksSecret(s string) bool {
+	for _, prefix := range []string{"sk-", "sk_", "gsk_", "xox", "xapp-", "AIza", "ghp_", "nvapi-", "hf_", "xai-", "Bearer "} {
+		if strings.HasPrefix(s, prefix) {
+			return true
+		}
+	}
+	return len(s) >= 24 && !strings.ContainsAny(s, " ./@") &&
+		strings.ContainsAny(s, "0123456789") && strings.ContainsFunc(s, unicode.IsLetter)
 }

@@ -16,13 +16,13 @@ func TestSecretsCannotBePrinted(t *testing.T) {
 	t.Parallel()
 	const text = `{
 		"providers": {"openai": {"apiKey": "SECRET1", "extraHeaders": {"X-Any": "SECRET2"}, "extraQuery": {"k": "SECRET3"},
-			"proxy": "http://u:SECRET4@p", "apiKeys": ["SECRET5"], "extraBody": {"token": "SECRET6"}}},
-		"channels": {"telegram": {"token": "SECRET7", "proxy": "http://u:SECRET8@p"}, "slack": {"bot_token": "SECRET9", "dm": {"secret": "SECRET10"}},
+			"proxy": "http://u:SECRET4@p", "apiKeys": ["SECRET5"], "apiKee": {"any": ["SECRET22"]}, "apiBase": "https://h/", "extraBody": {"token": "SECRET6"}}},
+		"channels": {"telegram": {"token": "SECRET7", "odd": "sk-SECRET24", "tokn": "12345:SECRET25abcdefghijklm", "proxy": "http://u:SECRET8@p"}, "slack": {"bot_token": "SECRET9", "dm": {"secret": "SECRET10"}},
 			"feishu": [{"appSecret": "SECRET11"}]},
 		"api": {"apiKey": "SECRET12"},
 		"tools": {"web": {"proxy": "SECRET13", "search": {"apiKey": "SECRET14"}},
 			"mcpServers": {"a": {"env": {"ANY": "SECRET15"}, "headers": {"Any": "SECRET16"}, "args": ["--key", "SECRET17"], "url": "http://h/?k=SECRET18"}}},
-		"apiKye": "x", "gateway": {"password": "SECRET19"}}`
+		"apiKye": "SECRET23", "gateway": {"password": "SECRET19"}}`
 	l := load(t, text, "NANOBOT_PROVIDERS__GROQ__API_KEY=SECRET20", "NANOBOT_CHANNELS__QQ__APP_KEY=SECRET21")
 	if l.Config.Providers["openai"].APIKey.Reveal() != "SECRET1" || l.Config.Providers["groq"].APIKey.Reveal() != "SECRET20" {
 		t.Fatal("the credentials did not arrive")
@@ -74,6 +74,32 @@ func TestSecretsCannotBePrinted(t *testing.T) {
 	}
 	if !strings.Contains(outputs["Show"], `"maxTokens": 8192`) || !strings.Contains(outputs["Show set"], `"enabled"`) && !strings.Contains(outputs["Show set"], `"***"`) {
 		t.Error("nothing left to see")
+	}
+}
+
+// An address may carry a password although it is no credential by type.
+func TestShowHidesPasswordsInAddresses(t *testing.T) {
+	t.Parallel()
+	l := load(t, `{"providers": {"mine": {"apiBase": "https://u:SECRET@h/v1"}}, "tools": {"web": {"search": {"baseUrl": "http://h/?k=SECRET"}}}}`)
+	value, err := l.Get("providers.mine.apiBase")
+	if err != nil || value != `"***"` {
+		t.Errorf("Get = %s, %v", value, err)
+	}
+	for _, out := range [][]byte{l.Show(true), l.Show(false)} {
+		if strings.Contains(string(out), "SECRET") {
+			t.Errorf("shown: %s", out)
+		}
+	}
+	if l.Config.Providers["mine"].APIBase != "https://u:SECRET@h/v1" {
+		t.Error("the value itself was changed")
+	}
+}
+
+func TestSecretsAreTrimmed(t *testing.T) {
+	t.Parallel()
+	c := loadOne(t, `{"providers": {"mine": {"apiKey": " key\n"}}}`)
+	if got := c.Providers["mine"].APIKey.Reveal(); got != "key" {
+		t.Errorf("key = %q", got)
 	}
 }
 
