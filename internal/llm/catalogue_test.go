@@ -69,6 +69,7 @@ func TestMatch(t *testing.T) {
 		{"step-by-steps", "", "stepfun groq", "", "stepfun", "step-by-steps"},
 		{"footstep-1", "", "stepfun openrouter", "", "openrouter", "footstep-1"},
 		{"anthropic.claude-sonnet-4-5", "", "anthropic", "", "anthropic", "anthropic.claude-sonnet-4-5"},
+		{"gpt-mistral-merge", "", "openai mistral", "", "mistral", "gpt-mistral-merge"}, // the longest keyword
 		{"my-azure-deployment", "", "", "", "", ""},
 		{"companyProxy/gpt-4o", "", "companyProxy@", "", "companyProxy", "gpt-4o"},
 		{"company-proxy/gpt-4o", "", "companyProxy@ openai", "", "companyProxy", "gpt-4o"},

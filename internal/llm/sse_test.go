@@ -34,6 +34,7 @@ func TestSSE(t *testing.T) {
 	}{
 		{"LF", "data: a\n\ndata: b\n\n", []string{"a", "b"}},
 		{"CRLF", "data: a\r\n\r\ndata: b\r\n\r\n", []string{"a", "b"}},
+		{"CRLF inside an event", "data: a\r\ndata: b\r\n\r\n", []string{"a\nb"}},
 		{"CR", "data: a\r\rdata: b\r\r", []string{"a", "b"}},
 		{"mixed", "data: a\r\n\ndata: b\r\r\ndata: c\n\n", []string{"a", "b", "c"}},
 		{"no space", "data:a\n\n", []string{"a"}},

@@ -24,8 +24,8 @@ type callSet struct{ list []*callBuffer }
 
 // add takes a piece of a call; pos is its place in the list it came in.
 func (s *callSet) add(c callDelta, pos int) {
-	text, whole := argumentPiece(c.Function.Arguments)
-	b := s.find(c, pos, text, whole)
+	text := argumentPiece(c.Function.Arguments)
+	b := s.find(c, pos, text)
 	if c.ID != "" {
 		b.id = c.ID
 	}
@@ -48,7 +48,7 @@ func (s *callSet) add(c callDelta, pos int) {
 // find returns the buffer a piece belongs to, or a new one. A new id, a second
 // name, or arguments after complete ones open a new call at the same index:
 // several servers send index 0 for all parallel calls.
-func (s *callSet) find(c callDelta, pos int, text string, whole bool) *callBuffer {
+func (s *callSet) find(c callDelta, pos int, text string) *callBuffer {
 	index := pos
 	if c.Index != nil {
 		index = *c.Index
@@ -64,7 +64,6 @@ func (s *callSet) find(c callDelta, pos int, text string, whole bool) *callBuffe
 	case b == nil:
 	case c.ID != "" && b.id != "" && c.ID != b.id:
 	case name != "" && b.name != "" && name != b.name:
-	case whole && b.args.Len() > 0:
 	case name != "" && b.name != "" && (c.ID == "" || c.ID != b.id) && text != "" && complete(b.args.String()):
 	default:
 		return b
@@ -78,17 +77,18 @@ func complete(args string) bool {
 	return strings.HasPrefix(strings.TrimSpace(args), "{") && json.Valid([]byte(args))
 }
 
-// argumentPiece reads a piece of arguments. Servers that send an object
-// instead of a string send it whole.
-func argumentPiece(raw json.RawMessage) (text string, whole bool) {
+// argumentPiece reads a piece of arguments: a string, or, at some servers, the
+// whole object.
+func argumentPiece(raw json.RawMessage) string {
 	if !present(raw) {
-		return "", false
+		return ""
 	}
 	if raw[0] == '"' {
+		var text string
 		_ = json.Unmarshal(raw, &text)
-		return text, false
+		return text
 	}
-	return string(raw), true
+	return string(raw)
 }
 
 // calls returns the finished calls. Those without a name are dropped; missing
