@@ -287,7 +287,7 @@ func TestSaveRefusesForeignChange(t *testing.T) {
 		"removed": os.Remove,
 	}
 	for name, do := range change {
-		f := openText(t, "{}")
+		f := openText(t, "") // an empty file is not a missing one
 		if err := f.Set("api.port", "1"); err != nil {
 			t.Fatal(err)
 		}
