@@ -186,5 +186,5 @@ func (b *Bot) Close() error {
 	b.stop()
 	b.start.Do(func() { close(b.done) }) // never started: nothing to wait for
 	<-b.done
-	return nil
+	return b.app.Close()
 }

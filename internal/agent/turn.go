@@ -104,11 +104,15 @@ func (t *turn) answer(ctx context.Context) error {
 	}
 	t.rt = rt
 	rec, msg := t.userMessage(ctx, t.it.in)
-	if err := t.sess.BeginTurn(t.id, rec); err != nil {
+	if err := t.sess.BeginTurnUnsynced(t.id, rec); err != nil {
 		return fmt.Errorf("keep the message: %w", err)
 	}
+	// The message is in the file, which outlives this process. Making it
+	// outlive the power too takes a while; the model is asked meanwhile.
+	synced := make(chan error, 1)
+	go func() { synced <- t.sess.Sync(context.WithoutCancel(ctx)) }()
 	res, err := t.run(ctx, msg)
-	if err != nil {
+	if err := errors.Join(<-synced, err); err != nil {
 		return err
 	}
 	return t.conclude(ctx, res)

@@ -126,6 +126,9 @@ func concurrency(n int) int {
 // Run serves until ctx ends and everything has come to rest.
 func (a *App) Run(ctx context.Context) error { return a.Agent.Run(ctx) }
 
+// Close gives back what outlives Run. Run must have returned.
+func (a *App) Close() error { return a.Sessions.Close() }
+
 // ModelInfo describes the model in use.
 func (a *App) ModelInfo() ModelInfo { return a.models.info }
 

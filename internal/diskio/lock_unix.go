@@ -34,3 +34,5 @@ func unlockFile(f *os.File, path string) error {
 	}
 	return errors.Join(err, f.Close())
 }
+
+func unlockOpen(f *os.File) error { return syscall.Flock(int(f.Fd()), syscall.LOCK_UN) }

@@ -37,3 +37,7 @@ func unlockFile(f *os.File, path string) error {
 	_ = os.Remove(path)
 	return nil
 }
+
+func unlockOpen(f *os.File) error {
+	return windows.UnlockFileEx(windows.Handle(f.Fd()), 0, 1, 0, &windows.Overlapped{OffsetHigh: lockOffsetHigh})
+}

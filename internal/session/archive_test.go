@@ -18,7 +18,7 @@ func files(t *testing.T, dir string) []string {
 	t.Helper()
 	var names []string
 	must(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
-		if err == nil && !d.IsDir() && d.Name() != ".workspace" {
+		if err == nil && !d.IsDir() && d.Name() != ".workspace" && filepath.Ext(path) != ".lock" {
 			rel, rerr := filepath.Rel(dir, path)
 			names, err = append(names, filepath.ToSlash(rel)), rerr
 		}
@@ -193,7 +193,7 @@ func TestCompactAfterCrash(t *testing.T) {
 	must(t, os.WriteFile(s.logPath()+suffixTemp, []byte("half"), 0o600))
 	must(t, s.Release())
 	s = acquire(t, openStore(t, dir), "k")
-	if diff := cmp.Diff([]string{"archive/aw.1.jsonl", "aw.jsonl", "aw.lock"}, files(t, st.Dir())); diff != "" {
+	if diff := cmp.Diff([]string{"archive/aw.1.jsonl", "aw.jsonl"}, files(t, st.Dir())); diff != "" {
 		t.Errorf("files before (-want +got):\n%s", diff)
 	}
 	must(t, s.Compact())
@@ -304,5 +304,45 @@ func TestListReadExport(t *testing.T) {
 	}
 	if err := st.Export(t.Context(), "nobody", &bytes.Buffer{}); !errors.Is(err, ErrNotFound) {
 		t.Errorf("Export: %v, want ErrNotFound", err)
+	}
+}
+
+// Lock files rest while a session is cached; eviction and Close remove them.
+func TestLockFilesAreRemoved(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	st, err := Open(Options{DataDir: dir, Workspace: t.TempDir(), Fsync: FsyncNever, MaxLive: 4})
+	must(t, err)
+	count := func() int {
+		locks, err := filepath.Glob(filepath.Join(st.Dir(), "*.lock"))
+		must(t, err)
+		return len(locks)
+	}
+	for i := range 40 {
+		s := acquire(t, st, string(rune('a'+i)))
+		must(t, s.Append(user("x")))
+		must(t, s.Release())
+	}
+	if n := count(); n != 4 {
+		t.Errorf("%d lock files with 4 cached sessions", n)
+	}
+	// A resting lock must not keep another store out, nor survive its removal.
+	other, err := Open(Options{DataDir: dir, Workspace: st.opt.Workspace, Fsync: FsyncNever})
+	must(t, err)
+	last := string(rune('a' + 39))
+	for _, store := range []*Store{other, st, other} {
+		s := acquire(t, store, last)
+		must(t, s.Append(user("y")))
+		must(t, s.Release())
+	}
+	must(t, st.Close())
+	s := acquire(t, other, last)
+	if s.Len() != 4 {
+		t.Errorf("Len = %d, want 4", s.Len())
+	}
+	must(t, s.Release())
+	must(t, other.Close())
+	if n := count(); n != 0 {
+		t.Errorf("%d lock files after Close", n)
 	}
 }

@@ -36,7 +36,6 @@ var ErrReleased = errors.New("the session was released")
 type Session struct {
 	store *Store
 	slot  *slot
-	lock  *diskio.Lock
 
 	mu      sync.Mutex
 	j       *journal // nil once released
@@ -311,7 +310,10 @@ func (s *Session) SeenInbound(id string) bool {
 	if s.j == nil || id == "" {
 		return false
 	}
-	return slices.ContainsFunc(s.j.recs, func(r Record) bool { return r.InboundID == id }) ||
+	// A redelivery comes soon; looking at the newest records keeps this cheap
+	// however long the conversation is.
+	recent := s.j.recs[max(0, len(s.j.recs)-recentRecords):]
+	return slices.ContainsFunc(recent, func(r Record) bool { return r.InboundID == id }) ||
 		slices.Contains(s.carried(), id)
 }
 
@@ -391,6 +393,9 @@ func (s *Session) afterSync(target uint64, err error) error {
 	s.synced = max(s.synced, target)
 	return nil
 }
+
+// recentRecords bounds how far back SeenInbound looks.
+const recentRecords = 2048
 
 // carriedMax bounds the inbound ids kept of messages that left the live part.
 const carriedMax = 16

@@ -72,7 +72,7 @@ type Store struct {
 }
 
 // slot is the place of one key in the store. The fields up to elem belong to
-// Store.mu, j to whoever holds turn.
+// Store.mu, j and lock to whoever holds turn.
 type slot struct {
 	key   string
 	users int // that hold or wait for turn
@@ -81,6 +81,7 @@ type slot struct {
 
 	turn chan struct{} // capacity 1: full while somebody owns the session; waiters queue in order
 	j    *journal      // nil until loaded
+	lock *diskio.Lock  // resting between owners; nil until taken for the first time
 }
 
 // Open makes a Store. It reads the workspace's id, making one on first use,
@@ -137,8 +138,7 @@ func (st *Store) Acquire(ctx context.Context, key string) (*Session, error) {
 	sl := st.enter(key)
 	s, err := st.acquire(ctx, sl, name)
 	if err != nil {
-		st.leave(sl)
-		return nil, fmt.Errorf("acquire session %q: %w", key, err)
+		return nil, errors.Join(fmt.Errorf("acquire session %q: %w", key, err), st.leave(sl))
 	}
 	return s, nil
 }
@@ -152,42 +152,41 @@ func (st *Store) acquire(ctx context.Context, sl *slot, name string) (*Session, 
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	lock, err := st.lock(ctx, sl.key, name)
-	if err != nil {
+	if err := st.lock(ctx, sl, name); err != nil {
 		<-sl.turn
 		return nil, err
 	}
 	if err := st.ready(ctx, sl, name); err != nil {
 		sl.j = nil
-		err = errors.Join(err, lock.Unlock())
+		err = errors.Join(err, sl.lock.Rest())
 		<-sl.turn
 		return nil, err
 	}
-	return &Session{store: st, slot: sl, lock: lock, j: sl.j}, nil
+	return &Session{store: st, slot: sl, j: sl.j}, nil
 }
 
-// lock takes the lock of a key against other processes.
-func (st *Store) lock(ctx context.Context, key, name string) (*diskio.Lock, error) {
+// lock takes the slot's lock against other processes.
+func (st *Store) lock(ctx context.Context, sl *slot, name string) error {
 	path := filepath.Join(st.dir, name+".lock")
 	var waited, pause time.Duration
 	for {
-		l, err := diskio.TryLock(path)
+		err := sl.tryLock(path)
 		if err == nil {
-			return l, nil
+			return nil
 		}
 		if errors.Is(err, fs.ErrNotExist) && waited == 0 {
 			if err := diskio.MkdirAll(st.dir, 0o700); err != nil {
-				return nil, err
+				return err
 			}
 			waited++ // at most once: the directory may be removed under us
 			continue
 		}
 		locked, ok := errors.AsType[*diskio.LockedError](err)
 		if !ok {
-			return nil, err
+			return err
 		}
 		if waited >= st.opt.LockWait {
-			return nil, &BusyError{Key: key, PID: locked.PID}
+			return &BusyError{Key: sl.key, PID: locked.PID}
 		}
 		pause = min(max(2*pause, time.Millisecond), 50*time.Millisecond, st.opt.LockWait-waited)
 		t := time.NewTimer(pause)
@@ -196,9 +195,26 @@ func (st *Store) lock(ctx context.Context, key, name string) (*diskio.Lock, erro
 			waited += pause
 		case <-ctx.Done():
 			t.Stop()
-			return nil, context.Cause(ctx)
+			return context.Cause(ctx)
 		}
 	}
+}
+
+// tryLock takes the resting lock again, or makes one. Removing and making the
+// file anew for every turn would cost a directory update each time.
+func (sl *slot) tryLock(path string) error {
+	if sl.lock != nil {
+		err := sl.lock.Again()
+		if !errors.Is(err, diskio.ErrLockGone) {
+			return err
+		}
+		sl.lock = nil
+	}
+	l, err := diskio.TryLock(path)
+	if err == nil {
+		sl.lock = l
+	}
+	return err
 }
 
 // ready brings the slot's journal up to date with the disk.
@@ -285,10 +301,36 @@ func (s *Session) Release() error {
 	}
 	s.j, s.f = nil, nil
 	bytes := j.liveBytes()
-	err = errors.Join(err, s.lock.Unlock())
+	err = errors.Join(err, s.slot.lock.Rest())
 	s.store.settle(s.slot, bytes)
 	<-s.slot.turn
-	s.store.leave(s.slot)
+	return errors.Join(err, s.store.leave(s.slot))
+}
+
+// Close forgets what is cached and removes the lock files this store made. It
+// must not be called while sessions are in use.
+func (st *Store) Close() error {
+	st.mu.Lock()
+	var idle []*slot
+	for e := st.idle.Front(); e != nil; e = e.Next() {
+		if sl, ok := e.Value.(*slot); ok {
+			idle = append(idle, sl)
+			delete(st.used, sl.key)
+		}
+	}
+	st.idle.Init()
+	st.size = 0
+	st.mu.Unlock()
+	return removeLocks(idle)
+}
+
+func removeLocks(slots []*slot) error {
+	var err error
+	for _, sl := range slots {
+		if sl.lock != nil {
+			err = errors.Join(err, sl.lock.Remove())
+		}
+	}
 	return err
 }
 
@@ -319,25 +361,34 @@ func (st *Store) settle(sl *slot, bytes int64) {
 
 // leave counts the caller out. The last one leaves the journal in the cache,
 // from which the longest unused ones are dropped when it grows too big.
-func (st *Store) leave(sl *slot) {
+func (st *Store) leave(sl *slot) error {
 	st.mu.Lock()
-	defer st.mu.Unlock()
-	if sl.users--; sl.users > 0 {
-		return
-	}
-	if sl.j == nil {
+	var gone []*slot
+	switch sl.users--; {
+	case sl.users > 0:
+	case sl.j == nil:
 		delete(st.used, sl.key)
-		return
+		gone = append(gone, sl)
+	default:
+		sl.elem = st.idle.PushFront(sl)
+		st.size += sl.bytes
+		gone = st.evict()
 	}
-	sl.elem = st.idle.PushFront(sl)
-	st.size += sl.bytes
+	st.mu.Unlock()
+	return removeLocks(gone)
+}
+
+// evict drops the longest unused slots while the cache is too big.
+func (st *Store) evict() (gone []*slot) {
 	for st.idle.Len() > st.opt.MaxLive || (st.size > st.opt.MaxLiveBytes && st.idle.Len() > 0) {
 		old, ok := st.idle.Remove(st.idle.Back()).(*slot)
 		if !ok {
-			return // only slots are in the list
+			return gone // only slots are in the list
 		}
 		old.elem = nil
 		st.size -= old.bytes
 		delete(st.used, old.key)
+		gone = append(gone, old)
 	}
+	return gone
 }
