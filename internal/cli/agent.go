@@ -172,7 +172,7 @@ func (c *command) chat(ctx context.Context, f agentFlags) error {
 	o.History = filepath.Join(bot.DataDir(), "history", "cli_history")
 	o.Banner = tui.Banner{Name: "nanobot", Icon: "🐈", Model: bot.Model(), Hints: c.greeting(bot)}
 	for _, cmd := range agent.Commands() {
-		o.Commands = append(o.Commands, tui.Command{Name: cmd.Name, Args: cmd.Args, Help: cmd.Help})
+		o.Commands = append(o.Commands, tui.Command{Name: "/" + cmd.Name, Args: cmd.Args, Help: cmd.Help})
 	}
 	err = tui.Chat(ctx, o)
 	cerr := bot.Close()
