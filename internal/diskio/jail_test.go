@@ -249,12 +249,13 @@ func TestJailUnrestricted(t *testing.T) {
 	home := filepath.Join(y.outside, "home")
 	y.put(t, filepath.Join(home, ".ssh/id_rsa"), canary)
 	y.put(t, filepath.Join(home, ".bashrc"), "rc")
+	y.put(t, filepath.Join(y.outside, "aliased.txt"), canary)
 	config := filepath.Join(filepath.Dir(y.ws), "config.json")
 	y.link(t, filepath.Join(home, ".ssh"), "keys")
 	y.link(t, "../config.json", "conf")
 	deny, denyWrite := diskio.HomeProtected(home)
 	j := y.jail(t, free, func(o *diskio.JailOptions) {
-		o.Protected = append(deny, config)
+		o.Protected = append(deny, config, filepath.Join(y.ws, "outdir", "aliased.txt"))
 		o.ProtectedWrite = denyWrite
 	})
 	if err := os.Link(config, filepath.Join(y.ws, "hard")); err != nil {
@@ -272,6 +273,7 @@ func TestJailUnrestricted(t *testing.T) {
 		{"../config.json", diskio.ErrProtected},
 		{"conf", diskio.ErrProtected},
 		{"hard", diskio.ErrProtected},
+		{filepath.Join(y.outside, "aliased.txt"), diskio.ErrProtected},
 		{"~/.ssh/id_rsa", diskio.ErrProtected},
 		{"keys/id_rsa", diskio.ErrProtected},
 		{"outdir/home/.ssh/id_rsa", diskio.ErrProtected},

@@ -159,6 +159,9 @@ func (j *Jail) target(name string) (*target, error) {
 func (j *Jail) pin(p place) (*target, string, error) {
 	dir, err := p.root.OpenRoot(filepath.Dir(p.rel))
 	if err != nil {
+		if info, serr := p.root.Stat(filepath.Dir(p.rel)); serr == nil && !info.IsDir() {
+			return nil, "", fileAsDir(p.abs)
+		}
 		if IsMissing(err) {
 			return &target{place: p, base: filepath.Base(p.rel), path: p.abs}, "", nil
 		}
@@ -271,8 +274,14 @@ func (t *target) unchanged() error {
 	return err
 }
 
+func fileAsDir(path string) error {
+	return refuse(path, ErrBadName, "a part of this path is a file, not a directory")
+}
+
 func (t *target) makeParents(j *Jail) error {
-	if err := j.MkdirAll(filepath.Dir(t.place.abs)); err != nil {
+	if err := j.MkdirAll(filepath.Dir(t.place.abs)); notDirectory(err) {
+		return fileAsDir(t.place.abs)
+	} else if err != nil {
 		return err
 	}
 	again, err := j.target(t.place.abs)
