@@ -25,6 +25,7 @@ type conversation struct {
 	tokens  []int // estimate per message
 	origin  []int // session index of each message's first record
 	total   int
+	sent    int // leading messages that were part of a request: never changed in place
 	checked int // leading messages known to be legal, the last of them the user's
 }
 
@@ -66,7 +67,7 @@ func (c *conversation) check() {
 // known by position from the start, which is close enough to drop old turns.
 func (c *conversation) rebuild(msgs []llm.Message) {
 	origin := c.origin
-	c.msgs, c.tokens, c.origin, c.total = nil, nil, nil, 0
+	c.msgs, c.tokens, c.origin, c.total, c.sent = nil, nil, nil, 0, 0
 	for i, m := range msgs {
 		c.push(origin[min(i, len(origin)-1)], m)
 	}
@@ -106,6 +107,9 @@ func (c *conversation) push(index int, m llm.Message) {
 }
 
 func (c *conversation) replace(i int, m llm.Message) {
+	if i < c.sent { // a driver may still go by what it was given
+		c.msgs, c.sent = slices.Clone(c.msgs), 0
+	}
 	n := runner.Estimate(m)
 	c.total += n - c.tokens[i]
 	c.msgs[i], c.tokens[i] = m, n
@@ -171,7 +175,7 @@ func (c *conversation) fit(budget, head int, scale float64) (replay int, dropped
 	}
 	replay = c.origin[cut]
 	c.msgs, c.tokens, c.origin = slices.Clone(c.msgs[cut:]), slices.Clone(c.tokens[cut:]), slices.Clone(c.origin[cut:])
-	c.first = replay
+	c.first, c.sent = replay, 0
 	c.checked = max(c.checked-cut, 0)
 	return replay, true
 }

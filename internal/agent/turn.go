@@ -138,6 +138,7 @@ func (t *turn) run(ctx context.Context, current llm.Message) (runner.Result, err
 		}
 	}
 	msgs, tokens := t.conv.msgs, t.conv.total
+	t.conv.sent = len(msgs)
 	if current.Content.Blocks != nil { // pictures are sent once and remembered by name
 		msgs = append(msgs[:len(msgs)-1:len(msgs)-1], withCurrent(msgs[len(msgs)-1], current))
 		tokens = 0

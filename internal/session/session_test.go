@@ -130,6 +130,7 @@ func TestTurnSurvivesReopen(t *testing.T) {
 		t.Error("SeenInbound is wrong")
 	}
 	must(t, s.Release())
+	must(t, st.Close())
 	left, err := filepath.Glob(filepath.Join(st.Dir(), "*"))
 	must(t, err)
 	if len(left) != 2 {

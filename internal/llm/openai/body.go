@@ -109,11 +109,12 @@ func merge(key string, ours, theirs json.RawMessage) json.RawMessage {
 
 // encode writes the request. What never changes in a conversation comes first
 // and the messages last, so that the bytes of the previous request are a
-// prefix of this one.
-func (d *driver) encode(ctx context.Context, req llm.Request) []byte {
+// prefix of this one. The draft, if there is one, goes back to d.drafts when
+// the answer was read.
+func (d *driver) encode(ctx context.Context, req llm.Request) ([]byte, *draft) {
 	a := d.adapted(req.Model)
 	g := d.generation(req, a)
-	w := &body{b: make([]byte, 0, size(req)), extra: d.extra}
+	w := &body{b: make([]byte, 0, size(llm.Request{System: req.System, Tools: req.Tools})), extra: d.extra}
 	if len(d.extra) > 0 {
 		w.used = make([]bool, len(d.extra))
 	}
@@ -165,8 +166,19 @@ func (d *driver) encode(ctx context.Context, req llm.Request) []byte {
 	} else {
 		w.rest("messages")
 	}
+	if !e.mark && !d.o.Row.ShortIDs && req.SessionKey != "" && !slices.ContainsFunc(d.extra, func(x extraField) bool { return x.key == "messages" }) {
+		// The head ends inside the list, behind the system prompt.
+		dr := d.drafts.take(req.SessionKey)
+		before := len(w.b)
+		w.name("messages")
+		w.b = e.opening(w.b, req.System)
+		if b, ok := dr.extend(&e, w.b, req.Messages); ok {
+			return b, dr
+		}
+		w.b = w.b[:before]
+	}
 	w.field("messages", func(b []byte) []byte { return e.messages(ctx, b, req) })
-	return append(w.b, '}')
+	return append(w.b, '}'), nil
 }
 
 // size estimates the length of the request, so that it is written into one

@@ -26,13 +26,9 @@ type encoder struct {
 // previous request are marked, so each step reads what the one before wrote.
 func (e *encoder) messages(ctx context.Context, b []byte, req llm.Request) []byte {
 	msgs := e.d.repair(ctx, req.Messages)
-	b = append(b, '[')
+	b = e.opening(b, req.System)
 	if req.System != "" {
-		b = append(b, `{"role":"`...)
-		b = append(b, e.role...)
-		b = append(b, `","content":`...)
-		b = e.content(b, llm.Message{Role: llm.System, Content: llm.Text(req.System)}, e.mark)
-		b = append(b, '}', ',')
+		b = append(b, ',')
 	}
 	last, before := -1, -1
 	if e.mark {
@@ -43,6 +39,20 @@ func (e *encoder) messages(ctx context.Context, b []byte, req llm.Request) []byt
 		b = append(b, ',')
 	}
 	return append(bytes.TrimSuffix(b, []byte{','}), ']')
+}
+
+// opening writes the beginning of the message list: the bracket and the system
+// prompt, if there is one.
+func (e *encoder) opening(b []byte, system string) []byte {
+	b = append(b, '[')
+	if system == "" {
+		return b
+	}
+	b = append(b, `{"role":"`...)
+	b = append(b, e.role...)
+	b = append(b, `","content":`...)
+	b = e.content(b, llm.Message{Role: llm.System, Content: llm.Text(system)}, e.mark)
+	return append(b, '}')
 }
 
 // breakpoints finds the last message from the user's side, and the last one

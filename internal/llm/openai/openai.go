@@ -62,6 +62,8 @@ type driver struct {
 	extra    []extraField
 	classify llm.Classifier
 
+	drafts drafts
+
 	mu      sync.Mutex
 	learned map[string]adaptations // what each model refused
 	schemas map[string]json.RawMessage
@@ -179,10 +181,16 @@ func (d *driver) exchange(parent context.Context, req llm.Request, emit func(llm
 	}
 	ctx, idle := llm.WatchIdle(parent, d.o.FirstTimeout, d.o.IdleTimeout)
 	defer idle.Stop()
-	body := d.encode(ctx, req)
-	httpReq, err := http.NewRequestWithContext(ctx, http.MethodPost, d.url, bytes.NewReader(body))
+	body, draft := d.encode(ctx, req)
+	sending := newBodyReader(body)
+	httpReq, err := http.NewRequestWithContext(ctx, http.MethodPost, d.url, sending)
 	if err != nil {
 		return fmt.Errorf("make request: %w", err)
+	}
+	httpReq.ContentLength = int64(len(body))
+	httpReq.GetBody = func() (io.ReadCloser, error) {
+		draft = nil // a second reader: the buffer is not ours alone any more
+		return io.NopCloser(bytes.NewReader(body)), nil
 	}
 	d.headers(httpReq.Header)
 	resp, err := d.o.Client.Do(httpReq)
@@ -200,7 +208,11 @@ func (d *driver) exchange(parent context.Context, req llm.Request, emit func(llm
 			return slices.ContainsFunc(req.Tools, func(t llm.ToolDef) bool { return t.Name == name })
 		})
 	}
-	return a.read(ctx, resp.Header.Get("Content-Type"), stream)
+	err = a.read(ctx, resp.Header.Get("Content-Type"), stream)
+	if err == nil && sending.sent() {
+		d.drafts.put(draft)
+	}
+	return err
 }
 
 func (d *driver) headers(h http.Header) {

@@ -1,0 +1,196 @@
+package openai
+
+import (
+	"bytes"
+	"io"
+	"slices"
+	"sync"
+
+	"github.com/nanobot-go/nanobot/internal/llm"
+)
+
+// Bounds of the memory that drafts may take.
+const (
+	maxDrafts     = 8
+	maxDraftBytes = 4 << 20
+)
+
+// draft is the encoded beginning of the last request of a session. The next
+// request of that session repeats it and adds a little, so only what is new
+// has to be encoded: a turn costs what it adds, not what was said before.
+type draft struct {
+	session string
+	head    []byte        // everything before the first message
+	msgs    []llm.Message // encoded in buf behind head
+	buf     []byte        // head and msgs, without the end of the list
+}
+
+// drafts keeps the newest few. A draft is out of the list while it is in use.
+type drafts struct {
+	mu   sync.Mutex
+	list []*draft // newest last
+}
+
+func (ds *drafts) take(session string) *draft {
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	i := slices.IndexFunc(ds.list, func(d *draft) bool { return d.session == session })
+	if i < 0 {
+		return &draft{session: session}
+	}
+	d := ds.list[i]
+	ds.list = slices.Delete(ds.list, i, i+1)
+	return d
+}
+
+func (ds *drafts) put(d *draft) {
+	if d == nil || len(d.buf) > maxDraftBytes || d.session == "" {
+		return
+	}
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	if len(ds.list) >= maxDrafts {
+		ds.list = slices.Delete(ds.list, 0, 1)
+	}
+	ds.list = append(ds.list, d)
+}
+
+// extend encodes msgs behind head, taking over what the draft holds already,
+// and returns the complete body. It fails when the list needs repair.
+func (d *draft) extend(e *encoder, head []byte, msgs []llm.Message) ([]byte, bool) {
+	n := d.common(head, msgs)
+	if !sound(msgs, max(n-1, 0)) {
+		return nil, false
+	}
+	if n == 0 {
+		d.head = head
+		d.buf = append(make([]byte, 0, len(head)+size(llm.Request{Messages: msgs})), head...)
+	}
+	for i := n; i < len(msgs); i++ {
+		if d.buf[len(d.buf)-1] != '[' {
+			d.buf = append(d.buf, ',')
+		}
+		d.buf = e.message(d.buf, msgs[i], false)
+	}
+	d.msgs = msgs
+	body := append(d.buf, ']', '}')
+	d.buf = body[:len(body)-2]
+	return body, true
+}
+
+// common says how many of the messages the draft holds as they are: all of
+// its own or none. Lists that grow in place are recognised by their array,
+// because messages are immutable once they were sent.
+func (d *draft) common(head []byte, msgs []llm.Message) int {
+	n := len(d.msgs)
+	if n == 0 || n > len(msgs) || !bytes.Equal(d.head, head) {
+		return 0
+	}
+	if &d.msgs[0] == &msgs[0] {
+		return n
+	}
+	for i := range d.msgs {
+		if !sameMessage(&d.msgs[i], &msgs[i]) {
+			return 0
+		}
+	}
+	return n
+}
+
+// sameMessage compares two messages. Equal strings are nearly always the same
+// string, which makes this cheap however long they are.
+func sameMessage(a, b *llm.Message) bool {
+	if a.Role != b.Role || a.Content.Text != b.Content.Text || a.ToolCallID != b.ToolCallID || a.Name != b.Name ||
+		a.Reasoning != b.Reasoning || a.HasReasoning != b.HasReasoning || a.Origin != b.Origin ||
+		len(a.ToolCalls) != len(b.ToolCalls) || len(a.Content.Blocks) != len(b.Content.Blocks) ||
+		!bytes.Equal(a.ReasoningDetails, b.ReasoningDetails) {
+		return false
+	}
+	for i := range a.ToolCalls {
+		x, y := &a.ToolCalls[i], &b.ToolCalls[i]
+		if x.ID != y.ID || x.Name != y.Name || x.Arguments != y.Arguments || len(x.Extra) != len(y.Extra) {
+			return false
+		}
+		for k, v := range x.Extra {
+			if !bytes.Equal(v, y.Extra[k]) {
+				return false
+			}
+		}
+	}
+	for i := range a.Content.Blocks {
+		x, y := &a.Content.Blocks[i], &b.Content.Blocks[i]
+		if x.Type != y.Type || x.Text != y.Text || x.ImageURL != y.ImageURL || !bytes.Equal(x.Raw, y.Raw) {
+			return false
+		}
+	}
+	return true
+}
+
+// sound reports whether the messages from index from on need no repair:
+// speakers alternate, every call is answered once and in order, ids are
+// unique within a step, and results hold no pictures. What lies before from
+// was found sound earlier.
+func sound(msgs []llm.Message, from int) bool {
+	if len(msgs) == 0 || msgs[len(msgs)-1].Role == llm.Assistant {
+		return false
+	}
+	for from > 0 && msgs[from].Role == llm.ToolRole {
+		from-- // back to the call the results belong to
+	}
+	var calls []llm.ToolCall // not answered yet
+	prev := llm.Role("")
+	if from > 0 {
+		prev = msgs[from-1].Role
+	}
+	for i := from; i < len(msgs); i++ {
+		m := &msgs[i]
+		if m.Role == llm.ToolRole {
+			if len(calls) == 0 || calls[0].ID != m.ToolCallID || m.Content.Blocks != nil {
+				return false
+			}
+			calls, prev = calls[1:], m.Role
+			continue
+		}
+		if len(calls) > 0 || m.Role == prev || m.Role != llm.User && m.Role != llm.Assistant || prev == "" && m.Role == llm.Assistant {
+			return false
+		}
+		for j, c := range m.ToolCalls {
+			if c.ID == "" || c.Name == "" || slices.ContainsFunc(m.ToolCalls[:j], func(o llm.ToolCall) bool { return o.ID == c.ID }) {
+				return false
+			}
+		}
+		calls, prev = m.ToolCalls, m.Role
+	}
+	return len(calls) == 0
+}
+
+// bodyReader sends a body and knows whether all of it was read: only then may
+// the buffer be written to again.
+type bodyReader struct {
+	r    bytes.Reader
+	mu   sync.Mutex
+	done bool
+}
+
+func newBodyReader(b []byte) *bodyReader {
+	br := &bodyReader{}
+	br.r.Reset(b)
+	return br
+}
+
+func (b *bodyReader) Read(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n, err := b.r.Read(p)
+	b.done = b.done || err == io.EOF || b.r.Len() == 0
+	return n, err
+}
+
+// Close implements io.Closer.
+func (b *bodyReader) Close() error { return nil }
+
+func (b *bodyReader) sent() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.done
+}
