@@ -5,7 +5,7 @@ export CGO_ENABLED ?= 0
 # The race detector needs a C compiler; without one the tests still run.
 RACE    := $(if $(shell command -v cc || command -v gcc || command -v clang),-race)
 
-.PHONY: check build run install test cross bench fuzz lint fmt fmt-check vet update deps clean
+.PHONY: check build run install test cross bench fuzz lint fmt fmt-check vet update docs deps clean
 
 check: fmt-check vet lint test ## everything CI runs
 
@@ -52,6 +52,9 @@ fuzz: ## 30 s per target
 
 update: ## rewrite golden files
 	$(GO) test ./internal/tui ./cmd/nanobot -update
+
+docs: ## rewrite the generated parts of docs/
+	$(GO) test . -run TestConfigReference -update
 
 deps: ## list what is linked into the binary
 	@for os in linux darwin windows; do GOOS=$$os $(GO) list -deps -f '{{if not .Standard}}{{.ImportPath}}{{end}}' ./cmd/nanobot; done | sort -u > docs/deps.txt

@@ -95,6 +95,7 @@ type Turn struct {
 	Model      string   `json:"model,omitempty"`
 	StopReason string   `json:"stop_reason"`
 	Error      string   `json:"error,omitempty"`
+	ErrorKind  string   `json:"error_kind,omitempty"` // llm.Kind of a failed model call
 	Iterations int      `json:"iterations"`
 	Tools      []string `json:"tools,omitempty"` // names of the tools that ran, in order
 	Usage      Usage    `json:"usage"`

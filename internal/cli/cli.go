@@ -9,25 +9,14 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
+	"runtime"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/nanobot-go/nanobot"
 	"github.com/nanobot-go/nanobot/internal/config"
-	"github.com/nanobot-go/nanobot/internal/llm"
-	"github.com/nanobot-go/nanobot/internal/session"
-)
-
-// Exit codes, after sysexits where one fits.
-const (
-	exitOK          = 0
-	exitFailure     = 1
-	exitUsage       = 2
-	exitUnavailable = 69
-	exitAuth        = 77
-	exitConfig      = 78
-	exitInterrupted = 130
 )
 
 // Stdio is what a command talks to.
@@ -42,17 +31,9 @@ type command struct {
 	configPath string
 	workspace  string
 	logs       bool
+	noLogs     bool
+	version    bool
 }
-
-// failure is an error that was told to the user already.
-type failure struct{ code int }
-
-func (f failure) Error() string { return fmt.Sprintf("exit code %d", f.code) }
-
-// usageError marks a wrong call, so that the exit code says so.
-type usageError struct{ error }
-
-func (u usageError) Unwrap() error { return u.error }
 
 // Main runs the command line and returns the exit code.
 func Main(ctx context.Context, args []string, io Stdio) int {
@@ -81,35 +62,49 @@ func (c *command) root() *cobra.Command {
 workspace, runs commands and remembers conversations. It works before it is
 configured: with a key from the environment, a model server on this machine,
 or a built-in demo.`,
-		Example: `  nanobot agent                              chat in the terminal
+		Example: `  nanobot agent                                 chat in the terminal
   nanobot agent -m "what is in my workspace?"   one question, one answer
-  echo "explain this" | nanobot agent -m -      read the question from a pipe
-  nanobot onboard                            write a configuration to start from
-  nanobot status                             what is set up and which model is used`,
-		SilenceErrors: true, SilenceUsage: true,
-		Version: nanobot.Version(),
+  git log -5 | nanobot agent -m -               read the question from a pipe
+  nanobot onboard                               set up a model and a workspace
+  nanobot status                                what is set up, which model answers`,
+		SilenceErrors: true, SilenceUsage: true, Args: subcommand,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if c.version {
+				cmd.Println("nanobot " + nanobot.Version())
+				return nil
+			}
+			return cmd.Help()
+		},
 	}
-	root.SetVersionTemplate("nanobot {{.Version}}\n")
-	root.CompletionOptions.HiddenDefaultCmd = false
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usageError{fmt.Errorf("%w\nSee: %s --help", err, cmd.CommandPath())}
-	})
 	f := root.PersistentFlags()
 	f.StringVarP(&c.configPath, "config", "c", "", "configuration `file` (default ~/.nanobot/config.json)")
-	f.StringVarP(&c.workspace, "workspace", "w", "", "`folder` the agent works in")
+	f.StringVarP(&c.workspace, "workspace", "w", "", "`folder` the agent works in (default ~/.nanobot/workspace)")
 	f.BoolVar(&c.logs, "logs", false, "write logs to standard error")
+	f.BoolVar(&c.noLogs, "no-logs", false, "write no logs, which is the default")
+	_ = f.MarkHidden("no-logs") // it exists
+	root.Flags().BoolVarP(&c.version, "version", "v", false, "print the version")
 	root.AddCommand(c.agentCommand(), c.onboardCommand(), c.statusCommand(), c.sessionsCommand(), c.configCommand(), c.versionCommand())
+	teach(root)
 	return root
 }
 
 func (c *command) versionCommand() *cobra.Command {
-	return &cobra.Command{
+	var asJSON bool
+	cmd := &cobra.Command{
 		Use: "version", Short: "Print the version", Args: noArgs,
+		Example: "  nanobot version\n  nanobot version --json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if asJSON {
+				return writeJSON(cmd.OutOrStdout(), map[string]string{
+					"version": nanobot.Version(), "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH,
+				})
+			}
 			cmd.Println("nanobot " + nanobot.Version())
 			return nil
 		},
 	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	return cmd
 }
 
 // noArgs refuses arguments with the right exit code.
@@ -141,11 +136,19 @@ func (c *command) load() (*config.Loaded, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.warn(l)
 	return l, nil
 }
 
+// warn tells what is doubtful about the configuration, on standard error.
+func (c *command) warn(l *config.Loaded) {
+	for _, w := range l.Warnings {
+		fmt.Fprintf(c.Err, "nanobot: warning: %s: %s\n", filepath.Base(l.File), w)
+	}
+}
+
 func (c *command) logger() *slog.Logger {
-	if !c.logs {
+	if !c.logs || c.noLogs {
 		return slog.New(slog.DiscardHandler)
 	}
 	return slog.New(slog.NewTextHandler(c.Err, &slog.HandlerOptions{Level: slog.LevelDebug}))
@@ -158,46 +161,4 @@ func (c *command) getenv(name string) string {
 		}
 	}
 	return ""
-}
-
-func exitCode(err error) int {
-	if f, ok := errors.AsType[failure](err); ok {
-		return f.code
-	}
-	if _, ok := errors.AsType[usageError](err); ok {
-		return exitUsage
-	}
-	if strings.HasPrefix(err.Error(), "unknown command") {
-		return exitUsage
-	}
-	if _, ok := errors.AsType[*config.Error](err); ok {
-		return exitConfig
-	}
-	if _, ok := errors.AsType[*session.BusyError](err); ok {
-		return exitUnavailable
-	}
-	if e, ok := errors.AsType[*llm.Error](err); ok {
-		switch e.Kind {
-		case llm.Auth, llm.Permission, llm.Billing:
-			return exitAuth
-		case llm.Configuration:
-			return exitConfig
-		}
-	}
-	if errors.Is(err, context.Canceled) || errors.Is(err, nanobot.ErrStopped) {
-		return exitInterrupted
-	}
-	return exitFailure
-}
-
-// describe is the text of an error for a person.
-func describe(err error) string {
-	if errors.Is(err, nanobot.ErrStopped) || errors.Is(err, context.Canceled) {
-		return "stopped; your message is kept in the session"
-	}
-	s := err.Error()
-	if strings.HasPrefix(s, "unknown command") {
-		s += "\nSee: nanobot --help"
-	}
-	return s
 }

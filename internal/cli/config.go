@@ -16,7 +16,7 @@ import (
 
 func (c *command) configCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "config", Short: "Show, check and change settings", Args: noArgs,
+		Use: "config", Short: "Show, check and change settings", Args: subcommand,
 		Long: `config works on the settings of nanobot. A setting is named by its path, such
 as agents.defaults.model. Its value comes from, strongest first: the command
 line, an environment variable (NANOBOT_AGENTS__DEFAULTS__MODEL), the
@@ -27,7 +27,7 @@ configuration file, the default. Credentials are never printed.`,
   nanobot config get agents.defaults.maxTokens
   nanobot config explain agents.defaults.model         why this value?
   nanobot config validate --strict`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		RunE: showHelp,
 	}
 	cmd.AddCommand(c.configShow(), c.configGet(), c.configSet(), c.configUnset(), c.configValidate(),
 		c.configSchema(), c.configExplain(), c.configWhere())

@@ -22,8 +22,8 @@ func (c *command) sessionsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "sessions", Short: "List, show, export and remove conversations", Aliases: []string{"session"},
 		Example: "  nanobot sessions list\n  nanobot sessions show cli:direct\n  nanobot sessions export cli:direct --format md -o chat.md\n  nanobot sessions rm old-project",
-		Args:    noArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args:    subcommand,
+		RunE:    showHelp,
 	}
 	cmd.AddCommand(c.sessionsList(), c.sessionsShow(), c.sessionsExport(), c.sessionsRemove())
 	return cmd

@@ -208,11 +208,13 @@ func (d *driver) exchange(parent context.Context, req llm.Request, emit func(llm
 			return slices.ContainsFunc(req.Tools, func(t llm.ToolDef) bool { return t.Name == name })
 		})
 	}
-	err = a.read(ctx, resp.Header.Get("Content-Type"), stream)
-	if err == nil && sending.sent() {
-		d.drafts.put(draft)
+	a.emit = func(ev llm.Event) error {
+		if ev.Kind == llm.Done && sending.sent() {
+			d.drafts.put(draft)
+		}
+		return emit(ev)
 	}
-	return err
+	return a.read(ctx, resp.Header.Get("Content-Type"), stream)
 }
 
 func (d *driver) headers(h http.Header) {

@@ -308,7 +308,7 @@ func (g *grepRun) result(late string) tool.Result {
 		for _, h := range hits {
 			total += h.count
 		}
-		out += fmt.Sprintf("\n\n(%d matching lines in %s)", total, plural(len(hits), "file"))
+		out += fmt.Sprintf("\n\n(%s in %s)", plural(total, "matching line"), plural(len(hits), "file"))
 	}
 	return tool.Text(out + g.skipped() + late)
 }
