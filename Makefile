@@ -5,9 +5,9 @@ export CGO_ENABLED ?= 0
 # The race detector needs a C compiler; without one the tests still run.
 RACE    := $(if $(shell command -v cc || command -v gcc || command -v clang),-race)
 
-.PHONY: check build run install test cross bench fuzz lint fmt fmt-check vet update docs deps clean
+.PHONY: check build run install test cross bench fuzz lint fmt fmt-check vet update docs deps deps-check clean
 
-check: fmt-check vet lint test ## everything CI runs
+check: fmt-check vet lint deps-check test ## the definition of done
 
 build: ## static binary in ./nanobot
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o nanobot ./cmd/nanobot
@@ -51,13 +51,19 @@ fuzz: ## 30 s per target
 	done
 
 update: ## rewrite golden files
-	$(GO) test ./internal/tui ./cmd/nanobot -update
+	$(GO) test ./internal/config ./internal/tool/files ./internal/tui ./cmd/nanobot -update
 
 docs: ## rewrite the generated parts of docs/
 	$(GO) test . -run TestConfigReference -update
 
+# Packages of others that end up in the binary, on any system.
+LINKED = for os in linux darwin windows; do GOOS=$$os $(GO) list -deps -f '{{if not .Standard}}{{.ImportPath}}{{end}}' ./cmd/nanobot; done | grep -v "^$$($(GO) list -m)" | sort -u
+
 deps: ## list what is linked into the binary
-	@for os in linux darwin windows; do GOOS=$$os $(GO) list -deps -f '{{if not .Standard}}{{.ImportPath}}{{end}}' ./cmd/nanobot; done | sort -u > docs/deps.txt
+	@$(LINKED) > docs/deps.txt
+
+deps-check:
+	@$(LINKED) | diff docs/deps.txt - || { echo "docs/deps.txt is stale: run make deps"; exit 1; }
 
 clean:
 	rm -rf nanobot dist bench-out

@@ -1,0 +1,226 @@
+package nanobot_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/llm/demo"
+)
+
+var update = flag.Bool("update", false, "rewrite generated documents")
+
+const (
+	configPage   = "docs/configuration.md"
+	configSchema = "docs/config.schema.json"
+	tableBegin   = "<!-- begin generated table: make docs -->\n"
+	tableEnd     = "<!-- end generated table -->\n"
+)
+
+// later lists settings, or beginnings of their paths, that are read and
+// checked but that nothing acts on yet.
+func later() []string {
+	return []string{
+		"agents.defaults.bot", "agents.defaults.budget", "agents.defaults.consolidationRatio", "agents.defaults.dream",
+		"agents.defaults.failOnToolError", "agents.defaults.fallbackModels", "agents.defaults.idleCompact",
+		"agents.defaults.limits.llmTimeoutS", "agents.defaults.maxConcurrentSubagents",
+		"api", "channels", "gateway", "modelPresets.<name>.label",
+		"providers.<name>.apiType", "providers.<name>.caps", "providers.<name>.displayName", "providers.<name>.keyStrategy",
+		"providers.<name>.profile", "providers.<name>.region", "providers.<name>.requestTimeoutS",
+		"tools.approval", "tools.cliApps", "tools.exec.network", "tools.exec.sandboxR", "tools.imageGeneration",
+		"tools.maxSessionMessagesPerMinute", "tools.mcpServers", "tools.my", "tools.ssrfWhitelist", "tools.web",
+		"transcription",
+	}
+}
+
+// object is a JSON object that remembers the order of its members.
+type object struct {
+	names  []string
+	values map[string]json.RawMessage
+}
+
+func (o *object) UnmarshalJSON(b []byte) error {
+	o.names, o.values = nil, map[string]json.RawMessage{}
+	if err := json.Unmarshal(b, &o.values); err != nil {
+		return err
+	}
+	dec := json.NewDecoder(bytes.NewReader(b))
+	if _, err := dec.Token(); err != nil {
+		return err
+	}
+	for dec.More() {
+		name, err := dec.Token()
+		if err != nil {
+			return err
+		}
+		var skip json.RawMessage
+		if err := dec.Decode(&skip); err != nil {
+			return err
+		}
+		o.names = append(o.names, fmt.Sprint(name))
+	}
+	return nil
+}
+
+// schema is the part of JSON Schema that the table shows.
+type schema struct {
+	Description string          `json:"description"`
+	Type        []string        `json:"type"`
+	Properties  object          `json:"properties"`
+	Additional  json.RawMessage `json:"additionalProperties"`
+	Items       *schema         `json:"items"`
+	Enum        []any           `json:"enum"`
+	Default     json.RawMessage `json:"default"`
+	Secret      bool            `json:"writeOnly"`
+}
+
+// rows lists the settings below path, one table row each.
+func (s schema) rows(t *testing.T, path string) []string {
+	t.Helper()
+	var out []string
+	for _, name := range s.Properties.names {
+		if name == "$schema" {
+			continue
+		}
+		var sub schema
+		if err := json.Unmarshal(s.Properties.values[name], &sub); err != nil {
+			t.Fatalf("%s.%s: %v", path, name, err)
+		}
+		out = append(out, sub.rows(t, strings.TrimPrefix(path+"."+name, "."))...)
+	}
+	var each schema
+	if len(s.Additional) > 0 && s.Additional[0] == '{' && json.Unmarshal(s.Additional, &each) == nil && len(each.Properties.names) > 0 {
+		out = append(out, each.rows(t, path+".<name>")...)
+	}
+	if len(out) > 0 {
+		return out
+	}
+	note := s.Description
+	if slices.ContainsFunc(later(), func(p string) bool { return strings.HasPrefix(path, p) }) {
+		note += " *Not used yet.*"
+	}
+	return []string{fmt.Sprintf("| `%s` | %s | %s | %s |\n", path, s.kind(), s.value(), strings.ReplaceAll(note, "|", `\|`))}
+}
+
+func (s schema) kind() string {
+	if s.Secret {
+		return "secret"
+	}
+	if len(s.Enum) > 0 {
+		var words []string
+		for _, v := range s.Enum {
+			if v != nil && v != "" {
+				words = append(words, fmt.Sprintf("`%v`", v))
+			}
+		}
+		return strings.Join(words, ", ")
+	}
+	kinds := slices.DeleteFunc(slices.Clone(s.Type), func(k string) bool { return k == "null" })
+	if s.Items != nil && len(kinds) == 1 {
+		return "list"
+	}
+	if len(kinds) == 0 {
+		return "any"
+	}
+	return strings.Join(kinds, " or ")
+}
+
+func (s schema) value() string {
+	if len(s.Default) == 0 {
+		return ""
+	}
+	return "`" + strings.ReplaceAll(string(bytes.Join(bytes.Fields(s.Default), nil)), "|", `\|`) + "`"
+}
+
+// The reference must tell of every setting, as the program knows it today.
+func TestConfigReference(t *testing.T) {
+	var root schema
+	if err := json.Unmarshal(config.Schema(), &root); err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(configPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, rest, ok1 := strings.Cut(string(page), tableBegin)
+	_, tail, ok2 := strings.Cut(rest, tableEnd)
+	if !ok1 || !ok2 {
+		t.Fatalf("%s has lost the marks around its table", configPage)
+	}
+	want := head + tableBegin + "| Setting | Type | Default | Meaning |\n| --- | --- | --- | --- |\n" +
+		strings.Join(root.rows(t, ""), "") + tableEnd + tail
+	compareDocument(t, configPage, want)
+	compareDocument(t, configSchema, string(config.Schema()))
+}
+
+func compareDocument(t *testing.T, file, want string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(want, string(got)); d != "" {
+		t.Errorf("%s is stale; run make docs (-want +got):\n%s", file, d)
+	}
+}
+
+func TestDemoPageListsAllPhrases(t *testing.T) {
+	page, err := os.ReadFile("docs/demo.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range demo.Phrases() {
+		for _, phrase := range []string{p.English, p.Chinese, p.Does} {
+			if !strings.Contains(string(page), phrase) {
+				t.Errorf("docs/demo.md does not mention %q", phrase)
+			}
+		}
+	}
+}
+
+// A link inside the repository must lead somewhere.
+func TestDocumentLinks(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)#\s]+)(?:#[^)]*)?\)`)
+	err := filepath.WalkDir(".", func(file string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && file != "." && (d.Name()[0] == '.' || d.Name() == "testdata" || file == "internal"):
+			return fs.SkipDir
+		case d.IsDir() || filepath.Ext(file) != ".md":
+			return nil
+		}
+		body, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		for _, m := range link.FindAllStringSubmatch(string(body), -1) {
+			if strings.Contains(m[1], "://") {
+				continue
+			}
+			if _, err := os.Stat(filepath.Join(filepath.Dir(file), m[1])); err != nil {
+				t.Errorf("%s: link to %s leads nowhere", file, m[1])
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
