@@ -249,7 +249,10 @@ func (t *turn) conclude(ctx context.Context, res runner.Result) error {
 	}
 	if res.Stop == runner.ModelError && res.Err != nil {
 		out.Text, out.Streamed = Explain(res.Err, t.rt.Display), false
-		out.Turn.Error, out.Turn.ErrorKind = out.Text, string(llm.AsError(res.Err).Kind)
+		out.Turn.Error = out.Text
+		if e, ok := errors.AsType[*llm.Error](res.Err); ok {
+			out.Turn.ErrorKind = string(e.Kind)
+		}
 	}
 	if t.sent && (!res.Injected || res.Stop == runner.EmptyFinal) {
 		out.Text = "" // the message tool has answered already

@@ -16,7 +16,8 @@ import (
 
 	"github.com/nanobot-go/nanobot"
 	"github.com/nanobot-go/nanobot/internal/agent"
-	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/tui"
 )
 
@@ -25,6 +26,7 @@ type agentFlags struct {
 	message, session, model  string
 	files                    []string
 	json, noMarkdown, markup bool
+	reasoning                bool
 }
 
 func (c *command) agentCommand() *cobra.Command {
@@ -33,13 +35,17 @@ func (c *command) agentCommand() *cobra.Command {
 		Use:   "agent [message]",
 		Short: "Chat, or answer one message with -m",
 		Long: `Without a message, agent opens a chat in the terminal. With -m it answers one
-message and ends: the answer goes to standard output, nothing else does when
-it is piped. The conversation is kept under the session name, so the next call
-goes on where this one stopped.`,
-		Example: `  nanobot agent
-  nanobot agent -m "summarise notes.md in three lines"
-  git diff | nanobot agent -m - --session review
+message and ends. Standard output then carries the answer and nothing else, so
+it can be piped; notes and errors go to standard error, and the exit code says
+what went wrong (69 model not reachable, 77 key refused, 78 configuration).
+
+The conversation is kept under its session name: the next call goes on where
+this one stopped. In a chat, /help lists commands such as /new and /model.`,
+		Example: `  nanobot agent                                          chat
+  nanobot agent -m "summarise notes.md in three lines"   one answer
+  git diff | nanobot agent -m - --session review         question from a pipe
   nanobot agent -m "what is in this picture?" --file photo.png
+  nanobot agent -m "hello" --model anthropic/claude-sonnet-4-5
   nanobot agent -m "list my files" --json | jq -r 'select(.kind=="final").text'`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 || (len(args) == 1 && f.message != "") {
@@ -66,8 +72,10 @@ goes on where this one stopped.`,
 	fl.StringVar(&f.model, "model", "", "`model` to use, e.g. anthropic/claude-sonnet-4-5")
 	fl.StringArrayVarP(&f.files, "file", "f", nil, "attach a `file` (repeatable)")
 	fl.BoolVar(&f.json, "json", false, "write events as JSON, one per line")
+	fl.BoolVar(&f.reasoning, "reasoning", false, "show what the model thinks before it answers")
 	fl.BoolVar(&f.markup, "markdown", true, "render Markdown on a terminal")
-	fl.BoolVar(&f.noMarkdown, "no-markdown", false, "show the answer as it is")
+	fl.BoolVar(&f.noMarkdown, "no-markdown", false, "show the answer as the model wrote it")
+	_ = fl.MarkHidden("markdown") // it is the default; the flag is kept for old scripts
 	return cmd
 }
 
@@ -86,14 +94,21 @@ func (c *command) bot(ctx context.Context, f agentFlags, more ...nanobot.Option)
 	return nanobot.New(ctx, opts...)
 }
 
-func (c *command) tuiOptions(bot *nanobot.Bot, f agentFlags) tui.Options {
+func (c *command) tuiOptions(bot *nanobot.Bot, f agentFlags, cfg config.Config) tui.Options {
 	return tui.Options{
 		Ask:     bot.Ask,
 		Stop:    func(ctx context.Context, session string) { bot.Stop(ctx, session) },
-		Explain: func(err error) (string, string) { return describe(err), "" },
+		Explain: explain,
 		Console: tui.Stdio(c.In, c.Out, c.Err), Getenv: c.getenv,
-		Session: f.session, Markdown: f.markup && !f.noMarkdown, ShowTools: true, JSON: f.json,
+		Session: f.session, Markdown: f.markup && !f.noMarkdown, JSON: f.json,
+		ShowTools: cfg.Channels.SendToolHints, ShowReasoning: f.reasoning,
 	}
+}
+
+// explain puts an error into a line and a hint.
+func explain(err error) (text, hint string) {
+	text, hint, _ = strings.Cut(strings.TrimSpace(describe(err)), "\n")
+	return text, hint
 }
 
 func (c *command) oneShot(ctx context.Context, f agentFlags) error {
@@ -101,15 +116,16 @@ func (c *command) oneShot(ctx context.Context, f agentFlags) error {
 	defer stop()
 	text := f.message
 	if text == "-" {
-		b, err := io.ReadAll(io.LimitReader(c.In, 10<<20))
-		if err != nil {
-			return fmt.Errorf("read standard input: %w", err)
-		}
-		if text = strings.TrimSpace(string(b)); text == "" {
-			return usageError{errors.New("standard input was empty; nothing to answer")}
+		var err error
+		if text, err = readQuestion(c.In); err != nil {
+			return err
 		}
 	}
-	media, err := attachments(f.files)
+	files, err := checkFiles(f.files)
+	if err != nil {
+		return err
+	}
+	loaded, err := config.Load(c.configOptions())
 	if err != nil {
 		return err
 	}
@@ -119,58 +135,68 @@ func (c *command) oneShot(ctx context.Context, f agentFlags) error {
 	}
 	defer bot.Close() //nolint:errcheck // always nil
 	if !f.json {
+		c.warn(loaded)
 		for _, n := range bot.Notes() {
 			fmt.Fprintln(c.Err, n)
 		}
 	}
-	o := c.tuiOptions(bot, f)
-	o.Message, o.Media = text, media
+	o := c.tuiOptions(bot, f, loaded.Config)
+	o.Message = text
+	if o.Media, err = attach(files, bot.Workspace(), bot.DataDir()); err != nil {
+		return err
+	}
+	if !f.json {
+		o.Ask = failing(o.Ask)
+	}
 	sum, err := tui.OneShot(ctx, o)
 	if err != nil {
 		return err
 	}
-	if sum.Final.Turn != nil && sum.Final.Turn.Error != "" {
-		return failure{exitFailure}
+	if t := sum.Final.Turn; t != nil && t.Error != "" {
+		return failure{kindCode(llm.Kind(t.ErrorKind))} // told by the final event
 	}
 	return nil
 }
 
-// attachments checks the files given with --file.
-func attachments(files []string) ([]bus.Media, error) {
-	var out []bus.Media
-	for _, name := range files {
-		path, err := filepath.Abs(name)
-		if err != nil {
-			return nil, err
-		}
-		info, err := os.Stat(path)
-		if err != nil {
-			return nil, usageError{fmt.Errorf("--file %s: %w", name, errors.Unwrap(err))}
-		}
-		if !info.Mode().IsRegular() {
-			return nil, usageError{fmt.Errorf("--file %s: not a regular file", name)}
-		}
-		out = append(out, bus.Media{Path: path, Name: filepath.Base(path), Size: info.Size()})
+// readQuestion reads a message from standard input.
+func readQuestion(in io.Reader) (string, error) {
+	const most = 10 << 20 // far beyond any model's window
+	b, err := io.ReadAll(io.LimitReader(in, most+1))
+	if err != nil {
+		return "", fmt.Errorf("read standard input: %w", err)
 	}
-	return out, nil
+	if len(b) > most {
+		return "", usageError{errors.New("standard input is larger than 10 MiB; attach it with --file instead")}
+	}
+	text := strings.TrimSpace(string(b))
+	if text == "" {
+		return "", usageError{errors.New("standard input was empty; nothing to answer")}
+	}
+	return text, nil
 }
 
 // chat is the interactive mode.
 func (c *command) chat(ctx context.Context, f agentFlags) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	loaded, err := config.Load(c.configOptions())
+	if err != nil {
+		return err
+	}
 	restart := false
 	bot, err := c.bot(ctx, f, nanobot.WithRestart(func(nanobot.Route) { restart = true; cancel() }))
 	if err != nil {
 		return err
 	}
+	c.warn(loaded)
 	interrupts := make(chan os.Signal, 1) // one pending Ctrl-C is enough
 	signal.Notify(interrupts, os.Interrupt)
 	defer signal.Stop(interrupts)
-	o := c.tuiOptions(bot, f)
+	def := loaded.Config.Agents.Defaults
+	o := c.tuiOptions(bot, f, loaded.Config)
 	o.Interrupts = interrupts
 	o.History = filepath.Join(bot.DataDir(), "history", "cli_history")
-	o.Banner = tui.Banner{Name: "nanobot", Icon: "🐈", Model: bot.Model(), Hints: c.greeting(bot)}
+	o.Banner = tui.Banner{Name: def.BotName, Icon: def.BotIcon, Model: bot.Model(), Hints: c.greeting(bot)}
 	for _, cmd := range agent.Commands() {
 		o.Commands = append(o.Commands, tui.Command{Name: "/" + cmd.Name, Args: cmd.Args, Help: cmd.Help})
 	}

@@ -9,21 +9,29 @@ import (
 	"os"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/nanobot-go/nanobot/internal/agent"
 	"github.com/nanobot-go/nanobot/internal/app"
+	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/session"
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 func (c *command) sessionsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "sessions", Short: "List, show, export and remove conversations", Aliases: []string{"session"},
-		Example: "  nanobot sessions list\n  nanobot sessions show cli:direct\n  nanobot sessions export cli:direct --format md -o chat.md\n  nanobot sessions rm old-project",
-		Args:    subcommand,
-		RunE:    showHelp,
+		Long: `sessions works on the conversations of the workspace. A conversation has the
+name its channel and chat give it, such as cli:direct; names of the terminal
+may leave out the cli: in front.`,
+		Example: `  nanobot sessions list
+  nanobot sessions show direct --tools
+  nanobot sessions export direct --format md -o chat.md
+  nanobot sessions rm old-project`,
+		Args: subcommand, RunE: showHelp,
 	}
 	cmd.AddCommand(c.sessionsList(), c.sessionsShow(), c.sessionsExport(), c.sessionsRemove())
 	return cmd
@@ -31,7 +39,7 @@ func (c *command) sessionsCommand() *cobra.Command {
 
 // store opens the sessions of the workspace in use.
 func (c *command) store() (*session.Store, error) {
-	loaded, err := c.load()
+	loaded, err := config.Load(c.configOptions())
 	if err != nil {
 		return nil, err
 	}
@@ -42,10 +50,57 @@ func (c *command) store() (*session.Store, error) {
 	return app.OpenSessions(loaded, ws, c.logger())
 }
 
+// sessionNames completes names of conversations.
+func (c *command) sessionNames(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	store, err := c.store()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	list, err := store.List(cmd.Context())
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	var out []string
+	for _, s := range list {
+		out = append(out, s.Key+"\t"+s.Preview)
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp
+}
+
+// named finds the conversation a user means: its key, or the chat of the
+// terminal by that name.
+func named(ctx context.Context, store *session.Store, name string) (string, error) {
+	for _, key := range []string{name, "cli:" + name} {
+		for _, err := range store.Read(ctx, key) {
+			if errors.Is(err, session.ErrNotFound) {
+				break
+			}
+			return key, err
+		}
+		if strings.Contains(name, ":") {
+			break
+		}
+	}
+	return "", usageError{fmt.Errorf("there is no session %q; nanobot sessions list shows them", name)}
+}
+
+// sessionJSON is a line of sessions list --json.
+type sessionJSON struct {
+	Key      string    `json:"key"`
+	Title    string    `json:"title,omitempty"`
+	Preview  string    `json:"preview,omitempty"`
+	Messages int       `json:"messages"`
+	Bytes    int64     `json:"bytes"`
+	Created  time.Time `json:"created"`
+	Updated  time.Time `json:"updated"`
+	Old      bool      `json:"old,omitempty"`
+}
+
 func (c *command) sessionsList() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List conversations, newest first", Args: noArgs,
+		Example: "  nanobot sessions list\n  nanobot sessions list --json | jq -r '.[].key'",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			store, err := c.store()
 			if err != nil {
@@ -56,16 +111,24 @@ func (c *command) sessionsList() *cobra.Command {
 				return err
 			}
 			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), list)
+				out := []sessionJSON{}
+				for _, s := range list {
+					out = append(out, sessionJSON{s.Key, s.Title, s.Preview, s.Messages, s.Bytes, s.Created, s.Updated, s.Old})
+				}
+				return writeJSON(cmd.OutOrStdout(), out)
 			}
 			if len(list) == 0 {
 				cmd.Println("No conversations yet. Start one with: nanobot agent")
 				return nil
 			}
 			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 4, 2, ' ', 0)
-			fmt.Fprintln(w, "SESSION\tMESSAGES\tUPDATED")
+			fmt.Fprintln(w, "SESSION\tMESSAGES\tUPDATED\tABOUT")
 			for _, s := range list {
-				fmt.Fprintf(w, "%s\t%d\t%s\n", s.Key, s.Messages, s.Updated.Local().Format("2006-01-02 15:04"))
+				about := s.Title
+				if about == "" {
+					about = s.Preview
+				}
+				fmt.Fprintf(w, "%s\t%d\t%s\t%s\n", s.Key, s.Messages, s.Updated.Local().Format("2006-01-02 15:04"), oneLine(about, 40))
 			}
 			return w.Flush()
 		},
@@ -74,16 +137,27 @@ func (c *command) sessionsList() *cobra.Command {
 	return cmd
 }
 
+// oneLine is a text cut to n characters, without anything that moves a cursor.
+func oneLine(s string, n int) string {
+	return text.Ellipsis(strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f }), " "), n)
+}
+
 func (c *command) sessionsShow() *cobra.Command {
 	var tools bool
 	cmd := &cobra.Command{
-		Use: "show SESSION", Short: "Print a conversation", Args: exactArgs(1),
+		Use: "show SESSION", Short: "Print a conversation as Markdown", Args: exactArgs(1),
+		Example:           "  nanobot sessions show direct\n  nanobot sessions show telegram:12345 --tools",
+		ValidArgsFunction: c.sessionNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			store, err := c.store()
 			if err != nil {
 				return err
 			}
-			return printSession(cmd.Context(), cmd.OutOrStdout(), store, args[0], tools)
+			key, err := named(cmd.Context(), store, args[0])
+			if err != nil {
+				return err
+			}
+			return printSession(cmd.Context(), cmd.OutOrStdout(), store, key, tools)
 		},
 	}
 	cmd.Flags().BoolVar(&tools, "tools", false, "also show tool calls and results")
@@ -94,6 +168,10 @@ func (c *command) sessionsExport() *cobra.Command {
 	var format, out string
 	cmd := &cobra.Command{
 		Use: "export SESSION", Short: "Write a conversation as JSONL or Markdown", Args: exactArgs(1),
+		Long: `export writes a conversation to standard output or a file. The format jsonl
+keeps everything and can be read by older versions; md is for people.`,
+		Example:           "  nanobot sessions export direct > chat.jsonl\n  nanobot sessions export direct --format md -o chat.md",
+		ValidArgsFunction: c.sessionNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if format != "jsonl" && format != "md" {
 				return usageError{fmt.Errorf("--format %s: want jsonl or md", format)}
@@ -102,34 +180,46 @@ func (c *command) sessionsExport() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			w := cmd.OutOrStdout()
-			var file *os.File
-			if out != "" {
-				if file, err = os.OpenFile(out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
-					return fmt.Errorf("--output: %w", err)
+			key, err := named(cmd.Context(), store, args[0])
+			if err != nil {
+				return err
+			}
+			return export(cmd, out, func(w io.Writer) error {
+				if format == "md" {
+					return printSession(cmd.Context(), w, store, key, false)
 				}
-				w = file
-			}
-			if format == "md" {
-				err = printSession(cmd.Context(), w, store, args[0], false)
-			} else {
-				err = store.Export(cmd.Context(), args[0], w)
-			}
-			if file != nil {
-				err = errors.Join(err, file.Close())
-			}
-			return noSuchSession(err, args[0])
+				return store.Export(cmd.Context(), key, w)
+			})
 		},
 	}
-	cmd.Flags().StringVar(&format, "format", "jsonl", "jsonl or md")
+	cmd.Flags().StringVar(&format, "format", "jsonl", "`jsonl` or md")
 	cmd.Flags().StringVarP(&out, "output", "o", "", "`file` to write; it must not exist")
 	return cmd
 }
 
+// export writes to standard output or to a new file, which only stays if all
+// of it could be written.
+func export(cmd *cobra.Command, name string, write func(io.Writer) error) error {
+	if name == "" {
+		return write(cmd.OutOrStdout())
+	}
+	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return usageError{fmt.Errorf("--output %s: %w", name, errors.Unwrap(err))}
+	}
+	if err := errors.Join(write(file), file.Close()); err != nil {
+		return errors.Join(err, os.Remove(name))
+	}
+	return nil
+}
+
 func (c *command) sessionsRemove() *cobra.Command {
 	return &cobra.Command{
-		Use: "rm SESSION...", Short: "Move conversations to the archive",
-		Args: func(cmd *cobra.Command, args []string) error {
+		Use: "rm SESSION...", Aliases: []string{"remove"}, Short: "Move conversations to the archive",
+		Long:              "rm takes conversations out of the list. Their files move to the archive folder of\nthe sessions and are not deleted.",
+		Example:           "  nanobot sessions rm old-project\n  nanobot sessions rm cli:a cli:b",
+		ValidArgsFunction: c.sessionNames,
+		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usageError{errors.New("name at least one session; nanobot sessions list shows them")}
 			}
@@ -140,8 +230,12 @@ func (c *command) sessionsRemove() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			for _, key := range args {
-				if err := noSuchSession(store.Delete(cmd.Context(), key), key); err != nil {
+			for _, name := range args {
+				key, err := named(cmd.Context(), store, name)
+				if err != nil {
+					return err
+				}
+				if err := store.Delete(cmd.Context(), key); err != nil {
 					return err
 				}
 				cmd.Printf("%s moved to the archive\n", key)
@@ -149,13 +243,6 @@ func (c *command) sessionsRemove() *cobra.Command {
 			return nil
 		},
 	}
-}
-
-func noSuchSession(err error, key string) error {
-	if errors.Is(err, session.ErrNotFound) {
-		return fmt.Errorf("there is no session %q; nanobot sessions list shows them", key)
-	}
-	return err
 }
 
 func writeJSON(w io.Writer, v any) error {
@@ -192,7 +279,7 @@ func printRecord(w io.Writer, r session.Record, tools bool) error {
 func printSession(ctx context.Context, w io.Writer, store *session.Store, key string, tools bool) error {
 	for r, err := range store.Records(ctx, key) {
 		if err != nil {
-			return noSuchSession(err, key)
+			return err
 		}
 		if err := printRecord(w, r, tools); err != nil {
 			return err

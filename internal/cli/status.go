@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -41,7 +40,8 @@ func (c *command) statusCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "status", Short: "Show what is set up and which model is used", Args: noArgs,
-		Long:    "status tells where the configuration and the workspace are, which model would answer and why,\nand how commands are contained. It never calls a model.",
+		Long: `status tells where the configuration and the workspace are, which model would
+answer and why, and how commands are contained. It never calls a model.`,
 		Example: "  nanobot status\n  nanobot status --json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r, err := c.status(cmd)
@@ -49,10 +49,7 @@ func (c *command) statusCommand() *cobra.Command {
 				return err
 			}
 			if asJSON {
-				e := json.NewEncoder(cmd.OutOrStdout())
-				e.SetEscapeHTML(false)
-				e.SetIndent("", "  ")
-				return e.Encode(r)
+				return writeJSON(cmd.OutOrStdout(), r)
 			}
 			printStatus(cmd, r)
 			return nil
@@ -63,7 +60,7 @@ func (c *command) statusCommand() *cobra.Command {
 }
 
 func (c *command) status(cmd *cobra.Command) (statusReport, error) {
-	loaded, err := c.load()
+	loaded, err := config.Load(c.configOptions()) // its warnings are part of the report
 	if err != nil {
 		return statusReport{}, err
 	}

@@ -1,0 +1,109 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/nanobot-go/nanobot"
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/session"
+)
+
+// Exit codes, after sysexits where one fits.
+const (
+	exitOK          = 0
+	exitFailure     = 1
+	exitUsage       = 2
+	exitUnavailable = 69 // the model server cannot answer now, or a session is in use
+	exitAuth        = 77
+	exitConfig      = 78
+	exitInterrupted = 130
+)
+
+// failure is an error that was told to the user already.
+type failure struct{ code int }
+
+func (f failure) Error() string { return fmt.Sprintf("exit code %d", f.code) }
+
+// usageError marks a wrong call, so that the exit code says so.
+type usageError struct{ error }
+
+func (u usageError) Unwrap() error { return u.error }
+
+// turnError is a turn that ended without an answer. The text is meant for the
+// user and says what to do.
+type turnError struct {
+	text string
+	kind llm.Kind
+}
+
+func (t turnError) Error() string { return t.text }
+
+// failing makes a turn that failed end with a turnError, so that its text goes
+// where errors go and is never taken for an answer.
+func failing(ask func(context.Context, bus.Inbound) iter.Seq2[bus.Outbound, error]) func(context.Context, bus.Inbound) iter.Seq2[bus.Outbound, error] {
+	return func(ctx context.Context, in bus.Inbound) iter.Seq2[bus.Outbound, error] {
+		return func(yield func(bus.Outbound, error) bool) {
+			for out, err := range ask(ctx, in) {
+				if err == nil && out.Kind == bus.Final && out.Turn != nil && out.Turn.Error != "" {
+					yield(bus.Outbound{}, turnError{out.Turn.Error, llm.Kind(out.Turn.ErrorKind)})
+					return
+				}
+				if !yield(out, err) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// exitCode is the code that tells a script what kind of error ended us.
+func exitCode(err error) int {
+	if f, ok := errors.AsType[failure](err); ok {
+		return f.code
+	}
+	if _, ok := errors.AsType[usageError](err); ok {
+		return exitUsage
+	}
+	if _, ok := errors.AsType[*config.Error](err); ok {
+		return exitConfig
+	}
+	if _, ok := errors.AsType[*session.BusyError](err); ok {
+		return exitUnavailable
+	}
+	if t, ok := errors.AsType[turnError](err); ok {
+		return kindCode(t.kind)
+	}
+	if e, ok := errors.AsType[*llm.Error](err); ok {
+		return kindCode(e.Kind)
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, nanobot.ErrStopped) {
+		return exitInterrupted
+	}
+	return exitFailure
+}
+
+// kindCode is the exit code of a failed model call.
+func kindCode(k llm.Kind) int {
+	switch k {
+	case llm.Auth, llm.Permission, llm.Billing:
+		return exitAuth
+	case llm.Configuration:
+		return exitConfig
+	case llm.Connection, llm.Timeout, llm.RateLimited, llm.Overloaded, llm.ServerError, llm.StreamTruncated:
+		return exitUnavailable
+	}
+	return exitFailure
+}
+
+// describe is the text of an error for a person.
+func describe(err error) string {
+	if errors.Is(err, nanobot.ErrStopped) || errors.Is(err, context.Canceled) {
+		return "stopped; your message is kept in the session"
+	}
+	return err.Error()
+}

@@ -1,0 +1,155 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/nanobot-go/nanobot/internal/text"
+)
+
+// teach gives a command tree our help and our answers to wrong calls.
+func teach(root *cobra.Command) {
+	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { writeHelp(cmd.OutOrStdout(), cmd) })
+	root.SetUsageFunc(func(cmd *cobra.Command) error { writeUsage(cmd.OutOrStderr(), cmd); return nil })
+	root.SetFlagErrorFunc(wrongFlag)
+	root.SetHelpCommand(helpCommand(root))
+	root.InitDefaultCompletionCmd()
+	root.InitDefaultHelpCmd()
+	retell(root)
+}
+
+// retell rewords what cobra brings along.
+func retell(cmd *cobra.Command) {
+	cmd.InitDefaultHelpFlag()
+	if f := cmd.Flags().Lookup("help"); f != nil {
+		f.Usage = "show this help"
+	}
+	if cmd.Name() == "completion" {
+		cmd.Short = "Write a script that lets the shell complete commands with Tab"
+		cmd.Args, cmd.RunE = subcommand, showHelp
+		cmd.Long = "completion writes a script for your shell. It completes commands, flags, names of\nsettings and of sessions."
+		cmd.Example = `  source <(nanobot completion bash)                                     this bash
+  nanobot completion bash > ~/.local/share/bash-completion/completions/nanobot
+  nanobot completion zsh > "${fpath[1]}/_nanobot"
+  nanobot completion fish > ~/.config/fish/completions/nanobot.fish`
+	}
+	for _, sub := range cmd.Commands() {
+		retell(sub)
+	}
+}
+
+// showHelp is what a command that only groups others does.
+func showHelp(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+
+func helpCommand(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use: "help [command]", Short: "Explain a command", Example: "  nanobot help agent\n  nanobot help config set",
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			at, _, err := root.Find(args)
+			if err != nil {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return names(at), cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			at := root
+			for _, name := range args {
+				next, rest, err := at.Find([]string{name})
+				if err != nil || next == at || len(rest) > 0 {
+					return unknown(at, name)
+				}
+				at = next
+			}
+			return at.Help()
+		},
+	}
+}
+
+func writeHelp(w io.Writer, cmd *cobra.Command) {
+	about := cmd.Long
+	if about == "" {
+		about = cmd.Short + "."
+	}
+	fmt.Fprintf(w, "%s\n\n", strings.TrimSpace(about))
+	writeUsage(w, cmd)
+}
+
+func writeUsage(w io.Writer, cmd *cobra.Command) {
+	line := cmd.UseLine()
+	if cmd.HasAvailableSubCommands() {
+		line = cmd.CommandPath() + " <command>"
+	}
+	fmt.Fprintf(w, "Usage:\n  %s\n", line)
+	if cmd.Example != "" {
+		fmt.Fprintf(w, "\nExamples:\n%s\n", strings.TrimRight(cmd.Example, "\n"))
+	}
+	if cmd.HasAvailableSubCommands() {
+		fmt.Fprint(w, "\nCommands:\n")
+		for _, sub := range cmd.Commands() {
+			if sub.IsAvailableCommand() || sub.Name() == "help" {
+				fmt.Fprintf(w, "  %-12s %s\n", sub.Name(), sub.Short)
+			}
+		}
+	}
+	writeFlags(w, "Flags", cmd.LocalFlags())
+	writeFlags(w, "Flags of every command", cmd.InheritedFlags())
+	if cmd.HasAvailableSubCommands() {
+		fmt.Fprintf(w, "\nMore about one: %s <command> --help\n", cmd.CommandPath())
+	}
+}
+
+func writeFlags(w io.Writer, title string, flags *pflag.FlagSet) {
+	if flags.HasAvailableFlags() {
+		fmt.Fprintf(w, "\n%s:\n%s\n", title, strings.TrimRight(flags.FlagUsages(), "\n"))
+	}
+}
+
+// names lists the subcommands a user may type.
+func names(cmd *cobra.Command) []string {
+	var out []string
+	for _, sub := range cmd.Commands() {
+		if sub.IsAvailableCommand() {
+			out = append(append(out, sub.Name()), sub.Aliases...)
+		}
+	}
+	return out
+}
+
+// subcommand is the Args of a command that only groups others.
+func subcommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return unknown(cmd, args[0])
+}
+
+func unknown(cmd *cobra.Command, name string) error {
+	hint := ""
+	if near := text.NearestRatio(strings.ToLower(name), names(cmd), 0.6); near != "" {
+		hint = fmt.Sprintf("; did you mean %s %s?", cmd.CommandPath(), near)
+	} else if !cmd.HasParent() && strings.ContainsAny(name, " ?？") {
+		hint = "; to ask something: nanobot agent -m \"...\""
+	}
+	return usageError{fmt.Errorf("there is no command %q in %s%s\nSee: %s --help", name, cmd.CommandPath(), hint, cmd.CommandPath())}
+}
+
+// wrongFlag adds the flag that was probably meant.
+func wrongFlag(cmd *cobra.Command, err error) error {
+	hint := ""
+	if name, ok := strings.CutPrefix(err.Error(), "unknown flag: --"); ok {
+		var known []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if !f.Hidden {
+				known = append(known, f.Name)
+			}
+		})
+		if near := text.NearestRatio(name, known, 0.6); near != "" {
+			hint = "; did you mean --" + near + "?"
+		}
+	}
+	return usageError{fmt.Errorf("%w%s\nSee: %s --help", err, hint, cmd.CommandPath())}
+}
