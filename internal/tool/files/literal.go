@@ -145,12 +145,12 @@ func indexFold(data, word []byte) int {
 	pivot := rarest(word)
 	lower, upper := word[pivot], upperByte(word[pivot])
 	nextLower, nextUpper := -1, -1
+	if upper == lower {
+		nextUpper = math.MaxInt
+	}
 	for at := pivot; at < len(data); {
 		nextLower = advance(data, lower, at, nextLower)
-		nextUpper = nextLower
-		if upper != lower {
-			nextUpper = advance(data, upper, at, nextUpper)
-		}
+		nextUpper = advance(data, upper, at, nextUpper)
 		hit := min(nextLower, nextUpper)
 		if hit == math.MaxInt {
 			return -1

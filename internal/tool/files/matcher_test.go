@@ -1,0 +1,142 @@
+package files
+
+import (
+	"fmt"
+	"regexp"
+	"regexp/syntax"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestRequiredLiterals(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		pat  string
+		want []string
+	}{
+		{"needle", []string{"needle"}},
+		{"foo.*longer", []string{"longer"}},
+		{"(foo|barbar)x", []string{"foo", "barbar"}},
+		{"(foo|b)x", nil},
+		{"foo?", []string{"fo"}},
+		{"(foo)*", nil},
+		{"(foo)+", []string{"foo"}},
+		{"a{3}", nil},
+		{"(ab){2,5}", []string{"ab"}},
+		{"(?i)Foo", []string{"foo"}},
+		{"(?i)é", nil},
+		{"(?i)éabc", []string{"abc"}},
+		{`\bword\b`, []string{"word"}},
+		{"^func", []string{"func"}},
+		{"[a-z]+", nil},
+		{"foo|", nil},
+	} {
+		tree, err := syntax.Parse(c.pat, syntax.Perl)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, w := range requiredLiterals(tree.Simplify()).words {
+			got = append(got, string(w))
+		}
+		if d := cmp.Diff(c.want, got); d != "" {
+			t.Errorf("requiredLiterals(%q) (-want +got):\n%s", c.pat, d)
+		}
+	}
+}
+
+// matchingLines is the plain way to do what scan does.
+func matchingLines(re *regexp.Regexp, text string) (out []string) {
+	lines := strings.Split(text, "\n")
+	if n := len(lines); n > 0 && lines[n-1] == "" {
+		lines = lines[:n-1]
+	}
+	for i, l := range lines {
+		if re.MatchString(l) {
+			out = append(out, fmt.Sprintf("%d:%s", i+1, l))
+		}
+	}
+	return out
+}
+
+func scanned(m *matcher, text string) (out []string) {
+	m.scan([]byte(text), func(num, start, end, from, to int) bool {
+		out = append(out, fmt.Sprintf("%d:%s", num, text[start:end]))
+		return true
+	})
+	return out
+}
+
+func FuzzMatcher(f *testing.F) {
+	for _, pat := range []string{"abc", "^$", "^", "$", `\s+x`, "a|b", "(?i)k", "(?i)straSSe", `\bfoo\b`, `[^a]b`, "(?s)a.b", `\Aab`, `ab\z`, "x*", "(foo|bar)baz", `\d{2,}`, `é+`} {
+		f.Add(pat, "abc\n\nfoo bar\nX k \u212a ſ straße STRASSE\nab 12 é\n\nlast", false)
+	}
+	f.Fuzz(func(t *testing.T, pat, text string, fold bool) {
+		if len(pat) > 60 || len(text) > 2000 || strings.Contains(text, "\r") {
+			return
+		}
+		m, err := compileMatcher(pat, false, fold)
+		if err != nil {
+			return
+		}
+		want, got := matchingLines(m.line, text), scanned(m, text)
+		if !slices.Equal(want, got) {
+			t.Fatalf("pattern %q fold %v in %q:\ngot  %q\nwant %q", pat, fold, text, got, want)
+		}
+	})
+}
+
+func FuzzIndexFold(f *testing.F) {
+	f.Add("xxNeEdLe", "needle")
+	f.Add("aAaAb", "aab")
+	f.Fuzz(func(t *testing.T, text, word string) {
+		word = strings.Map(lowerASCII, word)
+		if word == "" {
+			return
+		}
+		want := -1
+		for i := range len(text) - len(word) + 1 {
+			if equalFold([]byte(text[i:i+len(word)]), []byte(word)) {
+				want = i
+				break
+			}
+		}
+		if got := indexFold([]byte(text), []byte(word)); got != want {
+			t.Fatalf("indexFold(%q, %q) = %d, want %d", text, word, got, want)
+		}
+	})
+}
+
+func TestMatchElems(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		pat, path string
+		want      bool
+	}{
+		{"a/b", "a/b", true},
+		{"a/b", "a/b/c", false},
+		{"**/b", "b", true},
+		{"**/b", "x/y/b", true},
+		{"a/**", "a/x/y", true},
+		{"a/**", "a", false},
+		{"a/**/z", "a/z", true},
+		{"a/**/z", "a/b/c/z", true},
+		{"a/**/z", "b/a/z", false},
+		{"**/a/**/b/*.go", "q/a/a/x/b/b/f.go", true},
+		{"**/a/**/b/*.go", "q/a/x/f.go", false},
+		{"*/x", "a/x", true},
+		{"*/x", "a/b/x", false},
+	} {
+		if got := matchElems(strings.Split(c.pat, "/"), strings.Split(c.path, "/")); got != c.want {
+			t.Errorf("matchElems(%q, %q) = %v, want %v", c.pat, c.path, got, c.want)
+		}
+	}
+	// Many "**" must not take exponential time.
+	want := strings.Split(strings.Repeat("**/a/", 30)+"b", "/")
+	if matchElems(want, strings.Split(strings.Repeat("a/", 200)+"c", "/")) {
+		t.Error("matched without a b")
+	}
+}
