@@ -96,6 +96,7 @@ type Agent struct {
 
 	started time.Time
 	calib   sync.Map // model name -> *text.Calibration
+	heads   sync.Map // system prompt -> estimated tokens of prompt and tools
 
 	mu     sync.Mutex
 	base   context.Context //nolint:containedctx // the context of Run, which owns all turns
@@ -180,7 +181,7 @@ func (a *Agent) Ask(ctx context.Context, in bus.Inbound) iter.Seq2[bus.Outbound,
 	return func(yield func(bus.Outbound, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		it := &item{in: in, key: a.keyOf(in), ctx: ctx, out: make(chan bus.Outbound, 64), done: make(chan struct{})}
+		it := &item{in: in, key: a.keyOf(in), ctx: ctx, out: make(chan bus.Outbound, 16), done: make(chan struct{})}
 		if err := a.submit(it); err != nil {
 			yield(bus.Outbound{}, err)
 			return
@@ -217,7 +218,7 @@ type item struct {
 	in   bus.Inbound
 	key  string
 	ctx  context.Context   //nolint:containedctx // the asker's context, which travels with the message
-	out  chan bus.Outbound // 64 deep; a slow asker slows its own turn, nobody else's
+	out  chan bus.Outbound // 16 deep; a slow asker slows its own turn, nobody else's
 	done chan struct{}
 	err  error // set before done is closed
 }
@@ -265,6 +266,17 @@ func (it *item) rest(yield func(bus.Outbound, error) bool) {
 func (a *Agent) calibration(model string) *text.Calibration {
 	c, _ := a.calib.LoadOrStore(model, &text.Calibration{})
 	return c.(*text.Calibration) //nolint:errcheck,forcetypeassert // only this function stores
+}
+
+// headTokens is the estimate of what every request with this prompt starts with.
+func (a *Agent) headTokens(system string) int {
+	if n, ok := a.heads.Load(system); ok {
+		return n.(int) //nolint:errcheck,forcetypeassert // only this function stores
+	}
+	n := runner.EstimateHead(system, a.tools.Defs())
+	a.heads.Clear() // prompts change rarely; old ones are of no use
+	a.heads.Store(system, n)
+	return n
 }
 
 func newID() string {

@@ -40,6 +40,7 @@ type promptBuilder struct {
 
 	mu     sync.Mutex
 	files  map[string]cachedFile
+	texts  map[string]string // embedded templates
 	joined map[string]string // channel format -> prompt, valid for stamp
 	stamp  string
 }
@@ -51,7 +52,7 @@ type cachedFile struct {
 }
 
 func newPromptBuilder(workspace string, skills *skill.Library) *promptBuilder {
-	return &promptBuilder{workspace: workspace, skills: skills, files: map[string]cachedFile{}, joined: map[string]string{}}
+	return &promptBuilder{workspace: workspace, skills: skills, files: map[string]cachedFile{}, texts: map[string]string{}, joined: map[string]string{}}
 }
 
 func (p *promptBuilder) offloadDir() string {
@@ -88,13 +89,13 @@ func (p *promptBuilder) parts() []string {
 	var boot []string
 	for _, name := range []string{"AGENTS.md", "SOUL.md", "USER.md", "TOOLS.md"} {
 		body := p.file(name)
-		if body == "" || (name != "SOUL.md" && body == template(name)) {
+		if body == "" || (name != "SOUL.md" && body == p.template(name)) {
 			continue
 		}
 		boot = append(boot, "## "+name+"\n\n"+body)
 	}
 	memory := p.file("memory/MEMORY.md")
-	if memory == template("memory/MEMORY.md") {
+	if memory == p.template("memory/MEMORY.md") {
 		memory = ""
 	}
 	if memory != "" {
@@ -104,18 +105,19 @@ func (p *promptBuilder) parts() []string {
 	if p.skills == nil {
 		return out
 	}
-	if active := p.skills.Active(); active != "" {
+	active, summary := p.skills.Prompt()
+	if active != "" {
 		out = append(out, "# Active Skills\n\n"+active)
 	}
-	if summary := p.skills.Summary(); summary != "" {
-		out = append(out, strings.TrimSpace(template("system/skills.md"))+"\n\n"+summary)
+	if summary != "" {
+		out = append(out, p.template("system/skills.md")+"\n\n"+summary)
 	}
 	return out
 }
 
 func (p *promptBuilder) identity(format string) string {
 	r := strings.NewReplacer("{{workspace}}", p.workspace, "{{os}}", osName(), "{{arch}}", runtime.GOARCH, "{{format}}", format)
-	return strings.TrimSpace(r.Replace(template("system/identity.md"))) + "\n\n" + strings.TrimSpace(template("system/untrusted.md"))
+	return strings.TrimSpace(r.Replace(p.template("system/identity.md"))) + "\n\n" + p.template("system/untrusted.md")
 }
 
 func osName() string {
@@ -125,12 +127,18 @@ func osName() string {
 	return runtime.GOOS
 }
 
-func template(name string) string {
+// template returns an embedded text, read once.
+func (p *promptBuilder) template(name string) string {
+	if s, ok := p.texts[name]; ok {
+		return s
+	}
 	b, err := templates.ReadFile("templates/" + name)
 	if err != nil {
 		return ""
 	}
-	return strings.TrimSpace(string(b))
+	s := strings.TrimSpace(string(b))
+	p.texts[name] = s
+	return s
 }
 
 // file returns a bootstrap file of the workspace. Links that lead out of the

@@ -131,7 +131,7 @@ func (t *turn) run(ctx context.Context, current llm.Message) (runner.Result, err
 	limits := t.Limits
 	limits.ContextWindow, limits.ContextBlock = t.rt.Window, t.rt.Block
 	budget := runner.InputBudget(limits, t.rt.MaxTokens)
-	head := runner.EstimateHead(system, t.tools.Defs())
+	head := t.headTokens(system)
 	if replay, dropped := t.conv.fit(budget, head, scale); dropped {
 		if err := t.sess.SetReplay(replay); err != nil {
 			return runner.Result{}, fmt.Errorf("shorten the conversation: %w", err)
@@ -144,7 +144,7 @@ func (t *turn) run(ctx context.Context, current llm.Message) (runner.Result, err
 		tokens = 0
 	}
 	spec := runner.Spec{
-		Model: t.rt.Model, ModelName: t.rt.Name, System: system, Messages: msgs, Tokens: tokens, Tools: t.tools,
+		Model: t.rt.Model, ModelName: t.rt.Name, System: system, Messages: msgs, Tokens: tokens, HeadTokens: head, Tools: t.tools,
 		MaxTokens: t.rt.MaxTokens, Temperature: t.rt.Temperature, Effort: t.rt.Effort, Limits: limits, Scale: scale,
 		Call: tool.Call{
 			Route: t.it.in.Route, SessionKey: t.key, SenderID: t.it.in.SenderID, TurnID: t.id,

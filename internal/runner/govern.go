@@ -37,7 +37,7 @@ func Estimate(m llm.Message) int {
 func EstimateHead(system string, defs []llm.ToolDef) int {
 	n := text.Tokens(system) + 4
 	for _, d := range defs {
-		n += 12 + text.Tokens(d.Name) + text.Tokens(d.Description) + text.Tokens(string(d.Schema))
+		n += 12 + text.Tokens(d.Name) + text.Tokens(d.Description) + len(d.Schema)/4
 	}
 	return n
 }
@@ -59,7 +59,10 @@ func (r *run) govern(tools *tool.Set) ([]llm.Message, int) {
 		msgs = Legal(msgs)
 		known, size = 0, 0
 	}
-	head := EstimateHead(r.System, tools.Defs())
+	head := r.HeadTokens
+	if head == 0 || tools != r.Tools {
+		head = EstimateHead(r.System, tools.Defs())
+	}
 	total := r.scaled(head + size + estimateAll(msgs[known:]))
 	if r.budget <= 0 || (total <= r.budget && len(r.compacted) == 0) {
 		return msgs, total

@@ -60,7 +60,9 @@ type Spec struct {
 	// Tokens is the estimate of Messages when the caller has it, together with
 	// the promise that Messages is legal already. It keeps the cost of a turn
 	// from growing with the length of the conversation.
-	Tokens      int
+	Tokens int
+	// HeadTokens is the estimate of System and Tools; 0 means it is made here.
+	HeadTokens  int
 	Tools       *tool.Set
 	Call        tool.Call // route, session, turn and state that every tool call carries
 	MaxTokens   int       // of one answer; default 8192

@@ -158,6 +158,12 @@ func (l *Library) Summary() string { return l.refresh().summary }
 // Active is the full text of the always-skills that are available.
 func (l *Library) Active() string { return l.refresh().active }
 
+// Prompt returns Active and Summary after looking at the disk once.
+func (l *Library) Prompt() (active, summary string) {
+	snap := l.refresh()
+	return snap.active, snap.summary
+}
+
 // Load returns a skill with its Body; ok is false when there is none of that
 // name or its file cannot be read.
 func (l *Library) Load(name string) (s Skill, ok bool) {
