@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,7 +12,6 @@ import (
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/diskio"
-	"github.com/nanobot-go/nanobot/internal/llm"
 )
 
 func (c *command) onboardCommand() *cobra.Command {
@@ -111,58 +109,6 @@ Until then a built-in demo answers (it is not an AI):
 	}
 	cmd.Printf("Model:         %s (%s)\n\nReady. Try:\n  nanobot agent -m \"hello\"\n  nanobot agent\n", info.Name, info.Why)
 	return nil
-}
-
-// wizard asks for provider, key and model. Empty answers keep things as they are.
-func (c *command) wizard(cmd *cobra.Command, file string) error {
-	ask := newPrompter(c.In, c.Out)
-	names := []string{}
-	for _, r := range llm.Catalogue() {
-		names = append(names, r.Name)
-	}
-	cmd.Printf("\nProviders: %s\n", strings.Join(names, ", "))
-	name, err := ask.line("Provider (empty to skip): ")
-	if err != nil || name == "" {
-		return err
-	}
-	row, ok := app.Row(name)
-	if !ok {
-		return usageError{fmt.Errorf("unknown provider %q", name)}
-	}
-	if row.Direct || row.Local {
-		base, err := ask.line(fmt.Sprintf("Base URL [%s]: ", row.BaseURL))
-		if err != nil {
-			return err
-		}
-		if base != "" {
-			if err := setConfig(file, "providers."+row.Name+".apiBase", base); err != nil {
-				return err
-			}
-		}
-	}
-	key, err := ask.secret("API key (not shown; empty to keep): ")
-	if err != nil {
-		return err
-	}
-	if key != "" {
-		if err := setConfig(file, "providers."+row.Name+".apiKey", key); err != nil {
-			return err
-		}
-	}
-	model, err := ask.line(fmt.Sprintf("Model [%s]: ", row.DefaultModel))
-	if err != nil {
-		return err
-	}
-	if model == "" {
-		model = row.DefaultModel
-	}
-	if model == "" {
-		return usageError{errors.New("this provider has no default model; run the wizard again and name one")}
-	}
-	if err := setConfig(file, "agents.defaults.model", model); err != nil {
-		return err
-	}
-	return setConfig(file, "agents.defaults.provider", row.Name)
 }
 
 // setConfig changes one setting in the file and nothing else.

@@ -1,0 +1,189 @@
+package cli
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/nanobot-go/nanobot/internal/app"
+	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/text"
+)
+
+// errSkipped ends the wizard without a change.
+var errSkipped = errors.New("skipped")
+
+// choices is what a user answered.
+type choices struct {
+	row              llm.Row
+	base, key, model string
+}
+
+// wizard asks for provider, key and model and writes the answers together, so
+// that leaving half-way changes nothing. It works on a terminal and on a pipe.
+func (c *command) wizard(cmd *cobra.Command, file string) error {
+	ask := newPrompter(c.In, c.Out)
+	ch, err := c.interview(cmd, ask)
+	if errors.Is(err, errSkipped) {
+		cmd.Println("Nothing changed.")
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	f, err := config.Open(file)
+	if err != nil {
+		return err
+	}
+	for _, s := range []struct{ path, value string }{
+		{"providers." + ch.row.Name + ".apiBase", ch.base},
+		{"providers." + ch.row.Name + ".apiKey", ch.key},
+		{"agents.defaults.model", ch.model},
+		{"agents.defaults.provider", ch.row.Name},
+	} {
+		if s.value == "" {
+			continue
+		}
+		if err := f.SetValue(s.path, s.value); err != nil {
+			return err
+		}
+	}
+	return f.Save(time.Now())
+}
+
+func (c *command) interview(cmd *cobra.Command, ask *prompter) (ch choices, err error) {
+	cmd.Println()
+	if ch.row, err = c.askProvider(cmd, ask); err != nil {
+		return ch, err
+	}
+	if ch.row.Direct || ch.row.Local {
+		if ch.base, err = ask.line("Base URL", ch.row.BaseURL); err != nil {
+			return ch, err
+		}
+		if ch.base == "" && ch.row.BaseURL == "" {
+			return ch, usageError{fmt.Errorf("%s needs a base URL, such as http://127.0.0.1:8000/v1", ch.row.Name)}
+		}
+	}
+	hint := "none"
+	for _, name := range ch.row.EnvKeys {
+		if c.getenv(name) != "" {
+			hint = "the one in " + name
+			break
+		}
+	}
+	if ch.key, err = ask.secret("API key, not shown", hint); err != nil {
+		return ch, err
+	}
+	ch.key = strings.Trim(ch.key, `"'`)
+	if other := ownerOf(ch.key); other != "" && other != ch.row.Name && !ch.row.Direct {
+		cmd.PrintErrf("Note: this looks like a key of %s, not of %s.\n", other, ch.row.Name)
+	}
+	if ch.model, err = ask.line("Model", ch.row.DefaultModel); err != nil {
+		return ch, err
+	}
+	if ch.model == "" {
+		ch.model = ch.row.DefaultModel
+	}
+	if ch.model == "" {
+		return ch, usageError{fmt.Errorf("%s has no default model; run the wizard again and name one", ch.row.Name)}
+	}
+	return ch, nil
+}
+
+// askProvider asks until there is a known name; on a pipe a wrong one is an error.
+func (c *command) askProvider(cmd *cobra.Command, ask *prompter) (llm.Row, error) {
+	var names []string
+	for _, r := range llm.Catalogue() {
+		names = append(names, r.Name)
+	}
+	cmd.Printf("Providers: %s\n", strings.Join(names, ", "))
+	for {
+		name, err := ask.line("Provider", "skip")
+		if err != nil {
+			return llm.Row{}, err
+		}
+		if name == "" || name == "skip" {
+			return llm.Row{}, errSkipped
+		}
+		if row, ok := app.Row(strings.ToLower(strings.ReplaceAll(name, "-", "_"))); ok {
+			return row, nil
+		}
+		err = fmt.Errorf("unknown provider %q", name)
+		if near := text.NearestRatio(strings.ToLower(name), names, 0.6); near != "" {
+			err = fmt.Errorf("%w; did you mean %s?", err, near)
+		}
+		if !ask.terminal() {
+			return llm.Row{}, usageError{err}
+		}
+		cmd.Println(err)
+	}
+}
+
+// ownerOf tells a provider by the way its keys begin; "" if they could be anybody's.
+func ownerOf(key string) string {
+	for _, r := range llm.Catalogue() {
+		if r.KeyPrefix != "" && strings.HasPrefix(key, r.KeyPrefix) {
+			return r.Name
+		}
+	}
+	return ""
+}
+
+// prompter asks questions on a terminal or a pipe.
+type prompter struct {
+	in  *os.File
+	buf *bufio.Reader
+	out io.Writer
+}
+
+func newPrompter(in *os.File, out io.Writer) *prompter {
+	return &prompter{in: in, buf: bufio.NewReader(in), out: out}
+}
+
+func (p *prompter) terminal() bool { return term.IsTerminal(int(p.in.Fd())) }
+
+// line asks for a line; an empty answer means what the brackets show. The end
+// of the input skips everything that was not asked yet.
+func (p *prompter) line(question, otherwise string) (string, error) {
+	p.ask(question, otherwise)
+	s, err := p.buf.ReadString('\n')
+	if !p.terminal() {
+		fmt.Fprintln(p.out) // nobody pressed Enter
+	}
+	if errors.Is(err, io.EOF) && s == "" {
+		return "", errSkipped
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		return "", fmt.Errorf("read the answer: %w", err)
+	}
+	return strings.TrimSpace(s), nil
+}
+
+// secret reads without showing what is typed.
+func (p *prompter) secret(question, otherwise string) (string, error) {
+	if !p.terminal() {
+		return p.line(question, otherwise)
+	}
+	p.ask(question, otherwise)
+	b, err := term.ReadPassword(int(p.in.Fd()))
+	fmt.Fprintln(p.out)
+	if errors.Is(err, io.EOF) {
+		return "", errSkipped
+	}
+	return strings.TrimSpace(string(b)), err
+}
+
+func (p *prompter) ask(question, otherwise string) {
+	if otherwise != "" {
+		question += " [" + otherwise + "]"
+	}
+	fmt.Fprint(p.out, question+": ")
+}
