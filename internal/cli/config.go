@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,11 +36,12 @@ configuration file, the default. Credentials are never printed.`,
 }
 
 // settingNames completes paths of settings.
-func settingNames(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+func settingNames(_ *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return config.Paths(), cobra.ShellCompDirectiveNoFileComp
+	other := func(path string) bool { return !strings.HasPrefix(path, typed) }
+	return slices.DeleteFunc(config.Paths(), other), cobra.ShellCompDirectiveNoFileComp
 }
 
 func (c *command) configShow() *cobra.Command {

@@ -51,7 +51,7 @@ func (c *command) store() (*session.Store, error) {
 }
 
 // sessionNames completes names of conversations.
-func (c *command) sessionNames(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+func (c *command) sessionNames(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 	store, err := c.store()
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
@@ -62,7 +62,9 @@ func (c *command) sessionNames(cmd *cobra.Command, _ []string, _ string) ([]stri
 	}
 	var out []string
 	for _, s := range list {
-		out = append(out, s.Key+"\t"+s.Preview)
+		if strings.HasPrefix(s.Key, typed) {
+			out = append(out, s.Key+"\t"+oneLine(s.Preview, 40))
+		}
 	}
 	return out, cobra.ShellCompDirectiveNoFileComp
 }

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// TestBudget holds the sizes in budget.json. Raising one is a decision that
+// belongs in a commit of its own, with the reason.
+func TestBudget(t *testing.T) {
+	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
+		t.Skip("the figures are for linux/amd64")
+	}
+	raw, err := os.ReadFile("../../budget.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var budget struct {
+		Binary  int64 `json:"binary_bytes"`
+		RSS     int64 `json:"oneshot_rss_bytes"`
+		Request int64 `json:"first_request_bytes"`
+	}
+	if err := json.Unmarshal(raw, &budget); err != nil {
+		t.Fatal(err)
+	}
+	bin, err := buildBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(bin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request, rss := oneShot(t, bin)
+	for name, c := range map[string]struct{ got, limit int64 }{
+		"binary": {info.Size(), budget.Binary}, "one-shot RSS": {rss, budget.RSS}, "first request": {request, budget.Request},
+	} {
+		t.Logf("%s: %d bytes of %d", name, c.got, c.limit)
+		if c.limit <= 0 || c.got > c.limit {
+			t.Errorf("%s has %d bytes, budget.json allows %d", name, c.got, c.limit)
+		}
+	}
+}
+
+// oneShot answers "hello" once and returns the size of the request and the
+// peak memory. The program is started by the small floor program, because a
+// process inherits the memory peak of the one it was forked from.
+func oneShot(t *testing.T, bin string) (request, rss int64) {
+	t.Helper()
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		request = int64(len(b))
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprint(w, `data: {"choices":[{"index":0,"delta":{"content":"hi"},"finish_reason":"stop"}]}`+"\n\ndata: [DONE]\n\n")
+	}))
+	defer srv.Close()
+	dir := t.TempDir()
+	launcher := filepath.Join(dir, "floor")
+	build := exec.Command("go", "build", "-o", launcher, "../../bench/floor")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	cfg := filepath.Join(dir, "config.json")
+	conf := fmt.Sprintf(`{"agents":{"defaults":{"model":"custom/m","provider":"custom"}},"providers":{"custom":{"apiBase":%q,"apiKey":"test-key"}}}`, srv.URL+"/v1")
+	if err := os.WriteFile(cfg, []byte(conf), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(launcher, "-run", bin, "agent", "-c", cfg, "-w", filepath.Join(dir, "ws"), "-m", "hello")
+	cmd.Env = []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH")}
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kb, err := strconv.ParseInt(strings.TrimSpace(string(out)), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return request, kb * 1024
+}
