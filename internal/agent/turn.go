@@ -108,14 +108,36 @@ func (t *turn) answer(ctx context.Context) error {
 		return fmt.Errorf("keep the message: %w", err)
 	}
 	// The message is in the file, which outlives this process. Making it
-	// outlive the power too takes a while; the model is asked meanwhile.
-	synced := make(chan error, 1)
-	go func() { synced <- t.sess.Sync(context.WithoutCancel(ctx)) }()
+	// outlive the power too is done while the model is asked.
+	wait := t.syncSoon(ctx)
 	res, err := t.run(ctx, msg)
-	if err := errors.Join(<-synced, err); err != nil {
+	if err := errors.Join(wait(), err); err != nil {
 		return err
 	}
 	return t.conclude(ctx, res)
+}
+
+// groupCommit is how long the sync of a user's message may be put off, in the
+// hope that the sync at the end of a quick turn serves for both.
+const groupCommit = 20 * time.Millisecond
+
+// syncSoon makes what was written durable within groupCommit, beside the turn.
+// The returned func waits for that, or calls it off because the end of the
+// turn syncs anyway.
+func (t *turn) syncSoon(ctx context.Context) (wait func() error) {
+	over := make(chan struct{})
+	synced := make(chan error, 1) // the goroutine never blocks on it
+	go func() {
+		timer := time.NewTimer(groupCommit)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			synced <- t.sess.Sync(context.WithoutCancel(ctx))
+		case <-over:
+			synced <- nil
+		}
+	}()
+	return func() error { close(over); return <-synced }
 }
 
 // run builds the prompt and lets the runner work, holding a slot of the gate.
