@@ -114,8 +114,8 @@ func (r *jailRoot) resolved() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.real == "" {
-		if real, err := filepath.EvalSymlinks(r.path); err == nil {
-			r.real = real
+		if resolved, err := filepath.EvalSymlinks(r.path); err == nil {
+			r.real = resolved
 		} else {
 			return r.path
 		}
@@ -289,7 +289,7 @@ func (j *Jail) rootOf(abs string) (best *jailRoot, rel string) {
 
 // under returns path relative to base if it lies inside.
 func under(base, path string, fold bool) (string, bool) {
-	if len(path) < len(base) || path[:len(base)] != base && !(fold && strings.EqualFold(path[:len(base)], base)) {
+	if len(path) < len(base) || path[:len(base)] != base && (!fold || !strings.EqualFold(path[:len(base)], base)) {
 		return "", false
 	}
 	rest := path[len(base):]
@@ -314,7 +314,8 @@ func escapes(err error) bool {
 // path the link leads to. parent resolves the directory only, for names that
 // are about to be created.
 func (j *Jail) throughLink(p place, parent bool) (string, error) {
-	target, err := "", error(nil)
+	var target string
+	var err error
 	if parent {
 		target, err = filepath.EvalSymlinks(filepath.Dir(p.abs))
 		target = filepath.Join(target, filepath.Base(p.abs))

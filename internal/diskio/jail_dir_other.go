@@ -18,17 +18,17 @@ func newDir(root *os.Root, rel, abs string) (*Dir, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	real := ""
+	resolved := ""
 	f, err := sub.Open(".")
 	if err == nil {
-		real, err = realPath(f, abs)
+		resolved, err = realPath(f, abs)
 		_ = f.Close()
 	}
 	if err != nil {
 		_ = sub.Close()
 		return nil, "", err
 	}
-	return &Dir{dirHandle: dirHandle{root: sub}}, real, nil
+	return &Dir{dirHandle: dirHandle{root: sub}}, resolved, nil
 }
 
 // Close releases the handle.

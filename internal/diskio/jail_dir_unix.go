@@ -25,12 +25,12 @@ func newDir(root *os.Root, rel, abs string) (*Dir, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	real, err := realPath(f, abs)
+	resolved, err := realPath(f, abs)
 	if err != nil {
 		_ = f.Close()
 		return nil, "", err
 	}
-	return &Dir{dirHandle: dirHandle{f: f, fd: int(f.Fd())}}, real, nil
+	return &Dir{dirHandle: dirHandle{f: f, fd: int(f.Fd())}}, resolved, nil
 }
 
 // Close releases the descriptor.

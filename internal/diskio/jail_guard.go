@@ -46,8 +46,8 @@ func newGuard(j *Jail, deny, denyWrite []string) *guard {
 			}
 			n = filepath.Clean(n)
 			to = append(to, n)
-			if real := resolveExisting(n); real != n {
-				to = append(to, real)
+			if target := resolveExisting(n); target != n {
+				to = append(to, target)
 			}
 		}
 		return to
@@ -61,8 +61,8 @@ func newGuard(j *Jail, deny, denyWrite []string) *guard {
 func resolveExisting(path string) string {
 	rest := ""
 	for p := path; ; {
-		if real, err := filepath.EvalSymlinks(p); err == nil {
-			return filepath.Join(real, rest)
+		if target, err := filepath.EvalSymlinks(p); err == nil {
+			return filepath.Join(target, rest)
 		}
 		parent := filepath.Dir(p)
 		if parent == p {

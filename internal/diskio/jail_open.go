@@ -72,11 +72,11 @@ func (j *Jail) vet(f *os.File, abs string) error {
 	if err := clearNonblock(f); err != nil {
 		return err
 	}
-	real, err := realPath(f, abs)
+	resolved, err := realPath(f, abs)
 	if err != nil {
 		return err
 	}
-	if err := j.guard().check(real, false); err != nil {
+	if err := j.guard().check(resolved, false); err != nil {
 		return err
 	}
 	same := func(other fs.FileInfo) bool { return os.SameFile(other, info) }
@@ -106,11 +106,11 @@ func mustBeRegular(path string, info fs.FileInfo) error {
 // realPathByName finds the link-free path of an open file and proves it by
 // identity: if the path names this very file, checking the path is sound.
 func realPathByName(f *os.File, abs string) (string, error) {
-	real, err := filepath.EvalSymlinks(abs)
+	resolved, err := filepath.EvalSymlinks(abs)
 	if err != nil {
 		return "", err
 	}
-	byName, err := os.Lstat(real)
+	byName, err := os.Lstat(resolved)
 	if err != nil {
 		return "", err
 	}
@@ -121,7 +121,7 @@ func realPathByName(f *os.File, abs string) (string, error) {
 	if !os.SameFile(byName, info) {
 		return "", refuse(abs, ErrChanged, "was replaced while it was being opened; try again")
 	}
-	return real, nil
+	return resolved, nil
 }
 
 // Stat describes what a name leads to, following links inside the root.
@@ -172,15 +172,15 @@ func (j *Jail) openDirPlace(p place) (*Dir, error) {
 	if !info.IsDir() {
 		return nil, refuse(p.abs, ErrNotRegular, "is not a directory")
 	}
-	d, real, err := newDir(p.root, p.rel, p.abs)
+	d, resolved, err := newDir(p.root, p.rel, p.abs)
 	if err != nil {
 		return nil, err
 	}
-	if err := j.guard().check(real, false); err != nil {
+	if err := j.guard().check(resolved, false); err != nil {
 		_ = d.Close()
 		return nil, err
 	}
-	d.jail, d.path, d.hidden = j, real, j.guard().below(real)
+	d.jail, d.path, d.hidden = j, resolved, j.guard().below(resolved)
 	return d, nil
 }
 

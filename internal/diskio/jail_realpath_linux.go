@@ -13,13 +13,13 @@ func realPath(f *os.File, abs string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var real string
+	var resolved string
 	var inner error
-	if err := c.Control(func(fd uintptr) { real, inner = os.Readlink("/proc/self/fd/" + strconv.Itoa(int(fd))) }); err != nil {
+	if err := c.Control(func(fd uintptr) { resolved, inner = os.Readlink("/proc/self/fd/" + strconv.Itoa(int(fd))) }); err != nil {
 		return "", err
 	}
-	if inner != nil || !strings.HasPrefix(real, "/") || strings.HasSuffix(real, " (deleted)") {
+	if inner != nil || !strings.HasPrefix(resolved, "/") || strings.HasSuffix(resolved, " (deleted)") {
 		return realPathByName(f, abs)
 	}
-	return real, nil
+	return resolved, nil
 }

@@ -3,11 +3,14 @@
 package diskio_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -26,7 +29,7 @@ func TestJailSpecialFiles(t *testing.T) {
 	y.link(t, "fifo", "fifolink")
 	names := []string{"fifo", "fifolink", "."}
 	// Socket paths are short, so the test's directory may be too deep for one.
-	if l, err := net.Listen("unix", filepath.Join(y.ws, "sock")); err == nil {
+	if l, err := new(net.ListenConfig).Listen(t.Context(), "unix", filepath.Join(y.ws, "sock")); err == nil {
 		defer func() { _ = l.Close() }()
 		names = append(names, "sock")
 	}
@@ -131,6 +134,7 @@ func TestJailSwapRace(t *testing.T) {
 }
 
 func walkForCanary(t *testing.T, j *diskio.Jail) {
+	t.Helper()
 	d, err := j.OpenDir(".")
 	if err != nil {
 		return
@@ -147,5 +151,71 @@ func walkForCanary(t *testing.T, j *diskio.Jail) {
 	}
 	if err := w.Run(t.Context(), d, 0); err != nil {
 		t.Error(err)
+	}
+}
+
+// A walk that is stopped half-way closes everything it opened.
+func TestWalkClosesDescriptors(t *testing.T) {
+	// Not parallel: it counts the process's descriptors.
+	y := newYard(t)
+	for i := range 40 {
+		y.put(t, filepath.Join(y.ws, fmt.Sprintf("d%d/e%d/f%d/g.txt", i%4, i%8, i)), "x")
+	}
+	j := y.jail(t)
+	d, err := j.OpenDir(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = d.Close() }()
+	open := func() int {
+		entries, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(entries)
+	}
+	before := open()
+	for stopAt := range 30 {
+		ctx, cancel := context.WithCancel(t.Context())
+		var seen, files atomic.Int64
+		w := diskio.Walk[int]{
+			Enter: func(_ *diskio.Dir, _ string, _ int, e []fs.DirEntry) (int, []fs.DirEntry) {
+				if seen.Add(1) == int64(stopAt) {
+					cancel()
+				}
+				return 0, e
+			},
+			File:   func(*diskio.Dir, string, fs.DirEntry, int) { files.Add(1) },
+			Failed: func(string, error) {},
+		}
+		err := w.Run(ctx, d, 0)
+		if stopAt == 0 && (err != nil || files.Load() != 41) {
+			t.Errorf("a whole walk saw %d files, want 41: %v", files.Load(), err)
+		}
+		cancel()
+	}
+	if after := open(); after != before {
+		t.Errorf("%d descriptors open, %d before", after, before)
+	}
+}
+
+func TestWalkDepth(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	y.put(t, filepath.Join(y.ws, strings.Repeat("d/", 300), "deep.txt"), "x")
+	j := y.jail(t)
+	d, err := j.OpenDir(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = d.Close() }()
+	var failed, dirs atomic.Int64
+	w := diskio.Walk[int]{
+		Enter:  func(_ *diskio.Dir, _ string, _ int, e []fs.DirEntry) (int, []fs.DirEntry) { dirs.Add(1); return 0, e },
+		File:   func(*diskio.Dir, string, fs.DirEntry, int) {},
+		Failed: func(string, error) { failed.Add(1) },
+	}
+	if err := w.Run(t.Context(), d, 0); err != nil || failed.Load() != 1 || dirs.Load() != 257 {
+		t.Errorf("walk = %v, %d failed, %d entered", err, failed.Load(), dirs.Load())
 	}
 }

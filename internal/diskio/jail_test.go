@@ -23,54 +23,54 @@ type yard struct {
 
 const canary = "CANARY-7f3a"
 
-func newYard(t testing.TB) yard {
-	t.Helper()
-	base, err := filepath.EvalSymlinks(t.TempDir())
+func newYard(tb testing.TB) yard {
+	tb.Helper()
+	base, err := filepath.EvalSymlinks(tb.TempDir())
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	y := yard{ws: filepath.Join(base, "ws"), outside: filepath.Join(base, "ws-evil"), media: filepath.Join(base, "media")}
 	y.secret = filepath.Join(y.outside, "secret.txt")
 	for _, d := range []string{y.ws, y.outside, y.media} {
 		if err := os.Mkdir(d, 0o755); err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 	}
-	y.put(t, y.secret, canary)
-	y.put(t, filepath.Join(base, "config.json"), canary)
-	y.put(t, filepath.Join(y.ws, "a.txt"), "hello\n")
-	y.put(t, filepath.Join(y.media, "m.txt"), "media\n")
+	y.put(tb, y.secret, canary)
+	y.put(tb, filepath.Join(base, "config.json"), canary)
+	y.put(tb, filepath.Join(y.ws, "a.txt"), "hello\n")
+	y.put(tb, filepath.Join(y.media, "m.txt"), "media\n")
 	return y
 }
 
-func (y yard) put(t testing.TB, path, content string) {
-	t.Helper()
+func (y yard) put(tb testing.TB, path, content string) {
+	tb.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 }
 
-func (y yard) link(t testing.TB, target, name string) {
-	t.Helper()
+func (y yard) link(tb testing.TB, target, name string) {
+	tb.Helper()
 	if err := os.Symlink(target, filepath.Join(y.ws, name)); err != nil {
-		t.Skipf("no symbolic links: %v", err)
+		tb.Skipf("no symbolic links: %v", err)
 	}
 }
 
-func (y yard) jail(t testing.TB, change ...func(*diskio.JailOptions)) *diskio.Jail {
-	t.Helper()
+func (y yard) jail(tb testing.TB, change ...func(*diskio.JailOptions)) *diskio.Jail {
+	tb.Helper()
 	o := diskio.JailOptions{Workspace: y.ws, Restrict: true, ReadOnly: []string{y.media, filepath.Join(y.ws, "later")}, Home: filepath.Join(y.outside, "home")}
 	for _, c := range change {
 		c(&o)
 	}
 	j, err := diskio.OpenJail(o)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() { _ = j.Close() })
+	tb.Cleanup(func() { _ = j.Close() })
 	return j
 }
 
@@ -123,6 +123,7 @@ func TestJailNames(t *testing.T) {
 		{"directory", ".", diskio.ErrNotRegular, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			got, err := readIn(j, c.path)
 			if c.text == "!" {
 				if !diskio.IsMissing(err) {
@@ -493,8 +494,10 @@ func FuzzJail(f *testing.F) {
 		f.Skip(err)
 	}
 	j := y.jail(f)
-	for _, s := range []string{"a.txt", "../ws-evil/secret.txt", "out", "outdir/secret.txt", "up/ws-evil/secret.txt", "~/x", "~root/x",
-		y.secret, "/proc/self/cwd", "a/./../../config.json", "a\x00", "\xff\xfe", "//" + y.secret, "./up/./config.json", "up/ws/up/config.json"} {
+	for _, s := range []string{
+		"a.txt", "../ws-evil/secret.txt", "out", "outdir/secret.txt", "up/ws-evil/secret.txt", "~/x", "~root/x",
+		y.secret, "/proc/self/cwd", "a/./../../config.json", "a\x00", "\xff\xfe", "//" + y.secret, "./up/./config.json", "up/ws/up/config.json",
+	} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, name string) {

@@ -98,7 +98,7 @@ func (j *Jail) mkdirAll(p place) error {
 			}
 			return err
 		}
-		real, err := realPath(f, filepath.Join(p.base, rel))
+		resolved, err := realPath(f, filepath.Join(p.base, rel))
 		_ = f.Close()
 		if err != nil {
 			return err
@@ -107,7 +107,7 @@ func (j *Jail) mkdirAll(p place) error {
 		if err != nil {
 			return err
 		}
-		if err := j.guard().check(filepath.Join(real, rest), true); err != nil {
+		if err := j.guard().check(filepath.Join(resolved, rest), true); err != nil {
 			return err
 		}
 		return p.root.MkdirAll(p.rel, 0o777)

@@ -17,8 +17,9 @@ type block struct {
 	text  []string
 }
 
-func makeBlock(data []byte, num, start, end, from, to, before, after int) block {
-	b := block{line: num, first: num}
+func makeBlock(data []byte, l lineMatch, before, after int) block {
+	b := block{line: l.num, first: l.num}
+	start, end := l.start, l.end
 	lead := start
 	for range before {
 		if lead == 0 {
@@ -32,7 +33,7 @@ func makeBlock(data []byte, num, start, end, from, to, before, after int) block 
 			b.text = append(b.text, cutLine(l, 0, 0))
 		}
 	}
-	b.text = append(b.text, cutLine(string(data[start:end]), from, to))
+	b.text = append(b.text, cutLine(string(data[start:end]), l.from, l.to))
 	for range after {
 		if end+1 >= len(data) {
 			break

@@ -18,7 +18,7 @@ const (
 	utf16LE
 	utf16BE
 	latin1
-	binary
+	notText
 )
 
 // sniff decides the encoding by the first bytes of a file. whole says that head
@@ -31,13 +31,13 @@ func sniff(head []byte, whole bool, name string) encoding {
 	case bytes.HasPrefix(head, []byte("\xfe\xff")):
 		return utf16BE
 	case bytes.IndexByte(head, 0) >= 0:
-		return binary
+		return notText
 	case validUTF8(head, whole):
 		return utf8Text
 	case textExtension(name):
 		return latin1
 	}
-	return binary
+	return notText
 }
 
 // validUTF8 forgives a character cut at the end of a partial head.

@@ -203,7 +203,7 @@ func (g *grepRun) search(data []byte, name func() string) (h hit, ok bool) {
 	var found []block
 	content := g.in.Mode == "content"
 	data = dropCR(data)
-	g.m.scan(data, func(num, start, end, from, to int) bool {
+	g.m.scan(data, content, func(l lineMatch) bool {
 		if !checked {
 			if looksBinary(data) {
 				g.binary.Add(1)
@@ -214,7 +214,7 @@ func (g *grepRun) search(data []byte, name func() string) (h hit, ok bool) {
 		}
 		count++
 		if content {
-			found = append(found, makeBlock(data, num, start, end, from, to, g.in.Before, g.in.After))
+			found = append(found, makeBlock(data, l, g.in.Before, g.in.After))
 			return len(found) < g.blocks.limit
 		}
 		return g.in.Mode == "count"

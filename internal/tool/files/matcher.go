@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"regexp/syntax"
 	"strings"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -15,7 +16,8 @@ type matcher struct {
 	words   literals
 	literal bool           // the words alone decide
 	line    *regexp.Regexp // tested on single lines
-	whole   *regexp.Regexp // finds the next candidate line in a whole text
+	prog    *syntax.Prog   // for automata
+	pool    sync.Pool      // of *automaton, which cannot be shared
 }
 
 // compileMatcher compiles a search. Expressions are RE2 and see one line at a time.
@@ -37,29 +39,21 @@ func compileMatcher(pat string, fixed, fold bool) (*matcher, error) {
 	if err != nil {
 		return nil, explainRegexp(pat, err)
 	}
-	m := &matcher{line: line, words: requiredLiterals(tree.Simplify())}
 	simple := tree.Simplify()
+	m := &matcher{line: line, words: requiredLiterals(simple)}
 	m.literal = simple.Op == syntax.OpLiteral && !m.words.fold && len(m.words.words) == 1
-	perLine(tree)
-	if m.whole, err = regexp.Compile(tree.String()); err != nil {
+	if m.prog, err = syntax.Compile(simple); err != nil {
 		return nil, explainRegexp(pat, err)
 	}
 	return m, nil
 }
 
-// perLine makes the anchors of an expression mean line borders, so that
-// wherever a line matches alone the expression also matches in the whole text.
-func perLine(re *syntax.Regexp) {
-	switch re.Op {
-	case syntax.OpBeginText:
-		re.Op = syntax.OpBeginLine
-	case syntax.OpEndText:
-		re.Op = syntax.OpEndLine
-		re.Flags &^= syntax.WasDollar
+// automaton returns one for this goroutine; give it back with m.pool.Put.
+func (m *matcher) automaton() *automaton {
+	if a, ok := m.pool.Get().(*automaton); ok {
+		return a
 	}
-	for _, sub := range re.Sub {
-		perLine(sub)
-	}
+	return newAutomaton(m.prog)
 }
 
 // explainRegexp says what RE2 lacks when that is the trouble.
@@ -72,10 +66,18 @@ func explainRegexp(pat string, err error) error {
 	return fmt.Errorf("%w; set fixed_strings to search for the text as it is", err)
 }
 
-// scan calls each for every matching line, with its number, borders and where
-// in the line the match starts and ends, until each returns false. data has LF
-// line ends only.
-func (m *matcher) scan(data []byte, each func(num, start, end, from, to int) bool) {
+// lineMatch is a matching line of a text.
+type lineMatch struct {
+	num        int // from 1
+	start, end int // of the line in the text
+	from, to   int // of the match in the line, if asked for
+}
+
+// scan calls each for every matching line until it returns false. data has LF
+// line ends only. Finding where in the line the match is costs extra.
+func (m *matcher) scan(data []byte, where bool, each func(lineMatch) bool) {
+	auto := m.automaton()
+	defer m.pool.Put(auto)
 	var buf [maxLiterals]int
 	var words *finder
 	if m.words.usable(data) {
@@ -83,39 +85,65 @@ func (m *matcher) scan(data []byte, each func(num, start, end, from, to int) boo
 	}
 	num, counted := 1, 0
 	for pos := 0; pos < len(data); {
-		at := -1
-		if words != nil {
-			at = words.from(pos)
-		} else if loc := m.whole.FindIndex(data[pos:]); loc != nil {
-			at = pos + loc[0]
-		}
-		if at < 0 {
+		start, end, ok := m.next(data, pos, words, auto)
+		if !ok {
 			return
-		}
-		start := bytes.LastIndexByte(data[pos:at], '\n') + 1 + pos
-		end := len(data)
-		if i := bytes.IndexByte(data[at:], '\n'); i >= 0 {
-			end = at + i
-		}
-		from, to := at-start, at-start
-		if m.literal {
-			to += len(m.words.words[0])
-		} else if loc := m.line.FindIndex(data[start:end]); loc == nil {
-			pos = end + 1
-			continue
-		} else {
-			from, to = loc[0], loc[1]
 		}
 		num += bytes.Count(data[counted:start], []byte("\n"))
 		counted = start
-		if start == len(data) && start > 0 { // behind the last line end there is no line
-			return
+		l := lineMatch{num: num, start: start, end: end}
+		if where {
+			if loc := m.line.FindIndex(data[start:end]); loc != nil {
+				l.from, l.to = loc[0], loc[1]
+			}
 		}
-		if !each(num, start, end, from, to) {
+		if !each(l) {
 			return
 		}
 		pos = end + 1
 	}
+}
+
+// next finds the first matching line at or after pos, which starts a line.
+func (m *matcher) next(data []byte, pos int, words *finder, auto *automaton) (start, end int, ok bool) {
+	for pos < len(data) {
+		at := -1
+		if words != nil {
+			at = words.from(pos)
+		} else if found, ok := auto.find(data[pos:]); !ok {
+			at = pos // too complex: try line by line
+		} else if found >= 0 {
+			at = pos + found
+		}
+		if at < 0 {
+			return 0, 0, false
+		}
+		start = bytes.LastIndexByte(data[pos:at], '\n') + 1 + pos
+		end = len(data)
+		if i := bytes.IndexByte(data[at:], '\n'); i >= 0 {
+			end = at + i
+		}
+		if m.literal || m.matches(data[start:end], words == nil, auto) {
+			return start, end, true
+		}
+		pos = end + 1
+	}
+	return 0, 0, false
+}
+
+// matches tests one line. sure says that an automaton that is not full found it.
+func (m *matcher) matches(line []byte, sure bool, auto *automaton) bool {
+	if !auto.full {
+		if sure {
+			return true
+		}
+		if len(line) > 0 {
+			if at, ok := auto.find(line); ok {
+				return at >= 0
+			}
+		}
+	}
+	return m.line.Match(line)
 }
 
 // dropCR turns CRLF into LF in place.

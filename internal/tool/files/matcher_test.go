@@ -63,8 +63,8 @@ func matchingLines(re *regexp.Regexp, text string) (out []string) {
 }
 
 func scanned(m *matcher, text string) (out []string) {
-	m.scan([]byte(text), func(num, start, end, from, to int) bool {
-		out = append(out, fmt.Sprintf("%d:%s", num, text[start:end]))
+	m.scan([]byte(text), true, func(l lineMatch) bool {
+		out = append(out, fmt.Sprintf("%d:%s", l.num, text[l.start:l.end]))
 		return true
 	})
 	return out
@@ -138,5 +138,30 @@ func TestMatchElems(t *testing.T) {
 	want := strings.Split(strings.Repeat("**/a/", 30)+"b", "/")
 	if matchElems(want, strings.Split(strings.Repeat("a/", 200)+"c", "/")) {
 		t.Error("matched without a b")
+	}
+}
+
+// An expression that needs too many states is still searched correctly.
+func TestMatcherTooComplex(t *testing.T) {
+	t.Parallel()
+	m, err := compileMatcher("[ab][cd]*a[ab]{12}$", false, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	seed := uint32(1)
+	for i := range 60_000 {
+		seed = seed*1664525 + 1013904223
+		text.WriteByte("abab\nbaabab"[seed>>28%11])
+		if i%97 == 0 {
+			text.WriteString("é")
+		}
+	}
+	want, got := matchingLines(m.line, text.String()), scanned(m, text.String())
+	if len(want) == 0 || !slices.Equal(want, got) {
+		t.Errorf("%d lines, want %d", len(got), len(want))
+	}
+	if a := m.automaton(); !a.full {
+		t.Errorf("%d states were enough, so the test shows nothing", len(a.states))
 	}
 }

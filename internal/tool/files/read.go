@@ -129,7 +129,7 @@ func (f *family) readSource(ctx context.Context, s source, in readInput) (tool.R
 		return tool.Textf("(%s is unchanged since these lines were last read; they are above. force=true sends them again.)", s.shown), nil
 	}
 	enc := sniff(head, len(head) < sniffBytes, s.name)
-	if enc == binary {
+	if enc == notText {
 		return tool.Fail(tool.Unsupported, "%s is not text (%s, %s); inspect it with exec, e.g. file or xxd", s.shown, http.DetectContentType(head), byteSize(s.info.Size())), nil
 	}
 	p, err := readPage(decoder(br, enc), in.Offset, in.Limit, small)
