@@ -203,10 +203,11 @@ func textNode(p place, text string, from origin, quoted bool) (*node, error) {
 	switch {
 	case p.free() || t == reflect.TypeFor[Channel]():
 		n, err := parseValue(text, from)
+		isJSON := err == nil // if not, it is taken as text
 		switch {
-		case idList(p) && (err != nil || n.kind != '['):
+		case idList(p) && (!isJSON || n.kind != '['):
 			return commaList(text, from), nil
-		case err != nil || n.kind == '"' && !quoted:
+		case !isJSON || n.kind == '"' && !quoted:
 			return str, nil
 		}
 		return n, nil

@@ -46,7 +46,7 @@ func Open(path string) (*File, error) {
 	if f.doc, err = parse(path, text); err != nil {
 		return nil, err
 	}
-	f.before, _ = judge(path, text)
+	f.before = judge(path, text)
 	for _, m := range migrations() {
 		m.apply(f.doc.root(), func(int, Problem) {})
 	}
@@ -65,13 +65,13 @@ func (f *File) Text() []byte {
 
 // judge checks a text on its own, leaving ${...} references alone: whether
 // they resolve depends on the environment of the process that will run.
-func judge(path string, text []byte) (issues, warnings []Problem) {
+func judge(path string, text []byte) (issues []Problem) {
 	doc, err := parse(path, text)
 	if err != nil {
 		if e, ok := errors.AsType[*Error](err); ok {
-			return e.Issues, nil
+			return e.Issues
 		}
-		return []Problem{{Message: err.Error()}}, nil
+		return []Problem{{Message: err.Error()}}
 	}
 	r := &reader{doc: doc, root: rootPlace(), keep: true}
 	for _, m := range migrations() {
@@ -82,7 +82,7 @@ func judge(path string, text []byte) (issues, warnings []Problem) {
 	c := Default()
 	r.decode(&c, tree)
 	r.check(&c, tree)
-	return r.issues, r.warnings
+	return r.issues
 }
 
 // find returns the place of a path as typed.
@@ -169,7 +169,7 @@ func (f *File) put(p place, n *node) error {
 
 // verify refuses problems that were not there before.
 func (f *File) verify() error {
-	issues, _ := judge(f.path, f.Text())
+	issues := judge(f.path, f.Text())
 	var fresh []Problem
 	for _, i := range issues {
 		same := func(o Problem) bool { return o.Path == i.Path && o.Message == i.Message }

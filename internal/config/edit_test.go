@@ -322,13 +322,13 @@ func TestSaveRefusesForeignChange(t *testing.T) {
 func TestSaveKeepsForm(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	real := filepath.Join(dir, "real.json")
+	file := filepath.Join(dir, "real.json")
 	link := filepath.Join(dir, "config.json")
 	text := "\xef\xbb\xbf{\"providers\": {\"a\": {\"apiKey\": \"${KEY}\"}}} // end"
-	if err := os.WriteFile(real, []byte(text), 0o640); err != nil {
+	if err := os.WriteFile(file, []byte(text), 0o640); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink(real, link); err != nil {
+	if err := os.Symlink(file, link); err != nil {
 		t.Skip("no symbolic links here")
 	}
 	if _, err := Load(Options{Path: link, Env: []string{"KEY=SECRET", "NANOBOT_API__API_KEY=SECRET"}}); err != nil {
@@ -344,7 +344,7 @@ func TestSaveKeepsForm(t *testing.T) {
 	if err := f.Save(time.Time{}); err != nil {
 		t.Fatal(err)
 	}
-	got, err := os.ReadFile(real)
+	got, err := os.ReadFile(file)
 	want := "\xef\xbb\xbf{\"providers\": {\"a\": {\"apiKey\": \"${KEY}\"}}, \"api\": {\"port\":1}} // end"
 	if err != nil || string(got) != want {
 		t.Errorf("file = %q, %v\nwant   %q", got, err, want)
@@ -352,7 +352,7 @@ func TestSaveKeepsForm(t *testing.T) {
 	if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 {
 		t.Errorf("the link was replaced: %v", err)
 	}
-	if info, _ := os.Stat(real); runtime.GOOS != "windows" && info.Mode().Perm() != 0o640 {
+	if info, _ := os.Stat(file); runtime.GOOS != "windows" && info.Mode().Perm() != 0o640 {
 		t.Errorf("mode = %v", info.Mode())
 	}
 }

@@ -40,7 +40,7 @@ func FuzzLoad(f *testing.F) {
 		}
 		file := &File{path: "config.json", doc: doc}
 		before := string(file.Text())
-		file.before, _ = judge(file.path, []byte(before))
+		file.before = judge(file.path, []byte(before))
 		if err := file.SetValue("gateway.port", 7); err != nil {
 			return
 		}

@@ -94,13 +94,13 @@ func TestSettings(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			limits := ""
+			var limits strings.Builder
 			for _, k := range []string{"min", "max", "enum", "format", "alias", "env", "required", "blank"} {
 				if s, ok := f.Tag.Lookup(k); ok {
-					limits += fmt.Sprintf(" %s=%s", k, s)
+					fmt.Fprintf(&limits, " %s=%s", k, s)
 				}
 			}
-			fmt.Fprintf(&b, "%s %s %s%s\n", at, strings.ReplaceAll(ft.String(), "config.", ""), def, limits)
+			fmt.Fprintf(&b, "%s %s %s%s\n", at, strings.ReplaceAll(ft.String(), "config.", ""), def, limits.String())
 		}
 	}
 	visit("", reflect.TypeFor[config.Config](), reflect.ValueOf(config.Default()))

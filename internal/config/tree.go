@@ -75,10 +75,6 @@ func (n *node) put(name string, off int, v *node) {
 	n.members = append(n.members, member{name, off, v})
 }
 
-func (n *node) drop(name string) {
-	n.members = slices.DeleteFunc(n.members, func(m member) bool { return m.name == name })
-}
-
 // document is a parsed text and the means to speak about positions in it.
 type document struct {
 	file   string
@@ -161,7 +157,7 @@ func tooDeep(b []byte) int {
 				}
 			}
 		case '/':
-			end := -1
+			var end int
 			switch {
 			case bytes.HasPrefix(b[i:], []byte("//")):
 				end = bytes.IndexByte(b[i:], '\n')
