@@ -140,10 +140,10 @@ func crashAt(t *testing.T, st *Store, path string, data []byte) {
 }
 
 // plant puts a new file at path; overwriting in place is slow on some file systems.
-func plant(t testing.TB, path string, data []byte) {
-	t.Helper()
-	must(t, os.RemoveAll(path))
-	must(t, os.WriteFile(path, data, 0o600))
+func plant(tb testing.TB, path string, data []byte) {
+	tb.Helper()
+	must(tb, os.RemoveAll(path))
+	must(tb, os.WriteFile(path, data, 0o600))
 }
 
 func cmpEmpty() cmp.Option {

@@ -147,14 +147,14 @@ func TestImportRefusesLinks(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			st := openStore(t, dir)
-			real := filepath.Join(dir, "elsewhere")
-			must(t, os.MkdirAll(real, 0o755))
-			plant(t, filepath.Join(real, "k.jsonl"), []byte(pythonLog("k", "{}", "0", `{"role": "user", "content": "x"}`, "")))
+			elsewhere := filepath.Join(dir, "elsewhere")
+			must(t, os.MkdirAll(elsewhere, 0o755))
+			plant(t, filepath.Join(elsewhere, "k.jsonl"), []byte(pythonLog("k", "{}", "0", `{"role": "user", "content": "x"}`, "")))
 			sessions := filepath.Join(dir, "workspace", "sessions")
-			link, target := sessions, real
+			link, target := sessions, elsewhere
 			if what == "file" {
 				must(t, os.MkdirAll(sessions, 0o755))
-				link, target = filepath.Join(sessions, "k.jsonl"), filepath.Join(real, "k.jsonl")
+				link, target = filepath.Join(sessions, "k.jsonl"), filepath.Join(elsewhere, "k.jsonl")
 			}
 			if err := os.Symlink(target, link); err != nil {
 				t.Skip("no symbolic links here:", err)
@@ -164,7 +164,7 @@ func TestImportRefusesLinks(t *testing.T) {
 				t.Errorf("imported through a link: %q", gist(s.Messages()))
 			}
 			must(t, s.Release())
-			if _, err := os.Stat(filepath.Join(real, "k.jsonl")); err != nil {
+			if _, err := os.Stat(filepath.Join(elsewhere, "k.jsonl")); err != nil {
 				t.Error(err)
 			}
 		})

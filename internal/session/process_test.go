@@ -18,17 +18,17 @@ import (
 const roleEnv = "NANOBOT_SESSION_TEST_ROLE"
 
 // child starts this test binary again in one of the roles of TestChild.
-func child(t *testing.T, role, dir string) (*exec.Cmd, io.WriteCloser, *bufio.Reader) {
+func child(t *testing.T, role, dir string) (*exec.Cmd, *bufio.Reader) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestChild$", "-test.count=1")
 	cmd.Env = append(os.Environ(), roleEnv+"="+role+"|"+dir)
 	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
+	_, err := cmd.StdinPipe() // open until the child ends
 	must(t, err)
 	out, err := cmd.StdoutPipe()
 	must(t, err)
 	must(t, cmd.Start())
-	return cmd, in, bufio.NewReader(out)
+	return cmd, bufio.NewReader(out)
 }
 
 // TestChild is not a test but what the other process does.
@@ -63,7 +63,7 @@ func TestTwoProcessesWrite(t *testing.T) {
 	openStore(t, dir)
 	var cmds []*exec.Cmd
 	for _, role := range []string{"writea", "writeb"} {
-		cmd, _, out := child(t, role, dir)
+		cmd, out := child(t, role, dir)
 		cmds = append(cmds, cmd)
 		go func() { _, _ = io.Copy(io.Discard, out) }()
 	}
@@ -95,7 +95,7 @@ func TestOwnerKilled(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	st := openStore(t, dir, func(o *Options) { o.LockWait = time.Millisecond })
-	cmd, _, out := child(t, "hold", dir)
+	cmd, out := child(t, "hold", dir)
 	if line, err := out.ReadString('\n'); line != "holding\n" {
 		t.Fatalf("child said %q, %v", line, err)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"maps"
+	"slices"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
 )
@@ -88,8 +89,7 @@ func (s *Session) recover(readOnly func(tool string) bool) (Recovery, error) {
 // the role of the last record that the model would be shown.
 func unfinished(recs []Record) (calls []llm.ToolCall, last llm.Role) {
 	done := map[string]bool{}
-	for i := len(recs) - 1; i >= 0; i-- {
-		r := recs[i]
+	for _, r := range slices.Backward(recs) {
 		if r.Command {
 			continue
 		}

@@ -18,11 +18,11 @@ import (
 func clock() time.Time { return time.Date(2026, 4, 14, 20, 49, 51, 526861000, time.Local) }
 
 // openStore opens a store in dir with settings that suit tests.
-func openStore(t testing.TB, dir string, change ...func(*Options)) *Store {
-	t.Helper()
+func openStore(tb testing.TB, dir string, change ...func(*Options)) *Store {
+	tb.Helper()
 	ws := filepath.Join(dir, "workspace")
 	if err := os.MkdirAll(ws, 0o755); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	opt := Options{DataDir: filepath.Join(dir, "data"), Workspace: ws, Fsync: FsyncNever, Now: clock}
 	for _, c := range change {
@@ -30,7 +30,7 @@ func openStore(t testing.TB, dir string, change ...func(*Options)) *Store {
 	}
 	st, err := Open(opt)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return st
 }
@@ -41,19 +41,19 @@ func (st *Store) fresh() *Store {
 	return &Store{opt: st.opt, dir: st.dir, used: map[string]*slot{}}
 }
 
-func acquire(t testing.TB, st *Store, key string) *Session {
-	t.Helper()
-	s, err := st.Acquire(t.Context(), key)
+func acquire(tb testing.TB, st *Store, key string) *Session {
+	tb.Helper()
+	s, err := st.Acquire(tb.Context(), key)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return s
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
+func must(tb testing.TB, err error) {
+	tb.Helper()
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 }
 

@@ -49,7 +49,7 @@ func workspaceID(workspace, root string) (string, error) {
 
 // makeID gives the workspace an id other than the one it has (a copied one).
 func makeID(file, path, root, copied string) (string, error) {
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil { //nolint:gosec // part of the workspace, whose folders are the user's
 		return "", err
 	}
 	lock, err := diskio.TryLock(file + ".lock")
@@ -78,7 +78,7 @@ func makeID(file, path, root, copied string) (string, error) {
 
 // readID reads a workspace id, "" when there is none or it is unusable.
 func readID(file string) (string, error) {
-	data, err := os.ReadFile(file)
+	data, err := os.ReadFile(file) //nolint:gosec // the marker that names it is ours
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
@@ -87,7 +87,7 @@ func readID(file string) (string, error) {
 	}
 	id := strings.ToLower(strings.TrimSpace(string(data)))
 	if raw, err := hex.DecodeString(id); err != nil || len(raw) != 16 {
-		return "", nil
+		return "", nil //nolint:nilerr // an unusable id counts as none
 	}
 	return id, nil
 }
@@ -114,7 +114,7 @@ func belongs(id, path, root string) (bool, error) {
 }
 
 func sameDir(a, b string) bool {
-	fa, err := os.Stat(a)
+	fa, err := os.Stat(a) //nolint:gosec // only compared
 	if err != nil {
 		return false
 	}
