@@ -193,8 +193,15 @@ func TestDistance(t *testing.T) {
 		a, b string
 		want int
 	}{
-		{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"abc", "abc", 0}, {"abc", "abd", 1},
-		{"abc", "acb", 1}, {"kitten", "sitting", 3}, {"好的", "好", 1}, {"ca", "abc", 3},
+		{"", "", 0},
+		{"", "abc", 3},
+		{"abc", "", 3},
+		{"abc", "abc", 0},
+		{"abc", "abd", 1},
+		{"abc", "acb", 1},
+		{"kitten", "sitting", 3},
+		{"好的", "好", 1},
+		{"ca", "abc", 3},
 	} {
 		if got := text.Distance(c.a, c.b); got != c.want {
 			t.Errorf("Distance(%q, %q) = %d, want %d", c.a, c.b, got, c.want)
@@ -227,7 +234,7 @@ func TestNearest(t *testing.T) {
 	}
 	commands := []string{"/help", "/history", "/model", "/new", "/status", "/stop"}
 	for _, c := range []struct{ word, want string }{
-		{"/hist", "/history"}, {"/stat", "/status"}, {"/modle", "/model"}, {"/HELP", "/help"}, {"/zzz", ""}, {"", ""},
+		{"/hist", "/history"}, {"/stat", "/status"}, {"/mdoel", "/model"}, {"/HELP", "/help"}, {"/zzz", ""}, {"", ""},
 	} {
 		if got := text.NearestRatio(c.word, commands, 0.6); got != c.want {
 			t.Errorf("NearestRatio(%q) = %q, want %q", c.word, got, c.want)
