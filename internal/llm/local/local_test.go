@@ -61,7 +61,8 @@ func TestIdentify(t *testing.T) {
 		{"ollama elsewhere", local.VLLM, ollama, local.Ollama, ollamaModels},
 		{
 			"ollama without models", local.Ollama,
-			map[string]string{"/api/version": `{"version":"0.12.3"}`, "/api/tags": `{"models":[]}`}, local.Ollama, nil,
+			map[string]string{"/api/version": `{"version":"0.12.3"}`, "/api/tags": `{"models":[]}`},
+			local.Ollama, nil,
 		},
 		{
 			"lm studio", local.LMStudio,
@@ -69,24 +70,29 @@ func TestIdentify(t *testing.T) {
 				{"key":"qwen/qwen3-8b","type":"llm","max_context_length":40960,"loaded_instances":[{"config":{"context_length":8192}}]},
 				{"key":"idle","type":"llm","max_context_length":1000,"loaded_instances":[]},
 				{"key":"nomic","type":"embedding","max_context_length":2048}]}`},
-			local.LMStudio, []local.Model{{ID: "qwen/qwen3-8b", Context: 8192}, {ID: "idle", Context: 1000}},
+			local.LMStudio,
+			[]local.Model{{ID: "qwen/qwen3-8b", Context: 8192}, {ID: "idle", Context: 1000}},
 		},
 		{
 			"older lm studio", local.LMStudio,
 			map[string]string{"/api/v0/models": `{"object":"list","data":[
 				{"id":"a","type":"llm","state":"loaded","max_context_length":40960,"loaded_context_length":4096},
 				{"id":"b","type":"embeddings","state":"not-loaded"}]}`},
-			local.LMStudio, []local.Model{{ID: "a", Context: 4096}},
+			local.LMStudio,
+			[]local.Model{{ID: "a", Context: 4096}},
 		},
 		{
 			"oldest lm studio", local.LMStudio,
 			map[string]string{"/v1/models": `{"object":"list","data":[{"id":"a","owned_by":"organization_owner"}]}`},
-			local.LMStudio, []local.Model{{ID: "a"}},
+			local.LMStudio,
+			[]local.Model{{ID: "a"}},
 		},
 		{"llama.cpp", local.LlamaCPP, llamacpp, local.LlamaCPP, []local.Model{{ID: "m.gguf", Context: 8192}}},
 		{
-			"llama.cpp without props", local.LlamaCPP, map[string]string{"/v1/models": llamacpp["/v1/models"]},
-			local.LlamaCPP, []local.Model{{ID: "m.gguf", Context: 131072}},
+			"llama.cpp without props", local.LlamaCPP,
+			map[string]string{"/v1/models": llamacpp["/v1/models"]},
+			local.LlamaCPP,
+			[]local.Model{{ID: "m.gguf", Context: 131072}},
 		},
 		{"llama.cpp on the port of vllm", local.VLLM, llamacpp, local.LlamaCPP, []local.Model{{ID: "m.gguf", Context: 8192}}},
 		{"vllm", local.VLLM, vllm, local.VLLM, []local.Model{{ID: "Qwen/Qwen3-8B", Context: 32768}}},
@@ -128,18 +134,18 @@ func TestOrderIsThatOfTheEndpoints(t *testing.T) {
 	for _, id := range []string{"a", "b", "c", "d"} {
 		eps = append(eps, local.Endpoint{Kind: local.VLLM, URL: serve(t, page(id))})
 	}
-	got := ""
+	var got strings.Builder
 	for _, s := range local.Discover(t.Context(), local.Options{Timeout: patient, Endpoints: eps}) {
-		got += s.Models[0].ID
+		got.WriteString(s.Models[0].ID)
 	}
-	if got != "abcd" {
-		t.Errorf("order = %q, want abcd", got)
+	if got.String() != "abcd" {
+		t.Errorf("order = %q, want abcd", got.String())
 	}
 }
 
 func TestNothingListening(t *testing.T) {
 	t.Parallel()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
