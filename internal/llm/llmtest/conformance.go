@@ -93,14 +93,14 @@ type Watched struct {
 // Watch consumes a stream and checks that it keeps the contract: known
 // events, one Done or one error, nothing after it, and deltas that add up to
 // the final text.
-func Watch(ctx context.Context, t testing.TB, m llm.Model, req llm.Request) Watched {
-	t.Helper()
+func Watch(ctx context.Context, tb testing.TB, m llm.Model, req llm.Request) Watched {
+	tb.Helper()
 	before := fmt.Sprintf("%+v", req)
 	var w Watched
 	ended := false
 	for ev, err := range m.Stream(ctx, req) {
 		if ended {
-			t.Errorf("event after the end: %+v, %v", ev, err)
+			tb.Errorf("event after the end: %+v, %v", ev, err)
 		}
 		if err != nil {
 			w.Err, ended = err, true
@@ -117,17 +117,17 @@ func Watch(ctx context.Context, t testing.TB, m llm.Model, req llm.Request) Watc
 		case llm.Done:
 			w.Response, ended = ev.Response, true
 		default:
-			t.Errorf("unknown event %+v", ev)
+			tb.Errorf("unknown event %+v", ev)
 		}
 	}
 	if !ended {
-		t.Error("the stream ended without Done or error")
+		tb.Error("the stream ended without Done or error")
 	}
 	if w.Response != nil && w.Response.Message.Content.String() != w.Text {
-		t.Errorf("deltas say %q, the message %q", w.Text, w.Response.Message.Content.String())
+		tb.Errorf("deltas say %q, the message %q", w.Text, w.Response.Message.Content.String())
 	}
 	if after := fmt.Sprintf("%+v", req); after != before {
-		t.Errorf("the request was modified:\n%s", cmp.Diff(before, after))
+		tb.Errorf("the request was modified:\n%s", cmp.Diff(before, after))
 	}
 	return w
 }

@@ -100,7 +100,10 @@ type Script struct {
 var _ llm.Model = (*Script)(nil)
 
 // NewScript makes a model that answers with the steps, in order.
-func NewScript(t testing.TB, steps ...Step) *Script { return &Script{t: t, steps: steps} }
+func NewScript(tb testing.TB, steps ...Step) *Script {
+	tb.Helper()
+	return &Script{t: tb, steps: steps}
+}
 
 // Add appends steps.
 func (s *Script) Add(steps ...Step) {

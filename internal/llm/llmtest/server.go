@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -66,9 +67,9 @@ type Server struct {
 }
 
 // NewServer starts a server; it ends with the test.
-func NewServer(t testing.TB, answers ...Answer) *Server {
-	t.Helper()
-	s := &Server{t: t, answers: answers}
+func NewServer(tb testing.TB, answers ...Answer) *Server {
+	tb.Helper()
+	s := &Server{t: tb, answers: answers}
 	s.changed = sync.NewCond(&s.mu)
 	s.http = httptest.NewUnstartedServer(http.HandlerFunc(s.serve))
 	s.http.Config.ConnState = func(_ net.Conn, st http.ConnState) {
@@ -80,7 +81,7 @@ func NewServer(t testing.TB, answers ...Answer) *Server {
 	}
 	s.http.Start()
 	s.URL = s.http.URL + "/v1"
-	t.Cleanup(s.http.Close)
+	tb.Cleanup(s.http.Close)
 	return s
 }
 
@@ -192,9 +193,7 @@ func (s *Server) play(w http.ResponseWriter, r *http.Request, a Answer, chat boo
 			a.ContentType = "text/event-stream"
 		}
 	}
-	for k, v := range a.Header {
-		w.Header()[k] = v
-	}
+	maps.Copy(w.Header(), a.Header)
 	w.Header().Set("Content-Type", a.ContentType)
 	w.WriteHeader(max(a.Status, http.StatusOK))
 	flush := http.NewResponseController(w)
