@@ -161,12 +161,14 @@ func TestFailures(t *testing.T) {
 		{"rate limit in the stream", stream(errEvent("rate_limit_error", "slow down")), llm.Error{Kind: llm.RateLimited, Type: "rate_limit_error"}, true},
 		{
 			"invalid request in the stream", stream(errEvent("invalid_request_error", "prompt is too long: 210000 tokens > 200000 maximum")),
-			llm.Error{Kind: llm.ContextLength, Type: "invalid_request_error", ContextLimit: 200000}, false,
+			llm.Error{Kind: llm.ContextLength, Type: "invalid_request_error", ContextLimit: 200000},
+			false,
 		},
 		{
 			"62 window exceeded", stream(start, textBlock(0, "x"),
 				`{"type":"message_delta","delta":{"stop_reason":"model_context_window_exceeded"}}`, end),
-			llm.Error{Kind: llm.ContextLength}, false,
+			llm.Error{Kind: llm.ContextLength},
+			false,
 		},
 		{"cut in the middle", stream(start, textBlock(0, "Hel")), llm.Error{Kind: llm.StreamTruncated}, true},
 		{"cut inside a tool call", stream(start, toolBlock(0, "a", "f", `{"x":`)), llm.Error{Kind: llm.StreamTruncated}, true},

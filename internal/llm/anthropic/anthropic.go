@@ -206,7 +206,7 @@ func (d *driver) exchange(parent context.Context, body []byte, a *answer, emit f
 		return &llm.Error{Kind: llm.Configuration, Provider: d.name, Message: err.Error(), Err: err}
 	}
 	r.Header = d.header.Clone()
-	resp, err := d.client.Do(r)
+	resp, err := d.client.Do(r) //nolint:bodyclose // closed by classify.Read or with the stream
 	if err != nil {
 		return d.classify.Transport(ctx, err)
 	}

@@ -128,7 +128,7 @@ func FuzzStream(f *testing.F) {
 		}
 		resp, err := collect(t, m, ask())
 		if err != nil {
-			if _, ok := err.(*llm.Error); !ok {
+			if _, ok := err.(*llm.Error); !ok { //nolint:errorlint // the error itself must be one, not something it wraps
 				t.Errorf("error is a %T: %v", err, err)
 			}
 			return

@@ -95,24 +95,25 @@ func turns(t *testing.T, body string) []string {
 	t.Helper()
 	var out []string
 	for _, m := range decode(t, body).Messages {
-		line := m.Role + ":"
+		var line strings.Builder
+		line.WriteString(m.Role + ":")
 		for _, b := range m.Content {
 			switch b.Type {
 			case "text":
-				line += " " + b.Text
+				line.WriteString(" " + b.Text)
 			case "tool_use":
-				line += " call(" + b.ID + ")"
+				line.WriteString(" call(" + b.ID + ")")
 			case "tool_result":
-				line += " result(" + b.ToolUseID
+				line.WriteString(" result(" + b.ToolUseID)
 				if b.IsError {
-					line += " error"
+					line.WriteString(" error")
 				}
-				line += " " + string(b.Content) + ")"
+				line.WriteString(" " + string(b.Content) + ")")
 			default:
-				line += " [" + b.Type + "]"
+				line.WriteString(" [" + b.Type + "]")
 			}
 		}
-		out = append(out, line)
+		out = append(out, line.String())
 	}
 	return out
 }
@@ -135,11 +136,13 @@ func TestHistoryRepair(t *testing.T) {
 		{"only a call", []llm.Message{assistant("", call("a", "f", "{}"))}, []string{"user: (The conversation goes on from here.)"}},
 		{"nothing", []llm.Message{}, []string{"user: (The conversation goes on from here.)"}},
 		{
-			"leading assistant", []llm.Message{assistant("b"), user("c")},
+			"leading assistant",
+			[]llm.Message{assistant("b"), user("c")},
 			[]string{"user: (The conversation goes on from here.)", "assistant: b", "user: c"},
 		},
 		{
-			"leading call", []llm.Message{assistant("", call("a", "f", "{}")), result("a", "r")},
+			"leading call",
+			[]llm.Message{assistant("", call("a", "f", "{}")), result("a", "r")},
 			[]string{"user: (The conversation goes on from here.)", "assistant: call(a)", `user: result(a "r")`},
 		},
 		{
@@ -148,15 +151,18 @@ func TestHistoryRepair(t *testing.T) {
 			[]string{"user: q", "assistant: x call(a) call(b)", `user: result(a "1") result(b "2") also`},
 		},
 		{
-			"error and empty result", []llm.Message{user("q"), assistant("", call("a", "f", "{}"), call("b", "f", "{}")), failed, result("b", "")},
+			"error and empty result",
+			[]llm.Message{user("q"), assistant("", call("a", "f", "{}"), call("b", "f", "{}")), failed, result("b", "")},
 			[]string{"user: q", "assistant: call(a) call(b)", `user: result(a error "boom") result(b "(empty)")`},
 		},
 		{
-			"orphan result dropped", []llm.Message{user("q"), result("zz", "?"), assistant("x"), result("y", "?"), user("on")},
+			"orphan result dropped",
+			[]llm.Message{user("q"), result("zz", "?"), assistant("x"), result("y", "?"), user("on")},
 			[]string{"user: q", "assistant: x", "user: on"},
 		},
 		{
-			"missing result made up", []llm.Message{user("q"), assistant("", call("a", "f", "{}"), call("b", "f", "{}")), result("b", "2"), assistant("x"), user("on")},
+			"missing result made up",
+			[]llm.Message{user("q"), assistant("", call("a", "f", "{}"), call("b", "f", "{}")), result("b", "2"), assistant("x"), user("on")},
 			[]string{
 				"user: q", "assistant: call(a) call(b)",
 				`user: result(b "2") result(a error "No result was recorded for this call; it may or may not have run.")`,
@@ -164,21 +170,24 @@ func TestHistoryRepair(t *testing.T) {
 			},
 		},
 		{
-			"missing result before the user's next words", []llm.Message{user("q"), assistant("", call("a", "f", "{}")), user("on")},
+			"missing result before the user's next words",
+			[]llm.Message{user("q"), assistant("", call("a", "f", "{}")), user("on")},
 			[]string{
 				"user: q", "assistant: call(a)",
 				`user: result(a error "No result was recorded for this call; it may or may not have run.") on`,
 			},
 		},
 		{
-			"late result is an orphan", []llm.Message{user("q"), assistant("", call("a", "f", "{}")), assistant("x"), result("a", "late"), user("on")},
+			"late result is an orphan",
+			[]llm.Message{user("q"), assistant("", call("a", "f", "{}")), assistant("x"), result("a", "late"), user("on")},
 			[]string{
 				"user: q", "assistant: call(a)",
 				`user: result(a error "No result was recorded for this call; it may or may not have run.")`, "assistant: x", "user: on",
 			},
 		},
 		{
-			"call without a name", []llm.Message{user("q"), assistant("x", call("a", "", "{}")), result("a", "?"), user("on")},
+			"call without a name",
+			[]llm.Message{user("q"), assistant("x", call("a", "", "{}")), result("a", "?"), user("on")},
 			[]string{"user: q", "assistant: x", "user: on"},
 		},
 	}
@@ -458,12 +467,16 @@ func TestCacheMarkers(t *testing.T) {
 		{"only mcp tools", llm.Request{System: "s", Tools: tool("mcp_x"), Messages: []llm.Message{user("q")}}, nil, []string{"system", "0.0"}},
 		{"newest turn", ask(user("a"), assistant("b"), user("c"), user("d")), nil, []string{"system", "2.1"}},
 		{
-			"a long step keeps the mark before it", llm.Request{System: "s", Tools: tool("a", "mcp_x"), Messages: big}, nil,
+			"a long step keeps the mark before it",
+			llm.Request{System: "s", Tools: tool("a", "mcp_x"), Messages: big},
+			nil,
 			[]string{"tool a", "system", "0.0", "2.11"},
 		},
 		{
-			"one hour", llm.Request{System: "s", Tools: tool("a"), Messages: []llm.Message{user("q")}},
-			func(o *anthropic.Options) { o.CacheTTL = time.Hour }, []string{"tool a 1h", "system 1h", "0.0"},
+			"one hour",
+			llm.Request{System: "s", Tools: tool("a"), Messages: []llm.Message{user("q")}},
+			func(o *anthropic.Options) { o.CacheTTL = time.Hour },
+			[]string{"tool a 1h", "system 1h", "0.0"},
 		},
 	}
 	for _, c := range cases {

@@ -110,7 +110,7 @@ func TestCancelPassesThrough(t *testing.T) {
 // 85: a refused connection to a local server names the server.
 func TestRefusedConnectionNamesTheServer(t *testing.T) {
 	t.Parallel()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
