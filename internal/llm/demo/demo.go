@@ -263,6 +263,6 @@ func isChinese(s string) bool {
 // between the calls of a conversation.
 func callID(req llm.Request, name, args string) string {
 	h := fnv.New64a()
-	fmt.Fprintf(h, "%d\x00%s\x00%s", len(req.Messages), name, args)
+	_, _ = fmt.Fprintf(h, "%d\x00%s\x00%s", len(req.Messages), name, args)
 	return fmt.Sprintf("demo_%016x", h.Sum64())
 }

@@ -340,7 +340,7 @@ func parseSearch(s string) (step, bool) {
 	}
 	// "find" begins many sentences that are no search.
 	_, vague := cutVerb(s, "find")
-	return step{act: actSearch, path: path, text: what}, what != "" && !(vague && strings.Contains(what, " "))
+	return step{act: actSearch, path: path, text: what}, what != "" && (!vague || !strings.Contains(what, " "))
 }
 
 func parseList(s string) (step, bool) {
