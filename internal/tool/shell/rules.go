@@ -3,6 +3,7 @@ package shell
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -288,10 +289,5 @@ func takesInput(st *syntax.Stmt) bool {
 }
 
 func (s *scan) runsStdin(c *syntax.CallExpr) bool {
-	for _, argv := range effective(s.argv(c)) {
-		if readsCode(argv) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(effective(s.argv(c)), readsCode)
 }

@@ -38,7 +38,7 @@ func (r *runner) run(ctx context.Context, command, dir string, limit time.Durati
 	}
 	mark := r.newMark()
 	program, args := shellFor(r.lookup, command)
-	cmd := exec.CommandContext(ctx, program, args...) //nolint:gosec // running the model's command is the purpose
+	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir = dir
 	cmd.Env = append(slices.Clone(r.env), markVariable+"="+mark)
 	// Stdin stays nil: the null device. The pipes are our own, because the end
@@ -64,8 +64,8 @@ func (r *runner) run(ctx context.Context, command, dir string, limit time.Durati
 	kin.started(cmd)
 	streams.start()
 	err = cmd.Wait()
-	left := 0
-	out.stopped, left = kin.end()
+	stopped, left := kin.end()
+	out.stopped = stopped
 	if left > 0 {
 		r.log.WarnContext(ctx, "processes of a command survived being killed", "count", left)
 	}

@@ -202,8 +202,10 @@ func (r *runner) directory(name string) (string, *refusal) {
 	resolved, err := filepath.EvalSymlinks(dir)
 	g := r.guard.withLinks()
 	if r.restrict && (err != nil && !g.inside(dir) || err == nil && !g.inside(resolved)) {
-		return "", &refusal{code: tool.DeniedPolicy, why: fmt.Sprintf("working_dir %q is outside the workspace", name),
-			instead: "Use a directory inside " + r.workspace + "."}
+		return "", &refusal{
+			code: tool.DeniedPolicy, why: fmt.Sprintf("working_dir %q is outside the workspace", name),
+			instead: "Use a directory inside " + r.workspace + ".",
+		}
 	}
 	if err == nil && g.isProtected(resolved) {
 		return "", &refusal{code: tool.DeniedPolicy, why: fmt.Sprintf("working_dir %q is protected", name)}
@@ -215,8 +217,10 @@ func (r *runner) directory(name string) (string, *refusal) {
 		}
 	}
 	if err != nil {
-		return "", &refusal{code: tool.NotFound, why: fmt.Sprintf("working_dir %q cannot be used: %v", name, err),
-			instead: "Name an existing directory, or leave it out to start in the workspace."}
+		return "", &refusal{
+			code: tool.NotFound, why: fmt.Sprintf("working_dir %q cannot be used: %v", name, err),
+			instead: "Name an existing directory, or leave it out to start in the workspace.",
+		}
 	}
 	return resolved, nil
 }
