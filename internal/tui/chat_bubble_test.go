@@ -121,9 +121,9 @@ func (s *scene) wantNoText(part string) {
 	}
 }
 
-func answer(text string) script {
+func answerOK() script {
 	return func(_ context.Context, in bus.Inbound, yield func(bus.Outbound, error) bool) {
-		yield(bus.Outbound{Kind: bus.Final, Text: text, Turn: &bus.Turn{ID: in.ID}}, nil)
+		yield(bus.Outbound{Kind: bus.Final, Text: "ok", Turn: &bus.Turn{ID: in.ID}}, nil)
 	}
 }
 
@@ -167,8 +167,10 @@ func TestChatTurn(t *testing.T) {
 			yield(bus.Outbound{
 				Kind: bus.Final, Text: "- 你好\n- two", Streamed: true,
 				Media: []bus.Media{{Path: "out/plot.png"}},
-				Turn: &bus.Turn{ID: in.ID, DurationMS: 3456,
-					Usage: bus.Usage{Prompt: 12345, Completion: 340, Cached: 10000}},
+				Turn: &bus.Turn{
+					ID: in.ID, DurationMS: 3456,
+					Usage: bus.Usage{Prompt: 12345, Completion: 340, Cached: 10000},
+				},
 			}, nil)
 		})
 		var frames strings.Builder
@@ -212,7 +214,7 @@ func TestChatInput(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := start(t, Options{Commands: []Command{{Name: "/help"}, {Name: "/model", Args: "[name]"}}}, answer("ok"))
+				s := start(t, Options{Commands: []Command{{Name: "/help"}, {Name: "/model", Args: "[name]"}}}, answerOK())
 				s.press(c.keys)
 				if got := s.texts(); len(got) != 1 || got[0] != c.want {
 					t.Errorf("asked %q, want %q", got, c.want)
@@ -226,12 +228,17 @@ func TestChatInput(t *testing.T) {
 
 func TestChatLeaves(t *testing.T) {
 	for _, c := range []struct{ name, keys string }{
-		{"ctrl-d", "\x04"}, {"exit", "exit\r"}, {"quit", "quit\r"}, {"slash exit", "/exit\r"},
-		{"slash quit", "/QUIT\r"}, {"vi", " :q \r"}, {"ctrl-c twice", "\x03\x03"},
+		{"ctrl-d", "\x04"},
+		{"exit", "exit\r"},
+		{"quit", "quit\r"},
+		{"slash exit", "/exit\r"},
+		{"slash quit", "/QUIT\r"},
+		{"vi", " :q \r"},
+		{"ctrl-c twice", "\x03\x03"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := start(t, Options{}, answer("ok"))
+				s := start(t, Options{}, answerOK())
 				s.press(c.keys)
 				s.wantLeft()
 				if got := s.texts(); got != nil {
@@ -255,8 +262,10 @@ func TestChatEndsWithItsInputAndContext(t *testing.T) {
 		v := newVT(40, 10)
 		done := make(chan error, 1)
 		go func() {
-			done <- Chat(ctx, Options{Getenv: func(string) string { return "" },
-				Console: Console{In: r, Out: v, InTTY: true, OutTTY: true, Size: v.size}})
+			done <- Chat(ctx, Options{
+				Getenv:  func(string) string { return "" },
+				Console: Console{In: r, Out: v, InTTY: true, OutTTY: true, Size: v.size},
+			})
 		}()
 		synctest.Wait()
 		cancel()
@@ -269,7 +278,7 @@ func TestChatEndsWithItsInputAndContext(t *testing.T) {
 
 func TestChatCtrlCAtThePrompt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := start(t, Options{}, answer("ok"))
+		s := start(t, Options{}, answerOK())
 		s.press("draft\x03")
 		s.wantNoText("draft")
 		s.wantNoText(leaveMessage[:20])
@@ -403,7 +412,7 @@ func TestChatStreamedWithoutDeltas(t *testing.T) {
 
 func TestChatEscapeKeyAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := start(t, Options{}, answer("ok"))
+		s := start(t, Options{}, answerOK())
 		s.press("one two")
 		s.press("\x1b")
 		s.wait(time.Second)
@@ -441,7 +450,7 @@ func TestChatErrors(t *testing.T) {
 func TestChatLateMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		late := make(chan bus.Outbound, 1)
-		s := start(t, Options{Late: late}, answer("ok"))
+		s := start(t, Options{Late: late}, answerOK())
 		s.press("half a li")
 		late <- bus.Outbound{Kind: bus.Final, Text: "the job is done"}
 		s.wait(time.Second)
@@ -459,7 +468,7 @@ func TestChatLateMessages(t *testing.T) {
 func TestChatHistory(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "data", "history")
 	synctest.Test(t, func(t *testing.T) {
-		s := start(t, Options{History: file}, answer("ok"))
+		s := start(t, Options{History: file}, answerOK())
 		s.press("first\r")
 		s.press("two\nlines\r")
 		s.press("two\nlines\r")
@@ -470,7 +479,7 @@ func TestChatHistory(t *testing.T) {
 		t.Errorf("history file: %v, %v; want mode 0600", info, err)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		s := start(t, Options{History: file}, answer("ok"))
+		s := start(t, Options{History: file}, answerOK())
 		s.press("draft\x1b[A")
 		s.wantText("You: two\n     lines▮")
 		s.press("\x1b[A\x1b[A")
@@ -491,9 +500,11 @@ func TestChatHistory(t *testing.T) {
 func TestChatMenu(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, Options{Commands: []Command{
-			{Name: "/help", Help: "list commands"}, {Name: "/history", Args: "[n]", Help: "old messages"},
-			{Name: "/reset"}, {Name: "/restart"},
-		}}, answer("ok"))
+			{Name: "/help", Help: "list commands"},
+			{Name: "/history", Args: "[n]", Help: "old messages"},
+			{Name: "/reset"},
+			{Name: "/restart"},
+		}}, answerOK())
 		s.press("/")
 		s.wantText("/help         list commands", "/history [n]  old messages", "/exit")
 		s.press("h\t")

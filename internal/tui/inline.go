@@ -213,8 +213,8 @@ func closingRun(s string, from int, c byte, k int) (stop, size int) {
 		m := runLen(s[i:])
 		before, _ := utf8.DecodeLastRuneInString(s[:i])
 		after, _ := utf8.DecodeRuneInString(s[i+m:])
-		closes := i > from && !unicode.IsSpace(before) && m >= k && m <= 3 && !(k == 1 && m == 2) &&
-			!(c == '_' && i+m < len(s) && isAlnum(after))
+		closes := i > from && !unicode.IsSpace(before) && m >= k && m <= 3 && (k != 1 || m != 2) &&
+			(c != '_' || i+m >= len(s) || !isAlnum(after))
 		if closes {
 			return i + m - k, k
 		}

@@ -89,16 +89,21 @@ func TestOneShot(t *testing.T) {
 		{name: "not streamed", turn: []any{final}, out: "done\n"},
 		{name: "line end kept", turn: []any{bus.Outbound{Kind: bus.Final, Text: "a\n"}}, out: "a\n"},
 		{name: "final without text", turn: []any{
-			bus.Outbound{Kind: bus.Delta, Text: "before"}, bus.Outbound{Kind: bus.DeltaEnd, Resuming: true},
-			bus.Outbound{Kind: bus.Delta, Text: "after"}, bus.Outbound{Kind: bus.DeltaEnd}, bus.Outbound{Kind: bus.Final, Streamed: true},
+			bus.Outbound{Kind: bus.Delta, Text: "before"},
+			bus.Outbound{Kind: bus.DeltaEnd, Resuming: true},
+			bus.Outbound{Kind: bus.Delta, Text: "after"},
+			bus.Outbound{Kind: bus.DeltaEnd},
+			bus.Outbound{Kind: bus.Final, Streamed: true},
 		}, out: "after\n"},
 		{name: "deltas without a final", turn: []any{bus.Outbound{Kind: bus.Delta, Text: "half"}}, out: "half\n"},
 		{
 			name: "turn error", turn: []any{bus.Outbound{Kind: bus.Final, Turn: &bus.Turn{Error: "no key\nat all"}}},
 			change: func(o *Options) { o.Console.ErrTTY = true }, err: "error: no key\n",
 		},
-		{name: "media", turn: []any{bus.Outbound{Kind: bus.Final, Text: "see", Media: []bus.Media{{Path: "a.png"}}}},
-			change: func(o *Options) { o.Console.ErrTTY = true }, out: "see\n", err: "+ a.png\n"},
+		{
+			name: "media", turn: []any{bus.Outbound{Kind: bus.Final, Text: "see", Media: []bus.Media{{Path: "a.png"}}}},
+			change: func(o *Options) { o.Console.ErrTTY = true }, out: "see\n", err: "+ a.png\n",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -239,7 +239,7 @@ func (p *plainView) show(out bus.Outbound) {
 	case bus.DeltaEnd:
 		p.endLine()
 	case bus.Final:
-		if !(out.Streamed && p.shown) {
+		if !out.Streamed || !p.shown {
 			p.endLine()
 			p.answer(out.Text)
 		}

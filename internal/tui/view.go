@@ -152,7 +152,7 @@ func (v *view) final(out bus.Outbound) []line {
 		return nil
 	}
 	lines := v.close()
-	if text := strings.Trim(out.Text, "\n"); strings.TrimSpace(text) != "" && !(out.Streamed && v.shown) {
+	if text := strings.Trim(out.Text, "\n"); strings.TrimSpace(text) != "" && (!out.Streamed || !v.shown) {
 		r := v.renderer(!v.o.Markdown || out.Plain)
 		lines = append(lines, v.title()...)
 		lines = append(lines, v.track(append(r.feed(text), r.finish()...))...)
