@@ -89,6 +89,19 @@ func FuzzMatcher(f *testing.F) {
 	})
 }
 
+// Letters that only Unicode folds to k and s are found too.
+func TestMatcherFoldsUnicode(t *testing.T) {
+	t.Parallel()
+	m, err := compileMatcher("task", false, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"1:TASK", "2:ta\u017fk", "3:tas\u212a"}
+	if d := cmp.Diff(want, scanned(m, "TASK\nta\u017fk\ntas\u212a\nmask\n")); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
 func FuzzIndexFold(f *testing.F) {
 	f.Add("xxNeEdLe", "needle")
 	f.Add("aAaAb", "aab")

@@ -100,7 +100,7 @@ func (f *family) readSource(ctx context.Context, s source, in readInput) (tool.R
 	if kind := document(s.name); kind != "" {
 		return tool.Fail(tool.Unsupported, "%s is a %s document, which read_file cannot read yet; convert it to text with exec first", s.shown, kind), nil
 	}
-	rec := record{info: s.info, offset: in.Offset, limit: in.Limit, canDedupe: true}
+	rec := record{info: s.info, offset: in.Offset, limit: in.Limit}
 	r := io.Reader(&ctxReader{ctx: ctx, r: s.r})
 	small := s.info.Size() <= smallBytes
 	if small {
@@ -157,7 +157,7 @@ func (f *family) unchanged(s source, now record, in readInput) bool {
 		return false
 	}
 	old, ok := s.seen.get(s.abs)
-	return ok && old.canDedupe && old.offset == in.Offset && old.limit == in.Limit && old.same(now)
+	return ok && old.offset == in.Offset && old.limit == in.Limit && old.same(now)
 }
 
 func (p page) footer(offset int, size int64, enc encoding) string {

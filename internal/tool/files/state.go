@@ -21,13 +21,12 @@ type history struct {
 }
 
 type record struct {
-	info      fs.FileInfo
-	offset    int
-	limit     int
-	hash      [sha256.Size]byte
-	hashed    bool // files too large to hash are told apart by size and time only
-	canDedupe bool // the content was shown, not written
-	seq       int
+	info   fs.FileInfo
+	offset int // of the lines shown; 0: the content was written, not shown
+	limit  int
+	hash   [sha256.Size]byte
+	hashed bool // files too large to hash are told apart by size and time only
+	seq    int
 }
 
 func historyOf(s *tool.State) *history {
