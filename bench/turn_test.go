@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"path/filepath"
 	"testing"
@@ -23,7 +22,7 @@ func BenchmarkTurn(b *testing.B) {
 			if _, err := fill(b.Context(), filepath.Join(dir, "h"), ws, stored); err != nil {
 				b.Fatal(err)
 			}
-			ctx := context.Background()
+			ctx := b.Context()
 			bot, err := nanobot.New(ctx, nanobot.WithConfigFile(conf), nanobot.WithWorkspace(ws), nanobot.WithEnv(env(dir)))
 			if err != nil {
 				b.Fatal(err)
