@@ -194,8 +194,8 @@ func (m *mender) container(end byte, item func() error) error {
 
 // member copies "key": value.
 func (m *mender) member() error {
-	switch c := m.peek(); {
-	case c == '"' || c == '\'':
+	switch c := m.peek(); c {
+	case '"', '\'':
 		if err := m.text(c); err != nil {
 			return err
 		}

@@ -132,7 +132,7 @@ func (m *matcher) byKeyword(env bool) func() (found, bool) {
 		size := 0
 		for _, row := range m.rows {
 			for _, k := range row.Keywords {
-				if len(k) > size && hasWords(model, k) && m.configured(row, env) && !(row.Local && m.prefixIsOther(row)) {
+				if len(k) > size && hasWords(model, k) && m.configured(row, env) && (!row.Local || !m.prefixIsOther(row)) {
 					block, _ := m.block(row.Name)
 					best, size = found{row, block, fmt.Sprintf("the model name contains %q", k)}, len(k)
 				}

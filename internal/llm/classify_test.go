@@ -176,7 +176,7 @@ func TestClassifyContextLimit(t *testing.T) {
 		"Requested token count exceeds the model's maximum context length of 32768 tokens. You requested a total of 40000 tokens: 39000": 32768,
 		"exceed_context_size: request (12000 tokens) exceeds the available context size (8192 tokens)":                                   8192,
 	} {
-		e := llm.Classifier{}.Response(400, nil, []byte(fmt.Sprintf(`{"error":{"message":%q}}`, text)))
+		e := llm.Classifier{}.Response(400, nil, fmt.Appendf(nil, `{"error":{"message":%q}}`, text))
 		if e.Kind != llm.ContextLength || e.ContextLimit != want {
 			t.Errorf("%q: %s, limit %d, want %d", text, e.Kind, e.ContextLimit, want)
 		}

@@ -61,7 +61,7 @@ func (s *sseReader) next() (ev SSEEvent, ok bool, err error) {
 	has := false
 	for !s.ended {
 		line, err := s.readLine()
-		if err == io.EOF {
+		if err == io.EOF { //nolint:errorlint // an error that wraps it is not a clean end
 			s.ended = true
 			if len(line) == 0 {
 				break
@@ -285,7 +285,7 @@ func (b *idleBody) Read(p []byte) (int, error) {
 	if n > 0 {
 		b.idle.Alive()
 	}
-	if err != nil && err != io.EOF {
+	if err != nil && err != io.EOF { //nolint:errorlint // an error that wraps it is not a clean end
 		if e, ok := errors.AsType[*Error](b.cause()); ok && e.Kind == Timeout {
 			err = e
 		}

@@ -14,7 +14,7 @@ import (
 // blockingBody gives one byte each time it is fed and otherwise waits for the
 // end of the context, like a response body.
 type blockingBody struct {
-	ctx  context.Context
+	ctx  context.Context //nolint:containedctx // a response body knows its request
 	feed chan byte
 }
 
