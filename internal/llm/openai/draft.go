@@ -2,6 +2,7 @@ package openai
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"slices"
 	"sync"
@@ -182,7 +183,7 @@ func (b *bodyReader) Read(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n, err := b.r.Read(p)
-	b.done = b.done || err == io.EOF || b.r.Len() == 0
+	b.done = b.done || errors.Is(err, io.EOF) || b.r.Len() == 0
 	return n, err
 }
 

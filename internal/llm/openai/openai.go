@@ -193,7 +193,7 @@ func (d *driver) exchange(parent context.Context, req llm.Request, emit func(llm
 		return io.NopCloser(bytes.NewReader(body)), nil
 	}
 	d.headers(httpReq.Header)
-	resp, err := d.o.Client.Do(httpReq)
+	resp, err := d.o.Client.Do(httpReq) //nolint:bodyclose // closed by classify.Read or with the stream
 	if err != nil {
 		return d.classify.Transport(ctx, err)
 	}

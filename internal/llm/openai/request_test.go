@@ -233,8 +233,10 @@ func TestCacheMarkers(t *testing.T) {
 	req := request("a", "b", "mcp_x")
 	req.Model, req.System = "anthropic/claude-sonnet-4.5", "sys"
 	req.Messages = []llm.Message{
-		user("1"), {Role: llm.Assistant, ToolCalls: []llm.ToolCall{{ID: "x", Name: "a", Arguments: "{}"}}},
-		{Role: llm.ToolRole, ToolCallID: "x", Name: "a", Content: llm.Text("r")}, {Role: llm.Assistant, Content: llm.Text("2")},
+		user("1"),
+		{Role: llm.Assistant, ToolCalls: []llm.ToolCall{{ID: "x", Name: "a", Arguments: "{}"}}},
+		{Role: llm.ToolRole, ToolCallID: "x", Name: "a", Content: llm.Text("r")},
+		{Role: llm.Assistant, Content: llm.Text("2")},
 		{Role: llm.User, Content: llm.Content{Blocks: []llm.Block{{Type: "text", Text: "t"}, {Type: "image_url", ImageURL: "data:x", Path: "/p"}}}},
 	}
 	got := sent(t, req, brand(t, "openrouter"))
@@ -327,17 +329,37 @@ func TestMessageShapes(t *testing.T) {
 	}{
 		{"joined users", llm.Row{}, []llm.Message{user("a"), user("b")}, `[{"role":"user","content":"a\n\nb"}]`},
 		{"empty user", llm.Row{}, []llm.Message{user("")}, `[{"role":"user","content":"(empty)"}]`},
-		{"flat", llm.Row{FlatContent: true}, []llm.Message{{Role: llm.User, Content: llm.Content{Blocks: []llm.Block{{Type: "text", Text: "a"}, {Type: "image_url", ImageURL: "data:x", Path: "/secret"}}}}},
-			`[{"role":"user","content":"a\n` + llm.ImageNote + `"}]`},
-		{"calls without text", llm.Row{}, []llm.Message{user("a"), {Role: llm.Assistant, ToolCalls: []llm.ToolCall{call("1", `{"p":1,}`)}}, {Role: llm.ToolRole, ToolCallID: "1", Name: "f", Content: llm.Text("r")}},
-			`[{"role":"user","content":"a"},{"role":"assistant","content":null,"tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{\"p\":1}"}}]},{"role":"tool","tool_call_id":"1","name":"f","content":"r"}]`},
-		{"short ids", llm.Row{ShortIDs: true}, []llm.Message{user("a"), {Role: llm.Assistant, ToolCalls: []llm.ToolCall{call("call_1", "{}"), call("abcDEF123", "{}")}}, {Role: llm.ToolRole, ToolCallID: "call_1", Content: llm.Text("r")}, {Role: llm.ToolRole, ToolCallID: "abcDEF123", Content: llm.Text("s")}},
-			`[{"role":"user","content":"a"},{"role":"assistant","content":null,"tool_calls":[{"id":"d2d32a15f","type":"function","function":{"name":"f","arguments":"{}"}},{"id":"abcDEF123","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"d2d32a15f","content":"r"},{"role":"tool","tool_call_id":"abcDEF123","content":"s"}]`},
-		{"image of a result", llm.Row{}, []llm.Message{user("a"), {Role: llm.Assistant, ToolCalls: []llm.ToolCall{call("1", "{}")}}, {Role: llm.ToolRole, ToolCallID: "1", Name: "f", Content: llm.Content{Blocks: []llm.Block{{Type: "image_url", ImageURL: "data:x"}}}}, user("b")},
+		{
+			"flat",
+			llm.Row{FlatContent: true},
+			[]llm.Message{{Role: llm.User, Content: llm.Content{Blocks: []llm.Block{{Type: "text", Text: "a"}, {Type: "image_url", ImageURL: "data:x", Path: "/secret"}}}}},
+			`[{"role":"user","content":"a\n` + llm.ImageNote + `"}]`,
+		},
+		{
+			"calls without text",
+			llm.Row{},
+			[]llm.Message{user("a"), {Role: llm.Assistant, ToolCalls: []llm.ToolCall{call("1", `{"p":1,}`)}}, {Role: llm.ToolRole, ToolCallID: "1", Name: "f", Content: llm.Text("r")}},
+			`[{"role":"user","content":"a"},{"role":"assistant","content":null,"tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{\"p\":1}"}}]},{"role":"tool","tool_call_id":"1","name":"f","content":"r"}]`,
+		},
+		{
+			"short ids",
+			llm.Row{ShortIDs: true},
+			[]llm.Message{user("a"), {Role: llm.Assistant, ToolCalls: []llm.ToolCall{call("call_1", "{}"), call("abcDEF123", "{}")}}, {Role: llm.ToolRole, ToolCallID: "call_1", Content: llm.Text("r")}, {Role: llm.ToolRole, ToolCallID: "abcDEF123", Content: llm.Text("s")}},
+			`[{"role":"user","content":"a"},{"role":"assistant","content":null,"tool_calls":[{"id":"d2d32a15f","type":"function","function":{"name":"f","arguments":"{}"}},{"id":"abcDEF123","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"d2d32a15f","content":"r"},{"role":"tool","tool_call_id":"abcDEF123","content":"s"}]`,
+		},
+		{
+			"image of a result",
+			llm.Row{},
+			[]llm.Message{user("a"), {Role: llm.Assistant, ToolCalls: []llm.ToolCall{call("1", "{}")}}, {Role: llm.ToolRole, ToolCallID: "1", Name: "f", Content: llm.Content{Blocks: []llm.Block{{Type: "image_url", ImageURL: "data:x"}}}}, user("b")},
 			`[{"role":"user","content":"a"},{"role":"assistant","content":null,"tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"1","name":"f","content":"(the image follows)"},` +
-				`{"role":"user","content":[{"type":"text","text":"Image from the result of f:"},{"type":"image_url","image_url":{"url":"data:x"}},{"type":"text","text":"b"}]}]`},
-		{"assistant first", llm.Row{}, []llm.Message{{Role: llm.Assistant, Content: llm.Text("x")}, user("a")},
-			`[{"role":"user","content":"(The conversation goes on.)"},{"role":"assistant","content":"x"},{"role":"user","content":"a"}]`},
+				`{"role":"user","content":[{"type":"text","text":"Image from the result of f:"},{"type":"image_url","image_url":{"url":"data:x"}},{"type":"text","text":"b"}]}]`,
+		},
+		{
+			"assistant first",
+			llm.Row{},
+			[]llm.Message{{Role: llm.Assistant, Content: llm.Text("x")}, user("a")},
+			`[{"role":"user","content":"(The conversation goes on.)"},{"role":"assistant","content":"x"},{"role":"user","content":"a"}]`,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
