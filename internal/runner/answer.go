@@ -31,7 +31,7 @@ func (r *run) textAnswer(ctx context.Context, it *Iteration, resp llm.Response) 
 	switch {
 	case blank && resp.Finish == llm.FinishStop && r.fragments == "":
 		return r.emptyAnswer(ctx, it)
-	case resp.Finish == llm.FinishLength && r.lengths < lengthRecoveries && !(blank && r.fragments == ""):
+	case resp.Finish == llm.FinishLength && r.lengths < lengthRecoveries && (!blank || r.fragments != ""):
 		r.lengths++
 		r.fragments += it.glue + final
 		r.trail = it.trail
@@ -138,7 +138,7 @@ func (r *run) failed(ctx context.Context, it *Iteration, err error) (next, error
 	case ctx.Err() != nil:
 		r.res.Stop, r.res.Err = Cancelled, context.Cause(ctx)
 		it.Err = r.res.Err
-		return done, nil
+		return done, nil //nolint:nilerr // a stop is an ordinary end
 	}
 	r.res.Stop, r.res.Err, it.Err = ModelError, err, err
 	r.hooks.onError(ctx, it, err)

@@ -69,6 +69,7 @@ func (r *run) govern(tools *tool.Set) ([]llm.Message, int) {
 	}
 	msgs, total = r.compact(msgs, total)
 	if total > r.budget {
+		r.Call.State.Reset()
 		msgs = Legal(r.snip(msgs, head))
 		total = r.scaled(head + estimateAll(msgs))
 	}
@@ -110,6 +111,9 @@ func (r *run) compact(msgs []llm.Message, total int) ([]llm.Message, int) {
 			if r.compacted == nil {
 				r.compacted = map[string]bool{}
 			}
+			if !known {
+				r.Call.State.Reset()
+			}
 			r.compacted[m.ToolCallID] = true
 			before := Estimate(*m)
 			m.Content = llm.Text("[" + m.Name + " result omitted to save space; if you need it, repeat the call with a narrower range]")
@@ -147,7 +151,9 @@ func (r *run) snip(msgs []llm.Message, head int) []llm.Message {
 	if start < len(msgs) {
 		return msgs[start:]
 	}
-	for start = len(msgs) - 1; start > 0 && msgs[start].Role != llm.User; start-- {
+	start = len(msgs) - 1
+	for start > 0 && msgs[start].Role != llm.User {
+		start--
 	}
 	return r.squeeze(msgs[start:], room)
 }

@@ -143,7 +143,14 @@ func TestCompactionInsideATurn(t *testing.T) {
 	}
 	b := newBench(t, m, big)
 	b.spec.Limits.ContextWindow, b.spec.MaxTokens = 12000, 1000
+	b.spec.Call.State = &tool.State{}
+	made := 0
+	memo := func() *int { made++; return new(int) }
+	tool.StateOf(b.spec.Call.State, memo)
 	b.run(t)
+	if tool.StateOf(b.spec.Call.State, memo); made != 2 {
+		t.Error("tools still believe the model sees results that were omitted")
+	}
 	for i, req := range m.Requests() {
 		size := runner.EstimateHead(req.System, req.Tools)
 		for _, msg := range req.Messages {
@@ -211,7 +218,7 @@ func TestRefusal(t *testing.T) {
 	if res.Stop != runner.Refused || res.Text == "" {
 		t.Errorf("got %s %q", res.Stop, res.Text)
 	}
-	b := newBench(t, llmtest.NewScript(t, llmtest.Call("say", `{"text":"x"}`).Finished(llm.FinishFilter)), echo("say", tool.Tool{}))
+	b := newBench(t, llmtest.NewScript(t, llmtest.Call("say", `{"text":"x"}`).Finished(llm.FinishFilter)), say(tool.Tool{}))
 	if res := b.run(t); res.Stop != runner.Refused || len(res.Tools) != 0 {
 		t.Errorf("a call under content_filter: %s, ran %v", res.Stop, res.Tools)
 	}
@@ -259,7 +266,7 @@ func TestHooks(t *testing.T) {
 		Finalize:        func(context.Context, *runner.Iteration, string) string { panic(6) },
 		AfterRun:        func(context.Context, *runner.Result) { panic(7) },
 	}
-	b := newBench(t, llmtest.NewScript(t, llmtest.Call("say", `{"text":"x"}`).Saying("hm"), llmtest.Reply("done")), echo("say", tool.Tool{}))
+	b := newBench(t, llmtest.NewScript(t, llmtest.Call("say", `{"text":"x"}`).Saying("hm"), llmtest.Reply("done")), say(tool.Tool{}))
 	b.spec.Hooks = []runner.Hooks{bad, spy, bad}
 	res := b.run(t)
 	want := []string{
@@ -306,7 +313,7 @@ func TestReusedCallIDs(t *testing.T) {
 	}
 	second := same()
 	second.Calls[0].Arguments = `{"text":"y"}`
-	b := newBench(t, llmtest.NewScript(t, same(), second, llmtest.Reply("ok")), echo("say", tool.Tool{}))
+	b := newBench(t, llmtest.NewScript(t, same(), second, llmtest.Reply("ok")), say(tool.Tool{}))
 	b.run(t)
 	if a, c := b.recorded[0].ToolCalls[0].ID, b.recorded[2].ToolCalls[0].ID; a == c {
 		t.Errorf("both calls have id %q", a)

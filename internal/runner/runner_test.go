@@ -24,8 +24,8 @@ type echoIn struct {
 	Text string `json:"text"`
 }
 
-func echo(name string, opts tool.Tool) tool.Tool {
-	opts.Name, opts.Description = name, "echo"
+func say(opts tool.Tool) tool.Tool {
+	opts.Name, opts.Description = "say", "echo"
 	return tool.Func(opts, func(_ context.Context, _ tool.Call, in echoIn) (tool.Result, error) {
 		return tool.Text("echo " + in.Text), nil
 	})
@@ -112,7 +112,7 @@ func TestToolRound(t *testing.T) {
 	model := llmtest.NewScript(t,
 		llmtest.Call("say", map[string]any{"text": "a"}).Saying("let me see"),
 		llmtest.Reply("done"))
-	b := newBench(t, model, echo("say", tool.Tool{}))
+	b := newBench(t, model, say(tool.Tool{}))
 	res := b.run(t)
 	if got, want := roles(b.recorded), "assistant+1 tool assistant"; got != want {
 		t.Errorf("recorded %s, want %s", got, want)
@@ -138,7 +138,7 @@ func TestToolRound(t *testing.T) {
 
 func TestReadOnlyToolsNeedNoSync(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, llmtest.NewScript(t, llmtest.Call("say", `{"text":"a"}`), llmtest.Reply("ok")), echo("say", tool.Tool{ReadOnly: true}))
+	b := newBench(t, llmtest.NewScript(t, llmtest.Call("say", `{"text":"a"}`), llmtest.Reply("ok")), say(tool.Tool{ReadOnly: true}))
 	b.run(t)
 	if len(b.synced) != 0 {
 		t.Errorf("synced %v for a read-only tool", b.synced)
@@ -153,7 +153,7 @@ func TestBatches(t *testing.T) {
 	var order []string
 	both := make(chan struct{})
 	slow := func(name string, ro bool) tool.Tool {
-		return tool.Func(tool.Tool{Name: name, Description: "d", ReadOnly: ro}, func(ctx context.Context, c tool.Call, in echoIn) (tool.Result, error) {
+		return tool.Func(tool.Tool{Name: name, Description: "d", ReadOnly: ro}, func(ctx context.Context, _ tool.Call, in echoIn) (tool.Result, error) {
 			mu.Lock()
 			running++
 			peak = max(peak, running)
@@ -200,7 +200,7 @@ func TestEmptyAnswers(t *testing.T) {
 	t.Run("repeated then asked", func(t *testing.T) {
 		t.Parallel()
 		m := llmtest.NewScript(t, llmtest.Reply(""), llmtest.Reply("  "), llmtest.Reply("finally"))
-		b := newBench(t, m, echo("say", tool.Tool{}))
+		b := newBench(t, m, say(tool.Tool{}))
 		res := b.run(t)
 		if res.Text != "finally" || res.Stop != runner.Completed {
 			t.Errorf("got %q %s", res.Text, res.Stop)
@@ -273,7 +273,7 @@ func TestCutCallsAreNotRun(t *testing.T) {
 func TestMalformedCalls(t *testing.T) {
 	t.Parallel()
 	m := llmtest.NewScript(t, llmtest.Call("", `{}`), llmtest.Call("", `{}`), llmtest.Reply("plain"))
-	res := newBench(t, m, echo("say", tool.Tool{})).run(t)
+	res := newBench(t, m, say(tool.Tool{})).run(t)
 	if res.Text != "plain" || res.Stop != runner.Completed {
 		t.Errorf("got %q %s", res.Text, res.Stop)
 	}
@@ -303,7 +303,7 @@ func TestMaxIterations(t *testing.T) {
 		n++
 		return llmtest.Call("say", fmt.Sprintf(`{"text":"%d"}`, n))
 	}
-	b := newBench(t, m, echo("say", tool.Tool{ReadOnly: true}))
+	b := newBench(t, m, say(tool.Tool{ReadOnly: true}))
 	b.spec.Limits.Iterations = 4
 	res := b.run(t)
 	if res.Stop != runner.MaxIterations || res.Text != "did some, rest remains" || n != 4 {
@@ -373,7 +373,7 @@ func TestBudgets(t *testing.T) {
 	for name, lim := range map[string]runner.Limits{"calls": {ToolCalls: 3}, "tokens": {Tokens: 200}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, endless(t), echo("say", tool.Tool{}))
+			b := newBench(t, endless(t), say(tool.Tool{}))
 			b.spec.Limits = lim
 			res := b.run(t)
 			if res.Stop != runner.OverBudget || !strings.Contains(res.Text, "budget") {
@@ -423,7 +423,7 @@ func TestInjection(t *testing.T) {
 	t.Run("after tools, three at a time, in order", func(t *testing.T) {
 		t.Parallel()
 		m := llmtest.NewScript(t, llmtest.Call("say", `{"text":"1"}`), llmtest.Reply("a"), llmtest.Reply("b"))
-		b := newBench(t, m, echo("say", tool.Tool{}))
+		b := newBench(t, m, say(tool.Tool{}))
 		for i := range 5 {
 			b.queue = append(b.queue, user(fmt.Sprint("m", i)))
 		}
@@ -487,7 +487,7 @@ func TestToolFailures(t *testing.T) {
 	})
 	t.Run("fatal stops later batches", func(t *testing.T) {
 		t.Parallel()
-		b := newBench(t, llmtest.NewScript(t, llmtest.Call("fatal", `{"text":""}`).Call("say", `{"text":""}`)), fatal, echo("say", tool.Tool{}))
+		b := newBench(t, llmtest.NewScript(t, llmtest.Call("fatal", `{"text":""}`).Call("say", `{"text":""}`)), fatal, say(tool.Tool{}))
 		res := b.run(t)
 		if res.Stop != runner.ToolError || roles(b.recorded) != "assistant+2 tool tool assistant" {
 			t.Errorf("%s, %s", res.Stop, roles(b.recorded))
@@ -498,7 +498,7 @@ func TestToolFailures(t *testing.T) {
 	})
 	t.Run("unknown tool", func(t *testing.T) {
 		t.Parallel()
-		b := newBench(t, llmtest.NewScript(t, llmtest.Call("Say", `{"text":""}`), llmtest.Reply("ok")), echo("say", tool.Tool{}))
+		b := newBench(t, llmtest.NewScript(t, llmtest.Call("Say", `{"text":""}`), llmtest.Reply("ok")), say(tool.Tool{}))
 		b.run(t)
 		if c := b.recorded[1].Content.Text; !strings.Contains(c, `Did you mean "say"`) {
 			t.Errorf("result %q", c)

@@ -180,12 +180,8 @@ func (r *run) execute(ctx context.Context, it *Iteration, calls []prepared) (res
 		}
 		start = end
 		if fatal != nil {
-			for i := start; i < len(calls); i++ {
-				c := calls[i].call
-				msgs[i] = llm.Message{Role: llm.ToolRole, ToolCallID: c.ID, Name: c.Name, IsError: true, Content: llm.Text(skipped)}
-				if err := r.record(ctx, msgs[i]); err != nil {
-					return nil, nil, err
-				}
+			if err := r.skip(ctx, calls[start:], msgs[start:]); err != nil {
+				return nil, nil, err
 			}
 			break
 		}
@@ -195,6 +191,17 @@ func (r *run) execute(ctx context.Context, it *Iteration, calls []prepared) (res
 		copy(r.added[first:], msgs)
 	}
 	return msgs, fatal, nil
+}
+
+// skip answers calls that no longer run.
+func (r *run) skip(ctx context.Context, calls []prepared, msgs []llm.Message) error {
+	for i, p := range calls {
+		msgs[i] = llm.Message{Role: llm.ToolRole, ToolCallID: p.call.ID, Name: p.call.Name, IsError: true, Content: llm.Text(skipped)}
+		if err := r.record(ctx, msgs[i]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // runOne executes one prepared call.
