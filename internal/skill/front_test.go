@@ -71,8 +71,10 @@ func TestParse(t *testing.T) {
 		name, in string
 		want     Skill
 	}{
-		{"all fields", "---\nname: x\ndescription: D\nhomepage: https://h\nalways: yes\nmetadata:\n  nanobot:\n    emoji: 🐈\n    os: [linux, macOS, win32]\n    requires:\n      bins: [a, b, a]\n      env: [E]\n    install:\n      - id: brew\n---\n\nbody\n",
-			Skill{Name: "x", Description: "D", Homepage: "https://h", Always: true, Emoji: "🐈", OS: []string{"linux", "darwin", "windows"}, Bins: []string{"a", "b"}, Env: []string{"E"}, Body: "body"}},
+		{
+			"all fields", "---\nname: x\ndescription: D\nhomepage: https://h\nalways: yes\nmetadata:\n  nanobot:\n    emoji: 🐈\n    os: [linux, macOS, win32]\n    requires:\n      bins: [a, b, a]\n      env: [E]\n    install:\n      - id: brew\n---\n\nbody\n",
+			Skill{Name: "x", Description: "D", Homepage: "https://h", Always: true, Emoji: "🐈", OS: []string{"linux", "darwin", "windows"}, Bins: []string{"a", "b"}, Env: []string{"E"}, Body: "body"},
+		},
 		{"CRLF and BOM", "\uFEFF---\r\ndescription: D\r\n---\r\nbody", Skill{Name: "x", Description: "D"}},
 		{"ours before the other", `---
 description: D
@@ -80,10 +82,14 @@ metadata: {"openclaw":{"emoji":"o"},"nanobot":{"emoji":"n","always":true}}
 ---
 b`, Skill{Name: "x", Description: "D", Emoji: "n", Always: true, Body: "b"}},
 		{"JSON in a string", "---\ndescription: D\nmetadata: '{\"openclaw\":{\"requires\":{\"bins\":[\"a\"]}}}'\n---\nb", Skill{Name: "x", Description: "D", Bins: []string{"a"}}},
-		{"wrong shapes", "---\ndescription: [a]\nalways: [true]\nmetadata: {nanobot: {requires: null, os: {a: b}, emoji: [x]}}\n---\nb",
-			Skill{Name: "x", Description: "x", Notes: []string{"no description"}}},
-		{"requires of wrong shape", "---\ndescription: D\nmetadata: {nanobot: {requires: [a]}}\n---\nb",
-			Skill{Name: "x", Description: "D", Notes: []string{"metadata: requires is not a map"}}},
+		{
+			"wrong shapes", "---\ndescription: [a]\nalways: [true]\nmetadata: {nanobot: {requires: null, os: {a: b}, emoji: [x]}}\n---\nb",
+			Skill{Name: "x", Description: "x", Notes: []string{"no description"}},
+		},
+		{
+			"requires of wrong shape", "---\ndescription: D\nmetadata: {nanobot: {requires: [a]}}\n---\nb",
+			Skill{Name: "x", Description: "D", Notes: []string{"metadata: requires is not a map"}},
+		},
 		{"another name", "---\nname: y\ndescription: D\n---\nb", Skill{Name: "x", Description: "D", Notes: []string{`name is "y", but the directory's name "x" counts`}}},
 		{"unclosed front matter", "---\ndescription: D\nbody", Skill{Name: "x", Description: "x", Notes: []string{"no front matter between --- lines at the start", "no description"}}},
 		{"description is one line", "---\ndescription: |\n  a\n\n  b\u202E\x00\tc\n---\n", Skill{Name: "x", Description: "a b c"}},

@@ -64,7 +64,7 @@ const (
 )
 
 // Skill is one skill as its front matter describes it.
-type Skill struct {
+type Skill struct { //nolint:recvcheck // describe fills it in, all else only reads
 	Name        string // the directory's name
 	Description string // one line; the name when the file has none
 	Source      Source

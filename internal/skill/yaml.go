@@ -252,7 +252,7 @@ func cutKey(s string) (key, rest string, ok bool) {
 	if s == "" {
 		return "", "", false
 	}
-	at := 0
+	var at int
 	if s[0] == '"' || s[0] == '\'' {
 		f := flowParser{src: s}
 		v, closed := f.quoted()
