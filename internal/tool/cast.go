@@ -156,11 +156,11 @@ func (s *schema) cast(v any) any {
 func (s *schema) castObject(m map[string]any) map[string]any {
 	out := make(map[string]any, len(m))
 	for k, v := range m {
-		if real, ok := s.aliases[k]; ok && s.props[k] == nil {
-			if _, both := m[real]; both {
+		if name, ok := s.aliases[k]; ok && s.props[k] == nil {
+			if _, both := m[name]; both {
 				continue
 			}
-			k = real
+			k = name
 		}
 		switch p := s.props[k]; {
 		case p != nil && v == nil && !p.nullable && !slices.Contains(s.required, k):

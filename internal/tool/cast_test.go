@@ -33,14 +33,14 @@ type inner struct {
 	Depth int `json:"depth"`
 }
 
-func newSet(t testing.TB, more ...tool.Tool) *tool.Set {
-	t.Helper()
+func newSet(tb testing.TB, more ...tool.Tool) *tool.Set {
+	tb.Helper()
 	read := tool.Func(tool.Tool{Name: "read_file", Description: "reads"}, func(context.Context, tool.Call, options) (tool.Result, error) {
 		return tool.Text("ok"), nil
 	})
 	s, err := tool.NewSet(append(more, read)...)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return s
 }

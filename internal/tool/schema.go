@@ -58,8 +58,7 @@ func schemaOf(t reflect.Type) *schema {
 		return &schema{types: []string{"object"}, extra: schemaOf(t.Elem())}
 	case reflect.Struct:
 		s := &schema{types: []string{"object"}, props: map[string]*schema{}, aliases: map[string]string{}, closed: true}
-		for i := range t.NumField() {
-			f := t.Field(i)
+		for f := range t.Fields() {
 			name, opts, _ := strings.Cut(f.Tag.Get("json"), ",")
 			if name == "" || name == "-" {
 				continue
@@ -137,8 +136,13 @@ func (s *schema) json() json.RawMessage {
 		name string
 		v    any
 	}{
-		{"enum", s.enum}, {"minimum", s.min}, {"maximum", s.max}, {"minLength", s.minLen}, {"maxLength", s.maxLen},
-		{"minItems", s.minItems}, {"maxItems", s.maxItems},
+		{"enum", s.enum},
+		{"minimum", s.min},
+		{"maximum", s.max},
+		{"minLength", s.minLen},
+		{"maxLength", s.maxLen},
+		{"minItems", s.minItems},
+		{"maxItems", s.maxItems},
 	} {
 		if rv := reflect.ValueOf(n.v); rv.IsNil() {
 			continue

@@ -297,3 +297,14 @@ func StateOf[T any](s *State, fresh func() *T) *T {
 	s.m[reflect.TypeFor[T]()] = v
 	return v
 }
+
+// Reset forgets everything: what the tools told the model may no longer be in
+// its view, so "unchanged since you read it" would be wrong.
+func (s *State) Reset() {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.m)
+}
