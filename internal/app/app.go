@@ -164,8 +164,8 @@ func Workspace(override string, loaded *config.Loaded) (string, error) {
 
 func lookup(env []string) func(string) string {
 	return func(name string) string {
-		for i := len(env) - 1; i >= 0; i-- {
-			if v, ok := strings.CutPrefix(env[i], name+"="); ok {
+		for _, kv := range slices.Backward(env) {
+			if v, ok := strings.CutPrefix(kv, name+"="); ok {
 				return v
 			}
 		}
