@@ -155,6 +155,7 @@ func (t *turn) run(ctx context.Context, current llm.Message) (runner.Result, err
 	budget := runner.InputBudget(limits, t.rt.MaxTokens)
 	head := t.headTokens(system)
 	if replay, dropped := t.conv.fit(budget, head, scale); dropped {
+		t.conv.state.Reset()
 		if err := t.sess.SetReplay(replay); err != nil {
 			return runner.Result{}, fmt.Errorf("shorten the conversation: %w", err)
 		}
