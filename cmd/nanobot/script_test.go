@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -33,19 +34,25 @@ func TestMain(m *testing.M) {
 // TestScripts runs every user task in testdata/script against the real command
 // line, each in an empty home with an environment that holds no key.
 //
-// Besides the usual commands a script has:
+// $DUMPS holds the configuration files that older versions write. Besides the
+// usual commands a script has:
 //
 //	fakellm FILE              start a model server that plays FILE (see parseAnswers);
 //	                          $LLM_URL and $LLM_KEY say how to reach it
 //	requests FILE             write the requests it got, one JSON body per line
 //	exits CODE nanobot ...    like exec, and the exit code must be CODE
 //	interrupt RE nanobot ...  start it, send Ctrl-C once its output matches RE, wait for its end
+//	terminal FILE nanobot ... run it on a terminal and play FILE (Linux only; see terminal)
 //	json FILE [PATH WANT]     FILE is JSON; the value at PATH (a.0.b) must match WANT
 //	ndjson FILE               every line is a JSON object and the last one a final event
 //	perm FILE MODE            check permissions
 //	lines FILE N              FILE has N lines
 func TestScripts(t *testing.T) {
 	t.Parallel()
+	dumps, err := filepath.Abs(filepath.Join("..", "..", "internal", "config", "testdata"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	servers := &fakes{t: t, running: map[*testscript.Env]*fake{}}
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script", RequireExplicitExec: true, RequireUniqueNames: true, UpdateScripts: *update,
@@ -54,13 +61,14 @@ func TestScripts(t *testing.T) {
 			env.Setenv("HOME", home)
 			env.Setenv("USERPROFILE", home)
 			env.Setenv("TERM", "xterm-256color")
+			env.Setenv("DUMPS", dumps)
 			env.Values[envKey{}] = env
 			return os.Mkdir(home, 0o700)
 		},
 		Condition: condition,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"fakellm": servers.start, "requests": servers.requests,
-			"exits": exits, "interrupt": interrupt, "json": jsonCommand, "ndjson": ndjson, "perm": perm, "lines": lines,
+			"exits": exits, "interrupt": interrupt, "terminal": terminal, "json": jsonCommand, "ndjson": ndjson, "perm": perm, "lines": lines,
 		},
 	})
 }
@@ -69,10 +77,14 @@ func TestScripts(t *testing.T) {
 type envKey struct{}
 
 // condition knows [demo]: no model server runs on this machine, so that an
-// unconfigured start ends with the demo model.
+// unconfigured start ends with the demo model; and [terminal]: the command
+// terminal works here.
 func condition(name string) (bool, error) {
-	if name == "demo" {
+	switch name {
+	case "demo":
 		return noLocalServer(), nil
+	case "terminal":
+		return terminals(), nil
 	}
 	return false, fmt.Errorf("unknown condition %q", name)
 }
@@ -107,21 +119,9 @@ func interrupt(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	re, err := regexp.Compile(args[0])
 	ts.Check(err)
-	env, ok := ts.Value(envKey{}).(*testscript.Env)
-	if !ok {
-		ts.Fatalf("no environment")
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	bin, err := exec.LookPath(args[1])
-	ts.Check(err)
-	cmd := exec.CommandContext(ctx, bin, args[2:]...)
-	cmd.Dir = ts.MkAbs(".")
-	for _, kv := range env.Vars { // as setup left it, with what the script set since
-		name, _, _ := strings.Cut(kv, "=")
-		cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))
-	}
-	cmd.Env = append(cmd.Env, "LLM_URL="+ts.Getenv("LLM_URL"), "LLM_KEY="+ts.Getenv("LLM_KEY"))
+	cmd := scriptCommand(ctx, ts, args[1:])
 	seen := &watcher{re: re, found: make(chan struct{})}
 	var errOut bytes.Buffer
 	cmd.Stdout, cmd.Stderr = seen, io.MultiWriter(&errOut, seen)
@@ -140,6 +140,23 @@ func interrupt(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	_, err = io.WriteString(ts.Stderr(), errOut.String())
 	ts.Check(err)
+}
+
+// scriptCommand prepares a command as exec would.
+func scriptCommand(ctx context.Context, ts *testscript.TestScript, args []string) *exec.Cmd {
+	env, ok := ts.Value(envKey{}).(*testscript.Env)
+	if !ok {
+		ts.Fatalf("no environment")
+	}
+	bin, err := exec.LookPath(args[0])
+	ts.Check(err)
+	cmd := exec.CommandContext(ctx, bin, args[1:]...)
+	cmd.Dir = ts.MkAbs(".")
+	for _, kv := range slices.Concat(env.Vars, []string{"LLM_URL=", "LLM_KEY=", "NO_COLOR="}) { // the names; the script may have set them since
+		name, _, _ := strings.Cut(kv, "=")
+		cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))
+	}
+	return cmd
 }
 
 // watcher collects output and reports when it matches.

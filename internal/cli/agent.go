@@ -81,7 +81,8 @@ this one stopped. In a chat, /help lists commands such as /new and /model.`,
 
 // bot makes the SDK's bot from the flags.
 func (c *command) bot(ctx context.Context, f agentFlags, more ...nanobot.Option) (*nanobot.Bot, error) {
-	opts := append([]nanobot.Option{nanobot.WithEnv(c.Env), nanobot.WithLogger(c.logger())}, more...)
+	log := c.logger()
+	opts := append([]nanobot.Option{nanobot.WithEnv(c.Env), nanobot.WithLogger(log)}, more...)
 	if c.configPath != "" {
 		opts = append(opts, nanobot.WithConfigFile(c.configPath))
 	}
@@ -91,7 +92,12 @@ func (c *command) bot(ctx context.Context, f agentFlags, more ...nanobot.Option)
 	if f.model != "" {
 		opts = append(opts, nanobot.WithModelName(f.model))
 	}
-	return nanobot.New(ctx, opts...)
+	bot, err := nanobot.New(ctx, opts...)
+	if err != nil {
+		return nil, err
+	}
+	log.InfoContext(ctx, "agent ready", "version", nanobot.Version(), "model", bot.Model(), "workspace", bot.Workspace(), "data", bot.DataDir())
+	return bot, nil
 }
 
 func (c *command) tuiOptions(bot *nanobot.Bot, f agentFlags, cfg config.Config) tui.Options {
@@ -152,7 +158,13 @@ func (c *command) oneShot(ctx context.Context, f agentFlags) error {
 	if err != nil {
 		return err
 	}
-	if t := sum.Final.Turn; t != nil && t.Error != "" {
+	t := sum.Final.Turn
+	if t == nil {
+		return nil
+	}
+	c.logger().InfoContext(ctx, "turn ended", "turn", t.ID, "session", t.SessionKey, "stop", t.StopReason, "dur_ms", t.DurationMS,
+		"requests", t.Iterations, "tools", t.Tools, "prompt_tokens", t.Usage.Prompt, "completion_tokens", t.Usage.Completion)
+	if t.Error != "" {
 		return failure{kindCode(llm.Kind(t.ErrorKind))} // told by the final event
 	}
 	return nil
