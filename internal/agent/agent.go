@@ -128,7 +128,7 @@ func New(o Options) (*Agent, error) {
 		o.HintChars = 40
 	}
 	a := &Agent{
-		Options: o, prompt: newPromptBuilder(o.Workspace, o.Skills),
+		Options: o, prompt: newPromptBuilder(o.Workspace, o.Skills, o.Now),
 		actors: map[string]*actor{}, live: map[string]*conversation{}, stats: map[string]stats{}, started: o.Now(),
 	}
 	if o.Concurrency > 0 {

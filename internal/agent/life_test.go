@@ -73,7 +73,9 @@ type outcome struct {
 }
 
 func live(t *testing.T, seed uint64) {
-	say := textTool("say", tool.Tool{}, func(_ context.Context, _ tool.Call, s string) (tool.Result, error) { return tool.Text("said " + s), nil })
+	say := textTool("say", tool.Tool{}, func(_ context.Context, _ tool.Call, s string) (tool.Result, error) {
+		return tool.Text("said " + s), nil
+	})
 	look := textTool("look", tool.Tool{ReadOnly: true}, func(_ context.Context, _ tool.Call, s string) (tool.Result, error) {
 		if strings.HasSuffix(s, "7") {
 			return tool.Fail(tool.NotFound, "nothing at %s", s), nil

@@ -31,6 +31,9 @@ const (
 // maxPromptFile bounds one bootstrap file in the prompt.
 const maxPromptFile = 64 << 10
 
+// lookEvery is how long the answer of the disk is good for.
+const lookEvery = 20 * time.Millisecond
+
 // promptBuilder makes the system prompt. Nothing in it depends on the time or
 // the turn, and files are read again only when they changed, so the prompt is
 // the same byte for byte until something really changes.
@@ -38,7 +41,11 @@ type promptBuilder struct {
 	workspace string
 	skills    *skill.Library
 
+	now func() time.Time
+
 	mu     sync.Mutex
+	looked time.Time // when parts were last compared with the disk
+	last   []string  // parts at that time
 	files  map[string]cachedFile
 	texts  map[string]string // embedded templates
 	joined map[string]string // channel format -> prompt, valid for stamp
@@ -51,8 +58,8 @@ type cachedFile struct {
 	text string
 }
 
-func newPromptBuilder(workspace string, skills *skill.Library) *promptBuilder {
-	return &promptBuilder{workspace: workspace, skills: skills, files: map[string]cachedFile{}, texts: map[string]string{}, joined: map[string]string{}}
+func newPromptBuilder(workspace string, skills *skill.Library, now func() time.Time) *promptBuilder {
+	return &promptBuilder{workspace: workspace, skills: skills, now: now, files: map[string]cachedFile{}, texts: map[string]string{}, joined: map[string]string{}}
 }
 
 func (p *promptBuilder) offloadDir() string {
@@ -63,7 +70,11 @@ func (p *promptBuilder) offloadDir() string {
 func (p *promptBuilder) system(channel string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	parts := p.parts()
+	// Many turns at once need not each ask the disk about the same files.
+	if now := p.now(); p.last == nil || now.Sub(p.looked) > lookEvery || now.Before(p.looked) {
+		p.last, p.looked = p.parts(), now
+	}
+	parts := p.last
 	stamp := strings.Join(parts, "\x00")
 	if stamp != p.stamp {
 		p.stamp, p.joined = stamp, map[string]string{}

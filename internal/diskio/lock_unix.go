@@ -13,7 +13,7 @@ func lockOpenError(_ string, err error) error { return err }
 
 func lockFile(f *os.File) (bool, error) {
 	for {
-		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		err := flock(f, syscall.LOCK_EX|syscall.LOCK_NB)
 		switch {
 		case err == nil:
 			return true, nil
@@ -35,4 +35,16 @@ func unlockFile(f *os.File, path string) error {
 	return errors.Join(err, f.Close())
 }
 
-func unlockOpen(f *os.File) error { return syscall.Flock(int(f.Fd()), syscall.LOCK_UN) }
+func unlockOpen(f *os.File) error { return flock(f, syscall.LOCK_UN) }
+
+// flock goes through SyscallConn, because Fd would switch the file's mode first.
+func flock(f *os.File, how int) error {
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	if cerr := conn.Control(func(fd uintptr) { err = syscall.Flock(int(fd), how) }); cerr != nil {
+		return cerr
+	}
+	return err
+}
