@@ -26,7 +26,6 @@ type agentFlags struct {
 	message, session, model  string
 	files                    []string
 	json, noMarkdown, markup bool
-	reasoning                bool
 }
 
 func (c *command) agentCommand() *cobra.Command {
@@ -72,7 +71,6 @@ this one stopped. In a chat, /help lists commands such as /new and /model.`,
 	fl.StringVar(&f.model, "model", "", "`model` to use, e.g. anthropic/claude-sonnet-4-5")
 	fl.StringArrayVarP(&f.files, "file", "f", nil, "attach a `file` (repeatable)")
 	fl.BoolVar(&f.json, "json", false, "write events as JSON, one per line")
-	fl.BoolVar(&f.reasoning, "reasoning", false, "show what the model thinks before it answers")
 	fl.BoolVar(&f.markup, "markdown", true, "render Markdown on a terminal")
 	fl.BoolVar(&f.noMarkdown, "no-markdown", false, "show the answer as the model wrote it")
 	_ = fl.MarkHidden("markdown") // it is the default; the flag is kept for old scripts
@@ -107,7 +105,7 @@ func (c *command) tuiOptions(bot *nanobot.Bot, f agentFlags, cfg config.Config) 
 		Explain: explain,
 		Console: tui.Stdio(c.In, c.Out, c.Err), Getenv: c.getenv,
 		Session: f.session, Markdown: f.markup && !f.noMarkdown, JSON: f.json,
-		ShowTools: cfg.Channels.SendToolHints, ShowReasoning: f.reasoning,
+		ShowTools: cfg.Channels.SendToolHints, ShowReasoning: cfg.Channels.ShowReasoning,
 	}
 }
 
@@ -206,7 +204,7 @@ func (c *command) chat(ctx context.Context, f agentFlags) error {
 	defer signal.Stop(interrupts)
 	def := loaded.Config.Agents.Defaults
 	o := c.tuiOptions(bot, f, loaded.Config)
-	o.Interrupts = interrupts
+	o.Ask, o.Interrupts = gently(o.Ask), interrupts
 	o.History = filepath.Join(bot.DataDir(), "history", "cli_history")
 	o.Banner = tui.Banner{Name: def.BotName, Icon: def.BotIcon, Model: bot.Model(), Hints: c.greeting(bot)}
 	for _, cmd := range agent.Commands() {

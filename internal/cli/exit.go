@@ -43,9 +43,29 @@ type turnError struct {
 
 func (t turnError) Error() string { return t.text }
 
+// asker is the way to send a message to the agent.
+type asker = func(context.Context, bus.Inbound) iter.Seq2[bus.Outbound, error]
+
+// gently makes a turn that the user stopped end with a notice: in a chat that
+// is no error.
+func gently(ask asker) asker {
+	return func(ctx context.Context, in bus.Inbound) iter.Seq2[bus.Outbound, error] {
+		return func(yield func(bus.Outbound, error) bool) {
+			for out, err := range ask(ctx, in) {
+				if errors.Is(err, nanobot.ErrStopped) {
+					out, err = bus.Outbound{Kind: bus.Notice, Route: in.Route, Text: "Stopped. What was said and done so far is kept."}, nil
+				}
+				if !yield(out, err) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // failing makes a turn that failed end with a turnError, so that its text goes
 // where errors go and is never taken for an answer.
-func failing(ask func(context.Context, bus.Inbound) iter.Seq2[bus.Outbound, error]) func(context.Context, bus.Inbound) iter.Seq2[bus.Outbound, error] {
+func failing(ask asker) asker {
 	return func(ctx context.Context, in bus.Inbound) iter.Seq2[bus.Outbound, error] {
 		return func(yield func(bus.Outbound, error) bool) {
 			for out, err := range ask(ctx, in) {
