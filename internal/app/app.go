@@ -107,7 +107,7 @@ func (a *App) build(ctx context.Context, o Options) error {
 		Tools: set, Skills: a.Skills, Hooks: o.Hooks, Media: media, Restart: o.Restart,
 		Limits: runner.Limits{
 			Iterations: def.MaxToolIterations, ToolResultChars: def.MaxToolResultChars,
-			Time: time.Duration(def.Limits.TurnTimeoutS) * time.Second,
+			Time: time.Duration(def.Limits.TurnTimeoutS) * time.Second, Tokens: def.Limits.TurnTokens, ToolCalls: def.Limits.TurnToolCalls,
 		},
 		Unified: def.UnifiedSession, Concurrency: concurrency(def.Limits.MaxConcurrentRequests), HintChars: def.ToolHintMaxLength,
 		Version: o.Version, Location: def.Location(), Log: o.Log, Home: home,

@@ -75,6 +75,8 @@ type Limits struct {
 	LLMTimeoutS           int `json:"llmTimeoutS" min:"0" env:"NANOBOT_LLM_TIMEOUT_S" doc:"Seconds one model request may take; 0 is no limit."`
 	StreamIdleTimeoutS    int `json:"streamIdleTimeoutS" min:"0" max:"3600" env:"NANOBOT_STREAM_IDLE_TIMEOUT_S" doc:"Seconds a stream may stay silent; 0 is no limit."`
 	TurnTimeoutS          int `json:"turnTimeoutS" min:"0" doc:"Seconds one turn may take; 0 is no limit."`
+	TurnTokens            int `json:"turnTokens" min:"0" doc:"Tokens one turn may use, in and out; 0 is no limit."`
+	TurnToolCalls         int `json:"turnToolCalls" min:"0" doc:"Tool calls one turn may make; 0 is no limit."`
 }
 
 // Preset is a named set of model settings.
