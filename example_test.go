@@ -16,13 +16,13 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // a temporary folder
+	defer os.RemoveAll(dir)
 	ctx := context.Background()
 	bot, err := nanobot.New(ctx, nanobot.WithEnv([]string{"NANOBOT_HOME=" + dir}), nanobot.WithWorkspace(dir+"/work"))
 	if err != nil {
 		panic(err)
 	}
-	defer bot.Close() //nolint:errcheck // nothing to lose
+	defer bot.Close()
 	res, err := bot.Run(ctx, nanobot.Input{Text: `write "hello" to greeting.txt then read greeting.txt`})
 	if err != nil {
 		panic(err)
@@ -54,13 +54,13 @@ func ExampleBot_Stream() {
 	if err != nil {
 		panic(err)
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // a temporary folder
+	defer os.RemoveAll(dir)
 	ctx := context.Background()
 	bot, err := nanobot.New(ctx, nanobot.WithEnv([]string{"NANOBOT_HOME=" + dir}), nanobot.WithWorkspace(dir+"/work"))
 	if err != nil {
 		panic(err)
 	}
-	defer bot.Close() //nolint:errcheck // nothing to lose
+	defer bot.Close()
 	var shown strings.Builder
 	for ev, err := range bot.Stream(ctx, nanobot.Input{Text: "what can you do?"}) {
 		if err != nil {
