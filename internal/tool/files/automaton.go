@@ -106,7 +106,7 @@ func (a *automaton) step(s *state, r rune) *state {
 	flags := emptyFlags(s.before, after)
 	a.closed = a.closed[:0]
 	clear(a.onPath)
-	found := a.follow(uint32(a.prog.Start), flags)
+	found := a.follow(uint32(a.prog.Start), flags) //nolint:gosec // an index into the program
 	for _, pc := range s.waiting {
 		found = found || a.follow(pc, flags)
 	}
@@ -139,6 +139,7 @@ func (a *automaton) follow(pc uint32, flags syntax.EmptyOp) bool {
 	case syntax.InstCapture, syntax.InstNop:
 		return a.follow(in.Out, flags)
 	case syntax.InstEmptyWidth:
+		//nolint:gosec // the argument of this instruction is an EmptyOp
 		return syntax.EmptyOp(in.Arg)&^flags == 0 && a.follow(in.Out, flags)
 	case syntax.InstMatch:
 		return true

@@ -177,7 +177,7 @@ func visible(s string) (string, bool) {
 			_, size = utf8.DecodeRuneInString(s[i:])
 		}
 		next, _ := utf8.DecodeRuneInString(s[i+size:])
-		if invisible(r) && !((r == 0x200C || r == 0x200D) && prev >= 0x600 && next >= 0x600 && next != utf8.RuneError) {
+		if invisible(r) && !joins(r, prev, next) {
 			fmt.Fprintf(&b, "<U+%04X>", r)
 			changed = true
 		} else {
@@ -186,6 +186,12 @@ func visible(s string) (string, bool) {
 		prev = r
 	}
 	return b.String(), changed
+}
+
+// joins reports whether r is a joiner where one belongs: between letters of a
+// script that uses them, or between emoji.
+func joins(r, prev, next rune) bool {
+	return (r == 0x200C || r == 0x200D) && prev >= 0x600 && next >= 0x600 && next != utf8.RuneError
 }
 
 func needsEscape(s string) bool {

@@ -163,10 +163,10 @@ func (in editInput) apply(shown string, raw []byte) (edited, error) {
 		return edited{content: []byte(in.NewText), lines: []int{1}}, nil
 	}
 	content, back := unifyLines(string(body))
-	old, new := strings.ReplaceAll(in.OldText, "\r\n", "\n"), strings.ReplaceAll(in.NewText, "\r\n", "\n")
+	old, repl := strings.ReplaceAll(in.OldText, "\r\n", "\n"), strings.ReplaceAll(in.NewText, "\r\n", "\n")
 	found, r := findPassages(content, old)
 	if found == nil && strings.Contains(old, "<U+") {
-		old, new = unescape(old), unescape(new)
+		old, repl = unescape(old), unescape(repl)
 		found, r = findPassages(content, old)
 	}
 	if found == nil {
@@ -182,13 +182,13 @@ func (in editInput) apply(shown string, raw []byte) (edited, error) {
 	at := 0 // in the original
 	for _, m := range chosen {
 		e.lines = append(e.lines, lineOf(index, m.start))
-		repl := adapt(content[m.start:m.end], old, new, r, markdown(in.Path))
-		if wholeLine := repl == "" && (m.start == 0 || content[m.start-1] == '\n'); wholeLine &&
+		put := adapt(content[m.start:m.end], old, repl, r, markdown(in.Path))
+		if wholeLine := put == "" && (m.start == 0 || content[m.start-1] == '\n'); wholeLine &&
 			!strings.HasSuffix(content[m.start:m.end], "\n") && m.end < len(content) && content[m.end] == '\n' {
 			m.end++
 		}
 		built.Write(body[at:back.original(m.start)])
-		built.WriteString(back.endings(content, m, repl))
+		built.WriteString(back.endings(content, m, put))
 		at = back.original(m.end)
 		if built.Len() > maxEditBytes {
 			return edited{}, refuse(tool.TooLarge, "the result would be over %s", byteSize(maxEditBytes))

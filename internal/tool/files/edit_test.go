@@ -119,7 +119,7 @@ func TestEditRefusals(t *testing.T) {
 	}
 }
 
-func TestEditNearMiss(t *testing.T) {
+func TestEditNearMiss(t *testing.T) { //nolint:tparallel // the cases share a workspace and its test
 	t.Parallel()
 	b := newBench(t)
 	b.put("f", "package main\n\nfunc Alpha(a int) int {\n\treturn a + 1\n}\n\nfunc Beta() {}\n")
@@ -159,8 +159,8 @@ func TestEditWarnsOfUnreadContent(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.put("f", "a\nb\n")
-	edit := func(old, new string) string {
-		return b.text("edit_file", args{"path": "f", "old_text": old, "new_text": new})
+	edit := func(old, repl string) string {
+		return b.text("edit_file", args{"path": "f", "old_text": old, "new_text": repl})
 	}
 	lacks(t, edit("a", "c"), "Warning") // no session state
 	b.state = &tool.State{}

@@ -25,16 +25,16 @@ type bench struct {
 
 type args map[string]any
 
-func newBench(t testing.TB, change ...func(*files.Options, *diskio.JailOptions)) *bench {
-	t.Helper()
-	base, err := filepath.EvalSymlinks(t.TempDir())
+func newBench(tb testing.TB, change ...func(*files.Options, *diskio.JailOptions)) *bench {
+	tb.Helper()
+	base, err := filepath.EvalSymlinks(tb.TempDir())
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	// The workspace lies below a name that is ignored inside it.
-	b := &bench{t: t, dir: filepath.Join(base, "build", "ws")}
+	b := &bench{t: tb, dir: filepath.Join(base, "build", "ws")}
 	if err := os.MkdirAll(b.dir, 0o755); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	jo := diskio.JailOptions{Workspace: b.dir, Restrict: true, Home: base}
 	o := files.Options{Virtual: fstest.MapFS{
@@ -45,11 +45,11 @@ func newBench(t testing.TB, change ...func(*files.Options, *diskio.JailOptions))
 		c(&o, &jo)
 	}
 	if o.Jail, err = diskio.OpenJail(jo); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() { _ = o.Jail.Close() })
+	tb.Cleanup(func() { _ = o.Jail.Close() })
 	if b.set, err = tool.NewSet(files.Tools(o)...); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return b
 }
@@ -158,8 +158,10 @@ func TestPathsOutside(t *testing.T) {
 		"grep":          func(p string) args { return args{"pattern": "CANARY", "path": p} },
 		"notebook_edit": func(p string) args { return args{"path": p + ".ipynb", "cell_index": 0, "edit_mode": "insert"} },
 	}
-	for _, p := range []string{"../ws-evil/secret.txt", "a/../../ws-evil/secret.txt", secret, "link", "rellink", "dirlink/secret.txt", "dirlink",
-		outside, "..", "/etc", "/etc/passwd", "~/x", "~root/x", "/proc/self/root" + secret, "/proc/self/environ", "/dev/fd/3"} {
+	for _, p := range []string{
+		"../ws-evil/secret.txt", "a/../../ws-evil/secret.txt", secret, "link", "rellink", "dirlink/secret.txt", "dirlink",
+		outside, "..", "/etc", "/etc/passwd", "~/x", "~root/x", "/proc/self/root" + secret, "/proc/self/environ", "/dev/fd/3",
+	} {
 		for name, in := range calls {
 			if name == "notebook_edit" && (p == "link" || p == "rellink" || p == "dirlink" || p == "..") {
 				continue // p.ipynb is an ordinary new file

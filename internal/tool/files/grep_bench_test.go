@@ -85,8 +85,10 @@ func median(d []time.Duration) time.Duration {
 
 func runRG(b *testing.B, dir string, args []string) {
 	b.Helper()
-	cmd := exec.CommandContext(b.Context(), "rg", append([]string{"--hidden", "--no-config", "--no-require-git", "--no-ignore-global",
-		"-g", "!.git", "-g", "!node_modules", "-g", "!__pycache__", "-g", "!dist", "-g", "!build"}, args...)...)
+	cmd := exec.CommandContext(b.Context(), "rg", append([]string{
+		"--hidden", "--no-config", "--no-require-git", "--no-ignore-global",
+		"-g", "!.git", "-g", "!node_modules", "-g", "!__pycache__", "-g", "!dist", "-g", "!build",
+	}, args...)...)
 	cmd.Dir = dir
 	var out bytes.Buffer
 	cmd.Stdout = &out

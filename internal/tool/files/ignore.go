@@ -55,7 +55,7 @@ func (g ignores) skip(dir, name string, isDir bool) bool {
 
 func (f *ruleFile) decide(dir, name string, isDir bool) (ignored, known bool) {
 	var elems []string
-	for i := len(f.rules) - 1; i >= 0; i-- {
+	for i := len(f.rules) - 1; i >= 0; i-- { //nolint:modernize // rules are not copied here
 		r := &f.rules[i]
 		if r.dirOnly && !isDir {
 			continue

@@ -33,12 +33,12 @@ func (f *family) listDir(ctx context.Context, _ tool.Call, in listInput) (tool.R
 		in.Max = 200
 	}
 	if name, ok := f.builtin(in.Path); ok {
-		return f.listVirtual(name, in)
+		return f.listVirtual(name, in), nil
 	}
 	d, err := f.jail.OpenDir(in.Path)
 	if err != nil {
 		if name, ok := f.fallback(in.Path); ok && diskio.IsMissing(err) {
-			return f.listVirtual(name, in)
+			return f.listVirtual(name, in), nil
 		}
 		if errors.Is(err, diskio.ErrNotRegular) {
 			return tool.Fail(tool.InvalidArgs, "%s is a file; use read_file", in.Path), nil
@@ -125,7 +125,7 @@ func (f *family) listTree(ctx context.Context, d *diskio.Dir) (rows []string, no
 		rows = append(rows, row)
 	}
 	w := diskio.Walk[struct{}]{
-		Enter: func(d *diskio.Dir, rel string, _ struct{}, entries []fs.DirEntry) (struct{}, []fs.DirEntry) {
+		Enter: func(_ *diskio.Dir, rel string, _ struct{}, entries []fs.DirEntry) (struct{}, []fs.DirEntry) {
 			entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return noiseName(e.Name()) })
 			for _, e := range entries {
 				if e.IsDir() {
@@ -175,10 +175,10 @@ func comparePaths(a, b string) int {
 	return len(a) - len(b)
 }
 
-func (f *family) listVirtual(name string, in listInput) (tool.Result, error) {
+func (f *family) listVirtual(name string, in listInput) tool.Result {
 	missing := tool.Fail(tool.NotFound, "%s does not exist; list_dir builtin:// shows what is built in", in.Path)
 	if f.virtual == nil {
-		return missing, nil
+		return missing
 	}
 	var rows []string
 	err := fs.WalkDir(f.virtual, name, func(p string, e fs.DirEntry, err error) error {
@@ -200,10 +200,10 @@ func (f *family) listVirtual(name string, in listInput) (tool.Result, error) {
 		return nil
 	})
 	if err != nil {
-		return missing, nil //nolint:nilerr // told to the model
+		return missing
 	}
 	if len(rows) == 0 {
-		return tool.Fail(tool.InvalidArgs, "%s is a file; use read_file", in.Path), nil
+		return tool.Fail(tool.InvalidArgs, "%s is a file; use read_file", in.Path)
 	}
-	return listing(in.Path, rows, in.Max, ""), nil
+	return listing(in.Path, rows, in.Max, "")
 }

@@ -103,7 +103,7 @@ type finder struct {
 
 // usable reports whether the words can be relied on for this text.
 func (l literals) usable(data []byte) bool {
-	return len(l.words) > 0 && !(l.wide && (bytes.Contains(data, []byte("\u212a")) || bytes.Contains(data, []byte("\u017f"))))
+	return len(l.words) > 0 && (!l.wide || !bytes.Contains(data, []byte("\u212a")) && !bytes.Contains(data, []byte("\u017f")))
 }
 
 func (l literals) find(data []byte, buf []int) *finder {
@@ -119,7 +119,7 @@ func (f *finder) from(pos int) int {
 	first := math.MaxInt
 	for i, w := range f.l.words {
 		if f.next[i] < pos {
-			at := -1
+			var at int
 			if f.l.fold {
 				at = indexFold(f.data[pos:], w)
 			} else {

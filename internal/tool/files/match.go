@@ -166,33 +166,33 @@ func straighten(s string) (string, shifts) {
 
 // adapt fits the replacement to a passage that was found loosely: curly quotes
 // and extra indentation of the passage are carried over.
-func adapt(matched, old, new string, r rung, keepSpaces bool) string {
+func adapt(matched, old, repl string, r rung, keepSpaces bool) string {
 	if r == exactMatch {
-		return new
+		return repl
 	}
 	if !keepSpaces {
-		lines := strings.Split(new, "\n")
+		lines := strings.Split(repl, "\n")
 		for i, l := range lines {
 			lines[i] = strings.TrimRight(l, " \t")
 		}
-		new = strings.Join(lines, "\n")
+		repl = strings.Join(lines, "\n")
 	}
-	new = curl(matched, new)
+	repl = curl(matched, repl)
 	if r == mappedQuotes {
-		return new
+		return repl
 	}
-	return reindent(matched, old, new)
+	return reindent(matched, old, repl)
 }
 
-// curl gives straight quotes in new the style of the matched text.
-func curl(matched, new string) string {
+// curl gives straight quotes in repl the style of the matched text.
+func curl(matched, repl string) string {
 	double := strings.ContainsAny(matched, "“”")
 	single := strings.ContainsAny(matched, "‘’")
 	if !double && !single {
-		return new
+		return repl
 	}
 	var b strings.Builder
-	runes := []rune(new)
+	runes := []rune(repl)
 	alnum := func(i int) bool {
 		return i >= 0 && i < len(runes) && (unicode.IsLetter(runes[i]) || unicode.IsDigit(runes[i]))
 	}
@@ -221,13 +221,13 @@ func pick(first bool, a, b rune) rune {
 	return b
 }
 
-// reindent shifts new by the indentation that separates the passage from what
+// reindent shifts repl by the indentation that separates the passage from what
 // the model thought it was, if that is the same on every line.
-func reindent(matched, old, new string) string {
+func reindent(matched, old, repl string) string {
 	have := strings.Split(strings.TrimSuffix(matched, "\n"), "\n")
 	want := strings.Split(strings.TrimSuffix(old, "\n"), "\n")
 	if len(have) != len(want) {
-		return new
+		return repl
 	}
 	extra, missing, known := "", "", false
 	for i := range have {
@@ -239,7 +239,7 @@ func reindent(matched, old, new string) string {
 		drop, less := strings.CutSuffix(w, h)
 		switch {
 		case !more && !less:
-			return new
+			return repl
 		case !more:
 			add = ""
 		}
@@ -247,14 +247,14 @@ func reindent(matched, old, new string) string {
 			drop = ""
 		}
 		if known && (add != extra || drop != missing) {
-			return new
+			return repl
 		}
 		extra, missing, known = add, drop, true
 	}
 	if extra == "" && missing == "" {
-		return new
+		return repl
 	}
-	lines := strings.Split(new, "\n")
+	lines := strings.Split(repl, "\n")
 	for i, l := range lines {
 		if strings.TrimSpace(l) != "" {
 			lines[i] = extra + strings.TrimPrefix(l, missing)

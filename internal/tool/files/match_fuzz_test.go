@@ -15,11 +15,11 @@ func FuzzEdit(f *testing.F) {
 	f.Add("\tif x {\n\t\ty()\n\t}\n", "if x {\n\ty()\n}", "if z {\n\tw()\n}")
 	f.Add("\ufeffa\u200bb", "a<U+200B>b", "c")
 	f.Add("x\n\n\nx", "x", "")
-	f.Fuzz(func(t *testing.T, content, old, new string) {
-		if !utf8.ValidString(old) || !utf8.ValidString(new) {
+	f.Fuzz(func(t *testing.T, content, old, repl string) {
+		if !utf8.ValidString(old) || !utf8.ValidString(repl) {
 			return // JSON arguments are always UTF-8
 		}
-		in := editInput{Path: "f", OldText: old, NewText: new, ReplaceAll: true}
+		in := editInput{Path: "f", OldText: old, NewText: repl, ReplaceAll: true}
 		got, err := in.apply("f", []byte(content))
 		if err != nil {
 			return
@@ -28,16 +28,16 @@ func FuzzEdit(f *testing.F) {
 		if !utf8.ValidString(out) {
 			t.Fatalf("result is not UTF-8: %q", out)
 		}
-		if old == "" || got.rung != exactMatch || new == "" || strings.Contains(content+old+new, "\r") || strings.Contains(old, "<U+") {
+		if old == "" || got.rung != exactMatch || repl == "" || strings.Contains(content+old+repl, "\r") || strings.Contains(old, "<U+") {
 			return
 		}
 		body, bom := strings.CutPrefix(content, "\ufeff")
-		want := strings.ReplaceAll(body, old, new)
+		want := strings.ReplaceAll(body, old, repl)
 		if bom {
 			want = "\ufeff" + want
 		}
 		if out != want {
-			t.Fatalf("exact edit of %q: %q -> %q = %q, want %q", content, old, new, out, want)
+			t.Fatalf("exact edit of %q: %q -> %q = %q, want %q", content, old, repl, out, want)
 		}
 	})
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // page is a run of numbered lines.
-type page struct {
+type page struct { //nolint:recvcheck // fill writes it, all else only reads
 	text    string
 	last    int  // number of the last line shown; below the offset: none
 	total   int  // lines in the file, -1 if not known

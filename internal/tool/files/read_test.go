@@ -35,7 +35,7 @@ func lines(n int) string {
 	return b.String()
 }
 
-func TestReadText(t *testing.T) {
+func TestReadText(t *testing.T) { //nolint:tparallel // the cases share a workspace and its test
 	t.Parallel()
 	b := newBench(t)
 	b.put("five", lines(5))

@@ -69,7 +69,7 @@ func TestListDir(t *testing.T) {
 	b.fails("list_dir", args{"path": ".", "max_entries": 0}, tool.InvalidArgs, ">= 1")
 }
 
-func TestGlob(t *testing.T) {
+func TestGlob(t *testing.T) { //nolint:tparallel // the cases share a workspace and its test
 	t.Parallel()
 	b := newBench(t)
 	b.tree("src/new.go", "main.go", "src/a/b/deep.go", "src/a/x.ts", "src/a/x.tsx", "docs/readme.md", "node_modules/m/i.go", ".ci/run.yml", "skip.log", "keep.log")
@@ -115,7 +115,7 @@ func TestGlob(t *testing.T) {
 	b.fails("glob", args{"pattern": "*", "path": "main.go"}, tool.InvalidArgs, "not a directory")
 }
 
-func TestGrep(t *testing.T) {
+func TestGrep(t *testing.T) { //nolint:tparallel // the cases share a workspace and its test
 	t.Parallel()
 	b := newBench(t)
 	b.put("a.go", "package a\n\nfunc Alpha() {}\n// TODO alpha\nfunc Beta() {}\n")
