@@ -92,6 +92,8 @@ type Request struct {
 	Temperature *float64 // nil: leave it to the vendor
 	Effort      string   // "", none, minimal, low, medium, high, xhigh, max, adaptive
 	SessionKey  string   // for cache affinity; never the conversation itself
+	Source      string   // what caused the request: user, cron, heartbeat, dream, subagent, api, ...; "" is user
+	TurnID      string   // groups the requests of one turn in the ledger
 }
 
 // Finish says why the model stopped.
