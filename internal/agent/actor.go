@@ -19,7 +19,6 @@ type actor struct {
 	current *item
 	cancel  context.CancelCauseFunc // of the running turn
 	turnEnd chan struct{}           // closed when the running turn is over
-	discard int                     // messages dropped by the last stop
 }
 
 // submit puts a message into its mailbox, or answers it at once.

@@ -96,6 +96,7 @@ type Agent struct {
 
 	started time.Time
 	calib   sync.Map // model name -> *text.Calibration
+	windows sync.Map // model name -> real context window in tokens, learned from refusals
 	heads   sync.Map // system prompt -> estimated tokens of prompt and tools
 
 	mu     sync.Mutex

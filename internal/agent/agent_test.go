@@ -717,3 +717,29 @@ func TestWindowMovesRarely(t *testing.T) {
 		t.Errorf("the prefix moved %d times in %d turns", moves, turns)
 	}
 }
+
+// A window that turns out smaller than configured is remembered: the next turn
+// does not run into the same refusal.
+func TestLearnedWindow(t *testing.T) {
+	t.Parallel()
+	m := llmtest.NewScript(t)
+	refused := 0
+	m.Otherwise = func(req llm.Request) llmtest.Step {
+		size := runner.EstimateHead(req.System, req.Tools)
+		for _, msg := range req.Messages {
+			size += runner.Estimate(msg)
+		}
+		if size > 6000 {
+			refused++
+			return llmtest.Fail(&llm.Error{Kind: llm.ContextLength, ContextLimit: 8000})
+		}
+		return llmtest.Reply(strings.Repeat("word ", 400))
+	}
+	h := newHouse(t, m).start()
+	for i := range 30 {
+		h.ask(in("1", fmt.Sprint("question ", i)))
+	}
+	if refused == 0 || refused > 2 {
+		t.Errorf("%d refusals in 30 turns, want the first to teach", refused)
+	}
+}

@@ -151,7 +151,7 @@ func (t *turn) run(ctx context.Context, current llm.Message) (runner.Result, err
 	system := t.prompt.system(t.it.in.Route.Channel)
 	scale := t.calibration(t.rt.Name).Factor()
 	limits := t.Limits
-	limits.ContextWindow, limits.ContextBlock = t.rt.Window, t.rt.Block
+	limits.ContextWindow, limits.ContextBlock = t.window(), t.rt.Block
 	budget := runner.InputBudget(limits, t.rt.MaxTokens)
 	head := t.headTokens(system)
 	if replay, dropped := t.conv.fit(budget, head, scale); dropped {
@@ -184,6 +184,17 @@ func (t *turn) run(ctx context.Context, current llm.Message) (runner.Result, err
 	t.calibration(t.rt.Name).Observe(res.Estimated, res.Prompt)
 	t.note(res, budget)
 	return res, err
+}
+
+// window is the model's context window, as configured or as small as it turned
+// out to be.
+func (t *turn) window() int {
+	if w, ok := t.windows.Load(t.rt.Name); ok {
+		if n, ok := w.(int); ok && (t.rt.Window <= 0 || n < t.rt.Window) {
+			return n
+		}
+	}
+	return t.rt.Window
 }
 
 // withCurrent swaps the stored form of the last user message for the one with
@@ -264,6 +275,7 @@ func (t *turn) conclude(ctx context.Context, res runner.Result) error {
 		return fmt.Errorf("finish the turn: %w", err)
 	}
 	if res.ContextLimit > 0 {
+		t.windows.Store(t.rt.Name, res.ContextLimit)
 		t.Log.WarnContext(ctx, "the model's real window is smaller than configured", "model", t.rt.Name, "window", res.ContextLimit)
 	}
 	out := bus.Outbound{

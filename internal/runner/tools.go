@@ -210,7 +210,9 @@ func (r *run) runOne(ctx context.Context, i int, p *prepared) finished {
 		return finished{i: i, res: *p.ready}
 	}
 	if veto := r.hooks.beforeTool(ctx, p.req); veto != nil {
-		return finished{i: i, res: tool.Fail(tool.DeniedApproval, "%v", veto)}
+		res := tool.Fail(tool.DeniedApproval, "%v", veto)
+		r.hooks.afterTool(ctx, p.req, res, 0) // what was announced is also ended
+		return finished{i: i, res: res}
 	}
 	start := time.Now()
 	res, err := tool.Execute(ctx, p.tool, p.req, r.log)
