@@ -37,6 +37,9 @@ type Options struct {
 	Name    string // becomes Message.Origin and Error.Provider; "" means Row.Name
 	BaseURL string // e.g. https://api.openai.com/v1; "" means Row.BaseURL
 	Key     httpsafe.Secret
+	// Signer puts the credentials on each request in place of Key. After a 401
+	// it is asked for new ones, and the request is sent once more.
+	Signer  llm.Signer
 	Row     llm.Row                    // the vendor's quirks
 	Headers map[string]httpsafe.Secret // replace the driver's own
 	// ExtraBody is a JSON object merged over every request; a list under
@@ -182,18 +185,13 @@ func (d *driver) exchange(parent context.Context, req llm.Request, emit func(llm
 	ctx, idle := llm.WatchIdle(parent, d.o.FirstTimeout, d.o.IdleTimeout)
 	defer idle.Stop()
 	body, draft := d.encode(ctx, req)
-	sending := newBodyReader(body)
-	httpReq, err := http.NewRequestWithContext(ctx, http.MethodPost, d.url, sending)
-	if err != nil {
-		return fmt.Errorf("make request: %w", err)
+	shared := func() { draft = nil } // a second reader: the buffer is not ours alone any more
+	resp, sending, err := d.send(ctx, body, shared)
+	if err == nil && resp.StatusCode == http.StatusUnauthorized && d.o.Signer != nil && d.o.Signer.Refused(ctx) {
+		_ = resp.Body.Close()
+		shared()
+		resp, sending, err = d.send(ctx, body, shared)
 	}
-	httpReq.ContentLength = int64(len(body))
-	httpReq.GetBody = func() (io.ReadCloser, error) {
-		draft = nil // a second reader: the buffer is not ours alone any more
-		return io.NopCloser(bytes.NewReader(body)), nil
-	}
-	d.headers(httpReq.Header)
-	resp, err := d.o.Client.Do(httpReq) //nolint:bodyclose // closed by classify.Read or with the stream
 	if err != nil {
 		return d.classify.Transport(ctx, err)
 	}
@@ -217,16 +215,40 @@ func (d *driver) exchange(parent context.Context, req llm.Request, emit func(llm
 	return a.read(ctx, resp.Header.Get("Content-Type"), stream)
 }
 
+// send makes one signed HTTP request. shared is called when body gets a second reader.
+func (d *driver) send(ctx context.Context, body []byte, shared func()) (*http.Response, *bodyReader, error) {
+	sending := newBodyReader(body)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, d.url, sending)
+	if err != nil {
+		return nil, nil, fmt.Errorf("make request: %w", err)
+	}
+	req.ContentLength = int64(len(body))
+	req.GetBody = func() (io.ReadCloser, error) {
+		shared()
+		return io.NopCloser(bytes.NewReader(body)), nil
+	}
+	d.headers(req.Header)
+	if d.o.Signer != nil {
+		if err := d.o.Signer.Sign(ctx, req, body); err != nil {
+			return nil, nil, err
+		}
+	}
+	resp, err := d.o.Client.Do(req)
+	return resp, sending, err
+}
+
 func (d *driver) headers(h http.Header) {
 	h.Set("Content-Type", "application/json")
 	h.Set("Accept", "text/event-stream")
 	h.Set("User-Agent", "nanobot")
 	h.Set("X-Session-Affinity", d.affinity)
-	key := d.o.Key.Reveal()
-	if key == "" {
-		key = "no-key" // local servers ignore it, some insist on any
+	if d.o.Signer == nil {
+		key := d.o.Key.Reveal()
+		if key == "" {
+			key = "no-key" // local servers ignore it, some insist on any
+		}
+		h.Set("Authorization", "Bearer "+key)
 	}
-	h.Set("Authorization", "Bearer "+key)
 	if d.o.Row.Attribution {
 		h.Set("HTTP-Referer", attributionURL)
 		h.Set("X-OpenRouter-Title", "nanobot")
