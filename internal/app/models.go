@@ -202,8 +202,15 @@ func (m *models) match(preset string) (llm.Choice, config.Preset, error) {
 		}
 	}
 	if !m.configured() {
-		// The shipped default model is nobody's choice: let the key decide.
+		// The shipped default model is nobody's choice: let the key decide. A
+		// model server on this machine comes second, found by discovery.
 		in.Model, p.Model = "", ""
+		in.Getenv = func(name string) string {
+			if name == "OLLAMA_HOST" {
+				return ""
+			}
+			return m.getenv(name)
+		}
 	}
 	c, err := llm.Match(in)
 	return c, p, err

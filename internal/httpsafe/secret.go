@@ -2,7 +2,10 @@ package httpsafe
 
 import (
 	"encoding/json"
+	"fmt"
+	"io"
 	"log/slog"
+	"strconv"
 )
 
 // redacted is what every printed form of a Secret looks like.
@@ -28,6 +31,18 @@ func (s Secret) String() string {
 		return ""
 	}
 	return redacted
+}
+
+// Format implements fmt.Formatter, so that no verb reaches the value.
+func (s Secret) Format(f fmt.State, verb rune) {
+	text := s.String()
+	switch {
+	case verb == 'v' && f.Flag('#'):
+		text = s.GoString()
+	case verb == 'q':
+		text = strconv.Quote(text)
+	}
+	_, _ = io.WriteString(f, text)
 }
 
 // GoString implements fmt.GoStringer without revealing the value.

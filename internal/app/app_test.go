@@ -1,0 +1,108 @@
+package app_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nanobot-go/nanobot/internal/app"
+	"github.com/nanobot-go/nanobot/internal/config"
+)
+
+// open builds an app in an empty home with nothing but the given environment.
+func open(t *testing.T, conf string, env ...string) (*app.App, error) {
+	t.Helper()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "config.json")
+	o := app.Options{Env: append([]string{"NANOBOT_HOME=" + dir, "OLLAMA_HOST=127.0.0.1:1"}, env...), Config: config.Options{Home: dir}}
+	if conf != "" {
+		if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return app.New(t.Context(), o)
+}
+
+// With nothing configured: a key from the environment, else a server on this
+// machine, else the demo model, in this order.
+func TestFirstRunOrder(t *testing.T) {
+	t.Parallel()
+	ollama := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/api/tags" {
+			_, _ = io.WriteString(w, `{"models":[{"name":"llama3.2:3b","model":"llama3.2:3b","details":{"family":"llama"}}]}`)
+			return
+		}
+		http.NotFound(w, r)
+	}))
+	t.Cleanup(ollama.Close)
+	host := "OLLAMA_HOST=" + strings.TrimPrefix(ollama.URL, "http://")
+	for _, c := range []struct {
+		name, provider string
+		env            []string
+	}{
+		{"key beats server", "deepseek", []string{"DEEPSEEK_API_KEY=test-key", host}},
+		{"server beats demo", "ollama", []string{host}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			a, err := open(t, "", c.env...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := a.ModelInfo().Provider; got != c.provider {
+				t.Errorf("provider = %q, want %q (%s)", got, c.provider, a.ModelInfo().Why)
+			}
+			if len(a.Notes) == 0 {
+				t.Error("the choice was not told")
+			}
+		})
+	}
+}
+
+// A model the user chose but that cannot be used is an error that names where
+// a key was looked for, never a silent demo.
+func TestChosenModelWithoutKey(t *testing.T) {
+	t.Parallel()
+	_, err := open(t, `{"agents":{"defaults":{"model":"openai/gpt-4o","provider":"openai"}}}`)
+	if err == nil || !strings.Contains(err.Error(), "OPENAI_API_KEY") {
+		t.Errorf("err = %v", err)
+	}
+}
+
+func TestSandboxThatIsMissingSwitchesExecOff(t *testing.T) {
+	t.Parallel()
+	a, err := open(t, `{"tools":{"exec":{"sandbox":"bwrap"}}}`, "DEEPSEEK_API_KEY=test-key")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(a.Exec, "off") || len(a.Notes) == 0 {
+		t.Errorf("exec = %q, notes %q", a.Exec, a.Notes)
+	}
+}
+
+func TestTemplatesAreGivenOnce(t *testing.T) {
+	t.Parallel()
+	ws := t.TempDir()
+	mine := filepath.Join(ws, "SOUL.md")
+	if err := os.WriteFile(mine, []byte("my own"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	first, err := app.SyncTemplates(ws)
+	if err != nil || len(first) == 0 {
+		t.Fatalf("wrote %v, %v", first, err)
+	}
+	if err := os.Remove(filepath.Join(ws, "USER.md")); err != nil {
+		t.Fatal(err)
+	}
+	again, err := app.SyncTemplates(ws)
+	if err != nil || len(again) != 0 {
+		t.Errorf("second time wrote %v, %v: a deleted file came back", again, err)
+	}
+	if b, _ := os.ReadFile(mine); string(b) != "my own" {
+		t.Errorf("SOUL.md was overwritten: %q", b)
+	}
+}
