@@ -33,7 +33,7 @@ func TestFirstRunOrder(t *testing.T) {
 	t.Parallel()
 	ollama := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/api/tags" {
-			_, _ = io.WriteString(w, `{"models":[{"name":"llama3.2:3b","model":"llama3.2:3b","details":{"family":"llama"}}]}`)
+			_, _ = io.WriteString(w, `{"models":[{"name":"llama3.2:3b","model":"llama3.2:3b","digest":"abc","modified_at":"2026-01-01T00:00:00Z","details":{"family":"llama"}}]}`)
 			return
 		}
 		http.NotFound(w, r)
