@@ -16,17 +16,19 @@ const lookBack = 18
 // what seldom changes comes before the messages. soFar holds the blocks of a
 // paused answer that is to be continued.
 func (d *driver) encode(req llm.Request, p plan, soFar []*block) []byte {
-	g := generationFor(req)
-	if g.thinking == "enabled" && !mayThink(p.turns) {
-		g = g.withoutThinking(req)
+	g := llm.GenerationForClaude(req)
+	if g.Thinking == "enabled" && !mayThink(p.turns) {
+		quiet := req
+		quiet.Effort = ""
+		g = llm.GenerationForClaude(quiet)
 	}
 	b := make([]byte, 0, sizeOf(req))
 	b = append(b, `{"model":`...)
 	b = llm.AppendString(b, req.Model)
 	b = append(b, `,"max_tokens":`...)
-	b = strconv.AppendInt(b, int64(g.maxTokens), 10)
+	b = strconv.AppendInt(b, int64(g.MaxTokens), 10)
 	b = append(b, `,"stream":true`...)
-	b = g.append(b)
+	b = appendGeneration(b, g)
 	b = d.appendTools(b, req.Tools, p.system != "")
 	if p.system != "" {
 		b = append(b, `,"system":[{"type":"text","text":`...)
@@ -55,28 +57,28 @@ func (d *driver) encode(req llm.Request, p plan, soFar []*block) []byte {
 	}
 	b = appendPaused(b, soFar)
 	b = append(b, ']')
-	b = appendToolChoice(b, req, g.thinks())
+	b = appendToolChoice(b, req, g.Thinks())
 	return append(b, '}')
 }
 
-func (g generation) append(b []byte) []byte {
-	if g.temperature != nil {
+func appendGeneration(b []byte, g llm.ClaudeGeneration) []byte {
+	if g.Temperature != nil {
 		b = append(b, `,"temperature":`...)
-		b = strconv.AppendFloat(b, *g.temperature, 'f', -1, 64)
+		b = strconv.AppendFloat(b, *g.Temperature, 'f', -1, 64)
 	}
-	if g.thinking != "" {
+	if g.Thinking != "" {
 		b = append(b, `,"thinking":{"type":"`...)
-		b = append(b, g.thinking...)
+		b = append(b, g.Thinking...)
 		b = append(b, '"')
-		if g.thinking == "enabled" {
+		if g.Thinking == "enabled" {
 			b = append(b, `,"budget_tokens":`...)
-			b = strconv.AppendInt(b, int64(g.budget), 10)
+			b = strconv.AppendInt(b, int64(g.Budget), 10)
 		}
 		b = append(b, '}')
 	}
-	if g.effort != "" {
+	if g.Effort != "" {
 		b = append(b, `,"output_config":{"effort":"`...)
-		b = append(b, g.effort...)
+		b = append(b, g.Effort...)
 		b = append(b, `"}`...)
 	}
 	return b
