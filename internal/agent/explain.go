@@ -21,7 +21,7 @@ func Explain(err error, model string) string {
 		who = "the model provider"
 	}
 	said := ""
-	if e.Message != "" {
+	if e.Message != "" && e.Kind != llm.BudgetExceeded {
 		said = "\n" + who + " said: " + strings.TrimSpace(e.Message)
 	}
 	return cause(e, who, model) + said
@@ -59,6 +59,11 @@ func cause(e *llm.Error, who, model string) string {
 		return "The provider's filter stopped this request."
 	case llm.Configuration:
 		return "No usable model is configured. Run: nanobot onboard"
+	case llm.BudgetExceeded: // our own words, which name the limit and the way on
+		if e.Message == "" {
+			return "A spending limit is reached. See what was spent with: nanobot usage"
+		}
+		return "Stopped by a spending limit: " + strings.TrimSpace(e.Message)
 	case llm.Empty:
 		return fmt.Sprintf("%s answered with nothing.", who)
 	case llm.InvalidRequest, llm.UnsupportedParam:

@@ -104,6 +104,7 @@ func TestClassifyCoversAllKinds(t *testing.T) {
 		llm.Empty,           // drivers
 		llm.StreamTruncated, // drivers
 		llm.Configuration,   // Match
+		llm.BudgetExceeded,  // made by the ledger before a call
 	}
 	for _, k := range llm.Kinds() {
 		in := slices.ContainsFunc(responses(), func(c classified) bool { return c.kind == k })

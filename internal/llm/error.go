@@ -29,6 +29,9 @@ const (
 	Empty            Kind = "empty"
 	StreamTruncated  Kind = "stream_truncated"
 	Configuration    Kind = "configuration"
+	// BudgetExceeded is our own refusal to make a call: a spending limit of the
+	// user forbids it. The Message says which one and how to go on.
+	BudgetExceeded Kind = "budget_exceeded"
 )
 
 // Error is a failed model call. Message is the vendor's text, cut and with
@@ -95,6 +98,6 @@ func Kinds() []Kind {
 	return []Kind{
 		Timeout, Connection, RateLimited, Overloaded, ServerError, Auth, Permission, Billing, NotFound,
 		InvalidRequest, UnsupportedParam, UnsupportedImage, ContextLength, ContentFilter, Refused, Empty,
-		StreamTruncated, Configuration,
+		StreamTruncated, Configuration, BudgetExceeded,
 	}
 }
