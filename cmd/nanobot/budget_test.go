@@ -66,7 +66,7 @@ func oneShot(t *testing.T, bin string) (request, rss int64) {
 	defer srv.Close()
 	dir := t.TempDir()
 	launcher := filepath.Join(dir, "floor")
-	build := exec.Command("go", "build", "-o", launcher, "../../bench/floor")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", launcher, "../../bench/floor")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -76,7 +76,7 @@ func oneShot(t *testing.T, bin string) (request, rss int64) {
 	if err := os.WriteFile(cfg, []byte(conf), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(launcher, "-run", bin, "agent", "-c", cfg, "-w", filepath.Join(dir, "ws"), "-m", "hello")
+	cmd := exec.CommandContext(t.Context(), launcher, "-run", bin, "agent", "-c", cfg, "-w", filepath.Join(dir, "ws"), "-m", "hello")
 	cmd.Env = []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH")}
 	out, err := cmd.Output()
 	if err != nil {

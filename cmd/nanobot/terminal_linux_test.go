@@ -33,7 +33,7 @@ func terminal(ts *testscript.TestScript, neg bool, args []string) {
 	defer cancel()
 	master, tty, err := openPTY()
 	ts.Check(err)
-	defer master.Close() //nolint:errcheck // nothing is lost
+	defer master.Close()
 	cmd := scriptCommand(ctx, ts, args[1:])
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = tty, tty, tty
 	cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true, Setctty: true}
