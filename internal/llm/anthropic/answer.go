@@ -308,7 +308,7 @@ func (b *block) verbatim() json.RawMessage {
 		if b.sign.Len() == 0 {
 			return nil
 		}
-		return b.thinking()
+		return llm.ThinkingBlock(b.text.String(), b.sign.String())
 	}
 	if b.args.Len() == 0 {
 		return b.raw
@@ -325,18 +325,21 @@ func (b *block) verbatim() json.RawMessage {
 	return raw
 }
 
-// thinking is the stored form of a thinking block; see signedHead.
-func (b *block) thinking() json.RawMessage {
-	var raw []byte
-	if b.sign.Len() > 0 {
-		raw = append(raw, signedHead[:len(signedHead)-1]...)
-		raw = llm.AppendString(raw, b.sign.String())
-		raw = append(raw, `,"thinking":`...)
-	} else {
-		raw = append(raw, `{"type":"thinking","thinking":`...)
+// part is the block as the message remembers its place.
+func (b *block) part() llm.Part {
+	switch b.kind {
+	case "text":
+		return llm.Part{Kind: llm.TextPart, Text: b.text.String()}
+	case "thinking":
+		return llm.Part{Kind: llm.ThinkingPart, Raw: llm.ThinkingBlock(b.text.String(), b.sign.String())}
+	case "redacted_thinking":
+		return llm.Part{Kind: llm.ThinkingPart, Raw: b.raw}
+	case "tool_use":
+		if b.name != "" {
+			return llm.Part{Kind: llm.CallPart, ID: b.id}
+		}
 	}
-	raw = llm.AppendString(raw, b.text.String())
-	return append(raw, '}')
+	return llm.Part{Kind: llm.RawPart}
 }
 
 // response is the finished answer. requestSize, in bytes, serves to estimate
@@ -376,8 +379,12 @@ func (a *answer) response(requestSize int) (*llm.Response, error) {
 			m.ToolCalls = append(m.ToolCalls, llm.ToolCall{ID: b.id, Name: b.name, Arguments: args})
 		}
 	}
+	parts := make([]llm.Part, 0, len(a.blocks))
+	for _, b := range a.blocks {
+		parts = append(parts, b.part())
+	}
 	m.Content, m.Reasoning = llm.Text(said.String()), thought.String()
-	m.Thinking = layout(a.blocks)
+	m.Thinking = llm.StoreThinking(parts)
 	u := a.total.Add(a.usage.counted())
 	if u.Prompt == 0 && u.Completion == 0 {
 		u = llm.Usage{Prompt: requestSize / 4, Completion: text.Tokens(said.String()) + text.Tokens(thought.String()), Estimated: true}
@@ -404,36 +411,3 @@ func (a *answer) finish(calls []llm.ToolCall) llm.Finish {
 	}
 	return f
 }
-
-// layout is what a message must remember of its blocks: the thinking ones. If
-// they did not all come first, the texts and calls between them are recorded
-// too, so that replay can restore the order the vendor signed.
-func layout(blocks []*block) []json.RawMessage {
-	if !slices.ContainsFunc(blocks, (*block).isThinking) {
-		return nil
-	}
-	last := 0
-	for i, b := range blocks {
-		if b.isThinking() {
-			last = i
-		}
-	}
-	mixed := slices.ContainsFunc(blocks[:last], func(b *block) bool { return !b.isThinking() })
-	var out []json.RawMessage
-	for _, b := range blocks {
-		switch {
-		case b.kind == "thinking":
-			out = append(out, b.thinking())
-		case b.kind == "redacted_thinking":
-			out = append(out, b.raw)
-		case mixed && b.kind == "text" && b.text.Len() > 0:
-			out = append(out, appendText(nil, b.text.String()))
-		case mixed && b.kind == "tool_use" && b.name != "":
-			raw := append([]byte(nil), `{"type":"tool_use","id":`...)
-			out = append(out, append(llm.AppendString(raw, b.id), '}'))
-		}
-	}
-	return out
-}
-
-func (b *block) isThinking() bool { return b.kind == "thinking" || b.kind == "redacted_thinking" }

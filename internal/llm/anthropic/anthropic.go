@@ -181,7 +181,11 @@ func (d *driver) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Even
 // run exchanges requests until the answer is complete; more than one is needed
 // only when the server pauses a long turn and wants it sent back as it is.
 func (d *driver) run(ctx context.Context, req llm.Request, a *answer, emit func(llm.Event) error) (*llm.Response, error) {
-	p := d.plan(ctx, req)
+	p := llm.ArrangeTurns(req, d.name)
+	if p.Orphans > 0 || p.Missing > 0 {
+		d.log.WarnContext(ctx, "history repaired for the request", "session", req.SessionKey,
+			"orphan_results", p.Orphans, "missing_results", p.Missing)
+	}
 	size := 0
 	for range maxPauses + 1 {
 		body := d.encode(req, p, a.blocks)

@@ -8,16 +8,12 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm"
 )
 
-// lookBack is how many blocks may lie between the newest cache marker and an
-// older entry for the server to find it; the vendor documents 20.
-const lookBack = 18
-
 // encode writes the request body. The same input gives the same bytes, and
 // what seldom changes comes before the messages. soFar holds the blocks of a
 // paused answer that is to be continued.
-func (d *driver) encode(req llm.Request, p plan, soFar []*block) []byte {
+func (d *driver) encode(req llm.Request, p llm.Turns, soFar []*block) []byte {
 	g := llm.GenerationForClaude(req)
-	if g.Thinking == "enabled" && !mayThink(p.turns) {
+	if g.Thinking == "enabled" && !llm.MayThink(p.List) {
 		quiet := req
 		quiet.Effort = ""
 		g = llm.GenerationForClaude(quiet)
@@ -29,27 +25,27 @@ func (d *driver) encode(req llm.Request, p plan, soFar []*block) []byte {
 	b = strconv.AppendInt(b, int64(g.MaxTokens), 10)
 	b = append(b, `,"stream":true`...)
 	b = appendGeneration(b, g)
-	b = d.appendTools(b, req.Tools, p.system != "")
-	if p.system != "" {
+	b = d.appendTools(b, req.Tools, p.System != "")
+	if p.System != "" {
 		b = append(b, `,"system":[{"type":"text","text":`...)
-		b = llm.AppendString(b, p.system)
+		b = llm.AppendString(b, p.System)
 		b = append(d.appendMarker(b, d.longTTL), "}]"...)
 	}
 	b = append(b, `,"messages":[`...)
-	marks := marksOf(p.turns)
-	for i, t := range p.turns {
+	marks := llm.CacheMarks(p.List)
+	for i, t := range p.List {
 		if i > 0 {
 			b = append(b, ',')
 		}
 		b = append(b, `{"role":`...)
-		b = llm.AppendString(b, string(t.role))
+		b = llm.AppendString(b, string(t.Role))
 		b = append(b, `,"content":[`...)
-		for j, q := range t.parts {
+		for j, q := range t.Parts {
 			if j > 0 {
 				b = append(b, ',')
 			}
-			b = q.append(b)
-			if slices.Contains(marks, position{i, j}) {
+			b = appendPart(b, q)
+			if slices.Contains(marks, llm.CacheMark{Turn: i, Part: j}) {
 				b = append(d.appendMarker(b[:len(b)-1], false), '}')
 			}
 		}
@@ -151,88 +147,43 @@ func appendToolChoice(b []byte, req llm.Request, thinks bool) []byte {
 	return append(b, '}')
 }
 
-// position names a part of a turn.
-type position struct{ turn, part int }
-
-// marksOf places the cache markers of the history; see the package comment.
-func marksOf(turns []turn) []position {
-	last := len(turns) - 1
-	newest, ok := lastCacheable(turns, last)
-	if !ok {
-		return nil
-	}
-	marks := []position{newest}
-	if last < 2 {
-		return marks
-	}
-	if gap := len(turns[last-1].parts) + newest.part + 1; gap > lookBack {
-		if prev, ok := lastCacheable(turns, last-2); ok {
-			marks = append(marks, prev)
-		}
-	}
-	return marks
-}
-
-func lastCacheable(turns []turn, i int) (position, bool) {
-	if i < 0 {
-		return position{}, false
-	}
-	for j, q := range slices.Backward(turns[i].parts) {
-		if q.cacheable() {
-			return position{i, j}, true
-		}
-	}
-	return position{}, false
-}
-
-// mayThink reports whether thinking with a budget may be on: in the middle of
-// a tool loop the last assistant turn must then begin with a thinking block,
-// which one of another provider, or from before the effort was changed, does not.
-func mayThink(turns []turn) bool {
-	n := len(turns)
-	if n < 2 || turns[n-1].parts[0].kind != resultPart {
-		return true
-	}
-	return turns[n-2].parts[0].kind == thinkingPart
-}
-
-func (q part) append(b []byte) []byte {
-	switch q.kind {
-	case textPart:
-		return appendText(b, q.text)
-	case imagePart:
-		return appendImage(b, q.text)
-	case callPart:
+func appendPart(b []byte, q llm.Part) []byte {
+	switch q.Kind {
+	case llm.TextPart:
+		return appendText(b, q.Text)
+	case llm.ImagePart:
+		return appendImage(b, q.Text)
+	case llm.CallPart:
 		b = append(b, `{"type":"tool_use","id":`...)
-		b = llm.AppendString(b, q.id)
+		b = llm.AppendString(b, q.ID)
 		b = append(b, `,"name":`...)
-		b = llm.AppendString(b, q.call.Name)
+		b = llm.AppendString(b, q.Call.Name)
 		b = append(b, `,"input":`...)
-		b = append(b, llm.ReplayArguments(q.call.Arguments)...)
+		b = append(b, llm.ReplayArguments(q.Call.Arguments)...)
 		return append(b, '}')
-	case resultPart:
-		return q.appendResult(b)
+	case llm.ResultPart:
+		return appendResult(b, q)
 	default:
-		return append(b, q.raw...)
+		return append(b, q.Raw...)
 	}
 }
 
-func (q part) appendResult(b []byte) []byte {
+func appendResult(b []byte, q llm.Part) []byte {
 	b = append(b, `{"type":"tool_result","tool_use_id":`...)
-	b = llm.AppendString(b, q.id)
-	if q.msg == nil || q.msg.IsError {
+	b = llm.AppendString(b, q.ID)
+	if q.Result == nil || q.Result.IsError {
 		b = append(b, `,"is_error":true`...)
 	}
 	b = append(b, `,"content":`...)
 	switch {
-	case q.msg == nil:
-		b = llm.AppendString(b, noResult)
-	case q.msg.Content.Blocks == nil && strings.TrimSpace(q.msg.Content.Text) != "":
-		b = llm.AppendString(b, q.msg.Content.Text)
+	case q.Result == nil:
+		b = llm.AppendString(b, llm.NoResult)
+	case q.Result.Content.Blocks == nil && strings.TrimSpace(q.Result.Content.Text) != "":
+		b = llm.AppendString(b, q.Result.Content.Text)
 	default:
-		parts := contentParts(nil, q.msg.Content)
+		parts := llm.ContentParts(nil, q.Result.Content)
 		if len(parts) == 0 {
-			b = llm.AppendString(b, emptyText)
+			b = llm.AppendString(b, llm.EmptyText)
 			break
 		}
 		b = append(b, '[')
@@ -240,7 +191,7 @@ func (q part) appendResult(b []byte) []byte {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = p.append(b)
+			b = appendPart(b, p)
 		}
 		b = append(b, ']')
 	}
