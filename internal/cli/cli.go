@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -38,7 +39,7 @@ type command struct {
 // Main runs the command line and returns the exit code.
 func Main(ctx context.Context, args []string, io Stdio) int {
 	c := &command{Stdio: io}
-	root := c.root()
+	root := c.root() //nolint:contextcheck // commands get theirs from ExecuteContext
 	root.SetArgs(args)
 	root.SetIn(io.In)
 	root.SetOut(io.Out)
@@ -68,7 +69,7 @@ or a built-in demo.`,
   nanobot onboard                               set up a model and a workspace
   nanobot status                                what is set up, which model answers`,
 		SilenceErrors: true, SilenceUsage: true, Args: subcommand,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			if c.version {
 				cmd.Println("nanobot " + nanobot.Version())
 				return nil
@@ -155,8 +156,8 @@ func (c *command) logger() *slog.Logger {
 }
 
 func (c *command) getenv(name string) string {
-	for i := len(c.Env) - 1; i >= 0; i-- {
-		if v, ok := strings.CutPrefix(c.Env[i], name+"="); ok {
+	for _, kv := range slices.Backward(c.Env) {
+		if v, ok := strings.CutPrefix(kv, name+"="); ok {
 			return v
 		}
 	}

@@ -79,7 +79,7 @@ func (c *command) status(cmd *cobra.Command) (statusReport, error) {
 	a, err := app.New(cmd.Context(), app.Options{Config: c.configOptions(), Workspace: c.workspace, Env: c.Env, Version: nanobot.Version()})
 	if err != nil {
 		r.Problem = err.Error()
-		return r, nil
+		return r, nil //nolint:nilerr // part of the report
 	}
 	info := a.ModelInfo()
 	r.Model, r.Provider, r.Why, r.KeySource, r.Demo, r.Exec = info.Name, info.Provider, info.Why, info.KeySource, info.Demo, a.Exec
