@@ -153,7 +153,7 @@ func (p *prompter) terminal() bool { return term.IsTerminal(int(p.in.Fd())) }
 // line asks for a line; an empty answer means what the brackets show. The end
 // of the input skips everything that was not asked yet.
 func (p *prompter) line(question, otherwise string) (string, error) {
-	p.ask(question, otherwise)
+	fmt.Fprint(p.out, label(question, otherwise))
 	s, err := p.buf.ReadString('\n')
 	if !p.terminal() {
 		fmt.Fprintln(p.out) // nobody pressed Enter
@@ -167,23 +167,31 @@ func (p *prompter) line(question, otherwise string) (string, error) {
 	return strings.TrimSpace(s), nil
 }
 
-// secret reads without showing what is typed.
+// secret reads without showing what is typed. The echo is off before the
+// question appears, so that even a paste that comes at once stays hidden.
 func (p *prompter) secret(question, otherwise string) (string, error) {
 	if !p.terminal() {
 		return p.line(question, otherwise)
 	}
-	p.ask(question, otherwise)
-	b, err := term.ReadPassword(int(p.in.Fd()))
-	fmt.Fprintln(p.out)
-	if errors.Is(err, io.EOF) {
+	old, err := term.MakeRaw(int(p.in.Fd()))
+	if err != nil {
+		return "", fmt.Errorf("hide the answer: %w", err)
+	}
+	s, err := term.NewTerminal(struct {
+		io.Reader
+		io.Writer
+	}{p.in, p.out}, "").ReadPassword(label(question, otherwise))
+	err = errors.Join(err, term.Restore(int(p.in.Fd()), old))
+	if errors.Is(err, io.EOF) { // Ctrl-C or Ctrl-D
+		fmt.Fprintln(p.out)
 		return "", errSkipped
 	}
-	return strings.TrimSpace(string(b)), err
+	return strings.TrimSpace(s), err
 }
 
-func (p *prompter) ask(question, otherwise string) {
+func label(question, otherwise string) string {
 	if otherwise != "" {
 		question += " [" + otherwise + "]"
 	}
-	fmt.Fprint(p.out, question+": ")
+	return question + ": "
 }
