@@ -1,0 +1,368 @@
+package ledger
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/llm"
+)
+
+// OnExceed says what a reached limit does.
+type OnExceed string
+
+// What a reached limit does. Limits per source and per turn stop their work
+// unless the choice is Warn.
+const (
+	// Warn only tells the user.
+	Warn OnExceed = "warn"
+	// StopBackground stops work nobody is waiting for.
+	StopBackground OnExceed = "stopBackground"
+	// StopAll stops every call, background work first: it may use nine tenths
+	// of a limit, so that it cannot leave the user with nothing.
+	StopAll OnExceed = "stopAll"
+)
+
+// Limits bound spending. A limit of 0 is off. Money limits count calls whose
+// price is known; calls of free models count nowhere.
+type Limits struct {
+	DailyUSD    float64
+	MonthlyUSD  float64
+	TurnUSD     float64
+	DailyTokens int
+	// UnpricedDailyTokens bounds calls that cost an unknown amount, for which
+	// a limit in money can do nothing.
+	UnpricedDailyTokens int
+	WarnAt              []float64 // shares of a limit, such as 0.8
+	OnExceed            OnExceed  // "" is StopAll
+	PerSource           map[string]SourceLimits
+}
+
+// SourceLimits bound one source of work.
+type SourceLimits struct {
+	DailyUSD    float64
+	DailyTokens int
+}
+
+// DefaultLimits are in force until the user says otherwise. A day of busy
+// chatting stays below them; a loop that ran away does not.
+func DefaultLimits() Limits {
+	return Limits{DailyUSD: 5, UnpricedDailyTokens: 5_000_000, WarnAt: []float64{0.8}, OnExceed: StopAll}
+}
+
+const (
+	// budgetKey is where the limits stand in the configuration.
+	budgetKey = "agents.defaults.budget."
+	// leastAnswer is the shortest answer worth paying a prompt for, in tokens.
+	leastAnswer = 256
+	// assumedAnswer is reserved when a request does not bound its answer.
+	assumedAnswer = 8192
+	// backgroundShare is how much of a limit background work may use.
+	backgroundShare = 0.9
+)
+
+// background reports whether nobody waits for the work of a source. Work of a
+// kind we do not know is background.
+func background(source string) bool {
+	switch source {
+	case "user", "api", "compaction":
+		return false
+	}
+	return true
+}
+
+// ask is what a call wants to spend.
+type ask struct {
+	source, turn string
+	price        Price
+	prompt       int // tokens, estimated
+	answer       int // tokens, at most; 0 is not bounded by the caller
+}
+
+// hold is what a call under way may still spend.
+type hold struct {
+	account
+	source, turn string
+	answer       int // tokens the answer may have; 0 is unbounded
+}
+
+// bound is one limit as it stands for one call.
+type bound struct {
+	key    string // name of the setting below budgetKey
+	what   string // for people
+	money  bool   // nano dollars, else tokens
+	limit  int64
+	used   int64 // spent
+	held   int64 // reserved by other calls
+	stops  bool
+	shared bool      // by all sources, so background work must leave some
+	reset  time.Time // zero: with the next turn
+	period string
+	marks  map[string]string // where notices given are remembered
+}
+
+// reserve sets aside what a call may cost at most. It shortens the answer to
+// what is left, or refuses with a BudgetExceeded error. The notices are for
+// the user.
+func (l *Ledger) reserve(a ask) (hold, []string, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.now()
+	l.refresh(now)
+	bounds := l.bounds(&a, now)
+	want := a.answer
+	if want <= 0 {
+		want = assumedAnswer
+	}
+	answer := want
+	var tight *bound
+	for i := range bounds {
+		if b := &bounds[i]; b.stops {
+			if fit := b.room(&a); fit < answer {
+				answer, tight = fit, b
+			}
+		}
+	}
+	if answer < min(want, leastAnswer) {
+		return hold{}, nil, l.refusal(tight, &a, now)
+	}
+	h := hold{source: a.source, turn: a.turn, answer: a.answer}
+	if answer < want {
+		h.answer = answer
+	}
+	h.account = a.worst(answer)
+	l.move(&h, +1, now)
+	return h, l.notices(bounds, a.source, now), nil
+}
+
+// worst is the most a call can cost with an answer of n tokens.
+func (a *ask) worst(n int) account {
+	out := account{Calls: 1}
+	tokens := int64(a.prompt) + int64(n)
+	switch a.price.Billing {
+	case Free:
+	case Priced:
+		out.Tokens = tokens
+		out.Nano = toNano(float64(a.prompt)*a.price.promptRate() + float64(n)*a.price.answerRate())
+	case Subscription:
+		out.Tokens = tokens
+	default:
+		out.Tokens, out.Unpriced = tokens, tokens
+	}
+	return out
+}
+
+// move adds a hold to what is reserved, or takes it off again.
+func (l *Ledger) move(h *hold, sign int, now time.Time) {
+	shift := account.plus
+	if sign < 0 {
+		shift = account.minus
+	}
+	l.held = shift(l.held, h.account)
+	l.heldBy[h.source] = shift(l.heldBy[h.source], h.account)
+	if h.turn != "" {
+		t := l.turnOf(h.turn, now)
+		t.held = shift(t.held, h.account)
+	}
+}
+
+// settle replaces a hold by what the call really cost and returns notices for
+// the user.
+func (l *Ledger) settle(h hold, e *Entry) []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.now()
+	e.Time = now.In(l.loc).Round(0).Truncate(time.Millisecond)
+	l.refresh(now)
+	l.move(&h, -1, now)
+	l.record(e)
+	if h.turn != "" {
+		t := l.turnOf(h.turn, now)
+		t.spent = t.spent.plus(accountOf(e))
+		t.unknown = t.unknown || e.Billing == Unknown && e.Prompt+e.Completion > 0
+	}
+	a := ask{source: h.source, turn: h.turn, price: Price{Billing: e.Billing}}
+	if a.price.Billing == Reported {
+		a.price.Billing = Priced
+	}
+	return l.notices(l.bounds(&a, now), h.source, now)
+}
+
+// bounds lists the limits that apply to a call. The caller holds the lock and
+// has refreshed the sums.
+func (l *Ledger) bounds(a *ask, now time.Time) []bound {
+	if a.price.Billing == Free {
+		return nil
+	}
+	at := now.In(l.loc)
+	y, m, d := at.Date()
+	midnight, nextMonth := time.Date(y, m, d+1, 0, 0, 0, 0, l.loc), time.Date(y, m+1, 1, 0, 0, 0, 0, l.loc)
+	lim, s := &l.limits, &l.sums
+	onExceed := lim.OnExceed
+	if onExceed == "" {
+		onExceed = StopAll
+	}
+	behind := background(a.source)
+	stops := onExceed == StopAll || onExceed == StopBackground && behind
+	var out []bound
+	add := func(b bound) {
+		if b.limit <= 0 {
+			return
+		}
+		if b.shared && behind && onExceed == StopAll {
+			b.limit = int64(float64(b.limit) * backgroundShare)
+		}
+		out = append(out, b)
+	}
+	daily := bound{what: "today's", stops: stops, shared: true, reset: midnight, period: s.Day, marks: s.Warned}
+	own := daily
+	own.what, own.stops, own.shared = "today's "+a.source, onExceed != Warn, false
+	src, srcHeld := s.Sources[a.source], l.heldBy[a.source]
+	srcLimits := lim.PerSource[a.source]
+	if a.price.Billing != Subscription {
+		add(daily.of("dailyUsd", toNano(lim.DailyUSD), s.Today.Nano, l.held.Nano, true))
+		monthly := bound{what: "this month's", stops: stops, shared: true, reset: nextMonth, period: s.Month, marks: s.Warned}
+		add(monthly.of("monthlyUsd", toNano(lim.MonthlyUSD), s.ThisMonth.Nano, l.held.Nano, true))
+		add(own.of(sourceKey(a.source, "dailyUsd"), toNano(srcLimits.DailyUSD), src.Nano, srcHeld.Nano, true))
+		if lim.TurnUSD > 0 && a.turn != "" {
+			t := l.turnOf(a.turn, now)
+			b := bound{what: "this turn's", stops: onExceed != Warn, period: a.turn, marks: t.marks}
+			add(b.of("turnUsd", toNano(lim.TurnUSD), t.spent.Nano, t.held.Nano, true))
+		}
+	}
+	add(daily.of("dailyTokens", int64(lim.DailyTokens), s.Today.Tokens, l.held.Tokens, false))
+	add(own.of(sourceKey(a.source, "dailyTokens"), int64(srcLimits.DailyTokens), src.Tokens, srcHeld.Tokens, false))
+	if a.price.Billing == Unknown {
+		add(daily.of("unpricedDailyTokens", int64(lim.UnpricedDailyTokens), s.Today.Unpriced, l.held.Unpriced, false))
+	}
+	return out
+}
+
+func sourceKey(source, name string) string { return "perSource." + source + "." + name }
+
+func (b bound) of(key string, limit, used, held int64, money bool) bound {
+	b.key, b.limit, b.used, b.held, b.money = key, limit, used, held, money
+	return b
+}
+
+// room is how many tokens the answer may have under this limit; a negative
+// number means that not even the prompt fits.
+func (b *bound) room(a *ask) int {
+	left := b.limit - b.used - b.held
+	if !b.money {
+		return int(max(left-int64(a.prompt), -1))
+	}
+	left -= toNano(float64(a.prompt) * a.price.promptRate())
+	if left < 0 || left == 0 && a.price.Billing == Unknown {
+		return -1 // an unknown price fits only where something is left
+	}
+	rate := a.price.answerRate() * 1e9
+	if rate <= 0 {
+		return math.MaxInt32
+	}
+	return int(min(float64(left)/rate, math.MaxInt32))
+}
+
+// refusal is the error of a call that a limit forbids.
+func (l *Ledger) refusal(b *bound, a *ask, now time.Time) error {
+	answer := leastAnswer
+	if a.answer > 0 {
+		answer = min(a.answer, leastAnswer)
+	}
+	next := a.worst(answer)
+	cost := next.Tokens
+	if b.money {
+		cost = next.Nano
+	}
+	var s strings.Builder
+	fmt.Fprintf(&s, "%s budget of %s does not allow another model call: %s spent", b.what, b.amount(b.limit), b.amount(b.used))
+	if b.held > 0 {
+		fmt.Fprintf(&s, ", %s set aside for calls under way", b.amount(b.held))
+	}
+	if b.used < b.limit && cost > 0 {
+		fmt.Fprintf(&s, ", and this one may cost %s or more", b.amount(cost))
+	}
+	s.WriteString(". ")
+	if b.reset.IsZero() {
+		s.WriteString("Say \"continue\" to go on with a new turn")
+	} else {
+		fmt.Fprintf(&s, "It starts afresh at %s, in %s", b.reset.Format("Mon 2 Jan 15:04"), span(b.reset.Sub(now)))
+	}
+	fmt.Fprintf(&s, ". To raise it: nanobot config set %s%s %s (0 is no limit)", budgetKey, b.key, b.raised())
+	return &llm.Error{Kind: llm.BudgetExceeded, Code: b.key, Message: s.String()}
+}
+
+// amount writes an amount in the unit of the limit.
+func (b *bound) amount(n int64) string {
+	if b.money {
+		return Dollars(fromNano(n))
+	}
+	return Tokens(n) + " tokens"
+}
+
+// raised proposes twice the limit.
+func (b *bound) raised() string {
+	if b.money {
+		return strings.TrimPrefix(Dollars(2*fromNano(b.limit)), "$")
+	}
+	return fmt.Sprint(2 * b.limit)
+}
+
+// notices says, once per period and threshold, how far limits are used up.
+func (l *Ledger) notices(bounds []bound, source string, _ time.Time) []string {
+	// Work in the background has marks of its own: a notice that went there
+	// must not be missing where the user reads.
+	side := ""
+	if background(source) {
+		side = "/background"
+	}
+	var out []string
+	fresh := false
+	for i := range bounds {
+		b := &bounds[i]
+		share, top := float64(b.used)/float64(b.limit), 0.0
+		for _, at := range append(slices.Clone(l.limits.WarnAt), 1) {
+			mark := fmt.Sprintf("%s@%g%s", b.key, at, side)
+			if at <= 0 || share < at || b.marks[mark] == b.period {
+				continue
+			}
+			b.marks[mark] = b.period
+			fresh = fresh || !b.reset.IsZero()
+			top = max(top, at)
+		}
+		if top > 0 {
+			out = append(out, b.notice(share))
+		}
+	}
+	if fresh {
+		l.checkpoint()
+	}
+	return out
+}
+
+func (b *bound) notice(share float64) string {
+	head := fmt.Sprintf("%d %% of %s budget is used: %s of %s.", int(share*100), b.what, b.amount(b.used), b.amount(b.limit))
+	switch {
+	case share >= 1 && b.stops:
+		return head + " The next call will be stopped. See: nanobot usage"
+	case share >= 1:
+		return head + fmt.Sprintf(" Work goes on, because %sonExceed allows it. See: nanobot usage", budgetKey)
+	case b.stops:
+		return head + fmt.Sprintf(" At the limit calls are stopped; raise it with: nanobot config set %s%s %s", budgetKey, b.key, b.raised())
+	}
+	return head + " See: nanobot usage"
+}
+
+// span writes a duration for people, in hours and minutes.
+func span(d time.Duration) string {
+	d = max(d.Round(time.Minute), time.Minute)
+	switch h := int(d.Hours()); {
+	case h >= 48:
+		return fmt.Sprintf("%d days", h/24)
+	case h > 0:
+		return fmt.Sprintf("%d h %d min", h, int(d.Minutes())%60)
+	}
+	return fmt.Sprintf("%d min", int(d.Minutes()))
+}

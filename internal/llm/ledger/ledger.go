@@ -1,0 +1,220 @@
+// Package ledger hides what model calls cost: the table of prices, the log of
+// every call, the sums of the day and the month, and the limits that stop a
+// call before it is made.
+//
+// The log is one file per month, one line per call, and only ever grows. Sums
+// are derived from it: a small checkpoint says what the first bytes of the log
+// add up to, and whatever follows them is read when needed. So the sums are
+// right although several processes append to one log, and a lost checkpoint
+// costs one scan and nothing else.
+//
+// Meter puts a ledger around a model. It belongs next to the driver, inside
+// any retry or fallback, so that every attempt is counted.
+package ledger
+
+import (
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/llm"
+)
+
+// Options say where a ledger lives and what it allows.
+type Options struct {
+	// Dir is the folder of the logs, made on the first call; "" keeps the
+	// sums in memory only.
+	Dir string
+	// Limits bound the spending; the zero value allows everything.
+	Limits Limits
+	// Location decides where days and months begin; nil means time.Local.
+	Location *time.Location
+	Now      func() time.Time // nil: time.Now
+	Log      *slog.Logger     // nil: no log
+}
+
+// Ledger counts model calls and guards the limits. It is safe for concurrent
+// use. Reservations are known to one process only: calls that another process
+// has under way count when they are finished.
+type Ledger struct {
+	dir string
+	loc *time.Location
+	now func() time.Time
+	log *slog.Logger
+
+	mu       sync.Mutex
+	limits   Limits
+	loaded   bool // the checkpoint was looked for
+	verified bool // the log is the one the sums were made from
+	sums     totals
+	saved    int64              // offset of the log at the last checkpoint
+	held     account            // reserved by calls under way
+	heldBy   map[string]account // the same per source
+	turns    map[string]*turn
+}
+
+// New makes a ledger. It reads nothing before the first call.
+func New(o Options) *Ledger {
+	if o.Location == nil {
+		o.Location = time.Local
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Ledger{
+		dir: o.Dir, loc: o.Location, now: o.Now, log: o.Log, limits: o.Limits,
+		heldBy: map[string]account{}, turns: map[string]*turn{},
+	}
+}
+
+// SetLimits replaces the limits, for calls that begin from now on.
+func (l *Ledger) SetLimits(lim Limits) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.limits = lim
+}
+
+// Entry is one model call, one line of the log.
+type Entry struct {
+	Time     time.Time `json:"time"` // when the call ended
+	Turn     string    `json:"turn,omitempty"`
+	Session  string    `json:"session,omitempty"`
+	Source   string    `json:"source"` // what caused it: user, cron, heartbeat, ...
+	Provider string    `json:"provider"`
+	Model    string    `json:"model"` // wire name
+
+	Prompt     int  `json:"in"` // includes Cached and CacheWrite
+	Completion int  `json:"out"`
+	Cached     int  `json:"cached,omitempty"`
+	CacheWrite int  `json:"cacheWrite,omitempty"`
+	Reasoning  int  `json:"reasoning,omitempty"`
+	Estimated  bool `json:"estimated,omitempty"` // the token counts are ours, not the vendor's
+
+	// Billing says what Cost means; Cost is 0 unless Billing is Priced or
+	// Reported, and then in Currency. USD is what the limits count.
+	Billing  Billing `json:"billing"`
+	Cost     float64 `json:"cost,omitempty"`
+	Currency string  `json:"currency,omitempty"`
+	USD      float64 `json:"usd,omitempty"`
+
+	DurationMS int64  `json:"ms"`
+	TTFTMS     int64  `json:"ttftMs,omitempty"` // until the first piece of the answer
+	Outcome    string `json:"outcome"`          // "ok", "cancelled", or the kind of the error
+}
+
+// The outcomes that are not kinds of errors.
+const (
+	OutcomeOK        = "ok"
+	OutcomeCancelled = "cancelled"
+)
+
+// usage is the entry's token counts in the words of the model layer.
+func (e Entry) usage() llm.Usage {
+	return llm.Usage{
+		Prompt: e.Prompt, Completion: e.Completion, Cached: e.Cached, CacheWrite: e.CacheWrite,
+		Reasoning: e.Reasoning, Estimated: e.Estimated,
+	}
+}
+
+// Billing says how a call is paid for.
+type Billing string
+
+// The ways of billing.
+const (
+	// Priced calls cost what the table of prices says.
+	Priced Billing = "priced"
+	// Reported calls cost what the vendor said in its answer.
+	Reported Billing = "reported"
+	// Free calls cost nothing: the model runs on the user's own machine.
+	Free Billing = "free"
+	// Subscription calls are covered by a flat fee.
+	Subscription Billing = "subscription"
+	// Unknown calls cost something, but nobody knows how much.
+	Unknown Billing = "unknown"
+)
+
+// account is a sum of calls. Money is in billionths of a US dollar, so that
+// sums are exact and the order of additions does not matter.
+type account struct {
+	Calls    int   `json:"calls"`
+	Nano     int64 `json:"nanoUsd"`
+	Tokens   int64 `json:"tokens"`   // of calls that are not free
+	Unpriced int64 `json:"unpriced"` // of calls whose price is unknown
+}
+
+func (a account) plus(b account) account {
+	return account{a.Calls + b.Calls, a.Nano + b.Nano, a.Tokens + b.Tokens, a.Unpriced + b.Unpriced}
+}
+
+func (a account) minus(b account) account {
+	return account{a.Calls - b.Calls, a.Nano - b.Nano, a.Tokens - b.Tokens, a.Unpriced - b.Unpriced}
+}
+
+// accountOf is what one entry adds to the sums.
+func accountOf(e *Entry) account {
+	a := account{Calls: 1}
+	tokens := int64(e.Prompt) + int64(e.Completion)
+	switch e.Billing {
+	case Free:
+	case Priced, Reported:
+		a.Nano, a.Tokens = toNano(e.USD), tokens
+	case Subscription:
+		a.Tokens = tokens
+	default:
+		a.Tokens, a.Unpriced = tokens, tokens
+	}
+	return a
+}
+
+// turn is what one turn spent in this process.
+type turn struct {
+	spent, held account
+	unknown     bool // some call had no known price
+	marks       map[string]string
+	used        time.Time
+}
+
+// keptTurns bounds how many turns are remembered.
+const keptTurns = 512
+
+// turnOf finds the account of a turn, or makes it; the oldest idle ones go.
+func (l *Ledger) turnOf(id string, now time.Time) *turn {
+	t := l.turns[id]
+	if t == nil {
+		if len(l.turns) >= keptTurns {
+			l.forgetTurns()
+		}
+		t = &turn{marks: map[string]string{}}
+		l.turns[id] = t
+	}
+	t.used = now
+	return t
+}
+
+// forgetTurns drops the older half of the turns that have no call under way.
+func (l *Ledger) forgetTurns() {
+	var sum int64
+	for _, t := range l.turns {
+		sum += t.used.UnixMilli() / int64(len(l.turns))
+	}
+	for id, t := range l.turns {
+		if t.held.Calls == 0 && t.used.UnixMilli() <= sum {
+			delete(l.turns, id)
+		}
+	}
+}
+
+// TurnCost says what the calls of a turn cost so far in US dollars, as far as
+// this process made them; known is false when a price was missing.
+func (l *Ledger) TurnCost(id string) (usd float64, known bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t := l.turns[id]
+	if t == nil {
+		return 0, true
+	}
+	return fromNano(t.spent.Nano), !t.unknown
+}

@@ -1,0 +1,280 @@
+package ledger
+
+import (
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"math"
+	"os"
+	"path"
+	"strings"
+	"sync"
+
+	"github.com/nanobot-go/nanobot/internal/llm"
+)
+
+//go:embed prices.json
+var embeddedPrices string
+
+// Price is what a model costs, in Currency per million tokens.
+type Price struct {
+	Billing    Billing // Priced, Free, Subscription or Unknown
+	In         float64
+	Out        float64
+	CacheRead  float64
+	CacheWrite float64
+	Currency   string
+	Rate       float64 // US dollars per unit of Currency
+	AsOf       string  // when the price was last looked up, such as 2026-01
+	Own        bool    // from the user's file
+}
+
+// Cost is what a call cost, in Currency. The second result is the same in US
+// dollars. Both are 0 unless the price is known.
+func (p Price) Cost(u llm.Usage) (cost, usd float64) {
+	if p.Billing != Priced {
+		return 0, 0
+	}
+	cached := max(0, min(u.Cached, u.Prompt))
+	written := max(0, min(u.CacheWrite, u.Prompt-cached))
+	plain := max(0, u.Prompt-cached-written)
+	cost = (float64(plain)*p.In + float64(cached)*p.CacheRead + float64(written)*p.CacheWrite + float64(max(0, u.Completion))*p.Out) / 1e6
+	return cost, cost * p.Rate
+}
+
+// promptRate and answerRate are the most a token can cost, in US dollars.
+func (p Price) promptRate() float64 { return max(p.In, p.CacheRead, p.CacheWrite) * p.Rate / 1e6 }
+func (p Price) answerRate() float64 { return p.Out * p.Rate / 1e6 }
+
+// Prices is the table of prices: the embedded one, with the user's file in
+// front of it. The table is read on first use.
+type Prices struct {
+	file  string
+	log   *slog.Logger
+	table func() ([]priceRow, error)
+}
+
+// NewPrices makes a table of prices. file may be missing or "".
+func NewPrices(file string, log *slog.Logger) *Prices {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	p := &Prices{file: file, log: log}
+	p.table = sync.OnceValues(p.read)
+	return p
+}
+
+// priceRow is a row of a price file.
+type priceRow struct {
+	// Model is a glob as in path.Match, compared in lower case with the wire
+	// name and with what follows its last slash.
+	Model    string `json:"model"`
+	Provider string `json:"provider"` // "": any
+	// Billing may be "free" or "subscription"; then no price is needed.
+	Billing    Billing  `json:"billing"`
+	In         *float64 `json:"in"`
+	Out        *float64 `json:"out"`
+	CacheRead  *float64 `json:"cacheRead"`  // absent: like in
+	CacheWrite *float64 `json:"cacheWrite"` // absent: like in
+	Currency   string   `json:"currency"`   // absent: USD
+	AsOf       string   `json:"asOf"`
+
+	rate float64
+	own  bool
+}
+
+// priceFile is a whole price file. A bare list of rows will do as well.
+type priceFile struct {
+	AsOf   string             `json:"asOf"`  // of rows that do not say it themselves
+	Rates  map[string]float64 `json:"rates"` // US dollars per unit of a currency
+	Prices []priceRow         `json:"prices"`
+}
+
+// Err says what is wrong with the user's file, which is ignored then.
+func (p *Prices) Err() error {
+	_, err := p.table()
+	return err
+}
+
+// Lookup finds the price of a model. Rows of the user come before ours, rows
+// that name the provider before rows that do not, an exact name before a
+// pattern, and a pattern with more letters before one with fewer.
+func (p *Prices) Lookup(provider, model string) Price {
+	rows, err := p.table()
+	if err != nil {
+		p.log.Debug("the price file is ignored", "err", err)
+	}
+	names := spellings(model)
+	provider = strings.ToLower(provider)
+	best, found := 0, priceRow{}
+	for _, r := range rows {
+		if r.Provider != "" && !strings.EqualFold(r.Provider, provider) {
+			continue
+		}
+		if s := r.score(names); s > best {
+			best, found = s, r
+		}
+	}
+	if best == 0 {
+		return Price{Billing: Unknown}
+	}
+	return found.price()
+}
+
+// spellings are the names a model may have in the table: as sent, without the
+// folders in front, and without the tag behind.
+func spellings(model string) []string {
+	name := strings.ToLower(model)
+	out := []string{name}
+	if i := strings.LastIndexByte(name, '/'); i >= 0 {
+		name = name[i+1:]
+		out = append(out, name)
+	}
+	if i := strings.LastIndexByte(name, ':'); i > 0 {
+		out = append(out, name[:i])
+	}
+	return out
+}
+
+// score says how well a row fits; 0 is not at all.
+func (r priceRow) score(names []string) int {
+	pattern := strings.ToLower(r.Model)
+	for i, name := range names {
+		ok, err := path.Match(pattern, name)
+		if err != nil || !ok {
+			continue
+		}
+		letters, inClass := 0, false
+		for _, c := range pattern {
+			switch {
+			case c == '[':
+				inClass = true
+			case c == ']':
+				inClass = false
+				letters++
+			case c != '*' && c != '?' && !inClass:
+				letters++
+			}
+		}
+		s := letters<<2 + len(names) - i
+		if !strings.ContainsAny(pattern, "*?[") {
+			s |= 1 << 20
+		}
+		if r.Provider != "" {
+			s |= 1 << 21
+		}
+		if r.own {
+			s |= 1 << 22
+		}
+		return s
+	}
+	return 0
+}
+
+func (r priceRow) price() Price {
+	p := Price{Billing: r.Billing, Currency: r.Currency, Rate: r.rate, AsOf: r.AsOf, Own: r.own}
+	if p.Billing != Priced {
+		return p
+	}
+	p.In, p.Out = *r.In, *r.Out
+	p.CacheRead, p.CacheWrite = p.In, p.In
+	if r.CacheRead != nil {
+		p.CacheRead = *r.CacheRead
+	}
+	if r.CacheWrite != nil {
+		p.CacheWrite = *r.CacheWrite
+	}
+	return p
+}
+
+func (p *Prices) read() ([]priceRow, error) {
+	ours, err := parsePrices([]byte(embeddedPrices), nil)
+	if err != nil {
+		return nil, fmt.Errorf("embedded prices: %w", err)
+	}
+	rows := ours.Prices
+	if p.file == "" {
+		return rows, nil
+	}
+	b, err := os.ReadFile(p.file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return rows, nil
+	}
+	if err != nil {
+		return rows, err
+	}
+	own, err := parsePrices(b, ours.Rates)
+	if err != nil {
+		return rows, fmt.Errorf("%s: %w", p.file, err)
+	}
+	for _, r := range own.Prices {
+		r.own = true
+		rows = append(rows, r)
+	}
+	return rows, nil
+}
+
+// parsePrices reads a price file and checks every row.
+func parsePrices(b []byte, rates map[string]float64) (priceFile, error) {
+	var f priceFile
+	err := json.Unmarshal(b, &f.Prices)
+	if err != nil {
+		f = priceFile{}
+		err = json.Unmarshal(b, &f)
+	}
+	if err != nil {
+		return f, err
+	}
+	for i := range f.Prices {
+		r := &f.Prices[i]
+		if r.AsOf == "" {
+			r.AsOf = f.AsOf
+		}
+		if err := r.check(f.Rates, rates); err != nil {
+			return f, fmt.Errorf("row %d (%s): %w", i+1, r.Model, err)
+		}
+	}
+	return f, nil
+}
+
+// check fills in what a row leaves out and refuses what cannot be meant.
+func (r *priceRow) check(rates ...map[string]float64) error {
+	if _, err := path.Match(r.Model, ""); err != nil || r.Model == "" {
+		return errors.New("model must be a name or a pattern")
+	}
+	if r.Billing == "" {
+		r.Billing = Priced
+	}
+	switch r.Billing {
+	case Free, Subscription:
+		return nil
+	case Priced:
+	default:
+		return fmt.Errorf("billing %q: want free or subscription, or leave it out", r.Billing)
+	}
+	if r.In == nil || r.Out == nil {
+		return errors.New("in and out are needed, per million tokens")
+	}
+	for _, v := range []*float64{r.In, r.Out, r.CacheRead, r.CacheWrite} {
+		if v != nil && (*v < 0 || math.IsInf(*v, 0) || math.IsNaN(*v)) {
+			return errors.New("a price is below zero")
+		}
+	}
+	if r.Currency = strings.ToUpper(r.Currency); r.Currency == "" {
+		r.Currency = usd
+	}
+	if r.rate = 1; r.Currency == usd {
+		return nil
+	}
+	for _, m := range rates {
+		if r.rate = m[r.Currency]; r.rate > 0 {
+			return nil
+		}
+	}
+	return fmt.Errorf("rates must say how many US dollars one %s is", r.Currency)
+}
+
+const usd = "USD"
