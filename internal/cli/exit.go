@@ -53,7 +53,7 @@ func gently(ask asker) asker {
 		return func(yield func(bus.Outbound, error) bool) {
 			for out, err := range ask(ctx, in) {
 				if errors.Is(err, nanobot.ErrStopped) {
-					out, err = bus.Outbound{Kind: bus.Notice, Route: in.Route, Text: "Stopped. What was said and done so far is kept."}, nil
+					out, err = bus.Outbound{Kind: bus.Notice, Route: in.Route, Text: "Stopped."}, nil
 				}
 				if !yield(out, err) {
 					return
@@ -123,7 +123,7 @@ func kindCode(k llm.Kind) int {
 // describe is the text of an error for a person.
 func describe(err error) string {
 	if errors.Is(err, nanobot.ErrStopped) || errors.Is(err, context.Canceled) {
-		return "stopped; your message is kept in the session"
+		return "stopped before the answer was complete"
 	}
 	return err.Error()
 }
