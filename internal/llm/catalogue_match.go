@@ -3,19 +3,24 @@ package llm
 import (
 	"fmt"
 	"maps"
-	"net/url"
 	"slices"
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // ProviderConfig is what the user wrote about one provider.
 type ProviderConfig struct {
-	Key      httpsafe.Secret
-	Base     string
-	Wire     Wire          // for named custom providers; "" means ChatWire
+	Key  httpsafe.Secret
+	Base string
+	// Wire is for named endpoints of the user's own, where "" means ChatWire,
+	// and for the few rows that can speak another one.
+	Wire     Wire
+	APIType  string        // "", "auto", "chat_completions" or "responses"; for OpenAI
 	Thinking ThinkingStyle // for custom providers
+	Region   string        // for Bedrock; like Profile it shows that the block is meant
+	Profile  string
 }
 
 // MatchInput is what a model's provider is decided from.
@@ -28,35 +33,104 @@ type MatchInput struct {
 	Getenv    func(string) string // nil: the environment is not consulted
 }
 
+// Step names the rule that decided a Choice.
+type Step string
+
+// The steps, in the order in which they are tried.
+const (
+	ByForce   Step = "forced"  // the provider setting
+	ByPrefix  Step = "prefix"  // the word before the first slash
+	ByTag     Step = "tag"     // name:tag and a local server
+	ByKeyword Step = "keyword" // a word of the model name
+	ByGateway Step = "gateway" // a configured gateway
+	ByLocal   Step = "local"   // a configured local server
+	ByOwn     Step = "own"     // the user's custom endpoint
+	ByDefault Step = "only"    // nothing else is configured
+)
+
 // Choice is a provider, ready to make a driver from.
 type Choice struct {
 	Row       Row    // quirks; for a custom endpoint those of the brand its URL reveals
-	Name      string // the configured name, which becomes Message.Origin
+	Name      string // the provider's name, which becomes Message.Origin
+	Block     string // the key of its block under "providers", "" if there is none
 	Key       httpsafe.Secret
 	KeySource string // where the key was found, "" if there is none
-	Base      string
+	Base      string // without a trailing slash; "" only for Bedrock, where the region decides
 	WireModel string
-	Why       string // one line for logs and status
+	Step      Step
+	Why       string   // one line for logs and status
+	Warnings  []string // what looks wrong although it may work, for the user
+
+	apiType string
+	ownBase bool // the base URL is the user's
 }
+
+// Wires lists the protocols to speak, for a reasoning effort, the preferred one
+// first. A second one is for servers that turn out not to know the first.
+func (c Choice) Wires(effort string) []Wire {
+	if c.Row.Wire != ChatWire || c.apiType == "chat_completions" {
+		return []Wire{c.Row.Wire}
+	}
+	if c.apiType == "responses" {
+		return []Wire{ResponsesWire}
+	}
+	// Only the brand's own endpoint is sure to have the newer protocol.
+	if c.ownBase && (c.Row.URLPart == "" || !strings.Contains(strings.ToLower(c.Base), c.Row.URLPart)) {
+		return []Wire{ChatWire}
+	}
+	slug := strings.ToLower(c.WireModel[strings.LastIndexByte(c.WireModel, '/')+1:])
+	listed := slices.ContainsFunc(c.Row.Responses, func(p string) bool {
+		rest, ok := strings.CutPrefix(slug, p)
+		return ok && (rest == "" || strings.ContainsRune("-._:", rune(rest[0])))
+	})
+	switch {
+	case listed && c.Row.ResponsesOnly:
+		return []Wire{ResponsesWire}
+	case listed, c.Row.ResponsesEffort && effort != "" && effort != "none":
+		return []Wire{ResponsesWire, ChatWire}
+	}
+	return []Wire{ChatWire}
+}
+
+// UsesResponses reports whether the Responses API is spoken first.
+func (c Choice) UsesResponses(effort string) bool { return c.Wires(effort)[0] == ResponsesWire }
 
 // Match decides which provider serves a model. The order: a forced provider; a
 // name before the first slash; a model with an installation tag and a local
-// server; the longest keyword among the words of the model name; a local
-// server; the first configured provider. Providers without a key (or, for
-// local ones, a base URL) are never guessed, and what the configuration file
-// says goes before keys found in the environment.
+// server; the longest keyword among the words of the model name; a gateway, for
+// vendor/model names; a local server; the user's custom endpoint; a gateway for
+// any name; the only provider that is configured. Where several are left,
+// nothing is guessed: the error names them. Providers without a key (or, for
+// local ones, a base URL) are never guessed, those with a sign-in are only
+// taken by name, and what the configuration file says goes before keys found in
+// the environment.
 func Match(in MatchInput) (Choice, error) {
 	m := matcher{in: in, rows: Catalogue()}
-	if p := in.Provider; p != "" && p != "auto" {
+	m.rows = slices.DeleteFunc(m.rows, m.taken)
+	if err := m.collision(); err != nil {
+		return Choice{}, err
+	}
+	if p := in.Provider; p != "" && !strings.EqualFold(p, "auto") {
 		return m.forced(p)
 	}
 	for _, step := range []func() (found, bool){
-		m.byPrefix(false), m.byTag, m.byKeyword(false), m.byGateway, m.byPrefix(true), m.byKeyword(true),
-		m.byLocalServer, m.byOrder(false), m.byCustom, m.byOrder(true),
+		m.byPrefix(false), m.byTag, m.byKeyword(false), m.byGateway, m.byPrefix(true), m.byKeyword(true), m.byLocalServer,
 	} {
 		if f, ok := step(); ok {
 			return m.choice(f)
 		}
+	}
+	for _, env := range []bool{false, true} {
+		f, rivals := m.remaining(env)
+		if len(rivals) > 0 {
+			return Choice{}, m.ask(rivals)
+		}
+		if f.step != "" {
+			return m.choice(f)
+		}
+	}
+	if f, ok := m.localServer(); ok && in.Model == "" {
+		return m.choice(f)
 	}
 	return Choice{}, m.nothing()
 }
@@ -70,41 +144,52 @@ type matcher struct {
 type found struct {
 	row   Row
 	block string // name of the configured block, "" if there is none
+	step  Step
 	why   string
 }
 
 func (m *matcher) forced(name string) (Choice, error) {
 	if row, ok := m.row(name); ok {
-		block, _ := m.block(row.Name)
-		return m.choice(found{row, block, "the provider setting"})
+		if row.Speech {
+			return Choice{}, configError("%s turns speech into text and cannot chat; choose another provider", row.Display)
+		}
+		return m.choice(m.found(row, ByForce, "the provider setting"))
 	}
 	if block, ok := m.block(name); ok {
-		return m.choice(found{m.customRow(block), block, "the provider setting"})
+		return m.choice(found{m.customRow(block), block, ByForce, "the provider setting"})
 	}
-	names := make([]string, 0, len(m.rows))
+	names := slices.Collect(maps.Keys(m.in.Providers))
 	for _, r := range m.rows {
 		names = append(names, r.Name)
 	}
-	return Choice{}, configError("there is no provider %q; known are %s, and the names under \"providers\" in the configuration", name, strings.Join(names, ", "))
+	hint := ""
+	if near := text.NearestRatio(strings.ToLower(name), names, 0.6); near != "" {
+		hint = "; did you mean " + near + "?"
+	}
+	return Choice{}, configError("there is no provider %q%s (nanobot provider list shows them; one of your own needs providers.%s.apiBase)", name, hint, name)
 }
 
 // byPrefix takes the word before the first slash as a provider's name. With
-// env, keys from the environment count and a local server is believed to run.
+// env, keys from the environment count, a local server is believed to run and a
+// sign-in to have happened.
 func (m *matcher) byPrefix(env bool) func() (found, bool) {
 	return func() (found, bool) {
 		prefix, _, ok := strings.Cut(m.in.Model, "/")
 		if !ok {
 			return found{}, false
 		}
+		why := fmt.Sprintf("the model name starts with %q", prefix)
 		if row, ok := m.row(prefix); ok {
-			block, _ := m.block(row.Name)
-			if m.configured(row, env) || row.Local && env {
-				return found{row, block, fmt.Sprintf("the model name starts with %q", prefix)}, true
-			}
-			return found{}, false
+			named := row.Auth != "" || row.Wire == BedrockWire || row.Local && env
+			return m.found(row, ByPrefix, why), !row.Speech && (named || m.configured(row, env))
 		}
 		if block, ok := m.block(prefix); ok {
-			return found{m.customRow(block), block, fmt.Sprintf("the model name starts with %q", prefix)}, true
+			return found{m.customRow(block), block, ByPrefix, why}, true
+		}
+		for _, row := range m.rows {
+			if (sameName(row.Alias, prefix) || sameName(row.Vendor, prefix)) && (row.Auth != "" || m.configured(row, env)) {
+				return m.found(row, ByPrefix, why), true
+			}
 		}
 		return found{}, false
 	}
@@ -119,27 +204,35 @@ func (m *matcher) byTag() (found, bool) {
 	switch tag {
 	case "free", "nitro", "floor", "online", "extended", "thinking", "beta", "exacto": // variants at gateways
 		return found{}, false
+	case "0", "1", "2": // versions at Bedrock
+		return found{}, false
 	}
 	f, ok := m.localServer()
-	f.why = "the model name has an installation tag and a local server is configured"
+	f.step, f.why = ByTag, "the model name has an installation tag and a local server is configured"
 	return f, ok
 }
 
 func (m *matcher) byKeyword(env bool) func() (found, bool) {
 	return func() (found, bool) {
-		model := strings.ToLower(m.in.Model)
-		var best found
-		size := 0
-		for _, row := range m.rows {
-			for _, k := range row.Keywords {
-				if len(k) > size && hasWords(model, k) && m.configured(row, env) && (!row.Local || !m.prefixIsOther(row)) {
-					block, _ := m.block(row.Name)
-					best, size = found{row, block, fmt.Sprintf("the model name contains %q", k)}, len(k)
-				}
+		row, word := m.brand(func(r Row) bool {
+			return r.Auth == "" && m.configured(r, env) && (!r.Local || !m.prefixIsOther(r))
+		})
+		return m.found(row, ByKeyword, fmt.Sprintf("the model name contains %q", word)), word != ""
+	}
+}
+
+// brand finds the row with the longest keyword in the model name, among those
+// that count.
+func (m *matcher) brand(counts func(Row) bool) (best Row, word string) {
+	model := strings.ToLower(m.in.Model)
+	for _, row := range m.rows {
+		for _, k := range row.Keywords {
+			if len(k) > len(word) && hasWords(model, k) && counts(row) {
+				best, word = row, k
 			}
 		}
-		return best, size > 0
 	}
+	return best, word
 }
 
 // byGateway lets a configured gateway serve vendor/model names before keys
@@ -150,14 +243,16 @@ func (m *matcher) byGateway() (found, bool) {
 	}
 	for _, row := range m.rows {
 		if row.Gateway && m.configured(row, false) {
-			block, _ := m.block(row.Name)
-			return found{row, block, "it is the configured gateway"}, true
+			return m.found(row, ByGateway, "it is the configured gateway"), true
 		}
 	}
 	return found{}, false
 }
 
 func (m *matcher) byLocalServer() (found, bool) {
+	if m.in.Model == "" { // which of the installed ones?
+		return found{}, false
+	}
 	if prefix, _, ok := strings.Cut(m.in.Model, "/"); ok {
 		if _, known := m.row(prefix); known {
 			return found{}, false
@@ -174,9 +269,8 @@ func (m *matcher) localServer() (found, bool) {
 		if !row.Local || !m.configured(row, true) {
 			continue
 		}
-		block, _ := m.block(row.Name)
-		f := found{row, block, "a local server is configured"}
-		if strings.Contains(m.base(row, block), row.URLPart) {
+		f := m.found(row, ByLocal, "a local server is configured")
+		if row.URLPart != "" && strings.Contains(m.base(row, f.block), row.URLPart) {
 			return f, true
 		}
 		if !ok {
@@ -186,25 +280,67 @@ func (m *matcher) localServer() (found, bool) {
 	return first, ok
 }
 
-func (m *matcher) byOrder(env bool) func() (found, bool) {
-	return func() (found, bool) {
-		for _, row := range m.rows {
-			if !row.Local && m.configured(row, env) {
-				block, _ := m.block(row.Name)
-				return found{row, block, "it is the first configured provider"}, true
-			}
+// remaining decides when the name of the model says nothing: the custom
+// endpoint, the first gateway, or the only one there is. Otherwise the
+// providers that could be meant are returned. Without the name of a model the
+// first provider with a default model will do.
+func (m *matcher) remaining(env bool) (f found, rivals []string) {
+	all := m.candidates(env)
+	pick := func(step Step, why string, fits func(found) bool) bool {
+		i := slices.IndexFunc(all, fits)
+		if i >= 0 {
+			f = all[i]
+			f.step, f.why = step, why
 		}
-		return found{}, false
+		return i >= 0
 	}
+	any := func(found) bool { return true }
+	switch {
+	case len(all) == 0:
+	case m.in.Model == "":
+		_ = pick(ByDefault, "it is the first configured provider", func(f found) bool { return f.row.DefaultModel != "" }) ||
+			pick(ByDefault, "it is the first configured provider", any)
+	case pick(ByOwn, "it is your own endpoint", func(f found) bool { return f.row.Name == "custom" }):
+	case pick(ByGateway, "it is the first configured gateway", func(f found) bool { return f.row.Gateway }):
+	case len(all) == 1:
+		pick(ByDefault, "no other provider is configured", any)
+	default:
+		for _, f := range all {
+			rivals = append(rivals, f.row.Name)
+		}
+	}
+	return f, rivals
 }
 
-func (m *matcher) byCustom() (found, bool) {
+// candidates lists the providers that could serve a model nobody knows.
+func (m *matcher) candidates(env bool) []found {
+	var all []found
+	var used []string // variables; two rows may share one
+	for _, row := range m.rows {
+		if row.Local || !m.configured(row, env) {
+			continue
+		}
+		if !m.configured(row, false) {
+			i := slices.IndexFunc(row.EnvKeys, func(k string) bool { return m.getenv(k) != "" })
+			if slices.Contains(used, row.EnvKeys[i]) {
+				continue
+			}
+			used = append(used, row.EnvKeys[i])
+		}
+		all = append(all, m.found(row, "", ""))
+	}
 	for _, name := range slices.Sorted(maps.Keys(m.in.Providers)) {
 		if _, known := m.row(name); !known && m.in.Providers[name].Base != "" {
-			return found{m.customRow(name), name, "it is the first configured provider"}, true
+			all = append(all, found{row: m.customRow(name), block: name})
 		}
 	}
-	return found{}, false
+	return all
+}
+
+// found is a decision for a row of the catalogue.
+func (m *matcher) found(row Row, step Step, why string) found {
+	block, _ := m.block(row.Name)
+	return found{row, block, step, why}
 }
 
 // configured says whether a row can be used: a key, or a base URL where that
@@ -212,13 +348,18 @@ func (m *matcher) byCustom() (found, bool) {
 func (m *matcher) configured(row Row, env bool) bool {
 	name, ok := m.block(row.Name)
 	b := m.in.Providers[name]
-	if row.Local || row.Direct {
+	fromEnv := func() bool {
+		return env && slices.ContainsFunc(row.EnvKeys, func(k string) bool { return m.getenv(k) != "" })
+	}
+	switch {
+	case row.Speech || row.Auth != "":
+		return false
+	case row.Wire == BedrockWire:
+		return ok && (!b.Key.IsZero() || b.Base != "" || b.Region != "" || b.Profile != "") || fromEnv()
+	case row.Local || row.Direct:
 		return ok && b.Base != "" || env && row.Name == "ollama" && m.getenv("OLLAMA_HOST") != ""
 	}
-	if ok && !b.Key.IsZero() {
-		return true
-	}
-	return env && slices.ContainsFunc(row.EnvKeys, func(k string) bool { return m.getenv(k) != "" })
+	return ok && !b.Key.IsZero() || fromEnv()
 }
 
 func (m *matcher) getenv(k string) string {
@@ -229,12 +370,22 @@ func (m *matcher) getenv(k string) string {
 }
 
 func (m *matcher) row(name string) (Row, bool) {
-	name = fold(name)
-	i := slices.IndexFunc(m.rows, func(r Row) bool { return fold(r.Name) == name })
+	i := slices.IndexFunc(m.rows, func(r Row) bool { return sameName(r.Name, name) })
 	if i < 0 {
 		return Row{}, false
 	}
 	return m.rows[i], true
+}
+
+// taken reports whether the user's own endpoint has the name of a row that
+// yields it.
+func (m *matcher) taken(row Row) bool {
+	if !row.Yields {
+		return false
+	}
+	block, ok := m.block(row.Name)
+	base := strings.ToLower(m.in.Providers[block].Base)
+	return ok && base != "" && !strings.Contains(base, row.URLPart)
 }
 
 // block finds the configured block of a name, whatever its spelling.
@@ -242,23 +393,38 @@ func (m *matcher) block(name string) (string, bool) {
 	if _, ok := m.in.Providers[name]; ok {
 		return name, true
 	}
-	want := fold(name)
 	best := ""
 	for k := range m.in.Providers {
-		if fold(k) == want && (best == "" || k < best) {
+		if sameName(k, name) && (best == "" || k < best) {
 			best = k
 		}
 	}
 	return best, best != ""
 }
 
-func (m *matcher) customRow(block string) Row {
-	b := m.in.Providers[block]
-	row := Row{Name: block, Display: block, Wire: b.Wire, Direct: true, Thinking: b.Thinking}
-	if row.Wire == "" {
-		row.Wire = ChatWire
+// collision refuses blocks that cannot both be meant: two spellings of one
+// name, or a protocol for a name that is a brand's.
+func (m *matcher) collision() error {
+	names := slices.Sorted(maps.Keys(m.in.Providers))
+	for i, name := range names {
+		for _, other := range names[i+1:] {
+			if sameName(name, other) {
+				return configError("providers.%s and providers.%s are the same provider; remove one", name, other)
+			}
+		}
+		w := m.in.Providers[name].Wire
+		switch w {
+		case "", ChatWire, ResponsesWire, AnthropicWire:
+		default:
+			return configError("providers.%s.wire is %q; it can be chat, responses or anthropic", name, w)
+		}
+		row, known := m.row(name)
+		free := w == "" || w == row.Wire || row.Direct && row.Wire != BedrockWire || row.Responses != nil && w == ResponsesWire
+		if known && !free {
+			return configError("providers.%s.wire: %s is built in and speaks %s; give an endpoint of your own another name", name, row.Name, row.Wire)
+		}
 	}
-	return row
+	return nil
 }
 
 func (m *matcher) prefixIsOther(row Row) bool {
@@ -267,137 +433,38 @@ func (m *matcher) prefixIsOther(row Row) bool {
 	return ok && known && other.Name != row.Name
 }
 
-// choice completes a decision and checks that it can work.
-func (m *matcher) choice(f found) (Choice, error) {
-	b := m.in.Providers[f.block]
-	c := Choice{Row: f.row, Name: f.row.Name, Key: b.Key, Base: m.base(f.row, f.block), Why: f.why}
-	if !c.Key.IsZero() {
-		c.KeySource = "providers." + f.block + ".apiKey"
+// ask is the error for a model that several providers could serve.
+func (m *matcher) ask(rivals []string) error {
+	names := strings.Join(rivals, ", ")
+	choose := fmt.Sprintf("write one before the model, as in %q, or set agents.defaults.provider", rivals[0]+"/"+m.in.Model)
+	if row, ok := m.maker(); ok {
+		return configError("no API key for %s (model %q): looked at %s. If one of %s serves it, %s", row.Display, m.in.Model, keyPlaces(row), names, choose)
 	}
-	for _, k := range f.row.EnvKeys {
-		if v := m.getenv(k); c.Key.IsZero() && v != "" {
-			c.Key, c.KeySource = httpsafe.NewSecret(v), "environment variable "+k
-		}
-	}
-	m.identify(&c, b.Base != "")
-	model := m.in.Model
-	if model == "" {
-		model = c.Row.DefaultModel
-	}
-	c.WireModel = wireModel(c.Row, c.Name, model)
-	switch {
-	case c.Base == "":
-		return c, configError("provider %s needs providers.%s.apiBase", c.Name, c.Name)
-	case c.Key.IsZero() && !c.Row.Local && !c.Row.Direct && !httpsafe.IsLocal(c.Base):
-		return c, configError("no API key for %s (model %q): looked at %s", c.Row.Display, m.in.Model, keyPlaces(f.row))
-	case c.WireModel == "":
-		return c, configError("provider %s has no default model; set agents.defaults.model", c.Name)
-	}
-	return c, nil
+	return configError("which provider serves the model %q? Configured are %s: %s", m.in.Model, names, choose)
 }
 
-// identify recognises a brand by its key or URL behind the name of another
-// provider, e.g. an OpenRouter key in OPENAI_API_KEY.
-func (m *matcher) identify(c *Choice, ownBase bool) {
-	for _, r := range m.rows {
-		byURL := ownBase && r.URLPart != "" && !r.Local && strings.Contains(strings.ToLower(c.Base), r.URLPart)
-		byKey := !ownBase && c.Row.Name == "openai" && r.KeyPrefix != "" && strings.HasPrefix(c.Key.Reveal(), r.KeyPrefix)
-		if r.Name == c.Row.Name || r.Wire != c.Row.Wire || !byURL && !byKey {
-			continue
-		}
-		if byURL && (c.Row.Direct || c.Row.Name == "openai") {
-			direct := c.Row.Direct
-			if c.Row.Thinking != "" {
-				r.Thinking = c.Row.Thinking
-			}
-			c.Row = r
-			c.Row.Direct = c.Row.Direct || direct
-			c.Why += "; its URL is " + r.Display + "'s"
-			return
-		}
-		if byKey {
-			c.Row, c.Name, c.Base = r, r.Name, r.BaseURL
-			c.Why += "; its key is " + r.Display + "'s"
-			return
+// maker is the brand that a model's name points at, configured or not.
+func (m *matcher) maker() (Row, bool) {
+	if prefix, _, ok := strings.Cut(m.in.Model, "/"); ok {
+		if row, known := m.row(prefix); known {
+			return row, true
 		}
 	}
-}
-
-func (m *matcher) base(row Row, block string) string {
-	base := strings.TrimRight(strings.TrimSpace(m.in.Providers[block].Base), "/")
-	if base == "" && row.Name == "ollama" {
-		base = ollamaHost(m.getenv("OLLAMA_HOST"))
-	}
-	if base == "" {
-		return strings.TrimRight(row.BaseURL, "/")
-	}
-	if row.Local {
-		if u, err := url.Parse(base); err == nil && u.Host != "" && (u.Path == "" || u.Path == "/") {
-			base += "/v1"
-		}
-	}
-	return base
-}
-
-// ollamaHost turns the server's own variable (host, host:port or URL; 0.0.0.0
-// when it listens everywhere) into an address to connect to.
-func ollamaHost(v string) string {
-	if v == "" {
-		return ""
-	}
-	if !strings.Contains(v, "://") {
-		v = "http://" + v
-	}
-	u, err := url.Parse(v)
-	if err != nil || u.Hostname() == "" {
-		return ""
-	}
-	host, port := u.Hostname(), u.Port()
-	if host == "0.0.0.0" {
-		host = "127.0.0.1"
-	}
-	if port == "" && u.Scheme == "http" {
-		port = "11434"
-	}
-	if port != "" {
-		host += ":" + port
-	}
-	return u.Scheme + "://" + host
-}
-
-// wireModel is the name the vendor knows.
-func wireModel(row Row, name, model string) string {
-	if row.StripPrefix {
-		return model[strings.LastIndexByte(model, '/')+1:]
-	}
-	prefix, rest, ok := strings.Cut(model, "/")
-	if !ok || fold(prefix) != fold(name) && fold(prefix) != fold(row.Name) {
-		return model
-	}
-	switch {
-	case row.Gateway && !strings.Contains(rest, "/"): // openrouter/auto is a model
-		return model
-	case row.Name == "groq" && strings.HasPrefix(rest, "compound"): // so is groq/compound
-		return model
-	}
-	return rest
+	row, word := m.brand(func(r Row) bool { return !r.Local && r.Auth == "" && r.Wire != BedrockWire })
+	return row, word != ""
 }
 
 func (m *matcher) nothing() error {
-	if prefix, _, ok := strings.Cut(m.in.Model, "/"); ok {
-		if row, known := m.row(prefix); known {
-			return configError("no API key for %s (model %q): looked at %s", row.Display, m.in.Model, keyPlaces(row))
-		}
+	row, ok := m.maker()
+	switch {
+	case ok && row.Speech:
+		return configError("%s turns speech into text and cannot chat; choose another model", row.Display)
+	case ok && row.Direct:
+		return configError("provider %s needs providers.%s.apiBase", row.Name, row.Name)
+	case ok:
+		return configError("no API key for %s (model %q): looked at %s", row.Display, m.in.Model, keyPlaces(row))
 	}
-	model := strings.ToLower(m.in.Model)
-	var names []string
-	for _, row := range m.rows {
-		if slices.ContainsFunc(row.Keywords, func(k string) bool { return hasWords(model, k) }) && !row.Local {
-			return configError("no API key for %s (model %q): looked at %s", row.Display, m.in.Model, keyPlaces(row))
-		}
-		names = append(names, row.EnvKeys...)
-	}
-	return configError("no provider for model %q: no block under \"providers\" has a key or a base URL, and none of %s is set", m.in.Model, strings.Join(names, ", "))
+	return configError("no provider for model %q: no block under \"providers\" has a key or a base URL, and no variable such as OPENROUTER_API_KEY, ANTHROPIC_API_KEY or OPENAI_API_KEY is set (nanobot provider list shows them all)", m.in.Model)
 }
 
 func keyPlaces(row Row) string {
@@ -410,29 +477,4 @@ func keyPlaces(row Row) string {
 
 func configError(format string, args ...any) *Error {
 	return &Error{Kind: Configuration, Message: fmt.Sprintf(format, args...)}
-}
-
-// hasWords reports whether the words of a keyword follow each other among the
-// words of a model name. A word may carry a version: qwen3 is qwen.
-func hasWords(model, keyword string) bool {
-	sep := func(r rune) bool { return strings.ContainsRune("/-_:. ", r) }
-	words, want := strings.FieldsFunc(model, sep), strings.FieldsFunc(keyword, sep)
-	for i := 0; i+len(want) <= len(words); i++ {
-		if slices.EqualFunc(words[i:i+len(want)], want, func(w, k string) bool {
-			return w == k || strings.TrimRight(w, "0123456789") == k
-		}) {
-			return true
-		}
-	}
-	return false
-}
-
-// fold makes lm-studio, lmStudio and LM_STUDIO equal.
-func fold(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r == '-' || r == '_' || r == ' ' {
-			return -1
-		}
-		return r
-	}, strings.ToLower(s))
 }

@@ -77,7 +77,7 @@ func TestMatch(t *testing.T) {
 		{"mixtral-8x7b", "", "groq", "", "groq", "mixtral-8x7b"},
 		{"groq/compound", "", "groq", "", "groq", "groq/compound"},
 		{"groq/llama-3.3", "", "groq", "", "groq", "llama-3.3"},
-		{"some-unknown", "", "groq deepseek", "", "deepseek", "some-unknown"},
+		{"some-unknown", "", "groq deepseek", "", "", ""},
 		{"some-unknown", "", "custom@", "", "custom", "some-unknown"},
 		{"lm-studio/qwen", "", "", "", "lm_studio", "qwen"},
 		{"lmStudio/qwen", "", "lmStudio@http://localhost:1234", "", "lm_studio", "qwen"},
@@ -99,7 +99,7 @@ func TestMatch(t *testing.T) {
 		{"openai/gpt-4o", "", "openrouter", "OPENAI_API_KEY", "openrouter", "openai/gpt-4o"},
 		{"claude-x", "", "groq", "ANTHROPIC_API_KEY", "anthropic", "claude-x"},
 		{"some-unknown", "", "groq", "ANTHROPIC_API_KEY", "groq", "some-unknown"},
-		{"x", "", "", "OLLAMA_API_KEY", "", ""}, // a key does not make a server
+		{"x", "", "", "OLLAMA_API_KEY", "ollama_cloud", "x"}, // a key does not make a server here
 		{"x", "", "", "OLLAMA_HOST", "ollama", "x"},
 		{"", "", "", "", "", ""},
 	} {
@@ -206,14 +206,19 @@ func TestCatalogueIsConsistent(t *testing.T) {
 			t.Errorf("row %q: bad or repeated name, or no display name", r.Name)
 		}
 		names[r.Name] = true
-		if r.Wire != llm.ChatWire && r.Wire != llm.AnthropicWire {
-			t.Errorf("row %s: wire %q", r.Name, r.Wire)
+		switch r.Wire {
+		case llm.ChatWire, llm.ResponsesWire, llm.AnthropicWire, llm.BedrockWire:
+		default:
+			if !r.Speech {
+				t.Errorf("row %s: wire %q", r.Name, r.Wire)
+			}
 		}
 		if r.BaseURL == "" && !r.Direct || strings.HasSuffix(r.BaseURL, "/") {
 			t.Errorf("row %s: base URL %q", r.Name, r.BaseURL)
 		}
 		for _, e := range r.EnvKeys {
-			if other := envs[e]; other != "" {
+			family, _, _ := strings.Cut(r.Name, "_")
+			if other := envs[e]; other != "" && !strings.HasPrefix(other, family) {
 				t.Errorf("rows %s and %s share %s", other, r.Name, e)
 			}
 			envs[e] = r.Name
