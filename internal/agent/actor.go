@@ -79,7 +79,7 @@ func (a *Agent) work(base context.Context, act *actor) {
 		a.mu.Unlock()
 
 		// The asker going away stops its turn, like /stop does.
-		unlink := context.AfterFunc(it.ctx, func() { cancel(context.Cause(it.ctx)) })
+		unlink := context.AfterFunc(it.ctx, func() { cancel(context.Cause(it.ctx)) }) //nolint:contextcheck // two lives meet here
 		err := a.handle(ctx, act, it)
 		unlink()
 		cancel(nil)

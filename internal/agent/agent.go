@@ -183,7 +183,7 @@ func (a *Agent) Ask(ctx context.Context, in bus.Inbound) iter.Seq2[bus.Outbound,
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		it := &item{in: in, key: a.keyOf(in), ctx: ctx, out: make(chan bus.Outbound, 16), done: make(chan struct{})}
-		if err := a.submit(it); err != nil {
+		if err := a.submit(it); err != nil { //nolint:contextcheck // the item carries it
 			yield(bus.Outbound{}, err)
 			return
 		}

@@ -64,7 +64,7 @@ func readImage(path string, limit int) (data []byte, size int64, err error) {
 	head := make([]byte, 16)
 	n, err := io.ReadFull(f, head)
 	if err != nil && n == 0 {
-		return nil, info.Size(), nil //nolint:nilerr // an empty file is an ordinary attachment
+		return nil, info.Size(), nil // an empty file is an ordinary attachment
 	}
 	if imageType(head[:n]) == "" || info.Size() > int64(limit) {
 		return nil, info.Size(), nil

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
@@ -138,10 +139,11 @@ func (c *conversation) addResult(index int, m llm.Message) {
 
 // withBreadcrumbs names the files that came with a message.
 func withBreadcrumbs(content llm.Content, media []string) llm.Content {
-	note := ""
+	var b strings.Builder
 	for _, p := range media {
-		note += "\n[image: " + p + "]"
+		b.WriteString("\n[image: " + p + "]")
 	}
+	note := b.String()
 	if content.Blocks != nil {
 		return llm.Content{Blocks: append(slices.Clone(content.Blocks), llm.Block{Type: "text", Text: note[1:]})}
 	}

@@ -20,6 +20,7 @@ import (
 // randomModel answers like a capricious model: text, tools, nothing, cut-off
 // answers, errors. It depends on nothing but its own dice.
 func randomModel(t *testing.T, seed uint64) *llmtest.Script {
+	t.Helper()
 	m := llmtest.NewScript(t)
 	var mu sync.Mutex
 	r := rand.New(rand.NewPCG(seed, 7))
@@ -72,7 +73,7 @@ type outcome struct {
 	stopped bool
 }
 
-func live(t *testing.T, seed uint64) {
+func live(t *testing.T, seed uint64) { //nolint:thelper // the test itself
 	say := textTool("say", tool.Tool{}, func(_ context.Context, _ tool.Call, s string) (tool.Result, error) {
 		return tool.Text("said " + s), nil
 	})

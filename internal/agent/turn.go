@@ -143,7 +143,7 @@ func (t *turn) syncSoon(ctx context.Context) (wait func() error) {
 // run builds the prompt and lets the runner work, holding a slot of the gate.
 func (t *turn) run(ctx context.Context, current llm.Message) (runner.Result, error) {
 	if err := t.enter(ctx); err != nil {
-		return runner.Result{Stop: runner.Cancelled, Err: err}, nil //nolint:nilerr // a stop while waiting is an ordinary end
+		return runner.Result{Stop: runner.Cancelled, Err: err}, nil // a stop while waiting is an ordinary end
 	}
 	defer t.leave()
 	t.conv = t.conversationOf(t.key)
