@@ -190,7 +190,7 @@ func (d *driver) exchange(parent context.Context, req llm.Request, emit func(llm
 	if err == nil && resp.StatusCode == http.StatusUnauthorized && d.o.Signer != nil && d.o.Signer.Refused(ctx) {
 		_ = resp.Body.Close()
 		shared()
-		resp, sending, err = d.send(ctx, body, shared)
+		resp, sending, err = d.send(ctx, body, shared) //nolint:bodyclose // closed by classify.Read or with the stream
 	}
 	if err != nil {
 		return d.classify.Transport(ctx, err)
