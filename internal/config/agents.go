@@ -52,20 +52,23 @@ type Dream struct {
 	MaxIterations int    `json:"maxIterations" min:"1" doc:"Model calls per run."`
 }
 
-// Budget bounds spending. A nil amount is no bound; zero is a bound of zero.
+// Budget bounds spending. An amount of zero is no bound. The default bounds a
+// day, so that a first run cannot get expensive by accident.
 type Budget struct {
-	DailyUSD    *float64                `json:"dailyUsd" min:"0" doc:"US dollars per day."`
-	MonthlyUSD  *float64                `json:"monthlyUsd" min:"0" doc:"US dollars per month."`
-	DailyTokens *int                    `json:"dailyTokens" min:"0" doc:"Tokens per day."`
-	WarnAt      []float64               `json:"warnAt" min:"0" max:"1" doc:"Shares of a bound at which to warn."`
-	OnExceed    string                  `json:"onExceed" enum:"warn|stopBackground|stopAll" doc:"What to do when a bound is reached."`
-	PerSource   map[string]SourceBudget `json:"perSource" doc:"Bounds per source of work: user, api, cron, heartbeat, dream, subagent."`
+	DailyUSD            float64                 `json:"dailyUsd" min:"0" doc:"US dollars per day; 0 is no limit."`
+	MonthlyUSD          float64                 `json:"monthlyUsd" min:"0" doc:"US dollars per month; 0 is no limit."`
+	TurnUSD             float64                 `json:"turnUsd" min:"0" doc:"US dollars one turn may cost; 0 is no limit."`
+	DailyTokens         int                     `json:"dailyTokens" min:"0" doc:"Tokens per day, in and out, models on this machine not counted; 0 is no limit."`
+	UnpricedDailyTokens int                     `json:"unpricedDailyTokens" min:"0" doc:"Tokens per day for models whose price is unknown; 0 is no limit."`
+	WarnAt              []float64               `json:"warnAt" min:"0" max:"1" doc:"Shares of a limit at which to warn."`
+	OnExceed            string                  `json:"onExceed" enum:"warn|stopBackground|stopAll" doc:"What a reached limit does: only warn, stop work nobody waits for, or stop every call."`
+	PerSource           map[string]SourceBudget `json:"perSource" doc:"Limits per source of work: user, api, cron, heartbeat, dream, subagent."`
 }
 
 // SourceBudget bounds one source of work.
 type SourceBudget struct {
-	DailyUSD    *float64 `json:"dailyUsd" min:"0" doc:"US dollars per day."`
-	DailyTokens *int     `json:"dailyTokens" min:"0" doc:"Tokens per day."`
+	DailyUSD    float64 `json:"dailyUsd" min:"0" doc:"US dollars per day; 0 is no limit."`
+	DailyTokens int     `json:"dailyTokens" min:"0" doc:"Tokens per day; 0 is no limit."`
 }
 
 // Limits bound concurrent work and waiting. Each also has the short
@@ -125,7 +128,7 @@ func defaultAgent() AgentDefaults {
 		IdleCompactCheckIntervalSeconds: 60,
 		ConsolidationRatio:              0.5,
 		Dream:                           Dream{Enabled: true, IntervalH: 2, MaxBatchSize: 20, MaxIterations: 10},
-		Budget:                          Budget{WarnAt: []float64{0.8}, OnExceed: "stopBackground"},
+		Budget:                          Budget{DailyUSD: 5, UnpricedDailyTokens: 5_000_000, WarnAt: []float64{0.8}, OnExceed: "stopAll"},
 		Limits:                          Limits{MaxConcurrentRequests: 3, LLMTimeoutS: 300, StreamIdleTimeoutS: 90},
 	}
 }

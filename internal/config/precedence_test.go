@@ -30,7 +30,7 @@ func TestPrecedence(t *testing.T) {
 		{"agents.defaults.temperature", "NANOBOT_AGENTS__DEFAULTS__TEMPERATURE", `0.2`, "0.3", "0.4", [4]string{"0.1", "0.2", "0.3", "0.4"}},
 		{"agents.defaults.unifiedSession", "NANOBOT_AGENTS__DEFAULTS__UNIFIED_SESSION", `false`, "yes", "false", [4]string{"false", "false", "true", "false"}},
 		{"agents.defaults.disabledSkills", "NANOBOT_AGENTS__DEFAULTS__DISABLED_SKILLS", `["f"]`, `["e"]`, "a,b", [4]string{"null", `["f"]`, `["e"]`, `["a","b"]`}},
-		{"agents.defaults.budget.dailyUsd", "NANOBOT_AGENTS__DEFAULTS__BUDGET__DAILY_USD", `1`, "2", "0", [4]string{"null", "1", "2", "0"}},
+		{"agents.defaults.budget.dailyUsd", "NANOBOT_AGENTS__DEFAULTS__BUDGET__DAILY_USD", `1`, "2", "0", [4]string{"5", "1", "2", "0"}},
 		{"agents.defaults.limits.llmTimeoutS", "NANOBOT_LLM_TIMEOUT_S", `1`, "2", "3", [4]string{"300", "1", "2", "3"}},
 		{"agents.defaults.botIcon", "NANOBOT_AGENTS__DEFAULTS__BOT_ICON", `"f"`, "e", "a", [4]string{`"🐈"`, `"f"`, `"e"`, `"a"`}},
 		{"providers.openai.apiBase", "NANOBOT_PROVIDERS__OPENAI__API_BASE", `"http://f"`, "http://e", "http://a", [4]string{`""`, `"http://f"`, `"http://e"`, `"http://a"`}},
