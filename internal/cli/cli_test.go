@@ -1,0 +1,147 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nanobot-go/nanobot"
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/session"
+)
+
+// Every kind of a failed model call has a code that is not success.
+func TestKindCode(t *testing.T) {
+	t.Parallel()
+	want := map[llm.Kind]int{
+		llm.Auth: exitAuth, llm.Permission: exitAuth, llm.Billing: exitAuth, llm.Configuration: exitConfig,
+		llm.Connection: exitUnavailable, llm.Timeout: exitUnavailable, llm.RateLimited: exitUnavailable,
+		llm.Overloaded: exitUnavailable, llm.ServerError: exitUnavailable, llm.StreamTruncated: exitUnavailable,
+		llm.NotFound: exitFailure, llm.InvalidRequest: exitFailure, llm.UnsupportedParam: exitFailure,
+		llm.UnsupportedImage: exitFailure, llm.ContextLength: exitFailure, llm.ContentFilter: exitFailure,
+		llm.Refused: exitFailure, llm.Empty: exitFailure, llm.BudgetExceeded: exitFailure, "": exitFailure,
+	}
+	for _, k := range llm.Kinds() {
+		if _, ok := want[k]; !ok {
+			t.Errorf("no code is expected for kind %q", k)
+		}
+	}
+	for k, code := range want {
+		if got := kindCode(k); got != code {
+			t.Errorf("kindCode(%q) = %d, want %d", k, got, code)
+		}
+	}
+}
+
+func TestExitCode(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name string
+		err  error
+		want int
+	}{
+		{"usage", usageError{errors.New("x")}, exitUsage},
+		{"told already", failure{exitConfig}, exitConfig},
+		{"configuration", fmt.Errorf("load: %w", &config.Error{Kind: config.InvalidJSON}), exitConfig},
+		{"session in use", fmt.Errorf("open: %w", &session.BusyError{}), exitUnavailable},
+		{"turn", turnError{"no", llm.Auth}, exitAuth},
+		{"model", fmt.Errorf("ask: %w", &llm.Error{Kind: llm.Configuration}), exitConfig},
+		{"stopped", fmt.Errorf("ask: %w", nanobot.ErrStopped), exitInterrupted},
+		{"interrupted", context.Canceled, exitInterrupted},
+		{"anything else", fs.ErrPermission, exitFailure},
+	}
+	for _, tt := range tests {
+		if got := exitCode(tt.err); got != tt.want {
+			t.Errorf("%s: exitCode(%v) = %d, want %d", tt.name, tt.err, got, tt.want)
+		}
+	}
+}
+
+// A failed turn never looks like an answer, and nothing else is changed.
+func TestFailing(t *testing.T) {
+	t.Parallel()
+	script := []bus.Outbound{
+		{Kind: bus.Notice, Text: "n"},
+		{Kind: bus.Final, Text: "sorry", Turn: &bus.Turn{Error: "sorry", ErrorKind: string(llm.Billing)}},
+	}
+	ask := failing(func(context.Context, bus.Inbound) iter.Seq2[bus.Outbound, error] {
+		return func(yield func(bus.Outbound, error) bool) {
+			for _, o := range script {
+				if !yield(o, nil) {
+					return
+				}
+			}
+		}
+	})
+	var kinds []string
+	var last error
+	for out, err := range ask(t.Context(), bus.Inbound{}) {
+		kinds, last = append(kinds, string(out.Kind)), err
+	}
+	if got, want := strings.Join(kinds, ","), "notice,"; got != want {
+		t.Errorf("kinds %q, want %q", got, want)
+	}
+	if got := exitCode(last); got != exitAuth || last.Error() != "sorry" {
+		t.Errorf("error %v with code %d, want sorry with %d", last, got, exitAuth)
+	}
+}
+
+// Every command says what it does, shows an example and explains its flags.
+func TestHelpTeaches(t *testing.T) {
+	t.Parallel()
+	c := &command{}
+	root := c.root()
+	var walk func(cmd *cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		path := cmd.CommandPath()
+		if cmd.Short == "" || strings.HasSuffix(cmd.Short, ".") || len(cmd.Short) > 64 {
+			t.Errorf("%s: short help %q", path, cmd.Short)
+		}
+		if cmd.Example == "" && !strings.HasPrefix(path, "nanobot completion ") {
+			t.Errorf("%s: no example", path)
+		}
+		for line := range strings.SplitSeq(cmd.Long+"\n"+cmd.Example, "\n") {
+			if len([]rune(line)) > 84 && !strings.HasPrefix(path, "nanobot completion ") {
+				t.Errorf("%s: line too long for a terminal: %q", path, line)
+			}
+		}
+		var b strings.Builder
+		writeHelp(&b, cmd)
+		if got := b.String(); !strings.Contains(got, "Usage:\n  nanobot") || strings.Contains(got, "\n\n\n") {
+			t.Errorf("%s: help is malformed:\n%s", path, got)
+		}
+		for _, sub := range cmd.Commands() {
+			walk(sub)
+		}
+	}
+	walk(root)
+}
+
+func TestPrompter(t *testing.T) {
+	t.Parallel()
+	if got, want := label("Model", "m"), "Model [m]: "; got != want {
+		t.Errorf("label = %q, want %q", got, want)
+	}
+	if got, want := label("Model", ""), "Model: "; got != want {
+		t.Errorf("label = %q, want %q", got, want)
+	}
+	if _, err := readQuestion(strings.NewReader(" \n")); exitCode(err) != exitUsage {
+		t.Errorf("an empty question: %v", err)
+	}
+	if _, err := readQuestion(io.LimitReader(zeros{}, 11<<20)); exitCode(err) != exitUsage {
+		t.Errorf("a huge question: %v", err)
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
