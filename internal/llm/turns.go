@@ -176,7 +176,7 @@ func (p *planner) finish() {
 
 // assistantParts arranges an assistant message: signed thinking first, then
 // text, then calls. A message whose blocks came in another order has that
-// order in its Thinking list (see layout) and is replayed in it, because the
+// order in its Thinking list (see StoreThinking) and is replayed in it, because the
 // vendor checks that nothing was moved.
 func (p *planner) assistantParts(m *Message) []Part {
 	calls := make([]Part, 0, len(m.ToolCalls))

@@ -1,0 +1,196 @@
+package bedrock
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
+)
+
+const (
+	// refreshEarly is how long before their end credentials are replaced, so
+	// that none expires on the way.
+	refreshEarly = 5 * time.Minute
+	// lookTimeout bounds one search for credentials, a process included.
+	lookTimeout = 60 * time.Second
+)
+
+// credentials are one key pair. They never leave this process other than as a
+// signature.
+type credentials struct {
+	id      string
+	secret  httpsafe.Secret
+	token   httpsafe.Secret // of temporary credentials
+	expires time.Time       // zero: never
+	source  string          // where they came from, for messages
+}
+
+func (c credentials) complete() bool { return c.id != "" && !c.secret.IsZero() }
+
+// usable reports whether the credentials last for another d.
+func (c credentials) usable(now time.Time, d time.Duration) bool {
+	return c.complete() && (c.expires.IsZero() || now.Add(d).Before(c.expires))
+}
+
+func (c credentials) same(o credentials) bool {
+	return c.id == o.id && c.secret == o.secret && c.token == o.token
+}
+
+// errNoCredentials means that a source holds none, so the next one is asked.
+var errNoCredentials = errors.New("no credentials here")
+
+// keyring finds and keeps credentials. The sources, first hit wins: the
+// environment (unless a profile was asked for by name), the shared files of
+// the vendor's tools, the container's endpoint, the machine's endpoint.
+// Nothing is ever put into the environment.
+type keyring struct {
+	getenv  func(string) string
+	home    string
+	profile string // asked for in our own configuration
+	client  *http.Client
+	log     *slog.Logger
+
+	turn chan struct{} // holds one token: whoever has it looks for credentials
+
+	mu  sync.Mutex
+	now credentials
+}
+
+// get returns credentials that are good for at least a moment. Of concurrent
+// callers one looks, the others wait for what it finds.
+func (k *keyring) get(ctx context.Context) (credentials, error) {
+	if c := k.held(); c.usable(time.Now(), refreshEarly) {
+		return c, nil
+	}
+	select {
+	case <-k.turn:
+		defer func() { k.turn <- struct{}{} }()
+	case <-ctx.Done():
+		return credentials{}, ctx.Err()
+	}
+	old := k.held()
+	if old.usable(time.Now(), refreshEarly) {
+		return old, nil
+	}
+	look, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	c, err := k.look(look)
+	switch {
+	case err == nil:
+		k.hold(c)
+		return c, nil
+	case ctx.Err() != nil:
+		return credentials{}, ctx.Err()
+	case old.usable(time.Now(), 0): // better than nothing until they end
+		k.log.WarnContext(ctx, "credentials not renewed, the old ones still work", "source", old.source, "err", err)
+		return old, nil
+	}
+	return credentials{}, err
+}
+
+func (k *keyring) held() credentials {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.now
+}
+
+func (k *keyring) hold(c credentials) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.now = c
+}
+
+// refused forgets credentials the server did not take and reports whether
+// other ones were found, so that one more try makes sense.
+func (k *keyring) refused(ctx context.Context, bad credentials) bool {
+	k.mu.Lock()
+	if k.now.same(bad) {
+		k.now = credentials{}
+	}
+	k.mu.Unlock()
+	c, err := k.get(ctx)
+	return err == nil && !c.same(bad)
+}
+
+// look asks the sources in order.
+func (k *keyring) look(ctx context.Context) (credentials, error) {
+	sources := []func(context.Context) (credentials, error){k.fromEnv, k.fromFiles, k.fromContainer, k.fromMachine}
+	if k.profile != "" {
+		sources = sources[1:2]
+	}
+	for _, source := range sources {
+		c, err := source(ctx)
+		switch {
+		case err == nil:
+			return c, nil
+		case !errors.Is(err, errNoCredentials):
+			return credentials{}, err
+		}
+	}
+	if k.profile != "" {
+		return credentials{}, fmt.Errorf("profile %q has no credentials in the AWS files", k.profile)
+	}
+	return credentials{}, errors.New("no AWS credentials found: set an API key, AWS_BEARER_TOKEN_BEDROCK, " +
+		"AWS_ACCESS_KEY_ID with AWS_SECRET_ACCESS_KEY, or a profile in ~/.aws/credentials")
+}
+
+func (k *keyring) fromEnv(context.Context) (credentials, error) {
+	c := credentials{
+		id:     strings.TrimSpace(k.getenv("AWS_ACCESS_KEY_ID")),
+		secret: httpsafe.NewSecret(strings.TrimSpace(k.getenv("AWS_SECRET_ACCESS_KEY"))),
+		token:  httpsafe.NewSecret(strings.TrimSpace(k.getenv("AWS_SESSION_TOKEN"))),
+		source: "environment",
+	}
+	if !c.complete() {
+		return credentials{}, errNoCredentials
+	}
+	return c, nil
+}
+
+// profileName is the profile in use, and whether somebody chose it.
+func (k *keyring) profileName() (name string, chosen bool) {
+	name = cmp.Or(k.profile, k.getenv("AWS_PROFILE"), k.getenv("AWS_DEFAULT_PROFILE"))
+	return cmp.Or(name, "default"), name != ""
+}
+
+// fromFiles reads the profile from the shared files: a key pair, or a command
+// that prints one.
+func (k *keyring) fromFiles(ctx context.Context) (credentials, error) {
+	name, chosen := k.profileName()
+	p, err := k.readProfile(name)
+	if err != nil {
+		return credentials{}, err
+	}
+	c := credentials{
+		id: p["aws_access_key_id"], secret: httpsafe.NewSecret(p["aws_secret_access_key"]),
+		token: httpsafe.NewSecret(p["aws_session_token"]), source: "profile " + name,
+	}
+	switch {
+	case p["role_arn"] != "":
+		err = unsupported(name, "takes on a role")
+	case c.complete():
+		return c, nil
+	case p["credential_process"] != "":
+		return runProcess(ctx, p["credential_process"], name)
+	case p["sso_session"] != "" || p["sso_start_url"] != "" || p["login_session"] != "":
+		err = unsupported(name, "signs in through the browser")
+	case len(p) == 0 && chosen:
+		err = fmt.Errorf("the AWS profile %q does not exist", name)
+	default:
+		err = errNoCredentials
+	}
+	return credentials{}, err
+}
+
+// unsupported names the way out for profiles that need the vendor's own tool.
+func unsupported(profile, what string) error {
+	return fmt.Errorf("the AWS profile %q %s, which needs the AWS CLI: add a profile with the line "+
+		"credential_process = aws configure export-credentials --profile %s --format process, and use that one", profile, what, profile)
+}
