@@ -31,10 +31,11 @@ type Row struct {
 	// Auth names the sign-in that replaces a key: "copilot", "codex" or "xai".
 	// Such rows are chosen only by name.
 	Auth string
-	// Keywords identify models of the brand; they are compared with whole
-	// words of a model name. One with a dot is compared as it is, at the
-	// beginning of a word, because the dot is part of the name there.
-	Keywords []string
+	// Keywords, separated by spaces like all lists here, identify models of
+	// the brand; they are compared with whole words of a model name. One with
+	// a dot is compared as it is, at the beginning of a word, because the dot
+	// is part of the name there.
+	Keywords string
 	// Vendor is how gateways call the brand in front of a slash, if that is
 	// not its name.
 	Vendor  string
@@ -46,9 +47,9 @@ type Row struct {
 	// DefaultModel is used when the user named none; "" for brands that serve
 	// whatever was installed.
 	DefaultModel string
-	Models       []string // offered, for brands that have no list to ask for
-	KeyPrefix    string   // keys that start like this belong to the brand
-	URLPart      string   // base URLs that contain this belong to the brand
+	Models       string // offered, for brands that have no list to ask for
+	KeyPrefix    string // keys that start like this belong to the brand
+	URLPart      string // base URLs that contain this belong to the brand
 	// OwnModels tells names of models that begin with the brand's own name,
 	// which otherwise is only a prefix: what follows the slash, or its
 	// beginning, or "*" for everything without a further slash.
@@ -56,7 +57,7 @@ type Row struct {
 	// Responses lists the models, as whole words at the beginning of their
 	// names, that are spoken to by ResponsesWire where the endpoint is the
 	// brand's own.
-	Responses       []string
+	Responses       string
 	ResponsesEffort bool // every model with a reasoning effort is, too
 	ResponsesOnly   bool // the models listed in Responses do not exist on Wire
 

@@ -3,7 +3,6 @@ package llm
 import (
 	"fmt"
 	"net/url"
-	"slices"
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
@@ -52,7 +51,7 @@ func (m *matcher) choice(f found) (Choice, error) {
 func (c *Choice) speak(b ProviderConfig) {
 	switch {
 	case b.Wire == "":
-	case c.Row.Responses != nil: // OpenAI and the like: the same as apiType
+	case c.Row.Responses != "": // OpenAI and the like: the same as apiType
 		if c.apiType == "" || c.apiType == "auto" {
 			c.apiType = map[Wire]string{ChatWire: "chat_completions", ResponsesWire: "responses"}[b.Wire]
 		}
@@ -201,12 +200,12 @@ func wireModel(row Row, name, model string) string {
 	return rest
 }
 
-// hasWords reports whether the words of a keyword follow each other among the
-// words of a model name. A word may carry a version: qwen3 is qwen. A keyword
-// with a dot must be there as it is, at the beginning of a word.
-func hasWords(model, keyword string) bool {
+// hasKeyword reports whether the words of a keyword follow each other among
+// the words of a model name. A word may carry a version: qwen3 is qwen. A
+// keyword with a dot must be there as it is, at the beginning of a word.
+func hasKeyword(model string, words []string, keyword string) bool {
 	if strings.Contains(keyword, ".") {
-		for at := 0; ; {
+		for at := 0; ; at++ {
 			i := strings.Index(model[at:], keyword)
 			if i < 0 {
 				return false
@@ -214,21 +213,27 @@ func hasWords(model, keyword string) bool {
 			if at += i; at == 0 || isSeparator(rune(model[at-1])) {
 				return true
 			}
-			at++
 		}
 	}
-	words, want := strings.FieldsFunc(model, isSeparator), strings.FieldsFunc(keyword, isSeparator)
-	for i := 0; i+len(want) <= len(words); i++ {
-		if slices.EqualFunc(words[i:i+len(want)], want, func(w, k string) bool {
-			return w == k || strings.TrimRight(w, "0123456789") == k
-		}) {
+	for i := range words {
+		at := i
+		for k := range strings.SplitSeq(keyword, "-") {
+			if at < 0 || at == len(words) || words[at] != k && strings.TrimRight(words[at], "0123456789") != k {
+				at = -1
+				break
+			}
+			at++
+		}
+		if at > 0 {
 			return true
 		}
 	}
 	return false
 }
 
-func isSeparator(r rune) bool { return strings.ContainsRune("/-_:. ", r) }
+func isSeparator(r rune) bool {
+	return r == '/' || r == '-' || r == '_' || r == ':' || r == '.' || r == ' '
+}
 
 // sameName reports whether two names are the same but for case, dashes,
 // underscores and spaces: lm-studio, lmStudio and LM_STUDIO. Nothing is the

@@ -79,10 +79,11 @@ func (c Choice) Wires(effort string) []Wire {
 		return []Wire{ChatWire}
 	}
 	slug := strings.ToLower(c.WireModel[strings.LastIndexByte(c.WireModel, '/')+1:])
-	listed := slices.ContainsFunc(c.Row.Responses, func(p string) bool {
+	listed := false
+	for p := range strings.FieldsSeq(c.Row.Responses) {
 		rest, ok := strings.CutPrefix(slug, p)
-		return ok && (rest == "" || strings.ContainsRune("-._:", rune(rest[0])))
-	})
+		listed = listed || ok && (rest == "" || isSeparator(rune(rest[0])))
+	}
 	switch {
 	case listed && c.Row.ResponsesOnly:
 		return []Wire{ResponsesWire}
@@ -225,10 +226,11 @@ func (m *matcher) byKeyword(env bool) func() (found, bool) {
 // that count.
 func (m *matcher) brand(counts func(Row) bool) (best Row, word string) {
 	model := strings.ToLower(m.in.Model)
-	for _, row := range m.rows {
-		for _, k := range row.Keywords {
-			if len(k) > len(word) && hasWords(model, k) && counts(row) {
-				best, word = row, k
+	words := strings.FieldsFunc(model, isSeparator)
+	for i := range m.rows {
+		for k := range strings.FieldsSeq(m.rows[i].Keywords) {
+			if len(k) > len(word) && hasKeyword(model, words, k) && counts(m.rows[i]) {
+				best, word = m.rows[i], k
 			}
 		}
 	}
@@ -419,7 +421,7 @@ func (m *matcher) collision() error {
 			return configError("providers.%s.wire is %q; it can be chat, responses or anthropic", name, w)
 		}
 		row, known := m.row(name)
-		free := w == "" || w == row.Wire || row.Direct && row.Wire != BedrockWire || row.Responses != nil && w == ResponsesWire
+		free := w == "" || w == row.Wire || row.Direct && row.Wire != BedrockWire || row.Responses != "" && w == ResponsesWire
 		if known && !free {
 			return configError("providers.%s.wire: %s is built in and speaks %s; give an endpoint of your own another name", name, row.Name, row.Wire)
 		}

@@ -223,8 +223,8 @@ func TestCatalogueIsConsistent(t *testing.T) {
 			}
 			envs[e] = r.Name
 		}
-		for _, k := range r.Keywords {
-			if k != strings.ToLower(k) {
+		for k := range strings.FieldsSeq(r.Keywords) {
+			if k != strings.ToLower(k) || strings.Contains(k, "_") {
 				t.Errorf("row %s: keyword %q", r.Name, k)
 			}
 		}
