@@ -42,7 +42,7 @@ func (b browserFlow) run(ctx context.Context, d Dialog) (grant, error) {
 		port = ls[0].Addr().(*net.TCPAddr).Port //nolint:errcheck,forcetypeassert // a TCP listener has one
 	case d.Pasted == nil || b.port == 0:
 		return g, &llm.Error{
-			Kind: llm.Configuration, Provider: b.w.name, Err: err,
+			Kind: llm.Connection, Provider: b.w.name, Err: err,
 			Message: fmt.Sprintf("the browser cannot come back: %v; end the program that uses port %d, or sign in with --device", err, b.port),
 		}
 	default:
@@ -50,6 +50,7 @@ func (b browserFlow) run(ctx context.Context, d Dialog) (grant, error) {
 	}
 	g.redirect = "http://localhost:" + strconv.Itoa(port) + b.path
 	r.redirect, _ = url.Parse(g.redirect) // made here
+	r.listening = len(ls) > 0
 	stop := r.serve(ls)
 	defer stop()
 	sum := sha256.Sum256([]byte(g.verifier))
@@ -67,6 +68,10 @@ func (b browserFlow) wait(ctx context.Context, d Dialog, r *returning) (string, 
 	}
 	t := time.NewTimer(limit)
 	defer t.Stop()
+	var pasted <-chan string
+	if d.Pasted != nil {
+		pasted = d.Pasted()
+	}
 	for {
 		select {
 		case <-ctx.Done():
@@ -78,9 +83,12 @@ func (b browserFlow) wait(ctx context.Context, d Dialog, r *returning) (string, 
 				return "", b.w.failed("the sign-in was refused: " + llm.RedactSecrets(o.refused))
 			}
 			return o.code, nil
-		case line, ok := <-d.Pasted:
+		case line, ok := <-pasted:
+			if !ok && !r.listening {
+				return "", b.w.failed("the browser cannot come back and nothing was pasted; sign in with --device")
+			}
 			if !ok {
-				d.Pasted = nil
+				pasted = nil
 				continue
 			}
 			if strings.TrimSpace(line) == "" {
@@ -129,6 +137,8 @@ type returning struct {
 	redirect *url.URL
 	state    string
 	got      chan outcome // holds one
+
+	listening bool
 
 	mu   sync.Mutex
 	over bool

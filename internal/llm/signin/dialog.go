@@ -12,9 +12,10 @@ type Dialog struct {
 	Device bool
 	// Tell shows what to do next. It is called from the goroutine of Login.
 	Tell func(Step)
-	// Pasted delivers lines that the person types, in case the browser runs on
-	// another machine and cannot come back to this one. nil: nobody can type.
-	Pasted <-chan string
+	// Pasted starts to deliver lines that the person types, in case the browser
+	// runs on another machine and cannot come back to this one. It is called
+	// only by a sign-in that can use them. nil: nobody can type.
+	Pasted func() <-chan string
 	// Wait is how long a browser may take to come back; 0 means two minutes.
 	Wait time.Duration
 }

@@ -64,6 +64,7 @@ type brand struct {
 	command string // as on the command line
 	display string
 	model   string // what login --set-main chooses
+	caution string // what a person should know before signing in
 	foreign func(Options) []foreign
 	make    func(*wire, Options) (flow, error)
 }
@@ -76,6 +77,8 @@ func brands() []brand {
 		},
 		{
 			name: "github_copilot", command: "github-copilot", display: "GitHub Copilot (experimental)", model: "github-copilot/gpt-5.4-mini",
+			caution: "GitHub takes this sign-in for one of an editor, and its terms may not cover other programs. " +
+				"A client of your own is set with NANOBOT_GITHUB_COPILOT_CLIENT_ID.",
 			foreign: copilotForeign, make: newCopilot,
 		},
 	}
@@ -168,6 +171,9 @@ func (a *Account) Command() string { return a.brand.command }
 
 // Display is the provider's name for people.
 func (a *Account) Display() string { return a.brand.display }
+
+// Caution is what a person should know before signing in, "" if nothing.
+func (a *Account) Caution() string { return a.brand.caution }
 
 // DefaultModel is the model to use when the user names none.
 func (a *Account) DefaultModel() string { return a.brand.model }

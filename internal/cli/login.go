@@ -1,0 +1,365 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/nanobot-go/nanobot"
+	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/signin"
+	"github.com/nanobot-go/nanobot/internal/text"
+)
+
+// loginCommands are the parts of the provider command that deal with sign-ins.
+func (c *command) loginCommands() []*cobra.Command {
+	return []*cobra.Command{c.providerLogin(), c.providerLogout(), c.providerStatus()}
+}
+
+// loginFlags are the choices of provider login.
+type loginFlags struct {
+	main, device, force, stay bool
+	model                     string
+}
+
+func (c *command) providerLogin() *cobra.Command {
+	var f loginFlags
+	cmd := &cobra.Command{
+		Use: "login NAME", Short: "Sign in at a provider that has no keys", Args: exactArgs(1),
+		Long: `login signs in with a subscription instead of a key: ` + strings.Join(signin.Names(), ", ") + `.
+It shows an address to open in a browser. When the browser runs on another
+machine, paste the address it ends at, or use --device and type a code there.
+
+The sign-in is kept in the system keyring, or in a file that only you can read
+when there is none (NANOBOT_NO_KEYRING=1 always takes the file). It is renewed
+when needed.`,
+		Example: `  nanobot provider login openai-codex --set-main
+  nanobot provider login openai-codex --device           no browser here
+  nanobot provider login github-copilot --set-main -m gpt-5.4-mini`,
+		ValidArgsFunction: signinNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.login(cmd, args[0], f)
+		},
+	}
+	fl := cmd.Flags()
+	fl.BoolVar(&f.main, "set-main", false, "make this provider answer from now on")
+	fl.BoolVar(&f.main, "main", false, "the same as --set-main")
+	_ = fl.MarkHidden("main") // it exists
+	fl.StringVarP(&f.model, "model", "m", "", "`model` for --set-main")
+	fl.BoolVar(&f.device, "device", false, "sign in with a code, on any machine")
+	fl.BoolVar(&f.force, "force", false, "sign in again although a sign-in is there")
+	fl.BoolVar(&f.stay, "no-browser", false, "only print the address")
+	return cmd
+}
+
+func (c *command) providerLogout() *cobra.Command {
+	return &cobra.Command{
+		Use: "logout NAME", Short: "Forget a sign-in", Args: exactArgs(1),
+		Long:              "logout removes the sign-in from this machine. The provider is not told; its\naccount page lists and ends sign-ins everywhere.",
+		Example:           "  nanobot provider logout openai-codex",
+		ValidArgsFunction: signinNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			loaded, err := c.load()
+			if err != nil {
+				return err
+			}
+			a, err := c.account(loaded, args[0])
+			if err != nil {
+				return err
+			}
+			removed, err := a.Logout(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if len(removed) == 0 {
+				cmd.Printf("Nobody was signed in at %s.\n", a.Display())
+				return nil
+			}
+			cmd.Printf("Signed out of %s. Removed %s.\n", a.Display(), strings.Join(removed, " and "))
+			return nil
+		},
+	}
+}
+
+// signinState is a line of provider status.
+type signinState struct {
+	Name     string     `json:"name"`
+	SignedIn bool       `json:"signed_in"`
+	Account  string     `json:"account,omitempty"`
+	Where    string     `json:"where,omitempty"`
+	Expires  *time.Time `json:"expires,omitempty"`
+	Problem  string     `json:"problem,omitempty"`
+}
+
+func (c *command) providerStatus() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "status", Short: "Show where you are signed in", Args: noArgs,
+		Long:    "status lists the providers that want a sign-in instead of a key. It asks neither\nthem nor the keyring.",
+		Example: "  nanobot provider status\n  nanobot provider status --json",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			loaded, err := c.load()
+			if err != nil {
+				return err
+			}
+			states, err := c.signins(loaded)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return writeJSON(cmd.OutOrStdout(), states)
+			}
+			for _, s := range states {
+				cmd.Println(s.String())
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	return cmd
+}
+
+// signins lists every provider that wants a sign-in.
+func (c *command) signins(loaded *config.Loaded) ([]signinState, error) {
+	states := []signinState{}
+	for _, name := range signin.Names() {
+		a, err := c.account(loaded, name)
+		if err != nil {
+			return nil, err
+		}
+		st, err := a.Status()
+		if err != nil {
+			return nil, err
+		}
+		s := signinState{Name: name, SignedIn: st.SignedIn, Account: st.Account, Where: st.Where, Problem: st.Problem}
+		if st.SignedIn {
+			s.Expires = &st.Expires
+		}
+		states = append(states, s)
+	}
+	return states, nil
+}
+
+func (s signinState) String() string {
+	who := ""
+	if s.Account != "" {
+		who = " as " + s.Account
+	}
+	switch {
+	case s.Problem != "":
+		return fmt.Sprintf("%-16s ✗ %s; sign in with: nanobot provider login %s", s.Name, s.Problem, s.Name)
+	case s.SignedIn:
+		return fmt.Sprintf("%-16s ✓ signed in%s (%s)", s.Name, who, s.Where)
+	}
+	return fmt.Sprintf("%-16s   not signed in", s.Name)
+}
+
+func signinNames(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return signin.Names(), cobra.ShellCompDirectiveNoFileComp
+}
+
+// account finds the sign-in of a provider by the name that the user typed.
+func (c *command) account(loaded *config.Loaded, name string) (*signin.Account, error) {
+	if !signin.Known(name) {
+		return nil, usageError{noSignin(name)}
+	}
+	p := loaded.Config.Providers[strings.ReplaceAll(strings.ToLower(name), "-", "_")]
+	client, err := httpsafe.Client(httpsafe.Options{Proxy: p.Proxy.Reveal()})
+	if err != nil {
+		return nil, fmt.Errorf("providers.%s: %w", name, err)
+	}
+	home := c.getenv("HOME")
+	if runtime.GOOS == "windows" {
+		home = c.getenv("USERPROFILE")
+	}
+	return signin.New(name, signin.Options{
+		Dir: filepath.Join(loaded.DataDir, "auth"), Home: home, Getenv: c.getenv, Client: client,
+		Version: nanobot.Version(), Log: c.logger(), BaseURL: p.APIBase,
+	})
+}
+
+func noSignin(name string) error {
+	plain := strings.ReplaceAll(strings.ToLower(name), "-", "_")
+	for _, r := range llm.Catalogue() {
+		if r.Name == plain {
+			return fmt.Errorf("%s has keys instead of a sign-in; set one with: nanobot config set providers.%s.apiKey -", name, plain)
+		}
+	}
+	hint := ""
+	if near := text.NearestRatio(strings.ToLower(name), signin.Names(), 0.6); near != "" {
+		hint = "; did you mean " + near + "?"
+	}
+	return fmt.Errorf("there is no sign-in for %q%s\nThere is one for: %s", name, hint, strings.Join(signin.Names(), ", "))
+}
+
+func (c *command) login(cmd *cobra.Command, name string, f loginFlags) error {
+	if f.model != "" && !f.main {
+		return usageError{errors.New("--model needs --set-main")}
+	}
+	loaded, err := c.load()
+	if err != nil {
+		return err
+	}
+	a, err := c.account(loaded, name)
+	if err != nil {
+		return err
+	}
+	st, err := c.signedIn(cmd, a, f)
+	if err != nil {
+		return err
+	}
+	if !st.SignedIn {
+		if st, err = c.signIn(cmd, a, f); err != nil {
+			return err
+		}
+		who := ""
+		if st.Account != "" {
+			who = " as " + st.Account
+		}
+		cmd.Printf("Signed in at %s%s. Kept in: %s\n", a.Display(), who, st.Where)
+	}
+	if f.main {
+		return c.setMain(cmd, loaded.File, a, f.model)
+	}
+	cmd.Printf("Make it answer from now on with: nanobot provider login %s --set-main\n", a.Command())
+	return nil
+}
+
+// signedIn tells of a sign-in that still works, so that nobody signs in twice.
+func (c *command) signedIn(cmd *cobra.Command, a *signin.Account, f loginFlags) (signin.Status, error) {
+	if f.force {
+		return signin.Status{}, nil
+	}
+	st, err := a.Status()
+	if err != nil || !st.SignedIn || st.Problem != "" {
+		return signin.Status{}, err
+	}
+	if err := a.Check(cmd.Context()); err != nil {
+		if e, ok := errors.AsType[*llm.Error](err); ok && e.Kind == llm.Auth {
+			return signin.Status{}, nil
+		}
+		return signin.Status{}, err
+	}
+	cmd.Printf("Already signed in at %s. Sign in again with --force.\n", a.Display())
+	return st, nil
+}
+
+func (c *command) signIn(cmd *cobra.Command, a *signin.Account, f loginFlags) (signin.Status, error) {
+	if note := a.Caution(); note != "" {
+		cmd.Println("Note: " + note)
+	}
+	ctx, cancel := context.WithCancel(cmd.Context())
+	defer cancel()
+	return a.Login(ctx, signin.Dialog{
+		Device: f.device, Pasted: func() <-chan string { return c.lines(ctx) },
+		Tell: func(s signin.Step) { c.tellStep(ctx, cmd, s, f.stay) },
+	})
+}
+
+// lines delivers what is typed. A read of a terminal cannot be stopped, so the
+// goroutine may outlive the command; the process ends right after it.
+func (c *command) lines(ctx context.Context) <-chan string {
+	out := make(chan string) // a line nobody waits for is not read
+	go func() {
+		defer close(out)
+		sc := bufio.NewScanner(c.In)
+		for sc.Scan() {
+			select {
+			case out <- sc.Text():
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return out
+}
+
+func (c *command) tellStep(ctx context.Context, cmd *cobra.Command, s signin.Step, stay bool) {
+	if s.Note != "" {
+		cmd.Println(s.Note)
+	}
+	if s.URL == "" {
+		return
+	}
+	cmd.Printf("\nOpen this address in a browser:\n\n  %s\n\n", s.URL)
+	if s.Code != "" {
+		cmd.Printf("and type the code:  %s\n\n", s.Code)
+	}
+	if s.Paste {
+		cmd.Println("If the browser runs on another machine it ends at a page that cannot be shown:\npaste the address of that page here and press Enter.")
+	}
+	if !stay && c.hasBrowser() {
+		openBrowser(ctx, s.URL)
+	}
+	cmd.Println("Waiting...")
+}
+
+// hasBrowser reports whether a browser opened by us would be seen by the
+// person who typed the command.
+func (c *command) hasBrowser() bool {
+	if !term.IsTerminal(int(c.In.Fd())) || !term.IsTerminal(int(c.Out.Fd())) || c.getenv("SSH_CONNECTION") != "" {
+		return false
+	}
+	return runtime.GOOS == "darwin" || runtime.GOOS == "windows" || c.getenv("DISPLAY") != "" || c.getenv("WAYLAND_DISPLAY") != ""
+}
+
+// openBrowser tries; the address is on the screen anyway.
+func openBrowser(ctx context.Context, url string) {
+	// The browser goes on when the command ends.
+	ctx = context.WithoutCancel(ctx)
+	var cmd *exec.Cmd
+	switch runtime.GOOS {
+	case "darwin":
+		cmd = exec.CommandContext(ctx, "open", url) //nolint:gosec // an http(s) address, passed without a shell
+	case "windows":
+		cmd = exec.CommandContext(ctx, "rundll32", "url.dll,FileProtocolHandler", url) //nolint:gosec // an http(s) address, passed without a shell
+	default:
+		cmd = exec.CommandContext(ctx, "xdg-open", url) //nolint:gosec // an http(s) address, passed without a shell
+	}
+	if cmd.Start() == nil {
+		_ = cmd.Process.Release() // nobody waits for a browser
+	}
+}
+
+// setMain makes a provider the one that answers.
+func (c *command) setMain(cmd *cobra.Command, file string, a *signin.Account, model string) error {
+	switch {
+	case model == "":
+		model = a.DefaultModel()
+	case !strings.Contains(model, "/"):
+		model = a.Command() + "/" + model
+	}
+	f, err := config.Open(file)
+	if err != nil {
+		return err
+	}
+	if err := f.SetValue("agents.defaults.provider", a.Name()); err != nil {
+		return err
+	}
+	if err := f.SetValue("agents.defaults.model", model); err != nil {
+		return err
+	}
+	if _, err := f.Unset("agents.defaults.modelPreset"); err != nil {
+		return err
+	}
+	if err := f.Save(time.Now()); err != nil {
+		return err
+	}
+	cmd.Printf("From now on %s answers. Set in %s\n", model, file)
+	c.tellStronger(cmd, "agents.defaults.model")
+	return nil
+}
