@@ -218,3 +218,6 @@ func (l *Ledger) TurnCost(id string) (usd float64, known bool) {
 	}
 	return fromNano(t.spent.Nano), !t.unknown
 }
+
+// Dir is the folder of the logs; "" if there is none.
+func (l *Ledger) Dir() string { return l.dir }

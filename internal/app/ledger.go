@@ -1,0 +1,34 @@
+package app
+
+import (
+	"log/slog"
+	"path/filepath"
+
+	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/llm/ledger"
+)
+
+// OpenLedger opens the record of what model calls cost, with the limits of
+// the configuration. It does no I/O.
+func OpenLedger(loaded *config.Loaded, log *slog.Logger) *ledger.Ledger {
+	d := loaded.Config.Agents.Defaults
+	return ledger.New(ledger.Options{
+		Dir: filepath.Join(loaded.DataDir, "usage"), Limits: SpendingLimits(d.Budget), Location: d.Location(), Log: log,
+	})
+}
+
+// PricesFile is where the user may put prices of models.
+func PricesFile(loaded *config.Loaded) string { return filepath.Join(loaded.DataDir, "prices.json") }
+
+// SpendingLimits are the limits a budget sets.
+func SpendingLimits(b config.Budget) ledger.Limits {
+	lim := ledger.Limits{
+		DailyUSD: b.DailyUSD, MonthlyUSD: b.MonthlyUSD, TurnUSD: b.TurnUSD, DailyTokens: b.DailyTokens,
+		UnpricedDailyTokens: b.UnpricedDailyTokens, WarnAt: b.WarnAt, OnExceed: ledger.OnExceed(b.OnExceed),
+		PerSource: make(map[string]ledger.SourceLimits, len(b.PerSource)),
+	}
+	for name, s := range b.PerSource {
+		lim.PerSource[name] = ledger.SourceLimits{DailyUSD: s.DailyUSD, DailyTokens: s.DailyTokens}
+	}
+	return lim
+}

@@ -1,0 +1,114 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nanobot-go/nanobot/internal/app"
+	"github.com/nanobot-go/nanobot/internal/llm/ledger"
+	"github.com/nanobot-go/nanobot/internal/text"
+)
+
+// usageJSON is what nanobot usage --json writes.
+type usageJSON struct {
+	ledger.Summary
+	Today     ledger.Spent `json:"today"`
+	ThisMonth ledger.Spent `json:"thisMonth"`
+}
+
+func (c *command) usageCommand() *cobra.Command {
+	var by, since string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "usage", Short: "Show what model calls cost", Args: noArgs,
+		Long: `usage sums up the calls of models: tokens, the share that came out of the
+provider's cache, and the cost. Costs are what the provider reported or what
+the built-in price list says; check them against your provider's own page. A
+price that is not known is shown as unknown and can be added in prices.json
+beside the configuration. Limits are set under agents.defaults.budget.`,
+		Example: `  nanobot usage
+  nanobot usage --by model --since 7d
+  nanobot usage --by source --since 2026-01-01
+  nanobot usage --json | jq .total.usd`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !slices.Contains(ledger.Groups(), by) {
+				hint := ""
+				if near := text.NearestRatio(by, ledger.Groups(), 0.6); near != "" {
+					hint = "; did you mean " + near + "?"
+				}
+				return usageError{fmt.Errorf("--by %s: want %s%s", by, strings.Join(ledger.Groups(), ", "), hint)}
+			}
+			return c.showUsage(cmd, by, since, asJSON)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&by, "by", "day", "`group`: "+strings.Join(ledger.Groups(), ", "))
+	f.StringVar(&since, "since", "30d", "how far back: `30d`, 12h, 4w, a date, or all")
+	f.BoolVar(&asJSON, "json", false, "write JSON")
+	_ = cmd.RegisterFlagCompletionFunc("by", cobra.FixedCompletions(ledger.Groups(), cobra.ShellCompDirectiveNoFileComp)) // the flag exists
+	return cmd
+}
+
+func (c *command) showUsage(cmd *cobra.Command, by, since string, asJSON bool) error {
+	loaded, err := c.load()
+	if err != nil {
+		return err
+	}
+	loc := loaded.Config.Agents.Defaults.Location()
+	from, err := parseSince(since, time.Now().In(loc))
+	if err != nil {
+		return usageError{fmt.Errorf("--since %s: %w", since, err)}
+	}
+	l := app.OpenLedger(loaded, c.logger())
+	s, err := l.Summarize(cmd.Context(), ledger.Query{By: by, Since: from})
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		today, month := l.Spent()
+		return writeJSON(cmd.OutOrStdout(), usageJSON{s, today, month})
+	}
+	if s.Total.Calls == 0 {
+		when := ""
+		if !from.IsZero() {
+			when = " since " + from.Format("2006-01-02")
+		}
+		cmd.Printf("No model was called%s. Every call is counted in %s as it is made.\n", when, l.Dir())
+		return nil
+	}
+	cmd.Print(s.Table())
+	cmd.Print("\n" + l.Standing() + s.Notes(app.PricesFile(loaded)))
+	return nil
+}
+
+// parseSince reads how far back to look: a number of hours, days or weeks, a
+// date, or all. Days and weeks begin at midnight.
+func parseSince(s string, now time.Time) (time.Time, error) {
+	if s == "" || s == "all" {
+		return time.Time{}, nil
+	}
+	for _, layout := range []string{"2006-01-02", "2006-01"} {
+		if t, err := time.ParseInLocation(layout, s, now.Location()); err == nil {
+			return t, nil
+		}
+	}
+	unit := s[len(s)-1:]
+	n, err := strconv.ParseUint(s[:len(s)-1], 10, 16)
+	y, m, d := now.Date()
+	switch {
+	case err != nil:
+	case unit == "h":
+		return now.Add(-time.Duration(n) * time.Hour), nil
+	case unit == "d":
+		return time.Date(y, m, d-int(n), 0, 0, 0, 0, now.Location()), nil
+	case unit == "w":
+		return time.Date(y, m, d-7*int(n), 0, 0, 0, 0, now.Location()), nil
+	}
+	return time.Time{}, errors.New("want a span of time such as 30d, 12h or 4w, a date such as 2026-01-31, or all")
+}
