@@ -18,6 +18,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/ledger"
 	"github.com/nanobot-go/nanobot/internal/runner"
 	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/skill"
@@ -52,12 +53,37 @@ type App struct {
 	Exec      string   // how commands are contained, for status
 
 	models *models
-	log    *slog.Logger
 }
 
 // New reads the configuration and builds the agent. It makes the workspace if
 // it is missing, starts no goroutine and calls no model.
 func New(ctx context.Context, o Options) (*App, error) {
+	a, err := load(&o)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.prepareWorkspace(); err != nil {
+		return nil, err
+	}
+	if err := a.build(ctx, o); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// Inspect finds out what New would use, without making or changing anything:
+// the model and how commands are contained. The result has no agent.
+func Inspect(ctx context.Context, o Options) (*App, error) {
+	a, err := load(&o)
+	if err != nil {
+		return nil, err
+	}
+	a.Exec = a.containment()
+	return a, a.settle(ctx, o)
+}
+
+// load reads the configuration and fills in what o leaves open.
+func load(o *Options) (*App, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -68,17 +94,25 @@ func New(ctx context.Context, o Options) (*App, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &App{Config: loaded, log: o.Log}
-	if a.Workspace, err = workspaceOf(o.Workspace, loaded); err != nil {
-		return nil, err
+	a := &App{Config: loaded}
+	a.Workspace, err = workspaceOf(o.Workspace, loaded)
+	return a, err
+}
+
+// settle decides which model answers.
+func (a *App) settle(ctx context.Context, o Options) error {
+	def := a.Config.Config.Agents.Defaults
+	a.models = &models{
+		loaded: a.Config, model: o.Model, fixed: o.UseModel, getenv: lookup(o.Env), version: o.Version, log: o.Log,
+		ledger: ledger.New(ledger.Options{
+			Dir: filepath.Join(a.Config.DataDir, "usage"), Limits: limits(def.Budget), Location: def.Location(), Log: o.Log,
+		}),
+		prices:   ledger.NewPrices(filepath.Join(a.Config.DataDir, "prices.json"), o.Log),
+		breakers: llm.NewBreakers(llm.BreakersOptions{Path: filepath.Join(a.Config.DataDir, "run", "breakers.json"), Log: o.Log}),
 	}
-	if err := a.prepareWorkspace(); err != nil {
-		return nil, err
-	}
-	if err := a.build(ctx, o); err != nil {
-		return nil, err
-	}
-	return a, nil
+	notes, err := a.models.settle(ctx)
+	a.Notes = append(a.Notes, notes...)
+	return err
 }
 
 func (a *App) build(ctx context.Context, o Options) error {
@@ -95,12 +129,9 @@ func (a *App) build(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	a.models = &models{loaded: a.Config, model: o.Model, fixed: o.UseModel, getenv: lookup(o.Env), version: o.Version, log: o.Log}
-	notes, err := a.models.settle(ctx)
-	if err != nil {
+	if err := a.settle(ctx, o); err != nil {
 		return err
 	}
-	a.Notes = append(a.Notes, notes...)
 	home, _ := os.UserHomeDir() // only shortens paths in hints
 	a.Agent, err = agent.New(agent.Options{
 		Workspace: a.Workspace, Sessions: store, Runtime: a.models.runtime, Presets: a.models.presets(),

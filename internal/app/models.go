@@ -2,22 +2,18 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/nanobot-go/nanobot/internal/agent"
 	"github.com/nanobot-go/nanobot/internal/config"
-	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
-	"github.com/nanobot-go/nanobot/internal/llm/anthropic"
 	"github.com/nanobot-go/nanobot/internal/llm/demo"
+	"github.com/nanobot-go/nanobot/internal/llm/ledger"
 	"github.com/nanobot-go/nanobot/internal/llm/local"
-	"github.com/nanobot-go/nanobot/internal/llm/openai"
 )
 
 // ModelInfo says which model is in use and why.
@@ -41,8 +37,13 @@ type models struct {
 	info     ModelInfo
 	fallback *agent.Runtime // local server or demo model, when nothing is configured
 
-	mu    sync.Mutex
-	cache map[string]agent.Runtime
+	ledger   *ledger.Ledger
+	prices   *ledger.Prices
+	breakers *llm.Breakers
+
+	mu       sync.Mutex
+	cache    map[string]agent.Runtime
+	limiters map[string]*llm.Limiter // per local endpoint
 }
 
 // settle decides what "the default model" is. With nothing configured it takes
@@ -96,12 +97,15 @@ func (m *models) discover(ctx context.Context) ([]string, error) {
 			continue
 		}
 		row, _ := Row(string(s.Kind))
-		rt, err := m.build(llm.Choice{Row: row, Name: row.Name, Base: s.Base, WireModel: s.Models[0].ID}, config.Provider{})
+		d := m.loaded.Config.Agents.Defaults
+		choice := llm.Choice{Row: row, Name: row.Name, Base: s.Base, WireModel: s.Models[0].ID}
+		rt, err := m.chain([]target{m.settings(choice, config.Preset{
+			Model: row.Name + "/" + s.Models[0].ID, MaxTokens: d.MaxTokens, Temperature: d.Temperature,
+			ContextWindowTokens: either(nil, s.Models[0].Context, d.ContextWindowTokens),
+		}, "")})
 		if err != nil {
 			return nil, err
 		}
-		rt.Display, rt.Window = row.Name+"/"+s.Models[0].ID, s.Models[0].Context
-		rt = m.withDefaults(rt)
 		m.fallback = &rt
 		m.info = ModelInfo{Name: rt.Display, Provider: row.Name, Why: "found on this machine at " + s.Base}
 		return []string{fmt.Sprintf("Using %s, found on this machine at %s. Choose a model with: nanobot config set agents.defaults.model NAME", rt.Display, s.Base)}, nil
@@ -126,23 +130,68 @@ func (m *models) runtime(preset string) (agent.Runtime, error) {
 	if err != nil {
 		return agent.Runtime{}, err
 	}
-	rt, err := m.build(choice, m.loaded.Config.Providers[choice.Name])
+	first := m.settings(choice, p, preset)
+	rt, err := m.chain(append([]target{first}, m.fallbacks(first)...))
 	if err != nil {
 		return agent.Runtime{}, err
 	}
-	rt.Display, rt.Preset = p.Model, preset
-	if rt.Display == "" {
-		rt.Display = choice.Name + "/" + choice.WireModel
-	}
-	rt.MaxTokens, rt.Effort, rt.Window = p.MaxTokens, p.ReasoningEffort, p.ContextWindowTokens
-	t := p.Temperature
-	rt.Temperature = &t
-	if known := llm.ContextWindow(choice.WireModel); known > 0 && !m.windowIsSet(preset) {
-		rt.Window = known
-	}
-	rt = m.withDefaults(rt)
+	rt.Preset = preset
 	m.cache[preset] = rt
 	return rt, nil
+}
+
+// settings turns a preset into what a request is made with.
+func (m *models) settings(choice llm.Choice, p config.Preset, preset string) target {
+	t := target{choice: choice, display: p.Model, maxTokens: p.MaxTokens, window: p.ContextWindowTokens, effort: p.ReasoningEffort, temperature: p.Temperature}
+	if t.display == "" {
+		t.display = choice.Name + "/" + choice.WireModel
+	}
+	if known := llm.ContextWindow(choice.WireModel); known > 0 && !m.windowIsSet(preset) {
+		t.window = known
+	}
+	if t.window > 0 && t.maxTokens > t.window/2 {
+		t.maxTokens = max(t.window/2, 1) // an answer never takes more than half of a small window
+	}
+	return t
+}
+
+// fallbacks resolves fallbackModels. One that cannot be used is left out with
+// a warning: it must not keep the first model from answering.
+func (m *models) fallbacks(first target) []target {
+	var out []target
+	for _, f := range m.loaded.Config.Agents.Defaults.FallbackModels {
+		p := config.Preset{Model: f.Model, Provider: f.Provider, ReasoningEffort: f.ReasoningEffort}
+		if f.Preset != "" {
+			p = m.loaded.Config.ModelPresets[f.Preset]
+		}
+		d := m.loaded.Config.Agents.Defaults
+		p.MaxTokens = either(f.MaxTokens, p.MaxTokens, d.MaxTokens)
+		p.ContextWindowTokens = either(f.ContextWindowTokens, p.ContextWindowTokens, d.ContextWindowTokens)
+		p.Temperature = either(f.Temperature, p.Temperature, d.Temperature)
+		choice, err := m.choose(p.Model, p.Provider)
+		if err != nil {
+			m.log.Warn("a fallback model cannot be used", "model", p.Model, "err", err)
+			continue
+		}
+		if t := m.settings(choice, p, f.Preset); t.display != first.display {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// either is the first value that is set.
+func either[T comparable](set *T, values ...T) T {
+	var zero T
+	if set != nil {
+		return *set
+	}
+	for _, v := range values {
+		if v != zero {
+			return v
+		}
+	}
+	return zero
 }
 
 func (m *models) windowIsSet(preset string) bool {
@@ -195,16 +244,25 @@ func (m *models) match(preset string) (llm.Choice, config.Preset, error) {
 	if m.model != "" {
 		p.Model, p.Provider = m.model, "auto"
 	}
-	in := llm.MatchInput{Model: p.Model, Provider: p.Provider, Getenv: m.getenv, Providers: map[string]llm.ProviderConfig{}}
+	if !m.configured() {
+		// The shipped default model is nobody's choice: let the key decide.
+		p.Model = ""
+	}
+	c, err := m.choose(p.Model, p.Provider)
+	return c, p, err
+}
+
+// choose finds the provider of a model.
+func (m *models) choose(model, provider string) (llm.Choice, error) {
+	in := llm.MatchInput{Model: model, Provider: provider, Getenv: m.getenv, Providers: map[string]llm.ProviderConfig{}}
 	for name, pc := range m.loaded.Config.Providers {
 		in.Providers[name] = llm.ProviderConfig{
-			Key: firstKey(pc), Base: pc.APIBase, Wire: llm.Wire(pc.Wire), Thinking: llm.ThinkingStyle(pc.ThinkingStyle),
+			Key: firstKey(pc), Base: pc.APIBase, Wire: llm.Wire(pc.Wire), APIType: pc.APIType,
+			Thinking: llm.ThinkingStyle(pc.ThinkingStyle), Region: pc.Region, Profile: pc.Profile,
 		}
 	}
 	if !m.configured() {
-		// The shipped default model is nobody's choice: let the key decide. A
-		// model server on this machine comes second, found by discovery.
-		in.Model, p.Model = "", ""
+		// A model server on this machine comes after keys, found by discovery.
 		in.Getenv = func(name string) string {
 			if name == "OLLAMA_HOST" {
 				return ""
@@ -212,70 +270,8 @@ func (m *models) match(preset string) (llm.Choice, config.Preset, error) {
 			return m.getenv(name)
 		}
 	}
-	c, err := llm.Match(in)
-	return c, p, err
-}
-
-func firstKey(p config.Provider) httpsafe.Secret {
-	if p.APIKey.IsZero() && len(p.APIKeys) > 0 {
-		return p.APIKeys[0]
-	}
-	return p.APIKey
-}
-
-// build makes the driver of a provider, with retries around it.
-func (m *models) build(c llm.Choice, p config.Provider) (agent.Runtime, error) {
-	lim := m.loaded.Config.Agents.Defaults.Limits
-	isLocal := c.Row.Local || httpsafe.IsLocal(c.Base)
-	client, err := httpsafe.Client(httpsafe.Options{Proxy: p.Proxy.Reveal(), Direct: isLocal})
-	if err != nil {
-		return agent.Runtime{}, fmt.Errorf("providers.%s: %w", c.Name, err)
-	}
-	idle := time.Duration(lim.StreamIdleTimeoutS) * time.Second
-	if isLocal && !m.loaded.IsSet("agents.defaults.limits.streamIdleTimeoutS") {
-		idle = 0 // the driver's longer default for local servers
-	}
-	if p.StreamIdleTimeoutS > 0 {
-		idle = time.Duration(p.StreamIdleTimeoutS) * time.Second
-	}
-	var driver llm.Model
-	switch c.Row.Wire {
-	case llm.AnthropicWire:
-		driver, err = anthropic.New(anthropic.Options{
-			Name: c.Name, BaseURL: c.Base, Key: c.Key, Headers: p.ExtraHeaders, Client: client, IdleTimeout: idle,
-			Version: m.version, Log: m.log,
-		})
-	case llm.ChatWire:
-		driver, err = openai.New(openai.Options{
-			Name: c.Name, BaseURL: c.Base, Key: c.Key, Row: c.Row, Headers: p.ExtraHeaders, ExtraQuery: reveal(p.ExtraQuery),
-			ExtraBody: p.ExtraBody.JSON(), Client: client, IdleTimeout: idle, Log: m.log,
-		})
-	default:
-		err = errors.New("unknown wire protocol " + string(c.Row.Wire))
-	}
-	if err != nil {
-		return agent.Runtime{}, fmt.Errorf("providers.%s: %w", c.Name, err)
-	}
-	persistent := m.loaded.Config.Agents.Defaults.ProviderRetryMode == "persistent"
-	return agent.Runtime{
-		Model: llm.Retry(driver, llm.RetryOptions{Persistent: persistent, Log: m.log}), Name: c.WireModel,
-	}, nil
-}
-
-func reveal(m map[string]httpsafe.Secret) map[string]string {
-	out := make(map[string]string, len(m))
-	for k, v := range m {
-		out[k] = v.Reveal()
-	}
-	return out
+	return llm.Match(in)
 }
 
 // Row finds a provider of the catalogue by name.
-func Row(name string) (llm.Row, bool) {
-	for _, r := range llm.Catalogue() {
-		if r.Name == name {
-			return r, true
-		}
-	}
-	return llm.Row{}, false
-}
+func Row(name string) (llm.Row, bool) { return llm.LookupRow(name) }

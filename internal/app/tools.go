@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
@@ -32,20 +33,12 @@ func (a *App) tools(o Options) (*tool.Set, func(string) (bus.Media, error), erro
 	if !o.NoBuiltins && cfg.File.Enable {
 		list = append(list, files.Tools(files.Options{Jail: jail, Virtual: skill.BuiltinFS()})...)
 	}
-	if !o.NoBuiltins && cfg.Exec.Enable {
-		switch cfg.Exec.Sandbox {
-		case "bwrap", "landlock":
-			a.Exec = "off: tools.exec.sandbox asks for " + cfg.Exec.Sandbox + ", which this version does not have yet"
-			a.Notes = append(a.Notes, "Commands are switched off: tools.exec.sandbox is \""+cfg.Exec.Sandbox+"\", which this version does not support yet. Set it to \"auto\" or \"none\" to allow them.")
-		default:
-			t, err := a.shell(o, restrict, deny, mediaDir)
-			if err != nil {
-				return nil, nil, err
-			}
-			list = append(list, t)
+	if a.Exec = a.containment(); !o.NoBuiltins && strings.HasPrefix(a.Exec, "on") {
+		t, err := a.shell(o, restrict, deny, mediaDir)
+		if err != nil {
+			return nil, nil, err
 		}
-	} else {
-		a.Exec = "off"
+		list = append(list, t)
 	}
 	set, err := tool.NewSet(append(list, o.Tools...)...)
 	if err != nil {
@@ -54,13 +47,26 @@ func (a *App) tools(o Options) (*tool.Set, func(string) (bus.Media, error), erro
 	return set, mediaOpener(jail), nil
 }
 
+// containment says whether commands run and what holds them. A sandbox that is
+// asked for and not there switches them off, with a note.
+func (a *App) containment() string {
+	cfg := a.Config.Config.Tools.Exec
+	switch {
+	case !cfg.Enable:
+		return "off"
+	case cfg.Sandbox == "bwrap", cfg.Sandbox == "landlock":
+		a.Notes = append(a.Notes, "Commands are switched off: tools.exec.sandbox is \""+cfg.Sandbox+"\", which this version does not support yet. Set it to \"auto\" or \"none\" to allow them.")
+		return "off: tools.exec.sandbox asks for " + cfg.Sandbox + ", which this version does not have yet"
+	}
+	return "on, guarded by rules on the parsed command; no kernel sandbox in this version"
+}
+
 func (a *App) shell(o Options, restrict bool, protected []string, mediaDir string) (tool.Tool, error) {
 	cfg := a.Config.Config.Tools.Exec
 	timeout := time.Duration(cfg.Timeout) * time.Second
 	if cfg.Timeout == 0 {
 		timeout = shell.NoTimeout
 	}
-	a.Exec = "on, guarded by rules on the parsed command; no kernel sandbox in this version"
 	t, err := shell.Tool(shell.Options{
 		Workspace: a.Workspace, Restrict: restrict, Roots: []string{mediaDir}, Timeout: timeout,
 		PathPrepend: cfg.PathPrepend, PathAppend: cfg.PathAppend, AllowedEnv: cfg.AllowedEnvKeys,

@@ -89,7 +89,7 @@ func writeConfig(file string) error {
 
 // nextSteps tells what is missing until the first real answer.
 func (c *command) nextSteps(cmd *cobra.Command) error {
-	a, err := app.New(cmd.Context(), app.Options{Config: c.configOptions(), Workspace: c.workspace, Env: c.Env})
+	a, err := app.Inspect(cmd.Context(), app.Options{Config: c.configOptions(), Workspace: c.workspace, Env: c.Env})
 	if err != nil {
 		cmd.Printf("\nNext, fix this:\n  %s\n", strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "\n  "))
 		return nil

@@ -76,7 +76,7 @@ func (c *command) status(cmd *cobra.Command) (statusReport, error) {
 	for _, w := range loaded.Warnings {
 		r.Warnings = append(r.Warnings, w.String())
 	}
-	a, err := app.New(cmd.Context(), app.Options{Config: c.configOptions(), Workspace: c.workspace, Env: c.Env, Version: nanobot.Version()})
+	a, err := app.Inspect(cmd.Context(), app.Options{Config: c.configOptions(), Workspace: c.workspace, Env: c.Env, Version: nanobot.Version()})
 	if err != nil {
 		r.Problem = err.Error()
 		return r, nil //nolint:nilerr // part of the report
