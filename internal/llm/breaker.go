@@ -150,9 +150,9 @@ func (b *Breakers) change(ctx context.Context, id string, f func(c *circuit, now
 	b.mu.Lock()
 	c := b.circuits[id]
 	if c == nil {
+		b.prune(knownCircuits - 1)
 		c = &circuit{}
 		b.circuits[id] = c
-		b.prune()
 	}
 	changed := f(c, now)
 	if changed {
@@ -165,10 +165,10 @@ func (b *Breakers) change(ctx context.Context, id string, f func(c *circuit, now
 	}
 }
 
-// prune keeps the set within its bound by dropping what changed least lately.
-// The caller holds the lock.
-func (b *Breakers) prune() {
-	for len(b.circuits) > knownCircuits {
+// prune drops circuits that nobody uses and that changed longest ago, until at
+// most limit are left. The caller holds the lock.
+func (b *Breakers) prune(limit int) {
+	for len(b.circuits) > limit {
 		oldest := ""
 		for id, c := range b.circuits {
 			if c.probe == nil && c.calls == 0 && (oldest == "" || c.Changed.Before(b.circuits[oldest].Changed)) {

@@ -56,10 +56,13 @@ func readBounded(path string, limit int64) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, limit))
 }
 
-// merge takes over what another process changed later. The caller holds the lock.
+// merge takes over what another process changed later. What claims to be from
+// the future was written before the clock was set back and would win for ever.
+// The caller holds the lock.
 func (b *Breakers) merge(other map[string]*circuit) {
+	now := wall()
 	for id, theirs := range other {
-		if theirs == nil {
+		if theirs == nil || theirs.Changed.After(now) {
 			continue
 		}
 		ours := b.circuits[id]
@@ -77,7 +80,7 @@ func (b *Breakers) merge(other map[string]*circuit) {
 			*ours = *theirs
 		}
 	}
-	b.prune()
+	b.prune(knownCircuits)
 }
 
 // save writes the file. Whoever finds another call writing leaves the work to

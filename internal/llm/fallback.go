@@ -28,8 +28,9 @@ type Link struct {
 	Window int
 	// Attempt bounds the wall clock of one attempt; 0 means no bound. A stream
 	// that has begun to flow has twice the time. Waiting for a slot, or before
-	// another attempt, does not count. When the time is over the link has failed
-	// with a Timeout and the next one is asked.
+	// another attempt, does not count; as nothing says when a wait is over, an
+	// attempt after one may take up to 30 s more. When the time is over the link
+	// has failed with a Timeout and the next one is asked.
 	Attempt time.Duration
 	// Breaker is asked before the model is; nil lets every request through.
 	Breaker *Breaker
