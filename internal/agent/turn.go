@@ -253,13 +253,14 @@ func storable(m llm.Message) llm.Message {
 
 // note updates what /status shows.
 func (t *turn) note(res runner.Result, budget int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	used := res.Prompt
 	if used == 0 {
 		used = res.Estimated
 	}
-	t.stats[t.key] = stats{messages: t.sess.Len(), context: used, budget: budget, usage: res.Usage, model: t.rt.Display}
+	stored := t.sess.Len()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.stats[t.key] = stats{messages: stored, context: used, budget: budget, usage: res.Usage, model: t.rt.Display}
 }
 
 // conclude closes the turn in the session and sends the reply.

@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // Options say where settings come from.
@@ -164,7 +165,21 @@ func (r *reader) failure(file string) error {
 	if len(r.issues) == 0 {
 		kind = MissingEnv
 	}
-	return &Error{Kind: kind, File: file, Issues: all}
+	e := &Error{Kind: kind, File: file, Issues: all}
+	for _, w := range r.warnings {
+		if w.Unknown && !slices.Contains(all, w) && len(e.Unknown) < maxIssues {
+			e.Unknown = append(e.Unknown, w)
+		}
+	}
+	if i := slices.IndexFunc(all, func(p Problem) bool { return p.Line > 0 }); i >= 0 && r.doc != nil {
+		off := r.doc.offset(all[i].Line, 1)
+		for range all[i].Column - 1 { // columns count characters
+			_, n := utf8.DecodeRune(r.doc.text[off:])
+			off += n
+		}
+		e.Excerpt = r.doc.excerpt(off)
+	}
+	return e
 }
 
 // lookup finds an environment variable. Windows ignores the case of names.

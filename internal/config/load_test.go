@@ -415,10 +415,34 @@ func TestLoadRefuses(t *testing.T) {
 			if !strings.HasSuffix(head, ": "+file) {
 				t.Errorf("first line %q does not name the file", head)
 			}
+			if tt.kind != config.InvalidJSON && e.Issues[0].Line > 0 {
+				rest = strings.TrimSuffix(rest, "\n\n"+e.Excerpt) // see TestErrorShowsTheLine
+			}
 			if diff := cmp.Diff(strings.Join(tt.want, "\n"), rest); diff != "" {
 				t.Errorf("text (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// A value that cannot be used is shown with its line and a caret, and unknown
+// keys beside it with what was probably meant; no value is repeated.
+func TestErrorShowsTheLine(t *testing.T) {
+	t.Parallel()
+	file := write(t, "{\n  \"agents\": {\"defaults\": {\n    \"modle\": \"x\",\n    \"maxTokens\": \"hunter2\"\n  }}\n}\n")
+	_, err := config.Load(config.Options{Path: file, Home: t.TempDir()})
+	if err == nil {
+		t.Fatal("loaded")
+	}
+	_, got, _ := strings.Cut(err.Error(), "\n")
+	want := `  agents.defaults.maxTokens: must be a whole number (line 4, column 18)
+  agents.defaults.modle: unknown key, ignored (line 3, column 5); did you mean model?
+
+    4 |     "maxTokens": "*******"
+      |                  ^
+`
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }
 

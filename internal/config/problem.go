@@ -64,7 +64,8 @@ type Error struct {
 	Kind    Kind
 	File    string
 	Issues  []Problem // all of them; the text shows the first 10
-	Excerpt string    // the broken line with a caret, values hidden; syntax errors only
+	Unknown []Problem // unknown keys of the same file, often the reason; with a similar name
+	Excerpt string    // the line of the first issue with a caret, values hidden
 	Advice  string    // what to do next; may be empty
 	cause   error
 }
@@ -95,6 +96,9 @@ func (e *Error) Error() string {
 			fmt.Fprintf(&b, "\n  ... %d more", len(e.Issues)-maxIssues)
 			break
 		}
+		fmt.Fprintf(&b, "\n  %s", p)
+	}
+	for _, p := range e.Unknown {
 		fmt.Fprintf(&b, "\n  %s", p)
 	}
 	if e.Excerpt != "" {
