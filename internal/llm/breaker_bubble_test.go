@@ -103,8 +103,10 @@ func TestBreaker87(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		a.set(nil)
-		if !a.asks(t, m, llm.Request{}) || !a.asks(t, m, llm.Request{}) {
-			t.Error("not asked again after a successful probe")
+		for range 2 {
+			if !a.asks(t, m, llm.Request{}) {
+				t.Error("not asked again when the minute was over")
+			}
 		}
 	})
 }
@@ -498,17 +500,17 @@ func TestBreakerConcurrent(t *testing.T) {
 		var under [3]atomic.Int32 // calls under way while the circuit was open at their begin
 		var wg sync.WaitGroup
 		for g := range 12 {
-			rnd := rand.New(rand.NewPCG(uint64(g), 7)) //nolint:gosec // reproducible
+			rnd := rand.New(rand.NewPCG(uint64(g), 7))
 			wg.Go(func() {
 				for range 40 {
 					i := rnd.IntN(3)
 					id := fmt.Sprint(i)
 					d := time.Duration(rnd.IntN(20)) * time.Second
 					bad := rnd.IntN(4) > 0
-					a := llm.ModelFunc(func(context.Context, llm.Request) iter.Seq2[llm.Event, error] {
+					a := llm.ModelFunc(func(ctx context.Context, _ llm.Request) iter.Seq2[llm.Event, error] {
 						return func(yield func(llm.Event, error) bool) {
-							for _, p := range set.Paused(t.Context()) {
-								if p.ID == id && time.Now().Before(p.Until) && !time.Now().Equal(p.Until) {
+							for _, p := range set.Paused(ctx) {
+								if p.ID == id {
 									under[i].Add(1)
 								}
 							}

@@ -238,12 +238,12 @@ func TestFallbackOverflow(t *testing.T) {
 				links[i].Window = c.windows[i]
 			}
 			_, _, err := play(t.Context(), llm.Fallback(links, llm.FallbackOptions{}), llm.Request{})
-			asked := ""
+			var asked strings.Builder
 			for i, m := range c.models {
-				asked += strings.Repeat(links[i].Name, len(m.calls))
+				asked.WriteString(strings.Repeat(links[i].Name, len(m.calls)))
 			}
-			if asked != c.asked {
-				t.Errorf("asked %s, want %s", asked, c.asked)
+			if asked.String() != c.asked {
+				t.Errorf("asked %s, want %s", asked.String(), c.asked)
 			}
 			switch e, ok := errors.AsType[*llm.Error](err); {
 			case (err == nil) != (c.kind == ""):

@@ -1,6 +1,9 @@
 package llm
 
-import "sync"
+import (
+	"slices"
+	"sync"
+)
 
 // recent is a map that remembers its newest keys, for facts about turns and
 // sessions that nobody tells us the end of. It is safe for concurrent use.
@@ -9,7 +12,7 @@ type recent[V any] struct {
 
 	mu    sync.Mutex
 	vals  map[string]V
-	order []string // keys by age; may hold keys that were deleted
+	order []string // keys by age
 }
 
 func newRecent[V any](limit int) *recent[V] {
@@ -43,5 +46,9 @@ func (r *recent[V]) put(key string, v V) {
 func (r *recent[V]) drop(key string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if _, ok := r.vals[key]; !ok {
+		return
+	}
 	delete(r.vals, key)
+	r.order = slices.DeleteFunc(r.order, func(k string) bool { return k == key })
 }
