@@ -112,7 +112,9 @@ func (e awsError) classified(c llm.Classifier, status int, h http.Header) *llm.E
 	case has("exceed context limit", "input tokens exceeded", "too many input tokens", "tokens exceeds maximum"):
 		out.Kind = llm.ContextLength
 	}
-	out.Message += hint
+	if len(out.Message)+len(hint) <= 500 { // the limit of llm.Error
+		out.Message += hint
+	}
 	return out
 }
 
