@@ -59,8 +59,8 @@ func (m *withChat) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Ev
 	return func(yield func(llm.Event, error) bool) {
 		key := req.Model + ":" + req.Effort
 		if m.admit(key) {
-			refused, ended := m.try(ctx, req, key, yield)
-			if ended {
+			refused := m.try(ctx, req, key, yield)
+			if refused == nil {
 				return
 			}
 			m.log.InfoContext(ctx, "the server does not take the Responses protocol, using Chat Completions", "model", req.Model, "err", refused)
@@ -73,25 +73,26 @@ func (m *withChat) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Ev
 	}
 }
 
-// try asks over Responses. ended is false if chat should be asked instead.
-func (m *withChat) try(ctx context.Context, req llm.Request, key string, yield func(llm.Event, error) bool) (refused error, ended bool) {
+// try asks over Responses. It returns the error for which chat should be asked
+// instead; nil means that the caller has had everything.
+func (m *withChat) try(ctx context.Context, req llm.Request, key string, yield func(llm.Event, error) bool) *llm.Error {
 	verdict := undecided
 	defer func() { m.settle(key, verdict) }()
 	started := false
 	for ev, err := range m.resp.Stream(ctx, req) {
 		if e, ok := errors.AsType[*llm.Error](err); ok && !started && aboutProtocol(e) {
 			verdict = failed
-			return e, false
+			return e
 		}
 		started = true
 		if err == nil {
 			verdict = worked
 		}
 		if !yield(ev, err) {
-			return nil, true
+			return nil
 		}
 	}
-	return nil, true
+	return nil
 }
 
 // admit reports whether a request may use the protocol.
