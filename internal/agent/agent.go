@@ -56,6 +56,10 @@ type Options struct {
 	Limits  runner.Limits
 	// Media opens a file the model wants to send, if policy allows it.
 	Media func(path string) (bus.Media, error)
+	// Usage tells what model calls cost so far; nil means it is not counted.
+	Usage func(ctx context.Context) (string, error)
+	// TurnCost is what the calls of a turn cost, if that is known.
+	TurnCost func(turnID string) (usd float64, known bool)
 	// Restart is called after /restart was acknowledged; nil means it is not possible here.
 	Restart func(route bus.Route)
 

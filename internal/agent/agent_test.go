@@ -62,6 +62,7 @@ func newHouse(t *testing.T, model *llmtest.Script, tools ...tool.Tool) *house {
 			return agent.Runtime{Model: h.model, Name: "m" + preset, Display: "script" + preset, MaxTokens: 1000, Window: 100000}, nil
 		},
 		Presets: []string{"fast"},
+		Usage:   func(context.Context) (string, error) { return "spent 3 cents", nil },
 	}
 	return h
 }
@@ -614,6 +615,7 @@ func TestCommands(t *testing.T) {
 		{"/model FAST", "scriptfast"},
 		{"/status", "Model: script"},
 		{"/restart", "Nothing to restart"},
+		{"/usage", "spent 3 cents"},
 		{"/sttaus", "Did you mean /status?"},
 		{"/xyzzy", "/help lists"},
 		{"/etc/hosts explain", "path answer"},

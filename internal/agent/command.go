@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strconv"
@@ -38,6 +39,7 @@ func Commands() []Command {
 		{"skill", "", "list the skills"},
 		{"status", "", "show version, model, tokens and what is running"},
 		{"stop", "", "stop the running turn and drop waiting messages"},
+		{"usage", "", "show what model calls cost so far"},
 	}
 }
 
@@ -59,7 +61,7 @@ func (a *Agent) command(in bus.Inbound) (command, bool) {
 	}
 	return command{
 		name: word, args: args, takes: all[i].Args != "",
-		priority: word == "stop" || word == "status" || word == "restart" || word == "help" || word == "skill",
+		priority: word == "stop" || word == "status" || word == "restart" || word == "help" || word == "skill" || word == "usage",
 	}, true
 }
 
@@ -90,6 +92,8 @@ func (a *Agent) priority(cmd command, it *item) {
 		reply = helpText()
 	case cmd.name == "skill":
 		reply = a.skillText()
+	case cmd.name == "usage":
+		reply = a.usageText(it.ctx)
 	case a.Restart == nil:
 		reply = "Nothing to restart here: this program ends after its answer."
 	default:
@@ -164,6 +168,17 @@ func (a *Agent) skillText() string {
 		fmt.Fprintf(&b, "  %-16s %s\n", s.Name, s.Description)
 	}
 	return strings.TrimRight(b.String(), "\n")
+}
+
+func (a *Agent) usageText(ctx context.Context) string {
+	if a.Usage == nil {
+		return "What model calls cost is not counted here."
+	}
+	s, err := a.Usage(ctx)
+	if err != nil {
+		return "The record of model calls cannot be read: " + err.Error()
+	}
+	return strings.TrimRight(s, "\n")
 }
 
 // Numbers of /history.

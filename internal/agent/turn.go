@@ -303,6 +303,11 @@ func (t *turn) summary(res runner.Result) *bus.Turn {
 		Usage:      bus.Usage{Prompt: res.Usage.Prompt, Completion: res.Usage.Completion, Cached: res.Usage.Cached, Estimated: res.Usage.Estimated},
 		DurationMS: t.Now().Sub(t.begun).Milliseconds(),
 	}
+	if t.TurnCost != nil {
+		if usd, known := t.TurnCost(t.id); known {
+			s.Usage.CostUSD = usd
+		}
+	}
 	for _, e := range res.Tools {
 		s.Tools = append(s.Tools, e.Name)
 	}

@@ -101,13 +101,10 @@ func load(o *Options) (*App, error) {
 
 // settle decides which model answers.
 func (a *App) settle(ctx context.Context, o Options) error {
-	def := a.Config.Config.Agents.Defaults
 	a.models = &models{
 		loaded: a.Config, model: o.Model, fixed: o.UseModel, getenv: lookup(o.Env), version: o.Version, log: o.Log,
-		ledger: ledger.New(ledger.Options{
-			Dir: filepath.Join(a.Config.DataDir, "usage"), Limits: limits(def.Budget), Location: def.Location(), Log: o.Log,
-		}),
-		prices:   ledger.NewPrices(filepath.Join(a.Config.DataDir, "prices.json"), o.Log),
+		ledger:   OpenLedger(a.Config, o.Log),
+		prices:   ledger.NewPrices(PricesFile(a.Config), o.Log),
 		breakers: llm.NewBreakers(llm.BreakersOptions{Path: filepath.Join(a.Config.DataDir, "run", "breakers.json"), Log: o.Log}),
 	}
 	notes, err := a.models.settle(ctx)
@@ -136,6 +133,7 @@ func (a *App) build(ctx context.Context, o Options) error {
 	a.Agent, err = agent.New(agent.Options{
 		Workspace: a.Workspace, Sessions: store, Runtime: a.models.runtime, Presets: a.models.presets(),
 		Tools: set, Skills: a.Skills, Hooks: o.Hooks, Media: media, Restart: o.Restart,
+		Usage: a.models.ledger.Report, TurnCost: a.models.ledger.TurnCost,
 		Limits: runner.Limits{
 			Iterations: def.MaxToolIterations, ToolResultChars: def.MaxToolResultChars,
 			Time: time.Duration(def.Limits.TurnTimeoutS) * time.Second, Tokens: def.Limits.TurnTokens, ToolCalls: def.Limits.TurnToolCalls,

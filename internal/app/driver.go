@@ -253,18 +253,3 @@ func reveal(m map[string]httpsafe.Secret) map[string]string {
 	}
 	return out
 }
-
-// limits turns the configured budget into the ledger's.
-func limits(b config.Budget) ledger.Limits {
-	l := ledger.Limits{
-		DailyUSD: b.DailyUSD, MonthlyUSD: b.MonthlyUSD, TurnUSD: b.TurnUSD, DailyTokens: b.DailyTokens,
-		UnpricedDailyTokens: b.UnpricedDailyTokens, WarnAt: b.WarnAt, OnExceed: ledger.OnExceed(b.OnExceed),
-	}
-	for name, s := range b.PerSource {
-		if l.PerSource == nil {
-			l.PerSource = map[string]ledger.SourceLimits{}
-		}
-		l.PerSource[name] = ledger.SourceLimits{DailyUSD: s.DailyUSD, DailyTokens: s.DailyTokens}
-	}
-	return l
-}

@@ -104,8 +104,9 @@ type Turn struct {
 
 // Usage counts the tokens of a turn.
 type Usage struct {
-	Prompt     int  `json:"prompt_tokens"`
-	Completion int  `json:"completion_tokens"`
-	Cached     int  `json:"cached_tokens,omitempty"`
-	Estimated  bool `json:"estimated,omitempty"`
+	Prompt     int     `json:"prompt_tokens"`
+	Completion int     `json:"completion_tokens"`
+	Cached     int     `json:"cached_tokens,omitempty"`
+	Estimated  bool    `json:"estimated,omitempty"`
+	CostUSD    float64 `json:"cost_usd,omitempty"` // 0 when unknown or free
 }
