@@ -69,7 +69,7 @@ func NewPrices(file string, log *slog.Logger) *Prices {
 
 // priceRow is a row of a price file.
 type priceRow struct {
-	// Model is a glob as in path.Match, compared in lower case with the wire
+	// Model is a pattern of path.Match, compared in lower case with the wire
 	// name and with what follows its last slash.
 	Model    string `json:"model"`
 	Provider string `json:"provider"` // "": any

@@ -212,7 +212,7 @@ func (l *Ledger) scan(ctx context.Context, name string, q Query, yield func(Entr
 }
 
 func (q *Query) selects(e *Entry) bool {
-	return !e.Time.Before(q.Since) && (q.Until.IsZero() || e.Time.Before(q.Until)) &&
+	return !e.Time.IsZero() && !e.Time.Before(q.Since) && (q.Until.IsZero() || e.Time.Before(q.Until)) &&
 		(q.Source == "" || q.Source == e.Source) && (q.Session == "" || q.Session == e.Session) && (q.Turn == "" || q.Turn == e.Turn)
 }
 

@@ -1,0 +1,298 @@
+package ledger_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/ledger"
+)
+
+// spend makes n calls of a thousand tokens out, a cent each.
+func (s *shop) spend(n int) {
+	s.t.Helper()
+	m := s.meter(answering(usage(0, 1000)))
+	for range n {
+		if _, err := run(s.t.Context(), m, llm.Request{Model: "m", SessionKey: "cli:direct", TurnID: "t"}); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+func cents(n int) float64 { return float64(n) / 100 }
+
+// Sums survive whatever happens to the checkpoint, because they are derived.
+func TestTotalsAreDerived(t *testing.T) {
+	t.Parallel()
+	rewrite := func(change func(map[string]any)) func(*testing.T, *shop) {
+		return func(t *testing.T, s *shop) {
+			path := filepath.Join(s.dir, "totals.json")
+			b, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var v map[string]any
+			if err := json.Unmarshal(b, &v); err != nil {
+				t.Fatal(err)
+			}
+			change(v)
+			if b, err = json.Marshal(v); err == nil {
+				err = os.WriteFile(path, b, 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	write := func(name, text string) func(*testing.T, *shop) {
+		return func(t *testing.T, s *shop) {
+			if err := os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		change func(*testing.T, *shop)
+		calls  int
+	}{
+		{"untouched", func(*testing.T, *shop) {}, 40},
+		{"missing", func(t *testing.T, s *shop) {
+			if err := os.Remove(filepath.Join(s.dir, "totals.json")); err != nil {
+				t.Fatal(err)
+			}
+		}, 40},
+		{"empty", write("totals.json", ""), 40},
+		{"torn", write("totals.json", `{"version":1,"offset":12`), 40},
+		{"nonsense", write("totals.json", `{"version":1,"zone":7}`), 40},
+		{"negative offset", rewrite(func(v map[string]any) { v["offset"] = -5 }), 40},
+		{"beyond the end", rewrite(func(v map[string]any) { v["offset"] = 1 << 40 }), 40},
+		{"inside a line", rewrite(func(v map[string]any) { v["offset"] = v["offset"].(float64) - 3 }), 40},
+		{"another version", rewrite(func(v map[string]any) { v["version"] = 99 }), 40},
+		{"another zone", rewrite(func(v map[string]any) { v["zone"] = "Mars+1234" }), 40},
+		{"another month", rewrite(func(v map[string]any) { v["month"] = "2026-10"; v["day"] = "2026-10-03" }), 40},
+		{"another log", write("2026-11.jsonl", ""), 0},
+		{"no log", func(t *testing.T, s *shop) {
+			if err := os.Remove(filepath.Join(s.dir, "2026-11.jsonl")); err != nil {
+				t.Fatal(err)
+			}
+		}, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := newShop(t, ledger.Limits{})
+			s.spend(40)
+			c.change(t, s)
+			s.Ledger = s.open(ledger.Limits{})
+			if got, want := s.today(), cents(c.calls); got.Calls != c.calls || got.USD != want {
+				t.Errorf("today = %+v, want %d calls, $%v", got, c.calls, want)
+			}
+			s.spend(1)
+			if got := s.today(); got.Calls != c.calls+1 {
+				t.Errorf("one more: %+v", got)
+			}
+			s.Ledger = s.open(ledger.Limits{})
+			if got := s.today(); got.Calls != c.calls+1 {
+				t.Errorf("read again: %+v", got)
+			}
+		})
+	}
+}
+
+// A start reads little, however long the log is.
+func TestCheckpointFollowsTheLog(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, ledger.Limits{})
+	for range 60 {
+		s.spend(1)
+		fi, err := os.Stat(filepath.Join(s.dir, "2026-11.jsonl"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var v struct{ Offset int64 }
+		if b, err := os.ReadFile(filepath.Join(s.dir, "totals.json")); err == nil {
+			if err := json.Unmarshal(b, &v); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if behind := fi.Size() - v.Offset; behind > 5<<10 {
+			t.Fatalf("the checkpoint is %d bytes behind", behind)
+		}
+	}
+}
+
+// The log cut at any byte, as a crash may leave it, loses at most one call,
+// and the next call is not damaged by it.
+func TestTornTail(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, ledger.Limits{})
+	s.spend(3)
+	path := filepath.Join(s.dir, "2026-11.jsonl")
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for cut := range len(whole) + 1 {
+		if err := os.WriteFile(path, whole[:cut], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Count(string(whole[:cut]), "\n")
+		s.Ledger = s.open(ledger.Limits{})
+		if got := s.today(); got.Calls != lines {
+			t.Fatalf("cut at %d: %d calls, want %d", cut, got.Calls, lines)
+		}
+		// A line that only lacks its newline is whole once it is closed.
+		if lines < 3 && cut < len(whole) && whole[cut] == '\n' {
+			lines++
+		}
+		s.spend(2)
+		fresh := spentToday(s.open(ledger.Limits{}))
+		if got := s.today(); got.Calls != lines+2 || got != fresh {
+			t.Fatalf("cut at %d: %d calls, a fresh look %d, want %d", cut, got.Calls, fresh.Calls, lines+2)
+		}
+	}
+}
+
+func TestForeignLinesAreSkipped(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, ledger.Limits{})
+	s.spend(1)
+	f, err := os.OpenFile(filepath.Join(s.dir, "2026-11.jsonl"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteString("\n\xff\xfe garbage\n[]\n{}\n" + strings.Repeat("x", 100_000) + "\n"); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.spend(1)
+	s.Ledger = s.open(ledger.Limits{})
+	if got := s.today(); got.Calls != 2 {
+		t.Errorf("calls = %d, want 2", got.Calls)
+	}
+	sum, err := s.Summarize(t.Context(), ledger.Query{})
+	if err != nil || sum.Total.Calls != 2 {
+		t.Errorf("summary = %+v, %v, want 2 calls", sum.Total, err)
+	}
+}
+
+// A disk that takes nothing does not stop the work, and not the limits either.
+func TestNoDisk(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, ledger.Limits{DailyUSD: 0.03})
+	if err := os.WriteFile(s.dir, nil, 0o600); err != nil { // a file where the folder should be
+		t.Fatal(err)
+	}
+	s.spend(2)
+	if got := s.today(); got.Calls != 2 {
+		t.Errorf("calls = %d, want 2", got.Calls)
+	}
+	m := s.meter(answering(usage(0, 1000)))
+	_, err := run(t.Context(), m, llm.Request{Model: "m", MaxTokens: 1000})
+	if err == nil {
+		_, err = run(t.Context(), m, llm.Request{Model: "m", MaxTokens: 1000})
+	}
+	budgetError(t, err)
+}
+
+// Days and months begin where the user lives, also when the clock changes.
+func TestBorders(t *testing.T) {
+	t.Parallel()
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Skip("no time zones here")
+	}
+	auckland, err := time.LoadLocation("Pacific/Auckland")
+	if err != nil {
+		t.Skip("no time zones here")
+	}
+	for _, c := range []struct {
+		name  string
+		zone  *time.Location
+		start time.Time
+		steps []time.Duration // a call after each
+		day   int             // calls counted today after the last
+		month int
+		reset string // in the refusal
+	}{
+		{"within a day", berlin, time.Date(2026, 6, 10, 8, 0, 0, 0, berlin), []time.Duration{0, 15 * time.Hour}, 2, 2, "Thu 11 Jun 00:00, in 1 h 0 min"},
+		{"midnight", berlin, time.Date(2026, 6, 10, 23, 59, 59, 999e6, berlin), []time.Duration{0, time.Millisecond}, 1, 2, "Fri 12 Jun 00:00, in 24 h 0 min"},
+		{"the day of 25 hours", berlin, time.Date(2026, 10, 25, 0, 0, 0, 0, berlin), []time.Duration{0, 24*time.Hour + 30*time.Minute}, 2, 2, "Mon 26 Oct 00:00, in 30 min"},
+		{"the hour that comes twice", berlin, time.Date(2026, 10, 25, 2, 30, 0, 0, berlin), []time.Duration{0, time.Hour, time.Hour}, 3, 3, "Mon 26 Oct 00:00"},
+		{"the day of 23 hours", berlin, time.Date(2026, 3, 29, 1, 0, 0, 0, berlin), []time.Duration{0, 22 * time.Hour}, 1, 2, "Tue 31 Mar 00:00, in 24 h 0 min"},
+		{"month", berlin, time.Date(2026, 1, 31, 23, 0, 0, 0, berlin), []time.Duration{0, time.Hour}, 1, 1, "Mon 2 Feb 00:00"},
+		{"year", auckland, time.Date(2026, 12, 31, 23, 59, 0, 0, auckland), []time.Duration{0, time.Minute, time.Minute}, 2, 2, "Sat 2 Jan 00:00"},
+		{"the clock goes back a day", berlin, time.Date(2026, 6, 10, 1, 0, 0, 0, berlin), []time.Duration{0, 0, -2 * time.Hour}, 1, 3, "Wed 10 Jun 00:00, in 1 h 0 min"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := newShop(t, ledger.Limits{})
+			open := func(lim ledger.Limits) *ledger.Ledger {
+				return ledger.New(ledger.Options{Dir: s.dir, Limits: lim, Location: c.zone, Now: s.clock.now})
+			}
+			s.Ledger = open(ledger.Limits{})
+			s.clock.set(c.start)
+			for _, d := range c.steps {
+				s.clock.add(d)
+				s.spend(1)
+			}
+			for _, l := range []*ledger.Ledger{s.Ledger, open(ledger.Limits{})} {
+				if day, month := l.Spent(); day.Calls != c.day || month.Calls != c.month {
+					t.Errorf("calls = %d today, %d this month, want %d, %d", day.Calls, month.Calls, c.day, c.month)
+				}
+			}
+			s.SetLimits(ledger.Limits{DailyUSD: 0.001})
+			_, err := run(t.Context(), s.meter(answering(usage(1, 1))), llm.Request{Model: "m"})
+			budgetError(t, err, c.reset)
+		})
+	}
+}
+
+func TestLimitStartsAfresh(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, ledger.Limits{DailyUSD: 0.03, MonthlyUSD: 0.05})
+	ask := func() error {
+		_, err := run(t.Context(), s.meter(answering(usage(0, 1000))), llm.Request{Model: "m", MaxTokens: 1000})
+		return err
+	}
+	var got strings.Builder
+	for range 4 { // 15 and 16 November, then the limit of the month, then December
+		for range 4 {
+			fmt.Fprint(&got, map[bool]string{true: "+", false: "-"}[ask() == nil])
+		}
+		s.clock.add(24 * time.Hour)
+		if got.Len() == 12 {
+			s.clock.set(time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC))
+		}
+	}
+	if want := "+++-++------+++-"; got.String() != want {
+		t.Errorf("calls = %s, want %s", got.String(), want)
+	}
+}
+
+func BenchmarkOpenAndReserve(b *testing.B) {
+	s := newShop(b, ledger.DefaultLimits())
+	s.SetLimits(ledger.Limits{})
+	s.spend(2000)
+	b.ResetTimer()
+	for b.Loop() {
+		s.open(ledger.DefaultLimits()).Spent()
+	}
+}
+
+func BenchmarkCall(b *testing.B) {
+	s := newShop(b, ledger.Limits{DailyUSD: 1e6})
+	m := s.meter(answering(usage(0, 1000)))
+	for b.Loop() {
+		for range m.Stream(b.Context(), llm.Request{Model: "m"}) {
+			continue
+		}
+	}
+}
