@@ -1,0 +1,242 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nanobot-go/nanobot"
+	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/anthropic"
+	"github.com/nanobot-go/nanobot/internal/llm/local"
+	"github.com/nanobot-go/nanobot/internal/llm/openai"
+	"github.com/nanobot-go/nanobot/internal/llm/responses"
+)
+
+func (c *command) modelsCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "models", Aliases: []string{"model"}, Short: "List the models of a provider, or try one",
+		Long: `models asks providers which models they have, and tries out what a model can do.`,
+		Example: `  nanobot models list openrouter --filter claude
+  nanobot models test
+  nanobot models test ollama/qwen3:8b --vision`,
+		Args: subcommand, RunE: showHelp,
+	}
+	cmd.AddCommand(c.modelsList(), c.modelsTest())
+	return cmd
+}
+
+// modelJSON is an element of models list --json.
+type modelJSON struct {
+	Provider string      `json:"provider"`
+	ID       string      `json:"id"`
+	Window   int         `json:"context_window,omitempty"`
+	Tools    llm.Ability `json:"tools,omitempty"`
+	Vision   llm.Ability `json:"vision,omitempty"`
+}
+
+func (c *command) modelsList() *cobra.Command {
+	var asJSON bool
+	var filter string
+	cmd := &cobra.Command{
+		Use: "list [PROVIDER]", Aliases: []string{"ls"}, Short: "List the models a provider offers", Args: atMostOne,
+		Long: `list asks a provider for its models. Without a name it asks every provider that is
+set up, and looks for model servers on this machine. The window is what the
+provider tells; for a server on this machine it is the one really in use.`,
+		Example: `  nanobot models list
+  nanobot models list ollama
+  nanobot models list openrouter --filter gemini --json`,
+		ValidArgsFunction: c.readyNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			loaded, err := c.load()
+			if err != nil {
+				return err
+			}
+			list, err := c.list(cmd, loaded, args)
+			if err != nil {
+				return err
+			}
+			list = slices.DeleteFunc(list, func(m modelJSON) bool {
+				return !strings.Contains(strings.ToLower(m.ID), strings.ToLower(filter))
+			})
+			if asJSON {
+				return writeJSON(cmd.OutOrStdout(), list)
+			}
+			return printModels(cmd, list)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	cmd.Flags().StringVarP(&filter, "filter", "f", "", "only names that contain this `text`")
+	return cmd
+}
+
+// atMostOne takes one optional argument.
+func atMostOne(cmd *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return usageError{fmt.Errorf("usage: %s\nSee: %s --help", cmd.UseLine(), cmd.CommandPath())}
+	}
+	return nil
+}
+
+// readyNames completes names of providers that are set up.
+func (c *command) readyNames(_ *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	loaded, err := config.Load(c.configOptions())
+	if err != nil || len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	list, err := llm.Survey(c.matchInput(loaded))
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var out []string
+	for _, s := range list {
+		if s.Ready && strings.HasPrefix(s.Name, typed) {
+			out = append(out, s.Name)
+		}
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp
+}
+
+// list asks the named provider, or all that are set up. Of several, one that
+// does not answer is only told about.
+func (c *command) list(cmd *cobra.Command, loaded *config.Loaded, args []string) ([]modelJSON, error) {
+	ctx := cmd.Context()
+	in := c.matchInput(loaded)
+	out := []modelJSON{}
+	add := func(provider string, offers []llm.Offer) {
+		for _, o := range offers {
+			out = append(out, modelJSON{provider, o.ID, o.Window, o.Tools, o.Vision})
+		}
+	}
+	if len(args) == 1 {
+		in.Provider, in.Model = args[0], "any" // the list does not depend on it
+		choice, err := llm.Match(in)
+		if err != nil {
+			return nil, err
+		}
+		offers, err := c.offers(ctx, loaded, choice)
+		add(choice.Name, offers)
+		return out, err
+	}
+	all, err := llm.Survey(in)
+	if err != nil {
+		return nil, err
+	}
+	asked := map[string]bool{}
+	for _, s := range all {
+		if !s.Ready || s.Row.Speech {
+			continue
+		}
+		asked[s.Base] = true
+		offers, err := c.offers(ctx, loaded, s.Choice)
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if err != nil {
+			cmd.PrintErrf("nanobot: %s: %v\n", s.Name, err)
+		}
+		add(s.Name, offers)
+	}
+	for _, s := range local.Discover(ctx, local.Options{Getenv: c.getenv}) {
+		if base := strings.Replace(s.Base, "127.0.0.1", "localhost", 1); !asked[s.Base] && !asked[base] {
+			add(string(s.Kind), localOffers(s))
+		}
+	}
+	return out, nil
+}
+
+// offers lists the models of one provider. A server on this machine is asked in
+// its own way first, because only that tells the window in use.
+func (c *command) offers(ctx context.Context, loaded *config.Loaded, choice llm.Choice) ([]llm.Offer, error) {
+	if choice.Row.Local {
+		root := choice.Base
+		for _, path := range []string{"/v1", "/v3"} {
+			root = strings.TrimSuffix(root, path)
+		}
+		found := local.Discover(ctx, local.Options{
+			Timeout: 3 * time.Second, Endpoints: []local.Endpoint{{Kind: local.Kind(choice.Row.Name), URL: root}},
+		})
+		if len(found) > 0 {
+			return localOffers(found[0]), nil
+		}
+	}
+	if choice.Row.Auth != "" && choice.Row.Models == "" {
+		return nil, fmt.Errorf("%s tells its models only after signing in; see its own pages", choice.Row.Display)
+	}
+	p := loaded.Config.Providers[choice.Block]
+	client, err := httpsafe.Client(httpsafe.Options{Proxy: p.Proxy.Reveal(), Direct: choice.Row.Local || httpsafe.IsLocal(choice.Base)})
+	if err != nil {
+		return nil, fmt.Errorf("providers.%s: %w", choice.Name, err)
+	}
+	defer client.CloseIdleConnections()
+	return llm.ListModels(ctx, choice, llm.ListOptions{Client: client, Headers: p.ExtraHeaders, Query: reveal(p.ExtraQuery)})
+}
+
+func localOffers(s local.Server) []llm.Offer {
+	out := make([]llm.Offer, 0, len(s.Models))
+	for _, m := range s.Models {
+		out = append(out, llm.Offer{ID: m.ID, Window: m.Context})
+	}
+	return out
+}
+
+func printModels(cmd *cobra.Command, list []modelJSON) error {
+	if len(list) == 0 {
+		cmd.PrintErrln("No models. nanobot provider list shows what is set up.")
+		return nil
+	}
+	w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, "PROVIDER\tMODEL\tWINDOW\tTOOLS\tIMAGES")
+	for _, m := range list {
+		window := "-"
+		if m.Window > 0 {
+			window = fmt.Sprint(m.Window)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", m.Provider, oneLine(m.ID, 100), window, cmp.Or(m.Tools, "-"), cmp.Or(m.Vision, "-"))
+	}
+	return w.Flush()
+}
+
+// openModel makes the bare driver of a choice: no retries and no fallback, so
+// that a verdict is about the model and nothing else.
+func (c *command) openModel(loaded *config.Loaded, choice llm.Choice) (llm.Model, error) {
+	p := loaded.Config.Providers[choice.Block]
+	client, err := httpsafe.Client(httpsafe.Options{Proxy: p.Proxy.Reveal(), Direct: choice.Row.Local || httpsafe.IsLocal(choice.Base)})
+	if err != nil {
+		return nil, fmt.Errorf("providers.%s: %w", choice.Name, err)
+	}
+	if choice.Row.Auth != "" {
+		return nil, errors.New("a provider with a sign-in cannot be tested yet")
+	}
+	switch wire := choice.Wires("")[0]; wire {
+	case llm.ChatWire:
+		return openai.New(openai.Options{
+			Name: choice.Name, BaseURL: choice.Base, Key: choice.Key, Row: choice.Row, Headers: p.ExtraHeaders, ExtraQuery: reveal(p.ExtraQuery),
+			ExtraBody: p.ExtraBody.JSON(), Client: client, Log: c.logger(),
+		})
+	case llm.AnthropicWire:
+		return anthropic.New(anthropic.Options{
+			Name: choice.Name, BaseURL: choice.Base, Key: choice.Key, Headers: p.ExtraHeaders, Client: client, Version: nanobot.Version(), Log: c.logger(),
+		})
+	case llm.ResponsesWire:
+		header := ""
+		if choice.Row.APIKeyHeader {
+			header = "api-key"
+		}
+		return responses.New(responses.Options{
+			Name: choice.Name, BaseURL: choice.Base, Key: choice.Key, KeyHeader: header, Row: choice.Row, Headers: p.ExtraHeaders,
+			ExtraQuery: reveal(p.ExtraQuery), ExtraBody: p.ExtraBody.JSON(), Client: client, Version: nanobot.Version(), Log: c.logger(),
+		})
+	default:
+		return nil, fmt.Errorf("the protocol %s cannot be tested yet", wire)
+	}
+}

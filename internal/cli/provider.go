@@ -1,0 +1,295 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/llm"
+)
+
+func (c *command) providerCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "provider", Aliases: []string{"providers"}, Short: "Show providers and how a model finds one",
+		Long: `provider shows who can answer: the brands nanobot knows, your own endpoints, where
+their keys come from, and which of them a model name leads to.`,
+		Example: `  nanobot provider list --ready
+  nanobot provider explain gpt-4o
+  nanobot provider explain openrouter/anthropic/claude-sonnet-4.5`,
+		Args: subcommand, RunE: showHelp,
+	}
+	cmd.AddCommand(c.providerList(), c.providerExplain())
+	return cmd
+}
+
+// matchInput is what a provider is chosen from.
+func (c *command) matchInput(loaded *config.Loaded) llm.MatchInput {
+	in := llm.MatchInput{Getenv: c.getenv, Providers: map[string]llm.ProviderConfig{}}
+	for name, p := range loaded.Config.Providers {
+		key := p.APIKey
+		if key.IsZero() && len(p.APIKeys) > 0 {
+			key = p.APIKeys[0]
+		}
+		in.Providers[name] = llm.ProviderConfig{
+			Key: key, Base: p.APIBase, Wire: llm.Wire(p.Wire), APIType: p.APIType, Thinking: llm.ThinkingStyle(p.ThinkingStyle),
+			Region: p.Region, Profile: p.Profile,
+		}
+	}
+	return in
+}
+
+// providerJSON is an element of provider list --json.
+type providerJSON struct {
+	Name      string   `json:"name"`
+	Display   string   `json:"display"`
+	Ready     bool     `json:"ready"`
+	Own       bool     `json:"own,omitempty"`
+	KeySource string   `json:"key_source,omitempty"`
+	Variables []string `json:"variables,omitempty"`
+	SignIn    bool     `json:"sign_in,omitempty"`
+	Base      string   `json:"base,omitempty"`
+	Wire      llm.Wire `json:"wire,omitempty"`
+	Model     string   `json:"default_model,omitempty"`
+	Gateway   bool     `json:"gateway,omitempty"`
+	Local     bool     `json:"local,omitempty"`
+	Speech    bool     `json:"speech_only,omitempty"`
+	Warnings  []string `json:"warnings,omitempty"`
+}
+
+func (c *command) providerList() *cobra.Command {
+	var asJSON, ready bool
+	cmd := &cobra.Command{
+		Use: "list", Aliases: []string{"ls"}, Short: "List providers, where their keys come from and their addresses", Args: noArgs,
+		Long: `list shows every provider nanobot knows and your own endpoints, those that are set
+up first. Any other OpenAI-compatible endpoint works, too: give it a name and an
+address with nanobot config set providers.NAME.apiBase URL.`,
+		Example: `  nanobot provider list
+  nanobot provider list --ready
+  nanobot provider list --json | jq -r '.[] | select(.ready) | .name'`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			loaded, err := c.load()
+			if err != nil {
+				return err
+			}
+			list, err := llm.Survey(c.matchInput(loaded))
+			if err != nil {
+				return err
+			}
+			if ready {
+				list = slices.DeleteFunc(list, func(s llm.Standing) bool { return !s.Ready })
+			}
+			slices.SortStableFunc(list, func(a, b llm.Standing) int { return cmp.Compare(rank(a), rank(b)) })
+			if asJSON {
+				return writeJSON(cmd.OutOrStdout(), standingsJSON(list))
+			}
+			return printStandings(cmd, list)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	cmd.Flags().BoolVar(&ready, "ready", false, "only those that are set up")
+	return cmd
+}
+
+// rank puts what is set up first.
+func rank(s llm.Standing) int {
+	if s.Ready {
+		return 0
+	}
+	return 1
+}
+
+func standingsJSON(list []llm.Standing) []providerJSON {
+	out := []providerJSON{}
+	for _, s := range list {
+		r := s.Row
+		out = append(out, providerJSON{
+			Name: s.Name, Display: r.Display, Ready: s.Ready, Own: s.Own, KeySource: s.KeySource, Variables: r.EnvKeys, SignIn: r.Auth != "",
+			Base: s.Base, Wire: r.Wire, Model: r.DefaultModel, Gateway: r.Gateway, Local: r.Local, Speech: r.Speech, Warnings: s.Warnings,
+		})
+	}
+	return out
+}
+
+func printStandings(cmd *cobra.Command, list []llm.Standing) error {
+	if len(list) == 0 {
+		cmd.Println("No provider is set up. nanobot onboard --wizard does it in three questions.")
+		return nil
+	}
+	w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, " \tPROVIDER\tKEY\tADDRESS\tPROTOCOL")
+	for _, s := range list {
+		mark := " "
+		if s.Ready {
+			mark = "✓"
+		}
+		wire := string(s.Row.Wire)
+		if s.Row.Speech {
+			wire = "speech only"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", mark, s.Name, keyNote(s), cmp.Or(s.Base, "-"), wire)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for _, s := range list {
+		for _, text := range s.Warnings {
+			cmd.PrintErrf("nanobot: warning: %s: %s\n", s.Name, text)
+		}
+	}
+	return nil
+}
+
+// keyNote says where a key comes from, or how to give one.
+func keyNote(s llm.Standing) string {
+	switch {
+	case s.KeySource != "":
+		return "from " + s.KeySource
+	case s.Row.Auth != "":
+		return "sign in: nanobot provider login " + s.Name
+	case s.Row.Wire == llm.BedrockWire:
+		return "AWS credentials"
+	case s.Row.Local:
+		return "none needed"
+	case s.Own || s.Row.Direct:
+		if s.Base == "" {
+			return "needs providers." + s.Name + ".apiBase"
+		}
+		return "none"
+	case len(s.Row.EnvKeys) > 0:
+		return "set " + s.Row.EnvKeys[0]
+	}
+	return "none"
+}
+
+// choiceJSON is what provider explain tells.
+type choiceJSON struct {
+	Model     string     `json:"model"`
+	Provider  string     `json:"provider"`
+	Display   string     `json:"display"`
+	Step      llm.Step   `json:"step"`
+	Why       string     `json:"why"`
+	KeySource string     `json:"key_source,omitempty"`
+	SignIn    bool       `json:"sign_in,omitempty"`
+	Base      string     `json:"base,omitempty"`
+	Wires     []llm.Wire `json:"wires"`
+	WireModel string     `json:"wire_model"`
+	Window    int        `json:"context_window,omitempty"`
+	Warnings  []string   `json:"warnings,omitempty"`
+}
+
+func (c *command) providerExplain() *cobra.Command {
+	var asJSON bool
+	var provider, effort string
+	cmd := &cobra.Command{
+		Use: "explain MODEL", Short: "Tell which provider a model leads to, and why", Args: exactArgs(1),
+		Long: `explain tells which provider would answer for a model or a preset, which rule
+decided that, where the key comes from, and the name the provider gets to see.
+It calls nobody.`,
+		Example: `  nanobot provider explain claude-sonnet-4-6
+  nanobot provider explain qwen3:8b
+  nanobot provider explain gpt-5 --provider openrouter --json`,
+		ValidArgsFunction: c.presetNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			loaded, err := c.load()
+			if err != nil {
+				return err
+			}
+			in := c.matchInput(loaded)
+			in.Model, in.Provider = args[0], provider
+			if p, ok := loaded.Config.ModelPresets[args[0]]; ok {
+				in.Model, effort = p.Model, cmp.Or(effort, p.ReasoningEffort)
+				in.Provider = cmp.Or(provider, p.Provider)
+			}
+			choice, err := llm.Match(in)
+			if err != nil {
+				return err
+			}
+			e := choiceJSON{
+				Model: in.Model, Provider: choice.Name, Display: choice.Row.Display, Step: choice.Step, Why: choice.Why, KeySource: choice.KeySource,
+				SignIn: choice.Row.Auth != "", Base: choice.Base, Wires: choice.Wires(effort), WireModel: choice.WireModel,
+				Window: llm.ContextWindow(choice.WireModel), Warnings: choice.Warnings,
+			}
+			if asJSON {
+				return writeJSON(cmd.OutOrStdout(), e)
+			}
+			printChoice(cmd, e)
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&provider, "provider", "", "as if agents.defaults.provider were this `name`")
+	cmd.Flags().StringVar(&effort, "effort", "", "as if this reasoning `effort` were set")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	return cmd
+}
+
+// presetNames completes names of presets.
+func (c *command) presetNames(_ *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	loaded, err := config.Load(c.configOptions())
+	if err != nil || len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var out []string
+	for name, p := range loaded.Config.ModelPresets {
+		if strings.HasPrefix(name, typed) {
+			out = append(out, name+"\t"+p.Model)
+		}
+	}
+	slices.Sort(out)
+	return out, cobra.ShellCompDirectiveNoFileComp
+}
+
+func printChoice(cmd *cobra.Command, e choiceJSON) {
+	key := "none"
+	switch {
+	case e.SignIn:
+		key = "from the sign-in (nanobot provider login " + e.Provider + ")"
+	case e.KeySource != "":
+		key = "from " + e.KeySource
+	}
+	name := e.Provider
+	if e.Display != name {
+		name += " (" + e.Display + ")"
+	}
+	cmd.Printf("Provider    %s\nDecided by  %s: %s\nKey         %s\n", name, e.Step, e.Why, key)
+	cmd.Printf("Address     %s\nProtocol    %s\nSent as     %s\n", cmp.Or(e.Base, "by region"), wireNames(e.Wires), e.WireModel)
+	if e.Window > 0 {
+		cmd.Printf("Window      %d tokens\n", e.Window)
+	} else {
+		cmd.Println("Window      not known; set agents.defaults.contextWindowTokens")
+	}
+	for _, w := range e.Warnings {
+		cmd.Printf("Warning     %s\n", w)
+	}
+}
+
+func wireNames(wires []llm.Wire) string {
+	var names []string
+	for _, w := range wires {
+		switch w {
+		case llm.ChatWire:
+			names = append(names, "Chat Completions")
+		case llm.ResponsesWire:
+			names = append(names, "Responses")
+		case llm.AnthropicWire:
+			names = append(names, "Anthropic Messages")
+		case llm.BedrockWire:
+			names = append(names, "Bedrock Converse")
+		}
+	}
+	return strings.Join(names, ", else ")
+}
+
+// reveal is where secrets of the configuration become part of a request.
+func reveal(m map[string]httpsafe.Secret) map[string]string {
+	out := make(map[string]string, len(m))
+	for k, v := range m {
+		out[k] = v.Reveal()
+	}
+	return out
+}
