@@ -389,3 +389,83 @@ func (c *inputCheck) end() error {
 	}
 	return nil
 }
+
+// ResponsesHistory reads the input of a Responses request back as messages:
+// what a server understands of a history. Hidden items are in Thinking of the
+// assistant turn they belong to.
+func ResponsesHistory(body []byte) ([]llm.Message, error) {
+	var w struct {
+		Input []json.RawMessage `json:"input"`
+	}
+	if err := json.Unmarshal(body, &w); err != nil {
+		return nil, fmt.Errorf("body: %w", err)
+	}
+	var msgs []llm.Message
+	turn := func() *llm.Message { // the assistant turn that is being put together
+		if n := len(msgs); n == 0 || msgs[n-1].Role != llm.Assistant {
+			msgs = append(msgs, llm.Message{Role: llm.Assistant})
+		}
+		return &msgs[len(msgs)-1]
+	}
+	for i, raw := range w.Input {
+		var it struct {
+			Type      string          `json:"type"`
+			Role      string          `json:"role"`
+			ID        string          `json:"id"`
+			CallID    string          `json:"call_id"`
+			Name      string          `json:"name"`
+			Arguments string          `json:"arguments"`
+			Content   json.RawMessage `json:"content"`
+			Output    json.RawMessage `json:"output"`
+		}
+		if err := json.Unmarshal(raw, &it); err != nil {
+			return nil, fmt.Errorf("input[%d]: %w", i, err)
+		}
+		switch {
+		case it.Role == "assistant":
+			m := turn()
+			m.Content = llm.Text(m.Content.Text + inputContent(it.Content).String())
+		case it.Role != "":
+			role := llm.User
+			if it.Role != "user" {
+				role = llm.System
+			}
+			msgs = append(msgs, llm.Message{Role: role, Content: inputContent(it.Content)})
+		case it.Type == "function_call":
+			if it.ID != "" {
+				it.CallID += "|" + it.ID
+			}
+			m := turn()
+			m.ToolCalls = append(m.ToolCalls, llm.ToolCall{ID: it.CallID, Name: it.Name, Arguments: it.Arguments})
+		case it.Type == "function_call_output":
+			msgs = append(msgs, llm.Message{Role: llm.ToolRole, ToolCallID: it.CallID, Content: inputContent(it.Output)})
+		default:
+			m := turn()
+			m.Thinking = append(m.Thinking, raw)
+		}
+	}
+	return msgs, nil
+}
+
+func inputContent(raw json.RawMessage) llm.Content {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return llm.Text(text)
+	}
+	var parts []struct {
+		Type     string `json:"type"`
+		Text     string `json:"text"`
+		ImageURL string `json:"image_url"`
+	}
+	_ = json.Unmarshal(raw, &parts)
+	c := llm.Content{Blocks: []llm.Block{}}
+	for _, p := range parts {
+		switch p.Type {
+		case "input_image":
+			c.Blocks = append(c.Blocks, llm.Block{Type: "image_url", ImageURL: p.ImageURL})
+		default:
+			c.Blocks = append(c.Blocks, llm.Block{Type: "text", Text: p.Text})
+		}
+	}
+	return c
+}
