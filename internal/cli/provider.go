@@ -25,6 +25,7 @@ their keys come from, and which of them a model name leads to.`,
 		Args: subcommand, RunE: showHelp,
 	}
 	cmd.AddCommand(c.providerList(), c.providerExplain())
+	cmd.AddCommand(c.loginCommands()...)
 	return cmd
 }
 
