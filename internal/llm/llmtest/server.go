@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // Key is the credential the Server expects.
@@ -36,6 +37,8 @@ type Answer struct {
 	Gate <-chan struct{}
 	// Handler, if set, writes the whole answer.
 	Handler http.HandlerFunc
+	// Refuse makes an offline server refuse the connection.
+	Refuse bool
 }
 
 // Recorded is a request that reached a Server.
@@ -47,7 +50,8 @@ type Recorded struct {
 }
 
 // Server is a fake of a vendor's HTTP interface on loopback. It understands
-// POST .../chat/completions and POST .../messages, refuses what the real ones
+// POST .../chat/completions, .../messages and .../converse-stream (and
+// .../responses when offline or after SpeakResponses), refuses what the real ones
 // refuse (which also fails the test, unless Lenient), and plays its answers in
 // order. It is safe for concurrent use.
 type Server struct {
@@ -61,8 +65,10 @@ type Server struct {
 	mu       sync.Mutex
 	answers  []Answer
 	requests []Recorded
+	times    []time.Time // of the requests, if offline
 	conns    int
-	gone     int // clients that left before the answer ended
+	gone     int  // clients that left before the answer ended
+	paused   bool // the last answer wants to be continued
 	changed  *sync.Cond
 }
 
@@ -136,7 +142,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	case chat:
 		err = checkChat(r.Header, body)
 	case strings.HasSuffix(r.URL.Path, "/messages"):
-		err = checkMessages(r.Header, body)
+		err = checkMessages(r.Header, body, s.wasPaused())
+	case isConverse(r.URL.Path):
+		err = checkConverse(r.Header, body)
 	default:
 		err = fmt.Errorf("unknown path %s", r.URL.Path)
 	}
@@ -150,6 +158,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	found := len(s.answers) > 0
 	if found && err == nil {
 		a, s.answers = s.answers[0], s.answers[1:]
+		s.paused = strings.Contains(a.Body, `"pause_turn"`)
 	}
 	s.mu.Unlock()
 
@@ -169,6 +178,12 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		s.changed.Broadcast()
 		s.mu.Unlock()
 	}
+}
+
+func (s *Server) wasPaused() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.paused
 }
 
 // play writes an answer; false means that the client left first.

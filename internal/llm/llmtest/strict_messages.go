@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// checkMessages judges a request of the Messages protocol.
-func checkMessages(h http.Header, body []byte) error {
+// checkMessages judges a request of the Messages protocol. Only an answer that
+// the server paused may stand at the end.
+func checkMessages(h http.Header, body []byte, paused bool) error {
 	if h.Get("X-Api-Key") == "" && !strings.HasPrefix(h.Get("Authorization"), "Bearer ") {
 		return errors.New("no x-api-key")
 	}
@@ -65,7 +66,7 @@ func checkMessages(h http.Header, body []byte) error {
 	if len(msgs) == 0 {
 		return errors.New("messages is empty")
 	}
-	return checkTurns(msgs)
+	return checkTurns(msgs, paused)
 }
 
 func checkThinking(o object, limit float64) error {
@@ -82,7 +83,7 @@ func checkThinking(o object, limit float64) error {
 	return nil
 }
 
-func checkTurns(msgs []object) error {
+func checkTurns(msgs []object, paused bool) error {
 	open := map[string]bool{}
 	seen := map[string]bool{}
 	for i, m := range msgs {
@@ -113,7 +114,7 @@ func checkTurns(msgs []object) error {
 			return fmt.Errorf("messages[%d] (%s): %w", i, want, err)
 		}
 	}
-	if msgs[len(msgs)-1].text("role") != "user" {
+	if msgs[len(msgs)-1].text("role") != "user" && !paused {
 		return errors.New("the last turn is not the user's")
 	}
 	return nil
