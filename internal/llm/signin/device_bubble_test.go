@@ -234,6 +234,32 @@ func TestCopilotPassRenewedInTime(t *testing.T) {
 	})
 }
 
+// A refusal long after a renewal means the new token.
+func TestRefusedAgainLater(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := bubbleWorld(t)
+		w.refresh = "refresh-0"
+		w.keep(t, "openai-codex", "revoked", "refresh-0", time.Now().Add(time.Hour))
+		a := w.account(t, "openai-codex")
+		if _, err := sign(t, a, "{}"); err != nil {
+			t.Fatal(err)
+		}
+		for _, step := range []struct {
+			wait      time.Duration
+			refreshes int
+		}{{0, 1}, {29 * time.Second, 1}, {time.Second, 2}} {
+			time.Sleep(step.wait)
+			if !a.Signer().Refused(t.Context()) {
+				t.Error("Refused = false, want another try")
+			}
+			if n, _ := w.count(); n != step.refreshes {
+				t.Errorf("after another %s: %d refreshes, want %d", step.wait, n, step.refreshes)
+			}
+		}
+	})
+}
+
 // hung never answers.
 type hung struct{}
 

@@ -216,15 +216,23 @@ func TestPasted(t *testing.T) {
 	}{
 		{"address", func(r string, b url.Values) string { return "  " + r + "?" + b.Encode() + " " }, true},
 		{"quoted", func(r string, b url.Values) string { return `"` + r + "?" + b.Encode() + `"` }, true},
-		{"numeric host", func(r string, b url.Values) string { return strings.Replace(r, "localhost", "127.0.0.1", 1) + "?" + b.Encode() }, true},
+		{"numeric host", func(r string, b url.Values) string {
+			return strings.Replace(r, "localhost", "127.0.0.1", 1) + "?" + b.Encode()
+		}, true},
 		{"query", func(_ string, b url.Values) string { return b.Encode() }, true},
 		{"code", func(_ string, b url.Values) string { return b.Get("code") }, true},
 		{"code and state", func(_ string, b url.Values) string { return b.Get("code") + "#" + b.Get("state") }, true},
 		{"row 93: wrong state", func(r string, b url.Values) string { return r + "?code=the-code&state=x" }, false},
 		{"wrong state after code", func(_ string, b url.Values) string { return b.Get("code") + "#x" }, false},
-		{"other host", func(r string, b url.Values) string { return strings.Replace(r, "localhost", "evil.example", 1) + "?" + b.Encode() }, false},
-		{"other scheme", func(r string, b url.Values) string { return strings.Replace(r, "http:", "https:", 1) + "?" + b.Encode() }, false},
-		{"other path", func(r string, b url.Values) string { return strings.Replace(r, "/auth/callback", "/x", 1) + "?" + b.Encode() }, false},
+		{"other host", func(r string, b url.Values) string {
+			return strings.Replace(r, "localhost", "evil.example", 1) + "?" + b.Encode()
+		}, false},
+		{"other scheme", func(r string, b url.Values) string {
+			return strings.Replace(r, "http:", "https:", 1) + "?" + b.Encode()
+		}, false},
+		{"other path", func(r string, b url.Values) string {
+			return strings.Replace(r, "/auth/callback", "/x", 1) + "?" + b.Encode()
+		}, false},
 		{"other port", func(_ string, b url.Values) string { return "http://localhost:1/auth/callback?" + b.Encode() }, false},
 		{"words", func(string, url.Values) string { return "what should I paste?" }, false},
 	}

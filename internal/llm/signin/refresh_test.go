@@ -164,6 +164,10 @@ func TestRefusedTogether(t *testing.T) {
 		})
 	}
 	wg.Wait()
+	// A request that was on its way with the old token comes back late.
+	if !a.Signer().Refused(t.Context()) {
+		t.Error("late Refused = false, want another try")
+	}
 	if n, _ := w.count(); n != 1 {
 		t.Errorf("refreshes = %d, want 1", n)
 	}

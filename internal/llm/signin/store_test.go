@@ -4,6 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -252,7 +255,16 @@ func TestPythonImport(t *testing.T) {
 			if after, _ := os.ReadFile(path); string(after) != string(before) {
 				t.Errorf("the other program's file was changed to %s", after)
 			}
-			// Once: signing out is final.
+			// Once: what was taken over may be used up there by now.
+			if err := os.Rename(a.store.path, a.store.path+".aside"); err != nil {
+				t.Fatal(err)
+			}
+			if err := testAccount(t, tt.provider, o, nil).Check(t.Context()); !errors.Is(err, ErrNotSignedIn) {
+				t.Errorf("second import: %v, want ErrNotSignedIn", err)
+			}
+			if err := os.Rename(a.store.path+".aside", a.store.path); err != nil {
+				t.Fatal(err)
+			}
 			if _, err := a.Logout(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -290,6 +302,28 @@ func TestCodexCLIBorrowed(t *testing.T) {
 	}
 	if st, err := a.Status(); err != nil || st.SignedIn {
 		t.Errorf("Status after Logout = %+v, %v", st, err)
+	}
+}
+
+// The browser may come back only once.
+func TestReturningTwice(t *testing.T) {
+	t.Parallel()
+	u, _ := url.Parse("http://localhost:1455/auth/callback")
+	r := &returning{redirect: u, state: "s", got: make(chan outcome, 1)}
+	for i, want := range []int{http.StatusOK, http.StatusGone} {
+		w := httptest.NewRecorder()
+		r.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost:1455/auth/callback?state=s&code=c", nil))
+		if w.Code != want {
+			t.Errorf("visit %d = %d, want %d", i, w.Code, want)
+		}
+	}
+	w := httptest.NewRecorder()
+	r.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost:1455/auth/callback?state=s&code=c", nil))
+	if w.Code != http.StatusMethodNotAllowed {
+		t.Errorf("POST = %d, want 405", w.Code)
+	}
+	if o := <-r.got; o.code != "c" {
+		t.Errorf("code = %q", o.code)
 	}
 }
 
