@@ -82,8 +82,10 @@ func (c *command) showUsage(cmd *cobra.Command, by, since string, asJSON bool) e
 		cmd.Printf("No model was called%s. Every call is counted in %s as it is made.\n", when, l.Dir())
 		return nil
 	}
-	cmd.Print(s.Table())
-	cmd.Print("\n" + l.Standing() + s.Notes(app.PricesFile(loaded)))
+	cmd.Print(s.Table() + "\n" + l.Standing())
+	if notes := s.Notes(app.PricesFile(loaded)); notes != "" {
+		cmd.Print("\n" + notes)
+	}
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -93,9 +94,10 @@ type bound struct {
 	key    string // name of the setting below budgetKey
 	what   string // for people
 	money  bool   // nano dollars, else tokens
-	limit  int64
-	used   int64 // spent
-	held   int64 // reserved by other calls
+	set    int64  // as the user set it
+	limit  int64  // as it stands for this call
+	used   int64  // spent
+	held   int64  // reserved by other calls
 	stops  bool
 	shared bool      // by all sources, so background work must leave some
 	reset  time.Time // zero: with the next turn
@@ -134,7 +136,7 @@ func (l *Ledger) reserve(a ask) (hold, []string, error) {
 	}
 	h.account = a.worst(answer)
 	l.move(&h, +1, now)
-	return h, l.notices(bounds, a.source, now), nil
+	return h, l.notices(bounds, a.source), nil
 }
 
 // worst is the most a call can cost with an answer of n tokens.
@@ -187,7 +189,7 @@ func (l *Ledger) settle(h hold, e *Entry) []string {
 	if a.price.Billing == Reported {
 		a.price.Billing = Priced
 	}
-	return l.notices(l.bounds(&a, now), h.source, now)
+	return l.notices(l.bounds(&a, now), h.source)
 }
 
 // bounds lists the limits that apply to a call. The caller holds the lock and
@@ -243,7 +245,7 @@ func (l *Ledger) bounds(a *ask, now time.Time) []bound {
 func sourceKey(source, name string) string { return "perSource." + source + "." + name }
 
 func (b bound) of(key string, limit, used, held int64, money bool) bound {
-	b.key, b.limit, b.used, b.held, b.money = key, limit, used, held, money
+	b.key, b.set, b.limit, b.used, b.held, b.money = key, limit, limit, used, held, money
 	return b
 }
 
@@ -277,7 +279,11 @@ func (l *Ledger) refusal(b *bound, a *ask, now time.Time) error {
 		cost = next.Nano
 	}
 	var s strings.Builder
-	fmt.Fprintf(&s, "%s budget of %s does not allow another model call: %s spent", b.what, b.amount(b.limit), b.amount(b.used))
+	fmt.Fprintf(&s, "%s budget of %s does not allow another model call: ", b.what, b.amount(b.set))
+	if b.limit < b.set {
+		fmt.Fprintf(&s, "background work may use %s of it, ", b.amount(b.limit))
+	}
+	fmt.Fprintf(&s, "%s spent", b.amount(b.used))
 	if b.held > 0 {
 		fmt.Fprintf(&s, ", %s set aside for calls under way", b.amount(b.held))
 	}
@@ -305,13 +311,13 @@ func (b *bound) amount(n int64) string {
 // raised proposes twice the limit.
 func (b *bound) raised() string {
 	if b.money {
-		return strings.TrimPrefix(Dollars(2*fromNano(b.limit)), "$")
+		return strconv.FormatFloat(2*fromNano(b.set), 'f', -1, 64)
 	}
-	return fmt.Sprint(2 * b.limit)
+	return strconv.FormatInt(2*b.set, 10)
 }
 
 // notices says, once per period and threshold, how far limits are used up.
-func (l *Ledger) notices(bounds []bound, source string, _ time.Time) []string {
+func (l *Ledger) notices(bounds []bound, source string) []string {
 	// Work in the background has marks of its own: a notice that went there
 	// must not be missing where the user reads.
 	side := ""
@@ -322,7 +328,7 @@ func (l *Ledger) notices(bounds []bound, source string, _ time.Time) []string {
 	fresh := false
 	for i := range bounds {
 		b := &bounds[i]
-		share, top := float64(b.used)/float64(b.limit), 0.0
+		share, top := float64(b.used)/float64(b.set), 0.0
 		for _, at := range append(slices.Clone(l.limits.WarnAt), 1) {
 			mark := fmt.Sprintf("%s@%g%s", b.key, at, side)
 			if at <= 0 || share < at || b.marks[mark] == b.period {
@@ -343,7 +349,7 @@ func (l *Ledger) notices(bounds []bound, source string, _ time.Time) []string {
 }
 
 func (b *bound) notice(share float64) string {
-	head := fmt.Sprintf("%d %% of %s budget is used: %s of %s.", int(share*100), b.what, b.amount(b.used), b.amount(b.limit))
+	head := fmt.Sprintf("%d %% of %s budget is used: %s of %s.", int(share*100), b.what, b.amount(b.used), b.amount(b.set))
 	switch {
 	case share >= 1 && b.stops:
 		return head + " The next call will be stopped. See: nanobot usage"

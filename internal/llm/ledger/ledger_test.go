@@ -363,13 +363,13 @@ func TestTurnLimitIsPerTurn(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, ledger.Limits{TurnUSD: 0.01})
 	m := s.meter(answering(usage(0, 1000)))
-	for i := range 2000 {
+	for i := range 700 {
 		if _, err := run(t.Context(), m, llm.Request{Model: "m", TurnID: fmt.Sprint(i), MaxTokens: 1000}); err != nil {
 			t.Fatalf("turn %d: %v", i, err)
 		}
 		s.clock.add(time.Millisecond)
 	}
-	_, err := run(t.Context(), m, llm.Request{Model: "m", TurnID: "1999"})
+	_, err := run(t.Context(), m, llm.Request{Model: "m", TurnID: "699"})
 	budgetError(t, err)
 }
 
@@ -391,6 +391,9 @@ func TestBackgroundStopsFirst(t *testing.T) {
 		s.SetLimits(ledger.Limits{DailyUSD: 0.92, OnExceed: c.on})
 		_, bg := run(t.Context(), s.meter(answering(usage(0, 1))), llm.Request{Model: "m", Source: "dream", MaxTokens: 1000})
 		_, api := run(t.Context(), s.meter(answering(usage(0, 1))), llm.Request{Model: "m", Source: "api", MaxTokens: 100})
+		if bg != nil {
+			budgetError(t, bg, "today's budget of $0.9200", "background work may use $0.8280 of it, $0.9100 spent", "dailyUsd 1.84")
+		}
 		if (bg != nil) != c.bgNear || api != nil {
 			t.Errorf("%s: near the limit background = %v, api = %v", c.on, bg, api)
 		}

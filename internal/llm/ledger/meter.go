@@ -15,7 +15,7 @@ import (
 // MeterOptions say what the calls of a model are counted as.
 type MeterOptions struct {
 	Ledger   *Ledger
-	Prices   *Prices // nil: every price is unknown
+	Prices   *Prices // nil: the built-in table
 	Provider string  // as in the configuration
 	// Billing is Free for models on the user's own machine and Subscription
 	// for accounts with a flat fee; "" looks the price up.
@@ -30,7 +30,7 @@ type MeterOptions struct {
 // Waiting events.
 func Meter(m llm.Model, o MeterOptions) llm.Model {
 	if o.Prices == nil {
-		o.Prices = &Prices{table: func() ([]priceRow, error) { return nil, nil }}
+		o.Prices = NewPrices("", nil)
 	}
 	return &meter{model: m, o: o, known: map[string]*tariff{}}
 }

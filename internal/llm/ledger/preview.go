@@ -89,6 +89,6 @@ func (p Preview) String() string {
 			fmt.Fprintf(&b, ", up to %s", Dollars(p.High))
 		}
 	}
-	fmt.Fprintf(&b, " (%.0f runs a month, judged by %d)", p.PerMonth, p.Samples)
+	fmt.Fprintf(&b, " (runs a month: %.0f, judged by %d)", p.PerMonth, p.Samples)
 	return b.String()
 }

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"log/slog"
 	"math"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 
@@ -18,6 +20,9 @@ import (
 
 //go:embed prices.json
 var embeddedPrices string
+
+// embeddedAsOf is when the prices of our own table were last looked up.
+const embeddedAsOf = "2026-01"
 
 // Price is what a model costs, in Currency per million tokens.
 type Price struct {
@@ -28,7 +33,7 @@ type Price struct {
 	CacheWrite float64
 	Currency   string
 	Rate       float64 // US dollars per unit of Currency
-	AsOf       string  // when the price was last looked up, such as 2026-01
+	AsOf       string  // when the price was last looked up, such as 2026-03
 	Own        bool    // from the user's file
 }
 
@@ -50,20 +55,21 @@ func (p Price) promptRate() float64 { return max(p.In, p.CacheRead, p.CacheWrite
 func (p Price) answerRate() float64 { return p.Out * p.Rate / 1e6 }
 
 // Prices is the table of prices: the embedded one, with the user's file in
-// front of it. The table is read on first use.
+// front of it.
 type Prices struct {
-	file  string
-	log   *slog.Logger
-	table func() ([]priceRow, error)
+	file string
+	log  *slog.Logger
+	own  func() ([]priceRow, error) // of the user's file, read once
 }
 
-// NewPrices makes a table of prices. file may be missing or "".
+// NewPrices makes a table of prices. file may be missing or ""; it is read on
+// first use.
 func NewPrices(file string, log *slog.Logger) *Prices {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
 	p := &Prices{file: file, log: log}
-	p.table = sync.OnceValues(p.read)
+	p.own = sync.OnceValues(p.read)
 	return p
 }
 
@@ -83,7 +89,7 @@ type priceRow struct {
 	AsOf       string   `json:"asOf"`
 
 	rate float64
-	own  bool
+	raw  string // the row as it stands in the embedded file
 }
 
 // priceFile is a whole price file. A bare list of rows will do as well.
@@ -95,7 +101,7 @@ type priceFile struct {
 
 // Err says what is wrong with the user's file, which is ignored then.
 func (p *Prices) Err() error {
-	_, err := p.table()
+	_, err := p.own()
 	return err
 }
 
@@ -103,14 +109,30 @@ func (p *Prices) Err() error {
 // that name the provider before rows that do not, an exact name before a
 // pattern, and a pattern with more letters before one with fewer.
 func (p *Prices) Lookup(provider, model string) Price {
-	rows, err := p.table()
+	own, err := p.own()
 	if err != nil {
-		p.log.Debug("the price file is ignored", "err", err)
+		p.log.Warn("the price file is ignored", "err", err)
 	}
 	names := spellings(model)
-	provider = strings.ToLower(provider)
-	best, found := 0, priceRow{}
-	for _, r := range rows {
+	if r, ok := bestRow(slices.Values(own), provider, names); ok {
+		price := r.price()
+		price.Own = true
+		return price
+	}
+	if r, ok := bestRow(embeddedRows(), provider, names); ok {
+		if err := r.decode(); err != nil {
+			p.log.Error("the built-in price list is damaged", "model", r.Model, "err", err)
+			return Price{Billing: Unknown}
+		}
+		return r.price()
+	}
+	return Price{Billing: Unknown}
+}
+
+// bestRow finds the row that fits a model best.
+func bestRow(rows iter.Seq[priceRow], provider string, names []string) (found priceRow, ok bool) {
+	best := 0
+	for r := range rows {
 		if r.Provider != "" && !strings.EqualFold(r.Provider, provider) {
 			continue
 		}
@@ -118,10 +140,40 @@ func (p *Prices) Lookup(provider, model string) Price {
 			best, found = s, r
 		}
 	}
-	if best == 0 {
-		return Price{Billing: Unknown}
+	return found, best > 0
+}
+
+// embeddedRows yields the rows of our own table with only their Model and
+// Provider read: decoding all of them to use one would be most of the work of
+// a lookup. The file has one row per line, and these two members first.
+func embeddedRows() iter.Seq[priceRow] {
+	return func(yield func(priceRow) bool) {
+		for line := range strings.Lines(embeddedPrices) {
+			rest, ok := strings.CutPrefix(line, `{"model":"`)
+			if !ok {
+				continue
+			}
+			r := priceRow{raw: strings.TrimRight(line, ",\n")}
+			r.Model, rest, _ = strings.Cut(rest, `"`)
+			if rest, ok = strings.CutPrefix(rest, `,"provider":"`); ok {
+				r.Provider, _, _ = strings.Cut(rest, `"`)
+			}
+			if !yield(r) {
+				return
+			}
+		}
 	}
-	return found.price()
+}
+
+// decode reads the rest of an embedded row.
+func (r *priceRow) decode() error {
+	if err := json.Unmarshal([]byte(r.raw), r); err != nil {
+		return err
+	}
+	if r.AsOf == "" {
+		r.AsOf = embeddedAsOf
+	}
+	return r.check(nil)
 }
 
 // spellings are the names a model may have in the table: as sent, without the
@@ -166,16 +218,13 @@ func (r priceRow) score(names []string) int {
 		if r.Provider != "" {
 			s |= 1 << 21
 		}
-		if r.own {
-			s |= 1 << 22
-		}
 		return s
 	}
 	return 0
 }
 
 func (r priceRow) price() Price {
-	p := Price{Billing: r.Billing, Currency: r.Currency, Rate: r.rate, AsOf: r.AsOf, Own: r.own}
+	p := Price{Billing: r.Billing, Currency: r.Currency, Rate: r.rate, AsOf: r.AsOf}
 	if p.Billing != Priced {
 		return p
 	}
@@ -191,34 +240,25 @@ func (r priceRow) price() Price {
 }
 
 func (p *Prices) read() ([]priceRow, error) {
-	ours, err := parsePrices([]byte(embeddedPrices), nil)
-	if err != nil {
-		return nil, fmt.Errorf("embedded prices: %w", err)
-	}
-	rows := ours.Prices
 	if p.file == "" {
-		return rows, nil
+		return nil, nil
 	}
 	b, err := os.ReadFile(p.file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return rows, nil
+		return nil, nil
 	}
 	if err != nil {
-		return rows, err
+		return nil, err
 	}
-	own, err := parsePrices(b, ours.Rates)
+	f, err := parsePrices(b)
 	if err != nil {
-		return rows, fmt.Errorf("%s: %w", p.file, err)
+		return nil, fmt.Errorf("%s: %w", p.file, err)
 	}
-	for _, r := range own.Prices {
-		r.own = true
-		rows = append(rows, r)
-	}
-	return rows, nil
+	return f.Prices, nil
 }
 
 // parsePrices reads a price file and checks every row.
-func parsePrices(b []byte, rates map[string]float64) (priceFile, error) {
+func parsePrices(b []byte) (priceFile, error) {
 	var f priceFile
 	err := json.Unmarshal(b, &f.Prices)
 	if err != nil {
@@ -233,7 +273,7 @@ func parsePrices(b []byte, rates map[string]float64) (priceFile, error) {
 		if r.AsOf == "" {
 			r.AsOf = f.AsOf
 		}
-		if err := r.check(f.Rates, rates); err != nil {
+		if err := r.check(f.Rates); err != nil {
 			return f, fmt.Errorf("row %d (%s): %w", i+1, r.Model, err)
 		}
 	}
@@ -241,7 +281,7 @@ func parsePrices(b []byte, rates map[string]float64) (priceFile, error) {
 }
 
 // check fills in what a row leaves out and refuses what cannot be meant.
-func (r *priceRow) check(rates ...map[string]float64) error {
+func (r *priceRow) check(rates map[string]float64) error {
 	if _, err := path.Match(r.Model, ""); err != nil || r.Model == "" {
 		return errors.New("model must be a name or a pattern")
 	}
@@ -269,10 +309,8 @@ func (r *priceRow) check(rates ...map[string]float64) error {
 	if r.rate = 1; r.Currency == usd {
 		return nil
 	}
-	for _, m := range rates {
-		if r.rate = m[r.Currency]; r.rate > 0 {
-			return nil
-		}
+	if r.rate = rates[r.Currency]; r.rate > 0 && !math.IsInf(r.rate, 0) {
+		return nil
 	}
 	return fmt.Errorf("rates must say how many US dollars one %s is", r.Currency)
 }

@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,7 +14,7 @@ import (
 func TestPriceLookup(t *testing.T) {
 	t.Parallel()
 	own := filepath.Join(t.TempDir(), "prices.json")
-	if err := os.WriteFile(own, []byte(`{"asOf":"2026-10","rates":{"XAU":2000},"prices":[
+	if err := os.WriteFile(own, []byte(`{"asOf":"2026-10","rates":{"XAU":2000,"CNY":0.14},"prices":[
 		{"model":"house-*","in":1,"out":2},
 		{"model":"house-big*","in":3,"out":4},
 		{"model":"house-big","in":5,"out":6},
@@ -123,8 +124,44 @@ func TestPriceFileErrors(t *testing.T) {
 	if err := ledger.NewPrices(filepath.Join(t.TempDir(), "none.json"), nil).Err(); err != nil {
 		t.Errorf("a missing file is an error: %v", err)
 	}
-	if err := ledger.NewPrices("", nil).Err(); err != nil {
-		t.Errorf("the embedded table is bad: %v", err)
+}
+
+// Our own table, read as a user's file would be, has no errors, and every row
+// of it is found by its own name.
+func TestEmbeddedPrices(t *testing.T) {
+	t.Parallel()
+	if err := ledger.NewPrices("prices.json", nil).Err(); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile("prices.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		AsOf   string
+		Prices []struct {
+			Model, Provider string
+			In              float64
+		}
+	}
+	if err := json.Unmarshal(b, &file); err != nil {
+		t.Fatal(err)
+	}
+	if len(file.Prices) < 100 {
+		t.Fatalf("only %d rows", len(file.Prices))
+	}
+	seen := map[string]bool{}
+	for _, r := range file.Prices {
+		if key := r.Provider + " " + r.Model; seen[key] {
+			t.Errorf("%s is there twice", key)
+		} else {
+			seen[key] = true
+		}
+		name := strings.NewReplacer("*", "", "?", "-", "[56]", "5", "[01]", "1", "[57]", "5", "[056]", "5", "[567]", "6").Replace(r.Model)
+		got := ledger.NewPrices("", nil).Lookup(r.Provider, name)
+		if got.Billing != ledger.Priced || got.In != r.In || got.AsOf != file.AsOf || got.Own {
+			t.Errorf("%s as %s: %+v, want %v", r.Model, name, got, r.In)
+		}
 	}
 }
 

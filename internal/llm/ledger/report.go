@@ -58,13 +58,17 @@ func (g Group) cells() []string {
 	if g.Usage.Prompt > 0 {
 		cached = percent(g.CachedShare())
 	}
-	name := strings.Map(func(r rune) rune {
+	return []string{printable(text.Ellipsis(g.Name, nameWidth)), fmt.Sprint(g.Calls), Tokens(int64(g.Usage.Prompt)), cached, Tokens(int64(g.Usage.Completion)), g.Cost()}
+}
+
+// printable keeps names out of the log from steering a terminal.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
 			return r
 		}
 		return '?'
-	}, text.Ellipsis(g.Name, nameWidth))
-	return []string{name, fmt.Sprint(g.Calls), Tokens(int64(g.Usage.Prompt)), cached, Tokens(int64(g.Usage.Completion)), g.Cost()}
+	}, s)
 }
 
 func percent(share float64) string { return fmt.Sprintf("%d %%", int(share*100+0.5)) }
@@ -97,7 +101,7 @@ func (s Summary) Notes(pricesFile string) string {
 		if n > namedFew {
 			names += fmt.Sprintf(" and %d more", n-namedFew)
 		}
-		fmt.Fprintf(&b, "Price unknown: %s. Calls without a price are missing in the cost", names)
+		fmt.Fprintf(&b, "Price unknown: %s. Calls without a price are missing in the cost", printable(names))
 		if pricesFile != "" {
 			fmt.Fprintf(&b, "; prices can be added in %s", pricesFile)
 		}

@@ -52,17 +52,16 @@ func (g *Group) add(e *Entry) {
 	if e.Outcome != OutcomeOK {
 		g.Failed++
 	}
-	switch e.Billing {
-	case Priced, Reported:
+	switch {
+	case u.Prompt+u.Completion == 0 && e.USD == 0: // nothing to be paid for
+	case e.Billing == Priced || e.Billing == Reported:
 		g.priced++
-	case Free:
+	case e.Billing == Free:
 		g.Free++
-	case Subscription:
+	case e.Billing == Subscription:
 		g.Subscription++
 	default:
-		if u.Prompt+u.Completion > 0 {
-			g.Unknown++
-		}
+		g.Unknown++
 	}
 }
 
@@ -131,7 +130,7 @@ func (l *Ledger) Summarize(ctx context.Context, q Query) (Summary, error) {
 		}
 		s.Groups[i].add(&e)
 		s.Total.add(&e)
-		if model := e.Provider + "/" + e.Model; e.Billing == Unknown && !slices.Contains(s.Unpriced, model) {
+		if model := e.Provider + "/" + e.Model; e.Billing == Unknown && e.Prompt+e.Completion > 0 && !slices.Contains(s.Unpriced, model) {
 			s.Unpriced = append(s.Unpriced, model)
 		}
 	}

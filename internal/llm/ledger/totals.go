@@ -240,11 +240,8 @@ func (l *Ledger) append(e *Entry) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(l.dir, 0o700); err != nil {
-		return err
-	}
 	at := e.Time.In(l.loc)
-	f, err := os.OpenFile(l.logPath(l.sums.Month), os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
+	f, err := l.openLog()
 	if err != nil {
 		return err
 	}
@@ -261,15 +258,33 @@ func (l *Ledger) append(e *Entry) (err error) {
 	if _, err := f.Write(data); err != nil {
 		return err
 	}
-	// The line is counted by reading it, so that lines other processes wrote
-	// at the same moment are counted in the same way.
-	if _, err := l.readOn(f, at); err != nil {
+	fi, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if end := l.sums.Offset + int64(len(data)); !torn && fi.Size() == end {
+		l.sums.add(e, l.loc)
+		l.sums.passed(line, end)
+	} else if _, err := l.readOn(f, at); err != nil { // others wrote at the same moment
 		return err
 	}
 	if l.sums.Offset-l.saved >= checkpointBytes {
 		return f.Sync()
 	}
 	return nil
+}
+
+// openLog opens the log of the month for an append.
+func (l *Ledger) openLog() (*os.File, error) {
+	path := l.logPath(l.sums.Month)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return f, err
+	}
+	if err := os.MkdirAll(l.dir, 0o700); err != nil {
+		return nil, err
+	}
+	return os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
 }
 
 // maxNano keeps sums of limits and prices far from overflow.
