@@ -138,10 +138,7 @@ func (c *command) signins(loaded *config.Loaded) ([]signinState, error) {
 		if err != nil {
 			return nil, err
 		}
-		st, err := a.Status()
-		if err != nil {
-			return nil, err
-		}
+		st := a.Status()
 		s := signinState{Name: name, SignedIn: st.SignedIn, Account: st.Account, Where: st.Where, Problem: st.Problem}
 		if st.SignedIn {
 			s.Expires = &st.Expires
@@ -244,9 +241,9 @@ func (c *command) signedIn(cmd *cobra.Command, a *signin.Account, f loginFlags) 
 	if f.force {
 		return signin.Status{}, nil
 	}
-	st, err := a.Status()
-	if err != nil || !st.SignedIn || st.Problem != "" {
-		return signin.Status{}, err
+	st := a.Status()
+	if !st.SignedIn || st.Problem != "" {
+		return signin.Status{}, nil
 	}
 	if err := a.Check(cmd.Context()); err != nil {
 		if e, ok := errors.AsType[*llm.Error](err); ok && e.Kind == llm.Auth {

@@ -51,7 +51,7 @@ func (b browserFlow) run(ctx context.Context, d Dialog) (grant, error) {
 	g.redirect = "http://localhost:" + strconv.Itoa(port) + b.path
 	r.redirect, _ = url.Parse(g.redirect) // made here
 	r.listening = len(ls) > 0
-	stop := r.serve(ls)
+	stop := r.serve(ctx, ls)
 	defer stop()
 	sum := sha256.Sum256([]byte(g.verifier))
 	d.tell(Step{
@@ -145,14 +145,14 @@ type returning struct {
 }
 
 // serve answers the browser until the returned function is called.
-func (r *returning) serve(ls []net.Listener) (stop func()) {
+func (r *returning) serve(ctx context.Context, ls []net.Listener) (stop func()) {
 	srv := &http.Server{Handler: r, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, MaxHeaderBytes: 32 << 10}
 	var wg sync.WaitGroup
 	for _, l := range ls {
 		wg.Go(func() { _ = srv.Serve(l) }) // ends with ErrServerClosed
 	}
 	return func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 		defer cancel()
 		if srv.Shutdown(ctx) != nil {
 			_ = srv.Close()

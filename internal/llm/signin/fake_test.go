@@ -242,8 +242,8 @@ func (w *world) write(t *testing.T, name, text string) {
 	}
 }
 
-// kept reads the token file.
-func (w *world) kept(t *testing.T, name string) (v struct {
+// kept reads the token file of Codex.
+func (w *world) kept(t *testing.T) (v struct {
 	Access, Refresh string
 	Expires         int64
 	AccountID       string `json:"account_id"`
@@ -252,7 +252,7 @@ func (w *world) kept(t *testing.T, name string) (v struct {
 },
 ) {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(w.dir, name+".json"))
+	b, err := os.ReadFile(filepath.Join(w.dir, "openai-codex.json"))
 	if err != nil {
 		t.Fatal(err)
 	}

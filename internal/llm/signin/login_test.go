@@ -119,7 +119,7 @@ func TestBrowserLogin(t *testing.T) {
 	if !r.st.SignedIn || r.st.Account != "ann@example.com" {
 		t.Errorf("status = %+v, want ann signed in", r.st)
 	}
-	k := w.kept(t, "openai-codex")
+	k := w.kept(t)
 	if k.Access != w.access || k.Refresh != "refresh-1" || k.AccountID != "acc-1" || k.Keyring {
 		t.Errorf("kept %+v", k)
 	}
@@ -222,7 +222,7 @@ func TestPasted(t *testing.T) {
 		{"query", func(_ string, b url.Values) string { return b.Encode() }, true},
 		{"code", func(_ string, b url.Values) string { return b.Get("code") }, true},
 		{"code and state", func(_ string, b url.Values) string { return b.Get("code") + "#" + b.Get("state") }, true},
-		{"row 93: wrong state", func(r string, b url.Values) string { return r + "?code=the-code&state=x" }, false},
+		{"row 93: wrong state", func(r string, _ url.Values) string { return r + "?code=the-code&state=x" }, false},
 		{"wrong state after code", func(_ string, b url.Values) string { return b.Get("code") + "#x" }, false},
 		{"other host", func(r string, b url.Values) string {
 			return strings.Replace(r, "localhost", "evil.example", 1) + "?" + b.Encode()

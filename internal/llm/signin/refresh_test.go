@@ -61,7 +61,7 @@ func TestRow92OneRefresh(t *testing.T) {
 			t.Errorf("call %d signed %q, want the new token", i, h)
 		}
 	}
-	if k := w.kept(t, "openai-codex"); k.Access != w.access || k.Refresh != "refresh-1" || k.AccountID != "acc-1" {
+	if k := w.kept(t); k.Access != w.access || k.Refresh != "refresh-1" || k.AccountID != "acc-1" {
 		t.Errorf("kept %+v, want the new token", k)
 	}
 }
@@ -77,7 +77,7 @@ func TestDeadRefreshToken(t *testing.T) {
 	if strings.Contains(err.Error(), "refresh-used") {
 		t.Errorf("error shows the refresh token: %v", err)
 	}
-	if k := w.kept(t, "openai-codex"); k.Refresh != "refresh-used" {
+	if k := w.kept(t); k.Refresh != "refresh-used" {
 		t.Errorf("kept %+v, want the file untouched", k)
 	}
 }
@@ -252,7 +252,7 @@ func TestRefreshSurvivesCaller(t *testing.T) {
 	cancel()
 	close(w.gate)
 	<-done
-	if k := w.kept(t, "openai-codex"); k.Refresh != "refresh-1" {
+	if k := w.kept(t); k.Refresh != "refresh-1" {
 		t.Errorf("kept %+v, want the new token", k)
 	}
 }

@@ -200,7 +200,7 @@ func (a *Account) Login(ctx context.Context, d Dialog) (Status, error) {
 		return Status{}, fmt.Errorf("keep the sign-in: %w", err)
 	}
 	a.tokens.put(t)
-	return a.Status()
+	return a.Status(), nil
 }
 
 // Logout forgets the token here; the provider is not told. It returns what was
@@ -217,7 +217,7 @@ func (a *Account) Logout(ctx context.Context) ([]string, error) {
 
 // Status tells whether somebody is signed in. It reads a file and asks neither
 // the keyring nor the provider.
-func (a *Account) Status() (Status, error) { return a.store.status() }
+func (a *Account) Status() Status { return a.store.status() }
 
 // Check makes sure that a usable token is there, renewing it if needed.
 func (a *Account) Check(ctx context.Context) error {

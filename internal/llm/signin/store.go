@@ -78,7 +78,7 @@ func (s *store) makeDir() error {
 		return fmt.Errorf("make the folder for sign-ins: %w", err)
 	}
 	if fi, err := os.Stat(dir); err == nil && fi.Mode().Perm()&0o077 != 0 {
-		return os.Chmod(dir, 0o700)
+		return os.Chmod(dir, 0o700) //nolint:gosec // a folder needs the x
 	}
 	return nil
 }
@@ -182,18 +182,18 @@ func (s *store) remove(ctx context.Context) ([]string, error) {
 	return removed, nil
 }
 
-func (s *store) status() (Status, error) {
+func (s *store) status() Status {
 	t, err := s.describe()
 	switch {
 	case errors.Is(err, ErrNotSignedIn):
 		f, ok := s.elsewhere()
 		if !ok {
-			return Status{}, nil
+			return Status{}
 		}
 		t = f.token
-		return Status{SignedIn: true, Account: t.label(), Expires: time.UnixMilli(t.Expires), Where: f.path + ", of another program"}, nil
+		return Status{SignedIn: true, Account: t.label(), Expires: time.UnixMilli(t.Expires), Where: f.path + ", of another program"}
 	case err != nil:
-		return Status{Problem: err.Error(), Where: s.path}, nil
+		return Status{Problem: err.Error(), Where: s.path}
 	}
 	st := Status{SignedIn: true, Account: t.label(), Expires: time.UnixMilli(t.Expires), Where: s.path}
 	if t.Keyring {
@@ -202,7 +202,7 @@ func (s *store) status() (Status, error) {
 			st.Problem = "the system keyring is switched off or missing here"
 		}
 	}
-	return st, nil
+	return st
 }
 
 func (t token) label() string {
