@@ -244,9 +244,11 @@ func (l *Ledger) bounds(a *ask, now time.Time) []bound {
 
 func sourceKey(source, name string) string { return "perSource." + source + "." + name }
 
-func (b bound) of(key string, limit, used, held int64, money bool) bound {
-	b.key, b.set, b.limit, b.used, b.held, b.money = key, limit, limit, used, held, money
-	return b
+// of is a bound of the same kind on one amount.
+func (b *bound) of(key string, limit, used, held int64, money bool) bound {
+	out := *b
+	out.key, out.set, out.limit, out.used, out.held, out.money = key, limit, limit, used, held, money
+	return out
 }
 
 // room is how many tokens the answer may have under this limit; a negative

@@ -54,11 +54,11 @@ func done(u llm.Usage) llm.Event {
 }
 
 // prices has one model, "m", at $1 and $10 per million tokens.
-func prices(t testing.TB) *ledger.Prices {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "prices.json")
+func prices(tb testing.TB) *ledger.Prices {
+	tb.Helper()
+	file := filepath.Join(tb.TempDir(), "prices.json")
 	if err := os.WriteFile(file, []byte(`[{"model":"m","in":1,"out":10,"cacheRead":0.1}]`), 0o600); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return ledger.NewPrices(file, nil)
 }
@@ -72,9 +72,9 @@ type shop struct {
 	*ledger.Ledger
 }
 
-func newShop(t testing.TB, lim ledger.Limits) *shop {
-	t.Helper()
-	s := &shop{t: t, dir: filepath.Join(t.TempDir(), "usage"), clock: newClock(noon()), prices: prices(t)}
+func newShop(tb testing.TB, lim ledger.Limits) *shop {
+	tb.Helper()
+	s := &shop{t: tb, dir: filepath.Join(tb.TempDir(), "usage"), clock: newClock(noon()), prices: prices(tb)}
 	s.Ledger = s.open(lim)
 	return s
 }
@@ -87,9 +87,10 @@ func (s *shop) meter(m llm.Model) llm.Model {
 	return ledger.Meter(m, ledger.MeterOptions{Ledger: s.Ledger, Prices: s.prices, Provider: "p"})
 }
 
-func (s *shop) log(month string) []ledger.Entry {
+// log is the log of November.
+func (s *shop) log() []ledger.Entry {
 	s.t.Helper()
-	b, err := os.ReadFile(filepath.Join(s.dir, month+".jsonl"))
+	b, err := os.ReadFile(filepath.Join(s.dir, "2026-11.jsonl"))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -122,7 +123,7 @@ func run(ctx context.Context, m llm.Model, req llm.Request) (notices []string, e
 	return notices, nil
 }
 
-func budgetError(t testing.TB, err error, parts ...string) {
+func budgetError(t *testing.T, err error, parts ...string) {
 	t.Helper()
 	e, ok := errors.AsType[*llm.Error](err)
 	if !ok || e.Kind != llm.BudgetExceeded {
@@ -161,7 +162,7 @@ func TestEntry(t *testing.T) {
 		Billing: ledger.Priced, Cost: 0.00155, Currency: "USD", USD: 0.00155, DurationMS: 3000, TTFTMS: 2000, Outcome: "ok",
 	}}
 	near := cmp.Comparer(func(a, b float64) bool { return a-b < 1e-12 && b-a < 1e-12 })
-	if diff := cmp.Diff(want, s.log("2026-11"), near); diff != "" {
+	if diff := cmp.Diff(want, s.log(), near); diff != "" {
 		t.Errorf("log (-want +got):\n%s", diff)
 	}
 	if usd, known := s.TurnCost("t1"); usd != 0.00155 || !known {
@@ -196,7 +197,7 @@ func TestBilling(t *testing.T) {
 			if _, err := run(t.Context(), m, llm.Request{Model: c.model, TurnID: "t"}); err != nil {
 				t.Fatal(err)
 			}
-			got := s.log("2026-11")[0]
+			got := s.log()[0]
 			if got.Billing != c.want || got.USD-c.usd > 1e-12 || c.usd-got.USD > 1e-12 || got.Source != "user" {
 				t.Errorf("entry = %+v, want %s, $%v", got, c.want, c.usd)
 			}
@@ -245,7 +246,7 @@ func TestOutcomes(t *testing.T) {
 			if err != nil && c.outcome == "ok" {
 				t.Fatal(err)
 			}
-			e := s.log("2026-11")[0]
+			e := s.log()[0]
 			if e.Outcome != c.outcome || e.Completion != c.out || e.Estimated != (c.out > 0) || (e.Prompt > 0) != (c.out > 0) {
 				t.Errorf("entry = %+v, want %s with %d tokens out", e, c.outcome, c.out)
 			}
@@ -274,7 +275,7 @@ func TestAbandonedAndPanickingCalls(t *testing.T) {
 		t.Errorf("a reservation was not given back: %v", err)
 	}
 	var got []string
-	for _, e := range s.log("2026-11") {
+	for _, e := range s.log() {
 		got = append(got, e.Outcome)
 	}
 	if want := []string{"cancelled", "cancelled", "ok"}; !cmp.Equal(got, want) {
@@ -351,7 +352,7 @@ func TestRefusalSaysHowToGoOn(t *testing.T) {
 			if n := len(err.Error()); n > 500 {
 				t.Errorf("the message has %d characters", n)
 			}
-			if n := len(s.log("2026-11")); n != 1 {
+			if n := len(s.log()); n != 1 {
 				t.Errorf("%d calls were logged, want the one that was made", n)
 			}
 		})
@@ -531,7 +532,7 @@ func TestNeverExceeds(t *testing.T) {
 			wg.Wait()
 			var usd float64
 			tokens := 0
-			for _, e := range s.log("2026-11") {
+			for _, e := range s.log() {
 				usd += e.USD
 				tokens += e.Prompt + e.Completion
 			}
@@ -540,7 +541,7 @@ func TestNeverExceeds(t *testing.T) {
 				used, limit = float64(tokens), 50_000
 			}
 			if used > limit+1e-9 || used < 0.9*limit { // sums of floats are not exact
-				t.Errorf("spent %v of %v in %d calls", used, limit, len(s.log("2026-11")))
+				t.Errorf("spent %v of %v in %d calls", used, limit, len(s.log()))
 			}
 			if refused.Load() == 0 {
 				t.Error("nothing was refused")

@@ -66,7 +66,10 @@ func (t *tariff) expected() Price {
 func (t *tariff) reported(u llm.Usage) {
 	if tokens := u.Prompt + u.Completion; tokens > 0 {
 		n := toNano(u.Cost / float64(tokens))
-		for old := t.perToken.Load(); n > old && !t.perToken.CompareAndSwap(old, n); old = t.perToken.Load() {
+		for {
+			if old := t.perToken.Load(); n <= old || t.perToken.CompareAndSwap(old, n) {
+				return
+			}
 		}
 	}
 }
@@ -244,12 +247,11 @@ func estimate(req llm.Request) int {
 		m := &req.Messages[i]
 		n += 4 + text.Tokens(m.Content.Text) + text.Tokens(m.Reasoning) + len(m.ReasoningDetails)/4
 		for _, b := range m.Content.Blocks {
-			switch {
-			case b.Type == "image_url":
+			if b.Type == "image_url" {
 				n += imageTokens
-			default:
-				n += text.Tokens(b.Text) + len(b.Raw)/4
+				continue
 			}
+			n += text.Tokens(b.Text) + len(b.Raw)/4
 		}
 		for _, raw := range m.Thinking {
 			n += len(raw) / 4

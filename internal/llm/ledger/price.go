@@ -192,7 +192,7 @@ func spellings(model string) []string {
 }
 
 // score says how well a row fits; 0 is not at all.
-func (r priceRow) score(names []string) int {
+func (r *priceRow) score(names []string) int {
 	pattern := strings.ToLower(r.Model)
 	for i, name := range names {
 		ok, err := path.Match(pattern, name)
@@ -223,7 +223,7 @@ func (r priceRow) score(names []string) int {
 	return 0
 }
 
-func (r priceRow) price() Price {
+func (r *priceRow) price() Price {
 	p := Price{Billing: r.Billing, Currency: r.Currency, Rate: r.rate, AsOf: r.AsOf}
 	if p.Billing != Priced {
 		return p

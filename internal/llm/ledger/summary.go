@@ -44,7 +44,8 @@ type Group struct {
 	priced       int
 }
 
-func (g *Group) add(e *Entry) {
+// tally adds a call to a group.
+func tally(g *Group, e *Entry) {
 	g.Calls++
 	u := e.usage()
 	g.Usage = g.Usage.Add(u)
@@ -128,8 +129,8 @@ func (l *Ledger) Summarize(ctx context.Context, q Query) (Summary, error) {
 			at[name] = i
 			s.Groups = append(s.Groups, Group{Name: name})
 		}
-		s.Groups[i].add(&e)
-		s.Total.add(&e)
+		tally(&s.Groups[i], &e)
+		tally(&s.Total, &e)
 		if model := e.Provider + "/" + e.Model; e.Billing == Unknown && e.Prompt+e.Completion > 0 && !slices.Contains(s.Unpriced, model) {
 			s.Unpriced = append(s.Unpriced, model)
 		}
