@@ -34,12 +34,12 @@ var caseFiles embed.FS
 // Converse frames), "quoted" (the body is Go strings, one per line, without
 // what is between them), "hold" (the stream stays open), "abort" (the
 // connection breaks), "refuse" (there is no server), "every D" (wait before
-// each line of the body) or "Header: value". ${c*N} in an answer or a want
+// each line of the body) or "Header: value". ${c*N} in any of them
 // stands for N times the character c, and ${now+D} for the HTTP date D later.
 type Case struct {
 	Number int
 	Name   string // file name without the ending
-	Wire   string // chat, strm, msgs, resp, bedr, err, oauth
+	Wire   string // chat, strm, msgs, resp, bedr, err, oauth, loop (the tool loop)
 	Title  string
 	Setup  Setup
 	Steps  []Exchange
@@ -59,8 +59,16 @@ type Setup struct {
 	Chat bool
 	// Through lists decorators, innermost first: retry, persistent, fallback.
 	Through []string
-	// Elsewhere names the test that shows what a driver alone cannot.
-	Elsewhere string
+	// SignIn is for the cases of the wire "oauth".
+	SignIn SignIn
+}
+
+// SignIn is how the account of a case behaves.
+type SignIn struct {
+	Polls []string // what the provider says before it gives the token
+	Token string   // "expired" or "revoked": the stored token at the start
+	Calls int      // calls made at once
+	State string   // what the browser comes back with
 }
 
 // IdleTimeout is Idle as a duration, 0 if there is none.
@@ -196,7 +204,7 @@ func parseCase(file string, data []byte) (Case, error) {
 		case "setup":
 			err = strictJSON(f.Data, &c.Setup)
 		case "request":
-			err = strictJSON(f.Data, &step.Request)
+			err = strictJSON([]byte(expand(string(f.Data))), &step.Request)
 		case "answer":
 			step.Answers = append(step.Answers, string(f.Data))
 		case "want":

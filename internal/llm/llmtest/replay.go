@@ -185,36 +185,36 @@ func (r *result) note(ev llm.Event) {
 	r.events += k
 }
 
-func (w Want) check(t *testing.T, r result, s *Server) {
-	t.Helper()
+func (w Want) check(tb testing.TB, r result, s *Server) {
+	tb.Helper()
 	if w.Text != nil && r.Text != *w.Text {
-		t.Errorf("text %.200q, want %.200q", r.Text, *w.Text)
+		tb.Errorf("text %.200q, want %.200q", r.Text, *w.Text)
 	}
 	if w.Error != nil {
-		w.Error.check(t, r.Err)
+		w.Error.check(tb, r.Err)
 	} else if r.Err != nil {
-		t.Errorf("error: %v", r.Err)
+		tb.Errorf("error: %v", r.Err)
 	} else if r.Response != nil {
-		w.response(t, r)
+		w.response(tb, r)
 	}
 	if w.Events != "" && r.events != w.Events {
-		t.Errorf("events %s, want %s", r.events, w.Events)
+		tb.Errorf("events %s, want %s", r.events, w.Events)
 	}
 	if len(w.Waits) > 0 {
 		if len(w.Waits) != len(r.waits) {
-			t.Errorf("waiting %q, want %q", r.waits, w.Waits)
+			tb.Errorf("waiting %q, want %q", r.waits, w.Waits)
 		}
 		for i := range min(len(w.Waits), len(r.waits)) {
 			if !strings.Contains(r.waits[i], w.Waits[i]) {
-				t.Errorf("waiting says %q, want %q in it", r.waits[i], w.Waits[i])
+				tb.Errorf("waiting says %q, want %q in it", r.waits[i], w.Waits[i])
 			}
 		}
 	}
-	w.requests(t, s)
+	w.requests(tb, s)
 }
 
-func (w Want) response(t *testing.T, r result) {
-	t.Helper()
+func (w Want) response(tb testing.TB, r result) {
+	tb.Helper()
 	msg := r.Response.Message
 	if w.Reasoning != nil {
 		got := msg.Reasoning
@@ -222,59 +222,59 @@ func (w Want) response(t *testing.T, r result) {
 			got = "absent"
 		}
 		if got != *w.Reasoning {
-			t.Errorf("reasoning %q, want %q", got, *w.Reasoning)
+			tb.Errorf("reasoning %q, want %q", got, *w.Reasoning)
 		}
 		if got != "absent" && r.Reasoning != *w.Reasoning {
-			t.Errorf("reasoning deltas %q, want %q", r.Reasoning, *w.Reasoning)
+			tb.Errorf("reasoning deltas %q, want %q", r.Reasoning, *w.Reasoning)
 		}
 	}
 	if w.Finish != "" && r.Response.Finish != w.Finish {
-		t.Errorf("finish %s, want %s", r.Response.Finish, w.Finish)
+		tb.Errorf("finish %s, want %s", r.Response.Finish, w.Finish)
 	}
 	if w.Runs != nil && r.Response.Finish.RunsTools() != *w.Runs {
-		t.Errorf("calls run under %s: %v, want %v", r.Response.Finish, !*w.Runs, *w.Runs)
+		tb.Errorf("calls run under %s: %v, want %v", r.Response.Finish, !*w.Runs, *w.Runs)
 	}
 	if w.Usage != nil && r.Response.Usage != *w.Usage {
-		t.Errorf("usage %+v, want %+v", r.Response.Usage, *w.Usage)
+		tb.Errorf("usage %+v, want %+v", r.Response.Usage, *w.Usage)
 	}
 	if w.Calls != nil {
-		checkCalls(t, msg.ToolCalls, *w.Calls)
+		checkCalls(tb, msg.ToolCalls, *w.Calls)
 	}
 }
 
-func checkCalls(t *testing.T, got []llm.ToolCall, want []WantCall) {
-	t.Helper()
+func checkCalls(tb testing.TB, got []llm.ToolCall, want []WantCall) {
+	tb.Helper()
 	if len(got) != len(want) {
-		t.Errorf("%d calls %+v, want %d", len(got), got, len(want))
+		tb.Errorf("%d calls %+v, want %d", len(got), got, len(want))
 		return
 	}
 	ids := map[string]bool{}
 	for i, c := range got {
 		w := want[i]
 		if ids[c.ID] {
-			t.Errorf("call %d: id %q is used twice", i, c.ID)
+			tb.Errorf("call %d: id %q is used twice", i, c.ID)
 		}
 		ids[c.ID] = true
 		if w.ID == "?" && len(c.ID) == 9 {
 			w.ID = c.ID
 		}
 		if w.ID != "" && c.ID != w.ID || c.Name != w.Name {
-			t.Errorf("call %d is %q %q, want %q %q", i, c.ID, c.Name, w.ID, w.Name)
+			tb.Errorf("call %d is %q %q, want %q %q", i, c.ID, c.Name, w.ID, w.Name)
 		}
 		args, err := llm.ParseArguments(c.Arguments)
 		reason := map[bool]string{errors.Is(err, llm.ErrArgumentsCut): "cut", errors.Is(err, llm.ErrArgumentsShape): "shape"}[true]
 		if reason != w.Error || (err != nil) != (w.Error != "") {
-			t.Errorf("call %d: arguments %q: %v, want %q", i, c.Arguments, err, w.Error)
+			tb.Errorf("call %d: arguments %q: %v, want %q", i, c.Arguments, err, w.Error)
 		}
 		if w.Args != nil && !sameJSON(args, w.Args) {
-			t.Errorf("call %d: arguments %s, want %s", i, args, w.Args)
+			tb.Errorf("call %d: arguments %s, want %s", i, args, w.Args)
 		}
 		if w.Raw != "" && c.Arguments != w.Raw {
-			t.Errorf("call %d: raw arguments %q, want %q", i, c.Arguments, w.Raw)
+			tb.Errorf("call %d: raw arguments %q, want %q", i, c.Arguments, w.Raw)
 		}
 		for k, v := range w.Extra {
 			if !sameJSON(c.Extra[k], v) {
-				t.Errorf("call %d: extra %s = %s, want %s", i, k, c.Extra[k], v)
+				tb.Errorf("call %d: extra %s = %s, want %s", i, k, c.Extra[k], v)
 			}
 		}
 	}
@@ -288,49 +288,49 @@ func sameJSON(a, b []byte) bool {
 	return cmp.Equal(x, y)
 }
 
-func (w WantError) check(t *testing.T, err error) {
-	t.Helper()
+func (w WantError) check(tb testing.TB, err error) {
+	tb.Helper()
 	if w.Canceled {
 		if _, ok := errors.AsType[*llm.Error](err); ok || !errors.Is(err, context.Canceled) {
-			t.Errorf("error %v (%T), want the context's", err, err)
+			tb.Errorf("error %v (%T), want the context's", err, err)
 		}
 		return
 	}
 	e, ok := errors.AsType[*llm.Error](err)
 	if !ok {
-		t.Errorf("error %v, want kind %s", err, w.Kind)
+		tb.Errorf("error %v, want kind %s", err, w.Kind)
 		return
 	}
 	if e.Kind != w.Kind || w.Status != 0 && e.Status != w.Status || w.Code != "" && e.Code != w.Code || w.Limit != 0 && e.ContextLimit != w.Limit {
-		t.Errorf("error %+v, want %+v", e, w)
+		tb.Errorf("error %+v, want %+v", e, w)
 	}
 	if w.Retryable != nil && e.Retryable() != *w.Retryable {
-		t.Errorf("retryable %v, want %v: %v", e.Retryable(), *w.Retryable, e)
+		tb.Errorf("retryable %v, want %v: %v", e.Retryable(), *w.Retryable, e)
 	}
 	if w.FallsBack != nil && llm.FallsBack(e) != *w.FallsBack {
-		t.Errorf("falls back %v, want %v: %v", llm.FallsBack(e), *w.FallsBack, e)
+		tb.Errorf("falls back %v, want %v: %v", llm.FallsBack(e), *w.FallsBack, e)
 	}
 	if w.RetryAfter != "" && e.RetryAfter.String() != w.RetryAfter {
-		t.Errorf("retry after %s, want %s", e.RetryAfter, w.RetryAfter)
+		tb.Errorf("retry after %s, want %s", e.RetryAfter, w.RetryAfter)
 	}
 	for _, part := range w.Says {
 		if !strings.Contains(e.Error(), part) {
-			t.Errorf("error %q does not say %q", e, part)
+			tb.Errorf("error %q does not say %q", e, part)
 		}
 	}
 	for _, part := range w.Hides {
 		if strings.Contains(e.Error(), part) {
-			t.Errorf("error %q shows %q", e, part)
+			tb.Errorf("error %q shows %q", e, part)
 		}
 	}
 }
 
 // requests checks what the server has seen.
-func (w Want) requests(t *testing.T, s *Server) {
-	t.Helper()
+func (w Want) requests(tb testing.TB, s *Server) {
+	tb.Helper()
 	reqs := s.Requests()
 	if w.Requests != nil && len(reqs) != *w.Requests {
-		t.Errorf("%d requests, want %d", len(reqs), *w.Requests)
+		tb.Errorf("%d requests, want %d", len(reqs), *w.Requests)
 	}
 	if w.At != nil {
 		var got []string
@@ -338,7 +338,7 @@ func (w Want) requests(t *testing.T, s *Server) {
 			got = append(got, d.String())
 		}
 		if d := cmp.Diff(w.At, got); d != "" {
-			t.Errorf("times of requests differ (-want +got): %s", d)
+			tb.Errorf("times of requests differ (-want +got): %s", d)
 		}
 	}
 	if w.Paths != nil {
@@ -347,7 +347,7 @@ func (w Want) requests(t *testing.T, s *Server) {
 			got = append(got, path.Base(r.Path))
 		}
 		if d := cmp.Diff(w.Paths, got); d != "" {
-			t.Errorf("paths differ (-want +got): %s", d)
+			tb.Errorf("paths differ (-want +got): %s", d)
 		}
 	}
 	if len(reqs) == 0 {
@@ -356,17 +356,17 @@ func (w Want) requests(t *testing.T, s *Server) {
 	newest := reqs[len(reqs)-1]
 	for _, part := range w.Sent {
 		if !strings.Contains(string(newest.Body), part) {
-			t.Errorf("no %s in the request %s", part, newest.Body)
+			tb.Errorf("no %s in the request %s", part, newest.Body)
 		}
 	}
 	for _, part := range w.NotSent {
 		if strings.Contains(string(newest.Body), part) {
-			t.Errorf("%s in the request %s", part, newest.Body)
+			tb.Errorf("%s in the request %s", part, newest.Body)
 		}
 	}
 	for k, v := range w.Header {
 		if got := newest.Header.Get(k); got != v {
-			t.Errorf("header %s = %q, want %q", k, got, v)
+			tb.Errorf("header %s = %q, want %q", k, got, v)
 		}
 	}
 }
