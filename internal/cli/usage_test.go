@@ -144,7 +144,7 @@ func TestUsageJSON(t *testing.T) {
 func TestUsageErrors(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
-		"--by modle": "did you mean model?", "--by x": "want day, month, model", "--since 3x": "a span of time such as 30d",
+		"--by modl": "did you mean model?", "--by x": "want day, month, model", "--since 3x": "a span of time such as 30d",
 		"--since -3d": "a span of time", "--since yesterday": "a date such as", "extra": "takes no arguments",
 	} {
 		_, err := usageOf(t, usageLog, strings.Fields(args)...)
