@@ -34,6 +34,7 @@ type assembler struct {
 	header http.Header
 	sent   int // size of the request, for estimates
 
+	ev        event // the current one
 	out       outputs
 	text      strings.Builder
 	reasoning strings.Builder
@@ -108,7 +109,8 @@ func (a *assembler) failure(k llm.Kind, text string) *llm.Error {
 
 // event plays one event.
 func (a *assembler) event(ctx context.Context, name string, data []byte) error {
-	ev := &event{}
+	ev := &a.ev
+	*ev = event{OutputIndex: nowhere}
 	if err := decode(data, ev); err != nil {
 		if a.bad++; a.bad > maxBadEvents {
 			return a.failure(llm.ServerError, "the stream is not readable")
@@ -275,7 +277,7 @@ func (a *assembler) end(r *reply) error {
 		}
 	}
 	if a.text.Len() == 0 && r.OutputText != "" {
-		if err := a.say(a.out.find(nil, ""), 0, r.OutputText, true); err != nil {
+		if err := a.say(a.out.find(nowhere, ""), 0, r.OutputText, true); err != nil {
 			return err
 		}
 	}

@@ -179,7 +179,8 @@ func TestIDsForChat(t *testing.T) {
 	req := llm.Request{Model: "a", Messages: []llm.Message{
 		{Role: llm.User, Content: llm.Text("q")},
 		{Role: llm.Assistant, ToolCalls: []llm.ToolCall{{ID: "call_1|fc_2", Name: "f"}, {ID: "x", Name: "f"}}},
-		{Role: llm.ToolRole, ToolCallID: "call_1|fc_2"}, {Role: llm.ToolRole, ToolCallID: "x"},
+		{Role: llm.ToolRole, ToolCallID: "call_1|fc_2"},
+		{Role: llm.ToolRole, ToolCallID: "x"},
 	}}
 	if _, err := llm.Collect(t.Context(), responses.WithChat(resp, chat, responses.ChatOptions{}), req); err != nil {
 		t.Fatal(err)
@@ -187,7 +188,8 @@ func TestIDsForChat(t *testing.T) {
 	want := []llm.Message{
 		{Role: llm.User, Content: llm.Text("q")},
 		{Role: llm.Assistant, ToolCalls: []llm.ToolCall{{ID: "call_1", Name: "f"}, {ID: "x", Name: "f"}}},
-		{Role: llm.ToolRole, ToolCallID: "call_1"}, {Role: llm.ToolRole, ToolCallID: "x"},
+		{Role: llm.ToolRole, ToolCallID: "call_1"},
+		{Role: llm.ToolRole, ToolCallID: "x"},
 	}
 	if d := cmp.Diff(want, chat.last.Messages); d != "" {
 		t.Errorf("history (-want +got):\n%s", d)

@@ -12,7 +12,7 @@ import (
 // fields do not collide.
 type event struct {
 	Type         string          `json:"type"`
-	OutputIndex  *int            `json:"output_index"`
+	OutputIndex  int             `json:"output_index"` // nowhere if the server does not say
 	ItemID       string          `json:"item_id"`
 	ContentIndex int             `json:"content_index"`
 	SummaryIndex int             `json:"summary_index"`
@@ -25,6 +25,9 @@ type event struct {
 	Response     *reply          `json:"response"`
 	Error        json.RawMessage `json:"error"`
 }
+
+// nowhere is the place of an item whose place is not known.
+const nowhere = -1
 
 // reply is the whole answer: what a terminal event carries, and what a server
 // sends that does not stream.

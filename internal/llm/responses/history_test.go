@@ -20,13 +20,19 @@ import (
 func TestRoundTrip(t *testing.T) {
 	t.Parallel()
 	rnd := rand.New(rand.NewPCG(3, 67))
+	s := llmtest.NewServer(t)
+	m := model(t, s)
 	for round := range 60 {
 		msgs := history(rnd)
 		req := withTools(ask(msgs...), "f")
 		if err := llmtest.CheckLegal(req); err != nil {
 			t.Fatalf("round %d: the generator is wrong: %v", round, err)
 		}
-		got, err := llmtest.ResponsesHistory([]byte(sent(t, req)))
+		s.Say(llmtest.StreamReply{Text: []string{"ok"}})
+		if _, err := llm.Collect(t.Context(), m, req); err != nil {
+			t.Fatal(err)
+		}
+		got, err := llmtest.ResponsesHistory(s.Requests()[round].Body)
 		if err != nil {
 			t.Fatalf("round %d: %v", round, err)
 		}

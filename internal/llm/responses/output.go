@@ -12,7 +12,7 @@ import (
 
 // output is one item of the answer while it is being put together.
 type output struct {
-	index    int // place in the output, -1 if the server does not say
+	index    int // place in the output, or nowhere
 	id       string
 	kind     string
 	callID   string
@@ -109,21 +109,18 @@ func itemID(raw json.RawMessage) string {
 
 // open starts an item. A place that is taken by an item of another id belongs
 // to a server that does not count.
-func (os *outputs) open(index *int, raw json.RawMessage) *output {
+func (os *outputs) open(index int, raw json.RawMessage) *output {
 	id := itemID(raw)
 	for _, o := range os.list {
-		if index != nil && o.index == *index && (o.id == id || o.id == "" || id == "") || id != "" && o.id == id {
+		if index != nowhere && o.index == index && (o.id == id || o.id == "" || id == "") || id != "" && o.id == id {
 			return o
 		}
 	}
 	return os.add(index, id)
 }
 
-func (os *outputs) add(index *int, id string) *output {
-	o := &output{index: -1, id: id}
-	if index != nil {
-		o.index = *index
-	}
+func (os *outputs) add(index int, id string) *output {
+	o := &output{index: index, id: id}
 	os.list = append(os.list, o)
 	return o
 }
@@ -131,18 +128,18 @@ func (os *outputs) add(index *int, id string) *output {
 // find gives the item an event belongs to: by id, else by place (some servers
 // change ids between events), else the newest if the event names neither. An
 // item that was never announced is started.
-func (os *outputs) find(index *int, id string) *output {
+func (os *outputs) find(index int, id string) *output {
 	for _, o := range slices.Backward(os.list) {
 		if id != "" && o.id == id {
 			return o
 		}
 	}
 	for _, o := range slices.Backward(os.list) {
-		if index != nil && o.index == *index {
+		if index != nowhere && o.index == index {
 			return o
 		}
 	}
-	if n := len(os.list); index == nil && id == "" && n > 0 {
+	if n := len(os.list); index == nowhere && id == "" && n > 0 {
 		return os.list[n-1]
 	}
 	return os.add(index, id)
@@ -165,17 +162,17 @@ func (os *outputs) match(place int, raw json.RawMessage) *output {
 		return os.list[i]
 	}
 	// Without places and ids the order must do.
-	if place < len(os.list) && it.ID == "" && os.list[place].index < 0 && os.list[place].id == "" && (os.list[place].kind == it.Type || os.list[place].kind == "") {
+	if place < len(os.list) && it.ID == "" && os.list[place].index == nowhere && os.list[place].id == "" && (os.list[place].kind == it.Type || os.list[place].kind == "") {
 		return os.list[place]
 	}
-	return os.add(&place, it.ID)
+	return os.add(place, it.ID)
 }
 
 // ordered gives the items in the order of their places; those without one
 // stay where they came.
 func (os *outputs) ordered() []*output {
 	list := slices.Clone(os.list)
-	if !slices.ContainsFunc(list, func(o *output) bool { return o.index < 0 }) {
+	if !slices.ContainsFunc(list, func(o *output) bool { return o.index == nowhere }) {
 		slices.SortStableFunc(list, func(x, y *output) int { return x.index - y.index })
 	}
 	return list

@@ -78,18 +78,28 @@ func TestBody(t *testing.T) {
 		{"reasoner", func(r *llm.Request) { r.Model = "gpt-5" }, nil, `{"model":"gpt-5","instructions":"sys","store":false,"stream":true,"max_output_tokens":16,"include":["reasoning.encrypted_content"],` + in},
 		{"effort", func(r *llm.Request) { r.Effort = "minimum" }, nil, `{"model":"gpt-4.1","instructions":"sys","store":false,"stream":true,"max_output_tokens":16,"reasoning":{"effort":"minimal"},"include":["reasoning.encrypted_content"],` + in},
 		{"effort none", func(r *llm.Request) { r.Effort = "none" }, nil, `{"model":"gpt-4.1","instructions":"sys","store":false,"stream":true,"max_output_tokens":16,"temperature":0.5,` + in},
-		{"effort none, told", func(r *llm.Request) { r.Effort = "none" }, func(o *responses.Options) { o.PlainReasoning = true },
-			`{"model":"gpt-4.1","instructions":"sys","store":false,"stream":true,"max_output_tokens":16,"temperature":0.5,"reasoning":{"effort":"none"},` + in},
-		{"all turns", func(r *llm.Request) { r.Model = "gpt-5.6-sol" }, nil,
-			`{"model":"gpt-5.6-sol","instructions":"sys","store":false,"stream":true,"max_output_tokens":16,"reasoning":{"context":"all_turns"},"include":["reasoning.encrypted_content"],` + in},
+		{
+			"effort none, told", func(r *llm.Request) { r.Effort = "none" }, func(o *responses.Options) { o.PlainReasoning = true },
+			`{"model":"gpt-4.1","instructions":"sys","store":false,"stream":true,"max_output_tokens":16,"temperature":0.5,"reasoning":{"effort":"none"},` + in,
+		},
+		{
+			"all turns", func(r *llm.Request) { r.Model = "gpt-5.6-sol" }, nil,
+			`{"model":"gpt-5.6-sol","instructions":"sys","store":false,"stream":true,"max_output_tokens":16,"reasoning":{"context":"all_turns"},"include":["reasoning.encrypted_content"],` + in,
+		},
 		{"cache key", nil, func(o *responses.Options) { o.Row.CacheKey = true }, `{"model":"gpt-4.1","instructions":"sys","store":false,"stream":true,"max_output_tokens":16,"temperature":0.5,"prompt_cache_key":"4f6440fc490d5a6dffb35961df649316",` + in},
-		{"tool", func(r *llm.Request) { *r = withTools(*r, "f"); r.ToolChoice = "f" }, nil,
-			`{"model":"gpt-4.1","instructions":"sys","store":false,"stream":true,"max_output_tokens":16,"temperature":0.5,"tool_choice":{"type":"function","name":"f"},` + tool + in},
-		{"codex", func(r *llm.Request) { *r = withTools(*r, "f"); r.Effort = "high" }, func(o *responses.Options) { o.Codex = true },
+		{
+			"tool", func(r *llm.Request) { *r = withTools(*r, "f"); r.ToolChoice = "f" }, nil,
+			`{"model":"gpt-4.1","instructions":"sys","store":false,"stream":true,"max_output_tokens":16,"temperature":0.5,"tool_choice":{"type":"function","name":"f"},` + tool + in,
+		},
+		{
+			"codex", func(r *llm.Request) { *r = withTools(*r, "f"); r.Effort = "high" }, func(o *responses.Options) { o.Codex = true },
 			`{"model":"gpt-4.1","instructions":"sys","store":false,"stream":true,"text":{"verbosity":"medium"},"reasoning":{"effort":"high","summary":"auto"},"include":["reasoning.encrypted_content"],` +
-				`"prompt_cache_key":"4f6440fc490d5a6dffb35961df649316","parallel_tool_calls":true,"tool_choice":"auto",` + tool + in},
-		{"codex without instructions", func(r *llm.Request) { r.System, r.SessionKey = "", "" }, func(o *responses.Options) { o.Codex = true },
-			`{"model":"gpt-4.1","instructions":"Answer the user.","store":false,"stream":true,"text":{"verbosity":"medium"},"reasoning":{"summary":"auto"},"include":["reasoning.encrypted_content"],` + in},
+				`"prompt_cache_key":"4f6440fc490d5a6dffb35961df649316","parallel_tool_calls":true,"tool_choice":"auto",` + tool + in,
+		},
+		{
+			"codex without instructions", func(r *llm.Request) { r.System, r.SessionKey = "", "" }, func(o *responses.Options) { o.Codex = true },
+			`{"model":"gpt-4.1","instructions":"Answer the user.","store":false,"stream":true,"text":{"verbosity":"medium"},"reasoning":{"summary":"auto"},"include":["reasoning.encrypted_content"],` + in,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -192,7 +202,8 @@ func TestInput(t *testing.T) {
 			`{"type":"function_call_output","call_id":"call_1","output":"one"}`,
 		}},
 		{"foreign ids", nil, []llm.Message{
-			user("q"), {Role: llm.Assistant, Origin: "other", ToolCalls: []llm.ToolCall{call("call_1|fc_1", "f"), call("toolu_2", "f"), call(long, "f"), call("a b/c", "f")}},
+			user("q"),
+			{Role: llm.Assistant, Origin: "other", ToolCalls: []llm.ToolCall{call("call_1|fc_1", "f"), call("toolu_2", "f"), call(long, "f"), call("a b/c", "f")}},
 			result("call_1|fc_1", "1"), result("toolu_2", "2"), result(long, "3"), result("a b/c", "4"),
 		}, []string{
 			`{"role":"user","content":[{"type":"input_text","text":"q"}]}`,
@@ -228,6 +239,8 @@ func TestInput(t *testing.T) {
 			`{"type":"function_call","call_id":"c","name":"f","arguments":"{\"p\":1}"}`,
 			`{"type":"function_call_output","call_id":"c","output":"a\n{\"type\":\"x\"}"}`,
 		}},
+		{"nobody answered", nil, []llm.Message{user("q"), says("a"), says("b", call("c", "f"))}, []string{`{"role":"user","content":[{"type":"input_text","text":"q"}]}`}},
+		{"only the assistant", nil, []llm.Message{says("a")}, []string{`{"role":"user","content":[{"type":"input_text","text":"a"}]}`}},
 		{"reasoning as text", plain, []llm.Message{user("q"), {Role: llm.Assistant, Content: llm.Text("a"), Reasoning: "hm", HasReasoning: true, Origin: "fake"}, user("r")}, []string{
 			`{"role":"user","content":[{"type":"input_text","text":"q"}]}`,
 			`{"type":"reasoning","content":[{"type":"output_text","text":"hm"}]}`,
@@ -405,6 +418,28 @@ func TestNegotiation(t *testing.T) {
 	}
 }
 
+// Stale reasoning is a matter of one session; others keep theirs.
+func TestStaleReasoningOfOneSession(t *testing.T) {
+	t.Parallel()
+	m1 := says("so")
+	m1.Thinking = []json.RawMessage{json.RawMessage(`{"type":"openai_responses","model":"gpt-5-mini","at":0,"item":{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"AAA"}}`)}
+	s := llmtest.NewServer(t, llmtest.Answer{Status: 400, Body: `{"error":{"message":"no","code":"invalid_encrypted_content"}}`})
+	s.Say(llmtest.StreamReply{Text: []string{"ok"}}, llmtest.StreamReply{Text: []string{"ok"}})
+	m := model(t, s)
+	for _, key := range []string{"one", "two"} {
+		req := ask(user("q"), m1, user("r"))
+		req.SessionKey = key
+		if _, err := llm.Collect(t.Context(), m, req); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, want := range []bool{true, false, true} {
+		if got := bytes.Contains(s.Requests()[i].Body, []byte("AAA")); got != want {
+			t.Errorf("request %d has the reasoning: %v, want %v", i, got, want)
+		}
+	}
+}
+
 // A refusal that changes nothing ends the request.
 func TestNegotiationEnds(t *testing.T) {
 	t.Parallel()
@@ -459,6 +494,13 @@ func Test94Signer(t *testing.T) {
 	w := llmtest.Watch(t.Context(), t, model(t, s, func(o *responses.Options) { o.Signer = k }), ask())
 	if e := failure(t, w); e.Kind != llm.Auth || len(s.Requests()) != 2 {
 		t.Errorf("error %+v after %d requests", e, len(s.Requests()))
+	}
+
+	s = llmtest.NewServer(t, llmtest.Answer{Status: 403, Body: `{"error":{"message":"no"}}`})
+	k = &keyring{key: "old", next: "new"}
+	w = llmtest.Watch(t.Context(), t, model(t, s, func(o *responses.Options) { o.Signer = k }), ask())
+	if e := failure(t, w); e.Kind != llm.Permission || k.refused != 0 {
+		t.Errorf("error %+v, refused %d times", e, k.refused)
 	}
 
 	s = llmtest.NewServer(t)

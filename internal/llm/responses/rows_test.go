@@ -210,6 +210,10 @@ func Test70Refusal(t *testing.T) {
 	if w.Text != "no" || r.Finish != llm.FinishRefusal {
 		t.Errorf("only in the end: text %q, finish %s", w.Text, r.Finish)
 	}
+	r, w = response(t, `{"type":"response.refusal.done","item_id":"msg_1","output_index":0,"content_index":0,"refusal":"no"}`, done)
+	if w.Text != "no" || r.Finish != llm.FinishRefusal {
+		t.Errorf("only done: text %q, finish %s", w.Text, r.Finish)
+	}
 }
 
 // 71: incomplete answers say why.
