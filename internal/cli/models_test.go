@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"image/png"
@@ -165,8 +166,9 @@ func TestModelsList(t *testing.T) {
 }
 
 // A server at home is asked in its own way, which tells the window in use.
-func TestModelsListLocalWindow(t *testing.T) {
+func TestModelsOfOllama(t *testing.T) {
 	t.Parallel()
+	model := &fakeModel{text: "1 2", tools: `call {"a":17,"b":25}`}
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/api/tags":
@@ -174,19 +176,24 @@ func TestModelsListLocalWindow(t *testing.T) {
 		case "/api/ps":
 			_, _ = w.Write([]byte(`{"models":[{"name":"qwen3:8b","context_length":4096}]}`))
 		default:
-			http.NotFound(w, r)
+			model.ServeHTTP(w, r)
 		}
 	}))
 	defer srv.Close()
-	out, _, err := runCommand(t, fmt.Sprintf(`{"providers": {"ollama": {"apiBase": %q}}}`, srv.URL), nil, (*command).modelsCommand, "list", "ollama", "--json")
+	conf := fmt.Sprintf(`{"providers": {"ollama": {"apiBase": %q}}}`, srv.URL)
+	out, _, err := runCommand(t, conf, nil, (*command).modelsCommand, "list", "ollama", "--json")
 	if err != nil || !strings.Contains(out, `"id": "qwen3:8b"`) || !strings.Contains(out, `"context_window": 4096`) {
-		t.Errorf("%v:\n%s", err, out)
+		t.Errorf("list: %v:\n%s", err, out)
+	}
+	out, _, err = runCommand(t, conf, nil, (*command).modelsCommand, "test", "qwen3:8b")
+	if err != nil || !strings.Contains(out, "✓ tools") || !strings.Contains(out, "window of 4096 tokens") || !strings.Contains(out, "OLLAMA_CONTEXT_LENGTH") {
+		t.Errorf("test: %v:\n%s", err, out)
 	}
 }
 
 func TestRedSquareIsAPicture(t *testing.T) {
 	t.Parallel()
-	img, err := png.Decode(bytes.NewReader(redSquare()))
+	img, err := png.Decode(base64.NewDecoder(base64.StdEncoding, strings.NewReader(redSquare)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,8 +206,8 @@ func TestRedSquareIsAPicture(t *testing.T) {
 // The groups teach like every other command.
 func TestProviderAndModelsHelp(t *testing.T) {
 	t.Parallel()
-	for _, make := range []func(*command) *cobra.Command{(*command).providerCommand, (*command).modelsCommand} {
-		cmd := make(&command{})
+	for _, build := range []func(*command) *cobra.Command{(*command).providerCommand, (*command).modelsCommand} {
+		cmd := build(&command{})
 		for _, sub := range cmd.Commands() {
 			if sub.Short == "" || sub.Example == "" {
 				t.Errorf("%s %s has no description or example", cmd.Name(), sub.Name())

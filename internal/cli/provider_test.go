@@ -12,14 +12,14 @@ import (
 )
 
 // runCommand runs one command of a configuration and returns what it wrote.
-func runCommand(t *testing.T, config string, env []string, make func(*command) *cobra.Command, args ...string) (out, errOut string, err error) {
+func runCommand(t *testing.T, config string, env []string, build func(*command) *cobra.Command, args ...string) (out, errOut string, err error) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "config.json")
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	c := &command{Stdio: Stdio{Env: env, Err: os.Stderr}, configPath: file}
-	cmd := make(c)
+	cmd := build(c)
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	var stdout, stderr bytes.Buffer
 	cmd.SetOut(&stdout)

@@ -3,12 +3,8 @@ package cli
 import (
 	"cmp"
 	"context"
-	"encoding/base64"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"hash/adler32"
-	"hash/crc32"
 	"slices"
 	"strings"
 	"time"
@@ -67,7 +63,9 @@ verdict for each and what the calls took. They cost a fraction of a cent.`,
 			if !asJSON {
 				cmd.Printf("Testing %s at %s (%s)\n", t.choice.WireModel, t.Provider, cmp.Or(t.Base, "by region"))
 			}
-			t.run(cmd.Context(), c.claims(cmd.Context(), loaded, t.choice, vision), func(v verdict) {
+			claim := c.claims(cmd.Context(), loaded, t.choice, vision)
+			t.warnOfWindow(claim.Window, loaded.Config.Agents.Defaults.ContextWindowTokens)
+			t.run(cmd.Context(), claim, func(v verdict) {
 				if !asJSON {
 					printVerdict(cmd, v)
 				}
@@ -143,6 +141,15 @@ func said(yes *bool, otherwise llm.Ability) llm.Ability {
 		return llm.Able
 	}
 	return llm.Unable
+}
+
+// warnOfWindow tells of a server that forgets the beginning of long prompts.
+func (t *trial) warnOfWindow(real, wanted int) {
+	if t.choice.Row.Truncates && real > 0 && real < wanted {
+		t.Warnings = append(t.Warnings, fmt.Sprintf(
+			"%s has loaded it with a window of %d tokens and drops the beginning of longer prompts without a word; raise OLLAMA_CONTEXT_LENGTH or num_ctx, or set agents.defaults.contextWindowTokens to %d",
+			t.choice.Row.Display, real, real))
+	}
 }
 
 // run makes the calls. A model that gives no text is asked nothing else.
@@ -261,7 +268,7 @@ func (t *trial) vision(ctx context.Context) verdict {
 	start := time.Now()
 	resp, _, _, err := t.ask(ctx, llm.Request{Messages: userSays(llm.Content{Blocks: []llm.Block{
 		{Type: "text", Text: "Which colour fills this image? Answer with one English word."},
-		{Type: "image_url", ImageURL: "data:image/png;base64," + base64.StdEncoding.EncodeToString(redSquare())},
+		{Type: "image_url", ImageURL: "data:image/png;base64," + redSquare},
 	}})})
 	v.Seconds = time.Since(start).Seconds()
 	words := strings.TrimSpace(resp.Message.Content.String())
@@ -278,26 +285,9 @@ func (t *trial) vision(ctx context.Context) verdict {
 	return v
 }
 
-// redSquare is a PNG of 64 by 64 red pixels: one bit each, one colour, not
-// compressed. Smaller ones are refused by some vendors.
-func redSquare() []byte {
-	const side = 64
-	chunk := func(out []byte, kind string, data []byte) []byte {
-		out = binary.BigEndian.AppendUint32(out, uint32(len(data)))
-		at := len(out)
-		out = append(append(out, kind...), data...)
-		return binary.BigEndian.AppendUint32(out, crc32.ChecksumIEEE(out[at:]))
-	}
-	pixels := make([]byte, side*(1+side/8)) // a filter byte and the bits of each line
-	n := uint16(len(pixels))
-	packed := []byte{0x78, 0x01, 1, byte(n), byte(n >> 8), byte(^n), byte(^n >> 8)}
-	packed = binary.BigEndian.AppendUint32(append(packed, pixels...), adler32.Checksum(pixels))
-	png := []byte("\x89PNG\r\n\x1a\n")
-	png = chunk(png, "IHDR", []byte{0, 0, 0, side, 0, 0, 0, side, 1, 3, 0, 0, 0})
-	png = chunk(png, "PLTE", []byte{220, 20, 20})
-	png = chunk(png, "IDAT", packed)
-	return chunk(png, "IEND", nil)
-}
+// redSquare is a PNG of 64 by 64 red pixels. Smaller ones are refused by some
+// vendors.
+const redSquare = "iVBORw0KGgoAAAANSUhEUgAAAEAAAABAAQMAAACQp+OdAAAAA1BMVEXcFBQXnfKmAAAAD0lEQVR42mNgGAWjgHwAAAJAAAHgTR1EAAAAAElFTkSuQmCC"
 
 // suggest names models that may have been meant when there is none of the name.
 func (c *command) suggest(ctx context.Context, loaded *config.Loaded, t *trial) {

@@ -66,6 +66,7 @@ type Row struct {
 	Local       bool // runs on this machine or network; needs a base URL, no key
 	Direct      bool // needs a base URL from the user; the key is optional
 	Speech      bool // turns speech into text and does not chat
+	Truncates   bool // cuts the beginning of a prompt that is too long and says nothing
 	// Yields means that a block of this name with a base URL elsewhere is the
 	// user's own endpoint: the name was free in older versions.
 	Yields       bool

@@ -28,7 +28,7 @@ func (m *matcher) choice(f found) (Choice, error) {
 			c.Key, c.KeySource = httpsafe.NewSecret(v), "environment variable "+k
 		}
 	}
-	c.speak(b)
+	speak(&c, b)
 	m.identify(&c)
 	model := m.in.Model
 	if model == "" {
@@ -48,7 +48,7 @@ func (m *matcher) choice(f found) (Choice, error) {
 }
 
 // speak applies the protocol the user asked for.
-func (c *Choice) speak(b ProviderConfig) {
+func speak(c *Choice, b ProviderConfig) {
 	switch {
 	case b.Wire == "":
 	case c.Row.Responses != "": // OpenAI and the like: the same as apiType

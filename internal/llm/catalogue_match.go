@@ -296,16 +296,16 @@ func (m *matcher) remaining(env bool) (f found, rivals []string) {
 		}
 		return i >= 0
 	}
-	any := func(found) bool { return true }
+	every := func(found) bool { return true }
 	switch {
 	case len(all) == 0:
 	case m.in.Model == "":
 		_ = pick(ByDefault, "it is the first configured provider", func(f found) bool { return f.row.DefaultModel != "" }) ||
-			pick(ByDefault, "it is the first configured provider", any)
+			pick(ByDefault, "it is the first configured provider", every)
 	case pick(ByOwn, "it is your own endpoint", func(f found) bool { return f.row.Name == "custom" }):
 	case pick(ByGateway, "it is the first configured gateway", func(f found) bool { return f.row.Gateway }):
 	case len(all) == 1:
-		pick(ByDefault, "no other provider is configured", any)
+		pick(ByDefault, "no other provider is configured", every)
 	default:
 		for _, f := range all {
 			rivals = append(rivals, f.row.Name)

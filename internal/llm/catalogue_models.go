@@ -93,7 +93,7 @@ func fetchList(ctx context.Context, c Choice, o ListOptions) ([]byte, error) {
 	}
 	client := *o.Client
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	resp, err := client.Do(req) //nolint:bodyclose // closed by Read or below
+	resp, err := client.Do(req)
 	if err != nil {
 		return nil, classify.Transport(ctx, err)
 	}

@@ -200,7 +200,7 @@ func appendLocal(rows []Row) []Row {
 		},
 		Row{
 			Name: "ollama", Display: "Ollama", Wire: ChatWire, Keywords: "ollama nemotron", EnvKeys: []string{"OLLAMA_API_KEY"},
-			BaseURL: "http://localhost:11434/v1", BasePath: "/v1", URLPart: "11434", Local: true,
+			BaseURL: "http://localhost:11434/v1", BasePath: "/v1", URLPart: "11434", Local: true, Truncates: true,
 		},
 		Row{
 			Name: "lm_studio", Display: "LM Studio", Wire: ChatWire, Keywords: "lm-studio lmstudio", EnvKeys: []string{"LM_STUDIO_API_KEY"},
