@@ -19,6 +19,12 @@ type Difference struct {
 	Current  string `json:"current"`
 }
 
+// repeats reports whether two requests differ from their records in the same way.
+func (d Difference) repeats(o Difference) bool {
+	o.Request = d.Request
+	return o == d && d.Where != "request"
+}
+
 func (d Difference) String() string {
 	s := d.Where
 	if d.Request > 0 {
@@ -48,7 +54,7 @@ type view struct {
 
 // viewOf takes out secrets, the time and what the replacer knows.
 func viewOf(req llm.Request, r *strings.Replacer) view {
-	v := view{system: normal(req.System, r), choice: req.ToolChoice, tools: map[string]any{}, messages: make([]any, len(req.Messages))}
+	v := view{system: r.Replace(scrubber{}.text(req.System)), choice: req.ToolChoice, tools: map[string]any{}, messages: make([]any, len(req.Messages))}
 	for _, d := range req.Tools {
 		v.names = append(v.names, d.Name)
 		v.tools[d.Name] = simplify(toolDef(d), r)
@@ -71,7 +77,7 @@ func simplify(v any, r *strings.Replacer) any {
 func walk(v any, r *strings.Replacer) any {
 	switch t := v.(type) {
 	case string:
-		return normal(t, r)
+		return timeless(r.Replace(t))
 	case []any:
 		for i := range t {
 			t[i] = walk(t[i], r)
@@ -85,23 +91,21 @@ func walk(v any, r *strings.Replacer) any {
 	return v
 }
 
-// normal replaces what may differ in every run.
-func normal(s string, r *strings.Replacer) string {
-	s = r.Replace(scrubber{}.text(s))
+// timeless replaces the time in the block that the agent adds to messages.
+func timeless(s string) string {
 	var b strings.Builder
-	for strings.Contains(s, blockOpen) {
-		before, after, found := strings.Cut(s, timeLabel)
+	for {
+		i := strings.Index(s, blockOpen)
+		if i < 0 {
+			return b.String() + s
+		}
+		before, after, found := strings.Cut(s[i:], timeLabel)
 		if !found {
-			break
+			return b.String() + s
 		}
-		_, rest, _ := strings.Cut(after, "\n")
-		b.WriteString(before + timeLabel + "<time>\n")
-		s = rest
-		if !strings.Contains(s, timeLabel) {
-			break
-		}
+		b.WriteString(s[:i] + before + timeLabel + "<time>")
+		_, s, _ = strings.Cut(after, "\n")
 	}
-	return b.String() + s
 }
 
 // compare lists how a current request differs from a recorded one.

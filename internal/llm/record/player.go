@@ -96,11 +96,14 @@ func (p *Player) pick(req llm.Request) (Exchange, bool) {
 	return x, x.Answered
 }
 
-// note adds differences of the request at hand. The caller holds mu.
+// note adds differences of the request at hand. One that earlier requests had
+// too, as all do that begin with the same prompt, is told once. The caller
+// holds mu.
 func (p *Player) note(diffs ...Difference) {
 	for _, d := range diffs {
-		d.Request = p.asked
-		p.diffs = append(p.diffs, d)
+		if d.Request = p.asked; !slices.ContainsFunc(p.diffs, d.repeats) {
+			p.diffs = append(p.diffs, d)
+		}
 	}
 }
 

@@ -157,17 +157,17 @@ func TestDifferencesAreNamed(t *testing.T) {
 		{name: "the time", change: func(r *llm.Request) { r.Messages[2] = user("read a.txt" + block("2027-07-07 07:07")) }},
 		{name: "the workspace", change: func(r *llm.Request) { r.System = "You work in /tmp/x." }},
 		{name: "turn and model", change: func(r *llm.Request) { r.TurnID, r.Model = "other", "other" }},
-		{name: "system prompt", change: func(r *llm.Request) { r.System = "You play in /tmp/x." }, want: []string{"request 1: system prompt, line 1", "request 2: system prompt"}},
+		{name: "system prompt", change: func(r *llm.Request) { r.System = "You play in /tmp/x." }, want: []string{"request 1: system prompt, line 1"}},
 		{name: "a tool's text", change: func(r *llm.Request) {
 			r.Tools = []llm.ToolDef{{Name: "read_file", Description: "Writes.", Schema: r.Tools[0].Schema}}
-		}, want: []string{"tool read_file, description\n    recorded: Reads.\n    now:      Writes.", "request 2"}},
+		}, want: []string{"tool read_file, description\n    recorded: Reads.\n    now:      Writes."}},
 		{name: "a tool's schema", change: func(r *llm.Request) {
 			r.Tools = []llm.ToolDef{{Name: "read_file", Description: "Reads.", Schema: []byte(`{"type":"object","properties":{"file":{"type":"string"}}}`)}}
-		}, want: []string{"schema, properties, file", "schema, properties, path", "file", "path"}},
-		{name: "another tool", change: func(r *llm.Request) { r.Tools = append(r.Tools[:1:1], llm.ToolDef{Name: "exec"}) }, want: []string{"tool exec\n    recorded: not offered", "tool exec"}},
-		{name: "no tools", change: func(r *llm.Request) { r.Tools = nil }, want: []string{"tool read_file\n    recorded: offered", "read_file"}},
-		{name: "a message", change: func(r *llm.Request) { r.Messages[1] = llm.Message{Role: llm.Assistant, Content: llm.Text("no")} }, want: []string{"message 2 (assistant), content\n    recorded: yes\n    now:      no", "message 2"}},
-		{name: "history", change: func(r *llm.Request) { r.Messages = r.Messages[2:] }, want: []string{"message 1 (user), content", "number of messages\n    recorded: 3\n    now:      1", "message 1", "message 2", "message 2", "message", "message"}},
+		}, want: []string{"schema, properties, file", "schema, properties, path"}},
+		{name: "another tool", change: func(r *llm.Request) { r.Tools = append(r.Tools[:1:1], llm.ToolDef{Name: "exec"}) }, want: []string{"tool exec\n    recorded: not offered"}},
+		{name: "no tools", change: func(r *llm.Request) { r.Tools = nil }, want: []string{"tool read_file\n    recorded: offered"}},
+		{name: "a message", change: func(r *llm.Request) { r.Messages[1] = llm.Message{Role: llm.Assistant, Content: llm.Text("no")} }, want: []string{"message 2 (assistant), content\n    recorded: yes\n    now:      no"}},
+		{name: "history", change: func(r *llm.Request) { r.Messages = r.Messages[2:] }, want: []string{"message 1 (user), content", "number of messages\n    recorded: 3\n    now:      1", "message 2", "message 2", "message", "message"}},
 		{name: "arguments", input: `{"path":"b.txt"}`, want: []string{"request 1: call of read_file\n    recorded: {\"path\":\"a.txt\"}\n    now:      {\"path\":\"b.txt\"}"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

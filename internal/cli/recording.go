@@ -1,0 +1,129 @@
+package cli
+
+import (
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"github.com/nanobot-go/nanobot"
+	"github.com/nanobot-go/nanobot/internal/app"
+	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/llm/record"
+)
+
+// startRecording begins a file that nanobot replay can run again. It holds the
+// files that are part of the prompt and the settings that shape it, but no key:
+// everything that is a secret in the configuration or looks like one in the
+// environment is removed wherever it appears.
+func (c *command) startRecording(file string, loaded *config.Loaded, workspace string) (*record.Writer, error) {
+	if _, err := app.SyncTemplates(workspace); err != nil { // the bot would write them after we looked
+		return nil, err
+	}
+	def := loaded.Config.Agents.Defaults
+	settings := map[string]int{
+		"maxTokens": def.MaxTokens, "contextWindowTokens": def.ContextWindowTokens, "contextBlockLimit": def.ContextBlockLimit,
+		"maxToolIterations": def.MaxToolIterations, "maxToolResultChars": def.MaxToolResultChars,
+		"limits.turnTokens": def.Limits.TurnTokens, "limits.turnToolCalls": def.Limits.TurnToolCalls,
+	}
+	h := record.Header{
+		Version: nanobot.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH, Workspace: workspace,
+		Files: promptFiles(workspace), Settings: map[string]string{},
+	}
+	for name, v := range settings {
+		h.Settings["agents.defaults."+name] = strconv.Itoa(v)
+	}
+	return record.Create(file, record.Options{Header: h, Secrets: append(secretsIn(reflect.ValueOf(loaded.Config)), envSecrets(c.Env)...)})
+}
+
+// promptFileNames are the files of a workspace that the prompt shows.
+func promptFileNames() []string {
+	return []string{"AGENTS.md", "SOUL.md", "USER.md", "TOOLS.md", "memory/MEMORY.md"}
+}
+
+// promptFiles reads what the prompt is made of. A file that cannot be read is
+// not in the prompt either.
+func promptFiles(workspace string) map[string]string {
+	const (
+		longest = 64 << 10
+		skills  = 200
+	)
+	out := map[string]string{}
+	root, err := os.OpenRoot(workspace)
+	if err != nil {
+		return out
+	}
+	defer root.Close() //nolint:errcheck // read only
+	names := promptFileNames()
+	if entries, err := os.ReadDir(filepath.Join(workspace, "skills")); err == nil {
+		for _, e := range entries[:min(len(entries), skills)] {
+			names = append(names, path.Join("skills", e.Name(), "SKILL.md"))
+		}
+	}
+	for _, name := range names {
+		if info, err := root.Stat(name); err != nil || !info.Mode().IsRegular() {
+			continue
+		}
+		f, err := root.Open(name)
+		if err != nil {
+			continue
+		}
+		if b, err := io.ReadAll(io.LimitReader(f, longest)); err == nil {
+			out[name] = string(b)
+		}
+		_ = f.Close() // read only
+	}
+	return out
+}
+
+// secretsIn finds every secret of a configuration, whatever it is for.
+func secretsIn(v reflect.Value) []httpsafe.Secret {
+	if v.IsValid() && v.CanInterface() {
+		if s, ok := v.Interface().(httpsafe.Secret); ok {
+			return []httpsafe.Secret{s}
+		}
+	}
+	var out []httpsafe.Secret
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Interface:
+		if !v.IsNil() {
+			out = secretsIn(v.Elem())
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			out = append(out, secretsIn(v.Field(i))...)
+		}
+	case reflect.Slice, reflect.Array:
+		for i := range v.Len() {
+			out = append(out, secretsIn(v.Index(i))...)
+		}
+	case reflect.Map:
+		for it := v.MapRange(); it.Next(); {
+			out = append(out, secretsIn(it.Value())...)
+		}
+	default:
+	}
+	return out
+}
+
+// envSecrets are the values of variables whose name says what they are. Short
+// ones are left: removing every "1" would make the recording unreadable.
+func envSecrets(env []string) []httpsafe.Secret {
+	var out []httpsafe.Secret
+	for _, kv := range env {
+		name, value, _ := strings.Cut(kv, "=")
+		name = strings.ToUpper(name)
+		for _, word := range []string{"KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL"} {
+			if strings.Contains(name, word) && len(value) >= 8 && !strings.HasPrefix(value, "/") {
+				out = append(out, httpsafe.NewSecret(value))
+				break
+			}
+		}
+	}
+	return out
+}
