@@ -113,7 +113,7 @@ func (c *command) providerStatus() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			states, err := c.signins(loaded)
+			states, err := c.signinStates(loaded)
 			if err != nil {
 				return err
 			}
@@ -130,8 +130,8 @@ func (c *command) providerStatus() *cobra.Command {
 	return cmd
 }
 
-// signins lists every provider that wants a sign-in.
-func (c *command) signins(loaded *config.Loaded) ([]signinState, error) {
+// signinStates lists every provider that wants a sign-in.
+func (c *command) signinStates(loaded *config.Loaded) ([]signinState, error) {
 	states := []signinState{}
 	for _, name := range signin.Names() {
 		a, err := c.account(loaded, name)
@@ -174,7 +174,7 @@ func (c *command) account(loaded *config.Loaded, name string) (*signin.Account, 
 	if !signin.Known(name) {
 		return nil, usageError{noSignin(name)}
 	}
-	p := loaded.Config.Providers[strings.ReplaceAll(strings.ToLower(name), "-", "_")]
+	p := loaded.Config.Providers[signin.ConfigName(name)]
 	client, err := httpsafe.Client(httpsafe.Options{Proxy: p.Proxy.Reveal()})
 	if err != nil {
 		return nil, fmt.Errorf("providers.%s: %w", name, err)
@@ -321,11 +321,11 @@ func openBrowser(ctx context.Context, url string) {
 	var cmd *exec.Cmd
 	switch runtime.GOOS {
 	case "darwin":
-		cmd = exec.CommandContext(ctx, "open", url) //nolint:gosec // an http(s) address, passed without a shell
+		cmd = exec.CommandContext(ctx, "open", url)
 	case "windows":
-		cmd = exec.CommandContext(ctx, "rundll32", "url.dll,FileProtocolHandler", url) //nolint:gosec // an http(s) address, passed without a shell
+		cmd = exec.CommandContext(ctx, "rundll32", "url.dll,FileProtocolHandler", url)
 	default:
-		cmd = exec.CommandContext(ctx, "xdg-open", url) //nolint:gosec // an http(s) address, passed without a shell
+		cmd = exec.CommandContext(ctx, "xdg-open", url)
 	}
 	if cmd.Start() == nil {
 		_ = cmd.Process.Release() // nobody waits for a browser

@@ -31,7 +31,7 @@ func newCodex(w *wire, o Options) (flow, error) {
 	if c.issuer, err = override(o.Getenv, "NANOBOT_OPENAI_CODEX_AUTH_URL", "https://auth.openai.com"); err != nil {
 		return nil, err
 	}
-	if c.baseURL, err = override(o.Getenv, "NANOBOT_OPENAI_CODEX_BASE_URL", "https://chatgpt.com/backend-api/codex"); err != nil {
+	if c.baseURL, err = override(o.Getenv, "NANOBOT_OPENAI_CODEX_BASE_URL", "https://chatgpt.com/backend-api"); err != nil {
 		return nil, err
 	}
 	if v := o.Getenv("NANOBOT_OPENAI_CODEX_CALLBACK_PORT"); v != "" {

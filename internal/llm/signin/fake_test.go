@@ -185,7 +185,7 @@ func env(base string) map[string]string {
 	return map[string]string{
 		"NANOBOT_NO_KEYRING":                 "1",
 		"NANOBOT_OPENAI_CODEX_AUTH_URL":      base,
-		"NANOBOT_OPENAI_CODEX_BASE_URL":      base + "/codex",
+		"NANOBOT_OPENAI_CODEX_BASE_URL":      base + "/backend-api",
 		"NANOBOT_OPENAI_CODEX_CALLBACK_PORT": "0",
 		"NANOBOT_GITHUB_DEVICE_CODE_URL":     base + "/login/device/code",
 		"NANOBOT_GITHUB_ACCESS_TOKEN_URL":    base + "/login/oauth/access_token",

@@ -62,6 +62,7 @@ type flow interface {
 type brand struct {
 	name    string // as in the configuration
 	command string // as on the command line
+	short   string // as in the catalogue's Auth
 	display string
 	model   string // what login --set-main chooses
 	caution string // what a person should know before signing in
@@ -72,11 +73,11 @@ type brand struct {
 func brands() []brand {
 	return []brand{
 		{
-			name: "openai_codex", command: "openai-codex", display: "OpenAI Codex (ChatGPT subscription)", model: "openai-codex/gpt-5.6-sol",
+			name: "openai_codex", command: "openai-codex", short: "codex", display: "OpenAI Codex (ChatGPT subscription)", model: "openai-codex/gpt-5.6-sol",
 			foreign: codexForeign, make: newCodex,
 		},
 		{
-			name: "github_copilot", command: "github-copilot", display: "GitHub Copilot (experimental)", model: "github-copilot/gpt-5.4-mini",
+			name: "github_copilot", command: "github-copilot", short: "copilot", display: "GitHub Copilot (experimental)", model: "github-copilot/gpt-5.4-mini",
 			caution: "GitHub takes this sign-in for one of an editor, and its terms may not cover other programs. " +
 				"A client of your own is set with NANOBOT_GITHUB_COPILOT_CLIENT_ID.",
 			foreign: copilotForeign, make: newCopilot,
@@ -93,16 +94,23 @@ func Names() []string {
 	return out
 }
 
-// Known reports whether a provider, in either spelling, needs a sign-in.
+// Known reports whether a provider, by any of its names, needs a sign-in.
 func Known(name string) bool {
 	_, ok := find(name)
 	return ok
 }
 
+// ConfigName is the name that a provider has in the configuration, whichever
+// of its names is given; "" for one without a sign-in.
+func ConfigName(name string) string {
+	b, _ := find(name)
+	return b.name
+}
+
 func find(name string) (brand, bool) {
 	name = strings.ReplaceAll(strings.ToLower(name), "-", "_")
 	for _, b := range brands() {
-		if b.name == name {
+		if b.name == name || b.short == name {
 			return b, true
 		}
 	}
@@ -124,8 +132,8 @@ type Account struct {
 	changed time.Time // when a token last replaced another
 }
 
-// New makes the account of a provider, named as in the configuration or on the
-// command line. It does no I/O.
+// New makes the account of a provider, named as in the configuration, on the
+// command line or in the catalogue's Auth. It does no I/O.
 func New(name string, o Options) (*Account, error) {
 	b, ok := find(name)
 	if !ok {
@@ -178,7 +186,8 @@ func (a *Account) Caution() string { return a.brand.caution }
 // DefaultModel is the model to use when the user names none.
 func (a *Account) DefaultModel() string { return a.brand.model }
 
-// BaseURL is where the provider's API is found.
+// BaseURL is where the provider's API is found; for Codex what comes before
+// /codex/responses.
 func (a *Account) BaseURL() string { return a.base }
 
 // Signer puts the account's token on requests to BaseURL. Every call returns a

@@ -385,7 +385,7 @@ func TestAccountName(t *testing.T) {
 	if _, err := New("anthropic", Options{}); err == nil || !strings.Contains(err.Error(), "openai-codex") {
 		t.Errorf("error = %v, want the names there are", err)
 	}
-	for _, name := range []string{"openai_codex", "openai-codex", "OpenAI-Codex"} {
+	for _, name := range []string{"openai_codex", "openai-codex", "OpenAI-Codex", "codex", "copilot"} {
 		if !Known(name) {
 			t.Errorf("Known(%q) = false", name)
 		}
