@@ -187,7 +187,7 @@ func (m *models) speak(w llm.Wire, c llm.Choice, o wireOptions) (llm.Model, erro
 	case llm.ResponsesWire:
 		header := ""
 		if c.Row.APIKeyHeader {
-			header = "api-key"
+			header, c.Base, c.Row.CacheKey = "api-key", azure.BaseURL(c.Base), true
 		}
 		path := ""
 		if c.Row.Auth == "codex" {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
@@ -156,7 +157,7 @@ func sound(msgs []llm.Message, from int) bool {
 			return false
 		}
 		for j, c := range m.ToolCalls {
-			if c.ID == "" || c.Name == "" || slices.ContainsFunc(m.ToolCalls[:j], func(o llm.ToolCall) bool { return o.ID == c.ID }) {
+			if c.ID == "" || c.Name == "" || strings.Contains(c.ID, "|") || slices.ContainsFunc(m.ToolCalls[:j], func(o llm.ToolCall) bool { return o.ID == c.ID }) {
 				return false
 			}
 		}
