@@ -2,6 +2,8 @@ package llm_test
 
 import (
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -245,5 +247,32 @@ func TestContextWindow(t *testing.T) {
 		if got := llm.ContextWindow(model); got != want {
 			t.Errorf("ContextWindow(%q) = %d, want %d", model, got, want)
 		}
+	}
+}
+
+// The page must tell of every brand, its variables and its address.
+func TestProvidersPage(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "providers.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := map[string]string{}
+	for line := range strings.Lines(string(page)) {
+		if name, _, ok := strings.Cut(strings.TrimPrefix(line, "| `"), "`"); ok && strings.HasPrefix(line, "| `") {
+			lines[name] = line
+		}
+	}
+	for _, r := range llm.Catalogue() {
+		_, address, _ := strings.Cut(r.BaseURL, "://")
+		for _, want := range append([]string{string(r.Wire), address}, r.EnvKeys...) {
+			if !strings.Contains(lines[r.Name], want) {
+				t.Errorf("docs/providers.md: no %q in the line of %s: %q", want, r.Name, lines[r.Name])
+			}
+		}
+		delete(lines, r.Name)
+	}
+	if len(lines) > 0 {
+		t.Errorf("docs/providers.md lists what is not in the catalogue: %v", slices.Sorted(maps.Keys(lines)))
 	}
 }
