@@ -4,7 +4,9 @@
 // usual ports are popular with everything else too.
 //
 // Only loopback addresses are asked, except for an Ollama host that the user
-// named in OLLAMA_HOST. Nothing is sent but GET requests without credentials.
+// named in OLLAMA_HOST. Discovery sends nothing but GET requests without
+// credentials. Windows asks a server the user has chosen how much of a prompt
+// it will really read.
 package local
 
 import (
@@ -171,6 +173,11 @@ func (p probe) get(ctx context.Context, path string, v any) bool {
 	if err != nil {
 		return false
 	}
+	return p.do(req, v)
+}
+
+// do makes a request and decodes its JSON object into v.
+func (p probe) do(req *http.Request, v any) bool {
 	req.Header.Set("Accept", "application/json")
 	resp, err := p.client.Do(req)
 	if err != nil {

@@ -54,3 +54,17 @@ func TestCallerGivesUp(t *testing.T) {
 		}
 	})
 }
+
+func TestWindowOfSilentServer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		w := local.NewWindows(local.Options{Client: &http.Client{Transport: silentOllama{}}})
+		if got := w.Of(t.Context(), "http://127.0.0.1:11434/v1", "m"); got != (local.Window{}) {
+			t.Errorf("window = %+v, want none", got)
+		}
+		if d := time.Since(start); d != local.DefaultTimeout {
+			t.Errorf("took %v, want %v", d, local.DefaultTimeout)
+		}
+	})
+}
