@@ -3,6 +3,7 @@ package llmtest
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
 )
@@ -96,9 +97,9 @@ func (r *StreamReply) chat() []string {
 
 // messages renders the events of the Messages protocol.
 func (r *StreamReply) messages() string {
-	out := ""
+	out := strings.Builder{}
 	event := func(name, format string, args ...any) {
-		out += fmt.Sprintf("event: %s\ndata: %s\n\n", name, fmt.Sprintf(format, args...))
+		fmt.Fprintf(&out, "event: %s\ndata: %s\n\n", name, fmt.Sprintf(format, args...))
 	}
 	u := r.Usage
 	event("message_start", `{"type":"message_start","message":{"id":"m1","type":"message","role":"assistant","content":[],"usage":{"input_tokens":%d,"cache_read_input_tokens":%d,"output_tokens":1}}}`,
@@ -137,13 +138,13 @@ func (r *StreamReply) messages() string {
 	switch {
 	case r.Fail != "":
 		event("error", `{"type":"error","error":{"type":%s,"message":"something broke"}}`, js(r.Fail))
-		return out
+		return out.String()
 	case r.Cut || r.Hold != nil:
-		return out
+		return out.String()
 	}
 	event("message_delta", `{"type":"message_delta","delta":{"stop_reason":%s},"usage":{"output_tokens":%d}}`, js(stopReason(r.finish())), u.Completion)
 	event("message_stop", `{"type":"message_stop"}`)
-	return out
+	return out.String()
 }
 
 func stopReason(f llm.Finish) string {

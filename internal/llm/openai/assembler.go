@@ -41,6 +41,7 @@ type assembler struct {
 	answered     bool // a choice, or any content, was seen
 	usage        *usage
 	bad          int
+	common       ordinary
 }
 
 // read plays a body: a stream, or whatever else the server sent instead.
@@ -97,7 +98,10 @@ func (a *assembler) stream(ctx context.Context, r, raw io.Reader) error {
 func isTimeout(err error) bool { return llm.AsError(err).Kind == llm.Timeout }
 
 func (a *assembler) event(ctx context.Context, data []byte) error {
-	c, err := decodeChunk(data)
+	c, err := &a.common.chunk, error(nil)
+	if !a.common.decode(data) {
+		c, err = decodeChunk(data)
+	}
 	if err != nil {
 		if a.bad++; a.bad > maxBadChunks {
 			return a.failure(llm.ServerError, "the stream is not readable")

@@ -84,9 +84,7 @@ func argumentPiece(raw json.RawMessage) string {
 		return ""
 	}
 	if raw[0] == '"' {
-		var text string
-		_ = json.Unmarshal(raw, &text)
-		return text
+		return unquote(raw)
 	}
 	return string(raw)
 }

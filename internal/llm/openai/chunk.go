@@ -120,7 +120,7 @@ func contentText(raw json.RawMessage) (text, thinking string) {
 	}
 	switch raw[0] {
 	case '"':
-		_ = json.Unmarshal(raw, &text)
+		text = unquote(raw)
 	case '[':
 		var list []json.RawMessage
 		_ = json.Unmarshal(raw, &list)

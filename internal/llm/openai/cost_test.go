@@ -1,0 +1,27 @@
+package openai_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
+	"github.com/nanobot-go/nanobot/internal/llm/openai"
+)
+
+func cannedModel(tb testing.TB, c *http.Client) llm.Model {
+	tb.Helper()
+	m, err := openai.New(openai.Options{Name: "fake", BaseURL: "https://api.fake.example/v1", Key: httpsafe.NewSecret(llmtest.Key), Client: c})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return m
+}
+
+// Memory is counted for the whole process, so nothing runs beside this test.
+func TestStreamCost(t *testing.T) { //nolint:paralleltest // see above
+	llmtest.StreamCost(t, cannedModel)
+}
+
+func BenchmarkLongStream(b *testing.B) { llmtest.BenchStream(b, cannedModel) }
