@@ -3,6 +3,7 @@ package llm_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"log/slog"
@@ -414,6 +415,8 @@ func TestBreakerFileDamaged(t *testing.T) {
 		"empty": "", "not JSON": "\x00\x01", "another version": `{"version":9,"circuits":{"a":{"until":"2999-01-01T00:00:00Z"}}}`,
 		"null circuit": `{"version":1,"circuits":{"a":null}}`,
 		"far future":   `{"version":1,"circuits":{"a":{"step":-5,"until":"2999-01-01T00:00:00Z","failed":"1999-12-01T00:00:00Z","changed":"1999-12-31T00:00:00Z"}}}`,
+		"failed in the future": `{"version":1,"circuits":{"a":{"step":4,"until":"2000-01-03T00:00:00Z","failed":"2000-01-02T23:00:00Z",` +
+			`"changed":"1999-12-31T00:00:00Z"}}}`,
 		"clock was set back": `{"version":1,"circuits":{"a":{"step":4,"until":"2000-01-03T00:00:00Z","failed":"2000-01-02T23:00:00Z",` +
 			`"changed":"2000-01-02T23:00:00Z"}}}`,
 	} {
@@ -460,15 +463,98 @@ func TestBreakerFileIsBounded(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "breakers.json")
 	synctest.Test(t, func(t *testing.T) {
-		set := llm.NewBreakers(llm.BreakersOptions{Path: path})
+		var old []string
+		for i := range 200 {
+			at := time.Now().Add(time.Duration(i-200) * time.Second).Format(time.RFC3339)
+			old = append(old, fmt.Sprintf(`"%03d":{"step":1,"until":"2000-01-01T05:00:00Z","failed":%q,"changed":%q}`, i, at, at))
+		}
+		if err := os.WriteFile(path, []byte(`{"version":1,"circuits":{`+strings.Join(old, ",")+`}}`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		a := &endpoint{err: &llm.Error{Kind: llm.Billing}}
+		a.asks(t, guarded(a, llm.NewBreakers(llm.BreakersOptions{Path: path}).At("a")), llm.Request{})
+		data, err := os.ReadFile(path)
+		if n := bytes.Count(data, []byte(`"step"`)); err != nil || n != 128 || !bytes.Contains(data, []byte(`"a"`)) || bytes.Contains(data, []byte(`"072"`)) {
+			t.Errorf("error %v, %d endpoints kept, want the newest 128: %s", err, n, data)
+		}
+	})
+}
+
+func TestBreakersAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		set := llm.NewBreakers(llm.BreakersOptions{})
 		for i := range 200 {
 			time.Sleep(time.Second)
 			a := &endpoint{err: &llm.Error{Kind: llm.Billing}}
 			a.asks(t, guarded(a, set.At(fmt.Sprintf("%03d", i))), llm.Request{})
 		}
-		p := llm.NewBreakers(llm.BreakersOptions{Path: path}).Paused(t.Context())
-		if len(p) != 128 || p[len(p)-1].ID != "199" {
+		if p := set.Paused(t.Context()); len(p) != 128 || p[0].ID != "072" {
 			t.Errorf("%d endpoints kept, want the newest 128", len(p))
+		}
+	})
+}
+
+// A driver that reports the end of its context as an error of its own says
+// nothing about the endpoint, and no other link is asked.
+func TestBreakerIgnoresCancelledErrors(t *testing.T) {
+	t.Parallel()
+	set := llm.NewBreakers(llm.BreakersOptions{})
+	b := &endpoint{}
+	for range 5 {
+		ctx, cancel := context.WithCancel(t.Context())
+		a := llm.ModelFunc(func(context.Context, llm.Request) iter.Seq2[llm.Event, error] {
+			return func(yield func(llm.Event, error) bool) {
+				cancel()
+				yield(llm.Event{}, &llm.Error{Kind: llm.Connection})
+			}
+		})
+		m := llm.Fallback([]llm.Link{{Name: "A", Model: a, Breaker: set.At("a")}, {Name: "B", Model: b}}, llm.FallbackOptions{})
+		if _, _, err := play(ctx, m, llm.Request{}); !errors.Is(err, context.Canceled) {
+			t.Errorf("error %v, want the context's", err)
+		}
+		cancel()
+	}
+	if p := set.Paused(t.Context()); len(p) != 0 || b.count() != 0 {
+		t.Errorf("paused %v, %d calls of the next link; want none", p, b.count())
+	}
+}
+
+// A listener who leaves between two links does not take the probe with him.
+func TestBreakerProbeIsGivenBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		set := llm.NewBreakers(llm.BreakersOptions{})
+		b := &endpoint{}
+		fail(t, b, guarded(b, set.At("b")), 3, 0)
+		time.Sleep(time.Minute)
+		a := &scripted{steps: []step{{text: "x", err: &llm.Error{Kind: llm.Timeout}}, {err: overloaded()}}}
+		m := llm.Fallback([]llm.Link{{Name: "A", Model: a}, {Name: "B", Model: b, Breaker: set.At("b")}}, llm.FallbackOptions{})
+		for ev := range m.Stream(t.Context(), llm.Request{}) {
+			if ev.Kind == llm.Restarted {
+				break
+			}
+		}
+		if !b.asks(t, m, llm.Request{}) {
+			t.Error("the probe is lost")
+		}
+	})
+}
+
+// Who insists is served by the endpoint whose pause ends first.
+func TestBreakerInsistOrder(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		set := llm.NewBreakers(llm.BreakersOptions{})
+		a, b := &endpoint{err: &llm.Error{Kind: llm.Billing}}, &endpoint{}
+		m := llm.Fallback([]llm.Link{
+			{Name: "A", Model: a, Breaker: set.At("a")}, {Name: "B", Model: b, Breaker: set.At("b")},
+		}, llm.FallbackOptions{})
+		fail(t, b, m, 3, 0)
+		b.set(nil)
+		before := a.count()
+		if _, _, err := play(t.Context(), m, llm.Request{}); err != nil || a.count() != before {
+			t.Errorf("error %v, %d calls of the account without credit", err, a.count()-before)
 		}
 	})
 }

@@ -229,6 +229,7 @@ func TestFallbackOverflow(t *testing.T) {
 		{"the real limit is smaller than configured", []int{99000, 16000, 0}, []*scripted{fails(over(8000)), fails(), fails()}, "AB", "", 0},
 		{"the larger one fails too", []int{8000, 16000, 32000}, []*scripted{fails(over(8000)), fails(over(16000)), fails(over(32000))}, "ABC", llm.ContextLength, 32000},
 		{"the larger one is down: shorten after all", []int{8000, 16000, 0}, []*scripted{fails(over(8000)), fails(overloaded()), fails()}, "AB", llm.ContextLength, 8000},
+		{"a window that proved small", []int{3000, 4000, 2000}, []*scripted{fails(over(0)), fails(over(1000)), fails()}, "AB", llm.ContextLength, 1000},
 		{"down first, then too long", []int{8000, 4000, 2000}, []*scripted{fails(overloaded()), fails(over(4000)), fails()}, "AB", llm.ContextLength, 4000},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -313,6 +314,8 @@ func TestFallbackAttemptTime(t *testing.T) {
 		{"a stream has twice the time", &scripted{steps: []step{{text: "x", wait: 19 * s}}}, "TD", 19 * s},
 		{"but not more", &scripted{steps: []step{{text: "x", wait: time.Hour}}}, "TRWD", 20 * s},
 		{"retries stop with the time", llm.Retry(&scripted{steps: []step{{wait: 9 * s, err: overloaded()}, {wait: time.Hour}}}, llm.RetryOptions{Rand: noJitter}), "WWD", 49 * s},
+		{"each attempt has its own time", llm.Retry(&scripted{steps: []step{{text: "x", wait: 5 * s, err: &llm.Error{Kind: llm.Timeout}}, {wait: time.Hour}}}, llm.RetryOptions{Rand: noJitter}), "TWRWD", 16 * s},
+		{"text that was taken back", llm.Retry(&scripted{steps: []step{{text: "x", err: &llm.Error{Kind: llm.Timeout}}, {err: &llm.Error{Kind: llm.Billing}}}}, llm.RetryOptions{Rand: noJitter}), "TWRWD", s},
 		{"waiting does not count", llm.Retry(fails(rate), llm.RetryOptions{}), "WWWWD", 101 * s},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -103,7 +103,7 @@ func randomMove(rnd *rand.Rand) move {
 // once per request, and the stream keeps the contract of Model.
 func TestFallbackProperty(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(300) {
+	for seed := range uint64(120) {
 		rnd := rand.New(rand.NewPCG(seed, 11))
 		n := 1 + rnd.IntN(4)
 		models := make([]*scripted, n)
@@ -150,7 +150,7 @@ func TestFallbackProperty(t *testing.T) {
 // link was asked or the table says so.
 func TestFallbackPropertyWithBreakers(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(100) {
+	for seed := range uint64(50) {
 		synctest.Test(t, func(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(seed, 13))
 			n := 1 + rnd.IntN(3)

@@ -94,6 +94,34 @@ func TestRotatePicksTheLeastRecentlyUsed(t *testing.T) {
 	}
 }
 
+func TestRotateInOrderReturns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var r ring
+		m := llm.Rotate(r.keys("ab"), llm.RotateOptions{InOrder: true})
+		r.set("a", limited(time.Minute))
+		r.calls(t, m, "s")
+		r.set("a", nil)
+		time.Sleep(time.Minute)
+		if got := r.calls(t, m, "s"); got != "a" {
+			t.Errorf("key %s, want the first again", got)
+		}
+	})
+}
+
+func TestRotateAfterThinking(t *testing.T) {
+	t.Parallel()
+	m := llm.Rotate([]llm.Keyed{
+		{Name: "a", Make: func() (llm.Model, error) {
+			return &scripted{steps: []step{{thought: "hm", err: limited(time.Second)}}}, nil
+		}},
+		{Name: "b", Make: func() (llm.Model, error) { return fails(), nil }},
+	}, llm.RotateOptions{})
+	if events, _, err := play(t.Context(), m, llm.Request{}); events != "tRD" || err != nil {
+		t.Errorf("events %q, error %v, want tRD", events, err)
+	}
+}
+
 func TestRotateRests(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -141,6 +169,12 @@ func TestRotateRestsLongerEachTime(t *testing.T) {
 		if d := cmp.Diff(seconds(5, 10, 20, 40, 60, 60), got); d != "" {
 			t.Errorf("rests differ: %s", d)
 		}
+		r.set("a", nil)
+		_, _, _ = play(t.Context(), m, llm.Request{})
+		r.set("a", limited(0))
+		if _, _, err := play(t.Context(), m, llm.Request{}); llm.AsError(err).RetryAfter != 5*time.Second {
+			t.Errorf("rest after an answer is %s, want 5 s", llm.AsError(err).RetryAfter)
+		}
 	})
 }
 
@@ -168,6 +202,9 @@ func TestRotateRejectedKey(t *testing.T) {
 		}
 		if events, _, err = play(t.Context(), m, llm.Request{}); events != "" || llm.AsError(err).Kind != llm.Auth {
 			t.Errorf("told twice: events %q, error %v", events, err)
+		}
+		if got := r.calls(t, m, ""); len(got) != 1 {
+			t.Errorf("keys called %s, want one", got)
 		}
 		r.set("b", nil)
 		got := r.calls(t, m, "", "", "")

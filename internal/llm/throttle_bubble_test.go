@@ -139,6 +139,65 @@ func TestThrottleLeave(t *testing.T) {
 	})
 }
 
+func TestThrottleDeadContext(t *testing.T) {
+	t.Parallel()
+	b := &busy{}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, _, err := play(ctx, llm.Throttle(b, llm.NewLimiter(5, 1)), llm.Request{})
+	if !errors.Is(err, context.Canceled) || len(b.order) != 0 {
+		t.Errorf("error %v after %d calls, want none", err, len(b.order))
+	}
+}
+
+// A request that gives up while it waits for the rate gives its slot back.
+func TestThrottleLeaveAtTheRate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := llm.Throttle(&busy{}, llm.NewLimiter(1, 1))
+		_, _, _ = play(t.Context(), m, llm.Request{})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, _, _ = play(ctx, m, llm.Request{})
+		ctx, cancel = context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		begin := time.Now()
+		if _, _, err := play(ctx, m, llm.Request{}); err != nil || time.Since(begin) != 59*time.Second {
+			t.Errorf("error %v after %s, want an answer after 59 s", err, time.Since(begin))
+		}
+	})
+}
+
+// A place that is handed to a request in the moment it gives up, or nobody
+// listens to it any more, goes to the next.
+func TestThrottleLeaveInTheSameMoment(t *testing.T) {
+	t.Parallel()
+	for i := range 20 {
+		synctest.Test(t, func(t *testing.T) {
+			b := &busy{takes: 5 * time.Second}
+			m := llm.Throttle(b, llm.NewLimiter(0, 1))
+			var wg sync.WaitGroup
+			wg.Go(func() { _, _, _ = play(t.Context(), m, llm.Request{}) })
+			synctest.Wait()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			for range m.Stream(ctx, llm.Request{SessionKey: "gone"}) {
+				wg.Wait() // the slot is free now, and this request is the first in line
+				cancel()
+				if i%2 == 0 {
+					break
+				}
+			}
+			late, stop := context.WithTimeout(t.Context(), time.Hour)
+			defer stop()
+			_, _, err := play(late, m, llm.Request{})
+			if d := cmp.Diff([]string{"", ""}, b.order); d != "" || err != nil {
+				t.Errorf("error %v, requests that reached the model differ: %s", err, d)
+			}
+		})
+	}
+}
+
 func TestThrottleNoLimit(t *testing.T) {
 	t.Parallel()
 	b := &busy{}
