@@ -238,6 +238,13 @@ func TestOutcomes(t *testing.T) {
 		{"cancelled", fails("1234", context.Canceled), "cancelled", 1},
 		{"foreign error", fails("", errors.New("x")), "connection", 0},
 		{"no usage", answering(llm.Usage{}), "ok", 1},
+		{"no usage and thoughts that were only shown", llm.ModelFunc(func(context.Context, llm.Request) iter.Seq2[llm.Event, error] {
+			return func(yield func(llm.Event, error) bool) {
+				if yield(llm.Event{Kind: llm.ReasoningDelta, Text: "12345678"}, nil) {
+					yield(done(llm.Usage{}), nil)
+				}
+			}
+		}), "ok", 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -374,6 +381,23 @@ func TestTurnLimitIsPerTurn(t *testing.T) {
 	budgetError(t, err)
 }
 
+// A turn with a call under way is not forgotten, however many others pass.
+func TestLongTurnIsRemembered(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, ledger.Limits{TurnUSD: 0.01})
+	next, stop := iter.Pull2(s.meter(answering(usage(0, 1000))).Stream(t.Context(), llm.Request{Model: "m", TurnID: "long", MaxTokens: 1000}))
+	defer stop()
+	next()
+	for i := range 700 {
+		s.clock.add(time.Millisecond)
+		if _, err := run(t.Context(), s.meter(answering(usage(0, 1))), llm.Request{Model: "m", TurnID: fmt.Sprint(i), MaxTokens: 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := run(t.Context(), s.meter(answering(usage(0, 1))), llm.Request{Model: "m", TurnID: "long", MaxTokens: 1000})
+	budgetError(t, err, "$0.0100 set aside")
+}
+
 func TestBackgroundStopsFirst(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -418,6 +442,12 @@ func TestUnknownPricesAreBounded(t *testing.T) {
 	}
 	_, err = run(t.Context(), s.meter(answering(usage(100, 600))), llm.Request{Model: "x", System: strings.Repeat("a", 400), MaxTokens: 900})
 	budgetError(t, err, "unpricedDailyTokens", "1.0k tokens")
+
+	s = newShop(t, ledger.Limits{DailyUSD: 0.01})
+	s.spend(1)
+	_, err = run(t.Context(), s.meter(answering(usage(1, 1))), llm.Request{Model: "x"})
+	budgetError(t, err, "dailyUsd", "$0.0100 spent")
+	err = nil
 
 	// The vendor reports costs for a model we know nothing about.
 	s = newShop(t, ledger.Limits{DailyUSD: 1})
@@ -580,6 +610,32 @@ func TestTwoProcesses(t *testing.T) {
 	}
 	_, err := run(t.Context(), mine, req)
 	budgetError(t, err)
+}
+
+// Processes that write to one log at the same moment lose no call, and all of
+// them come to the same sums.
+func TestManyProcesses(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, ledger.Limits{})
+	all := make([]*ledger.Ledger, 6)
+	var wg sync.WaitGroup
+	for i := range all {
+		all[i] = s.open(ledger.Limits{})
+		m := ledger.Meter(answering(usage(0, 1000)), ledger.MeterOptions{Ledger: all[i], Prices: s.prices, Provider: "p"})
+		wg.Go(func() {
+			for range 60 {
+				if _, err := run(t.Context(), m, llm.Request{Model: "m", SessionKey: strings.Repeat("s", 100*i)}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for i, l := range append(all, s.open(ledger.Limits{})) {
+		if got := spentToday(l); got.Calls != 360 || got.USD != 3.6 {
+			t.Errorf("ledger %d: %+v, want 360 calls and $3.60", i, got)
+		}
+	}
 }
 
 func spentToday(l *ledger.Ledger) ledger.Spent {

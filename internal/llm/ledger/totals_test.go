@@ -41,6 +41,7 @@ func TestTotalsAreDerived(t *testing.T) {
 				t.Fatal(err)
 			}
 			change(v)
+			v["today"], v["thisMonth"] = map[string]any{"calls": 999}, map[string]any{"calls": 999} // to be told apart
 			if b, err = json.Marshal(v); err == nil {
 				err = os.WriteFile(path, b, 0o600)
 			}
@@ -274,6 +275,24 @@ func TestLimitStartsAfresh(t *testing.T) {
 	}
 	if want := "+++-++------+++-"; got.String() != want {
 		t.Errorf("calls = %s, want %s", got.String(), want)
+	}
+}
+
+func TestSourceLimitStartsAfresh(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, ledger.Limits{PerSource: map[string]ledger.SourceLimits{"cron": {DailyUSD: 0.01}}})
+	m := s.meter(answering(usage(0, 1000)))
+	for range 2 {
+		req := llm.Request{Model: "m", Source: "cron", MaxTokens: 1000}
+		if _, err := run(t.Context(), m, req); err != nil {
+			t.Fatal(err)
+		}
+		_, err := run(t.Context(), m, req)
+		budgetError(t, err)
+		if _, err := run(t.Context(), m, llm.Request{Model: "m", Source: "heartbeat"}); err != nil {
+			t.Errorf("another source was stopped: %v", err)
+		}
+		s.clock.add(24 * time.Hour)
 	}
 }
 
