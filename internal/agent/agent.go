@@ -101,7 +101,7 @@ type Agent struct {
 	started time.Time
 	calib   sync.Map // model name -> *text.Calibration
 	windows sync.Map // model name -> real context window in tokens, learned from refusals
-	heads   sync.Map // system prompt -> estimated tokens of prompt and tools
+	heads   sync.Map // tier and system prompt -> estimated tokens of prompt and tools
 
 	mu     sync.Mutex
 	base   context.Context //nolint:containedctx // the context of Run, which owns all turns
@@ -274,13 +274,14 @@ func (a *Agent) calibration(model string) *text.Calibration {
 }
 
 // headTokens is the estimate of what every request with this prompt starts with.
-func (a *Agent) headTokens(system string) int {
-	if n, ok := a.heads.Load(system); ok {
+func (a *Agent) headTokens(system string, tier Tier, tools *tool.Set) int {
+	key := tier.Name + "\x00" + system
+	if n, ok := a.heads.Load(key); ok {
 		return n.(int) //nolint:errcheck,forcetypeassert // only this function stores
 	}
-	n := runner.EstimateHead(system, a.tools.Defs())
+	n := runner.EstimateHead(system, tools.Defs())
 	a.heads.Clear() // prompts change rarely; old ones are of no use
-	a.heads.Store(system, n)
+	a.heads.Store(key, n)
 	return n
 }
 

@@ -48,7 +48,7 @@ type promptBuilder struct {
 	last   []string  // parts at that time
 	files  map[string]cachedFile
 	texts  map[string]string // embedded templates
-	joined map[string]string // channel format -> prompt, valid for stamp
+	joined map[string]string // tier and channel format -> prompt, valid for stamp
 	stamp  string
 }
 
@@ -66,8 +66,8 @@ func (p *promptBuilder) offloadDir() string {
 	return filepath.Join(p.workspace, ".nanobot", "tool-results")
 }
 
-// system returns the prompt for a channel.
-func (p *promptBuilder) system(channel string) string {
+// system returns the prompt for a channel and a size of model.
+func (p *promptBuilder) system(channel string, tier Tier) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	// Many turns at once need not each ask the disk about the same files.
@@ -80,10 +80,11 @@ func (p *promptBuilder) system(channel string) string {
 		p.stamp, p.joined = stamp, map[string]string{}
 	}
 	format := formatHint(channel)
-	if s, ok := p.joined[format]; ok {
+	key := tier.Name + "\x00" + format
+	if s, ok := p.joined[key]; ok {
 		return s
 	}
-	all := append([]string{p.identity(format)}, parts...)
+	all := append([]string{p.identity(format, tier)}, tier.shorten(parts)...)
 	kept := all[:0]
 	for _, part := range all {
 		if part = strings.TrimSpace(part); part != "" {
@@ -91,7 +92,7 @@ func (p *promptBuilder) system(channel string) string {
 		}
 	}
 	s := strings.Join(kept, "\n\n---\n\n")
-	p.joined[format] = s
+	p.joined[key] = s
 	return s
 }
 
@@ -126,8 +127,11 @@ func (p *promptBuilder) parts() []string {
 	return out
 }
 
-func (p *promptBuilder) identity(format string) string {
+func (p *promptBuilder) identity(format string, tier Tier) string {
 	r := strings.NewReplacer("{{workspace}}", p.workspace, "{{os}}", osName(), "{{arch}}", runtime.GOARCH, "{{format}}", format)
+	if tier.Short {
+		return r.Replace(p.template("system/identity_small.md"))
+	}
 	return strings.TrimSpace(r.Replace(p.template("system/identity.md"))) + "\n\n" + p.template("system/untrusted.md")
 }
 

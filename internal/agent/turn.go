@@ -148,12 +148,18 @@ func (t *turn) run(ctx context.Context, current llm.Message) (runner.Result, err
 	defer t.leave()
 	t.conv = t.conversationOf(t.key)
 	t.conv.follow(t.sess)
-	system := t.prompt.system(t.it.in.Route.Channel)
+	tier := TierOf(t.window())
+	tools, err := tier.Tools(t.tools)
+	if err != nil {
+		return runner.Result{}, fmt.Errorf("choose tools: %w", err)
+	}
+	system := t.prompt.system(t.it.in.Route.Channel, tier)
 	scale := t.calibration(t.rt.Name).Factor()
 	limits := t.Limits
 	limits.ContextWindow, limits.ContextBlock = t.window(), t.rt.Block
-	budget := runner.InputBudget(limits, t.rt.MaxTokens)
-	head := t.headTokens(system)
+	limits, answer := tier.limits(limits, t.rt.MaxTokens)
+	budget := runner.InputBudget(limits, answer)
+	head := t.headTokens(system, tier, tools)
 	if replay, dropped := t.conv.fit(budget, head, scale); dropped {
 		t.conv.state.Reset()
 		if err := t.sess.SetReplay(replay); err != nil {
@@ -167,8 +173,8 @@ func (t *turn) run(ctx context.Context, current llm.Message) (runner.Result, err
 		tokens = 0
 	}
 	spec := runner.Spec{
-		Model: t.rt.Model, ModelName: t.rt.Name, System: system, Messages: msgs, Tokens: tokens, HeadTokens: head, Tools: t.tools,
-		MaxTokens: t.rt.MaxTokens, Temperature: t.rt.Temperature, Effort: t.rt.Effort, Limits: limits, Scale: scale,
+		Model: t.rt.Model, ModelName: t.rt.Name, System: system, Messages: msgs, Tokens: tokens, HeadTokens: head, Tools: tools,
+		MaxTokens: answer, Temperature: t.rt.Temperature, Effort: t.rt.Effort, Limits: limits, Scale: scale,
 		Call: tool.Call{
 			Route: t.it.in.Route, SessionKey: t.key, SenderID: t.it.in.SenderID, TurnID: t.id,
 			State: t.conv.state, Publish: t.publish,

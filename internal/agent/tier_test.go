@@ -1,0 +1,188 @@
+package agent
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/runner"
+	"github.com/nanobot-go/nanobot/internal/skill"
+	"github.com/nanobot-go/nanobot/internal/tool"
+	"github.com/nanobot-go/nanobot/internal/tool/files"
+	"github.com/nanobot-go/nanobot/internal/tool/shell"
+)
+
+// productTools are the tools of a default installation.
+func productTools(t *testing.T, workspace string) *tool.Set {
+	t.Helper()
+	jail, err := diskio.OpenJail(diskio.JailOptions{Workspace: workspace, Restrict: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	exec, err := shell.Tool(shell.Options{Workspace: workspace, Restrict: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := tool.NewSet(append(files.Tools(files.Options{Jail: jail}), exec, messageTool(nil))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+// heads measures what each tier sends before the user has said a word.
+func heads(t *testing.T, bootstrap, memory string) map[string]head {
+	t.Helper()
+	workspace := t.TempDir()
+	for name, body := range map[string]string{"AGENTS.md": bootstrap, "memory/MEMORY.md": memory} {
+		path := filepath.Join(workspace, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(body), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set := productTools(t, workspace)
+	p := newPromptBuilder(workspace, skill.Open(skill.Options{Workspace: workspace}), time.Now)
+	out := map[string]head{}
+	for _, window := range []int{4096, 8192, 16384, 65536} {
+		tier := TierOf(window)
+		tools, err := tier.Tools(set)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Names of this machine must not count.
+		system := strings.NewReplacer(workspace, "/home/ann/.nanobot/workspace", ", "+runtime.GOARCH+";", ", amd64;").Replace(p.system("cli", tier))
+		h := head{window: window, tools: tools.Names(), systemTokens: runner.EstimateHead(system, nil), tokens: runner.EstimateHead(system, tools.Defs()), bytes: len(system)}
+		for _, d := range tools.Defs() {
+			h.bytes += len(d.Name) + len(d.Description) + len(d.Schema)
+		}
+		out[tier.Name] = h
+	}
+	return out
+}
+
+type head struct {
+	window, bytes, systemTokens, tokens int
+	tools                               []string
+}
+
+// The numbers of docs/small-models.md. A change of prompt or tools that makes
+// them larger must be meant.
+func TestTierHeads(t *testing.T) {
+	t.Parallel()
+	doc, err := os.ReadFile("../../docs/small-models.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fresh := heads(t, "", "")
+	full := heads(t, strings.Repeat("Always be kind to animals.\n", 2000), strings.Repeat("- She likes tea.\n", 2000))
+	for _, name := range []string{"tiny", "small", "medium", "full"} {
+		a, b := fresh[name], full[name]
+		t.Logf("%s: %+v, with long files %d tokens", name, a, b.tokens)
+		row := fmt.Sprintf("| %s | %d | %d | %d |", name, len(a.tools), a.bytes, a.tokens)
+		if name != "full" {
+			row += fmt.Sprintf(" %d |", b.tokens)
+		}
+		if runtime.GOOS == "linux" && !strings.Contains(string(doc), row) { // exec is described differently elsewhere
+			t.Errorf("docs/small-models.md lacks this row (numbers changed?):\n%s", row)
+		}
+		if name != "full" && b.tokens > a.window/2 {
+			t.Errorf("%s: the head takes %d tokens of %d, more than half", name, b.tokens, a.window)
+		}
+	}
+	for _, core := range coreTools() {
+		if !slices.Contains(fresh["tiny"].tools, core) {
+			t.Errorf("the tiny tier lacks %s: %v", core, fresh["tiny"].tools)
+		}
+	}
+}
+
+func TestTierOf(t *testing.T) {
+	t.Parallel()
+	for window, want := range map[int]string{0: "full", 1: "tiny", 2048: "tiny", 4096: "tiny", 4097: "small", 8192: "small", 8193: "medium", 16384: "medium", 16385: "full", 200_000: "full"} {
+		tier := TierOf(window)
+		if tier.Name != want {
+			t.Errorf("TierOf(%d) = %s, want %s", window, tier.Name, want)
+		}
+		if want != "full" && tier.Answer+tier.Input > window+1 {
+			t.Errorf("window %d: answer %d and input %d are more", window, tier.Answer, tier.Input)
+		}
+	}
+}
+
+// A user's own settings are never made larger, and smaller ones stay.
+func TestTierLimits(t *testing.T) {
+	t.Parallel()
+	l, answer := TierOf(4096).limits(runner.Limits{ToolResultChars: 16000, ContextBlock: 0}, 8192)
+	if answer != 1024 || l.ContextBlock != 2816 || l.ToolResultChars != 2000 {
+		t.Errorf("limits = %+v, answer %d", l, answer)
+	}
+	l, answer = TierOf(4096).limits(runner.Limits{ToolResultChars: 100, ContextBlock: 300}, 50)
+	if answer != 50 || l.ContextBlock != 300 || l.ToolResultChars != 100 {
+		t.Errorf("limits = %+v, answer %d", l, answer)
+	}
+	l, answer = TierOf(0).limits(runner.Limits{ToolResultChars: 16000}, 8192)
+	if answer != 8192 || l.ContextBlock != 0 || l.ToolResultChars != 16000 {
+		t.Errorf("limits = %+v, answer %d", l, answer)
+	}
+}
+
+// Tools of others are kept while there is room, never at the cost of the core.
+func TestTierTools(t *testing.T) {
+	t.Parallel()
+	set := productTools(t, t.TempDir())
+	big := tool.Tool{Name: "a_big", Description: strings.Repeat("long ", 2000), Schema: []byte(`{"type":"object"}`)}
+	small := tool.Tool{Name: "mine", Description: "Short.", Schema: []byte(`{"type":"object"}`)}
+	set, err := set.With(big, small)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, window := range []int{4096, 8192, 16384} {
+		tier := TierOf(window)
+		got, err := tier.Tools(set)
+		if err != nil {
+			t.Fatal(err)
+		}
+		names := got.Names()
+		for _, core := range append(coreTools(), "mine") {
+			if !slices.Contains(names, core) {
+				t.Errorf("%s: no %s in %v", tier.Name, core, names)
+			}
+		}
+		if slices.Contains(names, "a_big") || runner.EstimateHead("", got.Defs()) > tier.ToolTokens {
+			t.Errorf("%s: %v are too much", tier.Name, names)
+		}
+		if again, _ := tier.Tools(set); !slices.Equal(names, again.Names()) {
+			t.Errorf("%s: the choice is not stable", tier.Name)
+		}
+	}
+	if got, err := TierOf(0).Tools(set); err != nil || got != set {
+		t.Errorf("full tier: %v, %v; want the set itself", got.Names(), err)
+	}
+	if got, err := TierOf(4096).Tools(nil); err != nil || len(got.Names()) != 0 {
+		t.Errorf("no tools: %v, %v", got.Names(), err)
+	}
+}
+
+func TestShortened(t *testing.T) {
+	t.Parallel()
+	long := "## AGENTS.md\n\n" + strings.Repeat("Zeile mit Wörtern.\n", 100)
+	got := shortened(long, 300)
+	if n := len([]rune(got)); n > 300 || !strings.HasSuffix(got, "read the file for the rest]") || !strings.HasPrefix(long, strings.TrimSuffix(got, "\n[cut to fit the model; read the file for the rest]")) {
+		t.Errorf("shortened to %d: %q", n, got)
+	}
+	if got := shortened("short", 300); got != "short" {
+		t.Errorf("got %q", got)
+	}
+	if got := shortened(long, 0); got != long {
+		t.Error("no bound, but cut")
+	}
+}
