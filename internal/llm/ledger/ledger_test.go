@@ -617,11 +617,12 @@ func TestTwoProcesses(t *testing.T) {
 func TestManyProcesses(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, ledger.Limits{})
-	all := make([]*ledger.Ledger, 6)
+	var all []*ledger.Ledger
 	var wg sync.WaitGroup
-	for i := range all {
-		all[i] = s.open(ledger.Limits{})
-		m := ledger.Meter(answering(usage(0, 1000)), ledger.MeterOptions{Ledger: all[i], Prices: s.prices, Provider: "p"})
+	for i := range 6 {
+		l := s.open(ledger.Limits{})
+		all = append(all, l)
+		m := ledger.Meter(answering(usage(0, 1000)), ledger.MeterOptions{Ledger: l, Prices: s.prices, Provider: "p"})
 		wg.Go(func() {
 			for range 60 {
 				if _, err := run(t.Context(), m, llm.Request{Model: "m", SessionKey: strings.Repeat("s", 100*i)}); err != nil {
