@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -52,15 +53,17 @@ func (m *models) chain(targets []target) (agent.Runtime, error) {
 			return agent.Runtime{}, fmt.Errorf("providers.%s: %w", t.choice.Name, err)
 		}
 		links = append(links, llm.Link{
-			Model: llm.Retry(model, llm.RetryOptions{Log: m.log}), Name: t.display, Adjust: t.adjust(i), Window: t.window,
-			Attempt: m.attempt(p), Breaker: m.breakers.At(llm.BreakerID(t.choice.Name, t.choice.Base, t.choice.Key)),
+			// Persistent mode repeats the whole chain, or the one model there is.
+			Model: llm.Retry(model, llm.RetryOptions{Persistent: persistent && len(targets) == 1, Log: m.log}),
+			Name:  t.display, Adjust: t.adjust(i), Window: t.window, Attempt: m.attempt(p),
+			Breaker: m.breakers.At(llm.BreakerID(t.choice.Name, t.choice.Base, append(slices.Clone(p.APIKeys), t.choice.Key)...)),
 		})
 		if t.window > 0 && (window == 0 || t.window < window) {
 			window = t.window
 		}
 	}
 	model := llm.Fallback(links, llm.FallbackOptions{Log: m.log})
-	if persistent {
+	if persistent && len(targets) > 1 {
 		model = llm.Retry(model, llm.RetryOptions{Persistent: true, Log: m.log})
 	}
 	t := targets[0]
