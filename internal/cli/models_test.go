@@ -165,6 +165,20 @@ func TestModelsList(t *testing.T) {
 	}
 }
 
+// Of several providers, one that does not answer is only told about.
+func TestModelsListOfAll(t *testing.T) {
+	t.Parallel()
+	srv := httptest.NewServer(&fakeModel{list: `{"data":[{"id":"big"}]}`})
+	defer srv.Close()
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	conf := fmt.Sprintf(`{"providers": {"custom": {"apiBase": %q}, "house": {"apiBase": %q}}}`, srv.URL, gone.URL)
+	out, errOut, err := runCommand(t, conf, []string{"ASSEMBLYAI_API_KEY=x"}, (*command).modelsCommand, "list")
+	if err != nil || !strings.Contains(out, "custom ") || !strings.Contains(errOut, "nanobot: house: ") || strings.Contains(out+errOut, "assemblyai") {
+		t.Errorf("%v:\n%s%s", err, out, errOut)
+	}
+}
+
 // A server at home is asked in its own way, which tells the window in use.
 func TestModelsOfOllama(t *testing.T) {
 	t.Parallel()

@@ -124,6 +124,7 @@ func TestMatchRules(t *testing.T) {
 		{"own endpoints are asked about", "house-model", "", "mine@ groq", "", "", "groq, mine"},
 		{"the only own endpoint", "house-model", "", "mine@", "", "mine", "house-model"},
 		{"a name that yields", "m", "", "orcarouter@https://proxy.example/v1", "", "orcarouter", "m"},
+		{"a name that yields, at its own address", "m", "", "orcarouter@https://api.orcarouter.ai/v2", "", "", "no provider"},
 		{"a name that yields, by prefix", "together/m", "", "together@https://proxy.example/v1", "", "together", "m"},
 		{"no model, a key before a server", "", "", "", "OLLAMA_HOST OPENAI_API_KEY", "openai", "gpt-4.1"},
 		{"no model, brands with a default first", "", "", "", "LONGCAT_API_KEY GROQ_API_KEY", "groq", "llama-3.3-70b-versatile"},
