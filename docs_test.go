@@ -32,12 +32,12 @@ const (
 // checked but that nothing acts on yet.
 func later() []string {
 	return []string{
-		"agents.defaults.bot", "agents.defaults.budget", "agents.defaults.consolidationRatio", "agents.defaults.dream",
-		"agents.defaults.failOnToolError", "agents.defaults.fallbackModels", "agents.defaults.idleCompact",
-		"agents.defaults.limits.llmTimeoutS", "agents.defaults.maxConcurrentSubagents",
+		"agents.defaults.consolidationRatio", "agents.defaults.dream",
+		"agents.defaults.failOnToolError", "agents.defaults.idleCompact",
+		"agents.defaults.maxConcurrentSubagents",
 		"api", "channels", "gateway", "modelPresets.<name>.label",
-		"providers.<name>.apiType", "providers.<name>.caps", "providers.<name>.displayName", "providers.<name>.keyStrategy",
-		"providers.<name>.profile", "providers.<name>.region", "providers.<name>.requestTimeoutS",
+		"providers.<name>.caps", "providers.<name>.displayName",
+
 		"tools.approval", "tools.cliApps", "tools.exec.network", "tools.exec.sandboxR", "tools.imageGeneration",
 		"tools.maxSessionMessagesPerMinute", "tools.mcpServers", "tools.my", "tools.ssrfWhitelist", "tools.web",
 		"transcription",
