@@ -14,15 +14,23 @@ import (
 func TestCases(t *testing.T) {
 	t.Parallel()
 	for _, wire := range []string{"chat", "strm", "err"} {
-		llmtest.Conformance(t, wire, func(t *testing.T, s *llmtest.Server, o llmtest.Setup) llm.Model {
-			t.Helper()
-			m, err := openai.New(openai.Options{
-				Name: "fake", BaseURL: s.URL, Key: httpsafe.NewSecret(llmtest.Key), Client: s.Client(), Row: o.Quirks(), IdleTimeout: o.IdleTimeout(),
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return m
-		})
+		llmtest.Conformance(t, wire, caseModel)
 	}
+}
+
+func TestHistoriesComeBack(t *testing.T) {
+	t.Parallel()
+	llmtest.RoundTrip(t, "chat", "test-model", caseModel)
+}
+
+// caseModel makes a driver for an offline server.
+func caseModel(t *testing.T, s *llmtest.Server, o llmtest.Setup) llm.Model {
+	t.Helper()
+	m, err := openai.New(openai.Options{
+		Name: "fake", BaseURL: s.URL, Key: httpsafe.NewSecret(llmtest.Key), Client: s.Client(), Row: o.Quirks(), IdleTimeout: o.IdleTimeout(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
 }
