@@ -144,11 +144,11 @@ func said(yes *bool, otherwise llm.Ability) llm.Ability {
 }
 
 // warnOfWindow tells of a server that forgets the beginning of long prompts.
-func (t *trial) warnOfWindow(real, wanted int) {
-	if t.choice.Row.Truncates && real > 0 && real < wanted {
+func (t *trial) warnOfWindow(loaded, wanted int) {
+	if t.choice.Row.Truncates && loaded > 0 && loaded < wanted {
 		t.Warnings = append(t.Warnings, fmt.Sprintf(
 			"%s has loaded it with a window of %d tokens and drops the beginning of longer prompts without a word; raise OLLAMA_CONTEXT_LENGTH or num_ctx, or set agents.defaults.contextWindowTokens to %d",
-			t.choice.Row.Display, real, real))
+			t.choice.Row.Display, loaded, loaded))
 	}
 }
 
