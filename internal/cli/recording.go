@@ -95,8 +95,8 @@ func secretsIn(v reflect.Value) []httpsafe.Secret {
 			out = secretsIn(v.Elem())
 		}
 	case reflect.Struct:
-		for i := range v.NumField() {
-			out = append(out, secretsIn(v.Field(i))...)
+		for _, field := range v.Fields() {
+			out = append(out, secretsIn(field)...)
 		}
 	case reflect.Slice, reflect.Array:
 		for i := range v.Len() {

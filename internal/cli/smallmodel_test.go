@@ -39,7 +39,7 @@ func TestSmallLocalModel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer bot.Close() //nolint:errcheck // always nil
+	defer bot.Close()
 	res, err := bot.Run(t.Context(), nanobot.Input{Text: "write two files"})
 	if err != nil {
 		t.Fatal(err)

@@ -135,10 +135,10 @@ func (x Exchange) play(yield func(llm.Event, error) bool) {
 	yield(llm.Event{Kind: llm.Done, Response: x.Response()}, nil)
 }
 
-// Tools are the recorded tools, answering with recorded results. A tool in real
+// Tools are the recorded tools, answering with recorded results. A tool in builtin
 // lends its description and schema, so that a change of them is noticed; its
 // Run is never called. Names in except are left out: the agent has its own.
-func (p *Player) Tools(real []tool.Tool, except ...string) []tool.Tool {
+func (p *Player) Tools(builtin []tool.Tool, except ...string) []tool.Tool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var out []tool.Tool
@@ -149,8 +149,8 @@ func (p *Player) Tools(real []tool.Tool, except ...string) []tool.Tool {
 			}
 			p.given[d.Name] = true
 			t := tool.Tool{Name: d.Name, Description: d.Description, Schema: d.Schema}
-			if i := slices.IndexFunc(real, func(t tool.Tool) bool { return t.Name == d.Name }); i >= 0 {
-				t = real[i]
+			if i := slices.IndexFunc(builtin, func(t tool.Tool) bool { return t.Name == d.Name }); i >= 0 {
+				t = builtin[i]
 			}
 			t.Run = p.run
 			out = append(out, t)
