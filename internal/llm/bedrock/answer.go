@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
@@ -130,17 +131,10 @@ func (a *answer) delta(ev *event, emit func(llm.Event) error) error {
 	case d.Text != nil:
 		return a.say(ev.Index, *d.Text, emit)
 	case d.Reasoning != nil:
-		b, err := a.thought(ev.Index, emit)
-		if err != nil {
-			return err
-		}
+		b := a.thought(ev.Index)
 		b.sign.WriteString(d.Reasoning.Signature)
 		b.redacted = append(b.redacted, d.Reasoning.Redacted...)
-		b.text.WriteString(d.Reasoning.Text)
-		if d.Reasoning.Text == "" {
-			return nil
-		}
-		return emit(llm.Event{Kind: llm.ReasoningDelta, Text: d.Reasoning.Text})
+		return a.think(b, d.Reasoning.Text, emit)
 	case d.ToolUse != nil:
 		if b := a.block(ev.Index, llm.CallPart); b != nil {
 			b.text.WriteString(d.ToolUse.Input)
@@ -165,22 +159,27 @@ func (a *answer) say(index int, s string, emit func(llm.Event) error) error {
 // thoughtBreak separates two thinking blocks in the text of the reasoning.
 const thoughtBreak = "\n\n"
 
-// thought finds or begins a thinking block. A second thought reads as a
-// paragraph of its own.
-func (a *answer) thought(index int, emit func(llm.Event) error) (*block, error) {
-	if b := a.block(index, llm.ThinkingPart); b != nil {
-		return b, nil
+// thought finds or begins a thinking block.
+func (a *answer) thought(index int) *block {
+	b := a.block(index, llm.ThinkingPart)
+	if b == nil {
+		b = &block{index: index, kind: llm.ThinkingPart}
+		a.blocks = append(a.blocks, b)
 	}
-	b := &block{index: index, kind: llm.ThinkingPart}
-	earlier := false
-	for _, o := range a.blocks {
-		earlier = earlier || o.kind == llm.ThinkingPart && o.text.Len() > 0
+	return b
+}
+
+// think extends a thought. A second one reads as a paragraph of its own.
+func (a *answer) think(b *block, s string, emit func(llm.Event) error) error {
+	if s == "" {
+		return nil
 	}
-	a.blocks = append(a.blocks, b)
-	if !earlier {
-		return b, nil
+	second := b.text.Len() == 0 && slices.ContainsFunc(a.blocks, func(o *block) bool { return o.kind == llm.ThinkingPart && o.text.Len() > 0 })
+	b.text.WriteString(s)
+	if second {
+		s = thoughtBreak + s
 	}
-	return b, emit(llm.Event{Kind: llm.ReasoningDelta, Text: thoughtBreak})
+	return emit(llm.Event{Kind: llm.ReasoningDelta, Text: s})
 }
 
 // block finds the current block of an index: the newest one, if it is of the kind.
@@ -231,7 +230,7 @@ func (a *answer) readWhole(r io.Reader, h http.Header, emit func(llm.Event) erro
 		Usage      *usage `json:"usage"`
 	}
 	if err := json.Unmarshal(data, &w); err != nil || w.Output == nil {
-		return a.classify.Response(0, h, plainError(h, data).body())
+		return plainError(h, data).classified(a.classify, 0, h)
 	}
 	for i, c := range w.Output.Message.Content {
 		if err := a.whole(i, c, emit); err != nil {
@@ -255,16 +254,10 @@ func (a *answer) whole(i int, c wholeBlock, emit func(llm.Event) error) error {
 		b.text.Write(c.ToolUse.Input)
 		a.blocks = append(a.blocks, b)
 	case c.Reasoning != nil:
-		b, err := a.thought(i, emit)
-		if err != nil {
-			return err
-		}
+		b := a.thought(i)
 		b.sign.WriteString(c.Reasoning.Text.Signature)
 		b.redacted = c.Reasoning.Redacted
-		b.text.WriteString(c.Reasoning.Text.Text)
-		if b.text.Len() > 0 {
-			return emit(llm.Event{Kind: llm.ReasoningDelta, Text: b.text.String()})
-		}
+		return a.think(b, c.Reasoning.Text.Text, emit)
 	}
 	return nil
 }

@@ -33,7 +33,9 @@ type credentials struct {
 }
 
 // Format hides the secrets: fmt does not ask the fields of a struct to do so.
-func (c credentials) Format(s fmt.State, _ rune) { _, _ = fmt.Fprintf(s, "credentials from %s", c.source) }
+func (c credentials) Format(s fmt.State, _ rune) {
+	_, _ = fmt.Fprintf(s, "credentials from %s", c.source)
+}
 
 func (c credentials) complete() bool { return c.id != "" && !c.secret.IsZero() }
 
