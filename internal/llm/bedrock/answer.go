@@ -184,8 +184,8 @@ func (a *answer) think(b *block, s string, emit func(llm.Event) error) error {
 
 // block finds the current block of an index: the newest one, if it is of the kind.
 func (a *answer) block(index int, kind llm.PartKind) *block {
-	for i := len(a.blocks) - 1; i >= 0; i-- {
-		if b := a.blocks[i]; b.index == index {
+	for _, b := range slices.Backward(a.blocks) {
+		if b.index == index {
 			if b.kind == kind {
 				return b
 			}

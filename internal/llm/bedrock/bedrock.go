@@ -280,7 +280,7 @@ func (d *driver) exchange(parent context.Context, c call, a *answer, emit func(l
 	if err != nil {
 		return cred, d.misconfigured(err.Error())
 	}
-	resp, err := d.client.Do(r) //nolint:bodyclose // closed by refusal or with the stream
+	resp, err := d.client.Do(r)
 	if err != nil {
 		return cred, d.classify.Transport(ctx, err)
 	}

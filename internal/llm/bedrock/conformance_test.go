@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"testing"
 	"time"
@@ -85,9 +86,7 @@ func toMessages(t *testing.T, body []byte) []byte {
 		t.Fatal(err)
 	}
 	out := object{"model": "claude-sonnet-4-6", "stream": true, "max_tokens": sub(in, "inferenceConfig")["maxTokens"]}
-	for k, v := range sub(in, "additionalModelRequestFields") {
-		out[k] = v
-	}
+	maps.Copy(out, sub(in, "additionalModelRequestFields"))
 	if sys := objects(in["system"]); len(sys) > 0 {
 		out["system"] = sys[0]["text"]
 	}

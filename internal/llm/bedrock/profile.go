@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -53,16 +54,14 @@ func (k *keyring) readProfile(name string) (map[string]string, error) {
 		}
 		all := parseINI(data)
 		for _, s := range f.sections {
-			for key, v := range all[s] {
-				out[key] = v
-			}
+			maps.Copy(out, all[s])
 		}
 	}
 	return out, nil
 }
 
 func readFile(path string) ([]byte, error) {
-	f, err := os.Open(path) //nolint:gosec // the vendor's variables name the file
+	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}

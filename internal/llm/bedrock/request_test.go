@@ -38,18 +38,33 @@ func TestContent(t *testing.T) {
 		msgs        []llm.Message
 		want        string // of the messages, sorted keys, without cache points
 	}{
-		{"images", claude, []llm.Message{blocks(image("data:image/jpg;base64,AAAA"), image("https://x/y.png"), image("data:image/svg+xml;base64,AAAA"), image("data:image/png;base64,%%%%"), llm.Block{Type: "text", Text: "see"})},
-			`[{"content":[{"image":{"format":"jpeg","source":{"bytes":"AAAA"}}},{"text":` + note + `},{"text":` + note + `},{"text":` + note + `},{"text":"see"}],"role":"user"}]`},
-		{"failed and missing results", claude, []llm.Message{user("a"), calls, failed, user("b")},
+		{
+			"images", claude,
+			[]llm.Message{blocks(image("data:image/jpg;base64,AAAA"), image("https://x/y.png"), image("data:image/svg+xml;base64,AAAA"), image("data:image/png;base64,%%%%"), llm.Block{Type: "text", Text: "see"})},
+			`[{"content":[{"image":{"format":"jpeg","source":{"bytes":"AAAA"}}},{"text":` + note + `},{"text":` + note + `},{"text":` + note + `},{"text":"see"}],"role":"user"}]`,
+		},
+		{
+			"failed and missing results", claude,
+			[]llm.Message{user("a"), calls, failed, user("b")},
 			`[{"content":[{"text":"a"}],"role":"user"},{"content":[{"toolUse":{"input":{},"name":"look","toolUseId":"1"}},{"toolUse":{"input":{"p":"x"},"name":"look","toolUseId":"2"}}],"role":"assistant"},` +
-				`{"content":[{"toolResult":{"content":[{"text":"boom"}],"status":"error","toolUseId":"1"}},{"toolResult":{"content":[{"text":` + js(llm.NoResult) + `}],"status":"error","toolUseId":"2"}},{"text":"b"}],"role":"user"}]`},
-		{"image in a result", "amazon.nova-pro-v1:0", []llm.Message{user("a"), calls, result("1", "r"), withImage},
+				`{"content":[{"toolResult":{"content":[{"text":"boom"}],"status":"error","toolUseId":"1"}},{"toolResult":{"content":[{"text":` + js(llm.NoResult) + `}],"status":"error","toolUseId":"2"}},{"text":"b"}],"role":"user"}]`,
+		},
+		{
+			"image in a result", "amazon.nova-pro-v1:0",
+			[]llm.Message{user("a"), calls, result("1", "r"), withImage},
 			`[{"content":[{"text":"a"}],"role":"user"},{"content":[{"toolUse":{"input":{},"name":"look","toolUseId":"1"}},{"toolUse":{"input":{"p":"x"},"name":"look","toolUseId":"2"}}],"role":"assistant"},` +
-				`{"content":[{"toolResult":{"content":[{"text":"r"}],"status":"success","toolUseId":"1"}},{"toolResult":{"content":[{"text":"seen"},{"image":{"format":"webp","source":{"bytes":"AAAA"}}}],"status":"success","toolUseId":"2"}}],"role":"user"}]`},
-		{"no status elsewhere", "meta.llama3-1-70b-instruct-v1:0", []llm.Message{user("a"), says("x", llm.ToolCall{ID: "1", Name: "look"}), failed},
-			`[{"content":[{"text":"a"}],"role":"user"},{"content":[{"text":"x"},{"toolUse":{"input":{},"name":"look","toolUseId":"1"}}],"role":"assistant"},{"content":[{"toolResult":{"content":[{"text":"boom"}],"toolUseId":"1"}}],"role":"user"}]`},
-		{"vendor block", claude, []llm.Message{blocks(llm.Block{Type: "input_audio", Raw: json.RawMessage(`{"type":"input_audio"}`)})},
-			`[{"content":[{"text":"[An attachment was here that cannot be sent to this model.]"}],"role":"user"}]`},
+				`{"content":[{"toolResult":{"content":[{"text":"r"}],"status":"success","toolUseId":"1"}},{"toolResult":{"content":[{"text":"seen"},{"image":{"format":"webp","source":{"bytes":"AAAA"}}}],"status":"success","toolUseId":"2"}}],"role":"user"}]`,
+		},
+		{
+			"no status elsewhere", "meta.llama3-1-70b-instruct-v1:0",
+			[]llm.Message{user("a"), says("x", llm.ToolCall{ID: "1", Name: "look"}), failed},
+			`[{"content":[{"text":"a"}],"role":"user"},{"content":[{"text":"x"},{"toolUse":{"input":{},"name":"look","toolUseId":"1"}}],"role":"assistant"},{"content":[{"toolResult":{"content":[{"text":"boom"}],"toolUseId":"1"}}],"role":"user"}]`,
+		},
+		{
+			"vendor block", claude,
+			[]llm.Message{blocks(llm.Block{Type: "input_audio", Raw: json.RawMessage(`{"type":"input_audio"}`)})},
+			`[{"content":[{"text":"[An attachment was here that cannot be sent to this model.]"}],"role":"user"}]`,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -332,7 +347,7 @@ func TestAnyHistoryIsLegal(t *testing.T) {
 		}
 		req := llm.Request{Model: claude, Messages: history(data), Tools: []llm.ToolDef{{Name: "f"}}[:i%2], Effort: []string{"", "low"}[i/2%2]}
 		var bodies []string
-		m := caught(t, answer, func(r *http.Request, body []byte) {
+		m := caught(t, answer, func(_ *http.Request, body []byte) {
 			bodies = append(bodies, string(body))
 			if err := checkConverse(body); err != nil {
 				t.Errorf("history %x: %v\n%s", data, err, body)
