@@ -36,6 +36,7 @@ func Conformance(t *testing.T, wire string, newModel func(t *testing.T, s *Serve
 
 func (c Case) play(t *testing.T, newModel func(t *testing.T, s *Server, o Setup) llm.Model) {
 	s := NewOffline(t, c.Setup.Local)
+	s.Brand = c.Setup.Brand
 	m := c.Setup.decorate(t, newModel(t, s, c.Setup))
 	req := llm.Request{Model: "test-model", MaxTokens: 100, Messages: []llm.Message{{Role: llm.User, Content: llm.Text("hi")}}}
 	req.Tools = toolDefs([]string{"f", "g"})

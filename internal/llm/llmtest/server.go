@@ -59,6 +59,9 @@ type Server struct {
 	URL string
 	// Lenient only records violations. Set it before the first request.
 	Lenient bool
+	// Brand makes the Chat Completions part as narrow as that vendor's: it
+	// refuses keys the vendor does not know. "" takes what any vendor takes.
+	Brand string
 
 	t        testing.TB
 	http     *httptest.Server
@@ -140,7 +143,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	case r.Method != http.MethodPost:
 		err = fmt.Errorf("method %s", r.Method)
 	case chat:
-		err = checkChat(r.Header, body)
+		err = checkChat(r.Header, body, brandRules(s.Brand))
 	case strings.HasSuffix(r.URL.Path, "/messages"):
 		err = checkMessages(r.Header, body, s.wasPaused())
 	case isConverse(r.URL.Path):

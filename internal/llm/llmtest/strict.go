@@ -60,7 +60,7 @@ func (o object) objects(key string) ([]object, error) {
 }
 
 // checkChat judges a Chat Completions request as the strictest vendors do.
-func checkChat(h http.Header, body []byte) error {
+func checkChat(h http.Header, body []byte, rules chatRules) error {
 	if key, ok := strings.CutPrefix(h.Get("Authorization"), "Bearer "); !ok || key == "" {
 		return errors.New("no bearer token")
 	}
@@ -71,8 +71,7 @@ func checkChat(h http.Header, body []byte) error {
 	if err != nil {
 		return err
 	}
-	if err := o.only(`model messages stream stream_options max_tokens max_completion_tokens temperature reasoning_effort reasoning thinking
-		enable_thinking reasoning_split tools tool_choice prompt_cache_key tool_stream top_p seed metadata`); err != nil {
+	if err := o.only(rules.keys); err != nil {
 		return err
 	}
 	if o.text("model") == "" {
@@ -96,7 +95,51 @@ func checkChat(h http.Header, body []byte) error {
 	if len(msgs) == 0 {
 		return errors.New("messages is empty")
 	}
+	if err := rules.messages(msgs); err != nil {
+		return err
+	}
 	return checkChatMessages(msgs)
+}
+
+// chatRules are the keys a vendor knows.
+type chatRules struct {
+	keys     string // of a request
+	message  string // of a message
+	shortIDs bool   // ids of calls are nine letters or digits
+}
+
+// brandRules are the rules of vendors that refuse what they do not know; for
+// all others, what any of them takes.
+func brandRules(brand string) chatRules {
+	const shared = "model messages stream stream_options max_tokens temperature top_p reasoning_effort tools tool_choice metadata "
+	switch brand {
+	case "mistral":
+		return chatRules{keys: shared + "random_seed stop n prompt_mode parallel_tool_calls", message: "role content tool_calls tool_call_id name prefix", shortIDs: true}
+	case "groq":
+		return chatRules{keys: shared + "max_completion_tokens seed stop n user service_tier reasoning_format include_reasoning parallel_tool_calls", message: "role content tool_calls tool_call_id name"}
+	}
+	return chatRules{
+		keys:    shared + "max_completion_tokens reasoning thinking enable_thinking reasoning_split prompt_cache_key tool_stream seed",
+		message: "role content tool_calls tool_call_id name reasoning_content reasoning_details",
+	}
+}
+
+func (r chatRules) messages(msgs []object) error {
+	for i, m := range msgs {
+		if err := m.only(r.message); err != nil {
+			return fmt.Errorf("messages[%d]: %w", i, err)
+		}
+		calls, err := m.objects("tool_calls")
+		if err != nil {
+			return fmt.Errorf("messages[%d]: %w", i, err)
+		}
+		for _, c := range calls {
+			if id := c.text("id"); r.shortIDs && (len(id) != 9 || !isToolName(id) || strings.ContainsAny(id, "_-")) {
+				return fmt.Errorf("messages[%d]: id %q is not nine letters or digits", i, id)
+			}
+		}
+	}
+	return nil
 }
 
 func checkChatTools(o object) error {
@@ -154,9 +197,6 @@ func checkChatMessages(msgs []object) error {
 }
 
 func checkChatMessage(m object, role, prev string, open map[string]bool) error {
-	if err := m.only("role content tool_calls tool_call_id name reasoning_content reasoning_details"); err != nil {
-		return err
-	}
 	calls, err := m.objects("tool_calls")
 	if err != nil {
 		return err

@@ -12,8 +12,14 @@ import (
 // post sends a body to a lenient server and returns why it was refused.
 func post(t *testing.T, path, body string, auth bool) string {
 	t.Helper()
+	return postBrand(t, "", path, body, auth)
+}
+
+// postBrand is post to a server as narrow as a vendor's.
+func postBrand(t *testing.T, brand, path, body string, auth bool) string {
+	t.Helper()
 	s := llmtest.NewServer(t)
-	s.Lenient = true
+	s.Lenient, s.Brand = true, brand
 	s.Say(llmtest.StreamReply{Text: []string{"ok"}})
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+path, strings.NewReader(body))
 	if err != nil {
@@ -120,5 +126,71 @@ func TestStrictMessages(t *testing.T) {
 				t.Errorf("violation %q, want %q", got, c.want)
 			}
 		})
+	}
+}
+
+func TestStrictBrands(t *testing.T) {
+	t.Parallel()
+	const user = `{"role":"user","content":"a"}`
+	calls := func(id string) string {
+		return `{"model":"m","messages":[` + user + `,{"role":"assistant","content":null,"tool_calls":[{"id":"` + id + `","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"` + id + `","content":"r"}]}`
+	}
+	thought := `{"model":"m","messages":[` + user + `,{"role":"assistant","content":"b","reasoning_content":"t"},` + user + `]}`
+	for _, c := range []struct{ name, brand, body, want string }{
+		{"cache key anywhere", "", `{"model":"m","prompt_cache_key":"x","messages":[` + user + `]}`, ""},
+		{"cache key at mistral", "mistral", `{"model":"m","prompt_cache_key":"x","messages":[` + user + `]}`, `unknown key "prompt_cache_key"`},
+		{"cache key at groq", "groq", `{"model":"m","prompt_cache_key":"x","messages":[` + user + `]}`, `unknown key "prompt_cache_key"`},
+		{"reasoning anywhere", "", thought, ""},
+		{"reasoning at mistral", "mistral", thought, `unknown key "reasoning_content"`},
+		{"reasoning at groq", "groq", thought, `unknown key "reasoning_content"`},
+		{"long id anywhere", "", calls("call_1"), ""},
+		{"long id at groq", "groq", calls("call_1"), ""},
+		{"long id at mistral", "mistral", calls("call_1"), "nine letters"},
+		{"short id at mistral", "mistral", calls("abcDEF123"), ""},
+		{"fine", "mistral", `{"model":"m","max_tokens":3,"messages":[` + user + `]}`, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			if got := postBrand(t, c.brand, "/chat/completions", c.body, true); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+				t.Errorf("violation %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestStrictConverse(t *testing.T) {
+	t.Parallel()
+	const (
+		user = `{"role":"user","content":[{"text":"a"}]}`
+		use  = `{"role":"assistant","content":[{"toolUse":{"toolUseId":"1","name":"f","input":{}}}]}`
+		res  = `{"role":"user","content":[{"toolResult":{"toolUseId":"1","content":[{"text":"r"}]}}]}`
+		tool = `,"toolConfig":{"tools":[{"toolSpec":{"name":"f","inputSchema":{"json":{"type":"object"}}}}]}`
+	)
+	msgs := func(s, rest string) string { return `{"messages":[` + s + `]` + rest + `}` }
+	for _, c := range []struct{ name, body, want string }{
+		{"fine", msgs(user, ""), ""},
+		{"tool loop", msgs(user+`,`+use+`,`+res, tool), ""},
+		{"no tools", msgs(user+`,`+use+`,`+res, ""), "toolConfig is missing"},
+		{"no messages", msgs("", ""), "empty"},
+		{"unknown key", msgs(user, `,"model":"m"`), "unknown key"},
+		{"user twice", msgs(user+`,`+user, ""), `want "assistant"`},
+		{"assistant last", msgs(user+`,{"role":"assistant","content":[{"text":"x"}]}`, ""), "last turn"},
+		{"unanswered", msgs(user+`,`+use+`,`+user, tool), "no result"},
+		{"orphan", msgs(res, tool), "not waiting"},
+		{"empty text", msgs(`{"role":"user","content":[{"text":" "}]}`, ""), "empty text"},
+		{"two kinds", msgs(`{"role":"user","content":[{"text":"a","image":{}}]}`, ""), "exactly one kind"},
+		{"unknown block", msgs(`{"role":"user","content":[{"video":{}}]}`, ""), "unknown block"},
+		{"image as link", msgs(`{"role":"user","content":[{"image":{"format":"png","source":{"url":"x"}}}]}`, ""), "malformed image"},
+		{"empty tools", msgs(user, `,"toolConfig":{"tools":[]}`), "tools is empty"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			if got := post(t, "/model/m/converse-stream", c.body, true); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+				t.Errorf("violation %q, want %q", got, c.want)
+			}
+		})
+	}
+	if got := post(t, "/model/m/converse-stream", msgs(user, ""), false); !strings.Contains(got, "bearer") {
+		t.Errorf("violation %q without credentials", got)
 	}
 }
