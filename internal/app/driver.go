@@ -3,6 +3,7 @@ package app
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -23,6 +24,23 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm/responses"
 	"github.com/nanobot-go/nanobot/internal/llm/signin"
 )
+
+// OpenDriver makes the model of a choice as it is: metered, but without
+// retries, rotation or fallback, for verdicts about that model alone.
+func OpenDriver(o Options, loaded *config.Loaded, choice llm.Choice) (llm.Model, error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	m := &models{
+		loaded: loaded, getenv: lookup(o.Env), version: o.Version, log: o.Log,
+		ledger: OpenLedger(loaded, o.Log), prices: ledger.NewPrices(PricesFile(loaded), o.Log),
+	}
+	model, err := m.keyed(target{choice: choice}, loaded.Config.Providers[choice.Block], choice.Key)
+	if err != nil {
+		return nil, fmt.Errorf("providers.%s: %w", choice.Name, err)
+	}
+	return model, nil
+}
 
 // target is a model with the settings it is asked with.
 type target struct {
@@ -94,7 +112,7 @@ func (m *models) attempt(p config.Provider) time.Duration {
 
 // provider makes the metered model of a provider, one per key when there are several.
 func (m *models) provider(t target, p config.Provider) (llm.Model, error) {
-	if len(p.APIKeys) < 2 || t.choice.KeySource != "" && !strings.Contains(t.choice.KeySource, "config") {
+	if len(p.APIKeys) < 2 || !strings.HasPrefix(t.choice.KeySource, "providers.") {
 		return m.keyed(t, p, t.choice.Key)
 	}
 	keys := make([]llm.Keyed, len(p.APIKeys))
@@ -190,7 +208,7 @@ func (m *models) speak(w llm.Wire, c llm.Choice, o wireOptions) (llm.Model, erro
 	case llm.ResponsesWire:
 		header := ""
 		if c.Row.APIKeyHeader {
-			header, c.Base, c.Row.CacheKey = "api-key", azure.BaseURL(c.Base), true
+			header, c.Row.CacheKey = "api-key", true
 		}
 		path := ""
 		if c.Row.Auth == "codex" {

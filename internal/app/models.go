@@ -65,10 +65,14 @@ func (m *models) settle(ctx context.Context) ([]string, error) {
 			name = choice.Name + "/" + choice.WireModel
 		}
 		m.info = ModelInfo{Name: name, Provider: choice.Name, Why: choice.Why, KeySource: choice.KeySource}
+		notes := choice.Warnings
 		if !m.configured() {
-			return []string{fmt.Sprintf("Using %s, because %s.", name, choice.Why)}, nil
+			notes = append([]string{fmt.Sprintf("Using %s, because %s.", name, choice.Why)}, notes...)
 		}
-		return nil, nil
+		if perr := m.prices.Err(); perr != nil {
+			notes = append(notes, perr.Error())
+		}
+		return notes, nil
 	case m.configured():
 		return nil, err
 	}

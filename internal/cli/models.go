@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,13 +12,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nanobot-go/nanobot"
+	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
-	"github.com/nanobot-go/nanobot/internal/llm/anthropic"
 	"github.com/nanobot-go/nanobot/internal/llm/local"
-	"github.com/nanobot-go/nanobot/internal/llm/openai"
-	"github.com/nanobot-go/nanobot/internal/llm/responses"
 )
 
 func (c *command) modelsCommand() *cobra.Command {
@@ -209,34 +206,5 @@ func printModels(cmd *cobra.Command, list []modelJSON) error {
 // openModel makes the bare driver of a choice: no retries and no fallback, so
 // that a verdict is about the model and nothing else.
 func (c *command) openModel(loaded *config.Loaded, choice llm.Choice) (llm.Model, error) {
-	p := loaded.Config.Providers[choice.Block]
-	client, err := httpsafe.Client(httpsafe.Options{Proxy: p.Proxy.Reveal(), Direct: choice.Row.Local || httpsafe.IsLocal(choice.Base)})
-	if err != nil {
-		return nil, fmt.Errorf("providers.%s: %w", choice.Name, err)
-	}
-	if choice.Row.Auth != "" {
-		return nil, errors.New("a provider with a sign-in cannot be tested yet")
-	}
-	switch wire := choice.Wires("")[0]; wire {
-	case llm.ChatWire:
-		return openai.New(openai.Options{
-			Name: choice.Name, BaseURL: choice.Base, Key: choice.Key, Row: choice.Row, Headers: p.ExtraHeaders, ExtraQuery: reveal(p.ExtraQuery),
-			ExtraBody: p.ExtraBody.JSON(), Client: client, Log: c.logger(),
-		})
-	case llm.AnthropicWire:
-		return anthropic.New(anthropic.Options{
-			Name: choice.Name, BaseURL: choice.Base, Key: choice.Key, Headers: p.ExtraHeaders, Client: client, Version: nanobot.Version(), Log: c.logger(),
-		})
-	case llm.ResponsesWire:
-		header := ""
-		if choice.Row.APIKeyHeader {
-			header = "api-key"
-		}
-		return responses.New(responses.Options{
-			Name: choice.Name, BaseURL: choice.Base, Key: choice.Key, KeyHeader: header, Row: choice.Row, Headers: p.ExtraHeaders,
-			ExtraQuery: reveal(p.ExtraQuery), ExtraBody: p.ExtraBody.JSON(), Client: client, Version: nanobot.Version(), Log: c.logger(),
-		})
-	default:
-		return nil, fmt.Errorf("the protocol %s cannot be tested yet", wire)
-	}
+	return app.OpenDriver(app.Options{Env: c.Env, Version: nanobot.Version(), Log: c.logger()}, loaded, choice)
 }

@@ -102,7 +102,9 @@ func (c *command) interview(cmd *cobra.Command, ask *prompter) (ch choices, err 
 func (c *command) askProvider(cmd *cobra.Command, ask *prompter) (llm.Row, error) {
 	var names []string
 	for _, r := range llm.Catalogue() {
-		names = append(names, r.Name)
+		if r.Auth == "" && !r.Speech { // sign-ins have "provider login"
+			names = append(names, r.Name)
+		}
 	}
 	cmd.Printf("Providers: %s\n", strings.Join(names, ", "))
 	for {
