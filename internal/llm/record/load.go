@@ -190,14 +190,16 @@ func (r *Recording) takeAnswer(line []byte) error {
 	}
 	text, reasoning := 0, 0
 	for _, e := range l.Events {
-		if e.Len < 0 {
-			return errors.New("an event of negative length")
-		}
-		switch e.Kind {
-		case "text":
-			text += e.Len
-		case "reasoning":
-			reasoning += e.Len
+		for _, n := range e.Lens {
+			if n < 0 {
+				return errors.New("an event of negative length")
+			}
+			switch e.Kind {
+			case "text":
+				text += n
+			case "reasoning":
+				reasoning += n
+			}
 		}
 	}
 	if text != len(l.Text) || reasoning != len(l.Reasoning) {

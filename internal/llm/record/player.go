@@ -111,20 +111,18 @@ func (p *Player) note(diffs ...Difference) {
 func (x Exchange) play(yield func(llm.Event, error) bool) {
 	text, reasoning := x.answer.Text, x.answer.Reasoning
 	for _, e := range x.answer.Events {
-		ev := llm.Event{Text: e.Text}
+		going := true
 		switch e.Kind {
 		case "text":
-			ev.Kind, ev.Text, text = llm.TextDelta, text[:e.Len], text[e.Len:]
+			text, going = deltas(llm.TextDelta, text, e.Lens, yield)
 		case "reasoning":
-			ev.Kind, ev.Text, reasoning = llm.ReasoningDelta, reasoning[:e.Len], reasoning[e.Len:]
+			reasoning, going = deltas(llm.ReasoningDelta, reasoning, e.Lens, yield)
 		case "waiting":
-			ev.Kind = llm.Waiting
+			going = yield(llm.Event{Kind: llm.Waiting, Text: e.Text}, nil)
 		case "restarted":
-			ev.Kind = llm.Restarted
-		default:
-			continue
+			going = yield(llm.Event{Kind: llm.Restarted}, nil)
 		}
-		if !yield(ev, nil) {
+		if !going {
 			return
 		}
 	}
@@ -133,6 +131,17 @@ func (x Exchange) play(yield func(llm.Event, error) bool) {
 		return
 	}
 	yield(llm.Event{Kind: llm.Done, Response: x.Response()}, nil)
+}
+
+// deltas yields the next pieces of a text and returns what is left of it.
+func deltas(kind llm.EventKind, s string, lens []int, yield func(llm.Event, error) bool) (rest string, going bool) {
+	for _, n := range lens {
+		if !yield(llm.Event{Kind: kind, Text: s[:n]}, nil) {
+			return "", false
+		}
+		s = s[n:]
+	}
+	return s, true
 }
 
 // Tools are the recorded tools, answering with recorded results. A tool in builtin

@@ -80,11 +80,11 @@ type (
 		Error     *errorLine   `json:"error,omitempty"`
 		Millis    int64        `json:"ms"`
 	}
-	// eventMark is one event: how many bytes of the answer's text it carried, or
-	// a text of its own.
+	// eventMark is a row of deltas of one kind, each told by how many bytes of
+	// the answer's text it carried, or another event with a text of its own.
 	eventMark struct {
 		Kind string `json:"k"`
-		Len  int    `json:"n,omitempty"`
+		Lens []int  `json:"n,omitempty"`
 		Text string `json:"s,omitempty"`
 	}
 	errorLine struct {
@@ -307,7 +307,11 @@ func (a *answer) add(ev llm.Event, err error) {
 }
 
 func (a *answer) mark(kind string, n int) {
-	a.line.Events = append(a.line.Events, eventMark{Kind: kind, Len: n})
+	if last := len(a.line.Events) - 1; last >= 0 && a.line.Events[last].Kind == kind {
+		a.line.Events[last].Lens = append(a.line.Events[last].Lens, n)
+		return
+	}
+	a.line.Events = append(a.line.Events, eventMark{Kind: kind, Lens: []int{n}})
 }
 
 // answer writes what came back. A secret may lie across two deltas, so texts
@@ -343,7 +347,7 @@ func joined(events []eventMark, kind string, n int) []eventMark {
 		case e.Kind != kind:
 			out = append(out, e)
 		case first:
-			out = append(out, eventMark{Kind: kind, Len: n})
+			out = append(out, eventMark{Kind: kind, Lens: []int{n}})
 			first = false
 		}
 	}

@@ -2,8 +2,10 @@ package record_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -306,7 +308,7 @@ func TestLoadRefuses(t *testing.T) {
 		{"damaged", lines[0] + lines[1][:len(lines[1])/2] + "\n" + lines[2], "line 2 is damaged"},
 		{"a line is missing", lines[0] + lines[2] + lines[3], "line 2 is damaged: an answer to request 1"},
 		{"keep is too long", lines[0] + strings.Replace(lines[1], `"keep":0`, `"keep":7`, 1), "line 2 is damaged: it repeats 7"},
-		{"event too long", lines[0] + lines[1] + strings.Replace(lines[2], `"n":5`, `"n":50`, 1), "line 3 is damaged: its events"},
+		{"event too long", lines[0] + lines[1] + strings.Replace(lines[2], `"n":[5`, `"n":[50`, 1), "line 3 is damaged: its events"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -389,5 +391,45 @@ func TestStoppedTurn(t *testing.T) {
 	}
 	if _, err := ask(t, record.NewPlayer(load(t, path), record.PlayerOptions{}), first()); !errors.Is(err, context.Canceled) {
 		t.Errorf("err = %v, want canceled", err)
+	}
+}
+
+// Events of other kinds come back where they were.
+func TestOtherEvents(t *testing.T) {
+	t.Parallel()
+	want := []llm.Event{
+		{Kind: llm.TextDelta, Text: "fir"}, {Kind: llm.TextDelta, Text: "st"}, {Kind: llm.Waiting, Text: "one moment"}, {Kind: llm.Restarted},
+		{Kind: llm.ReasoningDelta, Text: "ü"}, {Kind: llm.TextDelta, Text: "second"},
+		{Kind: llm.Done, Response: &llm.Response{
+			Message: llm.Message{Role: llm.Assistant, Content: llm.Text("second"), Thinking: []json.RawMessage{[]byte(`{"signature":"x","thinking":"ü"}`)}, Origin: "a"},
+			Finish:  llm.FinishStop, Usage: llm.Usage{Prompt: 3, Completion: 4, Cost: 0.25},
+		}},
+	}
+	m := llm.ModelFunc(func(context.Context, llm.Request) iter.Seq2[llm.Event, error] {
+		return func(yield func(llm.Event, error) bool) {
+			for _, ev := range want {
+				if !yield(ev, nil) {
+					return
+				}
+			}
+		}
+	})
+	path := filepath.Join(t.TempDir(), "r")
+	w, err := record.Create(path, record.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ask(t, record.Record(m, w), first()); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	got, err := ask(t, record.NewPlayer(load(t, path), record.PlayerOptions{}), first())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
 	}
 }
