@@ -117,6 +117,10 @@ func TestRoundTrip(t *testing.T) {
 	if info, err := os.Stat(path); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
 		t.Errorf("mode = %v, %v; want 0600", info.Mode(), err)
 	}
+	raw, err := os.ReadFile(path)
+	if err != nil || strings.Count(string(raw), "earlier") != 1 || strings.Count(string(raw), "You work in") != 1 {
+		t.Errorf("what two requests share is not written once: %s, %v", raw, err)
+	}
 	r := load(t, path)
 	if r.Header.Version != "v1" || r.Torn || len(r.Exchanges) != 2 || len(r.Tools) != 1 {
 		t.Fatalf("recording = %+v", r)
@@ -240,6 +244,7 @@ func TestSecretsAreRemoved(t *testing.T) {
 	req.Messages[0] = user("my key is " + looks)
 	req.Messages = append(req.Messages[:2:2], llm.Message{Role: llm.User, Content: llm.Content{Blocks: []llm.Block{
 		{Type: "image_url", ImageURL: "data:image/png;base64,AIzaAAAAAAAAAAAAAAAA"}, {Type: "text", Text: looks},
+		{Type: "vendor", Raw: []byte(`{"type":"vendor","api_key":"qwertyuiop"}`)},
 	}}})
 	script := llmtest.NewScript(t, llmtest.Step{Text: "so " + hidden + " and " + looks + ".", Chunk: 3}.Call("exec", map[string]string{"cmd": hidden, "api_key": "qwertyuiop"}),
 		llmtest.Fail(&llm.Error{Kind: llm.Auth, Message: "bad key " + hidden}))
