@@ -118,7 +118,7 @@ func TestRoundTrip(t *testing.T) {
 		t.Errorf("mode = %v, %v; want 0600", info.Mode(), err)
 	}
 	raw, err := os.ReadFile(path)
-	if err != nil || strings.Count(string(raw), "earlier") != 1 || strings.Count(string(raw), "You work in") != 1 {
+	if err != nil || strings.Count(string(raw), "read a.txt") != 1 || strings.Count(string(raw), "You work in") != 1 {
 		t.Errorf("what two requests share is not written once: %s, %v", raw, err)
 	}
 	r := load(t, path)
@@ -243,7 +243,8 @@ func TestSecretsAreRemoved(t *testing.T) {
 	req.System += " key " + hidden
 	req.Messages[0] = user("my key is " + looks)
 	req.Messages = append(req.Messages[:2:2], llm.Message{Role: llm.User, Content: llm.Content{Blocks: []llm.Block{
-		{Type: "image_url", ImageURL: "data:image/png;base64,AIzaAAAAAAAAAAAAAAAA"}, {Type: "text", Text: looks},
+		{Type: "image_url", ImageURL: "data:image/png;base64,AIzaAAAAAAAAAAAAAAAA"},
+		{Type: "text", Text: looks},
 		{Type: "vendor", Raw: []byte(`{"type":"vendor","api_key":"qwertyuiop"}`)},
 	}}})
 	script := llmtest.NewScript(t, llmtest.Step{Text: "so " + hidden + " and " + looks + ".", Chunk: 3}.Call("exec", map[string]string{"cmd": hidden, "api_key": "qwertyuiop"}),
