@@ -1,12 +1,7 @@
 package cli
 
 import (
-	"io"
-	"os"
-	"path"
-	"path/filepath"
 	"reflect"
-	"runtime"
 	"strconv"
 	"strings"
 
@@ -31,54 +26,12 @@ func (c *command) startRecording(file string, loaded *config.Loaded, workspace s
 		"maxToolIterations": def.MaxToolIterations, "maxToolResultChars": def.MaxToolResultChars,
 		"limits.turnTokens": def.Limits.TurnTokens, "limits.turnToolCalls": def.Limits.TurnToolCalls,
 	}
-	h := record.Header{
-		Version: nanobot.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH, Workspace: workspace,
-		Files: promptFiles(workspace), Settings: map[string]string{},
-	}
+	h := record.Describe(nanobot.Version(), workspace)
+	h.Settings = map[string]string{}
 	for name, v := range settings {
 		h.Settings["agents.defaults."+name] = strconv.Itoa(v)
 	}
 	return record.Create(file, record.Options{Header: h, Secrets: append(secretsIn(reflect.ValueOf(loaded.Config)), envSecrets(c.Env)...)})
-}
-
-// promptFileNames are the files of a workspace that the prompt shows.
-func promptFileNames() []string {
-	return []string{"AGENTS.md", "SOUL.md", "USER.md", "TOOLS.md", "memory/MEMORY.md"}
-}
-
-// promptFiles reads what the prompt is made of. A file that cannot be read is
-// not in the prompt either.
-func promptFiles(workspace string) map[string]string {
-	const (
-		longest = 64 << 10
-		skills  = 200
-	)
-	out := map[string]string{}
-	root, err := os.OpenRoot(workspace)
-	if err != nil {
-		return out
-	}
-	defer root.Close() //nolint:errcheck // read only
-	names := promptFileNames()
-	if entries, err := os.ReadDir(filepath.Join(workspace, "skills")); err == nil {
-		for _, e := range entries[:min(len(entries), skills)] {
-			names = append(names, path.Join("skills", e.Name(), "SKILL.md"))
-		}
-	}
-	for _, name := range names {
-		if info, err := root.Stat(name); err != nil || !info.Mode().IsRegular() {
-			continue
-		}
-		f, err := root.Open(name)
-		if err != nil {
-			continue
-		}
-		if b, err := io.ReadAll(io.LimitReader(f, longest)); err == nil {
-			out[name] = string(b)
-		}
-		_ = f.Close() // read only
-	}
-	return out
 }
 
 // secretsIn finds every secret of a configuration, whatever it is for.

@@ -193,7 +193,7 @@ func replayWorkspace(dir string, rec *record.Recording) (string, error) {
 		return "", err
 	}
 	defer root.Close() //nolint:errcheck // every file was closed with its error looked at
-	for _, name := range promptFileNames() {
+	for _, name := range record.PromptFiles() {
 		if err := root.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return "", err
 		}

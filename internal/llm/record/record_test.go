@@ -404,8 +404,12 @@ func TestStoppedTurn(t *testing.T) {
 func TestOtherEvents(t *testing.T) {
 	t.Parallel()
 	want := []llm.Event{
-		{Kind: llm.TextDelta, Text: "fir"}, {Kind: llm.TextDelta, Text: "st"}, {Kind: llm.Waiting, Text: "one moment"}, {Kind: llm.Restarted},
-		{Kind: llm.ReasoningDelta, Text: "ü"}, {Kind: llm.TextDelta, Text: "second"},
+		{Kind: llm.TextDelta, Text: "fir"},
+		{Kind: llm.TextDelta, Text: "st"},
+		{Kind: llm.Waiting, Text: "one moment"},
+		{Kind: llm.Restarted},
+		{Kind: llm.ReasoningDelta, Text: "ü"},
+		{Kind: llm.TextDelta, Text: "second"},
 		{Kind: llm.Done, Response: &llm.Response{
 			Message: llm.Message{Role: llm.Assistant, Content: llm.Text("second"), Thinking: []json.RawMessage{[]byte(`{"signature":"x","thinking":"ü"}`)}, Origin: "a"},
 			Finish:  llm.FinishStop, Usage: llm.Usage{Prompt: 3, Completion: 4, Cost: 0.25},
