@@ -86,7 +86,8 @@ type Options struct {
 	MetadataClient *http.Client
 	// FirstTimeout limits the wait for the first byte, IdleTimeout every later
 	// silence. 0 means 120 s and 90 s, or 600 s and 300 s for a local
-	// address; a negative value no limit.
+	// address; a negative value no limit. A FirstTimeout of 0 follows a longer
+	// IdleTimeout.
 	FirstTimeout time.Duration
 	IdleTimeout  time.Duration
 	// CacheTTL above five minutes asks for one-hour cache entries for tools
@@ -153,6 +154,12 @@ func New(o Options) (llm.Model, error) {
 	}
 	local := httpsafe.IsLocal(d.base)
 	d.first, d.idle = patience(o.FirstTimeout, local, localFirst, cloudFirst), patience(o.IdleTimeout, local, localIdle, cloudIdle)
+	switch { // who waits longer between bytes also waits for the first one
+	case o.FirstTimeout == 0 && o.IdleTimeout > 0:
+		d.first = max(d.first, d.idle)
+	case o.FirstTimeout == 0 && o.IdleTimeout < 0:
+		d.first = 0
+	}
 	if d.client == nil {
 		if d.client, err = httpsafe.Client(httpsafe.Options{Direct: local}); err != nil {
 			return nil, err

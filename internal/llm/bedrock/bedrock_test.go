@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -327,6 +328,53 @@ func TestReplacedCredentials(t *testing.T) {
 	must(t, m, ask())
 	if a, b := s.headers[1].Get("X-Amz-Security-Token"), s.headers[2].Get("X-Amz-Security-Token"); a == b {
 		t.Errorf("both tries used %s", a)
+	}
+}
+
+// Once something was shown, no second try is made behind the caller's back.
+func TestRefusedInTheMiddle(t *testing.T) {
+	t.Parallel()
+	n := 0
+	s := newServer(t, say(begin, piece(0, "half"), exception("expiredTokenException", `{"message":"expired"}`)))
+	m := s.model(t, func(o *bedrock.Options) {
+		o.Getenv = func(k string) string {
+			if k == "AWS_SESSION_TOKEN" {
+				n++
+				return fmt.Sprint("token-", n)
+			}
+			return environment(k)
+		}
+	})
+	if e := fails(t, m, ask()); e.Kind != llm.Auth || len(s.bodies) != 1 {
+		t.Errorf("error %+v after %d requests, want auth after one", e, len(s.bodies))
+	}
+}
+
+// The region of the machine is asked for once.
+func TestMachineRegion(t *testing.T) {
+	t.Parallel()
+	asked := 0
+	s := newServer(t, reply(piece(0, "x")), reply(piece(0, "x")))
+	m := s.model(t, func(o *bedrock.Options) {
+		o.Getenv = func(k string) string {
+			if k == "AWS_REGION" {
+				return ""
+			}
+			return environment(k)
+		}
+		o.MetadataClient = &http.Client{Transport: tripFunc(func(r *http.Request) (*http.Response, error) {
+			text := "token"
+			if strings.HasSuffix(r.URL.Path, "/placement/region") {
+				asked++
+				text = "sa-east-1"
+			}
+			return &http.Response{StatusCode: 200, Body: io.NopCloser(strings.NewReader(text))}, nil
+		})}
+	})
+	must(t, m, ask())
+	must(t, m, ask())
+	if got := s.headers[1].Get("Authorization"); asked != 1 || !strings.Contains(got, "/sa-east-1/bedrock/") {
+		t.Errorf("asked %d times, signed %s", asked, got)
 	}
 }
 
