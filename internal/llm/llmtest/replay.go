@@ -371,3 +371,20 @@ func (w Want) requests(tb testing.TB, s *Server) {
 		}
 	}
 }
+
+// Serve plays the answers of the first step of a case over the network, to
+// clients that are not ours: what they ask is not judged.
+func (c Case) Serve(tb testing.TB) *Server {
+	tb.Helper()
+	s := NewServer(tb)
+	s.Lenient = true
+	SpeakResponses(s)
+	for _, raw := range c.Steps[0].Answers {
+		a, err := parseAnswer(raw)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		s.Add(a)
+	}
+	return s
+}
