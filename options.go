@@ -53,6 +53,10 @@ func WithEnv(env []string) Option { return func(o *app.Options) { o.Env = env } 
 // WithLogger sends logs somewhere; by default they are dropped.
 func WithLogger(log *slog.Logger) Option { return func(o *app.Options) { o.Log = log } }
 
+// WithRecording writes the model's traffic and the results of tools to a file,
+// credentials removed, for nanobot replay.
+func WithRecording(file string) Option { return func(o *app.Options) { o.Record = file } }
+
 // WithRestart is called after a user asked for /restart.
 func WithRestart(f func(Route)) Option {
 	return func(o *app.Options) { o.Restart = func(r bus.Route) { f(r) } }

@@ -41,6 +41,9 @@ type Runtime struct {
 	Effort      string
 	Window      int // context window in tokens, 0 if unknown
 	Block       int // replaces the computed input budget when set
+	// Check looks whether a prompt and answer of so many tokens are too much
+	// for the server as it runs now and returns a warning; nil means no check.
+	Check func(ctx context.Context, needed int) string
 }
 
 // Options of an Agent. Sessions, Runtime and Workspace are required.

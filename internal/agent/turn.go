@@ -166,6 +166,11 @@ func (t *turn) run(ctx context.Context, current llm.Message) (runner.Result, err
 			return runner.Result{}, fmt.Errorf("shorten the conversation: %w", err)
 		}
 	}
+	if t.rt.Check != nil {
+		if warning := t.rt.Check(ctx, int(float64(head+t.conv.total)*scale)+answer); warning != "" {
+			t.it.emit(bus.Outbound{Kind: bus.Notice, Route: t.it.in.Route, Text: warning})
+		}
+	}
 	msgs, tokens := t.conv.msgs, t.conv.total
 	t.conv.sent = len(msgs)
 	if current.Content.Blocks != nil { // pictures are sent once and remembered by name

@@ -5,6 +5,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -19,6 +20,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
+	"github.com/nanobot-go/nanobot/internal/llm/local"
+	"github.com/nanobot-go/nanobot/internal/llm/record"
 	"github.com/nanobot-go/nanobot/internal/runner"
 	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/skill"
@@ -34,6 +37,8 @@ type Options struct {
 	Version   string
 	Log       *slog.Logger
 	Restart   func(route bus.Route) // see agent.Options
+
+	Record string // file to record model traffic and tool results in
 
 	// For programs that embed us.
 	UseModel   llm.Model // used instead of any configured one
@@ -52,7 +57,8 @@ type App struct {
 	Notes     []string // what the user should know about this start
 	Exec      string   // how commands are contained, for status
 
-	models *models
+	models   *models
+	recorder *record.Writer // nil: nothing is recorded
 }
 
 // New reads the configuration and builds the agent. It makes the workspace if
@@ -105,6 +111,7 @@ func (a *App) settle(ctx context.Context, o Options) error {
 		loaded: a.Config, model: o.Model, fixed: o.UseModel, getenv: lookup(o.Env), version: o.Version, log: o.Log,
 		ledger:   OpenLedger(a.Config, o.Log),
 		prices:   ledger.NewPrices(PricesFile(a.Config), o.Log),
+		windows:  local.NewWindows(local.Options{Getenv: lookup(o.Env)}),
 		breakers: llm.NewBreakers(llm.BreakersOptions{Path: filepath.Join(a.Config.DataDir, "run", "breakers.json"), Log: o.Log}),
 	}
 	notes, err := a.models.settle(ctx)
@@ -128,6 +135,17 @@ func (a *App) build(ctx context.Context, o Options) error {
 	}
 	if err := a.settle(ctx, o); err != nil {
 		return err
+	}
+	if o.Record != "" {
+		rt, err := a.models.open("")
+		if err != nil {
+			return err
+		}
+		if a.recorder, err = StartRecording(o.Record, a.Config, a.Workspace, rt.Window, o); err != nil {
+			return fmt.Errorf("record: %w", err)
+		}
+		a.models.wrap = func(m llm.Model) llm.Model { return record.Record(m, a.recorder) }
+		o.Hooks = append(slices.Clone(o.Hooks), runner.Hooks{AfterTool: a.recorder.Tool})
 	}
 	home, _ := os.UserHomeDir() // only shortens paths in hints
 	a.Agent, err = agent.New(agent.Options{
@@ -156,7 +174,13 @@ func concurrency(n int) int {
 func (a *App) Run(ctx context.Context) error { return a.Agent.Run(ctx) }
 
 // Close gives back what outlives Run. Run must have returned.
-func (a *App) Close() error { return a.Sessions.Close() }
+func (a *App) Close() error {
+	err := a.Sessions.Close()
+	if a.recorder != nil {
+		err = errors.Join(err, a.recorder.Close())
+	}
+	return err
+}
 
 // ModelInfo describes the model in use.
 func (a *App) ModelInfo() ModelInfo { return a.models.info }

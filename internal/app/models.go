@@ -40,6 +40,8 @@ type models struct {
 	ledger   *ledger.Ledger
 	prices   *ledger.Prices
 	breakers *llm.Breakers
+	windows  *local.Windows
+	wrap     func(llm.Model) llm.Model // around every model; nil leaves them alone
 
 	mu       sync.Mutex
 	cache    map[string]agent.Runtime
@@ -127,6 +129,18 @@ func (m *models) runtime(preset string) (agent.Runtime, error) {
 	if rt, ok := m.cache[preset]; ok {
 		return rt, nil
 	}
+	rt, err := m.open(preset)
+	if err != nil {
+		return agent.Runtime{}, err
+	}
+	if m.wrap != nil {
+		rt.Model = m.wrap(rt.Model)
+	}
+	m.cache[preset] = rt
+	return rt, nil
+}
+
+func (m *models) open(preset string) (agent.Runtime, error) {
 	if m.fallback != nil && preset == "" {
 		return *m.fallback, nil
 	}
@@ -140,8 +154,27 @@ func (m *models) runtime(preset string) (agent.Runtime, error) {
 		return agent.Runtime{}, err
 	}
 	rt.Preset = preset
-	m.cache[preset] = rt
+	m.fitServer(&rt, choice)
 	return rt, nil
+}
+
+// fitServer asks a model server on this machine for its real window, and lets
+// each turn be warned when the server would silently forget the beginning.
+func (m *models) fitServer(rt *agent.Runtime, choice llm.Choice) {
+	if !choice.Row.Local {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), local.DefaultTimeout)
+	defer cancel()
+	if n := m.windows.Of(ctx, choice.Base, choice.WireModel).Usable(); n > 0 && (rt.Window <= 0 || n < rt.Window) {
+		rt.Window = n
+		rt.MaxTokens = min(rt.MaxTokens, max(n/2, 1))
+	}
+	rt.Check = func(ctx context.Context, needed int) string {
+		ctx, cancel := context.WithTimeout(ctx, local.DefaultTimeout)
+		defer cancel()
+		return local.Truncation(m.windows.Of(ctx, choice.Base, choice.WireModel), choice.WireModel, needed)
+	}
 }
 
 // settings turns a preset into what a request is made with.

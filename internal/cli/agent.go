@@ -23,9 +23,9 @@ import (
 
 // agentFlags are the flags of nanobot agent.
 type agentFlags struct {
-	message, session, model  string
-	files                    []string
-	json, noMarkdown, markup bool
+	message, session, model, record string
+	files                           []string
+	json, noMarkdown, markup        bool
 }
 
 func (c *command) agentCommand() *cobra.Command {
@@ -68,6 +68,7 @@ this one stopped. In a chat, /help lists commands such as /new and /model.`,
 	fl := cmd.Flags()
 	fl.StringVarP(&f.message, "message", "m", "", "`text` to answer; - reads standard input")
 	fl.StringVarP(&f.session, "session", "s", "cli:direct", "`name` of the conversation")
+	fl.StringVar(&f.record, "record", "", "write the model's traffic and tool results to a `file` for nanobot replay")
 	fl.StringVar(&f.model, "model", "", "`model` to use, e.g. anthropic/claude-sonnet-4-5")
 	fl.StringArrayVarP(&f.files, "file", "f", nil, "attach a `file` (repeatable)")
 	fl.BoolVar(&f.json, "json", false, "write events as JSON, one per line")
@@ -89,6 +90,9 @@ func (c *command) bot(ctx context.Context, f agentFlags, more ...nanobot.Option)
 	}
 	if f.model != "" {
 		opts = append(opts, nanobot.WithModelName(f.model))
+	}
+	if f.record != "" {
+		opts = append(opts, nanobot.WithRecording(f.record))
 	}
 	bot, err := nanobot.New(ctx, opts...)
 	if err != nil {

@@ -31,16 +31,11 @@ func recordTurns(t *testing.T) (file string) {
 			t.Fatal(err)
 		}
 	}
-	c := &command{}
 	loaded, err := config.Load(config.Options{Path: filepath.Join(dir, "config.json"), Env: []string{}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	file = filepath.Join(dir, "bug.jsonl")
-	w, err := c.startRecording(file, loaded, workspace)
-	if err != nil {
-		t.Fatal(err)
-	}
 	if err := os.WriteFile(filepath.Join(workspace, "a.txt"), []byte("gold"+strings.Repeat(" and silver", 1600)), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +44,7 @@ func recordTurns(t *testing.T) (file string) {
 	script := llmtest.NewScript(t, llmtest.Reply("Ahoy."), llmtest.Call("exec", `{"command":"cat a.txt"}`).Call("read_file", `{"path":"none"}`),
 		llmtest.Call("list_dir", `{"path":"."}`), llmtest.Reply("Gold, and the key very-secret-value."), llmtest.Reply("Aye."))
 	bot, err := nanobot.New(ctx, nanobot.WithConfigFile(loaded.File), nanobot.WithWorkspace(workspace), nanobot.WithEnv([]string{"PATH=" + os.Getenv("PATH")}),
-		nanobot.WithModel(record.Record(script, w)), nanobot.WithHooks(nanobot.Hooks{AfterTool: w.Tool}))
+		nanobot.WithModel(script), nanobot.WithRecording(file))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,9 +54,6 @@ func recordTurns(t *testing.T) (file string) {
 		}
 	}
 	if err := bot.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
 	return file

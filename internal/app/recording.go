@@ -1,37 +1,33 @@
-package cli
+package app
 
 import (
 	"reflect"
 	"strconv"
 	"strings"
 
-	"github.com/nanobot-go/nanobot"
-	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm/record"
 )
 
-// startRecording begins a file that nanobot replay can run again. It holds the
+// StartRecording begins a file that nanobot replay can run again. It holds the
 // files that are part of the prompt and the settings that shape it, but no key:
 // everything that is a secret in the configuration or looks like one in the
-// environment is removed wherever it appears.
-func (c *command) startRecording(file string, loaded *config.Loaded, workspace string) (*record.Writer, error) {
-	if _, err := app.SyncTemplates(workspace); err != nil { // the bot would write them after we looked
-		return nil, err
-	}
+// environment is removed wherever it appears. window is the one the prompt was
+// fitted to.
+func StartRecording(file string, loaded *config.Loaded, workspace string, window int, o Options) (*record.Writer, error) {
 	def := loaded.Config.Agents.Defaults
 	settings := map[string]int{
-		"maxTokens": def.MaxTokens, "contextWindowTokens": def.ContextWindowTokens, "contextBlockLimit": def.ContextBlockLimit,
+		"maxTokens": def.MaxTokens, "contextWindowTokens": window, "contextBlockLimit": def.ContextBlockLimit,
 		"maxToolIterations": def.MaxToolIterations, "maxToolResultChars": def.MaxToolResultChars,
 		"limits.turnTokens": def.Limits.TurnTokens, "limits.turnToolCalls": def.Limits.TurnToolCalls,
 	}
-	h := record.Describe(nanobot.Version(), workspace)
+	h := record.Describe(o.Version, workspace)
 	h.Settings = map[string]string{}
 	for name, v := range settings {
 		h.Settings["agents.defaults."+name] = strconv.Itoa(v)
 	}
-	return record.Create(file, record.Options{Header: h, Secrets: append(secretsIn(reflect.ValueOf(loaded.Config)), envSecrets(c.Env)...)})
+	return record.Create(file, record.Options{Header: h, Secrets: append(secretsIn(reflect.ValueOf(loaded.Config)), envSecrets(o.Env)...)})
 }
 
 // secretsIn finds every secret of a configuration, whatever it is for.
