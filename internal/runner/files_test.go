@@ -2,7 +2,6 @@ package runner_test
 
 import (
 	"context"
-	"encoding/json"
 	"iter"
 	"testing"
 
@@ -35,7 +34,7 @@ func (l looped) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Event
 	return func(yield func(llm.Event, error) bool) {
 		var tools []tool.Tool
 		for _, d := range req.Tools {
-			tools = append(tools, tool.Tool{Name: d.Name, Description: d.Description, Schema: json.RawMessage(d.Schema), Run: func(context.Context, tool.Call) (tool.Result, error) {
+			tools = append(tools, tool.Tool{Name: d.Name, Description: d.Description, Schema: d.Schema, Run: func(context.Context, tool.Call) (tool.Result, error) {
 				return tool.Text("r"), nil
 			}})
 		}

@@ -294,7 +294,7 @@ func parseAnswer(raw string) (Answer, error) {
 }
 
 func unquote(body string) (string, error) {
-	out := ""
+	var out strings.Builder
 	for line := range strings.Lines(body) {
 		if line = strings.TrimSpace(line); line == "" {
 			continue
@@ -303,9 +303,9 @@ func unquote(body string) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("%s: %w", line, err)
 		}
-		out += s
+		out.WriteString(s)
 	}
-	return out, nil
+	return out.String(), nil
 }
 
 // slowly writes the lines of a body with a pause before each.

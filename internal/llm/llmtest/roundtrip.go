@@ -45,7 +45,7 @@ func RoundTrip(t *testing.T, wire, model string, newModel func(t *testing.T, s *
 	const rounds = 150
 	keeps := KeepsOf(wire)
 	for seed := range uint64(rounds) {
-		msgs := history{r: rand.New(rand.NewPCG(seed, 7)), wire: wire, model: model}.messages()
+		msgs := history{r: rand.New(rand.NewPCG(seed, 7)), wire: wire, model: model}.messages() //nolint:gosec // repeatable on purpose
 		req := llm.Request{Model: model, System: "Be brief.", MaxTokens: 2000, Messages: msgs, Tools: toolDefs([]string{"f", "g"})}
 		if err := CheckLegal(req); err != nil {
 			t.Fatalf("seed %d: the history itself is illegal: %v", seed, err)

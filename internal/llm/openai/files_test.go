@@ -47,7 +47,8 @@ func TestNarrowVendors(t *testing.T) {
 		w := llmtest.Watch(t.Context(), t, caseModel(t, s, llmtest.Setup{Brand: brand}), llm.Request{
 			Model: "m", System: "s", MaxTokens: 100, Temperature: &temp, SessionKey: "cli:1", Tools: request("f").Tools, ToolChoice: "auto",
 			Messages: []llm.Message{
-				user("a"), {
+				user("a"),
+				{
 					Role: llm.Assistant, Content: llm.Text("b"), Reasoning: "r", HasReasoning: true, Origin: "fake",
 					ToolCalls: []llm.ToolCall{{ID: "call_1", Name: "f", Arguments: "{}"}},
 				},

@@ -386,27 +386,6 @@ func TestSimpleSchema(t *testing.T) {
 	}
 }
 
-// TestRow83: the limit the server names comes with the error.
-func TestRow83(t *testing.T) {
-	t.Parallel()
-	s := llmtest.NewServer(t, llmtest.Answer{Status: 400, Body: `{"error":{"code":"context_length_exceeded","message":"This model's maximum context length is 8192 tokens."}}`})
-	w := llmtest.Watch(t.Context(), t, model(t, s), request())
-	if e := llm.AsError(w.Err); e.Kind != llm.ContextLength || e.ContextLimit != 8192 || len(s.Requests()) != 1 {
-		t.Errorf("error %+v after %d requests", e, len(s.Requests()))
-	}
-}
-
-// TestRow85: an unreachable local server is named in the error.
-func TestRow85(t *testing.T) {
-	t.Parallel()
-	s := llmtest.NewServer(t)
-	m := model(t, s, func(o *openai.Options) { o.BaseURL = "http://127.0.0.1:1/v1" })
-	w := llmtest.Watch(t.Context(), t, m, request())
-	if e := llm.AsError(w.Err); e.Kind != llm.Connection || !strings.Contains(e.Message, "http://127.0.0.1:1/v1") {
-		t.Errorf("error %+v", e)
-	}
-}
-
 // The end of a stream that stays open does not hold the answer back.
 func TestServerThatNeverCloses(t *testing.T) {
 	t.Parallel()
