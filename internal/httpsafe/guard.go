@@ -42,14 +42,14 @@ type GuardOptions struct {
 	Resolver *net.Resolver
 }
 
-// Blocked says why the guard refused a target. Target is a host or an address,
+// BlockedError says why the guard refused a target. Target is a host or an address,
 // never a whole URL, because those carry credentials.
-type Blocked struct {
+type BlockedError struct {
 	Target string
 	Reason string
 }
 
-func (b *Blocked) Error() string {
+func (b *BlockedError) Error() string {
 	if b.Target == "" {
 		return "refused: " + b.Reason
 	}
@@ -62,7 +62,7 @@ const maxGuardHeader = 64 << 10
 // Guarded makes a client for URLs that came from a model, a web page or a
 // stranger. The address is checked when the socket is opened, after the only
 // resolution there is, so a name cannot pass the check and then change. Every
-// redirect is checked like a first request. Refusals are a *Blocked in the
+// redirect is checked like a first request. Refusals are a *BlockedError in the
 // chain of the error. Bodies are not bounded here: their reader must be.
 func Guarded(o GuardOptions) (*http.Client, error) {
 	g := &guard{o: o}
@@ -168,11 +168,11 @@ func (g *guard) dial(ctx context.Context, network, address string) (net.Conn, er
 // control runs between the creation of a socket and its connection.
 func (g *guard) control(network, address string, _ syscall.RawConn) error {
 	if !strings.HasPrefix(network, "tcp") {
-		return &Blocked{Target: network, Reason: "only TCP is allowed"}
+		return &BlockedError{Target: network, Reason: "only TCP is allowed"}
 	}
 	ap, err := netip.ParseAddrPort(address)
 	if err != nil {
-		return &Blocked{Reason: "the address cannot be read"}
+		return &BlockedError{Reason: "the address cannot be read"}
 	}
 	if err := checkPort(ap.Port()); err != nil {
 		return err
@@ -185,7 +185,7 @@ func (g *guard) control(network, address string, _ syscall.RawConn) error {
 // written in their ASCII form, because proxies differ in how they map them.
 func (g *guard) precheck(ctx context.Context, host string) error {
 	if strings.ContainsFunc(host, func(r rune) bool { return r > 0x7f }) {
-		return &Blocked{Target: host, Reason: "through a proxy the name must be in its ASCII form (xn--)"}
+		return &BlockedError{Target: host, Reason: "through a proxy the name must be in its ASCII form (xn--)"}
 	}
 	host = normalHost(host)
 	if _, err := netip.ParseAddr(host); err == nil {
@@ -221,10 +221,10 @@ func (g *guard) redirect(req *http.Request, via []*http.Request) error {
 		return nil
 	}
 	if via[len(via)-1].URL.Scheme == "https" && req.URL.Scheme == "http" && carriesMore(first.Header) {
-		return &Blocked{Target: req.URL.Hostname(), Reason: "redirect from https to http of a request with its own headers"}
+		return &BlockedError{Target: req.URL.Hostname(), Reason: "redirect from https to http of a request with its own headers"}
 	}
 	if req.Body != nil && req.Body != http.NoBody {
-		return &Blocked{Target: req.URL.Hostname(), Reason: "redirect of a request body to another origin"}
+		return &BlockedError{Target: req.URL.Hostname(), Reason: "redirect of a request body to another origin"}
 	}
 	for name := range req.Header {
 		if !harmless(name) {

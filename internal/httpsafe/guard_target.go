@@ -15,15 +15,15 @@ import (
 // network. A guarded client does this itself, for every hop.
 func (o GuardOptions) Check(u *url.URL) error {
 	if u.Scheme != "http" && u.Scheme != "https" {
-		return &Blocked{Target: u.Scheme, Reason: "only http and https URLs are allowed"}
+		return &BlockedError{Target: u.Scheme, Reason: "only http and https URLs are allowed"}
 	}
 	if u.Opaque != "" || u.Hostname() == "" {
-		return &Blocked{Reason: "the URL names no host"}
+		return &BlockedError{Reason: "the URL names no host"}
 	}
 	if p := u.Port(); p != "" {
 		n, err := strconv.ParseUint(p, 10, 16)
 		if err != nil {
-			return &Blocked{Target: "port " + p, Reason: "not a port"}
+			return &BlockedError{Target: "port " + p, Reason: "not a port"}
 		}
 		if err := checkPort(uint16(n)); err != nil {
 			return err
@@ -42,7 +42,7 @@ func defaultPort(scheme string) string {
 // checkHost applies the rules of names and, for literals, of addresses.
 func (o GuardOptions) checkHost(raw string) error {
 	host := normalHost(raw)
-	refuse := func(reason string) error { return &Blocked{Target: strconv.Quote(raw), Reason: reason} }
+	refuse := func(reason string) error { return &BlockedError{Target: strconv.Quote(raw), Reason: reason} }
 	if addr, err := netip.ParseAddr(host); err == nil {
 		return o.CheckAddr(addr)
 	}
@@ -103,7 +103,7 @@ func normalHost(host string) string {
 // added.
 func checkPort(p uint16) error {
 	if p == 0 || slices.Contains(badPorts(), p) {
-		return &Blocked{Target: "port " + strconv.Itoa(int(p)), Reason: "no web server is expected there"}
+		return &BlockedError{Target: "port " + strconv.Itoa(int(p)), Reason: "no web server is expected there"}
 	}
 	return nil
 }
@@ -124,7 +124,7 @@ var badPorts = sync.OnceValue(func() []uint16 {
 // address.
 func (o GuardOptions) CheckAddr(addr netip.Addr) error {
 	if !addr.IsValid() || addr.Zone() != "" {
-		return &Blocked{Target: addr.String(), Reason: "an address with a zone belongs to the local network"}
+		return &BlockedError{Target: addr.String(), Reason: "an address with a zone belongs to the local network"}
 	}
 	outer := addr.Unmap()
 	forms := append([]netip.Addr{outer}, embedded(outer)...)
@@ -132,12 +132,12 @@ func (o GuardOptions) CheckAddr(addr netip.Addr) error {
 		return slices.ContainsFunc(o.Allow, func(p netip.Prefix) bool { return contains(p, a) })
 	}
 	if slices.ContainsFunc(forms[1:], func(a netip.Addr) bool { return !o.public(a) && !allowed(a) }) && !allowed(outer) {
-		return &Blocked{Target: addr.String(), Reason: "it stands for a private or reserved address"}
+		return &BlockedError{Target: addr.String(), Reason: "it stands for a private or reserved address"}
 	}
 	if allowed(outer) || o.public(outer) {
 		return nil
 	}
-	return &Blocked{Target: addr.String(), Reason: "a private or reserved address"}
+	return &BlockedError{Target: addr.String(), Reason: "a private or reserved address"}
 }
 
 // contains compares without regard to how a prefix of mapped addresses is written.

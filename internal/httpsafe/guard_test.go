@@ -48,7 +48,7 @@ func get(t *testing.T, c *http.Client, rawURL string, header http.Header) (strin
 }
 
 func blocked(err error) bool {
-	_, ok := errors.AsType[*httpsafe.Blocked](err)
+	_, ok := errors.AsType[*httpsafe.BlockedError](err)
 	return ok
 }
 
@@ -252,14 +252,14 @@ func TestGuardRedirects(t *testing.T) {
 	defer other.Close()
 	home := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var n int
-		switch {
-		case r.URL.Path == "/away":
+		switch r.URL.Path {
+		case "/away":
 			http.Redirect(w, r, strings.Replace(other.URL, "http://", "http://user:pw@", 1), http.StatusFound)
-		case r.URL.Path == "/near":
+		case "/near":
 			http.Redirect(w, r, "/headers", http.StatusFound)
-		case r.URL.Path == "/headers":
+		case "/headers":
 			_, _ = io.WriteString(w, r.Header.Get("X-Api-Key"))
-		case r.URL.Path == "/post":
+		case "/post":
 			http.Redirect(w, r, other.URL, http.StatusTemporaryRedirect)
 		default:
 			if _, err := fmt.Sscanf(r.URL.Path, "/chain/%d", &n); err == nil && n > 0 {

@@ -56,11 +56,11 @@ func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestRepeats(t *testing.T) {
 	t.Parallel()
 	const good = `{"text":"hello"}`
-	sec := func(n ...time.Duration) []time.Duration {
-		for i := range n {
-			n[i] *= time.Second
+	sec := func(seconds ...int) (out []time.Duration) {
+		for _, n := range seconds {
+			out = append(out, time.Duration(n)*time.Second)
 		}
-		return n
+		return out
 	}
 	for _, tt := range []struct {
 		name    string

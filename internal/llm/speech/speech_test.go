@@ -285,9 +285,15 @@ func TestLimits(t *testing.T) {
 func TestFormats(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ name, mime, want string }{
-		{"a.m4a", "", "a.m4a|audio/mp4|"}, {"a.MP3", "text/plain", "a.mp3|audio/mpeg|"}, {"a.mpga", "", "a.mpga|audio/mpeg|"},
-		{"a.opus", "", "a.ogg|audio/ogg|"}, {"a.weba", "", "a.webm|audio/webm|"}, {"a.webm", "video/webm", "a.webm|audio/webm|"},
-		{"", "audio/ogg; codecs=opus", "audio.ogg|audio/ogg|"}, {"AwAC.bin", "audio/x-wav", "AwAC.wav|audio/wav|"}, {"../../x/y.flac", "", "y.flac|audio/flac|"},
+		{"a.m4a", "", "a.m4a|audio/mp4|"},
+		{"a.MP3", "text/plain", "a.mp3|audio/mpeg|"},
+		{"a.mpga", "", "a.mpga|audio/mpeg|"},
+		{"a.opus", "", "a.ogg|audio/ogg|"},
+		{"a.weba", "", "a.webm|audio/webm|"},
+		{"a.webm", "video/webm", "a.webm|audio/webm|"},
+		{"", "audio/ogg; codecs=opus", "audio.ogg|audio/ogg|"},
+		{"AwAC.bin", "audio/x-wav", "AwAC.wav|audio/wav|"},
+		{"../../x/y.flac", "", "y.flac|audio/flac|"},
 	} {
 		base := fake(t, exchange{
 			method: "POST", path: "/audio/transcriptions", auth: "Bearer k",

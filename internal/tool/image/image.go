@@ -289,7 +289,7 @@ func failure(err error, text string) tool.Result {
 		text = fmt.Sprintf(" It said: %q", text[:min(len(text), 500)])
 	}
 	code := tool.Internal
-	if b, ok := errors.AsType[*httpsafe.Blocked](err); ok {
+	if b, ok := errors.AsType[*httpsafe.BlockedError](err); ok {
 		return tool.Fail(tool.DeniedSSRF, "the picture cannot be fetched: %v", b)
 	}
 	e, ok := errors.AsType[*llm.Error](err)

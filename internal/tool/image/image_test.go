@@ -330,7 +330,12 @@ func TestDownload(t *testing.T) {
 			http.NotFound(w, r)
 		}
 	}))
-	defer files.Close()
+	t.Cleanup(func() {
+		files.Close()
+		if leaked.Load() {
+			t.Error("the key went to the download")
+		}
+	})
 	allowed, err := httpsafe.Guarded(httpsafe.GuardOptions{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
 	if err != nil {
 		t.Fatal(err)
@@ -349,15 +354,13 @@ func TestDownload(t *testing.T) {
 		{"a private address", "/good?token=hidden", nil, tool.DeniedSSRF, "private"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			base := fake(t, exchange{path: "POST /images/generations", answer: `{"data":[{"url":"` + files.URL + tt.path + `"}]}`})
 			r, out := run(t, options(t, image.Options{Provider: "custom", Model: "m", Base: base, Download: tt.client}), `{"prompt":"x"}`)
 			if r.Code != tt.code || !strings.Contains(out, tt.want) || strings.Contains(out, "hidden") {
 				t.Errorf("code %q, result %s", r.Code, out)
 			}
 		})
-	}
-	if leaked.Load() {
-		t.Error("the key went to the download")
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"mime/multipart"
 	"net/textproto"
@@ -31,6 +32,12 @@ func rows() []row {
 		{name: "openai", base: "https://api.openai.com/v1", refs: isGPTImage, ask: askOpenAI},
 		{name: "gemini", base: "https://generativelanguage.googleapis.com/v1beta", keyHeader: "X-Goog-Api-Key", refs: func(m string) bool { return !isImagen(m) }, ask: askGemini},
 		{name: "custom", ask: askCustom},
+		{name: "zhipu", base: "https://open.bigmodel.cn/api/paas/v4", ask: askZhipu},
+		{name: "stepfun", base: "https://api.stepfun.com/v1", refs: isStep1X, ask: askStepFun},
+		{name: "minimax", base: "https://api.minimax.io/v1", refs: always, ask: askMiniMax},
+		{name: "ollama", base: "http://localhost:11434", ask: askOllama},
+		{name: "aihubmix", base: "https://aihubmix.com/v1", refs: always, ask: askAiHubMix},
+		{name: "modelscope", base: "https://api-inference.modelscope.cn/v1", refs: always, ask: askModelScope},
 	}
 }
 
@@ -48,6 +55,9 @@ func find(name string) (row, error) {
 	all := rows()
 	if i := slices.IndexFunc(all, func(r row) bool { return r.name == name }); i >= 0 {
 		return all[i], nil
+	}
+	if name == "openai_codex" {
+		return row{}, errors.New("tools.imageGeneration.provider openai_codex is not supported: making pictures needs an API key; choose openai or openrouter")
 	}
 	return row{}, fmt.Errorf("tools.imageGeneration.provider %q cannot make pictures here; choose one of %s", name, strings.Join(Providers(), ", "))
 }

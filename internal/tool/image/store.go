@@ -81,6 +81,9 @@ func decodeBase64(src string) ([]byte, error) {
 		}
 		src = rest
 	}
+	if base64.RawStdEncoding.DecodedLen(len(src)) > maxPicture+maxPicture/16 { // line breaks aside
+		return nil, errTooLarge
+	}
 	src = strings.TrimRight(strings.NewReplacer("-", "+", "_", "/", "\n", "", "\r", "").Replace(strings.TrimSpace(src)), "=")
 	if base64.RawStdEncoding.DecodedLen(len(src)) > maxPicture {
 		return nil, errTooLarge
