@@ -94,6 +94,7 @@ type Request struct {
 	SessionKey  string   // for cache affinity; never the conversation itself
 	Source      string   // what caused the request: user, cron, heartbeat, dream, subagent, api, ...; "" is user
 	TurnID      string   // groups the requests of one turn in the ledger
+	Estimate    int      // about how many tokens the prompt has, when the caller knows; 0 if not
 }
 
 // Finish says why the model stopped.

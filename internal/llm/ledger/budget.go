@@ -165,7 +165,7 @@ func (l *Ledger) move(h *hold, sign int, now time.Time) {
 	l.held = shift(l.held, h.account)
 	l.heldBy[h.source] = shift(l.heldBy[h.source], h.account)
 	if h.turn != "" {
-		t := l.turnOf(h.turn, now)
+		t := l.turnOf(h.turn)
 		t.held = shift(t.held, h.account)
 	}
 }
@@ -181,7 +181,7 @@ func (l *Ledger) settle(h hold, e *Entry) []string {
 	l.move(&h, -1, now)
 	l.record(e)
 	if h.turn != "" {
-		t := l.turnOf(h.turn, now)
+		t := l.turnOf(h.turn)
 		t.spent = t.spent.plus(accountOf(e))
 		t.unknown = t.unknown || e.Billing == Unknown && e.Prompt+e.Completion > 0
 	}
@@ -229,7 +229,7 @@ func (l *Ledger) bounds(a *ask, now time.Time) []bound {
 		add(monthly.of("monthlyUsd", toNano(lim.MonthlyUSD), s.ThisMonth.Nano, l.held.Nano, true))
 		add(own.of(sourceKey(a.source, "dailyUsd"), toNano(srcLimits.DailyUSD), src.Nano, srcHeld.Nano, true))
 		if lim.TurnUSD > 0 && a.turn != "" {
-			t := l.turnOf(a.turn, now)
+			t := l.turnOf(a.turn)
 			b := bound{what: "this turn's", stops: onExceed != Warn, period: a.turn, marks: t.marks}
 			add(b.of("turnUsd", toNano(lim.TurnUSD), t.spent.Nano, t.held.Nano, true))
 		}

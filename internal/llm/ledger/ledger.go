@@ -51,6 +51,7 @@ type Ledger struct {
 	held     account            // reserved by calls under way
 	heldBy   map[string]account // the same per source
 	turns    map[string]*turn
+	order    []string // of turns, oldest first
 }
 
 // New makes a ledger. It reads nothing before the first call.
@@ -174,14 +175,13 @@ type turn struct {
 	spent, held account
 	unknown     bool // some call had no known price
 	marks       map[string]string
-	used        time.Time
 }
 
 // keptTurns bounds how many turns are remembered.
 const keptTurns = 512
 
 // turnOf finds the account of a turn, or makes it; the oldest idle ones go.
-func (l *Ledger) turnOf(id string, now time.Time) *turn {
+func (l *Ledger) turnOf(id string) *turn {
 	t := l.turns[id]
 	if t == nil {
 		if len(l.turns) >= keptTurns {
@@ -189,22 +189,23 @@ func (l *Ledger) turnOf(id string, now time.Time) *turn {
 		}
 		t = &turn{marks: map[string]string{}}
 		l.turns[id] = t
+		l.order = append(l.order, id)
 	}
-	t.used = now
 	return t
 }
 
 // forgetTurns drops the older half of the turns that have no call under way.
 func (l *Ledger) forgetTurns() {
-	var sum int64
-	for _, t := range l.turns {
-		sum += t.used.UnixMilli() / int64(len(l.turns))
-	}
-	for id, t := range l.turns {
-		if t.held.Calls == 0 && t.used.UnixMilli() <= sum {
-			delete(l.turns, id)
+	var kept []string
+	old := len(l.order) / 2
+	for _, id := range l.order[:old] {
+		if t := l.turns[id]; t != nil && t.held.Calls > 0 {
+			kept = append(kept, id)
+			continue
 		}
+		delete(l.turns, id)
 	}
+	l.order = append(kept, l.order[old:]...)
 }
 
 // TurnCost says what the calls of a turn cost so far in US dollars, as far as

@@ -239,6 +239,9 @@ const imageTokens = 1600
 
 // estimate says about how many tokens a request has.
 func estimate(req llm.Request) int {
+	if req.Estimate > 0 {
+		return req.Estimate // counting again would cost more the longer the history is
+	}
 	n := text.Tokens(req.System)
 	for _, t := range req.Tools {
 		n += text.Tokens(t.Name) + text.Tokens(t.Description) + len(t.Schema)/4 + 8
