@@ -1,6 +1,7 @@
 package speech
 
 import (
+	"cmp"
 	"context"
 	"mime"
 	"net/url"
@@ -38,6 +39,14 @@ func Providers() []string {
 		names = append(names, r.name)
 	}
 	return names
+}
+
+// Canonical is the name of a provider's configuration block for any of its
+// spellings; "" means the provider used when none is named. ok is false for
+// names New does not know.
+func Canonical(name string) (canonical string, ok bool) {
+	r, ok := find(cmp.Or(name, "groq"))
+	return r.name, ok
 }
 
 func find(name string) (row, bool) {
