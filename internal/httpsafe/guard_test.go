@@ -390,3 +390,26 @@ func TestErrorsWithoutURL(t *testing.T) {
 		t.Errorf("error = %v", got)
 	}
 }
+
+// A request that left its origin has lost its headers for good: the way back
+// may have been chosen by a stranger.
+func TestGuardHeadersDoNotComeBack(t *testing.T) {
+	t.Parallel()
+	var home *httptest.Server
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, home.URL+"/back", http.StatusFound)
+	}))
+	defer other.Close()
+	home = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/back" {
+			http.Redirect(w, r, other.URL, http.StatusFound)
+			return
+		}
+		_, _ = io.WriteString(w, "key="+r.Header.Get("X-Api-Key"))
+	}))
+	defer home.Close()
+	c := guarded(t, httpsafe.GuardOptions{Allow: loopback})
+	if body, err := get(t, c, home.URL, http.Header{"X-Api-Key": {"k"}}); err != nil || body != "key=" {
+		t.Errorf("after a detour: %q, %v, want no header", body, err)
+	}
+}

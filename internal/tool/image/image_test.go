@@ -453,3 +453,26 @@ func TestNew(t *testing.T) {
 		}
 	}
 }
+
+// A server of the user's own network may hand out addresses on itself, and
+// only there.
+func TestDownloadFromTheLocalServer(t *testing.T) {
+	t.Parallel()
+	var srv *httptest.Server
+	srv = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/files/1.png":
+			if r.Header.Get("Authorization") != "" {
+				t.Error("the key went to the download")
+			}
+			_, _ = io.WriteString(w, png)
+		default:
+			_, _ = io.WriteString(w, `{"data":[{"url":"`+srv.URL+`/files/1.png"}]}`)
+		}
+	}))
+	t.Cleanup(srv.Close)
+	r, out := run(t, options(t, image.Options{Provider: "custom", Model: "m", Base: srv.URL + "/v1"}), `{"prompt":"x"}`)
+	if r.IsError || !strings.Contains(out, "artifacts") {
+		t.Errorf("result = %s", out)
+	}
+}
