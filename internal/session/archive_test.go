@@ -18,7 +18,7 @@ func files(t *testing.T, dir string) []string {
 	t.Helper()
 	var names []string
 	must(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
-		if err == nil && !d.IsDir() && d.Name() != ".workspace" && filepath.Ext(path) != ".lock" {
+		if err == nil && !d.IsDir() && d.Name() != ".workspace" && d.Name() != ".locks" && filepath.Ext(path) != ".lock" {
 			rel, rerr := filepath.Rel(dir, path)
 			names, err = append(names, filepath.ToSlash(rel)), rerr
 		}
@@ -307,26 +307,18 @@ func TestListReadExport(t *testing.T) {
 	}
 }
 
-// Lock files rest while a session is cached; eviction and Close remove them.
-func TestLockFilesAreRemoved(t *testing.T) {
+// Locks leave no file per session behind, and a cached session does not keep
+// another store out.
+func TestLocksLeaveNoLitter(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	st, err := Open(Options{DataDir: dir, Workspace: t.TempDir(), Fsync: FsyncNever, MaxLive: 4})
 	must(t, err)
-	count := func() int {
-		locks, err := filepath.Glob(filepath.Join(st.Dir(), "*.lock"))
-		must(t, err)
-		return len(locks)
-	}
 	for i := range 40 {
 		s := acquire(t, st, string(rune('a'+i)))
 		must(t, s.Append(user("x")))
 		must(t, s.Release())
 	}
-	if n := count(); n != 4 {
-		t.Errorf("%d lock files with 4 cached sessions", n)
-	}
-	// A resting lock must not keep another store out, nor survive its removal.
 	other, err := Open(Options{DataDir: dir, Workspace: st.opt.Workspace, Fsync: FsyncNever})
 	must(t, err)
 	last := string(rune('a' + 39))
@@ -342,7 +334,9 @@ func TestLockFilesAreRemoved(t *testing.T) {
 	}
 	must(t, s.Release())
 	must(t, other.Close())
-	if n := count(); n != 0 {
-		t.Errorf("%d lock files after Close", n)
+	locks, err := filepath.Glob(filepath.Join(st.Dir(), "*.lock"))
+	must(t, err)
+	if len(locks) != 0 {
+		t.Errorf("left behind: %v", locks)
 	}
 }

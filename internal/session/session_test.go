@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/llm"
 )
 
@@ -38,7 +40,7 @@ func openStore(tb testing.TB, dir string, change ...func(*Options)) *Store {
 // fresh is the same store as another process would open it, without the
 // reading of the workspace's id, which takes longer than many a test.
 func (st *Store) fresh() *Store {
-	return &Store{opt: st.opt, dir: st.dir, used: map[string]*slot{}}
+	return &Store{opt: st.opt, dir: st.dir, locks: diskio.NewLocks(st.dir), used: map[string]*slot{}}
 }
 
 func acquire(tb testing.TB, st *Store, key string) *Session {
@@ -133,6 +135,7 @@ func TestTurnSurvivesReopen(t *testing.T) {
 	must(t, st.Close())
 	left, err := filepath.Glob(filepath.Join(st.Dir(), "*"))
 	must(t, err)
+	left = slices.DeleteFunc(left, func(name string) bool { return filepath.Base(name) == ".locks" })
 	if len(left) != 2 {
 		t.Errorf("files left: %v, want only the log and the marker", left)
 	}

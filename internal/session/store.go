@@ -62,8 +62,9 @@ type Options struct {
 
 // Store keeps the conversations of one workspace.
 type Store struct {
-	opt Options
-	dir string
+	opt   Options
+	dir   string
+	locks *diskio.Locks
 
 	mu   sync.Mutex
 	used map[string]*slot // in use, waited for, or cached
@@ -72,7 +73,7 @@ type Store struct {
 }
 
 // slot is the place of one key in the store. The fields up to elem belong to
-// Store.mu, j and lock to whoever holds turn.
+// Store.mu, j to whoever holds turn.
 type slot struct {
 	key   string
 	users int // that hold or wait for turn
@@ -81,7 +82,7 @@ type slot struct {
 
 	turn chan struct{} // capacity 1: full while somebody owns the session; waiters queue in order
 	j    *journal      // nil until loaded
-	lock *diskio.Lock  // resting between owners; nil until taken for the first time
+	name string        // of the lock
 }
 
 // Open makes a Store. It reads the workspace's id, making one on first use,
@@ -120,7 +121,8 @@ func Open(opt Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open sessions of %s: %w", opt.Workspace, err)
 	}
-	return &Store{opt: opt, dir: filepath.Join(root, id), used: map[string]*slot{}}, nil
+	dir := filepath.Join(root, id)
+	return &Store{opt: opt, dir: dir, locks: diskio.NewLocks(dir), used: map[string]*slot{}}, nil
 }
 
 // Dir is the directory of the logs.
@@ -135,7 +137,7 @@ func (st *Store) Acquire(ctx context.Context, key string) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	sl := st.enter(key)
+	sl := st.enter(key, name)
 	s, err := st.acquire(ctx, sl, name)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("acquire session %q: %w", key, err), st.leave(sl))
@@ -152,13 +154,13 @@ func (st *Store) acquire(ctx context.Context, sl *slot, name string) (*Session, 
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	if err := st.lock(ctx, sl, name); err != nil {
+	if err := st.lock(ctx, sl); err != nil {
 		<-sl.turn
 		return nil, err
 	}
 	if err := st.ready(ctx, sl, name); err != nil {
 		sl.j = nil
-		err = errors.Join(err, sl.lock.Rest())
+		err = errors.Join(err, st.locks.Release(sl.name))
 		<-sl.turn
 		return nil, err
 	}
@@ -166,11 +168,10 @@ func (st *Store) acquire(ctx context.Context, sl *slot, name string) (*Session, 
 }
 
 // lock takes the slot's lock against other processes.
-func (st *Store) lock(ctx context.Context, sl *slot, name string) error {
-	path := filepath.Join(st.dir, name+".lock")
+func (st *Store) lock(ctx context.Context, sl *slot) error {
 	var waited, pause time.Duration
 	for {
-		err := sl.tryLock(path)
+		err := st.locks.Try(sl.name)
 		if err == nil {
 			return nil
 		}
@@ -198,23 +199,6 @@ func (st *Store) lock(ctx context.Context, sl *slot, name string) error {
 			return context.Cause(ctx)
 		}
 	}
-}
-
-// tryLock takes the resting lock again, or makes one. Removing and making the
-// file anew for every turn would cost a directory update each time.
-func (sl *slot) tryLock(path string) error {
-	if sl.lock != nil {
-		err := sl.lock.Again()
-		if !errors.Is(err, diskio.ErrLockGone) {
-			return err
-		}
-		sl.lock = nil
-	}
-	l, err := diskio.TryLock(path)
-	if err == nil {
-		sl.lock = l
-	}
-	return err
 }
 
 // ready brings the slot's journal up to date with the disk.
@@ -301,46 +285,43 @@ func (s *Session) Release() error {
 	}
 	s.j, s.f = nil, nil
 	bytes := j.liveBytes()
-	err = errors.Join(err, s.slot.lock.Rest())
+	err = errors.Join(err, s.store.locks.Release(s.slot.name))
 	s.store.settle(s.slot, bytes)
 	<-s.slot.turn
 	return errors.Join(err, s.store.leave(s.slot))
 }
 
-// Close forgets what is cached and removes the lock files this store made. It
-// must not be called while sessions are in use.
+// Close forgets what is cached and gives the locks back. It must not be called
+// while sessions are in use.
 func (st *Store) Close() error {
 	st.mu.Lock()
-	var idle []*slot
 	for e := st.idle.Front(); e != nil; e = e.Next() {
 		if sl, ok := e.Value.(*slot); ok {
-			idle = append(idle, sl)
 			delete(st.used, sl.key)
 		}
 	}
 	st.idle.Init()
 	st.size = 0
 	st.mu.Unlock()
-	return removeLocks(idle)
+	return st.locks.Close()
 }
 
-func removeLocks(slots []*slot) error {
+// forgetLocks is told of slots that left the cache.
+func (st *Store) forgetLocks(slots []*slot) error {
 	var err error
 	for _, sl := range slots {
-		if sl.lock != nil {
-			err = errors.Join(err, sl.lock.Remove())
-		}
+		err = errors.Join(err, st.locks.Forget(sl.name))
 	}
 	return err
 }
 
 // enter finds or makes the slot of a key and counts the caller in.
-func (st *Store) enter(key string) *slot {
+func (st *Store) enter(key, name string) *slot {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	sl := st.used[key]
 	if sl == nil {
-		sl = &slot{key: key, turn: make(chan struct{}, 1)}
+		sl = &slot{key: key, name: name, turn: make(chan struct{}, 1)}
 		st.used[key] = sl
 	}
 	if sl.elem != nil {
@@ -375,7 +356,7 @@ func (st *Store) leave(sl *slot) error {
 		gone = st.evict()
 	}
 	st.mu.Unlock()
-	return removeLocks(gone)
+	return st.forgetLocks(gone)
 }
 
 // evict drops the longest unused slots while the cache is too big.

@@ -3,7 +3,6 @@ package session
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,10 +15,10 @@ func TestAcquireGivesUpAfterLockWait(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		st := openStore(t, dir, func(o *Options) { o.LockWait = 30 * time.Second })
-		lock, err := diskio.TryLock(filepath.Join(st.Dir(), "aw.lock"))
-		must(t, err)
+		other := diskio.NewLocks(st.Dir()) // as another process has it
+		must(t, other.Try("aw"))
 		begun := time.Now()
-		_, err = st.Acquire(t.Context(), "k")
+		_, err := st.Acquire(t.Context(), "k")
 		if _, ok := errors.AsType[*BusyError](err); !ok {
 			t.Errorf("got %v, want a BusyError", err)
 		}
@@ -43,7 +42,7 @@ func TestAcquireGivesUpAfterLockWait(t *testing.T) {
 		}()
 		time.Sleep(time.Second)
 		begun = time.Now()
-		must(t, lock.Unlock())
+		must(t, other.Release("aw"))
 		s := <-got
 		if waited := time.Since(begun); waited > 50*time.Millisecond {
 			t.Errorf("noticed the free lock after %v", waited)
