@@ -278,7 +278,7 @@ func (a *Agent) calibration(model string) *text.Calibration {
 
 // headTokens is the estimate of what every request with this prompt starts with.
 func (a *Agent) headTokens(system string, tier Tier, tools *tool.Set) int {
-	key := tier.Name + "\x00" + system
+	key := struct{ tier, system string }{tier.Name, system}
 	if n, ok := a.heads.Load(key); ok {
 		return n.(int) //nolint:errcheck,forcetypeassert // only this function stores
 	}

@@ -114,6 +114,73 @@ func merge(key string, ours, theirs json.RawMessage) json.RawMessage {
 func (d *driver) encode(ctx context.Context, req llm.Request) ([]byte, *draft) {
 	a := d.adapted(req.Model)
 	g := d.generation(req, a)
+	e := encoder{d: d, model: req.Model, mark: d.marks(req.Model) && a&noCacheControl == 0, g: g, noReasoning: d.o.Row.NoReasoningBack || a&noReasoning != 0}
+	e.role = "system"
+	if d.o.Row.DeveloperRole && isOSeries(slug(req.Model)) && a&systemRole == 0 {
+		e.role = "developer"
+	}
+	if e.mark || d.o.Row.ShortIDs || req.SessionKey == "" || slices.ContainsFunc(d.extra, func(x extraField) bool { return x.key == "messages" }) {
+		return d.whole(ctx, &e, req, a), nil
+	}
+	dr := d.drafts.take(req.SessionKey)
+	if b, ok := dr.extend(&e, d.opening(&e, req, a), req.Messages); ok {
+		return b, dr
+	}
+	return d.whole(ctx, &e, req, a), nil
+}
+
+// whole writes a request without a draft.
+func (d *driver) whole(ctx context.Context, e *encoder, req llm.Request, a adaptations) []byte {
+	w := d.fields(e, req, a)
+	w.field("messages", func(b []byte) []byte { return e.messages(ctx, b, req) })
+	return append(w.b, '}')
+}
+
+// opened is the beginning of a request, up to the first message, and what it
+// was made of.
+type opened struct {
+	a           adaptations
+	model       string
+	system      string
+	choice      string
+	effort      string
+	maxTokens   int
+	temperature float64
+	warm        bool // a temperature was given
+	tools       []llm.ToolDef
+	b           []byte
+}
+
+// opening is the beginning of a request. It is the same for all conversations
+// with one prompt, so the last one is kept. Callers must not change it.
+func (d *driver) opening(e *encoder, req llm.Request, a adaptations) []byte {
+	o := opened{a: a, model: req.Model, system: req.System, choice: req.ToolChoice, effort: req.Effort, maxTokens: req.MaxTokens, tools: req.Tools}
+	if req.Temperature != nil {
+		o.temperature, o.warm = *req.Temperature, true
+	}
+	if last := d.opened.Load(); last != nil && !d.o.Row.CacheKey && last.same(&o) {
+		return last.b
+	}
+	w := d.fields(e, req, a)
+	w.name("messages")
+	o.b = e.opening(w.b, req.System)
+	o.b = o.b[:len(o.b):len(o.b)]
+	d.opened.Store(&o)
+	return o.b
+}
+
+func (o *opened) same(p *opened) bool {
+	if o.a != p.a || o.model != p.model || o.choice != p.choice || o.effort != p.effort || o.maxTokens != p.maxTokens ||
+		o.temperature != p.temperature || o.warm != p.warm || o.system != p.system || len(o.tools) != len(p.tools) {
+		return false
+	}
+	// Tool lists are immutable: the same array is the same list.
+	return len(o.tools) == 0 || &o.tools[0] == &p.tools[0]
+}
+
+// fields writes everything before the messages.
+func (d *driver) fields(e *encoder, req llm.Request, a adaptations) *body {
+	g := e.g
 	w := &body{b: make([]byte, 0, size(llm.Request{System: req.System, Tools: req.Tools})), extra: d.extra}
 	if len(d.extra) > 0 {
 		w.used = make([]bool, len(d.extra))
@@ -147,11 +214,6 @@ func (d *driver) encode(ctx context.Context, req llm.Request) ([]byte, *draft) {
 		sum := sha256.Sum256([]byte(req.SessionKey)) // session keys name chats and people
 		w.text("prompt_cache_key", hex.EncodeToString(sum[:16]))
 	}
-	e := encoder{d: d, model: req.Model, mark: d.marks(req.Model) && a&noCacheControl == 0, g: g, noReasoning: d.o.Row.NoReasoningBack || a&noReasoning != 0}
-	e.role = "system"
-	if d.o.Row.DeveloperRole && isOSeries(slug(req.Model)) && a&systemRole == 0 {
-		e.role = "developer"
-	}
 	if len(req.Tools) > 0 {
 		if d.o.Row.ToolStream && a&noToolStream == 0 {
 			w.raw("tool_stream", "true")
@@ -166,19 +228,7 @@ func (d *driver) encode(ctx context.Context, req llm.Request) ([]byte, *draft) {
 	} else {
 		w.rest("messages")
 	}
-	if !e.mark && !d.o.Row.ShortIDs && req.SessionKey != "" && !slices.ContainsFunc(d.extra, func(x extraField) bool { return x.key == "messages" }) {
-		// The head ends inside the list, behind the system prompt.
-		dr := d.drafts.take(req.SessionKey)
-		before := len(w.b)
-		w.name("messages")
-		w.b = e.opening(w.b, req.System)
-		if b, ok := dr.extend(&e, w.b, req.Messages); ok {
-			return b, dr
-		}
-		w.b = w.b[:before]
-	}
-	w.field("messages", func(b []byte) []byte { return e.messages(ctx, b, req) })
-	return append(w.b, '}'), nil
+	return w
 }
 
 // size estimates the length of the request, so that it is written into one

@@ -15,6 +15,7 @@ import (
 const (
 	maxDrafts     = 8
 	maxDraftBytes = 4 << 20
+	maxFreeBytes  = 64 << 10 // of one spare buffer
 )
 
 // draft is the encoded beginning of the last request of a session. The next
@@ -31,6 +32,7 @@ type draft struct {
 type drafts struct {
 	mu   sync.Mutex
 	list []*draft // newest last
+	free [][]byte // buffers of drafts that were dropped
 }
 
 func (ds *drafts) take(session string) *draft {
@@ -38,7 +40,11 @@ func (ds *drafts) take(session string) *draft {
 	defer ds.mu.Unlock()
 	i := slices.IndexFunc(ds.list, func(d *draft) bool { return d.session == session })
 	if i < 0 {
-		return &draft{session: session}
+		d := &draft{session: session}
+		if n := len(ds.free); n > 0 {
+			d.buf, ds.free = ds.free[n-1][:0], ds.free[:n-1]
+		}
+		return d
 	}
 	d := ds.list[i]
 	ds.list = slices.Delete(ds.list, i, i+1)
@@ -52,6 +58,9 @@ func (ds *drafts) put(d *draft) {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
 	if len(ds.list) >= maxDrafts {
+		if old := ds.list[0]; len(ds.free) < maxDrafts && cap(old.buf) <= maxFreeBytes {
+			ds.free = append(ds.free, old.buf)
+		}
 		ds.list = slices.Delete(ds.list, 0, 1)
 	}
 	ds.list = append(ds.list, d)
@@ -66,7 +75,7 @@ func (d *draft) extend(e *encoder, head []byte, msgs []llm.Message) ([]byte, boo
 	}
 	if n == 0 {
 		d.head = head
-		d.buf = append(make([]byte, 0, len(head)+size(llm.Request{Messages: msgs})), head...)
+		d.buf = append(slices.Grow(d.buf[:0], len(head)+size(llm.Request{Messages: msgs})), head...)
 	}
 	for i := n; i < len(msgs); i++ {
 		if d.buf[len(d.buf)-1] != '[' {

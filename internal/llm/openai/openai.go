@@ -26,6 +26,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
@@ -66,6 +67,7 @@ type driver struct {
 	classify llm.Classifier
 
 	drafts drafts
+	opened atomic.Pointer[opened]
 
 	mu      sync.Mutex
 	learned map[string]adaptations // what each model refused
