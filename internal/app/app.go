@@ -175,7 +175,7 @@ func (a *App) Run(ctx context.Context) error { return a.Agent.Run(ctx) }
 
 // Close gives back what outlives Run. Run must have returned.
 func (a *App) Close() error {
-	err := a.Sessions.Close()
+	err := errors.Join(a.Sessions.Close(), a.models.ledger.Close())
 	if a.recorder != nil {
 		err = errors.Join(err, a.recorder.Close())
 	}

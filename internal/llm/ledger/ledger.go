@@ -14,6 +14,7 @@ package ledger
 
 import (
 	"log/slog"
+	"os"
 	"sync"
 	"time"
 
@@ -52,6 +53,7 @@ type Ledger struct {
 	heldBy   map[string]account // the same per source
 	turns    map[string]*turn
 	order    []string // of turns, oldest first
+	open     *os.File // the log of the month, once something was written
 }
 
 // New makes a ledger. It reads nothing before the first call.

@@ -197,21 +197,38 @@ func (t *totals) passed(line []byte, end int64) {
 	t.Tail = append(append(t.Tail[:0], line...), '\n')
 }
 
-// checkpoint writes the sums down. It is only a shortcut for the next start,
-// so a failure is logged and nothing more. The log is made durable first.
+// checkpoint writes the sums down. It is only a shortcut for the next start:
+// it is compared with the log there, so it need not be durable, and a failure
+// is logged and nothing more.
 func (l *Ledger) checkpoint() {
 	if l.dir == "" {
 		return
 	}
 	b, err := json.Marshal(l.sums)
 	if err == nil {
-		err = diskio.WriteFile(filepath.Join(l.dir, totalsName), append(b, '\n'), 0o600)
+		err = replaceFile(filepath.Join(l.dir, totalsName), append(b, '\n'))
 	}
 	if err != nil {
 		l.log.Warn("the sums of the usage log cannot be saved", "err", err)
 		return
 	}
 	l.saved = l.sums.Offset
+}
+
+// replaceFile puts a whole file in place of another without waiting for the disk.
+func replaceFile(path string, data []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name()) // the first error is what matters
+	}
+	return err
 }
 
 // record counts an entry and appends it to the log. The caller holds the lock
@@ -245,7 +262,6 @@ func (l *Ledger) append(e *Entry) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, f.Close()) }()
 	torn, err := l.readOn(f, at)
 	if err != nil {
 		return err
@@ -268,23 +284,46 @@ func (l *Ledger) append(e *Entry) (err error) {
 	} else if _, err := l.readOn(f, at); err != nil { // others wrote at the same moment
 		return err
 	}
-	if l.sums.Offset-l.saved >= checkpointBytes {
-		return f.Sync()
-	}
 	return nil
 }
 
-// openLog opens the log of the month for an append.
+// openLog is the log of the month, open for appending. It stays open, because
+// every call of a model adds a line; when the file was removed or replaced
+// meanwhile, the new one is opened.
 func (l *Ledger) openLog() (*os.File, error) {
 	path := l.logPath(l.sums.Month)
+	if l.open != nil {
+		held, herr := l.open.Stat()
+		named, nerr := os.Stat(path)
+		if herr == nil && nerr == nil && os.SameFile(held, named) {
+			return l.open, nil
+		}
+		if err := l.open.Close(); err != nil {
+			return nil, err
+		}
+		l.open = nil
+	}
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
-	if !errors.Is(err, fs.ErrNotExist) {
-		return f, err
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := os.MkdirAll(l.dir, 0o700); err != nil {
+			return nil, err
+		}
+		f, err = os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
 	}
-	if err := os.MkdirAll(l.dir, 0o700); err != nil {
-		return nil, err
+	l.open = f
+	return f, err
+}
+
+// Close gives the log back.
+func (l *Ledger) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open == nil {
+		return nil
 	}
-	return os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
+	err := l.open.Close()
+	l.open = nil
+	return err
 }
 
 // maxNano keeps sums of limits and prices far from overflow.
