@@ -149,7 +149,7 @@ func (m *models) open(preset string) (agent.Runtime, error) {
 		return agent.Runtime{}, err
 	}
 	first := m.settings(choice, p, preset)
-	rt, err := m.chain(append([]target{first}, m.fallbacks(first)...))
+	rt, err := m.chain(append([]target{first}, m.fallbacks(first, p)...))
 	if err != nil {
 		return agent.Runtime{}, err
 	}
@@ -192,11 +192,15 @@ func (m *models) settings(choice llm.Choice, p config.Preset, preset string) tar
 	return t
 }
 
-// fallbacks resolves fallbackModels. One that cannot be used is left out with
+// fallbacks resolves the fallbacks of a preset, or else fallbackModels. One that cannot be used is left out with
 // a warning: it must not keep the first model from answering.
-func (m *models) fallbacks(first target) []target {
+func (m *models) fallbacks(first target, own config.Preset) []target {
+	list := own.Fallbacks
+	if len(list) == 0 {
+		list = m.loaded.Config.Agents.Defaults.FallbackModels
+	}
 	var out []target
-	for _, f := range m.loaded.Config.Agents.Defaults.FallbackModels {
+	for _, f := range list {
 		p := config.Preset{Model: f.Model, Provider: f.Provider, ReasoningEffort: f.ReasoningEffort}
 		if f.Preset != "" {
 			p = m.loaded.Config.ModelPresets[f.Preset]

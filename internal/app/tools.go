@@ -3,15 +3,19 @@ package app
 import (
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/skill"
 	"github.com/nanobot-go/nanobot/internal/tool"
 	"github.com/nanobot-go/nanobot/internal/tool/files"
+	"github.com/nanobot-go/nanobot/internal/tool/image"
 	"github.com/nanobot-go/nanobot/internal/tool/shell"
 )
 
@@ -38,6 +42,9 @@ func (a *App) tools(o Options) (*tool.Set, func(string) (bus.Media, error), erro
 		if err != nil {
 			return nil, nil, err
 		}
+		list = append(list, t)
+	}
+	if t, ok := a.imageTool(o, jail, mediaDir); ok && !o.NoBuiltins {
 		list = append(list, t)
 	}
 	set, err := tool.NewSet(append(list, o.Tools...)...)
@@ -76,6 +83,58 @@ func (a *App) shell(o Options, restrict bool, protected []string, mediaDir strin
 		return tool.Tool{}, fmt.Errorf("tools.exec: %w", err)
 	}
 	return t, nil
+}
+
+// imageTool makes generate_image when it is switched on. One that cannot be set
+// up is left out with a note: the rest of the agent works without it.
+func (a *App) imageTool(o Options, jail *diskio.Jail, mediaDir string) (tool.Tool, bool) {
+	cfg := a.Config.Config.Tools.ImageGeneration
+	if !cfg.Enabled {
+		return tool.Tool{}, false
+	}
+	p := a.Config.Config.Providers[cfg.Provider]
+	key := firstKey(p)
+	if row, ok := llm.LookupRow(cfg.Provider); ok && key.IsZero() {
+		for _, name := range row.EnvKeys {
+			if v := lookup(o.Env)(name); v != "" {
+				key = httpsafe.NewSecret(v)
+				break
+			}
+		}
+	}
+	t, err := newImageTool(image.Options{
+		Provider: cfg.Provider, Model: cfg.Model, Key: key, Base: p.APIBase, Headers: p.ExtraHeaders,
+		AspectRatio: cfg.DefaultAspectRatio, Size: cfg.DefaultImageSize, MaxPerTurn: cfg.MaxImagesPerTurn,
+		Media: mediaDir, SaveDir: cfg.SaveDir, Read: func(path string) ([]byte, error) { return readWhole(jail, path) },
+	}, p.Proxy.Reveal())
+	if err != nil {
+		a.Notes = append(a.Notes, fmt.Sprintf("Pictures cannot be made: %v", err))
+		return tool.Tool{}, false
+	}
+	return t, true
+}
+
+func newImageTool(o image.Options, proxy string) (tool.Tool, error) {
+	var err error
+	if o.Client, err = httpsafe.Client(httpsafe.Options{Proxy: proxy, Direct: o.Base != "" && httpsafe.IsLocal(o.Base)}); err != nil {
+		return tool.Tool{}, err
+	}
+	if o.Download, err = httpsafe.Guarded(httpsafe.GuardOptions{Timeout: 2 * time.Minute}); err != nil {
+		return tool.Tool{}, err
+	}
+	return image.New(o)
+}
+
+// maxReference bounds a picture the model wants to start from.
+const maxReference = 10<<20 + 1
+
+func readWhole(jail *diskio.Jail, path string) ([]byte, error) {
+	f, err := jail.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // read only
+	return io.ReadAll(io.LimitReader(f, maxReference))
 }
 
 // mediaOpener lets the message tool attach only what the file tools may read.

@@ -84,13 +84,14 @@ type Limits struct {
 
 // Preset is a named set of model settings.
 type Preset struct {
-	Model               string  `json:"model" required:"yes" doc:"Model id."`
-	Provider            string  `json:"provider" doc:"Provider name, or auto."`
-	MaxTokens           int     `json:"maxTokens" min:"1" doc:"Longest answer, in tokens."`
-	ContextWindowTokens int     `json:"contextWindowTokens" min:"1" doc:"Size of the context window, in tokens."`
-	Temperature         float64 `json:"temperature" min:"0" max:"2" doc:"Sampling temperature."`
-	ReasoningEffort     string  `json:"reasoningEffort" doc:"none, low, medium, high, xhigh, max or adaptive."`
-	Label               string  `json:"label" doc:"Ignored; older versions wrote it."`
+	Model               string     `json:"model" required:"yes" doc:"Model id."`
+	Provider            string     `json:"provider" doc:"Provider name, or auto."`
+	MaxTokens           int        `json:"maxTokens" min:"1" doc:"Longest answer, in tokens."`
+	ContextWindowTokens int        `json:"contextWindowTokens" min:"1" doc:"Size of the context window, in tokens."`
+	Temperature         float64    `json:"temperature" min:"0" max:"2" doc:"Sampling temperature."`
+	ReasoningEffort     string     `json:"reasoningEffort" doc:"none, low, medium, high, xhigh, max or adaptive."`
+	Fallbacks           []Fallback `json:"fallbacks" doc:"Models tried in order when this one is unavailable, instead of agents.defaults.fallbackModels."`
+	Label               string     `json:"label" doc:"Ignored; older versions wrote it."`
 }
 
 // Fallback is one entry of fallbackModels: the name of a preset, or settings

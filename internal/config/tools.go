@@ -100,7 +100,7 @@ type ImageGeneration struct {
 	DefaultAspectRatio string `json:"defaultAspectRatio" doc:"Ratio when none is asked for."`
 	DefaultImageSize   string `json:"defaultImageSize" doc:"Size when none is asked for."`
 	MaxImagesPerTurn   int    `json:"maxImagesPerTurn" min:"1" max:"8" doc:"Pictures per turn."`
-	SaveDir            string `json:"saveDir" doc:"Folder in the workspace for pictures."`
+	SaveDir            string `json:"saveDir" doc:"Folder under the data folder's media for pictures."`
 }
 
 func defaultTools() Tools {
