@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -28,38 +30,52 @@ const (
 )
 
 // sessions runs many conversations in a process of its own and compares its
-// throughput with a process that only sends and syncs.
+// throughput with a process that only sends and syncs. Both are measured three
+// times in turn, because a disk has moods; the median ratio counts.
 func (b *bench) sessions() error {
+	type round struct {
+		took, floor time.Duration
+		rss         int64
+	}
+	var rounds []round
+	for i := range b.times(3, 1) {
+		took, floor, rss, err := b.manySessions(filepath.Join(b.dir, fmt.Sprint("sessions-", i)))
+		if err != nil {
+			return err
+		}
+		rounds = append(rounds, round{took, floor, rss})
+	}
+	slices.SortFunc(rounds, func(x, y round) int { return cmp.Compare(ratio(x.floor, x.took), ratio(y.floor, y.took)) })
+	m := rounds[len(rounds)/2]
+	total := float64(manySessions * turnsEach)
+	share := 100 * ratio(m.floor, m.took)
+	b.add(fmt.Sprintf("%d sessions, %d at a time, %d turns each: throughput", manySessions, atOnce, turnsEach),
+		fmt.Sprintf("%.0f turns/s, %.0f %%", total/m.took.Seconds(), share), fmt.Sprintf("%.0f turns/s", total/m.floor.Seconds()), ">= 50 % of floor", share >= 50)
+	b.add("peak RSS of that process", mib(m.rss), "", "< 100 MiB", m.rss < 100<<20)
+	b.add("messages lost or out of order", "0", "", "0", true)
+	return nil
+}
+
+func (b *bench) manySessions(dir string) (took, floor time.Duration, rss int64, err error) {
 	srv := newServer(true)
 	defer srv.Close()
-	dir := filepath.Join(b.dir, "sessions")
 	conf, ws, err := home(dir, srv.URL, `,"limits":{"maxConcurrentRequests":50}`)
 	if err != nil {
-		return err
+		return 0, 0, 0, err
 	}
-	took, rss, err := b.child(dir, "sessions", conf, ws)
-	if err != nil {
-		return err
+	if took, rss, err = b.child(dir, "sessions", conf, ws); err != nil {
+		return 0, 0, 0, err
 	}
 	if err := verify(dir, ws); err != nil {
-		return err
+		return 0, 0, 0, err
 	}
 	body := filepath.Join(dir, "body.json")
 	if err := os.WriteFile(body, srv.body(-1), 0o600); err != nil {
-		return err
+		return 0, 0, 0, err
 	}
 	srv.keep = false
-	floor, _, err := b.child(dir, "floor", srv.URL, body)
-	if err != nil {
-		return err
-	}
-	total := float64(manySessions * turnsEach)
-	share := 100 * ratio(floor, took)
-	b.add(fmt.Sprintf("%d sessions, %d at a time, %d turns each: throughput", manySessions, atOnce, turnsEach),
-		fmt.Sprintf("%.0f turns/s, %.0f %%", total/took.Seconds(), share), fmt.Sprintf("%.0f turns/s", total/floor.Seconds()), ">= 50 % of floor", share >= 50)
-	b.add("peak RSS of that process", mib(rss), "", "< 100 MiB", rss < 100<<20)
-	b.add("messages lost or out of order", "0", "", "0", true)
-	return nil
+	floor, _, err = b.child(dir, "floor", srv.URL, body)
+	return took, floor, rss, err
 }
 
 // child runs a part in another process and returns the time it reports.
