@@ -51,7 +51,7 @@ type Options struct {
 	Workspace string
 	Sessions  *session.Store
 	// Runtime resolves a model preset; "" is the configured default.
-	Runtime func(preset string) (Runtime, error)
+	Runtime func(ctx context.Context, preset string) (Runtime, error)
 	Presets []string // names /model offers besides "default"
 	Tools   *tool.Set
 	Skills  *skill.Library

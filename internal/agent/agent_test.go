@@ -55,7 +55,7 @@ func newHouse(t *testing.T, model *llmtest.Script, tools ...tool.Tool) *house {
 	}
 	h.opts = agent.Options{
 		Workspace: h.ws, Tools: set, Skills: skill.Open(skill.Options{Workspace: h.ws}), Version: "test", Location: time.UTC,
-		Runtime: func(preset string) (agent.Runtime, error) {
+		Runtime: func(_ context.Context, preset string) (agent.Runtime, error) {
 			if preset == "gone" {
 				return agent.Runtime{}, errors.New("no such preset")
 			}
@@ -690,7 +690,7 @@ func TestWindowMovesRarely(t *testing.T) {
 	m := llmtest.NewScript(t)
 	m.Otherwise = func(llm.Request) llmtest.Step { return llmtest.Reply(strings.Repeat("word ", 60)) }
 	h := newHouse(t, m)
-	h.opts.Runtime = func(string) (agent.Runtime, error) {
+	h.opts.Runtime = func(context.Context, string) (agent.Runtime, error) {
 		return agent.Runtime{Model: m, Name: "m", Display: "m", MaxTokens: 500, Window: 8000}, nil
 	}
 	h.start()

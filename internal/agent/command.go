@@ -87,7 +87,7 @@ func (a *Agent) priority(cmd command, it *item) {
 	case cmd.name == "stop":
 		reply = a.Stop(it.ctx, it.key)
 	case cmd.name == "status":
-		reply = a.status(it.key)
+		reply = a.status(it.ctx, it.key)
 	case cmd.name == "help":
 		reply = helpText()
 	case cmd.name == "skill":
@@ -110,7 +110,7 @@ func (a *Agent) priority(cmd command, it *item) {
 }
 
 // runCommand executes a command that needs the session.
-func (t *turn) runCommand(cmd command) error {
+func (t *turn) runCommand(ctx context.Context, cmd command) error {
 	if cmd.args != "" && !cmd.takes {
 		t.reply(fmt.Sprintf("/%s takes no arguments.", cmd.name))
 		return nil
@@ -126,7 +126,7 @@ func (t *turn) runCommand(cmd command) error {
 	case "history":
 		return t.remember(cmd, t.historyText(cmd.args))
 	case "model":
-		reply, err := t.chooseModel(cmd.args)
+		reply, err := t.chooseModel(ctx, cmd.args)
 		if err != nil {
 			return err
 		}
@@ -221,7 +221,7 @@ func (t *turn) historyText(args string) string {
 	return strings.Join(lines, "\n")
 }
 
-func (t *turn) chooseModel(args string) (string, error) {
+func (t *turn) chooseModel(ctx context.Context, args string) (string, error) {
 	names := append([]string{"default"}, t.Presets...)
 	if args == "" {
 		var preset string
@@ -230,7 +230,7 @@ func (t *turn) chooseModel(args string) (string, error) {
 			preset = "default"
 		}
 		current := "unknown"
-		if rt, err := t.Runtime(strings.TrimPrefix(preset, "default")); err == nil {
+		if rt, err := t.Runtime(ctx, strings.TrimPrefix(preset, "default")); err == nil {
 			current = rt.Display
 		}
 		return fmt.Sprintf("Model: %s (preset %s)\nAvailable: %s", current, preset, strings.Join(names, ", ")), nil
@@ -244,7 +244,7 @@ func (t *turn) chooseModel(args string) (string, error) {
 	if preset == "default" {
 		value, preset = nil, ""
 	}
-	rt, err := t.Runtime(preset)
+	rt, err := t.Runtime(ctx, preset)
 	if err != nil {
 		return fmt.Sprintf("Preset %s cannot be used: %v", names[i], err), nil
 	}
@@ -259,7 +259,7 @@ func (t *turn) chooseModel(args string) (string, error) {
 
 // status is the text of /status. It needs no session, so it answers although
 // all slots are busy.
-func (a *Agent) status(key string) string {
+func (a *Agent) status(ctx context.Context, key string) string {
 	a.mu.Lock()
 	s, known := a.stats[key]
 	waiting := 0
@@ -269,7 +269,7 @@ func (a *Agent) status(key string) string {
 	a.mu.Unlock()
 	model := s.model
 	if !known {
-		if rt, err := a.Runtime(""); err == nil {
+		if rt, err := a.Runtime(ctx, ""); err == nil {
 			model = rt.Display
 		} else {
 			model = "none: " + err.Error()

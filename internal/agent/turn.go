@@ -68,7 +68,7 @@ func (a *Agent) handle(ctx context.Context, act *actor, it *item) error {
 		return fmt.Errorf("recover session %q: %w", it.key, err)
 	}
 	if cmd, ok := a.command(it.in); ok {
-		return t.runCommand(cmd)
+		return t.runCommand(ctx, cmd)
 	} else if looksLikeCommand(it.in.Text) {
 		t.reply(a.unknownCommand(it.in.Text))
 		return nil
@@ -93,11 +93,11 @@ func stopError(cause error) error {
 func (t *turn) answer(ctx context.Context) error {
 	var preset string
 	t.sess.Meta(presetKey, &preset)
-	rt, err := t.Runtime(preset)
+	rt, err := t.Runtime(ctx, preset)
 	if err != nil && preset != "" {
 		// The preset is gone or unusable; the conversation goes on with the default.
 		t.Log.WarnContext(ctx, "model preset unusable", "session", t.key, "preset", preset, "err", err)
-		rt, err = t.Runtime("")
+		rt, err = t.Runtime(ctx, "")
 	}
 	if err != nil {
 		return err

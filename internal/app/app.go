@@ -137,7 +137,7 @@ func (a *App) build(ctx context.Context, o Options) error {
 		return err
 	}
 	if o.Record != "" {
-		rt, err := a.models.open("")
+		rt, err := a.models.open(ctx, "")
 		if err != nil {
 			return err
 		}

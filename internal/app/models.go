@@ -123,13 +123,13 @@ func (m *models) discover(ctx context.Context) ([]string, error) {
 }
 
 // runtime resolves a preset; "" is the default.
-func (m *models) runtime(preset string) (agent.Runtime, error) {
+func (m *models) runtime(ctx context.Context, preset string) (agent.Runtime, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if rt, ok := m.cache[preset]; ok {
 		return rt, nil
 	}
-	rt, err := m.open(preset)
+	rt, err := m.open(ctx, preset)
 	if err != nil {
 		return agent.Runtime{}, err
 	}
@@ -140,7 +140,7 @@ func (m *models) runtime(preset string) (agent.Runtime, error) {
 	return rt, nil
 }
 
-func (m *models) open(preset string) (agent.Runtime, error) {
+func (m *models) open(ctx context.Context, preset string) (agent.Runtime, error) {
 	if m.fallback != nil && preset == "" {
 		return *m.fallback, nil
 	}
@@ -154,17 +154,17 @@ func (m *models) open(preset string) (agent.Runtime, error) {
 		return agent.Runtime{}, err
 	}
 	rt.Preset = preset
-	m.fitServer(&rt, choice)
+	m.fitServer(ctx, &rt, choice)
 	return rt, nil
 }
 
 // fitServer asks a model server on this machine for its real window, and lets
 // each turn be warned when the server would silently forget the beginning.
-func (m *models) fitServer(rt *agent.Runtime, choice llm.Choice) {
+func (m *models) fitServer(ctx context.Context, rt *agent.Runtime, choice llm.Choice) {
 	if !choice.Row.Local {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), local.DefaultTimeout)
+	ctx, cancel := context.WithTimeout(ctx, local.DefaultTimeout)
 	defer cancel()
 	if n := m.windows.Of(ctx, choice.Base, choice.WireModel).Usable(); n > 0 && (rt.Window <= 0 || n < rt.Window) {
 		rt.Window = n

@@ -429,14 +429,14 @@ func TestLoadRefuses(t *testing.T) {
 // keys beside it with what was probably meant; no value is repeated.
 func TestErrorShowsTheLine(t *testing.T) {
 	t.Parallel()
-	file := write(t, "{\n  \"agents\": {\"defaults\": {\n    \"modle\": \"x\",\n    \"maxTokens\": \"hunter2\"\n  }}\n}\n")
+	file := write(t, "{\n  \"agents\": {\"defaults\": {\n    \"mdoel\": \"x\",\n    \"maxTokens\": \"hunter2\"\n  }}\n}\n")
 	_, err := config.Load(config.Options{Path: file, Home: t.TempDir()})
 	if err == nil {
 		t.Fatal("loaded")
 	}
 	_, got, _ := strings.Cut(err.Error(), "\n")
 	want := `  agents.defaults.maxTokens: must be a whole number (line 4, column 18)
-  agents.defaults.modle: unknown key, ignored (line 3, column 5); did you mean model?
+  agents.defaults.mdoel: unknown key, ignored (line 3, column 5); did you mean model?
 
     4 |     "maxTokens": "*******"
       |                  ^

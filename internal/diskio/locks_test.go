@@ -57,8 +57,8 @@ func TestManyLocks(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	a, b := diskio.NewLocks(dir), diskio.NewLocks(dir)
-	defer a.Close() //nolint:errcheck // the test is over
-	defer b.Close() //nolint:errcheck // the test is over
+	defer a.Close()
+	defer b.Close()
 	const n = 3000
 	for i := range n {
 		if err := a.Try(fmt.Sprint("name", i)); err != nil {

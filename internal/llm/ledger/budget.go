@@ -135,7 +135,7 @@ func (l *Ledger) reserve(a ask) (hold, []string, error) {
 		h.answer = answer
 	}
 	h.account = a.worst(answer)
-	l.move(&h, +1, now)
+	l.move(&h, +1)
 	return h, l.notices(bounds, a.source), nil
 }
 
@@ -157,7 +157,7 @@ func (a *ask) worst(n int) account {
 }
 
 // move adds a hold to what is reserved, or takes it off again.
-func (l *Ledger) move(h *hold, sign int, now time.Time) {
+func (l *Ledger) move(h *hold, sign int) {
 	shift := account.plus
 	if sign < 0 {
 		shift = account.minus
@@ -178,7 +178,7 @@ func (l *Ledger) settle(h hold, e *Entry) []string {
 	now := l.now()
 	e.Time = now.In(l.loc).Round(0).Truncate(time.Millisecond)
 	l.refresh(now)
-	l.move(&h, -1, now)
+	l.move(&h, -1)
 	l.record(e)
 	if h.turn != "" {
 		t := l.turnOf(h.turn)
