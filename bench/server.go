@@ -20,7 +20,8 @@ type server struct {
 	arrived []time.Time
 	bodies  [][]byte
 	conns   atomic.Int64
-	keep    bool // keep bodies
+	keep    bool         // keep all bodies
+	scratch bytes.Buffer // otherwise the last one
 }
 
 const answer = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hello! How can I help?\"},\"finish_reason\":null}]}\n\n" +
@@ -31,15 +32,21 @@ func newServer(keep bool) *server {
 	s := &server{keep: keep}
 	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		at := time.Now()
-		var body bytes.Buffer
-		n, _ := io.Copy(&body, r.Body)
+		if s.keep {
+			var body bytes.Buffer
+			_, _ = io.Copy(&body, r.Body)
+			s.mu.Lock()
+			s.bodies = append(s.bodies, body.Bytes())
+			s.mu.Unlock()
+		} else { // into a buffer that is used again: the server must not make garbage
+			s.mu.Lock()
+			s.scratch.Reset()
+			_, _ = io.Copy(&s.scratch, r.Body)
+			s.mu.Unlock()
+		}
 		s.mu.Lock()
 		s.arrived = append(s.arrived, at)
-		if s.keep {
-			s.bodies = append(s.bodies, body.Bytes())
-		}
 		s.mu.Unlock()
-		_ = n
 		w.Header().Set("Content-Type", "text/event-stream")
 		fmt.Fprint(w, answer)
 	}))
@@ -61,6 +68,9 @@ func (s *server) lastArrival() time.Time {
 func (s *server) body(i int) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !s.keep {
+		return bytes.Clone(s.scratch.Bytes())
+	}
 	if i < 0 {
 		i += len(s.bodies)
 	}

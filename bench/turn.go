@@ -42,7 +42,7 @@ type cost struct {
 func (c cost) own() time.Duration { return max(c.turn-c.floor, 0) }
 
 func (b *bench) turnCost(stored int) (cost, error) {
-	srv := newServer(true)
+	srv := newServer(false)
 	defer srv.Close()
 	dir := filepath.Join(b.dir, fmt.Sprint("turn-", stored))
 	conf, ws, err := home(dir, srv.URL, "")
