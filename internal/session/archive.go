@@ -164,11 +164,13 @@ func (st *Store) Delete(ctx context.Context, key string) error {
 }
 
 func (s *Session) close() error {
-	if s.f == nil {
-		return nil
+	var err error
+	for _, f := range []**os.File{&s.f, &s.slot.f} {
+		if *f != nil {
+			err = errors.Join(err, (*f).Close())
+			*f = nil
+		}
 	}
-	err := s.f.Close()
-	s.f = nil
 	return err
 }
 

@@ -343,6 +343,16 @@ func (s *Session) open() error {
 	if s.f != nil {
 		return nil
 	}
+	if kept := s.slot.f; kept != nil {
+		s.slot.f = nil
+		if s.fits(kept) {
+			s.f, s.created = kept, false
+			return nil
+		}
+		if err := kept.Close(); err != nil {
+			return err
+		}
+	}
 	flags := os.O_APPEND | os.O_RDWR
 	if s.j.size == 0 {
 		flags |= os.O_CREATE
@@ -362,6 +372,12 @@ func (s *Session) open() error {
 	}
 	s.f, s.created = f, s.j.size == 0
 	return nil
+}
+
+// fits reports whether a file kept open is still the log and as long as we know it.
+func (s *Session) fits(f *os.File) bool {
+	fi, err := f.Stat()
+	return err == nil && s.j.size > 0 && fi.Size() == s.j.size && s.j.seen != nil && os.SameFile(fi, s.j.seen)
 }
 
 // syncIf syncs when the store's policy is one of those given.

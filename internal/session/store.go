@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"time"
 
@@ -73,7 +74,7 @@ type Store struct {
 }
 
 // slot is the place of one key in the store. The fields up to elem belong to
-// Store.mu, j to whoever holds turn.
+// Store.mu, j and f to whoever holds turn.
 type slot struct {
 	key   string
 	users int // that hold or wait for turn
@@ -83,6 +84,7 @@ type slot struct {
 	turn chan struct{} // capacity 1: full while somebody owns the session; waiters queue in order
 	j    *journal      // nil until loaded
 	name string        // of the lock
+	f    *os.File      // the log, kept open between owners; nil on Windows, where that would get in others' way
 }
 
 // Open makes a Store. It reads the workspace's id, making one on first use,
@@ -278,7 +280,11 @@ func (s *Session) Release() error {
 	if s.f != nil {
 		var serr error
 		j.seen, serr = s.f.Stat()
-		err = errors.Join(err, serr, s.f.Close())
+		if err = errors.Join(err, serr); err == nil && s.broken == nil && runtime.GOOS != "windows" {
+			s.slot.f = s.f
+		} else {
+			err = errors.Join(err, s.f.Close())
+		}
 	}
 	if err != nil || s.broken != nil {
 		j.seen = nil // the disk is the truth: the next owner reads it again
@@ -295,22 +301,28 @@ func (s *Session) Release() error {
 // while sessions are in use.
 func (st *Store) Close() error {
 	st.mu.Lock()
+	var idle []*slot
 	for e := st.idle.Front(); e != nil; e = e.Next() {
 		if sl, ok := e.Value.(*slot); ok {
+			idle = append(idle, sl)
 			delete(st.used, sl.key)
 		}
 	}
 	st.idle.Init()
 	st.size = 0
 	st.mu.Unlock()
-	return st.locks.Close()
+	return errors.Join(st.dropped(idle), st.locks.Close())
 }
 
-// forgetLocks is told of slots that left the cache.
-func (st *Store) forgetLocks(slots []*slot) error {
+// dropped gives back what slots held that left the cache.
+func (st *Store) dropped(slots []*slot) error {
 	var err error
 	for _, sl := range slots {
 		err = errors.Join(err, st.locks.Forget(sl.name))
+		if sl.f != nil {
+			err = errors.Join(err, sl.f.Close())
+			sl.f = nil
+		}
 	}
 	return err
 }
@@ -356,7 +368,7 @@ func (st *Store) leave(sl *slot) error {
 		gone = st.evict()
 	}
 	st.mu.Unlock()
-	return st.forgetLocks(gone)
+	return st.dropped(gone)
 }
 
 // evict drops the longest unused slots while the cache is too big.
