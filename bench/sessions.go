@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -161,6 +162,7 @@ func spread(f func(s, turn int) error) (time.Duration, error) {
 }
 
 func runSessions(conf, ws string) (time.Duration, error) {
+	debug.SetGCPercent(400) // as cmd/nanobot does
 	ctx := context.Background()
 	bot, err := nanobot.New(ctx, nanobot.WithConfigFile(conf), nanobot.WithWorkspace(ws), nanobot.WithEnv(os.Environ()))
 	if err != nil {

@@ -5,7 +5,10 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
+
+	_ "time/tzdata" // time zones where the system has none
 
 	"github.com/nanobot-go/nanobot/internal/cli"
 )
@@ -13,6 +16,9 @@ import (
 func main() { os.Exit(run()) }
 
 func run() int {
+	// The heap is small; collecting it less often costs a few megabytes and
+	// saves a tenth of the work of a busy process.
+	debug.SetGCPercent(400)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	return cli.Main(ctx, os.Args[1:], cli.Stdio{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.Environ()})

@@ -39,16 +39,48 @@ func (a *Agent) submit(it *item) error {
 	}
 	act := a.actors[it.key]
 	if act == nil {
-		act = &actor{key: it.key}
+		act = &actor{key: it.key, queue: []*item{it}}
 		a.actors[it.key] = act
-		base := a.base
-		a.wg.Go(func() { a.work(base, act) })
+		a.start(act)
+		return nil
 	}
 	if len(act.queue) >= mailboxCap {
 		return ErrBusy
 	}
 	act.queue = append(act.queue, it)
 	return nil
+}
+
+// start hands an actor to a goroutine that just finished another one, or to a
+// new one. The caller holds the lock.
+func (a *Agent) start(act *actor) {
+	select {
+	case a.idle <- act:
+	default:
+		base := a.base
+		a.wg.Go(func() { a.serve(base, act) })
+	}
+}
+
+// lingers is how long a goroutine waits for another actor. A new one would
+// have to grow its stack again, which costs more than a quick turn does.
+const lingers = 100 * time.Millisecond
+
+// serve works through actors until none comes for a while.
+func (a *Agent) serve(base context.Context, act *actor) {
+	wait := time.NewTimer(lingers)
+	defer wait.Stop()
+	for {
+		a.work(base, act)
+		wait.Reset(lingers)
+		select {
+		case act = <-a.idle:
+		case <-wait.C:
+			return
+		case <-a.quit:
+			return
+		}
+	}
 }
 
 // spawn runs f as a goroutine that Run waits for.
@@ -63,7 +95,8 @@ func (a *Agent) spawn(f func(ctx context.Context)) error {
 	return nil
 }
 
-// work is the actor's goroutine: message after message until none is left.
+// work goes through the mailbox of an actor, message after message until none
+// is left.
 func (a *Agent) work(base context.Context, act *actor) {
 	for {
 		a.mu.Lock()

@@ -109,6 +109,8 @@ type Agent struct {
 	mu     sync.Mutex
 	base   context.Context //nolint:containedctx // the context of Run, which owns all turns
 	cancel context.CancelCauseFunc
+	idle   chan *actor   // unbuffered: taken by a goroutine that waits, or not at all
+	quit   chan struct{} // closed when no more messages come
 	actors map[string]*actor
 	live   map[string]*conversation
 	stats  map[string]stats
@@ -137,6 +139,7 @@ func New(o Options) (*Agent, error) {
 	}
 	a := &Agent{
 		Options: o, prompt: newPromptBuilder(o.Workspace, o.Skills, o.Now),
+		idle: make(chan *actor), quit: make(chan struct{}),
 		actors: map[string]*actor{}, live: map[string]*conversation{}, stats: map[string]stats{}, started: o.Now(),
 	}
 	if o.Concurrency > 0 {
@@ -166,6 +169,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	<-ctx.Done()
 	a.mu.Lock()
 	a.base = nil // refuse new messages
+	close(a.quit)
 	a.mu.Unlock()
 	idle := make(chan struct{})
 	go func() { a.wg.Wait(); close(idle) }()
