@@ -24,7 +24,7 @@ workspace with its starting files. It can be run again at any time: it never
 overwrites what is there.`,
 		Example: `  nanobot onboard
   nanobot onboard --wizard          answer three questions: provider, key, model
-  nanobot onboard -c ~/work/nanobot.json -w ~/work/agent`,
+  nanobot onboard -c ~/lab/nanobot.json -w ~/lab/agent`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return c.onboard(cmd, wizard) },
 	}
