@@ -128,11 +128,7 @@ func converse(t *testing.T, url string, between func()) (first, second string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	a.Agent.Open(ctx)
-	done := make(chan struct{})
-	go func() { defer close(done); _ = a.Run(ctx) }()
-	t.Cleanup(func() { cancel(); <-done; _ = a.Close() })
+	serve(t, a)
 	first = final(t, a, "first question")
 	between()
 	return first, final(t, a, "second question")
@@ -150,4 +146,14 @@ func final(t *testing.T, a *app.App, text string) string {
 	}
 	t.Fatal("no answer")
 	return ""
+}
+
+// serve runs the agent until the test is over.
+func serve(t *testing.T, a *app.App) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	a.Agent.Open(ctx)
+	done := make(chan struct{})
+	go func() { defer close(done); _ = a.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-done; _ = a.Close() })
 }

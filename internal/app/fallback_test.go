@@ -1,0 +1,127 @@
+package app_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+)
+
+// endpoint is a provider that answers with a status and remembers what it was asked.
+type endpoint struct {
+	*httptest.Server
+	mu    sync.Mutex
+	asked []string // model names
+	keys  []string
+}
+
+func newEndpoint(t *testing.T, reply func(key string) (status int, body string)) *endpoint {
+	t.Helper()
+	e := &endpoint{}
+	e.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var req struct {
+			Model     string `json:"model"`
+			MaxTokens int    `json:"max_tokens"`
+		}
+		_ = json.NewDecoder(r.Body).Decode(&req)
+		key := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+		e.mu.Lock()
+		e.asked = append(e.asked, fmt.Sprintf("%s/%d", req.Model, req.MaxTokens))
+		e.keys = append(e.keys, key)
+		e.mu.Unlock()
+		status, body := reply(key)
+		if status == http.StatusOK {
+			w.Header().Set("Content-Type", "text/event-stream")
+		}
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body)
+	}))
+	t.Cleanup(e.Close)
+	return e
+}
+
+// A provider that refuses is left for the fallback, with the fallback's own
+// model and settings; presets may name their own.
+func TestFallbackChain(t *testing.T) {
+	t.Parallel()
+	for name, conf := range map[string]string{
+		"for all":      `"fallbackModels":[{"model":"second/b","provider":"second","maxTokens":77}]}},"modelPresets":{}`,
+		"of a preset":  `"modelPreset":"p"}},"modelPresets":{"p":{"model":"first/a","provider":"first","fallbacks":[{"model":"second/b","provider":"second","maxTokens":77}]}}`,
+		"by its name":  `"fallbackModels":["q"]}},"modelPresets":{"q":{"model":"second/b","provider":"second","maxTokens":77}}`,
+		"of two names": `"fallbackModels":["q",{"model":"nowhere/x","provider":"nowhere"}]}},"modelPresets":{"q":{"model":"second/b","provider":"second","maxTokens":77}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			first := newEndpoint(t, func(string) (int, string) { return 401, `{"error":{"message":"no"}}` })
+			second := newEndpoint(t, func(string) (int, string) { return 200, fine })
+			a, err := open(t, fmt.Sprintf(`{"agents":{"defaults":{"model":"first/a","provider":"first",%s,
+				"providers":{"first":{"apiBase":%q,"apiKey":"test-key-1"},"second":{"apiBase":%q,"apiKey":"test-key-2"}}}`, conf, first.URL+"/v1", second.URL+"/v1"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			serve(t, a)
+			if got := final(t, a, "hello"); got != "fine" {
+				t.Errorf("answer = %q", got)
+			}
+			if len(first.asked) == 0 || len(second.asked) != 1 || second.asked[0] != "b/77" || second.keys[0] != "test-key-2" {
+				t.Errorf("first was asked for %v, second for %v with %v", first.asked, second.asked, second.keys)
+			}
+		})
+	}
+}
+
+// Several keys of one provider: a rejected one is left for the next.
+func TestKeysRotate(t *testing.T) {
+	t.Parallel()
+	e := newEndpoint(t, func(key string) (int, string) {
+		if key == "test-key-bad" {
+			return 401, `{"error":{"message":"no"}}`
+		}
+		return 200, fine
+	})
+	a, err := open(t, fmt.Sprintf(`{"agents":{"defaults":{"model":"many/a","provider":"many"}},
+		"providers":{"many":{"apiBase":%q,"apiKeys":["test-key-bad","test-key-good"]}}}`, e.URL+"/v1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	serve(t, a)
+	for range 3 {
+		if got := final(t, a, "hello"); got != "fine" {
+			t.Fatalf("answer = %q", got)
+		}
+	}
+	if bad := strings.Count(strings.Join(e.keys, " "), "test-key-bad"); bad > 1 {
+		t.Errorf("a rejected key was used %d times: %v", bad, e.keys)
+	}
+}
+
+// The budget stops a turn before it is paid for, and says how to go on.
+func TestBudgetStops(t *testing.T) {
+	t.Parallel()
+	e := newEndpoint(t, func(string) (int, string) { return 200, fine })
+	// Calls of local servers are free, so this one has a name that no resolver knows.
+	a, err := open(t, fmt.Sprintf(`{"agents":{"defaults":{"model":"paid/a","provider":"paid","budget":{"dailyTokens":10}}},
+		"providers":{"paid":{"apiBase":%q,"apiKey":"test-key"}}}`, strings.Replace(e.URL, "127.0.0.1", "127.0.0.1.nip.invalid", 1)+"/v1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	serve(t, a)
+	var got string
+	for out, err := range a.Agent.Ask(t.Context(), bus.Inbound{Route: bus.Route{Channel: "test", ChatID: "1"}, Text: "hello"}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out.Kind == bus.Final {
+			got = out.Text
+		}
+	}
+	if !strings.Contains(got, "dailyTokens") || len(e.asked) != 0 {
+		t.Errorf("reply %q after %d requests", got, len(e.asked))
+	}
+}
