@@ -11,14 +11,21 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/llm"
 )
 
 // open builds an app in an empty home with nothing but the given environment.
 func open(t *testing.T, conf string, env ...string) (*app.App, error) {
 	t.Helper()
+	return openWith(t, nil, conf, env...)
+}
+
+// openWith is open with a model of the test's own.
+func openWith(t *testing.T, model llm.Model, conf string, env ...string) (*app.App, error) {
+	t.Helper()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "config.json")
-	o := app.Options{Env: append([]string{"NANOBOT_HOME=" + dir, "OLLAMA_HOST=127.0.0.1:1"}, env...), Config: config.Options{Home: dir}}
+	o := app.Options{UseModel: model, Env: append([]string{"NANOBOT_HOME=" + dir, "OLLAMA_HOST=127.0.0.1:1"}, env...), Config: config.Options{Home: dir}}
 	if conf != "" {
 		if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
 			t.Fatal(err)

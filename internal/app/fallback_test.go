@@ -1,9 +1,11 @@
 package app_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"iter"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -11,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/llm"
 )
 
 // endpoint is a provider that answers with a status and remembers what it was asked.
@@ -123,5 +126,44 @@ func TestBudgetStops(t *testing.T) {
 	}
 	if !strings.Contains(got, "dailyTokens") || len(e.asked) != 0 {
 		t.Errorf("reply %q after %d requests", got, len(e.asked))
+	}
+}
+
+// Pictures are counted and bounded like answers.
+func TestPicturesAreMetered(t *testing.T) {
+	t.Parallel()
+	for name, budget := range map[string]string{"allowed": "100000", "used up": "10"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pictures := 0
+			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				pictures++
+				_, _ = io.WriteString(w, `{"data":[{"b64_json":"iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="}]}`)
+			}))
+			t.Cleanup(srv.Close)
+			asked := 0
+			model := llm.ModelFunc(func(_ context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
+				return func(yield func(llm.Event, error) bool) {
+					asked++
+					m := llm.Message{Role: llm.Assistant, Content: llm.Text("done: " + req.Messages[len(req.Messages)-1].Content.String())}
+					finish := llm.FinishStop
+					if asked == 1 {
+						m = llm.Message{Role: llm.Assistant, ToolCalls: []llm.ToolCall{{ID: "1", Name: "generate_image", Arguments: `{"prompt":"a cat"}`}}}
+						finish = llm.FinishToolCalls
+					}
+					yield(llm.Event{Kind: llm.Done, Response: &llm.Response{Message: m, Finish: finish}}, nil)
+				}
+			})
+			a, err := openWith(t, model, fmt.Sprintf(`{"agents":{"defaults":{"budget":{"dailyTokens":%s}}},"providers":{"custom":{"apiBase":%q,"apiKey":"test-key"}},
+				"tools":{"imageGeneration":{"enabled":true,"provider":"custom","model":"pic-1"}}}`, budget, srv.URL+"/v1"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			serve(t, a)
+			got := final(t, a, "draw a cat")
+			if allowed := name == "allowed"; allowed != (pictures == 1) || allowed == strings.Contains(got, "dailyTokens") {
+				t.Errorf("%d pictures, answer %q", pictures, got)
+			}
+		})
 	}
 }

@@ -1,9 +1,11 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"path/filepath"
 	"strings"
 	"time"
@@ -12,6 +14,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/ledger"
 	"github.com/nanobot-go/nanobot/internal/skill"
 	"github.com/nanobot-go/nanobot/internal/tool"
 	"github.com/nanobot-go/nanobot/internal/tool/files"
@@ -111,7 +114,39 @@ func (a *App) imageTool(o Options, jail *diskio.Jail, mediaDir string) (tool.Too
 		a.Notes = append(a.Notes, fmt.Sprintf("Pictures cannot be made: %v", err))
 		return tool.Tool{}, false
 	}
-	return t, true
+	return a.metered(t, cfg.Provider, cfg.Model), true
+}
+
+// pictureTokens is about what a picture counts as where vendors count tokens.
+const pictureTokens = 4096
+
+// metered counts the calls of a tool that costs money like calls of a model:
+// the budget is asked before, and the record is written after.
+func (a *App) metered(t tool.Tool, provider, model string) tool.Tool {
+	run := t.Run
+	t.Run = func(ctx context.Context, c tool.Call) (res tool.Result, err error) {
+		call := llm.ModelFunc(func(ctx context.Context, _ llm.Request) iter.Seq2[llm.Event, error] {
+			return func(yield func(llm.Event, error) bool) {
+				if res, err = run(ctx, c); err != nil || res.IsError {
+					yield(llm.Event{}, &llm.Error{Kind: llm.InvalidRequest, Err: err})
+					return
+				}
+				yield(llm.Event{Kind: llm.Done, Response: &llm.Response{
+					Message: llm.Message{Role: llm.Assistant}, Finish: llm.FinishStop,
+					Usage: llm.Usage{Prompt: len(c.Input) / 4, Completion: pictureTokens, Estimated: true},
+				}}, nil)
+			}
+		})
+		meter := ledger.Meter(call, ledger.MeterOptions{Ledger: a.models.ledger, Prices: a.models.prices, Provider: provider})
+		_, merr := llm.Collect(ctx, meter, llm.Request{
+			Model: model, SessionKey: c.SessionKey, TurnID: c.TurnID, Estimate: len(c.Input)/4 + 1, MaxTokens: pictureTokens,
+		})
+		if e, ok := errors.AsType[*llm.Error](merr); ok && e.Kind == llm.BudgetExceeded {
+			return tool.Fail(tool.DeniedPolicy, "%s", e.Message), nil
+		}
+		return res, err
+	}
+	return t
 }
 
 func newImageTool(o image.Options, proxy string) (tool.Tool, error) {
