@@ -192,6 +192,9 @@ func (c *command) account(loaded *config.Loaded, name string) (*signin.Account, 
 func noSignin(name string) error {
 	plain := strings.ReplaceAll(strings.ToLower(name), "-", "_")
 	for _, r := range llm.Catalogue() {
+		if r.Name == plain && r.Auth != "" {
+			return fmt.Errorf("signing in at %s is not possible yet; there is a sign-in for: %s", name, strings.Join(signin.Names(), ", "))
+		}
 		if r.Name == plain {
 			return fmt.Errorf("%s has keys instead of a sign-in; set one with: nanobot config set providers.%s.apiKey -", name, plain)
 		}

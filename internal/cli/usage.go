@@ -23,7 +23,8 @@ type usageJSON struct {
 }
 
 func (c *command) usageCommand() *cobra.Command {
-	var by, since string
+	var by, since, job string
+	var times float64
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "usage", Short: "Show what model calls cost", Args: noArgs,
@@ -35,6 +36,7 @@ beside the configuration. Limits are set under agents.defaults.budget.`,
 		Example: `  nanobot usage
   nanobot usage --by model --since 7d
   nanobot usage --by source --since 2026-01-01
+  nanobot usage --job cli:report --times 30    what a job costs per month, run 30 times
   nanobot usage --json | jq .total.usd`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !slices.Contains(ledger.Groups(), by) {
@@ -44,15 +46,44 @@ beside the configuration. Limits are set under agents.defaults.budget.`,
 				}
 				return usageError{fmt.Errorf("--by %s: want %s%s", by, strings.Join(ledger.Groups(), ", "), hint)}
 			}
+			if job != "" {
+				return c.showPreview(cmd, job, since, times)
+			}
 			return c.showUsage(cmd, by, since, asJSON)
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&by, "by", "day", "`group`: "+strings.Join(ledger.Groups(), ", "))
 	f.StringVar(&since, "since", "30d", "how far back: `30d`, 12h, 4w, a date, or all")
+	f.StringVar(&job, "job", "", "preview per month of the recurring work in this `session`, judged by its runs so far")
+	f.Float64Var(&times, "times", 30, "how often the job runs in a `month`")
 	f.BoolVar(&asJSON, "json", false, "write JSON")
 	_ = cmd.RegisterFlagCompletionFunc("by", cobra.FixedCompletions(ledger.Groups(), cobra.ShellCompDirectiveNoFileComp)) // the flag exists
 	return cmd
+}
+
+// showPreview projects what a recurring job will cost per month.
+func (c *command) showPreview(cmd *cobra.Command, job, since string, times float64) error {
+	if times <= 0 {
+		return usageError{fmt.Errorf("--times %v: want a number above 0", times)}
+	}
+	loaded, err := c.load()
+	if err != nil {
+		return err
+	}
+	from, err := parseSince(since, time.Now().In(loaded.Config.Agents.Defaults.Location()))
+	if err != nil {
+		return usageError{fmt.Errorf("--since %s: %w", since, err)}
+	}
+	runs, err := app.OpenLedger(loaded, c.logger()).Runs(cmd.Context(), ledger.Query{Since: from, Session: job})
+	if err != nil {
+		return err
+	}
+	if len(runs) == 0 {
+		return fmt.Errorf("session %q called no model in that time; nanobot usage --by session shows which did", job)
+	}
+	cmd.Println(ledger.Project(runs, times))
+	return nil
 }
 
 func (c *command) showUsage(cmd *cobra.Command, by, since string, asJSON bool) error {

@@ -167,3 +167,17 @@ func TestParseSince(t *testing.T) {
 		}
 	}
 }
+
+// A recurring job shows what it will cost per month, judged by its own runs.
+func TestUsagePreview(t *testing.T) {
+	t.Parallel()
+	got, err := usageOf(t, usageLog, "--job", "cron:news", "--times", "60", "--since", "all")
+	if err != nil || !strings.Contains(got, "$4.50 a month") { // 60 runs of 0.075
+		t.Errorf("preview = %q, %v", got, err)
+	}
+	for _, args := range [][]string{{"--job", "nobody", "--since", "all"}, {"--job", "cron:news", "--times", "0"}} {
+		if got, err := usageOf(t, usageLog, args...); err == nil {
+			t.Errorf("%v: %q, want an error", args, got)
+		}
+	}
+}

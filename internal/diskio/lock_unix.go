@@ -35,8 +35,6 @@ func unlockFile(f *os.File, path string) error {
 	return errors.Join(err, f.Close())
 }
 
-func unlockOpen(f *os.File) error { return flock(f, syscall.LOCK_UN) }
-
 // flock goes through SyscallConn, because Fd would switch the file's mode first.
 func flock(f *os.File, how int) error {
 	conn, err := f.SyscallConn()
