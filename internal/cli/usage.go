@@ -36,7 +36,7 @@ beside the configuration. Limits are set under agents.defaults.budget.`,
 		Example: `  nanobot usage
   nanobot usage --by model --since 7d
   nanobot usage --by source --since 2026-01-01
-  nanobot usage --job cli:report --times 30    what a job costs per month, run 30 times
+  nanobot usage --job cli:report --times 30   cost of a monthly job
   nanobot usage --json | jq .total.usd`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !slices.Contains(ledger.Groups(), by) {
