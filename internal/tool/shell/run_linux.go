@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // process is what /proc/<pid>/stat says.
@@ -95,7 +96,7 @@ func (k *kin) young() []process {
 			continue
 		}
 		if p, ok := readProcess(pid); ok && !p.dead && p.start >= k.since {
-			p.marked = k.marked(pid)
+			p.marked = k.marked(p)
 			out = append(out, p)
 		}
 	}
@@ -104,9 +105,24 @@ func (k *kin) young() []process {
 
 // marked reports whether a process was started by this call. Marks have a
 // fixed length, so a prefix match means the call itself or one nested in it.
-func (k *kin) marked(pid int) bool {
-	env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
-	return err == nil && bytes.Contains(env, []byte(markVariable+"="+k.mark))
+//
+// A process that is just replacing its program has no environment for a
+// moment: the kernel shows it empty until the new one is laid out. Looking
+// away then would let exactly those escape that run on, so it is looked at
+// again for up to 20 ms. Threads of the kernel never have one.
+func (k *kin) marked(p process) bool {
+	const kernelThreads = 2
+	for range 20 {
+		env, err := os.ReadFile("/proc/" + strconv.Itoa(p.pid) + "/environ")
+		if err != nil || len(env) > 0 || p.parent == kernelThreads {
+			return err == nil && bytes.Contains(env, []byte(markVariable+"="+k.mark))
+		}
+		if now, ok := readProcess(p.pid); !ok || now.dead {
+			return false
+		}
+		<-time.After(time.Millisecond)
+	}
+	return false
 }
 
 // signal uses a handle, so that the number cannot be given to a new process
