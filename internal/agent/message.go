@@ -20,7 +20,7 @@ type messageInput struct {
 // comes with the call, so parallel sessions cannot get in each other's way.
 func messageTool(media func(path string) (bus.Media, error)) tool.Tool {
 	return tool.Func(tool.Tool{
-		Name:        "message",
+		Name: "message", Sink: tool.SinkMessage,
 		Description: "Send a message or files to the user right now. For a normal answer just reply; this is the only way to deliver files.",
 	}, func(ctx context.Context, c tool.Call, in messageInput) (tool.Result, error) {
 		to := c.Route

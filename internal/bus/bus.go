@@ -60,6 +60,7 @@ const (
 	ToolHint  Kind = "tool_hint"  // one line naming the tools about to run
 	ToolEvent Kind = "tool_event" // a tool call started or ended; Tool is set
 	Notice    Kind = "notice"     // something the user should know: retry waits, budgets, refusals
+	Ask       Kind = "ask"        // the turn waits for an answer; Question is set; never dropped
 )
 
 // Tool describes a tool call in an Outbound of kind ToolEvent.
@@ -70,6 +71,27 @@ type Tool struct {
 	Arguments  string `json:"arguments,omitempty"`
 	Detail     string `json:"detail,omitempty"`
 	DurationMS int64  `json:"duration_ms,omitempty"`
+}
+
+// Question is asked in the middle of a turn. The next message of the same
+// person in the same chat that fits is the answer.
+type Question struct {
+	ID      string    `json:"id"`
+	Text    string    `json:"text"`              // complete: what is asked and about what, never cut
+	Options []string  `json:"options,omitempty"` // the answers that are understood; empty means any text
+	Expires time.Time `json:"expires"`
+}
+
+// Receipt is the runtime's own account of one tool call, whatever the model
+// says about it.
+type Receipt struct {
+	CallID     string `json:"call_id"`
+	Name       string `json:"name"`
+	ArgsSHA256 string `json:"args_sha256"`    // of the arguments as they were run
+	Status     string `json:"status"`         // ok, error, denied
+	Code       string `json:"code,omitempty"` // tool.Code of a failure
+	DurationMS int64  `json:"duration_ms"`
+	Bytes      int    `json:"bytes"` // of the result, before it was shortened
 }
 
 // Outbound is one message from the agent.
@@ -84,22 +106,24 @@ type Outbound struct {
 	Streamed bool              `json:"streamed,omitempty"` // on Final: the text was already shown by deltas
 	Plain    bool              `json:"plain,omitempty"`    // do not render Markdown
 	Tool     *Tool             `json:"tool,omitempty"`
-	Turn     *Turn             `json:"turn,omitempty"` // on Final
+	Question *Question         `json:"question,omitempty"` // on Ask
+	Turn     *Turn             `json:"turn,omitempty"`     // on Final
 	Meta     map[string]string `json:"meta,omitempty"`
 }
 
 // Turn sums up a finished turn.
 type Turn struct {
-	ID         string   `json:"id"`
-	SessionKey string   `json:"session"`
-	Model      string   `json:"model,omitempty"`
-	StopReason string   `json:"stop_reason"`
-	Error      string   `json:"error,omitempty"`
-	ErrorKind  string   `json:"error_kind,omitempty"` // llm.Kind of a failed model call
-	Iterations int      `json:"iterations"`
-	Tools      []string `json:"tools,omitempty"` // names of the tools that ran, in order
-	Usage      Usage    `json:"usage"`
-	DurationMS int64    `json:"duration_ms"`
+	ID         string    `json:"id"`
+	SessionKey string    `json:"session"`
+	Model      string    `json:"model,omitempty"`
+	StopReason string    `json:"stop_reason"`
+	Error      string    `json:"error,omitempty"`
+	ErrorKind  string    `json:"error_kind,omitempty"` // llm.Kind of a failed model call
+	Iterations int       `json:"iterations"`
+	Tools      []string  `json:"tools,omitempty"` // names of the tools that ran, in order
+	Receipts   []Receipt `json:"receipts,omitempty"`
+	Usage      Usage     `json:"usage"`
+	DurationMS int64     `json:"duration_ms"`
 }
 
 // Usage counts the tokens of a turn.

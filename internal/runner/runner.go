@@ -13,8 +13,10 @@ package runner
 import (
 	"context"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
@@ -79,6 +81,10 @@ type Spec struct {
 	// Scale corrects token estimates for this model; 0 means 1.
 	Scale float64
 
+	// Approve decides about a call that is ready to run, perhaps by asking a
+	// person; a non-nil result is what the model sees instead. nil allows all.
+	Approve func(ctx context.Context, t tool.Tool, c tool.Call) *tool.Result
+
 	// Record keeps messages, in order, the moment they exist. An error ends the run.
 	Record func(ctx context.Context, msgs ...llm.Message) error
 	// Sync makes recorded messages durable; called before tools with side effects run.
@@ -95,6 +101,8 @@ type ToolEvent struct {
 	Name   string
 	OK     bool
 	Detail string // at most 120 characters
+
+	Receipt bus.Receipt
 }
 
 // Result is what a run produced.
@@ -138,8 +146,10 @@ type run struct {
 	log   *slog.Logger
 	hooks hookList
 	added []llm.Message // what this run added to Spec.Messages
-	whole []llm.Message // Spec.Messages and added in one piece, made when first needed
-	res   Result
+
+	tainted atomic.Bool   // content from outside is in this turn
+	whole   []llm.Message // Spec.Messages and added in one piece, made when first needed
+	res     Result
 
 	budget    int             // input tokens; 0 = unlimited
 	compacted map[string]bool // tool results replaced by a note for the rest of the run

@@ -2,11 +2,14 @@ package runner
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/text"
 	"github.com/nanobot-go/nanobot/internal/tool"
@@ -130,9 +133,10 @@ func (r *run) prepare(c llm.ToolCall) prepared {
 
 // finished is one result on its way from a worker to the recording loop.
 type finished struct {
-	i   int
-	res tool.Result
-	err error
+	i    int
+	res  tool.Result
+	err  error
+	took time.Duration
 }
 
 // execute runs the calls batch by batch. Neighbouring calls that are safe side
@@ -173,7 +177,7 @@ func (r *run) execute(ctx context.Context, it *Iteration, calls []prepared) (res
 			} else if f.res.IsError && r.FailOnToolError && fatal == nil {
 				fatal = errors.New(strings.TrimPrefix(text.Cut(f.res.Content.String(), 500), "Error: "))
 			}
-			r.event(it, calls[f.i].call, f.res)
+			r.event(it, calls[f.i], f)
 		}
 		if err != nil {
 			return nil, nil, err
@@ -214,6 +218,13 @@ func (r *run) runOne(ctx context.Context, i int, p *prepared) finished {
 		r.hooks.afterTool(ctx, p.req, res, 0) // what was announced is also ended
 		return finished{i: i, res: res}
 	}
+	p.req.Tainted = p.req.Tainted || r.tainted.Load()
+	if r.Approve != nil {
+		if no := r.approve(ctx, p); no != nil {
+			r.hooks.afterTool(ctx, p.req, *no, 0)
+			return finished{i: i, res: *no}
+		}
+	}
 	start := time.Now()
 	res, err := tool.Execute(ctx, p.tool, p.req, r.log)
 	if err != nil {
@@ -224,8 +235,21 @@ func (r *run) runOne(ctx context.Context, i int, p *prepared) finished {
 			res = tool.Fail(tool.Internal, "%v", err)
 		}
 	}
-	r.hooks.afterTool(ctx, p.req, res, time.Since(start))
-	return finished{i, res, err}
+	if res.Untrusted {
+		r.tainted.Store(true)
+	}
+	took := time.Since(start)
+	r.hooks.afterTool(ctx, p.req, res, took)
+	return finished{i, res, err, took}
+}
+
+// approve asks the policy about a call. A policy that panics has not approved.
+func (r *run) approve(ctx context.Context, p *prepared) (no *tool.Result) {
+	if r.hooks.guard(ctx, "approve", func() { no = r.Approve(ctx, p.tool, p.req) }) {
+		res := tool.Fail(tool.DeniedApproval, "the check of this call failed")
+		no = &res
+	}
+	return no
 }
 
 // fatalTool ends the run because a tool failed for good.
@@ -239,10 +263,32 @@ func (r *run) fatalTool(ctx context.Context, it *Iteration, fatal error) (next, 
 	return step, err
 }
 
-func (r *run) event(it *Iteration, c llm.ToolCall, res tool.Result) {
-	e := ToolEvent{CallID: c.ID, Name: c.Name, OK: !res.IsError, Detail: text.Cut(firstLine(res.Content.String()), 120)}
+func (r *run) event(it *Iteration, p prepared, f finished) {
+	said := f.res.Content.String()
+	e := ToolEvent{CallID: p.call.ID, Name: p.call.Name, OK: !f.res.IsError, Detail: text.Cut(firstLine(said), 120), Receipt: receipt(p, f, len(said))}
 	it.Events = append(it.Events, e)
 	r.res.Tools = append(r.res.Tools, e)
+}
+
+// receipt says what really happened to a call.
+func receipt(p prepared, f finished, size int) bus.Receipt {
+	args := []byte(p.req.Input)
+	if args == nil { // it was refused before it had arguments
+		args = []byte(p.call.Arguments)
+	}
+	sum := sha256.Sum256(args)
+	rc := bus.Receipt{
+		CallID: p.call.ID, Name: p.call.Name, ArgsSHA256: hex.EncodeToString(sum[:]), Status: "ok",
+		DurationMS: f.took.Milliseconds(), Bytes: size,
+	}
+	if f.res.IsError {
+		rc.Status, rc.Code = "error", string(f.res.Code)
+		switch f.res.Code {
+		case tool.DeniedApproval, tool.DeniedPolicy, tool.DeniedSSRF:
+			rc.Status = "denied"
+		}
+	}
+	return rc
 }
 
 func firstLine(s string) string {
@@ -259,6 +305,9 @@ func (r *run) normalise(ctx context.Context, p prepared, res tool.Result) llm.Me
 		m.Content = llm.Text("(" + p.call.Name + " completed with no output)")
 	case !res.Whole:
 		m.Content = r.offload(ctx, p, res.Content)
+	}
+	if res.Untrusted {
+		m.Content = fence(m.Content, p.call.ID, p.call.Name)
 	}
 	if res.IsError && m.Content.Blocks == nil {
 		suffix := tool.Hint

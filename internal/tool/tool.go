@@ -31,12 +31,31 @@ type Tool struct {
 	ReadOnly    bool // has no side effects
 	Exclusive   bool // must run alone
 	Polling     bool // repeating the same call with the same result is normal
+	Sink        Sink // what kind of effect a call has, for the approval policy
+	// Paths names the files a call is going to change, as the model wrote them,
+	// so that policy, undo and receipts see them without knowing the tool. nil
+	// means none, or (for a command) that it cannot be known.
+	Paths func(input json.RawMessage) []string
 	// Run does the work. A failure the model should see is a Result with
 	// IsError; a Go error means the turn cannot go on.
 	Run func(ctx context.Context, c Call) (Result, error)
 
 	parsed *schema
 }
+
+// Sink says where the effect of a call ends up.
+type Sink string
+
+// The sinks. A tool that is ReadOnly needs none.
+const (
+	SinkWrite    Sink = "write"    // files
+	SinkCommand  Sink = "command"  // a program runs
+	SinkMessage  Sink = "message"  // something is sent to a person
+	SinkSchedule Sink = "schedule" // something will happen later
+	SinkMemory   Sink = "memory"   // what the agent knows or how it behaves changes
+	SinkSpawn    Sink = "spawn"    // another agent starts
+	SinkRemote   Sink = "remote"   // a server that is not ours does something
+)
 
 // Concurrent reports whether calls of the tool may run beside others.
 func (t Tool) Concurrent() bool { return t.ReadOnly && !t.Exclusive }
@@ -52,6 +71,12 @@ type Call struct {
 	TurnID     string
 	// Publish sends something to the user right now; nil when nobody listens.
 	Publish func(ctx context.Context, out bus.Outbound) error
+	// Tainted says that the turn has seen content from outside, so that what
+	// the model wants may be what a stranger wants.
+	Tainted bool
+	// Ask puts a question to the person this turn works for and waits for the
+	// answer; nil when nobody can answer. ErrNoAnswer means that the time ran out.
+	Ask func(ctx context.Context, q bus.Question) (answer string, err error)
 	// State is per-session scratch space of a tool family, keyed by the
 	// family's own type; see StateOf. nil in tests means no state.
 	State *State
@@ -90,6 +115,9 @@ const (
 	Internal       Code = "internal"
 )
 
+// ErrNoAnswer is returned by Call.Ask when nobody answered in time.
+var ErrNoAnswer = errors.New("nobody answered in time")
+
 // Text is a successful result.
 func Text(s string) Result { return Result{Content: llm.Text(s)} }
 
@@ -119,6 +147,19 @@ func Func[In any](t Tool, fn func(ctx context.Context, c Call, in In) (Result, e
 		return fn(ctx, c, in)
 	}
 	return t
+}
+
+// PathArg is a Tool.Paths for tools that change the one file named by a
+// string parameter.
+func PathArg(name string) func(json.RawMessage) []string {
+	return func(input json.RawMessage) []string {
+		var all map[string]json.RawMessage
+		var path string
+		if json.Unmarshal(input, &all) != nil || json.Unmarshal(all[name], &path) != nil || path == "" {
+			return nil
+		}
+		return []string{path}
+	}
 }
 
 // Set is an immutable collection of tools: built-ins by name, then mcp_* by

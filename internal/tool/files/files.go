@@ -43,14 +43,15 @@ type Options struct {
 // Tools returns the family's tools.
 func Tools(o Options) []tool.Tool {
 	f := &family{jail: o.Jail, virtual: o.Virtual, strict: o.StrictEdit}
+	path := tool.PathArg("path")
 	return []tool.Tool{
 		tool.Func(tool.Tool{Name: "read_file", Description: describe(readText), ReadOnly: true}, f.readFile),
-		tool.Func(tool.Tool{Name: "write_file", Description: describe(writeText)}, f.writeFile),
-		tool.Func(tool.Tool{Name: "edit_file", Description: describe(editText)}, f.editFile),
+		tool.Func(tool.Tool{Name: "write_file", Description: describe(writeText), Sink: tool.SinkWrite, Paths: path}, f.writeFile),
+		tool.Func(tool.Tool{Name: "edit_file", Description: describe(editText), Sink: tool.SinkWrite, Paths: path}, f.editFile),
 		tool.Func(tool.Tool{Name: "list_dir", Description: describe(listText), ReadOnly: true}, f.listDir),
 		tool.Func(tool.Tool{Name: "glob", Description: describe(globText), ReadOnly: true}, f.glob),
 		tool.Func(tool.Tool{Name: "grep", Description: describe(grepText), ReadOnly: true}, f.grep),
-		tool.Func(tool.Tool{Name: "notebook_edit", Description: describe(notebookText)}, f.notebookEdit),
+		tool.Func(tool.Tool{Name: "notebook_edit", Description: describe(notebookText), Sink: tool.SinkWrite, Paths: path}, f.notebookEdit),
 	}
 }
 

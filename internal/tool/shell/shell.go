@@ -100,7 +100,7 @@ func Tool(o Options) (tool.Tool, error) {
 	if err != nil {
 		return tool.Tool{}, err
 	}
-	return tool.Func(tool.Tool{Name: "exec", Description: description(), Exclusive: true}, r.exec), nil
+	return tool.Func(tool.Tool{Name: "exec", Description: description(), Exclusive: true, Sink: tool.SinkCommand}, r.exec), nil
 }
 
 // runner runs commands under one set of options.

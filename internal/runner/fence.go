@@ -1,0 +1,41 @@
+package runner
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"regexp"
+	"strings"
+	"sync"
+
+	"github.com/nanobot-go/nanobot/internal/llm"
+)
+
+// fence marks content that came from outside, so that the model can tell it
+// from what its user wants. The id is a hash of the call and of the content
+// itself: content cannot contain its own hash, no call has the id of another,
+// and a replayed turn has the same bytes. Copies of the marker inside are bent.
+func fence(c llm.Content, callID, source string) llm.Content {
+	sum := sha256.Sum256([]byte(callID + "\x00" + source + "\x00" + c.String()))
+	id := hex.EncodeToString(sum[:8])
+	opens := "<untrusted id=" + id + " source=" + source + ">"
+	closes := "</untrusted id=" + id + ">"
+	if c.Blocks == nil {
+		return llm.Text(opens + "\n" + bend(c.Text) + "\n" + closes)
+	}
+	blocks := []llm.Block{{Type: "text", Text: opens}}
+	for _, b := range c.Blocks {
+		b.Text = bend(b.Text)
+		blocks = append(blocks, b)
+	}
+	return llm.Content{Blocks: append(blocks, llm.Block{Type: "text", Text: closes})}
+}
+
+var marker = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)[<＜]([\s/]*untrusted)`) })
+
+// bend makes marker words inside the content look different from ours.
+func bend(s string) string {
+	if !strings.ContainsAny(s, "<＜") {
+		return s
+	}
+	return marker().ReplaceAllString(s, "&lt;$1")
+}
