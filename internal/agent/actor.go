@@ -19,6 +19,8 @@ type actor struct {
 	current *item
 	cancel  context.CancelCauseFunc // of the running turn
 	turnEnd chan struct{}           // closed when the running turn is over
+	turn    *turn                   // the running turn, for tools that are about it
+	waiting *waiting                // a question the running turn waits on
 }
 
 // submit puts a message into its mailbox, or answers it at once.
@@ -42,6 +44,11 @@ func (a *Agent) submit(it *item) error {
 		act = &actor{key: it.key, queue: []*item{it}}
 		a.actors[it.key] = act
 		a.start(act)
+		return nil
+	}
+	if w := act.waiting; w.answers(it.in) {
+		act.waiting = nil
+		w.answer <- it
 		return nil
 	}
 	if len(act.queue) >= mailboxCap {
@@ -119,7 +126,7 @@ func (a *Agent) work(base context.Context, act *actor) {
 
 		a.mu.Lock()
 		close(act.turnEnd)
-		act.current, act.cancel, act.turnEnd = nil, nil, nil
+		act.current, act.cancel, act.turnEnd, act.turn = nil, nil, nil, nil
 		a.mu.Unlock()
 		it.finish(err)
 	}

@@ -54,6 +54,11 @@ type Options struct {
 	Runtime func(ctx context.Context, preset string) (Runtime, error)
 	Presets []string // names /model offers besides "default"
 	Tools   *tool.Set
+	// MoreTools are tools that come and go, such as those of MCP servers. The
+	// number changes whenever the list does. May be nil.
+	MoreTools func(ctx context.Context) ([]tool.Tool, uint64)
+	// Approve decides about tool calls; see runner.Spec. May be nil.
+	Approve func(ctx context.Context, t tool.Tool, c tool.Call) *tool.Result
 	Skills  *skill.Library
 	Hooks   []runner.Hooks
 	Limits  runner.Limits
@@ -63,6 +68,7 @@ type Options struct {
 	Usage func(ctx context.Context) (string, error)
 	// TurnCost is what the calls of a turn cost, if that is known.
 	TurnCost func(turnID string) (usd float64, known bool)
+	My       Settings
 	// Restart is called after /restart was acknowledged; nil means it is not possible here.
 	Restart func(route bus.Route)
 
@@ -98,7 +104,8 @@ var (
 type Agent struct {
 	Options
 	prompt *promptBuilder
-	tools  *tool.Set
+	fixed  *tool.Set // the tools that are always there
+	sets   toolSets
 	gate   chan struct{} // nil: no limit
 
 	started time.Time
@@ -146,7 +153,7 @@ func New(o Options) (*Agent, error) {
 		a.gate = make(chan struct{}, o.Concurrency) // capacity is the limit
 	}
 	var err error
-	if a.tools, err = o.Tools.With(messageTool(o.Media)); err != nil {
+	if a.fixed, err = o.Tools.With(append(a.ownTools(), messageTool(o.Media))...); err != nil {
 		return nil, fmt.Errorf("agent tools: %w", err)
 	}
 	return a, nil
@@ -282,7 +289,10 @@ func (a *Agent) calibration(model string) *text.Calibration {
 
 // headTokens is the estimate of what every request with this prompt starts with.
 func (a *Agent) headTokens(system string, tier Tier, tools *tool.Set) int {
-	key := struct{ tier, system string }{tier.Name, system}
+	key := struct {
+		tier, system string
+		tools        *tool.Set
+	}{tier.Name, system, tools}
 	if n, ok := a.heads.Load(key); ok {
 		return n.(int) //nolint:errcheck,forcetypeassert // only this function stores
 	}

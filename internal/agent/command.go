@@ -31,6 +31,7 @@ type command struct {
 // Commands lists the slash commands.
 func Commands() []Command {
 	return []Command{
+		{"goal", "[text|stop]", "work on something round after round until it is done"},
 		{"help", "", "list the commands"},
 		{"history", "[n]", "show the last n messages (default 10)"},
 		{"model", "[preset]", "show or choose the model of this conversation"},
@@ -123,6 +124,8 @@ func (t *turn) runCommand(ctx context.Context, cmd command) error {
 		t.forget(t.key)
 		t.reply("New conversation. The old one is kept in the archive.")
 		return nil
+	case "goal":
+		return t.startGoal(ctx, cmd)
 	case "history":
 		return t.remember(cmd, t.historyText(cmd.args))
 	case "model":

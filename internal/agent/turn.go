@@ -30,8 +30,11 @@ type turn struct {
 	rt    Runtime
 	begun time.Time
 
-	segment int  // number of the visible message being streamed
-	sent    bool // the message tool answered this chat
+	asking   chan struct{} // capacity 1: held by the question being asked
+	slot     bool          // holds a slot of the gate
+	goalOpen bool          // the user set a goal with this very message
+	segment  int           // number of the visible message being streamed
+	sent     bool          // the message tool answered this chat
 }
 
 // stats is what /status tells about a session while its actor is busy.
@@ -63,7 +66,10 @@ func (a *Agent) handle(ctx context.Context, act *actor, it *item) error {
 	if it.in.ID != "" && sess.SeenInbound(it.in.ID) {
 		return nil // redelivered; it was answered or is in the history already
 	}
-	t := &turn{Agent: a, act: act, it: it, id: newID(), key: it.key, sess: sess, begun: a.Now()}
+	t := &turn{Agent: a, act: act, it: it, id: newID(), key: it.key, sess: sess, begun: a.Now(), asking: make(chan struct{}, 1)}
+	a.mu.Lock()
+	act.turn = t
+	a.mu.Unlock()
 	if _, err := sess.Recover(t.readOnly); err != nil {
 		return fmt.Errorf("recover session %q: %w", it.key, err)
 	}
@@ -77,7 +83,7 @@ func (a *Agent) handle(ctx context.Context, act *actor, it *item) error {
 }
 
 func (t *turn) readOnly(name string) bool {
-	tl, ok := t.tools.Get(name)
+	tl, ok := t.fixed.Get(name)
 	return ok && tl.ReadOnly
 }
 
@@ -111,6 +117,9 @@ func (t *turn) answer(ctx context.Context) error {
 	// outlive the power too is done while the model is asked.
 	wait := t.syncSoon(ctx)
 	res, err := t.run(ctx, msg)
+	if err == nil {
+		res, err = t.pursue(ctx, res)
+	}
 	if err := errors.Join(wait(), err); err != nil {
 		return err
 	}
@@ -149,14 +158,17 @@ func (t *turn) run(ctx context.Context, current llm.Message) (runner.Result, err
 	t.conv = t.conversationOf(t.key)
 	t.conv.follow(t.sess)
 	tier := TierOf(t.window())
-	tools, err := tier.Tools(t.tools)
+	tools, err := t.chooseTools(ctx, tier)
 	if err != nil {
 		return runner.Result{}, fmt.Errorf("choose tools: %w", err)
 	}
 	system := t.prompt.system(t.it.in.Route.Channel, tier)
 	scale := t.calibration(t.rt.Name).Factor()
+	var changed own
+	t.sess.Meta(ownKey, &changed)
 	limits := t.Limits
 	limits.ContextWindow, limits.ContextBlock = t.window(), t.rt.Block
+	limits = changed.apply(limits)
 	limits, answer := tier.limits(limits, t.rt.MaxTokens)
 	budget := runner.InputBudget(limits, answer)
 	head := t.headTokens(system, tier, tools)
@@ -182,8 +194,9 @@ func (t *turn) run(ctx context.Context, current llm.Message) (runner.Result, err
 		MaxTokens: answer, Temperature: t.rt.Temperature, Effort: t.rt.Effort, Limits: limits, Scale: scale,
 		Call: tool.Call{
 			Route: t.it.in.Route, SessionKey: t.key, SenderID: t.it.in.SenderID, TurnID: t.id,
-			State: t.conv.state, Publish: t.publish,
+			State: t.conv.state, Publish: t.publish, Ask: t.asker(), Tainted: t.it.in.Untrusted || len(t.it.in.Media) > 0,
 		},
+		Approve:    t.Approve,
 		Hooks:      append([]runner.Hooks{t.hooks()}, t.Hooks...),
 		OffloadDir: t.prompt.offloadDir(),
 		Record:     t.record,
@@ -225,6 +238,7 @@ func (t *turn) enter(ctx context.Context) error {
 	}
 	select {
 	case t.gate <- struct{}{}:
+		t.slot = true
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -232,7 +246,8 @@ func (t *turn) enter(ctx context.Context) error {
 }
 
 func (t *turn) leave() {
-	if t.gate != nil {
+	if t.slot {
+		t.slot = false
 		<-t.gate
 	}
 }

@@ -42,8 +42,10 @@ type Inbound struct {
 	At          time.Time         `json:"at"`
 	SessionKey  string            `json:"session_key,omitempty"` // override
 	WantsStream bool              `json:"wants_stream,omitempty"`
-	OwnTurn     bool              `json:"own_turn,omitempty"` // never joins a running turn, waits for one of its own
-	Meta        map[string]string `json:"meta,omitempty"`     // opaque echo for the channel only
+	OwnTurn     bool              `json:"own_turn,omitempty"`    // never joins a running turn, waits for one of its own
+	Interactive bool              `json:"interactive,omitempty"` // the sender can be asked something and will see it
+	Untrusted   bool              `json:"untrusted,omitempty"`   // the text is somebody else's, such as a mail that came in
+	Meta        map[string]string `json:"meta,omitempty"`        // opaque echo for the channel only
 }
 
 // Kind says what an Outbound is.

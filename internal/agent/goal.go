@@ -1,0 +1,227 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/runner"
+	"github.com/nanobot-go/nanobot/internal/session"
+	"github.com/nanobot-go/nanobot/internal/tool"
+)
+
+// goalKey is the session metadata that holds the goal; legacyGoalKey is where
+// older versions kept it.
+const (
+	goalKey       = "goal_state"
+	legacyGoalKey = "thread_goal"
+)
+
+// The ceilings of one goal. A goal that reaches one is blocked, with a word to
+// the user; /goal starts it anew.
+const (
+	goalRounds = 20
+	goalTokens = 1_000_000
+	goalTime   = 2 * time.Hour
+)
+
+// goal is a task that goes on over several rounds of work until the model says
+// that it is done.
+type goal struct {
+	Status    string    `json:"status"` // active, complete, cancelled, blocked
+	Objective string    `json:"objective"`
+	Summary   string    `json:"ui_summary,omitempty"`
+	StartedAt time.Time `json:"started_at"`
+	Recap     string    `json:"recap,omitempty"`
+	Rounds    int       `json:"rounds,omitempty"`
+	Tokens    int       `json:"tokens,omitempty"`
+}
+
+func (t *turn) goal() (goal, bool) {
+	var g goal
+	if !t.sess.Meta(goalKey, &g) && !t.sess.Meta(legacyGoalKey, &g) {
+		return goal{}, false
+	}
+	return g, g.Status == "active" && g.Objective != ""
+}
+
+func (t *turn) setGoal(g goal) error {
+	if err := t.sess.SetMeta(goalKey, g); err != nil {
+		return err
+	}
+	return t.sess.SaveMeta()
+}
+
+// goalTools reports whether the turn has a goal to work on.
+func (t *turn) goalTools() bool {
+	_, active := t.goal()
+	return active
+}
+
+// startGoal is /goal. With words it sets the goal and makes them the message
+// of a turn; without it tells how things stand.
+func (t *turn) startGoal(ctx context.Context, cmd command) error {
+	g, active := t.goal()
+	switch {
+	case cmd.args == "" && !active:
+		return t.remember(cmd, "There is no goal. /goal WORDS sets one: I then work on it round after round until it is done.")
+	case cmd.args == "":
+		return t.remember(cmd, fmt.Sprintf("Goal: %s\n%s of work so far. /goal stop ends it.", g.Objective, plural(g.Rounds, "round")))
+	case strings.EqualFold(cmd.args, "stop"):
+		if !active {
+			return t.remember(cmd, "There is no goal to stop.")
+		}
+		g.Status = "cancelled"
+		if err := t.setGoal(g); err != nil {
+			return fmt.Errorf("stop the goal: %w", err)
+		}
+		return t.remember(cmd, "The goal is stopped.")
+	}
+	if err := t.setGoal(goal{Status: "active", Objective: cmd.args, StartedAt: t.Now()}); err != nil {
+		return fmt.Errorf("set the goal: %w", err)
+	}
+	t.goalOpen = true
+	t.it.in.Text = "Goal: " + cmd.args
+	return t.answer(ctx)
+}
+
+// pursue works on the goal of the session for as long as it is open: whenever
+// the model comes to rest it is reminded, within the ceilings.
+func (t *turn) pursue(ctx context.Context, res runner.Result) (runner.Result, error) {
+	for res.Stop == runner.Completed && !t.sent {
+		g, active := t.goal()
+		if !active {
+			return res, nil
+		}
+		g.Rounds++
+		g.Tokens += res.Usage.Prompt + res.Usage.Completion
+		if over := g.over(t.Now()); over != "" {
+			g.Status, g.Recap = "blocked", over
+			if err := t.setGoal(g); err != nil {
+				return res, fmt.Errorf("close the goal: %w", err)
+			}
+			res.Text = strings.TrimSpace(res.Text + "\n\n(The goal is not finished and I stopped: " + over + ". /goal sets it again.)")
+			res.Streamed = false
+			return res, nil
+		}
+		if err := t.setGoal(g); err != nil {
+			return res, fmt.Errorf("note the round: %w", err)
+		}
+		if res.Text != "" && !res.Streamed {
+			t.it.emit(bus.Outbound{Kind: bus.Progress, Route: t.it.in.Route, Text: res.Text})
+		}
+		next := llm.Message{Role: llm.User, Content: llm.Text("[The goal is still open: " + g.Objective +
+			"\nGo on with the next step. When it is reached, impossible or waits for the user, call update_goal.]")}
+		if err := t.sess.Append(session.Record{Message: next, Internal: true, Event: "goal"}); err != nil {
+			return res, fmt.Errorf("keep the reminder: %w", err)
+		}
+		more, err := t.run(ctx, next)
+		res = together(res, more)
+		if err != nil {
+			return res, err
+		}
+	}
+	return res, nil
+}
+
+// over says which ceiling is reached; "" if none.
+func (g goal) over(now time.Time) string {
+	switch {
+	case g.Rounds > goalRounds:
+		return fmt.Sprintf("it took %d rounds", goalRounds)
+	case g.Tokens > goalTokens:
+		return fmt.Sprintf("it used %d tokens", goalTokens)
+	case now.Sub(g.StartedAt) > goalTime:
+		return fmt.Sprintf("it ran for %s", goalTime)
+	}
+	return ""
+}
+
+// together adds what two runs of one turn did; the last one has the answer.
+func together(a, b runner.Result) runner.Result {
+	b.New = append(a.New, b.New...)
+	b.Tools = append(a.Tools, b.Tools...)
+	b.Requests += a.Requests
+	b.Injected = a.Injected || b.Injected
+	b.Usage.Prompt += a.Usage.Prompt
+	b.Usage.Completion += a.Usage.Completion
+	b.Usage.Cached += a.Usage.Cached
+	b.Usage.Estimated = a.Usage.Estimated || b.Usage.Estimated
+	return b
+}
+
+type createGoalInput struct {
+	Objective string `json:"objective" min:"1" max:"4000" desc:"what must be true at the end"`
+	Summary   string `json:"ui_summary,omitempty" max:"120"`
+}
+
+type updateGoalInput struct {
+	Action    string `json:"action" enum:"complete|cancel|block|replace"`
+	Recap     string `json:"recap,omitempty" max:"8000" desc:"what was done, or what is in the way"`
+	Objective string `json:"objective,omitempty" max:"4000" desc:"for replace"`
+}
+
+var errNotYourGoal = errors.New("only a turn the user started with /goal may set a goal")
+
+// goalTools are offered while there is a goal.
+func (a *Agent) goalTools() []tool.Tool {
+	create := tool.Func(tool.Tool{
+		Name: "create_goal", Description: "State the goal the user set with /goal precisely. Only right after /goal.",
+	}, func(_ context.Context, c tool.Call, in createGoalInput) (tool.Result, error) {
+		return a.changeGoal(c, func(t *turn, g *goal) error {
+			if !t.goalOpen {
+				return errNotYourGoal
+			}
+			g.Objective, g.Summary = in.Objective, in.Summary
+			return nil
+		})
+	})
+	update := tool.Func(tool.Tool{
+		Name: "update_goal", Description: "End the goal (complete, cancel, block) or replace it. Until then you are asked to go on.",
+	}, func(_ context.Context, c tool.Call, in updateGoalInput) (tool.Result, error) {
+		return a.changeGoal(c, func(t *turn, g *goal) error {
+			switch in.Action {
+			case "complete":
+				g.Status = "complete"
+			case "cancel":
+				g.Status = "cancelled"
+			case "block":
+				g.Status = "blocked"
+			case "replace":
+				if !t.goalOpen {
+					return errNotYourGoal
+				}
+				if in.Objective == "" {
+					return errors.New("replace needs an objective")
+				}
+				g.Objective = in.Objective
+			}
+			g.Recap = in.Recap
+			return nil
+		})
+	})
+	return []tool.Tool{create, update}
+}
+
+// changeGoal changes the goal of the session a call belongs to.
+func (a *Agent) changeGoal(c tool.Call, change func(*turn, *goal) error) (tool.Result, error) {
+	t, ok := a.turnOf(c)
+	if !ok {
+		return tool.Fail(tool.Unsupported, "there is no goal here"), nil
+	}
+	g, active := t.goal()
+	if !active {
+		return tool.Fail(tool.NotFound, "there is no open goal"), nil
+	}
+	if err := change(t, &g); err != nil {
+		return tool.Fail(tool.DeniedPolicy, "%v", err), nil
+	}
+	if err := t.setGoal(g); err != nil {
+		return tool.Result{}, fmt.Errorf("keep the goal: %w", err)
+	}
+	return tool.Textf("The goal is %s: %s", g.Status, g.Objective), nil
+}

@@ -1,0 +1,230 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/nanobot-go/nanobot/internal/runner"
+	"github.com/nanobot-go/nanobot/internal/tool"
+)
+
+// ownKey is the session metadata that holds what the my tool changed.
+const ownKey = "_nanobot_my"
+
+// own is what the model set for its own conversation. Zero means the
+// configured value.
+type own struct {
+	MaxIterations int                        `json:"max_iterations,omitempty"`
+	Window        int                        `json:"context_window_tokens,omitempty"`
+	ResultChars   int                        `json:"max_tool_result_chars,omitempty"`
+	Notes         map[string]json.RawMessage `json:"scratchpad,omitempty"`
+}
+
+// The limits of what can be set.
+const (
+	ownNotes = 64       // entries of the scratchpad
+	ownNote  = 16 << 10 // bytes of one
+)
+
+// apply changes the limits of a turn as the model asked for.
+func (o own) apply(l runner.Limits) runner.Limits {
+	if o.MaxIterations > 0 {
+		l.Iterations = o.MaxIterations
+	}
+	if o.Window > 0 && (l.ContextWindow <= 0 || o.Window < l.ContextWindow) {
+		l.ContextWindow = o.Window // a window can be used less, not made larger
+	}
+	if o.ResultChars > 0 {
+		l.ToolResultChars = o.ResultChars
+	}
+	return l
+}
+
+type myInput struct {
+	Action string          `json:"action" enum:"check|set"`
+	Key    string          `json:"key,omitempty"`
+	Value  json.RawMessage `json:"value,omitempty"`
+}
+
+// Settings are what the my tool shows and may change.
+type Settings struct {
+	Offer    bool
+	AllowSet bool
+	// Shown are further read-only values, such as how commands are contained.
+	// They must not hold secrets.
+	Shown map[string]string
+}
+
+// ownTools are the tools about the agent itself.
+func (a *Agent) ownTools() []tool.Tool {
+	list := []tool.Tool{askUserTool()}
+	if !a.My.Offer {
+		return list
+	}
+	what := "Look at your own settings and state (no key: all of them)."
+	if a.My.AllowSet {
+		what += " set changes max_iterations, context_window_tokens, max_tool_result_chars or model_preset for this conversation, or keeps a note under any other key."
+	}
+	return append(list, tool.Func(tool.Tool{Name: "my", Description: what, Sink: tool.SinkMemory},
+		func(_ context.Context, c tool.Call, in myInput) (tool.Result, error) {
+			t, ok := a.turnOf(c)
+			if !ok {
+				return tool.Fail(tool.Unsupported, "there is no conversation to look at"), nil
+			}
+			if in.Action == "set" {
+				return t.setOwn(in.Key, in.Value)
+			}
+			return t.checkOwn(in.Key)
+		}))
+}
+
+// snapshot is the state the model may see, as flat names and values.
+func (t *turn) snapshot() map[string]any {
+	var o own
+	t.sess.Meta(ownKey, &o)
+	limits := t.Limits
+	limits.ContextWindow = t.window()
+	limits = o.apply(limits)
+	t.mu.Lock()
+	st := t.stats[t.key]
+	t.mu.Unlock()
+	all := map[string]any{
+		"max_iterations": limits.Iterations, "context_window_tokens": limits.ContextWindow, "model": t.rt.Display,
+		"model_preset": t.rt.Preset, "presets": t.Presets, "workspace": t.Workspace, "max_tool_result_chars": limits.ToolResultChars,
+		"usage.prompt_tokens": st.usage.Prompt, "usage.completion_tokens": st.usage.Completion, "messages": t.sess.Len(),
+		"request.channel": t.it.in.Route.Channel, "request.chat_id": t.it.in.Route.ChatID, "request.sender_id": t.it.in.SenderID,
+		"version": t.Version,
+	}
+	for k, v := range t.My.Shown {
+		all[k] = v
+	}
+	for k, v := range o.Notes {
+		all["scratchpad."+k] = v
+	}
+	return all
+}
+
+// secretParts never appear in a key, whatever stands behind them.
+func secretParts() []string {
+	return []string{"api_key", "apikey", "secret", "password", "token", "credential", "private_key", "access_token", "refresh_token", "auth"}
+}
+
+func isSecretKey(key string) bool {
+	for part := range strings.SplitSeq(strings.ToLower(key), ".") {
+		if slices.Contains(secretParts(), part) {
+			return true
+		}
+	}
+	return false
+}
+
+func (t *turn) checkOwn(key string) (tool.Result, error) {
+	all := t.snapshot()
+	if key == "" {
+		b, err := json.MarshalIndent(all, "", " ")
+		if err != nil {
+			return tool.Result{}, fmt.Errorf("show settings: %w", err)
+		}
+		return tool.Text(string(b)), nil
+	}
+	if isSecretKey(key) {
+		return tool.Fail(tool.DeniedPolicy, "%s is not shown", key), nil
+	}
+	v, ok := all[key]
+	if !ok {
+		v, ok = all["scratchpad."+key]
+	}
+	if !ok {
+		return tool.Fail(tool.NotFound, "there is no %s; check without a key lists everything", key), nil
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		return tool.Result{}, fmt.Errorf("show %s: %w", key, err)
+	}
+	return tool.Text(string(b)), nil
+}
+
+func (t *turn) setOwn(key string, value json.RawMessage) (tool.Result, error) {
+	switch {
+	case !t.My.AllowSet:
+		return tool.Fail(tool.DeniedPolicy, "settings cannot be changed here; the user may set tools.my.allowSet"), nil
+	case key == "" || len(value) == 0:
+		return tool.Fail(tool.InvalidArgs, "set needs key and value"), nil
+	case isSecretKey(key):
+		return tool.Fail(tool.DeniedPolicy, "%s cannot be set", key), nil
+	}
+	var o own
+	t.sess.Meta(ownKey, &o)
+	number := func(to *int, low, high int) *tool.Result {
+		var n int
+		if json.Unmarshal(value, &n) != nil || n < low || n > high {
+			res := tool.Fail(tool.InvalidArgs, "%s must be a whole number from %d to %d", key, low, high)
+			return &res
+		}
+		*to = n
+		return nil
+	}
+	var bad *tool.Result
+	switch key {
+	case "max_iterations":
+		bad = number(&o.MaxIterations, 1, 100)
+	case "context_window_tokens":
+		bad = number(&o.Window, 4096, 1_000_000)
+	case "max_tool_result_chars":
+		bad = number(&o.ResultChars, 1000, 200_000)
+	case "model_preset":
+		return t.setPreset(value)
+	default:
+		bad = o.note(t.snapshot(), key, value)
+	}
+	if bad != nil {
+		return *bad, nil
+	}
+	if err := t.sess.SetMeta(ownKey, o); err != nil {
+		return tool.Result{}, fmt.Errorf("keep %s: %w", key, err)
+	}
+	if err := t.sess.SaveMeta(); err != nil {
+		return tool.Result{}, fmt.Errorf("keep %s: %w", key, err)
+	}
+	return tool.Textf("%s is set, from the next turn on", key), nil
+}
+
+// note keeps a value under a name that is not a setting.
+func (o *own) note(taken map[string]any, key string, value json.RawMessage) *tool.Result {
+	var res tool.Result
+	switch _, setting := taken[key]; {
+	case setting:
+		res = tool.Fail(tool.DeniedPolicy, "%s is read-only", key)
+	case len(value) > ownNote:
+		res = tool.Fail(tool.TooLarge, "a note has at most %d bytes", ownNote)
+	case len(o.Notes) >= ownNotes && o.Notes[key] == nil:
+		res = tool.Fail(tool.TooLarge, "there are %d notes already; overwrite one", ownNotes)
+	default:
+		if o.Notes == nil {
+			o.Notes = map[string]json.RawMessage{}
+		}
+		o.Notes[strings.TrimPrefix(key, "scratchpad.")] = value
+		return nil
+	}
+	return &res
+}
+
+func (t *turn) setPreset(value json.RawMessage) (tool.Result, error) {
+	var name string
+	if json.Unmarshal(value, &name) != nil || name != "default" && !slices.Contains(t.Presets, name) {
+		return tool.Fail(tool.InvalidArgs, "model_preset must be one of default, %s", strings.Join(t.Presets, ", ")), nil
+	}
+	if name == "default" {
+		name = ""
+	}
+	if err := t.sess.SetMeta(presetKey, name); err != nil {
+		return tool.Result{}, fmt.Errorf("keep the preset: %w", err)
+	}
+	if err := t.sess.SaveMeta(); err != nil {
+		return tool.Result{}, fmt.Errorf("keep the preset: %w", err)
+	}
+	return tool.Text("the model is changed from the next turn on"), nil
+}
