@@ -218,6 +218,7 @@ func (c *chat) submit(ctx context.Context, work *sync.WaitGroup) {
 	askCtx, cancel := context.WithCancel(ctx)
 	c.active[id] = cancel
 	in := c.o.inbound(text, true)
+	in.Interactive = true
 	work.Go(func() {
 		defer cancel()
 		send := func(e event) bool {

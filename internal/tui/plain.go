@@ -238,6 +238,13 @@ func (p *plainView) show(out bus.Outbound) {
 		p.answer(out.Text)
 	case bus.DeltaEnd:
 		p.endLine()
+	case bus.Message:
+		p.endLine()
+		p.answer(out.Text)
+		p.endLine()
+		for _, m := range out.Media {
+			p.note("+ " + neutral(m.Path))
+		}
 	case bus.Final:
 		if !out.Streamed || !p.shown {
 			p.endLine()
@@ -263,6 +270,11 @@ func (p *plainView) aside(out bus.Outbound) {
 		p.note("↳ " + text)
 	case out.Kind == bus.Notice:
 		p.note("! " + text)
+	case out.Kind == bus.Ask:
+		p.note("? " + text)
+		if q := out.Question; q != nil && len(q.Options) > 0 {
+			p.note("  " + neutral(strings.Join(q.Options, " / ")))
+		}
 	case out.Kind == bus.ToolEvent && out.Tool != nil && out.Tool.Phase == "error" && p.o.ShowTools:
 		p.note("✗ " + neutral(out.Tool.Name) + ": " + firstLine(out.Tool.Detail))
 	}

@@ -61,8 +61,37 @@ func (v *view) show(out bus.Outbound) []line {
 		return v.toolEvent(out.Tool)
 	case bus.Notice:
 		return append(v.close(), v.track(v.marked("! ", yellow, out.Text))...)
+	case bus.Message:
+		return append(v.close(), v.message(out)...)
+	case bus.Ask:
+		return append(v.close(), v.question(out)...)
 	}
 	return nil
+}
+
+// message shows a complete text with the files that go with it.
+func (v *view) message(out bus.Outbound) []line {
+	var lines []line
+	if text := strings.Trim(out.Text, "\n"); strings.TrimSpace(text) != "" {
+		r := v.renderer(!v.o.Markdown || out.Plain)
+		lines = append(lines, v.title()...)
+		lines = append(lines, v.track(append(r.feed(text), r.finish()...))...)
+	}
+	for _, m := range out.Media {
+		lines = append(lines, v.track(v.marked("+ ", cyan, m.Path))...)
+	}
+	return lines
+}
+
+// question shows what the turn waits for. The text is shown as it is: it names
+// what is going to happen.
+func (v *view) question(out bus.Outbound) []line {
+	v.tool = ""
+	lines := append(v.gap(), v.track(v.marked("? ", yellow|bold, out.Text))...)
+	if q := out.Question; q != nil && len(q.Options) > 0 {
+		lines = append(lines, v.track(v.marked("  ", dim, strings.Join(q.Options, " / ")))...)
+	}
+	return lines
 }
 
 func (v *view) delta(out bus.Outbound) []line {
@@ -152,14 +181,11 @@ func (v *view) final(out bus.Outbound) []line {
 		return nil
 	}
 	lines := v.close()
-	if text := strings.Trim(out.Text, "\n"); strings.TrimSpace(text) != "" && (!out.Streamed || !v.shown) {
-		r := v.renderer(!v.o.Markdown || out.Plain)
-		lines = append(lines, v.title()...)
-		lines = append(lines, v.track(append(r.feed(text), r.finish()...))...)
+	said := out
+	if out.Streamed && v.shown {
+		said.Text = ""
 	}
-	for _, m := range out.Media {
-		lines = append(lines, v.track(v.marked("+ ", cyan, m.Path))...)
-	}
+	lines = append(lines, v.message(said)...)
 	if t := out.Turn; t != nil {
 		v.lastTurn = t.ID
 		if t.Error != "" && !strings.Contains(out.Text, t.Error) {

@@ -1,0 +1,238 @@
+package agent_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
+	"github.com/nanobot-go/nanobot/internal/tool"
+)
+
+// deciding is a tool that asks before it works.
+func deciding(expires time.Duration) tool.Tool {
+	return textTool("decide", tool.Tool{}, func(ctx context.Context, c tool.Call, s string) (tool.Result, error) {
+		if c.Ask == nil {
+			return tool.Text("nobody there"), nil
+		}
+		answer, err := c.Ask(ctx, bus.Question{Text: s, Options: []string{"yes", "no"}, Expires: time.Now().Add(expires)})
+		if errors.Is(err, tool.ErrNoAnswer) {
+			return tool.Text("no answer"), nil
+		}
+		return tool.Text("answer: " + answer), err
+	})
+}
+
+// talk sends a message of a person who can be asked; asked gets every question.
+func (h *house) talk(msg bus.Inbound, asked func(q bus.Outbound)) (final string, err error) {
+	msg.Interactive = true
+	for o, err := range h.agent.Ask(h.t.Context(), msg) {
+		if err != nil {
+			return "", err
+		}
+		switch o.Kind {
+		case bus.Ask:
+			go asked(o)
+		case bus.Final:
+			final = o.Text
+		}
+	}
+	return final, nil
+}
+
+func TestQuestionInATurn(t *testing.T) {
+	t.Parallel()
+	m := llmtest.NewScript(t, llmtest.Call("decide", map[string]any{"text": "really?"}), llmtest.Reply("done"))
+	h := newHouse(t, m, deciding(time.Minute))
+	h.opts.Concurrency = 1 // the question must not hold the only slot
+	h.start()
+	m.Otherwise = nil
+	final, err := h.talk(in("1", "do it"), func(q bus.Outbound) {
+		if q.Question == nil || q.Question.Text != "really?" || q.Question.ID == "" {
+			t.Errorf("question = %+v", q.Question)
+		}
+		for _, other := range []bus.Inbound{
+			{Route: bus.Route{Channel: "test", ChatID: "1"}, SenderID: "stranger", Text: "yes", SessionKey: "test:1", OwnTurn: true},
+			{Route: bus.Route{Channel: "test", ChatID: "2"}, SenderID: "u", Text: "yes", SessionKey: "test:1", OwnTurn: true},
+		} {
+			m.Add(llmtest.Reply("to the stranger"))
+			go func() { _, _ = h.collect(other) }() // gets a turn of its own, later
+		}
+		if status := h.ask(in("1", "/status")); !strings.Contains(status, "running") && status == "" {
+			t.Errorf("status while waiting = %q", status)
+		}
+		answer := in("1", " no, not now ")
+		answer.ID = "m2"
+		if outs, err := h.collect(answer); err != nil || len(outs) != 0 {
+			t.Errorf("the answer itself got %v, %v", outs, err)
+		}
+	})
+	if err != nil || final != "done" {
+		t.Fatalf("final %q, %v", final, err)
+	}
+	got := ""
+	for _, r := range h.log("test:1") {
+		got += fmt.Sprintf("%s:%s:%v|", r.Role, r.Content.String(), r.Command)
+	}
+	for _, want := range []string{"tool:answer: no, not now:false", "assistant:really?:true", "user: no, not now :true"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in %s", want, got)
+		}
+	}
+}
+
+func TestQuestionWithoutAnswer(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		interactive bool
+		expires     time.Duration
+		want        string
+	}{
+		"nobody there": {false, time.Minute, "nobody there"},
+		"too late":     {true, time.Millisecond, "no answer"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := llmtest.NewScript(t, llmtest.Call("decide", map[string]any{"text": "?"}), llmtest.Reply("done"))
+			h := newHouse(t, m, deciding(c.expires)).start()
+			msg := in("1", "do it")
+			msg.Interactive = c.interactive
+			if got := h.ask(msg); got != "done" {
+				t.Fatalf("final = %q", got)
+			}
+			msgs := m.Last().Messages
+			if got := msgs[len(msgs)-1].Content.String(); got != c.want {
+				t.Errorf("the model saw %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestStopEndsAQuestion(t *testing.T) {
+	t.Parallel()
+	m := llmtest.NewScript(t, llmtest.Call("decide", map[string]any{"text": "?"}))
+	h := newHouse(t, m, deciding(time.Hour)).start()
+	_, err := h.talk(in("1", "do it"), func(bus.Outbound) { h.ask(in("1", "/stop")) })
+	if err == nil || !strings.Contains(err.Error(), "stopped") {
+		t.Errorf("err = %v", err)
+	}
+	m.Add(llmtest.Reply("next"))
+	if got := h.ask(in("1", "and now")); got != "next" {
+		t.Errorf("after the stop: %q", got)
+	}
+}
+
+func TestAskUser(t *testing.T) {
+	t.Parallel()
+	m := llmtest.NewScript(t,
+		llmtest.Call("ask_user", map[string]any{"question": "Which colour?", "options": []string{"red", "blue"}}), llmtest.Reply("blue it is"))
+	h := newHouse(t, m).start()
+	outs, err := h.collect(in("1", "paint it"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said []string
+	for _, o := range outs {
+		if o.Kind == bus.Message {
+			said = append(said, o.Text)
+			if o.Question == nil || len(o.Question.Options) != 2 {
+				t.Errorf("options = %+v", o.Question)
+			}
+		}
+	}
+	if len(said) != 1 || said[0] != "Which colour?\n1. red\n2. blue" {
+		t.Errorf("said %q", said)
+	}
+	if got := h.ask(in("1", "2")); got != "blue it is" {
+		t.Errorf("after the answer: %q", got)
+	}
+	if err := llmtest.CheckLegal(m.Last()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestGoal(t *testing.T) {
+	t.Parallel()
+	m := llmtest.NewScript(t,
+		llmtest.Reply("first step done"), llmtest.Reply("second step done"),
+		llmtest.Call("update_goal", map[string]any{"action": "complete", "recap": "all"}), llmtest.Reply("finished"), llmtest.Reply("plain"))
+	h := newHouse(t, m).start()
+	if got := h.ask(in("1", "/goal build a ship")); got != "finished" {
+		t.Fatalf("final = %q", got)
+	}
+	reqs := m.Requests()
+	if len(reqs) != 4 || !strings.Contains(reqs[2].Messages[len(reqs[2].Messages)-1].Content.String(), "still open: build a ship") {
+		t.Errorf("%d requests, the third ends with %+v", len(reqs), reqs[2].Messages[len(reqs[2].Messages)-1])
+	}
+	names := func(i int) (all string) {
+		for _, d := range m.Requests()[i].Tools {
+			all += d.Name + " "
+		}
+		return all
+	}
+	if !strings.Contains(names(0), "update_goal") {
+		t.Errorf("tools with a goal: %s", names(0))
+	}
+	if got := h.ask(in("1", "thanks")); got != "plain" {
+		t.Errorf("final = %q", got)
+	}
+	if strings.Contains(names(4), "goal") {
+		t.Errorf("tools without a goal: %s", names(4))
+	}
+	if got := h.ask(in("1", "/goal")); !strings.Contains(got, "no goal") {
+		t.Errorf("/goal = %q", got)
+	}
+}
+
+func TestGoalHasCeilings(t *testing.T) {
+	t.Parallel()
+	m := llmtest.NewScript(t)
+	h := newHouse(t, m).start()
+	for range 30 {
+		m.Add(llmtest.Reply("not yet"))
+	}
+	got := h.ask(in("1", "/goal never ends"))
+	if !strings.Contains(got, "I stopped: it took 20 rounds") {
+		t.Errorf("final = %q", got)
+	}
+	if n := len(m.Requests()); n != 21 {
+		t.Errorf("%d requests", n)
+	}
+}
+
+func TestMy(t *testing.T) {
+	t.Parallel()
+	m := llmtest.NewScript(t)
+	h := newHouse(t, m)
+	h.opts.My.Offer, h.opts.My.AllowSet = true, true
+	h.opts.My.Shown = map[string]string{"exec": "sandboxed"}
+	h.start()
+	for _, c := range []struct{ args, want string }{
+		{`{"action":"check","key":"model"}`, `"script"`},
+		{`{"action":"check","key":"exec"}`, `"sandboxed"`},
+		{`{"action":"check","key":"providers.api_key"}`, "not shown"},
+		{`{"action":"check","key":"nonsense"}`, "there is no nonsense"},
+		{`{"action":"set","key":"max_iterations","value":500}`, "from 1 to 100"},
+		{`{"action":"set","key":"max_iterations","value":7}`, "is set"},
+		{`{"action":"check","key":"max_iterations"}`, "7"},
+		{`{"action":"set","key":"workspace","value":"/"}`, "read-only"},
+		{`{"action":"set","key":"mood","value":{"good":true}}`, "is set"},
+		{`{"action":"check","key":"mood"}`, `{"good":true}`},
+		{`{"action":"set","key":"model_preset","value":"fast"}`, "next turn"},
+		{`{"action":"set","key":"x.token","value":1}`, "cannot be set"},
+	} {
+		m.Add(llmtest.Call("my", c.args), llmtest.Reply("ok"))
+		h.ask(in("1", "look"))
+		msgs := m.Last().Messages
+		if got := msgs[len(msgs)-1].Content.String(); !strings.Contains(got, c.want) {
+			t.Errorf("%s: %q, want %q in it", c.args, got, c.want)
+		}
+	}
+	if got := m.Last().Model; got != "mfast" {
+		t.Errorf("model after the preset was set: %q", got)
+	}
+}
