@@ -1,0 +1,226 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
+)
+
+// OAuthOptions configure an OAuth. File is required.
+type OAuthOptions struct {
+	File  string         // where logins are kept, <data>/auth/mcp.json
+	Proxy string         // explicit proxy; "" takes the environment's
+	Allow []netip.Prefix // private addresses that login servers may have
+	Agent string         // User-Agent
+	Now   func() time.Time
+	Log   *slog.Logger
+}
+
+// OAuth logs in at MCP servers and keeps what they gave: an authorization code
+// with PKCE for a public client that registers itself. Login talks with a
+// person; Token never does. The origin of an MCP server was written by the
+// operator and may be private; every other address comes from a server's
+// answer and goes through the guard.
+type OAuth struct {
+	o     OAuthOptions
+	store *oauthStore
+
+	mu      sync.Mutex
+	refused map[string]string           // server -> the access token it turned down
+	flights map[string]*oauthRefreshing // server -> the refresh under way
+}
+
+var _ Authorizer = (*OAuth)(nil)
+
+// NewOAuth makes an OAuth. It reads nothing yet.
+func NewOAuth(o OAuthOptions) (*OAuth, error) {
+	if o.File == "" {
+		return nil, errors.New("no file for logins")
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Agent == "" {
+		o.Agent = "nanobot"
+	}
+	return &OAuth{
+		o: o, store: &oauthStore{path: o.File},
+		refused: map[string]string{}, flights: map[string]*oauthRefreshing{},
+	}, nil
+}
+
+// Token implements Authorizer.
+func (a *OAuth) Token(ctx context.Context, server, url string) (httpsafe.Secret, error) {
+	for {
+		e, _, err := a.store.read(server, url)
+		if err != nil {
+			return httpsafe.Secret{}, err
+		}
+		if e == nil || e.Tokens == nil || e.Tokens.Access == "" && e.Tokens.Refresh == "" {
+			return httpsafe.Secret{}, loginNeeded(server)
+		}
+		a.mu.Lock()
+		if e.Tokens.good(a.o.Now()) && e.Tokens.Access != a.refused[server] {
+			a.mu.Unlock()
+			return httpsafe.NewSecret(e.Tokens.Access), nil
+		}
+		f, leads := a.flights[server], false
+		if f == nil {
+			f, leads = &oauthRefreshing{done: make(chan struct{}), err: errRefreshAbandoned}, true
+			a.flights[server] = f
+		}
+		a.mu.Unlock()
+		if leads {
+			a.lead(ctx, f, server, url)
+			return f.token, f.err
+		}
+		select {
+		case <-ctx.Done():
+			return httpsafe.Secret{}, ctx.Err()
+		case <-f.done:
+		}
+		// What ended only because another caller gave up says nothing about us.
+		if f.err == nil || !errors.Is(f.err, errRefreshAbandoned) && !errors.Is(f.err, context.Canceled) {
+			return f.token, f.err
+		}
+	}
+}
+
+// Invalidate implements Authorizer.
+func (a *OAuth) Invalidate(server string, refused httpsafe.Secret) {
+	if refused.IsZero() {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.refused[server] = refused.Reveal()
+}
+
+func loginNeeded(server string) error {
+	return fmt.Errorf("%w: nanobot mcp login %s", ErrLoginNeeded, server)
+}
+
+// oauthRefreshing is a refresh that all callers of a server share.
+type oauthRefreshing struct {
+	done  chan struct{} // closed when token and err are final
+	token httpsafe.Secret
+	err   error
+}
+
+var errRefreshAbandoned = errors.New("the refresh was given up")
+
+// refreshGrace is how long a refresh goes on after its caller gave up: the
+// server may have used up the old token already, and only its answer has the
+// new one.
+const refreshGrace = 5 * time.Second
+
+func (a *OAuth) lead(ctx context.Context, f *oauthRefreshing, server, url string) {
+	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(refreshGrace, cancel) })
+	defer stop()
+	defer func() {
+		a.mu.Lock()
+		delete(a.flights, server)
+		a.mu.Unlock()
+		close(f.done)
+	}()
+	f.token, f.err = a.refresh(work, server, url)
+}
+
+// refresh gets a new token with the refresh token, unless another process did
+// that while we waited for it.
+func (a *OAuth) refresh(ctx context.Context, server, url string) (httpsafe.Secret, error) {
+	unlock, err := a.store.lockServer(ctx, server)
+	if err != nil {
+		return httpsafe.Secret{}, err
+	}
+	defer unlock()
+	e, gen, err := a.store.read(server, url)
+	if err != nil {
+		return httpsafe.Secret{}, err
+	}
+	if e == nil || e.Tokens == nil {
+		return httpsafe.Secret{}, loginNeeded(server)
+	}
+	a.mu.Lock()
+	refused := a.refused[server]
+	a.mu.Unlock()
+	if e.Tokens.good(a.o.Now()) && e.Tokens.Access != refused {
+		return httpsafe.NewSecret(e.Tokens.Access), nil
+	}
+	if e.Tokens.Refresh == "" || e.Client == nil || e.Client.ID == "" {
+		return httpsafe.Secret{}, loginNeeded(server)
+	}
+	w, err := a.wire(url)
+	if err != nil {
+		return httpsafe.Secret{}, err
+	}
+	if e.At == nil {
+		d, err := w.discover(ctx, url)
+		if err != nil {
+			return httpsafe.Secret{}, fmt.Errorf("renew the login at %s: %w", server, err)
+		}
+		e.At = &oauthPlace{Issuer: d.meta.Issuer, Token: d.meta.TokenEndpoint, Resource: d.resource}
+	}
+	fresh, err := w.refresh(ctx, *e, a.o.Now())
+	if errors.Is(err, errGrantRefused) {
+		if cerr := a.store.drop(ctx, server, gen, e.Tokens.Refresh); cerr != nil {
+			return httpsafe.Secret{}, cerr
+		}
+		return httpsafe.Secret{}, fmt.Errorf("%w (%w)", loginNeeded(server), err)
+	}
+	if err != nil {
+		return httpsafe.Secret{}, fmt.Errorf("renew the login at %s: %w", server, err)
+	}
+	kept, err := a.store.renew(ctx, server, oauthRenewal{generation: gen, used: e.Tokens.Refresh, tokens: fresh, at: e.At})
+	if err != nil {
+		return httpsafe.Secret{}, err
+	}
+	if !kept { // somebody logged out or in meanwhile: what they did counts
+		return httpsafe.Secret{}, loginNeeded(server)
+	}
+	a.o.Log.DebugContext(ctx, "mcp login renewed", "server", server)
+	return httpsafe.NewSecret(fresh.Access), nil
+}
+
+// LoginState is what is known about a login without using it.
+type LoginState struct {
+	LoggedIn bool
+	Issuer   string    // who gave the tokens, "" if unknown
+	Scope    string    // what was granted, "" if unknown
+	Expires  time.Time // of the current token, zero if unknown
+	Renews   bool      // a new token can be had without a person
+}
+
+// State tells about the login at a server. It asks nobody.
+func (a *OAuth) State(server, url string) (LoginState, error) {
+	e, _, err := a.store.read(server, url)
+	if err != nil || e == nil || e.Tokens == nil {
+		return LoginState{}, err
+	}
+	st := LoginState{LoggedIn: true, Scope: e.Tokens.Scope, Renews: e.Tokens.Refresh != ""}
+	if e.Tokens.ExpiresAt > 0 {
+		st.Expires = time.Unix(e.Tokens.ExpiresAt, 0)
+	}
+	if e.At != nil {
+		st.Issuer = e.At.Issuer
+	}
+	return st, nil
+}
+
+// Logout forgets the login and the registration at a server and reports
+// whether there was any. A login or a refresh that is under way elsewhere can
+// not bring it back.
+func (a *OAuth) Logout(ctx context.Context, server string) (bool, error) {
+	return a.store.remove(ctx, server)
+}

@@ -1,0 +1,283 @@
+package mcp
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/diskio"
+)
+
+// oauthFile is the format of the file that holds all logins.
+type oauthFile struct {
+	Version int                    `json:"version"`
+	Servers map[string]*oauthEntry `json:"servers"`
+	// Generations change when a login is removed, so that whoever read it
+	// before cannot write it back.
+	Generations map[string]string `json:"generations"`
+}
+
+// oauthEntry is what is kept of one server. It counts only for the address it
+// was made for.
+type oauthEntry struct {
+	Fingerprint string `json:"server_fingerprint"`
+	// Lease belongs to the login that began last; an older one may not write.
+	Lease    string       `json:"write_lease,omitempty"`
+	Tokens   *oauthTokens `json:"tokens,omitempty"`
+	Client   *oauthClient `json:"client_info,omitempty"`
+	Redirect string       `json:"redirect_uri,omitempty"`
+	At       *oauthPlace  `json:"authorization_server,omitempty"`
+}
+
+// oauthTokens is a token answer with the moment it ends.
+type oauthTokens struct {
+	Access    string `json:"access_token"`
+	Type      string `json:"token_type,omitempty"`
+	ExpiresIn int64  `json:"expires_in,omitempty"` // seconds, when it was given
+	ExpiresAt int64  `json:"expires_at,omitempty"` // seconds since 1970; 0: not known
+	Refresh   string `json:"refresh_token,omitempty"`
+	Scope     string `json:"scope,omitempty"`
+}
+
+// good reports whether the token can be sent. One that is about to end cannot,
+// so that it does not end on the way.
+func (t *oauthTokens) good(now time.Time) bool {
+	if t.Access == "" {
+		return false
+	}
+	margin := time.Minute
+	if t.ExpiresIn > 0 {
+		margin = min(margin, time.Duration(t.ExpiresIn)*time.Second/4)
+	}
+	return t.ExpiresAt == 0 || time.Unix(t.ExpiresAt, 0).Sub(now) > margin
+}
+
+// oauthClient is our registration.
+type oauthClient struct {
+	ID       string   `json:"client_id"`
+	Secret   string   `json:"client_secret,omitempty"`
+	Method   string   `json:"token_endpoint_auth_method,omitempty"`
+	Redirect []string `json:"redirect_uris,omitempty"`
+	// Given says that the operator brought the id along.
+	Given bool `json:"given,omitempty"`
+}
+
+// oauthPlace is what a refresh needs to know of the authorization server.
+type oauthPlace struct {
+	Issuer   string `json:"issuer"`
+	Token    string `json:"token_endpoint"`
+	Resource string `json:"resource"`
+}
+
+// oauthStore reads and changes the file. Every change is made under a lock
+// against other processes and replaces the file as a whole.
+type oauthStore struct{ path string }
+
+// oauthLockWait bounds the wait for another process.
+const oauthLockWait = 15 * time.Second
+
+func oauthFingerprint(url string) string {
+	sum := sha256.Sum256([]byte(url))
+	return hex.EncodeToString(sum[:])
+}
+
+func oauthRandom() string { return rand.Text() + rand.Text() }
+
+func (s *oauthStore) load() (*oauthFile, error) {
+	f := &oauthFile{Version: 1}
+	b, err := os.ReadFile(s.path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return nil, fmt.Errorf("read logins: %w", err)
+	case json.Unmarshal(b, f) != nil:
+		return nil, fmt.Errorf("the logins in %s cannot be read; remove the file and log in again", s.path)
+	case f.Version > 1:
+		return nil, fmt.Errorf("the logins in %s were written by a newer version", s.path)
+	}
+	if f.Servers == nil {
+		f.Servers = map[string]*oauthEntry{}
+	}
+	if f.Generations == nil {
+		f.Generations = map[string]string{}
+	}
+	return f, nil
+}
+
+// read returns the entry of a server, nil without one for this address, and
+// its generation.
+func (s *oauthStore) read(server, url string) (*oauthEntry, string, error) {
+	f, err := s.load()
+	if err != nil {
+		return nil, "", err
+	}
+	e := f.Servers[server]
+	if e == nil || e.Fingerprint != oauthFingerprint(url) {
+		return nil, f.Generations[server], nil
+	}
+	return e, f.Generations[server], nil
+}
+
+// update changes the file unless change reports that there is nothing to do.
+func (s *oauthStore) update(ctx context.Context, change func(*oauthFile) bool) error {
+	unlock, err := s.lock(ctx, s.path+".lock")
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	f, err := s.load()
+	if err != nil {
+		return err
+	}
+	if !change(f) {
+		return nil
+	}
+	b, err := json.MarshalIndent(f, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := diskio.WriteFile(s.path, append(b, '\n'), 0o600); err != nil {
+		return fmt.Errorf("keep the login: %w", err)
+	}
+	return nil
+}
+
+// lockServer keeps other processes from refreshing the same login: refresh
+// tokens are often good for one use only. The file itself stays free.
+func (s *oauthStore) lockServer(ctx context.Context, server string) (unlock func(), err error) {
+	sum := sha256.Sum256([]byte(server))
+	return s.lock(ctx, s.path+"."+hex.EncodeToString(sum[:6])+".lock")
+}
+
+func (s *oauthStore) lock(ctx context.Context, path string) (unlock func(), err error) {
+	dir := filepath.Dir(s.path)
+	if err := diskio.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make the folder for logins: %w", err)
+	}
+	if fi, err := os.Stat(dir); err == nil && fi.Mode().Perm()&0o077 != 0 {
+		if err := os.Chmod(dir, 0o700); err != nil { //nolint:gosec // a folder needs the x
+			return nil, err
+		}
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, oauthLockWait, fmt.Errorf("another process holds %s", path))
+	defer cancel()
+	for {
+		l, err := diskio.TryLock(path)
+		if err == nil {
+			return func() { _ = l.Unlock() }, nil // a lock that cannot be removed ends with the process
+		}
+		if _, held := errors.AsType[*diskio.LockedError](err); !held {
+			return nil, err
+		}
+		t := time.NewTimer(20 * time.Millisecond)
+		select {
+		case <-ctx.Done():
+			t.Stop()
+			return nil, context.Cause(ctx)
+		case <-t.C:
+		}
+	}
+}
+
+// oauthClaim is the right to write the outcome of one login.
+type oauthClaim struct {
+	server, url, generation, lease string
+	redirect                       string // of the last login
+}
+
+// begin claims a server for a login. Logins that began before lose theirs.
+func (s *oauthStore) begin(ctx context.Context, server, url string) (oauthClaim, error) {
+	c := oauthClaim{server: server, url: url, lease: oauthRandom()}
+	err := s.update(ctx, func(f *oauthFile) bool {
+		e := f.Servers[server]
+		if e == nil || e.Fingerprint != oauthFingerprint(url) {
+			e = &oauthEntry{Fingerprint: oauthFingerprint(url)}
+			f.Servers[server] = e
+		}
+		if f.Generations[server] == "" {
+			f.Generations[server] = oauthRandom()
+		}
+		e.Lease, c.generation, c.redirect = c.lease, f.Generations[server], e.Redirect
+		return true
+	})
+	return c, err
+}
+
+// errSuperseded ends a login whose outcome nobody wants any more.
+var errSuperseded = errors.New("another login or a logout came in between; nothing was kept")
+
+// commit writes the outcome of a login.
+func (s *oauthStore) commit(ctx context.Context, c oauthClaim, change func(*oauthEntry)) error {
+	kept := false
+	err := s.update(ctx, func(f *oauthFile) bool {
+		e := f.Servers[c.server]
+		if e == nil || e.Lease != c.lease || e.Fingerprint != oauthFingerprint(c.url) || f.Generations[c.server] != c.generation {
+			return false
+		}
+		change(e)
+		kept = true
+		return true
+	})
+	if err == nil && !kept {
+		err = errSuperseded
+	}
+	return err
+}
+
+// oauthRenewal is the outcome of a refresh.
+type oauthRenewal struct {
+	generation, used string
+	tokens           oauthTokens
+	at               *oauthPlace
+}
+
+// renew replaces the tokens that were used for a refresh and reports whether
+// they were still there.
+func (s *oauthStore) renew(ctx context.Context, server string, r oauthRenewal) (kept bool, err error) {
+	err = s.update(ctx, func(f *oauthFile) bool {
+		e := f.Servers[server]
+		if e == nil || e.Tokens == nil || e.Tokens.Refresh != r.used || f.Generations[server] != r.generation {
+			return false
+		}
+		e.Tokens, e.At = &r.tokens, r.at
+		kept = true
+		return true
+	})
+	return kept, err
+}
+
+// drop forgets tokens that the authorization server does not know any more.
+func (s *oauthStore) drop(ctx context.Context, server, generation, used string) error {
+	return s.update(ctx, func(f *oauthFile) bool {
+		e := f.Servers[server]
+		if e == nil || e.Tokens == nil || e.Tokens.Refresh != used || f.Generations[server] != generation {
+			return false
+		}
+		e.Tokens = nil
+		return true
+	})
+}
+
+// remove forgets a server and reports whether there were tokens or a
+// registration.
+func (s *oauthStore) remove(ctx context.Context, server string) (found bool, err error) {
+	if _, err := os.Stat(s.path); errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	err = s.update(ctx, func(f *oauthFile) bool {
+		e := f.Servers[server]
+		found = e != nil && (e.Tokens != nil || e.Client != nil)
+		delete(f.Servers, server)
+		f.Generations[server] = oauthRandom()
+		return true
+	})
+	return found, err
+}
