@@ -32,7 +32,7 @@ const (
 // goal is a task that goes on over several rounds of work until the model says
 // that it is done.
 type goal struct {
-	Status    string    `json:"status"` // active, complete, cancelled, blocked
+	Status    string    `json:"status"` // active, completed, cancelled, blocked
 	Objective string    `json:"objective"`
 	Summary   string    `json:"ui_summary,omitempty"`
 	StartedAt time.Time `json:"started_at"`
@@ -186,7 +186,7 @@ func (a *Agent) goalTools() []tool.Tool {
 		return a.changeGoal(c, func(t *turn, g *goal) error {
 			switch in.Action {
 			case "complete":
-				g.Status = "complete"
+				g.Status = "completed"
 			case "cancel":
 				g.Status = "cancelled"
 			case "block":

@@ -254,6 +254,9 @@ func (t *turn) runtimeBlock(in bus.Inbound) string {
 			fmt.Fprintf(&b, "\nThe user asked for this skill:\n### Skill: %s\n\n%s\n", s.Name, s.Body)
 		}
 	}
+	if g, active := t.goal(); active && !t.goalOpen {
+		fmt.Fprintf(&b, "Open goal: %s\n", escapeMarkers(g.Objective))
+	}
 	b.WriteString(runtimeClose)
 	return b.String()
 }
