@@ -25,11 +25,11 @@ func productTools(t *testing.T, workspace string) *tool.Set {
 	if err != nil {
 		t.Fatal(err)
 	}
-	exec, err := shell.Tool(shell.Options{Workspace: workspace, Restrict: true})
+	exec, err := shell.New(shell.Options{Workspace: workspace, Restrict: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, err := tool.NewSet(append(files.Tools(files.Options{Jail: jail}), exec, messageTool(nil))...)
+	set, err := tool.NewSet(append(append(files.Tools(files.Options{Jail: jail}), exec.Tools()...), messageTool(nil))...)
 	if err != nil {
 		t.Fatal(err)
 	}

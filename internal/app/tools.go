@@ -41,11 +41,11 @@ func (a *App) tools(o Options) (*tool.Set, func(string) (bus.Media, error), erro
 		list = append(list, files.Tools(files.Options{Jail: jail, Virtual: skill.BuiltinFS()})...)
 	}
 	if a.Exec = a.containment(); !o.NoBuiltins && strings.HasPrefix(a.Exec, "on") {
-		t, err := a.shell(o, restrict, deny, mediaDir)
+		sh, err := a.shell(o, restrict, deny, mediaDir)
 		if err != nil {
 			return nil, nil, err
 		}
-		list = append(list, t)
+		list = append(list, sh.Tools()...)
 	}
 	if t, ok := a.imageTool(o, jail, mediaDir); ok && !o.NoBuiltins {
 		list = append(list, t)
@@ -71,21 +71,21 @@ func (a *App) containment() string {
 	return "on, guarded by rules on the parsed command; no kernel sandbox in this version"
 }
 
-func (a *App) shell(o Options, restrict bool, protected []string, mediaDir string) (tool.Tool, error) {
+func (a *App) shell(o Options, restrict bool, protected []string, mediaDir string) (*shell.Shell, error) {
 	cfg := a.Config.Config.Tools.Exec
 	timeout := time.Duration(cfg.Timeout) * time.Second
 	if cfg.Timeout == 0 {
 		timeout = shell.NoTimeout
 	}
-	t, err := shell.Tool(shell.Options{
+	sh, err := shell.New(shell.Options{
 		Workspace: a.Workspace, Restrict: restrict, Roots: []string{mediaDir}, Timeout: timeout,
 		PathPrepend: cfg.PathPrepend, PathAppend: cfg.PathAppend, AllowedEnv: cfg.AllowedEnvKeys,
 		Allow: cfg.AllowPatterns, Deny: cfg.DenyPatterns, Protected: protected, Environ: o.Env, Log: o.Log,
 	})
 	if err != nil {
-		return tool.Tool{}, fmt.Errorf("tools.exec: %w", err)
+		return nil, fmt.Errorf("tools.exec: %w", err)
 	}
-	return t, nil
+	return sh, nil
 }
 
 // imageTool makes generate_image when it is switched on. One that cannot be set

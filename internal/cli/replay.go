@@ -253,11 +253,11 @@ func builtinTools(workspace string) ([]tool.Tool, error) {
 	if err != nil {
 		return nil, err
 	}
-	exec, err := shell.Tool(shell.Options{Workspace: workspace, Restrict: true})
+	exec, err := shell.New(shell.Options{Workspace: workspace, Restrict: true})
 	if err != nil {
 		return nil, err
 	}
-	return append(files.Tools(files.Options{Jail: jail}), exec), nil
+	return append(files.Tools(files.Options{Jail: jail}), exec.Tools()...), nil
 }
 
 // seed puts what was said before the recording into the session.

@@ -5,6 +5,7 @@ import (
 	"os"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -62,10 +63,14 @@ func childEnv(o Options, vars map[string]string) ([]string, error) {
 			}
 		}
 	} else {
-		set("HOME", home(vars))
+		dir, tmp := home(vars), vars["TMPDIR"]
+		if o.Sandboxed {
+			dir, tmp = o.Workspace, "" // the sandbox has a temporary directory of its own
+		}
+		set("HOME", dir)
 		set("LANG", or("LANG", "C.UTF-8"))
-		if t := vars["TMPDIR"]; t != "" {
-			set("TMPDIR", t)
+		if tmp != "" {
+			set("TMPDIR", tmp)
 		}
 	}
 	for _, k := range o.AllowedEnv {
@@ -95,6 +100,12 @@ func childEnv(o Options, vars map[string]string) ([]string, error) {
 	set("GIT_TERMINAL_PROMPT", "0")
 	set("PYTHONUNBUFFERED", "1")
 	return env, nil
+}
+
+// withVariable is a copy of env in which a variable has a certain value.
+func withVariable(env []string, name, value string) []string {
+	out := slices.DeleteFunc(slices.Clone(env), func(kv string) bool { return strings.HasPrefix(kv, name+"=") })
+	return append(out, name+"="+value)
 }
 
 func joinPath(lists ...string) string {

@@ -21,6 +21,8 @@ type guard struct {
 	roots       []string
 	home        string
 	restrict    bool
+	sandboxed   bool // the kernel keeps commands in the roots
+	askRisky    bool // somebody else asks about risky commands
 	protected   []string // absolute
 	programs    []string // directories whose programs may be run by absolute path
 	allow, deny []pattern
@@ -47,7 +49,7 @@ func deny(why, instead string) *refusal {
 
 func newGuard(o Options, home string) (*guard, error) {
 	g := &guard{
-		workspace: filepath.Clean(o.Workspace), home: home, restrict: o.Restrict,
+		workspace: filepath.Clean(o.Workspace), home: home, restrict: o.Restrict, sandboxed: o.Sandboxed, askRisky: o.AskRisky,
 		powershell: runtime.GOOS == "windows",
 	}
 	for _, r := range o.Roots {
@@ -135,6 +137,9 @@ func (g *guard) check(command, dir string) *refusal {
 		if s.denied != nil {
 			return s.denied
 		}
+		if s.risky != nil && s.reckless && !g.askRisky {
+			return s.risky
+		}
 		if len(g.allow) > 0 {
 			return notListed()
 		}
@@ -204,12 +209,24 @@ type scan struct {
 	plain   []string          // the simple commands, quotes removed
 	denied  *refusal          // by a rule that the allow list can lift
 	outside *refusal          // by a rule that nothing lifts
+
+	risky    *refusal // why a person should be asked
+	reckless bool     // without a person to ask, risky means no
 }
 
 func (s *scan) deny(why, instead string) {
 	if s.denied == nil {
 		s.denied = deny(why, instead)
 	}
+}
+
+// ask notes something that only a person can judge. Where nobody is asked,
+// reckless means that it does not run.
+func (s *scan) ask(reckless bool, why, instead string) {
+	if s.risky == nil || reckless && !s.reckless {
+		s.risky = deny(why, instead)
+	}
+	s.reckless = s.reckless || reckless
 }
 
 func (s *scan) forbid(why, instead string) {
@@ -277,6 +294,9 @@ func (s *scan) script(text, what string) {
 		return
 	}
 	if strings.TrimSpace(strings.Trim(text, unknownText)) == "" {
+		if text != "" {
+			s.ask(false, "it runs text that is only known when it runs", readFirst)
+		}
 		return
 	}
 	file, bad := parse(text, what)

@@ -265,7 +265,7 @@ func TestOptionsThatCannotBeUsed(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			if _, err := Tool(c.o); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, err := New(c.o); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("err = %v, want one that contains %q", err, c.want)
 			}
 		})

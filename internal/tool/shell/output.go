@@ -75,6 +75,15 @@ func (c *capture) close() {
 	c.add(p)
 }
 
+// take hands over what was captured so far and starts anew. A character whose
+// rest has not arrived stays behind.
+func (c *capture) take() *capture {
+	old := *c
+	*c = capture{half: c.half, pending: c.pending}
+	old.pending = nil
+	return &old
+}
+
 // text renders at most limit characters plus a marker that counts the rest.
 func (c *capture) text(limit int) string {
 	kept := c.total <= 2*c.half && c.total <= limit
@@ -132,21 +141,26 @@ type outcome struct {
 	stopped        int // background processes that had to be stopped
 }
 
-// render shows both streams within maxOutputChars: what one does not need the
+// render shows both streams within limit characters.
+func (o *outcome) render(limit int) string {
+	text := both(o.stdout, o.stderr, limit)
+	if o.stopped > 0 && o.end == exited {
+		text += fmt.Sprintf("\n[%d background process(es) stopped: none may outlive the call]", o.stopped)
+	}
+	return strings.TrimPrefix(text, "\n")
+}
+
+// both shows two streams within limit characters: what one does not need the
 // other may use, and each is sure of half.
-func (o *outcome) render() string {
-	outLen, errLen := o.stdout.total, o.stderr.total
-	errShare := min(errLen, max(maxOutputChars/2, maxOutputChars-outLen))
-	text := o.stdout.text(min(outLen, maxOutputChars-errShare))
-	if e := o.stderr.text(errShare); strings.TrimSpace(e) != "" {
+func both(stdout, stderr *capture, limit int) string {
+	outLen, errLen := stdout.total, stderr.total
+	errShare := min(errLen, max(limit/2, limit-outLen))
+	text := stdout.text(min(outLen, limit-errShare))
+	if e := stderr.text(errShare); strings.TrimSpace(e) != "" {
 		if text != "" && !strings.HasSuffix(text, "\n") {
 			text += "\n"
 		}
 		text += "STDERR:\n" + e
 	}
-	text = strings.TrimRight(text, "\n")
-	if o.stopped > 0 && o.end == exited {
-		text += fmt.Sprintf("\n[%d background process(es) stopped: none may outlive the call]", o.stopped)
-	}
-	return strings.TrimPrefix(text, "\n")
+	return strings.TrimRight(text, "\n")
 }

@@ -86,7 +86,7 @@ func TestRenderSharesTheLimit(t *testing.T) {
 			o := &outcome{stdout: newCapture(maxOutputChars), stderr: newCapture(maxOutputChars)}
 			_, _ = o.stdout.Write([]byte(strings.Repeat("o", c.stdout)))
 			_, _ = o.stderr.Write([]byte(strings.Repeat("e", c.stderr)))
-			text := o.render()
+			text := o.render(maxOutputChars)
 			// What is left of the marker and the heading has neither letter.
 			text = strings.ReplaceAll(text, "characters", "")
 			if got := strings.Count(text, "o"); got != c.outKept {
@@ -104,7 +104,7 @@ func TestBlankStderrIsLeftOut(t *testing.T) {
 	o := &outcome{stdout: newCapture(10), stderr: newCapture(10)}
 	_, _ = o.stdout.Write([]byte("a\n"))
 	_, _ = o.stderr.Write([]byte(" \n\n"))
-	if got, want := o.render(), "a"; got != want {
+	if got, want := o.render(maxOutputChars), "a"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

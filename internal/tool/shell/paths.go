@@ -11,7 +11,8 @@ import (
 
 // The checks of this file keep an honest command inside the workspace and away
 // from protected files. They see the paths that are written in the command; a
-// program that builds a path by itself is the sandbox's business.
+// program that builds a path by itself is the sandbox's business, and where
+// there is one nothing is guessed from text.
 
 // withLinks is the guard with every root and protected path also in the form
 // that symbolic links give it. Links change, so this is asked anew for each call.
@@ -20,6 +21,12 @@ func (g *guard) withLinks() *guard {
 	c.roots = []string{g.workspace}
 	c.roots = linked(append(c.roots, g.roots...))
 	c.protected = linked(g.protected)
+	if g.sandboxed {
+		// The kernel keeps the rest away, and it does not guess. Inside the
+		// roots not every sandbox can make an exception.
+		c.restrict = false
+		c.protected = slices.DeleteFunc(c.protected, func(p string) bool { return !c.inside(p) })
+	}
 	return &c
 }
 
@@ -55,7 +62,7 @@ func (g *guard) isProtected(p string) bool {
 		}
 	}
 	rest, ok := strings.CutPrefix(p, "/proc/")
-	if !ok {
+	if !ok || g.sandboxed {
 		return false
 	}
 	_, file, _ := strings.Cut(strings.TrimPrefix(rest, "self/task/"), "/")

@@ -9,18 +9,22 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-const askUser = "If it is really needed, ask the user to run it."
+const (
+	askUser   = "If it is really needed, ask the user to run it."
+	readFirst = "Save it to a file, read the file, then run it."
+)
 
 // rules applies the built-in deny list to one command.
 func (s *scan) rules(name string, argv []string) {
 	args := argv[1:]
 	switch {
 	case strings.Contains(argv[0], fetchedText):
-		s.deny("it would run downloaded or decoded text as a command",
-			"Save the text to a file, read it, then run the file.")
+		s.ask(true, "it would run downloaded or decoded text as a command", readFirst)
 	case isUnknown(argv[0]) || strings.ContainsAny(argv[0], "*?") || strings.Contains(argv[0], "[") && len(argv[0]) > 2:
 		if r, f := rmFlags(args); r && f {
-			s.deny("the program that gets -r and -f is only known when it runs", "Write the program's name plainly.")
+			s.ask(true, "the program that gets -r and -f is only known when it runs", "Write the program's name plainly.")
+		} else {
+			s.ask(false, "the program is only known when it runs", "Write the program's name plainly.")
 		}
 	case name == "rm":
 		s.remove(args)
@@ -44,11 +48,11 @@ func (s *scan) rules(name string, argv []string) {
 		}
 	case name == "source" || name == ".":
 		if len(args) > 0 && strings.Contains(args[0], fetchedText) {
-			s.deny("it would run downloaded or decoded text", "Save the text to a file, read it, then run the file.")
+			s.ask(true, "it would run downloaded or decoded text", readFirst)
 		}
 	case isShell(name):
 		if strings.Contains(shellArgs(args).file, fetchedText) {
-			s.deny("it would run downloaded or decoded text", "Save the text to a file, read it, then run the file.")
+			s.ask(true, "it would run downloaded or decoded text", readFirst)
 		}
 	case name == "powershell" || name == "pwsh":
 		if r := powerShellRules(strings.Join(args, " ")); r != nil {
@@ -274,8 +278,7 @@ func (s *scan) pipe(n *syntax.BinaryCmd) {
 }
 
 func (s *scan) pipedCode() {
-	s.deny("it pipes text into an interpreter as a program that nobody has seen",
-		"Save it to a file, read the file, then run it.")
+	s.ask(true, "it pipes text into an interpreter as a program that nobody has seen", readFirst)
 }
 
 func takesInput(st *syntax.Stmt) bool {

@@ -28,53 +28,29 @@ const (
 	pollEvery = 5 * time.Millisecond
 )
 
-// run executes an accepted command. The error says that it did not start.
-func (r *runner) run(ctx context.Context, command, dir string, limit time.Duration) (*outcome, error) {
-	turn := ctx
-	if limit > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, limit)
-		defer cancel()
-	}
-	mark := r.newMark()
-	program, args := shellFor(r.lookup, command)
-	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Dir = dir
-	cmd.Env = append(slices.Clone(r.env), markVariable+"="+mark)
-	// Stdin stays nil: the null device. The pipes are our own, because the end
-	// of the shell, not the last holder of a pipe, ends the call.
-	out := &outcome{stdout: newCapture(maxOutputChars), stderr: newCapture(maxOutputChars)}
-	streams, err := newStreams(cmd, out)
+// launch is an accepted command.
+type launch struct {
+	command string // as the model wrote it
+	program string
+	args    []string
+	dir     string
+	env     []string
+	limit   time.Duration // <= 0: none
+	chars   int           // of output that the call returns
+	fetched bool          // what it prints may come from outside
+	typed   bool          // a shell in it reads commands from standard input
+}
+
+// run executes a command and waits for its end. The error says that it did not start.
+func (r *runner) run(turn context.Context, l launch) (*outcome, error) {
+	ctx, cancel := l.bounded(turn)
+	defer cancel()
+	out := &outcome{stdout: newCapture(l.chars), stderr: newCapture(l.chars)}
+	j, err := r.start(ctx, l, nil, out.stdout, out.stderr)
 	if err != nil {
 		return nil, err
 	}
-	defer streams.close()
-	kin := newKin(mark)
-	kin.prepare(cmd)
-	cmd.Cancel = func() error { return kin.ask(cmd) }
-	cmd.WaitDelay = grace // then the shell itself is killed; kin.end sees to the rest
-	if r.wrap != nil {
-		if err := r.wrap(cmd); err != nil {
-			return nil, err
-		}
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, startError(err)
-	}
-	kin.started(cmd)
-	streams.start()
-	err = cmd.Wait()
-	stopped, left := kin.end()
-	out.stopped = stopped
-	if left > 0 {
-		r.log.WarnContext(ctx, "processes of a command survived being killed", "count", left)
-	}
-	streams.finish()
-
-	out.code = cmd.ProcessState.ExitCode()
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-		out.code = exitCode(exit)
-	}
+	err = j.wait(ctx, out)
 	switch {
 	case err == nil && ctx.Err() == nil:
 	case turn.Err() != nil:
@@ -83,6 +59,82 @@ func (r *runner) run(ctx context.Context, command, dir string, limit time.Durati
 		out.end = timedOut
 	}
 	return out, nil
+}
+
+func (l launch) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if l.limit <= 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, l.limit)
+}
+
+// job is a running command.
+type job struct {
+	cmd     *exec.Cmd
+	kin     *kin
+	streams *streams
+	cleanup func() // of the sandbox
+	r       *runner
+}
+
+// start starts a command that ends with ctx. Without stdin it reads from the
+// null device. After a nil error wait must be called.
+func (r *runner) start(ctx context.Context, l launch, stdin *os.File, stdout, stderr sink) (*job, error) {
+	mark := r.newMark()
+	cmd := exec.CommandContext(ctx, l.program, l.args...)
+	cmd.Dir = l.dir
+	cmd.Env = append(slices.Clone(l.env), markVariable+"="+mark)
+	if stdin != nil {
+		cmd.Stdin = stdin
+	}
+	// The pipes are our own, because the end of the shell, not the last holder
+	// of a pipe, ends the call.
+	st, err := newStreams(cmd, stdout, stderr)
+	if err != nil {
+		return nil, err
+	}
+	j := &job{cmd: cmd, kin: newKin(mark), streams: st, r: r}
+	j.kin.prepare(cmd)
+	cmd.Cancel = func() error { return j.kin.ask(cmd) }
+	cmd.WaitDelay = grace // then the shell itself is killed; kin.end sees to the rest
+	if r.wrap != nil {
+		if j.cleanup, err = r.wrap(cmd); err != nil {
+			j.release()
+			return nil, err
+		}
+	}
+	if err := cmd.Start(); err != nil {
+		j.release()
+		return nil, startError(err)
+	}
+	j.kin.started(cmd)
+	st.start()
+	return j, nil
+}
+
+// wait waits for the end of a command and ends what it left behind. It fills
+// in everything of the outcome but its end, and returns the error of the shell.
+func (j *job) wait(ctx context.Context, out *outcome) error {
+	defer j.release()
+	err := j.cmd.Wait()
+	stopped, left := j.kin.end()
+	out.stopped = stopped
+	if left > 0 {
+		j.r.log.WarnContext(ctx, "processes of a command survived being killed", "count", left)
+	}
+	j.streams.finish()
+	out.code = j.cmd.ProcessState.ExitCode()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		out.code = exitCode(exit)
+	}
+	return err
+}
+
+func (j *job) release() {
+	j.streams.close()
+	if j.cleanup != nil {
+		j.cleanup()
+	}
 }
 
 // startError names the program, but not with Go's own words for a system call.
@@ -96,16 +148,26 @@ func startError(err error) error {
 // newMark identifies a call. It extends the mark of an agent that runs inside
 // another agent's command, so that the outer one finds these processes, too.
 func (r *runner) newMark() string {
-	var id [8]byte
-	_, _ = rand.Read(id[:]) // never fails
-	mark := hex.EncodeToString(id[:])
+	mark := randomHex(8)
 	if outer := r.lookup(markVariable); outer != "" {
 		mark = outer + "." + mark
 	}
 	return mark
 }
 
-// streams copies the output of a command into its captures.
+func randomHex(bytes int) string {
+	id := make([]byte, bytes)
+	_, _ = rand.Read(id) // never fails
+	return hex.EncodeToString(id)
+}
+
+// sink takes one stream of a command; close says that nothing more comes.
+type sink interface {
+	io.Writer
+	close()
+}
+
+// streams copies the output of a command into its sinks.
 type streams struct {
 	copies []streamCopy
 	done   sync.WaitGroup
@@ -113,12 +175,12 @@ type streams struct {
 
 type streamCopy struct {
 	r, w *os.File
-	to   *capture
+	to   sink
 }
 
-func newStreams(cmd *exec.Cmd, out *outcome) (*streams, error) {
+func newStreams(cmd *exec.Cmd, stdout, stderr sink) (*streams, error) {
 	s := &streams{}
-	for _, c := range []*capture{out.stdout, out.stderr} {
+	for _, c := range []sink{stdout, stderr} {
 		r, w, err := os.Pipe()
 		if err != nil {
 			s.close()

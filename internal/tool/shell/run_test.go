@@ -161,10 +161,7 @@ func TestStubbornCommandIsKilled(t *testing.T) {
 func TestCancelStopsTheCommand(t *testing.T) {
 	t.Parallel()
 	ws := t.TempDir()
-	tl, err := shell.Tool(shell.Options{Workspace: ws, Timeout: shell.NoTimeout})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tl := newShell(t, shell.Options{Workspace: ws, Timeout: shell.NoTimeout}).Tools()[0]
 	n := unusual(t, 102)
 	ready := filepath.Join(ws, "ready")
 	if err := syscall.Mkfifo(ready, 0o600); err != nil {
@@ -258,9 +255,9 @@ func TestWrap(t *testing.T) {
 	t.Parallel()
 	t.Run("changes the command", func(t *testing.T) {
 		t.Parallel()
-		run := execTool(t, shell.Options{Wrap: func(c *exec.Cmd) error {
+		run := execTool(t, shell.Options{Wrap: func(c *exec.Cmd) (func(), error) {
 			c.Env = append(c.Env, "WRAPPED=1")
-			return nil
+			return nil, nil
 		}})
 		if got, want := run(command("echo $WRAPPED")).Content.Text, "1\n\nExit code: 0"; got != want {
 			t.Errorf("got %q, want %q", got, want)
@@ -269,7 +266,7 @@ func TestWrap(t *testing.T) {
 	t.Run("an error means no run", func(t *testing.T) {
 		t.Parallel()
 		ws := t.TempDir()
-		run := execTool(t, shell.Options{Workspace: ws, Wrap: func(*exec.Cmd) error { return errors.New("no sandbox here") }})
+		run := execTool(t, shell.Options{Workspace: ws, Wrap: func(*exec.Cmd) (func(), error) { return nil, errors.New("no sandbox here") }})
 		got := run(command("touch pwn"))
 		if !got.IsError || !strings.Contains(got.Content.Text, "no sandbox here") {
 			t.Errorf("got %q, want the reason", got.Content.Text)
@@ -291,10 +288,7 @@ func TestMarksNest(t *testing.T) {
 }
 
 func BenchmarkTrue(b *testing.B) {
-	tl, err := shell.Tool(shell.Options{Workspace: b.TempDir()})
-	if err != nil {
-		b.Fatal(err)
-	}
+	tl := newShell(b, shell.Options{Workspace: b.TempDir()}).Tools()[0]
 	for b.Loop() {
 		if _, err := tl.Run(b.Context(), tool.Call{Input: []byte(`{"command":"true"}`)}); err != nil {
 			b.Fatal(err)

@@ -3,29 +3,61 @@
 package shell
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"syscall"
 	"time"
 )
 
-// shellFor is bash, or sh where there is none. It is not a login shell: a
-// profile could bring back the secrets that the environment leaves out.
-func shellFor(lookup func(string) string, command string) (string, []string) {
-	candidates := []string{"/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/opt/homebrew/bin/bash"}
+// shellFor is bash, or sh where there is none, unless the call names another
+// one that reads the same language; the guard knows no other. It is not a
+// login shell unless asked for: a profile could bring back the secrets that
+// the environment leaves out.
+func shellFor(lookup func(string) string, in input) (program string, args []string, err error) {
+	name := cmp.Or(in.Shell, "bash")
+	switch path.Base(name) {
+	case "bash", "sh", "zsh":
+	default:
+		return "", nil, fmt.Errorf("shell %q is not supported; use bash, sh or zsh", name)
+	}
+	args = []string{"-c", in.Command}
+	if in.Login && path.Base(name) != "sh" {
+		args = []string{"-l", "-c", in.Command}
+	}
+	if program = findShell(lookup, name); program != "" {
+		return program, args, nil
+	}
+	if in.Shell != "" {
+		return "", nil, fmt.Errorf("shell %q is not installed; leave it out for the default", name)
+	}
+	return "/bin/sh", []string{"-c", in.Command}, nil
+}
+
+// findShell looks where the system and the user keep programs. A path is
+// accepted only if it names one of these places.
+func findShell(lookup func(string) string, name string) string {
+	base := path.Base(name)
+	dirs := []string{"/bin", "/usr/bin", "/usr/local/bin", "/opt/homebrew/bin"}
 	for _, dir := range filepath.SplitList(lookup("PATH")) {
 		if filepath.IsAbs(dir) {
-			candidates = append(candidates, filepath.Join(dir, "bash"))
+			dirs = append(dirs, dir)
 		}
 	}
-	for _, c := range candidates {
+	for _, dir := range dirs {
+		c := filepath.Join(dir, base)
+		if name != base && name != c {
+			continue
+		}
 		if st, err := os.Stat(c); err == nil && st.Mode().IsRegular() && st.Mode()&0o111 != 0 {
-			return c, []string{"-c", command}
+			return c
 		}
 	}
-	return "/bin/sh", []string{"-c", command}
+	return ""
 }
 
 // kin are the processes of one call: the shell, its session and process group,

@@ -1,8 +1,10 @@
 package shell
 
 import (
+	"fmt"
 	"os/exec"
 	"strconv"
+	"strings"
 	"syscall"
 	"unsafe"
 
@@ -11,10 +13,20 @@ import (
 
 // shellFor is PowerShell without profiles. The command goes in as one
 // argument; output is UTF-8 and the exit code of the last program is passed on.
-func shellFor(_ func(string) string, command string) (string, []string) {
+func shellFor(_ func(string) string, in input) (program string, args []string, err error) {
 	const prologue = "[Console]::OutputEncoding = [System.Text.UTF8Encoding]::new(); $OutputEncoding = [Console]::OutputEncoding; "
 	const epilogue = "\nif ($null -ne $LASTEXITCODE) { exit $LASTEXITCODE } elseif (-not $?) { exit 1 }"
-	return "powershell.exe", []string{"-NoProfile", "-NonInteractive", "-Command", prologue + command + epilogue}
+	switch strings.TrimSuffix(strings.ToLower(in.Shell), ".exe") {
+	case "", "powershell":
+		program = "powershell.exe"
+	case "pwsh":
+		program = "pwsh.exe"
+	case "cmd":
+		return "cmd.exe", []string{"/d", "/s", "/c", in.Command}, nil
+	default:
+		return "", nil, fmt.Errorf("shell %q is not supported; use powershell, pwsh or cmd", in.Shell)
+	}
+	return program, []string{"-NoProfile", "-NonInteractive", "-Command", prologue + in.Command + epilogue}, nil
 }
 
 // kin are the processes of one call, held by a job object that kills them all

@@ -1,14 +1,15 @@
-// Package shell is the exec tool: it runs one shell command of the model and
-// says what came out. It hides two things: how a command is run so that it
-// cannot hang the turn, fill memory, inherit secrets or leave processes
-// behind, and how its text is judged before it runs.
+// Package shell is the exec tool and its sessions: it runs shell commands of
+// the model and says what came out. It hides two things: how a command is run
+// so that it cannot hang the turn, fill memory, inherit secrets or leave
+// processes behind, and how its text is judged before it runs.
 //
 // The guard reads the parsed syntax tree, not the raw text. It prevents
 // accidents (a recursive delete, a download piped into an interpreter, a path
 // outside the workspace); it is not a boundary against a program that wants
 // out. The boundary is the kernel sandbox, which enters through Options.Wrap.
 //
-// The tool holds no state between calls and is safe for concurrent use.
+// A command may go on running after its call as a session, which belongs to
+// the conversation that started it; Shell holds these and ends them.
 package shell
 
 import (
@@ -34,7 +35,7 @@ const (
 	NoTimeout = -1 * time.Nanosecond
 
 	maxCommandBytes = 64 << 10
-	maxOutputChars  = 10_000 // of both streams together
+	maxOutputChars  = 10_000 // of both streams together, unless the call says otherwise
 )
 
 // Options says how commands run.
@@ -64,21 +65,78 @@ type Options struct {
 	// Protected are files and directories that no command may name, restricted
 	// or not; a leading ~ is the home directory.
 	Protected []string
-	// Wrap changes a command just before it starts, for example to put it into
-	// a sandbox. An error means that the command does not run. nil: no change.
-	Wrap func(*exec.Cmd) error
+	// Wrap changes a command just before it starts, to put it into a sandbox.
+	// An error means that the command does not run: there is no way around the
+	// sandbox. cleanup, if not nil, is called when the command has ended or
+	// could not be started. nil: no change.
+	Wrap func(cmd *exec.Cmd) (cleanup func(), err error)
+	// Sandboxed says that Wrap makes the kernel keep commands inside the
+	// workspace. Then paths are not guessed from the text any more, and HOME is
+	// the workspace.
+	Sandboxed bool
+	// AskRisky says that somebody asks a person about commands that Risk
+	// reports, so that they are not refused here.
+	AskRisky bool
 	// Environ is the environment of the agent in the form of os.Environ. It is
 	// the only source of variables; the process environment is never read.
 	Environ []string
 	Log     *slog.Logger // nil discards
 }
 
-// input is what the model sends. yield_time_ms and the session tools come with
-// long-running commands.
+// Shell is the exec tool, the tools for its sessions and the sessions
+// themselves. It is safe for concurrent use.
+type Shell struct {
+	r        *runner
+	sessions *sessions
+}
+
+// New makes the tools. An option that cannot be used, such as a pattern Go's
+// regular expressions do not support, is an error: leaving out a rule would
+// run what the user meant to forbid.
+func New(o Options) (*Shell, error) {
+	r, err := newRunner(o)
+	if err != nil {
+		return nil, err
+	}
+	return &Shell{r: r, sessions: newSessions()}, nil
+}
+
+// Tools are exec, write_stdin and list_exec_sessions.
+func (s *Shell) Tools() []tool.Tool {
+	return []tool.Tool{
+		tool.Func(tool.Tool{Name: "exec", Description: description(), Exclusive: true, Sink: tool.SinkCommand}, s.exec),
+		tool.Func(tool.Tool{
+			Name: "write_stdin", Description: "Type into, read from or end a command that exec left running.",
+			Exclusive: true, Polling: true, Sink: tool.SinkCommand,
+		}, s.writeStdin),
+		tool.Func(tool.Tool{
+			Name: "list_exec_sessions", Description: "List commands that exec left running.", ReadOnly: true, Polling: true,
+		}, s.list),
+	}
+}
+
+// Stop ends the sessions of one conversation, because it was told to stop or
+// is over. It returns when their processes are gone, after about three seconds
+// at most.
+func (s *Shell) Stop(sessionKey string) {
+	s.sessions.end(func(one *session) bool { return one.owner == sessionKey })
+}
+
+// Close ends all sessions like Stop and accepts no new ones.
+func (s *Shell) Close() error {
+	s.sessions.close()
+	return nil
+}
+
+// input is what the model sends to exec.
 type input struct {
 	Command    string `json:"command" alias:"cmd"`
 	WorkingDir string `json:"working_dir,omitempty" alias:"workdir" desc:"default: workspace"`
 	Timeout    int    `json:"timeout,omitempty" min:"1" max:"600" desc:"seconds"`
+	Yield      *int   `json:"yield_time_ms,omitempty" min:"0" max:"30000" desc:"return after this, leave it running"`
+	MaxChars   int    `json:"max_output_chars,omitempty" alias:"max_output_tokens" min:"1000" max:"50000"`
+	Shell      string `json:"shell,omitempty"`
+	Login      bool   `json:"login,omitempty"`
 }
 
 func description() string {
@@ -87,20 +145,9 @@ func description() string {
 		language = "PowerShell"
 	}
 	return "Run a " + language + " command; returns stdout, STDERR and exit code. No terminal, no stdin, " +
-		"no state kept between calls; background processes are stopped when it ends. " +
+		"no state kept between calls; background processes are stopped when it ends: start servers with yield_time_ms. " +
 		"Prefer the file tools over cat, sed, find, grep. " +
 		"Destructive commands (rm -rf, find -delete, curl | sh) are refused."
-}
-
-// Tool makes the exec tool. An option that cannot be used, such as a pattern
-// Go's regular expressions do not support, is an error: leaving out a rule
-// would run what the user meant to forbid.
-func Tool(o Options) (tool.Tool, error) {
-	r, err := newRunner(o)
-	if err != nil {
-		return tool.Tool{}, err
-	}
-	return tool.Func(tool.Tool{Name: "exec", Description: description(), Exclusive: true, Sink: tool.SinkCommand}, r.exec), nil
 }
 
 // runner runs commands under one set of options.
@@ -111,7 +158,7 @@ type runner struct {
 	guard     *guard
 	env       []string
 	lookup    func(name string) string // in Options.Environ
-	wrap      func(*exec.Cmd) error
+	wrap      func(*exec.Cmd) (func(), error)
 	log       *slog.Logger
 }
 
@@ -141,39 +188,79 @@ func newRunner(o Options) (*runner, error) {
 	return r, nil
 }
 
-func (r *runner) exec(ctx context.Context, _ tool.Call, in input) (tool.Result, error) {
-	if problem := unreadable(in.Command); problem != "" {
-		return tool.Fail(tool.InvalidArgs, "command %s", problem), nil
-	}
-	dir, refused := r.directory(in.WorkingDir)
-	if refused == nil {
-		refused = r.guard.check(in.Command, dir)
-	}
+func (s *Shell) exec(ctx context.Context, c tool.Call, in input) (tool.Result, error) {
+	l, refused := s.r.accept(in)
 	if refused != nil {
 		return tool.Fail(refused.code, "%s", refused.text()), nil
 	}
-	limit := r.timeout
-	if in.Timeout > 0 {
-		limit = time.Duration(min(in.Timeout, 600)) * time.Second
+	if in.Yield != nil {
+		return s.begin(ctx, c.SessionKey, l, time.Duration(*in.Yield)*time.Millisecond), nil
 	}
-	out, err := r.run(ctx, in.Command, dir, limit)
+	out, err := s.r.run(ctx, l)
 	if err != nil {
-		return tool.Fail(tool.Internal, "the command could not be started: %v", err), nil
+		return notStarted(err), nil
 	}
-	text := out.render()
+	res := l.result(out)
+	res.Untrusted = l.fetched
+	return res, nil
+}
+
+// result says what came out of a command that is over.
+func (l launch) result(out *outcome) tool.Result {
+	text := out.render(l.chars)
+	var res tool.Result
 	switch out.end {
 	case timedOut:
-		res := tool.Fail(tool.TimedOut, "the command was stopped after %v. Give a longer timeout (at most 600 s) or split the work.%s",
-			limit, partial(text))
+		res = tool.Fail(tool.TimedOut, "the command was stopped after %v. Give a longer timeout (at most 600 s) or split the work.%s",
+			l.limit, partial(text))
 		res.MayHaveRun = true
-		return res, nil
 	case cancelled:
-		res := tool.Fail(tool.Cancelled, "the command was stopped because the turn was cancelled.%s", partial(text))
+		res = tool.Fail(tool.Cancelled, "the command was stopped because the turn was cancelled.%s", partial(text))
 		res.MayHaveRun = true
-		return res, nil
 	default:
-		return tool.Text(strings.TrimPrefix(fmt.Sprintf("%s\n\nExit code: %d", text, out.code), "\n\n")), nil
+		res = tool.Text(withCode(text, out.code))
 	}
+	return res
+}
+
+func notStarted(err error) tool.Result {
+	return tool.Fail(tool.Internal, "the command was not run: it could not be started: %v", err)
+}
+
+func withCode(text string, code int) string {
+	return strings.TrimPrefix(fmt.Sprintf("%s\n\nExit code: %d", text, code), "\n\n")
+}
+
+// accept checks what the model sent and says how to run it.
+func (r *runner) accept(in input) (launch, *refusal) {
+	if problem := unreadable(in.Command); problem != "" {
+		return launch{}, &refusal{code: tool.InvalidArgs, why: "command " + problem}
+	}
+	dir, refused := r.directory(in.WorkingDir)
+	if refused != nil {
+		return launch{}, refused
+	}
+	l := launch{command: in.Command, dir: dir, env: r.env, limit: r.timeout, chars: maxOutputChars}
+	var err error
+	if l.program, l.args, err = shellFor(r.lookup, in); err != nil {
+		return launch{}, &refusal{code: tool.InvalidArgs, why: err.Error()}
+	}
+	if refused := r.guard.check(in.Command, dir); refused != nil {
+		return launch{}, refused
+	}
+	l.fetched, l.typed = r.guard.uses(in.Command)
+	if in.Login {
+		// The profile that is read then may bring back the secrets that the
+		// environment leaves out; that of the workspace has none of them.
+		l.env = withVariable(l.env, "HOME", r.workspace)
+	}
+	if in.Timeout > 0 {
+		l.limit = time.Duration(min(in.Timeout, 600)) * time.Second
+	}
+	if in.MaxChars > 0 {
+		l.chars = in.MaxChars
+	}
+	return l, nil
 }
 
 func partial(text string) string {

@@ -13,17 +13,29 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// newShell makes the tools and closes them with the test.
+func newShell(t testing.TB, o shell.Options) *shell.Shell {
+	t.Helper()
+	sh, err := shell.New(o)
+	if err != nil {
+		t.Fatalf("New: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := sh.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return sh
+}
+
 // execTool makes the tool and a caller that goes the whole way: cast, validate, run.
 func execTool(t *testing.T, o shell.Options) func(args string) tool.Result {
 	t.Helper()
 	if o.Workspace == "" {
 		o.Workspace = t.TempDir()
 	}
-	tl, err := shell.Tool(o)
-	if err != nil {
-		t.Fatalf("Tool: %v", err)
-	}
-	set, err := tool.NewSet(tl)
+	sh := newShell(t, o)
+	set, err := tool.NewSet(sh.Tools()...)
 	if err != nil {
 		t.Fatalf("NewSet: %v", err)
 	}
@@ -48,17 +60,16 @@ func command(s string) string {
 
 func TestDefinitionIsSmall(t *testing.T) {
 	t.Parallel()
-	tl, err := shell.Tool(shell.Options{Workspace: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := []byte(`{"name":"exec","description":`)
-	b = llm.AppendString(b, tl.Description)
-	b = append(append(append(b, `,"schema":`...), tl.Schema...), '}')
-	if len(b) > 700 {
-		t.Errorf("definition has %d bytes, want at most 700: %s", len(b), b)
-	}
-	if tl.ReadOnly || !tl.Exclusive {
-		t.Errorf("ReadOnly=%v Exclusive=%v, want false, true", tl.ReadOnly, tl.Exclusive)
+	limits := map[string]int{"exec": 1000, "write_stdin": 800, "list_exec_sessions": 150}
+	for _, tl := range newShell(t, shell.Options{Workspace: t.TempDir()}).Tools() {
+		b := []byte(`{"name":"` + tl.Name + `","description":`)
+		b = llm.AppendString(b, tl.Description)
+		b = append(append(append(b, `,"schema":`...), tl.Schema...), '}')
+		if limit := limits[tl.Name]; len(b) > limit {
+			t.Errorf("definition has %d bytes, want at most %d: %s", len(b), limit, b)
+		}
+		if readOnly := tl.Name == "list_exec_sessions"; tl.ReadOnly != readOnly || tl.Exclusive == readOnly {
+			t.Errorf("%s: ReadOnly=%v Exclusive=%v", tl.Name, tl.ReadOnly, tl.Exclusive)
+		}
 	}
 }
