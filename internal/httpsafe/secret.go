@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"strconv"
+	"unique"
 )
 
 // redacted is what every printed form of a Secret looks like.
@@ -13,21 +14,35 @@ const redacted = "***"
 
 // Secret holds a credential. Every way of printing, formatting, logging or
 // marshalling it yields "***"; only Reveal returns the value, so each use of a
-// secret is one grep away.
-type Secret struct{ value string }
+// secret is one grep away. Two secrets with one value are equal.
+type Secret struct {
+	// A handle, because fmt prints the unexported fields of a surrounding
+	// struct without asking their methods: of a handle it shows an address.
+	value unique.Handle[string]
+}
 
 // NewSecret wraps a credential.
-func NewSecret(value string) Secret { return Secret{value} }
+func NewSecret(value string) Secret {
+	if value == "" {
+		return Secret{}
+	}
+	return Secret{unique.Make(value)}
+}
 
 // Reveal returns the value. Call it only where the credential goes on the wire.
-func (s Secret) Reveal() string { return s.value }
+func (s Secret) Reveal() string {
+	if s.IsZero() {
+		return ""
+	}
+	return s.value.Value()
+}
 
 // IsZero reports whether no credential is held.
-func (s Secret) IsZero() bool { return s.value == "" }
+func (s Secret) IsZero() bool { return s == Secret{} }
 
 // String implements fmt.Stringer without revealing the value.
 func (s Secret) String() string {
-	if s.value == "" {
+	if s.IsZero() {
 		return ""
 	}
 	return redacted
@@ -62,7 +77,7 @@ func (s *Secret) UnmarshalJSON(b []byte) error {
 		return err
 	}
 	if v != nil {
-		s.value = *v
+		*s = NewSecret(*v)
 	}
 	return nil
 }
