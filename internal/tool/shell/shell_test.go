@@ -2,6 +2,7 @@ package shell_test
 
 import (
 	"encoding/json"
+	"os"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -11,7 +12,12 @@ import (
 	"github.com/nanobot-go/nanobot/internal/tool/shell"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if code, played := play(); played {
+		os.Exit(code)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // newShell makes the tools and closes them with the test.
 func newShell(t testing.TB, o shell.Options) *shell.Shell {
