@@ -21,8 +21,8 @@ type guard struct {
 	roots       []string
 	home        string
 	restrict    bool
-	sandboxed   bool // the kernel keeps commands in the roots
-	askRisky    bool // somebody else asks about risky commands
+	sandboxed   bool     // the kernel keeps commands in the roots
+	askRisky    bool     // somebody else asks about risky commands
 	protected   []string // absolute
 	programs    []string // directories whose programs may be run by absolute path
 	allow, deny []pattern

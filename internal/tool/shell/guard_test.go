@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"mvdan.cc/sh/v3/syntax"
 )
 
 func TestBuiltInRules(t *testing.T) {
@@ -481,7 +483,9 @@ func FuzzGuard(f *testing.F) {
 	for _, c := range adversarial() {
 		f.Add(c.command)
 	}
-	for _, s := range []string{"a={,b}", "${!a}", "$'\\x", "cat <<E\n$(\nE", "[", "{a,{b,c}}", "~+", "\uFFFC\uFFFB", "f()(f|f)", "env -S", "find -exec"} {
+	for _, s := range []string{"a={,b}", "${!a}", "$'\\x", "cat <<E\n$(\nE", "[", "{a,{b,c}}", "~+", "\uFFFC\uFFFB", "f()(f|f)", "env -S", "find -exec",
+		"a;r''eboot", "x && hal\\t", "${x:-reboot}", "coproc halt", "time reboot", "! halt", "a=b reboot", "{ halt; }", "if reboot; then :; fi",
+		"case x in x) halt;; esac", "f() ( reboot )", "echo $(halt)", "select x in a; do halt; done", "[[ -n $(halt) ]]", "$((`halt`))"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, command string) {
@@ -493,7 +497,71 @@ func FuzzGuard(f *testing.F) {
 		if first != nil && (first.why == "" || first.code == "") {
 			t.Errorf("a refusal without a reason: %+v", first)
 		}
+		if word := deniedWord(command); word != "" && first == nil {
+			t.Errorf("%q runs %s and is allowed", command, word)
+		}
+		open := *g
+		open.allow, open.restrict = nil, false
+		if word := deniedWord(command); word != "" && open.check(command, dir) == nil {
+			t.Errorf("%q runs %s and is allowed without a list", command, word)
+		}
+		// The other users of the parser must hold, too.
+		Risk(command)
+		Prefix(command)
+		g.uses(command)
 	})
+}
+
+// deniedWord is the name of a forbidden program that stands, in plain or
+// quoted letters, where a command starts. It does not use the guard's own
+// reading of words.
+func deniedWord(command string) string {
+	file, bad := parse(command, "the command")
+	if bad != nil {
+		return ""
+	}
+	for n := range syntax.Preorder(file) {
+		c, ok := n.(*syntax.CallExpr)
+		if !ok || len(c.Args) == 0 {
+			continue
+		}
+		var word strings.Builder
+		for _, p := range c.Args[0].Parts {
+			switch p := p.(type) {
+			case *syntax.Lit:
+				word.WriteString(strings.ReplaceAll(p.Value, `\`, ""))
+			case *syntax.SglQuoted:
+				word.WriteString(p.Value)
+			case *syntax.DblQuoted:
+				for _, q := range p.Parts {
+					if l, ok := q.(*syntax.Lit); ok {
+						word.WriteString(l.Value)
+					} else {
+						word.WriteString("?")
+					}
+				}
+			default:
+				word.WriteString("?")
+			}
+		}
+		switch name := word.String(); name {
+		case "shutdown", "reboot", "halt", "poweroff", "mkfs", "wipefs", "diskpart", "/sbin/reboot":
+			return name
+		}
+	}
+	return ""
+}
+
+func TestDeniedWord(t *testing.T) {
+	t.Parallel()
+	for command, want := range map[string]string{
+		"reboot": "reboot", `r"eb"o'ot'`: "reboot", "a; x | (hal\\t now)": "halt", "echo reboot": "", "$x reboot": "", `"$x"reboot`: "",
+		"a() { shutdown; }": "shutdown", "echo `mkfs x`": "mkfs", "/sbin/reboot": "/sbin/reboot",
+	} {
+		if got := deniedWord(command); got != want {
+			t.Errorf("%s: got %q, want %q", command, got, want)
+		}
+	}
 }
 
 func fuzzGuard(t *testing.T) (*guard, string) {

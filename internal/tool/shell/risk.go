@@ -198,5 +198,7 @@ func downloads(name string) bool {
 // networked looks for such a program among the words of a text.
 func networked(text string) bool {
 	words := strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return strings.ContainsRune(" \t\n;|&()'\"`$", r) })
-	return slices.ContainsFunc(words, func(w string) bool { return downloads(base(w)) || w == "iwr" || w == "irm" || strings.HasPrefix(w, "invoke-") })
+	return slices.ContainsFunc(words, func(w string) bool {
+		return downloads(base(w)) || w == "iwr" || w == "irm" || strings.HasPrefix(w, "invoke-")
+	})
 }

@@ -269,7 +269,9 @@ func (one *session) left() string {
 	return seconds(max(0, one.launch.limit-time.Since(one.began))) + " left"
 }
 
-func seconds(d time.Duration) string { return fmt.Sprintf("%d s", int(d.Round(time.Second)/time.Second)) }
+func seconds(d time.Duration) string {
+	return fmt.Sprintf("%d s", int(d.Round(time.Second)/time.Second))
+}
 
 // stream is one output stream of a session.
 type stream struct {
