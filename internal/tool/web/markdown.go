@@ -1,0 +1,512 @@
+package web
+
+import (
+	"net/url"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/net/html/atom"
+
+	"github.com/nanobot-go/nanobot/internal/text"
+)
+
+// renderer writes a part of a tree as Markdown or plain text.
+type renderer struct {
+	t       *tree
+	plain   bool // no Markdown
+	all     bool // also what is around the content
+	single  bool // everything on one line: a cell of a table
+	resolve func(string) *url.URL
+	at      *url.URL
+
+	out     strings.Builder
+	levels  []level
+	gap     int // line breaks wanted before the next line
+	line    []byte
+	space   bool   // a space is wanted before the next word
+	href    string // link for the next line, of a link that has blocks in it
+	verb    int    // depth of <code>, where nothing is escaped
+	links   []string
+	written int  // characters that are text of the page
+	headed  bool // the text starts with a heading of the first level
+	full    bool // maxRendered is reached
+}
+
+// level is what each line of a quote or a list item starts with.
+type level struct {
+	first string // for the next line only; "" when it is written
+	rest  string
+}
+
+// maxLinks bounds the links of a page that are remembered.
+const maxLinks = 2000
+
+func (r *renderer) run(from int32) {
+	if n := r.t.nodes[from]; from != 0 && block(n.tag) {
+		r.node(from)
+	} else {
+		r.children(from)
+	}
+	r.flush()
+}
+
+func (r *renderer) String() string { return strings.TrimSpace(r.out.String()) }
+
+func (r *renderer) children(of int32) {
+	for i := r.t.nodes[of].first; i != 0 && !r.full; i = r.t.nodes[i].next {
+		r.node(i)
+	}
+}
+
+func (r *renderer) node(i int32) {
+	n := &r.t.nodes[i]
+	switch {
+	case n.flags&isText != 0:
+		r.text(n.text)
+		return
+	case !r.all && n.flags&(isAside|isNoScript) != 0:
+		return
+	}
+	switch n.tag {
+	case atom.Br:
+		if r.single {
+			r.space = true
+		} else {
+			r.line, r.space = append(r.line, '\n'), false
+		}
+	case atom.Hr:
+		r.flush()
+		r.want(2)
+	case atom.Img:
+		r.image(n.text)
+	case atom.A:
+		r.link(i)
+	case atom.Code, atom.Tt, atom.Kbd, atom.Samp:
+		r.code(i)
+	case atom.Sup:
+		r.power(i)
+	case atom.Q:
+		r.word(`"`)
+		r.children(i)
+		r.glue(`"`)
+	default:
+		if block(n.tag) {
+			r.block(i)
+		} else {
+			r.children(i)
+		}
+	}
+}
+
+// block writes an element that has lines of its own.
+func (r *renderer) block(i int32) {
+	n := &r.t.nodes[i]
+	if r.single {
+		r.space = true
+		r.children(i)
+		r.space = true
+		return
+	}
+	r.flush()
+	switch n.tag {
+	case atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6:
+		r.heading(i)
+	case atom.Ul, atom.Ol, atom.Menu:
+		r.list(i)
+	case atom.Li:
+		r.item(i, "- ", false)
+	case atom.Dt:
+		r.want(2)
+		r.children(i)
+		r.flush()
+		r.gap = min(r.gap, 1)
+	case atom.Dd:
+		r.gap = min(r.gap, 1)
+		r.inside(level{": ", "  "}, i)
+	case atom.Blockquote:
+		r.want(2)
+		if r.plain {
+			r.inside(level{"", ""}, i)
+		} else {
+			r.inside(level{"> ", "> "}, i)
+		}
+		r.want(2)
+	case atom.Pre:
+		r.pre(i)
+	case atom.Table:
+		r.table(i)
+	case atom.Tr:
+		r.want(1)
+		r.children(i)
+		r.flush()
+		r.want(1)
+	default:
+		if n.tag == atom.P || n.tag != atom.Div && n.tag != atom.Td && n.tag != atom.Th {
+			r.want(2)
+		} else {
+			r.want(1)
+		}
+		r.children(i)
+		r.flush()
+		if n.tag == atom.P || n.tag != atom.Div && n.tag != atom.Td && n.tag != atom.Th {
+			r.want(2)
+		} else {
+			r.want(1)
+		}
+	}
+}
+
+func (r *renderer) want(n int) { r.gap = max(r.gap, n) }
+
+// inside writes the children of an element with something before each line.
+func (r *renderer) inside(l level, i int32) {
+	r.levels = append(r.levels, l)
+	r.children(i)
+	r.flush()
+	r.levels = r.levels[:len(r.levels)-1]
+}
+
+func (r *renderer) heading(i int32) {
+	n := &r.t.nodes[i]
+	if n.chars == 0 {
+		return
+	}
+	r.want(2)
+	if n.tag == atom.H1 && r.written < 40 {
+		r.headed = true
+	}
+	if !r.plain {
+		depth := int(r.t.nodes[i].tag.String()[1] - '0')
+		r.line = append(append(r.line, strings.Repeat("#", depth)...), ' ')
+	}
+	start := len(r.line)
+	was := r.single
+	r.single = true // a heading is one line
+	r.children(i)
+	r.single = was
+	if len(strings.TrimSpace(string(r.line[start:]))) == 0 {
+		r.line = r.line[:0]
+	}
+	r.flush()
+	r.want(2)
+}
+
+func (r *renderer) list(i int32) {
+	n := &r.t.nodes[i]
+	inItem := len(r.levels) > 0 && r.t.nodes[n.parent].tag == atom.Li
+	if inItem {
+		r.gap = min(max(r.gap, 1), 1)
+	} else {
+		r.want(2)
+	}
+	leads := true
+	number, err := strconv.Atoi(n.text)
+	if err != nil {
+		number = 1
+	}
+	for c := n.first; c != 0 && !r.full; c = r.t.nodes[c].next {
+		if r.t.nodes[c].tag != atom.Li {
+			r.node(c)
+			continue
+		}
+		mark := "- "
+		if n.tag == atom.Ol {
+			mark = strconv.Itoa(number) + ". "
+			number++
+		}
+		if !r.all && r.t.nodes[c].flags&isAside != 0 {
+			continue
+		}
+		r.item(c, mark, leads)
+		leads = leads && r.t.nodes[c].chars == 0
+	}
+	r.flush()
+	if !inItem {
+		r.want(2)
+	}
+}
+
+func (r *renderer) item(i int32, mark string, leads bool) {
+	r.flush()
+	if r.t.nodes[i].chars == 0 {
+		return
+	}
+	if !leads {
+		r.gap = min(r.gap, 1)
+	}
+	r.inside(level{mark, strings.Repeat(" ", len(mark))}, i)
+}
+
+func (r *renderer) pre(i int32) {
+	var b strings.Builder
+	r.verbatim(i, &b)
+	code := strings.Trim(cleanText(strings.ReplaceAll(b.String(), "\r\n", "\n")), "\n")
+	if strings.TrimSpace(code) == "" {
+		return
+	}
+	r.want(2)
+	r.written += utf8.RuneCountInString(code)
+	fence := "```"
+	for strings.Contains(code, fence) {
+		fence += "`"
+	}
+	if !r.plain {
+		r.emit(fence + r.codeLanguage(i))
+	}
+	for l := range strings.SplitSeq(code, "\n") {
+		r.emit(strings.TrimRightFunc(l, unicode.IsSpace))
+		if r.full {
+			break
+		}
+	}
+	if !r.plain {
+		r.emit(fence)
+	}
+	r.want(2)
+}
+
+// codeLanguage looks for the language on a block of code, on the code in it and
+// on what is around it.
+func (r *renderer) codeLanguage(i int32) string {
+	n := r.t.nodes[i]
+	if n.text != "" {
+		return n.text
+	}
+	if c := r.t.nodes[n.first]; n.first != 0 && c.tag == atom.Code {
+		return c.text
+	}
+	return ""
+}
+
+// verbatim collects text as it is written.
+func (r *renderer) verbatim(i int32, b *strings.Builder) {
+	for c := r.t.nodes[i].first; c != 0 && b.Len() < maxRendered; c = r.t.nodes[c].next {
+		n := &r.t.nodes[c]
+		switch {
+		case n.flags&isText != 0:
+			b.WriteString(n.text)
+		case n.tag == atom.Br:
+			b.WriteByte('\n')
+		default:
+			if block(n.tag) && b.Len() > 0 && !strings.HasSuffix(tail(b), "\n") {
+				b.WriteByte('\n')
+			}
+			r.verbatim(c, b)
+		}
+	}
+}
+
+func tail(b *strings.Builder) string {
+	s := b.String()
+	return s[len(s)-1:]
+}
+
+// text adds running text to the line.
+func (r *renderer) text(s string) {
+	s = cleanText(s)
+	for s != "" {
+		c, size := utf8.DecodeRuneInString(s)
+		if unicode.IsSpace(c) {
+			r.space = r.space || len(r.line) > 0 && r.line[len(r.line)-1] != '\n'
+			s = s[size:]
+			continue
+		}
+		end := strings.IndexFunc(s, unicode.IsSpace)
+		if end < 0 {
+			end = len(s)
+		}
+		r.word(s[:end])
+		s = s[end:]
+	}
+}
+
+// word adds a word, which must have no white space.
+func (r *renderer) word(w string) {
+	r.written += utf8.RuneCountInString(w)
+	if !r.plain && r.verb == 0 && strings.Contains(w, "![") {
+		w = strings.ReplaceAll(w, "![", `!\[`) // must not become a picture that is loaded
+	}
+	if r.single && r.verb == 0 && strings.Contains(w, "|") {
+		w = strings.ReplaceAll(w, "|", `\|`)
+	}
+	r.glue(w)
+}
+
+func (r *renderer) glue(w string) {
+	if r.space && len(r.line) > 0 && r.line[len(r.line)-1] != '\n' {
+		r.line = append(r.line, ' ')
+	}
+	r.space = false
+	r.line = append(r.line, w...)
+}
+
+// image writes what a picture shows. Its address is left out: nobody should
+// load it because of us.
+func (r *renderer) image(alt string) {
+	alt = oneLine(alt, 200)
+	if utf8.RuneCountInString(alt) < 3 || strings.HasPrefix(alt, "http") {
+		return
+	}
+	if len(r.line) > 0 {
+		r.space = true
+	}
+	r.glue("[image: " + strings.NewReplacer("[", "(", "]", ")", "|", "/").Replace(alt) + "]")
+	r.space = true
+}
+
+func (r *renderer) code(i int32) {
+	if r.plain || r.verb > 0 || r.t.nodes[i].chars == 0 || r.t.nodes[i].flags&hasBlock != 0 {
+		r.verb++
+		r.children(i)
+		r.verb--
+		return
+	}
+	r.verb++
+	start := len(r.line)
+	if r.space && start > 0 {
+		start++
+	}
+	r.glue("`")
+	r.children(i)
+	r.space = false
+	switch body := string(r.line[min(start+1, len(r.line)):]); {
+	case body == "":
+		r.line = r.line[:start]
+	case strings.Contains(body, "`"):
+		r.line = append(append(append(r.line[:start], "`` "...), body...), " ``"...)
+	default:
+		r.line = append(r.line, '`')
+	}
+	r.verb--
+}
+
+// power writes a superscript; a note that is a link stays what it is.
+func (r *renderer) power(i int32) {
+	if n := r.t.nodes[i]; n.linked == 0 && n.chars > 0 && n.chars <= 4 && len(r.line) > 0 && !r.space {
+		r.glue("^")
+	}
+	r.children(i)
+}
+
+// link writes a link as [text](address).
+func (r *renderer) link(i int32) {
+	n := &r.t.nodes[i]
+	href := r.target(n.text)
+	if r.plain || href == "" || n.chars == 0 {
+		r.children(i)
+		return
+	}
+	if n.flags&hasBlock != 0 && !r.single { // the first line of the blocks carries the link
+		r.flush()
+		was := r.href
+		r.href = href
+		r.children(i)
+		r.flush()
+		r.href = was
+		return
+	}
+	r.glue("[")
+	start := len(r.line)
+	r.children(i)
+	if len(strings.TrimSpace(string(r.line[min(start, len(r.line)):]))) == 0 {
+		r.line = r.line[:min(max(start-1, 0), len(r.line))]
+		return
+	}
+	spaced := r.space
+	r.space = false
+	r.glue("](" + href + ")")
+	r.space = spaced
+}
+
+// target is the address of a link, "" for one that leads nowhere a reader can
+// go: scripts, data, places on the same page.
+func (r *renderer) target(href string) string {
+	if href == "" || href[0] == '#' || len(href) > 2048 {
+		return ""
+	}
+	u := r.resolve(href)
+	if u == nil || u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "mailto" {
+		return ""
+	}
+	if r.at != nil && u.Fragment != "" && u.Host == r.at.Host && u.Path == r.at.Path && u.RawQuery == r.at.RawQuery {
+		return ""
+	}
+	u.User = nil
+	s := u.String()
+	if len(r.links) < maxLinks && u.Scheme != "mailto" {
+		r.links = append(r.links, s)
+	}
+	return strings.NewReplacer("(", "%28", ")", "%29", " ", "%20", "<", "%3C", ">", "%3E").Replace(s)
+}
+
+// flush ends the paragraph that is being collected.
+func (r *renderer) flush() {
+	if r.single {
+		return
+	}
+	line := strings.TrimSpace(string(r.line))
+	r.line, r.space = r.line[:0], false
+	if line == "" {
+		return
+	}
+	if r.href != "" {
+		hash := ""
+		if h := strings.TrimLeft(line, "#"); h != line && strings.HasPrefix(h, " ") {
+			hash, line = line[:len(line)-len(h)+1], h[1:]
+		}
+		if !strings.Contains(line, "](") {
+			line = "[" + strings.ReplaceAll(line, "\n", " ") + "](" + r.href + ")"
+		}
+		line, r.href = hash+line, ""
+	}
+	for l := range strings.SplitSeq(line, "\n") {
+		r.emit(strings.TrimSpace(l))
+	}
+}
+
+// emit writes one line.
+func (r *renderer) emit(line string) {
+	if r.out.Len() >= maxRendered {
+		r.full = true
+		return
+	}
+	if len(line) > maxRendered {
+		line, r.full = text.Cut(line, maxRendered/utf8.UTFMax), true
+	}
+	if r.out.Len() > 0 {
+		if r.gap > 1 {
+			r.out.WriteString("\n" + strings.TrimRight(r.prefix(false), " "))
+		}
+		r.out.WriteByte('\n')
+	}
+	r.gap = 1
+	if line == "" {
+		r.out.WriteString(strings.TrimRight(r.prefix(true), " "))
+		return
+	}
+	r.out.WriteString(r.prefix(true))
+	r.out.WriteString(line)
+}
+
+// prefix is what a line starts with. Marks of items are used once.
+func (r *renderer) prefix(use bool) string {
+	if len(r.levels) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	for i := range r.levels {
+		l := &r.levels[i]
+		switch {
+		case use && l.first != "":
+			b.WriteString(l.first)
+			l.first = ""
+		case !use && l.first != "":
+			return b.String()
+		default:
+			b.WriteString(l.rest)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,111 @@
+package web
+
+import (
+	"strings"
+
+	"golang.org/x/net/html/atom"
+)
+
+// Limits of tables written as such.
+const (
+	maxColumns   = 40
+	maxCellChars = 600
+)
+
+// table writes a table of data as rows; one that only arranges the page is
+// written like the blocks in it.
+func (r *renderer) table(i int32) {
+	rows, caption, ok := r.rows(i)
+	if !ok {
+		r.want(2)
+		r.children(i)
+		r.flush()
+		r.want(2)
+		return
+	}
+	r.want(2)
+	if caption != 0 {
+		r.children(caption)
+		r.flush()
+		r.want(2)
+	}
+	width := 0
+	for _, row := range rows {
+		width = max(width, len(row))
+	}
+	for at, row := range rows {
+		if r.full {
+			break
+		}
+		cells := make([]string, width)
+		for j, c := range row {
+			cells[j] = r.cell(c)
+		}
+		if strings.Join(cells, "") == "" && at > 0 {
+			continue
+		}
+		if r.plain {
+			r.emit(strings.TrimRight(strings.Join(cells, "\t"), "\t"))
+			continue
+		}
+		r.emit("| " + strings.Join(cells, " | ") + " |")
+		if at == 0 {
+			r.emit(strings.Repeat("|---", width) + "|")
+		}
+	}
+	r.want(2)
+}
+
+// rows lists the cells of a table, or says that it is not one of data.
+func (r *renderer) rows(i int32) (rows [][]int32, caption int32, ok bool) {
+	if r.t.nodes[i].flags&hasTable != 0 {
+		return nil, 0, false
+	}
+	wide := 0
+	var collect func(of int32, depth int) bool
+	collect = func(of int32, depth int) bool {
+		for c := r.t.nodes[of].first; c != 0; c = r.t.nodes[c].next {
+			n := &r.t.nodes[c]
+			switch n.tag {
+			case atom.Caption:
+				caption = c
+			case atom.Tbody, atom.Thead, atom.Tfoot:
+				if depth < 2 && !collect(c, depth+1) {
+					return false
+				}
+			case atom.Tr:
+				var row []int32
+				for d := n.first; d != 0; d = r.t.nodes[d].next {
+					cell := &r.t.nodes[d]
+					if cell.tag != atom.Td && cell.tag != atom.Th {
+						continue
+					}
+					if cell.chars > maxCellChars || len(row) == maxColumns {
+						return false
+					}
+					row = append(row, d)
+				}
+				if len(row) > 0 {
+					rows = append(rows, row)
+				}
+				if len(row) > 1 {
+					wide++
+				}
+			}
+		}
+		return true
+	}
+	if !collect(i, 0) {
+		return nil, 0, false
+	}
+	return rows, caption, len(rows) > 1 && wide > 1
+}
+
+// cell is the content of a cell on one line.
+func (r *renderer) cell(i int32) string {
+	sub := &renderer{t: r.t, plain: r.plain, all: r.all, single: true, resolve: r.resolve, at: r.at}
+	sub.children(i)
+	r.written += sub.written
+	r.links = append(r.links, sub.links[:min(len(sub.links), max(maxLinks-len(r.links), 0))]...)
+	return strings.TrimSpace(string(sub.line))
+}

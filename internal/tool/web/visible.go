@@ -1,0 +1,167 @@
+package web
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/net/html/atom"
+
+	"github.com/nanobot-go/nanobot/internal/text"
+)
+
+// invisible says that a reader of the page does not see an element: whoever
+// hides text from people may mean it for the model.
+func (a *attributes) invisible(tag atom.Atom) bool {
+	if a.hidden || tag == atom.Dialog && !a.open {
+		return true
+	}
+	if tag == atom.Img {
+		return small(a.width) || small(a.height)
+	}
+	return a.style != "" && hiddenStyle(a.style) || a.class != "" && hiddenClass(a.class)
+}
+
+// small recognises the size of pictures that count visitors.
+func small(s string) bool { return s == "0" || s == "1" || s == "0px" || s == "1px" }
+
+// hiddenClass knows the names style sheets in wide use hide by. One that hides
+// on small screens only is not meant.
+func hiddenClass(class string) bool {
+	hidden := false
+	for c := range strings.FieldsSeq(class) {
+		switch c {
+		case "sr-only", "visually-hidden", "visuallyhidden", "screen-reader-text", "hidden", "d-none", "invisible", "is-hidden", "a-offscreen":
+			hidden = true
+		}
+		if _, shown, ok := strings.Cut(c, ":"); ok && (shown == "block" || shown == "flex" || shown == "grid" || strings.HasPrefix(shown, "inline") || strings.HasPrefix(shown, "table")) {
+			return false
+		}
+		if strings.HasPrefix(c, "d-") && (strings.HasSuffix(c, "-block") || strings.HasSuffix(c, "-flex") || strings.HasSuffix(c, "-inline") || strings.HasSuffix(c, "-grid")) {
+			return false
+		}
+	}
+	return hidden
+}
+
+// hiddenStyle reads the declarations of a style attribute.
+func hiddenStyle(style string) bool {
+	for decl := range strings.SplitSeq(style, ";") {
+		name, value, ok := strings.Cut(decl, ":")
+		if !ok {
+			continue
+		}
+		name = strings.ToLower(strings.TrimSpace(name))
+		value = strings.ToLower(strings.TrimSpace(strings.ReplaceAll(value, "!important", "")))
+		zero := strings.Trim(value, "0.pxemrt%") == "" && strings.Contains(value, "0") && !strings.ContainsAny(value, "123456789")
+		switch name {
+		case "display":
+			if value == "none" {
+				return true
+			}
+		case "visibility":
+			if value == "hidden" || value == "collapse" {
+				return true
+			}
+		case "opacity", "font-size", "width", "height", "max-height", "max-width", "zoom":
+			if zero {
+				return true
+			}
+		case "left", "top", "right", "bottom", "text-indent", "margin-left", "margin-top":
+			if far(value) {
+				return true
+			}
+		case "clip":
+			if strings.HasPrefix(value, "rect(0") || strings.HasPrefix(value, "rect(1px") {
+				return true
+			}
+		case "clip-path":
+			if strings.HasPrefix(value, "inset(50%") || strings.HasPrefix(value, "inset(100%") || strings.HasPrefix(value, "circle(0") {
+				return true
+			}
+		case "transform":
+			if strings.Contains(value, "scale(0)") {
+				return true
+			}
+		case "color":
+			if value == "transparent" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// far recognises places outside of every screen: -999px and beyond.
+func far(value string) bool {
+	digits, ok := strings.CutPrefix(value, "-")
+	if !ok {
+		return false
+	}
+	n := 0
+	for n < len(digits) && digits[n] >= '0' && digits[n] <= '9' {
+		n++
+	}
+	return n >= 4 || n == 3 && digits[:3] >= "900"
+}
+
+// cleanText removes what is not for readers: control characters, marks that
+// reorder text, and the invisible characters that can carry a hidden message.
+// Line breaks and tabs stay.
+func cleanText(s string) string {
+	if clean(s) {
+		return s
+	}
+	return strings.Map(func(r rune) rune {
+		if unseen(r) {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(s, "\uFFFD"))
+}
+
+func clean(s string) bool {
+	if !utf8.ValidString(s) {
+		return false
+	}
+	for _, r := range s {
+		if unseen(r) {
+			return false
+		}
+	}
+	return true
+}
+
+func unseen(r rune) bool {
+	switch {
+	case r >= 0x20 && r < 0x7F, r == '\n', r == '\t':
+		return false
+	case r < 0xA0, r == 0xAD: // controls, soft hyphen
+		return true
+	case r == 0x200B, r == 0x2060, r == 0xFEFF, r >= 0x2061 && r <= 0x2064: // no width
+		return true
+	case r == 0x200E, r == 0x200F, r >= 0x202A && r <= 0x202E, r >= 0x2066 && r <= 0x206F: // direction
+		return true
+	case r >= 0xFFF0 && r <= 0xFFF8, r >= 0xE0000 && r <= 0xE0FFF: // tags, supplementary variation selectors
+		return true
+	}
+	return false
+}
+
+// oneLine is text of strangers on one line: tags removed, entities decoded,
+// white space collapsed, at most n characters.
+func oneLine(s string, n int) string {
+	if len(s) > 16*n {
+		s = text.Cut(s, 16*n)
+	}
+	if strings.ContainsAny(s, "<&") {
+		s = stripTags(s)
+	}
+	s = cleanText(strings.Map(func(r rune) rune {
+		if unicode.IsSpace(r) {
+			return ' '
+		}
+		return r
+	}, s))
+	return text.Ellipsis(strings.Join(strings.Fields(s), " "), n)
+}
