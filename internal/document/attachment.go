@@ -25,8 +25,11 @@ func Attachment(ctx context.Context, name string, r io.ReaderAt, size int64) (Te
 	}
 	whole := int64(len(data)) == size
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
-	for i := 0; !whole && i < utf8.UTFMax && len(data) > 0 && !utf8.Valid(data[max(0, len(data)-utf8.UTFMax):]); i++ {
-		data = data[:len(data)-1] // the last character may be cut in two
+	for range utf8.UTFMax - 1 { // the last character may be cut in two
+		if r, n := utf8.DecodeLastRune(data); whole || r != utf8.RuneError || n != 1 {
+			break
+		}
+		data = data[:len(data)-1]
 	}
 	s := string(data)
 	if bytes.IndexByte(data, 0) >= 0 {

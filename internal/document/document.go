@@ -190,7 +190,7 @@ func Extract(ctx context.Context, name string, r io.ReaderAt, size int64, o Opti
 	if ctx.Err() != nil {
 		return Text{}, ctx.Err()
 	}
-	if limited.Err() != nil && err != nil {
+	if limited.Err() != nil { // readers may have taken the end of time for the end of data
 		return Text{}, problem(ErrTooSlow, "reading it takes longer than %d seconds", int(maxTime.Seconds()))
 	}
 	t.Format = format
