@@ -1,0 +1,268 @@
+package undo
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/nanobot-go/nanobot/internal/diskio"
+)
+
+// Report says what Undo did.
+type Report struct {
+	Turn string `json:"turn"`
+	// Undo is the id under which this undo can itself be undone; empty when
+	// nothing had to be done.
+	Undo     string   `json:"undo,omitempty"`
+	Restored []string `json:"restored,omitempty"` // brought back to what they held before
+	Deleted  []string `json:"deleted,omitempty"`  // made by the turn
+	Skipped  []Skip   `json:"skipped,omitempty"`
+	Gaps     []string `json:"gaps,omitempty"` // see Turn
+	Outside  []string `json:"outside,omitempty"`
+	// Interrupted is that of Turn.
+	Interrupted bool `json:"interrupted,omitempty"`
+}
+
+// Skip is a path that Undo left alone.
+type Skip struct {
+	Path string `json:"path"`
+	Why  string `json:"why"`
+	// Conflict means that it changed after the turn, so that force would help.
+	Conflict bool `json:"conflict,omitempty"`
+}
+
+// item is a path to be brought back.
+type item struct {
+	path string
+	want state
+	now  state // as it was found and kept
+}
+
+// Undo brings the files of a turn back to what they were before it. A path that
+// changed again since then is left alone unless force is set. What is there now
+// is kept first, so an undo can be undone and nothing is ever lost; what cannot
+// be kept is not replaced.
+func (s *Store) Undo(ctx context.Context, turn string, force bool) (Report, error) {
+	leave, err := s.enter(ctx, false)
+	if err != nil {
+		return Report{}, fmt.Errorf("enter the undo store: %w", err)
+	}
+	defer leave()
+	t, err := s.find(turn)
+	if err != nil {
+		return Report{}, err
+	}
+	if s.isRunning(t) {
+		return Report{}, ErrRunning
+	}
+	r := Report{Turn: t.id, Gaps: slices.Clone(t.gaps), Outside: slices.Clone(t.skipped), Interrupted: t.late}
+	b := s.batch(ctx)
+	items, err := s.plan(t, force, b, &r)
+	if err != nil || len(items) == 0 {
+		return r, b.abandon(err)
+	}
+	r.Undo = newID()
+	b.turn(record{Op: opTurn, Turn: r.Undo, Session: t.session, At: s.Now().UnixMilli(), Undoes: t.id})
+	kept := make([]change, len(items))
+	for i, it := range items {
+		kept[i] = change{Path: it.path, Before: &it.now}
+	}
+	b.changes(r.Undo, kept)
+	if err := b.commit(true); err != nil {
+		return Report{}, fmt.Errorf("keep the files as they are: %w", err)
+	}
+	if err := s.restore(ctx, items, &r); err != nil {
+		return r, err
+	}
+	return r, s.note(ctx, r.Undo, items)
+}
+
+// plan decides what has to be done and keeps what is there now in b.
+func (s *Store) plan(t *turnState, force bool, b *batch, r *Report) ([]item, error) {
+	var items []item
+	skip := func(path, why string, conflict bool) {
+		r.Skipped = append(r.Skipped, Skip{Path: shown(path), Why: why, Conflict: conflict})
+	}
+	for _, p := range t.changed() {
+		f := t.files[p]
+		if err := s.allowed(p); err != nil {
+			skip(p, err.Error(), false)
+			continue
+		}
+		now, err := s.observe(p, b)
+		if err != nil {
+			skip(p, reason(err), false)
+			continue
+		}
+		changedSince := f.mixed || f.after != nil && *f.after != now
+		switch {
+		case now == f.before:
+		case !f.before.kept():
+			skip(p, "it could not be kept before the turn ("+unkept(f.before)+")", false)
+		case !now.kept():
+			skip(p, "what is there now could not be kept ("+unkept(now)+")", false)
+		case changedSince && !force:
+			skip(p, "it changed again after the turn", true)
+		default:
+			items = append(items, item{p, f.before, now})
+		}
+	}
+	return s.withParents(items), b.err
+}
+
+// withParents adds the folders that are missing for files to come back.
+func (s *Store) withParents(items []item) []item {
+	have := map[string]bool{}
+	for _, it := range items {
+		have[it.path] = true
+	}
+	for _, it := range slices.Clone(items) {
+		if it.want.Kind == kindGone {
+			continue
+		}
+		for _, dir := range s.missingParents(it.path) {
+			if !have[dir] {
+				have[dir] = true
+				items = append(items, item{dir, state{Kind: kindDir, Mode: 0o755}, state{Kind: kindGone}})
+			}
+		}
+	}
+	return items
+}
+
+// restore does the work in an order in which no step stands in the way of
+// another: files that were made go first, then folders from the inside out,
+// then folders come back from the outside in, then files, then permissions.
+func (s *Store) restore(ctx context.Context, items []item, r *Report) error {
+	deep := func(a, b item) int { return strings.Count(b.path, "/") - strings.Count(a.path, "/") }
+	slices.SortStableFunc(items, deep)
+	outward := slices.Clone(items)
+	slices.Reverse(outward)
+	for _, step := range []struct {
+		list []item
+		pick func(it item) bool
+	}{
+		{items, func(it item) bool { return it.want.Kind == kindGone && it.now.Kind != kindDir }},
+		{items, func(it item) bool { return it.want.Kind == kindGone && it.now.Kind == kindDir }},
+		{outward, func(it item) bool { return it.want.Kind == kindDir }},
+		{outward, func(it item) bool { return it.want.Kind == kindFile || it.want.Kind == kindLink }},
+	} {
+		for _, it := range step.list {
+			if !step.pick(it) {
+				continue
+			}
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			s.restoreOne(it, r)
+		}
+	}
+	for _, it := range items {
+		if it.want.Kind == kindDir {
+			s.permit(it, r)
+		}
+	}
+	slices.Sort(r.Restored)
+	slices.Sort(r.Deleted)
+	return nil
+}
+
+func (s *Store) restoreOne(it item, r *Report) {
+	err := s.bringBack(it)
+	switch {
+	case err == nil && it.want.Kind == kindGone:
+		r.Deleted = append(r.Deleted, shown(it.path))
+	case err == nil:
+		r.Restored = append(r.Restored, shown(it.path))
+	default:
+		r.Skipped = append(r.Skipped, Skip{Path: shown(it.path), Why: reason(err)})
+	}
+}
+
+func (s *Store) bringBack(it item) error {
+	var data []byte
+	if it.want.Kind == kindFile {
+		var err error
+		if data, err = s.content(it.want.Hash); err != nil {
+			return err
+		}
+	}
+	sp, err := s.spot(it.path)
+	if err != nil {
+		return err
+	}
+	defer sp.close()
+	now, _, info, err := s.look(sp)
+	if err != nil {
+		return err
+	}
+	if now != it.now {
+		return diskio.ErrChanged
+	}
+	return s.put(sp, it.want, data, info)
+}
+
+func (s *Store) permit(it item, r *Report) {
+	sp, err := s.spot(it.path)
+	if err == nil {
+		err = chmodDir(sp, it.want.Mode)
+		sp.close()
+	}
+	if err != nil && !slices.ContainsFunc(r.Skipped, func(k Skip) bool { return k.Path == shown(it.path) }) {
+		r.Skipped = append(r.Skipped, Skip{Path: shown(it.path), Why: reason(err)})
+	}
+}
+
+// note writes down what an undo left behind.
+func (s *Store) note(ctx context.Context, id string, items []item) error {
+	b := s.batch(context.WithoutCancel(ctx))
+	list := make([]change, 0, len(items))
+	for _, it := range items {
+		st, err := s.observe(it.path, b)
+		if err != nil {
+			return b.abandon(err)
+		}
+		list = append(list, change{Path: it.path, After: &st})
+	}
+	b.changes(id, list)
+	return b.commit(false)
+}
+
+func unkept(s state) string {
+	switch s.Kind {
+	case kindHeavy:
+		return fmt.Sprintf("%d MiB are too much", s.Size>>20)
+	case kindShut:
+		return "it cannot be read"
+	}
+	return "it is not a regular file"
+}
+
+// reason is an error in a few words for a report.
+func reason(err error) string {
+	switch {
+	case errors.Is(err, diskio.ErrChanged):
+		return "it changed just now"
+	case errors.Is(err, fs.ErrPermission):
+		return "permission denied"
+	case errors.Is(err, fs.ErrNotExist):
+		return "its folder is gone"
+	case errors.Is(err, fs.ErrExist), strings.Contains(err.Error(), "not empty"):
+		return "the folder holds other files"
+	}
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
+		return pe.Err.Error()
+	}
+	return err.Error()
+}
+
+func newID() string {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return "u" + hex.EncodeToString(b[:])[1:]
+}

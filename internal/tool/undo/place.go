@@ -1,0 +1,388 @@
+package undo
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"github.com/nanobot-go/nanobot/internal/diskio"
+)
+
+// Paths in the log are slash paths relative to the workspace, or absolute for
+// the files outside of it that an unrestricted agent may change.
+
+// linkHops bounds how many links a name is followed through.
+const linkHops = 8
+
+// errDetour means that a folder on the way is not the folder it was.
+var errDetour = errors.New("a folder on the way is now a link or a file")
+
+// resolve finds the file that a tool will change when it is told name. ok is
+// false for names the jail refuses.
+func (s *Store) resolve(name string) (string, bool) {
+	for range linkHops {
+		abs, err := s.Jail.Path(name)
+		if err != nil {
+			return "", false
+		}
+		info, err := s.Jail.Lstat(name)
+		if _, refused := errors.AsType[*diskio.JailError](err); refused {
+			return "", false
+		}
+		dir := followDirs(filepath.Dir(abs))
+		if err == nil && info.Mode()&fs.ModeSymlink != 0 {
+			link, err := s.Jail.Readlink(name)
+			if err != nil {
+				return "", false
+			}
+			if !filepath.IsAbs(link) {
+				link = filepath.Join(dir, link)
+			}
+			name = link
+			continue
+		}
+		return s.key(filepath.Join(dir, filepath.Base(abs)))
+	}
+	return "", false
+}
+
+// key is how a path without links is called in the log.
+func (s *Store) key(abs string) (string, bool) {
+	for _, base := range []string{s.workspace, followDirs(s.workspace)} {
+		if rel, err := filepath.Rel(base, abs); err == nil && filepath.IsLocal(rel) {
+			return filepath.ToSlash(rel), rel != "."
+		}
+	}
+	return abs, !s.Jail.Restricted()
+}
+
+// followDirs resolves the links in the part of a path that exists.
+func followDirs(dir string) string {
+	rest := ""
+	for p := dir; ; {
+		if target, err := filepath.EvalSymlinks(p); err == nil {
+			return filepath.Join(target, rest)
+		}
+		parent := filepath.Dir(p)
+		if parent == p {
+			return dir
+		}
+		rest = filepath.Join(filepath.Base(p), rest)
+		p = parent
+	}
+}
+
+// missingParents lists the folders of a path that a tool would have to make.
+func (s *Store) missingParents(p string) (missing []string) {
+	for dir := path.Dir(filepath.ToSlash(p)); dir != "." && dir != "/" && dir != path.Dir(dir); dir = path.Dir(dir) {
+		sp, err := s.spot(dir)
+		if err == nil {
+			_, err = sp.dir.Lstat(sp.name)
+			sp.close()
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		missing = append([]string{dir}, missing...)
+	}
+	return missing
+}
+
+// allowed asks the jail whether a path of the log may still be touched.
+func (s *Store) allowed(p string) error {
+	_, err := s.Jail.Lstat(s.abs(p))
+	if refused, ok := errors.AsType[*diskio.JailError](err); ok {
+		return refused
+	}
+	return nil
+}
+
+// abs is the absolute form of a path of the log.
+func (s *Store) abs(p string) string {
+	if filepath.IsAbs(p) {
+		return p
+	}
+	return filepath.Join(s.workspace, filepath.FromSlash(p))
+}
+
+// spot is a name in a folder that is held open, so that whatever is done to
+// the name happens in that folder.
+type spot struct {
+	dir  *os.Root
+	name string
+}
+
+func (p spot) close() { _ = p.dir.Close() }
+
+// spot opens the folder of a path without following a link.
+func (s *Store) spot(p string) (spot, error) {
+	base, rel := s.workspace, p
+	if filepath.IsAbs(p) {
+		base = filepath.VolumeName(p) + string(filepath.Separator)
+		rel = filepath.ToSlash(strings.TrimPrefix(p, base))
+	}
+	if !filepath.IsLocal(filepath.FromSlash(rel)) || rel == "." {
+		return spot{}, errDetour
+	}
+	dir, err := os.OpenRoot(base)
+	if err != nil {
+		return spot{}, err
+	}
+	parts := strings.Split(rel, "/")
+	for _, part := range parts[:len(parts)-1] {
+		sub, _, err := openFolder(dir, part)
+		_ = dir.Close()
+		if err != nil {
+			return spot{}, err
+		}
+		dir = sub
+	}
+	return spot{dir: dir, name: parts[len(parts)-1]}, nil
+}
+
+// openFolder opens a folder that is no link.
+func openFolder(dir *os.Root, name string) (*os.Root, fs.FileInfo, error) {
+	before, err := dir.Lstat(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !before.IsDir() {
+		return nil, before, errDetour
+	}
+	sub, err := dir.OpenRoot(name)
+	if err != nil {
+		return nil, before, err
+	}
+	after, err := sub.Stat(".")
+	if err != nil || !os.SameFile(before, after) {
+		_ = sub.Close()
+		return nil, before, errDetour
+	}
+	return sub, after, nil
+}
+
+// observe looks at a path and keeps the content of a file in b.
+func (s *Store) observe(p string, b *batch) (state, error) {
+	sp, err := s.spot(p)
+	if diskio.IsMissing(err) || errors.Is(err, errDetour) {
+		return state{Kind: kindGone}, nil
+	}
+	if err != nil {
+		return state{}, err
+	}
+	defer sp.close()
+	st, data, _, err := s.look(sp)
+	if err == nil && st.Kind == kindFile {
+		b.blob(st.Hash, data)
+	}
+	return st, err
+}
+
+// look finds out what a name stands for; data is the content of a file.
+func (s *Store) look(sp spot) (state, []byte, fs.FileInfo, error) {
+	info, err := sp.dir.Lstat(sp.name)
+	if diskio.IsMissing(err) {
+		return state{Kind: kindGone}, nil, nil, nil
+	}
+	if err != nil {
+		return state{}, nil, nil, err
+	}
+	st := s.plain(info)
+	switch st.Kind {
+	case kindLink:
+		st.Link, err = sp.dir.Readlink(sp.name)
+		return st, nil, info, err
+	case kindFile:
+		data, err := readFile(sp, info, s.MaxFileBytes)
+		switch {
+		case errors.Is(err, fs.ErrPermission):
+			return state{Kind: kindShut, Mode: st.Mode, Size: st.Size}, nil, info, nil
+		case errors.Is(err, diskio.ErrTooLarge):
+			return heavy(info), nil, info, nil
+		case err != nil:
+			return state{}, nil, nil, err
+		}
+		st.Hash, st.Size = hashOf(data), int64(len(data))
+		return st, data, info, nil
+	}
+	return st, nil, info, nil
+}
+
+// plain is the state of a name as far as it shows without opening it.
+func (s *Store) plain(info fs.FileInfo) state {
+	mode := info.Mode()
+	switch {
+	case mode.IsRegular() && info.Size() > s.MaxFileBytes:
+		return heavy(info)
+	case mode.IsRegular():
+		return state{Kind: kindFile, Mode: mode.Perm(), Size: info.Size()}
+	case mode.IsDir():
+		return state{Kind: kindDir, Mode: mode.Perm()}
+	case mode&fs.ModeSymlink != 0:
+		return state{Kind: kindLink}
+	}
+	return state{Kind: kindOther}
+}
+
+func heavy(info fs.FileInfo) state {
+	return state{
+		Kind: kindHeavy, Mode: info.Mode().Perm(), Size: info.Size(),
+		Hash: strconv.FormatInt(info.ModTime().UnixNano(), 10),
+	}
+}
+
+// readFile reads the regular file that info describes and no other.
+func readFile(sp spot, info fs.FileInfo, limit int64) ([]byte, error) {
+	f, err := sp.dir.OpenFile(sp.name, os.O_RDONLY|openFlags, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // read only
+	now, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !os.SameFile(now, info) || !now.Mode().IsRegular() {
+		return nil, diskio.ErrChanged
+	}
+	data := make([]byte, 0, min(now.Size(), limit)+1)
+	for {
+		n, err := f.Read(data[len(data):cap(data)])
+		data = data[:len(data)+n]
+		switch {
+		case errors.Is(err, io.EOF):
+			return data, nil
+		case err != nil:
+			return nil, err
+		case int64(len(data)) > limit:
+			return nil, diskio.ErrTooLarge
+		case len(data) == cap(data):
+			data = append(data, 0)[:len(data)]
+		}
+	}
+}
+
+func hashOf(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// put brings a name to a state. now is what look said about it just before;
+// if the name has changed since then, nothing is done.
+func (s *Store) put(sp spot, want state, data []byte, now fs.FileInfo) error {
+	temp := ".nanobot-" + strings.ToLower(rand.Text()) + ".tmp"
+	switch want.Kind {
+	case kindGone:
+		if err := unchanged(sp, now); err != nil {
+			return err
+		}
+		return sp.dir.Remove(sp.name)
+	case kindDir:
+		return putDir(sp, want, now)
+	case kindLink:
+		if err := sp.dir.Symlink(want.Link, temp); err != nil {
+			return err
+		}
+	case kindFile:
+		if err := writeTemp(sp.dir, temp, data, want.Mode); err != nil {
+			return errors.Join(err, dropTemp(sp.dir, temp))
+		}
+	default:
+		return errLost
+	}
+	err := unchanged(sp, now)
+	if err == nil && now != nil && now.IsDir() {
+		err = sp.dir.Remove(sp.name) // only if it is empty
+	}
+	if err == nil {
+		err = sp.dir.Rename(temp, sp.name)
+	}
+	if err != nil {
+		return errors.Join(err, dropTemp(sp.dir, temp))
+	}
+	return nil
+}
+
+// putDir makes a folder, or gives one its permissions back.
+func putDir(sp spot, want state, now fs.FileInfo) error {
+	if now != nil && !now.IsDir() {
+		if err := unchanged(sp, now); err != nil {
+			return err
+		}
+		if err := sp.dir.Remove(sp.name); err != nil {
+			return err
+		}
+		now = nil
+	}
+	if now == nil {
+		// Usable while files are put into it; the wanted mode comes last.
+		if err := sp.dir.Mkdir(sp.name, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// chmodDir gives a folder its permissions when everything in it is done.
+func chmodDir(sp spot, mode fs.FileMode) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	sub, _, err := openFolder(sp.dir, sp.name)
+	if err != nil {
+		return err
+	}
+	defer sub.Close() //nolint:errcheck // nothing was written through it
+	f, err := sub.Open(".")
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Chmod(mode), f.Close())
+}
+
+// unchanged checks that a name is still what it was when it was looked at.
+func unchanged(sp spot, was fs.FileInfo) error {
+	now, err := sp.dir.Lstat(sp.name)
+	switch {
+	case diskio.IsMissing(err) && was == nil:
+		return nil
+	case err != nil && !diskio.IsMissing(err):
+		return err
+	case err != nil || was == nil || !os.SameFile(now, was) || now.Mode() != was.Mode():
+		return diskio.ErrChanged
+	case now.Mode().IsRegular() && (now.Size() != was.Size() || !now.ModTime().Equal(was.ModTime())):
+		return diskio.ErrChanged
+	}
+	return nil
+}
+
+func writeTemp(dir *os.Root, name string, data []byte, mode fs.FileMode) error {
+	f, err := dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err == nil && runtime.GOOS != "windows" {
+		err = f.Chmod(mode.Perm())
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+func dropTemp(dir *os.Root, name string) error {
+	if err := dir.Remove(name); err != nil && !diskio.IsMissing(err) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,262 @@
+package undo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/diskio"
+)
+
+const (
+	maxDepth = 128
+	// settled is how old a time stamp must be before an unchanged one proves
+	// an unchanged file: coarse clocks give two writes the same stamp.
+	settled = 100 * time.Millisecond
+)
+
+// tooLargeError says that the workspace is more than the store watches.
+type tooLargeError struct{ why string }
+
+func (e tooLargeError) Error() string { return e.why }
+
+// skippedFolder recognises folders that are made by programs from other things
+// and can be made again, or that have a history of their own.
+func skippedFolder(name string) bool {
+	switch name {
+	case ".git", ".hg", ".svn", ".jj", ".nanobot", "node_modules", "__pycache__", ".venv", ".tox", ".cache",
+		".mypy_cache", ".pytest_cache", ".ruff_cache", ".gradle", ".terraform":
+		return true
+	}
+	return false
+}
+
+// cacheTag marks a folder that its program calls a cache.
+const cacheTag = "CACHEDIR.TAG"
+
+// walker looks at the workspace once.
+type walker struct {
+	s       *Store
+	ctx     context.Context //nolint:containedctx // a walker lives inside one call
+	b       *batch
+	tree    map[string]entry
+	skipped []string
+	bytes   int64
+	young   int64 // time stamps from here on, in nanoseconds, prove nothing
+}
+
+func (s *Store) walker(ctx context.Context, b *batch) *walker {
+	return &walker{
+		s: s, ctx: ctx, b: b, tree: make(map[string]entry, len(s.model.tree)+16),
+		young: time.Now().Add(-settled).UnixNano(), // compared with the disk's clock
+	}
+}
+
+// walk looks at the whole workspace and keeps in b what was not kept before.
+// Files that look as they did the last time are not read.
+func (s *Store) walk(ctx context.Context, b *batch) (*walker, error) {
+	w := s.walker(ctx, b)
+	root, err := os.OpenRoot(s.workspace)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close() //nolint:errcheck // nothing was written through it
+	if err := w.folder(root, "", 0); err != nil {
+		return nil, err
+	}
+	slices.Sort(w.skipped)
+	return w, nil
+}
+
+func (w *walker) folder(dir *os.Root, rel string, depth int) error {
+	if err := w.ctx.Err(); err != nil {
+		return context.Cause(w.ctx)
+	}
+	f, err := dir.Open(".")
+	if err != nil {
+		return err
+	}
+	list, err := f.ReadDir(-1)
+	_ = f.Close()
+	if err != nil {
+		return err
+	}
+	if rel != "" && slices.ContainsFunc(list, func(e fs.DirEntry) bool { return e.Name() == cacheTag }) {
+		w.skip(rel)
+		return nil
+	}
+	for _, e := range list {
+		name := path.Join(rel, e.Name())
+		if slices.Contains(w.s.exclude, name) || strings.HasPrefix(e.Name(), ".nanobot-") && strings.HasSuffix(e.Name(), ".tmp") {
+			continue
+		}
+		if e.IsDir() {
+			err = w.subfolder(dir, e.Name(), name, depth)
+		} else {
+			err = w.name(spot{dir, e.Name()}, name)
+		}
+		if err != nil {
+			return err
+		}
+		if len(w.tree) > w.s.MaxFiles {
+			return tooLargeError{fmt.Sprintf("the workspace holds more than %d files and folders", w.s.MaxFiles)}
+		}
+		if w.bytes > w.s.MaxBytes/2 {
+			return tooLargeError{fmt.Sprintf("the workspace holds more than %d MiB", w.s.MaxBytes>>21)}
+		}
+	}
+	return nil
+}
+
+func (w *walker) subfolder(dir *os.Root, base, rel string, depth int) error {
+	if skippedFolder(base) {
+		w.skip(rel)
+		return nil
+	}
+	sub, info, err := openFolder(dir, base)
+	switch {
+	case diskio.IsMissing(err) || errors.Is(err, errDetour):
+		return nil // it is changing right now
+	case errors.Is(err, fs.ErrPermission) || depth >= maxDepth:
+		if err == nil {
+			_ = sub.Close()
+		}
+		w.skip(rel)
+		return nil
+	case err != nil:
+		return err
+	}
+	defer sub.Close() //nolint:errcheck // nothing was written through it
+	w.tree[rel] = entry{state: w.s.plain(info)}
+	err = w.folder(sub, rel, depth+1)
+	if errors.Is(err, fs.ErrPermission) {
+		w.skip(rel)
+		return nil
+	}
+	return err
+}
+
+// maxSkipped bounds how many left-out folders are named.
+const maxSkipped = 20
+
+func (w *walker) skip(rel string) {
+	if base := path.Base(rel); base == ".nanobot" || base == "__pycache__" {
+		return // nobody misses them
+	}
+	if len(w.skipped) < maxSkipped {
+		w.skipped = append(w.skipped, rel)
+	}
+}
+
+// name looks at something that is not a folder.
+func (w *walker) name(sp spot, rel string) error {
+	info, err := sp.dir.Lstat(sp.name)
+	if diskio.IsMissing(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	now := w.s.plain(info)
+	switch now.Kind {
+	case kindOther, kindDir: // a folder by now: it is changing
+		return nil
+	case kindFile:
+		if old, ok := w.s.model.tree[rel]; ok && sameFile(old, now, info) {
+			w.tree[rel] = old
+			w.bytes += old.Size
+			return nil
+		}
+	}
+	st, data, info, err := w.s.look(sp)
+	for range 3 { // it is being replaced right now
+		if !errors.Is(err, diskio.ErrChanged) {
+			break
+		}
+		st, data, info, err = w.s.look(sp)
+	}
+	switch {
+	case errors.Is(err, diskio.ErrChanged):
+		w.tree[rel] = entry{state: state{Kind: kindShut}}
+		return nil
+	case err != nil:
+		return err
+	case st.Kind == kindGone:
+		return nil
+	}
+	if st.Kind == kindFile {
+		if w.bytes += st.Size; w.bytes <= w.s.MaxBytes/2 {
+			w.b.blob(st.Hash, data)
+		}
+	}
+	w.tree[rel] = w.entry(st, info)
+	return w.b.err
+}
+
+func (w *walker) entry(st state, info fs.FileInfo) entry {
+	e := entry{state: st}
+	e.Mtime, e.Ctime, e.Inode = stamps(info)
+	if max(e.Mtime, e.Ctime) >= w.young {
+		e.Mtime = 0
+	}
+	return e
+}
+
+// sameFile reports whether a file is the one that was read before.
+func sameFile(old entry, now state, info fs.FileInfo) bool {
+	mtime, ctime, inode := stamps(info)
+	return old.Kind == kindFile && old.Mtime != 0 && old.Mtime == mtime && old.Ctime == ctime && old.Inode == inode &&
+		old.Size == now.Size && old.Mode == now.Mode
+}
+
+// delta lists what differs from an older look, by path.
+func (w *walker) delta(old map[string]entry) (out []delta) {
+	for p, e := range w.tree {
+		if was, ok := old[p]; !ok || was != e {
+			out = append(out, delta{Path: p, Entry: &e})
+		}
+	}
+	for p := range old {
+		if _, ok := w.tree[p]; !ok {
+			out = append(out, delta{Path: p})
+		}
+	}
+	slices.SortFunc(out, func(a, b delta) int { return strings.Compare(a.Path, b.Path) })
+	return out
+}
+
+// recheck looks only at the names that are known, for a workspace that has
+// become too large to be walked.
+func (s *Store) recheck(ctx context.Context, b *batch) (*walker, error) {
+	w := s.walker(ctx, b)
+	for p, old := range s.model.tree {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		sp, err := s.spot(p)
+		if diskio.IsMissing(err) || errors.Is(err, errDetour) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if old.Kind == kindDir {
+			if info, err := sp.dir.Lstat(sp.name); err == nil && info.IsDir() {
+				w.tree[p] = entry{state: s.plain(info)}
+			}
+		} else {
+			err = w.name(sp, p)
+		}
+		sp.close()
+		if err != nil {
+			return nil, err
+		}
+	}
+	return w, nil
+}

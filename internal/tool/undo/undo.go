@@ -1,0 +1,395 @@
+// Package undo keeps what files held before the agent changed them, so that a
+// turn can be shown as a diff and taken back. It hides one append-only log per
+// workspace, in which contents are stored once under their hash, followed by
+// what each turn found and left behind; a cache that makes looking at an
+// unchanged workspace as cheap as listing it; and the rules by which files are
+// put back without ever following a link or losing what is there now.
+//
+// Before is called in front of every call that changes something, After behind
+// it. Tools that name their files cost one small write; a command may change
+// anything, so before one the whole workspace is looked at and what is new
+// since the last look is kept. What could not be kept is written down as a gap
+// and told by Undo.
+//
+// A Store is safe for concurrent use, also by several processes.
+package undo
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/tool"
+)
+
+// Defaults of Options.
+const (
+	defaultBytes     = 256 << 20
+	defaultFileBytes = 16 << 20
+	defaultFiles     = 5000
+	defaultKeep      = 50
+	defaultAge       = 14 * 24 * time.Hour
+)
+
+// Options configures a Store. Dir and Jail are required.
+type Options struct {
+	Dir  string       // where the log is kept; out of the model's reach, made on first use
+	Jail *diskio.Jail // decides which files may be touched; its workspace is the one watched
+	// Exclude are files and folders a command snapshot leaves alone, because
+	// they belong to the program and not to the user's work.
+	Exclude []string
+
+	MaxBytes     int64         // of the log; default 256 MiB. Half of it may go to a copy of the workspace.
+	MaxFileBytes int64         // larger files are not kept; default 16 MiB
+	MaxFiles     int           // in a workspace that is still watched for commands; default 5000
+	Keep         int           // turns; default 50
+	MaxAge       time.Duration // of a turn; default 14 days
+
+	Log *slog.Logger
+	Now func() time.Time
+}
+
+// Errors a caller can tell apart.
+var (
+	// ErrNoTurn means that no such turn is known, or none that changed files.
+	ErrNoTurn = errors.New("no such turn")
+	// ErrAmbiguous means that a shortened turn id fits several turns.
+	ErrAmbiguous = errors.New("several turns begin like this")
+	// ErrRunning means that a command of the turn has not ended yet.
+	ErrRunning = errors.New("a command of this turn is still running")
+	// ErrBusy means that another process held the store for too long.
+	ErrBusy = errors.New("the undo store is in use by another process")
+)
+
+// Store keeps the snapshots of one workspace.
+type Store struct {
+	Options
+	workspace string   // absolute, as the jail names it
+	exclude   []string // slash paths relative to the workspace
+
+	slot  chan struct{} // capacity 1: holding the token is owning everything below
+	log   *logFile
+	model *model
+	calls map[string]*running // calls of this process between Before and After
+	full  time.Time           // when the workspace was last found too large
+	why   string
+}
+
+// running is a call between Before and After.
+type running struct {
+	turn, session string
+	paths         []string     // of a tool that names its files
+	lock          *diskio.Lock // of a command: held as long as this process lives
+}
+
+// Open prepares a store. It does not touch the disk.
+func Open(o Options) (*Store, error) {
+	if o.Dir == "" || o.Jail == nil {
+		return nil, errors.New("undo: a directory and a jail are needed")
+	}
+	if o.MaxBytes <= 0 {
+		o.MaxBytes = defaultBytes
+	}
+	if o.MaxFileBytes <= 0 {
+		o.MaxFileBytes = defaultFileBytes
+	}
+	if o.MaxFiles <= 0 {
+		o.MaxFiles = defaultFiles
+	}
+	if o.Keep <= 0 {
+		o.Keep = defaultKeep
+	}
+	if o.MaxAge <= 0 {
+		o.MaxAge = defaultAge
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	s := &Store{
+		Options: o, workspace: o.Jail.Workspace(), slot: make(chan struct{}, 1),
+		model: newModel(), calls: map[string]*running{},
+	}
+	for _, p := range append([]string{o.Dir}, o.Exclude...) {
+		if rel, err := filepath.Rel(s.workspace, p); err == nil && filepath.IsLocal(rel) && rel != "." {
+			s.exclude = append(s.exclude, filepath.ToSlash(rel))
+		}
+	}
+	return s, nil
+}
+
+// Close gives up the log. No other method may be running.
+func (s *Store) Close() error {
+	if s.log == nil {
+		return nil
+	}
+	err := s.log.close()
+	s.log, s.model = nil, newModel()
+	return err
+}
+
+// Before keeps what a call is about to change. When it returns nil the old
+// content is durable; an error means that this call is not covered, which is
+// also remembered for Undo to say, and the call may run all the same.
+func (s *Store) Before(ctx context.Context, t tool.Tool, c tool.Call) error {
+	if t.ReadOnly || c.TurnID == "" || t.Paths == nil && t.Sink != tool.SinkCommand {
+		return nil
+	}
+	leave, err := s.enter(ctx, true)
+	if err != nil {
+		return fmt.Errorf("enter the undo store: %w", err)
+	}
+	defer leave()
+	if err := s.settleStale(ctx, c); err != nil {
+		return err
+	}
+	if t.Paths != nil {
+		err = s.beforeFiles(ctx, c, t.Paths(c.Input))
+	} else {
+		err = s.beforeCommand(ctx, c)
+	}
+	if err != nil {
+		return errors.Join(err, s.gap(ctx, c, fmt.Sprintf("a call of %s: %v", t.Name, err)))
+	}
+	if s.overfull() {
+		return s.prune(ctx)
+	}
+	return nil
+}
+
+// After notes what a call left behind. It is called for every call, also one
+// that failed, and does nothing for those Before did not see.
+func (s *Store) After(ctx context.Context, c tool.Call) error {
+	if c.TurnID == "" {
+		return nil
+	}
+	// A stopped turn still has to be closed.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterTime)
+	defer cancel()
+	select {
+	case s.slot <- struct{}{}:
+	case <-ctx.Done():
+		return ErrBusy
+	}
+	_, known := s.calls[callKey(c)]
+	<-s.slot
+	if !known {
+		return nil
+	}
+	leave, err := s.enter(ctx, true)
+	if err != nil {
+		return fmt.Errorf("enter the undo store: %w", err)
+	}
+	defer leave()
+	return s.finish(ctx, callKey(c))
+}
+
+// afterTime bounds the work after a call.
+const afterTime = 30 * time.Second
+
+// finish closes a call of this process.
+func (s *Store) finish(ctx context.Context, key string) error {
+	r := s.calls[key]
+	if r == nil {
+		return nil
+	}
+	delete(s.calls, key)
+	if r.lock == nil {
+		return s.afterFiles(ctx, r)
+	}
+	err := s.settle(ctx, key, false)
+	return errors.Join(err, r.lock.Unlock())
+}
+
+// settleStale closes calls of earlier turns of a session whose end was never
+// told. A session has one turn at a time.
+func (s *Store) settleStale(ctx context.Context, c tool.Call) error {
+	for key, r := range s.calls {
+		if r.session == c.SessionKey && r.turn != c.TurnID {
+			if err := s.finish(ctx, key); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// beforeFiles keeps the files a call names.
+func (s *Store) beforeFiles(ctx context.Context, c tool.Call, names []string) error {
+	r := &running{turn: c.TurnID, session: c.SessionKey}
+	b := s.batch(ctx)
+	b.begin(c)
+	var changes []change
+	for _, name := range names {
+		path, ok := s.resolve(name)
+		if !ok {
+			continue // the tool will be refused
+		}
+		for _, p := range append(s.missingParents(path), path) {
+			st, err := s.observe(p, b)
+			if err != nil {
+				return b.abandon(err)
+			}
+			changes = append(changes, change{Path: p, Before: &st})
+			r.paths = append(r.paths, p)
+		}
+	}
+	if len(changes) == 0 {
+		return b.abandon(nil)
+	}
+	b.changes(c.TurnID, changes)
+	s.calls[callKey(c)] = r
+	if err := b.commit(s.needsSync(c.TurnID, changes, b)); err != nil {
+		delete(s.calls, callKey(c))
+		return err
+	}
+	return nil
+}
+
+// needsSync reports whether a power loss could cost old content: not when the
+// turn already holds it.
+func (s *Store) needsSync(turn string, changes []change, b *batch) bool {
+	t := s.model.turns[turn]
+	if t == nil || len(b.blobs) > 0 {
+		return true
+	}
+	for _, c := range changes {
+		if t.files[c.Path] == nil {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *Store) afterFiles(ctx context.Context, r *running) error {
+	b := s.batch(ctx)
+	var changes []change
+	for _, p := range r.paths {
+		st, err := s.observe(p, b)
+		if err != nil {
+			return b.abandon(err)
+		}
+		changes = append(changes, change{Path: p, After: &st})
+	}
+	b.changes(r.turn, changes)
+	return b.commit(false)
+}
+
+// beforeCommand keeps the workspace.
+func (s *Store) beforeCommand(ctx context.Context, c tool.Call) error {
+	if now := s.Now(); !s.full.IsZero() && now.Sub(s.full) < fullAgain && now.After(s.full) {
+		return errors.New(s.why)
+	}
+	key := callKey(c)
+	b := s.batch(ctx)
+	b.begin(c)
+	w, err := s.walk(ctx, b)
+	if err != nil {
+		if large, ok := errors.AsType[tooLargeError](err); ok {
+			s.full, s.why = s.Now(), large.Error()
+		}
+		return b.abandon(err)
+	}
+	s.full = time.Time{}
+	lock, err := diskio.TryLock(s.runLock(key))
+	if err != nil {
+		return b.abandon(err)
+	}
+	b.tree(w.delta(s.model.tree))
+	b.command(c.TurnID, key, w.skipped)
+	if err := b.commit(true); err != nil {
+		return errors.Join(err, lock.Unlock())
+	}
+	s.calls[key] = &running{turn: c.TurnID, session: c.SessionKey, lock: lock}
+	return nil
+}
+
+// fullAgain is how long a workspace found too large is not looked at again.
+const fullAgain = time.Minute
+
+// settle closes a command: what differs from the workspace it began with is
+// what it changed. late means that its end was missed.
+func (s *Store) settle(ctx context.Context, key string, late bool) error {
+	o := s.model.open[key]
+	if o == nil {
+		return nil
+	}
+	b := s.batch(ctx)
+	w, err := s.walk(ctx, b)
+	if _, large := errors.AsType[tooLargeError](err); large {
+		b.gap(o.turn, "a command left so many files that new ones are not counted: "+err.Error())
+		w, err = s.recheck(ctx, b)
+	}
+	if err != nil {
+		return b.abandon(err)
+	}
+	delta := w.delta(s.model.tree)
+	b.tree(delta)
+	changes, moved := s.model.commandChanges(o, w.tree, delta)
+	if len(changes) > 0 {
+		b.changes(o.turn, changes)
+		if s.model.overlapping(o) {
+			b.gap(o.turn, "another command ran at the same time; what it changed may be counted here")
+		}
+	}
+	if moved > 0 {
+		b.gap(o.turn, fmt.Sprintf("a command moved %d files here from folders that are not watched; they stay", moved))
+	}
+	b.done(o.turn, key, late)
+	return b.commit(false)
+}
+
+// recover closes commands whose process died.
+func (s *Store) recover(ctx context.Context) error {
+	for key := range s.model.open {
+		if s.calls[key] != nil {
+			continue
+		}
+		lock, err := diskio.TryLock(s.runLock(key))
+		if _, busy := errors.AsType[*diskio.LockedError](err); busy {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(s.settle(ctx, key, true), lock.Unlock()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// gap notes that a turn is not covered completely.
+func (s *Store) gap(ctx context.Context, c tool.Call, why string) error {
+	if t := s.model.turns[c.TurnID]; t != nil && t.hasGap(why) {
+		return nil
+	}
+	b := s.batch(ctx)
+	b.begin(c)
+	b.gap(c.TurnID, why)
+	return b.commit(false)
+}
+
+func (s *Store) runLock(key string) string {
+	return filepath.Join(s.Dir, "run-"+key+".lock")
+}
+
+// callKey names a call; it is also part of a file name.
+func callKey(c tool.Call) string {
+	sum := sha256.Sum256([]byte(c.TurnID + "\x00" + c.ID))
+	return hex.EncodeToString(sum[:8])
+}
+
+// shown is a path as it is told to people.
+func shown(path string) string {
+	return strings.Map(visible, path)
+}
