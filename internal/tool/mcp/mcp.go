@@ -2,4 +2,274 @@
 // It hides the protocol and its SDK, how servers are started and reached, what
 // keeps them running, and everything that protects the agent from a server
 // that is broken or hostile: what a server says is data, never more.
+//
+// A Server is one configured server, a Pool all of them. A Pool connects
+// nothing before somebody asks for its tools; from then on every server has a
+// supervisor that connects it, lists what it offers, follows changes and
+// connects again when it was lost. A server that is down delays a turn once,
+// by a few seconds; its tools stay on offer and say that it is down.
 package mcp
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/tool"
+)
+
+// firstWait is how long turns wait for servers that are just being started.
+const firstWait = 3 * time.Second
+
+// Options of a Pool.
+type Options struct {
+	Servers []Server
+	// Environ is the agent's environment; servers get only the harmless part.
+	Environ []string
+	// Spawn is called before a server with Sandbox is started and may change
+	// the command. cleanup is called when the server has ended. nil means that
+	// there is no sandbox, and such servers are not started.
+	Spawn func(*exec.Cmd) (cleanup func(), err error)
+	// Auth supplies tokens to servers whose auth is "oauth"; nil means none.
+	Auth Authorizer
+	// Reserved are names of tools that are not ours.
+	Reserved []string
+	// MediaDir is where pictures, sound and files of results are kept; "" drops them.
+	MediaDir string
+	// PinFile is where definitions are remembered, to notice when a server
+	// changes them; "" remembers for this process only.
+	PinFile string
+	// HoldChanged withholds what changed until Accept is called.
+	HoldChanged bool
+	// Redact removes known secrets from texts for people and logs; may be nil.
+	Redact  func(string) string
+	Version string // of this program, told to servers
+	Log     *slog.Logger
+	Now     func() time.Time
+}
+
+// Pool is all MCP servers of an agent. It is safe for concurrent use.
+type Pool struct {
+	o       Options
+	servers []*server // by name
+	pins    *pins
+	start   chan struct{} // closed when tools are first asked for
+	once    sync.Once
+
+	mu      sync.Mutex // taken before that of a server
+	started time.Time
+	tools   []tool.Tool
+	print   [sha256.Size]byte // of tools
+	gen     uint64
+	changed chan struct{} // closed and replaced when tools change
+}
+
+// New makes a pool. Nothing is started before Run and the first Tools.
+func New(o Options) (*Pool, error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	o.Log = o.Log.With("component", "mcp")
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	p := &Pool{o: o, pins: &pins{path: o.PinFile}, start: make(chan struct{}), changed: make(chan struct{})}
+	for _, c := range o.Servers {
+		if c.Name == "" {
+			return nil, errors.New("an MCP server has no name")
+		}
+		if slices.ContainsFunc(p.servers, func(s *server) bool { return s.Name == c.Name }) {
+			return nil, fmt.Errorf("two MCP servers are called %q", c.Name)
+		}
+		p.servers = append(p.servers, newServer(p, c))
+	}
+	slices.SortFunc(p.servers, func(a, b *server) int { return strings.Compare(a.Name, b.Name) })
+	p.refresh()
+	return p, nil
+}
+
+// Run keeps the servers connected from the first use on, and stops them all
+// when ctx ends. Call it once.
+func (p *Pool) Run(ctx context.Context) error {
+	select {
+	case <-p.start:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	var wg sync.WaitGroup
+	for _, s := range p.servers {
+		if !s.Disabled {
+			wg.Go(func() { s.run(ctx) })
+		}
+	}
+	wg.Wait()
+	return ctx.Err()
+}
+
+// Tools returns what the servers offer now, and a number that changes whenever
+// that does. The slice stays the same while nothing changes; callers must not
+// modify it. The first call starts the servers. In the first 3 s from then on
+// calls wait for servers that are still being connected; later ones never do.
+func (p *Pool) Tools(ctx context.Context) ([]tool.Tool, uint64) {
+	p.once.Do(func() {
+		p.mu.Lock()
+		p.started = time.Now()
+		p.mu.Unlock()
+		close(p.start)
+	})
+	p.settle(ctx)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.tools, p.gen
+}
+
+// settle waits until every server was tried once, or the time for that is over.
+func (p *Pool) settle(ctx context.Context) {
+	p.mu.Lock()
+	left := time.Until(p.started.Add(firstWait))
+	p.mu.Unlock()
+	t := time.NewTimer(left)
+	defer t.Stop()
+	for _, s := range p.servers {
+		for {
+			s.mu.Lock()
+			settled, moved := s.settled, s.moved
+			s.mu.Unlock()
+			if settled {
+				break
+			}
+			select {
+			case <-moved:
+			case <-t.C:
+				return
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}
+
+// Changed is closed when the tools change after this call.
+func (p *Pool) Changed() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.changed
+}
+
+// refresh puts the offers of all servers together. Offers of a server that is
+// down are kept: a prompt that changes whenever a server hiccups is never
+// cached.
+func (p *Pool) refresh() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	type owned struct {
+		s *server
+		o offer
+	}
+	var all []owned
+	var ids []identity
+	seen := map[identity]bool{}
+	for _, s := range p.servers {
+		s.mu.Lock()
+		for _, o := range s.list.offers {
+			if !seen[o.identity] { // a server may repeat itself
+				seen[o.identity] = true
+				all = append(all, owned{s, o})
+				ids = append(ids, o.identity)
+			}
+		}
+		s.mu.Unlock()
+	}
+	names := uniqueNames(ids, p.o.Reserved)
+	var tools []tool.Tool
+	for _, e := range all {
+		if name, ok := names[e.o.identity]; ok {
+			tools = append(tools, e.s.tool(name, e.o))
+		}
+	}
+	slices.SortFunc(tools, func(a, b tool.Tool) int { return strings.Compare(a.Name, b.Name) })
+	h := sha256.New()
+	for _, t := range tools {
+		_, _ = fmt.Fprintf(h, "%q %q %q %t\n", t.Name, t.Description, t.Schema, t.ReadOnly)
+	}
+	if print := [sha256.Size]byte(h.Sum(nil)); print != p.print {
+		p.tools, p.print = tools, print
+		p.gen++
+		close(p.changed)
+		p.changed = make(chan struct{})
+	}
+}
+
+// Retry lets a server that waits be tried again at once, for example after a login.
+func (p *Pool) Retry(server string) {
+	for _, s := range p.servers {
+		if s.Name == server {
+			select {
+			case s.wake <- struct{}{}:
+			default:
+			}
+		}
+	}
+}
+
+// Accept takes the definitions a server gives now as the ones to expect, after
+// a person has looked at them. They are offered when the server is next listed.
+func (p *Pool) Accept(server string) error {
+	if err := p.pins.forget(server); err != nil {
+		return fmt.Errorf("accept definitions of MCP server %q: %w", server, err)
+	}
+	for _, s := range p.servers {
+		s.mu.Lock()
+		l := s.link
+		s.mu.Unlock()
+		if s.Name == server && l != nil {
+			select {
+			case l.wire.changed <- struct{}{}:
+			default:
+			}
+		}
+	}
+	return nil
+}
+
+// Status is how one server is doing.
+type Status struct {
+	Name      string    `json:"name"`
+	State     State     `json:"state"`
+	Transport string    `json:"transport"`
+	Protocol  string    `json:"protocol,omitempty"` // version agreed on
+	Tools     int       `json:"tools"`
+	Resources int       `json:"resources"`
+	Prompts   int       `json:"prompts"`
+	Held      []string  `json:"held,omitempty"`  // withheld because their definition changed
+	Error     string    `json:"error,omitempty"` // why it is not ready
+	Since     time.Time `json:"since"`           // of the state
+	Log       string    `json:"log,omitempty"`   // the last lines a stdio server logged
+}
+
+// maxLog is how much of a server's log is shown, in bytes.
+const maxLog = 2000
+
+// Status tells how the servers are doing, by name.
+func (p *Pool) Status() []Status {
+	out := make([]Status, len(p.servers))
+	for i, s := range p.servers {
+		tail := s.redact(visible(s.stderr.text()))
+		s.mu.Lock()
+		out[i] = Status{
+			Name: s.Name, State: s.state, Transport: s.Type, Protocol: s.version,
+			Tools: s.list.count(kindTool), Resources: s.list.count(kindResource), Prompts: s.list.count(kindPrompt),
+			Held: slices.Clone(s.list.held), Error: s.reason, Since: s.since,
+			Log: strings.ToValidUTF8(tail[max(0, len(tail)-maxLog):], ""),
+		}
+		s.mu.Unlock()
+	}
+	return out
+}

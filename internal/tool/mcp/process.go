@@ -1,0 +1,239 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
+)
+
+// How long a server may take to end: after its input is closed, and after it
+// was asked to.
+const (
+	inputGrace = 2 * time.Second
+	endGrace   = 2 * time.Second
+)
+
+// process is a stdio server and the connection to it. Its goroutines end when
+// the process and all that holds its pipes have ended, which Close brings about.
+type process struct {
+	cmd     *exec.Cmd
+	kin     kin
+	stdin   io.WriteCloser
+	lines   *lineReader
+	cleanup func()
+	odd     func(string)
+
+	out    chan outgoing // unbuffered: a message is being written or still with its sender
+	closed chan struct{}
+	once   sync.Once
+	exited chan struct{} // after the process was waited for
+	state  string        // how it ended; set before exited is closed
+	wg     sync.WaitGroup
+}
+
+type outgoing struct {
+	ctx  context.Context //nolint:containedctx // lives as long as the hand-over
+	data []byte
+	done chan error // buffered: the writer never waits
+}
+
+// startProcess starts a stdio server in a process group of its own with
+// exactly the environment given.
+func startProcess(s Server, environ []string, spawn func(*exec.Cmd) (func(), error), stderr io.Writer, odd func(string)) (*process, error) {
+	env := childEnv(environ, s.Env)
+	path, args, err := program(s.Command, s.Args, env)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(path, args...) //nolint:gosec,noctx // the operator wrote it; ended by close
+	cmd.Env, cmd.Dir, cmd.Stderr = env, s.Cwd, stderr
+	cmd.WaitDelay = endGrace // a grandchild may hold stderr
+	p := &process{
+		cmd: cmd, cleanup: func() {}, odd: odd,
+		out: make(chan outgoing), closed: make(chan struct{}), exited: make(chan struct{}),
+	}
+	if s.Sandbox {
+		if spawn == nil {
+			return nil, errors.New("sandbox is set for this server, but there is no sandbox on this system")
+		}
+		done, err := spawn(cmd)
+		if err != nil {
+			return nil, fmt.Errorf("sandbox: %w", err)
+		}
+		if done != nil {
+			p.cleanup = done
+		}
+	}
+	p.kin.prepare(cmd)
+	if err := p.start(); err != nil {
+		p.cleanup()
+		return nil, err
+	}
+	return p, nil
+}
+
+func (p *process) start() error {
+	stdout, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
+		return err
+	}
+	if err := p.cmd.Start(); err != nil {
+		return fmt.Errorf("start %s: %w", p.cmd.Args[0], err)
+	}
+	p.kin.started(p.cmd)
+	p.lines = newLineReader(stdout, p.odd)
+	p.wg.Go(p.writeLoop)
+	return nil
+}
+
+// Connect implements sdk.Transport.
+func (p *process) Connect(context.Context) (sdk.Connection, error) { return p, nil }
+
+// SessionID implements sdk.Connection.
+func (p *process) SessionID() string { return "" }
+
+// Read implements sdk.Connection. The pipe is closed by close, which ends it.
+func (p *process) Read(context.Context) (jsonrpc.Message, error) {
+	m, err := p.lines.next()
+	if err != nil {
+		return nil, io.EOF // the reason is how the process ended
+	}
+	return m, nil
+}
+
+// Write implements sdk.Connection. A server that does not read its input holds
+// up nobody beyond their context.
+func (p *process) Write(ctx context.Context, msg jsonrpc.Message) error {
+	data, err := jsonrpc.EncodeMessage(msg)
+	if err != nil {
+		return err
+	}
+	o := outgoing{ctx, append(data, '\n'), make(chan error, 1)}
+	select {
+	case p.out <- o:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-p.closed:
+		return io.ErrClosedPipe
+	}
+	select {
+	case err := <-o.done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-p.closed:
+		return io.ErrClosedPipe
+	}
+}
+
+func (p *process) writeLoop() {
+	for {
+		select {
+		case o := <-p.out:
+			if o.ctx.Err() != nil {
+				o.done <- o.ctx.Err()
+				continue
+			}
+			markSent(o.ctx)
+			_, err := p.stdin.Write(o.data)
+			o.done <- err
+		case <-p.closed:
+			return
+		}
+	}
+}
+
+// Close implements sdk.Connection. It only announces the end, because the SDK
+// calls it under a lock; end does the rest.
+func (p *process) Close() error {
+	p.once.Do(func() { close(p.closed) })
+	return nil
+}
+
+// end stops the server: politely by closing its input, then with growing
+// force, and in any case whatever else is left in its group.
+func (p *process) end() {
+	_ = p.Close()
+	_ = p.stdin.Close() // also frees the writer
+	waited := make(chan error, 1)
+	p.wg.Go(func() { waited <- p.cmd.Wait() })
+	err, ok := waitFor(waited, inputGrace)
+	if !ok {
+		p.kin.ask()
+		if err, ok = waitFor(waited, endGrace); !ok {
+			p.kin.kill()
+			err = <-waited
+		}
+	}
+	p.kin.kill() // children that outlived it
+	p.state = "ended"
+	if err != nil && !errors.Is(err, exec.ErrWaitDelay) {
+		p.state = err.Error()
+	}
+	close(p.exited)
+	p.wg.Wait()
+	p.cleanup()
+}
+
+func waitFor(ch <-chan error, d time.Duration) (error, bool) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case err := <-ch:
+		return err, true
+	case <-t.C:
+		return nil, false
+	}
+}
+
+// childEnv is the whole environment of a server: a few harmless variables and
+// what its configuration adds. The agent's own environment holds keys, so
+// nothing else of it gets in; neither do exported shell functions.
+func childEnv(environ []string, extra map[string]httpsafe.Secret) []string {
+	allowed := []string{"HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER"}
+	if runtime.GOOS == "windows" {
+		allowed = []string{
+			"APPDATA", "COMSPEC", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATH", "PATHEXT", "PROCESSOR_ARCHITECTURE",
+			"PROGRAMDATA", "PROGRAMFILES", "SYSTEMDRIVE", "SYSTEMROOT", "TEMP", "TMP", "USERNAME", "USERPROFILE",
+		}
+	}
+	vars := map[string]string{}
+	for _, kv := range environ {
+		k, v, ok := strings.Cut(kv, "=")
+		if ok && slices.Contains(allowed, envKey(k)) && !strings.HasPrefix(v, "()") {
+			vars[envKey(k)] = v
+		}
+	}
+	for k, v := range extra {
+		vars[envKey(k)] = v.Reveal()
+	}
+	env := make([]string, 0, len(vars))
+	for _, k := range slices.Sorted(maps.Keys(vars)) {
+		env = append(env, k+"="+vars[k])
+	}
+	return env
+}
+
+// envKey is the spelling of a variable: Windows does not tell case apart.
+func envKey(k string) string {
+	if runtime.GOOS == "windows" {
+		return strings.ToUpper(k)
+	}
+	return k
+}

@@ -1,0 +1,60 @@
+//go:build unix
+
+package mcp
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// kin is the process group of a server.
+type kin struct{ group int }
+
+// prepare puts the server into a session of its own: no terminal, and one
+// group that can be signalled as a whole.
+func (k *kin) prepare(cmd *exec.Cmd) {
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Setsid = true
+}
+
+func (k *kin) started(cmd *exec.Cmd) { k.group = cmd.Process.Pid }
+
+func (k *kin) ask() { _ = syscall.Kill(-k.group, syscall.SIGTERM) }
+
+// kill ends every process that is left in the group. A group with members
+// keeps its number, so nobody else is hit.
+func (k *kin) kill() { _ = syscall.Kill(-k.group, syscall.SIGKILL) }
+
+// program finds the command in the PATH the server will see, which its
+// configuration may change.
+func program(command string, args, env []string) (path string, argv []string, err error) {
+	if strings.ContainsRune(command, '/') {
+		return command, args, nil
+	}
+	for _, kv := range env {
+		list, ok := strings.CutPrefix(kv, "PATH=")
+		if !ok {
+			continue
+		}
+		for _, dir := range filepath.SplitList(list) {
+			if !filepath.IsAbs(dir) {
+				continue // the folder we happen to be in decides nothing
+			}
+			p := filepath.Join(dir, command)
+			if st, err := os.Stat(p); err == nil && st.Mode().IsRegular() && st.Mode()&0o111 != 0 {
+				return p, args, nil
+			} else if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) && !errors.Is(err, fs.ErrPermission) {
+				return "", nil, err
+			}
+		}
+	}
+	return "", nil, fmt.Errorf("program %q is not in PATH", command)
+}

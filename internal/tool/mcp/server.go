@@ -1,0 +1,310 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
+)
+
+// Waiting between attempts to connect.
+const (
+	minBackoff = time.Second
+	maxBackoff = time.Minute
+	// loginEvery is how often a server that waits for a login is looked at.
+	loginEvery = 15 * time.Second
+	// listTimeout bounds reading all lists of a server.
+	listTimeout = 30 * time.Second
+	// settleTime lets a burst of changes pass before the lists are read again.
+	settleTime = 200 * time.Millisecond
+)
+
+// State says how a server is doing.
+type State string
+
+// The states.
+const (
+	Idle         State = "idle"          // nobody needed it yet
+	Connecting   State = "connecting"    // it is being started or reached
+	Ready        State = "ready"         // connected and listed
+	Degraded     State = "degraded"      // connected, but the last call or listing failed
+	Backoff      State = "backoff"       // not connected; it will be tried again
+	PendingLogin State = "pending-login" // a person must log in first
+	Off          State = "disabled"      // switched off in the configuration
+)
+
+// server is one configured server and what keeps it connected. Its supervisor
+// is the only one that makes and ends links.
+type server struct {
+	Server
+	pool   *Pool
+	log    *slog.Logger
+	stderr *ring
+	wake   chan struct{} // capacity 1: somebody wants it back sooner
+
+	mu      sync.Mutex
+	state   State
+	since   time.Time
+	reason  string // why it is not ready, in our words
+	version string // of the protocol
+	settled bool   // the first attempt is over
+	link    *link
+	moved   chan struct{} // closed and replaced whenever state or link change
+	list    listing
+}
+
+func newServer(p *Pool, c Server) *server {
+	s := &server{
+		Server: c, pool: p, log: p.o.Log.With("server", c.Name), stderr: &ring{}, wake: make(chan struct{}, 1),
+		state: Idle, since: p.o.Now(), moved: make(chan struct{}),
+	}
+	if c.Disabled {
+		s.state, s.settled = Off, true
+	}
+	if s.ToolTimeout <= 0 {
+		s.ToolTimeout = defaultToolTimeout
+	}
+	if s.EnabledTools == nil {
+		s.EnabledTools = []string{"*"}
+	}
+	return s
+}
+
+// set moves to another state. A link is only kept in Ready and Degraded.
+func (s *server) set(st State, reason string, l *link) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state != st {
+		s.since = s.pool.o.Now()
+	}
+	s.state, s.reason, s.link = st, reason, l
+	if st != Connecting {
+		s.settled = true
+	}
+	close(s.moved)
+	s.moved = make(chan struct{})
+}
+
+// run keeps the server connected until ctx ends.
+func (s *server) run(ctx context.Context) {
+	h := handshakes{}
+	wait := minBackoff
+	for ctx.Err() == nil {
+		s.set(Connecting, "", nil)
+		l, err := s.dial(ctx, dialOptions{discover: h.next(), odd: s.odd()})
+		if err == nil {
+			h.worked()
+			began := time.Now()
+			err = s.serve(ctx, l)
+			l.end()
+			if time.Since(began) > maxBackoff {
+				wait = minBackoff
+			}
+		}
+		if ctx.Err() != nil {
+			break
+		}
+		pause := wait
+		wait = min(2*wait, maxBackoff)
+		if errors.Is(err, ErrLoginNeeded) {
+			s.set(PendingLogin, s.clean(err), nil)
+			pause, wait = loginEvery, minBackoff
+		} else {
+			s.set(Backoff, s.clean(err), nil)
+			s.log.WarnContext(ctx, "mcp server is not connected", "err", s.detail(err), "retry_in", pause)
+		}
+		s.pause(ctx, pause)
+	}
+	s.set(Idle, "", nil)
+}
+
+// pause waits before the next attempt. Somebody who wants the server shortens
+// the wait, but not below the shortest.
+func (s *server) pause(ctx context.Context, d time.Duration) {
+	if !sleep(ctx, min(d, minBackoff)) {
+		return
+	}
+	t := time.NewTimer(d - min(d, minBackoff))
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-s.wake:
+	case <-ctx.Done():
+	}
+}
+
+// serve lists what a connected server offers and follows its changes until the
+// connection is lost.
+func (s *server) serve(ctx context.Context, l *link) error {
+	s.mu.Lock()
+	s.version = l.session.InitializeResult().ProtocolVersion
+	s.mu.Unlock()
+	if err := s.relist(ctx, l); err != nil {
+		return fmt.Errorf("list its tools: %w", err)
+	}
+	s.pool.refresh() // before anybody is told that it is ready
+	s.set(Ready, "", l)
+	s.log.InfoContext(ctx, "mcp server connected", "transport", s.Type, "protocol", l.session.InitializeResult().ProtocolVersion, "offers", s.list.counts())
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-l.wire.lost:
+			if l.proc != nil {
+				return errors.New("the server ended")
+			}
+			return fmt.Errorf("the connection was lost: %w", l.wire.reason)
+		case <-l.wire.changed:
+			if !sleep(ctx, settleTime) {
+				return ctx.Err()
+			}
+			if err := s.relist(ctx, l); err != nil {
+				s.log.WarnContext(ctx, "mcp server changed its lists but cannot be asked", "err", s.detail(err))
+				s.set(Degraded, s.clean(err), l)
+				continue
+			}
+			s.pool.refresh()
+			s.set(Ready, "", l)
+		}
+	}
+}
+
+func (s *server) relist(ctx context.Context, l *link) error {
+	ctx, cancel := l.under(ctx)
+	defer cancel()
+	ctx, stop := context.WithTimeout(ctx, listTimeout)
+	defer stop()
+	list, err := s.readLists(ctx, l.session)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.list = list
+	s.mu.Unlock()
+	return nil
+}
+
+// connected waits for a link, at most d. The supervisor is asked to hurry.
+func (s *server) connected(ctx context.Context, d time.Duration) (*link, error) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	for {
+		s.mu.Lock()
+		l, st, reason, moved := s.link, s.state, s.reason, s.moved
+		s.mu.Unlock()
+		switch {
+		case l != nil:
+			return l, nil
+		case st == PendingLogin:
+			return nil, ErrLoginNeeded
+		case st == Backoff:
+			select {
+			case s.wake <- struct{}{}:
+			default:
+			}
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-t.C:
+			if reason == "" {
+				reason = "it has not answered yet"
+			}
+			return nil, errors.New(reason)
+		}
+	}
+}
+
+// mark records how the last use of a link went.
+func (s *server) mark(l *link, reason string) {
+	s.mu.Lock()
+	same := s.link == l && (s.state == Ready) != (reason == "")
+	s.mu.Unlock()
+	switch {
+	case !same:
+	case reason == "":
+		s.set(Ready, "", l)
+	default:
+		s.set(Degraded, reason, l)
+	}
+}
+
+// odd logs lines on the output of a stdio server that are no messages. Only
+// the first few: a server that logs there does so all the time.
+func (s *server) odd() func(string) {
+	n := 0
+	return func(line string) {
+		if n++; n <= 3 {
+			s.log.Warn("mcp server printed something that is no message and was skipped; it must log to stderr", "line", s.redact(oneLine(line, 200)))
+		}
+	}
+}
+
+// clean is an error in a form that may be shown to the model and to people:
+// one line, no credentials, nothing the server wrote at length.
+func (s *server) clean(err error) string {
+	if err == nil {
+		return ""
+	}
+	return s.redact(oneLine(httpsafe.WithoutURL(err).Error(), 300))
+}
+
+// detail adds what the server logged last, for the operator.
+func (s *server) detail(err error) string {
+	out := s.clean(err)
+	if last := oneLine(s.stderr.last(), 300); last != "" {
+		out += "; its last words: " + s.redact(last)
+	}
+	return out
+}
+
+// redact removes the server's own credentials and what the pool knows of.
+func (s *server) redact(text string) string {
+	for name, m := range map[string]map[string]httpsafe.Secret{"env": s.Env, "headers": s.Headers} {
+		for k, v := range m {
+			if len(v.Reveal()) >= 8 {
+				text = strings.ReplaceAll(text, v.Reveal(), "[redacted:"+name+"."+k+"]")
+			}
+		}
+	}
+	if s.URL != "" {
+		text = strings.ReplaceAll(text, s.URL, "the server")
+	}
+	if s.pool.o.Redact != nil {
+		text = s.pool.o.Redact(text)
+	}
+	return text
+}
+
+// handshakes chooses how to greet a server. Newer servers have no session and
+// are asked first what they can; older ones may fall silent or end when they
+// are asked something they do not know.
+type handshakes struct {
+	tries int
+	good  time.Duration
+	known bool
+	last  time.Duration
+}
+
+func (h *handshakes) next() time.Duration {
+	h.tries++
+	switch {
+	case h.known:
+		h.last = h.good
+	case h.tries == 1:
+		h.last = 2 * time.Second
+	case h.tries%2 == 0:
+		h.last = 0
+	default:
+		h.last = 10 * time.Second // it may have been slow to start
+	}
+	return h.last
+}
+
+func (h *handshakes) worked() { h.good, h.known = h.last, true }
