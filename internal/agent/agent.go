@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/runner"
 	"github.com/nanobot-go/nanobot/internal/session"
@@ -57,6 +58,8 @@ type Options struct {
 	// MoreTools are tools that come and go, such as those of MCP servers. The
 	// number changes whenever the list does. May be nil.
 	MoreTools func(ctx context.Context) ([]tool.Tool, uint64)
+	// Secrets are taken out of what tools return and of what is said. May be nil.
+	Secrets *httpsafe.Registry
 	// Approve decides about tool calls; see runner.Spec. May be nil.
 	Approve func(ctx context.Context, t tool.Tool, c tool.Call) *tool.Result
 	Skills  *skill.Library
@@ -69,6 +72,8 @@ type Options struct {
 	// TurnCost is what the calls of a turn cost, if that is known.
 	TurnCost func(turnID string) (usd float64, known bool)
 	My       Settings
+	// Undo takes back what turns did to files; nil means that nothing is kept.
+	Undo Undoer
 	// Restart is called after /restart was acknowledged; nil means it is not possible here.
 	Restart func(route bus.Route)
 
@@ -137,6 +142,9 @@ func New(o Options) (*Agent, error) {
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Secrets == nil {
+		o.Secrets = &httpsafe.Registry{}
 	}
 	if o.Concurrency == 0 {
 		o.Concurrency = 4

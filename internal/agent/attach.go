@@ -8,9 +8,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/document"
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/runner"
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // Limits on pictures in one turn.
@@ -33,6 +37,8 @@ func (t *turn) attachments(ctx context.Context, media []bus.Media) (images []llm
 		case err != nil:
 			t.Log.WarnContext(ctx, "read attachment", "path", m.Path, "err", err)
 			notes = append(notes, fmt.Sprintf("[Attachment could not be read: %s]", oneLine(name)))
+		case data == nil && document.Detect(m.Path, nil) != document.None:
+			notes = append(notes, t.documentText(ctx, m.Path, name))
 		case data == nil:
 			notes = append(notes, fmt.Sprintf("[Attachment: %s (%s, %d bytes)]", m.Path, oneLine(name), size))
 		case len(images) == maxImages:
@@ -44,6 +50,41 @@ func (t *turn) attachments(ctx context.Context, media []bus.Media) (images []llm
 		}
 	}
 	return images, notes
+}
+
+// inlineDocument is how much of a document's text comes with the message; the
+// rest is there for the asking.
+const inlineDocument = 8000
+
+// documentText is the beginning of an attached document, marked as what
+// somebody else wrote.
+func (t *turn) documentText(ctx context.Context, path, name string) string {
+	fail := func(err error) string {
+		t.Log.WarnContext(ctx, "read attached document", "path", path, "err", err)
+		return fmt.Sprintf("[Attachment: %s (%s); its text cannot be read: %v]", path, oneLine(name), err)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return fail(err)
+	}
+	defer f.Close() //nolint:errcheck // read only
+	info, err := f.Stat()
+	if err != nil {
+		return fail(err)
+	}
+	doc, err := document.Attachment(ctx, path, f, info.Size())
+	if err != nil {
+		return fail(err)
+	}
+	said := doc.Content
+	note := fmt.Sprintf("[Attachment: %s (%s, %d bytes)]", path, oneLine(name), info.Size())
+	if strings.TrimSpace(said) == "" {
+		return note + "\n[There is no text in it; it may be scanned]"
+	}
+	if short := text.Cut(said, inlineDocument); len(short) < len(said) {
+		said, note = short, note+"\n[The text is longer; read_file shows the rest]"
+	}
+	return note + "\n" + runner.Fence(llm.Text(said), path, "attachment").Text
 }
 
 // readImage returns the bytes of a picture within the limit, or nil data for

@@ -31,6 +31,7 @@ type command struct {
 // Commands lists the slash commands.
 func Commands() []Command {
 	return []Command{
+		{"diff", "[turn]", "show what a turn changed in files (default: the last one)"},
 		{"goal", "[text|stop]", "work on something round after round until it is done"},
 		{"help", "", "list the commands"},
 		{"history", "[n]", "show the last n messages (default 10)"},
@@ -40,6 +41,7 @@ func Commands() []Command {
 		{"skill", "", "list the skills"},
 		{"status", "", "show version, model, tokens and what is running"},
 		{"stop", "", "stop the running turn and drop waiting messages"},
+		{"undo", "[turn] [force]", "take back what a turn changed in files (default: the last one)"},
 		{"usage", "", "show what model calls cost so far"},
 	}
 }
@@ -126,6 +128,8 @@ func (t *turn) runCommand(ctx context.Context, cmd command) error {
 		return nil
 	case "goal":
 		return t.startGoal(ctx, cmd)
+	case "undo", "diff":
+		return t.undoCommand(ctx, cmd)
 	case "history":
 		return t.remember(cmd, t.historyText(cmd.args))
 	case "model":

@@ -197,6 +197,7 @@ func (t *turn) run(ctx context.Context, current llm.Message) (runner.Result, err
 			State: t.conv.state, Publish: t.publish, Ask: t.asker(), Tainted: t.it.in.Untrusted || len(t.it.in.Media) > 0,
 		},
 		Approve:    t.Approve,
+		Redact:     t.Secrets.Redact,
 		Hooks:      append([]runner.Hooks{t.hooks()}, t.Hooks...),
 		OffloadDir: t.prompt.offloadDir(),
 		Record:     t.record,
@@ -256,6 +257,7 @@ func (t *turn) leave() {
 func (t *turn) record(_ context.Context, msgs ...llm.Message) error {
 	recs := make([]session.Record, len(msgs))
 	for i, m := range msgs {
+		m.Content.Text = t.Secrets.Redact(m.Content.Text)
 		recs[i] = session.Record{Message: storable(m)}
 	}
 	return t.sess.Append(recs...)
@@ -306,7 +308,7 @@ func (t *turn) conclude(ctx context.Context, res runner.Result) error {
 		t.Log.WarnContext(ctx, "the model's real window is smaller than configured", "model", t.rt.Name, "window", res.ContextLimit)
 	}
 	out := bus.Outbound{
-		Kind: bus.Final, Route: t.it.in.Route, ReplyTo: t.it.in.Route.MessageID, Text: res.Text,
+		Kind: bus.Final, Route: t.it.in.Route, ReplyTo: t.it.in.Route.MessageID, Text: t.Secrets.Redact(res.Text),
 		Streamed: res.Streamed && t.it.in.WantsStream, Meta: t.it.in.Meta, Turn: t.summary(res),
 	}
 	if res.Stop == runner.ModelError && res.Err != nil {
@@ -318,6 +320,12 @@ func (t *turn) conclude(ctx context.Context, res runner.Result) error {
 	}
 	if t.sent && (!res.Injected || res.Stop == runner.EmptyFinal) {
 		out.Text = "" // the message tool has answered already
+	}
+	if res.Stop != runner.ModelError {
+		out.Turn.Notice = receiptNotice(out.Text, out.Turn.Receipts)
+	}
+	if out.Turn.Notice != "" {
+		t.it.emit(bus.Outbound{Kind: bus.Notice, Route: out.Route, Text: out.Turn.Notice})
 	}
 	t.it.emit(out)
 	return nil
@@ -336,6 +344,7 @@ func (t *turn) summary(res runner.Result) *bus.Turn {
 	}
 	for _, e := range res.Tools {
 		s.Tools = append(s.Tools, e.Name)
+		s.Receipts = append(s.Receipts, e.Receipt)
 	}
 	return s
 }
@@ -350,6 +359,7 @@ func (t *turn) publish(ctx context.Context, o bus.Outbound) error {
 		t.sent = true
 		t.mu.Unlock()
 	}
+	o.Text = t.Secrets.Redact(o.Text)
 	t.it.emit(o)
 	return nil
 }
@@ -377,11 +387,11 @@ func (t *turn) hooks() runner.Hooks {
 			send(bus.Outbound{Kind: bus.ToolHint, Text: t.hint(it.Calls)})
 		},
 		BeforeTool: func(_ context.Context, c tool.Call) error {
-			send(bus.Outbound{Kind: bus.ToolEvent, Tool: &bus.Tool{CallID: c.ID, Name: c.Name, Phase: "start", Arguments: string(c.Input)}})
+			send(bus.Outbound{Kind: bus.ToolEvent, Tool: &bus.Tool{CallID: c.ID, Name: c.Name, Phase: "start", Arguments: t.Secrets.Redact(string(c.Input))}})
 			return nil
 		},
 		AfterTool: func(_ context.Context, c tool.Call, r tool.Result, took time.Duration) {
-			ev := &bus.Tool{CallID: c.ID, Name: c.Name, Phase: "end", Detail: firstLine(r.Content.String(), 120), DurationMS: took.Milliseconds()}
+			ev := &bus.Tool{CallID: c.ID, Name: c.Name, Phase: "end", Detail: firstLine(t.Secrets.Redact(r.Content.String()), 120), DurationMS: took.Milliseconds()}
 			if r.IsError {
 				ev.Phase = "error"
 			}
@@ -389,13 +399,17 @@ func (t *turn) hooks() runner.Hooks {
 		},
 	}
 	if t.it.in.WantsStream {
-		h.Delta = func(_ context.Context, _ *runner.Iteration, s string) {
-			send(bus.Outbound{Kind: bus.Delta, Text: s, StreamID: streamID()})
+		said, thought := t.Secrets.Stream(), t.Secrets.Stream()
+		show := func(kind bus.Kind, s string) {
+			if s != "" {
+				send(bus.Outbound{Kind: kind, Text: s, StreamID: streamID()})
+			}
 		}
-		h.Reasoning = func(_ context.Context, _ *runner.Iteration, s string) {
-			send(bus.Outbound{Kind: bus.Reasoning, Text: s, StreamID: streamID()})
-		}
+		h.Delta = func(_ context.Context, _ *runner.Iteration, s string) { show(bus.Delta, said.Push(s)) }
+		h.Reasoning = func(_ context.Context, _ *runner.Iteration, s string) { show(bus.Reasoning, thought.Push(s)) }
 		h.DeltaEnd = func(_ context.Context, resuming bool) {
+			show(bus.Reasoning, thought.Flush())
+			show(bus.Delta, said.Flush())
 			send(bus.Outbound{Kind: bus.DeltaEnd, StreamID: streamID(), Resuming: resuming})
 			t.segment++
 		}

@@ -10,11 +10,11 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm"
 )
 
-// fence marks content that came from outside, so that the model can tell it
+// Fence marks content that came from outside, so that the model can tell it
 // from what its user wants. The id is a hash of the call and of the content
 // itself: content cannot contain its own hash, no call has the id of another,
 // and a replayed turn has the same bytes. Copies of the marker inside are bent.
-func fence(c llm.Content, callID, source string) llm.Content {
+func Fence(c llm.Content, callID, source string) llm.Content {
 	sum := sha256.Sum256([]byte(callID + "\x00" + source + "\x00" + c.String()))
 	id := hex.EncodeToString(sum[:8])
 	opens := "<untrusted id=" + id + " source=" + source + ">"

@@ -85,6 +85,10 @@ type Spec struct {
 	// person; a non-nil result is what the model sees instead. nil allows all.
 	Approve func(ctx context.Context, t tool.Tool, c tool.Call) *tool.Result
 
+	// Redact takes known secrets out of the text of tool results, before the
+	// model, the log or a file sees them. nil leaves them as they are.
+	Redact func(string) string
+
 	// Record keeps messages, in order, the moment they exist. An error ends the run.
 	Record func(ctx context.Context, msgs ...llm.Message) error
 	// Sync makes recorded messages durable; called before tools with side effects run.

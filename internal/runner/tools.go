@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -296,9 +297,25 @@ func firstLine(s string) string {
 	return line
 }
 
+// redact takes known secrets out of a result.
+func (r *run) redact(c llm.Content) llm.Content {
+	if r.Redact == nil {
+		return c
+	}
+	if c.Blocks == nil {
+		return llm.Text(r.Redact(c.Text))
+	}
+	blocks := slices.Clone(c.Blocks)
+	for i := range blocks {
+		blocks[i].Text = r.Redact(blocks[i].Text)
+	}
+	return llm.Content{Blocks: blocks}
+}
+
 // normalise turns a tool result into the message the model sees: never empty,
 // never too long, errors followed by a hint.
 func (r *run) normalise(ctx context.Context, p prepared, res tool.Result) llm.Message {
+	res.Content = r.redact(res.Content)
 	m := llm.Message{Role: llm.ToolRole, ToolCallID: p.call.ID, Name: p.call.Name, Content: res.Content, IsError: res.IsError}
 	switch {
 	case res.Content.Blank():
@@ -307,7 +324,7 @@ func (r *run) normalise(ctx context.Context, p prepared, res tool.Result) llm.Me
 		m.Content = r.offload(ctx, p, res.Content)
 	}
 	if res.Untrusted {
-		m.Content = fence(m.Content, p.call.ID, p.call.Name)
+		m.Content = Fence(m.Content, p.call.ID, p.call.Name)
 	}
 	if res.IsError && m.Content.Blocks == nil {
 		suffix := tool.Hint
