@@ -1,0 +1,167 @@
+// Package approve decides whether a tool call that is ready to run may run. It
+// hides when a person is asked (by mode, by what the call does, by whether the
+// turn has seen content from outside), what exactly they are asked, how an
+// answer is understood, what of it is remembered, and how a yes is tied to the
+// one call it was given for.
+//
+// A Policy holds the answers people gave for the rest of a turn or a
+// conversation, in memory only. Nothing a model or a tool writes counts as an
+// answer: the only way in is tool.Call.Ask. A Policy is safe for concurrent
+// use; questions of one conversation are asked one after another.
+package approve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/tool"
+)
+
+// Mode says how much is asked.
+type Mode string
+
+// The modes.
+const (
+	Off  Mode = "off"  // never ask; only rules that deny and the check for secrets apply
+	Ask  Mode = "ask"  // ask before every call that is not read-only
+	Auto Mode = "auto" // ask before calls that are risky for what they do or for what the turn has seen
+)
+
+// Action is what happens to a call.
+type Action string
+
+// The actions.
+const (
+	ActionAllow Action = "allow"
+	ActionAsk   Action = "ask"
+	ActionDeny  Action = "deny"
+)
+
+// Rule is an exception the operator wrote; the first that matches wins.
+type Rule struct {
+	Tool string // name of a tool, with * for any part of it
+	// Match is text the call must contain; empty is any call. To allow a
+	// command it must be the beginning of it, word by word, and the command
+	// must be a single one; to allow a write every path must contain it.
+	Match  string
+	Action Action
+}
+
+// Network values of Options.
+const (
+	NetworkHost  = "host"
+	NetworkProxy = "proxy"
+	NetworkNone  = "none"
+)
+
+// DefaultTimeout is how long a person has to answer.
+const DefaultTimeout = 300 * time.Second
+
+// Options configures a Policy.
+type Options struct {
+	Mode          Mode          // empty is Off
+	Timeout       time.Duration // 0 means DefaultTimeout
+	FallbackAllow bool          // no answer, or nobody to ask, means yes
+	Rules         []Rule
+	// Sandboxed says that commands run inside a kernel boundary, Network what
+	// they reach from there, and SandboxProfile describes both completely: an
+	// approval is void when it changes.
+	Sandboxed      bool
+	Network        string
+	SandboxProfile string
+	// Jail is the way to the files calls name. Not needed when Mode is Off.
+	Jail *diskio.Jail
+	// CommandRisk says why a command should be looked at although it is contained.
+	CommandRisk func(command string) (reason string, risky bool)
+	// CommandPrefix names the harmless programs a command consists of, so that
+	// they can be remembered; ok is false if anything in it is not harmless.
+	CommandPrefix func(command string) (words []string, ok bool)
+	// Suspicious reports addresses that can carry away much text.
+	Suspicious func(url string) bool
+	// Leaks finds registered secrets.
+	Leaks func(text string) (name string, found bool)
+	// ServerPolicy is what to do with a tool of an MCP server in a clean turn;
+	// empty means ActionAllow.
+	ServerPolicy func(toolName string) Action
+	Now          func() time.Time // nil means time.Now
+	Log          *slog.Logger     // nil discards
+}
+
+// Policy decides about tool calls.
+type Policy struct {
+	Options
+	sessions sessions
+}
+
+// New makes a policy. It does no I/O.
+func New(o Options) (*Policy, error) {
+	switch o.Mode {
+	case "":
+		o.Mode = Off
+	case Off, Ask, Auto:
+	default:
+		return nil, fmt.Errorf("approval mode %q: want off, ask or auto", o.Mode)
+	}
+	if o.Jail == nil && o.Mode != Off {
+		return nil, errors.New("approval needs a jail to look at files")
+	}
+	for i, r := range o.Rules {
+		if _, err := path.Match(r.Tool, ""); err != nil || r.Tool == "" {
+			return nil, fmt.Errorf("approval rule %d: tool %q is not a name or pattern", i+1, r.Tool)
+		}
+		switch r.Action {
+		case ActionAllow, ActionAsk, ActionDeny:
+		default:
+			return nil, fmt.Errorf("approval rule %d: action %q: want allow, ask or deny", i+1, r.Action)
+		}
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = DefaultTimeout
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Policy{Options: o}, nil
+}
+
+// Check decides about a call, perhaps by asking the person the turn works for.
+// nil allows it; otherwise the result is what the model sees instead. It fits
+// runner.Spec.Approve.
+func (p *Policy) Check(ctx context.Context, t tool.Tool, c tool.Call) *tool.Result {
+	s := newSubject(t, c)
+	if name, leaks := p.leaks(s); leaks {
+		p.log(ctx, s, "denied", "it contains the secret "+name, "")
+		return fail(tool.DeniedPolicy, "this call contains the secret %s, which must not leave this machine. It was not run and nothing like it will be. Do without the secret, and tell the user.", name)
+	}
+	v := p.decide(s)
+	switch v.action {
+	case ActionAllow:
+		return nil
+	case ActionDeny:
+		p.log(ctx, s, "denied", v.reason, "")
+		return fail(tool.DeniedPolicy, "%s forbids this call. Do not look for another way to the same end; tell the user.", v.reason)
+	}
+	return p.ask(ctx, s, v.reason)
+}
+
+// Forget drops what was remembered for a conversation, because it is over or
+// starts anew.
+func (p *Policy) Forget(sessionKey string) { p.sessions.forget(sessionKey) }
+
+func (p *Policy) log(ctx context.Context, s *subject, decision, reason, request string) {
+	p.Log.InfoContext(ctx, "approval", "tool", s.tool.Name, "session", s.call.SessionKey, "turn", s.call.TurnID,
+		"decision", decision, "reason", reason, "request", request, "tainted", s.call.Tainted, "args_sha256", s.argsHash())
+}
+
+func fail(code tool.Code, format string, args ...any) *tool.Result {
+	r := tool.Fail(code, format, args...)
+	return &r
+}

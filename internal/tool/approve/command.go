@@ -1,0 +1,176 @@
+package approve
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// command is a shell text as far as it can be read without running it.
+type command struct {
+	simple [][]string // words of every simple command in it, quotes removed; unknown parts are left out
+	plain  bool       // one simple command of fixed words: no redirection, assignment, expansion or list
+	// repeatable says that the text does the same when it is run again: it
+	// neither hands work to an interpreter or wrapper nor sets variables nor
+	// leaves the name of a program open.
+	repeatable bool
+}
+
+func parseCommand(text string) command {
+	var c command
+	f, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
+	if err != nil {
+		return c
+	}
+	c.repeatable = true
+	fixed := true
+	for n := range syntax.Preorder(f) {
+		switch n := n.(type) {
+		case *syntax.CallExpr:
+			words := make([]string, 0, len(n.Args))
+			for i, w := range n.Args {
+				lit, known := literal(w)
+				fixed = fixed && known
+				if i == 0 && (!known || runsOthers(lit)) {
+					c.repeatable = false
+				}
+				words = append(words, lit)
+			}
+			if len(n.Assigns) > 0 || slices.ContainsFunc(words, startsProgram) {
+				c.repeatable = false
+			}
+			if len(words) > 0 {
+				c.simple = append(c.simple, words)
+			}
+		case *syntax.DeclClause, *syntax.FuncDecl, *syntax.CoprocClause:
+			c.repeatable = false
+		}
+	}
+	if len(f.Stmts) == 1 && len(c.simple) == 1 {
+		st := f.Stmts[0]
+		call, ok := st.Cmd.(*syntax.CallExpr)
+		c.plain = ok && fixed && len(call.Assigns) == 0 && len(st.Redirs) == 0 && !st.Background && !st.Negated && !st.Coprocess
+	}
+	return c
+}
+
+// literal is a word without its quotes; known is false if a part of it is only
+// decided when the command runs.
+func literal(w *syntax.Word) (text string, known bool) {
+	var b strings.Builder
+	known = true
+	var parts func(list []syntax.WordPart, quoted bool)
+	parts = func(list []syntax.WordPart, quoted bool) {
+		for _, p := range list {
+			switch p := p.(type) {
+			case *syntax.Lit:
+				b.WriteString(strings.ReplaceAll(p.Value, `\`, ""))
+				known = known && (quoted || !strings.ContainsAny(p.Value, "*?[{~"))
+			case *syntax.SglQuoted:
+				b.WriteString(p.Value)
+				known = known && !p.Dollar
+			case *syntax.DblQuoted:
+				known = known && !p.Dollar
+				parts(p.Parts, true)
+			default:
+				known = false
+			}
+		}
+	}
+	parts(w.Parts, false)
+	return b.String(), known
+}
+
+// startsProgram reports arguments by which harmless programs run others.
+func startsProgram(word string) bool {
+	switch word {
+	case "-exec", "-execdir", "-ok", "-okdir":
+		return true
+	}
+	name, _, _ := strings.Cut(word, "=")
+	return strings.HasPrefix(name, "--") && (strings.Contains(name, "program") || strings.Contains(name, "exec") || strings.Contains(name, "command"))
+}
+
+// runsOthers reports interpreters and wrappers: a yes to one says nothing about
+// what it runs next time.
+func runsOthers(word string) bool {
+	name := strings.ToLower(strings.TrimSuffix(filepath.Base(filepath.FromSlash(word)), ".exe"))
+	switch strings.TrimRight(name, "0123456789.") {
+	case "sh", "bash", "zsh", "dash", "ksh", "mksh", "fish", "csh", "tcsh", "ash", "busybox", "toybox", "pwsh", "powershell", "cmd",
+		"env", "xargs", "gxargs", "parallel", "sudo", "doas", "su", "pkexec", "runuser", "setpriv", "chroot", "unshare", "nsenter",
+		"nohup", "setsid", "nice", "ionice", "timeout", "stdbuf", "time", "watch", "strace", "ltrace", "gdb", "script", "expect", "screen", "tmux",
+		"eval", "exec", "source", ".", "command", "builtin", "trap", "alias", "coproc",
+		"python", "pypy", "node", "nodejs", "deno", "bun", "bunx", "perl", "ruby", "php", "lua", "luajit", "tclsh", "osascript", "awk", "gawk", "mawk", "nawk",
+		"sed", "gsed", "ed", "vi", "vim", "nvim", "emacs", "ssh", "make", "gmake", "ninja", "cmake", "just", "rake", "npx", "npm", "pnpm", "yarn", "uv", "uvx",
+		"pipx", "poetry", "cargo", "gradle", "mvn", "ant", "docker", "podman", "kubectl", "flatpak", "snap", "systemd-run", "at", "batch", "crontab",
+		"java", "dotnet", "mono", "wine", "go", "jshell", "scala", "groovy", "julia", "rscript", "r", "ghci", "ocaml", "swift", "sqlite", "psql", "mysql":
+		return true
+	}
+	return false
+}
+
+// runsNothing reports programs that never run a file they are given, so the
+// content of their arguments does not matter for an approval.
+func runsNothing(word string) bool {
+	switch filepath.Base(word) {
+	case "cat", "head", "tail", "ls", "wc", "stat", "file", "echo", "printf", "mkdir", "touch", "rm", "cp", "mv", "diff", "cmp", "grep",
+		"md5sum", "sha1sum", "sha256sum", "sha512sum", "du", "df", "basename", "dirname", "realpath", "readlink", "ln", "chmod", "rmdir", "tr", "cut", "jq":
+		return true
+	}
+	return false
+}
+
+// files names what a command may run: programs given by path, and whatever is
+// handed to a program that could run it. Words inside a word (sh -c '...') count.
+func (c command) files() (names []string) {
+	add := func(name string) {
+		if name != "" && len(name) < 4096 && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	for _, words := range c.simple {
+		if runsNothing(words[0]) {
+			continue
+		}
+		for _, w := range words {
+			add(w)
+			if _, value, ok := strings.Cut(w, "="); ok {
+				add(value)
+			}
+			if strings.ContainsAny(w, " \t\n;|&<>()") {
+				for part := range strings.FieldsFuncSeq(w, func(r rune) bool { return strings.ContainsRune(" \t\n;|&<>()'\"`$", r) }) {
+					add(part)
+				}
+			}
+		}
+		for _, implied := range impliedFiles(words[0]) {
+			add(implied)
+		}
+	}
+	return names
+}
+
+// impliedFiles are what a program reads its orders from without being told.
+func impliedFiles(program string) []string {
+	switch filepath.Base(program) {
+	case "make", "gmake":
+		return []string{"GNUmakefile", "makefile", "Makefile"}
+	case "npm", "npx", "pnpm", "yarn", "bun":
+		return []string{"package.json", ".npmrc"}
+	case "just":
+		return []string{"justfile", "Justfile"}
+	case "rake":
+		return []string{"Rakefile"}
+	case "cargo":
+		return []string{"Cargo.toml", "build.rs"}
+	case "docker", "podman":
+		return []string{"Dockerfile", "compose.yaml", "docker-compose.yml"}
+	case "pytest":
+		return []string{"conftest.py"}
+	case "git":
+		return []string{".git/config"}
+	}
+	return nil
+}

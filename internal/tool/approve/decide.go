@@ -1,0 +1,244 @@
+package approve
+
+import (
+	"errors"
+	"io/fs"
+	"net/url"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/nanobot-go/nanobot/internal/tool"
+)
+
+// verdict is a decision and its reason, worded to follow "because".
+type verdict struct {
+	action Action
+	reason string
+}
+
+func allow() verdict             { return verdict{action: ActionAllow} }
+func asks(reason string) verdict { return verdict{ActionAsk, reason} }
+
+// leaks finds a registered secret in what leaves the process. It applies in
+// every mode.
+func (p *Policy) leaks(s *subject) (name string, found bool) {
+	if p.Leaks == nil || !s.outgoing() {
+		return "", false
+	}
+	if name, found = p.Leaks(string(s.call.Input)); found {
+		return name, true
+	}
+	var all strings.Builder // a value may be cut in two by the arguments
+	for t := range s.texts() {
+		if name, found = p.Leaks(t); found {
+			return name, true
+		}
+		all.WriteString(t)
+	}
+	if cmd := s.command(); cmd != "" { // quotes inside a word hide it
+		for _, words := range parseCommand(cmd).simple {
+			if name, found = p.Leaks(strings.Join(words, " ")); found {
+				return name, true
+			}
+		}
+	}
+	return p.Leaks(all.String())
+}
+
+// decide applies rules, mode and table.
+func (p *Policy) decide(s *subject) verdict {
+	if r, ok := p.rule(s); ok && (r.Action == ActionDeny || p.Mode != Off) {
+		return verdict{r.Action, "a rule of tools.approval (" + ruleText(r) + ")"}
+	}
+	server := p.server(s)
+	if server == ActionDeny {
+		return verdict{ActionDeny, "the policy of this MCP server"}
+	}
+	switch {
+	case p.Mode == Off:
+		return allow()
+	case s.tool.ReadOnly:
+		return p.read(s)
+	case s.quiet():
+		return allow()
+	case p.Mode == Ask:
+		return asks("every change needs a yes (tools.approval.mode is ask)")
+	}
+	v := p.bySink(s, server)
+	if v.action == ActionAsk && s.call.Tainted {
+		v.reason = "this turn has read content from outside, and " + v.reason
+	}
+	return v
+}
+
+func ruleText(r Rule) string {
+	if r.Match == "" {
+		return r.Tool
+	}
+	return r.Tool + ": " + r.Match
+}
+
+// bySink is the table of mode auto.
+func (p *Policy) bySink(s *subject, server Action) verdict {
+	tainted := s.call.Tainted
+	switch s.tool.Sink {
+	case tool.SinkWrite:
+		return p.write(s)
+	case tool.SinkCommand:
+		return p.commandVerdict(s)
+	case tool.SinkMessage:
+		return p.message(s)
+	case tool.SinkSchedule:
+		return whenTainted(tainted, "the call makes something happen later")
+	case tool.SinkMemory:
+		return whenTainted(tainted, "the call changes what the agent remembers or how it behaves")
+	case tool.SinkSpawn:
+		return whenTainted(tainted, "the call starts another agent")
+	case tool.SinkRemote:
+		if server == ActionAsk {
+			return asks("the server of this tool is set to be asked for")
+		}
+		return whenTainted(tainted, "the call does something on a server that is not ours")
+	}
+	return whenTainted(tainted, "it is not known what the call does")
+}
+
+func whenTainted(tainted bool, reason string) verdict {
+	if tainted {
+		return asks(reason)
+	}
+	return allow()
+}
+
+// server is what an MCP server's own policy says about its tool.
+func (p *Policy) server(s *subject) Action {
+	if p.ServerPolicy == nil || s.tool.Sink != tool.SinkRemote {
+		return ""
+	}
+	return p.ServerPolicy(s.tool.Name)
+}
+
+// read asks only about addresses that can carry data away: long ones, to hosts
+// that neither the user nor a search of this turn has named.
+func (p *Policy) read(s *subject) verdict {
+	if !s.call.Tainted || p.Suspicious == nil {
+		return allow()
+	}
+	for t := range s.texts() {
+		u, err := url.Parse(t)
+		if err != nil || u.Host == "" || !p.Suspicious(t) || seenHost(s.call, u.Hostname()) {
+			continue
+		}
+		return asks("this turn has read content from outside, and the long address of a host nobody named can carry text away")
+	}
+	return allow()
+}
+
+func (p *Policy) write(s *subject) verdict {
+	paths := s.paths()
+	if len(paths) == 0 {
+		return whenTainted(s.call.Tainted, "it is not known which files the call changes")
+	}
+	for _, name := range paths {
+		f := p.file(name)
+		switch {
+		case errors.Is(f.err, fs.ErrNotExist), f.err == nil:
+		default:
+			continue // the tool refuses it
+		}
+		if !p.inWorkspace(f.abs) {
+			return asks("the file " + show(name) + " is outside the workspace")
+		}
+		if !s.call.Tainted {
+			continue
+		}
+		if kind := special(p.relative(f.abs), f.info, s.text("content")); kind != "" {
+			return asks("the file " + show(name) + " " + kind)
+		}
+	}
+	return allow()
+}
+
+func (p *Policy) commandVerdict(s *subject) verdict {
+	if p.CommandRisk != nil {
+		if why, risky := p.CommandRisk(s.command()); risky {
+			return asks("the command hides what it runs: " + why)
+		}
+	}
+	switch {
+	case !p.Sandboxed:
+		return asks("commands run without a sandbox here")
+	case p.Network == NetworkNone:
+		return allow()
+	}
+	return whenTainted(s.call.Tainted, "the command can reach the network")
+}
+
+func (p *Policy) message(s *subject) verdict {
+	for name, here := range map[string]string{
+		"channel": s.call.Route.Channel, "chat_id": s.call.Route.ChatID, "thread_id": s.call.Route.ThreadID,
+		"to": s.call.Route.ChatID, "session_key": s.call.SessionKey,
+	} {
+		if v, given := s.args[name]; given && v != nil && v != "" && v != here {
+			return asks("the message goes to another chat")
+		}
+	}
+	for _, name := range s.paths() {
+		if f := p.file(name); f.err == nil && !p.inWorkspace(f.abs) {
+			return asks("the file " + show(name) + " is outside the workspace")
+		}
+	}
+	return allow()
+}
+
+// rule is the first rule that matches a call.
+func (p *Policy) rule(s *subject) (Rule, bool) {
+	i := slices.IndexFunc(p.Rules, func(r Rule) bool {
+		ok, _ := path.Match(r.Tool, s.tool.Name)
+		return ok && (r.Match == "" || p.matches(r, s))
+	})
+	if i < 0 {
+		return Rule{}, false
+	}
+	return p.Rules[i], true
+}
+
+// matches reports whether a rule with a text applies. To allow something takes
+// more than to contain the text, because anybody can add it to anything.
+func (p *Policy) matches(r Rule, s *subject) bool {
+	switch cmd := s.command(); {
+	case r.Action != ActionAllow:
+		return s.contains(r.Match)
+	case cmd != "":
+		return p.allowsCommand(r.Match, cmd)
+	case s.tool.Sink == tool.SinkCommand:
+		return false // what is typed into a running command is not a command
+	case s.tool.Sink == tool.SinkWrite && p.Jail != nil:
+		paths := s.paths()
+		return len(paths) > 0 && !slices.ContainsFunc(paths, func(name string) bool {
+			return !strings.Contains(filepath.ToSlash(p.relative(p.file(name).abs)), r.Match)
+		})
+	}
+	return s.contains(r.Match)
+}
+
+// allowsCommand reports whether a command is what the text of a rule says: the
+// very text, harmless programs the text names, or a single plain command that
+// begins with its words, at least two.
+func (p *Policy) allowsCommand(match, cmd string) bool {
+	match = strings.TrimSpace(match)
+	if strings.TrimSpace(cmd) == match {
+		return true
+	}
+	if p.CommandPrefix != nil {
+		if words, ok := p.CommandPrefix(cmd); ok {
+			return !slices.ContainsFunc(words, func(w string) bool { return w != match && !strings.HasPrefix(w, match+" ") })
+		}
+	}
+	c := parseCommand(cmd)
+	want := strings.Fields(match)
+	return c.plain && len(c.simple) == 1 && len(want) >= 2 && !runsOthers(want[0]) &&
+		len(c.simple[0]) >= len(want) && slices.Equal(c.simple[0][:len(want)], want)
+}

@@ -1,0 +1,140 @@
+package approve
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/tool"
+)
+
+// maxRounds is how often one call is asked about again because something
+// changed meanwhile.
+const maxRounds = 3
+
+// ask gets a person's decision about a call, from memory or by a question.
+func (p *Policy) ask(ctx context.Context, s *subject, reason string) *tool.Result {
+	m, err := p.sessions.enter(ctx, s.call.SessionKey)
+	if err != nil {
+		return fail(tool.Cancelled, "%s was stopped before it could be approved", s.tool.Name)
+	}
+	defer p.sessions.leave(m)
+	sum, cover := p.fingerprint(s), p.coverage(s)
+	switch {
+	case p.sessions.allowed(m, s, sum, cover):
+		p.log(ctx, s, "allowed", "remembered", "")
+		return nil
+	case p.sessions.wasRefused(m, s):
+		return fail(tool.DeniedApproval, "the user already said no to exactly this call. Do not repeat it; go on without it or ask what they want instead.")
+	case s.call.Ask == nil:
+		return p.unanswered(ctx, s, reason, "nobody can be asked here")
+	case p.sessions.hushed(m, s.call.TurnID):
+		return p.unanswered(ctx, s, reason, "nobody answered the last question")
+	}
+	for round := range maxRounds {
+		text, fits := question(s, reason, cover, round > 0)
+		if !fits {
+			p.log(ctx, s, "denied", "too long to be shown", "")
+			return fail(tool.DeniedApproval, "this call needs the user's approval because %s, but it is too long to be shown in full. Split it into smaller calls.", reason)
+		}
+		answer, done := p.put(ctx, m, s, request{sum, text, reason, cover})
+		if done != nil || answer == No {
+			return done
+		}
+		// What was approved must be what runs.
+		if now := p.fingerprint(s); now != sum {
+			sum, cover = now, p.coverage(s)
+			continue
+		}
+		p.sessions.remember(m, s, answer, sum, cover)
+		return nil
+	}
+	p.log(ctx, s, "denied", "changed while it was asked about", "")
+	return fail(tool.DeniedApproval, "what this call depends on (a directory, a file or a script) kept changing while the user was asked. It was not run.")
+}
+
+// request is one question and the call it is about.
+type request struct {
+	sum, text, reason string
+	cover             coverage
+}
+
+// put asks one question. A nil result with a yes goes on.
+func (p *Policy) put(ctx context.Context, m *memory, s *subject, r request) (Answer, *tool.Result) {
+	options := []string{string(Yes), string(No)}
+	if r.cover.what != "" {
+		options = append(options, string(Turn), string(Session))
+	}
+	q := bus.Question{ID: requestID(r.sum), Text: r.text, Options: options, Expires: p.Now().Add(p.Timeout)}
+	// Ask keeps the time itself; twice as much is for one that does not.
+	limited, cancel := context.WithTimeout(ctx, 2*p.Timeout)
+	defer cancel()
+	said, err := s.call.Ask(limited, q)
+	switch {
+	case ctx.Err() != nil:
+		return No, fail(tool.Cancelled, "%s was stopped before it was approved", s.tool.Name)
+	case errors.Is(err, tool.ErrNoAnswer), errors.Is(err, context.DeadlineExceeded):
+		p.sessions.hush(m, s.call.TurnID)
+		if no := p.unanswered(ctx, s, r.reason, "nobody answered within "+p.Timeout.String()); no != nil {
+			return No, no
+		}
+		return Yes, nil
+	case err != nil:
+		p.log(ctx, s, "denied", "the question failed: "+err.Error(), q.ID)
+		return No, fail(tool.DeniedApproval, "the user could not be asked. The call was not run. Do not retry it; tell the user.")
+	}
+	a, remark := ParseAnswer(said)
+	if a == No {
+		p.log(ctx, s, "denied", "the user said no", q.ID)
+		p.sessions.refuse(m, s)
+		text := "the user said no to this call. Do not repeat it and do not look for another way to the same end."
+		if remark != "" {
+			text = fmt.Sprintf("the user did not say yes to this call, but wrote: %q. It was not run. Do what they wrote.", remark)
+		}
+		return No, fail(tool.DeniedApproval, "%s", text)
+	}
+	p.log(ctx, s, "approved: "+string(a), r.reason, q.ID)
+	return a, nil
+}
+
+// unanswered applies the fallback: nil allows.
+func (p *Policy) unanswered(ctx context.Context, s *subject, reason, why string) *tool.Result {
+	if p.FallbackAllow {
+		p.log(ctx, s, "allowed", why+"; tools.approval.fallback is allow", "")
+		return nil
+	}
+	p.log(ctx, s, "denied", why, "")
+	return fail(tool.DeniedApproval, "this call needs the user's approval because %s, and %s. It was not run. Do not retry it and do not look for another way. "+
+		"Tell the user what you wanted to do, and that they can allow it in an interactive chat or with a rule in tools.approval.rules: %s",
+		reason, why, suggestRule(s))
+}
+
+// suggestRule is a rule that would allow the call next time.
+func suggestRule(s *subject) string {
+	match := ""
+	if cmd := strings.TrimSpace(s.command()); cmd != "" && len(cmd) <= 200 {
+		match = cmd
+	}
+	b, err := json.Marshal(struct {
+		Tool   string `json:"tool"`
+		Match  string `json:"match"`
+		Action Action `json:"action"`
+	}{s.tool.Name, match, ActionAllow})
+	if err != nil {
+		return ""
+	}
+	return string(b)
+}
+
+// requestID names one question about one call: a random part, so that no two
+// questions share it, and the beginning of what it is bound to.
+func requestID(sum string) string {
+	var b [4]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:]) + "-" + sum[:16]
+}

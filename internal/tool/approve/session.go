@@ -1,0 +1,214 @@
+package approve
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/nanobot-go/nanobot/internal/tool"
+)
+
+const (
+	maxGrants   = 256  // remembered per conversation; the oldest goes
+	maxSessions = 4096 // beyond it conversations without a lasting yes are dropped
+)
+
+// coverage is what a yes for a turn or conversation would extend to.
+type coverage struct {
+	what      string   // in words; empty: it cannot be remembered
+	programs  []string // harmless programs with any arguments
+	wholeText bool     // every argument must be shown completely
+}
+
+// coverage decides what may be remembered about a call: the harmless programs
+// of a command, or exactly the same call again. Whatever runs other programs
+// or sets variables is asked about every time.
+func (p *Policy) coverage(s *subject) coverage {
+	c := coverage{what: "exactly this call", wholeText: true}
+	switch cmd := s.command(); {
+	case s.tool.Sink == tool.SinkCommand && cmd == "":
+		c.what = "" // typed into a running program
+	case cmd != "":
+		if p.CommandPrefix != nil && s.args["shell"] == nil && !s.flag("login") {
+			if words, ok := p.CommandPrefix(cmd); ok {
+				c.programs = words
+				c.what = "every command made of " + list(words)
+				return c
+			}
+		}
+		if !parseCommand(cmd).repeatable {
+			c.what = ""
+		}
+	case s.tool.Sink == tool.SinkWrite:
+		c.wholeText = slices.ContainsFunc(s.paths(), func(name string) bool {
+			f := p.file(name)
+			return special(p.relative(f.abs), f.info, s.text("content")) != ""
+		})
+	}
+	return c
+}
+
+func list(words []string) string {
+	out := ""
+	for i, w := range words {
+		if i > 0 {
+			out += ", "
+		}
+		out += "\"" + show(w) + "\""
+	}
+	return out
+}
+
+// grant is a yes that holds on. It is worth something only in the conversation
+// and for the person it came from.
+type grant struct {
+	turn     string // empty: the whole conversation
+	sender   string
+	sum      string   // of exactly one call
+	programs []string // of any command
+	tool     string
+}
+
+// memory is what one conversation answered.
+type memory struct {
+	asking  chan struct{} // capacity 1: one question at a time
+	waiters int
+	grants  []grant
+	refused map[string]bool // turn and call: what was refused is not asked again
+	silent  string          // the turn in which nobody answered
+}
+
+// sessions holds the memories by session key.
+type sessions struct {
+	mu sync.Mutex
+	m  map[string]*memory
+}
+
+// enter waits for the turn of a call to ask; leave must follow.
+func (ss *sessions) enter(ctx context.Context, key string) (*memory, error) {
+	ss.mu.Lock()
+	m := ss.m[key]
+	if m == nil {
+		if ss.m == nil {
+			ss.m = map[string]*memory{}
+		}
+		ss.prune()
+		m = &memory{asking: make(chan struct{}, 1), refused: map[string]bool{}}
+		ss.m[key] = m
+	}
+	m.waiters++
+	ss.mu.Unlock()
+	select {
+	case m.asking <- struct{}{}:
+		return m, nil
+	case <-ctx.Done():
+		ss.mu.Lock()
+		m.waiters--
+		ss.mu.Unlock()
+		return nil, context.Cause(ctx)
+	}
+}
+
+func (ss *sessions) leave(m *memory) {
+	ss.mu.Lock()
+	m.waiters--
+	ss.mu.Unlock()
+	<-m.asking
+}
+
+func (ss *sessions) prune() {
+	if len(ss.m) < maxSessions {
+		return
+	}
+	for key, m := range ss.m {
+		if m.waiters == 0 && !slices.ContainsFunc(m.grants, func(g grant) bool { return g.turn == "" }) {
+			delete(ss.m, key)
+		}
+	}
+}
+
+func (ss *sessions) forget(key string) {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	if m := ss.m[key]; m != nil { // those who wait in it must not find a yes either
+		m.grants, m.silent = nil, ""
+		clear(m.refused)
+		if m.waiters == 0 {
+			delete(ss.m, key)
+		}
+	}
+}
+
+// allowed reports whether an earlier yes covers the call.
+func (ss *sessions) allowed(m *memory, s *subject, sum string, cover coverage) bool {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	c := s.call
+	mine := func(g grant) bool {
+		return g.tool == s.tool.Name && g.sender == c.SenderID && (g.turn == "" || g.turn == c.TurnID)
+	}
+	if slices.ContainsFunc(m.grants, func(g grant) bool { return mine(g) && g.sum != "" && g.sum == sum }) {
+		return true
+	}
+	if len(cover.programs) == 0 {
+		return false
+	}
+	return !slices.ContainsFunc(cover.programs, func(w string) bool {
+		return !slices.ContainsFunc(m.grants, func(g grant) bool { return mine(g) && slices.Contains(g.programs, w) })
+	})
+}
+
+// remember keeps a yes for the turn or the conversation.
+func (ss *sessions) remember(m *memory, s *subject, a Answer, sum string, cover coverage) {
+	if cover.what == "" || a != Turn && a != Session {
+		return
+	}
+	g := grant{sender: s.call.SenderID, tool: s.tool.Name, programs: cover.programs}
+	if len(cover.programs) == 0 {
+		g.sum = sum
+	}
+	if a == Turn {
+		if g.turn = s.call.TurnID; g.turn == "" {
+			return
+		}
+	}
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	m.grants = slices.DeleteFunc(m.grants, func(g grant) bool { return g.turn != "" && g.turn != s.call.TurnID })
+	if len(m.grants) >= maxGrants {
+		m.grants = slices.Delete(m.grants, 0, 1)
+	}
+	m.grants = append(m.grants, g)
+}
+
+func refusedKey(s *subject) string {
+	return s.call.TurnID + "\x00" + s.tool.Name + "\x00" + s.argsHash()
+}
+
+func (ss *sessions) refuse(m *memory, s *subject) {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	if len(m.refused) >= maxGrants {
+		clear(m.refused)
+	}
+	m.refused[refusedKey(s)] = true
+}
+
+func (ss *sessions) wasRefused(m *memory, s *subject) bool {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	return m.refused[refusedKey(s)]
+}
+
+// hush notes that nobody answered in this turn; hushed reads it.
+func (ss *sessions) hush(m *memory, turn string) {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	m.silent = turn
+}
+
+func (ss *sessions) hushed(m *memory, turn string) bool {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	return turn != "" && m.silent == turn
+}
