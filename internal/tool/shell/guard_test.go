@@ -4,6 +4,8 @@ package shell
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -483,6 +485,9 @@ func FuzzGuard(f *testing.F) {
 	for _, c := range adversarial() {
 		f.Add(c.command)
 	}
+	for _, command := range dataCommands(f) {
+		f.Add(command)
+	}
 	for _, s := range []string{"a={,b}", "${!a}", "$'\\x", "cat <<E\n$(\nE", "[", "{a,{b,c}}", "~+", "\uFFFC\uFFFB", "f()(f|f)", "env -S", "find -exec",
 		"a;r''eboot", "x && hal\\t", "${x:-reboot}", "coproc halt", "time reboot", "! halt", "a=b reboot", "{ halt; }", "if reboot; then :; fi",
 		"case x in x) halt;; esac", "f() ( reboot )", "echo $(halt)", "select x in a; do halt; done", "[[ -n $(halt) ]]", "$((`halt`))"} {
@@ -510,6 +515,28 @@ func FuzzGuard(f *testing.F) {
 		Prefix(command)
 		g.uses(command)
 	})
+}
+
+// dataCommands are the commands of testdata/adversarial.
+func dataCommands(f *testing.F) []string {
+	f.Helper()
+	files, err := filepath.Glob("testdata/adversarial/*.txt")
+	if err != nil || len(files) == 0 {
+		f.Fatalf("no data: %v", err)
+	}
+	var out []string
+	for _, name := range files {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		for line := range strings.Lines(string(data)) {
+			if fields := strings.SplitN(strings.TrimSpace(line), " ", 3); len(fields) == 3 && fields[0] != "#" {
+				out = append(out, fields[2])
+			}
+		}
+	}
+	return out
 }
 
 // deniedWord is the name of a forbidden program that stands, in plain or
