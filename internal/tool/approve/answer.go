@@ -22,7 +22,7 @@ const (
 // has not said yes.
 func ParseAnswer(text string) (a Answer, remark string) {
 	word := strings.TrimFunc(strings.ToLower(strings.TrimSpace(text)), func(r rune) bool {
-		return unicode.IsPunct(r) || unicode.IsSpace(r) || r == '\ufe0f' || r >= 0x1f3fb && r <= 0x1f3ff
+		return unicode.IsPunct(r) || unicode.IsSpace(r) || r == '`' || r == '\ufe0f' || r >= 0x1f3fb && r <= 0x1f3ff
 	})
 	word = strings.Join(strings.FieldsFunc(word, func(r rune) bool { return unicode.IsSpace(r) || r == ',' || r == '，' }), " ")
 	switch word {

@@ -97,11 +97,14 @@ func startsProgram(word string) bool {
 // what it runs next time.
 func runsOthers(word string) bool {
 	name := strings.ToLower(strings.TrimSuffix(filepath.Base(filepath.FromSlash(word)), ".exe"))
-	switch strings.TrimRight(name, "0123456789.") {
+	if name == "." {
+		return true
+	}
+	switch strings.TrimRight(name, "0123456789.") { // python3.12 is python
 	case "sh", "bash", "zsh", "dash", "ksh", "mksh", "fish", "csh", "tcsh", "ash", "busybox", "toybox", "pwsh", "powershell", "cmd",
 		"env", "xargs", "gxargs", "parallel", "sudo", "doas", "su", "pkexec", "runuser", "setpriv", "chroot", "unshare", "nsenter",
 		"nohup", "setsid", "nice", "ionice", "timeout", "stdbuf", "time", "watch", "strace", "ltrace", "gdb", "script", "expect", "screen", "tmux",
-		"eval", "exec", "source", ".", "command", "builtin", "trap", "alias", "coproc",
+		"eval", "exec", "source", "command", "builtin", "trap", "alias", "coproc",
 		"python", "pypy", "node", "nodejs", "deno", "bun", "bunx", "perl", "ruby", "php", "lua", "luajit", "tclsh", "osascript", "awk", "gawk", "mawk", "nawk",
 		"sed", "gsed", "ed", "vi", "vim", "nvim", "emacs", "ssh", "make", "gmake", "ninja", "cmake", "just", "rake", "npx", "npm", "pnpm", "yarn", "uv", "uvx",
 		"pipx", "poetry", "cargo", "gradle", "mvn", "ant", "docker", "podman", "kubectl", "flatpak", "snap", "systemd-run", "at", "batch", "crontab",
