@@ -124,6 +124,7 @@ type Turn struct {
 	Iterations int       `json:"iterations"`
 	Tools      []string  `json:"tools,omitempty"` // names of the tools that ran, in order
 	Receipts   []Receipt `json:"receipts,omitempty"`
+	Notice     string    `json:"notice,omitempty"` // the reply claims more than the receipts show
 	Usage      Usage     `json:"usage"`
 	DurationMS int64     `json:"duration_ms"`
 }

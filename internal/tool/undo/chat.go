@@ -1,0 +1,173 @@
+package undo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/nanobot-go/nanobot/internal/text"
+)
+
+// Chat words what a Store does for the person in a conversation. It only
+// reaches the turns of the session it is asked about.
+type Chat struct{ Store *Store }
+
+// Numbers of a reply in a chat.
+const (
+	chatDiff  = 3000 // characters of a diff
+	chatPaths = 10
+	shortID   = 8
+)
+
+// Undo takes back a turn of a session, the last one if turn is empty. paths are
+// what it brought back.
+func (c Chat) Undo(ctx context.Context, session, turn string, force bool) (reply string, paths []string, err error) {
+	t, why, err := c.turn(ctx, session, turn)
+	if err != nil || why != "" {
+		return why, nil, err
+	}
+	r, err := c.Store.Undo(ctx, t.ID, force)
+	if errors.Is(err, ErrRunning) {
+		return "A command of this turn is still running; stop it first.", nil, nil
+	}
+	if err != nil {
+		return "", nil, err
+	}
+	var b strings.Builder
+	b.WriteString(r.Text("/undo %s force"))
+	if r.Undo != "" {
+		diff, err := c.Store.Diff(ctx, r.Undo)
+		if err != nil {
+			return "", nil, err
+		}
+		b.WriteString("\n" + fenced(diff, r.Undo))
+		fmt.Fprintf(&b, "\nTo have the changes again: /undo %s", Short(r.Undo))
+	}
+	return b.String(), append(r.Restored, r.Deleted...), nil
+}
+
+// Diff shows what a turn of a session changed, the last one if turn is empty.
+func (c Chat) Diff(ctx context.Context, session, turn string) (string, error) {
+	t, why, err := c.turn(ctx, session, turn)
+	if err != nil || why != "" {
+		return why, err
+	}
+	diff, err := c.Store.Diff(ctx, t.ID)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "Turn %s of %s", Short(t.ID), t.At.Local().Format("2006-01-02 15:04"))
+	switch {
+	case t.Running:
+		b.WriteString(" (a command is still running)")
+	case t.UndoneBy != "":
+		b.WriteString(" (taken back)")
+	}
+	fmt.Fprintf(&b, ": %s.\n", count(len(t.Changes), "path changed", "paths changed"))
+	writeGaps(&b, t.Gaps, t.Skipped, t.Interrupted)
+	if diff != "" {
+		b.WriteString("\n" + fenced(diff, t.ID))
+	}
+	if t.UndoneBy == "" && !t.Running && len(t.Changes) > 0 {
+		fmt.Fprintf(&b, "\nTo take it back: /undo %s", Short(t.ID))
+	}
+	return strings.TrimRight(b.String(), "\n"), nil
+}
+
+// turn finds a turn of a session, or says why there is none.
+func (c Chat) turn(ctx context.Context, session, id string) (t Turn, why string, err error) {
+	if id == "" {
+		t, err = c.Store.Last(ctx, session)
+		if errors.Is(err, ErrNoTurn) {
+			return t, "No turn of this conversation changed files, as far as it is kept.", nil
+		}
+		return t, "", err
+	}
+	t, err = c.Store.Find(ctx, id)
+	switch {
+	case errors.Is(err, ErrAmbiguous):
+		return t, fmt.Sprintf("Several turns begin with %s; give more of it.", shown(id)), nil
+	case errors.Is(err, ErrNoTurn) || err == nil && t.Session != session:
+		return t, fmt.Sprintf("There is no turn %s in this conversation, or it is no longer kept.", shown(id)), nil
+	}
+	return t, "", err
+}
+
+// Short is a turn id as it is shown; it is long enough to be given back.
+func Short(id string) string { return id[:min(len(id), shortID)] }
+
+// Text words a report. again says how to force what was left alone, with %s
+// for the turn; empty means not to say it.
+func (r Report) Text(again string) string {
+	var b strings.Builder
+	switch {
+	case len(r.Restored)+len(r.Deleted) > 0:
+		fmt.Fprintf(&b, "Took back turn %s: %s restored, %s deleted.\n", Short(r.Turn), count(len(r.Restored), "path", "paths"), count(len(r.Deleted), "path", "paths"))
+	default:
+		fmt.Fprintf(&b, "Nothing was changed by taking back turn %s.\n", Short(r.Turn))
+	}
+	writeList(&b, "restored ", r.Restored)
+	writeList(&b, "deleted ", r.Deleted)
+	if len(r.Skipped) > 0 {
+		conflict := false
+		left := make([]string, len(r.Skipped))
+		for i, s := range r.Skipped {
+			left[i] = s.Path + ": " + s.Why
+			conflict = conflict || s.Conflict
+		}
+		b.WriteString("Left alone:\n")
+		writeList(&b, "", left)
+		if conflict && again != "" {
+			fmt.Fprintf(&b, "To replace those that changed since: "+again+"\n", Short(r.Turn)) //nolint:govet // ours
+		}
+	}
+	writeGaps(&b, r.Gaps, r.Outside, r.Interrupted)
+	return strings.TrimRight(b.String(), "\n")
+}
+
+func writeGaps(b *strings.Builder, gaps, outside []string, interrupted bool) {
+	for _, g := range gaps {
+		fmt.Fprintf(b, "Not covered: %s.\n", shown(g))
+	}
+	if len(outside) > 0 {
+		fmt.Fprintf(b, "Not watched while commands ran: %s.\n", shown(strings.Join(outside, ", ")))
+	}
+	if interrupted {
+		b.WriteString("The turn was cut off; changes made soon after it may be counted as its own.\n")
+	}
+}
+
+func writeList(b *strings.Builder, word string, list []string) {
+	for i, s := range list {
+		if i == chatPaths {
+			fmt.Fprintf(b, "  and %d more\n", len(list)-i)
+			return
+		}
+		fmt.Fprintf(b, "  %s%s\n", word, s)
+	}
+}
+
+// fenced is a diff as a Markdown block, cut to what a chat can take.
+func fenced(diff, id string) string {
+	cut := text.Cut(diff, chatDiff)
+	rest := ""
+	if len(cut) < len(diff) {
+		cut = cut[:strings.LastIndexByte(cut, '\n')+1]
+		rest = fmt.Sprintf("%d more lines; in a terminal: nanobot undo --diff %s\n", strings.Count(diff[len(cut):], "\n"), Short(id))
+	}
+	// A line of the diff must not end the block.
+	fence := "```"
+	for strings.Contains(cut, fence) {
+		fence += "`"
+	}
+	return fence + "diff\n" + strings.TrimSuffix(cut, "\n") + "\n" + fence + "\n" + rest
+}
+
+func count(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
