@@ -39,6 +39,8 @@ type launch struct {
 	chars   int           // of output that the call returns
 	fetched bool          // what it prints may come from outside
 	typed   bool          // a shell in it reads commands from standard input
+
+	sandboxed bool
 }
 
 // run executes a command and waits for its end. The error says that it did not start.

@@ -277,6 +277,45 @@ func TestWrap(t *testing.T) {
 	})
 }
 
+// A sandbox that fails while it is set up has not run the command; the model
+// learns that, and the turn goes on.
+func TestSandboxThatFails(t *testing.T) {
+	t.Parallel()
+	cleaned := make(chan string, 8)
+	wrap := func(script string) func(*exec.Cmd) (func(), error) {
+		return func(c *exec.Cmd) (func(), error) {
+			c.Path, c.Args = "/bin/sh", []string{"sh", "-c", script}
+			return func() { cleaned <- script }, nil
+		}
+	}
+	for script, want := range map[string]tool.Code{
+		`echo "sandbox: landlock: not permitted" >&2; exit 126`:      tool.Internal,
+		`echo out; echo "sandbox: said by a program" >&2; exit 126`:  "",
+		`echo "sandbox: said by a program that goes on" >&2; exit 1`: "",
+		`echo "sh: 1: x: Permission denied" >&2; exit 126`:           "",
+	} {
+		d := newDesk(t, shell.Options{Sandboxed: true, Wrap: wrap(script)})
+		for _, a := range []args{{"command": "x"}, {"command": "x", "yield_time_ms": 30000}} {
+			r := d.call("a", "exec", a)
+			d.expect(r, want)
+			if want != "" {
+				d.expect(r, want, "not run", "sandbox: landlock: not permitted")
+			}
+			if got := <-cleaned; got != script {
+				t.Errorf("cleaned up after %q", got)
+			}
+		}
+	}
+	d := newDesk(t, shell.Options{Sandboxed: true, Wrap: func(c *exec.Cmd) (func(), error) {
+		c.Path = "/nonexistent"
+		return func() { cleaned <- "missing" }, nil
+	}})
+	d.expect(d.call("a", "exec", args{"command": "x"}), tool.Internal, "not run", "/nonexistent")
+	if got := <-cleaned; got != "missing" {
+		t.Errorf("cleaned up after %q", got)
+	}
+}
+
 // A nested agent's processes carry the outer mark, so that the outer agent finds them.
 func TestMarksNest(t *testing.T) {
 	t.Parallel()

@@ -218,9 +218,22 @@ func (l launch) result(out *outcome) tool.Result {
 		res = tool.Fail(tool.Cancelled, "the command was stopped because the turn was cancelled.%s", partial(text))
 		res.MayHaveRun = true
 	default:
+		if why := unconfined(out.stdout, out.stderr, out.code); l.sandboxed && why != "" {
+			return notStarted(errors.New(why))
+		}
 		res = tool.Text(withCode(text, out.code))
 	}
 	return res
+}
+
+// unconfined is what the helper of the sandbox says when it could not confine
+// a command and so did not run it.
+func unconfined(stdout, stderr *capture, code int) string {
+	const failed, prefix = 126, "sandbox: "
+	if code != failed || stdout.total > 0 || !strings.HasPrefix(string(stderr.head), prefix) {
+		return ""
+	}
+	return "the " + strings.TrimSpace(string(stderr.head))
 }
 
 func notStarted(err error) tool.Result {
@@ -240,7 +253,7 @@ func (r *runner) accept(in input) (launch, *refusal) {
 	if refused != nil {
 		return launch{}, refused
 	}
-	l := launch{command: in.Command, dir: dir, env: r.env, limit: r.timeout, chars: maxOutputChars}
+	l := launch{command: in.Command, dir: dir, env: r.env, limit: r.timeout, chars: maxOutputChars, sandboxed: r.guard.sandboxed}
 	var err error
 	if l.program, l.args, err = shellFor(r.lookup, in); err != nil {
 		return launch{}, &refusal{code: tool.InvalidArgs, why: err.Error()}

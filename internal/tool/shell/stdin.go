@@ -169,6 +169,8 @@ func (s *Shell) report(one *session, chars int, note string) tool.Result {
 	switch {
 	case !over:
 		res = tool.Text(strings.TrimPrefix(fmt.Sprintf("%s\n\n[running, session_id %s, %s so far, %s]", text, one.id, seconds(one.elapsed()), one.left()), "\n\n"))
+	case one.cause == nil && one.launch.sandboxed && unconfined(stdout, stderr, one.out.code) != "":
+		res = notStarted(errors.New(unconfined(stdout, stderr, one.out.code)))
 	case one.cause == nil:
 		res = tool.Text(fmt.Sprintf("%s\n[ended after %s]", withCode(text, one.out.code), seconds(one.elapsed())))
 	case errors.Is(one.cause, errTerminated):
