@@ -87,13 +87,16 @@ func (d *pdf) pageText(p page, number, room int) string {
 		}
 	}
 	w.run(io.MultiReader(readers...))
+	for _, o := range d.list(pd["Annots"])[:min(maxArgs, len(d.list(pd["Annots"])))] {
+		w.annotation(o)
+	}
 	if w.left <= 0 {
 		d.notes.add("Page %d was cut: it holds more than %d MiB of drawing instructions.", number, maxPageBytes>>20)
 	}
 	if w.unknown > 0 && w.unknown*20 > w.known {
 		d.notes.add("Page %d has characters in a font that does not say which they are; they are missing.", number)
 	}
-	return w.out.String()
+	return tidy(w.out.String())
 }
 
 // limited counts the content of a page, forms included.
@@ -283,42 +286,55 @@ func (w *painter) advance(by float64) {
 	w.text = matrix{1, 0, 0, 1, by * w.state.scale, 0}.mul(w.text)
 }
 
-// show writes a string.
+// show writes a string. Some producers squeeze a space to nothing or spread
+// letters apart to make one, so what counts is where the glyphs end up.
 func (w *painter) show(s text) {
 	f := w.state.font
 	if f == nil || s == "" {
 		return
 	}
 	var run strings.Builder
-	before := w.text
+	size, sign := w.state.size, 1.0
+	if f.vertical {
+		sign = -1
+	}
+	before, end := w.text, w.text
 	for s != "" {
 		var g glyph
 		g, s = f.decode(s)
-		by := g.width * w.state.size
+		by, gap := g.width*size, w.state.charGap
 		if f.vertical {
-			by = -w.state.size
+			by = size
 		}
-		gap := w.state.charGap
 		if g.space {
-			gap += w.state.wordGap
+			by += w.state.wordGap
 		}
-		if f.vertical {
-			gap = -gap
-		}
-		w.advance(by + gap)
-		if !g.known {
+		w.advance(sign * by)
+		end = w.text
+		w.advance(sign * gap)
+		blank := g.text == " " || g.text == "\u00a0"
+		switch {
+		case !g.known:
 			w.unknown++
 			continue
+		case blank && size != 0 && (by+gap)/size < 0.1:
+			continue
+		case blank:
+			run.WriteByte(' ')
+		default:
+			w.known++
+			run.WriteString(spellOut(g.text))
 		}
-		w.known++
-		run.WriteString(spellOut(g.text))
+		if s != "" && s[0] != ' ' && !blank && gap > 0.2*math.Abs(size) {
+			run.WriteByte(' ')
+		}
 	}
-	w.place(run.String(), before)
+	w.place(run.String(), before, end)
 }
 
 // place writes text that was drawn from one place to another, with the space
 // or the line end that the gap to the text before it stands for.
-func (w *painter) place(s string, from matrix) {
+func (w *painter) place(s string, from, to matrix) {
 	if n := len(w.marks); n > 0 {
 		if m := w.given(); m != nil {
 			if s = ""; !m.shown {
@@ -326,7 +342,7 @@ func (w *painter) place(s string, from matrix) {
 			}
 		}
 	}
-	at, end := from.mul(w.state.ctm), w.text.mul(w.state.ctm)
+	at, end := from.mul(w.state.ctm), to.mul(w.state.ctm)
 	x, y := at[4]+w.state.rise*at[2], at[5]+w.state.rise*at[3]
 	height := math.Abs(w.state.size) * math.Hypot(at[2], at[3])
 	dx, dy := unit(at[0], at[1])
@@ -339,12 +355,12 @@ func (w *painter) place(s string, from matrix) {
 	if w.height > 0 && s == w.last && math.Hypot(x-w.start[0], y-w.start[1]) < 0.1*height && strings.TrimSpace(s) != "" {
 		return // drawn twice to look bold
 	}
-	w.separate(x, y, height)
+	w.separate(x, y, height, strings.HasPrefix(s, " "))
 	w.last, w.start = s, [2]float64{x, y}
 	w.put(s)
 	w.x, w.y, w.height = end[4]+w.state.rise*at[2], end[5]+w.state.rise*at[3], height
 	w.dx, w.dy = dx, dy
-	w.spaced = strings.HasSuffix(s, " ") || strings.HasSuffix(s, "\u00a0")
+	w.spaced = strings.HasSuffix(s, " ")
 }
 
 func unit(x, y float64) (float64, float64) {
@@ -355,7 +371,7 @@ func unit(x, y float64) (float64, float64) {
 }
 
 // separate writes what lies between the last text and a new place.
-func (w *painter) separate(x, y, height float64) {
+func (w *painter) separate(x, y, height float64, spaced bool) {
 	if w.height == 0 {
 		return
 	}
@@ -368,7 +384,7 @@ func (w *painter) separate(x, y, height float64) {
 	switch {
 	case aside > 0.5*max(w.height, height), along < -4*size && aside > 0.2*size:
 		w.put("\n")
-	case w.spaced:
+	case w.spaced || spaced:
 	case along > 0.17*size, along < -size:
 		w.put(" ")
 	}
@@ -382,27 +398,28 @@ func (w *painter) put(s string) {
 
 // form draws a piece of content that is used by name.
 func (w *painter) form(args []object) {
-	if len(args) == 0 || w.depth >= maxForms {
+	if len(args) == 0 {
 		return
 	}
 	n, _ := args[0].(name)
 	all, _ := w.d.resolve(w.resources["XObject"]).(dict)
 	s, ok := w.d.resolve(all[n]).(stream)
-	if !ok || w.d.resolve(s.dict["Subtype"]) != name("Form") {
-		return
+	if ok && w.d.resolve(s.dict["Subtype"]) == name("Form") {
+		w.draw(s)
 	}
+}
+
+// draw runs the content of a form and leaves everything as it was.
+func (w *painter) draw(s stream) {
 	r, err := w.d.decode(s)
-	if err != nil {
+	if err != nil || w.depth >= maxForms {
 		return
 	}
 	before, stack, res, marks := w.state, w.stack, w.resources, w.marks
 	text, line := w.text, w.line
 	w.stack, w.marks = nil, nil
-	if m := w.d.list(s.dict["Matrix"]); len(m) == 6 {
-		for i := range m {
-			m[i] = w.d.resolve(m[i])
-		}
-		w.state.ctm = sixth(m).mul(w.state.ctm)
+	if m := w.numbers(s.dict["Matrix"], 6); m != nil {
+		w.state.ctm = matrix(m).mul(w.state.ctm)
 	}
 	if own, ok := w.d.resolve(s.dict["Resources"]).(dict); ok {
 		w.resources = own
@@ -413,6 +430,63 @@ func (w *painter) form(args []object) {
 	w.depth--
 	w.state, w.stack, w.resources, w.marks = before, stack, res, marks
 	w.text, w.line = text, line
+}
+
+// numbers reads an array of exactly n numbers, else nil.
+func (w *painter) numbers(o object, n int) []float64 {
+	a := w.d.list(o)
+	if len(a) != n {
+		return nil
+	}
+	out := make([]float64, n)
+	for i := range a {
+		out[i], _ = toFloat(w.d.resolve(a[i]))
+	}
+	return out
+}
+
+// annotation draws what stands on the page as a note or a filled-in field.
+func (w *painter) annotation(o object) {
+	a, _ := w.d.resolve(o).(dict)
+	flags, _ := w.d.resolve(a["F"]).(int)
+	if flags&2 != 0 || w.d.resolve(a["Subtype"]) == name("Popup") { // hidden
+		return
+	}
+	looks, _ := w.d.resolve(a["AP"]).(dict)
+	normal := w.d.resolve(looks["N"])
+	if states, ok := normal.(dict); ok { // a box that is ticked or not
+		as, _ := w.d.resolve(a["AS"]).(name)
+		normal = w.d.resolve(states[as])
+	}
+	s, ok := normal.(stream)
+	if !ok {
+		return
+	}
+	w.state = state{ctm: matrix{1, 0, 0, 1, 0, 0}, scale: 1}
+	w.stack, w.marks = nil, nil
+	rect, box := w.numbers(a["Rect"], 4), w.numbers(s.dict["BBox"], 4)
+	if rect != nil && box != nil {
+		w.state.ctm[4], w.state.ctm[5] = min(rect[0], rect[2])-min(box[0], box[2]), min(rect[1], rect[3])-min(box[1], box[3])
+	}
+	w.draw(s)
+}
+
+// tidy drops space at the ends of lines and all but one of several blank lines.
+func tidy(s string) string {
+	var b strings.Builder
+	blank := 0
+	for l := range strings.SplitSeq(strings.Trim(s, "\n "), "\n") {
+		if l = strings.TrimRight(l, " "); l == "" {
+			blank++
+			continue
+		}
+		if b.Len() > 0 {
+			b.WriteString("\n\n"[:min(blank+1, 2)])
+		}
+		b.WriteString(l)
+		blank = 0
+	}
+	return b.String()
 }
 
 // mark opens a marked part.
