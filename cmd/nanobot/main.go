@@ -11,9 +11,15 @@ import (
 	_ "time/tzdata" // time zones where the system has none
 
 	"github.com/nanobot-go/nanobot/internal/cli"
+	"github.com/nanobot-go/nanobot/internal/sandbox"
 )
 
-func main() { os.Exit(run()) }
+func main() {
+	if handled, code := sandbox.Main(os.Args); handled {
+		os.Exit(code)
+	}
+	os.Exit(run())
+}
 
 func run() int {
 	// The heap is small; collecting it less often costs a few megabytes and

@@ -1,0 +1,57 @@
+package sandbox
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// limits adds the resource limits of the command's own process. They come after
+// everything that needs descriptors or processes.
+func (h *helper) limits(s *script) {
+	l := h.plan.Profile.Limits
+	set := func(name string, resource int, value int64) {
+		if value < 0 {
+			return
+		}
+		limit := &unix.Rlimit{Cur: uint64(value), Max: uint64(value)}
+		var old unix.Rlimit
+		if unix.Getrlimit(resource, &old) == nil && old.Max < limit.Max {
+			limit.Max = old.Max // never more than the agent itself has
+			limit.Cur = min(limit.Cur, limit.Max)
+		}
+		s.add("limit "+name, unix.SYS_PRLIMIT64, 0, resource, unsafe.Pointer(limit), 0)
+	}
+	set("core dumps", unix.RLIMIT_CORE, 0)
+	set("memory", unix.RLIMIT_DATA, l.Memory)
+	set("file size", unix.RLIMIT_FSIZE, l.FileSize)
+	set("open files", unix.RLIMIT_NOFILE, int64(l.Files))
+	set("processor time", unix.RLIMIT_CPU, int64(l.CPU))
+	if n := int64(l.Processes); n > 0 && !h.plan.PIDMax {
+		if h.plan.Spaces&unix.CLONE_NEWUSER == 0 && !h.plan.Inner {
+			n += tasks() // the kernel counts all processes of the user
+		}
+		set("processes", unix.RLIMIT_NPROC, n)
+	}
+}
+
+// tasks is the number of processes and threads on the machine.
+func tasks() int64 {
+	data, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return 4096
+	}
+	f := strings.Fields(string(data))
+	if len(f) < 4 {
+		return 4096
+	}
+	_, total, _ := strings.Cut(f[3], "/")
+	n, err := strconv.ParseInt(total, 10, 64)
+	if err != nil {
+		return 4096
+	}
+	return n
+}

@@ -1,0 +1,197 @@
+package sandbox
+
+import (
+	"cmp"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// kind is how a place in the new file system comes about.
+type kind int
+
+const (
+	bindRead   kind = iota // the same file or directory as outside, read-only
+	bindWrite              // the same, and it may be changed
+	bindDevice             // a device of the machine
+	link                   // a symbolic link to source
+	text                   // a small file with source as its content
+	folder                 // an empty directory
+	memory                 // an empty file system in memory; source are its options
+	processes              // the process file system
+	terminals              // a private set of pseudo terminals
+	hideFile               // nothing can be read here
+	hideDir
+)
+
+// place is one entry of the new file system.
+type place struct {
+	at     string
+	kind   kind
+	source string
+	isDir  bool
+}
+
+// layout is the file system a command sees, parents before children, so that
+// the deeper entry of two wins.
+func (p *plan) layout() []place {
+	var out []place
+	add := func(at string, k kind, source string) { out = append(out, place{at: at, kind: k, source: source}) }
+	bind := func(at, source string, k kind) {
+		if st, err := os.Stat(source); err == nil {
+			out = append(out, place{at: at, kind: k, source: source, isDir: st.IsDir()})
+		}
+	}
+	for _, dir := range systemPaths() {
+		if target, err := os.Readlink(dir); err == nil {
+			add(dir, link, target)
+		} else {
+			bind(dir, dir, bindRead)
+		}
+	}
+	for _, name := range etcPaths() {
+		bind(name, name, bindRead)
+	}
+	for at, content := range p.accounts() {
+		add(at, text, content)
+	}
+	add("/etc/mtab", link, "/proc/mounts")
+	if !p.NoProc {
+		add("/proc", processes, "")
+		for name, target := range map[string]string{"fd": "fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2"} {
+			add("/dev/"+name, link, "/proc/self/"+target)
+		}
+	}
+	for _, d := range devices() {
+		bind(d, d, bindDevice)
+	}
+	add("/dev/pts", terminals, "newinstance,ptmxmode=0666,mode=620")
+	add("/dev/ptmx", link, "pts/ptmx")
+	add("/dev/shm", memory, "mode=1777,size=64m")
+	bind("/tmp", p.tempDir(), bindWrite)
+	add("/var/tmp", link, "/tmp")
+	add("/run", folder, "")
+	for _, dir := range p.Profile.ReadWrite {
+		bind(dir, dir, bindWrite)
+	}
+	for _, dir := range p.Profile.ReadOnly {
+		bind(dir, dir, bindRead)
+	}
+	bind(p.Profile.Workspace, p.Profile.Workspace, bindWrite)
+	for name, target := range p.Links {
+		add(name, link, target)
+	}
+	for _, path := range p.hidden() {
+		if st, err := os.Stat(path); err == nil && st.IsDir() {
+			add(path, hideDir, "")
+		} else if err == nil {
+			add(path, hideFile, "")
+		}
+	}
+	// Stable, so that of two entries for one place the later one wins.
+	slices.SortStableFunc(out, func(a, b place) int { return cmp.Compare(a.at, b.at) })
+	return out
+}
+
+// mountAttr is struct mount_attr of mount_setattr.
+type mountAttr struct{ set, clear, propagation, userns uint64 }
+
+const (
+	plainMount = unix.MS_NOSUID | unix.MS_NODEV
+	hiddenFile = "/.hidden"
+)
+
+// buildRoot adds the steps that make the layout and move into it.
+func (p *plan) buildRoot(s *script) {
+	root := p.rootDir()
+	s.add("make mounts private", unix.SYS_MOUNT, "none", "/", nil, unix.MS_REC|unix.MS_PRIVATE, nil)
+	s.add("mount a new root", unix.SYS_MOUNT, "sandbox", root, "tmpfs", plainMount, "mode=755,size=4m")
+	s.add("make a hidden file", unix.SYS_MKNODAT, atCWD, root+hiddenFile, unix.S_IFREG, 0)
+	made := map[string]bool{"/": true}
+	for _, e := range p.layout() {
+		makeParents(s, root, path.Dir(e.at), made)
+		p.makePlace(s, root, e)
+		made[e.at] = true
+	}
+	s.add("enter the new root", unix.SYS_CHDIR, root)
+	s.add("change the root", unix.SYS_PIVOT_ROOT, ".", ".")
+	s.add("leave the old root", unix.SYS_UMOUNT2, ".", unix.MNT_DETACH)
+	s.add("enter /", unix.SYS_CHDIR, "/")
+	setAttr(s, "/", unix.MOUNT_ATTR_RDONLY, false)
+}
+
+func makeParents(s *script, root, dir string, made map[string]bool) {
+	if made[dir] {
+		return
+	}
+	makeParents(s, root, path.Dir(dir), made)
+	made[dir] = true
+	s.add("make "+dir, unix.SYS_MKDIRAT, atCWD, root+dir, 0o755).fine = unix.EEXIST
+}
+
+func (p *plan) makePlace(s *script, root string, e place) {
+	at := root + e.at
+	directory := func() { s.add("make "+e.at, unix.SYS_MKDIRAT, atCWD, at, 0o755).fine = unix.EEXIST }
+	file := func() {
+		s.add("make "+e.at, unix.SYS_MKNODAT, atCWD, at, unix.S_IFREG|0o444, 0).fine = unix.EEXIST
+	}
+	switch e.kind {
+	case bindRead, bindWrite, bindDevice:
+		if e.isDir {
+			directory()
+		} else {
+			file()
+		}
+		s.add("bind "+e.at, unix.SYS_MOUNT, e.source, at, nil, unix.MS_BIND|unix.MS_REC, nil)
+		switch e.kind {
+		case bindRead:
+			setAttr(s, at, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, true)
+		case bindWrite:
+			setAttr(s, at, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, true)
+		default:
+			setAttr(s, at, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC, true)
+		}
+	case link:
+		s.add("link "+e.at, unix.SYS_SYMLINKAT, e.source, atCWD, at).fine = unix.EEXIST
+	case text:
+		s.add("make "+e.at, unix.SYS_MKNODAT, atCWD, at, unix.S_IFREG|0o644, 0)
+		s.write(at, e.source)
+	case folder:
+		directory()
+	case memory:
+		directory()
+		s.add("mount "+e.at, unix.SYS_MOUNT, "tmpfs", at, "tmpfs", plainMount, e.source)
+	case processes:
+		directory()
+		s.add("mount /proc", unix.SYS_MOUNT, "proc", at, "proc", plainMount|unix.MS_NOEXEC, nil)
+		if n := p.Profile.Limits.Processes; n > 0 && p.PIDMax {
+			// Numbers below 300 are given only once, so the limit is on top of them.
+			s.write(at+"/sys/kernel/pid_max", strconv.Itoa(300+n))
+		}
+		setAttr(s, at, unix.MOUNT_ATTR_RDONLY, false)
+	case terminals:
+		directory()
+		s.add("mount "+e.at, unix.SYS_MOUNT, "devpts", at, "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, e.source)
+	case hideFile:
+		s.add("hide "+e.at, unix.SYS_MOUNT, root+hiddenFile, at, nil, unix.MS_BIND, nil)
+		setAttr(s, at, unix.MOUNT_ATTR_RDONLY, false)
+	case hideDir:
+		s.add("hide "+e.at, unix.SYS_MOUNT, "tmpfs", at, "tmpfs", plainMount|unix.MS_RDONLY, "mode=000,size=4k")
+	}
+}
+
+// setAttr changes flags of a mount, with all mounts below it if deep: the old
+// way would leave those writable.
+func setAttr(s *script, at string, set uint64, deep bool) {
+	flags := 0
+	if deep {
+		flags = unix.AT_RECURSIVE
+	}
+	attr := &mountAttr{set: set}
+	s.add("protect "+strings.TrimPrefix(at, "/"), unix.SYS_MOUNT_SETATTR, atCWD, at, flags, unsafe.Pointer(attr), unsafe.Sizeof(*attr))
+}

@@ -1,0 +1,305 @@
+// Package sandbox runs commands so that the kernel, not the text of the
+// command, decides what they can reach. It hides how: on Linux a helper (our
+// own program under another name) builds a small file system in new
+// namespaces, sets limits, applies Landlock rules and a system call filter, and
+// then runs the command; or bubblewrap builds the file system and the helper
+// does the rest. Elsewhere there is sandbox-exec or nothing, and nothing means
+// an error: a command never runs unconfined because a sandbox was missing.
+//
+// A Box says what this machine can do; Wrap changes a command that has not been
+// started. A Box is safe for concurrent use. Main is the helper: every program
+// that uses a Box calls it first thing, tests in TestMain.
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Mode is how commands are confined.
+type Mode string
+
+const (
+	// Auto is the strongest that needs no other program, or bubblewrap where
+	// the kernel is too old for that.
+	Auto Mode = "auto"
+	// Landlock confines with the kernel's own means alone: Landlock rules, a
+	// system call filter, and namespaces where they are allowed.
+	Landlock Mode = "landlock"
+	// Bwrap lets bubblewrap make the namespaces.
+	Bwrap Mode = "bwrap"
+	// None runs commands as they are.
+	None Mode = "none"
+)
+
+// Network is what a command can connect to.
+type Network string
+
+const (
+	// NetHost is the network of the machine, private addresses included.
+	NetHost Network = "host"
+	// NetProxy is nothing but Profile.ProxySocket, which the usual variables
+	// present to programs as an HTTP proxy.
+	NetProxy Network = "proxy"
+	// NetNone is nothing.
+	NetNone Network = "none"
+)
+
+// Profile is what one command may reach. Paths are absolute.
+type Profile struct {
+	// Workspace may be read and changed.
+	Workspace string
+	// ReadOnly and ReadWrite are further files and directories. Entries that
+	// do not exist, and those that are or contain the workspace, are ignored.
+	// A ReadOnly entry inside the workspace takes its write access away where
+	// there is a mount namespace (Level.MountNS).
+	ReadOnly, ReadWrite []string
+	// Protected is hidden even inside what is granted. Only a mount namespace
+	// can do that, and only for paths that exist.
+	Protected []string
+	// Network is NetHost when empty.
+	Network Network
+	// ProxySocket is the Unix socket on which the proxy of NetProxy listens.
+	ProxySocket string
+	Limits      Limits
+
+	links map[string]string // names that are links, and where they lead
+}
+
+// Limits bound what a command can use up. 0 is the default, a negative number
+// no limit. Sizes are in bytes.
+type Limits struct {
+	Processes int   // all processes and threads of the command together; 256
+	Memory    int64 // writable memory of one process; 4 GiB
+	FileSize  int64 // of one file; 2 GiB
+	Files     int   // open ones, of one process; 4096
+	CPU       int   // seconds of processor time of one process; 3600
+}
+
+func (l Limits) withDefaults() Limits {
+	if l.Processes == 0 {
+		l.Processes = 256
+	}
+	if l.Memory == 0 {
+		l.Memory = 4 << 30
+	}
+	if l.FileSize == 0 {
+		l.FileSize = 2 << 30
+	}
+	if l.Files == 0 {
+		l.Files = 4096
+	}
+	if l.CPU == 0 {
+		l.CPU = 3600
+	}
+	return l
+}
+
+// Options say how a Box confines.
+type Options struct {
+	Mode Mode // empty is Auto
+	// Self is a program whose main calls Main first. Empty is the running
+	// program, if it is nanobot or a test.
+	Self string
+	// TempDir holds the private temporary directories of commands; empty is
+	// os.TempDir. It must not be inside a workspace.
+	TempDir string
+	Log     *slog.Logger // nil discards
+}
+
+// Level is what a Box really does. Missing says in words what this machine
+// does not allow.
+type Level struct {
+	Mode        Mode
+	LandlockABI int // 0 without Landlock
+	Seccomp     bool
+	UserNS      bool // namespaces belong to a user namespace, so nothing in them is privileged outside
+	PIDNS       bool // other processes are invisible
+	MountNS     bool // files that are not granted are invisible, Protected works
+	NetNS       bool // NetProxy works
+	Cgroup      bool // memory and processes are bounded for the command as a whole
+	Missing     []string
+}
+
+// String describes the level in one line.
+func (l Level) String() string {
+	if l.Mode == None {
+		return "none: commands run with all rights of the agent"
+	}
+	var parts []string
+	if l.Mode == Bwrap {
+		parts = append(parts, "bubblewrap")
+	}
+	if l.LandlockABI > 0 {
+		parts = append(parts, fmt.Sprintf("Landlock %d", l.LandlockABI))
+	}
+	if l.Seccomp {
+		parts = append(parts, "seccomp")
+	}
+	var spaces []string
+	for _, s := range []struct {
+		have bool
+		name string
+	}{{l.UserNS, "user"}, {l.PIDNS, "process"}, {l.MountNS, "mount"}, {l.NetNS, "network"}} {
+		if s.have {
+			spaces = append(spaces, s.name)
+		}
+	}
+	if len(spaces) > 0 {
+		parts = append(parts, strings.Join(spaces, ", ")+" namespaces")
+	}
+	if l.Cgroup {
+		parts = append(parts, "cgroup")
+	}
+	text := string(l.Mode) + ": " + strings.Join(parts, "; ")
+	if len(l.Missing) > 0 {
+		text += "; missing: " + strings.Join(l.Missing, ", ")
+	}
+	return text
+}
+
+// Box confines commands in one way.
+type Box struct {
+	o     Options
+	level Level
+	means means // what the system's own part of this package found out
+}
+
+// Probe says what Open would do, without its error: Level.Missing holds the
+// reason when nothing can be done.
+func Probe(ctx context.Context, o Options) Level {
+	b, err := Open(ctx, o)
+	if err != nil {
+		return Level{Mode: o.Mode, Missing: []string{err.Error()}}
+	}
+	return b.level
+}
+
+// Open finds out what the machine allows by trying it once, which takes some
+// milliseconds; the result holds for the life of the Box. An error says what is
+// missing and what to do: there is no weaker Box instead.
+func Open(ctx context.Context, o Options) (*Box, error) {
+	if o.Mode == "" {
+		o.Mode = Auto
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.TempDir == "" {
+		o.TempDir = os.TempDir()
+	}
+	b := &Box{o: o, level: Level{Mode: None}}
+	switch o.Mode {
+	case None:
+		return b, nil
+	case Auto, Landlock, Bwrap:
+	default:
+		return nil, fmt.Errorf("unknown sandbox %q: use auto, landlock, bwrap or none", o.Mode)
+	}
+	if err := b.open(ctx); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// Level is what this box does.
+func (b *Box) Level() Level { return b.level }
+
+// Wrap rewrites a command that has not been started so that it runs confined.
+// The caller sets Env (never nil: that would be the agent's own), Dir, the
+// standard streams and SysProcAttr before; ExtraFiles are not passed on. TMPDIR
+// and, with NetProxy, the proxy variables are set here. A command that cannot
+// be confined ends with code 126 and a line on its standard error.
+//
+// cleanup removes the private temporary directory and ends whatever is left of
+// the command; call it after Wait, or when Start failed. It is never nil.
+func (b *Box) Wrap(cmd *exec.Cmd, p Profile) (cleanup func(), err error) {
+	none := func() {}
+	if b.level.Mode == None {
+		return none, nil
+	}
+	if cmd.Err != nil {
+		return none, cmd.Err
+	}
+	if cmd.Process != nil {
+		return none, errors.New("the command has already been started")
+	}
+	if cmd.Env == nil {
+		return none, errors.New("a confined command needs an environment of its own")
+	}
+	if p, err = p.clean(); err != nil {
+		return none, err
+	}
+	done, err := b.wrap(cmd, p)
+	if err != nil {
+		return none, err
+	}
+	return done, nil
+}
+
+// clean checks a profile and resolves its links, because rules apply to what a
+// path leads to.
+func (p Profile) clean() (Profile, error) {
+	switch p.Network {
+	case "":
+		p.Network = NetHost
+	case NetHost, NetNone:
+	case NetProxy:
+		if p.ProxySocket == "" {
+			return p, errors.New("network \"proxy\" needs the socket of a proxy")
+		}
+	default:
+		return p, fmt.Errorf("unknown network %q: use host, proxy or none", p.Network)
+	}
+	if !filepath.IsAbs(p.Workspace) || filepath.Clean(p.Workspace) == string(filepath.Separator) {
+		return p, fmt.Errorf("workspace %q: a confined command needs an absolute path other than the root", p.Workspace)
+	}
+	ws, err := filepath.EvalSymlinks(p.Workspace)
+	if err != nil {
+		return p, fmt.Errorf("workspace: %w", err)
+	}
+	p.links = map[string]string{}
+	note := func(name, real string) {
+		if name = filepath.Clean(name); name != real {
+			p.links[name] = real
+		}
+	}
+	note(p.Workspace, ws)
+	p.Workspace = ws
+	resolve := func(list []string, keep func(string) bool) []string {
+		var out []string
+		for _, path := range list {
+			if real, err := filepath.EvalSymlinks(path); err == nil && filepath.IsAbs(real) && keep(real) {
+				out = append(out, real)
+			}
+		}
+		slices.Sort(out)
+		return slices.Compact(out)
+	}
+	notAround := func(path string) bool { return !within(ws, path) }
+	for _, path := range slices.Concat(p.ReadOnly, p.ReadWrite) {
+		if real, err := filepath.EvalSymlinks(path); err == nil && notAround(real) {
+			note(path, real)
+		}
+	}
+	p.ReadOnly, p.ReadWrite = resolve(p.ReadOnly, notAround), resolve(p.ReadWrite, notAround)
+	p.Protected = resolve(p.Protected, func(path string) bool { return path != ws })
+	p.Limits = p.Limits.withDefaults()
+	return p, nil
+}
+
+// within reports whether path is dir or below it; both are clean.
+func within(path, dir string) bool {
+	if dir == string(filepath.Separator) {
+		return true
+	}
+	rest, ok := strings.CutPrefix(path, dir)
+	return ok && (rest == "" || rest[0] == filepath.Separator)
+}

@@ -1,0 +1,22 @@
+//go:build !linux && !darwin
+
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"runtime"
+)
+
+type means struct{}
+
+func (b *Box) open(context.Context) error {
+	return fmt.Errorf("there is no sandbox for commands on %s: set tools.exec.sandbox to \"none\" to run them without one", runtime.GOOS)
+}
+
+func (b *Box) wrap(*exec.Cmd, Profile) (func(), error) { return nil, errors.ErrUnsupported }
+
+// Main is the helper that confines a command; there is none on this system.
+func Main([]string) (handled bool, code int) { return false, 0 }

@@ -1,0 +1,268 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// means is how a box does what its level says.
+type means struct {
+	spaces uintptr // as flags of clone
+	noProc bool
+	pidMax bool
+	bwrap  string // path of bubblewrap, in that mode
+}
+
+// open tries what the machine allows, strongest first.
+func (b *Box) open(ctx context.Context) error {
+	if b.o.Self == "" {
+		if b.o.Self = ownProgram(); b.o.Self == "" {
+			return errors.New("the sandbox needs the nanobot program as its helper, and this program is another one")
+		}
+	}
+	if b.o.Mode == Bwrap {
+		return b.openBwrap(ctx)
+	}
+	err := b.openLandlock(ctx)
+	if err != nil && b.o.Mode == Auto && b.openBwrap(ctx) == nil {
+		b.level.Missing = append(b.level.Missing, err.Error())
+		return nil
+	}
+	return err
+}
+
+// ownProgram is the running program if its main function calls Main. The link
+// leads to the program that was started, even when the file has been replaced.
+func ownProgram() string {
+	info, ok := debug.ReadBuildInfo()
+	if ok && strings.HasPrefix(info.Path, "github.com/nanobot-go/nanobot/cmd/") || strings.HasSuffix(os.Args[0], ".test") {
+		return "/proc/self/exe"
+	}
+	return ""
+}
+
+func (b *Box) openLandlock(ctx context.Context) error {
+	abi := landlockABI()
+	if abi < minLandlock {
+		return fmt.Errorf("Landlock of this kernel is version %d and %d is needed (Linux 6.2): install bubblewrap and set tools.exec.sandbox to \"bwrap\"", abi, minLandlock)
+	}
+	var first error
+	for _, m := range variants() {
+		b.means, b.level = m, m.level(abi)
+		err := b.try(ctx)
+		if err == nil {
+			break
+		}
+		if m.spaces == 0 || ctx.Err() != nil {
+			return fmt.Errorf("the sandbox cannot be set up: %w", err)
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	if first != nil {
+		b.level.Missing = append(b.level.Missing, "some namespaces ("+first.Error()+")")
+	}
+	if !b.level.PIDNS && abi < scopedLandlock {
+		return fmt.Errorf("commands could send signals to the agent: process namespaces are not allowed (%w) and Landlock of this kernel is version %d; version %d (Linux 6.12) is enough",
+			first, abi, scopedLandlock)
+	}
+	return nil
+}
+
+// variants are the combinations worth trying, strongest first.
+func variants() []means {
+	full := means{spaces: unix.CLONE_NEWUSER | unix.CLONE_NEWNET | allSpaces, pidMax: countsPerSpace()}
+	out := []means{full}
+	vary := func(m means) { out = append(out, m) }
+	if full.pidMax {
+		vary(means{spaces: full.spaces})
+	}
+	vary(means{spaces: full.spaces, noProc: true}) // inside most containers
+	vary(means{spaces: full.spaces &^ unix.CLONE_NEWNET})
+	if os.Geteuid() == 0 {
+		vary(means{spaces: full.spaces &^ unix.CLONE_NEWUSER, pidMax: full.pidMax})
+	}
+	return append(out, means{})
+}
+
+const allSpaces = unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
+
+// countsPerSpace reports whether the limit of processes belongs to a process
+// namespace. In older kernels it is one number for the whole machine, which
+// root must not change from inside a sandbox.
+func countsPerSpace() bool {
+	var u unix.Utsname
+	if unix.Uname(&u) != nil {
+		return false
+	}
+	var major, minor int
+	_, err := fmt.Sscanf(unix.ByteSliceToString(u.Release[:]), "%d.%d", &major, &minor)
+	return err == nil && (major > 6 || major == 6 && minor >= 14)
+}
+
+func (m means) level(abi int) Level {
+	has := func(flag uintptr) bool { return m.spaces&flag != 0 }
+	l := Level{
+		Mode: Landlock, LandlockABI: abi, Seccomp: filter(NetHost, false, false) != nil,
+		UserNS: has(unix.CLONE_NEWUSER), PIDNS: has(unix.CLONE_NEWPID), MountNS: has(unix.CLONE_NEWNS), NetNS: has(unix.CLONE_NEWNET),
+	}
+	if !l.Seccomp {
+		l.Missing = append(l.Missing, "seccomp (not for this processor)")
+	}
+	if abi < scopedLandlock {
+		l.Missing = append(l.Missing, fmt.Sprintf("separation of abstract sockets (Landlock %d, Linux 6.12)", scopedLandlock))
+	}
+	if m.noProc {
+		l.Missing = append(l.Missing, "/proc inside the sandbox")
+	}
+	return l
+}
+
+// try runs the helper without a command.
+func (b *Box) try(ctx context.Context) error {
+	dir, err := os.MkdirTemp(b.o.TempDir, "nanobot-try-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	cmd := exec.CommandContext(ctx, "/bin/true")
+	cmd.Dir, cmd.Env = dir, []string{}
+	network := NetHost
+	if b.level.NetNS {
+		network = NetNone
+	}
+	cleanup, err := b.wrapTrial(cmd, Profile{Workspace: dir, Network: network, Limits: Limits{}.withDefaults()}, true)
+	if err != nil {
+		return err
+	}
+	defer cleanup()
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		if text := strings.TrimPrefix(strings.TrimSpace(string(out)), "sandbox: "); text != "" {
+			return errors.New(text)
+		}
+		return err
+	}
+	return nil
+}
+
+func (b *Box) wrap(cmd *exec.Cmd, p Profile) (func(), error) {
+	return b.wrapTrial(cmd, p, false)
+}
+
+func (b *Box) wrapTrial(cmd *exec.Cmd, p Profile, trial bool) (cleanup func(), err error) {
+	if p.Network == NetProxy && !b.level.NetNS {
+		return nil, errors.New("network \"proxy\" needs network namespaces, which this machine does not allow: use \"none\" or \"host\"")
+	}
+	private, err := b.privateDir()
+	if err != nil {
+		return nil, err
+	}
+	var r, w *os.File
+	cleanup = func() {
+		if w != nil {
+			_ = w.Close() // ends the helper, if it still runs
+			_ = r.Close()
+		}
+		removeAll(private)
+	}
+	defer func() {
+		if err != nil {
+			cleanup()
+		}
+	}()
+	if r, w, err = os.Pipe(); err != nil {
+		return nil, err
+	}
+	pl := b.plan(cmd, p, private)
+	pl.Trial = trial
+	if b.means.bwrap == "" {
+		cmd.Args = append([]string{helperName, strconv.Itoa(3 + len(cmd.ExtraFiles)), cmd.Path}, cmd.Args...)
+		cmd.Path = b.o.Self
+	} else {
+		b.wrapBwrap(cmd, pl)
+	}
+	if !slices.ContainsFunc(cmd.Env, func(kv string) bool { return strings.HasPrefix(kv, "GOMAXPROCS=") }) {
+		cmd.Env = append([]string{"GOMAXPROCS=1"}, cmd.Env...) // the helper waits, nothing else
+		pl.DropEnv = 1
+	}
+	if err := pl.write(w); err != nil {
+		return nil, err
+	}
+	cmd.ExtraFiles = append(slices.Clip(cmd.ExtraFiles), r)
+	return cleanup, nil
+}
+
+// plan completes the environment of the command and writes down the rest.
+func (b *Box) plan(cmd *exec.Cmd, p Profile, private string) *plan {
+	pl := &plan{
+		Profile: p, Dir: cmd.Dir, Private: private, Links: p.links,
+		Spaces: b.means.spaces, NoProc: b.means.noProc, PIDMax: b.means.pidMax, ABI: b.level.LandlockABI,
+	}
+	if pl.Dir == "" {
+		pl.Dir = p.Workspace
+	}
+	if p.Network == NetHost {
+		pl.Spaces &^= unix.CLONE_NEWNET
+	}
+	temp := pl.tempDir()
+	if b.level.MountNS {
+		temp = "/tmp"
+	}
+	cmd.Env = append(slices.Clip(cmd.Env), "TMPDIR="+temp)
+	if p.Network == NetProxy {
+		cmd.Env = append(cmd.Env, proxyVariables()...)
+	}
+	for _, kv := range cmd.Env {
+		if v, ok := strings.CutPrefix(kv, "HOME="); ok {
+			pl.Home = v
+		}
+	}
+	return pl
+}
+
+func (b *Box) privateDir() (string, error) {
+	dir, err := os.MkdirTemp(b.o.TempDir, "nanobot-")
+	if err != nil {
+		return "", fmt.Errorf("private directory: %w", err)
+	}
+	for _, name := range []string{"root", "tmp"} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
+			removeAll(dir)
+			return "", fmt.Errorf("private directory: %w", err)
+		}
+	}
+	return dir, nil
+}
+
+// removeAll removes a directory whose content a command made. Directories that
+// it closed for everybody are opened first.
+func removeAll(dir string) {
+	if os.RemoveAll(dir) == nil {
+		return
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return
+	}
+	_ = fs.WalkDir(root.FS(), ".", func(path string, d fs.DirEntry, _ error) error {
+		if d != nil && d.IsDir() {
+			_ = root.Chmod(path, 0o700)
+		}
+		return nil
+	})
+	_ = root.Close()
+	_ = os.RemoveAll(dir)
+}
