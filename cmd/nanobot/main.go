@@ -14,14 +14,12 @@ import (
 	"github.com/nanobot-go/nanobot/internal/sandbox"
 )
 
-func main() {
-	if handled, code := sandbox.Main(os.Args); handled {
-		os.Exit(code)
-	}
-	os.Exit(run())
-}
+func main() { os.Exit(run()) }
 
 func run() int {
+	if handled, code := sandbox.Main(os.Args); handled {
+		return code
+	}
 	// The heap is small; collecting it less often costs a few megabytes and
 	// saves a tenth of the work of a busy process.
 	debug.SetGCPercent(400)
