@@ -2,8 +2,67 @@ package agent
 
 import (
 	"regexp"
+	"slices"
+	"strings"
 	"sync"
 )
+
+// mentionsWork is a cheap test that all sentences pass which the rules could
+// match, and few others: the rules cost a hundred times more.
+func mentionsWork(s string) bool {
+	words := workWords()
+	start := -1
+	for i, r := range s {
+		if r >= 0x400 {
+			return slices.ContainsFunc(workMarks(), func(mark string) bool { return strings.Contains(s, mark) })
+		}
+		if letter := r >= 'a' && r <= 'z' || r >= 0xc0; letter && start < 0 {
+			start = i
+		} else if !letter && start >= 0 {
+			if words[s[start:i]] {
+				return true
+			}
+			start = -1
+		}
+	}
+	return start >= 0 && words[s[start:]]
+}
+
+// workMarks are pieces of which the claims in other scripts need one.
+func workMarks() []string {
+	return []string{
+		"已", "成功", "完成", "完毕", "好了", "我刚", "我把", "我将", // Chinese
+		"しました", "ました", "致しま", "済み", // Japanese
+		"했", "하였", "됐", "되었", "두었", "보냈", "만들었", "썼", "지웠", "옮겼", // Korean
+		"созда", "обновл", "обновил", "сохран", "удал", "отправ", "измен", "добав", "выполн", "запуст",
+		"установ", "перемест", "перемещ", "переимен", "запис", "скопир", "настро", "исправ", // Russian
+	}
+}
+
+// workWords are the verbs of the languages in Latin letters.
+var workWords = sync.OnceValue(func() map[string]bool {
+	words := map[string]bool{}
+	for w := range strings.FieldsSeq(`
+		created updated written wrote saved deleted removed edited modified changed added appended moved renamed copied
+		sent emailed posted scheduled set run ran executed installed uninstalled committed pushed deployed restarted
+		started stopped downloaded uploaded fixed replaced configured stored recorded booked cancelled canceled cleaned
+		put pass
+		erstellt aktualisiert gespeichert gelöscht geschickt gesendet verschickt geändert hinzugefügt ausgeführt
+		installiert verschoben umbenannt angelegt geschrieben entfernt eingerichtet kopiert gestartet bearbeitet behoben
+		eingetragen
+		créé créée créés créées mis mise enregistré enregistrée enregistrés sauvegardé sauvegardée supprimé supprimée
+		supprimés envoyé envoyée envoyés modifié modifiée modifiés ajouté ajoutée ajoutés exécuté exécutée exécutés
+		lancé installé installée déplacé déplacée déplacés renommé renommée écrit copié copiée programmé programmée
+		corrigé configuré
+		creado actualizado guardado eliminado borrado enviado modificado añadido agregado ejecutado instalado movido
+		renombrado escrito copiado programado configurado corregido creé actualicé guardé eliminé borré envié modifiqué
+		añadí agregué ejecuté instalé moví renombré escribí copié programé configuré
+		criei atualizei salvei guardei excluí apaguei removi enviei modifiquei alterei adicionei executei rodei instalei
+		movi renomeei escrevi copiei agendei configurei corrigi foi foram`) {
+		words[w] = true
+	}
+	return words
+})
 
 func rules(did, thing, not string) claimRules {
 	return claimRules{regexp.MustCompile(did), regexp.MustCompile(thing), regexp.MustCompile(not)}

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // receiptNotice is a line for the user when a reply claims work that the
@@ -49,6 +50,9 @@ type claimRules struct {
 func claims(reply string) bool {
 	shows := strings.Contains(reply, "```") // the work may be the text shown
 	for s := range sentences(reply) {
+		if !mentionsWork(s) {
+			continue
+		}
 		named := fileName().MatchString(s)
 		for _, r := range rulesFor(s) {
 			at := r.did.FindStringIndex(s)
@@ -69,6 +73,9 @@ func claimsDone(reply string) bool {
 	for s := range sentences(reply) {
 		if doneWord().MatchString(s) {
 			return true
+		}
+		if !mentionsWork(s) {
+			continue
 		}
 		for _, r := range rulesFor(s) {
 			if r.did.MatchString(s) && !r.not.MatchString(s) {
@@ -91,7 +98,7 @@ func adjective(rest string) bool {
 func sentences(reply string) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		code := false
-		for line := range strings.Lines(reply) {
+		for line := range strings.Lines(ends(reply)) {
 			line = strings.TrimSpace(line)
 			if strings.HasPrefix(line, "```") || strings.HasPrefix(line, "~~~") {
 				code = !code
@@ -107,6 +114,17 @@ func sentences(reply string) func(yield func(string) bool) {
 			}
 		}
 	}
+}
+
+// judged is how many bytes at either end of a long reply are read: claims are
+// made there, and judging must not take time.
+const judged = 3000
+
+func ends(reply string) string {
+	if len(reply) <= 2*judged {
+		return reply
+	}
+	return text.Cut(reply[:judged], judged) + "\n" + strings.ToValidUTF8(reply[len(reply)-judged:], "")
 }
 
 // splitSentences cuts a line behind the marks that end a sentence. A dot inside

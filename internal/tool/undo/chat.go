@@ -35,7 +35,7 @@ func (c Chat) Undo(ctx context.Context, session, turn string, force bool) (reply
 		return "", nil, err
 	}
 	var b strings.Builder
-	b.WriteString(r.Text("/undo %s force"))
+	b.WriteString(r.Text("/undo TURN force"))
 	if r.Undo != "" {
 		diff, err := c.Store.Diff(ctx, r.Undo)
 		if err != nil {
@@ -98,8 +98,8 @@ func (c Chat) turn(ctx context.Context, session, id string) (t Turn, why string,
 // Short is a turn id as it is shown; it is long enough to be given back.
 func Short(id string) string { return id[:min(len(id), shortID)] }
 
-// Text words a report. again says how to force what was left alone, with %s
-// for the turn; empty means not to say it.
+// Text words a report. again says how to force what was left alone, with
+// TURN for its id; empty means not to say it.
 func (r Report) Text(again string) string {
 	var b strings.Builder
 	switch {
@@ -120,7 +120,7 @@ func (r Report) Text(again string) string {
 		b.WriteString("Left alone:\n")
 		writeList(&b, "", left)
 		if conflict && again != "" {
-			fmt.Fprintf(&b, "To replace those that changed since: "+again+"\n", Short(r.Turn)) //nolint:govet // ours
+			fmt.Fprintf(&b, "To replace those that changed since: %s\n", strings.ReplaceAll(again, "TURN", Short(r.Turn)))
 		}
 	}
 	writeGaps(&b, r.Gaps, r.Outside, r.Interrupted)

@@ -1,0 +1,245 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nanobot-go/nanobot/internal/app"
+	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/tool/undo"
+)
+
+// undoCall is what nanobot undo was asked for.
+type undoCall struct {
+	list, diff, force, json bool
+	session                 string
+	turn                    string
+}
+
+func (c *command) undoCommand() *cobra.Command {
+	var u undoCall
+	cmd := &cobra.Command{
+		Use: "undo [TURN]", Short: "Take back what a turn changed in files",
+		Long: `undo brings the files a turn changed back to what they were before it, and shows
+the difference. Without TURN it is the last turn that changed files; the first
+characters of an id are enough. A file that changed again after the turn is left
+alone unless --force is given. What is there now is kept first, so that an undo
+can be undone by its own id.`,
+		Example: `  nanobot undo --list
+  nanobot undo --diff
+  nanobot undo
+  nanobot undo 3f2a91bc --force
+  nanobot undo --session telegram:12345`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usageError{fmt.Errorf("usage: %s\nSee: %s --help", cmd.UseLine(), cmd.CommandPath())}
+			}
+			return nil
+		},
+		ValidArgsFunction: c.undoTurns,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				u.turn = args[0]
+			}
+			switch {
+			case u.list && (u.turn != "" || u.diff || u.force):
+				return usageError{errors.New("--list takes no TURN and goes with --session and --json only")}
+			case u.diff && u.force:
+				return usageError{errors.New("--diff only shows; leave out --force")}
+			}
+			if u.session != "" && !strings.Contains(u.session, ":") {
+				u.session = "cli:" + u.session
+			}
+			return c.runUndo(cmd, u)
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVarP(&u.list, "list", "l", false, "list the turns that changed files, newest first")
+	f.BoolVar(&u.diff, "diff", false, "show what the turn changed and change nothing")
+	f.BoolVar(&u.force, "force", false, "also replace files that changed again after the turn")
+	f.StringVarP(&u.session, "session", "s", "", "only turns of this `conversation`")
+	f.BoolVar(&u.json, "json", false, "write JSON")
+	return cmd
+}
+
+// openUndo opens the record of the workspace in use; nil means that there is
+// none because the workspace does not exist.
+func (c *command) openUndo() (*undo.Store, func() error, error) {
+	loaded, err := config.Load(c.configOptions())
+	if err != nil {
+		return nil, nil, err
+	}
+	ws, err := app.Workspace(c.workspace, loaded)
+	if err != nil {
+		return nil, nil, err
+	}
+	if _, err := os.Stat(ws); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, usageError{fmt.Errorf("the workspace %s does not exist", ws)}
+	}
+	return app.OpenUndo(loaded, ws, c.logger())
+}
+
+func (c *command) runUndo(cmd *cobra.Command, u undoCall) (err error) {
+	store, done, err := c.openUndo()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, done()) }()
+	if u.list {
+		return listUndo(cmd, store, u)
+	}
+	t, err := chosenTurn(cmd.Context(), store, u)
+	if err != nil {
+		return err
+	}
+	if u.diff {
+		return showDiff(cmd, store, t, u.json)
+	}
+	r, err := store.Undo(cmd.Context(), t.ID, u.force)
+	if err != nil {
+		return err
+	}
+	if err := tellUndo(cmd, store, r, u.json); err != nil {
+		return err
+	}
+	if len(r.Skipped) > 0 {
+		return failure{exitFailure}
+	}
+	return nil
+}
+
+// chosenTurn is the turn the user means.
+func chosenTurn(ctx context.Context, store *undo.Store, u undoCall) (undo.Turn, error) {
+	if u.turn == "" {
+		t, err := store.Last(ctx, u.session)
+		if errors.Is(err, undo.ErrNoTurn) {
+			return t, errors.New("there is nothing to take back: no turn that is still kept changed files")
+		}
+		return t, err
+	}
+	t, err := store.Find(ctx, u.turn)
+	switch {
+	case errors.Is(err, undo.ErrAmbiguous):
+		return t, usageError{fmt.Errorf("several turns begin with %q; give more of the id", u.turn)}
+	case errors.Is(err, undo.ErrNoTurn), err == nil && u.session != "" && t.Session != u.session:
+		return t, usageError{fmt.Errorf("there is no turn %q; nanobot undo --list shows them", u.turn)}
+	}
+	return t, err
+}
+
+func listUndo(cmd *cobra.Command, store *undo.Store, u undoCall) error {
+	turns, err := store.Turns(cmd.Context(), u.session)
+	if err != nil {
+		return err
+	}
+	if u.json {
+		if turns == nil {
+			turns = []undo.Turn{}
+		}
+		return writeJSON(cmd.OutOrStdout(), turns)
+	}
+	if len(turns) == 0 {
+		cmd.Println("No turn changed files, as far as it is kept.")
+		return nil
+	}
+	w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, "TURN\tTIME\tSESSION\tCHANGES")
+	for _, t := range turns {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", undo.Short(t.ID), t.At.Local().Format("2006-01-02 15:04"), oneLine(t.Session, 30), turnSummary(t))
+	}
+	return w.Flush()
+}
+
+// turnSummary is a turn in one line.
+func turnSummary(t undo.Turn) string {
+	var parts []string
+	if t.Undoes != "" {
+		parts = append(parts, "(undo of "+undo.Short(t.Undoes)+")")
+	}
+	if t.UndoneBy != "" {
+		parts = append(parts, "(taken back)")
+	}
+	if t.Running {
+		parts = append(parts, "(running)")
+	}
+	if len(t.Gaps) > 0 {
+		parts = append(parts, "(not all covered)")
+	}
+	var names []string
+	for _, c := range t.Changes {
+		names = append(names, c.What+" "+c.Path)
+	}
+	return oneLine(strings.Join(append(parts, strings.Join(names, ", ")), " "), 100)
+}
+
+func showDiff(cmd *cobra.Command, store *undo.Store, t undo.Turn, asJSON bool) error {
+	diff, err := store.Diff(cmd.Context(), t.ID)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return writeJSON(cmd.OutOrStdout(), struct {
+			undo.Turn
+			Diff string `json:"diff"`
+		}{t, diff})
+	}
+	fmt.Fprint(cmd.OutOrStdout(), diff)
+	for _, g := range t.Gaps {
+		fmt.Fprintf(cmd.ErrOrStderr(), "nanobot: not covered: %s\n", oneLine(g, 300))
+	}
+	return nil
+}
+
+// tellUndo shows what was taken back.
+func tellUndo(cmd *cobra.Command, store *undo.Store, r undo.Report, asJSON bool) error {
+	diff := ""
+	if r.Undo != "" {
+		var err error
+		if diff, err = store.Diff(cmd.Context(), r.Undo); err != nil {
+			return err
+		}
+	}
+	if asJSON {
+		return writeJSON(cmd.OutOrStdout(), struct {
+			undo.Report
+			Diff string `json:"diff,omitempty"`
+		}{r, diff})
+	}
+	out := cmd.OutOrStdout()
+	fmt.Fprintln(out, r.Text("nanobot undo TURN --force"))
+	if diff != "" {
+		fmt.Fprint(out, "\n"+diff)
+		fmt.Fprintf(out, "\nTo have the changes again: nanobot undo %s\n", undo.Short(r.Undo))
+	}
+	return nil
+}
+
+// undoTurns completes turn ids.
+func (c *command) undoTurns(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	store, done, err := c.openUndo()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	defer done() //nolint:errcheck // nothing was written
+	turns, err := store.Turns(cmd.Context(), "")
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	var out []string
+	for _, t := range turns {
+		if strings.HasPrefix(t.ID, typed) {
+			out = append(out, undo.Short(t.ID)+"\t"+oneLine(turnSummary(t), 60))
+		}
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp
+}
