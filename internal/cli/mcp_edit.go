@@ -1,0 +1,213 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/tool/mcp"
+)
+
+// mcpSetting is a server as it is written into the file, in this order.
+type mcpSetting struct {
+	Type         string            `json:"type,omitempty"`
+	Command      string            `json:"command,omitempty"`
+	Args         []string          `json:"args,omitempty"`
+	Env          map[string]string `json:"env,omitempty"`
+	Cwd          string            `json:"cwd,omitempty"`
+	URL          string            `json:"url,omitempty"`
+	Headers      map[string]string `json:"headers,omitempty"`
+	Auth         string            `json:"auth,omitempty"`
+	ToolTimeout  int               `json:"toolTimeout,omitempty"`
+	EnabledTools []string          `json:"enabledTools,omitempty"`
+	Trusted      bool              `json:"trusted,omitempty"`
+	Sandbox      bool              `json:"sandbox,omitempty"`
+}
+
+// mcpAddFlags are the flags of mcp add.
+type mcpAddFlags struct {
+	mcpSetting
+	env, headers []string
+	force, dry   bool
+}
+
+func (c *command) mcpAdd() *cobra.Command {
+	var f mcpAddFlags
+	cmd := &cobra.Command{
+		Use: "add NAME [flags] URL | add NAME [flags] -- COMMAND [ARGUMENTS]", Short: "Add an MCP server to the configuration",
+		Long: `add writes a server to tools.mcpServers. A server is a program that nanobot
+starts, given after --, or an address. The rest of the file stays as it is.
+
+Keys belong into the environment: --env NAME without a value, or a value such
+as 'Bearer ${NAME}', writes a reference that is looked up when nanobot starts.
+A server that is started sees only these variables and a few harmless ones.`,
+		Example: `  nanobot mcp add files -- npx -y @modelcontextprotocol/server-filesystem ~/docs
+  nanobot mcp add github --env GITHUB_TOKEN -- github-mcp-server stdio
+  nanobot mcp add tracker https://mcp.example.com/mcp --auth oauth
+  nanobot mcp add search https://example.com/mcp --header 'X-Key=${SEARCH_KEY}'
+  nanobot mcp add old https://example.com/events --transport sse`,
+		DisableFlagsInUseLine: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.read(cmd, args); err != nil {
+				return usageError{fmt.Errorf("%w\nSee: nanobot mcp add --help", err)}
+			}
+			return c.addServer(cmd, args[0], f)
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVarP(&f.Type, "transport", "t", "", "stdio, sse or http; found out from the rest when left out")
+	fl.StringArrayVarP(&f.env, "env", "e", nil, "`NAME=VALUE` for a program (repeatable)")
+	fl.StringArrayVarP(&f.headers, "header", "H", nil, "`NAME=VALUE` for an address (repeatable)")
+	fl.StringSliceVar(&f.EnabledTools, "enabled-tools", nil, "`names` of the tools to offer, with commas; all when left out")
+	fl.StringVar(&f.Auth, "auth", "", "oauth for an address that wants a login")
+	fl.StringVar(&f.Cwd, "cwd", "", "`folder` a program starts in")
+	fl.IntVar(&f.ToolTimeout, "timeout", 0, "`seconds` a call may take (default 30)")
+	fl.BoolVar(&f.Trusted, "trusted", false, "believe it which of its tools only read")
+	fl.BoolVar(&f.Sandbox, "sandbox", false, "contain a program like commands of the agent")
+	fl.BoolVar(&f.force, "force", false, "replace a server of that name")
+	fl.BoolVar(&f.dry, "dry-run", false, "only check whether it is possible")
+	return cmd
+}
+
+// read completes the setting from the arguments.
+func (f *mcpAddFlags) read(cmd *cobra.Command, args []string) (err error) {
+	dash := cmd.ArgsLenAtDash()
+	switch {
+	case len(args) == 0 || dash == 0:
+		return errors.New("a server needs a name")
+	case !regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,39}$`).MatchString(args[0]):
+		return fmt.Errorf("%q cannot be a name: letters, digits, - and _, at most 40", args[0])
+	case len(args) == 1:
+		return errors.New("give an address, or a command after --")
+	case dash < 0 && len(args) > 2:
+		return errors.New("put -- in front of the command")
+	case dash > 1:
+		return errors.New("only the name stands in front of --")
+	case isURL(args[1]) && len(args) == 2:
+		f.URL = args[1]
+	default:
+		f.Command, f.Args = args[1], args[2:]
+	}
+	if f.Env, err = pairs(f.env, "=", true); err != nil {
+		return fmt.Errorf("--env: %w", err)
+	}
+	if f.Headers, err = pairs(f.headers, "=:", false); err != nil {
+		return fmt.Errorf("--header: %w", err)
+	}
+	if len(f.Env) > 0 && f.URL != "" {
+		return errors.New("--env is for programs; an address gets --header")
+	}
+	if len(f.Headers) > 0 && f.URL == "" {
+		return errors.New("--header is for addresses; a program gets --env")
+	}
+	if f.Type == "http" {
+		f.Type = mcp.StreamableHTTP
+	}
+	return nil
+}
+
+func isURL(s string) bool {
+	s = strings.ToLower(s)
+	return strings.HasPrefix(s, "http://") || strings.HasPrefix(s, "https://") || strings.HasPrefix(s, "${")
+}
+
+// pairs reads NAME=VALUE. Without a value the name of a variable refers to
+// the environment nanobot is started with.
+func pairs(list []string, seps string, reference bool) (map[string]string, error) {
+	out := map[string]string{}
+	for _, p := range list {
+		i := strings.IndexAny(p, seps)
+		switch {
+		case i < 0 && reference && p != "":
+			out[p] = "${" + p + "}"
+		case i <= 0:
+			return nil, errors.New("want NAME=VALUE")
+		default:
+			out[strings.TrimSpace(p[:i])] = strings.TrimSpace(p[i+1:])
+		}
+	}
+	if len(out) == 0 {
+		return nil, nil //nolint:nilnil // nothing to write
+	}
+	return out, nil
+}
+
+func (c *command) addServer(cmd *cobra.Command, name string, f mcpAddFlags) error {
+	b, err := json.Marshal(f.mcpSetting)
+	if err != nil {
+		return err
+	}
+	// References are not looked up here: the address may be one.
+	if !strings.HasPrefix(f.URL, "${") {
+		_, warns, err := mcp.ParseServer(name, b)
+		if err != nil {
+			return usageError{err}
+		}
+		for _, w := range warns {
+			cmd.PrintErrf("nanobot: warning: %s\n", w)
+		}
+	}
+	path := "tools.mcpServers." + name
+	err = c.edit(cmd, path, f.dry, func(file *config.File) (string, error) {
+		old, err := file.Get(path)
+		if err != nil {
+			return "", err
+		}
+		if old != nil && !f.force {
+			return "", fmt.Errorf("there is an MCP server %q already; replace it with --force", name)
+		}
+		return "Set", file.SetValue(path, f.mcpSetting)
+	})
+	if err != nil || f.dry {
+		return err
+	}
+	if f.Auth == "oauth" {
+		cmd.Printf("Next: nanobot mcp login %s\n", name)
+		return nil
+	}
+	cmd.Printf("Try it: nanobot mcp test %s\n", name)
+	return nil
+}
+
+func (c *command) mcpRemove() *cobra.Command {
+	var dry bool
+	cmd := &cobra.Command{
+		Use: "remove NAME", Aliases: []string{"rm"}, Short: "Remove an MCP server and its login", Args: exactArgs(1),
+		Long:              "remove takes a server out of the configuration and forgets the login at it. The\nrest of the file stays as it is.",
+		Example:           "  nanobot mcp remove files",
+		ValidArgsFunction: c.mcpNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			_, loaded, err := c.mcpNamed(args[0])
+			if loaded == nil {
+				return err // a server that makes no sense can be removed
+			}
+			path := "tools.mcpServers." + strings.NewReplacer(`\`, `\\`, ".", `\.`, "[", `\[`).Replace(args[0])
+			err = c.edit(cmd, path, dry, func(f *config.File) (string, error) {
+				found, err := f.Unset(path)
+				if err == nil && !found {
+					return "", fmt.Errorf("MCP server %q is not in the file; it comes from the environment (NANOBOT_TOOLS__MCP_SERVERS)", args[0])
+				}
+				return "Removed", err
+			})
+			if err != nil || dry {
+				return err
+			}
+			auth, err := c.mcpAuth(loaded)
+			if err != nil {
+				return err
+			}
+			found, err := auth.Logout(cmd.Context(), args[0])
+			if found {
+				cmd.Printf("The login at %s was forgotten, too.\n", args[0])
+			}
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "only check whether it is possible")
+	return cmd
+}

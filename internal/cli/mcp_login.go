@@ -1,0 +1,136 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/tool/mcp"
+)
+
+// mcpLoginFlags are the flags of mcp login.
+type mcpLoginFlags struct {
+	port             int
+	client, secretIn string
+	stay             bool
+}
+
+func (c *command) mcpLogin() *cobra.Command {
+	var f mcpLoginFlags
+	cmd := &cobra.Command{
+		Use: "login NAME", Short: "Log in at an MCP server", Args: exactArgs(1),
+		Long: `login asks the server where to log in and shows an address to open in a browser,
+which then comes back to this machine. When the browser runs on another machine,
+paste the address it ends at. The login is kept in a file that only you can
+read and is renewed when needed.
+
+A server that lets no program register itself needs an OAuth app that you make
+there: give its id with --client-id and a fixed --port for its redirect address
+http://127.0.0.1:PORT/auth/mcp/callback.`,
+		Example: `  nanobot mcp login tracker
+  nanobot mcp login tracker --no-browser
+  nanobot mcp login github --client-id Iv1.abc --port 8765`,
+		ValidArgsFunction: c.mcpNames,
+		RunE:              func(cmd *cobra.Command, args []string) error { return c.mcpLogIn(cmd, args[0], f) },
+	}
+	fl := cmd.Flags()
+	fl.IntVar(&f.port, "port", 0, "`port` the browser comes back to; any when left out")
+	fl.StringVar(&f.client, "client-id", "", "`id` of an OAuth app of your own")
+	fl.StringVar(&f.secretIn, "client-secret-file", "", "`file` with the secret of that app, if it has one")
+	fl.BoolVar(&f.stay, "no-browser", false, "only print the address")
+	return cmd
+}
+
+func (c *command) mcpLogIn(cmd *cobra.Command, name string, f mcpLoginFlags) error {
+	e, loaded, err := c.mcpNamed(name)
+	if err != nil {
+		return err
+	}
+	if e.Type == mcp.Stdio {
+		return usageError{fmt.Errorf("%s is a program that is started here; it takes keys with nanobot mcp add --env", name)}
+	}
+	if f.secretIn != "" && f.client == "" {
+		return usageError{fmt.Errorf("--client-secret-file needs --client-id")}
+	}
+	auth, err := c.mcpAuth(loaded)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(cmd.Context())
+	defer cancel()
+	o := mcp.LoginOptions{
+		Port: f.port, ClientID: f.client, Pasted: func() <-chan string { return c.lines(ctx) },
+		Note: func(text string) { cmd.Println(text) },
+		Tell: func(address string) {
+			cmd.Printf("Open this address in a browser:\n\n  %s\n\n", address)
+			cmd.Println("If the browser runs on another machine it ends at a page that cannot be shown:\npaste the address of that page here and press Enter.")
+			if !f.stay && c.hasBrowser() {
+				openBrowser(ctx, address)
+			}
+			cmd.Println("Waiting...")
+		},
+	}
+	if f.secretIn != "" {
+		b, err := os.ReadFile(f.secretIn)
+		if err != nil {
+			return fmt.Errorf("read the secret: %w", err)
+		}
+		o.ClientSecret = httpsafe.NewSecret(strings.TrimSpace(string(b)))
+	}
+	st, err := auth.Login(ctx, name, e.URL, o)
+	if err != nil {
+		return fmt.Errorf("log in at %s: %w", name, err)
+	}
+	cmd.Printf("Logged in at %s. %s\n", name, mcpLoginNote(st, time.Now()))
+	if e.Auth == "oauth" {
+		return nil
+	}
+	// A login that is not used would be a surprise.
+	path := "tools.mcpServers." + name + ".auth"
+	return c.edit(cmd, path, false, func(file *config.File) (string, error) { return "Set", file.SetValue(path, "oauth") })
+}
+
+func mcpLoginNote(st mcp.LoginState, now time.Time) string {
+	switch {
+	case st.Renews:
+		return "It is renewed when needed."
+	case !st.Expires.IsZero():
+		return fmt.Sprintf("It ends in %s and cannot be renewed.", st.Expires.Sub(now).Round(time.Minute))
+	}
+	return "The server does not say when it ends."
+}
+
+func (c *command) mcpLogout() *cobra.Command {
+	return &cobra.Command{
+		Use: "logout NAME", Short: "Forget the login at an MCP server", Args: exactArgs(1),
+		Long:              "logout removes the login and the registration from this machine. The server is not\ntold; its account page lists and ends logins everywhere.",
+		Example:           "  nanobot mcp logout tracker",
+		ValidArgsFunction: c.mcpNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			loaded, err := c.load()
+			if err != nil {
+				return err
+			}
+			auth, err := c.mcpAuth(loaded)
+			if err != nil {
+				return err
+			}
+			found, err := auth.Logout(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if !found {
+				cmd.Printf("There was no login at %s.\n", args[0])
+				return nil
+			}
+			cmd.Printf("Logged out of %s.\n", args[0])
+			return nil
+		},
+	}
+}

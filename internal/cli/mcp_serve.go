@@ -1,0 +1,166 @@
+package cli
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nanobot-go/nanobot"
+	"github.com/nanobot-go/nanobot/internal/api"
+	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/session"
+)
+
+// mcpServeFlags are the flags of mcp serve.
+type mcpServeFlags struct {
+	agentFlags
+	http, tokenFile string
+	hosts           []string
+}
+
+func (c *command) mcpServe() *cobra.Command {
+	var f mcpServeFlags
+	cmd := &cobra.Command{
+		Use: "serve", Short: "Offer the agent to other programs as an MCP server", Args: noArgs,
+		Long: `serve makes the agent a server for MCP clients, with the tools ask, search_memory
+and list_sessions. Without --http it talks over standard input and output: enter
+"nanobot mcp serve" as the command in the client. Nobody can be asked back, so
+what needs an approval is denied.
+
+With --http it listens on this machine and wants a token with every request. It
+makes one when there is none yet and says where it is. Other machines are let
+in only with a --token-file of your own.`,
+		Example: `  nanobot mcp serve
+  nanobot mcp serve --http 127.0.0.1:8765
+  nanobot mcp serve --http 0.0.0.0:8765 --token-file token --allow-host box.lan`,
+		RunE: func(cmd *cobra.Command, _ []string) error { return c.serveMCP(cmd.Context(), f) },
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&f.http, "http", "", "listen on this `address` instead, e.g. 127.0.0.1:8765")
+	fl.StringVar(&f.tokenFile, "token-file", "", "`file` with the token clients must send")
+	fl.StringArrayVar(&f.hosts, "allow-host", nil, "further `name` clients may call this machine by (repeatable)")
+	fl.StringVar(&f.model, "model", "", "`model` to use, e.g. anthropic/claude-sonnet-4-5")
+	return cmd
+}
+
+// serveMCP runs the server. Standard output belongs to the protocol; all that
+// is for people goes to standard error.
+func (c *command) serveMCP(ctx context.Context, f mcpServeFlags) error {
+	if f.http == "" && (f.tokenFile != "" || len(f.hosts) > 0) {
+		return usageError{errors.New("--token-file and --allow-host need --http")}
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
+	defer stop()
+	// The end of ctx must not stop the bot before the server has hung up.
+	bot, err := c.bot(context.WithoutCancel(ctx), f.agentFlags)
+	if err != nil {
+		return err
+	}
+	defer bot.Close() //nolint:errcheck // always nil
+	for _, n := range bot.Notes() {
+		fmt.Fprintln(c.Err, n)
+	}
+	store, err := c.store()
+	if err != nil {
+		return err
+	}
+	defer store.Close() //nolint:errcheck // only read from
+	m, err := api.NewMCP(api.MCPOptions{
+		Ask: bot.Ask, Version: nanobot.Version(), Log: c.logger(),
+		Sessions:     func(ctx context.Context) ([]api.SessionInfo, error) { return sessionInfos(ctx, store) },
+		SearchMemory: memory{workspace: bot.Workspace(), store: store}.search,
+	})
+	if err != nil {
+		return err
+	}
+	if f.http == "" {
+		return m.ServeStdio(ctx, c.In, c.Out)
+	}
+	return c.serveMCPOn(ctx, m, f, bot.DataDir())
+}
+
+func (c *command) serveMCPOn(ctx context.Context, m *api.MCP, f mcpServeFlags, data string) error {
+	address := f.http
+	if _, err := strconv.Atoi(address); err == nil {
+		address = ":" + address
+	}
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return usageError{fmt.Errorf("--http: want HOST:PORT: %w", err)}
+	}
+	if host == "" {
+		host = "127.0.0.1" // everywhere must be asked for
+	}
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", net.JoinHostPort(host, port))
+	if err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	if !api.Loopback(l.Addr()) && f.tokenFile == "" {
+		return errors.Join(usageError{fmt.Errorf("%s can be reached from other machines; give a token of your own with --token-file", l.Addr())}, l.Close())
+	}
+	token, where, err := c.serveToken(f.tokenFile, data)
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
+	fmt.Fprintf(c.Err, "MCP server at http://%s/mcp\nClients send the header Authorization: Bearer with the token in %s\n", l.Addr(), where)
+	err = m.Serve(ctx, l, api.Gate{Token: token, Hosts: f.hosts})
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+// serveToken reads the token of a listener, or makes one that stays the same
+// from start to start.
+func (c *command) serveToken(file, data string) (httpsafe.Secret, string, error) {
+	own := file == ""
+	if own {
+		file = filepath.Join(data, "auth", "mcp-serve.token")
+	}
+	b, err := os.ReadFile(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && own:
+		b = []byte(rand.Text() + rand.Text())
+		if err := diskio.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			return httpsafe.Secret{}, "", err
+		}
+		if err := diskio.WriteFile(file, append(b, '\n'), 0o600); err != nil {
+			return httpsafe.Secret{}, "", fmt.Errorf("keep the token: %w", err)
+		}
+	case err != nil:
+		return httpsafe.Secret{}, "", fmt.Errorf("read the token: %w", err)
+	}
+	if fi, err := os.Stat(file); err == nil && fi.Mode().Perm()&0o077 != 0 && os.PathSeparator == '/' {
+		fmt.Fprintf(c.Err, "nanobot: warning: other users of this machine can read %s; chmod 600 it\n", file)
+	}
+	return httpsafe.NewSecret(strings.TrimSpace(string(b))), file, nil
+}
+
+func sessionInfos(ctx context.Context, store *session.Store) ([]api.SessionInfo, error) {
+	list, err := store.List(ctx)
+	if err != nil && len(list) == 0 {
+		return nil, err
+	}
+	var out []api.SessionInfo
+	for _, s := range list {
+		title := s.Title
+		if title == "" {
+			title = s.Preview
+		}
+		out = append(out, api.SessionInfo{Session: s.Key, Title: oneLine(title, 120), Messages: s.Messages, Updated: s.Updated})
+	}
+	return out, nil
+}
