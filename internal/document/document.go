@@ -129,8 +129,8 @@ type Options struct {
 	From, To int
 	// MaxPages bounds how many of them are read; 0 means DefaultMaxPages.
 	MaxPages int
-	// WholePages leaves out a page that does not fit into MaxChars instead of
-	// cutting it, unless it is the first.
+	// WholePages ends a PDF before a page that does not fit into MaxChars
+	// instead of cutting it, unless it is the first; Text.To then says so.
 	WholePages bool
 }
 
@@ -145,7 +145,7 @@ type Text struct {
 	Pages int
 	// From and To are the pages that were read; 0 for Word.
 	From, To int
-	// Cut says that the text goes on after Content.
+	// Cut says that the last page, or the whole text, goes on after Content.
 	Cut bool
 	// Notes are sentences about what was left out and why, for the reader.
 	Notes []string

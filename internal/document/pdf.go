@@ -75,7 +75,7 @@ func readPDF(in *input, out *output, o Options) (Text, error) {
 		}
 		head := fmt.Sprintf("--- Page %d ---", n)
 		if o.WholePages && n > t.From && len([]rune(s))+len(head)+3 > out.left {
-			t.To, t.Cut = n-1, true
+			t.To = n - 1
 			break
 		}
 		out.section(head)

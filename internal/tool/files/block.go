@@ -80,6 +80,7 @@ func (g *grepRun) renderBlocks() string {
 	n, shown, chars := 0, 0, 0
 	more, full := false, false
 	for _, f := range g.blocks.files {
+		before := shown
 		for _, bl := range f.blocks {
 			if n++; n <= g.win.offset {
 				continue
@@ -103,6 +104,7 @@ func (g *grepRun) renderBlocks() string {
 			b.WriteString(text)
 			shown++
 		}
+		g.foreign = g.foreign || shown > before && g.f.foreign(f.abs())
 		if more {
 			break
 		}

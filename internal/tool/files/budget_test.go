@@ -56,7 +56,7 @@ func TestDefinitions(t *testing.T) {
 
 func TestConcurrency(t *testing.T) {
 	t.Parallel()
-	want := map[string]bool{"read_file": true, "list_dir": true, "glob": true, "grep": true, "write_file": false, "edit_file": false, "notebook_edit": false}
+	want := map[string]bool{"read_file": true, "list_dir": true, "glob": true, "grep": true, "write_file": false, "edit_file": false, "apply_patch": false, "notebook_edit": false}
 	got := map[string]bool{}
 	for _, tl := range files.Tools(files.Options{}) {
 		got[tl.Name] = tl.Concurrent()

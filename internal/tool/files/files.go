@@ -1,6 +1,7 @@
 // Package files is the family of tools that work on the user's files:
-// read_file, write_file, edit_file, list_dir, glob, grep and notebook_edit. It
-// hides how text is paged, matched, searched and patched; every name the model
+// read_file, write_file, edit_file, apply_patch, list_dir, glob, grep and
+// notebook_edit. It hides how text is paged, matched, searched and patched;
+// every name the model
 // gives goes through one diskio.Jail. Tools share nothing between calls but the
 // jail and the per-session state of what was read.
 package files
@@ -38,16 +39,20 @@ type Options struct {
 	// StrictEdit refuses to edit a file that changed since it was read,
 	// instead of warning.
 	StrictEdit bool
+	// Untrusted reports files inside the workspace whose content came from
+	// outside, such as kept results of web pages; the path is absolute. May be nil.
+	Untrusted func(path string) bool
 }
 
 // Tools returns the family's tools.
 func Tools(o Options) []tool.Tool {
-	f := &family{jail: o.Jail, virtual: o.Virtual, strict: o.StrictEdit}
+	f := &family{jail: o.Jail, virtual: o.Virtual, strict: o.StrictEdit, untrusted: o.Untrusted}
 	path := tool.PathArg("path")
 	return []tool.Tool{
 		tool.Func(tool.Tool{Name: "read_file", Description: describe(readText), ReadOnly: true}, f.readFile),
 		tool.Func(tool.Tool{Name: "write_file", Description: describe(writeText), Sink: tool.SinkWrite, Paths: path}, f.writeFile),
 		tool.Func(tool.Tool{Name: "edit_file", Description: describe(editText), Sink: tool.SinkWrite, Paths: path}, f.editFile),
+		tool.Func(tool.Tool{Name: "apply_patch", Description: describe(patchText), Sink: tool.SinkWrite, Paths: patchPaths}, f.applyPatch),
 		tool.Func(tool.Tool{Name: "list_dir", Description: describe(listText), ReadOnly: true}, f.listDir),
 		tool.Func(tool.Tool{Name: "glob", Description: describe(globText), ReadOnly: true}, f.glob),
 		tool.Func(tool.Tool{Name: "grep", Description: describe(grepText), ReadOnly: true}, f.grep),
@@ -63,6 +68,8 @@ var (
 	writeText string
 	//go:embed describe/edit_file.md
 	editText string
+	//go:embed describe/apply_patch.md
+	patchText string
 	//go:embed describe/list_dir.md
 	listText string
 	//go:embed describe/glob.md
@@ -76,9 +83,15 @@ var (
 func describe(md string) string { return strings.ReplaceAll(strings.TrimSpace(md), "\n", " ") }
 
 type family struct {
-	jail    *diskio.Jail
-	virtual fs.FS
-	strict  bool
+	jail      *diskio.Jail
+	virtual   fs.FS
+	strict    bool
+	untrusted func(abs string) bool
+}
+
+// foreign reports whether somebody else may have written a file.
+func (f *family) foreign(abs string) bool {
+	return f.jail.Foreign(abs) || f.untrusted != nil && f.untrusted(abs)
 }
 
 // fail words an error for the model. A cancelled call ends the turn instead.

@@ -22,7 +22,7 @@ import (
 const maxSearchTime = 10 * time.Second
 
 type globInput struct {
-	Pattern   string `json:"pattern" min:"1" desc:"e.g. *.go, src/**/*.{ts,tsx}"`
+	Pattern   string `json:"pattern" min:"1" desc:"e.g. *.go, src/**/*.{ts,tsx}, or words of the path" alias:"query"`
 	Path      string `json:"path,omitempty" desc:"default ." alias:"dir|directory"`
 	HeadLimit *int   `json:"head_limit,omitempty" min:"0" max:"1000" desc:"default 250, 0 = all" alias:"max_results|limit"`
 	Offset    int    `json:"offset,omitempty" min:"0" max:"100000"`
@@ -88,6 +88,8 @@ func (f *family) glob(ctx context.Context, _ tool.Call, in globInput) (tool.Resu
 	defer s.close()
 	wantFiles, wantDirs := in.EntryType != "dirs", in.EntryType == "dirs" || in.EntryType == "both"
 	found := make([][]hit, diskio.WalkWorkers())
+	near := make([][]hit, len(found)) // paths that contain the words of a pattern without wildcards
+	words := pathWords(pat)
 	var dirs hitList
 	w := s.walker()
 	enter := w.Enter
@@ -103,6 +105,8 @@ func (f *family) glob(ctx context.Context, _ tool.Call, in globInput) (tool.Resu
 	w.File = func(d *diskio.Dir, rel string, e fs.DirEntry, worker int) {
 		if wantFiles && p.match(rel, e.Name()) {
 			found[worker] = append(found[worker], s.hit(d, rel, e, ""))
+		} else if wantFiles && words != nil && len(near[worker]) < maxNear && containsAll(path.Join(rel, e.Name()), words) {
+			near[worker] = append(near[worker], s.hit(d, rel, e, ""))
 		}
 	}
 	late, err := s.run(ctx, w)
@@ -110,6 +114,9 @@ func (f *family) glob(ctx context.Context, _ tool.Call, in globInput) (tool.Resu
 		return tool.Result{}, err
 	}
 	all := append(slices.Concat(found...), dirs.hits...)
+	if len(all) == 0 {
+		all = slices.Concat(near...)
+	}
 	slices.SortFunc(all, newestFirst)
 	if len(all) == 0 {
 		return tool.Textf("No match for %s under %s.%s%s", in.Pattern, s.shown, s.ignoredNote(), late), nil
@@ -121,6 +128,28 @@ func (f *family) glob(ctx context.Context, _ tool.Call, in globInput) (tool.Resu
 		b.WriteString(h.path + "\n")
 	}
 	return tool.Text(strings.TrimSuffix(b.String(), "\n") + win.footer(len(all), "entries") + late), nil
+}
+
+// maxNear bounds the paths a worker keeps for a pattern that may be words.
+const maxNear = 10_000
+
+// pathWords splits a pattern without wildcards into words to look for; nil for
+// a real pattern.
+func pathWords(pattern string) []string {
+	if strings.ContainsAny(pattern, "*?[{") {
+		return nil
+	}
+	return strings.Fields(strings.ToLower(pattern))
+}
+
+func containsAll(p string, words []string) bool {
+	p = strings.ToLower(p)
+	for _, w := range words {
+		if !strings.Contains(p, w) {
+			return false
+		}
+	}
+	return true
 }
 
 // splitPattern separates the fixed directory of an absolute pattern.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -43,7 +44,7 @@ func (f *family) grep(ctx context.Context, _ tool.Call, in grepInput) (tool.Resu
 	if err != nil {
 		return tool.Fail(tool.InvalidArgs, "%v", err), nil
 	}
-	g := &grepRun{in: in, m: m, win: newWindow(in.HeadLimit, in.Offset)}
+	g := &grepRun{in: in, m: m, f: f, win: newWindow(in.HeadLimit, in.Offset)}
 	if g.want, err = in.filter(); err != nil {
 		return tool.Fail(tool.InvalidArgs, "%v", err), nil
 	}
@@ -136,6 +137,8 @@ type grepRun struct {
 	shown   string // where was searched
 	workers []grepWorker
 	blocks  blockList // content mode
+	f       *family
+	foreign bool // something shown came from outside
 	binary  atomic.Int64
 	large   atomic.Int64
 	failed  atomic.Int64
@@ -180,7 +183,8 @@ func (g *grepRun) visit(d *diskio.Dir, rel string, e fs.DirEntry, worker int) {
 		g.binary.Add(1)
 		return
 	}
-	if h, ok := g.search(data, func() string { return g.s.path(rel, e.Name()) }); ok {
+	from := fileBlocks{abs: func() string { return filepath.Join(g.s.dir.Path(), rel, e.Name()) }}
+	if h, ok := g.search(data, from, func() string { return g.s.path(rel, e.Name()) }); ok {
 		h.at = meta.ModTime.UnixNano()
 		w.hits = append(w.hits, h)
 	}
@@ -195,7 +199,7 @@ func textual(head []byte) bool {
 }
 
 // search looks through one text. The path is only made when something is found.
-func (g *grepRun) search(data []byte, name func() string) (h hit, ok bool) {
+func (g *grepRun) search(data []byte, from fileBlocks, name func() string) (h hit, ok bool) {
 	if enc := sniff(data[:min(len(data), 2)], true, ""); enc == utf16LE || enc == utf16BE {
 		data = decodeAll(data, enc)
 	}
@@ -224,7 +228,8 @@ func (g *grepRun) search(data []byte, name func() string) (h hit, ok bool) {
 	}
 	h = hit{path: name(), count: count}
 	if content {
-		g.blocks.add(h.path, found)
+		from.path, from.blocks = h.path, found
+		g.blocks.add(from)
 	}
 	return h, true
 }
@@ -265,7 +270,11 @@ func (f *family) grepFile(ctx context.Context, g *grepRun, name string) (tool.Re
 		return tool.Fail(tool.Unsupported, "%s is binary", g.shown), nil
 	}
 	g.workers = make([]grepWorker, 1)
-	if h, ok := g.search(data, func() string { return g.shown }); ok {
+	abs, err := f.jail.Path(name)
+	if err != nil {
+		return f.fail(ctx, name, err)
+	}
+	if h, ok := g.search(data, fileBlocks{abs: func() string { return abs }}, func() string { return g.shown }); ok {
 		g.workers[0].hits = []hit{h}
 	}
 	return g.result(""), nil
@@ -285,7 +294,9 @@ func (g *grepRun) result(late string) tool.Result {
 		return tool.Textf("No match for %s in %s.%s%s%s", g.in.Pattern, g.shown, note, g.skipped(), late)
 	}
 	if g.in.Mode == "content" {
-		return tool.Text(g.renderBlocks() + late)
+		res := tool.Text(g.renderBlocks() + late)
+		res.Untrusted = g.foreign
+		return res
 	}
 	slices.SortFunc(hits, newestFirst)
 	from, to := g.win.of(len(hits))
@@ -348,15 +359,16 @@ type blockList struct {
 }
 
 type fileBlocks struct {
-	path   string
+	path   string // as shown
+	abs    func() string
 	blocks []block
 }
 
-func (l *blockList) add(path string, blocks []block) {
+func (l *blockList) add(f fileBlocks) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.files = append(l.files, fileBlocks{path, blocks})
-	if l.n += len(blocks); l.n >= 2*l.limit {
+	l.files = append(l.files, f)
+	if l.n += len(f.blocks); l.n >= 2*l.limit {
 		l.trim()
 	}
 }

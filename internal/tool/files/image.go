@@ -48,7 +48,7 @@ func (f *family) readImage(ctx context.Context, s source, head []byte, r io.Read
 		{Type: "image_url", ImageURL: url, Path: s.abs},
 		{Type: "text", Text: label + ")"},
 	}}
-	res.Whole = true
+	res.Whole, res.Untrusted = true, true // pictures may carry words for the model
 	return res, true, nil
 }
 

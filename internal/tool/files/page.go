@@ -20,11 +20,17 @@ type page struct { //nolint:recvcheck // fill writes it, all else only reads
 	end     bool // the file ends with the page
 }
 
+// pageOptions says how a page is made.
+type pageOptions struct {
+	count   bool // read on to the end to know the number of lines
+	numbers bool // write them before the lines
+}
+
 // readPage reads limit lines from the offset-th on, at most maxResultChars
 // characters, and then stops reading unless count asks for the number of lines.
 // It holds no more than one page in memory, whatever the length of a line. Only
 // LF ends a line (with a CR before it taken off), as in editors.
-func readPage(r io.Reader, offset, limit int, count bool) (page, error) {
+func readPage(r io.Reader, offset, limit int, o pageOptions) (page, error) {
 	br := bufio.NewReaderSize(r, 64<<10)
 	p := page{last: offset - 1, total: -1}
 	for line := 1; line < offset; line++ {
@@ -37,7 +43,7 @@ func readPage(r io.Reader, offset, limit int, count bool) (page, error) {
 			return p, nil
 		}
 	}
-	taken, partial, err := p.fill(br, offset, limit)
+	taken, partial, err := p.fill(br, offset, limit, o.numbers)
 	if err != nil {
 		return p, err
 	}
@@ -46,7 +52,7 @@ func readPage(r io.Reader, offset, limit int, count bool) (page, error) {
 			p.total, p.end = p.last, true
 		}
 	}
-	if !count || p.end {
+	if !o.count || p.end {
 		return p, nil
 	}
 	if partial {
@@ -66,7 +72,7 @@ func readPage(r io.Reader, offset, limit int, count bool) (page, error) {
 // fill puts lines on the page. It returns the number of the last line it took
 // from the reader, which may be one more than it shows, and whether the rest of
 // that line is still unread.
-func (p *page) fill(br *bufio.Reader, offset, limit int) (taken int, partial bool, err error) {
+func (p *page) fill(br *bufio.Reader, offset, limit int, numbers bool) (taken int, partial bool, err error) {
 	var out strings.Builder
 	defer func() { p.text = out.String() }()
 	chars := 0
@@ -82,7 +88,10 @@ func (p *page) fill(br *bufio.Reader, offset, limit int) (taken int, partial boo
 		}
 		taken = line
 		shown, escaped := visible(strings.ToValidUTF8(string(raw), "\uFFFD"))
-		prefix := strconv.Itoa(line) + "| "
+		prefix := ""
+		if numbers {
+			prefix = strconv.Itoa(line) + "| "
+		}
 		n := len(prefix) + utf8.RuneCountInString(shown) + 1
 		if chars+n > maxResultChars || !whole {
 			if chars > 0 {

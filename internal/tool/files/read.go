@@ -9,9 +9,11 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
+	"path/filepath"
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/document"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
@@ -27,6 +29,7 @@ type readInput struct {
 	Path   string `json:"path" alias:"file_path|filename|file"`
 	Offset int    `json:"offset,omitempty" desc:"first line, from 1"`
 	Limit  int    `json:"limit,omitempty" desc:"default 2000"`
+	Pages  string `json:"pages,omitempty" desc:"of a PDF: N or N-M" alias:"page"`
 	Force  bool   `json:"force,omitempty" desc:"resend even if unchanged"`
 }
 
@@ -65,7 +68,10 @@ func (f *family) readFile(ctx context.Context, c tool.Call, in readInput) (tool.
 		s.seen = historyOf(c.State)
 	}
 	res, err := f.readSource(ctx, s, in)
-	res.Untrusted = f.jail.Foreign(in.Path)
+	if !res.IsError && !res.Untrusted {
+		target, _ := filepath.EvalSymlinks(abs) // a link must not launder what it leads to
+		res.Untrusted = f.foreign(abs) || target != "" && f.foreign(target)
+	}
 	return res, err
 }
 
@@ -97,10 +103,17 @@ func (f *family) readVirtual(ctx context.Context, name string, in readInput) (to
 }
 
 func (f *family) readSource(ctx context.Context, s source, in readInput) (tool.Result, error) {
-	if kind := document(s.name); kind != "" {
-		return tool.Fail(tool.Unsupported, "%s is a %s document, which read_file cannot read yet; convert it to text with exec first", s.shown, kind), nil
+	if r, ok := s.r.(io.ReaderAt); ok {
+		head := make([]byte, 8)
+		n, _ := r.ReadAt(head, 0)
+		if kind := document.Detect(s.name, head[:n]); kind != document.None {
+			return f.readDocument(ctx, s, kind, in)
+		}
 	}
-	rec := record{info: s.info, offset: in.Offset, limit: in.Limit}
+	if oldOffice(s.name) {
+		return tool.Fail(tool.Unsupported, "%s is in an old or unusual office format; save it as .docx, .xlsx, .pptx or .pdf, for example with exec: soffice --headless --convert-to pdf", s.shown), nil
+	}
+	rec := record{info: s.info, offset: in.Offset, limit: in.Limit, pages: in.Pages}
 	r := io.Reader(&ctxReader{ctx: ctx, r: s.r})
 	small := s.info.Size() <= smallBytes
 	if small {
@@ -132,7 +145,7 @@ func (f *family) readSource(ctx context.Context, s source, in readInput) (tool.R
 	if enc == notText {
 		return tool.Fail(tool.Unsupported, "%s is not text (%s, %s); inspect it with exec, e.g. file or xxd", s.shown, http.DetectContentType(head), byteSize(s.info.Size())), nil
 	}
-	p, err := readPage(decoder(br, enc), in.Offset, in.Limit, small)
+	p, err := readPage(decoder(br, enc), in.Offset, in.Limit, pageOptions{count: small, numbers: true})
 	if err != nil {
 		return f.fail(ctx, s.shown, err)
 	}
@@ -157,7 +170,7 @@ func (f *family) unchanged(s source, now record, in readInput) bool {
 		return false
 	}
 	old, ok := s.seen.get(s.abs)
-	return ok && old.offset == in.Offset && old.limit == in.Limit && old.same(now)
+	return ok && old.offset == in.Offset && old.limit == in.Limit && old.pages == in.Pages && old.same(now)
 }
 
 func (p page) footer(offset int, size int64, enc encoding) string {
@@ -182,15 +195,13 @@ func (p page) footer(offset int, size int64, enc encoding) string {
 	return b.String()
 }
 
-// document names formats that need extraction.
-func document(name string) string {
+// oldOffice knows formats that would have to be converted first.
+func oldOffice(name string) bool {
 	switch strings.ToLower(extension(name)) {
-	case ".pdf":
-		return "PDF"
-	case ".docx", ".xlsx", ".pptx", ".doc", ".xls", ".ppt":
-		return "Office"
+	case ".doc", ".xls", ".ppt", ".odt", ".ods", ".odp", ".xlsb":
+		return true
 	}
-	return ""
+	return false
 }
 
 // ctxReader stops a long read when the call is cancelled.

@@ -89,7 +89,7 @@ func TestReadText(t *testing.T) { //nolint:tparallel // the cases share a worksp
 	b.fails("read_file", args{"path": "none/five"}, tool.NotFound, "directory none does not exist")
 	b.fails("read_file", args{"path": "."}, tool.InvalidArgs, "list_dir")
 	b.put("x.pdf", "%PDF-1.4")
-	b.fails("read_file", args{"path": "x.pdf"}, tool.Unsupported, "cannot read yet")
+	b.fails("read_file", args{"path": "x.pdf"}, tool.Unsupported, "no list of pages")
 }
 
 func TestReadUTF16(t *testing.T) {

@@ -24,6 +24,7 @@ type record struct {
 	info   fs.FileInfo
 	offset int // of the lines shown; 0: the content was written, not shown
 	limit  int
+	pages  string
 	hash   [sha256.Size]byte
 	hashed bool // files too large to hash are told apart by size and time only
 	seq    int
