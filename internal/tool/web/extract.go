@@ -168,7 +168,7 @@ func (t *tree) measure() {
 		p.linked += n.linked
 		p.commas += n.commas
 		p.flags |= n.flags & (hasBlock | hasTable | hasHeading)
-		if block(n.tag) && n.flags&isText == 0 {
+		if block(n.tag) && n.chars > 0 {
 			p.flags |= hasBlock
 		}
 		if n.tag == atom.Table {

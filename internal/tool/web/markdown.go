@@ -17,7 +17,8 @@ type renderer struct {
 	t       *tree
 	plain   bool // no Markdown
 	all     bool // also what is around the content
-	single  bool // everything on one line: a cell of a table
+	single  bool // everything on one line: a heading, a cell of a table
+	cells   bool // a cell of a table
 	resolve func(string) *url.URL
 	at      *url.URL
 
@@ -29,7 +30,7 @@ type renderer struct {
 	href    string // link for the next line, of a link that has blocks in it
 	verb    int    // depth of <code>, where nothing is escaped
 	links   []string
-	written int  // characters that are text of the page
+	written int  // text of the page, as measure counts
 	headed  bool // the text starts with a heading of the first level
 	full    bool // maxRendered is reached
 }
@@ -103,6 +104,9 @@ func (r *renderer) node(i int32) {
 // block writes an element that has lines of its own.
 func (r *renderer) block(i int32) {
 	n := &r.t.nodes[i]
+	if n.chars == 0 {
+		return
+	}
 	if r.single {
 		r.space = true
 		r.children(i)
@@ -138,27 +142,26 @@ func (r *renderer) block(i int32) {
 	case atom.Table:
 		r.table(i)
 	case atom.Tr:
-		r.want(1)
-		r.children(i)
-		r.flush()
-		r.want(1)
+		r.row(i)
 	default:
-		if n.tag == atom.P || n.tag != atom.Div && n.tag != atom.Td && n.tag != atom.Th {
-			r.want(2)
-		} else {
-			r.want(1)
+		apart := 2
+		if n.flags&hasBlock == 0 && (n.tag == atom.Div || n.tag == atom.Td || n.tag == atom.Th) {
+			apart = 1 // a line rather than a paragraph
 		}
+		r.want(apart)
 		r.children(i)
 		r.flush()
-		if n.tag == atom.P || n.tag != atom.Div && n.tag != atom.Td && n.tag != atom.Th {
-			r.want(2)
-		} else {
-			r.want(1)
-		}
+		r.want(apart)
 	}
 }
 
-func (r *renderer) want(n int) { r.gap = max(r.gap, n) }
+// want asks for line breaks before the next line. The first line of an item
+// follows its mark.
+func (r *renderer) want(n int) {
+	if len(r.levels) == 0 || r.levels[len(r.levels)-1].first == "" {
+		r.gap = max(r.gap, n)
+	}
+}
 
 // inside writes the children of an element with something before each line.
 func (r *renderer) inside(l level, i int32) {
@@ -247,11 +250,9 @@ func (r *renderer) pre(i int32) {
 		return
 	}
 	r.want(2)
-	r.written += utf8.RuneCountInString(code)
-	fence := "```"
-	for strings.Contains(code, fence) {
-		fence += "`"
-	}
+	chars, _ := measure(code)
+	r.written += int(chars)
+	fence := strings.Repeat("`", min(max(longestTicks(code)+1, 3), 20))
 	if !r.plain {
 		r.emit(fence + r.codeLanguage(i))
 	}
@@ -265,6 +266,20 @@ func (r *renderer) pre(i int32) {
 		r.emit(fence)
 	}
 	r.want(2)
+}
+
+// longestTicks is the length of the longest row of backticks.
+func longestTicks(s string) int {
+	longest, run := 0, 0
+	for i := range len(s) {
+		if s[i] != '`' {
+			run = 0
+			continue
+		}
+		run++
+		longest = max(longest, run)
+	}
+	return longest
 }
 
 // codeLanguage looks for the language on a block of code, on the code in it and
@@ -324,11 +339,12 @@ func (r *renderer) text(s string) {
 
 // word adds a word, which must have no white space.
 func (r *renderer) word(w string) {
-	r.written += utf8.RuneCountInString(w)
-	if !r.plain && r.verb == 0 && strings.Contains(w, "![") {
+	chars, _ := measure(w)
+	r.written += int(chars)
+	if r.verb == 0 && strings.Contains(w, "![") {
 		w = strings.ReplaceAll(w, "![", `!\[`) // must not become a picture that is loaded
 	}
-	if r.single && r.verb == 0 && strings.Contains(w, "|") {
+	if r.cells && !r.plain && strings.Contains(w, "|") {
 		w = strings.ReplaceAll(w, "|", `\|`)
 	}
 	r.glue(w)
@@ -349,7 +365,7 @@ func (r *renderer) image(alt string) {
 	if utf8.RuneCountInString(alt) < 3 || strings.HasPrefix(alt, "http") {
 		return
 	}
-	if len(r.line) > 0 {
+	if len(r.line) > 0 && r.line[len(r.line)-1] != '[' {
 		r.space = true
 	}
 	r.glue("[image: " + strings.NewReplacer("[", "(", "]", ")", "|", "/").Replace(alt) + "]")
@@ -393,6 +409,9 @@ func (r *renderer) power(i int32) {
 // link writes a link as [text](address).
 func (r *renderer) link(i int32) {
 	n := &r.t.nodes[i]
+	if strings.HasPrefix(n.text, "#") && n.chars <= 4 && r.marker(i) {
+		return
+	}
 	href := r.target(n.text)
 	if r.plain || href == "" || n.chars == 0 {
 		r.children(i)
@@ -418,6 +437,16 @@ func (r *renderer) link(i int32) {
 	r.space = false
 	r.glue("](" + href + ")")
 	r.space = spaced
+}
+
+// marker says that a link to its own place is only the sign beside a heading.
+func (r *renderer) marker(i int32) bool {
+	n := r.t.nodes[r.t.nodes[i].first]
+	switch strings.TrimSpace(n.text) {
+	case "#", "¶", "§", "🔗", "link":
+		return n.flags&isText != 0
+	}
+	return false
 }
 
 // target is the address of a link, "" for one that leads nowhere a reader can

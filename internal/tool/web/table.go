@@ -61,7 +61,7 @@ func (r *renderer) rows(i int32) (rows [][]int32, caption int32, ok bool) {
 	if r.t.nodes[i].flags&hasTable != 0 {
 		return nil, 0, false
 	}
-	wide := 0
+	wide, headed, ragged := 0, false, false
 	var collect func(of int32, depth int) bool
 	collect = func(of int32, depth int) bool {
 		for c := r.t.nodes[of].first; c != 0; c = r.t.nodes[c].next {
@@ -83,9 +83,11 @@ func (r *renderer) rows(i int32) (rows [][]int32, caption int32, ok bool) {
 					if cell.chars > maxCellChars || len(row) == maxColumns {
 						return false
 					}
+					headed = headed || cell.tag == atom.Th
 					row = append(row, d)
 				}
 				if len(row) > 0 {
+					ragged = ragged || len(rows) > 0 && len(rows[0]) != len(row)
 					rows = append(rows, row)
 				}
 				if len(row) > 1 {
@@ -98,12 +100,34 @@ func (r *renderer) rows(i int32) (rows [][]int32, caption int32, ok bool) {
 	if !collect(i, 0) {
 		return nil, 0, false
 	}
-	return rows, caption, len(rows) > 1 && wide > 1
+	return rows, caption, len(rows) > 1 && wide > 1 && (headed || !ragged)
+}
+
+// row writes a row of a table that arranges the page: on one line when its
+// cells are no more than that.
+func (r *renderer) row(i int32) {
+	r.want(1)
+	inline := r.t.nodes[i].chars <= maxCellChars
+	for c := r.t.nodes[i].first; c != 0; c = r.t.nodes[c].next {
+		inline = inline && r.t.nodes[c].flags&hasBlock == 0
+	}
+	for c := r.t.nodes[i].first; c != 0 && !r.full; c = r.t.nodes[c].next {
+		n := &r.t.nodes[c]
+		if inline && (n.tag == atom.Td || n.tag == atom.Th) && (r.all || n.flags&isAside == 0) {
+			r.space = true
+			r.children(c)
+			r.space = true
+			continue
+		}
+		r.node(c)
+	}
+	r.flush()
+	r.want(1)
 }
 
 // cell is the content of a cell on one line.
 func (r *renderer) cell(i int32) string {
-	sub := &renderer{t: r.t, plain: r.plain, all: r.all, single: true, resolve: r.resolve, at: r.at}
+	sub := &renderer{t: r.t, plain: r.plain, all: r.all, single: true, cells: true, resolve: r.resolve, at: r.at}
 	sub.children(i)
 	r.written += sub.written
 	r.links = append(r.links, sub.links[:min(len(sub.links), max(maxLinks-len(r.links), 0))]...)

@@ -165,7 +165,7 @@ func (b *builder) addText() {
 
 // measure counts characters, white space as one, and marks that separate parts
 // of sentences.
-func measure(s []byte) (chars, commas int32) {
+func measure[T string | []byte](s T) (chars, commas int32) {
 	space := true
 	for i := 0; i < len(s); {
 		c := s[i]
@@ -185,7 +185,7 @@ func measure(s []byte) (chars, commas int32) {
 			space = false
 			continue
 		}
-		r, n := utf8.DecodeRune(s[i:])
+		r, n := utf8.DecodeRuneInString(string(s[i:min(i+utf8.UTFMax, len(s))]))
 		i += n
 		switch r {
 		case '，', '、', '。', '،':
@@ -417,9 +417,6 @@ func (b *builder) closeTo(tag atom.Atom, limits ...atom.Atom) {
 // end handles an end tag. One without its start is ignored; one of an inline
 // element does not close blocks.
 func (b *builder) end(tag atom.Atom) {
-	if tag == atom.P && b.drop == 0 && b.count[atom.P] == 0 {
-		return
-	}
 	if b.over > 0 {
 		if b.over--; b.over < b.overDrop {
 			b.overDrop = 0

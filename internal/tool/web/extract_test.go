@@ -1,0 +1,292 @@
+package web
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/net/html/atom"
+)
+
+var update = flag.Bool("update", false, "rewrite golden files")
+
+// loadPage reads a page of testdata. One whose name holds a charset is stored
+// in UTF-8 and encoded here.
+func loadPage(t testing.TB, file string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if parts := strings.Split(filepath.Base(file), "."); len(parts) == 3 {
+		enc, ok := charset(parts[1])
+		if !ok {
+			t.Fatalf("no charset %q", parts[1])
+		}
+		if data, err = enc.NewEncoder().Bytes(data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return data
+}
+
+func TestExtractPages(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("testdata/pages/*.html")
+	if err != nil || len(files) < 8 {
+		t.Fatalf("pages = %v, %v", files, err)
+	}
+	at, _ := url.Parse("https://site.example/dir/page?x=1")
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			t.Parallel()
+			data := toUTF8(loadPage(t, file), "text/html")
+			var got strings.Builder
+			for _, plain := range []bool{false, true} {
+				p := extract(data, at, plain)
+				fmt.Fprintf(&got, "===== plain=%v thin=%v cut=%v links=%d\n%s\n", plain, p.thin, p.cut, len(p.links), p.text)
+			}
+			golden := strings.TrimSuffix(file, ".html") + ".golden"
+			if *update {
+				if err := os.WriteFile(golden, []byte(got.String()), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), got.String()); diff != "" {
+				t.Errorf("extraction changed (-want +got):\n%s", diff)
+			}
+			for _, bad := range []string{"previous instructions", "SYSTEM:", "secret instructions", "javascript:", "data:text", "!["} {
+				if strings.Contains(got.String(), bad) {
+					t.Errorf("the text holds %q", bad)
+				}
+			}
+		})
+	}
+}
+
+// Whatever hides an element from people hides it from the model.
+func TestHiddenTextIsDropped(t *testing.T) {
+	t.Parallel()
+	for _, tag := range []string{
+		`<div hidden>`, `<div hidden="until-found">`, `<p aria-hidden="true">`, `<p style="display:none">`, `<p style="DISPLAY : NONE !important">`,
+		`<p style="visibility:hidden">`, `<p style="opacity:0">`, `<p style="opacity: 0.0">`, `<p style="font-size:0px">`, `<p style="height:0;overflow:hidden">`,
+		`<p style="position:absolute;left:-10000px">`, `<p style="text-indent:-9999px">`, `<p style="clip:rect(0,0,0,0)">`, `<p style="clip-path:inset(50%)">`,
+		`<p style="transform: scale(0)">`, `<p style="color:transparent">`, `<span class="sr-only">`, `<span class="x visually-hidden">`, `<div class="hidden">`,
+		`<template>`, `<noscript>`, `<textarea>`, `<script>`, `<style>`, `<iframe>`, `<svg><text>`, `<select><option>`, `<object>`, `<video>`, `<dialog>`, `<canvas>`, `<!--`,
+	} {
+		end := "</" + strings.FieldsFunc(tag[1:], func(r rune) bool { return r == ' ' || r == '>' })[0] + ">"
+		if tag == "<!--" {
+			end = "-->"
+		}
+		const long = "Visible words of this page, long enough to be taken for the content of it, with commas, and more. "
+		doc := "<body><p>" + strings.Repeat(long, 5) + tag + "CANARY" + end + "<p>" + long
+		if got := extract([]byte(doc), nil, false).text; strings.Contains(got, "CANARY") || !strings.Contains(got, "Visible words") {
+			t.Errorf("%s: %q", tag, got)
+		}
+	}
+	for _, tag := range []string{`<p style="opacity:0.9">`, `<p style="font-size:10px">`, `<p style="left:-10px">`, `<div class="hidden lg:block">`, `<div class="d-none d-md-block">`, `<dialog open>`} {
+		if got := extract([]byte("<body>"+tag+"CANARY is visible here"), nil, false).text; !strings.Contains(got, "CANARY") {
+			t.Errorf("%s: visible text is missing: %q", tag, got)
+		}
+	}
+}
+
+func TestCleanText(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"plain\ttext\n":                   "plain\ttext\n",
+		"a\u200bb\u00adc":                 "abc",
+		"ignore\U000E0049\U000E0067 this": "ignore this",
+		"\u202Eevil\u202C":                "evil",
+		"\x1b[2Jx\x00\x07":                "[2Jx",
+		"bad \xff utf8":                   "bad \uFFFD utf8",
+		"👩\u200d💻 keeps its joiner":       "👩\u200d💻 keeps its joiner",
+		"漢字 é ß":                          "漢字 é ß",
+	} {
+		if got := cleanText(in); got != want {
+			t.Errorf("cleanText(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestCharsets(t *testing.T) {
+	t.Parallel()
+	const words = "<p>größer — «Да»"
+	for _, tt := range []struct{ name, header, data, want string }{
+		{"utf-8 without a label", "text/html", words, words},
+		{"utf-8 with a mark", "text/html; charset=iso-8859-1", "\xef\xbb\xbf" + words, words},
+		{"latin-1 header", "text/html; charset=ISO-8859-1", "gr\xf6\xdfer", "größer"},
+		{"no label, not utf-8", "text/plain", "gr\xf6\xdfer \x93x\x94", "größer “x”"},
+		{"header beats meta", "text/html; charset=koi8-r", `<meta charset="utf-8">` + "\xe4\xc1", `<meta charset="utf-8">` + "Да"},
+		{"meta http-equiv", "text/html", `<meta http-equiv=x content="text/html; charset=windows-1251">` + "\xc4\xe0", `<meta http-equiv=x content="text/html; charset=windows-1251">` + "Да"},
+		{"xml declaration", "", `<?xml version="1.0" encoding="euc-jp"?>` + "\xc6\xfc", `<?xml version="1.0" encoding="euc-jp"?>` + "日"},
+		{"utf-16 with a mark", "", "\xff\xfeD\x04", "ф"[:0] + "\u0444"},
+		{"unknown label", "text/html; charset=klingon", "gr\xc3\xb6\xc3\x9fer", "größer"},
+		{"utf-8 with damage", "text/html; charset=utf-8", "gr\xc3\xb6\xff\xc3\x9fer", "grö\uFFFDßer"},
+		{"big5", "text/html; charset=big5", "\xa4\xa4\xa4\xe5", "中文"},
+		{"euc-kr", "text/html; charset=euc-kr", "\xc7\xd1\xb1\xdb", "한글"},
+	} {
+		if got := string(toUTF8([]byte(tt.data), tt.header)); got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
+// hostilePages are shapes that make careless parsers slow, deep or large.
+func hostilePages(size int) map[string][]byte {
+	rep := func(s string) []byte { return []byte(strings.Repeat(s, size/len(s)+1)) }
+	all := map[string][]byte{
+		"deep":          rep("<div>"),
+		"deep inline":   rep("<b><i>"),
+		"deep quotes":   append(rep("<blockquote>"), "text"...),
+		"deep lists":    append(rep("<ul><li>"), "text"...),
+		"deep tables":   rep("<table><tr><td>x"),
+		"many ends":     rep("</b></div></p>"),
+		"ends in deep":  append(bytes.Repeat([]byte("<section>"), 300), rep("</p></b></span>")...),
+		"open p":        rep("<p>x"),
+		"open a":        rep("<a href=/x>y"),
+		"open li":       rep("<li>x"),
+		"one list":      rep("<li>item</li>"),
+		"one table":     append([]byte("<table>"), rep("<tr><td>x<td>y")...),
+		"wide row":      append([]byte("<table><tr><td>a<td>b<tr>"), rep("<td>x")...),
+		"attributes":    append(append([]byte("<p "), rep("a=1 bc=2 ")...), ">x"...),
+		"one attribute": append(append([]byte(`<p class="`), rep("ad nav ")...), `">x`...),
+		"styles":        rep(`<p style="a:b;c:d;e:f">x`),
+		"one line":      rep("x"),
+		"one word list": rep("x "),
+		"entities":      rep("&lt;&amp;&#x41;"),
+		"open tag":      rep("<a "),
+		"open comment":  append([]byte("<!--"), rep("-")...),
+		"ticks":         append(append([]byte("<pre>"), rep("`")...), "</pre>"...),
+		"code":          rep("<code>`</code>"),
+		"pictures":      rep("<img alt='some words'>"),
+		"articles":      rep("<article><p>" + strings.Repeat("word, ", 40) + "</p></article>"),
+		"select":        rep("<select><p>x"),
+		"zeros":         make([]byte, size),
+		"brackets":      rep("!["),
+	}
+	all["nested then text"] = append(bytes.Repeat([]byte("<div>"), 10_000), rep("words, words ")...)
+	return all
+}
+
+// Time is compared between two sizes, so that the speed of the machine does
+// not matter: four times the input may take four times as long, with room for
+// noise, but not sixteen.
+func TestExtractIsLinear(t *testing.T) {
+	if testing.Short() {
+		t.Skip("measures time")
+	}
+	const size = 64 << 10
+	small, large := hostilePages(size), hostilePages(4*size)
+	for name := range small {
+		cost := func(data []byte) time.Duration {
+			best := time.Hour
+			for range 3 {
+				start := time.Now()
+				p := extract(data, nil, false)
+				best = min(best, time.Since(start))
+				if len(p.text) > 2*maxRendered+4096 || !utf8.ValidString(p.text) {
+					t.Errorf("%s: %d bytes of text", name, len(p.text))
+				}
+			}
+			return best
+		}
+		if a, b := cost(small[name]), cost(large[name]); b > 10*a && b > 50*time.Millisecond {
+			t.Errorf("%s: %v for 64 KB, %v for 256 KB", name, a, b)
+		}
+	}
+}
+
+func TestExtractIsBounded(t *testing.T) {
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	p := parse(bytes.Repeat([]byte("<b>"), maxText/3))
+	runtime.ReadMemStats(&after)
+	if got := (after.TotalAlloc - before.TotalAlloc) >> 20; got > 128 {
+		t.Errorf("parsing took %d MiB", got)
+	}
+	if len(p.nodes) > maxNodes {
+		t.Errorf("%d nodes", len(p.nodes))
+	}
+	deep := parse(bytes.Repeat([]byte("<div>"), 10_000))
+	depth := 0
+	for i := int32(len(deep.nodes) - 1); i > 0; i = deep.nodes[i].parent {
+		depth++
+	}
+	if depth > maxDepth {
+		t.Errorf("depth %d", depth)
+	}
+	if got := extract(append(bytes.Repeat([]byte("<div>"), 10_000), "<script>no</script><p hidden>no</p>deep words"...), nil, false).text; got != "deep words" {
+		t.Errorf("text below 10,000 elements: %q", got)
+	}
+}
+
+func TestNodesAreNumberedInOrder(t *testing.T) {
+	t.Parallel()
+	for _, page := range hostilePages(4 << 10) {
+		for i, n := range parse(page).nodes {
+			if i > 0 && (n.parent < 0 || int(n.parent) >= i || n.next != 0 && int(n.next) <= i) {
+				t.Fatalf("node %d (%v): parent %d, next %d", i, atom.Atom(n.tag), n.parent, n.next)
+			}
+		}
+	}
+}
+
+func BenchmarkExtract(b *testing.B) {
+	article := loadPage(b, "testdata/pages/article.html")
+	docs := loadPage(b, "testdata/pages/docs.html")
+	for _, size := range []int{100 << 10, 1 << 20, 4 << 20} {
+		var page []byte
+		for len(page) < size {
+			page = append(append(page, article...), docs...)
+		}
+		page = page[:size]
+		b.Run(fmt.Sprintf("%dKB", size>>10), func(b *testing.B) {
+			b.SetBytes(int64(size))
+			b.ReportAllocs()
+			for b.Loop() {
+				extract(page, nil, false)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(size), "ns/byte")
+		})
+	}
+}
+
+func FuzzExtract(f *testing.F) {
+	files, _ := filepath.Glob("testdata/pages/*.html")
+	for _, file := range files {
+		f.Add(loadPage(f, file))
+	}
+	for _, page := range hostilePages(512) {
+		f.Add(page)
+	}
+	at, _ := url.Parse("https://site.example/")
+	f.Fuzz(func(t *testing.T, data []byte) {
+		for _, plain := range []bool{false, true} {
+			p := extract(toUTF8(data, "text/html"), at, plain)
+			if !utf8.ValidString(p.text) || len(p.text) > 64*len(data)+4096 {
+				t.Errorf("%d bytes of text from %d, valid %v", len(p.text), len(data), utf8.ValidString(p.text))
+			}
+			if strings.Contains(p.text, "](javascript:") || strings.Contains(p.text, "](data:") {
+				t.Errorf("a link that is no address: %q", p.text)
+			}
+			if !clean(p.text) {
+				t.Errorf("characters nobody sees: %q", p.text)
+			}
+		}
+	})
+}
