@@ -159,6 +159,9 @@ func (a *Agent) interrupt(key string) (dropped int, over <-chan struct{}) {
 // now, waits a short while for everything to come to rest and says what happened.
 func (a *Agent) Stop(ctx context.Context, key string) string {
 	dropped, over := a.interrupt(key)
+	if a.Ended != nil {
+		a.Ended(key, true)
+	}
 	if over == nil && dropped == 0 {
 		return "Nothing is running."
 	}

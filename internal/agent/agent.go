@@ -60,6 +60,9 @@ type Options struct {
 	MoreTools func(ctx context.Context) ([]tool.Tool, uint64)
 	// Secrets are taken out of what tools return and of what is said. May be nil.
 	Secrets *httpsafe.Registry
+	// Ended is told when a conversation was stopped or, with stopped false,
+	// starts anew, so that what tools keep for it can go. May be nil.
+	Ended func(session string, stopped bool)
 	// Approve decides about tool calls; see runner.Spec. May be nil.
 	Approve func(ctx context.Context, t tool.Tool, c tool.Call) *tool.Result
 	Skills  *skill.Library

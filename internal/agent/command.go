@@ -124,6 +124,9 @@ func (t *turn) runCommand(ctx context.Context, cmd command) error {
 			return fmt.Errorf("start a new conversation: %w", err)
 		}
 		t.forget(t.key)
+		if t.Ended != nil {
+			t.Ended(t.key, false)
+		}
 		t.reply("New conversation. The old one is kept in the archive.")
 		return nil
 	case "goal":

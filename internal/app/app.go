@@ -12,12 +12,14 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/agent"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
 	"github.com/nanobot-go/nanobot/internal/llm/local"
@@ -26,6 +28,9 @@ import (
 	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/skill"
 	"github.com/nanobot-go/nanobot/internal/tool"
+	"github.com/nanobot-go/nanobot/internal/tool/mcp"
+	"github.com/nanobot-go/nanobot/internal/tool/shell"
+	"github.com/nanobot-go/nanobot/internal/tool/undo"
 )
 
 // Options of an App.
@@ -45,6 +50,10 @@ type Options struct {
 	Tools      []tool.Tool
 	NoBuiltins bool
 	Hooks      []runner.Hooks
+
+	// Secrets, when set, is filled with the credentials in use; the log that
+	// was made before the configuration was read hides them from then on.
+	Secrets *httpsafe.Registry
 }
 
 // App is an agent with everything it needs.
@@ -58,6 +67,9 @@ type App struct {
 	Exec      string   // how commands are contained, for status
 
 	models   *models
+	safety   *safety
+	commands *shell.Shell   // nil: commands are switched off
+	servers  *mcp.Pool      // nil: there are none
 	recorder *record.Writer // nil: nothing is recorded
 }
 
@@ -150,7 +162,10 @@ func (a *App) build(ctx context.Context, o Options) error {
 	home, _ := os.UserHomeDir() // only shortens paths in hints
 	a.Agent, err = agent.New(agent.Options{
 		Workspace: a.Workspace, Sessions: store, Runtime: a.models.runtime, Presets: a.models.presets(),
-		Tools: set, Skills: a.Skills, Hooks: o.Hooks, Media: media, Restart: o.Restart,
+		Tools: set, MoreTools: a.moreTools(), Skills: a.Skills, Media: media, Restart: o.Restart,
+		Hooks: append(slices.Clone(o.Hooks), runner.Hooks{AfterTool: a.safety.after(o)}), Approve: a.safety.approve(o),
+		Secrets: a.safety.secrets, Undo: undo.Chat{Store: a.safety.undo}, Ended: a.ended,
+		My:    agent.Settings{Offer: !o.NoBuiltins && a.Config.Config.Tools.My.Enable, AllowSet: a.Config.Config.Tools.My.AllowSet, Shown: map[string]string{"exec": a.Exec}},
 		Usage: a.models.ledger.Report, TurnCost: a.models.ledger.TurnCost,
 		Limits: runner.Limits{
 			Iterations: def.MaxToolIterations, ToolResultChars: def.MaxToolResultChars,
@@ -171,11 +186,41 @@ func concurrency(n int) int {
 }
 
 // Run serves until ctx ends and everything has come to rest.
-func (a *App) Run(ctx context.Context) error { return a.Agent.Run(ctx) }
+func (a *App) Run(ctx context.Context) error {
+	var work sync.WaitGroup
+	defer work.Wait()
+	if a.servers != nil {
+		serving, stop := context.WithCancel(context.WithoutCancel(ctx)) // turns that end need their servers
+		defer stop()
+		work.Go(func() { _ = a.servers.Run(serving) }) // ends with its context only
+	}
+	return a.Agent.Run(ctx)
+}
+
+// moreTools are the tools that come and go.
+func (a *App) moreTools() func(ctx context.Context) ([]tool.Tool, uint64) {
+	if a.servers == nil {
+		return nil
+	}
+	return a.servers.Tools
+}
+
+// ended tells the tools that a conversation starts anew or was stopped.
+func (a *App) ended(session string, stopped bool) {
+	if a.commands != nil {
+		a.commands.Stop(session)
+	}
+	if !stopped {
+		a.safety.policy.Forget(session)
+	}
+}
 
 // Close gives back what outlives Run. Run must have returned.
 func (a *App) Close() error {
-	err := errors.Join(a.Sessions.Close(), a.models.ledger.Close())
+	err := errors.Join(a.Sessions.Close(), a.models.ledger.Close(), a.safety.undo.Close())
+	if a.commands != nil {
+		err = errors.Join(err, a.commands.Close())
+	}
 	if a.recorder != nil {
 		err = errors.Join(err, a.recorder.Close())
 	}
@@ -236,7 +281,7 @@ func (a *App) protectedPaths() (deny, denyWrite []string) {
 	data := a.Config.DataDir
 	if a.Config.Config.Tools.ProtectConfigDir {
 		deny = append(deny, a.Config.File)
-		for _, name := range []string{"sessions", "auth", "logs", "run", "history", "pairing.json", "secrets.json", "whatsapp-auth", "weixin"} {
+		for _, name := range []string{"sessions", "auth", "logs", "run", "undo", "memory", "bus", "history", "pairing.json", "secrets.json", "whatsapp-auth", "weixin"} {
 			deny = append(deny, filepath.Join(data, name))
 		}
 	}

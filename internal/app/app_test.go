@@ -80,14 +80,23 @@ func TestChosenModelWithoutKey(t *testing.T) {
 	}
 }
 
-func TestSandboxThatIsMissingSwitchesExecOff(t *testing.T) {
+// A start without a file confines commands; an existing file keeps its meaning.
+func TestPosture(t *testing.T) {
 	t.Parallel()
-	a, err := open(t, `{"tools":{"exec":{"sandbox":"bwrap"}}}`, "DEEPSEEK_API_KEY=test-key")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.HasPrefix(a.Exec, "off") || len(a.Notes) == 0 {
-		t.Errorf("exec = %q, notes %q", a.Exec, a.Notes)
+	for name, c := range map[string]struct{ file, want string }{
+		"no file":      {"", "on, in a sandbox (auto), network: host"},
+		"an old file":  {`{}`, "on, without a sandbox; only rules on the text of a command apply"},
+		"bwrap":        {`{"tools":{"exec":{"sandbox":"bwrap","network":"none"}}}`, "on, in a sandbox (bwrap), network: none"},
+		"switched off": {`{"tools":{"exec":{"enable":false}}}`, "off"},
+		"none on wish": {`{"tools":{"exec":{"sandbox":"none"}}}`, "on, without a sandbox; only rules on the text of a command apply"},
+	} {
+		a, err := open(t, c.file, "DEEPSEEK_API_KEY=test-key-0123456789")
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		if a.Exec != c.want {
+			t.Errorf("%s: %q, want %q", name, a.Exec, c.want)
+		}
 	}
 }
 

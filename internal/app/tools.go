@@ -1,6 +1,7 @@
 package app
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,80 +13,122 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/document"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
+	"github.com/nanobot-go/nanobot/internal/sandbox"
 	"github.com/nanobot-go/nanobot/internal/skill"
 	"github.com/nanobot-go/nanobot/internal/tool"
+	"github.com/nanobot-go/nanobot/internal/tool/approve"
 	"github.com/nanobot-go/nanobot/internal/tool/files"
 	"github.com/nanobot-go/nanobot/internal/tool/image"
 	"github.com/nanobot-go/nanobot/internal/tool/shell"
+	"github.com/nanobot-go/nanobot/internal/tool/web"
 )
 
 // tools builds the set of tools and the way the model may send files.
 func (a *App) tools(o Options) (*tool.Set, func(string) (bus.Media, error), error) {
 	cfg := a.Config.Config.Tools
-	// A start without any configuration file is a new install and gets the
-	// safe default; an existing file keeps the meaning it always had.
-	restrict := cfg.RestrictToWorkspace || cfg.Exec.Sandbox != "" && cfg.Exec.Sandbox != "none" || !a.Config.Exists
-	deny, denyWrite := a.protectedPaths()
-	mediaDir := filepath.Join(a.Config.DataDir, "media")
-	jail, err := diskio.OpenJail(diskio.JailOptions{
-		Workspace: a.Workspace, Restrict: restrict, ReadOnly: []string{mediaDir}, Protected: deny, ProtectedWrite: denyWrite,
-	})
-	if err != nil {
-		return nil, nil, fmt.Errorf("open the workspace: %w", err)
+	if err := a.guard(o); err != nil {
+		return nil, nil, err
 	}
+	jail := a.safety.jail
 	var list []tool.Tool
-	if !o.NoBuiltins && cfg.File.Enable {
-		list = append(list, files.Tools(files.Options{Jail: jail, Virtual: skill.BuiltinFS()})...)
-	}
-	if a.Exec = a.containment(); !o.NoBuiltins && strings.HasPrefix(a.Exec, "on") {
-		sh, err := a.shell(o, restrict, deny, mediaDir)
-		if err != nil {
+	if !o.NoBuiltins {
+		var err error
+		if list, err = a.builtins(o); err != nil {
 			return nil, nil, err
 		}
-		list = append(list, sh.Tools()...)
-	}
-	if t, ok := a.imageTool(o, jail, mediaDir); ok && !o.NoBuiltins {
-		list = append(list, t)
 	}
 	set, err := tool.NewSet(append(list, o.Tools...)...)
 	if err != nil {
 		return nil, nil, fmt.Errorf("tools: %w", err)
 	}
+	if !o.NoBuiltins && len(cfg.MCPServers) > 0 {
+		if a.servers, err = a.mcpPool(o, set.Names()); err != nil {
+			return nil, nil, err
+		}
+	}
 	return set, mediaOpener(jail), nil
 }
 
-// containment says whether commands run and what holds them. A sandbox that is
-// asked for and not there switches them off, with a note.
-func (a *App) containment() string {
-	cfg := a.Config.Config.Tools.Exec
-	switch {
-	case !cfg.Enable:
-		return "off"
-	case cfg.Sandbox == "bwrap", cfg.Sandbox == "landlock":
-		a.Notes = append(a.Notes, "Commands are switched off: tools.exec.sandbox is \""+cfg.Sandbox+"\", which this version does not support yet. Set it to \"auto\" or \"none\" to allow them.")
-		return "off: tools.exec.sandbox asks for " + cfg.Sandbox + ", which this version does not have yet"
+func (a *App) builtins(o Options) ([]tool.Tool, error) {
+	cfg := a.Config.Config.Tools
+	var list []tool.Tool
+	if cfg.File.Enable {
+		kept := filepath.Join(a.Workspace, ".nanobot", "tool-results") + string(filepath.Separator)
+		list = append(list, files.Tools(files.Options{
+			Jail: a.safety.jail, Virtual: skill.BuiltinFS(),
+			Untrusted: func(path string) bool { return strings.HasPrefix(path, kept) },
+		})...)
 	}
-	return "on, guarded by rules on the parsed command; no kernel sandbox in this version"
+	if a.Exec = a.containment(); cfg.Exec.Enable {
+		sh, err := a.shell(o)
+		if err != nil {
+			return nil, err
+		}
+		a.commands = sh
+		list = append(list, sh.Tools()...)
+	}
+	if cfg.Web.Enable {
+		more, err := a.webTools(o)
+		if err != nil {
+			a.Notes = append(a.Notes, fmt.Sprintf("The web cannot be used: %v", err))
+		}
+		list = append(list, more...)
+	}
+	if t, ok := a.imageTool(o, a.safety.jail, a.safety.media); ok {
+		list = append(list, t)
+	}
+	return list, nil
 }
 
-func (a *App) shell(o Options, restrict bool, protected []string, mediaDir string) (*shell.Shell, error) {
-	cfg := a.Config.Config.Tools.Exec
+// containment says whether commands run and what holds them, without trying it.
+func (a *App) containment() string {
+	p := PostureOf(a.Config)
+	switch {
+	case !a.Config.Config.Tools.Exec.Enable:
+		return "off"
+	case p.Sandbox == sandbox.None:
+		return "on, without a sandbox; only rules on the text of a command apply"
+	}
+	return fmt.Sprintf("on, in a sandbox (%s), network: %s", p.Sandbox, p.Network)
+}
+
+func (a *App) shell(o Options) (*shell.Shell, error) {
+	cfg, s := a.Config.Config.Tools.Exec, a.safety
 	timeout := time.Duration(cfg.Timeout) * time.Second
 	if cfg.Timeout == 0 {
 		timeout = shell.NoTimeout
 	}
 	sh, err := shell.New(shell.Options{
-		Workspace: a.Workspace, Restrict: restrict, Roots: []string{mediaDir}, Timeout: timeout,
+		Workspace: a.Workspace, Restrict: s.Restrict, Roots: []string{s.media}, Timeout: timeout,
 		PathPrepend: cfg.PathPrepend, PathAppend: cfg.PathAppend, AllowedEnv: cfg.AllowedEnvKeys,
-		Allow: cfg.AllowPatterns, Deny: cfg.DenyPatterns, Protected: protected, Environ: o.Env, Log: o.Log,
+		Allow: cfg.AllowPatterns, Deny: cfg.DenyPatterns, Protected: s.protected, Environ: o.Env, Log: o.Log,
+		Wrap: s.wrap(a), Sandboxed: s.Sandbox != sandbox.None, AskRisky: s.Approval != approve.Off,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("tools.exec: %w", err)
 	}
 	return sh, nil
+}
+
+// webTools makes web_search and web_fetch.
+func (a *App) webTools(o Options) ([]tool.Tool, error) {
+	cfg := a.Config.Config.Tools
+	return web.New(web.Options{
+		Search: web.SearchOptions{
+			Provider: cfg.Web.Search.Provider, APIKey: cfg.Web.Search.APIKey, BaseURL: cfg.Web.Search.BaseURL,
+			MaxResults: cfg.Web.Search.MaxResults, Timeout: time.Duration(cfg.Web.Search.Timeout) * time.Second,
+		},
+		Proxy: cfg.Web.Proxy, UserAgent: cfg.Web.UserAgent, UseJinaReader: cfg.Web.Fetch.UseJinaReader,
+		Allow: networks(cfg.SSRFWhitelist), Getenv: lookup(o.Env), Leaks: a.safety.secrets.Leaks, Log: o.Log,
+		Document: func(ctx context.Context, name string, data []byte) (string, error) {
+			doc, err := document.Attachment(ctx, name, bytes.NewReader(data), int64(len(data)))
+			return doc.Content, err
+		},
+	})
 }
 
 // imageTool makes generate_image when it is switched on. One that cannot be set

@@ -235,7 +235,7 @@ func (c *command) replayBot(ctx context.Context, dir, workspace string, rec *rec
 	}
 	opts := []nanobot.Option{
 		nanobot.WithConfigFile(filepath.Join(dir, "config.json")), nanobot.WithWorkspace(workspace), nanobot.WithModel(player),
-		nanobot.WithoutBuiltinTools(), nanobot.WithTools(player.Tools(builtin, "message")...), nanobot.WithLogger(c.logger()),
+		nanobot.WithoutBuiltinTools(), nanobot.WithTools(player.Tools(builtin, "message", "ask_user", "create_goal", "update_goal")...), nanobot.WithLogger(c.logger()),
 		nanobot.WithEnv([]string{"PATH=" + c.getenv("PATH")}),
 	}
 	for _, name := range slices.Sorted(maps.Keys(rec.Header.Settings)) {

@@ -69,6 +69,7 @@ type Call struct {
 	SessionKey string
 	SenderID   string
 	TurnID     string
+	UserText   string // what the user wrote to start the turn, without what we added
 	// Publish sends something to the user right now; nil when nobody listens.
 	Publish func(ctx context.Context, out bus.Outbound) error
 	// Tainted says that the turn has seen content from outside, so that what

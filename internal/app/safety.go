@@ -1,0 +1,190 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/sandbox"
+	"github.com/nanobot-go/nanobot/internal/tool"
+	"github.com/nanobot-go/nanobot/internal/tool/approve"
+	"github.com/nanobot-go/nanobot/internal/tool/shell"
+	"github.com/nanobot-go/nanobot/internal/tool/undo"
+	"github.com/nanobot-go/nanobot/internal/tool/web"
+)
+
+// Posture is what is really in force, after defaults.
+type Posture struct {
+	Restrict bool // files and commands stay inside the workspace
+	Sandbox  sandbox.Mode
+	Network  sandbox.Network
+	Approval approve.Mode
+}
+
+// PostureOf reads a configuration. A start without any file is a new install
+// and gets the safe defaults; an existing file keeps the meaning it always had.
+func PostureOf(l *config.Loaded) Posture {
+	t := l.Config.Tools
+	p := Posture{
+		Restrict: t.RestrictToWorkspace, Sandbox: sandbox.Mode(t.Exec.Sandbox), Network: sandbox.Network(t.Exec.Network),
+		Approval: approve.Mode(t.Approval.Mode),
+	}
+	if !l.Exists {
+		p = Posture{Restrict: true, Sandbox: sandbox.Auto, Network: sandbox.NetHost, Approval: approve.Auto}
+	}
+	if p.Sandbox == "" {
+		p.Sandbox = sandbox.None
+	}
+	p.Restrict = p.Restrict || p.Sandbox != sandbox.None
+	return p
+}
+
+// safety is what stands between the model and the machine.
+type safety struct {
+	Posture
+	jail      *diskio.Jail
+	protected []string
+	secrets   *httpsafe.Registry
+	policy    *approve.Policy
+	undo      *undo.Store
+	box       func(ctx context.Context) (*sandbox.Box, error) // opened by the first command
+	media     string
+}
+
+// guard sets up everything that is asked before a tool runs.
+func (a *App) guard(o Options) error {
+	s := &safety{Posture: PostureOf(a.Config), media: filepath.Join(a.Config.DataDir, "media")}
+	deny, denyWrite := a.protectedPaths()
+	s.protected = deny
+	var err error
+	s.jail, err = diskio.OpenJail(diskio.JailOptions{
+		Workspace: a.Workspace, Restrict: s.Restrict, ReadOnly: []string{s.media}, Protected: deny, ProtectedWrite: denyWrite,
+	})
+	if err != nil {
+		return fmt.Errorf("open the workspace: %w", err)
+	}
+	s.secrets = a.secrets(o)
+	s.undo, err = undo.Open(undo.Options{
+		Dir: filepath.Join(a.Config.DataDir, "undo", filepath.Base(a.Sessions.Dir())), Jail: s.jail,
+		Exclude: []string{filepath.Join(a.Workspace, ".nanobot")}, Log: o.Log,
+	})
+	if err != nil {
+		return fmt.Errorf("undo: %w", err)
+	}
+	var once sync.Once
+	var box *sandbox.Box
+	var boxErr error
+	s.box = func(ctx context.Context) (*sandbox.Box, error) {
+		once.Do(func() {
+			box, boxErr = sandbox.Open(ctx, sandbox.Options{Mode: s.Sandbox, TempDir: "", Log: o.Log})
+		})
+		return box, boxErr
+	}
+	cfg := a.Config.Config.Tools.Approval
+	s.policy, err = approve.New(approve.Options{
+		Mode: s.Approval, Timeout: time.Duration(cfg.TimeoutS) * time.Second, FallbackAllow: cfg.Fallback == "allow",
+		Rules: approvalRules(cfg.Rules), Sandboxed: s.Sandbox != sandbox.None, Network: string(s.Network),
+		SandboxProfile: s.describe(a.Config.Config.Tools.Exec), Jail: s.jail,
+		CommandRisk: shell.Risk, CommandPrefix: shell.Prefix, Suspicious: web.Suspicious, Leaks: s.secrets.Leaks, Log: o.Log,
+	})
+	if err != nil {
+		return fmt.Errorf("tools.approval: %w", err)
+	}
+	a.safety = s
+	return nil
+}
+
+func approvalRules(in []config.ApprovalRule) []approve.Rule {
+	out := make([]approve.Rule, len(in))
+	for i, r := range in {
+		out[i] = approve.Rule{Tool: r.Tool, Match: r.Match, Action: approve.Action(r.Action)}
+	}
+	return out
+}
+
+// secrets registers every credential we hold, so that none of them leaves.
+func (a *App) secrets(o Options) *httpsafe.Registry {
+	r := &httpsafe.Registry{}
+	if o.Secrets != nil {
+		r = o.Secrets
+	}
+	for name, s := range a.Config.Secrets() {
+		if why := r.Add(name, s); why != "" {
+			o.Log.Debug("a credential is not looked for in texts", "name", name, "why", why)
+		}
+	}
+	r.AddEnv(o.Env)
+	return r
+}
+
+// approve decides about a call and keeps what it is going to change.
+func (s *safety) approve(o Options) func(ctx context.Context, t tool.Tool, c tool.Call) *tool.Result {
+	return func(ctx context.Context, t tool.Tool, c tool.Call) *tool.Result {
+		s.policy.Saw(c, c.UserText)
+		if no := s.policy.Check(ctx, t, c); no != nil {
+			return no
+		}
+		if t.ReadOnly {
+			return nil
+		}
+		if err := s.undo.Before(ctx, t, c); err != nil {
+			o.Log.WarnContext(ctx, "this change cannot be undone", "tool", t.Name, "turn", c.TurnID, "err", err)
+		}
+		return nil
+	}
+}
+
+// after notes what a call left behind and which addresses a search named.
+func (s *safety) after(o Options) func(ctx context.Context, c tool.Call, r tool.Result, took time.Duration) {
+	return func(ctx context.Context, c tool.Call, r tool.Result, _ time.Duration) {
+		if c.Name == "web_search" && !r.IsError {
+			s.policy.Saw(c, r.Content.String())
+		}
+		if err := s.undo.After(ctx, c); err != nil {
+			o.Log.WarnContext(ctx, "note what a call changed", "tool", c.Name, "turn", c.TurnID, "err", err)
+		}
+	}
+}
+
+// describe is the sandbox in one line; an approval is void when it changes.
+func (s *safety) describe(cfg config.Exec) string {
+	return fmt.Sprintf("%s network=%s ro=%q rw=%q", s.Sandbox, s.Network, cfg.SandboxROBinds, cfg.SandboxRWBinds)
+}
+
+// wrap puts a command into the sandbox.
+func (s *safety) wrap(a *App) func(cmd *exec.Cmd) (func(), error) {
+	if s.Sandbox == sandbox.None {
+		return nil
+	}
+	cfg := a.Config.Config.Tools.Exec
+	return func(cmd *exec.Cmd) (func(), error) {
+		box, err := s.box(context.Background()) // the probe is short and its result serves all later calls
+		if err != nil {
+			return nil, fmt.Errorf("the sandbox (tools.exec.sandbox %q) cannot be used here: %w", s.Sandbox, err)
+		}
+		return box.Wrap(cmd, sandbox.Profile{
+			Workspace: a.Workspace, ReadOnly: append(slices.Clone(cfg.SandboxROBinds), s.media), ReadWrite: cfg.SandboxRWBinds,
+			Protected: s.protected, Network: s.Network,
+		})
+	}
+}
+
+// networks parses tools.ssrfWhitelist; what cannot be parsed was warned about.
+func networks(list []string) []netip.Prefix {
+	var out []netip.Prefix
+	for _, s := range list {
+		if p, err := netip.ParsePrefix(strings.TrimSpace(s)); err == nil {
+			out = append(out, p)
+		}
+	}
+	return out
+}
