@@ -335,19 +335,18 @@ func (w *painter) show(s text) {
 // place writes text that was drawn from one place to another, with the space
 // or the line end that the gap to the text before it stands for.
 func (w *painter) place(s string, from, to matrix) {
-	if n := len(w.marks); n > 0 {
-		if m := w.given(); m != nil {
-			if s = ""; !m.shown {
-				m.shown, s = true, m.actual
-			}
-		}
-	}
 	at, end := from.mul(w.state.ctm), to.mul(w.state.ctm)
 	x, y := at[4]+w.state.rise*at[2], at[5]+w.state.rise*at[3]
 	height := math.Abs(w.state.size) * math.Hypot(at[2], at[3])
 	dx, dy := unit(at[0], at[1])
 	if w.state.font.vertical {
 		dx, dy = unit(-at[2], -at[3])
+	}
+	if m := w.given(); m != nil && m.shown {
+		w.x, w.y = end[4], end[5]
+		return
+	} else if m != nil {
+		m.shown, s = true, m.actual
 	}
 	if s == "" {
 		return
