@@ -281,7 +281,7 @@ type batch struct {
 
 func (s *Store) batch(ctx context.Context) *batch {
 	b := &batch{s: s, ctx: ctx, at: s.log.size, blobs: map[string]span{}}
-	b.w = bufio.NewWriterSize(&appendAt{f: s.log.f, off: s.log.size}, 64<<10)
+	b.w = bufio.NewWriterSize(&appendAt{f: s.log.f, off: s.log.size}, 16<<10)
 	return b
 }
 

@@ -151,23 +151,29 @@ func (s *Store) spot(p string) (spot, error) {
 
 // openFolder opens a folder that is no link.
 func openFolder(dir *os.Root, name string) (*os.Root, fs.FileInfo, error) {
-	before, err := dir.Lstat(name)
+	info, err := dir.Lstat(name)
 	if err != nil {
 		return nil, nil, err
 	}
-	if !before.IsDir() {
-		return nil, before, errDetour
+	if !info.IsDir() {
+		return nil, info, errDetour
 	}
+	sub, err := enterFolder(dir, name, info)
+	return sub, info, err
+}
+
+// enterFolder opens the folder that info describes and no other.
+func enterFolder(dir *os.Root, name string, info fs.FileInfo) (*os.Root, error) {
 	sub, err := dir.OpenRoot(name)
 	if err != nil {
-		return nil, before, err
+		return nil, err
 	}
-	after, err := sub.Stat(".")
-	if err != nil || !os.SameFile(before, after) {
+	now, err := sub.Stat(".")
+	if err != nil || !os.SameFile(info, now) {
 		_ = sub.Close()
-		return nil, before, errDetour
+		return nil, errDetour
 	}
-	return sub, after, nil
+	return sub, nil
 }
 
 // observe looks at a path and keeps the content of a file in b.

@@ -82,26 +82,25 @@ func (w *walker) folder(dir *os.Root, rel string, depth int) error {
 	if err != nil {
 		return err
 	}
-	list, err := f.ReadDir(-1)
+	names, err := f.Readdirnames(-1)
 	_ = f.Close()
 	if err != nil {
 		return err
 	}
-	if rel != "" && slices.ContainsFunc(list, func(e fs.DirEntry) bool { return e.Name() == cacheTag }) {
+	if rel != "" && slices.Contains(names, cacheTag) {
 		w.skip(rel)
 		return nil
 	}
-	for _, e := range list {
-		name := path.Join(rel, e.Name())
-		if slices.Contains(w.s.exclude, name) || strings.HasPrefix(e.Name(), ".nanobot-") && strings.HasSuffix(e.Name(), ".tmp") {
+	prefix := ""
+	if rel != "" {
+		prefix = rel + "/"
+	}
+	for _, base := range names {
+		name := prefix + base
+		if slices.Contains(w.s.exclude, name) || strings.HasPrefix(base, ".nanobot-") && strings.HasSuffix(base, ".tmp") {
 			continue
 		}
-		if e.IsDir() {
-			err = w.subfolder(dir, e.Name(), name, depth)
-		} else {
-			err = w.name(spot{dir, e.Name()}, name)
-		}
-		if err != nil {
+		if err := w.child(spot{dir, base}, name, depth); err != nil {
 			return err
 		}
 		if len(w.tree) > w.s.MaxFiles {
@@ -114,12 +113,25 @@ func (w *walker) folder(dir *os.Root, rel string, depth int) error {
 	return nil
 }
 
-func (w *walker) subfolder(dir *os.Root, base, rel string, depth int) error {
-	if skippedFolder(base) {
+// child looks at an entry of a folder.
+func (w *walker) child(sp spot, rel string, depth int) error {
+	info, err := sp.dir.Lstat(sp.name)
+	switch {
+	case diskio.IsMissing(err):
+		return nil
+	case err != nil:
+		return err
+	case !info.IsDir():
+		return w.name(sp, rel, info)
+	case skippedFolder(sp.name):
 		w.skip(rel)
 		return nil
 	}
-	sub, info, err := openFolder(dir, base)
+	return w.subfolder(sp, rel, info, depth)
+}
+
+func (w *walker) subfolder(sp spot, rel string, info fs.FileInfo, depth int) error {
+	sub, err := enterFolder(sp.dir, sp.name, info)
 	switch {
 	case diskio.IsMissing(err) || errors.Is(err, errDetour):
 		return nil // it is changing right now
@@ -154,15 +166,8 @@ func (w *walker) skip(rel string) {
 	}
 }
 
-// name looks at something that is not a folder.
-func (w *walker) name(sp spot, rel string) error {
-	info, err := sp.dir.Lstat(sp.name)
-	if diskio.IsMissing(err) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
+// name looks at something that is not a folder; info is what it seems to be.
+func (w *walker) name(sp spot, rel string, info fs.FileInfo) error {
 	now := w.s.plain(info)
 	switch now.Kind {
 	case kindOther, kindDir: // a folder by now: it is changing
@@ -235,7 +240,7 @@ func (w *walker) delta(old map[string]entry) (out []delta) {
 // become too large to be walked.
 func (s *Store) recheck(ctx context.Context, b *batch) (*walker, error) {
 	w := s.walker(ctx, b)
-	for p, old := range s.model.tree {
+	for p := range s.model.tree {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
@@ -246,15 +251,16 @@ func (s *Store) recheck(ctx context.Context, b *batch) (*walker, error) {
 		if err != nil {
 			return nil, err
 		}
-		if old.Kind == kindDir {
-			if info, err := sp.dir.Lstat(sp.name); err == nil && info.IsDir() {
-				w.tree[p] = entry{state: s.plain(info)}
-			}
-		} else {
-			err = w.name(sp, p)
+		info, err := sp.dir.Lstat(sp.name)
+		switch {
+		case err != nil:
+		case info.IsDir():
+			w.tree[p] = entry{state: s.plain(info)}
+		default:
+			err = w.name(sp, p, info)
 		}
 		sp.close()
-		if err != nil {
+		if err != nil && !diskio.IsMissing(err) {
 			return nil, err
 		}
 	}

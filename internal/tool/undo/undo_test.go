@@ -19,7 +19,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -29,17 +29,17 @@ func must(t *testing.T, err error) {
 // bench is a workspace with a store that watches it.
 type bench struct {
 	*Store
-	t  *testing.T
+	t  testing.TB
 	ws string
 	n  int
 }
 
-func open(t *testing.T, change ...func(*Options)) *bench {
+func open(t testing.TB, change ...func(*Options)) *bench {
 	t.Helper()
 	return openIn(t, t.TempDir(), change...)
 }
 
-func openIn(t *testing.T, dir string, change ...func(*Options)) *bench {
+func openIn(t testing.TB, dir string, change ...func(*Options)) *bench {
 	t.Helper()
 	ws := filepath.Join(dir, "ws")
 	must(t, os.MkdirAll(ws, 0o755))
@@ -107,7 +107,7 @@ func (b *bench) undo(turn string, force bool) Report {
 }
 
 // listing is a tree as a map of paths to what is there.
-func listing(t *testing.T, dir string) map[string]string {
+func listing(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
 	must(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -286,6 +286,13 @@ func TestLimits(t *testing.T) {
 	if len(r.Skipped) != 1 || r.Skipped[0].Path != "big" || !cmp.Equal(r.Restored, []string{"small"}) {
 		t.Errorf("report = %+v", r)
 	}
+	// What cannot be kept is not replaced, even by force.
+	b.command("t1b", func() { b.write("small", strings.Repeat("z", 101)) })
+	r = b.undo("t1b", true)
+	if l := listing(t, b.ws); len(r.Skipped) != 1 || len(r.Restored) > 0 || len(l["small"]) < 100 {
+		t.Errorf("report = %+v, small = %q", r, l["small"])
+	}
+	b.write("small", "s")
 	// A command that makes too many files is still undone where it changed old ones.
 	b.command("t2", func() {
 		for i := range 20 {
@@ -409,6 +416,38 @@ func TestPruneDuringCommand(t *testing.T) {
 	l := listing(t, b.ws)
 	if l["a"] != "644 1" || l["b"] != "644 2" || l["c"] != "" || !r.Interrupted {
 		t.Errorf("files = %v, report = %+v", l, r)
+	}
+}
+
+// What a dying process left at the end of the log is dropped for good.
+func TestTornTail(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	b := openIn(t, dir)
+	b.write("a", "1")
+	b.edit("t1", "a", func() { b.write("a", "2") })
+	must(t, b.Close())
+	f, err := os.OpenFile(b.logPath(), os.O_WRONLY|os.O_APPEND, 0)
+	must(t, err)
+	_, err = f.WriteString(`{"op":"blob","hash":"00","n":1000000}` + "\n" + strings.Repeat(`{"op":"gap","turn":"t1","why":"forged"}`+"\n", 200))
+	must(t, err)
+	must(t, f.Close())
+	for _, turn := range []string{"t2", "t3"} {
+		b = openIn(t, dir)
+		b.edit(turn, "a", func() { b.write("a", turn) })
+		turns, err := b.Turns(t.Context(), "")
+		must(t, err)
+		for _, turn := range turns {
+			if len(turn.Gaps) > 0 {
+				t.Fatalf("turn = %+v", turn)
+			}
+		}
+	}
+	for _, turn := range []string{"t3", "t2", "t1"} {
+		b.undo(turn, false)
+	}
+	if l := listing(t, b.ws); l["a"] != "644 1" {
+		t.Errorf("a = %q", l["a"])
 	}
 }
 

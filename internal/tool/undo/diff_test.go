@@ -1,0 +1,169 @@
+package undo
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+)
+
+// patch applies the hunks of a diff to a text, as far as our form of it goes.
+func patch(t *testing.T, old []string, diff string) string {
+	t.Helper()
+	var out strings.Builder
+	at := 0
+	rows := strings.SplitAfter(diff, "\n")
+	for i := 0; i < len(rows); i++ {
+		row := rows[i]
+		var a, na, b, nb int
+		if n, _ := fmt.Sscanf(row, "@@ -%d,%d +%d,%d @@", &a, &na, &b, &nb); n == 4 {
+			if na > 0 {
+				a--
+			}
+			for ; at < a; at++ {
+				out.WriteString(old[at])
+			}
+			continue
+		}
+		if row == "" {
+			continue
+		}
+		line := row[1:]
+		if i+1 < len(rows) && strings.HasPrefix(rows[i+1], `\`) {
+			line = strings.TrimSuffix(line, "\n")
+			i++
+			if row[0] == ' ' || row[0] == '-' {
+				if old[at] != line {
+					t.Fatalf("hunk line %q does not fit %q", line, old[at])
+				}
+			}
+		}
+		switch row[0] {
+		case ' ':
+			out.WriteString(old[at])
+			at++
+		case '-':
+			if strings.TrimSuffix(old[at], "\n") != strings.TrimSuffix(line, "\n") {
+				t.Fatalf("hunk line %q does not fit %q", line, old[at])
+			}
+			at++
+		case '+':
+			out.WriteString(line)
+		}
+	}
+	for ; at < len(old); at++ {
+		out.WriteString(old[at])
+	}
+	return out.String()
+}
+
+func TestDiffRoundTrip(t *testing.T) {
+	t.Parallel()
+	seed := rand.Uint64()
+	r := rand.New(rand.NewPCG(seed, 2))
+	text := func() string {
+		var b strings.Builder
+		for range r.IntN(40) {
+			fmt.Fprintf(&b, "line %d\n", r.IntN(12))
+		}
+		if r.IntN(3) == 0 {
+			b.WriteString("end")
+		}
+		return b.String()
+	}
+	for i := range 2000 {
+		a, b := text(), text()
+		if i%3 == 0 { // texts that mostly agree
+			b = strings.Replace(a, "line 3\n", "line x\nline y\n", 1)
+		}
+		var out strings.Builder
+		writeHunks(&out, lines([]byte(a)), lines([]byte(b)))
+		if got := patch(t, lines([]byte(a)), out.String()); got != b {
+			t.Fatalf("seed %d, case %d: %q -> %q gives %q by\n%s", seed, i, a, b, got, out.String())
+		}
+	}
+}
+
+func TestDiffOfVeryDifferentTexts(t *testing.T) {
+	t.Parallel()
+	var a, b []string
+	for i := range 5000 {
+		a, b = append(a, fmt.Sprintln("a", i)), append(b, fmt.Sprintln("b", i))
+	}
+	if n := len(compare(a, b)); n != 10000 {
+		t.Errorf("%d edits, want all lines replaced", n)
+	}
+}
+
+func TestWriteChange(t *testing.T) {
+	t.Parallel()
+	file := func(s string) side {
+		return side{state{Kind: kindFile, Mode: 0o644, Hash: hashOf([]byte(s))}, []byte(s)}
+	}
+	exe := file("a\n")
+	exe.Mode = 0o755
+	none := side{state: state{Kind: kindGone}}
+	for _, c := range []struct {
+		name string
+		a, b side
+		want string
+	}{
+		{"changed", file("a\nb\n"), file("a\nc\n"), "--- a/p\n+++ b/p\n@@ -1,2 +1,2 @@\n a\n-b\n+c\n"},
+		{"created", none, file("a\n"), "--- /dev/null\n+++ b/p\n@@ -0,0 +1,1 @@\n+a\n"},
+		{"deleted", file("a\n"), none, "--- a/p\n+++ /dev/null\n@@ -1,1 +0,0 @@\n-a\n"},
+		{"mode", file("a\n"), exe, "p: mode 644 -> 755\n"},
+		{"binary", file("a\x00"), file("b\x00"), "p: 0 bytes -> 0 bytes\n"},
+		{"folder", none, side{state: state{Kind: kindDir, Mode: 0o755}}, "p: nothing -> a folder\n"},
+		{"link", side{state: state{Kind: kindLink, Link: "x\x1b[2J"}}, none, "p: a link to x␛[2J -> nothing\n"},
+		{"escapes", file("a\n"), file("\x1b[31m\u202e\r\n"), "--- a/p\n+++ b/p\n@@ -1,1 +1,1 @@\n-a\n+␛[31m�␍\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			var out strings.Builder
+			writeChange(&out, "p", c.a, c.b)
+			if out.String() != c.want {
+				t.Errorf("got %q, want %q", out.String(), c.want)
+			}
+		})
+	}
+}
+
+func TestChat(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	chat := Chat{b.Store}
+	ask := func(session, turn string, force bool) string {
+		t.Helper()
+		reply, _, err := chat.Undo(t.Context(), session, turn, force)
+		must(t, err)
+		return reply
+	}
+	if got := ask("cli:direct", "", false); !strings.Contains(got, "No turn of this conversation") {
+		t.Errorf("empty: %q", got)
+	}
+	long := strings.Repeat("```\nline\n", 600)
+	b.edit("abcdef0123456789", "a.md", func() { b.write("a.md", long) })
+	if got := ask("telegram:1", "abcd", true); !strings.Contains(got, "no turn abcd in this conversation") {
+		t.Errorf("another session: %q", got)
+	}
+	diff, err := chat.Diff(t.Context(), "cli:direct", "")
+	must(t, err)
+	for _, s := range []string{"Turn abcdef01 of ", "1 path changed", "````diff\n", "nanobot undo --diff abcdef01", "To take it back: /undo abcdef01"} {
+		if !strings.Contains(diff, s) {
+			t.Errorf("diff lacks %q: %.300q", s, diff)
+		}
+	}
+	if n := len(diff); n > chatDiff+500 {
+		t.Errorf("the reply has %d bytes", n)
+	}
+	b.write("a.md", "mine")
+	if got := ask("cli:direct", "", false); !strings.Contains(got, "a.md: it changed again after the turn") || !strings.Contains(got, "/undo abcdef01 force") {
+		t.Errorf("conflict: %q", got)
+	}
+	got := ask("cli:direct", "abc", true)
+	for _, s := range []string{"0 paths restored, 1 path deleted", "deleted a.md", "-mine", "To have the changes again: /undo u"} {
+		if !strings.Contains(got, s) {
+			t.Errorf("forced reply lacks %q: %q", s, got)
+		}
+	}
+}
