@@ -166,7 +166,8 @@ func (b *body) identify(head []byte, req *http.Request) {
 		b.kind = kindBinary
 	case media == "application/json", strings.HasSuffix(media, "+json"):
 		b.kind = kindJSON
-	case media == "text/html", media == "application/xhtml+xml", bytes.HasPrefix(start, []byte("<!doctype html")), bytes.HasPrefix(start, []byte("<html")):
+	case media == "text/html", media == "application/xhtml+xml", bytes.HasPrefix(start, []byte("<!doctype html")), bytes.HasPrefix(start, []byte("<html")),
+		media == "" && strings.HasPrefix(http.DetectContentType(head), "text/html"):
 		b.kind = kindHTML
 	case len(start) > 0 && (start[0] == '{' || start[0] == '[') && media != "text/markdown":
 		b.kind = kindJSON // falls back to text when it is not

@@ -49,7 +49,7 @@ func extract(data []byte, at *url.URL, plain bool) page {
 		p.forward = webLink(u.String())
 	}
 	if r.written < 50 {
-		p.thin = true
+		p.thin = t.scripted || p.forward != ""
 		if t.description != "" && !strings.Contains(p.text, t.description) {
 			p.text = strings.TrimSpace(t.description + "\n\n" + p.text)
 		}

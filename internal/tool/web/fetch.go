@@ -66,6 +66,9 @@ func (f *family) fetch(ctx context.Context, c tool.Call, in fetchInput) (tool.Re
 			if ctx.Err() != nil {
 				return tool.Result{}, ctx.Err()
 			}
+			if bounded.Err() != nil {
+				err = bounded.Err() // whatever broke then, it broke because of the time
+			}
 			f.o.Log.InfoContext(ctx, "web fetch failed", "host", u.Hostname(), "err", httpsafe.WithoutURL(err))
 			return f.failure(u, err), nil
 		}
@@ -172,7 +175,8 @@ func (f *family) words(b body, at *url.URL, plain bool) document {
 			doc.notes = append(doc.notes, "the page has next to no text of its own; it is probably filled in by scripts")
 		}
 	default:
-		doc.text = disarm(strings.TrimSpace(cleanText(strings.ReplaceAll(text.Cut(string(data), 2*maxChars), "\r\n", "\n"))))
+		words := text.Cut(string(data[:min(len(data), 2*maxChars*utf8.UTFMax)]), 2*maxChars)
+		doc.text = disarm(strings.TrimSpace(cleanText(strings.ReplaceAll(words, "\r\n", "\n"))))
 	}
 	return doc
 }

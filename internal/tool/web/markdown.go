@@ -301,7 +301,7 @@ func (r *renderer) verbatim(i int32, b *strings.Builder) {
 		n := &r.t.nodes[c]
 		switch {
 		case n.flags&isText != 0:
-			b.WriteString(n.text)
+			b.WriteString(text.Cut(n.text, maxRendered))
 		case n.tag == atom.Br:
 			b.WriteByte('\n')
 		default:
@@ -320,6 +320,9 @@ func tail(b *strings.Builder) string {
 
 // text adds running text to the line.
 func (r *renderer) text(s string) {
+	if room := maxRendered - len(r.line); len(s) > room {
+		s, r.full = text.Cut(s, max(room, 0)/utf8.UTFMax), true
+	}
 	s = cleanText(s)
 	for s != "" {
 		c, size := utf8.DecodeRuneInString(s)

@@ -119,7 +119,7 @@ func (f *family) order(notes *[]string) []attempt {
 	}
 	chosen, _ := findBackend(f.o.Search.Provider)
 	key := f.o.Search.APIKey
-	if key.IsZero() {
+	if key.IsZero() || chosen.name == "searxng" { // whose address takes the place of a key
 		key = f.envKey(chosen)
 	}
 	switch {

@@ -59,6 +59,7 @@ type tree struct {
 	forward     string // where the page sends browsers by itself
 	base        string // <base href>
 	cut         bool   // the page has more nodes than are kept
+	scripted    bool
 }
 
 // open is an element whose end has not come. node is -1 where nothing is kept.
@@ -91,7 +92,7 @@ type attributes struct {
 // parse reads a page in UTF-8. It never fails: every input is some page.
 func parse(page []byte) *tree {
 	b := &builder{z: html.NewTokenizer(bytes.NewReader(page)), count: map[atom.Atom]int{}}
-	b.nodes = append(make([]node, 0, min(len(page)/32+16, maxNodes)), node{tag: atom.Body})
+	b.nodes = append(make([]node, 0, min(len(page)/16+16, maxNodes)), node{tag: atom.Body})
 	b.stack = append(b.stack, open{atom.Body, 0})
 	for !b.cut {
 		switch b.z.Next() {
@@ -228,6 +229,8 @@ func (b *builder) start(selfClosing bool) {
 		return
 	case atom.Noscript:
 		b.z.NextIsNotRawText()
+	case atom.Script:
+		b.scripted = true
 	}
 	void := tag == atom.Br || tag == atom.Hr || tag == atom.Img
 	gone := dropped(tag) || b.attr.invisible(tag)
