@@ -8,10 +8,8 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
@@ -199,30 +197,15 @@ func htmlTitle(page string) string {
 }
 
 // RedactSecrets removes credentials from a text that is shown or logged: the
-// given ones literally, and everything that looks like one (bearer tokens, key
-// fields of JSON, the usual key prefixes).
+// given ones literally, and everything that looks like one.
 func RedactSecrets(s string, known ...httpsafe.Secret) string {
 	for _, k := range known {
 		if v := k.Reveal(); len(v) >= 6 {
 			s = strings.ReplaceAll(s, v, "***")
 		}
 	}
-	for i, re := range secretPatterns() {
-		if i == 0 {
-			s = re.ReplaceAllString(s, "${1}***")
-		} else {
-			s = re.ReplaceAllString(s, "***")
-		}
-	}
-	return s
+	return httpsafe.RedactPatterns(s)
 }
-
-var secretPatterns = sync.OnceValue(func() []*regexp.Regexp {
-	return []*regexp.Regexp{
-		regexp.MustCompile(`(?i)((?:\bbearer\s+|["']?(?:x[-_]?)?(?:access[-_]?token|api[-_]?key|authorization|id[-_]?token|refresh[-_]?token)["']?\s*[:=]\s*["']?(?:bearer\s+)?))[A-Za-z0-9._~+/=*-]{6,}`),
-		regexp.MustCompile(`\b(?:sk-|sk_|gsk_|hf_|xai-|nvapi-|AIza|tp-)[A-Za-z0-9_*.-]{8,}`),
-	}
-})
 
 // errorBody is what the many shapes of an error answer have in common.
 type errorBody struct {
