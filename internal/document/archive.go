@@ -24,6 +24,8 @@ type archive struct {
 	in      *input
 	members map[string]*zip.File // by lower-case name
 	total   int64                // bytes decompressed so far
+
+	memberLimit, totalLimit int64
 }
 
 // openArchive reads the table of contents. The number of members it claims is
@@ -37,9 +39,8 @@ func openArchive(in *input) (*archive, error) {
 	if err != nil && !errors.Is(err, zip.ErrInsecurePath) { // names are only looked up, never written
 		return nil, problem(ErrMalformed, "not a readable zip archive; the file is damaged or something else")
 	}
-	dir.left = -1
 	dir.open = true
-	z := &archive{in: in, members: make(map[string]*zip.File, len(r.File))}
+	z := &archive{in: in, members: make(map[string]*zip.File, len(r.File)), memberLimit: maxMemberBytes, totalLimit: maxTotalBytes}
 	for _, f := range r.File {
 		if f.Flags&1 != 0 {
 			return nil, problem(ErrEncrypted, "its parts are encrypted; save it again without a password")
@@ -87,10 +88,10 @@ func (m *member) Read(p []byte) (int, error) {
 	m.token += int64(n)
 	m.z.total += int64(n)
 	switch {
-	case m.bytes > maxMemberBytes:
-		return 0, problem(ErrTooLarge, "a part decompresses to more than %d MiB", maxMemberBytes>>20)
-	case m.z.total > maxTotalBytes:
-		return 0, problem(ErrTooLarge, "it decompresses to more than %d MiB", maxTotalBytes>>20)
+	case m.bytes > m.z.memberLimit:
+		return 0, problem(ErrTooLarge, "a part decompresses to more than %d MiB", m.z.memberLimit>>20)
+	case m.z.total > m.z.totalLimit:
+		return 0, problem(ErrTooLarge, "it decompresses to more than %d MiB", m.z.totalLimit>>20)
 	case m.token > maxTokenBytes:
 		return 0, problem(ErrTooLarge, "a single tag or text is over %d MiB", maxTokenBytes>>20)
 	}

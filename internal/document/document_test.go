@@ -198,7 +198,11 @@ func office(tb testing.TB, parts map[string]string) []byte {
 	var b bytes.Buffer
 	w := zip.NewWriter(&b)
 	for name, content := range parts {
-		f, err := w.Create(name)
+		h := &zip.FileHeader{Name: name}
+		if len(content) > 1000 {
+			h.Method = zip.Deflate
+		}
+		f, err := w.CreateHeader(h)
 		if err != nil {
 			tb.Fatal(err)
 		}

@@ -10,7 +10,8 @@ import (
 
 // Limits of what one page draws.
 const (
-	maxForms  = 8 // inside each other
+	maxForms  = 8     // inside each other
+	maxDraws  = 5_000 // of forms
 	maxStates = 256
 	maxArgs   = 1024
 )
@@ -49,6 +50,7 @@ type painter struct {
 	resources dict
 	left      int64 // bytes of content that may still be read
 	depth     int   // of forms
+	draws     int
 
 	out     strings.Builder
 	room    int     // characters that may still be written
@@ -93,6 +95,9 @@ func (d *pdf) pageText(p page, number, room int) string {
 	if w.left <= 0 {
 		d.notes.add("Page %d was cut: it holds more than %d MiB of drawing instructions.", number, maxPageBytes>>20)
 	}
+	if w.draws > maxDraws {
+		d.notes.add("Page %d was cut: it draws more than %d forms.", number, maxDraws)
+	}
 	if w.unknown > 0 && w.unknown*20 > w.known {
 		d.notes.add("Page %d has characters in a font that does not say which they are; they are missing.", number)
 	}
@@ -118,7 +123,7 @@ func (l limited) Read(p []byte) (int, error) {
 func (w *painter) run(r io.Reader) {
 	l := newLexer(limited{w, r}, 0, false)
 	var args []object
-	for w.room > 0 {
+	for w.room > 0 && w.draws <= maxDraws {
 		l.budget = maxElements
 		o, err := l.next()
 		if err != nil {
@@ -410,8 +415,12 @@ func (w *painter) form(args []object) {
 
 // draw runs the content of a form and leaves everything as it was.
 func (w *painter) draw(s stream) {
+	w.draws++
+	if w.depth >= maxForms || w.draws > maxDraws {
+		return
+	}
 	r, err := w.d.decode(s)
-	if err != nil || w.depth >= maxForms {
+	if err != nil {
 		return
 	}
 	before, stack, res, marks := w.state, w.stack, w.resources, w.marks
@@ -423,7 +432,6 @@ func (w *painter) draw(s stream) {
 	if own, ok := w.d.resolve(s.dict["Resources"]).(dict); ok {
 		w.resources = own
 	}
-	w.left-- // even an empty form costs something
 	w.depth++
 	w.run(r)
 	w.depth--
