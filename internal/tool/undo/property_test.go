@@ -159,6 +159,47 @@ func TestLinkSwaps(t *testing.T) {
 	}
 }
 
+// What is done to a name happens in the folder that was opened, even if another
+// one has its name by then.
+func TestPutHoldsItsFolder(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("needs links")
+	}
+	for _, want := range []state{
+		{Kind: kindFile, Mode: 0o644}, {Kind: kindLink, Link: "x"}, {Kind: kindDir, Mode: 0o755}, {Kind: kindGone},
+	} {
+		t.Run(string(want.Kind), func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			b := openIn(t, dir)
+			outside := filepath.Join(dir, "outside")
+			must(t, os.MkdirAll(outside, 0o755))
+			must(t, os.WriteFile(filepath.Join(outside, "f"), []byte("CANARY"), 0o600))
+			before := listing(t, outside)
+			b.write("d/f", "now")
+			sp, err := b.spot("d/f")
+			must(t, err)
+			defer sp.close()
+			_, _, info, err := b.look(sp)
+			must(t, err)
+			must(t, os.Rename(filepath.Join(b.ws, "d"), filepath.Join(b.ws, "away")))
+			must(t, os.Symlink(outside, filepath.Join(b.ws, "d")))
+			must(t, b.put(sp, want, []byte("restored"), info))
+			if diff := cmp.Diff(before, listing(t, outside)); diff != "" {
+				t.Errorf("outside changed:\n%s", diff)
+			}
+			got := listing(t, filepath.Join(b.ws, "away"))["f"]
+			if ok := map[kind]bool{kindFile: got == "644 restored", kindLink: got == "-> x", kindDir: got == "dir 700", kindGone: got == ""}[want.Kind]; !ok {
+				t.Errorf("f = %q", got)
+			}
+			if _, data, _, err := b.look(sp); err != nil || strings.Contains(string(data), "CANARY") {
+				t.Errorf("look = %q, %v", data, err)
+			}
+		})
+	}
+}
+
 // A folder that became a link after the turn is not written through.
 func TestLinkAfterTheTurn(t *testing.T) {
 	t.Parallel()
@@ -170,16 +211,17 @@ func TestLinkAfterTheTurn(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			b := openIn(t, dir)
-			victim := filepath.Join(b.ws, "other")
+			victim, link := filepath.Join(b.ws, "other"), "other"
 			if target == "outside" {
 				victim = filepath.Join(dir, "other")
+				link = victim
 			}
 			must(t, os.MkdirAll(victim, 0o755))
 			must(t, os.WriteFile(filepath.Join(victim, "f"), []byte("victim"), 0o644))
 			b.write("d/f", "old")
 			b.edit("t1", "d/f", func() { b.write("d/f", "new") })
 			b.remove("d")
-			must(t, os.Symlink(victim, filepath.Join(b.ws, "d")))
+			must(t, os.Symlink(link, filepath.Join(b.ws, "d")))
 			r := b.undo("t1", true)
 			if got, err := os.ReadFile(filepath.Join(victim, "f")); err != nil || string(got) != "victim" {
 				t.Errorf("victim = %q, %v", got, err)
