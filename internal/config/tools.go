@@ -42,7 +42,7 @@ type Web struct {
 
 // Search configures web search.
 type Search struct {
-	Provider   string          `json:"provider" doc:"duckduckgo, brave, tavily, searxng, jina, kagi, olostep, bocha, volcengine or keenable."`
+	Provider   string          `json:"provider" doc:"duckduckgo, brave, tavily, searxng, jina, kagi, exa, serper, bocha, volcengine, keenable or olostep."`
 	APIKey     httpsafe.Secret `json:"apiKey" doc:"Key of the search provider."`
 	BaseURL    string          `json:"baseUrl" doc:"Address of your own search server."`
 	MaxResults int             `json:"maxResults" min:"1" doc:"Results per search."`
