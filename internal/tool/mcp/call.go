@@ -18,8 +18,6 @@ const (
 	// maxExtension is how many times its time a call may take while the server
 	// reports progress.
 	maxExtension = 10
-	// reconnectWait is how long a call waits for a server that is coming back.
-	reconnectWait = 10 * time.Second
 	// maxError bounds the text of an error a server sends.
 	maxError = 2000
 )
@@ -77,7 +75,7 @@ var errLost = errors.New("the connection was lost during the call")
 // attempt makes a request on the current link. sent says whether the server
 // may have got it.
 func (s *server) attempt(ctx context.Context, do request) (res tool.Result, sent bool, err error) {
-	l, err := s.connected(ctx, min(reconnectWait, s.ToolTimeout))
+	l, err := s.connected(ctx, min(s.pool.timing.reconnect, s.ToolTimeout))
 	if err != nil {
 		if errors.Is(err, ErrLoginNeeded) {
 			return res, false, err

@@ -12,14 +12,10 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-const (
-	// connectTimeout bounds starting a server and shaking hands with it.
-	connectTimeout = 15 * time.Second
-	// legacyVersion is asked for when the handshake without a session is not tried.
-	legacyVersion = "2025-11-25"
-)
+// legacyVersion is asked for when the handshake without a session is not tried.
+const legacyVersion = "2025-11-25"
 
-var errSilent = fmt.Errorf("no answer to initialize within %d s", connectTimeout/time.Second)
+var errSilent = errors.New("no answer to initialize in time")
 
 // link is one connection to a server, from its handshake to its end. It owns
 // the process or the requests behind it.
@@ -61,7 +57,7 @@ func (s *server) dial(ctx context.Context, o dialOptions) (*link, error) {
 		l.wire.version = l.web.setVersion
 	}
 	l.wg.Go(func() { l.wire.answerLoop(linkCtx) })
-	timer := time.AfterFunc(connectTimeout, func() {
+	timer := time.AfterFunc(s.pool.timing.connect, func() {
 		cancel(errSilent)
 		l.wire.close()
 	})
@@ -79,7 +75,7 @@ func (s *server) dial(ctx context.Context, o dialOptions) (*link, error) {
 		}
 		lost := l.wire.isLost()
 		l.end()
-		if lost && l.proc != nil {
+		if lost && l.proc != nil && !errors.Is(err, errSilent) {
 			err = fmt.Errorf("the server ended while it was started (%s)", l.proc.state)
 		}
 		return nil, err

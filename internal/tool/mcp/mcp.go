@@ -25,8 +25,21 @@ import (
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
-// firstWait is how long turns wait for servers that are just being started.
-const firstWait = 3 * time.Second
+// timing holds the times a pool works with, so that tests need not wait.
+type timing struct {
+	first      time.Duration // how long turns wait for servers that are just being started
+	connect    time.Duration // to start a server and shake hands with it
+	minBackoff time.Duration // between attempts to connect
+	maxBackoff time.Duration
+	reconnect  time.Duration // how long a call waits for a server that is coming back
+}
+
+func defaultTiming() timing {
+	return timing{
+		first: 3 * time.Second, connect: 15 * time.Second, reconnect: 10 * time.Second,
+		minBackoff: time.Second, maxBackoff: time.Minute,
+	}
+}
 
 // Options of a Pool.
 type Options struct {
@@ -58,6 +71,7 @@ type Options struct {
 // Pool is all MCP servers of an agent. It is safe for concurrent use.
 type Pool struct {
 	o       Options
+	timing  timing
 	servers []*server // by name
 	pins    *pins
 	start   chan struct{} // closed when tools are first asked for
@@ -80,7 +94,7 @@ func New(o Options) (*Pool, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	p := &Pool{o: o, pins: &pins{path: o.PinFile}, start: make(chan struct{}), changed: make(chan struct{})}
+	p := &Pool{o: o, timing: defaultTiming(), pins: &pins{path: o.PinFile}, start: make(chan struct{}), changed: make(chan struct{})}
 	for _, c := range o.Servers {
 		if c.Name == "" {
 			return nil, errors.New("an MCP server has no name")
@@ -133,7 +147,7 @@ func (p *Pool) Tools(ctx context.Context) ([]tool.Tool, uint64) {
 // settle waits until every server was tried once, or the time for that is over.
 func (p *Pool) settle(ctx context.Context) {
 	p.mu.Lock()
-	left := time.Until(p.started.Add(firstWait))
+	left := time.Until(p.started.Add(p.timing.first))
 	p.mu.Unlock()
 	t := time.NewTimer(left)
 	defer t.Stop()

@@ -32,11 +32,11 @@ type process struct {
 	cmd     *exec.Cmd
 	kin     kin
 	stdin   io.WriteCloser
-	lines   *lineReader
 	cleanup func()
 	odd     func(string)
 
-	out    chan outgoing // unbuffered: a message is being written or still with its sender
+	in     chan jsonrpc.Message // unbuffered, closed at the end of the stream: the server waits for us
+	out    chan outgoing        // unbuffered: a message is being written or still with its sender
 	closed chan struct{}
 	once   sync.Once
 	exited chan struct{} // after the process was waited for
@@ -63,7 +63,7 @@ func startProcess(s Server, environ []string, spawn func(*exec.Cmd) (func(), err
 	cmd.WaitDelay = endGrace // a grandchild may hold stderr
 	p := &process{
 		cmd: cmd, cleanup: func() {}, odd: odd,
-		out: make(chan outgoing), closed: make(chan struct{}), exited: make(chan struct{}),
+		in: make(chan jsonrpc.Message), out: make(chan outgoing), closed: make(chan struct{}), exited: make(chan struct{}),
 	}
 	if s.Sandbox {
 		if spawn == nil {
@@ -97,8 +97,8 @@ func (p *process) start() error {
 		return fmt.Errorf("start %s: %w", p.cmd.Args[0], err)
 	}
 	p.kin.started(p.cmd)
-	p.lines = newLineReader(stdout, p.odd)
 	p.wg.Go(p.writeLoop)
+	p.wg.Go(func() { p.readLoop(newLineReader(stdout, p.odd)) })
 	return nil
 }
 
@@ -108,13 +108,34 @@ func (p *process) Connect(context.Context) (sdk.Connection, error) { return p, n
 // SessionID implements sdk.Connection.
 func (p *process) SessionID() string { return "" }
 
-// Read implements sdk.Connection. The pipe is closed by close, which ends it.
-func (p *process) Read(context.Context) (jsonrpc.Message, error) {
-	m, err := p.lines.next()
-	if err != nil {
-		return nil, io.EOF // the reason is how the process ended
+// Read implements sdk.Connection. Why a stream ended is told by how the process did.
+func (p *process) Read(ctx context.Context) (jsonrpc.Message, error) {
+	select {
+	case m, ok := <-p.in:
+		if !ok {
+			return nil, io.EOF
+		}
+		return m, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-p.closed:
+		return nil, io.EOF
 	}
-	return m, nil
+}
+
+func (p *process) readLoop(lines *lineReader) {
+	defer close(p.in)
+	for {
+		m, err := lines.next()
+		if err != nil {
+			return
+		}
+		select {
+		case p.in <- m:
+		case <-p.closed:
+			return
+		}
+	}
 }
 
 // Write implements sdk.Connection. A server that does not read its input holds

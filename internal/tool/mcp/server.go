@@ -12,10 +12,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 )
 
-// Waiting between attempts to connect.
 const (
-	minBackoff = time.Second
-	maxBackoff = time.Minute
 	// loginEvery is how often a server that waits for a login is looked at.
 	loginEvery = 15 * time.Second
 	// listTimeout bounds reading all lists of a server.
@@ -93,7 +90,7 @@ func (s *server) set(st State, reason string, l *link) {
 // run keeps the server connected until ctx ends.
 func (s *server) run(ctx context.Context) {
 	h := handshakes{}
-	wait := minBackoff
+	wait := s.pool.timing.minBackoff
 	for ctx.Err() == nil {
 		s.set(Connecting, "", nil)
 		l, err := s.dial(ctx, dialOptions{discover: h.next(), odd: s.odd()})
@@ -102,18 +99,18 @@ func (s *server) run(ctx context.Context) {
 			began := time.Now()
 			err = s.serve(ctx, l)
 			l.end()
-			if time.Since(began) > maxBackoff {
-				wait = minBackoff
+			if time.Since(began) > s.pool.timing.maxBackoff {
+				wait = s.pool.timing.minBackoff
 			}
 		}
 		if ctx.Err() != nil {
 			break
 		}
 		pause := wait
-		wait = min(2*wait, maxBackoff)
+		wait = min(2*wait, s.pool.timing.maxBackoff)
 		if errors.Is(err, ErrLoginNeeded) {
 			s.set(PendingLogin, s.clean(err), nil)
-			pause, wait = loginEvery, minBackoff
+			pause, wait = loginEvery, s.pool.timing.minBackoff
 		} else {
 			s.set(Backoff, s.clean(err), nil)
 			s.log.WarnContext(ctx, "mcp server is not connected", "err", s.detail(err), "retry_in", pause)
@@ -126,10 +123,11 @@ func (s *server) run(ctx context.Context) {
 // pause waits before the next attempt. Somebody who wants the server shortens
 // the wait, but not below the shortest.
 func (s *server) pause(ctx context.Context, d time.Duration) {
-	if !sleep(ctx, min(d, minBackoff)) {
+	least := min(d, s.pool.timing.minBackoff)
+	if !sleep(ctx, least) {
 		return
 	}
-	t := time.NewTimer(d - min(d, minBackoff))
+	t := time.NewTimer(d - least)
 	defer t.Stop()
 	select {
 	case <-t.C:

@@ -233,19 +233,20 @@ func (b *boundedBody) Close() error {
 // listen keeps a stream open on which a streamable server may speak first. Not
 // having one is normal; one that ends is opened again after a while.
 func (w *web) listen(ctx context.Context, client *http.Client, hear func(jsonrpc.Message) bool) {
-	wait := minBackoff
+	const least, most = time.Second, time.Minute
+	wait := least
 	for {
 		began := time.Now()
 		if !w.listenOnce(ctx, client, hear) {
 			return
 		}
-		if time.Since(began) > maxBackoff {
-			wait = minBackoff
+		if time.Since(began) > most {
+			wait = least
 		}
 		if !sleep(ctx, wait) {
 			return
 		}
-		wait = min(2*wait, maxBackoff)
+		wait = min(2*wait, most)
 	}
 }
 
