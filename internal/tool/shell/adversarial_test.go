@@ -27,17 +27,17 @@ type hostile struct {
 func (h hostile) name() string { return h.row + " " + h.kind + " " + h.command }
 
 // hostiles reads the data, all kinds or the given ones.
-func hostiles(t testing.TB, kinds string) []hostile {
-	t.Helper()
+func hostiles(tb testing.TB, kinds string) []hostile {
+	tb.Helper()
 	files, err := adversarialFiles.ReadDir("testdata/adversarial")
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	var all []hostile
 	for _, f := range files {
 		data, err := adversarialFiles.ReadFile("testdata/adversarial/" + f.Name())
 		if err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		for line := range strings.Lines(string(data)) {
 			line = strings.TrimSuffix(line, "\n")
@@ -54,7 +54,7 @@ func hostiles(t testing.TB, kinds string) []hostile {
 			}
 			h.command = strings.ReplaceAll(h.command, "⏎", "\n")
 			if len(h.kind) != 1 || !strings.Contains("SGNLABHPCID", h.kind) {
-				t.Fatalf("%s: %q: no such kind", f.Name(), line)
+				tb.Fatalf("%s: %q: no such kind", f.Name(), line)
 			}
 			if kinds == "" || strings.Contains(kinds, h.kind) {
 				all = append(all, h)
@@ -99,7 +99,7 @@ func furnish(ws string) error {
 		"outside.sh":   "#!/bin/sh\ncat ../config.json\ncat /etc/passwd\n",
 		"bomb.sh":      "bomb() { bomb | bomb & }\nbomb\nwait\n",
 	} {
-		if err := os.WriteFile(filepath.Join(ws, name), []byte(text), 0o700); err != nil { //nolint:gosec // a script
+		if err := os.WriteFile(filepath.Join(ws, name), []byte(text), 0o700); err != nil {
 			return err
 		}
 	}

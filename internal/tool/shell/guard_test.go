@@ -488,9 +488,11 @@ func FuzzGuard(f *testing.F) {
 	for _, command := range dataCommands(f) {
 		f.Add(command)
 	}
-	for _, s := range []string{"a={,b}", "${!a}", "$'\\x", "cat <<E\n$(\nE", "[", "{a,{b,c}}", "~+", "\uFFFC\uFFFB", "f()(f|f)", "env -S", "find -exec",
+	for _, s := range []string{
+		"a={,b}", "${!a}", "$'\\x", "cat <<E\n$(\nE", "[", "{a,{b,c}}", "~+", "\uFFFC\uFFFB", "f()(f|f)", "env -S", "find -exec",
 		"a;r''eboot", "x && hal\\t", "${x:-reboot}", "coproc halt", "time reboot", "! halt", "a=b reboot", "{ halt; }", "if reboot; then :; fi",
-		"case x in x) halt;; esac", "f() ( reboot )", "echo $(halt)", "select x in a; do halt; done", "[[ -n $(halt) ]]", "$((`halt`))"} {
+		"case x in x) halt;; esac", "f() ( reboot )", "echo $(halt)", "select x in a; do halt; done", "[[ -n $(halt) ]]", "$((`halt`))",
+	} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, command string) {

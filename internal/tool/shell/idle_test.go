@@ -5,6 +5,7 @@ package shell
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -19,7 +20,7 @@ func TestIdleSessionEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close() //nolint:errcheck // never fails
+	defer s.Close()
 	s.sessions.idle = 300 * time.Millisecond
 	call := func(name string, args map[string]any) tool.Result {
 		b, _ := json.Marshal(args)
@@ -49,7 +50,7 @@ func TestIdleSessionEnds(t *testing.T) {
 	case <-ctx.Done():
 		t.Fatal("the session goes on")
 	}
-	if got := all[0].cause; got != errIdle {
+	if got := all[0].cause; !errors.Is(got, errIdle) {
 		t.Errorf("cause = %v, want %v", got, errIdle)
 	}
 }

@@ -2,17 +2,33 @@ package shell_test
 
 import (
 	"context"
-	"errors"
-	"fmt"
+	"net"
+	"path/filepath"
 
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/sandbox"
 )
 
 // startProxy serves the filtering proxy for the network "proxy".
-func (a *adversary) startProxy(context.Context) (stop func(), err error) {
+func (a *adversary) startProxy(ctx context.Context) (stop func(), err error) {
 	if a.Network != sandbox.NetProxy {
 		return func() {}, nil
 	}
-	fmt.Println("SKIP: there is no filtering proxy yet")
-	return nil, errors.New("no proxy")
+	proxy, err := httpsafe.NewProxy(httpsafe.ProxyOptions{})
+	if err != nil {
+		return nil, err
+	}
+	a.proxy = filepath.Join(a.Base, "proxy")
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "unix", a.proxy)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() { done <- proxy.Serve(ctx, l) }()
+	return func() {
+		cancel()
+		<-done
+	}, nil
 }

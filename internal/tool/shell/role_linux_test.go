@@ -20,7 +20,10 @@ func play() (code int, played bool) {
 	case "adversary":
 		return playAdversary(), true
 	default:
-		fmt.Println("no such role: " + role)
+		say("no such role: %s", role)
 		return 2, true
 	}
 }
+
+// say reports to the test that started this process.
+func say(format string, args ...any) { _, _ = fmt.Fprintf(os.Stdout, format+"\n", args...) }

@@ -309,7 +309,7 @@ func TestSessionsAtOnce(t *testing.T) {
 				t.Errorf("%s: %v %s", owner, err, r.Content.Text)
 				return
 			}
-			d.sh.Tools()[2].Run(t.Context(), tool.Call{Input: []byte("{}"), SessionKey: owner}) //nolint:errcheck // looked at elsewhere
+			d.sh.Tools()[2].Run(t.Context(), tool.Call{Input: []byte("{}"), SessionKey: owner})
 			d.sh.Stop(owner)
 		})
 	}

@@ -14,21 +14,21 @@ import (
 
 func TestMain(m *testing.M) {
 	if code, played := play(); played {
-		os.Exit(code)
+		os.Exit(code) //nolint:forbidigo // the test program plays another part
 	}
 	goleak.VerifyTestMain(m)
 }
 
 // newShell makes the tools and closes them with the test.
-func newShell(t testing.TB, o shell.Options) *shell.Shell {
-	t.Helper()
+func newShell(tb testing.TB, o shell.Options) *shell.Shell {
+	tb.Helper()
 	sh, err := shell.New(o)
 	if err != nil {
-		t.Fatalf("New: %v", err)
+		tb.Fatalf("New: %v", err)
 	}
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		if err := sh.Close(); err != nil {
-			t.Errorf("Close: %v", err)
+			tb.Errorf("Close: %v", err)
 		}
 	})
 	return sh
