@@ -221,6 +221,7 @@ func (a *App) Close() error {
 	if a.commands != nil {
 		err = errors.Join(err, a.commands.Close())
 	}
+	a.safety.proxy.close()
 	if a.recorder != nil {
 		err = errors.Join(err, a.recorder.Close())
 	}

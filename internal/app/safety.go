@@ -58,6 +58,7 @@ type safety struct {
 	undo      *undo.Store
 	box       func(ctx context.Context) (*sandbox.Box, error) // opened by the first command
 	media     string
+	proxy     *commandProxy
 }
 
 // guard sets up everything that is asked before a tool runs.
@@ -80,6 +81,7 @@ func (a *App) guard(o Options) error {
 	if err != nil {
 		return fmt.Errorf("undo: %w", err)
 	}
+	s.proxy = &commandProxy{options: httpsafe.ProxyOptions{Guard: httpsafe.GuardOptions{Allow: networks(a.Config.Config.Tools.SSRFWhitelist)}, Log: o.Log}}
 	var once sync.Once
 	var box *sandbox.Box
 	var boxErr error
@@ -171,10 +173,16 @@ func (s *safety) wrap(a *App) func(cmd *exec.Cmd) (func(), error) {
 		if err != nil {
 			return nil, fmt.Errorf("the sandbox (tools.exec.sandbox %q) cannot be used here: %w", s.Sandbox, err)
 		}
-		return box.Wrap(cmd, sandbox.Profile{
+		p := sandbox.Profile{
 			Workspace: a.Workspace, ReadOnly: append(slices.Clone(cfg.SandboxROBinds), s.media), ReadWrite: cfg.SandboxRWBinds,
 			Protected: s.protected, Network: s.Network,
-		})
+		}
+		if s.Network == sandbox.NetProxy {
+			if p.ProxySocket, err = s.proxy.start(); err != nil {
+				return nil, err
+			}
+		}
+		return box.Wrap(cmd, p)
 	}
 }
 
