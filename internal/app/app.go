@@ -25,6 +25,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm/local"
 	"github.com/nanobot-go/nanobot/internal/llm/record"
 	"github.com/nanobot-go/nanobot/internal/runner"
+	"github.com/nanobot-go/nanobot/internal/sandbox"
 	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/skill"
 	"github.com/nanobot-go/nanobot/internal/tool"
@@ -97,6 +98,14 @@ func Inspect(ctx context.Context, o Options) (*App, error) {
 		return nil, err
 	}
 	a.Exec = a.containment()
+	if p := PostureOf(a.Config); a.Config.Config.Tools.Exec.Enable && p.Sandbox != sandbox.None {
+		box, err := sandbox.Open(ctx, sandbox.Options{Mode: p.Sandbox, Log: o.Log})
+		if err != nil {
+			a.Exec = fmt.Sprintf("off, because the sandbox they ask for (%s) cannot be used here: %v", p.Sandbox, err)
+		} else {
+			a.Exec = fmt.Sprintf("on, in a sandbox (%s), network: %s", box.Level(), p.Network)
+		}
+	}
 	return a, a.settle(ctx, o)
 }
 
