@@ -1,6 +1,7 @@
 package httpsafe
 
 import (
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -84,11 +85,7 @@ func (r *Registry) AddEnv(environ []string) {
 func (r *Registry) Skipped() map[string]string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	out := make(map[string]string, len(r.skipped))
-	for k, v := range r.skipped {
-		out[k] = v
-	}
-	return out
+	return maps.Clone(r.skipped)
 }
 
 // find returns the matcher, nil when nothing is registered.

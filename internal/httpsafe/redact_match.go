@@ -32,7 +32,7 @@ const (
 
 func hash3(a, b, c byte) uint16 {
 	v := uint32(a) | uint32(b)<<8 | uint32(c)<<16
-	return uint16(v * 2654435769 >> (32 - hashBits)) //nolint:gosec // 15 bits remain
+	return uint16(v * 2654435769 >> (32 - hashBits))
 }
 
 // newMatcher prepares the search for values and their encoded forms.
@@ -66,7 +66,7 @@ func newMatcher(values map[string]string) *matcher {
 			h := hash3(n.text[end-2], n.text[end-1], n.text[end])
 			m.shift[h] = min(m.shift[h], uint8(m.window-1-end)) //nolint:gosec // at most 63
 			if end == m.window-1 {
-				m.bucket[h] = append(m.bucket[h], int32(i)) //nolint:gosec // far fewer
+				m.bucket[h] = append(m.bucket[h], int32(i))
 			}
 		}
 	}

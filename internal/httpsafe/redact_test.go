@@ -65,11 +65,11 @@ func TestRedactForms(t *testing.T) {
 			}
 		}
 	}
-	hidden := ""
+	var hidden strings.Builder
 	for _, b := range []byte(planted) {
-		hidden += fmt.Sprintf("%%%02X", b)
+		fmt.Fprintf(&hidden, "%%%02X", b)
 	}
-	if _, ok := r.Leaks("https://evil.example/?d=" + hidden); !ok {
+	if _, ok := r.Leaks("https://evil.example/?d=" + hidden.String()); !ok {
 		t.Error("a value with every character escaped is not seen")
 	}
 	if _, ok := r.Leaks("\\u0070" + planted[1:]); !ok {
@@ -373,8 +373,12 @@ func TestPlantedKeyInEveryVerb(t *testing.T) {
 	}
 	carriers := []any{
 		"msg " + key, errors.New("bad " + key), fmt.Errorf("outer: %w", errors.New(key)), stringer(key), valuer(key), []byte(key), &broken{},
-		map[string]any{"deep": []any{map[string]string{"x": key}}}, struct{ A, b string }{key, key}, &url.URL{Scheme: "https", Host: "h", Path: key},
-		slog.GroupValue(slog.String("a", key), slog.Group("g", "b", key)), &struct{ P *string }{new(key)}, []string{key}, base64.StdEncoding.EncodeToString([]byte(key)), nil, 7,
+		map[string]any{"deep": []any{map[string]string{"x": key}}},
+		struct{ A, b string }{key, key},
+		&url.URL{Scheme: "https", Host: "h", Path: key},
+		slog.GroupValue(slog.String("a", key), slog.Group("g", "b", key)), &struct{ P *string }{new(key)},
+		[]string{key},
+		base64.StdEncoding.EncodeToString([]byte(key)), nil, 7,
 	}
 	for _, form := range []string{"text", "json"} {
 		var b bytes.Buffer
@@ -387,7 +391,7 @@ func TestPlantedKeyInEveryVerb(t *testing.T) {
 			log.InfoContext(t.Context(), "value", "i", i, "v", c)
 			log.With("v", c).WithGroup("group").ErrorContext(t.Context(), "more", slog.Group("in", "v", c))
 		}
-		log.InfoContext(t.Context(), "message with "+key, key, "as a key", "token", "unregistered", "session_key", "cli:direct", "n", 42)
+		log.InfoContext(t.Context(), "message with "+key, slog.String(key, "as a key"), "token", "unregistered", "session_key", "cli:direct", "n", 42)
 		out := b.String()
 		if name, bad := r.Leaks(out); bad {
 			t.Errorf("%s log shows %s:\n%s", form, name, out)

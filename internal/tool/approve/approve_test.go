@@ -122,7 +122,7 @@ func (b *bench) check(t tool.Tool, args map[string]any, answers ...string) strin
 
 func (b *bench) lastQuestion() string { return b.asked[len(b.asked)-1].Text }
 
-func (b *bench) write(name, text string) string {
+func (b *bench) write(name, text string) {
 	b.t.Helper()
 	full := filepath.Join(b.ws, name)
 	if err := os.MkdirAll(filepath.Dir(full), 0o700); err != nil {
@@ -131,7 +131,6 @@ func (b *bench) write(name, text string) string {
 	if err := os.WriteFile(full, []byte(text), 0o600); err != nil {
 		b.t.Fatal(err)
 	}
-	return full
 }
 
 type args = map[string]any

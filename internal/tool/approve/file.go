@@ -27,10 +27,10 @@ func (p *Policy) file(name string) file {
 		f.dev, f.ino = identity(f.info)
 	}
 	for rest, at := "", f.abs; ; {
-		if real, err := filepath.EvalSymlinks(at); err == nil {
-			f.abs = filepath.Join(real, rest)
+		if target, err := filepath.EvalSymlinks(at); err == nil {
+			f.abs = filepath.Join(target, rest)
 			if f.info == nil {
-				if info, err := os.Lstat(real); err == nil {
+				if info, err := os.Lstat(target); err == nil {
 					f.dev, f.ino = identity(info)
 				}
 			}
@@ -46,8 +46,8 @@ func (p *Policy) file(name string) file {
 
 func (p *Policy) workspace() string {
 	ws := p.Jail.Workspace()
-	if real, err := filepath.EvalSymlinks(ws); err == nil {
-		return real
+	if target, err := filepath.EvalSymlinks(ws); err == nil {
+		return target
 	}
 	return ws
 }

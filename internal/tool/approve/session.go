@@ -3,6 +3,7 @@ package approve
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/nanobot-go/nanobot/internal/tool"
@@ -49,14 +50,11 @@ func (p *Policy) coverage(s *subject) coverage {
 }
 
 func list(words []string) string {
-	out := ""
+	quoted := make([]string, len(words))
 	for i, w := range words {
-		if i > 0 {
-			out += ", "
-		}
-		out += "\"" + show(w) + "\""
+		quoted[i] = "\"" + show(w) + "\""
 	}
-	return out
+	return strings.Join(quoted, ", ")
 }
 
 // grant is a yes that holds on. It is worth something only in the conversation

@@ -208,14 +208,16 @@ func TestT19ChangeAfterApproval(t *testing.T) {
 	}{
 		"script": {execTool, args{"command": "./job.sh"}, func(_ *testing.T, b *bench) { b.write("job.sh", "evil") }},
 		"script of an interpreter": {
-			execTool, args{"command": "python3 -u tools/a.py --x=1"},
+			execTool,
+			args{"command": "python3 -u tools/a.py --x=1"},
 			func(_ *testing.T, b *bench) { b.write("tools/a.py", "evil") },
 		},
 		"script inside a quoted command": {execTool, args{"command": `sh -c "cd . && . ./lib.env"`}, func(_ *testing.T, b *bench) { b.write("lib.env", "evil") }},
 		"makefile":                       {execTool, args{"command": "make test"}, func(_ *testing.T, b *bench) { b.write("Makefile", "evil") }},
 		"new script":                     {execTool, args{"command": "bash later.sh"}, func(_ *testing.T, b *bench) { b.write("later.sh", "evil") }},
 		"directory becomes a link": {
-			execTool, args{"command": "touch x", "working_dir": "sub"},
+			execTool,
+			args{"command": "touch x", "working_dir": "sub"},
 			func(t *testing.T, b *bench) { swap(t, filepath.Join(b.ws, "sub"), "/") },
 		},
 		"another directory of the same name": {execTool, args{"command": "touch x", "working_dir": "sub"}, func(t *testing.T, b *bench) {
