@@ -46,6 +46,10 @@ type Options struct {
 	// they belong to the program and not to the user's work.
 	Exclude []string
 
+	// Busy tells whether a command of a session goes on although its call has
+	// returned, so that the gap can be told. nil means that none ever does.
+	Busy func(session string) bool
+
 	MaxBytes     int64         // of the log; default 256 MiB. Half of it may go to a copy of the workspace.
 	MaxFileBytes int64         // larger files are not kept; default 16 MiB
 	MaxFiles     int           // in a workspace that is still watched for commands; default 5000
@@ -340,6 +344,9 @@ func (s *Store) settle(ctx context.Context, key string, late bool) error {
 		if s.model.overlapping(o) {
 			b.gap(o.turn, "another command ran at the same time; what it changed may be counted here")
 		}
+	}
+	if t := s.model.turns[o.turn]; t != nil && !late && s.Busy != nil && s.Busy(t.session) {
+		b.gap(o.turn, "a command went on in the background; what it changed later is not covered")
 	}
 	if moved > 0 {
 		b.gap(o.turn, fmt.Sprintf("a command moved %d files here from folders that are not watched; they stay", moved))

@@ -419,6 +419,20 @@ func TestPruneDuringCommand(t *testing.T) {
 	}
 }
 
+func TestBackgroundCommandIsSaid(t *testing.T) {
+	t.Parallel()
+	busy := true
+	b := open(t, func(o *Options) { o.Busy = func(session string) bool { return busy && session == "cli:direct" } })
+	b.command("t1", func() { b.write("a", "1") })
+	busy = false
+	b.command("t2", func() { b.write("a", "2") })
+	turns, err := b.Turns(t.Context(), "")
+	must(t, err)
+	if len(turns) != 2 || len(turns[0].Gaps) > 0 || len(turns[1].Gaps) != 1 || !strings.Contains(turns[1].Gaps[0], "background") {
+		t.Errorf("turns = %+v", turns)
+	}
+}
+
 // What a dying process left at the end of the log is dropped for good.
 func TestTornTail(t *testing.T) {
 	t.Parallel()
