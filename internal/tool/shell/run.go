@@ -120,7 +120,9 @@ func (j *job) wait(ctx context.Context, out *outcome) error {
 	defer j.release()
 	err := j.cmd.Wait()
 	stopped, left := j.kin.end()
-	out.stopped = stopped
+	if !j.r.guard.sandboxed { // there it may have been a process of the sandbox itself
+		out.stopped = stopped
+	}
 	if left > 0 {
 		j.r.log.WarnContext(ctx, "processes of a command survived being killed", "count", left)
 	}
