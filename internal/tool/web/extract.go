@@ -225,13 +225,13 @@ func (t *tree) choose() int32 {
 		n := &t.nodes[i]
 		switch {
 		case n.flags&isAside != 0 || n.flags&isText != 0:
-		case n.tag == atom.Main && n.worth > t.nodes[main].worth*b2i(main > 0):
-			main = int32(i) //nolint:gosec // below maxNodes
+		case n.tag == atom.Main && (main == 0 || n.worth > t.nodes[main].worth):
+			main = int32(i)
 		case n.tag == atom.Article && n.worth >= 150:
 			if outer := t.enclosing(n.parent, atom.Article); outer == 0 {
 				articles++
 				if article == 0 || n.worth > t.nodes[article].worth {
-					article = int32(i) //nolint:gosec // below maxNodes
+					article = int32(i)
 				}
 			}
 		}
@@ -248,13 +248,6 @@ func (t *tree) choose() int32 {
 		return root
 	}
 	return t.densest(total)
-}
-
-func b2i(b bool) int32 {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // enclosing is the innermost element of a tag around a node, 0 if there is none.
@@ -297,7 +290,7 @@ func (t *tree) densest(total int32) int32 {
 			s *= 1.25
 		}
 		if s > top && n.flags&isAside == 0 {
-			best, top = int32(i), s //nolint:gosec // below maxNodes
+			best, top = int32(i), s
 		}
 	}
 	for best > 0 {

@@ -14,26 +14,25 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
-	"golang.org/x/net/html/atom"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")
 
 // loadPage reads a page of testdata. One whose name holds a charset is stored
 // in UTF-8 and encoded here.
-func loadPage(t testing.TB, file string) []byte {
-	t.Helper()
+func loadPage(tb testing.TB, file string) []byte {
+	tb.Helper()
 	data, err := os.ReadFile(file)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	if parts := strings.Split(filepath.Base(file), "."); len(parts) == 3 {
 		enc, ok := charset(parts[1])
 		if !ok {
-			t.Fatalf("no charset %q", parts[1])
+			tb.Fatalf("no charset %q", parts[1])
 		}
 		if data, err = enc.NewEncoder().Bytes(data); err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 	}
 	return data
@@ -186,8 +185,8 @@ func hostilePages(size int) map[string][]byte {
 // not matter: four times the input may take four times as long, with room for
 // noise, but not sixteen.
 func TestExtractIsLinear(t *testing.T) {
-	if testing.Short() {
-		t.Skip("measures time")
+	if testing.Short() || raceOn {
+		t.Skip("measures time, which the race detector stretches")
 	}
 	const size = 64 << 10
 	small, large := hostilePages(size), hostilePages(4*size)
@@ -210,6 +209,9 @@ func TestExtractIsLinear(t *testing.T) {
 }
 
 func TestExtractIsBounded(t *testing.T) {
+	if raceOn {
+		t.Skip("measures memory, of which the race detector takes a lot")
+	}
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
@@ -239,7 +241,7 @@ func TestNodesAreNumberedInOrder(t *testing.T) {
 	for _, page := range hostilePages(4 << 10) {
 		for i, n := range parse(page).nodes {
 			if i > 0 && (n.parent < 0 || int(n.parent) >= i || n.next != 0 && int(n.next) <= i) {
-				t.Fatalf("node %d (%v): parent %d, next %d", i, atom.Atom(n.tag), n.parent, n.next)
+				t.Fatalf("node %d (%v): parent %d, next %d", i, n.tag, n.parent, n.next)
 			}
 		}
 	}

@@ -12,12 +12,12 @@ import (
 	"github.com/nanobot-go/nanobot/internal/tool/web"
 )
 
-func duckAsk(body string) exchange {
-	return exchange{method: "POST", url: "https://html.duckduckgo.com/html/", body: body}
+func duckAsk() exchange {
+	return exchange{method: "POST", url: "https://html.duckduckgo.com/html/", body: "q=q"}
 }
 
-func liteAsk(body string) exchange {
-	return exchange{method: "POST", url: "https://lite.duckduckgo.com/lite/", body: body}
+func liteAsk() exchange {
+	return exchange{method: "POST", url: "https://lite.duckduckgo.com/lite/", body: "q=q"}
 }
 
 func (e exchange) with(status int, answer string) exchange {
@@ -39,23 +39,23 @@ func TestSearchFallback(t *testing.T) {
 		isError             bool
 		took                time.Duration
 	}{
-		{name: "no key", provider: "tavily", todo: []exchange{duckAsk("q=q").with(200, duckPage)}, want: []string{"tavily has no key", "TAVILY_API_KEY", "duckduckgo answered instead", "1. One & only"}},
+		{name: "no key", provider: "tavily", todo: []exchange{duckAsk().with(200, duckPage)}, want: []string{"tavily has no key", "TAVILY_API_KEY", "duckduckgo answered instead", "1. One & only"}},
 		{name: "key of the environment", provider: "tavily", env: map[string]string{"TAVILY_API_KEY": testKey}, todo: []exchange{tavily.with(200, `{"results":[]}`)}, want: []string{"No results for: q (tavily)"}},
 		{name: "second name", provider: "volcengine", env: map[string]string{"WEB_SEARCH_API_KEY": testKey}, todo: []exchange{{
 			method: "POST", url: "https://open.feedcoopapi.com/search_api/web_search", header: map[string]string{"Authorization": "Bearer " + testKey, "X-Traffic-Tag": "nanobot"},
 			body: `{"Query":"q","SearchType":"web","Count":5,"NeedSummary":true}`, answer: `{"ResponseMetadata":{"Error":{"Code":"10400","Message":"bad ` + testKey + `"}}}`,
-		}, duckAsk("q=q").with(200, duckPage)}, want: []string{"volcengine failed: 10400 bad ***"}},
-		{name: "server error", provider: "tavily", key: testKey, todo: []exchange{tavily.with(503, "down"), duckAsk("q=q").with(200, duckPage)}, want: []string{"tavily failed: HTTP 503: down", "duckduckgo answered instead"}},
-		{name: "no answer", provider: "tavily", key: testKey, todo: []exchange{tavily.with(-1, ""), duckAsk("q=q").with(200, duckPage)}, want: []string{"tavily failed: no answer in time", "1. One"}, took: 15 * time.Second},
+		}, duckAsk().with(200, duckPage)}, want: []string{"volcengine failed: 10400 bad ***"}},
+		{name: "server error", provider: "tavily", key: testKey, todo: []exchange{tavily.with(503, "down"), duckAsk().with(200, duckPage)}, want: []string{"tavily failed: HTTP 503: down", "duckduckgo answered instead"}},
+		{name: "no answer", provider: "tavily", key: testKey, todo: []exchange{tavily.with(-1, ""), duckAsk().with(200, duckPage)}, want: []string{"tavily failed: no answer in time", "1. One"}, took: 15 * time.Second},
 		{name: "brave once more", provider: "brave", key: testKey, todo: []exchange{brave.with(429, "slow"), brave.with(200, braveAnswer)}, want: []string{"Results for: q (brave)"}, took: time.Second},
-		{name: "brave not twice", provider: "brave", key: testKey, todo: []exchange{brave.with(429, ""), brave.with(429, ""), duckAsk("q=q").with(200, duckPage)}, want: []string{"too many requests", "duckduckgo answered"}, took: time.Second},
-		{name: "the simple page", provider: "", todo: []exchange{duckAsk("q=q").with(500, ""), liteAsk("q=q").with(200, litePage)}, want: []string{"Results for: q (duckduckgo)\n\n1. One & only\n   https://a.example/1\n   First words"}, took: time.Second},
-		{name: "a new look", provider: "", todo: []exchange{duckAsk("q=q").with(200, "<html>what?"), liteAsk("q=q").with(200, litePage)}, want: []string{"1. One & only"}, took: time.Second},
-		{name: "limited", provider: "", todo: []exchange{duckAsk("q=q").with(202, "")}, want: []string{"duckduckgo failed: it asks whether we are human", "tools.web.search.provider"}, isError: true},
-		{name: "limited by page", provider: "", todo: []exchange{duckAsk("q=q").with(200, anomalyPage)}, want: []string{"human"}, isError: true},
-		{name: "limited, another key", provider: "", env: map[string]string{"BRAVE_API_KEY": testKey}, todo: []exchange{duckAsk("q=q").with(202, ""), brave.with(200, braveAnswer)}, want: []string{"duckduckgo failed", "brave answered instead"}},
-		{name: "nothing works", provider: "brave", key: testKey, todo: []exchange{brave.with(500, ""), duckAsk("q=q").with(-1, "")}, want: []string{"brave failed: HTTP 500", "duckduckgo failed: no answer in time"}, isError: true, took: 30 * time.Second},
-		{name: "searxng without address", provider: "searxng", todo: []exchange{duckAsk("q=q").with(200, duckPage)}, want: []string{"searxng has no address (tools.web.search.baseUrl)"}},
+		{name: "brave not twice", provider: "brave", key: testKey, todo: []exchange{brave.with(429, ""), brave.with(429, ""), duckAsk().with(200, duckPage)}, want: []string{"too many requests", "duckduckgo answered"}, took: time.Second},
+		{name: "the simple page", provider: "", todo: []exchange{duckAsk().with(500, ""), liteAsk().with(200, litePage)}, want: []string{"Results for: q (duckduckgo)\n\n1. One & only\n   https://a.example/1\n   First words"}, took: time.Second},
+		{name: "a new look", provider: "", todo: []exchange{duckAsk().with(200, "<html>what?"), liteAsk().with(200, litePage)}, want: []string{"1. One & only"}, took: time.Second},
+		{name: "limited", provider: "", todo: []exchange{duckAsk().with(202, "")}, want: []string{"duckduckgo failed: it asks whether we are human", "tools.web.search.provider"}, isError: true},
+		{name: "limited by page", provider: "", todo: []exchange{duckAsk().with(200, anomalyPage)}, want: []string{"human"}, isError: true},
+		{name: "limited, another key", provider: "", env: map[string]string{"BRAVE_API_KEY": testKey}, todo: []exchange{duckAsk().with(202, ""), brave.with(200, braveAnswer)}, want: []string{"duckduckgo failed", "brave answered instead"}},
+		{name: "nothing works", provider: "brave", key: testKey, todo: []exchange{brave.with(500, ""), duckAsk().with(-1, "")}, want: []string{"brave failed: HTTP 500", "duckduckgo failed: no answer in time"}, isError: true, took: 30 * time.Second},
+		{name: "searxng without address", provider: "searxng", todo: []exchange{duckAsk().with(200, duckPage)}, want: []string{"searxng has no address (tools.web.search.baseUrl)"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -94,7 +94,7 @@ func TestScrapingIsPaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var todo []exchange
 		for range 4 {
-			todo = append(todo, duckAsk("q=q").with(200, duckPage))
+			todo = append(todo, duckAsk().with(200, duckPage))
 		}
 		b := newBench(t, web.Options{Client: &http.Client{Transport: &script{t: t, todo: todo}}})
 		start := time.Now()

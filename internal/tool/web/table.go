@@ -56,51 +56,67 @@ func (r *renderer) table(i int32) {
 	r.want(2)
 }
 
+// grid collects the cells of a table.
+type grid struct {
+	rows    [][]int32
+	caption int32
+	wide    int  // rows of more than one cell
+	headed  bool // there are cells that name others
+	ragged  bool // rows differ in length
+}
+
 // rows lists the cells of a table, or says that it is not one of data.
 func (r *renderer) rows(i int32) (rows [][]int32, caption int32, ok bool) {
-	if r.t.nodes[i].flags&hasTable != 0 {
+	var g grid
+	if r.t.nodes[i].flags&hasTable != 0 || !g.collect(r.t, i, 0) {
 		return nil, 0, false
 	}
-	wide, headed, ragged := 0, false, false
-	var collect func(of int32, depth int) bool
-	collect = func(of int32, depth int) bool {
-		for c := r.t.nodes[of].first; c != 0; c = r.t.nodes[c].next {
-			n := &r.t.nodes[c]
-			switch n.tag {
-			case atom.Caption:
-				caption = c
-			case atom.Tbody, atom.Thead, atom.Tfoot:
-				if depth < 2 && !collect(c, depth+1) {
-					return false
-				}
-			case atom.Tr:
-				var row []int32
-				for d := n.first; d != 0; d = r.t.nodes[d].next {
-					cell := &r.t.nodes[d]
-					if cell.tag != atom.Td && cell.tag != atom.Th {
-						continue
-					}
-					if cell.chars > maxCellChars || len(row) == maxColumns {
-						return false
-					}
-					headed = headed || cell.tag == atom.Th
-					row = append(row, d)
-				}
-				if len(row) > 0 {
-					ragged = ragged || len(rows) > 0 && len(rows[0]) != len(row)
-					rows = append(rows, row)
-				}
-				if len(row) > 1 {
-					wide++
-				}
-			}
+	return g.rows, g.caption, len(g.rows) > 1 && g.wide > 1 && (g.headed || !g.ragged)
+}
+
+// collect goes through the rows below an element; false means that a cell is
+// too long for a line.
+func (g *grid) collect(t *tree, of int32, depth int) bool {
+	for c := t.nodes[of].first; c != 0; c = t.nodes[c].next {
+		ok := true
+		switch t.nodes[c].tag {
+		case atom.Caption:
+			g.caption = c
+		case atom.Tbody, atom.Thead, atom.Tfoot:
+			ok = depth > 1 || g.collect(t, c, depth+1)
+		case atom.Tr:
+			ok = g.add(t, c)
 		}
+		if !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// add takes one row.
+func (g *grid) add(t *tree, tr int32) bool {
+	var row []int32
+	for d := t.nodes[tr].first; d != 0; d = t.nodes[d].next {
+		cell := &t.nodes[d]
+		if cell.tag != atom.Td && cell.tag != atom.Th {
+			continue
+		}
+		if cell.chars > maxCellChars || len(row) == maxColumns {
+			return false
+		}
+		g.headed = g.headed || cell.tag == atom.Th
+		row = append(row, d)
+	}
+	if len(row) == 0 {
 		return true
 	}
-	if !collect(i, 0) {
-		return nil, 0, false
+	if len(row) > 1 {
+		g.wide++
 	}
-	return rows, caption, len(rows) > 1 && wide > 1 && (headed || !ragged)
+	g.ragged = g.ragged || len(g.rows) > 0 && len(g.rows[0]) != len(row)
+	g.rows = append(g.rows, row)
+	return true
 }
 
 // row writes a row of a table that arranges the page: on one line when its

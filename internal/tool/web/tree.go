@@ -3,6 +3,7 @@ package web
 import (
 	"bytes"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -409,10 +410,8 @@ func (b *builder) closeTo(tag atom.Atom, limits ...atom.Atom) {
 		if t == atom.Table || (t == atom.Td || t == atom.Th) && tag != atom.Tr && tag != atom.Tbody && tag != atom.Thead && tag != atom.Tfoot {
 			return
 		}
-		for _, l := range limits {
-			if t == l {
-				return
-			}
+		if slices.Contains(limits, t) {
+			return
 		}
 	}
 }

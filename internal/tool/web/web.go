@@ -11,6 +11,7 @@ package web
 
 import (
 	"cmp"
+	"context"
 	_ "embed" // the descriptions
 	"errors"
 	"fmt"
@@ -20,8 +21,6 @@ import (
 	"net/netip"
 	"strings"
 	"time"
-
-	"context"
 
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/tool"
