@@ -64,26 +64,34 @@ func (f *family) applyPatch(ctx context.Context, c tool.Call, in patchInput) (to
 	if in.DryRun {
 		return tool.Text("Would apply (dry_run, nothing was written):\n" + strings.Join(summary, "\n")), nil
 	}
-	for _, p := range all {
-		err := f.writePatched(ctx, p)
-		if err == nil {
-			continue
-		}
-		stuck := f.restorePatched(context.WithoutCancel(ctx), all)
-		if ctx.Err() != nil && stuck == nil {
-			return tool.Result{}, ctx.Err()
-		}
-		res, ferr := f.patchRefused(context.WithoutCancel(ctx), fmt.Errorf("%s: %w", f.show(p.key), err))
-		if stuck != nil {
-			res = tool.Fail(tool.Conflict, "%s could not be written (%v), and putting back the files before it failed too: %v. Check them.", f.show(p.key), err, stuck)
-			res.MayHaveRun = true
-		}
-		return res, ferr
+	if res, err := f.commitPatch(ctx, all); err != nil || res.IsError {
+		return res, err
 	}
 	for _, p := range all {
 		f.wrote(c, p.name, p.written, p.content)
 	}
 	return tool.Text("Applied:\n" + strings.Join(summary, "\n")), nil
+}
+
+// commitPatch writes all files. If one fails the others are put back.
+func (f *family) commitPatch(ctx context.Context, all []*patched) (tool.Result, error) {
+	for _, p := range all {
+		err := f.writePatched(ctx, p)
+		if err == nil {
+			continue
+		}
+		cleanup := context.WithoutCancel(ctx) // half a patch is worse than a late answer
+		if stuck := f.restorePatched(cleanup, all); stuck != nil {
+			res := tool.Fail(tool.Conflict, "%s could not be written (%v), and putting back the files before it failed too: %v. Check them.", f.show(p.key), err, stuck)
+			res.MayHaveRun = true
+			return res, nil
+		}
+		if ctx.Err() != nil {
+			return tool.Result{}, ctx.Err()
+		}
+		return f.patchRefused(ctx, err)
+	}
+	return tool.Result{}, nil
 }
 
 // editError is what is wrong with one edit of a patch.
