@@ -21,6 +21,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/nanobot-go/nanobot/internal/sandbox"
 	"github.com/nanobot-go/nanobot/internal/tool"
 	"github.com/nanobot-go/nanobot/internal/tool/shell"
@@ -51,6 +53,11 @@ func (s setting) name() string {
 	}
 	return n
 }
+
+// boundless reports whether the kernel counts no processes for the command:
+// it does not for root outside a user or process namespace, and a fork bomb
+// would take the machine down with it.
+func (s setting) boundless() bool { return s.Bare && s.UID == 0 }
 
 const settingVariable = "SHELL_TEST_SETTING"
 
@@ -187,6 +194,9 @@ func playAdversary() int {
 		say("%v", err)
 		return 1
 	}
+	// Should the sandbox fail to hold a fork bomb, the machine must survive it.
+	// This holds for ordinary users only.
+	_ = unix.Setrlimit(unix.RLIMIT_NPROC, &unix.Rlimit{Cur: 2000, Max: 2000})
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	stop, err := a.open(ctx)
@@ -318,7 +328,7 @@ func (a *adversary) runAll() int {
 	}
 	n := 0
 	for i, h := range hostiles(panicking{}, a.Kinds) {
-		if h.list != "" || a.Control && !controls(h) || a.Part > 0 && (i%4 != a.Part-1 || h.kind == "L") {
+		if h.list != "" || a.boundless() && strings.HasPrefix(h.row, "28") || a.Control && !controls(h) || a.Part > 0 && (i%4 != a.Part-1 || h.kind == "L") {
 			continue
 		}
 		jobs <- h
