@@ -52,9 +52,7 @@ type Options struct {
 	NoBuiltins bool
 	Hooks      []runner.Hooks
 
-	// Secrets, when set, is filled with the credentials in use; the log that
-	// was made before the configuration was read hides them from then on.
-	Secrets *httpsafe.Registry
+	secrets *httpsafe.Registry // the credentials in use
 }
 
 // App is an agent with everything it needs.
@@ -114,6 +112,9 @@ func load(o *Options) (*App, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	// Whatever is logged from here on is free of credentials.
+	o.secrets = &httpsafe.Registry{}
+	o.Log = slog.New(o.secrets.Handler(o.Log.Handler()))
 	if o.Config.Env == nil {
 		o.Config.Env = o.Env
 	}
@@ -121,6 +122,10 @@ func load(o *Options) (*App, error) {
 	if err != nil {
 		return nil, err
 	}
+	for name, s := range loaded.Secrets() {
+		_ = o.secrets.Add(name, s) // doctor names those that are not looked for
+	}
+	o.secrets.AddEnv(o.Env)
 	a := &App{Config: loaded}
 	a.Workspace, err = workspaceOf(o.Workspace, loaded)
 	return a, err

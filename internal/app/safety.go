@@ -73,7 +73,7 @@ func (a *App) guard(o Options) error {
 	if err != nil {
 		return fmt.Errorf("open the workspace: %w", err)
 	}
-	s.secrets = a.secrets(o)
+	s.secrets = o.secrets
 	s.undo, err = undo.Open(undo.Options{
 		Dir: filepath.Join(a.Config.DataDir, "undo", filepath.Base(a.Sessions.Dir())), Jail: s.jail,
 		Exclude: []string{filepath.Join(a.Workspace, ".nanobot")}, Log: o.Log,
@@ -111,21 +111,6 @@ func approvalRules(in []config.ApprovalRule) []approve.Rule {
 		out[i] = approve.Rule{Tool: r.Tool, Match: r.Match, Action: approve.Action(r.Action)}
 	}
 	return out
-}
-
-// secrets registers every credential we hold, so that none of them leaves.
-func (a *App) secrets(o Options) *httpsafe.Registry {
-	r := &httpsafe.Registry{}
-	if o.Secrets != nil {
-		r = o.Secrets
-	}
-	for name, s := range a.Config.Secrets() {
-		if why := r.Add(name, s); why != "" {
-			o.Log.Debug("a credential is not looked for in texts", "name", name, "why", why)
-		}
-	}
-	r.AddEnv(o.Env)
-	return r
 }
 
 // approve decides about a call and keeps what it is going to change.

@@ -1,0 +1,323 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/sandbox"
+	"github.com/nanobot-go/nanobot/internal/tool/approve"
+)
+
+// Severity of a finding.
+type Severity string
+
+// The severities, worst first.
+const (
+	Critical Severity = "critical"
+	High     Severity = "high"
+	Medium   Severity = "medium"
+	Low      Severity = "low"
+)
+
+// Severities lists them, worst first.
+func Severities() []Severity { return []Severity{Critical, High, Medium, Low} }
+
+// Check is one look at the protection. A check with Severity "" found nothing.
+type Check struct {
+	ID       string   `json:"id"`
+	Severity Severity `json:"severity,omitempty"`
+	Detail   string   `json:"detail"`        // what is the case
+	Fix      string   `json:"fix,omitempty"` // how to close it, for a person
+
+	// Set is the setting that closes it and Mode the permissions, for --fix;
+	// empty when a person has to decide.
+	Set  map[string]string      `json:"-"`
+	Mode map[string]fs.FileMode `json:"-"`
+}
+
+// Fixable reports whether the check can be closed without a decision.
+func (c Check) Fixable() bool { return c.Severity != "" && len(c.Set)+len(c.Mode) > 0 }
+
+// SecurityReport is the effective protection and what is open.
+type SecurityReport struct {
+	Level  string   `json:"level"` // in words
+	Checks []Check  `json:"checks"`
+	Notes  []string `json:"notes,omitempty"` // what stays possible by design
+}
+
+// Findings are the checks that found something, worst first.
+func (r SecurityReport) Findings() []Check {
+	found := slices.DeleteFunc(slices.Clone(r.Checks), func(c Check) bool { return c.Severity == "" })
+	slices.SortStableFunc(found, func(a, b Check) int {
+		return slices.Index(Severities(), a.Severity) - slices.Index(Severities(), b.Severity)
+	})
+	return found
+}
+
+// inspection collects checks.
+type inspection struct {
+	l   *config.Loaded
+	p   Posture
+	ws  string
+	out []Check
+}
+
+// Security looks at the protection that is in force. It changes nothing.
+func Security(ctx context.Context, o Options) (SecurityReport, error) {
+	a, err := load(&o)
+	if err != nil {
+		return SecurityReport{}, err
+	}
+	i := &inspection{l: a.Config, p: PostureOf(a.Config), ws: a.Workspace}
+	level := i.sandbox(ctx)
+	i.reach()
+	i.approval()
+	i.files()
+	i.secretsAt(o.Env)
+	i.network()
+	i.servers()
+	i.people()
+	return SecurityReport{Level: level, Checks: i.out, Notes: i.notes()}, nil
+}
+
+func (i *inspection) ok(id, detail string) { i.out = append(i.out, Check{ID: id, Detail: detail}) }
+
+func (i *inspection) found(c Check) { i.out = append(i.out, c) }
+
+// check adds a finding when bad, else the good news.
+func (i *inspection) check(bad bool, good string, c Check) {
+	if bad {
+		i.found(c)
+		return
+	}
+	i.ok(c.ID, good)
+}
+
+// sandbox looks at what holds commands and returns the level of protection.
+func (i *inspection) sandbox(ctx context.Context) string {
+	const id = "exec.sandbox"
+	switch {
+	case !i.l.Config.Tools.Exec.Enable:
+		i.ok(id, "commands are switched off")
+		return "no commands"
+	case i.p.Sandbox == sandbox.None:
+		i.found(Check{
+			ID: id, Severity: High, Detail: "commands run with all rights of your user; only rules on their text apply",
+			Fix: "set tools.exec.sandbox to auto", Set: map[string]string{"tools.exec.sandbox": "auto"},
+		})
+		return "no sandbox"
+	}
+	box, err := sandbox.Open(ctx, sandbox.Options{Mode: i.p.Sandbox})
+	if err != nil {
+		i.ok(id, fmt.Sprintf("commands do not run, because the sandbox cannot be used: %v", err))
+		return "no commands"
+	}
+	l := box.Level()
+	i.ok(id, l.String())
+	i.check(!l.Seccomp, "system calls are filtered", Check{
+		ID: "exec.seccomp", Severity: Medium, Detail: "system calls of commands are not filtered on this machine",
+		Fix: "use a kernel with seccomp filters",
+	})
+	i.check(!l.PIDNS && l.LandlockABI < 6, "commands cannot reach other processes", Check{
+		ID: "exec.processes", Severity: Medium, Detail: "commands can see and signal other processes of your user",
+		Fix: "allow unprivileged user namespaces, or use a kernel of 6.12 or newer",
+	})
+	return l.String()
+}
+
+// reach looks at what tools may touch.
+func (i *inspection) reach() {
+	t := i.l.Config.Tools
+	i.check(!i.p.Restrict, "file tools stay inside the workspace", Check{
+		ID: "files.restrict", Severity: Medium, Detail: "file tools may read and change every file of your user except protected ones",
+		Fix: "set tools.restrictToWorkspace to true", Set: map[string]string{"tools.restrictToWorkspace": "true"},
+	})
+	i.check(!t.ProtectConfigDir, "tools are kept out of the configuration and credentials", Check{
+		ID: "files.protect", Severity: High, Detail: "tools may read the configuration with its keys",
+		Fix: "set tools.protectConfigDir to true", Set: map[string]string{"tools.protectConfigDir": "true"},
+	})
+	home, _ := os.UserHomeDir()
+	wide := i.ws == home || i.ws == filepath.Dir(home) || i.ws == string(filepath.Separator) || within(i.l.DataDir, i.ws) && i.ws != i.l.DataDir
+	i.check(wide, "the workspace holds nothing else", Check{
+		ID: "files.workspace", Severity: High, Detail: "the workspace " + i.ws + " contains your whole home or nanobot's own data",
+		Fix: "choose a folder of its own for agents.defaults.workspace",
+	})
+	var binds []string
+	for _, b := range t.Exec.SandboxRWBinds {
+		if b == string(filepath.Separator) || b == home || within(i.l.DataDir, b) || strings.HasSuffix(b, "docker.sock") || strings.HasPrefix(b, "/etc") {
+			binds = append(binds, b)
+		}
+	}
+	i.check(len(binds) > 0, "the sandbox opens no dangerous folders", Check{
+		ID: "exec.binds", Severity: Critical, Detail: "commands may write to " + strings.Join(binds, ", ") + ", which undoes the sandbox",
+		Fix: "take these out of tools.exec.sandboxRwBinds",
+	})
+	var env []string
+	for _, name := range t.Exec.AllowedEnvKeys {
+		if httpsafe.SecretName(name) {
+			env = append(env, name)
+		}
+	}
+	i.check(len(env) > 0, "commands see no credentials of the environment", Check{
+		ID: "exec.env", Severity: High, Detail: "commands see " + strings.Join(env, ", "),
+		Fix: "take these out of tools.exec.allowedEnvKeys",
+	})
+}
+
+// approval looks at who is asked.
+func (i *inspection) approval() {
+	cfg := i.l.Config.Tools.Approval
+	i.check(i.p.Approval == approve.Off || i.p.Approval == "", "risky calls are asked for (approval "+string(i.p.Approval)+")", Check{
+		ID: "approval.mode", Severity: Medium, Detail: "nobody is asked before a risky call, also after the agent read something from outside",
+		Fix: "set tools.approval.mode to auto", Set: map[string]string{"tools.approval.mode": "auto"},
+	})
+	i.check(cfg.Fallback == "allow", "no answer means no", Check{
+		ID: "approval.fallback", Severity: High, Detail: "a question nobody answers counts as yes",
+		Fix: "set tools.approval.fallback to deny", Set: map[string]string{"tools.approval.fallback": "deny"},
+	})
+	wide := slices.ContainsFunc(cfg.Rules, func(r config.ApprovalRule) bool {
+		return r.Action == "allow" && r.Match == "" && (r.Tool == "*" || r.Tool == "exec" || strings.HasPrefix(r.Tool, "mcp_*"))
+	})
+	i.check(wide, "no rule allows everything", Check{
+		ID: "approval.rules", Severity: High, Detail: "a rule in tools.approval.rules allows every call of a powerful tool",
+		Fix: "give the rule a match, or remove it",
+	})
+}
+
+// files looks at who else on this machine can read our data.
+func (i *inspection) files() {
+	if runtime.GOOS == "windows" {
+		return
+	}
+	open := map[string]fs.FileMode{}
+	look := func(path string, want fs.FileMode) {
+		info, err := os.Lstat(path)
+		if err == nil && info.Mode()&fs.ModeSymlink == 0 && info.Mode().Perm()&0o077 != 0 {
+			open[path] = want
+		}
+	}
+	look(i.l.File, 0o600)
+	look(i.l.DataDir, 0o700)
+	for _, name := range []string{"sessions", "auth", "logs", "run", "undo", "media", "memory", "bus"} {
+		look(filepath.Join(i.l.DataDir, name), 0o700)
+	}
+	var names []string
+	for p := range open {
+		names = append(names, p)
+	}
+	slices.Sort(names)
+	i.check(len(open) > 0, "other users of this machine cannot read our files", Check{
+		ID: "files.modes", Severity: High, Detail: "other users of this machine may read " + strings.Join(names, ", "),
+		Fix: "chmod go= on these", Mode: open,
+	})
+}
+
+// secretsAt looks at credentials that cannot be hidden from texts.
+func (i *inspection) secretsAt(env []string) {
+	r := &httpsafe.Registry{}
+	for name, s := range i.l.Secrets() {
+		_ = r.Add(name, s) // the reason is in Skipped
+	}
+	r.AddEnv(env)
+	var weak []string
+	for name := range r.Skipped() {
+		weak = append(weak, name)
+	}
+	slices.Sort(weak)
+	i.check(len(weak) > 0, "every credential is recognised in texts and taken out", Check{
+		ID: "secrets.weak", Severity: Low, Detail: "too short or ordinary to be recognised in texts: " + strings.Join(weak, ", "),
+		Fix: "use longer, random values",
+	})
+}
+
+// network looks at what may be reached and who may reach us.
+func (i *inspection) network() {
+	c := i.l.Config
+	worst, nets := Severity(""), []string{}
+	for _, p := range networks(c.Tools.SSRFWhitelist) {
+		nets = append(nets, p.String())
+		switch {
+		case p.Contains(netip.MustParseAddr("169.254.169.254")), p.Contains(netip.MustParseAddr("127.0.0.1")), p.Contains(netip.MustParseAddr("::1")):
+			worst = High
+		case worst == "" && p.Addr().Is4() && p.Bits() < 24:
+			worst = Medium
+		}
+	}
+	i.check(worst != "", "web tools reach no private networks", Check{
+		ID: "web.private", Severity: worst, Detail: "web tools may reach " + strings.Join(nets, ", "),
+		Fix: "list single addresses in tools.ssrfWhitelist",
+	})
+	i.check(c.Tools.Web.Fetch.UseJinaReader, "pages are read directly", Check{
+		ID: "web.reader", Severity: Low, Detail: "every address that is read goes to r.jina.ai",
+		Fix: "set tools.web.fetch.useJinaReader to false", Set: map[string]string{"tools.web.fetch.useJinaReader": "false"},
+	})
+	i.check(!loopback(c.API.Host) && c.API.APIKey.IsZero(), "listeners are for this machine or need a key", Check{
+		ID: "api.key", Severity: Critical, Detail: "the API listens on " + c.API.Host + " without a key",
+		Fix: "set api.apiKey, or api.host to 127.0.0.1", Set: map[string]string{"api.host": "127.0.0.1"},
+	})
+}
+
+// servers looks at MCP servers.
+func (i *inspection) servers() {
+	list, _ := MCPServers(i.l)
+	for _, s := range list {
+		plain := strings.HasPrefix(s.URL, "http://") && !httpsafe.IsLocal(s.URL)
+		i.check(plain, "MCP server "+s.Name+" is reached safely", Check{
+			ID: "mcp." + s.Name + ".url", Severity: Medium, Detail: "MCP server " + s.Name + " is reached without encryption",
+			Fix: "use https in tools.mcpServers." + s.Name + ".url",
+		})
+		i.check(s.Trusted && s.URL != "" && !httpsafe.IsLocal(s.URL), "MCP server "+s.Name+" needs approval for changes", Check{
+			ID: "mcp." + s.Name + ".trusted", Severity: Low, Detail: "MCP server " + s.Name + " decides itself which of its tools need no approval",
+			Fix: "remove trusted from tools.mcpServers." + s.Name,
+		})
+	}
+}
+
+// people looks at who may talk to the agent.
+func (i *inspection) people() {
+	var open []string
+	for name, ch := range i.l.Config.Channels.Each {
+		if ch.Enabled && name != "websocket" && slices.Contains(ch.AllowFrom, "*") {
+			open = append(open, name)
+		}
+	}
+	slices.Sort(open)
+	i.check(len(open) > 0, "only people on a list may talk to the agent", Check{
+		ID: "channels.open", Severity: High, Detail: "everybody may use the agent over " + strings.Join(open, ", "),
+		Fix: "list people in allowFrom, or leave it empty and approve them with a pairing code",
+	})
+}
+
+// notes name what stays possible although nothing is wrong.
+func (i *inspection) notes() []string {
+	var notes []string
+	if t := i.l.Config.Tools.Exec; t.Enable && i.p.Sandbox != sandbox.None && i.p.Network == sandbox.NetHost {
+		notes = append(notes, "Commands in the sandbox still reach the network, private hosts included; tools.exec.network proxy or none closes that.")
+	}
+	if os.Geteuid() == 0 {
+		notes = append(notes, "This runs as root; a user of its own would limit what a mistake can do.")
+	}
+	return notes
+}
+
+func loopback(host string) bool {
+	if host == "" || host == "localhost" {
+		return true
+	}
+	addr, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return err == nil && addr.IsLoopback()
+}
+
+// within reports whether path is dir or below it.
+func within(path, dir string) bool {
+	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, string(filepath.Separator))+string(filepath.Separator))
+}

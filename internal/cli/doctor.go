@@ -1,0 +1,158 @@
+package cli
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nanobot-go/nanobot"
+	"github.com/nanobot-go/nanobot/internal/app"
+	"github.com/nanobot-go/nanobot/internal/config"
+)
+
+// securityJSON is what nanobot doctor security --json writes.
+type securityJSON struct {
+	app.SecurityReport
+	Findings int      `json:"findings"`
+	Fixed    []string `json:"fixed,omitempty"`
+}
+
+func (c *command) doctorCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "doctor", Short: "Look for problems and how to solve them", Args: noArgs,
+		Example: "  nanobot doctor security",
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(c.doctorSecurity())
+	return cmd
+}
+
+func (c *command) doctorSecurity() *cobra.Command {
+	var asJSON, fix bool
+	cmd := &cobra.Command{
+		Use: "security", Short: "Show what protects this machine from the agent, and what is open", Args: noArgs,
+		Long: `security tells what the agent could do at worst with this configuration: which
+sandbox holds commands, what files and networks are in reach, who is asked
+before risky calls and who may talk to the agent. Each check has a name, what
+is the case, and how to close it. A new install has no findings.
+
+The exit code is 0 without findings, 1 with findings. --fix closes those that
+need no decision; the configuration before is kept as config.json.bak-<time>.`,
+		Example: `  nanobot doctor security
+  nanobot doctor security --fix
+  nanobot doctor security --json | jq .findings`,
+		RunE: func(cmd *cobra.Command, _ []string) error { return c.security(cmd, asJSON, fix) },
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	cmd.Flags().BoolVar(&fix, "fix", false, "close what needs no decision")
+	return cmd
+}
+
+func (c *command) security(cmd *cobra.Command, asJSON, fix bool) error {
+	look := func() (app.SecurityReport, error) {
+		return app.Security(cmd.Context(), app.Options{Config: c.configOptions(), Workspace: c.workspace, Env: c.Env, Version: nanobot.Version()})
+	}
+	r, err := look()
+	if err != nil {
+		return err
+	}
+	var fixed []string
+	if fix {
+		if fixed, err = c.closeFindings(r.Findings()); err != nil {
+			return err
+		}
+		if r, err = look(); err != nil {
+			return err
+		}
+	}
+	if asJSON {
+		if err := writeJSON(cmd.OutOrStdout(), securityJSON{SecurityReport: r, Findings: len(r.Findings()), Fixed: fixed}); err != nil {
+			return err
+		}
+	} else {
+		printSecurity(cmd, r, fixed)
+	}
+	if len(r.Findings()) > 0 {
+		return failure{exitFailure}
+	}
+	return nil
+}
+
+// closeFindings applies the fixes that need no decision and names them.
+func (c *command) closeFindings(found []app.Check) ([]string, error) {
+	path, err := config.Locate(c.configOptions())
+	if err != nil {
+		return nil, err
+	}
+	f, err := config.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	var done []string
+	changed := false
+	for _, check := range found {
+		if !check.Fixable() {
+			continue
+		}
+		for _, name := range slices.Sorted(maps.Keys(check.Set)) {
+			if err := f.Set(name, check.Set[name]); err != nil {
+				return done, fmt.Errorf("%s: %w", check.ID, err)
+			}
+			changed = true
+		}
+		for _, name := range slices.Sorted(maps.Keys(check.Mode)) {
+			if err := os.Chmod(name, check.Mode[name]); err != nil {
+				return done, fmt.Errorf("%s: %w", check.ID, err)
+			}
+		}
+		done = append(done, check.ID)
+	}
+	if changed {
+		if err := f.Save(time.Now()); err != nil {
+			return nil, err
+		}
+	}
+	return done, nil
+}
+
+func printSecurity(cmd *cobra.Command, r app.SecurityReport, fixed []string) {
+	cmd.Printf("Protection  %s\n\n", r.Level)
+	if len(fixed) > 0 {
+		cmd.Printf("Closed: %s\n\n", strings.Join(fixed, ", "))
+	}
+	found := r.Findings()
+	fixable := 0
+	for _, c := range found {
+		cmd.Printf("%-9s %s\n          %s\n          → %s\n", c.Severity, c.ID, c.Detail, c.Fix)
+		if c.Fixable() {
+			fixable++
+		}
+	}
+	if len(found) > 0 {
+		cmd.Println()
+	}
+	for _, c := range r.Checks {
+		if c.Severity == "" {
+			cmd.Printf("ok        %s: %s\n", c.ID, c.Detail)
+		}
+	}
+	for i, n := range r.Notes {
+		if i == 0 {
+			cmd.Println()
+		}
+		cmd.Printf("note      %s\n", n)
+	}
+	switch {
+	case len(found) == 0:
+		cmd.Println("\nNothing is open.")
+	case fixable > 0:
+		cmd.Printf("\n%d open. nanobot doctor security --fix closes %d of them.\n", len(found), fixable)
+	default:
+		cmd.Printf("\n%d open.\n", len(found))
+	}
+}
