@@ -41,7 +41,7 @@ type setting struct {
 	Base  string
 	// Control expects the canaries to be reached.
 	Control bool
-	// Part, if not 0, leaves out all but every fourth case, beginning with that
+	// Part, if not 0, leaves out all but every eighth case, beginning with that
 	// one, and those that use up the machine.
 	Part int
 }
@@ -63,7 +63,7 @@ const settingVariable = "SHELL_TEST_SETTING"
 
 // allVariable set to "all" (or a build server) runs every case in every
 // setting, which takes a minute or two of a processor. Otherwise the first setting
-// runs them all and each of the others a quarter of them.
+// runs them all and each of the others an eighth of them.
 const allVariable = "NANOBOT_ADVERSARIAL"
 
 // T4, T8, T16 and all rows of the table: under every sandbox, as root and as
@@ -92,7 +92,7 @@ func TestAdversarial(t *testing.T) {
 				s.Kinds = "SGNLABH"
 			}
 			if !complete && i > 0 {
-				s.Part = 1 + i%4
+				s.Part = 1 + i%8
 			}
 			inSetting(t, s)
 		})
@@ -328,7 +328,7 @@ func (a *adversary) runAll() int {
 	}
 	n := 0
 	for i, h := range hostiles(panicking{}, a.Kinds) {
-		if h.list != "" || a.boundless() && strings.HasPrefix(h.row, "28") || a.Control && !controls(h) || a.Part > 0 && (i%4 != a.Part-1 || h.kind == "L") {
+		if h.list != "" || a.boundless() && strings.HasPrefix(h.row, "28") || a.Control && !controls(h) || a.Part > 0 && (i%8 != a.Part-1 || h.kind == "L") {
 			continue
 		}
 		jobs <- h
