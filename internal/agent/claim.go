@@ -79,16 +79,16 @@ var latinClaims = sync.OnceValue(func() []claimRules {
 		rules(`(^|\W)(i|we)('ve| have)?( just| now| also| successfully| gone ahead and)* `+verbs+`\b|^(ok(ay)?|done|sure|great|alright|perfect|all set)?[\s!.,:-]*(successfully )?`+verbs+` (the|a|an|your|all|both|\d+|`+"`"+`|"|[\w./-]+\.\w)|^(the|your|all|both|a|an|\d+|`+"`"+`|[\w./-]+\.\w)[^,;]{0,60} (has|have) (now )?been (now |successfully )?`+verbs+`\b|^(the|your|all|both) [^,;]{0,60} (was|were) successfully `+verbs+`\b|^(file|folder|e-?mail|message|reminder|note|event|commit|job|script)s? (was |has been )?(successfully )?`+verbs+`\b|^all (\d+ |the )?tests (now )?pass`,
 			things, not),
 		rules(`\b(ich habe|habe ich|wir haben)\b.{0,80}\b(erstellt|aktualisiert|gespeichert|gelöscht|geschickt|gesendet|verschickt|geändert|hinzugefügt|ausgeführt|installiert|verschoben|umbenannt|angelegt|geschrieben|entfernt|eingerichtet|kopiert|gestartet|bearbeitet|behoben|eingetragen)|\b(wurden?|ist|sind) (jetzt |nun |erfolgreich )*(erstellt|aktualisiert|gespeichert|gelöscht|gesendet|verschickt|geändert|hinzugefügt|ausgeführt|installiert|verschoben|umbenannt|angelegt|entfernt|eingerichtet|kopiert)`,
-			`\b(datei(en)?|ordner|verzeichnis|skript|e-?mail|nachricht|erinnerung|termin|befehl|tests?|konfiguration|einstellung(en)?|notiz|paket)\b`,
+			`\b(datei(en)?|ordner|verzeichnis|skript|e-?mail|nachricht|erinnerung|termin|befehl|tests?|konfiguration|einstellung(en)?|notiz|paket)\b`, //nolint:misspell // German
 			`\b(nicht|kein|keine|konnte|leider|wenn|falls|sobald|nachdem|folgende[nrs]?|unten|hier|früher|bereits|gestern|fehler|fehlgeschlagen|bedeutet|wird|würde)\b`),
 		rules(`\bj'ai (bien |maintenant |également |aussi |juste )?(créé|mis à jour|enregistré|sauvegardé|supprimé|envoyé|modifié|ajouté|exécuté|lancé|installé|déplacé|renommé|écrit|copié|programmé|corrigé|configuré)|\b(a|ont) (bien )?été (bien )?(créé|mis à jour|mise à jour|enregistré|sauvegardé|supprimé|envoyé|modifié|ajouté|exécuté|installé|déplacé|renommé|copié|programmé)`,
 			`\b(fichiers?|dossiers?|répertoire|script|e-?mail|courriel|message|rappel|commande|tests?|configuration|paramètres?|note|événement|paquet)\b`,
 			`(\bn'|\bne\b|\bpas\b|impossible|échou|désolé|\bsi\b|lorsqu|\bquand\b|ci-dessous|\bvoici\b|suivante?s?|déjà|erreur|\bhier\b|signifie)`),
 		rules(`\b(he|hemos|se han?|ha sido|han sido) (sido )?(creado|actualizado|guardado|eliminado|borrado|enviado|modificado|añadido|agregado|ejecutado|instalado|movido|renombrado|escrito|copiado|programado|configurado|corregido)|(^|[\s¡])(creé|actualicé|guardé|eliminé|borré|envié|modifiqué|añadí|agregué|ejecuté|instalé|moví|renombré|escribí|copié|programé|configuré)(\s|$)`,
-			`\b(archivos?|ficheros?|carpeta|directorio|script|correo|mensaje|recordatorio|comando|pruebas?|configuración|nota|evento|paquete)\b`,
+			`\b(archivos?|ficheros?|carpeta|directorio|script|correo|mensaje|recordatorio|comando|pruebas?|configuración|nota|evento|paquete)\b`, //nolint:misspell // Spanish
 			`\b(no|error|falló|fallaron|si|cuando|una vez|a continuación|abajo|siguientes?|ayer|aquí|lo siento|antes|significa)\b`),
 		rules(`(^|\s)(criei|atualizei|salvei|guardei|excluí|apaguei|removi|enviei|modifiquei|alterei|adicionei|executei|rodei|instalei|movi|renomeei|escrevi|copiei|agendei|configurei|corrigi)(\s|$)|\b(foi|foram) (criad|atualizad|salv|excluíd|apagad|removid|enviad|modificad|alterad|adicionad|executad|instalad|movid|renomead|copiad|agendad)[oa]s?`,
-			`\b(arquivos?|ficheiros?|pasta|diretório|script|e-?mail|mensagem|lembrete|comando|testes?|configuração|nota|evento|pacote)\b`,
+			`\b(arquivos?|ficheiros?|pasta|diretório|script|e-?mail|mensagem|lembrete|comando|testes?|configuração|nota|evento|pacote)\b`, //nolint:misspell // Portuguese
 			`(\bnão\b|\berro|\bfalh|\bse\b|\bquando\b|\babaixo\b|\bseguir\b|\bseguintes?\b|\bontem\b|\baqui\b|\bdesculpe|\bantes\b|\bsignifica\b|\bem (19|20)\d\d)`),
 	}
 })

@@ -56,7 +56,7 @@ func (t *turn) undoCommand(ctx context.Context, cmd command) error {
 
 // undoArgs reads "[turn] [force]"; /diff takes a turn only.
 func undoArgs(cmd command) (id string, force, ok bool) {
-	for _, w := range strings.Fields(cmd.args) {
+	for w := range strings.FieldsSeq(cmd.args) {
 		switch {
 		case strings.EqualFold(w, "force") && cmd.name == "undo" && !force:
 			force = true

@@ -64,17 +64,18 @@ func TestUndoCommands(t *testing.T) {
 	}
 	// The model learns that its changes are gone, and nothing else of it.
 	h.ask(in("1", "what now?"))
-	seen := ""
+	var all strings.Builder
 	for _, m := range h.model.Last().Messages {
-		seen += m.Content.String() + "\n"
+		fmt.Fprintln(&all, m.Content.String())
 	}
+	seen := all.String()
 	if strings.Count(seen, "took back file changes you made") != 2 || !strings.Contains(seen, "a.txt, b.txt") || strings.Contains(seen, "/undo") {
 		t.Errorf("the model saw:\n%s", seen)
 	}
 	if err := session.CheckLegal(h.log("test:1")); err != nil {
 		t.Error(err)
 	}
-	for _, line := range strings.Split(h.ask(in("1", "/history 20")), "\n") {
+	for line := range strings.SplitSeq(h.ask(in("1", "/history 20")), "\n") {
 		if strings.Contains(line, "took back") {
 			t.Errorf("/history shows %q", line)
 		}

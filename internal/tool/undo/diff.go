@@ -232,8 +232,7 @@ func middle(a, b []string) []edit {
 	}
 	x, y := len(a), len(b)
 	var out []edit
-	for d := len(trace) - 1; d >= 0; d-- {
-		v := trace[d]
+	for d, v := range slices.Backward(trace) {
 		at := func(k int) int { return v[k+d+1] }
 		k := x - y
 		prev := k - 1
@@ -276,11 +275,9 @@ func shortest(a, b []string) (trace [][]int) {
 	for d := range most + 1 {
 		trace = append(trace, slices.Clone(v[mid-d-1:mid+d+2]))
 		for k := -d; k <= d; k += 2 {
-			x := 0
+			x := v[mid+k-1] + 1
 			if k == -d || k != d && v[mid+k-1] < v[mid+k+1] {
 				x = v[mid+k+1]
-			} else {
-				x = v[mid+k-1] + 1
 			}
 			y := x - k
 			for x < len(a) && y < len(b) && a[x] == b[y] {

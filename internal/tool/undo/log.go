@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"time"
@@ -220,7 +221,7 @@ func (s *scanner) next() (rec record, body span, ok bool, err error) {
 		return rec, body, false, err
 	}
 	if json.Unmarshal(line, &rec) != nil || rec.Op == "" || rec.N < 0 {
-		return rec, body, false, nil
+		return rec, body, false, nil //nolint:nilerr // an unfinished entry is no error
 	}
 	end := s.pos + int64(len(line)) + 1
 	if rec.N > 0 {
@@ -244,8 +245,8 @@ func (s *scanner) line() ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if i := bytes.IndexByte(chunk, '\n'); i >= 0 {
-			return chunk[:i], nil
+		if line, _, ok := bytes.Cut(chunk, []byte{'\n'}); ok {
+			return line, nil
 		}
 		if n >= s.size-s.pos || n > maxHeader {
 			return nil, nil
@@ -409,9 +410,7 @@ func (b *batch) commit(sync bool) error {
 		return b.abandon(b.err)
 	}
 	b.s.log.size = b.at
-	for hash, at := range b.blobs {
-		b.s.model.blobs[hash] = at
-	}
+	maps.Copy(b.s.model.blobs, b.blobs)
 	for _, f := range b.apply {
 		f(b.s.model)
 	}

@@ -139,7 +139,7 @@ func (s *Store) spot(p string) (spot, error) {
 	}
 	parts := strings.Split(rel, "/")
 	for _, part := range parts[:len(parts)-1] {
-		sub, _, err := openFolder(dir, part)
+		sub, err := openFolder(dir, part)
 		_ = dir.Close()
 		if err != nil {
 			return spot{}, err
@@ -150,16 +150,15 @@ func (s *Store) spot(p string) (spot, error) {
 }
 
 // openFolder opens a folder that is no link.
-func openFolder(dir *os.Root, name string) (*os.Root, fs.FileInfo, error) {
+func openFolder(dir *os.Root, name string) (*os.Root, error) {
 	info, err := dir.Lstat(name)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if !info.IsDir() {
-		return nil, info, errDetour
+		return nil, errDetour
 	}
-	sub, err := enterFolder(dir, name, info)
-	return sub, info, err
+	return enterFolder(dir, name, info)
 }
 
 // enterFolder opens the folder that info describes and no other.
@@ -293,7 +292,7 @@ func (s *Store) put(sp spot, want state, data []byte, now fs.FileInfo) error {
 		}
 		return sp.dir.Remove(sp.name)
 	case kindDir:
-		return putDir(sp, want, now)
+		return putDir(sp, now)
 	case kindLink:
 		if err := sp.dir.Symlink(want.Link, temp); err != nil {
 			return err
@@ -318,8 +317,8 @@ func (s *Store) put(sp spot, want state, data []byte, now fs.FileInfo) error {
 	return nil
 }
 
-// putDir makes a folder, or gives one its permissions back.
-func putDir(sp spot, want state, now fs.FileInfo) error {
+// putDir makes a folder; chmodDir gives it its permissions later.
+func putDir(sp spot, now fs.FileInfo) error {
 	if now != nil && !now.IsDir() {
 		if err := unchanged(sp, now); err != nil {
 			return err
@@ -343,7 +342,7 @@ func chmodDir(sp spot, mode fs.FileMode) error {
 	if runtime.GOOS == "windows" {
 		return nil
 	}
-	sub, _, err := openFolder(sp.dir, sp.name)
+	sub, err := openFolder(sp.dir, sp.name)
 	if err != nil {
 		return err
 	}

@@ -19,10 +19,10 @@ import (
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
-func must(t testing.TB, err error) {
-	t.Helper()
+func must(tb testing.TB, err error) {
+	tb.Helper()
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 }
 
@@ -34,26 +34,26 @@ type bench struct {
 	n  int
 }
 
-func open(t testing.TB, change ...func(*Options)) *bench {
-	t.Helper()
-	return openIn(t, t.TempDir(), change...)
+func open(tb testing.TB, change ...func(*Options)) *bench {
+	tb.Helper()
+	return openIn(tb, tb.TempDir(), change...)
 }
 
-func openIn(t testing.TB, dir string, change ...func(*Options)) *bench {
-	t.Helper()
+func openIn(tb testing.TB, dir string, change ...func(*Options)) *bench {
+	tb.Helper()
 	ws := filepath.Join(dir, "ws")
-	must(t, os.MkdirAll(ws, 0o755))
+	must(tb, os.MkdirAll(ws, 0o755))
 	jail, err := diskio.OpenJail(diskio.JailOptions{Workspace: ws, Restrict: true, Home: dir})
-	must(t, err)
-	t.Cleanup(func() { must(t, jail.Close()) })
+	must(tb, err)
+	tb.Cleanup(func() { must(tb, jail.Close()) })
 	o := Options{Dir: filepath.Join(dir, "undo"), Jail: jail}
 	for _, f := range change {
 		f(&o)
 	}
 	s, err := Open(o)
-	must(t, err)
-	t.Cleanup(func() { must(t, s.Close()) })
-	return &bench{Store: s, t: t, ws: ws}
+	must(tb, err)
+	tb.Cleanup(func() { must(tb, s.Close()) })
+	return &bench{Store: s, t: tb, ws: ws}
 }
 
 func writeTool() tool.Tool {
@@ -107,10 +107,10 @@ func (b *bench) undo(turn string, force bool) Report {
 }
 
 // listing is a tree as a map of paths to what is there.
-func listing(t testing.TB, dir string) map[string]string {
-	t.Helper()
+func listing(tb testing.TB, dir string) map[string]string {
+	tb.Helper()
 	out := map[string]string{}
-	must(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+	must(tb, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || path == dir {
 			return err
 		}
