@@ -86,7 +86,7 @@ type forwarder struct {
 	slots  chan struct{}
 }
 
-// start receives the listener and serves it until the helper ends.
+// start receives the listener from the child.
 func (f *forwarder) start(from int) error {
 	data, control := make([]byte, 1), make([]byte, unix.CmsgSpace(4))
 	n, cn, _, _, err := unix.Recvmsg(from, data, control, unix.MSG_CMSG_CLOEXEC)
@@ -102,7 +102,12 @@ func (f *forwarder) start(from int) error {
 	if err != nil || len(fds) == 0 {
 		return errors.New("no listener for the proxy came over")
 	}
-	file := os.NewFile(uintptr(fds[0]), "listener")
+	return f.listen(fds[0])
+}
+
+// listen serves a listening socket until the helper ends.
+func (f *forwarder) listen(fd int) error {
+	file := os.NewFile(uintptr(fd), "listener")
 	l, err := net.FileListener(file)
 	_ = file.Close()
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -25,7 +26,7 @@ const (
 // false when the program was started for anything else, so a main function can
 // call it before everything else at no cost.
 func Main(args []string) (handled bool, code int) {
-	if len(args) < 3 || args[0] != helperName {
+	if len(args) < 3 || args[0] != helperName && args[0] != innerHelper {
 		return false, 0
 	}
 	code, err := help(args[1], args[2:])
@@ -107,6 +108,10 @@ func (h *helper) prepare() error {
 		dropRights(s)
 		l.leave.add("close files", unix.SYS_CLOSE_RANGE, 0, ^uintptr(0)>>1, 0)
 	}
+	if err := h.innerNetwork(); err != nil {
+		return err
+	}
+	h.innerLimit()
 	return h.confine(&l.run)
 }
 
@@ -127,8 +132,9 @@ func dropRights(s *script) {
 // confine adds the steps by which the child becomes the command.
 func (h *helper) confine(s *script) error {
 	p := h.plan
-	if p.Spaces == 0 {
-		dropRights(s) // else setup did
+	if p.Spaces == 0 { // else setup did
+		s.add("die with the helper", unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, int(unix.SIGKILL))
+		dropRights(s)
 	}
 	if p.ABI > 0 {
 		r, err := h.rules(s)
@@ -138,6 +144,8 @@ func (h *helper) confine(s *script) error {
 		s.add("landlock", unix.SYS_LANDLOCK_RESTRICT_SELF, r.fd, 0)
 	}
 	h.limits(s)
+	// Many busy processes must not starve the agent.
+	s.add("lower the priority", unix.SYS_SETPRIORITY, unix.PRIO_PROCESS, 0, 10)
 	if code := filter(p.Profile.Network, p.ownNet(), p.ownFiles()); code != nil {
 		s.pin.Pin(&code[0])
 		s.add("seccomp", unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0,
@@ -214,8 +222,11 @@ func (h *helper) run(lifeline io.Reader) (int, error) {
 	}
 	letGoOfStreams()
 	go h.pass(signals, pid)
+	if n := h.plan.Profile.Limits.Processes; n > 0 && os.Getuid() == 0 && !h.plan.PIDMax {
+		go h.watch(pid, n)
+	}
 	code, err := wait(pid)
-	if h.plan.Spaces == 0 {
+	if h.plan.Spaces == 0 && !h.plan.Inner {
 		endOrphans()
 	}
 	return code, err
@@ -250,18 +261,48 @@ func (h *helper) complaint() error {
 }
 
 // pass hands on what was sent to the helper alone, as to any process that
-// stands for a command.
+// stands for a command. A command that was asked to end gets a second for it.
 func (h *helper) pass(signals <-chan os.Signal, pid int) {
 	for sig := range signals {
-		if s, ok := sig.(syscall.Signal); ok && (s == unix.SIGTERM || s == unix.SIGHUP) {
-			to := pid
-			if h.plan.Spaces != 0 {
-				if to = firstChild(pid); to == 0 {
-					continue
-				}
-			}
+		s, ok := sig.(syscall.Signal)
+		if !ok || s != unix.SIGTERM && s != unix.SIGHUP {
+			continue
+		}
+		to := pid
+		if h.plan.Spaces != 0 {
+			to = firstChild(pid)
+		}
+		if to != 0 {
 			_ = unix.Kill(to, s)
 		}
+		time.AfterFunc(time.Second, func() { h.end(pid) })
+	}
+}
+
+// watch bounds the number of processes where the kernel does not: it exempts
+// root from the limit of a user.
+func (h *helper) watch(pid, most int) {
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for range tick.C {
+		if countBelow(pid, most) >= most {
+			h.end(pid)
+			return
+		}
+	}
+}
+
+// end kills the command with everything it started. Without a namespace that
+// takes several rounds, and the wait for the command ends them.
+func (h *helper) end(pid int) {
+	if h.plan.Spaces != 0 || h.plan.Inner {
+		_ = unix.Kill(pid, unix.SIGKILL) // and with it the namespace
+		return
+	}
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for ; ; <-tick.C {
+		killBelow(os.Getpid())
 	}
 }
 

@@ -34,16 +34,45 @@ func children(pid int) []int {
 	return out
 }
 
+// countBelow counts the descendants of a process, up to a number that is enough.
+func countBelow(pid, enough int) int {
+	n := 0
+	for _, c := range children(pid) {
+		if n++; n < enough {
+			n += countBelow(c, enough-n)
+		}
+		if n >= enough {
+			return n
+		}
+	}
+	return n
+}
+
+// killBelow kills the descendants of a process. A parent comes before its
+// children, so it cannot make more once it was seen.
+func killBelow(pid int) {
+	for _, c := range children(pid) {
+		_ = unix.Kill(c, unix.SIGKILL)
+		killBelow(c)
+	}
+}
+
 // endOrphans kills what the command left behind. The helper is the reaper of
 // all its descendants, so each that ends hands its children up, until none is
 // left.
 func endOrphans() {
 	for {
-		for _, pid := range children(os.Getpid()) {
-			_ = unix.Kill(pid, unix.SIGKILL)
-		}
-		if _, err := unix.Wait4(-1, nil, 0, nil); err != nil && !errors.Is(err, unix.EINTR) {
-			return
+		killBelow(os.Getpid())
+		options := 0
+		for {
+			pid, err := unix.Wait4(-1, nil, options, nil)
+			if errors.Is(err, unix.ECHILD) {
+				return
+			}
+			if pid == 0 {
+				break // some are still ending, or new ones have come
+			}
+			options = unix.WNOHANG
 		}
 	}
 }

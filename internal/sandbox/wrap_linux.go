@@ -34,7 +34,7 @@ func (b *Box) open(ctx context.Context) error {
 	if b.o.Mode == Bwrap {
 		return b.openBwrap(ctx)
 	}
-	err := b.openLandlock(ctx)
+	err := b.openLandlock(ctx, landlockABI(), variants())
 	if err != nil && b.o.Mode == Auto && b.openBwrap(ctx) == nil {
 		b.level.Missing = append(b.level.Missing, err.Error())
 		return nil
@@ -52,13 +52,12 @@ func ownProgram() string {
 	return ""
 }
 
-func (b *Box) openLandlock(ctx context.Context) error {
-	abi := landlockABI()
+func (b *Box) openLandlock(ctx context.Context, abi int, ways []means) error {
 	if abi < minLandlock {
 		return fmt.Errorf("Landlock of this kernel is version %d and %d is needed (Linux 6.2): install bubblewrap and set tools.exec.sandbox to \"bwrap\"", abi, minLandlock)
 	}
 	var first error
-	for _, m := range variants() {
+	for _, m := range ways {
 		b.means, b.level = m, m.level(abi)
 		err := b.try(ctx)
 		if err == nil {
@@ -124,6 +123,9 @@ func (m means) level(abi int) Level {
 	if abi < scopedLandlock {
 		l.Missing = append(l.Missing, fmt.Sprintf("separation of abstract sockets (Landlock %d, Linux 6.12)", scopedLandlock))
 	}
+	if !l.MountNS {
+		l.Missing = append(l.Missing, "mount namespaces: names, permission bits and times of other files are not protected, /tmp and /proc are not there, local sockets are refused")
+	}
 	if m.noProc {
 		l.Missing = append(l.Missing, "/proc inside the sandbox")
 	}
@@ -188,11 +190,14 @@ func (b *Box) wrapTrial(cmd *exec.Cmd, p Profile, trial bool) (cleanup func(), e
 	}
 	pl := b.plan(cmd, p, private)
 	pl.Trial = trial
-	if b.means.bwrap == "" {
-		cmd.Args = append([]string{helperName, strconv.Itoa(3 + len(cmd.ExtraFiles)), cmd.Path}, cmd.Args...)
-		cmd.Path = b.o.Self
+	descriptor := strconv.Itoa(3 + len(cmd.ExtraFiles))
+	if b.means.bwrap != "" {
+		if err := b.wrapBwrap(cmd, pl, descriptor); err != nil {
+			return nil, err
+		}
 	} else {
-		b.wrapBwrap(cmd, pl)
+		cmd.Args = append([]string{helperName, descriptor, cmd.Path}, cmd.Args...)
+		cmd.Path = b.o.Self
 	}
 	if !slices.ContainsFunc(cmd.Env, func(kv string) bool { return strings.HasPrefix(kv, "GOMAXPROCS=") }) {
 		cmd.Env = append([]string{"GOMAXPROCS=1"}, cmd.Env...) // the helper waits, nothing else

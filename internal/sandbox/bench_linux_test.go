@@ -1,0 +1,45 @@
+package sandbox_test
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/nanobot-go/nanobot/internal/sandbox"
+)
+
+// BenchmarkExec compares a command alone with the same command in a sandbox.
+// NANOBOT_SANDBOX_SELF names a built nanobot; without it the helper is the test
+// program, which starts faster.
+func BenchmarkExec(b *testing.B) {
+	for _, c := range []struct {
+		name    string
+		mode    sandbox.Mode
+		network sandbox.Network
+	}{
+		{"plain", sandbox.None, sandbox.NetHost},
+		{"auto", sandbox.Auto, sandbox.NetHost},
+		{"auto-no-network", sandbox.Auto, sandbox.NetNone},
+		{"bwrap", sandbox.Bwrap, sandbox.NetHost},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			box, err := sandbox.Open(b.Context(), sandbox.Options{Mode: c.mode, Self: os.Getenv("NANOBOT_SANDBOX_SELF")})
+			if err != nil {
+				b.Skip(err)
+			}
+			ws := b.TempDir()
+			for b.Loop() {
+				cmd := exec.CommandContext(b.Context(), "/bin/bash", "-c", "true")
+				cmd.Dir, cmd.Env = ws, []string{"PATH=/usr/bin:/bin", "HOME=" + ws}
+				cleanup, err := box.Wrap(cmd, sandbox.Profile{Workspace: ws, Network: c.network})
+				if err != nil {
+					b.Fatal(err)
+				}
+				if out, err := cmd.CombinedOutput(); err != nil {
+					b.Fatalf("%v: %s", err, out)
+				}
+				cleanup()
+			}
+		})
+	}
+}
