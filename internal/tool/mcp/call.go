@@ -34,6 +34,9 @@ func (s *server) call(ctx context.Context, o offer, do request) (tool.Result, er
 	res, sent, err := s.attempt(ctx, do)
 	if err != nil && ctx.Err() == nil && worthRepeating(err, sent, o.repeatable) {
 		s.log.InfoContext(ctx, "mcp call is repeated", "name", oneLine(o.raw, 80), "err", s.clean(err))
+		if !errors.Is(err, errLost) {
+			sleep(ctx, s.pool.timing.minBackoff) // it may be restarting
+		}
 		res, sent, err = s.attempt(ctx, do)
 	}
 	s.log.DebugContext(ctx, "mcp call", "kind", o.kind.label(), "name", oneLine(o.raw, 80),
@@ -49,28 +52,44 @@ func (s *server) call(ctx context.Context, o offer, do request) (tool.Result, er
 
 // worthRepeating decides about a second attempt. A request that may have
 // reached the server is only repeated when running twice is harmless; one the
-// server answered is not repeated at all, unless it said that it forgot us.
+// server answered is not repeated at all.
 func worthRepeating(err error, sent, repeatable bool) bool {
 	if errors.Is(err, errTimeout) || errors.Is(err, ErrLoginNeeded) || errors.Is(err, errNotConnected) {
 		return false
 	}
-	if errors.Is(err, sdk.ErrSessionMissing) {
-		return true
-	}
-	if _, answered := errors.AsType[*jsonrpc.Error](err); answered {
+	if _, ok := answered(err); ok {
 		return false
 	}
-	return !sent || repeatable && lostConnection(err)
+	return !sent || repeatable && errors.Is(err, errLost)
 }
 
-var errNotConnected = errors.New("not connected")
+var (
+	errNotConnected = errors.New("not connected")
+	errLost         = errors.New("the connection was lost during the call")
+)
 
-// lostConnection tells a connection that broke from a refusal.
-func lostConnection(err error) bool {
-	return errors.Is(err, errLost)
+// answered finds the error a server sent. The SDK marks errors of its own with
+// values of the same type; those are no answers.
+func answered(err error) (*jsonrpc.Error, bool) {
+	if wire, ok := err.(*jsonrpc.Error); ok { //nolint:errorlint // the chain is walked here
+		switch wire.Message {
+		case "rejected by transport", "client is closing", "server is closing":
+			return nil, false
+		}
+		return wire, true
+	}
+	switch e := err.(type) { //nolint:errorlint // see above
+	case interface{ Unwrap() error }:
+		return answered(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		for _, sub := range e.Unwrap() {
+			if wire, ok := answered(sub); ok {
+				return wire, true
+			}
+		}
+	}
+	return nil, false
 }
-
-var errLost = errors.New("the connection was lost during the call")
 
 // attempt makes a request on the current link. sent says whether the server
 // may have got it.
@@ -99,22 +118,22 @@ func (s *server) attempt(ctx context.Context, do request) (res tool.Result, sent
 		s.mark(l, "a call was not answered in time")
 	case l.web.blamed() != nil && errors.Is(l.web.blamed(), ErrLoginNeeded):
 		err = l.web.blamed()
-	case errors.Is(err, sdk.ErrSessionMissing):
 	case broken(l, err):
 		// The supervisor sees it too and makes a new link; until it has, this
 		// one must not be used again.
 		s.drop(l)
 		err = fmt.Errorf("%w: %w", errLost, err)
-	}
-	if errors.Is(err, sdk.ErrSessionMissing) {
-		s.drop(l)
+	default:
+		if _, ok := answered(err); !ok && ctx.Err() == nil {
+			s.mark(l, "the last call failed: "+s.clean(err))
+		}
 	}
 	return res, flag.Load(), err
 }
 
 // broken reports whether a link cannot be used any more.
 func broken(l *link, err error) bool {
-	return l.wire.isLost() || errors.Is(err, sdk.ErrConnectionClosed)
+	return l.wire.isLost() || errors.Is(err, sdk.ErrConnectionClosed) || errors.Is(err, sdk.ErrSessionMissing)
 }
 
 // drop takes a broken link out of use and makes its supervisor notice.
@@ -146,7 +165,7 @@ func deadline(ctx context.Context, d time.Duration) (_ context.Context, extend, 
 func (s *server) failure(o offer, sent bool, err error) tool.Result {
 	var res tool.Result
 	name := oneLine(s.Name, 80)
-	wire, answered := errors.AsType[*jsonrpc.Error](err)
+	wire, replied := answered(err)
 	switch {
 	case errors.Is(err, errTimeout):
 		res = tool.Fail(tool.TimedOut, "MCP server %q did not answer within %s.", name, s.ToolTimeout)
@@ -154,7 +173,7 @@ func (s *server) failure(o offer, sent bool, err error) tool.Result {
 		return tool.Fail(tool.Unsupported, "MCP server %q needs a login. Tell the user to run: nanobot mcp login %s", name, name)
 	case errors.Is(err, errNotConnected):
 		return tool.Fail(tool.Internal, "MCP server %q is not connected and was tried again without success: %s. Go on without it.", name, s.clean(err))
-	case answered:
+	case replied:
 		res = tool.Fail(tool.Internal, "MCP server %q refused the call: %s", name, s.redact(text.Ellipsis(text.Valid(wire.Message), maxError)))
 		if wire.Code == jsonrpc.CodeInvalidParams {
 			res.Code = tool.InvalidArgs

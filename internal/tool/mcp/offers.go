@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -89,7 +88,7 @@ func pages[T any](limit int, fetch func(cursor string) (items []T, next string, 
 	cursor := ""
 	for range maxPages {
 		items, next, err := fetch(cursor)
-		if wire, ok := errors.AsType[*jsonrpc.Error](err); ok && wire.Code == jsonrpc.CodeMethodNotFound {
+		if wire, ok := answered(err); ok && wire.Code == jsonrpc.CodeMethodNotFound {
 			return all, false, nil
 		}
 		if err != nil {

@@ -145,6 +145,9 @@ func (w *web) try(req *http.Request) (*http.Response, httpsafe.Secret, error) {
 		cancel()
 		return nil, token, err
 	}
+	if resp.StatusCode == http.StatusNotFound && out.Header.Get(headerSession) != "" {
+		unmarkSent(req.Context()) // the session is unknown, as the protocol says it
+	}
 	w.mu.Lock()
 	if id := resp.Header.Get(headerSession); id != "" {
 		w.session = id

@@ -27,6 +27,14 @@ func markSent(ctx context.Context) {
 	}
 }
 
+// unmarkSent says that the server got a request and did not know us, so that
+// it cannot have done anything.
+func unmarkSent(ctx context.Context) {
+	if sent, ok := ctx.Value(sentKey{}).(*atomic.Bool); ok {
+		sent.Store(false)
+	}
+}
+
 const (
 	// maxAnswers is how many requests of a server wait for our answer; more
 	// are not answered. We only ever answer that we are alive or that we do
