@@ -92,7 +92,7 @@ func (a *attributes) place(tag atom.Atom) flags {
 	case atom.Main, atom.Article:
 		return isContent
 	}
-	switch a.role {
+	switch strings.ToLower(a.role) {
 	case "navigation", "banner", "contentinfo", "complementary", "search", "menu", "menubar", "toolbar", "dialog", "alertdialog", "tooltip":
 		return isAside
 	case "main", "article":
@@ -293,13 +293,17 @@ func (t *tree) densest(total int32) int32 {
 			best, top = int32(i), s
 		}
 	}
-	for best > 0 {
-		n, p := t.nodes[best], t.nodes[t.nodes[best].parent]
+	for i := best; i > 0; {
+		i = t.nodes[i].parent
+		n, p := &t.nodes[best], &t.nodes[i]
 		more, links := p.worth-n.worth, p.linked-n.linked
-		if more*5 <= n.worth || links*3 > more {
-			break // the surroundings add little, or mostly links
+		if more*5 <= n.worth {
+			continue // nothing new at this level
 		}
-		best = n.parent
+		if links*3 > more {
+			break // mostly links
+		}
+		best = i
 	}
 	for i := best; i > 0; i = t.nodes[i].parent {
 		if t.nodes[i].flags&isAside != 0 {

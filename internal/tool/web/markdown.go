@@ -65,6 +65,7 @@ func (r *renderer) node(i int32) {
 	n := &r.t.nodes[i]
 	switch {
 	case n.flags&isText != 0:
+		r.written += int(n.chars)
 		r.text(n.text)
 		return
 	case !r.all && n.flags&(isAside|isNoScript) != 0:
@@ -325,25 +326,40 @@ func (r *renderer) text(s string) {
 	}
 	s = cleanText(s)
 	for s != "" {
-		c, size := utf8.DecodeRuneInString(s)
-		if unicode.IsSpace(c) {
-			r.space = r.space || len(r.line) > 0 && r.line[len(r.line)-1] != '\n'
-			s = s[size:]
+		end := wordEnd(s)
+		if end > 0 {
+			r.word(s[:end])
+			s = s[end:]
 			continue
 		}
-		end := strings.IndexFunc(s, unicode.IsSpace)
-		if end < 0 {
-			end = len(s)
-		}
-		r.word(s[:end])
-		s = s[end:]
+		_, size := utf8.DecodeRuneInString(s)
+		s = s[size:]
+		r.space = r.space || len(r.line) > 0 && r.line[len(r.line)-1] != '\n'
 	}
+}
+
+// wordEnd is where the first white space is.
+func wordEnd(s string) int {
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c < utf8.RuneSelf {
+			if c <= ' ' && unicode.IsSpace(rune(c)) {
+				return i
+			}
+			i++
+			continue
+		}
+		r, size := utf8.DecodeRuneInString(s[i:])
+		if unicode.IsSpace(r) {
+			return i
+		}
+		i += size
+	}
+	return len(s)
 }
 
 // word adds a word, which must have no white space.
 func (r *renderer) word(w string) {
-	chars, _ := measure(w)
-	r.written += int(chars)
 	if r.verb == 0 && strings.Contains(w, "![") {
 		w = strings.ReplaceAll(w, "![", `!\[`) // must not become a picture that is loaded
 	}

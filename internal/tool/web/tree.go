@@ -75,9 +75,11 @@ type open struct {
 type builder struct {
 	tree
 	z     *html.Tokenizer
+	page  string // what the tokenizer reads, so that text need not be copied
+	at    int    // where in it the tokenizer is
 	stack []open
-	count map[atom.Atom]int // open elements by tag
-	over  int               // open elements beyond maxDepth
+	count tally
+	over  int // open elements beyond maxDepth
 	// overDrop is the value of over at which nothing is kept; 0 is nowhere.
 	overDrop int
 	drop     int // length of the stack at which nothing is kept; 0 is nowhere
@@ -86,25 +88,27 @@ type builder struct {
 
 // attributes are those that matter.
 type attributes struct {
-	class, id, role, href, alt, style, name, content, start, width, height string
-	hidden, open                                                           bool
+	class, id, role, href, alt, style, name, content, start, width, height, ariaHidden string
+	hidden, open                                                                       bool
 }
 
 // parse reads a page in UTF-8. It never fails: every input is some page.
 func parse(page []byte) *tree {
-	b := &builder{z: html.NewTokenizer(bytes.NewReader(page)), count: map[atom.Atom]int{}}
+	b := &builder{z: html.NewTokenizer(bytes.NewReader(page)), page: string(page)}
 	b.nodes = append(make([]node, 0, min(len(page)/16+16, maxNodes)), node{tag: atom.Body})
 	b.stack = append(b.stack, open{atom.Body, 0})
 	for !b.cut {
-		switch b.z.Next() {
+		kind := b.z.Next()
+		raw := b.raw()
+		switch kind {
 		case html.ErrorToken:
 			return &b.tree
 		case html.TextToken:
-			b.addText()
+			b.addText(raw)
 		case html.StartTagToken:
-			b.start(false)
+			b.start(raw, false)
 		case html.SelfClosingTagToken:
-			b.start(true)
+			b.start(raw, true)
 		case html.EndTagToken:
 			name, _ := b.z.TagName()
 			b.end(tagOf(name))
@@ -112,6 +116,21 @@ func parse(page []byte) *tree {
 	}
 	return &b.tree
 }
+
+// raw is the token as it stands in the page. The tokenizer may end in the
+// middle of one.
+func (b *builder) raw() string {
+	end := min(b.at+len(b.z.Raw()), len(b.page))
+	s := b.page[b.at:end]
+	b.at = end
+	return s
+}
+
+// tally counts open elements by tag. Tags may share a place: a place that is
+// zero has none, others cost a search.
+type tally [256]int32
+
+func (t *tally) of(a atom.Atom) *int32 { return &t[(a^a>>8)&0xff] }
 
 // tagOf maps a name to one that is known: elements invented by a page are
 // blocks when they follow the rule for such names, else of no meaning.
@@ -146,28 +165,30 @@ func (b *builder) add(n node) int32 {
 	return at
 }
 
-func (b *builder) addText() {
-	raw := b.z.Text()
+func (b *builder) addText(raw string) {
 	if b.top().tag == atom.Title && b.title == "" {
-		b.title = oneLine(string(raw), 300)
+		b.title = oneLine(raw, 300)
 	}
 	if b.drop > 0 || b.overDrop > 0 || len(raw) == 0 {
 		return
 	}
+	if strings.IndexByte(raw, '&') >= 0 {
+		raw = html.UnescapeString(raw)
+	}
 	chars, commas := measure(raw)
-	if chars == 0 && b.top().tag != atom.Pre && b.count[atom.Pre] == 0 {
+	if chars == 0 && b.top().tag != atom.Pre && *b.count.of(atom.Pre) == 0 {
 		p := &b.nodes[b.top().node]
 		if p.first == 0 || b.nodes[p.last].flags&isText != 0 || block(b.nodes[p.last].tag) {
 			return
 		}
-		raw = []byte(" ")
+		raw = " "
 	}
-	b.add(node{flags: isText, text: string(raw), chars: chars, commas: commas})
+	b.add(node{flags: isText, text: raw, chars: chars, commas: commas})
 }
 
 // measure counts characters, white space as one, and marks that separate parts
 // of sentences.
-func measure[T string | []byte](s T) (chars, commas int32) {
+func measure(s string) (chars, commas int32) {
 	space := true
 	for i := 0; i < len(s); {
 		c := s[i]
@@ -187,7 +208,7 @@ func measure[T string | []byte](s T) (chars, commas int32) {
 			space = false
 			continue
 		}
-		r, n := utf8.DecodeRuneInString(string(s[i:min(i+utf8.UTFMax, len(s))]))
+		r, n := utf8.DecodeRuneInString(s[i:])
 		i += n
 		switch r {
 		case '，', '、', '。', '،':
@@ -206,14 +227,12 @@ func measure[T string | []byte](s T) (chars, commas int32) {
 }
 
 // start handles a start tag.
-func (b *builder) start(selfClosing bool) {
+func (b *builder) start(raw string, selfClosing bool) {
 	name, more := b.z.TagName()
 	tag := tagOf(name)
 	b.attr = attributes{}
-	for more {
-		var k, v []byte
-		k, v, more = b.z.TagAttr()
-		b.attr.set(k, v)
+	if more {
+		b.attr.read(raw[min(len(name)+1, len(raw)):])
 	}
 	switch tag {
 	case atom.Html, atom.Head, atom.Body:
@@ -261,7 +280,7 @@ func (b *builder) start(selfClosing bool) {
 		}
 	}
 	b.stack = append(b.stack, open{tag, at})
-	b.count[tag]++
+	*b.count.of(tag)++
 }
 
 // deeper handles a start tag beyond maxDepth: text below it belongs to the
@@ -283,7 +302,7 @@ func (b *builder) element(tag atom.Atom) node {
 	n := node{tag: tag, flags: b.attr.place(tag)}
 	switch tag {
 	case atom.A:
-		n.text = b.attr.href
+		n.text = strings.TrimSpace(b.attr.href)
 	case atom.Img:
 		n.text = b.attr.alt
 		n.chars = int32(min(len(n.text), 100)) //nolint:gosec // small
@@ -329,37 +348,100 @@ func (b *builder) meta() {
 	}
 }
 
-func (a *attributes) set(k, v []byte) {
-	switch string(k) {
+// read takes the attributes out of a tag, from after its name. Of several with
+// one name the first counts.
+func (a *attributes) read(s string) {
+	for s != "" {
+		s = strings.TrimLeft(s, " \t\r\n\f/>")
+		end := strings.IndexAny(s, " \t\r\n\f/>=")
+		if end == 0 {
+			end = 1 // a name may start with =
+		}
+		if end < 0 {
+			end = len(s)
+		}
+		name := s[:end]
+		s = strings.TrimLeft(s[end:], " \t\r\n\f")
+		value := ""
+		if strings.HasPrefix(s, "=") {
+			s = strings.TrimLeft(s[1:], " \t\r\n\f")
+			value, s = attributeValue(s)
+		}
+		a.set(name, value)
+	}
+}
+
+// attributeValue splits off a value, quoted or not.
+func attributeValue(s string) (value, rest string) {
+	if s == "" {
+		return "", ""
+	}
+	end := 0
+	if s[0] == '"' || s[0] == '\'' {
+		value, rest, _ = strings.Cut(s[1:], s[:1])
+	} else if end = strings.IndexAny(s, " \t\r\n\f>"); end < 0 {
+		value = s
+	} else {
+		value, rest = s[:end], s[end:]
+	}
+	return value, rest
+}
+
+func (a *attributes) set(name, value string) {
+	to := a.field(name)
+	if to == nil || *to != "" {
+		return
+	}
+	if strings.IndexByte(value, '&') >= 0 {
+		value = html.UnescapeString(value)
+	}
+	*to = value
+}
+
+// field is where an attribute is kept; nil for one that does not matter.
+func (a *attributes) field(name string) *string {
+	if len(name) < 2 || len(name) > 11 {
+		return nil
+	}
+	var lower [11]byte
+	for i := range len(name) {
+		c := name[i]
+		if c >= 'A' && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		lower[i] = c
+	}
+	switch string(lower[:len(name)]) {
 	case "class":
-		a.class = string(v)
+		return &a.class
 	case "id":
-		a.id = string(v)
+		return &a.id
 	case "role":
-		a.role = strings.ToLower(string(v))
+		return &a.role
 	case "href":
-		a.href = strings.TrimSpace(string(v))
+		return &a.href
 	case "alt":
-		a.alt = string(v)
+		return &a.alt
 	case "style":
-		a.style = string(v)
+		return &a.style
 	case "name", "property", "http-equiv":
-		a.name = string(v)
+		return &a.name
 	case "content":
-		a.content = string(v)
+		return &a.content
 	case "start":
-		a.start = string(v)
+		return &a.start
 	case "width":
-		a.width = string(v)
+		return &a.width
 	case "height":
-		a.height = string(v)
+		return &a.height
+	case "aria-hidden":
+		return &a.ariaHidden
 	case "hidden":
 		a.hidden = true
 	case "open":
 		a.open = true
-	case "aria-hidden":
-		a.hidden = a.hidden || strings.EqualFold(string(v), "true")
 	}
+	return nil
 }
 
 // implied closes what a start tag ends without an end tag.
@@ -398,7 +480,7 @@ func (b *builder) implied(tag atom.Atom) {
 // closeTo closes the innermost open element of a tag unless one of the limits,
 // a cell or a table is within it.
 func (b *builder) closeTo(tag atom.Atom, limits ...atom.Atom) {
-	if b.count[tag] == 0 {
+	if *b.count.of(tag) == 0 {
 		return
 	}
 	for i := len(b.stack) - 1; i > 0; i-- {
@@ -425,7 +507,7 @@ func (b *builder) end(tag atom.Atom) {
 		}
 		return
 	}
-	if b.count[tag] == 0 {
+	if *b.count.of(tag) == 0 {
 		return
 	}
 	isBlock := block(tag)
@@ -447,7 +529,7 @@ func (b *builder) end(tag atom.Atom) {
 // truncate closes everything from place i of the stack on.
 func (b *builder) truncate(i int) {
 	for _, o := range b.stack[i:] {
-		b.count[o.tag]--
+		*b.count.of(o.tag)--
 	}
 	b.stack = b.stack[:i]
 	if b.drop > i {

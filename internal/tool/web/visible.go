@@ -13,7 +13,7 @@ import (
 // invisible says that a reader of the page does not see an element: whoever
 // hides text from people may mean it for the model.
 func (a *attributes) invisible(tag atom.Atom) bool {
-	if a.hidden || tag == atom.Dialog && !a.open {
+	if a.hidden || strings.EqualFold(a.ariaHidden, "true") || tag == atom.Dialog && !a.open {
 		return true
 	}
 	if tag == atom.Img {
