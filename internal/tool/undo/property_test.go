@@ -36,7 +36,7 @@ func (b *bench) scribble(r *rand.Rand) {
 			_ = os.Chmod(p, []os.FileMode{0o600, 0o644, 0o755}[r.IntN(3)])
 		case 6:
 			_ = os.Remove(p)
-			_ = os.Symlink([]string{"f0", "../x", "/etc/passwd", "a"}[r.IntN(4)], p)
+			_ = os.Symlink([]string{"f0", "../x", filepath.Join(filepath.Dir(b.ws), "outside"), "a"}[r.IntN(4)], p) // what is written through a link stays in the test
 		case 7:
 			_ = os.Rename(p, filepath.Join(b.ws, fmt.Sprint("moved", r.IntN(3))))
 		}
