@@ -189,7 +189,11 @@ func TestEndOfAgent(t *testing.T) {
 	}
 	everyBox(t, func(t *testing.T, b *box) {
 		m := mark(t)
-		agent := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^TestEndOfAgent$")
+		self, err := os.Executable()
+		if err != nil {
+			t.Fatal(err)
+		}
+		agent := exec.CommandContext(t.Context(), self, "-test.run=^TestEndOfAgent$")
 		agent.Env = append(os.Environ(), "SANDBOX_TEST_AGENT="+b.kind+" "+m)
 		if err := agent.Start(); err != nil {
 			t.Fatal(err)
@@ -226,11 +230,11 @@ func TestForkBomb(t *testing.T) {
 		p := b.profile()
 		p.Limits.Processes = 64
 		out, code := b.run(t, p, `exec /usr/bin/python3 -c '
-import os, time
+import os, time, signal # `+m+`
 n = 0
 for i in range(700):
   try:
-    if os.fork() == 0: os.execvp("sleep", ["sleep", "`+m+`"])
+    if os.fork() == 0: signal.pause()
     n += 1
   except OSError: break
 if n == 700: time.sleep(30)

@@ -45,6 +45,9 @@ func (b *Box) open(ctx context.Context) error {
 // ownProgram is the running program if its main function calls Main. The link
 // leads to the program that was started, even when the file has been replaced.
 func ownProgram() string {
+	if os.Args[0] == helperName {
+		return "" // started as a helper, but does not call Main: it would start itself for ever
+	}
 	info, ok := debug.ReadBuildInfo()
 	if ok && strings.HasPrefix(info.Path, "github.com/nanobot-go/nanobot/cmd/") || strings.HasSuffix(os.Args[0], ".test") {
 		return "/proc/self/exe"
