@@ -148,8 +148,8 @@ func (f *fake) listTools(m message) {
 		f.reply(m.ID, map[string]any{"tools": []any{fakeTool("t"+p.Cursor, nil)}, "nextCursor": map[string]string{"": "a", "a": "b", "b": "a"}[p.Cursor]})
 		return
 	case "many":
-		tools := make([]any, 0, 100_000)
-		for i := range 30_000 {
+		tools := make([]any, 0, 5_000)
+		for i := range 5_000 {
 			tools = append(tools, map[string]any{"name": fmt.Sprint("t", i), "inputSchema": map[string]any{"type": "object"}})
 		}
 		f.reply(m.ID, map[string]any{"tools": tools, "nextCursor": "more"})
@@ -292,7 +292,7 @@ func start(t *testing.T, change func(*Options, *timing), servers ...Server) *rig
 	log := &logged{}
 	o := Options{Servers: servers, Environ: os.Environ(), Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
 	tm := defaultTiming()
-	tm.first, tm.minBackoff, tm.maxBackoff = 10*time.Second, 20*time.Millisecond, 200*time.Millisecond
+	tm.first, tm.minBackoff, tm.maxBackoff = 30*time.Second, 20*time.Millisecond, 200*time.Millisecond
 	if change != nil {
 		change(&o, &tm)
 	}
