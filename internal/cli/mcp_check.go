@@ -110,6 +110,8 @@ func (c *command) mcpTry(cmd *cobra.Command, name string) (mcpTrial, error) {
 		if t.Error == "" {
 			t.Error = "no answer within " + mcpProbeTime.String()
 		}
+	}
+	if !t.OK || len(t.Odd) > 0 {
 		t.Hint = mcpHint(t, e.Server)
 	}
 	return t, nil
@@ -124,8 +126,10 @@ func mcpHint(t mcpTrial, s mcp.Server) string {
 		return "Install it, or give its full path: nanobot config set tools.mcpServers." + t.Name + ".command /path/to/" + s.Command
 	case strings.Contains(t.Error, "wants credentials"):
 		return "Log in with: nanobot mcp login " + t.Name + "\nor give a key: nanobot config set tools.mcpServers." + t.Name + ".headers.Authorization 'Bearer ${KEY}'"
+	case len(t.Odd) > 0 && t.OK:
+		return "The lines were skipped; a server must log to standard error."
 	case len(t.Odd) > 0:
-		return "Its standard output must carry messages only. Is this an MCP server? It must log to standard error."
+		return "Is this an MCP server? Its standard output must carry messages only, and it must log to standard error."
 	case s.Type == mcp.Stdio && strings.Contains(t.Error, "ended"):
 		return "Run it by hand to see more: " + mcpTarget(s)
 	case s.Type != mcp.Stdio:

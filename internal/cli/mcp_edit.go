@@ -166,6 +166,11 @@ func (c *command) addServer(cmd *cobra.Command, name string, f mcpAddFlags) erro
 	if err != nil || f.dry {
 		return err
 	}
+	for _, ref := range f.env {
+		if !strings.Contains(ref, "=") && c.getenv(ref) == "" {
+			cmd.PrintErrf("Note: set %s before you start nanobot\n", ref)
+		}
+	}
 	if f.Auth == "oauth" {
 		cmd.Printf("Next: nanobot mcp login %s\n", name)
 		return nil
