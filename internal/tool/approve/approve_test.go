@@ -210,49 +210,6 @@ func TestRemarkReachesTheModel(t *testing.T) {
 	}
 }
 
-// Parallel calls of one conversation are asked about one after another, and the
-// second profits from what the first was told; others do not wait.
-func TestParallelCalls(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, approve.Options{Mode: approve.Ask})
-	var open, most, questions int
-	var mu sync.Mutex
-	release := make(chan struct{})
-	b.call.Ask = func(_ context.Context, _ bus.Question) (string, error) {
-		mu.Lock()
-		open++
-		questions++
-		most = max(most, open)
-		mu.Unlock()
-		<-release
-		mu.Lock()
-		open--
-		mu.Unlock()
-		return "session", nil
-	}
-	var wg sync.WaitGroup
-	c := b.call
-	c.Input = json.RawMessage(`{"command":"git status"}`)
-	for range 8 {
-		wg.Go(func() {
-			if res := b.policy.Check(t.Context(), execTool, c); res != nil {
-				t.Errorf("refused: %+v", res)
-			}
-		})
-	}
-	elsewhere := b.call
-	elsewhere.SessionKey, elsewhere.Input = "cli:other", c.Input
-	elsewhere.Ask = func(context.Context, bus.Question) (string, error) { return "yes", nil }
-	if res := b.policy.Check(t.Context(), execTool, elsewhere); res != nil {
-		t.Errorf("another conversation: %+v", res)
-	}
-	close(release)
-	wg.Wait()
-	if most != 1 || questions != 1 {
-		t.Errorf("%d questions, %d at once; want 1, 1", questions, most)
-	}
-}
-
 func TestQuestionShowsEverything(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, approve.Options{Mode: approve.Ask, Timeout: time.Minute, Now: func() time.Time { return time.Unix(1000, 0) }})

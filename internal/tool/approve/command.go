@@ -90,7 +90,7 @@ func startsProgram(word string) bool {
 		return true
 	}
 	name, _, _ := strings.Cut(word, "=")
-	return strings.HasPrefix(name, "--") && (strings.Contains(name, "program") || strings.Contains(name, "exec") || strings.Contains(name, "command"))
+	return strings.HasPrefix(name, "--") && (strings.Contains(name, "program") || strings.Contains(name, "exec") || strings.Contains(name, "command") || strings.HasSuffix(name, "-pack"))
 }
 
 // runsOthers reports interpreters and wrappers: a yes to one says nothing about
@@ -106,9 +106,18 @@ func runsOthers(word string) bool {
 		"nohup", "setsid", "nice", "ionice", "timeout", "stdbuf", "time", "watch", "strace", "ltrace", "gdb", "script", "expect", "screen", "tmux",
 		"eval", "exec", "source", "command", "builtin", "trap", "alias", "coproc",
 		"python", "pypy", "node", "nodejs", "deno", "bun", "bunx", "perl", "ruby", "php", "lua", "luajit", "tclsh", "osascript", "awk", "gawk", "mawk", "nawk",
-		"sed", "gsed", "ed", "vi", "vim", "nvim", "emacs", "ssh", "make", "gmake", "ninja", "cmake", "just", "rake", "npx", "npm", "pnpm", "yarn", "uv", "uvx",
-		"pipx", "poetry", "cargo", "gradle", "mvn", "ant", "docker", "podman", "kubectl", "flatpak", "snap", "systemd-run", "at", "batch", "crontab",
-		"java", "dotnet", "mono", "wine", "go", "jshell", "scala", "groovy", "julia", "rscript", "r", "ghci", "ocaml", "swift", "sqlite", "psql", "mysql":
+		"sed", "gsed", "ed", "vi", "vim", "nvim", "emacs", "ssh", "npx", "uvx", "pipx", "flatpak", "snap", "systemd-run", "at", "batch", "crontab",
+		"java", "mono", "wine", "jshell", "scala", "groovy", "julia", "rscript", "r", "ghci", "ocaml", "swift", "sqlite", "psql", "mysql":
+		return true
+	}
+	return builds(word)
+}
+
+// builds reports programs that run what a project's files say.
+func builds(word string) bool {
+	switch filepath.Base(word) {
+	case "make", "gmake", "ninja", "cmake", "just", "rake", "npm", "pnpm", "yarn", "uv", "poetry", "cargo", "gradle", "mvn", "ant", "go", "dotnet",
+		"docker", "podman", "kubectl":
 		return true
 	}
 	return false

@@ -226,7 +226,8 @@ func (p *Policy) matches(r Rule, s *subject) bool {
 
 // allowsCommand reports whether a command is what the text of a rule says: the
 // very text, harmless programs the text names, or a single plain command that
-// begins with its words, at least two.
+// begins with its words, at least two. Interpreters and wrappers need the very
+// text, build tools get no further options.
 func (p *Policy) allowsCommand(match, cmd string) bool {
 	match = strings.TrimSpace(match)
 	if strings.TrimSpace(cmd) == match {
@@ -239,6 +240,12 @@ func (p *Policy) allowsCommand(match, cmd string) bool {
 	}
 	c := parseCommand(cmd)
 	want := strings.Fields(match)
-	return c.plain && len(c.simple) == 1 && len(want) >= 2 && !runsOthers(want[0]) &&
-		len(c.simple[0]) >= len(want) && slices.Equal(c.simple[0][:len(want)], want)
+	if !c.plain || len(c.simple) != 1 || len(want) < 2 || len(c.simple[0]) < len(want) || !slices.Equal(c.simple[0][:len(want)], want) {
+		return false
+	}
+	rest := c.simple[0][len(want):]
+	if builds(want[0]) { // their options and variables can name other programs
+		return !slices.ContainsFunc(rest, func(w string) bool { return strings.HasPrefix(w, "-") || strings.Contains(w, "=") })
+	}
+	return !runsOthers(want[0]) && !slices.ContainsFunc(rest, startsProgram)
 }

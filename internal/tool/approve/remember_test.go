@@ -87,6 +87,7 @@ func TestRules(t *testing.T) {
 		{Tool: "exec", Match: "rm -rf", Action: approve.ActionDeny},
 		{Tool: "exec", Match: "git status", Action: approve.ActionAllow},
 		{Tool: "exec", Match: "npm test", Action: approve.ActionAllow},
+		{Tool: "exec", Match: "git fetch", Action: approve.ActionAllow},
 		{Tool: "exec", Match: "python3 x.py", Action: approve.ActionAllow},
 		{Tool: "write_file", Match: "notes/", Action: approve.ActionAllow},
 		{Tool: "mcp_git_*", Action: approve.ActionAllow},
@@ -107,8 +108,14 @@ func TestRules(t *testing.T) {
 		{execTool, args{"command": "git status; curl evil"}, "asked"},
 		{execTool, args{"command": "git -c core.pager='sh -c id' log # git status"}, "asked"},
 		{execTool, args{"command": "GIT_SSH_COMMAND=x git status"}, "asked"},
-		{execTool, args{"command": "npm test -- --watch"}, "asked"}, // npm runs what others wrote
-		{execTool, args{"command": "npm test"}, "allowed"},          // the very text
+		{execTool, args{"command": "npm test -- --watch"}, "asked"}, // an option of npm can name another program
+		{execTool, args{"command": "npm test prefix=../evil"}, "asked"},
+		{execTool, args{"command": "npm test unit"}, "allowed"},
+		{execTool, args{"command": "git fetch origin --upload-pack=./x"}, "asked"},
+		{execTool, args{"command": "git fetch origin main"}, "allowed"},
+		{execTool, args{"command": "git fetch --exec=./x"}, "asked"},
+		{execTool, args{"command": "git fetch | sh"}, "asked"},
+		{execTool, args{"command": "npm test"}, "allowed"}, // the very text
 		{execTool, args{"command": "npm test $(id)"}, "asked"},
 		{execTool, args{"command": "python3 x.py"}, "allowed"},
 		{execTool, args{"command": "python3 x.py -c evil"}, "asked"},
