@@ -32,8 +32,9 @@ func Main(args []string) (handled bool, code int) {
 	code, err := help(args[1], args[2:])
 	if err != nil {
 		_, _ = fmt.Fprintf(os.Stderr, "sandbox: %v\n", err)
-		return true, failureCode
+		code = failureCode
 	}
+	leave(code)
 	return true, code
 }
 
