@@ -10,6 +10,7 @@ import (
 
 	_ "time/tzdata" // time zones where the system has none
 
+	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/cli"
 	"github.com/nanobot-go/nanobot/internal/sandbox"
 )
@@ -20,8 +21,8 @@ func run() int {
 	if handled, code := sandbox.Main(os.Args); handled {
 		return code
 	}
-	// The heap is small; collecting it less often costs a few megabytes and
-	// saves a tenth of the work of a busy process.
+	_ = app.Harden() // without it only the sandbox keeps commands out of our memory
+	// Collecting the small heap less often saves a tenth of the work of a busy process.
 	debug.SetGCPercent(400)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()

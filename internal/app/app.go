@@ -294,9 +294,10 @@ func (a *App) protectedPaths() (deny, denyWrite []string) {
 		deny, denyWrite = diskio.HomeProtected(home)
 	}
 	data := a.Config.DataDir
+	deny = append(deny, filepath.Join(data, "undo"))
 	if a.Config.Config.Tools.ProtectConfigDir {
 		deny = append(deny, a.Config.File)
-		for _, name := range []string{"sessions", "auth", "logs", "run", "undo", "memory", "bus", "history", "pairing.json", "secrets.json", "whatsapp-auth", "weixin"} {
+		for _, name := range []string{"sessions", "auth", "logs", "run", "memory", "bus", "history", "pairing.json", "secrets.json", "whatsapp-auth", "weixin"} {
 			deny = append(deny, filepath.Join(data, name))
 		}
 	}

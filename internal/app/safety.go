@@ -22,6 +22,10 @@ import (
 	"github.com/nanobot-go/nanobot/internal/tool/web"
 )
 
+// Harden keeps other processes of the same user from reading the memory and
+// the environment of this one. It is for the program, not for hosts that embed us.
+func Harden() error { return shell.Harden() }
+
 // Posture is what is really in force, after defaults.
 type Posture struct {
 	Restrict bool // files and commands stay inside the workspace
@@ -75,8 +79,8 @@ func (a *App) guard(o Options) error {
 	}
 	s.secrets = o.secrets
 	s.undo, err = undo.Open(undo.Options{
-		Dir: filepath.Join(a.Config.DataDir, "undo", filepath.Base(a.Sessions.Dir())), Jail: s.jail,
-		Exclude: []string{filepath.Join(a.Workspace, ".nanobot")}, Log: o.Log,
+		Dir: undoDir(a.Config, a.Sessions.Dir()), Jail: s.jail, Exclude: append(slices.Clone(deny), denyWrite...), Log: o.Log,
+		Busy: func(session string) bool { return a.commands != nil && a.commands.Busy(session) },
 	})
 	if err != nil {
 		return fmt.Errorf("undo: %w", err)

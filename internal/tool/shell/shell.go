@@ -122,6 +122,18 @@ func (s *Shell) Stop(sessionKey string) {
 	s.sessions.end(func(one *session) bool { return one.owner == sessionKey })
 }
 
+// Busy reports whether a command of a conversation is still running as a session.
+func (s *Shell) Busy(sessionKey string) bool {
+	return slices.ContainsFunc(s.sessions.of(sessionKey), func(one *session) bool {
+		select {
+		case <-one.ended:
+			return false
+		default:
+			return true
+		}
+	})
+}
+
 // Close ends all sessions like Stop and accepts no new ones.
 func (s *Shell) Close() error {
 	s.sessions.close()
