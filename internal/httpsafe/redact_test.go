@@ -391,7 +391,8 @@ func TestPlantedKeyInEveryVerb(t *testing.T) {
 			log.InfoContext(t.Context(), "value", "i", i, "v", c)
 			log.With("v", c).WithGroup("group").ErrorContext(t.Context(), "more", slog.Group("in", "v", c))
 		}
-		log.InfoContext(t.Context(), "message with "+key, slog.String(key, "as a key"), "token", "unregistered", "session_key", "cli:direct", "n", 42)
+		log.InfoContext(t.Context(), "message with "+key, "token", "unregistered", "session_key", "cli:direct", "n", 42)
+		log.With([]any{key, "as a name"}...).InfoContext(t.Context(), "odd name")
 		out := b.String()
 		if name, bad := r.Leaks(out); bad {
 			t.Errorf("%s log shows %s:\n%s", form, name, out)
