@@ -3,6 +3,7 @@ package document
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"unicode/utf8"
 )
@@ -39,8 +40,8 @@ func Attachment(ctx context.Context, name string, r io.ReaderAt, size int64) (Te
 		s = latin1(data)
 	}
 	out := &output{left: DefaultMaxChars}
-	full := out.write("", s)
-	return Text{Content: out.b.String(), Cut: full != nil || !whole}, nil
+	full := errors.Is(out.write("", s), errFull)
+	return Text{Content: out.b.String(), Cut: full || !whole}, nil
 }
 
 func latin1(data []byte) string {

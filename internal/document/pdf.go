@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -347,8 +348,8 @@ func (d *pdf) pages() ([]page, error) {
 			found = append(found, page{id, n.resources})
 			continue
 		}
-		for i := len(kids) - 1; i >= 0; i-- {
-			todo = append(todo, node{kids[i], n.resources})
+		for _, kid := range slices.Backward(kids) {
+			todo = append(todo, node{kid, n.resources})
 		}
 	}
 	return found, nil

@@ -149,7 +149,7 @@ func (m *cmap) lookup(code, size int) (string, bool) {
 	for k := i - 1; k >= 0 && k > i-16; k-- {
 		if s := m.spans[k]; code <= s.hi {
 			r := append([]rune(nil), s.dst...)
-			r[len(r)-1] += rune(code - s.lo)
+			r[len(r)-1] += rune((code - s.lo) & 0xFFFFF)
 			return string(r), true
 		}
 	}

@@ -343,7 +343,7 @@ func (u *unfilter) undo(kind byte) {
 		case 2:
 			u.row[i] += u.up[i]
 		case 3:
-			u.row[i] += byte((int(left) + int(u.up[i])) / 2)
+			u.row[i] += byte((int(left) + int(u.up[i])) / 2 & 0xFF)
 		case 4:
 			u.row[i] += paeth(left, u.up[i], corner)
 		}

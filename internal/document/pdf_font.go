@@ -245,9 +245,10 @@ func (f *font) cut(s text) (code, size int) {
 // decode turns the first code of a string into a glyph.
 func (f *font) decode(s text) (g glyph, rest text) {
 	code, size := f.cut(s)
-	if f.utf16 && size == 2 && utf16.IsSurrogate(rune(code)) && len(s) >= 4 {
-		r := utf16.DecodeRune(rune(code), rune(s[2])<<8|rune(s[3]))
-		return glyph{text: string(r), known: true, width: f.fallback}, s[4:]
+	char := rune(code & 0xFFFF)
+	if f.utf16 && size == 2 && utf16.IsSurrogate(char) && len(s) >= 4 {
+		char = utf16.DecodeRune(char, rune(s[2])<<8|rune(s[3]))
+		return glyph{text: string(char), known: true, width: f.fallback}, s[4:]
 	}
 	g.space = size == 1 && code == 32
 	g.width = f.width(code)
@@ -259,10 +260,8 @@ func (f *font) decode(s text) (g glyph, rest text) {
 	case f.simple != nil:
 		g.text = f.simple[code]
 		g.known = g.text != ""
-	case f.utf16:
-		g.text, g.known = string(rune(code)), true
-	case f.mixed && size == 1:
-		g.text, g.known = string(rune(code)), true
+	case f.utf16, f.mixed && size == 1:
+		g.text, g.known = string(char), true
 	}
 	return g, s[size:]
 }

@@ -198,7 +198,7 @@ func (l *lexer) name() name {
 	}
 	for i := 0; i+2 < len(b); i++ {
 		if hi, lo := hexDigit(b[i+1]), hexDigit(b[i+2]); b[i] == '#' && hi >= 0 && lo >= 0 {
-			b = append(append(b[:i:i], byte(hi<<4|lo)), b[i+3:]...)
+			b = append(append(b[:i:i], byte((hi<<4|lo)&0xFF)), b[i+3:]...)
 		}
 	}
 	return name(b)
@@ -354,7 +354,7 @@ func (l *lexer) hex() (object, error) {
 		}
 		if c == '>' {
 			if high >= 0 {
-				b = append(b, byte(high<<4))
+				b = append(b, byte(high<<4&0xFF))
 			}
 			return text(b), nil
 		}
@@ -364,7 +364,7 @@ func (l *lexer) hex() (object, error) {
 		case high < 0:
 			high = d
 		default:
-			b = append(b, byte(high<<4|d))
+			b = append(b, byte((high<<4|d)&0xFF))
 			high = -1
 		}
 		if len(b) > maxStringBytes {

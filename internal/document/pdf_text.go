@@ -158,7 +158,7 @@ func skipImage(l *lexer) {
 			break
 		}
 	}
-	a, b, c := byte(' '), byte(' '), byte(' ')
+	var a, b, c byte
 	for {
 		next, ok := l.byte()
 		if !ok {

@@ -247,7 +247,7 @@ func (d *pdf) scan() error {
 	const overlap = 64
 	buf := make([]byte, 256<<10)
 	for from := int64(0); from < d.in.size; {
-		n, err := d.in.ReadAt(buf, from)
+		n, _ := d.in.ReadAt(buf, from)
 		if d.in.ctx.Err() != nil {
 			return d.in.ctx.Err()
 		}
@@ -280,7 +280,7 @@ func (d *pdf) scan() error {
 				}
 			}
 		}
-		if err != nil || n <= overlap {
+		if n < len(buf) {
 			break
 		}
 		from += int64(n - overlap)

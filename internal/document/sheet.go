@@ -311,10 +311,9 @@ func (b *workbook) value(p *part, e xml.StartElement) (string, error) {
 	switch attr(e, "t") {
 	case "s":
 		n, err := strconv.Atoi(strings.TrimSpace(s))
-		if err != nil || n < 0 || n >= len(b.shared) {
-			return "", nil
+		if s = ""; err == nil && n >= 0 && n < len(b.shared) {
+			s = b.shared[n]
 		}
-		s = b.shared[n]
 	case "inlineStr":
 		s = inline.String()
 	case "b":

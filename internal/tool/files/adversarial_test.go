@@ -154,7 +154,7 @@ func dataRows(t *testing.T, name string) (rows [][]string) {
 }
 
 // Every path of 10.C goes through every file tool.
-func TestAdversarialPaths(t *testing.T) { //nolint:tparallel // the rows share a workspace
+func TestAdversarialPaths(t *testing.T) {
 	t.Parallel()
 	tr := newTrap(t)
 	before := tr.outsideNow(t)
@@ -224,7 +224,7 @@ func TestAdversarialNotebooks(t *testing.T) {
 }
 
 // Every row of 10.D goes through the same door as the model's calls.
-func TestAdversarialArguments(t *testing.T) { //nolint:tparallel // the rows share a workspace
+func TestAdversarialArguments(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.put("x.txt", "line\n")

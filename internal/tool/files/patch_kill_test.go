@@ -27,7 +27,7 @@ func inode(path string) uint64 {
 		return 0
 	}
 	st, _ := info.Sys().(*syscall.Stat_t)
-	return uint64(st.Ino)
+	return st.Ino
 }
 
 func killContent(i int, version string) string {
