@@ -213,7 +213,7 @@ func (f *fake) call(m message) {
 	case "big_end":
 		f.print(`{"result":{"content":[{"type":"text","text":"` + strings.Repeat("x", 10<<20) + `"}]},"jsonrpc":"2.0","id":` + string(m.ID) + "}\n")
 	case "progress":
-		tick := time.NewTicker(20 * time.Millisecond)
+		tick := time.NewTicker(40 * time.Millisecond)
 		defer tick.Stop()
 		f.notify("notifications/progress", map[string]any{"progress": 1}) // no token
 		for i := range 30 {
@@ -226,7 +226,7 @@ func (f *fake) call(m message) {
 		f.notify("notifications/tools/list_changed", map[string]any{})
 		f.text(m.ID, "changed")
 	case "flood":
-		for i := range 5_000 {
+		for i := range 1_000 {
 			f.notify("notifications/tools/list_changed", nil)
 			f.notify("notifications/message", map[string]any{"level": "info", "data": "x"})
 			f.send(map[string]any{"jsonrpc": "2.0", "id": fmt.Sprint("s", i), "method": "sampling/createMessage", "params": map[string]any{}})
@@ -250,7 +250,7 @@ func stdioServer(t *testing.T, name, mode string, env map[string]string) Server 
 		t.Fatal(err)
 	}
 	s := Server{
-		Name: name, Type: Stdio, Command: exe, Args: []string{"-test.run=^$"}, ToolTimeout: 10 * time.Second,
+		Name: name, Type: Stdio, Command: exe, Args: []string{"-test.run=^$"}, ToolTimeout: 30 * time.Second,
 		Env: map[string]httpsafe.Secret{
 			"FAKE_MCP": httpsafe.NewSecret(mode), "GORACE": httpsafe.NewSecret("atexit_sleep_ms=0"), // or every end takes a second
 		}, EnabledTools: []string{"*"},

@@ -54,7 +54,8 @@ type Options struct {
 	Auth Authorizer
 	// Reserved are names of tools that are not ours.
 	Reserved []string
-	// MediaDir is where pictures, sound and files of results are kept; "" drops them.
+	// MediaDir is where pictures, sound and files of results are kept, in a
+	// folder per server; "" drops them.
 	MediaDir string
 	// PinFile is where definitions are remembered, to notice when a server
 	// changes them; "" remembers for this process only.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -112,6 +113,9 @@ func (p *pins) forget(server string) error {
 func (p *pins) save() error {
 	b, err := json.MarshalIndent(p.all, "", "  ")
 	if err != nil {
+		return err
+	}
+	if err := diskio.MkdirAll(filepath.Dir(p.path), 0o700); err != nil {
 		return err
 	}
 	return diskio.WriteFile(p.path, append(b, '\n'), 0o600)

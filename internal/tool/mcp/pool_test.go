@@ -174,7 +174,7 @@ func TestSinks(t *testing.T) {
 // when the operator wants that.
 func TestPins(t *testing.T) {
 	t.Parallel()
-	file := filepath.Join(t.TempDir(), "pins.json")
+	file := filepath.Join(t.TempDir(), "new", "pins.json")
 	s := stdioServer(t, "srv", "plain", nil)
 	hold := func(o *Options, _ *timing) { o.PinFile, o.HoldChanged = file, true }
 	r := start(t, hold, s)
@@ -309,7 +309,7 @@ func TestResults(t *testing.T) {
 		return r.run(t.Context(), "mcp_srv_do", `{}`)
 	}
 	saved := func(ext string) string {
-		found, _ := filepath.Glob(filepath.Join(media, "mcp", "srv", "*."+ext))
+		found, _ := filepath.Glob(filepath.Join(media, "srv", "*."+ext))
 		if len(found) != 1 {
 			t.Fatalf("%s files: %v", ext, found)
 		}

@@ -221,7 +221,7 @@ func (s *server) keep(data []byte, kind, declared string) (string, error) {
 	if s.pool.o.MediaDir == "" || len(data) == 0 {
 		return "", nil
 	}
-	dir := filepath.Join(s.pool.o.MediaDir, "mcp", plainName(s.Name))
+	dir := filepath.Join(s.pool.o.MediaDir, plainName(s.Name))
 	if err := diskio.MkdirAll(dir, 0o700); err != nil {
 		return "", err
 	}

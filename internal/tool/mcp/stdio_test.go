@@ -155,7 +155,7 @@ func TestStdioCancel(t *testing.T) {
 func TestStdioTimeoutAndProgress(t *testing.T) {
 	t.Parallel()
 	s := stdioServer(t, "srv", "plain", nil)
-	s.ToolTimeout = 300 * time.Millisecond
+	s.ToolTimeout = 800 * time.Millisecond
 	r := start(t, nil, s)
 	res := r.run(t.Context(), "mcp_srv_slow", `{}`)
 	if res.Code != tool.TimedOut || !res.MayHaveRun {
@@ -164,7 +164,7 @@ func TestStdioTimeoutAndProgress(t *testing.T) {
 	if st := r.state("srv"); st.State != Degraded {
 		t.Errorf("state = %q", st.State)
 	}
-	// 600 ms of work, but with signs of life.
+	// 1.2 s of work, but with signs of life.
 	if res = r.run(t.Context(), "mcp_srv_progress", `{}`); res.Content.String() != "done" {
 		t.Errorf("progress: %q", res.Content.String())
 	}

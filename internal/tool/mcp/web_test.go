@@ -244,6 +244,7 @@ func TestHTTPRetryRule(t *testing.T) {
 // Answers without end, of both kinds, end in an error.
 func TestHTTPAnswerLimits(t *testing.T) {
 	t.Parallel()
+	var taken atomic.Int64
 	endless := func(w http.ResponseWriter, kind, begin, more string) {
 		w.Header().Set("Content-Type", kind)
 		_, _ = io.WriteString(w, begin)
@@ -251,6 +252,7 @@ func TestHTTPAnswerLimits(t *testing.T) {
 			if _, err := io.WriteString(w, more); err != nil {
 				return
 			}
+			taken.Add(int64(len(more)))
 		}
 	}
 	var kind atomic.Value
@@ -273,7 +275,12 @@ func TestHTTPAnswerLimits(t *testing.T) {
 	r.names()
 	for _, k := range []string{"application/json", "text/event-stream"} {
 		kind.Store(k)
-		if res := r.run(t.Context(), "mcp_srv_do", `{}`); !res.IsError || res.Code == tool.TimedOut {
+		taken.Store(0)
+		res := r.run(t.Context(), "mcp_srv_do", `{}`)
+		if n := taken.Load(); n > 32<<20 {
+			t.Errorf("%s: %d bytes were read", k, n)
+		}
+		if !res.IsError || res.Code == tool.TimedOut {
 			t.Errorf("%s: %q", k, res.Content.String()[:min(len(res.Content.String()), 300)])
 		}
 	}
