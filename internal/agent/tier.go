@@ -57,6 +57,12 @@ func coreTools() []string {
 	return []string{"read_file", "exec", "edit_file", "write_file", "list_dir", "grep"}
 }
 
+// lesserTools are those a small model does without first: others do what they
+// do, if not as well.
+func lesserTools() []string {
+	return []string{"apply_patch", "notebook_edit", "write_stdin", "list_exec_sessions", "message", "ask_user", "my", "spawn"}
+}
+
 // Tools chooses tools until the bound is reached: the core first, then the
 // others in their order. The choice depends on nothing else, so the beginning
 // of a prompt stays the same from turn to turn.
@@ -65,10 +71,13 @@ func (t Tier) Tools(set *tool.Set) (*tool.Set, error) {
 		return set, nil
 	}
 	order := slices.Clone(set.Defs())
-	core := coreTools()
+	core, lesser := coreTools(), lesserTools()
 	rank := func(d llm.ToolDef) int {
 		if i := slices.Index(core, d.Name); i >= 0 {
 			return i
+		}
+		if slices.Contains(lesser, d.Name) {
+			return len(core) + 1
 		}
 		return len(core)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/tool"
 	"github.com/nanobot-go/nanobot/internal/tool/files"
 	"github.com/nanobot-go/nanobot/internal/tool/shell"
+	"github.com/nanobot-go/nanobot/internal/tool/web"
 )
 
 // productTools are the tools of a default installation.
@@ -29,7 +30,12 @@ func productTools(t *testing.T, workspace string) *tool.Set {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, err := tool.NewSet(append(append(files.Tools(files.Options{Jail: jail}), exec.Tools()...), messageTool(nil))...)
+	pages, err := web.New(web.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := (&Agent{Options: Options{My: Settings{Offer: true}}}).ownTools()
+	set, err := tool.NewSet(slices.Concat(files.Tools(files.Options{Jail: jail}), exec.Tools(), pages, own, []tool.Tool{messageTool(nil)})...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,7 +40,7 @@ func (r *run) runTools(ctx context.Context, it *Iteration, resp llm.Response) (n
 	if resp.Message.Content.Blocks == nil {
 		resp.Message.Content.Text = strings.TrimSpace(resp.Message.Content.Text)
 	}
-	if err := r.record(ctx, resp.Message); err != nil {
+	if err := r.record(ctx, r.withoutSecrets(resp.Message)); err != nil {
 		return done, err
 	}
 	it.Calls = resp.Message.ToolCalls
@@ -295,6 +295,23 @@ func receipt(p prepared, f finished, size int) bus.Receipt {
 func firstLine(s string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
 	return line
+}
+
+// withoutSecrets takes known secrets out of what the model said and of the
+// calls it made, for the log and for the next request; what runs is decided
+// with the original.
+func (r *run) withoutSecrets(m llm.Message) llm.Message {
+	if r.Redact == nil {
+		return m
+	}
+	m.Content = r.redact(m.Content)
+	for i, c := range m.ToolCalls {
+		if clean := r.Redact(c.Arguments); clean != c.Arguments {
+			m.ToolCalls = slices.Clone(m.ToolCalls)
+			m.ToolCalls[i].Arguments = clean
+		}
+	}
+	return m
 }
 
 // redact takes known secrets out of a result.
