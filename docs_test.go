@@ -38,8 +38,8 @@ func later() []string {
 		"api", "channels", "gateway", "modelPresets.<name>.label",
 		"providers.<name>.caps", "providers.<name>.displayName",
 
-		"tools.approval", "tools.cliApps", "tools.exec.network", "tools.exec.sandboxR",
-		"tools.maxSessionMessagesPerMinute", "tools.mcpServers", "tools.my", "tools.ssrfWhitelist", "tools.web",
+		"tools.cliApps", "tools.maxSessionMessagesPerMinute",
+		"tools.webuiAllow",
 		"transcription.enabled",
 	}
 }
