@@ -205,7 +205,7 @@ func TestAdversarialWalks(t *testing.T) {
 	tr.untouched(t, before)
 }
 
-// Row 96: notebooks that are huge, crowded or deep.
+// Row 96: notebooks that are huge or crowded; TestNotebookHostile has deep ones.
 func TestAdversarialNotebooks(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -213,11 +213,13 @@ func TestAdversarialNotebooks(t *testing.T) {
 	if err := os.Truncate(filepath.Join(b.dir, "huge.ipynb"), 1<<30); err != nil {
 		t.Skip(err)
 	}
-	b.put("deep.ipynb", `{"cells":`+strings.Repeat("[", 20_000)+strings.Repeat("]", 20_000)+"}")
-	b.put("crowded.ipynb", `{"cells":[`+strings.TrimSuffix(strings.Repeat(`{},`, 1_000_000), ",")+`]}`)
+	cells := 1_000_000
+	if underRace {
+		cells = 20_000
+	}
+	b.put("crowded.ipynb", `{"cells":[`+strings.TrimSuffix(strings.Repeat(`{},`, cells), ",")+`]}`)
 	in := func(name string) args { return args{"path": name, "cell_index": 0, "new_source": "x"} }
 	b.fails("notebook_edit", in("huge.ipynb"), tool.TooLarge, "bytes")
-	b.fails("notebook_edit", in("deep.ipynb"), tool.InvalidArgs, "not a valid notebook")
 	if res := b.call("notebook_edit", in("crowded.ipynb")); res.IsError && res.Code != tool.TooLarge {
 		t.Errorf("a million cells: %s", res.Content.Text)
 	}

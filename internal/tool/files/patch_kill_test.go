@@ -17,7 +17,7 @@ import (
 
 const (
 	killFiles  = 5
-	killRounds = 6
+	killRounds = 3
 	killEnv    = "NANOBOT_TEST_PATCH_DIR"
 )
 
@@ -31,7 +31,7 @@ func inode(path string) uint64 {
 }
 
 func killContent(i int, version string) string {
-	return strings.Repeat(fmt.Sprintf("%s %d\n", version, i), 5000)
+	return strings.Repeat(fmt.Sprintf("%s %d\n", version, i), 2000)
 }
 
 // TestPatchVictim is the process that is killed; it does nothing on its own.
