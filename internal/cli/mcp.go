@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"net/netip"
 	"net/url"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -18,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nanobot-go/nanobot"
+	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/text"
@@ -116,16 +115,7 @@ func mcpTarget(s mcp.Server) string {
 
 // mcpAuth opens the store of logins.
 func (c *command) mcpAuth(loaded *config.Loaded) (*mcp.OAuth, error) {
-	o := mcp.OAuthOptions{
-		File: filepath.Join(loaded.DataDir, "auth", "mcp.json"), Proxy: loaded.Config.Tools.Web.Proxy.Reveal(),
-		Agent: "nanobot/" + nanobot.Version(), Log: c.logger(),
-	}
-	for _, cidr := range loaded.Config.Tools.SSRFWhitelist {
-		if p, err := netip.ParsePrefix(cidr); err == nil {
-			o.Allow = append(o.Allow, p)
-		}
-	}
-	return mcp.NewOAuth(o)
+	return app.MCPLogins(loaded, app.Options{Version: nanobot.Version(), Log: c.logger()})
 }
 
 // mcpJSON is an element of mcp list --json.

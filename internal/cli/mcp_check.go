@@ -3,6 +3,8 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -101,7 +103,7 @@ func (c *command) mcpTry(cmd *cobra.Command, name string) (mcpTrial, error) {
 	for _, o := range p.tools {
 		size := len(o.Name) + len(o.Description) + len(o.Schema)
 		t.Tools = append(t.Tools, mcpTool{
-			Name: o.Name, About: oneLine(o.Description, 60), Bytes: size,
+			Name: o.Name, About: oneLine(strings.TrimPrefix(o.Description, "["+name+"] "), 60), Bytes: size,
 			Tokens: text.Tokens(o.Name + o.Description + string(o.Schema)),
 		})
 	}
@@ -130,12 +132,20 @@ func mcpHint(t mcpTrial, s mcp.Server) string {
 		return "The lines were skipped; a server must log to standard error."
 	case len(t.Odd) > 0:
 		return "Is this an MCP server? Its standard output must carry messages only, and it must log to standard error."
+	case s.Type == mcp.Stdio && !strings.Contains(t.Error, "ended") && downloads(s.Command):
+		return "The first start downloads the program and may take too long. Start it once by hand, then try again: " + mcpTarget(s)
 	case s.Type == mcp.Stdio && strings.Contains(t.Error, "ended"):
 		return "Run it by hand to see more: " + mcpTarget(s)
 	case s.Type != mcp.Stdio:
 		return "Is the address right? Servers of the older kind end in /sse: nanobot config set tools.mcpServers." + t.Name + ".type sse"
 	}
 	return ""
+}
+
+// downloads reports whether a program is one that fetches others first.
+func downloads(command string) bool {
+	name, _, _ := strings.Cut(filepath.Base(command), ".")
+	return slices.Contains([]string{"npx", "bunx", "pnpx", "uvx", "pipx", "docker", "podman", "deno", "go"}, name)
 }
 
 func printTrial(cmd *cobra.Command, t mcpTrial) error {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/session"
+	"github.com/nanobot-go/nanobot/internal/tool/mcp"
 )
 
 // mcpRun is the outcome of one command.
@@ -257,6 +258,28 @@ func TestMCPTest(t *testing.T) {
 			t.Errorf("states (-want +got):\n%s", diff)
 		}
 	})
+}
+
+// Every way to fail has a hint that fits.
+func TestMCPHint(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name  string
+		trial mcpTrial
+		s     mcp.Server
+		want  string
+	}{
+		{"download", mcpTrial{Error: "no answer to initialize in time"}, mcp.Server{Type: mcp.Stdio, Command: "npx", Args: []string{"-y", "x"}}, "once by hand, then try again: npx -y x"},
+		{"download on Windows", mcpTrial{Error: "no answer"}, mcp.Server{Type: mcp.Stdio, Command: "/bin/npx.cmd"}, "downloads the program"},
+		{"silent", mcpTrial{Error: "no answer"}, mcp.Server{Type: mcp.Stdio, Command: "prog"}, ""},
+		{"ended", mcpTrial{Error: "the server ended"}, mcp.Server{Type: mcp.Stdio, Command: "npx"}, "Run it by hand"},
+		{"odd", mcpTrial{Error: "no answer", Odd: []string{"x"}}, mcp.Server{Type: mcp.Stdio, Command: "prog"}, "Is this an MCP server?"},
+		{"address", mcpTrial{Error: "status 404"}, mcp.Server{Type: mcp.StreamableHTTP}, "/sse"},
+	} {
+		if got := mcpHint(tt.trial, tt.s); !strings.Contains(got, tt.want) || (tt.want == "") != (got == "") {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
+	}
 }
 
 // loginServer is an MCP server that is its own login server.
