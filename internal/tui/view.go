@@ -86,7 +86,7 @@ func (v *view) message(out bus.Outbound) []line {
 // question shows what the turn waits for. The text is shown as it is: it names
 // what is going to happen.
 func (v *view) question(out bus.Outbound) []line {
-	v.tool = ""
+	v.tool = "waiting for your answer"
 	lines := append(v.gap(), v.track(v.marked("? ", yellow|bold, out.Text))...)
 	if q := out.Question; q != nil && len(q.Options) > 0 {
 		lines = append(lines, v.track(v.marked("  ", dim, strings.Join(q.Options, " / ")))...)
