@@ -187,6 +187,15 @@ func TestBombs(t *testing.T) {
 			_, _ = io.Copy(counted{w, &sent}, fill('x'))
 		case "/line":
 			_, _ = io.CopyN(counted{w, &sent}, fill('x'), 1<<30)
+		case "/wide", "/packed": // 7 MiB: too much to be sent, not too much to be read
+			if r.URL.Path == "/packed" {
+				w.Header().Set("Content-Encoding", "gzip")
+				z := gzip.NewWriter(w)
+				_, _ = io.CopyN(z, fill('x'), 7<<20)
+				_ = z.Close()
+				return
+			}
+			_, _ = io.CopyN(w, fill('x'), 7<<20)
 		case "/nested":
 			_, _ = io.WriteString(w, strings.Repeat("<div>", 10_000)+"deep words")
 		case "/png":
@@ -227,6 +236,8 @@ func TestBombs(t *testing.T) {
 		"/endless":  "this is its beginning",
 		"/line":     "this is its beginning",
 		"/nested":   "deep words",
+		"/wide":     "this is its beginning",
+		"/packed":   "[the page is too large to be read whole]",
 		"/png":      "larger than 10 MiB",
 		"/declared": "larger than 20 MiB",
 		"/header":   "could not be read",

@@ -228,11 +228,22 @@ func TestExtractIsBounded(t *testing.T) {
 	for i := int32(len(deep.nodes) - 1); i > 0; i = deep.nodes[i].parent {
 		depth++
 	}
-	if depth > maxDepth {
+	if depth > 250 { // rendering is recursive
 		t.Errorf("depth %d", depth)
 	}
 	if got := extract(append(bytes.Repeat([]byte("<div>"), 10_000), "<script>no</script><p hidden>no</p>deep words"...), nil, false).text; got != "deep words" {
 		t.Errorf("text below 10,000 elements: %q", got)
+	}
+}
+
+// Indentation must not turn a small file into a large text.
+func TestPrettyJSONIsBounded(t *testing.T) {
+	t.Parallel()
+	deep := strings.Repeat("[", 60) + strings.Repeat("1,", 500_000) + "1" + strings.Repeat("]", 60)
+	for name, in := range map[string]string{"wide": deep, "deep": strings.Repeat("[", 9000) + strings.Repeat("]", 9000), "flat": strings.Repeat(" ", 1<<20) + "1"} {
+		if got := prettyJSON([]byte(in), 100_000); len(got) > 100_100 {
+			t.Errorf("%s: %d bytes", name, len(got))
+		}
 	}
 }
 
@@ -290,6 +301,23 @@ func FuzzExtract(f *testing.F) {
 			}
 			if !clean(p.text) {
 				t.Errorf("characters nobody sees: %q", p.text)
+			}
+		}
+	})
+}
+
+func FuzzParseDuck(f *testing.F) {
+	f.Add([]byte(`<div class="result"><a class="result__a" href="//duckduckgo.com/l/?uddg=https%3A%2F%2Fa.example%2F">T</a><a class="result__snippet">S</a></div>`))
+	f.Add([]byte(`<tr class="result-sponsored"><td><a class='result-link' href="https://duckduckgo.com/y.js?x">A</a><tr><td><a class='result-link' href="https://b.example/">B</a><td class='result-snippet'>S`))
+	f.Add([]byte(`<div class="anomaly-modal__mask">`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		hits, limited, known := parseDuck(data)
+		if len(hits) > 0 && (limited || !known) || len(hits) > len(data) {
+			t.Errorf("%d results, limited %v, known %v", len(hits), limited, known)
+		}
+		for _, h := range hits {
+			if u := webLink(h.url); u != "" && !strings.HasPrefix(u, "http") {
+				t.Errorf("link %q", u)
 			}
 		}
 	})

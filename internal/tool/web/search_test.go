@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -429,26 +428,4 @@ func TestTavilyUsage(t *testing.T) {
 	if _, err := web.TavilyUsage(t.Context(), web.Options{}); err == nil {
 		t.Error("no key is no error")
 	}
-}
-
-func FuzzDuckDuckGo(f *testing.F) {
-	for _, page := range []string{duckPage, litePage, anomalyPage, "", `<div class=result><a class=result__a href=//duckduckgo.com/l/?uddg=%zz>`} {
-		f.Add(page)
-	}
-	f.Fuzz(func(t *testing.T, page string) {
-		s := &script{t: t, todo: []exchange{{method: "POST", url: "https://html.duckduckgo.com/html/", body: "q=q", answer: page}}}
-		b := newBench(t, web.Options{Client: &http.Client{Transport: s}, Search: web.SearchOptions{Timeout: time.Second}})
-		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond) // no waiting for the second page
-		defer cancel()
-		tl := b.tools["web_search"]
-		res, err := tl.Run(ctx, tool.Call{Input: json.RawMessage(`{"query":"q"}`)})
-		if err != nil {
-			return
-		}
-		for line := range strings.SplitSeq(res.Content.String(), "\n") {
-			if u, err := url.Parse(strings.TrimSpace(line)); err == nil && u.Scheme != "" && strings.HasPrefix(line, "   ") && u.Scheme == "javascript" {
-				t.Errorf("a script among the results: %q", line)
-			}
-		}
-	})
 }
