@@ -18,6 +18,9 @@ type OAuthOptions struct {
 	Proxy string         // explicit proxy; "" takes the environment's
 	Allow []netip.Prefix // private addresses that login servers may have
 	Agent string         // User-Agent
+	// Known is told every token before it is used, so that it can be kept out
+	// of texts; nil tells nobody.
+	Known func(name string, token httpsafe.Secret)
 	Now   func() time.Time
 	Log   *slog.Logger
 }
@@ -33,6 +36,7 @@ type OAuth struct {
 
 	mu      sync.Mutex
 	refused map[string]string           // server -> the access token it turned down
+	told    map[string]string           // server -> the access token that Known was told
 	flights map[string]*oauthRefreshing // server -> the refresh under way
 }
 
@@ -54,7 +58,7 @@ func NewOAuth(o OAuthOptions) (*OAuth, error) {
 	}
 	return &OAuth{
 		o: o, store: &oauthStore{path: o.File},
-		refused: map[string]string{}, flights: map[string]*oauthRefreshing{},
+		refused: map[string]string{}, told: map[string]string{}, flights: map[string]*oauthRefreshing{},
 	}, nil
 }
 
@@ -71,7 +75,7 @@ func (a *OAuth) Token(ctx context.Context, server, url string) (httpsafe.Secret,
 		a.mu.Lock()
 		if e.Tokens.good(a.o.Now()) && e.Tokens.Access != a.refused[server] {
 			a.mu.Unlock()
-			return httpsafe.NewSecret(e.Tokens.Access), nil
+			return a.use(server, *e.Tokens), nil
 		}
 		f, leads := a.flights[server], false
 		if f == nil {
@@ -156,7 +160,7 @@ func (a *OAuth) refresh(ctx context.Context, server, url string) (httpsafe.Secre
 	refused := a.refused[server]
 	a.mu.Unlock()
 	if e.Tokens.good(a.o.Now()) && e.Tokens.Access != refused {
-		return httpsafe.NewSecret(e.Tokens.Access), nil
+		return a.use(server, *e.Tokens), nil
 	}
 	if e.Tokens.Refresh == "" || e.Client == nil || e.Client.ID == "" {
 		return httpsafe.Secret{}, loginNeeded(server)
@@ -190,7 +194,22 @@ func (a *OAuth) refresh(ctx context.Context, server, url string) (httpsafe.Secre
 		return httpsafe.Secret{}, loginNeeded(server)
 	}
 	a.o.Log.DebugContext(ctx, "mcp login renewed", "server", server)
-	return httpsafe.NewSecret(fresh.Access), nil
+	return a.use(server, fresh), nil
+}
+
+// use is a token that goes on the wire, made known before.
+func (a *OAuth) use(server string, t oauthTokens) httpsafe.Secret {
+	a.mu.Lock()
+	news := a.o.Known != nil && a.told[server] != t.Access
+	a.told[server] = t.Access
+	a.mu.Unlock()
+	if news {
+		a.o.Known("mcp."+server+".access_token", httpsafe.NewSecret(t.Access))
+		if t.Refresh != "" {
+			a.o.Known("mcp."+server+".refresh_token", httpsafe.NewSecret(t.Refresh))
+		}
+	}
+	return httpsafe.NewSecret(t.Access)
 }
 
 // LoginState is what is known about a login without using it.

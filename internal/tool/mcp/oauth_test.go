@@ -21,6 +21,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 )
 
@@ -307,6 +309,32 @@ func TestLogin(t *testing.T) {
 	}
 	if n := w.registers.Load(); n != 1 {
 		t.Errorf("%d registrations, want 1", n)
+	}
+}
+
+// Tokens are told before they are used, once each.
+func TestTokensAreKnown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.oauth(filepath.Join(t.TempDir(), "mcp.json"))
+	var known []string
+	a.o.Known = func(name string, s httpsafe.Secret) { known = append(known, name+"="+strings.TrimRight(s.Reveal(), "0123456789")) }
+	if _, err := w.login(a); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		tok, err := a.Token(t.Context(), "s", w.url())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := a.Token(t.Context(), "s", w.url()); err != nil {
+			t.Fatal(err)
+		}
+		a.Invalidate("s", tok)
+	}
+	want := []string{"mcp.s.access_token=access-", "mcp.s.refresh_token=refresh-"}
+	if diff := cmp.Diff(slices.Repeat(want, 3), known); diff != "" {
+		t.Errorf("known (-want +got):\n%s", diff)
 	}
 }
 
