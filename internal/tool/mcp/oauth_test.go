@@ -318,7 +318,9 @@ func TestTokensAreKnown(t *testing.T) {
 	w := newWorld(t)
 	a := w.oauth(filepath.Join(t.TempDir(), "mcp.json"))
 	var known []string
-	a.o.Known = func(name string, s httpsafe.Secret) { known = append(known, name+"="+strings.TrimRight(s.Reveal(), "0123456789")) }
+	a.o.Known = func(name string, s httpsafe.Secret) {
+		known = append(known, name+"="+strings.TrimRight(s.Reveal(), "0123456789"))
+	}
 	if _, err := w.login(a); err != nil {
 		t.Fatal(err)
 	}
