@@ -1,0 +1,348 @@
+package memory
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/text"
+)
+
+// Limits of the history.
+const (
+	// MaxEntries is how many entries are kept, besides those Dream has not read.
+	MaxEntries = 1000
+	// MaxEntryChars bounds one entry, whatever it is made of.
+	MaxEntryChars = 64000
+	// compactSlack is how far over MaxEntries the file may grow before an
+	// append rewrites it, so that not every append does.
+	compactSlack = 100
+	// TimeLayout is how entries tell their time, in local time.
+	TimeLayout = "2006-01-02 15:04"
+)
+
+// Entry is one thing that was remembered of a conversation.
+type Entry struct {
+	Cursor  int64  // position, strictly increasing; given by Append
+	Time    string // in TimeLayout; Append fills it in when empty
+	Content string
+	Session string // key of the conversation it comes from, "" if unknown
+	Scope   string // whose memory it belongs to; "" is the owner's
+	Sender  string // who said it, as the channel names people
+	// Tainted entries were made of content that came from outside, such as web
+	// pages: data, never instructions, and no facts without the owner's word.
+	Tainted bool
+	// Range identifies the messages the entry was made of. A second entry with
+	// the same Range is not added.
+	Range string
+	// Extra holds keys of other programs, kept as they are.
+	Extra map[string]json.RawMessage
+}
+
+// HistoryOptions configure a History. Dir and Workspace are required.
+type HistoryOptions struct {
+	Dir       string // of the authoritative files; see Dir
+	Workspace string // where the copy for searching is kept
+	Log       *slog.Logger
+	Now       func() time.Time
+	LockWait  time.Duration // how long to wait for another process; default 30 s
+}
+
+// History is the log of entries with its two cursors: the last one written and
+// the last one Dream has taken in. The file is the truth about the first; the
+// cursor in the state file is a hint that keeps it from going back when entries
+// are lost.
+type History struct {
+	o     HistoryOptions
+	locks *diskio.Locks
+	turn  chan struct{} // capacity 1: holds the right to everything below
+
+	opened  bool
+	log     logFile
+	entries []Entry // sorted by cursor
+	ranges  map[string]int64
+	st      state
+	stSeen  os.FileInfo
+}
+
+// OpenHistory makes a History. It does no I/O: the first use reads the files
+// and takes in what older versions left in the workspace.
+func OpenHistory(o HistoryOptions) (*History, error) {
+	if o.Dir == "" || o.Workspace == "" {
+		return nil, errors.New("a history needs a directory and a workspace")
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.LockWait <= 0 {
+		o.LockWait = 30 * time.Second
+	}
+	return &History{
+		o: o, locks: diskio.NewLocks(o.Dir), turn: make(chan struct{}, 1),
+		log: logFile{path: filepath.Join(o.Dir, fileHistory)},
+	}, nil
+}
+
+// Dir is the directory of the authoritative files, for those who keep more
+// about the same memory.
+func (h *History) Dir() string { return h.o.Dir }
+
+// Workspace is the directory that holds the copy.
+func (h *History) Workspace() string { return h.o.Workspace }
+
+// Close gives back what the History holds. It may be used again.
+func (h *History) Close() error {
+	h.turn <- struct{}{}
+	defer func() { <-h.turn }()
+	return h.locks.Close()
+}
+
+// Append adds an entry, makes it durable and returns its cursor. An entry
+// whose Range is there already is not added again; its cursor is returned.
+func (h *History) Append(ctx context.Context, e Entry) (int64, error) {
+	e.Content = tidy(e.Content, MaxEntryChars)
+	if e.Content == "" {
+		return 0, errors.New("add to the history: the entry is empty")
+	}
+	if e.Time == "" {
+		e.Time = h.o.Now().Format(TimeLayout)
+	}
+	err := h.update(ctx, func() error {
+		if at, ok := h.ranges[e.Range]; ok && e.Range != "" {
+			e.Cursor = at
+			return nil
+		}
+		e.Cursor = h.high() + 1
+		if err := h.log.append(e.line()); err != nil {
+			return err
+		}
+		h.take(e)
+		h.st.Cursor = e.Cursor
+		if len(h.entries) > MaxEntries+compactSlack {
+			return h.compact()
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("add to the history: %w", err)
+	}
+	return e.Cursor, nil
+}
+
+// tidy is the form in which texts of models are kept.
+func tidy(s string, most int) string {
+	s = strings.TrimRight(text.StripThink(text.Valid(s)), " \t\r\n")
+	return text.Cut(s, most)
+}
+
+// Since returns the entries behind a cursor, oldest first.
+func (h *History) Since(ctx context.Context, cursor int64) ([]Entry, error) {
+	var out []Entry
+	err := h.view(ctx, func() error {
+		i, _ := slices.BinarySearchFunc(h.entries, cursor+1, func(e Entry, c int64) int { return compare(e.Cursor, c) })
+		out = slices.Clone(h.entries[i:])
+		return nil
+	})
+	return out, err
+}
+
+// Recent returns the newest n entries for which keep is true, oldest first;
+// n <= 0 means all, a nil keep every entry.
+func (h *History) Recent(ctx context.Context, n int, keep func(Entry) bool) ([]Entry, error) {
+	var out []Entry
+	err := h.view(ctx, func() error {
+		for _, e := range slices.Backward(h.entries) {
+			if n > 0 && len(out) == n {
+				break
+			}
+			if keep == nil || keep(e) {
+				out = append(out, e)
+			}
+		}
+		slices.Reverse(out)
+		return nil
+	})
+	return out, err
+}
+
+// Has reports whether an entry with this Range is there, and its cursor.
+func (h *History) Has(ctx context.Context, rng string) (cursor int64, ok bool, err error) {
+	err = h.view(ctx, func() error {
+		cursor, ok = h.ranges[rng]
+		return nil
+	})
+	return cursor, ok && rng != "", err
+}
+
+// Cursor is the cursor of the newest entry ever written.
+func (h *History) Cursor(ctx context.Context) (n int64, err error) {
+	err = h.view(ctx, func() error { n = h.high(); return nil })
+	return n, err
+}
+
+// DreamCursor is the cursor of the last entry that Dream has taken in.
+func (h *History) DreamCursor(ctx context.Context) (n int64, err error) {
+	err = h.view(ctx, func() error { n = h.dreamCursor(); return nil })
+	return n, err
+}
+
+// SetDreamCursor moves the cursor of DreamCursor. It never goes back, nor
+// beyond the newest entry.
+func (h *History) SetDreamCursor(ctx context.Context, n int64) error {
+	err := h.update(ctx, func() error {
+		h.st.DreamCursor = max(h.dreamCursor(), min(n, h.high()))
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("move the dream cursor: %w", err)
+	}
+	return nil
+}
+
+// RestoreDreamCursor moves the cursor of DreamCursor back, on the owner's wish.
+func (h *History) RestoreDreamCursor(ctx context.Context, n int64) error {
+	err := h.update(ctx, func() error {
+		h.st.DreamCursor = max(0, min(n, h.high()))
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("restore the dream cursor: %w", err)
+	}
+	return nil
+}
+
+// DreamState reads what SetDreamState kept into v and reports whether it was
+// there and fit.
+func (h *History) DreamState(ctx context.Context, v any) (ok bool, err error) {
+	err = h.view(ctx, func() error {
+		ok = len(h.st.Dream) > 0 && json.Unmarshal(h.st.Dream, v) == nil
+		return nil
+	})
+	return ok, err
+}
+
+// SetDreamState keeps a value for Dream; nil forgets it.
+func (h *History) SetDreamState(ctx context.Context, v any) error {
+	var raw json.RawMessage
+	if v != nil {
+		var err error
+		if raw, err = json.Marshal(v); err != nil {
+			return fmt.Errorf("dream state: %w", err)
+		}
+	}
+	if err := h.update(ctx, func() error { h.st.Dream = raw; return nil }); err != nil {
+		return fmt.Errorf("keep the dream state: %w", err)
+	}
+	return nil
+}
+
+// Compact drops the oldest entries beyond MaxEntries, but none that Dream has
+// not read.
+func (h *History) Compact(ctx context.Context) error {
+	if err := h.update(ctx, h.compact); err != nil {
+		return fmt.Errorf("compact the history: %w", err)
+	}
+	return nil
+}
+
+func (h *History) compact() error {
+	drop := 0
+	for read := h.dreamCursor(); drop < len(h.entries)-MaxEntries && h.entries[drop].Cursor <= read; drop++ {
+	}
+	if drop == 0 {
+		return nil
+	}
+	return h.rewrite(slices.Clone(h.entries[drop:]))
+}
+
+// Forget rewrites the history: each entry becomes what change returns, or goes
+// when keep is false. Cursors stay. It returns how many entries changed or went.
+func (h *History) Forget(ctx context.Context, change func(Entry) (e Entry, keep bool)) (changed int, err error) {
+	err = h.update(ctx, func() error {
+		kept := make([]Entry, 0, len(h.entries))
+		for _, old := range h.entries {
+			e, keep := change(old)
+			e.Cursor = old.Cursor
+			if !keep || e.Content != old.Content || e.Scope != old.Scope || e.Session != old.Session || e.Sender != old.Sender || e.Tainted != old.Tainted {
+				changed++
+			}
+			if keep {
+				kept = append(kept, e)
+			}
+		}
+		if changed == 0 {
+			return nil
+		}
+		return h.rewrite(kept)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("forget history: %w", err)
+	}
+	return changed, nil
+}
+
+// RestoreMirror makes the copy in the workspace what it should be and reports
+// whether it was something else.
+func (h *History) RestoreMirror(ctx context.Context) (restored bool, err error) {
+	err = h.update(ctx, func() (err error) {
+		restored, err = h.mirror()
+		return err
+	})
+	return restored, err
+}
+
+// high is the newest cursor: the largest of the file, or the hint when entries
+// were lost.
+func (h *History) high() int64 {
+	n := int64(0)
+	if len(h.entries) > 0 {
+		n = h.entries[len(h.entries)-1].Cursor
+	}
+	return max(n, usable(h.st.Cursor))
+}
+
+func (h *History) dreamCursor() int64 { return min(usable(h.st.DreamCursor), h.high()) }
+
+// maxCursor is where other programs begin to lose digits.
+const maxCursor = 1 << 53
+
+// usable is a cursor that can be believed, else 0.
+func usable(n int64) int64 {
+	if n < 0 || n > maxCursor {
+		return 0
+	}
+	return n
+}
+
+// take adds an entry to memory.
+func (h *History) take(e Entry) {
+	i := len(h.entries)
+	for i > 0 && h.entries[i-1].Cursor > e.Cursor {
+		i--
+	}
+	h.entries = slices.Insert(h.entries, i, e)
+	if e.Range != "" {
+		h.ranges[e.Range] = e.Cursor
+	}
+}
+
+func compare(a, b int64) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}

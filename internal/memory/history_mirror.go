@@ -1,0 +1,193 @@
+package memory
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/nanobot-go/nanobot/internal/diskio"
+)
+
+// Names of the copies below the workspace, which are the files of the Python
+// generations.
+const (
+	dirMirror       = "memory"
+	fileCursor      = ".cursor"
+	fileDreamCursor = ".dream_cursor"
+)
+
+// maxMirror bounds what is read of a file in the workspace, in bytes.
+const maxMirror = 256 << 20
+
+// mirror makes the copies in the workspace agree with the truth. They hold the
+// owner's own entries only: whoever can read the workspace is not thereby
+// entitled to what was said in other people's chats. It reports whether
+// something had to be changed.
+func (h *History) mirror() (changed bool, err error) {
+	if fi, err := os.Stat(h.o.Workspace); err != nil || !fi.IsDir() {
+		return false, nil //nolint:nilerr // without a workspace there is nothing to copy to
+	}
+	root, err := os.OpenRoot(h.o.Workspace)
+	if err != nil {
+		return false, err
+	}
+	defer root.Close() //nolint:errcheck // nothing is pending
+	if err := root.MkdirAll(dirMirror, 0o700); err != nil {
+		return false, err
+	}
+	home := make([]Entry, 0, len(h.entries))
+	for _, e := range h.entries {
+		if e.Scope == "" {
+			home = append(home, e)
+		}
+	}
+	for name, data := range map[string][]byte{
+		fileHistory:     render(home),
+		fileCursor:      strconv.AppendInt(nil, h.high(), 10),
+		fileDreamCursor: strconv.AppendInt(nil, h.dreamCursor(), 10),
+	} {
+		wrote, err := replaceIn(root, dirMirror+"/"+name, data)
+		if err != nil {
+			return changed, err
+		}
+		changed = changed || wrote
+	}
+	return changed, nil
+}
+
+// replaceIn makes a file below root hold data. Links are replaced, never
+// followed; what is equal already stays. Durability is not needed: the next
+// start looks again.
+func replaceIn(root *os.Root, name string, data []byte) (changed bool, err error) {
+	if old, err := readIn(root, name, int64(len(data))+1); err == nil && bytes.Equal(old, data) {
+		return false, nil
+	}
+	tmp := name + ".tmp"
+	if err := root.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, err
+	}
+	f, err := root.OpenFile(tmp, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return false, err
+	}
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = root.Rename(tmp, name)
+	}
+	if err != nil {
+		return false, errors.Join(err, root.Remove(tmp))
+	}
+	return true, nil
+}
+
+// readIn reads a regular file below root, at most limit bytes of it.
+func readIn(root *os.Root, name string, limit int64) ([]byte, error) {
+	fi, err := root.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !fi.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", name)
+	}
+	f, err := root.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(io.LimitReader(f, limit))
+	return data, errors.Join(err, f.Close())
+}
+
+// readMirror reads one of the copies; nil when it is not there or no file.
+func (h *History) readMirror(name string) []byte {
+	root, err := os.OpenRoot(h.o.Workspace)
+	if err != nil {
+		return nil
+	}
+	defer root.Close() //nolint:errcheck // only read from
+	data, err := readIn(root, dirMirror+"/"+name, maxMirror)
+	if err != nil {
+		return nil
+	}
+	return data
+}
+
+// mirroredCursor is the number in a copy, if it is one.
+func (h *History) mirroredCursor(name string) (int64, bool) {
+	n, err := strconv.ParseInt(strings.TrimSpace(string(h.readMirror(name))), 10, 64)
+	return usable(n), err == nil && usable(n) == n
+}
+
+// adoptForeign takes over entries that another program, such as the Python
+// version, appended to the copy while we did not run. Nobody vouches for them,
+// so they count as coming from outside.
+func (h *History) adoptForeign(ctx context.Context) error {
+	high, before, found := h.high(), h.st, 0
+	last := high
+	for line := range bytes.Lines(h.readMirror(fileHistory)) {
+		e, ok := parseEntry(line)
+		if !ok || e.Cursor <= last {
+			continue
+		}
+		last = e.Cursor
+		e.Tainted, e.Range, e.Scope = true, "", ""
+		e.Content = tidy(e.Content, MaxEntryChars)
+		if e.Content == "" {
+			continue
+		}
+		if err := h.log.append(e.line()); err != nil {
+			return err
+		}
+		h.take(e)
+		found++
+	}
+	if found == 0 {
+		return nil
+	}
+	h.o.Log.WarnContext(ctx, "took over history entries that another program wrote", "entries", found)
+	h.st.Cursor = h.high()
+	if h.st.equal(before) {
+		return nil
+	}
+	return h.saveState()
+}
+
+// keepAside saves the original of a file that is about to be replaced, byte
+// for byte, under a name that is still free. An equal copy is not made twice.
+func (h *History) keepAside(name string, data []byte) error {
+	dir := h.o.Dir + string(os.PathSeparator) + dirImported
+	if err := diskio.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	for n := 1; ; n++ {
+		path := dir + string(os.PathSeparator) + name
+		if n > 1 {
+			path += "." + strconv.Itoa(n)
+		}
+		old, err := os.ReadFile(path) //nolint:gosec // below our own directory
+		switch {
+		case err == nil && bytes.Equal(old, data):
+			return nil
+		case err == nil:
+			continue
+		case !errors.Is(err, fs.ErrNotExist):
+			return err
+		}
+		if err := diskio.CopyFile(path, bytes.NewReader(data), 0o600); err != nil {
+			return err
+		}
+		back, err := os.ReadFile(path) //nolint:gosec // below our own directory
+		if err != nil {
+			return err
+		}
+		if !bytes.Equal(back, data) {
+			return fmt.Errorf("the copy of %s is not equal", name)
+		}
+		return diskio.SyncDir(dir)
+	}
+}

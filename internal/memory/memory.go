@@ -1,0 +1,25 @@
+// Package memory hides what is remembered across conversations and how it
+// survives: the history of short entries that summaries of old turns become
+// (History), and the work of making those summaries when a conversation grows
+// too long, falls silent or starts anew (Consolidator).
+//
+// The history is kept outside of the workspace, where no tool reaches it; the
+// workspace holds a copy of the owner's own entries that people and the model
+// can search. Model and tools are handed in; nothing here knows a vendor.
+//
+// All types are safe for concurrent use, and several processes may have the
+// same history open.
+package memory
+
+import (
+	"path/filepath"
+
+	"github.com/nanobot-go/nanobot/internal/session"
+)
+
+// Dir is where the memory of the workspace of a session store is kept, below
+// the data directory. A copied workspace has an id of its own and so a memory
+// of its own.
+func Dir(data string, sessions *session.Store) string {
+	return filepath.Join(data, "memory", filepath.Base(sessions.Dir()))
+}
