@@ -24,7 +24,7 @@ import (
 // endless is a body without end.
 type endless struct{ block []byte }
 
-func fill(b byte) endless { return endless{bytes.Repeat([]byte{b}, 32<<10)} }
+func letters() endless { return endless{bytes.Repeat([]byte{'x'}, 32<<10)} }
 
 func (e endless) Read(p []byte) (int, error) { return copy(p, e.block), nil }
 
@@ -182,25 +182,25 @@ func TestBombs(t *testing.T) {
 			}
 			w.Header().Set("Content-Encoding", "gzip")
 			z, _ := gzip.NewWriterLevel(counted{w, &sent}, gzip.BestSpeed)
-			_, _ = io.CopyN(z, fill('x'), 10<<30)
+			_, _ = io.CopyN(z, letters(), 10<<30)
 		case "/endless":
-			_, _ = io.Copy(counted{w, &sent}, fill('x'))
+			_, _ = io.Copy(counted{w, &sent}, letters())
 		case "/line":
-			_, _ = io.CopyN(counted{w, &sent}, fill('x'), 1<<30)
+			_, _ = io.CopyN(counted{w, &sent}, letters(), 1<<30)
 		case "/wide", "/packed": // 7 MiB: too much to be sent, not too much to be read
 			if r.URL.Path == "/packed" {
 				w.Header().Set("Content-Encoding", "gzip")
 				z := gzip.NewWriter(w)
-				_, _ = io.CopyN(z, fill('x'), 7<<20)
+				_, _ = io.CopyN(z, letters(), 7<<20)
 				_ = z.Close()
 				return
 			}
-			_, _ = io.CopyN(w, fill('x'), 7<<20)
+			_, _ = io.CopyN(w, letters(), 7<<20)
 		case "/nested":
 			_, _ = io.WriteString(w, strings.Repeat("<div>", 10_000)+"deep words")
 		case "/png":
 			_, _ = w.Write(png(1, 1))
-			_, _ = io.Copy(counted{w, &sent}, fill('x'))
+			_, _ = io.Copy(counted{w, &sent}, letters())
 		case "/declared":
 			w.Header().Set("Content-Length", fmt.Sprint(30<<20))
 			_, _ = w.Write([]byte("%PDF-1.7"))

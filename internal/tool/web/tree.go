@@ -2,11 +2,9 @@ package web
 
 import (
 	"bytes"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/net/html"
@@ -84,12 +82,6 @@ type builder struct {
 	overDrop int
 	drop     int // length of the stack at which nothing is kept; 0 is nowhere
 	attr     attributes
-}
-
-// attributes are those that matter.
-type attributes struct {
-	class, id, role, href, alt, style, name, content, start, width, height, ariaHidden string
-	hidden, open                                                                       bool
 }
 
 // parse reads a page in UTF-8. It never fails: every input is some page.
@@ -318,20 +310,6 @@ func (b *builder) element(tag atom.Atom) node {
 	return n
 }
 
-// language finds the name of a programming language in the classes of code.
-func language(class string) string {
-	for c := range strings.FieldsSeq(class) {
-		for _, prefix := range []string{"language-", "lang-", "highlight-source-", "brush:"} {
-			if l, ok := strings.CutPrefix(c, prefix); ok && len(l) < 20 && !strings.ContainsFunc(l, func(r rune) bool {
-				return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '+' && r != '-' && r != '#'
-			}) {
-				return l
-			}
-		}
-	}
-	return ""
-}
-
 func (b *builder) meta() {
 	switch strings.ToLower(b.attr.name) {
 	case "description", "og:description":
@@ -346,102 +324,6 @@ func (b *builder) meta() {
 			b.forward = strings.Trim(strings.TrimSpace(target[4:]), `'"`)
 		}
 	}
-}
-
-// read takes the attributes out of a tag, from after its name. Of several with
-// one name the first counts.
-func (a *attributes) read(s string) {
-	for s != "" {
-		s = strings.TrimLeft(s, " \t\r\n\f/>")
-		end := strings.IndexAny(s, " \t\r\n\f/>=")
-		if end == 0 {
-			end = 1 // a name may start with =
-		}
-		if end < 0 {
-			end = len(s)
-		}
-		name := s[:end]
-		s = strings.TrimLeft(s[end:], " \t\r\n\f")
-		value := ""
-		if strings.HasPrefix(s, "=") {
-			s = strings.TrimLeft(s[1:], " \t\r\n\f")
-			value, s = attributeValue(s)
-		}
-		a.set(name, value)
-	}
-}
-
-// attributeValue splits off a value, quoted or not.
-func attributeValue(s string) (value, rest string) {
-	if s == "" {
-		return "", ""
-	}
-	end := 0
-	if s[0] == '"' || s[0] == '\'' {
-		value, rest, _ = strings.Cut(s[1:], s[:1])
-	} else if end = strings.IndexAny(s, " \t\r\n\f>"); end < 0 {
-		value = s
-	} else {
-		value, rest = s[:end], s[end:]
-	}
-	return value, rest
-}
-
-func (a *attributes) set(name, value string) {
-	to := a.field(name)
-	if to == nil || *to != "" {
-		return
-	}
-	if strings.IndexByte(value, '&') >= 0 {
-		value = html.UnescapeString(value)
-	}
-	*to = value
-}
-
-// field is where an attribute is kept; nil for one that does not matter.
-func (a *attributes) field(name string) *string {
-	if len(name) < 2 || len(name) > 11 {
-		return nil
-	}
-	var lower [11]byte
-	for i := range len(name) {
-		c := name[i]
-		if c >= 'A' && c <= 'Z' {
-			c += 'a' - 'A'
-		}
-		lower[i] = c
-	}
-	switch string(lower[:len(name)]) {
-	case "class":
-		return &a.class
-	case "id":
-		return &a.id
-	case "role":
-		return &a.role
-	case "href":
-		return &a.href
-	case "alt":
-		return &a.alt
-	case "style":
-		return &a.style
-	case "name", "property", "http-equiv":
-		return &a.name
-	case "content":
-		return &a.content
-	case "start":
-		return &a.start
-	case "width":
-		return &a.width
-	case "height":
-		return &a.height
-	case "aria-hidden":
-		return &a.ariaHidden
-	case "hidden":
-		a.hidden = true
-	case "open":
-		a.open = true
-	}
-	return nil
 }
 
 // implied closes what a start tag ends without an end tag.
@@ -567,27 +449,4 @@ func dropped(t atom.Atom) bool {
 		return true
 	}
 	return false
-}
-
-// resolver turns the addresses of a page into whole ones.
-func (t *tree) resolver(page *url.URL) func(string) *url.URL {
-	base := page
-	if u, err := url.Parse(t.base); t.base != "" && err == nil && page != nil {
-		base = page.ResolveReference(u)
-	}
-	return func(href string) *url.URL {
-		u, err := url.Parse(strings.Map(func(r rune) rune {
-			if r == '\n' || r == '\t' || r == '\r' {
-				return -1
-			}
-			return r
-		}, href))
-		if err != nil {
-			return nil
-		}
-		if base != nil {
-			u = base.ResolveReference(u)
-		}
-		return u
-	}
 }
