@@ -34,23 +34,19 @@ type Media struct {
 
 // Inbound is one message for the agent.
 type Inbound struct {
-	ID          string    `json:"id"` // de-duplication key: channel plus native id, else random
-	Route       Route     `json:"route"`
-	SenderID    string    `json:"sender_id"`
-	Text        string    `json:"text"`
-	Media       []Media   `json:"media,omitempty"`
-	At          time.Time `json:"at"`
-	SessionKey  string    `json:"session_key,omitempty"` // override
-	WantsStream bool      `json:"wants_stream,omitempty"`
-	OwnTurn     bool      `json:"own_turn,omitempty"`    // never joins a running turn, waits for one of its own
-	Interactive bool      `json:"interactive,omitempty"` // the sender can be asked something and will see it
-	Untrusted   bool      `json:"untrusted,omitempty"`   // the text is somebody else's, such as a mail that came in
-	// Scope says whose memory the message belongs to. "" is the owner's; a
-	// channel sets an opaque id of its own, such as person and chat, wherever
-	// more than one person writes. What is learned in one scope is never seen
-	// in another.
-	Scope string            `json:"scope,omitempty"`
-	Meta  map[string]string `json:"meta,omitempty"` // opaque echo for the channel only
+	ID          string            `json:"id"` // de-duplication key: channel plus native id, else random
+	Route       Route             `json:"route"`
+	SenderID    string            `json:"sender_id"`
+	Text        string            `json:"text"`
+	Media       []Media           `json:"media,omitempty"`
+	At          time.Time         `json:"at"`
+	SessionKey  string            `json:"session_key,omitempty"` // override
+	WantsStream bool              `json:"wants_stream,omitempty"`
+	OwnTurn     bool              `json:"own_turn,omitempty"`    // never joins a running turn, waits for one of its own
+	Interactive bool              `json:"interactive,omitempty"` // the sender can be asked something and will see it
+	Untrusted   bool              `json:"untrusted,omitempty"`   // the text is somebody else's, such as a mail that came in
+	Scope       string            `json:"scope,omitempty"`       // whose memory it belongs to; "" is the owner's, others are ids a channel makes of person and chat
+	Meta        map[string]string `json:"meta,omitempty"`        // opaque echo for the channel only
 }
 
 // Kind says what an Outbound is.
