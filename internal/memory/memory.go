@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 
 	"github.com/nanobot-go/nanobot/internal/session"
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // Dir is where the memory of the workspace of a session store is kept, below
@@ -22,4 +23,13 @@ import (
 // of its own.
 func Dir(data string, sessions *session.Store) string {
 	return filepath.Join(data, "memory", filepath.Base(sessions.Dir()))
+}
+
+// ScopeFile is the file of long-term facts of a scope, relative to the
+// workspace and with slashes; the owner's for "".
+func ScopeFile(scope string) string {
+	if scope == "" {
+		return "memory/MEMORY.md"
+	}
+	return "memory/scopes/" + text.SafeName(scope) + "/MEMORY.md"
 }

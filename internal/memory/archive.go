@@ -1,0 +1,171 @@
+package memory
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/session"
+)
+
+const (
+	dirKept    = "kept"
+	suffixKept = ".json"
+)
+
+// kept is the end of a conversation that began anew before memory had taken
+// it in. It waits in a file of its own, so that neither a crash nor a provider
+// that fails loses it.
+type kept struct {
+	Key      string           `json:"session_key"`
+	Born     int64            `json:"born"` // unix ms
+	From     int              `json:"from"` // records before it were taken in
+	Attempts int              `json:"attempts,omitempty"`
+	Next     int64            `json:"next,omitempty"` // unix ms
+	Records  []session.Record `json:"records"`
+}
+
+// Keep puts aside what a session holds that was not taken in yet, before the
+// session is cleared. It returns the name to give to Archive, "" when there is
+// nothing worth it. It is quick and calls no model.
+func (c *Consolidator) Keep(s *session.Session) (name string, err error) {
+	v := viewOf(s)
+	p := v.passage(len(v.live))
+	if len(p.parts()) == 0 {
+		return "", nil
+	}
+	k := kept{Key: v.key, Born: v.born.UnixMilli(), From: v.from, Records: v.live}
+	if err := c.saveKept(p.rng, k); err != nil {
+		return "", fmt.Errorf("keep the end of %q: %w", v.key, err)
+	}
+	return p.rng, nil
+}
+
+// Kept lists the names that Keep gave and Archive has not finished.
+func (c *Consolidator) Kept() ([]string, error) {
+	files, err := os.ReadDir(filepath.Join(c.o.History.Dir(), dirKept))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var names []string
+	for _, f := range files {
+		if name, ok := strings.CutSuffix(f.Name(), suffixKept); ok && !strings.HasPrefix(name, ".") {
+			names = append(names, name)
+		}
+	}
+	return names, err
+}
+
+// Archive turns what Keep put aside into history entries. again is when it
+// should be tried again; zero when it is done.
+func (c *Consolidator) Archive(ctx context.Context, name string, e Engine) (again time.Time, err error) {
+	if e.Scale <= 0 {
+		e.Scale = 1
+	}
+	locks := diskio.NewLocks(c.o.History.Dir())
+	defer locks.Close() //nolint:errcheck // the lock is given back before
+	if err := locks.Try("kept-" + name); err != nil {
+		if _, busy := errors.AsType[*diskio.LockedError](err); busy {
+			return time.Time{}, nil // another process is at it
+		}
+		return time.Time{}, err
+	}
+	defer locks.Release("kept-" + name) //nolint:errcheck // the end of the file gives it up, too
+	k, err := c.loadKept(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return time.Time{}, nil
+	}
+	if err != nil {
+		return time.Time{}, fmt.Errorf("archive %s: %w", name, err)
+	}
+	if next := time.UnixMilli(k.Next); k.Next > c.o.Now().UnixMilli() {
+		return next, nil
+	}
+	for k.From < len(k.Records) {
+		failed, err := c.archivePassage(ctx, &k, e)
+		if err != nil {
+			return time.Time{}, fmt.Errorf("archive %s: %w", name, err)
+		}
+		if err := c.saveKept(name, k); err != nil {
+			return time.Time{}, err
+		}
+		if failed {
+			return time.UnixMilli(k.Next), nil
+		}
+	}
+	if err := os.Remove(c.keptPath(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return time.Time{}, err
+	}
+	return time.Time{}, nil
+}
+
+// archivePassage takes in the next passage, or notes that it could not.
+func (c *Consolidator) archivePassage(ctx context.Context, k *kept, e Engine) (failed bool, err error) {
+	v := view{key: k.Key, born: time.UnixMilli(k.Born), live: k.Records, from: k.From}
+	to, begun, err := v.begun(ctx, c.o.History)
+	if err != nil {
+		return false, err
+	}
+	if !begun {
+		to = v.wholeEnd(e, true)
+	}
+	w := work{passage: v.passage(to), whole: true}
+	entries, err := c.summarise(ctx, w, e)
+	if err != nil {
+		if ctx.Err() != nil {
+			return false, context.Cause(ctx)
+		}
+		k.Attempts++
+		k.Next = c.o.Now().Add(backoff(k.Attempts - 1)).UnixMilli()
+		c.o.Log.WarnContext(ctx, "summary failed", "session", k.Key, "attempt", k.Attempts, "err", err)
+		if k.Attempts < maxAttempts {
+			return true, nil
+		}
+		if entries, err = c.raw(ctx, w.passage); err != nil {
+			return false, err
+		}
+	}
+	for _, entry := range entries {
+		if _, err := c.o.History.Append(ctx, entry); err != nil {
+			return false, err
+		}
+	}
+	k.From, k.Attempts, k.Next = to, 0, 0
+	return false, nil
+}
+
+func (c *Consolidator) keptPath(name string) string {
+	return filepath.Join(c.o.History.Dir(), dirKept, filepath.Base(name)+suffixKept)
+}
+
+func (c *Consolidator) saveKept(name string, k kept) error {
+	if err := diskio.MkdirAll(filepath.Dir(c.keptPath(name)), 0o700); err != nil {
+		return err
+	}
+	data, err := json.Marshal(k)
+	if err != nil {
+		return err
+	}
+	return diskio.WriteFile(c.keptPath(name), data, 0o600)
+}
+
+func (c *Consolidator) loadKept(name string) (kept, error) {
+	var k kept
+	data, err := os.ReadFile(c.keptPath(name))
+	if err != nil {
+		return k, err
+	}
+	if err := json.Unmarshal(data, &k); err != nil {
+		// Nothing can be made of it; out of the way it goes.
+		return k, errors.Join(err, os.Rename(c.keptPath(name), c.keptPath(name)+".bad"))
+	}
+	k.From = min(max(k.From, 0), len(k.Records))
+	return k, nil
+}
