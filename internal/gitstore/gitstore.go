@@ -1,0 +1,192 @@
+// Package gitstore keeps the history of a handful of text files in a real git
+// repository. It hides the repository's format, where it lies, and how several
+// processes and a crash at any moment leave it whole; what it writes can be read
+// and changed with git itself. It needs no git program, runs no hooks and
+// follows no link out of the repository or the work tree.
+//
+// Only the tracked files are ever looked at or written. A repository that
+// belongs to somebody else is never touched.
+package gitstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Options describe a store.
+type Options struct {
+	// WorkTree is the folder of the files, as an absolute path. The repository is
+	// its .git, as long as that is missing or ours.
+	WorkTree string
+	// Dir is where the repository lies instead when the work tree holds one of
+	// somebody else, or lies inside one. Once it exists it is used.
+	Dir string
+	// Files are the tracked files: slash-separated paths below the work tree, in
+	// which * and ? stand for parts of a name and ** for any number of folders.
+	Files []string
+	// Name and Email sign commits. A repository whose first commit bears this
+	// address is ours.
+	Name, Email string
+	// First is the subject of the first commit.
+	First string
+	// MaxCommits is how many commits are kept, 500 if zero. When there are more,
+	// the oldest fifth is dropped.
+	MaxCommits int
+
+	Now func() time.Time // time.Now if nil
+	Log *slog.Logger     // files that cannot be tracked are told here; nil is silent
+}
+
+// Store is a history of files. It is safe for concurrent use, also by several
+// processes.
+type Store struct {
+	o    Options
+	turn chan struct{} // holds a token while nobody works
+
+	broken func(step string) error // tests end an operation here
+}
+
+// Errors of looking for a commit.
+var (
+	ErrNoCommit  = errors.New("there is no such commit")
+	ErrAmbiguous = errors.New("several commits begin like this")
+	ErrFirst     = errors.New("nothing is kept from before this commit")
+	ErrBusy      = errors.New("another program is working on the memory repository")
+	errCorrupt   = errors.New("damaged git object")
+	errNoRepo    = errors.New("there is no repository yet")
+)
+
+// Open prepares a store. It does no I/O: the repository is found when it is
+// needed and made by the first commit.
+func Open(o Options) (*Store, error) {
+	if o.WorkTree == "" || o.Dir == "" || o.Email == "" || len(o.Files) == 0 {
+		return nil, errors.New("gitstore: WorkTree, Dir, Email and Files are needed")
+	}
+	for _, f := range o.Files {
+		if path.Clean(f) != f || path.IsAbs(f) || strings.HasPrefix(f, "..") {
+			return nil, fmt.Errorf("gitstore: %q is no path below the work tree", f)
+		}
+	}
+	o.Files = slices.Clone(o.Files)
+	if o.Name == "" {
+		o.Name, _, _ = strings.Cut(o.Email, "@")
+	}
+	if o.First == "" {
+		o.First = "init: file history"
+	}
+	if o.MaxCommits <= 0 {
+		o.MaxCommits = 500
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &Store{o: o, turn: make(chan struct{}, 1), broken: func(string) error { return nil }}
+	s.turn <- struct{}{}
+	return s, nil
+}
+
+// Commit is a state of the files and how it came about.
+type Commit struct {
+	ID     string    `json:"id"` // 40 hexadecimal digits
+	Parent string    `json:"parent,omitempty"`
+	Time   time.Time `json:"time"`
+	Author string    `json:"author"`
+	Email  string    `json:"email"`
+	// Subject is the first line of the message, Body the rest.
+	Subject string `json:"subject"`
+	Body    string `json:"body,omitempty"`
+
+	tree    hash
+	parents []hash
+	written bool // its files are written after it
+}
+
+// Short is the form of a commit's id that people see.
+func Short(id string) string {
+	if len(id) > 8 {
+		return id[:8]
+	}
+	return id
+}
+
+// Init makes the repository and its first commit if there is none yet.
+func (s *Store) Init(ctx context.Context) error {
+	return s.write(ctx, func(*repo, *tip) error { return nil })
+}
+
+// Commit records the tracked files as they are now. It reports false, and the
+// newest commit, when nothing changed since then.
+func (s *Store) Commit(ctx context.Context, subject, body string) (id string, changed bool, err error) {
+	err = s.write(ctx, func(r *repo, t *tip) error {
+		changed = t.made
+		if !changed {
+			changed, err = s.record(ctx, r, t, subject, body)
+		}
+		id = t.id.String()
+		return err
+	})
+	return id, changed, err
+}
+
+// Log returns the newest n commits, newest first; all if n is not positive.
+func (s *Store) Log(ctx context.Context, n int) (out []Commit, err error) {
+	err = s.read(ctx, func(r *repo, t *tip) error {
+		out, err = r.history(ctx, t.id, n)
+		return err
+	})
+	if errors.Is(err, errNoRepo) {
+		return nil, nil
+	}
+	return out, err
+}
+
+// Find returns the commit whose id begins with prefix; an empty prefix or HEAD
+// is the newest.
+func (s *Store) Find(ctx context.Context, prefix string) (c Commit, err error) {
+	err = s.read(ctx, func(r *repo, t *tip) error {
+		c, err = r.find(ctx, t, prefix)
+		return err
+	})
+	return c, noRepo(err)
+}
+
+// noRepo turns the lack of a repository into what a caller knows.
+func noRepo(err error) error {
+	if errors.Is(err, errNoRepo) {
+		return ErrNoCommit
+	}
+	return err
+}
+
+// Path says where the repository lies or will lie.
+func (s *Store) Path() (string, error) {
+	p, err := s.locate()
+	return p.dir, err
+}
+
+// File returns a file as it was at a commit. The error is fs.ErrNotExist when
+// it was not there.
+func (s *Store) File(ctx context.Context, commit, name string) (data []byte, err error) {
+	err = s.read(ctx, func(r *repo, t *tip) error {
+		c, err := r.find(ctx, t, commit)
+		if err != nil {
+			return err
+		}
+		files, err := r.tracked(c.tree, s.patterns())
+		if err != nil {
+			return err
+		}
+		data, err = r.content(files, name)
+		return err
+	})
+	return data, noRepo(err)
+}

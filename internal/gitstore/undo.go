@@ -1,0 +1,305 @@
+package gitstore
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Undone says what an undo did.
+type Undone struct {
+	Of       Commit   `json:"of"`                 // the commit it was about
+	Commit   string   `json:"commit,omitempty"`   // made by the undo; empty if nothing had to change
+	Snapshot string   `json:"snapshot,omitempty"` // of changes nobody had committed before
+	Files    []string `json:"files"`
+}
+
+// ConflictError says that one commit cannot be undone by itself because the
+// same lines changed again later. Nothing was changed.
+type ConflictError struct{ Files []string }
+
+func (e *ConflictError) Error() string {
+	return "the same lines changed again later in " + strings.Join(e.Files, ", ")
+}
+
+// Restore brings the tracked files back to what they were before a commit, and
+// so undoes it and everything since; files made since then go. Changes that
+// were not committed are committed first, so nothing is lost. The first commit
+// that is kept cannot be undone: the error is ErrFirst.
+func (s *Store) Restore(ctx context.Context, prefix string) (Undone, error) {
+	return s.undo(ctx, prefix, "revert: undo %s", func(before, _, _ filesOf) (filesOf, []string) { return before, nil })
+}
+
+// UndoOnly takes back what one commit changed and keeps what came later. If the
+// same lines changed again the error is a *ConflictError.
+func (s *Store) UndoOnly(ctx context.Context, prefix string) (Undone, error) {
+	return s.undo(ctx, prefix, "revert: undo only %s", takeBack)
+}
+
+// undo commits the files that decide chooses from those before and after a
+// commit and those of now.
+func (s *Store) undo(ctx context.Context, prefix, subject string, decide func(before, after, now filesOf) (filesOf, []string)) (u Undone, err error) {
+	err = s.write(ctx, func(r *repo, t *tip) error {
+		c, err := r.find(ctx, t, prefix)
+		if err != nil {
+			return err
+		}
+		if len(c.parents) == 0 {
+			return ErrFirst
+		}
+		u.Of = c
+		saved, err := s.record(ctx, r, t, "snapshot: before the undo of "+Short(c.ID), "")
+		if err != nil {
+			return err
+		}
+		if saved {
+			u.Snapshot = t.id.String()
+		}
+		before, after, err := s.around(r, c)
+		if err != nil {
+			return err
+		}
+		base, err := r.commit(t.id)
+		if err != nil {
+			return err
+		}
+		now, err := r.contents(base.tree, s.patterns())
+		if err != nil {
+			return err
+		}
+		want, conflicts := decide(before, after, now)
+		if len(conflicts) > 0 {
+			return &ConflictError{Files: conflicts}
+		}
+		u.Files = differing(now, want)
+		if len(u.Files) == 0 {
+			return nil
+		}
+		u.Commit, err = s.move(ctx, r, t, move{fmt.Sprintf(subject, Short(c.ID)), fmt.Sprintf("Undoes: %s %s", c.ID, c.Subject), base, now, want})
+		return err
+	})
+	return u, noRepo(err)
+}
+
+// move is a change from the files of now to others.
+type move struct {
+	subject, body string
+	base          Commit
+	now, want     filesOf
+}
+
+// checkoutMark with a commit behind it means that its files are being written.
+const checkoutMark = "checkout "
+
+// move commits other files and then writes them. If the process dies in
+// between, the next one finishes it.
+func (s *Store) move(ctx context.Context, r *repo, t *tip, m move) (string, error) {
+	old, err := r.tracked(m.base.tree, s.patterns())
+	if err != nil {
+		return "", err
+	}
+	changes, err := r.changes(old, m.want, nil)
+	if err != nil {
+		return "", err
+	}
+	tree, err := r.change(m.base.tree, changes)
+	if err == nil && tree.zero() {
+		tree, err = r.storeTree(nil)
+	}
+	if err != nil {
+		return "", err
+	}
+	if err := s.advance(ctx, r, t, Commit{Subject: m.subject, Body: m.body, tree: tree, written: true}); err != nil {
+		return "", err
+	}
+	return t.id.String(), s.apply(ctx, m.now, m.want)
+}
+
+// finish ends a move whose process died. Files that changed meanwhile stay.
+func (s *Store) finish(ctx context.Context, r *repo, t *tip) error {
+	c, err := r.commit(t.id)
+	if err != nil {
+		return err
+	}
+	before, after, err := s.around(r, c)
+	if err != nil {
+		return err
+	}
+	return s.apply(ctx, before, after)
+}
+
+// apply turns the files of now into those that are wanted. One that is not
+// what it was taken for is left alone.
+func (s *Store) apply(ctx context.Context, now, want filesOf) error {
+	w, err := s.openWork()
+	if err != nil {
+		return err
+	}
+	defer w.close()
+	for _, name := range differing(now, want) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		is, there, err := w.read(name)
+		was, had := now[name]
+		if err != nil || there != had || !bytes.Equal(is, was) {
+			s.o.Log.WarnContext(ctx, "a file changed during an undo and stays", "file", name)
+			continue
+		}
+		if err := w.put(name, want); err != nil {
+			return fmt.Errorf("write %s: %w", name, err)
+		}
+		if err := s.broken("file"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// put makes a file what it is in a state.
+func (w *work) put(name string, state filesOf) error {
+	data, wanted := state[name]
+	if !wanted {
+		return w.remove(name)
+	}
+	return w.write(name, data)
+}
+
+// differing names the files two states do not agree about.
+func differing(a, b filesOf) []string {
+	all := maps.Clone(a)
+	maps.Copy(all, b)
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(all)), func(name string) bool {
+		x, was := a[name]
+		y, is := b[name]
+		return was == is && bytes.Equal(x, y)
+	})
+}
+
+// Checkout writes the tracked files as they were at a commit and commits
+// nothing; what was not committed is lost. With paths, only those are written.
+// Tracked files that were not there at that time are removed. It returns the
+// names of the files it changed.
+func (s *Store) Checkout(ctx context.Context, commit string, paths ...string) (changed []string, err error) {
+	err = s.write(ctx, func(r *repo, t *tip) error {
+		c, err := r.find(ctx, t, commit)
+		if err != nil {
+			return err
+		}
+		want, err := r.contents(c.tree, s.patterns())
+		if err != nil {
+			return err
+		}
+		w, err := s.openWork()
+		if err != nil {
+			return err
+		}
+		defer w.close()
+		now, odd, err := w.snapshot(ctx, s.patterns())
+		if err != nil {
+			return err
+		}
+		for name := range odd { // a link or a folder that took the place of a file
+			now[name] = nil
+		}
+		for _, name := range differing(now, want) {
+			if len(paths) > 0 && !slices.Contains(paths, name) {
+				continue
+			}
+			if err := w.put(name, want); err != nil {
+				return fmt.Errorf("write %s: %w", name, err)
+			}
+			changed = append(changed, name)
+		}
+		return nil
+	})
+	return changed, noRepo(err)
+}
+
+// takeBack undoes the step from before to after in the files of now.
+func takeBack(before, after, now filesOf) (want filesOf, conflicts []string) {
+	want = maps.Clone(now)
+	for _, name := range differing(before, after) {
+		old, was := before[name]
+		changed, is := after[name]
+		current, there := now[name]
+		if !is && there || is && !there && was {
+			conflicts = append(conflicts, name) // made again, or gone since
+			continue
+		}
+		switch {
+		case there == is && bytes.Equal(current, changed):
+			if !was {
+				delete(want, name)
+			} else {
+				want[name] = old
+			}
+		case !there: // it was new then and is gone already
+		case !isText(old) || !isText(changed) || !isText(current):
+			conflicts = append(conflicts, name)
+		default:
+			merged, ok := merge(changed, current, old)
+			if !ok {
+				conflicts = append(conflicts, name)
+				continue
+			}
+			want[name] = merged
+		}
+	}
+	return want, conflicts
+}
+
+// merge applies to ours what leads from base to theirs. Changes may touch but
+// not overlap; the same change on both sides counts once.
+func merge(base, ours, theirs []byte) ([]byte, bool) {
+	b, o, t := bareLines(base), bareLines(ours), bareLines(theirs)
+	mine, other := differences(b, o), differences(b, t)
+	var out []string
+	at, i, j := 0, 0, 0
+	take := func(s span, lines []string) {
+		out = append(append(out, b[at:s.a0]...), lines[s.b0:s.b1]...)
+		at = s.a1
+	}
+	for i < len(mine) || j < len(other) {
+		switch {
+		case j == len(other) || i < len(mine) && mine[i].before(other[j]):
+			take(mine[i], o)
+			i++
+		case i == len(mine) || other[j].before(mine[i]):
+			take(other[j], t)
+			j++
+		case mine[i].a0 == other[j].a0 && mine[i].a1 == other[j].a1 && slices.Equal(o[mine[i].b0:mine[i].b1], t[other[j].b0:other[j].b1]):
+			take(mine[i], o)
+			i, j = i+1, j+1
+		default:
+			return nil, false
+		}
+	}
+	out = append(out, b[at:]...)
+	if len(out) == 0 {
+		return []byte{}, true
+	}
+	text := strings.Join(out, "\n")
+	if len(ours) == 0 || bytes.HasSuffix(ours, []byte("\n")) {
+		text += "\n"
+	}
+	return []byte(text), true
+}
+
+// before reports whether a change ends where another one begins or earlier.
+// Two insertions at one place have no order.
+func (s span) before(o span) bool {
+	return s.a1 <= o.a0 && (s.a0 != o.a0 || s.a1 != o.a1)
+}
+
+// bareLines are the lines of a text without their newlines.
+func bareLines(data []byte) []string {
+	out := splitLines(data)
+	for i, l := range out {
+		out[i] = strings.TrimSuffix(l, "\n")
+	}
+	return out
+}
