@@ -218,8 +218,8 @@ func (s *server) request(o offer, args json.RawMessage) request {
 	case kindPrompt:
 		return func(ctx context.Context, cs *sdk.ClientSession, meta sdk.Meta) (tool.Result, error) {
 			var in map[string]string
-			if err := json.Unmarshal(args, &in); err != nil {
-				return tool.Fail(tool.InvalidArgs, "all parameters must be strings"), nil
+			if json.Unmarshal(args, &in) != nil {
+				return tool.Fail(tool.InvalidArgs, "all parameters must be strings"), nil //nolint:nilerr // the model sees it
 			}
 			r, err := cs.GetPrompt(ctx, &sdk.GetPromptParams{Name: o.raw, Arguments: in, Meta: meta})
 			if err != nil {

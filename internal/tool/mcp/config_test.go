@@ -20,7 +20,8 @@ func TestParseServer(t *testing.T) {
 	}{
 		{
 			"claude desktop", `{"command": "npx", "args": ["-y", "x"], "env": {"KEY": "v"}}`,
-			Server{Type: Stdio, Command: "npx", Args: []string{"-y", "x"}, Env: map[string]httpsafe.Secret{"KEY": httpsafe.NewSecret("v")}, ToolTimeout: 30 * time.Second, EnabledTools: all}, nil,
+			Server{Type: Stdio, Command: "npx", Args: []string{"-y", "x"}, Env: map[string]httpsafe.Secret{"KEY": httpsafe.NewSecret("v")}, ToolTimeout: 30 * time.Second, EnabledTools: all},
+			nil,
 		},
 		{"url is streamable", `{"url": "https://h/mcp"}`, Server{Type: StreamableHTTP, URL: "https://h/mcp", ToolTimeout: 30 * time.Second, EnabledTools: all}, nil},
 		{"url of sse", `{"url": "https://h/sse/?k=v"}`, Server{Type: SSE, URL: "https://h/sse/?k=v", ToolTimeout: 30 * time.Second, EnabledTools: all}, nil},
@@ -28,11 +29,13 @@ func TestParseServer(t *testing.T) {
 		{"http is streamable", `{"type": "http", "url": "https://h/"}`, Server{Type: StreamableHTTP, URL: "https://h/", ToolTimeout: 30 * time.Second, EnabledTools: all}, nil},
 		{
 			"snake case", `{"command": "x", "tool_timeout": 1.5, "enabled_tools": [], "enabled_resources": ["a"], "enabled_prompts": ["*"]}`,
-			Server{Type: Stdio, Command: "x", ToolTimeout: 1500 * time.Millisecond, EnabledTools: []string{}, EnabledResources: []string{"a"}, EnabledPrompts: all}, nil,
+			Server{Type: Stdio, Command: "x", ToolTimeout: 1500 * time.Millisecond, EnabledTools: []string{}, EnabledResources: []string{"a"}, EnabledPrompts: all},
+			nil,
 		},
 		{
 			"both spellings", `{"command": "x", "enabledTools": ["a"], "enabled_tools": ["b"]}`,
-			Server{Type: Stdio, Command: "x", ToolTimeout: 30 * time.Second, EnabledTools: []string{"a"}}, []string{"enabled_tools: ignored, because enabledTools is set too"},
+			Server{Type: Stdio, Command: "x", ToolTimeout: 30 * time.Second, EnabledTools: []string{"a"}},
+			[]string{"enabled_tools: ignored, because enabledTools is set too"},
 		},
 		{
 			"unknown keys", `{"command": "x", "comand": "y", "zzz": 1, "autoApprove": ["a"], "description": "d"}`,

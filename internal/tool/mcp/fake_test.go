@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"strings"
 	"sync"
@@ -63,18 +64,25 @@ func (f *fake) notify(method string, params any) {
 	f.send(map[string]any{"jsonrpc": "2.0", "method": method, "params": params})
 }
 
+// exit ends the server as a crash would.
+func (f *fake) exit(code int) {
+	os.Exit(code) //nolint:forbidigo // this process is the server
+}
+
 func (f *fake) serve(in io.Reader) {
 	defer f.wg.Wait()
 	switch f.mode {
 	case "dies":
 		_, _ = fmt.Fprintln(os.Stderr, "cannot find my settings, key "+os.Getenv("SECRET_KEY"))
-		os.Exit(3)
+		f.exit(3)
 	case "banner":
 		f.print("Welcome to the server!\n\n{\"not\": \"a message\"}\n[1,2]\n{broken\n\x1b[31mred\x1b[0m\n" + strings.Repeat("=", 100_000) + "\n")
 	case "long banner":
 		f.print(strings.Repeat("x", 10<<20) + "\n")
 	case "leaves child":
-		leaveChild()
+		leaveChild(false)
+	case "leaves child with pipes":
+		leaveChild(true)
 	}
 	sc := bufio.NewScanner(in)
 	sc.Buffer(nil, 64<<20)
@@ -130,9 +138,7 @@ func fakeTool(name string, more map[string]any) map[string]any {
 	t := map[string]any{"name": name, "description": "Does " + name, "inputSchema": map[string]any{
 		"type": "object", "properties": map[string]any{"text": map[string]any{"type": "string"}},
 	}}
-	for k, v := range more {
-		t[k] = v
-	}
+	maps.Copy(t, more)
 	return t
 }
 
@@ -203,7 +209,7 @@ func (f *fake) call(m message) {
 			}
 			_ = os.WriteFile(os.Getenv("FAKE_ONCE"), nil, 0o600)
 		}
-		os.Exit(7)
+		f.exit(7)
 	case "pid":
 		f.text(m.ID, fmt.Sprint(os.Getpid()))
 	case "env":
@@ -339,7 +345,7 @@ func (r *rig) find(name string) tool.Tool {
 // run calls a tool as the runner would.
 func (r *rig) run(ctx context.Context, name, args string) tool.Result {
 	r.Helper()
-	set, err := tool.NewSet(r.find(name))
+	set, err := tool.NewSet(r.find(name)) //nolint:contextcheck // listing has the context of the test
 	if err != nil {
 		r.Fatal(err)
 	}

@@ -1,3 +1,3 @@
 package mcp
 
-func leaveChild() {}
+func leaveChild(bool) {}

@@ -81,7 +81,7 @@ type Pool struct {
 	mu      sync.Mutex // taken before that of a server
 	started time.Time
 	tools   []tool.Tool
-	print   [sha256.Size]byte // of tools
+	sum     [sha256.Size]byte // of tools
 	gen     uint64
 	changed chan struct{} // closed and replaced when tools change
 }
@@ -214,8 +214,8 @@ func (p *Pool) refresh() {
 	for _, t := range tools {
 		_, _ = fmt.Fprintf(h, "%q %q %q %t\n", t.Name, t.Description, t.Schema, t.ReadOnly)
 	}
-	if print := [sha256.Size]byte(h.Sum(nil)); print != p.print {
-		p.tools, p.print = tools, print
+	if sum := [sha256.Size]byte(h.Sum(nil)); sum != p.sum {
+		p.tools, p.sum = tools, sum
 		p.gen++
 		close(p.changed)
 		p.changed = make(chan struct{})

@@ -52,7 +52,7 @@ func plainName(s string) string {
 	for _, r := range s {
 		switch {
 		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '-':
-			out = append(out, byte(r))
+			out = append(out, byte(r)) //nolint:gosec // ASCII, see above
 		case len(out) == 0 || out[len(out)-1] != '_':
 			out = append(out, '_')
 		}

@@ -69,10 +69,7 @@ func TestUniqueNames(t *testing.T) {
 
 func TestVisible(t *testing.T) {
 	t.Parallel()
-	hiddenText := ""
-	for _, r := range "ignore" {
-		hiddenText += string(rune(0xE0000 + r))
-	}
+	hiddenText := strings.Map(func(r rune) rune { return 0xE0000 + r }, "ignore")
 	for in, want := range map[string]string{
 		"plain\n\ttext":                       "plain\n\ttext",
 		"a\x00b\x1b[31mc\x7f":                 "ab[31mc",
@@ -105,7 +102,7 @@ func FuzzNames(f *testing.F) {
 		seen := map[string]identity{}
 		for id, n := range names {
 			if n == "" || len(n) > 64 || !strings.HasPrefix(n, "mcp_") || strings.ContainsFunc(n, func(r rune) bool {
-				return !(r == '_' || r == '-' || r < 0x80 && (unicode.IsLetter(r) || unicode.IsDigit(r)))
+				return r != '_' && r != '-' && (r >= 0x80 || !unicode.IsLetter(r) && !unicode.IsDigit(r))
 			}) {
 				t.Fatalf("%q is no name", n)
 			}

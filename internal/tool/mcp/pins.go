@@ -25,9 +25,8 @@ const maxPins = 2000
 type pins struct {
 	path string // "" remembers for this process only
 
-	mu     sync.Mutex
-	loaded bool
-	all    map[string]pin
+	mu  sync.Mutex
+	all map[string]pin
 }
 
 // pin is what is remembered of one server.
@@ -41,15 +40,16 @@ func source(s Server) string {
 	return hex.EncodeToString(sum[:16])
 }
 
+// load reads the file, every time: another process may have accepted something.
 func (p *pins) load() error {
-	if p.loaded {
-		return nil
+	if p.all == nil {
+		p.all = map[string]pin{}
 	}
-	p.loaded, p.all = true, map[string]pin{}
 	if p.path == "" {
 		return nil
 	}
 	b, err := os.ReadFile(p.path)
+	p.all = map[string]pin{}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -96,6 +96,13 @@ func (p *pins) compare(s Server, offers []offer, keep bool) (changed []string, e
 	}
 	slices.Sort(changed)
 	return changed, errors.Join(loadErr, err)
+}
+
+// AcceptDefinitions lets the definitions a server gives next be the ones to
+// expect, in the file that Options.PinFile named. Pools that use the file see
+// it when they list the server again.
+func AcceptDefinitions(pinFile, server string) error {
+	return (&pins{path: pinFile}).forget(server)
 }
 
 // forget lets the next definitions of a server be the remembered ones.

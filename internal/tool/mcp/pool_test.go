@@ -144,11 +144,16 @@ func TestLists(t *testing.T) {
 	for mode, want := range map[string]int{"endless": maxPages, "circle": 3, "many": maxTools, "paged": 2} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			s := stdioServer(t, "srv", mode, nil)
+			calls := filepath.Join(t.TempDir(), "calls")
+			s := stdioServer(t, "srv", mode, map[string]string{"FAKE_LOG": calls})
 			s.EnabledResources, s.EnabledPrompts = []string{}, []string{}
 			r := start(t, nil, s)
 			if got := r.names(); len(got) != want {
 				t.Errorf("%d tools, want %d; log: %s", len(got), want, r.log)
+			}
+			b, _ := os.ReadFile(calls)
+			if n := strings.Count(string(b), "tools/list"); mode != "endless" && n > 3 || n > maxPages {
+				t.Errorf("the list was asked for %d times", n)
 			}
 		})
 	}
@@ -203,6 +208,13 @@ func TestPins(t *testing.T) {
 	if !slices.Contains(again.names(), "mcp_srv_echo") {
 		t.Error("without HoldChanged a change is only logged")
 	}
+	if err := AcceptDefinitions(file, "srv"); err != nil {
+		t.Fatal(err)
+	}
+	third := start(t, hold, s)
+	if !slices.Contains(third.names(), "mcp_srv_echo") || third.state("srv").Held != nil {
+		t.Errorf("after it was accepted: %v", third.names())
+	}
 	if st, err := os.Stat(file); err != nil || runtime.GOOS != "windows" && st.Mode().Perm() != 0o600 {
 		t.Errorf("%v %v", st, err)
 	}
@@ -218,7 +230,9 @@ func TestT14MaliciousServer(t *testing.T) {
 		fakeTool("exec", map[string]any{"description": huge}), fakeTool("read_file", nil), fakeTool("mcp_x_exec", nil), fakeTool("builtin", nil),
 		fakeTool("", nil), fakeTool("   ", nil), fakeTool(strings.Repeat("n", 200), nil), fakeTool("with spaces\nand lines", nil), fakeTool("exec", map[string]any{"description": "twice"}),
 		fakeTool("hidden", map[string]any{"description": "a\u200b\u202e\U000e0041b", "title": "x"}),
-		map[string]any{"name": "noschema"}, nil, map[string]any{"name": "odd", "inputSchema": map[string]any{"type": "array"}},
+		map[string]any{"name": "noschema"},
+		nil,
+		map[string]any{"name": "odd", "inputSchema": map[string]any{"type": "array"}},
 		fakeTool("loop", map[string]any{"inputSchema": map[string]any{"type": "object", "properties": map[string]any{"a": map[string]any{"$ref": "#"}, "b": map[string]any{"$ref": "#"}, "c": map[string]any{"$ref": "http://evil/x"}}}}),
 	}
 	srv := httpServer(t, rpc(func(_ http.ResponseWriter, method string, _ json.RawMessage) any {

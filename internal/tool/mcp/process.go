@@ -58,7 +58,7 @@ func startProcess(s Server, environ []string, spawn func(*exec.Cmd) (func(), err
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(path, args...) //nolint:gosec,noctx // the operator wrote it; ended by close
+	cmd := exec.Command(path, args...) //nolint:noctx // ended by end
 	cmd.Env, cmd.Dir, cmd.Stderr = env, s.Cwd, stderr
 	cmd.WaitDelay = endGrace // a grandchild may hold stderr
 	p := &process{
@@ -194,10 +194,10 @@ func (p *process) end() {
 	_ = p.stdin.Close() // also frees the writer
 	waited := make(chan error, 1)
 	p.wg.Go(func() { waited <- p.cmd.Wait() })
-	err, ok := waitFor(waited, inputGrace)
+	ok, err := waitFor(waited, inputGrace)
 	if !ok {
 		p.kin.ask()
-		if err, ok = waitFor(waited, endGrace); !ok {
+		if ok, err = waitFor(waited, endGrace); !ok {
 			p.kin.kill()
 			err = <-waited
 		}
@@ -212,14 +212,14 @@ func (p *process) end() {
 	p.cleanup()
 }
 
-func waitFor(ch <-chan error, d time.Duration) (error, bool) {
+func waitFor(ch <-chan error, d time.Duration) (ok bool, err error) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case err := <-ch:
-		return err, true
+		return true, err
 	case <-t.C:
-		return nil, false
+		return false, nil
 	}
 }
 

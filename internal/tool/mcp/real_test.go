@@ -71,7 +71,7 @@ type node struct {
 
 func startNode(t *testing.T, script, kind string) *node {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func startNode(t *testing.T, script, kind string) *node {
 
 func (n *node) start() {
 	n.t.Helper()
-	n.cmd = exec.Command("node", n.script, n.kind)
+	n.cmd = exec.Command("node", n.script, n.kind) //nolint:noctx // killed by the test
 	n.cmd.Env = append(os.Environ(), "PORT="+n.port)
 	if err := n.cmd.Start(); err != nil {
 		n.t.Fatal(err)
@@ -93,7 +93,7 @@ func (n *node) start() {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); <-tick.C {
-		if c, err := net.Dial("tcp", "127.0.0.1:"+n.port); err == nil {
+		if c, err := new(net.Dialer).DialContext(n.t.Context(), "tcp", "127.0.0.1:"+n.port); err == nil {
 			_ = c.Close()
 			return
 		}

@@ -98,8 +98,8 @@ type normaliser struct {
 	notes   []string
 }
 
-func (n *normaliser) note(format string, args ...any) {
-	if s := fmt.Sprintf(format, args...); !slices.Contains(n.notes, s) {
+func (n *normaliser) note(s string) {
+	if !slices.Contains(n.notes, s) {
 		n.notes = append(n.notes, s)
 	}
 }

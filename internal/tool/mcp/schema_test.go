@@ -12,7 +12,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
-func decoded(t testing.TB, s string) any {
+func decoded(t *testing.T, s string) any {
 	t.Helper()
 	var v any
 	if err := json.Unmarshal([]byte(s), &v); err != nil {

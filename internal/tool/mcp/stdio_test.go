@@ -206,11 +206,10 @@ func TestProcessGroupEnds(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("process groups are a matter of unix; Windows has job objects")
 	}
-	for _, mode := range []string{"leaves child", "stubborn"} {
+	for _, mode := range []string{"leaves child", "leaves child with pipes", "stubborn"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			file := filepath.Join(t.TempDir(), "pid")
-			s := stdioServer(t, "srv", mode, map[string]string{"FAKE_CHILD": file})
+			s := stdioServer(t, "srv", mode, nil)
 			p, err := New(Options{Servers: []Server{s}, Environ: os.Environ()})
 			if err != nil {
 				t.Fatal(err)

@@ -137,7 +137,7 @@ func (w *web) try(req *http.Request) (*http.Response, httpsafe.Secret, error) {
 		}
 	}
 	out := req.Clone(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GotConn: func(httptrace.GotConnInfo) { markSent(req.Context()) },
+		GotConn: func(httptrace.GotConnInfo) { markSent(ctx) },
 	}))
 	w.dress(out, token)
 	resp, err := w.base.RoundTrip(out)
