@@ -136,17 +136,6 @@ func broken(l *link, err error) bool {
 	return l.wire.isLost() || errors.Is(err, sdk.ErrConnectionClosed) || errors.Is(err, sdk.ErrSessionMissing)
 }
 
-// drop takes a broken link out of use and makes its supervisor notice.
-func (s *server) drop(l *link) {
-	s.mu.Lock()
-	same := s.link == l
-	s.mu.Unlock()
-	if same {
-		s.set(Connecting, "the connection was lost", nil)
-	}
-	l.wire.close()
-}
-
 // deadline ends a call after d, counted anew with every sign of progress, but
 // never later than maxExtension times d.
 func deadline(ctx context.Context, d time.Duration) (_ context.Context, extend, stop func()) {

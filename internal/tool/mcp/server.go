@@ -72,10 +72,16 @@ func newServer(p *Pool, c Server) *server {
 	return s
 }
 
-// set moves to another state. A link is only kept in Ready and Degraded.
+// set moves to another state. A link is only kept in Ready and Degraded. Only
+// the supervisor calls it.
 func (s *server) set(st State, reason string, l *link) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.move(st, reason, l)
+}
+
+// move is set for those that hold the lock.
+func (s *server) move(st State, reason string, l *link) {
 	if s.state != st {
 		s.since = s.pool.o.Now()
 	}
@@ -219,18 +225,28 @@ func (s *server) connected(ctx context.Context, d time.Duration) (*link, error) 
 	}
 }
 
-// mark records how the last use of a link went.
+// mark records how the last use of a link went, if it is still the one in use.
 func (s *server) mark(l *link, reason string) {
 	s.mu.Lock()
-	same := s.link == l && (s.state == Ready) != (reason == "")
-	s.mu.Unlock()
+	defer s.mu.Unlock()
 	switch {
-	case !same:
+	case s.link != l || (s.state == Ready) == (reason == ""):
 	case reason == "":
-		s.set(Ready, "", l)
+		s.move(Ready, "", l)
 	default:
-		s.set(Degraded, reason, l)
+		s.move(Degraded, reason, l)
 	}
+}
+
+// drop takes a broken link out of use before its supervisor notices, and makes
+// it notice.
+func (s *server) drop(l *link) {
+	s.mu.Lock()
+	if s.link == l {
+		s.move(Connecting, "the connection was lost", nil)
+	}
+	s.mu.Unlock()
+	l.wire.close()
 }
 
 // odd logs lines on the output of a stdio server that are no messages. Only
