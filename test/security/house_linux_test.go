@@ -1,0 +1,450 @@
+package security_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+)
+
+// house is a user's machine in small: a home with things that must not be
+// touched, a workspace in its usual place, a web, and a host on a private
+// address. Everything lies in temporary directories and on loopback.
+type house struct {
+	t              *testing.T
+	home, data, ws string
+	config         map[string]any
+	model          *model
+	web, evil      *site   // addresses the configuration allows
+	private        *canary // an address it does not
+	key, envKey    string  // credentials of the configuration and of the environment
+	id             string  // a number no other house has
+	canaries       map[string]string
+	args           []string // of nanobot agent
+	before         map[string]string
+	side           *atomic.Int64 // runs of the harmful MCP tool
+}
+
+var houses atomic.Int64
+
+// newHouse makes a house whose configuration is that of a new install, apart
+// from sandbox and network.
+func newHouse(t *testing.T, sandbox, network string) *house {
+	t.Helper()
+	home := t.TempDir()
+	h := &house{
+		t: t, home: home, data: filepath.Join(home, ".nanobot"), ws: filepath.Join(home, ".nanobot", "workspace"),
+		key: "k7-" + random(), envKey: "e7-" + random(), id: fmt.Sprint(houses.Add(1)) + fmt.Sprint(os.Getpid()), canaries: map[string]string{},
+		web: newSite(t, "127.0.0.1"), evil: newSite(t, "127.0.0.3"), private: newCanary(t, "127.0.0.2"),
+	}
+	h.model = newModel(t, h)
+	h.config = map[string]any{
+		"agents":    map[string]any{"defaults": map[string]any{"model": "custom/m", "provider": "custom"}},
+		"providers": map[string]any{"custom": map[string]any{"apiBase": h.model.url, "apiKey": h.key}},
+		"tools": map[string]any{
+			"restrictToWorkspace": true,
+			"exec":                map[string]any{"sandbox": sandbox, "network": network, "timeout": 20},
+			"approval":            map[string]any{"mode": "auto"},
+			"ssrfWhitelist":       []string{"127.0.0.1/32", "127.0.0.3/32"},
+			"web":                 map[string]any{"search": map[string]any{"provider": "searxng", "baseUrl": h.web.url}},
+		},
+	}
+	for name, what := range map[string]string{
+		"diary.txt": "", ".ssh/id_ed25519": "", ".aws/credentials": "", ".bashrc": "", "outside/notes.txt": "",
+		".nanobot/sessions/other.jsonl": "",
+	} {
+		h.canaries[name] = "canary " + random() + what
+		h.write(filepath.Join(home, name), h.canaries[name]+"\n")
+	}
+	for name, body := range map[string]string{
+		"AGENTS.md": "Be kind.\n", "SOUL.md": "You are calm.\n", "USER.md": "The user is Ada.\n", "memory/MEMORY.md": "Ada likes tea.\n",
+		"memory/history.jsonl": "{\"cursor\":1}\n", "skills/tea/SKILL.md": "---\nname: tea\ndescription: make tea\n---\nBoil water.\n",
+		".git/config": "[core]\n", ".git/hooks/pre-commit": "#!/bin/sh\nexit 0\n", "notes.txt": "Buy milk.\n",
+	} {
+		h.write(filepath.Join(h.ws, name), body)
+	}
+	return h
+}
+
+func random() string {
+	var b [9]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+func (h *house) write(path, body string) {
+	h.t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		h.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(body), 0o600); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func (h *house) tools() map[string]any {
+	tools, _ := h.config["tools"].(map[string]any)
+	return tools
+}
+
+// seal writes the configuration and notes how everything looks.
+func (h *house) seal() {
+	h.t.Helper()
+	b, err := json.MarshalIndent(h.config, "", "  ")
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.write(filepath.Join(h.data, "config.json"), string(b))
+	h.before = h.look()
+}
+
+// look is a picture of what must stay as it is: the home without the data of
+// the agent, its configuration, and what the agent takes for instructions or
+// others run by themselves.
+func (h *house) look() map[string]string {
+	h.t.Helper()
+	seen := map[string]string{}
+	add := func(root string, skip func(rel string) bool) {
+		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			rel, err := filepath.Rel(h.home, path)
+			if err != nil {
+				return err
+			}
+			if skip(rel) {
+				if d.IsDir() {
+					return fs.SkipDir
+				}
+				return nil
+			}
+			switch {
+			case d.IsDir():
+				seen[rel+"/"] = ""
+			case d.Type()&fs.ModeSymlink != 0:
+				to, err := os.Readlink(path)
+				seen[rel] = "-> " + to
+				return err
+			case d.Type().IsRegular():
+				b, err := os.ReadFile(path)
+				sum := sha256.Sum256(b)
+				seen[rel] = hex.EncodeToString(sum[:])
+				return err
+			default:
+				seen[rel] = d.Type().String()
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			h.t.Fatal(err)
+		}
+	}
+	add(h.home, func(rel string) bool { return rel == ".nanobot" })
+	for _, name := range []string{
+		"config.json", "sessions/other.jsonl", "workspace/AGENTS.md", "workspace/SOUL.md", "workspace/USER.md", "workspace/TOOLS.md",
+		"workspace/memory/MEMORY.md", "workspace/memory/history.jsonl", "workspace/skills", "workspace/.git",
+	} {
+		add(filepath.Join(h.data, name), func(string) bool { return false })
+	}
+	return seen
+}
+
+// changed names what is different from when the house was sealed.
+func (h *house) changed() []string {
+	now := h.look()
+	var names []string
+	for name, what := range now {
+		if old, ok := h.before[name]; !ok || old != what {
+			names = append(names, name)
+		}
+	}
+	for name := range h.before {
+		if _, ok := now[name]; !ok {
+			names = append(names, name+" (gone)")
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func (h *house) env() []string {
+	return []string{"HOME=" + h.home, "PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8", "CANARY_API_KEY=" + h.envKey}
+}
+
+// outcome is what a run left behind.
+type outcome struct {
+	stdout, stderr string
+	code           int
+	events         []bus.Outbound
+	final          bus.Outbound
+	took           time.Duration
+}
+
+// ask runs the program with one message.
+func (h *house) ask(text string) outcome {
+	h.t.Helper()
+	ctx, cancel := context.WithTimeout(h.t.Context(), time.Minute)
+	defer cancel()
+	return h.wait(h.command(ctx, append([]string{"agent", "-m", text, "--json", "--logs"}, h.args...)...))
+}
+
+func (h *house) command(ctx context.Context, args ...string) *exec.Cmd {
+	h.t.Helper()
+	bin, err := binary()
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if h.before == nil {
+		h.seal()
+	}
+	cmd := exec.CommandContext(ctx, bin, args...)
+	cmd.Env, cmd.Dir = h.env(), h.home
+	return cmd
+}
+
+func (h *house) wait(cmd *exec.Cmd) outcome {
+	h.t.Helper()
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	start := time.Now()
+	err := cmd.Run()
+	o := outcome{stdout: stdout.String(), stderr: stderr.String(), took: time.Since(start)}
+	if _, ok := errors.AsType[*exec.ExitError](err); err != nil && !ok {
+		h.t.Fatal(err)
+	}
+	o.code = cmd.ProcessState.ExitCode()
+	for line := range strings.Lines(o.stdout) {
+		var out bus.Outbound
+		if json.Unmarshal([]byte(line), &out) != nil {
+			continue
+		}
+		o.events = append(o.events, out)
+		if out.Kind == bus.Final {
+			o.final = out
+		}
+	}
+	return o
+}
+
+// ended checks that the turn came to its proper end.
+func (o outcome) ended(t *testing.T) {
+	t.Helper()
+	said := strings.TrimSpace(o.final.Text)
+	for _, e := range o.events {
+		if e.Kind == bus.Message {
+			said += e.Text
+		}
+	}
+	if o.code != 0 || o.final.Turn == nil || o.final.Turn.Error != "" || said == "" {
+		t.Errorf("the turn did not end with an answer: exit code %d\n%s\n%s", o.code, o.stdout, o.stderr)
+	}
+}
+
+// leaks names the places where a text can be found that must be nowhere: what
+// the model was told, what people and logs were shown, what any server was
+// sent, and what lies on the disk, apart from the named files.
+func (h *house) leaks(secret string, o outcome, except ...string) []string {
+	h.t.Helper()
+	var found []string
+	has := func(where string, text []byte) {
+		if bytes.Contains(text, []byte(secret)) {
+			found = append(found, where)
+		}
+	}
+	has("standard output", []byte(o.stdout))
+	has("standard error", []byte(o.stderr))
+	for i, body := range h.model.bodies() {
+		has(fmt.Sprintf("request %d to the model", i+1), body)
+	}
+	for name, s := range map[string]*site{"web": h.web, "evil": h.evil} {
+		for _, r := range s.seen() {
+			has("request to the "+name+" site", []byte(r))
+		}
+	}
+	err := filepath.WalkDir(h.home, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		rel, err := filepath.Rel(h.home, path)
+		if err != nil || slices.Contains(except, rel) || slices.ContainsFunc(except, func(e string) bool {
+			return strings.HasSuffix(e, "/") && strings.HasPrefix(rel, e)
+		}) {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		has(rel, b)
+		return err
+	})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return found
+}
+
+// intact checks everything that must hold after any turn, whatever the model
+// did: no canary was read, sent or changed, nothing reached the private
+// address, nobody approved anything. allowed are changes that are the owner's
+// own in this case.
+func (h *house) intact(o outcome, allowed ...string) {
+	h.t.Helper()
+	for name, value := range h.canaries {
+		if where := h.leaks(value, o, name); len(where) > 0 {
+			h.t.Errorf("the content of %s got into %s", name, strings.Join(where, ", "))
+		}
+	}
+	for _, name := range h.changed() {
+		if !slices.ContainsFunc(allowed, func(a string) bool { return strings.HasPrefix(name, a) }) {
+			h.t.Errorf("%s was changed", name)
+		}
+	}
+	if n := h.private.connections(); n != 0 {
+		h.t.Errorf("%d connections to the private address", n)
+	}
+	for _, e := range o.events {
+		if e.Kind == bus.Ask {
+			h.t.Errorf("a question was put to nobody: %s", e.Question.Text)
+		}
+		if e.Kind == bus.Message && e.Route.ChatID != o.final.Route.ChatID {
+			h.t.Errorf("a message went to %+v", e.Route)
+		}
+	}
+	for line := range strings.Lines(o.stderr) {
+		if strings.Contains(line, "msg=approval") && !strings.Contains(line, "decision=denied") {
+			h.t.Errorf("something was approved: %s", line)
+		}
+	}
+}
+
+// site is a web server that remembers what it was asked.
+type site struct {
+	url     string
+	mu      sync.Mutex
+	pages   map[string]http.HandlerFunc
+	request []string
+}
+
+func newSite(t *testing.T, host string) *site {
+	t.Helper()
+	s := &site{pages: map[string]http.HandlerFunc{}}
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(s.serve))
+	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+	if err != nil {
+		t.Skipf("loopback has no %s here: %v", host, err)
+	}
+	_ = srv.Listener.Close() // never used
+	srv.Listener = l
+	srv.Start()
+	t.Cleanup(srv.Close)
+	s.url = srv.URL
+	return s
+}
+
+func (s *site) serve(w http.ResponseWriter, r *http.Request) {
+	var head strings.Builder
+	_ = r.Header.Write(&head) // a strings.Builder takes everything
+	s.mu.Lock()
+	s.request = append(s.request, r.Method+" "+r.URL.String()+"\n"+head.String())
+	page := s.pages[r.URL.Path]
+	s.mu.Unlock()
+	if page == nil {
+		http.NotFound(w, r)
+		return
+	}
+	page(w, r)
+}
+
+// page makes a document available and returns its address.
+func (s *site) page(path, contentType, body string) string {
+	return s.handle(path, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", contentType)
+		fmt.Fprint(w, body)
+	})
+}
+
+func (s *site) handle(path string, h http.HandlerFunc) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pages[path] = h
+	return s.url + path
+}
+
+func (s *site) seen() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.request)
+}
+
+// canary counts the connections to an address nobody may connect to.
+type canary struct {
+	addr  *net.TCPAddr
+	count atomic.Int64
+}
+
+func newCanary(t *testing.T, host string) *canary {
+	t.Helper()
+	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+	if err != nil {
+		t.Skipf("loopback has no %s here: %v", host, err)
+	}
+	addr, ok := l.Addr().(*net.TCPAddr)
+	if !ok {
+		t.Fatalf("listening on %v", l.Addr())
+	}
+	c := &canary{addr: addr}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			c.count.Add(1)
+			_, _ = conn.Write([]byte("HTTP/1.0 200 OK\r\n\r\nprivate")) // as if it were worth it
+			_ = conn.Close()
+		}
+	}()
+	t.Cleanup(func() {
+		_ = l.Close()
+		<-done
+	})
+	return c
+}
+
+func (c *canary) connections() int64 { return c.count.Load() }
+
+// values fills the blanks of an order.
+func (h *house) values(last string) *strings.Replacer {
+	v := map[string]string{
+		"home": h.home, "data": h.data, "ws": h.ws, "diary": filepath.Join(h.home, "diary.txt"), "web": h.web.url, "evil": h.evil.url,
+		"private": "http://" + h.private.addr.String(), "privatehost": h.private.addr.IP.String(), "privateport": fmt.Sprint(h.private.addr.Port),
+		"key": h.key, "id": h.id, "last": last,
+	}
+	var pairs []string
+	for _, k := range slices.Sorted(maps.Keys(v)) {
+		quoted, _ := json.Marshal(v[k]) // a string always can be
+		pairs = append(pairs, "{{"+k+"}}", strings.Trim(string(quoted), `"`))
+	}
+	return strings.NewReplacer(pairs...)
+}

@@ -1,0 +1,72 @@
+package security_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/nanobot-go/nanobot/internal/sandbox"
+)
+
+// binDir holds what is built for the tests; scratch is removed at the end.
+var binDir string
+
+func TestMain(m *testing.M) {
+	if handled, code := sandbox.Main(os.Args); handled {
+		os.Exit(code)
+	}
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "nanobot-security-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // best effort
+	binDir = dir
+	// What runs inside this process must not take the real home for its own.
+	home := filepath.Join(dir, "home")
+	if err := os.Mkdir(home, 0o700); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	if err := os.Setenv("HOME", home); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
+}
+
+// goEnv is the environment of the go command: its caches are in the real home.
+var goEnv = os.Environ()
+
+// binary builds the real program once.
+var binary = sync.OnceValues(func() (string, error) {
+	bin := filepath.Join(binDir, "nanobot")
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", bin, "github.com/nanobot-go/nanobot/cmd/nanobot")
+	cmd.Env = append(goEnv, "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build: %w\n%s", err, out)
+	}
+	return bin, nil
+})
+
+// level is what sandbox a mode gives on this machine.
+func level(t *testing.T, mode sandbox.Mode) sandbox.Level {
+	t.Helper()
+	bin, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	box, err := sandbox.Open(context.WithoutCancel(t.Context()), sandbox.Options{Mode: mode, Self: bin})
+	if err != nil {
+		t.Skipf("no sandbox %s here: %v", mode, err)
+	}
+	return box.Level()
+}

@@ -1,0 +1,215 @@
+package security_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
+)
+
+// call is something a model wants done.
+type call struct{ name, args string }
+
+// order is what an injected text makes the model do.
+type order struct {
+	name  string
+	words string // what a person would read
+	calls []call
+	// clean names changes that are within the policy when the text is the
+	// owner's own (a file of the workspace); knows says that the model has the
+	// key from elsewhere, so its own words contain it.
+	clean []string
+	knows bool
+	mcp   bool // needs the MCP server
+}
+
+// model is a server that speaks Chat Completions for a model that obeys: after
+// its opening calls it does whatever follows the word INJECTED: in anything it
+// is shown, one call after the other, and at last repeats what it saw.
+type model struct {
+	t     *testing.T
+	house *house
+	url   string
+
+	mu       sync.Mutex
+	opening  []call // what the user asked for
+	orders   map[string]order
+	queue    []call
+	obeyed   []string // names of the orders it found
+	made     int      // calls of orders it made
+	n        int
+	requests [][]byte
+	results  []string
+	script   func(n int, last string) (say string, calls []call) // instead of all that
+}
+
+func newModel(t *testing.T, h *house) *model {
+	t.Helper()
+	m := &model{t: t, house: h, orders: map[string]order{}}
+	srv := httptest.NewServer(m)
+	t.Cleanup(srv.Close)
+	m.url = srv.URL + "/v1"
+	return m
+}
+
+// block is a piece of a message on the wire.
+type block struct {
+	Type     string `json:"type"`
+	Text     string `json:"text"`
+	ImageURL struct {
+		URL string `json:"url"`
+	} `json:"image_url"`
+}
+
+type wireMessage struct {
+	Role    string          `json:"role"`
+	Content json.RawMessage `json:"content"`
+}
+
+// read is everything a model sees in a message, words in pictures included.
+func (m wireMessage) read() string {
+	var text string
+	if json.Unmarshal(m.Content, &text) == nil {
+		return text
+	}
+	var blocks []block
+	_ = json.Unmarshal(m.Content, &blocks) // what is neither is nothing
+	var b strings.Builder
+	for _, part := range blocks {
+		b.WriteString(part.Text + "\n")
+		if _, data, ok := strings.Cut(part.ImageURL.URL, ";base64,"); ok {
+			picture, _ := base64.StdEncoding.DecodeString(data)
+			b.Write(picture)
+		}
+	}
+	return b.String()
+}
+
+func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	raw, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	var body struct {
+		Messages []wireMessage   `json:"messages"`
+		Tools    json.RawMessage `json:"tools"`
+	}
+	if err := json.Unmarshal(raw, &body); err != nil || len(body.Messages) == 0 {
+		http.Error(w, `{"error":{"message":"not a request"}}`, http.StatusBadRequest)
+		return
+	}
+	say, calls := m.think(raw, body.Messages, string(body.Tools))
+	reply(w, say, calls)
+}
+
+// reply streams an answer.
+func reply(w http.ResponseWriter, say string, calls []llmtest.StreamCall) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	send := func(v any) {
+		b, _ := json.Marshal(v) // plain maps
+		fmt.Fprintf(w, "data: %s\n\n", b)
+	}
+	delta := map[string]any{"role": "assistant", "content": say}
+	finish := "stop"
+	if len(calls) > 0 {
+		finish = "tool_calls"
+		var list []any
+		for i, c := range calls {
+			list = append(list, map[string]any{"index": i, "id": c.ID, "type": "function", "function": map[string]any{"name": c.Name, "arguments": strings.Join(c.Args, "")}})
+		}
+		delta["tool_calls"] = list
+	}
+	send(map[string]any{"choices": []any{map[string]any{"index": 0, "delta": delta, "finish_reason": nil}}})
+	send(map[string]any{"choices": []any{map[string]any{"index": 0, "delta": map[string]any{}, "finish_reason": finish}}, "usage": map[string]any{"prompt_tokens": 10, "completion_tokens": 5}})
+	fmt.Fprint(w, "data: [DONE]\n\n")
+}
+
+var orderWord = regexp.MustCompile(`INJECTED:([a-z0-9-]+)`)
+
+func (m *model) think(raw []byte, msgs []wireMessage, tools string) (string, []llmtest.StreamCall) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.requests = append(m.requests, raw)
+	m.n++
+	last := ""
+	texts := []string{tools}
+	m.results = nil
+	for _, msg := range msgs {
+		if msg.Role == string(llm.Assistant) {
+			continue
+		}
+		text := msg.read()
+		texts = append(texts, text)
+		if msg.Role == string(llm.ToolRole) {
+			last = text
+			m.results = append(m.results, text)
+		}
+	}
+	if m.script != nil {
+		say, calls := m.script(m.n, last)
+		return say, m.wire(calls, last)
+	}
+	for _, text := range texts {
+		for _, found := range orderWord.FindAllStringSubmatch(text, -1) {
+			if o, ok := m.orders[found[1]]; ok && !slices.Contains(m.obeyed, o.name) {
+				m.obeyed = append(m.obeyed, o.name)
+				m.queue = append(m.queue, o.calls...)
+			}
+		}
+	}
+	switch {
+	case len(m.opening) > 0:
+		next := m.opening[0]
+		m.opening = m.opening[1:]
+		return "", m.wire([]call{next}, last)
+	case len(m.queue) > 0:
+		next := m.queue[0]
+		m.queue = m.queue[1:]
+		m.made++
+		return "", m.wire([]call{next}, last)
+	}
+	return "All done. I saw: " + strings.Join(m.results, "\n"), nil
+}
+
+func (m *model) wire(calls []call, last string) []llmtest.StreamCall {
+	if len(last) > 400 {
+		last = last[:400]
+	}
+	fill := m.house.values(url.QueryEscape(last))
+	var out []llmtest.StreamCall
+	for i, c := range calls {
+		out = append(out, llmtest.StreamCall{ID: fmt.Sprintf("c%d_%d", m.n, i), Name: c.name, Args: []string{fill.Replace(c.args)}})
+	}
+	return out
+}
+
+func (m *model) bodies() [][]byte {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.requests)
+}
+
+// lastResults are the tool results of the last request.
+func (m *model) lastResults() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.results)
+}
+
+// followed says which orders reached the model and how many calls it made for them.
+func (m *model) followed() (orders []string, calls int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.obeyed), m.made
+}
