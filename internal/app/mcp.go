@@ -41,7 +41,7 @@ func (a *App) mcpPool(o Options, reserved []string) (*mcp.Pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	wrap := a.safety.wrap(a)
+	wrap := a.safety.wrap(a, false)
 	var spawn func(*exec.Cmd) (func(), error)
 	if wrap != nil {
 		spawn = wrap

@@ -63,11 +63,12 @@ type safety struct {
 	box       func(ctx context.Context) (*sandbox.Box, error) // opened by the first command
 	media     string
 	proxy     *commandProxy
+	seal      seal
 }
 
 // guard sets up everything that is asked before a tool runs.
 func (a *App) guard(o Options) error {
-	s := &safety{Posture: PostureOf(a.Config), media: filepath.Join(a.Config.DataDir, "media")}
+	s := &safety{Posture: PostureOf(a.Config), media: filepath.Join(a.Config.DataDir, "media"), seal: seal{workspace: a.Workspace}}
 	deny, denyWrite := a.protectedPaths()
 	s.protected = deny
 	var err error
@@ -99,7 +100,7 @@ func (a *App) guard(o Options) error {
 	s.policy, err = approve.New(approve.Options{
 		Mode: s.Approval, Timeout: time.Duration(cfg.TimeoutS) * time.Second, FallbackAllow: cfg.Fallback == "allow",
 		Rules: approvalRules(cfg.Rules), Sandboxed: s.Sandbox != sandbox.None, Network: string(s.Network),
-		SandboxProfile: s.describe(a.Config.Config.Tools.Exec), Jail: s.jail,
+		SandboxProfile: s.describe(a.Config.Config.Tools.Exec), Jail: s.jail, Exposed: s.exposed,
 		CommandRisk: shell.Risk, CommandPrefix: shell.Prefix, Suspicious: web.Suspicious, Leaks: s.secrets.Leaks, Log: o.Log,
 	})
 	if err != nil {
@@ -151,8 +152,17 @@ func (s *safety) describe(cfg config.Exec) string {
 	return fmt.Sprintf("%s network=%s ro=%q rw=%q", s.Sandbox, s.Network, cfg.SandboxROBinds, cfg.SandboxRWBinds)
 }
 
-// wrap puts a command into the sandbox.
-func (s *safety) wrap(a *App) func(cmd *exec.Cmd) (func(), error) {
+// exposed reports that commands of tainted turns cannot be kept from changing
+// what the agent follows.
+func (s *safety) exposed() bool {
+	box, err := s.box(context.Background()) // as in wrap
+	return err == nil && (!box.Level().MountNS || s.seal.open())
+}
+
+// wrap puts a command into the sandbox. In a tainted turn whose commands need
+// no approval, what the agent follows cannot be changed by them; a command that
+// a person said yes to has all rights.
+func (s *safety) wrap(a *App, tainted bool) func(cmd *exec.Cmd) (func(), error) {
 	if s.Sandbox == sandbox.None {
 		return nil
 	}
@@ -171,7 +181,20 @@ func (s *safety) wrap(a *App) func(cmd *exec.Cmd) (func(), error) {
 				return nil, err
 			}
 		}
-		return box.Wrap(cmd, p)
+		if !tainted || s.Approval != approve.Auto || s.Network != sandbox.NetNone {
+			return box.Wrap(cmd, p)
+		}
+		paths, done, err := s.seal.begin()
+		if err != nil {
+			return nil, err
+		}
+		p.ReadOnly = append(p.ReadOnly, paths...)
+		cleanup, err := box.Wrap(cmd, p)
+		if err != nil {
+			done()
+			return cleanup, err
+		}
+		return func() { cleanup(); done() }, nil
 	}
 }
 

@@ -106,7 +106,7 @@ func (a *App) shell(o Options) (*shell.Shell, error) {
 		Workspace: a.Workspace, Restrict: s.Restrict, Roots: []string{s.media}, Timeout: timeout,
 		PathPrepend: cfg.PathPrepend, PathAppend: cfg.PathAppend, AllowedEnv: cfg.AllowedEnvKeys,
 		Allow: cfg.AllowPatterns, Deny: cfg.DenyPatterns, Protected: s.protected, Environ: o.Env, Log: o.Log,
-		Wrap: s.wrap(a), Sandboxed: s.Sandbox != sandbox.None, AskRisky: s.Approval != approve.Off,
+		Wrap: s.wrap(a, false), WrapTainted: s.wrap(a, true), Sandboxed: s.Sandbox != sandbox.None, AskRisky: s.Approval != approve.Off,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("tools.exec: %w", err)

@@ -74,6 +74,10 @@ type Options struct {
 	Sandboxed      bool
 	Network        string
 	SandboxProfile string
+	// Exposed reports that the sandbox cannot keep the commands of tainted
+	// turns from changing what the agent follows and others run by themselves.
+	// nil means that it can.
+	Exposed func() bool
 	// Jail is the way to the files calls name. Not needed when Mode is Off.
 	Jail *diskio.Jail
 	// CommandRisk says why a command should be looked at although it is contained.

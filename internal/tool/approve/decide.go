@@ -170,8 +170,10 @@ func (p *Policy) commandVerdict(s *subject) verdict {
 	switch {
 	case !p.Sandboxed:
 		return asks("commands run without a sandbox here")
+	case p.Network == NetworkNone && s.call.Tainted && s.command() == "":
+		return asks("what is typed reaches a command that may have been started before")
 	case p.Network == NetworkNone:
-		return allow()
+		return whenTainted(s.call.Tainted && p.Exposed != nil && p.Exposed(), "the command could change the instructions of the agent")
 	}
 	return whenTainted(s.call.Tainted, "the command can reach the network")
 }

@@ -39,6 +39,7 @@ type launch struct {
 	chars   int           // of output that the call returns
 	fetched bool          // what it prints may come from outside
 	typed   bool          // a shell in it reads commands from standard input
+	tainted bool          // the turn has seen content from outside
 
 	sandboxed bool
 }
@@ -99,8 +100,12 @@ func (r *runner) start(ctx context.Context, l launch, stdin *os.File, stdout, st
 	j.kin.prepare(cmd)
 	cmd.Cancel = func() error { return j.kin.ask(cmd) }
 	cmd.WaitDelay = grace // then the shell itself is killed; kin.end sees to the rest
-	if r.wrap != nil {
-		if j.cleanup, err = r.wrap(cmd); err != nil {
+	wrap := r.wrap
+	if l.tainted {
+		wrap = r.wrapLess
+	}
+	if wrap != nil {
+		if j.cleanup, err = wrap(cmd); err != nil {
 			j.release()
 			return nil, err
 		}

@@ -70,6 +70,9 @@ type Options struct {
 	// sandbox. cleanup, if not nil, is called when the command has ended or
 	// could not be started. nil: no change.
 	Wrap func(cmd *exec.Cmd) (cleanup func(), err error)
+	// WrapTainted is used instead of Wrap in turns that have seen content from
+	// outside, whose commands may do less. nil: Wrap is for all.
+	WrapTainted func(cmd *exec.Cmd) (cleanup func(), err error)
 	// Sandboxed says that Wrap makes the kernel keep commands inside the
 	// workspace. Then paths are not guessed from the text any more, and HOME is
 	// the workspace.
@@ -171,6 +174,7 @@ type runner struct {
 	env       []string
 	lookup    func(name string) string // in Options.Environ
 	wrap      func(*exec.Cmd) (func(), error)
+	wrapLess  func(*exec.Cmd) (func(), error) // for tainted turns
 	log       *slog.Logger
 }
 
@@ -189,10 +193,13 @@ func newRunner(o Options) (*runner, error) {
 	}
 	r := &runner{
 		workspace: filepath.Clean(o.Workspace), restrict: o.Restrict, timeout: o.Timeout, guard: g, env: env,
-		lookup: func(name string) string { return vars[envKey(name)] }, wrap: o.Wrap, log: o.Log,
+		lookup: func(name string) string { return vars[envKey(name)] }, wrap: o.Wrap, wrapLess: o.WrapTainted, log: o.Log,
 	}
 	if r.timeout == 0 {
 		r.timeout = DefaultTimeout
+	}
+	if r.wrapLess == nil {
+		r.wrapLess = r.wrap
 	}
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)
@@ -205,6 +212,7 @@ func (s *Shell) exec(ctx context.Context, c tool.Call, in input) (tool.Result, e
 	if refused != nil {
 		return tool.Fail(refused.code, "%s", refused.text()), nil
 	}
+	l.tainted = c.Tainted
 	if in.Yield != nil {
 		return s.begin(ctx, c.SessionKey, l, time.Duration(*in.Yield)*time.Millisecond), nil
 	}

@@ -1,0 +1,91 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+)
+
+// followed are the files of a workspace that become part of every prompt, and
+// the folders whose content does or that other programs run by themselves.
+func followed() (files, folders []string) {
+	return []string{"AGENTS.md", "SOUL.md", "USER.md", "TOOLS.md", "HEARTBEAT.md"}, []string{"memory", "skills", ".git"}
+}
+
+// seal takes what the agent follows away from commands of tainted turns: they
+// see it read-only. A file that does not exist cannot be made read-only, so an
+// empty one, which means the same to the agent, stands there while such
+// commands run.
+type seal struct {
+	workspace string
+
+	mu      sync.Mutex
+	running int
+	made    []string // what stands there only for the seal
+}
+
+// open reports links among the names: a link can be replaced although what it
+// leads to is read-only.
+func (s *seal) open() bool {
+	files, folders := followed()
+	for _, name := range append(files, folders...) {
+		if info, err := os.Lstat(filepath.Join(s.workspace, name)); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// begin returns what is to be read-only for a command; done says that it ended.
+func (s *seal) begin() (paths []string, done func(), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	files, folders := followed()
+	s.running++
+	for _, name := range files {
+		path := filepath.Join(s.workspace, name)
+		made, err := writeNew(path, nil)
+		if err != nil {
+			s.end()
+			return nil, nil, fmt.Errorf("protect %s from a command: %w", name, err)
+		}
+		if made {
+			s.made = append(s.made, path)
+		}
+		paths = append(paths, path)
+	}
+	for _, name := range folders {
+		path := filepath.Join(s.workspace, name)
+		if name != ".git" { // an empty one would be a broken repository
+			if err := os.Mkdir(path, 0o700); err == nil {
+				s.made = append(s.made, path)
+			} else if !errors.Is(err, fs.ErrExist) {
+				s.end()
+				return nil, nil, fmt.Errorf("protect %s from a command: %w", name, err)
+			}
+		}
+		paths = append(paths, path)
+	}
+	return paths, sync.OnceFunc(func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.end()
+	}), nil
+}
+
+// end forgets a command. With the last one go the empty files; removing one
+// earlier would also take it from under the commands that still run.
+func (s *seal) end() {
+	if s.running--; s.running > 0 {
+		return
+	}
+	for _, path := range s.made {
+		if info, err := os.Lstat(path); err == nil && (info.IsDir() || info.Size() == 0) {
+			_ = os.Remove(path) // a folder only if it is empty
+		}
+	}
+	s.made = nil
+}
