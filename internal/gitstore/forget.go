@@ -229,6 +229,9 @@ func (s *Store) Rewrite(ctx context.Context, edit func(file string, data []byte)
 			}
 			t.id = id
 		}
+		if err := s.broken("rewritten"); err != nil {
+			return err
+		}
 		return s.purge(ctx, r, t, old)
 	})
 	return out, err

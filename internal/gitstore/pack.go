@@ -182,9 +182,9 @@ type cursor struct {
 func (c *cursor) next() byte { return c.take(1)[0] }
 
 func (c *cursor) take(n int) []byte {
-	if n < 0 || c.at+n > len(c.data) {
+	if n < 0 || n > len(c.data)-c.at {
 		c.short, c.at = true, len(c.data)
-		return make([]byte, max(n, 1))
+		return make([]byte, min(max(n, 1), 256)) // no caller reads more of it
 	}
 	c.at += n
 	return c.data[c.at-n : c.at]
