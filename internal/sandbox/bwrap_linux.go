@@ -130,7 +130,7 @@ func (h *helper) innerLimit() {
 	if !h.plan.Inner || n <= 0 || !countsPerSpace() {
 		return
 	}
-	if os.WriteFile("/proc/sys/kernel/pid_max", []byte(strconv.Itoa(300+n)), 0) == nil {
+	if os.WriteFile("/proc/sys/kernel/pid_max", []byte(strconv.FormatInt(300+n, 10)), 0) == nil {
 		h.plan.PIDMax = true
 	}
 }

@@ -92,7 +92,7 @@ func (h *helper) prepare() error {
 	}
 	h.reports, h.launch.report = os.NewFile(uintptr(pipe[0]), "reports"), pipe[1]
 	p, l := h.plan, &h.launch
-	l.spaces = p.Spaces
+	l.spaces = uintptr(p.Spaces)
 	if p.Spaces != 0 {
 		s := &l.setup
 		s.add("die with the helper", unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, int(unix.SIGKILL))
@@ -167,7 +167,7 @@ func (h *helper) confine(s *script) error {
 // may read all of it; without, what may be read is listed one by one.
 func (h *helper) rules(s *script) (*rules, error) {
 	p := h.plan
-	r, err := newRules(p.ABI, p.Profile.Network != NetHost && !p.ownNet())
+	r, err := newRules(int(p.ABI), p.Profile.Network != NetHost && !p.ownNet())
 	if err != nil {
 		return nil, err
 	}
@@ -194,28 +194,30 @@ func (h *helper) rules(s *script) (*rules, error) {
 	return r, nil
 }
 
-// run starts the command and stays until it has ended.
+// run starts the command and stays until it has ended. What can wait is done
+// while the child is busy.
 func (h *helper) run(lifeline io.Reader) (int, error) {
-	signals := make(chan os.Signal, 8)
-	// Handlers, not ignoring, because the command would inherit that. What is
-	// sent to the group reaches the command anyway.
-	signal.Notify(signals, unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, unix.SIGPIPE, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU)
-	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-	raiseOOMScore()
-	_ = unix.Prctl(unix.PR_SET_DUMPABLE, boolInt(h.plan.Spaces != 0), 0, 0, 0) // the child of namespaces writes its maps
+	if h.plan.Spaces == 0 {
+		_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+	}
 	pid, err := h.launch.start()
 	if err != nil {
 		return 0, err
 	}
 	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
+	raiseOOMScore(pid)
 	_ = unix.Close(h.launch.report)
 	if h.send > 0 {
 		_ = unix.Close(h.send)
 	}
+	signals := make(chan os.Signal, 8)
+	// Handled, not ignored, because the command would inherit that. What is
+	// sent to the group reaches the command anyway.
+	signal.Notify(signals, unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU)
 	go func() {
 		// The agent never writes again: whatever comes is the end.
 		_, _ = lifeline.Read(make([]byte, 1))
-		_ = unix.Kill(pid, unix.SIGKILL)
+		h.end(pid)
 	}()
 	if err := h.started(); err != nil {
 		_ = unix.Kill(pid, unix.SIGKILL)
@@ -225,7 +227,7 @@ func (h *helper) run(lifeline io.Reader) (int, error) {
 	letGoOfStreams()
 	go h.pass(signals, pid)
 	if n := h.plan.Profile.Limits.Processes; n > 0 && os.Getuid() == 0 && !h.plan.PIDMax {
-		go h.watch(pid, n)
+		go h.watch(pid, int(n))
 	}
 	code, err := wait(pid)
 	if h.plan.Spaces == 0 && !h.plan.Inner {

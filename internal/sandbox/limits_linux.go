@@ -28,9 +28,9 @@ func (h *helper) limits(s *script) {
 	set("core dumps", unix.RLIMIT_CORE, 0)
 	set("memory", unix.RLIMIT_DATA, l.Memory)
 	set("file size", unix.RLIMIT_FSIZE, l.FileSize)
-	set("open files", unix.RLIMIT_NOFILE, int64(l.Files))
-	set("processor time", unix.RLIMIT_CPU, int64(l.CPU))
-	if n := int64(l.Processes); n > 0 && !h.plan.PIDMax {
+	set("open files", unix.RLIMIT_NOFILE, l.Files)
+	set("processor time", unix.RLIMIT_CPU, l.CPU)
+	if n := l.Processes; n > 0 && !h.plan.PIDMax {
 		if h.plan.Spaces&unix.CLONE_NEWUSER == 0 && !h.plan.Inner {
 			n += tasks() // the kernel counts all processes of the user
 		}

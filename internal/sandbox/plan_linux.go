@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,20 +16,19 @@ import (
 // plan is what the agent tells the helper. It travels through a pipe, which
 // then stays open: its end means that the agent has ended.
 type plan struct {
-	Version int
 	Profile Profile
 	Dir     string
 	Home    string
-	Private string            // directory of this call: root (a mount point) and tmp
-	Links   map[string]string // names of the profile that are links, and where they lead
-	Spaces  uintptr           // namespaces to make, as flags of clone
-	NoProc  bool              // no process file system can be mounted
-	PIDMax  bool              // the number of processes is a setting of the process namespace
-	ABI     int               // of Landlock; 0 leaves it out
-	Inner   bool              // bubblewrap has made the namespaces
-	OwnNet  bool              // Inner, and the network is a private one
-	Trial   bool              // do everything but run the command
-	DropEnv int               // leading variables meant for the helper alone
+	Private string   // directory of this call: root (a mount point) and tmp
+	Links   []string // pairs: a name of the profile that is a link, and where it leads
+	Spaces  int64    // namespaces to make, as flags of clone
+	NoProc  bool     // no process file system can be mounted
+	PIDMax  bool     // the number of processes is a setting of the process namespace
+	ABI     int64    // of Landlock; 0 leaves it out
+	Inner   bool     // bubblewrap has made the namespaces
+	OwnNet  bool     // Inner, and the network is a private one
+	Trial   bool     // do everything but run the command
+	DropEnv int64    // leading variables meant for the helper alone
 }
 
 const (
@@ -39,38 +37,112 @@ const (
 	maxPlan = 60 << 10
 )
 
-func (p *plan) write(w io.Writer) error {
-	p.Version = planVersion
-	data, err := json.Marshal(p)
-	if err != nil {
-		return err
+// fields visits everything of a plan in order. The same list writes and reads
+// it: JSON would take the helper longer than the work itself.
+func (p *plan) fields(c *codec) {
+	f := &p.Profile
+	for _, s := range []*string{&f.Workspace, &f.ProxySocket, (*string)(&f.Network), &p.Dir, &p.Home, &p.Private} {
+		c.text(s)
 	}
-	if len(data) > maxPlan {
+	for _, l := range []*[]string{&f.ReadOnly, &f.ReadWrite, &f.Protected, &p.Links} {
+		c.list(l)
+	}
+	for _, b := range []*bool{&p.NoProc, &p.PIDMax, &p.Inner, &p.OwnNet, &p.Trial} {
+		c.flag(b)
+	}
+	l := &f.Limits
+	for _, n := range []*int64{&p.Spaces, &p.ABI, &p.DropEnv, &l.Processes, &l.Memory, &l.FileSize, &l.Files, &l.CPU} {
+		c.number(n)
+	}
+}
+
+// codec writes values after each other when reading is false, and reads them
+// back otherwise. The first thing that does not fit makes it fail for good.
+type codec struct {
+	reading, failed bool
+	data            []byte
+}
+
+func (c *codec) number(n *int64) {
+	if !c.reading {
+		c.data = binary.AppendVarint(c.data, *n)
+		return
+	}
+	v, size := binary.Varint(c.data)
+	if size <= 0 {
+		c.failed, size = true, len(c.data)
+	}
+	*n, c.data = v, c.data[size:]
+}
+
+func (c *codec) flag(b *bool) {
+	var n int64
+	if *b {
+		n = 1
+	}
+	c.number(&n)
+	*b = n == 1
+}
+
+func (c *codec) text(s *string) {
+	n := int64(len(*s))
+	c.number(&n)
+	switch {
+	case !c.reading:
+		c.data = append(c.data, *s...)
+	case n < 0 || n > int64(len(c.data)):
+		c.failed = true
+	default:
+		*s, c.data = string(c.data[:n]), c.data[n:]
+	}
+}
+
+func (c *codec) list(l *[]string) {
+	n := int64(len(*l))
+	c.number(&n)
+	if c.reading {
+		if n < 0 || n > int64(len(c.data)) { // each takes a byte at least
+			c.failed = true
+			return
+		}
+		*l = make([]string, n)
+	}
+	for i := range *l {
+		c.text(&(*l)[i])
+	}
+}
+
+func (p *plan) write(w io.Writer) error {
+	c := codec{data: make([]byte, 5, 4096)}
+	p.fields(&c)
+	if len(c.data) > maxPlan {
 		return errors.New("the profile names too many paths")
 	}
-	_, err = w.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(data))), data...)) //nolint:gosec // bounded above
+	c.data[0] = planVersion
+	binary.BigEndian.PutUint32(c.data[1:], uint32(len(c.data)-5)) //nolint:gosec // bounded above
+	_, err := w.Write(c.data)
 	return err
 }
 
 func readPlan(r io.Reader) (*plan, error) {
-	var size [4]byte
-	if _, err := io.ReadFull(r, size[:]); err != nil {
+	var head [5]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
 		return nil, err
 	}
-	n := binary.BigEndian.Uint32(size[:])
+	if head[0] != planVersion {
+		return nil, errors.New("the helper is of another version than the agent; restart the agent")
+	}
+	n := binary.BigEndian.Uint32(head[1:])
 	if n > maxPlan {
 		return nil, errors.New("not a plan")
 	}
-	data := make([]byte, n)
-	if _, err := io.ReadFull(r, data); err != nil {
+	c := codec{reading: true, data: make([]byte, n)}
+	if _, err := io.ReadFull(r, c.data); err != nil {
 		return nil, err
 	}
 	p := new(plan)
-	if err := json.Unmarshal(data, p); err != nil {
-		return nil, err
-	}
-	if p.Version != planVersion {
-		return nil, errors.New("the helper is of another version than the agent; restart the agent")
+	if p.fields(&c); c.failed || len(c.data) > 0 {
+		return nil, errors.New("not a plan")
 	}
 	return p, nil
 }
@@ -89,13 +161,11 @@ func systemPaths() []string {
 // etcPaths are the settings ordinary programs read. Accounts, keys, tokens and
 // the settings of services are not among them.
 func etcPaths() []string {
-	const list = `alternatives bash.bashrc bash_completion.d bashrc ca-certificates ca-certificates.conf
-		crypto-policies debian_version environment.d fonts gai.conf gitattributes gitconfig host.conf hosts
-		hostname inputrc java-8-openjdk java-11-openjdk java-17-openjdk java-21-openjdk ld.so.cache ld.so.conf ld.so.conf.d
-		locale.alias locale.conf localtime login.defs lsb-release magic magic.mime mailcap manpath.config maven
-		mime.types nsswitch.conf os-release perl pki/ca-trust pki/tls/cert.pem pki/tls/certs pki/tls/openssl.cnf profile profile.d
-		protocols python2.7 python3 resolv.conf rpc services shells skel ssl/cert.pem ssl/certs ssl/openssl.cnf
-		static terminfo texmf timezone xattr.conf xdg zsh`
+	const list = `alternatives ca-certificates.conf crypto-policies fonts gai.conf gitattributes gitconfig host.conf
+		hostname hosts java-8-openjdk java-11-openjdk java-17-openjdk java-21-openjdk java-25-openjdk ld.so.cache
+		localtime magic maven mime.types nsswitch.conf os-release pki/ca-trust pki/tls/cert.pem pki/tls/certs
+		pki/tls/openssl.cnf profile profile.d protocols resolv.conf services ssl/cert.pem ssl/certs ssl/openssl.cnf
+		static terminfo timezone`
 	var out []string
 	for name := range strings.FieldsSeq(list) {
 		out = append(out, "/etc/"+name)

@@ -79,8 +79,8 @@ func endOrphans() {
 
 // raiseOOMScore makes the kernel end the command before the agent when memory
 // runs out.
-func raiseOOMScore() {
-	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("500"), 0)
+func raiseOOMScore(pid int) {
+	_ = os.WriteFile("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", []byte("500"), 0)
 }
 
 // letGoOfStreams leaves the streams to the command, so that their readers see
@@ -94,11 +94,4 @@ func letGoOfStreams() {
 		_ = unix.Dup3(null, fd, 0)
 	}
 	_ = unix.Close(null)
-}
-
-func boolInt(b bool) uintptr {
-	if b {
-		return 1
-	}
-	return 0
 }

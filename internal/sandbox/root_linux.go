@@ -55,7 +55,11 @@ func (p *plan) layout() []place {
 		}
 	}
 	for _, name := range etcPaths() {
-		bind(name, name, bindRead)
+		if target, err := os.Readlink(name); err == nil && intoUsr(name, target) {
+			add(name, link, target) // cheaper than a mount
+		} else {
+			bind(name, name, bindRead)
+		}
 	}
 	for at, content := range p.accounts() {
 		add(at, text, content)
@@ -83,8 +87,8 @@ func (p *plan) layout() []place {
 		bind(dir, dir, bindRead)
 	}
 	bind(p.Profile.Workspace, p.Profile.Workspace, bindWrite)
-	for name, target := range p.Links {
-		add(name, link, target)
+	for pair := range slices.Chunk(p.Links, 2) {
+		add(pair[0], link, pair[1])
 	}
 	for _, path := range p.hidden() {
 		if st, err := os.Stat(path); err == nil && st.IsDir() {
@@ -96,6 +100,14 @@ func (p *plan) layout() []place {
 	// Stable, so that of two entries for one place the later one wins.
 	slices.SortStableFunc(out, func(a, b place) int { return cmp.Compare(a.at, b.at) })
 	return out
+}
+
+// intoUsr reports whether a link leads to where everything may be read.
+func intoUsr(name, target string) bool {
+	if !path.IsAbs(target) {
+		target = path.Join(path.Dir(name), target)
+	}
+	return within(path.Clean(target), "/usr")
 }
 
 // mountAttr is struct mount_attr of mount_setattr.
@@ -171,7 +183,7 @@ func (p *plan) makePlace(s *script, root string, e place) {
 		s.add("mount /proc", unix.SYS_MOUNT, "proc", at, "proc", plainMount|unix.MS_NOEXEC, nil)
 		if n := p.Profile.Limits.Processes; n > 0 && p.PIDMax {
 			// Numbers below 300 are given only once, so the limit is on top of them.
-			s.write(at+"/sys/kernel/pid_max", strconv.Itoa(300+n))
+			s.write(at+"/sys/kernel/pid_max", strconv.FormatInt(300+n, 10))
 		}
 		setAttr(s, at, unix.MOUNT_ATTR_RDONLY, false)
 	case terminals:

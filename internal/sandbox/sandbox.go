@@ -70,17 +70,17 @@ type Profile struct {
 	ProxySocket string
 	Limits      Limits
 
-	links map[string]string // names that are links, and where they lead
+	links []string // pairs: a name that is a link, and where it leads
 }
 
 // Limits bound what a command can use up. 0 is the default, a negative number
 // no limit. Sizes are in bytes.
 type Limits struct {
-	Processes int   // all processes and threads of the command together; 256
+	Processes int64 // all processes and threads of the command together; 256
 	Memory    int64 // writable memory of one process; 4 GiB
 	FileSize  int64 // of one file; 2 GiB
-	Files     int   // open ones, of one process; 4096
-	CPU       int   // seconds of processor time of one process; 3600
+	Files     int64 // open ones, of one process; 4096
+	CPU       int64 // seconds of processor time of one process; 3600
 }
 
 func (l Limits) withDefaults() Limits {
@@ -265,10 +265,10 @@ func (p Profile) clean() (Profile, error) {
 	if err != nil {
 		return p, fmt.Errorf("workspace: %w", err)
 	}
-	p.links = map[string]string{}
+	p.links = nil
 	note := func(name, real string) {
 		if name = filepath.Clean(name); name != real {
-			p.links[name] = real
+			p.links = append(p.links, name, real)
 		}
 	}
 	note(p.Workspace, ws)

@@ -217,7 +217,7 @@ func (b *Box) wrapTrial(cmd *exec.Cmd, p Profile, trial bool) (cleanup func(), e
 func (b *Box) plan(cmd *exec.Cmd, p Profile, private string) *plan {
 	pl := &plan{
 		Profile: p, Dir: cmd.Dir, Private: private, Links: p.links,
-		Spaces: b.means.spaces, NoProc: b.means.noProc, PIDMax: b.means.pidMax, ABI: b.level.LandlockABI,
+		Spaces: int64(b.means.spaces), NoProc: b.means.noProc, PIDMax: b.means.pidMax, ABI: int64(b.level.LandlockABI),
 	}
 	if pl.Dir == "" {
 		pl.Dir = p.Workspace
