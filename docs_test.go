@@ -34,7 +34,6 @@ func later() []string {
 	return []string{
 		"agents.defaults.consolidationRatio", "agents.defaults.dream",
 		"agents.defaults.failOnToolError", "agents.defaults.idleCompact",
-		"agents.defaults.maxConcurrentSubagents",
 		"api", "channels", "gateway", "modelPresets.<name>.label",
 		"providers.<name>.caps", "providers.<name>.displayName",
 

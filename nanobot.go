@@ -60,6 +60,7 @@ const (
 	ToolHint  = bus.ToolHint
 	ToolEvent = bus.ToolEvent
 	Notice    = bus.Notice
+	Ask       = bus.Ask
 )
 
 // ErrStopped is returned when a turn was stopped before it had an answer.
@@ -167,6 +168,13 @@ func (b *Bot) Run(ctx context.Context, in Input) (Result, error) {
 func (b *Bot) Stop(ctx context.Context, session string) string {
 	return b.app.Agent.Stop(ctx, session)
 }
+
+// Working is how many subagents work in the background or have a result that
+// was not handled yet.
+func (b *Bot) Working() int { return b.app.Agent.Working() }
+
+// Wait waits until no subagent works any more and their results were handled.
+func (b *Bot) Wait(ctx context.Context) error { return b.app.Agent.Quiet(ctx) }
 
 // Model names the model in use.
 func (b *Bot) Model() string { return b.app.ModelInfo().Name }

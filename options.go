@@ -57,6 +57,10 @@ func WithLogger(log *slog.Logger) Option { return func(o *app.Options) { o.Log =
 // credentials removed, for nanobot replay.
 func WithRecording(file string) Option { return func(o *app.Options) { o.Record = file } }
 
+// WithDeliver gets what is said in turns that no message asked for, such as the
+// result of a subagent. It must not block.
+func WithDeliver(f func(Event)) Option { return func(o *app.Options) { o.Deliver = f } }
+
 // WithRestart is called after a user asked for /restart.
 func WithRestart(f func(Route)) Option {
 	return func(o *app.Options) { o.Restart = func(r bus.Route) { f(r) } }

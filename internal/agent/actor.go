@@ -162,10 +162,14 @@ func (a *Agent) Stop(ctx context.Context, key string) string {
 	if a.Ended != nil {
 		a.Ended(key, true)
 	}
-	if over == nil && dropped == 0 {
+	helpers := a.crew.stop(key)
+	if over == nil && dropped == 0 && helpers == 0 {
 		return "Nothing is running."
 	}
 	reply := "Stopped."
+	if helpers > 0 {
+		reply = fmt.Sprintf("Stopped, with %s.", plural(helpers, "subagent"))
+	}
 	if over != nil {
 		wait := time.NewTimer(stopWait)
 		defer wait.Stop()

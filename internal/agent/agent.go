@@ -24,6 +24,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/memory"
 	"github.com/nanobot-go/nanobot/internal/runner"
 	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/skill"
@@ -59,7 +60,11 @@ type Options struct {
 	// number changes whenever the list does. May be nil.
 	MoreTools func(ctx context.Context) ([]tool.Tool, uint64)
 	// Secrets are taken out of what tools return and of what is said. May be nil.
-	Secrets *httpsafe.Registry
+	Secrets   *httpsafe.Registry
+	Subagents Subagents
+	// Deliver gets what is said in turns that nobody asked for, such as the
+	// result of a subagent. May be nil.
+	Deliver func(bus.Outbound)
 	// Ended is told when a conversation was stopped or, with stopped false,
 	// starts anew, so that what tools keep for it can go. May be nil.
 	Ended func(session string, stopped bool)
@@ -75,6 +80,10 @@ type Options struct {
 	// TurnCost is what the calls of a turn cost, if that is known.
 	TurnCost func(turnID string) (usd float64, known bool)
 	My       Settings
+	// Memory takes in what leaves conversations; nil means that it is dropped.
+	Memory *memory.Consolidator
+	// IdleCompact is the silence after which all of a conversation is taken in; 0 is never.
+	IdleCompact time.Duration
 	// Undo takes back what turns did to files; nil means that nothing is kept.
 	Undo Undoer
 	// Restart is called after /restart was acknowledged; nil means it is not possible here.
@@ -112,8 +121,10 @@ var (
 type Agent struct {
 	Options
 	prompt *promptBuilder
+	keeper *keeper
 	fixed  *tool.Set // the tools that are always there
 	sets   toolSets
+	crew   *crew
 	gate   chan struct{} // nil: no limit
 
 	started time.Time
@@ -160,9 +171,11 @@ func New(o Options) (*Agent, error) {
 		idle: make(chan *actor), quit: make(chan struct{}),
 		actors: map[string]*actor{}, live: map[string]*conversation{}, stats: map[string]stats{}, started: o.Now(),
 	}
+	a.keeper = newKeeper(a)
 	if o.Concurrency > 0 {
 		a.gate = make(chan struct{}, o.Concurrency) // capacity is the limit
 	}
+	a.crew = newCrew(o.Subagents)
 	var err error
 	if a.fixed, err = o.Tools.With(append(a.ownTools(), messageTool(o.Media))...); err != nil {
 		return nil, fmt.Errorf("agent tools: %w", err)
@@ -184,6 +197,9 @@ func (a *Agent) Open(ctx context.Context) {
 // short grace time, cancels the rest and waits for them. It runs once.
 func (a *Agent) Run(ctx context.Context) error {
 	a.Open(ctx)
+	if a.Memory != nil {
+		a.wg.Go(func() { a.keeper.run(ctx) })
+	}
 	<-ctx.Done()
 	a.mu.Lock()
 	a.base = nil // refuse new messages
@@ -200,6 +216,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		<-idle
 	}
 	a.cancel(ErrClosed)
+	a.crew.close()
 	return nil
 }
 

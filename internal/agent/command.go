@@ -120,10 +120,9 @@ func (t *turn) runCommand(ctx context.Context, cmd command) error {
 	}
 	switch cmd.name {
 	case "new":
-		if err := t.sess.Clear(); err != nil {
-			return fmt.Errorf("start a new conversation: %w", err)
+		if err := t.beginAnew(ctx); err != nil {
+			return err
 		}
-		t.forget(t.key)
 		if t.Ended != nil {
 			t.Ended(t.key, false)
 		}
@@ -299,6 +298,9 @@ func (a *Agent) status(ctx context.Context, key string) string {
 		fmt.Fprintf(&b, "Session: %d messages\n", s.messages)
 	}
 	fmt.Fprintf(&b, "Uptime: %s\nActive turns: %d", uptime(a.Now().Sub(a.started)), a.active())
+	if labels := a.crew.labels(key); len(labels) > 0 {
+		fmt.Fprintf(&b, "\nSubagents: %s", strings.Join(labels, "; "))
+	}
 	if waiting > 0 {
 		fmt.Fprintf(&b, "\nWaiting here: %s", plural(waiting, "message"))
 	}

@@ -19,15 +19,16 @@ type conversation struct {
 	used  time.Time
 	state *tool.State // what tool families remember about this session
 
-	first   int       // session index of the first record seen
+	first   int       // session index of the first live record
 	next    int       // session index of the first record not seen yet
 	born    time.Time // of the session, changes when it was started anew
 	msgs    []llm.Message
 	tokens  []int // estimate per message
 	origin  []int // session index of each message's first record
 	total   int
-	sent    int // leading messages that were part of a request: never changed in place
-	checked int // leading messages known to be legal, the last of them the user's
+	sent    int  // leading messages that were part of a request: never changed in place
+	owed    bool // old messages were left out of the prompt before memory had taken them in
+	checked int  // leading messages known to be legal, the last of them the user's
 }
 
 func newConversation() *conversation { return &conversation{state: &tool.State{}} }
@@ -150,8 +151,8 @@ func withBreadcrumbs(content llm.Content, media []string) llm.Content {
 	return llm.Text(content.Text + note)
 }
 
-// fit drops the oldest turns when the conversation no longer fits, and returns
-// the session index from which it is replayed now. It drops down to half of
+// fit leaves the oldest turns out when the conversation no longer fits, and
+// returns the session index from which it is replayed now. It drops down to half of
 // the budget at once, so that the prompt's prefix stays the same for many
 // turns, and the choice depends on nothing but the messages.
 func (c *conversation) fit(budget, head int, scale float64) (replay int, dropped bool) {
@@ -177,7 +178,7 @@ func (c *conversation) fit(budget, head int, scale float64) (replay int, dropped
 	}
 	replay = c.origin[cut]
 	c.msgs, c.tokens, c.origin = slices.Clone(c.msgs[cut:]), slices.Clone(c.tokens[cut:]), slices.Clone(c.origin[cut:])
-	c.first, c.sent = replay, 0
+	c.sent = 0
 	c.checked = max(c.checked-cut, 0)
 	return replay, true
 }

@@ -61,6 +61,9 @@ type Settings struct {
 // ownTools are the tools about the agent itself.
 func (a *Agent) ownTools() []tool.Tool {
 	list := []tool.Tool{askUserTool()}
+	if a.Subagents.Dir != "" {
+		list = append(list, a.spawnTool())
+	}
 	if !a.My.Offer {
 		return list
 	}

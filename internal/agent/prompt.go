@@ -15,6 +15,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/memory"
 	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/skill"
 )
@@ -43,14 +44,25 @@ type promptBuilder struct {
 
 	now func() time.Time
 
-	mu     sync.Mutex
-	looked time.Time // when parts were last compared with the disk
-	last   []string  // parts at that time
-	files  map[string]cachedFile
-	texts  map[string]string // embedded templates
+	mu    sync.Mutex
+	files map[string]cachedFile
+	texts map[string]string // embedded templates
+	views map[string]*promptView
+}
+
+// promptView is the prompt of one scope.
+type promptView struct {
+	looked time.Time         // when parts were last compared with the disk
+	last   []string          // parts at that time
 	joined map[string]string // tier and channel format -> prompt, valid for stamp
 	stamp  string
 }
+
+// divider stands between the parts of the prompt.
+const divider = "\n\n---\n\n"
+
+// maxViews bounds the scopes whose prompt is kept in memory.
+const maxViews = 64
 
 type cachedFile struct {
 	mod  time.Time
@@ -59,29 +71,37 @@ type cachedFile struct {
 }
 
 func newPromptBuilder(workspace string, skills *skill.Library, now func() time.Time) *promptBuilder {
-	return &promptBuilder{workspace: workspace, skills: skills, now: now, files: map[string]cachedFile{}, texts: map[string]string{}, joined: map[string]string{}}
+	return &promptBuilder{workspace: workspace, skills: skills, now: now, files: map[string]cachedFile{}, texts: map[string]string{}, views: map[string]*promptView{}}
 }
 
 func (p *promptBuilder) offloadDir() string {
 	return filepath.Join(p.workspace, ".nanobot", "tool-results")
 }
 
-// system returns the prompt for a channel and a size of model.
-func (p *promptBuilder) system(channel string, tier Tier) string {
+// system returns the prompt for a channel, a scope and a size of model.
+func (p *promptBuilder) system(channel, scope string, tier Tier) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	// Many turns at once need not each ask the disk about the same files.
-	if now := p.now(); p.last == nil || now.Sub(p.looked) > lookEvery || now.Before(p.looked) {
-		p.last, p.looked = p.parts(), now
+	v := p.views[scope]
+	if v == nil {
+		if len(p.views) >= maxViews {
+			clear(p.views)
+		}
+		v = &promptView{joined: map[string]string{}}
+		p.views[scope] = v
 	}
-	parts := p.last
+	// Many turns at once need not each ask the disk about the same files.
+	if now := p.now(); v.last == nil || now.Sub(v.looked) > lookEvery || now.Before(v.looked) {
+		v.last, v.looked = p.parts(scope), now
+	}
+	parts := v.last
 	stamp := strings.Join(parts, "\x00")
-	if stamp != p.stamp {
-		p.stamp, p.joined = stamp, map[string]string{}
+	if stamp != v.stamp {
+		v.stamp, v.joined = stamp, map[string]string{}
 	}
 	format := formatHint(channel)
 	key := tier.Name + "\x00" + format
-	if s, ok := p.joined[key]; ok {
+	if s, ok := v.joined[key]; ok {
 		return s
 	}
 	all := append([]string{p.identity(format, tier)}, tier.shorten(parts)...)
@@ -91,29 +111,48 @@ func (p *promptBuilder) system(channel string, tier Tier) string {
 			kept = append(kept, part)
 		}
 	}
-	s := strings.Join(kept, "\n\n---\n\n")
-	p.joined[key] = s
+	s := strings.Join(kept, divider)
+	v.joined[key] = s
 	return s
 }
 
-// parts are the pieces of the prompt that can change while we run.
-func (p *promptBuilder) parts() []string {
+// subagent returns the prompt of a subagent.
+func (p *promptBuilder) subagent(tier Tier) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r := strings.NewReplacer("{{workspace}}", p.workspace, "{{os}}", osName(), "{{arch}}", runtime.GOARCH)
+	s := r.Replace(p.template("system/subagent.md")) + "\n\n" + p.template("system/untrusted.md")
+	if p.skills == nil || !tier.Skills {
+		return s
+	}
+	if _, summary := p.skills.Prompt(); summary != "" {
+		s += "\n\n---\n\n" + p.template("system/skills.md") + "\n\n" + summary
+	}
+	return s
+}
+
+// parts are the pieces of the prompt that can change while we run. What is
+// known about the owner is for the owner's own chats.
+func (p *promptBuilder) parts(scope string) []string {
 	var boot []string
 	for _, name := range []string{"AGENTS.md", "SOUL.md", "USER.md", "TOOLS.md"} {
+		if name == "USER.md" && scope != "" {
+			continue
+		}
 		body := p.file(name)
 		if body == "" || (name != "SOUL.md" && body == p.template(name)) {
 			continue
 		}
 		boot = append(boot, "## "+name+"\n\n"+body)
 	}
-	memory := p.file("memory/MEMORY.md")
-	if memory == p.template("memory/MEMORY.md") {
-		memory = ""
+	facts := p.file(memory.ScopeFile(scope))
+	if facts == p.template("memory/MEMORY.md") {
+		facts = ""
 	}
-	if memory != "" {
-		memory = "# Memory\n\n## Long-term Memory\n" + memory
+	if facts != "" {
+		facts = "# Memory\n\n## Long-term Memory\n" + facts
 	}
-	out := []string{strings.Join(boot, "\n\n"), memory}
+	out := []string{strings.Join(boot, "\n\n"), facts}
 	if p.skills == nil {
 		return out
 	}
@@ -211,7 +250,11 @@ func (t *turn) userMessage(ctx context.Context, in bus.Inbound) (session.Record,
 	rec := session.Record{
 		Message: llm.Message{Role: llm.User, Content: llm.Text(body + suffix)},
 		Time:    in.At, InboundID: in.ID, SenderID: in.SenderID,
-		Runtime: &session.RuntimeContext{Version: 1, Sources: []string{"time", "route"}, Suffix: suffix},
+		Runtime: &session.RuntimeContext{Version: 1, Sources: sources(in), Suffix: suffix},
+	}
+	if in.Event != "" {
+		rec.Event, rec.Internal = in.Event, true
+		_, rec.TaskID, _ = strings.Cut(in.ID, ":")
 	}
 	msg := rec.Message
 	if len(images) > 0 {

@@ -65,7 +65,7 @@ func heads(t *testing.T, bootstrap, memory string) map[string]head {
 			t.Fatal(err)
 		}
 		// Names of this machine must not count.
-		system := strings.NewReplacer(workspace, "/home/ann/.nanobot/workspace", ", "+runtime.GOARCH+";", ", amd64;").Replace(p.system("cli", tier))
+		system := strings.NewReplacer(workspace, "/home/ann/.nanobot/workspace", ", "+runtime.GOARCH+";", ", amd64;").Replace(p.system("cli", "", tier))
 		h := head{window: window, tools: tools.Names(), systemTokens: runner.EstimateHead(system, nil), tokens: runner.EstimateHead(system, tools.Defs()), bytes: len(system)}
 		for _, d := range tools.Defs() {
 			h.bytes += len(d.Name) + len(d.Description) + len(d.Schema)

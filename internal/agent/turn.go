@@ -30,6 +30,8 @@ type turn struct {
 	rt    Runtime
 	begun time.Time
 
+	frame    frame         // of the last request
+	rested   bool          // the conversation was silent for long before this message
 	asking   chan struct{} // capacity 1: held by the question being asked
 	slot     bool          // holds a slot of the gate
 	goalOpen bool          // the user set a goal with this very message
@@ -51,6 +53,7 @@ func (a *Agent) handle(ctx context.Context, act *actor, it *item) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return stopError(cause)
 	}
+	a.keeper.pause(ctx, it.key)
 	sess, err := a.Sessions.Acquire(ctx, it.key)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -70,8 +73,12 @@ func (a *Agent) handle(ctx context.Context, act *actor, it *item) error {
 	a.mu.Lock()
 	act.turn = t
 	a.mu.Unlock()
+	t.rested = a.IdleCompact > 0 && !sess.Updated().IsZero() && t.begun.Sub(sess.Updated()) >= a.IdleCompact
 	if _, err := sess.Recover(t.readOnly); err != nil {
 		return fmt.Errorf("recover session %q: %w", it.key, err)
+	}
+	if a.crew.dir != "" && a.crew.first(it.key) {
+		a.revive(ctx, it.key)
 	}
 	if cmd, ok := a.command(it.in); ok {
 		return t.runCommand(ctx, cmd)
@@ -162,7 +169,7 @@ func (t *turn) run(ctx context.Context, current llm.Message) (runner.Result, err
 	if err != nil {
 		return runner.Result{}, fmt.Errorf("choose tools: %w", err)
 	}
-	system := t.prompt.system(t.it.in.Route.Channel, tier)
+	system := t.prompt.system(t.it.in.Route.Channel, t.it.in.Scope, tier)
 	scale := t.calibration(t.rt.Name).Factor()
 	var changed own
 	t.sess.Meta(ownKey, &changed)
@@ -172,12 +179,11 @@ func (t *turn) run(ctx context.Context, current llm.Message) (runner.Result, err
 	limits, answer := tier.limits(limits, t.rt.MaxTokens)
 	budget := runner.InputBudget(limits, answer)
 	head := t.headTokens(system, tier, tools)
-	if replay, dropped := t.conv.fit(budget, head, scale); dropped {
-		t.conv.state.Reset()
-		if err := t.sess.SetReplay(replay); err != nil {
-			return runner.Result{}, fmt.Errorf("shorten the conversation: %w", err)
-		}
+	t.frame = frame{rt: t.rt, base: system, baseHead: head, tools: tools.Defs(), budget: budget, answer: answer, scale: scale}
+	if err := t.makeRoom(ctx); err != nil {
+		return runner.Result{}, err
 	}
+	system, head = t.frame.system, t.frame.head
 	if t.rt.Check != nil {
 		if warning := t.rt.Check(ctx, int(float64(head+t.conv.total)*scale)+answer); warning != "" {
 			t.it.emit(bus.Outbound{Kind: bus.Notice, Route: t.it.in.Route, Text: warning})
@@ -207,7 +213,7 @@ func (t *turn) run(ctx context.Context, current llm.Message) (runner.Result, err
 	}
 	res, err := runner.Run(ctx, spec)
 	t.calibration(t.rt.Name).Observe(res.Estimated, res.Prompt)
-	t.note(res, budget)
+	t.afterTurn(t.note(res, budget), res.Text)
 	return res, err
 }
 
@@ -279,9 +285,9 @@ func storable(m llm.Message) llm.Message {
 	return m
 }
 
-// note updates what /status shows.
-func (t *turn) note(res runner.Result, budget int) {
-	used := res.Prompt
+// note updates what /status shows and returns the size of the last prompt.
+func (t *turn) note(res runner.Result, budget int) (used int) {
+	used = res.Prompt
 	if used == 0 {
 		used = res.Estimated
 	}
@@ -289,6 +295,7 @@ func (t *turn) note(res runner.Result, budget int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.stats[t.key] = stats{messages: stored, context: used, budget: budget, usage: res.Usage, model: t.rt.Display}
+	return used
 }
 
 // conclude closes the turn in the session and sends the reply.

@@ -43,6 +43,7 @@ type Options struct {
 	Version   string
 	Log       *slog.Logger
 	Restart   func(route bus.Route) // see agent.Options
+	Deliver   func(bus.Outbound)    // see agent.Options
 
 	Record string // file to record model traffic and tool results in
 
@@ -179,6 +180,7 @@ func (a *App) build(ctx context.Context, o Options) error {
 		Tools: set, MoreTools: a.moreTools(), Skills: a.Skills, Media: media, Restart: o.Restart,
 		Hooks: append(slices.Clone(o.Hooks), runner.Hooks{AfterTool: a.safety.after(o)}), Approve: a.safety.approve(o),
 		Secrets: a.safety.secrets, Undo: undo.Chat{Store: a.safety.undo}, Ended: a.ended,
+		Subagents: a.subagents(o), Deliver: o.Deliver,
 		My:    agent.Settings{Offer: !o.NoBuiltins && a.Config.Config.Tools.My.Enable, AllowSet: a.Config.Config.Tools.My.AllowSet, Shown: map[string]string{"exec": a.Exec}},
 		Usage: a.models.ledger.Report, TurnCost: a.models.ledger.TurnCost,
 		Limits: runner.Limits{
@@ -209,6 +211,17 @@ func (a *App) Run(ctx context.Context) error {
 		work.Go(func() { _ = a.servers.Run(serving) }) // ends with its context only
 	}
 	return a.Agent.Run(ctx)
+}
+
+// subagents are offered with the other built-in tools.
+func (a *App) subagents(o Options) agent.Subagents {
+	if o.NoBuiltins {
+		return agent.Subagents{}
+	}
+	return agent.Subagents{
+		Dir:  filepath.Join(a.Config.DataDir, "subagents", filepath.Base(a.Sessions.Dir())),
+		Most: a.Config.Config.Agents.Defaults.MaxConcurrentSubagents,
+	}
 }
 
 // moreTools are the tools that come and go.
@@ -297,7 +310,7 @@ func (a *App) protectedPaths() (deny, denyWrite []string) {
 	deny = append(deny, filepath.Join(data, "undo"))
 	if a.Config.Config.Tools.ProtectConfigDir {
 		deny = append(deny, a.Config.File)
-		for _, name := range []string{"sessions", "auth", "logs", "run", "memory", "bus", "history", "pairing.json", "secrets.json", "whatsapp-auth", "weixin"} {
+		for _, name := range []string{"sessions", "auth", "logs", "run", "memory", "subagents", "bus", "history", "pairing.json", "secrets.json", "whatsapp-auth", "weixin"} {
 			deny = append(deny, filepath.Join(data, name))
 		}
 	}

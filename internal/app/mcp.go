@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/tool/approve"
 	"github.com/nanobot-go/nanobot/internal/tool/mcp"
 )
@@ -57,6 +58,11 @@ func (a *App) mcpPool(o Options, reserved []string) (*mcp.Pool, error) {
 func MCPLogins(l *config.Loaded, o Options) (*mcp.OAuth, error) {
 	return mcp.NewOAuth(mcp.OAuthOptions{
 		File: filepath.Join(l.DataDir, "auth", "mcp.json"), Proxy: l.Config.Tools.Web.Proxy.Reveal(),
-		Agent: "nanobot/" + cmp.Or(o.Version, "dev"), Log: o.Log,
+		Allow: networks(l.Config.Tools.SSRFWhitelist), Agent: "nanobot/" + cmp.Or(o.Version, "dev"), Log: o.Log,
+		Known: func(name string, s httpsafe.Secret) {
+			if o.secrets != nil {
+				_ = o.secrets.Add(name, s) // a token is never too ordinary
+			}
+		},
 	})
 }

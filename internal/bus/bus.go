@@ -44,10 +44,14 @@ type Inbound struct {
 	WantsStream bool              `json:"wants_stream,omitempty"`
 	OwnTurn     bool              `json:"own_turn,omitempty"`    // never joins a running turn, waits for one of its own
 	Interactive bool              `json:"interactive,omitempty"` // the sender can be asked something and will see it
+	Event       string            `json:"event,omitempty"`       // set by the agent itself for messages no person wrote, such as SubagentResult
 	Untrusted   bool              `json:"untrusted,omitempty"`   // the text is somebody else's, such as a mail that came in
 	Scope       string            `json:"scope,omitempty"`       // whose memory it belongs to; "" is the owner's, others are ids a channel makes of person and chat
 	Meta        map[string]string `json:"meta,omitempty"`        // opaque echo for the channel only
 }
+
+// SubagentResult is the Event of a message with what a subagent found.
+const SubagentResult = "subagent_result"
 
 // Kind says what an Outbound is.
 type Kind string

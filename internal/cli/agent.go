@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/nanobot-go/nanobot"
 	"github.com/nanobot-go/nanobot/internal/agent"
+	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/tui"
@@ -137,7 +139,13 @@ func (c *command) oneShot(ctx context.Context, f agentFlags) error {
 	if err != nil {
 		return err
 	}
-	bot, err := c.bot(ctx, f)
+	late := make(chan bus.Outbound, 64) // more than a subagent says; what does not fit is in the session
+	bot, err := c.bot(ctx, f, nanobot.WithDeliver(func(out nanobot.Event) {
+		select {
+		case late <- out:
+		default:
+		}
+	}))
 	if err != nil {
 		return err
 	}
@@ -160,6 +168,9 @@ func (c *command) oneShot(ctx context.Context, f agentFlags) error {
 	if err != nil {
 		return err
 	}
+	if err := c.await(ctx, bot, f.json, late); err != nil {
+		return err
+	}
 	t := sum.Final.Turn
 	if t == nil {
 		return nil
@@ -170,6 +181,50 @@ func (c *command) oneShot(ctx context.Context, f agentFlags) error {
 		return failure{kindCode(llm.Kind(t.ErrorKind))} // told by the final event
 	}
 	return nil
+}
+
+// await waits for the subagents a question started and shows what they bring.
+func (c *command) await(ctx context.Context, bot *nanobot.Bot, asJSON bool, late <-chan bus.Outbound) error {
+	if bot.Working() == 0 {
+		return nil
+	}
+	if !asJSON {
+		fmt.Fprintln(c.Err, "Waiting for subagents; Ctrl-C leaves, and the next question in this conversation tells what became of them.")
+	}
+	over := make(chan error, 1)
+	go func() { over <- bot.Wait(ctx) }()
+	show := func(out bus.Outbound) error {
+		switch {
+		case asJSON:
+			return writeJSONLine(c.Out, out)
+		case out.Kind == bus.Final || out.Kind == bus.Message:
+			_, err := fmt.Fprintln(c.Out, strings.TrimSpace(out.Text))
+			return err
+		}
+		return nil
+	}
+	for {
+		select {
+		case out := <-late:
+			if err := show(out); err != nil {
+				return err
+			}
+		case err := <-over:
+			for len(late) > 0 {
+				if err := show(<-late); err != nil {
+					return err
+				}
+			}
+			return err
+		}
+	}
+}
+
+// writeJSONLine writes an event like --json does.
+func writeJSONLine(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
 }
 
 // readQuestion reads a message from standard input.
@@ -198,7 +253,14 @@ func (c *command) chat(ctx context.Context, f agentFlags) error {
 		return err
 	}
 	restart := false
-	bot, err := c.bot(ctx, f, nanobot.WithRestart(func(nanobot.Route) { restart = true; cancel() }))
+	late := make(chan bus.Outbound, 64) // what does not fit is in the session
+	deliver := nanobot.WithDeliver(func(out nanobot.Event) {
+		select {
+		case late <- out:
+		default:
+		}
+	})
+	bot, err := c.bot(ctx, f, deliver, nanobot.WithRestart(func(nanobot.Route) { restart = true; cancel() }))
 	if err != nil {
 		return err
 	}
@@ -208,7 +270,7 @@ func (c *command) chat(ctx context.Context, f agentFlags) error {
 	defer signal.Stop(interrupts)
 	def := loaded.Config.Agents.Defaults
 	o := c.tuiOptions(bot, f, loaded.Config)
-	o.Ask, o.Interrupts = gently(o.Ask), interrupts
+	o.Ask, o.Interrupts, o.Late = gently(o.Ask), interrupts, late
 	o.History = filepath.Join(bot.DataDir(), "history", "cli_history")
 	o.Banner = tui.Banner{Name: def.BotName, Icon: def.BotIcon, Model: bot.Model(), Hints: c.greeting(bot)}
 	for _, cmd := range agent.Commands() {

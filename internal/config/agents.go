@@ -117,7 +117,7 @@ func defaultAgent() AgentDefaults {
 		Temperature:                     0.1,
 		MaxToolIterations:               200,
 		MaxToolResultChars:              16000,
-		MaxConcurrentSubagents:          1,
+		MaxConcurrentSubagents:          3,
 		FailOnToolError:                 true,
 		ProviderRetryMode:               "standard",
 		ToolHintMaxLength:               40,

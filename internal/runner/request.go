@@ -20,7 +20,7 @@ func (r *run) request(ctx context.Context, it *Iteration, tools *tool.Set, choic
 		msgs, estimate := r.govern(tools)
 		req := llm.Request{
 			Model: r.ModelName, System: r.System, Messages: msgs, Tools: tools.Defs(), ToolChoice: choice,
-			MaxTokens: r.MaxTokens, Temperature: r.Temperature, Effort: r.Effort, SessionKey: r.Call.SessionKey, TurnID: r.Call.TurnID, Estimate: estimate,
+			MaxTokens: r.MaxTokens, Temperature: r.Temperature, Effort: r.Effort, SessionKey: r.Call.SessionKey, TurnID: r.Call.TurnID, Source: r.Source, Estimate: estimate,
 		}
 		r.res.Requests++
 		resp, err := r.stream(ctx, it, req)

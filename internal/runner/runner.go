@@ -66,6 +66,7 @@ type Spec struct {
 	// HeadTokens is the estimate of System and Tools; 0 means it is made here.
 	HeadTokens  int
 	Tools       *tool.Set
+	Source      string    // what caused the run, for the accounts; "" is the user
 	Call        tool.Call // route, session, turn and state that every tool call carries
 	MaxTokens   int       // of one answer; default 8192
 	Temperature *float64
@@ -119,6 +120,7 @@ type Result struct {
 	Tools    []ToolEvent
 	Requests int
 	Injected bool // user input arrived and was answered during the run
+	Tainted  bool // content from outside was seen, or the turn began with it
 	// Streamed says that the text was shown completely by deltas.
 	Streamed bool
 	// ContextLimit is the real window in tokens, when the provider named it or
@@ -188,6 +190,7 @@ func Run(ctx context.Context, spec Spec) (Result, error) {
 	err := r.loop(ctx)
 	r.closeSegment(ctx, false)
 	r.res.New = r.added
+	r.res.Tainted = r.Call.Tainted || r.tainted.Load()
 	r.hooks.afterRun(ctx, &r.res)
 	return r.res, err
 }

@@ -1,0 +1,305 @@
+package agent
+
+import (
+	"container/heap"
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/memory"
+	"github.com/nanobot-go/nanobot/internal/session"
+	"github.com/nanobot-go/nanobot/internal/text"
+)
+
+const (
+	// quiet is how long a conversation must rest before it is looked after, so
+	// that somebody who writes on is not answered by a busy model.
+	quiet = 2 * time.Second
+	// jobLimit bounds the work on one conversation.
+	jobLimit = 10 * time.Minute
+	// retryAfter is when a job that failed for reasons of ours is tried again.
+	retryAfter = time.Minute
+
+	keptPrefix = "\x00kept:" // no session key begins so
+)
+
+// job is work on memory that is due some time.
+type job struct {
+	id     string // session key, or keptPrefix and a name
+	due    time.Time
+	frame  frame  // of the last turn; unused for kept ones
+	kept   string // name of the end of a conversation that began anew
+	preset string // of kept ones
+	whole  bool   // the conversation fell silent: take in all of it
+	resume bool   // it was silent before its last turn: take in all before that
+	index  int    // in the heap, -1 outside
+}
+
+// keeper does the work on memory that nobody waits for: one job at a time, in
+// the order of their deadlines, never one of a conversation with a running
+// turn. A turn that begins takes the job of its session away, or ends it.
+type keeper struct {
+	a    *Agent
+	wake chan struct{} // capacity 1: something changed
+
+	mu      sync.Mutex
+	queue   jobQueue
+	jobs    map[string]*job
+	running string // id of the job at work
+	cancel  context.CancelFunc
+	over    chan struct{} // closed when that job is over
+}
+
+func newKeeper(a *Agent) *keeper {
+	return &keeper{a: a, wake: make(chan struct{}, 1), jobs: map[string]*job{}}
+}
+
+// run works until ctx ends. What is at work then can be done again.
+func (k *keeper) run(ctx context.Context) {
+	k.findKept(ctx)
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for ctx.Err() == nil {
+		j, wait := k.next(ctx)
+		if j != nil {
+			k.work(j)
+			continue
+		}
+		timer.Reset(wait)
+		select {
+		case <-timer.C:
+		case <-k.wake:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// findKept takes up what an earlier run left.
+func (k *keeper) findKept(ctx context.Context) {
+	names, err := k.a.Memory.Kept()
+	if err != nil {
+		k.a.Log.WarnContext(ctx, "look for conversations to take in", "err", err)
+	}
+	for _, name := range names {
+		k.add(&job{id: keptPrefix + name, kept: name, due: k.a.Now().Add(quiet)})
+	}
+}
+
+// add puts a job in place of the one with the same id.
+func (k *keeper) add(j *job) {
+	k.mu.Lock()
+	if old := k.jobs[j.id]; old != nil {
+		heap.Remove(&k.queue, old.index)
+	}
+	k.jobs[j.id] = j
+	heap.Push(&k.queue, j)
+	k.mu.Unlock()
+	select {
+	case k.wake <- struct{}{}:
+	default: // it will look anyway
+	}
+}
+
+// pause takes the job of a session away. One that is at work is ended and
+// waited for, so that a session never has two model calls at once.
+func (k *keeper) pause(ctx context.Context, key string) {
+	k.mu.Lock()
+	if j := k.jobs[key]; j != nil {
+		heap.Remove(&k.queue, j.index)
+		delete(k.jobs, key)
+	}
+	var over chan struct{}
+	if k.running == key && k.cancel != nil {
+		k.cancel()
+		over = k.over
+	}
+	k.mu.Unlock()
+	if over != nil {
+		select {
+		case <-over:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// started is a job at work.
+type started struct {
+	*job
+	ctx context.Context //nolint:containedctx // of this one job
+}
+
+// next takes the first job whose time has come, or says how long to wait.
+func (k *keeper) next(ctx context.Context) (*started, time.Duration) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.queue) == 0 {
+		return nil, time.Hour
+	}
+	if wait := k.queue[0].due.Sub(k.a.Now()); wait > 0 {
+		return nil, wait
+	}
+	j, _ := heap.Pop(&k.queue).(*job) // only jobs are in it
+	delete(k.jobs, j.id)
+	s := &started{job: j}
+	s.ctx, k.cancel = context.WithTimeout(ctx, jobLimit)
+	k.running, k.over = j.id, make(chan struct{})
+	return s, 0
+}
+
+func (k *keeper) work(s *started) {
+	again, err := k.do(s.ctx, s.job)
+	cancelled := errors.Is(context.Cause(s.ctx), context.Canceled)
+	k.mu.Lock()
+	k.cancel()
+	close(k.over)
+	k.running, k.cancel, k.over = "", nil, nil
+	k.mu.Unlock()
+	if err != nil && !cancelled {
+		k.a.Log.WarnContext(s.ctx, "work on memory", "session", s.id, "err", err)
+		again = k.a.Now().Add(retryAfter)
+		if s.kept == "" && !s.whole {
+			again = time.Time{} // the next turn looks again
+		}
+	}
+	if cancelled || again.IsZero() {
+		return
+	}
+	s.due = again
+	k.add(s.job)
+}
+
+// do works on one conversation and says when to come again, zero for never.
+func (k *keeper) do(ctx context.Context, j *job) (again time.Time, err error) {
+	if err := k.enter(ctx); err != nil {
+		return time.Time{}, err
+	}
+	defer k.leave()
+	if j.kept != "" {
+		return k.archive(ctx, j)
+	}
+	if j.whole && k.a.IdleCompact > 0 {
+		if wait, err := k.stillBusy(ctx, j); err != nil || wait > 0 {
+			return k.a.Now().Add(wait), err
+		}
+	}
+	_, err = k.a.Memory.Run(ctx, memory.Task{
+		With:   func(ctx context.Context, fn func(*session.Session) error) error { return k.with(ctx, j.id, fn) },
+		Engine: j.frame.engine(), Budget: j.frame.budget, Trigger: k.a.Memory.BackgroundTrigger(),
+		Whole: j.whole || j.resume, KeepTurn: j.resume,
+		Prompt: func(s *session.Session) (memory.Prompt, error) {
+			c := newConversation()
+			c.follow(s)
+			return j.frame.prompt(c), nil
+		},
+	})
+	if err != nil || j.whole || k.a.IdleCompact <= 0 {
+		return time.Time{}, err
+	}
+	// What is left is taken in when the conversation falls silent.
+	j.whole, j.resume = true, false
+	return k.a.Now().Add(k.a.IdleCompact), nil
+}
+
+// stillBusy says how long a conversation lacks until it counts as silent:
+// another process may have used it.
+func (k *keeper) stillBusy(ctx context.Context, j *job) (wait time.Duration, err error) {
+	err = k.with(ctx, j.id, func(s *session.Session) error {
+		if u := s.Updated(); !u.IsZero() {
+			// Times of sessions are kept to the microsecond.
+			wait = k.a.IdleCompact - k.a.Now().Sub(u) - time.Millisecond
+		}
+		return nil
+	})
+	return wait, err
+}
+
+// with gives access to a session between its turns.
+func (k *keeper) with(ctx context.Context, key string, fn func(*session.Session) error) error {
+	s, err := k.a.Sessions.Acquire(ctx, key)
+	if err != nil {
+		return err
+	}
+	if s.OpenTurn() == nil {
+		err = fn(s)
+	}
+	return errors.Join(err, s.Release())
+}
+
+func (k *keeper) archive(ctx context.Context, j *job) (time.Time, error) {
+	rt, err := k.a.Runtime(ctx, j.preset)
+	if err != nil && j.preset != "" {
+		rt, err = k.a.Runtime(ctx, "")
+	}
+	if err != nil {
+		return time.Time{}, err
+	}
+	f := k.a.frameOf(rt)
+	return k.a.Memory.Archive(ctx, j.kept, f.engine())
+}
+
+// enter waits for a slot of the gate, like a turn does.
+func (k *keeper) enter(ctx context.Context) error {
+	if k.a.gate == nil {
+		return nil
+	}
+	select {
+	case k.a.gate <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (k *keeper) leave() {
+	if k.a.gate != nil {
+		<-k.a.gate
+	}
+}
+
+// afterTurn plans what memory has to do with the session now.
+func (t *turn) afterTurn(used int, said string) {
+	if t.Memory == nil || t.frame.rt.Model == nil || strings.HasPrefix(t.key, "dream:") {
+		return
+	}
+	f := t.frame
+	j := &job{id: t.key, frame: f, due: t.Now().Add(quiet)}
+	used += int(float64(text.Tokens(said)) * f.scale)
+	switch {
+	case f.budget > 0 && float64(used) > float64(f.budget)*t.Memory.BackgroundTrigger() || t.conv.owed:
+	case t.rested:
+		j.resume = true
+	case t.IdleCompact > 0:
+		j.whole, j.due = true, t.Now().Add(t.IdleCompact)
+	default:
+		return
+	}
+	t.keeper.add(j)
+}
+
+// jobQueue is a heap of jobs, the next one due first.
+type jobQueue []*job
+
+func (q jobQueue) Len() int           { return len(q) }
+func (q jobQueue) Less(i, j int) bool { return q[i].due.Before(q[j].due) }
+func (q jobQueue) Swap(i, j int) {
+	q[i], q[j] = q[j], q[i]
+	q[i].index, q[j].index = i, j
+}
+
+// Push implements heap.Interface.
+func (q *jobQueue) Push(x any) {
+	j, _ := x.(*job) // only jobs are pushed
+	j.index = len(*q)
+	*q = append(*q, j)
+}
+
+// Pop implements heap.Interface.
+func (q *jobQueue) Pop() any {
+	old := *q
+	j := old[len(old)-1]
+	*q = old[:len(old)-1]
+	j.index = -1
+	return j
+}

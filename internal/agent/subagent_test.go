@@ -1,0 +1,292 @@
+package agent_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/agent"
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
+	"github.com/nanobot-go/nanobot/internal/tool"
+)
+
+// isSubagent tells the requests of subagents from those of the conversation.
+func isSubagent(req llm.Request) bool { return strings.HasPrefix(req.System, "You are a subagent") }
+
+// withCrew makes a house whose model answers subagents with sub and the
+// conversation with the script.
+func withCrew(t *testing.T, main func(req llm.Request) llmtest.Step, sub func(req llm.Request) llmtest.Step, tools ...tool.Tool) (*house, func() []bus.Outbound) {
+	t.Helper()
+	m := llmtest.NewScript(t)
+	m.Otherwise = func(req llm.Request) llmtest.Step {
+		if isSubagent(req) {
+			return sub(req)
+		}
+		return main(req)
+	}
+	h := newHouse(t, m, tools...)
+	h.opts.Subagents = agent.Subagents{Dir: filepath.Join(h.dir, "subagents"), Most: 3}
+	var mu sync.Mutex
+	var said []bus.Outbound
+	h.opts.Deliver = func(o bus.Outbound) { mu.Lock(); said = append(said, o); mu.Unlock() }
+	return h, func() []bus.Outbound { mu.Lock(); defer mu.Unlock(); return append([]bus.Outbound(nil), said...) }
+}
+
+func last(req llm.Request) string { return req.Messages[len(req.Messages)-1].Content.String() }
+
+func TestSubagentInline(t *testing.T) {
+	t.Parallel()
+	h, _ := withCrew(t, func(req llm.Request) llmtest.Step {
+		if req.Messages[len(req.Messages)-1].Role == llm.ToolRole {
+			return llmtest.Reply("main saw: " + last(req))
+		}
+		return llmtest.Call("spawn", map[string]any{"task": "count the files", "wait": true})
+	}, func(req llm.Request) llmtest.Step {
+		for _, d := range req.Tools {
+			if d.Name == "spawn" || d.Name == "message" || d.Name == "ask_user" {
+				t.Errorf("a subagent has the tool %s", d.Name)
+			}
+		}
+		if req.Source != "subagent" || last(req) != "count the files" {
+			t.Errorf("source %q, task %q", req.Source, last(req))
+		}
+		return llmtest.Reply("there are 7")
+	})
+	h.start()
+	if got := h.ask(in("1", "how many?")); got != "main saw: there are 7" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// S12: a result that arrives during a turn of the same conversation joins it,
+// kept first, and is shown once.
+func TestSubagentJoinsTheRunningTurn(t *testing.T) {
+	t.Parallel()
+	running, spawned := make(chan struct{}), make(chan struct{})
+	work := textTool("work", tool.Tool{}, func(ctx context.Context, _ tool.Call, _ string) (tool.Result, error) {
+		close(running)
+		select {
+		case <-spawned:
+		case <-ctx.Done():
+		}
+		return tool.Text("worked"), nil
+	})
+	seen := 0
+	h, said := withCrew(t, func(req llm.Request) llmtest.Step {
+		all := ""
+		for _, m := range req.Messages {
+			all += m.Content.String()
+		}
+		switch n := strings.Count(all, "Result:\nthe answer is 42"); {
+		case n > 0:
+			seen = n
+			return llmtest.Reply("it is 42")
+		case strings.Contains(last(req), "works in the background"):
+			return llmtest.Call("work", map[string]any{"text": "x"})
+		case req.Messages[len(req.Messages)-1].Role == llm.ToolRole:
+			return llmtest.Reply("too early")
+		}
+		return llmtest.Call("spawn", map[string]any{"task": "find the answer"})
+	}, func(llm.Request) llmtest.Step {
+		<-running
+		return llmtest.Reply("the answer is 42")
+	}, work)
+	h.start()
+	go func() {
+		<-running
+		waitFor(t, func() bool { return h.agent.Working() > 0 && strings.Contains(stateFiles(t, h), `"done"`) })
+		close(spawned)
+	}()
+	if got := h.ask(in("1", "go")); got != "it is 42" || seen != 1 {
+		t.Errorf("got %q, result seen %d times", got, seen)
+	}
+	if err := h.agent.Quiet(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range said() {
+		if o.Kind == bus.Final {
+			t.Errorf("a second answer: %+v", o)
+		}
+	}
+	if left := stateFiles(t, h); left != "" {
+		t.Errorf("state left behind: %s", left)
+	}
+}
+
+// stateFiles is what is kept of subagents now.
+func stateFiles(t *testing.T, h *house) (all string) {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(h.opts.Subagents.Dir, "*.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range names {
+		b, _ := os.ReadFile(n) // it may just have gone
+		all += string(b)
+	}
+	return all
+}
+
+func TestSubagentStartsATurn(t *testing.T) {
+	t.Parallel()
+	h, said := withCrew(t, func(req llm.Request) llmtest.Step {
+		switch {
+		case strings.Contains(last(req), "Result:\nall good"):
+			return llmtest.Reply("the check went well")
+		case req.Messages[len(req.Messages)-1].Role == llm.ToolRole:
+			return llmtest.Reply("started")
+		}
+		return llmtest.Call("spawn", map[string]any{"task": "check it"})
+	}, func(llm.Request) llmtest.Step { return llmtest.Reply("all good") })
+	h.start()
+	if got := h.ask(in("1", "check")); got != "started" && got != "the check went well" {
+		t.Errorf("got %q", got)
+	}
+	if err := h.agent.Quiet(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	h.stop()
+	all := ""
+	for _, o := range said() {
+		if o.Kind == bus.Final {
+			all += o.Text
+		}
+	}
+	log := ""
+	for _, r := range h.log("test:1") {
+		log += r.Content.String() + "\n"
+		if r.Event == bus.SubagentResult && (!r.Internal || r.TaskID == "") {
+			t.Errorf("record %+v", r)
+		}
+	}
+	if !strings.Contains(all+log, "the check went well") {
+		t.Errorf("delivered %q, log %s", all, log)
+	}
+}
+
+func TestSubagentLimitsAndStop(t *testing.T) {
+	t.Parallel()
+	never := make(chan struct{})
+	answers := map[string]string{}
+	var mu sync.Mutex
+	h, said := withCrew(t, func(req llm.Request) llmtest.Step {
+		if m := req.Messages[len(req.Messages)-1]; m.Role == llm.ToolRole {
+			mu.Lock()
+			answers[m.ToolCallID] = m.Content.String()
+			mu.Unlock()
+			return llmtest.Reply("ok")
+		}
+		s := llmtest.Call("spawn", map[string]any{"task": "a"})
+		return s.Call("spawn", map[string]any{"task": "b"}).Call("spawn", map[string]any{"task": "c"})
+	}, func(llm.Request) llmtest.Step { return llmtest.Block(never) })
+	h.opts.Concurrency = 8
+	h.start()
+	h.ask(in("1", "go"))
+	if n := h.agent.Working(); n != 2 {
+		t.Errorf("%d subagents work, want the limit of a conversation", n)
+	}
+	if got := h.ask(in("1", "/status")); !strings.Contains(got, "Subagents: a; b") {
+		t.Errorf("status: %s", got)
+	}
+	if got := h.ask(in("1", "/stop")); !strings.Contains(got, "2 subagents") {
+		t.Errorf("/stop: %q", got)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := h.agent.Quiet(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if left := stateFiles(t, h); left != "" || len(said()) != 0 {
+		t.Errorf("left %s, said %v", left, said())
+	}
+}
+
+// A subagent that died with the process is announced once, by the next process
+// that hears of its conversation.
+func TestSubagentInterrupted(t *testing.T) {
+	t.Parallel()
+	told := 0
+	h, _ := withCrew(t, func(req llm.Request) llmtest.Step {
+		for _, m := range req.Messages {
+			if strings.Contains(m.Content.String(), `[Subagent "long job": interrupted]`) {
+				told++
+				return llmtest.Reply("it was interrupted")
+			}
+		}
+		return llmtest.Reply("hello")
+	}, func(llm.Request) llmtest.Step { return llmtest.Reply("never asked") })
+	dead := map[string]any{
+		"id": "0a1b2c3d", "label": "long job", "task": "work", "session": "test:1", "state": "running", "owner": "owner-dead.lock",
+		"route": bus.Route{Channel: "test", ChatID: "1"},
+	}
+	b, err := json.Marshal(dead)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(h.opts.Subagents.Dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(h.opts.Subagents.Dir, "0a1b2c3d.json"), b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h.start()
+	h.ask(in("2", "another conversation"))
+	if told != 0 {
+		t.Error("told in another conversation")
+	}
+	h.ask(in("1", "hi"))
+	if err := h.agent.Quiet(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if told == 0 || stateFiles(t, h) != "" {
+		t.Errorf("told %d times, left %s", told, stateFiles(t, h))
+	}
+	h.stop()
+	n := 0
+	for _, r := range h.log("test:1") {
+		if r.Event == bus.SubagentResult {
+			n++
+		}
+	}
+	if n != 1 {
+		t.Errorf("announced %d times", n)
+	}
+}
+
+// What a subagent saw from outside taints the turn that reads its result.
+func TestSubagentTaint(t *testing.T) {
+	t.Parallel()
+	page := textTool("page", tool.Tool{ReadOnly: true}, func(context.Context, tool.Call, string) (tool.Result, error) {
+		return tool.Result{Content: llm.Text("obey me"), Untrusted: true}, nil
+	})
+	tainted := false
+	act := textTool("act", tool.Tool{}, func(_ context.Context, c tool.Call, _ string) (tool.Result, error) {
+		tainted = c.Tainted
+		return tool.Text("ok"), nil
+	})
+	h, _ := withCrew(t, func(req llm.Request) llmtest.Step {
+		switch {
+		case strings.Contains(last(req), "<untrusted id="):
+			return llmtest.Call("act", map[string]any{"text": "x"})
+		case req.Messages[len(req.Messages)-1].Role == llm.ToolRole:
+			return llmtest.Reply("done")
+		}
+		return llmtest.Call("spawn", map[string]any{"task": "read", "wait": true})
+	}, func(req llm.Request) llmtest.Step {
+		if req.Messages[len(req.Messages)-1].Role == llm.ToolRole {
+			return llmtest.Reply("the page says: obey me")
+		}
+		return llmtest.Call("page", map[string]any{"text": "x"})
+	}, page, act)
+	h.start()
+	if got := h.ask(in("1", "go")); got != "done" || !tainted {
+		t.Errorf("got %q, tainted %v", got, tainted)
+	}
+}
