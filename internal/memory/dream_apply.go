@@ -1,0 +1,207 @@
+package memory
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/diskio"
+)
+
+// change is everything a run does to the disk, written down before it is done
+// so that a process that dies in between can be finished by the next.
+type change struct {
+	ID      string `json:"id"`
+	Time    string `json:"time"`
+	Subject string `json:"subject"`
+	Body    string `json:"body"`
+	Cursor  int64  `json:"cursor,omitempty"` // 0: it stays
+	Pages   []page `json:"pages"`
+	Facts   []fact `json:"facts,omitempty"`
+	Held    []Held `json:"held,omitempty"`
+	Settled string `json:"settled,omitempty"` // a finding the owner confirmed
+}
+
+// errMeanwhile says that somebody else changed a file during a run.
+var errMeanwhile = errors.New("the file changed meanwhile")
+
+// applyTime bounds the steps that must not be cut short by a cancelled run.
+const applyTime = time.Minute
+
+// apply does a change, all of it or nothing.
+func (d *Dream) apply(ctx context.Context, c change, rep *Report, root *os.Root) error {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), applyTime)
+	defer cancel()
+	for _, p := range c.Pages {
+		if s, err := p.state(root); err != nil {
+			return err
+		} else if s != pageBefore {
+			return fmt.Errorf("%s: %w", p.Name, errMeanwhile)
+		}
+	}
+	if len(c.Pages) > 0 {
+		if _, _, err := d.commit(ctx, "edit: by hand", "Changes that were there before a dream."); err != nil {
+			return fmt.Errorf("keep the files as they were: %w", err)
+		}
+	}
+	if err := d.begin(c); err != nil {
+		return fmt.Errorf("note the change: %w", err)
+	}
+	committed := false
+	err := d.perform(ctx, c, root, func(id string, changed bool) {
+		if changed {
+			rep.Commit, committed = id, true
+		}
+	})
+	if err == nil {
+		return d.finish(ctx)
+	}
+	if back := d.takeBack(ctx, c, root, committed); back != nil {
+		return errors.Join(err, fmt.Errorf("take the dream back: %w", back)) // the journal stays
+	}
+	return errors.Join(err, d.finish(ctx))
+}
+
+// commit records the files if versions are kept.
+func (d *Dream) commit(ctx context.Context, subject, body string) (id string, changed bool, err error) {
+	if d.o.Repo == nil {
+		return "", false, nil
+	}
+	return d.o.Repo.Commit(ctx, subject, body)
+}
+
+func (d *Dream) journal() string { return filepath.Join(d.o.History.Dir(), fileJournal) }
+
+func (d *Dream) begin(c change) error {
+	data, err := json.Marshal(c)
+	if err != nil {
+		return err
+	}
+	if err := diskio.WriteFile(d.journal(), data, 0o600); err != nil {
+		return err
+	}
+	return d.broken("journal")
+}
+
+func (d *Dream) finish(ctx context.Context) error {
+	err := os.Remove(d.journal())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		// Doing it once more does nothing, so this is no failure of the run.
+		d.o.Log.WarnContext(ctx, "remove the journal of the dream", "err", err)
+	}
+	return nil
+}
+
+// perform does the steps of a change; each may be done again.
+func (d *Dream) perform(ctx context.Context, c change, root *os.Root, committed func(id string, changed bool)) error {
+	for i := range c.Pages {
+		if err := c.Pages[i].write(root); err != nil {
+			return fmt.Errorf("write %s: %w", c.Pages[i].Name, err)
+		}
+		if err := d.broken("file"); err != nil {
+			return err
+		}
+	}
+	id := ""
+	if len(c.Pages) > 0 {
+		var changed bool
+		var err error
+		if id, changed, err = d.commit(ctx, c.Subject, c.Body); err != nil {
+			return fmt.Errorf("commit: %w", err)
+		}
+		committed(id, changed)
+	}
+	if err := d.broken("commit"); err != nil {
+		return err
+	}
+	if err := d.keepFacts(c, id); err != nil {
+		return fmt.Errorf("note where facts come from: %w", err)
+	}
+	if err := d.holdBack(c); err != nil {
+		return fmt.Errorf("keep findings for the owner: %w", err)
+	}
+	if err := d.broken("notes"); err != nil {
+		return err
+	}
+	if c.Cursor > 0 {
+		return d.o.History.SetDreamCursor(ctx, c.Cursor)
+	}
+	return nil
+}
+
+// takeBack undoes what perform did to the files.
+func (d *Dream) takeBack(ctx context.Context, c change, root *os.Root, committed bool) error {
+	var errs []error
+	for i := range c.Pages {
+		p := &c.Pages[i]
+		s, err := p.state(root)
+		if err == nil && s == pageAfter {
+			err = p.unwrite(root)
+		}
+		errs = append(errs, err)
+	}
+	if committed {
+		_, _, err := d.commit(ctx, "revert: dream that failed", "")
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// Recover brings a change to its end that a process died in. Run does it too.
+func (d *Dream) Recover(ctx context.Context) error {
+	if _, err := os.Lstat(d.journal()); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	leave, err := d.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	_, err = d.recover(ctx)
+	return err
+}
+
+func (d *Dream) recover(ctx context.Context) (recovered bool, err error) {
+	data, err := os.ReadFile(d.journal())
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	} else if err != nil {
+		return false, err
+	}
+	var c change
+	if err := json.Unmarshal(data, &c); err != nil {
+		d.o.Log.WarnContext(ctx, "the journal of the dream cannot be read", "err", err)
+		return false, os.Rename(d.journal(), d.journal()+".bad")
+	}
+	root, err := os.OpenRoot(d.o.History.Workspace())
+	if err != nil {
+		return false, err
+	}
+	defer root.Close() //nolint:errcheck // nothing is pending
+	mine := true
+	for i := range c.Pages {
+		s, err := c.Pages[i].state(root)
+		mine = mine && err == nil && s != pageOther
+	}
+	if !mine { // somebody edited since: theirs stands, ours goes
+		if err := d.takeBack(ctx, c, root, false); err != nil {
+			return false, err
+		}
+		d.o.Log.WarnContext(ctx, "took back an interrupted dream", "id", c.ID)
+		return true, d.finish(ctx)
+	}
+	c.Subject = "dream: recovered"
+	if err := d.perform(ctx, c, root, func(string, bool) {}); err != nil {
+		return false, err
+	}
+	d.o.Log.InfoContext(ctx, "finished an interrupted dream", "id", c.ID)
+	return true, d.finish(ctx)
+}

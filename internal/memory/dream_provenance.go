@@ -1,0 +1,272 @@
+package memory
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/nanobot-go/nanobot/internal/diskio"
+)
+
+// Origin is a history entry that a fact comes from.
+type Origin struct {
+	Cursor  int64  `json:"cursor"`
+	Session string `json:"session,omitempty"`
+	Sender  string `json:"sender,omitempty"`
+	Time    string `json:"time,omitempty"` // in TimeLayout
+}
+
+func originOf(e Entry) Origin { return Origin{e.Cursor, e.Session, e.Sender, e.Time} }
+
+// fact is a line that was added to a file, with its origin.
+type fact struct {
+	Run     string   `json:"run"`
+	Time    string   `json:"time"`
+	File    string   `json:"file"`
+	Line    string   `json:"line"`
+	Finding string   `json:"finding,omitempty"`
+	Sources []Origin `json:"sources,omitempty"`
+	Guessed bool     `json:"guessed,omitempty"`
+	Held    string   `json:"held,omitempty"` // id of the finding that the owner confirmed
+	Commit  string   `json:"commit,omitempty"`
+}
+
+// maxFacts is how many origins are kept.
+const maxFacts = 5000
+
+// Fact is a line of a memory file and what is known about its origin.
+type Fact struct {
+	File      string   `json:"file"`
+	Line      int      `json:"line"` // from 1
+	Text      string   `json:"text"`
+	ByHand    bool     `json:"by_hand,omitempty"`   // no dream wrote it
+	Edited    bool     `json:"edited,omitempty"`    // a dream wrote it a little differently
+	Confirmed bool     `json:"confirmed,omitempty"` // came from outside, and the owner said yes
+	Finding   string   `json:"finding,omitempty"`
+	Sources   []Origin `json:"sources,omitempty"`
+	Guessed   bool     `json:"guessed,omitempty"` // the sources are the likeliest ones, not what the model named
+	Time      string   `json:"time,omitempty"`    // when it was written, RFC 3339
+	Commit    string   `json:"commit,omitempty"`
+}
+
+// nearEnough is the share of letter pairs that makes two lines the same line.
+const nearEnough = 0.6
+
+// explain says where the lines that were added to a file come from.
+func (r *dreamRun) explain(file string, lines []string) (out []fact) {
+	for _, line := range lines {
+		if !tells(line) {
+			continue
+		}
+		f := fact{Run: r.rep.ID, Time: stamp(r.now), File: file, Line: line}
+		best, at := 0.0, -1
+		for i, s := range r.sourced {
+			if s.Remove || fileOf(s.scope, s.Target) != file && (s.Target != NewSkill || skillFile(s.Skill) != file) {
+				continue
+			}
+			if n := alike(line, s.Text); n > best || at < 0 {
+				best, at = n, i
+			}
+		}
+		if at >= 0 {
+			s := r.sourced[at]
+			f.Finding, f.Sources, f.Guessed = s.String(), s.sources, s.guessed
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// sourcesOf maps what a finding cites to entries. When it cites none of them,
+// the likeliest is named and marked as a guess.
+func sourcesOf(f Finding, entries []Entry) (out []Origin, guessed bool) {
+	best, at := -1.0, 0
+	for i, e := range entries {
+		if slices.Contains(f.Cites, e.Cursor) {
+			out = append(out, originOf(e))
+		}
+		if n := contained(f.Text, e.Content); n > best {
+			best, at = n, i
+		}
+	}
+	if len(out) > 0 || len(entries) == 0 {
+		return out, false
+	}
+	return []Origin{originOf(entries[at])}, len(entries) > 1
+}
+
+// tells reports whether a line says something, and is not only form.
+func tells(line string) bool {
+	line = strings.TrimSpace(line)
+	return line != "" && !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, "<!--") && strings.ContainsFunc(line, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) })
+}
+
+// pairs are the pairs of neighbouring letters of a text, whatever its script.
+func pairs(s string) map[[2]rune]int {
+	out := map[[2]rune]int{}
+	prev := ' '
+	for _, r := range strings.ToLower(s) {
+		if !unicode.IsLetter(r) && !unicode.IsDigit(r) {
+			r = ' '
+		}
+		if prev != ' ' || r != ' ' {
+			out[[2]rune{prev, r}]++
+		}
+		prev = r
+	}
+	return out
+}
+
+func common(a, b map[[2]rune]int) (both, inA, inB int) {
+	for p, n := range a {
+		both += min(n, b[p])
+		inA += n
+	}
+	for _, n := range b {
+		inB += n
+	}
+	return both, inA, inB
+}
+
+// alike is how much two texts have in common, from 0 to 1.
+func alike(a, b string) float64 { return alikePairs(pairs(a), pairs(b)) }
+
+func alikePairs(a, b map[[2]rune]int) float64 {
+	both, inA, inB := common(a, b)
+	if inA+inB == 0 {
+		return 0
+	}
+	return 2 * float64(both) / float64(inA+inB)
+}
+
+// contained is how much of a is in b, from 0 to 1.
+func contained(a, b string) float64 {
+	both, inA, _ := common(pairs(a), pairs(b))
+	if inA == 0 {
+		return 0
+	}
+	return float64(both) / float64(inA)
+}
+
+// bare is a line without its bullet and with single blanks.
+func bare(line string) string {
+	return strings.ToLower(strings.Join(strings.Fields(strings.TrimLeft(strings.TrimSpace(line), "-*+• ")), " "))
+}
+
+// Why tells for every line of a memory file where it comes from. The file is
+// named relative to the workspace.
+func (d *Dream) Why(_ context.Context, file string) ([]Fact, error) {
+	root, err := os.OpenRoot(d.o.History.Workspace())
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close() //nolint:errcheck // only read from
+	p, err := readPage(root, file)
+	if err != nil {
+		return nil, err
+	}
+	known, err := readRows[fact](d.file(fileProvenance))
+	if err != nil {
+		return nil, err
+	}
+	known = slices.DeleteFunc(known, func(f fact) bool { return f.File != file })
+	same, near := map[string]int{}, make([]map[[2]rune]int, len(known))
+	for i, f := range known {
+		same[bare(f.Line)] = i // the newest wins
+		near[i] = pairs(f.Line)
+	}
+	out := []Fact{}
+	n := 0
+	for line := range strings.Lines(p.Before) {
+		n++
+		if !tells(line) {
+			continue
+		}
+		f := Fact{File: file, Line: n, Text: strings.TrimSpace(line), ByHand: true}
+		at, ok := same[bare(line)]
+		if !ok {
+			at = nearest(pairs(line), near)
+			f.Edited = at >= 0
+		}
+		if at >= 0 {
+			k := known[at]
+			f.ByHand, f.Confirmed, f.Finding, f.Sources, f.Guessed, f.Time, f.Commit = false, k.Held != "", k.Finding, k.Sources, k.Guessed, k.Time, k.Commit
+		}
+		out = append(out, f)
+	}
+	return out, nil
+}
+
+// nearest is the index of the most similar line, -1 if none is near enough.
+func nearest(line map[[2]rune]int, known []map[[2]rune]int) int {
+	best, at := nearEnough, -1
+	for i, k := range known {
+		if n := alikePairs(line, k); n >= best {
+			best, at = n, i
+		}
+	}
+	return at
+}
+
+func (d *Dream) file(name string) string { return filepath.Join(d.o.History.Dir(), name) }
+
+// keepFacts adds the origins of a change, once.
+func (d *Dream) keepFacts(c change, commit string) error {
+	if len(c.Facts) == 0 {
+		return nil
+	}
+	old, err := readRows[fact](d.file(fileProvenance))
+	if err != nil {
+		return err
+	}
+	old = slices.DeleteFunc(old, func(f fact) bool { return f.Run == c.ID })
+	for _, f := range c.Facts {
+		f.Commit = commit
+		old = append(old, f)
+	}
+	return writeRows(d.file(fileProvenance), old, maxFacts)
+}
+
+// readRows reads a file of one JSON object per line; lines that cannot be read
+// are left out.
+func readRows[T any](path string) (out []T, err error) {
+	data, err := os.ReadFile(path) //nolint:gosec // below our own directory
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	for line := range bytes.Lines(data) {
+		var row T
+		if len(bytes.TrimSpace(line)) > 0 && json.Unmarshal(line, &row) == nil {
+			out = append(out, row)
+		}
+	}
+	return out, nil
+}
+
+// writeRows replaces such a file, keeping the newest rows.
+func writeRows[T any](path string, rows []T, most int) error {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	for _, r := range rows[max(0, len(rows)-most):] {
+		if err := enc.Encode(r); err != nil {
+			return err
+		}
+	}
+	return diskio.WriteFile(path, b.Bytes(), 0o600)
+}
+
+func appendRows[T any](path string, rows []T, most int) error {
+	old, err := readRows[T](path)
+	if err != nil {
+		return err
+	}
+	return writeRows(path, append(old, rows...), most)
+}
