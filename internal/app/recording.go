@@ -27,7 +27,11 @@ func StartRecording(file string, loaded *config.Loaded, workspace string, window
 	for name, v := range settings {
 		h.Settings["agents.defaults."+name] = strconv.Itoa(v)
 	}
-	return record.Create(file, record.Options{Header: h, Secrets: append(secretsIn(reflect.ValueOf(loaded.Config)), envSecrets(o.Env)...)})
+	ro := record.Options{Header: h, Secrets: append(secretsIn(reflect.ValueOf(loaded.Config)), envSecrets(o.Env)...)}
+	if o.secrets != nil {
+		ro.Redact = o.secrets.Redact // also base64 and other forms
+	}
+	return record.Create(file, ro)
 }
 
 // secretsIn finds every secret of a configuration, whatever it is for.

@@ -121,7 +121,10 @@ type (
 type Options struct {
 	Header  Header            // Type, Format and, if zero, Time are filled in
 	Secrets []httpsafe.Secret // values to remove wherever they appear, besides all that looks like one
-	Now     func() time.Time  // nil means time.Now
+	// Redact takes out what the running program takes out of texts itself, so
+	// that both say the same in its place. May be nil.
+	Redact func(string) string
+	Now    func() time.Time // nil means time.Now
 }
 
 // Writer appends to one recording. It is safe for concurrent use. A failed
@@ -157,6 +160,7 @@ func Create(path string, o Options) (*Writer, error) {
 		o.Now = time.Now
 	}
 	w := &Writer{f: f, now: o.Now, scrub: newScrubber(o.Secrets)}
+	w.scrub.redact = o.Redact
 	h := o.Header
 	h.Type, h.Format = fileType, Format
 	if h.Time.IsZero() {

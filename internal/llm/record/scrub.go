@@ -11,7 +11,10 @@ import (
 )
 
 // scrubber takes secrets out of everything that is written.
-type scrubber struct{ known []httpsafe.Secret }
+type scrubber struct {
+	known  []httpsafe.Secret
+	redact func(string) string // nil: nothing further
+}
 
 // newScrubber also knows how each secret looks inside JSON text, such as the
 // arguments of a call.
@@ -30,7 +33,12 @@ func newScrubber(secrets []httpsafe.Secret) scrubber {
 	return s
 }
 
-func (s scrubber) text(v string) string { return llm.RedactSecrets(v, s.known...) }
+func (s scrubber) text(v string) string {
+	if s.redact != nil {
+		v = s.redact(v)
+	}
+	return llm.RedactSecrets(v, s.known...)
+}
 
 // line encodes a value without its secrets, newline included.
 func (s scrubber) line(v any) ([]byte, error) {
