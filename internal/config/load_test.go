@@ -295,6 +295,7 @@ func TestDefaultDumpsEqualDefaults(t *testing.T) {
 			c.Channels.SendToolHints = false
 		},
 		"head.json": func(c *config.Config) {
+			c.Agents.Defaults.MaxConcurrentSubagents = 1
 			c.Channels.ExtractDocumentText = true
 			c.Tools.Web.Fetch.UseJinaReader = true
 		},
