@@ -67,7 +67,7 @@ func (b *Box) wrapBwrap(cmd *exec.Cmd, p *plan, descriptor string) error {
 	}
 	args = append(args, places...)
 	self := b.o.Self
-	if self == "/proc/self/exe" { // bubblewrap is another process
+	if self == runningProgram { // bubblewrap is another process
 		if self, err = os.Executable(); err != nil {
 			return err
 		}
@@ -151,5 +151,6 @@ func (h *helper) innerNetwork() error {
 		return fmt.Errorf("listen for the proxy: %w", err)
 	}
 	f := &forwarder{socket: h.plan.Profile.ProxySocket}
-	return f.listen(fd)
+	f.listen(fd)
+	return nil
 }

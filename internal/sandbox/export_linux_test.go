@@ -9,13 +9,13 @@ import (
 // OpenPlain opens a box as on a machine that allows no namespaces and whose
 // Landlock has the given version.
 func OpenPlain(ctx context.Context, abi int) (*Box, error) {
-	b := &Box{o: Options{Mode: Landlock, Self: ownProgram(), TempDir: os.TempDir(), Log: slog.New(slog.DiscardHandler)}}
+	b := &Box{o: Options{Mode: Landlock, Self: runningProgram, TempDir: os.TempDir(), Log: slog.New(slog.DiscardHandler)}}
 	return b, b.openLandlock(ctx, abi, []means{{}})
 }
 
 // OpenRoot opens a box as root does where user namespaces are switched off.
 func OpenRoot(ctx context.Context) (*Box, error) {
-	b := &Box{o: Options{Mode: Landlock, Self: ownProgram(), TempDir: os.TempDir(), Log: slog.New(slog.DiscardHandler)}}
+	b := &Box{o: Options{Mode: Landlock, Self: runningProgram, TempDir: os.TempDir(), Log: slog.New(slog.DiscardHandler)}}
 	return b, b.openLandlock(ctx, landlockABI(), []means{{spaces: allSpaces | 0x40000000, pidMax: countsPerSpace()}})
 }
 

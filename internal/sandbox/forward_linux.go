@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"unsafe"
 
@@ -80,10 +79,10 @@ func swap(port uint16) uint16 {
 }
 
 // forwarder carries connections made inside the private network to the proxy.
-// It does not look at what they carry: the proxy decides.
+// It does not look at what they carry: the proxy decides. It does without
+// package net, whose start the helper would have to wait for.
 type forwarder struct {
 	socket string
-	slots  chan struct{}
 }
 
 // start receives the listener from the child.
@@ -102,43 +101,45 @@ func (f *forwarder) start(from int) error {
 	if err != nil || len(fds) == 0 {
 		return errors.New("no listener for the proxy came over")
 	}
-	return f.listen(fds[0])
-}
-
-// listen serves a listening socket until the helper ends.
-func (f *forwarder) listen(fd int) error {
-	file := os.NewFile(uintptr(fd), "listener")
-	l, err := net.FileListener(file)
-	_ = file.Close()
-	if err != nil {
-		return fmt.Errorf("listener: %w", err)
-	}
-	go f.serve(l)
+	f.listen(fds[0])
 	return nil
 }
 
-func (f *forwarder) serve(l net.Listener) {
-	f.slots = make(chan struct{}, maxForwards)
-	for {
-		f.slots <- struct{}{}
-		in, err := l.Accept()
-		if err != nil {
-			return
+// listen serves a listening socket until the helper ends.
+func (f *forwarder) listen(fd int) {
+	go func() {
+		slots := make(chan struct{}, maxForwards)
+		for {
+			slots <- struct{}{}
+			in, _, err := unix.Accept4(fd, unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)
+			if errors.Is(err, unix.EINTR) || errors.Is(err, unix.ECONNABORTED) {
+				<-slots
+				continue
+			}
+			if err != nil {
+				return
+			}
+			go func() {
+				defer func() { <-slots }()
+				f.carry(in)
+			}()
 		}
-		go func() {
-			defer func() { <-f.slots }()
-			f.carry(in)
-		}()
-	}
+	}()
 }
 
-func (f *forwarder) carry(in net.Conn) {
+// carry joins a connection with one to the proxy.
+func (f *forwarder) carry(fd int) {
+	in := os.NewFile(uintptr(fd), "command") // not blocking, so it costs no thread
 	defer func() { _ = in.Close() }()
-	var d net.Dialer
-	out, err := d.Dial("unix", f.socket)
+	other, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return
 	}
+	if unix.Connect(other, &unix.SockaddrUnix{Name: f.socket}) != nil || unix.SetNonblock(other, true) != nil {
+		_ = unix.Close(other)
+		return
+	}
+	out := os.NewFile(uintptr(other), "proxy")
 	defer func() { _ = out.Close() }()
 	done := make(chan struct{})
 	go func() {
@@ -151,8 +152,9 @@ func (f *forwarder) carry(in net.Conn) {
 	<-done
 }
 
-func halfClose(c net.Conn) {
-	if h, ok := c.(interface{ CloseWrite() error }); ok {
-		_ = h.CloseWrite()
+// halfClose says that no more will be written.
+func halfClose(f *os.File) {
+	if raw, err := f.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_WR) })
 	}
 }

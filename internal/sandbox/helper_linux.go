@@ -22,20 +22,24 @@ const (
 	failureCode = 126
 )
 
-// Main is the helper that confines a command. It returns at once with handled
-// false when the program was started for anything else, so a main function can
-// call it before everything else at no cost.
-func Main(args []string) (handled bool, code int) {
+// Every program that contains this package is its own helper, and finds out
+// here: before main, and before most packages it consists of are initialised,
+// which for a large program is most of the time a start takes. For that the
+// package must not import net, directly or not; a test sees to it. A helper ends
+// here, so nothing of the program itself ever runs in it.
+var _ = helpInstead(os.Args)
+
+func helpInstead(args []string) struct{} {
 	if len(args) < 3 || args[0] != helperName && args[0] != innerHelper {
-		return false, 0
+		return struct{}{}
 	}
 	code, err := help(args[1], args[2:])
 	if err != nil {
 		_, _ = fmt.Fprintf(os.Stderr, "sandbox: %v\n", err)
 		code = failureCode
 	}
-	leave(code)
-	return true, code
+	syscall.Exit(code)
+	return struct{}{}
 }
 
 // help runs argv (the path of a program, then its arguments from the zeroth)

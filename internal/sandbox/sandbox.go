@@ -7,8 +7,8 @@
 // an error: a command never runs unconfined because a sandbox was missing.
 //
 // A Box says what this machine can do; Wrap changes a command that has not been
-// started. A Box is safe for concurrent use. Main is the helper: every program
-// that uses a Box calls it first thing, tests in TestMain.
+// started. A Box is safe for concurrent use. Every program that contains this
+// package can be its own helper; nothing has to be called for that.
 package sandbox
 
 import (
@@ -105,8 +105,7 @@ func (l Limits) withDefaults() Limits {
 // Options say how a Box confines.
 type Options struct {
 	Mode Mode // empty is Auto
-	// Self is a program whose main calls Main first. Empty is the running
-	// program, if it is nanobot or a test.
+	// Self is a program that contains this package; empty is the running one.
 	Self string
 	// TempDir holds the private temporary directories of commands; empty is
 	// os.TempDir. It must not be inside a workspace.
@@ -164,6 +163,10 @@ func (l Level) String() string {
 	}
 	return text
 }
+
+// Main reports that the program was not started as a helper: a helper never gets
+// as far as to call it.
+func Main([]string) (handled bool, code int) { return false, 0 }
 
 // Box confines commands in one way.
 type Box struct {

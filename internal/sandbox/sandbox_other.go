@@ -17,6 +17,3 @@ func (b *Box) open(context.Context) error {
 }
 
 func (b *Box) wrap(*exec.Cmd, Profile) (func(), error) { return nil, errors.ErrUnsupported }
-
-// Main is the helper that confines a command; there is none on this system.
-func Main([]string) (handled bool, code int) { return false, 0 }

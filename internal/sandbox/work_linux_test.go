@@ -161,9 +161,6 @@ func TestWrapErrors(t *testing.T) {
 	if err != nil || !strings.Contains(none.Level().String(), "all rights") {
 		t.Errorf("none: %v, %v", err, none.Level())
 	}
-	if handled, _ := sandbox.Main([]string{"nanobot", "agent", "-m", "x"}); handled {
-		t.Error("Main took an ordinary start for its own")
-	}
 }
 
 // TestBwrapIsMissing cannot run beside others: it changes the search path.

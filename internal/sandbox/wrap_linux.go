@@ -8,13 +8,16 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
 )
+
+// runningProgram leads to the program that was started, even when its file has
+// been replaced since.
+const runningProgram = "/proc/self/exe"
 
 // means is how a box does what its level says.
 type means struct {
@@ -27,9 +30,7 @@ type means struct {
 // open tries what the machine allows, strongest first.
 func (b *Box) open(ctx context.Context) error {
 	if b.o.Self == "" {
-		if b.o.Self = ownProgram(); b.o.Self == "" {
-			return errors.New("the sandbox needs the nanobot program as its helper, and this program is another one")
-		}
+		b.o.Self = runningProgram
 	}
 	if b.o.Mode == Bwrap {
 		return b.openBwrap(ctx)
@@ -40,19 +41,6 @@ func (b *Box) open(ctx context.Context) error {
 		return nil
 	}
 	return err
-}
-
-// ownProgram is the running program if its main function calls Main. The link
-// leads to the program that was started, even when the file has been replaced.
-func ownProgram() string {
-	if os.Args[0] == helperName {
-		return "" // started as a helper, but does not call Main: it would start itself for ever
-	}
-	info, ok := debug.ReadBuildInfo()
-	if ok && strings.HasPrefix(info.Path, "github.com/nanobot-go/nanobot/cmd/") || strings.HasSuffix(os.Args[0], ".test") {
-		return "/proc/self/exe"
-	}
-	return ""
 }
 
 func (b *Box) openLandlock(ctx context.Context, abi int, ways []means) error {
