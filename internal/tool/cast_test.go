@@ -271,3 +271,21 @@ func FuzzCast(f *testing.F) {
 		}
 	})
 }
+
+// A schema that refers to itself twice per level would be a tree of 2^32 nodes.
+func TestRecursiveSchema(t *testing.T) {
+	t.Parallel()
+	raw := json.RawMessage(`{"type":"object","properties":{"n":{"$ref":"#/$defs/node"}},"required":["n"],"$defs":{
+		"node":{"type":"object","properties":{"l":{"$ref":"#/$defs/node"},"r":{"$ref":"#/$defs/node"},"v":{"type":"integer"}}},
+		"loop":{"$ref":"#/$defs/loop"}}}`)
+	set, err := tool.NewSet(tool.Tool{Name: "tree", Schema: raw, Run: func(_ context.Context, c tool.Call) (tool.Result, error) { return tool.Text(string(c.Input)), nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, bad := set.Prepare("tree", `{"n":{"l":{"r":{"v":1}}}}`); bad != nil {
+		t.Errorf("refused: %v", bad.Content)
+	}
+	if _, _, bad := set.Prepare("tree", `{"n":{"l":{"r":{"v":"x"}}}}`); bad == nil {
+		t.Error("a wrong type deep inside was accepted")
+	}
+}

@@ -193,10 +193,13 @@ func parseSchema(raw json.RawMessage) (*schema, error) {
 	if !ok {
 		return nil, fmt.Errorf("want an object")
 	}
-	return (&schemaReader{root: m}).read(m, 0), nil
+	return (&schemaReader{root: m, refs: map[string]*schema{}}).read(m, 0), nil
 }
 
-type schemaReader struct{ root map[string]any }
+type schemaReader struct {
+	root map[string]any
+	refs map[string]*schema
+}
 
 func (r *schemaReader) read(m map[string]any, depth int) *schema {
 	s := &schema{}
@@ -204,8 +207,12 @@ func (r *schemaReader) read(m map[string]any, depth int) *schema {
 		return s
 	}
 	if ref, ok := m["$ref"].(string); ok {
+		if known := r.refs[ref]; known != nil {
+			return known
+		}
 		if target := r.resolve(ref); target != nil {
-			return r.read(target, depth+1)
+			r.refs[ref] = s // what refers to itself becomes a cycle, not a tree without end
+			*s = *r.read(target, depth+1)
 		}
 		return s
 	}
