@@ -51,7 +51,9 @@ type model struct {
 	n        int
 	requests [][]byte
 	results  []string
-	script   func(n int, last string) (say string, calls []call) // instead of all that
+	// script, if set, decides instead of all that: by what the user wrote last
+	// and by the results of the turn so far.
+	script func(user string, results []string) (say string, calls []call)
 }
 
 func newModel(t *testing.T, h *house) *model {
@@ -143,21 +145,24 @@ func (m *model) think(raw []byte, msgs []wireMessage, tools string) (string, []l
 	m.requests = append(m.requests, raw)
 	m.n++
 	last := ""
-	texts := []string{tools}
-	m.results = nil
+	user, texts := "", []string{tools}
+	var results []string
 	for _, msg := range msgs {
-		if msg.Role == string(llm.Assistant) {
-			continue
-		}
 		text := msg.read()
-		texts = append(texts, text)
-		if msg.Role == string(llm.ToolRole) {
+		switch msg.Role {
+		case string(llm.Assistant):
+			continue
+		case string(llm.User):
+			user, results = text, nil
+		case string(llm.ToolRole):
 			last = text
-			m.results = append(m.results, text)
+			results = append(results, text)
 		}
+		texts = append(texts, text)
 	}
+	m.results = results
 	if m.script != nil {
-		say, calls := m.script(m.n, last)
+		say, calls := m.script(user, results)
 		return say, m.wire(calls, last)
 	}
 	for _, text := range texts {
