@@ -30,6 +30,8 @@ func (a *Agent) submit(it *item) error {
 	}
 	if cmd, ok := a.command(it.in); ok && cmd.priority {
 		return a.spawn(func(context.Context) { a.priority(cmd, it) })
+	} else if ok && strings.HasPrefix(cmd.name, "dream") {
+		return a.spawn(func(base context.Context) { a.dreamCommand(base, cmd, it) })
 	} else if ok && cmd.name == "new" {
 		// A new conversation makes the running turn and all that waits for it moot.
 		a.interrupt(it.key)

@@ -86,6 +86,8 @@ type Options struct {
 	IdleCompact time.Duration
 	// Undo takes back what turns did to files; nil means that nothing is kept.
 	Undo Undoer
+	// Dream makes long-term memory of the history; nil means there is none.
+	Dream Dreamer
 	// Restart is called after /restart was acknowledged; nil means it is not possible here.
 	Restart func(route bus.Route)
 

@@ -32,6 +32,9 @@ type command struct {
 func Commands() []Command {
 	return []Command{
 		{"diff", "[turn]", "show what a turn changed in files (default: the last one)"},
+		{"dream", "[keep|drop ID]", "take the history into the long-term memory now, or decide about a finding"},
+		{"dream-log", "[version]", "show what changed in the memory and what waits for a decision"},
+		{"dream-restore", "[version] [--only]", "undo changes of the memory"},
 		{"goal", "[text|stop]", "work on something round after round until it is done"},
 		{"help", "", "list the commands"},
 		{"history", "[n]", "show the last n messages (default 10)"},

@@ -1,0 +1,264 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/gitstore"
+	"github.com/nanobot-go/nanobot/internal/text"
+)
+
+// Versions is a Repo whose past can be looked at. gitstore.Store is one.
+type Versions interface {
+	Repo
+	Log(ctx context.Context, n int) ([]gitstore.Commit, error)
+	Show(ctx context.Context, prefix string) (gitstore.Commit, gitstore.Change, error)
+	Restore(ctx context.Context, prefix string) (gitstore.Undone, error)
+	UndoOnly(ctx context.Context, prefix string) (gitstore.Undone, error)
+}
+
+// DreamChat words what Dream does for its owner, as Markdown.
+type DreamChat struct {
+	Dream    *Dream
+	Versions Versions // nil: no versions are kept
+}
+
+// Limits of what is shown in a chat.
+const (
+	shownDiff    = 6000
+	shownCommits = 10
+	lookBack     = 200 // commits in which a dream is looked for
+)
+
+// Run makes a run and says how it went.
+func (c DreamChat) Run(ctx context.Context) string {
+	rep, err := c.Dream.Run(ctx, true)
+	took := rep.Took.Round(100 * time.Millisecond).Seconds()
+	notes := ""
+	for _, n := range rep.Notes {
+		notes += "\n" + n
+	}
+	switch {
+	case errors.Is(err, ErrDreaming):
+		return "A dream is already running."
+	case err != nil:
+		return fmt.Sprintf("Dream failed after %.1f s: %s\nFiles and cursor are as before; it will be tried again.%s", took, text.Ellipsis(err.Error(), 300), notes)
+	case rep.Entries == 0:
+		if rep.Recovered {
+			return "An interrupted dream was finished. There is nothing new to take in."
+		}
+		return "Nothing to take in: the history has no new entries."
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "Dream done in %.1f s: %s read", took, entriesText(rep.Entries))
+	if rep.Remaining > 0 {
+		fmt.Fprintf(&b, ", %d left for later", rep.Remaining)
+	}
+	if len(rep.Files) == 0 {
+		b.WriteString(". No file changed.")
+	} else {
+		b.WriteString(".")
+		for _, f := range rep.Files {
+			fmt.Fprintf(&b, "\n- %s: +%d -%d lines", f.Path, f.Added, f.Removed)
+		}
+	}
+	if rep.Commit != "" {
+		fmt.Fprintf(&b, "\nVersion %s; /dream-log shows it.", gitstore.Short(rep.Commit))
+	}
+	if rep.Quarantined > 0 {
+		fmt.Fprintf(&b, "\n%s from outside kept back; /dream-log lists what waits for your word.", counted(rep.Quarantined, "finding"))
+	}
+	return b.String() + notes
+}
+
+func entriesText(n int) string {
+	if n == 1 {
+		return "1 entry"
+	}
+	return fmt.Sprintf("%d entries", n)
+}
+
+// Log shows a version, the newest one that Dream made if sha is empty, and
+// what waits for the owner.
+func (c DreamChat) Log(ctx context.Context, sha string) string {
+	return strings.TrimSpace(c.version(ctx, sha) + "\n\n" + c.waiting(ctx))
+}
+
+func (c DreamChat) version(ctx context.Context, sha string) string {
+	if c.Versions == nil {
+		return "Versions of the memory files are not kept here."
+	}
+	if sha == "" {
+		found, err := c.commits(ctx, 1)
+		switch {
+		case err != nil:
+			return "The versions cannot be read: " + err.Error()
+		case len(found) == 0:
+			return c.never(ctx)
+		}
+		sha = found[0].ID
+	}
+	commit, change, err := c.Versions.Show(ctx, sha)
+	if err != nil {
+		return unknownVersion(sha, err)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "Version %s of %s: %s\n", gitstore.Short(commit.ID), commit.Time.Local().Format(TimeLayout), visible(commit.Subject))
+	for _, f := range change.Files {
+		fmt.Fprintf(&b, "- %s: +%d -%d lines\n", visible(f.Path), f.Added, f.Removed)
+	}
+	if change.Diff != "" {
+		diff := strings.TrimRight(visibleLines(text.Ellipsis(change.Diff, shownDiff)), "\n")
+		fence := "```"
+		for strings.Contains(diff, fence) {
+			fence += "`"
+		}
+		fmt.Fprintf(&b, "\n%sdiff\n%s\n%s\n", fence, diff, fence)
+	}
+	id := gitstore.Short(commit.ID)
+	fmt.Fprintf(&b, "\nTo undo only this: /dream-restore %s --only. To go back to before it, and before all that came later: /dream-restore %s", id, id)
+	return b.String()
+}
+
+// never explains why there is no version.
+func (c DreamChat) never(ctx context.Context) string {
+	st, err := c.Dream.Status(ctx)
+	switch {
+	case err == nil && st.Attempts > 0:
+		return fmt.Sprintf("Dream has not changed anything yet. The last try failed: %s", st.LastError)
+	case err == nil && st.LastRun.IsZero():
+		return "Dream has not run yet. /dream starts it."
+	}
+	return "Dream has not changed anything yet."
+}
+
+func unknownVersion(sha string, err error) string {
+	switch {
+	case errors.Is(err, gitstore.ErrNoCommit):
+		return fmt.Sprintf("There is no version %s. /dream-restore lists the newest.", visible(text.Ellipsis(sha, 40)))
+	case errors.Is(err, gitstore.ErrAmbiguous):
+		return fmt.Sprintf("Several versions begin with %s; give more of it.", visible(text.Ellipsis(sha, 40)))
+	case errors.Is(err, gitstore.ErrFirst):
+		return "This is the first version that is kept, so there is nothing to go back to."
+	}
+	return "The version cannot be used: " + err.Error()
+}
+
+// commits are the newest ones that changed what is remembered, besides edits
+// by hand.
+func (c DreamChat) commits(ctx context.Context, n int) (out []gitstore.Commit, err error) {
+	all, err := c.Versions.Log(ctx, lookBack)
+	for _, commit := range all {
+		if ofDream(commit.Subject) && len(out) < n {
+			out = append(out, commit)
+		}
+	}
+	return out, err
+}
+
+func ofDream(subject string) bool {
+	return strings.HasPrefix(subject, "dream:") || strings.HasPrefix(subject, "memory:") || strings.HasPrefix(subject, "revert:")
+}
+
+// waiting lists the findings that were kept back.
+func (c DreamChat) waiting(ctx context.Context) string {
+	held, err := c.Dream.Quarantine(ctx)
+	if err != nil {
+		return "The findings that were kept back cannot be read: " + err.Error()
+	}
+	if len(held) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString("Kept back because it came from outside:\n")
+	for _, h := range held[max(0, len(held)-20):] {
+		mark := ""
+		if h.Order {
+			mark = " (reads like an instruction; cannot be kept)"
+		}
+		where := ""
+		if len(h.Sources) > 0 {
+			where = fmt.Sprintf(", %s, %s", h.Sources[0].Session, h.Sources[0].Time)
+		}
+		fmt.Fprintf(&b, "- %s [%s%s] %s%s\n", h.ID, h.Target, visible(where), visible(text.Ellipsis(h.Text, 300)), mark)
+	}
+	b.WriteString("/dream keep ID writes one into its file, /dream drop ID forgets it.")
+	return b.String()
+}
+
+// Restore undoes a version and all later ones, or with only set just that one.
+// Without sha it lists the newest.
+func (c DreamChat) Restore(ctx context.Context, sha string, only bool) string {
+	if c.Versions == nil {
+		return "Versions of the memory files are not kept here."
+	}
+	if sha == "" {
+		return c.list(ctx)
+	}
+	commit, _, err := c.Versions.Show(ctx, sha)
+	if err != nil {
+		return unknownVersion(sha, err)
+	}
+	if !ofDream(commit.Subject) {
+		return fmt.Sprintf("Version %s was not made by Dream. `nanobot memory restore` can undo it.", gitstore.Short(commit.ID))
+	}
+	leave, err := c.Dream.enter(ctx)
+	if err != nil {
+		return "Not now: " + err.Error() + "."
+	}
+	defer leave()
+	undo := c.Versions.Restore
+	if only {
+		undo = c.Versions.UndoOnly
+	}
+	done, err := undo(ctx, commit.ID)
+	if conflict, ok := errors.AsType[*gitstore.ConflictError](err); ok {
+		return fmt.Sprintf("Nothing was changed: the same lines changed again later in %s. /dream-restore %s without --only goes back to before it.",
+			strings.Join(conflict.Files, ", "), gitstore.Short(commit.ID))
+	}
+	switch {
+	case err != nil:
+		return unknownVersion(sha, err)
+	case done.Commit == "":
+		return "Nothing had to change."
+	case only:
+		return fmt.Sprintf("Took back version %s in %s; later changes stay. New version %s.", gitstore.Short(commit.ID), strings.Join(done.Files, ", "), gitstore.Short(done.Commit))
+	}
+	return fmt.Sprintf("The memory files are as before version %s; what was changed later is gone from them, too: %s. New version %s, which can be undone as well.",
+		gitstore.Short(commit.ID), strings.Join(done.Files, ", "), gitstore.Short(done.Commit))
+}
+
+func (c DreamChat) list(ctx context.Context) string {
+	found, err := c.commits(ctx, shownCommits)
+	switch {
+	case err != nil:
+		return "The versions cannot be read: " + err.Error()
+	case len(found) == 0:
+		return c.never(ctx)
+	}
+	var b strings.Builder
+	b.WriteString("Versions:\n")
+	for _, commit := range found {
+		fmt.Fprintf(&b, "- %s %s %s\n", gitstore.Short(commit.ID), commit.Time.Local().Format(TimeLayout), visible(commit.Subject))
+	}
+	b.WriteString("/dream-restore SHA goes back to before a version, /dream-restore SHA --only undoes just that one.")
+	return b.String()
+}
+
+// Decide keeps or drops a finding that waits.
+func (c DreamChat) Decide(ctx context.Context, id string, keep bool) string {
+	if !keep {
+		if err := c.Dream.Reject(ctx, id); err != nil {
+			return "Not dropped: " + err.Error() + "."
+		}
+		return "Dropped; it will not come back."
+	}
+	file, err := c.Dream.Confirm(ctx, id)
+	if err != nil {
+		return "Not kept: " + err.Error() + "."
+	}
+	return "Written into " + file + "."
+}
