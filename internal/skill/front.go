@@ -21,7 +21,11 @@ func parse(name, data string) Skill {
 	s := Skill{Name: name}
 	var fields map[string]any
 	if found {
-		fields, s.Notes = parseYAML(front)
+		var notes []note
+		fields, notes = parseYAML(front)
+		for _, n := range notes {
+			s.Notes = append(s.Notes, n.String())
+		}
 	} else {
 		s.Notes = []string{"no front matter between --- lines at the start"}
 	}
@@ -59,7 +63,7 @@ func (s *Skill) describe(meta map[string]any) {
 		s.OS = append(s.OS, name)
 	}
 	if requires, ok := meta["requires"].(map[string]any); ok {
-		s.Bins, s.Env = words(requires["bins"]), words(requires["env"])
+		s.Bins, s.Env, s.Tools = words(requires["bins"]), words(requires["env"]), words(requires["tools"])
 	} else if meta["requires"] != nil {
 		s.Notes = append(s.Notes, "metadata: requires is not a map")
 	}
@@ -68,10 +72,7 @@ func (s *Skill) describe(meta map[string]any) {
 // split separates front matter and body. Line ends become "\n", invalid UTF-8
 // is replaced, outer blank lines of the body go, and a long body is cut.
 func split(data string) (front, body string, found bool) {
-	data = text.Valid(strings.TrimPrefix(data, "\uFEFF"))
-	if strings.Contains(data, "\r") {
-		data = strings.ReplaceAll(strings.ReplaceAll(data, "\r\n", "\n"), "\r", "\n")
-	}
+	data = normal(data)
 	body = data
 	if first, rest, ok := strings.Cut(data, "\n"); ok && isFence(first) {
 		for at := 0; at < min(len(rest), maxFront); {
@@ -93,6 +94,15 @@ func split(data string) (front, body string, found bool) {
 		body = body[:at] + bodyMarker
 	}
 	return front, body, found
+}
+
+// normal is a file's text in valid UTF-8 with "\n" as line end.
+func normal(data string) string {
+	data = text.Valid(strings.TrimPrefix(data, "\uFEFF"))
+	if strings.Contains(data, "\r") {
+		data = strings.ReplaceAll(strings.ReplaceAll(data, "\r\n", "\n"), "\r", "\n")
+	}
+	return data
 }
 
 func isFence(line string) bool { return strings.TrimRight(line, " \t") == "---" }

@@ -57,9 +57,10 @@ func BuiltinFS() fs.FS { return builtin }
 // Source says where a skill was found.
 type Source string
 
-// The sources, in order of precedence.
+// The sources. Those of the workspace hide built-in skills of the same name.
 const (
-	FromWorkspace Source = "workspace"
+	FromWorkspace Source = "workspace" // written by the user or the agent
+	FromInstalled Source = "installed" // third-party, put into the workspace by Install
 	FromBuiltin   Source = "builtin"
 )
 
@@ -75,6 +76,7 @@ type Skill struct { //nolint:recvcheck // describe fills it in, all else only re
 	OS          []string // runtime.GOOS names it works on; empty = all
 	Bins        []string // commands it needs on PATH
 	Env         []string // environment variables it needs
+	Tools       []string // tools of the agent it needs
 	// Missing says why the skill cannot be used here, such as
 	// "CLI: gh, ENV: TOKEN"; empty means it is available.
 	Missing string
@@ -87,12 +89,19 @@ type Skill struct { //nolint:recvcheck // describe fills it in, all else only re
 func (s Skill) Available() bool { return s.Missing == "" }
 
 // Text is the form in which a skill's full text enters a prompt.
-func (s Skill) Text() string { return "### Skill: " + s.Name + "\n\n" + s.Body }
+func (s Skill) Text() string {
+	title := "### Skill: " + s.Name
+	if s.Source == FromInstalled {
+		title += " (source: installed, third-party)"
+	}
+	return title + "\n\n" + s.Body
+}
 
 // Options configure a Library.
 type Options struct {
 	Workspace string       // directory that holds skills/; empty = built-in skills only
 	Builtin   fs.FS        // laid out like BuiltinFS, which nil means
+	Ledger    string       // file in which Install keeps its record; empty = none
 	Disabled  []string     // names that do not exist, wherever they are found
 	Log       *slog.Logger // nil discards; directories that had to be skipped
 
@@ -100,6 +109,9 @@ type Options struct {
 	LookPath func(name string) (string, error)
 	Getenv   func(name string) string
 	GOOS     string
+	// HasTool reports whether the agent offers a tool; nil means that it offers
+	// every tool a skill asks for.
+	HasTool func(name string) bool
 }
 
 // Library is the collection of skills. Make one with Open.
@@ -120,6 +132,7 @@ type entry struct {
 // of the old; two goroutines that do so at once only repeat work.
 type snapshot struct {
 	workspace map[string]*entry
+	installed *installedView
 	skipped   map[string]string // directory -> reason, to log each only once
 	skills    []Skill           // sorted by name
 	summary   string
@@ -210,19 +223,24 @@ func (l *Library) refresh() *snapshot {
 		old = &snapshot{}
 	}
 	workspace, skipped := l.scan(old)
+	installed := l.installed(old.installed)
 	now := time.Now()
-	same := old.skills != nil && maps.Equal(workspace, old.workspace) && maps.Equal(skipped, old.skipped)
+	same := old.skills != nil && installed == old.installed && maps.Equal(workspace, old.workspace) && maps.Equal(skipped, old.skipped)
 	if same && now.Sub(old.checked) < recheck {
 		return old
 	}
-	next := &snapshot{workspace: workspace, skipped: skipped, checked: now, skills: []Skill{}}
+	next := &snapshot{workspace: workspace, installed: installed, skipped: skipped, checked: now, skills: []Skill{}}
 	for _, e := range l.builtin() {
 		if _, shadowed := workspace[e.skill.Name]; !shadowed && !slices.Contains(l.opts.Disabled, e.skill.Name) {
 			next.skills = append(next.skills, e.skill)
 		}
 	}
-	for _, e := range workspace {
-		next.skills = append(next.skills, e.skill)
+	for name, e := range workspace {
+		s := e.skill
+		if rec, ok := installed.of(name); ok {
+			s.Source, s.Always = FromInstalled, s.Always && rec.Always
+		}
+		next.skills = append(next.skills, s)
 	}
 	slices.SortFunc(next.skills, func(a, b Skill) int { return strings.Compare(a.Name, b.Name) })
 	var active []string
@@ -253,17 +271,33 @@ func (l *Library) missing(s Skill) string {
 			lacks = append(lacks, "ENV: "+name)
 		}
 	}
+	if tools := l.lacksTools(s); tools != "" {
+		lacks = append(lacks, tools)
+	}
 	if len(s.OS) > 0 && !slices.Contains(s.OS, l.opts.GOOS) {
 		lacks = append(lacks, "OS: "+strings.Join(s.OS, " or "))
 	}
 	return strings.Join(lacks, ", ")
 }
 
+// lacksTools says which tools a skill needs and the agent does not offer.
+func (l *Library) lacksTools(s Skill) string {
+	var lacks []string
+	for _, name := range s.Tools {
+		if l.opts.HasTool != nil && !l.opts.HasTool(name) {
+			lacks = append(lacks, "TOOL: "+name)
+		}
+	}
+	return strings.Join(lacks, ", ")
+}
+
+// summarise leaves out what the prompt holds already, and skills about tools
+// that are not offered: nothing the model could do would make them useful.
 func (l *Library) summarise(skills []Skill) string {
 	var b strings.Builder
 	group := func(source Source, heading string) {
 		for _, s := range skills {
-			if s.Source != source || s.Always && s.Available() {
+			if s.Source != source || s.Always && s.Available() || l.lacksTools(s) != "" {
 				continue
 			}
 			if heading != "" {
@@ -277,14 +311,12 @@ func (l *Library) summarise(skills []Skill) string {
 			if !s.Available() {
 				b.WriteString(" (unavailable: " + s.Missing + ")")
 			}
-			where := s.Path
-			if source == FromWorkspace {
-				where = s.Name + "/" + fileName
-			}
-			b.WriteString(" `" + where + "`")
+			b.WriteString(" `" + s.Name + "/" + fileName + "`")
 		}
 	}
-	group(FromWorkspace, "### Workspace `"+filepath.Join(l.opts.Workspace, folder)+"`")
-	group(FromBuiltin, "### Built-in")
+	dir := filepath.Join(l.opts.Workspace, folder)
+	group(FromWorkspace, "### Workspace `"+dir+"`")
+	group(FromInstalled, "### source: installed (third-party) `"+dir+"`")
+	group(FromBuiltin, "### Built-in `"+Scheme+folder+"`")
 	return b.String()
 }

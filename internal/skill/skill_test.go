@@ -92,8 +92,8 @@ func TestRootsAndSummary(t *testing.T) {
 		"- **cron** — my own cron `cron/SKILL.md`\n" +
 		"- **never** — lacks (unavailable: OS: darwin) `never/SKILL.md`\n" +
 		"- **zeta** — zeta `zeta/SKILL.md`\n\n" +
-		"### Built-in\n" +
-		"- **weather** — Sky (unavailable: CLI: jq, ENV: KEY) `builtin://skills/weather/SKILL.md`"
+		"### Built-in `builtin://skills`\n" +
+		"- **weather** — Sky (unavailable: CLI: jq, ENV: KEY) `weather/SKILL.md`"
 	if diff := cmp.Diff(want, lib.Summary()); diff != "" {
 		t.Errorf("Summary (-want +got):\n%s", diff)
 	}

@@ -10,8 +10,22 @@ import (
 // number of lines (so also JSON), comments. Values are string, []any,
 // map[string]any, or nil for null. There are no numbers, anchors or tags: they
 // stay text. What cannot be understood is left out and noted.
-func parseYAML(src string) (fields map[string]any, notes []string) {
-	p := &yamlParser{}
+func parseYAML(src string) (fields map[string]any, notes []note) {
+	fields, p := readYAML(src)
+	return fields, p.notes
+}
+
+// note is something odd on a line of the file.
+type note struct {
+	line int // of the file, whose first line is 1
+	text string
+}
+
+func (n note) String() string { return fmt.Sprintf("front matter line %d: %s", n.line, n.text) }
+
+// readYAML is parseYAML that also tells where the outermost keys stand.
+func readYAML(src string) (fields map[string]any, p *yamlParser) {
+	p = &yamlParser{keys: map[string]int{}}
 	for line := range strings.SplitSeq(src, "\n") {
 		content := strings.TrimLeft(line, " \t")
 		p.lines = append(p.lines, yamlLine{indent: len(line) - len(content), text: strings.TrimRight(content, " \t")})
@@ -27,7 +41,7 @@ func parseYAML(src string) (fields map[string]any, notes []string) {
 		p.note("not understood: %.40q", line.text)
 		p.at++
 	}
-	return fields, p.notes
+	return fields, p
 }
 
 const (
@@ -48,14 +62,18 @@ type yamlParser struct {
 	lines []yamlLine
 	at    int
 	fails int // values that did not end within maxSpan lines
-	notes []string
+	notes []note
+	keys  map[string]int // outermost key -> its line of the file
 }
 
 func (p *yamlParser) note(format string, args ...any) {
 	if len(p.notes) < maxNotes {
-		p.notes = append(p.notes, fmt.Sprintf("front matter line %d: ", min(p.at, len(p.lines)-1)+2)+fmt.Sprintf(format, args...))
+		p.notes = append(p.notes, note{p.line(), fmt.Sprintf(format, args...)})
 	}
 }
+
+// line is the number of the current line in the file: the first one is a fence.
+func (p *yamlParser) line() int { return min(p.at, len(p.lines)-1) + 2 }
 
 // peek goes to the next line that is neither blank nor a comment.
 func (p *yamlParser) peek() (yamlLine, bool) {
@@ -101,6 +119,9 @@ func (p *yamlParser) mapping(indent, depth int) map[string]any {
 		}
 		if _, double := m[key]; double {
 			p.note("%q is given twice; the last counts", key)
+		}
+		if depth == 0 {
+			p.keys[key] = p.line()
 		}
 		m[key] = p.value(rest, indent, depth)
 	}

@@ -1,0 +1,183 @@
+package skill
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/diskio"
+)
+
+// Why Install and Remove leave a skill alone.
+var (
+	ErrExists   = errors.New("exists already")
+	ErrNotFound = errors.New("there is no such skill in the workspace")
+	ErrOwn      = errors.New("was not installed but written in the workspace")
+)
+
+// staging is where a skill is put together before it gets its name. Nothing
+// looks for skills there.
+const staging = ".nanobot"
+
+// Place says where skills are installed.
+type Place struct {
+	Workspace string
+	Ledger    string // file outside the workspace that records what was installed
+	Force     bool   // replace or remove what is there, whoever made it
+}
+
+// Install puts the skill in an archive or a directory into the workspace.
+// Everything is read and checked before the first byte is written, and the
+// skill appears under its name in one step. The problems are what is odd about
+// it; with an error among them, which comes back as an *InvalidError, nothing
+// is installed. always lets the skill be in every prompt if it asks for that.
+func Install(p Place, source string, always bool, now time.Time) (Installed, []Problem, error) {
+	b, err := readSource(source)
+	if err != nil {
+		return Installed{}, nil, err
+	}
+	b.name = b.givenName()
+	problems := b.validate()
+	if hasErrors(problems) {
+		return Installed{}, problems, &InvalidError{b.name, problems}
+	}
+	from, err := filepath.Abs(source)
+	if err != nil {
+		return Installed{}, problems, err
+	}
+	rec := Installed{
+		Name: b.name, SHA256: b.hash(), From: from, At: now.UTC().Truncate(time.Second), Files: len(b.files), Bytes: b.total, Always: always,
+	}
+	err = p.change(func(root *os.Root, dir string, book ledger) error {
+		if err := p.free(root, b.name); err != nil {
+			return err
+		}
+		temp := path.Join(staging, "skill-"+rand.Text())
+		defer root.RemoveAll(temp) //nolint:errcheck // what is left there is in nobody's way
+		if err := root.MkdirAll(staging, 0o755); err != nil {
+			return err
+		}
+		if err := b.write(root, temp); err != nil {
+			return err
+		}
+		rec.Dir = filepath.Join(dir, b.name)
+		// The record comes first: a skill that a crash leaves without its label
+		// would pass for the user's own.
+		if err := book.with(rec.Dir, &rec).save(p.Ledger); err != nil {
+			return err
+		}
+		if err := swap(root, temp, path.Join(folder, b.name)); err != nil {
+			return errors.Join(err, book.save(p.Ledger))
+		}
+		return nil
+	})
+	return rec, problems, err
+}
+
+// free checks that nothing is in the way of a new skill.
+func (p Place) free(root *os.Root, name string) error {
+	if p.Force {
+		return nil
+	}
+	if _, err := fs.Stat(builtin, folder+"/"+name); err == nil {
+		return fmt.Errorf("the built-in skill %s %w and would be hidden", name, ErrExists)
+	}
+	dir, err := root.Open(folder)
+	if err != nil {
+		return err
+	}
+	list, err := dir.ReadDir(-1)
+	if err := errors.Join(err, dir.Close()); err != nil {
+		return err
+	}
+	for _, d := range list {
+		if strings.EqualFold(d.Name(), name) {
+			return fmt.Errorf("the skill %s %w", d.Name(), ErrExists)
+		}
+	}
+	return nil
+}
+
+// Remove takes a skill out of the workspace; one that was not installed only
+// by force.
+func Remove(p Place, name string) error {
+	if badPath(name) != "" || strings.Contains(name, "/") {
+		return fmt.Errorf("%.100q: %w", name, ErrNotFound)
+	}
+	return p.change(func(root *os.Root, dir string, book ledger) error {
+		at := path.Join(folder, name)
+		_, known := book.find(filepath.Join(dir, name))
+		_, err := root.Lstat(at)
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && !known:
+			return fmt.Errorf("%s: %w", name, ErrNotFound)
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			return err
+		case err == nil && !known && !p.Force:
+			return fmt.Errorf("%s %w", name, ErrOwn)
+		case err == nil:
+			if err := root.RemoveAll(at); err != nil {
+				return err
+			}
+		}
+		return book.with(filepath.Join(dir, name), nil).save(p.Ledger)
+	})
+}
+
+// change calls fn while nobody else changes the ledger.
+func (p Place) change(fn func(root *os.Root, dir string, book ledger) error) (err error) {
+	if err := diskio.MkdirAll(filepath.Dir(p.Ledger), 0o700); err != nil {
+		return err
+	}
+	lock, err := diskio.TryLock(p.Ledger + ".lock")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lock.Unlock()) }()
+	book, err := readLedger(p.Ledger)
+	if err != nil {
+		return err
+	}
+	if err := diskio.MkdirAll(p.Workspace, 0o755); err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(p.Workspace)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, root.Close()) }()
+	if err := root.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	dir, err := skillsDir(p.Workspace)
+	if err != nil {
+		return err
+	}
+	return fn(root, dir, book)
+}
+
+// swap gives temp the name at, in place of whatever has it.
+func swap(root *os.Root, temp, at string) error {
+	old := temp + "-old"
+	err := root.Rename(at, old)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	replaced := err == nil
+	if err := root.Rename(temp, at); err != nil {
+		if replaced {
+			err = errors.Join(err, root.Rename(old, at))
+		}
+		return err
+	}
+	if replaced {
+		_ = root.RemoveAll(old) // the new one is in its place; nothing looks at this one
+	}
+	return nil
+}
