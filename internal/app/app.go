@@ -24,6 +24,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
 	"github.com/nanobot-go/nanobot/internal/llm/local"
 	"github.com/nanobot-go/nanobot/internal/llm/record"
+	"github.com/nanobot-go/nanobot/internal/memory"
 	"github.com/nanobot-go/nanobot/internal/runner"
 	"github.com/nanobot-go/nanobot/internal/sandbox"
 	"github.com/nanobot-go/nanobot/internal/session"
@@ -62,6 +63,7 @@ type App struct {
 	Workspace string
 	Sessions  *session.Store
 	Skills    *skill.Library
+	History   *memory.History
 	Agent     *agent.Agent
 	Notes     []string // what the user should know about this start
 	Exec      string   // how commands are contained, for status
@@ -174,13 +176,17 @@ func (a *App) build(ctx context.Context, o Options) error {
 		a.models.wrap = func(m llm.Model) llm.Model { return record.Record(m, a.recorder) }
 		o.Hooks = append(slices.Clone(o.Hooks), runner.Hooks{AfterTool: a.recorder.Tool})
 	}
+	taken, err := a.remember(o)
+	if err != nil {
+		return err
+	}
 	home, _ := os.UserHomeDir() // only shortens paths in hints
 	a.Agent, err = agent.New(agent.Options{
 		Workspace: a.Workspace, Sessions: store, Runtime: a.models.runtime, Presets: a.models.presets(),
 		Tools: set, MoreTools: a.moreTools(), Skills: a.Skills, Media: media, Restart: o.Restart,
 		Hooks: append(slices.Clone(o.Hooks), runner.Hooks{AfterTool: a.safety.after(o)}), Approve: a.safety.approve(o),
 		Secrets: a.safety.secrets, Undo: undo.Chat{Store: a.safety.undo}, Ended: a.ended,
-		Subagents: a.subagents(o), Deliver: o.Deliver,
+		Subagents: a.subagents(o), Deliver: o.Deliver, Memory: taken, IdleCompact: idleCompact(def),
 		My:    agent.Settings{Offer: !o.NoBuiltins && a.Config.Config.Tools.My.Enable, AllowSet: a.Config.Config.Tools.My.AllowSet, Shown: map[string]string{"exec": a.Exec}},
 		Usage: a.models.ledger.Report, TurnCost: a.models.ledger.TurnCost,
 		Limits: runner.Limits{
@@ -244,7 +250,7 @@ func (a *App) ended(session string, stopped bool) {
 
 // Close gives back what outlives Run. Run must have returned.
 func (a *App) Close() error {
-	err := errors.Join(a.Sessions.Close(), a.models.ledger.Close(), a.safety.undo.Close())
+	err := errors.Join(a.Sessions.Close(), a.History.Close(), a.models.ledger.Close(), a.safety.undo.Close())
 	if a.commands != nil {
 		err = errors.Join(err, a.commands.Close())
 	}
