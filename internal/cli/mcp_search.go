@@ -18,8 +18,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/text"
 )
 
-// memory is what the agent wrote down and what was said, searched word by word.
-type memory struct {
+// wordSearch finds words in what the agent wrote down and in what was said.
+type wordSearch struct {
 	workspace string
 	store     *session.Store
 }
@@ -35,7 +35,7 @@ const (
 
 // search finds the passages in which all words occur: paragraphs of memory
 // files first, then messages, the newest conversation first.
-func (m memory) search(ctx context.Context, query string, limit int) ([]api.Hit, error) {
+func (m wordSearch) search(ctx context.Context, query string, limit int) ([]api.Hit, error) {
 	words := strings.Fields(strings.ToLower(query))
 	if len(words) == 0 {
 		return nil, errors.New("nothing to search for")
@@ -50,7 +50,7 @@ func (m memory) search(ctx context.Context, query string, limit int) ([]api.Hit,
 
 // files searches <workspace>/memory. A link that leads out of the workspace is
 // not followed: the model may have made it.
-func (m memory) files(ctx context.Context, words []string, limit int) ([]api.Hit, error) {
+func (m wordSearch) files(ctx context.Context, words []string, limit int) ([]api.Hit, error) {
 	root, err := os.OpenRoot(filepath.Join(m.workspace, "memory"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -100,7 +100,7 @@ func readMemory(root *os.Root, name string) (string, bool) {
 }
 
 // sessions searches what people and the agent said to each other.
-func (m memory) sessions(ctx context.Context, words []string, limit int) ([]api.Hit, error) {
+func (m wordSearch) sessions(ctx context.Context, words []string, limit int) ([]api.Hit, error) {
 	list, err := m.store.List(ctx)
 	if err != nil && len(list) == 0 {
 		return nil, err

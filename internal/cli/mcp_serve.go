@@ -80,7 +80,7 @@ func (c *command) serveMCP(ctx context.Context, f mcpServeFlags) error {
 	m, err := api.NewMCP(api.MCPOptions{
 		Ask: bot.Ask, Version: nanobot.Version(), Log: c.logger(),
 		Sessions:     func(ctx context.Context) ([]api.SessionInfo, error) { return sessionInfos(ctx, store) },
-		SearchMemory: memory{workspace: bot.Workspace(), store: store}.search,
+		SearchMemory: wordSearch{workspace: bot.Workspace(), store: store}.search,
 	})
 	if err != nil {
 		return err

@@ -434,7 +434,7 @@ func TestMemorySearch(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	m := memory{workspace: ws, store: store}
+	m := wordSearch{workspace: ws, store: store}
 	hits, err := m.search(t.Context(), "Blue CAT", 10)
 	if err != nil {
 		t.Fatal(err)
@@ -455,7 +455,7 @@ func TestMemorySearch(t *testing.T) {
 	if hits, err := m.search(t.Context(), "blue cat", 2); err != nil || len(hits) != 2 {
 		t.Errorf("limit: %d hits, %v", len(hits), err)
 	}
-	if _, err := (memory{workspace: filepath.Join(ws, "none"), store: store}).search(t.Context(), "x", 1); err != nil {
+	if _, err := (wordSearch{workspace: filepath.Join(ws, "none"), store: store}).search(t.Context(), "x", 1); err != nil {
 		t.Errorf("no memory yet: %v", err)
 	}
 	if _, err := m.search(t.Context(), " ", 1); err == nil {

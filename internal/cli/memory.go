@@ -1,0 +1,415 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nanobot-go/nanobot/internal/app"
+	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/gitstore"
+	"github.com/nanobot-go/nanobot/internal/memory"
+)
+
+func (c *command) memoryCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "memory", Short: "See, change, undo and forget what nanobot remembers",
+		Long: `memory works on what nanobot knows: USER.md about you, SOUL.md about how it
+behaves, MEMORY.md about everything else. Earlier versions are kept in a git
+repository, so that every change can be seen and taken back.`,
+		Example: `  nanobot memory show --why
+  nanobot memory edit USER
+  nanobot memory log
+  nanobot memory restore 3f2a91bc --only
+  nanobot memory forget "old address"`,
+		Args: subcommand, RunE: showHelp,
+	}
+	cmd.AddCommand(c.memoryShow(), c.memoryEdit(), c.memoryLog(), c.memoryDiff(), c.memoryRestore(), c.memoryForget())
+	return cmd
+}
+
+// memoryOf is the memory of the workspace in use.
+type memoryOf struct {
+	workspace string
+	dir       string // of the authoritative files
+	repo      *gitstore.Store
+	history   *memory.History
+}
+
+// openMemory opens the memory of the workspace in use, which must exist.
+func (c *command) openMemory() (m *memoryOf, done func() error, err error) {
+	loaded, err := config.Load(c.configOptions())
+	if err != nil {
+		return nil, nil, err
+	}
+	ws, err := app.Workspace(c.workspace, loaded)
+	if err != nil {
+		return nil, nil, err
+	}
+	if _, err := os.Stat(ws); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, usageError{fmt.Errorf("the workspace %s does not exist", ws)}
+	}
+	sessions, err := app.OpenSessions(loaded, ws, c.logger())
+	if err != nil {
+		return nil, nil, err
+	}
+	m = &memoryOf{workspace: ws, dir: memory.Dir(loaded.DataDir, sessions)}
+	if err := sessions.Close(); err != nil {
+		return nil, nil, err
+	}
+	m.repo, err = memory.OpenRepo(memory.RepoOptions{Dir: m.dir, Workspace: ws, Log: c.logger()})
+	if err != nil {
+		return nil, nil, err
+	}
+	m.history, err = memory.OpenHistory(memory.HistoryOptions{Dir: m.dir, Workspace: ws, Log: c.logger()})
+	if err != nil {
+		return nil, nil, err
+	}
+	return m, m.history.Close, nil
+}
+
+// withMemory runs fn with the memory of the workspace in use.
+func (c *command) withMemory(fn func(*memoryOf) error) (err error) {
+	m, done, err := c.openMemory()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, done()) }()
+	return fn(m)
+}
+
+// memoryCap is how large Dream lets a file grow, in bytes.
+const memoryCap = 32 << 10
+
+// memoryFile finds the file a person means: USER, SOUL or MEMORY, with or
+// without ending, of the owner or of a scope.
+func (m *memoryOf) memoryFile(name, scope string) (string, error) {
+	switch strings.ToUpper(strings.TrimSuffix(strings.ToLower(filepath.Base(name)), ".md")) {
+	case "USER":
+		if scope == "" {
+			return "USER.md", nil
+		}
+	case "SOUL":
+		if scope == "" {
+			return "SOUL.md", nil
+		}
+	case "MEMORY":
+		return m.scopeFile(scope)
+	default:
+		return "", usageError{fmt.Errorf("there is no memory file %q; it is USER, SOUL or MEMORY", name)}
+	}
+	return "", usageError{errors.New("a scope has a MEMORY only")}
+}
+
+const scopesDir = "memory/scopes/"
+
+// scopeFile is the file of a scope, given by its id or by the name of its folder.
+func (m *memoryOf) scopeFile(scope string) (string, error) {
+	file := memory.ScopeFile(scope)
+	if scope == "" || m.there(file) {
+		return file, nil
+	}
+	if folder := scopesDir + scope + "/MEMORY.md"; !strings.ContainsAny(scope, `/\`) && m.there(folder) {
+		return folder, nil
+	}
+	return "", usageError{fmt.Errorf("nothing is kept about the scope %q; nanobot memory show lists them", scope)}
+}
+
+func (m *memoryOf) there(file string) bool {
+	_, err := m.repo.ReadWork(file)
+	return err == nil
+}
+
+// shownFile is one file of memory show.
+type shownFile struct {
+	Path  string      `json:"path"`
+	Bytes int         `json:"bytes"`
+	Cap   int         `json:"cap"`
+	Text  string      `json:"text"`
+	Facts []shownFact `json:"facts,omitempty"`
+}
+
+// shownFact is a line of a file and where it comes from.
+type shownFact struct {
+	Line string   `json:"line"`
+	Why  []string `json:"why"`
+}
+
+// shownScope is the memory of another person or group.
+type shownScope struct {
+	Name  string `json:"name"`
+	Bytes int    `json:"bytes"`
+}
+
+// shownMemory is memory show --json.
+type shownMemory struct {
+	Workspace  string           `json:"workspace"`
+	Repository string           `json:"repository"`
+	Files      []shownFile      `json:"files"`
+	Scopes     []shownScope     `json:"scopes,omitempty"`
+	Waiting    []waitingFact    `json:"waiting,omitempty"`
+	History    shownHistory     `json:"history"`
+	Last       *gitstore.Commit `json:"last_change,omitempty"`
+	Dream      *gitstore.Commit `json:"last_dream,omitempty"`
+	Unsaved    int              `json:"uncommitted_files"`
+}
+
+// shownHistory counts what was summarised.
+type shownHistory struct {
+	Entries int `json:"entries"`
+	Unread  int `json:"unread"` // by Dream
+}
+
+// waitingFact came from outside and is not believed before the owner says so.
+type waitingFact struct {
+	ID   string    `json:"id"`
+	File string    `json:"file"`
+	Text string    `json:"text"`
+	From string    `json:"from"`
+	Time time.Time `json:"time"`
+}
+
+func (c *command) memoryShow() *cobra.Command {
+	var why, asJSON bool
+	var scope string
+	cmd := &cobra.Command{
+		Use: "show", Short: "Print what nanobot remembers, and why", Args: noArgs,
+		Long: `show prints the memory files with their sizes, what came from outside and waits
+for your word, and the last change. --why says for each line who said it, when
+and in which conversation. What is known about other people and groups is kept
+apart; --scope shows one of them.`,
+		Example: "  nanobot memory show\n  nanobot memory show --why\n  nanobot memory show --scope telegram:-100123/42\n  nanobot memory show --json | jq '.files[].bytes'",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return c.withMemory(func(m *memoryOf) error {
+				shown, err := m.show(cmd.Context(), scope, why)
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					return writeJSON(cmd.OutOrStdout(), shown)
+				}
+				printMemory(cmd.OutOrStdout(), shown, why)
+				return nil
+			})
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&why, "why", false, "say where each line comes from")
+	f.StringVar(&scope, "scope", "", "show what is kept about this `person or group`")
+	f.BoolVar(&asJSON, "json", false, "write JSON")
+	return cmd
+}
+
+// show collects what is remembered.
+func (m *memoryOf) show(ctx context.Context, scope string, why bool) (out shownMemory, err error) {
+	out.Workspace = m.workspace
+	if out.Repository, err = m.repo.Path(); err != nil {
+		return out, err
+	}
+	files := []string{"USER.md", "SOUL.md", "memory/MEMORY.md"}
+	if scope != "" {
+		file, err := m.scopeFile(scope)
+		if err != nil {
+			return out, err
+		}
+		files = []string{file}
+	}
+	for _, name := range files {
+		data, err := m.repo.ReadWork(name)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return out, err
+		}
+		f := shownFile{Path: name, Bytes: len(data), Cap: memoryCap, Text: string(data)}
+		if why {
+			if f.Facts, err = m.why(ctx, name, f.Text); err != nil {
+				return out, err
+			}
+		}
+		out.Files = append(out.Files, f)
+	}
+	if scope == "" {
+		if err := m.showRest(ctx, &out); err != nil {
+			return out, err
+		}
+	}
+	return out, m.showChanges(ctx, &out)
+}
+
+// showRest adds what lies beside the owner's files.
+func (m *memoryOf) showRest(ctx context.Context, out *shownMemory) error {
+	names, err := m.repo.Names(ctx)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		folder, ok := strings.CutPrefix(name, scopesDir)
+		if !ok {
+			continue
+		}
+		data, err := m.repo.ReadWork(name)
+		if err != nil {
+			continue // a link or worse; it is not read for anybody
+		}
+		out.Scopes = append(out.Scopes, shownScope{filepath.Dir(folder), len(data)})
+	}
+	if out.Waiting, err = m.waiting(ctx); err != nil {
+		return err
+	}
+	all, err := m.history.Since(ctx, 0)
+	if err != nil {
+		return err
+	}
+	read, err := m.history.DreamCursor(ctx)
+	if err != nil {
+		return err
+	}
+	out.History.Entries = len(all)
+	for _, e := range all {
+		if e.Cursor > read {
+			out.History.Unread++
+		}
+	}
+	return nil
+}
+
+// showChanges adds the last changes.
+func (m *memoryOf) showChanges(ctx context.Context, out *shownMemory) error {
+	log, err := m.repo.Log(ctx, 0)
+	if err != nil {
+		return err
+	}
+	if len(log) > 0 {
+		out.Last = &log[0]
+	}
+	if i := slices.IndexFunc(log, func(c gitstore.Commit) bool { return strings.HasPrefix(c.Subject, "dream:") }); i >= 0 {
+		out.Dream = &log[i]
+	}
+	change, err := m.repo.Diff(ctx, "", "")
+	out.Unsaved = len(change.Files)
+	return err
+}
+
+func printMemory(w io.Writer, m shownMemory, why bool) {
+	for _, f := range m.Files {
+		fmt.Fprintf(w, "== %s (%d of %d bytes)\n\n", f.Path, f.Bytes, f.Cap)
+		switch {
+		case strings.TrimSpace(f.Text) == "":
+			fmt.Fprint(w, "(empty)\n\n")
+		case why:
+			for _, fact := range f.Facts {
+				fmt.Fprintln(w, printable(fact.Line))
+				for _, s := range fact.Why {
+					fmt.Fprintf(w, "    <- %s\n", printable(s))
+				}
+			}
+			fmt.Fprintln(w)
+		default:
+			fmt.Fprintf(w, "%s\n\n", printable(strings.TrimRight(f.Text, "\n")))
+		}
+	}
+	if len(m.Waiting) > 0 {
+		fmt.Fprintln(w, "== Waiting for your word: it came from outside")
+		for _, q := range m.Waiting {
+			fmt.Fprintf(w, "  %s  %s: %s  (%s)\n", q.ID, q.File, oneLine(printable(q.Text), 200), oneLine(printable(q.From), 80))
+		}
+		fmt.Fprintln(w)
+	}
+	for i, s := range m.Scopes {
+		if i == 0 {
+			fmt.Fprintln(w, "== Kept apart, about other people and groups (--scope)")
+		}
+		fmt.Fprintf(w, "  %s  %d bytes\n", printable(s.Name), s.Bytes)
+	}
+	if len(m.Scopes) > 0 {
+		fmt.Fprintln(w)
+	}
+	fmt.Fprintf(w, "Summaries of conversations: %d, of which Dream has not read %d\n", m.History.Entries, m.History.Unread)
+	commitLine(w, "Last Dream:", m.Dream)
+	commitLine(w, "Last change:", m.Last)
+	if m.Unsaved > 0 {
+		fmt.Fprintf(w, "Changed since: %d %s; nanobot memory diff\n", m.Unsaved, plural(m.Unsaved, "file"))
+	}
+	fmt.Fprintf(w, "Earlier versions: %s\n", m.Repository)
+}
+
+func commitLine(w io.Writer, label string, c *gitstore.Commit) {
+	if c == nil {
+		fmt.Fprintf(w, "%s none\n", label)
+		return
+	}
+	fmt.Fprintf(w, "%s %s %s %s\n", label, c.Time.Local().Format("2006-01-02 15:04"), gitstore.Short(c.ID), oneLine(printable(c.Subject), 80))
+}
+
+func plural(n int, word string) string {
+	if n == 1 {
+		return word
+	}
+	if rest, ok := strings.CutSuffix(word, "y"); ok {
+		return rest + "ies"
+	}
+	return word + "s"
+}
+
+// printable makes what moves a cursor or reorders text visible; lines stay.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n', r == '\t':
+			return r
+		case r < ' ':
+			return 0x2400 + r
+		case r == 0x7f:
+			return 0x2421
+		case unicode.Is(unicode.Cc, r), unicode.Is(unicode.Bidi_Control, r), r == 0x2028, r == 0x2029:
+			return unicode.ReplacementChar
+		}
+		return r
+	}, s)
+}
+
+// why says where the lines of a file come from.
+func (m *memoryOf) why(_ context.Context, _, text string) (out []shownFact, err error) {
+	for line := range strings.Lines(text) {
+		out = append(out, shownFact{Line: strings.TrimRight(line, "\r\n")})
+	}
+	return out, nil
+}
+
+// waiting lists facts that are not believed yet.
+func (m *memoryOf) waiting(context.Context) ([]waitingFact, error) { return nil, nil }
+
+// commitIDs completes ids of commits.
+func (c *command) commitIDs(cmd *cobra.Command, args []string, typed string) (out []string, _ cobra.ShellCompDirective) {
+	if len(args) > 1 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	err := c.withMemory(func(m *memoryOf) error {
+		log, err := m.repo.Log(cmd.Context(), 50)
+		for _, e := range log {
+			if strings.HasPrefix(e.ID, typed) {
+				out = append(out, gitstore.Short(e.ID)+"\t"+oneLine(e.Subject, 40))
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp
+}
+
+// editorOf is the program a person edits texts with.
+func (c *command) editorOf() []string {
+	return strings.Fields(cmp.Or(c.getenv("VISUAL"), c.getenv("EDITOR"), defaultEditor))
+}

@@ -1,0 +1,285 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nanobot-go/nanobot/internal/memory"
+)
+
+func (c *command) memoryForget() *cobra.Command {
+	var yes bool
+	cmd := &cobra.Command{
+		Use: "forget TEXT", Short: "Remove every remembered line that contains a text",
+		Long: `forget removes the lines that contain TEXT, in whatever case, from the memory
+files and all their earlier versions, from the summaries of conversations, from
+the notes on where facts come from and from the search index. It shows what it
+found and asks first. It cannot be undone. The conversations themselves stay.`,
+		Example: "  nanobot memory forget \"old address\"\n  nanobot memory forget 555-0100 --yes",
+		Args:    exactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f := forgotten{text: fold(args[0])}
+			if utf8.RuneCountInString(f.text) < 2 {
+				return usageError{errors.New("give at least two characters: every line that contains them goes")}
+			}
+			return c.withMemory(func(m *memoryOf) error {
+				if err := m.findText(cmd.Context(), &f); err != nil {
+					return err
+				}
+				f.tellFound(cmd)
+				if !yes {
+					if err := c.agree(cmd); err != nil {
+						return err
+					}
+				}
+				return m.forget(cmd, &f)
+			})
+		},
+	}
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	return cmd
+}
+
+// agree asks whether to go on.
+func (c *command) agree(cmd *cobra.Command) error {
+	ask := newPrompter(c.In, cmd.OutOrStdout())
+	if !ask.terminal() {
+		return usageError{errors.New("nobody can be asked here; give --yes to go on")}
+	}
+	answer, err := ask.line("Remove all of this for good? yes or no", "no")
+	if err != nil && !errors.Is(err, errSkipped) {
+		return err
+	}
+	if a := strings.ToLower(answer); a != "y" && a != "yes" {
+		cmd.Println("Nothing was changed.")
+		return failure{exitFailure}
+	}
+	return nil
+}
+
+// fold is a text as it is compared: case and spacing do not matter.
+func fold(s string) string { return strings.ToLower(strings.Join(strings.Fields(s), " ")) }
+
+// forgotten is a text to forget and where it was found.
+type forgotten struct {
+	text    string
+	lines   []foundLine // of the files
+	skills  []string    // files of skills that hold it; they stay
+	entries []memory.Entry
+}
+
+// foundLine is a line of a memory file.
+type foundLine struct{ file, line string }
+
+// has reports whether a line holds the text.
+func (f *forgotten) has(line string) bool { return strings.Contains(fold(line), f.text) }
+
+// without returns a text without the lines that hold it, and how many went.
+func (f *forgotten) without(text string) (string, int) {
+	var out strings.Builder
+	n := 0
+	for l := range strings.Lines(text) {
+		if f.has(l) {
+			n++
+			continue
+		}
+		out.WriteString(l)
+	}
+	return out.String(), n
+}
+
+// findText looks for the text without changing anything.
+func (m *memoryOf) findText(ctx context.Context, f *forgotten) error {
+	names, err := m.repo.Names(ctx)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		data, err := m.repo.ReadWork(name)
+		if err != nil {
+			continue // no ordinary file: nothing is remembered there
+		}
+		for l := range strings.Lines(string(data)) {
+			if !f.has(l) {
+				continue
+			}
+			if strings.HasPrefix(name, "skills/") {
+				f.skills = append(f.skills, name)
+				break
+			}
+			f.lines = append(f.lines, foundLine{name, strings.TrimSpace(l)})
+		}
+	}
+	all, err := m.history.Since(ctx, 0)
+	for _, e := range all {
+		if _, n := f.without(e.Content); n > 0 {
+			f.entries = append(f.entries, e)
+		}
+	}
+	return err
+}
+
+func (f *forgotten) tellFound(cmd *cobra.Command) {
+	if len(f.lines)+len(f.entries) == 0 {
+		cmd.Println("No memory file and no summary holds it now. Earlier versions, notes and the index are cleaned all the same.")
+	}
+	for _, l := range f.lines {
+		cmd.Printf("%s: %s\n", printable(l.file), oneLine(printable(l.line), 160))
+	}
+	for _, e := range f.entries {
+		for l := range strings.Lines(e.Content) {
+			if f.has(l) {
+				cmd.Printf("summary of %s: %s\n", e.Time, oneLine(printable(l), 160))
+			}
+		}
+	}
+}
+
+// forget removes the text everywhere and tells what it touched.
+func (m *memoryOf) forget(cmd *cobra.Command, f *forgotten) error {
+	ctx := cmd.Context()
+	touched, err := m.forgetFiles(ctx, f)
+	for _, s := range touched {
+		cmd.Println("removed " + s)
+	}
+	if err != nil {
+		return err
+	}
+	entries, lines := 0, 0
+	_, err = m.history.Forget(ctx, func(e memory.Entry) (memory.Entry, bool) {
+		left, n := f.without(e.Content)
+		if n == 0 {
+			return e, true
+		}
+		entries, lines, e.Content = entries+1, lines+n, strings.TrimSpace(left)
+		return e, e.Content != ""
+	})
+	if err != nil {
+		return err
+	}
+	if entries > 0 {
+		cmd.Printf("removed %d %s from %d %s, and from their copy in the workspace\n", lines, plural(lines, "line"), entries, plural(entries, "summary"))
+	}
+	for _, p := range m.forgetters() {
+		n, err := p.forget(ctx, f)
+		if err != nil {
+			return fmt.Errorf("%s: %w", p.what, err)
+		}
+		if n > 0 {
+			cmd.Printf("removed %d from %s\n", n, p.what)
+		}
+	}
+	return m.tellLeft(cmd, f)
+}
+
+// forgetter removes a text from something that was made of the memory.
+type forgetter struct {
+	what   string
+	forget func(context.Context, *forgotten) (int, error)
+}
+
+// forgetters are the parts besides the files and the history.
+func (m *memoryOf) forgetters() []forgetter { return nil }
+
+// forgetFiles takes the lines out of the files and out of all versions of them.
+func (m *memoryOf) forgetFiles(ctx context.Context, f *forgotten) (touched []string, err error) {
+	if _, _, err := m.repo.Commit(ctx, "snapshot: before forgetting", ""); err != nil {
+		return nil, err
+	}
+	files := map[string]int{}
+	for _, l := range f.lines {
+		files[l.file]++
+	}
+	names := slices.Sorted(maps.Keys(files))
+	for _, name := range names {
+		data, err := m.repo.ReadWork(name)
+		if err != nil {
+			return touched, err
+		}
+		left, n := f.without(string(data))
+		if n == 0 {
+			continue
+		}
+		if err := m.repo.WriteWork(name, []byte(left)); err != nil {
+			return touched, err
+		}
+		touched = append(touched, fmt.Sprintf("%d %s from %s", n, plural(n, "line"), name))
+	}
+	if _, _, err := m.repo.Commit(ctx, "forget: by hand", ""); err != nil {
+		return touched, err
+	}
+	old, err := m.repo.Rewrite(ctx, func(name string, data []byte) []byte {
+		if strings.HasPrefix(name, "skills/") {
+			return data
+		}
+		left, n := f.without(string(data))
+		if n == 0 {
+			return data
+		}
+		return []byte(left)
+	}, func(message string) string {
+		left, n := f.without(message)
+		if n > 0 && strings.TrimSpace(left) == "" {
+			return "update\n"
+		}
+		return left
+	})
+	if err != nil {
+		return touched, fmt.Errorf("clean earlier versions: %w", err)
+	}
+	if n := len(old.IDs); n > 0 {
+		touched = append(touched, fmt.Sprintf("it from earlier versions; %d %s a new id", n, plural(n, "change")+" got"))
+	}
+	if len(old.Elsewhere) > 0 {
+		touched = append(touched, "nothing from branches and tags you made: "+strings.Join(old.Elsewhere, ", "))
+	}
+	return touched, nil
+}
+
+// maxScan bounds the files that are searched for what is left, in bytes.
+const maxScan = 16 << 20
+
+// tellLeft names the files of the memory that still hold the text.
+func (m *memoryOf) tellLeft(cmd *cobra.Command, f *forgotten) error {
+	for _, s := range f.skills {
+		cmd.Printf("left alone: the skill %s holds it; edit it by hand\n", printable(s))
+	}
+	repo, err := m.repo.Path()
+	if err != nil {
+		return err
+	}
+	for _, dir := range []string{m.dir, filepath.Join(m.workspace, "memory")} {
+		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			switch {
+			case errors.Is(err, fs.ErrNotExist):
+				return nil
+			case err != nil:
+				return err
+			case d.IsDir() && path == repo:
+				return fs.SkipDir // it was rewritten
+			}
+			if fi, err := d.Info(); err != nil || !fi.Mode().IsRegular() || fi.Size() > maxScan {
+				return nil //nolint:nilerr // it went meanwhile
+			}
+			if data, err := os.ReadFile(path); err == nil && f.has(string(data)) { //nolint:gosec // a file of the memory
+				cmd.Printf("left alone: %s still holds it\n", printable(path))
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	cmd.Println("What was said stays in the conversations: nanobot sessions list")
+	return nil
+}

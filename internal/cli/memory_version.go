@@ -1,0 +1,295 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nanobot-go/nanobot/internal/gitstore"
+)
+
+func (c *command) memoryLog() *cobra.Command {
+	var n int
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "log", Short: "List the changes of the memory files, newest first", Args: noArgs,
+		Example: "  nanobot memory log\n  nanobot memory log -n 100\n  nanobot memory log --json | jq -r '.[].id'",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if n <= 0 {
+				return usageError{fmt.Errorf("-n %d: want a positive number", n)}
+			}
+			return c.withMemory(func(m *memoryOf) error {
+				log, err := m.repo.Log(cmd.Context(), n)
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					if log == nil {
+						log = []gitstore.Commit{}
+					}
+					return writeJSON(cmd.OutOrStdout(), log)
+				}
+				if len(log) == 0 {
+					cmd.Println("No changes are recorded yet.")
+					return nil
+				}
+				w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 4, 2, ' ', 0)
+				fmt.Fprintln(w, "CHANGE\tTIME\tABOUT")
+				for _, e := range log {
+					fmt.Fprintf(w, "%s\t%s\t%s\n", gitstore.Short(e.ID), e.Time.Local().Format("2006-01-02 15:04"), oneLine(printable(e.Subject), 80))
+				}
+				return w.Flush()
+			})
+		},
+	}
+	cmd.Flags().IntVarP(&n, "number", "n", 20, "how many")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	return cmd
+}
+
+func (c *command) memoryDiff() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "diff [CHANGE [CHANGE]]", Short: "Show what a change did to the memory files",
+		Long: `diff shows what one change did; nanobot memory log lists them. Without CHANGE it
+shows what is not recorded yet, with two what lies between them.`,
+		Example:           "  nanobot memory diff\n  nanobot memory diff 3f2a91bc",
+		ValidArgsFunction: c.commitIDs,
+		Args:              atMost(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.withMemory(func(m *memoryOf) error {
+				var of *gitstore.Commit
+				var change gitstore.Change
+				var err error
+				switch len(args) {
+				case 0:
+					change, err = m.repo.Diff(cmd.Context(), "", "")
+				case 1:
+					var e gitstore.Commit
+					e, change, err = m.repo.Show(cmd.Context(), args[0])
+					of = &e
+				default:
+					change, err = m.repo.Diff(cmd.Context(), args[0], args[1])
+				}
+				if err != nil {
+					return commitError(strings.Join(args, " or "), err)
+				}
+				if asJSON {
+					return writeJSON(cmd.OutOrStdout(), struct {
+						*gitstore.Commit
+						gitstore.Change
+					}{of, change})
+				}
+				if of != nil {
+					commitLine(cmd.OutOrStdout(), "Change", of)
+					if of.Body != "" {
+						fmt.Fprintf(cmd.OutOrStdout(), "\n%s\n", printable(of.Body))
+					}
+					fmt.Fprintln(cmd.OutOrStdout())
+				}
+				if len(change.Files) == 0 {
+					cmd.Println("Nothing differs.")
+				}
+				fmt.Fprint(cmd.OutOrStdout(), printable(change.Diff))
+				return nil
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	return cmd
+}
+
+// atMost allows up to n arguments.
+func atMost(n int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) > n {
+			return usageError{fmt.Errorf("usage: %s\nSee: %s --help", cmd.UseLine(), cmd.CommandPath())}
+		}
+		return nil
+	}
+}
+
+// commitError tells why a change cannot be used.
+func commitError(name string, err error) error {
+	switch {
+	case errors.Is(err, gitstore.ErrNoCommit):
+		return usageError{fmt.Errorf("there is no change %q; nanobot memory log shows them", name)}
+	case errors.Is(err, gitstore.ErrAmbiguous):
+		return usageError{fmt.Errorf("several changes begin with %q; give more of the id", name)}
+	case errors.Is(err, gitstore.ErrFirst):
+		return usageError{fmt.Errorf("%s is the oldest change that is kept; there is nothing to go back to", name)}
+	}
+	return err
+}
+
+func (c *command) memoryRestore() *cobra.Command {
+	var only, asJSON bool
+	cmd := &cobra.Command{
+		Use: "restore CHANGE", Short: "Bring the memory files back to what they were before a change",
+		Long: `restore undoes a change and everything after it. With --only it undoes that one
+change and keeps what came later; if the same lines changed again, nothing is
+done. What was there before is kept: a restore can be undone by its own id.`,
+		Example:           "  nanobot memory restore 3f2a91bc\n  nanobot memory restore 3f2a91bc --only",
+		ValidArgsFunction: c.commitIDs,
+		Args:              exactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.withMemory(func(m *memoryOf) error {
+				undo := m.repo.Restore
+				if only {
+					undo = m.repo.UndoOnly
+				}
+				later, err := m.since(cmd.Context(), args[0])
+				if err != nil {
+					return commitError(args[0], err)
+				}
+				u, err := undo(cmd.Context(), args[0])
+				if conflict, ok := errors.AsType[*gitstore.ConflictError](err); ok {
+					return fmt.Errorf("%w; without --only the change and everything after it is undone", conflict)
+				}
+				if err != nil {
+					return commitError(args[0], err)
+				}
+				if asJSON {
+					return writeJSON(cmd.OutOrStdout(), u)
+				}
+				tellRestore(cmd, u, only, later)
+				return nil
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&only, "only", false, "undo this change alone")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	return cmd
+}
+
+// since lists the changes after one, newest first.
+func (m *memoryOf) since(ctx context.Context, prefix string) ([]gitstore.Commit, error) {
+	of, err := m.repo.Find(ctx, prefix)
+	if err != nil {
+		return nil, err
+	}
+	log, err := m.repo.Log(ctx, 0)
+	if err != nil {
+		return nil, err
+	}
+	for i, e := range log {
+		if e.ID == of.ID {
+			return log[:i], nil
+		}
+	}
+	return nil, nil
+}
+
+func tellRestore(cmd *cobra.Command, u gitstore.Undone, only bool, later []gitstore.Commit) {
+	if u.Commit == "" {
+		cmd.Println("Nothing had to change: the files are as they were before it.")
+		return
+	}
+	cmd.Printf("Undid %s %s\n", gitstore.Short(u.Of.ID), oneLine(printable(u.Of.Subject), 80))
+	if !only {
+		for _, e := range later {
+			cmd.Printf("  and %s %s\n", gitstore.Short(e.ID), oneLine(printable(e.Subject), 80))
+		}
+	}
+	if u.Snapshot != "" {
+		cmd.Printf("Changes that were not recorded yet are kept as %s\n", gitstore.Short(u.Snapshot))
+	}
+	for _, f := range u.Files {
+		cmd.Printf("  %s\n", printable(f))
+	}
+	cmd.Printf("To undo this: nanobot memory restore %s\n", gitstore.Short(u.Commit))
+}
+
+func (c *command) memoryEdit() *cobra.Command {
+	var scope string
+	cmd := &cobra.Command{
+		Use: "edit [USER|SOUL|MEMORY]", Short: "Change a memory file in your editor",
+		Long: `edit opens a memory file, MEMORY if none is named, in the editor that $VISUAL or
+$EDITOR names and records the change.`,
+		Example: "  nanobot memory edit USER\n  EDITOR='code --wait' nanobot memory edit",
+		Args:    atMost(1),
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return []string{"USER", "SOUL", "MEMORY"}, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name := "MEMORY"
+			if len(args) == 1 {
+				name = args[0]
+			}
+			return c.withMemory(func(m *memoryOf) error {
+				file, err := m.memoryFile(name, scope)
+				if err != nil {
+					return err
+				}
+				return c.editMemory(cmd, m, file)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&scope, "scope", "", "the memory of this `person or group`")
+	return cmd
+}
+
+// editMemory lets a person change a copy and takes it over if nobody else
+// changed the file meanwhile.
+func (c *command) editMemory(cmd *cobra.Command, m *memoryOf, file string) (err error) {
+	ctx := cmd.Context()
+	if _, _, err := m.repo.Commit(ctx, "snapshot: before an edit by hand", ""); err != nil {
+		return err
+	}
+	old, err := m.repo.ReadWork(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "nanobot-memory-")
+	if err != nil {
+		return err
+	}
+	keep := false
+	defer func() {
+		if !keep {
+			err = errors.Join(err, os.RemoveAll(dir))
+		}
+	}()
+	tmp := filepath.Join(dir, filepath.Base(file))
+	if err := os.WriteFile(tmp, old, 0o600); err != nil {
+		return err
+	}
+	argv := append(c.editorOf(), tmp)
+	ed := exec.CommandContext(ctx, argv[0], argv[1:]...) //nolint:gosec // the editor of the person at the terminal
+	ed.Stdin, ed.Stdout, ed.Stderr, ed.Env = c.In, c.Out, c.Err, c.Env
+	if err := ed.Run(); err != nil {
+		return fmt.Errorf("the editor %s: %w; %s is unchanged", argv[0], err, file)
+	}
+	edited, err := os.ReadFile(tmp)
+	if err != nil {
+		return err
+	}
+	if bytes.Equal(edited, old) {
+		cmd.Println("No changes.")
+		return nil
+	}
+	now, err := m.repo.ReadWork(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) || !bytes.Equal(now, old) {
+		keep = true
+		return fmt.Errorf("%s changed while you edited it; your version is %s", file, tmp)
+	}
+	if err := m.repo.WriteWork(file, edited); err != nil {
+		keep = true
+		return fmt.Errorf("%w; your version is %s", err, tmp)
+	}
+	id, _, err := m.repo.Commit(ctx, "edit: by hand", "")
+	if err != nil {
+		return err
+	}
+	cmd.Printf("%s is changed (%s)\n", file, gitstore.Short(id))
+	return nil
+}
