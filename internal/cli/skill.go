@@ -1,0 +1,462 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nanobot-go/nanobot/internal/app"
+	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/skill"
+	"github.com/nanobot-go/nanobot/internal/text"
+)
+
+func (c *command) skillCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "skill", Aliases: []string{"skills"}, Short: "List, write, check, pack and install skills",
+		Long: `skill works on the instructions that teach the agent kinds of tasks. A skill is a
+folder with a SKILL.md; those of the workspace come before the built-in ones.
+In a chat, $NAME in a message loads one.`,
+		Example: `  nanobot skill list
+  nanobot skill init release-notes
+  nanobot skill validate release-notes
+  nanobot skill install release-notes.skill`,
+		Args: subcommand, RunE: showHelp,
+	}
+	cmd.AddCommand(c.skillList(), c.skillShow(), c.skillInit(), c.skillValidate(), c.skillPack(), c.skillInstall(), c.skillRemove())
+	return cmd
+}
+
+// skills are the skills of the workspace in use and where they are kept.
+type skills struct {
+	*skill.Library
+	place    skill.Place
+	disabled []string
+}
+
+func (c *command) skills() (*skills, error) {
+	loaded, err := config.Load(c.configOptions())
+	if err != nil {
+		return nil, err
+	}
+	ws, err := app.Workspace(c.workspace, loaded)
+	if err != nil {
+		return nil, err
+	}
+	s := &skills{place: skill.Place{Workspace: ws, Ledger: filepath.Join(loaded.DataDir, "skills.json")}, disabled: loaded.Config.Agents.Defaults.DisabledSkills}
+	tools := loaded.Config.Tools
+	s.Library = skill.Open(skill.Options{
+		Workspace: ws, Ledger: s.place.Ledger, Log: c.logger(), Getenv: c.getenv,
+		HasTool: func(name string) bool {
+			return (name != "my" || tools.My.Enable) && (name != "generate_image" || tools.ImageGeneration.Enabled)
+		},
+	})
+	return s, nil
+}
+
+// find returns a skill by name, or an error with the nearest one.
+func (s *skills) find(name string) (skill.Skill, error) {
+	if found, ok := s.Load(name); ok {
+		return found, nil
+	}
+	var names []string
+	for _, k := range s.List() {
+		names = append(names, k.Name)
+	}
+	hint := "nanobot skill list shows all"
+	if near := text.NearestRatio(name, names, 0.6); near != "" {
+		hint = "did you mean " + near + "?"
+	}
+	return skill.Skill{}, usageError{fmt.Errorf("there is no skill %q; %s", name, hint)}
+}
+
+// skillNames completes names of skills.
+func (c *command) skillNames(_ *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	s, err := c.skills()
+	if err != nil || len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var out []string
+	for _, k := range s.List() {
+		if strings.HasPrefix(k.Name, typed) {
+			out = append(out, k.Name+"\t"+k.Description)
+		}
+	}
+	return out, cobra.ShellCompDirectiveDefault
+}
+
+// skillJSON is an element of skill list --json.
+type skillJSON struct {
+	Name        string       `json:"name"`
+	Description string       `json:"description"`
+	Source      skill.Source `json:"source"`
+	Available   bool         `json:"available"`
+	Missing     string       `json:"missing,omitempty"`
+	Disabled    bool         `json:"disabled,omitempty"`
+	Always      bool         `json:"always,omitempty"`
+	Changed     bool         `json:"changed,omitempty"` // since it was installed
+	SHA256      string       `json:"sha256,omitempty"`  // as installed
+	Homepage    string       `json:"homepage,omitempty"`
+	Path        string       `json:"path"`
+	Notes       []string     `json:"notes,omitempty"`
+	Text        string       `json:"text,omitempty"` // of skill show
+}
+
+func (s *skills) describe(list []skill.Skill) ([]skillJSON, error) {
+	records, err := skill.ListInstalled(s.place.Ledger)
+	if err != nil {
+		return nil, err
+	}
+	out := []skillJSON{}
+	for _, k := range list {
+		e := skillJSON{
+			Name: k.Name, Description: k.Description, Source: k.Source, Available: k.Available(), Missing: k.Missing,
+			Disabled: slices.Contains(s.disabled, k.Name), Always: k.Always, Homepage: k.Homepage, Path: k.Path, Notes: k.Notes, Text: k.Body,
+		}
+		e.Available = e.Available && !e.Disabled
+		if k.Source == skill.FromInstalled {
+			same := func(r skill.Installed) bool { return r.Name == k.Name && sameDir(r.Dir, filepath.Dir(k.Path)) }
+			if i := slices.IndexFunc(records, same); i >= 0 {
+				e.SHA256, e.Changed = records[i].SHA256, records[i].Changed()
+			}
+		}
+		out = append(out, e)
+	}
+	return out, nil
+}
+
+func sameDir(a, b string) bool {
+	x, err := os.Stat(a)
+	y, err2 := os.Stat(b)
+	return err == nil && err2 == nil && os.SameFile(x, y)
+}
+
+// state says in a word or two whether a skill can be used.
+func (e skillJSON) state() string {
+	switch {
+	case e.Disabled:
+		return "disabled in the configuration"
+	case e.Changed:
+		return "changed since it was installed"
+	case !e.Available:
+		return "needs " + e.Missing
+	case e.Always:
+		return "in every prompt"
+	}
+	return "ready"
+}
+
+func (c *command) skillList() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "list", Aliases: []string{"ls"}, Short: "List skills, where they come from and what they lack", Args: noArgs,
+		Example: "  nanobot skill list\n  nanobot skill list --json | jq -r '.[] | select(.available) | .name'",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := c.skills()
+			if err != nil {
+				return err
+			}
+			list, err := s.describe(s.List())
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return writeJSON(cmd.OutOrStdout(), list)
+			}
+			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 4, 2, ' ', 0)
+			fmt.Fprintln(w, " \tSKILL\tSOURCE\tSTATE\tDESCRIPTION")
+			for _, e := range list {
+				mark := " "
+				if e.Available {
+					mark = "✓"
+				}
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", mark, e.Name, e.Source, e.state(), text.Ellipsis(e.Description, 80))
+			}
+			return w.Flush()
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	return cmd
+}
+
+func (c *command) skillShow() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "show NAME", Short: "Show a skill as the model reads it", Args: exactArgs(1), ValidArgsFunction: c.skillNames,
+		Example: "  nanobot skill show weather\n  nanobot skill show weather --json",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := c.skills()
+			if err != nil {
+				return err
+			}
+			k, err := s.find(args[0])
+			if err != nil {
+				return err
+			}
+			list, err := s.describe([]skill.Skill{k})
+			if err != nil {
+				return err
+			}
+			e := list[0]
+			if asJSON {
+				return writeJSON(cmd.OutOrStdout(), e)
+			}
+			cmd.Printf("Skill   %s: %s\nSource  %s\nState   %s\nFile    %s\n", e.Name, e.Description, e.Source, e.state(), e.Path)
+			for _, n := range e.Notes {
+				cmd.Println("Note    " + n)
+			}
+			cmd.Printf("\n%s\n", e.Text)
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	return cmd
+}
+
+func (c *command) skillInit() *cobra.Command {
+	var description string
+	cmd := &cobra.Command{
+		Use: "init NAME", Short: "Start a skill in the workspace", Args: exactArgs(1),
+		Long: `init makes skills/NAME/SKILL.md in the workspace with the parts a skill has. NAME
+consists of lower-case letters and digits with single hyphens.`,
+		Example: "  nanobot skill init release-notes\n  nanobot skill init rotate-logs --description \"Rotate and compress old logs\"",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := c.skills()
+			if err != nil {
+				return err
+			}
+			file, err := skill.Scaffold(s.place.Workspace, args[0], description)
+			if err != nil {
+				return usageError{err}
+			}
+			cmd.Printf("Made %s. Fill it in, then: nanobot skill validate %s\n", file, args[0])
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&description, "description", "", "`text` that says when to use it")
+	return cmd
+}
+
+func (c *command) skillValidate() *cobra.Command {
+	var asJSON, strict bool
+	cmd := &cobra.Command{
+		Use: "validate PATH|NAME", Short: "Check a skill and name what is wrong, by line", Args: exactArgs(1), ValidArgsFunction: c.skillNames,
+		Long: `validate checks a folder, an archive, or a skill by its name. It ends with 1 when
+there are errors; warnings are about skills that work but not as it seems.`,
+		Example: "  nanobot skill validate release-notes\n  nanobot skill validate ./my-skill --strict\n  nanobot skill validate download.zip --json",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			problems, err := c.validateSkill(args[0])
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				if err := writeJSON(cmd.OutOrStdout(), append([]skill.Problem{}, problems...)); err != nil {
+					return err
+				}
+			}
+			bad := 0
+			for _, p := range problems {
+				if p.Error || strict {
+					bad++
+				}
+				if !asJSON {
+					cmd.Println(p)
+				}
+			}
+			if bad > 0 {
+				return failure{exitFailure}
+			}
+			if !asJSON {
+				cmd.Printf("%s is valid.\n", args[0])
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	cmd.Flags().BoolVar(&strict, "strict", false, "end with 1 for warnings, too")
+	return cmd
+}
+
+// validateSkill checks a path if there is something to check, else a name.
+func (c *command) validateSkill(arg string) ([]skill.Problem, error) {
+	info, err := os.Stat(arg)
+	isPath := strings.ContainsAny(arg, `/\`)
+	switch {
+	case err == nil && filepath.Base(arg) == "SKILL.md":
+		return skill.Validate(filepath.Dir(arg))
+	case err == nil && (isPath || !info.IsDir()):
+		return skill.Validate(arg)
+	case isPath:
+		return nil, usageError{fmt.Errorf("%s does not exist", arg)}
+	}
+	if _, err := os.Stat(filepath.Join(arg, "SKILL.md")); err == nil {
+		return skill.Validate(arg)
+	}
+	s, err := c.skills()
+	if err != nil {
+		return nil, err
+	}
+	k, err := s.find(arg)
+	if err != nil {
+		return nil, err
+	}
+	if k.Source == skill.FromBuiltin {
+		return skill.ValidateBuiltin(skill.BuiltinFS(), k.Name)
+	}
+	return skill.Validate(filepath.Dir(k.Path))
+}
+
+func (c *command) skillPack() *cobra.Command {
+	var out string
+	cmd := &cobra.Command{
+		Use: "pack DIR", Short: "Pack a skill into one file", Args: exactArgs(1),
+		Long: `pack writes the folder of a skill to NAME.skill, a zip archive. The same files
+give the same archive. A skill with errors is not packed.`,
+		Example: "  nanobot skill pack ~/.nanobot/workspace/skills/release-notes\n  nanobot skill pack ./my-skill -o /tmp/my-skill.zip",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			dir, err := filepath.Abs(args[0])
+			if err != nil {
+				return err
+			}
+			if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+				return usageError{fmt.Errorf("%s is no folder", args[0])}
+			}
+			file, err := filepath.Abs(cmp.Or(out, filepath.Base(dir)+".skill"))
+			if err != nil {
+				return err
+			}
+			if rel, err := filepath.Rel(dir, file); err == nil && filepath.IsLocal(rel) {
+				return usageError{fmt.Errorf("%s would become a part of itself; choose another place with -o", file)}
+			}
+			packed, err := packTo(file, dir)
+			if err != nil {
+				return tellInvalid(cmd, err)
+			}
+			cmd.Printf("Packed %s into %s: %d files, %d bytes\nsha256 %s\n", packed.Name, file, packed.Files, packed.Bytes, packed.SHA256)
+			return nil
+		},
+	}
+	cmd.Flags().StringVarP(&out, "output", "o", "", "`file` to write")
+	return cmd
+}
+
+// packTo writes an archive beside its place first, so that no half of one
+// ever stands there.
+func packTo(file, dir string) (packed skill.Packed, err error) {
+	f, err := os.CreateTemp(filepath.Dir(file), ".pack-*")
+	if err != nil {
+		return packed, err
+	}
+	packed, err = skill.Pack(f, dir)
+	if err == nil {
+		err = f.Chmod(0o644)
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), file)
+	}
+	if err != nil {
+		err = errors.Join(err, os.Remove(f.Name()))
+	}
+	return packed, err
+}
+
+// tellInvalid prints what is wrong with a skill that was refused for it.
+func tellInvalid(cmd *cobra.Command, err error) error {
+	bad, ok := errors.AsType[*skill.InvalidError](err)
+	if !ok {
+		return err
+	}
+	for _, p := range bad.Problems {
+		cmd.PrintErrln(p)
+	}
+	cmd.PrintErrln("nanobot: the skill has errors; nothing was done")
+	return failure{exitFailure}
+}
+
+func (c *command) skillInstall() *cobra.Command {
+	var force, always bool
+	cmd := &cobra.Command{
+		Use: "install FILE|DIR", Short: "Put a skill from elsewhere into the workspace", Args: exactArgs(1),
+		Long: `install takes a .skill, .zip or .tar.gz file, or a folder. It refuses links, paths
+that lead out, names that differ in case only, and more than 500 files or 10 MiB.
+The skill is labelled as third-party for the model, and the agent's tools cannot
+change it. Read what it says before you install it: it will be followed.`,
+		Example: "  nanobot skill install release-notes.skill\n  nanobot skill install ~/Downloads/notes.zip --force",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := c.skills()
+			if err != nil {
+				return err
+			}
+			if _, err := os.Stat(args[0]); errors.Is(err, fs.ErrNotExist) {
+				return usageError{fmt.Errorf("%s does not exist", args[0])}
+			}
+			s.place.Force = force
+			rec, problems, err := skill.Install(s.place, args[0], always, time.Now())
+			if err != nil {
+				return explainSkill(tellInvalid(cmd, err))
+			}
+			for _, p := range problems {
+				cmd.PrintErrln(p)
+			}
+			cmd.Printf("Installed %s in %s: %d files, %d bytes\nsha256 %s\n", rec.Name, rec.Dir, rec.Files, rec.Bytes, rec.SHA256)
+			if k, ok := s.Load(rec.Name); ok && !k.Available() {
+				cmd.Println("It cannot be used yet; it needs " + k.Missing)
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&force, "force", false, "replace a skill of the same name, or hide a built-in one")
+	cmd.Flags().BoolVar(&always, "always", false, "let it be in every prompt if it asks for that")
+	return cmd
+}
+
+func (c *command) skillRemove() *cobra.Command {
+	var force bool
+	cmd := &cobra.Command{
+		Use: "remove NAME", Aliases: []string{"rm", "uninstall"}, Short: "Remove a skill from the workspace", Args: exactArgs(1), ValidArgsFunction: c.skillNames,
+		Long: `remove deletes the folder of an installed skill. One that was written in the
+workspace goes only with --force. Built-in skills are left out by the setting
+agents.defaults.disabledSkills.`,
+		Example: "  nanobot skill remove release-notes",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := c.skills()
+			if err != nil {
+				return err
+			}
+			k, found := s.Load(args[0])
+			if found && k.Source == skill.FromBuiltin {
+				return usageError{fmt.Errorf("%s is built in; leave it out with: nanobot config set agents.defaults.disabledSkills '[%q]'", k.Name, k.Name)}
+			}
+			s.place.Force = force
+			err = skill.Remove(s.place, args[0])
+			if errors.Is(err, skill.ErrNotFound) {
+				_, missing := s.find(args[0])
+				return cmp.Or(missing, err)
+			}
+			if err != nil {
+				return explainSkill(err)
+			}
+			cmd.Printf("Removed %s.\n", args[0])
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&force, "force", false, "also a skill that was not installed")
+	return cmd
+}
+
+// explainSkill says how to go on when a skill is in the way.
+func explainSkill(err error) error {
+	if errors.Is(err, skill.ErrExists) || errors.Is(err, skill.ErrOwn) {
+		return usageError{fmt.Errorf("%w; --force does it anyway", err)}
+	}
+	return err
+}
