@@ -8,12 +8,14 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
+	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/memory"
 )
 
@@ -176,7 +178,7 @@ func (m *memoryOf) forget(cmd *cobra.Command, f *forgotten) error {
 			return fmt.Errorf("%s: %w", p.what, err)
 		}
 		if n > 0 {
-			cmd.Printf("removed %d from %s\n", n, p.what)
+			cmd.Printf("removed %d %s from %s\n", n, plural(n, "line"), p.what)
 		}
 	}
 	return m.tellLeft(cmd, f)
@@ -189,7 +191,49 @@ type forgetter struct {
 }
 
 // forgetters are the parts besides the files and the history.
-func (m *memoryOf) forgetters() []forgetter { return nil }
+func (m *memoryOf) forgetters() []forgetter {
+	return []forgetter{{"copies of what older versions left", m.forgetCopies}}
+}
+
+// forgetCopies takes the lines out of what was set aside when the memory of an
+// older version was taken over.
+func (m *memoryOf) forgetCopies(_ context.Context, f *forgotten) (lines int, err error) {
+	names, err := filepath.Glob(filepath.Join(globSafe(m.dir), "imported", "*"))
+	if err != nil {
+		return 0, err
+	}
+	more, err := filepath.Glob(filepath.Join(globSafe(m.workspace), "memory", "HISTORY.md*"))
+	if err != nil {
+		return 0, err
+	}
+	for _, name := range append(names, more...) {
+		fi, err := os.Lstat(name)
+		if err != nil || !fi.Mode().IsRegular() {
+			continue // a link may lead anywhere
+		}
+		data, err := os.ReadFile(name) //nolint:gosec // a copy of ours
+		if err != nil {
+			return lines, err
+		}
+		left, n := f.without(string(data))
+		if n == 0 {
+			continue
+		}
+		lines += n
+		if err := diskio.WriteFile(name, []byte(left), fi.Mode().Perm()); err != nil {
+			return lines, err
+		}
+	}
+	return lines, nil
+}
+
+// globSafe makes a folder's name mean itself in a pattern.
+func globSafe(dir string) string {
+	if runtime.GOOS == "windows" {
+		return dir // there is no way to escape there
+	}
+	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(dir)
+}
 
 // forgetFiles takes the lines out of the files and out of all versions of them.
 func (m *memoryOf) forgetFiles(ctx context.Context, f *forgotten) (touched []string, err error) {
