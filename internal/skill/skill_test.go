@@ -272,10 +272,10 @@ func TestBuiltinSkills(t *testing.T) {
 	o.Builtin = nil
 	lib := skill.Open(o)
 	list := lib.List()
-	if diff := cmp.Diff([]string{"cron", "github", "memory", "skill-creator", "summarize", "tmux", "weather"}, names(list)); diff != "" {
+	if diff := cmp.Diff([]string{"clawhub", "cron", "github", "image-generation", "memory", "my", "skill-creator", "summarize", "tmux", "update-setup", "weather"}, names(list)); diff != "" {
 		t.Fatalf("built-in skills (-want +got):\n%s", diff)
 	}
-	needs := map[string]string{"github": "CLI: gh", "summarize": "CLI: summarize", "tmux": "CLI: tmux", "weather": "CLI: curl"}
+	needs := map[string]string{"clawhub": "CLI: npx", "github": "CLI: gh", "summarize": "CLI: summarize", "tmux": "CLI: tmux", "weather": "CLI: curl"}
 	for _, s := range list {
 		if s.Always || len(s.Notes) > 0 || s.Missing != needs[s.Name] || s.Description == s.Name {
 			t.Errorf("%s: always %v, notes %q, missing %q, description %q", s.Name, s.Always, s.Notes, s.Missing, s.Description)
@@ -285,7 +285,7 @@ func TestBuiltinSkills(t *testing.T) {
 			t.Errorf("%s: %d lines", s.Name, lines)
 		}
 		// Whatever the text says to read must be there.
-		for _, at := range regexp.MustCompile(`builtin://[a-z0-9/.-]+`).FindAllString(full.Body, -1) {
+		for _, at := range regexp.MustCompile(`builtin://[A-Za-z0-9/.-]+`).FindAllString(full.Body, -1) {
 			if _, err := fs.Stat(skill.BuiltinFS(), strings.TrimPrefix(at, skill.Scheme)); err != nil {
 				t.Errorf("%s mentions %s: %v", s.Name, at, err)
 			}
