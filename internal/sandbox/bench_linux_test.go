@@ -27,7 +27,12 @@ func BenchmarkExec(b *testing.B) {
 			if err != nil {
 				b.Skip(err)
 			}
-			ws := b.TempDir()
+			// Not below the temporary directory, where no workspace is.
+			ws, err := os.MkdirTemp("/var/tmp", "sandbox-bench-")
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer func() { _ = os.RemoveAll(ws) }()
 			for b.Loop() {
 				cmd := exec.CommandContext(b.Context(), "/bin/bash", "-c", "true")
 				cmd.Dir, cmd.Env = ws, []string{"PATH=/usr/bin:/bin", "HOME=" + ws}

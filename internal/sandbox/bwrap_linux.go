@@ -52,7 +52,7 @@ func (b *Box) openBwrap(ctx context.Context) error {
 // the helper in them. The environment needs no clearing: it is the command's
 // own already. A terminal session of its own is the caller's business, and the
 // end of the agent is noticed by the helper.
-func (b *Box) wrapBwrap(cmd *exec.Cmd, p *plan, descriptor string) error {
+func (b *Box) wrapBwrap(cmd *exec.Cmd, p *plan, private, descriptor string) error {
 	args := []string{
 		"bwrap", "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--cap-drop", "ALL",
 		// Bubblewrap's own first process would stay for as long as any other.
@@ -61,7 +61,7 @@ func (b *Box) wrapBwrap(cmd *exec.Cmd, p *plan, descriptor string) error {
 	if p.Inner = true; p.Profile.Network != NetHost && b.level.NetNS {
 		args, p.OwnNet = append(args, "--unshare-net"), true
 	}
-	places, err := b.bwrapPlaces(p)
+	places, err := bwrapPlaces(p, private)
 	if err != nil {
 		return err
 	}
@@ -84,8 +84,8 @@ func (b *Box) wrapBwrap(cmd *exec.Cmd, p *plan, descriptor string) error {
 
 // bwrapPlaces says the layout in bubblewrap's words. What has no source gets
 // one in the private directory.
-func (b *Box) bwrapPlaces(p *plan) ([]string, error) {
-	hidden := filepath.Join(p.Private, "hidden")
+func bwrapPlaces(p *plan, private string) ([]string, error) {
+	hidden := filepath.Join(private, "hidden")
 	if err := os.WriteFile(hidden, nil, 0); err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ func (b *Box) bwrapPlaces(p *plan) ([]string, error) {
 				args = append(args, "--symlink", e.source, e.at)
 			}
 		case text:
-			file := filepath.Join(p.Private, filepath.Base(e.at))
+			file := filepath.Join(private, filepath.Base(e.at))
 			if err := os.WriteFile(file, []byte(e.source), 0o644); err != nil { //nolint:gosec // a stand-in for a public file
 				return nil, err
 			}

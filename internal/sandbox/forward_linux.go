@@ -39,9 +39,9 @@ func (h *helper) network(s *script) error {
 		_     [22]byte
 	}{flags: unix.IFF_UP | unix.IFF_RUNNING}
 	copy(request.name[:], "lo")
-	s.add("socket", unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0).save = true
-	s.add("start the loopback interface", unix.SYS_IOCTL, saved, unix.SIOCSIFFLAGS, unsafe.Pointer(request))
-	s.add("close", unix.SYS_CLOSE, saved)
+	s.add("make", "a socket", unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0).save = true
+	s.add("start", "the loopback interface", unix.SYS_IOCTL, saved, unix.SIOCSIFFLAGS, unsafe.Pointer(request))
+	s.add("close", "a socket", unix.SYS_CLOSE, saved)
 	if h.plan.Profile.Network != NetProxy {
 		return nil
 	}
@@ -52,11 +52,11 @@ func (h *helper) network(s *script) error {
 	h.receive, h.send = pair[0], pair[1]
 	h.forward = &forwarder{socket: h.plan.Profile.ProxySocket}
 	address := &unix.RawSockaddrInet4{Family: unix.AF_INET, Port: swap(proxyPort), Addr: [4]byte{127, 0, 0, 1}}
-	s.add("socket", unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0).save = true
-	s.add("bind the proxy port", unix.SYS_BIND, saved, unsafe.Pointer(address), unsafe.Sizeof(*address))
-	s.add("listen on the proxy port", unix.SYS_LISTEN, saved, maxForwards)
-	s.add("dup", unix.SYS_DUP3, saved, passFD, unix.O_CLOEXEC)
-	s.add("close", unix.SYS_CLOSE, saved)
+	s.add("make", "a socket", unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0).save = true
+	s.add("bind", "the proxy port", unix.SYS_BIND, saved, unsafe.Pointer(address), unsafe.Sizeof(*address))
+	s.add("listen on", "the proxy port", unix.SYS_LISTEN, saved, maxForwards)
+	s.add("keep", "the listener", unix.SYS_DUP3, saved, passFD, unix.O_CLOEXEC)
+	s.add("close", "a socket", unix.SYS_CLOSE, saved)
 	rights := unix.UnixRights(passFD)
 	s.pin.Pin(&rights[0])
 	data := []byte{1}
@@ -67,8 +67,8 @@ func (h *helper) network(s *script) error {
 	message := &unix.Msghdr{Iov: vector, Control: &rights[0]}
 	message.SetIovlen(1)
 	message.SetControllen(len(rights))
-	s.add("hand over the listener", unix.SYS_SENDMSG, h.send, unsafe.Pointer(message), 0)
-	s.add("close", unix.SYS_CLOSE, passFD)
+	s.add("hand over", "the listener", unix.SYS_SENDMSG, h.send, unsafe.Pointer(message), 0)
+	s.add("close", "a socket", unix.SYS_CLOSE, passFD)
 	return nil
 }
 

@@ -99,7 +99,7 @@ func (h *helper) prepare() error {
 	l.spaces = uintptr(p.Spaces)
 	if p.Spaces != 0 {
 		s := &l.setup
-		s.add("die with the helper", unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, int(unix.SIGKILL))
+		s.add("die with", "the helper", unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, int(unix.SIGKILL))
 		if p.Spaces&unix.CLONE_NEWUSER != 0 {
 			s.write("/proc/self/setgroups", "deny")
 			s.write("/proc/self/uid_map", idMap(os.Getuid()))
@@ -109,9 +109,9 @@ func (h *helper) prepare() error {
 		if err := h.network(s); err != nil {
 			return err
 		}
-		s.add("be untouchable", unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0)
+		s.add("be", "untouchable", unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0)
 		dropRights(s)
-		l.leave.add("close files", unix.SYS_CLOSE_RANGE, 0, ^uintptr(0)>>1, 0)
+		l.leave.add("close", "files", unix.SYS_CLOSE_RANGE, 0, ^uintptr(0)>>1, 0)
 	}
 	if err := h.innerNetwork(); err != nil {
 		return err
@@ -124,21 +124,21 @@ func idMap(id int) string { return fmt.Sprintf("%d %d 1\n", id, id) }
 
 // dropRights takes all capabilities away, for good, from root too.
 func dropRights(s *script) {
-	s.add("refuse new rights", unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-	s.add("clear ambient rights", unix.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0).fine = unix.EINVAL
+	s.add("refuse", "new rights", unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+	s.add("clear", "ambient rights", unix.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0).fine = unix.EINVAL
 	for c := range unix.CAP_LAST_CAP + 1 {
 		// Who has no rights to begin with is not permitted this either.
-		s.add("bound rights", unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, c, 0, 0, 0).fine = unix.EPERM
+		s.add("bound", "rights", unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, c, 0, 0, 0).fine = unix.EPERM
 	}
 	header := &unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	s.add("drop rights", unix.SYS_CAPSET, unsafe.Pointer(header), unsafe.Pointer(new([2]unix.CapUserData)))
+	s.add("drop", "rights", unix.SYS_CAPSET, unsafe.Pointer(header), unsafe.Pointer(new([2]unix.CapUserData)))
 }
 
 // confine adds the steps by which the child becomes the command.
 func (h *helper) confine(s *script) error {
 	p := h.plan
 	if p.Spaces == 0 { // else setup did
-		s.add("die with the helper", unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, int(unix.SIGKILL))
+		s.add("die with", "the helper", unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, int(unix.SIGKILL))
 		dropRights(s)
 	}
 	if p.ABI > 0 {
@@ -146,24 +146,24 @@ func (h *helper) confine(s *script) error {
 		if err != nil {
 			return err
 		}
-		s.add("landlock", unix.SYS_LANDLOCK_RESTRICT_SELF, r.fd, 0)
+		s.add("apply", "Landlock", unix.SYS_LANDLOCK_RESTRICT_SELF, r.fd, 0)
 	}
 	h.limits(s)
 	// Many busy processes must not starve the agent. Who started with less
 	// priority than this may not raise it, and need not.
-	s.add("lower the priority", unix.SYS_SETPRIORITY, unix.PRIO_PROCESS, 0, 10).fine = unix.EACCES
+	s.add("lower", "the priority", unix.SYS_SETPRIORITY, unix.PRIO_PROCESS, 0, 10).fine = unix.EACCES
 	if code := filter(p.Profile.Network, p.ownNet(), p.ownFiles()); code != nil {
 		s.pin.Pin(&code[0])
-		s.add("seccomp", unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0,
+		s.add("apply", "the system call filter", unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0,
 			unsafe.Pointer(&unix.SockFprog{Len: uint16(len(code)), Filter: &code[0]})) //nolint:gosec // far below 65536
 	}
-	s.add("unblock signals", unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, unsafe.Pointer(new(uint64)), 0, 8)
-	s.add("enter "+p.Dir, unix.SYS_CHDIR, p.Dir)
+	s.add("unblock", "signals", unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, unsafe.Pointer(new(uint64)), 0, 8)
+	s.add("enter", p.Dir, unix.SYS_CHDIR, p.Dir)
 	if p.Trial {
-		s.add("end", unix.SYS_EXIT_GROUP, 0)
+		s.add("end", "the trial", unix.SYS_EXIT_GROUP, 0)
 		return nil
 	}
-	s.add("run "+h.argv[0], unix.SYS_EXECVE, h.argv[0], s.strings(h.argv[1:]), s.strings(h.env))
+	s.add("run", h.argv[0], unix.SYS_EXECVE, h.argv[0], s.strings(h.argv[1:]), s.strings(h.env))
 	return nil
 }
 
@@ -175,7 +175,7 @@ func (h *helper) rules(s *script) (*rules, error) {
 	if err != nil {
 		return nil, err
 	}
-	write := slices.Concat([]string{p.Profile.Workspace, p.tempDir()}, p.Profile.ReadWrite)
+	write := slices.Concat([]string{p.Profile.Workspace, p.Temp}, p.Profile.ReadWrite)
 	var read, device []string
 	switch {
 	case p.Inner:

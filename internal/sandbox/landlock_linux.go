@@ -101,8 +101,8 @@ func (r *rules) rule(fd int, access uint64) *unix.LandlockPathBeneathAttr {
 
 // allowLater grants access to a directory that only the child will see.
 func (r *rules) allowLater(s *script, path string, access uint64) {
-	s.add("open "+path, unix.SYS_OPENAT, atCWD, path, unix.O_PATH|unix.O_CLOEXEC, 0).save = true
-	s.add("dup", unix.SYS_DUP3, saved, passFD, unix.O_CLOEXEC)
-	s.add("close", unix.SYS_CLOSE, saved)
-	s.add("landlock "+path, unix.SYS_LANDLOCK_ADD_RULE, r.fd, unix.LANDLOCK_RULE_PATH_BENEATH, unsafe.Pointer(r.rule(passFD, access)), 0)
+	s.add("open", path, unix.SYS_OPENAT, atCWD, path, unix.O_PATH|unix.O_CLOEXEC, 0).save = true
+	s.add("keep", path, unix.SYS_DUP3, saved, passFD, unix.O_CLOEXEC)
+	s.add("close", path, unix.SYS_CLOSE, saved)
+	s.add("allow", path, unix.SYS_LANDLOCK_ADD_RULE, r.fd, unix.LANDLOCK_RULE_PATH_BENEATH, unsafe.Pointer(r.rule(passFD, access)), 0)
 }

@@ -23,7 +23,7 @@ func (h *helper) limits(s *script) {
 			limit.Max = old.Max // never more than the agent itself has
 			limit.Cur = min(limit.Cur, limit.Max)
 		}
-		s.add("limit "+name, unix.SYS_PRLIMIT64, 0, resource, unsafe.Pointer(limit), 0)
+		s.add("limit", name, unix.SYS_PRLIMIT64, 0, resource, unsafe.Pointer(limit), 0)
 	}
 	set("core dumps", unix.RLIMIT_CORE, 0)
 	set("memory", unix.RLIMIT_DATA, l.Memory)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -19,7 +18,7 @@ type plan struct {
 	Profile Profile
 	Dir     string
 	Home    string
-	Private string   // directory of this call: root (a mount point) and tmp
+	Temp    string   // private temporary directory of this call
 	Links   []string // pairs: a name of the profile that is a link, and where it leads
 	Spaces  int64    // namespaces to make, as flags of clone
 	NoProc  bool     // no process file system can be mounted
@@ -41,7 +40,7 @@ const (
 // it: JSON would take the helper longer than the work itself.
 func (p *plan) fields(c *codec) {
 	f := &p.Profile
-	for _, s := range []*string{&f.Workspace, &f.ProxySocket, (*string)(&f.Network), &p.Dir, &p.Home, &p.Private} {
+	for _, s := range []*string{&f.Workspace, &f.ProxySocket, (*string)(&f.Network), &p.Dir, &p.Home, &p.Temp} {
 		c.text(s)
 	}
 	for _, l := range []*[]string{&f.ReadOnly, &f.ReadWrite, &f.Protected, &p.Links} {
@@ -147,8 +146,18 @@ func readPlan(r io.Reader) (*plan, error) {
 	return p, nil
 }
 
-func (p *plan) rootDir() string { return filepath.Join(p.Private, "root") }
-func (p *plan) tempDir() string { return filepath.Join(p.Private, "tmp") }
+// rootDir is where the new file system is put together: a directory that every
+// machine has and nothing is taken from.
+func (p *plan) rootDir() string {
+	for _, dir := range []string{"/sys", "/boot", "/srv", "/media", "/mnt"} {
+		used := slices.ContainsFunc(slices.Concat([]string{p.Profile.Workspace, p.Temp}, p.Profile.ReadOnly, p.Profile.ReadWrite),
+			func(path string) bool { return within(path, dir) })
+		if st, err := os.Stat(dir); err == nil && st.IsDir() && !used {
+			return dir
+		}
+	}
+	return p.Temp + "/" // does not work, and says where
+}
 
 func (p *plan) ownNet() bool   { return p.Spaces&unix.CLONE_NEWNET != 0 || p.OwnNet }
 func (p *plan) ownFiles() bool { return p.Spaces&unix.CLONE_NEWNS != 0 || p.Inner }

@@ -6,7 +6,6 @@ import (
 	"path"
 	"slices"
 	"strconv"
-	"strings"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -77,7 +76,7 @@ func (p *plan) layout() []place {
 	add("/dev/pts", terminals, "newinstance,ptmxmode=0666,mode=620")
 	add("/dev/ptmx", link, "pts/ptmx")
 	add("/dev/shm", memory, "mode=1777,size=64m")
-	bind("/tmp", p.tempDir(), bindWrite)
+	bind("/tmp", p.Temp, bindWrite)
 	add("/var/tmp", link, "/tmp")
 	add("/run", folder, "")
 	for _, dir := range p.Profile.ReadWrite {
@@ -121,19 +120,19 @@ const (
 // buildRoot adds the steps that make the layout and move into it.
 func (p *plan) buildRoot(s *script) {
 	root := p.rootDir()
-	s.add("make mounts private", unix.SYS_MOUNT, "none", "/", nil, unix.MS_REC|unix.MS_PRIVATE, nil)
-	s.add("mount a new root", unix.SYS_MOUNT, "sandbox", root, "tmpfs", plainMount, "mode=755,size=4m")
-	s.add("make a hidden file", unix.SYS_MKNODAT, atCWD, root+hiddenFile, unix.S_IFREG, 0)
+	s.add("make private", "all mounts", unix.SYS_MOUNT, "none", "/", nil, unix.MS_REC|unix.MS_PRIVATE, nil)
+	s.add("mount", "a new root", unix.SYS_MOUNT, "sandbox", root, "tmpfs", plainMount, "mode=755,size=4m")
+	s.add("make", "a hidden file", unix.SYS_MKNODAT, atCWD, root+hiddenFile, unix.S_IFREG, 0)
 	made := map[string]bool{"/": true}
 	for _, e := range p.layout() {
 		makeParents(s, root, path.Dir(e.at), made)
 		p.makePlace(s, root, e)
 		made[e.at] = true
 	}
-	s.add("enter the new root", unix.SYS_CHDIR, root)
-	s.add("change the root", unix.SYS_PIVOT_ROOT, ".", ".")
-	s.add("leave the old root", unix.SYS_UMOUNT2, ".", unix.MNT_DETACH)
-	s.add("enter /", unix.SYS_CHDIR, "/")
+	s.add("enter", "the new root", unix.SYS_CHDIR, root)
+	s.add("change", "the root", unix.SYS_PIVOT_ROOT, ".", ".")
+	s.add("leave", "the old root", unix.SYS_UMOUNT2, ".", unix.MNT_DETACH)
+	s.add("enter", "/", unix.SYS_CHDIR, "/")
 	setAttr(s, "/", unix.MOUNT_ATTR_RDONLY, false)
 }
 
@@ -143,14 +142,14 @@ func makeParents(s *script, root, dir string, made map[string]bool) {
 	}
 	makeParents(s, root, path.Dir(dir), made)
 	made[dir] = true
-	s.add("make "+dir, unix.SYS_MKDIRAT, atCWD, root+dir, 0o755).fine = unix.EEXIST
+	s.add("make", dir, unix.SYS_MKDIRAT, atCWD, root+dir, 0o755).fine = unix.EEXIST
 }
 
 func (p *plan) makePlace(s *script, root string, e place) {
 	at := root + e.at
-	directory := func() { s.add("make "+e.at, unix.SYS_MKDIRAT, atCWD, at, 0o755).fine = unix.EEXIST }
+	directory := func() { s.add("make", e.at, unix.SYS_MKDIRAT, atCWD, at, 0o755).fine = unix.EEXIST }
 	file := func() {
-		s.add("make "+e.at, unix.SYS_MKNODAT, atCWD, at, unix.S_IFREG|0o444, 0).fine = unix.EEXIST
+		s.add("make", e.at, unix.SYS_MKNODAT, atCWD, at, unix.S_IFREG|0o444, 0).fine = unix.EEXIST
 	}
 	switch e.kind {
 	case bindRead, bindWrite, bindDevice:
@@ -159,7 +158,7 @@ func (p *plan) makePlace(s *script, root string, e place) {
 		} else {
 			file()
 		}
-		s.add("bind "+e.at, unix.SYS_MOUNT, e.source, at, nil, unix.MS_BIND|unix.MS_REC, nil)
+		s.add("bind", e.at, unix.SYS_MOUNT, e.source, at, nil, unix.MS_BIND|unix.MS_REC, nil)
 		switch e.kind {
 		case bindRead:
 			setAttr(s, at, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, true)
@@ -169,18 +168,18 @@ func (p *plan) makePlace(s *script, root string, e place) {
 			setAttr(s, at, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC, true)
 		}
 	case link:
-		s.add("link "+e.at, unix.SYS_SYMLINKAT, e.source, atCWD, at).fine = unix.EEXIST
+		s.add("link", e.at, unix.SYS_SYMLINKAT, e.source, atCWD, at).fine = unix.EEXIST
 	case text:
-		s.add("make "+e.at, unix.SYS_MKNODAT, atCWD, at, unix.S_IFREG|0o644, 0)
+		s.add("make", e.at, unix.SYS_MKNODAT, atCWD, at, unix.S_IFREG|0o644, 0)
 		s.write(at, e.source)
 	case folder:
 		directory()
 	case memory:
 		directory()
-		s.add("mount "+e.at, unix.SYS_MOUNT, "tmpfs", at, "tmpfs", plainMount, e.source)
+		s.add("mount", e.at, unix.SYS_MOUNT, "tmpfs", at, "tmpfs", plainMount, e.source)
 	case processes:
 		directory()
-		s.add("mount /proc", unix.SYS_MOUNT, "proc", at, "proc", plainMount|unix.MS_NOEXEC, nil)
+		s.add("mount", "/proc", unix.SYS_MOUNT, "proc", at, "proc", plainMount|unix.MS_NOEXEC, nil)
 		if n := p.Profile.Limits.Processes; n > 0 && p.PIDMax {
 			// Numbers below 300 are given only once, so the limit is on top of them.
 			s.write(at+"/sys/kernel/pid_max", strconv.FormatInt(300+n, 10))
@@ -188,12 +187,12 @@ func (p *plan) makePlace(s *script, root string, e place) {
 		setAttr(s, at, unix.MOUNT_ATTR_RDONLY, false)
 	case terminals:
 		directory()
-		s.add("mount "+e.at, unix.SYS_MOUNT, "devpts", at, "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, e.source)
+		s.add("mount", e.at, unix.SYS_MOUNT, "devpts", at, "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, e.source)
 	case hideFile:
-		s.add("hide "+e.at, unix.SYS_MOUNT, root+hiddenFile, at, nil, unix.MS_BIND, nil)
+		s.add("hide", e.at, unix.SYS_MOUNT, root+hiddenFile, at, nil, unix.MS_BIND, nil)
 		setAttr(s, at, unix.MOUNT_ATTR_RDONLY, false)
 	case hideDir:
-		s.add("hide "+e.at, unix.SYS_MOUNT, "tmpfs", at, "tmpfs", plainMount|unix.MS_RDONLY, "mode=000,size=4k")
+		s.add("hide", e.at, unix.SYS_MOUNT, "tmpfs", at, "tmpfs", plainMount|unix.MS_RDONLY, "mode=000,size=4k")
 	}
 }
 
@@ -204,6 +203,7 @@ func setAttr(s *script, at string, set uint64, deep bool) {
 	if deep {
 		flags = unix.AT_RECURSIVE
 	}
-	attr := &mountAttr{set: set}
-	s.add("protect "+strings.TrimPrefix(at, "/"), unix.SYS_MOUNT_SETATTR, atCWD, at, flags, unsafe.Pointer(attr), unsafe.Sizeof(*attr))
+	attr := mountAttr{set: set}
+	raw := unsafe.String((*byte)(unsafe.Pointer(&attr)), unsafe.Sizeof(attr))
+	s.add("protect", at, unix.SYS_MOUNT_SETATTR, atCWD, at, flags, s.bytes(raw, 0), unsafe.Sizeof(attr))
 }

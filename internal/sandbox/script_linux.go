@@ -33,21 +33,28 @@ const passFD = 200
 
 // script is a list of steps with what is needed to run and explain it.
 type script struct {
-	steps []step
-	names []string // what each step is for, said when it fails
-	pin   runtime.Pinner
+	steps  []step
+	labels []label
+	memory []byte // of the current piece; what was put there stays where it is
+	pin    runtime.Pinner
 }
+
+// label says what a step is for, should it fail.
+type label struct{ verb, object string }
 
 // add appends a call. Strings and pointers become addresses of memory that
 // stays where it is.
-func (s *script) add(name string, nr uintptr, args ...any) *step {
+func (s *script) add(verb, object string, nr uintptr, args ...any) *step {
+	if s.steps == nil {
+		s.steps, s.labels = make([]step, 0, 256), make([]label, 0, 256)
+	}
 	var st step
 	st.nr = nr
 	for i, a := range args {
 		st.args[i] = s.word(a)
 	}
 	s.steps = append(s.steps, st)
-	s.names = append(s.names, name)
+	s.labels = append(s.labels, label{verb, object})
 	return &s.steps[len(s.steps)-1]
 }
 
@@ -60,8 +67,7 @@ func (s *script) word(a any) uintptr {
 	case uintptr:
 		return v
 	case string:
-		b := append([]byte(v), 0)
-		return s.address(unsafe.Pointer(&b[0]))
+		return s.bytes(v, 1)
 	case []byte:
 		return s.address(unsafe.Pointer(&v[0]))
 	case unsafe.Pointer:
@@ -69,6 +75,20 @@ func (s *script) word(a any) uintptr {
 	default:
 		panic(fmt.Sprintf("sandbox: no system call takes a %T", a))
 	}
+}
+
+// bytes keeps a copy of text with some zeros after it. Many small texts share a
+// piece of memory, because each piece has to be pinned.
+func (s *script) bytes(text string, zeros int) uintptr {
+	need := len(text) + zeros
+	if need > len(s.memory) {
+		s.memory = make([]byte, max(16<<10, need))
+		s.pin.Pin(&s.memory[0])
+	}
+	copy(s.memory, text)
+	at := uintptr(unsafe.Pointer(&s.memory[0]))
+	s.memory = s.memory[need:]
+	return at
 }
 
 func (s *script) address(p unsafe.Pointer) uintptr {
@@ -87,9 +107,9 @@ func (s *script) strings(list []string) unsafe.Pointer {
 
 // write puts text into a file that exists.
 func (s *script) write(path, text string) {
-	s.add("open "+path, unix.SYS_OPENAT, atCWD, path, unix.O_WRONLY|unix.O_CLOEXEC, 0).save = true
-	s.add("write "+path, unix.SYS_WRITE, saved, []byte(text), len(text))
-	s.add("close "+path, unix.SYS_CLOSE, saved)
+	s.add("open", path, unix.SYS_OPENAT, atCWD, path, unix.O_WRONLY|unix.O_CLOEXEC, 0).save = true
+	s.add("write", path, unix.SYS_WRITE, saved, text, len(text))
+	s.add("close", path, unix.SYS_CLOSE, saved)
 }
 
 const atCWD = ^uintptr(99) // AT_FDCWD, -100
@@ -230,10 +250,10 @@ func exit(code uintptr) {
 
 // explain turns a complaint into words.
 func (l *launch) explain(c complaint) error {
-	names := map[int32][]string{stageSetup: l.setup.names, stageRun: l.run.names, stageLeave: l.leave.names}[c.stage]
-	name := "start the command"
-	if i := int(c.step); i >= 0 && i < len(names) {
-		name = names[i]
+	labels := map[int32][]label{stageSetup: l.setup.labels, stageRun: l.run.labels, stageLeave: l.leave.labels}[c.stage]
+	what := label{"start", "the command"}
+	if i := int(c.step); i >= 0 && i < len(labels) {
+		what = labels[i]
 	}
-	return fmt.Errorf("%s: %w", name, syscall.Errno(c.errno))
+	return fmt.Errorf("%s %s: %w", what.verb, what.object, syscall.Errno(c.errno))
 }

@@ -159,9 +159,9 @@ func (b *Box) wrapTrial(cmd *exec.Cmd, p Profile, trial bool) (cleanup func(), e
 	if p.Network == NetProxy && !b.level.NetNS {
 		return nil, errors.New("network \"proxy\" needs network namespaces, which this machine does not allow: use \"none\" or \"host\"")
 	}
-	private, err := b.privateDir()
+	private, err := os.MkdirTemp(b.o.TempDir, "nanobot-")
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("private directory: %w", err)
 	}
 	var r, w *os.File
 	cleanup = func() {
@@ -179,11 +179,18 @@ func (b *Box) wrapTrial(cmd *exec.Cmd, p Profile, trial bool) (cleanup func(), e
 	if r, w, err = os.Pipe(); err != nil {
 		return nil, err
 	}
-	pl := b.plan(cmd, p, private)
+	temp := private
+	if b.means.bwrap != "" { // it needs a few files, too
+		temp = filepath.Join(private, "tmp")
+		if err := os.Mkdir(temp, 0o700); err != nil {
+			return nil, fmt.Errorf("private directory: %w", err)
+		}
+	}
+	pl := b.plan(cmd, p, temp)
 	pl.Trial = trial
 	descriptor := strconv.Itoa(3 + len(cmd.ExtraFiles))
 	if b.means.bwrap != "" {
-		if err := b.wrapBwrap(cmd, pl, descriptor); err != nil {
+		if err := b.wrapBwrap(cmd, pl, private, descriptor); err != nil {
 			return nil, err
 		}
 	} else {
@@ -202,9 +209,9 @@ func (b *Box) wrapTrial(cmd *exec.Cmd, p Profile, trial bool) (cleanup func(), e
 }
 
 // plan completes the environment of the command and writes down the rest.
-func (b *Box) plan(cmd *exec.Cmd, p Profile, private string) *plan {
+func (b *Box) plan(cmd *exec.Cmd, p Profile, temp string) *plan {
 	pl := &plan{
-		Profile: p, Dir: cmd.Dir, Private: private, Links: p.links,
+		Profile: p, Dir: cmd.Dir, Temp: temp, Links: p.links,
 		Spaces: int64(b.means.spaces), NoProc: b.means.noProc, PIDMax: b.means.pidMax, ABI: int64(b.level.LandlockABI),
 	}
 	if pl.Dir == "" {
@@ -213,7 +220,6 @@ func (b *Box) plan(cmd *exec.Cmd, p Profile, private string) *plan {
 	if p.Network == NetHost {
 		pl.Spaces &^= unix.CLONE_NEWNET
 	}
-	temp := pl.tempDir()
 	if b.level.MountNS {
 		temp = "/tmp"
 	}
@@ -227,20 +233,6 @@ func (b *Box) plan(cmd *exec.Cmd, p Profile, private string) *plan {
 		}
 	}
 	return pl
-}
-
-func (b *Box) privateDir() (string, error) {
-	dir, err := os.MkdirTemp(b.o.TempDir, "nanobot-")
-	if err != nil {
-		return "", fmt.Errorf("private directory: %w", err)
-	}
-	for _, name := range []string{"root", "tmp"} {
-		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
-			removeAll(dir)
-			return "", fmt.Errorf("private directory: %w", err)
-		}
-	}
-	return dir, nil
 }
 
 // removeAll removes a directory whose content a command made. Directories that
