@@ -96,6 +96,11 @@ func (p *plan) layout() []place {
 			add(path, hideFile, "")
 		}
 	}
+	// Nothing is put behind a link: it would lead out of the unfinished root.
+	all := slices.Clone(out)
+	out = slices.DeleteFunc(out, func(l place) bool {
+		return l.kind == link && slices.ContainsFunc(all, func(e place) bool { return e.at != l.at && within(e.at, l.at) })
+	})
 	// Stable, so that of two entries for one place the later one wins.
 	slices.SortStableFunc(out, func(a, b place) int { return cmp.Compare(a.at, b.at) })
 	return out

@@ -91,6 +91,38 @@ func TestExtraPaths(t *testing.T) {
 	})
 }
 
+// TestOddWorkspaces has workspaces where the sandbox puts things of its own.
+func TestOddWorkspaces(t *testing.T) {
+	t.Parallel()
+	everyBox(t, func(t *testing.T, b *box) {
+		for _, parent := range []string{"/var/tmp", "/tmp", "/dev/shm"} {
+			ws, err := os.MkdirTemp(parent, "sandbox-odd-")
+			if err != nil {
+				t.Skip(err)
+			}
+			defer func() { _ = os.RemoveAll(ws) }()
+			odd := *b
+			odd.workspace = ws
+			if out := odd.must(t, odd.profile(), `pwd; echo x > f; cat f; ls -a`); out != ws+"\nx\n.\n..\nf\n" {
+				t.Errorf("%s: got %s", parent, out)
+			}
+		}
+		if os.Getuid() != 0 {
+			return
+		}
+		top := "/sandbox-odd-" + b.kind // directly below the root
+		if err := os.Mkdir(top, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = os.RemoveAll(top) }()
+		odd := *b
+		odd.workspace = top
+		if out := odd.must(t, odd.profile(), `pwd; echo x > f; cat f`); out != top+"\nx\n" {
+			t.Errorf("%s: got %s", top, out)
+		}
+	})
+}
+
 // TestInsideItself opens a box in a box, as an agent would that an agent runs.
 func TestInsideItself(t *testing.T) {
 	t.Parallel()
