@@ -3,6 +3,8 @@ package memory
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,6 +34,12 @@ type state struct {
 	Cursor      int64           `json:"cursor"` // a hint; the log is the truth
 	DreamCursor int64           `json:"dream_cursor"`
 	Dream       json.RawMessage `json:"dream,omitempty"`
+	Check       string          `json:"check"` // over the rest: a damaged digit is a digit all the same
+}
+
+func (s state) check() string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d %d %s", s.Cursor, s.DreamCursor, s.Dream))
+	return hex.EncodeToString(sum[:8])
 }
 
 func (s state) equal(o state) bool {
@@ -348,7 +356,7 @@ func (h *History) readState(ctx context.Context) error {
 		return err
 	}
 	var st state
-	if err := json.Unmarshal(data, &st); err != nil || st.Cursor != usable(st.Cursor) || st.DreamCursor != usable(st.DreamCursor) {
+	if err := json.Unmarshal(data, &st); err != nil || st.Check != st.check() {
 		h.o.Log.WarnContext(ctx, "the state of memory cannot be read, using what is left", "file", path, "err", err)
 		if err := diskio.WriteFile(path+".bad", data, 0o600); err != nil {
 			return err
@@ -373,6 +381,7 @@ func (h *History) stateWithoutFile() state {
 }
 
 func (h *History) saveState() error {
+	h.st.Check = h.st.check()
 	data, err := json.Marshal(h.st)
 	if err != nil {
 		return err

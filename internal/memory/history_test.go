@@ -274,3 +274,5 @@ func TestContextEnds(t *testing.T) {
 		t.Error("Append with a dead context did something")
 	}
 }
+
+func writeFile(path, body string) error { return os.WriteFile(path, []byte(body), 0o600) }
