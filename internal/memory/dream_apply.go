@@ -53,7 +53,7 @@ func (d *Dream) apply(ctx context.Context, c change, rep *Report, root *os.Root)
 		}
 	}
 	if err := d.begin(c); err != nil {
-		return fmt.Errorf("note the change: %w", err)
+		return errors.Join(fmt.Errorf("note the change: %w", err), d.finish(ctx))
 	}
 	committed := false
 	err := d.perform(ctx, c, root, func(id string, changed bool) {

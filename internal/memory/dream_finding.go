@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"unicode"
 
 	"github.com/nanobot-go/nanobot/internal/text"
 )
@@ -98,11 +99,11 @@ func parseFinding(line string) (f Finding, ok bool) {
 		return f, false
 	}
 	f.Target, f.Remove = Target(strings.ToUpper(m[1])), m[3] != ""
-	body := strings.TrimSpace(m[4])
+	body := strings.TrimSpace(visible(m[4]))
 	if f.Target == "SKIP" {
 		return f, !f.Remove
 	}
-	if at := findingCites().FindStringIndex(body); at != nil {
+	for at := findingCites().FindStringIndex(body); at != nil; at = findingCites().FindStringIndex(body) {
 		for _, n := range citedNumber().FindAllString(body[at[0]:], -1) {
 			c, err := strconv.ParseInt(n, 10, 64)
 			if err == nil && !slices.Contains(f.Cites, c) {
@@ -111,7 +112,6 @@ func parseFinding(line string) (f Finding, ok bool) {
 		}
 		body = strings.TrimSpace(body[:at[0]])
 	}
-	body = visible(body)
 	if f.Target == NewSkill {
 		name, desc, found := strings.Cut(body, ":")
 		f.Skill, body = strings.ToLower(strings.Trim(strings.TrimSpace(name), "*`")), strings.TrimSpace(desc)
@@ -120,7 +120,7 @@ func parseFinding(line string) (f Finding, ok bool) {
 		}
 	}
 	f.Text = text.Ellipsis(body, maxFindingChars)
-	return f, strings.Trim(f.Text, " .-*") != ""
+	return f, strings.ContainsFunc(f.Text, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) })
 }
 
 // visible drops characters that would hide text from a reader or change how
@@ -142,8 +142,8 @@ func visible(s string) string {
 }
 
 var orderWords = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)\b(always|never|must|should|shall|ought|needs? to|has to|have to|from now on|remember|ignore|disregard|forward|send|cc|bcc|copy|e-?mail|post|upload|publish|execute|run|install|download|delete|transfer|pay|buy|reply|respond|tell|instruct\w*|don'?t|do not|immer|stets|niemals|sollte|muss|siempre|nunca|debe|toujours|jamais|doit|sempre|deve|всегда|никогда)\b` +
-		`|总是|總是|始终|始終|必须|必須|务必|務必|永远|永遠|不要|应该|應該|以后|记住|記住|转发|轉發|发送|發送|忽略|抄送|必ず|常に|決して|送信|転送|無視|항상|반드시|절대|무시|전달|보내`)
+	return regexp.MustCompile(`(?i)\b(always|never|must|should|shall|ought|needs? to|has to|have to|from now on|remember|ignore|disregard|forward\w*|sends?|sent|cc|bcc|copy|copies|copied|e-?mail\w*|wants?|wishes|asks?|post|upload|publish|execute|run|install|download|delete|transfer|pay|buy|reply|respond|tell|instruct\w*|don'?t|do not|immer|stets|niemals|sollte|muss|siempre|nunca|debe|toujours|jamais|doit|sempre|deve|всегда|никогда)\b` +
+		`|[\w.+-]+@[\w-]+\.\w|总是|總是|始终|始終|必须|必須|务必|務必|永远|永遠|不要|应该|應該|以后|记住|記住|转发|轉發|发送|發送|忽略|抄送|必ず|常に|決して|送信|転送|無視|항상|반드시|절대|무시|전달|보내`)
 })
 
 // isOrder reports whether a text may be meant to steer the assistant. It errs
