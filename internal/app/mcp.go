@@ -49,10 +49,13 @@ func (a *App) mcpPool(o Options, reserved []string) (*mcp.Pool, error) {
 	}
 	return mcp.New(mcp.Options{
 		Servers: servers, Environ: o.Env, Spawn: spawn, Auth: auth, Reserved: reserved, MediaDir: filepath.Join(a.safety.media, "mcp"),
-		PinFile: filepath.Join(a.Config.DataDir, "run", "mcp-tools.json"), HoldChanged: a.safety.Approval == approve.Ask,
+		PinFile: MCPPins(a.Config), HoldChanged: a.safety.Approval == approve.Ask,
 		Redact: a.safety.secrets.Scrub, Version: o.Version, Log: o.Log,
 	})
 }
+
+// MCPPins is the file that remembers what MCP servers offered first.
+func MCPPins(l *config.Loaded) string { return filepath.Join(l.DataDir, "run", "mcp-tools.json") }
 
 // MCPLogins opens the store of logins at MCP servers.
 func MCPLogins(l *config.Loaded, o Options) (*mcp.OAuth, error) {

@@ -38,8 +38,30 @@ that other MCP clients use, too.`,
   nanobot mcp serve                  be a server on standard input and output`,
 		Args: subcommand, RunE: showHelp,
 	}
-	cmd.AddCommand(c.mcpList(), c.mcpAdd(), c.mcpRemove(), c.mcpTest(), c.mcpLogin(), c.mcpLogout(), c.mcpServe())
+	cmd.AddCommand(c.mcpList(), c.mcpAdd(), c.mcpRemove(), c.mcpTest(), c.mcpAccept(), c.mcpLogin(), c.mcpLogout(), c.mcpServe())
 	return cmd
+}
+
+func (c *command) mcpAccept() *cobra.Command {
+	return &cobra.Command{
+		Use: "accept NAME", Short: "Accept what an MCP server offers now", Args: exactArgs(1),
+		Long: `accept takes the tools a server describes now as the ones to expect. With
+tools.approval.mode ask, tools whose description changed since they were first
+seen are held back until this is said; look at them with mcp test first.`,
+		Example:           "  nanobot mcp accept tracker",
+		ValidArgsFunction: c.mcpNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			_, loaded, err := c.mcpNamed(args[0])
+			if err != nil {
+				return err
+			}
+			if err := mcp.AcceptDefinitions(app.MCPPins(loaded), args[0]); err != nil {
+				return fmt.Errorf("accept %s: %w", args[0], err)
+			}
+			cmd.Printf("What %s offers when it is next listed is accepted.\n", args[0])
+			return nil
+		},
+	}
 }
 
 // mcpEntry is a configured server, or why it cannot be one.
