@@ -64,6 +64,7 @@ type App struct {
 	Sessions  *session.Store
 	Skills    *skill.Library
 	History   *memory.History
+	Dream     *memory.Dream // nil while recording
 	Agent     *agent.Agent
 	Notes     []string // what the user should know about this start
 	Exec      string   // how commands are contained, for status
@@ -73,6 +74,7 @@ type App struct {
 	commands *shell.Shell   // nil: commands are switched off
 	servers  *mcp.Pool      // nil: there are none
 	recorder *record.Writer // nil: nothing is recorded
+	log      *slog.Logger
 }
 
 // New reads the configuration and builds the agent. It makes the workspace if
@@ -129,7 +131,7 @@ func load(o *Options) (*App, error) {
 		_ = o.secrets.Add(name, s) // doctor names those that are not looked for
 	}
 	o.secrets.AddEnv(o.Env)
-	a := &App{Config: loaded}
+	a := &App{Config: loaded, log: o.Log}
 	a.Workspace, err = workspaceOf(o.Workspace, loaded)
 	return a, err
 }
@@ -180,13 +182,17 @@ func (a *App) build(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
+	dreamer, err := a.dreams(o)
+	if err != nil {
+		return err
+	}
 	home, _ := os.UserHomeDir() // only shortens paths in hints
 	a.Agent, err = agent.New(agent.Options{
 		Workspace: a.Workspace, Sessions: store, Runtime: a.models.runtime, Presets: a.models.presets(),
 		Tools: set, MoreTools: a.moreTools(), Skills: a.Skills, Media: media, Restart: o.Restart,
 		Hooks: append(slices.Clone(o.Hooks), runner.Hooks{AfterTool: a.safety.after(o)}), Approve: a.safety.approve(o),
 		Secrets: a.safety.secrets, Undo: undo.Chat{Store: a.safety.undo}, Ended: a.ended,
-		Subagents: a.subagents(o), Deliver: o.Deliver, Memory: taken, IdleCompact: idleCompact(def),
+		Subagents: a.subagents(o), Deliver: o.Deliver, Memory: taken, IdleCompact: idleCompact(def), Dream: dreamer,
 		My:    agent.Settings{Offer: !o.NoBuiltins && a.Config.Config.Tools.My.Enable, AllowSet: a.Config.Config.Tools.My.AllowSet, Shown: map[string]string{"exec": a.Exec}},
 		Usage: a.models.ledger.Report, TurnCost: a.models.ledger.TurnCost,
 		Limits: runner.Limits{
@@ -215,6 +221,9 @@ func (a *App) Run(ctx context.Context) error {
 		serving, stop := context.WithCancel(context.WithoutCancel(ctx)) // turns that end need their servers
 		defer stop()
 		work.Go(func() { _ = a.servers.Run(serving) }) // ends with its context only
+	}
+	if a.Dream != nil {
+		work.Go(func() { a.dream(ctx) })
 	}
 	return a.Agent.Run(ctx)
 }
@@ -251,6 +260,9 @@ func (a *App) ended(session string, stopped bool) {
 // Close gives back what outlives Run. Run must have returned.
 func (a *App) Close() error {
 	err := errors.Join(a.Sessions.Close(), a.History.Close(), a.models.ledger.Close(), a.safety.undo.Close())
+	if a.Dream != nil {
+		err = errors.Join(err, a.Dream.Close())
+	}
 	if a.commands != nil {
 		err = errors.Join(err, a.commands.Close())
 	}

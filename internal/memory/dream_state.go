@@ -118,30 +118,37 @@ const (
 	backlog   = 10 * time.Minute // while there are more entries than one run takes
 )
 
-// Serve runs Dream on its schedule until ctx ends.
+// Serve runs Dream on its schedule until ctx ends. Nothing but an interrupted
+// run is looked at before a first pause, so that short lives cost nothing.
 func (d *Dream) Serve(ctx context.Context) error {
 	if err := d.Recover(ctx); err != nil && !errors.Is(err, ErrDreaming) {
 		d.o.Log.ErrorContext(ctx, "finish an interrupted dream", "err", err)
 	}
-	wait := firstLook
-	if st, err := d.Status(ctx); err == nil {
-		wait = max(wait, st.LastRun.Add(d.o.Interval).Sub(d.o.Now()))
-	}
-	for {
-		t := time.NewTimer(min(wait, d.o.Interval))
+	for wait := firstLook; ; {
+		t := time.NewTimer(wait)
 		select {
 		case <-t.C:
 		case <-ctx.Done():
 			t.Stop()
 			return nil
 		}
-		rep, err := d.Run(ctx, false)
-		if err != nil && ctx.Err() == nil && !errors.Is(err, ErrDreaming) {
-			d.o.Log.ErrorContext(ctx, "dream failed", "err", err)
-		}
-		wait = d.o.Interval
-		if err == nil && rep.Remaining > 0 && rep.Waiting.IsZero() {
-			wait = min(wait, backlog)
+		wait = d.tick(ctx)
+	}
+}
+
+// tick runs if a run is due and returns when to look again.
+func (d *Dream) tick(ctx context.Context) time.Duration {
+	if st, err := d.Status(ctx); err == nil && !st.LastRun.IsZero() && st.Pending <= d.o.MaxBatch {
+		if early := st.LastRun.Add(d.o.Interval).Sub(d.o.Now()); early > 0 {
+			return min(early, d.o.Interval) // another process may have run it
 		}
 	}
+	rep, err := d.Run(ctx, false)
+	switch {
+	case err != nil && ctx.Err() == nil && !errors.Is(err, ErrDreaming):
+		d.o.Log.ErrorContext(ctx, "dream failed", "err", err)
+	case err == nil && rep.Remaining > 0 && rep.Waiting.IsZero():
+		return min(d.o.Interval, backlog)
+	}
+	return d.o.Interval
 }
