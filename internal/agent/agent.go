@@ -59,6 +59,9 @@ type Options struct {
 	// MoreTools are tools that come and go, such as those of MCP servers. The
 	// number changes whenever the list does. May be nil.
 	MoreTools func(ctx context.Context) ([]tool.Tool, uint64)
+	// Missing names tools of MoreTools that should be there and are not: by how
+	// their names begin, with a sentence for the user. May be nil.
+	Missing func() map[string]string
 	// Secrets are taken out of what tools return and of what is said. May be nil.
 	Secrets   *httpsafe.Registry
 	Subagents Subagents

@@ -3,8 +3,12 @@ package agent
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 
+	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
@@ -14,6 +18,7 @@ type toolSets struct {
 	mu         sync.Mutex
 	generation uint64
 	built      map[toolChoice]*tool.Set
+	told       map[string]bool // session and what it was told to be missing
 }
 
 // toolChoice is what a set depends on, besides the tools that come and go.
@@ -34,6 +39,7 @@ func (t *turn) chooseTools(ctx context.Context, tier Tier) (*tool.Set, error) {
 	s := &t.sets
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	t.tellMissing(s)
 	if s.built == nil || s.generation != generation {
 		s.built, s.generation = map[toolChoice]*tool.Set{}, generation
 	}
@@ -52,10 +58,42 @@ func (t *turn) chooseTools(ctx context.Context, tier Tier) (*tool.Set, error) {
 		}
 	}
 	set, err := tier.Tools(set)
-	if err == nil {
-		s.built[choice] = set
+	if err != nil {
+		return nil, err
 	}
-	return set, err
+	if t.Missing != nil {
+		set = set.Explaining(t.absent)
+	}
+	s.built[choice] = set
+	return set, nil
+}
+
+// tellMissing lets the user know once per conversation what cannot be used.
+func (t *turn) tellMissing(s *toolSets) {
+	if t.Missing == nil {
+		return
+	}
+	missing := t.Missing()
+	if len(missing) == 0 || s.told == nil {
+		s.told = map[string]bool{} // what comes back and goes again is told again
+	}
+	for _, prefix := range slices.Sorted(maps.Keys(missing)) {
+		if key := t.key + "\x00" + prefix; !s.told[key] {
+			s.told[key] = true
+			t.it.emit(bus.Outbound{Kind: bus.Notice, Route: t.it.in.Route, Text: missing[prefix]})
+		}
+	}
+}
+
+// absent tells the model why it misses a tool. The reason itself may be words
+// of a server, so it is for the user only.
+func (a *Agent) absent(name string) string {
+	for prefix := range a.Missing() {
+		if strings.HasPrefix(name, prefix) {
+			return "its server is not connected. Go on without it and tell the user."
+		}
+	}
+	return ""
 }
 
 // turnOf finds the running turn a call belongs to.

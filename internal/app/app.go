@@ -189,7 +189,7 @@ func (a *App) build(ctx context.Context, o Options) error {
 	home, _ := os.UserHomeDir() // only shortens paths in hints
 	a.Agent, err = agent.New(agent.Options{
 		Workspace: a.Workspace, Sessions: store, Runtime: a.models.runtime, Presets: a.models.presets(),
-		Tools: set, MoreTools: a.moreTools(), Skills: a.Skills, Media: media, Restart: o.Restart,
+		Tools: set, MoreTools: a.moreTools(), Missing: a.missingTools(), Skills: a.Skills, Media: media, Restart: o.Restart,
 		Hooks: append(slices.Clone(o.Hooks), runner.Hooks{AfterTool: a.safety.after(o)}), Approve: a.safety.approve(o),
 		Secrets: a.safety.secrets, Undo: undo.Chat{Store: a.safety.undo}, Ended: a.ended,
 		Subagents: a.subagents(o), Deliver: o.Deliver, Memory: taken, IdleCompact: idleCompact(def), Dream: dreamer,
@@ -245,6 +245,14 @@ func (a *App) moreTools() func(ctx context.Context) ([]tool.Tool, uint64) {
 		return nil
 	}
 	return a.servers.Tools
+}
+
+// missingTools are those of servers that could not be reached.
+func (a *App) missingTools() func() map[string]string {
+	if a.servers == nil {
+		return nil
+	}
+	return a.servers.Missing
 }
 
 // ended tells the tools that a conversation starts anew or was stopped.

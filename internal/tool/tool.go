@@ -169,6 +169,8 @@ type Set struct {
 	tools []Tool
 	index map[string]int
 	defs  []llm.ToolDef
+	// absent says why a tool is not in the set; nil, or "" from it: nobody knows.
+	absent func(name string) string
 }
 
 var validName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`) })
@@ -247,11 +249,28 @@ func (s *Set) With(tools ...Tool) (*Set, error) {
 	return NewSet(append(slices.Clone(s.tools), tools...)...)
 }
 
+// Explaining returns the same set with a way to tell the model why a tool that
+// it may know from before is not there.
+func (s *Set) Explaining(absent func(name string) string) *Set {
+	with := Set{}
+	if s != nil {
+		with = *s
+	}
+	with.absent = absent
+	return &with
+}
+
 // Prepare finds the tool of a call and casts and validates its arguments. On
 // failure the returned Result is what the model sees.
 func (s *Set) Prepare(name, arguments string) (Tool, json.RawMessage, *Result) {
 	t, ok := s.Get(name)
 	if !ok {
+		if s != nil && s.absent != nil {
+			if why := s.absent(name); why != "" {
+				r := Fail(UnknownTool, "%s is not available now: %s", name, why)
+				return Tool{}, nil, &r
+			}
+		}
 		r := Fail(UnknownTool, "there is no tool %q.%s Available: %s.", name, s.suggest(name), strings.Join(s.Names(), ", "))
 		return Tool{}, nil, &r
 	}

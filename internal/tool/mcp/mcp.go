@@ -269,6 +269,31 @@ type Status struct {
 	Log       string    `json:"log,omitempty"`   // the last lines a stdio server logged
 }
 
+// Missing names the servers that should be there, were tried and offer nothing:
+// by how the names of their tools begin, with the reason and what a person can
+// do about it.
+func (p *Pool) Missing() map[string]string {
+	var out map[string]string
+	for _, s := range p.Status() {
+		var text string
+		switch {
+		case s.Tools+s.Resources+s.Prompts > 0:
+			continue
+		case s.State == PendingLogin:
+			text = fmt.Sprintf("MCP server %s needs a login: nanobot mcp login %s", s.Name, s.Name)
+		case s.State == Backoff:
+			text = fmt.Sprintf("MCP server %s is not connected: %s. More with: nanobot mcp test %s", s.Name, visible(s.Error), s.Name)
+		default:
+			continue
+		}
+		if out == nil {
+			out = map[string]string{}
+		}
+		out[plainName("mcp_"+s.Name+"_")] = text
+	}
+	return out
+}
+
 // maxLog is how much of a server's log is shown, in bytes.
 const maxLog = 2000
 
