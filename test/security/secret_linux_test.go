@@ -46,7 +46,7 @@ func TestPlantedKey(t *testing.T) {
 	h := newHouse(t, "auto", "none")
 	level(t, "auto")
 	h.tools()["approval"] = map[string]any{"mode": "off"}
-	h.tools()["exec"].(map[string]any)["allowedEnvKeys"] = []string{"CANARY_API_KEY"} //nolint:forcetypeassert // made by newHouse
+	h.exec()["allowedEnvKeys"] = []string{"CANARY_API_KEY"}
 	leak := filepath.Join(h.ws, "leak.txt")
 	h.write(leak, fmt.Sprintf("the key is %s\nand %s\nencoded %s\n", h.key, h.envKey, base64.StdEncoding.EncodeToString([]byte(h.key))))
 	h.write(filepath.Join(h.ws, "long.txt"), strings.Repeat(strings.Repeat("x", 99)+"\n", 400)+h.key+"\n")
