@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 	"unicode"
 
 	"github.com/spf13/cobra"
@@ -35,7 +34,8 @@ repository, so that every change can be seen and taken back.`,
   nanobot memory forget "old address"`,
 		Args: subcommand, RunE: showHelp,
 	}
-	cmd.AddCommand(c.memoryShow(), c.memoryEdit(), c.memoryLog(), c.memoryDiff(), c.memoryRestore(), c.memoryForget())
+	cmd.AddCommand(c.memoryShow(), c.memoryEdit(), c.memoryLog(), c.memoryDiff(), c.memoryRestore(), c.memoryForget(),
+		c.memoryConfirm(), c.memoryReject())
 	return cmd
 }
 
@@ -45,6 +45,7 @@ type memoryOf struct {
 	dir       string // of the authoritative files
 	repo      *gitstore.Store
 	history   *memory.History
+	dream     *memory.Dream // only what it noted; it runs elsewhere
 }
 
 // openMemory opens the memory of the workspace in use, which must exist.
@@ -76,7 +77,16 @@ func (c *command) openMemory() (m *memoryOf, done func() error, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return m, m.history.Close, nil
+	m.dream, err = memory.NewDream(memory.DreamOptions{
+		History: m.history, Repo: m.repo, Log: c.logger(),
+		Model: func(context.Context) (memory.DreamModel, error) {
+			return memory.DreamModel{}, errors.New("this command asks no model")
+		},
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return m, func() error { return errors.Join(m.dream.Close(), m.history.Close()) }, nil
 }
 
 // withMemory runs fn with the memory of the workspace in use.
@@ -88,9 +98,6 @@ func (c *command) withMemory(fn func(*memoryOf) error) (err error) {
 	defer func() { err = errors.Join(err, done()) }()
 	return fn(m)
 }
-
-// memoryCap is how large Dream lets a file grow, in bytes.
-const memoryCap = 32 << 10
 
 // memoryFile finds the file a person means: USER, SOUL or MEMORY, with or
 // without ending, of the owner or of a scope.
@@ -133,17 +140,11 @@ func (m *memoryOf) there(file string) bool {
 
 // shownFile is one file of memory show.
 type shownFile struct {
-	Path  string      `json:"path"`
-	Bytes int         `json:"bytes"`
-	Cap   int         `json:"cap"`
-	Text  string      `json:"text"`
-	Facts []shownFact `json:"facts,omitempty"`
-}
-
-// shownFact is a line of a file and where it comes from.
-type shownFact struct {
-	Line string   `json:"line"`
-	Why  []string `json:"why"`
+	Path  string        `json:"path"`
+	Bytes int           `json:"bytes"`
+	Cap   int           `json:"cap"`
+	Text  string        `json:"text"`
+	Facts []memory.Fact `json:"facts,omitempty"` // with --why
 }
 
 // shownScope is the memory of another person or group.
@@ -158,7 +159,7 @@ type shownMemory struct {
 	Repository string           `json:"repository"`
 	Files      []shownFile      `json:"files"`
 	Scopes     []shownScope     `json:"scopes,omitempty"`
-	Waiting    []waitingFact    `json:"waiting,omitempty"`
+	Waiting    []memory.Held    `json:"waiting,omitempty"`
 	History    shownHistory     `json:"history"`
 	Last       *gitstore.Commit `json:"last_change,omitempty"`
 	Dream      *gitstore.Commit `json:"last_dream,omitempty"`
@@ -169,15 +170,6 @@ type shownMemory struct {
 type shownHistory struct {
 	Entries int `json:"entries"`
 	Unread  int `json:"unread"` // by Dream
-}
-
-// waitingFact came from outside and is not believed before the owner says so.
-type waitingFact struct {
-	ID   string    `json:"id"`
-	File string    `json:"file"`
-	Text string    `json:"text"`
-	From string    `json:"from"`
-	Time time.Time `json:"time"`
 }
 
 func (c *command) memoryShow() *cobra.Command {
@@ -230,9 +222,9 @@ func (m *memoryOf) show(ctx context.Context, scope string, why bool) (out shownM
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return out, err
 		}
-		f := shownFile{Path: name, Bytes: len(data), Cap: memoryCap, Text: string(data)}
+		f := shownFile{Path: name, Bytes: len(data), Cap: memory.MaxFile, Text: string(data)}
 		if why {
-			if f.Facts, err = m.why(ctx, name, f.Text); err != nil {
+			if f.Facts, err = m.dream.Why(ctx, name); err != nil {
 				return out, err
 			}
 		}
@@ -263,7 +255,7 @@ func (m *memoryOf) showRest(ctx context.Context, out *shownMemory) error {
 		}
 		out.Scopes = append(out.Scopes, shownScope{filepath.Dir(folder), len(data)})
 	}
-	if out.Waiting, err = m.waiting(ctx); err != nil {
+	if out.Waiting, err = m.dream.Quarantine(ctx); err != nil {
 		return err
 	}
 	all, err := m.history.Since(ctx, 0)
@@ -307,24 +299,12 @@ func printMemory(w io.Writer, m shownMemory, why bool) {
 		case strings.TrimSpace(f.Text) == "":
 			fmt.Fprint(w, "(empty)\n\n")
 		case why:
-			for _, fact := range f.Facts {
-				fmt.Fprintln(w, printable(fact.Line))
-				for _, s := range fact.Why {
-					fmt.Fprintf(w, "    <- %s\n", printable(s))
-				}
-			}
-			fmt.Fprintln(w)
+			printWhy(w, f)
 		default:
 			fmt.Fprintf(w, "%s\n\n", printable(strings.TrimRight(f.Text, "\n")))
 		}
 	}
-	if len(m.Waiting) > 0 {
-		fmt.Fprintln(w, "== Waiting for your word: it came from outside")
-		for _, q := range m.Waiting {
-			fmt.Fprintf(w, "  %s  %s: %s  (%s)\n", q.ID, q.File, oneLine(printable(q.Text), 200), oneLine(printable(q.From), 80))
-		}
-		fmt.Fprintln(w)
-	}
+	printWaiting(w, m.Waiting)
 	for i, s := range m.Scopes {
 		if i == 0 {
 			fmt.Fprintln(w, "== Kept apart, about other people and groups (--scope)")
@@ -377,17 +357,6 @@ func printable(s string) string {
 		return r
 	}, s)
 }
-
-// why says where the lines of a file come from.
-func (m *memoryOf) why(_ context.Context, _, text string) (out []shownFact, err error) {
-	for line := range strings.Lines(text) {
-		out = append(out, shownFact{Line: strings.TrimRight(line, "\r\n")})
-	}
-	return out, nil
-}
-
-// waiting lists facts that are not believed yet.
-func (m *memoryOf) waiting(context.Context) ([]waitingFact, error) { return nil, nil }
 
 // commitIDs completes ids of commits.
 func (c *command) commitIDs(cmd *cobra.Command, args []string, typed string) (out []string, _ cobra.ShellCompDirective) {

@@ -150,6 +150,9 @@ func (f *forgotten) tellFound(cmd *cobra.Command) {
 // forget removes the text everywhere and tells what it touched.
 func (m *memoryOf) forget(cmd *cobra.Command, f *forgotten) error {
 	ctx := cmd.Context()
+	if err := m.dream.Recover(ctx); err != nil { // else a change that died half-way comes back later
+		return err
+	}
 	touched, err := m.forgetFiles(ctx, f)
 	for _, s := range touched {
 		cmd.Println("removed " + s)
@@ -192,7 +195,12 @@ type forgetter struct {
 
 // forgetters are the parts besides the files and the history.
 func (m *memoryOf) forgetters() []forgetter {
-	return []forgetter{{"copies of what older versions left", m.forgetCopies}}
+	return []forgetter{
+		{"copies of what older versions left", m.forgetCopies},
+		{"the notes on where facts come from, and from what waited for your word", func(ctx context.Context, f *forgotten) (int, error) {
+			return m.dream.Forget(ctx, f.has)
+		}},
+	}
 }
 
 // forgetCopies takes the lines out of what was set aside when the memory of an
