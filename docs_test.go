@@ -32,7 +32,7 @@ const (
 // checked but that nothing acts on yet.
 func later() []string {
 	return []string{
-		"agents.defaults.consolidationRatio", "agents.defaults.dream",
+		"agents.defaults.consolidationRatio", "agents.defaults.dream.cron",
 		"agents.defaults.failOnToolError", "agents.defaults.idleCompact",
 		"api", "channels", "gateway", "modelPresets.<name>.label",
 		"providers.<name>.caps", "providers.<name>.displayName",
