@@ -103,6 +103,7 @@ type Receipt struct {
 
 // Outbound is one message from the agent.
 type Outbound struct {
+	ID       string            `json:"id,omitempty"` // de-duplication key of what is kept until delivered; a Queue fills it in when empty
 	Kind     Kind              `json:"kind"`
 	Route    Route             `json:"route"`
 	ReplyTo  string            `json:"reply_to,omitempty"`
