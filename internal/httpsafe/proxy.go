@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -219,7 +220,7 @@ func dialVia(ctx context.Context, via *url.URL, target string) (net.Conn, error)
 		return nil, err
 	}
 	r := bufio.NewReader(conn)
-	resp, err := http.ReadResponse(r, req)
+	resp, err := http.ReadResponse(r, req) //nolint:bodyclose // the answer to CONNECT has none; what follows is the tunnel
 	if err != nil {
 		return nil, err
 	}
@@ -257,9 +258,7 @@ func (p *Proxy) pass(w http.ResponseWriter, r *http.Request) {
 	defer func() { _ = resp.Body.Close() }()
 	p.o.Log.DebugContext(r.Context(), "request of a command", "host", r.URL.Hostname())
 	dropHops(resp.Header)
-	for name, values := range resp.Header {
-		w.Header()[name] = values
-	}
+	maps.Copy(w.Header(), resp.Header)
 	w.WriteHeader(resp.StatusCode)
 	_, _ = io.Copy(flushing{w}, resp.Body)
 }

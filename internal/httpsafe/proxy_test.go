@@ -27,7 +27,7 @@ func startProxy(t *testing.T, o httpsafe.ProxyOptions) (dial func(context.Contex
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "s")
-	l, err := net.Listen("unix", path)
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func TestProxyPasses(t *testing.T) {
 // listening on this machine.
 func TestProxyRefuses(t *testing.T) {
 	t.Parallel()
-	canary, err := net.Listen("tcp", "127.0.0.1:0")
+	canary, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,7 +219,7 @@ func TestProxyUsesAnother(t *testing.T) {
 // connections and waiting ones, and that no more than the limit are served.
 func TestProxyStops(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

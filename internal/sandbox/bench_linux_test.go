@@ -27,8 +27,7 @@ func BenchmarkExec(b *testing.B) {
 			if err != nil {
 				b.Skip(err)
 			}
-			// Not below the temporary directory, where no workspace is.
-			ws, err := os.MkdirTemp("/var/tmp", "sandbox-bench-")
+			ws, err := os.MkdirTemp("/var/tmp", "sandbox-bench-") //nolint:usetesting // workspaces are not below the temporary directory
 			if err != nil {
 				b.Fatal(err)
 			}

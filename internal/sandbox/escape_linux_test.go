@@ -63,11 +63,12 @@ func TestSecretsStaySecret(t *testing.T) {
 	t.Cleanup(func() { _ = unix.Close(fd) })
 	hidden := secrets(t)
 	everyBox(t, func(t *testing.T, b *box) {
-		all := fmt.Sprintf("LEAK=%d\n", fd)
+		var all strings.Builder
+		fmt.Fprintf(&all, "LEAK=%d\n", fd)
 		for i, script := range readers() {
-			all += fmt.Sprintf("mkdir dir%d; cd dir%[1]d; echo \"== %[1]d\"; (%s) 2>&1 </dev/null; cd $HOME\n", i, strings.ReplaceAll(script, "..", "../.."))
+			fmt.Fprintf(&all, "mkdir dir%d; cd dir%[1]d; echo \"== %[1]d\"; (%s) 2>&1 </dev/null; cd $HOME\n", i, strings.ReplaceAll(script, "..", "../.."))
 		}
-		out, _ := b.run(t, b.profile(), all)
+		out, _ := b.run(t, b.profile(), all.String())
 		for i, part := range strings.Split(strings.ReplaceAll(out, "\x00", "\n"), "== ")[1:] {
 			for _, s := range hidden {
 				if strings.Contains(part, s) {
@@ -85,7 +86,7 @@ func TestSecretsStaySecret(t *testing.T) {
 func TestOutsideStaysAsItIs(t *testing.T) {
 	t.Parallel()
 	everyBox(t, func(t *testing.T, b *box) {
-		tmp, err := os.MkdirTemp("", "sandbox-other-")
+		tmp, err := os.MkdirTemp("", "sandbox-other-") //nolint:usetesting // directly below the temporary directory
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -262,9 +263,9 @@ func TestLocalSockets(t *testing.T) {
 	skipWithout(t, "python3")
 	everyBox(t, func(t *testing.T, b *box) {
 		name := filepath.Join(b.outside, "service.sock")
-		reached := countConnections(t, "unix", name)
+		_, reached := countConnections(t, "unix", name)
 		abstract := "@sandbox-test-" + b.kind + fmt.Sprint(os.Getpid())
-		reachedToo := countConnections(t, "unix", abstract)
+		_, reachedToo := countConnections(t, "unix", abstract)
 		script := `/usr/bin/python3 -c '
 import socket,sys
 for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -51,7 +52,7 @@ func (h *helper) network(s *script) error {
 	}
 	h.receive, h.send = pair[0], pair[1]
 	h.forward = &forwarder{socket: h.plan.Profile.ProxySocket}
-	address := &unix.RawSockaddrInet4{Family: unix.AF_INET, Port: swap(proxyPort), Addr: [4]byte{127, 0, 0, 1}}
+	address := &unix.RawSockaddrInet4{Family: unix.AF_INET, Port: inOrder(proxyPort), Addr: [4]byte{127, 0, 0, 1}}
 	s.add("make", "a socket", unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0).save = true
 	s.add("bind", "the proxy port", unix.SYS_BIND, saved, unsafe.Pointer(address), unsafe.Sizeof(*address))
 	s.add("listen on", "the proxy port", unix.SYS_LISTEN, saved, maxForwards)
@@ -72,10 +73,9 @@ func (h *helper) network(s *script) error {
 	return nil
 }
 
-// swap puts a port into network order.
-func swap(port uint16) uint16 {
-	b := [2]byte{byte(port >> 8), byte(port)}
-	return *(*uint16)(unsafe.Pointer(&b))
+// inOrder puts a port into the order of the network.
+func inOrder(port uint16) uint16 {
+	return binary.NativeEndian.Uint16(binary.BigEndian.AppendUint16(nil, port))
 }
 
 // forwarder carries connections made inside the private network to the proxy.

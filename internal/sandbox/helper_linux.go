@@ -29,9 +29,9 @@ const (
 // here, so nothing of the program itself ever runs in it.
 var _ = helpInstead(os.Args)
 
-func helpInstead(args []string) struct{} {
+func helpInstead(args []string) (handled bool) {
 	if len(args) < 3 || args[0] != helperName && args[0] != innerHelper {
-		return struct{}{}
+		return false
 	}
 	code, err := help(args[1], args[2:])
 	if err != nil {
@@ -39,7 +39,7 @@ func helpInstead(args []string) struct{} {
 		code = failureCode
 	}
 	syscall.Exit(code)
-	return struct{}{}
+	return true
 }
 
 // help runs argv (the path of a program, then its arguments from the zeroth)
@@ -96,7 +96,7 @@ func (h *helper) prepare() error {
 	}
 	h.reports, h.launch.report = os.NewFile(uintptr(pipe[0]), "reports"), pipe[1]
 	p, l := h.plan, &h.launch
-	l.spaces = uintptr(p.Spaces)
+	l.spaces = uintptr(p.Spaces) //nolint:gosec // flags
 	if p.Spaces != 0 {
 		s := &l.setup
 		s.add("die with", "the helper", unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, int(unix.SIGKILL))

@@ -18,10 +18,10 @@ import (
 	"github.com/nanobot-go/nanobot/internal/sandbox"
 )
 
-// countConnections listens and says how many connections came.
-func countConnections(t *testing.T, network, address string) func() int64 {
+// countConnections listens, and says where and how many connections came.
+func countConnections(t *testing.T, network, address string) (addr string, count func() int64) {
 	t.Helper()
-	l, err := net.Listen(network, address)
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), network, address)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func countConnections(t *testing.T, network, address string) func() int64 {
 		}
 	}()
 	t.Cleanup(func() { _ = l.Close(); <-done })
-	return n.Load
+	return l.Addr().String(), n.Load
 }
 
 // connectors are the network rows of the adversarial inputs, with the port of a
@@ -62,13 +62,8 @@ func connectors(port string) []string {
 func TestNetworkNone(t *testing.T) {
 	t.Parallel()
 	everyBox(t, func(t *testing.T, b *box) {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, port, _ := net.SplitHostPort(l.Addr().String())
-		_ = l.Close()
-		reached := countConnections(t, "tcp", "127.0.0.1:"+port)
+		addr, reached := countConnections(t, "tcp", "127.0.0.1:0")
+		_, port, _ := net.SplitHostPort(addr)
 		p := b.profile()
 		p.Network = sandbox.NetNone
 		if out, _ := b.run(t, p, "("+strings.Join(connectors(port), ") &\n(")+") &\nwait"); strings.Contains(out, "connected") {
@@ -87,7 +82,7 @@ func TestNetworkNone(t *testing.T) {
 			udp.LocalAddr().(*net.UDPAddr).Port))
 		// A datagram to this machine is there as soon as it was sent, so the first
 		// to arrive would be the command's.
-		if c, err := net.Dial("udp", udp.LocalAddr().String()); err == nil {
+		if c, err := (&net.Dialer{}).DialContext(t.Context(), "udp", udp.LocalAddr().String()); err == nil {
 			_, _ = c.Write([]byte("ours"))
 			_ = c.Close()
 		}
@@ -109,13 +104,8 @@ l = socket.create_server(("127.0.0.1", 8080)); c = socket.create_connection(("12
 func TestNetworkHost(t *testing.T) {
 	t.Parallel()
 	everyBox(t, func(t *testing.T, b *box) {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, port, _ := net.SplitHostPort(l.Addr().String())
-		_ = l.Close()
-		reached := countConnections(t, "tcp", "127.0.0.1:"+port)
+		addr, reached := countConnections(t, "tcp", "127.0.0.1:0")
+		_, port, _ := net.SplitHostPort(addr)
 		b.must(t, b.profile(), `exec 3<>/dev/tcp/127.0.0.1/`+port)
 		if reached() != 1 {
 			t.Error("the network of the machine was not reached")
@@ -138,13 +128,8 @@ func TestNetworkProxy(t *testing.T) {
 		}
 		secure := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "allowed page") }))
 		defer secure.Close()
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, port, _ := net.SplitHostPort(l.Addr().String())
-		_ = l.Close()
-		reached := countConnections(t, "tcp", "127.0.0.1:"+port)
+		addr, reached := countConnections(t, "tcp", "127.0.0.1:0")
+		_, port, _ := net.SplitHostPort(addr)
 
 		p.ProxySocket = serveProxy(t, httpsafe.GuardOptions{})
 		if out, _ := b.run(t, p, "("+strings.Join(connectors(port), ") &\n(")+") &\nwait"); strings.Contains(out, "connected") {
@@ -184,7 +169,7 @@ func serveProxy(t *testing.T, o httpsafe.GuardOptions) string {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "proxy.sock")
-	l, err := net.Listen("unix", path)
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", path)
 	if err != nil {
 		t.Fatal(err)
 	}

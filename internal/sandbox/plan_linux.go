@@ -195,7 +195,7 @@ func (p *plan) accounts() map[string]string {
 	}
 	passwd, group := fmt.Sprintf("nanobot:x:%d:%d:nanobot:%s:/bin/sh\n", uid, gid, home), fmt.Sprintf("nanobot:x:%d:\n", gid)
 	if uid != nobody {
-		passwd += "nobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n"
+		passwd += "nobody" + ":x:65534:65534:nobody:/:/usr/sbin/nologin\n"
 	}
 	if gid != nobody {
 		group += "nogroup:x:65534:\n"

@@ -269,9 +269,9 @@ func (p Profile) clean() (Profile, error) {
 		return p, fmt.Errorf("workspace: %w", err)
 	}
 	p.links = nil
-	note := func(name, real string) {
-		if name = filepath.Clean(name); name != real {
-			p.links = append(p.links, name, real)
+	note := func(name, target string) {
+		if name = filepath.Clean(name); name != target {
+			p.links = append(p.links, name, target)
 		}
 	}
 	note(p.Workspace, ws)
@@ -279,8 +279,8 @@ func (p Profile) clean() (Profile, error) {
 	resolve := func(list []string, keep func(string) bool) []string {
 		var out []string
 		for _, path := range list {
-			if real, err := filepath.EvalSymlinks(path); err == nil && filepath.IsAbs(real) && keep(real) {
-				out = append(out, real)
+			if target, err := filepath.EvalSymlinks(path); err == nil && filepath.IsAbs(target) && keep(target) {
+				out = append(out, target)
 			}
 		}
 		slices.Sort(out)
@@ -288,8 +288,8 @@ func (p Profile) clean() (Profile, error) {
 	}
 	notAround := func(path string) bool { return !within(ws, path) }
 	for _, path := range slices.Concat(p.ReadOnly, p.ReadWrite) {
-		if real, err := filepath.EvalSymlinks(path); err == nil && notAround(real) {
-			note(path, real)
+		if target, err := filepath.EvalSymlinks(path); err == nil && notAround(target) {
+			note(path, target)
 		}
 	}
 	p.ReadOnly, p.ReadWrite = resolve(p.ReadOnly, notAround), resolve(p.ReadWrite, notAround)

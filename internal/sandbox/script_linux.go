@@ -150,8 +150,8 @@ type launch struct {
 
 // complaint is how a child says which step failed.
 type complaint struct {
-	stage, step int32
-	errno       int32
+	stage, step int
+	errno       syscall.Errno
 }
 
 const (
@@ -179,12 +179,12 @@ func (l *launch) fork() (uintptr, syscall.Errno) {
 	// No signal may run a Go handler in the child; execve forgets handlers,
 	// and run restores the mask.
 	all, old := ^uint64(0), uint64(0)
-	syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&all)), uintptr(unsafe.Pointer(&old)), 8, 0, 0)
+	_, _, _ = syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&all)), uintptr(unsafe.Pointer(&old)), 8, 0, 0)
 	pid, _, errno := syscall.RawSyscall6(unix.SYS_CLONE, l.spaces|uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
 	if errno == 0 && pid == 0 {
 		l.child()
 	}
-	syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&old)), 0, 8, 0, 0)
+	_, _, _ = syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&old)), 0, 8, 0, 0)
 	return pid, errno
 }
 
@@ -234,9 +234,9 @@ func (l *launch) become() {
 
 //go:norace
 //go:nosplit
-func (l *launch) fail(stage int32, i int, e syscall.Errno) {
-	c := complaint{stage, int32(i), int32(e)}
-	syscall.RawSyscall6(unix.SYS_WRITE, uintptr(l.report), uintptr(unsafe.Pointer(&c)), unsafe.Sizeof(c), 0, 0, 0)
+func (l *launch) fail(stage, i int, e syscall.Errno) {
+	c := complaint{stage, i, e}
+	_, _, _ = syscall.RawSyscall6(unix.SYS_WRITE, uintptr(l.report), uintptr(unsafe.Pointer(&c)), unsafe.Sizeof(c), 0, 0, 0)
 	exit(failureCode)
 }
 
@@ -244,16 +244,16 @@ func (l *launch) fail(stage int32, i int, e syscall.Errno) {
 //go:nosplit
 func exit(code uintptr) {
 	for {
-		syscall.RawSyscall6(unix.SYS_EXIT_GROUP, code, 0, 0, 0, 0, 0)
+		_, _, _ = syscall.RawSyscall6(unix.SYS_EXIT_GROUP, code, 0, 0, 0, 0, 0)
 	}
 }
 
 // explain turns a complaint into words.
 func (l *launch) explain(c complaint) error {
-	labels := map[int32][]label{stageSetup: l.setup.labels, stageRun: l.run.labels, stageLeave: l.leave.labels}[c.stage]
+	labels := map[int][]label{stageSetup: l.setup.labels, stageRun: l.run.labels, stageLeave: l.leave.labels}[c.stage]
 	what := label{"start", "the command"}
-	if i := int(c.step); i >= 0 && i < len(labels) {
+	if i := c.step; i >= 0 && i < len(labels) {
 		what = labels[i]
 	}
-	return fmt.Errorf("%s %s: %w", what.verb, what.object, syscall.Errno(c.errno))
+	return fmt.Errorf("%s %s: %w", what.verb, what.object, c.errno)
 }

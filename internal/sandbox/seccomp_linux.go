@@ -81,7 +81,10 @@ const (
 
 func argument(i uint32) uint32 { return offArgs + 8*i }
 
-func refuse(e unix.Errno) uint32 { return unix.SECCOMP_RET_ERRNO | uint32(e) }
+// refuse is the action by which a call fails with an error.
+func refuse(e unix.Errno) uint32 {
+	return unix.SECCOMP_RET_ERRNO | uint32(e) //nolint:gosec // error numbers are small
+}
 
 // program is a filter in the kernel's own code. The accumulator holds the call
 // number between blocks.

@@ -96,7 +96,7 @@ func TestOddWorkspaces(t *testing.T) {
 	t.Parallel()
 	everyBox(t, func(t *testing.T, b *box) {
 		for _, parent := range []string{"/var/tmp", "/tmp", "/dev/shm"} {
-			ws, err := os.MkdirTemp(parent, "sandbox-odd-")
+			ws, err := os.MkdirTemp(parent, "sandbox-odd-") //nolint:usetesting // the parent matters
 			if err != nil {
 				t.Skip(err)
 			}

@@ -45,7 +45,7 @@ func (b *Box) open(ctx context.Context) error {
 
 func (b *Box) openLandlock(ctx context.Context, abi int, ways []means) error {
 	if abi < minLandlock {
-		return fmt.Errorf("Landlock of this kernel is version %d and %d is needed (Linux 6.2): install bubblewrap and set tools.exec.sandbox to \"bwrap\"", abi, minLandlock)
+		return fmt.Errorf("the kernel has Landlock version %d and %d is needed (Linux 6.2): install bubblewrap and set tools.exec.sandbox to \"bwrap\"", abi, minLandlock)
 	}
 	var first error
 	for _, m := range ways {
@@ -65,7 +65,7 @@ func (b *Box) openLandlock(ctx context.Context, abi int, ways []means) error {
 		b.level.Missing = append(b.level.Missing, "some namespaces ("+first.Error()+")")
 	}
 	if !b.level.PIDNS && abi < scopedLandlock {
-		return fmt.Errorf("commands could send signals to the agent: process namespaces are not allowed (%w) and Landlock of this kernel is version %d; version %d (Linux 6.12) is enough",
+		return fmt.Errorf("commands could send signals to the agent: process namespaces are not allowed (%w), and of Landlock the kernel has version %d, where %d would be enough (Linux 6.12)",
 			first, abi, scopedLandlock)
 	}
 	return nil
@@ -212,7 +212,8 @@ func (b *Box) wrapTrial(cmd *exec.Cmd, p Profile, trial bool) (cleanup func(), e
 func (b *Box) plan(cmd *exec.Cmd, p Profile, temp string) *plan {
 	pl := &plan{
 		Profile: p, Dir: cmd.Dir, Temp: temp, Links: p.links,
-		Spaces: int64(b.means.spaces), NoProc: b.means.noProc, PIDMax: b.means.pidMax, ABI: int64(b.level.LandlockABI),
+		Spaces: int64(b.means.spaces), //nolint:gosec // flags
+		NoProc: b.means.noProc, PIDMax: b.means.pidMax, ABI: int64(b.level.LandlockABI),
 	}
 	if pl.Dir == "" {
 		pl.Dir = p.Workspace
