@@ -133,6 +133,9 @@ func FuzzSkill(f *testing.F) {
 		if len(s.Body) > MaxBody+100 || len(s.Notes) > maxNotes+3 {
 			t.Errorf("body of %d bytes, %d notes", len(s.Body), len(s.Notes))
 		}
+		if problems, err := ValidateBuiltin(fstest.MapFS{"skills/x/SKILL.md": {Data: data}}, "x"); err != nil {
+			t.Errorf("validate: %v, %v", problems, err)
+		}
 		if summary != lib.Summary() || active != lib.Active() {
 			t.Error("the second answer differs")
 		}

@@ -43,7 +43,10 @@ func zipOf(t *testing.T, items ...item) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := w.Write([]byte(it.data + it.link)); err != nil && it.data != "" {
+		if strings.HasSuffix(it.name, "/") {
+			continue
+		}
+		if _, err := w.Write([]byte(it.data + it.link)); err != nil {
 			t.Fatal(err)
 		}
 	}
