@@ -4,7 +4,8 @@
 //
 //	go run ./bench            everything, as a Markdown table
 //	go run ./bench -quick     fewer repetitions
-//	go run ./bench -only turn one part: oneshot, turn, sessions, prefix, grep, read
+//	go run ./bench -only turn one part: oneshot, turn, sessions, prefix, grep, read, search
+//	go run ./bench -only search -messages 1000000
 package main
 
 import (
@@ -24,17 +25,19 @@ import (
 type row struct{ what, ours, floor, limit, verdict string }
 
 type bench struct {
-	dir    string // scratch
-	binary string
-	floor  string
-	self   string
-	quick  bool
-	rows   []row
+	dir      string // scratch
+	binary   string
+	floor    string
+	self     string
+	quick    bool
+	messages int // of the search index
+	rows     []row
 }
 
 func main() {
 	quick := flag.Bool("quick", false, "fewer repetitions")
 	only := flag.String("only", "", "run one part")
+	messages := flag.Int("messages", 100000, "messages of the search index")
 	flag.Parse()
 	if flag.NArg() > 0 { // a child process that measures one thing
 		if err := child(flag.Args()); err != nil {
@@ -43,19 +46,19 @@ func main() {
 		}
 		return
 	}
-	if err := run(*quick, *only); err != nil {
+	if err := run(*quick, *only, *messages); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func run(quick bool, only string) error {
+func run(quick bool, only string, messages int) error {
 	dir, err := os.MkdirTemp("", "nanobot-bench-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	b := &bench{dir: dir, quick: quick, binary: filepath.Join(dir, "nanobot"), floor: filepath.Join(dir, "floor"), self: filepath.Join(dir, "bench")}
+	b := &bench{dir: dir, quick: quick, messages: messages, binary: filepath.Join(dir, "nanobot"), floor: filepath.Join(dir, "floor"), self: filepath.Join(dir, "bench")}
 	for out, pkg := range map[string]string{b.binary: "./cmd/nanobot", b.floor: "./bench/floor", b.self: "./bench"} {
 		cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", out, pkg)
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -66,7 +69,7 @@ func run(quick bool, only string) error {
 	parts := []struct {
 		name string
 		run  func() error
-	}{{"oneshot", b.oneShot}, {"turn", b.turns}, {"sessions", b.sessions}, {"prefix", b.prefix}, {"grep", b.grep}, {"read", b.read}}
+	}{{"oneshot", b.oneShot}, {"turn", b.turns}, {"sessions", b.sessions}, {"prefix", b.prefix}, {"grep", b.grep}, {"read", b.read}, {"search", b.search}}
 	for _, p := range parts {
 		if only != "" && only != p.name {
 			continue

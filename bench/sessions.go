@@ -118,6 +118,8 @@ func child(args []string) error {
 		took, err = runFloor(args[1], args[2])
 	case "read":
 		took, err = readPage(args[1])
+	case "search-build":
+		took, err = buildSearch(args[1])
 	default:
 		err = errors.New("unknown part " + args[0])
 	}

@@ -1,0 +1,361 @@
+package search
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/session"
+)
+
+// kind says how a file is read.
+type kind int
+
+const (
+	kindLog kind = iota
+	kindHistory
+	kindNote
+)
+
+const (
+	maxText = 64 << 10 // bytes of one document that are indexed
+	maxNote = 1 << 20  // bytes of a memory file that are read
+	maxLine = 16 << 20 // bytes of a line that are looked at
+	// dirScope marks names that are directories of scopes rather than scopes.
+	dirScope = "\x01"
+)
+
+// source is a file and how far it was read. The fields are those of the table.
+type source struct {
+	id      int64 // 0: not in the table yet
+	label   string
+	kind    kind
+	ident   int64
+	size    int64
+	mtime   int64
+	pos     int64  // everything before is in the index
+	tail    []byte // the bytes before pos, to recognise the file
+	session string
+	scope   string // of the turn at pos
+	tainted bool   // so is the turn at pos
+	time    int64  // of the last message before pos, in milliseconds
+	docs    int64
+	words   int64
+	bytes   int64
+
+	info  os.FileInfo
+	reset bool // what is in the index is void
+}
+
+// doc is a text on its way into the index.
+type doc struct {
+	id       int64
+	src      *source
+	pos, len int64
+	session  string
+	scope    string
+	role     Role
+	tainted  bool
+	time     int64
+	toks     []token
+}
+
+// list finds the files there are.
+func (x *Index) list() ([]*source, error) {
+	var out []*source
+	var errs []error
+	logs := func(prefix, dir string) {
+		entries, err := os.ReadDir(dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+		for _, e := range entries {
+			if !strings.HasSuffix(e.Name(), ".jsonl") || !e.Type().IsRegular() {
+				continue
+			}
+			if fi, err := e.Info(); err == nil {
+				out = append(out, &source{label: prefix + e.Name(), kind: kindLog, info: fi})
+			}
+		}
+	}
+	if x.opt.Sessions != "" {
+		logs("s/", x.opt.Sessions)
+		logs("a/", filepath.Join(x.opt.Sessions, "archive"))
+	}
+	for i, dir := range x.opt.OldSessions {
+		logs("o"+strconv.Itoa(i)+"/", dir)
+	}
+	if x.opt.History != "" {
+		if fi, err := os.Lstat(x.opt.History); err == nil && fi.Mode().IsRegular() {
+			out = append(out, &source{label: "h", kind: kindHistory, info: fi})
+		}
+	}
+	notes, err := x.notes()
+	return append(out, notes...), errors.Join(append(errs, err)...)
+}
+
+// notes finds the memory files. Links are not followed: a tool may have made
+// them.
+func (x *Index) notes() ([]*source, error) {
+	if x.opt.Workspace == "" {
+		return nil, nil
+	}
+	root, err := os.OpenRoot(x.opt.Workspace)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close() //nolint:errcheck // only read from
+	var out []*source
+	for _, pattern := range []string{"USER.md", "SOUL.md", "memory/*.md", "memory/scopes/*/MEMORY.md"} {
+		names, err := fs.Glob(root.FS(), pattern)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			fi, err := root.Lstat(name)
+			if err != nil || !fi.Mode().IsRegular() {
+				continue
+			}
+			scope := ""
+			if strings.HasPrefix(name, "memory/scopes/") {
+				scope = dirScope + path.Base(path.Dir(name))
+			}
+			out = append(out, &source{label: "n/" + name, kind: kindNote, info: fi, scope: scope})
+		}
+	}
+	return out, nil
+}
+
+// openSource opens the file of a label.
+func (x *Index) openSource(label string) (*os.File, error) {
+	place, name, _ := strings.Cut(label, "/")
+	switch {
+	case place == "h":
+		return os.Open(x.opt.History)
+	case place == "s":
+		return os.Open(filepath.Join(x.opt.Sessions, name))
+	case place == "a":
+		return os.Open(filepath.Join(x.opt.Sessions, "archive", name))
+	case place == "n":
+		root, err := os.OpenRoot(x.opt.Workspace)
+		if err != nil {
+			return nil, err
+		}
+		f, err := root.Open(name)
+		return f, errors.Join(err, root.Close())
+	}
+	if i, err := strconv.Atoi(strings.TrimPrefix(place, "o")); err == nil && i < len(x.opt.OldSessions) {
+		return os.Open(filepath.Join(x.opt.OldSessions[i], name))
+	}
+	return nil, fmt.Errorf("no such source %q", label)
+}
+
+// keyOf is the key that the name of a log tells, for logs that do not say it.
+func keyOf(label string) string {
+	place, name, _ := strings.Cut(label, "/")
+	name = strings.TrimSuffix(name, ".jsonl")
+	if place == "a" {
+		name = strings.TrimSuffix(name, path.Ext(name)) // the number
+	}
+	if raw, err := base64.RawURLEncoding.Strict().DecodeString(name); err == nil && place[0] != 'o' {
+		return string(raw)
+	}
+	return strings.Replace(name, "_", ":", 1)
+}
+
+// logLine takes a line of a session log in: what it says about the turn stays
+// in s, and the text it holds is returned, "" when there is none to index.
+func (s *source) logLine(line []byte) (text string, role Role) {
+	if len(line) < 2 || line[0] != '{' || len(line) > maxLine {
+		return "", ""
+	}
+	// Results of tools are most of a log and only matter for the fence.
+	if bytes.HasPrefix(line, []byte(`{"role":"tool"`)) {
+		s.tainted = s.tainted || fenced(line)
+		return "", ""
+	}
+	if bytes.Contains(line, []byte(`"_type"`)) {
+		var m struct {
+			Type string `json:"_type"`
+			Key  string `json:"key"`
+		}
+		if json.Unmarshal(line, &m) == nil && m.Type != "" {
+			if m.Key != "" {
+				s.session = m.Key
+			}
+			return "", ""
+		}
+	}
+	var r session.Record
+	if r.UnmarshalJSON(line) != nil {
+		return "", ""
+	}
+	switch r.Role {
+	case llm.ToolRole:
+		s.tainted = s.tainted || fenced(line)
+		return "", ""
+	case llm.User:
+		if !r.Command {
+			s.scope, s.tainted = turnOf(&r, s)
+		}
+		role = User
+	case llm.Assistant:
+		role = Assistant
+	default:
+		return "", ""
+	}
+	if r.Command || r.Internal || r.Hidden || r.Interrupted {
+		return "", ""
+	}
+	if !r.Time.IsZero() {
+		s.time = r.Time.UnixMilli()
+	}
+	return strings.TrimSpace(r.Display()), role
+}
+
+// turnOf is what a user's message says about the turn it begins: whose it is,
+// and whether words from outside are in it. A message that came into a turn
+// already running does not make that turn clean again.
+func turnOf(r *session.Record, s *source) (scope string, tainted bool) {
+	tainted = r.Event != ""
+	if r.Runtime == nil {
+		return "", tainted
+	}
+	for _, mark := range r.Runtime.Sources {
+		if after, ok := strings.CutPrefix(mark, "scope:"); ok {
+			scope = after
+		}
+		tainted = tainted || mark == "untrusted" || mark == "media"
+	}
+	return scope, tainted
+}
+
+func fenced(line []byte) bool {
+	return bytes.Contains(line, []byte("<untrusted id=")) || bytes.Contains(line, []byte(`\u003cuntrusted id=`))
+}
+
+// entryLine reads a line of the history.
+func (s *source) entryLine(line []byte) (text string, role Role) {
+	var e struct {
+		Timestamp string `json:"timestamp"`
+		Content   string `json:"content"`
+		Session   string `json:"session_key"`
+		Scope     string `json:"scope"`
+		Tainted   bool   `json:"tainted"`
+	}
+	if err := json.Unmarshal(line, &e); err != nil {
+		if _, ok := errors.AsType[*json.UnmarshalTypeError](err); !ok {
+			return "", ""
+		}
+	}
+	s.session, s.scope, s.tainted = e.Session, e.Scope, e.Tainted
+	if t, err := time.ParseInLocation("2006-01-02 15:04", e.Timestamp, time.Local); err == nil {
+		s.time = t.UnixMilli()
+	}
+	return strings.TrimSpace(e.Content), Summary
+}
+
+// readNote reads a memory file.
+func readNote(f *os.File) ([]byte, error) {
+	return io.ReadAll(io.LimitReader(f, maxNote))
+}
+
+// paragraphs yields the pieces of a memory file between empty lines and before
+// headings, and where they are.
+func paragraphs(data []byte, yield func(pos int, text string)) {
+	start := -1
+	end := 0
+	flush := func() {
+		if start >= 0 {
+			yield(start, string(data[start:end]))
+		}
+		start = -1
+	}
+	for pos := 0; pos < len(data); {
+		line := data[pos:]
+		if i := bytes.IndexByte(line, '\n'); i >= 0 {
+			line = line[:i+1]
+		}
+		trimmed := bytes.TrimSpace(line)
+		switch {
+		case len(trimmed) == 0:
+			flush()
+		case trimmed[0] == '#':
+			flush()
+			start = pos
+		case start < 0:
+			start = pos
+		}
+		if len(trimmed) > 0 {
+			end = pos + len(bytes.TrimRight(line, "\r\n"))
+		}
+		pos += len(line)
+	}
+	flush()
+}
+
+// load reads the text of a document again.
+func load(f io.ReaderAt, k kind, pos, size int64) (string, bool) {
+	if size <= 0 || size > maxLine {
+		return "", false
+	}
+	raw := make([]byte, size)
+	if _, err := f.ReadAt(raw, pos); err != nil && !errors.Is(err, io.EOF) {
+		return "", false
+	}
+	var text string
+	var s source
+	switch k {
+	case kindLog:
+		text, _ = s.logLine(raw)
+	case kindHistory:
+		text, _ = s.entryLine(raw)
+	default:
+		text = string(raw)
+	}
+	return clip(text), text != ""
+}
+
+// clip is the part of a text that is indexed.
+func clip(s string) string {
+	if len(s) > maxText {
+		s = s[:maxText]
+	}
+	return canonical(s)
+}
+
+// same reports whether a row of the table describes the file as it is.
+func (s *source) same(row *source) bool {
+	return row.ident == ident(s.info) && row.size == s.info.Size() && row.mtime == s.info.ModTime().UnixNano()
+}
+
+// tailKept is how many bytes before a position must be as they were.
+const tailKept = 64
+
+// grown reports whether a file is what the row describes with more behind it.
+func grown(f *os.File, row *source, fi os.FileInfo) bool {
+	if row.kind == kindNote || row.ident != ident(fi) || fi.Size() < row.pos || int64(len(row.tail)) > row.pos {
+		return false
+	}
+	got := make([]byte, len(row.tail))
+	if len(got) == 0 {
+		return true
+	}
+	_, err := f.ReadAt(got, row.pos-int64(len(got)))
+	return err == nil && slices.Equal(got, row.tail)
+}

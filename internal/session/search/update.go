@@ -1,0 +1,448 @@
+package search
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/diskio"
+)
+
+// A batch is written when it is this big, so that memory stays bounded and a
+// long build that is broken off loses little.
+const (
+	batchDocs  = 20000
+	batchBytes = 16 << 20
+)
+
+// Update takes in everything that is new since the last time.
+func (x *Index) Update(ctx context.Context) error {
+	if _, err := x.update(ctx, 0); err != nil {
+		return fmt.Errorf("update the search index: %w", err)
+	}
+	return nil
+}
+
+// update is Update that gives up after patience, 0 for never: then what was
+// taken in is kept, and behind is true.
+func (x *Index) update(ctx context.Context, patience time.Duration) (behind bool, err error) {
+	waiting := ctx
+	if patience > 0 {
+		var cancel context.CancelFunc
+		waiting, cancel = context.WithTimeout(ctx, patience)
+		defer cancel()
+	}
+	done, err := x.write(waiting)
+	if err != nil {
+		if ctx.Err() == nil && waiting.Err() != nil {
+			return true, nil // another process is at it
+		}
+		return false, err
+	}
+	defer func() { err = errors.Join(err, done()) }()
+	err = x.guard(ctx, func(db *sql.DB) error {
+		b := &batch{x: x, db: db, over: waiting}
+		behind, err = b.run(ctx)
+		return err
+	})
+	return behind, err
+}
+
+// batch collects documents and writes them in the order of their ids.
+type batch struct {
+	x    *Index
+	db   *sql.DB
+	over context.Context //nolint:containedctx // tells when patience is at an end; lives as long as one update
+
+	forgotten map[hash]struct{}
+	docs      []doc
+	bytes     int
+	touched   []*source // whose rows must be written
+	gone      []*source
+	lines     int
+}
+
+var errPatience = errors.New("out of patience")
+
+func (b *batch) run(ctx context.Context) (behind bool, err error) {
+	files, err := b.x.list()
+	if err != nil {
+		return false, err
+	}
+	rows, err := readSources(ctx, b.db)
+	if err != nil {
+		return false, err
+	}
+	changed := files[:0:0]
+	for _, s := range files {
+		row := rows[s.label]
+		delete(rows, s.label)
+		if row == nil {
+			s.session = keyOf(s.label)
+			changed = append(changed, s)
+		} else if !s.same(row) {
+			row.info = s.info
+			changed = append(changed, row)
+		}
+	}
+	for _, row := range rows {
+		b.gone = append(b.gone, row)
+	}
+	if len(changed) == 0 && len(b.gone) == 0 {
+		return false, nil
+	}
+	if b.forgotten, err = b.x.readForgotten(); err != nil {
+		return false, err
+	}
+	// The newest first: a build that is broken off has what is asked for most.
+	slices.SortFunc(changed, func(a, c *source) int {
+		return cmp.Or(cmp.Compare(c.kind, a.kind), c.info.ModTime().Compare(a.info.ModTime()))
+	})
+	for _, s := range changed {
+		err := b.take(ctx, s)
+		if errors.Is(err, errPatience) {
+			behind = true
+			break
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	return behind, b.flush(ctx)
+}
+
+// take reads what is new in a file.
+func (b *batch) take(ctx context.Context, s *source) error {
+	f, err := b.x.openSource(s.label)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // the next update sees that it is gone
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close() //nolint:errcheck // only read from
+	fi, err := f.Stat()
+	if err != nil || !fi.Mode().IsRegular() {
+		return err
+	}
+	s.info = fi
+	if s.id != 0 && !grown(f, s, fi) {
+		s.reset = true
+		s.pos, s.tail, s.docs, s.words, s.bytes, s.tainted, s.time = 0, nil, 0, 0, 0, false, 0
+		if s.kind == kindLog {
+			s.scope, s.session = "", keyOf(s.label)
+		}
+	}
+	b.touched = append(b.touched, s)
+	if s.kind == kindNote {
+		return b.note(f, s)
+	}
+	return b.log(ctx, f, s)
+}
+
+// note takes a memory file in, from the beginning.
+func (b *batch) note(f *os.File, s *source) error {
+	data, err := readNote(f)
+	if err != nil {
+		return err
+	}
+	s.time = s.info.ModTime().UnixMilli()
+	s.session = ""
+	paragraphs(data, func(pos int, text string) {
+		b.add(s, Note, int64(pos), []byte(text), text)
+	})
+	s.settle(s.info.Size(), nil)
+	return nil
+}
+
+// log takes in the lines behind s.pos.
+func (b *batch) log(ctx context.Context, f *os.File, s *source) error {
+	for line, err := range diskio.Lines(io.NewSectionReader(f, s.pos, s.info.Size()-s.pos), s.pos) {
+		if err != nil {
+			return err
+		}
+		if !line.Whole {
+			break
+		}
+		var text string
+		var role Role
+		if s.kind == kindHistory {
+			text, role = s.entryLine(line.Bytes)
+		} else {
+			text, role = s.logLine(line.Bytes)
+		}
+		s.pos = line.End()
+		if text != "" {
+			b.add(s, role, line.Offset, line.Bytes, text)
+		}
+		if err := b.pause(ctx, f, s); err != nil {
+			return err
+		}
+	}
+	return s.settleAt(f)
+}
+
+// pause writes a full batch and looks at the time.
+func (b *batch) pause(ctx context.Context, f *os.File, s *source) error {
+	if b.lines++; b.lines%64 == 0 {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+	}
+	full := len(b.docs) >= batchDocs || b.bytes >= batchBytes
+	late := b.lines%64 == 0 && b.over.Err() != nil
+	if !full && !late {
+		return nil
+	}
+	if err := s.settleAt(f); err != nil {
+		return err
+	}
+	s.size = -1 // there is more: the next look must not take it for done
+	if late {
+		return errPatience
+	}
+	if err := b.flush(ctx); err != nil {
+		return err
+	}
+	b.touched = append(b.touched, s)
+	return nil
+}
+
+func (s *source) settleAt(f *os.File) error {
+	tail := make([]byte, min(tailKept, s.pos))
+	if _, err := f.ReadAt(tail, s.pos-int64(len(tail))); err != nil {
+		return err
+	}
+	s.settle(s.pos, tail)
+	return nil
+}
+
+func (s *source) settle(pos int64, tail []byte) {
+	s.pos, s.tail = pos, tail
+	s.ident, s.size, s.mtime = ident(s.info), s.info.Size(), s.info.ModTime().UnixNano()
+}
+
+// add puts a text into the batch.
+func (b *batch) add(s *source, role Role, pos int64, raw []byte, text string) {
+	if len(b.forgotten) > 0 {
+		if _, ok := b.forgotten[hashOf(raw)]; ok {
+			return
+		}
+	}
+	text = clip(text)
+	toks := tokens(text)
+	if len(toks) == 0 {
+		return
+	}
+	when := s.time
+	if when == 0 {
+		when = s.info.ModTime().UnixMilli()
+	}
+	b.docs = append(b.docs, doc{
+		id: idOf(when), src: s, pos: pos, len: int64(len(raw)), session: s.session, scope: s.scope,
+		role: role, tainted: s.tainted, time: when, toks: toks,
+	})
+	b.bytes += len(text)
+	s.docs++
+	s.words += int64(len(toks))
+	s.bytes += int64(len(text))
+}
+
+// perSecond is how many ids a second has before it borrows from the next.
+const perSecond = 1
+
+// idOf is the first id for a text of that time.
+func idOf(ms int64) int64 {
+	const begin = 1262304000 // 2010
+	return max(1, (ms/1000-begin)*perSecond)
+}
+
+// flush writes the batch.
+func (b *batch) flush(ctx context.Context) error {
+	if len(b.docs) == 0 && len(b.touched) == 0 && len(b.gone) == 0 {
+		return nil
+	}
+	tx, err := b.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() //nolint:errcheck // does nothing after a commit
+	for _, s := range b.gone {
+		if err := remove(ctx, tx, s.id); err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, `DELETE FROM source WHERE id=?`, s.id); err != nil {
+			return err
+		}
+	}
+	for _, s := range b.touched {
+		if err := s.save(ctx, tx); err != nil {
+			return err
+		}
+	}
+	if err := b.insert(ctx, tx); err != nil {
+		return err
+	}
+	if err := tx.Commit(); err != nil {
+		return err
+	}
+	b.docs, b.bytes, b.touched, b.gone = b.docs[:0], 0, nil, nil
+	return nil
+}
+
+// remove takes all documents of a source out of the index.
+func remove(ctx context.Context, tx *sql.Tx, source int64) error {
+	for _, q := range []string{`DELETE FROM words WHERE rowid IN (SELECT id FROM doc WHERE source=?)`, `DELETE FROM doc WHERE source=?`} {
+		if _, err := tx.ExecContext(ctx, q, source); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// save writes the row of a source, dropping what it had when it starts anew.
+func (s *source) save(ctx context.Context, tx *sql.Tx) error {
+	if s.reset {
+		if err := remove(ctx, tx, s.id); err != nil {
+			return err
+		}
+		s.reset = false
+	}
+	if s.tail == nil {
+		s.tail = []byte{}
+	}
+	var id any
+	if s.id != 0 {
+		id = s.id
+	}
+	res, err := tx.ExecContext(ctx, `INSERT OR REPLACE INTO source VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`, id, s.label, s.kind,
+		s.ident, s.size, s.mtime, s.pos, s.tail, s.session, s.scope, s.tainted, s.time, s.docs, s.words, s.bytes)
+	if err == nil && s.id == 0 {
+		s.id, err = res.LastInsertId()
+	}
+	return err
+}
+
+// insert writes the documents in the order the full-text table likes best.
+func (b *batch) insert(ctx context.Context, tx *sql.Tx) error {
+	if len(b.docs) == 0 {
+		return nil
+	}
+	slices.SortFunc(b.docs, func(a, c doc) int {
+		return cmp.Or(cmp.Compare(a.id, c.id), cmp.Compare(a.time, c.time), cmp.Compare(a.src.id, c.src.id), cmp.Compare(a.pos, c.pos))
+	})
+	row, err := tx.PrepareContext(ctx, `INSERT INTO doc VALUES(?,?,?,?,?,?,?,?,?) ON CONFLICT DO NOTHING`)
+	if err != nil {
+		return err
+	}
+	defer row.Close() //nolint:errcheck // goes with the transaction
+	text, err := tx.PrepareContext(ctx, `INSERT INTO words(rowid, body) VALUES(?,?)`)
+	if err != nil {
+		return err
+	}
+	defer text.Close() //nolint:errcheck // goes with the transaction
+	names := map[string]int64{}
+	id := int64(0)
+	for i := range b.docs {
+		d := &b.docs[i]
+		session, err := nameID(ctx, tx, names, d.session)
+		if err != nil {
+			return err
+		}
+		scope, err := nameID(ctx, tx, names, d.scope)
+		if err != nil {
+			return err
+		}
+		for id = max(id+1, d.id); ; {
+			res, err := row.ExecContext(ctx, id, d.src.id, d.pos, d.len, session, scope, slices.Index(roles(), d.role), d.tainted, d.time)
+			if err != nil {
+				return err
+			}
+			if n, err := res.RowsAffected(); err != nil || n == 1 {
+				break
+			}
+			if id, err = nextFree(ctx, tx, id); err != nil {
+				return err
+			}
+		}
+		if _, err := text.ExecContext(ctx, id, body(d.toks, marks(session, scope, d.scope)...)); err != nil {
+			return err
+		}
+		d.toks = nil
+	}
+	return nil
+}
+
+// marks are the tokens by which documents are told apart that belong to one
+// conversation or scope. Nobody can type them: no text gives such a token. The
+// owner's documents bear no mark of a scope, so that there is nothing to
+// compare with where there is only one person.
+func marks(session, scope int64, name string) []string {
+	out := []string{sessionMark(session)}
+	if name != "" {
+		out = append(out, foreignMark, scopeMark(scope))
+	}
+	return out
+}
+
+const foreignMark = "\ue000x"
+
+func sessionMark(id int64) string { return "\ue000s" + strconv.FormatInt(id, 36) }
+func scopeMark(id int64) string   { return "\ue000c" + strconv.FormatInt(id, 36) }
+
+// nextFree is the first id behind taken that is not.
+func nextFree(ctx context.Context, tx *sql.Tx, taken int64) (int64, error) {
+	var id int64
+	err := tx.QueryRowContext(ctx, `SELECT d.id+1 FROM doc d WHERE d.id >= ? AND NOT EXISTS (SELECT 1 FROM doc e WHERE e.id = d.id+1) ORDER BY d.id LIMIT 1`, taken).Scan(&id)
+	return id, err
+}
+
+// nameID is the number of a conversation or scope.
+func nameID(ctx context.Context, tx *sql.Tx, known map[string]int64, name string) (int64, error) {
+	if id, ok := known[name]; ok {
+		return id, nil
+	}
+	if _, err := tx.ExecContext(ctx, `INSERT INTO name(text) VALUES(?) ON CONFLICT DO NOTHING`, name); err != nil {
+		return 0, err
+	}
+	var id int64
+	err := tx.QueryRowContext(ctx, `SELECT id FROM name WHERE text=?`, name).Scan(&id)
+	known[name] = id
+	return id, err
+}
+
+// readSources reads the table of sources by label.
+func readSources(ctx context.Context, db *sql.DB) (map[string]*source, error) {
+	rows, err := db.QueryContext(ctx, `SELECT id,path,kind,ident,size,mtime,pos,tail,session,scope,tainted,time,docs,words,bytes FROM source`)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close() //nolint:errcheck // the error is that of Err
+	out := map[string]*source{}
+	for rows.Next() {
+		s := &source{}
+		if err := rows.Scan(&s.id, &s.label, &s.kind, &s.ident, &s.size, &s.mtime, &s.pos, &s.tail, &s.session, &s.scope,
+			&s.tainted, &s.time, &s.docs, &s.words, &s.bytes); err != nil {
+			return nil, err
+		}
+		out[s.label] = s
+	}
+	return out, rows.Err()
+}
+
+type hash [16]byte
+
+func hashOf(raw []byte) (h hash) {
+	sum := sha256.Sum256(raw)
+	copy(h[:], sum[:])
+	return h
+}
