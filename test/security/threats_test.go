@@ -1,0 +1,176 @@
+package security_test
+
+import (
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "rewrite the table in docs/security.md")
+
+// threat names the tests that show that a threat is met. Tests stand as
+// "package TestName"; those of this folder have no package.
+type threat struct {
+	id, what string
+	tests    []string
+	open     string // what is not there yet
+}
+
+func threats() []threat {
+	return []threat{
+		{"T1", "injection through web pages and search results", []string{
+			"TestInjections", "TestT1FenceHolds", "internal/tool/approve TestT1InjectedCommandNeedsApproval", "internal/tool/approve TestRow115ImitatedApproval",
+			"internal/runner TestFence", "internal/tool/web TestHiddenTextIsDropped",
+		}, ""},
+		{"T2", "injection through files, pictures, attachments", []string{
+			"TestInjections", "internal/tool/files TestT2Untrusted", "internal/tool/files TestReadMediaIsUntrusted", "internal/skill TestLinksStayInTheWorkspace",
+		}, "a file in the workspace counts as the owner's"},
+		{"T3", "injection through channels", []string{
+			"TestInjections", "internal/agent TestRuntimeBlockIsMarked", "internal/agent TestMessageToolIsIsolated",
+		}, "who sent a mail is checked by the channel"},
+		{"T4", "commands that leave the workspace", []string{
+			"TestInjections", "internal/tool/shell TestAdversarial", "internal/tool/shell TestAdversarialControl", "internal/tool/shell TestAdversarialRowsAreComplete",
+			"internal/sandbox TestSecretsStaySecret", "internal/sandbox TestOutsideStaysAsItIs",
+		}, ""},
+		{"T5", "destructive commands inside it", []string{
+			"internal/tool/shell TestAdversarialCommands", "internal/tool/shell TestBuiltInRules", "internal/tool/shell TestAdversarialWithoutSandbox",
+			"internal/tool/undo TestUndoCommand", "internal/tool/undo TestUndoRestoresEverything",
+		}, ""},
+		{"T6", "path traversal, links, races", []string{
+			"internal/tool/files TestT6SwapRace", "internal/diskio TestJailSwapRace", "internal/tool/undo TestLinkSwaps",
+			"internal/tool/files TestPathsOutside", "internal/diskio TestJailHardLink",
+		}, ""},
+		{"T7", "requests to private addresses", []string{
+			"TestInjections", "internal/tool/web TestHostileURLs", "internal/tool/web TestHostileRedirects", "internal/tool/web TestHostileNames",
+			"internal/tool/web TestRebinding", "internal/httpsafe TestGuardRefuses", "internal/httpsafe TestProxyRefuses", "internal/httpsafe FuzzTarget",
+			"internal/tool/mcp TestLoginServerIsGuarded",
+		}, ""},
+		{"T8", "secrets through the environment", []string{
+			"TestPlantedKeyInCrash", "internal/tool/shell TestHardenHidesTheEnvironment", "internal/tool/shell TestEnvironmentHoldsNoSecrets",
+			"internal/tool/mcp TestChildEnvironment",
+		}, ""},
+		{"T9", "secrets through files", []string{
+			"TestT9ProtectedWhenUnrestricted", "internal/tool/files TestProtectedEvenWhenUnrestricted", "internal/sandbox TestProtectedIsHidden",
+			"internal/tool/shell TestProtectedPaths",
+		}, ""},
+		{"T10", "carrying secrets away", []string{
+			"TestInjections", "internal/tool/approve TestT10SecretsDoNotLeave", "internal/tool/approve TestT10LongAddresses", "internal/tool/web TestSearchRefusesSecrets",
+			"internal/tool/web TestSuspicious",
+		}, "short addresses can carry a few words"},
+		{"T11", "poisoned memory and sessions", []string{
+			"TestInjections", "internal/memory TestPoisonedPage", "internal/memory TestMirrorIsRestored", "internal/memory TestOutsideContentGoesApart",
+			"internal/session TestForeignChanges",
+		}, ""},
+		{"T12", "strangers and pairing", []string{"internal/agent TestQuestionInATurn"}, "comes with the channels"},
+		{"T13", "listeners without a key", []string{
+			"internal/api TestGate", "internal/api TestGateNeedsToken", "internal/api TestServeRefusesStrangers", "cmd/nanobot TestMCPServeHTTP",
+			"internal/cli TestMCPServeRefuses",
+		}, ""},
+		{"T14", "malicious MCP servers", []string{
+			"TestInjections", "internal/tool/mcp TestT14MaliciousServer", "internal/tool/mcp TestHeadersStayAtTheirOrigin", "internal/tool/mcp TestPins",
+			"internal/tool/mcp TestServersCollide", "internal/tool/mcp TestStdioFlood",
+		}, ""},
+		{"T15", "malicious skills", []string{"internal/skill TestHostileArchivesInstallNothing", "internal/skill TestInstalledSkillsAreLabelled"}, ""},
+		{"T16", "using up the machine", []string{
+			"TestResourceLimits", "internal/sandbox TestForkBomb", "internal/sandbox TestLimits", "internal/tool/web TestBombs", "internal/document TestBombs",
+			"internal/tool/shell TestOutputIsBounded", "internal/tool/files TestFIFO", "internal/tool/mcp TestHTTPAnswerLimits",
+		}, ""},
+		{"T17", "runaway cost", []string{
+			"internal/runner TestBudgets", "internal/runner TestLoopGuard", "internal/app TestBudgetStops", "internal/llm/ledger TestNeverExceeds",
+			"internal/agent TestGoalHasCeilings",
+		}, ""},
+		{"T18", "secrets in logs and transcripts", []string{
+			"TestPlantedKey", "TestPlantedKeyInProviderErrors", "TestPlantedKeyInPanic", "TestPlantedKeyInCrash", "internal/httpsafe TestPlantedKeyInEveryVerb",
+			"internal/httpsafe TestRedactProperty", "internal/tool/web TestSearchKeepsKeysSecret",
+		}, ""},
+		{"T19", "approvals for something else", []string{
+			"internal/tool/approve TestT19ChangeAfterApproval", "internal/tool/approve TestT19RememberedExactly", "internal/tool/approve TestRow116AnswerCountsOnce",
+			"internal/tool/approve TestNobodyAnswers",
+		}, ""},
+		{"T20", "other users of the machine", []string{"TestT20FilesAreOurs", "internal/cli TestServeToken"}, ""},
+	}
+}
+
+// TestThreats checks that the tests a threat relies on exist, and that
+// docs/security.md names the same.
+func TestThreats(t *testing.T) {
+	t.Parallel()
+	var table strings.Builder
+	table.WriteString("| Threat | Tests | Not covered |\n| --- | --- | --- |\n")
+	for i, th := range threats() {
+		if want := fmt.Sprintf("T%d", i+1); th.id != want {
+			t.Errorf("%s stands in the place of %s", th.id, want)
+		}
+		t.Run(th.id+"_"+strings.ReplaceAll(th.what, " ", "_"), func(t *testing.T) {
+			if len(th.tests) == 0 {
+				t.Error("nothing shows that this threat is met")
+			}
+			for _, name := range th.tests {
+				dir, fn := "test/security", name
+				if pkg, rest, ok := strings.Cut(name, " "); ok {
+					dir, fn = pkg, rest
+				}
+				if !slices.Contains(testsIn(t, dir), fn) {
+					t.Errorf("there is no %s in %s", fn, dir)
+				}
+			}
+		})
+		var cells []string
+		for _, name := range th.tests {
+			pkg, fn, ok := strings.Cut(name, " ")
+			if !ok {
+				pkg, fn = "test/security", name
+			}
+			cells = append(cells, fmt.Sprintf("`%s` (%s)", fn, strings.TrimPrefix(strings.TrimPrefix(pkg, "internal/"), "tool/")))
+		}
+		fmt.Fprintf(&table, "| %s %s | %s | %s |\n", th.id, th.what, strings.Join(cells, ", "), th.open)
+	}
+	file := filepath.Join("..", "..", "docs", "security.md")
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const opens, closes = "<!-- threats -->\n", "<!-- /threats -->\n"
+	before, rest, ok := strings.Cut(string(b), opens)
+	_, after, ok2 := strings.Cut(rest, closes)
+	if !ok || !ok2 {
+		t.Fatalf("%s has no place for the table", file)
+	}
+	want := before + opens + table.String() + closes + after
+	switch {
+	case *update:
+		if err := os.WriteFile(file, []byte(want), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	case want != string(b):
+		t.Errorf("the table in %s is stale: go test ./test/security -run TestThreats -update", file)
+	}
+}
+
+// testsIn lists the tests and fuzz targets of a package of ours.
+func testsIn(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("..", "..", filepath.FromSlash(dir), "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range f.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && (strings.HasPrefix(fn.Name.Name, "Test") || strings.HasPrefix(fn.Name.Name, "Fuzz")) {
+				names = append(names, fn.Name.Name)
+			}
+		}
+	}
+	return names
+}
