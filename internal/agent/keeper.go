@@ -268,6 +268,8 @@ func (t *turn) afterTurn(used int, said string) {
 	used += int(float64(text.Tokens(said)) * f.scale)
 	switch {
 	case f.budget > 0 && float64(used) > float64(f.budget)*t.Memory.BackgroundTrigger() || t.conv.owed:
+	case strings.HasPrefix(t.key, "cron:") || t.key == "heartbeat":
+		return // jobs run in silence; a summary of each run would cost more than it is worth
 	case t.rested:
 		j.resume = true
 	case t.IdleCompact > 0:

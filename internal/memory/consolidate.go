@@ -234,7 +234,9 @@ func (c *Consolidator) plan(ctx context.Context, s *session.Session, t Task) (wo
 		}
 		if !begun {
 			to = fit
-			w.own, w.count = v.ownPrompt(prompt, s.Len()-len(v.live), to, t.Engine)
+			if w.own, w.count = v.ownPrompt(prompt, s.Len()-len(v.live), to, t.Engine); w.own == nil {
+				to = min(to, v.wholeEnd(t.Engine, false)) // what a transcript has room for
+			}
 		}
 	}
 	if to > v.from {
@@ -317,7 +319,7 @@ func (v view) ownPrompt(p Prompt, first, to int, e Engine) (own *Prompt, count i
 		used += p.Tokens[m]
 		m++
 	}
-	if begin < 0 || m == 0 || m == len(p.Messages) || p.Messages[m-1].Role == llm.User {
+	if begin < 0 || m == len(p.Messages) || p.Messages[m-1].Role == llm.User || p.Origin[begin] > first+v.firstShown() {
 		return nil, 0
 	}
 	if e.Input > 0 && int(float64(used+700)*e.Scale) > e.Input {
@@ -325,6 +327,16 @@ func (v view) ownPrompt(p Prompt, first, to int, e Engine) (own *Prompt, count i
 	}
 	p.Messages = p.Messages[:m:m]
 	return &p, m - begin
+}
+
+// firstShown is the index of the first record not taken in that a prompt shows,
+// unless it was left out of the prompt already.
+func (v view) firstShown() int {
+	i := v.from
+	for i < len(v.live) && (v.live[i].Command || v.live[i].Role == llm.System) {
+		i++
+	}
+	return i
 }
 
 // outside reports whether content from outside is anywhere before the end.

@@ -1,0 +1,239 @@
+package agent_test
+
+import (
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
+	"github.com/nanobot-go/nanobot/internal/memory"
+)
+
+// bubble runs a test in a house with a memory and clocks of its own.
+func bubble(t *testing.T, f func(t *testing.T, h *house, hist *memory.History)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, summing(t))
+		hist := h.remember()
+		f(t, h, hist)
+		h.stop()
+	})
+}
+
+func wait(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+func memoryCalls(h *house) (n int) {
+	for _, r := range h.model.Requests() {
+		if r.Source == memory.Source {
+			n++
+		}
+	}
+	return n
+}
+
+func TestSilenceIsTakenIn(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, h *house, hist *memory.History) {
+		h.opts.IdleCompact = 15 * time.Minute
+		h.start()
+		for range 6 {
+			h.ask(in("1", "FACT-1"))
+		}
+		wait(14 * time.Minute)
+		if n := memoryCalls(h); n != 0 {
+			t.Fatalf("%d summaries before it was silent for long", n)
+		}
+		wait(2 * time.Minute)
+		es := entries(t, hist)
+		if len(es) != 1 || es[0].Content != "- FACT-1" || es[0].Session != "test:1" || memoryCalls(h) != 1 {
+			t.Fatalf("entries = %+v", es)
+		}
+		wait(24 * time.Hour)
+		if n := memoryCalls(h); n != 1 {
+			t.Errorf("%d summaries of the same silence", n)
+		}
+		h.ask(in("1", "back again"))
+		req := h.model.Last()
+		if len(req.Messages) != 9 || !strings.Contains(req.System, "Earlier in This Conversation") || strings.Count(req.System, "FACT-1") != 1 {
+			t.Errorf("%d messages, prompt:\n%s", len(req.Messages), req.System)
+		}
+		if n := len(h.log("test:1")); n != 14 {
+			t.Errorf("the log has %d messages", n)
+		}
+	})
+}
+
+// S4: a message that arrives while the silence is summarised is answered at
+// once and kept; the summary is made later. A session never has two calls.
+func TestMessageDuringSummary(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, h *house, hist *memory.History) {
+		h.opts.IdleCompact = 15 * time.Minute
+		good := h.model.Otherwise
+		var slow atomic.Bool
+		slow.Store(true)
+		var busy atomic.Int32
+		h.model.Otherwise = func(req llm.Request) llmtest.Step {
+			if req.Source == memory.Source && slow.Load() {
+				busy.Add(1)
+				return llmtest.Block(make(chan struct{}))
+			}
+			return good(req)
+		}
+		h.start()
+		h.ask(in("1", "FACT-1"))
+		wait(16 * time.Minute)
+		if busy.Load() != 1 {
+			t.Fatal("the summary did not begin")
+		}
+		began := time.Now()
+		if got := h.ask(in("1", "FACT-2")); got != "ok" || time.Since(began) > time.Second {
+			t.Errorf("answer %q after %v", got, time.Since(began))
+		}
+		slow.Store(false)
+		wait(20 * time.Minute)
+		all := ""
+		for _, e := range entries(t, hist) {
+			all += e.Content + "\n"
+		}
+		if strings.Count(all, "FACT-1") != 1 || strings.Count(all, "FACT-2") != 1 {
+			t.Errorf("remembered:\n%s", all)
+		}
+		if got := brief(h.log("test:1")); got != "u:FACT-1 | a:ok | u:FACT-2 | a:ok" {
+			t.Errorf("log: %s", got)
+		}
+	})
+}
+
+// A turn waits no longer than twenty seconds for a summary.
+func TestPreflightHasADeadline(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, h *house, _ *memory.History) {
+		h.window(9000)
+		good := h.model.Otherwise
+		h.model.Otherwise = func(req llm.Request) llmtest.Step {
+			if req.Source == memory.Source {
+				return llmtest.Block(make(chan struct{}))
+			}
+			return good(req)
+		}
+		h.start()
+		var longest time.Duration
+		for range 40 {
+			began := time.Now()
+			h.ask(in("1", strings.Repeat("words and more ", 60)))
+			longest = max(longest, time.Since(began))
+		}
+		if longest < 15*time.Second || longest > 25*time.Second {
+			t.Errorf("the longest turn took %v", longest)
+		}
+	})
+}
+
+// Between turns a long conversation is looked after before anybody has to wait.
+func TestLongConversationInBackground(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, h *house, hist *memory.History) {
+		h.window(9000)
+		h.start()
+		for i := range 60 {
+			before := memoryCalls(h)
+			h.ask(in("1", "FACT-"+string(rune('0'+i%10))+strings.Repeat(" words and more", 60)))
+			if memoryCalls(h) != before {
+				t.Fatalf("turn %d had to wait for a summary", i)
+			}
+			wait(5 * time.Second)
+		}
+		if n := len(entries(t, hist)); n < 2 || n > 12 {
+			t.Errorf("%d entries", n)
+		}
+	})
+}
+
+func TestNewIsTakenIn(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, h *house, hist *memory.History) {
+		h.start()
+		h.ask(in("1", "FACT-1"))
+		if got := h.ask(in("1", "/new")); !strings.HasPrefix(got, "New conversation") {
+			t.Errorf("reply = %q", got)
+		}
+		wait(time.Second)
+		if es := entries(t, hist); len(es) != 1 || es[0].Content != "- FACT-1" {
+			t.Fatalf("entries = %+v", es)
+		}
+		h.ask(in("1", "hi"))
+		if req := h.model.Last(); len(req.Messages) != 1 || !strings.Contains(req.System, "# Recent History") || !strings.Contains(req.System, "FACT-1") {
+			t.Errorf("%d messages, prompt:\n%s", len(req.Messages), req.System)
+		}
+		h.ask(in("1", "/new"))
+		h.ask(in("1", "/new")) // nothing to take in
+		wait(time.Minute)
+		if n := len(entries(t, hist)); n != 1 && n != 2 {
+			t.Errorf("%d entries", n)
+		}
+	})
+}
+
+// The end of the program does not lose what /new put aside.
+func TestNewThenRestart(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, h *house, hist *memory.History) {
+		good := h.model.Otherwise
+		var down atomic.Bool
+		down.Store(true)
+		h.model.Otherwise = func(req llm.Request) llmtest.Step {
+			if req.Source == memory.Source && down.Load() {
+				return llmtest.Block(make(chan struct{}))
+			}
+			return good(req)
+		}
+		h.start()
+		h.ask(in("1", "FACT-1"))
+		h.ask(in("1", "/new"))
+		wait(time.Second)
+		began := time.Now()
+		h.stop()
+		if d := time.Since(began); d > time.Second {
+			t.Errorf("stopping took %v", d)
+		}
+		down.Store(false)
+		h.start()
+		wait(10 * time.Second)
+		if es := entries(t, hist); len(es) != 1 || es[0].Content != "- FACT-1" {
+			t.Errorf("entries = %+v", es)
+		}
+	})
+}
+
+// A conversation that was silent while the program did not run is taken in
+// after its next turn.
+func TestSilenceAcrossRestart(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, h *house, hist *memory.History) {
+		h.opts.IdleCompact = 15 * time.Minute
+		h.start()
+		for range 8 {
+			h.ask(in("1", "FACT-1"))
+		}
+		h.stop()
+		wait(24 * time.Hour)
+		h.start()
+		h.ask(in("1", "FACT-2"))
+		wait(time.Minute)
+		es := entries(t, hist)
+		if len(es) != 1 || es[0].Content != "- FACT-1" {
+			t.Fatalf("entries = %+v", es)
+		}
+		h.ask(in("1", "more"))
+		if n := len(h.model.Last().Messages); n > 13 {
+			t.Errorf("%d messages are still sent", n)
+		}
+	})
+}
