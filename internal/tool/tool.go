@@ -67,6 +67,7 @@ type Call struct {
 	Input      json.RawMessage // a JSON object, already cast and validated
 	Route      bus.Route       // where the turn's answer goes
 	SessionKey string
+	Scope      string // whose memory the turn belongs to; "" is the owner's
 	SenderID   string
 	TurnID     string
 	UserText   string // what the user wrote to start the turn, without what we added

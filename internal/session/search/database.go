@@ -85,7 +85,7 @@ func (x *Index) open(ctx context.Context) (*sql.DB, error) {
 // dataSource names a file and how it is used: readers never wait for the
 // writer, and the death of a process leaves the last whole batch.
 func dataSource(path string) string {
-	const how = "?_txlock=immediate&_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)" +
+	const how = "?_txlock=immediate&_pragma=busy_timeout(10000)&_pragma=auto_vacuum(incremental)&_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)" +
 		"&_pragma=cache_size(-8192)&_pragma=journal_size_limit(8388608)"
 	if strings.ContainsAny(path, "?") {
 		path = "file:" + strings.NewReplacer("%", "%25", "?", "%3f", "#", "%23").Replace(path)

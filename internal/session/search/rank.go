@@ -42,7 +42,7 @@ type Result struct {
 const (
 	// candidates is how many texts are read and ranked for a query, the newest
 	// that match. It bounds the time of a query whatever the words are.
-	candidates = 600
+	candidates = 400
 	// candidateBytes bounds the text that is read for a query.
 	candidateBytes = 8 << 20
 	patience       = time.Second

@@ -51,7 +51,11 @@ func (x *Index) update(ctx context.Context, patience time.Duration) (behind bool
 	defer func() { err = errors.Join(err, done()) }()
 	err = x.guard(ctx, func(db *sql.DB) error {
 		b := &batch{x: x, db: db, over: waiting}
-		behind, err = b.run(ctx)
+		if behind, err = b.run(ctx); err != nil || b.written < batchDocs {
+			return err
+		}
+		// Merging left pages behind that nothing uses, and a long journal.
+		_, err = db.ExecContext(ctx, "PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(TRUNCATE)")
 		return err
 	})
 	return behind, err
@@ -69,6 +73,7 @@ type batch struct {
 	touched   []*source // whose rows must be written
 	gone      []*source
 	lines     int
+	written   int // documents so far
 }
 
 var errPatience = errors.New("out of patience")
@@ -295,6 +300,7 @@ func (b *batch) flush(ctx context.Context) error {
 	if err := tx.Commit(); err != nil {
 		return err
 	}
+	b.written += len(b.docs)
 	b.docs, b.bytes, b.touched, b.gone = b.docs[:0], 0, nil, nil
 	return nil
 }
