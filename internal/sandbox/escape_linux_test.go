@@ -152,8 +152,6 @@ for p in (%d, %d):
 		if !strings.Contains(out, "still here") || strings.Contains(out, "sent") {
 			t.Errorf("got %s", out)
 		}
-		out, code := b.run(t, b.profile(), `kill -9 -1; echo not alone`)
-		t.Logf("kill everything: %d %s", code, out)
 		select {
 		case err := <-ended:
 			t.Errorf("a process outside was ended: %v", err)
