@@ -1,0 +1,196 @@
+package bustest
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+)
+
+const childEnv = "NANOBOT_BUSTEST_CHILD"
+
+// Numbers of the processes that are killed.
+const (
+	killChats = 6
+	killLines = 60 // a process is killed after at most so many lines
+)
+
+// Child is what a process that will be killed does. The implementation's tests
+// have a test that calls only this; it skips itself otherwise.
+func Child(t *testing.T, open Open) {
+	round, dir, ok := strings.Cut(os.Getenv(childEnv), "|")
+	if !ok {
+		t.Skip("only runs as a process to be killed")
+	}
+	q, _ := open(t, dir)
+	say := func(format string, args ...any) { fmt.Fprintf(os.Stdout, format+"\n", args...) }
+	for chat := range killChats {
+		go func() {
+			for i := 0; ; i++ {
+				in := inbound(fmt.Sprint(chat), fmt.Sprintf("%s-%d-%d", round, chat, i))
+				if q.Submit(context.Background(), in) != nil {
+					return
+				}
+				say("accepted %s", in.ID)
+			}
+		}()
+	}
+	go func() {
+		for d, err := range q.Outgoing(context.Background(), "c") {
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			say("delivered %s", d.ID)
+			_ = q.Delivered(context.Background(), d.ID)
+		}
+	}()
+	for {
+		in, err := q.Receive(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer := bus.Outbound{ID: in.ID, Kind: bus.Final, Route: in.Route, Text: in.Text}
+		if err := q.Complete(context.Background(), in.ID, answer); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// RunKill kills processes that use a queue, again and again, and looks that
+// every message one of them was told is safe got its answer, that the order of
+// each chat held and that hardly anything came twice. childTest is the name of
+// the test that calls Child.
+func RunKill(t *testing.T, open Open, childTest string, rounds int) {
+	dir := t.TempDir()
+	w := &witness{accepted: map[string]bool{}, delivered: map[string]int{}, last: map[string]mark{}}
+	rng := rand.New(rand.NewPCG(1, 2))
+	for round := range rounds {
+		w.watch(t, childTest, fmt.Sprintf("%d|%s", round, dir), 1+rng.IntN(killLines))
+		if t.Failed() {
+			return
+		}
+	}
+	q, shut := open(t, dir)
+	defer shut()
+	w.drain(t, q)
+	for id := range w.accepted {
+		if w.delivered[id] == 0 {
+			t.Errorf("%s was accepted and never answered", id)
+		}
+	}
+	twice := 0
+	for _, n := range w.delivered {
+		twice += n - 1
+	}
+	t.Logf("%d accepted, %d answered, %d answered twice, in %d processes", len(w.accepted), len(w.delivered), twice, rounds)
+	if twice > rounds*2 {
+		t.Errorf("%d answers came twice, want at most two for each of %d kills", twice, rounds)
+	}
+}
+
+type mark struct{ round, n int }
+
+// witness writes down what the processes say.
+type witness struct {
+	accepted  map[string]bool
+	delivered map[string]int
+	last      map[string]mark // by chat
+}
+
+// watch runs a process until it has said so many lines.
+func (w *witness) watch(t *testing.T, test, env string, lines int) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+test+"$", "-test.count=1")
+	cmd.Env = append(os.Environ(), childEnv+"="+env)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	r := bufio.NewReader(out)
+	for n := 0; ; n++ {
+		if n == lines {
+			must(t, cmd.Process.Kill())
+		}
+		line, err := r.ReadString('\n') // also what it said before it died
+		if err != nil {
+			if n < lines {
+				t.Errorf("the process ended by itself: %v %q", err, line)
+			}
+			break
+		}
+		w.note(t, strings.TrimSpace(line))
+	}
+	_, _ = io.Copy(io.Discard, out)
+	_ = cmd.Wait() // it was killed
+}
+
+func (w *witness) note(t *testing.T, line string) {
+	t.Helper()
+	what, id, _ := strings.Cut(line, " ")
+	switch what {
+	case "accepted":
+		w.accepted[id] = true
+	case "delivered":
+		w.answered(t, id)
+	default:
+		t.Errorf("the process said %q", line)
+	}
+}
+
+func (w *witness) answered(t *testing.T, id string) {
+	t.Helper()
+	w.delivered[id]++
+	if w.delivered[id] > 1 {
+		return
+	}
+	f := strings.Split(id, "-")
+	round, _ := strconv.Atoi(f[0])
+	n, _ := strconv.Atoi(f[2])
+	before, now := w.last[f[1]], mark{round, n}
+	if now.round < before.round || (now.round == before.round && now.n < before.n) {
+		t.Errorf("chat %s: answer %v came after %v", f[1], now, before)
+	}
+	w.last[f[1]] = now
+}
+
+// drain does all that is left.
+func (w *witness) drain(t *testing.T, q bus.Queue) {
+	t.Helper()
+	end := inbound("end", "end")
+	must(t, q.Submit(t.Context(), end))
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			in, err := q.Receive(t.Context())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if err := q.Complete(t.Context(), in.ID, bus.Outbound{ID: in.ID, Kind: bus.Final, Route: in.Route}); err != nil {
+				t.Error(err)
+			}
+			if in.ID == end.ID {
+				return
+			}
+		}
+	})
+	for d, err := range q.Outgoing(t.Context(), "c") {
+		must(t, err)
+		if d.ID == end.ID {
+			break
+		}
+		w.answered(t, d.ID)
+		must(t, q.Delivered(t.Context(), d.ID))
+	}
+	wg.Wait()
+}

@@ -1,0 +1,231 @@
+package journal
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/diskio"
+)
+
+// log is the file. It belongs to the caller that writes (Journal.busy); size,
+// base and broken change under Journal.mu, so that Status can read them.
+type log struct {
+	f      *os.File
+	size   int64
+	base   int64     // size after the last rewrite
+	broken error     // the file may differ from what is in memory; it is written anew before anything else
+	tried  time.Time // when that was tried last
+	write  func(*os.File, []byte) error
+	sync   func(*os.File) error
+}
+
+func newLog() log {
+	return log{
+		write: func(f *os.File, b []byte) error { _, err := f.Write(b); return err },
+		sync:  (*os.File).Sync,
+	}
+}
+
+func (l *log) close() error {
+	if l.f == nil {
+		return nil
+	}
+	err := l.f.Close()
+	l.f = nil
+	return err
+}
+
+// commit is one write to the file, shared by all who bring lines while the
+// write before it goes on.
+type commit struct {
+	buf   bytes.Buffer
+	sync  bool // somebody needs it on the disk, not only in the file
+	steps []step
+	lead  chan struct{} // capacity 1: the right to write it
+	done  chan struct{}
+	err   error // set before done is closed
+}
+
+// step is what one line changes in memory. Both run under Journal.mu.
+type step struct {
+	written func()      // the line is in the file, if it can be
+	settled func(error) // it is on the disk, or the commit failed
+}
+
+// join adds a line to the next commit. The caller holds the lock and calls
+// finish without it.
+func (j *Journal) join(line []byte, steps ...step) *commit {
+	if j.next == nil {
+		j.next = &commit{lead: make(chan struct{}, 1), done: make(chan struct{})}
+		if !j.busy {
+			j.busy = true
+			j.next.lead <- struct{}{}
+		}
+	}
+	j.next.buf.Write(line)
+	j.next.steps = append(j.next.steps, steps...)
+	return j.next
+}
+
+// finish waits until a commit is written, or writes it.
+func (j *Journal) finish(c *commit) error {
+	select {
+	case <-c.done:
+		return c.err
+	case <-c.lead:
+	}
+	j.mu.Lock()
+	j.next = nil // later lines go into the next one
+	j.mu.Unlock()
+	c.err = j.perform(c)
+	if c.err == nil && j.file.size > 2*j.file.base+j.opts.CompactAt {
+		if err := j.rewrite(); err != nil {
+			j.opts.Log.Warn("the message journal cannot be made smaller", "err", err)
+		}
+	}
+	close(c.done)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.next != nil {
+		j.next.lead <- struct{}{}
+	} else {
+		j.busy = false
+	}
+	return c.err
+}
+
+// perform writes a commit and applies it. Steps see what was written before
+// the disk is waited for.
+func (j *Journal) perform(c *commit) error {
+	err := j.mend()
+	if err == nil && c.buf.Len() > 0 {
+		err = j.append(c.buf.Bytes())
+	}
+	j.mu.Lock()
+	for _, s := range c.steps {
+		if s.written != nil {
+			s.written()
+		}
+	}
+	j.mu.Unlock()
+	if err == nil && c.sync {
+		err = j.file.sync(j.file.f)
+	}
+	if err != nil {
+		err = fmt.Errorf("write the message journal: %w", err)
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if err != nil && j.file.broken == nil {
+		j.file.broken, j.file.tried = err, j.opts.Now()
+		j.opts.Log.Error("the message journal cannot be written; no messages are accepted", "err", err)
+	}
+	for _, s := range c.steps {
+		if s.settled != nil {
+			s.settled(err)
+		}
+	}
+	return err
+}
+
+func (j *Journal) append(b []byte) error {
+	if err := j.file.write(j.file.f, b); err != nil {
+		// Half a line is cut off when the journal is opened; without one there
+		// is nothing to cut.
+		return errors.Join(err, j.file.f.Truncate(j.file.size))
+	}
+	j.mu.Lock()
+	j.file.size += int64(len(b))
+	j.mu.Unlock()
+	return nil
+}
+
+// mend writes the file anew after a failure, because what is in it is not
+// known any more, while memory is. It does not try too often.
+func (j *Journal) mend() error {
+	if j.file.broken == nil {
+		return nil
+	}
+	now := j.opts.Now()
+	if since := now.Sub(j.file.tried); since >= 0 && since < retryAfter {
+		return j.file.broken
+	}
+	j.file.tried = now
+	if err := j.rewrite(); err != nil {
+		return err
+	}
+	j.mu.Lock()
+	j.file.broken = nil
+	j.mu.Unlock()
+	j.opts.Log.Info("the message journal can be written again")
+	return nil
+}
+
+// rewrite replaces the file by one with only what is left to do. Ids of what
+// leaves go to the list of seen ids first.
+func (j *Journal) rewrite() error {
+	j.mu.Lock()
+	data, err := j.snapshot()
+	flush := j.seen.flush(j.opts.Now())
+	j.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	if err := j.seen.store(flush, j.file.write, j.file.sync); err != nil {
+		return err
+	}
+	f, err := j.create(data)
+	if f == nil {
+		return err
+	}
+	old := j.file.f
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.seen.stored(flush)
+	j.file.f, j.file.size, j.file.base = f, int64(len(data)), int64(len(data))
+	if err != nil && j.file.broken == nil {
+		j.file.broken = err
+	}
+	if old != nil {
+		_ = old.Close() // it has no name any more
+	}
+	return err
+}
+
+// create makes the new file beside the old one and puts it into its place.
+// With both a file and an error the new one is there, but a power loss might
+// bring the old one back.
+func (j *Journal) create(data []byte) (*os.File, error) {
+	tmp := j.path + ".new"
+	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_TRUNC|os.O_RDWR|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	err = j.file.write(f, data)
+	if err == nil {
+		err = j.file.sync(f)
+	}
+	if err == nil && renameNeedsClosed {
+		err = f.Close()
+		if old := j.file.f; old != nil {
+			_ = old.Close() // every line of it was written; should the rest fail, a later attempt replaces it
+		}
+	}
+	if err == nil {
+		err = os.Rename(tmp, j.path)
+	}
+	if err == nil && renameNeedsClosed {
+		f, err = os.OpenFile(j.path, os.O_RDWR|os.O_APPEND, 0o600)
+		return f, err
+	}
+	if err != nil {
+		_ = f.Close()
+		_ = os.Remove(tmp) // the next attempt replaces it anyway
+		return nil, err
+	}
+	return f, diskio.SyncDir(filepath.Dir(j.path))
+}

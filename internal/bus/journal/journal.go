@@ -1,0 +1,220 @@
+// Package journal is the bus on this machine's disk: one append-only file of
+// JSON lines that says which messages came in, which are answered, what goes
+// out and how far it got. It hides how many callers share one fsync, how the
+// file stays small, what is remembered of messages long gone, and what happens
+// while the disk is full.
+//
+// Journal implements bus.Queue. It starts no goroutine: whoever needs a line on
+// the disk writes it together with what others have brought meanwhile. Waiting
+// for the disk does not end with a context, because a line that is being
+// written can no longer be called off.
+package journal
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/diskio"
+)
+
+// Options of a Journal. The zero value is useful.
+type Options struct {
+	// MaxInbound is how many messages of one channel may wait for their
+	// answer before Submit blocks; 0 means 1024. Commands, which begin with a
+	// slash, have a reserve of their own on top, so that /stop gets through.
+	MaxInbound int
+	// MaxInboundBytes is the same for their size; 0 means 32 MiB.
+	MaxInboundBytes int
+	// MaxOutbound is how many durable messages of one channel may wait for
+	// their delivery before Submit and Publish block; 0 means 4096.
+	MaxOutbound int
+	// MaxVolatile is how many deltas, hints and notices may wait for a
+	// channel's reader before they are dropped; 0 means 1024.
+	MaxVolatile int
+	// MaxSeen is how many ids are remembered against duplicates, none for
+	// longer than a week; 0 means 32768.
+	MaxSeen int
+	// CompactAt is by how many bytes the file may grow before what is done
+	// with leaves it; 0 means 1 MiB.
+	CompactAt int64
+	Now       func() time.Time
+	Log       *slog.Logger
+}
+
+const (
+	maxMessage     = 4 << 20 // bytes of a line
+	commandReserve = 64
+	retryAfter     = 250 * time.Millisecond // between attempts to write to a disk that fails
+)
+
+func (o Options) filled() Options {
+	o.MaxInbound = cmp.Or(o.MaxInbound, 1024)
+	o.MaxInboundBytes = cmp.Or(o.MaxInboundBytes, 32<<20)
+	o.MaxOutbound = cmp.Or(o.MaxOutbound, 4096)
+	o.MaxVolatile = cmp.Or(o.MaxVolatile, 1024)
+	o.MaxSeen = cmp.Or(o.MaxSeen, 32768)
+	o.CompactAt = cmp.Or(o.CompactAt, 1<<20)
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// Journal is a bus.Queue in a directory. One process has it open at a time.
+type Journal struct {
+	opts Options
+	path string // of the journal
+	lock *diskio.Lock
+	file log
+
+	closing chan struct{} // closed by Close
+	ready   chan struct{} // capacity 1: a message is ready for Receive
+
+	mu      sync.Mutex
+	closed  bool
+	next    *commit // what the next write takes along; nil if nothing waits
+	busy    bool    // somebody writes
+	seq     uint64
+	inbound map[string]*inEntry  // not completed
+	queue   []*inEntry           // accepted and not received, in order
+	outs    map[string]*outEntry // durable and not delivered
+	lanes   map[string]*lane     // by channel
+	seen    seen
+	dropped uint64 // volatile messages nobody got
+}
+
+var _ bus.Queue = (*Journal)(nil)
+
+// inEntry is an inbound message until it is completed.
+type inEntry struct {
+	seq      uint64
+	at       time.Time
+	in       bus.Inbound
+	bytes    int
+	commit   *commit // that makes it durable
+	accepted bool    // it is durable
+	ending   bool    // Complete is on its way
+}
+
+// Open opens the journal in a directory, which is made when missing, and reads
+// what is left to do. A second process gets a *diskio.LockedError.
+func Open(dir string, opts Options) (*Journal, error) {
+	j := &Journal{
+		opts: opts.filled(), path: filepath.Join(dir, "journal.jsonl"),
+		closing: make(chan struct{}), ready: make(chan struct{}, 1),
+		inbound: map[string]*inEntry{}, outs: map[string]*outEntry{}, lanes: map[string]*lane{},
+	}
+	j.seen = newSeen(filepath.Join(dir, "seen.jsonl"), j.opts.MaxSeen)
+	j.file = newLog()
+	if err := diskio.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("open the message journal: %w", err)
+	}
+	lock, err := diskio.TryLock(filepath.Join(dir, "journal.lock"))
+	if err != nil {
+		return nil, fmt.Errorf("open the message journal: %w", err)
+	}
+	j.lock = lock
+	if err := j.load(); err != nil {
+		return nil, errors.Join(fmt.Errorf("open the message journal: %w", err), j.file.close(), lock.Unlock())
+	}
+	return j, nil
+}
+
+// load reads the files. It runs before anybody else knows of the journal.
+func (j *Journal) load() error {
+	now := j.opts.Now()
+	if err := j.seen.load(now); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(j.path, os.O_RDWR|os.O_APPEND, 0o600)
+	if errors.Is(err, fs.ErrNotExist) {
+		return j.rewrite()
+	}
+	if err != nil {
+		return err
+	}
+	j.file.f = f
+	size, torn, err := diskio.RepairTail(f, j.path+".torn", false)
+	if err != nil {
+		return err
+	}
+	if torn > 0 {
+		j.opts.Log.Warn("the message journal ended in a torn line", "bytes", torn)
+	}
+	j.file.size = size
+	data := make([]byte, size)
+	if _, err := f.ReadAt(data, 0); err != nil && size > 0 {
+		return err
+	}
+	return j.replay(data)
+}
+
+// Close makes the journal refuse work, ends waiting calls and makes the next
+// opening cheap. What is not done with stays for that opening.
+func (j *Journal) Close() error {
+	j.mu.Lock()
+	if j.closed {
+		j.mu.Unlock()
+		return nil
+	}
+	j.closed = true
+	close(j.closing)
+	c := j.join(nil)
+	j.mu.Unlock()
+	err := j.finish(c) // everything that was on its way is written now
+	j.mu.Lock()
+	grown := j.file.size > j.file.base
+	j.mu.Unlock()
+	if err == nil && grown {
+		err = j.rewrite()
+	}
+	return errors.Join(err, j.file.close(), j.lock.Unlock())
+}
+
+// Status is what a journal holds.
+type Status struct {
+	Inbound  int            `json:"inbound"`  // accepted and not answered
+	Outbound map[string]int `json:"outbound"` // not delivered, by channel
+	Oldest   time.Time      `json:"oldest"`   // of the inbound messages; zero if none waits
+	Dropped  uint64         `json:"dropped"`  // deltas, hints and notices nobody got
+	Bytes    int64          `json:"bytes"`    // of the file
+	Err      error          `json:"-"`        // why nothing can be written; nil if all is well
+}
+
+// Status tells how much is left to do, also for channels nobody reads any more.
+func (j *Journal) Status() Status {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	s := Status{Inbound: len(j.inbound), Outbound: map[string]int{}, Dropped: j.dropped, Bytes: j.file.size, Err: j.file.broken}
+	for name, l := range j.lanes {
+		if l.out > 0 {
+			s.Outbound[name] = l.out
+		}
+	}
+	for _, e := range j.inbound {
+		if s.Oldest.IsZero() || e.at.Before(s.Oldest) {
+			s.Oldest = e.at
+		}
+	}
+	return s
+}
+
+func (j *Journal) stamp() uint64 { j.seq++; return j.seq }
+
+// bySeq gives entries in the order they came.
+func bySeq[E any](m map[string]E, seq func(E) uint64) []E {
+	return slices.SortedFunc(maps.Values(m), func(a, b E) int { return cmp.Compare(seq(a), seq(b)) })
+}

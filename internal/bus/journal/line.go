@@ -1,0 +1,347 @@
+package journal
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/diskio"
+)
+
+// version is what the first line of a file says.
+const version = 1
+
+// line is any line of the file. The first key says which kind it is:
+//
+//	{"journal":1}
+//	{"in":ID,"at":MS,"msg":INBOUND}
+//	{"done":ID,"at":MS,"ids":[ID...],"outs":[OUTBOUND...]}
+//	{"out":ID,"at":MS,"msg":OUTBOUND}
+//	{"sent":ID,"part":N}
+//	{"delivered":ID}
+//
+// Times are milliseconds since 1970.
+type line struct {
+	Journal   int             `json:"journal"`
+	In        string          `json:"in"`
+	Done      string          `json:"done"`
+	Out       string          `json:"out"`
+	Sent      string          `json:"sent"`
+	Delivered string          `json:"delivered"`
+	At        int64           `json:"at"`
+	Part      int             `json:"part"`
+	IDs       []string        `json:"ids"`
+	Msg       json.RawMessage `json:"msg"`
+	Outs      json.RawMessage `json:"outs"`
+}
+
+// encode writes v without a newline and without escapes for HTML.
+func encode(b *bytes.Buffer, v any) error {
+	enc := json.NewEncoder(b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return fmt.Errorf("encode the message: %w", err)
+	}
+	b.Truncate(b.Len() - 1) // the newline of Encode
+	return nil
+}
+
+func start(b *bytes.Buffer, kind, id string, at time.Time) error {
+	b.WriteString(`{"` + kind + `":`)
+	if err := encode(b, id); err != nil {
+		return err
+	}
+	if !at.IsZero() {
+		b.WriteString(`,"at":`)
+		b.Write(strconv.AppendInt(nil, at.UnixMilli(), 10))
+	}
+	return nil
+}
+
+func message(b *bytes.Buffer, kind, id string, at time.Time, msg any) error {
+	if err := start(b, kind, id, at); err != nil {
+		return err
+	}
+	b.WriteString(`,"msg":`)
+	if err := encode(b, msg); err != nil {
+		return err
+	}
+	b.WriteString("}\n")
+	return nil
+}
+
+func doneLine(b *bytes.Buffer, id string, at time.Time, outs []bus.Outbound) error {
+	if err := start(b, "done", id, at); err != nil {
+		return err
+	}
+	if len(outs) > 0 {
+		ids := make([]string, len(outs))
+		for i, o := range outs {
+			ids[i] = o.ID
+		}
+		b.WriteString(`,"ids":`)
+		if err := encode(b, ids); err != nil {
+			return err
+		}
+		b.WriteString(`,"outs":`)
+		if err := encode(b, outs); err != nil {
+			return err
+		}
+	}
+	b.WriteString("}\n")
+	return nil
+}
+
+func mark(b *bytes.Buffer, kind, id string, part int) error {
+	if err := start(b, kind, id, time.Time{}); err != nil {
+		return err
+	}
+	if part > 0 {
+		b.WriteString(`,"part":`)
+		b.Write(strconv.AppendInt(nil, int64(part), 10))
+	}
+	b.WriteString("}\n")
+	return nil
+}
+
+// snapshot is a file with only what is left to do. The caller holds the lock.
+func (j *Journal) snapshot() ([]byte, error) {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "{\"journal\":%d}\n", version)
+	for _, e := range bySeq(j.inbound, func(e *inEntry) uint64 { return e.seq }) {
+		if !e.accepted {
+			continue // its line is still to be written
+		}
+		if err := message(&b, "in", e.in.ID, e.at, e.in); err != nil {
+			return nil, err
+		}
+	}
+	for _, e := range bySeq(j.outs, func(e *outEntry) uint64 { return e.seq }) {
+		if !e.accepted {
+			continue
+		}
+		if err := message(&b, "out", e.out.ID, e.at, e.out); err != nil {
+			return nil, err
+		}
+		if e.parts > 0 {
+			if err := mark(&b, "sent", e.out.ID, e.parts); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return b.Bytes(), nil
+}
+
+// found is a message in the file that is not done with.
+type found struct {
+	seq   int
+	at    time.Time
+	raw   []byte // the message, or with ids several
+	index int    // of the message in raw; -1 if raw is the message
+	parts int
+}
+
+// replay finds what is left to do. Messages that are done with, nearly all of
+// them, are passed over without being decoded.
+func (j *Journal) replay(data []byte) error {
+	ins, outs := map[string]*found{}, map[string]*found{}
+	var bad [][]byte
+	n := 0
+	for rest := data; len(rest) > 0; n++ {
+		raw, more, _ := bytes.Cut(rest, []byte{'\n'})
+		rest = more
+		l, ok := scan(raw)
+		if !ok {
+			l = line{}
+			if len(bytes.TrimSpace(raw)) == 0 {
+				continue
+			}
+			if err := json.Unmarshal(raw, &l); err != nil {
+				bad = append(bad, raw)
+				continue
+			}
+		}
+		at := time.UnixMilli(l.At)
+		switch {
+		case l.Journal > version:
+			return fmt.Errorf("%s was written by a newer version", j.path)
+		case l.In != "":
+			ins[l.In] = &found{seq: n, at: at, raw: l.Msg, index: -1}
+			j.seen.add(inKey(l.In), at)
+		case l.Out != "":
+			outs[l.Out] = &found{seq: n, at: at, raw: l.Msg, index: -1}
+			j.seen.add(outKey(l.Out), at)
+		case l.Done != "":
+			delete(ins, l.Done)
+			j.seen.add(inKey(l.Done), at)
+			for i, id := range l.IDs {
+				outs[id] = &found{seq: n, at: at, raw: l.Outs, index: i}
+				j.seen.add(outKey(id), at)
+			}
+		case l.Sent != "":
+			if o := outs[l.Sent]; o != nil {
+				o.parts = max(o.parts, l.Part)
+			}
+		case l.Delivered != "":
+			delete(outs, l.Delivered)
+		}
+	}
+	for _, f := range bySeq(ins, func(f *found) uint64 { return uint64(f.seq) }) {
+		var in bus.Inbound
+		if err := json.Unmarshal(f.raw, &in); err != nil || in.ID == "" {
+			bad = append(bad, f.raw)
+			continue
+		}
+		j.restoreIn(in, f)
+	}
+	for _, f := range bySeq(outs, func(f *found) uint64 { return uint64(f.seq)<<16 + uint64(f.index+1) }) {
+		out, err := f.outbound()
+		if err != nil {
+			bad = append(bad, f.raw)
+			continue
+		}
+		j.restoreOut(out, f)
+	}
+	return j.keepBad(bad)
+}
+
+func (f *found) outbound() (out bus.Outbound, err error) {
+	if f.index < 0 {
+		err = json.Unmarshal(f.raw, &out)
+	} else {
+		var all []bus.Outbound
+		if err = json.Unmarshal(f.raw, &all); err == nil && f.index < len(all) {
+			out = all[f.index]
+		}
+	}
+	if err == nil && out.ID == "" {
+		err = errors.New("no id")
+	}
+	return out, err
+}
+
+// keepBad puts lines nobody understands aside, for a person to look at.
+func (j *Journal) keepBad(bad [][]byte) error {
+	if len(bad) == 0 {
+		return nil
+	}
+	j.opts.Log.Error("the message journal holds lines that cannot be read", "lines", len(bad), "kept", j.path+".bad")
+	f, err := os.OpenFile(j.path+".bad", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	fi, err := f.Stat()
+	if err == nil {
+		err = diskio.AppendLines(f, fi.Size(), append(bytes.Join(bad, []byte{'\n'}), '\n'))
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return j.rewrite()
+}
+
+// scan reads a line as this program writes it; false means that it looks
+// different, which a slower look may still understand.
+func scan(raw []byte) (l line, ok bool) {
+	s := scanner{rest: raw, ok: true}
+	s.lit(`{"`)
+	kind := s.until('"')
+	s.lit(`:`)
+	switch kind {
+	case "in":
+		l.In = s.str()
+	case "out":
+		l.Out = s.str()
+	case "done":
+		l.Done = s.str()
+	case "sent":
+		l.Sent = s.str()
+		s.lit(`,"part":`)
+		l.Part = int(s.num())
+	case "delivered":
+		l.Delivered = s.str()
+	default:
+		return l, false
+	}
+	if kind == "in" || kind == "out" || kind == "done" {
+		s.lit(`,"at":`)
+		l.At = s.num()
+	}
+	switch {
+	case kind == "in" || kind == "out":
+		s.lit(`,"msg":`)
+		l.Msg = s.tail()
+	case kind == "done" && s.has(`,"ids":[`):
+		for more := true; more && s.ok; more = s.has(`,`) {
+			l.IDs = append(l.IDs, s.str())
+		}
+		s.lit(`],"outs":`)
+		l.Outs = s.tail()
+	default:
+		s.lit(`}`)
+		s.ok = s.ok && len(s.rest) == 0
+	}
+	return l, s.ok
+}
+
+// scanner reads along a line; ok turns false for good when something else is there.
+type scanner struct {
+	rest []byte
+	ok   bool
+}
+
+func (s *scanner) has(lit string) bool {
+	if !s.ok || len(s.rest) < len(lit) || string(s.rest[:len(lit)]) != lit {
+		return false
+	}
+	s.rest = s.rest[len(lit):]
+	return true
+}
+
+func (s *scanner) lit(lit string) { s.ok = s.has(lit) }
+
+func (s *scanner) until(c byte) string {
+	i := bytes.IndexByte(s.rest, c)
+	if !s.ok || i < 0 {
+		s.ok = false
+		return ""
+	}
+	v := string(s.rest[:i])
+	s.rest = s.rest[i+1:]
+	return v
+}
+
+// str reads a string without escapes.
+func (s *scanner) str() string {
+	s.lit(`"`)
+	v := s.until('"')
+	if bytes.IndexByte([]byte(v), '\\') >= 0 || v == "" {
+		s.ok = false
+	}
+	return v
+}
+
+func (s *scanner) num() (n int64) {
+	i := 0
+	for ; i < len(s.rest) && i < 18 && s.rest[i] >= '0' && s.rest[i] <= '9'; i++ {
+		n = n*10 + int64(s.rest[i]-'0')
+	}
+	s.rest = s.rest[i:]
+	s.ok = s.ok && i > 0
+	return n
+}
+
+// tail is the rest of the line without the brace that closes it.
+func (s *scanner) tail() []byte {
+	n := len(s.rest) - 1
+	if !s.ok || n < 1 || s.rest[n] != '}' {
+		s.ok = false
+		return nil
+	}
+	return s.rest[:n]
+}

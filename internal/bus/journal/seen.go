@@ -1,0 +1,183 @@
+package journal
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/diskio"
+)
+
+const seenFor = 7 * 24 * time.Hour
+
+// seen remembers ids against duplicates, as 64 bits of their hash, the newest
+// max ones and none for longer than a week. New ones are in the journal until
+// it is rewritten; then they go into a file of lines
+//
+//	{"at":MS,"seen":"16 hex digits per id"}
+//
+// All methods but store are called under Journal.mu.
+type seen struct {
+	path  string
+	max   int
+	known map[uint64]struct{}
+	order []seenID // oldest first
+	fresh int      // how many at the end of order are not in the file
+	lines int      // ids in the file, also forgotten ones
+}
+
+type seenID struct {
+	key uint64
+	at  int64 // ms
+}
+
+// flushed is a piece of the file to be written.
+type flushed struct {
+	data  []byte
+	fresh int  // ids in it
+	whole bool // it replaces the file
+}
+
+func newSeen(path string, limit int) seen {
+	return seen{path: path, max: limit, known: map[uint64]struct{}{}}
+}
+
+func inKey(id string) uint64  { return hash('i', id) }
+func outKey(id string) uint64 { return hash('o', id) }
+
+func hash(kind byte, id string) uint64 {
+	sum := sha256.Sum256(append([]byte{kind}, id...))
+	return binary.BigEndian.Uint64(sum[:8])
+}
+
+func (s *seen) has(key uint64) bool { _, ok := s.known[key]; return ok }
+
+func (s *seen) add(key uint64, at time.Time) {
+	if s.has(key) {
+		return
+	}
+	s.known[key] = struct{}{}
+	s.order = append(s.order, seenID{key, at.UnixMilli()})
+	s.fresh++
+	if len(s.order) > s.max+s.max/4 { // seldom, so that it costs little per id
+		s.forget(len(s.order) - s.max)
+	}
+}
+
+func (s *seen) forget(n int) {
+	for _, id := range s.order[:n] {
+		delete(s.known, id.key)
+	}
+	s.order = append(s.order[:0], s.order[n:]...)
+	s.fresh = min(s.fresh, len(s.order))
+}
+
+// flush forgets what is too old and gives what is not in the file.
+func (s *seen) flush(now time.Time) flushed {
+	n, limit := 0, now.Add(-seenFor).UnixMilli()
+	for n < len(s.order) && s.order[n].at < limit {
+		n++
+	}
+	s.forget(max(n, len(s.order)-s.max))
+	ids, whole := s.order[len(s.order)-s.fresh:], false
+	if s.lines+s.fresh > 2*s.max {
+		ids, whole = s.order, true
+	}
+	return flushed{data: seenLines(ids), fresh: len(ids), whole: whole}
+}
+
+// seenLines puts ids of one hour into one line.
+func seenLines(ids []seenID) []byte {
+	var b bytes.Buffer
+	const hour = int64(time.Hour / time.Millisecond)
+	for i, id := range ids {
+		if i == 0 || id.at/hour != ids[i-1].at/hour {
+			if i > 0 {
+				b.WriteString("\"}\n")
+			}
+			fmt.Fprintf(&b, `{"at":%d,"seen":"`, id.at)
+		}
+		var key [8]byte
+		binary.BigEndian.PutUint64(key[:], id.key)
+		b.Write(hex.AppendEncode(b.AvailableBuffer(), key[:]))
+	}
+	if len(ids) > 0 {
+		b.WriteString("\"}\n")
+	}
+	return b.Bytes()
+}
+
+// store writes what flush gave, on the disk before the journal forgets it.
+func (s *seen) store(fl flushed, write func(*os.File, []byte) error, sync func(*os.File) error) error {
+	if fl.fresh == 0 {
+		return nil
+	}
+	if fl.whole {
+		return diskio.WriteFile(s.path, fl.data, 0o600)
+	}
+	f, err := os.OpenFile(s.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	// A torn line of an earlier failure ends here and is passed over.
+	data := fl.data
+	if s.lines > 0 {
+		data = append([]byte{'\n'}, data...)
+	}
+	err = write(f, data)
+	if err == nil {
+		err = sync(f)
+	}
+	return errors.Join(err, f.Close())
+}
+
+// stored is told that store and the rewrite of the journal worked.
+func (s *seen) stored(fl flushed) {
+	s.fresh = 0
+	if fl.whole {
+		s.lines = 0
+	}
+	s.lines += fl.fresh
+}
+
+func (s *seen) load(now time.Time) error {
+	data, err := os.ReadFile(s.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	s.known = make(map[uint64]struct{}, min(len(data)/16, s.max+s.max/4))
+	limit := now.Add(-seenFor)
+	for raw := range bytes.Lines(data) {
+		var l struct {
+			At   int64  `json:"at"`
+			Seen string `json:"seen"`
+		}
+		if json.Unmarshal(raw, &l) != nil {
+			continue // torn by a crash; its ids were still in the journal then
+		}
+		keys, err := hex.DecodeString(l.Seen)
+		if err != nil {
+			continue
+		}
+		s.lines += len(keys) / 8
+		at := time.UnixMilli(l.At)
+		if at.Before(limit) {
+			continue
+		}
+		for ; len(keys) >= 8; keys = keys[8:] {
+			s.add(binary.BigEndian.Uint64(keys), at)
+		}
+	}
+	s.fresh = 0
+	return nil
+}
