@@ -32,8 +32,8 @@ const (
 // checked but that nothing acts on yet.
 func later() []string {
 	return []string{
-		"agents.defaults.consolidationRatio", "agents.defaults.dream.cron",
-		"agents.defaults.failOnToolError", "agents.defaults.idleCompact",
+		"agents.defaults.dream.cron",
+		"agents.defaults.failOnToolError", "agents.defaults.idleCompactCheck",
 		"api", "channels", "gateway", "modelPresets.<name>.label",
 		"providers.<name>.caps", "providers.<name>.displayName",
 

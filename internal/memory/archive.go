@@ -123,7 +123,7 @@ func (c *Consolidator) archivePassage(ctx context.Context, k *kept, e Engine) (f
 			return false, context.Cause(ctx)
 		}
 		k.Attempts++
-		k.Next = c.o.Now().Add(backoff(k.Attempts - 1)).UnixMilli()
+		k.Next = c.o.Now().Add(backoff(k.Attempts)).UnixMilli()
 		c.o.Log.WarnContext(ctx, "summary failed", "session", k.Key, "attempt", k.Attempts, "err", err)
 		if k.Attempts < maxAttempts {
 			return true, nil

@@ -38,8 +38,13 @@ const (
 	keySummary  = "_last_summary"
 )
 
-// backoff is how long to wait before the next attempt, after so many failures.
-func backoff(failures int) time.Duration { return 30 * time.Second << min(failures, 6) }
+// backoff is how long to wait after a failure, in minutes 1 and 5.
+func backoff(attempts int) time.Duration {
+	if attempts <= 1 {
+		return time.Minute
+	}
+	return 5 * time.Minute
+}
 
 // Engine is the model that summarises, with what a request needs.
 type Engine struct {
@@ -444,7 +449,7 @@ func (c *Consolidator) failure(ctx context.Context, t Task, w work, cause error)
 	err := t.With(keep, func(s *session.Session) error {
 		s.Meta(keyProgress, &p)
 		p.Attempts++
-		p.Next = c.o.Now().Add(backoff(p.Attempts - 1)).UnixMilli()
+		p.Next = c.o.Now().Add(backoff(p.Attempts)).UnixMilli()
 		if p.Attempts >= maxAttempts {
 			return nil
 		}

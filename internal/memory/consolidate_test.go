@@ -193,13 +193,13 @@ func TestFailuresAreRetried(t *testing.T) {
 			if asked() != 1 || len(all(t, h)) != 0 || s.LastConsolidated() != 0 {
 				t.Fatalf("after the first failure: asked %d, %d entries", asked(), len(all(t, h)))
 			}
-			now = now.Add(40 * time.Second)
+			now = now.Add(70 * time.Second)
 			run()
 			run()
 			if asked() != 2 || len(all(t, h)) != 0 {
 				t.Fatalf("after the second failure: asked %d", asked())
 			}
-			now = now.Add(2 * time.Minute)
+			now = now.Add(6 * time.Minute)
 			run()
 			es := all(t, h)
 			if len(es) != 1 || !strings.HasPrefix(es[0].Content, "[RAW] ") || strings.Contains(es[0].Content, "BOOM") || !strings.Contains(es[0].Content, "question 0") {
