@@ -5,11 +5,11 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/diskio"
@@ -27,7 +27,7 @@ const seenFor = 7 * 24 * time.Hour
 type seen struct {
 	path  string
 	max   int
-	known map[uint64]struct{}
+	known keySet
 	order []seenID // oldest first
 	fresh int      // how many at the end of order are not in the file
 	lines int      // ids in the file, also forgotten ones
@@ -46,7 +46,7 @@ type flushed struct {
 }
 
 func newSeen(path string, limit int) seen {
-	return seen{path: path, max: limit, known: map[uint64]struct{}{}}
+	return seen{path: path, max: limit}
 }
 
 func inKey(id string) uint64  { return hash('i', id) }
@@ -57,13 +57,13 @@ func hash(kind byte, id string) uint64 {
 	return binary.BigEndian.Uint64(sum[:8])
 }
 
-func (s *seen) has(key uint64) bool { _, ok := s.known[key]; return ok }
+func (s *seen) has(key uint64) bool { return s.known.has(key) }
 
 func (s *seen) add(key uint64, at time.Time) {
 	if s.has(key) {
 		return
 	}
-	s.known[key] = struct{}{}
+	s.known.add(key)
 	s.order = append(s.order, seenID{key, at.UnixMilli()})
 	s.fresh++
 	if len(s.order) > s.max+s.max/4 { // seldom, so that it costs little per id
@@ -72,11 +72,15 @@ func (s *seen) add(key uint64, at time.Time) {
 }
 
 func (s *seen) forget(n int) {
-	for _, id := range s.order[:n] {
-		delete(s.known, id.key)
+	if n <= 0 {
+		return
 	}
 	s.order = append(s.order[:0], s.order[n:]...)
 	s.fresh = min(s.fresh, len(s.order))
+	s.known = newKeySet(len(s.order))
+	for _, id := range s.order {
+		s.known.add(id.key)
+	}
 }
 
 // flush forgets what is too old and gives what is not in the file.
@@ -155,29 +159,90 @@ func (s *seen) load(now time.Time) error {
 	if err != nil {
 		return err
 	}
-	s.known = make(map[uint64]struct{}, min(len(data)/16, s.max+s.max/4))
+	s.known = newKeySet(min(len(data)/16, s.max+s.max/4))
 	limit := now.Add(-seenFor)
 	for raw := range bytes.Lines(data) {
-		var l struct {
-			At   int64  `json:"at"`
-			Seen string `json:"seen"`
-		}
-		if json.Unmarshal(raw, &l) != nil {
+		at, keys, ok := scanSeen(raw)
+		if !ok {
 			continue // torn by a crash; its ids were still in the journal then
 		}
-		keys, err := hex.DecodeString(l.Seen)
-		if err != nil {
-			continue
-		}
 		s.lines += len(keys) / 8
-		at := time.UnixMilli(l.At)
 		if at.Before(limit) {
 			continue
 		}
+		s.order = slices.Grow(s.order, len(keys)/8)
 		for ; len(keys) >= 8; keys = keys[8:] {
 			s.add(binary.BigEndian.Uint64(keys), at)
 		}
 	}
 	s.fresh = 0
 	return nil
+}
+
+func scanSeen(raw []byte) (at time.Time, keys []byte, ok bool) {
+	s := scanner{rest: bytes.TrimRight(raw, "\n"), ok: true}
+	s.lit(`{"at":`)
+	ms := s.num()
+	s.lit(`,"seen":"`)
+	digits := s.tail()
+	if !s.ok || len(digits) == 0 || digits[len(digits)-1] != '"' {
+		return at, nil, false
+	}
+	digits = digits[:len(digits)-1]
+	n, err := hex.Decode(digits, digits) // in place: the file was read for this
+	return time.UnixMilli(ms), digits[:n], err == nil
+}
+
+// keySet is a set of hashes. They are spread evenly already, so that each is
+// put at its own place or the next free one; at most half of the places are
+// taken. Filling it is a part of every start of the program, which is why it
+// is not a map.
+type keySet struct {
+	places []uint64 // 0 is free
+	n      int
+	zero   bool // the key 0 is in the set
+}
+
+func newKeySet(n int) keySet {
+	size := 64
+	for size < 2*n {
+		size *= 2
+	}
+	return keySet{places: make([]uint64, size)}
+}
+
+// find is the place of a key, or where it would go.
+func (k *keySet) find(key uint64) int {
+	i := int(key) & (len(k.places) - 1)
+	for k.places[i] != 0 && k.places[i] != key {
+		i = (i + 1) & (len(k.places) - 1)
+	}
+	return i
+}
+
+func (k *keySet) has(key uint64) bool {
+	if key == 0 {
+		return k.zero
+	}
+	return len(k.places) > 0 && k.places[k.find(key)] != 0
+}
+
+func (k *keySet) add(key uint64) {
+	if key == 0 {
+		k.zero = true
+		return
+	}
+	if 2*k.n >= len(k.places) {
+		old := k.places
+		*k = keySet{places: newKeySet(max(k.n+1, 32) * 2).places, zero: k.zero}
+		for _, o := range old {
+			if o != 0 {
+				k.add(o)
+			}
+		}
+	}
+	if i := k.find(key); k.places[i] == 0 {
+		k.places[i] = key
+		k.n++
+	}
 }
