@@ -277,6 +277,9 @@ func (t *turn) afterTurn(used int, said string) {
 	default:
 		return
 	}
+	if j.whole || j.resume {
+		j.frame.base, j.frame.system, j.frame.tools = "", "", nil // made from a transcript; many may wait
+	}
 	t.keeper.add(j)
 }
 

@@ -129,6 +129,9 @@ func (t *turn) remembered(ctx context.Context, window int) string {
 		most = min(most, window/recentShare)
 	}
 	sum, ok := memory.SummaryOf(t.sess)
+	if sum.Home && t.it.in.Scope != "" {
+		sum, ok = memory.Summary{}, false // one session for all channels: the owner's words stay the owner's
+	}
 	recent := t.recentHistory(ctx, sum.Text, most)
 	if !ok {
 		return recent

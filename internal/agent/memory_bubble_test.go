@@ -1,12 +1,15 @@
 package agent_test
 
 import (
+	"context"
+	"iter"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/agent"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
 	"github.com/nanobot-go/nanobot/internal/memory"
@@ -86,6 +89,10 @@ func TestMessageDuringSummary(t *testing.T) {
 			}
 			return good(req)
 		}
+		alone := &oneAtATime{t: t, Model: h.model}
+		h.opts.Runtime = func(context.Context, string) (agent.Runtime, error) {
+			return agent.Runtime{Model: alone, Name: "m", MaxTokens: 1000, Window: 100000}, nil
+		}
 		h.start()
 		h.ask(in("1", "FACT-1"))
 		wait(16 * time.Minute)
@@ -109,6 +116,27 @@ func TestMessageDuringSummary(t *testing.T) {
 			t.Errorf("log: %s", got)
 		}
 	})
+}
+
+// oneAtATime complains about two calls of a model at once.
+type oneAtATime struct {
+	llm.Model
+	t    *testing.T
+	busy atomic.Int32
+}
+
+func (m *oneAtATime) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
+	return func(yield func(llm.Event, error) bool) {
+		if m.busy.Add(1) > 1 {
+			m.t.Errorf("a request of %q beside another one", req.Source)
+		}
+		defer m.busy.Add(-1)
+		for ev, err := range m.Model.Stream(ctx, req) {
+			if !yield(ev, err) {
+				return
+			}
+		}
+	}
 }
 
 // A turn waits no longer than twenty seconds for a summary.

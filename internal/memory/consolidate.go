@@ -132,6 +132,8 @@ type Summary struct {
 	Text       string `json:"text"`
 	LastActive string `json:"last_active"`
 	Tainted    bool   `json:"tainted,omitempty"`
+	// Home says that words of the owner's own scope are in it.
+	Home bool `json:"home,omitempty"`
 }
 
 // SummaryOf returns the summary of a session, if it has one.
@@ -525,6 +527,7 @@ func summaryOf(entries []Entry, recs []session.Record) (Summary, bool) {
 		if !strings.HasPrefix(e.Content, "[RAW]") {
 			texts = append(texts, e.Content)
 			sum.Tainted = sum.Tainted || e.Tainted
+			sum.Home = sum.Home || e.Scope == ""
 		}
 	}
 	if len(texts) == 0 {
