@@ -386,7 +386,10 @@ func TestChangesMeanwhile(t *testing.T) {
 			must(t, s.Clear())
 			talk(t, s, 4)
 		}, 0},
-		"somebody was faster": {func(t *testing.T, s *session.Session) { must(t, s.SetLastConsolidated(4)) }, 4},
+		"somebody was faster": {func(t *testing.T, s *session.Session) {
+			must(t, s.SetLastConsolidated(4))
+			talk(t, s, 4)
+		}, 4},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
