@@ -77,10 +77,15 @@ func (c *command) serveMCP(ctx context.Context, f mcpServeFlags) error {
 		return err
 	}
 	defer store.Close() //nolint:errcheck // only read from
+	index, _, err := c.openSearch()
+	if err != nil {
+		return err
+	}
+	defer index.Close() //nolint:errcheck // derived data
 	m, err := api.NewMCP(api.MCPOptions{
 		Ask: bot.Ask, Version: nanobot.Version(), Log: c.logger(),
 		Sessions:     func(ctx context.Context) ([]api.SessionInfo, error) { return sessionInfos(ctx, store) },
-		SearchMemory: wordSearch{workspace: bot.Workspace(), store: store}.search,
+		SearchMemory: wordSearch{index}.search,
 	})
 	if err != nil {
 		return err

@@ -19,6 +19,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/gitstore"
 	"github.com/nanobot-go/nanobot/internal/memory"
+	"github.com/nanobot-go/nanobot/internal/session/search"
 )
 
 func (c *command) memoryCommand() *cobra.Command {
@@ -31,11 +32,12 @@ repository, so that every change can be seen and taken back.`,
   nanobot memory edit USER
   nanobot memory log
   nanobot memory restore 3f2a91bc --only
+  nanobot memory search "old address"
   nanobot memory forget "old address"`,
 		Args: subcommand, RunE: showHelp,
 	}
 	cmd.AddCommand(c.memoryShow(), c.memoryEdit(), c.memoryLog(), c.memoryDiff(), c.memoryRestore(), c.memoryForget(),
-		c.memoryConfirm(), c.memoryReject())
+		c.memoryConfirm(), c.memoryReject(), c.memorySearch())
 	return cmd
 }
 
@@ -46,6 +48,7 @@ type memoryOf struct {
 	repo      *gitstore.Store
 	history   *memory.History
 	dream     *memory.Dream // only what it noted; it runs elsewhere
+	index     *search.Index
 }
 
 // openMemory opens the memory of the workspace in use, which must exist.
@@ -66,7 +69,8 @@ func (c *command) openMemory() (m *memoryOf, done func() error, err error) {
 		return nil, nil, err
 	}
 	m = &memoryOf{workspace: ws, dir: memory.Dir(loaded.DataDir, sessions)}
-	if err := sessions.Close(); err != nil {
+	m.index, err = app.OpenSearch(loaded, ws, sessions, c.logger())
+	if err := errors.Join(err, sessions.Close()); err != nil {
 		return nil, nil, err
 	}
 	m.repo, err = memory.OpenRepo(memory.RepoOptions{Dir: m.dir, Workspace: ws, Log: c.logger()})
@@ -86,7 +90,7 @@ func (c *command) openMemory() (m *memoryOf, done func() error, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return m, func() error { return errors.Join(m.dream.Close(), m.history.Close()) }, nil
+	return m, func() error { return errors.Join(m.dream.Close(), m.history.Close(), m.index.Close()) }, nil
 }
 
 // withMemory runs fn with the memory of the workspace in use.

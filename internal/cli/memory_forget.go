@@ -17,6 +17,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/memory"
+	"github.com/nanobot-go/nanobot/internal/session/search"
 )
 
 func (c *command) memoryForget() *cobra.Command {
@@ -199,6 +200,13 @@ func (m *memoryOf) forgetters() []forgetter {
 		{"copies of what older versions left", m.forgetCopies},
 		{"the notes on where facts come from, and from what waited for your word", func(ctx context.Context, f *forgotten) (int, error) {
 			return m.dream.Forget(ctx, f.has)
+		}},
+		{"the search index", func(ctx context.Context, f *forgotten) (int, error) {
+			hits, err := m.index.Forget(ctx, f.text)
+			if errors.Is(err, search.ErrEmpty) {
+				return 0, nil // no word of it is in the index
+			}
+			return len(hits), err
 		}},
 	}
 }

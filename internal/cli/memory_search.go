@@ -1,0 +1,169 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/nanobot-go/nanobot/internal/app"
+	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/session/search"
+)
+
+// memorySearchFlags are the flags of memory search.
+type memorySearchFlags struct {
+	session, scope, after, before string
+	limit                         int
+	everyone, asJSON              bool
+}
+
+func (c *command) memorySearch() *cobra.Command {
+	var f memorySearchFlags
+	cmd := &cobra.Command{
+		Use: "search QUERY...", Short: "Find what was said and noted",
+		Long: `search looks for words in conversations, also archived ones, in their summaries
+and in the memory files, the best first. All words should occur; "several words"
+in quotes must stand together, -word must not occur (put -- before the query),
+wor* is a beginning. Accents and case do not matter.
+
+What belongs to other people's scopes is only searched with --scope or
+--everyone. The index is made on first use and may be deleted at any time.`,
+		Example: `  nanobot memory search passport number
+  nanobot memory search '"birthday party" cake*' --after 2026-01-01
+  nanobot memory search 京都 旅行 --json
+  nanobot memory search -- deploy -staging`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usageError{fmt.Errorf("usage: %s\nSee: %s --help", cmd.UseLine(), cmd.CommandPath())}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return c.searchMemory(cmd, args, f) },
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&f.session, "session", "", "only this `conversation`")
+	fl.StringVar(&f.scope, "scope", "", "what belongs to this `scope` instead of you")
+	fl.BoolVar(&f.everyone, "everyone", false, "what belongs to anybody")
+	fl.StringVar(&f.after, "after", "", "not before this `day` (YYYY-MM-DD)")
+	fl.StringVar(&f.before, "before", "", "earlier than this `day`")
+	fl.IntVarP(&f.limit, "limit", "n", 10, "at most this `number` of hits")
+	fl.BoolVar(&f.asJSON, "json", false, "write JSON")
+	cmd.MarkFlagsMutuallyExclusive("scope", "everyone")
+	return cmd
+}
+
+// openSearch opens the index of the workspace in use.
+func (c *command) openSearch() (x *search.Index, loc *time.Location, err error) {
+	loaded, err := config.Load(c.configOptions())
+	if err != nil {
+		return nil, nil, err
+	}
+	ws, err := app.Workspace(c.workspace, loaded)
+	if err != nil {
+		return nil, nil, err
+	}
+	store, err := app.OpenSessions(loaded, ws, c.logger())
+	if err != nil {
+		return nil, nil, err
+	}
+	x, err = app.OpenSearch(loaded, ws, store, c.logger())
+	return x, loaded.Config.Agents.Defaults.Location(), errors.Join(err, store.Close())
+}
+
+// memoryHitJSON is an element of memory search --json.
+type memoryHitJSON struct {
+	Session  string    `json:"session,omitempty"`
+	Source   string    `json:"source"`
+	Role     string    `json:"role"`
+	Time     time.Time `json:"time"`
+	Scope    string    `json:"scope,omitempty"`
+	Score    float64   `json:"score"`
+	Partial  bool      `json:"partial,omitempty"`
+	Tainted  bool      `json:"tainted,omitempty"`
+	Snippet  string    `json:"snippet"`
+	Position int       `json:"rank"`
+}
+
+func (c *command) searchMemory(cmd *cobra.Command, args []string, f memorySearchFlags) (err error) {
+	x, loc, err := c.openSearch()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, x.Close()) }()
+	q := search.Query{Text: strings.Join(args, " "), Session: f.session, Scope: f.scope, Everyone: f.everyone, Limit: f.limit, Wait: true}
+	if q.After, err = search.Day(f.after, loc); err != nil {
+		return usageError{fmt.Errorf("--after: %w", err)}
+	}
+	if q.Before, err = search.Day(f.before, loc); err != nil {
+		return usageError{fmt.Errorf("--before: %w", err)}
+	}
+	if term.IsTerminal(int(c.Out.Fd())) && c.getenv("NO_COLOR") == "" {
+		q.Open, q.Close = "\x1b[1m", "\x1b[22m"
+	}
+	stop := c.sayWhenSlow(cmd)
+	res, err := x.Search(cmd.Context(), q)
+	stop()
+	if errors.Is(err, search.ErrEmpty) {
+		return usageError{err}
+	}
+	if err != nil {
+		return err
+	}
+	if f.asJSON {
+		out := []memoryHitJSON{}
+		for i, h := range res.Hits {
+			out = append(out, memoryHitJSON{h.Session, h.Source, string(h.Role), h.Time, h.Scope, h.Score, h.Partial, h.Tainted, h.Snippet, i + 1})
+		}
+		return writeJSON(cmd.OutOrStdout(), out)
+	}
+	return printHits(cmd, res, loc)
+}
+
+// sayWhenSlow tells that the index is being made when that takes a while.
+func (c *command) sayWhenSlow(cmd *cobra.Command) (stop func()) {
+	ctx, cancel := context.WithCancel(cmd.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		t := time.NewTimer(2 * time.Second)
+		defer t.Stop()
+		select {
+		case <-t.C:
+			cmd.PrintErrln("nanobot: reading what is not in the index yet...")
+		case <-ctx.Done():
+		}
+	}()
+	return func() { cancel(); <-done }
+}
+
+func printHits(cmd *cobra.Command, res search.Result, loc *time.Location) error {
+	if len(res.Hits) == 0 {
+		cmd.PrintErrln("Nothing found.")
+		return failure{exitFailure}
+	}
+	if res.Total == 0 {
+		cmd.PrintErrln("Nothing has all of these words; this has some:")
+	}
+	for _, h := range res.Hits {
+		where := h.Source
+		if h.Session != "" {
+			where = h.Session + ", " + string(h.Role)
+		}
+		if h.Scope != "" {
+			where += ", scope " + printable(h.Scope)
+		}
+		cmd.Printf("%s  %s\n    %s\n", h.Time.In(loc).Format("2006-01-02 15:04"), printable(where), h.Snippet)
+	}
+	switch {
+	case res.AtLeast:
+		cmd.PrintErrf("More than %d texts have these words; more words or --after narrow it down.\n", res.Total)
+	case res.Total > len(res.Hits):
+		cmd.PrintErrf("%d of %d shown; --limit shows more.\n", len(res.Hits), res.Total)
+	}
+	return nil
+}
