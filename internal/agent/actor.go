@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -128,9 +129,18 @@ func (a *Agent) work(base context.Context, act *actor) {
 
 		a.mu.Lock()
 		close(act.turnEnd)
+		var joined []*item
+		if act.turn != nil {
+			joined = act.turn.joined
+		}
 		act.current, act.cancel, act.turnEnd, act.turn = nil, nil, nil, nil
 		a.mu.Unlock()
 		it.finish(err)
+		for _, j := range joined {
+			if !errors.Is(err, ErrClosed) {
+				j.finish(nil)
+			}
+		}
 	}
 }
 
@@ -220,7 +230,7 @@ func (t *turn) inject(ctx context.Context, n int) []llm.Message {
 	var out []llm.Message
 	for _, it := range items {
 		if it.in.ID != "" && t.sess.SeenInbound(it.in.ID) {
-			it.finish(nil)
+			t.join(it)
 			continue
 		}
 		rec, msg := t.userMessage(ctx, it.in)
@@ -230,7 +240,7 @@ func (t *turn) inject(ctx context.Context, n int) []llm.Message {
 			continue
 		}
 		it.emit(bus.Outbound{Kind: bus.Notice, Route: it.in.Route, Text: "added to the running turn"})
-		it.finish(nil)
+		t.join(it)
 		out = append(out, msg)
 	}
 	if len(out) > 0 {

@@ -19,6 +19,7 @@ import (
 	"iter"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
@@ -94,6 +95,10 @@ type Options struct {
 	// Restart is called after /restart was acknowledged; nil means it is not possible here.
 	Restart func(route bus.Route)
 
+	// Resume says what becomes of messages from a queue whose turn was
+	// interrupted by a restart.
+	Resume ResumePolicy
+
 	Unified     bool // one session across all channels
 	Concurrency int  // turns doing model work at once; 0 means 4, negative no limit
 	HintChars   int  // length of paths and commands in tool hints; 0 means 40
@@ -136,6 +141,8 @@ type Agent struct {
 	calib   sync.Map // model name -> *text.Calibration
 	windows sync.Map // model name -> real context window in tokens, learned from refusals
 	heads   sync.Map // tier and system prompt -> estimated tokens of prompt and tools
+
+	queue atomic.Pointer[bus.Queue] // that Serve takes messages from
 
 	mu     sync.Mutex
 	base   context.Context //nolint:containedctx // the context of Run, which owns all turns
@@ -273,9 +280,14 @@ type item struct {
 	out  chan bus.Outbound // 16 deep; a slow asker slows its own turn, nobody else's
 	done chan struct{}
 	err  error // set before done is closed
+	post *post // of a message from a queue, which has no out and done
 }
 
 func (it *item) emit(o bus.Outbound) {
+	if it.post != nil {
+		it.post.say(o)
+		return
+	}
 	select {
 	case it.out <- o:
 	case <-it.ctx.Done():
@@ -283,6 +295,10 @@ func (it *item) emit(o bus.Outbound) {
 }
 
 func (it *item) finish(err error) {
+	if it.post != nil {
+		it.post.end(err)
+		return
+	}
 	it.err = err
 	close(it.done)
 }

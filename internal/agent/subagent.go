@@ -378,18 +378,13 @@ func (a *Agent) announce(s *subagent) {
 			a.crew.settle()
 			a.crew.mu.Unlock()
 		}()
-		for out, err := range a.Ask(context.WithoutCancel(ctx), in) {
-			if err != nil {
-				if !errors.Is(err, ErrClosed) {
-					a.Log.WarnContext(ctx, "announce a subagent", "subagent", s.ID, "err", err)
-				}
-				return
-			}
-			if a.Deliver != nil {
-				a.Deliver(out)
-			}
+		if handed, err := a.hand(ctx, in); err != nil {
+			a.Log.WarnContext(ctx, "announce a subagent", "subagent", s.ID, "err", err)
+			return // its file is still there for the next start
+		} else if !handed && !a.tell(ctx, s, in) {
+			return
 		}
-		// It is in the session now, and said.
+		// It is in the session and said, or the queue will see to that.
 		if err := os.Remove(a.crew.file(s.ID)); err != nil && !errors.Is(err, os.ErrNotExist) {
 			a.Log.WarnContext(ctx, "forget a subagent", "subagent", s.ID, "err", err)
 		}
@@ -400,6 +395,22 @@ func (a *Agent) announce(s *subagent) {
 		a.crew.settle()
 		a.crew.mu.Unlock()
 	}
+}
+
+// tell runs the turn of an announcement when there is no queue for it.
+func (a *Agent) tell(ctx context.Context, s *subagent, in bus.Inbound) bool {
+	for out, err := range a.Ask(context.WithoutCancel(ctx), in) {
+		if err != nil {
+			if !errors.Is(err, ErrClosed) {
+				a.Log.WarnContext(ctx, "announce a subagent", "subagent", s.ID, "err", err)
+			}
+			return false
+		}
+		if a.Deliver != nil {
+			a.Deliver(out)
+		}
+	}
+	return true
 }
 
 // revive announces what an earlier process left of the subagents of a session

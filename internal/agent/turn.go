@@ -37,6 +37,8 @@ type turn struct {
 	goalOpen bool          // the user set a goal with this very message
 	segment  int           // number of the visible message being streamed
 	sent     bool          // the message tool answered this chat
+	resumed  bool          // takes up a turn that was interrupted
+	joined   []*item       // messages from a queue that end with the turn
 }
 
 // stats is what /status tells about a session while its actor is busy.
@@ -66,8 +68,9 @@ func (a *Agent) handle(ctx context.Context, act *actor, it *item) error {
 			a.Log.ErrorContext(ctx, "release session", "session", it.key, "err", rerr)
 		}
 	}()
-	if it.in.ID != "" && sess.SeenInbound(it.in.ID) {
-		return nil // redelivered; it was answered or is in the history already
+	seen := it.in.ID != "" && sess.SeenInbound(it.in.ID)
+	if seen && it.post == nil {
+		return nil // it was answered or is in the history already
 	}
 	t := &turn{Agent: a, act: act, it: it, id: newID(), key: it.key, sess: sess, begun: a.Now(), asking: make(chan struct{}, 1)}
 	a.mu.Lock()
@@ -77,8 +80,14 @@ func (a *Agent) handle(ctx context.Context, act *actor, it *item) error {
 	if _, err := sess.Recover(t.readOnly); err != nil {
 		return fmt.Errorf("recover session %q: %w", it.key, err)
 	}
+	if seen && t.takeUp() {
+		return nil
+	}
 	if a.crew.dir != "" && a.crew.first(it.key) {
 		a.revive(ctx, it.key)
+	}
+	if t.resumed {
+		return t.answer(ctx)
 	}
 	if cmd, ok := a.command(it.in); ok {
 		return t.runCommand(ctx, cmd)
@@ -116,7 +125,7 @@ func (t *turn) answer(ctx context.Context) error {
 		return err
 	}
 	t.rt = rt
-	rec, msg := t.userMessage(ctx, t.it.in)
+	rec, msg := t.question(ctx)
 	if err := t.sess.BeginTurnUnsynced(t.id, rec); err != nil {
 		return fmt.Errorf("keep the message: %w", err)
 	}

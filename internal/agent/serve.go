@@ -1,0 +1,251 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/runner"
+	"github.com/nanobot-go/nanobot/internal/session"
+)
+
+// ResumePolicy says what becomes of a message from a queue whose turn was
+// interrupted by the end of the program.
+type ResumePolicy string
+
+// The policies.
+const (
+	ResumeTurn   ResumePolicy = "resume" // the turn is taken up again; also the meaning of ""
+	ResumeNotify ResumePolicy = "notify" // the sender is told, and can ask again
+	ResumeOff    ResumePolicy = "off"    // nothing happens
+)
+
+// resumeMax is how often a message is worked on before it is given up: it may
+// be the reason why the program ends.
+const resumeMax = 3
+
+// What people and the model read about interrupted turns.
+const (
+	textResume  = "[The program was restarted while the last message was being worked on. Go on from where this conversation stands and answer that message. Calls marked as interrupted may have taken effect: check before repeating them.]"
+	textNotify  = "The program was restarted before this was answered. Send \"continue\" to take it up again."
+	textGivenUp = "I was interrupted several times while working on this and have left it. Ask again if you still need it."
+)
+
+// publishWait is how long a turn waits for room in a full outbox. What found
+// none goes out with the end of the turn.
+const publishWait = 10 * time.Second
+
+// Serve takes messages from a queue until ctx ends. Their turns run beside it,
+// so that a command such as /stop never waits for one; what they say goes back
+// to the queue, and each message is completed with its final reply. Messages
+// whose turns the end of the program interrupts stay in the queue and are
+// taken up by the next Serve. Run must be going on; one Serve at a time.
+func (a *Agent) Serve(ctx context.Context, q bus.Queue) error {
+	a.queue.Store(&q)
+	defer a.queue.Store(nil)
+	for {
+		in, err := q.Receive(ctx)
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return fmt.Errorf("receive messages: %w", err)
+		}
+		it := &item{in: in, key: a.keyOf(in), ctx: context.WithoutCancel(ctx)}
+		it.post = &post{a: a, q: q, it: it}
+		switch err := a.submit(it); { //nolint:contextcheck // the item carries it
+		case errors.Is(err, ErrClosed):
+			return err // the message stays in the queue
+		case err != nil:
+			it.finish(err)
+		}
+	}
+}
+
+// hand gives a message that no person wrote to the queue, which keeps it until
+// its answer is out; false means that there is none.
+func (a *Agent) hand(ctx context.Context, in bus.Inbound) (bool, error) {
+	q := a.queue.Load()
+	if q == nil {
+		return false, nil
+	}
+	return true, (*q).Submit(ctx, in)
+}
+
+// post is the way back of a message that came from a queue.
+type post struct {
+	a  *Agent
+	q  bus.Queue
+	it *item
+
+	mu    sync.Mutex
+	held  []bus.Outbound // could not be published yet
+	final *bus.Outbound
+}
+
+// say passes something on. The final reply waits for the end of the message,
+// so that both become durable in one step.
+func (p *post) say(o bus.Outbound) {
+	p.mu.Lock()
+	if o.Kind == bus.Final {
+		o.ID = "final:" + p.it.in.ID // the same if the turn's end has to be told again
+		p.final = &o
+		p.mu.Unlock()
+		return
+	}
+	late := len(p.held) > 0
+	p.mu.Unlock()
+	var err error
+	if !late || !o.Kind.Durable() {
+		ctx, cancel := context.WithTimeout(p.it.ctx, publishWait)
+		defer cancel()
+		if err = p.q.Publish(ctx, o); err == nil {
+			return
+		}
+	}
+	if o.Kind.Durable() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.held = append(p.held, o)
+	}
+	if err != nil {
+		p.a.Log.Warn("publish", "session", p.it.key, "kind", o.Kind, "err", err)
+	}
+}
+
+// end completes the message, unless the program ends: then it is for the next start.
+func (p *post) end(err error) {
+	if errors.Is(err, ErrClosed) {
+		return
+	}
+	p.mu.Lock()
+	outs := p.held
+	if p.final != nil && err == nil {
+		outs = append(outs, *p.final)
+	}
+	p.mu.Unlock()
+	if err != nil && !errors.Is(err, ErrStopped) { // who stopped it knows
+		text := err.Error()
+		if !errors.Is(err, ErrBusy) {
+			text = p.a.Secrets.Redact(Explain(err, "the model"))
+		}
+		outs = append(outs, bus.Outbound{
+			ID: "final:" + p.it.in.ID, Kind: bus.Final, Route: p.it.in.Route, ReplyTo: p.it.in.Route.MessageID, Text: text, Plain: true, Meta: p.it.in.Meta,
+			Turn: &bus.Turn{SessionKey: p.it.key, StopReason: "error", Error: text},
+		})
+	}
+	if err := p.q.Complete(p.it.ctx, p.it.in.ID, outs...); err != nil {
+		p.a.Log.Error("complete a message", "session", p.it.key, "id", p.it.in.ID, "err", err)
+	}
+}
+
+// join makes a message end with the turn, if its sender does not wait for it.
+func (t *turn) join(it *item) {
+	if it.post != nil {
+		t.joined = append(t.joined, it)
+		return
+	}
+	it.finish(nil)
+}
+
+// takeUp decides about a message that is in the session already, because an
+// earlier process worked on it. It reports whether all is said; otherwise the
+// turn goes on.
+func (t *turn) takeUp() (over bool) {
+	p := findPast(t.sess.Messages(), t.it.in.ID)
+	switch {
+	case p.answered:
+		if p.reply != nil {
+			t.replyAgain(*p.reply, p.turn)
+		}
+		return true
+	case p.tries >= resumeMax:
+		t.reply(textGivenUp)
+		return true
+	case t.Resume == ResumeOff:
+		return true
+	case t.Resume == ResumeNotify:
+		t.reply(textNotify)
+		return true
+	}
+	t.resumed = true
+	return false
+}
+
+func (t *turn) replyAgain(text, id string) {
+	t.it.emit(bus.Outbound{
+		Kind: bus.Final, Route: t.it.in.Route, ReplyTo: t.it.in.Route.MessageID, Text: t.Secrets.Redact(text), Meta: t.it.in.Meta,
+		Turn: &bus.Turn{ID: id, SessionKey: t.key, StopReason: string(runner.Completed)},
+	})
+}
+
+// past is what a session knows about a message.
+type past struct {
+	tries    int
+	turn     string
+	answered bool
+	reply    *string // nil if it was answered together with another message, or nobody knows any more
+}
+
+// findPast looks for a message in a history that was recovered.
+func findPast(recs []session.Record, id string) past {
+	var p past
+	at, first := -1, false
+	for i, r := range recs {
+		if r.InboundID == id {
+			p.tries++
+			at, p.turn = i, r.TurnID
+			first = r.TurnID == "" || i == 0 || recs[i-1].TurnID != r.TurnID
+		}
+	}
+	if at < 0 {
+		p.answered = true // it left the live part long ago
+		return p
+	}
+	if recs[at].Command { // a command and its reply are written together
+		p.answered = true
+		if at+1 < len(recs) && recs[at+1].Command && recs[at+1].Role == llm.Assistant {
+			p.reply = &recs[at+1].Content.Text
+		}
+		return p
+	}
+	for _, r := range recs[at+1:] {
+		reply := r.Role == llm.Assistant && len(r.ToolCalls) == 0 && !r.Interrupted && !r.Command
+		switch {
+		case !first: // it joined a turn: whatever was answered later, answered it too
+			p.answered = p.answered || reply
+		case r.TurnID == p.turn && reply:
+			text := r.Content.String()
+			p.answered, p.reply = true, &text
+		case r.TurnID == p.turn && !r.Command:
+			p.answered, p.reply = false, nil // that was not the end of it
+		}
+	}
+	if p.reply != nil && sentByTool(recs[at+1:], p.turn) {
+		p.reply = new(string) // it was said already, by the message tool
+	}
+	return p
+}
+
+func sentByTool(recs []session.Record, turn string) bool {
+	return slices.ContainsFunc(recs, func(r session.Record) bool {
+		return r.TurnID == turn && slices.ContainsFunc(r.ToolCalls, func(c llm.ToolCall) bool { return c.Name == "message" })
+	})
+}
+
+// question is the message the turn begins with: what came in, or the word to
+// go on.
+func (t *turn) question(ctx context.Context) (session.Record, llm.Message) {
+	in := t.it.in
+	if t.resumed {
+		in.Text, in.Media, in.At = textResume, nil, t.Now()
+	}
+	rec, msg := t.userMessage(ctx, in)
+	rec.Internal = rec.Internal || t.resumed
+	return rec, msg
+}
