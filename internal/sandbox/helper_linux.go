@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"syscall"
 	"time"
 	"unsafe"
@@ -218,9 +219,11 @@ func (h *helper) run(lifeline io.Reader) (int, error) {
 	// Handled, not ignored, because the command would inherit that. What is
 	// sent to the group reaches the command anyway.
 	signal.Notify(signals, unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU)
+	var orphaned atomic.Bool
 	go func() {
 		// The agent never writes again: whatever comes is the end.
 		_, _ = lifeline.Read(make([]byte, 1))
+		orphaned.Store(true)
 		h.end(pid)
 	}()
 	if err := h.started(); err != nil {
@@ -230,12 +233,15 @@ func (h *helper) run(lifeline io.Reader) (int, error) {
 	}
 	letGoOfStreams()
 	go h.pass(signals, pid)
-	if n := h.plan.Profile.Limits.Processes; n > 0 && os.Getuid() == 0 && !h.plan.PIDMax {
+	if n := h.plan.Profile.Limits.Processes; n > 0 && !h.plan.PIDMax && (os.Getuid() == 0 || !h.plan.ownFiles()) {
 		go h.watch(pid, int(n))
 	}
 	code, err := wait(pid)
 	if h.plan.Spaces == 0 && !h.plan.Inner {
 		endOrphans()
+	}
+	if orphaned.Load() && !h.plan.Inner {
+		removeAll(h.plan.Temp) // nobody else is there to do it
 	}
 	return code, err
 }
@@ -288,7 +294,8 @@ func (h *helper) pass(signals <-chan os.Signal, pid int) {
 }
 
 // watch bounds the number of processes where the kernel does not: it exempts
-// root from the limit of a user.
+// root from the limit of a user, and without a namespace it counts all processes
+// the user has.
 func (h *helper) watch(pid, most int) {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()

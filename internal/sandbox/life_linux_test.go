@@ -194,7 +194,8 @@ func TestEndOfAgent(t *testing.T) {
 			t.Fatal(err)
 		}
 		agent := exec.CommandContext(t.Context(), self, "-test.run=^TestEndOfAgent$")
-		agent.Env = append(os.Environ(), "SANDBOX_TEST_AGENT="+b.kind+" "+m)
+		temp := t.TempDir()
+		agent.Env = append(os.Environ(), "SANDBOX_TEST_AGENT="+b.kind+" "+m, "TMPDIR="+temp)
 		if err := agent.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -202,6 +203,12 @@ func TestEndOfAgent(t *testing.T) {
 		_ = agent.Process.Kill()
 		_ = agent.Wait()
 		eventually(t, "the command ends with the agent", func() bool { return !alive(m) })
+		if b.kind != bwrap {
+			eventually(t, "the private directory is removed", func() bool {
+				left, _ := filepath.Glob(filepath.Join(temp, "nanobot-*"))
+				return len(left) == 0
+			})
+		}
 	})
 }
 

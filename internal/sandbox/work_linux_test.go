@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -161,6 +162,21 @@ func TestInsideItself(t *testing.T) {
 	})
 }
 
+// manyPaths are more existing paths than a plan can hold.
+func manyPaths(t *testing.T) []string {
+	t.Helper()
+	dir := t.TempDir()
+	var out []string
+	for i := range 400 {
+		path := filepath.Join(dir, strings.Repeat("x", 200)+strconv.Itoa(i))
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, path)
+	}
+	return out
+}
+
 func TestWrapErrors(t *testing.T) {
 	t.Parallel()
 	b := open(t, auto)
@@ -173,6 +189,7 @@ func TestWrapErrors(t *testing.T) {
 		"root workspace":    {func(_ *exec.Cmd, p *sandbox.Profile) { p.Workspace = "/" }, "root"},
 		"relative":          {func(_ *exec.Cmd, p *sandbox.Profile) { p.Workspace = "x" }, "absolute"},
 		"missing workspace": {func(_ *exec.Cmd, p *sandbox.Profile) { p.Workspace = "/nowhere" }, "no such file"},
+		"too much":          {func(_ *exec.Cmd, p *sandbox.Profile) { p.ReadOnly = manyPaths(t) }, "too many"},
 		"network":           {func(_ *exec.Cmd, p *sandbox.Profile) { p.Network = "wifi" }, "unknown network"},
 		"no proxy":          {func(_ *exec.Cmd, p *sandbox.Profile) { p.Network = sandbox.NetProxy }, "socket"},
 	} {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -25,6 +26,7 @@ type means struct {
 	noProc bool
 	pidMax bool
 	bwrap  string // path of bubblewrap, in that mode
+	group  string // directory for control groups, if there is one
 }
 
 // open tries what the machine allows, strongest first.
@@ -32,6 +34,20 @@ func (b *Box) open(ctx context.Context) error {
 	if b.o.Self == "" {
 		b.o.Self = runningProgram
 	}
+	if err := b.choose(ctx); err != nil {
+		return err
+	}
+	if dir := delegatedGroup(); dir != "" && takeGroup(dir) == nil {
+		b.means.group = dir
+		b.level.Cgroup = b.try(ctx) == nil
+		if !b.level.Cgroup {
+			b.means.group = ""
+		}
+	}
+	return nil
+}
+
+func (b *Box) choose(ctx context.Context) error {
 	if b.o.Mode == Bwrap {
 		return b.openBwrap(ctx)
 	}
@@ -155,7 +171,7 @@ func (b *Box) wrap(cmd *exec.Cmd, p Profile) (func(), error) {
 	return b.wrapTrial(cmd, p, false)
 }
 
-func (b *Box) wrapTrial(cmd *exec.Cmd, p Profile, trial bool) (cleanup func(), err error) {
+func (b *Box) wrapTrial(cmd *exec.Cmd, p Profile, trial bool) (_ func(), err error) {
 	if p.Network == NetProxy && !b.level.NetNS {
 		return nil, errors.New("network \"proxy\" needs network namespaces, which this machine does not allow: use \"none\" or \"host\"")
 	}
@@ -164,13 +180,15 @@ func (b *Box) wrapTrial(cmd *exec.Cmd, p Profile, trial bool) (cleanup func(), e
 		return nil, fmt.Errorf("private directory: %w", err)
 	}
 	var r, w *os.File
-	cleanup = func() {
+	leave := func() {}
+	cleanup := sync.OnceFunc(func() {
 		if w != nil {
 			_ = w.Close() // ends the helper, if it still runs
 			_ = r.Close()
 		}
+		leave()
 		removeAll(private)
-	}
+	})
 	defer func() {
 		if err != nil {
 			cleanup()
@@ -203,6 +221,12 @@ func (b *Box) wrapTrial(cmd *exec.Cmd, p Profile, trial bool) (cleanup func(), e
 	}
 	if err := pl.write(w); err != nil {
 		return nil, err
+	}
+	if b.means.group != "" {
+		if leave, err = intoGroup(cmd, b.means.group, p.Limits); err != nil {
+			leave = func() {}
+			return nil, err
+		}
 	}
 	cmd.ExtraFiles = append(slices.Clip(cmd.ExtraFiles), r)
 	return cleanup, nil

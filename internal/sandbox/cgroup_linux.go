@@ -1,0 +1,118 @@
+package sandbox
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A control group bounds memory and processes of a command as a whole. It is a
+// bonus: the command is bounded per process and by its namespace anyway. It is
+// used only where the service manager has given this service a subtree of its
+// own, because changing somebody else's would confuse that one.
+
+// delegatedGroup is the directory of the agent's own group, or empty.
+func delegatedGroup() string {
+	data, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(data)) {
+		path, ok := strings.CutPrefix(strings.TrimSpace(line), "0::/")
+		if !ok || path == "" {
+			continue
+		}
+		dir := filepath.Join("/sys/fs/cgroup", path)
+		var fs unix.Statfs_t
+		if unix.Statfs(dir, &fs) != nil || fs.Type != unix.CGROUP2_SUPER_MAGIC {
+			return ""
+		}
+		mark := make([]byte, 1)
+		n, err := unix.Getxattr(dir, "user.delegate", mark)
+		if err != nil || n != 1 || mark[0] != '1' || unix.Access(dir, unix.W_OK) != nil {
+			return ""
+		}
+		return dir
+	}
+	return ""
+}
+
+// takeGroup prepares a delegated group for subgroups with limits. The agent
+// must leave the group itself for one below it: a group has either processes or
+// limited subgroups.
+func takeGroup(dir string) error {
+	have, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
+	if err != nil {
+		return err
+	}
+	for _, c := range []string{"pids", "memory"} {
+		if !slices.Contains(strings.Fields(string(have)), c) {
+			return errors.New("no control of " + c)
+		}
+	}
+	pids, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+	if err != nil {
+		return err
+	}
+	if f := strings.Fields(string(pids)); len(f) > 1 || len(f) == 1 && f[0] != strconv.Itoa(os.Getpid()) {
+		return errors.New("other processes share the group")
+	} else if len(f) == 1 {
+		own := filepath.Join(dir, "nanobot")
+		if err := os.Mkdir(own, 0o750); err != nil && !errors.Is(err, os.ErrExist) {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(own, "cgroup.procs"), []byte("0"), 0o644); err != nil { //nolint:gosec // exists
+			return err
+		}
+	}
+	return os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+pids +memory"), 0o644) //nolint:gosec // exists
+}
+
+// intoGroup makes the command start in a new group below dir. The result ends
+// and removes the group.
+func intoGroup(cmd *exec.Cmd, dir string, l Limits) (func(), error) {
+	group := filepath.Join(dir, "nanobot-"+rand.Text()[:12])
+	if err := os.Mkdir(group, 0o750); err != nil {
+		return nil, fmt.Errorf("control group: %w", err)
+	}
+	remove := func() {
+		_ = os.WriteFile(filepath.Join(group, "cgroup.kill"), []byte("1"), 0o644) //nolint:gosec // exists
+		for range 50 {                                                            // it is empty when the last process is gone
+			if err := unix.Rmdir(group); !errors.Is(err, unix.EBUSY) {
+				return
+			}
+			<-time.After(2 * time.Millisecond)
+		}
+	}
+	// The helper has some threads, too.
+	for name, value := range map[string]int64{"pids.max": l.Processes + 16, "memory.max": l.Memory} {
+		text := "max"
+		if value > 16 {
+			text = strconv.FormatInt(value, 10)
+		}
+		if err := os.WriteFile(filepath.Join(group, name), []byte(text), 0o644); err != nil { //nolint:gosec // exists
+			remove()
+			return nil, fmt.Errorf("control group: %w", err)
+		}
+	}
+	fd, err := unix.Open(group, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		remove()
+		return nil, fmt.Errorf("control group: %w", err)
+	}
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, fd
+	return func() { _ = unix.Close(fd); remove() }, nil
+}
