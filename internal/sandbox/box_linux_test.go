@@ -20,13 +20,14 @@ const (
 	auto   = "auto"
 	bwrap  = "bwrap"
 	plain  = "plain"   // Landlock and seccomp without namespaces
+	old    = "old"     // the same, with the rules of an older kernel
 	asRoot = "no-user" // namespaces without a user namespace, which only root can make
 )
 
 // everyBox runs a test in every kind of box this machine has.
 func everyBox(t *testing.T, test func(t *testing.T, b *box)) {
 	t.Helper()
-	for _, kind := range []string{auto, bwrap, plain, asRoot} {
+	for _, kind := range []string{auto, bwrap, plain, old, asRoot} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			test(t, open(t, kind))
@@ -55,6 +56,8 @@ func open(t *testing.T, kind string) *box {
 		b, err = sandbox.Open(t.Context(), sandbox.Options{Mode: sandbox.Bwrap})
 	case plain:
 		b, err = sandbox.OpenPlain(t.Context(), sandbox.LandlockABI())
+	case old:
+		b, err = sandbox.OpenPlain(t.Context(), 4)
 	case asRoot:
 		if os.Getuid() != 0 {
 			t.Skip("only root makes namespaces without a user namespace")

@@ -153,7 +153,7 @@ func (h *helper) confine(s *script) error {
 	// Many busy processes must not starve the agent. Who started with less
 	// priority than this may not raise it, and need not.
 	s.add("lower", "the priority", unix.SYS_SETPRIORITY, unix.PRIO_PROCESS, 0, 10).fine = unix.EACCES
-	if code := filter(p.Profile.Network, p.ownNet(), p.ownFiles()); code != nil {
+	if code := filter(p.Profile.Network, p.ownNet(), p.ownFiles(), h.guarded()...); code != nil {
 		s.pin.Pin(&code[0])
 		s.add("apply", "the system call filter", unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0,
 			unsafe.Pointer(&unix.SockFprog{Len: uint16(len(code)), Filter: &code[0]})) //nolint:gosec // far below 65536
@@ -166,6 +166,22 @@ func (h *helper) confine(s *script) error {
 	}
 	s.add("run", h.argv[0], unix.SYS_EXECVE, h.argv[0], s.strings(h.argv[1:]), s.strings(h.env))
 	return nil
+}
+
+// guarded are the agent and the helper, where neither a namespace nor Landlock
+// keeps signals away from them.
+func (h *helper) guarded() []int {
+	if h.plan.ABI >= scopedLandlock || h.plan.ownFiles() {
+		return nil
+	}
+	out := []int{os.Getpid()}
+	if agent := os.Getppid(); agent > 1 {
+		out = append(out, agent)
+		if group, err := unix.Getpgid(agent); err == nil && group > 1 && group != agent {
+			out = append(out, group)
+		}
+	}
+	return out
 }
 
 // rules writes the Landlock rules. With a file system of its own the command

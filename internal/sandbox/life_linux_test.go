@@ -68,7 +68,7 @@ func TestExitCodesAndStreams(t *testing.T) {
 		if err != nil || stderr.String() != "err\n" || !strings.HasPrefix(stdout.String(), "zero one two\nfrom stdin\n"+b.workspace+"\n") || !strings.HasSuffix(stdout.String(), "temp\n") {
 			t.Errorf("%v: stdout %q, stderr %q", err, stdout.String(), stderr.String())
 		}
-		if b.kind == plain {
+		if b.kind == plain || b.kind == old {
 			if _, err := os.Stat(private[3]); !os.IsNotExist(err) {
 				t.Errorf("the private directory %s is still there: %v", private[3], err)
 			}
@@ -145,7 +145,7 @@ func TestEndOfHelper(t *testing.T) {
 		for _, how := range []string{"kill", "group", "cleanup"} {
 			m := mark(t)
 			script := "(setsid sleep " + m + " &); sleep " + m
-			if how == "kill" && b.kind == plain {
+			if how == "kill" && (b.kind == plain || b.kind == old) {
 				script = "exec sleep " + m // nobody is left who could know of more
 			}
 			cmd := b.command(t.Context(), script)

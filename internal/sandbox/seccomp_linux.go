@@ -9,8 +9,9 @@ import "golang.org/x/sys/unix"
 // allowed: the filter complements the rules on files, it does not replace them.
 //
 // ownNet says that the network is a private one; ownFiles that no file outside
-// the grants is visible, and so no socket of a service.
-func filter(network Network, ownNet, ownFiles bool) []unix.SockFilter {
+// the grants is visible, and so no socket of a service. guarded are processes
+// that must not be signalled, where nothing else prevents it.
+func filter(network Network, ownNet, ownFiles bool, guarded ...int) []unix.SockFilter {
 	var p program
 	p.load(offArch)
 	p.unless(auditArch, unix.SECCOMP_RET_KILL_PROCESS)
@@ -46,8 +47,31 @@ func filter(network Network, ownNet, ownFiles bool) []unix.SockFilter {
 			p.when(unix.SOCK_DGRAM, refuse(unix.EACCES))
 		})
 	}
+	signals(&p, guarded)
 	p.ret(unix.SECCOMP_RET_ALLOW)
 	return p
+}
+
+// signals keeps them away from some processes and their groups. Calls that name
+// a single thread or a descriptor are refused as a whole, because a filter
+// cannot see whose it is.
+func signals(p *program, guarded []int) {
+	if len(guarded) == 0 {
+		return
+	}
+	for _, nr := range []uint32{unix.SYS_TKILL, unix.SYS_PIDFD_SEND_SIGNAL} {
+		p.when(nr, refuse(unix.EPERM))
+	}
+	for _, nr := range []uint32{unix.SYS_KILL, unix.SYS_TGKILL, unix.SYS_RT_SIGQUEUEINFO, unix.SYS_RT_TGSIGQUEUEINFO} {
+		p.block(nr, func(p *program) {
+			p.load(argument(0))
+			p.when(^uint32(0), refuse(unix.EPERM)) // everybody
+			for _, pid := range guarded {
+				p.when(uint32(pid), refuse(unix.EPERM))  //nolint:gosec // a process number
+				p.when(uint32(-pid), refuse(unix.EPERM)) //nolint:gosec // its group
+			}
+		})
+	}
 }
 
 // sockets lets through the families a command may use and refuses the rest.

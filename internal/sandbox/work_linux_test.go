@@ -138,7 +138,7 @@ func TestInsideItself(t *testing.T) {
 		return
 	}
 	everyBox(t, func(t *testing.T, b *box) {
-		if sandbox.LandlockABI() < 6 {
+		if sandbox.LandlockABI() < 6 || b.kind == old {
 			t.Skip("an inner box has no namespaces and needs Landlock 6")
 		}
 		self, err := os.Executable()

@@ -81,8 +81,11 @@ func (b *Box) openLandlock(ctx context.Context, abi int, ways []means) error {
 		b.level.Missing = append(b.level.Missing, "some namespaces ("+first.Error()+")")
 	}
 	if !b.level.PIDNS && abi < scopedLandlock {
-		return fmt.Errorf("commands could send signals to the agent: process namespaces are not allowed (%w), and of Landlock the kernel has version %d, where %d would be enough (Linux 6.12)",
-			first, abi, scopedLandlock)
+		if !b.level.Seccomp {
+			return fmt.Errorf("commands could send signals to the agent: there are no process namespaces (%w), and Landlock has version %d, where %d would be enough (Linux 6.12)",
+				first, abi, scopedLandlock)
+		}
+		b.level.Missing = append(b.level.Missing, "protection of your other processes from signals")
 	}
 	return nil
 }
