@@ -1,0 +1,96 @@
+package agent_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+
+	"github.com/nanobot-go/nanobot/internal/bus/journal"
+	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
+	"github.com/nanobot-go/nanobot/internal/tool"
+)
+
+// The end of the program interrupts a turn and a message that joined it. Both
+// stay in the journal, and the next start answers them, once.
+func TestServeShutdownAndResume(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		busy, next := make(chan struct{}), make(chan struct{})
+		pause := textTool("pause", tool.Tool{}, func(context.Context, tool.Call, string) (tool.Result, error) {
+			close(busy)
+			<-next
+			return tool.Text("paused"), nil
+		})
+		hang := llmtest.Block(make(chan struct{}))
+		h := newHouse(t, llmtest.NewScript(t, llmtest.Call("pause", textIn{}), hang), pause).start()
+		q := openJournal(t, dir)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- h.agent.Serve(ctx, q) }()
+		for _, id := range []string{"a", "b"} {
+			msg := in("1", "text "+id)
+			msg.ID = id
+			if err := q.Submit(ctx, msg); err != nil {
+				t.Fatal(err)
+			}
+			if id == "a" {
+				<-busy
+			}
+		}
+		synctest.Wait() // the second one is in the mailbox
+		close(next)
+		synctest.Wait() // the model hangs, with both messages in its prompt
+		if n := len(h.model.Last().Messages); n < 4 {
+			t.Errorf("the prompt has %d messages, want the second one in it", n)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		h.stop()
+		if n := q.Status().Inbound; n != 2 {
+			t.Errorf("%d messages are left, want both", n)
+		}
+		if err := q.Close(); err != nil {
+			t.Fatal(err)
+		}
+
+		h.model = llmtest.NewScript(t, llmtest.Reply("resumed"))
+		h.start()
+		q = openJournal(t, dir)
+		ctx, cancel = context.WithCancel(t.Context())
+		go func() { done <- h.agent.Serve(ctx, q) }()
+		var finals []string
+		for d, err := range q.Outgoing(ctx, "test") {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d.Kind.Durable() {
+				finals = append(finals, d.ID+" "+d.Text)
+				break
+			}
+		}
+		synctest.Wait()
+		if st := q.Status(); st.Inbound != 0 || st.Outbound["test"] != 1 || finals[0] != "final:a resumed" {
+			t.Errorf("finals %q, status %+v; want one final and nothing left", finals, st)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		h.stop()
+		if err := q.Close(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func openJournal(t *testing.T, dir string) *journal.Journal {
+	t.Helper()
+	q, err := journal.Open(dir, journal.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return q
+}

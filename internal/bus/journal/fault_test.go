@@ -1,0 +1,350 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/diskio"
+)
+
+// rig is a journal on a disk that can be made to fail, with a clock of its own.
+type rig struct {
+	*Journal
+	t     *testing.T
+	dir   string
+	now   time.Time
+	room  int   // bytes that still fit; negative means all
+	fsync error // what syncing says
+}
+
+func newRig(t *testing.T, o Options) *rig {
+	t.Helper()
+	r := &rig{t: t, dir: t.TempDir(), now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), room: -1}
+	o.Now = func() time.Time { return r.now }
+	r.open(o)
+	t.Cleanup(func() { _ = r.Close() })
+	return r
+}
+
+func (r *rig) open(o Options) {
+	r.t.Helper()
+	o.Now = func() time.Time { return r.now }
+	j, err := Open(r.dir, o)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	write, sync := j.file.write, j.file.sync
+	j.file.write = func(f *os.File, b []byte) error {
+		if r.room < 0 || len(b) <= r.room {
+			return write(f, b)
+		}
+		_ = write(f, b[:r.room]) // a full disk takes what fits
+		return syscall.ENOSPC
+	}
+	j.file.sync = func(f *os.File) error { return errors.Join(r.fsync, sync(f)) }
+	r.Journal = j
+}
+
+// crash lets go of the files as the death of the process does.
+func (r *rig) crash() {
+	r.t.Helper()
+	r.closed = true
+	if err := errors.Join(r.file.close(), r.lock.Unlock()); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *rig) submit(id string) error {
+	return r.Submit(r.t.Context(), bus.Inbound{ID: id, Route: bus.Route{Channel: "c", ChatID: "1"}, Text: id})
+}
+
+func (r *rig) wants(ids ...string) {
+	r.t.Helper()
+	var got []string
+	for range len(r.queue) {
+		in, err := r.Receive(r.t.Context())
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		got = append(got, in.ID)
+	}
+	if strings.Join(got, " ") != strings.Join(ids, " ") {
+		r.t.Errorf("received %q, want %q", got, ids)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A full disk refuses messages with the reason, at every point of a line,
+// keeps what was accepted, delivers answers all the same, and is over when
+// there is room again.
+func TestDiskFull(t *testing.T) {
+	t.Parallel()
+	for _, crash := range []bool{false, true} {
+		for room := 0; room < 130; room += 13 {
+			r := newRig(t, Options{})
+			must(t, r.submit("1"))
+			must(t, r.submit("2"))
+			r.wants("1", "2")
+			r.room = room
+			if err := r.submit("3"); !errors.Is(err, syscall.ENOSPC) {
+				t.Fatalf("room %d: Submit = %v, want no space", room, err)
+			}
+			if err := r.Complete(t.Context(), "1", bus.Outbound{ID: "o", Kind: bus.Final, Route: bus.Route{Channel: "c"}}); !errors.Is(err, syscall.ENOSPC) {
+				t.Errorf("Complete = %v, want no space", err)
+			}
+			for d, err := range r.Outgoing(t.Context(), "c") {
+				if err != nil || d.ID != "o" {
+					t.Errorf("goes out: %q, %v", d.ID, err)
+				}
+				break
+			}
+			if r.Status().Err == nil {
+				t.Error("Status knows nothing of it")
+			}
+			r.room = -1
+			if crash { // the answer was out, but nobody could write that down
+				r.crash()
+				r.open(Options{})
+				r.wants("1", "2")
+				continue
+			}
+			if err := r.submit("3"); err == nil {
+				t.Error("the disk was tried again at once")
+			}
+			r.now = r.now.Add(time.Second)
+			must(t, r.submit("3"))
+			if err := r.Status().Err; err != nil {
+				t.Errorf("Status after recovery: %v", err)
+			}
+			must(t, r.submit("4"))
+			r.crash()
+			r.open(Options{})
+			r.wants("2", "3", "4")
+			if n := r.Status().Outbound["c"]; n != 1 {
+				t.Errorf("%d answers left, want 1", n)
+			}
+		}
+	}
+}
+
+// A disk that cannot sync may or may not have the line. The message is refused,
+// and accepted once when it is brought again.
+func TestSyncFails(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, Options{})
+	r.fsync = syscall.EIO
+	if err := r.submit("1"); !errors.Is(err, syscall.EIO) {
+		t.Fatalf("Submit = %v", err)
+	}
+	r.wants()
+	r.fsync = nil
+	r.now = r.now.Add(time.Second)
+	must(t, r.submit("1"))
+	r.wants("1")
+	r.crash()
+	r.open(Options{})
+	must(t, r.submit("1"))
+	r.wants("1")
+}
+
+// A file cut at any byte, and one with a broken line, still gives all that is whole.
+func TestDamagedFile(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, Options{})
+	must(t, r.submit("1"))
+	must(t, r.submit("2"))
+	must(t, r.Complete(t.Context(), "1", bus.Outbound{ID: "o1", Kind: bus.Final, Route: bus.Route{Channel: "c"}}))
+	must(t, r.Sent(t.Context(), "o1", 1))
+	must(t, r.Delivered(t.Context(), "o1"))
+	must(t, r.submit("3"))
+	r.crash()
+	path := filepath.Join(r.dir, "journal.jsonl")
+	data, err := os.ReadFile(path)
+	must(t, err)
+	for n := range len(data) {
+		must(t, os.WriteFile(path, data[:n], 0o600))
+		r.open(Options{})
+		whole := string(data[:strings.LastIndex("\n"+string(data[:n]), "\n")])
+		want := strings.Count(whole, `{"in":`) - strings.Count(whole, `{"done":`)
+		outs := strings.Count(whole, `{"done":`) - strings.Count(whole, `{"delivered":`)
+		if s := r.Status(); s.Inbound != want || s.Outbound["c"] != outs {
+			t.Fatalf("cut at %d: %+v, want %d in and %d out", n, s, want, outs)
+		}
+		r.crash()
+	}
+	lines := strings.SplitAfter(string(data), "\n")
+	lines[2] = "\x00\x00{]\n" // message 2
+	must(t, os.WriteFile(path, []byte(strings.Join(lines, "")), 0o600))
+	r.open(Options{})
+	r.wants("3")
+	if bad, err := os.ReadFile(path + ".bad"); err != nil || !strings.Contains(string(bad), "{]") {
+		t.Errorf("the broken line is not kept: %q, %v", bad, err)
+	}
+}
+
+// Lines that another program wrote are understood as well.
+func TestForeignLines(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(dir, "journal.jsonl"), []byte(`{ "journal": 1, "note": "x" }
+
+{ "at": 5, "in": "a", "msg": {"id": "a", "text": "A", "new": [1]} }
+{"in":"b","at":6,"msg":{"id":"b","text":"B"}}
+{"done": "b", "ids": ["o"], "outs": [{"id": "o", "kind": "final", "route": {"channel": "c"}}]}
+{"part": 2, "sent": "o"}
+{"something": "else"}
+`), 0o600))
+	j, err := Open(dir, Options{})
+	must(t, err)
+	defer j.Close()
+	if in, err := j.Receive(t.Context()); err != nil || in.ID != "a" || in.Text != "A" || len(j.queue) != 0 {
+		t.Errorf("received %+v, %v", in, err)
+	}
+	if o := j.outs["o"]; o == nil || o.parts != 2 {
+		t.Errorf("out = %+v", o)
+	}
+	newer := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(newer, "journal.jsonl"), []byte("{\"journal\":2}\n"), 0o600))
+	if _, err := Open(newer, Options{}); err == nil || !strings.Contains(err.Error(), "newer version") {
+		t.Errorf("a newer file: %v", err)
+	}
+}
+
+func TestOneOwner(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, Options{})
+	_, err := Open(r.dir, Options{})
+	if e, ok := errors.AsType[*diskio.LockedError](err); !ok || e.PID != os.Getpid() {
+		t.Errorf("second opening: %v", err)
+	}
+}
+
+// The file stays small, however many messages go through, and duplicates are
+// known for a week, whatever was rewritten meanwhile.
+func TestStaysSmall(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, Options{CompactAt: 4000, MaxSeen: 50})
+	r.file.sync = func(*os.File) error { return nil }
+	for i := range 500 {
+		id := strings.Repeat("x", i%7) + string(rune('a'+i%26)) + time.Duration(i).String()
+		must(t, r.submit(id))
+		must(t, r.Complete(t.Context(), id, bus.Outbound{ID: "o" + id, Kind: bus.Final, Route: bus.Route{Channel: "c"}}))
+		must(t, r.Delivered(t.Context(), "o"+id))
+		must(t, r.submit(id))
+		if n := len(r.inbound); n != 0 {
+			t.Fatalf("message %d was taken twice", i)
+		}
+		r.now = r.now.Add(time.Minute)
+	}
+	for name, limit := range map[string]int64{"journal.jsonl": 6000, "seen.jsonl": 4000} {
+		if fi, err := os.Stat(filepath.Join(r.dir, name)); err != nil || fi.Size() > limit || fi.Size() == 0 {
+			t.Errorf("%s has %v bytes, %v; want at most %d", name, fi.Size(), err, limit)
+		}
+	}
+	must(t, r.submit("kept"))
+	must(t, r.Complete(t.Context(), "kept"))
+	must(t, r.rewrite())
+	r.crash()
+	r.now = r.now.Add(seenFor - time.Hour)
+	r.open(Options{MaxSeen: 50})
+	must(t, r.submit("kept"))
+	r.wants()
+	r.crash()
+	r.now = r.now.Add(2 * time.Hour)
+	r.open(Options{MaxSeen: 50})
+	must(t, r.submit("kept"))
+	r.wants("kept")
+}
+
+// A channel that is full blocks its own messages only, and not /stop.
+func TestBackPressure(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, Options{MaxInbound: 2, MaxOutbound: 2})
+	full := func(what string) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		if err := r.Submit(ctx, bus.Inbound{ID: "more", Route: bus.Route{Channel: "c"}}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: Submit = %v, want it to block", what, err)
+		}
+	}
+	must(t, r.submit("1"))
+	must(t, r.submit("2"))
+	full("inbound")
+	must(t, r.submit("1")) // known already
+	must(t, r.Submit(t.Context(), bus.Inbound{ID: "s", Route: bus.Route{Channel: "c"}, Text: "/stop"}))
+	must(t, r.Submit(t.Context(), bus.Inbound{ID: "d", Route: bus.Route{Channel: "d"}}))
+	r.wants("1", "2", "s", "d")
+	blocked := make(chan error)
+	go func() { blocked <- r.submit("3") }()
+	for _, id := range []string{"s", "1"} {
+		must(t, r.Complete(t.Context(), id, bus.Outbound{ID: "o" + id, Kind: bus.Final, Route: bus.Route{Channel: "c"}}))
+	}
+	must(t, r.Delivered(t.Context(), "os"))
+	must(t, <-blocked)
+	must(t, r.Complete(t.Context(), "2", bus.Outbound{ID: "o2", Kind: bus.Final, Route: bus.Route{Channel: "c"}}))
+	must(t, r.Complete(t.Context(), "3", bus.Outbound{ID: "o3", Kind: bus.Final, Route: bus.Route{Channel: "c"}}))
+	full("outbound")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if err := r.Publish(ctx, bus.Outbound{ID: "o4", Kind: bus.Message, Route: bus.Route{Channel: "c"}}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Publish = %v, want it to block", err)
+	}
+	must(t, r.Publish(t.Context(), bus.Outbound{Kind: bus.Progress, Route: bus.Route{Channel: "c"}}))
+	if err := r.Submit(t.Context(), bus.Inbound{ID: "big", Text: strings.Repeat("x", maxMessage)}); !errors.Is(err, bus.ErrTooLarge) {
+		t.Errorf("too large: %v", err)
+	}
+}
+
+// What is only shown is dropped when nobody keeps up; then the final says that
+// its text was not shown.
+func TestDroppedDeltas(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, Options{MaxVolatile: 3})
+	route := bus.Route{Channel: "c", ChatID: "1"}
+	say := func(kind bus.Kind, stream, text string) {
+		must(t, r.Publish(t.Context(), bus.Outbound{Kind: kind, Route: route, StreamID: stream, Text: text}))
+	}
+	must(t, r.Publish(t.Context(), bus.Outbound{ID: "first", Kind: bus.Final, Route: route, Streamed: true}))
+	var got []string
+	for d, err := range r.Outgoing(t.Context(), "c") {
+		must(t, err)
+		if d.ID == "first" {
+			say(bus.Delta, "s", "a")
+			say(bus.Delta, "s", "b")
+			say(bus.ToolHint, "", "hint")
+			say(bus.Delta, "s", "c")
+			say(bus.ToolHint, "", "dropped")
+			say(bus.Delta, "s", "d") // joins c
+			say(bus.Delta, "t", "dropped")
+			say(bus.DeltaEnd, "t", "")
+			must(t, r.Publish(t.Context(), bus.Outbound{ID: "last", Kind: bus.Final, Route: route, Streamed: true}))
+		}
+		got = append(got, string(d.Kind)+" "+d.Text)
+		if d.ID == "last" {
+			if d.Streamed {
+				t.Error("the final says that its text was shown")
+			}
+			break
+		}
+	}
+	if want := "final , delta ab, tool_hint hint, delta cd, delta_end , final "; strings.Join(got, ", ") != want {
+		t.Errorf("read %q, want %q", strings.Join(got, ", "), want)
+	}
+	if n := r.Status().Dropped; n != 2 {
+		t.Errorf("%d dropped, want 2", n)
+	}
+}
