@@ -4,7 +4,7 @@
 //
 //	go run ./bench            everything, as a Markdown table
 //	go run ./bench -quick     fewer repetitions
-//	go run ./bench -only turn one part: oneshot, turn, sessions, prefix, grep, read, search, exec, fetch
+//	go run ./bench -only turn one part: oneshot, turn, sessions, prefix, grep, read, search, exec, fetch, year
 //	go run ./bench -only search -messages 1000000
 package main
 
@@ -69,7 +69,7 @@ func run(quick bool, only string, messages int) error {
 	parts := []struct {
 		name string
 		run  func() error
-	}{{"oneshot", b.oneShot}, {"turn", b.turns}, {"sessions", b.sessions}, {"prefix", b.prefix}, {"grep", b.grep}, {"read", b.read}, {"search", b.search}, {"exec", b.exec}, {"fetch", b.fetch}}
+	}{{"oneshot", b.oneShot}, {"turn", b.turns}, {"sessions", b.sessions}, {"prefix", b.prefix}, {"grep", b.grep}, {"read", b.read}, {"search", b.search}, {"exec", b.exec}, {"fetch", b.fetch}, {"year", b.year}}
 	for _, p := range parts {
 		if only != "" && only != p.name {
 			continue

@@ -101,7 +101,7 @@ func TestSubagentJoinsTheRunningTurn(t *testing.T) {
 	h.start()
 	go func() {
 		<-running
-		waitFor(t, func() bool { return h.agent.Working() > 0 && strings.Contains(stateFiles(t, h), `"done"`) })
+		waitFor(t, func() bool { return strings.Contains(h.ask(in("1", "/status")), "Waiting here: 1 message") })
 		close(spawned)
 	}()
 	if got := h.ask(in("1", "go")); got != "it is 42" || seen != 1 {

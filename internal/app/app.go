@@ -28,6 +28,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/runner"
 	"github.com/nanobot-go/nanobot/internal/sandbox"
 	"github.com/nanobot-go/nanobot/internal/session"
+	"github.com/nanobot-go/nanobot/internal/session/search"
 	"github.com/nanobot-go/nanobot/internal/skill"
 	"github.com/nanobot-go/nanobot/internal/tool"
 	"github.com/nanobot-go/nanobot/internal/tool/mcp"
@@ -45,6 +46,8 @@ type Options struct {
 	Log       *slog.Logger
 	Restart   func(route bus.Route) // see agent.Options
 	Deliver   func(bus.Outbound)    // see agent.Options
+
+	Now func() time.Time // nil is time.Now; for simulations
 
 	Record string // file to record model traffic and tool results in
 
@@ -65,6 +68,7 @@ type App struct {
 	Skills    *skill.Library
 	History   *memory.History
 	Dream     *memory.Dream // nil while recording
+	Index     *search.Index // nil without the built-in tools
 	Agent     *agent.Agent
 	Notes     []string // what the user should know about this start
 	Exec      string   // how commands are contained, for status
@@ -152,13 +156,18 @@ func (a *App) settle(ctx context.Context, o Options) error {
 
 func (a *App) build(ctx context.Context, o Options) error {
 	def := a.Config.Config.Agents.Defaults
-	store, err := OpenSessions(a.Config, a.Workspace, o.Log)
+	store, err := openSessions(a.Config, a.Workspace, o)
 	if err != nil {
 		return err
 	}
 	a.Sessions = store
+	var set *tool.Set
 	a.Skills = skill.Open(skill.Options{
-		Workspace: a.Workspace, Disabled: def.DisabledSkills, Log: o.Log, Getenv: lookup(o.Env),
+		Workspace: a.Workspace, Disabled: def.DisabledSkills, Log: o.Log, Getenv: lookup(o.Env), Ledger: SkillLedger(a.Config),
+		HasTool: func(name string) bool {
+			_, ok := set.Get(name)
+			return ok || name == "my" && a.Config.Config.Tools.My.Enable
+		},
 	})
 	set, media, err := a.tools(o)
 	if err != nil {
@@ -200,7 +209,7 @@ func (a *App) build(ctx context.Context, o Options) error {
 			Time: time.Duration(def.Limits.TurnTimeoutS) * time.Second, Tokens: def.Limits.TurnTokens, ToolCalls: def.Limits.TurnToolCalls,
 		},
 		Unified: def.UnifiedSession, Concurrency: concurrency(def.Limits.MaxConcurrentRequests), HintChars: def.ToolHintMaxLength,
-		Version: o.Version, Location: def.Location(), Log: o.Log, Home: home,
+		Version: o.Version, Location: def.Location(), Now: o.Now, Log: o.Log, Home: home,
 	})
 	return err
 }
@@ -224,6 +233,9 @@ func (a *App) Run(ctx context.Context) error {
 	}
 	if a.Dream != nil {
 		work.Go(func() { a.dream(ctx) })
+	}
+	if a.Index != nil {
+		work.Go(func() { a.Index.Run(ctx) })
 	}
 	return a.Agent.Run(ctx)
 }
@@ -271,6 +283,9 @@ func (a *App) Close() error {
 	if a.Dream != nil {
 		err = errors.Join(err, a.Dream.Close())
 	}
+	if a.Index != nil {
+		err = errors.Join(err, a.Index.Close())
+	}
 	if a.commands != nil {
 		err = errors.Join(err, a.commands.Close())
 	}
@@ -286,7 +301,11 @@ func (a *App) ModelInfo() ModelInfo { return a.models.info }
 
 // OpenSessions opens the session store that belongs to a workspace.
 func OpenSessions(loaded *config.Loaded, workspace string, log *slog.Logger) (*session.Store, error) {
-	store, err := session.Open(session.Options{DataDir: loaded.DataDir, Workspace: workspace, Log: log})
+	return openSessions(loaded, workspace, Options{Log: log})
+}
+
+func openSessions(loaded *config.Loaded, workspace string, o Options) (*session.Store, error) {
+	store, err := session.Open(session.Options{DataDir: loaded.DataDir, Workspace: workspace, Now: o.Now, Log: o.Log})
 	if err != nil {
 		return nil, fmt.Errorf("open sessions: %w", err)
 	}
@@ -325,6 +344,9 @@ func lookup(env []string) func(string) string {
 	}
 }
 
+// SkillLedger is the record of skills that were installed.
+func SkillLedger(l *config.Loaded) string { return filepath.Join(l.DataDir, "skills.json") }
+
 // protectedPaths are what no tool may touch: our configuration, other
 // conversations, credentials of ours and of the user.
 func (a *App) protectedPaths() (deny, denyWrite []string) {
@@ -336,9 +358,13 @@ func (a *App) protectedPaths() (deny, denyWrite []string) {
 	deny = append(deny, filepath.Join(data, "undo"))
 	if a.Config.Config.Tools.ProtectConfigDir {
 		deny = append(deny, a.Config.File)
-		for _, name := range []string{"sessions", "auth", "logs", "run", "memory", "subagents", "bus", "history", "pairing.json", "secrets.json", "whatsapp-auth", "weixin"} {
+		for _, name := range []string{"sessions", "auth", "logs", "run", "memory", "subagents", "bus", "history", "pairing.json", "skills.json", "secrets.json", "whatsapp-auth", "weixin"} {
 			deny = append(deny, filepath.Join(data, name))
 		}
+	}
+	// What others wrote and the user installed is not the model's to change.
+	if dirs, err := skill.InstalledDirs(SkillLedger(a.Config)); err == nil {
+		denyWrite = append(denyWrite, dirs...)
 	}
 	if exe, err := os.Executable(); err == nil {
 		denyWrite = append(denyWrite, exe)
@@ -346,7 +372,7 @@ func (a *App) protectedPaths() (deny, denyWrite []string) {
 	denyWrite = append(denyWrite,
 		filepath.Join(a.Workspace, "memory", "history.jsonl"), filepath.Join(a.Workspace, "memory", ".cursor"),
 		filepath.Join(a.Workspace, "memory", ".dream_cursor"), filepath.Join(a.Workspace, "cron", "jobs.json"),
-		filepath.Join(a.Workspace, ".nanobot", "workspace-id"))
+		filepath.Join(a.Workspace, ".nanobot", "workspace-id"), filepath.Join(a.Workspace, ".git", "hooks"))
 	inside := func(p string) bool {
 		return p == a.Workspace || strings.HasPrefix(a.Workspace, p+string(filepath.Separator))
 	}

@@ -16,12 +16,12 @@ func (a *App) dreams(o Options) (agent.Dreamer, error) {
 		return nil, nil //nolint:nilnil // the agent does without
 	}
 	def := a.Config.Config.Agents.Defaults.Dream
-	repo, err := memory.OpenRepo(memory.RepoOptions{Dir: a.History.Dir(), Workspace: a.Workspace, Log: o.Log})
+	repo, err := memory.OpenRepo(memory.RepoOptions{Dir: a.History.Dir(), Workspace: a.Workspace, Now: o.Now, Log: o.Log})
 	if err != nil {
 		return nil, err
 	}
 	a.Dream, err = memory.NewDream(memory.DreamOptions{
-		History: a.History, Repo: repo, Skills: a.Skills, Log: o.Log,
+		History: a.History, Repo: repo, Skills: a.Skills, Now: o.Now, Log: o.Log,
 		Interval: time.Duration(def.IntervalH) * time.Hour, MaxBatch: def.MaxBatchSize, Iterations: def.MaxIterations,
 		Model: func(ctx context.Context) (memory.DreamModel, error) {
 			if a.models.info.Demo {

@@ -13,13 +13,13 @@ import (
 func (a *App) remember(o Options) (*memory.Consolidator, error) {
 	var err error
 	a.History, err = memory.OpenHistory(memory.HistoryOptions{
-		Dir: memory.Dir(a.Config.DataDir, a.Sessions), Workspace: a.Workspace, Log: o.Log,
+		Dir: memory.Dir(a.Config.DataDir, a.Sessions), Workspace: a.Workspace, Now: o.Now, Log: o.Log,
 	})
 	if err != nil || a.models.info.Demo || o.Record != "" {
 		return nil, err
 	}
 	return memory.NewConsolidator(memory.ConsolidatorOptions{
-		History: a.History, Ratio: a.Config.Config.Agents.Defaults.ConsolidationRatio, Redact: a.safety.secrets.Redact, Log: o.Log,
+		History: a.History, Ratio: a.Config.Config.Agents.Defaults.ConsolidationRatio, Redact: a.safety.secrets.Redact, Now: o.Now, Log: o.Log,
 	})
 }
 

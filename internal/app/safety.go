@@ -57,6 +57,7 @@ type safety struct {
 	Posture
 	jail      *diskio.Jail
 	protected []string
+	fixed     []string // inside the workspace, not to be changed
 	secrets   *httpsafe.Registry
 	policy    *approve.Policy
 	undo      *undo.Store
@@ -71,6 +72,11 @@ func (a *App) guard(o Options) error {
 	s := &safety{Posture: PostureOf(a.Config), media: filepath.Join(a.Config.DataDir, "media"), seal: seal{workspace: a.Workspace}}
 	deny, denyWrite := a.protectedPaths()
 	s.protected = deny
+	for _, p := range denyWrite {
+		if within(p, a.Workspace) {
+			s.fixed = append(s.fixed, p)
+		}
+	}
 	var err error
 	s.jail, err = diskio.OpenJail(diskio.JailOptions{
 		Workspace: a.Workspace, Restrict: s.Restrict, ReadOnly: []string{s.media}, Protected: deny, ProtectedWrite: denyWrite,
@@ -173,7 +179,7 @@ func (s *safety) wrap(a *App, tainted bool) func(cmd *exec.Cmd) (func(), error) 
 			return nil, fmt.Errorf("the sandbox (tools.exec.sandbox %q) cannot be used here: %w", s.Sandbox, err)
 		}
 		p := sandbox.Profile{
-			Workspace: a.Workspace, ReadOnly: append(slices.Clone(cfg.SandboxROBinds), s.media), ReadWrite: cfg.SandboxRWBinds,
+			Workspace: a.Workspace, ReadOnly: append(slices.Concat(cfg.SandboxROBinds, s.fixed), s.media), ReadWrite: cfg.SandboxRWBinds,
 			Protected: s.protected, Network: s.Network,
 		}
 		if s.Network == sandbox.NetProxy {

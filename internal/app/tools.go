@@ -78,6 +78,11 @@ func (a *App) builtins(o Options) ([]tool.Tool, error) {
 		}
 		list = append(list, more...)
 	}
+	var err error
+	if a.Index, err = OpenSearch(a.Config, a.Workspace, a.Sessions, o.Log); err != nil {
+		return nil, err
+	}
+	list = append(list, a.Index.Tool(a.Config.Config.Agents.Defaults.Location()))
 	if t, ok := a.imageTool(o, a.safety.jail, a.safety.media); ok {
 		list = append(list, t)
 	}
