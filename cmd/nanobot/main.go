@@ -12,15 +12,11 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/cli"
-	"github.com/nanobot-go/nanobot/internal/sandbox"
 )
 
 func main() { os.Exit(run()) }
 
 func run() int {
-	if handled, code := sandbox.Main(os.Args); handled {
-		return code
-	}
 	_ = app.Harden() // without it only the sandbox keeps commands out of our memory
 	// Collecting the small heap less often saves a tenth of the work of a busy process.
 	debug.SetGCPercent(400)
