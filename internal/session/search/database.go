@@ -31,6 +31,8 @@ CREATE TABLE source(
 	pos INTEGER NOT NULL, tail BLOB NOT NULL,
 	session TEXT NOT NULL, scope TEXT NOT NULL, tainted INTEGER NOT NULL, time INTEGER NOT NULL,
 	docs INTEGER NOT NULL, words INTEGER NOT NULL, bytes INTEGER NOT NULL);
+CREATE TABLE state(changes INTEGER NOT NULL);
+INSERT INTO state VALUES(0);
 CREATE TABLE name(id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE);
 CREATE TABLE doc(
 	id INTEGER PRIMARY KEY, source INTEGER NOT NULL, pos INTEGER NOT NULL, len INTEGER NOT NULL,
@@ -78,7 +80,7 @@ func (x *Index) open(ctx context.Context) (*sql.DB, error) {
 	if err := prepare(ctx, db); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	x.db, x.file, x.names = db, fi, map[int64]string{}
+	x.db, x.file, x.names, x.rows = db, fi, map[int64]string{}, nil
 	return db, nil
 }
 

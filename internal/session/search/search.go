@@ -61,6 +61,7 @@ type Index struct {
 	db     *sql.DB    // nil until used
 	file   os.FileInfo
 	names  map[int64]string // of conversations and scopes
+	rows   *sourceRows      // the table of sources; nil: must be read
 	closed bool
 }
 

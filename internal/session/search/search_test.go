@@ -350,7 +350,7 @@ func TestTool(t *testing.T) {
 			}
 		})
 	}
-	if n := len(set.Defs()[0].Schema) + len(set.Defs()[0].Description); n > 560 {
-		t.Errorf("%d bytes in every prompt, want at most 560", n)
+	if n := len(set.Defs()[0].Schema) + len(set.Defs()[0].Description); n > 400 {
+		t.Errorf("%d bytes in every prompt, want at most 400", n)
 	}
 }

@@ -319,12 +319,18 @@ func load(f io.ReaderAt, k kind, pos, size int64) (string, bool) {
 		return "", false
 	}
 	var text string
-	var s source
 	switch k {
-	case kindLog:
-		text, _ = s.logLine(raw)
+	case kindLog: // it was read before: only the words are of interest now
+		var r struct {
+			Content llm.Content             `json:"content"`
+			Runtime *session.RuntimeContext `json:"_runtime_context"`
+		}
+		if json.Unmarshal(raw, &r) == nil {
+			rec := session.Record{Message: llm.Message{Content: r.Content}, Runtime: r.Runtime}
+			text = strings.TrimSpace(rec.Display())
+		}
 	case kindHistory:
-		text, _ = s.entryLine(raw)
+		text, _ = (&source{}).entryLine(raw)
 	default:
 		text = string(raw)
 	}

@@ -11,11 +11,11 @@ import (
 )
 
 type toolInput struct {
-	Query   string `json:"query" desc:"Words; \"a phrase\", -not, begin*"`
-	Limit   int    `json:"limit,omitempty" desc:"Default 8" max:"30"`
-	Session string `json:"session,omitempty" desc:"Only this session key"`
+	Query   string `json:"query" desc:"words, \"a phrase\", -not, begin*"`
+	Limit   int    `json:"limit,omitempty" max:"30"`
+	Session string `json:"session,omitempty"`
 	After   string `json:"after,omitempty" desc:"YYYY-MM-DD"`
-	Before  string `json:"before,omitempty" desc:"YYYY-MM-DD"`
+	Before  string `json:"before,omitempty"`
 }
 
 const toolHits = 8
@@ -30,7 +30,7 @@ func (x *Index) Tool(loc *time.Location) tool.Tool {
 	}
 	return tool.Func(tool.Tool{
 		Name: "search_memory", ReadOnly: true,
-		Description: "Search past conversations, summaries and memory files by words. Use it before saying that you do not know or remember something.",
+		Description: "Search past conversations and memory. Use it before saying you do not remember.",
 	}, func(ctx context.Context, c tool.Call, in toolInput) (tool.Result, error) {
 		q := Query{Text: in.Query, Session: in.Session, Scope: c.Scope, Own: c.SessionKey, Limit: in.Limit}
 		if q.Limit <= 0 {

@@ -68,6 +68,7 @@ type batch struct {
 	over context.Context //nolint:containedctx // tells when patience is at an end; lives as long as one update
 
 	forgotten map[hash]struct{}
+	rows      *sourceRows
 	docs      []doc
 	bytes     int
 	touched   []*source // whose rows must be written
@@ -83,14 +84,14 @@ func (b *batch) run(ctx context.Context) (behind bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	rows, err := readSources(ctx, b.db)
-	if err != nil {
+	if b.rows, err = b.x.readSources(ctx, b.db); err != nil {
 		return false, err
 	}
 	changed := files[:0:0]
+	there := make(map[string]bool, len(files))
 	for _, s := range files {
-		row := rows[s.label]
-		delete(rows, s.label)
+		there[s.label] = true
+		row := b.rows.by[s.label]
 		if row == nil {
 			s.session = keyOf(s.label)
 			changed = append(changed, s)
@@ -99,10 +100,13 @@ func (b *batch) run(ctx context.Context) (behind bool, err error) {
 			changed = append(changed, row)
 		}
 	}
-	for _, row := range rows {
-		b.gone = append(b.gone, row)
+	for label, row := range b.rows.by {
+		if !there[label] {
+			b.gone = append(b.gone, row)
+		}
 	}
 	if len(changed) == 0 && len(b.gone) == 0 {
+		b.x.keepSources(b.db, b.rows)
 		return false, nil
 	}
 	if b.forgotten, err = b.x.readForgotten(); err != nil {
@@ -122,7 +126,11 @@ func (b *batch) run(ctx context.Context) (behind bool, err error) {
 			return false, err
 		}
 	}
-	return behind, b.flush(ctx)
+	if err := b.flush(ctx); err != nil {
+		return false, err
+	}
+	b.x.keepSources(b.db, b.rows)
+	return behind, nil
 }
 
 // take reads what is new in a file.
@@ -288,11 +296,16 @@ func (b *batch) flush(ctx context.Context) error {
 		if _, err := tx.ExecContext(ctx, `DELETE FROM source WHERE id=?`, s.id); err != nil {
 			return err
 		}
+		delete(b.rows.by, s.label)
 	}
 	for _, s := range b.touched {
 		if err := s.save(ctx, tx); err != nil {
 			return err
 		}
+		b.rows.by[s.label] = s
+	}
+	if err := tx.QueryRowContext(ctx, `UPDATE state SET changes=changes+1 RETURNING changes`).Scan(&b.rows.changes); err != nil {
+		return err
 	}
 	if err := b.insert(ctx, tx); err != nil {
 		return err
@@ -426,23 +439,51 @@ func nameID(ctx context.Context, tx *sql.Tx, known map[string]int64, name string
 	return id, err
 }
 
-// readSources reads the table of sources by label.
-func readSources(ctx context.Context, db *sql.DB) (map[string]*source, error) {
+// sourceRows is the table of sources and how often it had been changed when it
+// was read.
+type sourceRows struct {
+	changes int64
+	by      map[string]*source // by label
+}
+
+// readSources returns the table of sources, from memory when nobody changed it
+// meanwhile. It belongs to the caller until keepSources.
+func (x *Index) readSources(ctx context.Context, db *sql.DB) (*sourceRows, error) {
+	var changes int64
+	if err := db.QueryRowContext(ctx, `SELECT changes FROM state`).Scan(&changes); err != nil {
+		return nil, err
+	}
+	x.mu.Lock()
+	kept := x.rows
+	x.rows = nil
+	x.mu.Unlock()
+	if kept != nil && kept.changes == changes {
+		return kept, nil
+	}
 	rows, err := db.QueryContext(ctx, `SELECT id,path,kind,ident,size,mtime,pos,tail,session,scope,tainted,time,docs,words,bytes FROM source`)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close() //nolint:errcheck // the error is that of Err
-	out := map[string]*source{}
+	out := &sourceRows{changes, map[string]*source{}}
 	for rows.Next() {
 		s := &source{}
 		if err := rows.Scan(&s.id, &s.label, &s.kind, &s.ident, &s.size, &s.mtime, &s.pos, &s.tail, &s.session, &s.scope,
 			&s.tainted, &s.time, &s.docs, &s.words, &s.bytes); err != nil {
 			return nil, err
 		}
-		out[s.label] = s
+		out.by[s.label] = s
 	}
 	return out, rows.Err()
+}
+
+// keepSources keeps the table for the next time.
+func (x *Index) keepSources(db *sql.DB, rows *sourceRows) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.db == db {
+		x.rows = rows
+	}
 }
 
 type hash [16]byte
