@@ -142,7 +142,8 @@ type Agent struct {
 	windows sync.Map // model name -> real context window in tokens, learned from refusals
 	heads   sync.Map // tier and system prompt -> estimated tokens of prompt and tools
 
-	queue atomic.Pointer[bus.Queue] // that Serve takes messages from
+	queue  atomic.Pointer[bus.Queue] // that Serve takes messages from
+	served sync.Map                  // names of channels whose messages come from it
 
 	mu     sync.Mutex
 	base   context.Context //nolint:containedctx // the context of Run, which owns all turns

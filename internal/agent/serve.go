@@ -56,6 +56,7 @@ func (a *Agent) Serve(ctx context.Context, q bus.Queue) error {
 			}
 			return fmt.Errorf("receive messages: %w", err)
 		}
+		a.served.Store(in.Route.Channel, true)
 		it := &item{in: in, key: a.keyOf(in), ctx: context.WithoutCancel(ctx)}
 		it.post = &post{a: a, q: q, it: it}
 		switch err := a.submit(it); { //nolint:contextcheck // the item carries it
@@ -68,10 +69,11 @@ func (a *Agent) Serve(ctx context.Context, q bus.Queue) error {
 }
 
 // hand gives a message that no person wrote to the queue, which keeps it until
-// its answer is out; false means that there is none.
+// its answer is out. False means that there is none, or that nobody would read
+// there what goes to this channel, such as the terminal.
 func (a *Agent) hand(ctx context.Context, in bus.Inbound) (bool, error) {
 	q := a.queue.Load()
-	if q == nil {
+	if _, served := a.served.Load(in.Route.Channel); q == nil || !served {
 		return false, nil
 	}
 	return true, (*q).Submit(ctx, in)
@@ -100,22 +102,22 @@ func (p *post) say(o bus.Outbound) {
 	}
 	late := len(p.held) > 0
 	p.mu.Unlock()
-	var err error
-	if !late || !o.Kind.Durable() {
+	if !o.Kind.Durable() {
+		_ = p.q.Publish(p.it.ctx, o) // may be dropped anyway
+		return
+	}
+	if !late {
 		ctx, cancel := context.WithTimeout(p.it.ctx, publishWait)
 		defer cancel()
-		if err = p.q.Publish(ctx, o); err == nil {
+		err := p.q.Publish(ctx, o)
+		if err == nil {
 			return
 		}
+		p.a.Log.Warn("a message has to wait for the end of its turn", "session", p.it.key, "kind", o.Kind, "err", err)
 	}
-	if o.Kind.Durable() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.held = append(p.held, o)
-	}
-	if err != nil {
-		p.a.Log.Warn("publish", "session", p.it.key, "kind", o.Kind, "err", err)
-	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.held = append(p.held, o)
 }
 
 // end completes the message, unless the program ends: then it is for the next start.

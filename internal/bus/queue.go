@@ -57,7 +57,8 @@ type Inbox interface {
 //     dropped, the Final of that chat says it was not Streamed.
 //   - Outgoing yields what goes to a channel in the order of publication:
 //     first all that is durable and not delivered, then new messages as they
-//     come, until ctx ends. One reader per channel at a time; a new one starts
+//     come, until ctx ends (then it just stops) or the queue is closed (then
+//     ErrClosed comes last). One reader per channel at a time; a new one starts
 //     over with what is still undelivered. A durable message stays the
 //     reader's until Delivered; parts of it that were sent are counted by Sent.
 //   - Sent and Delivered survive the death of the process. A power loss may

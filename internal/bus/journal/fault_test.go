@@ -250,8 +250,10 @@ func TestStaysSmall(t *testing.T) {
 		r.now = r.now.Add(time.Minute)
 	}
 	for name, limit := range map[string]int64{"journal.jsonl": 6000, "seen.jsonl": 4000} {
-		if fi, err := os.Stat(filepath.Join(r.dir, name)); err != nil || fi.Size() > limit || fi.Size() == 0 {
-			t.Errorf("%s has %v bytes, %v; want at most %d", name, fi.Size(), err, limit)
+		fi, err := os.Stat(filepath.Join(r.dir, name))
+		must(t, err)
+		if fi.Size() > limit || fi.Size() == 0 {
+			t.Errorf("%s has %d bytes, want at most %d", name, fi.Size(), limit)
 		}
 	}
 	must(t, r.submit("kept"))
@@ -304,6 +306,17 @@ func TestBackPressure(t *testing.T) {
 		t.Errorf("Publish = %v, want it to block", err)
 	}
 	must(t, r.Publish(t.Context(), bus.Outbound{Kind: bus.Progress, Route: bus.Route{Channel: "c"}}))
+	heavy := newRig(t, Options{MaxInboundBytes: 1000})
+	in := bus.Inbound{Route: bus.Route{Channel: "c"}, Text: strings.Repeat("x", 900)}
+	in.ID = "alone" // larger than what is allowed, and nothing else is there
+	in.Text += in.Text
+	must(t, heavy.Submit(t.Context(), in))
+	in.ID = "second"
+	if err := heavy.Submit(ctx, in); err == nil {
+		t.Error("the bytes of waiting messages have no limit")
+	}
+	in.ID, in.Text = "s", "/stop"
+	must(t, heavy.Submit(t.Context(), in))
 	if err := r.Submit(t.Context(), bus.Inbound{ID: "big", Text: strings.Repeat("x", maxMessage)}); !errors.Is(err, bus.ErrTooLarge) {
 		t.Errorf("too large: %v", err)
 	}
