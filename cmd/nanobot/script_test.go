@@ -23,15 +23,11 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
 	"github.com/nanobot-go/nanobot/internal/llm/local"
-	"github.com/nanobot-go/nanobot/internal/sandbox"
 )
 
 var update = flag.Bool("update", false, "rewrite the expected output in the scripts")
 
 func TestMain(m *testing.M) {
-	if handled, code := sandbox.Main(os.Args); handled {
-		os.Exit(code)
-	}
 	testscript.Main(m, map[string]func(){"nanobot": main})
 }
 

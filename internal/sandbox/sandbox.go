@@ -164,10 +164,6 @@ func (l Level) String() string {
 	return text
 }
 
-// Main reports that the program was not started as a helper: a helper never gets
-// as far as to call it.
-func Main([]string) (handled bool, code int) { return false, 0 }
-
 // Box confines commands in one way.
 type Box struct {
 	o     Options

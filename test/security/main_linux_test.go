@@ -15,12 +15,7 @@ import (
 // binDir holds what is built for the tests; scratch is removed at the end.
 var binDir string
 
-func TestMain(m *testing.M) {
-	if handled, code := sandbox.Main(os.Args); handled {
-		os.Exit(code)
-	}
-	os.Exit(run(m))
-}
+func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "nanobot-security-")
