@@ -395,10 +395,10 @@ func (t *turn) hooks() runner.Hooks {
 		return t.key + ":" + strconv.FormatInt(t.begun.UnixNano(), 10) + ":" + strconv.Itoa(t.segment)
 	}
 	h := runner.Hooks{
-		Notice: func(_ context.Context, s string) { send(bus.Outbound{Kind: bus.Notice, Text: s}) },
+		Notice: func(_ context.Context, s string) { send(bus.Outbound{Kind: bus.Notice, Text: t.Secrets.Redact(s)}) },
 		BeforeTools: func(_ context.Context, it *runner.Iteration) {
 			if said := strings.TrimSpace(it.Response.Message.Content.String()); said != "" && !t.it.in.WantsStream {
-				send(bus.Outbound{Kind: bus.Progress, Text: said})
+				send(bus.Outbound{Kind: bus.Progress, Text: t.Secrets.Redact(said)})
 			}
 			send(bus.Outbound{Kind: bus.ToolHint, Text: t.hint(it.Calls)})
 		},
