@@ -61,7 +61,7 @@ func threats() []threat {
 			"internal/tool/shell TestProtectedPaths",
 		}, ""},
 		{"T10", "carrying secrets away", []string{
-			"TestInjections", "internal/tool/approve TestT10SecretsDoNotLeave", "internal/tool/approve TestT10LongAddresses", "internal/tool/web TestSearchRefusesSecrets",
+			"TestInjections", "TestT10KeyLeavesInNoCall", "internal/tool/approve TestT10SecretsDoNotLeave", "internal/tool/approve TestT10LongAddresses", "internal/tool/web TestSearchRefusesSecrets",
 			"internal/tool/web TestSuspicious",
 		}, "short addresses can carry a few words"},
 		{"T11", "poisoned memory and sessions", []string{
