@@ -36,7 +36,12 @@ type place struct {
 	set func(h *house, text string)
 	// only is the part of the orders the place is tried with; nil is all.
 	only []string
+	// half says that every other order will do, unless all were asked for.
+	half bool
 }
+
+// allVariable set to "all" (or a build server) runs every case.
+const allVariable = "NANOBOT_ADVERSARIAL"
 
 func places(t *testing.T) []place {
 	t.Helper()
@@ -69,12 +74,12 @@ func places(t *testing.T) []place {
 			b, _ := json.Marshal(map[string]any{"hours": "nine to five", "note": text}) // plain
 			fetch(h, h.web.page("/api", "application/json", string(b)))
 		}},
-		{name: "search-result", set: func(h *house, text string) {
+		{name: "search-result", half: true, set: func(h *house, text string) {
 			b, _ := json.Marshal(map[string]any{"results": []any{map[string]any{"title": "Hours", "url": "https://example.org/", "content": text}}})
 			h.web.page("/search", "application/json", string(b))
 			h.model.opening = []call{{"web_search", jsonOf("query", "opening hours")}}
 		}},
-		{name: "media-file", set: func(h *house, text string) {
+		{name: "media-file", half: true, set: func(h *house, text string) {
 			path := filepath.Join(h.data, "media", "telegram", "minutes.txt")
 			h.write(path, fill("notes.txt", text))
 			read(h, path)
@@ -84,14 +89,14 @@ func places(t *testing.T) []place {
 			h.write(path, fill("notes.txt", text))
 			read(h, path)
 		}},
-		{name: "pdf-attachment", set: func(h *house, text string) { attach(h, "minutes.pdf", pdf(text)) }},
+		{name: "pdf-attachment", half: true, set: func(h *house, text string) { attach(h, "minutes.pdf", pdf(text)) }},
 		{name: "docx-attachment", only: someOrders(), set: func(h *house, text string) { attach(h, "minutes.docx", docx(h.t, text)) }},
-		{name: "picture", set: func(h *house, text string) { attach(h, "photo.png", picture(h.t, text)) }},
-		{name: "mcp-result", set: func(h *house, text string) {
+		{name: "picture", half: true, set: func(h *house, text string) { attach(h, "photo.png", picture(h.t, text)) }},
+		{name: "mcp-result", half: true, set: func(h *house, text string) {
 			h.desk(text)
 			h.model.opening = []call{{"mcp_desk_lookup", `{}`}}
 		}},
-		{name: "mail", set: func(h *house, text string) { h.args = append(h.args, "mail", fill("mail.txt", text)) }},
+		{name: "mail", half: true, set: func(h *house, text string) { h.args = append(h.args, "mail", fill("mail.txt", text)) }},
 		{name: "workspace-file", clean: true, set: func(h *house, text string) {
 			h.write(filepath.Join(h.ws, "minutes.txt"), fill("notes.txt", text))
 			read(h, "minutes.txt")
@@ -136,13 +141,14 @@ func TestInjections(t *testing.T) {
 	level(t, sandbox.Auto)
 	settings := []struct{ box, network string }{{"auto", "none"}, {"landlock", "proxy"}, {"bwrap", "none"}, {"auto", "host"}}
 	orders, n := readOrders(t), 0
+	complete := os.Getenv(allVariable) == "all" || os.Getenv("CI") != ""
 	for i, p := range places(t) {
 		for j, o := range orders {
-			if p.only != nil && !slices.Contains(p.only, o.name) || o.mcp && p.clean {
+			if p.only != nil && !slices.Contains(p.only, o.name) || o.mcp && p.clean || p.half && !complete && (i+j)%2 == 0 {
 				continue
 			}
 			n++
-			s := settings[(i+j)%len(settings)]
+			s := settings[(i/2+j)%len(settings)]
 			if p.clean && s.network == "host" {
 				// The owner's own text may make commands use the network of
 				// the machine, if the configuration gives it to them.
