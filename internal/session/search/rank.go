@@ -42,7 +42,9 @@ type Result struct {
 const (
 	// candidates is how many texts are read and ranked for a query, the newest
 	// that match. It bounds the time of a query whatever the words are.
-	candidates = 400
+	candidates = 300
+	// enough texts with all words make those with some of them uninteresting.
+	enough = 3
 	// candidateBytes bounds the text that is read for a query.
 	candidateBytes = 8 << 20
 	patience       = time.Second
@@ -74,7 +76,7 @@ func (x *Index) Search(ctx context.Context, q Query) (Result, error) {
 	}
 	var res Result
 	err = x.guard(ctx, func(db *sql.DB) error {
-		s := &search{x: x, db: db, q: q, not: not, sources: map[int64]*source{}, files: map[int64]*os.File{}}
+		s := &search{x: x, db: db, q: q, not: not, counts: map[term]int{}, sources: map[int64]*source{}, files: map[int64]*os.File{}}
 		defer s.close()
 		res, err = s.run(ctx, want)
 		return err
@@ -97,6 +99,7 @@ type search struct {
 	hidden  string // expression for what may not
 	docs    float64
 	average float64 // tokens of a text
+	counts  map[term]int
 	sources map[int64]*source
 	files   map[int64]*os.File
 }
@@ -118,20 +121,22 @@ func (s *search) run(ctx context.Context, want []item) (res Result, err error) {
 	if ok, err := s.see(ctx); err != nil || !ok {
 		return res, err
 	}
-	weighed, err := s.weigh(ctx, want)
-	if err != nil {
-		return res, err
-	}
 	found, more, err := s.find(ctx, all(want))
 	if err != nil {
 		return res, err
 	}
-	hits, err := s.rank(ctx, found, weighed, len(want))
-	if err != nil {
-		return res, err
+	var hits []scored
+	if len(found) > 0 {
+		weighed, err := s.weigh(ctx, want)
+		if err != nil {
+			return res, err
+		}
+		if hits, err = s.rank(ctx, found, weighed, len(want)); err != nil {
+			return res, err
+		}
 	}
 	res.Total, res.AtLeast = len(hits), more
-	if len(hits) < s.q.Limit && !more {
+	if len(hits) < min(enough, s.q.Limit) && !more {
 		rest, err := s.partly(ctx, want, hits)
 		if err != nil {
 			return res, err
@@ -205,22 +210,36 @@ type weighted struct {
 	idf float64
 }
 
-// weigh counts how many texts have each item, roughly.
+// weigh counts how many texts have each item, roughly: those that have its
+// rarest term.
 func (s *search) weigh(ctx context.Context, items []item) ([]weighted, error) {
 	out := make([]weighted, len(items))
 	for i, it := range items {
-		var n int
-		err := s.db.QueryRowContext(ctx, `SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ? LIMIT ?)`, s.match(all([]item{it})), candidates+1).Scan(&n)
-		if err != nil {
-			return nil, err
+		least := candidates + 1
+		for _, u := range it.units() {
+			n, err := s.count(ctx, u.terms[0])
+			if err != nil {
+				return nil, err
+			}
+			least = min(least, n)
 		}
-		df := float64(n)
-		if n > candidates {
+		df := float64(least)
+		if least > candidates {
 			df = math.Sqrt(candidates * max(s.docs, candidates)) // somewhere between
 		}
-		out[i] = weighted{it, n, math.Log1p((max(s.docs, df) - df + 0.5) / (df + 0.5))}
+		out[i] = weighted{it, least, math.Log1p((max(s.docs, df) - df + 0.5) / (df + 0.5))}
 	}
 	return out, nil
+}
+
+// count counts the texts with a term that may be seen, up to candidates+1.
+func (s *search) count(ctx context.Context, t term) (n int, err error) {
+	if n, ok := s.counts[t]; ok {
+		return n, nil
+	}
+	err = s.db.QueryRowContext(ctx, `SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ? LIMIT ?)`, s.match(t.expr()), candidates+1).Scan(&n)
+	s.counts[t] = n
+	return n, err
 }
 
 // place is where a text is found.
@@ -293,7 +312,7 @@ func (s *search) partly(ctx context.Context, want []item, have []scored) ([]scor
 	var choose []item
 	sum := 0
 	for _, w := range rare {
-		if sum += w.df; sum > candidates && len(choose) > 0 {
+		if sum += w.df; sum > candidates/2 && len(choose) > 0 {
 			break
 		}
 		choose = append(choose, w.item)
@@ -395,7 +414,7 @@ func (s *search) text(ctx context.Context, p place) (string, bool, error) {
 	}
 	f, known := s.files[p.source]
 	if !known {
-		const openAtOnce = 64
+		const openAtOnce = 200
 		if len(s.files) >= openAtOnce {
 			s.close()
 			clear(s.files)

@@ -320,21 +320,42 @@ func load(f io.ReaderAt, k kind, pos, size int64) (string, bool) {
 	}
 	var text string
 	switch k {
-	case kindLog: // it was read before: only the words are of interest now
-		var r struct {
-			Content llm.Content             `json:"content"`
-			Runtime *session.RuntimeContext `json:"_runtime_context"`
-		}
-		if json.Unmarshal(raw, &r) == nil {
-			rec := session.Record{Message: llm.Message{Content: r.Content}, Runtime: r.Runtime}
-			text = strings.TrimSpace(rec.Display())
-		}
+	case kindLog:
+		text = words(raw)
 	case kindHistory:
 		text, _ = (&source{}).entryLine(raw)
 	default:
 		text = string(raw)
 	}
 	return clip(text), text != ""
+}
+
+// words is the text of a line of a log that was read before, so that only the
+// text is of interest.
+func words(line []byte) string {
+	if rest, ok := bytes.CutPrefix(line, []byte(`{"role":`)); ok && !bytes.Contains(line, []byte(`"_runtime_context"`)) {
+		if _, rest, ok = bytes.Cut(rest, []byte(`,"content":"`)); ok {
+			for end := 0; end < len(rest); end++ {
+				if rest[end] == '\\' {
+					end++
+				} else if rest[end] == '"' {
+					var s string
+					if json.Unmarshal(line[len(line)-len(rest)-1:len(line)-len(rest)+end+1], &s) == nil {
+						return strings.TrimSpace(s)
+					}
+					break
+				}
+			}
+		}
+	}
+	var r struct {
+		Content llm.Content             `json:"content"`
+		Runtime *session.RuntimeContext `json:"_runtime_context"`
+	}
+	if json.Unmarshal(line, &r) != nil {
+		return ""
+	}
+	return strings.TrimSpace(session.Record{Message: llm.Message{Content: r.Content}, Runtime: r.Runtime}.Display())
 }
 
 // clip is the part of a text that is indexed.

@@ -35,6 +35,9 @@ func (x *Index) Update(ctx context.Context) error {
 // update is Update that gives up after patience, 0 for never: then what was
 // taken in is kept, and behind is true.
 func (x *Index) update(ctx context.Context, patience time.Duration) (behind bool, err error) {
+	if x.current(ctx) {
+		return false, nil
+	}
 	waiting := ctx
 	if patience > 0 {
 		var cancel context.CancelFunc
@@ -59,6 +62,32 @@ func (x *Index) update(ctx context.Context, patience time.Duration) (behind bool
 		return err
 	})
 	return behind, err
+}
+
+// current reports whether there is certainly nothing to do. It takes no locks
+// that others could hold for long, and makes no file.
+func (x *Index) current(ctx context.Context) bool {
+	db, err := x.open(ctx)
+	if err != nil {
+		return false
+	}
+	var changes int64
+	if db.QueryRowContext(ctx, `SELECT changes FROM state`).Scan(&changes) != nil {
+		return false
+	}
+	files, err := x.list()
+	if err != nil {
+		return false
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.db != db || x.rows == nil || x.rows.changes != changes || len(x.rows.by) != len(files) {
+		return false
+	}
+	return !slices.ContainsFunc(files, func(s *source) bool {
+		row := x.rows.by[s.label]
+		return row == nil || !s.same(row)
+	})
 }
 
 // batch collects documents and writes them in the order of their ids.
