@@ -377,6 +377,6 @@ func (b *bench) year() error {
 	b.add(fmt.Sprintf("a simulated year: %d facts, %d corrected, %d expired", y.facts, y.corrected, y.ended),
 		fmt.Sprintf("%d lost, %d stale, %d by search; MEMORY.md %d bytes", len(y.lost), len(y.stale), y.found, y.memory), "",
 		"none lost, none stale", len(y.lost)+len(y.stale) == 0)
-	b.add(fmt.Sprintf("a simulated year: wall time with %d dreams", y.dreams), y.wall.Round(time.Second).String(), "", "", true)
+	b.add(fmt.Sprintf("a simulated year: wall time with %d dreams", y.dreams), fmt.Sprintf("%s, peak RSS %.1f MiB", y.wall.Round(time.Second), float64(peakRSS())/(1<<20)), "", "", true)
 	return nil
 }
