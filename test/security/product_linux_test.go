@@ -119,6 +119,11 @@ func TestT20FilesAreOurs(t *testing.T) {
 		{"write_file", `{"path":"a/b.txt","content":"x"}`}, {"exec", `{"command":"echo x > c.txt"}`}, {"web_fetch", jsonOf("url", h.web.page("/x", "text/plain", "x"))},
 		{"read_file", `{"path":"` + strings.Repeat("long/", 10) + `"}`},
 	}
+	for _, dir := range []string{h.ws, filepath.Join(h.data, "sessions")} { // the agent makes its own
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
 	h.seal()
 	cmd := h.command(t.Context(), "agent", "-m", "do it", "--json", "--record", filepath.Join(h.data, "rec.ndjson"), "--file", filepath.Join(h.home, "outside", "notes.txt"))
 	old := syscall.Umask(0)
@@ -127,6 +132,7 @@ func TestT20FilesAreOurs(t *testing.T) {
 		return h.wait(cmd)
 	}()
 	o.ended(t)
+	seen := 0
 	err := filepath.WalkDir(h.data, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -137,13 +143,14 @@ func TestT20FilesAreOurs(t *testing.T) {
 		}
 		rel, err := filepath.Rel(h.data, path)
 		inside := strings.HasPrefix(rel, "workspace"+string(filepath.Separator))
+		seen++
 		if !inside && info.Mode().Perm()&0o077 != 0 && d.Type()&fs.ModeSymlink == 0 {
 			t.Errorf("%s has mode %v", rel, info.Mode())
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
+	if err != nil || seen < 20 {
+		t.Fatalf("%d files and folders: %v", seen, err)
 	}
 }
 
