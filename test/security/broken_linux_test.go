@@ -14,11 +14,12 @@ import (
 // closedPort is an address on which nobody listens.
 func closedPort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	var lc net.ListenConfig
+	l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close() //nolint:errcheck // that is the point
+	defer l.Close() // that is the point
 	return l.Addr().String()
 }
 
@@ -80,12 +81,13 @@ func TestBrokenParts(t *testing.T) {
 					t.Errorf("the model was told %q, want %q in it", results[0], want)
 				}
 			}
-			var told string
+			var notices strings.Builder
 			for _, e := range o.events {
 				if e.Kind == bus.Notice {
-					told += e.Text + "\n"
+					notices.WriteString(e.Text + "\n")
 				}
 			}
+			told := notices.String()
 			for _, want := range c.user {
 				if !strings.Contains(told, want) {
 					t.Errorf("the user was told %q, want %q in it", told, want)

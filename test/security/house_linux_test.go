@@ -257,13 +257,8 @@ func (h *house) wait(cmd *exec.Cmd) outcome {
 // ended checks that the turn came to its proper end.
 func (o outcome) ended(t *testing.T) {
 	t.Helper()
-	said := strings.TrimSpace(o.final.Text)
-	for _, e := range o.events {
-		if e.Kind == bus.Message {
-			said += e.Text
-		}
-	}
-	if o.code != 0 || o.final.Turn == nil || o.final.Turn.Error != "" || said == "" {
+	said := strings.TrimSpace(o.final.Text) != "" || slices.ContainsFunc(o.events, func(e bus.Outbound) bool { return e.Kind == bus.Message })
+	if o.code != 0 || o.final.Turn == nil || o.final.Turn.Error != "" || !said {
 		t.Errorf("the turn did not end with an answer: exit code %d\n%s\n%s", o.code, o.stdout, o.stderr)
 	}
 }
@@ -359,7 +354,8 @@ func newSite(t *testing.T, host string) *site {
 	t.Helper()
 	s := &site{pages: map[string]http.HandlerFunc{}}
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(s.serve))
-	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+	var lc net.ListenConfig
+	l, err := lc.Listen(t.Context(), "tcp", net.JoinHostPort(host, "0"))
 	if err != nil {
 		t.Skipf("loopback has no %s here: %v", host, err)
 	}
@@ -414,7 +410,8 @@ type canary struct {
 
 func newCanary(t *testing.T, host string) *canary {
 	t.Helper()
-	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+	var lc net.ListenConfig
+	l, err := lc.Listen(t.Context(), "tcp", net.JoinHostPort(host, "0"))
 	if err != nil {
 		t.Skipf("loopback has no %s here: %v", host, err)
 	}

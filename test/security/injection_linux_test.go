@@ -322,7 +322,8 @@ func (h *house) desk(found string) *atomic.Int64 {
 	mcp.AddTool(srv, &mcp.Tool{Name: "delete_all", Description: "Delete everything."},
 		func(context.Context, *mcp.CallToolRequest, struct {
 			Sure bool `json:"sure,omitempty"`
-		}) (*mcp.CallToolResult, any, error) {
+		},
+		) (*mcp.CallToolResult, any, error) {
 			side.Add(1)
 			return say("deleted"), nil, nil
 		})

@@ -168,12 +168,16 @@ func greedies() []greedy {
 				t.Fatal(err)
 			}
 		}, calls: []call{
-			{"read_file", `{"path":"pipe"}`}, {"grep", `{"pattern":"milk"}`}, {"write_file", `{"path":"pipe","content":"x"}`},
+			{"read_file", `{"path":"pipe"}`},
+			{"grep", `{"pattern":"milk"}`},
+			{"write_file", `{"path":"pipe","content":"x"}`},
 			{"exec", `{"command":"cat pipe","timeout":1}`},
 		}, want: "notes.txt"},
 		{name: "1 GB line", set: func(t *testing.T, h *house) { longLine(t, filepath.Join(h.ws, "line.txt"), 1<<30) }, calls: []call{
-			{"read_file", `{"path":"line.txt"}`}, {"grep", `{"pattern":"b$","path":"line.txt","output_mode":"content"}`},
-			{"edit_file", `{"path":"line.txt","old_text":"aab","new_text":"c"}`}, {"exec", `{"command":"cat line.txt","timeout":20}`},
+			{"read_file", `{"path":"line.txt"}`},
+			{"grep", `{"pattern":"b$","path":"line.txt","output_mode":"content"}`},
+			{"edit_file", `{"path":"line.txt","old_text":"aab","new_text":"c"}`},
+			{"exec", `{"command":"cat line.txt","timeout":20}`},
 		}, want: "aaaa"},
 		{name: "deep arguments", calls: []call{
 			{"read_file", `{"path":` + strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000) + `}`},
@@ -310,7 +314,7 @@ func longLine(t *testing.T, path string, size int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close() //nolint:errcheck // checked below
+	defer f.Close()
 	chunk := bytes.Repeat([]byte("a"), 1<<20)
 	for range size / len(chunk) {
 		if _, err := f.Write(chunk); err != nil {

@@ -15,7 +15,7 @@ import (
 // binDir holds what is built for the tests; scratch is removed at the end.
 var binDir string
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
+func TestMain(m *testing.M) { os.Exit(run(m)) } //nolint:forbidigo // how tests end
 
 func run(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "nanobot-security-")
@@ -23,7 +23,7 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // best effort
+	defer os.RemoveAll(dir) // best effort
 	binDir = dir
 	// What runs inside this process must not take the real home for its own.
 	home := filepath.Join(dir, "home")

@@ -109,6 +109,7 @@ func TestThreats(t *testing.T) {
 			t.Errorf("%s stands in the place of %s", th.id, want)
 		}
 		t.Run(th.id+"_"+strings.ReplaceAll(th.what, " ", "_"), func(t *testing.T) {
+			t.Parallel()
 			if len(th.tests) == 0 {
 				t.Error("nothing shows that this threat is met")
 			}
