@@ -29,7 +29,7 @@ func (t *turn) hint(calls []llm.ToolCall) string {
 
 func (t *turn) hintOne(c llm.ToolCall) string {
 	args := map[string]any{}
-	c.Arguments = t.Secrets.Redact(c.Arguments) // before anything is cut, which would hide a part of a secret
+	c.Arguments = t.Secrets.Redact(c.Arguments)    // before anything is cut, which would hide a part of a secret
 	_ = json.Unmarshal([]byte(c.Arguments), &args) // unreadable arguments just give a shorter hint
 	str := func(key string) string { s, _ := args[key].(string); return s }
 	path := func() string {
