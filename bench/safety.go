@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -47,23 +46,11 @@ func (b *bench) exec() error {
 			}
 			plain, confined = append(plain, alone), append(confined, inside)
 		}
-		more := undisturbed(confined) - undisturbed(plain)
-		ours, floor := fmt.Sprintf("%s, %s more", ms(undisturbed(confined)), ms(more)), ms(undisturbed(plain))+" alone"
-		if c.mode == sandbox.Bwrap { // most of it is bubblewrap itself
-			b.rows = append(b.rows, row{what, ours, floor, "none; the choice of the user", ""})
-			continue
-		}
+		more := median(confined) - median(plain)
+		ours, floor := fmt.Sprintf("%s, %s more", ms(median(confined)), ms(more)), ms(median(plain))+" alone"
 		b.add(what, ours, floor, limit, more <= 5*time.Millisecond)
 	}
 	return nil
-}
-
-// undisturbed is the time that one in ten runs keeps to: what other work on the
-// machine adds to a single short run is left out.
-func undisturbed(d []time.Duration) time.Duration {
-	s := slices.Clone(d)
-	slices.Sort(s)
-	return s[len(s)/10]
 }
 
 // timed runs a command that does nothing, in the box if there is one.
@@ -118,7 +105,7 @@ func (b *bench) fetch() error {
 				return fmt.Errorf("web_fetch: %.200s", out)
 			}
 		}
-		took[size] = undisturbed(all)
+		took[size] = median(all)
 	}
 	perByte := func(size int) float64 { return float64(took[size].Nanoseconds()) / float64(size) }
 	small, large := perByte(sizes[0]), perByte(sizes[2])
