@@ -224,7 +224,7 @@ func (t *turn) beginAnew(ctx context.Context) error {
 		} else if name != "" {
 			var preset string
 			t.sess.Meta(presetKey, &preset)
-			t.keeper.add(&job{id: keptPrefix + name, kept: name, preset: preset, due: t.Now()})
+			t.keeper.add(&job{id: keptPrefix + name, kept: name, preset: preset, due: t.Now().Add(quiet)})
 		}
 	}
 	if err := t.sess.Clear(); err != nil {

@@ -184,6 +184,9 @@ func TestLongConversationInBackground(t *testing.T) {
 	})
 }
 
+// quietWait is longer than the rest a conversation needs.
+const quietWait = 3 * time.Second
+
 func TestNewIsTakenIn(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, h *house, hist *memory.History) {
@@ -192,7 +195,7 @@ func TestNewIsTakenIn(t *testing.T) {
 		if got := h.ask(in("1", "/new")); !strings.HasPrefix(got, "New conversation") {
 			t.Errorf("reply = %q", got)
 		}
-		wait(time.Second)
+		wait(quietWait)
 		if es := entries(t, hist); len(es) != 1 || es[0].Content != "- FACT-1" {
 			t.Fatalf("entries = %+v", es)
 		}
