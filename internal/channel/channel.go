@@ -1,0 +1,177 @@
+// Package channel is the house of the chat platforms: the contract a platform
+// fulfils (Channel), what it is given (Deps), and the Manager that does for all
+// of them what none should do for itself: who may talk to us, retries, rate
+// limits, splitting, streaming by edits, typing, restarts and status.
+//
+// A platform only translates: what arrives becomes a bus.Inbound, what leaves
+// is sent as the platform wants it. It holds no queue, no retry loop and no
+// list of people.
+package channel
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+)
+
+// Submit hands a message to the agent. Nil means that it is durable: only then
+// may the platform be told that it arrived. A message with an ID that was
+// submitted before is accepted and dropped, so a platform that repeats itself
+// does no harm.
+type Submit func(ctx context.Context, in bus.Inbound) error
+
+// Channel is one chat platform. Implementations are safe for concurrent use.
+type Channel interface {
+	// Name is the word before the colon of session keys.
+	Name() string
+	// Caps says what the platform can do. It does not change after the factory
+	// returned.
+	Caps() Caps
+	// Run connects and receives until ctx ends, which is no error. It calls
+	// Deps.Ready once the platform has let us in, and again with the reason
+	// when the connection is lost and taken up inside Run. Any error it returns
+	// makes the manager start it again later, except a Fatal one, which waits
+	// for another configuration.
+	Run(ctx context.Context, submit Submit) error
+	// Send delivers one part that keeps to Caps and returns the platform's id
+	// of it, "" if it has none. It tries once and says in its error what
+	// happened (RateLimited, Permanent, NotReady); everything else counts as
+	// passing trouble and is tried again by the manager.
+	Send(ctx context.Context, out bus.Outbound) (id string, err error)
+}
+
+// Streamer is a Channel that can change what it sent.
+type Streamer interface {
+	Channel
+	// Edit replaces the text of a message. Until final is set text is a
+	// preview: a failure is not tried again. An edit that changes nothing is
+	// no error.
+	Edit(ctx context.Context, route bus.Route, id, text string, final bool) error
+}
+
+// Signaller is a Channel that can show what happens to a message.
+type Signaller interface {
+	Channel
+	// Signal shows a phase: Seen once, Working now and then every
+	// Caps.Typing, Done at the end for whatever reason. Failures are cosmetic.
+	Signal(ctx context.Context, route bus.Route, phase Phase) error
+}
+
+// Phase is how far a message has come.
+type Phase string
+
+// The phases.
+const (
+	Seen    Phase = "seen"    // accepted: a read receipt, a reaction
+	Working Phase = "working" // the agent works on it: typing
+	Done    Phase = "done"    // answered or given up: take marks away
+)
+
+// Loginer is a Channel that must be connected to an account by hand first.
+type Loginer interface {
+	Channel
+	// Login talks to the person in front of the terminal. Force throws away
+	// what an earlier login left.
+	Login(ctx context.Context, t Terminal, force bool) error
+}
+
+// Terminal is the person during a login.
+type Terminal interface {
+	// Show prints a line or a picture made of characters.
+	Show(text string)
+	// Ask waits for a line; a hidden one is not echoed.
+	Ask(ctx context.Context, question string, hidden bool) (string, error)
+}
+
+// Handler is a Channel that receives by HTTP on the gateway's own listener.
+type Handler interface {
+	Channel
+	// Routes are patterns of http.ServeMux, such as "POST /telegram". The
+	// handlers check who calls by themselves and answer 503 while Run is not
+	// going on.
+	Routes() map[string]http.Handler
+}
+
+// Unit is what a platform counts texts in.
+type Unit string
+
+// The units.
+const (
+	Runes Unit = "runes" // also the meaning of ""
+	UTF16 Unit = "utf16"
+	Bytes Unit = "bytes"
+)
+
+// Caps is what a platform can do, as data.
+type Caps struct {
+	// MaxChars is the longest text of one message in Unit, counted in the
+	// Markdown that Send gets; 0 is no limit. A platform whose rendering
+	// makes texts longer leaves a margin.
+	MaxChars int
+	Unit     Unit
+	// Whole platforms get every Outbound as the agent said it: no splitting,
+	// no filters, no edits; the manager still keeps order, retries and
+	// delivery. For platforms that are programs of ours.
+	Whole bool
+	// EditEvery is the shortest time between two previews of one message,
+	// GroupEditEvery the same where more people listen. 0 switches streaming
+	// by edits off.
+	EditEvery, GroupEditEvery time.Duration
+	// Typing is how often Working must be repeated to stay visible; 0 is once.
+	Typing time.Duration
+	// MaxMedia is the largest file that can be sent, in bytes; 0 is none at all.
+	MaxMedia int64
+	// Buttons platforms show Question.Options; for others the manager writes
+	// them into the text.
+	Buttons bool
+	// Rate bounds what is sent.
+	Rate Rate
+}
+
+// Rate is how much a platform takes, with bursts of the count. A zero Limit is
+// no bound.
+type Rate struct {
+	Total Limit // all chats together
+	Chat  Limit // one chat
+	Group Limit // one chat with several people; Chat holds as well
+}
+
+// Limit is a number of messages in a time.
+type Limit struct {
+	Count int
+	Per   time.Duration
+}
+
+// Factory makes a channel of its section of the configuration. Keys are
+// camelCase and references resolved; see Decode. An error names the key.
+type Factory func(d Deps, section json.RawMessage) (Channel, error)
+
+// Deps is what a channel gets from the house.
+type Deps struct {
+	Name  string // runtime name of this channel: the key of its section
+	Gate  *Gate
+	Media *MediaStore // where files that came in are kept
+	State *State      // small facts that survive a restart, such as offsets
+	// Ready reports the state of the connection: nil after the platform let
+	// us in, with identity the name we have there; else why not.
+	Ready func(identity string, err error)
+	// Client makes an HTTP client for the platform's configured addresses.
+	// An empty proxy means the one of the environment.
+	Client func(proxy string) (*http.Client, error)
+	// Fetch makes a client for addresses that strangers or the model wrote:
+	// it refuses private ones.
+	Fetch func() (*http.Client, error)
+	// Transcribe turns a voice message into text, "" when it cannot.
+	Transcribe func(ctx context.Context, path string) string
+	// Commands are the slash commands for a menu.
+	Commands []Command
+	Log      *slog.Logger
+	Now      func() time.Time
+}
+
+// Command is one line of a menu of slash commands.
+type Command struct{ Name, About string }

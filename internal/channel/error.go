@@ -1,0 +1,56 @@
+package channel
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// ErrNotReady is wrapped by errors of Send while the platform is not
+// connected. The manager waits for Ready before it tries again.
+var ErrNotReady = errors.New("not connected")
+
+// RateLimitedError says that the platform asked us to wait.
+type RateLimitedError struct {
+	After time.Duration
+	Err   error
+}
+
+func (e *RateLimitedError) Error() string {
+	return fmt.Sprintf("rate limited for %s: %v", e.After.Round(time.Millisecond), e.Err)
+}
+
+// Unwrap implements errors.
+func (e *RateLimitedError) Unwrap() error { return e.Err }
+
+// RateLimited marks an error after which the platform wants to be left alone
+// for a while.
+func RateLimited(after time.Duration, err error) error {
+	return &RateLimitedError{After: after, Err: err}
+}
+
+// permanentError is never tried again.
+type permanentError struct{ err error }
+
+func (e *permanentError) Error() string { return e.err.Error() }
+func (e *permanentError) Unwrap() error { return e.err }
+
+// Permanent marks an error of Send that stays the same however often the
+// message is sent: a chat that is gone, a file that is too large.
+func Permanent(err error) error { return &permanentError{err} }
+
+// IsPermanent reports whether trying again is pointless.
+func IsPermanent(err error) bool { _, ok := errors.AsType[*permanentError](err); return ok }
+
+// fatalError needs another configuration.
+type fatalError struct{ err error }
+
+func (e *fatalError) Error() string { return e.err.Error() }
+func (e *fatalError) Unwrap() error { return e.err }
+
+// Fatal marks an error of Run or a Factory that only a change of the
+// configuration can mend: a wrong token, a missing permission.
+func Fatal(err error) error { return &fatalError{err} }
+
+// IsFatal reports whether the channel stays down until it is configured anew.
+func IsFatal(err error) bool { _, ok := errors.AsType[*fatalError](err); return ok }

@@ -1,0 +1,71 @@
+package channel
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/diskio"
+)
+
+// ErrTooLarge refuses a file that is larger than the channel takes.
+var ErrTooLarge = errors.New("too large")
+
+// MediaStore keeps the files that came in with messages of one channel.
+type MediaStore struct {
+	Dir string
+	Max int64 // bytes of one file
+}
+
+// Save writes a file under a name of our own that ends like the sender's. The
+// size is bounded while it is read, and the type is looked up in the content,
+// not believed.
+func (m *MediaStore) Save(ctx context.Context, name string, r io.Reader) (bus.Media, error) {
+	if err := diskio.MkdirAll(m.Dir, 0o700); err != nil {
+		return bus.Media{}, err
+	}
+	path := filepath.Join(m.Dir, rand.Text()[:12]+"_"+SafeName(name))
+	head := &headReader{r: io.LimitReader(ctxReader{ctx, r}, m.Max+1)}
+	if err := diskio.CopyFile(path, head, 0o600); err != nil {
+		return bus.Media{}, err
+	}
+	if head.n > m.Max {
+		return bus.Media{}, errors.Join(ErrTooLarge, os.Remove(path))
+	}
+	return bus.Media{Path: path, Name: name, MIME: http.DetectContentType(head.head), Size: head.n}, nil
+}
+
+// headReader counts and keeps the first bytes.
+type headReader struct {
+	r    io.Reader
+	n    int64
+	head []byte
+}
+
+// Read implements io.Reader.
+func (h *headReader) Read(p []byte) (int, error) {
+	n, err := h.r.Read(p)
+	h.n += int64(n)
+	if miss := 512 - len(h.head); miss > 0 {
+		h.head = append(h.head, p[:min(n, miss)]...)
+	}
+	return n, err
+}
+
+type ctxReader struct {
+	ctx context.Context //nolint:containedctx // of one copy
+	r   io.Reader
+}
+
+// Read implements io.Reader.
+func (c ctxReader) Read(p []byte) (int, error) {
+	if err := c.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return c.r.Read(p)
+}
