@@ -51,7 +51,8 @@ type subagent struct {
 	Started time.Time `json:"started"`
 	Ended   time.Time `json:"ended,omitzero"`
 
-	cancel context.CancelCauseFunc
+	cancel  context.CancelCauseFunc
+	stopped bool // by the user, perhaps before it began to run
 }
 
 // crew holds the subagents that run now.
@@ -182,6 +183,7 @@ func (c *crew) stop(session string) int {
 	n := 0
 	for _, s := range c.running {
 		if s.Session == session {
+			s.stopped = true
 			s.cancel(ErrStopped)
 			n++
 		}
@@ -309,6 +311,9 @@ func (a *Agent) background(base context.Context, s *subagent, spec runner.Spec) 
 	a.crew.mu.Lock()
 	s.cancel(nil) // the context of the spawning call no longer matters
 	s.cancel = cancel
+	if s.stopped { // that went to the context of the spawning call
+		cancel(ErrStopped)
+	}
 	a.crew.mu.Unlock()
 
 	res, err := runner.Result{Stop: runner.Cancelled, Err: ErrClosed}, error(nil)
