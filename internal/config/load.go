@@ -21,6 +21,7 @@ type Options struct {
 	Overrides []Override // settings from the command line, stronger than everything else
 	Optional  bool       // a named file that does not exist counts as empty
 	Strict    bool       // unknown and doubled keys are errors
+	Lenient   bool       // sections that can be done without are left out when they cannot be used; see Loaded.Disabled
 }
 
 // Override is one setting from the command line. Value is taken as text for
@@ -34,6 +35,7 @@ type Loaded struct {
 	Exists   bool      // the file was there
 	DataDir  string    // folder of the file: state that is not part of a workspace
 	Warnings []Problem // findings that do not stop the start
+	Disabled []Problem // why sections were left out, when that was asked for
 	state    *state
 }
 
@@ -68,7 +70,14 @@ func Load(o Options) (*Loaded, error) {
 			Advice: "Create it with: nanobot onboard -c " + file,
 		}
 	}
-	if err := l.build(o, data); err != nil {
+	err = l.build(o, data)
+	for range maxDisabled {
+		if !o.Lenient || err == nil || !l.disable(err) {
+			break
+		}
+		err = l.build(o, data)
+	}
+	if err != nil {
 		return nil, err
 	}
 	return l, nil
@@ -88,6 +97,9 @@ func (l *Loaded) build(o Options, data []byte) error {
 	tree := doc.tree(&doc.value, make([]string, 0, 8), r.double)
 	r.clean(tree, r.root)
 	r.overlay(tree, o)
+	for _, p := range l.Disabled {
+		tree.remove(optional(p.at))
+	}
 	r.resolve(tree)
 	l.state.tree = tree
 	l.Config = Default()
@@ -132,7 +144,7 @@ func (r *reader) where(n *node, p Problem) Problem {
 }
 
 func (r *reader) issue(n *node, at place, msg, hint string) {
-	r.issues = append(r.issues, r.where(n, Problem{Path: showPath(at.path), Message: msg, Hint: hint}))
+	r.issues = append(r.issues, r.where(n, Problem{Path: showPath(at.path), Message: msg, Hint: hint, at: joinPath(at.path)}))
 }
 
 func (r *reader) warning(n *node, path []string, msg, hint string) {

@@ -36,7 +36,7 @@ func (r *reader) resolve(root *node) {
 		x := expander{reader: r}
 		n.raw, n.text = n.text, x.expand(n.text, 0)
 		for _, msg := range x.problems {
-			p := r.where(n, Problem{Path: showPath(path), Message: msg})
+			p := r.where(n, Problem{Path: showPath(path), Message: msg, at: joinPath(path)})
 			if optional(path) {
 				p.Hint = "ignored, because it is not in use"
 				r.warn(p)

@@ -35,6 +35,7 @@ type Problem struct {
 	Column  int    // 1-based, in characters
 	Env     string // environment variable the value came from, if any
 	Unknown bool   // an unknown key: harmless at start, an error when strict
+	at      string // the real path; see joinPath
 }
 
 // String is the finding in one line.
