@@ -119,6 +119,7 @@ func (a *Agent) work(base context.Context, act *actor) {
 		act.queue = act.queue[1:]
 		ctx, cancel := context.WithCancelCause(base)
 		act.current, act.cancel, act.turnEnd = it, cancel, make(chan struct{})
+		it.moved.Store(time.Now().UnixNano())
 		a.mu.Unlock()
 
 		// The asker going away stops its turn, like /stop does.

@@ -99,9 +99,10 @@ type Options struct {
 	// interrupted by a restart.
 	Resume ResumePolicy
 
-	Unified     bool // one session across all channels
-	Concurrency int  // turns doing model work at once; 0 means 4, negative no limit
-	HintChars   int  // length of paths and commands in tool hints; 0 means 40
+	Grace       time.Duration // for running turns when Run ends; 0 means 10 s
+	Unified     bool          // one session across all channels
+	Concurrency int           // turns doing model work at once; 0 means 4, negative no limit
+	HintChars   int           // length of paths and commands in tool hints; 0 means 40
 	Version     string
 	Location    *time.Location
 	Now         func() time.Time
@@ -114,7 +115,7 @@ const (
 	mailboxCap = 256
 	liveCap    = 128
 	stopWait   = 5 * time.Second
-	drainGrace = 10 * time.Second
+	drainGrace = 10 * time.Second // if Options.Grace is 0
 )
 
 // Errors of Ask.
@@ -179,6 +180,9 @@ func New(o Options) (*Agent, error) {
 	if o.HintChars == 0 {
 		o.HintChars = 40
 	}
+	if o.Grace == 0 {
+		o.Grace = drainGrace
+	}
 	a := &Agent{
 		Options: o, prompt: newPromptBuilder(o.Workspace, o.Skills, o.Now),
 		idle: make(chan *actor), quit: make(chan struct{}),
@@ -220,7 +224,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	a.mu.Unlock()
 	idle := make(chan struct{})
 	go func() { a.wg.Wait(); close(idle) }()
-	grace := time.NewTimer(drainGrace)
+	grace := time.NewTimer(a.Grace)
 	defer grace.Stop()
 	select {
 	case <-idle:
@@ -282,9 +286,12 @@ type item struct {
 	done chan struct{}
 	err  error // set before done is closed
 	post *post // of a message from a queue, which has no out and done
+
+	moved atomic.Int64 // when something was said last, in Unix nanoseconds; see Stuck
 }
 
 func (it *item) emit(o bus.Outbound) {
+	it.moved.Store(time.Now().UnixNano())
 	if it.post != nil {
 		it.post.say(o)
 		return

@@ -1,0 +1,35 @@
+package agent
+
+import (
+	"slices"
+	"time"
+)
+
+// Pulse is what goes on in an agent.
+type Pulse struct {
+	Turns   int      `json:"turns"`           // running now
+	Waiting int      `json:"waiting"`         // messages behind them
+	Stuck   []string `json:"stuck,omitempty"` // sessions whose turn has not moved
+}
+
+// Pulse looks at the running turns. One that neither said anything nor called
+// a tool nor heard from its model for longer than limit counts as stuck, unless
+// it waits for a person.
+func (a *Agent) Pulse(limit time.Duration) Pulse {
+	before := time.Now().Add(-limit).UnixNano()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var p Pulse
+	for key, act := range a.actors {
+		p.Waiting += len(act.queue)
+		if act.current == nil {
+			continue
+		}
+		p.Turns++
+		if act.waiting == nil && act.current.moved.Load() < before {
+			p.Stuck = append(p.Stuck, key)
+		}
+	}
+	slices.Sort(p.Stuck)
+	return p
+}
