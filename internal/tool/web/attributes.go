@@ -11,50 +11,19 @@ import (
 type attributes struct {
 	class, id, role, href, alt, style, name, content, start, width, height, ariaHidden string
 	hidden, open                                                                       bool
+	given                                                                              uint16 // which ones the tag has
 }
 
-// read takes the attributes out of a tag, from after its name. Of several with
-// one name the first counts.
-func (a *attributes) read(s string) {
-	for s != "" {
-		s = strings.TrimLeft(s, " \t\r\n\f/>")
-		end := strings.IndexAny(s, " \t\r\n\f/>=")
-		if end == 0 {
-			end = 1 // a name may start with =
-		}
-		if end < 0 {
-			end = len(s)
-		}
-		name := s[:end]
-		s = strings.TrimLeft(s[end:], " \t\r\n\f")
-		value := ""
-		if strings.HasPrefix(s, "=") {
-			s = strings.TrimLeft(s[1:], " \t\r\n\f")
-			value, s = attributeValue(s)
-		}
-		a.set(name, value)
-	}
-}
-
-// attributeValue splits off a value, quoted or not.
-func attributeValue(s string) (value, rest string) {
-	if s == "" {
-		return "", ""
-	}
-	if s[0] == '"' || s[0] == '\'' {
-		value, rest, _ = strings.Cut(s[1:], s[:1])
-		return value, rest
-	}
-	if end := strings.IndexAny(s, " \t\r\n\f>"); end >= 0 {
-		return s[:end], s[end:]
-	}
-	return s, ""
-}
-
+// set keeps an attribute that matters. Of several with one name the first
+// counts.
 func (a *attributes) set(name, value string) {
-	to := a.field(name)
-	if to == nil || *to != "" {
+	to, place := a.field(name)
+	if to == nil || a.given&(1<<place) != 0 {
 		return
+	}
+	a.given |= 1 << place
+	if *to != "" {
+		return // two names share the field
 	}
 	if strings.IndexByte(value, '&') >= 0 {
 		value = html.UnescapeString(value)
@@ -62,10 +31,11 @@ func (a *attributes) set(name, value string) {
 	*to = value
 }
 
-// field is where an attribute is kept; nil for one that does not matter.
-func (a *attributes) field(name string) *string {
+// field is where an attribute is kept and its place in given; nil for one that
+// does not matter.
+func (a *attributes) field(name string) (to *string, place uint8) {
 	if len(name) < 2 || len(name) > 11 {
-		return nil
+		return nil, 0
 	}
 	var lower [11]byte
 	for i := range len(name) {
@@ -77,35 +47,39 @@ func (a *attributes) field(name string) *string {
 	}
 	switch string(lower[:len(name)]) {
 	case "class":
-		return &a.class
+		return &a.class, 0
 	case "id":
-		return &a.id
+		return &a.id, 1
 	case "role":
-		return &a.role
+		return &a.role, 2
 	case "href":
-		return &a.href
+		return &a.href, 3
 	case "alt":
-		return &a.alt
+		return &a.alt, 4
 	case "style":
-		return &a.style
-	case "name", "property", "http-equiv":
-		return &a.name
+		return &a.style, 5
+	case "name":
+		return &a.name, 6
+	case "property":
+		return &a.name, 7
+	case "http-equiv":
+		return &a.name, 8
 	case "content":
-		return &a.content
+		return &a.content, 9
 	case "start":
-		return &a.start
+		return &a.start, 10
 	case "width":
-		return &a.width
+		return &a.width, 11
 	case "height":
-		return &a.height
+		return &a.height, 12
 	case "aria-hidden":
-		return &a.ariaHidden
+		return &a.ariaHidden, 13
 	case "hidden":
 		a.hidden = true
 	case "open":
 		a.open = true
 	}
-	return nil
+	return nil, 0
 }
 
 // language finds the name of a programming language in the classes of code.

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"bytes"
 	"net/url"
 	"strings"
 
@@ -66,20 +65,19 @@ func extract(data []byte, at *url.URL, plain bool) page {
 
 // stripTags is the text of a fragment.
 func stripTags(s string) string {
-	z := html.NewTokenizer(strings.NewReader(s))
-	var b bytes.Buffer
+	z := scanner{page: s}
+	var b strings.Builder
 	for {
-		switch z.Next() {
-		case html.ErrorToken:
+		switch z.next() {
+		case tokenEnd:
 			return b.String()
-		case html.TextToken:
-			b.Write(z.Text())
-		case html.StartTagToken, html.EndTagToken, html.SelfClosingTagToken:
-			name, _ := z.TagName()
-			if t := tagOf(name); block(t) || t == atom.Br {
+		case tokenText:
+			b.WriteString(html.UnescapeString(z.text))
+		case tokenStart, tokenClosed, tokenStop:
+			if block(z.tag) || z.tag == atom.Br {
 				b.WriteByte(' ')
 			}
-			z.NextIsNotRawText()
+			z.raw = 0
 		}
 	}
 }

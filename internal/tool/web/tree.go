@@ -1,7 +1,6 @@
 package web
 
 import (
-	"bytes"
 	"slices"
 	"strconv"
 	"strings"
@@ -72,50 +71,33 @@ type open struct {
 // simpler where they repair nesting. Each tag costs at most maxDepth steps.
 type builder struct {
 	tree
-	z     *html.Tokenizer
-	page  string // what the tokenizer reads, so that text need not be copied
-	at    int    // where in it the tokenizer is
+	z     scanner
 	stack []open
 	count tally
 	over  int // open elements beyond maxDepth
 	// overDrop is the value of over at which nothing is kept; 0 is nowhere.
 	overDrop int
 	drop     int // length of the stack at which nothing is kept; 0 is nowhere
-	attr     attributes
 }
 
 // parse reads a page in UTF-8. It never fails: every input is some page.
 func parse(page []byte) *tree {
-	b := &builder{z: html.NewTokenizer(bytes.NewReader(page)), page: string(page)}
+	b := &builder{z: scanner{page: string(page)}}
 	b.nodes = append(make([]node, 0, min(len(page)/16+16, maxNodes)), node{tag: atom.Body})
 	b.stack = append(b.stack, open{atom.Body, 0})
 	for !b.cut {
-		kind := b.z.Next()
-		raw := b.raw()
-		switch kind {
-		case html.ErrorToken:
+		switch kind := b.z.next(); kind {
+		case tokenEnd:
 			return &b.tree
-		case html.TextToken:
-			b.addText(raw)
-		case html.StartTagToken:
-			b.start(raw, false)
-		case html.SelfClosingTagToken:
-			b.start(raw, true)
-		case html.EndTagToken:
-			name, _ := b.z.TagName()
-			b.end(tagOf(name))
+		case tokenText:
+			b.addText(b.z.text)
+		case tokenStart, tokenClosed:
+			b.start(kind == tokenClosed)
+		case tokenStop:
+			b.end(b.z.tag)
 		}
 	}
 	return &b.tree
-}
-
-// raw is the token as it stands in the page. The tokenizer may end in the
-// middle of one.
-func (b *builder) raw() string {
-	end := min(b.at+len(b.z.Raw()), len(b.page))
-	s := b.page[b.at:end]
-	b.at = end
-	return s
 }
 
 // tally counts open elements by tag. Tags may share a place: a place that is
@@ -126,11 +108,21 @@ func (t *tally) of(a atom.Atom) *int32 { return &t[(a^a>>8)&0xff] }
 
 // tagOf maps a name to one that is known: elements invented by a page are
 // blocks when they follow the rule for such names, else of no meaning.
-func tagOf(name []byte) atom.Atom {
-	if a := atom.Lookup(name); a != 0 {
-		return a
+func tagOf(name string) atom.Atom {
+	var lower [32]byte // longer than every name that is known
+	if len(name) <= len(lower) {
+		for i := range len(name) {
+			c := name[i]
+			if c >= 'A' && c <= 'Z' {
+				c += 'a' - 'A'
+			}
+			lower[i] = c
+		}
+		if a := atom.Lookup(lower[:len(name)]); a != 0 {
+			return a
+		}
 	}
-	if bytes.IndexByte(name, '-') > 0 {
+	if strings.IndexByte(name, '-') > 0 {
 		return atom.Div
 	}
 	return atom.Span
@@ -219,13 +211,8 @@ func measure(s string) (chars, commas int32) {
 }
 
 // start handles a start tag.
-func (b *builder) start(raw string, selfClosing bool) {
-	name, more := b.z.TagName()
-	tag := tagOf(name)
-	b.attr = attributes{}
-	if more {
-		b.attr.read(raw[min(len(name)+1, len(raw)):])
-	}
+func (b *builder) start(selfClosing bool) {
+	tag := b.z.tag
 	switch tag {
 	case atom.Html, atom.Head, atom.Body:
 		return
@@ -234,18 +221,16 @@ func (b *builder) start(raw string, selfClosing bool) {
 		return
 	case atom.Base:
 		if b.base == "" {
-			b.base = b.attr.href
+			b.base = b.z.attr.href
 		}
 		return
 	case atom.Link, atom.Source, atom.Track, atom.Param, atom.Col, atom.Input, atom.Embed, atom.Area, atom.Wbr:
 		return
-	case atom.Noscript:
-		b.z.NextIsNotRawText()
 	case atom.Script:
 		b.scripted = true
 	}
 	void := tag == atom.Br || tag == atom.Hr || tag == atom.Img
-	gone := dropped(tag) || b.attr.invisible(tag)
+	gone := dropped(tag) || b.z.attr.invisible(tag)
 	if b.over == 0 {
 		b.implied(tag)
 	}
@@ -291,17 +276,17 @@ func (b *builder) deeper(tag atom.Atom, void, gone bool) {
 
 // element makes the node of a tag.
 func (b *builder) element(tag atom.Atom) node {
-	n := node{tag: tag, flags: b.attr.place(tag)}
+	n := node{tag: tag, flags: b.z.attr.place(tag)}
 	switch tag {
 	case atom.A:
-		n.text = strings.TrimSpace(b.attr.href)
+		n.text = strings.TrimSpace(b.z.attr.href)
 	case atom.Img:
-		n.text = b.attr.alt
+		n.text = b.z.attr.alt
 		n.chars = int32(min(len(n.text), 100)) //nolint:gosec // small
 	case atom.Pre, atom.Code:
-		n.text = language(b.attr.class)
+		n.text = language(b.z.attr.class)
 	case atom.Ol:
-		n.text = b.attr.start
+		n.text = b.z.attr.start
 	case atom.Noscript:
 		n.flags |= isNoScript
 	case atom.H1:
@@ -311,13 +296,13 @@ func (b *builder) element(tag atom.Atom) node {
 }
 
 func (b *builder) meta() {
-	switch strings.ToLower(b.attr.name) {
+	switch strings.ToLower(b.z.attr.name) {
 	case "description", "og:description":
 		if b.description == "" {
-			b.description = oneLine(b.attr.content, 500)
+			b.description = oneLine(b.z.attr.content, 500)
 		}
 	case "refresh":
-		wait, target, found := strings.Cut(b.attr.content, ";")
+		wait, target, found := strings.Cut(b.z.attr.content, ";")
 		seconds, err := strconv.ParseFloat(strings.TrimSpace(wait), 64)
 		target = strings.TrimSpace(target)
 		if len(target) > 4 && strings.EqualFold(target[:4], "url=") && found && err == nil && seconds <= 10 {
