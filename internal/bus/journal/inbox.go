@@ -2,7 +2,9 @@ package journal
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -198,4 +200,20 @@ func signal(c chan struct{}) {
 	case c <- struct{}{}:
 	default:
 	}
+}
+
+// Redeliver makes Receive hand out again, before anything newer, what was
+// received and not completed. It is for a program that replaces its agent: the
+// old one must have let go of the messages.
+func (j *Journal) Redeliver() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.queue = j.queue[:0:0]
+	for _, e := range j.inbound {
+		if e.accepted && !e.ending {
+			j.queue = append(j.queue, e)
+		}
+	}
+	slices.SortFunc(j.queue, func(a, b *inEntry) int { return cmp.Compare(a.seq, b.seq) })
+	signal(j.ready)
 }

@@ -37,3 +37,33 @@ func TestKillCompacting(t *testing.T) {
 func TestChild(t *testing.T) { bustest.Child(t, opener(Options{})) }
 
 func TestChildCompacting(t *testing.T) { bustest.Child(t, opener(Options{CompactAt: 1})) }
+
+func TestRedeliver(t *testing.T) {
+	t.Parallel()
+	j, err := Open(t.TempDir(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = j.Close() })
+	receive := func(want string) {
+		t.Helper()
+		if in, err := j.Receive(t.Context()); err != nil || in.ID != want {
+			t.Fatalf("got %q, %v, want %q", in.ID, err, want)
+		}
+	}
+	for _, id := range []string{"a", "b", "c", "d"} {
+		if err := j.Submit(t.Context(), bus.Inbound{ID: id, Route: bus.Route{Channel: "x", ChatID: "1"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	receive("a")
+	receive("b")
+	receive("c")
+	if err := j.Complete(t.Context(), "b"); err != nil {
+		t.Fatal(err)
+	}
+	j.Redeliver()
+	receive("a")
+	receive("c")
+	receive("d")
+}
