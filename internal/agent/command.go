@@ -51,7 +51,7 @@ func Commands() []Command {
 
 // command recognises a slash command. Text such as "/etc/hosts explain" is not one.
 func (a *Agent) command(in bus.Inbound) (command, bool) {
-	if in.Route.Channel == "system" || !looksLikeCommand(in.Text) {
+	if in.Stateless || in.Route.Channel == "system" || !looksLikeCommand(in.Text) {
 		return command{}, false
 	}
 	word, args, _ := strings.Cut(strings.TrimSpace(in.Text)[1:], " ")

@@ -260,7 +260,7 @@ func (k *keeper) leave() {
 
 // afterTurn plans what memory has to do with the session now.
 func (t *turn) afterTurn(used int, said string) {
-	if t.Memory == nil || t.frame.rt.Model == nil || strings.HasPrefix(t.key, "dream:") {
+	if !t.remembers() || t.frame.rt.Model == nil || strings.HasPrefix(t.key, "dream:") {
 		return
 	}
 	f := t.frame

@@ -58,7 +58,7 @@ func (f frame) size(c *conversation) int { return int(float64(f.head+c.total) * 
 func (t *turn) makeRoom(ctx context.Context) error {
 	t.complete(ctx)
 	f := &t.frame
-	if t.Memory != nil && f.budget > 0 && f.size(t.conv) > f.budget {
+	if t.remembers() && f.budget > 0 && f.size(t.conv) > f.budget {
 		if err := t.takeIn(ctx, *f); err != nil && ctx.Err() == nil {
 			t.Log.WarnContext(ctx, "take in old turns", "session", t.key, "err", err)
 		}
@@ -69,7 +69,7 @@ func (t *turn) makeRoom(ctx context.Context) error {
 		return nil
 	}
 	t.conv.state.Reset()
-	if t.Memory != nil {
+	if t.remembers() {
 		t.conv.owed = true
 		return nil
 	}
@@ -84,6 +84,10 @@ func (t *turn) makeRoom(ctx context.Context) error {
 func (t *turn) complete(ctx context.Context) {
 	f := &t.frame
 	f.system, f.head = f.base, f.baseHead
+	if own := t.instructions(); own != "" {
+		f.system += divider + own
+		f.head += text.Tokens(own)
+	}
 	if own := t.remembered(ctx, f.budget); own != "" {
 		f.system += divider + own
 		f.head += text.Tokens(own)

@@ -89,6 +89,9 @@ func (a *Agent) spawnTool() tool.Tool {
 		if !ok {
 			return tool.Fail(tool.Unsupported, "subagents cannot be started here; do it yourself"), nil
 		}
+		if t.it.in.Stateless && !in.Wait {
+			return tool.Fail(tool.Unsupported, "nobody is here later to get the result; set wait to true"), nil
+		}
 		s := &subagent{
 			ID: newID()[:8], Label: cmp.Or(strings.TrimSpace(in.Label), text.Ellipsis(oneLine(in.Task), 30)), Task: in.Task,
 			Session: t.key, Route: t.it.in.Route, Scope: t.it.in.Scope, State: "running", Tainted: c.Tainted, Started: a.Now(),

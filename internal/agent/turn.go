@@ -37,6 +37,7 @@ type turn struct {
 	goalOpen bool          // the user set a goal with this very message
 	segment  int           // number of the visible message being streamed
 	sent     bool          // the message tool answered this chat
+	foreign  bool          // words of others came with the history
 	resumed  bool          // takes up a turn that was interrupted
 	joined   []*item       // messages from a queue that end with the turn
 }
@@ -54,6 +55,9 @@ type stats struct {
 func (a *Agent) handle(ctx context.Context, act *actor, it *item) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return stopError(cause)
+	}
+	if it.in.Stateless {
+		return a.stateless(ctx, act, it)
 	}
 	a.keeper.pause(ctx, it.key)
 	sess, err := a.Sessions.Acquire(ctx, it.key)
@@ -115,8 +119,11 @@ func stopError(cause error) error {
 func (t *turn) answer(ctx context.Context) error {
 	var preset string
 	t.sess.Meta(presetKey, &preset)
+	if t.it.in.Preset != "" {
+		preset = t.it.in.Preset
+	}
 	rt, err := t.Runtime(ctx, preset)
-	if err != nil && preset != "" {
+	if err != nil && preset != "" && t.it.in.Preset == "" {
 		// The preset is gone or unusable; the conversation goes on with the default.
 		t.Log.WarnContext(ctx, "model preset unusable", "session", t.key, "preset", preset, "err", err)
 		rt, err = t.Runtime(ctx, "")
@@ -209,7 +216,7 @@ func (t *turn) run(ctx context.Context, current llm.Message) (runner.Result, err
 		MaxTokens: answer, Temperature: t.rt.Temperature, Effort: t.rt.Effort, Limits: limits, Scale: scale,
 		Call: tool.Call{
 			Route: t.it.in.Route, SessionKey: t.key, Scope: t.it.in.Scope, SenderID: t.it.in.SenderID, TurnID: t.id, UserText: t.it.in.Text,
-			State: t.conv.state, Publish: t.publish, Ask: t.asker(), Tainted: t.it.in.Untrusted || len(t.it.in.Media) > 0,
+			State: t.conv.state, Publish: t.publish, Ask: t.asker(), Tainted: t.foreign || t.it.in.Untrusted || len(t.it.in.Media) > 0,
 		},
 		Approve:    t.Approve,
 		Redact:     t.Secrets.Redact,
@@ -349,7 +356,7 @@ func (t *turn) conclude(ctx context.Context, res runner.Result) error {
 
 func (t *turn) summary(res runner.Result) *bus.Turn {
 	s := &bus.Turn{
-		ID: t.id, SessionKey: t.key, Model: t.rt.Display, StopReason: string(res.Stop), Iterations: res.Requests,
+		ID: t.id, SessionKey: t.key, Model: t.rt.Display, StopReason: string(res.Stop), Iterations: res.Requests, Truncated: res.Cut,
 		Usage:      bus.Usage{Prompt: res.Usage.Prompt, Completion: res.Usage.Completion, Cached: res.Usage.Cached, Estimated: res.Usage.Estimated},
 		DurationMS: t.Now().Sub(t.begun).Milliseconds(),
 	}

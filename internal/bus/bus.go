@@ -47,7 +47,25 @@ type Inbound struct {
 	Event       string            `json:"event,omitempty"`       // set by the agent itself for messages no person wrote, such as SubagentResult
 	Untrusted   bool              `json:"untrusted,omitempty"`   // the text is somebody else's, such as a mail that came in
 	Scope       string            `json:"scope,omitempty"`       // whose memory it belongs to; "" is the owner's, others are ids a channel makes of person and chat
+	Preset      string            `json:"preset,omitempty"`      // model preset of this turn; "" is the one of the session
+	Stateless   bool              `json:"stateless,omitempty"`   // the conversation is History and this message; nothing of it is read or kept
+	History     []Said            `json:"history,omitempty"`     // what was said before, oldest first; with a kept session only RoleSystem counts
 	Meta        map[string]string `json:"meta,omitempty"`        // opaque echo for the channel only
+}
+
+// The roles of Said.
+const (
+	RoleSystem    = "system"    // instructions for this turn, in addition to our own
+	RoleUser      = "user"      // the sender of the message
+	RoleAssistant = "assistant" // what was answered
+	RoleTool      = "tool"      // what a tool of the client returned; somebody else's words
+)
+
+// Said is one message of a conversation that its client keeps.
+type Said struct {
+	Role  string  `json:"role"`
+	Text  string  `json:"text"`
+	Media []Media `json:"media,omitempty"` // on RoleUser
 }
 
 // SubagentResult is the Event of a message with what a subagent found.
@@ -130,7 +148,8 @@ type Turn struct {
 	Iterations int       `json:"iterations"`
 	Tools      []string  `json:"tools,omitempty"` // names of the tools that ran, in order
 	Receipts   []Receipt `json:"receipts,omitempty"`
-	Notice     string    `json:"notice,omitempty"` // the reply claims more than the receipts show
+	Truncated  bool      `json:"truncated,omitempty"` // the reply was cut off by the model's output limit
+	Notice     string    `json:"notice,omitempty"`    // the reply claims more than the receipts show
 	Usage      Usage     `json:"usage"`
 	DurationMS int64     `json:"duration_ms"`
 }

@@ -121,6 +121,7 @@ type Result struct {
 	Requests int
 	Injected bool // user input arrived and was answered during the run
 	Tainted  bool // content from outside was seen, or the turn began with it
+	Cut      bool // the answer was cut off by the output limit, and going on did not help
 	// Streamed says that the text was shown completely by deltas.
 	Streamed bool
 	// ContextLimit is the real window in tokens, when the provider named it or

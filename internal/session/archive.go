@@ -29,6 +29,9 @@ func (s *Session) Clear() error {
 		if s.j.size == 0 {
 			return nil
 		}
+		if s.memory {
+			return errNoFile
+		}
 		if s.broken != nil {
 			return s.broken
 		}
@@ -76,6 +79,9 @@ func (s *Session) wasteful() bool {
 func (s *Session) compact() error {
 	if s.j.first == 0 {
 		return nil
+	}
+	if s.memory {
+		return errNoFile
 	}
 	if s.broken != nil {
 		return s.broken

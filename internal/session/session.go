@@ -44,6 +44,7 @@ type Session struct {
 	written uint64   // batches written
 	synced  uint64   // of those known to be durable
 	broken  error    // a write or sync failed; nothing more is written
+	memory  bool     // there is no file: see Ephemeral
 }
 
 // Key is the conversation's key.

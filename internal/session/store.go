@@ -270,6 +270,10 @@ func (s *Session) Release() error {
 	if s.j == nil {
 		return nil
 	}
+	if s.memory {
+		s.j = nil
+		return nil
+	}
 	if s.wasteful() {
 		if err := s.compact(); err != nil {
 			s.store.opt.Log.Warn("compact session", "session", s.j.key, "err", err)
