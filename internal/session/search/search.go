@@ -62,6 +62,7 @@ type Index struct {
 	file   os.FileInfo
 	names  map[int64]string // of conversations and scopes
 	rows   *sourceRows      // the table of sources; nil: must be read
+	dirs   map[string]logDir
 	closed bool
 }
 
@@ -80,7 +81,7 @@ func Open(opt Options) (*Index, error) {
 	if opt.Every <= 0 {
 		opt.Every = 2 * time.Minute
 	}
-	return &Index{opt: opt, turn: make(chan struct{}, 1)}, nil
+	return &Index{opt: opt, turn: make(chan struct{}, 1), dirs: map[string]logDir{}}, nil
 }
 
 // firstLook is how long Run waits, so that short-lived programs never index.

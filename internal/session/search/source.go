@@ -72,40 +72,6 @@ type doc struct {
 	toks     []token
 }
 
-// list finds the files there are.
-func (x *Index) list() ([]*source, error) {
-	var out []*source
-	var errs []error
-	logs := func(prefix, dir string) {
-		entries, err := os.ReadDir(dir)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			errs = append(errs, err)
-		}
-		for _, e := range entries {
-			if !strings.HasSuffix(e.Name(), ".jsonl") || !e.Type().IsRegular() {
-				continue
-			}
-			if fi, err := e.Info(); err == nil {
-				out = append(out, &source{label: prefix + e.Name(), kind: kindLog, info: fi})
-			}
-		}
-	}
-	if x.opt.Sessions != "" {
-		logs("s/", x.opt.Sessions)
-		logs("a/", filepath.Join(x.opt.Sessions, "archive"))
-	}
-	for i, dir := range x.opt.OldSessions {
-		logs("o"+strconv.Itoa(i)+"/", dir)
-	}
-	if x.opt.History != "" {
-		if fi, err := os.Lstat(x.opt.History); err == nil && fi.Mode().IsRegular() {
-			out = append(out, &source{label: "h", kind: kindHistory, info: fi})
-		}
-	}
-	notes, err := x.notes()
-	return append(out, notes...), errors.Join(append(errs, err)...)
-}
-
 // notes finds the memory files. Links are not followed: a tool may have made
 // them.
 func (x *Index) notes() ([]*source, error) {

@@ -35,9 +35,14 @@ func (x *Index) Update(ctx context.Context) error {
 // update is Update that gives up after patience, 0 for never: then what was
 // taken in is kept, and behind is true.
 func (x *Index) update(ctx context.Context, patience time.Duration) (behind bool, err error) {
-	if x.current(ctx) {
+	files, err := x.list()
+	if err != nil {
+		return false, err
+	}
+	if x.current(ctx, files) {
 		return false, nil
 	}
+	looked := time.Now()
 	waiting := ctx
 	if patience > 0 {
 		var cancel context.CancelFunc
@@ -52,8 +57,12 @@ func (x *Index) update(ctx context.Context, patience time.Duration) (behind bool
 		return false, err
 	}
 	defer func() { err = errors.Join(err, done()) }()
+	if time.Since(looked) > staleList {
+		files = nil // whoever had the lock may have worked for long
+	}
 	err = x.guard(ctx, func(db *sql.DB) error {
-		b := &batch{x: x, db: db, over: waiting}
+		b := &batch{x: x, db: db, over: waiting, files: files}
+		files = nil // a second try begins with what is there then
 		if behind, err = b.run(ctx); err != nil || b.written < batchDocs {
 			return err
 		}
@@ -64,19 +73,19 @@ func (x *Index) update(ctx context.Context, patience time.Duration) (behind bool
 	return behind, err
 }
 
-// current reports whether there is certainly nothing to do. It takes no locks
-// that others could hold for long, and makes no file.
-func (x *Index) current(ctx context.Context) bool {
+// staleList is how old a list of files may be when it is used. Files that
+// appear or grow meanwhile are found by the next update.
+const staleList = 20 * time.Millisecond
+
+// current reports whether there is certainly nothing to do about these files.
+// It takes no locks that others could hold for long, and makes no file.
+func (x *Index) current(ctx context.Context, files []*source) bool {
 	db, err := x.open(ctx)
 	if err != nil {
 		return false
 	}
 	var changes int64
 	if db.QueryRowContext(ctx, `SELECT changes FROM state`).Scan(&changes) != nil {
-		return false
-	}
-	files, err := x.list()
-	if err != nil {
 		return false
 	}
 	x.mu.Lock()
@@ -96,6 +105,7 @@ type batch struct {
 	db   *sql.DB
 	over context.Context //nolint:containedctx // tells when patience is at an end; lives as long as one update
 
+	files     []*source // as they are on the disk; nil: to be looked for
 	forgotten map[hash]struct{}
 	rows      *sourceRows
 	docs      []doc
@@ -109,16 +119,17 @@ type batch struct {
 var errPatience = errors.New("out of patience")
 
 func (b *batch) run(ctx context.Context) (behind bool, err error) {
-	files, err := b.x.list()
-	if err != nil {
-		return false, err
+	if b.files == nil {
+		if b.files, err = b.x.list(); err != nil {
+			return false, err
+		}
 	}
 	if b.rows, err = b.x.readSources(ctx, b.db); err != nil {
 		return false, err
 	}
-	changed := files[:0:0]
-	there := make(map[string]bool, len(files))
-	for _, s := range files {
+	changed := b.files[:0:0]
+	there := make(map[string]bool, len(b.files))
+	for _, s := range b.files {
 		there[s.label] = true
 		row := b.rows.by[s.label]
 		if row == nil {
