@@ -114,12 +114,13 @@ func readBody(resp *http.Response) (body, error) {
 	if b.kind >= kindImage && resp.ContentLength > limit {
 		return b, &tooLargeError{b.mime, limit}
 	}
-	return b, b.fill(r, limit)
+	return b, b.fill(r, limit, resp.ContentLength)
 }
 
-// fill reads the rest.
-func (b *body) fill(r io.Reader, limit int64) error {
+// fill reads the rest, which is said to be of some size; -1 is unknown.
+func (b *body) fill(r io.Reader, limit, size int64) error {
 	var buf bytes.Buffer
+	buf.Grow(int(min(max(size, 0), 1<<20)) + 2*bytes.MinRead)
 	n, err := buf.ReadFrom(io.LimitReader(r, limit+1))
 	b.data = buf.Bytes()
 	if n > limit {

@@ -77,9 +77,7 @@ func (f *family) fetch(ctx context.Context, c tool.Call, in fetchInput) (tool.Re
 		}
 	}
 	mem.link(shown(u))
-	for _, l := range doc.links {
-		mem.link(l)
-	}
+	mem.link(doc.links...)
 	return present(u, doc, min(max(cmp.Or(in.MaxChars, defaultChars), minChars), maxChars)), nil
 }
 

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"bytes"
 	"net/url"
 	"strings"
 	"unicode/utf8"
@@ -16,7 +17,10 @@ func (r *renderer) image(alt string) {
 	if len(r.line) > 0 && r.line[len(r.line)-1] != '[' {
 		r.space = true
 	}
-	r.glue("[image: " + strings.NewReplacer("[", "(", "]", ")", "|", "/").Replace(alt) + "]")
+	if strings.ContainsAny(alt, "[]|") {
+		alt = strings.NewReplacer("[", "(", "]", ")", "|", "/").Replace(alt)
+	}
+	r.glue("[image: " + alt + "]")
 	r.space = true
 }
 
@@ -77,7 +81,7 @@ func (r *renderer) link(i int32) {
 	r.glue("[")
 	start := len(r.line)
 	r.children(i)
-	if len(strings.TrimSpace(string(r.line[min(start, len(r.line)):]))) == 0 {
+	if len(bytes.TrimSpace(r.line[min(start, len(r.line)):])) == 0 {
 		r.line = r.line[:min(max(start-1, 0), len(r.line))]
 		return
 	}
@@ -115,6 +119,9 @@ func (r *renderer) target(href string) string {
 	if len(r.links) < maxLinks && u.Scheme != "mailto" {
 		r.links = append(r.links, s)
 	}
+	if !strings.ContainsAny(s, "() <>") {
+		return s
+	}
 	return strings.NewReplacer("(", "%28", ")", "%29", " ", "%20", "<", "%3C", ">", "%3E").Replace(s)
 }
 
@@ -125,12 +132,10 @@ func (t *tree) resolver(page *url.URL) func(string) *url.URL {
 		base = page.ResolveReference(u)
 	}
 	return func(href string) *url.URL {
-		u, err := url.Parse(strings.Map(func(r rune) rune {
-			if r == '\n' || r == '\t' || r == '\r' {
-				return -1
-			}
-			return r
-		}, href))
+		if strings.ContainsAny(href, "\n\t\r") {
+			href = strings.NewReplacer("\n", "", "\t", "", "\r", "").Replace(href)
+		}
+		u, err := url.Parse(href)
 		if err != nil {
 			return nil
 		}

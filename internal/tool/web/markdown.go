@@ -1,6 +1,7 @@
 package web
 
 import (
+	"bytes"
 	"net/url"
 	"strconv"
 	"strings"
@@ -45,6 +46,7 @@ type level struct {
 const maxLinks = 2000
 
 func (r *renderer) run(from int32) {
+	r.out.Grow(min(int(r.t.nodes[from].chars)*5/4, maxRendered))
 	if n := r.t.nodes[from]; from != 0 && block(n.tag) {
 		r.node(from)
 	} else {
@@ -90,7 +92,7 @@ func (r *renderer) node(i int32) {
 	case atom.Sup:
 		r.power(i)
 	case atom.Q:
-		r.word(`"`)
+		r.glue(`"`)
 		r.children(i)
 		r.glue(`"`)
 	default:
@@ -190,7 +192,7 @@ func (r *renderer) heading(i int32) {
 	r.single = true // a heading is one line
 	r.children(i)
 	r.single = was
-	if len(strings.TrimSpace(string(r.line[start:]))) == 0 {
+	if len(bytes.TrimSpace(r.line[start:])) == 0 {
 		r.line = r.line[:0]
 	}
 	r.flush()
@@ -324,11 +326,11 @@ func (r *renderer) text(s string) {
 	if room := maxRendered - len(r.line); len(s) > room {
 		s, r.full = text.Cut(s, max(room, 0)/utf8.UTFMax), true
 	}
-	s = cleanText(s)
+	s = r.escape(cleanText(s))
 	for s != "" {
 		end := wordEnd(s)
 		if end > 0 {
-			r.word(s[:end])
+			r.glue(s[:end])
 			s = s[end:]
 			continue
 		}
@@ -338,12 +340,12 @@ func (r *renderer) text(s string) {
 	}
 }
 
-// wordEnd is where the first white space is.
+// wordEnd is where the first white space is, in text without other controls.
 func wordEnd(s string) int {
 	for i := 0; i < len(s); {
 		c := s[i]
 		if c < utf8.RuneSelf {
-			if c <= ' ' && unicode.IsSpace(rune(c)) {
+			if c <= ' ' {
 				return i
 			}
 			i++
@@ -358,15 +360,15 @@ func wordEnd(s string) int {
 	return len(s)
 }
 
-// word adds a word, which must have no white space.
-func (r *renderer) word(w string) {
-	if r.verb == 0 && strings.Contains(w, "![") {
-		w = strings.ReplaceAll(w, "![", `!\[`) // must not become a picture that is loaded
+// escape takes the meaning from what would be read as Markdown of ours.
+func (r *renderer) escape(s string) string {
+	if r.verb == 0 && strings.Contains(s, "![") {
+		s = strings.ReplaceAll(s, "![", `!\[`) // must not become a picture that is loaded
 	}
-	if r.cells && !r.plain && strings.Contains(w, "|") {
-		w = strings.ReplaceAll(w, "|", `\|`)
+	if r.cells && !r.plain && strings.Contains(s, "|") {
+		s = strings.ReplaceAll(s, "|", `\|`)
 	}
-	r.glue(w)
+	return s
 }
 
 func (r *renderer) glue(w string) {

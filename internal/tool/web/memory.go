@@ -3,6 +3,7 @@ package web
 import (
 	"hash/maphash"
 	"net/url"
+	"strings"
 	"sync"
 	"time"
 
@@ -60,12 +61,16 @@ func (m *memory) put(key string, d document) {
 	}
 }
 
-// link remembers an address that a result showed.
-func (m *memory) link(raw string) {
+// link remembers addresses that a result showed, as url.URL writes them.
+func (m *memory) link(list ...string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if len(m.seen) < rememberURLs {
-		m.seen[maphash.String(m.seed, linkKey(raw))] = struct{}{}
+	for _, raw := range list {
+		if len(m.seen) >= rememberURLs {
+			return
+		}
+		key, _, _ := strings.Cut(raw, "#")
+		m.seen[maphash.String(m.seed, key)] = struct{}{}
 	}
 }
 

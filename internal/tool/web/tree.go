@@ -1,6 +1,7 @@
 package web
 
 import (
+	"bytes"
 	"slices"
 	"strconv"
 	"strings"
@@ -83,7 +84,8 @@ type builder struct {
 // parse reads a page in UTF-8. It never fails: every input is some page.
 func parse(page []byte) *tree {
 	b := &builder{z: scanner{page: string(page)}}
-	b.nodes = append(make([]node, 0, min(len(page)/16+16, maxNodes)), node{tag: atom.Body})
+	likely := bytes.Count(page, []byte{'<'}) // half of them end tags, and text beside each
+	b.nodes = append(make([]node, 0, min(likely+likely/8+16, maxNodes)), node{tag: atom.Body})
 	b.stack = append(b.stack, open{atom.Body, 0})
 	for !b.cut {
 		switch kind := b.z.next(); kind {
