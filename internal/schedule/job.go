@@ -1,0 +1,391 @@
+package schedule
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+)
+
+// MS is a moment in milliseconds since 1970, or a length of time in
+// milliseconds. The file holds null where it is 0; "" and fractions are read.
+type MS int64
+
+// At makes an MS of a moment.
+func At(t time.Time) MS {
+	if t.IsZero() {
+		return 0
+	}
+	return MS(t.UnixMilli())
+}
+
+// Time is the moment, zero when there is none.
+func (m MS) Time() time.Time {
+	if m == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(int64(m))
+}
+
+// MarshalJSON writes null for 0.
+func (m MS) MarshalJSON() ([]byte, error) {
+	if m == 0 {
+		return []byte("null"), nil
+	}
+	return strconv.AppendInt(nil, int64(m), 10), nil
+}
+
+// UnmarshalJSON reads what older versions wrote.
+func (m *MS) UnmarshalJSON(b []byte) error {
+	s := strings.Trim(string(b), `"`)
+	if s == "" || s == "null" {
+		*m = 0
+		return nil
+	}
+	f, err := strconv.ParseFloat(s, 64)
+	if err != nil || f != f || f > 1<<53 || f < -1<<53 {
+		return fmt.Errorf("%s is not a time in milliseconds", b)
+	}
+	*m = MS(f)
+	return nil
+}
+
+// Opt is a text that the file holds as null when it is empty.
+type Opt string
+
+// MarshalJSON writes null for "".
+func (o Opt) MarshalJSON() ([]byte, error) {
+	if o == "" {
+		return []byte("null"), nil
+	}
+	return json.Marshal(string(o))
+}
+
+// The kinds of Timing.
+const (
+	KindAt    = "at"
+	KindEvery = "every"
+	KindCron  = "cron"
+)
+
+// Timing says when a job runs.
+type Timing struct {
+	Kind    string `json:"kind"`
+	AtMS    MS     `json:"atMs"`
+	EveryMS MS     `json:"everyMs"`
+	Expr    Opt    `json:"expr"`
+	TZ      Opt    `json:"tz"` // of Expr; "" is the configured zone
+
+	extra extra
+}
+
+// What happens to runs that were missed because nothing was running.
+const (
+	CatchUpOnce = "once" // one run makes up for all of them
+	CatchUpSkip = "skip" // they are noted in the history
+	CatchUpTell = "tell" // the chat of the job is told
+)
+
+// The ways a run ends.
+const (
+	StatusOK      = "ok"
+	StatusError   = "error"
+	StatusSkipped = "skipped"
+	StatusMissed  = "missed"
+)
+
+// Job is one entry of jobs.json. Keys that are not known are kept.
+type Job struct {
+	ID             string  `json:"id"`
+	Name           string  `json:"name"`
+	Enabled        bool    `json:"enabled"`
+	Schedule       Timing  `json:"schedule"`
+	Payload        Payload `json:"payload"`
+	State          State   `json:"state"`
+	CreatedAtMS    MS      `json:"createdAtMs"`
+	UpdatedAtMS    MS      `json:"updatedAtMs"`
+	DeleteAfterRun bool    `json:"deleteAfterRun"`
+	CatchUp        string  `json:"catchUp,omitempty"`  // "" is the configured policy
+	TimeoutS       int     `json:"timeoutS,omitempty"` // 0 is the configured limit
+
+	extra  extra
+	broken json.RawMessage // the entry, when it could not be read
+}
+
+// The kinds of Payload.
+const (
+	payloadTurn   = "agent_turn"
+	payloadSystem = "system_event"
+)
+
+// Payload says what a job does and where its result goes.
+type Payload struct {
+	Kind       string `json:"kind"`
+	Message    string `json:"message"`
+	Deliver    bool   `json:"deliver"` // false: only failures are told
+	Channel    Opt    `json:"channel"`
+	To         Opt    `json:"to"`
+	ThreadID   string `json:"threadId,omitempty"`
+	SessionKey string `json:"sessionKey,omitempty"` // "" gives the job a conversation of its own
+	Scope      string `json:"scope,omitempty"`      // whose memory the runs belong to
+	Untrusted  bool   `json:"untrusted,omitempty"`  // the wish came from a turn that had seen content from outside
+
+	OriginChannel string `json:"originChannel,omitempty"`
+	OriginChatID  string `json:"originChatId,omitempty"`
+
+	extra extra
+}
+
+// Route is where the result goes.
+func (p Payload) Route() bus.Route {
+	if p.Channel == "" && p.OriginChannel != "" {
+		return bus.Route{Channel: p.OriginChannel, ChatID: p.OriginChatID, ThreadID: p.ThreadID}
+	}
+	return bus.Route{Channel: string(p.Channel), ChatID: string(p.To), ThreadID: p.ThreadID}
+}
+
+// State is what a job went through.
+type State struct {
+	NextRunAtMS MS    `json:"nextRunAtMs"`
+	LastRunAtMS MS    `json:"lastRunAtMs"`
+	LastStatus  Opt   `json:"lastStatus"`
+	LastError   Opt   `json:"lastError"`
+	RunHistory  []Run `json:"runHistory"`
+
+	NextFor        string       `json:"nextFor,omitempty"`         // the timing NextRunAtMS was worked out of
+	LastOccurrence MS           `json:"lastOccurrenceMs,omitzero"` // the last one that was taken
+	Pending        *Pending     `json:"pending,omitempty"`
+	ErrorsInRow    int          `json:"errorsInRow,omitempty"`
+	RunRequested   MS           `json:"runRequestedMs,omitzero"` // by somebody who does not run jobs
+	Undelivered    *Undelivered `json:"undelivered,omitempty"`
+	Notified       string       `json:"notified,omitempty"` // hash of what the heartbeat said last
+	NotifiedAtMS   MS           `json:"notifiedAtMs,omitzero"`
+	JudgeErrors    int          `json:"judgeErrors,omitempty"` // in a row
+
+	extra extra
+}
+
+// Run is one line of a job's history.
+type Run struct {
+	RunAtMS      MS      `json:"runAtMs"`
+	Status       string  `json:"status"`
+	DurationMS   MS      `json:"durationMs"`
+	Error        Opt     `json:"error"`
+	OccurrenceMS MS      `json:"occurrenceMs,omitzero"`
+	Tokens       int     `json:"tokens,omitempty"`
+	CostUSD      float64 `json:"costUsd,omitempty"`
+	Note         string  `json:"note,omitempty"` // where the result went, if not where it should have
+
+	extra extra
+}
+
+// Pending is a run that was begun. It is on disk before the run is handed to
+// the queue, so that a crash in between neither loses nor repeats it.
+type Pending struct {
+	OccurrenceMS MS   `json:"occurrenceMs"`
+	BeganMS      MS   `json:"beganMs"`
+	Submitted    bool `json:"submitted,omitempty"`
+	LateMS       MS   `json:"lateMs,omitzero"`
+	Manual       bool `json:"manual,omitempty"`
+}
+
+// Undelivered is a result that no channel takes at the moment.
+type Undelivered struct {
+	Text  string `json:"text"`
+	AtMS  MS     `json:"atMs"`
+	Cause string `json:"cause"`
+}
+
+// IDPrefix begins the id of every inbound message of a job.
+const IDPrefix = "cron:"
+
+// inboundID names one occurrence of a job, so that the queue takes it once.
+func inboundID(job string, occurrence MS) string {
+	return IDPrefix + job + ":" + strconv.FormatInt(int64(occurrence), 10)
+}
+
+func parseInboundID(id string) (job string, occurrence MS, ok bool) {
+	rest, ok := strings.CutPrefix(id, IDPrefix)
+	if !ok {
+		return "", 0, false
+	}
+	i := strings.LastIndexByte(rest, ':')
+	if i < 1 {
+		return "", 0, false
+	}
+	n, err := strconv.ParseInt(rest[i+1:], 10, 64)
+	return rest[:i], MS(n), err == nil
+}
+
+// Protected reports whether the job belongs to the program.
+func (j *Job) Protected() bool { return j.Payload.Kind == payloadSystem }
+
+// Broken says why an entry of the file cannot be used; "" if it can.
+func (j *Job) Broken() string {
+	if j.broken == nil {
+		return ""
+	}
+	return string(j.State.LastError)
+}
+
+// Session is the conversation the runs happen in.
+func (j *Job) Session() string {
+	if j.Payload.SessionKey != "" {
+		return j.Payload.SessionKey
+	}
+	return IDPrefix + j.ID
+}
+
+const historyLen = 20
+
+// note adds to the history, or replaces the line of the same occurrence.
+func (s *State) note(r Run) {
+	if i := slices.IndexFunc(s.RunHistory, func(o Run) bool { return o.OccurrenceMS == r.OccurrenceMS && r.OccurrenceMS != 0 }); i >= 0 {
+		s.RunHistory[i] = r
+	} else {
+		s.RunHistory = append(s.RunHistory, r)
+	}
+	if n := len(s.RunHistory) - historyLen; n > 0 {
+		s.RunHistory = slices.Delete(s.RunHistory, 0, n)
+	}
+	s.LastStatus, s.LastError = Opt(r.Status), r.Error
+}
+
+// extra holds the keys of an object that we do not know.
+type extra map[string]json.RawMessage
+
+// readObject decodes an object whose keys are camelCase or snake_case and
+// returns the members that v has no place for.
+func readObject(data []byte, v any) (extra, error) {
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(data, &all); err != nil {
+		return nil, err
+	}
+	t := reflect.TypeOf(v).Elem()
+	known := map[string]json.RawMessage{}
+	for i := range t.NumField() {
+		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		if name == "" {
+			continue
+		}
+		for _, key := range []string{name, snake(name)} {
+			raw, ok := all[key]
+			if _, done := known[name]; ok && !done {
+				known[name] = raw
+			}
+			delete(all, key)
+		}
+	}
+	clean, err := json.Marshal(known)
+	if err == nil {
+		err = json.Unmarshal(clean, v)
+	}
+	return extra(all), err
+}
+
+func snake(camel string) string {
+	var b strings.Builder
+	for _, r := range camel {
+		if r >= 'A' && r <= 'Z' {
+			b.WriteByte('_')
+			r += 'a' - 'A'
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// writeObject encodes v and puts the unknown members behind its own.
+func writeObject(v any, more extra) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	out := bytes.TrimSuffix(bytes.TrimSpace(b.Bytes()), []byte{'}'})
+	for _, k := range slices.Sorted(maps.Keys(more)) {
+		name, err := json.Marshal(k)
+		if err != nil {
+			return nil, err
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(append(append(out, name...), ':'), more[k]...)
+	}
+	return append(out, '}'), nil
+}
+
+// The plain forms have no methods, so that encoding them does not recurse.
+type (
+	plainJob     Job
+	plainTiming  Timing
+	plainPayload Payload
+	plainState   State
+	plainRun     Run
+)
+
+// MarshalJSON implements json.Marshaler.
+func (j Job) MarshalJSON() ([]byte, error) { //nolint:gocritic // the interface wants a value
+	if j.broken != nil {
+		return j.broken, nil
+	}
+	return writeObject(plainJob(j), j.extra)
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (j *Job) UnmarshalJSON(b []byte) (err error) {
+	j.extra, err = readObject(b, (*plainJob)(j))
+	return err
+}
+
+// MarshalJSON implements json.Marshaler.
+func (t Timing) MarshalJSON() ([]byte, error) { return writeObject(plainTiming(t), t.extra) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (t *Timing) UnmarshalJSON(b []byte) (err error) {
+	t.extra, err = readObject(b, (*plainTiming)(t))
+	return err
+}
+
+// MarshalJSON implements json.Marshaler.
+func (p Payload) MarshalJSON() ([]byte, error) { //nolint:gocritic // the interface wants a value
+	return writeObject(plainPayload(p), p.extra)
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (p *Payload) UnmarshalJSON(b []byte) (err error) {
+	p.extra, err = readObject(b, (*plainPayload)(p))
+	return err
+}
+
+// MarshalJSON implements json.Marshaler.
+func (s State) MarshalJSON() ([]byte, error) { //nolint:gocritic // the interface wants a value
+	if s.RunHistory == nil {
+		s.RunHistory = []Run{}
+	}
+	return writeObject(plainState(s), s.extra)
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (s *State) UnmarshalJSON(b []byte) (err error) {
+	s.extra, err = readObject(b, (*plainState)(s))
+	return err
+}
+
+// MarshalJSON implements json.Marshaler.
+func (r Run) MarshalJSON() ([]byte, error) { return writeObject(plainRun(r), r.extra) } //nolint:gocritic // the interface wants a value
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (r *Run) UnmarshalJSON(b []byte) (err error) {
+	r.extra, err = readObject(b, (*plainRun)(r))
+	return err
+}
