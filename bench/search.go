@@ -19,11 +19,14 @@ import (
 // chosen as often as in a language, in English and Chinese, and asks it.
 func (b *bench) search() error {
 	dir := filepath.Join(b.dir, "search")
-	few, err := b.searchOf(filepath.Join(dir, "few"), 10000)
-	if err != nil {
+	if _, err := b.searchOf(filepath.Join(dir, "few"), 10000); err != nil {
 		return err
 	}
 	many, err := b.searchOf(filepath.Join(dir, "many"), b.messages)
+	if err != nil {
+		return err
+	}
+	one, err := takeOne(filepath.Join(dir, "few"), filepath.Join(dir, "many"))
 	if err != nil {
 		return err
 	}
@@ -31,13 +34,13 @@ func (b *bench) search() error {
 		fmt.Sprintf("%.0f s, %.0f messages/s, peak RSS %s", many.build.Seconds(), float64(b.messages)/many.build.Seconds(), mib(many.rss)), "", "", true)
 	b.add("index relative to the text", fmt.Sprintf("%.2fx (%s of %s)", many.share(), mib(many.index), mib(many.text)), "", "< 1.5x", many.share() < 1.5)
 	b.add("200 queries, p50 / p95", ms(many.p50)+" / "+ms(many.p95), "", "p95 < 50 ms", many.p95 < 50*time.Millisecond)
-	b.add(fmt.Sprintf("taking in one message at 10,000 / %d", b.messages), ms(few.one)+" / "+ms(many.one), "", "within 2x", many.one < 2*few.one)
+	b.add(fmt.Sprintf("taking in one message at 10,000 / %d", b.messages), ms(one[0])+" / "+ms(one[1]), "", "within 1.3x", ratio(one[1], one[0]) <= 1.3)
 	return nil
 }
 
 type searchFigures struct {
-	build, p50, p95, one time.Duration
-	index, text, rss     int64
+	build, p50, p95  time.Duration
+	index, text, rss int64
 }
 
 func (f searchFigures) share() float64 { return float64(f.index) / float64(max(f.text, 1)) }
@@ -63,10 +66,7 @@ func (b *bench) searchOf(dir string, n int) (f searchFigures, err error) {
 	if st.Documents != int64(n) {
 		return f, fmt.Errorf("%d messages in the index, want %d", st.Documents, n)
 	}
-	if f.p50, f.p95, err = askMany(ctx, x); err != nil {
-		return f, err
-	}
-	f.one, err = takeOne(ctx, x, dir)
+	f.p50, f.p95, err = askMany(ctx, x)
 	return f, err
 }
 
@@ -108,26 +108,48 @@ func askMany(ctx context.Context, x *search.Index) (p50, p95 time.Duration, err 
 	return took[len(took)/2], took[len(took)*95/100], nil
 }
 
-// takeOne is the median time to take in one message behind all others.
-func takeOne(ctx context.Context, x *search.Index, dir string) (time.Duration, error) {
-	f, err := os.OpenFile(filepath.Join(dir, "sessions", logName(0)), os.O_WRONLY|os.O_APPEND, 0)
-	if err != nil {
-		return 0, err
+// takeOne is the median time to take in one message behind all others, in two
+// homes by turns, so that whatever else the machine does slows both alike.
+func takeOne(homes ...string) (medians [2]time.Duration, err error) {
+	var took [2][]time.Duration
+	var add [2]func(line string) (time.Duration, error)
+	for i, dir := range homes {
+		f, err := os.OpenFile(filepath.Join(dir, "sessions", logName(0)), os.O_WRONLY|os.O_APPEND, 0)
+		if err != nil {
+			return medians, err
+		}
+		defer f.Close()
+		x, err := openSearch(dir)
+		if err != nil {
+			return medians, err
+		}
+		defer x.Close()
+		add[i] = func(line string) (time.Duration, error) {
+			if _, err := f.WriteString(line); err != nil {
+				return 0, err
+			}
+			start := time.Now()
+			err := x.Update(context.Background())
+			return time.Since(start), err
+		}
 	}
-	defer f.Close()
 	w := newWriter(3)
-	var took []time.Duration
-	for i := range 51 {
-		if _, err := f.WriteString(w.line(time.Unix(1790000000+int64(i)*60, 0))); err != nil {
-			return 0, err
+	for n := range 401 {
+		line := w.line(time.Unix(1790000000+int64(n)*60, 0))
+		for i := range add {
+			d, err := add[i](line)
+			if err != nil {
+				return medians, err
+			}
+			if n > 0 { // the first opens the file
+				took[i] = append(took[i], d)
+			}
 		}
-		start := time.Now()
-		if err := x.Update(ctx); err != nil {
-			return 0, err
-		}
-		took = append(took, time.Since(start))
 	}
-	return median(took), nil
+	for i := range took {
+		medians[i] = median(took[i])
+	}
+	return medians, nil
 }
 
 // perLog is how many messages one conversation has.

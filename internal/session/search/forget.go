@@ -23,6 +23,9 @@ func (x *Index) Forget(ctx context.Context, words string) (gone []Hit, err error
 	if len(toks) == 0 {
 		return nil, ErrEmpty
 	}
+	x.mu.Lock()
+	clear(x.dirs) // nothing may be overlooked
+	x.mu.Unlock()
 	if err := x.Update(ctx); err != nil {
 		return nil, err
 	}

@@ -14,7 +14,7 @@ import (
 // A year leaves hundreds of logs, of which a few are written to. Looking at
 // each of them for every message would cost more than the message does.
 const (
-	hotLogs  = 32          // of a directory, the last to change: looked at every time
+	hotLogs  = 8           // of a directory, the last to change: looked at every time
 	fullLook = time.Second // how long the others are taken to be as they were
 )
 

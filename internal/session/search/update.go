@@ -66,11 +66,45 @@ func (x *Index) update(ctx context.Context, patience time.Duration) (behind bool
 		if behind, err = b.run(ctx); err != nil || b.written < batchDocs {
 			return err
 		}
+		if err = merge(ctx, waiting, db); err != nil {
+			return err
+		}
 		// Merging left pages behind that nothing uses, and a long journal.
 		_, err = db.ExecContext(ctx, "PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(TRUNCATE)")
 		return err
 	})
 	return behind, err
+}
+
+// mergePages is how much is merged in one transaction, about 50 ms.
+const mergePages = 500
+
+// merge joins what the batches of a build left side by side. Otherwise a message
+// that is taken in soon after would have to wait until that is done, for seconds.
+// It may be broken off: what is left is merged then.
+func merge(ctx, patience context.Context, db *sql.DB) error {
+	conn, err := db.Conn(ctx) // changes are counted by connection
+	if err != nil {
+		return err
+	}
+	defer conn.Close() //nolint:errcheck // goes back to the pool
+	if _, err := conn.ExecContext(ctx, `INSERT INTO words(words, rank) VALUES('usermerge', 2)`); err != nil {
+		return err
+	}
+	for last := int64(-1); patience.Err() == nil; {
+		if _, err := conn.ExecContext(ctx, `INSERT INTO words(words, rank) VALUES('merge', ?)`, mergePages); err != nil {
+			return err
+		}
+		var changes int64
+		if err := conn.QueryRowContext(ctx, `SELECT total_changes()`).Scan(&changes); err != nil {
+			return err
+		}
+		if last >= 0 && changes-last < 2 { // the command itself counts as one
+			return nil
+		}
+		last = changes
+	}
+	return nil
 }
 
 // staleList is how old a list of files may be when it is used. Files that
