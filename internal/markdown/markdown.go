@@ -1,0 +1,79 @@
+// Package markdown turns the Markdown that models write into one small tree,
+// which every chat platform walks to say the same in its own markup. It knows
+// CommonMark's blocks and emphasis with tables, strike-through, task lists and
+// bare links; raw HTML stays text, since no platform shows it. Parsing never
+// fails, takes time linear in the text for all practical purposes, and bounds
+// how deep the tree gets.
+package markdown
+
+// Kind is what a Node is.
+type Kind uint8
+
+// The kinds of blocks, and after Text those of the words in them.
+const (
+	Document  Kind = iota // Children are blocks
+	Paragraph             // Children are inline
+	Heading               // Level 1 to 6, inline children
+	Quote                 // blocks
+	List                  // Items; Ordered and Start, Tight
+	Item                  // blocks; Task
+	Code                  // Text without the last line end; Info is the language
+	Rule                  // a line across
+	Table                 // Rows, the first is the header; Align per column
+	Row                   // Cells
+	Cell                  // inline
+	Text                  // Text as it is, without markup
+	Emphasis              // inline
+	Strong                // inline
+	Strike                // inline
+	CodeSpan              // Text
+	Link                  // URL, inline children
+	Image                 // URL, inline children are the description
+	SoftBreak             // a line end of the source
+	HardBreak             // a line end that was asked for
+)
+
+// Align is where the text of a table column stands.
+type Align uint8
+
+// The alignments.
+const (
+	AlignNone Align = iota
+	AlignLeft
+	AlignCenter
+	AlignRight
+)
+
+// Task says whether a list item has a box.
+type Task uint8
+
+// The boxes.
+const (
+	NoTask Task = iota
+	Open
+	Done
+)
+
+// Node is a piece of a text. Which fields count depends on the Kind.
+type Node struct {
+	Kind     Kind
+	Text     string
+	Info     string
+	URL      string
+	Level    int
+	Start    int
+	Ordered  bool
+	Tight    bool // a list without blank lines between its items
+	Task     Task
+	Align    []Align
+	Children []Node
+}
+
+// maxDepth bounds how deep blocks nest, and again how deep words in them do.
+// What nests deeper is text.
+const maxDepth = 24
+
+// Parse reads a text.
+func Parse(source string) Node {
+	return Node{Kind: Document, Children: blocks(splitLines(source), 0)}
+}
