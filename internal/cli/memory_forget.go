@@ -297,6 +297,9 @@ func (m *memoryOf) forgetFiles(ctx context.Context, f *forgotten) (touched []str
 	if err != nil {
 		return touched, fmt.Errorf("clean earlier versions: %w", err)
 	}
+	if err := m.dream.Renamed(ctx, old.IDs); err != nil {
+		return touched, err
+	}
 	if n := len(old.IDs); n > 0 {
 		touched = append(touched, fmt.Sprintf("it from earlier versions; %d %s a new id", n, plural(n, "change")+" got"))
 	}

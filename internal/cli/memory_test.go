@@ -177,6 +177,33 @@ func TestMemoryForgetsEverywhere(t *testing.T) {
 	}
 }
 
+// Forgetting gives versions new ids; what is known about the origin of a line
+// names a version that exists.
+func TestMemoryForgetKeepsOrigins(t *testing.T) {
+	t.Parallel()
+	r := newRemembering(t)
+	r.put(r.dir()+"/quarantine.jsonl", `{"id":"aabbccdd","target":"MEMORY","text":"the museum opens at nine","time":"2026-03-01T10:00:00Z"}`+"\n")
+	if _, err := r.run("confirm", "aabbccdd"); err != nil {
+		t.Fatal(err)
+	}
+	version := func() string {
+		t.Helper()
+		_, id, _ := strings.Cut(r.text(r.dir()+"/provenance.jsonl"), `"commit":"`)
+		id, _, _ = strings.Cut(id, `"`)
+		if out, err := r.run("diff", id); err != nil || !strings.Contains(out, "+- the museum opens at nine") {
+			t.Errorf("diff %s = %q, %v", id, out, err)
+		}
+		return id
+	}
+	before := version()
+	if _, err := r.run("forget", "555-0100", "--yes"); err != nil {
+		t.Fatal(err)
+	}
+	if version() == before {
+		t.Error("the version kept its id: nothing was rewritten, so this tests nothing")
+	}
+}
+
 func TestMemoryEditYieldsToOthers(t *testing.T) {
 	t.Parallel()
 	if defaultEditor != "vi" {

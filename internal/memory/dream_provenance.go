@@ -234,6 +234,42 @@ func (d *Dream) keepFacts(c change, commit string) error {
 	return writeRows(d.file(fileProvenance), old, maxFacts)
 }
 
+// Renamed tells that versions got other ids, new ones by their old ones, so that
+// origins name versions that exist.
+func (d *Dream) Renamed(ctx context.Context, ids map[string]string) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	leave, err := d.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	var st dreamState
+	if ok, err := d.o.History.DreamState(ctx, &st); err != nil {
+		return err
+	} else if id := ids[st.LastCommit]; ok && id != "" {
+		st.LastCommit = id
+		if err := d.o.History.SetDreamState(ctx, st); err != nil {
+			return err
+		}
+	}
+	facts, err := readRows[fact](d.file(fileProvenance))
+	if err != nil {
+		return err
+	}
+	changed := false
+	for i := range facts {
+		if id, ok := ids[facts[i].Commit]; ok {
+			facts[i].Commit, changed = id, true
+		}
+	}
+	if !changed {
+		return nil
+	}
+	return writeRows(d.file(fileProvenance), facts, len(facts))
+}
+
 // readRows reads a file of one JSON object per line; lines that cannot be read
 // are left out.
 func readRows[T any](path string) (out []T, err error) {
