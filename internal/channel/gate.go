@@ -2,10 +2,22 @@ package channel
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"log/slog"
 	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+)
+
+// How often the gate says the same.
+const (
+	replyEvery = time.Minute    // a pairing code to one person
+	tellEvery  = 24 * time.Hour // owners about one person
+	gateMemory = 1024           // people remembered for that
 )
 
 // Visitor is somebody who wrote to us, before anything was done about it.
@@ -39,15 +51,44 @@ func (p Pass) Inbound(id, text string) bus.Inbound {
 	}
 }
 
+// Owner reports whether the visitor is an owner who speaks alone with us.
+func (p Pass) Owner() bool { return p.scope == "" && len(p.visitor.IDs) > 0 }
+
+// GateOptions is what a Gate goes by.
+type GateOptions struct {
+	Name    string // of the channel
+	Common  Common
+	Pairing *Pairing // nil: only the lists count
+	// Say sends something to a chat; nil says nothing.
+	Say func(ctx context.Context, out bus.Outbound) error
+	Log *slog.Logger
+	Now func() time.Time
+}
+
 // Gate decides who may talk to us on one channel.
 type Gate struct {
-	name     string
-	common   Common
-	usual    Policy // of groups, where the section says nothing
-	pairing  func(ctx context.Context, v Visitor) bool
-	now      func() time.Time
-	refusing func(v Visitor)
+	o     GateOptions
+	usual Policy // of groups, where the section says nothing
+
+	mu     sync.Mutex
+	told   *recent[string, time.Time] // when somebody got a code, owners were told, a warning was written
+	owners map[string]bus.Route       // where owners wrote last, alone with us
+	denied int
+	names  []string // of those refused last, for status
 }
+
+// NewGate makes the gate of one channel.
+func NewGate(o GateOptions) *Gate {
+	o.Now = orNow(o.Now)
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Gate{o: o, usual: Mention, told: newRecent[string, time.Time](gateMemory), owners: map[string]bus.Route{}}
+}
+
+// Usually sets the group policy of the platform for sections that name none.
+// A factory calls it before the gate is used.
+func (g *Gate) Usually(p Policy) { g.usual = p }
 
 // Admit decides about a visitor. It must be asked before anything else happens
 // for a message: no download, no typing, no receipt, no session for people who
@@ -58,13 +99,20 @@ func (g *Gate) Admit(ctx context.Context, v Visitor) (Pass, bool) {
 		return Pass{}, false
 	}
 	if !g.allowed(ctx, v) {
+		g.refuse(ctx, v)
 		return Pass{}, false
 	}
-	return Pass{visitor: v, scope: g.scope(v), at: g.now()}, true
+	pass := Pass{visitor: v, scope: g.scope(v), at: g.o.Now()}
+	if v.Direct && pass.Owner() {
+		g.mu.Lock()
+		g.owners[v.IDs[0]] = v.Route
+		g.mu.Unlock()
+	}
+	return pass, true
 }
 
 func (g *Gate) forUs(v Visitor) bool {
-	policy := g.common.GroupPolicy
+	policy := g.o.Common.GroupPolicy
 	if policy == "" {
 		policy = g.usual
 	}
@@ -72,31 +120,125 @@ func (g *Gate) forUs(v Visitor) bool {
 	case Open:
 		return true
 	case Allowlist:
-		return slices.Contains(g.common.GroupAllowFrom, v.Route.ChatID)
+		return slices.Contains(g.o.Common.GroupAllowFrom, v.Route.ChatID)
 	}
 	return v.Mentioned
 }
 
 func (g *Gate) allowed(ctx context.Context, v Visitor) bool {
-	if v.Owner || slices.Contains(g.common.AllowFrom, "*") || g.listed(g.common.AllowFrom, v) || g.listed(g.common.Owners, v) {
+	c := g.o.Common
+	if v.Owner || slices.Contains(c.AllowFrom, "*") {
 		return true
 	}
-	return g.pairing != nil && g.pairing(ctx, v)
+	if listed(c.AllowFrom, v.IDs[:1]) || listed(c.Owners, v.IDs[:1]) {
+		return true
+	}
+	if listed(c.AllowFrom, v.IDs) || listed(c.Owners, v.IDs) {
+		if g.once("name:"+v.IDs[0], tellEvery) {
+			g.o.Log.WarnContext(ctx, "somebody is let in by a name that can be taken over by others; put the id into allowFrom", "channel", g.o.Name, "id", v.IDs[0], "names", v.IDs[1:])
+		}
+		return true
+	}
+	if g.o.Pairing == nil {
+		return false
+	}
+	ok, err := g.o.Pairing.Approved(g.o.Name, v.IDs[0])
+	if err != nil {
+		g.o.Log.ErrorContext(ctx, "nobody can be let in by pairing", "channel", g.o.Name, "err", err)
+	}
+	return ok
 }
 
-func (*Gate) listed(list []string, v Visitor) bool {
-	return slices.ContainsFunc(v.IDs, func(id string) bool { return id != "" && id != "*" && slices.Contains(list, id) })
+func listed(list, ids []string) bool {
+	return slices.ContainsFunc(ids, func(id string) bool { return id != "" && id != "*" && slices.Contains(list, id) })
 }
 
 // scope says whose memory the words of a visitor belong to: the owner's where
 // the owner speaks alone, else that of this person in this chat.
 func (g *Gate) scope(v Visitor) string {
-	owners := g.common.Owners
+	owners := g.o.Common.Owners
 	if len(owners) == 0 {
-		owners = g.common.AllowFrom
+		owners = g.o.Common.AllowFrom
 	}
-	if v.Owner || v.Direct && g.listed(owners, v) {
+	if v.Owner || v.Direct && listed(owners, v.IDs) {
 		return ""
 	}
 	return v.Route.Channel + ":" + v.Route.ChatID + "/" + v.IDs[0]
+}
+
+// once reports whether something was not done for this long, and notes it.
+func (g *Gate) once(key string, every time.Duration) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := g.o.Now()
+	if at, ok := g.told.get(key); ok && now.Sub(at) < every && !now.Before(at) {
+		return false
+	}
+	g.told.put(key, now)
+	return true
+}
+
+// refuse deals with somebody who may not be here.
+func (g *Gate) refuse(ctx context.Context, v Visitor) {
+	who := strings.TrimSpace(v.IDs[0] + " " + v.Name)
+	g.mu.Lock()
+	g.denied++
+	g.names = append(slices.DeleteFunc(g.names, func(s string) bool { return s == who }), who)
+	g.names = g.names[max(0, len(g.names)-10):]
+	g.mu.Unlock()
+	g.o.Log.DebugContext(ctx, "a message was refused", "channel", g.o.Name, "sender", v.IDs[0], "direct", v.Direct)
+	if v.Direct && g.o.Pairing != nil && g.once("code:"+v.IDs[0], replyEvery) {
+		g.invite(ctx, v)
+	}
+	if g.o.Common.NotifyDenied && g.once("owner:"+v.IDs[0], tellEvery) {
+		g.tell(ctx, fmt.Sprintf("%s wrote to me on %s and was refused. To let them in, add %q to channels.%s.allowFrom, or approve their code if they have one: /pairing list.", who, g.o.Name, v.IDs[0], g.o.Name))
+	}
+}
+
+// invite sends a stranger a code.
+func (g *Gate) invite(ctx context.Context, v Visitor) {
+	code, err := g.o.Pairing.Ask(ctx, g.o.Name, v.IDs[0])
+	if err != nil {
+		level := slog.LevelError
+		if errors.Is(err, ErrPairingFull) {
+			level = slog.LevelWarn
+		}
+		g.o.Log.Log(ctx, level, "no pairing code for a stranger", "channel", g.o.Name, "sender", v.IDs[0], "err", err)
+		return
+	}
+	g.say(ctx, bus.Outbound{
+		Kind: bus.Message, Route: v.Route, Plain: true, Meta: map[string]string{"_pairing_code": code},
+		Text: "I only talk to people my owner knows. Your code is " + code + ", good for 10 minutes. " +
+			"The owner can let you in with /pairing approve " + code + " in a chat with me, with \"nanobot pairing approve " + code + "\" in a terminal, or in the web UI.",
+	})
+}
+
+// tell writes to the owners we have heard from.
+func (g *Gate) tell(ctx context.Context, text string) {
+	g.mu.Lock()
+	routes := make([]bus.Route, 0, len(g.owners))
+	for _, r := range g.owners {
+		r.MessageID = ""
+		routes = append(routes, r)
+	}
+	g.mu.Unlock()
+	for _, r := range routes {
+		g.say(ctx, bus.Outbound{Kind: bus.Message, Route: r, Plain: true, Text: text})
+	}
+}
+
+func (g *Gate) say(ctx context.Context, out bus.Outbound) {
+	if g.o.Say == nil {
+		return
+	}
+	if err := g.o.Say(ctx, out); err != nil {
+		g.o.Log.WarnContext(ctx, "a word of the gate could not be sent", "channel", g.o.Name, "err", err)
+	}
+}
+
+// refused is how many were sent away, and who they were last.
+func (g *Gate) refused() (int, []string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.denied, slices.Clone(g.names)
 }

@@ -1,0 +1,385 @@
+package channel
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"math/big"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/diskio"
+)
+
+// Limits of pairing.
+const (
+	pairingLife    = 10 * time.Minute // of a code
+	pairingPending = 3                // open requests per channel, so that strangers cannot fill the list
+	lockWait       = 5 * time.Second  // for another process that writes the file
+)
+
+// ErrPairingFull says that too many people of a channel wait already.
+var ErrPairingFull = errors.New("too many open pairing requests")
+
+// ErrNoSuchCode refuses a code that is unknown or too old.
+var ErrNoSuchCode = errors.New("no open request has this code; codes are good for 10 minutes")
+
+// Pairing is the list of people who were let in by hand, and of those who
+// asked to be. It is one file, shared by all channels and by the command line,
+// which may change it while the gateway runs. A file that cannot be read lets
+// nobody in and is never overwritten; one that makes no sense is set aside.
+type Pairing struct {
+	path string
+	now  func() time.Time
+	log  *slog.Logger
+
+	mu    sync.Mutex
+	stamp stamp // of the file that book was read from
+	book  book
+}
+
+// stamp tells whether a file has changed.
+type stamp struct {
+	size int64
+	at   time.Time
+}
+
+// book is the file. Times are seconds since 1970.
+type book struct {
+	Approved map[string][]string `json:"approved"`
+	Pending  map[string]request  `json:"pending"`
+}
+
+type request struct {
+	Channel string  `json:"channel"`
+	Sender  string  `json:"sender_id"`
+	Created float64 `json:"created_at"`
+	Expires float64 `json:"expires_at"`
+}
+
+// PairingRequest is somebody who asked to be let in.
+type PairingRequest struct {
+	Code    string    `json:"code"`
+	Channel string    `json:"channel"`
+	Sender  string    `json:"sender_id"`
+	Expires time.Time `json:"expires_at"`
+}
+
+// OpenPairing names the file; nothing is read yet.
+func OpenPairing(path string, now func() time.Time, log *slog.Logger) *Pairing {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &Pairing{path: path, now: orNow(now), log: log}
+}
+
+func orNow(now func() time.Time) func() time.Time {
+	if now == nil {
+		return time.Now
+	}
+	return now
+}
+
+// Approved reports whether somebody was let in. Older versions wrote a name
+// that can change behind the id; only the id counts.
+func (p *Pairing) Approved(channel, sender string) (bool, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.refresh(); err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(p.book.Approved[channel], func(s string) bool { return stable(s) == stable(sender) }), nil
+}
+
+func stable(id string) string { id, _, _ = strings.Cut(id, "|"); return id }
+
+// Ask returns the code of somebody who wants in: the one they have, or a new one.
+func (p *Pairing) Ask(ctx context.Context, channel, sender string) (code string, err error) {
+	err = p.change(ctx, func(b *book) error {
+		waiting := 0
+		for c, r := range b.Pending {
+			if r.Channel != channel {
+				continue
+			}
+			if waiting++; r.Sender == sender {
+				code = c
+				return nil
+			}
+		}
+		if waiting >= pairingPending {
+			return ErrPairingFull
+		}
+		now := float64(p.now().UnixMilli()) / 1000
+		code = newCode()
+		b.Pending[code] = request{Channel: channel, Sender: sender, Created: now, Expires: now + pairingLife.Seconds()}
+		return nil
+	})
+	return code, err
+}
+
+// newCode is eight letters and digits, about 41 bits.
+func newCode() string {
+	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+	var b strings.Builder
+	for i := range 8 {
+		if i == 4 {
+			b.WriteByte('-')
+		}
+		n, err := rand.Int(rand.Reader, big.NewInt(int64(len(letters))))
+		if err != nil {
+			panic(err) // the system's randomness does not fail
+		}
+		b.WriteByte(letters[n.Int64()])
+	}
+	return b.String()
+}
+
+// Approve lets the person with this code in.
+func (p *Pairing) Approve(ctx context.Context, code string) (PairingRequest, error) {
+	return p.settle(ctx, code, func(b *book, r request) {
+		if !slices.Contains(b.Approved[r.Channel], r.Sender) {
+			b.Approved[r.Channel] = append(b.Approved[r.Channel], r.Sender)
+		}
+	})
+}
+
+// Deny takes the request with this code away.
+func (p *Pairing) Deny(ctx context.Context, code string) (PairingRequest, error) {
+	return p.settle(ctx, code, func(*book, request) {})
+}
+
+func (p *Pairing) settle(ctx context.Context, code string, apply func(*book, request)) (who PairingRequest, err error) {
+	code = strings.ToUpper(strings.TrimSpace(code))
+	if len(code) == 8 && !strings.Contains(code, "-") {
+		code = code[:4] + "-" + code[4:]
+	}
+	err = p.change(ctx, func(b *book) error {
+		r, ok := b.Pending[code]
+		if !ok {
+			return ErrNoSuchCode
+		}
+		delete(b.Pending, code)
+		apply(b, r)
+		who = PairingRequest{Code: code, Channel: r.Channel, Sender: r.Sender}
+		return nil
+	})
+	return who, err
+}
+
+// Revoke shuts somebody out again, on one channel or with an empty one on all,
+// and returns the channels where they had been let in.
+func (p *Pairing) Revoke(ctx context.Context, channel, sender string) (from []string, err error) {
+	err = p.change(ctx, func(b *book) error {
+		for _, name := range slices.Sorted(maps.Keys(b.Approved)) {
+			if channel != "" && channel != name {
+				continue
+			}
+			kept := slices.DeleteFunc(slices.Clone(b.Approved[name]), func(s string) bool { return s == sender || stable(s) == stable(sender) })
+			if len(kept) < len(b.Approved[name]) {
+				from = append(from, name)
+				b.Approved[name] = kept
+			}
+			if len(kept) == 0 {
+				delete(b.Approved, name)
+			}
+		}
+		return nil
+	})
+	return from, err
+}
+
+// List returns who waits, oldest first, and who was let in by channel.
+func (p *Pairing) List() (waiting []PairingRequest, approved map[string][]string, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.refresh(); err != nil {
+		return nil, nil, err
+	}
+	now := float64(p.now().UnixMilli()) / 1000
+	approved = map[string][]string{}
+	for name, list := range p.book.Approved {
+		approved[name] = slices.Clone(list)
+	}
+	for code, r := range p.book.Pending {
+		if r.Expires > now {
+			waiting = append(waiting, PairingRequest{Code: code, Channel: r.Channel, Sender: r.Sender, Expires: time.UnixMilli(int64(r.Expires * 1000))})
+		}
+	}
+	slices.SortFunc(waiting, func(a, b PairingRequest) int {
+		return cmp.Or(a.Expires.Compare(b.Expires), cmp.Compare(a.Code, b.Code))
+	})
+	return waiting, approved, nil
+}
+
+// change reads, changes and writes the file while no other process does.
+func (p *Pairing) change(ctx context.Context, apply func(*book) error) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := diskio.MkdirAll(filepath.Dir(p.path), 0o700); err != nil {
+		return err
+	}
+	lock, err := p.lock(ctx)
+	if err != nil {
+		return err
+	}
+	return errors.Join(p.rewrite(apply), lock.Unlock())
+}
+
+func (p *Pairing) rewrite(apply func(*book) error) error {
+	p.stamp = stamp{} // two writes may bear the same time
+	if err := p.refresh(); err != nil {
+		return err
+	}
+	now := float64(p.now().UnixMilli()) / 1000
+	maps.DeleteFunc(p.book.Pending, func(_ string, r request) bool { return r.Expires <= now || r.Sender == "" || r.Channel == "" })
+	before, err := json.Marshal(p.book)
+	if err != nil {
+		return err
+	}
+	if err := apply(&p.book); err != nil {
+		return err
+	}
+	data, err := json.MarshalIndent(p.book, "", "  ")
+	if err != nil {
+		return err
+	}
+	if after, err := json.Marshal(p.book); err == nil && string(after) == string(before) {
+		return nil
+	}
+	p.stamp = stamp{}
+	if err := diskio.WriteFile(p.path, append(data, '\n'), 0o600); err != nil {
+		return fmt.Errorf("write the list of paired people: %w", err)
+	}
+	return nil
+}
+
+// lock waits for another process that has the file.
+func (p *Pairing) lock(ctx context.Context) (*diskio.Lock, error) {
+	ctx, cancel := context.WithTimeout(ctx, lockWait)
+	defer cancel()
+	for {
+		l, err := diskio.TryLock(p.path + ".lock")
+		if _, held := errors.AsType[*diskio.LockedError](err); !held {
+			return l, err
+		}
+		t := time.NewTimer(10 * time.Millisecond)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return nil, fmt.Errorf("the list of paired people is in use: %w", err)
+		}
+	}
+}
+
+// refresh reads the file if it has changed. The caller holds the lock.
+func (p *Pairing) refresh() error {
+	info, err := os.Stat(p.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		p.book, p.stamp = emptyBook(), stamp{}
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read the list of paired people: %w", err)
+	}
+	now := stamp{info.Size(), info.ModTime()}
+	if now == p.stamp {
+		return nil
+	}
+	data, err := os.ReadFile(p.path)
+	if err != nil {
+		return fmt.Errorf("read the list of paired people: %w", err)
+	}
+	b := emptyBook()
+	if err := json.Unmarshal(data, &b); err != nil {
+		aside := p.path + ".damaged-" + p.now().UTC().Format("20060102-150405")
+		if err := os.Rename(p.path, aside); err != nil {
+			return fmt.Errorf("the list of paired people is damaged and cannot be set aside: %w", err)
+		}
+		p.log.Warn("the list of paired people was damaged; people must pair again", "kept_as", aside, "err", err)
+		p.book, p.stamp = emptyBook(), stamp{}
+		return nil
+	}
+	if b.Approved == nil {
+		b.Approved = map[string][]string{}
+	}
+	if b.Pending == nil {
+		b.Pending = map[string]request{}
+	}
+	p.book, p.stamp = b, now
+	return nil
+}
+
+func emptyBook() book {
+	return book{Approved: map[string][]string{}, Pending: map[string]request{}}
+}
+
+const pairingUsage = "Use /pairing list, /pairing approve CODE, /pairing deny CODE, /pairing revoke USER or /pairing revoke CHANNEL USER."
+
+// Command runs the words after /pairing and says what happened. The caller has
+// made sure that an owner wrote them.
+func (p *Pairing) Command(ctx context.Context, args string) string {
+	words := strings.Fields(args)
+	if len(words) == 0 {
+		words = []string{"list"}
+	}
+	reply, err := "", error(nil)
+	switch verb := strings.ToLower(words[0]); {
+	case verb == "list" && len(words) == 1:
+		reply, err = p.describe()
+	case (verb == "approve" || verb == "deny") && len(words) == 2:
+		var who PairingRequest
+		if verb == "approve" {
+			who, err = p.Approve(ctx, words[1])
+			reply = fmt.Sprintf("%s may now talk to me on %s.", who.Sender, who.Channel)
+		} else {
+			who, err = p.Deny(ctx, words[1])
+			reply = fmt.Sprintf("The request of %s on %s is gone.", who.Sender, who.Channel)
+		}
+	case verb == "revoke" && (len(words) == 2 || len(words) == 3):
+		channel, sender := "", words[len(words)-1]
+		if len(words) == 3 {
+			channel = words[1]
+		}
+		var from []string
+		from, err = p.Revoke(ctx, channel, sender)
+		reply = fmt.Sprintf("%s may no longer talk to me on %s.", sender, strings.Join(from, ", "))
+		if len(from) == 0 {
+			reply = fmt.Sprintf("%s was not paired. /pairing list shows who is.", sender)
+		}
+	default:
+		return pairingUsage
+	}
+	if err != nil {
+		return "That did not work: " + err.Error() + "."
+	}
+	return reply
+}
+
+func (p *Pairing) describe() (string, error) {
+	waiting, approved, err := p.List()
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	for _, r := range waiting {
+		fmt.Fprintf(&b, "waiting: %s on %s, code %s, until %s\n", r.Sender, r.Channel, r.Code, r.Expires.Format("15:04"))
+	}
+	for _, name := range slices.Sorted(maps.Keys(approved)) {
+		fmt.Fprintf(&b, "approved on %s: %s\n", name, strings.Join(approved[name], ", "))
+	}
+	if b.Len() == 0 {
+		return "Nobody is paired and nobody waits.", nil
+	}
+	return strings.TrimSuffix(b.String(), "\n"), nil
+}
