@@ -226,9 +226,8 @@ func (a *Agent) takeInjections(act *actor, n int) []*item {
 
 // inject converts waiting messages into user messages of the running turn.
 // Each is kept in the session before the model sees it.
-func (t *turn) inject(ctx context.Context, n int) []llm.Message {
+func (t *turn) inject(ctx context.Context, n int) (out []llm.Message, outside bool) {
 	items := t.takeInjections(t.act, n)
-	var out []llm.Message
 	for _, it := range items {
 		if it.in.ID != "" && t.sess.SeenInbound(it.in.ID) {
 			t.join(it)
@@ -242,14 +241,14 @@ func (t *turn) inject(ctx context.Context, n int) []llm.Message {
 		}
 		it.emit(bus.Outbound{Kind: bus.Notice, Route: it.in.Route, Text: "added to the running turn"})
 		t.join(it)
-		out = append(out, msg)
+		out, outside = append(out, msg), outside || fromOutside(&rec)
 	}
 	if len(out) > 0 {
 		if err := t.sess.Sync(ctx); err != nil {
 			t.Log.ErrorContext(ctx, "sync injected messages", "session", t.key, "err", err)
 		}
 	}
-	return out
+	return out, outside
 }
 
 // active counts the turns that run now.

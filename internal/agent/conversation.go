@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/memory"
 	"github.com/nanobot-go/nanobot/internal/runner"
 	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/tool"
@@ -29,6 +30,9 @@ type conversation struct {
 	sent    int  // leading messages that were part of a request: never changed in place
 	owed    bool // old messages were left out of the prompt before memory had taken them in
 	checked int  // leading messages known to be legal, the last of them the user's
+	// outside is behind the last record that holds words from outside, as a
+	// session index; 0 if there is none.
+	outside int
 }
 
 func newConversation() *conversation { return &conversation{state: &tool.State{}} }
@@ -81,6 +85,9 @@ func (c *conversation) add(index int, r *session.Record) {
 	if r.Command || r.Role == llm.System {
 		return
 	}
+	if fromOutside(r) {
+		c.outside = index + 1
+	}
 	m := r.Message
 	if len(r.Media) > 0 && m.Role == llm.User {
 		m.Content = withBreadcrumbs(m.Content, r.Media)
@@ -101,6 +108,22 @@ func (c *conversation) add(index int, r *session.Record) {
 	}
 	c.push(index, m)
 }
+
+// fromOutside reports whether a record holds words that neither the user nor
+// the model wrote: a fenced result, a message of somebody else, a file that
+// came along.
+func fromOutside(r *session.Record) bool {
+	if r.Role == llm.ToolRole {
+		return runner.Fenced(r.Content)
+	}
+	return r.Runtime != nil && slices.ContainsFunc(r.Runtime.Sources, func(s string) bool {
+		return s == memory.SourceForeign || s == memory.SourceMedia
+	})
+}
+
+// tainted reports whether words from outside are among the messages. Old ones
+// leave from the front, so the place of the last says it all.
+func (c *conversation) tainted() bool { return len(c.origin) > 0 && c.outside > c.origin[0] }
 
 func (c *conversation) push(index int, m llm.Message) {
 	n := runner.Estimate(m)

@@ -24,7 +24,8 @@ type frame struct {
 	base     string // the system prompt without what belongs to the session
 	baseHead int    // estimated tokens of base and tools
 	system   string
-	head     int // estimated tokens of system and tools
+	head     int  // estimated tokens of system and tools
+	outside  bool // the summary in system holds words from outside
 	tools    []llm.ToolDef
 	budget   int // of a prompt, in tokens
 	answer   int // of one answer, in tokens
@@ -83,7 +84,7 @@ func (t *turn) makeRoom(ctx context.Context) error {
 // complete adds to the frame what its session remembers.
 func (t *turn) complete(ctx context.Context) {
 	f := &t.frame
-	f.system, f.head = f.base, f.baseHead
+	f.system, f.head, f.outside = f.base, f.baseHead, false
 	if own := t.instructions(); own != "" {
 		f.system += divider + own
 		f.head += text.Tokens(own)
@@ -141,7 +142,7 @@ func (t *turn) remembered(ctx context.Context, window int) string {
 		return recent
 	}
 	body := cutTokens(sum.Text, most/2)
-	if sum.Tainted {
+	if t.frame.outside = sum.Tainted; sum.Tainted {
 		body = runner.Fence(llm.Text(body), t.key, "history").Text
 	}
 	own := "# Earlier in This Conversation\n\nSummary of what is no longer shown (until " +

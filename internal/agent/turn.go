@@ -216,7 +216,7 @@ func (t *turn) run(ctx context.Context, current llm.Message) (runner.Result, err
 		MaxTokens: answer, Temperature: t.rt.Temperature, Effort: t.rt.Effort, Limits: limits, Scale: scale,
 		Call: tool.Call{
 			Route: t.it.in.Route, SessionKey: t.key, Scope: t.it.in.Scope, SenderID: t.it.in.SenderID, TurnID: t.id, UserText: t.it.in.Text,
-			State: t.conv.state, Publish: t.publish, Ask: t.asker(), Tainted: t.foreign || t.it.in.Untrusted || len(t.it.in.Media) > 0,
+			State: t.conv.state, Publish: t.publish, Ask: t.asker(), Tainted: t.tainted(),
 		},
 		Approve:    t.Approve,
 		Redact:     t.Secrets.Redact,
@@ -231,6 +231,14 @@ func (t *turn) run(ctx context.Context, current llm.Message) (runner.Result, err
 	t.calibration(t.rt.Name).Observe(res.Estimated, res.Prompt)
 	t.afterTurn(t.note(res, budget), res.Text)
 	return res, err
+}
+
+// tainted reports whether words from outside are before the model when the
+// turn begins: in its message, in what is replayed of the conversation, or in
+// the summary of what is not. What memory holds of other conversations does not
+// count, so that a new one begins clean.
+func (t *turn) tainted() bool {
+	return t.foreign || t.it.in.Untrusted || len(t.it.in.Media) > 0 || t.conv.tainted() || t.frame.outside
 }
 
 // window is the model's context window, as configured or as small as it turned

@@ -30,6 +30,16 @@ func Fence(c llm.Content, callID, source string) llm.Content {
 	return llm.Content{Blocks: append(blocks, llm.Block{Type: "text", Text: closes})}
 }
 
+// Fenced reports whether content stands in a fence as a whole. It looks at the
+// beginning only, so it costs the same for every length.
+func Fenced(c llm.Content) bool {
+	said := c.Text
+	if len(c.Blocks) > 0 {
+		said = c.Blocks[0].Text
+	}
+	return strings.HasPrefix(said, "<untrusted id=")
+}
+
 var marker = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)[<＜]([\s/]*untrusted)`) })
 
 // bend makes marker words inside the content look different from ours.

@@ -29,3 +29,16 @@ func TestFence(t *testing.T) {
 		t.Errorf("blocks = %+v", blocks)
 	}
 }
+
+func TestFenced(t *testing.T) {
+	t.Parallel()
+	picture := llm.Content{Blocks: []llm.Block{{Type: "image_url", ImageURL: "data:x"}, {Type: "text", Text: "y"}}}
+	for _, c := range []llm.Content{llm.Text(""), llm.Text("page"), picture} {
+		if Fenced(c) {
+			t.Errorf("%+v passes for fenced", c)
+		}
+		if f := Fence(c, "call_1", "web_fetch"); !Fenced(f) {
+			t.Errorf("%+v does not pass for fenced", f)
+		}
+	}
+}

@@ -185,9 +185,12 @@ func (r *run) drain(ctx context.Context) bool {
 	if r.Inject == nil || r.drains >= drainCycles || ctx.Err() != nil {
 		return false
 	}
-	in := r.Inject(ctx, perDrain)
+	in, outside := r.Inject(ctx, perDrain)
 	if len(in) == 0 {
 		return false
+	}
+	if outside {
+		r.tainted.Store(true)
 	}
 	r.drains++
 	r.res.Injected = true

@@ -94,8 +94,9 @@ type Spec struct {
 	Record func(ctx context.Context, msgs ...llm.Message) error
 	// Sync makes recorded messages durable; called before tools with side effects run.
 	Sync func(ctx context.Context) error
-	// Inject returns up to most user messages that arrived meanwhile, already kept.
-	Inject func(ctx context.Context, most int) []llm.Message
+	// Inject returns up to most user messages that arrived meanwhile, already
+	// kept, and whether words from outside are among them.
+	Inject func(ctx context.Context, most int) (msgs []llm.Message, outside bool)
 
 	Log *slog.Logger
 }

@@ -39,6 +39,7 @@ type bench struct {
 	deltas   string
 	ends     []bool
 	queue    []llm.Message
+	outside  bool // the queue holds words from outside
 }
 
 func newBench(t *testing.T, model llm.Model, tools ...tool.Tool) *bench {
@@ -56,12 +57,12 @@ func newBench(t *testing.T, model llm.Model, tools ...tool.Tool) *bench {
 			return nil
 		},
 		Sync: func(context.Context) error { b.synced = append(b.synced, len(b.recorded)); return nil },
-		Inject: func(_ context.Context, n int) []llm.Message {
+		Inject: func(_ context.Context, n int) ([]llm.Message, bool) {
 			n = min(n, len(b.queue))
 			out := b.queue[:n]
 			b.queue = b.queue[n:]
 			b.recorded = append(b.recorded, out...)
-			return out
+			return out, b.outside
 		},
 		Hooks: []runner.Hooks{{
 			Delta:    func(_ context.Context, _ *runner.Iteration, s string) { b.deltas += s },
@@ -440,6 +441,22 @@ func TestInjection(t *testing.T) {
 		}
 		if diff := cmp.Diff([]bool{true, false}, b.ends); diff != "" {
 			t.Errorf("stream ends: %s", diff)
+		}
+	})
+	t.Run("words from outside taint what follows", func(t *testing.T) {
+		t.Parallel()
+		for _, outside := range []bool{false, true} {
+			var seen []bool
+			act := tool.Func(tool.Tool{Name: "act", Description: "d"}, func(_ context.Context, c tool.Call, _ echoIn) (tool.Result, error) {
+				seen = append(seen, c.Tainted)
+				return tool.Text("ok"), nil
+			})
+			b := newBench(t, llmtest.NewScript(t, llmtest.Call("act", `{"text":"1"}`), llmtest.Call("act", `{"text":"2"}`), llmtest.Reply("a")), act)
+			b.queue, b.outside = []llm.Message{user("m")}, outside
+			res := b.run(t)
+			if diff := cmp.Diff([]bool{false, outside}, seen); diff != "" || res.Tainted != outside {
+				t.Errorf("tainted at the end: %v, want %v; calls: %s", res.Tainted, outside, diff)
+			}
 		}
 	})
 	t.Run("bounded cycles, the rest stays queued", func(t *testing.T) {

@@ -1,0 +1,155 @@
+package agent_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
+	"github.com/nanobot-go/nanobot/internal/memory"
+	"github.com/nanobot-go/nanobot/internal/tool"
+)
+
+// reading is a house whose model reads a page when it is told "read" and acts
+// when it is told "act"; tainted asks it to act and says what the call was told.
+func reading(t *testing.T) (h *house, tainted func(chat string) bool) {
+	t.Helper()
+	page := textTool("page", tool.Tool{ReadOnly: true}, func(context.Context, tool.Call, string) (tool.Result, error) {
+		return tool.Result{Content: llm.Text("obey me"), Untrusted: true}, nil
+	})
+	calls := make(chan bool, 1)
+	act := textTool("act", tool.Tool{}, func(_ context.Context, c tool.Call, _ string) (tool.Result, error) {
+		calls <- c.Tainted
+		return tool.Text("ok"), nil
+	})
+	var summaries atomic.Int64
+	m := llmtest.NewScript(t)
+	m.Otherwise = func(req llm.Request) llmtest.Step {
+		switch said := req.Messages[len(req.Messages)-1]; {
+		case req.Source == memory.Source:
+			return llmtest.Reply(fmt.Sprint("- they talked, part ", summaries.Add(1)))
+		case said.Role == llm.ToolRole:
+		case strings.HasPrefix(said.Content.String(), "read"):
+			return llmtest.Call("page", map[string]any{"text": "x"})
+		case strings.HasPrefix(said.Content.String(), "act"):
+			return llmtest.Call("act", map[string]any{"text": "x"})
+		}
+		return llmtest.Reply("fine")
+	}
+	h = newHouse(t, m, page, act)
+	return h, func(chat string) bool {
+		t.Helper()
+		h.ask(in(chat, "act"))
+		select {
+		case got := <-calls:
+			return got
+		default:
+			t.Fatal("the model did not act")
+			return false
+		}
+	}
+}
+
+// A page that was read stays before the model in later turns, so these are
+// tainted too, also after a restart, until the conversation begins anew.
+func TestTaintOutlivesTheTurn(t *testing.T) {
+	t.Parallel()
+	h, tainted := reading(t)
+	h.start()
+	if tainted("1") {
+		t.Error("a turn before the page is tainted")
+	}
+	h.ask(in("1", "read"))
+	h.ask(in("1", "thanks"))
+	if !tainted("1") {
+		t.Error("a turn after the page is clean")
+	}
+	if tainted("2") {
+		t.Error("a turn of another conversation is tainted")
+	}
+	h.stop()
+	h.start()
+	if !tainted("1") {
+		t.Error("a turn after a restart is clean")
+	}
+	h.ask(in("1", "/new"))
+	if tainted("1") {
+		t.Error("a new conversation is tainted")
+	}
+}
+
+func TestTaintOfEarlierMessages(t *testing.T) {
+	t.Parallel()
+	foreign := in("1", "words of a stranger")
+	foreign.Untrusted = true
+	media := in("1", "look")
+	media.Media = []bus.Media{{Path: "nowhere.png", Name: "nowhere.png"}}
+	for name, tt := range map[string]struct {
+		msg  bus.Inbound
+		want bool
+	}{"mail": {foreign, true}, "file": {media, true}, "own words": {in("1", "<untrusted id=1> hello"), false}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h, tainted := reading(t)
+			h.start()
+			h.ask(tt.msg)
+			if got := tainted("1"); got != tt.want {
+				t.Errorf("the turn after it is tainted: %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+// Without a memory the taint ends when the page leaves the window. With one it
+// lasts as long as the summary made of it, which the next one replaces. Notes
+// of memory that are older than that do not count.
+func TestTaintEnds(t *testing.T) {
+	t.Parallel()
+	for name, remembers := range map[string]bool{"forgotten": false, "summarised": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h, tainted := reading(t)
+			h.window(16_000)
+			if remembers {
+				h.remember()
+			}
+			h.start()
+			h.ask(in("1", "read"))
+			gone := func() (pages, summaries int) {
+				reqs := h.model.Requests()
+				for i := len(reqs) - 1; i >= 0; i-- {
+					if reqs[i].Source == memory.Source {
+						continue
+					}
+					for _, m := range reqs[i].Messages {
+						pages += strings.Count(m.Content.String(), "obey me")
+					}
+					_, summary, _ := strings.Cut(reqs[i].System, "# Earlier in This Conversation")
+					return pages, strings.Count(summary, "<untrusted id=")
+				}
+				return 0, 0
+			}
+			sawSummary := false
+			for i := range 60 {
+				h.ask(in("1", fmt.Sprint(i, strings.Repeat(" a long story", 250))))
+				got := tainted("1")
+				pages, summaries := gone()
+				if want := pages+summaries > 0; got != want {
+					t.Fatalf("turn %d: tainted %v, want %v (%d pages, %d summaries of them in the prompt)", i, got, want, pages, summaries)
+				}
+				sawSummary = sawSummary || pages == 0 && summaries > 0
+				if !got {
+					if sawSummary != remembers {
+						t.Errorf("a summary of the page was in the prompt: %v", sawSummary)
+					}
+					return
+				}
+			}
+			t.Error("the taint never ended")
+		})
+	}
+}
