@@ -51,18 +51,38 @@ type memoryOf struct {
 	index     *search.Index
 }
 
+// noWorkspace says that nanobot has not been used here yet. It is no mistake of
+// the one who asks, unless they named the workspace themselves.
+type noWorkspace struct{ path string }
+
+func (e noWorkspace) Error() string {
+	return fmt.Sprintf("nothing is there yet: the workspace %s appears with the first conversation (nanobot agent) or with nanobot onboard", e.path)
+}
+
+// workspaceThere finds the workspace in use, which must exist.
+func (c *command) workspaceThere(loaded *config.Loaded) (string, error) {
+	ws, err := app.Workspace(c.workspace, loaded)
+	if err != nil {
+		return "", err
+	}
+	if _, err := os.Stat(ws); errors.Is(err, fs.ErrNotExist) {
+		if c.workspace != "" {
+			return "", usageError{fmt.Errorf("the workspace %s does not exist", ws)}
+		}
+		return "", usageError{noWorkspace{ws}}
+	}
+	return ws, nil
+}
+
 // openMemory opens the memory of the workspace in use, which must exist.
 func (c *command) openMemory() (m *memoryOf, done func() error, err error) {
 	loaded, err := config.Load(c.configOptions())
 	if err != nil {
 		return nil, nil, err
 	}
-	ws, err := app.Workspace(c.workspace, loaded)
+	ws, err := c.workspaceThere(loaded)
 	if err != nil {
 		return nil, nil, err
-	}
-	if _, err := os.Stat(ws); errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, usageError{fmt.Errorf("the workspace %s does not exist", ws)}
 	}
 	sessions, err := app.OpenSessions(loaded, ws, c.logger())
 	if err != nil {
@@ -101,6 +121,19 @@ func (c *command) withMemory(fn func(*memoryOf) error) (err error) {
 	}
 	defer func() { err = errors.Join(err, done()) }()
 	return fn(m)
+}
+
+// orNothing answers a question about the memory of a home that was never used:
+// in words, or with what a program gets then.
+func orNothing(cmd *cobra.Command, err error, asJSON bool, empty any, words string) error {
+	if _, none := errors.AsType[noWorkspace](err); !none {
+		return err
+	}
+	if asJSON {
+		return writeJSON(cmd.OutOrStdout(), empty)
+	}
+	cmd.Println(words)
+	return nil
 }
 
 // memoryFile finds the file a person means: USER, SOUL or MEMORY, with or
@@ -187,7 +220,7 @@ and in which conversation. What is known about other people and groups is kept
 apart; --scope shows one of them.`,
 		Example: "  nanobot memory show\n  nanobot memory show --why\n  nanobot memory show --scope telegram:-100123/42\n  nanobot memory show --json | jq '.files[].bytes'",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.withMemory(func(m *memoryOf) error {
+			err := c.withMemory(func(m *memoryOf) error {
 				shown, err := m.show(cmd.Context(), scope, why)
 				if err != nil {
 					return err
@@ -198,6 +231,7 @@ apart; --scope shows one of them.`,
 				printMemory(cmd.OutOrStdout(), shown, why)
 				return nil
 			})
+			return orNothing(cmd, err, asJSON, shownMemory{Files: []shownFile{}}, nothingYet)
 		},
 	}
 	f := cmd.Flags()
@@ -206,6 +240,11 @@ apart; --scope shows one of them.`,
 	f.BoolVar(&asJSON, "json", false, "write JSON")
 	return cmd
 }
+
+// nothingYet says what there is to see before anything happened.
+const nothingYet = `Nothing is remembered yet. What matters in your conversations (nanobot agent) is
+noted in USER.md, SOUL.md and MEMORY.md of the workspace as time goes by. After
+nanobot onboard you can also write into them yourself: nanobot memory edit`
 
 // show collects what is remembered.
 func (m *memoryOf) show(ctx context.Context, scope string, why bool) (out shownMemory, err error) {

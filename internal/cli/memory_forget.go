@@ -35,7 +35,7 @@ found and asks first. It cannot be undone. The conversations themselves stay.`,
 			if utf8.RuneCountInString(f.text) < 2 {
 				return usageError{errors.New("give at least two characters: every line that contains them goes")}
 			}
-			return c.withMemory(func(m *memoryOf) error {
+			err := c.withMemory(func(m *memoryOf) error {
 				if err := m.findText(cmd.Context(), &f); err != nil {
 					return err
 				}
@@ -47,6 +47,7 @@ found and asks first. It cannot be undone. The conversations themselves stay.`,
 				}
 				return m.forget(cmd, &f)
 			})
+			return orNothing(cmd, err, false, nil, "Nothing is remembered yet, so there is nothing to forget.")
 		},
 	}
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")

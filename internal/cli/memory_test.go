@@ -177,6 +177,49 @@ func TestMemoryForgetsEverywhere(t *testing.T) {
 	}
 }
 
+// In a home where nothing happened yet there is nothing wrong.
+func TestMemoryOfAnEmptyHome(t *testing.T) {
+	t.Parallel()
+	run := func(ws string, args ...string) (string, error) {
+		c := &command{Stdio: Stdio{Env: []string{"NANOBOT_HOME=" + t.TempDir()}}, workspace: ws}
+		cmd := c.memoryCommand()
+		if args[0] == "undo" {
+			cmd, args = c.undoCommand(), args[1:]
+		}
+		var out bytes.Buffer
+		cmd.SetOut(&out)
+		cmd.SetErr(&out)
+		cmd.SetArgs(args)
+		cmd.SilenceErrors, cmd.SilenceUsage = true, true
+		err := cmd.ExecuteContext(t.Context())
+		return out.String(), err
+	}
+	for _, c := range []struct{ args, want string }{
+		{"show", "Nothing is remembered yet. What matters"},
+		{"show --why", "Nothing is remembered yet."},
+		{"show --json", `"files": []`},
+		{"log", "No changes are recorded yet."},
+		{"log --json", "[]\n"},
+		{"diff", "Nothing differs."},
+		{"forget tea --yes", "nothing to forget"},
+		{"undo", "nothing to take back"},
+		{"undo --list", "nothing to take back"},
+		{"undo --list --json", "[]\n"},
+	} {
+		if out, err := run("", strings.Fields(c.args)...); err != nil || !strings.Contains(out, c.want) {
+			t.Errorf("%s: got %q, %v; want %q", c.args, out, err, c.want)
+		}
+	}
+	for _, args := range []string{"restore abc", "confirm abcd", "diff abc", "undo abc"} {
+		if _, err := run("", strings.Fields(args)...); exitCode(err) != exitUsage || !strings.Contains(err.Error(), "nothing is there yet") {
+			t.Errorf("%s: %v", args, err)
+		}
+	}
+	if _, err := run(filepath.Join(t.TempDir(), "typo"), "show"); exitCode(err) != exitUsage || !strings.Contains(err.Error(), "does not exist") {
+		t.Errorf("a workspace that was named wrongly: %v", err)
+	}
+}
+
 // Forgetting gives versions new ids; what is known about the origin of a line
 // names a version that exists.
 func TestMemoryForgetKeepsOrigins(t *testing.T) {

@@ -27,7 +27,7 @@ func (c *command) memoryLog() *cobra.Command {
 			if n <= 0 {
 				return usageError{fmt.Errorf("-n %d: want a positive number", n)}
 			}
-			return c.withMemory(func(m *memoryOf) error {
+			err := c.withMemory(func(m *memoryOf) error {
 				log, err := m.repo.Log(cmd.Context(), n)
 				if err != nil {
 					return err
@@ -49,6 +49,7 @@ func (c *command) memoryLog() *cobra.Command {
 				}
 				return w.Flush()
 			})
+			return orNothing(cmd, err, asJSON, []gitstore.Commit{}, "No changes are recorded yet.")
 		},
 	}
 	cmd.Flags().IntVarP(&n, "number", "n", 20, "how many")
@@ -66,7 +67,7 @@ shows what is not recorded yet, with two what lies between them.`,
 		ValidArgsFunction: c.commitIDs,
 		Args:              atMost(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.withMemory(func(m *memoryOf) error {
+			err := c.withMemory(func(m *memoryOf) error {
 				var of *gitstore.Commit
 				var change gitstore.Change
 				var err error
@@ -102,6 +103,10 @@ shows what is not recorded yet, with two what lies between them.`,
 				fmt.Fprint(cmd.OutOrStdout(), printable(change.Diff))
 				return nil
 			})
+			if len(args) > 0 {
+				return err // there is no such change
+			}
+			return orNothing(cmd, err, asJSON, gitstore.Change{}, "Nothing differs.")
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"strings"
 	"text/tabwriter"
 
@@ -69,25 +67,24 @@ can be undone by its own id.`,
 	return cmd
 }
 
-// openUndo opens the record of the workspace in use; nil means that there is
-// none because the workspace does not exist.
+// openUndo opens the record of the workspace in use.
 func (c *command) openUndo() (*undo.Store, func() error, error) {
 	loaded, err := config.Load(c.configOptions())
 	if err != nil {
 		return nil, nil, err
 	}
-	ws, err := app.Workspace(c.workspace, loaded)
+	ws, err := c.workspaceThere(loaded)
 	if err != nil {
 		return nil, nil, err
-	}
-	if _, err := os.Stat(ws); errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, usageError{fmt.Errorf("the workspace %s does not exist", ws)}
 	}
 	return app.OpenUndo(loaded, ws, c.logger())
 }
 
 func (c *command) runUndo(cmd *cobra.Command, u undoCall) (err error) {
 	store, done, err := c.openUndo()
+	if err != nil && u.turn == "" {
+		return orNothing(cmd, err, u.json, []undo.Turn{}, "There is nothing to take back: nanobot has not changed any file yet.")
+	}
 	if err != nil {
 		return err
 	}
