@@ -1,0 +1,79 @@
+package api
+
+import (
+	"runtime"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+)
+
+// Metrics are the figures of the program. Whoever does the work gets the
+// counters it needs handed in as funcs; only the wiring knows this type. More
+// metrics are made through the Registry, before anything is served.
+type Metrics struct {
+	Registry
+
+	Turns         *Counter   // channel, status: the stop reason
+	TurnSeconds   *Histogram // channel
+	ModelRequests *Counter   // provider, model, status
+	ModelSeconds  *Histogram // provider
+	Tokens        *Counter   // kind: prompt, completion, cached
+	Cost          *Counter   // US dollars
+	ToolCalls     *Counter   // tool, status
+	ToolSeconds   *Histogram // tool
+	Deliveries    *Counter   // channel, status: delivered, retried, failed
+	CronRuns      *Counter   // status
+	CronLag       *Histogram // seconds behind the time a job was due
+	Compactions   *Counter   // status
+	Reloads       *Counter   // result
+	Requests      *Counter   // route, status: HTTP requests
+}
+
+// NewMetrics makes the metrics of a program of this version that began at a
+// time. Gauges that are looked up (queue depth, channels, sessions) are added
+// with OnRead.
+func NewMetrics(version string, began time.Time, now func() time.Time) *Metrics {
+	m := &Metrics{}
+	quick := []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}
+	slow := []float64{.05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900}
+	m.Turns = m.Counter("nanobot_turns_total", "Turns that came to an end.", "channel", "status")
+	m.TurnSeconds = m.Histogram("nanobot_turn_seconds", "Duration of turns.", slow, "channel")
+	m.ModelRequests = m.Counter("nanobot_llm_requests_total", "Requests to models.", "provider", "model", "status")
+	m.ModelSeconds = m.Histogram("nanobot_llm_request_seconds", "Duration of requests to models.", slow, "provider")
+	m.Tokens = m.Counter("nanobot_llm_tokens_total", "Tokens of turns.", "kind")
+	m.Cost = m.Counter("nanobot_llm_cost_usd_total", "Known cost of turns in US dollars.")
+	m.ToolCalls = m.Counter("nanobot_tool_calls_total", "Tool calls.", "tool", "status")
+	m.ToolSeconds = m.Histogram("nanobot_tool_seconds", "Duration of tool calls.", quick, "tool")
+	m.Deliveries = m.Counter("nanobot_deliveries_total", "Attempts to deliver messages.", "channel", "status")
+	m.CronRuns = m.Counter("nanobot_cron_runs_total", "Runs of scheduled jobs.", "status")
+	m.CronLag = m.Histogram("nanobot_cron_lag_seconds", "How late scheduled jobs began.", slow)
+	m.Compactions = m.Counter("nanobot_memory_compactions_total", "Conversations taken into memory.", "status")
+	m.Reloads = m.Counter("nanobot_config_reload_total", "Reloads of the configuration.", "result")
+	m.Requests = m.Counter("nanobot_http_requests_total", "HTTP requests answered.", "route", "status")
+	m.OnRead(func(r *Reading) {
+		r.Gauge("nanobot_build_info", "Version of the program.", 1, "version", version, "go", runtime.Version())
+		r.Gauge("nanobot_uptime_seconds", "Time since the start.", now().Sub(began).Seconds())
+		r.Gauge("nanobot_goroutines", "Goroutines.", float64(runtime.NumGoroutine()))
+		var mem runtime.MemStats
+		runtime.ReadMemStats(&mem)
+		r.Gauge("nanobot_heap_bytes", "Memory in use by live and dead objects.", float64(mem.HeapAlloc))
+	})
+	return m
+}
+
+// Turn counts a turn that came to an end, with its tokens and tool calls.
+func (m *Metrics) Turn(channel string, t *bus.Turn) {
+	if t == nil {
+		return
+	}
+	m.Turns.Add(1, channel, t.StopReason)
+	m.TurnSeconds.Observe(float64(t.DurationMS)/1000, channel)
+	m.Tokens.Add(float64(t.Usage.Prompt), "prompt")
+	m.Tokens.Add(float64(t.Usage.Completion), "completion")
+	m.Tokens.Add(float64(t.Usage.Cached), "cached")
+	m.Cost.Add(t.Usage.CostUSD)
+	for i := range t.Receipts {
+		m.ToolCalls.Add(1, t.Receipts[i].Name, t.Receipts[i].Status)
+		m.ToolSeconds.Observe(float64(t.Receipts[i].DurationMS)/1000, t.Receipts[i].Name)
+	}
+}

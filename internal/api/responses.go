@@ -1,0 +1,304 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+)
+
+// responsesRequest is what we read of a request to /v1/responses.
+type responsesRequest struct {
+	Model        string       `json:"model"`
+	Input        items        `json:"input"`
+	Instructions string       `json:"instructions"`
+	Stream       bool         `json:"stream"`
+	Conversation conversation `json:"conversation"`
+	User         string       `json:"user"`
+	Previous     string       `json:"previous_response_id"`
+	Background   bool         `json:"background"`
+	Text         struct {
+		Format struct {
+			Type string `json:"type"`
+		} `json:"format"`
+	} `json:"text"`
+	Tools   []json.RawMessage `json:"tools"`
+	Nanobot extension         `json:"nanobot"`
+}
+
+// conversation is a name, alone or in an object.
+type conversation struct{ ID string }
+
+// UnmarshalJSON takes both forms.
+func (c *conversation) UnmarshalJSON(b []byte) error {
+	if len(b) > 0 && b[0] == '{' {
+		return json.Unmarshal(b, &struct{ ID *string }{&c.ID})
+	}
+	return json.Unmarshal(b, &c.ID)
+}
+
+// items is the input: a text or a list.
+type items []item
+
+type item struct {
+	Type      string          `json:"type"`
+	Role      string          `json:"role"`
+	Content   parts           `json:"content"`
+	Name      string          `json:"name"`
+	Arguments string          `json:"arguments"`
+	Output    json.RawMessage `json:"output"`
+}
+
+// UnmarshalJSON takes both forms of an input.
+func (i *items) UnmarshalJSON(b []byte) error {
+	if len(b) > 0 && b[0] == '"' {
+		*i = items{{Role: "user"}}
+		return json.Unmarshal(b, &(*i)[0].Content)
+	}
+	return json.Unmarshal(b, (*[]item)(i))
+}
+
+// plain brings an item into our words; false means that it says nothing.
+func (it item) plain(i int) (message, bool, error) {
+	switch it.Type {
+	case "", "message":
+		m, err := chatMessage{Role: it.Role, Content: it.Content}.plain(i)
+		return m, true, err
+	case "function_call":
+		return message{role: bus.RoleAssistant, text: "[called " + it.Name + " with " + it.Arguments + "]"}, true, nil
+	case "function_call_output":
+		text := string(it.Output)
+		_ = json.Unmarshal(it.Output, &text) // an object is shown as it is
+		return message{role: bus.RoleTool, text: text}, true, nil
+	case "reasoning":
+		return message{}, false, nil
+	}
+	return message{}, false, badRequest(fmt.Sprintf("input[%d].type", i), fmt.Sprintf("Items of type %q are not supported.", it.Type))
+}
+
+func (r responsesRequest) check() error {
+	switch {
+	case r.Previous != "":
+		return badRequest("previous_response_id", "Answers are not kept one by one: name a conversation instead.")
+	case r.Background:
+		return badRequest("background", "Answers are given at once: leave background out.")
+	case r.Text.Format.Type != "" && r.Text.Format.Type != "text":
+		return badRequest("text.format", "Answers are text: leave the format out and ask for it in words.")
+	}
+	return unsupported{Tools: r.Tools}.check()
+}
+
+// readResponses reads a request to /v1/responses. The call is there also when
+// an error is, for its files.
+func (a *API) readResponses(w http.ResponseWriter, r *http.Request) (*call, string, error) {
+	c := &call{events: r.Header.Get(headerEvents) == "true"}
+	var req responsesRequest
+	if err := decode(w, r, &req); err != nil {
+		return c, "", err
+	}
+	if err := req.check(); err != nil {
+		return c, "", err
+	}
+	session, err := a.session(r, req.Conversation.ID, req.User)
+	if err != nil {
+		return c, "", err
+	}
+	if c.model, err = a.model(req.Model); err != nil {
+		return c, "", err
+	}
+	c.stream, c.events = req.Stream, c.events || req.Nanobot.Events
+	var msgs []message
+	if req.Instructions != "" {
+		msgs = append(msgs, message{role: bus.RoleSystem, text: req.Instructions})
+	}
+	for i, it := range req.Input {
+		m, says, err := it.plain(i)
+		if err != nil {
+			return c, "", err
+		}
+		if says {
+			msgs = append(msgs, m)
+		}
+	}
+	return c, req.Instructions, a.fill(r.Context(), c, session, msgs)
+}
+
+// response is the object of /v1/responses. The fields that clients expect and
+// we do not use have the values that say so.
+type response struct {
+	ID           string            `json:"id"`
+	Object       string            `json:"object"`
+	Created      int64             `json:"created_at"`
+	Status       string            `json:"status"`
+	Error        any               `json:"error"`
+	Incomplete   any               `json:"incomplete_details"`
+	Instructions *string           `json:"instructions"`
+	MaxTokens    *int              `json:"max_output_tokens"`
+	Model        string            `json:"model"`
+	Output       []outputItem      `json:"output"`
+	Parallel     bool              `json:"parallel_tool_calls"`
+	Previous     *string           `json:"previous_response_id"`
+	Store        bool              `json:"store"`
+	Temperature  *float64          `json:"temperature"`
+	TopP         *float64          `json:"top_p"`
+	Text         map[string]any    `json:"text"`
+	ToolChoice   string            `json:"tool_choice"`
+	Tools        []struct{}        `json:"tools"`
+	Truncation   string            `json:"truncation"`
+	Usage        *responsesUsage   `json:"usage"`
+	Metadata     map[string]string `json:"metadata"`
+	Nanobot      *details          `json:"nanobot,omitempty"`
+}
+
+type outputItem struct {
+	ID      string       `json:"id"`
+	Type    string       `json:"type"`
+	Status  string       `json:"status"`
+	Role    string       `json:"role"`
+	Content []outputText `json:"content"`
+}
+
+type outputText struct {
+	Type        string     `json:"type"`
+	Text        string     `json:"text"`
+	Annotations []struct{} `json:"annotations"`
+}
+
+type responsesUsage struct {
+	Input        int            `json:"input_tokens"`
+	InputDetail  map[string]int `json:"input_tokens_details"`
+	Output       int            `json:"output_tokens"`
+	OutputDetail map[string]int `json:"output_tokens_details"`
+	Total        int            `json:"total_tokens"`
+}
+
+func textPart(s string) outputText {
+	return outputText{Type: "output_text", Text: s, Annotations: []struct{}{}}
+}
+
+func (a *API) newResponse(c *call, instructions string) *response {
+	r := &response{
+		ID: "resp_" + randomHex(32), Object: "response", Created: a.o.Now().Unix(), Status: "in_progress", Model: c.model.ID,
+		Output: []outputItem{}, Parallel: true, Text: map[string]any{"format": map[string]string{"type": "text"}},
+		ToolChoice: "auto", Tools: []struct{}{}, Truncation: "disabled", Metadata: map[string]string{},
+	}
+	if instructions != "" {
+		r.Instructions = &instructions
+	}
+	return r
+}
+
+// conclude fills in how the turn ended.
+func (r *response) conclude(c *call, got answer, item outputItem) {
+	r.Status, item.Status = "completed", "completed"
+	switch got.finish {
+	case finishLength:
+		r.Status, item.Status, r.Incomplete = "incomplete", "incomplete", map[string]string{"reason": "max_output_tokens"}
+	case finishFilter:
+		r.Status, item.Status, r.Incomplete = "incomplete", "incomplete", map[string]string{"reason": "content_filter"}
+	}
+	item.Content = []outputText{textPart(got.text)}
+	r.Output = []outputItem{item}
+	u := got.turn.Usage
+	r.Usage = &responsesUsage{
+		Input: u.Prompt, InputDetail: map[string]int{"cached_tokens": u.Cached},
+		Output: u.Completion, OutputDetail: map[string]int{"reasoning_tokens": 0}, Total: u.Prompt + u.Completion,
+	}
+	r.Nanobot = got.details(c)
+}
+
+// responses answers POST /v1/responses.
+func (a *API) responses(w http.ResponseWriter, r *http.Request) error {
+	c, instructions, err := a.readResponses(w, r)
+	defer c.drop()
+	if err != nil {
+		return err
+	}
+	ctx, leave, err := a.enter(r.Context())
+	if err != nil {
+		return err
+	}
+	defer leave()
+	resp := a.newResponse(c, instructions)
+	item := outputItem{ID: "msg_" + randomHex(32), Type: "message", Status: "in_progress", Role: "assistant", Content: []outputText{}}
+	if c.stream {
+		return a.responsesStream(ctx, w, c, &responseStream{resp: resp, item: item})
+	}
+	got, err := a.run(ctx, c, sink{})
+	if err != nil {
+		return err
+	}
+	resp.conclude(c, got, item)
+	return sendJSON(w, http.StatusOK, resp)
+}
+
+// responseStream writes the events of one response.
+type responseStream struct {
+	*stream
+
+	resp   *response
+	item   outputItem
+	n      int
+	opened bool
+}
+
+// tell sends an event with its number.
+func (s *responseStream) tell(kind string, fields map[string]any) {
+	fields["type"], fields["sequence_number"] = kind, s.n
+	s.n++
+	s.send(kind, fields)
+}
+
+// begin sends what comes before the text.
+func (s *responseStream) begin() {
+	if s.opened {
+		return
+	}
+	s.opened = true
+	s.tell("response.created", map[string]any{"response": s.resp})
+	s.tell("response.in_progress", map[string]any{"response": s.resp})
+	s.tell("response.output_item.added", map[string]any{"output_index": 0, "item": s.item})
+	s.tell("response.content_part.added", s.place(map[string]any{"part": textPart("")}))
+}
+
+func (s *responseStream) place(fields map[string]any) map[string]any {
+	fields["item_id"], fields["output_index"], fields["content_index"] = s.item.ID, 0, 0
+	return fields
+}
+
+func (a *API) responsesStream(ctx context.Context, w http.ResponseWriter, c *call, s *responseStream) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	s.stream = newStream(w, cancel)
+	stop := s.beat(a.ping)
+	got, err := a.run(ctx, c, sink{
+		text: func(t string) {
+			s.begin()
+			s.tell("response.output_text.delta", s.place(map[string]any{"delta": t, "logprobs": []struct{}{}}))
+		},
+		event: func(e event) {
+			s.begin()
+			s.tell("response.nanobot.event", map[string]any{"event": e})
+		},
+	})
+	stop()
+	if err != nil {
+		if !s.isBegun() {
+			return err
+		}
+		s.begin()
+		f := a.failed(ctx, w, err)
+		s.resp.Status, s.resp.Error = "failed", map[string]string{"code": f.kind(), "message": f.message}
+		s.tell("response.failed", map[string]any{"response": s.resp})
+		return nil
+	}
+	s.begin()
+	s.resp.conclude(c, got, s.item)
+	s.tell("response.output_text.done", s.place(map[string]any{"text": got.text, "logprobs": []struct{}{}}))
+	s.tell("response.content_part.done", s.place(map[string]any{"part": textPart(got.text)}))
+	s.tell("response.output_item.done", map[string]any{"output_index": 0, "item": s.resp.Output[0]})
+	s.tell("response."+s.resp.Status, map[string]any{"response": s.resp})
+	return nil
+}
