@@ -1,0 +1,188 @@
+package telegram
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/channel"
+)
+
+// staleOffset is how long an offset counts. After a week without updates
+// Telegram may begin anywhere with new numbers, and an old offset that is
+// larger would throw them away. Without an offset Telegram knows by itself
+// what was acknowledged.
+const staleOffset = 5 * 24 * time.Hour
+
+// facts are what survives a restart.
+type facts struct {
+	state *channel.State
+	mu    sync.Mutex
+	v     struct {
+		Bot    int64            `json:"bot"`              // whose facts these are
+		Offset int64            `json:"offset,omitempty"` // of the first update that was not handled
+		At     time.Time        `json:"at"`               // when Offset was last known to be right
+		Moved  map[string]int64 `json:"moved,omitempty"`  // first number of a chat -> the number it has now
+		Held   []update         `json:"held,omitempty"`   // acknowledged to the webhook's caller, not handed over yet
+	}
+}
+
+// open reads the facts of a bot. Those of another one say nothing about it.
+func (f *facts) open(bot int64, now time.Time) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.state.Load(&f.v); err != nil {
+		return err
+	}
+	if f.v.Bot != bot {
+		f.v.Bot, f.v.Offset, f.v.Moved, f.v.Held = bot, 0, nil, nil
+	}
+	if now.Sub(f.v.At) > staleOffset {
+		f.v.Offset = 0
+	}
+	return nil
+}
+
+func (f *facts) save() error {
+	if err := f.state.Save(f.v); err != nil {
+		return fmt.Errorf("save the state of the channel: %w", err)
+	}
+	return nil
+}
+
+func (f *facts) offset() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.v.Offset
+}
+
+func (f *facts) setOffset(n int64, now time.Time) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.v.Offset, f.v.At = n, now
+	return f.save()
+}
+
+// hold keeps an update that is acknowledged before it is handed over. A held
+// one is not held twice.
+func (f *facts) hold(u update) (fresh bool, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if slices.ContainsFunc(f.v.Held, func(h update) bool { return h.ID == u.ID }) {
+		return false, nil
+	}
+	before := f.v.Held
+	f.v.Held = append(slices.Clone(before), u)
+	if err := f.save(); err != nil {
+		f.v.Held = before
+		return false, err
+	}
+	return true, nil
+}
+
+// release forgets held updates that were handed over.
+func (f *facts) release(us []update) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.v.Held = slices.DeleteFunc(f.v.Held, func(h update) bool {
+		return slices.ContainsFunc(us, func(u update) bool { return u.ID == h.ID })
+	})
+	return f.save()
+}
+
+// recover hands over what a former run held, albums in one piece.
+func (f *facts) recover(in *intake) error {
+	f.mu.Lock()
+	held := slices.Clone(f.v.Held)
+	f.mu.Unlock()
+	for len(held) > 0 {
+		first := held[0]
+		part := func(u update) bool {
+			return u.ID == first.ID || first.album() != "" && u.album() == first.album() && u.chatID() == first.chatID()
+		}
+		var job []update
+		for _, u := range held {
+			if part(u) {
+				job = append(job, u)
+			}
+		}
+		held = slices.DeleteFunc(held, part)
+		in.add(job, func() { in.report("forget a held update", f.release(job)) })
+	}
+	return nil
+}
+
+// move remembers that a group has another number now.
+func (f *facts) move(from string, to int64) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.v.Moved == nil {
+		f.v.Moved = map[string]int64{}
+	}
+	if from == strconv.FormatInt(to, 10) || f.v.Moved[from] == to {
+		return nil
+	}
+	for first, now := range f.v.Moved {
+		if strconv.FormatInt(now, 10) == from {
+			from = first
+		}
+	}
+	f.v.Moved[from] = to
+	return f.save()
+}
+
+// current is the number a chat has now.
+func (f *facts) current(first string) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if to, ok := f.v.Moved[first]; ok {
+		return strconv.FormatInt(to, 10)
+	}
+	return first
+}
+
+// first is the number a chat had first.
+func (f *facts) first(now int64) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for from, to := range f.v.Moved {
+		if to == now {
+			return from
+		}
+	}
+	return strconv.FormatInt(now, 10)
+}
+
+// recent is a set that remembers the last n members.
+type recent struct {
+	mu   sync.Mutex
+	max  int
+	set  map[string]bool
+	list []string
+}
+
+func newRecent(n int) *recent { return &recent{max: n, set: map[string]bool{}} }
+
+// add reports whether s was not there before.
+func (r *recent) add(s string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.set[s] {
+		return false
+	}
+	r.set[s] = true
+	r.list = append(r.list, s)
+	if len(r.list) > r.max {
+		delete(r.set, r.list[0])
+		r.list = slices.Delete(r.list, 0, 1)
+	}
+	return true
+}
+
+func (r *recent) has(s string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.set[s]
+}

@@ -1,0 +1,327 @@
+package telegram
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf16"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/text"
+)
+
+const (
+	quoteMost = 4000 // characters of a message that is answered
+	nameShown = 64   // characters of a person's name
+)
+
+// handle turns an update, or the parts of an album, into one message. An
+// error means that it is not durable yet.
+func (b *bot) handle(ctx context.Context, us []update, submit channel.Submit) error {
+	if q := us[0].Callback; q != nil {
+		return b.tapped(ctx, q, submit)
+	}
+	var parts []*message
+	for i := range us {
+		m := us[i].Message
+		if m == nil && b.o.EditedMessages {
+			m = us[i].Edited
+		}
+		if m != nil && b.concerns(ctx, m) {
+			parts = append(parts, m)
+		}
+	}
+	if len(parts) == 0 {
+		return nil
+	}
+	slices.SortFunc(parts, func(x, y *message) int { return int(x.ID - y.ID) })
+	return b.written(ctx, parts, us[0].Message == nil, submit)
+}
+
+// concerns reports whether a message says something to a bot. Service
+// messages do not; of those a move of the chat is remembered.
+func (b *bot) concerns(ctx context.Context, m *message) bool {
+	var err error
+	switch {
+	case m.MigrateTo != 0:
+		err = b.facts.move(strconv.FormatInt(m.Chat.ID, 10), m.MigrateTo)
+	case m.MigrateFrom != 0:
+		err = b.facts.move(strconv.FormatInt(m.MigrateFrom, 10), m.Chat.ID)
+	}
+	if err != nil {
+		b.deps.Log.ErrorContext(ctx, "remember the new number of a chat", "err", err)
+	}
+	return m.From != nil && m.From.ID != b.me.Load().ID && !m.AutoForward && m.Chat.Type != "channel" && !m.empty()
+}
+
+// written handles what somebody wrote. Nothing is fetched before the gate has
+// let the sender in.
+func (b *bot) written(ctx context.Context, parts []*message, edited bool, submit channel.Submit) error {
+	m := parts[0]
+	v := b.visitor(m, m.From)
+	for _, p := range parts {
+		s, entities := p.words()
+		line, ours, sure := b.command(s)
+		if !ours && !v.Direct {
+			return nil
+		}
+		v.Mentioned = v.Mentioned || sure && strings.HasPrefix(line, "/") || b.mentioned(s, entities) || b.answersUs(p)
+	}
+	pass, ok := b.deps.Gate.Admit(ctx, v)
+	if !ok {
+		return nil
+	}
+	id := b.id(m)
+	if edited {
+		id += ".edit" + strconv.FormatInt(m.EditDate, 10)
+	}
+	in := pass.Inbound(id, "")
+	b.place(&in, m)
+	in.Meta = b.meta(m, m.From)
+	in.Text, in.Media = b.compose(ctx, parts, v)
+	if in.Text == "" && len(in.Media) == 0 {
+		return nil
+	}
+	return submit(ctx, in)
+}
+
+// id tells a message from all others. The bot's number is in it, because
+// another bot counts its messages anew.
+func (b *bot) id(m *message) string {
+	return fmt.Sprintf("%d.%d.%d", b.me.Load().ID, m.Chat.ID, m.ID)
+}
+
+func (b *bot) visitor(m *message, from *user) channel.Visitor {
+	id := strconv.FormatInt(from.ID, 10)
+	v := channel.Visitor{
+		IDs: []string{id}, Name: cleanName(from.shown()), Direct: m.Chat.Type == "private",
+		Route: bus.Route{Channel: b.deps.Name, ChatID: b.facts.first(m.Chat.ID), MessageID: strconv.FormatInt(m.ID, 10)},
+	}
+	if from.Username != "" {
+		v.IDs = append(v.IDs, id+"|"+from.Username, from.Username)
+	}
+	if t := m.topic(); t != 0 {
+		v.Route.ThreadID = strconv.FormatInt(t, 10)
+	}
+	return v
+}
+
+// place completes where a message belongs: every topic is a session.
+func (b *bot) place(in *bus.Inbound, m *message) {
+	in.WantsStream = b.caps.EditEvery > 0
+	if t := m.topic(); t != 0 {
+		in.SessionKey = in.Route.SessionKey() + ":topic:" + strconv.FormatInt(t, 10)
+	}
+}
+
+func (b *bot) meta(m *message, from *user) map[string]string {
+	out := map[string]string{
+		"message_id": strconv.FormatInt(m.ID, 10), "user_id": strconv.FormatInt(from.ID, 10),
+		"first_name": from.FirstName, "is_group": strconv.FormatBool(m.Chat.Type != "private"),
+	}
+	if from.Username != "" {
+		out["username"] = from.Username
+	}
+	if t := m.topic(); t != 0 {
+		out["message_thread_id"] = strconv.FormatInt(t, 10)
+	}
+	if m.Chat.IsForum {
+		out["is_forum"] = "true"
+	}
+	if m.ReplyTo != nil {
+		out["reply_to_message_id"] = strconv.FormatInt(m.ReplyTo.ID, 10)
+	}
+	return out
+}
+
+// answersUs reports whether a message is a reply to one of ours. In a topic
+// every message is a reply to the one that created the topic.
+func (b *bot) answersUs(m *message) bool {
+	return m.ReplyTo != nil && m.ReplyTo.TopicCreated == nil && m.ReplyTo.From != nil && m.ReplyTo.From.ID == b.me.Load().ID
+}
+
+// mentioned reports whether the bot is named in a text.
+func (b *bot) mentioned(s string, entities []entity) bool {
+	return slices.ContainsFunc(entities, func(e entity) bool { return b.names(s, e) })
+}
+
+func (b *bot) names(s string, e entity) bool {
+	me := b.me.Load()
+	switch e.Type {
+	case "mention":
+		from, to := span(s, e)
+		return strings.EqualFold(s[from:to], "@"+me.Username)
+	case "text_mention":
+		return e.User != nil && e.User.ID == me.ID
+	}
+	return false
+}
+
+// span is where an entity stands, in bytes. Telegram counts UTF-16 units.
+func span(s string, e entity) (from, to int) {
+	from, to = len(s), len(s)
+	n := 0
+	for i, r := range s {
+		if n <= e.Offset {
+			from = i
+		}
+		if n >= e.Offset+e.Length {
+			to = i
+			break
+		}
+		n += utf16.RuneLen(r)
+	}
+	if n < e.Offset || from > to {
+		from = to
+	}
+	return from, to
+}
+
+// withoutUs removes the mention that only says that the bot is meant.
+func (b *bot) withoutUs(s string, entities []entity) string {
+	for _, e := range slices.Backward(entities) {
+		if e.Type == "mention" && b.names(s, e) {
+			from, to := span(s, e)
+			s = strings.TrimRight(s[:from], " ") + s[to:]
+		}
+	}
+	return strings.TrimSpace(s)
+}
+
+// compose writes the message for the agent: what is answered, what was
+// written, places and files.
+func (b *bot) compose(ctx context.Context, parts []*message, v channel.Visitor) (string, []bus.Media) {
+	var lines []string
+	files := b.files(ctx)
+	if s := b.replyTag(parts[0], files); s != "" {
+		lines = append(lines, s)
+	}
+	said := false
+	for _, m := range parts {
+		if s := forwarded(m.ForwardOrigin); s != "" {
+			lines = append(lines, s)
+		}
+		s, entities := m.words()
+		s, _, _ = b.command(b.withoutUs(s, entities))
+		if s != "" {
+			if !v.Direct && !said && !strings.HasPrefix(s, "/") {
+				s = speaker(m.From) + ": " + s
+			}
+			said = true
+			lines = append(lines, text.Valid(s))
+		}
+		lines = append(lines, m.notes()...)
+		files.add(m)
+	}
+	if !said && !v.Direct && len(lines)+len(files.marks) > 0 {
+		lines = append(lines, speaker(parts[0].From)+":")
+	}
+	return strings.Join(append(lines, files.marks...), "\n"), files.media
+}
+
+// speaker tells the people of a group apart.
+func speaker(u *user) string {
+	if u.Username == "" {
+		return cleanName(u.shown())
+	}
+	return cleanName(u.shown()) + " (@" + u.Username + ")"
+}
+
+// cleanName keeps a name on its line: people choose theirs freely.
+func cleanName(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' || r == ':' {
+			return ' '
+		}
+		return r
+	}, text.Valid(s))
+	return text.Ellipsis(strings.Join(strings.Fields(s), " "), nameShown)
+}
+
+// replyTag quotes the message that is answered. Its files come first.
+func (b *bot) replyTag(m *message, files *files) string {
+	r := m.ReplyTo
+	if r == nil || r.TopicCreated != nil {
+		return ""
+	}
+	files.add(r)
+	s, _ := r.words()
+	if m.Quote != nil && m.Quote.Text != "" {
+		s = m.Quote.Text
+	}
+	s = strings.TrimSpace(text.Ellipsis(text.Valid(s), quoteMost))
+	if s == "" {
+		s = strings.Join(r.notes(), " ")
+	}
+	to := "a message"
+	switch {
+	case r.From != nil && r.From.ID == b.me.Load().ID:
+		to = "you"
+	case r.From != nil && r.From.Username != "":
+		to = "@" + r.From.Username
+	case r.From != nil && r.From.FirstName != "":
+		to = cleanName(r.From.FirstName)
+	}
+	if s == "" {
+		return "[answers " + to + "]"
+	}
+	return "[answers " + to + ": " + s + "]"
+}
+
+// forwarded says whose words these are, if not the sender's own.
+func forwarded(o *origin) string {
+	if o == nil {
+		return ""
+	}
+	who := o.SenderName
+	switch {
+	case o.SenderUser != nil:
+		who = o.SenderUser.shown()
+	case o.SenderChat != nil:
+		who = o.SenderChat.Title
+	case o.Chat != nil:
+		who = o.Chat.Title
+	}
+	if who = cleanName(who); who == "" {
+		who = "somebody"
+	}
+	return "[forwarded, written by " + who + "]"
+}
+
+// empty reports whether there is nothing in a message for an agent.
+func (m *message) empty() bool {
+	return m.Text == "" && m.Caption == "" && len(m.notes()) == 0 && len(m.attachments()) == 0
+}
+
+// notes are the parts of a message that are neither text nor files.
+func (m *message) notes() []string {
+	var out []string
+	add := func(format string, args ...any) { out = append(out, text.Valid(fmt.Sprintf(format, args...))) }
+	if v := m.Venue; v != nil {
+		add("[place: %s, %s]", v.Title, v.Address)
+	}
+	if l := m.Location; l != nil {
+		add("[location: %v, %v]", l.Latitude, l.Longitude)
+	}
+	if c := m.Contact; c != nil {
+		add("[contact: %s, %s]", strings.TrimSpace(c.FirstName+" "+c.LastName), c.Phone)
+	}
+	if p := m.Poll; p != nil {
+		var options []string
+		for _, o := range p.Options {
+			options = append(options, o.Text)
+		}
+		add("[poll: %s - %s]", p.Question, strings.Join(options, " / "))
+	}
+	if d := m.Dice; d != nil {
+		add("[dice: %s %d]", d.Emoji, d.Value)
+	}
+	if s := m.Sticker; s != nil {
+		add("[sticker: %s]", strings.TrimSpace(s.Emoji))
+	}
+	return out
+}

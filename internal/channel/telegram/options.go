@@ -1,0 +1,125 @@
+package telegram
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
+)
+
+// options is the section of the configuration.
+type options struct {
+	channel.Common
+	Token                 httpsafe.Secret `json:"token"`
+	APIBase               string          `json:"apiBase"`
+	ReplyToMessage        bool            `json:"replyToMessage"`
+	ReactEmoji            string          `json:"reactEmoji"`
+	StreamEditInterval    *float64        `json:"streamEditInterval"` // seconds
+	EditedMessages        bool            `json:"editedMessages"`
+	InlineKeyboards       bool            `json:"inlineKeyboards"`
+	RichMessages          bool            `json:"richMessages"`
+	Mode                  string          `json:"mode"`
+	WebhookURL            string          `json:"webhookUrl"`
+	WebhookListenHost     string          `json:"webhookListenHost"`
+	WebhookListenPort     int             `json:"webhookListenPort"`
+	WebhookPath           string          `json:"webhookPath"`
+	WebhookSecretToken    httpsafe.Secret `json:"webhookSecretToken"`
+	WebhookMaxConnections int             `json:"webhookMaxConnections"`
+
+	// Read for the sake of old files; connections are made as needed.
+	ConnectionPoolSize json.RawMessage `json:"connectionPoolSize"`
+	PoolTimeout        json.RawMessage `json:"poolTimeout"`
+}
+
+const (
+	modePolling = "polling"
+	modeWebhook = "webhook"
+)
+
+var (
+	tokenForm  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\d+:[A-Za-z0-9_-]{20,}$`) })
+	secretForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_-]{1,256}$`) })
+)
+
+func decode(section json.RawMessage) (options, error) {
+	o := options{
+		APIBase: "https://api.telegram.org", ReactEmoji: "👀", Mode: modePolling,
+		WebhookListenHost: "127.0.0.1", WebhookListenPort: 8081, WebhookPath: "/telegram", WebhookMaxConnections: 4,
+	}
+	if err := channel.Decode(section, &o); err != nil {
+		return o, err
+	}
+	if err := o.check(); err != nil {
+		return o, channel.Fatal(err)
+	}
+	return o, nil
+}
+
+func (o *options) check() error {
+	switch {
+	case o.Token.IsZero():
+		return errors.New("token is missing: ask @BotFather for one")
+	case !tokenForm().MatchString(o.Token.Reveal()):
+		return errors.New("token does not look like one of @BotFather's (digits, a colon, letters)")
+	case o.StreamEditInterval != nil && *o.StreamEditInterval < 0.1:
+		return errors.New("streamEditInterval: at least 0.1 seconds")
+	case o.Mode != modePolling && o.Mode != modeWebhook:
+		return fmt.Errorf("mode: %q is neither polling nor webhook", o.Mode)
+	}
+	o.APIBase = strings.TrimRight(o.APIBase, "/")
+	if u, err := url.Parse(o.APIBase); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return errors.New("apiBase: not an http address")
+	}
+	if o.Mode == modeWebhook {
+		return o.checkWebhook()
+	}
+	return nil
+}
+
+func (o *options) checkWebhook() error {
+	u, err := url.Parse(o.WebhookURL)
+	switch {
+	case err != nil || u.Scheme != "https" || u.Host == "":
+		return errors.New("webhookUrl: webhook mode needs the https address that Telegram shall call")
+	case !secretForm().MatchString(o.WebhookSecretToken.Reveal()):
+		return errors.New("webhookSecretToken: webhook mode needs 1 to 256 of A-Z a-z 0-9 _ -")
+	case !strings.HasPrefix(o.WebhookPath, "/") || strings.ContainsAny(o.WebhookPath, " {}"):
+		return errors.New("webhookPath: must begin with / and hold no blanks or braces")
+	case o.WebhookListenPort < 0 || o.WebhookListenPort > 65535:
+		return errors.New("webhookListenPort: 0 to 65535")
+	case o.WebhookMaxConnections < 1 || o.WebhookMaxConnections > 100:
+		return errors.New("webhookMaxConnections: 1 to 100")
+	}
+	return nil
+}
+
+// caps are the limits of the platform. Texts are counted by Telegram after
+// the markup is gone, so the margin to 4096 is for what rendering adds:
+// bullets, and the padding of tables.
+func (o *options) caps() channel.Caps {
+	c := channel.Caps{
+		MaxChars: 4000, Unit: channel.UTF16,
+		EditEvery: time.Second, GroupEditEvery: 3 * time.Second,
+		Typing: 4 * time.Second, MaxMedia: maxUpload, Buttons: o.InlineKeyboards,
+		Rate: channel.Rate{
+			Total: channel.Limit{Count: 25, Per: time.Second},
+			Chat:  channel.Limit{Count: 1, Per: time.Second},
+			Group: channel.Limit{Count: 20, Per: time.Minute},
+		},
+	}
+	if o.StreamEditInterval != nil {
+		c.EditEvery = time.Duration(*o.StreamEditInterval * float64(time.Second))
+		c.GroupEditEvery = max(c.EditEvery, c.GroupEditEvery)
+	}
+	if o.Streaming != nil && !*o.Streaming {
+		c.EditEvery, c.GroupEditEvery = 0, 0
+	}
+	return c
+}

@@ -1,0 +1,242 @@
+package telegram
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/markdown"
+)
+
+// outgoing is what all sending methods take.
+type outgoing struct {
+	ChatID    any        `json:"chat_id"`
+	ThreadID  int64      `json:"message_thread_id,omitempty"`
+	Text      string     `json:"text,omitempty"`
+	ParseMode string     `json:"parse_mode,omitempty"`
+	Reply     *replying  `json:"reply_parameters,omitempty"`
+	Markup    *keyboard  `json:"reply_markup,omitempty"`
+	Silent    bool       `json:"disable_notification,omitempty"`
+	MessageID int64      `json:"message_id,omitempty"` // of an edit
+	Reaction  []reaction `json:"reaction,omitempty"`
+	Action    string     `json:"action,omitempty"`
+}
+
+type replying struct {
+	MessageID int64 `json:"message_id"`
+	Anyway    bool  `json:"allow_sending_without_reply"`
+}
+
+type reaction struct {
+	Type  string `json:"type"`
+	Emoji string `json:"emoji"`
+}
+
+const modeHTML = "HTML"
+
+// Send implements channel.Channel.
+func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
+	if len(out.Media) == 0 && strings.TrimFunc(out.Text, invisible) == "" {
+		return "", nil
+	}
+	var sent message
+	err := b.deliver(ctx, out.Route, func(to outgoing) error {
+		to.Silent = quiet(out.Kind)
+		to.Reply = b.replying(out)
+		to.Markup = b.buttons(out.Question)
+		if len(out.Media) > 0 {
+			return b.sendFile(ctx, to, out, &sent)
+		}
+		return b.sendText(ctx, to, out, &sent)
+	})
+	if err != nil {
+		return "", err
+	}
+	if q := b.quotes(out); q != 0 {
+		b.quoted.add(out.Route.ChatID + "/" + strconv.FormatInt(q, 10))
+	}
+	return strconv.FormatInt(sent.ID, 10), nil
+}
+
+// quiet are the kinds nobody's phone should ring for.
+func quiet(k bus.Kind) bool {
+	return k == bus.Progress || k == bus.ToolHint || k == bus.Notice || k == bus.Reasoning
+}
+
+// deliver runs a call for a route, again for the new number if the chat has
+// moved, and without the topic if that is gone.
+func (b *bot) deliver(ctx context.Context, route bus.Route, try func(to outgoing) error) error {
+	to, err := b.address(route)
+	if err != nil {
+		return channel.Permanent(err)
+	}
+	err = try(to)
+	if e := refusal(err); e != nil && e.MigrateTo != 0 {
+		if err := b.facts.move(route.ChatID, e.MigrateTo); err != nil {
+			b.deps.Log.ErrorContext(ctx, "remember the new number of a chat", "err", err)
+		}
+		to.ChatID = e.MigrateTo
+		err = try(to)
+	}
+	if e := refusal(err); e != nil && e.Code == http.StatusBadRequest && to.ThreadID != 0 && e.says("thread not found", "TOPIC_DELETED") {
+		to.ThreadID = 0
+		err = try(to)
+	}
+	return classify(err)
+}
+
+func (b *bot) address(route bus.Route) (outgoing, error) {
+	id := b.facts.current(route.ChatID)
+	var to outgoing
+	if n, err := strconv.ParseInt(id, 10, 64); err == nil {
+		to.ChatID = n
+	} else if name, ok := strings.CutPrefix(id, "@"); ok && name != "" {
+		to.ChatID = id
+	} else {
+		return to, fmt.Errorf("%q is no chat of Telegram: use its number, or @name of a public one", route.ChatID)
+	}
+	if route.ThreadID != "" {
+		n, err := strconv.ParseInt(route.ThreadID, 10, 64)
+		if err != nil {
+			return to, fmt.Errorf("%q is no topic of Telegram", route.ThreadID)
+		}
+		to.ThreadID = n
+	}
+	return to, nil
+}
+
+// quotes is the message an answer quotes, 0 if none.
+func (b *bot) quotes(out bus.Outbound) int64 {
+	id := out.ReplyTo
+	if id == "" && b.o.ReplyToMessage && !quiet(out.Kind) {
+		id = out.Route.MessageID
+	}
+	n, err := strconv.ParseInt(id, 10, 64)
+	if err != nil || b.quoted.has(out.Route.ChatID+"/"+id) {
+		return 0
+	}
+	return n
+}
+
+func (b *bot) replying(out bus.Outbound) *replying {
+	if n := b.quotes(out); n != 0 {
+		return &replying{MessageID: n, Anyway: true}
+	}
+	return nil
+}
+
+// sendText sends HTML, and the text as it is where HTML is not possible.
+func (b *bot) sendText(ctx context.Context, to outgoing, out bus.Outbound, sent *message) error {
+	return b.formatted(to, out, func(to outgoing) error { return b.calls.call(ctx, "sendMessage", to, sent) })
+}
+
+// formatted tries with markup, then without.
+func (b *bot) formatted(to outgoing, out bus.Outbound, try func(to outgoing) error) error {
+	if page, ok := render(out); ok {
+		to.Text, to.ParseMode = page, modeHTML
+		err := try(to)
+		if e := refusal(err); e == nil || !badMarkup(e) {
+			return err
+		}
+	}
+	to.Text, to.ParseMode = out.Text, ""
+	return try(to)
+}
+
+func render(out bus.Outbound) (string, bool) {
+	switch {
+	case out.Kind == bus.ToolHint:
+		return "<blockquote expandable>" + escape(strings.TrimSpace(out.Text)) + "</blockquote>", true
+	case out.Plain:
+		return "", false
+	}
+	return toHTML(out.Text)
+}
+
+// badMarkup recognises refusals that plain text can get around.
+func badMarkup(e *apiError) bool {
+	return e.Code == http.StatusBadRequest && e.says("parse entities", "too long", "text is empty", "text must be non-empty", "ENTITY_", "ENTITIES_")
+}
+
+// Edit implements channel.Streamer. A preview is half a text: its markup may
+// be incomplete, so none is shown.
+func (b *bot) Edit(ctx context.Context, route bus.Route, id, text string, final bool) error {
+	n, err := strconv.ParseInt(id, 10, 64)
+	if err != nil {
+		return channel.Permanent(fmt.Errorf("%q is no message of Telegram", id))
+	}
+	out := bus.Outbound{Text: text}
+	if !final {
+		out.Text, out.Plain = cutUnits(markdown.Plain(markdown.Parse(text)), maxText), true
+	}
+	if strings.TrimFunc(out.Text, invisible) == "" {
+		return nil
+	}
+	err = b.deliver(ctx, route, func(to outgoing) error {
+		to.MessageID, to.ThreadID = n, 0
+		return b.formatted(to, out, func(to outgoing) error { return b.calls.call(ctx, "editMessageText", to, nil) })
+	})
+	if e := refusal(err); e != nil && e.says("message is not modified") {
+		return nil
+	}
+	return err
+}
+
+// Signal implements channel.Signaller.
+func (b *bot) Signal(ctx context.Context, route bus.Route, phase channel.Phase) error {
+	if phase == channel.Working {
+		return b.deliver(ctx, route, func(to outgoing) error {
+			to.Action = "typing"
+			return b.calls.call(ctx, "sendChatAction", to, nil)
+		})
+	}
+	id, err := strconv.ParseInt(route.MessageID, 10, 64)
+	if err != nil || b.o.ReactEmoji == "" || b.dumb.Load() {
+		return nil //nolint:nilerr // without a message there is nothing to react to
+	}
+	err = b.deliver(ctx, route, func(to outgoing) error {
+		to.MessageID, to.ThreadID = id, 0
+		marks := []reaction{}
+		if phase == channel.Seen {
+			marks = append(marks, reaction{"emoji", b.o.ReactEmoji})
+		}
+		return b.calls.call(ctx, "setMessageReaction", struct {
+			outgoing
+			Reaction []reaction `json:"reaction"` // also an empty list is sent: it takes the mark away
+		}{to, marks}, nil)
+	})
+	if e := refusal(err); e != nil && e.says("REACTION_INVALID") {
+		b.dumb.Store(true)
+		return fmt.Errorf("reactEmoji %s is none of Telegram's reactions: %w", b.o.ReactEmoji, err)
+	}
+	return err
+}
+
+// params are the words of a call with a file.
+func (o outgoing) params() (map[string]string, error) {
+	data, err := json.Marshal(o)
+	if err != nil {
+		return nil, err
+	}
+	var raw map[string]json.RawMessage
+	if err := json.Unmarshal(data, &raw); err != nil {
+		return nil, err
+	}
+	out := make(map[string]string, len(raw))
+	for k, v := range raw {
+		var s string
+		if err := json.Unmarshal(v, &s); err != nil {
+			s = string(v)
+		}
+		out[k] = s
+	}
+	return out, nil
+}
+
+var errNoFile = errors.New("there is no file to send")

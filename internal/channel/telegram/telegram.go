@@ -1,0 +1,144 @@
+// Package telegram is the chat platform Telegram. It hides the Bot API: how
+// updates arrive (long polling, or a webhook), how albums, topics, replies and
+// files become one message for the agent, and how Markdown becomes the few
+// HTML tags that Telegram knows.
+//
+// An update is acknowledged only after the message in it is durable: when
+// polling the offset moves on then, and a webhook is answered then. Updates
+// of one chat keep their order; a slow download in one chat does not hold up
+// the others. What Telegram sends twice carries the same id both times.
+//
+// In webhook mode the channel opens a listener of its own on
+// webhookListenHost and webhookListenPort, as the Python nanobot does. With
+// webhookListenPort 0 it opens none and is served by the gateway's listener
+// through Routes.
+//
+// Groups that become supergroups get another number. The channel keeps
+// calling such a chat by its first number and translates where it talks to
+// Telegram, so sessions and allow-lists stay as they are.
+package telegram
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/channel"
+)
+
+// bot is the channel.
+type bot struct {
+	deps   channel.Deps
+	o      options
+	caps   channel.Caps
+	calls  *client // everything but polling: a long poll must not share a connection pool with answers
+	polls  *client
+	facts  *facts
+	me     atomic.Pointer[user]
+	quoted *recent // messages that were quoted, so that only the first part of an answer quotes
+	dumb   atomic.Bool
+	run    sync.Mutex // one Run at a time: two pollers throw each other out
+	hook   hook
+}
+
+// New is the channel.Factory of Telegram.
+func New(d channel.Deps, section json.RawMessage) (channel.Channel, error) {
+	o, err := decode(section)
+	if err != nil {
+		return nil, err
+	}
+	b := &bot{deps: d, o: o, caps: o.caps(), facts: &facts{state: d.State}, quoted: newRecent(1000)}
+	b.hook.bot, b.hook.seen = b, newRecent(1000)
+	for _, c := range []**client{&b.calls, &b.polls} {
+		h, err := d.Client(o.Proxy)
+		if err != nil {
+			return nil, channel.Fatal(fmt.Errorf("proxy: %w", err))
+		}
+		*c = &client{base: o.APIBase, token: o.Token, http: h}
+	}
+	return b, nil
+}
+
+// Name implements channel.Channel.
+func (b *bot) Name() string { return b.deps.Name }
+
+// Caps implements channel.Channel.
+func (b *bot) Caps() channel.Caps { return b.caps }
+
+// Run implements channel.Channel.
+func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
+	if !b.run.TryLock() {
+		return errors.New("the channel runs already")
+	}
+	defer b.run.Unlock()
+	defer b.polls.http.CloseIdleConnections()
+	defer b.calls.http.CloseIdleConnections()
+	if err := b.start(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	in := newIntake(ctx, func(ctx context.Context, us []update) error { return b.handle(ctx, us, submit) }, b.deps.Log)
+	defer in.wait()
+	defer cancel()
+	if b.o.Mode == modeWebhook {
+		return b.hook.serve(ctx, in)
+	}
+	if err := b.facts.recover(in); err != nil {
+		return err
+	}
+	return newPoller(b, in).run(ctx)
+}
+
+// start says hello: it learns who we are and puts up the menu.
+func (b *bot) start(ctx context.Context) error {
+	var me user
+	if err := b.calls.call(ctx, "getMe", nil, &me); err != nil {
+		return refusedToken(err)
+	}
+	b.me.Store(&me)
+	if err := b.facts.open(me.ID, b.deps.Now()); err != nil {
+		return err
+	}
+	if b.o.RichMessages {
+		b.deps.Log.WarnContext(ctx, "richMessages is not supported, messages are sent as HTML")
+	}
+	if err := b.setMenu(ctx); err != nil {
+		b.deps.Log.WarnContext(ctx, "set the menu of commands", "err", err)
+	}
+	return nil
+}
+
+func (b *bot) identity() string {
+	if me := b.me.Load(); me != nil {
+		return "@" + me.Username
+	}
+	return ""
+}
+
+// refusedToken makes an error fatal if it means that the token is wrong.
+func refusedToken(err error) error {
+	if e := refusal(err); e != nil && (e.Code == http.StatusUnauthorized || e.Code == http.StatusNotFound) {
+		return channel.Fatal(fmt.Errorf("Telegram refuses the token (%w); check channels.telegram.token", err)) //nolint:staticcheck // a name begins the sentence
+	}
+	return err
+}
+
+// pause waits and reports false if ctx ended first.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}

@@ -1,0 +1,195 @@
+package telegram
+
+// The parts of the Bot API's objects that we read.
+
+type update struct {
+	ID       int64          `json:"update_id"`
+	Message  *message       `json:"message,omitempty"`
+	Edited   *message       `json:"edited_message,omitempty"`
+	Callback *callbackQuery `json:"callback_query,omitempty"`
+}
+
+// chatID is the chat an update belongs to, 0 if it belongs to none.
+func (u *update) chatID() int64 {
+	switch {
+	case u.Message != nil:
+		return u.Message.Chat.ID
+	case u.Edited != nil:
+		return u.Edited.Chat.ID
+	case u.Callback != nil && u.Callback.Message != nil:
+		return u.Callback.Message.Chat.ID
+	}
+	return 0
+}
+
+// album is the id of the album the update is a part of, "" if none.
+func (u *update) album() string {
+	if u.Message == nil {
+		return ""
+	}
+	return u.Message.MediaGroupID
+}
+
+type user struct {
+	ID        int64  `json:"id"`
+	IsBot     bool   `json:"is_bot"`
+	FirstName string `json:"first_name"`
+	LastName  string `json:"last_name,omitempty"`
+	Username  string `json:"username,omitempty"`
+}
+
+// shown is the name people know somebody by.
+func (u *user) shown() string {
+	switch {
+	case u == nil:
+		return ""
+	case u.FirstName != "" && u.LastName != "":
+		return u.FirstName + " " + u.LastName
+	case u.FirstName != "":
+		return u.FirstName
+	}
+	return u.Username
+}
+
+type chat struct {
+	ID      int64  `json:"id"`
+	Type    string `json:"type"` // private, group, supergroup, channel
+	Title   string `json:"title,omitempty"`
+	IsForum bool   `json:"is_forum,omitempty"`
+}
+
+type entity struct {
+	Type   string `json:"type"`
+	Offset int    `json:"offset"` // in UTF-16 units
+	Length int    `json:"length"` // in UTF-16 units
+	User   *user  `json:"user,omitempty"`
+}
+
+type message struct {
+	ID              int64     `json:"message_id"`
+	ThreadID        int64     `json:"message_thread_id,omitempty"`
+	From            *user     `json:"from,omitempty"`
+	SenderChat      *chat     `json:"sender_chat,omitempty"`
+	Chat            chat      `json:"chat"`
+	Date            int64     `json:"date"`
+	EditDate        int64     `json:"edit_date,omitempty"`
+	IsTopic         bool      `json:"is_topic_message,omitempty"`
+	AutoForward     bool      `json:"is_automatic_forward,omitempty"`
+	ForwardOrigin   *origin   `json:"forward_origin,omitempty"`
+	ReplyTo         *message  `json:"reply_to_message,omitempty"`
+	Quote           *quote    `json:"quote,omitempty"`
+	MediaGroupID    string    `json:"media_group_id,omitempty"`
+	Text            string    `json:"text,omitempty"`
+	Entities        []entity  `json:"entities,omitempty"`
+	Caption         string    `json:"caption,omitempty"`
+	CaptionEntities []entity  `json:"caption_entities,omitempty"`
+	Photo           []file    `json:"photo,omitempty"`
+	Voice           *file     `json:"voice,omitempty"`
+	Audio           *file     `json:"audio,omitempty"`
+	Document        *file     `json:"document,omitempty"`
+	Video           *file     `json:"video,omitempty"`
+	VideoNote       *file     `json:"video_note,omitempty"`
+	Animation       *file     `json:"animation,omitempty"`
+	Sticker         *sticker  `json:"sticker,omitempty"`
+	Location        *location `json:"location,omitempty"`
+	Venue           *venue    `json:"venue,omitempty"`
+	Contact         *contact  `json:"contact,omitempty"`
+	Poll            *poll     `json:"poll,omitempty"`
+	Dice            *dice     `json:"dice,omitempty"`
+	MigrateTo       int64     `json:"migrate_to_chat_id,omitempty"`
+	MigrateFrom     int64     `json:"migrate_from_chat_id,omitempty"`
+	ReplyMarkup     *keyboard `json:"reply_markup,omitempty"`
+	TopicCreated    *struct{} `json:"forum_topic_created,omitempty"`
+}
+
+// words are what was written, with the entities that belong to it.
+func (m *message) words() (string, []entity) {
+	if m.Text != "" {
+		return m.Text, m.Entities
+	}
+	return m.Caption, m.CaptionEntities
+}
+
+// topic is the forum topic, 0 if none. Other message threads are only chains
+// of replies and would be refused as a place to send to.
+func (m *message) topic() int64 {
+	if m.IsTopic {
+		return m.ThreadID
+	}
+	return 0
+}
+
+type origin struct {
+	Type       string `json:"type"`
+	SenderUser *user  `json:"sender_user,omitempty"`
+	SenderName string `json:"sender_user_name,omitempty"`
+	SenderChat *chat  `json:"sender_chat,omitempty"`
+	Chat       *chat  `json:"chat,omitempty"`
+}
+
+type quote struct {
+	Text string `json:"text"`
+}
+
+type file struct {
+	ID       string `json:"file_id"`
+	UniqueID string `json:"file_unique_id"`
+	Size     int64  `json:"file_size,omitempty"`
+	MIME     string `json:"mime_type,omitempty"`
+	Name     string `json:"file_name,omitempty"`
+	Width    int    `json:"width,omitempty"`
+	Height   int    `json:"height,omitempty"`
+	Path     string `json:"file_path,omitempty"` // only of getFile
+}
+
+type sticker struct {
+	file
+	Emoji    string `json:"emoji,omitempty"`
+	Animated bool   `json:"is_animated,omitempty"`
+	Video    bool   `json:"is_video,omitempty"`
+}
+
+type location struct {
+	Latitude  float64 `json:"latitude"`
+	Longitude float64 `json:"longitude"`
+}
+
+type venue struct {
+	Location location `json:"location"`
+	Title    string   `json:"title"`
+	Address  string   `json:"address"`
+}
+
+type contact struct {
+	Phone     string `json:"phone_number"`
+	FirstName string `json:"first_name"`
+	LastName  string `json:"last_name,omitempty"`
+}
+
+type poll struct {
+	Question string `json:"question"`
+	Options  []struct {
+		Text string `json:"text"`
+	} `json:"options"`
+}
+
+type dice struct {
+	Emoji string `json:"emoji"`
+	Value int    `json:"value"`
+}
+
+type callbackQuery struct {
+	ID      string   `json:"id"`
+	From    *user    `json:"from"`
+	Message *message `json:"message,omitempty"`
+	Data    string   `json:"data,omitempty"`
+}
+
+type keyboard struct {
+	Rows [][]button `json:"inline_keyboard"`
+}
+
+type button struct {
+	Text string `json:"text"`
+	Data string `json:"callback_data,omitempty"`
+}
