@@ -79,9 +79,10 @@ type Jail struct {
 	restrict  bool
 	fold      bool // names differ only by case on this platform's disks
 	roots     []*jailRoot
-	volumes   volumeRoots
+	volumes   *volumeRoots
 	guard     func() *guard
-	locks     pathLocks
+	locks     *pathLocks
+	rules     Narrow
 }
 
 // jailRoot is an allowed tree. It is opened on first use and retried while it
@@ -140,6 +141,7 @@ func OpenJail(o JailOptions) (*Jail, error) {
 		home:     o.Home,
 		restrict: o.Restrict,
 		fold:     runtime.GOOS == "darwin" || runtime.GOOS == "windows",
+		volumes:  &volumeRoots{}, locks: &pathLocks{},
 	}
 	if j.home == "" {
 		j.home, _ = os.UserHomeDir()
@@ -162,9 +164,32 @@ func OpenJail(o JailOptions) (*Jail, error) {
 			j.roots = append(j.roots, &jailRoot{path: filepath.Clean(p), readOnly: true})
 		}
 	}
-	deny, denyWrite := slices.Clone(o.Protected), slices.Clone(o.ProtectedWrite)
-	j.guard = sync.OnceValue(func() *guard { return newGuard(j, deny, denyWrite) })
+	j.rules = Narrow{Protected: slices.Clone(o.Protected), ProtectedWrite: slices.Clone(o.ProtectedWrite)}
+	j.guard = sync.OnceValue(func() *guard { return newGuard(j, j.rules) })
 	return j, nil
+}
+
+// Narrow says what a narrower jail refuses besides what the wider one does.
+type Narrow struct {
+	Protected, ProtectedWrite []string // as in JailOptions
+	// Except are trees inside Protected that may be reached all the same, by
+	// their own names: walks do not find them.
+	Except []string
+}
+
+// Narrower returns a jail that refuses more, for somebody who may see less. It
+// shares roots and write locks with j, which must be closed instead of it.
+func (j *Jail) Narrower(n Narrow) *Jail {
+	out := *j
+	out.rules = Narrow{
+		Protected: slices.Clone(n.Protected), ProtectedWrite: slices.Clone(n.ProtectedWrite), Except: slices.Clone(n.Except),
+	}
+	out.guard = sync.OnceValue(func() *guard {
+		g := newGuard(&out, out.rules)
+		g.wider = j.guard()
+		return g
+	})
+	return &out
 }
 
 // Close releases the roots. Files already opened stay usable.

@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -30,10 +31,12 @@ func HomeProtected(home string) (deny, denyWrite []string) {
 // guard knows the protected paths, both as written and with links resolved.
 type guard struct {
 	deny, denyWrite []string
+	except          []string // inside deny
 	fold            bool
+	wider           *guard // asked, too; nil: there is none
 }
 
-func newGuard(j *Jail, deny, denyWrite []string) *guard {
+func newGuard(j *Jail, n Narrow) *guard {
 	g := &guard{fold: j.fold}
 	add := func(to []string, names []string) []string {
 		for _, n := range names {
@@ -52,8 +55,9 @@ func newGuard(j *Jail, deny, denyWrite []string) *guard {
 		}
 		return to
 	}
-	g.deny = add(nil, deny)
-	g.denyWrite = add(nil, denyWrite)
+	g.deny = add(nil, n.Protected)
+	g.denyWrite = add(nil, n.ProtectedWrite)
+	g.except = add(nil, n.Except)
 	return g
 }
 
@@ -78,9 +82,15 @@ func (g *guard) check(path string, write bool) error {
 	if kernelPath(filepath.ToSlash(path), write) {
 		return refuse(path, ErrProtected, "devices and the inside of processes are not accessible")
 	}
+	excepted := slices.ContainsFunc(g.except, func(p string) bool { return g.covers(p, path) })
 	for _, p := range g.deny {
-		if g.covers(p, path) {
+		if !excepted && g.covers(p, path) {
 			return refuse(path, ErrProtected, "protected because it holds secrets or private state; it cannot be read or written")
+		}
+	}
+	if g.wider != nil {
+		if err := g.wider.check(path, write); err != nil {
+			return err
 		}
 	}
 	if !write {
@@ -122,6 +132,9 @@ func (g *guard) below(dir string) (inside []string) {
 			inside = append(inside, filepath.Join(dir, rel))
 		}
 	}
+	if g.wider != nil {
+		inside = append(inside, g.wider.below(dir)...)
+	}
 	return inside
 }
 
@@ -134,7 +147,7 @@ func (g *guard) alias(same func(fs.FileInfo) bool) bool {
 			return true
 		}
 	}
-	return false
+	return g.wider != nil && g.wider.alias(same)
 }
 
 // kernelPath recognises device nodes and the parts of /proc that alias open
