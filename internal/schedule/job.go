@@ -181,7 +181,8 @@ type Run struct {
 	OccurrenceMS MS      `json:"occurrenceMs,omitzero"`
 	Tokens       int     `json:"tokens,omitempty"`
 	CostUSD      float64 `json:"costUsd,omitempty"`
-	Note         string  `json:"note,omitempty"` // where the result went, if not where it should have
+	Note         string  `json:"note,omitempty"`   // where the result went, if not where it should have
+	Silent       bool    `json:"silent,omitempty"` // there was nothing to deliver
 
 	extra extra
 }

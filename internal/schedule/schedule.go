@@ -4,4 +4,147 @@
 // summer time, what happens to runs that were missed, and how each occurrence
 // becomes exactly one message on the queue although the program may die at any
 // moment.
+//
+// The file is the truth: each change is a transaction on it, so that several
+// processes, and people with an editor, can change jobs while another process
+// runs them. One process at a time, the owner, runs jobs.
 package schedule
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+)
+
+// Limits of jobs. Zero values mean the defaults in brackets.
+type Limits struct {
+	CatchUp       string        // for jobs that say nothing [once]
+	CatchUpWindow time.Duration // how late a cron occurrence may still run [6 h, at most its period]
+	AtWindow      time.Duration // how late a single moment may still run [24 h]
+	Concurrent    int           // runs going on at once [4]
+	Timeout       time.Duration // of one run [15 min]
+	Jobs          int           // that may exist [100]
+	JobsPerChat   int           // [20]
+	MinInterval   time.Duration // between runs [10 s]
+	ErrorsInRow   int           // after which a job is switched off [5]
+	Quiet         Hours         // recurring jobs wait until it is over; a named moment does not
+}
+
+// System is a job of the program itself. People cannot remove it; its state
+// outlives restarts.
+type System struct {
+	ID, Name string
+	Purpose  string
+	Timing   Timing
+	// Run does the work. ErrSkip, wrapped or not, means there was none.
+	Run func(ctx context.Context) error
+}
+
+// ErrSkip is what the run of a system job returns when there was nothing to do.
+var ErrSkip = errors.New("nothing to do")
+
+// Options of a Scheduler. Workspace is required; a Scheduler that is only
+// used to look at jobs and change them needs nothing else.
+type Options struct {
+	Workspace string
+	// Submit hands a run to the agent: nil means that it is durable. An id that
+	// was submitted before is dropped.
+	Submit func(ctx context.Context, in bus.Inbound) error
+	// Notify delivers a sentence of ours to a chat, durably.
+	Notify func(ctx context.Context, out bus.Outbound) error
+	// Stop ends what a conversation is doing, when a run takes too long. May be nil.
+	Stop func(ctx context.Context, sessionKey string)
+	// Deliverable says why nothing can be delivered to a chat now, such as a
+	// channel that is switched off; nil: it can. May be nil.
+	Deliverable func(r bus.Route) error
+	// LastRoute is the chat the owner used last. It gets what cannot go where it
+	// should, and what the heartbeat finds. May be nil.
+	LastRoute func(ctx context.Context) (bus.Route, bool)
+	Heartbeat Heartbeat
+	System    []System
+	// Preview tells what a job that runs so often a month will cost; "" if that
+	// is not known. May be nil.
+	Preview func(ctx context.Context, perMonth float64) string
+	// Watch calls changed whenever something happens in one of the folders,
+	// until ctx ends. nil means the notifications of the operating system.
+	Watch func(ctx context.Context, dirs []string, changed func()) error
+
+	Limits   Limits
+	Location *time.Location
+	Now      func() time.Time
+	Log      *slog.Logger
+}
+
+// Scheduler keeps jobs and, between the beginning and the end of Run, runs
+// them. All methods are safe for concurrent use.
+type Scheduler struct {
+	Options
+	store    *Store
+	triggers *triggerStore
+	wake     chan struct{} // capacity 1: the plan may have changed
+
+	mu      sync.Mutex
+	running map[string]*run // by inbound id
+	unsaved []func(*table)  // results that could not be written yet
+}
+
+// run is one run that is going on in this process.
+type run struct {
+	job  string
+	over chan struct{} // closed when its result is known
+}
+
+// Open prepares a Scheduler. It starts nothing and reads nothing.
+func Open(o Options) (*Scheduler, error) {
+	if o.Workspace == "" {
+		return nil, errors.New("schedule: a workspace is required")
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Location == nil {
+		o.Location = time.Local
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Watch == nil {
+		o.Watch = watch
+	}
+	l := &o.Limits
+	setDefault(&l.CatchUp, CatchUpOnce)
+	if l.CatchUp == "none" { // the word of the configuration
+		l.CatchUp = CatchUpSkip
+	}
+	setDefault(&l.CatchUpWindow, 6*time.Hour)
+	setDefault(&l.AtWindow, 24*time.Hour)
+	setDefault(&l.Concurrent, 4)
+	setDefault(&l.Timeout, 15*time.Minute)
+	setDefault(&l.Jobs, 100)
+	setDefault(&l.JobsPerChat, 20)
+	setDefault(&l.MinInterval, 10*time.Second)
+	setDefault(&l.ErrorsInRow, 5)
+	return &Scheduler{
+		Options: o, store: newStore(o.Workspace, o.Log, o.Now), triggers: newTriggerStore(o.Workspace, o.Log, o.Now),
+		wake: make(chan struct{}, 1), running: map[string]*run{},
+	}, nil
+}
+
+func setDefault[T comparable](v *T, def T) {
+	var zero T
+	if *v == zero {
+		*v = def
+	}
+}
+
+// poke makes Run look at the jobs again soon.
+func (s *Scheduler) poke() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,178 @@
+package schedule
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+)
+
+// heartbeatID names the job, its conversation and its file.
+const heartbeatID = "heartbeat"
+
+// HeartbeatFile is what the heartbeat reads, in the workspace.
+const HeartbeatFile = "HEARTBEAT.md"
+
+const heartbeatMax = 64 << 10
+
+// AllClear is what the model answers when there is nothing to tell.
+const AllClear = "ALL CLEAR"
+
+// Heartbeat configures the regular look at HEARTBEAT.md.
+type Heartbeat struct {
+	Every  time.Duration // 0 switches it off
+	Active Hours         // the only hours it looks in; the zero value is always
+	Dedupe time.Duration // in which the same text is not delivered again
+	// Judge decides whether an answer is worth a message. nil: every answer is.
+	Judge func(ctx context.Context, task, answer string) (notify bool, err error)
+}
+
+// judgeErrors is how many failures of Judge in a row are told, once.
+const judgeErrors = 3
+
+// systemJobs are the protected jobs of this configuration.
+func (s *Scheduler) systemJobs() []System {
+	jobs := slices.Clone(s.System)
+	if s.Heartbeat.Every > 0 {
+		jobs = append(jobs, System{
+			ID: heartbeatID, Name: heartbeatID, Timing: Every(max(s.Heartbeat.Every, time.Minute)),
+			Purpose: "Look at " + HeartbeatFile + " and work on its active tasks.",
+		})
+	}
+	return jobs
+}
+
+// beat fills in the message of a heartbeat, or says why there is nothing to
+// do. A look at an empty list asks no model.
+func (s *Scheduler) beat(ctx context.Context, in *bus.Inbound) (skip string) {
+	now := s.Now().In(s.Location)
+	if a := s.Heartbeat.Active; a.set && !a.Contains(now) {
+		return "outside of its active hours"
+	}
+	tasks, err := s.activeTasks()
+	switch {
+	case err != nil:
+		return fmt.Sprintf("%s cannot be read: %v", HeartbeatFile, err)
+	case tasks == "":
+		return "there are no active tasks"
+	}
+	if s.LastRoute == nil {
+		return "there is no chat to tell anything"
+	}
+	route, ok := s.LastRoute(ctx)
+	if !ok || s.Deliverable != nil && s.Deliverable(route) != nil {
+		return "there is no chat to tell anything"
+	}
+	in.Route = route
+	in.Text = "[Regular look at the list of active tasks. Work on them now. Your answer is shown to the user as it is, if it matters to them: " +
+		"write only what they should read, do not mention files or this note. If nothing needs their attention answer exactly: " + AllClear + "]\n\n" + tasks
+	return ""
+}
+
+// activeTasks reads the list in HEARTBEAT.md.
+func (s *Scheduler) activeTasks() (string, error) {
+	root, err := os.OpenRoot(s.Workspace)
+	if err != nil {
+		return "", err
+	}
+	defer root.Close() //nolint:errcheck // read only
+	f, err := root.Open(HeartbeatFile)
+	if os.IsNotExist(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	defer f.Close() //nolint:errcheck // read only
+	data, err := io.ReadAll(io.LimitReader(f, heartbeatMax))
+	return ActiveTasks(string(data)), err
+}
+
+// ActiveTasks returns what stands under "## Active Tasks": "" when there is
+// nothing but blank lines, headings and comments.
+func ActiveTasks(doc string) string {
+	var keep []string
+	active, work := false, false
+	for line := range strings.Lines(stripComments(strings.ReplaceAll(doc, "\r\n", "\n"))) {
+		line = strings.TrimRight(line, " \t\n")
+		text := strings.TrimSpace(line)
+		if heading, ok := strings.CutPrefix(text, "## "); ok {
+			active = strings.HasPrefix(strings.ToLower(strings.TrimSpace(heading)), "active tasks")
+			continue
+		}
+		if strings.HasPrefix(text, "# ") {
+			active = false
+			continue
+		}
+		if !active {
+			continue
+		}
+		keep = append(keep, line)
+		work = work || text != "" && !strings.HasPrefix(text, "#")
+	}
+	if !work {
+		return ""
+	}
+	return strings.TrimSpace(strings.Join(keep, "\n"))
+}
+
+// stripComments takes out HTML comments; one that is not closed goes to the end.
+func stripComments(s string) string {
+	var b strings.Builder
+	for {
+		before, rest, found := strings.Cut(s, "<!--")
+		b.WriteString(before)
+		if !found {
+			return b.String()
+		}
+		_, s, _ = strings.Cut(rest, "-->")
+	}
+}
+
+// worthTelling decides whether the owner hears about a heartbeat. Routine
+// results and repetitions are not told; when the judgement itself fails
+// nothing is told, except that a row of failures is, once.
+func (s *Scheduler) worthTelling(ctx context.Context, j *Job, in bus.Inbound, out bus.Outbound, res *result) bool { //nolint:gocritic // plain data travels by value
+	text := strings.TrimSpace(out.Text)
+	if res.status == StatusError {
+		return j.State.ErrorsInRow+1 == judgeErrors // not every half hour
+	}
+	if strings.EqualFold(strings.Trim(text, " .!*`\""), AllClear) {
+		res.note = "nothing to tell"
+		return false
+	}
+	sum := sha256.Sum256([]byte(text))
+	hash := hex.EncodeToString(sum[:8])
+	if j.State.Notified == hash && s.Now().Sub(j.State.NotifiedAtMS.Time()) < s.Heartbeat.Dedupe {
+		res.note = "the same was told before"
+		return false
+	}
+	notify := true
+	failures := 0
+	if s.Heartbeat.Judge != nil {
+		var err error
+		if notify, err = s.Heartbeat.Judge(ctx, in.Text, text); err != nil {
+			failures = j.State.JudgeErrors + 1
+			s.Log.Warn("whether to tell about a heartbeat could not be judged", "in_a_row", failures, "err", err)
+			res.note = "not judged: " + oneLine(err.Error(), 200)
+			notify = failures == judgeErrors
+		} else if !notify {
+			res.note = "judged not to matter"
+		}
+	}
+	now := At(s.Now())
+	res.change = func(j *Job) {
+		j.State.JudgeErrors = failures
+		if notify {
+			j.State.Notified, j.State.NotifiedAtMS = hash, now
+		}
+	}
+	return notify
+}

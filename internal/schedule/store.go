@@ -1,0 +1,353 @@
+package schedule
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/diskio"
+)
+
+// Store is <workspace>/cron/jobs.json. Every change is one transaction: lock,
+// read, change, write, unlock. So several processes can work on it, and what
+// a person edits by hand counts from the next transaction on. The zero value
+// is not usable.
+type Store struct {
+	dir  string // <workspace>/cron
+	lock string // <workspace>/cron.lock, the same as the original's
+	log  *slog.Logger
+	now  func() time.Time
+
+	mu sync.Mutex // one transaction of this process at a time
+}
+
+// CorruptError says that jobs.json cannot be read and that there is no good copy.
+type CorruptError struct {
+	Path string
+	Err  error
+}
+
+func (e *CorruptError) Error() string {
+	return fmt.Sprintf("%s cannot be read: %v; mend it, or move it away to start without jobs", e.Path, e.Err)
+}
+
+func (e *CorruptError) Unwrap() error { return e.Err }
+
+// lockWait is how long a transaction waits for other processes.
+const lockWait = 10 * time.Second
+
+// goodCopy is the copy of the last definitions that could be read.
+const goodCopy = "jobs.json.good"
+
+func newStore(workspace string, log *slog.Logger, now func() time.Time) *Store {
+	return &Store{dir: filepath.Join(workspace, "cron"), lock: filepath.Join(workspace, "cron.lock"), log: log, now: now}
+}
+
+// table is the content of jobs.json during a transaction.
+type table struct {
+	Version int    `json:"version"`
+	Jobs    []*Job `json:"jobs"`
+
+	extra   extra
+	changed bool // state of jobs
+	defined bool // jobs themselves, so that the good copy is renewed
+	repair  string
+}
+
+type plainTable table
+
+// find returns the job with an id, or nil.
+func (t *table) find(id string) *Job {
+	for _, j := range t.Jobs {
+		if j.ID == id {
+			return j
+		}
+	}
+	return nil
+}
+
+func (t *table) remove(id string) bool {
+	n := len(t.Jobs)
+	t.Jobs = slices.DeleteFunc(t.Jobs, func(j *Job) bool { return j.ID == id })
+	return len(t.Jobs) != n
+}
+
+// update runs one transaction. What fn changed is written when it returns nil
+// and has set changed or defined.
+func (s *Store) update(ctx context.Context, fn func(*table) error) (err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := diskio.MkdirAll(s.dir, 0o700); err != nil {
+		return err
+	}
+	lock, err := acquire(ctx, s.lock)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lock.Unlock()) }()
+	t, err := s.load()
+	if err != nil {
+		return err
+	}
+	taken, err := s.mergeActions(t)
+	if err != nil {
+		return err
+	}
+	if err := fn(t); err != nil {
+		return err
+	}
+	if t.changed || t.defined || t.repair != "" {
+		if err := s.save(t); err != nil {
+			return err
+		}
+	}
+	if taken {
+		return os.Remove(s.actions())
+	}
+	return nil
+}
+
+// acquire waits for a lock that others hold for moments only.
+func acquire(ctx context.Context, path string) (*diskio.Lock, error) {
+	ctx, cancel := context.WithTimeout(ctx, lockWait)
+	defer cancel()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		lock, err := diskio.TryLock(path)
+		if _, held := errors.AsType[*diskio.LockedError](err); !held {
+			return lock, err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
+}
+
+// Read returns the jobs as they are, with the actions that nobody took yet.
+func (s *Store) Read(ctx context.Context) ([]*Job, error) {
+	if _, err := os.Stat(s.dir); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var jobs []*Job
+	err := s.update(ctx, func(t *table) error {
+		jobs = t.Jobs
+		return nil
+	})
+	return jobs, err
+}
+
+func (s *Store) path() string    { return filepath.Join(s.dir, "jobs.json") }
+func (s *Store) actions() string { return filepath.Join(s.dir, "action.jsonl") }
+
+// load reads jobs.json. One that is damaged is kept beside it and the last
+// good copy is used; without a copy nothing is touched and the error says so.
+func (s *Store) load() (*table, error) {
+	data, err := os.ReadFile(s.path())
+	if errors.Is(err, fs.ErrNotExist) {
+		return &table{Version: 1}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	t, err := decodeTable(data)
+	if err == nil {
+		return t, nil
+	}
+	good, gerr := os.ReadFile(filepath.Join(s.dir, goodCopy))
+	if gerr == nil {
+		t, gerr = decodeTable(good)
+	}
+	if gerr != nil {
+		return nil, &CorruptError{Path: s.path(), Err: err}
+	}
+	aside := fmt.Sprintf("%s.corrupt-%d", s.path(), s.now().Unix())
+	if err := os.Rename(s.path(), aside); err != nil {
+		return nil, err
+	}
+	s.log.Error("jobs.json was damaged and the last good copy is used", "damaged", aside, "jobs", len(t.Jobs), "err", err)
+	t.repair = aside
+	return t, nil
+}
+
+func decodeTable(data []byte) (*table, error) {
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	var raw struct {
+		Jobs []json.RawMessage `json:"jobs"`
+	}
+	t := &table{}
+	if err := json.Unmarshal(data, &raw); err != nil {
+		return nil, err
+	}
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(data, &all); err != nil || all["jobs"] == nil {
+		return nil, errors.Join(errors.New(`there is no list "jobs"`), err)
+	}
+	if json.Unmarshal(all["version"], &t.Version) != nil || t.Version == 0 {
+		t.Version = 1
+	}
+	delete(all, "version")
+	delete(all, "jobs")
+	t.extra = all
+	for _, r := range raw.Jobs {
+		t.Jobs = append(t.Jobs, decodeJob(r))
+	}
+	return t, nil
+}
+
+// decodeJob reads an entry. One that cannot be used stays as it is and says why.
+func decodeJob(raw json.RawMessage) *Job {
+	j := &Job{}
+	err := json.Unmarshal(raw, j)
+	if err == nil && j.ID == "" {
+		err = errors.New("it has no id")
+	}
+	if err != nil {
+		return &Job{ID: j.ID, Name: j.Name, broken: bytes.Clone(raw), State: State{LastError: Opt("this entry cannot be read: " + err.Error())}}
+	}
+	if j.Payload.Kind == "" {
+		j.Payload.Kind = payloadTurn
+	}
+	return j
+}
+
+func (s *Store) save(t *table) error {
+	if t.Jobs == nil {
+		t.Jobs = []*Job{}
+	}
+	flat, err := writeObject((*plainTable)(t), t.extra)
+	if err != nil {
+		return err
+	}
+	var data bytes.Buffer
+	if err := json.Indent(&data, flat, "", "  "); err != nil {
+		return err
+	}
+	data.WriteByte('\n')
+	if err := diskio.WriteFile(s.path(), data.Bytes(), 0o600); err != nil {
+		return fmt.Errorf("keep the jobs: %w", err)
+	}
+	if t.defined || t.repair != "" {
+		if err := diskio.WriteFile(filepath.Join(s.dir, goodCopy), data.Bytes(), 0o600); err != nil {
+			return fmt.Errorf("keep a copy of the jobs: %w", err)
+		}
+	}
+	return nil
+}
+
+// mergeActions takes in what processes of the original appended because they
+// did not own the store.
+func (s *Store) mergeActions(t *table) (taken bool, err error) {
+	f, err := os.Open(s.actions())
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer f.Close() //nolint:errcheck // read only
+	for line, err := range diskio.Lines(f, 0) {
+		if err != nil {
+			return false, err
+		}
+		if len(bytes.TrimSpace(line.Bytes)) == 0 {
+			continue
+		}
+		if err := t.act(line.Bytes); err != nil {
+			s.log.Warn("an entry of action.jsonl is left out", "entry", string(line.Bytes), "err", err)
+		}
+	}
+	t.defined = true
+	return true, nil
+}
+
+func (t *table) act(line []byte) error {
+	var a struct {
+		Action string          `json:"action"`
+		Params json.RawMessage `json:"params"`
+	}
+	if err := json.Unmarshal(line, &a); err != nil {
+		return err
+	}
+	switch a.Action {
+	case "del":
+		var p struct {
+			JobID string `json:"job_id"`
+		}
+		if err := json.Unmarshal(a.Params, &p); err != nil {
+			return err
+		}
+		if j := t.find(p.JobID); j != nil && j.Protected() {
+			return errors.New("a system job stays")
+		}
+		t.remove(p.JobID)
+	case "add", "update":
+		j := decodeJob(a.Params)
+		if j.broken != nil {
+			return errors.New(string(j.State.LastError))
+		}
+		if j.Protected() {
+			return errors.New("a system job is not changed this way")
+		}
+		old := t.find(j.ID)
+		switch {
+		case old == nil:
+			t.Jobs = append(t.Jobs, j)
+		case old.Protected():
+			return errors.New("a system job is not changed this way")
+		default:
+			*old = *j
+		}
+	default:
+		return fmt.Errorf("the action %q is not known", a.Action)
+	}
+	return nil
+}
+
+// newID is the first half of a random UUID, as the original makes them.
+func newID() string {
+	var b [4]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+// Owner says which process runs the jobs of a workspace; 0 and false if none does.
+func Owner(workspace string) (pid int, running bool) {
+	path := ownerLock(workspace)
+	if _, err := os.Stat(path); err != nil {
+		return 0, false
+	}
+	lock, err := diskio.TryLock(path)
+	if held, ok := errors.AsType[*diskio.LockedError](err); ok {
+		return held.PID, true
+	}
+	if err == nil {
+		_ = lock.Unlock() // a left-over of a process that died
+	}
+	return 0, false
+}
+
+func ownerLock(workspace string) string { return filepath.Join(workspace, "cron", ".owner.lock") }
+
+// oneLine cuts a text to one line of at most n characters.
+func oneLine(s string, n int) string {
+	s = strings.Join(strings.Fields(s), " ")
+	if r := []rune(s); len(r) > n {
+		return string(r[:n-1]) + "…"
+	}
+	return s
+}

@@ -1,0 +1,218 @@
+package schedule
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/tool"
+)
+
+type cronInput struct {
+	Action  string `json:"action" enum:"add|list|remove"`
+	Message string `json:"message,omitempty" max:"4000" desc:"for add: what to do then, complete in itself"`
+	Name    string `json:"name,omitempty" max:"120"`
+	Every   int    `json:"every_seconds,omitempty" desc:"at least 60"`
+	Expr    string `json:"cron_expr,omitempty" desc:"minute hour day month weekday"`
+	At      string `json:"at,omitempty" desc:"ISO date and time, once"`
+	TZ      string `json:"tz,omitempty" desc:"IANA zone of cron_expr"`
+	Deliver *bool  `json:"deliver,omitempty" desc:"false: tell failures only"`
+	JobID   string `json:"job_id,omitempty" desc:"for remove"`
+}
+
+// toolShortest is the smallest interval a model may ask for: each run costs.
+const toolShortest = time.Minute
+
+// Tool is the cron tool. A chat of the owner sees all jobs, other chats see
+// their own. Jobs cannot be added by runs of jobs.
+func (s *Scheduler) Tool() tool.Tool {
+	return tool.Func(tool.Tool{
+		Name: "cron", Sink: tool.SinkSchedule,
+		Description: "Reminders and recurring tasks: the message comes back to you at its time as a turn in this chat. Give one of every_seconds, cron_expr, at.",
+	}, func(ctx context.Context, c tool.Call, in cronInput) (tool.Result, error) {
+		switch in.Action {
+		case "add":
+			return s.toolAdd(ctx, c, in)
+		case "remove":
+			return s.toolRemove(ctx, c, in.JobID)
+		}
+		return s.toolList(ctx, c)
+	})
+}
+
+func (s *Scheduler) toolAdd(ctx context.Context, c tool.Call, in cronInput) (tool.Result, error) {
+	if c.SenderID == EventCron || c.SenderID == EventHeartbeat || strings.HasPrefix(c.SessionKey, IDPrefix) {
+		return tool.Fail(tool.DeniedPolicy, "a scheduled run cannot add jobs; tell the user what you would schedule"), nil
+	}
+	if c.Route.Channel == "" || c.Route.ChatID == "" {
+		return tool.Fail(tool.Unsupported, "there is no chat to deliver to"), nil
+	}
+	now := s.Now()
+	timing, err := in.timing(s.Location)
+	if err != nil {
+		return tool.Fail(tool.InvalidArgs, "%v", err), nil
+	}
+	added, err := s.Add(ctx, Draft{
+		Name: in.Name, Message: in.Message, Timing: timing, Scope: c.Scope, Untrusted: c.Tainted, Shortest: max(toolShortest, s.Limits.MinInterval),
+		Route: bus.Route{Channel: c.Route.Channel, ChatID: c.Route.ChatID, ThreadID: c.Route.ThreadID}, Silent: in.Deliver != nil && !*in.Deliver,
+	})
+	if err != nil {
+		return tool.Fail(tool.InvalidArgs, "%v. It is now %s", err, Stamp(now, s.Location)), nil
+	}
+	var b strings.Builder
+	if added.Same {
+		fmt.Fprintf(&b, "The same job exists already: %q (id %s), %s.", added.Job.Name, added.Job.ID, added.Job.Schedule.Describe(s.Location))
+	} else {
+		fmt.Fprintf(&b, "Added %q (id %s), %s.", added.Job.Name, added.Job.ID, added.Job.Schedule.Describe(s.Location))
+	}
+	for i, at := range added.Next {
+		if i == 0 {
+			b.WriteString(" Next: ")
+		} else {
+			b.WriteString(", ")
+		}
+		b.WriteString(Stamp(at, s.zoneOf(added.Job.Schedule)))
+	}
+	fmt.Fprintf(&b, ". Now: %s.", Stamp(now, s.Location))
+	if added.Cost != "" {
+		b.WriteString(" Cost: " + added.Cost + ".")
+	}
+	if s.Deliverable != nil {
+		if err := s.Deliverable(c.Route); err != nil {
+			fmt.Fprintf(&b, " Tell the user that it cannot be delivered here at the moment: %v.", err)
+		}
+	}
+	return tool.Text(b.String()), nil
+}
+
+func (s *Scheduler) zoneOf(t Timing) *time.Location {
+	if loc, err := t.zone(s.Location); err == nil {
+		return loc
+	}
+	return s.Location
+}
+
+func (in cronInput) timing(loc *time.Location) (Timing, error) {
+	switch {
+	case in.TZ != "" && in.Expr == "":
+		return Timing{}, errors.New("tz goes with cron_expr only; give at with an offset instead")
+	case in.Every > 0:
+		return Every(time.Duration(in.Every) * time.Second), nil
+	case in.Every < 0:
+		return Timing{}, errors.New("every_seconds must be at least 60")
+	case in.Expr != "":
+		return Cron(strings.Join(strings.Fields(in.Expr), " "), in.TZ), nil
+	case in.At != "":
+		at, err := ParseMoment(in.At, loc)
+		return Once(at), err
+	}
+	return Timing{}, errors.New("say when: every_seconds, cron_expr or at")
+}
+
+// ParseMoment reads an ISO date and time; without an offset it is meant in loc.
+func ParseMoment(s string, loc *time.Location) (time.Time, error) {
+	s = strings.TrimSpace(s)
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04Z07:00", "2006-01-02 15:04:05Z07:00", "2006-01-02 15:04Z07:00"} {
+		if t, err := time.Parse(layout, s); err == nil {
+			return t, nil
+		}
+	}
+	for _, layout := range []string{"2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02T15:04:05.999999999"} {
+		if t, err := time.Parse(layout, s); err == nil {
+			return civil(t, loc), nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("%q is not a date and time such as 2026-05-04T15:00:00", s)
+}
+
+// civil is when clocks in loc show what t shows in UTC: the first time if they
+// do twice, and as much later as they are moved if they never do.
+func civil(t time.Time, loc *time.Location) time.Time {
+	return (&Expr{}).instants(t.Unix(), loc)[0].Add(time.Duration(t.Nanosecond()))
+}
+
+// mayUse reports whether a call may see and remove a job.
+func mayUse(c tool.Call, j *Job) bool {
+	return c.Scope == "" || j.broken == nil && !j.Protected() && j.Payload.Route().SameChat(c.Route)
+}
+
+func (s *Scheduler) toolList(ctx context.Context, c tool.Call) (tool.Result, error) {
+	jobs, err := s.List(ctx)
+	if err != nil {
+		return tool.Fail(tool.Internal, "%v", err), nil
+	}
+	jobs = slices.DeleteFunc(jobs, func(j Job) bool { //nolint:gocritic // the signature of DeleteFunc
+		return !mayUse(c, &j) || !j.Enabled && j.State.ErrorsInRow == 0 && j.State.LastStatus != StatusMissed
+	})
+	if len(jobs) == 0 {
+		return tool.Text("There are no scheduled jobs."), nil
+	}
+	var b strings.Builder
+	for i := range jobs {
+		s.describe(&b, &jobs[i], c.Route)
+	}
+	return tool.Text(strings.TrimSpace(b.String())), nil
+}
+
+func (s *Scheduler) describe(b *strings.Builder, j *Job, here bus.Route) {
+	if why := j.Broken(); why != "" {
+		fmt.Fprintf(b, "- %s (id %s): %s\n", j.Name, j.ID, why)
+		return
+	}
+	fmt.Fprintf(b, "- %s (id %s), %s", j.Name, j.ID, j.Schedule.Describe(s.Location))
+	if j.Protected() {
+		fmt.Fprintf(b, "; protected: %s", j.Payload.Message)
+	} else if r := j.Payload.Route(); !r.SameChat(here) && r.Channel != "" {
+		fmt.Fprintf(b, "; for %s", r.SessionKey())
+	}
+	b.WriteByte('\n')
+	st := j.State
+	if st.LastStatus != "" {
+		fmt.Fprintf(b, "  last: %s", st.LastStatus)
+		if st.LastRunAtMS != 0 {
+			fmt.Fprintf(b, " %s", Stamp(st.LastRunAtMS.Time(), s.Location))
+		}
+		if st.LastError != "" {
+			fmt.Fprintf(b, " (%s)", oneLine(string(st.LastError), 200))
+		}
+		b.WriteByte('\n')
+	}
+	if st.Undelivered != nil {
+		fmt.Fprintf(b, "  a result could not be delivered: %s\n", st.Undelivered.Cause)
+	}
+	switch {
+	case !j.Enabled:
+		b.WriteString("  switched off\n")
+	case st.Pending != nil:
+		b.WriteString("  running now\n")
+	}
+	if st.NextRunAtMS != 0 {
+		fmt.Fprintf(b, "  next: %s\n", Stamp(st.NextRunAtMS.Time(), s.zoneOf(j.Schedule)))
+	}
+}
+
+func (s *Scheduler) toolRemove(ctx context.Context, c tool.Call, id string) (tool.Result, error) {
+	if id == "" {
+		return tool.Fail(tool.InvalidArgs, "job_id is missing; list shows the ids"), nil
+	}
+	j, err := s.Get(ctx, id)
+	if err == nil && !mayUse(c, &j) {
+		err = ErrNotFound // other people's jobs do not exist for this chat
+	}
+	if err == nil {
+		j, err = s.Remove(ctx, id)
+	}
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return tool.Fail(tool.NotFound, "there is no job %q; list shows the ids", id), nil
+	case errors.Is(err, ErrProtected):
+		return tool.Fail(tool.DeniedPolicy, "%v", err), nil
+	case err != nil:
+		return tool.Fail(tool.Internal, "%v", err), nil
+	}
+	return tool.Textf("Removed %q (id %s).", j.Name, j.ID), nil
+}

@@ -1,0 +1,426 @@
+package schedule
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/diskio"
+)
+
+// Trigger lets programs on this machine start a turn in a chat: a line in a
+// shell script instead of a schedule.
+type Trigger struct {
+	ID          string `json:"id"`
+	Name        string `json:"name"`
+	Enabled     bool   `json:"enabled"`
+	Channel     string `json:"channel"`
+	ChatID      string `json:"chatId"`
+	ThreadID    string `json:"threadId,omitempty"`
+	SessionKey  string `json:"sessionKey"`
+	SenderID    string `json:"senderId"`
+	Scope       string `json:"scope,omitempty"`
+	CreatedAtMS MS     `json:"createdAtMs"`
+	UpdatedAtMS MS     `json:"updatedAtMs"`
+	LastMessage Opt    `json:"lastMessage"`
+	LastRunAtMS MS     `json:"lastRunAtMs"`
+	LastStatus  Opt    `json:"lastStatus"`
+	LastError   Opt    `json:"lastError"`
+	RunHistory  []Run  `json:"runHistory"`
+
+	extra extra
+}
+
+type plainTrigger Trigger
+
+// MarshalJSON implements json.Marshaler.
+func (t Trigger) MarshalJSON() ([]byte, error) { //nolint:gocritic // the interface wants a value
+	if t.RunHistory == nil {
+		t.RunHistory = []Run{}
+	}
+	return writeObject(plainTrigger(t), t.extra)
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (t *Trigger) UnmarshalJSON(b []byte) (err error) {
+	t.extra, err = readObject(b, (*plainTrigger)(t))
+	return err
+}
+
+// Route is the chat a trigger belongs to.
+func (t *Trigger) Route() bus.Route {
+	return bus.Route{Channel: t.Channel, ChatID: t.ChatID, ThreadID: t.ThreadID}
+}
+
+// ErrNoTrigger says that there is no such trigger.
+var ErrNoTrigger = errors.New("there is no such trigger")
+
+const (
+	triggerAlphabet = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
+	triggerBatch    = 20
+	triggerTries    = 10
+	triggerMax      = 256 << 10 // bytes of one delivery
+	triggerPrefix   = "trigger:"
+)
+
+// delivery is one file of the inbox.
+type delivery struct {
+	ID        string `json:"id"`
+	TriggerID string `json:"triggerId"`
+	Content   string `json:"content"`
+	CreatedAt MS     `json:"createdAtMs"`
+	Attempts  int    `json:"attempts"`
+	LastError Opt    `json:"lastError"`
+	Untrusted bool   `json:"untrusted,omitempty"`
+}
+
+type deliveryFile struct {
+	Version  int      `json:"version"`
+	Delivery delivery `json:"delivery"`
+}
+
+// triggerStore is <workspace>/triggers.
+type triggerStore struct {
+	dir string
+	log *slog.Logger
+	now func() time.Time
+	mu  sync.Mutex
+
+	retry map[string]time.Time // files that have to wait; belongs to the goroutine of Run
+}
+
+func newTriggerStore(workspace string, log *slog.Logger, now func() time.Time) *triggerStore {
+	return &triggerStore{dir: filepath.Join(workspace, "triggers"), log: log, now: now, retry: map[string]time.Time{}}
+}
+
+func (s *triggerStore) inbox() string  { return filepath.Join(s.dir, "inbox") }
+func (s *triggerStore) failed() string { return filepath.Join(s.dir, "failed") }
+
+type triggerTable struct {
+	Version  int        `json:"version"`
+	Triggers []*Trigger `json:"triggers"`
+
+	extra extra
+}
+
+type plainTriggerTable triggerTable
+
+// update is one transaction on triggers.json; fn reports whether to write.
+func (s *triggerStore) update(ctx context.Context, fn func(*triggerTable) (bool, error)) (err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := diskio.MkdirAll(s.dir, 0o700); err != nil {
+		return err
+	}
+	lock, err := acquire(ctx, filepath.Join(s.dir, ".lock"))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lock.Unlock()) }()
+	path := filepath.Join(s.dir, "triggers.json")
+	t := &triggerTable{Version: 1}
+	data, err := os.ReadFile(path)
+	if err == nil {
+		if t.extra, err = readObject(data, (*plainTriggerTable)(t)); err != nil {
+			return &CorruptError{Path: path, Err: err}
+		}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	write, err := fn(t)
+	if err != nil || !write {
+		return err
+	}
+	if t.Triggers == nil {
+		t.Triggers = []*Trigger{}
+	}
+	flat, err := writeObject((*plainTriggerTable)(t), t.extra)
+	if err != nil {
+		return err
+	}
+	var out bytes.Buffer
+	if err := json.Indent(&out, flat, "", "  "); err != nil {
+		return err
+	}
+	out.WriteByte('\n')
+	return diskio.WriteFile(path, out.Bytes(), 0o600)
+}
+
+func (t *triggerTable) find(id string) *Trigger {
+	for _, tr := range t.Triggers {
+		if strings.EqualFold(tr.ID, id) {
+			return tr
+		}
+	}
+	return nil
+}
+
+// AddTrigger binds a new trigger to a chat. sessionKey may be empty: then it
+// is the conversation of the chat.
+func (s *Scheduler) AddTrigger(ctx context.Context, name string, route bus.Route, sessionKey string) (Trigger, error) {
+	name = oneLine(name, 120)
+	if name == "" || route.Channel == "" || route.ChatID == "" {
+		return Trigger{}, errors.New("a trigger needs a name and a chat")
+	}
+	var random [8]byte
+	_, _ = rand.Read(random[:]) // never fails
+	id := []byte("trg_")
+	for _, b := range random {
+		id = append(id, triggerAlphabet[int(b)%len(triggerAlphabet)])
+	}
+	now := At(s.Now())
+	t := Trigger{
+		ID: string(id), Name: name, Enabled: true, Channel: route.Channel, ChatID: route.ChatID, ThreadID: route.ThreadID,
+		SessionKey: cmp.Or(sessionKey, route.SessionKey()), CreatedAtMS: now, UpdatedAtMS: now,
+	}
+	err := s.triggers.update(ctx, func(tab *triggerTable) (bool, error) {
+		if len(tab.Triggers) >= s.Limits.Jobs {
+			return false, fmt.Errorf("there are %d triggers already, which is the limit", len(tab.Triggers))
+		}
+		tab.Triggers = append(tab.Triggers, &t)
+		return true, nil
+	})
+	return t, err
+}
+
+// Triggers lists all triggers.
+func (s *Scheduler) Triggers(ctx context.Context) (out []Trigger, err error) {
+	if _, err := os.Stat(s.triggers.dir); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	err = s.triggers.update(ctx, func(t *triggerTable) (bool, error) {
+		for _, tr := range t.Triggers {
+			out = append(out, *tr)
+		}
+		return false, nil
+	})
+	return out, err
+}
+
+// RemoveTrigger deletes a trigger.
+func (s *Scheduler) RemoveTrigger(ctx context.Context, id string) error {
+	return s.triggers.update(ctx, func(t *triggerTable) (bool, error) {
+		n := len(t.Triggers)
+		t.Triggers = slices.DeleteFunc(t.Triggers, func(tr *Trigger) bool { return strings.EqualFold(tr.ID, id) })
+		if n == len(t.Triggers) {
+			return false, ErrNoTrigger
+		}
+		return true, nil
+	})
+}
+
+// EnableTrigger switches a trigger on or off.
+func (s *Scheduler) EnableTrigger(ctx context.Context, id string, on bool) error {
+	return s.triggers.update(ctx, func(t *triggerTable) (bool, error) {
+		tr := t.find(id)
+		if tr == nil {
+			return false, ErrNoTrigger
+		}
+		tr.Enabled, tr.UpdatedAtMS = on, At(s.Now())
+		return true, nil
+	})
+}
+
+// FireTrigger puts a message for a trigger into the inbox, where it stays until
+// a process that runs jobs has handed it to the queue. The id it returns names
+// the delivery. Content that comes from outside of this machine is untrusted.
+func (s *Scheduler) FireTrigger(ctx context.Context, id, content string, untrusted bool) (string, error) {
+	if content = strings.TrimSpace(content); content == "" {
+		return "", errors.New("the message is empty")
+	}
+	if len(content) > triggerMax {
+		return "", fmt.Errorf("the message has %d bytes, at most %d are possible", len(content), triggerMax)
+	}
+	err := s.triggers.update(ctx, func(t *triggerTable) (bool, error) {
+		tr := t.find(id)
+		switch {
+		case tr == nil:
+			return false, ErrNoTrigger
+		case !tr.Enabled:
+			return false, fmt.Errorf("the trigger %s is switched off", tr.ID)
+		}
+		id = tr.ID
+		return false, nil
+	})
+	if err != nil {
+		return "", err
+	}
+	var random [6]byte
+	_, _ = rand.Read(random[:]) // never fails
+	now := At(s.Now())
+	d := delivery{ID: "tdl_" + hex.EncodeToString(random[:]), TriggerID: id, Content: content, CreatedAt: now, Untrusted: untrusted}
+	if err := diskio.MkdirAll(s.triggers.inbox(), 0o700); err != nil {
+		return "", err
+	}
+	if err := s.triggers.write(filepath.Join(s.triggers.inbox(), fmt.Sprintf("%d-%s.json", now, d.ID)), d); err != nil {
+		return "", err
+	}
+	s.poke()
+	return d.ID, nil
+}
+
+func (s *triggerStore) write(path string, d delivery) error { //nolint:gocritic // plain data travels by value
+	data, err := json.Marshal(deliveryFile{1, d})
+	if err != nil {
+		return err
+	}
+	return diskio.WriteFile(path, data, 0o600)
+}
+
+// drainTriggers hands what is in the inbox to the queue. A file goes away only
+// after that; its id makes the queue drop it if it is handed over twice. It
+// returns when to look again, zero if only after a change.
+func (s *Scheduler) drainTriggers(ctx context.Context) (again time.Time) {
+	// The original moves a file here while it works on it.
+	left, _ := os.ReadDir(filepath.Join(s.triggers.dir, "processing")) // usually there is none
+	for _, e := range left {
+		if err := os.Rename(filepath.Join(s.triggers.dir, "processing", e.Name()), filepath.Join(s.triggers.inbox(), e.Name())); err != nil {
+			s.Log.Error("an interrupted delivery cannot be taken up", "file", e.Name(), "err", err)
+		}
+	}
+	entries, err := os.ReadDir(s.triggers.inbox())
+	if err != nil {
+		s.Log.Error("the inbox of triggers cannot be read", "err", err)
+		return again
+	}
+	done := 0
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), ".json") || strings.HasPrefix(e.Name(), ".") || !e.Type().IsRegular() {
+			continue
+		}
+		path := filepath.Join(s.triggers.inbox(), e.Name())
+		if s.triggers.retry[path].After(s.Now()) {
+			again = sooner(again, s.triggers.retry[path])
+			continue
+		}
+		delete(s.triggers.retry, path)
+		if done++; done > triggerBatch || ctx.Err() != nil {
+			s.poke()
+			return again
+		}
+		s.deliverTrigger(ctx, path)
+		again = sooner(again, s.triggers.retry[path])
+	}
+	return again
+}
+
+// sooner is the earlier of two moments; zero is never.
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func (s *Scheduler) deliverTrigger(ctx context.Context, path string) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		s.Log.Error("a delivery cannot be read", "file", path, "err", err)
+		return
+	}
+	var f deliveryFile
+	if err := json.Unmarshal(data, &f); err != nil || f.Delivery.ID == "" {
+		s.giveUp(path, fmt.Errorf("it cannot be read: %w", cmp.Or(err, errors.New("no id"))))
+		return
+	}
+	d := f.Delivery
+	var tr Trigger
+	err = s.triggers.update(ctx, func(t *triggerTable) (bool, error) {
+		found := t.find(d.TriggerID)
+		if found == nil || !found.Enabled {
+			return false, ErrNoTrigger
+		}
+		tr = *found
+		return false, nil
+	})
+	if err == nil {
+		call, cancel := context.WithTimeout(ctx, 10*time.Second)
+		err = s.Submit(call, bus.Inbound{
+			ID: triggerPrefix + tr.ID + ":" + d.ID, Route: tr.Route(), SenderID: EventTrigger, SessionKey: tr.SessionKey, Scope: tr.Scope,
+			Text: fmt.Sprintf("[Trigger %q was set off by a program on the user's machine. Deal with it and tell the user what they should know.]\n\n%s", tr.Name, d.Content),
+			At:   s.Now(), Event: EventTrigger, OwnTurn: true, Untrusted: d.Untrusted,
+		})
+		cancel()
+	}
+	switch {
+	case err == nil:
+		s.triggers.began(ctx, tr.ID, d)
+		err = os.Remove(path)
+	case ctx.Err() != nil:
+		return
+	case errors.Is(err, ErrNoTrigger) || d.Attempts+1 >= triggerTries || errors.Is(err, bus.ErrTooLarge):
+		s.giveUp(path, err)
+		return
+	default:
+		s.triggers.retry[path] = s.Now().Add(min(time.Second<<d.Attempts, time.Minute))
+		d.Attempts, d.LastError = d.Attempts+1, Opt(err.Error())
+		err = errors.Join(err, s.triggers.write(path, d))
+	}
+	if err != nil {
+		s.Log.Warn("a delivery of a trigger has to wait", "file", path, "err", err)
+	}
+}
+
+// giveUp moves a delivery that cannot be made out of the way.
+func (s *Scheduler) giveUp(path string, why error) {
+	s.Log.Error("a delivery of a trigger is given up", "file", path, "err", why)
+	err := diskio.MkdirAll(s.triggers.failed(), 0o700)
+	if err == nil {
+		err = os.Rename(path, filepath.Join(s.triggers.failed(), filepath.Base(path)))
+	}
+	if err != nil {
+		s.Log.Error("a delivery cannot be moved away", "file", path, "err", err)
+	}
+}
+
+// began notes that a trigger was set off.
+func (s *triggerStore) began(ctx context.Context, id string, d delivery) { //nolint:gocritic // plain data travels by value
+	s.change(ctx, id, func(t *Trigger) {
+		t.LastMessage, t.LastRunAtMS, t.LastStatus, t.LastError = Opt(oneLine(d.Content, 200)), At(s.now()), "queued", ""
+	})
+}
+
+// outcome notes how the turn of a trigger ended.
+func (s *triggerStore) outcome(ctx context.Context, in bus.Inbound, out bus.Outbound) { //nolint:gocritic // plain data travels by value
+	id, _, _ := strings.Cut(strings.TrimPrefix(in.ID, triggerPrefix), ":")
+	res := resultOf(out)
+	s.change(ctx, id, func(t *Trigger) {
+		at := At(in.At)
+		t.LastStatus, t.LastError = Opt(res.status), Opt(res.err)
+		if slices.ContainsFunc(t.RunHistory, func(r Run) bool { return r.OccurrenceMS == at }) {
+			return
+		}
+		t.RunHistory = append(t.RunHistory, Run{RunAtMS: at, OccurrenceMS: at, Status: res.status, Error: Opt(res.err), DurationMS: max(At(s.now())-at, 0), Tokens: res.tokens, CostUSD: res.usd})
+		if n := len(t.RunHistory) - historyLen; n > 0 {
+			t.RunHistory = slices.Delete(t.RunHistory, 0, n)
+		}
+	})
+}
+
+func (s *triggerStore) change(ctx context.Context, id string, fn func(*Trigger)) {
+	err := s.update(context.WithoutCancel(ctx), func(t *triggerTable) (bool, error) {
+		tr := t.find(id)
+		if tr == nil {
+			return false, nil
+		}
+		fn(tr)
+		return true, nil
+	})
+	if err != nil {
+		s.log.Error("a trigger could not be changed", "trigger", id, "err", err)
+	}
+}
