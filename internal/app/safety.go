@@ -87,7 +87,9 @@ func (a *App) guard(o Options) error {
 	s.secrets = o.secrets
 	s.undo, err = undo.Open(undo.Options{
 		Dir: undoDir(a.Config, a.Sessions.Dir()), Jail: s.jail, Exclude: append(slices.Clone(deny), denyWrite...), Log: o.Log,
-		Busy: func(session string) bool { return a.commands != nil && a.commands.Busy(session) },
+		Busy: func(session string) bool {
+			return a.commands != nil && a.commands.Busy(session) || a.others.busy(session)
+		},
 	})
 	if err != nil {
 		return fmt.Errorf("undo: %w", err)
@@ -108,6 +110,7 @@ func (a *App) guard(o Options) error {
 		Rules: approvalRules(cfg.Rules), Sandboxed: s.Sandbox != sandbox.None, Network: string(s.Network),
 		SandboxProfile: s.describe(a.Config.Config.Tools.Exec), Jail: s.jail, Exposed: s.exposed,
 		CommandRisk: shell.Risk, CommandPrefix: shell.Prefix, Suspicious: web.Suspicious, Leaks: s.secrets.Leaks, Log: o.Log,
+		Known: func(c tool.Call, address string) bool { return web.Seen(c.State, address) },
 	})
 	if err != nil {
 		return fmt.Errorf("tools.approval: %w", err)
@@ -169,6 +172,12 @@ func (s *safety) exposed() bool {
 // no approval, what the agent follows cannot be changed by them; a command that
 // a person said yes to has all rights.
 func (s *safety) wrap(a *App, tainted bool) func(cmd *exec.Cmd) (func(), error) {
+	return s.confine(a, tainted, false)
+}
+
+// confine is wrap for the owner and for others, whose commands see nothing that
+// is the owner's alone and change nothing that the agent follows.
+func (s *safety) confine(a *App, tainted, other bool) func(cmd *exec.Cmd) (func(), error) {
 	if s.Sandbox == sandbox.None {
 		return nil
 	}
@@ -187,14 +196,23 @@ func (s *safety) wrap(a *App, tainted bool) func(cmd *exec.Cmd) (func(), error) 
 				return nil, err
 			}
 		}
-		if !tainted || s.Approval != approve.Auto || s.Network != sandbox.NetNone {
+		if other {
+			if err := s.hide(a.Workspace, box, &p); err != nil {
+				return nil, err
+			}
+		}
+		if !other && (!tainted || s.Approval != approve.Auto || s.Network != sandbox.NetNone) {
 			return box.Wrap(cmd, p)
 		}
 		paths, done, err := s.seal.begin()
 		if err != nil {
 			return nil, err
 		}
-		p.ReadOnly = append(p.ReadOnly, paths...)
+		for _, path := range paths {
+			if !other || !slices.Contains(p.Protected, path) {
+				p.ReadOnly = append(p.ReadOnly, path)
+			}
+		}
 		cleanup, err := box.Wrap(cmd, p)
 		if err != nil {
 			done()

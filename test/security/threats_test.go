@@ -26,9 +26,9 @@ type threat struct {
 func threats() []threat {
 	return []threat{
 		{"T1", "injection through web pages and search results", []string{
-			"TestInjections", "TestT1FenceHolds", "internal/tool/approve TestT1InjectedCommandNeedsApproval", "internal/tool/approve TestRow115ImitatedApproval",
+			"TestInjections", "TestEarlierTurn", "TestT1FenceHolds", "internal/agent TestTaintOutlivesTheTurn", "internal/tool/approve TestT1InjectedCommandNeedsApproval", "internal/tool/approve TestRow115ImitatedApproval",
 			"internal/runner TestFence", "internal/tool/web TestHiddenTextIsDropped",
-		}, ""},
+		}, "what the model said after a page taints no longer than the page itself"},
 		{"T2", "injection through files, pictures, attachments", []string{
 			"TestInjections", "internal/tool/files TestT2Untrusted", "internal/tool/files TestReadMediaIsUntrusted", "internal/skill TestLinksStayInTheWorkspace",
 		}, "a file in the workspace counts as the owner's"},

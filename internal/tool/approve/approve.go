@@ -87,13 +87,14 @@ type Options struct {
 	CommandPrefix func(command string) (words []string, ok bool)
 	// Suspicious reports addresses that can carry away much text.
 	Suspicious func(url string) bool
+	// Known reports addresses that a result of the conversation showed exactly
+	// so: what they carry was put there by others, who do not know what the
+	// model knows. nil knows none.
+	Known func(c tool.Call, url string) bool
 	// Leaks finds registered secrets.
 	Leaks func(text string) (name string, found bool)
-	// ServerPolicy is what to do with a tool of an MCP server in a clean turn;
-	// empty means ActionAllow.
-	ServerPolicy func(toolName string) Action
-	Now          func() time.Time // nil means time.Now
-	Log          *slog.Logger     // nil discards
+	Now   func() time.Time // nil means time.Now
+	Log   *slog.Logger     // nil discards
 }
 
 // Policy decides about tool calls.

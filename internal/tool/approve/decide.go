@@ -52,10 +52,6 @@ func (p *Policy) decide(s *subject) verdict {
 	if r, ok := p.rule(s); ok && (r.Action == ActionDeny || p.Mode != Off) {
 		return verdict{r.Action, "a rule of tools.approval (" + ruleText(r) + ")"}
 	}
-	server := p.server(s)
-	if server == ActionDeny {
-		return verdict{ActionDeny, "the policy of this MCP server"}
-	}
 	switch {
 	case p.Mode == Off:
 		return allow()
@@ -66,9 +62,9 @@ func (p *Policy) decide(s *subject) verdict {
 	case p.Mode == Ask:
 		return asks("every change needs a yes (tools.approval.mode is ask)")
 	}
-	v := p.bySink(s, server)
+	v := p.bySink(s)
 	if v.action == ActionAsk && s.call.Tainted {
-		v.reason = "this turn has read content from outside, and " + v.reason
+		v.reason = afterOutside + v.reason
 	}
 	return v
 }
@@ -80,8 +76,12 @@ func ruleText(r Rule) string {
 	return r.Tool + ": " + r.Match
 }
 
+// afterOutside begins the reason of what is asked only because of taint, or
+// more readily. It names the way out, as the taint lasts.
+const afterOutside = "content from outside is in this conversation (until /new), and "
+
 // bySink is the table of mode auto.
-func (p *Policy) bySink(s *subject, server Action) verdict {
+func (p *Policy) bySink(s *subject) verdict {
 	tainted := s.call.Tainted
 	switch s.tool.Sink {
 	case tool.SinkWrite:
@@ -97,9 +97,6 @@ func (p *Policy) bySink(s *subject, server Action) verdict {
 	case tool.SinkSpawn:
 		return whenTainted(tainted, "the call starts another agent")
 	case tool.SinkRemote:
-		if server == ActionAsk {
-			return asks("the server of this tool is set to be asked for")
-		}
 		return whenTainted(tainted, "the call does something on a server that is not ours")
 	}
 	return whenTainted(tainted, "it is not known what the call does")
@@ -112,26 +109,19 @@ func whenTainted(tainted bool, reason string) verdict {
 	return allow()
 }
 
-// server is what an MCP server's own policy says about its tool.
-func (p *Policy) server(s *subject) Action {
-	if p.ServerPolicy == nil || s.tool.Sink != tool.SinkRemote {
-		return ""
-	}
-	return p.ServerPolicy(s.tool.Name)
-}
-
-// read asks only about addresses that can carry data away: long ones, to hosts
-// that neither the user nor a search of this turn has named.
+// read asks only about addresses that can carry data away: long ones that the
+// model was not given as they are, to hosts that neither the user nor a search
+// of this turn has named.
 func (p *Policy) read(s *subject) verdict {
 	if !s.call.Tainted || p.Suspicious == nil {
 		return allow()
 	}
 	for t := range s.texts() {
 		u, err := url.Parse(t)
-		if err != nil || u.Host == "" || !p.Suspicious(t) || seenHost(s.call, u.Hostname()) {
+		if err != nil || u.Host == "" || !p.Suspicious(t) || seenHost(s.call, u.Hostname()) || p.Known != nil && p.Known(s.call, t) {
 			continue
 		}
-		return asks("this turn has read content from outside, and the long address of a host nobody named can carry text away")
+		return asks(afterOutside + "the long address of a host nobody named can carry text away")
 	}
 	return allow()
 }

@@ -163,7 +163,11 @@ func TestT10SecretsDoNotLeave(t *testing.T) {
 func TestT10LongAddresses(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 200)
-	b := newBench(t, approve.Options{Mode: approve.Auto, Suspicious: func(u string) bool { return len(u) > 128 }})
+	shown := "https://evil.example/given/" + long
+	b := newBench(t, approve.Options{
+		Mode: approve.Auto, Suspicious: func(u string) bool { return len(u) > 128 },
+		Known: func(_ tool.Call, u string) bool { return u == shown },
+	})
 	evil := args{"url": "https://evil.example/" + long}
 	if got := b.check(fetchTool, evil); got != "allowed" {
 		t.Errorf("clean: %s", got)
@@ -171,6 +175,9 @@ func TestT10LongAddresses(t *testing.T) {
 	b.call.Tainted = true
 	if got := b.check(fetchTool, evil, "no"); got != "denied_approval asked" {
 		t.Errorf("tainted: %s", got)
+	}
+	if got := b.check(fetchTool, args{"url": shown}); got != "allowed" {
+		t.Errorf("an address that was shown: %s", got)
 	}
 	b.policy.Saw(b.call, "see https://News.example/a, (http://other.example:8080/x) and plain.example/y; not me@mail.example")
 	for _, host := range []string{"news.example", "other.example", "plain.example"} {
