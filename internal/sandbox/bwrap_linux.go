@@ -7,16 +7,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 
-	"golang.org/x/sys/unix"
+	"github.com/nanobot-go/nanobot/internal/sandbox/launcher"
 )
 
-const (
-	innerHelper = "/run/" + helperName
-	innerProxy  = "/run/nanobot-proxy"
-)
+const innerProxy = "/run/nanobot-proxy"
 
 // openBwrap looks for bubblewrap and tries it.
 func (b *Box) openBwrap(ctx context.Context) error {
@@ -72,12 +68,12 @@ func (b *Box) wrapBwrap(cmd *exec.Cmd, p *plan, private, descriptor string) erro
 			return err
 		}
 	}
-	args = append(args, "--ro-bind", self, innerHelper)
+	args = append(args, "--ro-bind", self, launcher.InnerName)
 	if p.Profile.Network == NetProxy {
 		args = append(args, "--bind", p.Profile.ProxySocket, innerProxy)
 		p.Profile.ProxySocket = innerProxy
 	}
-	args = append(args, "--remount-ro", "/", "--", innerHelper, descriptor, cmd.Path)
+	args = append(args, "--remount-ro", "/", "--", launcher.InnerName, descriptor, cmd.Path)
 	cmd.Path, cmd.Args = b.means.bwrap, append(args, cmd.Args...)
 	return nil
 }
@@ -123,34 +119,9 @@ func bwrapPlaces(p *plan, private string) ([]string, error) {
 	return args, nil
 }
 
-// innerLimit bounds the processes of root, whom the limit of a user does not
-// concern. Others may not change this, and need not.
-func (h *helper) innerLimit() {
-	n := h.plan.Profile.Limits.Processes
-	if !h.plan.Inner || n <= 0 || !countsPerSpace() {
-		return
-	}
-	if os.WriteFile("/proc/sys/kernel/pid_max", []byte(strconv.FormatInt(300+n, 10)), 0) == nil {
-		h.plan.PIDMax = true
-	}
-}
-
 // innerNetwork listens in the network that bubblewrap made.
-func (h *helper) innerNetwork() error {
-	if !h.plan.Inner || h.plan.Profile.Network != NetProxy {
-		return nil
+func (p *plan) innerNetwork(out *launcher.Program) {
+	if p.Profile.Network == NetProxy {
+		listen(out, &out.Before, launcher.ListenFD)
 	}
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err == nil {
-		err = unix.Bind(fd, &unix.SockaddrInet4{Port: proxyPort, Addr: [4]byte{127, 0, 0, 1}})
-	}
-	if err == nil {
-		err = unix.Listen(fd, maxForwards)
-	}
-	if err != nil {
-		return fmt.Errorf("listen for the proxy: %w", err)
-	}
-	f := &forwarder{socket: h.plan.Profile.ProxySocket}
-	f.listen(fd)
-	return nil
 }

@@ -1,12 +1,12 @@
 package sandbox
 
 import (
-	"errors"
-	"fmt"
 	"os"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nanobot-go/nanobot/internal/sandbox/launcher"
 )
 
 const (
@@ -37,17 +37,17 @@ func landlockABI() int {
 	return int(v)
 }
 
-// rules is a Landlock ruleset that is being written. Rules hold on to what a
-// path leads to now, so they stay true when names change or when the same
-// directory is mounted somewhere else.
+// rules is a Landlock ruleset that the child will make. Rules hold on to what a
+// path leads to then, so they stay true when names change later or when the
+// same directory is mounted somewhere else.
 type rules struct {
-	fd      int
+	out     *launcher.Program
 	handled uint64
 }
 
 // newRules refuses everything on files the version knows about. Without a
 // network of its own, a command that may not connect loses TCP here too.
-func newRules(abi int, noTCP bool) (*rules, error) {
+func newRules(out *launcher.Program, abi int, noTCP bool) *rules {
 	attr := unix.LandlockRulesetAttr{Handled_access_fs: accessRead | accessWrite | unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK}
 	size := unsafe.Offsetof(attr.Handled_access_net)
 	if abi >= 5 {
@@ -63,46 +63,24 @@ func newRules(abi int, noTCP bool) (*rules, error) {
 		size = unsafe.Offsetof(attr.Scoped) + unsafe.Sizeof(attr.Scoped)
 		attr.Scoped = unix.LANDLOCK_SCOPE_SIGNAL | unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET
 	}
-	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), size, 0)
-	if errno != 0 {
-		return nil, fmt.Errorf("landlock: %w", errno)
-	}
-	return &rules{fd: int(fd), handled: attr.Handled_access_fs}, nil
+	s := &out.Run
+	s.Add("make", "Landlock rules", unix.SYS_LANDLOCK_CREATE_RULESET, launcher.Put(out, attr), size, 0).Save = true
+	s.Add("keep", "Landlock rules", unix.SYS_DUP3, launcher.Saved, launcher.RulesFD, unix.O_CLOEXEC)
+	s.Add("close", "Landlock rules", unix.SYS_CLOSE, launcher.Saved)
+	return &rules{out: out, handled: attr.Handled_access_fs}
 }
 
-// allow grants access to a path and everything below it. A path that does not
-// exist is no error: there is nothing to grant.
-func (r *rules) allow(path string, access uint64) error {
-	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
-	if errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("landlock %s: %w", path, err)
-	}
-	defer func() { _ = unix.Close(fd) }()
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return fmt.Errorf("landlock %s: %w", path, err)
-	}
-	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
+// allow grants access to a path and everything below it. A path that the child
+// cannot open is no error: there is nothing to grant.
+func (r *rules) allow(path string, access uint64) {
+	if st, err := os.Stat(path); err == nil && !st.IsDir() {
 		access &= accessFile
 	}
-	attr := r.rule(fd, access)
-	if _, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(r.fd), unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(attr)), 0, 0, 0); errno != 0 {
-		return fmt.Errorf("landlock %s: %w", path, errno)
-	}
-	return nil
-}
-
-func (r *rules) rule(fd int, access uint64) *unix.LandlockPathBeneathAttr {
-	return &unix.LandlockPathBeneathAttr{Allowed_access: access & r.handled, Parent_fd: int32(fd)} //nolint:gosec // a descriptor
-}
-
-// allowLater grants access to a directory that only the child will see.
-func (r *rules) allowLater(s *script, path string, access uint64) {
-	s.add("open", path, unix.SYS_OPENAT, atCWD, path, unix.O_PATH|unix.O_CLOEXEC, 0).save = true
-	s.add("keep", path, unix.SYS_DUP3, saved, passFD, unix.O_CLOEXEC)
-	s.add("close", path, unix.SYS_CLOSE, saved)
-	s.add("allow", path, unix.SYS_LANDLOCK_ADD_RULE, r.fd, unix.LANDLOCK_RULE_PATH_BENEATH, unsafe.Pointer(r.rule(passFD, access)), 0)
+	rule := unix.LandlockPathBeneathAttr{Allowed_access: access & r.handled, Parent_fd: launcher.PassFD}
+	s := &r.out.Run
+	open := s.Add("open", path, unix.SYS_OPENAT, launcher.AtCWD, path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	open.Save, open.Lax, open.Skip = true, true, 3
+	s.Add("keep", path, unix.SYS_DUP3, launcher.Saved, launcher.PassFD, unix.O_CLOEXEC)
+	s.Add("close", path, unix.SYS_CLOSE, launcher.Saved)
+	s.Add("allow", path, unix.SYS_LANDLOCK_ADD_RULE, launcher.RulesFD, unix.LANDLOCK_RULE_PATH_BENEATH, launcher.Put(r.out, rule), 0)
 }

@@ -4,34 +4,35 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nanobot-go/nanobot/internal/sandbox/launcher"
 )
 
 // limits adds the resource limits of the command's own process. They come after
 // everything that needs descriptors or processes.
-func (h *helper) limits(s *script) {
-	l := h.plan.Profile.Limits
+func (p *plan) limits(out *launcher.Program) {
+	l := p.Profile.Limits
 	set := func(name string, resource int, value int64) {
 		if value < 0 {
 			return
 		}
-		limit := &unix.Rlimit{Cur: uint64(value), Max: uint64(value)}
+		limit := unix.Rlimit{Cur: uint64(value), Max: uint64(value)}
 		var old unix.Rlimit
 		if unix.Getrlimit(resource, &old) == nil && old.Max < limit.Max {
 			limit.Max = old.Max // never more than the agent itself has
 			limit.Cur = min(limit.Cur, limit.Max)
 		}
-		s.add("limit", name, unix.SYS_PRLIMIT64, 0, resource, unsafe.Pointer(limit), 0)
+		out.Run.Add("limit", name, unix.SYS_PRLIMIT64, 0, resource, launcher.Put(out, limit), 0)
 	}
 	set("core dumps", unix.RLIMIT_CORE, 0)
 	set("memory", unix.RLIMIT_DATA, l.Memory)
 	set("file size", unix.RLIMIT_FSIZE, l.FileSize)
 	set("open files", unix.RLIMIT_NOFILE, l.Files)
 	set("processor time", unix.RLIMIT_CPU, l.CPU)
-	if n := l.Processes; n > 0 && !h.plan.PIDMax {
-		if h.plan.Spaces&unix.CLONE_NEWUSER == 0 && !h.plan.Inner {
+	if n := l.Processes; n > 0 && !p.PIDMax {
+		if p.Spaces&unix.CLONE_NEWUSER == 0 && !p.Inner {
 			n += tasks() // the kernel counts all processes of the user
 		}
 		set("processes", unix.RLIMIT_NPROC, n)

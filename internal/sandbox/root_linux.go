@@ -9,6 +9,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nanobot-go/nanobot/internal/sandbox/launcher"
 )
 
 // kind is how a place in the new file system comes about.
@@ -123,38 +125,40 @@ const (
 )
 
 // buildRoot adds the steps that make the layout and move into it.
-func (p *plan) buildRoot(s *script) {
+func (p *plan) buildRoot(out *launcher.Program) {
+	s := &out.Setup
 	root := p.rootDir()
-	s.add("make private", "all mounts", unix.SYS_MOUNT, "none", "/", nil, unix.MS_REC|unix.MS_PRIVATE, nil)
-	s.add("mount", "a new root", unix.SYS_MOUNT, "sandbox", root, "tmpfs", plainMount, "mode=755,size=4m")
-	s.add("make", "a hidden file", unix.SYS_MKNODAT, atCWD, root+hiddenFile, unix.S_IFREG, 0)
+	s.Add("make private", "all mounts", unix.SYS_MOUNT, "none", "/", nil, unix.MS_REC|unix.MS_PRIVATE, nil)
+	s.Add("mount", "a new root", unix.SYS_MOUNT, "sandbox", root, "tmpfs", plainMount, "mode=755,size=4m")
+	s.Add("make", "a hidden file", unix.SYS_MKNODAT, launcher.AtCWD, root+hiddenFile, unix.S_IFREG, 0)
+	b := &rootBuilder{out: out, s: s, attrs: map[uint64]launcher.Ref{}}
 	made := map[string]bool{"/": true}
 	for _, e := range p.layout() {
 		makeParents(s, root, path.Dir(e.at), made)
-		p.makePlace(s, root, e)
+		p.makePlace(b, root, e)
 		made[e.at] = true
 	}
-	s.add("enter", "the new root", unix.SYS_CHDIR, root)
-	s.add("change", "the root", unix.SYS_PIVOT_ROOT, ".", ".")
-	s.add("leave", "the old root", unix.SYS_UMOUNT2, ".", unix.MNT_DETACH)
-	s.add("enter", "/", unix.SYS_CHDIR, "/")
-	setAttr(s, "/", unix.MOUNT_ATTR_RDONLY, false)
+	s.Add("enter", "the new root", unix.SYS_CHDIR, root)
+	s.Add("change", "the root", unix.SYS_PIVOT_ROOT, ".", ".")
+	s.Add("leave", "the old root", unix.SYS_UMOUNT2, ".", unix.MNT_DETACH)
+	s.Add("enter", "/", unix.SYS_CHDIR, "/")
+	b.setAttr("/", unix.MOUNT_ATTR_RDONLY, false)
 }
 
-func makeParents(s *script, root, dir string, made map[string]bool) {
+func makeParents(s *launcher.Script, root, dir string, made map[string]bool) {
 	if made[dir] {
 		return
 	}
 	makeParents(s, root, path.Dir(dir), made)
 	made[dir] = true
-	s.add("make", dir, unix.SYS_MKDIRAT, atCWD, root+dir, 0o755).fine = unix.EEXIST
+	s.Add("make", dir, unix.SYS_MKDIRAT, launcher.AtCWD, root+dir, 0o755).Fine = unix.EEXIST
 }
 
-func (p *plan) makePlace(s *script, root string, e place) {
-	at := root + e.at
-	directory := func() { s.add("make", e.at, unix.SYS_MKDIRAT, atCWD, at, 0o755).fine = unix.EEXIST }
+func (p *plan) makePlace(b *rootBuilder, root string, e place) {
+	s, at := b.s, root+e.at
+	directory := func() { s.Add("make", e.at, unix.SYS_MKDIRAT, launcher.AtCWD, at, 0o755).Fine = unix.EEXIST }
 	file := func() {
-		s.add("make", e.at, unix.SYS_MKNODAT, atCWD, at, unix.S_IFREG|0o444, 0).fine = unix.EEXIST
+		s.Add("make", e.at, unix.SYS_MKNODAT, launcher.AtCWD, at, unix.S_IFREG|0o444, 0).Fine = unix.EEXIST
 	}
 	switch e.kind {
 	case bindRead, bindWrite, bindDevice:
@@ -163,52 +167,61 @@ func (p *plan) makePlace(s *script, root string, e place) {
 		} else {
 			file()
 		}
-		s.add("bind", e.at, unix.SYS_MOUNT, e.source, at, nil, unix.MS_BIND|unix.MS_REC, nil)
+		s.Add("bind", e.at, unix.SYS_MOUNT, e.source, at, nil, unix.MS_BIND|unix.MS_REC, nil)
 		switch e.kind {
 		case bindRead:
-			setAttr(s, at, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, true)
+			b.setAttr(at, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, true)
 		case bindWrite:
-			setAttr(s, at, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, true)
+			b.setAttr(at, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, true)
 		default:
-			setAttr(s, at, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC, true)
+			b.setAttr(at, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC, true)
 		}
 	case link:
-		s.add("link", e.at, unix.SYS_SYMLINKAT, e.source, atCWD, at).fine = unix.EEXIST
+		s.Add("link", e.at, unix.SYS_SYMLINKAT, e.source, launcher.AtCWD, at).Fine = unix.EEXIST
 	case text:
-		s.add("make", e.at, unix.SYS_MKNODAT, atCWD, at, unix.S_IFREG|0o644, 0)
-		s.write(at, e.source)
+		s.Add("make", e.at, unix.SYS_MKNODAT, launcher.AtCWD, at, unix.S_IFREG|0o644, 0)
+		s.Write(at, e.source, false)
 	case folder:
 		directory()
 	case memory:
 		directory()
-		s.add("mount", e.at, unix.SYS_MOUNT, "tmpfs", at, "tmpfs", plainMount, e.source)
+		s.Add("mount", e.at, unix.SYS_MOUNT, "tmpfs", at, "tmpfs", plainMount, e.source)
 	case processes:
 		directory()
-		s.add("mount", "/proc", unix.SYS_MOUNT, "proc", at, "proc", plainMount|unix.MS_NOEXEC, nil)
+		s.Add("mount", "/proc", unix.SYS_MOUNT, "proc", at, "proc", plainMount|unix.MS_NOEXEC, nil)
 		if n := p.Profile.Limits.Processes; n > 0 && p.PIDMax {
-			// Numbers below 300 are given only once, so the limit is on top of them.
-			s.write(at+"/sys/kernel/pid_max", strconv.FormatInt(300+n, 10))
+			s.Write(at+"/sys/kernel/pid_max", strconv.FormatInt(numbersOnce+n, 10), false)
 		}
-		setAttr(s, at, unix.MOUNT_ATTR_RDONLY, false)
+		b.setAttr(at, unix.MOUNT_ATTR_RDONLY, false)
 	case terminals:
 		directory()
-		s.add("mount", e.at, unix.SYS_MOUNT, "devpts", at, "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, e.source)
+		s.Add("mount", e.at, unix.SYS_MOUNT, "devpts", at, "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, e.source)
 	case hideFile:
-		s.add("hide", e.at, unix.SYS_MOUNT, root+hiddenFile, at, nil, unix.MS_BIND, nil)
-		setAttr(s, at, unix.MOUNT_ATTR_RDONLY, false)
+		s.Add("hide", e.at, unix.SYS_MOUNT, root+hiddenFile, at, nil, unix.MS_BIND, nil)
+		b.setAttr(at, unix.MOUNT_ATTR_RDONLY, false)
 	case hideDir:
-		s.add("hide", e.at, unix.SYS_MOUNT, "tmpfs", at, "tmpfs", plainMount|unix.MS_RDONLY, "mode=000,size=4k")
+		s.Add("hide", e.at, unix.SYS_MOUNT, "tmpfs", at, "tmpfs", plainMount|unix.MS_RDONLY, "mode=000,size=4k")
 	}
+}
+
+// rootBuilder adds steps that share what they point to.
+type rootBuilder struct {
+	out   *launcher.Program
+	s     *launcher.Script
+	attrs map[uint64]launcher.Ref
 }
 
 // setAttr changes flags of a mount, with all mounts below it if deep: the old
 // way would leave those writable.
-func setAttr(s *script, at string, set uint64, deep bool) {
+func (b *rootBuilder) setAttr(at string, set uint64, deep bool) {
 	flags := 0
 	if deep {
 		flags = unix.AT_RECURSIVE
 	}
-	attr := mountAttr{set: set}
-	raw := unsafe.String((*byte)(unsafe.Pointer(&attr)), unsafe.Sizeof(attr))
-	s.add("protect", at, unix.SYS_MOUNT_SETATTR, atCWD, at, flags, s.bytes(raw, 0), unsafe.Sizeof(attr))
+	attr, ok := b.attrs[set]
+	if !ok {
+		attr = launcher.Put(b.out, mountAttr{set: set})
+		b.attrs[set] = attr
+	}
+	b.s.Add("protect", at, unix.SYS_MOUNT_SETATTR, launcher.AtCWD, at, flags, attr, unsafe.Sizeof(mountAttr{}))
 }

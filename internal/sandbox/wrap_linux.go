@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +13,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nanobot-go/nanobot/internal/sandbox/launcher"
 )
 
 // runningProgram leads to the program that was started, even when its file has
@@ -190,7 +191,7 @@ func (b *Box) wrapTrial(cmd *exec.Cmd, p Profile, trial bool) (_ func(), err err
 			_ = r.Close()
 		}
 		leave()
-		removeAll(private)
+		launcher.RemoveAll(private)
 	})
 	defer func() {
 		if err != nil {
@@ -215,14 +216,14 @@ func (b *Box) wrapTrial(cmd *exec.Cmd, p Profile, trial bool) (_ func(), err err
 			return nil, err
 		}
 	} else {
-		cmd.Args = append([]string{helperName, descriptor, cmd.Path}, cmd.Args...)
+		cmd.Args = append([]string{launcher.Name, descriptor, cmd.Path}, cmd.Args...)
 		cmd.Path = b.o.Self
 	}
 	if !slices.ContainsFunc(cmd.Env, func(kv string) bool { return strings.HasPrefix(kv, "GOMAXPROCS=") }) {
-		cmd.Env = append([]string{"GOMAXPROCS=1"}, cmd.Env...) // the helper waits, nothing else
+		cmd.Env = append([]string{"GOMAXPROCS=1"}, cmd.Env...) // the launcher waits, nothing else
 		pl.DropEnv = 1
 	}
-	if err := pl.write(w); err != nil {
+	if err := send(pl, w); err != nil {
 		return nil, err
 	}
 	if b.means.group != "" {
@@ -235,12 +236,38 @@ func (b *Box) wrapTrial(cmd *exec.Cmd, p Profile, trial bool) (_ func(), err err
 	return cleanup, nil
 }
 
+// send leaves the program in the pipe. Nobody reads yet, so it has to fit.
+func send(p *plan, w *os.File) error {
+	data, err := p.program().Encode()
+	if err != nil {
+		return err
+	}
+	if len(data) > pipeSize {
+		raw, err := w.SyscallConn()
+		if err != nil {
+			return err
+		}
+		var small error
+		err = raw.Control(func(fd uintptr) { _, small = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, 2*len(data)) })
+		if err = errors.Join(err, small); err != nil {
+			return fmt.Errorf("the profile names too many paths: %w", err)
+		}
+	}
+	_, err = w.Write(data)
+	return err
+}
+
+// pipeSize is what a pipe surely holds.
+const pipeSize = 60 << 10
+
 // plan completes the environment of the command and writes down the rest.
 func (b *Box) plan(cmd *exec.Cmd, p Profile, temp string) *plan {
 	pl := &plan{
-		Profile: p, Dir: cmd.Dir, Temp: temp, Links: p.links,
-		Spaces: int64(b.means.spaces), //nolint:gosec // flags
-		NoProc: b.means.noProc, PIDMax: b.means.pidMax, ABI: int64(b.level.LandlockABI),
+		Profile: p, Command: cmd.Path, Dir: cmd.Dir, Temp: temp, Links: p.links, Spaces: b.means.spaces,
+		NoProc: b.means.noProc, PIDMax: b.means.pidMax, ABI: b.level.LandlockABI, uid: os.Getuid(), gid: os.Getgid(),
+	}
+	if cmd.SysProcAttr != nil && cmd.SysProcAttr.Credential != nil {
+		pl.uid, pl.gid = int(cmd.SysProcAttr.Credential.Uid), int(cmd.SysProcAttr.Credential.Gid)
 	}
 	if pl.Dir == "" {
 		pl.Dir = p.Workspace
@@ -261,24 +288,4 @@ func (b *Box) plan(cmd *exec.Cmd, p Profile, temp string) *plan {
 		}
 	}
 	return pl
-}
-
-// removeAll removes a directory whose content a command made. Directories that
-// it closed for everybody are opened first.
-func removeAll(dir string) {
-	if os.RemoveAll(dir) == nil {
-		return
-	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return
-	}
-	_ = fs.WalkDir(root.FS(), ".", func(path string, d fs.DirEntry, _ error) error {
-		if d != nil && d.IsDir() {
-			_ = root.Chmod(path, 0o700)
-		}
-		return nil
-	})
-	_ = root.Close()
-	_ = os.RemoveAll(dir)
 }

@@ -1,12 +1,10 @@
-package sandbox
+package launcher
 
 import (
 	"errors"
 	"os"
 	"strconv"
-	"strings"
-
-	"golang.org/x/sys/unix"
+	"syscall"
 )
 
 // firstChild is the oldest child of a process, 0 without.
@@ -25,9 +23,12 @@ func children(pid int) []int {
 	var out []int
 	for _, t := range tasks {
 		data, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/task/" + t.Name() + "/children")
-		for f := range strings.FieldsSeq(string(data)) {
-			if n, err := strconv.Atoi(f); err == nil {
-				out = append(out, n)
+		n := 0
+		for _, b := range append(data, ' ') { // decimal numbers, each followed by a space
+			if b >= '0' && b <= '9' {
+				n = 10*n + int(b-'0')
+			} else if n > 0 {
+				out, n = append(out, n), 0
 			}
 		}
 	}
@@ -52,7 +53,7 @@ func countBelow(pid, enough int) int {
 // children, so it cannot make more once it was seen.
 func killBelow(pid int) {
 	for _, c := range children(pid) {
-		_ = unix.Kill(c, unix.SIGKILL)
+		_ = syscall.Kill(c, syscall.SIGKILL)
 		killBelow(c)
 	}
 }
@@ -65,33 +66,27 @@ func endOrphans() {
 		killBelow(os.Getpid())
 		options := 0
 		for {
-			pid, err := unix.Wait4(-1, nil, options, nil)
-			if errors.Is(err, unix.ECHILD) {
+			pid, err := syscall.Wait4(-1, nil, options, nil)
+			if errors.Is(err, syscall.ECHILD) {
 				return
 			}
 			if pid == 0 {
 				break // some are still ending, or new ones have come
 			}
-			options = unix.WNOHANG
+			options = syscall.WNOHANG
 		}
 	}
-}
-
-// raiseOOMScore makes the kernel end the command before the agent when memory
-// runs out.
-func raiseOOMScore(pid int) {
-	_ = os.WriteFile("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", []byte("500"), 0)
 }
 
 // letGoOfStreams leaves the streams to the command, so that their readers see
 // the end when the command closes them.
 func letGoOfStreams() {
-	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	null, err := syscall.Open("/dev/null", syscall.O_RDWR|syscall.O_CLOEXEC, 0)
 	if err != nil {
 		return
 	}
 	for fd := range 3 {
-		_ = unix.Dup3(null, fd, 0)
+		_ = syscall.Dup3(null, fd, 0)
 	}
-	_ = unix.Close(null)
+	_ = syscall.Close(null)
 }
