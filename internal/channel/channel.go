@@ -40,7 +40,9 @@ type Channel interface {
 	// Send delivers one part that keeps to Caps and returns the platform's id
 	// of it, "" if it has none. It tries once and says in its error what
 	// happened (RateLimited, Permanent, NotReady); everything else counts as
-	// passing trouble and is tried again by the manager.
+	// passing trouble and is tried again by the manager. A part of kind Delta
+	// is the beginning of a text that will be edited. Whole platforms get
+	// everything through here, one after the other: they must not block.
 	Send(ctx context.Context, out bus.Outbound) (id string, err error)
 }
 
@@ -87,6 +89,13 @@ type Terminal interface {
 	Ask(ctx context.Context, question string, hidden bool) (string, error)
 }
 
+// Crowd is a Channel that sees from a route alone whether several people read
+// the chat. For others the manager remembers from what came in.
+type Crowd interface {
+	Channel
+	Group(route bus.Route) bool
+}
+
 // Handler is a Channel that receives by HTTP on the gateway's own listener.
 type Handler interface {
 	Channel
@@ -125,6 +134,12 @@ type Caps struct {
 	Typing time.Duration
 	// MaxMedia is the largest file that can be sent, in bytes; 0 is none at all.
 	MaxMedia int64
+	// Together platforms take all files in one message with the text, or its
+	// last part; others get each file as a part without text.
+	Together bool
+	// Reasoning platforms have a place for the model's thinking; they get it
+	// as one text of that kind per segment, if the settings want it.
+	Reasoning bool
 	// Buttons platforms show Question.Options; for others the manager writes
 	// them into the text.
 	Buttons bool

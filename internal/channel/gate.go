@@ -73,6 +73,7 @@ type Gate struct {
 	mu     sync.Mutex
 	told   *recent[string, time.Time] // when somebody got a code, owners were told, a warning was written
 	owners map[string]bus.Route       // where owners wrote last, alone with us
+	groups *recent[string, bool]      // chats with several people
 	denied int
 	names  []string // of those refused last, for status
 }
@@ -83,7 +84,7 @@ func NewGate(o GateOptions) *Gate {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Gate{o: o, usual: Mention, told: newRecent[string, time.Time](gateMemory), owners: map[string]bus.Route{}}
+	return &Gate{o: o, usual: Mention, told: newRecent[string, time.Time](gateMemory), groups: newRecent[string, bool](gateMemory), owners: map[string]bus.Route{}}
 }
 
 // Usually sets the group policy of the platform for sections that name none.
@@ -95,6 +96,11 @@ func (g *Gate) Usually(p Policy) { g.usual = p }
 // may not be here. Somebody unknown who writes directly gets a pairing code
 // from the gate itself.
 func (g *Gate) Admit(ctx context.Context, v Visitor) (Pass, bool) {
+	if !v.Direct {
+		g.mu.Lock()
+		g.groups.put(v.Route.ChatID, true)
+		g.mu.Unlock()
+	}
 	if len(v.IDs) == 0 || v.IDs[0] == "" || !v.Direct && !g.forUs(v) {
 		return Pass{}, false
 	}
@@ -241,4 +247,12 @@ func (g *Gate) refused() (int, []string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.denied, slices.Clone(g.names)
+}
+
+// group reports whether several people read a chat, as far as we have seen.
+func (g *Gate) group(chat string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	_, ok := g.groups.get(chat)
+	return ok
 }

@@ -5,9 +5,11 @@ import (
 	"crypto/rand"
 	"errors"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/diskio"
@@ -38,6 +40,29 @@ func (m *MediaStore) Save(ctx context.Context, name string, r io.Reader) (bus.Me
 		return bus.Media{}, errors.Join(ErrTooLarge, os.Remove(path))
 	}
 	return bus.Media{Path: path, Name: name, MIME: http.DetectContentType(head.head), Size: head.n}, nil
+}
+
+// Sweep removes files that came in before a time, and says how many. Links and
+// folders are left alone.
+func (m *MediaStore) Sweep(ctx context.Context, before time.Time) (n int, err error) {
+	list, err := os.ReadDir(m.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	for _, e := range list {
+		if ctx.Err() != nil {
+			break
+		}
+		if info, statErr := e.Info(); statErr != nil || !info.Mode().IsRegular() || !info.ModTime().Before(before) {
+			continue
+		}
+		if rmErr := os.Remove(filepath.Join(m.Dir, e.Name())); rmErr != nil {
+			err = errors.Join(err, rmErr)
+			continue
+		}
+		n++
+	}
+	return n, err
 }
 
 // headReader counts and keeps the first bytes.

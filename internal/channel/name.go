@@ -25,5 +25,18 @@ func SafeName(name string) string {
 	if name == "" {
 		return "file"
 	}
+	if reserved(name) {
+		return "_" + name
+	}
 	return name
+}
+
+// reserved reports whether Windows has something else under this name.
+func reserved(name string) bool {
+	stem, _, _ := strings.Cut(strings.ToUpper(name), ".")
+	switch stem {
+	case "CON", "PRN", "AUX", "NUL":
+		return true
+	}
+	return len(stem) == 4 && (stem[:3] == "COM" || stem[:3] == "LPT") && stem[3] >= '0' && stem[3] <= '9'
 }

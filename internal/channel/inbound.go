@@ -1,0 +1,60 @@
+package channel
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+)
+
+// errClosing refuses messages while the channel is being stopped. The platform
+// keeps them for the next start.
+var errClosing = errors.New("the channel is being stopped")
+
+// submit takes a message of the channel. The message has a context of its own;
+// what is shown about it lives as long as the channel.
+func (s *slot) submit(ctx, life context.Context, in bus.Inbound) error { //nolint:revive // two lives
+	s.mu.Lock()
+	closing := s.closing
+	s.mu.Unlock()
+	if closing {
+		return errClosing
+	}
+	if in.Route.Channel == "" {
+		in.Route.Channel = s.name
+	}
+	if !s.caps.Whole {
+		in.WantsStream = s.streamer != nil
+	}
+	if args, ok := pairingArgs(in.Text); ok {
+		return s.pair(ctx, in, args)
+	}
+	if err := s.m.o.Queue.Submit(ctx, in); err != nil {
+		return err
+	}
+	s.count(&s.state.Received)
+	s.show(life, in.Route)
+	return nil
+}
+
+func pairingArgs(text string) (string, bool) {
+	rest, ok := strings.CutPrefix(strings.TrimSpace(text), "/pairing")
+	if !ok || rest != "" && rest[0] != ' ' && rest[0] != '\n' {
+		return "", false
+	}
+	return rest, true
+}
+
+// pair answers /pairing without the agent: it must work when no model does,
+// and no model should see codes.
+func (s *slot) pair(ctx context.Context, in bus.Inbound, args string) error {
+	text := "Only an owner of this bot can do that, in a chat with nobody else."
+	if in.Scope == "" && !in.Untrusted {
+		text = s.m.pairing.Command(ctx, args)
+	}
+	return s.m.o.Queue.Publish(ctx, bus.Outbound{
+		ID: "pairing:" + in.ID, Kind: bus.Final, Route: in.Route, ReplyTo: in.Route.MessageID, Text: text, Plain: true,
+		Meta: in.Meta, Turn: &bus.Turn{SessionKey: in.SessionKey, StopReason: "completed"},
+	})
+}

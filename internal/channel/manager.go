@@ -1,0 +1,385 @@
+package channel
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+)
+
+// Bounds of the manager's life.
+const (
+	flushWait     = 5 * time.Second // for what is being sent when the end comes
+	stopWait      = 5 * time.Second // for a platform to leave
+	mediaMax      = 20 << 20        // bytes of one file that comes in, unless the section says otherwise
+	mediaKeep     = 30 * 24 * time.Hour
+	sweepEvery    = 24 * time.Hour
+	backoffLowest = 5 * time.Second
+	backoffMax    = 300 * time.Second
+)
+
+// Filters says what besides answers is sent, where a section says nothing.
+type Filters struct{ SendProgress, SendToolHints, ShowReasoning bool }
+
+// Options is what a Manager needs.
+type Options struct {
+	Queue     bus.Queue
+	Factories map[string]Factory         // by platform; a section "telegram.work" uses that of telegram
+	Sections  map[string]json.RawMessage // by runtime name
+	Defaults  Filters
+	// MaxRetries is how often a message is tried in quick succession. After
+	// that it is tried ever more slowly; see docs/channels.md.
+	MaxRetries int
+	DataDir    string
+	MediaDir   string // "" is media below DataDir
+	Pairing    string // file; "" is pairing.json in DataDir
+
+	Client     func(proxy string) (*http.Client, error)
+	Fetch      func() (*http.Client, error)
+	Transcribe func(ctx context.Context, path string) string
+	Commands   []Command
+	Redact     func(string) string // takes secrets out of errors; nil leaves them
+	Log        *slog.Logger
+	Now        func() time.Time
+}
+
+// Manager runs the channels. A channel that fails never disturbs another.
+type Manager struct {
+	o        Options
+	pairing  *Pairing
+	requests chan applyRequest // capacity 0: Run takes them one by one
+	mux      atomic.Pointer[http.ServeMux]
+
+	mu      sync.Mutex
+	slots   map[string]*slot
+	running bool
+	ended   chan struct{} // closed when Run returns; made by Run
+}
+
+type applyRequest struct {
+	sections map[string]json.RawMessage
+	done     chan []error // capacity 1
+}
+
+// NewManager makes the channels of the sections. One that cannot be made is
+// reported by Status and stops nothing; only missing options are an error.
+func NewManager(o Options) (*Manager, error) {
+	if o.Queue == nil || o.DataDir == "" {
+		return nil, errors.New("channels need a queue and a folder for their data")
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Redact == nil {
+		o.Redact = func(s string) string { return s }
+	}
+	o.Now = orNow(o.Now)
+	if o.MaxRetries <= 0 {
+		o.MaxRetries = 1
+	}
+	if o.MediaDir == "" {
+		o.MediaDir = filepath.Join(o.DataDir, "media")
+	}
+	if o.Pairing == "" {
+		o.Pairing = filepath.Join(o.DataDir, "pairing.json")
+	}
+	m := &Manager{o: o, slots: map[string]*slot{}, requests: make(chan applyRequest)}
+	m.pairing = OpenPairing(o.Pairing, o.Now, o.Log)
+	for name, section := range o.Sections {
+		m.slots[name] = m.build(name, section)
+	}
+	m.route()
+	return m, nil
+}
+
+// Pairing is the list of people who were let in by hand.
+func (m *Manager) Pairing() *Pairing { return m.pairing }
+
+// Run starts the channels and ends when ctx ends, after what is being sent at
+// that time is out or five seconds have passed. What was not sent stays in the
+// queue for the next start.
+func (m *Manager) Run(ctx context.Context) error {
+	m.mu.Lock()
+	if m.running {
+		m.mu.Unlock()
+		return errors.New("the channels run already")
+	}
+	m.running, m.ended = true, make(chan struct{})
+	for _, s := range m.slots {
+		s.start(ctx)
+	}
+	m.mu.Unlock()
+	var sweeper sync.WaitGroup
+	sweeper.Go(func() { m.sweep(ctx) })
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case r := <-m.requests:
+			r.done <- m.replace(ctx, r.sections)
+		}
+	}
+	m.mu.Lock()
+	slots := slices.Collect(maps.Values(m.slots))
+	m.running = false
+	close(m.ended)
+	m.mu.Unlock()
+	for _, s := range slots {
+		s.join()
+	}
+	sweeper.Wait()
+	return nil
+}
+
+// Apply takes new sections. Only channels whose section changed are stopped
+// and made anew; the errors say which cannot be used, and why.
+func (m *Manager) Apply(ctx context.Context, sections map[string]json.RawMessage) []error {
+	m.mu.Lock()
+	if !m.running {
+		defer m.mu.Unlock()
+		return m.swap(sections, func(*slot) {})
+	}
+	ended := m.ended
+	m.mu.Unlock()
+	r := applyRequest{sections: sections, done: make(chan []error, 1)}
+	select {
+	case m.requests <- r:
+	case <-ended:
+		return []error{errors.New("the channels are being stopped")}
+	case <-ctx.Done():
+		return []error{ctx.Err()}
+	}
+	select {
+	case errs := <-r.done:
+		return errs
+	case <-ctx.Done():
+		return []error{ctx.Err()}
+	}
+}
+
+// replace changes what runs. It belongs to Run.
+func (m *Manager) replace(ctx context.Context, sections map[string]json.RawMessage) []error {
+	m.mu.Lock()
+	var old []*slot
+	for name, s := range m.slots {
+		if next, ok := sections[name]; !ok || !sameJSON(s.section, next) {
+			old = append(old, s)
+		}
+	}
+	m.mu.Unlock()
+	for _, s := range old {
+		s.cancel()
+	}
+	for _, s := range old {
+		s.join()
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.swap(sections, func(s *slot) { s.start(ctx) })
+}
+
+// swap puts new channels in the place of those whose section changed. The
+// caller holds the lock.
+func (m *Manager) swap(sections map[string]json.RawMessage, begin func(*slot)) (errs []error) {
+	for name := range m.slots {
+		if _, ok := sections[name]; !ok {
+			delete(m.slots, name)
+		}
+	}
+	var fresh []*slot
+	for _, name := range slices.Sorted(maps.Keys(sections)) {
+		if s := m.slots[name]; s != nil && sameJSON(s.section, sections[name]) {
+			continue
+		}
+		s := m.build(name, sections[name])
+		m.slots[name] = s
+		fresh = append(fresh, s)
+	}
+	m.route()
+	for _, s := range fresh {
+		if s.broken != nil {
+			errs = append(errs, fmt.Errorf("channel %s: %w", s.name, s.broken))
+		}
+		begin(s)
+	}
+	return errs
+}
+
+func sameJSON(a, b json.RawMessage) bool {
+	var x, y bytes.Buffer
+	if json.Compact(&x, a) != nil || json.Compact(&y, b) != nil {
+		return bytes.Equal(a, b)
+	}
+	return bytes.Equal(x.Bytes(), y.Bytes())
+}
+
+// build makes the channel of a section, or notes why it cannot be.
+func (m *Manager) build(name string, section json.RawMessage) *slot {
+	s := newSlot(m, name, section)
+	if len(bytes.TrimSpace(section)) > 0 {
+		if err := json.Unmarshal(section, &s.common); err != nil {
+			s.fail(Fatal(err))
+			return s
+		}
+	}
+	s.enabled = s.common.Enabled
+	if !s.enabled {
+		return s
+	}
+	kind, _, _ := strings.Cut(name, ".")
+	factory := m.o.Factories[kind]
+	if factory == nil {
+		known := slices.Sorted(maps.Keys(m.o.Factories))
+		s.fail(Fatal(fmt.Errorf("there is no channel %q; known are %s", kind, strings.Join(known, ", "))))
+		return s
+	}
+	if len(s.common.AllowFrom) == 0 {
+		s.log.Warn("allowFrom is empty: everybody new has to pair first", "channel", name)
+	}
+	s.gate = NewGate(GateOptions{Name: name, Common: s.common, Pairing: m.pairing, Say: m.o.Queue.Publish, Log: s.log, Now: m.o.Now})
+	ch, err := s.make(factory)
+	if err != nil {
+		s.fail(err)
+		return s
+	}
+	s.adopt(ch)
+	return s
+}
+
+// make calls a factory.
+func (s *slot) make(factory Factory) (ch Channel, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			ch, err = nil, Fatal(fmt.Errorf("panic: %v", r))
+		}
+	}()
+	limit := s.common.MaxMediaBytes
+	if limit <= 0 {
+		limit = mediaMax
+	}
+	o := s.m.o
+	return factory(Deps{
+		Name: s.name, Gate: s.gate, Media: &MediaStore{Dir: filepath.Join(o.MediaDir, SafeName(s.name)), Max: limit},
+		State: OpenState(filepath.Join(o.DataDir, "channels", SafeName(s.name)+".json")),
+		Ready: s.ready, Client: o.Client, Fetch: o.Fetch, Transcribe: o.Transcribe, Commands: o.Commands, Log: s.log, Now: o.Now,
+	}, s.section)
+}
+
+// Send gives the queue something to send, such as the notice that a restart is over.
+func (m *Manager) Send(ctx context.Context, out bus.Outbound) error {
+	return m.o.Queue.Publish(ctx, out)
+}
+
+// Channel is the running channel of a name, nil if there is none.
+func (m *Manager) Channel(name string) Channel {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if s := m.slots[name]; s != nil {
+		return s.ch
+	}
+	return nil
+}
+
+// Status is one entry per section, by name.
+func (m *Manager) Status() []Status {
+	m.mu.Lock()
+	slots := slices.Collect(maps.Values(m.slots))
+	m.mu.Unlock()
+	out := make([]Status, 0, len(slots))
+	for _, s := range slots {
+		out = append(out, s.status())
+	}
+	slices.SortFunc(out, func(a, b Status) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+// route collects the HTTP handlers of the channels. The caller holds the lock,
+// if there is more than one who could call.
+func (m *Manager) route() {
+	mux := http.NewServeMux()
+	for _, name := range slices.Sorted(maps.Keys(m.slots)) {
+		h, ok := m.slots[name].ch.(Handler)
+		if !ok {
+			continue
+		}
+		for pattern, handler := range h.Routes() {
+			if err := handle(mux, pattern, handler); err != nil {
+				m.slots[name].fail(err)
+				m.slots[name].ch = nil
+				break
+			}
+		}
+	}
+	m.mux.Store(mux)
+}
+
+// handle adds a route; one that cannot stand beside the others is an error.
+func handle(mux *http.ServeMux, pattern string, h http.Handler) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("the address %q cannot be served: %v", pattern, r)
+		}
+	}()
+	mux.Handle(pattern, h)
+	return nil
+}
+
+// Match finds the handler of a channel for a request; false means that no
+// channel wants it.
+func (m *Manager) Match(r *http.Request) (http.Handler, bool) {
+	h, pattern := m.mux.Load().Handler(r)
+	return h, pattern != ""
+}
+
+// Handler serves the channels that receive by HTTP. It follows Apply.
+func (m *Manager) Handler() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { m.mux.Load().ServeHTTP(w, r) })
+}
+
+// sweep removes files that came in long ago, at the start and once a day.
+func (m *Manager) sweep(ctx context.Context) {
+	for {
+		m.mu.Lock()
+		var stores []*MediaStore
+		for name := range m.slots {
+			stores = append(stores, &MediaStore{Dir: filepath.Join(m.o.MediaDir, SafeName(name))})
+		}
+		m.mu.Unlock()
+		for _, s := range stores {
+			if n, err := s.Sweep(ctx, m.o.Now().Add(-mediaKeep)); err != nil {
+				m.o.Log.WarnContext(ctx, "old files of a channel cannot be removed", "dir", s.Dir, "err", err)
+			} else if n > 0 {
+				m.o.Log.InfoContext(ctx, "old files of a channel were removed", "dir", s.Dir, "files", n)
+			}
+		}
+		if !wait(ctx, sweepEvery) {
+			return
+		}
+	}
+}
+
+// wait waits; false means that ctx ended first.
+func wait(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

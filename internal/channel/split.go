@@ -1,0 +1,237 @@
+package channel
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Split cuts a Markdown text into parts of at most limit units, at the end of
+// a paragraph, a line, a sentence or a word where there is one. A code block
+// that is cut is closed and opened again with the same words. Nothing but the
+// white space at the cuts is lost. The parts of a text that grows stay the
+// same, except the last. A limit of 0 is none; a very small one is raised to
+// what a code block needs.
+func Split(text string, limit int, unit Unit) []string {
+	text = strings.TrimRightFunc(text, unicode.IsSpace)
+	if strings.TrimSpace(text) == "" {
+		return nil
+	}
+	if limit <= 0 {
+		return []string{text}
+	}
+	limit = max(limit, minPart)
+	var parts []string
+	var open codeFence // goes on from the part before
+	for text != "" {
+		head := open.opening()
+		room := limit - measure(head, unit)
+		if within(text, room, unit) == len(text) {
+			return append(parts, head+text)
+		}
+		var part string
+		part, text, open = cut(text, room, unit, open)
+		parts = append(parts, head+part)
+	}
+	return parts
+}
+
+const (
+	minPart  = 64 // units
+	infoMax  = 16 // bytes of a code block's words that are repeated
+	nearness = 2  // a place to cut must leave a part at least 1/nearness full to be preferred
+)
+
+// codeFence is a code block that is open at some place of a text.
+type codeFence struct {
+	mark string // "" is none
+	info string
+}
+
+func (f codeFence) opening() string {
+	if f.mark == "" {
+		return ""
+	}
+	return f.mark + f.info + "\n"
+}
+
+// measure counts a text.
+func measure(s string, unit Unit) int {
+	switch unit {
+	case Bytes:
+		return len(s)
+	case UTF16:
+		n := 0
+		for _, r := range s {
+			n += units16(r)
+		}
+		return n
+	}
+	return utf8.RuneCountInString(s)
+}
+
+func units16(r rune) int {
+	if r >= 0x10000 {
+		return 2
+	}
+	return 1
+}
+
+// within is how many bytes of s fit into n units, whole characters only.
+func within(s string, n int, unit Unit) int {
+	if len(s) <= n {
+		return len(s) // no unit is smaller than a byte
+	}
+	used := 0
+	for i, r := range s {
+		size := 1
+		switch unit {
+		case Bytes:
+			size = utf8.RuneLen(r)
+			if r == utf8.RuneError {
+				_, size = utf8.DecodeRuneInString(s[i:])
+			}
+		case UTF16:
+			size = units16(r)
+		}
+		if used += size; used > n {
+			return i
+		}
+	}
+	return len(s)
+}
+
+// cut takes one part off a text that does not fit. It looks only at what may
+// become part of it, so that later text changes nothing.
+func cut(text string, room int, unit Unit, open codeFence) (part, rest string, next codeFence) {
+	at := within(text, room, unit)
+	for {
+		end := place(text[:at], text[at:], open)
+		next = fenceAfter(text[:end], open)
+		if next.mark == "" {
+			break
+		}
+		closing := measure("\n"+next.mark, unit)
+		if measure(text[:end], unit)+closing <= room || at <= 1 {
+			break
+		}
+		at = within(text, room-closing, unit) // room for the end of the code block
+	}
+	end := max(place(text[:at], text[at:], open), firstRune(text))
+	next = fenceAfter(text[:end], open)
+	part, rest = text[:end], text[end:]
+	if next.mark == "" {
+		return strings.TrimRightFunc(part, unicode.IsSpace), strings.TrimLeftFunc(rest, unicode.IsSpace), next
+	}
+	// Inside code only the line end at the cut goes: the space is part of it.
+	rest = strings.TrimPrefix(rest, "\n")
+	return strings.TrimSuffix(part, "\n") + "\n" + next.mark, rest, next
+}
+
+func firstRune(s string) int { _, n := utf8.DecodeRuneInString(s); return n }
+
+// place finds where to cut: the best place in the second half, or the end.
+func place(s, after string, open codeFence) int {
+	if after == "" {
+		return len(s)
+	}
+	if boundary(s, after) {
+		return len(s)
+	}
+	least := len(s) / nearness
+	if fenceAfter(s, open).mark == "" {
+		if i := strings.LastIndex(s, "\n\n"); i >= least {
+			return i
+		}
+	}
+	if i := lastLine(s, open); i >= least && i > 0 {
+		return i
+	}
+	for _, sep := range []string{". ", "! ", "? ", "。", "！", "？"} {
+		if i := strings.LastIndex(s, sep); i >= least*3/2 && i > 0 {
+			return i + len(strings.TrimSuffix(sep, " "))
+		}
+	}
+	if i := strings.LastIndexFunc(s, unicode.IsSpace); i >= least && i > 0 {
+		return i
+	}
+	return whole(s, after)
+}
+
+// boundary reports whether a paragraph ends exactly here.
+func boundary(s, after string) bool {
+	return strings.HasPrefix(after, "\n\n") && !strings.HasSuffix(s, "\n")
+}
+
+// lastLine is the end of the last whole line, but not one that only opens a
+// code block, which would leave an empty one behind.
+func lastLine(s string, open codeFence) int {
+	i := strings.LastIndexByte(s, '\n')
+	for i > 0 {
+		before := s[:i]
+		line := before[strings.LastIndexByte(before, '\n')+1:]
+		f, ok := fenceLine(line)
+		if !ok || fenceAfter(before, open).mark == "" || f.mark == "" {
+			return i
+		}
+		i = strings.LastIndexByte(before, '\n')
+	}
+	return i
+}
+
+// whole moves a cut in the middle of a word so that no character is separated
+// from the marks that belong to it.
+func whole(s, after string) int {
+	end := len(s)
+	for range 16 {
+		r, _ := utf8.DecodeRuneInString(after)
+		last, n := utf8.DecodeLastRuneInString(s[:end])
+		if !joins(r) && last != zeroWidthJoiner || end-n <= 0 {
+			return end
+		}
+		after = s[end-n:]
+		end -= n
+	}
+	return len(s)
+}
+
+const zeroWidthJoiner = 0x200d
+
+// joins reports whether a character belongs to the one before it.
+func joins(r rune) bool {
+	return r == zeroWidthJoiner || r >= 0xfe00 && r <= 0xfe0f || r >= 0x1f3fb && r <= 0x1f3ff || unicode.In(r, unicode.Mn, unicode.Me, unicode.Mc)
+}
+
+// fenceLine reads a line that opens or closes a code block.
+func fenceLine(line string) (codeFence, bool) {
+	bare := strings.TrimLeft(line, " ")
+	if len(line)-len(bare) > 3 || bare == "" || bare[0] != '`' && bare[0] != '~' {
+		return codeFence{}, false
+	}
+	n := len(bare) - len(strings.TrimLeft(bare, bare[:1]))
+	info := strings.TrimSpace(bare[n:])
+	if n < 3 || n > minPart/4 || bare[0] == '`' && strings.Contains(info, "`") {
+		return codeFence{}, false
+	}
+	info, _, _ = strings.Cut(info, " ")
+	if len(info) > infoMax {
+		info = ""
+	}
+	return codeFence{mark: bare[:n], info: info}, true
+}
+
+// fenceAfter is the code block that is open at the end of a text.
+func fenceAfter(s string, open codeFence) codeFence {
+	for line := range strings.Lines(s) {
+		line = strings.TrimRight(line, "\r\n")
+		f, ok := fenceLine(line)
+		switch {
+		case !ok:
+		case open.mark == "":
+			open = f
+		case f.mark[0] == open.mark[0] && len(f.mark) >= len(open.mark) && strings.TrimSpace(strings.TrimLeft(strings.TrimSpace(line), f.mark[:1])) == "":
+			open = codeFence{}
+		}
+	}
+	return open
+}

@@ -1,0 +1,209 @@
+package channel
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+)
+
+// stream is a text that grows before the reader's eyes.
+type stream struct {
+	id    string
+	route bus.Route
+	text  strings.Builder
+	shown []shownPart
+	dirty bool      // there is more text than is shown
+	next  time.Time // no preview before
+	ended bool      // all text has come and is shown
+	blind bool      // the platform gave no id to change a message by
+}
+
+// shownPart is a message of a stream.
+type shownPart struct {
+	id, text string
+	final    bool // with all formatting; it changes no more
+}
+
+// due reports whether a preview waits for its time.
+func (st *stream) due() bool { return st != nil && st.dirty && !st.ended && !st.blind }
+
+func (st *stream) parts(s *slot) []string {
+	return Split(strings.TrimSpace(st.text.String()), s.caps.MaxChars, s.caps.Unit)
+}
+
+// grow takes text of a stream, and shows it if it is time and no more waits.
+func (s *slot) grow(ctx context.Context, c *chat, out bus.Outbound, more bool) {
+	if c.stream == nil || c.stream.id != out.StreamID || c.stream.ended {
+		if c.stream != nil {
+			s.closeStream(ctx, c)
+		}
+		c.stream = &stream{id: out.StreamID, route: out.Route}
+	}
+	st := c.stream
+	st.text.WriteString(out.Text)
+	st.dirty = st.dirty || strings.TrimSpace(out.Text) != ""
+	if !more && st.due() && !time.Now().Before(st.next) {
+		s.preview(ctx, c)
+	}
+}
+
+// awaitPreview waits until the preview may be shown, or something comes.
+func (s *slot) awaitPreview(ctx context.Context, c *chat) {
+	t := time.NewTimer(time.Until(c.stream.next))
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-c.wake:
+	case <-t.C:
+		s.preview(ctx, c)
+	}
+}
+
+// every is the time between two previews of a chat.
+func (s *slot) every(c *chat, to bus.Route) time.Duration {
+	d := s.caps.EditEvery
+	if s.group(to) {
+		d = max(d, s.caps.GroupEditEvery)
+	}
+	return max(d, c.slow)
+}
+
+// preview shows the text so far. Trouble only puts the next one off.
+func (s *slot) preview(ctx context.Context, c *chat) {
+	st := c.stream
+	st.next = time.Now().Add(s.every(c, st.route))
+	parts := st.parts(s)
+	for i, text := range parts {
+		last := i == len(parts)-1
+		if i < len(st.shown) && (st.shown[i].final || st.shown[i].text == text && last) {
+			continue
+		}
+		if !s.total.try(time.Now()) {
+			return // still dirty
+		}
+		if err := s.showPart(ctx, c, i, text, !last); err != nil {
+			s.patience(c, err)
+			if limited, ok := errors.AsType[*RateLimitedError](err); ok {
+				st.next = time.Now().Add(max(limited.After, s.every(c, st.route)))
+			}
+			if IsPermanent(err) {
+				st.dirty = false
+			}
+			s.log.DebugContext(ctx, "a preview could not be shown", "chat", st.route.ChatID, "err", err)
+			return
+		}
+	}
+	st.dirty = false
+}
+
+// showPart makes part i of a stream say text.
+func (s *slot) showPart(ctx context.Context, c *chat, i int, text string, final bool) error {
+	st := c.stream
+	if i < len(st.shown) {
+		if err := s.edit(ctx, st.route, st.shown[i].id, text, final); err != nil {
+			return err
+		}
+		st.shown[i].text, st.shown[i].final = text, final
+		return nil
+	}
+	out := bus.Outbound{Kind: bus.Delta, Route: st.route, StreamID: st.id, Text: text}
+	if final {
+		out.Kind = bus.Message
+	}
+	if i == 0 {
+		out.ReplyTo = st.route.MessageID
+	}
+	c.rate.take(time.Now())
+	id, err := s.try(ctx, out)
+	if err != nil {
+		return err
+	}
+	if id == "" { // it cannot be changed, so no more is shown before the end
+		st.shown, st.blind = nil, true
+		return nil
+	}
+	st.shown = append(st.shown, shownPart{id: id, text: text, final: final})
+	return nil
+}
+
+// endStream ends a segment. If the turn goes on, its text stays as a message
+// of its own; else the final reply will say whether it is right.
+func (s *slot) endStream(ctx context.Context, c *chat, out bus.Outbound) {
+	if out.Text != "" {
+		s.grow(ctx, c, bus.Outbound{Kind: bus.Delta, Route: out.Route, StreamID: out.StreamID, Text: out.Text}, true)
+	}
+	if !out.Resuming {
+		s.rest(c.key)
+	}
+	if c.stream == nil || c.stream.id != out.StreamID {
+		return
+	}
+	s.closeStream(ctx, c)
+	if out.Resuming || len(c.stream.shown) == 0 {
+		c.stream = nil
+	}
+}
+
+// closeStream shows the whole text of a stream with its formatting. It tries a
+// few times: the final reply, which is tried for long, comes after it.
+func (s *slot) closeStream(ctx context.Context, c *chat) {
+	st := c.stream
+	st.ended = true
+	if st.blind {
+		return
+	}
+	for i, text := range st.parts(s) {
+		if i < len(st.shown) && st.shown[i].final && st.shown[i].text == text {
+			continue
+		}
+		for try := 1; ; try++ {
+			err := s.showPart(ctx, c, i, text, true)
+			if err == nil {
+				break
+			}
+			s.patience(c, err)
+			failures := try - 1
+			if IsPermanent(err) || try >= s.m.o.MaxRetries || !s.pause(ctx, err, &failures) {
+				s.log.DebugContext(ctx, "the end of a text could not be shown", "chat", st.route.ChatID, "err", err)
+				return
+			}
+		}
+	}
+	st.dirty = false
+}
+
+// settleStream makes what was streamed say what the final reply says, and
+// returns how many parts of it are shown by that. False means that ctx ended.
+func (s *slot) settleStream(ctx context.Context, c *chat, d bus.Delivery, parts []bus.Outbound) (from int, ok bool) {
+	st := c.stream
+	defer func() { c.stream = nil }()
+	texts := 0
+	for texts < len(parts) && parts[texts].Text != "" {
+		texts++
+	}
+	failed := d.Turn != nil && d.Turn.Error != ""
+	if len(st.shown) == 0 || d.Parts > 0 || failed || texts < len(st.shown) {
+		if len(st.shown) > 0 && !st.ended {
+			s.closeStream(ctx, c)
+		}
+		return d.Parts, ctx.Err() == nil
+	}
+	for i, p := range st.shown {
+		text := parts[i].Text
+		if p.final && p.text == text {
+			continue
+		}
+		err := s.insist(ctx, c, st.route, func() error { return s.edit(ctx, st.route, p.id, text, true) })
+		if err != nil && ctx.Err() != nil {
+			return 0, false
+		}
+		if err != nil { // it cannot be changed any more: say the rest anew
+			s.log.WarnContext(ctx, "a streamed message cannot be changed; it is sent again", "chat", st.route.ChatID, "err", s.m.o.Redact(err.Error()))
+			return i, true
+		}
+	}
+	return len(st.shown), true
+}
