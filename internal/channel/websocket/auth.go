@@ -1,0 +1,244 @@
+package websocket
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/json"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
+)
+
+const (
+	tokenPrefix   = "nbwt_" // of tokens we issue
+	maxTokens     = 10_000  // issued and not used
+	protocolName  = "nanobot"
+	protocolToken = "nanobot.token." // a subprotocol that carries a token, for browsers
+	maxClientID   = 128              // bytes
+)
+
+// tokens are the ones we issued: good for one connection each.
+type tokens struct {
+	mu  sync.Mutex
+	end map[[sha256.Size]byte]time.Time
+}
+
+// issue makes a token, or none when too many are waiting to be used.
+func (t *tokens) issue(now time.Time, ttl time.Duration) (string, bool) {
+	raw := make([]byte, 32)
+	_, _ = rand.Read(raw) // never fails
+	token := tokenPrefix + base64.RawURLEncoding.EncodeToString(raw)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.end) >= maxTokens {
+		for k, end := range t.end {
+			if !now.Before(end) {
+				delete(t.end, k)
+			}
+		}
+		if len(t.end) >= maxTokens {
+			return "", false
+		}
+	}
+	if t.end == nil {
+		t.end = map[[sha256.Size]byte]time.Time{}
+	}
+	t.end[sha256.Sum256([]byte(token))] = now.Add(ttl)
+	return token, true
+}
+
+// use takes a token out of circulation and reports whether it was good.
+func (t *tokens) use(token string, now time.Time) bool {
+	if !strings.HasPrefix(token, tokenPrefix) {
+		return false
+	}
+	key := sha256.Sum256([]byte(token))
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	end, ok := t.end[key]
+	delete(t.end, key)
+	return ok && now.Before(end)
+}
+
+// serveToken is the route that issues tokens.
+func (c *Channel) serveToken(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Cache-Control", "no-store")
+	switch secret := c.set.TokenIssueSecret; {
+	case !secret.IsZero():
+		given := bearer(r)
+		if given == "" {
+			given = r.Header.Get("X-Nanobot-Auth")
+		}
+		if !same(secret, given) {
+			refuse(w, http.StatusUnauthorized, "wrong or missing secret")
+			return
+		}
+	case !c.isLocal(r) || !c.originAllowed(r):
+		refuse(w, http.StatusUnauthorized, "set tokenIssueSecret to issue tokens to other machines")
+		return
+	}
+	token, ok := c.issued.issue(c.d.Now(), time.Duration(c.set.TokenTTLS)*time.Second)
+	if !ok {
+		refuse(w, http.StatusTooManyRequests, "too many tokens are waiting to be used")
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(map[string]any{"token": token, "expires_in": c.set.TokenTTLS})
+}
+
+// refuse answers a request that is not let in.
+func refuse(w http.ResponseWriter, status int, why string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(map[string]string{"error": why})
+}
+
+// admit checks a handshake and returns the client's id, or answers why not.
+// A single-use token is looked at last, so that nothing else can waste it.
+func (c *Channel) admit(w http.ResponseWriter, r *http.Request) (clientID string, ok bool) {
+	clientID = r.URL.Query().Get("client_id")
+	if len(clientID) > maxClientID {
+		clientID = strings.ToValidUTF8(clientID[:maxClientID], "")
+	}
+	if clientID == "" {
+		clientID = "anon-" + strings.ToLower(rand.Text()[:12])
+	}
+	switch {
+	case !slices.Contains(c.set.AllowFrom, "*") && !slices.Contains(c.set.AllowFrom, clientID):
+		refuse(w, http.StatusForbidden, "this client_id is not in allowFrom")
+	case !c.originAllowed(r):
+		refuse(w, http.StatusForbidden, "this origin is not allowed; see allowedOrigins")
+	case !c.authentic(r):
+		refuse(w, http.StatusUnauthorized, "wrong or missing token")
+	default:
+		return clientID, true
+	}
+	return "", false
+}
+
+// authentic decides about the token. Without one only programs of this machine
+// get in, and only where the owner said so.
+func (c *Channel) authentic(r *http.Request) bool {
+	if c.proxied(r) {
+		return true
+	}
+	for _, given := range presented(r) {
+		if same(c.set.Token, given) || c.issued.use(given, c.d.Now()) {
+			return true
+		}
+	}
+	return c.set.Token.IsZero() && !c.set.RequiresToken && c.isLocal(r)
+}
+
+// presented are the tokens a request brings: by query, header or subprotocol.
+func presented(r *http.Request) []string {
+	var out []string
+	if t := r.URL.Query().Get("token"); t != "" {
+		out = append(out, t)
+	}
+	if t := bearer(r); t != "" {
+		out = append(out, t)
+	}
+	for _, p := range subprotocols(r) {
+		if t, ok := strings.CutPrefix(p, protocolToken); ok && t != "" {
+			out = append(out, t)
+		}
+	}
+	return out[:min(len(out), 3)]
+}
+
+func bearer(r *http.Request) string {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "bearer") {
+		return ""
+	}
+	return strings.TrimSpace(token)
+}
+
+func subprotocols(r *http.Request) []string {
+	var out []string
+	for _, line := range r.Header.Values("Sec-Websocket-Protocol") {
+		for p := range strings.SplitSeq(line, ",") {
+			out = append(out, strings.TrimSpace(p))
+		}
+	}
+	return out
+}
+
+// same compares in a time that tells nothing.
+func same(want httpsafe.Secret, got string) bool {
+	if want.IsZero() || got == "" {
+		return false
+	}
+	a, b := sha256.Sum256([]byte(want.Reveal())), sha256.Sum256([]byte(got))
+	return subtle.ConstantTimeCompare(a[:], b[:]) == 1
+}
+
+// proxied reports whether a trusted proxy vouches for the request.
+func (c *Channel) proxied(r *http.Request) bool {
+	p := c.set.TrustedProxy
+	if p == nil || strings.TrimSpace(r.Header.Get(p.AssertionHeader)) == "" {
+		return false
+	}
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return false
+	}
+	addr := peer.Addr().Unmap().WithZone("")
+	return slices.ContainsFunc(p.peers, func(n netip.Prefix) bool { return n.Contains(addr) })
+}
+
+// isLocal reports whether the request comes from a program on this machine
+// that meant this machine: a name that somebody points at a loopback address,
+// or a proxy that passes strangers on, does not count.
+func (c *Channel) isLocal(r *http.Request) bool {
+	if c.set.UnixSocketPath != "" {
+		return true
+	}
+	for name := range r.Header {
+		if name == "Forwarded" || name == "X-Real-Ip" || strings.HasPrefix(name, "X-Forwarded-") {
+			return false
+		}
+	}
+	host, _, err := net.SplitHostPort(r.Host)
+	if err != nil {
+		host = r.Host
+	}
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	return err == nil && peer.Addr().Unmap().IsLoopback() && isLoopback(host)
+}
+
+// originAllowed keeps other people's web pages from using the browser of
+// somebody who may talk to us. Programs that are no browsers send no origin.
+func (c *Channel) originAllowed(r *http.Request) bool {
+	origin := r.Header.Get("Origin")
+	if origin == "" {
+		return true
+	}
+	u, err := url.Parse(origin)
+	if err != nil || u.Host == "" {
+		return slices.Contains(c.set.AllowedOrigins, origin) // "null", or an app's own scheme
+	}
+	host := strings.ToLower(u.Host)
+	if host == strings.ToLower(r.Host) || c.set.publicHost != "" && host == strings.ToLower(c.set.publicHost) {
+		return true
+	}
+	return slices.ContainsFunc(c.set.AllowedOrigins, func(pattern string) bool {
+		subject := host
+		if strings.Contains(pattern, "://") {
+			subject = strings.ToLower(u.Scheme) + "://" + host
+		}
+		ok, err := path.Match(strings.ToLower(pattern), subject)
+		return err == nil && ok
+	})
+}

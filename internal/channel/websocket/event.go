@@ -1,0 +1,187 @@
+package websocket
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/llm"
+)
+
+// The events.
+const (
+	evReady         = "ready"
+	evMessage       = "message"
+	evDelta         = "delta"
+	evStreamEnd     = "stream_end"
+	evReasoning     = "reasoning_delta"
+	evReasoningEnd  = "reasoning_end"
+	evTurnEnd       = "turn_end"
+	evStatus        = "goal_status"
+	evUser          = "user_message"
+	evAccepted      = "message_accepted"
+	evAttached      = "attached"
+	evUpdated       = "session_updated"
+	evError         = "error"
+	evRestarting    = "server_restarting"
+	evTranscript    = "transcription_result"
+	evNoTranscript  = "transcription_error"
+	evWebuiResponse = "webui_response"
+)
+
+// metaTurn is the key under which a message carries the turn id of its client.
+const metaTurn = "turn_id"
+
+// ownID begins the ids of messages whose client gave none; no client sees them.
+const ownID = "~"
+
+// show turns an Outbound into events of a chat. It returns the one that stands
+// for it when it must be delivered.
+func (c *chat) show(out bus.Outbound, m *media, now func() time.Time) *event {
+	if out.Kind != bus.Reasoning && c.thinking {
+		c.thinking = false
+		c.ring.add(&event{to: modern}, newFrame(evReasoningEnd, c.id, 0))
+	}
+	if id := out.Route.MessageID; id != "" && id != c.turn && out.Kind != bus.Notice && out.Kind != bus.Final && out.Kind != bus.Message {
+		c.begin(id, now()) // it waited for the turn before it
+	}
+	switch out.Kind {
+	case bus.Delta:
+		c.ring.stream(evDelta, out.StreamID, out.Text, everybody)
+	case bus.Reasoning:
+		c.thinking = true
+		c.ring.stream(evReasoning, out.StreamID, out.Text, modern)
+	case bus.DeltaEnd:
+		f := newFrame(evStreamEnd, c.id, len(out.StreamID)).text("stream_id", out.StreamID)
+		if out.Resuming {
+			f = f.flag("resuming", true)
+		}
+		c.ring.add(&event{keep: true}, f)
+	case bus.ToolEvent:
+		if out.Tool != nil {
+			f := newFrame(evMessage, c.id, len(out.Tool.Arguments)+len(out.Tool.Detail)+128).must("text", out.Text).text("kind", "progress")
+			c.ring.add(&event{to: modern}, f.raw("tool_events", toolEvents(out.Tool)))
+		}
+	case bus.Progress, bus.ToolHint, bus.Notice:
+		c.ring.add(&event{}, newFrame(evMessage, c.id, len(out.Text)).must("text", out.Text).text("kind", string(out.Kind)))
+	case bus.Final:
+		return c.final(out, m, now())
+	case bus.Message, bus.Ask:
+		return c.ring.add(&event{id: out.ID, keep: true}, c.message(out, m))
+	}
+	return nil
+}
+
+// final shows the answer, unless it was streamed, and the end of the turn.
+func (c *chat) final(out bus.Outbound, m *media, now time.Time) *event {
+	if c.private != nil {
+		c.private.said(bus.RoleAssistant, out.Text)
+	}
+	var e *event
+	if (!out.Streamed && out.Text != "") || len(out.Media) > 0 {
+		if out.Streamed {
+			out.Text = ""
+		}
+		e = c.ring.add(&event{id: out.ID, keep: true}, c.message(out, m))
+	}
+	if out.Turn == nil {
+		return e
+	}
+	turn := out.Route.MessageID
+	if c.stop != "" && turn == c.stop { // the turn it stopped says nothing any more
+		c.stop, turn = "", c.turn
+	}
+	end := c.ring.add(&event{to: modern}, turnEnd(c.id, turn, out))
+	if e == nil {
+		end.id, end.keep, e = out.ID, true, end
+	}
+	if turn == c.turn && turn != "" {
+		c.turn = ""
+		c.ring.add(&event{to: modern}, statusFrame(c.id, "", now))
+	}
+	return e
+}
+
+// begin notes which message is being worked on.
+func (c *chat) begin(id string, now time.Time) {
+	c.turn, c.since = id, now
+	c.ring.add(&event{to: modern}, statusFrame(c.id, id, now))
+}
+
+// message is the frame of something that was said as a whole.
+func (c *chat) message(out bus.Outbound, m *media) frame {
+	f := newFrame(evMessage, c.id, len(out.Text)+len(out.ID)+128).must("text", out.Text)
+	f = f.text("id", out.ID).text("reply_to", visible(out.ReplyTo)).text("turn_id", visible(out.Route.MessageID))
+	if m != nil {
+		f = m.append(f)
+	}
+	if out.Turn != nil {
+		f = f.number("latency_ms", out.Turn.DurationMS)
+	}
+	if q := out.Question; q != nil {
+		qf := llm.AppendString([]byte(`{"id":`), q.ID)
+		qf = frame(qf).list("options", q.Options).text("expires", q.Expires.UTC().Format(time.RFC3339)).end()
+		f = f.raw("question", qf)
+		if len(q.Options) > 0 {
+			f = append(appendList(append(f.key("buttons"), '['), q.Options), ']')
+		}
+	}
+	return f
+}
+
+// visible hides ids that no client knows.
+func visible(id string) string {
+	if strings.HasPrefix(id, ownID) {
+		return ""
+	}
+	return id
+}
+
+func turnEnd(chat, turn string, out bus.Outbound) frame {
+	t := out.Turn
+	f := newFrame(evTurnEnd, chat, 256).text("turn_id", visible(turn)).text("id", out.ID).number("latency_ms", t.DurationMS).
+		text("stop_reason", t.StopReason).text("model", t.Model).text("error", t.Error)
+	usage, err := json.Marshal(t.Usage)
+	if err != nil { // a cost that is no number
+		return f
+	}
+	return f.raw("usage", usage)
+}
+
+// statusFrame says whether a chat is being worked on.
+func statusFrame(chat, turn string, since time.Time) frame {
+	f := newFrame(evStatus, chat, 64)
+	if turn == "" {
+		return f.text("status", "idle")
+	}
+	return f.text("status", "running").text("turn_id", visible(turn)).raw("started_at", seconds(since))
+}
+
+// seconds is a time as a number of seconds with a fraction.
+func seconds(t time.Time) []byte {
+	b, _ := json.Marshal(float64(t.UnixMilli()) / 1000) // a finite number
+	return b
+}
+
+// toolEvents is the list with the one event of a tool call.
+func toolEvents(t *bus.Tool) []byte {
+	f := frame(`[{"version":1`).text("phase", t.Phase).text("call_id", t.CallID).text("name", t.Name)
+	if t.Arguments != "" {
+		if json.Valid([]byte(t.Arguments)) {
+			f = f.raw("arguments", []byte(t.Arguments))
+		} else {
+			f = f.text("arguments", t.Arguments)
+		}
+	}
+	switch t.Phase {
+	case "error":
+		f = f.text("error", t.Detail)
+	case "end":
+		f = f.must("result", t.Detail)
+	}
+	if t.Phase != "start" {
+		f = f.number("duration_ms", t.DurationMS)
+	}
+	return append(f, '}', ']')
+}

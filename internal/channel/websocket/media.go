@@ -1,0 +1,206 @@
+package websocket
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/llm"
+)
+
+const (
+	mediaPath = "/api/media/"
+	sigBytes  = 16
+)
+
+// links signs the addresses of files, so that only who was given one can read
+// the file. The key outlives a restart, and so do the addresses.
+type links struct {
+	mu  sync.Mutex
+	key []byte
+}
+
+// load reads the key, or makes one.
+func (l *links) load(s *channel.State) error {
+	var saved struct {
+		MediaKey []byte `json:"mediaKey"`
+	}
+	if s != nil {
+		if err := s.Load(&saved); err != nil {
+			return err
+		}
+	}
+	if len(saved.MediaKey) < sha256.Size {
+		saved.MediaKey = make([]byte, sha256.Size)
+		_, _ = rand.Read(saved.MediaKey) // never fails
+		if s != nil {
+			if err := s.Save(saved); err != nil {
+				return err
+			}
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.key = saved.MediaKey
+	return nil
+}
+
+// sign returns "" while there is no key.
+func (l *links) sign(payload string) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.key == nil {
+		return ""
+	}
+	mac := hmac.New(sha256.New, l.key)
+	mac.Write([]byte(payload))
+	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:sigBytes])
+}
+
+// media are the files of one message as clients see them.
+type media struct{ urls, names []string }
+
+// append adds the files to a message: as the older protocol lists them, with
+// addresses in the place of paths, and with names.
+func (m *media) append(f frame) frame {
+	f = append(f.list("media", m.urls).key("media_urls"), '[')
+	for i, u := range m.urls {
+		if i > 0 {
+			f = append(f, ',')
+		}
+		f = frame(llm.AppendString(append(f, `{"url":`...), u)).must("name", m.names[i])
+		f = append(f, '}')
+	}
+	return append(f, ']')
+}
+
+// link makes addresses of files. Files from elsewhere are copied to the media
+// store first: what a client was promised is what it gets, whatever happens to
+// the original.
+func (c *Channel) link(ctx context.Context, files []bus.Media) (*media, error) {
+	if len(files) == 0 {
+		return nil, nil //nolint:nilnil // nothing to add
+	}
+	if c.d.Media == nil {
+		return nil, channel.Permanent(errors.New("files cannot be sent"))
+	}
+	m := &media{}
+	for _, f := range files {
+		rel, err := filepath.Rel(c.d.Media.Dir, f.Path)
+		if err != nil || !filepath.IsLocal(rel) || filepath.Dir(rel) != "." {
+			kept, err := c.copyIn(ctx, f)
+			if err != nil {
+				return nil, err
+			}
+			rel = filepath.Base(kept.Path)
+		}
+		name := f.Name
+		if name == "" {
+			name = filepath.Base(f.Path)
+		}
+		payload := base64.RawURLEncoding.EncodeToString([]byte(rel))
+		sig := c.links.sign(payload)
+		if sig == "" {
+			return nil, channel.ErrNotReady
+		}
+		m.urls = append(m.urls, mediaPath+sig+"/"+payload)
+		m.names = append(m.names, name)
+	}
+	return m, nil
+}
+
+func (c *Channel) copyIn(ctx context.Context, f bus.Media) (bus.Media, error) {
+	if info, err := os.Stat(f.Path); err != nil || !info.Mode().IsRegular() {
+		return bus.Media{}, channel.Permanent(fmt.Errorf("%s is no file that can be sent", f.Path))
+	}
+	src, err := os.Open(f.Path)
+	if err != nil {
+		return bus.Media{}, channel.Permanent(err)
+	}
+	defer func() { _ = src.Close() }()
+	kept, err := c.d.Media.Save(ctx, filepath.Base(f.Path), src)
+	if errors.Is(err, channel.ErrTooLarge) {
+		return kept, channel.Permanent(err)
+	}
+	return kept, err
+}
+
+// serveMedia hands out a file to who has its address.
+func (c *Channel) serveMedia(w http.ResponseWriter, r *http.Request) {
+	payload := r.PathValue("payload")
+	name, err := base64.RawURLEncoding.DecodeString(payload)
+	sig := c.links.sign(payload)
+	if err != nil || c.d.Media == nil || sig == "" || !hmac.Equal([]byte(sig), []byte(r.PathValue("sig"))) {
+		http.NotFound(w, r)
+		return
+	}
+	root, err := os.OpenRoot(c.d.Media.Dir)
+	if err != nil {
+		http.NotFound(w, r)
+		return
+	}
+	defer func() { _ = root.Close() }()
+	f, err := root.Open(string(name))
+	if err != nil {
+		http.NotFound(w, r)
+		return
+	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		http.NotFound(w, r)
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", contentType(string(name)))
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Security-Policy", "sandbox; default-src 'none'; style-src 'unsafe-inline'; media-src 'self'; img-src 'self' data:")
+	h.Set("Cache-Control", "private, max-age=3600")
+	h.Set("Referrer-Policy", "no-referrer")
+	http.ServeContent(w, r, "", info.ModTime(), f)
+}
+
+// contentType is what a browser may show by itself; everything else is to be
+// saved.
+func contentType(name string) string {
+	switch strings.ToLower(filepath.Ext(name)) {
+	case ".png":
+		return "image/png"
+	case ".jpg", ".jpeg":
+		return "image/jpeg"
+	case ".gif":
+		return "image/gif"
+	case ".webp":
+		return "image/webp"
+	case ".svg":
+		return "image/svg+xml"
+	case ".mp4":
+		return "video/mp4"
+	case ".webm":
+		return "video/webm"
+	case ".mov":
+		return "video/quicktime"
+	case ".mp3":
+		return "audio/mpeg"
+	case ".ogg", ".oga", ".opus":
+		return "audio/ogg"
+	case ".wav":
+		return "audio/wav"
+	case ".pdf":
+		return "application/pdf"
+	case ".txt", ".md", ".csv", ".json", ".log":
+		return "text/plain; charset=utf-8"
+	}
+	return "application/octet-stream"
+}

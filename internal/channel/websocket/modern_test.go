@@ -1,0 +1,399 @@
+package websocket
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	ws "github.com/coder/websocket"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/channel"
+)
+
+// A turn as a client of the newer generation sees it, while another watches.
+func TestModernTranscript(t *testing.T) {
+	t.Parallel()
+	r := start(t, "")
+	a, b := r.login(), r.login()
+	chat := a.modern()
+	b.say(`{"type":"attach","chat_id":"` + chat + `"}`)
+	b.until("attached")
+	a.say(`{"type":"message","chat_id":"` + chat + `","content":"do it","turn_id":"turn-1"}`)
+	in := r.inbound()
+	if in.ID != "websocket:"+chat+"/turn-1" || in.Route.MessageID != "turn-1" || in.Meta["turn_id"] != "turn-1" {
+		t.Errorf("inbound %+v", in)
+	}
+	if diff := cmp.Diff(map[string]any{"event": "message_accepted", "chat_id": chat, "turn_id": "turn-1", "starts_turn": true}, a.until("message_accepted")); diff != "" {
+		t.Error(diff)
+	}
+	a.say(`{"type":"message","chat_id":"` + chat + `","content":"and this","turn_id":"turn-2"}`)
+	r.inbound()
+	ack := a.until("message_accepted")
+	if ack["starts_turn"] != false || ack["active_turn_id"] != "turn-1" || ack["started_at"] == nil {
+		t.Errorf("second message: %v", ack)
+	}
+	rt := route(chat, "turn-1")
+	for _, out := range []bus.Outbound{
+		{Kind: bus.Reasoning, Route: rt, Text: "think", StreamID: "s:0"},
+		{Kind: bus.Delta, Route: rt, Text: "I look", StreamID: "s:0"},
+		{Kind: bus.DeltaEnd, Route: rt, StreamID: "s:0", Resuming: true},
+		{Kind: bus.ToolHint, Route: rt, Text: "read_file(a)"},
+		{Kind: bus.ToolEvent, Route: rt, Tool: &bus.Tool{CallID: "c1", Name: "read_file", Phase: "start", Arguments: `{"path":"a"}`}},
+		{Kind: bus.ToolEvent, Route: rt, Tool: &bus.Tool{CallID: "c1", Name: "read_file", Phase: "error", Detail: "no such file", DurationMS: 3}},
+		{Kind: bus.Notice, Route: rt, Text: "waiting"},
+		{ID: "q1", Kind: bus.Ask, Route: rt, ReplyTo: "turn-1", Text: "sure?", Question: &bus.Question{ID: "q", Options: []string{"yes", "no"}, Expires: time.Unix(1, 0)}},
+	} {
+		r.send(out)
+	}
+	f := final("final:1", chat, "turn-1", "done")
+	f.ReplyTo = "turn-1"
+	f.Turn.Usage = bus.Usage{Prompt: 5, Completion: 2}
+	r.send(f)
+	want := []map[string]any{
+		{"event": "user_message", "text": "do it", "turn_id": "turn-1", "client_id": "tester"},
+		{"event": "goal_status", "status": "running", "turn_id": "turn-1"},
+		{"event": "user_message", "text": "and this", "turn_id": "turn-2", "client_id": "tester"},
+		{"event": "reasoning_delta", "text": "think", "stream_id": "s:0"},
+		{"event": "reasoning_end"},
+		{"event": "delta", "text": "I look", "stream_id": "s:0"},
+		{"event": "stream_end", "stream_id": "s:0", "resuming": true},
+		{"event": "message", "kind": "tool_hint", "text": "read_file(a)"},
+		{"event": "message", "kind": "progress", "text": "", "tool_events": []any{map[string]any{
+			"version": 1.0, "phase": "start", "call_id": "c1", "name": "read_file", "arguments": map[string]any{"path": "a"},
+		}}},
+		{"event": "message", "kind": "progress", "text": "", "tool_events": []any{map[string]any{
+			"version": 1.0, "phase": "error", "call_id": "c1", "name": "read_file", "error": "no such file", "duration_ms": 3.0,
+		}}},
+		{"event": "message", "kind": "notice", "text": "waiting"},
+		{
+			"event": "message", "text": "sure?", "id": "q1", "reply_to": "turn-1", "turn_id": "turn-1",
+			"question": map[string]any{"id": "q", "options": []any{"yes", "no"}, "expires": "1970-01-01T00:00:01Z"}, "buttons": []any{[]any{"yes", "no"}},
+		},
+		{"event": "message", "text": "done", "id": "final:1", "reply_to": "turn-1", "turn_id": "turn-1", "latency_ms": 7.0},
+		{
+			"event": "turn_end", "turn_id": "turn-1", "id": "final:1", "latency_ms": 7.0, "stop_reason": "completed",
+			"usage": map[string]any{"prompt_tokens": 5.0, "completion_tokens": 2.0},
+		},
+		{"event": "goal_status", "status": "idle"},
+	}
+	var last float64
+	for i, w := range want {
+		got := b.next()
+		seq, _ := got["seq"].(float64)
+		if seq <= last {
+			t.Errorf("event %d has number %v after %v", i, seq, last)
+		}
+		last = seq
+		if got["event"] == "goal_status" {
+			strip(got, "started_at")
+		}
+		w["chat_id"] = chat
+		if diff := cmp.Diff(w, strip(got, "seq")); diff != "" {
+			t.Errorf("event %d (-want +got):\n%s", i, diff)
+		}
+	}
+	a.say(`{"type":"message","chat_id":"` + chat + `","content":"next","turn_id":"turn-3"}`)
+	if ack := a.until("message_accepted"); ack["starts_turn"] != true {
+		t.Errorf("after the end of the turn: %v", ack)
+	}
+}
+
+func TestStopEndsTurn(t *testing.T) {
+	t.Parallel()
+	r := start(t, "")
+	c := r.login()
+	chat := c.modern()
+	c.say(`{"type":"message","chat_id":"` + chat + `","content":"long work","turn_id":"a"}`)
+	c.until("message_accepted")
+	c.say(`{"type":"message","chat_id":"` + chat + `","content":"/stop","turn_id":"b"}`)
+	c.until("message_accepted")
+	r.send(final("f", chat, "b", "Stopped."))
+	if m := c.until("turn_end"); m["turn_id"] != "a" {
+		t.Errorf("turn_end %v, want the stopped turn", m)
+	}
+	if m := c.until("goal_status"); m["status"] != "idle" {
+		t.Errorf("status %v after /stop", m)
+	}
+}
+
+// A message that waited begins its turn when its first event comes, and a
+// reply to a command does not end the turn beside it.
+func TestTurnTracking(t *testing.T) {
+	t.Parallel()
+	r := start(t, "")
+	c := r.login()
+	chat := c.modern()
+	for _, id := range []string{"a", "b", "status"} {
+		c.say(`{"type":"message","chat_id":"` + chat + `","content":"x","turn_id":"` + id + `"}`)
+		c.until("message_accepted")
+	}
+	r.send(final("f0", chat, "status", "all well"))
+	c.say(`{"type":"attach","chat_id":"` + chat + `"}`)
+	if m := c.until("attached"); m == nil {
+		t.Fatal("not attached")
+	}
+	if m := c.until("goal_status"); m["status"] != "running" || m["turn_id"] != "a" {
+		t.Errorf("after the reply to a command: %v", m)
+	}
+	r.send(final("f1", chat, "a", "one"))
+	r.send(bus.Outbound{Kind: bus.Delta, Route: route(chat, "b"), Text: "x"})
+	for m := c.until("goal_status"); m["status"] != "idle"; {
+		m = c.until("goal_status")
+	}
+	if m := c.until("goal_status"); m["status"] != "running" || m["turn_id"] != "b" {
+		t.Errorf("the waiting message: %v", m)
+	}
+}
+
+func TestRepeatedTurnID(t *testing.T) {
+	t.Parallel()
+	r := start(t, "")
+	c := r.login()
+	chat := c.modern()
+	say := func() map[string]any {
+		c.say(`{"type":"message","chat_id":"` + chat + `","content":"x","turn_id":"once"}`)
+		return c.until("message_accepted")
+	}
+	say()
+	r.send(final("f", chat, "once", "answer"))
+	c.until("turn_end")
+	if m := say(); m["starts_turn"] != false {
+		t.Errorf("a repeated message starts a turn: %v", m)
+	}
+	if a, b := r.inbound(), r.inbound(); a.ID != b.ID {
+		t.Errorf("ids %q and %q differ: the queue cannot drop the second", a.ID, b.ID)
+	}
+}
+
+func TestSoftErrors(t *testing.T) {
+	t.Parallel()
+	r := start(t, "")
+	c := r.login()
+	other := r.login()
+	other.say(`{"type":"new_temporary_chat"}`)
+	temp, _ := other.until("attached")["chat_id"].(string)
+	for _, tt := range []struct{ name, frame, detail, reason string }{
+		{"unknown type", `{"type":"dance"}`, "unknown type", "dance"},
+		{"no chat", `{"type":"message","content":"x"}`, "invalid chat_id", ""},
+		{"bad chat", `{"type":"message","chat_id":"../x","content":"x"}`, "invalid chat_id", ""},
+		{"long chat", `{"type":"attach","chat_id":"` + strings.Repeat("a", 65) + `"}`, "invalid chat_id", ""},
+		{"no content", `{"type":"message","chat_id":"a","content":" "}`, "missing content", ""},
+		{"long text", `{"type":"message","chat_id":"a","content":"` + strings.Repeat("a", 65537) + `"}`, "message_rejected", "text_too_large"},
+		{"resume without number", `{"type":"resume","chat_id":"a"}`, "missing last_seq", ""},
+		{"turn id of ours", `{"type":"message","chat_id":"a","content":"x","turn_id":"~x"}`, "invalid turn_id", ""},
+		{"shell", `{"type":"message","chat_id":"a","content":"x","user_shell":true}`, "message_rejected", "user_shell is not supported"},
+		{"scope", `{"type":"set_workspace_scope","chat_id":"a"}`, "workspace_scope_rejected", "not supported"},
+		{"scope in a message", `{"type":"message","chat_id":"a","content":"x","workspace_scope":{"access_mode":"restricted"}}`, "workspace_scope_rejected", "not supported"},
+		{"fork unknown", `{"type":"fork_chat","source_chat_id":"a","before_user_index":1}`, "unsupported", "fork_chat"},
+		{"fork nothing", `{"type":"fork_chat","source_chat_id":"a"}`, "invalid before_user_index", ""},
+		{"not temporary", `{"type":"discard_temporary_chat","chat_id":"a"}`, "invalid chat_id", "not a temporary chat of this connection"},
+		{"somebody else's temporary chat", `{"type":"attach","chat_id":"` + temp + `"}`, "access_denied", ""},
+		{"message to it", `{"type":"message","chat_id":"` + temp + `","content":"x"}`, "access_denied", ""},
+		{"bad request", `{"type":"webui_request","request_id":"a b"}`, "invalid request_id", ""},
+		{"media no list", `{"type":"message","chat_id":"a","content":"x","media":5}`, "attachment_rejected", "malformed"},
+	} {
+		c.say(tt.frame)
+		m := c.next()
+		reason, _ := m["reason"].(string)
+		if m["event"] != "error" || m["detail"] != tt.detail || reason != tt.reason {
+			t.Errorf("%s: got %v, want %s %s", tt.name, m, tt.detail, tt.reason)
+		}
+	}
+	c.say(`{"type":"webui_request","request_id":"r1","action":"session.delete"}`)
+	if diff := cmp.Diff(map[string]any{
+		"event": "webui_response", "request_id": "r1", "ok": false, "error": map[string]any{"status": 404.0, "message": "unknown action"},
+	}, c.next()); diff != "" {
+		t.Error(diff)
+	}
+	if len(r.got) != 0 {
+		t.Errorf("%d refused messages reached the agent", len(r.got))
+	}
+}
+
+func TestFork(t *testing.T) {
+	t.Parallel()
+	var got string
+	r := start(t, "", func(_ *channel.Deps, o *Options) {
+		o.Fork = func(_ context.Context, from, to bus.Route, n int, title string) error {
+			if from.ChatID == "gone" {
+				return errors.New("no such session")
+			}
+			got = fmt.Sprint(from.SessionKey(), " ", to.Channel, " ", n, " ", title)
+			return nil
+		}
+	})
+	c := r.login()
+	c.say(`{"type":"fork_chat","source_chat_id":"old","before_user_index":2,"title":"T"}`)
+	id, _ := c.until("attached")["chat_id"].(string)
+	if want := "websocket:old websocket 2 T"; got != want || len(id) != 36 {
+		t.Errorf("fork %q to %q, want %q", got, id, want)
+	}
+	c.until("session_updated")
+	c.say(`{"type":"fork_chat","source_chat_id":"gone","before_user_index":2}`)
+	if m := c.next(); m["detail"] != "fork_rejected" {
+		t.Errorf("got %v", m)
+	}
+}
+
+func TestTemporaryChat(t *testing.T) {
+	t.Parallel()
+	r := start(t, "")
+	c := r.login()
+	c.say(`{"type":"new_temporary_chat"}`)
+	m := c.until("attached")
+	chat, _ := m["chat_id"].(string)
+	if m["temporary"] != true {
+		t.Errorf("attached %v", m)
+	}
+	c.say(`{"type":"message","chat_id":"` + chat + `","content":"one","turn_id":"1"}`)
+	if in := r.inbound(); !in.Stateless || len(in.History) != 0 {
+		t.Errorf("first message %+v", in)
+	}
+	c.until("message_accepted")
+	f := final("f1", chat, "1", "first answer")
+	f.Streamed = true
+	r.send(f)
+	c.until("turn_end")
+	c.say(`{"type":"message","chat_id":"` + chat + `","content":"two","turn_id":"2"}`)
+	want := []bus.Said{{Role: bus.RoleUser, Text: "one"}, {Role: bus.RoleAssistant, Text: "first answer"}}
+	if diff := cmp.Diff(want, r.inbound().History); diff != "" {
+		t.Error(diff)
+	}
+	c.until("message_accepted")
+	c.say(`{"type":"discard_temporary_chat","chat_id":"` + chat + `"}`)
+	c.until("session_updated")
+	r.send(final("f2", chat, "2", "too late"))
+	r.c.hub.mu.Lock()
+	defer r.c.hub.mu.Unlock()
+	if r.c.hub.chats[chat] != nil {
+		t.Error("the discarded chat is still known")
+	}
+}
+
+const onePixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
+func TestAttachments(t *testing.T) {
+	t.Parallel()
+	r := start(t, "")
+	c := r.login()
+	png := `{"data_url":"data:image/png;base64,` + onePixel + `","name":"../a b.png"}`
+	file := func(mime string, n int) string {
+		return `{"data_url":"data:` + mime + `;base64,` + base64.StdEncoding.EncodeToString(make([]byte, n)) + `","name":"f"}`
+	}
+	say := func(items ...string) {
+		c.say(`{"type":"message","chat_id":"a","content":"","media":[` + strings.Join(items, ",") + `]}`)
+	}
+	say(png, `{"data_url":"data:text/markdown;charset=utf-8;base64,IyBoaQ=="}`)
+	in := r.inbound()
+	if len(in.Media) != 2 || in.Media[0].MIME != "image/png" || in.Media[1].MIME != "text/markdown" {
+		t.Fatalf("media %+v", in.Media)
+	}
+	for i, want := range []string{"\x89PNG", "# hi"} {
+		data, err := os.ReadFile(in.Media[i].Path)
+		if err != nil || !strings.HasPrefix(string(data), want) || filepath.Dir(in.Media[i].Path) != r.c.d.Media.Dir {
+			t.Errorf("file %d at %s: %.8q %v", i, in.Media[i].Path, data, err)
+		}
+	}
+	if !strings.HasSuffix(in.Media[1].Path, ".md") {
+		t.Errorf("file without a name: %s", in.Media[1].Path)
+	}
+	for _, tt := range []struct {
+		reason string
+		items  []string
+	}{
+		{"malformed", []string{`{"data_url":"http://x/y.png"}`}},
+		{"malformed", []string{`{"data_url":"data:image/png,abc"}`}},
+		{"mime", []string{file("application/x-msdownload", 3)}},
+		{"mime", []string{file("image/svg+xml", 3)}},
+		{"mime", []string{file("image/png", 30)}},
+		{"decode", []string{`{"data_url":"data:text/plain;base64,!!!!"}`}},
+		{"decode", []string{`{"data_url":"data:text/plain;base64,QUJ"}`}},
+		{"size", []string{file("text/plain", 6<<20+1)}},
+		{"too_many_images", []string{png, png, png, png, png}},
+		{"too_many_attachments", []string{png, png, png, png, file("text/csv", 1)}},
+		{"too_many_videos", []string{file("video/mp4", 1), file("video/webm", 1)}},
+		{"total_size", []string{file("video/mp4", 19<<20), file("text/csv", 3<<20), file("text/csv", 3<<20)}},
+	} {
+		say(tt.items...)
+		if m := c.until("error"); m["detail"] != "attachment_rejected" || m["reason"] != tt.reason {
+			t.Errorf("got %v, want %s", m, tt.reason)
+		}
+	}
+	left, err := os.ReadDir(r.c.d.Media.Dir)
+	if err != nil || len(left) != 2 {
+		t.Errorf("%d files are kept, want the 2 accepted ones (%v)", len(left), err)
+	}
+}
+
+func TestTranscribe(t *testing.T) {
+	t.Parallel()
+	r := start(t, "", func(d *channel.Deps, _ *Options) {
+		d.Transcribe = func(_ context.Context, path string) string {
+			data, err := os.ReadFile(path)
+			if err != nil || len(data) == 1 {
+				return ""
+			}
+			return "heard " + string(data)
+		}
+	})
+	c := r.login()
+	audio := func(s string) string { return "data:audio/webm;codecs=opus;base64," + base64.StdEncoding.EncodeToString([]byte(s)) }
+	for _, tt := range []struct{ name, frame, event, detail string }{
+		{"fine", `"request_id":"1","data_url":"` + audio("abc") + `","duration_ms":900`, "transcription_result", ""},
+		{"silence", `"request_id":"1","data_url":"` + audio("x") + `"`, "transcription_error", "empty"},
+		{"no id", `"data_url":"` + audio("abc") + `"`, "transcription_error", "invalid_request"},
+		{"no audio", `"request_id":"1"`, "transcription_error", "missing_audio"},
+		{"too long", `"request_id":"1","data_url":"` + audio("abc") + `","duration_ms":120001`, "transcription_error", "duration"},
+		{"no sound", `"request_id":"1","data_url":"data:text/plain;base64,QUJD"`, "transcription_error", "mime"},
+		{"no data address", `"request_id":"1","data_url":"x"`, "transcription_error", "decode"},
+	} {
+		c.say(`{"type":"transcribe_audio",` + tt.frame + `}`)
+		m := c.next()
+		detail, _ := m["detail"].(string)
+		if m["event"] != tt.event || detail != tt.detail || tt.detail == "" && m["text"] != "heard abc" {
+			t.Errorf("%s: got %v", tt.name, m)
+		}
+	}
+	left, _ := os.ReadDir(r.c.d.Media.Dir)
+	if len(left) != 0 {
+		t.Errorf("%d recordings are kept", len(left))
+	}
+}
+
+func TestRestartTold(t *testing.T) {
+	t.Parallel()
+	r := start(t, "")
+	old, c := r.login(), r.login()
+	c.modern()
+	closed := make(chan ws.StatusCode, 2)
+	for _, x := range []*client{old, c} {
+		go func() {
+			said := false
+			for {
+				_, data, err := x.conn.Read(t.Context())
+				if err != nil {
+					if said != (x == c) {
+						t.Errorf("server_restarting told: %v, modern: %v", said, x == c)
+					}
+					closed <- ws.CloseStatus(err)
+					return
+				}
+				said = said || strings.Contains(string(data), `"server_restarting"`)
+			}
+		}()
+	}
+	r.stop()
+	for range 2 {
+		if got := <-closed; got != ws.StatusServiceRestart {
+			t.Errorf("closed with %v, want 1012", got)
+		}
+	}
+}

@@ -1,0 +1,352 @@
+package websocket
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/channel"
+)
+
+const (
+	maxText      = 64 << 10 // bytes of a message in the newer protocol
+	maxPlainText = 1 << 20  // and in the older one
+	maxTurnID    = 128
+	lastAccepted = 16 // messages of a chat that are known to be repeated
+)
+
+// envelope is everything a client can say. Members of a wrong type count as
+// missing.
+type envelope struct {
+	Type    any    `json:"type"`
+	Content string `json:"content"`
+	Text    string `json:"text"`
+	Message string `json:"message"`
+
+	ChatID    string          `json:"chat_id"`
+	TurnID    string          `json:"turn_id"`
+	Media     json.RawMessage `json:"media"`
+	LastSeq   *int64          `json:"last_seq"`
+	UserShell bool            `json:"user_shell"`
+	Scope     json.RawMessage `json:"workspace_scope"`
+
+	SourceChatID string `json:"source_chat_id"`
+	BeforeUser   *int   `json:"before_user_index"`
+	Title        string `json:"title"`
+
+	RequestID  string  `json:"request_id"`
+	Action     string  `json:"action"`
+	DataURL    string  `json:"data_url"`
+	DurationMS float64 `json:"duration_ms"`
+}
+
+// receiver handles the frames of one connection, one after the other.
+type receiver struct {
+	*socket
+	wg   *sync.WaitGroup // of what goes on beside
+	busy bool            // a transcription; guarded by hub.mu
+}
+
+// problem answers something that could not be done. The connection stays.
+func (r *receiver) problem(detail, reason string, e *envelope) {
+	f := newFrame(evError, "", 128)
+	if e != nil && validChatID(e.ChatID) {
+		f = f.text("chat_id", e.ChatID)
+	}
+	f = f.text("detail", detail).text("reason", reason)
+	if e != nil && len(e.TurnID) <= maxTurnID {
+		f = f.text("turn_id", e.TurnID)
+	}
+	r.reply(f)
+}
+
+// frame handles what came in: plain text, an object with a text, or an object
+// with a type.
+func (r *receiver) frame(ctx context.Context, data []byte) {
+	if !utf8.Valid(data) {
+		r.problem("invalid utf-8", "", nil)
+		return
+	}
+	text := strings.TrimSpace(string(data))
+	if !strings.HasPrefix(text, "{") {
+		r.plain(ctx, text)
+		return
+	}
+	var e envelope
+	if err := json.Unmarshal(data, &e); err != nil {
+		if _, ok := errors.AsType[*json.UnmarshalTypeError](err); !ok {
+			r.plain(ctx, text)
+			return
+		}
+	}
+	if t, ok := e.Type.(string); ok {
+		r.speaksModern()
+		r.typed(ctx, t, &e)
+		return
+	}
+	for _, s := range []string{e.Content, e.Text, e.Message} {
+		if s := strings.TrimSpace(s); s != "" {
+			r.plain(ctx, s)
+			return
+		}
+	}
+	r.problem("missing content", "", nil)
+}
+
+// plain is a message of the older protocol.
+func (r *receiver) plain(ctx context.Context, text string) {
+	switch {
+	case text == "":
+		r.problem("missing content", "", nil)
+	case len(text) > maxPlainText:
+		r.problem("message_rejected", "text_too_large", nil)
+	default:
+		r.hand(ctx, message{chat: r.home, text: text}, &envelope{})
+	}
+}
+
+// typed is a frame of the newer protocol.
+func (r *receiver) typed(ctx context.Context, kind string, e *envelope) {
+	switch kind {
+	case "new_chat":
+		if r.scopeless(e) {
+			r.open(newChatID(), "")
+		}
+	case "attach", "resume":
+		r.attach(kind, e)
+	case "message":
+		r.message(ctx, e)
+	case "new_temporary_chat":
+		r.openPrivate()
+	case "discard_temporary_chat":
+		r.discard(e)
+	case "fork_chat":
+		r.fork(ctx, e)
+	case "transcribe_audio":
+		r.transcribe(ctx, e)
+	case "webui_request":
+		r.webui(e)
+	case "set_workspace_scope":
+		r.problem("workspace_scope_rejected", "not supported", e)
+	default:
+		r.problem("unknown type", cut(kind, 64), e)
+	}
+}
+
+func cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n], "")
+}
+
+// scopeless refuses what asks for another folder or fewer rights: to ignore
+// that would give more than was asked for.
+func (r *receiver) scopeless(e *envelope) bool {
+	if len(e.Scope) == 0 || string(e.Scope) == "null" {
+		return true
+	}
+	r.problem("workspace_scope_rejected", "not supported", e)
+	return false
+}
+
+// open attaches a new chat and says so.
+func (r *receiver) open(id, scope string) {
+	a, _ := r.c.hub.attach(r.socket, id, 0, false)
+	r.reply(newFrame(evAttached, id, 64).number("seq", a.seq))
+	r.reply(newFrame(evUpdated, id, 64).text("scope", scope))
+}
+
+// attach joins a chat, with last_seq from where the client left off.
+func (r *receiver) attach(kind string, e *envelope) {
+	resume := e.LastSeq != nil
+	switch {
+	case !validChatID(e.ChatID):
+		r.problem("invalid chat_id", "", e)
+		return
+	case kind == "resume" && !resume:
+		r.problem("missing last_seq", "", e)
+		return
+	}
+	var after int64
+	if resume {
+		after = *e.LastSeq
+	}
+	a, ok := r.c.hub.attachFor(r.socket, e.ChatID, after, resume)
+	if !ok {
+		r.problem("access_denied", "", e)
+		return
+	}
+	f := newFrame(evAttached, e.ChatID, 96).number("seq", a.seq)
+	if resume {
+		f = f.flag("resumed", true).flag("complete", a.complete)
+	}
+	r.reply(f)
+	if a.turn != "" {
+		r.reply(statusFrame(e.ChatID, a.turn, a.since))
+	}
+}
+
+// message is something said, in the newer protocol.
+func (r *receiver) message(ctx context.Context, e *envelope) {
+	text := strings.TrimSpace(e.Content)
+	switch {
+	case !validChatID(e.ChatID):
+		r.problem("invalid chat_id", "", e)
+		return
+	case len(e.TurnID) > maxTurnID || strings.HasPrefix(e.TurnID, ownID):
+		r.problem("invalid turn_id", "", e)
+		return
+	case len(text) > maxText:
+		r.problem("message_rejected", "text_too_large", e)
+		return
+	case e.UserShell:
+		r.problem("message_rejected", "user_shell is not supported", e)
+		return
+	case !r.scopeless(e):
+		return
+	}
+	files, reason := parseAttachments(e.Media)
+	switch {
+	case reason != "":
+		r.problem("attachment_rejected", reason, e)
+		return
+	case text == "" && len(files) == 0:
+		r.problem("missing content", "", e)
+		return
+	}
+	if _, ok := r.c.hub.attachFor(r.socket, e.ChatID, 0, false); !ok {
+		r.problem("access_denied", "", e)
+		return
+	}
+	r.hand(ctx, message{chat: e.ChatID, turn: e.TurnID, text: text, files: files, modern: true}, e)
+}
+
+// message is something for the agent.
+type message struct {
+	chat, turn, text string
+	files            []attachment
+	modern           bool
+}
+
+// hand gives a message to the agent and tells the client when it is safe.
+func (r *receiver) hand(ctx context.Context, m message, e *envelope) {
+	id := m.turn
+	if id == "" {
+		id = ownID + rand.Text()
+	}
+	route := bus.Route{Channel: r.c.d.Name, ChatID: m.chat, MessageID: id}
+	pass, ok := r.c.d.Gate.Admit(ctx, channel.Visitor{Route: route, IDs: []string{r.client}, Direct: true, Owner: true})
+	if !ok {
+		r.problem("access_denied", "", e)
+		return
+	}
+	media, reason := r.c.store(ctx, m.files)
+	if reason != "" {
+		r.problem("attachment_rejected", reason, e)
+		return
+	}
+	in := pass.Inbound(m.chat+"/"+id, m.text)
+	in.Media, in.WantsStream = media, r.c.set.streaming()
+	if m.turn != "" {
+		in.Meta = map[string]string{metaTurn: m.turn}
+	}
+	state := r.c.hub.reserve(&in)
+	if err := r.life.submit(ctx, in); err != nil {
+		r.c.hub.unreserve(in, state)
+		discard(media)
+		switch {
+		case ctx.Err() != nil:
+		case errors.Is(err, bus.ErrTooLarge):
+			r.problem("message_rejected", "text_too_large", e)
+		default:
+			r.c.d.Log.WarnContext(ctx, "a message was not accepted", "channel", r.c.d.Name, "err", err)
+			r.problem("message_rejected", "not accepted, try again", e)
+		}
+		return
+	}
+	r.c.hub.accepted(r.socket, in, state)
+	if m.modern {
+		f := newFrame(evAccepted, m.chat, 128).text("turn_id", m.turn).flag("starts_turn", state.starts)
+		if !state.starts {
+			f = f.text("active_turn_id", visible(state.active)).raw("started_at", seconds(state.since))
+		}
+		r.reply(f)
+	}
+}
+
+func discard(files []bus.Media) {
+	for _, f := range files {
+		_ = os.Remove(f.Path)
+	}
+}
+
+// fork begins a chat with the first part of another.
+func (r *receiver) fork(ctx context.Context, e *envelope) {
+	switch {
+	case !validChatID(e.SourceChatID):
+		r.problem("invalid chat_id", "source_chat_id", e)
+	case e.BeforeUser == nil || *e.BeforeUser < 0:
+		r.problem("invalid before_user_index", "", e)
+	case r.c.o.Fork == nil || strings.HasPrefix(e.SourceChatID, privatePrefix):
+		r.problem("unsupported", "fork_chat", e)
+	default:
+		from, to := bus.Route{Channel: r.c.d.Name, ChatID: e.SourceChatID}, bus.Route{Channel: r.c.d.Name, ChatID: newChatID()}
+		if err := r.c.o.Fork(ctx, from, to, *e.BeforeUser, cut(e.Title, 256)); err != nil {
+			r.c.d.Log.WarnContext(ctx, "fork a chat", "channel", r.c.d.Name, "err", err)
+			r.problem("fork_rejected", "the chat could not be copied", e)
+			return
+		}
+		r.open(to.ChatID, "")
+	}
+}
+
+// webui answers requests of the web interface: none is known here yet.
+func (r *receiver) webui(e *envelope) {
+	id := e.RequestID
+	if !validWord(id, 128, "._:-") {
+		r.problem("invalid request_id", "", e)
+		return
+	}
+	f := newFrame(evWebuiResponse, "", 128).text("request_id", id).flag("ok", false)
+	r.reply(f.raw("error", []byte(`{"status":404,"message":"unknown action"}`)))
+}
+
+// newChatID is a random UUID.
+func newChatID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	const hex = "0123456789abcdef"
+	out := make([]byte, 0, 36)
+	for i, x := range b {
+		if slices.Contains([]int{4, 6, 8, 10}, i) {
+			out = append(out, '-')
+		}
+		out = append(out, hex[x>>4], hex[x&15])
+	}
+	return string(out)
+}
+
+func validChatID(id string) bool { return validWord(id, 64, "_:-") }
+
+// validWord reports whether s is of 1 to n letters, digits and others.
+func validWord(s string, n int, others string) bool {
+	if s == "" || len(s) > n {
+		return false
+	}
+	for i := range len(s) {
+		c := s[i]
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && strings.IndexByte(others, c) < 0 {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,216 @@
+package websocket
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
+)
+
+// settings is the section of the configuration.
+type settings struct {
+	channel.Common
+	Host             string          `json:"host"`
+	Port             int             `json:"port"`
+	Path             string          `json:"path"`
+	Token            httpsafe.Secret `json:"token"`
+	TokenIssuePath   string          `json:"tokenIssuePath"`
+	TokenIssueSecret httpsafe.Secret `json:"tokenIssueSecret"`
+	TokenTTLS        int             `json:"tokenTtlS"`
+	RequiresToken    bool            `json:"websocketRequiresToken"`
+	MaxMessageBytes  int64           `json:"maxMessageBytes"`
+	PingIntervalS    float64         `json:"pingIntervalS"`
+	PingTimeoutS     float64         `json:"pingTimeoutS"`
+	CertFile         string          `json:"sslCertfile"`
+	KeyFile          string          `json:"sslKeyfile"`
+	UnixSocketPath   string          `json:"unixSocketPath"`
+	PublicURL        string          `json:"publicWsUrl"`
+	TrustedProxy     *trustedProxy   `json:"trustedProxyAuth"`
+	AllowedOrigins   []string        `json:"allowedOrigins"`
+
+	own        bool // a listener of our own instead of the gateway's
+	publicHost string
+}
+
+// trustedProxy lets a proxy in front of us say who is signed in.
+type trustedProxy struct {
+	PeerCIDRs       []string `json:"trustedPeerCidrs"`
+	AssertionHeader string   `json:"assertionHeader"`
+
+	peers []netip.Prefix
+}
+
+func decode(section json.RawMessage) (*settings, error) {
+	s := &settings{
+		Path: "/", TokenTTLS: 300, RequiresToken: true, MaxMessageBytes: 37748736, PingIntervalS: 20, PingTimeoutS: 20,
+	}
+	if err := channel.Decode(section, s); err != nil {
+		return nil, err
+	}
+	s.own = s.Host != "" || s.Port != 0 || s.UnixSocketPath != "" || s.CertFile != "" || s.KeyFile != ""
+	if s.Host == "" {
+		s.Host = "127.0.0.1"
+	}
+	if s.Port == 0 {
+		s.Port = 8765
+	}
+	if s.AllowFrom == nil {
+		s.AllowFrom = []string{"*"}
+	}
+	for _, check := range []func() error{s.checkRanges, s.checkPaths, s.checkFiles, s.checkPublic, s.checkOrigins, s.checkProxy, s.checkExposure} {
+		if err := check(); err != nil {
+			return nil, channel.Fatal(err)
+		}
+	}
+	return s, nil
+}
+
+func (s *settings) checkRanges() error {
+	for _, r := range []struct {
+		name           string
+		value, lo, top float64
+	}{
+		{"port", float64(s.Port), 1, 65535},
+		{"tokenTtlS", float64(s.TokenTTLS), 30, 86400},
+		{"maxMessageBytes", float64(s.MaxMessageBytes), 1024, 41943040},
+		{"pingIntervalS", s.PingIntervalS, 5, 300},
+		{"pingTimeoutS", s.PingTimeoutS, 5, 300},
+	} {
+		if r.value < r.lo || r.value > r.top {
+			return fmt.Errorf("%s: %v is not between %v and %v", r.name, r.value, r.lo, r.top)
+		}
+	}
+	return nil
+}
+
+// checkPaths takes trailing slashes off, which make no difference.
+func (s *settings) checkPaths() error {
+	for _, p := range []struct {
+		name  string
+		value *string
+	}{{"path", &s.Path}, {"tokenIssuePath", &s.TokenIssuePath}} {
+		v := *p.value
+		if v == "" && p.name != "path" {
+			continue
+		}
+		if !strings.HasPrefix(v, "/") || strings.ContainsAny(v, "{}?# ") {
+			return fmt.Errorf("%s: %q must be a path that begins with /", p.name, v)
+		}
+		if v = strings.TrimRight(v, "/"); v == "" {
+			v = "/"
+		}
+		*p.value = v
+	}
+	if s.Path == s.TokenIssuePath {
+		return errors.New("tokenIssuePath: must not be the same as path")
+	}
+	return nil
+}
+
+func (s *settings) checkFiles() error {
+	if (s.CertFile == "") != (s.KeyFile == "") {
+		return errors.New("sslCertfile and sslKeyfile: set both or none")
+	}
+	if s.UnixSocketPath != "" && !filepath.IsAbs(s.UnixSocketPath) {
+		return fmt.Errorf("unixSocketPath: %q must be an absolute path", s.UnixSocketPath)
+	}
+	return nil
+}
+
+func (s *settings) checkPublic() error {
+	if s.PublicURL == "" {
+		return nil
+	}
+	u, err := url.Parse(s.PublicURL)
+	switch {
+	case err != nil:
+		return fmt.Errorf("publicWsUrl: %w", err)
+	case u.Scheme != "ws" && u.Scheme != "wss" || u.Host == "":
+		return fmt.Errorf("publicWsUrl: %q must begin with ws:// or wss://", s.PublicURL)
+	case u.User != nil:
+		return errors.New("publicWsUrl: must hold no name or password")
+	case strings.TrimRight(u.Path, "/") != strings.TrimRight(s.Path, "/"):
+		return fmt.Errorf("publicWsUrl: its path must be %q as in path", s.Path)
+	}
+	s.publicHost = u.Host
+	return nil
+}
+
+func (s *settings) checkOrigins() error {
+	for _, o := range s.AllowedOrigins {
+		if _, err := path.Match(o, ""); err != nil {
+			return fmt.Errorf("allowedOrigins: %q: %w", o, err)
+		}
+	}
+	return nil
+}
+
+func (s *settings) checkProxy() error {
+	p := s.TrustedProxy
+	if p == nil {
+		return nil
+	}
+	if len(p.PeerCIDRs) == 0 || p.AssertionHeader == "" {
+		return errors.New("trustedProxyAuth: set both trustedPeerCidrs and assertionHeader")
+	}
+	for _, c := range p.PeerCIDRs {
+		prefix, err := netip.ParsePrefix(c)
+		if err != nil {
+			return fmt.Errorf("trustedProxyAuth.trustedPeerCidrs: %w", err)
+		}
+		if a := prefix.Addr(); a.Is4In6() && prefix.Bits() >= 96 {
+			prefix = netip.PrefixFrom(a.Unmap(), prefix.Bits()-96)
+		}
+		if prefix.Bits() == 0 {
+			return fmt.Errorf("trustedProxyAuth.trustedPeerCidrs: %q is everybody", c)
+		}
+		p.peers = append(p.peers, prefix)
+	}
+	h := strings.ToLower(p.AssertionHeader)
+	if slices.Contains([]string{"host", "forwarded", "x-real-ip", "cf-connecting-ip"}, h) || strings.HasPrefix(h, "x-forwarded-") {
+		return fmt.Errorf("trustedProxyAuth.assertionHeader: %q says where a request came from, not who sent it", p.AssertionHeader)
+	}
+	return nil
+}
+
+// checkExposure refuses to listen for everybody without asking for anything.
+func (s *settings) checkExposure() error {
+	if !s.own || s.UnixSocketPath != "" || isLoopback(s.Host) || s.secured() {
+		return nil
+	}
+	return fmt.Errorf("host: %s can be reached by others; set token, tokenIssueSecret or trustedProxyAuth", s.Host)
+}
+
+// secured reports whether there is a way to prove who one is.
+func (s *settings) secured() bool {
+	return !s.Token.IsZero() || !s.TokenIssueSecret.IsZero() || s.TrustedProxy != nil
+}
+
+func (s *settings) streaming() bool { return s.Streaming == nil || *s.Streaming }
+
+func (s *settings) pingInterval() time.Duration {
+	return time.Duration(s.PingIntervalS * float64(time.Second))
+}
+
+func (s *settings) pingTimeout() time.Duration {
+	return time.Duration(s.PingTimeoutS * float64(time.Second))
+}
+
+// isLoopback is about the name or address in a listener or a Host header.
+func isLoopback(host string) bool {
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip := net.ParseIP(strings.Trim(host, "[]"))
+	return ip != nil && ip.IsLoopback()
+}

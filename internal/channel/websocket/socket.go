@@ -1,0 +1,269 @@
+package websocket
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	ws "github.com/coder/websocket"
+)
+
+const (
+	writeTimeout = 10 * time.Second
+	batchFrames  = 32       // taken from the hub at once
+	bufferBytes  = 64 << 10 // of a read buffer that is kept
+)
+
+// errBehind closes a connection that does not keep up.
+var errBehind = errors.New("the peer reads too slowly")
+
+// socket is one connection. Its handler reads, one goroutine writes, one
+// pings; whichever fails ends the others.
+type socket struct {
+	c      *Channel
+	life   *life
+	conn   *ws.Conn
+	client string        // id it gave
+	home   string        // chat of messages that name none
+	wake   chan struct{} // capacity 1: something is there to write
+
+	// Guarded by hub.mu.
+	modern  bool // has spoken the newer protocol
+	closing bool // the program ends
+	flooded bool // more answers than replyRoom wait
+	replies [][]byte
+	places  map[*chat]*place
+	dirty   []*chat // with something to write
+}
+
+// outgoing is a frame on its way.
+type outgoing struct {
+	data  []byte
+	event *event // set when somebody waits for it
+}
+
+// mark notes that a chat has something for this connection. The caller holds
+// the lock of the hub.
+func (s *socket) mark(c *chat, p *place) {
+	if !p.dirty {
+		p.dirty = true
+		s.dirty = append(s.dirty, c)
+	}
+	s.poke()
+}
+
+func (s *socket) poke() {
+	select {
+	case s.wake <- struct{}{}:
+	default: // it will look anyway
+	}
+}
+
+// reply answers this connection alone.
+func (s *socket) reply(f frame) {
+	h := s.c.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(s.replies) >= replyRoom {
+		s.flooded = true
+	} else {
+		s.replies = append(s.replies, f.end())
+	}
+	s.poke()
+}
+
+// run serves the connection until it or the program ends.
+func (s *socket) run(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	h := s.c.hub
+	s.reply(newFrame(evReady, s.home, 32).text("client_id", s.client))
+	if !h.join(s) {
+		_ = s.conn.Close(ws.StatusTryAgainLater, "too many connections")
+		return
+	}
+	h.attach(s, s.home, 0, false)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		defer cancel()
+		s.finish(s.write(ctx))
+	})
+	wg.Go(func() {
+		defer cancel()
+		s.ping(ctx)
+	})
+	s.read(ctx, &wg)
+	cancel()
+	h.leave(s) // before the wait: senders wait for this
+	wg.Wait()
+}
+
+// read takes frames one after the other: order within a connection holds, and
+// a queue that is full slows this peer alone.
+func (s *socket) read(ctx context.Context, wg *sync.WaitGroup) {
+	var buf bytes.Buffer
+	in := receiver{socket: s, wg: wg}
+	for {
+		_, r, err := s.conn.Reader(ctx)
+		if err != nil {
+			return
+		}
+		buf.Reset()
+		if _, err := io.Copy(&buf, r); err != nil {
+			return
+		}
+		in.frame(ctx, buf.Bytes())
+		if buf.Cap() > bufferBytes {
+			buf = bytes.Buffer{}
+		}
+	}
+}
+
+// write sends what is there whenever something is.
+func (s *socket) write(ctx context.Context) error {
+	batch := make([]outgoing, 0, batchFrames)
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-s.wake:
+		}
+		for {
+			var closing bool
+			var err error
+			batch, closing, err = s.take(batch[:0])
+			if err != nil {
+				return err
+			}
+			if len(batch) == 0 {
+				if closing {
+					return nil
+				}
+				break
+			}
+			if err := s.put(ctx, batch); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// take collects frames: answers to this connection first, then the chats.
+func (s *socket) take(batch []outgoing) (_ []outgoing, closing bool, err error) {
+	h := s.c.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if s.flooded {
+		return batch, false, errBehind
+	}
+	for _, r := range s.replies {
+		batch = append(batch, outgoing{data: r})
+	}
+	s.replies = s.replies[:0]
+	for len(s.dirty) > 0 && len(batch) < batchFrames {
+		c := s.dirty[0]
+		p := s.places[c]
+		if p == nil { // left meanwhile
+			s.dirty = s.dirty[1:]
+			continue
+		}
+		e := c.ring.next(p.seq)
+		if e == nil {
+			p.dirty = false
+			s.dirty = s.dirty[1:]
+			continue
+		}
+		if c.ring.gone > max(p.seq, p.floor) {
+			return batch, false, errBehind
+		}
+		seq := p.seq
+		p.seq = e.last
+		if e.except == s.home || e.to == modern && !s.modern {
+			e.arrived()
+			continue
+		}
+		o := outgoing{data: e.after(seq, c.id)}
+		if e.id != "" && !e.seen {
+			o.event = e
+		}
+		batch = append(batch, o)
+	}
+	if len(s.dirty) == 0 {
+		s.dirty = nil
+	}
+	return batch, s.closing, nil
+}
+
+// arrived notes that a peer has got an event. The caller holds the lock of the hub.
+func (e *event) arrived() {
+	e.seen = true
+	e.release()
+}
+
+func (s *socket) put(ctx context.Context, batch []outgoing) error {
+	for i, o := range batch {
+		batch[i] = outgoing{}
+		wctx, cancel := context.WithTimeout(ctx, writeTimeout)
+		err := s.conn.Write(wctx, ws.MessageText, o.data)
+		cancel()
+		if err != nil {
+			return err
+		}
+		if o.event != nil {
+			h := s.c.hub
+			h.mu.Lock()
+			o.event.arrived()
+			h.mu.Unlock()
+		}
+	}
+	return nil
+}
+
+// finish closes the connection as its writer ended.
+func (s *socket) finish(err error) {
+	switch {
+	case err == nil:
+		_ = s.conn.Close(ws.StatusServiceRestart, "restarting")
+	case errors.Is(err, errBehind):
+		_ = s.conn.Close(ws.StatusTryAgainLater, "too slow; come back and resume")
+	default:
+		_ = s.conn.CloseNow()
+	}
+}
+
+// ping ends connections whose other side is gone without a word.
+func (s *socket) ping(ctx context.Context) {
+	t := time.NewTicker(s.c.set.pingInterval())
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+		pctx, cancel := context.WithTimeout(ctx, s.c.set.pingTimeout())
+		err := s.conn.Ping(pctx)
+		cancel()
+		if err != nil {
+			return
+		}
+	}
+}
+
+// speaksModern notes that the peer used the newer protocol: from now on it
+// gets events the older one did not have.
+func (s *socket) speaksModern() {
+	s.c.hub.mu.Lock()
+	defer s.c.hub.mu.Unlock()
+	s.modern = true
+}
+
+// isModern reports it.
+func (s *socket) isModern() bool {
+	s.c.hub.mu.Lock()
+	defer s.c.hub.mu.Unlock()
+	return s.modern
+}

@@ -1,0 +1,83 @@
+package websocket
+
+import (
+	"context"
+	"strings"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+)
+
+const (
+	maxAudioBytes = 25 << 20
+	maxAudioMS    = 120_000
+	maxRequestID  = 80
+)
+
+// transcribe turns speech into text, beside the other frames, one at a time.
+func (r *receiver) transcribe(ctx context.Context, e *envelope) {
+	id := e.RequestID
+	fail := func(detail string) {
+		r.reply(newFrame(evNoTranscript, "", 128).text("request_id", cut(id, maxRequestID)).text("detail", detail))
+	}
+	switch {
+	case id == "" || len(id) > maxRequestID:
+		fail("invalid_request")
+		return
+	case e.DataURL == "":
+		fail("missing_audio")
+		return
+	case r.c.d.Transcribe == nil || r.c.d.Media == nil:
+		fail("not_configured")
+		return
+	case e.DurationMS < 0 || e.DurationMS > maxAudioMS:
+		fail("duration")
+		return
+	}
+	f, reason := parseDataURL(e.DataURL)
+	switch {
+	case reason != "":
+		fail("decode")
+		return
+	case !strings.HasPrefix(f.mime, "audio/") && f.mime != "video/webm" && f.mime != "video/mp4":
+		fail("mime")
+		return
+	case f.size > maxAudioBytes:
+		fail("size")
+		return
+	case !r.begin():
+		fail("invalid_request")
+		return
+	}
+	r.wg.Go(func() {
+		defer r.done()
+		f.name = "voice" + extension(f.mime)
+		m, reason := r.c.storeOne(ctx, f)
+		if reason != "" {
+			fail(reason)
+			return
+		}
+		defer discard([]bus.Media{m})
+		text := r.c.d.Transcribe(ctx, m.Path)
+		if text == "" {
+			fail("empty")
+			return
+		}
+		r.reply(newFrame(evTranscript, "", len(text)).text("request_id", id).text("text", text))
+	})
+}
+
+func (r *receiver) begin() bool {
+	r.c.hub.mu.Lock()
+	defer r.c.hub.mu.Unlock()
+	if r.busy {
+		return false
+	}
+	r.busy = true
+	return true
+}
+
+func (r *receiver) done() {
+	r.c.hub.mu.Lock()
+	defer r.c.hub.mu.Unlock()
+	r.busy = false
+}

@@ -1,0 +1,298 @@
+// Package websocket is the channel for programs: a socket over which clients
+// of ours, scripts and web pages talk to the agent. It hides both generations
+// of its wire protocol, who may connect, and how a client that was away gets
+// what it missed.
+package websocket
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	ws "github.com/coder/websocket"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/channel"
+)
+
+const (
+	farewell      = 3 * time.Second  // for connections to end by themselves
+	headerTimeout = 10 * time.Second // of requests on our own listener
+)
+
+// Options are abilities the house may lend.
+type Options struct {
+	// Fork makes a new conversation of the beginning of another, up to before
+	// the given message of the user, counted from 0. Nil: clients are told
+	// that it cannot be done.
+	Fork func(ctx context.Context, from, to bus.Route, beforeUser int, title string) error
+}
+
+// New returns the factory of the channel.
+func New(o Options) channel.Factory {
+	return func(d channel.Deps, section json.RawMessage) (channel.Channel, error) {
+		set, err := decode(section)
+		if err != nil {
+			return nil, err
+		}
+		return &Channel{d: d, set: set, o: o, hub: newHub(d.Now)}, nil
+	}
+}
+
+// Channel is the server side of all connections.
+type Channel struct {
+	d      channel.Deps
+	set    *settings
+	o      Options
+	hub    *hub
+	issued tokens
+	links  links
+
+	mu   sync.Mutex
+	live *life // nil while Run is not going on
+}
+
+var (
+	_ channel.Channel = (*Channel)(nil)
+	_ channel.Handler = (*Channel)(nil)
+)
+
+// life is one Run.
+type life struct {
+	sockets sync.WaitGroup
+	conn    func() context.Context // of a connection; ends when all must
+	submit  channel.Submit
+}
+
+// Name implements channel.Channel.
+func (c *Channel) Name() string { return c.d.Name }
+
+// Caps implements channel.Channel: clients get everything as it was said.
+func (c *Channel) Caps() channel.Caps {
+	return channel.Caps{Whole: true, Buttons: true, MaxMedia: c.maxMedia()}
+}
+
+func (c *Channel) maxMedia() int64 {
+	if c.d.Media == nil {
+		return 0
+	}
+	return c.d.Media.Max
+}
+
+// Routes implements channel.Handler. They are empty when the channel has a
+// listener of its own.
+func (c *Channel) Routes() map[string]http.Handler {
+	if c.set.own {
+		return nil
+	}
+	return c.routes()
+}
+
+func (c *Channel) routes() map[string]http.Handler {
+	r := map[string]http.Handler{
+		"GET " + mediaPath + "{sig}/{payload}": http.HandlerFunc(c.serveMedia),
+	}
+	add := func(path string, h http.HandlerFunc) {
+		if path != "/" {
+			r["GET "+path] = h
+		}
+		r["GET "+strings.TrimRight(path, "/")+"/{$}"] = h
+	}
+	add(c.set.Path, c.serveSocket)
+	if c.set.TokenIssuePath != "" {
+		add(c.set.TokenIssuePath, c.serveToken)
+	}
+	return r
+}
+
+// Run implements channel.Channel.
+func (c *Channel) Run(ctx context.Context, submit channel.Submit) error {
+	if err := c.links.load(c.d.State); err != nil {
+		return err
+	}
+	conns, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	l := &life{conn: func() context.Context { return conns }, submit: submit}
+	served := make(chan error, 1) // the server never blocks on it
+	where := c.set.Path
+	var srv *http.Server
+	if c.set.own {
+		ln, err := c.listen(ctx)
+		if err != nil {
+			return err
+		}
+		where = ln.Addr().String()
+		srv = c.server()
+		go func() { served <- c.serve(srv, ln) }()
+	}
+	c.begin(l)
+	c.d.Ready(where, nil)
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-served:
+		served = nil
+	}
+	c.end(l, cancel)
+	if srv != nil {
+		_ = srv.Close()
+		if served != nil {
+			<-served
+		}
+	}
+	return err
+}
+
+// listen opens our own listener.
+func (c *Channel) listen(ctx context.Context) (net.Listener, error) {
+	var lc net.ListenConfig
+	path := c.set.UnixSocketPath
+	if path == "" {
+		addr := net.JoinHostPort(c.set.Host, strconv.Itoa(c.set.Port))
+		ln, err := lc.Listen(ctx, "tcp", addr)
+		if err != nil {
+			return nil, fmt.Errorf("listen on %s: %w; if another program has the port, set port", addr, err)
+		}
+		return ln, nil
+	}
+	if err := removeStale(ctx, path); err != nil {
+		return nil, err
+	}
+	ln, err := lc.Listen(ctx, "unix", path)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", path, err)
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		return nil, errors.Join(fmt.Errorf("protect %s: %w", path, err), ln.Close())
+	}
+	return ln, nil
+}
+
+// removeStale takes away a socket that nobody listens on any more.
+func removeStale(ctx context.Context, path string) error {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("look at %s: %w", path, err)
+	}
+	if info.Mode()&fs.ModeSocket == 0 {
+		return channel.Fatal(fmt.Errorf("unixSocketPath: %s exists and is no socket", path))
+	}
+	d := net.Dialer{Timeout: time.Second}
+	if conn, err := d.DialContext(ctx, "unix", path); err == nil {
+		return errors.Join(fmt.Errorf("another program listens on %s", path), conn.Close())
+	}
+	return os.Remove(path)
+}
+
+func (c *Channel) server() *http.Server {
+	mux := http.NewServeMux()
+	for pattern, h := range c.routes() {
+		mux.Handle(pattern, h)
+	}
+	return &http.Server{
+		Handler: mux, ReadHeaderTimeout: headerTimeout, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10,
+		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}},
+	}
+}
+
+func (c *Channel) serve(srv *http.Server, ln net.Listener) (err error) {
+	if c.set.CertFile != "" {
+		err = srv.ServeTLS(ln, c.set.CertFile, c.set.KeyFile)
+	} else {
+		err = srv.Serve(ln)
+	}
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return fmt.Errorf("serve: %w", err)
+}
+
+// begin lets connections in.
+func (c *Channel) begin(l *life) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.live = l
+}
+
+// end tells all clients, gives them a moment and waits for them.
+func (c *Channel) end(l *life, cut context.CancelFunc) {
+	c.mu.Lock()
+	c.live = nil
+	c.mu.Unlock()
+	c.hub.restarting()
+	t := time.AfterFunc(farewell, cut)
+	defer t.Stop()
+	l.sockets.Wait()
+}
+
+// enter begins a connection; leave ends it.
+func (c *Channel) enter() (l *life, leave func(), ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.live == nil {
+		return nil, nil, false
+	}
+	c.live.sockets.Add(1)
+	return c.live, c.live.sockets.Done, true
+}
+
+// serveSocket is the handshake and then the connection.
+func (c *Channel) serveSocket(w http.ResponseWriter, r *http.Request) {
+	l, leave, ok := c.enter()
+	if !ok {
+		w.Header().Set("Retry-After", "5")
+		refuse(w, http.StatusServiceUnavailable, "not running")
+		return
+	}
+	defer leave()
+	if !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
+		w.Header().Set("Upgrade", "websocket")
+		refuse(w, http.StatusUpgradeRequired, "this is a WebSocket address")
+		return
+	}
+	client, ok := c.admit(w, r)
+	if !ok {
+		return
+	}
+	offered := []string{protocolName}
+	for _, p := range subprotocols(r) {
+		if strings.HasPrefix(p, protocolToken) {
+			offered = append(offered, p)
+		}
+	}
+	conn, err := ws.Accept(w, r, &ws.AcceptOptions{InsecureSkipVerify: true, Subprotocols: offered}) // admit looked at the origin
+	if err != nil {
+		c.d.Log.Debug("handshake", "err", err)
+		return
+	}
+	conn.SetReadLimit(c.set.MaxMessageBytes)
+	s := &socket{
+		c: c, life: l, conn: conn, client: client, home: newChatID(), wake: make(chan struct{}, 1), places: map[*chat]*place{},
+	}
+	s.run(l.conn())
+	_ = conn.CloseNow()
+}
+
+// Send implements channel.Channel. What must be delivered is delivered when a
+// connection has it; if nobody is connected to the chat it is kept for a
+// while and counts as delivered, because nobody may ever come.
+func (c *Channel) Send(ctx context.Context, out bus.Outbound) (string, error) {
+	m, err := c.link(ctx, out.Media)
+	if err != nil {
+		return "", err
+	}
+	return "", await(ctx, c.hub.send(out, m))
+}
