@@ -109,11 +109,10 @@ func (a *API) run(ctx context.Context, c *call, out sink) (answer, error) {
 			said.paragraph(withFiles(o))
 		case bus.Final:
 			final = &o
-			if !o.Streamed {
-				said.paragraph(withFiles(o))
-			} else if o.Text = ""; len(o.Media) > 0 {
-				said.paragraph(withFiles(o))
+			if o.Streamed || turnFault(o.Turn) != nil {
+				o.Text = "" // said already, or told as an error
 			}
+			said.paragraph(withFiles(o))
 		case bus.ToolEvent:
 			r.show(c, out, event{Type: "tool", Tool: o.Tool})
 		case bus.Progress, bus.Reasoning, bus.Notice:

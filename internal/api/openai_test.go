@@ -1,0 +1,828 @@
+package api_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"iter"
+	"mime/multipart"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nanobot-go/nanobot/internal/api"
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
+)
+
+// house is an API before an agent that says what a test tells it to.
+type house struct {
+	*httptest.Server
+
+	mu  sync.Mutex
+	got []bus.Inbound
+}
+
+type script func(ctx context.Context, in bus.Inbound, yield func(bus.Outbound, error) bool)
+
+func says(outs ...bus.Outbound) script {
+	return func(_ context.Context, _ bus.Inbound, yield func(bus.Outbound, error) bool) {
+		for _, o := range outs {
+			if !yield(o, nil) {
+				return
+			}
+		}
+	}
+}
+
+func final(text string, t bus.Turn) bus.Outbound {
+	if t.StopReason == "" {
+		t.StopReason = "completed"
+	}
+	return bus.Outbound{Kind: bus.Final, Text: text, Turn: &t}
+}
+
+func open(t *testing.T, s script, change ...func(*api.Options)) *house {
+	t.Helper()
+	h := &house{}
+	o := api.Options{
+		MediaDir: t.TempDir(), Metrics: api.NewMetrics("v1", time.Unix(0, 0), func() time.Time { return time.Unix(5, 0) }),
+		Models: func() []api.Model { return []api.Model{{ID: "nanobot"}, {ID: "org/fast", Preset: "fast"}} },
+		Now:    func() time.Time { return time.Unix(1700000000, 0) },
+		Ask: func(ctx context.Context, in bus.Inbound) iter.Seq2[bus.Outbound, error] {
+			h.mu.Lock()
+			h.got = append(h.got, in)
+			h.mu.Unlock()
+			return func(yield func(bus.Outbound, error) bool) { s(ctx, in, yield) }
+		},
+	}
+	for _, c := range change {
+		c(&o)
+	}
+	a, err := api.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Server = httptest.NewServer(a.Handler())
+	t.Cleanup(h.Close)
+	return h
+}
+
+// post sends JSON and returns status, headers and body.
+func (h *house) post(t *testing.T, path, body string, headers ...string) (int, http.Header, string) {
+	t.Helper()
+	return h.send(t, http.MethodPost, path, body, append([]string{"Content-Type", "application/json"}, headers...)...)
+}
+
+func (h *house) send(t *testing.T, method, path, body string, headers ...string) (int, http.Header, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, h.URL+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		if headers[i] == "Host" {
+			req.Host = headers[i+1]
+		}
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	resp, err := h.Client().Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, resp.Header, string(b)
+}
+
+func (h *house) last(t *testing.T) bus.Inbound {
+	t.Helper()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.got) == 0 {
+		t.Fatal("nothing reached the agent")
+	}
+	return h.got[len(h.got)-1]
+}
+
+func parse(t *testing.T, body string) map[string]any {
+	t.Helper()
+	var v map[string]any
+	if err := json.Unmarshal([]byte(body), &v); err != nil {
+		t.Fatalf("%v in %q", err, body)
+	}
+	return v
+}
+
+// TestChat: the whole form of an answer, with what it cost.
+func TestChat(t *testing.T) {
+	t.Parallel()
+	h := open(t, says(
+		bus.Outbound{Kind: bus.Message, Text: "On it.", Media: []bus.Media{{Path: "/ws/a.png"}}},
+		bus.Outbound{Kind: bus.ToolEvent, Tool: &bus.Tool{Name: "read_file", Phase: "start"}},
+		final("Done.", bus.Turn{Usage: bus.Usage{Prompt: 10, Completion: 5, Cached: 4}}),
+	))
+	status, head, body := h.post(t, "/v1/chat/completions", `{"model":"nanobot","temperature":0.3,"messages":[{"role":"user","content":"hi"}]}`)
+	got := parse(t, body)
+	id, _ := got["id"].(string)
+	delete(got, "id")
+	want := map[string]any{
+		"object": "chat.completion", "created": 1.7e9, "model": "nanobot",
+		"choices": []any{map[string]any{
+			"index": 0.0, "finish_reason": "stop",
+			"message": map[string]any{"role": "assistant", "content": "On it.\n[file: a.png at /ws/a.png]\n\nDone."},
+		}},
+		"usage": map[string]any{"prompt_tokens": 10.0, "completion_tokens": 5.0, "total_tokens": 15.0, "prompt_tokens_details": map[string]any{"cached_tokens": 4.0}},
+	}
+	if d := cmp.Diff(want, got); d != "" || status != 200 || !strings.HasPrefix(id, "chatcmpl-") {
+		t.Errorf("status %d, id %q (-want +got)\n%s", status, id, d)
+	}
+	if !strings.HasPrefix(head.Get("X-Request-Id"), "req_") {
+		t.Errorf("headers %v", head)
+	}
+	in := h.last(t)
+	if !in.Stateless || !in.OwnTurn || in.WantsStream || in.Interactive || in.Text != "hi" || in.SessionKey != "api:"+in.Route.ChatID || in.Route.Channel != "api" {
+		t.Errorf("inbound %+v", in)
+	}
+}
+
+// TestChatHistory: who keeps the conversation decides what the agent gets.
+func TestChatHistory(t *testing.T) {
+	t.Parallel()
+	const msgs = `"messages":[
+		{"role":"system","content":"be brief"},
+		{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]},
+		{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]},
+		{"role":"tool","tool_call_id":"c","content":"sunny"},
+		{"role":"assistant","content":"ok"},
+		{"role":"developer","content":"in German"},
+		{"role":"user","content":"c"},
+		{"role":"user","content":"d"}]`
+	all := []bus.Said{
+		{Role: "system", Text: "be brief"},
+		{Role: "user", Text: "a\nb"},
+		{Role: "assistant", Text: "[called f with {}]"},
+		{Role: "tool", Text: "sunny"},
+		{Role: "assistant", Text: "ok"},
+		{Role: "system", Text: "in German"},
+	}
+	instructions := []bus.Said{all[0], all[5]}
+	for name, c := range map[string]struct {
+		history, body string
+		header        string
+		key           string // "" is a random one
+		want          []bus.Said
+	}{
+		"no name":        {"server", `{` + msgs + `}`, "", "", all},
+		"session_id":     {"server", `{"session_id":"s1",` + msgs + `}`, "", "api:s1", instructions},
+		"user":           {"", `{"user":"u1",` + msgs + `}`, "", "api:u1", instructions},
+		"header first":   {"server", `{"session_id":"s1","user":"u1",` + msgs + `}`, "h1", "api:h1", instructions},
+		"id before user": {"server", `{"session_id":"s1","user":"u1",` + msgs + `}`, "", "api:s1", instructions},
+		"client's":       {"client", `{"user":"u1",` + msgs + `}`, "", "", all},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := open(t, says(final("ok", bus.Turn{})), func(o *api.Options) { o.History = c.history })
+			var headers []string
+			if c.header != "" {
+				headers = []string{"X-Nanobot-Session", c.header}
+			}
+			status, _, body := h.post(t, "/v1/chat/completions", c.body, headers...)
+			if status != 200 {
+				t.Fatalf("status %d: %s", status, body)
+			}
+			in := h.last(t)
+			if d := cmp.Diff(c.want, in.History); d != "" || in.Text != "c\n\nd" {
+				t.Errorf("text %q, history (-want +got)\n%s", in.Text, d)
+			}
+			if in.Stateless != (c.key == "") || c.key != "" && in.SessionKey != c.key || !strings.HasPrefix(in.SessionKey, "api:") {
+				t.Errorf("key %q, stateless %v", in.SessionKey, in.Stateless)
+			}
+			more, _ := parse(t, body)["nanobot"].(map[string]any)
+			if session, _ := more["session"].(string); c.key != "" && "api:"+session != c.key || c.key == "" && session != "" {
+				t.Errorf("told the session %q", session)
+			}
+		})
+	}
+}
+
+// TestChatStream: the role first, text as it comes with steps as paragraphs,
+// the finish reason, the usage if asked for, the mark of the end.
+func TestChatStream(t *testing.T) {
+	t.Parallel()
+	h := open(t, says(
+		bus.Outbound{Kind: bus.Delta, Text: "Let me "},
+		bus.Outbound{Kind: bus.Delta, Text: "look."},
+		bus.Outbound{Kind: bus.DeltaEnd, Resuming: true},
+		bus.Outbound{Kind: bus.ToolEvent, Tool: &bus.Tool{CallID: "1", Name: "grep", Phase: "start", Arguments: "{}"}},
+		bus.Outbound{Kind: bus.Reasoning, Text: "hm"},
+		bus.Outbound{Kind: bus.Delta, Text: "Found."},
+		bus.Outbound{Kind: bus.DeltaEnd},
+		func() bus.Outbound {
+			o := final("Found.", bus.Turn{Usage: bus.Usage{Prompt: 1, Completion: 2}})
+			o.Streamed = true
+			return o
+		}(),
+	))
+	_, head, body := h.post(t, "/v1/chat/completions", `{"stream":true,"stream_options":{"include_usage":true},"nanobot":{"events":true},"messages":[{"role":"user","content":"hi"}]}`)
+	if got := head.Get("Content-Type"); got != "text/event-stream; charset=utf-8" {
+		t.Errorf("content type %q", got)
+	}
+	var text strings.Builder
+	var seen []string
+	for frame := range strings.SplitSeq(strings.TrimSuffix(body, "\n\n"), "\n\n") {
+		data, ok := strings.CutPrefix(frame, "data: ")
+		if !ok || data == "[DONE]" {
+			seen = append(seen, frame)
+			continue
+		}
+		v := parse(t, data)
+		choices := v["choices"].([]any)
+		switch {
+		case len(choices) == 0:
+			seen = append(seen, "usage")
+			if got := v["usage"].(map[string]any)["total_tokens"]; got != 3.0 {
+				t.Errorf("usage %v", v["usage"])
+			}
+			continue
+		case v["nanobot"] != nil && v["nanobot"].(map[string]any)["type"] != nil:
+			seen = append(seen, v["nanobot"].(map[string]any)["type"].(string))
+			continue
+		}
+		c := choices[0].(map[string]any)
+		delta := c["delta"].(map[string]any)
+		switch {
+		case delta["role"] != nil:
+			seen = append(seen, "role")
+		case c["finish_reason"] != nil:
+			seen = append(seen, c["finish_reason"].(string))
+		default:
+			seen = append(seen, "text")
+			text.WriteString(delta["content"].(string))
+		}
+	}
+	if got, want := strings.Join(seen, " "), "role text text tool reasoning text stop usage data: [DONE]"; got != want {
+		t.Errorf("chunks %q, want %q", got, want)
+	}
+	if got, want := text.String(), "Let me look.\n\nFound."; got != want {
+		t.Errorf("text %q, want %q", got, want)
+	}
+	if !h.last(t).WantsStream {
+		t.Error("the agent was not asked to stream")
+	}
+}
+
+// TestChatStreamWhole: what was not streamed comes in one piece.
+func TestChatStreamWhole(t *testing.T) {
+	t.Parallel()
+	h := open(t, says(final("All at once.", bus.Turn{})))
+	_, _, body := h.post(t, "/v1/chat/completions", `{"stream":true,"messages":[{"role":"user","content":"hi"}]}`)
+	if !strings.Contains(body, `"content":"All at once."`) || strings.Contains(body, `"usage"`) || !strings.HasSuffix(body, "data: [DONE]\n\n") {
+		t.Errorf("got %s", body)
+	}
+}
+
+// TestStreamFails: an error before the first piece is a status, one after it
+// an event, and never looks like a good end.
+func TestStreamFails(t *testing.T) {
+	t.Parallel()
+	broken := bus.Turn{StopReason: "error", Error: "the model is away", ErrorKind: "overloaded"}
+	for path, request := range map[string]string{
+		"/v1/chat/completions": `{"stream":true,"messages":[{"role":"user","content":"hi"}]}`,
+		"/v1/responses":        `{"stream":true,"input":"hi"}`,
+	} {
+		t.Run(path, func(t *testing.T) {
+			t.Parallel()
+			status, _, body := open(t, says(final("the model is away", broken))).post(t, path, request)
+			if status != 503 || !strings.Contains(body, "the model is away") {
+				t.Errorf("a failed turn: %d %s", status, body)
+			}
+			status, head, body := open(t, func(_ context.Context, _ bus.Inbound, yield func(bus.Outbound, error) bool) {
+				yield(bus.Outbound{}, errors.New("disk full at /secret"))
+			}).post(t, path, request)
+			if status != 500 || strings.Contains(body, "/secret") || !strings.Contains(body, "request id") || head.Get("X-Should-Retry") != "false" {
+				t.Errorf("status %d %v: %s", status, head, body)
+			}
+			_, _, body = open(t, func(_ context.Context, _ bus.Inbound, yield func(bus.Outbound, error) bool) {
+				yield(bus.Outbound{Kind: bus.Delta, Text: "so far"}, nil)
+				yield(bus.Outbound{}, errors.New("disk full"))
+			}).post(t, path, request)
+			if !strings.Contains(body, "so far") || !strings.Contains(body, `"message":"The turn failed`) ||
+				strings.Contains(body, "[DONE]") || strings.Contains(body, "response.completed") {
+				t.Errorf("got %s", body)
+			}
+		})
+	}
+}
+
+// TestFinish: why an answer ended is told as it is.
+func TestFinish(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		turn   bus.Turn
+		chat   string
+		status string
+		reason any
+	}{
+		"done":      {bus.Turn{}, "stop", "completed", nil},
+		"cut":       {bus.Turn{Truncated: true}, "length", "incomplete", "max_output_tokens"},
+		"steps":     {bus.Turn{StopReason: "max_iterations"}, "length", "incomplete", "max_output_tokens"},
+		"budget":    {bus.Turn{StopReason: "budget_exceeded"}, "length", "incomplete", "max_output_tokens"},
+		"refused":   {bus.Turn{StopReason: "refused"}, "content_filter", "incomplete", "content_filter"},
+		"filtered":  {bus.Turn{StopReason: "error", Error: "x", ErrorKind: "content_filter"}, "content_filter", "incomplete", "content_filter"},
+		"repeating": {bus.Turn{StopReason: "loop_detected"}, "stop", "completed", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := open(t, says(final("text", c.turn)))
+			_, _, body := h.post(t, "/v1/chat/completions", `{"messages":[{"role":"user","content":"hi"}]}`)
+			if got := parse(t, body)["choices"].([]any)[0].(map[string]any)["finish_reason"]; got != c.chat {
+				t.Errorf("finish %v, want %v", got, c.chat)
+			}
+			_, _, body = h.post(t, "/v1/responses", `{"input":"hi"}`)
+			v := parse(t, body)
+			var reason any
+			if d, ok := v["incomplete_details"].(map[string]any); ok {
+				reason = d["reason"]
+			}
+			if v["status"] != c.status || reason != c.reason {
+				t.Errorf("response %v %v, want %v %v", v["status"], reason, c.status, c.reason)
+			}
+		})
+	}
+}
+
+// TestTurnErrors: what a model's failure means to a client.
+func TestTurnErrors(t *testing.T) {
+	t.Parallel()
+	for kind, want := range map[string]struct {
+		status int
+		retry  string
+	}{
+		"rate_limit": {429, "true"}, "overloaded": {503, "true"}, "timeout": {504, "false"}, "auth": {502, "false"},
+		"billing": {402, "false"}, "budget_exceeded": {402, "false"}, "context_length": {400, "false"},
+		"unsupported_image": {400, "false"}, "connection": {502, "false"}, "": {500, "false"},
+	} {
+		t.Run("kind "+kind, func(t *testing.T) {
+			t.Parallel()
+			h := open(t, says(final("", bus.Turn{StopReason: "error", Error: "told", ErrorKind: kind})))
+			status, head, body := h.post(t, "/v1/chat/completions", `{"messages":[{"role":"user","content":"hi"}]}`)
+			e := parse(t, body)["error"].(map[string]any)
+			if status != want.status || head.Get("X-Should-Retry") != want.retry || e["message"] != "told" {
+				t.Errorf("status %d, retry %q, %v; want %+v", status, head.Get("X-Should-Retry"), e, want)
+			}
+			if (status == 429 || status == 503) != (head.Get("Retry-After") != "") {
+				t.Errorf("status %d with Retry-After %q", status, head.Get("Retry-After"))
+			}
+		})
+	}
+}
+
+// TestBadRequests: every mistake gets an answer that says what it is.
+func TestBadRequests(t *testing.T) {
+	t.Parallel()
+	msg := func(content string) string { return `{"messages":[{"role":"user","content":` + content + `}]}` }
+	for name, c := range map[string]struct {
+		path, body string
+		status     int
+		want       string
+	}{
+		"broken JSON":       {"chat/completions", `{"messages":`, 400, "not valid JSON"},
+		"no object":         {"chat/completions", `[1]`, 400, "JSON object"},
+		"empty":             {"chat/completions", ``, 400, "JSON object"},
+		"wrong type":        {"chat/completions", `{"messages":"hi"}`, 400, "messages must not be"},
+		"no messages":       {"chat/completions", `{"messages":[]}`, 400, "no messages"},
+		"unknown role":      {"chat/completions", `{"messages":[{"role":"robot","content":"x"}]}`, 400, "robot"},
+		"assistant last":    {"chat/completions", `{"messages":[{"role":"user","content":"x"},{"role":"assistant","content":"x"}]}`, 400, "must be the user's"},
+		"only a system":     {"chat/completions", `{"messages":[{"role":"system","content":"x"}]}`, 400, "must be the user's"},
+		"blank":             {"chat/completions", msg(`"  "`), 400, "must say something"},
+		"number content":    {"chat/completions", msg(`7`), 400, "a text or a list"},
+		"unknown part":      {"chat/completions", msg(`[{"type":"video"}]`), 400, "video"},
+		"unknown model":     {"chat/completions", `{"model":"gpt-9","messages":[{"role":"user","content":"x"}]}`, 404, "gpt-9"},
+		"two answers":       {"chat/completions", `{"n":2,"messages":[{"role":"user","content":"x"}]}`, 400, "leave n out"},
+		"own tools":         {"chat/completions", `{"tools":[{"type":"function"}],"messages":[{"role":"user","content":"x"}]}`, 400, "its own tools"},
+		"JSON answers":      {"chat/completions", `{"response_format":{"type":"json_object"},"messages":[{"role":"user","content":"x"}]}`, 400, "response_format"},
+		"spoken answers":    {"chat/completions", `{"modalities":["audio"],"messages":[{"role":"user","content":"x"}]}`, 400, "text"},
+		"bad session":       {"chat/completions", `{"session_id":"a\u0000b","messages":[{"role":"user","content":"x"}]}`, 400, "session"},
+		"long session":      {"chat/completions", `{"session_id":"` + strings.Repeat("x", 129) + `","messages":[{"role":"user","content":"x"}]}`, 400, "session"},
+		"file address":      {"chat/completions", msg(`[{"type":"image_url","image_url":{"url":"file:///etc/passwd"}}]`), 400, "data: or http"},
+		"remote picture":    {"chat/completions", msg(`[{"type":"image_url","image_url":{"url":"http://127.0.0.1/x.png"}}]`), 400, "not fetched here"},
+		"no picture":        {"chat/completions", msg(`[{"type":"image_url","image_url":{"url":"data:image/png;base64,aGFsbG8="}}]`), 400, "not a PNG"},
+		"bad base64":        {"chat/completions", msg(`[{"type":"image_url","image_url":{"url":"data:image/png;base64,???"}}]`), 400, "base64"},
+		"file by id":        {"chat/completions", msg(`[{"type":"file","file":{"file_id":"x"}}]`), 400, "file_data"},
+		"too large":         {"chat/completions", msg(`"` + strings.Repeat("x", 1<<16) + `"`), 413, "at most"},
+		"file too large":    {"chat/completions", msg(`[{"type":"file","file":{"filename":"a","file_data":"` + strings.Repeat("AAAA", 2000) + `"}}]`), 413, "A file may"},
+		"previous response": {"responses", `{"previous_response_id":"r","input":"x"}`, 400, "conversation"},
+		"background":        {"responses", `{"background":true,"input":"x"}`, 400, "background"},
+		"JSON response":     {"responses", `{"text":{"format":{"type":"json_schema"}},"input":"x"}`, 400, "format"},
+		"unknown item":      {"responses", `{"input":[{"type":"web_search_call"}]}`, 400, "web_search_call"},
+		"no input":          {"responses", `{}`, 400, "must say something"},
+		"unknown path":      {"embeddings", `{}`, 404, "POST /v1/embeddings"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := open(t, says(final("x", bus.Turn{})), func(o *api.Options) { o.MaxBody, o.MaxFile = 1<<16, 4000 })
+			status, head, body := h.post(t, "/v1/"+c.path, c.body)
+			e, _ := parse(t, body)["error"].(map[string]any)
+			msg, _ := e["message"].(string)
+			if status != c.status || !strings.Contains(msg, c.want) || e["type"] != "invalid_request_error" || head.Get("X-Should-Retry") != "false" {
+				t.Errorf("status %d: %s; want %d with %q", status, body, c.status, c.want)
+			}
+			if len(h.got) > 0 {
+				t.Error("it reached the agent")
+			}
+		})
+	}
+}
+
+// TestAdmission: nobody gets in who should not.
+func TestAdmission(t *testing.T) {
+	t.Parallel()
+	const ok = `{"messages":[{"role":"user","content":"x"}]}`
+	key := func(o *api.Options) { o.Token = httpsafe.NewSecret(token) }
+	page := func(o *api.Options) { o.Origins = []string{"https://chat.example"} }
+	json := []string{"Content-Type", "application/json"}
+	for name, c := range map[string]struct {
+		change  func(*api.Options)
+		headers []string
+		status  int
+	}{
+		"no key needed":        {nil, json, 200},
+		"no key":               {key, json, 401},
+		"wrong key":            {key, append(json, "Authorization", "Bearer 0123456789abcdef-tokem"), 401},
+		"wrong scheme":         {key, append(json, "Authorization", "Basic "+token), 401},
+		"right key":            {key, append(json, "Authorization", "Bearer "+token), 200},
+		"text/plain":           {nil, []string{"Content-Type", "text/plain"}, 415},
+		"no type":              {nil, nil, 415},
+		"form":                 {nil, []string{"Content-Type", "application/x-www-form-urlencoded"}, 415},
+		"foreign page":         {nil, append(json, "Origin", "https://evil.example"), 403},
+		"foreign page, null":   {nil, append(json, "Origin", "null"), 403},
+		"foreign page, quiet":  {nil, append(json, "Sec-Fetch-Site", "cross-site"), 403},
+		"foreign form":         {nil, []string{"Content-Type", "multipart/form-data; boundary=x", "Origin", "https://evil.example"}, 403},
+		"listed page":          {page, append(json, "Origin", "https://chat.example", "Sec-Fetch-Site", "cross-site"), 200},
+		"rebound name":         {nil, append(json, "Host", "evil.example"), 403},
+		"behind a proxy":       {nil, append(json, "X-Forwarded-For", "10.0.0.1"), 403},
+		"proxy and right key":  {key, append(json, "X-Forwarded-For", "10.0.0.1", "Authorization", "Bearer "+token), 200},
+		"localhost":            {nil, append(json, "Host", "localhost:80"), 200},
+		"name of ours":         {func(o *api.Options) { o.Hosts = []string{"bot.lan"} }, append(json, "Host", "bot.lan"), 200},
+		"same page, wrong key": {key, append(json, "Origin", "http://localhost", "Host", "localhost"), 401},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if c.change == nil {
+				c.change = func(*api.Options) {}
+			}
+			h := open(t, says(final("x", bus.Turn{})), c.change)
+			status, head, body := h.send(t, http.MethodPost, "/v1/chat/completions", ok, c.headers...)
+			if status != c.status {
+				t.Errorf("status %d, want %d: %s", status, c.status, body)
+			}
+			if status != 200 && len(h.got) > 0 {
+				t.Error("it reached the agent")
+			}
+			if (status == 401) != (head.Get("WWW-Authenticate") != "") {
+				t.Errorf("challenge %q", head.Get("WWW-Authenticate"))
+			}
+			if (name == "listed page") != (head.Get("Access-Control-Allow-Origin") != "") {
+				t.Errorf("CORS %q", head.Get("Access-Control-Allow-Origin"))
+			}
+		})
+	}
+	h := open(t, says(), page, key)
+	status, head, _ := h.send(t, http.MethodOptions, "/v1/chat/completions", "", "Origin", "https://chat.example", "Access-Control-Request-Method", "POST")
+	if status != 204 || !strings.Contains(head.Get("Access-Control-Allow-Headers"), "Authorization") {
+		t.Errorf("preflight: %d %v", status, head)
+	}
+}
+
+// TestServeNeedsKey: a listener for other machines is refused without a key.
+func TestServeNeedsKey(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		token string
+		want  string
+	}{"none": {"", "needs a key"}, "short": {"secret", "at least 16"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l, err := net.Listen("tcp", "0.0.0.0:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			a, err := api.New(api.Options{Token: httpsafe.NewSecret(c.token), Ask: newAgent().ask})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := a.Serve(t.Context(), l); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v", err)
+			}
+			if _, err := l.Accept(); err == nil {
+				t.Error("the listener is still open")
+			}
+		})
+	}
+}
+
+// TestTooMany: more turns than there is room for are sent away, politely.
+func TestTooMany(t *testing.T) {
+	t.Parallel()
+	started, release := make(chan struct{}), make(chan struct{})
+	h := open(t, func(_ context.Context, _ bus.Inbound, yield func(bus.Outbound, error) bool) {
+		started <- struct{}{}
+		<-release
+		yield(final("x", bus.Turn{}), nil)
+	}, func(o *api.Options) { o.MaxConcurrent = 1 })
+	const ok = `{"messages":[{"role":"user","content":"x"}]}`
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if status, _, body := h.post(t, "/v1/chat/completions", ok); status != 200 {
+			t.Errorf("the first: %d %s", status, body)
+		}
+	})
+	<-started
+	status, head, body := h.post(t, "/v1/chat/completions", ok)
+	if status != 429 || head.Get("Retry-After") != "1" || head.Get("X-Should-Retry") != "true" || !strings.Contains(body, "rate_limit_error") {
+		t.Errorf("status %d %v: %s", status, head, body)
+	}
+	close(release)
+	wg.Wait()
+	go func() { <-started }()
+	if status, _, body := h.post(t, "/v1/chat/completions", ok); status != 200 {
+		t.Errorf("afterwards: %d %s", status, body)
+	}
+}
+
+// TestDisconnect: a client that goes away ends its turn.
+func TestDisconnect(t *testing.T) {
+	t.Parallel()
+	for name, body := range map[string]string{"whole": `{"messages":[{"role":"user","content":"x"}]}`, "stream": `{"stream":true,"messages":[{"role":"user","content":"x"}]}`} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			started, stopped := make(chan struct{}), make(chan error, 1)
+			h := open(t, func(ctx context.Context, _ bus.Inbound, yield func(bus.Outbound, error) bool) {
+				yield(bus.Outbound{Kind: bus.Delta, Text: "x"}, nil)
+				close(started)
+				<-ctx.Done()
+				stopped <- context.Cause(ctx)
+				yield(bus.Outbound{}, errors.New("stopped"))
+			})
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() { <-started; cancel() }()
+			req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.URL+"/v1/chat/completions", strings.NewReader(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("Content-Type", "application/json")
+			if resp, err := h.Client().Do(req); err == nil {
+				_, _ = io.Copy(io.Discard, resp.Body)
+				resp.Body.Close()
+			}
+			<-stopped
+		})
+	}
+}
+
+// TestTimeout: a turn that takes too long is ended and told so.
+func TestTimeout(t *testing.T) {
+	t.Parallel()
+	h := open(t, func(ctx context.Context, _ bus.Inbound, yield func(bus.Outbound, error) bool) {
+		<-ctx.Done()
+		yield(bus.Outbound{}, errors.New("stopped"))
+	}, func(o *api.Options) { o.Timeout = 10 * time.Millisecond })
+	status, head, body := h.post(t, "/v1/chat/completions", `{"messages":[{"role":"user","content":"x"}]}`)
+	if status != 504 || !strings.Contains(body, "longer than 10ms") || head.Get("X-Should-Retry") != "false" {
+		t.Errorf("status %d: %s", status, body)
+	}
+}
+
+// TestFault: errors of the agent are told as the wiring says.
+func TestFault(t *testing.T) {
+	t.Parallel()
+	busy := errors.New("busy")
+	h := open(t, func(_ context.Context, in bus.Inbound, yield func(bus.Outbound, error) bool) {
+		if in.Text == "nothing" {
+			return
+		}
+		yield(bus.Outbound{}, busy)
+	}, func(o *api.Options) {
+		o.Fault = func(err error) (int, string) {
+			if errors.Is(err, busy) {
+				return 503, "Come back later."
+			}
+			return 0, ""
+		}
+	})
+	status, head, body := h.post(t, "/v1/chat/completions", `{"messages":[{"role":"user","content":"x"}]}`)
+	if status != 503 || head.Get("Retry-After") == "" || !strings.Contains(body, "Come back later.") {
+		t.Errorf("status %d: %s", status, body)
+	}
+	if status, _, body := h.post(t, "/v1/chat/completions", `{"messages":[{"role":"user","content":"nothing"}]}`); status != 500 {
+		t.Errorf("a turn without an answer: %d %s", status, body)
+	}
+}
+
+// TestModelsAndSessions: the smaller paths.
+func TestModelsAndSessions(t *testing.T) {
+	t.Parallel()
+	var deleted string
+	h := open(t, says(final("x", bus.Turn{})), func(o *api.Options) {
+		o.DeleteSession = func(_ context.Context, key string) (bool, error) {
+			deleted = key
+			return key == "api:a/b", nil
+		}
+	})
+	_, _, body := h.send(t, http.MethodGet, "/v1/models", "")
+	want := `{"object":"list","data":[{"id":"nanobot","object":"model","created":0,"owned_by":"nanobot"},{"id":"org/fast","object":"model","created":0,"owned_by":"nanobot"}]}` + "\n"
+	if body != want {
+		t.Errorf("models %s", body)
+	}
+	if status, _, body := h.send(t, http.MethodGet, "/v1/models/org%2Ffast", ""); status != 200 || parse(t, body)["id"] != "org/fast" {
+		t.Errorf("model: %d %s", status, body)
+	}
+	if status, _, _ := h.send(t, http.MethodGet, "/v1/models/none", ""); status != 404 {
+		t.Errorf("no model: %d", status)
+	}
+	h.post(t, "/v1/chat/completions", `{"model":"org/fast","messages":[{"role":"user","content":"x"}]}`)
+	if got := h.last(t).Preset; got != "fast" {
+		t.Errorf("preset %q", got)
+	}
+	if status, _, body := h.send(t, http.MethodDelete, "/v1/sessions/a%2Fb", ""); status != 200 || deleted != "api:a/b" || parse(t, body)["deleted"] != true {
+		t.Errorf("delete: %d %s of %q", status, body, deleted)
+	}
+	if status, _, _ := h.send(t, http.MethodDelete, "/v1/sessions/none", ""); status != 404 {
+		t.Errorf("delete nothing: %d", status)
+	}
+	client := open(t, says(), func(o *api.Options) { o.History = api.HistoryClient })
+	if status, _, body := client.post(t, "/v1/chat/completions", `{"session_id":"s","messages":[{"role":"user","content":"x"}]}`); status != 400 || !strings.Contains(body, "kept by the client") {
+		t.Errorf("a session where none is kept: %d %s", status, body)
+	}
+}
+
+const dot = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
+// TestMedia: pictures, files and recordings reach the agent as files, and go
+// away with a request that is not kept.
+func TestMedia(t *testing.T) {
+	t.Parallel()
+	picture := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/dot" {
+			http.NotFound(w, r)
+			return
+		}
+		_, _ = io.WriteString(w, "GIF89a-not-much-of-one")
+	}))
+	t.Cleanup(picture.Close)
+	var dir string
+	h := open(t, func(_ context.Context, in bus.Inbound, yield func(bus.Outbound, error) bool) {
+		said := []string{in.Text}
+		for _, m := range in.Media {
+			b, err := os.ReadFile(m.Path)
+			if err != nil {
+				t.Error(err)
+			}
+			said = append(said, m.Name+" "+m.MIME+" "+string(b[:min(5, len(b))]))
+		}
+		yield(final(strings.Join(said, "|"), bus.Turn{}), nil)
+	}, func(o *api.Options) {
+		dir = o.MediaDir
+		o.Fetch = picture.Client()
+		o.Transcribe = func(_ context.Context, path string) (string, error) {
+			if b, err := os.ReadFile(path); err != nil || string(b) != "hallo" {
+				return "", errors.New("broken")
+			}
+			return "spoken", nil
+		}
+	})
+	content := `[{"type":"text","text":"see"},
+		{"type":"image_url","image_url":{"url":"data:image/png;base64,` + dot + `"}},
+		{"type":"image_url","image_url":{"url":"` + picture.URL + `/dot"}},
+		{"type":"input_audio","input_audio":{"data":"aGFsbG8=","format":"wav"}},
+		{"type":"file","file":{"filename":"../../no tes.txt","file_data":"data:text/plain;base64,aGFsbG8="}}]`
+	want := "see\nspoken|image.png image/png \x89PNG\r|image.gif image/gif GIF89|no_tes.txt  hallo"
+	for _, c := range []struct {
+		session string
+		left    int
+	}{{"", 0}, {`"session_id":"s",`, 4}} {
+		_, _, body := h.post(t, "/v1/chat/completions", `{`+c.session+`"messages":[{"role":"user","content":`+content+`}]}`)
+		got, _ := parse(t, body)["choices"].([]any)[0].(map[string]any)["message"].(map[string]any)["content"].(string)
+		if got != strings.ToValidUTF8(want, "\uFFFD") {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		if left, err := os.ReadDir(dir); err != nil || len(left) != c.left {
+			t.Errorf("%d files left, want %d", len(left), c.left)
+		}
+	}
+	status, _, body := h.post(t, "/v1/chat/completions", `{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"`+picture.URL+`/no"}}]}]}`)
+	if status != 400 || strings.Contains(body, picture.URL) {
+		t.Errorf("missing picture: %d %s", status, body)
+	}
+	guarded, err := httpsafe.Guarded(httpsafe.GuardOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(guarded.CloseIdleConnections)
+	strict := open(t, says(), func(o *api.Options) { o.Fetch = guarded })
+	if status, _, body := strict.post(t, "/v1/chat/completions", `{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"`+picture.URL+`/dot"}}]}]}`); status != 400 || !strings.Contains(body, "cannot be fetched") {
+		t.Errorf("private address: %d %s", status, body)
+	}
+}
+
+// TestForm: requests in the form of a web page, as older clients send them.
+func TestForm(t *testing.T) {
+	t.Parallel()
+	h := open(t, says(final("ok", bus.Turn{})), func(o *api.Options) { o.MaxFile = 10 })
+	form := func(files map[string]string, fields ...string) (string, string) {
+		var b bytes.Buffer
+		w := multipart.NewWriter(&b)
+		for i := 0; i < len(fields); i += 2 {
+			_ = w.WriteField(fields[i], fields[i+1])
+		}
+		for name, data := range files {
+			p, err := w.CreateFormFile("files", name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _ = io.WriteString(p, data)
+		}
+		_ = w.Close()
+		return b.String(), w.FormDataContentType()
+	}
+	body, kind := form(map[string]string{"a.txt": "hello"}, "message", "read it", "session_id", "s")
+	if status, _, body := h.send(t, http.MethodPost, "/v1/chat/completions", body, "Content-Type", kind); status != 200 {
+		t.Fatalf("status %d: %s", status, body)
+	}
+	in := h.last(t)
+	if in.Text != "read it" || in.SessionKey != "api:s" || len(in.Media) != 1 || in.Media[0].Name != "a.txt" || in.Media[0].Size != 5 {
+		t.Errorf("inbound %+v", in)
+	}
+	body, kind = form(map[string]string{"a.txt": "hello"})
+	if status, _, _ := h.send(t, http.MethodPost, "/v1/chat/completions", body, "Content-Type", kind); status != 200 || h.last(t).Text == "" {
+		t.Errorf("files alone: %d %q", status, h.last(t).Text)
+	}
+	body, kind = form(map[string]string{"a.txt": "more than ten"}, "message", "x")
+	if status, _, _ := h.send(t, http.MethodPost, "/v1/chat/completions", body, "Content-Type", kind); status != 413 {
+		t.Errorf("too large: %d", status)
+	}
+	if status, _, _ := h.send(t, http.MethodPost, "/v1/responses", body, "Content-Type", kind); status != 415 {
+		t.Errorf("a form for responses: %d", status)
+	}
+	if status, _, _ := h.send(t, http.MethodPost, "/v1/chat/completions", "broken", "Content-Type", kind); status != 400 {
+		t.Errorf("broken form: %d", status)
+	}
+}
+
+// TestResponses: input as text and as items, and the order of events.
+func TestResponses(t *testing.T) {
+	t.Parallel()
+	o := final("Hello", bus.Turn{Usage: bus.Usage{Prompt: 7, Completion: 2, Cached: 3}})
+	o.Streamed = true
+	h := open(t, says(
+		bus.Outbound{Kind: bus.Delta, Text: "Hel"}, bus.Outbound{Kind: bus.ToolEvent, Tool: &bus.Tool{Name: "x"}},
+		bus.Outbound{Kind: bus.Delta, Text: "lo"}, o,
+	))
+	status, _, body := h.post(t, "/v1/responses", `{"conversation":{"id":"s"},"instructions":"be brief","input":[
+		{"role":"user","content":[{"type":"input_text","text":"old"}]},
+		{"type":"function_call","name":"f","arguments":"{}"},{"type":"function_call_output","output":"{\"a\":1}"},{"type":"reasoning"},
+		{"type":"message","role":"assistant","content":[{"type":"output_text","text":"yes"}]},
+		{"role":"user","content":"new"}]}`)
+	v := parse(t, body)
+	if status != 200 || v["status"] != "completed" || v["object"] != "response" || v["usage"].(map[string]any)["total_tokens"] != 9.0 {
+		t.Errorf("status %d: %s", status, body)
+	}
+	in := h.last(t)
+	if in.SessionKey != "api:s" || in.Text != "new" || len(in.History) != 1 || in.History[0].Text != "be brief" {
+		t.Errorf("inbound %+v", in)
+	}
+	h.post(t, "/v1/responses", `{"input":[{"role":"user","content":"a"},{"type":"function_call","name":"f","arguments":"{}"},{"type":"function_call_output","output":"r"},{"role":"user","content":"b"}]}`)
+	wantHistory := []bus.Said{{Role: "user", Text: "a"}, {Role: "assistant", Text: "[called f with {}]"}, {Role: "tool", Text: "r"}}
+	if in := h.last(t); !in.Stateless || !cmp.Equal(in.History, wantHistory) || in.Text != "b" {
+		t.Errorf("inbound %+v", in)
+	}
+	_, _, body = h.post(t, "/v1/responses", `{"stream":true,"input":"hi"}`, "X-Nanobot-Events", "true")
+	var kinds []string
+	n := 0.0
+	for frame := range strings.SplitSeq(strings.TrimSpace(body), "\n\n") {
+		name, data, _ := strings.Cut(frame, "\ndata: ")
+		e := parse(t, data)
+		if "event: "+e["type"].(string) != name || e["sequence_number"] != n {
+			t.Errorf("event %v in frame %q, number %v", e["type"], name, e["sequence_number"])
+		}
+		n++
+		kinds = append(kinds, strings.TrimPrefix(e["type"].(string), "response."))
+	}
+	want := "created in_progress output_item.added content_part.added output_text.delta nanobot.event output_text.delta output_text.done content_part.done output_item.done completed"
+	if got := strings.Join(kinds, " "); got != want {
+		t.Errorf("events %q, want %q", got, want)
+	}
+}
