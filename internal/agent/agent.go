@@ -69,6 +69,13 @@ type Options struct {
 	// Deliver gets what is said in turns that nobody asked for, such as the
 	// result of a subagent. May be nil.
 	Deliver func(bus.Outbound)
+	// Outcome is asked about the final reply to a message with the Event cron,
+	// heartbeat or trigger before it goes out: whether it does, and in which
+	// form. It may be asked again after a crash. May be nil.
+	Outcome func(ctx context.Context, in bus.Inbound, out bus.Outbound) (bus.Outbound, bool)
+	// HeartbeatKeep is how many messages the conversation of the heartbeat
+	// begins with; 0 keeps all.
+	HeartbeatKeep int
 	// Ended is told when a conversation was stopped or, with stopped false,
 	// starts anew, so that what tools keep for it can go. May be nil.
 	Ended func(session string, stopped bool)
@@ -78,7 +85,7 @@ type Options struct {
 	Hooks   []runner.Hooks
 	Limits  runner.Limits
 	// Media opens a file the model wants to send, if policy allows it.
-	Media func(path string) (bus.Media, error)
+	Media func(c tool.Call, path string) (bus.Media, error)
 	// Usage tells what model calls cost so far; nil means it is not counted.
 	Usage func(ctx context.Context) (string, error)
 	// TurnCost is what the calls of a turn cost, if that is known.

@@ -18,7 +18,7 @@ type messageInput struct {
 
 // messageTool lets the model send something besides its answer. Where it goes
 // comes with the call, so parallel sessions cannot get in each other's way.
-func messageTool(media func(path string) (bus.Media, error)) tool.Tool {
+func messageTool(media func(c tool.Call, path string) (bus.Media, error)) tool.Tool {
 	return tool.Func(tool.Tool{
 		Name: "message", Sink: tool.SinkMessage,
 		Description: "Send a message or files to the user right now. For a normal answer just reply; this is the only way to deliver files.",
@@ -30,12 +30,15 @@ func messageTool(media func(path string) (bus.Media, error)) tool.Tool {
 		if c.Publish == nil {
 			return tool.Fail(tool.Unsupported, "nobody is listening; put it into your answer"), nil
 		}
+		if c.SessionKey == eventHeartbeat {
+			return tool.Fail(tool.DeniedPolicy, "not during a heartbeat; put it into your answer, which is delivered if it matters"), nil
+		}
 		out := bus.Outbound{Kind: bus.Message, Route: to, ReplyTo: to.MessageID, Text: text.StripThink(in.Content)}
 		for _, p := range in.Media {
 			if media == nil {
 				return tool.Fail(tool.Unsupported, "files cannot be sent here"), nil
 			}
-			m, err := media(p)
+			m, err := media(c, p)
 			if err != nil {
 				return tool.Fail(tool.DeniedPolicy, "cannot attach %s: %v", p, err), nil
 			}

@@ -141,6 +141,7 @@ func (p *post) end(err error) {
 			Turn: &bus.Turn{SessionKey: p.it.key, StopReason: "error", Error: text},
 		})
 	}
+	outs = p.outcome(outs, err)
 	if err := p.q.Complete(p.it.ctx, p.it.in.ID, outs...); err != nil {
 		p.a.Log.Error("complete a message", "session", p.it.key, "id", p.it.in.ID, "err", err)
 	}

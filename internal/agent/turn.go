@@ -132,6 +132,9 @@ func (t *turn) answer(ctx context.Context) error {
 		return err
 	}
 	t.rt = rt
+	if err := t.trim(); err != nil {
+		return err
+	}
 	rec, msg := t.question(ctx)
 	if err := t.sess.BeginTurnUnsynced(t.id, rec); err != nil {
 		return fmt.Errorf("keep the message: %w", err)
@@ -218,6 +221,7 @@ func (t *turn) run(ctx context.Context, current llm.Message) (runner.Result, err
 			Route: t.it.in.Route, SessionKey: t.key, Scope: t.it.in.Scope, SenderID: t.it.in.SenderID, TurnID: t.id, UserText: t.it.in.Text,
 			State: t.conv.state, Publish: t.publish, Ask: t.asker(), Tainted: t.tainted(),
 		},
+		Source:     source(t.it.in),
 		Approve:    t.Approve,
 		Redact:     t.Secrets.Redact,
 		Hooks:      append([]runner.Hooks{t.hooks()}, t.Hooks...),

@@ -1,0 +1,122 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/session"
+)
+
+// Events of messages that a schedule wrote. They are also the names under
+// which their turns are accounted for.
+const (
+	eventCron      = "cron"
+	eventHeartbeat = "heartbeat"
+	eventTrigger   = "trigger"
+)
+
+// scheduled reports whether a message was written by a schedule.
+func scheduled(in bus.Inbound) bool { //nolint:gocritic // plain data travels by value
+	return in.Event == eventCron || in.Event == eventHeartbeat || in.Event == eventTrigger
+}
+
+// source is what the turn of a message is accounted under.
+func source(in bus.Inbound) string { //nolint:gocritic // plain data travels by value
+	switch in.Event {
+	case eventCron, eventHeartbeat:
+		return in.Event
+	case eventTrigger:
+		return eventCron
+	}
+	return ""
+}
+
+// outcome asks the schedule about the final reply of a message it wrote:
+// whether it goes out, and where. Everything else goes out as it is.
+func (p *post) outcome(outs []bus.Outbound, err error) []bus.Outbound {
+	in := p.it.in
+	if p.a.Outcome == nil || !scheduled(in) {
+		return outs
+	}
+	last := len(outs) - 1
+	if last < 0 || outs[last].Kind != bus.Final {
+		// Stopped, or answered together with another message.
+		out := bus.Outbound{Kind: bus.Final, Route: in.Route, Turn: &bus.Turn{SessionKey: p.it.key, StopReason: "stopped"}}
+		if errors.Is(err, ErrStopped) {
+			out.Turn.Error = "it was stopped"
+		}
+		p.a.Outcome(p.it.ctx, in, out)
+		return outs
+	}
+	final, deliver := p.a.Outcome(p.it.ctx, in, outs[last])
+	if !deliver {
+		return outs[:last]
+	}
+	outs[last] = final
+	p.a.mirror(in, final)
+	return outs
+}
+
+// mirror notes in the conversation of the chat what a schedule said there, so
+// that an answer to it is understood.
+func (a *Agent) mirror(in bus.Inbound, out bus.Outbound) { //nolint:gocritic // plain data travels by value
+	key := a.keyOf(bus.Inbound{Route: out.Route})
+	text := strings.TrimSpace(out.Text)
+	if key == a.keyOf(in) || text == "" {
+		return
+	}
+	// What tools brought in may be somebody else's words.
+	in.Untrusted = in.Untrusted || out.Turn != nil && len(out.Turn.Tools) > 0
+	_ = a.spawn(func(ctx context.Context) { // without it only an answer is harder to understand
+		if err := a.mirrorNow(ctx, key, in, text); err != nil && ctx.Err() == nil {
+			a.Log.Warn("what a job said is not noted in the conversation", "session", key, "err", err)
+		}
+	})
+}
+
+func (a *Agent) mirrorNow(ctx context.Context, key string, in bus.Inbound, text string) (err error) { //nolint:gocritic // plain data travels by value
+	sess, err := a.Sessions.Acquire(ctx, key)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, sess.Release()) }()
+	id := "mirror:" + in.ID
+	if sess.SeenInbound(id) || sess.OpenTurn() != nil {
+		return nil
+	}
+	note := fmt.Sprintf("[A %s of the user ran by itself; what follows was sent to them in this chat.]", eventName(in.Event))
+	about := &session.RuntimeContext{Version: 1, Sources: sources(in)}
+	return sess.Append(
+		session.Record{Message: llm.Message{Role: llm.User, Content: llm.Text(note)}, Internal: true, Event: in.Event, InboundID: id, Runtime: about},
+		session.Record{Message: llm.Message{Role: llm.Assistant, Content: llm.Text(text)}, Delivery: true, Event: in.Event},
+	)
+}
+
+func eventName(event string) string {
+	if event == eventCron {
+		return "scheduled job"
+	}
+	return event
+}
+
+// trim keeps the conversation of the heartbeat short: it is looked at often,
+// and what was long ago does not matter to it.
+func (t *turn) trim() error {
+	if t.it.in.Event != eventHeartbeat || t.HeartbeatKeep <= 0 || t.resumed {
+		return nil
+	}
+	recs := t.sess.Messages()
+	drop := session.SuffixStart(recs, t.HeartbeatKeep)
+	if drop == 0 {
+		return nil
+	}
+	if err := t.sess.SetReplay(t.sess.Len() - len(recs) + drop); err != nil {
+		return fmt.Errorf("shorten the heartbeat's conversation: %w", err)
+	}
+	t.forget(t.key)
+	return nil
+}
