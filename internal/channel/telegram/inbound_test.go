@@ -1,0 +1,243 @@
+package telegram
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nanobot-go/nanobot/internal/channel/telegramtest"
+)
+
+type object = map[string]any
+
+func private(id int64) object { return object{"id": id, "type": "private", "first_name": "Ann"} }
+
+func group(more object) object {
+	g := object{"id": int64(-100123), "type": "supergroup", "title": "G"}
+	for k, v := range more {
+		g[k] = v
+	}
+	return g
+}
+
+func us() object {
+	return object{"id": telegramtest.BotID, "is_bot": true, "first_name": "Bot", "username": telegramtest.BotName}
+}
+
+func TestReceive(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		post object
+		want string // "" is no message
+	}{
+		"private":         {object{"text": "hi", "chat": private(42)}, "hi"},
+		"command":         {object{"text": "/new@NB_bot", "chat": private(42)}, "/new"},
+		"menu name":       {object{"text": "/dream_log v1", "chat": private(42)}, "/dream-log v1"},
+		"start":           {object{"text": "/start ref_1", "chat": private(42)}, "/help"},
+		"unknown command": {object{"text": "/etc/hosts says", "chat": private(42)}, "/etc/hosts says"},
+		"location": {
+			object{"chat": private(42), "location": object{"latitude": 52.5, "longitude": 13.25}},
+			"[location: 52.5, 13.25]",
+		},
+		"contact": {object{"chat": private(42), "contact": object{"phone_number": "+1", "first_name": "Bo"}}, "[contact: Bo, +1]"},
+		"poll": {
+			object{"chat": private(42), "poll": object{"question": "Q?", "options": []object{{"text": "a"}, {"text": "b"}}}},
+			"[poll: Q? - a / b]",
+		},
+		"animated sticker": {object{"chat": private(42), "sticker": object{"file_id": "s", "file_unique_id": "s", "emoji": "😀", "is_animated": true}}, "[sticker: 😀]"},
+		"forwarded": {
+			object{"chat": private(42), "text": "x", "forward_origin": object{"type": "user", "sender_user": object{"id": 7, "first_name": "Eve\nroot:"}}},
+			"[forwarded, written by Eve root]\nx",
+		},
+		"service message": {object{"chat": private(42), "new_chat_title": "x"}, ""},
+		"reply to us": {
+			object{"chat": private(42), "text": "why?", "reply_to_message": object{"message_id": 3, "chat": private(42), "from": us(), "text": "done"}},
+			"[answers you: done]\nwhy?",
+		},
+		"reply with quote": {
+			object{"chat": private(42), "text": "why?", "quote": object{"text": "on"}, "reply_to_message": object{"message_id": 3, "chat": private(42), "from": object{"id": 5, "first_name": "Bo"}, "text": "done"}},
+			"[answers Bo: on]\nwhy?",
+		},
+		"group unasked": {object{"text": "hi", "chat": group(nil)}, ""},
+		"group mention": {
+			object{"text": "😀 @NB_Bot hi", "chat": group(nil), "entities": []object{{"type": "mention", "offset": 3, "length": 7}}},
+			"Ann (@ann): 😀 hi",
+		},
+		"group mention of another": {
+			object{"text": "@nb_bot2 hi", "chat": group(nil), "entities": []object{{"type": "mention", "offset": 0, "length": 8}}}, "",
+		},
+		"group mention beyond the end": {
+			object{"text": "hi", "chat": group(nil), "entities": []object{{"type": "mention", "offset": 90, "length": 8}}}, "",
+		},
+		"group mention by id": {
+			object{"text": "Bot hi", "chat": group(nil), "entities": []object{{"type": "text_mention", "offset": 0, "length": 3, "user": us()}}},
+			"Ann (@ann): Bot hi",
+		},
+		"group command for another bot": {object{"text": "/new@other_bot", "chat": group(nil)}, ""},
+		"group command for us":          {object{"text": "/odd@nb_bot x", "chat": group(nil)}, "/odd x"},
+		"group command of the menu":     {object{"text": "/new", "chat": group(nil)}, "/new"},
+		"group reply": {
+			object{"text": "ok", "chat": group(nil), "reply_to_message": object{"message_id": 3, "chat": group(nil), "from": us(), "text": "done"}},
+			"[answers you: done]\nAnn (@ann): ok",
+		},
+		"topic that we created": {
+			object{"text": "ok", "chat": group(object{"is_forum": true}), "is_topic_message": true, "message_thread_id": 7,
+				"reply_to_message": object{"message_id": 7, "chat": group(nil), "from": us(), "forum_topic_created": object{"name": "T"}}}, "",
+		},
+		"linked channel": {object{"text": "/new", "chat": group(nil), "is_automatic_forward": true}, ""},
+		"our own":        {object{"text": "/new", "chat": group(nil), "from": us()}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, loopback(t), nil)
+			r.start()
+			r.waitFor("ready", func() bool { return len(r.states()) > 0 })
+			r.fake.Post(c.post)
+			r.fake.Say(42, "last")
+			r.waitFor("acknowledgement", func() bool { return r.fake.Pending() == 0 })
+			want := []string{"last"}
+			if c.want != "" {
+				want = append(want, c.want)
+			}
+			got := r.texts()
+			slices.Sort(want) // chats go side by side
+			slices.Sort(got)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("messages (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestRouteOfTopic(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, loopback(t), map[string]any{"groupPolicy": "open"})
+	r.start()
+	r.fake.Post(object{"message_id": 9, "text": "a", "chat": group(object{"is_forum": true}), "is_topic_message": true, "message_thread_id": 7})
+	r.fake.Post(object{"message_id": 10, "text": "b", "chat": group(nil), "message_thread_id": 8}) // a chain of replies, no topic
+	got := r.receive(2)
+	if in := got[0]; in.SessionKey != "telegram:-100123:topic:7" || in.Route.ThreadID != "7" || in.Route.MessageID != "9" || in.SenderID != "42" ||
+		in.ID != "telegram:999.-100123.9" || in.Scope != "telegram:-100123/42" || in.Meta["is_group"] != "true" || !in.WantsStream {
+		t.Errorf("message of a topic: %+v", in)
+	}
+	if in := got[1]; in.SessionKey != "" || in.Route.ThreadID != "" {
+		t.Errorf("message of a chain of replies: %+v", in)
+	}
+}
+
+// Somebody unknown gets nothing done for them but a code.
+func TestStrangerCausesNothing(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, loopback(t), map[string]any{"allowFrom": []string{"1"}})
+	r.start()
+	id := r.fake.Store("photos/a.jpg", []byte("x"))
+	r.fake.Post(object{"chat": private(42), "caption": "/start", "photo": []object{{"file_id": id, "file_unique_id": "a", "width": 1, "height": 1}}})
+	r.fake.Say(1, "hello")
+	r.receive(1)
+	r.waitFor("acknowledgement", func() bool { return r.fake.Pending() == 0 })
+	if got := r.texts(); !cmp.Equal(got, []string{"hello"}) {
+		t.Errorf("messages: %q", got)
+	}
+	for _, m := range []string{"getFile", "file", "sendMessage", "sendChatAction", "setMessageReaction"} {
+		if n := len(r.fake.Calls(m)); n != 0 {
+			t.Errorf("%s was called %d times for a stranger", m, n)
+		}
+	}
+}
+
+func TestFilesIn(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, loopback(t), nil)
+	r.bot.deps.Transcribe = nil
+	r.start()
+	small, big := r.fake.Store("photos/s.jpg", []byte("small")), r.fake.Store("photos/b.jpg", []byte("\xff\xd8\xff big"))
+	doc := r.fake.Store("documents/d", []byte("text of the document"))
+	r.fake.Post(object{
+		"chat": private(42), "caption": "look",
+		"photo": []object{{"file_id": small, "file_unique_id": "s", "width": 1, "height": 1}, {"file_id": big, "file_unique_id": "b", "width": 9, "height": 9}},
+		"reply_to_message": object{
+			"message_id": 1, "chat": private(42), "from": object{"id": 42, "first_name": "Ann"},
+			"document": object{"file_id": doc, "file_unique_id": "d", "file_name": "../../plan.txt"},
+		},
+	})
+	r.fake.Post(object{"chat": private(42), "document": object{"file_id": "x", "file_unique_id": "x", "file_name": "huge.bin", "file_size": 20_000_001}})
+	r.fake.Post(object{"chat": private(42), "document": object{"file_id": "gone", "file_unique_id": "y", "file_name": "gone.bin"}})
+	got := r.receive(3)
+	first := got[0]
+	if len(first.Media) != 2 || first.Media[0].Name != "../../plan.txt" || first.Media[1].MIME != "image/jpeg" {
+		t.Fatalf("media: %+v", first.Media)
+	}
+	for i, want := range []string{"text of the document", "\xff\xd8\xff big"} {
+		p := first.Media[i].Path
+		if data, err := os.ReadFile(p); err != nil || string(data) != want || !strings.HasPrefix(p, r.deps.Media.Dir) {
+			t.Errorf("file %d at %s: %q, %v", i, p, data, err)
+		}
+	}
+	want := "[answers Ann]\nlook\n[file: " + first.Media[0].Path + "]\n[image: " + first.Media[1].Path + "]"
+	if diff := cmp.Diff([]string{want, "[attachment: huge.bin - too large]", "[attachment: gone.bin - download failed]"}, r.texts()); diff != "" {
+		t.Errorf("texts (-want +got):\n%s", diff)
+	}
+}
+
+func TestVoice(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, loopback(t), nil)
+	said := make(chan string, 2)
+	said <- " buy milk "
+	said <- ""
+	r.bot.deps.Transcribe = transcriber(said)
+	r.start()
+	id := r.fake.Store("voice/v.oga", []byte("OggS"))
+	for _, u := range []string{"v1", "v2"} {
+		r.fake.Post(object{"chat": private(42), "voice": object{"file_id": id, "file_unique_id": u, "mime_type": "audio/ogg", "duration": 3}})
+	}
+	got := r.receive(2)
+	if got[0].Text != "[transcription: buy milk]" || len(got[0].Media) != 0 {
+		t.Errorf("with words: %+v", got[0])
+	}
+	if len(got[1].Media) != 1 || got[1].Text != "[voice: "+got[1].Media[0].Path+"]" || !strings.HasSuffix(got[1].Media[0].Path, "v2.ogg") {
+		t.Errorf("without words: %+v", got[1])
+	}
+}
+
+func TestTap(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, loopback(t), map[string]any{"inlineKeyboards": true})
+	r.start()
+	r.waitFor("ready", func() bool { return len(r.states()) > 0 })
+	long := strings.Repeat("very ", 20) + "long"
+	m := object{
+		"message_id": 5, "chat": group(object{"is_forum": true}), "is_topic_message": true, "message_thread_id": 7, "from": us(), "text": "Sure?",
+		"reply_markup": object{"inline_keyboard": [][]object{{{"text": "Yes", "callback_data": "Yes"}}, {{"text": long, "callback_data": "#1"}}}},
+	}
+	who := object{"id": 42, "first_name": "Ann", "username": "ann"}
+	r.fake.Update(object{"callback_query": object{"id": "c1", "from": who, "message": m, "data": "Yes"}})
+	r.fake.Update(object{"callback_query": object{"id": "c2", "from": who, "message": m, "data": "#1"}})
+	got := r.receive(2)
+	if diff := cmp.Diff([]string{"Yes", long}, r.texts()); diff != "" {
+		t.Errorf("labels (-want +got):\n%s", diff)
+	}
+	if in := got[0]; in.Route.ThreadID != "7" || in.SessionKey != "telegram:-100123:topic:7" || in.SenderID != "42" || in.Meta["is_callback"] != "true" {
+		t.Errorf("a tap: %+v", in)
+	}
+	r.waitFor("buttons to go", func() bool { return len(r.fake.Calls("editMessageReplyMarkup")) == 2 })
+	if n := len(r.fake.Calls("answerCallbackQuery")); n != 2 {
+		t.Errorf("%d taps answered, want 2", n)
+	}
+}
+
+func TestSpan(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		s        string
+		off, n   int
+		from, to int
+	}{{"abc", 0, 3, 0, 3}, {"😀@b", 2, 2, 4, 6}, {"abc", 1, 1, 1, 2}, {"abc", 9, 3, 3, 3}, {"abc", 2, 9, 2, 3}, {"", 0, 1, 0, 0}, {"😀a", 1, 1, 0, 4}} {
+		if from, to := span(c.s, entity{Offset: c.off, Length: c.n}); from != c.from || to != c.to {
+			t.Errorf("span(%q, %d, %d) = %d, %d, want %d, %d", c.s, c.off, c.n, from, to, c.from, c.to)
+		}
+	}
+}

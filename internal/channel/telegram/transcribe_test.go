@@ -1,0 +1,7 @@
+package telegram
+
+import "context"
+
+func transcriber(said <-chan string) func(context.Context, string) string {
+	return func(context.Context, string) string { return <-said }
+}
