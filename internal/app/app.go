@@ -76,6 +76,7 @@ type App struct {
 	models   *models
 	safety   *safety
 	commands *shell.Shell   // nil: commands are switched off
+	others   *others        // tools of people with a scope
 	servers  *mcp.Pool      // nil: there are none
 	recorder *record.Writer // nil: nothing is recorded
 	log      *slog.Logger
@@ -272,6 +273,7 @@ func (a *App) ended(session string, stopped bool) {
 	if a.commands != nil {
 		a.commands.Stop(session)
 	}
+	a.others.stop(session)
 	if !stopped {
 		a.safety.policy.Forget(session)
 	}
@@ -289,6 +291,7 @@ func (a *App) Close() error {
 	if a.commands != nil {
 		err = errors.Join(err, a.commands.Close())
 	}
+	err = errors.Join(err, a.others.close())
 	a.safety.proxy.close()
 	if a.recorder != nil {
 		err = errors.Join(err, a.recorder.Close())

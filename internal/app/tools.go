@@ -8,6 +8,7 @@ import (
 	"io"
 	"iter"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,12 +29,12 @@ import (
 )
 
 // tools builds the set of tools and the way the model may send files.
-func (a *App) tools(o Options) (*tool.Set, func(string) (bus.Media, error), error) {
+func (a *App) tools(o Options) (*tool.Set, func(tool.Call, string) (bus.Media, error), error) {
 	cfg := a.Config.Config.Tools
+	a.others = &others{app: a, o: o}
 	if err := a.guard(o); err != nil {
 		return nil, nil, err
 	}
-	jail := a.safety.jail
 	var list []tool.Tool
 	if !o.NoBuiltins {
 		var err error
@@ -50,26 +51,22 @@ func (a *App) tools(o Options) (*tool.Set, func(string) (bus.Media, error), erro
 			return nil, nil, err
 		}
 	}
-	return set, mediaOpener(jail), nil
+	return set, a.others.media, nil
 }
 
 func (a *App) builtins(o Options) ([]tool.Tool, error) {
 	cfg := a.Config.Config.Tools
 	var list []tool.Tool
 	if cfg.File.Enable {
-		kept := filepath.Join(a.Workspace, ".nanobot", "tool-results") + string(filepath.Separator)
-		list = append(list, files.Tools(files.Options{
-			Jail: a.safety.jail, Virtual: skill.BuiltinFS(),
-			Untrusted: func(path string) bool { return strings.HasPrefix(path, kept) },
-		})...)
+		list = append(list, apart(a.fileTools(a.safety.jail), a.others.files)...)
 	}
 	if a.Exec = a.containment(); cfg.Exec.Enable {
-		sh, err := a.shell(o)
+		sh, err := a.shell(o, false)
 		if err != nil {
 			return nil, err
 		}
 		a.commands = sh
-		list = append(list, sh.Tools()...)
+		list = append(list, apart(sh.Tools(), a.others.commands)...)
 	}
 	if cfg.Web.Enable {
 		more, err := a.webTools(o)
@@ -83,10 +80,20 @@ func (a *App) builtins(o Options) ([]tool.Tool, error) {
 		return nil, err
 	}
 	list = append(list, a.Index.Tool(a.Config.Config.Agents.Defaults.Location()))
-	if t, ok := a.imageTool(o, a.safety.jail, a.safety.media); ok {
-		list = append(list, t)
+	pictures, err := a.pictures(o, a.safety.jail)
+	if err != nil {
+		a.Notes = append(a.Notes, fmt.Sprintf("Pictures cannot be made: %v", err))
 	}
-	return list, nil
+	return append(list, apart(pictures, a.others.files)...), nil
+}
+
+// fileTools are the file family behind a jail.
+func (a *App) fileTools(jail *diskio.Jail) []tool.Tool {
+	kept := filepath.Join(a.Workspace, filepath.FromSlash(keptResults)) + string(filepath.Separator)
+	return files.Tools(files.Options{
+		Jail: jail, Virtual: skill.BuiltinFS(),
+		Untrusted: func(path string) bool { return strings.HasPrefix(path, kept) },
+	})
 }
 
 // containment says whether commands run and what holds them, without trying it.
@@ -101,17 +108,22 @@ func (a *App) containment() string {
 	return fmt.Sprintf("on, in a sandbox (%s), network: %s", p.Sandbox, p.Network)
 }
 
-func (a *App) shell(o Options) (*shell.Shell, error) {
+// shell makes the tools that run commands, for the owner or for others.
+func (a *App) shell(o Options, other bool) (*shell.Shell, error) {
 	cfg, s := a.Config.Config.Tools.Exec, a.safety
 	timeout := time.Duration(cfg.Timeout) * time.Second
 	if cfg.Timeout == 0 {
 		timeout = shell.NoTimeout
 	}
+	protected := s.protected
+	if other {
+		protected = slices.Concat(protected, private(a.Workspace))
+	}
 	sh, err := shell.New(shell.Options{
 		Workspace: a.Workspace, Restrict: s.Restrict, Roots: []string{s.media}, Timeout: timeout,
 		PathPrepend: cfg.PathPrepend, PathAppend: cfg.PathAppend, AllowedEnv: cfg.AllowedEnvKeys,
-		Allow: cfg.AllowPatterns, Deny: cfg.DenyPatterns, Protected: s.protected, Environ: o.Env, Log: o.Log,
-		Wrap: s.wrap(a, false), WrapTainted: s.wrap(a, true), Sandboxed: s.Sandbox != sandbox.None, AskRisky: s.Approval != approve.Off,
+		Allow: cfg.AllowPatterns, Deny: cfg.DenyPatterns, Protected: protected, Environ: o.Env, Log: o.Log,
+		Wrap: s.confine(a, false, other), WrapTainted: s.confine(a, true, other), Sandboxed: s.Sandbox != sandbox.None, AskRisky: s.Approval != approve.Off,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("tools.exec: %w", err)
@@ -136,12 +148,12 @@ func (a *App) webTools(o Options) ([]tool.Tool, error) {
 	})
 }
 
-// imageTool makes generate_image when it is switched on. One that cannot be set
-// up is left out with a note: the rest of the agent works without it.
-func (a *App) imageTool(o Options, jail *diskio.Jail, mediaDir string) (tool.Tool, bool) {
+// pictures makes generate_image behind a jail when it is switched on. The rest
+// of the agent works without it when it cannot be set up.
+func (a *App) pictures(o Options, jail *diskio.Jail) ([]tool.Tool, error) {
 	cfg := a.Config.Config.Tools.ImageGeneration
 	if !cfg.Enabled {
-		return tool.Tool{}, false
+		return nil, nil
 	}
 	p := a.Config.Config.Providers[cfg.Provider]
 	key := firstKey(p)
@@ -156,13 +168,12 @@ func (a *App) imageTool(o Options, jail *diskio.Jail, mediaDir string) (tool.Too
 	t, err := newImageTool(image.Options{
 		Provider: cfg.Provider, Model: cfg.Model, Key: key, Base: p.APIBase, Headers: p.ExtraHeaders,
 		AspectRatio: cfg.DefaultAspectRatio, Size: cfg.DefaultImageSize, MaxPerTurn: cfg.MaxImagesPerTurn,
-		Media: mediaDir, SaveDir: cfg.SaveDir, Read: func(path string) ([]byte, error) { return readWhole(jail, path) },
+		Media: a.safety.media, SaveDir: cfg.SaveDir, Read: func(path string) ([]byte, error) { return readWhole(jail, path) },
 	}, p.Proxy.Reveal())
 	if err != nil {
-		a.Notes = append(a.Notes, fmt.Sprintf("Pictures cannot be made: %v", err))
-		return tool.Tool{}, false
+		return nil, err
 	}
-	return a.metered(t, cfg.Provider, cfg.Model), true
+	return []tool.Tool{a.metered(t, cfg.Provider, cfg.Model)}, nil
 }
 
 // pictureTokens is about what a picture counts as where vendors count tokens.
@@ -220,25 +231,23 @@ func readWhole(jail *diskio.Jail, path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxReference))
 }
 
-// mediaOpener lets the message tool attach only what the file tools may read.
-func mediaOpener(jail *diskio.Jail) func(string) (bus.Media, error) {
-	return func(path string) (bus.Media, error) {
-		f, err := jail.Open(path)
-		if err != nil {
-			return bus.Media{}, err
-		}
-		defer f.Close() //nolint:errcheck // read only
-		info, err := f.Stat()
-		if err != nil {
-			return bus.Media{}, err
-		}
-		const limit = 50 << 20
-		if info.Size() > limit {
-			return bus.Media{}, errors.New("larger than 50 MiB")
-		}
-		if path, err = jail.Path(path); err != nil {
-			return bus.Media{}, err
-		}
-		return bus.Media{Path: path, Name: filepath.Base(path), Size: info.Size()}, nil
+// openMedia lets the message tool attach only what the file tools may read.
+func openMedia(jail *diskio.Jail, path string) (bus.Media, error) {
+	f, err := jail.Open(path)
+	if err != nil {
+		return bus.Media{}, err
 	}
+	defer f.Close() //nolint:errcheck // read only
+	info, err := f.Stat()
+	if err != nil {
+		return bus.Media{}, err
+	}
+	const limit = 50 << 20
+	if info.Size() > limit {
+		return bus.Media{}, errors.New("larger than 50 MiB")
+	}
+	if path, err = jail.Path(path); err != nil {
+		return bus.Media{}, err
+	}
+	return bus.Media{Path: path, Name: filepath.Base(path), Size: info.Size()}, nil
 }
