@@ -429,17 +429,15 @@ func (s *Scheduler) tell(ctx context.Context, n notice) {
 // tellOwner delivers something that is about no job.
 func (s *Scheduler) tellOwner(ctx context.Context, text string) { s.tell(ctx, notice{text: text}) }
 
-// retryUndelivered tries again what no channel took.
-func (s *Scheduler) retryUndelivered(ctx context.Context) {
-	jobs, err := s.store.Read(ctx)
-	if err != nil {
-		return // the next tick says so
-	}
+// retryUndelivered tries again what no channel took and reports whether there
+// was something.
+func (s *Scheduler) retryUndelivered(ctx context.Context, jobs []*Job) (waiting bool) {
 	for _, j := range jobs {
 		u := j.State.Undelivered
 		if j.broken != nil || u == nil {
 			continue
 		}
+		waiting = true
 		out := bus.Outbound{
 			ID: fmt.Sprintf("undelivered:%s:%d", j.ID, u.AtMS), Kind: bus.Message, Route: j.Payload.Route(), Text: u.Text,
 		}
@@ -465,4 +463,5 @@ func (s *Scheduler) retryUndelivered(ctx context.Context) {
 			s.Log.Error("a job could not be changed", "job", j.ID, "err", err)
 		}
 	}
+	return waiting
 }

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -159,6 +160,11 @@ func (s *Scheduler) tick(ctx context.Context, work *sync.WaitGroup) (next time.T
 	s.mu.Lock()
 	unsaved := s.unsaved
 	s.mu.Unlock()
+	if len(unsaved) == 0 {
+		if next, ok := s.idle(ctx); ok {
+			return next, nil
+		}
+	}
 	err = s.store.update(ctx, func(t *table) error {
 		for _, late := range unsaved {
 			late(t)
@@ -201,8 +207,39 @@ func (s *Scheduler) tick(ctx context.Context, work *sync.WaitGroup) (next time.T
 	for _, n := range told {
 		s.tell(ctx, n)
 	}
-	s.retryUndelivered(ctx)
 	return next, nil
+}
+
+// rest is a look at the file that found nothing to do.
+type rest struct {
+	data []byte
+	at   time.Time
+	next time.Time
+}
+
+// idle reports whether there is nothing to do until next, as is usual. It
+// takes no lock, and does not even parse a file that is as it was.
+func (s *Scheduler) idle(ctx context.Context) (next time.Time, ok bool) {
+	data, ok := s.store.peek()
+	now := s.Now()
+	if r := s.rest; !ok || r.data != nil && bytes.Equal(data, r.data) && !now.Before(r.at) && (r.next.IsZero() || now.Before(r.next)) {
+		s.rest.at = now
+		return r.next, ok
+	}
+	s.rest = rest{}
+	t, err := decodeTable(data)
+	if err != nil {
+		return next, false
+	}
+	waiting := s.retryUndelivered(ctx, t.Jobs)
+	if len(s.byTime(t, now)) > 0 || t.changed {
+		return next, false
+	}
+	next = earliest(t)
+	if !waiting {
+		s.rest = rest{data, now, next}
+	}
+	return next, true
 }
 
 // byTime plans all jobs and returns those that are due, the longest waiting first.

@@ -86,6 +86,7 @@ type Scheduler struct {
 	store    *Store
 	triggers *triggerStore
 	wake     chan struct{} // capacity 1: the plan may have changed
+	rest     rest          // belongs to the goroutine of Run
 
 	mu      sync.Mutex
 	running map[string]*run // by inbound id

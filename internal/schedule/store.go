@@ -143,12 +143,28 @@ func (s *Store) Read(ctx context.Context) ([]*Job, error) {
 	if _, err := os.Stat(s.dir); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
+	if data, ok := s.peek(); ok {
+		if t, err := decodeTable(data); err == nil {
+			return t.Jobs, nil
+		}
+	}
 	var jobs []*Job
 	err := s.update(ctx, func(t *table) error {
 		jobs = t.Jobs
 		return nil
 	})
 	return jobs, err
+}
+
+// peek reads the file without a lock, which is enough for looking because it
+// is only ever replaced as a whole. False means that there is something to do
+// about it first.
+func (s *Store) peek() ([]byte, bool) {
+	if _, err := os.Stat(s.actions()); !errors.Is(err, fs.ErrNotExist) {
+		return nil, false
+	}
+	data, err := os.ReadFile(s.path())
+	return data, err == nil
 }
 
 func (s *Store) path() string    { return filepath.Join(s.dir, "jobs.json") }

@@ -1,0 +1,686 @@
+package schedule
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+)
+
+// agentFake stands for the queue and the agent behind it.
+type agentFake struct {
+	t  *testing.T
+	s  *Scheduler
+	mu sync.Mutex
+
+	seen    map[string]bool // ids the queue knows
+	runs    []string        // ids that were worked on, each once
+	at      []time.Time
+	said    []bus.Outbound // delivered replies
+	notices []string
+	stopped []string
+	answer  func(in bus.Inbound) (text string, err string) // nil: "done"
+	manual  bool                                           // the test reports outcomes itself
+	submit  func(in bus.Inbound) error                     // refuses; may be nil
+	works   sync.WaitGroup
+	takes   time.Duration
+	texts   []string
+}
+
+func (f *agentFake) Submit(_ context.Context, in bus.Inbound) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.submit != nil {
+		if err := f.submit(in); err != nil {
+			return err
+		}
+	}
+	if f.seen[in.ID] {
+		return nil
+	}
+	f.seen[in.ID] = true
+	f.runs, f.at, f.texts = append(f.runs, in.ID), append(f.at, time.Now()), append(f.texts, in.Text)
+	if !f.manual {
+		f.works.Go(func() { f.work(in) })
+	}
+	return nil
+}
+
+func (f *agentFake) work(in bus.Inbound) {
+	if f.takes > 0 {
+		time.Sleep(f.takes)
+	}
+	text, fail := "done", ""
+	if f.answer != nil {
+		text, fail = f.answer(in)
+	}
+	out := bus.Outbound{Kind: bus.Final, Route: in.Route, Text: text, Turn: &bus.Turn{Error: fail, Usage: bus.Usage{Prompt: 10, Completion: 5}}}
+	if out, ok := f.s.Outcome(context.Background(), in, out); ok {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.said = append(f.said, out)
+	}
+}
+
+func (f *agentFake) Notify(_ context.Context, out bus.Outbound) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.notices = append(f.notices, out.Text)
+	return nil
+}
+
+func (f *agentFake) count() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.runs)
+}
+
+func newFake(t *testing.T, o Options) (*Scheduler, *agentFake) {
+	t.Helper()
+	f := &agentFake{t: t, seen: map[string]bool{}}
+	if o.Workspace == "" {
+		o.Workspace = t.TempDir()
+	}
+	if o.Location == nil {
+		o.Location = time.UTC
+	}
+	o.Submit, o.Notify = f.Submit, f.Notify
+	o.Stop = func(_ context.Context, key string) { f.stopped = append(f.stopped, key) }
+	o.Watch = func(ctx context.Context, _ []string, _ func()) error { <-ctx.Done(); return nil }
+	s, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.s = s
+	return s, f
+}
+
+// during runs the scheduler while fn moves the clock.
+func during(t *testing.T, s *Scheduler, f *agentFake, fn func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	synctest.Wait()
+	fn()
+	synctest.Wait()
+	cancel()
+	if err := <-done; err != nil {
+		t.Fatalf("Run: %v", err)
+	}
+	f.works.Wait()
+}
+
+func home() bus.Route { return bus.Route{Channel: "telegram", ChatID: "1"} }
+
+func add(t *testing.T, s *Scheduler, d Draft) Job { //nolint:gocritic // test
+	t.Helper()
+	if d.Route.Channel == "" {
+		d.Route = home()
+	}
+	if d.Message == "" {
+		d.Message = "do it"
+	}
+	a, err := s.Add(t.Context(), d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a.Job
+}
+
+func job(t *testing.T, s *Scheduler, id string) Job {
+	t.Helper()
+	j, err := s.Get(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+func TestRunsAtTheMinute(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) { // the clock starts at 2000-01-01 00:00 UTC
+		s, f := newFake(t, Options{})
+		hourly := add(t, s, Draft{Timing: Cron("5 * * * *", "")})
+		often := add(t, s, Draft{Timing: Every(20 * time.Minute), Message: "other"})
+		once := add(t, s, Draft{Timing: Once(time.Now().Add(90 * time.Second)), Message: "once"})
+		during(t, s, f, func() { time.Sleep(time.Hour + 10*time.Minute) })
+		want := map[string]int{hourly.ID: 2, often.ID: 3, once.ID: 1}
+		got := map[string]int{}
+		for i, id := range f.runs {
+			j, at, ok := parseInboundID(id)
+			if !ok {
+				t.Fatalf("id %q", id)
+			}
+			got[j]++
+			if late := f.at[i].Sub(at.Time()); late < 0 || late > 10*time.Millisecond {
+				t.Errorf("%s ran %v late", id, late)
+			}
+		}
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("runs %v, want %v", got, want)
+		}
+		if len(f.said) != 6 {
+			t.Errorf("%d replies delivered, want 6", len(f.said))
+		}
+		if _, err := s.Get(t.Context(), once.ID); !errors.Is(err, ErrNotFound) {
+			t.Errorf("a job of one moment is still there: %v", err)
+		}
+		st := job(t, s, hourly.ID).State
+		if st.LastStatus != StatusOK || len(st.RunHistory) != 2 || st.RunHistory[0].Tokens != 15 || st.Pending != nil {
+			t.Errorf("state %+v", st)
+		}
+	})
+}
+
+func TestSummerTimeThroughTheLoop(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		zone  string
+		begin time.Time // the day before the change
+		expr  string
+		want  []string
+	}{
+		{"America/New_York", time.Date(2000, 4, 1, 12, 0, 0, 0, time.UTC), "30 2 * * *", []string{"03:30", "02:30"}},
+		{"America/New_York", time.Date(2000, 10, 28, 12, 0, 0, 0, time.UTC), "30 1 * * *", []string{"01:30", "01:30"}},
+		{"Europe/London", time.Date(2000, 3, 25, 12, 0, 0, 0, time.UTC), "30 1 * * *", []string{"02:30", "01:30"}},
+		{"Europe/London", time.Date(2000, 10, 28, 12, 0, 0, 0, time.UTC), "30 1 * * *", []string{"01:30", "01:30"}},
+		{"Australia/Lord_Howe", time.Date(2001, 10, 27, 3, 0, 0, 0, time.UTC), "15 2 * * *", []string{"02:45", "02:15"}},
+		{"Australia/Lord_Howe", time.Date(2000, 3, 25, 3, 0, 0, 0, time.UTC), "45 1 * * *", []string{"01:45", "01:45"}},
+	} {
+		t.Run(c.zone+c.begin.Format(" Jan"), func(t *testing.T) {
+			t.Parallel()
+			loc := zone(t, c.zone)
+			synctest.Test(t, func(t *testing.T) {
+				time.Sleep(time.Until(c.begin))
+				s, f := newFake(t, Options{Location: loc})
+				add(t, s, Draft{Timing: Cron(c.expr, "")})
+				during(t, s, f, func() { time.Sleep(48 * time.Hour) })
+				var got []string
+				for _, at := range f.at {
+					got = append(got, at.In(loc).Format("15:04"))
+				}
+				if !slices.Equal(got, c.want) {
+					t.Errorf("ran at %v, want %v", got, c.want)
+				}
+			})
+		})
+	}
+}
+
+// A job that runs is not disturbed by changes of others, nor by a slow one.
+func TestSlowJobsAndChanges(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, f := newFake(t, Options{})
+		f.takes = 5 * time.Minute
+		slow := add(t, s, Draft{Timing: Every(time.Minute)})
+		during(t, s, f, func() {
+			time.Sleep(61 * time.Second)
+			other := add(t, s, Draft{Timing: Every(time.Hour), Message: "other"})
+			if _, err := s.Enable(t.Context(), other.ID, false); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Remove(t.Context(), other.ID); err != nil {
+				t.Fatal(err)
+			}
+			if n := f.count(); n != 1 {
+				t.Errorf("%d runs, want the first still going on", n)
+			}
+			time.Sleep(6 * time.Minute)
+		})
+		st := job(t, s, slow.ID).State
+		counts := map[string]int{}
+		for _, r := range st.RunHistory {
+			counts[r.Status]++
+		}
+		if counts[StatusOK] != 2 || counts[StatusSkipped] < 3 {
+			t.Errorf("history %v, want two runs and the ones between skipped", counts)
+		}
+	})
+}
+
+func TestPool(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, f := newFake(t, Options{Limits: Limits{Concurrent: 2}})
+		f.takes = 10 * time.Second
+		for i := range 5 {
+			add(t, s, Draft{Timing: Once(time.Now().Add(time.Minute)), Message: fmt.Sprint(i)})
+		}
+		during(t, s, f, func() {
+			time.Sleep(61 * time.Second)
+			if n := f.count(); n != 2 {
+				t.Errorf("%d at once, want 2", n)
+			}
+			time.Sleep(10 * time.Second)
+			if n := f.count(); n != 4 {
+				t.Errorf("%d after one round, want 4", n)
+			}
+			time.Sleep(time.Minute)
+			if n := f.count(); n != 5 {
+				t.Errorf("%d in the end, want 5", n)
+			}
+		})
+	})
+}
+
+func TestTimeout(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, f := newFake(t, Options{})
+		f.takes = time.Hour
+		j := add(t, s, Draft{Timing: Every(2 * time.Hour), Timeout: time.Minute})
+		during(t, s, f, func() { time.Sleep(2*time.Hour + 5*time.Minute) })
+		st := job(t, s, j.ID).State
+		if st.LastStatus != StatusError || !strings.Contains(string(st.LastError), "longer than 1m") {
+			t.Errorf("status %q: %s", st.LastStatus, st.LastError)
+		}
+		if len(f.notices) != 1 || !slices.Equal(f.stopped, []string{"cron:" + j.ID}) {
+			t.Errorf("notices %q, stopped %q", f.notices, f.stopped)
+		}
+	})
+}
+
+func TestFailuresSwitchOff(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, f := newFake(t, Options{})
+		f.answer = func(bus.Inbound) (string, string) { return "it broke", "it broke" }
+		j := add(t, s, Draft{Timing: Every(time.Minute), Silent: true})
+		during(t, s, f, func() { time.Sleep(time.Hour) })
+		if f.count() != 5 || len(f.said) != 5 {
+			t.Errorf("%d runs, %d told, want 5 and 5: failures are told also for a silent job", f.count(), len(f.said))
+		}
+		if got := job(t, s, j.ID); got.Enabled || got.State.ErrorsInRow != 5 || got.State.NextRunAtMS != 0 {
+			t.Errorf("job %+v", got)
+		}
+		if len(f.notices) != 1 || !strings.Contains(f.notices[0], "switched off") {
+			t.Errorf("notices %q", f.notices)
+		}
+		if got, err := s.Enable(t.Context(), j.ID, true); err != nil || got.State.ErrorsInRow != 0 || got.State.NextRunAtMS == 0 {
+			t.Errorf("after enable %+v, %v", got.State, err)
+		}
+	})
+}
+
+// A machine that slept, or a program that was not running.
+func TestMissed(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		timing func(now time.Time) Timing
+		policy string
+		down   time.Duration
+		runs   int
+		status string
+		notice string
+	}{
+		{"at, within a day", func(n time.Time) Timing { return Once(n.Add(time.Hour)) }, "", 20 * time.Hour, 1, "", ""},
+		{"at, too old", func(n time.Time) Timing { return Once(n.Add(time.Hour)) }, "", 30 * time.Hour, 0, StatusMissed, "I missed"},
+		{"at, to be told", func(n time.Time) Timing { return Once(n.Add(time.Hour)) }, CatchUpTell, 2 * time.Hour, 0, StatusMissed, "I missed"},
+		{"every, once for all", func(time.Time) Timing { return Every(24 * time.Hour) }, "", 73 * time.Hour, 1, StatusOK, ""},
+		{"every, skipped", func(time.Time) Timing { return Every(24 * time.Hour) }, CatchUpSkip, 73 * time.Hour, 0, StatusMissed, ""},
+		{"cron, within the window", func(time.Time) Timing { return Cron("0 9 * * *", "") }, "", 10 * time.Hour, 1, StatusOK, ""},
+		{"cron, outside of it", func(time.Time) Timing { return Cron("0 9 * * *", "") }, "", 20 * time.Hour, 0, StatusMissed, ""},
+		{"cron, not later than its period", func(time.Time) Timing { return Cron("0 * * * *", "") }, "", 90 * time.Minute, 1, StatusOK, ""},
+		{"cron, told", func(time.Time) Timing { return Cron("0 9 * * *", "") }, CatchUpTell, 10 * time.Hour, 0, StatusMissed, "I missed"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s, f := newFake(t, Options{})
+				j := add(t, s, Draft{Timing: c.timing(time.Now()), CatchUp: c.policy})
+				time.Sleep(c.down)
+				during(t, s, f, func() { time.Sleep(time.Second) })
+				if f.count() != c.runs {
+					t.Errorf("%d runs, want %d", f.count(), c.runs)
+				}
+				if c.runs == 1 && (len(f.said) != 1 || !strings.Contains(f.said[0].Text, "was due at")) {
+					t.Errorf("said %v, want a word about being late", f.said)
+				}
+				if c.status != "" {
+					if st := job(t, s, j.ID).State; string(st.LastStatus) != c.status {
+						t.Errorf("status %q (%s), want %q", st.LastStatus, st.LastError, c.status)
+					}
+				}
+				if got := strings.Join(f.notices, "\n"); (c.notice == "") != (got == "") || !strings.Contains(got, c.notice) {
+					t.Errorf("notices %q, want %q", got, c.notice)
+				}
+			})
+		})
+	}
+}
+
+// The clock of the machine moves while the program goes on.
+func TestClockJumps(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var shift time.Duration
+		move := func(d time.Duration) { mu.Lock(); shift += d; mu.Unlock() }
+		now := func() time.Time { mu.Lock(); defer mu.Unlock(); return time.Now().Round(0).Add(shift) }
+		s, f := newFake(t, Options{Now: now})
+		j := add(t, s, Draft{Timing: Cron("0 9 * * *", "")})
+		during(t, s, f, func() {
+			time.Sleep(8 * time.Hour)
+			move(2 * time.Hour) // slept from 8 to 10
+			time.Sleep(61 * time.Second)
+			if f.count() != 1 {
+				t.Errorf("%d runs within a minute after waking up, want 1", f.count())
+			}
+			move(-90 * time.Minute) // 08:31 again
+			time.Sleep(time.Hour)
+			if f.count() != 1 {
+				t.Errorf("%d runs after the clock was set back, want 1", f.count())
+			}
+			time.Sleep(24 * time.Hour)
+			if f.count() != 2 {
+				t.Errorf("%d runs a day later, want 2", f.count())
+			}
+			move(20 * 365 * 24 * time.Hour) // a broken clock
+			time.Sleep(2 * time.Minute)
+			move(-20 * 365 * 24 * time.Hour)
+			n := f.count()
+			time.Sleep(49 * time.Hour)
+			if f.count() <= n {
+				t.Errorf("no run after the clock was mended: %+v", job(t, s, j.ID).State)
+			}
+		})
+	})
+}
+
+// Intervals are counted from the making of the job, whatever is restarted.
+func TestIntervalsOutliveRestarts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		dreams := 0
+		o := Options{System: []System{{ID: "dream", Name: "dream", Timing: Every(2 * time.Hour), Run: func(context.Context) error { dreams++; return nil }}}}
+		s, f := newFake(t, o)
+		o.Workspace = s.Workspace
+		add(t, s, Draft{Timing: Every(24 * time.Hour)})
+		for range 50 { // a restart every hour
+			during(t, s, f, func() { time.Sleep(time.Hour) })
+		}
+		if f.count() != 2 || dreams != 24 && dreams != 25 {
+			t.Errorf("%d runs and %d dreams in 50 hours, want 2 and 25", f.count(), dreams)
+		}
+		if _, err := s.Remove(t.Context(), "dream"); !errors.Is(err, ErrProtected) {
+			t.Errorf("remove a system job: %v", err)
+		}
+	})
+}
+
+func TestQuietHours(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		quiet, err := ParseHours("22:00-07:00")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, f := newFake(t, Options{Limits: Limits{Quiet: quiet}})
+		add(t, s, Draft{Timing: Cron("0 3 * * *", ""), Message: "nightly"})
+		add(t, s, Draft{Timing: Once(time.Now().Add(2 * time.Hour)), Message: "named moment"})
+		during(t, s, f, func() { time.Sleep(24 * time.Hour) })
+		var got []string
+		for _, at := range f.at {
+			got = append(got, at.Format("15:04"))
+		}
+		if want := []string{"02:00", "07:00"}; !slices.Equal(got, want) {
+			t.Errorf("ran at %v, want %v", got, want)
+		}
+	})
+}
+
+// The process dies at each step of a run; there is exactly one run all the same.
+func TestDeathAtEveryStep(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		die  func(f *agentFake, cancel func())
+	}{
+		{"before the queue took it", func(f *agentFake, cancel func()) {
+			f.submit = func(bus.Inbound) error { cancel(); return errors.New("gone") }
+		}},
+		{"after the queue took it", func(f *agentFake, cancel func()) {
+			f.submit = func(in bus.Inbound) error {
+				cancel()
+				f.seen[in.ID] = true
+				f.runs = append(f.runs, in.ID)
+				return errors.New("gone before it could say so")
+			}
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s, f := newFake(t, Options{})
+				j := add(t, s, Draft{Timing: Every(time.Hour)})
+				ctx, cancel := context.WithCancel(t.Context())
+				c.die(f, cancel)
+				done := make(chan error, 1)
+				go func() { done <- s.Run(ctx) }()
+				time.Sleep(61 * time.Minute)
+				if err := <-done; err != nil {
+					t.Fatal(err)
+				}
+				cancel()
+				if p := job(t, s, j.ID).State.Pending; p == nil || p.Submitted {
+					t.Fatalf("pending %+v, want a claimed run", p)
+				}
+				again, g := newFake(t, Options{Workspace: s.Workspace})
+				g.seen, g.runs = f.seen, f.runs
+				during(t, again, g, func() { time.Sleep(time.Second) })
+				if want := []string{inboundID(j.ID, At(time.Date(2000, 1, 1, 1, 0, 0, 0, time.UTC)))}; !slices.Equal(g.runs, want) {
+					t.Errorf("runs %q, want %q", g.runs, want)
+				}
+			})
+		})
+	}
+}
+
+// The agent tells an outcome twice when it dies between telling and completing.
+func TestOutcomeTwice(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, f := newFake(t, Options{})
+		f.manual = true
+		j := add(t, s, Draft{Timing: Every(time.Hour)})
+		during(t, s, f, func() {
+			time.Sleep(time.Hour + time.Second)
+			in := bus.Inbound{ID: f.runs[0], Event: EventCron, Route: home()}
+			out := bus.Outbound{Kind: bus.Final, Route: home(), Text: "x", Turn: &bus.Turn{}}
+			for range 2 {
+				if _, ok := s.Outcome(t.Context(), in, out); !ok {
+					t.Error("not delivered")
+				}
+			}
+		})
+		if st := job(t, s, j.ID).State; len(st.RunHistory) != 1 || st.Pending != nil {
+			t.Errorf("state %+v", st)
+		}
+	})
+}
+
+func TestUndeliverable(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		off := map[string]bool{"telegram": true, "email": true}
+		o := Options{
+			Deliverable: func(r bus.Route) error {
+				if off[r.Channel] {
+					return errors.New(r.Channel + " is switched off")
+				}
+				return nil
+			},
+			LastRoute: func(context.Context) (bus.Route, bool) { return bus.Route{Channel: "email", ChatID: "me"}, true },
+		}
+		s, f := newFake(t, o)
+		j := add(t, s, Draft{Timing: Once(time.Now().Add(time.Minute))})
+		during(t, s, f, func() {
+			time.Sleep(2 * time.Minute)
+			if st := job(t, s, j.ID).State; len(f.said) != 0 || st.Undelivered == nil || st.Undelivered.Text != "done" {
+				t.Fatalf("said %v, state %+v", f.said, st)
+			}
+			off["email"] = false
+			time.Sleep(2 * time.Minute)
+		})
+		if len(f.notices) != 1 || !strings.Contains(f.notices[0], "For telegram:1") || !strings.Contains(f.notices[0], "done") {
+			t.Errorf("notices %q", f.notices)
+		}
+		if _, err := s.Get(t.Context(), j.ID); !errors.Is(err, ErrNotFound) {
+			t.Errorf("the job stays after its result was delivered: %v", err)
+		}
+	})
+}
+
+func TestHeartbeat(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		judged, verdict, jerr := 0, true, error(nil)
+		route := true
+		o := Options{
+			LastRoute: func(context.Context) (bus.Route, bool) { return home(), route },
+			Heartbeat: Heartbeat{Every: 30 * time.Minute, Dedupe: 24 * time.Hour, Judge: func(context.Context, string, string) (bool, error) {
+				judged++
+				return verdict, jerr
+			}},
+		}
+		s, f := newFake(t, o)
+		text := "the disk is full"
+		f.answer = func(bus.Inbound) (string, string) { return text, "" }
+		file := filepath.Join(s.Workspace, HeartbeatFile)
+		write := func(body string) {
+			if err := os.WriteFile(file, []byte(body), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		during(t, s, f, func() {
+			time.Sleep(31 * time.Minute)
+			write("# H\n<!-- one\n- two -->\n## Active Tasks\n\n<!-- - nothing -->\n### sub\n## Done\n- old\n")
+			time.Sleep(30 * time.Minute)
+			if f.count() != 0 {
+				t.Fatalf("an empty list asked the model")
+			}
+			write("## Active Tasks\n- watch the disk\n")
+			time.Sleep(30 * time.Minute)
+			if f.count() != 1 || len(f.said) != 1 || judged != 1 || !strings.Contains(f.texts[0], "watch the disk") {
+				t.Fatalf("runs %d, said %v, judged %d", f.count(), f.said, judged)
+			}
+			time.Sleep(30 * time.Minute)
+			if len(f.said) != 1 || judged != 1 {
+				t.Errorf("the same was told twice")
+			}
+			text = "All clear."
+			time.Sleep(30 * time.Minute)
+			verdict, text = false, "routine"
+			time.Sleep(30 * time.Minute)
+			if len(f.said) != 1 || judged != 2 {
+				t.Errorf("said %v, judged %d", f.said, judged)
+			}
+			jerr = errors.New("no model")
+			time.Sleep(4 * 30 * time.Minute)
+			if len(f.said) != 2 {
+				t.Errorf("%d told, want one more after three failures of the judge", len(f.said))
+			}
+			n := f.count()
+			route = false
+			time.Sleep(30 * time.Minute)
+			if f.count() != n {
+				t.Errorf("a run without a chat to tell")
+			}
+		})
+		if in := f.runs[0]; !strings.HasPrefix(in, "cron:heartbeat:") {
+			t.Errorf("id %q", in)
+		}
+	})
+}
+
+func TestTriggers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, f := newFake(t, Options{})
+		tr, err := s.AddTrigger(t.Context(), "deploy", home(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		down := true
+		f.submit = func(bus.Inbound) error {
+			if down {
+				return errors.New("full")
+			}
+			return nil
+		}
+		during(t, s, f, func() {
+			if _, err := s.FireTrigger(t.Context(), strings.ToLower(tr.ID), "build 7 failed", true); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(5 * time.Second)
+			down = false
+			time.Sleep(time.Minute)
+			if f.count() != 1 || len(f.said) != 1 || !strings.Contains(f.texts[0], "build 7 failed") {
+				t.Errorf("runs %q, said %v", f.runs, f.said)
+			}
+			if err := s.EnableTrigger(t.Context(), tr.ID, false); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.FireTrigger(t.Context(), tr.ID, "x", false); err == nil {
+				t.Error("a trigger that is off took a message")
+			}
+			if _, err := s.FireTrigger(t.Context(), "trg_NOSUCH", "x", false); !errors.Is(err, ErrNoTrigger) {
+				t.Errorf("unknown trigger: %v", err)
+			}
+		})
+		left, err := os.ReadDir(s.triggers.inbox())
+		if err != nil || len(left) != 0 {
+			t.Errorf("inbox %v, %v", left, err)
+		}
+		all, err := s.Triggers(t.Context())
+		if err != nil || len(all) != 1 || all[0].LastStatus != StatusOK || len(all[0].RunHistory) != 1 {
+			t.Errorf("triggers %+v, %v", all, err)
+		}
+	})
+}
+
+func TestRunNow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, f := newFake(t, Options{})
+		j := add(t, s, Draft{Timing: Cron("0 9 * * *", "")})
+		during(t, s, f, func() {
+			if _, err := s.RunNow(t.Context(), j.ID, false); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+			if f.count() != 1 {
+				t.Errorf("%d runs, want 1 at once", f.count())
+			}
+			time.Sleep(10 * time.Hour)
+			if f.count() != 2 {
+				t.Errorf("%d runs, want the scheduled one as well", f.count())
+			}
+			if _, err := s.Enable(t.Context(), j.ID, false); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.RunNow(t.Context(), j.ID, false); err == nil {
+				t.Error("a job that is off ran without force")
+			}
+			if _, err := s.RunNow(t.Context(), j.ID, true); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(time.Second)
+		})
+		if f.count() != 3 {
+			t.Errorf("%d runs, want 3", f.count())
+		}
+	})
+}
