@@ -1,0 +1,212 @@
+package api_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	core "github.com/nanobot-go/nanobot/internal/agent"
+	"github.com/nanobot-go/nanobot/internal/api"
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
+	"github.com/nanobot-go/nanobot/internal/session"
+	"github.com/nanobot-go/nanobot/internal/tool"
+)
+
+// clientFolder finds the installed client, with the script beside it, or skips
+// the test. The folder is hidden because its documents are not ours to check.
+func clientFolder(t *testing.T) string {
+	t.Helper()
+	const source = "../../test/openai"
+	dir, err := filepath.Abs(source + "/.installed")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, program := range []string{"node", "npm"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skipf("%s is not installed", program)
+		}
+	}
+	_, missing := os.Stat(filepath.Join(dir, "node_modules", "openai"))
+	if missing != nil && os.Getenv("NANOBOT_SDK") == "" && os.Getenv("CI") == "" {
+		t.Skip("the client is not installed; set NANOBOT_SDK=1 to install it")
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"package.json", "package-lock.json", "client.mjs"} {
+		data, err := os.ReadFile(filepath.Join(source, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if missing == nil {
+		return dir
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "npm", "ci", "--no-audit", "--no-fund", "--fetch-timeout=10000", "--fetch-retries=0")
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Skipf("the registry cannot be reached: %v\n%s", err, out)
+	}
+	return dir
+}
+
+// actor plays the model: the first words of the last message say what it does.
+func actor(req llm.Request) llmtest.Step {
+	last := req.Messages[len(req.Messages)-1]
+	said := last.Content.String()
+	if last.Role == llm.ToolRole {
+		return llmtest.Reply("The tool said " + said + ".")
+	}
+	for _, b := range last.Content.Blocks {
+		if b.Type == "text" {
+			said = b.Text
+		}
+	}
+	switch {
+	case strings.HasPrefix(said, "recall"):
+		for _, m := range req.Messages {
+			if _, name, ok := strings.Cut(m.Content.String(), "My name is "); ok {
+				name, _, _ = strings.Cut(name, ".")
+				return llmtest.Reply("You are " + name + ".")
+			}
+		}
+		return llmtest.Reply("I do not know you.")
+	case strings.HasPrefix(said, "stream"):
+		return llmtest.Reply("One two three four five six seven.")
+	case strings.HasPrefix(said, "tool"):
+		return llmtest.Call("probe", `{"text":"x"}`).Saying("Let me see.")
+	case strings.HasPrefix(said, "pictures"):
+		n := 0
+		for _, b := range last.Content.Blocks {
+			if b.Type == "image_url" {
+				n++
+			}
+		}
+		return llmtest.Reply(fmt.Sprintf("%d pictures", n))
+	case strings.HasPrefix(said, "fail late"):
+		return llmtest.Step{Text: "So far so good", Err: &llm.Error{Kind: llm.Auth, Provider: "script", Status: 401}}
+	case strings.HasPrefix(said, "fail"):
+		return llmtest.Fail(&llm.Error{Kind: llm.RateLimited, Provider: "script", Status: 429})
+	}
+	return llmtest.Reply("Hello.")
+}
+
+// realAPI serves the API with a real agent, whose model is played by actor.
+func realAPI(t *testing.T) (address string, store *session.Store) {
+	t.Helper()
+	ws := t.TempDir()
+	store, err := session.Open(session.Options{DataDir: t.TempDir(), Workspace: ws, Fsync: session.FsyncNever})
+	if err != nil {
+		t.Fatal(err)
+	}
+	probe := tool.Func(tool.Tool{Name: "probe", Description: "probe"}, func(_ context.Context, _ tool.Call, in struct {
+		Text string `json:"text"`
+	},
+	) (tool.Result, error) {
+		return tool.Text("ok " + in.Text), nil
+	})
+	tools, err := tool.NewSet(probe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	model := llmtest.NewScript(t)
+	model.Otherwise = actor
+	ag, err := core.New(core.Options{
+		Workspace: ws, Sessions: store, Tools: tools,
+		Runtime: func(context.Context, string) (core.Runtime, error) {
+			return core.Runtime{Model: model, Name: "m", Display: "m", MaxTokens: 1000, Window: 100000}, nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := api.New(api.Options{
+		Ask: ag.Ask, Token: httpsafe.NewSecret(token), MediaDir: t.TempDir(),
+		DeleteSession: func(ctx context.Context, key string) (bool, error) { return true, store.Delete(ctx, key) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ag.Open(ctx)
+	ended := make(chan error, 2)
+	go func() { ended <- ag.Run(ctx) }()
+	go func() { ended <- a.Serve(ctx, l) }()
+	t.Cleanup(func() {
+		cancel()
+		for range 2 {
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	return "http://" + l.Addr().String(), store
+}
+
+// TestOpenAIClient: the official client understands what a real agent says.
+func TestOpenAIClient(t *testing.T) {
+	t.Parallel()
+	dir := clientFolder(t)
+	address, store := realAPI(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "node", "client.mjs", address+"/v1", token)
+	cmd.Dir = dir
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, stderr.Bytes())
+	}
+	var got any
+	if err := json.Unmarshal(out, &got); err != nil {
+		t.Fatalf("%v in %s", err, out)
+	}
+	const text = "One two three four five six seven."
+	type m = map[string]any
+	calls := []any{[]any{"probe", "start"}, []any{"probe", "end"}}
+	want := m{
+		"models": []any{"nanobot"},
+		"chat":   m{"text": "You are Ada.", "role": "assistant", "finish": "stop", "object": "chat.completion", "usage": true, "request": true},
+		"stream": m{"text": text, "finish": "stop", "pieces": true, "usage": true},
+		"tools":  m{"seen": calls, "text": "Let me see.\n\nThe tool said ok x."}, "toolsWhole": calls,
+		"kept": "You are Bob.", "deleted": true, "forgotten": "I do not know you.", "picture": "1 pictures",
+		"response":       m{"text": text, "status": "completed"},
+		"responseStream": m{"text": text, "same": true, "pieces": true, "status": "completed"},
+		"errors": m{
+			"key":       m{"name": "AuthenticationError", "status": 401.0, "code": "invalid_api_key", "request": true},
+			"model":     m{"name": "NotFoundError", "status": 404.0, "code": "model_not_found", "request": true},
+			"tools":     m{"name": "BadRequestError", "status": 400.0, "code": "invalid_request", "request": true},
+			"upstream":  m{"name": "RateLimitError", "status": 429.0, "code": "rate_limit", "request": true},
+			"midStream": m{"name": "APIError", "status": nil, "code": "auth", "request": true},
+		},
+	}
+	if d := cmp.Diff(any(want), got); d != "" {
+		t.Errorf("(-want +got)\n%s", d)
+	}
+	infos, err := store.List(t.Context())
+	if err != nil || len(infos) != 1 || infos[0].Key != "api:kept" {
+		t.Errorf("sessions %+v, %v; want the kept one only", infos, err)
+	}
+}
