@@ -2,13 +2,17 @@ package app
 
 import (
 	"cmp"
+	"context"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"sync"
 
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/sandbox"
 	"github.com/nanobot-go/nanobot/internal/tool/approve"
 	"github.com/nanobot-go/nanobot/internal/tool/mcp"
 )
@@ -42,16 +46,68 @@ func (a *App) mcpPool(o Options, reserved []string) (*mcp.Pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	wrap := a.safety.wrap(a, false)
-	var spawn func(*exec.Cmd) (func(), error)
-	if wrap != nil {
-		spawn = wrap
-	}
 	return mcp.New(mcp.Options{
-		Servers: servers, Environ: o.Env, Spawn: spawn, Auth: auth, Reserved: reserved, MediaDir: filepath.Join(a.safety.media, "mcp"),
+		Servers: servers, Environ: o.Env, Spawn: a.safety.spawn(a), Auth: auth, Reserved: reserved, MediaDir: filepath.Join(a.safety.media, "mcp"),
 		PinFile: MCPPins(a.Config), HoldChanged: a.safety.Approval == approve.Ask,
 		Redact: a.safety.secrets.Scrub, Version: o.Version, Log: o.Log,
 	})
+}
+
+// spawn puts a server with "sandbox" where commands are. Only one bound is not
+// for it: the processor time of a command, which a server would have used up
+// one day. It is nil without a sandbox.
+func (s *safety) spawn(a *App) func(cmd *exec.Cmd) (func(), error) {
+	if s.Sandbox == sandbox.None {
+		return nil
+	}
+	cfg := a.Config.Config.Tools.Exec
+	return func(cmd *exec.Cmd) (func(), error) {
+		box, err := s.box(context.Background()) // as for commands
+		if err != nil {
+			return nil, fmt.Errorf("tools.exec.sandbox %q cannot be used here: %w", s.Sandbox, err)
+		}
+		p := sandbox.Profile{
+			Workspace: a.Workspace, ReadOnly: append(slices.Concat(cfg.SandboxROBinds, s.fixed), s.media), ReadWrite: cfg.SandboxRWBinds,
+			Protected: s.protected, Network: s.Network, Limits: sandbox.Limits{CPU: -1},
+		}
+		if s.Network == sandbox.NetProxy {
+			if p.ProxySocket, err = s.proxy.start(); err != nil {
+				return nil, err
+			}
+		}
+		return box.Wrap(cmd, p)
+	}
+}
+
+// MCPSpawn confines MCP servers as the agent would, for a trial without it. The
+// first is nil without a sandbox; the second ends what it started. The workspace
+// is made if it is missing.
+func MCPSpawn(l *config.Loaded, o Options) (spawn func(cmd *exec.Cmd) (func(), error), stop func(), err error) {
+	stop = func() {}
+	a := &App{Config: l}
+	if a.Workspace, err = workspaceOf(o.Workspace, l); err != nil {
+		return nil, stop, err
+	}
+	s := &safety{Posture: PostureOf(l), media: filepath.Join(l.DataDir, "media")}
+	if s.Sandbox == sandbox.None {
+		return nil, stop, nil
+	}
+	var denyWrite []string
+	s.protected, denyWrite = a.protectedPaths()
+	for _, p := range denyWrite {
+		if within(p, a.Workspace) {
+			s.fixed = append(s.fixed, p)
+		}
+	}
+	s.proxy = &commandProxy{options: httpsafe.ProxyOptions{Guard: httpsafe.GuardOptions{Allow: networks(l.Config.Tools.SSRFWhitelist)}, Log: o.Log}}
+	open := sync.OnceValues(func() (*sandbox.Box, error) {
+		if err := os.MkdirAll(a.Workspace, 0o700); err != nil {
+			return nil, fmt.Errorf("make the workspace: %w", err)
+		}
+		return sandbox.Open(context.Background(), sandbox.Options{Mode: s.Sandbox, Log: o.Log}) // the probe is short
+	})
+	s.box = func(context.Context) (*sandbox.Box, error) { return open() }
+	return s.spawn(a), s.proxy.close, nil
 }
 
 // MCPPins is the file that remembers what MCP servers offered first.

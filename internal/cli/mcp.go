@@ -212,7 +212,7 @@ func (c *command) mcpStates(ctx context.Context, loaded *config.Loaded, probe bo
 	if !probe || len(servers) == 0 {
 		return out, nil
 	}
-	p, err := c.mcpProbe(ctx, servers, auth)
+	p, err := c.mcpProbe(ctx, loaded, servers, auth)
 	if err != nil {
 		return nil, err
 	}
@@ -278,10 +278,15 @@ const mcpProbeTime = 30 * time.Second
 
 // mcpProbe connects to servers, waits until every one of them is ready or has
 // failed twice, and hangs up.
-func (c *command) mcpProbe(ctx context.Context, servers []mcp.Server, auth *mcp.OAuth) (mcpProbed, error) {
+func (c *command) mcpProbe(ctx context.Context, loaded *config.Loaded, servers []mcp.Server, auth *mcp.OAuth) (mcpProbed, error) {
 	lines := &oddLines{next: c.logger().Handler()}
+	spawn, stop, err := app.MCPSpawn(loaded, app.Options{Workspace: c.workspace, Log: c.logger()})
+	if err != nil {
+		return mcpProbed{}, err
+	}
+	defer stop()
 	pool, err := mcp.New(mcp.Options{
-		Servers: servers, Environ: c.Env, Auth: auth, Version: nanobot.Version(), Log: slog.New(lines),
+		Servers: servers, Environ: c.Env, Spawn: spawn, Auth: auth, Version: nanobot.Version(), Log: slog.New(lines),
 	})
 	if err != nil {
 		return mcpProbed{}, err

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -80,15 +79,12 @@ func (c *command) mcpTry(cmd *cobra.Command, name string) (mcpTrial, error) {
 	if err != nil {
 		return mcpTrial{}, err
 	}
-	if e.Sandbox {
-		return mcpTrial{}, usageError{errors.New("a server with \"sandbox\" can only be started by the agent; ask it: nanobot agent -m \"...\"")}
-	}
 	e.Disabled = false // whoever asks wants to know
 	auth, err := c.mcpAuth(loaded)
 	if err != nil {
 		return mcpTrial{}, err
 	}
-	p, err := c.mcpProbe(cmd.Context(), []mcp.Server{e.Server}, auth)
+	p, err := c.mcpProbe(cmd.Context(), loaded, []mcp.Server{e.Server}, auth)
 	if err != nil {
 		return mcpTrial{}, err
 	}
