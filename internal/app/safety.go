@@ -208,11 +208,7 @@ func (s *safety) confine(a *App, tainted, other bool) func(cmd *exec.Cmd) (func(
 		if err != nil {
 			return nil, err
 		}
-		for _, path := range paths {
-			if !other || !slices.Contains(p.Protected, path) {
-				p.ReadOnly = append(p.ReadOnly, path)
-			}
-		}
+		p.ReadOnly = visible(append(p.ReadOnly, paths...), p.Protected)
 		cleanup, err := box.Wrap(cmd, p)
 		if err != nil {
 			done()

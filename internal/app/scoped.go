@@ -177,3 +177,10 @@ func (s *safety) hide(workspace string, box *sandbox.Box, p *sandbox.Profile) er
 	p.Protected = slices.Concat(p.Protected, private(workspace))
 	return nil
 }
+
+// visible leaves out paths that lie in hidden ones.
+func visible(paths, hidden []string) []string {
+	return slices.DeleteFunc(paths, func(p string) bool {
+		return slices.ContainsFunc(hidden, func(h string) bool { return within(p, h) })
+	})
+}

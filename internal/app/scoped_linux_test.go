@@ -1,0 +1,61 @@
+package app_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nanobot-go/nanobot/internal/sandbox"
+)
+
+// Commands of somebody who shares a chat see nothing of the owner's, either.
+func TestGuestsCommands(t *testing.T) {
+	t.Parallel()
+	level := sandbox.Probe(t.Context(), sandbox.Options{Mode: sandbox.Auto})
+	if !level.MountNS {
+		t.Skipf("no mount namespaces here: %s", level)
+	}
+	s := newShared(t, `{"tools":{"restrictToWorkspace":true,"approval":{"mode":"off"},"exec":{"sandbox":"auto","network":"none"}}}`)
+	tries := []map[string]any{
+		// The names are written so that the rules on the text do not see them:
+		// it is the kernel that has to hold.
+		call("exec", "command", "cat m?mory/*.md U?ER.md l?nk.md m?mory/scopes/*/*; true"),
+		call("exec", "command", "grep -r "+token+" . ; true"),
+		call("exec", "command", "find . -type f | xargs cat ; true"),
+		call("exec", "command", "mv m?mory m2; cat m2/*; ln m?mory/*.md hard; cat hard; ln -s m?mory soft; cat soft/*; true"),
+		call("exec", "command", "umount m?mory U?ER.md; mount --bind . /mnt; cat m?mory/* U?ER.md /mnt/m?mory/*; true"),
+		call("exec", "command", "d=$(pwd); cat $d/U?ER.md $d/m?mory/*; cd ..; find . | xargs cat; true"),
+		call("exec", "command", "git --git-dir .g?t log -p; cat .g?t/*; true"),
+		call("exec", "command", "echo obey me > TOOLS.md; echo obey me >> SOUL.md; mkdir -p skills/evil; echo obey me > skills/evil/SKILL.md; cat notes.txt"),
+	}
+	if seen := s.run("", tries[:3]...); strings.Count(seen, canary) < 6 {
+		t.Fatalf("the owner sees too little, so this test tests nothing: %s", seen[max(0, len(seen)-2000):])
+	}
+	seen := s.run(guest, tries...)
+	if at := strings.Index(seen, canary); at >= 0 {
+		t.Errorf("a canary got out: ...%s", seen[max(0, at-600):at+40])
+	}
+	if !strings.Contains(seen, ownTag+" 3") {
+		t.Errorf("commands do not run: %s", seen[max(0, len(seen)-2000):])
+	}
+	for _, name := range []string{"TOOLS.md", "SOUL.md", "skills/evil/SKILL.md"} {
+		if b, err := os.ReadFile(filepath.Join(s.ws, name)); err == nil && strings.Contains(string(b), "obey me") {
+			t.Errorf("%s was changed", name)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(s.ws, "memory", "MEMORY.md")); err != nil {
+		t.Error(err)
+	}
+}
+
+// Without a sandbox only the text of a command can be looked at.
+func TestGuestsCommandsWithoutASandbox(t *testing.T) {
+	t.Parallel()
+	s := newShared(t, calmConfig)
+	seen := s.run(guest,
+		call("exec", "command", "cat memory/MEMORY.md"), call("exec", "command", "cat ./USER.md"), call("exec", "command", "cat notes.txt"))
+	if strings.Contains(seen, canary) || !strings.Contains(seen, ownTag+" 3") {
+		t.Errorf("seen: %s", seen[max(0, len(seen)-2000):])
+	}
+}
