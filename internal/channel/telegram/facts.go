@@ -18,9 +18,11 @@ const staleOffset = 5 * 24 * time.Hour
 
 // facts are what survives a restart.
 type facts struct {
-	state *channel.State
-	mu    sync.Mutex
-	v     struct {
+	state  *channel.State
+	bot    int64 // the number in the token
+	mu     sync.Mutex
+	loaded bool
+	v      struct {
 		Bot    int64            `json:"bot"`              // whose facts these are
 		Offset int64            `json:"offset,omitempty"` // of the first update that was not handled
 		At     time.Time        `json:"at"`               // when Offset was last known to be right
@@ -29,15 +31,28 @@ type facts struct {
 	}
 }
 
-// open reads the facts of a bot. Those of another one say nothing about it.
-func (f *facts) open(bot int64, now time.Time) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+// load reads the facts when they are needed first. Those of another bot say
+// nothing about this one. The lock is held.
+func (f *facts) load() error {
+	if f.loaded {
+		return nil
+	}
 	if err := f.state.Load(&f.v); err != nil {
 		return err
 	}
-	if f.v.Bot != bot {
-		f.v.Bot, f.v.Offset, f.v.Moved, f.v.Held = bot, 0, nil, nil
+	f.loaded = true
+	if f.v.Bot != f.bot {
+		f.v.Bot, f.v.Offset, f.v.Moved, f.v.Held = f.bot, 0, nil, nil
+	}
+	return nil
+}
+
+// open reads the facts at the beginning of a run.
+func (f *facts) open(now time.Time) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.load(); err != nil {
+		return err
 	}
 	if now.Sub(f.v.At) > staleOffset {
 		f.v.Offset = 0
@@ -45,7 +60,11 @@ func (f *facts) open(bot int64, now time.Time) error {
 	return nil
 }
 
+// save writes the facts. What cannot be read is not overwritten.
 func (f *facts) save() error {
+	if err := f.load(); err != nil {
+		return err
+	}
 	if err := f.state.Save(f.v); err != nil {
 		return fmt.Errorf("save the state of the channel: %w", err)
 	}
@@ -118,6 +137,9 @@ func (f *facts) recover(in *intake) error {
 func (f *facts) move(from string, to int64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if err := f.load(); err != nil {
+		return err
+	}
 	if f.v.Moved == nil {
 		f.v.Moved = map[string]int64{}
 	}
@@ -137,6 +159,7 @@ func (f *facts) move(from string, to int64) error {
 func (f *facts) current(first string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	_ = f.load() // Run tells of it
 	if to, ok := f.v.Moved[first]; ok {
 		return strconv.FormatInt(to, 10)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -98,6 +99,16 @@ func (o *options) checkWebhook() error {
 		return errors.New("webhookMaxConnections: 1 to 100")
 	}
 	return nil
+}
+
+// bot is the bot's number, which every token begins with.
+func (o *options) bot() int64 {
+	number, _, _ := strings.Cut(o.Token.Reveal(), ":")
+	n, err := strconv.ParseInt(number, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
 }
 
 // caps are the limits of the platform. Texts are counted by Telegram after

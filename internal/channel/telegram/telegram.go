@@ -52,7 +52,7 @@ func New(d channel.Deps, section json.RawMessage) (channel.Channel, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &bot{deps: d, o: o, caps: o.caps(), facts: &facts{state: d.State}, quoted: newRecent(1000)}
+	b := &bot{deps: d, o: o, caps: o.caps(), facts: &facts{state: d.State, bot: o.bot()}, quoted: newRecent(1000)}
 	b.hook.bot, b.hook.seen = b, newRecent(1000)
 	for _, c := range []**client{&b.calls, &b.polls} {
 		h, err := d.Client(o.Proxy)
@@ -104,7 +104,7 @@ func (b *bot) start(ctx context.Context) error {
 		return refusedToken(err)
 	}
 	b.me.Store(&me)
-	if err := b.facts.open(me.ID, b.deps.Now()); err != nil {
+	if err := b.facts.open(b.deps.Now()); err != nil {
 		return err
 	}
 	if b.o.RichMessages {

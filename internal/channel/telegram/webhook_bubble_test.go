@@ -1,0 +1,191 @@
+package telegram
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nanobot-go/nanobot/internal/channel/telegramtest"
+)
+
+func hooked(more map[string]any) map[string]any {
+	out := map[string]any{
+		"mode": "webhook", "webhookUrl": "https://me.example/hook", "webhookSecretToken": "s3cret", "webhookListenPort": 0,
+	}
+	for k, v := range more {
+		out[k] = v
+	}
+	return out
+}
+
+// push delivers an update as Telegram does and returns the status.
+func (r *rig) push(id int, body object) int {
+	r.t.Helper()
+	all := object{"update_id": id}
+	for k, v := range body {
+		all[k] = v
+	}
+	data, err := json.Marshal(all)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return r.pushRaw(http.MethodPost, "s3cret", data)
+}
+
+func (r *rig) pushRaw(method, secret string, data []byte) int {
+	req := httptest.NewRequestWithContext(r.t.Context(), method, "/telegram", bytes.NewReader(data))
+	req.Header.Set(secretField, secret)
+	rec := httptest.NewRecorder()
+	h, ok := r.Routes()["/telegram"]
+	if !ok {
+		r.t.Fatal("no route")
+	}
+	h.ServeHTTP(rec, req)
+	return rec.Code
+}
+
+func words(chat int64, id int, text string) object {
+	return object{"message": object{"message_id": id, "date": 1, "text": text, "chat": private(chat), "from": object{"id": chat, "first_name": "Ann"}}}
+}
+
+func TestWebhookRefuses(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, telegramtest.Offline(), hooked(nil))
+		good, err := json.Marshal(object{"update_id": 1, "message": words(42, 1, "hi")["message"]})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := r.pushRaw(http.MethodPost, "s3cret", good); got != http.StatusServiceUnavailable {
+			t.Errorf("before Run: %d, want 503", got)
+		}
+		stop := r.start()
+		time.Sleep(time.Second)
+		for name, c := range map[string]struct {
+			method, secret string
+			data           []byte
+			want           int
+		}{
+			"forged":    {http.MethodPost, "other", good, 401},
+			"no secret": {http.MethodPost, "", good, 401},
+			"get":       {http.MethodGet, "s3cret", nil, 405},
+			"broken":    {http.MethodPost, "s3cret", []byte("{"), 400},
+			"no number": {http.MethodPost, "s3cret", []byte("{}"), 400},
+			"large":     {http.MethodPost, "s3cret", bytes.Repeat([]byte(" "), maxHook+1), 413},
+		} {
+			if got := r.pushRaw(c.method, c.secret, c.data); got != c.want {
+				t.Errorf("%s: %d, want %d", name, got, c.want)
+			}
+		}
+		if len(r.inbound()) != 0 {
+			t.Errorf("messages %q", r.texts())
+		}
+		if got := r.pushRaw(http.MethodPost, "s3cret", good); got != http.StatusOK || len(r.inbound()) != 1 {
+			t.Errorf("a good one: %d, %d messages", got, len(r.inbound()))
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		if got := r.pushRaw(http.MethodPost, "s3cret", good); got != http.StatusServiceUnavailable {
+			t.Errorf("after Run: %d, want 503", got)
+		}
+	})
+}
+
+func TestWebhook(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, telegramtest.Offline(), hooked(nil))
+		stop := r.start()
+		time.Sleep(time.Second)
+		if r.fake.Webhook() != "https://me.example/hook" || r.fake.Polls() != 0 {
+			t.Errorf("webhook %q, %d polls", r.fake.Webhook(), r.fake.Polls())
+		}
+		if c := r.fake.Calls("setWebhook"); len(c) != 1 || c[0].Params["secret_token"] != "s3cret" || c[0].Params["max_connections"] != "4" {
+			t.Errorf("setWebhook: %+v", c)
+		}
+		for range 2 { // Telegram repeats what it got no answer for
+			if got := r.push(1, words(42, 1, "hi")); got != 200 {
+				t.Errorf("status %d", got)
+			}
+		}
+		// Not durable: no 200 until it is, and a repetition waits for the same.
+		r.setRefuse(errDisk)
+		codes := make(chan int, 2)
+		for range 2 {
+			go func() { codes <- r.push(2, words(42, 2, "two")) }()
+		}
+		for range 2 {
+			if got := <-codes; got != http.StatusServiceUnavailable {
+				t.Errorf("while the disk is full: %d, want 503", got)
+			}
+		}
+		r.setRefuse(nil)
+		if got := r.push(2, words(42, 2, "two")); got != 200 {
+			t.Errorf("after that: %d, want 200", got)
+		}
+		if got := r.texts(); !cmp.Equal(got, []string{"hi", "two"}) {
+			t.Errorf("messages %q", got)
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Parts of an album are answered at once, since Telegram sends the next part
+// only then, and survive a restart.
+func TestWebhookAlbum(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, telegramtest.Offline(), hooked(nil))
+		stop := r.start()
+		time.Sleep(time.Second)
+		part := func(update int, name, caption string) {
+			t.Helper()
+			p := photo(r, 42, "g", name, caption)
+			p["message_id"], p["from"] = update, object{"id": 42, "first_name": "Ann"}
+			began := time.Now()
+			if got := r.push(update, object{"message": p}); got != 200 || time.Since(began) > 0 {
+				t.Errorf("%s: %d after %s", name, got, time.Since(began))
+			}
+		}
+		part(1, "a.jpg", "look")
+		part(1, "a.jpg", "look") // repeated
+		part(2, "b.jpg", "")
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+		if len(r.inbound()) != 0 {
+			t.Fatalf("messages %q before the album is complete", r.texts())
+		}
+		r.reopen(hooked(nil))
+		stop = r.start()
+		time.Sleep(time.Second)
+		if got := r.inbound(); len(got) != 1 || len(got[0].Media) != 2 {
+			t.Fatalf("after the restart: %+v", got)
+		}
+		part(3, "c.jpg", "more")
+		part(4, "d.jpg", "")
+		if got := r.push(5, words(42, 5, "well?")); got != 200 {
+			t.Errorf("status %d", got)
+		}
+		got := r.texts()
+		if len(got) != 3 || !strings.HasPrefix(got[1], "more\n[image: ") || strings.Count(got[1], "[image: ") != 2 || got[2] != "well?" {
+			t.Errorf("messages %q", got)
+		}
+		if held := len(r.facts.v.Held); held != 0 {
+			t.Errorf("%d updates are still held", held)
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
