@@ -117,7 +117,7 @@ func (t *turn) keepAnswer(q bus.Question, it *item) error {
 
 type askUserInput struct {
 	Question string   `json:"question" min:"1" max:"4000"`
-	Options  []string `json:"options,omitempty" max:"10" desc:"answers to choose from"`
+	Options  []string `json:"options,omitempty" max:"10"`
 }
 
 // askUserTool ends the turn with a question. The answer is the person's next

@@ -289,3 +289,39 @@ func TestRecursiveSchema(t *testing.T) {
 		t.Error("a wrong type deep inside was accepted")
 	}
 }
+
+// What goes without saying is not sent with every request, but it is checked.
+func TestSchemaIsShort(t *testing.T) {
+	t.Parallel()
+	type in struct {
+		Name  string   `json:"name" min:"1"`
+		Code  string   `json:"code,omitempty" min:"2"`
+		Count int      `json:"count,omitempty" min:"0" max:"9"`
+		From  int      `json:"from,omitempty" min:"5"`
+		List  []string `json:"list,omitempty" min:"1"`
+		Force bool     `json:"force,omitempty" hidden:"1"`
+	}
+	var got in
+	s := newSet(t, tool.Func(tool.Tool{Name: "short", Description: "d"}, func(_ context.Context, _ tool.Call, v in) (tool.Result, error) {
+		got = v
+		return tool.Text("ok"), nil
+	}))
+	tl, _ := s.Get("short")
+	want := `{"type":"object","properties":{"name":{"type":"string"},"code":{"type":"string","minLength":2},"count":{"type":"integer","maximum":9},` +
+		`"from":{"type":"integer","minimum":5},"list":{"type":"array","items":{"type":"string"}}},"required":["name"]}`
+	if d := cmp.Diff(want, string(tl.Schema)); d != "" {
+		t.Errorf("schema (-want +got):\n%s", d)
+	}
+	for _, args := range []string{`{"name":""}`, `{"name":"x","count":-1}`, `{"name":"x","list":[]}`} {
+		if _, _, bad := s.Prepare("short", args); bad == nil {
+			t.Errorf("%s is accepted", args)
+		}
+	}
+	tl, input, bad := s.Prepare("short", `{"name":"x","force":"true"}`)
+	if bad != nil {
+		t.Fatalf("a hidden parameter is refused: %s", bad.Content)
+	}
+	if _, err := tl.Run(t.Context(), tool.Call{Input: input}); err != nil || !got.Force {
+		t.Errorf("a hidden parameter is lost: %+v, %v", got, err)
+	}
+}

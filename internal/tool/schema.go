@@ -34,6 +34,7 @@ type schema struct {
 	maxLen   *int
 	minItems *int
 	maxItems *int
+	hidden   bool // accepted and checked, but not shown to the model
 }
 
 // schemaOf derives a schema from a struct type.
@@ -83,7 +84,7 @@ func schemaOf(t reflect.Type) *schema {
 }
 
 func (s *schema) describe(tag reflect.StructTag) {
-	s.desc = tag.Get("desc")
+	s.desc, s.hidden = tag.Get("desc"), tag.Get("hidden") != ""
 	if e := tag.Get("enum"); e != "" {
 		for v := range strings.SplitSeq(e, "|") {
 			s.enum = append(s.enum, v)
@@ -115,6 +116,9 @@ func (s *schema) describe(tag reflect.StructTag) {
 }
 
 // json renders the schema for the model, keys and properties in a fixed order.
+// Each request carries it, so it leaves out what goes without saying: bounds of
+// zero and one from below, and properties that results name when they help.
+// Both are checked all the same.
 func (s *schema) json() json.RawMessage {
 	b := []byte{'{'}
 	field := func(name string) {
@@ -137,11 +141,11 @@ func (s *schema) json() json.RawMessage {
 		v    any
 	}{
 		{"enum", s.enum},
-		{"minimum", s.min},
+		{"minimum", above(s.min, 1)},
 		{"maximum", s.max},
-		{"minLength", s.minLen},
+		{"minLength", above(s.minLen, 1)},
 		{"maxLength", s.maxLen},
-		{"minItems", s.minItems},
+		{"minItems", above(s.minItems, 1)},
 		{"maxItems", s.maxItems},
 	} {
 		if rv := reflect.ValueOf(n.v); rv.IsNil() {
@@ -158,8 +162,12 @@ func (s *schema) json() json.RawMessage {
 	if s.props != nil {
 		field("properties")
 		b = append(b, '{')
-		for i, p := range s.order {
-			if i > 0 {
+		first := len(b)
+		for _, p := range s.order {
+			if s.props[p].hidden {
+				continue
+			}
+			if len(b) > first {
 				b = append(b, ',')
 			}
 			b = llm.AppendString(b, p)
@@ -178,6 +186,14 @@ func (s *schema) json() json.RawMessage {
 		b = append(b, s.extra.json()...)
 	}
 	return append(b, '}')
+}
+
+// above returns a bound if it is greater than n.
+func above[T int | float64](bound *T, n T) *T {
+	if bound == nil || *bound <= n {
+		return nil
+	}
+	return bound
 }
 
 // parseSchema reads a schema written by somebody else (an MCP server, the SDK's user).

@@ -137,7 +137,9 @@ const Hint = "\n\n[Read the error, then try a different approach; do not repeat 
 // Func makes a tool from a typed function. The schema comes from In's fields:
 // the json tag names a parameter (omitempty or a pointer makes it optional),
 // desc describes it, enum lists values ("a|b"), min and max bound numbers,
-// string lengths or item counts, alias names other accepted spellings.
+// string lengths or item counts, alias names other accepted spellings. A
+// parameter marked hidden works but is not shown to the model: it is for what
+// a result names when it helps, and for callers that know it from elsewhere.
 func Func[In any](t Tool, fn func(ctx context.Context, c Call, in In) (Result, error)) Tool {
 	t.parsed = schemaOf(reflect.TypeFor[In]())
 	t.Schema = t.parsed.json()

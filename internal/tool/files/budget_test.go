@@ -17,7 +17,7 @@ import (
 var update = flag.Bool("update", false, "rewrite golden files")
 
 // Every request carries the definitions, so they have a budget.
-const maxDefinitionBytes = 4200
+const maxDefinitionBytes = 3400
 
 func TestDefinitions(t *testing.T) {
 	t.Parallel()

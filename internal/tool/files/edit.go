@@ -20,9 +20,9 @@ type editInput struct {
 	OldText    string `json:"old_text" alias:"old_string|old_str|old"`
 	NewText    string `json:"new_text" alias:"new_string|new_str|new"`
 	ReplaceAll bool   `json:"replace_all,omitempty"`
-	Occurrence int    `json:"occurrence,omitempty" desc:"replace only the nth match"`
-	LineHint   int    `json:"line_hint,omitempty" desc:"replace only the match on this line"`
-	Expected   int    `json:"expected_replacements,omitempty"`
+	Occurrence int    `json:"occurrence,omitempty" hidden:"1"` // the nth match
+	LineHint   int    `json:"line_hint,omitempty" hidden:"1"`  // the match on this line
+	Expected   int    `json:"expected_replacements,omitempty" hidden:"1"`
 }
 
 // refusal carries a result out of the code that decides about an edit.

@@ -24,9 +24,9 @@ const maxSearchTime = 10 * time.Second
 type globInput struct {
 	Pattern   string `json:"pattern" min:"1" desc:"e.g. *.go, src/**/*.{ts,tsx}, or words of the path" alias:"query"`
 	Path      string `json:"path,omitempty" desc:"default ." alias:"dir|directory"`
-	HeadLimit *int   `json:"head_limit,omitempty" min:"0" max:"1000" desc:"default 250, 0 = all" alias:"max_results|limit"`
-	Offset    int    `json:"offset,omitempty" min:"0" max:"100000"`
-	EntryType string `json:"entry_type,omitempty" enum:"files|dirs|both"`
+	HeadLimit *int   `json:"head_limit,omitempty" min:"0" max:"1000" hidden:"1" alias:"max_results|limit"` // default 250, 0 is all
+	Offset    int    `json:"offset,omitempty" min:"0" max:"100000" hidden:"1"`
+	EntryType string `json:"entry_type,omitempty" enum:"files|dirs|both" hidden:"1"`
 }
 
 // window is the part of a long result that is shown.

@@ -36,7 +36,7 @@ type grepInput struct {
 	Before    int    `json:"context_before,omitempty" min:"0" max:"20"`
 	After     int    `json:"context_after,omitempty" min:"0" max:"20"`
 	HeadLimit *int   `json:"head_limit,omitempty" min:"0" max:"1000" desc:"default 250, 0 = all" alias:"max_matches|max_results|limit"`
-	Offset    int    `json:"offset,omitempty" min:"0" max:"100000"`
+	Offset    int    `json:"offset,omitempty" min:"0" max:"100000" hidden:"1"`
 }
 
 func (f *family) grep(ctx context.Context, _ tool.Call, in grepInput) (tool.Result, error) {

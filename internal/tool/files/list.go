@@ -25,7 +25,7 @@ const (
 type listInput struct {
 	Path      string `json:"path" alias:"dir|directory"`
 	Recursive bool   `json:"recursive,omitempty"`
-	Max       int    `json:"max_entries,omitempty" min:"1" desc:"default 200"`
+	Max       int    `json:"max_entries,omitempty" min:"1" hidden:"1"` // default 200
 }
 
 func (f *family) listDir(ctx context.Context, _ tool.Call, in listInput) (tool.Result, error) {

@@ -17,7 +17,7 @@ import (
 
 type patchInput struct {
 	Edits  []patchEdit `json:"edits" min:"1" max:"20"`
-	DryRun bool        `json:"dry_run,omitempty"`
+	DryRun bool        `json:"dry_run,omitempty" hidden:"1"`
 }
 
 type patchEdit struct {

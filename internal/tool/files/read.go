@@ -30,7 +30,7 @@ type readInput struct {
 	Offset int    `json:"offset,omitempty" desc:"first line, from 1"`
 	Limit  int    `json:"limit,omitempty" desc:"default 2000"`
 	Pages  string `json:"pages,omitempty" desc:"of a PDF: N or N-M" alias:"page"`
-	Force  bool   `json:"force,omitempty" desc:"resend even if unchanged"`
+	Force  bool   `json:"force,omitempty" hidden:"1"`
 }
 
 func (f *family) readFile(ctx context.Context, c tool.Call, in readInput) (tool.Result, error) {

@@ -149,9 +149,9 @@ type input struct {
 	WorkingDir string `json:"working_dir,omitempty" alias:"workdir" desc:"default: workspace"`
 	Timeout    int    `json:"timeout,omitempty" min:"1" max:"600" desc:"seconds"`
 	Yield      *int   `json:"yield_time_ms,omitempty" min:"0" max:"30000" desc:"return after this, leave it running"`
-	MaxChars   int    `json:"max_output_chars,omitempty" alias:"max_output_tokens" min:"1000" max:"50000"`
-	Shell      string `json:"shell,omitempty"`
-	Login      bool   `json:"login,omitempty"`
+	MaxChars   int    `json:"max_output_chars,omitempty" alias:"max_output_tokens" min:"1000" max:"50000" hidden:"1"`
+	Shell      string `json:"shell,omitempty" hidden:"1"`
+	Login      bool   `json:"login,omitempty" hidden:"1"`
 }
 
 func description() string {

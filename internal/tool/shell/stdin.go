@@ -45,7 +45,7 @@ type stdinInput struct {
 	Yield      *int    `json:"yield_time_ms,omitempty" min:"0" max:"30000" desc:"wait for output, default 1000"`
 	WaitFor    string  `json:"wait_for,omitempty" max:"250" desc:"return when this text appears"`
 	WaitMS     *int    `json:"wait_timeout_ms,omitempty" min:"0" max:"120000"`
-	MaxChars   int     `json:"max_output_chars,omitempty" alias:"max_output_tokens" min:"1000" max:"50000"`
+	MaxChars   int     `json:"max_output_chars,omitempty" alias:"max_output_tokens" min:"1000" max:"50000" hidden:"1"`
 }
 
 func (s *Shell) writeStdin(ctx context.Context, c tool.Call, in stdinInput) (tool.Result, error) {

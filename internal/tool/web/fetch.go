@@ -28,7 +28,7 @@ const (
 
 type fetchInput struct {
 	URL      string `json:"url" min:"1" alias:"uri|link"`
-	Mode     string `json:"extractMode,omitempty" enum:"markdown|text" alias:"extract_mode|mode"`
+	Mode     string `json:"extractMode,omitempty" enum:"markdown|text" hidden:"1" alias:"extract_mode|mode"`
 	MaxChars int    `json:"maxChars,omitempty" desc:"Default 50000." alias:"max_chars"`
 }
 
