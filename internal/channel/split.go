@@ -144,6 +144,9 @@ func place(s, after string, open codeFence) int {
 			return i
 		}
 	}
+	if strings.HasPrefix(after, "\n") && !opensCode(s, open) {
+		return len(s)
+	}
 	if i := lastLine(s, open); i >= least && i > 0 {
 		return i
 	}
@@ -151,6 +154,9 @@ func place(s, after string, open codeFence) int {
 		if i := strings.LastIndex(s, sep); i >= least*3/2 && i > 0 {
 			return i + len(strings.TrimSuffix(sep, " "))
 		}
+	}
+	if r, _ := utf8.DecodeRuneInString(after); unicode.IsSpace(r) {
+		return len(s)
 	}
 	if i := strings.LastIndexFunc(s, unicode.IsSpace); i >= least && i > 0 {
 		return i
@@ -167,16 +173,17 @@ func boundary(s, after string) bool {
 // code block, which would leave an empty one behind.
 func lastLine(s string, open codeFence) int {
 	i := strings.LastIndexByte(s, '\n')
-	for i > 0 {
-		before := s[:i]
-		line := before[strings.LastIndexByte(before, '\n')+1:]
-		f, ok := fenceLine(line)
-		if !ok || fenceAfter(before, open).mark == "" || f.mark == "" {
-			return i
-		}
-		i = strings.LastIndexByte(before, '\n')
+	for i > 0 && opensCode(s[:i], open) {
+		i = strings.LastIndexByte(s[:i], '\n')
 	}
 	return i
+}
+
+// opensCode reports whether the last line of a text opens a code block.
+func opensCode(s string, open codeFence) bool {
+	at := strings.LastIndexByte(s, '\n') + 1
+	_, ok := fenceLine(s[at:])
+	return ok && fenceAfter(s, open).mark != "" && fenceAfter(s[:at], open).mark == ""
 }
 
 // whole moves a cut in the middle of a word so that no character is separated
