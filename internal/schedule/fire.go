@@ -183,6 +183,9 @@ func (s *Scheduler) inbound(ctx context.Context, j *Job) (in bus.Inbound, skip s
 		in.SenderID, in.Event, in.SessionKey = EventHeartbeat, EventHeartbeat, heartbeatID
 		return in, s.beat(ctx, &in)
 	}
+	if in.Route.Channel == "" && s.LastRoute != nil {
+		in.Route, _ = s.LastRoute(ctx)
+	}
 	if in.Route.Channel == "" {
 		in.Route = bus.Route{Channel: "cli", ChatID: "direct"}
 	}

@@ -1,0 +1,315 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nanobot-go/nanobot/internal/app"
+	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/llm/ledger"
+	"github.com/nanobot-go/nanobot/internal/schedule"
+)
+
+func (c *command) cronCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "cron", Short: "List, add and change reminders and recurring jobs",
+		Long: `cron works on the jobs of the workspace: messages that come back to the agent at
+their time. The gateway runs them; a change made here is seen by it at once.`,
+		Example: `  nanobot cron list
+  nanobot cron add -m "Summarise my inbox" --cron "0 8 * * 1-5" --channel telegram --to 12345
+  nanobot cron add -m "Drink water" --every 2h
+  nanobot cron edit 3f2a91bc --at 2027-01-31T09:00
+  nanobot cron history 3f2a91bc`,
+		Args: subcommand, RunE: showHelp,
+	}
+	cmd.AddCommand(c.cronList(), c.cronNext(), c.cronHistory(), c.cronAdd(), c.cronEdit(), c.cronRemove(), c.cronEnable(true), c.cronEnable(false), c.cronRun())
+	return cmd
+}
+
+// jobs are the jobs of the workspace in use.
+type jobs struct {
+	*schedule.Scheduler
+	workspace string
+}
+
+func (c *command) openJobs() (*jobs, error) {
+	loaded, err := config.Load(c.configOptions())
+	if err != nil {
+		return nil, err
+	}
+	ws, err := app.Workspace(c.workspace, loaded)
+	if err != nil {
+		return nil, err
+	}
+	limits := loaded.Config.Gateway.Cron
+	quiet, err := schedule.ParseHours(limits.QuietHours)
+	if err != nil {
+		return nil, err
+	}
+	s, err := schedule.Open(schedule.Options{
+		Workspace: ws, Log: c.logger(), Location: loaded.Config.Agents.Defaults.Location(),
+		Limits: schedule.Limits{Jobs: limits.MaxJobs, MinInterval: time.Duration(limits.MinIntervalS) * time.Second, Quiet: quiet},
+		Preview: func(ctx context.Context, perMonth float64) string {
+			runs, err := app.OpenLedger(loaded, c.logger()).Runs(ctx, ledger.Query{Since: time.Now().AddDate(0, 0, -30), Source: schedule.EventCron})
+			if err != nil || len(runs) == 0 {
+				return ""
+			}
+			return ledger.Project(runs, perMonth).String()
+		},
+	})
+	return &jobs{s, ws}, err
+}
+
+// deliverer says who runs the jobs.
+func (j *jobs) deliverer() string {
+	if pid, running := schedule.Owner(j.workspace); running {
+		return fmt.Sprintf("The program with process id %d runs the jobs of this workspace.", pid)
+	}
+	return "Nothing runs the jobs of this workspace now: start nanobot gateway."
+}
+
+// find takes an id, or the beginning of one.
+func (j *jobs) find(ctx context.Context, id string) (schedule.Job, error) {
+	all, err := j.List(ctx)
+	if err != nil {
+		return schedule.Job{}, err
+	}
+	var found []schedule.Job
+	for _, job := range all {
+		if job.ID == id {
+			return job, nil
+		}
+		if strings.HasPrefix(job.ID, id) || strings.EqualFold(job.Name, id) {
+			found = append(found, job)
+		}
+	}
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		return schedule.Job{}, usageError{fmt.Errorf("there is no job %q; nanobot cron list --all shows them", id)}
+	}
+	return schedule.Job{}, usageError{fmt.Errorf("%q fits %d jobs; use the whole id", id, len(found))}
+}
+
+// jobIDs completes ids of jobs.
+func (c *command) jobIDs(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	j, err := c.openJobs()
+	if err != nil || len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	all, err := j.List(cmd.Context())
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	var out []string
+	for _, job := range all {
+		if strings.HasPrefix(job.ID, typed) {
+			out = append(out, job.ID+"\t"+oneLine(job.Name, 40))
+		}
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp
+}
+
+func (c *command) cronList() *cobra.Command {
+	var all, asJSON bool
+	cmd := &cobra.Command{
+		Use: "list", Short: "List the jobs, the next one first", Args: noArgs,
+		Example: "  nanobot cron list\n  nanobot cron list --all\n  nanobot cron list --json",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			j, err := c.openJobs()
+			if err != nil {
+				return err
+			}
+			list, err := j.List(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return writeJSON(cmd.OutOrStdout(), list)
+			}
+			j.print(cmd.OutOrStdout(), list, all)
+			return nil
+		},
+	}
+	cmd.Flags().BoolVarP(&all, "all", "a", false, "also those that are switched off")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON, all jobs with their state")
+	return cmd
+}
+
+func (j *jobs) print(out io.Writer, list []schedule.Job, all bool) {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	shown, hidden := 0, 0
+	for i := range list {
+		job := &list[i]
+		if !all && !job.Enabled && job.Broken() == "" && job.State.ErrorsInRow == 0 && job.State.LastStatus != schedule.StatusMissed {
+			hidden++
+			continue
+		}
+		if shown++; shown == 1 {
+			fmt.Fprintln(w, "ID\tNAME\tWHEN\tNEXT\tLAST\tFOR")
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", job.ID, oneLine(printable(job.Name), 30), job.Schedule.Describe(j.Location), j.next(job), j.last(job), target(job))
+	}
+	_ = w.Flush() // standard output
+	if shown == 0 {
+		fmt.Fprintln(out, "There are no jobs.")
+	}
+	if hidden > 0 {
+		fmt.Fprintf(out, "%d switched off; --all shows them.\n", hidden)
+	}
+	for i := range list {
+		if job := &list[i]; job.Broken() != "" {
+			fmt.Fprintf(out, "%s: %s\n", job.ID, printable(job.Broken()))
+		} else if u := job.State.Undelivered; u != nil {
+			fmt.Fprintf(out, "%s: a result waits to be delivered: %s\n", job.ID, printable(u.Cause))
+		}
+	}
+	fmt.Fprintln(out, j.deliverer())
+}
+
+func target(job *schedule.Job) string {
+	if job.Protected() {
+		return "nanobot itself"
+	}
+	if r := job.Payload.Route(); r.Channel != "" {
+		return r.SessionKey()
+	}
+	return "the last chat"
+}
+
+func (j *jobs) next(job *schedule.Job) string {
+	switch {
+	case job.Broken() != "":
+		return "unreadable"
+	case job.State.Pending != nil:
+		return "running"
+	case !job.Enabled:
+		return "off"
+	case job.State.NextRunAtMS == 0:
+		return "never"
+	}
+	return job.State.NextRunAtMS.Time().In(j.Location).Format("2006-01-02 15:04")
+}
+
+func (j *jobs) last(job *schedule.Job) string {
+	st := job.State
+	if st.LastStatus == "" {
+		return "-"
+	}
+	s := string(st.LastStatus)
+	if st.LastRunAtMS != 0 {
+		s = st.LastRunAtMS.Time().In(j.Location).Format("2006-01-02 15:04 ") + s
+	}
+	if st.ErrorsInRow > 1 {
+		s += fmt.Sprintf(" (%d times)", st.ErrorsInRow)
+	}
+	return s
+}
+
+func (c *command) cronHistory() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "history ID", Short: "Show the last runs of a job", Args: exactArgs(1), ValidArgsFunction: c.jobIDs,
+		Example: "  nanobot cron history 3f2a91bc",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			j, err := c.openJobs()
+			if err != nil {
+				return err
+			}
+			job, err := j.find(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return writeJSON(cmd.OutOrStdout(), job.State.RunHistory)
+			}
+			if len(job.State.RunHistory) == 0 {
+				cmd.Println("It has not run yet.")
+				return nil
+			}
+			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+			fmt.Fprintln(w, "TIME\tSTATUS\tTOOK\tTOKENS\tCOST\tNOTE")
+			for _, r := range job.State.RunHistory {
+				note := strings.TrimSpace(string(r.Error) + " " + r.Note)
+				took := (time.Duration(r.DurationMS) * time.Millisecond).Round(100 * time.Millisecond)
+				cost := "-"
+				if r.CostUSD > 0 {
+					cost = ledger.Dollars(r.CostUSD)
+				}
+				fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\n", r.RunAtMS.Time().In(j.Location).Format("2006-01-02 15:04:05"), r.Status, took, r.Tokens, cost, oneLine(printable(note), 100))
+			}
+			return w.Flush()
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	return cmd
+}
+
+func (c *command) cronNext() *cobra.Command {
+	var count int
+	var tz string
+	cmd := &cobra.Command{
+		Use: "next ID|EXPRESSION", Short: "Show when a job or an expression happens next", Args: exactArgs(1), ValidArgsFunction: c.jobIDs,
+		Example: "  nanobot cron next 3f2a91bc\n  nanobot cron next \"30 2 * * *\" --tz America/New_York -n 10",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			j, err := c.openJobs()
+			if err != nil {
+				return err
+			}
+			timing, created := schedule.Cron(args[0], tz), time.Now()
+			if !strings.ContainsAny(args[0], " @") {
+				job, err := j.find(cmd.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				timing, created = job.Schedule, job.CreatedAtMS.Time()
+			}
+			zone := j.Location
+			if timing.TZ != "" {
+				if zone, err = schedule.LoadZone(string(timing.TZ)); err != nil {
+					return usageError{err}
+				}
+			}
+			all, err := timing.Upcoming(min(max(count, 1), 1000), time.Now(), created, j.Location)
+			if err != nil {
+				return usageError{err}
+			}
+			if len(all) == 0 {
+				return errors.New("it never happens again")
+			}
+			for _, at := range all {
+				cmd.Println(at.In(zone).Format("Mon 2006-01-02 15:04:05 -07:00"))
+			}
+			return nil
+		},
+	}
+	cmd.Flags().IntVarP(&count, "number", "n", 5, "how `many`")
+	cmd.Flags().StringVar(&tz, "tz", "", "time `zone` of an expression")
+	return cmd
+}
+
+// interval reads a number of seconds or a length such as 20m.
+func interval(s string) (time.Duration, error) {
+	if n, err := strconv.ParseFloat(s, 64); err == nil && n > 0 && n < 1e10 {
+		return time.Duration(n * float64(time.Second)), nil
+	}
+	if days, ok := strings.CutSuffix(s, "d"); ok {
+		if n, err := strconv.Atoi(days); err == nil && n > 0 && n < 100000 {
+			return time.Duration(n) * 24 * time.Hour, nil
+		}
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil || d <= 0 {
+		return 0, fmt.Errorf("%q is not an interval; use seconds, or a length such as 20m, 2h, 1d", s)
+	}
+	return d, nil
+}

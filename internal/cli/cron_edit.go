@@ -1,0 +1,295 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/schedule"
+)
+
+// jobFlags are the flags that describe a job.
+type jobFlags struct {
+	name, message        string
+	every, expr, tz, at  string
+	channel, to, catchUp string
+	silent, deliver      bool
+	timeout              time.Duration
+}
+
+func (f *jobFlags) register(cmd *cobra.Command) {
+	fl := cmd.Flags()
+	fl.StringVarP(&f.name, "name", "n", "", "`name` of the job")
+	fl.StringVarP(&f.message, "message", "m", "", "`text` of what is to be done")
+	fl.StringVarP(&f.every, "every", "e", "", "run at this `interval`: seconds, or 20m, 2h, 1d")
+	fl.StringVar(&f.expr, "cron", "", "run by a cron `expression`: minute hour day month weekday")
+	fl.StringVar(&f.tz, "tz", "", "time `zone` of the expression, such as Europe/Berlin")
+	fl.StringVar(&f.at, "at", "", "run once at this `time`, such as 2027-01-31T09:00")
+	fl.StringVar(&f.channel, "channel", "", "`channel` the result goes to (default: the chat used last)")
+	fl.StringVar(&f.to, "to", "", "`chat` in the channel")
+	fl.StringVar(&f.catchUp, "catch-up", "", "what happens to missed runs: once, skip or tell")
+	fl.DurationVar(&f.timeout, "timeout", 0, "longest `time` one run may take")
+	fl.BoolVar(&f.silent, "silent", false, "deliver failures only")
+	fl.BoolVarP(&f.deliver, "deliver", "d", true, "deliver the result")
+	_ = fl.MarkHidden("deliver") // the old word; it exists
+	_ = cmd.RegisterFlagCompletionFunc("catch-up", cobra.FixedCompletions([]string{"once", "skip", "tell"}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// timing reads the flags about time; nil if there are none.
+func (f *jobFlags) timing(loc *time.Location) (*schedule.Timing, error) {
+	given := 0
+	for _, s := range []string{f.every, f.expr, f.at} {
+		if s != "" {
+			given++
+		}
+	}
+	switch {
+	case given > 1:
+		return nil, errors.New("give one of --every, --cron and --at")
+	case f.tz != "" && f.expr == "":
+		return nil, errors.New("--tz goes with --cron")
+	case f.every != "":
+		d, err := interval(f.every)
+		if err != nil {
+			return nil, err
+		}
+		t := schedule.Every(d)
+		return &t, nil
+	case f.expr != "":
+		t := schedule.Cron(f.expr, f.tz)
+		return &t, nil
+	case f.at != "":
+		at, err := schedule.ParseMoment(f.at, loc)
+		if err != nil {
+			return nil, err
+		}
+		t := schedule.Once(at)
+		return &t, nil
+	}
+	return nil, nil
+}
+
+func (f *jobFlags) route() (bus.Route, error) {
+	if (f.channel == "") != (f.to == "") {
+		return bus.Route{}, errors.New("--channel and --to go together")
+	}
+	return bus.Route{Channel: f.channel, ChatID: f.to}, nil
+}
+
+func (c *command) cronAdd() *cobra.Command {
+	var f jobFlags
+	cmd := &cobra.Command{
+		Use: "add", Short: "Add a reminder or a recurring job", Args: noArgs,
+		Long: `add keeps a message that comes back to the agent at its time; the answer goes to
+the chat given by --channel and --to, or to the chat used last. Times without a
+zone are meant in the configured one.`,
+		Example: `  nanobot cron add -m "Remind me to stretch" --every 2h
+  nanobot cron add -m "Weather for Lisbon" --cron "0 7 * * *" --tz Europe/Lisbon
+  nanobot cron add -m "Call Ana" --at 2027-01-31T09:00 --channel telegram --to 12345`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			j, err := c.openJobs()
+			if err != nil {
+				return err
+			}
+			timing, err := f.timing(j.Location)
+			if err == nil && timing == nil {
+				err = errors.New("say when: --every, --cron or --at")
+			}
+			if err != nil {
+				return usageError{err}
+			}
+			route, err := f.route()
+			if err != nil {
+				return usageError{err}
+			}
+			added, err := j.Add(cmd.Context(), schedule.Draft{
+				Name: f.name, Message: f.message, Timing: *timing, Route: route, Silent: f.silent || !f.deliver, CatchUp: f.catchUp, Timeout: f.timeout,
+			})
+			if err != nil {
+				return usageError{err}
+			}
+			if added.Same {
+				cmd.Printf("The same job is there already: %s.\n", added.Job.ID)
+				return nil
+			}
+			cmd.Printf("Added %s: %s, %s.\n", added.Job.ID, printable(added.Job.Name), added.Job.Schedule.Describe(j.Location))
+			j.tellNext(cmd, added)
+			return nil
+		},
+	}
+	f.register(cmd)
+	return cmd
+}
+
+func (j *jobs) tellNext(cmd *cobra.Command, added schedule.Added) {
+	zone := j.Location
+	if tz := added.Job.Schedule.TZ; tz != "" {
+		if loc, err := schedule.LoadZone(string(tz)); err == nil {
+			zone = loc
+		}
+	}
+	for i, at := range added.Next {
+		label := "Next: "
+		if i > 0 {
+			label = "      "
+		}
+		cmd.Println(label + at.In(zone).Format("Mon 2006-01-02 15:04:05 -07:00"))
+	}
+	if added.Cost != "" {
+		cmd.Println("Cost: " + added.Cost + ".")
+	}
+	cmd.Println(j.deliverer())
+}
+
+func (c *command) cronEdit() *cobra.Command {
+	var f jobFlags
+	cmd := &cobra.Command{
+		Use: "edit ID", Short: "Change a job", Args: exactArgs(1), ValidArgsFunction: c.jobIDs,
+		Example: "  nanobot cron edit 3f2a91bc --cron \"0 9 * * 1-5\"\n  nanobot cron edit 3f2a91bc -m \"Another text\" --catch-up tell",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			j, err := c.openJobs()
+			if err != nil {
+				return err
+			}
+			job, err := j.find(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			change, err := f.change(cmd, j.Location)
+			if err != nil {
+				return usageError{err}
+			}
+			if job, err = j.Update(cmd.Context(), job.ID, change); err != nil {
+				return usageError{err}
+			}
+			cmd.Printf("Changed %s: %s, %s; next: %s.\n", job.ID, printable(job.Name), job.Schedule.Describe(j.Location), j.next(&job))
+			return nil
+		},
+	}
+	f.register(cmd)
+	return cmd
+}
+
+// change is what the flags that were given alter.
+func (f *jobFlags) change(cmd *cobra.Command, loc *time.Location) (c schedule.Change, err error) {
+	given := cmd.Flags().Changed
+	if c.Timing, err = f.timing(loc); err != nil {
+		return c, err
+	}
+	if given("channel") || given("to") {
+		route, err := f.route()
+		if err != nil {
+			return c, err
+		}
+		c.Route = &route
+	}
+	if given("name") {
+		c.Name = &f.name
+	}
+	if given("message") {
+		c.Message = &f.message
+	}
+	if given("silent") || given("deliver") {
+		silent := f.silent || !f.deliver
+		c.Silent = &silent
+	}
+	if given("catch-up") {
+		c.CatchUp = &f.catchUp
+	}
+	if given("timeout") {
+		c.Timeout = &f.timeout
+	}
+	if c == (schedule.Change{}) {
+		return c, errors.New("say what to change; nanobot cron edit --help lists the flags")
+	}
+	return c, nil
+}
+
+func (c *command) cronRemove() *cobra.Command {
+	return &cobra.Command{
+		Use: "remove ID", Aliases: []string{"rm"}, Short: "Delete a job", Args: exactArgs(1), ValidArgsFunction: c.jobIDs,
+		Example: "  nanobot cron remove 3f2a91bc",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			j, err := c.openJobs()
+			if err != nil {
+				return err
+			}
+			job, err := j.find(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if job, err = j.Remove(cmd.Context(), job.ID); err != nil {
+				return err
+			}
+			cmd.Printf("Removed %s: %s.\n", job.ID, printable(job.Name))
+			return nil
+		},
+	}
+}
+
+func (c *command) cronEnable(on bool) *cobra.Command {
+	verb, done := "disable", "off"
+	if on {
+		verb, done = "enable", "on"
+	}
+	off := !on
+	cmd := &cobra.Command{
+		Use: verb + " ID", Short: "Switch a job " + done, Args: exactArgs(1), ValidArgsFunction: c.jobIDs,
+		Example: "  nanobot cron " + verb + " 3f2a91bc",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			j, err := c.openJobs()
+			if err != nil {
+				return err
+			}
+			job, err := j.find(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if job, err = j.Enable(cmd.Context(), job.ID, !off); err != nil {
+				return err
+			}
+			if off {
+				cmd.Printf("Switched off %s: %s.\n", job.ID, printable(job.Name))
+				return nil
+			}
+			cmd.Printf("Switched on %s: %s; next: %s.\n", job.ID, printable(job.Name), j.next(&job))
+			return nil
+		},
+	}
+	if on {
+		cmd.Flags().BoolVar(&off, "disable", false, "switch it off instead")
+		_ = cmd.Flags().MarkHidden("disable") // the old way; it exists
+	}
+	return cmd
+}
+
+func (c *command) cronRun() *cobra.Command {
+	var force bool
+	cmd := &cobra.Command{
+		Use: "run ID", Short: "Run a job now, beside its schedule", Args: exactArgs(1), ValidArgsFunction: c.jobIDs,
+		Example: "  nanobot cron run 3f2a91bc",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			j, err := c.openJobs()
+			if err != nil {
+				return err
+			}
+			job, err := j.find(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if _, running := schedule.Owner(j.workspace); !running {
+				return fmt.Errorf("job %s was not started. %s", job.ID, j.deliverer())
+			}
+			if job, err = j.RunNow(cmd.Context(), job.ID, force); err != nil {
+				return err
+			}
+			cmd.Printf("Started %s: %s. nanobot cron history %s shows how it ends.\n", job.ID, printable(job.Name), job.ID)
+			return nil
+		},
+	}
+	cmd.Flags().BoolVarP(&force, "force", "f", false, "also if it is switched off")
+	return cmd
+}

@@ -1,0 +1,176 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/schedule"
+)
+
+func (c *command) triggerCommand() *cobra.Command {
+	var untrusted bool
+	cmd := &cobra.Command{
+		Use: "trigger ID [MESSAGE]", Short: "Let a program start a turn in a chat",
+		Long: `trigger hands a message to a chat as if a schedule had come due: put it at the end
+of a script, a hook or a cron job of the system. Without MESSAGE it is read from
+standard input. The message waits in the workspace until the gateway takes it.`,
+		Example: `  nanobot trigger add deploys --channel telegram --to 12345
+  nanobot trigger trg_AB23CD45 "the build failed"
+  make test 2>&1 | tail -20 | nanobot trigger trg_AB23CD45
+  nanobot trigger list`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 2 {
+				return usageError{fmt.Errorf("usage: %s\nSee: %s --help", cmd.UseLine(), cmd.CommandPath())}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cmd.Help()
+			}
+			if !strings.HasPrefix(strings.ToLower(args[0]), "trg_") {
+				return unknown(cmd, args[0])
+			}
+			text := ""
+			if len(args) == 2 {
+				text = args[1]
+			} else {
+				var err error
+				if text, err = readQuestion(c.In); err != nil {
+					return err
+				}
+			}
+			j, err := c.openJobs()
+			if err != nil {
+				return err
+			}
+			id, err := j.FireTrigger(cmd.Context(), args[0], text, untrusted)
+			if errors.Is(err, schedule.ErrNoTrigger) {
+				return fmt.Errorf("there is no trigger %s; nanobot trigger list shows them", args[0])
+			}
+			if err != nil {
+				return err
+			}
+			cmd.Printf("Queued %s.\n", id)
+			if _, running := schedule.Owner(j.workspace); !running {
+				fmt.Fprintln(c.Err, j.deliverer())
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&untrusted, "untrusted", false, "the message holds words of strangers, such as a mail or a web page")
+	cmd.AddCommand(c.triggerAdd(), c.triggerList(), c.triggerRemove(), c.triggerEnable(true), c.triggerEnable(false))
+	return cmd
+}
+
+func (c *command) triggerAdd() *cobra.Command {
+	var channel, to string
+	cmd := &cobra.Command{
+		Use: "add NAME", Short: "Make a trigger for a chat", Args: exactArgs(1),
+		Example: "  nanobot trigger add deploys --channel telegram --to 12345",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if channel == "" || to == "" {
+				return usageError{errors.New("say which chat: --channel and --to")}
+			}
+			j, err := c.openJobs()
+			if err != nil {
+				return err
+			}
+			t, err := j.AddTrigger(cmd.Context(), args[0], bus.Route{Channel: channel, ChatID: to}, "")
+			if err != nil {
+				return err
+			}
+			cmd.Printf("Added %s. Use it with: nanobot trigger %s \"text\"\n", t.ID, t.ID)
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&channel, "channel", "", "`channel` of the chat")
+	cmd.Flags().StringVar(&to, "to", "", "`chat` in the channel")
+	return cmd
+}
+
+func (c *command) triggerList() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "list", Short: "List the triggers", Args: noArgs, Example: "  nanobot trigger list --json",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			j, err := c.openJobs()
+			if err != nil {
+				return err
+			}
+			all, err := j.Triggers(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				if all == nil {
+					all = []schedule.Trigger{}
+				}
+				return writeJSON(cmd.OutOrStdout(), all)
+			}
+			if len(all) == 0 {
+				cmd.Println("There are no triggers.")
+				return nil
+			}
+			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+			fmt.Fprintln(w, "ID\tNAME\tFOR\tLAST")
+			for i := range all {
+				t := &all[i]
+				last := "never"
+				if t.LastRunAtMS != 0 {
+					last = t.LastRunAtMS.Time().In(j.Location).Format("2006-01-02 15:04 ") + string(t.LastStatus)
+				}
+				if !t.Enabled {
+					last += ", off"
+				}
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", t.ID, oneLine(printable(t.Name), 40), t.Route().SessionKey(), last)
+			}
+			return w.Flush()
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	return cmd
+}
+
+func (c *command) triggerRemove() *cobra.Command {
+	return &cobra.Command{
+		Use: "remove ID", Aliases: []string{"rm"}, Short: "Delete a trigger", Args: exactArgs(1), Example: "  nanobot trigger remove trg_AB23CD45",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			j, err := c.openJobs()
+			if err != nil {
+				return err
+			}
+			if err := j.RemoveTrigger(cmd.Context(), args[0]); err != nil {
+				return err
+			}
+			cmd.Printf("Removed %s.\n", args[0])
+			return nil
+		},
+	}
+}
+
+func (c *command) triggerEnable(on bool) *cobra.Command {
+	verb, done := "disable", "off"
+	if on {
+		verb, done = "enable", "on"
+	}
+	return &cobra.Command{
+		Use: verb + " ID", Short: "Switch a trigger " + done, Args: exactArgs(1), Example: "  nanobot trigger " + verb + " trg_AB23CD45",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			j, err := c.openJobs()
+			if err != nil {
+				return err
+			}
+			if err := j.EnableTrigger(cmd.Context(), args[0], on); err != nil {
+				return err
+			}
+			cmd.Printf("Switched %s %s.\n", done, args[0])
+			return nil
+		},
+	}
+}
