@@ -209,6 +209,7 @@ func (s *safety) confine(a *App, tainted, other bool) func(cmd *exec.Cmd) (func(
 			return nil, err
 		}
 		p.ReadOnly = visible(append(p.ReadOnly, paths...), p.Protected)
+		p.ReadWrite = append(slices.Clip(p.ReadWrite), visible(pins(paths), p.Protected)...)
 		cleanup, err := box.Wrap(cmd, p)
 		if err != nil {
 			done()

@@ -69,6 +69,14 @@ func (s *seal) begin() (paths []string, done func(), err error) {
 		}
 		paths = append(paths, path)
 	}
+	for _, dir := range repositories(s.workspace) {
+		// Both can name programs that git runs by itself.
+		hooks := filepath.Join(dir, "hooks")
+		if os.Mkdir(hooks, 0o700) == nil {
+			s.made = append(s.made, hooks)
+		}
+		paths = append(paths, hooks, filepath.Join(dir, "config"), filepath.Join(dir, "config.worktree"))
+	}
 	return paths, sync.OnceFunc(func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -88,4 +96,55 @@ func (s *seal) end() {
 		}
 	}
 	s.made = nil
+}
+
+const (
+	// The search for repositories inside a workspace looks this deep, and at so
+	// many folders, the shallow ones first: it runs before every sealed command
+	// and must not take longer than that.
+	repositoryDepth   = 3
+	repositoryFolders = 256
+)
+
+// repositories lists the folders named .git below a workspace, its own aside.
+// What lies deeper, behind a link or in a folder of packages is not found, and
+// neither is a repository that a command makes itself or moves elsewhere.
+func repositories(workspace string) []string {
+	var out []string
+	level := []string{workspace}
+	left := repositoryFolders
+	for range repositoryDepth + 1 {
+		var next []string
+		for _, dir := range level {
+			if left--; left < 0 {
+				return out
+			}
+			list, _ := os.ReadDir(dir) // what cannot be read here cannot be reached by the command
+			for _, e := range list {
+				switch path := filepath.Join(dir, e.Name()); {
+				case !e.IsDir():
+				case e.Name() == ".git":
+					if dir != workspace {
+						out = append(out, path)
+					}
+				case e.Name()[0] != '.' && e.Name() != "node_modules" && e.Name() != "__pycache__":
+					next = append(next, path)
+				}
+			}
+		}
+		level = next
+	}
+	return out
+}
+
+// pins are the folders that must stay where they are for the sealed paths to
+// mean something: what is mounted cannot be renamed.
+func pins(paths []string) []string {
+	var out []string
+	for _, path := range paths {
+		if dir := filepath.Dir(path); filepath.Base(path) == "hooks" && filepath.Base(dir) == ".git" {
+			out = append(out, dir)
+		}
+	}
+	return out
 }
