@@ -1,0 +1,283 @@
+package channel_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/channel"
+)
+
+// door is a gate with a clock and ears.
+type door struct {
+	*channel.Gate
+	pairing *channel.Pairing
+	path    string
+	now     time.Time
+	said    []bus.Outbound
+	log     strings.Builder
+}
+
+func newDoor(t *testing.T, section string) *door {
+	t.Helper()
+	d := &door{now: time.Unix(1_700_000_000, 0), path: filepath.Join(t.TempDir(), "pairing.json")}
+	var c channel.Common
+	if err := json.Unmarshal([]byte(section), &c); err != nil {
+		t.Fatal(err)
+	}
+	now := func() time.Time { return d.now }
+	log := slog.New(slog.NewTextHandler(&d.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	d.pairing = channel.OpenPairing(d.path, now, log)
+	d.Gate = channel.NewGate(channel.GateOptions{
+		Name: "tg", Common: c, Pairing: d.pairing, Log: log, Now: now,
+		Say: func(_ context.Context, out bus.Outbound) error { d.said = append(d.said, out); return nil },
+	})
+	return d
+}
+
+func visitor(direct bool, ids ...string) channel.Visitor {
+	return channel.Visitor{Route: bus.Route{Channel: "tg", ChatID: "chat" + ids[0]}, IDs: ids, Direct: direct}
+}
+
+func TestAdmit(t *testing.T) {
+	t.Parallel()
+	group := func(v channel.Visitor, mentioned bool) channel.Visitor { v.Mentioned = mentioned; return v }
+	for name, c := range map[string]struct {
+		section string
+		v       channel.Visitor
+		want    bool
+		scope   string
+	}{
+		"nobody listed":         {`{}`, visitor(true, "7"), false, ""},
+		"listed":                {`{"allowFrom":["7"]}`, visitor(true, "7"), true, ""},
+		"listed by name":        {`{"allowFrom":["ann"]}`, visitor(true, "7", "ann"), true, ""},
+		"everybody":             {`{"allowFrom":["*"]}`, visitor(true, "8"), true, "tg:chat8/8"},
+		"calls himself star":    {`{"allowFrom":["7"]}`, visitor(true, "8", "*"), false, ""},
+		"owner among everybody": {`{"allowFrom":["*"],"owners":["7"]}`, visitor(true, "7"), true, ""},
+		"listed but no owner":   {`{"allowFrom":["8"],"owners":["7"]}`, visitor(true, "8"), true, "tg:chat8/8"},
+		"group, not mentioned":  {`{"allowFrom":["7"]}`, visitor(false, "7"), false, ""},
+		"group, mentioned":      {`{"allowFrom":["7"]}`, group(visitor(false, "7"), true), true, "tg:chat7/7"},
+		"group, open":           {`{"allowFrom":["7"],"groupPolicy":"open"}`, visitor(false, "7"), true, "tg:chat7/7"},
+		"group, stranger":       {`{"allowFrom":["7"],"groupPolicy":"open"}`, visitor(false, "8"), false, ""},
+		"group on the list":     {`{"allowFrom":["7"],"groupPolicy":"allowlist","groupAllowFrom":["chat7"]}`, visitor(false, "7"), true, "tg:chat7/7"},
+		"group not on the list": {`{"allowFrom":["7"],"groupPolicy":"allowlist"}`, group(visitor(false, "7"), true), false, ""},
+		"no id":                 {`{"allowFrom":["*"]}`, visitor(true, ""), false, ""},
+		"proof of the channel":  {`{}`, channel.Visitor{IDs: []string{"x"}, Direct: true, Owner: true}, true, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pass, ok := newDoor(t, c.section).Admit(t.Context(), c.v)
+			if ok != c.want {
+				t.Fatalf("admitted %v, want %v", ok, c.want)
+			}
+			if ok {
+				if got := pass.Inbound("5", "hi"); got.Scope != c.scope || got.SenderID != c.v.IDs[0] || !got.Interactive {
+					t.Errorf("inbound %+v, want scope %q", got, c.scope)
+				}
+			}
+		})
+	}
+}
+
+func TestPairingByCode(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, `{"owners":["1"],"notifyDenied":true}`)
+	if _, ok := d.Admit(t.Context(), visitor(true, "1")); !ok {
+		t.Fatal("the owner is not let in")
+	}
+	stranger := visitor(true, "8", "eve")
+	for range 3 {
+		if _, ok := d.Admit(t.Context(), stranger); ok {
+			t.Fatal("a stranger is let in")
+		}
+	}
+	if len(d.said) != 2 || d.said[0].Route.ChatID != "chat8" || d.said[1].Route.ChatID != "chat1" {
+		t.Fatalf("said %+v, want one code to the stranger and one word to the owner", d.said)
+	}
+	code := d.said[0].Meta["_pairing_code"]
+	if !strings.Contains(d.said[0].Text, code) || len(code) != 9 || strings.Contains(d.log.String(), code) {
+		t.Errorf("code %q in %q; log:\n%s", code, d.said[0].Text, &d.log)
+	}
+	d.now = d.now.Add(2 * time.Minute)
+	d.Admit(t.Context(), stranger)
+	if got := d.said[len(d.said)-1].Meta["_pairing_code"]; got != code {
+		t.Errorf("another code %q, want the same while it is good", got)
+	}
+	if got, want := d.pairing.Command(t.Context(), "approve "+strings.ToLower(code)), "8 may now talk to me on tg."; got != want {
+		t.Errorf("reply %q, want %q", got, want)
+	}
+	pass, ok := d.Admit(t.Context(), visitor(true, "8", "another name"))
+	if !ok || pass.Owner() {
+		t.Errorf("admitted %v as owner %v, want admitted as a guest", ok, pass.Owner())
+	}
+	if got := d.pairing.Command(t.Context(), "revoke 8"); got != "8 may no longer talk to me on tg." {
+		t.Errorf("reply %q", got)
+	}
+	if _, ok := d.Admit(t.Context(), stranger); ok {
+		t.Error("let in after being shut out")
+	}
+}
+
+func TestPairingLimits(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, `{}`)
+	for _, id := range []string{"a", "b", "c", "d"} {
+		d.Admit(t.Context(), visitor(true, id))
+	}
+	if len(d.said) != 3 {
+		t.Errorf("%d codes, want at most 3 open ones", len(d.said))
+	}
+	d.Admit(t.Context(), visitor(false, "g"))
+	if len(d.said) != 3 {
+		t.Error("a code was sent into a group")
+	}
+	d.now = d.now.Add(11 * time.Minute)
+	if got := d.pairing.Command(t.Context(), "approve "+d.said[0].Meta["_pairing_code"]); !strings.Contains(got, "10 minutes") {
+		t.Errorf("reply %q to an old code", got)
+	}
+	d.Admit(t.Context(), visitor(true, "d"))
+	if len(d.said) != 4 {
+		t.Error("no code after the old ones are gone")
+	}
+}
+
+// The file is the one older versions wrote, and the command line may change it
+// at any time.
+func TestPairingFile(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, `{}`)
+	old := `{"approved":{"tg":["8|eve"]},"pending":{"ABCD-EFGH":{"channel":"tg","sender_id":"9","created_at":1700000000.5,"expires_at":1700000600.5},"BROKEN":{}}}`
+	if err := os.WriteFile(d.path, []byte(old), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := d.Admit(t.Context(), visitor(true, "8", "new name")); !ok {
+		t.Error("somebody of the old file is not let in")
+	}
+	other := channel.OpenPairing(d.path, func() time.Time { return d.now }, nil)
+	if who, err := other.Approve(t.Context(), "abcdefgh"); err != nil || who.Sender != "9" {
+		t.Fatalf("approve: %+v, %v", who, err)
+	}
+	if _, ok := d.Admit(t.Context(), visitor(true, "9")); !ok {
+		t.Error("somebody another process approved is not let in")
+	}
+	if err := os.WriteFile(d.path, []byte("{broken"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := d.Admit(t.Context(), visitor(true, "9")); ok {
+		t.Error("let in by a damaged file")
+	}
+	kept, err := filepath.Glob(d.path + ".damaged-*")
+	if err != nil || len(kept) != 1 {
+		t.Errorf("kept %v, %v, want the damaged file", kept, err)
+	}
+	// What cannot be read lets nobody in and is not written over.
+	if err := os.Remove(d.path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(d.path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := d.Admit(t.Context(), visitor(true, "9")); ok {
+		t.Error("let in by a file that cannot be read")
+	}
+	if info, err := os.Stat(d.path); err != nil || !info.IsDir() {
+		t.Errorf("it was overwritten: %v %v", info, err)
+	}
+}
+
+func TestPairingUsage(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, `{}`)
+	for _, args := range []string{"approve", "list all", "revoke", "frob", "revoke a b c"} {
+		if got := d.pairing.Command(t.Context(), args); !strings.HasPrefix(got, "Use /pairing list") {
+			t.Errorf("%q: %q", args, got)
+		}
+	}
+	if got := d.pairing.Command(t.Context(), ""); got != "Nobody is paired and nobody waits." {
+		t.Errorf("list: %q", got)
+	}
+	if got := d.pairing.Command(t.Context(), "revoke x"); got != "x was not paired. /pairing list shows who is." {
+		t.Errorf("revoke: %q", got)
+	}
+}
+
+func TestWarnsOfNames(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, `{"allowFrom":["ann"]}`)
+	for range 2 {
+		d.Admit(t.Context(), visitor(true, "7", "ann"))
+	}
+	if n := strings.Count(d.log.String(), "level=WARN"); n != 1 {
+		t.Errorf("%d warnings, want 1:\n%s", n, &d.log)
+	}
+}
+
+func TestDecode(t *testing.T) {
+	t.Parallel()
+	type own struct {
+		channel.Common
+		Token string `json:"token"`
+	}
+	for section, want := range map[string]string{
+		`{"tokn":"x"}`:                 `unknown key "tokn", did you mean "token"?`,
+		`{"groupPolicy":"never"}`:      `groupPolicy: "never" is none of mention, open, allowlist`,
+		`[]`:                           "the section is no JSON object: json: cannot unmarshal array into Go value of type map[string]jsontext.Value",
+		`{"token":"x","enabled":true}`: "",
+	} {
+		var o own
+		err := channel.Decode(json.RawMessage(section), &o)
+		got := ""
+		if err != nil {
+			got = err.Error()
+			if !channel.IsFatal(err) {
+				t.Errorf("%s: not fatal", section)
+			}
+		}
+		if strings.HasPrefix(want, "the section") {
+			got, want = got[:min(len(got), 20)], want[:20]
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("%s (-want +got):\n%s", section, d)
+		}
+	}
+}
+
+func TestSweepAndNames(t *testing.T) {
+	t.Parallel()
+	m := &channel.MediaStore{Dir: filepath.Join(t.TempDir(), "in"), Max: 10}
+	old, err := m.Save(t.Context(), "../../etc/passwd\x00.png", strings.NewReader("\x89PNG\r\n\x1a\n"))
+	if err != nil || filepath.Dir(old.Path) != m.Dir || old.MIME != "image/png" {
+		t.Fatalf("saved %+v, %v", old, err)
+	}
+	if _, err := m.Save(t.Context(), "big", strings.NewReader("12345678901")); !errors.Is(err, channel.ErrTooLarge) {
+		t.Errorf("a file over the limit: %v", err)
+	}
+	fresh, err := m.Save(t.Context(), "NUL.txt", strings.NewReader("x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := time.Now().Add(-time.Hour * 24 * 40)
+	if err := os.Chtimes(old.Path, long, long); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := m.Sweep(t.Context(), time.Now().Add(-time.Hour*24*30)); n != 1 || err != nil {
+		t.Errorf("swept %d, %v, want 1", n, err)
+	}
+	if _, err := os.Stat(fresh.Path); err != nil {
+		t.Errorf("a new file is gone: %v", err)
+	}
+	for in, want := range map[string]string{"": "file", "a/b\\c": "a_b_c", "con.txt": "_con.txt", ".hidden.": "hidden", "COM1": "_COM1", "common": "common"} {
+		if got := channel.SafeName(in); got != want {
+			t.Errorf("SafeName(%q) = %q, want %q", in, got, want)
+		}
+	}
+}

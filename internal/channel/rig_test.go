@@ -1,0 +1,231 @@
+package channel_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/bus/journal"
+	"github.com/nanobot-go/nanobot/internal/channel"
+)
+
+// event is one call the platform saw.
+type event struct {
+	What string // send, edit, final edit, seen, working, done
+	Chat string
+	ID   string
+	Text string
+	At   time.Duration // since the rig was made
+}
+
+func (e event) String() string { return fmt.Sprintf("%s %s %q", e.What, e.Chat, e.Text) }
+
+// platform is a channel that remembers what it was told.
+type platform struct {
+	caps  channel.Caps
+	deps  channel.Deps
+	start time.Time
+	run   func(ctx context.Context) error // nil: ready at once, then waits
+	fail  func(what string, out bus.Outbound) error
+	hang  chan struct{}
+
+	mu     sync.Mutex
+	submit channel.Submit
+	events []event
+	next   int
+}
+
+func (p *platform) Name() string       { return p.deps.Name }
+func (p *platform) Caps() channel.Caps { return p.caps }
+
+func (p *platform) Run(ctx context.Context, submit channel.Submit) error {
+	p.mu.Lock()
+	p.submit = submit
+	p.mu.Unlock()
+	if p.run != nil {
+		return p.run(ctx)
+	}
+	p.deps.Ready("bot", nil)
+	<-ctx.Done()
+	return nil
+}
+
+func (p *platform) note(what string, to bus.Route, id, text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.events = append(p.events, event{what, to.ChatID, id, text, time.Since(p.start)})
+}
+
+func (p *platform) Send(ctx context.Context, out bus.Outbound) (string, error) {
+	if p.hang != nil {
+		select {
+		case <-p.hang:
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+	}
+	if p.fail != nil {
+		if err := p.fail("send", out); err != nil {
+			p.note("refused", out.Route, "", out.Text)
+			return "", err
+		}
+	}
+	p.mu.Lock()
+	p.next++
+	id := "m" + strconv.Itoa(p.next)
+	p.mu.Unlock()
+	text := out.Text
+	for _, m := range out.Media {
+		text += "<" + m.Name + ">"
+	}
+	p.note("send", out.Route, id, text)
+	return id, nil
+}
+
+func (p *platform) Edit(_ context.Context, to bus.Route, id, text string, final bool) error {
+	what := "edit"
+	if final {
+		what = "final edit"
+	}
+	if p.fail != nil {
+		if err := p.fail(what, bus.Outbound{Route: to, Text: text}); err != nil {
+			p.note("refused", to, id, text)
+			return err
+		}
+	}
+	p.note(what, to, id, text)
+	return nil
+}
+
+func (p *platform) Signal(_ context.Context, to bus.Route, phase channel.Phase) error {
+	p.note(string(phase), to, to.MessageID, "")
+	return nil
+}
+
+// saw lists what happened of these kinds.
+func (p *platform) saw(kinds ...string) (out []event) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, e := range p.events {
+		for _, k := range kinds {
+			if e.What == k {
+				out = append(out, e)
+			}
+		}
+	}
+	return out
+}
+
+func (p *platform) texts(kinds ...string) (out []string) {
+	for _, e := range p.saw(kinds...) {
+		out = append(out, e.Text)
+	}
+	return out
+}
+
+// rig is a manager with platforms named a, b ... in a bubble.
+type rig struct {
+	t    *testing.T
+	dir  string
+	q    *journal.Journal
+	m    *channel.Manager
+	all  map[string]*platform
+	stop func()
+	opts channel.Options
+}
+
+const plainSection = `{"enabled":true,"allowFrom":["7"],"streaming":true}`
+
+func newRig(t *testing.T, platforms map[string]*platform, change ...func(*channel.Options)) *rig {
+	t.Helper()
+	r := &rig{t: t, dir: t.TempDir(), all: platforms}
+	r.opts = channel.Options{
+		Factories: map[string]channel.Factory{}, Sections: map[string]json.RawMessage{}, DataDir: r.dir, MaxRetries: 3,
+		Defaults: channel.Filters{SendProgress: true},
+	}
+	for name, p := range platforms {
+		p.start = time.Now()
+		r.opts.Factories[name] = func(d channel.Deps, _ json.RawMessage) (channel.Channel, error) { p.deps = d; return p, nil }
+		r.opts.Sections[name] = json.RawMessage(plainSection)
+	}
+	for _, f := range change {
+		f(&r.opts)
+	}
+	r.begin()
+	t.Cleanup(func() { r.end() })
+	return r
+}
+
+func (r *rig) begin() {
+	r.t.Helper()
+	q, err := journal.Open(r.dir+"/bus", journal.Options{})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.q, r.opts.Queue = q, q
+	if r.m, err = channel.NewManager(r.opts); err != nil {
+		r.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- r.m.Run(ctx) }()
+	r.stop = func() {
+		cancel()
+		if err := <-done; err != nil {
+			r.t.Error(err)
+		}
+		if err := q.Close(); err != nil {
+			r.t.Error(err)
+		}
+	}
+	synctest.Wait()
+}
+
+func (r *rig) end() {
+	if r.stop != nil {
+		r.stop()
+		r.stop = nil
+	}
+}
+
+func (r *rig) publish(outs ...bus.Outbound) {
+	r.t.Helper()
+	for _, o := range outs {
+		if err := r.q.Publish(r.t.Context(), o); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	synctest.Wait()
+}
+
+// undelivered counts what a new reader would get.
+func (r *rig) undelivered(name string) (n int) {
+	r.t.Helper()
+	q, err := journal.Open(r.dir+"/bus", journal.Options{})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer func() { _ = q.Close() }()
+	ctx, cancel := context.WithCancel(r.t.Context())
+	go func() { synctest.Wait(); cancel() }()
+	for range q.Outgoing(ctx, name) {
+		n++
+	}
+	return n
+}
+
+func route(ch, chat string) bus.Route { return bus.Route{Channel: ch, ChatID: chat} }
+
+func final(id, chat, text string) bus.Outbound {
+	return bus.Outbound{ID: id, Kind: bus.Final, Route: route("a", chat), Text: text}
+}
+
+func delta(chat, stream, text string) bus.Outbound {
+	return bus.Outbound{Kind: bus.Delta, Route: route("a", chat), StreamID: stream, Text: text}
+}
