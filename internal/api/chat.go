@@ -82,6 +82,7 @@ func (a *API) chatStream(ctx context.Context, w http.ResponseWriter, c *call, he
 	defer cancel(nil)
 	head.Object = "chat.completion.chunk"
 	s := newStream(w, cancel)
+	defer s.release()
 	first := true
 	chunk := func(d chatText, finish *string, more any) {
 		if first {

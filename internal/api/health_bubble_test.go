@@ -72,12 +72,30 @@ func TestPing(t *testing.T) {
 			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, c.path, strings.NewReader(c.body))
 			r.Host, r.RemoteAddr = "localhost", "127.0.0.1:1"
 			r.Header.Set("Content-Type", "application/json")
-			w := httptest.NewRecorder()
+			w := &limited{ResponseRecorder: httptest.NewRecorder()}
 			a.Handler().ServeHTTP(w, r)
 			got := w.Body.String()
+			if w.set != 3+strings.Count(got, "data: ") || !w.last.IsZero() {
+				t.Errorf("%s: %d limits on writing, at the end %s", c.path, w.set, w.last)
+			}
 			if !strings.HasPrefix(got, ": ping\n\n: ping\n\n: ping\n\n") || strings.Count(got, ": ping") != 3 || !strings.HasSuffix(got, c.end) || !strings.Contains(got, "at last") {
 				t.Errorf("%s: %d\n%s", c.path, w.Code, got)
 			}
 		}
 	})
+}
+
+// limited notes the limits on writing.
+type limited struct {
+	*httptest.ResponseRecorder
+
+	set  int
+	last time.Time
+}
+
+func (l *limited) SetWriteDeadline(t time.Time) error {
+	if l.last = t; !t.IsZero() {
+		l.set++
+	}
+	return nil
 }

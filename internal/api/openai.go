@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
@@ -72,8 +73,10 @@ type Options struct {
 	// Health says how the program is. It should answer within HealthWait;
 	// nil is always ready.
 	Health func(context.Context) Report
-	// Metrics are shown at /metrics; nil shows none there.
-	Metrics *Metrics
+	// Metrics are shown at MetricsPath, which is /metrics when empty, to those
+	// on this machine and those with the key; nil shows none.
+	Metrics     *Metrics
+	MetricsPath string
 
 	Log *slog.Logger
 	Now func() time.Time
@@ -117,6 +120,12 @@ func New(o Options) (*API, error) {
 	if o.MaxFile <= 0 {
 		o.MaxFile = defaultFile
 	}
+	if o.MetricsPath == "" {
+		o.MetricsPath = "/metrics"
+	}
+	if !strings.HasPrefix(o.MetricsPath, "/") || strings.ContainsAny(o.MetricsPath, "{} ") {
+		return nil, fmt.Errorf("the path of the metrics %q must begin with a slash and have no braces or spaces", o.MetricsPath)
+	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -140,7 +149,7 @@ func (a *API) Handler() http.Handler {
 	mux.HandleFunc("GET /livez", a.health)
 	mux.HandleFunc("GET /readyz", a.readyz)
 	if a.o.Metrics != nil {
-		mux.HandleFunc("GET /metrics", a.metrics)
+		mux.HandleFunc("GET "+a.o.MetricsPath, a.metrics)
 	}
 	if a.o.Ask != nil {
 		mux.Handle("GET /v1/models", a.guarded(a.listModels))

@@ -272,6 +272,7 @@ func (a *API) responsesStream(ctx context.Context, w http.ResponseWriter, c *cal
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	s.stream = newStream(w, cancel)
+	defer s.release()
 	stop := s.beat(a.ping)
 	got, err := a.run(ctx, c, sink{
 		text: func(t string) {

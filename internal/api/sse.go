@@ -77,6 +77,10 @@ func (s *stream) raw(frame []byte) {
 	}
 }
 
+// release takes the limit on writing back: the connection may be used again,
+// long after.
+func (s *stream) release() { _ = s.rc.SetWriteDeadline(time.Time{}) } // not every connection can
+
 // isBegun reports whether the status was sent.
 func (s *stream) isBegun() bool {
 	s.mu.Lock()
