@@ -33,7 +33,7 @@ const (
 func later() []string {
 	return []string{
 		"agents.defaults.dream.cron",
-		"agents.defaults.failOnToolError", "agents.defaults.idleCompactCheck",
+		"agents.defaults.failOnToolError",
 		"api", "channels", "gateway", "modelPresets.<name>.label",
 		"providers.<name>.caps", "providers.<name>.displayName",
 

@@ -29,6 +29,7 @@ func (a *Agent) submit(it *item) error {
 	if it.in.At.IsZero() {
 		it.in.At = a.Now()
 	}
+	it.in.Scope = a.scopeOf(it.in.Scope)
 	if cmd, ok := a.command(it.in); ok && cmd.priority {
 		return a.spawn(func(context.Context) { a.priority(cmd, it) })
 	} else if ok && strings.HasPrefix(cmd.name, "dream") {
@@ -59,6 +60,13 @@ func (a *Agent) submit(it *item) error {
 	}
 	act.queue = append(act.queue, it)
 	return nil
+}
+
+// busy reports whether a conversation has a turn or messages that wait for one.
+func (a *Agent) busy(key string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.actors[key] != nil
 }
 
 // start hands an actor to a goroutine that just finished another one, or to a

@@ -95,6 +95,12 @@ type Options struct {
 	Memory *memory.Consolidator
 	// IdleCompact is the silence after which all of a conversation is taken in; 0 is never.
 	IdleCompact time.Duration
+	// IdleCheck is the time between two conversations that fell silent before
+	// this run and are taken in late.
+	IdleCheck time.Duration
+	// SharedMemory names chats, as <channel>:<chat>, in which all people have
+	// one memory instead of one each.
+	SharedMemory []string
 	// Undo takes back what turns did to files; nil means that nothing is kept.
 	Undo Undoer
 	// Dream makes long-term memory of the history; nil means there is none.

@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -23,6 +24,14 @@ const (
 	retryAfter = time.Minute
 
 	keptPrefix = "\x00kept:" // no session key begins so
+
+	// Conversations that fell silent while nanobot was not running are looked
+	// for so long after the start, so far back, and so many at most. What is
+	// older is taken in when somebody writes there again.
+	lookBack   = 10 * time.Second
+	leftFor    = 7 * 24 * time.Hour
+	leftAtMost = 64
+	lookID     = "\x00look"
 )
 
 // job is work on memory that is due some time.
@@ -34,6 +43,7 @@ type job struct {
 	preset string // of kept ones
 	whole  bool   // the conversation fell silent: take in all of it
 	resume bool   // it was silent before its last turn: take in all before that
+	left   bool   // an earlier run left it; the frame is made when it is its turn
 	index  int    // in the heap, -1 outside
 }
 
@@ -85,6 +95,55 @@ func (k *keeper) findKept(ctx context.Context) {
 	for _, name := range names {
 		k.add(&job{id: keptPrefix + name, kept: name, due: k.a.Now().Add(quiet)})
 	}
+	if k.a.IdleCompact > 0 {
+		k.add(&job{id: lookID, due: k.a.Now().Add(lookBack)})
+	}
+}
+
+// findLeft plans the conversations that an earlier run left without taking them
+// in: each when it has been silent for long enough, and some time after the one
+// before, so that a start does not cost a burst of model calls.
+func (k *keeper) findLeft(ctx context.Context) error {
+	now := k.a.Now()
+	found, err := k.a.Sessions.Recent(ctx, now.Add(-leftFor), leftAtMost)
+	if err != nil {
+		return err
+	}
+	next := now
+	for _, s := range slices.Backward(found) { // who is silent for longest comes first
+		if !compacts(s.Key) || k.a.busy(s.Key) {
+			continue
+		}
+		due := s.Changed.Add(k.a.IdleCompact)
+		if last := now.Add(k.a.IdleCompact); due.After(last) {
+			due = last // the clock was turned back
+		}
+		if due.Before(next) {
+			due = next
+		}
+		if k.addLeft(&job{id: s.Key, whole: true, left: true, due: due}) {
+			next = due.Add(k.a.IdleCheck)
+		}
+	}
+	return nil
+}
+
+// compacts reports whether a conversation is taken in when it falls silent.
+// Jobs run in silence; a summary of each run would cost more than it is worth.
+func compacts(key string) bool {
+	return !strings.HasPrefix(key, "cron:") && key != "heartbeat" && !strings.HasPrefix(key, "dream:")
+}
+
+// addLeft adds a job unless there is one for the same conversation.
+func (k *keeper) addLeft(j *job) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.jobs[j.id] != nil || k.running == j.id {
+		return false
+	}
+	k.jobs[j.id] = j
+	heap.Push(&k.queue, j)
+	return true
 }
 
 // add puts a job in place of the one with the same id.
@@ -172,6 +231,12 @@ func (k *keeper) work(s *started) {
 
 // do works on one conversation and says when to come again, zero for never.
 func (k *keeper) do(ctx context.Context, j *job) (again time.Time, err error) {
+	if j.id == lookID {
+		return time.Time{}, k.findLeft(ctx)
+	}
+	if j.left && k.a.busy(j.id) {
+		return time.Time{}, nil // its turn plans what comes after it
+	}
 	if err := k.enter(ctx); err != nil {
 		return time.Time{}, err
 	}
@@ -183,6 +248,13 @@ func (k *keeper) do(ctx context.Context, j *job) (again time.Time, err error) {
 		if wait, err := k.stillBusy(ctx, j); err != nil || wait > 0 {
 			return k.a.Now().Add(wait), err
 		}
+	}
+	if j.left {
+		rt, err := k.a.Runtime(ctx, "")
+		if err != nil {
+			return time.Time{}, err
+		}
+		j.frame = k.a.frameOf(rt)
 	}
 	_, err = k.a.Memory.Run(ctx, memory.Task{
 		With:   func(ctx context.Context, fn func(*session.Session) error) error { return k.with(ctx, j.id, fn) },
@@ -268,8 +340,8 @@ func (t *turn) afterTurn(used int, said string) {
 	used += int(float64(text.Tokens(said)) * f.scale)
 	switch {
 	case f.budget > 0 && float64(used) > float64(f.budget)*t.Memory.BackgroundTrigger() || t.conv.owed:
-	case strings.HasPrefix(t.key, "cron:") || t.key == "heartbeat":
-		return // jobs run in silence; a summary of each run would cost more than it is worth
+	case !compacts(t.key):
+		return
 	case t.rested:
 		j.resume = true
 	case t.IdleCompact > 0:

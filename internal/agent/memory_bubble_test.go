@@ -72,6 +72,50 @@ func TestSilenceIsTakenIn(t *testing.T) {
 	})
 }
 
+// A conversation that was silent for too short a time when nanobot ended is
+// taken in after the next start, once, and jobs never are.
+func TestSilenceOfAnEarlierRun(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, h *house, hist *memory.History) {
+		h.opts.IdleCompact, h.opts.IdleCheck = 15*time.Minute, time.Minute
+		h.start()
+		for range 6 {
+			h.ask(in("1", "FACT-1"))
+			h.ask(in("2", "FACT-2"))
+			job := in("3", "FACT-3")
+			job.SessionKey = "cron:3"
+			h.ask(job)
+		}
+		h.stop()
+		if n := memoryCalls(h); n != 0 {
+			t.Fatalf("%d summaries before the end", n)
+		}
+		h.start()
+		wait(14 * time.Minute)
+		if n := memoryCalls(h); n != 0 {
+			t.Errorf("%d summaries before the silence was long enough", n)
+		}
+		wait(time.Minute + 30*time.Second)
+		if n := memoryCalls(h); n != 1 {
+			t.Errorf("%d summaries, want one and then a pause", n)
+		}
+		wait(time.Hour)
+		got := map[string]string{}
+		for _, e := range entries(t, hist) {
+			got[e.Session] += e.Content
+		}
+		if len(got) != 2 || got["test:1"] != "- FACT-1" || got["test:2"] != "- FACT-2" {
+			t.Errorf("entries = %v", got)
+		}
+		h.stop()
+		h.start()
+		wait(24 * time.Hour)
+		if n := memoryCalls(h); n != 2 {
+			t.Errorf("%d summaries after another start, want those of before", n)
+		}
+	})
+}
+
 // S4: a message that arrives while the silence is summarised is answered at
 // once and kept; the summary is made later. A session never has two calls.
 func TestMessageDuringSummary(t *testing.T) {

@@ -27,3 +27,8 @@ func (a *App) remember(o Options) (*memory.Consolidator, error) {
 func idleCompact(def config.AgentDefaults) time.Duration {
 	return time.Duration(def.IdleCompactAfterMinutes) * time.Minute
 }
+
+// idleCheck is the pause between conversations that are taken in late.
+func idleCheck(def config.AgentDefaults) time.Duration {
+	return time.Duration(def.IdleCompactCheckIntervalSeconds) * time.Second
+}

@@ -35,8 +35,9 @@ type AgentDefaults struct {
 	UnifiedSession                  bool       `json:"unifiedSession" doc:"Share one conversation across all channels."`
 	DisabledSkills                  []string   `json:"disabledSkills" doc:"Skills to leave out, by folder name."`
 	IdleCompactAfterMinutes         int        `json:"idleCompactAfterMinutes" alias:"sessionTtlMinutes" min:"0" doc:"Minutes of silence after which a conversation is compacted; 0 turns it off."`
-	IdleCompactCheckIntervalSeconds int        `json:"idleCompactCheckIntervalSeconds" min:"0" doc:"Seconds between looks for silent conversations."`
+	IdleCompactCheckIntervalSeconds int        `json:"idleCompactCheckIntervalSeconds" min:"0" doc:"Seconds between conversations that fell silent before a start and are compacted after it."`
 	ConsolidationRatio              float64    `json:"consolidationRatio" min:"0.1" max:"0.95" doc:"Share of the prompt budget kept after compaction."`
+	SharedMemory                    []string   `json:"sharedMemory" doc:"Chats whose members have one memory together, as channel:chat, such as telegram:-100123; elsewhere each member has one of their own."`
 	Dream                           Dream      `json:"dream" doc:"Background consolidation of long-term memory."`
 	Budget                          Budget     `json:"budget" doc:"What may be spent."`
 	Limits                          Limits     `json:"limits" doc:"Limits on concurrent work and waiting."`

@@ -1,0 +1,51 @@
+package agent_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
+	"github.com/nanobot-go/nanobot/internal/memory"
+)
+
+// People of a chat that is declared as shared have one memory; elsewhere each
+// has their own, and nobody has the owner's.
+func TestSharedMemory(t *testing.T) {
+	t.Parallel()
+	m := llmtest.NewScript(t)
+	m.Otherwise = func(llm.Request) llmtest.Step { return llmtest.Reply("ok") }
+	h := newHouse(t, m)
+	h.opts.SharedMemory = []string{"test:1"}
+	for name, fact := range map[string]string{
+		"memory/MEMORY.md": "FACT-OWNER", memory.ScopeFile("test:1"): "FACT-SHARED",
+		memory.ScopeFile("test:2/ann"): "FACT-ANN", memory.ScopeFile("test:1/ann"): "FACT-EARLIER",
+	} {
+		p := filepath.Join(h.ws, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(p), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(p, []byte(fact), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.start()
+	for _, c := range []struct{ chat, scope, want string }{
+		{"1", "test:1/ann", "FACT-SHARED"},
+		{"1", "test:1/bob", "FACT-SHARED"},
+		{"2", "test:2/ann", "FACT-ANN"},
+		{"2", "test:2/bob", ""},
+		{"12", "test:12/ann", ""},
+		{"3", "", "FACT-OWNER"},
+	} {
+		msg := in(c.chat, "hi")
+		msg.Scope = c.scope
+		h.ask(msg)
+		system := m.Last().System
+		if n := strings.Count(system, "FACT-"); c.want == "" && n != 0 || c.want != "" && (n != 1 || !strings.Contains(system, c.want)) {
+			t.Errorf("%q sees %d facts, want %q:\n%s", c.scope, n, c.want, system)
+		}
+	}
+}

@@ -1,0 +1,58 @@
+package session
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Seen is a conversation and when its log was last written to.
+type Seen struct {
+	Key     string
+	Changed time.Time
+}
+
+// Recent finds the conversations that changed since a time, the last changed
+// first, at most the given number. It reads the directory and, of logs whose
+// name does not tell, the end: it costs little however many conversations
+// there are.
+func (st *Store) Recent(ctx context.Context, since time.Time, most int) ([]Seen, error) {
+	entries, err := os.ReadDir(st.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var found []Seen
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), suffixLog) || !e.Type().IsRegular() {
+			continue
+		}
+		if fi, err := e.Info(); err == nil && fi.ModTime().After(since) {
+			found = append(found, Seen{e.Name(), fi.ModTime()})
+		}
+	}
+	slices.SortFunc(found, func(a, b Seen) int { return cmp.Or(b.Changed.Compare(a.Changed), cmp.Compare(a.Key, b.Key)) })
+	out := found[:0]
+	for _, s := range found[:min(most, len(found))] {
+		if err := context.Cause(ctx); err != nil {
+			return nil, err
+		}
+		if key, ok := keyOf(strings.TrimSuffix(s.Key, suffixLog)); ok {
+			out = append(out, Seen{key, s.Changed})
+			continue
+		}
+		info, err := describe(filepath.Join(st.dir, s.Key), false)
+		if err == nil && info.Key != "" {
+			out = append(out, Seen{info.Key, s.Changed})
+		}
+	}
+	return out, nil
+}
