@@ -1,6 +1,7 @@
 package telegram
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -15,6 +16,10 @@ import (
 // larger would throw them away. Without an offset Telegram knows by itself
 // what was acknowledged.
 const staleOffset = 5 * 24 * time.Hour
+
+// heldMost bounds what is acknowledged and not handed over. Telegram keeps the
+// rest.
+const heldMost = 500
 
 // facts are what survives a restart.
 type facts struct {
@@ -91,6 +96,9 @@ func (f *facts) hold(u update) (fresh bool, err error) {
 	defer f.mu.Unlock()
 	if slices.ContainsFunc(f.v.Held, func(h update) bool { return h.ID == u.ID }) {
 		return false, nil
+	}
+	if len(f.v.Held) >= heldMost {
+		return false, errors.New("too many files wait to be fetched")
 	}
 	before := f.v.Held
 	f.v.Held = append(slices.Clone(before), u)

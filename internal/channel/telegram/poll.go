@@ -2,6 +2,7 @@ package telegram
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"maps"
 	"math/rand/v2"
@@ -110,9 +111,19 @@ func (p *poller) round(ctx context.Context, up bool) error {
 	if !up || p.busy() {
 		params.Timeout = 0
 	}
-	var updates []update
-	if err := p.bot.polls.callWithin(ctx, pollTimeout, "getUpdates", params, &updates); err != nil {
+	var raw []json.RawMessage
+	if err := p.bot.polls.callWithin(ctx, pollTimeout, "getUpdates", params, &raw); err != nil {
 		return err
+	}
+	updates := make([]update, 0, len(raw))
+	for _, r := range raw {
+		u, err := readUpdate(r)
+		if err != nil && !p.known(u.ID) {
+			p.in.log.WarnContext(ctx, "an update is not understood and passed over", "update", u.ID, "err", err)
+		}
+		if u.ID != 0 {
+			updates = append(updates, u)
+		}
 	}
 	if len(updates) > 0 {
 		p.at = p.bot.deps.Now()

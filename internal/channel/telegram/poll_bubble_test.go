@@ -303,6 +303,27 @@ func TestPanicIsContained(t *testing.T) {
 	})
 }
 
+// One update that we do not understand does not hold up the others.
+func TestOddUpdate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, telegramtest.Offline(), nil)
+		stop := r.start()
+		r.fake.Update(object{"message": "no object"})
+		r.fake.Update(object{"message": object{"message_id": "x"}})
+		r.fake.Update(object{"message": nil})
+		r.fake.Update(object{"callback_query": object{"id": "c"}})
+		r.fake.Say(42, "fine")
+		time.Sleep(time.Second)
+		if got := r.texts(); !cmp.Equal(got, []string{"fine"}) || r.fake.Pending() != 0 || strings.Count(r.log.String(), "not understood") != 2 {
+			t.Errorf("messages %q, %d pending; log %s", got, r.fake.Pending(), r.log)
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // Many restarts with failures in between: every message arrives once, in order.
 func TestManyRestarts(t *testing.T) {
 	t.Parallel()

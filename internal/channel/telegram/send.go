@@ -42,6 +42,9 @@ const modeHTML = "HTML"
 
 // Send implements channel.Channel.
 func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
+	if out.Kind == bus.Delta {
+		out.Text, out.Plain = preview(out.Text), true
+	}
 	if len(out.Media) == 0 && strings.TrimFunc(out.Text, invisible) == "" {
 		return "", nil
 	}
@@ -111,10 +114,15 @@ func (b *bot) address(route bus.Route) (outgoing, error) {
 	return to, nil
 }
 
-// quotes is the message an answer quotes, 0 if none.
+// quotes is the message an answer quotes, 0 if none. Every answer names the
+// message it belongs to; whether that is quoted is a setting. Any other one
+// is named on purpose.
 func (b *bot) quotes(out bus.Outbound) int64 {
 	id := out.ReplyTo
-	if id == "" && b.o.ReplyToMessage && !quiet(out.Kind) {
+	if id == "" || id == out.Route.MessageID {
+		if !b.o.ReplyToMessage || quiet(out.Kind) {
+			return 0
+		}
 		id = out.Route.MessageID
 	}
 	n, err := strconv.ParseInt(id, 10, 64)
@@ -164,8 +172,11 @@ func badMarkup(e *apiError) bool {
 	return e.Code == http.StatusBadRequest && e.says("parse entities", "too long", "text is empty", "text must be non-empty", "ENTITY_", "ENTITIES_")
 }
 
-// Edit implements channel.Streamer. A preview is half a text: its markup may
-// be incomplete, so none is shown.
+// preview is the text of a message that is not complete: its markup may not be
+// either, so none is shown.
+func preview(s string) string { return cutUnits(markdown.Plain(markdown.Parse(s)), maxText) }
+
+// Edit implements channel.Streamer.
 func (b *bot) Edit(ctx context.Context, route bus.Route, id, text string, final bool) error {
 	n, err := strconv.ParseInt(id, 10, 64)
 	if err != nil {
@@ -173,7 +184,7 @@ func (b *bot) Edit(ctx context.Context, route bus.Route, id, text string, final 
 	}
 	out := bus.Outbound{Text: text}
 	if !final {
-		out.Text, out.Plain = cutUnits(markdown.Plain(markdown.Parse(text)), maxText), true
+		out.Text, out.Plain = preview(text), true
 	}
 	if strings.TrimFunc(out.Text, invisible) == "" {
 		return nil
@@ -186,6 +197,12 @@ func (b *bot) Edit(ctx context.Context, route bus.Route, id, text string, final 
 		return nil
 	}
 	return err
+}
+
+// Group implements channel.Crowd: only people have numbers above zero.
+func (b *bot) Group(route bus.Route) bool {
+	n, err := strconv.ParseInt(route.ChatID, 10, 64)
+	return err != nil || n < 0
 }
 
 // Signal implements channel.Signaller.

@@ -41,7 +41,8 @@ func TestSendText(t *testing.T) {
 			fail: []telegramtest.Failure{{Method: "sendMessage", Code: 400, Text: "Bad Request: can't parse entities: x"}},
 			want: map[string]string{"text": "**a**", "parse_mode": ""},
 		},
-		"no quote":    {out: bus.Outbound{Text: "a", Route: bus.Route{ChatID: "42", MessageID: "9"}}, want: map[string]string{"reply_parameters": ""}},
+		"preview":     {out: bus.Outbound{Kind: bus.Delta, Text: "**a** `b"}, want: map[string]string{"text": "a `b", "parse_mode": "", "disable_notification": ""}},
+		"no quote":    {out: bus.Outbound{Text: "a", ReplyTo: "9", Route: bus.Route{ChatID: "42", MessageID: "9"}}, want: map[string]string{"reply_parameters": ""}},
 		"asked quote": {out: bus.Outbound{Text: "a", ReplyTo: "9"}, want: map[string]string{"reply_parameters": `{"message_id":9,"allow_sending_without_reply":true}`}},
 		"quote": {
 			out: bus.Outbound{Text: "a", Route: bus.Route{ChatID: "42", MessageID: "9"}}, changes: map[string]any{"replyToMessage": true},

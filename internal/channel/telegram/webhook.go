@@ -3,7 +3,6 @@ package telegram
 import (
 	"context"
 	"crypto/subtle"
-	"encoding/json"
 	"errors"
 	"io"
 	"net"
@@ -162,9 +161,15 @@ func (h *hook) receive(r *http.Request, w http.ResponseWriter) int {
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
 		return http.StatusRequestEntityTooLarge
 	}
-	var u update
-	if err != nil || json.Unmarshal(body, &u) != nil || u.ID == 0 {
+	if err != nil {
 		return http.StatusBadRequest
+	}
+	u, err := readUpdate(body)
+	if u.ID == 0 {
+		return http.StatusBadRequest
+	}
+	if err != nil {
+		h.bot.deps.Log.WarnContext(r.Context(), "an update is not understood and passed over", "update", u.ID, "err", err)
 	}
 	done, code := h.take(u)
 	if done == nil {

@@ -78,6 +78,7 @@ func TestWebhookRefuses(t *testing.T) {
 			"get":       {http.MethodGet, "s3cret", nil, 405},
 			"broken":    {http.MethodPost, "s3cret", []byte("{"), 400},
 			"no number": {http.MethodPost, "s3cret", []byte("{}"), 400},
+			"odd":       {http.MethodPost, "s3cret", []byte(`{"update_id":9,"message":1}`), 200},
 			"large":     {http.MethodPost, "s3cret", bytes.Repeat([]byte(" "), maxHook+1), 413},
 		} {
 			if got := r.pushRaw(c.method, c.secret, c.data); got != c.want {

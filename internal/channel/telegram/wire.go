@@ -1,5 +1,7 @@
 package telegram
 
+import "encoding/json"
+
 // The parts of the Bot API's objects that we read.
 
 type update struct {
@@ -7,6 +9,24 @@ type update struct {
 	Message  *message       `json:"message,omitempty"`
 	Edited   *message       `json:"edited_message,omitempty"`
 	Callback *callbackQuery `json:"callback_query,omitempty"`
+}
+
+// readUpdate reads an update. One that is not as we know them keeps its
+// number, so that it can be acknowledged: it would come again for ever, and
+// hold up all others.
+func readUpdate(raw []byte) (update, error) {
+	var u update
+	err := json.Unmarshal(raw, &u)
+	if err == nil {
+		return u, nil
+	}
+	var only struct {
+		ID int64 `json:"update_id"`
+	}
+	if e := json.Unmarshal(raw, &only); e != nil {
+		return update{}, e
+	}
+	return update{ID: only.ID}, err
 }
 
 // chatID is the chat an update belongs to, 0 if it belongs to none.
