@@ -383,3 +383,36 @@ func wait(ctx context.Context, d time.Duration) bool {
 		return false
 	}
 }
+
+// Login connects one channel to its account with a person in front of a
+// terminal, without running it. The channel's section need not be enabled.
+func Login(ctx context.Context, o Options, name string, t Terminal, force bool) error {
+	section, ok := o.Sections[name]
+	if !ok {
+		return fmt.Errorf("there is no section %q below channels; there are %s", name, strings.Join(slices.Sorted(maps.Keys(o.Sections)), ", "))
+	}
+	o.Sections = nil
+	m, err := NewManager(o)
+	if err != nil {
+		return err
+	}
+	s := newSlot(m, name, section)
+	if err := json.Unmarshal(section, &s.common); err != nil {
+		return err
+	}
+	kind, _, _ := strings.Cut(name, ".")
+	factory := m.o.Factories[kind]
+	if factory == nil {
+		return fmt.Errorf("there is no channel %q; known are %s", kind, strings.Join(slices.Sorted(maps.Keys(m.o.Factories)), ", "))
+	}
+	s.gate = NewGate(GateOptions{Name: name, Common: s.common, Pairing: m.pairing, Log: s.log, Now: m.o.Now})
+	ch, err := s.make(factory)
+	if err != nil {
+		return err
+	}
+	l, ok := ch.(Loginer)
+	if !ok {
+		return fmt.Errorf("%s needs no login; its keys stand in the configuration", name)
+	}
+	return l.Login(ctx, t, force)
+}

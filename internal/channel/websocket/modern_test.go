@@ -345,7 +345,9 @@ func TestTranscribe(t *testing.T) {
 		}
 	})
 	c := r.login()
-	audio := func(s string) string { return "data:audio/webm;codecs=opus;base64," + base64.StdEncoding.EncodeToString([]byte(s)) }
+	audio := func(s string) string {
+		return "data:audio/webm;codecs=opus;base64," + base64.StdEncoding.EncodeToString([]byte(s))
+	}
 	for _, tt := range []struct{ name, frame, event, detail string }{
 		{"fine", `"request_id":"1","data_url":"` + audio("abc") + `","duration_ms":900`, "transcription_result", ""},
 		{"silence", `"request_id":"1","data_url":"` + audio("x") + `"`, "transcription_error", "empty"},

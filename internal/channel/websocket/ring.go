@@ -8,6 +8,7 @@ const (
 	keepEvents  = 64       // of one chat, for peers that come back
 	burstEvents = 256      // of one chat, while a connected peer has not got them yet
 	keepBytes   = 1 << 20  // of one chat
+	burstBytes  = 8 << 20  // of one chat, while a connected peer has not got them yet
 	pieceBytes  = 64 << 10 // of text that is kept as one event
 )
 
@@ -103,12 +104,13 @@ func (r *ring) push(e *event) {
 }
 
 // trim makes room. What all connected peers have got, which is up to passed,
-// is kept only as far as keepEvents goes.
+// is kept only as far as keepEvents and keepBytes go.
 func (r *ring) trim(passed int64) {
 	for len(r.events) > 1 {
 		i := r.spare()
 		e := r.events[i]
-		if r.bytes <= keepBytes && len(r.events) <= burstEvents && (len(r.events) <= keepEvents || e.last > passed) {
+		fits, must := len(r.events) <= keepEvents && r.bytes <= keepBytes, len(r.events) > burstEvents || r.bytes > burstBytes
+		if fits || !must && e.last > passed {
 			return
 		}
 		r.bytes -= e.size()

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -204,6 +205,7 @@ func (c *Channel) server() *http.Server {
 	}
 	return &http.Server{
 		Handler: mux, ReadHeaderTimeout: headerTimeout, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10,
+		ErrorLog:  slog.NewLogLogger(c.d.Log.Handler(), slog.LevelDebug), // strangers cause most of it
 		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}},
 	}
 }

@@ -1,0 +1,136 @@
+package cli
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nanobot-go/nanobot/internal/channel"
+)
+
+func (c *command) pairingCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "pairing", Short: "Let people in who wrote to the bot",
+		Long: `Somebody unknown who writes to the bot gets a code. pairing approves or denies
+such codes, shows who was let in, and shuts people out again. It works whether
+the gateway runs or not, and takes effect with their next message.`,
+		Example: `  nanobot pairing list
+  nanobot pairing approve ABCD-EFGH
+  nanobot pairing revoke telegram 123456`,
+		Args: subcommand, RunE: showHelp,
+	}
+	cmd.AddCommand(c.pairingList(), c.pairingSettle("approve", "Let the person with this code in"),
+		c.pairingSettle("deny", "Take a request away"), c.pairingRevoke())
+	return cmd
+}
+
+// pairing opens the list of people that belongs to the configuration.
+func (c *command) pairing() (*channel.Pairing, error) {
+	loaded, err := c.load()
+	if err != nil {
+		return nil, err
+	}
+	return channel.OpenPairing(filepath.Join(loaded.DataDir, "pairing.json"), time.Now, c.logger()), nil
+}
+
+func (c *command) pairingList() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "list", Aliases: []string{"ls"}, Short: "List who waits and who was let in", Args: noArgs,
+		Example: "  nanobot pairing list\n  nanobot pairing list --json",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			p, err := c.pairing()
+			if err != nil {
+				return err
+			}
+			waiting, approved, err := p.List()
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return writeJSON(cmd.OutOrStdout(), map[string]any{"pending": append([]channel.PairingRequest{}, waiting...), "approved": approved})
+			}
+			return printPairing(cmd, waiting, approved)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	return cmd
+}
+
+func printPairing(cmd *cobra.Command, waiting []channel.PairingRequest, approved map[string][]string) error {
+	if len(waiting)+len(approved) == 0 {
+		cmd.Println("Nobody is paired and nobody waits.")
+		return nil
+	}
+	w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 8, 2, ' ', 0)
+	fmt.Fprintln(w, "CHANNEL\tPERSON\tSTATE\tCODE")
+	for _, r := range waiting {
+		fmt.Fprintf(w, "%s\t%s\twaits until %s\t%s\n", r.Channel, r.Sender, r.Expires.Format("15:04"), r.Code)
+	}
+	for _, name := range slices.Sorted(maps.Keys(approved)) {
+		for _, who := range approved[name] {
+			fmt.Fprintf(w, "%s\t%s\tapproved\t\n", name, who)
+		}
+	}
+	return w.Flush()
+}
+
+func (c *command) pairingSettle(verb, short string) *cobra.Command {
+	return &cobra.Command{
+		Use: verb + " CODE", Short: short, Args: exactArgs(1), Example: "  nanobot pairing " + verb + " ABCD-EFGH",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p, err := c.pairing()
+			if err != nil {
+				return err
+			}
+			settle, done := p.Approve, "%s may now talk to the bot on %s.\n"
+			if verb == "deny" {
+				settle, done = p.Deny, "The request of %s on %s is gone.\n"
+			}
+			who, err := settle(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			cmd.Printf(done, who.Sender, who.Channel)
+			return nil
+		},
+	}
+}
+
+func (c *command) pairingRevoke() *cobra.Command {
+	return &cobra.Command{
+		Use: "revoke [CHANNEL] PERSON", Short: "Shut somebody out who was let in",
+		Example: "  nanobot pairing revoke 123456\n  nanobot pairing revoke telegram 123456",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 2 {
+				return nil
+			}
+			return exactArgs(1)(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p, err := c.pairing()
+			if err != nil {
+				return err
+			}
+			name, who := "", args[len(args)-1]
+			if len(args) == 2 {
+				name = args[0]
+			}
+			from, err := p.Revoke(cmd.Context(), name, who)
+			if err != nil {
+				return err
+			}
+			if len(from) == 0 {
+				return fmt.Errorf("%s was not paired; nanobot pairing list shows who is", who)
+			}
+			cmd.Printf("%s may no longer talk to the bot on %s.\n", who, strings.Join(from, ", "))
+			return nil
+		},
+	}
+}
