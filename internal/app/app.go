@@ -46,6 +46,9 @@ type Options struct {
 	Log       *slog.Logger
 	Restart   func(route bus.Route) // see agent.Options
 	Deliver   func(bus.Outbound)    // see agent.Options
+	// Notify tells the owner, where they wrote last, something that needs no
+	// answer, such as findings that wait for their word. May be nil.
+	Notify func(ctx context.Context, text string)
 
 	Now func() time.Time // nil is time.Now; for simulations
 

@@ -21,7 +21,7 @@ func (a *App) dreams(o Options) (agent.Dreamer, error) {
 		return nil, err
 	}
 	a.Dream, err = memory.NewDream(memory.DreamOptions{
-		History: a.History, Repo: repo, Skills: a.Skills, Now: o.Now, Log: o.Log,
+		History: a.History, Repo: repo, Skills: a.Skills, Now: o.Now, Log: o.Log, Notify: o.Notify,
 		Interval: time.Duration(def.IntervalH) * time.Hour, MaxBatch: def.MaxBatchSize, Iterations: def.MaxIterations,
 		Model: func(ctx context.Context) (memory.DreamModel, error) {
 			if a.models.info.Demo {

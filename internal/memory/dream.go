@@ -161,6 +161,10 @@ func (d *Dream) Run(ctx context.Context, manual bool) (rep Report, err error) {
 	}
 	batch := pending[:d.take(pending, st)]
 	rep.Entries, rep.Remaining = len(batch), len(pending)-len(batch)
+	waited, err := d.Quarantine(ctx)
+	if err != nil {
+		return rep, err
+	}
 	if err := d.process(ctx, batch, &rep); err != nil {
 		rep.Files, rep.Commit, rep.Quarantined = nil, "", 0
 		if note := d.failed(ctx, st, batch, err); note != "" {
@@ -174,8 +178,22 @@ func (d *Dream) Run(ctx context.Context, manual bool) (rep Report, err error) {
 	if err := d.o.History.Compact(ctx); err != nil {
 		d.o.Log.WarnContext(ctx, "compact the history", "err", err)
 	}
+	if !manual && rep.Quarantined > 0 {
+		d.announce(ctx, len(waited))
+	}
 	d.o.Log.InfoContext(ctx, "dreamt", "entries", rep.Entries, "findings", rep.Findings, "files", len(rep.Files), "quarantined", rep.Quarantined, "commit", rep.Commit)
 	return rep, nil
+}
+
+// announce tells the owner about findings that wait for their word, if there
+// are more than before: nobody looks for them otherwise.
+func (d *Dream) announce(ctx context.Context, before int) {
+	now, err := d.Quarantine(ctx)
+	if err != nil || len(now) <= before {
+		return // what waits is shown by memory show in any case
+	}
+	d.o.Notify(ctx, fmt.Sprintf("I came across %s in pages or documents that may be worth remembering. Nothing was noted; it waits for your word: /dream-log shows it, /dream keep and /dream drop decide.",
+		counted(len(now)-before, "thing")))
 }
 
 // Skip declares everything in the history as read, for when Dream is switched

@@ -434,3 +434,20 @@ func TestDreamRestore(t *testing.T) {
 		t.Errorf("MEMORY.md = %q", got)
 	}
 }
+
+// The owner hears of findings that wait, once, unless they asked for the run.
+func TestDreamTellsWhatWaits(t *testing.T) {
+	t.Parallel()
+	m := llmtest.NewScript(t)
+	m.Otherwise = func(llm.Request) llmtest.Step { return llmtest.Reply("[MEMORY] The museum opens at nine") }
+	d := newDreamer(t, m)
+	for i, manual := range []bool{false, false, true} {
+		d.entry(t, Entry{Content: "a page about the museum", Tainted: true})
+		if _, err := d.Run(t.Context(), manual); err != nil {
+			t.Fatal(err)
+		}
+		if len(d.told) != 1 || !strings.Contains(d.told[0], "1 thing in pages") {
+			t.Errorf("after run %d: told %q", i, d.told)
+		}
+	}
+}
