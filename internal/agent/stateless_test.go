@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/nanobot-go/nanobot/internal/agent"
 	"github.com/nanobot-go/nanobot/internal/bus"
@@ -215,5 +216,31 @@ func TestTruncated(t *testing.T) {
 				t.Errorf("truncated = %v, want %v", got, c.want)
 			}
 		})
+	}
+}
+
+// TestStatelessMemory: a history that is too long is shortened for the prompt,
+// and memory takes nothing of it in, not even in the silence afterwards.
+func TestStatelessMemory(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, summing(t))
+	hist := h.remember()
+	h.window(8000)
+	h.opts.IdleCompact = time.Millisecond
+	h.start()
+	var past []bus.Said
+	for range 60 {
+		past = append(past, bus.Said{Role: bus.RoleUser, Text: strings.Repeat("FACT-1 is long. ", 40)}, bus.Said{Role: bus.RoleAssistant, Text: "ok"})
+	}
+	if got := h.ask(stateless("and now?", past...)); got != "ok" {
+		t.Errorf("got %q", got)
+	}
+	h.stop()
+	reqs := h.model.Requests()
+	if len(reqs) != 1 || size(reqs[0]) > 8000 || len(reqs[0].Messages) < 3 {
+		t.Errorf("%d requests, the first of %d tokens in %d messages", len(reqs), size(reqs[0]), len(reqs[0].Messages))
+	}
+	if es := entries(t, hist); len(es) != 0 {
+		t.Errorf("memory took in %+v", es)
 	}
 }

@@ -590,6 +590,38 @@ func TestDisconnect(t *testing.T) {
 	}
 }
 
+// deaf is a client that takes nothing any more.
+type deaf struct{ *httptest.ResponseRecorder }
+
+func (deaf) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
+
+// TestDeaf: a turn whose stream nobody takes is stopped.
+func TestDeaf(t *testing.T) {
+	t.Parallel()
+	for path, body := range map[string]string{
+		"/v1/chat/completions": `{"stream":true,"messages":[{"role":"user","content":"x"}]}`,
+		"/v1/responses":        `{"stream":true,"input":"x"}`,
+	} {
+		stopped := false
+		h := open(t, func(ctx context.Context, _ bus.Inbound, yield func(bus.Outbound, error) bool) {
+			yield(bus.Outbound{Kind: bus.Delta, Text: "x"}, nil)
+			select {
+			case <-ctx.Done():
+				stopped = true
+			default:
+			}
+			yield(bus.Outbound{}, errors.New("stopped"))
+		})
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, strings.NewReader(body))
+		r.Host, r.RemoteAddr = "localhost", "127.0.0.1:1"
+		r.Header.Set("Content-Type", "application/json")
+		h.Config.Handler.ServeHTTP(deaf{httptest.NewRecorder()}, r)
+		if !stopped {
+			t.Errorf("%s: the turn went on", path)
+		}
+	}
+}
+
 // TestTimeout: a turn that takes too long is ended and told so.
 func TestTimeout(t *testing.T) {
 	t.Parallel()
