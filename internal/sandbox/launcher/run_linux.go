@@ -148,10 +148,12 @@ func (l *launcher) run() (int, error) {
 	if l.receive > 0 {
 		_ = syscall.Close(SendFD)
 	}
-	signals := make(chan os.Signal, 8)
-	// Handled, not ignored, because the command would inherit that. What is
-	// sent to the group reaches the command anyway.
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU)
+	if l.Spaces != 0 && l.receive == 0 {
+		if handle, ok := pidHandle(pid); ok {
+			return l.attend(pid, handle)
+		}
+	}
+	signals := catch()
 	var orphaned atomic.Bool
 	go func() {
 		// The agent never writes again: whatever comes is the end.
@@ -177,6 +179,15 @@ func (l *launcher) run() (int, error) {
 		RemoveAll(l.Temp) // nobody else is there to do it
 	}
 	return code, err
+}
+
+// catch takes the signals that would end the launcher. They are handled, not
+// ignored, because the command would inherit that. What is sent to the group
+// reaches the command anyway.
+func catch() <-chan os.Signal {
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU)
+	return signals
 }
 
 // started returns when the command runs, or why it does not. It also takes
