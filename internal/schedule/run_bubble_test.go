@@ -61,7 +61,9 @@ func (f *agentFake) work(in bus.Inbound) {
 	}
 	text, fail := "done", ""
 	if f.answer != nil {
+		f.mu.Lock()
 		text, fail = f.answer(in)
+		f.mu.Unlock()
 	}
 	out := bus.Outbound{Kind: bus.Final, Route: in.Route, Text: text, Turn: &bus.Turn{Error: fail, Usage: bus.Usage{Prompt: 10, Completion: 5}}}
 	if out, ok := f.s.Outcome(context.Background(), in, out); ok {
@@ -76,6 +78,13 @@ func (f *agentFake) Notify(_ context.Context, out bus.Outbound) error {
 	defer f.mu.Unlock()
 	f.notices = append(f.notices, out.Text)
 	return nil
+}
+
+// set changes what the fakes of a test read.
+func (f *agentFake) set(fn func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	fn()
 }
 
 func (f *agentFake) count() int {
@@ -120,6 +129,14 @@ func during(t *testing.T, s *Scheduler, f *agentFake, fn func()) {
 	f.works.Wait()
 }
 
+// pass lets time go by until everything has come to rest. What the test read
+// before happened before what the fakes do now.
+func (f *agentFake) pass(d time.Duration) {
+	f.set(func() {})
+	time.Sleep(d)
+	synctest.Wait()
+}
+
 func home() bus.Route { return bus.Route{Channel: "telegram", ChatID: "1"} }
 
 func add(t *testing.T, s *Scheduler, d Draft) Job { //nolint:gocritic // test
@@ -153,7 +170,7 @@ func TestRunsAtTheMinute(t *testing.T) {
 		hourly := add(t, s, Draft{Timing: Cron("5 * * * *", "")})
 		often := add(t, s, Draft{Timing: Every(20 * time.Minute), Message: "other"})
 		once := add(t, s, Draft{Timing: Once(time.Now().Add(90 * time.Second)), Message: "once"})
-		during(t, s, f, func() { time.Sleep(time.Hour + 10*time.Minute) })
+		during(t, s, f, func() { f.pass(time.Hour + 10*time.Minute) })
 		want := map[string]int{hourly.ID: 2, often.ID: 3, once.ID: 1}
 		got := map[string]int{}
 		for i, id := range f.runs {
@@ -204,7 +221,7 @@ func TestSummerTimeThroughTheLoop(t *testing.T) {
 				time.Sleep(time.Until(c.begin))
 				s, f := newFake(t, Options{Location: loc})
 				add(t, s, Draft{Timing: Cron(c.expr, "")})
-				during(t, s, f, func() { time.Sleep(48 * time.Hour) })
+				during(t, s, f, func() { f.pass(48 * time.Hour) })
 				var got []string
 				for _, at := range f.at {
 					got = append(got, at.In(loc).Format("15:04"))
@@ -225,7 +242,7 @@ func TestSlowJobsAndChanges(t *testing.T) {
 		f.takes = 5 * time.Minute
 		slow := add(t, s, Draft{Timing: Every(time.Minute)})
 		during(t, s, f, func() {
-			time.Sleep(61 * time.Second)
+			f.pass(61 * time.Second)
 			other := add(t, s, Draft{Timing: Every(time.Hour), Message: "other"})
 			if _, err := s.Enable(t.Context(), other.ID, false); err != nil {
 				t.Fatal(err)
@@ -236,7 +253,7 @@ func TestSlowJobsAndChanges(t *testing.T) {
 			if n := f.count(); n != 1 {
 				t.Errorf("%d runs, want the first still going on", n)
 			}
-			time.Sleep(6 * time.Minute)
+			f.pass(6 * time.Minute)
 		})
 		st := job(t, s, slow.ID).State
 		counts := map[string]int{}
@@ -258,15 +275,15 @@ func TestPool(t *testing.T) {
 			add(t, s, Draft{Timing: Once(time.Now().Add(time.Minute)), Message: fmt.Sprint(i)})
 		}
 		during(t, s, f, func() {
-			time.Sleep(61 * time.Second)
+			f.pass(61 * time.Second)
 			if n := f.count(); n != 2 {
 				t.Errorf("%d at once, want 2", n)
 			}
-			time.Sleep(10 * time.Second)
+			f.pass(10 * time.Second)
 			if n := f.count(); n != 4 {
 				t.Errorf("%d after one round, want 4", n)
 			}
-			time.Sleep(time.Minute)
+			f.pass(time.Minute)
 			if n := f.count(); n != 5 {
 				t.Errorf("%d in the end, want 5", n)
 			}
@@ -280,7 +297,7 @@ func TestTimeout(t *testing.T) {
 		s, f := newFake(t, Options{})
 		f.takes = time.Hour
 		j := add(t, s, Draft{Timing: Every(2 * time.Hour), Timeout: time.Minute})
-		during(t, s, f, func() { time.Sleep(2*time.Hour + 5*time.Minute) })
+		during(t, s, f, func() { f.pass(2*time.Hour + 5*time.Minute) })
 		st := job(t, s, j.ID).State
 		if st.LastStatus != StatusError || !strings.Contains(string(st.LastError), "longer than 1m") {
 			t.Errorf("status %q: %s", st.LastStatus, st.LastError)
@@ -297,7 +314,7 @@ func TestFailuresSwitchOff(t *testing.T) {
 		s, f := newFake(t, Options{})
 		f.answer = func(bus.Inbound) (string, string) { return "it broke", "it broke" }
 		j := add(t, s, Draft{Timing: Every(time.Minute), Silent: true})
-		during(t, s, f, func() { time.Sleep(time.Hour) })
+		during(t, s, f, func() { f.pass(time.Hour) })
 		if f.count() != 5 || len(f.said) != 5 {
 			t.Errorf("%d runs, %d told, want 5 and 5: failures are told also for a silent job", f.count(), len(f.said))
 		}
@@ -340,8 +357,8 @@ func TestMissed(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s, f := newFake(t, Options{})
 				j := add(t, s, Draft{Timing: c.timing(time.Now()), CatchUp: c.policy})
-				time.Sleep(c.down)
-				during(t, s, f, func() { time.Sleep(time.Second) })
+				f.pass(c.down)
+				during(t, s, f, func() { f.pass(time.Second) })
 				if f.count() != c.runs {
 					t.Errorf("%d runs, want %d", f.count(), c.runs)
 				}
@@ -372,26 +389,26 @@ func TestClockJumps(t *testing.T) {
 		s, f := newFake(t, Options{Now: now})
 		j := add(t, s, Draft{Timing: Cron("0 9 * * *", "")})
 		during(t, s, f, func() {
-			time.Sleep(8 * time.Hour)
+			f.pass(8 * time.Hour)
 			move(2 * time.Hour) // slept from 8 to 10
-			time.Sleep(61 * time.Second)
+			f.pass(61 * time.Second)
 			if f.count() != 1 {
 				t.Errorf("%d runs within a minute after waking up, want 1", f.count())
 			}
 			move(-90 * time.Minute) // 08:31 again
-			time.Sleep(time.Hour)
+			f.pass(time.Hour)
 			if f.count() != 1 {
 				t.Errorf("%d runs after the clock was set back, want 1", f.count())
 			}
-			time.Sleep(24 * time.Hour)
+			f.pass(24 * time.Hour)
 			if f.count() != 2 {
 				t.Errorf("%d runs a day later, want 2", f.count())
 			}
 			move(20 * 365 * 24 * time.Hour) // a broken clock
-			time.Sleep(2 * time.Minute)
+			f.pass(2 * time.Minute)
 			move(-20 * 365 * 24 * time.Hour)
 			n := f.count()
-			time.Sleep(49 * time.Hour)
+			f.pass(49 * time.Hour)
 			if f.count() <= n {
 				t.Errorf("no run after the clock was mended: %+v", job(t, s, j.ID).State)
 			}
@@ -408,11 +425,11 @@ func TestIntervalsOutliveRestarts(t *testing.T) {
 		s, f := newFake(t, o)
 		o.Workspace = s.Workspace
 		add(t, s, Draft{Timing: Every(24 * time.Hour)})
-		for range 50 { // a restart every hour
-			during(t, s, f, func() { time.Sleep(time.Hour) })
+		for range 26 { // a restart every hour
+			during(t, s, f, func() { f.pass(time.Hour) })
 		}
-		if f.count() != 2 || dreams != 24 && dreams != 25 {
-			t.Errorf("%d runs and %d dreams in 50 hours, want 2 and 25", f.count(), dreams)
+		if f.count() != 1 || dreams != 12 && dreams != 13 {
+			t.Errorf("%d runs and %d dreams in 26 hours, want 1 and 13", f.count(), dreams)
 		}
 		if _, err := s.Remove(t.Context(), "dream"); !errors.Is(err, ErrProtected) {
 			t.Errorf("remove a system job: %v", err)
@@ -430,7 +447,7 @@ func TestQuietHours(t *testing.T) {
 		s, f := newFake(t, Options{Limits: Limits{Quiet: quiet}})
 		add(t, s, Draft{Timing: Cron("0 3 * * *", ""), Message: "nightly"})
 		add(t, s, Draft{Timing: Once(time.Now().Add(2 * time.Hour)), Message: "named moment"})
-		during(t, s, f, func() { time.Sleep(24 * time.Hour) })
+		during(t, s, f, func() { f.pass(24 * time.Hour) })
 		var got []string
 		for _, at := range f.at {
 			got = append(got, at.Format("15:04"))
@@ -469,7 +486,7 @@ func TestDeathAtEveryStep(t *testing.T) {
 				c.die(f, cancel)
 				done := make(chan error, 1)
 				go func() { done <- s.Run(ctx) }()
-				time.Sleep(61 * time.Minute)
+				f.pass(61 * time.Minute)
 				if err := <-done; err != nil {
 					t.Fatal(err)
 				}
@@ -479,7 +496,7 @@ func TestDeathAtEveryStep(t *testing.T) {
 				}
 				again, g := newFake(t, Options{Workspace: s.Workspace})
 				g.seen, g.runs = f.seen, f.runs
-				during(t, again, g, func() { time.Sleep(time.Second) })
+				during(t, again, g, func() { f.pass(time.Second) })
 				if want := []string{inboundID(j.ID, At(time.Date(2000, 1, 1, 1, 0, 0, 0, time.UTC)))}; !slices.Equal(g.runs, want) {
 					t.Errorf("runs %q, want %q", g.runs, want)
 				}
@@ -496,7 +513,7 @@ func TestOutcomeTwice(t *testing.T) {
 		f.manual = true
 		j := add(t, s, Draft{Timing: Every(time.Hour)})
 		during(t, s, f, func() {
-			time.Sleep(time.Hour + time.Second)
+			f.pass(time.Hour + time.Second)
 			in := bus.Inbound{ID: f.runs[0], Event: EventCron, Route: home()}
 			out := bus.Outbound{Kind: bus.Final, Route: home(), Text: "x", Turn: &bus.Turn{}}
 			for range 2 {
@@ -515,8 +532,11 @@ func TestUndeliverable(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		off := map[string]bool{"telegram": true, "email": true}
+		var f *agentFake
 		o := Options{
 			Deliverable: func(r bus.Route) error {
+				f.mu.Lock()
+				defer f.mu.Unlock()
 				if off[r.Channel] {
 					return errors.New(r.Channel + " is switched off")
 				}
@@ -524,15 +544,16 @@ func TestUndeliverable(t *testing.T) {
 			},
 			LastRoute: func(context.Context) (bus.Route, bool) { return bus.Route{Channel: "email", ChatID: "me"}, true },
 		}
-		s, f := newFake(t, o)
+		var s *Scheduler
+		s, f = newFake(t, o)
 		j := add(t, s, Draft{Timing: Once(time.Now().Add(time.Minute))})
 		during(t, s, f, func() {
-			time.Sleep(2 * time.Minute)
+			f.pass(2 * time.Minute)
 			if st := job(t, s, j.ID).State; len(f.said) != 0 || st.Undelivered == nil || st.Undelivered.Text != "done" {
 				t.Fatalf("said %v, state %+v", f.said, st)
 			}
-			off["email"] = false
-			time.Sleep(2 * time.Minute)
+			f.set(func() { off["email"] = false })
+			f.pass(2 * time.Minute)
 		})
 		if len(f.notices) != 1 || !strings.Contains(f.notices[0], "For telegram:1") || !strings.Contains(f.notices[0], "done") {
 			t.Errorf("notices %q", f.notices)
@@ -548,14 +569,22 @@ func TestHeartbeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		judged, verdict, jerr := 0, true, error(nil)
 		route := true
+		var f *agentFake
 		o := Options{
-			LastRoute: func(context.Context) (bus.Route, bool) { return home(), route },
+			LastRoute: func(context.Context) (bus.Route, bool) {
+				f.mu.Lock()
+				defer f.mu.Unlock()
+				return home(), route
+			},
 			Heartbeat: Heartbeat{Every: 30 * time.Minute, Dedupe: 24 * time.Hour, Judge: func(context.Context, string, string) (bool, error) {
+				f.mu.Lock()
+				defer f.mu.Unlock()
 				judged++
 				return verdict, jerr
 			}},
 		}
-		s, f := newFake(t, o)
+		var s *Scheduler
+		s, f = newFake(t, o)
 		text := "the disk is full"
 		f.answer = func(bus.Inbound) (string, string) { return text, "" }
 		file := filepath.Join(s.Workspace, HeartbeatFile)
@@ -565,36 +594,36 @@ func TestHeartbeat(t *testing.T) {
 			}
 		}
 		during(t, s, f, func() {
-			time.Sleep(31 * time.Minute)
+			f.pass(31 * time.Minute)
 			write("# H\n<!-- one\n- two -->\n## Active Tasks\n\n<!-- - nothing -->\n### sub\n## Done\n- old\n")
-			time.Sleep(30 * time.Minute)
+			f.pass(30 * time.Minute)
 			if f.count() != 0 {
 				t.Fatalf("an empty list asked the model")
 			}
 			write("## Active Tasks\n- watch the disk\n")
-			time.Sleep(30 * time.Minute)
+			f.pass(30 * time.Minute)
 			if f.count() != 1 || len(f.said) != 1 || judged != 1 || !strings.Contains(f.texts[0], "watch the disk") {
 				t.Fatalf("runs %d, said %v, judged %d", f.count(), f.said, judged)
 			}
-			time.Sleep(30 * time.Minute)
+			f.pass(30 * time.Minute)
 			if len(f.said) != 1 || judged != 1 {
 				t.Errorf("the same was told twice")
 			}
-			text = "All clear."
-			time.Sleep(30 * time.Minute)
-			verdict, text = false, "routine"
-			time.Sleep(30 * time.Minute)
+			f.set(func() { text = "All clear." })
+			f.pass(30 * time.Minute)
+			f.set(func() { verdict, text = false, "routine" })
+			f.pass(30 * time.Minute)
 			if len(f.said) != 1 || judged != 2 {
 				t.Errorf("said %v, judged %d", f.said, judged)
 			}
-			jerr = errors.New("no model")
-			time.Sleep(4 * 30 * time.Minute)
+			f.set(func() { jerr = errors.New("no model") })
+			f.pass(4 * 30 * time.Minute)
 			if len(f.said) != 2 {
 				t.Errorf("%d told, want one more after three failures of the judge", len(f.said))
 			}
 			n := f.count()
-			route = false
-			time.Sleep(30 * time.Minute)
+			f.set(func() { route = false })
+			f.pass(30 * time.Minute)
 			if f.count() != n {
 				t.Errorf("a run without a chat to tell")
 			}
@@ -624,9 +653,9 @@ func TestTriggers(t *testing.T) {
 			if _, err := s.FireTrigger(t.Context(), strings.ToLower(tr.ID), "build 7 failed", true); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(5 * time.Second)
-			down = false
-			time.Sleep(time.Minute)
+			f.pass(5 * time.Second)
+			f.set(func() { down = false })
+			f.pass(time.Minute)
 			if f.count() != 1 || len(f.said) != 1 || !strings.Contains(f.texts[0], "build 7 failed") {
 				t.Errorf("runs %q, said %v", f.runs, f.said)
 			}
@@ -660,11 +689,11 @@ func TestRunNow(t *testing.T) {
 			if _, err := s.RunNow(t.Context(), j.ID, false); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(time.Second)
+			f.pass(time.Second)
 			if f.count() != 1 {
 				t.Errorf("%d runs, want 1 at once", f.count())
 			}
-			time.Sleep(10 * time.Hour)
+			f.pass(10 * time.Hour)
 			if f.count() != 2 {
 				t.Errorf("%d runs, want the scheduled one as well", f.count())
 			}
@@ -677,7 +706,7 @@ func TestRunNow(t *testing.T) {
 			if _, err := s.RunNow(t.Context(), j.ID, true); err != nil {
 				t.Error(err)
 			}
-			time.Sleep(time.Second)
+			f.pass(time.Second)
 		})
 		if f.count() != 3 {
 			t.Errorf("%d runs, want 3", f.count())

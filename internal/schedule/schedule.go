@@ -114,7 +114,7 @@ func Open(o Options) (*Scheduler, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.Watch == nil {
-		o.Watch = watch
+		o.Watch = Watch
 	}
 	l := &o.Limits
 	setDefault(&l.CatchUp, CatchUpOnce)

@@ -7,10 +7,10 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// watch reports changes in folders by what the operating system tells, so that
+// Watch reports changes in folders by what the operating system tells, so that
 // waiting costs nothing. Folders are watched and not files, because files are
 // replaced by renaming.
-func watch(ctx context.Context, dirs []string, changed func()) error {
+func Watch(ctx context.Context, dirs []string, changed func()) error {
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
 		return err

@@ -1,0 +1,233 @@
+package schedule
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func plain(t *testing.T, ws string) *Scheduler {
+	t.Helper()
+	s, err := Open(Options{Workspace: ws, Location: time.UTC})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func put(t *testing.T, ws, name, body string) string {
+	t.Helper()
+	path := filepath.Join(ws, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(body), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+const pythonStore = `{"version":1,"future":{"a":1},"jobs":[
+ {"id":"aaaaaaaa","name":"old","enabled":true,"schedule":{"kind":"every","atMs":null,"everyMs":3600000,"expr":null,"tz":null,"later":7},
+  "payload":{"kind":"agent_turn","message":"héllo <b>","deliver":true,"channel":"telegram","to":"7","channelMeta":{"x":[1]}},
+  "state":{"nextRunAtMs":null,"lastRunAtMs":"","lastStatus":null,"lastError":null,"runHistory":[{"runAtMs":1,"status":"ok","durationMs":2,"error":null,"odd":true}]},
+  "createdAtMs":1700000000000,"updatedAtMs":1700000000000.5,"deleteAfterRun":false,"mine":"yes"},
+ {"id":"bbbbbbbb","name":"snake","enabled":true,"schedule":{"kind":"at","at_ms":4102444800000},"payload":{"message":"m","session_key":"telegram:9","origin_channel":"telegram","origin_chat_id":"9"},
+  "state":{},"created_at_ms":1,"updated_at_ms":1,"delete_after_run":true},
+ {"id":"cccccccc","name":5},
+ "junk"
+]}`
+
+func TestPythonStoreSurvives(t *testing.T) {
+	t.Parallel()
+	ws := t.TempDir()
+	path := put(t, ws, "cron/jobs.json", pythonStore)
+	s := plain(t, ws)
+	if _, err := s.Update(t.Context(), "aaaaaaaa", Change{Name: new("new")}); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got map[string]any
+	if err := json.Unmarshal(data, &got); err != nil {
+		t.Fatal(err)
+	}
+	at := func(path ...any) (v any) {
+		v = got
+		for _, p := range path {
+			switch p := p.(type) {
+			case string:
+				v = v.(map[string]any)[p]
+			case int:
+				v = v.([]any)[p]
+			}
+		}
+		return v
+	}
+	for _, c := range []struct {
+		want any
+		path []any
+	}{
+		{1.0, []any{"future", "a"}},
+		{"new", []any{"jobs", 0, "name"}},
+		{"yes", []any{"jobs", 0, "mine"}},
+		{7.0, []any{"jobs", 0, "schedule", "later"}},
+		{"héllo <b>", []any{"jobs", 0, "payload", "message"}},
+		{1.0, []any{"jobs", 0, "payload", "channelMeta", "x", 0}},
+		{true, []any{"jobs", 0, "state", "runHistory", 0, "odd"}},
+		{nil, []any{"jobs", 0, "schedule", "expr"}},
+		{nil, []any{"jobs", 0, "state", "lastRunAtMs"}},
+		{4102444800000.0, []any{"jobs", 1, "schedule", "atMs"}},
+		{true, []any{"jobs", 1, "deleteAfterRun"}},
+		{5.0, []any{"jobs", 2, "name"}},
+		{"junk", []any{"jobs", 3}},
+	} {
+		if v := at(c.path...); !cmp.Equal(v, c.want) {
+			t.Errorf("%v = %v, want %v", c.path, v, c.want)
+		}
+	}
+	j := job(t, s, "bbbbbbbb")
+	if j.Payload.Route().SessionKey() != "telegram:9" || j.Session() != "telegram:9" {
+		t.Errorf("origin route %v, session %q", j.Payload.Route(), j.Session())
+	}
+	if _, err := s.Remove(t.Context(), "cccccccc"); err != nil {
+		t.Errorf("an unreadable entry cannot be removed: %v", err)
+	}
+}
+
+func TestActionsAreMerged(t *testing.T) {
+	t.Parallel()
+	ws := t.TempDir()
+	put(t, ws, "cron/jobs.json", `{"version":1,"jobs":[{"id":"dream","name":"dream","enabled":true,"schedule":{"kind":"every","everyMs":1},"payload":{"kind":"system_event"},"state":{}},{"id":"gone","name":"g","enabled":true,"schedule":{"kind":"every","everyMs":99999},"payload":{"message":"m"},"state":{}}]}`)
+	put(t, ws, "cron/action.jsonl", `{"action":"add","params":{"id":"new1","name":"n","enabled":true,"schedule":{"kind":"every","every_ms":60000},"payload":{"message":"m","deliver":true},"state":{"next_run_at_ms":5},"created_at_ms":1,"delete_after_run":false}}
+{"action":"del","params":{"job_id":"gone"}}
+{"action":"del","params":{"job_id":"nobody"}}
+{"action":"del","params":{"job_id":"dream"}}
+{"action":"update","params":{"id":"dream","payload":{"message":"taken over"}}}
+{"action":"explode"}
+not json
+`)
+	s := plain(t, ws)
+	for range 2 {
+		all, err := s.List(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ids []string
+		for i := range all {
+			ids = append(ids, all[i].ID)
+		}
+		if got := strings.Join(ids, " "); !strings.Contains(got, "new1") || !strings.Contains(got, "dream") || strings.Contains(got, "gone") {
+			t.Errorf("jobs %q", got)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(ws, "cron/action.jsonl")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("action.jsonl is still there: %v", err)
+	}
+	if j := job(t, s, "dream"); !j.Protected() || j.Payload.Message != "" {
+		t.Errorf("a system job was changed: %+v", j.Payload)
+	}
+}
+
+func TestCorruptStore(t *testing.T) {
+	t.Parallel()
+	t.Run("with a good copy", func(t *testing.T) {
+		t.Parallel()
+		ws := t.TempDir()
+		s := plain(t, ws)
+		j := add(t, s, Draft{Timing: Every(time.Hour)})
+		put(t, ws, "cron/jobs.json", `{"version":1,"jobs":[{"id":`)
+		if got := job(t, s, j.ID); got.Payload.Message != "do it" {
+			t.Errorf("job %+v", got)
+		}
+		if kept, err := filepath.Glob(filepath.Join(ws, "cron/jobs.json.corrupt-*")); err != nil || len(kept) != 1 {
+			t.Errorf("damaged file kept as %q, %v", kept, err)
+		}
+		if got := job(t, plain(t, ws), j.ID); got.ID != j.ID {
+			t.Errorf("the copy was not put in place")
+		}
+	})
+	t.Run("without one", func(t *testing.T) {
+		t.Parallel()
+		for _, body := range []string{`{`, `[]`, `{"version":1}`, ``, "\x00\x00"} {
+			ws := t.TempDir()
+			path := put(t, ws, "cron/jobs.json", body)
+			s := plain(t, ws)
+			_, err := s.Add(t.Context(), Draft{Message: "m", Timing: Every(time.Hour), Route: home()})
+			if _, ok := errors.AsType[*CorruptError](err); !ok {
+				t.Errorf("%q: %v, want a CorruptError", body, err)
+			}
+			if data, err := os.ReadFile(path); err != nil || string(data) != body {
+				t.Errorf("%q was changed to %q, %v", body, data, err)
+			}
+		}
+	})
+}
+
+func TestDraftsThatAreRefused(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	for _, c := range []struct {
+		name string
+		d    Draft
+		want string
+	}{
+		{"no message", Draft{Timing: Every(time.Hour)}, "message is missing"},
+		{"long message", Draft{Message: strings.Repeat("ü", maxMessage+1), Timing: Every(time.Hour)}, "at most"},
+		{"never", Draft{Message: "m", Timing: Cron("0 0 30 2 *", "")}, "never"},
+		{"over", Draft{Message: "m", Timing: Cron("0 0 1 1 * 0 1999", "")}, "never happens again"},
+		{"bad expression", Draft{Message: "m", Timing: Cron("often", "")}, "fields"},
+		{"bad zone", Draft{Message: "m", Timing: Cron("0 9 * * *", "Mars/Olympus")}, "time zone"},
+		{"zone with an interval", Draft{Message: "m", Timing: Timing{Kind: KindEvery, EveryMS: 1e6, TZ: "UTC"}}, "cron expression only"},
+		{"too often", Draft{Message: "m", Timing: Every(time.Second)}, "shortest interval is 10s"},
+		{"every second", Draft{Message: "m", Timing: Cron("* * * * * *", "")}, "shortest interval is 1m"},
+		{"past", Draft{Message: "m", Timing: Once(now.Add(-time.Hour))}, "in the past; it is now"},
+		{"policy", Draft{Message: "m", Timing: Every(time.Hour), CatchUp: "maybe"}, "once, skip or tell"},
+		{"kind", Draft{Message: "m", Timing: Timing{Kind: "often"}}, "not known"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := plain(t, t.TempDir()).Add(t.Context(), c.d)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestLimitsAndDuplicates(t *testing.T) {
+	t.Parallel()
+	s, err := Open(Options{Workspace: t.TempDir(), Limits: Limits{Jobs: 3, JobsPerChat: 2}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := add(t, s, Draft{Timing: Every(time.Hour)})
+	again, err := s.Add(t.Context(), Draft{Timing: Every(time.Hour), Message: " do it ", Route: home()})
+	if err != nil || !again.Same || again.Job.ID != first.ID {
+		t.Errorf("the same job again: %+v, %v", again, err)
+	}
+	add(t, s, Draft{Timing: Every(2 * time.Hour)})
+	if _, err := s.Add(t.Context(), Draft{Timing: Every(3 * time.Hour), Message: "x", Route: home()}); err == nil {
+		t.Error("a third job in one chat")
+	}
+	other := home()
+	other.ChatID = "2"
+	add(t, s, Draft{Timing: Every(3 * time.Hour), Route: other})
+	other.ChatID = "3"
+	if _, err := s.Add(t.Context(), Draft{Timing: Every(3 * time.Hour), Message: "x", Route: other}); err == nil {
+		t.Error("a fourth job")
+	}
+	// Seconds that went by while the model was thinking do not matter.
+	s2 := plain(t, t.TempDir())
+	if j := add(t, s2, Draft{Timing: Once(time.Now().Add(-time.Minute))}); j.State.NextRunAtMS == 0 {
+		t.Errorf("a moment a minute ago has no next run: %+v", j.State)
+	}
+}
