@@ -58,37 +58,44 @@ func parseAttachments(raw json.RawMessage) (files []attachment, reason string) {
 	if json.Unmarshal(raw, &list) != nil {
 		return nil, "malformed"
 	}
-	var videos int
-	var total int64
 	for _, item := range list {
 		f, reason := parseDataURL(item.DataURL)
 		if reason != "" {
 			return nil, reason
 		}
 		f.name = cut(item.Name, 256)
+		files = append(files, f)
+	}
+	return files, overLimit(files)
+}
+
+// overLimit says which limit the files of one message exceed, "" if none.
+func overLimit(files []attachment) string {
+	var videos int
+	var total int64
+	for _, f := range files {
 		limit := int64(maxFileBytes)
 		switch kindOf(f.mime) {
 		case "":
-			return nil, "mime"
+			return "mime"
 		case "video":
 			videos++
 			limit = maxVideoBytes
 		}
 		if f.size > limit {
-			return nil, "size"
+			return "size"
 		}
 		total += f.size
-		files = append(files, f)
 	}
 	switch {
 	case videos > maxVideos:
-		return nil, "too_many_videos"
+		return "too_many_videos"
 	case len(files) > maxFiles:
-		return nil, tooMany(files)
+		return tooMany(files)
 	case total > maxTotalBytes:
-		return nil, "total_size"
+		return "total_size"
 	}
-	return files, ""
+	return ""
 }
 
 func tooMany(files []attachment) string {

@@ -316,11 +316,9 @@ func TestAttachments(t *testing.T) {
 		{"mime", []string{file("image/png", 30)}},
 		{"decode", []string{`{"data_url":"data:text/plain;base64,!!!!"}`}},
 		{"decode", []string{`{"data_url":"data:text/plain;base64,QUJ"}`}},
-		{"size", []string{file("text/plain", 6<<20+1)}},
 		{"too_many_images", []string{png, png, png, png, png}},
 		{"too_many_attachments", []string{png, png, png, png, file("text/csv", 1)}},
 		{"too_many_videos", []string{file("video/mp4", 1), file("video/webm", 1)}},
-		{"total_size", []string{file("video/mp4", 19<<20), file("text/csv", 3<<20), file("text/csv", 3<<20)}},
 	} {
 		say(tt.items...)
 		if m := c.until("error"); m["detail"] != "attachment_rejected" || m["reason"] != tt.reason {
@@ -330,6 +328,28 @@ func TestAttachments(t *testing.T) {
 	left, err := os.ReadDir(r.c.d.Media.Dir)
 	if err != nil || len(left) != 2 {
 		t.Errorf("%d files are kept, want the 2 accepted ones (%v)", len(left), err)
+	}
+}
+
+func TestAttachmentSizes(t *testing.T) {
+	t.Parallel()
+	text := func(n int64) attachment { return attachment{mime: "text/csv", size: n} }
+	video := func(n int64) attachment { return attachment{mime: "video/mp4", size: n} }
+	for _, tt := range []struct {
+		want  string
+		files []attachment
+	}{
+		{"", []attachment{text(6 << 20), video(18 << 20)}},
+		{"size", []attachment{text(6<<20 + 1)}},
+		{"size", []attachment{video(20<<20 + 1)}},
+		{"total_size", []attachment{video(18 << 20), text(3 << 20), text(3<<20 + 1)}},
+	} {
+		if got := overLimit(tt.files); got != tt.want {
+			t.Errorf("%+v: got %q, want %q", tt.files, got, tt.want)
+		}
+	}
+	if f, _ := parseDataURL("data:text/plain;base64,QUJDRA=="); f.size != 4 {
+		t.Errorf("size %d of 4 bytes", f.size)
 	}
 }
 

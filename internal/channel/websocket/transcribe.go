@@ -49,21 +49,28 @@ func (r *receiver) transcribe(ctx context.Context, e *envelope) {
 		return
 	}
 	r.wg.Go(func() {
-		defer r.done()
-		f.name = "voice" + extension(f.mime)
-		m, reason := r.c.storeOne(ctx, f)
+		text, reason := r.hear(ctx, f)
+		r.done() // before the answer: the next request may follow it
 		if reason != "" {
 			fail(reason)
 			return
 		}
-		defer discard([]bus.Media{m})
-		text := r.c.d.Transcribe(ctx, m.Path)
-		if text == "" {
-			fail("empty")
-			return
-		}
 		r.reply(newFrame(evTranscript, "", len(text)).text("request_id", id).text("text", text))
 	})
+}
+
+// hear keeps the recording only as long as it is needed.
+func (r *receiver) hear(ctx context.Context, f attachment) (text, reason string) {
+	f.name = "voice" + extension(f.mime)
+	m, reason := r.c.storeOne(ctx, f)
+	if reason != "" {
+		return "", reason
+	}
+	defer discard([]bus.Media{m})
+	if text = r.c.d.Transcribe(ctx, m.Path); text == "" {
+		return "", "empty"
+	}
+	return text, ""
 }
 
 func (r *receiver) begin() bool {

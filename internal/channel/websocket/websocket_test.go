@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // rig is a running channel on a listener of the test.
 type rig struct {
-	t    *testing.T
+	t    testing.TB
 	c    *Channel
 	url  string // http://...
 	stop func()
@@ -36,7 +36,7 @@ type rig struct {
 
 const testToken = "s3cret-token"
 
-func deps(t *testing.T, now func() time.Time) channel.Deps {
+func deps(t testing.TB, now func() time.Time) channel.Deps {
 	t.Helper()
 	dir := t.TempDir()
 	return channel.Deps{
@@ -47,7 +47,7 @@ func deps(t *testing.T, now func() time.Time) channel.Deps {
 	}
 }
 
-func build(t *testing.T, d channel.Deps, o Options, section string) *Channel {
+func build(t testing.TB, d channel.Deps, o Options, section string) *Channel {
 	t.Helper()
 	ch, err := New(o)(d, json.RawMessage(section))
 	if err != nil {
@@ -73,7 +73,7 @@ func start(t *testing.T, section string, change ...func(*channel.Deps, *Options)
 	return startChannel(t, build(t, d, o, section))
 }
 
-func startChannel(t *testing.T, c *Channel) *rig {
+func startChannel(t testing.TB, c *Channel) *rig {
 	t.Helper()
 	r := &rig{t: t, c: c, got: make(chan bus.Inbound, 1024)}
 	ready := make(chan struct{}, 1)
@@ -140,7 +140,7 @@ func (r *rig) send(out bus.Outbound) {
 
 // client is the other side of a connection.
 type client struct {
-	t    *testing.T
+	t    testing.TB
 	conn *ws.Conn
 	chat string // of ready
 }

@@ -1,0 +1,213 @@
+package websocket
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+)
+
+func (c *client) seq(m map[string]any) int64 {
+	c.t.Helper()
+	f, ok := m["seq"].(float64)
+	if !ok {
+		c.t.Fatalf("no number in %v", m)
+	}
+	return int64(f)
+}
+
+func (c *client) drop() { _ = c.conn.CloseNow() }
+
+// A client that was away gets what it missed, text from the very byte.
+func TestResume(t *testing.T) {
+	t.Parallel()
+	r := start(t, "")
+	c := r.login()
+	chat := c.modern()
+	delta := func(s string) {
+		r.send(bus.Outbound{Kind: bus.Delta, Route: route(chat, "m"), Text: s, StreamID: "s"})
+	}
+	delta("one ")
+	last := c.seq(c.until("delta"))
+	c.drop()
+	delta("two ")
+	delta("three")
+	r.send(bus.Outbound{Kind: bus.DeltaEnd, Route: route(chat, "m"), StreamID: "s"})
+	f := final("f", chat, "m", "one two three")
+	f.Streamed = true
+	r.send(f)
+	r.send(bus.Outbound{ID: "x", Kind: bus.Message, Route: route(chat, ""), Text: "more"})
+
+	c = r.login()
+	c.say(fmt.Sprintf(`{"type":"resume","chat_id":%q,"last_seq":%d}`, chat, last))
+	if m := c.until("attached"); m["resumed"] != true || m["complete"] != true {
+		t.Errorf("attached %v", m)
+	}
+	var got []string
+	for range 5 {
+		m := c.next()
+		got = append(got, fmt.Sprint(m["event"], " ", m["text"], m["status"]))
+	}
+	want := []string{"delta two three<nil>", "stream_end <nil> <nil>", "turn_end <nil> <nil>", "goal_status <nil>idle", "message more<nil>"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("after resume (-want +got):\n%s", diff)
+	}
+	// A number from before the program started, or from nowhere: all that is
+	// kept, and the client is told that more may be missing.
+	for _, seq := range []int64{0, last + 1<<40} {
+		c.say(fmt.Sprintf(`{"type":"attach","chat_id":%q,"last_seq":%d}`, chat, seq))
+		if m := c.until("attached"); m["complete"] != false {
+			t.Errorf("last_seq %d: attached %v, want incomplete", seq, m)
+		}
+	}
+}
+
+// An answer nobody was there for waits for whoever comes.
+func TestUnseenAnswerWaits(t *testing.T) {
+	t.Parallel()
+	r := start(t, "")
+	r.send(bus.Outbound{Kind: bus.Delta, Route: route("c1", ""), Text: "lost"})
+	r.send(final("f", "c1", "", "while you were away"))
+	for i, want := range []bool{true, false} {
+		c := r.login()
+		c.say(`{"type":"attach","chat_id":"c1"}`)
+		c.until("attached")
+		r.send(final(fmt.Sprint("end", i), "c1", "", "end"))
+		got := false
+		for m := c.until("message"); m["text"] != "end"; m = c.until("message") {
+			got = got || m["text"] == "while you were away"
+		}
+		if got != want {
+			t.Errorf("visitor %d got the answer: %v, want %v", i, got, want)
+		}
+		c.drop()
+	}
+}
+
+// Numbers go on after a restart, so that an old one never means something new.
+func TestNumbersRiseOverRestarts(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_700_000_000, 0)
+	numbers := func() (out []int64) {
+		h := newHub(func() time.Time { return now })
+		for range 3 {
+			h.send(final("", "c", "", "x"), nil)
+		}
+		for _, e := range h.chats["c"].ring.events {
+			out = append(out, e.first)
+		}
+		return out
+	}
+	a := numbers()
+	now = now.Add(time.Second)
+	b := numbers()
+	if a[len(a)-1] >= b[0] || b[0] > 1<<53 {
+		t.Errorf("numbers %v, then %v", a, b)
+	}
+}
+
+func TestSentTwice(t *testing.T) {
+	t.Parallel()
+	r := start(t, "")
+	c := r.login()
+	chat := c.modern()
+	r.send(final("same", chat, "", "once"))
+	r.send(final("same", chat, "", "once"))
+	r.send(final("other", chat, "", "end"))
+	if m := c.until("message"); m["text"] != "once" {
+		t.Errorf("got %v", m)
+	}
+	if m := c.until("message"); m["text"] != "end" {
+		t.Errorf("got %v, want the second one dropped", m)
+	}
+}
+
+func TestRingKeepsAnswers(t *testing.T) {
+	t.Parallel()
+	h := newHub(time.Now)
+	h.send(final("answer", "c", "", "keep me"), nil)
+	for i := range 1000 {
+		h.send(bus.Outbound{Kind: bus.Progress, Route: route("c", ""), Text: fmt.Sprint(i)}, nil)
+	}
+	r := &h.chats["c"].ring
+	if len(r.events) > keepEvents || r.find("answer") == nil {
+		t.Errorf("%d events, answer kept: %v", len(r.events), r.find("answer") != nil)
+	}
+	for i := range 1000 {
+		h.send(final(fmt.Sprint("f", i), "c", "", strings.Repeat("x", 10_000)), nil)
+	}
+	if r.bytes > keepBytes || len(r.events) > keepEvents || r.find("f999") == nil {
+		t.Errorf("%d events of %d bytes", len(r.events), r.bytes)
+	}
+	size := 0
+	for _, e := range r.events {
+		size += e.size()
+	}
+	if size != r.bytes {
+		t.Errorf("counted %d bytes, there are %d", r.bytes, size)
+	}
+}
+
+func TestHubForgets(t *testing.T) {
+	t.Parallel()
+	h := newHub(time.Now)
+	for i := range 5000 {
+		h.send(final(fmt.Sprint("f", i), fmt.Sprint("c", i), "", "hello"), nil)
+	}
+	if n := len(h.chats); n > maxChats || h.idle.Len() != n {
+		t.Errorf("%d chats are kept, %d in the list", n, h.idle.Len())
+	}
+	if h.chats["c4999"] == nil || h.chats["c0"] != nil {
+		t.Error("the oldest chats go first")
+	}
+	for i := range 12 {
+		h.send(final(fmt.Sprint("g", i), fmt.Sprint("d", i), "", strings.Repeat("x", 1<<19)), nil)
+	}
+	if h.bytes > maxBytes {
+		t.Errorf("%d bytes are kept", h.bytes)
+	}
+	sum := 0
+	for _, c := range h.chats {
+		sum += c.weight
+	}
+	if sum != h.bytes {
+		t.Errorf("counted %d bytes, there are %d", h.bytes, sum)
+	}
+}
+
+// Many chats on one connection, many connections on one chat.
+func TestFanOut(t *testing.T) {
+	t.Parallel()
+	r := start(t, "")
+	a, b := r.login(), r.login()
+	for _, c := range []*client{a, b} {
+		for i := range 20 {
+			c.say(fmt.Sprintf(`{"type":"attach","chat_id":"c%d"}`, i))
+			c.until("attached")
+		}
+	}
+	for i := range 400 {
+		r.send(bus.Outbound{ID: fmt.Sprint(i), Kind: bus.Message, Route: route(fmt.Sprintf("c%d", i%20), ""), Text: fmt.Sprint(i)})
+	}
+	for _, c := range []*client{a, b} {
+		got := map[string][]string{}
+		for range 400 {
+			m := c.next()
+			chat, _ := m["chat_id"].(string)
+			got[chat] = append(got[chat], fmt.Sprint(m["text"]))
+		}
+		for i := range 20 {
+			var want []string
+			for j := i; j < 400; j += 20 {
+				want = append(want, fmt.Sprint(j))
+			}
+			if diff := cmp.Diff(want, got[fmt.Sprintf("c%d", i)]); diff != "" {
+				t.Errorf("chat %d (-want +got):\n%s", i, diff)
+			}
+		}
+	}
+}
