@@ -116,11 +116,12 @@ func TestRouteOfTopic(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, loopback(t), map[string]any{"groupPolicy": "open"})
 	r.start()
-	r.fake.Post(object{"message_id": 9, "text": "a", "chat": group(object{"is_forum": true}), "is_topic_message": true, "message_thread_id": 7})
+	r.fake.Post(object{"message_id": 9, "text": "a", "chat": group(object{"is_forum": true}), "is_topic_message": true, "message_thread_id": 7,
+		"reply_to_message": object{"message_id": 7, "chat": group(nil), "from": us(), "forum_topic_created": object{"name": "T"}}})
 	r.fake.Post(object{"message_id": 10, "text": "b", "chat": group(nil), "message_thread_id": 8}) // a chain of replies, no topic
 	got := r.receive(2)
 	if in := got[0]; in.SessionKey != "telegram:-100123:topic:7" || in.Route.ThreadID != "7" || in.Route.MessageID != "9" || in.SenderID != "42" ||
-		in.ID != "telegram:999.-100123.9" || in.Scope != "telegram:-100123/42" || in.Meta["is_group"] != "true" || !in.WantsStream {
+		in.ID != "telegram:999.-100123.9" || in.Scope != "telegram:-100123/42" || in.Meta["is_group"] != "true" || !in.WantsStream || in.Text != "Ann (@ann): a" {
 		t.Errorf("message of a topic: %+v", in)
 	}
 	if in := got[1]; in.SessionKey != "" || in.Route.ThreadID != "" {

@@ -120,6 +120,21 @@ func TestAlbum(t *testing.T) {
 		if n := r.fake.Polls(); n > 15 {
 			t.Errorf("%d polls", n)
 		}
+		// What follows an album in one answer waits for it as well.
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		r.fake.Post(photo(r, 42, "g2", "d.jpg", "second"))
+		r.fake.Say(42, "and?")
+		stop = r.start()
+		time.Sleep(300 * time.Millisecond)
+		if got := r.texts(); len(got) != 3 {
+			t.Errorf("before the second album is complete: %q", got)
+		}
+		time.Sleep(time.Second)
+		if got := r.texts(); len(got) != 5 || got[4] != "and?" {
+			t.Errorf("after the second album: %q", got)
+		}
 		if err := stop(); err != nil {
 			t.Error(err)
 		}

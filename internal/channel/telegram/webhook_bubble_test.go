@@ -174,12 +174,15 @@ func TestWebhookAlbum(t *testing.T) {
 			t.Fatalf("after the restart: %+v", got)
 		}
 		part(3, "c.jpg", "more")
+		time.Sleep(albumWait - 1)
 		part(4, "d.jpg", "")
+		time.Sleep(albumWait - 1)
+		part(6, "e.jpg", "")
 		if got := r.push(5, words(42, 5, "well?")); got != 200 {
 			t.Errorf("status %d", got)
 		}
 		got := r.texts()
-		if len(got) != 3 || !strings.HasPrefix(got[1], "more\n[image: ") || strings.Count(got[1], "[image: ") != 2 || got[2] != "well?" {
+		if len(got) != 3 || !strings.HasPrefix(got[1], "more\n[image: ") || strings.Count(got[1], "[image: ") != 3 || got[2] != "well?" {
 			t.Errorf("messages %q", got)
 		}
 		if held := len(r.facts.v.Held); held != 0 {
