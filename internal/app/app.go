@@ -27,6 +27,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/memory"
 	"github.com/nanobot-go/nanobot/internal/runner"
 	"github.com/nanobot-go/nanobot/internal/sandbox"
+	"github.com/nanobot-go/nanobot/internal/schedule"
 	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/session/search"
 	"github.com/nanobot-go/nanobot/internal/skill"
@@ -60,7 +61,11 @@ type Options struct {
 	NoBuiltins bool
 	Hooks      []runner.Hooks
 
+	// Link is the gateway the App runs in.
+	Link Link
+
 	secrets *httpsafe.Registry // the credentials in use
+	loaded  *config.Loaded     // instead of what the file says now
 }
 
 // App is an agent with everything it needs.
@@ -72,6 +77,7 @@ type App struct {
 	History   *memory.History
 	Dream     *memory.Dream // nil while recording
 	Index     *search.Index // nil without the built-in tools
+	Schedule  *schedule.Scheduler
 	Agent     *agent.Agent
 	Notes     []string // what the user should know about this start
 	Exec      string   // how commands are contained, for status
@@ -131,7 +137,10 @@ func load(o *Options) (*App, error) {
 	if o.Config.Env == nil {
 		o.Config.Env = o.Env
 	}
-	loaded, err := config.Load(o.Config)
+	loaded, err := o.loaded, error(nil)
+	if loaded == nil {
+		loaded, err = config.Load(o.Config)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -165,6 +174,9 @@ func (a *App) build(ctx context.Context, o Options) error {
 		return err
 	}
 	a.Sessions = store
+	if err := a.openSchedule(o); err != nil {
+		return err
+	}
 	var set *tool.Set
 	a.Skills = skill.Open(skill.Options{
 		Workspace: a.Workspace, Disabled: def.DisabledSkills, Log: o.Log, Getenv: lookup(o.Env), Ledger: SkillLedger(a.Config),
@@ -213,6 +225,7 @@ func (a *App) build(ctx context.Context, o Options) error {
 			Time: time.Duration(def.Limits.TurnTimeoutS) * time.Second, Tokens: def.Limits.TurnTokens, ToolCalls: def.Limits.TurnToolCalls,
 		},
 		Unified: def.UnifiedSession, Concurrency: concurrency(def.Limits.MaxConcurrentRequests), HintChars: def.ToolHintMaxLength,
+		Outcome: a.Schedule.Outcome, Grace: time.Duration(a.Config.Config.Gateway.ShutdownTimeoutS) * time.Second,
 		Version: o.Version, Location: def.Location(), Now: o.Now, Log: o.Log, Home: home,
 	})
 	return err

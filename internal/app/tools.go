@@ -79,7 +79,7 @@ func (a *App) builtins(o Options) ([]tool.Tool, error) {
 	if a.Index, err = OpenSearch(a.Config, a.Workspace, a.Sessions, o.Log); err != nil {
 		return nil, err
 	}
-	list = append(list, a.Index.Tool(a.Config.Config.Agents.Defaults.Location()))
+	list = append(list, a.Index.Tool(a.Config.Config.Agents.Defaults.Location()), a.Schedule.Tool())
 	pictures, err := a.pictures(o, a.safety.jail)
 	if err != nil {
 		a.Notes = append(a.Notes, fmt.Sprintf("Pictures cannot be made: %v", err))

@@ -18,7 +18,7 @@ func (s *slot) submit(ctx, life context.Context, in bus.Inbound) error { //nolin
 	s.mu.Lock()
 	closing := s.closing
 	s.mu.Unlock()
-	if closing {
+	if closing || s.m.deaf.Load() {
 		return errClosing
 	}
 	if in.Route.Channel == "" {

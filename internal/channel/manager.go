@@ -61,6 +61,7 @@ type Manager struct {
 	pairing  *Pairing
 	requests chan applyRequest // capacity 0: Run takes them one by one
 	mux      atomic.Pointer[http.ServeMux]
+	deaf     atomic.Bool // see StopIntake
 
 	mu      sync.Mutex
 	slots   map[string]*slot
@@ -141,6 +142,11 @@ func (m *Manager) Run(ctx context.Context) error {
 	sweeper.Wait()
 	return nil
 }
+
+// StopIntake makes every channel refuse what comes in from now on; the
+// platforms keep it for the next start. What goes out still does, until Run
+// ends.
+func (m *Manager) StopIntake() { m.deaf.Store(true) }
 
 // Apply takes new sections. Only channels whose section changed are stopped
 // and made anew; the errors say which cannot be used, and why.

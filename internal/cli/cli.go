@@ -84,7 +84,7 @@ or a built-in demo.`,
 	f.BoolVar(&c.noLogs, "no-logs", false, "write no logs, which is the default")
 	_ = f.MarkHidden("no-logs") // it exists
 	root.Flags().BoolVarP(&c.version, "version", "v", false, "print the version")
-	root.AddCommand(c.agentCommand(), c.onboardCommand(), c.statusCommand(), c.sessionsCommand(), c.memoryCommand(), c.undoCommand(), c.configCommand(),
+	root.AddCommand(c.agentCommand(), c.gatewayCommand(), c.onboardCommand(), c.statusCommand(), c.sessionsCommand(), c.memoryCommand(), c.undoCommand(), c.configCommand(),
 		c.providerCommand(), c.modelsCommand(), c.usageCommand(), c.replayCommand(), c.transcribeCommand(), c.mcpCommand(), c.skillCommand(), c.channelsCommand(), c.pairingCommand(), c.doctorCommand(), c.versionCommand())
 	root.AddCommand(c.cronCommand(), c.triggerCommand())
 	teach(root)

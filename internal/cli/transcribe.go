@@ -1,20 +1,16 @@
 package cli
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/nanobot-go/nanobot/internal/config"
-	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/llm/speech"
 )
 
@@ -64,7 +60,7 @@ func (c *command) transcribe(cmd *cobra.Command, file string, f transcribeFlags)
 	if !info.Mode().IsRegular() {
 		return fmt.Errorf("%s is not a file", file)
 	}
-	o, err := c.speechOptions(loaded, f)
+	o, err := app.Speech(loaded, app.SpeechChoice{Provider: f.provider, Model: f.model, Language: f.language}, c.getenv)
 	if err != nil {
 		return err
 	}
@@ -88,48 +84,4 @@ func (c *command) transcribe(cmd *cobra.Command, file string, f transcribeFlags)
 	}
 	_, err = fmt.Fprintln(cmd.OutOrStdout(), got.Text)
 	return err
-}
-
-// speechOptions joins the settings of transcription and of the provider. Being
-// asked for on the command line counts as switched on.
-func (c *command) speechOptions(loaded *config.Loaded, f transcribeFlags) (speech.Options, error) {
-	cfg := loaded.Config.Transcription
-	name := cmp.Or(f.provider, cfg.Provider, loaded.Config.Channels.TranscriptionProvider)
-	block := speechBlock(loaded.Config.Providers, name)
-	key := block.APIKey
-	if key.IsZero() && len(block.APIKeys) > 0 {
-		key = block.APIKeys[0]
-	}
-	model := f.model
-	if model == "" && f.provider == "" {
-		model = cfg.Model // it belongs to the configured provider
-	}
-	client, err := httpsafe.Client(httpsafe.Options{Proxy: block.Proxy.Reveal(), Direct: httpsafe.IsLocal(block.APIBase)})
-	if err != nil {
-		return speech.Options{}, fmt.Errorf("providers.%s: %w", name, err)
-	}
-	return speech.Options{
-		Provider: name, Model: model, Language: cmp.Or(f.language, cfg.Language, loaded.Config.Channels.TranscriptionLanguage),
-		Key: key, Base: block.APIBase, Headers: block.ExtraHeaders, Client: client, Getenv: c.getenv,
-		MaxUpload: int64(cfg.MaxUploadMB) << 20, MaxDuration: time.Duration(cfg.MaxDurationSec) * time.Second,
-	}, nil
-}
-
-// speechBlock finds the settings of a provider under any spelling of its name.
-func speechBlock(all map[string]config.Provider, name string) config.Provider {
-	canonical, ok := speech.Canonical(name)
-	if !ok {
-		return config.Provider{}
-	}
-	names := make([]string, 0, len(all))
-	for n := range all {
-		names = append(names, n)
-	}
-	slices.Sort(names)
-	for _, n := range names {
-		if c, ok := speech.Canonical(n); ok && n != "" && c == canonical {
-			return all[n]
-		}
-	}
-	return config.Provider{}
 }

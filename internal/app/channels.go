@@ -1,0 +1,60 @@
+package app
+
+import (
+	"encoding/json"
+	"net/http"
+	"path/filepath"
+
+	"github.com/nanobot-go/nanobot/internal/agent"
+	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/channel/telegram"
+	"github.com/nanobot-go/nanobot/internal/channel/websocket"
+	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
+)
+
+// Channels are the chat platforms this program knows.
+func Channels() map[string]channel.Factory {
+	return map[string]channel.Factory{
+		"telegram":  telegram.New,
+		"websocket": websocket.New(websocket.Options{}),
+	}
+}
+
+// sections are those of channels that are to run.
+func (g *Gateway) sections(l *config.Loaded) map[string]json.RawMessage {
+	if g.o.NoChannels {
+		return nil
+	}
+	return sections(l)
+}
+
+// sections are the settings of every platform, for its own decoder.
+func sections(l *config.Loaded) map[string]json.RawMessage {
+	out := make(map[string]json.RawMessage, len(l.Config.Channels.Each))
+	for name, c := range l.Config.Channels.Each {
+		out[name] = c.Raw.JSON()
+	}
+	return out
+}
+
+func (g *Gateway) channelOptions(a *App) channel.Options {
+	cfg := a.Config.Config.Channels
+	return channel.Options{
+		Queue: g.door(), Factories: Channels(), Sections: g.sections(a.Config),
+		Defaults:   channel.Filters{SendProgress: cfg.SendProgress, SendToolHints: cfg.SendToolHints, ShowReasoning: cfg.ShowReasoning},
+		MaxRetries: cfg.SendMaxRetries, DataDir: a.Config.DataDir, Pairing: filepath.Join(a.Config.DataDir, "pairing.json"),
+		Client:     func(proxy string) (*http.Client, error) { return httpsafe.Client(httpsafe.Options{Proxy: proxy}) },
+		Fetch:      func() (*http.Client, error) { return httpsafe.Guarded(httpsafe.GuardOptions{}) },
+		Transcribe: g.transcribe, Commands: commands(), Redact: a.safety.secrets.Redact, Log: g.log, Now: g.o.Now,
+	}
+}
+
+// commands are the slash commands for menus.
+func commands() []channel.Command {
+	var out []channel.Command
+	for _, c := range agent.Commands() {
+		out = append(out, channel.Command{Name: c.Name, About: c.Help})
+	}
+	return out
+}

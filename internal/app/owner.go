@@ -1,0 +1,147 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/api"
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/bus/journal"
+	"github.com/nanobot-go/nanobot/internal/diskio"
+)
+
+// ownerChat knows where the owner can be reached: the chat a message of theirs
+// came from last. It is the way for what nobody asked about: a failed job, a
+// configuration that cannot be used.
+type ownerChat struct {
+	path string
+
+	mu    sync.Mutex
+	route bus.Route
+	read  bool
+}
+
+// note remembers where a message of the owner came from. Whoever wrote, a
+// change is written at once: it is rare.
+func (o *ownerChat) note(in bus.Inbound) {
+	if in.Scope != "" || in.Untrusted || in.Event != "" || !in.Interactive {
+		return
+	}
+	r := in.Route
+	r.MessageID = ""
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.load(); o.route == r {
+		return
+	}
+	o.route = r
+	if data, err := json.Marshal(r); err == nil && diskio.MkdirAll(filepath.Dir(o.path), 0o700) == nil {
+		_ = diskio.WriteFile(o.path, append(data, '\n'), 0o600) // the next message tries again
+	}
+}
+
+// load reads the chat of an earlier run. The caller holds the lock.
+func (o *ownerChat) load() {
+	if o.read {
+		return
+	}
+	o.read = true
+	if data, err := os.ReadFile(o.path); err == nil {
+		_ = json.Unmarshal(data, &o.route) // damaged: not known
+	}
+}
+
+// last is where the owner was seen last.
+func (o *ownerChat) last() (bus.Route, bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.load()
+	return o.route, o.route.Channel != ""
+}
+
+// frontDoor is the queue as channels and agent see it: what passes is noted.
+type frontDoor struct {
+	*journal.Journal
+	owner   *ownerChat
+	metrics *api.Metrics
+}
+
+func (g *Gateway) door() frontDoor { return frontDoor{g.queue, g.owner, g.metrics} }
+
+// Submit implements bus.Inbox.
+func (f frontDoor) Submit(ctx context.Context, in bus.Inbound) error {
+	err := f.Journal.Submit(ctx, in)
+	if err == nil {
+		f.owner.note(in)
+	}
+	return err
+}
+
+// Complete implements bus.Inbox.
+func (f frontDoor) Complete(ctx context.Context, id string, outs ...bus.Outbound) error {
+	for i := range outs {
+		f.metrics.Turn(outs[i].Route.Channel, outs[i].Turn)
+	}
+	return f.Journal.Complete(ctx, id, outs...)
+}
+
+// tellOwner says something to the owner, wherever they were last. The log has
+// it already, so it does not matter if nobody can be reached.
+func (g *Gateway) tellOwner(ctx context.Context, text string) {
+	r, ok := g.owner.last()
+	if !ok {
+		return
+	}
+	out := bus.Outbound{Kind: bus.Message, Route: r, Text: g.secrets.Redact(text), Plain: true}
+	ctx, cancel := context.WithTimeout(ctx, publishWait)
+	defer cancel()
+	if err := g.queue.Publish(ctx, out); err != nil {
+		g.log.WarnContext(ctx, "tell the owner", "err", err)
+	}
+}
+
+// restartNote is where a restart remembers who asked for it.
+func (g *Gateway) restartNote() string {
+	return filepath.Join(g.config().DataDir, "run", "restart.json")
+}
+
+type restarted struct {
+	Route bus.Route `json:"route"`
+	At    time.Time `json:"at"`
+}
+
+func (g *Gateway) rememberRestart(ctx context.Context, route bus.Route) {
+	if route.Channel == "" {
+		return
+	}
+	data, err := json.Marshal(restarted{route, g.o.Now()})
+	if err == nil {
+		err = diskio.WriteFile(g.restartNote(), append(data, '\n'), 0o600)
+	}
+	if err != nil {
+		g.log.WarnContext(ctx, "remember who asked for the restart", "err", err)
+	}
+}
+
+// announce tells who asked for a restart that it is over.
+func (g *Gateway) announce(ctx context.Context) {
+	path := g.restartNote()
+	data, err := os.ReadFile(path) //nolint:gosec // our own file
+	if err != nil {
+		return
+	}
+	_ = os.Remove(path) // else it is told again
+	var r restarted
+	if json.Unmarshal(data, &r) != nil || r.Route.Channel == "" {
+		return
+	}
+	took := g.o.Now().Sub(r.At).Round(100 * time.Millisecond)
+	err = g.queue.Publish(ctx, bus.Outbound{Kind: bus.Message, Route: r.Route, ReplyTo: r.Route.MessageID, Text: "Restarted in " + took.String() + ".", Plain: true})
+	if err != nil {
+		g.log.WarnContext(ctx, "announce the restart", "err", err)
+	}
+}

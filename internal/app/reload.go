@@ -1,0 +1,161 @@
+package app
+
+import (
+	"context"
+	"strings"
+
+	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/text"
+)
+
+// Reload reads the configuration again and puts to use what changed: single
+// channels, schedules, or the agent with its models and tools. Nothing changes
+// when the new configuration is no good.
+func (g *Gateway) Reload(ctx context.Context) error {
+	answer := make(chan error, 1)
+	select {
+	case g.reload <- answer:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	select {
+	case err := <-answer:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (g *Gateway) reloadNow(ctx context.Context) error {
+	fresh, err := config.Load(g.configOptions())
+	if err != nil {
+		g.reject(ctx, err)
+		return err
+	}
+	change := changeOf(fresh.Changed(g.config()))
+	g.log.InfoContext(ctx, "configuration read again", "agent", change.agent, "channels", change.channels, "restart", change.restart)
+	if change.agent || change.schedule {
+		if err := g.replace(ctx); err != nil {
+			g.reject(ctx, err)
+			return err
+		}
+	}
+	g.use(fresh, "")
+	if change.channels {
+		for _, err := range g.channels.Apply(ctx, g.sections(fresh)) {
+			g.log.WarnContext(ctx, "channel", "err", err)
+		}
+	}
+	if change.restart {
+		g.log.WarnContext(ctx, "changes of where and how the gateway listens and logs are used after a restart")
+	}
+	g.reportDisabled(ctx, fresh)
+	return nil
+}
+
+// reportDisabled says what was left out of the configuration.
+func (g *Gateway) reportDisabled(ctx context.Context, l *config.Loaded) {
+	if len(l.Disabled) == 0 {
+		return
+	}
+	var b strings.Builder
+	b.WriteString("A part of the configuration cannot be used and is left out:\n")
+	for _, p := range l.Disabled {
+		g.log.ErrorContext(ctx, "a section of the configuration is left out", "why", p.String())
+		b.WriteString("\n- " + p.String())
+	}
+	g.tellOwner(ctx, b.String())
+}
+
+func (g *Gateway) configOptions() config.Options {
+	o := g.o.Config
+	if o.Env == nil {
+		o.Env = g.o.Env
+	}
+	return o
+}
+
+func (g *Gateway) config() *config.Loaded {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.loaded
+}
+
+func (g *Gateway) use(l *config.Loaded, bad string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if l != nil {
+		g.loaded = l
+	}
+	g.bad = bad
+}
+
+// reject keeps what is in use and says why.
+func (g *Gateway) reject(ctx context.Context, err error) {
+	g.use(nil, err.Error())
+	g.log.ErrorContext(ctx, "the new configuration is not used; the one before stays", "err", err)
+	g.tellOwner(ctx, "The configuration was changed and cannot be used. I go on with the one before.\n\n"+text.Cut(err.Error(), 1000))
+}
+
+// changes is what a new configuration asks for.
+type changes struct{ agent, schedule, channels, restart bool }
+
+// changeOf sorts the names of config.Loaded.Changed by who has to do with them.
+func changeOf(names []string) changes {
+	var c changes
+	for _, name := range names {
+		top, sub, _ := strings.Cut(name, ".")
+		switch {
+		case top == "channels":
+			c.channels = true
+		case top != "gateway":
+			c.agent = true
+		case sub == "cron" || sub == "heartbeat":
+			c.schedule = true
+		default:
+			c.restart = true
+		}
+	}
+	return c
+}
+
+// replace puts an agent with the newest configuration in the place of the one
+// that runs. Messages wait in the queue meanwhile; turns that do not finish in
+// time are taken up by the new agent.
+func (g *Gateway) replace(ctx context.Context) error {
+	// What cannot be built at all is found out before anything is stopped.
+	if _, err := Inspect(ctx, g.o.Options); err != nil {
+		return err
+	}
+	g.mu.Lock()
+	old := g.agent
+	g.agent = nil
+	g.mu.Unlock()
+	if err := old.finish(); err != nil {
+		g.log.WarnContext(ctx, "close the agent", "err", err)
+	}
+	a, err := New(ctx, g.o.Options)
+	if err != nil {
+		// The files changed again, or the machine refuses: the old settings
+		// worked a moment ago.
+		back := g.o.Options
+		back.loaded = old.app.Config
+		var again error
+		if a, again = New(ctx, back); again != nil {
+			return again
+		}
+	}
+	g.queue.Redeliver()
+	g.takeOver(&generation{app: a})
+	return err
+}
+
+// takeOver puts a new agent to work.
+func (g *Gateway) takeOver(next *generation) {
+	next.start(g.carrying, g)
+	g.mu.Lock()
+	g.agent, g.loaded = next, next.app.Config
+	close(g.moved)
+	g.moved = make(chan struct{})
+	g.mu.Unlock()
+}

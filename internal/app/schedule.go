@@ -1,0 +1,90 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/ledger"
+	"github.com/nanobot-go/nanobot/internal/schedule"
+)
+
+// Link is how an App reaches the gateway it runs in. The zero value is an App
+// on its own: jobs can be changed, and run when a gateway does.
+type Link struct {
+	Submit      func(ctx context.Context, in bus.Inbound) error
+	Notify      func(ctx context.Context, out bus.Outbound) error
+	LastRoute   func(ctx context.Context) (bus.Route, bool)
+	Deliverable func(r bus.Route) error
+}
+
+// openSchedule prepares the jobs of the workspace.
+func (a *App) openSchedule(o Options) (err error) {
+	g := a.Config.Config.Gateway
+	def := a.Config.Config.Agents.Defaults
+	so := ScheduleOptions(a.Config, a.Workspace)
+	so.Submit, so.Notify, so.LastRoute, so.Deliverable = o.Link.Submit, o.Link.Notify, o.Link.LastRoute, o.Link.Deliverable
+	so.Stop = func(ctx context.Context, key string) { a.Agent.Stop(ctx, key) }
+	so.Preview = a.preview
+	so.Now, so.Log = o.Now, o.Log
+	if g.Heartbeat.Enabled {
+		so.Heartbeat.Every = time.Duration(g.Heartbeat.IntervalS) * time.Second
+		so.Heartbeat.Dedupe = time.Duration(g.Heartbeat.DedupeHours) * time.Hour
+		if so.Heartbeat.Active, err = schedule.ParseHours(g.Heartbeat.ActiveHours); err != nil {
+			return fmt.Errorf("gateway.heartbeat.activeHours: %w", err)
+		}
+		so.Heartbeat.Judge = schedule.Evaluator(a.Workspace, func(ctx context.Context) (llm.Model, string, error) {
+			rt, err := a.models.named(ctx, g.Heartbeat.Model)
+			return rt.Model, rt.Name, err
+		})
+	}
+	if def.Dream.Enabled && def.Dream.Cron != "" && o.Record == "" {
+		so.System = append(so.System, schedule.System{
+			ID: "dream", Name: "dream", Purpose: "Take the history into the long-term memory.",
+			Timing: schedule.Cron(def.Dream.Cron, ""), Run: a.dreamNow,
+		})
+	}
+	a.Schedule, err = schedule.Open(so)
+	return err
+}
+
+// dreamNow is Dream as a job.
+func (a *App) dreamNow(ctx context.Context) error {
+	if a.models.info.Demo {
+		return schedule.ErrSkip
+	}
+	_, err := a.Dream.Run(ctx, false)
+	return err
+}
+
+// ScheduleOptions are what is needed to look at the jobs of a workspace and to
+// change them.
+func ScheduleOptions(l *config.Loaded, workspace string) schedule.Options {
+	c := l.Config.Gateway.Cron
+	quiet, _ := schedule.ParseHours(c.QuietHours) // checked when the configuration was read
+	return schedule.Options{
+		Workspace: workspace, Location: l.Config.Agents.Defaults.Location(),
+		Limits: schedule.Limits{
+			CatchUp: c.CatchUp, CatchUpWindow: time.Duration(c.CatchUpWindowS) * time.Second, AtWindow: time.Duration(c.AtCatchUpWindowS) * time.Second,
+			Concurrent: c.MaxConcurrent, Timeout: time.Duration(c.JobTimeoutS) * time.Second, Jobs: c.MaxJobs,
+			MinInterval: time.Duration(c.MinIntervalS) * time.Second, ErrorsInRow: c.MaxConsecutiveErrors, Quiet: quiet,
+		},
+	}
+}
+
+// preview says what a job will cost a month, judged by the turns of the last
+// thirty days; "" if there were none or their prices are not known.
+func (a *App) preview(ctx context.Context, perMonth float64) string {
+	runs, err := a.models.ledger.Runs(ctx, ledger.Query{Since: time.Now().AddDate(0, 0, -30)})
+	if err != nil || len(runs) == 0 {
+		return ""
+	}
+	p := ledger.Project(runs, perMonth)
+	if !p.Known {
+		return ""
+	}
+	return p.String()
+}

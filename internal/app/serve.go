@@ -1,0 +1,265 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/agent"
+	"github.com/nanobot-go/nanobot/internal/api"
+	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/daemon"
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/schedule"
+	"github.com/nanobot-go/nanobot/internal/session"
+)
+
+// openAPI makes what answers HTTP beside the channels.
+func (g *Gateway) openAPI(a *App) (err error) {
+	cfg := a.Config.Config
+	g.metrics = api.NewMetrics(g.o.Version, g.started, g.o.Now)
+	g.metrics.OnRead(g.gauges)
+	o := api.Options{
+		Token: cfg.API.APIKey, Origins: cfg.API.CORSOrigins, History: cfg.API.History, MaxConcurrent: cfg.API.MaxConcurrent,
+		Timeout: time.Duration(cfg.API.Timeout * float64(time.Second)), MediaDir: filepath.Join(a.safety.media, "api"),
+		Transcribe: func(ctx context.Context, path string) (string, error) { return g.transcribe(ctx, path), nil },
+		Health:     g.health, Log: g.log, Now: g.o.Now,
+	}
+	if on := cfg.Gateway.Metrics.Enabled; on == nil || *on {
+		o.Metrics = g.metrics
+	}
+	if g.serveAPI(cfg) {
+		o.Ask, o.Models, o.Fault, o.DeleteSession = g.Ask, g.models, faultOf, g.deleteSession
+	}
+	if o.Fetch, err = httpsafe.Guarded(httpsafe.GuardOptions{Allow: networks(cfg.Tools.SSRFWhitelist)}); err != nil {
+		return err
+	}
+	g.api, err = api.New(o)
+	return err
+}
+
+// serveAPI says whether the OpenAI-compatible API is served. Off this machine
+// it needs a key; without one only health is answered there.
+func (g *Gateway) serveAPI(cfg config.Config) bool {
+	l := g.listener
+	return l == nil || api.Loopback(l.Addr()) || !cfg.API.APIKey.IsZero()
+}
+
+// Handler answers everything: the API, health and the channels that receive by
+// HTTP. A host program may mount it.
+func (g *Gateway) Handler() http.Handler {
+	rest := g.api.Handler()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if h, ok := g.channels.Match(r); ok {
+			h.ServeHTTP(w, r)
+			return
+		}
+		rest.ServeHTTP(w, r)
+	})
+}
+
+func (g *Gateway) server(ctx context.Context, h http.Handler) *http.Server {
+	return &http.Server{
+		Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		BaseContext: func(net.Listener) context.Context { return ctx },
+	}
+}
+
+// models are what clients of the API may choose.
+func (g *Gateway) models() []api.Model {
+	out := []api.Model{{ID: "nanobot"}}
+	l := g.config()
+	if m := l.Config.Agents.Defaults.Model; m != "" && m != "nanobot" {
+		out = append(out, api.Model{ID: m})
+	}
+	names := make([]string, 0, len(l.Config.ModelPresets))
+	for name := range l.Config.ModelPresets {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if name != "nanobot" {
+			out = append(out, api.Model{ID: name, Preset: name})
+		}
+	}
+	return out
+}
+
+func faultOf(err error) (status int, message string) {
+	switch {
+	case errors.Is(err, agent.ErrBusy):
+		return http.StatusTooManyRequests, err.Error()
+	case errors.Is(err, agent.ErrClosed):
+		return http.StatusServiceUnavailable, "The gateway is being stopped. Try again in a moment."
+	}
+	return 0, ""
+}
+
+func (g *Gateway) deleteSession(ctx context.Context, key string) (bool, error) {
+	a, err := g.current(ctx)
+	if err != nil {
+		return false, err
+	}
+	a.Agent.Stop(ctx, key)
+	if err := a.Sessions.Delete(ctx, key); err != nil {
+		if errors.Is(err, session.ErrNotFound) {
+			return false, nil
+		}
+		return false, err
+	}
+	return true, nil
+}
+
+// health is what /readyz tells.
+func (g *Gateway) health(context.Context) api.Report {
+	s := g.Status()
+	var r api.Report
+	add := func(name string, ok, optional bool, detail string) {
+		r.Checks = append(r.Checks, api.Check{Name: name, OK: ok, Optional: optional, Detail: detail})
+	}
+	stuck := ""
+	if len(s.Agent.Stuck) > 0 {
+		stuck = fmt.Sprintf("has not moved for %s: %s", stuckAfter, s.Agent.Stuck)
+	}
+	add("agent", s.Model != "" && stuck == "", false, stuck)
+	queue := ""
+	if s.Queue.Err != nil {
+		queue = s.Queue.Err.Error()
+	}
+	add("queue", s.Queue.Err == nil, false, queue)
+	for _, c := range s.Channels {
+		if c.Enabled {
+			add("channel "+c.Name, c.State == channel.Running, true, c.Error)
+		}
+	}
+	g.mu.Lock()
+	bad := g.bad
+	g.mu.Unlock()
+	add("configuration", bad == "", true, bad)
+	return r
+}
+
+// gauges are looked up when somebody asks for the metrics.
+func (g *Gateway) gauges(r *api.Reading) {
+	s := g.Status()
+	r.Gauge("nanobot_turns_running", "Turns that run now.", float64(s.Agent.Turns))
+	r.Gauge("nanobot_queue_depth", "Messages that wait.", float64(s.Queue.Inbound), "direction", "in")
+	out := 0
+	for _, n := range s.Queue.Outbound {
+		out += n
+	}
+	r.Gauge("nanobot_queue_depth", "Messages that wait.", float64(out), "direction", "out")
+	for _, c := range s.Channels {
+		up := 0.0
+		if c.State == channel.Running {
+			up = 1
+		}
+		r.Gauge("nanobot_channel_up", "Whether a channel is connected.", up, "channel", c.Name)
+	}
+}
+
+// settled is how long a start must last to count as good.
+const settled = 2 * time.Minute
+
+// Watchdog tells the service manager that we are there and well, until ctx
+// ends. While a turn does not move or messages cannot be kept it is silent, so
+// that the manager starts us anew.
+func (g *Gateway) Watchdog(ctx context.Context, n daemon.Notifier, c daemon.Crashes) {
+	tell := func(state string) {
+		if err := n.Tell(state); err != nil {
+			g.log.WarnContext(ctx, "tell the service manager", "err", err)
+		}
+	}
+	tell("READY=1\nSTATUS=serving")
+	g.background.Go(func() {
+		good := time.NewTimer(settled)
+		defer good.Stop()
+		var tick <-chan time.Time
+		if every := n.Watchdog(); every > 0 {
+			t := time.NewTicker(every)
+			defer t.Stop()
+			tick = t.C
+		}
+		for {
+			select {
+			case <-good.C:
+				if err := c.End(); err != nil {
+					g.log.WarnContext(ctx, "count starts", "err", err)
+				}
+			case <-tick:
+				if s := g.Status(); s.Ready {
+					tell("WATCHDOG=1")
+				} else {
+					g.log.ErrorContext(ctx, "not well", "problems", s.Problems)
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+}
+
+// watchConfig reads the configuration again when its file changes.
+func (g *Gateway) watchConfig(ctx context.Context) {
+	l := g.config()
+	if !l.Config.Gateway.Reload.Enabled {
+		return
+	}
+	changed := make(chan struct{}, 1)
+	g.background.Go(func() {
+		err := schedule.Watch(ctx, []string{l.DataDir}, func() {
+			select {
+			case changed <- struct{}{}:
+			default:
+			}
+		})
+		if err != nil && ctx.Err() == nil {
+			g.log.WarnContext(ctx, "changes of the configuration are not noticed; use: nanobot gateway reload", "err", err)
+		}
+	})
+	g.background.Go(func() {
+		stamp := stampOf(l.File)
+		for {
+			select {
+			case <-changed:
+			case <-ctx.Done():
+				return
+			}
+			if !rest(ctx, time.Duration(l.Config.Gateway.Reload.DebounceMS)*time.Millisecond) {
+				return
+			}
+			if now := stampOf(l.File); now != stamp {
+				stamp = now
+				_ = g.Reload(ctx) // it tells by itself
+			}
+		}
+	})
+}
+
+// stampOf tells one version of a file from another.
+func stampOf(path string) string {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "missing"
+	}
+	return fmt.Sprint(info.ModTime().UnixNano(), info.Size())
+}
+
+// rest waits; false means that ctx ended first.
+func rest(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

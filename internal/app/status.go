@@ -1,0 +1,64 @@
+package app
+
+import (
+	"os"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/agent"
+	"github.com/nanobot-go/nanobot/internal/bus/journal"
+	"github.com/nanobot-go/nanobot/internal/channel"
+)
+
+// stuckAfter is how long a turn may be silent: longer than any model call or
+// command of ours is allowed to take by default.
+const stuckAfter = 15 * time.Minute
+
+// GatewayStatus is how a running gateway is.
+type GatewayStatus struct {
+	Version  string           `json:"version"`
+	PID      int              `json:"pid"`
+	Started  time.Time        `json:"started_at"`
+	Address  string           `json:"address,omitempty"`
+	Model    string           `json:"model"`
+	Ready    bool             `json:"ready"`
+	Problems []string         `json:"problems,omitempty"` // why it is not ready, and what else is wrong
+	Agent    agent.Pulse      `json:"agent"`
+	Queue    journal.Status   `json:"queue"`
+	Channels []channel.Status `json:"channels"`
+	Jobs     int              `json:"jobs"`
+}
+
+// Status tells how the gateway is, cheaply.
+func (g *Gateway) Status() GatewayStatus {
+	g.mu.Lock()
+	gen, bad := g.agent, g.bad
+	loaded := g.loaded
+	g.mu.Unlock()
+	s := GatewayStatus{
+		Version: g.o.Version, PID: os.Getpid(), Started: g.started, Ready: true,
+		Queue: g.queue.Status(), Channels: g.channels.Status(),
+	}
+	if a := g.Addr(); a != nil {
+		s.Address = a.String()
+	}
+	unready := func(why string) { s.Ready, s.Problems = false, append(s.Problems, why) }
+	if gen == nil {
+		unready("the agent takes over a new configuration")
+	} else {
+		s.Model = gen.app.ModelInfo().Name
+		s.Agent = gen.app.Agent.Pulse(stuckAfter)
+	}
+	for _, key := range s.Agent.Stuck {
+		unready("conversation " + key + " has not moved for " + stuckAfter.String())
+	}
+	if s.Queue.Err != nil {
+		unready("messages cannot be kept: " + s.Queue.Err.Error())
+	}
+	if bad != "" {
+		s.Problems = append(s.Problems, "the newest configuration is not used: "+bad)
+	}
+	for _, p := range loaded.Disabled {
+		s.Problems = append(s.Problems, "left out: "+p.String())
+	}
+	return s
+}

@@ -1,0 +1,299 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nanobot-go/nanobot"
+	"github.com/nanobot-go/nanobot/internal/app"
+	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/daemon"
+)
+
+// gatewayFlags are the flags of nanobot gateway.
+type gatewayFlags struct {
+	port       int
+	host       string
+	verbose    bool
+	dryRun     bool
+	background bool
+	mode       string // how we were started; for the description only
+}
+
+func (c *command) gatewayCommand() *cobra.Command {
+	var f gatewayFlags
+	cmd := &cobra.Command{
+		Use:   "gateway",
+		Short: "Serve chat platforms, schedules and the HTTP API",
+		Long: `gateway keeps the agent running: it connects to the chat platforms that are
+switched on, works through the schedule and serves HTTP on one port. Every
+message that comes in is on disk before its platform is told so, and every
+answer stays there until it is delivered.
+
+Without a subcommand it runs in the foreground until Ctrl-C. The first Ctrl-C
+lets running turns finish, the second ends at once; nothing is lost either way.
+SIGHUP, or a change of the configuration file, makes it read its settings
+again.`,
+		Example: `  nanobot gateway                  run here
+  nanobot gateway --dry-run        build everything, connect to nobody
+  nanobot gateway start            run in the background
+  nanobot gateway status           how it is
+  nanobot gateway logs -f          follow the log
+  nanobot service install          start with the machine`,
+		Args: subcommand,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.background {
+				return c.gatewayStart(cmd, f)
+			}
+			return c.gatewayRun(cmd.Context(), f)
+		},
+	}
+	fl := cmd.PersistentFlags()
+	fl.IntVarP(&f.port, "port", "p", -1, "`port` to listen on instead of gateway.port")
+	fl.StringVar(&f.host, "host", "", "`address` to listen on instead of gateway.host")
+	fl.BoolVar(&f.verbose, "verbose", false, "log in more detail")
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "build everything, connect to nobody and print the plan")
+	cmd.Flags().BoolVar(&f.background, "background", false, "same as nanobot gateway start")
+	cmd.Flags().Bool("foreground", true, "run here, which is the default")
+	cmd.Flags().StringVar(&f.mode, "launch-mode", "foreground", "")
+	for _, hidden := range []string{"background", "foreground", "launch-mode"} {
+		_ = cmd.Flags().MarkHidden(hidden) // it exists
+	}
+	cmd.AddCommand(c.gatewayStartCommand(&f), c.gatewayStopCommand(), c.gatewayRestartCommand(&f), c.gatewayReloadCommand(),
+		c.gatewayStatusCommand(), c.gatewayLogsCommand())
+	return cmd
+}
+
+// gatewayOptions are those of a gateway in this process.
+func (c *command) gatewayOptions(l *config.Loaded, f gatewayFlags, log *slog.Logger) app.GatewayOptions {
+	o := app.GatewayOptions{Options: app.Options{
+		Config: c.configOptions(), Workspace: c.workspace, Env: c.Env, Version: nanobot.Version(), Log: log,
+	}}
+	if f.host != "" || f.port >= 0 {
+		host, port := l.Config.Gateway.Host, l.Config.Gateway.Port
+		if f.host != "" {
+			host = f.host
+		}
+		if f.port >= 0 {
+			port = f.port
+		}
+		o.Listen = joinHostPort(host, port)
+	}
+	return o
+}
+
+// gatewayRun serves until somebody ends it.
+func (c *command) gatewayRun(ctx context.Context, f gatewayFlags) error {
+	opts := c.configOptions()
+	opts.Lenient = true
+	loaded, err := config.Load(opts)
+	if err != nil {
+		return err
+	}
+	c.warn(loaded)
+	log, done, err := c.gatewayLog(loaded, f)
+	if err != nil {
+		return err
+	}
+	defer done()
+	crashes := daemon.OpenCrashes(filepath.Join(loaded.DataDir, "run", "starts.json"))
+	o := c.gatewayOptions(loaded, f, log)
+	if !f.dryRun {
+		recent, err := crashes.Begin(time.Now(), crashWindow)
+		if err != nil {
+			log.WarnContext(ctx, "count starts", "err", err)
+		}
+		o.NoChannels = recent >= crashLimit
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	g, err := app.NewGateway(ctx, o)
+	if err != nil {
+		return err
+	}
+	if f.dryRun {
+		c.gatewayPlan(g, loaded)
+		return g.Close()
+	}
+	notify := daemon.NewNotifier(c.getenv)
+	watchSignals(ctx, stop, g, log)
+	self := c.describeSelf(g, loaded, f)
+	file := app.InstanceFile(loaded)
+	if err := self.Write(file); err != nil {
+		log.WarnContext(ctx, "describe the running gateway", "err", err)
+	}
+	defer func() { _ = os.Remove(file) }() // whoever finds it sees that we are gone
+	err = g.Run(ctx, func() {
+		c.gatewayPlan(g, loaded)
+		if o.NoChannels {
+			fmt.Fprintf(c.Err, "nanobot: it crashed %d times within %s, so chat platforms stay off this time. See: nanobot gateway logs\n", crashLimit, crashWindow)
+		}
+		g.Watchdog(ctx, notify, crashes)
+	})
+	_ = notify.Tell("STOPPING=1")
+	if e := crashes.End(); e != nil {
+		log.WarnContext(ctx, "count starts", "err", e)
+	}
+	if errors.Is(err, app.ErrRestart) {
+		return c.gatewayAgain(self, notify, log)
+	}
+	return err
+}
+
+const (
+	crashWindow = 2 * time.Minute
+	crashLimit  = 5
+)
+
+// watchSignals makes the first signal end the gateway in order, the second at
+// once, and SIGHUP read the configuration again.
+func watchSignals(ctx context.Context, stop context.CancelFunc, g *app.Gateway, log *slog.Logger) {
+	end := make(chan os.Signal, 2) // two are told apart
+	signal.Notify(end, os.Interrupt, syscall.SIGTERM)
+	again := make(chan os.Signal, 1)
+	notifyReload(again)
+	go func() {
+		defer signal.Stop(again)
+		for {
+			select {
+			case <-end:
+				log.InfoContext(ctx, "ending; turns may finish, a second signal ends at once")
+				stop()
+				signal.Reset(os.Interrupt, syscall.SIGTERM)
+				return
+			case <-again:
+				_ = g.Reload(ctx) // it tells by itself
+			case <-ctx.Done():
+				signal.Stop(end)
+				return
+			}
+		}
+	}()
+}
+
+// gatewayAgain starts the program anew after /restart.
+func (c *command) gatewayAgain(self daemon.Instance, notify daemon.Notifier, log *slog.Logger) error {
+	if notify.Active() || c.getenv("INVOCATION_ID") != "" {
+		return failure{daemon.ExitRestart} // the service manager does it
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	log.Info("restarting", "exe", exe)
+	return replaceProcess(exe, self.Command, c.Env)
+}
+
+func (c *command) describeSelf(g *app.Gateway, l *config.Loaded, f gatewayFlags) daemon.Instance {
+	self := daemon.Self()
+	self.Started, self.Workspace, self.Config, self.Version = time.Now(), g.Workspace(), l.File, nanobot.Version()
+	self.Mode, self.Log = f.mode, gatewayLogPath(l)
+	if a := g.Addr(); a != nil {
+		self.Address = a.String()
+		if _, port, ok := cutLast(self.Address, ":"); ok {
+			self.Port, _ = strconv.Atoi(port) // it is one
+		}
+	}
+	return self
+}
+
+// gatewayPlan says what runs, or would.
+func (c *command) gatewayPlan(g *app.Gateway, l *config.Loaded) {
+	s := g.Status()
+	w := c.Err
+	fmt.Fprintf(w, "nanobot %s gateway\n", nanobot.Version())
+	fmt.Fprintf(w, "  model      %s\n", s.Model)
+	fmt.Fprintf(w, "  workspace  %s\n", g.Workspace())
+	if s.Address != "" {
+		fmt.Fprintf(w, "  listening  http://%s (health: /readyz)\n", s.Address)
+	}
+	on := 0
+	for _, ch := range s.Channels {
+		if !ch.Enabled {
+			continue
+		}
+		on++
+		line := string(ch.State)
+		if ch.Error != "" {
+			line += ": " + ch.Error
+		}
+		fmt.Fprintf(w, "  channel    %-10s %s\n", ch.Name, line)
+	}
+	if on == 0 {
+		fmt.Fprintln(w, "  channel    none is switched on; see docs/channels.md")
+	}
+	fmt.Fprintf(w, "  schedule   %d %s\n", s.Jobs, plural(s.Jobs, "job"))
+	for _, p := range s.Problems {
+		fmt.Fprintf(w, "  problem    %s\n", p)
+	}
+	for _, n := range g.Notes() {
+		fmt.Fprintf(w, "  note       %s\n", n)
+	}
+	_ = l
+}
+
+func joinHostPort(host string, port int) string {
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	return host + ":" + strconv.Itoa(port)
+}
+
+func cutLast(s, sep string) (before, after string, ok bool) {
+	i := strings.LastIndex(s, sep)
+	if i < 0 {
+		return s, "", false
+	}
+	return s[:i], s[i+len(sep):], true
+}
+
+func gatewayLogPath(l *config.Loaded) string {
+	if l.Config.Gateway.Log.File != "" {
+		return l.Config.Gateway.Log.File
+	}
+	return filepath.Join(l.DataDir, "logs", "gateway.log")
+}
+
+// gatewayLog is where the gateway writes what it does: a file that rotates,
+// and standard error for what a person in front of it should see.
+func (c *command) gatewayLog(l *config.Loaded, f gatewayFlags) (*slog.Logger, func(), error) {
+	cfg := l.Config.Gateway.Log
+	file, err := daemon.OpenLog(gatewayLogPath(l), int64(cfg.MaxSizeMB)<<20, cfg.MaxFiles, c.Err)
+	if err != nil {
+		// A disk that cannot be written must not keep the gateway from saying so.
+		fmt.Fprintf(c.Err, "nanobot: %v; logging to standard error\n", err)
+		return slog.New(logHandler(c.Err, cfg, f.verbose)), func() {}, nil
+	}
+	var w io.Writer = file
+	if c.logs && f.mode == "foreground" {
+		w = io.MultiWriter(file, c.Err)
+	}
+	return slog.New(logHandler(w, cfg, f.verbose)), func() { _ = file.Close() }, nil // every write was checked
+}
+
+func logHandler(w io.Writer, cfg config.Log, verbose bool) slog.Handler {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(cfg.Level)); err != nil {
+		level = slog.LevelInfo
+	}
+	if verbose {
+		level = slog.LevelDebug
+	}
+	o := &slog.HandlerOptions{Level: level}
+	if cfg.Format == "text" {
+		return slog.NewTextHandler(w, o)
+	}
+	return slog.NewJSONHandler(w, o)
+}

@@ -1,0 +1,360 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nanobot-go/nanobot/internal/app"
+	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/daemon"
+)
+
+func (c *command) gatewayStartCommand(f *gatewayFlags) *cobra.Command {
+	return &cobra.Command{
+		Use: "start", Short: "Run the gateway in the background", Args: noArgs,
+		Example: "  nanobot gateway start\n  nanobot gateway start --port 18800",
+		RunE:    func(cmd *cobra.Command, _ []string) error { return c.gatewayStart(cmd, *f) },
+	}
+}
+
+// startWait is how long a gateway in the background may take until it answers.
+const startWait = 15 * time.Second
+
+func (c *command) gatewayStart(cmd *cobra.Command, f gatewayFlags) error {
+	opts := c.configOptions()
+	opts.Lenient = true
+	l, err := config.Load(opts)
+	if err != nil {
+		return err
+	}
+	if i, err := daemon.Find(app.InstanceFile(l)); err == nil {
+		return fmt.Errorf("the gateway runs already (process %d, %s); see: nanobot gateway status", i.PID, i.Address)
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	args := []string{"gateway", "--launch-mode", "background"}
+	if c.configPath != "" {
+		args = append(args, "-c", l.File)
+	}
+	if c.workspace != "" {
+		args = append(args, "-w", c.workspace)
+	}
+	if f.port >= 0 {
+		args = append(args, "--port", strconv.Itoa(f.port))
+	}
+	if f.host != "" {
+		args = append(args, "--host", f.host)
+	}
+	if f.verbose {
+		args = append(args, "--verbose")
+	}
+	out := gatewayLogPath(l) + ".start"
+	_ = os.Remove(out) // what an earlier start said
+	pid, ended, err := daemon.Start(exe, args, c.Env, out)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), startWait)
+	defer cancel()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		var s app.GatewayStatus
+		if app.Control(ctx, l, http.MethodGet, "/status", nil, &s) == nil && s.PID == pid {
+			cmd.Printf("The gateway runs (process %d) and listens on http://%s\n", pid, s.Address)
+			cmd.Printf("Log: %s\nEnd it with: nanobot gateway stop\n", gatewayLogPath(l))
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ended:
+			said, _ := os.ReadFile(out) //nolint:gosec // our own file
+			return fmt.Errorf("the gateway ended at once. It said:\n%s", strings.TrimSpace(string(said)))
+		case <-ctx.Done():
+			return fmt.Errorf("the gateway (process %d) does not answer after %s; see %s", pid, startWait, gatewayLogPath(l))
+		}
+	}
+}
+
+func (c *command) gatewayStopCommand() *cobra.Command {
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use: "stop", Short: "End the gateway that runs in the background", Args: noArgs,
+		Long: `stop lets running turns finish. What does not finish in time is taken up by the
+next start: no message is lost.`,
+		Example: "  nanobot gateway stop\n  nanobot gateway stop --timeout 5s",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			i, err := c.findGateway()
+			if err != nil {
+				return err
+			}
+			gently, err := i.Stop(cmd.Context(), timeout)
+			if err != nil {
+				return err
+			}
+			if !gently {
+				cmd.Printf("The gateway (process %d) did not end within %s and was killed. What it left is taken up by the next start.\n", i.PID, timeout)
+				return nil
+			}
+			cmd.Printf("The gateway (process %d) has ended.\n", i.PID)
+			return nil
+		},
+	}
+	cmd.Flags().DurationVar(&timeout, "timeout", 40*time.Second, "`time` to finish what runs")
+	return cmd
+}
+
+// findGateway is the gateway that runs with our configuration.
+func (c *command) findGateway() (daemon.Instance, error) {
+	l, err := c.lenient()
+	if err != nil {
+		return daemon.Instance{}, err
+	}
+	i, err := daemon.Find(app.InstanceFile(l))
+	if stale, ok := errors.AsType[*daemon.StaleError](err); ok {
+		return i, fmt.Errorf("the gateway is not running: %w; nothing is lost, start it with: nanobot gateway start", stale)
+	}
+	if errors.Is(err, daemon.ErrNotRunning) {
+		return i, errors.New("the gateway is not running; start it with: nanobot gateway start")
+	}
+	return i, err
+}
+
+// lenient reads the configuration the way the gateway does.
+func (c *command) lenient() (*config.Loaded, error) {
+	o := c.configOptions()
+	o.Lenient = true
+	return config.Load(o)
+}
+
+func (c *command) gatewayRestartCommand(f *gatewayFlags) *cobra.Command {
+	return &cobra.Command{
+		Use: "restart", Short: "End the gateway and start it again", Args: noArgs,
+		Example: "  nanobot gateway restart",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			i, err := c.findGateway()
+			if err != nil {
+				return err
+			}
+			if i.Mode != "background" {
+				l, err := c.lenient()
+				if err != nil {
+					return err
+				}
+				if err := app.Control(cmd.Context(), l, http.MethodPost, "/restart", nil, nil); err != nil {
+					return err
+				}
+				cmd.Println("The gateway starts anew in its place.")
+				return nil
+			}
+			if _, err := i.Stop(cmd.Context(), 40*time.Second); err != nil {
+				return err
+			}
+			return c.gatewayStart(cmd, *f)
+		},
+	}
+}
+
+func (c *command) gatewayReloadCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "reload", Short: "Make the gateway read its configuration again", Args: noArgs,
+		Example: "  nanobot gateway reload",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			l, err := c.lenient()
+			if err != nil {
+				return err
+			}
+			if err := app.Control(cmd.Context(), l, http.MethodPost, "/reload", nil, nil); err != nil {
+				return err
+			}
+			cmd.Println("The new settings are in use.")
+			return nil
+		},
+	}
+}
+
+func (c *command) gatewayStatusCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "status", Short: "Show how the gateway is", Args: noArgs,
+		Long: `status ends with code 0 if the gateway runs and is well, 1 if something is
+wrong and 3 if it does not run.`,
+		Example: "  nanobot gateway status\n  nanobot gateway status --json",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			l, err := c.lenient()
+			if err != nil {
+				return err
+			}
+			i, err := daemon.Find(app.InstanceFile(l))
+			if err != nil {
+				if asJSON {
+					_ = writeJSON(cmd.OutOrStdout(), map[string]any{"running": false, "reason": err.Error()})
+				} else {
+					cmd.Printf("The gateway does not run: %v\n", err)
+				}
+				return failure{exitNotRunning}
+			}
+			var s app.GatewayStatus
+			if err := app.Control(cmd.Context(), l, http.MethodGet, "/status", nil, &s); err != nil {
+				return fmt.Errorf("the gateway (process %d) does not answer: %w", i.PID, err)
+			}
+			if asJSON {
+				err = writeJSON(cmd.OutOrStdout(), struct {
+					Running bool            `json:"running"`
+					Process daemon.Instance `json:"process"`
+					app.GatewayStatus
+				}{true, i, s})
+			} else {
+				printGateway(cmd, i, s)
+			}
+			if err == nil && !s.Ready {
+				return failure{exitFailure}
+			}
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	return cmd
+}
+
+// exitNotRunning is what init scripts call "program is not running".
+const exitNotRunning = 3
+
+func printGateway(cmd *cobra.Command, i daemon.Instance, s app.GatewayStatus) {
+	word := "ready"
+	if !s.Ready {
+		word = "not ready"
+	}
+	cmd.Printf("nanobot %s gateway: %s\n", s.Version, word)
+	cmd.Printf("  process    %d, %s, since %s\n", i.PID, i.Mode, i.Started.Local().Format(time.DateTime))
+	cmd.Printf("  address    http://%s\n", s.Address)
+	cmd.Printf("  model      %s\n", s.Model)
+	cmd.Printf("  turns      %d running, %d waiting\n", s.Agent.Turns, s.Agent.Waiting)
+	out := 0
+	for _, n := range s.Queue.Outbound {
+		out += n
+	}
+	cmd.Printf("  messages   %d to answer, %d to deliver\n", s.Queue.Inbound, out)
+	for _, ch := range s.Channels {
+		if !ch.Enabled {
+			continue
+		}
+		line := string(ch.State)
+		if ch.Identity != "" {
+			line += " as " + ch.Identity
+		}
+		if ch.Error != "" {
+			line += ": " + ch.Error
+		}
+		cmd.Printf("  channel    %-10s %s\n", ch.Name, line)
+	}
+	cmd.Printf("  schedule   %d %s\n", s.Jobs, plural(s.Jobs, "job"))
+	for _, p := range s.Problems {
+		cmd.Printf("  problem    %s\n", p)
+	}
+	cmd.Printf("  log        %s\n", i.Log)
+}
+
+func (c *command) gatewayLogsCommand() *cobra.Command {
+	var follow bool
+	var lines int
+	var session string
+	cmd := &cobra.Command{
+		Use: "logs", Short: "Show the log of the gateway", Args: noArgs,
+		Example: "  nanobot gateway logs\n  nanobot gateway logs -f\n  nanobot gateway logs -n 500 --session telegram:42",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			l, err := c.lenient()
+			if err != nil {
+				return err
+			}
+			return showLog(cmd.Context(), cmd.OutOrStdout(), gatewayLogPath(l), logView{lines: lines, follow: follow, session: session})
+		},
+	}
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "wait for more")
+	cmd.Flags().IntVarP(&lines, "lines", "n", 100, "`number` of lines from the end")
+	cmd.Flags().StringVar(&session, "session", "", "only lines about this `session`")
+	return cmd
+}
+
+type logView struct {
+	lines   int
+	follow  bool
+	session string
+}
+
+// showLog prints the end of a log and, if asked, what is added to it, also
+// after it was put aside for a new one.
+func showLog(ctx context.Context, w io.Writer, path string, v logView) error {
+	f, err := os.Open(path) //nolint:gosec // our own log
+	if errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("there is no log yet: %s", path)
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }() // only read
+	r := bufio.NewReader(f)
+	var last []string
+	for {
+		line, err := r.ReadString('\n')
+		if line != "" && strings.Contains(line, v.session) {
+			last = append(last, line)
+			if len(last) > 2*v.lines {
+				last = append(last[:0], last[len(last)-v.lines:]...)
+			}
+		}
+		if err != nil {
+			break
+		}
+	}
+	if len(last) > v.lines {
+		last = last[len(last)-v.lines:]
+	}
+	for _, line := range last {
+		if _, err := io.WriteString(w, line); err != nil {
+			return err
+		}
+	}
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for v.follow {
+		line, err := r.ReadString('\n')
+		for err == nil {
+			if strings.Contains(line, v.session) {
+				if _, err := io.WriteString(w, line); err != nil {
+					return err
+				}
+			}
+			line, err = r.ReadString('\n')
+		}
+		if line != "" { // half a line: read it again when it is whole
+			r = bufio.NewReader(io.MultiReader(strings.NewReader(line), f))
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+		if now, err := os.Stat(path); err == nil {
+			if was, err := f.Stat(); err == nil && !os.SameFile(now, was) {
+				if next, err := os.Open(path); err == nil { //nolint:gosec // our own log
+					_ = f.Close() // only read
+					f, r = next, bufio.NewReader(next)
+				}
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,6 @@
+package cli
+
+import "os"
+
+// notifyReload does nothing: Windows has no such signal, the file is watched.
+func notifyReload(chan os.Signal) {}

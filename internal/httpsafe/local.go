@@ -1,0 +1,20 @@
+package httpsafe
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"time"
+)
+
+// Local is a client that talks to one socket on this machine, whatever host a
+// URL names.
+func Local(socket string, timeout time.Duration) *http.Client {
+	return &http.Client{Timeout: timeout, Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, "unix", socket)
+		},
+		DisableKeepAlives: true,
+	}}
+}
