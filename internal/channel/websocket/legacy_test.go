@@ -108,3 +108,25 @@ func wsBinary(s string) ws.MessageType {
 	}
 	return ws.MessageBinary
 }
+
+func TestFilters(t *testing.T) {
+	t.Parallel()
+	for _, on := range []string{"true", "false"} {
+		r := start(t, `{"token":"`+testToken+`","sendProgress":`+on+`,"sendToolHints":`+on+`,"showReasoning":`+on+`}`)
+		c := r.login()
+		c.modern()
+		for _, k := range []bus.Kind{bus.Progress, bus.ToolHint, bus.Reasoning} {
+			r.send(bus.Outbound{Kind: k, Route: route(c.chat, ""), Text: "x"})
+		}
+		r.send(bus.Outbound{ID: "m", Kind: bus.Message, Route: route(c.chat, ""), Text: "end"})
+		n := 0
+		for m := c.next(); m["text"] != "end"; m = c.next() {
+			if m["text"] == "x" {
+				n++
+			}
+		}
+		if want := map[string]int{"true": 3, "false": 0}[on]; n != want {
+			t.Errorf("switched %s: %d came through, want %d", on, n, want)
+		}
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 )
@@ -197,6 +198,21 @@ func (s *settings) secured() bool {
 }
 
 func (s *settings) streaming() bool { return s.Streaming == nil || *s.Streaming }
+
+// wants reports whether the section lets this kind of message through. Where it
+// says nothing, clients choose for themselves.
+func (s *settings) wants(k bus.Kind) bool {
+	var v *bool
+	switch k {
+	case bus.Progress:
+		v = s.SendProgress
+	case bus.ToolHint:
+		v = s.SendToolHints
+	case bus.Reasoning:
+		v = s.ShowReasoning
+	}
+	return v == nil || *v
+}
 
 func (s *settings) pingInterval() time.Duration {
 	return time.Duration(s.PingIntervalS * float64(time.Second))

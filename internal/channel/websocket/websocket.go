@@ -292,6 +292,9 @@ func (c *Channel) serveSocket(w http.ResponseWriter, r *http.Request) {
 // connection has it; if nobody is connected to the chat it is kept for a
 // while and counts as delivered, because nobody may ever come.
 func (c *Channel) Send(ctx context.Context, out bus.Outbound) (string, error) {
+	if !c.set.wants(out.Kind) {
+		return "", nil
+	}
 	m, err := c.link(ctx, out.Media)
 	if err != nil {
 		return "", err
