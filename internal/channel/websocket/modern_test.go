@@ -158,9 +158,19 @@ func TestRepeatedTurnID(t *testing.T) {
 	r := start(t, "")
 	c := r.login()
 	chat := c.modern()
+	other := r.login()
+	other.say(`{"type":"attach","chat_id":"` + chat + `"}`)
+	other.until("attached")
 	say := func() map[string]any {
 		c.say(`{"type":"message","chat_id":"` + chat + `","content":"x","turn_id":"once"}`)
-		return c.until("message_accepted")
+		for {
+			switch m := c.next(); m["event"] {
+			case "message_accepted":
+				return m
+			case "user_message":
+				t.Error("the sender got its own message")
+			}
+		}
 	}
 	say()
 	r.send(final("f", chat, "once", "answer"))
@@ -170,6 +180,22 @@ func TestRepeatedTurnID(t *testing.T) {
 	}
 	if a, b := r.inbound(), r.inbound(); a.ID != b.ID {
 		t.Errorf("ids %q and %q differ: the queue cannot drop the second", a.ID, b.ID)
+	}
+	// Others hear of it once, its sender not at all.
+	r.send(bus.Outbound{ID: "end", Kind: bus.Message, Route: route(chat, ""), Text: "end"})
+	for _, tt := range []struct {
+		c    *client
+		want int
+	}{{c, 0}, {other, 1}} {
+		n := 0
+		for m := tt.c.next(); m["text"] != "end"; m = tt.c.next() {
+			if m["event"] == "user_message" {
+				n++
+			}
+		}
+		if n != tt.want {
+			t.Errorf("user_message came %d times, want %d", n, tt.want)
+		}
 	}
 }
 
