@@ -161,20 +161,23 @@ func TestRepeatedTurnID(t *testing.T) {
 	other := r.login()
 	other.say(`{"type":"attach","chat_id":"` + chat + `"}`)
 	other.until("attached")
-	say := func() map[string]any {
-		c.say(`{"type":"message","chat_id":"` + chat + `","content":"x","turn_id":"once"}`)
+	await := func(event string) map[string]any {
 		for {
 			switch m := c.next(); m["event"] {
-			case "message_accepted":
+			case event:
 				return m
 			case "user_message":
 				t.Error("the sender got its own message")
 			}
 		}
 	}
+	say := func() map[string]any {
+		c.say(`{"type":"message","chat_id":"` + chat + `","content":"x","turn_id":"once"}`)
+		return await("message_accepted")
+	}
 	say()
 	r.send(final("f", chat, "once", "answer"))
-	c.until("turn_end")
+	await("turn_end")
 	if m := say(); m["starts_turn"] != false {
 		t.Errorf("a repeated message starts a turn: %v", m)
 	}
