@@ -32,14 +32,12 @@ const (
 // checked but that nothing acts on yet.
 func later() []string {
 	return []string{
-		"agents.defaults.dream.cron",
 		"agents.defaults.failOnToolError",
-		"api", "channels", "gateway", "modelPresets.<name>.label",
+		"modelPresets.<name>.label",
 		"providers.<name>.caps", "providers.<name>.displayName",
 
 		"tools.cliApps", "tools.maxSessionMessagesPerMinute",
 		"tools.webuiAllow",
-		"transcription.enabled",
 	}
 }
 

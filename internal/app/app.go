@@ -82,6 +82,7 @@ type App struct {
 	Notes     []string // what the user should know about this start
 	Exec      string   // how commands are contained, for status
 
+	gateway  bool // whose schedule runs Dream
 	models   *models
 	safety   *safety
 	commands *shell.Shell   // nil: commands are switched off
@@ -148,7 +149,7 @@ func load(o *Options) (*App, error) {
 		_ = o.secrets.Add(name, s) // doctor names those that are not looked for
 	}
 	o.secrets.AddEnv(o.Env)
-	a := &App{Config: loaded, log: o.Log}
+	a := &App{Config: loaded, log: o.Log, gateway: o.Link.inGateway()}
 	a.Workspace, err = workspaceOf(o.Workspace, loaded)
 	return a, err
 }
@@ -225,7 +226,8 @@ func (a *App) build(ctx context.Context, o Options) error {
 			Time: time.Duration(def.Limits.TurnTimeoutS) * time.Second, Tokens: def.Limits.TurnTokens, ToolCalls: def.Limits.TurnToolCalls,
 		},
 		Unified: def.UnifiedSession, Concurrency: concurrency(def.Limits.MaxConcurrentRequests), HintChars: def.ToolHintMaxLength,
-		Outcome: a.Schedule.Outcome, Grace: time.Duration(a.Config.Config.Gateway.ShutdownTimeoutS) * time.Second,
+		Outcome: a.Schedule.Outcome, HeartbeatKeep: a.Config.Config.Gateway.Heartbeat.KeepRecentMessages,
+		Grace:   time.Duration(a.Config.Config.Gateway.ShutdownTimeoutS) * time.Second,
 		Version: o.Version, Location: def.Location(), Now: o.Now, Log: o.Log, Home: home,
 	})
 	return err
@@ -390,7 +392,7 @@ func (a *App) protectedPaths() (deny, denyWrite []string) {
 	}
 	denyWrite = append(denyWrite,
 		filepath.Join(a.Workspace, "memory", "history.jsonl"), filepath.Join(a.Workspace, "memory", ".cursor"),
-		filepath.Join(a.Workspace, "memory", ".dream_cursor"), filepath.Join(a.Workspace, "cron", "jobs.json"),
+		filepath.Join(a.Workspace, "memory", ".dream_cursor"), filepath.Join(a.Workspace, "cron"), filepath.Join(a.Workspace, "triggers"),
 		filepath.Join(a.Workspace, ".nanobot", "workspace-id"), filepath.Join(a.Workspace, ".git", "hooks"))
 	inside := func(p string) bool {
 		return p == a.Workspace || strings.HasPrefix(a.Workspace, p+string(filepath.Separator))

@@ -39,8 +39,9 @@ func (a *App) dreams(o Options) (agent.Dreamer, error) {
 	return memory.DreamChat{Dream: a.Dream, Versions: repo}, nil
 }
 
-// dream serves the schedule of Dream until ctx ends. A cron expression is for
-// the scheduler; when Dream is off, entries it will not read must not pile up.
+// dream serves the schedule of Dream until ctx ends, where no gateway does it
+// as one of its jobs. When Dream is off, entries it will not read must not
+// pile up.
 func (a *App) dream(ctx context.Context) {
 	def := a.Config.Config.Agents.Defaults.Dream
 	switch {
@@ -48,7 +49,7 @@ func (a *App) dream(ctx context.Context) {
 		if err := a.Dream.Skip(ctx); err != nil && ctx.Err() == nil {
 			a.log.WarnContext(ctx, "mark the history as read", "err", err)
 		}
-	case def.Cron == "" && !a.models.info.Demo:
+	case def.Cron == "" && !a.gateway && !a.models.info.Demo:
 		_ = a.Dream.Serve(ctx) // ends with its context only
 	}
 }

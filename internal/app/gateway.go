@@ -83,7 +83,7 @@ func NewGateway(ctx context.Context, o GatewayOptions) (*Gateway, error) {
 		default: // asked for already
 		}
 	}
-	g.o.Deliver = g.deliver
+	g.o.Deliver, g.o.Notify = g.deliver, g.tellOwner
 	g.o.Link = Link{
 		Submit:    func(ctx context.Context, in bus.Inbound) error { return g.queue.Submit(ctx, in) },
 		Notify:    func(ctx context.Context, out bus.Outbound) error { return g.queue.Publish(ctx, out) },

@@ -3,10 +3,13 @@ package app
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
 	"github.com/nanobot-go/nanobot/internal/schedule"
@@ -20,6 +23,9 @@ type Link struct {
 	LastRoute   func(ctx context.Context) (bus.Route, bool)
 	Deliverable func(r bus.Route) error
 }
+
+// inGateway reports whether the schedule runs in this process.
+func (l Link) inGateway() bool { return l.Submit != nil }
 
 // openSchedule prepares the jobs of the workspace.
 func (a *App) openSchedule(o Options) (err error) {
@@ -41,14 +47,41 @@ func (a *App) openSchedule(o Options) (err error) {
 			return rt.Model, rt.Name, err
 		})
 	}
-	if def.Dream.Enabled && def.Dream.Cron != "" && o.Record == "" {
+	if def.Dream.Enabled && o.Record == "" {
+		timing := schedule.Every(max(time.Duration(def.Dream.IntervalH)*time.Hour, time.Hour))
+		if def.Dream.Cron != "" {
+			timing = schedule.Cron(def.Dream.Cron, "")
+		}
 		so.System = append(so.System, schedule.System{
-			ID: "dream", Name: "dream", Purpose: "Take the history into the long-term memory.",
-			Timing: schedule.Cron(def.Dream.Cron, ""), Run: a.dreamNow,
+			ID: "dream", Name: "dream", Purpose: "Take the history into the long-term memory.", Timing: timing, Run: a.dreamNow,
 		})
+	}
+	if o.Link.inGateway() {
+		a.moveJobs()
 	}
 	a.Schedule, err = schedule.Open(so)
 	return err
+}
+
+// moveJobs takes over the jobs of versions that kept them with the
+// configuration, unless the workspace has some.
+func (a *App) moveJobs() {
+	old, now := filepath.Join(a.Config.DataDir, "cron", "jobs.json"), filepath.Join(a.Workspace, "cron", "jobs.json")
+	if _, err := os.Stat(now); err == nil || old == now {
+		return
+	}
+	if _, err := os.Stat(old); err != nil {
+		return
+	}
+	err := diskio.MkdirAll(filepath.Dir(now), 0o700)
+	if err == nil {
+		err = os.Rename(old, now)
+	}
+	if err != nil {
+		a.Notes = append(a.Notes, fmt.Sprintf("The jobs in %s could not be moved to the workspace: %v", old, err))
+		return
+	}
+	a.Notes = append(a.Notes, fmt.Sprintf("The jobs in %s were moved to %s.", old, now))
 }
 
 // dreamNow is Dream as a job.

@@ -1,14 +1,18 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"sync"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/agent"
@@ -26,23 +30,82 @@ func (g *Gateway) openAPI(a *App) (err error) {
 	cfg := a.Config.Config
 	g.metrics = api.NewMetrics(g.o.Version, g.started, g.o.Now)
 	g.metrics.OnRead(g.gauges)
-	o := api.Options{
-		Token: cfg.API.APIKey, Origins: cfg.API.CORSOrigins, History: cfg.API.History, MaxConcurrent: cfg.API.MaxConcurrent,
-		Timeout: time.Duration(cfg.API.Timeout * float64(time.Second)), MediaDir: filepath.Join(a.safety.media, "api"),
-		Transcribe: func(ctx context.Context, path string) (string, error) { return g.transcribe(ctx, path), nil },
-		Health:     g.health, Log: g.log, Now: g.o.Now,
-	}
-	if on := cfg.Gateway.Metrics.Enabled; on == nil || *on {
-		o.Metrics = g.metrics
-	}
-	if g.serveAPI(cfg) {
-		o.Ask, o.Models, o.Fault, o.DeleteSession = g.Ask, g.models, faultOf, g.deleteSession
-	}
-	if o.Fetch, err = httpsafe.Guarded(httpsafe.GuardOptions{Allow: networks(cfg.Tools.SSRFWhitelist)}); err != nil {
+	o, err := a.apiOptions(g.metrics)
+	if err != nil {
 		return err
+	}
+	o.Health, o.Log, o.Now = g.health, g.log, g.o.Now
+	o.Transcribe = func(ctx context.Context, path string) (string, error) { return g.transcribe(ctx, path), nil }
+	if g.serveAPI(cfg) {
+		o.Ask, o.Models, o.DeleteSession = g.Ask, func() []api.Model { return apiModels(g.config()) }, g.deleteSession
 	}
 	g.api, err = api.New(o)
 	return err
+}
+
+// apiOptions are what the configuration says about the API.
+func (a *App) apiOptions(m *api.Metrics) (api.Options, error) {
+	cfg := a.Config.Config
+	o := api.Options{
+		Token: cfg.API.APIKey, Origins: cfg.API.CORSOrigins, History: cfg.API.History, MaxConcurrent: cfg.API.MaxConcurrent,
+		Timeout: time.Duration(cfg.API.Timeout * float64(time.Second)), MediaDir: filepath.Join(a.safety.media, "api"),
+		Fault: faultOf, MetricsPath: cfg.Gateway.Metrics.Path,
+	}
+	if on := cfg.Gateway.Metrics.Enabled; on == nil || *on {
+		o.Metrics = m
+	}
+	var err error
+	o.Fetch, err = httpsafe.Guarded(httpsafe.GuardOptions{Allow: networks(cfg.Tools.SSRFWhitelist)})
+	return o, err
+}
+
+// APIListen is where the API is served instead of where the configuration says.
+type APIListen struct {
+	Host    string // "" is api.host
+	Port    int    // negative is api.port
+	Timeout float64
+}
+
+// ServeAPI serves the OpenAI-compatible API alone until ctx ends.
+func ServeAPI(ctx context.Context, o Options, where APIListen, ready func(a *App, addr string)) error {
+	a, err := New(ctx, o)
+	if err != nil {
+		return err
+	}
+	cfg := &a.Config.Config.API
+	cfg.Host = cmp.Or(where.Host, cfg.Host)
+	if where.Port >= 0 {
+		cfg.Port = where.Port
+	}
+	cfg.Timeout = cmp.Or(where.Timeout, cfg.Timeout)
+	ao, err := a.apiOptions(api.NewMetrics(o.Version, time.Now(), time.Now))
+	if err != nil {
+		return errors.Join(err, a.Close())
+	}
+	ao.Ask, ao.Models, ao.Log = a.Agent.Ask, func() []api.Model { return apiModels(a.Config) }, a.log
+	ao.DeleteSession = a.deleteSession
+	ao.Transcribe = func(ctx context.Context, path string) (string, error) {
+		return transcribe(ctx, a.Config, lookup(o.Env), path)
+	}
+	h, err := api.New(ao)
+	if err != nil {
+		return errors.Join(err, a.Close())
+	}
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", net.JoinHostPort(cfg.Host, strconv.Itoa(cfg.Port)))
+	if err != nil {
+		return errors.Join(fmt.Errorf("%w; another program has this port: stop it, or set api.port", err), a.Close())
+	}
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	a.Agent.Open(running)
+	var work sync.WaitGroup
+	work.Go(func() { _ = a.Run(running) }) // ends with its context only
+	ready(a, l.Addr().String())
+	err = h.Serve(ctx, l)
+	stop()
+	work.Wait()
+	return errors.Join(err, a.Close())
 }
 
 // serveAPI says whether the OpenAI-compatible API is served. Off this machine
@@ -72,19 +135,13 @@ func (g *Gateway) server(ctx context.Context, h http.Handler) *http.Server {
 	}
 }
 
-// models are what clients of the API may choose.
-func (g *Gateway) models() []api.Model {
+// apiModels are what clients of the API may choose.
+func apiModels(l *config.Loaded) []api.Model {
 	out := []api.Model{{ID: "nanobot"}}
-	l := g.config()
 	if m := l.Config.Agents.Defaults.Model; m != "" && m != "nanobot" {
 		out = append(out, api.Model{ID: m})
 	}
-	names := make([]string, 0, len(l.Config.ModelPresets))
-	for name := range l.Config.ModelPresets {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(l.Config.ModelPresets)) {
 		if name != "nanobot" {
 			out = append(out, api.Model{ID: name, Preset: name})
 		}
@@ -96,6 +153,8 @@ func faultOf(err error) (status int, message string) {
 	switch {
 	case errors.Is(err, agent.ErrBusy):
 		return http.StatusTooManyRequests, err.Error()
+	case errors.Is(err, agent.ErrStopped):
+		return http.StatusConflict, "The turn was stopped."
 	case errors.Is(err, agent.ErrClosed):
 		return http.StatusServiceUnavailable, "The gateway is being stopped. Try again in a moment."
 	}
@@ -107,14 +166,16 @@ func (g *Gateway) deleteSession(ctx context.Context, key string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	return a.deleteSession(ctx, key)
+}
+
+func (a *App) deleteSession(ctx context.Context, key string) (bool, error) {
 	a.Agent.Stop(ctx, key)
-	if err := a.Sessions.Delete(ctx, key); err != nil {
-		if errors.Is(err, session.ErrNotFound) {
-			return false, nil
-		}
-		return false, err
+	err := a.Sessions.Delete(ctx, key)
+	if errors.Is(err, session.ErrNotFound) {
+		return false, nil
 	}
-	return true, nil
+	return err == nil, err
 }
 
 // health is what /readyz tells.

@@ -17,6 +17,7 @@ import (
 const (
 	replyEvery = time.Minute    // a pairing code to one person
 	tellEvery  = 24 * time.Hour // owners about one person
+	ownersKept = 64
 	gateMemory = 1024           // people remembered for that
 )
 
@@ -111,6 +112,9 @@ func (g *Gate) Admit(ctx context.Context, v Visitor) (Pass, bool) {
 	pass := Pass{visitor: v, scope: g.scope(v), at: g.o.Now()}
 	if v.Direct && pass.Owner() {
 		g.mu.Lock()
+		if len(g.owners) >= ownersKept { // clients without a name are somebody new each time
+			clear(g.owners)
+		}
 		g.owners[v.IDs[0]] = v.Route
 		g.mu.Unlock()
 	}

@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/config"
 )
@@ -62,8 +64,12 @@ func (c *command) channelStates(ctx context.Context, loaded *config.Loaded) (lis
 
 // liveChannels asks the gateway of this configuration; false means that none
 // answers.
-func (*command) liveChannels(context.Context, *config.Loaded) ([]channel.Status, bool) {
-	return nil, false
+func (*command) liveChannels(ctx context.Context, l *config.Loaded) ([]channel.Status, bool) {
+	var s app.GatewayStatus
+	if err := app.Control(ctx, l, http.MethodGet, "/status", nil, &s); err != nil {
+		return nil, false
+	}
+	return s.Channels, true
 }
 
 func printChannels(cmd *cobra.Command, list []channel.Status, live bool) error {

@@ -1,0 +1,60 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nanobot-go/nanobot"
+	"github.com/nanobot-go/nanobot/internal/app"
+)
+
+func (c *command) serveCommand() *cobra.Command {
+	var host string
+	var port int
+	var timeout float64
+	cmd := &cobra.Command{
+		Use: "serve", Short: "Serve only the OpenAI-compatible API", Args: noArgs,
+		Long: `serve answers the OpenAI-compatible API on api.host and api.port, without chat
+platforms and schedules. The gateway serves the same API on its own port; serve
+is for programs that want nothing else, also beside a gateway.
+
+Beyond this machine it needs a key: set api.apiKey.`,
+		Example: `  nanobot serve
+  nanobot serve --port 9000
+  curl http://127.0.0.1:8900/v1/models`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			return c.serve(ctx, app.APIListen{Host: host, Port: port, Timeout: timeout})
+		},
+	}
+	cmd.Flags().StringVar(&host, "host", "", "`address` to listen on instead of api.host")
+	cmd.Flags().IntVarP(&port, "port", "p", -1, "`port` to listen on instead of api.port")
+	cmd.Flags().Float64VarP(&timeout, "timeout", "t", 0, "`seconds` one request may take instead of api.timeout")
+	return cmd
+}
+
+func (c *command) serve(ctx context.Context, where app.APIListen) error {
+	loaded, err := c.load()
+	if err != nil {
+		return err
+	}
+	log, done, err := c.gatewayLog(loaded, gatewayFlags{mode: "foreground"})
+	if err != nil {
+		return err
+	}
+	defer done()
+	return app.ServeAPI(ctx, app.Options{
+		Config: c.configOptions(), Workspace: c.workspace, Env: c.Env, Version: nanobot.Version(), Log: log,
+	}, where, func(a *app.App, addr string) {
+		fmt.Fprintf(c.Err, "nanobot %s API\n  model      %s\n  listening  http://%s/v1\n", nanobot.Version(), a.ModelInfo().Name, addr)
+		for _, n := range a.Notes {
+			fmt.Fprintf(c.Err, "  note       %s\n", n)
+		}
+	})
+}
