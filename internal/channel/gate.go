@@ -18,7 +18,7 @@ const (
 	replyEvery = time.Minute    // a pairing code to one person
 	tellEvery  = 24 * time.Hour // owners about one person
 	ownersKept = 64
-	gateMemory = 1024           // people remembered for that
+	gateMemory = 1024 // people remembered for that
 )
 
 // Visitor is somebody who wrote to us, before anything was done about it.
