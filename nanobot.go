@@ -10,12 +10,16 @@
 // With no configuration it uses a key from the environment, else a model
 // server on this machine, else a built-in demo model that is not an AI. A Bot
 // is safe for concurrent use; turns of one session run one after the other.
+//
+// NewGateway is the form that runs for months: chat platforms, schedules and
+// HTTP, with every message on disk until it is answered.
 package nanobot
 
 import (
 	"context"
 	"errors"
 	"iter"
+	"net/http"
 	"os"
 	"sync"
 
@@ -82,6 +86,21 @@ type Input struct {
 	Session string // "" means "sdk:default"
 	Route   Route  // "" means channel sdk, chat default
 	Sender  string
+	Preset  string // one of modelPresets for this turn; "" is the session's
+	// Ephemeral turns read and keep no conversation: Session means nothing.
+	Ephemeral bool
+}
+
+// inbound is the message as the agent takes it.
+func (in Input) inbound() bus.Inbound {
+	msg := bus.Inbound{
+		Route: in.Route, SenderID: in.Sender, Text: in.Text, Media: in.Media, SessionKey: in.Session,
+		Preset: in.Preset, Stateless: in.Ephemeral, WantsStream: true, OwnTurn: true,
+	}
+	if msg.Route == (bus.Route{}) {
+		msg.Route = bus.Route{Channel: "sdk", ChatID: "default"}
+	}
+	return msg
 }
 
 // Result is the outcome of a turn.
@@ -93,6 +112,7 @@ type Result struct {
 // Bot is a running agent.
 type Bot struct {
 	app    *app.App
+	o      app.Options
 	stop   context.CancelFunc
 	start  sync.Once
 	done   chan struct{}
@@ -101,16 +121,21 @@ type Bot struct {
 
 // New reads the configuration and prepares an agent. It calls no model.
 func New(ctx context.Context, opts ...Option) (*Bot, error) {
-	o := app.Options{Env: os.Environ(), Version: Version()}
-	for _, opt := range opts {
-		opt(&o)
-	}
+	o := options(opts).Options
 	a, err := app.New(ctx, o)
 	if err != nil {
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(ctx)
-	return &Bot{app: a, stop: stop, parent: ctx, done: make(chan struct{})}, nil
+	return &Bot{app: a, o: o, stop: stop, parent: ctx, done: make(chan struct{})}, nil
+}
+
+func options(opts []Option) app.GatewayOptions {
+	o := app.GatewayOptions{Options: app.Options{Env: os.Environ(), Version: Version()}}
+	for _, opt := range opts {
+		opt(&o)
+	}
+	return o
 }
 
 // run starts the agent with the first message.
@@ -128,14 +153,7 @@ func (b *Bot) run() {
 // Breaking out of the loop stops the turn.
 func (b *Bot) Stream(ctx context.Context, in Input) iter.Seq2[Event, error] {
 	b.run()
-	msg := bus.Inbound{
-		Route: in.Route, SenderID: in.Sender, Text: in.Text, Media: in.Media, SessionKey: in.Session,
-		WantsStream: true, OwnTurn: true,
-	}
-	if msg.Route == (bus.Route{}) {
-		msg.Route = bus.Route{Channel: "sdk", ChatID: "default"}
-	}
-	return b.app.Agent.Ask(ctx, msg)
+	return b.app.Agent.Ask(ctx, in.inbound())
 }
 
 // Ask is Stream for a complete inbound message, as user interfaces build it.
@@ -146,7 +164,12 @@ func (b *Bot) Ask(ctx context.Context, in bus.Inbound) iter.Seq2[Event, error] {
 
 // Run sends a message and waits for the reply.
 func (b *Bot) Run(ctx context.Context, in Input) (Result, error) {
-	for ev, err := range b.Stream(ctx, in) {
+	return result(b.Stream(ctx, in))
+}
+
+// result waits for the end of a turn.
+func result(events iter.Seq2[Event, error]) (Result, error) {
+	for ev, err := range events {
 		if err != nil {
 			return Result{}, err
 		}
@@ -175,6 +198,22 @@ func (b *Bot) Working() int { return b.app.Agent.Working() }
 
 // Wait waits until no subagent works any more and their results were handled.
 func (b *Bot) Wait(ctx context.Context) error { return b.app.Agent.Quiet(ctx) }
+
+// Handler answers the OpenAI-compatible API, health and metrics for this agent;
+// mount it on any mux (docs/api.md says who is let in). It starts the agent.
+func (b *Bot) Handler() (http.Handler, error) {
+	h, err := b.app.API(b.o)
+	if err != nil {
+		return nil, err
+	}
+	b.run()
+	return h.Handler(), nil
+}
+
+// Sessions are the conversations of the workspace.
+func (b *Bot) Sessions() Sessions {
+	return Sessions{func(context.Context) (*app.App, error) { return b.app, nil }}
+}
 
 // Model names the model in use.
 func (b *Bot) Model() string { return b.app.ModelInfo().Name }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/agent"
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
@@ -60,6 +61,7 @@ type Options struct {
 	Tools      []tool.Tool
 	NoBuiltins bool
 	Hooks      []runner.Hooks
+	Channels   map[string]channel.Factory // chat platforms beside ours; only a Gateway connects to them
 
 	// Link is the gateway the App runs in.
 	Link Link

@@ -2,6 +2,7 @@ package app
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
 	"path/filepath"
 
@@ -19,6 +20,13 @@ func Channels() map[string]channel.Factory {
 		"telegram":  telegram.New,
 		"websocket": websocket.New(websocket.Options{}),
 	}
+}
+
+// factories are the chat platforms of this program and of the one around it.
+func (g *Gateway) factories() map[string]channel.Factory {
+	out := Channels()
+	maps.Copy(out, g.o.Channels)
+	return out
 }
 
 // sections are those of channels that are to run.
@@ -41,7 +49,7 @@ func sections(l *config.Loaded) map[string]json.RawMessage {
 func (g *Gateway) channelOptions(a *App) channel.Options {
 	cfg := a.Config.Config.Channels
 	return channel.Options{
-		Queue: g.door(), Factories: Channels(), Sections: g.sections(a.Config),
+		Queue: g.door(), Factories: g.factories(), Sections: g.sections(a.Config),
 		Defaults:   channel.Filters{SendProgress: cfg.SendProgress, SendToolHints: cfg.SendToolHints, ShowReasoning: cfg.ShowReasoning},
 		MaxRetries: cfg.SendMaxRetries, DataDir: a.Config.DataDir, Pairing: filepath.Join(a.Config.DataDir, "pairing.json"),
 		Client:     func(proxy string) (*http.Client, error) { return httpsafe.Client(httpsafe.Options{Proxy: proxy}) },

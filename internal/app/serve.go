@@ -78,16 +78,7 @@ func ServeAPI(ctx context.Context, o Options, where APIListen, ready func(a *App
 		cfg.Port = where.Port
 	}
 	cfg.Timeout = cmp.Or(where.Timeout, cfg.Timeout)
-	ao, err := a.apiOptions(api.NewMetrics(o.Version, time.Now(), time.Now))
-	if err != nil {
-		return errors.Join(err, a.Close())
-	}
-	ao.Ask, ao.Models, ao.Log = a.Agent.Ask, func() []api.Model { return apiModels(a.Config) }, a.log
-	ao.DeleteSession = a.deleteSession
-	ao.Transcribe = func(ctx context.Context, path string) (string, error) {
-		return transcribe(ctx, a.Config, lookup(o.Env), path)
-	}
-	h, err := api.New(ao)
+	h, err := a.API(o)
 	if err != nil {
 		return errors.Join(err, a.Close())
 	}
@@ -166,10 +157,12 @@ func (g *Gateway) deleteSession(ctx context.Context, key string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return a.deleteSession(ctx, key)
+	return a.DeleteSession(ctx, key)
 }
 
-func (a *App) deleteSession(ctx context.Context, key string) (bool, error) {
+// DeleteSession stops a conversation and moves it to the archive. It reports
+// whether there was one.
+func (a *App) DeleteSession(ctx context.Context, key string) (bool, error) {
 	a.Agent.Stop(ctx, key)
 	err := a.Sessions.Delete(ctx, key)
 	if errors.Is(err, session.ErrNotFound) {

@@ -1,0 +1,55 @@
+package nanobot
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/channel"
+)
+
+// What a chat platform of your own is made of; see WithChannel. A platform only
+// translates. Order, retries, rate limits, splitting, pairing and restarts are
+// done for it.
+type (
+	// Channel is one chat platform. It may have more methods: Edit to stream by
+	// changing messages, Signal to show that a message was seen, Routes to
+	// receive by HTTP on the gateway's port.
+	Channel = channel.Channel
+	// ChannelFactory makes a Channel of its section of the configuration.
+	ChannelFactory = channel.Factory
+	// ChannelDeps is what a Channel gets from the gateway.
+	ChannelDeps = channel.Deps
+	// ChannelCaps says what the platform can do.
+	ChannelCaps = channel.Caps
+	// ChannelSection are the settings every platform has; embed it in yours.
+	ChannelSection = channel.Common
+	// ChannelPhase is what Signal shows.
+	ChannelPhase = channel.Phase
+	// ChannelRate bounds what is sent; see ChannelCaps.
+	ChannelRate = channel.Rate
+	// Visitor is somebody who wrote, for ChannelDeps.Gate to decide about.
+	Visitor = channel.Visitor
+	// Submit hands a message to the agent. Nil means that it is on disk.
+	Submit = channel.Submit
+	// Inbound is a message for the agent; Pass.Inbound begins one.
+	Inbound = bus.Inbound
+)
+
+// ErrNotReady is wrapped by errors of Channel.Send while the platform is not
+// connected.
+var ErrNotReady = channel.ErrNotReady
+
+// DecodeSection fills a struct, which holds the defaults already, from the
+// section of a channel. An unknown key is an error that names the nearest one.
+func DecodeSection(section json.RawMessage, into any) error { return channel.Decode(section, into) }
+
+// Permanent marks an error of Channel.Send that stays the same however often
+// the message is sent.
+func Permanent(err error) error { return channel.Permanent(err) }
+
+// Fatal marks an error of a channel that only another configuration can mend.
+func Fatal(err error) error { return channel.Fatal(err) }
+
+// RateLimited marks an error after which the platform wants to be left alone.
+func RateLimited(after time.Duration, err error) error { return channel.RateLimited(after, err) }
