@@ -4,8 +4,9 @@
 //
 //	go run ./bench            everything, as a Markdown table
 //	go run ./bench -quick     fewer repetitions
-//	go run ./bench -only turn one part: oneshot, turn, sessions, prefix, grep, read, search, exec, fetch, year
+//	go run ./bench -only turn one part: oneshot, turn, sessions, prefix, grep, read, search, exec, fetch, year, gateway, load, soak
 //	go run ./bench -only search -messages 1000000
+//	go run ./bench -only soak -turns 100000
 package main
 
 import (
@@ -32,12 +33,15 @@ type bench struct {
 	quick    bool
 	messages int // of the search index
 	rows     []row
+
+	turnsWanted int // of the soak
 }
 
 func main() {
 	quick := flag.Bool("quick", false, "fewer repetitions")
 	only := flag.String("only", "", "run one part")
 	messages := flag.Int("messages", 100000, "messages of the search index")
+	turns := flag.Int("turns", 20000, "turns of the soak")
 	flag.Parse()
 	if flag.NArg() > 0 { // a child process that measures one thing
 		if err := child(flag.Args()); err != nil {
@@ -46,19 +50,19 @@ func main() {
 		}
 		return
 	}
-	if err := run(*quick, *only, *messages); err != nil {
+	if err := run(&bench{quick: *quick, messages: *messages, turnsWanted: *turns}, *only); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func run(quick bool, only string, messages int) error {
+func run(b *bench, only string) error {
 	dir, err := os.MkdirTemp("", "nanobot-bench-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	b := &bench{dir: dir, quick: quick, messages: messages, binary: filepath.Join(dir, "nanobot"), floor: filepath.Join(dir, "floor"), self: filepath.Join(dir, "bench")}
+	b.dir, b.binary, b.floor, b.self = dir, filepath.Join(dir, "nanobot"), filepath.Join(dir, "floor"), filepath.Join(dir, "bench")
 	for out, pkg := range map[string]string{b.binary: "./cmd/nanobot", b.floor: "./bench/floor", b.self: "./bench"} {
 		cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", out, pkg)
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -69,9 +73,9 @@ func run(quick bool, only string, messages int) error {
 	parts := []struct {
 		name string
 		run  func() error
-	}{{"oneshot", b.oneShot}, {"turn", b.turns}, {"sessions", b.sessions}, {"prefix", b.prefix}, {"grep", b.grep}, {"read", b.read}, {"search", b.search}, {"exec", b.exec}, {"fetch", b.fetch}, {"year", b.year}}
+	}{{"oneshot", b.oneShot}, {"turn", b.turns}, {"sessions", b.sessions}, {"prefix", b.prefix}, {"grep", b.grep}, {"read", b.read}, {"search", b.search}, {"exec", b.exec}, {"fetch", b.fetch}, {"year", b.year}, {"gateway", b.gateways}, {"load", b.load}, {"soak", b.soak}}
 	for _, p := range parts {
-		if only != "" && only != p.name {
+		if only != p.name && (only != "" || p.name == "soak") { // the soak takes long and is asked for by name
 			continue
 		}
 		fmt.Fprintf(os.Stderr, "%s...\n", p.name)

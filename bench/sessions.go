@@ -112,6 +112,8 @@ func child(args []string) error {
 	var took time.Duration
 	var err error
 	switch args[0] {
+	case "model":
+		return runModel()
 	case "sessions":
 		took, err = runSessions(args[1], args[2])
 	case "floor":
