@@ -1,0 +1,111 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nanobot-go/nanobot/internal/api"
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
+)
+
+// healthWait is how long nanobot health waits for an answer.
+const healthWait = 5 * time.Second
+
+// healthCommand asks the gateway how it is, for a container or a monitor.
+func (c *command) healthCommand() *cobra.Command {
+	var address string
+	cmd := &cobra.Command{
+		Use: "health", Short: "Ask a running gateway whether it is well", Args: noArgs,
+		Long: `health asks for /readyz of the gateway that runs with this configuration. It
+ends with code 0 if all is well, else with 1. It is meant for containers and
+monitors.`,
+		Example: "  nanobot health\n  nanobot health --url http://127.0.0.1:18790",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, cancel := context.WithTimeout(cmd.Context(), healthWait)
+			defer cancel()
+			if address == "" {
+				i, err := c.findGateway()
+				if err != nil {
+					return err
+				}
+				if i.Address == "" {
+					return fmt.Errorf("the gateway (process %d) does not listen; see: nanobot gateway status", i.PID)
+				}
+				address = "http://" + reachable(i.Address)
+			}
+			if err := health(ctx, address); err != nil {
+				return err
+			}
+			cmd.Println("ready")
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&address, "url", "", "`address` of the gateway instead of the one that runs here")
+	return cmd
+}
+
+// reachable is an address to connect to for one that is listened on.
+func reachable(addr string) string {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return addr
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return net.JoinHostPort(host, port)
+}
+
+// health asks a gateway and says what is wrong with it.
+func health(ctx context.Context, address string) error {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return usageError{fmt.Errorf("%q is no address; use http://HOST:PORT", address)}
+	}
+	if u.Path == "" || u.Path == "/" {
+		u.Path = "/readyz"
+	}
+	client, err := httpsafe.Client(httpsafe.Options{Direct: httpsafe.IsLocal(address)})
+	if err != nil {
+		return err
+	}
+	defer client.CloseIdleConnections()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), http.NoBody)
+	if err != nil {
+		return err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return fmt.Errorf("the gateway does not answer: %w", httpsafe.WithoutURL(err))
+	}
+	defer resp.Body.Close() //nolint:errcheck // only read
+	data, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode == http.StatusOK {
+		return nil
+	}
+	var r api.Report
+	var wrong []string
+	if json.Unmarshal(data, &r) == nil {
+		for _, check := range r.Checks {
+			if !check.OK && !check.Optional {
+				wrong = append(wrong, strings.TrimSpace(check.Name+" "+check.Detail))
+			}
+		}
+	}
+	if len(wrong) == 0 {
+		wrong = []string{resp.Status}
+	}
+	return fmt.Errorf("the gateway is not well: %s", strings.Join(wrong, "; "))
+}

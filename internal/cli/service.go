@@ -1,0 +1,292 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nanobot-go/nanobot/internal/app"
+	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/daemon"
+	"github.com/nanobot-go/nanobot/internal/diskio"
+)
+
+// serviceFlags are the flags of nanobot service.
+type serviceFlags struct {
+	name   string
+	system bool
+	user   string // of a service of the machine
+	dryRun bool
+	port   int
+	host   string
+}
+
+func (c *command) serviceCommand() *cobra.Command {
+	var f serviceFlags
+	cmd := &cobra.Command{
+		Use: "service", Short: "Start the gateway with the machine", Args: subcommand, RunE: showHelp,
+		Long: `service makes the gateway a service of systemd (Linux) or launchd (macOS), so
+that it starts by itself and is started again when it ends by accident.`,
+		Example: `  nanobot service install
+  nanobot service install --dry-run
+  sudo nanobot service install --system --user me
+  nanobot service status
+  nanobot service uninstall`,
+	}
+	fl := cmd.PersistentFlags()
+	fl.StringVar(&f.name, "name", "nanobot", "`name` of the service; one for each configuration")
+	fl.BoolVar(&f.system, "system", false, "a service of the machine instead of your user; needs root")
+	cmd.AddCommand(c.serviceInstall(&f), c.serviceUninstall(&f), c.serviceStatus(&f))
+	return cmd
+}
+
+func (c *command) serviceInstall(f *serviceFlags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "install", Short: "Install the service and start it", Args: noArgs,
+		Long: `install writes the service file, switches the service on and starts it. Doing it
+again brings an existing service up to date, for example after the program was
+moved. The service does not see the variables of your shell: keep keys in the
+configuration.`,
+		Example: "  nanobot service install\n  nanobot service install --dry-run\n  sudo nanobot service install --system --user me",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := c.serviceHost(*f)
+			if err != nil {
+				return err
+			}
+			return c.installService(cmd, s, *f)
+		},
+	}
+	fl := cmd.Flags()
+	fl.BoolVar(&f.dryRun, "dry-run", false, "only show the file and the commands")
+	fl.StringVar(&f.user, "user", "", "with --system: the `user` the gateway runs as")
+	fl.IntVarP(&f.port, "port", "p", -1, "`port` to listen on instead of gateway.port")
+	fl.StringVar(&f.host, "host", "", "`address` to listen on instead of gateway.host")
+	return cmd
+}
+
+func (c *command) serviceUninstall(f *serviceFlags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "uninstall", Short: "Stop the service and remove it", Args: noArgs,
+		Long:    "uninstall stops the gateway and removes the service file. Your data stays.",
+		Example: "  nanobot service uninstall\n  nanobot service uninstall --dry-run",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := c.serviceHost(*f)
+			if err != nil {
+				return err
+			}
+			return c.uninstallService(cmd, s, *f)
+		},
+	}
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "only show what would be done")
+	return cmd
+}
+
+func (c *command) serviceStatus(f *serviceFlags) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "status", Short: "Show whether the service is installed and runs", Args: noArgs,
+		Long:    "status ends with code 0 if the service runs, else with 3.",
+		Example: "  nanobot service status\n  nanobot service status --json",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := c.serviceHost(*f)
+			if err != nil {
+				return err
+			}
+			st := s.state(cmd.Context())
+			if asJSON {
+				err = writeJSON(cmd.OutOrStdout(), st)
+			} else {
+				cmd.Println(st.String())
+			}
+			if err == nil && st.Active != "active" {
+				return failure{exitNotRunning}
+			}
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	return cmd
+}
+
+// serviceHost finds the service manager of this machine and checks that the
+// caller may use it.
+func (c *command) serviceHost(f serviceFlags) (serviceHost, error) {
+	s := serviceHost{os: runtime.GOOS, uid: os.Geteuid(), name: f.name, system: f.system, env: c.Env}
+	if s.os != "linux" && s.os != "darwin" {
+		return s, errors.New("services are for systemd and launchd. On Windows let the Task Scheduler run at logon: nanobot gateway start")
+	}
+	if !serviceName(f.name) {
+		return s, usageError{fmt.Errorf("%q is no name for a service; use letters, digits, - and _", f.name)}
+	}
+	var err error
+	if s.home, err = os.UserHomeDir(); err != nil {
+		return s, err
+	}
+	return s, nil
+}
+
+// serviceName reports names that mean the same everywhere: as a file, a unit
+// and a label.
+func serviceName(s string) bool {
+	odd := func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_')
+	}
+	return s != "" && len(s) <= 64 && s[0] != '-' && !strings.ContainsFunc(s, odd)
+}
+
+// allowed says why the caller cannot change the service.
+func (s serviceHost) allowed() error {
+	switch {
+	case s.system && s.uid != 0:
+		return errors.New("a service of the machine needs root: sudo nanobot service ... --system")
+	case !s.system && s.uid == 0:
+		return errors.New("you are root, and a service of root's login is hardly what you want.\n" +
+			"Run this as the user the bot belongs to, or make it a service of the machine:\n" +
+			"  nanobot service install --system --user NAME")
+	}
+	return nil
+}
+
+func (c *command) installService(cmd *cobra.Command, s serviceHost, f serviceFlags) error {
+	if err := s.allowed(); err != nil && !f.dryRun {
+		return err
+	}
+	unit, l, err := c.serviceUnit(s, f)
+	if err != nil {
+		return err
+	}
+	text := s.text(unit)
+	if f.dryRun {
+		cmd.Printf("# %s\n%s\n# then:\n%s", s.path(), text, shellLines(s.start()))
+		return nil
+	}
+	if err := s.ours(); err != nil {
+		return err
+	}
+	if i, err := daemon.Find(app.InstanceFile(l)); err == nil && i.Mode != "service" {
+		return fmt.Errorf("the gateway runs already (process %d); end it first: nanobot gateway stop", i.PID)
+	}
+	if err := diskio.MkdirAll(filepath.Dir(s.path()), 0o755); err != nil {
+		return err
+	}
+	if unit.Log != "" {
+		if err := diskio.MkdirAll(filepath.Dir(unit.Log), 0o700); err != nil {
+			return err
+		}
+	}
+	if err := diskio.WriteFile(s.path(), []byte(text), 0o644); err != nil {
+		return err
+	}
+	cmd.Printf("Wrote %s\n", s.path())
+	if err := s.run(cmd.Context(), s.start()); err != nil {
+		return fmt.Errorf("%w\nThe file is in place. Do the rest by hand:\n%s", err, strings.TrimRight(shellLines(s.start()), "\n"))
+	}
+	cmd.Println("The service is switched on and started. See: nanobot gateway status")
+	if s.os == "linux" && !s.system {
+		cmd.Println("It runs while you are logged in. To keep it running without a login: loginctl enable-linger")
+	}
+	c.warnOfShellKeys(l)
+	return nil
+}
+
+// warnOfShellKeys names keys that are in this shell and will be missing there.
+func (c *command) warnOfShellKeys(l *config.Loaded) {
+	for _, p := range c.providers(l) {
+		if p.Key != "" && p.Key != "configuration" {
+			fmt.Fprintf(c.Err, "nanobot: warning: the key for %s is in %s of your shell, which the service does not see; keep it with: nanobot config set providers.%s.apiKey\n", p.Name, p.Key, p.Name)
+		}
+	}
+}
+
+func (c *command) uninstallService(cmd *cobra.Command, s serviceHost, f serviceFlags) error {
+	if _, err := os.Lstat(s.path()); diskio.IsMissing(err) {
+		cmd.Printf("There is no service: %s does not exist.\n", s.path())
+		return nil
+	}
+	if f.dryRun {
+		cmd.Printf("%srm %s\n%s", shellLines(s.stop()), shellWord(s.path()), shellLines(s.forget()))
+		return nil
+	}
+	if err := errors.Join(s.allowed(), s.ours()); err != nil {
+		return err
+	}
+	stopped := s.run(cmd.Context(), s.stop())
+	if err := os.Remove(s.path()); err != nil {
+		return err
+	}
+	cmd.Printf("Removed %s\n", s.path())
+	if err := errors.Join(stopped, s.run(cmd.Context(), s.forget())); err != nil {
+		return fmt.Errorf("%w\nThe file is gone. Do the rest by hand:\n%s", err, strings.TrimRight(shellLines(slices.Concat(s.stop(), s.forget())), "\n"))
+	}
+	cmd.Println("The service is stopped and gone. Your data stays.")
+	return nil
+}
+
+// serviceUnit describes the gateway as a service.
+func (c *command) serviceUnit(s serviceHost, f serviceFlags) (daemon.Service, *config.Loaded, error) {
+	u := daemon.Service{Name: s.label(), About: "nanobot gateway", System: s.system}
+	o := c.configOptions()
+	o.Lenient = true
+	if s.system {
+		owner, err := serviceOwner(cmp.Or(f.user, c.getenv("SUDO_USER")))
+		if err != nil {
+			return u, nil, err
+		}
+		u.User, s.home, o.Home = owner.Username, owner.HomeDir, owner.HomeDir
+	}
+	l, err := config.Load(o)
+	if err != nil {
+		return u, nil, err
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		return u, nil, err
+	}
+	u.Command = []string{exe, "gateway", "--launch-mode", "service"}
+	ws := l.Workspace()
+	if c.configPath != "" {
+		u.Command = append(u.Command, "-c", l.File)
+	}
+	if c.workspace != "" {
+		if ws, err = app.Workspace(c.workspace, l); err != nil {
+			return u, nil, err
+		}
+		u.Command = append(u.Command, "-w", ws)
+	}
+	if f.port >= 0 {
+		u.Command = append(u.Command, "--port", strconv.Itoa(f.port))
+	}
+	if f.host != "" {
+		u.Command = append(u.Command, "--host", f.host)
+	}
+	u.Folder, u.Write = s.home, []string{l.DataDir, ws}
+	// Programs the agent and MCP servers need are found as in this shell.
+	if p := c.getenv("PATH"); p != "" && !s.system {
+		u.Env = []string{"PATH=" + p}
+	}
+	if s.os == "darwin" {
+		u.Log = filepath.Join(l.DataDir, "logs", f.name+".launchd")
+	}
+	return u, l, nil
+}
+
+// serviceOwner is the user a service of the machine runs as.
+func serviceOwner(name string) (*user.User, error) {
+	if name == "" {
+		return nil, usageError{errors.New("say which user the gateway runs as: --user NAME")}
+	}
+	u, err := user.Lookup(name)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("there is no user %q", name)}
+	}
+	return u, nil
+}

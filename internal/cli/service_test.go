@@ -1,0 +1,210 @@
+package cli
+
+import (
+	"bytes"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
+)
+
+// fakeManager puts a program into a PATH of its own that notes how it is
+// called and ends with a code.
+func fakeManager(t *testing.T, name, script string) (path, calls string) {
+	t.Helper()
+	if runtime.GOOS == "windows" {
+		t.Skip("shell scripts")
+	}
+	dir := t.TempDir()
+	calls = filepath.Join(dir, "calls")
+	body := "#!/bin/sh\necho \"" + name + " $*\" >>'" + calls + "'\n" + script + "\n"
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(body), 0o700); err != nil { //nolint:gosec // a program
+		t.Fatal(err)
+	}
+	return dir + ":/usr/bin:/bin", calls
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// installed is a command line with a home of its own and the host of a user.
+func installed(t *testing.T, host, path string) (*command, serviceHost, *cobra.Command, *bytes.Buffer) {
+	t.Helper()
+	home := t.TempDir()
+	env := []string{"HOME=" + home, "PATH=" + path}
+	quiet, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = quiet.Close() })
+	c := &command{Stdio: Stdio{Env: env, Err: quiet}, configPath: filepath.Join(home, "data", "config.json")}
+	if err := os.Mkdir(filepath.Dir(c.configPath), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(c.configPath, []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	cmd := &cobra.Command{}
+	cmd.SetOut(&out)
+	cmd.SetContext(t.Context())
+	return c, serviceHost{os: host, uid: 1000, home: home, name: "nanobot", env: env}, cmd, &out
+}
+
+func TestServiceInstallSystemd(t *testing.T) {
+	t.Parallel()
+	path, calls := fakeManager(t, "systemctl", `case "$*" in *is-active*) echo active;; *is-enabled*) echo enabled;; esac`)
+	c, s, cmd, out := installed(t, "linux", path)
+	f := serviceFlags{name: "nanobot", port: 18800}
+	if err := c.installService(cmd, s, f); err != nil {
+		t.Fatal(err)
+	}
+	unit := read(t, filepath.Join(s.home, ".config/systemd/user/nanobot.service"))
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"ExecStart=" + exe + " gateway --launch-mode service -c " + c.configPath + " --port 18800\n", "Type=notify\n",
+		"Environment=PATH=" + path + "\n", "WantedBy=default.target\n",
+	} {
+		if !strings.Contains(unit, want) {
+			t.Errorf("no %q in\n%s", want, unit)
+		}
+	}
+	for _, want := range []string{s.path(), "loginctl enable-linger"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in %q", want, out.String())
+		}
+	}
+	want := "systemctl --user daemon-reload\nsystemctl --user enable nanobot.service\nsystemctl --user restart nanobot.service\n"
+	if diff := cmp.Diff(want, read(t, calls)); diff != "" {
+		t.Errorf("calls: %s", diff)
+	}
+	if st := s.state(t.Context()); !st.Installed || st.Active != "active" || st.Enabled != "enabled" {
+		t.Errorf("state %+v", st)
+	}
+	if err := c.uninstallService(cmd, s, f); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(s.path()); err == nil {
+		t.Error("the file is still there")
+	}
+	if got := read(t, calls); !strings.HasSuffix(got, "systemctl --user disable --now nanobot.service\nsystemctl --user daemon-reload\n") {
+		t.Errorf("calls: %s", got)
+	}
+	if st := s.state(t.Context()); st.Installed || st.Active == "active" {
+		t.Errorf("state %+v", st)
+	}
+}
+
+func TestServiceInstallLaunchd(t *testing.T) {
+	t.Parallel()
+	path, calls := fakeManager(t, "launchctl", `[ "$1" != bootout ]`) // nothing is there to be put out
+	c, s, cmd, _ := installed(t, "darwin", path)
+	if err := c.installService(cmd, s, serviceFlags{name: "nanobot", port: -1}); err != nil {
+		t.Fatal(err)
+	}
+	plist := read(t, filepath.Join(s.home, "Library/LaunchAgents/ai.nanobot.nanobot.plist"))
+	if !strings.Contains(plist, "<string>--launch-mode</string>") {
+		t.Error(plist)
+	}
+	want := "launchctl bootout gui/1000/ai.nanobot.nanobot\nlaunchctl bootstrap gui/1000 " + s.path() +
+		"\nlaunchctl enable gui/1000/ai.nanobot.nanobot\nlaunchctl kickstart -k gui/1000/ai.nanobot.nanobot\n"
+	if diff := cmp.Diff(want, read(t, calls)); diff != "" {
+		t.Errorf("calls: %s", diff)
+	}
+}
+
+func TestServiceByHand(t *testing.T) {
+	t.Parallel()
+	path, _ := fakeManager(t, "systemctl", `echo 'Failed to connect to bus'; exit 1`)
+	for name, path := range map[string]string{"fails": path, "missing": "/nowhere"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, s, cmd, _ := installed(t, "linux", path)
+			err := c.installService(cmd, s, serviceFlags{name: "nanobot", port: -1})
+			if err == nil || !strings.Contains(err.Error(), "by hand:\nsystemctl --user daemon-reload\n") {
+				t.Errorf("got %v", err)
+			}
+			if read(t, s.path()) == "" {
+				t.Error("the file is not in place")
+			}
+		})
+	}
+}
+
+func TestServiceRefuses(t *testing.T) {
+	t.Parallel()
+	path, calls := fakeManager(t, "systemctl", "")
+	c, s, cmd, _ := installed(t, "linux", path)
+	root, other := s, s
+	root.uid, other.system = 0, true
+	for name, s := range map[string]serviceHost{"--system --user": root, "needs root": other} {
+		if err := c.installService(cmd, s, serviceFlags{name: "nanobot", port: -1}); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	if err := os.MkdirAll(filepath.Dir(s.path()), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(s.path(), []byte("[Unit]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := serviceFlags{name: "nanobot", port: -1}
+	for what, err := range map[string]error{"install": c.installService(cmd, s, f), "uninstall": c.uninstallService(cmd, s, f)} {
+		if err == nil || !strings.Contains(err.Error(), "not a service of ours") {
+			t.Errorf("%s over somebody's file: %v", what, err)
+		}
+	}
+	if got := read(t, s.path()) + read(t, calls); got != "[Unit]\n" {
+		t.Errorf("something was done: %q", got)
+	}
+	for name, ok := range map[string]bool{"nanobot": true, "bot-2_x": true, "": false, "../x": false, "-x": false, "a b": false, "a.service": false} {
+		if got := serviceName(name); got != ok {
+			t.Errorf("serviceName(%q) = %v, want %v", name, got, ok)
+		}
+	}
+}
+
+func TestHealth(t *testing.T) {
+	t.Parallel()
+	var status int
+	var body string
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/readyz" {
+			t.Errorf("asked for %s", r.URL.Path)
+		}
+		w.WriteHeader(status)
+		_, _ = w.Write([]byte(body))
+	}))
+	defer srv.Close()
+	status = http.StatusOK
+	if err := health(t.Context(), srv.URL); err != nil {
+		t.Error(err)
+	}
+	status, body = http.StatusServiceUnavailable, `{"status":"not ready","checks":[{"name":"queue","ok":false,"detail":"disk full"},{"name":"x","ok":false,"optional":true}]}`
+	if err := health(t.Context(), srv.URL); err == nil || !strings.HasSuffix(err.Error(), "not well: queue disk full") {
+		t.Errorf("got %v", err)
+	}
+	if err := health(t.Context(), "localhost:1"); err == nil || exitCode(err) != exitUsage {
+		t.Errorf("got %v", err)
+	}
+	for in, want := range map[string]string{"0.0.0.0:1": "127.0.0.1:1", "[::]:1": "127.0.0.1:1", "10.0.0.1:2": "10.0.0.1:2"} {
+		if got := reachable(in); got != want {
+			t.Errorf("reachable(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
