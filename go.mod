@@ -25,6 +25,7 @@ require (
 	github.com/emersion/go-msgauth v0.7.0 // indirect
 	github.com/emersion/go-sasl v0.0.0-20241020182733-b788ff22d5a6 // indirect
 	github.com/emersion/go-smtp v0.25.0 // indirect
+	golang.org/x/crypto v0.58.0 // indirect
 )
 
 require (

@@ -31,6 +31,7 @@ type Visitor struct {
 	Name      string // as people see it, for groups and status
 	Direct    bool   // nobody else reads this chat
 	Mentioned bool   // in a group: we are named or answered
+	NoPairing bool   // whoever wrote gets no code: an answer could go to somebody who never wrote
 	Owner     bool   // the channel itself has proof that this is the owner, such as a token
 }
 
@@ -197,7 +198,7 @@ func (g *Gate) refuse(ctx context.Context, v Visitor) {
 	g.names = g.names[max(0, len(g.names)-10):]
 	g.mu.Unlock()
 	g.o.Log.DebugContext(ctx, "a message was refused", "channel", g.o.Name, "sender", v.IDs[0], "direct", v.Direct)
-	if v.Direct && g.o.Pairing != nil && g.once("code:"+v.IDs[0], replyEvery) {
+	if v.Direct && !v.NoPairing && g.o.Pairing != nil && g.once("code:"+v.IDs[0], replyEvery) {
 		g.invite(ctx, v)
 	}
 	if g.o.Common.NotifyDenied && g.once("owner:"+v.IDs[0], tellEvery) {

@@ -1,0 +1,327 @@
+package email
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/emersion/go-imap/v2"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/text"
+)
+
+// verdict is what became of a mail.
+type verdict uint8
+
+const (
+	left    verdict = iota // not for us: stays as it is
+	passed                 // not for us, but we tidy up after it
+	handled                // the agent has it
+)
+
+// pass deals with all mails that are new.
+func (p *post) pass(ctx context.Context, m *mailbox, submit channel.Submit) error {
+	last, err := p.facts.begin(m.validity)
+	if err != nil {
+		return err
+	}
+	if err := p.tidy(m); err != nil { // left over from an interrupted run
+		return err
+	}
+	uids, err := m.unread(last)
+	if err != nil {
+		return err
+	}
+	for some := range slices.Chunk(uids, batch) {
+		list, err := m.heads(some)
+		if err != nil {
+			return err
+		}
+		for _, h := range list {
+			v, err := p.receive(ctx, m, h, submit)
+			if err != nil {
+				return err
+			}
+			if err := p.facts.read(uint32(h.uid), v); err != nil {
+				return err
+			}
+		}
+		if err := p.tidy(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tidy flags, moves or deletes what was dealt with.
+func (p *post) tidy(m *mailbox) error {
+	done, skipped := p.facts.chores()
+	all := slices.Concat(done, skipped)
+	if len(all) == 0 {
+		return nil
+	}
+	if p.o.MarkSeen {
+		if err := m.seen(uidSet(all)); err != nil {
+			return err
+		}
+	}
+	away := done
+	if !p.o.PostActionIgnoreSkipped {
+		away = all
+	}
+	if err := p.putAway(m, away); err != nil {
+		return err
+	}
+	return p.facts.tidied(all)
+}
+
+func (p *post) putAway(m *mailbox, uids []uint32) error {
+	if len(uids) == 0 {
+		return nil
+	}
+	switch p.o.PostAction {
+	case postDelete:
+		return m.remove(uidSet(uids), p.o.PostActionExpunge)
+	case postMove:
+		return m.move(uidSet(uids), p.o.PostActionMoveMailbox, p.o.PostActionExpunge)
+	}
+	return nil
+}
+
+func uidSet(list []uint32) imap.UIDSet {
+	var s imap.UIDSet
+	for _, u := range list {
+		s.AddNum(imap.UID(u))
+	}
+	return s
+}
+
+// receive deals with one mail. Nothing but its header is looked at before the
+// gate has let the sender in.
+func (p *post) receive(ctx context.Context, m *mailbox, h head, submit channel.Submit) (verdict, error) {
+	l := readHeader(h.header)
+	if l.from == nil || len(h.header) >= maxHeader {
+		p.deps.Log.DebugContext(ctx, "a mail without one clear sender is passed over", "uid", h.uid)
+		return p.unwanted(), nil
+	}
+	if why := machine(l, p.own); why != "" {
+		p.deps.Log.InfoContext(ctx, "a mail is not answered", "uid", h.uid, "from", l.from.Address, "why", why)
+		if slices.Contains(p.own, l.from.Address) {
+			return passed, nil
+		}
+		return p.unwanted(), nil
+	}
+	v := p.visitor(l, h)
+	pass, ok := p.deps.Gate.Admit(ctx, v)
+	if !ok {
+		return p.unwanted(), nil
+	}
+	var raw []byte
+	if h.size <= maxMail {
+		var err error
+		if raw, err = m.body(h.uid); err != nil {
+			return left, err
+		}
+		if raw == nil {
+			return left, nil // deleted meanwhile
+		}
+	}
+	return handled, submit(ctx, p.inbound(ctx, pass, l, mailData{head: h, validity: m.validity, raw: raw}))
+}
+
+// unwanted is the verdict about mails that are not for us. They stay unread
+// for whoever shares the mailbox, unless we are told to tidy up.
+func (p *post) unwanted() verdict {
+	if p.o.PostActionIgnoreSkipped {
+		return left
+	}
+	return passed
+}
+
+func (p *post) visitor(l letter, h head) channel.Visitor {
+	id := l.from.Address
+	if list := slices.Concat(p.o.AllowFrom, p.o.Owners); !slices.Contains(list, id) {
+		if i := slices.IndexFunc(list, func(s string) bool { return strings.EqualFold(s, id) }); i >= 0 {
+			id = list[i] // the same address, spelled as the list has it
+		}
+	}
+	return channel.Visitor{
+		Route: bus.Route{Channel: p.deps.Name, ChatID: l.from.Address, MessageID: or(l.id, strconv.FormatUint(uint64(h.uid), 10))},
+		IDs:   []string{id}, Name: text.Cut(line(l.from.Name), 64), Direct: true, NoPairing: true,
+	}
+}
+
+// mailData is a mail as the server has it.
+type mailData struct {
+	head
+	validity uint32
+	raw      []byte // nil if it is too large
+}
+
+// inbound makes a message of a mail.
+func (p *post) inbound(ctx context.Context, pass channel.Pass, l letter, d mailData) bus.Inbound {
+	c := readContent(d.raw)
+	whole := c.text()
+	sure := p.verified(ctx, l, d.raw)
+	body, passedOn := whole, forwarded(l.subject, whole)
+	if !passedOn {
+		body = ownWords(whole)
+	}
+	in := pass.Inbound(p.id(l, d, sure), "")
+	in.Untrusted = !sure || passedOn
+	if !sure {
+		// A conversation apart, where nobody can be asked for permission.
+		in.Scope = in.Route.Channel + ":" + in.Route.ChatID + "/unverified"
+		in.SessionKey = in.Route.SessionKey() + ":unverified"
+		in.Interactive = false
+		p.deps.Log.WarnContext(ctx, "the sender of a mail is not proven", "uid", d.uid, "from", l.from.Address)
+	}
+	t := thread{MessageID: l.id, References: l.refs, Subject: l.subject, At: p.deps.Now()}
+	if sure {
+		t.ReplyTo = l.replyTo
+		p.facts.remember(l.from.Address, t)
+	}
+	in.Meta = meta(l, t, d, sure)
+	if in.Text = spoken(l, body); sure && !passedOn && len(c.files) == 0 && in.Text != "" {
+		return in
+	}
+	if d.raw == nil {
+		body = "[attachment: the mail - too large]"
+	}
+	if body == "" {
+		body = "[empty message]"
+	}
+	lines := []string{p.envelope(l, sure), "", text.Ellipsis(body, p.o.MaxBodyChars)}
+	notes, media := p.attachments(ctx, c.files)
+	in.Text, in.Media = strings.Join(append(lines, notes...), "\n"), media
+	return in
+}
+
+// id tells a mail from all others. Of a proven sender the mail's own id counts,
+// so that one that is sent again, or whose mailbox was numbered anew, is
+// handled once.
+func (p *post) id(l letter, d mailData, sure bool) string {
+	if sure && l.id != "" {
+		sum := sha256.Sum256([]byte(l.from.Address + "\x00" + l.id))
+		return "mail." + hex.EncodeToString(sum[:12])
+	}
+	return fmt.Sprintf("%d.%d", d.validity, d.uid)
+}
+
+// spoken is the text of a mail that must reach the agent as it is: a command,
+// or the answer to a question. "" is any other mail.
+func spoken(l letter, body string) string {
+	if strings.HasPrefix(body, "/") && !strings.Contains(body, "\n") || strings.HasPrefix(l.answers, "<"+askMark) {
+		return body
+	}
+	return ""
+}
+
+// envelope is what the agent is told about a mail besides its text.
+func (p *post) envelope(l letter, sure bool) string {
+	from := l.from.Address
+	if name := line(l.from.Name); name != "" {
+		from = name + " <" + from + ">"
+	}
+	lines := []string{"[EMAIL-CONTEXT]", "From: " + from, "Subject: " + l.subject, "Date: " + l.date}
+	to, cc := l.others(p.own)
+	for _, more := range []struct {
+		key  string
+		list []string
+	}{{"To", to}, {"Cc", cc}} {
+		if len(more.list) > 0 {
+			lines = append(lines, "Also "+more.key+": "+text.Cut(strings.Join(more.list, ", "), maxShown)+" (your answer goes to the sender alone)")
+		}
+	}
+	if !sure {
+		lines = append(lines, "Warning: nothing proves that this sender wrote the mail.")
+	}
+	return strings.Join(lines, "\n")
+}
+
+// meta comes back with the answer.
+func meta(l letter, t thread, d mailData, sure bool) map[string]string {
+	out := map[string]string{
+		"message_id": l.id, "subject": l.subject, "date": l.date, "sender_email": l.from.Address,
+		"uid": strconv.FormatUint(uint64(d.uid), 10), "verified": strconv.FormatBool(sure),
+		"references": strings.Join(t.refs(), " "),
+	}
+	if t.ReplyTo != "" {
+		out["reply_to"] = t.ReplyTo
+	}
+	return out
+}
+
+// attachments stores the files that are wanted and says what became of each.
+func (p *post) attachments(ctx context.Context, files []part) (notes []string, media []bus.Media) {
+	for i, f := range files {
+		name := f.name
+		if name == "" {
+			name = "file" + strconv.Itoa(i+1) + suffix(f.mime)
+		}
+		note := func(why string) { notes = append(notes, "[attachment: "+name+" - "+why+"]") }
+		switch {
+		case !p.wanted(f.mime):
+			note("files of type " + line(f.mime) + " are not taken")
+		case int64(len(f.data)) > p.o.MaxAttachmentSize:
+			note("too large")
+		case len(media) >= p.o.MaxAttachments:
+			note("too many files")
+		default:
+			saved, err := p.deps.Media.Save(ctx, name, bytes.NewReader(f.data))
+			if err != nil {
+				if note("download failed"); !errors.Is(err, channel.ErrTooLarge) {
+					p.deps.Log.WarnContext(ctx, "an attachment cannot be kept", "err", err)
+				}
+				continue
+			}
+			media = append(media, saved)
+			notes = append(notes, "["+kind(saved.MIME)+": "+saved.Path+"]")
+		}
+	}
+	return notes, media
+}
+
+// wanted reports whether files of a type are taken.
+func (p *post) wanted(mime string) bool {
+	return slices.ContainsFunc(p.o.AllowedAttachmentTypes, func(g string) bool {
+		ok, err := path.Match(strings.ToLower(g), mime)
+		return err == nil && (ok || g == "*")
+	})
+}
+
+func kind(mime string) string {
+	switch head, _, _ := strings.Cut(mime, "/"); head {
+	case "image", "audio", "video":
+		return head
+	}
+	return "file"
+}
+
+// suffix is the ending of a file that came without a name.
+func suffix(mime string) string {
+	switch mime {
+	case "image/png":
+		return ".png"
+	case "image/jpeg":
+		return ".jpg"
+	case "image/gif":
+		return ".gif"
+	case "application/pdf":
+		return ".pdf"
+	case "message/rfc822":
+		return ".eml"
+	case "text/calendar":
+		return ".ics"
+	}
+	return ""
+}

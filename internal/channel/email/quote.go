@@ -1,0 +1,99 @@
+package email
+
+import (
+	"regexp"
+	"strings"
+	"sync"
+)
+
+// attribution recognises the line that mail programs write above what they
+// quote, in the languages they most often do.
+var attribution = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)^(on\b.*\bwrote|am\b.*\bschrieb\b.*|le\b.*\ba écrit|el\b.*\bescribió|il\b.*\bha scritto|em\b.*\bescreveu|op\b.*\bschreef\b.*|.*\bnapisał\(?a?\)?|.*写道|.*寫道|.*のメール|.*님이 작성)\s*[:：]$`)
+})
+
+// divider recognises the line above what Outlook and others append unmarked.
+var divider = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)^[-_* ]{2,}\s*(original message|original appointment|ursprüngliche nachricht|message d'origine|mensaje original|messaggio originale|mensagem original|oorspronkelijk bericht|原始邮件|原始郵件)\s*[-_* ]{2,}$`)
+})
+
+// headerLine recognises the lines of a header that stands in a text.
+var headerLine = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)^\*?(from|sent|date|to|cc|subject|von|gesendet|datum|an|betreff|de|envoyé|à|objet|para|enviado|asunto|发件人|发送时间|收件人|主题)\s*[:：]\*?\s*\S`)
+})
+
+// forward recognises the line above a mail that is passed on.
+var forward = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?im)^\s*(-{2,}\s*(forwarded message|weitergeleitete nachricht|message transféré|mensaje reenviado|转发的?邮件)[^\n]*|begin forwarded message:)\s*$`)
+})
+
+// forwarded reports whether a mail passes on what somebody else wrote.
+func forwarded(subject, body string) bool {
+	prefix, _, ok := strings.Cut(strings.ToLower(subject), ":")
+	if ok {
+		switch strings.TrimSpace(prefix) {
+		case "fw", "fwd", "wg", "tr", "rv", "enc", "i", "转发", "轉寄":
+			return true
+		}
+	}
+	return forward().MatchString(body)
+}
+
+// ownWords takes the history away that stands below an answer, and the
+// signature. If nothing would be left, or answers stand between quotes,
+// everything stays.
+func ownWords(body string) string {
+	lines := strings.Split(body, "\n")
+	end := len(lines)
+	for i := range lines {
+		if beginsHistory(lines, i) {
+			end = i
+			break
+		}
+	}
+	own := lines[:end]
+	for i, l := range own {
+		if l == "-- " || l == "--\r" || l == "--" && len(own)-i <= 12 {
+			own = own[:i]
+			break
+		}
+	}
+	if out := strings.TrimSpace(strings.Join(own, "\n")); out != "" {
+		return out
+	}
+	return strings.TrimSpace(body)
+}
+
+// beginsHistory reports whether only what was written earlier follows.
+func beginsHistory(lines []string, i int) bool {
+	l := strings.TrimSpace(lines[i])
+	switch {
+	case l == "":
+		return false
+	case divider().MatchString(l):
+		return true
+	case strings.HasPrefix(l, ">"):
+		return onlyQuotes(lines[i:])
+	case attribution().MatchString(l):
+		return onlyQuotes(lines[i+1:])
+	case i+1 < len(lines) && len(l) < 120 && attribution().MatchString(l+" "+strings.TrimSpace(lines[i+1])):
+		return onlyQuotes(lines[i+2:]) // broken over two lines
+	}
+	n := 0
+	for _, h := range lines[i:min(i+6, len(lines))] {
+		if !headerLine().MatchString(strings.TrimSpace(h)) {
+			break
+		}
+		n++
+	}
+	return n >= 3
+}
+
+func onlyQuotes(lines []string) bool {
+	for _, l := range lines {
+		if l = strings.TrimSpace(l); l != "" && !strings.HasPrefix(l, ">") {
+			return false
+		}
+	}
+	return true
+}
