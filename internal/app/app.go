@@ -228,6 +228,7 @@ func (a *App) build(ctx context.Context, o Options) error {
 			Time: time.Duration(def.Limits.TurnTimeoutS) * time.Second, Tokens: def.Limits.TurnTokens, ToolCalls: def.Limits.TurnToolCalls,
 		},
 		Unified: def.UnifiedSession, Concurrency: concurrency(def.Limits.MaxConcurrentRequests), HintChars: def.ToolHintMaxLength,
+		Resume:  agent.ResumePolicy(def.ResumeInterrupted),
 		Outcome: a.Schedule.Outcome, HeartbeatKeep: a.Config.Config.Gateway.Heartbeat.KeepRecentMessages,
 		Grace:   time.Duration(a.Config.Config.Gateway.ShutdownTimeoutS) * time.Second,
 		Version: o.Version, Location: def.Location(), Now: o.Now, Log: o.Log, Home: home,

@@ -38,6 +38,7 @@ type AgentDefaults struct {
 	IdleCompactCheckIntervalSeconds int        `json:"idleCompactCheckIntervalSeconds" min:"0" doc:"Seconds between conversations that fell silent before a start and are compacted after it."`
 	ConsolidationRatio              float64    `json:"consolidationRatio" min:"0.1" max:"0.95" doc:"Share of the prompt budget kept after compaction."`
 	SharedMemory                    []string   `json:"sharedMemory" doc:"Chats whose members have one memory together, as channel:chat, such as telegram:-100123; elsewhere each member has one of their own."`
+	ResumeInterrupted               string     `json:"resumeInterrupted" enum:"resume|notify|off" doc:"What becomes of a message the gateway was working on when it ended: taken up again, only told, or neither."`
 	Dream                           Dream      `json:"dream" doc:"Background consolidation of long-term memory."`
 	Budget                          Budget     `json:"budget" doc:"What may be spent."`
 	Limits                          Limits     `json:"limits" doc:"Limits on concurrent work and waiting."`
@@ -129,6 +130,7 @@ func defaultAgent() AgentDefaults {
 		IdleCompactAfterMinutes:         15,
 		IdleCompactCheckIntervalSeconds: 60,
 		ConsolidationRatio:              0.5,
+		ResumeInterrupted:               "resume",
 		Dream:                           Dream{Enabled: true, IntervalH: 2, MaxBatchSize: 20, MaxIterations: 10},
 		Budget:                          Budget{DailyUSD: 5, UnpricedDailyTokens: 5_000_000, WarnAt: []float64{0.8}, OnExceed: "stopAll"},
 		Limits:                          Limits{MaxConcurrentRequests: 3, LLMTimeoutS: 300, StreamIdleTimeoutS: 90},
