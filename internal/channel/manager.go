@@ -250,9 +250,6 @@ func (m *Manager) build(name string, section json.RawMessage) *slot {
 		s.fail(Fatal(fmt.Errorf("there is no channel %q; known are %s", kind, strings.Join(known, ", "))))
 		return s
 	}
-	if len(s.common.AllowFrom) == 0 {
-		s.log.Warn("allowFrom is empty: everybody new has to pair first", "channel", name)
-	}
 	s.gate = NewGate(GateOptions{Name: name, Common: s.common, Pairing: m.pairing, Say: m.o.Queue.Publish, Log: s.log, Now: m.o.Now})
 	ch, err := s.make(factory)
 	if err != nil {
@@ -260,6 +257,9 @@ func (m *Manager) build(name string, section json.RawMessage) *slot {
 		return s
 	}
 	s.adopt(ch)
+	if len(s.common.AllowFrom) == 0 && !s.caps.Whole { // programs of ours know who may come by themselves
+		s.log.Warn("allowFrom is empty: everybody new has to pair first")
+	}
 	return s
 }
 
