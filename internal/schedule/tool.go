@@ -14,14 +14,14 @@ import (
 
 type cronInput struct {
 	Action  string `json:"action" enum:"add|list|remove"`
-	Message string `json:"message,omitempty" max:"4000" desc:"for add: what to do then, complete in itself"`
-	Name    string `json:"name,omitempty" max:"120"`
-	Every   int    `json:"every_seconds,omitempty" desc:"at least 60"`
-	Expr    string `json:"cron_expr,omitempty" desc:"minute hour day month weekday"`
-	At      string `json:"at,omitempty" desc:"ISO date and time, once"`
-	TZ      string `json:"tz,omitempty" desc:"IANA zone of cron_expr"`
-	Deliver *bool  `json:"deliver,omitempty" desc:"false: tell failures only"`
-	JobID   string `json:"job_id,omitempty" desc:"for remove"`
+	Message string `json:"message,omitempty" max:"4000" desc:"add: what to do, complete in itself"`
+	Name    string `json:"name,omitempty" max:"120" hidden:"1"`
+	Every   int    `json:"every_seconds,omitempty"`
+	Expr    string `json:"cron_expr,omitempty"`
+	At      string `json:"at,omitempty" desc:"ISO time, once"`
+	TZ      string `json:"tz,omitempty" desc:"IANA, for cron_expr"`
+	Deliver *bool  `json:"deliver,omitempty" hidden:"1"`
+	JobID   string `json:"job_id,omitempty"`
 }
 
 // toolShortest is the smallest interval a model may ask for: each run costs.
@@ -32,7 +32,7 @@ const toolShortest = time.Minute
 func (s *Scheduler) Tool() tool.Tool {
 	return tool.Func(tool.Tool{
 		Name: "cron", Sink: tool.SinkSchedule,
-		Description: "Reminders and recurring tasks: the message comes back to you at its time as a turn in this chat. Give one of every_seconds, cron_expr, at.",
+		Description: "Reminders and recurring tasks: the message comes back to you at its time, as a turn in this chat. Give every_seconds, cron_expr or at.",
 	}, func(ctx context.Context, c tool.Call, in cronInput) (tool.Result, error) {
 		switch in.Action {
 		case "add":
