@@ -215,15 +215,17 @@ func plural(n int, what string) string {
 }
 
 // takeInjections removes up to n messages from the front of the mailbox that
-// may join the running turn. Commands and messages that want a turn of their
-// own stop the taking, so the order of arrival holds.
+// may join the running turn. Commands, messages that want a turn of their own
+// and those whose sender would not see the reply stop the taking, so the order
+// of arrival holds.
 func (a *Agent) takeInjections(act *actor, n int) []*item {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var out []*item
 	for len(out) < n && len(act.queue) > 0 {
 		it := act.queue[0]
-		if _, isCmd := a.command(it.in); isCmd || it.in.OwnTurn || looksLikeCommand(it.in.Text) {
+		elsewhere := it.post != nil && !it.in.Route.SameChat(act.current.in.Route)
+		if _, isCmd := a.command(it.in); isCmd || elsewhere || it.in.OwnTurn || looksLikeCommand(it.in.Text) {
 			break
 		}
 		act.queue = act.queue[1:]

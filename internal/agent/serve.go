@@ -26,8 +26,10 @@ const (
 )
 
 // resumeMax is how often a message is worked on before it is given up: it may
-// be the reason why the program ends.
-const resumeMax = 3
+// be the reason why the program ends. It is generous, because the end comes in
+// rows when a machine is in trouble, and takes along many messages that have
+// nothing to do with it.
+const resumeMax = 8
 
 // What people and the model read about interrupted turns.
 const (

@@ -3,6 +3,7 @@ package agent_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -179,7 +180,7 @@ func TestServeRedelivered(t *testing.T) {
 		"unanswered":    {turns: [][]session.Record{cut}, model: []llmtest.Step{llmtest.Reply("resumed")}, want: "resumed"},
 		"midway":        {turns: [][]session.Record{midway}, model: []llmtest.Step{llmtest.Reply("resumed")}, want: "resumed"},
 		"twice before":  {turns: [][]session.Record{cut, cut}, model: []llmtest.Step{llmtest.Reply("resumed")}, want: "resumed"},
-		"too often":     {turns: [][]session.Record{cut, cut, cut}, want: "I was interrupted several times while working on this and have left it. Ask again if you still need it."},
+		"too often":     {turns: slices.Repeat([][]session.Record{cut}, 8), want: "I was interrupted several times while working on this and have left it. Ask again if you still need it."},
 		"notify":        {turns: [][]session.Record{cut}, policy: agent.ResumeNotify, want: `The program was restarted before this was answered. Send "continue" to take it up again.`},
 		"off":           {turns: [][]session.Record{cut}, policy: agent.ResumeOff},
 		"joined a turn": {turns: [][]session.Record{{said(llm.User, "x", "hi"), said(llm.User, "a", "and"), said(llm.Assistant, "", "both")}}, end: true},
@@ -246,6 +247,77 @@ func TestServeJoinedMessage(t *testing.T) {
 	close(next)
 	if o := s.final(); o.ID != "final:a" || o.Text != "both" {
 		t.Errorf("final = %q %q", o.ID, o.Text)
+	}
+	s.settled()
+}
+
+// A message that comes while the answer to another is being written waits for
+// that answer: it would be lost if the turn went on with the new message.
+func TestServeAnswersEach(t *testing.T) {
+	t.Parallel()
+	for name, first := range map[string]struct {
+		step llmtest.Step
+		want string
+	}{
+		"answer": {llmtest.Reply("first"), "first"},
+		"error":  {llmtest.Fail(&llm.Error{Kind: llm.InvalidRequest, Message: "no"}), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			busy, next := make(chan struct{}), make(chan struct{})
+			slow := llmtest.Func(func(llm.Request) llmtest.Step { close(busy); return first.step.After(next) })
+			s := newHouse(t, llmtest.NewScript(t, slow, llmtest.Reply("second"))).serve()
+			s.submit("a", "one")
+			<-busy
+			s.submit("b", "two")
+			s.submit("s", "/status") // when it is answered, the one before is in the mailbox
+			if o := s.final(); !strings.Contains(o.Text, "Waiting here: 1 message") {
+				t.Errorf("status = %q", o.Text)
+			}
+			close(next)
+			if o := s.final(); o.ID != "final:a" || first.want != "" && o.Text != first.want {
+				t.Errorf("final = %q %q, want %q", o.ID, o.Text, first.want)
+			}
+			if o := s.final(); o.ID != "final:b" || o.Text != "second" {
+				t.Errorf("final = %q %q, want %q", o.ID, o.Text, "second")
+			}
+			s.settled()
+		})
+	}
+}
+
+// A message of another chat with the same session does not join the turn: its
+// sender would not see the answer.
+func TestServeOtherChatWaits(t *testing.T) {
+	t.Parallel()
+	busy, next := make(chan struct{}), make(chan struct{})
+	wait := textTool("wait", tool.Tool{}, func(context.Context, tool.Call, string) (tool.Result, error) {
+		close(busy)
+		<-next
+		return tool.Text("waited"), nil
+	})
+	s := newHouse(t, llmtest.NewScript(t, llmtest.Call("wait", textIn{}), llmtest.Reply("here"), llmtest.Reply("there")), wait).serve()
+	for i, id := range []string{"a", "b"} {
+		msg := in(fmt.Sprint(i), id)
+		msg.ID, msg.SessionKey, msg.WantsStream = id, "shared", false
+		if err := s.q.Submit(t.Context(), msg); err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			<-busy
+		}
+	}
+	status := in("1", "/status") // when it is answered, the one before is in the mailbox
+	status.ID, status.SessionKey, status.WantsStream = "s", "shared", false
+	if err := s.q.Submit(t.Context(), status); err != nil {
+		t.Fatal(err)
+	}
+	s.final()
+	close(next)
+	for i, want := range []string{"here", "there"} {
+		if o := s.final(); o.Text != want || o.Route.ChatID != fmt.Sprint(i) {
+			t.Errorf("chat %s got %q, want %q", o.Route.ChatID, o.Text, want)
+		}
 	}
 	s.settled()
 }

@@ -229,6 +229,7 @@ func (t *turn) run(ctx context.Context, current llm.Message) (runner.Result, err
 		Record:     t.record,
 		Sync:       t.sess.Sync,
 		Inject:     t.inject,
+		Whole:      t.it.post != nil, // its reply is kept only as the end of the turn
 		Log:        t.Log.With("session", t.key, "turn", t.id),
 	}
 	res, err := runner.Run(ctx, spec)

@@ -70,7 +70,7 @@ func (r *run) finish(ctx context.Context, it *Iteration, m llm.Message, final st
 	}
 	r.res.Text, r.res.Stop, r.transient = final, stop, nil
 	r.res.Streamed = it.streamed && r.hooks.streaming
-	if r.drain(ctx) {
+	if !r.Whole && r.drain(ctx) {
 		r.closeSegment(ctx, true)
 		r.empty, r.lengths = 0, 0
 		return again, nil
@@ -150,7 +150,7 @@ func (r *run) failed(ctx context.Context, it *Iteration, err error) (next, error
 		}
 	}
 	r.res.Text = ""
-	if r.drain(ctx) {
+	if !r.Whole && r.drain(ctx) {
 		r.res.Err = nil
 		return again, nil
 	}

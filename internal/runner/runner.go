@@ -97,6 +97,11 @@ type Spec struct {
 	// Inject returns up to most user messages that arrived meanwhile, already
 	// kept, and whether words from outside are among them.
 	Inject func(ctx context.Context, most int) (msgs []llm.Message, outside bool)
+	// Whole makes the first answer the end of the run: what arrived meanwhile
+	// joins it only between tool calls, and waits for a run of its own after
+	// that. Otherwise an answer that is followed by more input is seen by
+	// nobody but a reader of the deltas.
+	Whole bool
 
 	Log *slog.Logger
 }
