@@ -228,16 +228,16 @@ func TestForeignRepositoryIsLeftAlone(t *testing.T) {
 		name  string
 		setup func(t *testing.T, b *bench, git func(dir string, args ...string))
 	}{
-		{"with commits", func(t *testing.T, b *bench, git func(string, ...string)) {
+		{"with commits", func(_ *testing.T, b *bench, git func(string, ...string)) {
 			git(b.work, "init", "-q")
 			b.write("SOUL.md", "mine\n")
 			git(b.work, "add", "-A")
 			git(b.work, "commit", "-qm", "mine")
 		}},
-		{"just made", func(t *testing.T, b *bench, git func(string, ...string)) { git(b.work, "init", "-q") }},
-		{"above", func(t *testing.T, b *bench, git func(string, ...string)) { git(filepath.Dir(b.work), "init", "-q") }},
-		{"a file", func(t *testing.T, b *bench, git func(string, ...string)) { b.write(".git", "gitdir: ../elsewhere\n") }},
-		{"a link", func(t *testing.T, b *bench, git func(string, ...string)) {
+		{"just made", func(_ *testing.T, b *bench, git func(string, ...string)) { git(b.work, "init", "-q") }},
+		{"above", func(_ *testing.T, b *bench, git func(string, ...string)) { git(filepath.Dir(b.work), "init", "-q") }},
+		{"a file", func(_ *testing.T, b *bench, _ func(string, ...string)) { b.write(".git", "gitdir: ../elsewhere\n") }},
+		{"a link", func(t *testing.T, b *bench, _ func(string, ...string)) {
 			elsewhere := filepath.Join(filepath.Dir(b.work), "elsewhere")
 			must(t, os.Mkdir(elsewhere, 0o700))
 			must(t, os.Symlink(elsewhere, filepath.Join(b.work, ".git")))
@@ -271,18 +271,16 @@ func TestForeignRepositoryIsLeftAlone(t *testing.T) {
 	}
 }
 
-func runGit(t *testing.T, dir string, args ...string) string {
+func runGit(t *testing.T, dir string, args ...string) {
 	t.Helper()
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("there is no git program")
 	}
 	cmd := exec.CommandContext(t.Context(), "git", args...)
 	cmd.Dir, cmd.Env = dir, cleanEnv()
-	out, err := cmd.CombinedOutput()
-	if err != nil {
+	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("git %v: %v\n%s", args, err, out)
 	}
-	return string(out)
 }
 
 func snapshotDir(t *testing.T, dir string) map[string]string {
@@ -463,7 +461,7 @@ func TestRewriteForgets(t *testing.T) {
 				t.Errorf("rewritten = %+v", got)
 			}
 			b.sound()
-			for _, id := range strings.Fields(b.git("cat-file", "--batch-all-objects", "--batch-check=%(objectname)")) {
+			for id := range strings.FieldsSeq(b.git("cat-file", "--batch-all-objects", "--batch-check=%(objectname)")) {
 				if strings.Contains(b.git("cat-file", "-p", id), "zebra-secret") {
 					t.Errorf("object %s still holds it", id)
 				}

@@ -76,7 +76,7 @@ func (p *pack) offset(h hash) (int64, bool) {
 	if far+8 > len(offsets) {
 		return 0, false
 	}
-	return int64(binary.BigEndian.Uint64(offsets[far:]) & (1<<62 - 1)), true //nolint:gosec // masked to fit
+	return int64(binary.BigEndian.Uint64(offsets[far:]) & (1<<62 - 1)), true // masked to fit
 }
 
 // inPack finds the pack that holds an object; damaged packs hold nothing.

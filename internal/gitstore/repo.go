@@ -86,7 +86,7 @@ func (s *Store) ours(dir string) (ours, exists bool, err error) {
 	}
 	r := &repo{root: root, dir: dir}
 	if err := r.readShallow(); err != nil {
-		return false, true, nil //nolint:nilerr // what we cannot read is not ours
+		return false, true, nil // what we cannot read is not ours
 	}
 	_, at, err := r.head()
 	for n := 0; err == nil && !at.zero() && n < maxWalk; n++ {

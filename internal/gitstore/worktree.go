@@ -103,8 +103,8 @@ func (w *work) remove(name string) error {
 		return err
 	}
 	for dir := parentDir(name); strings.Contains(dir, "/"); dir = parentDir(dir) {
-		if w.root.Remove(dir) != nil { // others are in it
-			break
+		if w.root.Remove(dir) != nil {
+			return nil //nolint:nilerr // a folder that stays has other files in it
 		}
 	}
 	return nil
