@@ -53,7 +53,8 @@ func (d *Dream) apply(ctx context.Context, c change, rep *Report, root *os.Root)
 		}
 	}
 	if err := d.begin(c); err != nil {
-		return errors.Join(fmt.Errorf("note the change: %w", err), d.finish(ctx))
+		d.finish(ctx)
+		return fmt.Errorf("note the change: %w", err)
 	}
 	committed := false
 	err := d.perform(ctx, c, root, func(id string, changed bool) {
@@ -62,12 +63,14 @@ func (d *Dream) apply(ctx context.Context, c change, rep *Report, root *os.Root)
 		}
 	})
 	if err == nil {
-		return d.finish(ctx)
+		d.finish(ctx)
+		return nil
 	}
 	if back := d.takeBack(ctx, c, root, committed); back != nil {
 		return errors.Join(err, fmt.Errorf("take the dream back: %w", back)) // the journal stays
 	}
-	return errors.Join(err, d.finish(ctx))
+	d.finish(ctx)
+	return err
 }
 
 // commit records the files if versions are kept.
@@ -91,13 +94,12 @@ func (d *Dream) begin(c change) error {
 	return d.broken("journal")
 }
 
-func (d *Dream) finish(ctx context.Context) error {
+func (d *Dream) finish(ctx context.Context) {
 	err := os.Remove(d.journal())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		// Doing it once more does nothing, so this is no failure of the run.
 		d.o.Log.WarnContext(ctx, "remove the journal of the dream", "err", err)
 	}
-	return nil
 }
 
 // perform does the steps of a change; each may be done again.
@@ -196,12 +198,14 @@ func (d *Dream) recover(ctx context.Context) (recovered bool, err error) {
 			return false, err
 		}
 		d.o.Log.WarnContext(ctx, "took back an interrupted dream", "id", c.ID)
-		return true, d.finish(ctx)
+		d.finish(ctx)
+		return true, nil
 	}
 	c.Subject = "dream: recovered"
 	if err := d.perform(ctx, c, root, func(string, bool) {}); err != nil {
 		return false, err
 	}
 	d.o.Log.InfoContext(ctx, "finished an interrupted dream", "id", c.ID)
-	return true, d.finish(ctx)
+	d.finish(ctx)
+	return true, nil
 }

@@ -38,8 +38,8 @@ func (c DreamChat) Run(ctx context.Context) string {
 	rep, err := c.Dream.Run(ctx, true)
 	took := rep.Took.Round(100 * time.Millisecond).Seconds()
 	notes := ""
-	for _, n := range rep.Notes {
-		notes += "\n" + n
+	if len(rep.Notes) > 0 {
+		notes = "\n" + strings.Join(rep.Notes, "\n")
 	}
 	switch {
 	case errors.Is(err, ErrDreaming):

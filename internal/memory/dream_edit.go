@@ -156,7 +156,7 @@ func (e *editor) replace(_ context.Context, _ tool.Call, in replaceInput) (tool.
 	if strings.Contains(p.After, "\r\n") {
 		oldText, newText = strings.ReplaceAll(oldText, "\n", "\r\n"), strings.ReplaceAll(newText, "\n", "\r\n")
 	}
-	after := ""
+	var after string
 	switch n := strings.Count(p.After, oldText); {
 	case oldText == newText:
 		return tool.Fail(tool.InvalidArgs, "old_text and new_text are the same"), nil

@@ -61,7 +61,7 @@ func dreamerAt(t *testing.T, p place, model llm.Model) *dreamer {
 		Notify: func(_ context.Context, s string) { d.told = append(d.told, s) },
 	})
 	must(t, err)
-	t.Cleanup(func() { must(t, d.Dream.Close()) })
+	t.Cleanup(func() { must(t, d.Close()) })
 	d.chat = DreamChat{Dream: d.Dream, Versions: d.git}
 	return d
 }
@@ -320,13 +320,23 @@ func TestDreamEditsOnlyWhatFindingsAreAbout(t *testing.T) {
 		tool string
 		args map[string]string
 	}{
-		{"edit_file", edit("SOUL.md", "", "x")}, {"edit_file", edit("AGENTS.md", "", "x")}, {"edit_file", edit(outside, "", "x")},
-		{"edit_file", edit("memory/../SOUL.md", "", "x")}, {"edit_file", edit("./USER.md/../SOUL.md", "", "x")}, {"edit_file", edit("user.md", "", "x")},
-		{"edit_file", edit("memory/history.jsonl", "", "x")}, {"edit_file", edit("skills/make-tea/SKILL.md", "", "x")},
-		{"write_file", map[string]string{"path": "USER.md", "content": body}}, {"write_file", map[string]string{"path": "skills/other/SKILL.md", "content": body}},
-		{"write_file", map[string]string{"path": "skills/make-tea/run.sh", "content": body}}, {"write_file", map[string]string{"path": "skills/make-tea/SKILL.md", "content": "no front matter"}},
-		{"write_file", map[string]string{"path": "skills/cron/SKILL.md", "content": body}}, {"read_file", map[string]string{"path": "../secret"}}, {"read_file", map[string]string{"path": "builtin://../x"}},
-		{"edit_file", edit("USER.md", "not there", "x")}, {"edit_file", edit("USER.md", "same", "same")},
+		{"edit_file", edit("SOUL.md", "", "x")},
+		{"edit_file", edit("AGENTS.md", "", "x")},
+		{"edit_file", edit(outside, "", "x")},
+		{"edit_file", edit("memory/../SOUL.md", "", "x")},
+		{"edit_file", edit("./USER.md/../SOUL.md", "", "x")},
+		{"edit_file", edit("user.md", "", "x")},
+		{"edit_file", edit("memory/history.jsonl", "", "x")},
+		{"edit_file", edit("skills/make-tea/SKILL.md", "", "x")},
+		{"write_file", map[string]string{"path": "USER.md", "content": body}},
+		{"write_file", map[string]string{"path": "skills/other/SKILL.md", "content": body}},
+		{"write_file", map[string]string{"path": "skills/make-tea/run.sh", "content": body}},
+		{"write_file", map[string]string{"path": "skills/make-tea/SKILL.md", "content": "no front matter"}},
+		{"write_file", map[string]string{"path": "skills/cron/SKILL.md", "content": body}},
+		{"read_file", map[string]string{"path": "../secret"}},
+		{"read_file", map[string]string{"path": "builtin://../x"}},
+		{"edit_file", edit("USER.md", "not there", "x")},
+		{"edit_file", edit("USER.md", "same", "same")},
 	} {
 		m.Add(llmtest.Call(c.tool, c.args))
 	}

@@ -257,8 +257,9 @@ func (h *History) Compact(ctx context.Context) error {
 }
 
 func (h *History) compact() error {
-	drop := 0
-	for read := h.dreamCursor(); drop < len(h.entries)-MaxEntries && h.entries[drop].Cursor <= read; drop++ {
+	drop, read := 0, h.dreamCursor()
+	for drop < len(h.entries)-MaxEntries && h.entries[drop].Cursor <= read {
+		drop++
 	}
 	if drop == 0 {
 		return nil

@@ -31,7 +31,7 @@ const maxMirror = 256 << 20
 // something had to be changed.
 func (h *History) mirror() (changed bool, err error) {
 	if fi, err := os.Stat(h.o.Workspace); err != nil || !fi.IsDir() {
-		return false, nil //nolint:nilerr // without a workspace there is nothing to copy to
+		return false, nil // without a workspace there is nothing to copy to
 	}
 	root, err := os.OpenRoot(h.o.Workspace)
 	if err != nil {
@@ -169,7 +169,7 @@ func (h *History) keepAside(name string, data []byte) error {
 		if n > 1 {
 			path += "." + strconv.Itoa(n)
 		}
-		old, err := os.ReadFile(path) //nolint:gosec // below our own directory
+		old, err := os.ReadFile(path)
 		switch {
 		case err == nil && bytes.Equal(old, data):
 			return nil
@@ -181,7 +181,7 @@ func (h *History) keepAside(name string, data []byte) error {
 		if err := diskio.CopyFile(path, bytes.NewReader(data), 0o600); err != nil {
 			return err
 		}
-		back, err := os.ReadFile(path) //nolint:gosec // below our own directory
+		back, err := os.ReadFile(path)
 		if err != nil {
 			return err
 		}

@@ -89,7 +89,7 @@ func (v view) passage(to int) passage {
 // hash begins the identity of a range of this conversation.
 func (v view) hash() hash.Hash {
 	h := sha256.New()
-	fmt.Fprintf(h, "%s\x00%d\x00", v.key, v.born.UnixMilli())
+	h.Write(fmt.Appendf(nil, "%s\x00%d\x00", v.key, v.born.UnixMilli()))
 	return h
 }
 
@@ -98,7 +98,7 @@ func sum(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)[:16]) }
 // identify adds a record to a hash: what is the same before and after a
 // restart, and nothing about its place.
 func identify(h hash.Hash, r *session.Record) {
-	fmt.Fprintf(h, "%s\x00%d\x00%s\x00%s\x00%s\x00", r.Role, r.Time.UnixMilli(), r.TurnID, r.ToolCallID, r.Content)
+	h.Write(fmt.Appendf(nil, "%s\x00%d\x00%s\x00%s\x00%s\x00", r.Role, r.Time.UnixMilli(), r.TurnID, r.ToolCallID, r.Content))
 }
 
 // begun finds a passage from the view's beginning of which entries are in the
