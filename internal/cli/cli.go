@@ -86,7 +86,7 @@ or a built-in demo.`,
 	root.Flags().BoolVarP(&c.version, "version", "v", false, "print the version")
 	root.AddCommand(c.agentCommand(), c.gatewayCommand(), c.onboardCommand(), c.statusCommand(), c.sessionsCommand(), c.memoryCommand(), c.undoCommand(), c.configCommand(),
 		c.providerCommand(), c.modelsCommand(), c.usageCommand(), c.replayCommand(), c.transcribeCommand(), c.mcpCommand(), c.skillCommand(), c.channelsCommand(), c.pairingCommand(), c.doctorCommand(), c.versionCommand())
-	root.AddCommand(c.serviceCommand(), c.healthCommand(), c.cronCommand(), c.triggerCommand(), c.serveCommand())
+	root.AddCommand(c.serviceCommand(), c.healthCommand(), c.backupCommand(), c.cronCommand(), c.triggerCommand(), c.serveCommand())
 	teach(root)
 	return root
 }

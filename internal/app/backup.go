@@ -1,0 +1,323 @@
+package app
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/diskio"
+)
+
+// BackupOptions say what goes into a backup.
+type BackupOptions struct {
+	Config    *config.Loaded
+	Workspace string
+	Secrets   bool // with credentials: keys in the configuration and logins
+	Version   string
+	Now       time.Time
+	Skip      string // file that is left out: the backup itself
+}
+
+// BackupManifest is the list of contents of a backup, its last entry.
+type BackupManifest struct {
+	Format    int          `json:"format"`
+	Version   string       `json:"version"` // of the program that wrote it
+	Created   time.Time    `json:"created"`
+	DataDir   string       `json:"data_dir"`
+	Workspace string       `json:"workspace"`
+	Inside    bool         `json:"workspace_inside"` // the workspace is in its usual place below the data folder
+	Secrets   bool         `json:"with_secrets"`
+	Blank     []string     `json:"blank,omitempty"`   // settings whose credentials were taken out
+	Skipped   []string     `json:"skipped,omitempty"` // what could not be taken, and why
+	Files     []BackupFile `json:"files"`
+}
+
+// BackupFile is one file of a backup.
+type BackupFile struct {
+	Name   string `json:"name"`
+	Size   int64  `json:"size"`
+	SHA256 string `json:"sha256"`
+}
+
+// Bytes are those of all files, unpacked.
+func (m BackupManifest) Bytes() (n int64) {
+	for _, f := range m.Files {
+		n += f.Size
+	}
+	return n
+}
+
+const (
+	backupFormat   = 1
+	manifestName   = "manifest.json"
+	backupConfig   = "config.json"
+	mediaLimit     = 50 << 20 // bytes up to which the media folder is taken along
+	maxBackupFiles = 1 << 20
+	maxBackupBytes = 64 << 30
+	maxManifest    = 256 << 20
+)
+
+// backupItems are the names in the data folder that are worth keeping. The
+// message journal comes before the conversations: a message that is answered
+// between the two is then answered again from its conversation, while the
+// other order would lose it. The data folder may hold foreign files, so
+// nothing else is looked at.
+func backupItems(secrets bool) []string {
+	items := []string{
+		"bus", "pairing.json", "channels", "run/owner-chat.json", "run/mcp-tools.json", "sessions", "memory", "subagents", "usage",
+		"skills.json", "prices.json", "history", "webui", "media",
+	}
+	if secrets {
+		items = append(items, "auth", "whatsapp-auth", "weixin")
+	}
+	return items
+}
+
+// WriteBackup writes a .tar.gz of everything that cannot be made again:
+// configuration, workspace, conversations, memory, schedule, pairings and
+// messages that are on their way. A gateway may run meanwhile: files that only
+// grow are taken up to their last whole line, all others are replaced as a
+// whole by those who write them. Logs, caches and the search index are left
+// out.
+func WriteBackup(ctx context.Context, w io.Writer, o BackupOptions) (BackupManifest, error) {
+	z := gzip.NewWriter(w)
+	b := &backup{o: o, tar: tar.NewWriter(z), ctx: ctx}
+	b.m = BackupManifest{
+		Format: backupFormat, Version: o.Version, Created: o.Now.UTC(), DataDir: o.Config.DataDir, Workspace: o.Workspace, Secrets: o.Secrets,
+		Inside: filepath.Clean(o.Workspace) == filepath.Join(o.Config.DataDir, "workspace"),
+	}
+	if info, err := os.Stat(o.Skip); err == nil {
+		b.skip = info
+	}
+	if err := b.write(); err != nil {
+		return b.m, err
+	}
+	return b.m, errors.Join(b.tar.Close(), z.Close())
+}
+
+// backup is one that is being written.
+type backup struct {
+	o    BackupOptions
+	ctx  context.Context //nolint:containedctx // of the one call this lives for
+	tar  *tar.Writer
+	skip fs.FileInfo
+	m    BackupManifest
+}
+
+func (b *backup) write() error {
+	if err := b.config(); err != nil {
+		return err
+	}
+	for _, item := range backupItems(b.o.Secrets) {
+		if item == "media" {
+			if n := folderBytes(filepath.Join(b.o.Config.DataDir, item)); n > mediaLimit {
+				b.left("data/media", fmt.Sprintf("%d MB of received files", n>>20))
+				continue
+			}
+		}
+		if err := b.tree(filepath.Join(b.o.Config.DataDir, filepath.FromSlash(item)), "data/"+item); err != nil {
+			return err
+		}
+	}
+	if err := b.tree(b.o.Workspace, "workspace"); err != nil {
+		return err
+	}
+	data, err := json.MarshalIndent(b.m, "", " ")
+	if err != nil {
+		return err
+	}
+	return b.put(&tar.Header{Name: manifestName, Mode: 0o600, Size: int64(len(data)), ModTime: b.o.Now}, bytes.NewReader(data))
+}
+
+func (b *backup) left(name, why string) { b.m.Skipped = append(b.m.Skipped, name+": "+why) }
+
+func (b *backup) config() error {
+	data, err := os.ReadFile(b.o.Config.File)
+	if diskio.IsMissing(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if !b.o.Secrets {
+		if data, b.m.Blank, err = withoutSecrets(b.o.Config, data); err != nil {
+			return err
+		}
+	}
+	return b.add(&tar.Header{Name: backupConfig, Mode: 0o600, Size: int64(len(data)), ModTime: b.o.Now}, bytes.NewReader(data))
+}
+
+// tree adds a file or a folder with all that is in it. What is missing is no
+// error, nor is what somebody removes meanwhile.
+func (b *backup) tree(root, as string) error {
+	return filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
+		if ctxErr := b.ctx.Err(); ctxErr != nil {
+			return ctxErr
+		}
+		rel, relErr := filepath.Rel(root, file)
+		name := path.Join(as, filepath.ToSlash(rel))
+		switch {
+		case diskio.IsMissing(err):
+			return nil
+		case err != nil || relErr != nil:
+			b.left(name, "cannot be read")
+			return nil
+		case d.IsDir() && as == "workspace" && file != root && within(b.o.Config.DataDir, file):
+			return fs.SkipDir // our own data is taken by name
+		case d.IsDir():
+			return b.folder(name, d)
+		case passing(d.Name()):
+			return nil
+		case !d.Type().IsRegular():
+			b.left(name, "is a link or no regular file")
+			return nil
+		}
+		return b.file(file, name)
+	})
+}
+
+// passing reports files that mean something only while a program runs here.
+func passing(name string) bool {
+	return strings.HasSuffix(name, ".lock") || strings.HasSuffix(name, ".sock") || name == ".workspace"
+}
+
+// folder keeps the folders of a workspace, also those with nothing in them.
+func (b *backup) folder(name string, d fs.DirEntry) error {
+	if name == "workspace" || !strings.HasPrefix(name, "workspace/") {
+		return nil // made with what is in it
+	}
+	info, err := d.Info()
+	if err != nil {
+		return nil //nolint:nilerr // it was removed meanwhile
+	}
+	return b.tar.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: name + "/", Mode: int64(info.Mode().Perm()), ModTime: info.ModTime()})
+}
+
+func (b *backup) file(file, name string) error {
+	f, err := os.Open(file) //nolint:gosec // found by our own walk
+	if diskio.IsMissing(err) {
+		return nil
+	}
+	if err != nil {
+		b.left(name, "cannot be read")
+		return nil
+	}
+	defer f.Close() //nolint:errcheck // only read
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() || b.skip != nil && os.SameFile(b.skip, info) {
+		return err
+	}
+	size := info.Size()
+	if strings.HasSuffix(name, ".jsonl") {
+		torn, err := diskio.TornBytes(f, size)
+		if err != nil {
+			return fmt.Errorf("read %s: %w", file, err)
+		}
+		size -= torn
+	}
+	return b.add(&tar.Header{Name: name, Mode: int64(info.Mode().Perm()), Size: size, ModTime: info.ModTime()}, io.NewSectionReader(f, 0, size))
+}
+
+// add puts a file into the archive and the manifest.
+func (b *backup) add(h *tar.Header, r io.Reader) error {
+	if len(b.m.Files) >= maxBackupFiles {
+		return fmt.Errorf("more than %d files; is the workspace %s the right folder?", maxBackupFiles, b.o.Workspace)
+	}
+	sum := sha256.New()
+	p := &padded{r: r, n: h.Size}
+	if err := b.put(h, io.TeeReader(p, sum)); err != nil {
+		return fmt.Errorf("%s: %w", h.Name, err)
+	}
+	if p.short {
+		b.left(h.Name, "got shorter while it was read; its end is zeros")
+	}
+	b.m.Files = append(b.m.Files, BackupFile{h.Name, h.Size, hex.EncodeToString(sum.Sum(nil))})
+	return nil
+}
+
+func (b *backup) put(h *tar.Header, r io.Reader) error {
+	h.Format = tar.FormatPAX
+	h.ModTime = h.ModTime.Truncate(time.Second)
+	if err := b.tar.WriteHeader(h); err != nil {
+		return err
+	}
+	_, err := io.Copy(b.tar, r)
+	return err
+}
+
+// padded delivers exactly n bytes: of r and, after its end, zeros. A file that
+// is written in place may get shorter while it is read.
+type padded struct {
+	r     io.Reader
+	n     int64
+	short bool
+}
+
+func (p *padded) Read(buf []byte) (int, error) {
+	if p.n == 0 {
+		return 0, io.EOF
+	}
+	buf = buf[:min(int64(len(buf)), p.n)]
+	if !p.short {
+		n, err := p.r.Read(buf)
+		p.n -= int64(n)
+		p.short = errors.Is(err, io.EOF) && p.n > 0
+		if n > 0 || err != nil && !errors.Is(err, io.EOF) {
+			return n, err
+		}
+	}
+	clear(buf)
+	p.n -= int64(len(buf))
+	return len(buf), nil
+}
+
+func folderBytes(dir string) (n int64) {
+	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			if info, err := d.Info(); err == nil {
+				n += info.Size()
+			}
+		}
+		return nil
+	})
+	return n
+}
+
+// sortedNames are the top-level parts of a backup, for people.
+func (m BackupManifest) sortedNames() []string {
+	var names []string
+	for _, f := range m.Files {
+		if top := backupTop(f.Name); !slices.Contains(names, top) {
+			names = append(names, top)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// backupTop is the part of a backup that is put in place as a whole.
+func backupTop(name string) string {
+	parts := strings.SplitN(name, "/", 4)
+	switch {
+	case parts[0] == "data" && len(parts) > 2 && parts[1] == "run":
+		return strings.Join(parts[:3], "/") // beside what belongs to this machine
+	case parts[0] == "data" && len(parts) > 1:
+		return parts[0] + "/" + parts[1]
+	}
+	return parts[0]
+}

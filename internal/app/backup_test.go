@@ -1,0 +1,362 @@
+package app
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nanobot-go/nanobot/internal/config"
+)
+
+const plantedKey = "sk-ant-api03-Pl4ntedKeyPl4ntedKeyPl4nted-99"
+
+// plant fills a folder with files.
+func plant(t *testing.T, dir string, files map[string]string) {
+	t.Helper()
+	for name, text := range files {
+		file := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// harvest reads a folder back.
+func harvest(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	err := filepath.WalkDir(dir, func(file string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		data, err := os.ReadFile(file)
+		rel, _ := filepath.Rel(dir, file)
+		out[filepath.ToSlash(rel)] = string(data)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func oldHome(t *testing.T) (dir string, l *config.Loaded) {
+	t.Helper()
+	dir = t.TempDir()
+	plant(t, dir, map[string]string{
+		"config.json": `{
+			// spare key: ` + plantedKey + `
+			"providers": {"anthropic": {"apiKey": "` + plantedKey + `"}, "openai": {"apiKey": "${OPENAI_API_KEY:-}"}},
+			"channels": {"telegram": {"enabled": false, "token": "123456:AAbbCCddEEffGGhhIIjjKKllMMnnOOppQQr"}},
+			"tools": {"mcpServers": {"x": {"command": "x", "args": ["--key=` + plantedKey + `", "plain"], "env": {"API_TOKEN": "abc"}}}},
+			"agents": {"defaults": {"model": "claude-x"}},
+		}`,
+		"bus/journal.jsonl":            "{\"journal\":1}\n{\"in\":\"a\"}\n{\"torn",
+		"bus/.lock":                    "1",
+		"sessions/ab12/s.jsonl":        "{}\n",
+		"sessions/ab12/.workspace":     "/somewhere\n",
+		"memory/ab12/history.jsonl":    "{}\n",
+		"pairing.json":                 "{}",
+		"run/owner-chat.json":          "{}",
+		"run/gateway.json":             `{"pid":1}`,
+		"auth/x.json":                  plantedKey,
+		"logs/gateway.log":             "noise",
+		"index/ab12.db":                "SQLite",
+		"foreign.txt":                  "not ours",
+		"workspace/SOUL.md":            "soul",
+		"workspace/cron/jobs.json":     `{"jobs":[]}`,
+		"workspace/cron.lock":          "1",
+		"workspace/.nanobot/tool.py":   "x",
+		"workspace/.git/refs/heads/.k": "",
+	})
+	if err := os.Remove(filepath.Join(dir, "workspace/.git/refs/heads/.k")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(filepath.Join(dir, "workspace/.nanobot/tool.py"), 0o755); err != nil { //nolint:gosec // a program
+		t.Fatal(err)
+	}
+	l, err := config.Load(config.Options{Path: filepath.Join(dir, "config.json"), Home: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir, l
+}
+
+func writeBackup(t *testing.T, l *config.Loaded, secrets bool) (string, BackupManifest) {
+	t.Helper()
+	var buf bytes.Buffer
+	m, err := WriteBackup(t.Context(), &buf, BackupOptions{
+		Config: l, Workspace: filepath.Join(l.DataDir, "workspace"), Secrets: secrets, Version: "1", Now: time.Unix(1e9, 0),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "b.tar.gz")
+	if err := os.WriteFile(file, buf.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file, m
+}
+
+func TestBackupRoundTrip(t *testing.T) {
+	t.Parallel()
+	old, l := oldHome(t)
+	file, m := writeBackup(t, l, true)
+	b, err := OpenBackup(t.Context(), file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := t.TempDir()
+	r, err := b.Restore(t.Context(), RestoreOptions{Config: filepath.Join(to, "config.json"), Now: time.Unix(1e9, 0)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := harvest(t, old)
+	for _, name := range []string{"bus/.lock", "sessions/ab12/.workspace", "run/gateway.json", "logs/gateway.log", "index/ab12.db", "foreign.txt", "workspace/cron.lock"} {
+		delete(want, name)
+	}
+	want["bus/journal.jsonl"] = "{\"journal\":1}\n{\"in\":\"a\"}\n" // up to the last whole line
+	if diff := cmp.Diff(want, harvest(t, to)); diff != "" {
+		t.Errorf("restored: %s", diff)
+	}
+	if len(m.Files) != len(want) || r.Files != len(want) {
+		t.Errorf("%d files in the manifest, %d restored, want %d", len(m.Files), r.Files, len(want))
+	}
+	if _, err := os.Stat(filepath.Join(to, "workspace/.git/refs/heads")); err != nil {
+		t.Error("an empty folder is gone: ", err)
+	}
+	if info, err := os.Stat(filepath.Join(to, "workspace/.nanobot/tool.py")); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o755 {
+		t.Errorf("permissions: %v, %v", info, err)
+	}
+}
+
+func TestBackupHidesSecrets(t *testing.T) {
+	t.Parallel()
+	_, l := oldHome(t)
+	file, m := writeBackup(t, l, false)
+	want := []string{
+		"providers.anthropic.apiKey", "channels.telegram.token", "tools.mcpServers.x.args.0", "tools.mcpServers.x.env.API_TOKEN",
+	}
+	if diff := cmp.Diff(want, m.Blank); diff != "" {
+		t.Errorf("blank: %s", diff)
+	}
+	to := t.TempDir()
+	b, err := OpenBackup(t.Context(), file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Restore(t.Context(), RestoreOptions{Config: filepath.Join(to, "config.json"), Now: time.Unix(1e9, 0)}); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range harvest(t, to) {
+		if strings.Contains(text, plantedKey) || strings.Contains(text, "AAbbCC") {
+			t.Errorf("%s holds a key", name)
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(to, "config.json"))
+	if err != nil || !bytes.Contains(text, []byte("${OPENAI_API_KEY:-}")) || !bytes.Contains(text, []byte(`"plain"`)) {
+		t.Errorf("more than keys is gone: %s, %v", text, err)
+	}
+	if _, err := config.Load(config.Options{Path: filepath.Join(to, "config.json"), Home: to}); err != nil {
+		t.Error("the configuration cannot be used: ", err)
+	}
+}
+
+func TestRestoreInTheWay(t *testing.T) {
+	t.Parallel()
+	_, l := oldHome(t)
+	file, _ := writeBackup(t, l, false)
+	b, err := OpenBackup(t.Context(), file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := t.TempDir()
+	before := map[string]string{"config.json": "{}", "sessions/s": "old", "index/x.db": "stale", "mine.txt": "mine", "auth/a": "login"}
+	plant(t, to, before)
+	o := RestoreOptions{Config: filepath.Join(to, "config.json"), Now: time.Unix(1e9, 0)}
+	if _, err := b.Restore(t.Context(), o); !errors.Is(err, ErrInTheWay) {
+		t.Errorf("without force: %v", err)
+	}
+	o.Force, o.DryRun = true, true
+	if r, err := b.Restore(t.Context(), o); err != nil || len(r.Replaced) != 3 {
+		t.Errorf("dry run: %+v, %v", r, err)
+	}
+	if diff := cmp.Diff(before, harvest(t, to)); diff != "" {
+		t.Errorf("something was done: %s", diff)
+	}
+	o.DryRun = false
+	r, err := b.Restore(t.Context(), o)
+	if err != nil || len(r.Aside) != 1 {
+		t.Fatalf("got %+v, %v", r, err)
+	}
+	got := harvest(t, to)
+	for name, want := range map[string]string{
+		"before-restore-20010909-014640/config.json": "{}", "before-restore-20010909-014640/sessions/s": "old",
+		"before-restore-20010909-014640/index/x.db": "stale", "mine.txt": "mine", "auth/a": "login", "workspace/SOUL.md": "soul",
+	} {
+		if got[name] != want {
+			t.Errorf("%s = %q, want %q", name, got[name], want)
+		}
+	}
+	for name := range got {
+		if strings.HasPrefix(name, ".restore-") || name == "sessions/s" {
+			t.Errorf("%s is left over", name)
+		}
+	}
+}
+
+// A restore that fails half-way leaves everything as it was.
+func TestRestoreRollsBack(t *testing.T) {
+	t.Parallel()
+	to := t.TempDir()
+	before := map[string]string{"a": "1", "b": "2"}
+	plant(t, to, before)
+	stamp := "x"
+	moves := []move{{"a", filepath.Join(to, "a")}, {"b", filepath.Join(to, "b")}}
+	plant(t, to, map[string]string{".restore-x/a": "new", "before-restore-x/b/full": ""})
+	if _, err := swap(moves, stamp); err == nil {
+		t.Fatal("no error")
+	}
+	got := harvest(t, to)
+	for name, want := range before {
+		if got[name] != want {
+			t.Errorf("%s = %q, want %q", name, got[name], want)
+		}
+	}
+}
+
+// repack changes the entries of a backup.
+func repack(t *testing.T, file string, change func(h *tar.Header, data []byte) (*tar.Header, []byte)) string {
+	t.Helper()
+	var buf bytes.Buffer
+	z := gzip.NewWriter(&buf)
+	w := tar.NewWriter(z)
+	err := (&Backup{path: file}).each(context.Background(), func(h *tar.Header, r io.Reader) error {
+		data, err := io.ReadAll(r)
+		if err != nil {
+			return err
+		}
+		if h, data = change(h, data); h == nil {
+			return nil
+		}
+		h.Size = int64(len(data))
+		if err := w.WriteHeader(h); err != nil {
+			return err
+		}
+		_, err = w.Write(data)
+		return err
+	})
+	if err := errors.Join(err, w.Close(), z.Close()); err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(t.TempDir(), "x.tar.gz")
+	if err := os.WriteFile(out, buf.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestOpenBackupRefuses(t *testing.T) {
+	t.Parallel()
+	_, l := oldHome(t)
+	good, _ := writeBackup(t, l, false)
+	rename := func(to string, kind byte) func(h *tar.Header, data []byte) (*tar.Header, []byte) {
+		return func(h *tar.Header, data []byte) (*tar.Header, []byte) {
+			if h.Name == "data/pairing.json" {
+				h = &tar.Header{Name: to, Typeflag: kind, Mode: 0o600, Linkname: "/etc/passwd"}
+				if kind != tar.TypeReg {
+					data = nil
+				}
+			}
+			return h, data
+		}
+	}
+	tests := map[string]struct {
+		change func(h *tar.Header, data []byte) (*tar.Header, []byte)
+		want   string
+	}{
+		"changed file": {func(h *tar.Header, data []byte) (*tar.Header, []byte) {
+			if h.Name == "data/pairing.json" {
+				data = []byte("[]")
+			}
+			return h, data
+		}, "is damaged"},
+		"no manifest": {func(h *tar.Header, data []byte) (*tar.Header, []byte) {
+			if h.Name == manifestName {
+				return nil, nil
+			}
+			return h, data
+		}, "no list of contents"},
+		"newer": {func(h *tar.Header, data []byte) (*tar.Header, []byte) {
+			if h.Name == manifestName {
+				data = bytes.Replace(data, []byte(`"format": 1`), []byte(`"format": 2`), 1)
+			}
+			return h, data
+		}, "format 2"},
+		"above":    {rename("data/sessions/../../../x", tar.TypeReg), "no name"},
+		"absolute": {rename("/etc/x", tar.TypeReg), "no name"},
+		"foreign":  {rename("data/foreign", tar.TypeReg), "no name"},
+		"link":     {rename("data/pairing.json", tar.TypeSymlink), "is a link"},
+		"hard":     {rename("data/pairing.json", tar.TypeLink), "is a link"},
+		"unlisted": {func(h *tar.Header, data []byte) (*tar.Header, []byte) {
+			if h.Name == manifestName {
+				data = bytes.Replace(data, []byte(`"workspace/SOUL.md"`), []byte(`"workspace/cron/jobs.json"`), 1)
+			}
+			return h, data
+		}, "not what was put in"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if _, err := OpenBackup(t.Context(), repack(t, good, tt.change)); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want %q", err, tt.want)
+			}
+		})
+	}
+	text := filepath.Join(t.TempDir(), "x")
+	if err := os.WriteFile(text, []byte("hello"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenBackup(t.Context(), text); err == nil {
+		t.Error("a text file passes for a backup")
+	}
+	data, err := os.ReadFile(good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(text, slices.Clone(data[:len(data)/2]), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenBackup(t.Context(), text); err == nil {
+		t.Error("half a backup passes for one")
+	}
+}
+
+func TestPadded(t *testing.T) {
+	t.Parallel()
+	p := &padded{r: strings.NewReader("abc"), n: 5}
+	got, err := io.ReadAll(p)
+	if string(got) != "abc\x00\x00" || err != nil || !p.short {
+		t.Errorf("got %q, short %v, %v", got, p.short, err)
+	}
+	p = &padded{r: strings.NewReader("abcdef"), n: 5}
+	if got, err := io.ReadAll(p); string(got) != "abcde" || err != nil || p.short {
+		t.Errorf("got %q, short %v, %v", got, p.short, err)
+	}
+}

@@ -1,0 +1,189 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nanobot-go/nanobot"
+	"github.com/nanobot-go/nanobot/internal/app"
+	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/daemon"
+	"github.com/nanobot-go/nanobot/internal/diskio"
+)
+
+func (c *command) backupCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "backup", Short: "Keep everything in one file, and bring it back", Args: subcommand, RunE: showHelp,
+		Example: "  nanobot backup create\n  nanobot backup restore nanobot-backup.tar.gz --dry-run",
+	}
+	cmd.AddCommand(c.backupCreate(), c.backupRestore())
+	return cmd
+}
+
+func (c *command) backupCreate() *cobra.Command {
+	var secrets, asJSON bool
+	cmd := &cobra.Command{
+		Use: "create [FILE]", Short: "Write a backup", Args: atMostOneFile,
+		Long: `create writes the configuration, the workspace, conversations, memory, schedule,
+pairings and messages on their way into one .tar.gz. A gateway may go on
+running. Logs, caches and the search index are left out.
+
+Keys and logins are taken out unless --with-secrets is given; the list of
+contents names the settings to fill in again. Conversations may hold private
+things all the same: keep the file where only you can read it.`,
+		Example: "  nanobot backup create\n  nanobot backup create /mnt/usb/bot.tar.gz --with-secrets",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			file := "nanobot-backup-" + time.Now().Format("20060102-150405") + ".tar.gz"
+			if len(args) == 1 {
+				file = args[0]
+			}
+			m, err := c.createBackup(cmd, file, secrets)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return writeJSON(cmd.OutOrStdout(), map[string]any{
+					"file": file, "files": len(m.Files), "bytes": m.Bytes(), "blank": m.Blank, "skipped": m.Skipped, "with_secrets": m.Secrets,
+				})
+			}
+			cmd.Printf("Wrote %s: %d files, %s unpacked\n", file, len(m.Files), megabytes(m.Bytes()))
+			for _, s := range m.Skipped {
+				cmd.Printf("Left out %s\n", s)
+			}
+			if len(m.Blank) > 0 {
+				cmd.Printf("Without the credentials in: %s\n", strings.Join(m.Blank, ", "))
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&secrets, "with-secrets", false, "with keys and logins; the file is then as secret as they are")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	return cmd
+}
+
+func (c *command) createBackup(cmd *cobra.Command, file string, secrets bool) (m app.BackupManifest, err error) {
+	l, err := c.lenient()
+	if err != nil {
+		return m, err
+	}
+	ws, err := app.Workspace(c.workspace, l)
+	if err != nil {
+		return m, err
+	}
+	if _, err := os.Lstat(file); err == nil {
+		return m, fmt.Errorf("%s exists already", file)
+	}
+	if file, err = filepath.Abs(file); err != nil {
+		return m, err
+	}
+	tmp := file + ".part"
+	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return m, err
+	}
+	m, err = app.WriteBackup(cmd.Context(), f, app.BackupOptions{
+		Config: l, Workspace: ws, Secrets: secrets, Version: nanobot.Version(), Now: time.Now(), Skip: tmp,
+	})
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return m, errors.Join(err, os.Remove(tmp))
+	}
+	return m, diskio.Replace(tmp, file)
+}
+
+func (c *command) backupRestore() *cobra.Command {
+	var to string
+	var dry, force, asJSON bool
+	cmd := &cobra.Command{
+		Use: "restore FILE", Short: "Bring back what a backup holds", Args: exactArgs(1),
+		Long: `restore first reads the whole backup and checks every hash. It does nothing
+while a gateway runs, or while there is data in the way, unless --force is
+given: then that is put aside as before-restore-<time>, beside where it was,
+and nothing is deleted.`,
+		Example: `  nanobot backup restore bot.tar.gz --dry-run
+  nanobot backup restore bot.tar.gz
+  nanobot backup restore bot.tar.gz --to ~/second-bot`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o := app.RestoreOptions{Force: force, DryRun: dry, Now: time.Now()}
+			if err := c.restorePlace(&o, to); err != nil {
+				return err
+			}
+			b, err := app.OpenBackup(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			r, err := b.Restore(cmd.Context(), o)
+			if errors.Is(err, app.ErrInTheWay) {
+				return fmt.Errorf("%w\nPut it aside with --force, or restore somewhere else with --to DIR", err)
+			}
+			if err != nil {
+				return err
+			}
+			if to != "" && !dry {
+				if _, err := os.Stat(r.Config); err == nil {
+					if err := app.Relocate(r.Config, r.Workspace); err != nil {
+						return err
+					}
+				}
+			}
+			if asJSON {
+				return writeJSON(cmd.OutOrStdout(), r)
+			}
+			printRestored(cmd, b, r, dry)
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&to, "to", "", "`folder` to restore to instead of the place it has")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "only check the backup and say what would be done")
+	cmd.Flags().BoolVar(&force, "force", false, "put aside what is in the way")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	return cmd
+}
+
+// restorePlace finds where a backup goes and that nobody works there. The
+// configuration there may be missing or broken: that is when one restores.
+func (c *command) restorePlace(o *app.RestoreOptions, to string) (err error) {
+	if to != "" {
+		if o.Config, err = filepath.Abs(filepath.Join(to, "config.json")); err != nil {
+			return err
+		}
+		o.Workspace = filepath.Join(filepath.Dir(o.Config), "workspace")
+	} else if o.Config, err = config.Locate(c.configOptions()); err != nil {
+		return err
+	}
+	if c.workspace != "" {
+		if o.Workspace, err = filepath.Abs(c.workspace); err != nil {
+			return err
+		}
+	}
+	i, err := daemon.Find(app.InstanceFile(&config.Loaded{DataDir: filepath.Dir(o.Config)}))
+	if err == nil && !o.DryRun {
+		return fmt.Errorf("a gateway works with this data (process %d); end it first: nanobot gateway stop", i.PID)
+	}
+	return nil
+}
+
+func printRestored(cmd *cobra.Command, b *app.Backup, r app.Restored, dry bool) {
+	cmd.Printf("The backup of %s is whole: %d files, %s.\n", b.Created.Local().Format(time.DateTime), r.Files, megabytes(r.Bytes))
+	words := [3]string{"Restored", "Put aside", "Now fill in again"}
+	if dry {
+		words = [3]string{"Would restore", "Would put aside", "Then fill in again"}
+	}
+	cmd.Printf("%s the data to %s\n%s the workspace to %s\n", words[0], r.DataDir, words[0], r.Workspace)
+	if len(r.Replaced) > 0 {
+		cmd.Printf("%s: %s\n", words[1], strings.Join(r.Replaced, ", "))
+	}
+	for _, dir := range r.Aside {
+		cmd.Printf("What was there is in %s\n", dir)
+	}
+	if len(r.Blank) > 0 {
+		cmd.Printf("%s: %s\n", words[2], strings.Join(r.Blank, ", "))
+	}
+}
+
+func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
