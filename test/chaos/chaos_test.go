@@ -110,7 +110,7 @@ func harass(g *gateway, m *model, f form, l *luck) {
 		if l.float() < 0.5 { // the network fails in between
 			hold(g.t.Context(), gap/2)
 			g.tg.drop()
-			m.http.CloseClientConnections()
+			m.drop()
 			gap /= 2
 		}
 		hold(g.t.Context(), gap)

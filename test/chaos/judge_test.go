@@ -132,7 +132,7 @@ func (j *judge) reason(name string, a, b shown) string {
 	switch {
 	case a.lost:
 		return "answer lost"
-	case killed && b.gen > a.gen && death.Sub(a.end) < noteTime:
+	case killed && b.gen > a.gen && (a.unsure || death.Sub(a.end) < noteTime):
 		return "killed before the note"
 	case j.m.tornBefore(name, b.start):
 		return "stream cut"
@@ -159,10 +159,10 @@ func (j *judge) dump(chat int64) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "  asked %s\n", strings.Join(j.said[chat], " "))
 	for _, m := range j.show()[chat] {
-		fmt.Fprintf(&b, "  %d process %d %s-%s lost=%v: %s\n", m.id, m.gen, m.start.Format("05.000"), m.end.Format("05.000"), m.lost, m.text)
+		fmt.Fprintf(&b, "  %d process %d %s-%s lost=%v unsure=%v: %s\n", m.id, m.gen, m.start.Format("04:05.000"), m.end.Format("04:05.000"), m.lost, m.unsure, m.text)
 	}
 	for _, gen := range slices.Sorted(maps.Keys(j.g.killed)) {
-		fmt.Fprintf(&b, "  process %d killed %s\n", gen, j.g.killed[gen].Format("05.000"))
+		fmt.Fprintf(&b, "  process %d killed %s\n", gen, j.g.killed[gen].Format("04:05.000"))
 	}
 	return b.String()
 }

@@ -32,12 +32,14 @@ type platform struct {
 	moved time.Time
 }
 
-// sending is one call of sendMessage that Telegram has done.
+// sending is one call of sendMessage that Telegram has done, and the edits of
+// that message by the same process.
 type sending struct {
 	gen        int // the process that sent it
 	chat, id   int64
-	start, end time.Time
-	lost       bool // the bot was not told
+	start, end time.Time // of the first call, of the last
+	lost       bool      // the bot was not told of the first
+	unsure     bool      // nor of the last
 }
 
 type genKey struct{}
@@ -153,11 +155,9 @@ func (p *platform) keep(s *sending, method string, body []byte, rec *httptest.Re
 	defer p.mu.Unlock()
 	delete(p.busy, s)
 	p.moved = time.Now()
-	if method != "sendMessage" || rec.Code != http.StatusOK {
-		return
-	}
 	var in struct {
 		Chat int64 `json:"chat_id"`
+		ID   int64 `json:"message_id"`
 	}
 	var out struct {
 		Result struct {
@@ -167,11 +167,20 @@ func (p *platform) keep(s *sending, method string, body []byte, rec *httptest.Re
 	if json.Unmarshal(body, &in) != nil || json.Unmarshal(rec.Body.Bytes(), &out) != nil {
 		return
 	}
-	s.chat, s.id, s.end = in.Chat, out.Result.ID, time.Now()
-	if s.lost {
-		p.lost++
+	switch {
+	case method == "editMessageText": // one that changes nothing also says how it is
+		for _, old := range p.sent {
+			if old.chat == in.Chat && old.id == in.ID {
+				old.end, old.unsure = time.Now(), s.lost
+			}
+		}
+	case method == "sendMessage" && rec.Code == http.StatusOK:
+		s.chat, s.id, s.end, s.unsure = in.Chat, out.Result.ID, time.Now(), s.lost
+		if s.lost {
+			p.lost++
+		}
+		p.sent = append(p.sent, s)
 	}
-	p.sent = append(p.sent, s)
 }
 
 // sendings lists what was sent, in order.
