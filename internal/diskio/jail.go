@@ -175,14 +175,21 @@ type Narrow struct {
 	// Except are trees inside Protected that may be reached all the same, by
 	// their own names: walks do not find them.
 	Except []string
+	// Unlisted are trees whose files are given out by their full names only:
+	// who was not told a name, does not find it.
+	Unlisted []string
+	// Restrict limits access to the roots, as in JailOptions.
+	Restrict bool
 }
 
 // Narrower returns a jail that refuses more, for somebody who may see less. It
 // shares roots and write locks with j, which must be closed instead of it.
 func (j *Jail) Narrower(n Narrow) *Jail {
 	out := *j
+	out.restrict = j.restrict || n.Restrict
 	out.rules = Narrow{
 		Protected: slices.Clone(n.Protected), ProtectedWrite: slices.Clone(n.ProtectedWrite), Except: slices.Clone(n.Except),
+		Unlisted: slices.Clone(n.Unlisted),
 	}
 	out.guard = sync.OnceValue(func() *guard {
 		g := newGuard(&out, out.rules)

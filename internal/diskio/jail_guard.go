@@ -32,6 +32,7 @@ func HomeProtected(home string) (deny, denyWrite []string) {
 type guard struct {
 	deny, denyWrite []string
 	except          []string // inside deny
+	unlisted        []string // their files have to be named
 	fold            bool
 	wider           *guard // asked, too; nil: there is none
 }
@@ -58,6 +59,7 @@ func newGuard(j *Jail, n Narrow) *guard {
 	g.deny = add(nil, n.Protected)
 	g.denyWrite = add(nil, n.ProtectedWrite)
 	g.except = add(nil, n.Except)
+	g.unlisted = add(nil, n.Unlisted)
 	return g
 }
 
@@ -104,6 +106,14 @@ func (g *guard) check(path string, write bool) error {
 	return nil
 }
 
+// checkDir refuses an absolute path of a directory that is not shown.
+func (g *guard) checkDir(path string) error {
+	if slices.ContainsFunc(g.unlisted, func(p string) bool { return g.covers(p, path) }) {
+		return refuse(path, ErrProtected, "is not listed; name the file")
+	}
+	return g.check(path, false)
+}
+
 // covers reports whether path is p or inside it. Where disks usually fold case
 // so does the comparison; elsewhere a case variant counts when it turns out to
 // be the same file.
@@ -127,7 +137,7 @@ func (g *guard) covers(p, path string) bool {
 
 // below returns the protected paths inside dir, for walks.
 func (g *guard) below(dir string) (inside []string) {
-	for _, p := range g.deny {
+	for _, p := range slices.Concat(g.deny, g.unlisted) {
 		if rel, ok := under(dir, p, g.fold); ok && rel != "." {
 			inside = append(inside, filepath.Join(dir, rel))
 		}

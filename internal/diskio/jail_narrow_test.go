@@ -91,3 +91,61 @@ func TestNarrower(t *testing.T) {
 		}
 	}
 }
+
+// Files of an unlisted tree are there for who knows their names. A narrower jail
+// may keep to the roots although the wider one does not.
+func TestNarrowerUnlisted(t *testing.T) {
+	t.Parallel()
+	base := t.TempDir()
+	ws, media := filepath.Join(base, "ws"), filepath.Join(base, "media")
+	for _, name := range []string{"ws/a.txt", "ws/inbox/b.txt", "media/chat/c.txt", "home.txt"} {
+		p := filepath.Join(base, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(p), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(p, []byte(name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wide, err := diskio.OpenJail(diskio.JailOptions{Workspace: ws, ReadOnly: []string{media}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer wide.Close()
+	narrow := wide.Narrower(diskio.Narrow{Unlisted: []string{media, "inbox"}, Restrict: true})
+	for _, c := range []struct {
+		name         string
+		dir          bool
+		wide, narrow error
+	}{
+		{name: "a.txt"}, {name: "inbox/b.txt"}, {name: filepath.Join(media, "chat", "c.txt")},
+		{name: ".", dir: true},
+		{name: "inbox", dir: true, narrow: diskio.ErrProtected},
+		{name: media, dir: true, narrow: diskio.ErrProtected},
+		{name: filepath.Join(media, "chat"), dir: true, narrow: diskio.ErrProtected},
+		{name: filepath.Join(base, "home.txt"), narrow: diskio.ErrOutside},
+		{name: base, dir: true, narrow: diskio.ErrOutside},
+	} {
+		for j, want := range map[*diskio.Jail]error{wide: c.wide, narrow: c.narrow} {
+			var err error
+			if c.dir {
+				_, err = j.ReadDir(c.name)
+			} else if f, ferr := j.Open(c.name); ferr == nil {
+				err = f.Close()
+			} else {
+				err = ferr
+			}
+			if !errors.Is(err, want) {
+				t.Errorf("%s, narrower %v: %v, want %v", c.name, j == narrow, err, want)
+			}
+		}
+	}
+	d, err := narrow.OpenDir(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if _, err := d.OpenDir("inbox"); !errors.Is(err, diskio.ErrProtected) {
+		t.Errorf("a walk enters an unlisted folder: %v", err)
+	}
+}

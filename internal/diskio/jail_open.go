@@ -176,7 +176,7 @@ func (j *Jail) openDirPlace(p place) (*Dir, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := j.guard().check(resolved, false); err != nil {
+	if err := j.guard().checkDir(resolved); err != nil {
 		_ = d.Close()
 		return nil, err
 	}
