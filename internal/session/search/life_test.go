@@ -3,6 +3,7 @@ package search_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -20,35 +21,34 @@ const childEnv = "NANOBOT_SEARCH_TEST_DIR"
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(childEnv); dir != "" {
-		os.Exit(child(dir))
+		panic(child(dir)) // it is killed before that
 	}
-	os.Exit(m.Run())
+	m.Run()
 }
 
 // child builds an index again and again until it is killed.
-func child(dir string) int {
+func child(dir string) error {
 	x, err := search.Open(search.Options{Path: filepath.Join(dir, "x.db"), Sessions: filepath.Join(dir, "sessions")})
 	if err != nil {
-		return 1
+		return err
 	}
-	fmt.Println("ready")
+	fmt.Fprintln(os.Stdout, "ready")
 	for {
 		if err := x.Update(context.Background()); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
+			return err
 		}
 		now, err := os.ReadFile(filepath.Join(dir, "sessions", "a.jsonl"))
 		if err != nil {
-			return 1
+			return err
 		}
 		// Another file, so that everything is indexed again.
 		if err := os.WriteFile(filepath.Join(dir, "b.jsonl"), now, 0o600); err != nil {
-			return 1
+			return err
 		}
 		if err := os.Rename(filepath.Join(dir, "b.jsonl"), filepath.Join(dir, "sessions", "a.jsonl")); err != nil {
-			return 1
+			return err
 		}
-		fmt.Println("round")
+		fmt.Fprintln(os.Stdout, "round")
 	}
 }
 
@@ -250,7 +250,7 @@ func TestForget(t *testing.T) {
 		t.Fatal(err)
 	}
 	check(w.open())
-	if _, err := w.open().Forget(t.Context(), " ?"); err != search.ErrEmpty {
+	if _, err := w.open().Forget(t.Context(), " ?"); !errors.Is(err, search.ErrEmpty) {
 		t.Errorf("error %v, want ErrEmpty", err)
 	}
 }

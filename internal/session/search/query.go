@@ -104,7 +104,7 @@ func parse(s string) (want, not []item) {
 		if rest, ok := strings.CutPrefix(s, "-"); ok && rest != "" && !unicode.IsSpace(rune(rest[0])) {
 			it.not, s = true, rest
 		}
-		chunk := ""
+		var chunk string
 		if rest, ok := strings.CutPrefix(s, `"`); ok {
 			chunk, s, _ = strings.Cut(rest, `"`)
 			it.quoted = true

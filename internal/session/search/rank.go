@@ -265,11 +265,11 @@ func (s *search) find(ctx context.Context, expr string) (out []place, more bool,
 		args = append(args, idOf(ms)+crowded, ms)
 	}
 	if len(s.q.Roles) > 0 {
-		query += ` AND d.role IN (-1`
+		in := []byte(` AND d.role IN (-1`)
 		for _, r := range s.q.Roles {
-			query += fmt.Sprintf(",%d", slices.Index(roles(), r))
+			in = fmt.Appendf(in, ",%d", slices.Index(roles(), r))
 		}
-		query += `)`
+		query += string(in) + `)`
 	}
 	rows, err := s.db.QueryContext(ctx, query+` ORDER BY words.rowid DESC LIMIT ?`, append(args, candidates+1)...)
 	if err != nil {

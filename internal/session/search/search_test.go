@@ -1,6 +1,7 @@
 package search_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -176,13 +177,14 @@ func TestWords(t *testing.T) {
 		{`AND OR NOT NEAR( ^ { : *`, []string{}},
 	} {
 		t.Run(c.query, func(t *testing.T) {
-			if diff := cmp.Diff(c.want, whole(w.find(search.Query{Text: c.query}))); diff != "" {
+			t.Parallel()
+			if diff := cmp.Diff(c.want, whole(find(t, w.index, search.Query{Text: c.query}))); diff != "" {
 				t.Errorf("%q (-want +got):\n%s", c.query, diff)
 			}
 		})
 	}
 	for _, q := range []string{"", " ", "-cat", "!?", "***"} {
-		if _, err := w.index.Search(t.Context(), search.Query{Text: q}); err != search.ErrEmpty {
+		if _, err := w.index.Search(t.Context(), search.Query{Text: q}); !errors.Is(err, search.ErrEmpty) {
 			t.Errorf("%q: error %v, want ErrEmpty", q, err)
 		}
 	}
@@ -242,8 +244,9 @@ func TestFilters(t *testing.T) {
 		{"notes", search.Query{Roles: []search.Role{search.Note}}, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			c.q.Text = "parrot"
-			if res := w.find(c.q); len(res.Hits) != c.want {
+			if res := find(t, w.index, c.q); len(res.Hits) != c.want {
 				t.Errorf("got %d hits, want %d: %+v", len(res.Hits), c.want, res.Hits)
 			}
 		})
@@ -280,18 +283,21 @@ func TestPrivacy(t *testing.T) {
 	}{
 		{"owner", search.Query{}, []string{"secret of the owner", "secret answer to the owner", "secret user", "secret memory", "secret summary"}},
 		{"ann in her chat", search.Query{Scope: ann, Own: "telegram:ann"}, []string{
-			"secret of ann", "secret answer to ann", "secret of ann elsewhere", "secret note on ann", "secret summary ann"}},
+			"secret of ann", "secret answer to ann", "secret of ann elsewhere", "secret note on ann", "secret summary ann",
+		}},
 		{"ann in the group", search.Query{Scope: ann, Own: "telegram:-100"}, []string{
-			"secret of ann", "secret answer to ann", "secret of bob", "secret answer to bob", "secret of ann elsewhere", "secret note on ann", "secret summary ann"}},
+			"secret of ann", "secret answer to ann", "secret of bob", "secret answer to bob", "secret of ann elsewhere", "secret note on ann", "secret summary ann",
+		}},
 		{"ann asks for another session", search.Query{Scope: ann, Own: "telegram:ann", Session: "telegram:1"}, nil},
 		{"a stranger", search.Query{Scope: "telegram:9", Own: "telegram:9"}, nil},
 		{"a stranger in the owner's session", search.Query{Scope: "telegram:9", Own: "telegram:1"}, nil},
 		{"a scope that looks like a folder", search.Query{Scope: text.SafeName(ann)}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			c.q.Text, c.q.Limit = "secret", 50
 			got, want := map[string]bool{}, map[string]bool{}
-			for _, s := range whole(w.find(c.q)) {
+			for _, s := range whole(find(t, w.index, c.q)) {
 				got[s] = true
 			}
 			for _, s := range c.want {
@@ -318,7 +324,7 @@ func TestTool(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run := func(args, scope string) tool.Result {
+	run := func(t *testing.T, args, scope string) tool.Result {
 		t.Helper()
 		tl, in, fail := set.Prepare("search_memory", args)
 		if fail != nil {
@@ -344,7 +350,8 @@ func TestTool(t *testing.T) {
 		{"empty", `{"query":"?"}`, "", "no word", false, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			res := run(c.args, c.scope)
+			t.Parallel()
+			res := run(t, c.args, c.scope)
 			if got := res.Content.String(); !strings.Contains(got, c.want) || res.Untrusted != c.untrusted || res.IsError != c.fails {
 				t.Errorf("got %q, untrusted %v, error %v; want %q, %v, %v", got, res.Untrusted, res.IsError, c.want, c.untrusted, c.fails)
 			}

@@ -110,14 +110,14 @@ func (x *Index) notes() ([]*source, error) {
 // openSource opens the file of a label.
 func (x *Index) openSource(label string) (*os.File, error) {
 	place, name, _ := strings.Cut(label, "/")
-	switch {
-	case place == "h":
+	switch place {
+	case "h":
 		return os.Open(x.opt.History)
-	case place == "s":
+	case "s":
 		return os.Open(filepath.Join(x.opt.Sessions, name))
-	case place == "a":
+	case "a":
 		return os.Open(filepath.Join(x.opt.Sessions, "archive", name))
-	case place == "n":
+	case "n":
 		root, err := os.OpenRoot(x.opt.Workspace)
 		if err != nil {
 			return nil, err
@@ -177,7 +177,7 @@ func (s *source) logLine(line []byte) (text string, role Role) {
 		return "", ""
 	case llm.User:
 		if !r.Command {
-			s.scope, s.tainted = turnOf(&r, s)
+			s.scope, s.tainted = turnOf(&r)
 		}
 		role = User
 	case llm.Assistant:
@@ -197,7 +197,7 @@ func (s *source) logLine(line []byte) (text string, role Role) {
 // turnOf is what a user's message says about the turn it begins: whose it is,
 // and whether words from outside are in it. A message that came into a turn
 // already running does not make that turn clean again.
-func turnOf(r *session.Record, s *source) (scope string, tainted bool) {
+func turnOf(r *session.Record) (scope string, tainted bool) {
 	tainted = r.Event != ""
 	if r.Runtime == nil {
 		return "", tainted
