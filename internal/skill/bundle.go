@@ -185,7 +185,7 @@ func (b *bundle) file(name string) *file {
 func (b *bundle) hash() string {
 	h := sha256.New()
 	for _, f := range b.files {
-		fmt.Fprintf(h, "%d %s %d\n", len(f.path), f.path, len(f.data))
+		h.Write(fmt.Appendf(nil, "%d %s %d\n", len(f.path), f.path, len(f.data)))
 		h.Write(f.data)
 	}
 	return hex.EncodeToString(h.Sum(nil))

@@ -6,11 +6,12 @@ import (
 	"unicode/utf8"
 )
 
-// parseFlow reads one value in flow style, of which JSON is a part.
-func parseFlow(src string) (v any, ok bool) {
+// parseFlow reads one value in flow style, of which JSON is a part. What
+// follows the value is ignored.
+func parseFlow(src string) any {
 	f := flowParser{src: src}
-	v, ok = f.value(0)
-	return v, ok && strings.TrimSpace(src[f.at:]) == ""
+	v, _ := f.value(0)
+	return v
 }
 
 type flowParser struct {

@@ -119,7 +119,7 @@ func oddName(name string) string {
 // vendor finds our part of the metadata field, which may also be JSON in a string.
 func vendor(metadata any) map[string]any {
 	if s, ok := metadata.(string); ok {
-		metadata, _ = parseFlow(s)
+		metadata = parseFlow(s)
 	}
 	all, _ := metadata.(map[string]any)
 	for _, key := range []string{"nanobot", "openclaw"} {

@@ -304,11 +304,11 @@ func TestInstalledSkillsAreLabelled(t *testing.T) {
 	if got := lib.Active(); !strings.Contains(got, "third-party") {
 		t.Errorf("Active = %q although the user allowed it", got)
 	}
-	real, err := filepath.EvalSymlinks(dir)
+	resolved, err := filepath.EvalSymlinks(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if dirs, err := skill.InstalledDirs(p.Ledger); err != nil || !slices.Equal(dirs, []string{filepath.Join(real, "pushy")}) {
+	if dirs, err := skill.InstalledDirs(p.Ledger); err != nil || !slices.Equal(dirs, []string{filepath.Join(resolved, "pushy")}) {
 		t.Errorf("InstalledDirs = %q, %v", dirs, err)
 	}
 	if err := os.WriteFile(p.Ledger, []byte("{"), 0o600); err != nil {

@@ -159,8 +159,8 @@ func skillsDir(workspace string) (string, error) {
 		return "", err
 	}
 	dir := filepath.Join(abs, folder)
-	if real, err := filepath.EvalSymlinks(dir); err == nil {
-		return real, nil
+	if resolved, err := filepath.EvalSymlinks(dir); err == nil {
+		return resolved, nil
 	}
 	if abs, err = filepath.EvalSymlinks(abs); err != nil {
 		return "", err

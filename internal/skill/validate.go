@@ -196,7 +196,7 @@ func (c *checker) metadata(fields map[string]any) {
 		return
 	}
 	if s, ok := raw.(string); ok {
-		raw, _ = parseFlow(s)
+		raw = parseFlow(s)
 	}
 	if _, ok := raw.(map[string]any); !ok {
 		c.warnf("metadata", line, "metadata is not a map")

@@ -37,7 +37,7 @@ func TestValidate(t *testing.T) {
 		{"no description", "---\nname: x\ndescription:\n---\nbody", []string{"!3:description"}},
 		{"long description", "---\nname: x\ndescription: " + long[:400] + "\n---\nbody", []string{"3:description"}},
 		{"too long description", "---\nname: x\ndescription: " + long + "\n---\nbody", []string{"!3:description"}},
-		{"unknown key", "---\nname: x\ndescription: d\ndescripton: e\n---\nbody", []string{"4:key"}},
+		{"unknown key", "---\nname: x\ndescription: d\ndescripton: e\n---\nbody", []string{"4:key"}}, //nolint:misspell // the mistake is what the case is about
 		{"always", "---\nname: x\ndescription: d\nalways: sometimes\n---\nbody", []string{"4:key"}},
 		{"junk line", "---\nname: x\nwhat is this\ndescription: d\n---\nbody", []string{"3:yaml"}},
 		{"twice", "---\nname: x\ndescription: d\nname: x\n---\nbody", []string{"4:yaml"}},
