@@ -78,7 +78,8 @@ func (p *words) step() {
 	case '\\':
 		done = p.escape()
 	case '`':
-		done = p.code()
+		p.code()
+		done = true
 	case '*', '_', '~':
 		done = p.delimiter(c)
 	case '[':
@@ -153,7 +154,7 @@ func (p *words) lineEnd() {
 	p.skipSpace()
 }
 
-func (p *words) code() bool {
+func (p *words) code() {
 	n := run(p.s[p.i:], '`')
 	rest := p.s[p.i+n:]
 	if !p.ticks[n] {
@@ -166,7 +167,7 @@ func (p *words) code() bool {
 			if m == n {
 				p.push(&piece{node: Node{Kind: CodeSpan, Text: codeText(rest[:i+k])}})
 				p.i += n + i + k + n
-				return true
+				return
 			}
 			i += k + m
 		}
@@ -177,7 +178,6 @@ func (p *words) code() bool {
 	}
 	p.text.WriteString(p.s[p.i : p.i+n])
 	p.i += n
-	return true
 }
 
 func codeText(s string) string {
@@ -432,7 +432,7 @@ func (p *words) bare() bool {
 	if !strings.HasPrefix(low, "http://") && low != "https://" {
 		return false
 	}
-	if r, _ := utf8.DecodeLastRuneInString(p.s[:p.i]); p.i > 0 && !unicode.IsSpace(r) && strings.IndexRune("*_~([", r) < 0 {
+	if r, _ := utf8.DecodeLastRuneInString(p.s[:p.i]); p.i > 0 && !unicode.IsSpace(r) && !strings.ContainsRune("*_~([", r) {
 		return false
 	}
 	for _, b := range p.stack {

@@ -23,25 +23,25 @@ func toHTML(b *strings.Builder, n markdown.Node, tight bool) {
 		markdown.Quote: "blockquote", markdown.Emphasis: "em",
 		markdown.Strong: "strong", markdown.Strike: "del", markdown.Row: "tr", markdown.Cell: "td", markdown.Table: "table",
 	}
-	inner := func(tight bool) {
+	inner := func() {
 		for _, c := range n.Children {
-			toHTML(b, c, tight)
+			toHTML(b, c, false)
 		}
 	}
 	switch n.Kind {
 	case markdown.Document:
-		inner(false)
+		inner()
 	case markdown.Paragraph:
 		if !tight {
 			b.WriteString("<p>")
 		}
-		inner(false)
+		inner()
 		if !tight {
 			b.WriteString("</p>")
 		}
 	case markdown.Heading:
 		fmt.Fprintf(b, "<h%d>", n.Level)
-		inner(false)
+		inner()
 		fmt.Fprintf(b, "</h%d>", n.Level)
 	case markdown.List:
 		tag := "ul"
@@ -74,7 +74,7 @@ func toHTML(b *strings.Builder, n markdown.Node, tight bool) {
 		b.WriteString("<code>" + html.EscapeString(n.Text) + "</code>")
 	case markdown.Link:
 		b.WriteString("<a " + html.EscapeString(n.URL) + ">")
-		inner(false)
+		inner()
 		b.WriteString("</a>")
 	case markdown.Image:
 		b.WriteString("<img " + html.EscapeString(n.URL) + ">")
@@ -84,7 +84,7 @@ func toHTML(b *strings.Builder, n markdown.Node, tight bool) {
 		b.WriteString("<br>")
 	default:
 		b.WriteString("<" + tags[n.Kind] + ">")
-		inner(false)
+		inner()
 		b.WriteString("</" + tags[n.Kind] + ">")
 	}
 }
@@ -99,11 +99,16 @@ func reference(t *testing.T, src string) string {
 	}
 	s := b.String()
 	for _, r := range [][2]string{
-		{`<input[^>]*checked=""[^>]*> `, "[x]"}, {`<input[^>]*> `, "[ ]"},
+		{`<input[^>]*checked=""[^>]*> `, "[x]"},
+		{`<input[^>]*> `, "[ ]"},
 		{`(?s)<pre><code class="language-([^"]*)">(.*?)\n?</code></pre>`, "<pre>$1|$2</pre>"},
 		{`(?s)<pre><code>(.*?)\n?</code></pre>`, "<pre>|$1</pre>"},
-		{`<img src="([^"]*)"[^>]*>`, "<img $1>"}, {`<a href="([^"]*)"[^>]*>`, "<a $1>"},
-		{`<ol start="\d+">`, "<ol>"}, {`</?thead>\n?|</?tbody>\n?`, ""}, {`<(/?)th( [^>]*)?>`, "<${1}td>"}, {`<td [^>]*>`, "<td>"},
+		{`<img src="([^"]*)"[^>]*>`, "<img $1>"},
+		{`<a href="([^"]*)"[^>]*>`, "<a $1>"},
+		{`<ol start="\d+">`, "<ol>"},
+		{`</?thead>\n?|</?tbody>\n?`, ""},
+		{`<(/?)th( [^>]*)?>`, "<${1}td>"},
+		{`<td [^>]*>`, "<td>"},
 		{`<br>\n`, "<br>"},
 	} {
 		s = regexp.MustCompile(r[0]).ReplaceAllString(s, r[1])
