@@ -109,7 +109,7 @@ func (p *plan) applyFilter(out *launcher.Program) {
 	for i, instruction := range code {
 		if k := int32(instruction.K); k == launcherPID || k == -launcherPID { //nolint:gosec // a process number
 			at := uintptr(i)*unsafe.Sizeof(instruction) + unsafe.Offsetof(instruction.K)
-			out.Own(first+launcher.Ref(at), k < 0) //nolint:gosec // a small program
+			out.Own(first+launcher.Ref(at), k < 0)
 		}
 	}
 	head := unix.SockFprog{Len: uint16(len(code))} //nolint:gosec // far below 65536

@@ -116,9 +116,6 @@ func intoUsr(name, target string) bool {
 	return within(path.Clean(target), "/usr")
 }
 
-// mountAttr is struct mount_attr of mount_setattr.
-type mountAttr struct{ set, clear, propagation, userns uint64 }
-
 const (
 	plainMount = unix.MS_NOSUID | unix.MS_NODEV
 	hiddenFile = "/.hidden"
@@ -220,8 +217,8 @@ func (b *rootBuilder) setAttr(at string, set uint64, deep bool) {
 	}
 	attr, ok := b.attrs[set]
 	if !ok {
-		attr = launcher.Put(b.out, mountAttr{set: set})
+		attr = launcher.Put(b.out, unix.MountAttr{Attr_set: set})
 		b.attrs[set] = attr
 	}
-	b.s.Add("protect", at, unix.SYS_MOUNT_SETATTR, launcher.AtCWD, at, flags, attr, unsafe.Sizeof(mountAttr{}))
+	b.s.Add("protect", at, unix.SYS_MOUNT_SETATTR, launcher.AtCWD, at, flags, attr, unsafe.Sizeof(unix.MountAttr{}))
 }

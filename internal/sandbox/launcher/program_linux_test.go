@@ -18,7 +18,7 @@ func TestStartsEarly(t *testing.T) {
 	if err != nil {
 		t.Skipf("no go tool, or no sources: %v", err)
 	}
-	for _, dep := range strings.Fields(string(out)) {
+	for dep := range strings.FieldsSeq(string(out)) {
 		switch dep {
 		case "fmt", "strings", "bytes", "unicode", "reflect", "regexp", "net", "os/exec", "path/filepath", "log/slog", "encoding/binary":
 			t.Errorf("the launcher depends on %s", dep)
