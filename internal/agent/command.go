@@ -87,7 +87,10 @@ func (a *Agent) unknownCommand(s string) string {
 // priority answers a command without waiting for the session.
 func (a *Agent) priority(cmd command, it *item) {
 	var reply string
+	refused := (cmd.name == "restart" || cmd.name == "usage") && (it.in.Scope != "" || it.in.Untrusted)
 	switch {
+	case refused:
+		reply = "Only an owner can do that, in a chat with nobody else."
 	case cmd.args != "" && !cmd.takes:
 		reply = fmt.Sprintf("/%s takes no arguments.", cmd.name)
 	case cmd.name == "stop":
@@ -110,7 +113,7 @@ func (a *Agent) priority(cmd command, it *item) {
 		Turn: &bus.Turn{SessionKey: it.key, StopReason: "completed"},
 	})
 	it.finish(nil)
-	if cmd.name == "restart" && cmd.args == "" && a.Restart != nil {
+	if cmd.name == "restart" && cmd.args == "" && !refused && a.Restart != nil {
 		a.Restart(it.in.Route)
 	}
 }

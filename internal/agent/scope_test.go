@@ -1,11 +1,13 @@
 package agent_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
 	"github.com/nanobot-go/nanobot/internal/memory"
@@ -47,5 +49,38 @@ func TestSharedMemory(t *testing.T) {
 		if n := strings.Count(system, "FACT-"); c.want == "" && n != 0 || c.want != "" && (n != 1 || !strings.Contains(system, c.want)) {
 			t.Errorf("%q sees %d facts, want %q:\n%s", c.scope, n, c.want, system)
 		}
+	}
+}
+
+// Somebody who is no owner, or a text that nobody vouches for, cannot restart
+// the program or see what it cost.
+func TestCommandsOfTheOwner(t *testing.T) {
+	t.Parallel()
+	restarts := make(chan bus.Route, 8)
+	h := newHouse(t, llmtest.NewScript(t))
+	h.opts.Restart = func(r bus.Route) { restarts <- r }
+	h.opts.Usage = func(context.Context) (string, error) { return "USD 7", nil }
+	h.start()
+	for _, c := range []struct {
+		name  string
+		alter func(*bus.Inbound)
+		want  bool
+	}{
+		{"guest", func(in *bus.Inbound) { in.Scope = "test:1/ann" }, false},
+		{"untrusted", func(in *bus.Inbound) { in.Untrusted = true }, false},
+		{"owner", func(*bus.Inbound) {}, true},
+	} {
+		for _, text := range []string{"/restart", "/usage"} {
+			msg := in("1", text)
+			msg.Route.MessageID = c.name
+			c.alter(&msg)
+			reply := h.ask(msg)
+			if got := !strings.Contains(reply, "Only an owner"); got != c.want {
+				t.Errorf("%s, %s: %q", c.name, text, reply)
+			}
+		}
+	}
+	if r := <-restarts; r.MessageID != "owner" {
+		t.Errorf("restarted for %q", r.MessageID)
 	}
 }
