@@ -30,13 +30,15 @@ func (a *Agent) submit(it *item) error {
 		it.in.At = a.Now()
 	}
 	it.in.Scope = a.scopeOf(it.in.Scope)
-	if cmd, ok := a.command(it.in); ok && cmd.priority {
-		return a.spawn(func(context.Context) { a.priority(cmd, it) })
+	if cmd, ok := a.command(it.in); ok && cmd.name == "stop" && cmd.args == "" {
+		return a.submitStop(cmd, it)
+	} else if ok && cmd.priority {
+		return a.spawn(func(context.Context) { a.priority(cmd, it, stopped{}) })
 	} else if ok && strings.HasPrefix(cmd.name, "dream") {
 		return a.spawn(func(base context.Context) { a.dreamCommand(base, cmd, it) })
 	} else if ok && cmd.name == "new" {
 		// A new conversation makes the running turn and all that waits for it moot.
-		a.interrupt(it.key)
+		a.cut(it.key).drop(ErrStopped)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -60,6 +62,17 @@ func (a *Agent) submit(it *item) error {
 	}
 	act.queue = append(act.queue, it)
 	return nil
+}
+
+// submitStop stops what came before /stop at once, so that what comes right
+// behind it is safe, and sees to the rest without holding up the reader.
+func (a *Agent) submitStop(cmd command, it *item) error {
+	s := a.cut(it.key)
+	err := a.spawn(func(context.Context) { s.drop(ErrStopped); a.priority(cmd, it, s) })
+	if err != nil {
+		s.drop(err)
+	}
+	return err
 }
 
 // busy reports whether a conversation has a turn or messages that wait for one.
@@ -142,7 +155,7 @@ func (a *Agent) work(base context.Context, act *actor) {
 		if act.turn != nil {
 			joined = act.turn.joined
 		}
-		act.current, act.cancel, act.turnEnd, act.turn = nil, nil, nil, nil
+		act.cancel, act.turnEnd, act.turn = nil, nil, nil // current stays: its end may take long, see Pulse
 		a.mu.Unlock()
 		it.finish(err)
 		for _, j := range joined {
@@ -153,33 +166,46 @@ func (a *Agent) work(base context.Context, act *actor) {
 	}
 }
 
-// interrupt cancels the running turn of a session and drops what was queued
-// behind it. It returns how many messages were dropped and a channel that
-// closes when the turn is over; nil if none runs.
-func (a *Agent) interrupt(key string) (dropped int, over <-chan struct{}) {
+// cut cancels the running turn of a session and takes away what was queued
+// behind it, which the caller drops.
+func (a *Agent) cut(key string) (s stopped) {
 	a.mu.Lock()
+	defer a.mu.Unlock()
 	act := a.actors[key]
 	if act == nil {
-		a.mu.Unlock()
-		return 0, nil
+		return s
 	}
-	queue := act.queue
-	act.queue = nil
+	s.queue, act.queue = act.queue, nil
 	if act.cancel != nil {
 		act.cancel(ErrStopped)
-		over = act.turnEnd
+		s.over = act.turnEnd
 	}
-	a.mu.Unlock()
-	for _, it := range queue {
-		it.finish(ErrStopped)
+	return s
+}
+
+// stopped is what cut ended.
+type stopped struct {
+	queue []*item
+	over  <-chan struct{} // closes when the turn is over; nil if none ran
+}
+
+func (s stopped) drop(err error) {
+	for _, it := range s.queue {
+		it.finish(err)
 	}
-	return len(queue), over
 }
 
 // Stop ends the running turn of a session, drops the messages queued before
 // now, waits a short while for everything to come to rest and says what happened.
 func (a *Agent) Stop(ctx context.Context, key string) string {
-	dropped, over := a.interrupt(key)
+	s := a.cut(key)
+	s.drop(ErrStopped)
+	return a.settle(ctx, key, s)
+}
+
+// settle does the rest of Stop.
+func (a *Agent) settle(ctx context.Context, key string, s stopped) string {
+	dropped, over := len(s.queue), s.over
 	if a.Ended != nil {
 		a.Ended(key, true)
 	}

@@ -84,8 +84,9 @@ func (a *Agent) unknownCommand(s string) string {
 	return fmt.Sprintf("Unknown command %s. /help lists the commands.", word)
 }
 
-// priority answers a command without waiting for the session.
-func (a *Agent) priority(cmd command, it *item) {
+// priority answers a command without waiting for the session. Of /stop the
+// stopping itself is done.
+func (a *Agent) priority(cmd command, it *item, s stopped) {
 	var reply string
 	refused := (cmd.name == "restart" || cmd.name == "usage") && (it.in.Scope != "" || it.in.Untrusted)
 	switch {
@@ -94,7 +95,7 @@ func (a *Agent) priority(cmd command, it *item) {
 	case cmd.args != "" && !cmd.takes:
 		reply = fmt.Sprintf("/%s takes no arguments.", cmd.name)
 	case cmd.name == "stop":
-		reply = a.Stop(it.ctx, it.key)
+		reply = a.settle(it.ctx, it.key, s)
 	case cmd.name == "status":
 		reply = a.status(it.ctx, it.key)
 	case cmd.name == "help":
