@@ -443,12 +443,15 @@ func (t *turn) hooks() runner.Hooks {
 		}
 		h.Delta = func(_ context.Context, _ *runner.Iteration, s string) { show(bus.Delta, said.Push(s)) }
 		h.Reasoning = func(_ context.Context, _ *runner.Iteration, s string) { show(bus.Reasoning, thought.Push(s)) }
-		h.DeltaEnd = func(_ context.Context, resuming bool) {
+		end := func(o bus.Outbound) {
 			show(bus.Reasoning, thought.Flush())
 			show(bus.Delta, said.Flush())
-			send(bus.Outbound{Kind: bus.DeltaEnd, StreamID: streamID(), Resuming: resuming})
+			o.Kind, o.StreamID = bus.DeltaEnd, streamID()
+			send(o)
 			t.segment++
 		}
+		h.DeltaEnd = func(_ context.Context, resuming bool) { end(bus.Outbound{Resuming: resuming}) }
+		h.DeltaVoid = func(context.Context) { end(bus.Outbound{Resuming: true, Void: true}) }
 	}
 	return h
 }

@@ -129,6 +129,7 @@ type Outbound struct {
 	Media    []Media           `json:"media,omitempty"`
 	StreamID string            `json:"stream_id,omitempty"`
 	Resuming bool              `json:"resuming,omitempty"` // on DeltaEnd: the same turn goes on
+	Void     bool              `json:"void,omitempty"`     // on DeltaEnd: the stream broke; what it showed comes again in another one
 	Streamed bool              `json:"streamed,omitempty"` // on Final: the text was already shown by deltas
 	Plain    bool              `json:"plain,omitempty"`    // do not render Markdown
 	Tool     *Tool             `json:"tool,omitempty"`

@@ -19,6 +19,7 @@ type stream struct {
 	next  time.Time // no preview before
 	ended bool      // all text has come and is shown
 	blind bool      // the platform gave no id to change a message by
+	void  bool      // it broke off; the next one takes its place
 }
 
 // shownPart is a message of a stream.
@@ -36,6 +37,9 @@ func (st *stream) parts(s *slot) []string {
 
 // grow takes text of a stream, and shows it if it is time and no more waits.
 func (s *slot) grow(ctx context.Context, c *chat, out bus.Outbound, more bool) {
+	if st := c.stream; st != nil && st.void {
+		st.id, st.void = out.StreamID, false
+	}
 	if c.stream == nil || c.stream.id != out.StreamID || c.stream.ended {
 		if c.stream != nil {
 			s.closeStream(ctx, c)
@@ -130,7 +134,8 @@ func (s *slot) showPart(ctx context.Context, c *chat, i int, text string, final 
 }
 
 // endStream ends a segment. If the turn goes on, its text stays as a message
-// of its own; else the final reply will say whether it is right.
+// of its own; else the final reply will say whether it is right. One that
+// broke off leaves its messages to the one that says it all again.
 func (s *slot) endStream(ctx context.Context, c *chat, out bus.Outbound) {
 	if out.Text != "" {
 		s.grow(ctx, c, bus.Outbound{Kind: bus.Delta, Route: out.Route, StreamID: out.StreamID, Text: out.Text}, true)
@@ -141,9 +146,22 @@ func (s *slot) endStream(ctx context.Context, c *chat, out bus.Outbound) {
 	if c.stream == nil || c.stream.id != out.StreamID {
 		return
 	}
+	if out.Void && !c.stream.blind {
+		c.stream.restart()
+		return
+	}
 	s.closeStream(ctx, c)
 	if out.Resuming || len(c.stream.shown) == 0 {
 		c.stream = nil
+	}
+}
+
+// restart makes the messages of a stream ready for another text.
+func (st *stream) restart() {
+	st.void, st.dirty = true, false
+	st.text.Reset()
+	for i := range st.shown {
+		st.shown[i].final = false
 	}
 }
 

@@ -54,6 +54,37 @@ func TestStreamByEdits(t *testing.T) {
 	})
 }
 
+// A stream that broke off leaves nothing behind: the next one takes its place.
+func TestStreamBreaks(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p := streaming()
+		r := newRig(t, map[string]*platform{"a": p})
+		broken := end("c", "s1", true)
+		broken.Void = true
+		r.publish(delta("c", "s1", "It is fo"))
+		r.publish(broken)
+		time.Sleep(2 * time.Second)
+		r.publish(delta("c", "s2", "It is"))
+		time.Sleep(2 * time.Second)
+		r.publish(delta("c", "s2", " five."), end("c", "s2", false), final("1", "c", "It is five."))
+
+		short := end("c", "s3", true)
+		short.Void = true
+		r.publish(delta("c", "s3", "Next"))
+		r.publish(short)
+		time.Sleep(2 * time.Second)
+		r.publish(final("2", "c", "Next one"))
+		diff(t, "shown", lines(p.saw("send", "edit", "final edit")), []string{
+			"send m1 It is fo", "edit m1 It is", "final edit m1 It is five.",
+			"send m2 Next", "final edit m2 Next one",
+		})
+		r.end()
+		if n := r.undelivered("a"); n != 0 {
+			t.Errorf("%d messages are left", n)
+		}
+	})
+}
+
 func TestStreamOverflow(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := streaming()

@@ -47,6 +47,9 @@ type Hooks struct {
 	Reasoning       func(ctx context.Context, it *Iteration, text string)
 	// DeltaEnd closes a visible message; resuming says that the turn goes on.
 	DeltaEnd func(ctx context.Context, resuming bool)
+	// DeltaVoid closes a visible message that broke off; its text comes again
+	// from the beginning. Without it DeltaEnd(true) is called.
+	DeltaVoid func(ctx context.Context)
 	// Notice carries a text for the user, such as a wait before a retry.
 	Notice      func(ctx context.Context, text string)
 	BeforeTools func(ctx context.Context, it *Iteration)
@@ -130,6 +133,17 @@ func (l hookList) deltaEnd(ctx context.Context, resuming bool) {
 	l.each(ctx, "delta_end", func(h Hooks) {
 		if h.DeltaEnd != nil {
 			h.DeltaEnd(ctx, resuming)
+		}
+	})
+}
+
+func (l hookList) deltaVoid(ctx context.Context) {
+	l.each(ctx, "delta_void", func(h Hooks) {
+		switch {
+		case h.DeltaVoid != nil:
+			h.DeltaVoid(ctx)
+		case h.DeltaEnd != nil:
+			h.DeltaEnd(ctx, true)
 		}
 	})
 }

@@ -86,7 +86,10 @@ func (r *run) stream(ctx context.Context, it *Iteration, req llm.Request) (llm.R
 		case llm.Waiting:
 			r.hooks.notice(ctx, ev.Text)
 		case llm.Restarted:
-			r.closeSegment(ctx, true)
+			if r.segmentOpen {
+				r.segmentOpen = false
+				r.hooks.deltaVoid(ctx)
+			}
 			f = text.Think{}
 			raw.Reset()
 			thought.Reset()
