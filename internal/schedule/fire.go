@@ -225,7 +225,7 @@ func (s *Scheduler) Outcome(ctx context.Context, in bus.Inbound, out bus.Outboun
 	}
 	var j Job
 	if jobs, err := s.store.Read(ctx); err != nil {
-		s.Log.Error("a job cannot be read after its run", "job", id, "err", err)
+		s.Log.ErrorContext(ctx, "a job cannot be read after its run", "job", id, "err", err)
 	} else if i := slices.IndexFunc(jobs, func(j *Job) bool { return j.ID == id && j.broken == nil }); i >= 0 {
 		j = *jobs[i]
 	}
@@ -276,7 +276,7 @@ func resultOf(out bus.Outbound) result { //nolint:gocritic // plain data travels
 func (s *Scheduler) reroute(ctx context.Context, in bus.Inbound, out bus.Outbound) (bus.Outbound, bool) { //nolint:gocritic // plain data travels by value
 	out, deliver, note, lost := s.place(ctx, in, out)
 	if note != "" || lost != "" {
-		s.Log.Warn("a reply did not go where it should", "id", in.ID, "note", note, "lost", lost)
+		s.Log.WarnContext(ctx, "a reply did not go where it should", "id", in.ID, "note", note, "lost", lost)
 	}
 	return out, deliver
 }
@@ -319,7 +319,7 @@ func (s *Scheduler) finish(ctx context.Context, id string, occurrence MS, res re
 		return nil
 	})
 	if err != nil {
-		s.Log.Error("the result of a job could not be kept; trying again", "job", id, "status", res.status, "err", err)
+		s.Log.ErrorContext(ctx, "the result of a job could not be kept; trying again", "job", id, "status", res.status, "err", err)
 		s.mu.Lock()
 		s.unsaved = append(s.unsaved, end)
 		s.mu.Unlock()
@@ -366,9 +366,10 @@ func (s *Scheduler) conclude(t *table, id string, occurrence MS, res result) *no
 		return nil
 	}
 	st.Pending, st.LastRunAtMS = nil, line.RunAtMS
-	if res.status == StatusError {
+	switch res.status {
+	case StatusError:
 		st.ErrorsInRow++
-	} else if res.status == StatusOK {
+	case StatusOK:
 		st.ErrorsInRow = 0
 	}
 	if j.Schedule.Kind == KindAt && !p.Manual {
@@ -398,7 +399,7 @@ func (s *Scheduler) change(ctx context.Context, id string, fn func(*Job)) {
 		return nil
 	})
 	if err != nil {
-		s.Log.Error("a job could not be changed", "job", id, "err", err)
+		s.Log.ErrorContext(ctx, "a job could not be changed", "job", id, "err", err)
 	}
 }
 
@@ -410,7 +411,7 @@ func (s *Scheduler) tell(ctx context.Context, n notice) {
 			n.route, _ = s.LastRoute(ctx)
 		}
 		if n.route.Channel == "" {
-			s.Log.Warn(n.text, "job", n.job)
+			s.Log.WarnContext(ctx, "a notice about a job has nowhere to go", "job", n.job, "text", n.text)
 			return
 		}
 	}
@@ -423,7 +424,7 @@ func (s *Scheduler) tell(ctx context.Context, n notice) {
 			ctx = context.WithoutCancel(ctx)
 		}
 	}
-	s.Log.Warn("a notice about a job cannot be delivered now", "job", n.job, "text", n.text, "err", lost)
+	s.Log.WarnContext(ctx, "a notice about a job cannot be delivered now", "job", n.job, "text", n.text, "err", lost)
 	s.change(ctx, n.job, func(j *Job) {
 		j.State.Undelivered = &Undelivered{Text: n.text, AtMS: At(s.Now()), Cause: lost}
 	})
@@ -463,7 +464,7 @@ func (s *Scheduler) retryUndelivered(ctx context.Context, jobs []*Job) (waiting 
 			return nil
 		})
 		if err != nil {
-			s.Log.Error("a job could not be changed", "job", j.ID, "err", err)
+			s.Log.ErrorContext(ctx, "a job could not be changed", "job", j.ID, "err", err)
 		}
 	}
 	return waiting

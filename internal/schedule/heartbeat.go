@@ -160,7 +160,7 @@ func (s *Scheduler) worthTelling(ctx context.Context, j *Job, in bus.Inbound, ou
 		var err error
 		if notify, err = s.Heartbeat.Judge(ctx, in.Text, text); err != nil {
 			failures = j.State.JudgeErrors + 1
-			s.Log.Warn("whether to tell about a heartbeat could not be judged", "in_a_row", failures, "err", err)
+			s.Log.WarnContext(ctx, "whether to tell about a heartbeat could not be judged", "in_a_row", failures, "err", err)
 			res.note = "not judged: " + oneLine(err.Error(), 200)
 			notify = failures == judgeErrors
 		} else if !notify {

@@ -271,8 +271,8 @@ func readObject(data []byte, v any) (extra, error) {
 	}
 	t := reflect.TypeOf(v).Elem()
 	known := map[string]json.RawMessage{}
-	for i := range t.NumField() {
-		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+	for field := range t.Fields() {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		if name == "" {
 			continue
 		}

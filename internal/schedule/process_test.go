@@ -22,14 +22,17 @@ const roleEnv = "NANOBOT_SCHEDULE_TEST_ROLE"
 // TestMain plays another process when it is asked to.
 func TestMain(m *testing.M) {
 	if role := os.Getenv(roleEnv); role != "" {
-		os.Exit(play(role, os.Getenv(roleEnv+"_WORKSPACE")))
+		if err := play(role, os.Getenv(roleEnv+"_WORKSPACE")); err != nil {
+			panic(err)
+		}
+		return
 	}
 	goleak.VerifyTestMain(m)
 }
 
 // play runs one role: runner, dying before or after the queue has the message,
 // or a process that adds jobs.
-func play(role, ws string) int {
+func play(role, ws string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	var s *Scheduler
@@ -54,22 +57,17 @@ func play(role, ws string) int {
 		},
 	})
 	if err != nil {
-		return 1
+		return err
 	}
 	if role == "add" {
 		for i := range 15 {
 			if _, err := s.Add(ctx, Draft{Message: fmt.Sprintf("%d of %d", i, os.Getpid()), Timing: Every(time.Hour), Route: bus.Route{Channel: "c", ChatID: fmt.Sprint(os.Getpid())}}); err != nil {
-				fmt.Fprintln(os.Stderr, err)
-				return 1
+				return err
 			}
 		}
-		return 0
+		return nil
 	}
-	if err := s.Run(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return 0
+	return s.Run(ctx)
 }
 
 // die ends the process the hard way.
@@ -86,7 +84,7 @@ func enqueue(path, id string) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close() //nolint:errcheck // synced below
+	defer f.Close() // synced below
 	for sc := bufio.NewScanner(f); sc.Scan(); {
 		if sc.Text() == id {
 			return nil

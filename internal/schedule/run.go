@@ -48,7 +48,7 @@ func (s *Scheduler) Run(ctx context.Context) (err error) {
 	defer cancel()
 	work.Go(func() {
 		if err := s.Watch(ctx, []string{s.store.dir, s.triggers.inbox()}, s.poke); err != nil && ctx.Err() == nil {
-			s.Log.Warn("changes of jobs are noticed within a minute only", "err", err)
+			s.Log.WarnContext(ctx, "changes of jobs are noticed within a minute only", "err", err)
 		}
 	})
 	s.resume(ctx, &work)
@@ -76,7 +76,7 @@ func (s *Scheduler) loop(ctx context.Context, work *sync.WaitGroup) {
 		}
 		now := s.Now()
 		if slip := now.Round(0).Sub(last.Round(0)) - now.Sub(last); slip.Abs() > clockSlip {
-			s.Log.Warn("the clock was moved, or the machine slept", "by", slip)
+			s.Log.WarnContext(ctx, "the clock was moved, or the machine slept", "by", slip)
 		}
 		last = now
 		next, err := s.tick(ctx, work)
@@ -85,7 +85,7 @@ func (s *Scheduler) loop(ctx context.Context, work *sync.WaitGroup) {
 			if ctx.Err() != nil {
 				return
 			}
-			s.Log.Error("the jobs could not be looked at", "err", err)
+			s.Log.ErrorContext(ctx, "the jobs could not be looked at", "err", err)
 			wait = saveRetry
 		}
 		if next = sooner(next, s.drainTriggers(ctx)); err == nil && !next.IsZero() {
@@ -143,7 +143,7 @@ func (t *table) register(sys System, now time.Time) {
 func (s *Scheduler) resume(ctx context.Context, work *sync.WaitGroup) {
 	jobs, err := s.store.Read(ctx)
 	if err != nil {
-		s.Log.Error("runs that were going on are not taken up", "err", err)
+		s.Log.ErrorContext(ctx, "runs that were going on are not taken up", "err", err)
 		return
 	}
 	for _, j := range jobs {

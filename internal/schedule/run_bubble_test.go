@@ -36,7 +36,7 @@ type agentFake struct {
 	texts   []string
 }
 
-func (f *agentFake) Submit(_ context.Context, in bus.Inbound) error {
+func (f *agentFake) Submit(ctx context.Context, in bus.Inbound) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.submit != nil {
@@ -50,12 +50,12 @@ func (f *agentFake) Submit(_ context.Context, in bus.Inbound) error {
 	f.seen[in.ID] = true
 	f.runs, f.at, f.texts = append(f.runs, in.ID), append(f.at, time.Now()), append(f.texts, in.Text)
 	if !f.manual {
-		f.works.Go(func() { f.work(in) })
+		f.works.Go(func() { f.work(context.WithoutCancel(ctx), in) })
 	}
 	return nil
 }
 
-func (f *agentFake) work(in bus.Inbound) {
+func (f *agentFake) work(ctx context.Context, in bus.Inbound) {
 	if f.takes > 0 {
 		time.Sleep(f.takes)
 	}
@@ -66,7 +66,7 @@ func (f *agentFake) work(in bus.Inbound) {
 		f.mu.Unlock()
 	}
 	out := bus.Outbound{Kind: bus.Final, Route: in.Route, Text: text, Turn: &bus.Turn{Error: fail, Usage: bus.Usage{Prompt: 10, Completion: 5}}}
-	if out, ok := f.s.Outcome(context.Background(), in, out); ok {
+	if out, ok := f.s.Outcome(ctx, in, out); ok {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.said = append(f.said, out)

@@ -78,10 +78,8 @@ func (t *table) find(id string) *Job {
 	return nil
 }
 
-func (t *table) remove(id string) bool {
-	n := len(t.Jobs)
+func (t *table) remove(id string) {
 	t.Jobs = slices.DeleteFunc(t.Jobs, func(j *Job) bool { return j.ID == id })
-	return len(t.Jobs) != n
 }
 
 // update runs one transaction. What fn changed is written when it returns nil

@@ -289,12 +289,12 @@ func (s *Scheduler) drainTriggers(ctx context.Context) (again time.Time) {
 	left, _ := os.ReadDir(filepath.Join(s.triggers.dir, "processing")) // usually there is none
 	for _, e := range left {
 		if err := os.Rename(filepath.Join(s.triggers.dir, "processing", e.Name()), filepath.Join(s.triggers.inbox(), e.Name())); err != nil {
-			s.Log.Error("an interrupted delivery cannot be taken up", "file", e.Name(), "err", err)
+			s.Log.ErrorContext(ctx, "an interrupted delivery cannot be taken up", "file", e.Name(), "err", err)
 		}
 	}
 	entries, err := os.ReadDir(s.triggers.inbox())
 	if err != nil {
-		s.Log.Error("the inbox of triggers cannot be read", "err", err)
+		s.Log.ErrorContext(ctx, "the inbox of triggers cannot be read", "err", err)
 		return again
 	}
 	done := 0
@@ -329,7 +329,7 @@ func sooner(a, b time.Time) time.Time {
 func (s *Scheduler) deliverTrigger(ctx context.Context, path string) {
 	data, err := os.ReadFile(path)
 	if err != nil {
-		s.Log.Error("a delivery cannot be read", "file", path, "err", err)
+		s.Log.ErrorContext(ctx, "a delivery cannot be read", "file", path, "err", err)
 		return
 	}
 	var f deliveryFile
@@ -371,7 +371,7 @@ func (s *Scheduler) deliverTrigger(ctx context.Context, path string) {
 		err = errors.Join(err, s.triggers.write(path, d))
 	}
 	if err != nil {
-		s.Log.Warn("a delivery of a trigger has to wait", "file", path, "err", err)
+		s.Log.WarnContext(ctx, "a delivery of a trigger has to wait", "file", path, "err", err)
 	}
 }
 
@@ -421,6 +421,6 @@ func (s *triggerStore) change(ctx context.Context, id string, fn func(*Trigger))
 		return true, nil
 	})
 	if err != nil {
-		s.log.Error("a trigger could not be changed", "trigger", id, "err", err)
+		s.log.ErrorContext(ctx, "a trigger could not be changed", "trigger", id, "err", err)
 	}
 }
