@@ -2,7 +2,6 @@ package bustest
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -27,17 +26,19 @@ const (
 // Child is what a process that will be killed does. The implementation's tests
 // have a test that calls only this; it skips itself otherwise.
 func Child(t *testing.T, open Open) {
+	t.Helper()
+	ctx := t.Context()
 	round, dir, ok := strings.Cut(os.Getenv(childEnv), "|")
 	if !ok {
 		t.Skip("only runs as a process to be killed")
 	}
 	q, _ := open(t, dir)
-	say := func(format string, args ...any) { fmt.Fprintf(os.Stdout, format+"\n", args...) }
+	say := func(format string, args ...any) { _, _ = fmt.Fprintf(os.Stdout, format+"\n", args...) }
 	for chat := range killChats {
 		go func() {
 			for i := 0; ; i++ {
 				in := inbound(fmt.Sprint(chat), fmt.Sprintf("%s-%d-%d", round, chat, i))
-				if q.Submit(context.Background(), in) != nil {
+				if q.Submit(ctx, in) != nil {
 					return
 				}
 				say("accepted %s", in.ID)
@@ -45,23 +46,25 @@ func Child(t *testing.T, open Open) {
 		}()
 	}
 	go func() {
-		for d, err := range q.Outgoing(context.Background(), "c") {
+		for d, err := range q.Outgoing(ctx, "c") {
 			if err != nil {
-				t.Error(err)
+				if ctx.Err() == nil {
+					t.Error(err)
+				}
 				return
 			}
 			say("delivered %s", d.ID)
-			_ = q.Delivered(context.Background(), d.ID)
+			_ = q.Delivered(ctx, d.ID)
 		}
 	}()
 	for {
-		in, err := q.Receive(context.Background())
+		in, err := q.Receive(ctx)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("receive: %v", err)
 		}
 		answer := bus.Outbound{ID: in.ID, Kind: bus.Final, Route: in.Route, Text: in.Text}
-		if err := q.Complete(context.Background(), in.ID, answer); err != nil {
-			t.Fatal(err)
+		if err := q.Complete(ctx, in.ID, answer); err != nil {
+			t.Fatalf("complete: %v", err)
 		}
 	}
 }
@@ -71,9 +74,10 @@ func Child(t *testing.T, open Open) {
 // each chat held and that hardly anything came twice. childTest is the name of
 // the test that calls Child.
 func RunKill(t *testing.T, open Open, childTest string, rounds int) {
+	t.Helper()
 	dir := t.TempDir()
 	w := &witness{accepted: map[string]bool{}, delivered: map[string]int{}, last: map[string]mark{}}
-	rng := rand.New(rand.NewPCG(1, 2))
+	rng := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same numbers in every run
 	for round := range rounds {
 		w.watch(t, childTest, fmt.Sprintf("%d|%s", round, dir), 1+rng.IntN(killLines))
 		if t.Failed() {
@@ -110,7 +114,7 @@ type witness struct {
 // watch runs a process until it has said so many lines.
 func (w *witness) watch(t *testing.T, test, env string, lines int) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+test+"$", "-test.count=1")
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+test+"$", "-test.count=1") //nolint:gosec // the test's own binary
 	cmd.Env = append(os.Environ(), childEnv+"="+env)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
