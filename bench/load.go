@@ -248,7 +248,7 @@ func (b *bench) hangs(m *model) error {
 		return err
 	}
 	defer deaf.Close()
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute) // who waits for what hangs, waits in vain
 	defer cancel()
 	well, err := b.hangGateway(m, "load-well", "", "")
 	if err != nil {

@@ -133,7 +133,7 @@ func defaultAgent() AgentDefaults {
 		ResumeInterrupted:               "resume",
 		Dream:                           Dream{Enabled: true, IntervalH: 2, MaxBatchSize: 20, MaxIterations: 10},
 		Budget:                          Budget{DailyUSD: 5, UnpricedDailyTokens: 5_000_000, WarnAt: []float64{0.8}, OnExceed: "stopAll"},
-		Limits:                          Limits{MaxConcurrentRequests: 3, LLMTimeoutS: 300, StreamIdleTimeoutS: 90},
+		Limits:                          Limits{LLMTimeoutS: 300, StreamIdleTimeoutS: 90},
 	}
 }
 
