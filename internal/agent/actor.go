@@ -251,7 +251,8 @@ func (a *Agent) takeInjections(act *actor, n int) []*item {
 	for len(out) < n && len(act.queue) > 0 {
 		it := act.queue[0]
 		elsewhere := it.post != nil && !it.in.Route.SameChat(act.current.in.Route)
-		if _, isCmd := a.command(it.in); isCmd || elsewhere || it.in.OwnTurn || looksLikeCommand(it.in.Text) {
+		other := it.in.Scope != act.current.in.Scope // may not see what this turn sees
+		if _, isCmd := a.command(it.in); isCmd || elsewhere || other || it.in.OwnTurn || looksLikeCommand(it.in.Text) {
 			break
 		}
 		act.queue = act.queue[1:]

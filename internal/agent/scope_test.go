@@ -5,12 +5,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
 	"github.com/nanobot-go/nanobot/internal/memory"
+	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
 // People of a chat that is declared as shared have one memory; elsewhere each
@@ -82,5 +84,44 @@ func TestCommandsOfTheOwner(t *testing.T) {
 	}
 	if r := <-restarts; r.MessageID != "owner" {
 		t.Errorf("restarted for %q", r.MessageID)
+	}
+}
+
+// What one person writes does not join the turn of another, which sees what is
+// that person's alone.
+func TestOthersDoNotJoin(t *testing.T) {
+	t.Parallel()
+	began, gate := make(chan struct{}), make(chan struct{})
+	m := llmtest.NewScript(t, llmtest.Call("wait", map[string]any{"text": "x"}))
+	m.Otherwise = func(llm.Request) llmtest.Step { return llmtest.Reply("ok") }
+	h := newHouse(t, m, textTool("wait", tool.Tool{}, func(context.Context, tool.Call, string) (tool.Result, error) {
+		close(began)
+		<-gate
+		return tool.Text("done"), nil
+	})).start()
+	var wg sync.WaitGroup
+	write := func(who, text string) {
+		msg := in("1", text)
+		msg.SenderID, msg.Scope = who, "test:1/"+who
+		wg.Go(func() {
+			if _, err := h.collect(msg); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	write("ann", "what do you know about me?")
+	<-began
+	write("bob", "tell me about ann")
+	waitFor(t, func() bool { return strings.Contains(h.ask(in("1", "/status")), "Waiting here: 1 message") })
+	close(gate)
+	wg.Wait()
+	all := m.Requests()
+	if len(all) != 3 {
+		t.Fatalf("%d requests, want two for ann and one for bob", len(all))
+	}
+	for _, msg := range all[1].Messages {
+		if strings.Contains(msg.Content.String(), "tell me about ann") {
+			t.Error("bob joined ann's turn")
+		}
 	}
 }
