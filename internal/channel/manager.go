@@ -235,6 +235,7 @@ func (m *Manager) build(name string, section json.RawMessage) *slot {
 	s := newSlot(m, name, section)
 	if len(bytes.TrimSpace(section)) > 0 {
 		if err := json.Unmarshal(section, &s.common); err != nil {
+			s.enabled = true // whether it is cannot be told: somebody should see why
 			s.fail(Fatal(err))
 			return s
 		}

@@ -1,9 +1,11 @@
 package config
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -151,12 +153,14 @@ func (r *reader) list(v reflect.Value, n *node, p place) {
 // channel decodes the common fields of a platform and keeps the rest as JSON.
 func (r *reader) channel(v reflect.Value, n *node, p place) {
 	c := defaultChannel()
+	section := n
 	switch n.kind {
 	case '{':
 		cv := reflect.ValueOf(&c).Elem()
 		for _, f := range p.shapes.of(cv.Type()).fields {
 			if m := n.get(f.name); m != nil {
 				r.value(cv.Field(f.index), m, p.at(f.name, f.typ, f.tag))
+				section = section.understood(f.name, cv.Field(f.index))
 			}
 		}
 	case '[':
@@ -165,8 +169,30 @@ func (r *reader) channel(v reflect.Value, n *node, p place) {
 		r.issue(n, p, "must be an object in { }", "")
 		return
 	}
-	c.Raw = Raw{n}
+	c.Raw = Raw{section}
 	v.Set(reflect.ValueOf(c))
+}
+
+// understood is the section with the value of a member that was given as text
+// although it is none, such as "true" from the environment, so that the
+// platform's own decoder reads the same. n stays as it is.
+func (n *node) understood(name string, v reflect.Value) *node {
+	m := n.get(name)
+	if m.kind != '"' {
+		return n
+	}
+	text, err := json.Marshal(v.Interface())
+	if err != nil {
+		return n
+	}
+	value, err := parseValue(string(text), m.from)
+	if err != nil {
+		return n
+	}
+	out := *n
+	out.members = slices.Clone(n.members)
+	out.put(name, 0, value)
+	return &out
 }
 
 // str reads a text; a number counts as its digits.
