@@ -26,7 +26,6 @@ import (
 	"github.com/nanobot-go/nanobot/internal/agent"
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/runner"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
@@ -41,8 +40,6 @@ type (
 	Route = bus.Route
 	// Turn sums up a finished turn.
 	Turn = bus.Turn
-	// Model answers requests; see WithModel.
-	Model = llm.Model
 	// Tool is something the model can call; see NewTool and WithTools.
 	Tool = tool.Tool
 	// ToolCall is one execution of a tool.
@@ -51,6 +48,10 @@ type (
 	ToolResult = tool.Result
 	// Hooks observe turns and may veto tool calls; see WithHooks.
 	Hooks = runner.Hooks
+	// Iteration is one request to the model and what follows from it, for Hooks.
+	Iteration = runner.Iteration
+	// Outcome is how the loop of a turn ended, for Hooks.
+	Outcome = runner.Result
 )
 
 // The kinds of Event.

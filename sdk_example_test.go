@@ -1,0 +1,238 @@
+package nanobot_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+
+	"github.com/nanobot-go/nanobot"
+)
+
+// parrot is a model that is not one: it repeats the last words.
+func parrot(_ context.Context, req nanobot.ModelRequest) iter.Seq2[nanobot.ModelEvent, error] {
+	return func(yield func(nanobot.ModelEvent, error) bool) {
+		said, _, _ := strings.Cut(req.Messages[len(req.Messages)-1].Content.String(), "\n")
+		yield(nanobot.ModelAnswer("You said: "+said), nil)
+	}
+}
+
+// home is an empty folder for one example.
+func home() (opts []nanobot.Option, done func()) {
+	dir, err := os.MkdirTemp("", "nanobot-example-")
+	if err != nil {
+		panic(err)
+	}
+	return []nanobot.Option{
+		nanobot.WithEnv([]string{"NANOBOT_HOME=" + dir}), nanobot.WithWorkspace(dir + "/work"),
+		nanobot.WithModel(nanobot.ModelFunc(parrot)),
+	}, func() { _ = os.RemoveAll(dir) }
+}
+
+// must keeps the examples short.
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// post sends a question the way programs made for OpenAI do.
+func post(url, question string) string {
+	body := fmt.Sprintf(`{"messages":[{"role":"user","content":%q}]}`, question)
+	resp, err := http.Post(url+"/v1/chat/completions", "application/json", strings.NewReader(body)) //nolint:noctx // an example
+	must(err)
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	must(err)
+	var answer struct {
+		Choices []struct {
+			Message struct{ Content string }
+		}
+	}
+	if json.Unmarshal(data, &answer) != nil || len(answer.Choices) == 0 {
+		return resp.Status + " " + string(data)
+	}
+	return answer.Choices[0].Message.Content
+}
+
+// A gateway inside another program, which has a web server already.
+func ExampleNewGateway() {
+	opts, done := home()
+	defer done()
+	ctx, stop := context.WithCancel(context.Background())
+
+	opts = append(opts, nanobot.WithoutListener())
+	gateway, err := nanobot.NewGateway(ctx, opts...)
+	must(err)
+
+	mux := http.NewServeMux()
+	mux.Handle("/ai/", http.StripPrefix("/ai", gateway.Handler()))
+	server := httptest.NewServer(mux)
+	defer server.Close()
+
+	served := make(chan error, 1)
+	go func() { served <- gateway.Serve(ctx) }()
+
+	res, err := gateway.Run(ctx, nanobot.Input{Text: "hello"})
+	must(err)
+	fmt.Println(res.Text)
+	fmt.Println(post(server.URL+"/ai", "hello by HTTP"))
+
+	stop()
+	fmt.Println(<-served)
+	// Output:
+	// You said: hello
+	// You said: hello by HTTP
+	// <nil>
+}
+
+// desk is a chat platform in memory: what is typed comes in, what is sent
+// comes out.
+type desk struct {
+	deps  nanobot.ChannelDeps
+	typed chan string
+	sent  chan string
+}
+
+func (d *desk) Name() string              { return d.deps.Name }
+func (d *desk) Caps() nanobot.ChannelCaps { return nanobot.ChannelCaps{MaxChars: 1000} }
+
+func (d *desk) Run(ctx context.Context, submit nanobot.Submit) error {
+	d.deps.Ready("front desk", nil)
+	for n := 1; ; n++ {
+		select {
+		case <-ctx.Done():
+			return nil
+		case text := <-d.typed:
+			pass, ok := d.deps.Gate.Admit(ctx, nanobot.Visitor{
+				Route: nanobot.Route{Channel: d.deps.Name, ChatID: "1"}, IDs: []string{"guest"}, Direct: true,
+			})
+			if !ok {
+				continue // the gate has told them how to get in
+			}
+			if err := submit(ctx, pass.Inbound(fmt.Sprint(n), text)); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (d *desk) Send(_ context.Context, out nanobot.Event) (id string, err error) {
+	d.sent <- out.Text
+	return "", nil
+}
+
+// A chat platform of your own needs three methods and a section of the
+// configuration that switches it on.
+func ExampleWithChannel() {
+	opts, done := home()
+	defer done()
+	ctx, stop := context.WithCancel(context.Background())
+
+	typed, sent := make(chan string), make(chan string, 10)
+	opts = append(opts, nanobot.WithoutListener(),
+		nanobot.WithSetting("channels.desk.enabled", "true"),
+		nanobot.WithSetting("channels.desk.allowFrom", `["guest"]`),
+		nanobot.WithChannel("desk", func(d nanobot.ChannelDeps, section json.RawMessage) (nanobot.Channel, error) {
+			var s nanobot.ChannelSection
+			return &desk{d, typed, sent}, nanobot.DecodeSection(section, &s)
+		}))
+	gateway, err := nanobot.NewGateway(ctx, opts...)
+	must(err)
+	served := make(chan error, 1)
+	go func() { served <- gateway.Serve(ctx) }()
+
+	typed <- "is anybody there?"
+	fmt.Println(<-sent)
+
+	must(gateway.Send(ctx, nanobot.Route{Channel: "desk", ChatID: "1"}, "We close in ten minutes."))
+	fmt.Println(<-sent)
+
+	stop()
+	fmt.Println(<-served)
+	// Output:
+	// You said: is anybody there?
+	// We close in ten minutes.
+	// <nil>
+}
+
+// The OpenAI-compatible API of an agent, without a gateway.
+func ExampleBot_Handler() {
+	opts, done := home()
+	defer done()
+	bot, err := nanobot.New(context.Background(), opts...)
+	must(err)
+	defer bot.Close()
+
+	handler, err := bot.Handler()
+	must(err)
+	server := httptest.NewServer(handler)
+	defer server.Close()
+	fmt.Println(post(server.URL, "what is the time?"))
+	// Output: You said: what is the time?
+}
+
+// Conversations can be listed, read and put away.
+func ExampleBot_Sessions() {
+	opts, done := home()
+	defer done()
+	ctx := context.Background()
+	bot, err := nanobot.New(ctx, opts...)
+	must(err)
+	defer bot.Close()
+	_, err = bot.Run(ctx, nanobot.Input{Text: "remember the milk", Session: "notes:1"})
+	must(err)
+
+	list, err := bot.Sessions().List(ctx)
+	must(err)
+	for _, s := range list {
+		fmt.Println(s.Key, s.Messages)
+	}
+	for said, err := range bot.Sessions().History(ctx, "notes:1") {
+		must(err)
+		fmt.Println(said.Role+":", said.Text)
+	}
+	must(bot.Sessions().Delete(ctx, "notes:1"))
+	fmt.Println(errors.Is(bot.Sessions().Delete(ctx, "notes:1"), nanobot.ErrNoSession))
+	// Output:
+	// notes:1 2
+	// user: remember the milk
+	// assistant: You said: remember the milk
+	// true
+}
+
+// Hooks watch every turn; BeforeTool can refuse a call.
+func ExampleWithHooks() {
+	opts, done := home()
+	defer done()
+	ctx := context.Background()
+
+	caller := func(_ context.Context, req nanobot.ModelRequest) iter.Seq2[nanobot.ModelEvent, error] {
+		return func(yield func(nanobot.ModelEvent, error) bool) {
+			last := req.Messages[len(req.Messages)-1]
+			if last.ToolCallID != "" {
+				yield(nanobot.ModelAnswer("The tool said: "+last.Content.String()), nil)
+				return
+			}
+			yield(nanobot.ModelAnswer("", nanobot.ModelCall{ID: "1", Name: "list_dir", Arguments: `{"path":"."}`}), nil)
+		}
+	}
+	opts = append(opts, nanobot.WithModel(nanobot.ModelFunc(caller)), nanobot.WithHooks(nanobot.Hooks{
+		BeforeTool: func(_ context.Context, c nanobot.ToolCall) error {
+			return fmt.Errorf("%s is closed today", c.Name)
+		},
+	}))
+	bot, err := nanobot.New(ctx, opts...)
+	must(err)
+	defer bot.Close()
+	res, err := bot.Run(ctx, nanobot.Input{Text: "what is here?"})
+	must(err)
+	fmt.Println(strings.Contains(res.Text, "list_dir is closed today"))
+	// Output: true
+}
