@@ -113,34 +113,33 @@ func extension(mime string) string {
 // files fetches what came with one message for the agent.
 type files struct {
 	bot   *bot
-	ctx   context.Context //nolint:containedctx // of one message
 	seen  map[string]bool
 	media []bus.Media
 	marks []string
 }
 
-func (b *bot) files(ctx context.Context) *files {
-	return &files{bot: b, ctx: ctx, seen: map[string]bool{}}
+func (b *bot) files() *files {
+	return &files{bot: b, seen: map[string]bool{}}
 }
 
 // add fetches the files of a message that were not fetched yet. What cannot be
 // had leaves a mark, so that the agent can say so.
-func (f *files) add(m *message) {
+func (f *files) add(ctx context.Context, m *message) {
 	for _, a := range m.attachments() {
 		if f.seen[a.file.UniqueID] {
 			continue
 		}
 		f.seen[a.file.UniqueID] = true
-		switch media, err := f.fetch(a); {
+		switch media, err := f.fetch(ctx, a); {
 		case errors.Is(err, channel.ErrTooLarge):
 			f.miss(a, "too large")
 		case errors.Is(err, errTooMany):
 			f.miss(a, "too many files in one message")
 		case err != nil:
-			f.bot.deps.Log.WarnContext(f.ctx, "fetch a file", "chat", m.Chat.ID, "message", m.ID, "err", err)
+			f.bot.deps.Log.WarnContext(ctx, "fetch a file", "chat", m.Chat.ID, "message", m.ID, "err", err)
 			f.miss(a, "download failed")
 		default:
-			f.keep(a, media)
+			f.keep(ctx, a, media)
 		}
 	}
 }
@@ -152,9 +151,9 @@ func (f *files) miss(a attachment, why string) {
 }
 
 // keep notes a file. Words that could be made of a voice message stand for it.
-func (f *files) keep(a attachment, media bus.Media) {
+func (f *files) keep(ctx context.Context, a attachment, media bus.Media) {
 	if (a.kind == "voice" || a.kind == "audio") && f.bot.deps.Transcribe != nil {
-		if words := strings.TrimSpace(f.bot.deps.Transcribe(f.ctx, media.Path)); words != "" {
+		if words := strings.TrimSpace(f.bot.deps.Transcribe(ctx, media.Path)); words != "" {
 			f.marks = append(f.marks, "[transcription: "+words+"]")
 			if a.kind == "voice" {
 				return
@@ -165,7 +164,7 @@ func (f *files) keep(a attachment, media bus.Media) {
 	f.marks = append(f.marks, fmt.Sprintf("[%s: %s]", a.kind, media.Path))
 }
 
-func (f *files) fetch(a attachment) (bus.Media, error) {
+func (f *files) fetch(ctx context.Context, a attachment) (bus.Media, error) {
 	switch {
 	case len(f.seen) > maxFiles:
 		return bus.Media{}, errTooMany
@@ -174,10 +173,10 @@ func (f *files) fetch(a attachment) (bus.Media, error) {
 	}
 	var last error
 	for try := range downloadTries {
-		if try > 0 && !pause(f.ctx, downloadRetry<<try) {
-			return bus.Media{}, f.ctx.Err()
+		if try > 0 && !pause(ctx, downloadRetry<<try) {
+			return bus.Media{}, ctx.Err()
 		}
-		media, err := f.once(a)
+		media, err := f.once(ctx, a)
 		if err == nil || errors.Is(err, channel.ErrTooLarge) {
 			return media, err
 		}
@@ -192,8 +191,8 @@ func (f *files) fetch(a attachment) (bus.Media, error) {
 	return bus.Media{}, last
 }
 
-func (f *files) once(a attachment) (bus.Media, error) {
-	ctx, cancel := context.WithTimeout(f.ctx, downloadTimeout)
+func (f *files) once(ctx context.Context, a attachment) (bus.Media, error) {
+	ctx, cancel := context.WithTimeout(ctx, downloadTimeout)
 	defer cancel()
 	var got file
 	if err := f.bot.calls.call(ctx, "getFile", map[string]string{"file_id": a.file.ID}, &got); err != nil {

@@ -120,7 +120,7 @@ func (f *facts) release(us []update) error {
 }
 
 // recover hands over what a former run held, albums in one piece.
-func (f *facts) recover(in *intake) error {
+func (f *facts) recover(in *intake) {
 	f.mu.Lock()
 	held := slices.Clone(f.v.Held)
 	f.mu.Unlock()
@@ -138,7 +138,6 @@ func (f *facts) recover(in *intake) error {
 		held = slices.DeleteFunc(held, part)
 		in.add(job, func() { in.report("forget a held update", f.release(job)) })
 	}
-	return nil
 }
 
 // move remembers that a group has another number now.
@@ -196,12 +195,11 @@ type recent struct {
 
 func newRecent(n int) *recent { return &recent{max: n, set: map[string]bool{}} }
 
-// add reports whether s was not there before.
-func (r *recent) add(s string) bool {
+func (r *recent) add(s string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.set[s] {
-		return false
+		return
 	}
 	r.set[s] = true
 	r.list = append(r.list, s)
@@ -209,7 +207,6 @@ func (r *recent) add(s string) bool {
 		delete(r.set, r.list[0])
 		r.list = slices.Delete(r.list, 0, 1)
 	}
-	return true
 }
 
 func (r *recent) has(s string) bool {

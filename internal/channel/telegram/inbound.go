@@ -196,8 +196,8 @@ func (b *bot) withoutUs(s string, entities []entity) string {
 // written, places and files.
 func (b *bot) compose(ctx context.Context, parts []*message, v channel.Visitor) (string, []bus.Media) {
 	var lines []string
-	files := b.files(ctx)
-	if s := b.replyTag(parts[0], files); s != "" {
+	files := b.files()
+	if s := b.replyTag(ctx, parts[0], files); s != "" {
 		lines = append(lines, s)
 	}
 	said := false
@@ -215,7 +215,7 @@ func (b *bot) compose(ctx context.Context, parts []*message, v channel.Visitor) 
 			lines = append(lines, text.Valid(s))
 		}
 		lines = append(lines, m.notes()...)
-		files.add(m)
+		files.add(ctx, m)
 	}
 	if !said && !v.Direct && len(lines)+len(files.marks) > 0 {
 		lines = append(lines, speaker(parts[0].From)+":")
@@ -243,12 +243,12 @@ func cleanName(s string) string {
 }
 
 // replyTag quotes the message that is answered. Its files come first.
-func (b *bot) replyTag(m *message, files *files) string {
+func (b *bot) replyTag(ctx context.Context, m *message, files *files) string {
 	r := m.ReplyTo
 	if r == nil || r.TopicCreated != nil {
 		return ""
 	}
-	files.add(r)
+	files.add(ctx, r)
 	s, _ := r.words()
 	if m.Quote != nil && m.Quote.Text != "" {
 		s = m.Quote.Text

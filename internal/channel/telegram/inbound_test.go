@@ -1,6 +1,7 @@
 package telegram
 
 import (
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -17,9 +18,7 @@ func private(id int64) object { return object{"id": id, "type": "private", "firs
 
 func group(more object) object {
 	g := object{"id": int64(-100123), "type": "supergroup", "title": "G"}
-	for k, v := range more {
-		g[k] = v
-	}
+	maps.Copy(g, more)
 	return g
 }
 
@@ -84,8 +83,10 @@ func TestReceive(t *testing.T) {
 			"[answers you: done]\nAnn (@ann): ok",
 		},
 		"topic that we created": {
-			object{"text": "ok", "chat": group(object{"is_forum": true}), "is_topic_message": true, "message_thread_id": 7,
-				"reply_to_message": object{"message_id": 7, "chat": group(nil), "from": us(), "forum_topic_created": object{"name": "T"}}}, "",
+			object{
+				"text": "ok", "chat": group(object{"is_forum": true}), "is_topic_message": true, "message_thread_id": 7,
+				"reply_to_message": object{"message_id": 7, "chat": group(nil), "from": us(), "forum_topic_created": object{"name": "T"}},
+			}, "",
 		},
 		"linked channel": {object{"text": "/new", "chat": group(nil), "is_automatic_forward": true}, ""},
 		"our own":        {object{"text": "/new", "chat": group(nil), "from": us()}, ""},
@@ -116,8 +117,10 @@ func TestRouteOfTopic(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, loopback(t), map[string]any{"groupPolicy": "open"})
 	r.start()
-	r.fake.Post(object{"message_id": 9, "text": "a", "chat": group(object{"is_forum": true}), "is_topic_message": true, "message_thread_id": 7,
-		"reply_to_message": object{"message_id": 7, "chat": group(nil), "from": us(), "forum_topic_created": object{"name": "T"}}})
+	r.fake.Post(object{
+		"message_id": 9, "text": "a", "chat": group(object{"is_forum": true}), "is_topic_message": true, "message_thread_id": 7,
+		"reply_to_message": object{"message_id": 7, "chat": group(nil), "from": us(), "forum_topic_created": object{"name": "T"}},
+	})
 	r.fake.Post(object{"message_id": 10, "text": "b", "chat": group(nil), "message_thread_id": 8}) // a chain of replies, no topic
 	got := r.receive(2)
 	if in := got[0]; in.SessionKey != "telegram:-100123:topic:7" || in.Route.ThreadID != "7" || in.Route.MessageID != "9" || in.SenderID != "42" ||

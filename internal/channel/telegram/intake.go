@@ -98,6 +98,6 @@ func (in *intake) once(us []update) error {
 
 func (in *intake) report(what string, err error) {
 	if err != nil {
-		in.log.ErrorContext(in.ctx, what, "err", err)
+		in.log.ErrorContext(in.ctx, "a step failed", "step", what, "err", err)
 	}
 }

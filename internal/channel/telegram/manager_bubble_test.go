@@ -119,10 +119,10 @@ func TestStreamUnderManager(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fake := telegramtest.Offline()
 		stop := house(t, fake, t.TempDir(), func(q bus.Queue, in bus.Inbound) {
-			text := ""
+			var text strings.Builder
 			for i := range 40 {
 				piece := fmt.Sprintf("**w%d** ", i)
-				text += piece
+				text.WriteString(piece)
 				if err := q.Publish(t.Context(), bus.Outbound{Kind: bus.Delta, Route: in.Route, StreamID: "s", Text: piece, Meta: in.Meta}); err != nil {
 					t.Error(err)
 				}
@@ -131,7 +131,7 @@ func TestStreamUnderManager(t *testing.T) {
 			if err := q.Publish(t.Context(), bus.Outbound{Kind: bus.DeltaEnd, Route: in.Route, StreamID: "s", Meta: in.Meta}); err != nil {
 				t.Error(err)
 			}
-			out := final(in, strings.TrimSpace(text))
+			out := final(in, strings.TrimSpace(text.String()))
 			out.Streamed = true
 			if err := q.Complete(t.Context(), in.ID, out); err != nil {
 				t.Error(err)

@@ -60,7 +60,7 @@ func (p *poller) run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		err := p.round(ctx, up)
 		if ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // we were told to end, whatever the round made of it
 		}
 		if err == nil {
 			if !up {

@@ -15,10 +15,10 @@ import (
 	"github.com/nanobot-go/nanobot/internal/channel/telegramtest"
 )
 
-func photo(r *rig, chat int64, group, name, caption string) object {
+func photo(r *rig, group, name, caption string) object {
 	id := r.fake.Store("photos/"+name, []byte(name))
 	return object{
-		"chat": private(chat), "caption": caption, "media_group_id": group,
+		"chat": private(42), "caption": caption, "media_group_id": group,
 		"photo": []object{{"file_id": id, "file_unique_id": name, "width": 1, "height": 1}},
 	}
 }
@@ -99,10 +99,10 @@ func TestAlbum(t *testing.T) {
 		r := newRig(t, telegramtest.Offline(), nil)
 		stop := r.start()
 		time.Sleep(time.Second)
-		r.fake.Post(photo(r, 42, "g1", "a.jpg", "look"))
-		r.fake.Post(photo(r, 42, "g1", "b.jpg", ""))
+		r.fake.Post(photo(r, "g1", "a.jpg", "look"))
+		r.fake.Post(photo(r, "g1", "b.jpg", ""))
 		time.Sleep(100 * time.Millisecond)
-		r.fake.Post(photo(r, 42, "g1", "c.jpg", "and this"))
+		r.fake.Post(photo(r, "g1", "c.jpg", "and this"))
 		r.fake.Say(42, "well?")
 		r.fake.Say(43, "other")
 		time.Sleep(300 * time.Millisecond)
@@ -124,7 +124,7 @@ func TestAlbum(t *testing.T) {
 		if err := stop(); err != nil {
 			t.Error(err)
 		}
-		r.fake.Post(photo(r, 42, "g2", "d.jpg", "second"))
+		r.fake.Post(photo(r, "g2", "d.jpg", "second"))
 		r.fake.Say(42, "and?")
 		stop = r.start()
 		time.Sleep(300 * time.Millisecond)

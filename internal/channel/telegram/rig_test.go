@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"maps"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -54,9 +55,7 @@ func (l *lockedLog) String() string {
 // section is the configuration most tests use, with changes.
 func section(changes map[string]any) json.RawMessage {
 	s := map[string]any{"enabled": true, "token": telegramtest.Token, "allowFrom": []string{"*"}}
-	for k, v := range changes {
-		s[k] = v
-	}
+	maps.Copy(s, changes)
 	data, err := json.Marshal(s)
 	if err != nil {
 		panic(err)
@@ -94,9 +93,7 @@ func newRig(t *testing.T, fake *telegramtest.Server, changes map[string]any) *ri
 func (r *rig) reopen(changes map[string]any) {
 	r.t.Helper()
 	all := map[string]any{"apiBase": r.fake.URL()}
-	for k, v := range changes {
-		all[k] = v
-	}
+	maps.Copy(all, changes)
 	raw := section(all)
 	var common channel.Common
 	if err := json.Unmarshal(raw, &common); err != nil {

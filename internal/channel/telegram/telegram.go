@@ -91,9 +91,7 @@ func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
 	if b.o.Mode == modeWebhook {
 		return b.hook.serve(ctx, in)
 	}
-	if err := b.facts.recover(in); err != nil {
-		return err
-	}
+	b.facts.recover(in)
 	return newPoller(b, in).run(ctx)
 }
 

@@ -3,6 +3,7 @@ package telegram
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -19,9 +20,7 @@ func hooked(more map[string]any) map[string]any {
 	out := map[string]any{
 		"mode": "webhook", "webhookUrl": "https://me.example/hook", "webhookSecretToken": "s3cret", "webhookListenPort": 0,
 	}
-	for k, v := range more {
-		out[k] = v
-	}
+	maps.Copy(out, more)
 	return out
 }
 
@@ -29,9 +28,7 @@ func hooked(more map[string]any) map[string]any {
 func (r *rig) push(id int, body object) int {
 	r.t.Helper()
 	all := object{"update_id": id}
-	for k, v := range body {
-		all[k] = v
-	}
+	maps.Copy(all, body)
 	data, err := json.Marshal(all)
 	if err != nil {
 		r.t.Fatal(err)
@@ -51,7 +48,8 @@ func (r *rig) pushRaw(method, secret string, data []byte) int {
 	return rec.Code
 }
 
-func words(chat int64, id int, text string) object {
+func words(id int, text string) object {
+	const chat = int64(42)
 	return object{"message": object{"message_id": id, "date": 1, "text": text, "chat": private(chat), "from": object{"id": chat, "first_name": "Ann"}}}
 }
 
@@ -59,7 +57,7 @@ func TestWebhookRefuses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, telegramtest.Offline(), hooked(nil))
-		good, err := json.Marshal(object{"update_id": 1, "message": words(42, 1, "hi")["message"]})
+		good, err := json.Marshal(object{"update_id": 1, "message": words(1, "hi")["message"]})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -113,7 +111,7 @@ func TestWebhook(t *testing.T) {
 			t.Errorf("setWebhook: %+v", c)
 		}
 		for range 2 { // Telegram repeats what it got no answer for
-			if got := r.push(1, words(42, 1, "hi")); got != 200 {
+			if got := r.push(1, words(1, "hi")); got != 200 {
 				t.Errorf("status %d", got)
 			}
 		}
@@ -121,7 +119,7 @@ func TestWebhook(t *testing.T) {
 		r.setRefuse(errDisk)
 		codes := make(chan int, 2)
 		for range 2 {
-			go func() { codes <- r.push(2, words(42, 2, "two")) }()
+			go func() { codes <- r.push(2, words(2, "two")) }()
 		}
 		for range 2 {
 			if got := <-codes; got != http.StatusServiceUnavailable {
@@ -129,7 +127,7 @@ func TestWebhook(t *testing.T) {
 			}
 		}
 		r.setRefuse(nil)
-		if got := r.push(2, words(42, 2, "two")); got != 200 {
+		if got := r.push(2, words(2, "two")); got != 200 {
 			t.Errorf("after that: %d, want 200", got)
 		}
 		if got := r.texts(); !cmp.Equal(got, []string{"hi", "two"}) {
@@ -151,7 +149,7 @@ func TestWebhookAlbum(t *testing.T) {
 		time.Sleep(time.Second)
 		part := func(update int, name, caption string) {
 			t.Helper()
-			p := photo(r, 42, "g", name, caption)
+			p := photo(r, "g", name, caption)
 			p["message_id"], p["from"] = update, object{"id": 42, "first_name": "Ann"}
 			began := time.Now()
 			if got := r.push(update, object{"message": p}); got != 200 || time.Since(began) > 0 {
@@ -178,7 +176,7 @@ func TestWebhookAlbum(t *testing.T) {
 		part(4, "d.jpg", "")
 		time.Sleep(albumWait - 1)
 		part(6, "e.jpg", "")
-		if got := r.push(5, words(42, 5, "well?")); got != 200 {
+		if got := r.push(5, words(5, "well?")); got != 200 {
 			t.Errorf("status %d", got)
 		}
 		got := r.texts()
