@@ -3,6 +3,7 @@ package telegramtest
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -62,10 +63,8 @@ func tag(body string, open []string, at int) ([]string, error) {
 		good = good || strings.HasPrefix(attrs, `class="language-`) && strings.HasSuffix(attrs, `"`) && strings.Count(attrs, `"`) == 2
 	case "blockquote":
 		good = good || attrs == "expandable"
-		for _, o := range open {
-			if o == name {
-				return nil, fmt.Errorf("blockquote at byte offset %d is nested", at)
-			}
+		if slices.Contains(open, name) {
+			return nil, fmt.Errorf("blockquote at byte offset %d is nested", at)
 		}
 	case "a":
 		good = strings.HasPrefix(attrs, `href="`) && strings.HasSuffix(attrs, `"`) && strings.Count(attrs, `"`) == 2
@@ -76,7 +75,7 @@ func tag(body string, open []string, at int) ([]string, error) {
 		return nil, fmt.Errorf("unexpected attributes of tag %q at byte offset %d", name, at)
 	}
 	for _, o := range open {
-		if (o == "code" || o == "pre") && !(o == "pre" && name == "code") {
+		if (o == "code" || o == "pre") && (o != "pre" || name != "code") {
 			return nil, fmt.Errorf("tag %q inside of %q at byte offset %d", name, o, at)
 		}
 	}
