@@ -200,7 +200,7 @@ func TestRoutes(t *testing.T) {
 			t.Errorf("%s: %d, want %d", path, resp.StatusCode, want)
 		}
 	}
-	http.DefaultTransport.(*http.Transport).CloseIdleConnections() //nolint:errcheck,forcetypeassert // it is one
+	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
 }
 
 func TestOversizeFrame(t *testing.T) {
@@ -248,7 +248,11 @@ func TestSettings(t *testing.T) {
 		section string
 		own     bool
 	}{
-		{``, false}, {`{"path":"/ws"}`, false}, {`{"port":9000}`, true}, {`{"host":"::1"}`, true}, {`{"host":"0.0.0.0","token":"x"}`, true},
+		{``, false},
+		{`{"path":"/ws"}`, false},
+		{`{"port":9000}`, true},
+		{`{"host":"::1"}`, true},
+		{`{"host":"0.0.0.0","token":"x"}`, true},
 		{`{"unixSocketPath":"` + filepath.ToSlash(os.TempDir()) + `/x"}`, true},
 	} {
 		s, err := decode(json.RawMessage(tt.section))
@@ -263,7 +267,7 @@ func TestSettings(t *testing.T) {
 }
 
 // serveOwn runs a channel with a listener of its own.
-func serveOwn(t *testing.T, section string) (*Channel, func()) {
+func serveOwn(t *testing.T, section string) (stop func()) {
 	t.Helper()
 	c := build(t, deps(t, time.Now), Options{}, section)
 	if len(c.Routes()) != 0 {
@@ -279,13 +283,12 @@ func serveOwn(t *testing.T, section string) (*Channel, func()) {
 	case err := <-done:
 		t.Fatal(err)
 	}
-	stop := func() {
+	return func() {
 		cancel()
 		if err := <-done; err != nil {
 			t.Errorf("Run: %v", err)
 		}
 	}
-	return c, stop
 }
 
 func TestUnixSocket(t *testing.T) {
@@ -293,14 +296,14 @@ func TestUnixSocket(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("file modes are different there")
 	}
-	dir, err := os.MkdirTemp("", "ws") // the name of a socket must be short
+	dir, err := os.MkdirTemp("", "ws") //nolint:usetesting // the name of a socket must be short
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	path := filepath.Join(dir, "s")
 	for range 2 { // the second finds what the first may have left
-		_, stop := serveOwn(t, `{"unixSocketPath":"`+path+`","websocketRequiresToken":false}`)
+		stop := serveOwn(t, `{"unixSocketPath":"`+path+`","websocketRequiresToken":false}`)
 		info, err := os.Stat(path)
 		if err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("socket %v %v, want mode 0600", info, err)
@@ -309,7 +312,7 @@ func TestUnixSocket(t *testing.T) {
 			var d net.Dialer
 			return d.DialContext(ctx, "unix", path)
 		}}
-		conn, _, err := ws.Dial(t.Context(), "ws://anything/", &ws.DialOptions{HTTPClient: &http.Client{Transport: tr}})
+		conn, err := dial(t.Context(), "ws://anything/", &ws.DialOptions{HTTPClient: &http.Client{Transport: tr}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -336,21 +339,21 @@ func TestTLS(t *testing.T) {
 	}
 	_, port, _ := net.SplitHostPort(ln.Addr().String())
 	_ = ln.Close()
-	_, stop := serveOwn(t, `{"port":`+port+`,"token":"t","sslCertfile":"`+cert+`","sslKeyfile":"`+key+`"}`)
+	stop := serveOwn(t, `{"port":`+port+`,"token":"t","sslCertfile":"`+cert+`","sslKeyfile":"`+key+`"}`)
 	defer stop()
-	dial := func(cfg *tls.Config) error {
+	try := func(cfg *tls.Config) error {
 		tr := &http.Transport{TLSClientConfig: cfg}
 		defer tr.CloseIdleConnections()
-		conn, _, err := ws.Dial(t.Context(), "wss://127.0.0.1:"+port+"/?token=t", &ws.DialOptions{HTTPClient: &http.Client{Transport: tr}})
+		conn, err := dial(t.Context(), "wss://127.0.0.1:"+port+"/?token=t", &ws.DialOptions{HTTPClient: &http.Client{Transport: tr}})
 		if err == nil {
 			_ = conn.CloseNow()
 		}
 		return err
 	}
-	if err := dial(&tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}); err != nil {
+	if err := try(&tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}); err != nil {
 		t.Errorf("dial: %v", err)
 	}
-	if err := dial(&tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}); err == nil { //nolint:gosec // that is the test
+	if err := try(&tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}); err == nil {
 		t.Error("TLS 1.1 was accepted")
 	}
 }

@@ -50,7 +50,7 @@ type benchRig struct {
 func startBench(b *testing.B) *benchRig {
 	b.Helper()
 	rig := startChannel(b, build(b, deps(b, time.Now), Options{}, `{"token":"`+testToken+`"}`))
-	conn, _, err := ws.Dial(b.Context(), rig.url+"/?token="+testToken, nil)
+	conn, err := dial(b.Context(), rig.url+"/?token="+testToken, nil)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -260,10 +260,3 @@ func (s *socket) speaksModern() {
 	defer s.c.hub.mu.Unlock()
 	s.modern = true
 }
-
-// isModern reports it.
-func (s *socket) isModern() bool {
-	s.c.hub.mu.Lock()
-	defer s.c.hub.mu.Unlock()
-	return s.modern
-}

@@ -52,7 +52,7 @@ func bubble(t *testing.T, test func(ctx context.Context, c *Channel, conn *ws.Co
 			p.conns <- b
 			return a, nil
 		}}
-		conn, _, err := ws.Dial(ctx, "ws://localhost/?token=t", &ws.DialOptions{HTTPClient: &http.Client{Transport: tr}})
+		conn, err := dial(ctx, "ws://localhost/?token=t", &ws.DialOptions{HTTPClient: &http.Client{Transport: tr}})
 		if err != nil {
 			t.Fatal(err)
 		}

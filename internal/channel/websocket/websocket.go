@@ -277,14 +277,14 @@ func (c *Channel) serveSocket(w http.ResponseWriter, r *http.Request) {
 	}
 	conn, err := ws.Accept(w, r, &ws.AcceptOptions{InsecureSkipVerify: true, Subprotocols: offered}) // admit looked at the origin
 	if err != nil {
-		c.d.Log.Debug("handshake", "err", err)
+		c.d.Log.DebugContext(r.Context(), "handshake", "err", err)
 		return
 	}
 	conn.SetReadLimit(c.set.MaxMessageBytes)
 	s := &socket{
 		c: c, life: l, conn: conn, client: client, home: newChatID(), wake: make(chan struct{}, 1), places: map[*chat]*place{},
 	}
-	s.run(l.conn())
+	s.run(l.conn()) //nolint:contextcheck // a connection lives with the channel, not with the request that opened it
 	_ = conn.CloseNow()
 }
 

@@ -36,9 +36,9 @@ type rig struct {
 
 const testToken = "s3cret-token"
 
-func deps(t testing.TB, now func() time.Time) channel.Deps {
-	t.Helper()
-	dir := t.TempDir()
+func deps(tb testing.TB, now func() time.Time) channel.Deps {
+	tb.Helper()
+	dir := tb.TempDir()
 	return channel.Deps{
 		Name: "websocket", Gate: channel.NewGate(channel.GateOptions{Name: "websocket", Now: now}),
 		Media: &channel.MediaStore{Dir: filepath.Join(dir, "media"), Max: 20 << 20},
@@ -47,15 +47,15 @@ func deps(t testing.TB, now func() time.Time) channel.Deps {
 	}
 }
 
-func build(t testing.TB, d channel.Deps, o Options, section string) *Channel {
-	t.Helper()
+func build(tb testing.TB, d channel.Deps, o Options, section string) *Channel {
+	tb.Helper()
 	ch, err := New(o)(d, json.RawMessage(section))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	c, ok := ch.(*Channel)
 	if !ok {
-		t.Fatalf("factory made a %T", ch)
+		tb.Fatalf("factory made a %T", ch)
 	}
 	return c
 }
@@ -73,12 +73,12 @@ func start(t *testing.T, section string, change ...func(*channel.Deps, *Options)
 	return startChannel(t, build(t, d, o, section))
 }
 
-func startChannel(t testing.TB, c *Channel) *rig {
-	t.Helper()
-	r := &rig{t: t, c: c, got: make(chan bus.Inbound, 1024)}
+func startChannel(tb testing.TB, c *Channel) *rig {
+	tb.Helper()
+	r := &rig{t: tb, c: c, got: make(chan bus.Inbound, 1024)}
 	ready := make(chan struct{}, 1)
 	c.d.Ready = func(string, error) { ready <- struct{}{} }
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(tb.Context())
 	done := make(chan error, 1)
 	go func() { done <- c.Run(ctx, r.submit) }()
 	<-ready
@@ -93,12 +93,12 @@ func startChannel(t testing.TB, c *Channel) *rig {
 		once.Do(func() {
 			cancel()
 			if err := <-done; err != nil {
-				t.Errorf("Run: %v", err)
+				tb.Errorf("Run: %v", err)
 			}
 			srv.Close()
 		})
 	}
-	t.Cleanup(r.stop)
+	tb.Cleanup(r.stop)
 	return r
 }
 
@@ -145,12 +145,18 @@ type client struct {
 	chat string // of ready
 }
 
+// dial connects to an address.
+func dial(ctx context.Context, url string, o *ws.DialOptions) (*ws.Conn, error) {
+	conn, _, err := ws.Dial(ctx, url, o) //nolint:bodyclose // the package says that it needs no closing
+	return conn, err
+}
+
 // dial connects; query is what follows the question mark.
 func (r *rig) dial(query string) *client {
 	r.t.Helper()
-	conn, resp, err := ws.Dial(r.t.Context(), r.url+"/?"+query, nil)
+	conn, err := dial(r.t.Context(), r.url+"/?"+query, nil)
 	if err != nil {
-		r.t.Fatalf("dial: %v (%v)", err, resp)
+		r.t.Fatalf("dial: %v", err)
 	}
 	conn.SetReadLimit(-1)
 	c := &client{t: r.t, conn: conn}
