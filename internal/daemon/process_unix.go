@@ -3,7 +3,6 @@
 package daemon
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -16,14 +15,6 @@ import (
 func terminate(pid int) error { return syscall.Kill(pid, syscall.SIGTERM) }
 func kill(pid int) error      { return syscall.Kill(pid, syscall.SIGKILL) }
 
-// alive asks the system about a process that may be somebody else's.
-func alive(p *os.Process) error {
-	if err := p.Signal(syscall.Signal(0)); err != nil && !errors.Is(err, syscall.EPERM) {
-		return err
-	}
-	return nil
-}
-
 // Start runs a program on its own: it outlives us and the terminal, and what it
 // writes goes to the end of a file. The result is done when it ends.
 func Start(exe string, args, env []string, log string) (pid int, done <-chan error, err error) {
@@ -35,7 +26,7 @@ func Start(exe string, args, env []string, log string) (pid int, done <-chan err
 		return 0, nil, fmt.Errorf("open the log: %w", err)
 	}
 	defer out.Close()                 //nolint:errcheck // the child has its own
-	cmd := exec.Command(exe, args...) //nolint:gosec,noctx // our own binary, which is to live on
+	cmd := exec.Command(exe, args...) //nolint:noctx // our own binary, which is to live on
 	cmd.Env, cmd.Stdout, cmd.Stderr = env, out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {

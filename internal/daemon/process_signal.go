@@ -1,0 +1,17 @@
+//go:build unix && !linux
+
+package daemon
+
+import (
+	"errors"
+	"os"
+	"syscall"
+)
+
+// alive asks the system about a process that may be somebody else's.
+func alive(p *os.Process) error {
+	if err := p.Signal(syscall.Signal(0)); err != nil && !errors.Is(err, syscall.EPERM) {
+		return err
+	}
+	return nil
+}
