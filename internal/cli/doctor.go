@@ -23,11 +23,34 @@ type securityJSON struct {
 }
 
 func (c *command) doctorCommand() *cobra.Command {
+	var f doctorFlags
 	cmd := &cobra.Command{
-		Use: "doctor", Short: "Look for problems and how to solve them", Args: noArgs,
-		Example: "  nanobot doctor security",
-		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Use: "doctor", Short: "Look for problems and how to solve them", Args: subcommand,
+		Long: `doctor looks at the program, its configuration and data, the model, chat
+platforms, MCP servers, the schedule, the service and the gateway that runs. It
+says for each what is the case and what to do about it. The model in use gets
+one tiny call; --offline asks nobody.
+
+The exit code is 0 if everything works, 1 if something does not and 78 if the
+configuration has errors. --fix removes what needs no decision: permissions
+that are too wide and missing folders. --bundle writes what somebody needs to
+help you, without keys and conversations.`,
+		Example: `  nanobot doctor
+  nanobot doctor --offline --json
+  nanobot doctor --fix
+  nanobot doctor --bundle problem.zip
+  nanobot doctor security`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := f.check(); err != nil {
+				return err
+			}
+			return c.checkup(cmd, f)
+		},
 	}
+	cmd.Flags().BoolVar(&f.json, "json", false, "write JSON")
+	cmd.Flags().BoolVar(&f.fix, "fix", false, "remove what needs no decision")
+	cmd.Flags().BoolVar(&f.offline, "offline", false, "ask nobody on the network")
+	cmd.Flags().StringVar(&f.bundle, "bundle", "", "write a zip `file` for somebody who helps")
 	cmd.AddCommand(c.doctorSecurity())
 	return cmd
 }

@@ -1,0 +1,14 @@
+//go:build linux || darwin
+
+package app
+
+import "golang.org/x/sys/unix"
+
+// freeBytes is how much the user may still write where a folder lies.
+func freeBytes(dir string) (uint64, bool) {
+	var st unix.Statfs_t
+	if unix.Statfs(dir, &st) != nil {
+		return 0, false
+	}
+	return st.Bavail * uint64(st.Bsize), true //nolint:gosec,unconvert // the size of a block is positive; its type differs
+}

@@ -1,0 +1,14 @@
+package app
+
+import "golang.org/x/sys/windows"
+
+// freeBytes is how much the user may still write where a folder lies.
+func freeBytes(dir string) (uint64, bool) {
+	name, err := windows.UTF16PtrFromString(dir)
+	if err != nil {
+		return 0, false
+	}
+	var free uint64
+	err = windows.GetDiskFreeSpaceEx(name, &free, nil, nil)
+	return free, err == nil
+}

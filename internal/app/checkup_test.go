@@ -1,0 +1,69 @@
+package app
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/config"
+)
+
+func stateOf(d *Diagnosis, id string) (Health, string) {
+	for _, s := range d.Symptoms {
+		if s.ID == id {
+			return s.State, s.Detail
+		}
+	}
+	return "", ""
+}
+
+func TestCheckup(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	job := `{"version":1,"jobs":[{"id":"a","name":"late","enabled":true,"schedule":{"kind":"every","everyMs":3600000},` +
+		`"payload":{"message":"x"},"state":{"nextRunAtMs":1000,"errorsInRow":2,"lastError":"no model"}}]}`
+	tests := map[string]struct {
+		files  map[string]string
+		now    time.Time
+		id     string
+		want   Health
+		detail string
+	}{
+		"nothing there":   {nil, now, "config", Well, "no configuration yet"},
+		"clock":           {nil, time.Unix(0, 0), "clock", Broken, "1970"},
+		"unknown key":     {map[string]string{"config.json": `{"gatway":{}}`}, now, "config.warning", Doubt, "gatway"},
+		"broken config":   {map[string]string{"config.json": `{`}, now, "config", Broken, ""},
+		"unset reference": {map[string]string{"config.json": `{"agents":{"defaults":{"model":"${NO_SUCH_VARIABLE}"}}}`}, now, "config", Broken, "NO_SUCH_VARIABLE"},
+		"crash":           {map[string]string{"config.json": "{}", "run/starts.json": `{"starts":["2026-05-01T10:00:00Z"]}`}, now, "crash", Doubt, "1 such"},
+		"stale":           {map[string]string{"config.json": "{}", "run/gateway.json": `{"pid":4194303,"identity":"start:1"}`}, now, "gateway", Doubt, "is gone"},
+		"torn journal":    {map[string]string{"config.json": "{}", "bus/journal.jsonl": "{}\n{\"a"}, now, "journal", Doubt, "torn end"},
+		"bad session":     {map[string]string{"config.json": "{}", "sessions/a/b.jsonl": "{}\nxx\n"}, now, "sessions", Broken, "b.jsonl"},
+		"good session":    {map[string]string{"config.json": "{}", "sessions/a/b.jsonl": "{}\n"}, now, "sessions", Well, "whole"},
+		"late job":        {map[string]string{"config.json": "{}", "workspace/cron/jobs.json": job}, now, "schedule", Doubt, "overdue, because no gateway runs: late"},
+		"failing job":     {map[string]string{"config.json": "{}", "workspace/cron/jobs.json": job}, now, "schedule.a", Doubt, "2 times"},
+		"bad channel":     {map[string]string{"config.json": `{"channels":{"telegram":{"enabled":true}}}`}, now, "channel.telegram", Broken, "token"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			plant(t, dir, tt.files)
+			o := Options{Config: config.Options{Home: dir}, Version: "1", Now: func() time.Time { return tt.now }, Workspace: filepath.Join(dir, "workspace")}
+			if tt.files != nil {
+				o.Config.Path = filepath.Join(dir, "config.json")
+			}
+			before := map[string]string{}
+			if tt.files != nil {
+				before = harvest(t, dir)
+			}
+			d := Checkup(t.Context(), o)
+			if got, detail := stateOf(d, tt.id); got != tt.want || !strings.Contains(detail, tt.detail) {
+				t.Errorf("%s is %q (%s), want %q with %q\n%+v", tt.id, got, detail, tt.want, tt.detail, d.Symptoms)
+			}
+			if after := harvest(t, dir); len(after) != len(before) {
+				t.Errorf("files before %v, after %v", before, after)
+			}
+		})
+	}
+}

@@ -1,0 +1,230 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nanobot-go/nanobot"
+	"github.com/nanobot-go/nanobot/internal/agent"
+	"github.com/nanobot-go/nanobot/internal/app"
+	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/tool/mcp"
+)
+
+// probeWait bounds asking one provider or proxy.
+const probeWait = 20 * time.Second
+
+// serviceSymptom looks at the service of the default name.
+func (c *command) serviceSymptom(ctx context.Context) []app.Symptom {
+	s, err := c.serviceHost(serviceFlags{name: "nanobot"})
+	if err != nil {
+		return nil // no services here
+	}
+	st := s.state(ctx)
+	if !st.Installed {
+		s.system = true
+		if st = s.state(ctx); !st.Installed {
+			return []app.Symptom{{ID: "service", State: app.Well, Detail: "it is not installed", Fix: ""}}
+		}
+	}
+	out := app.Symptom{ID: "service", State: app.Well, Detail: st.Active + " " + st.Enabled + " (" + st.File + ")"}
+	if st.Active != "active" {
+		out.State, out.Fix = app.Doubt, "bring it up to date with: nanobot service install"
+		if st.Problem != "" {
+			out.Detail += ": " + st.Problem
+		}
+	}
+	return []app.Symptom{out}
+}
+
+// skillSymptoms names installed skills that lack a program.
+func (c *command) skillSymptoms() []app.Symptom {
+	s, err := c.skills()
+	if err != nil {
+		return []app.Symptom{{ID: "skills", State: app.Doubt, Detail: err.Error()}}
+	}
+	list := s.List()
+	var out []app.Symptom
+	for _, k := range list {
+		if !k.Available() && !slices.Contains(s.disabled, k.Name) {
+			out = append(out, app.Symptom{ID: "skill." + k.Name, State: app.Well, Detail: "not usable here: " + k.Missing, Fix: "install what is missing, if you want it"})
+		}
+	}
+	return append(out, app.Symptom{ID: "skills", State: app.Well, Detail: fmt.Sprintf("%d of %d are usable", len(list)-len(out), len(list))})
+}
+
+// proxySymptoms looks at the proxies of the environment.
+func (c *command) proxySymptoms(ctx context.Context, offline bool) []app.Symptom {
+	var out []app.Symptom
+	for _, name := range []string{"HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"} {
+		value := c.getenv(name)
+		if value == "" {
+			continue
+		}
+		if !strings.Contains(value, "://") {
+			value = "http://" + value
+		}
+		s := app.Symptom{ID: "proxy." + name, State: app.Well}
+		u, err := url.Parse(value)
+		switch {
+		case err != nil || u.Host == "":
+			s.State, s.Detail, s.Fix = app.Broken, "it is no address", "set it to http://HOST:PORT, or unset it"
+		case offline:
+			s.State, s.Detail = app.Skipped, u.Host
+		default:
+			s.Detail = u.Host
+			if err := dial(ctx, u); err != nil {
+				s.State, s.Detail, s.Fix = app.Broken, u.Host+" cannot be reached: "+err.Error(), "start the proxy, or unset "+name
+			}
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+func dial(ctx context.Context, u *url.URL) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"https": "443", "socks5": "1080", "socks5h": "1080"}[u.Scheme]
+		if port == "" {
+			port = "80"
+		}
+	}
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), port))
+	if err != nil {
+		return err
+	}
+	return conn.Close()
+}
+
+// modelSymptoms asks the model in use for a few words and every other provider
+// with a key for its list of models.
+func (c *command) modelSymptoms(cmd *cobra.Command, l *config.Loaded, offline bool) []app.Symptom {
+	ctx := cmd.Context()
+	a, err := app.Inspect(ctx, app.Options{Config: c.lenientOptions(), Workspace: c.workspace, Env: c.Env, Version: nanobot.Version()})
+	if err != nil {
+		return []app.Symptom{{ID: "model", State: app.Broken, Detail: err.Error(), Fix: "set up a model with: nanobot onboard"}}
+	}
+	info := a.ModelInfo()
+	if info.Demo {
+		return []app.Symptom{{
+			ID: "model", State: app.Well, Detail: "none is set up yet, so the built-in demo answers", Fix: "set up a model with: nanobot onboard",
+		}}
+	}
+	if offline {
+		return []app.Symptom{{ID: "model", State: app.Skipped, Detail: info.Name + " was not asked (--offline)"}}
+	}
+	out := []app.Symptom{c.modelSymptom(ctx, l, info)}
+	for _, p := range c.providers(l) {
+		if p.Name == info.Provider || p.Key == "" {
+			continue
+		}
+		out = append(out, c.providerSymptom(ctx, l, p.Name))
+	}
+	return out
+}
+
+func (c *command) lenientOptions() config.Options {
+	o := c.configOptions()
+	o.Lenient = true
+	return o
+}
+
+// modelSymptom makes one tiny call.
+func (c *command) modelSymptom(ctx context.Context, l *config.Loaded, info app.ModelInfo) app.Symptom {
+	s := app.Symptom{ID: "model", State: app.Well}
+	var args []string
+	if !l.IsSet("agents.defaults.model") && l.Config.Agents.Defaults.ModelPreset == "" {
+		args = []string{info.Name} // found by itself
+	}
+	t, err := c.newTrial(l, args)
+	if err != nil {
+		s.State, s.Detail, s.Fix = app.Broken, err.Error(), "see: nanobot provider explain"
+		return s
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*probeWait)
+	defer cancel()
+	t.text(ctx, func(v verdict) {
+		if v.Ability == "text" {
+			s.Detail = fmt.Sprintf("%s at %s: %s", info.Name, t.Provider, v.Note)
+			if v.Seconds > 0 {
+				s.Detail += fmt.Sprintf(" (%.1f s)", v.Seconds)
+			}
+		}
+	})
+	if t.err != nil {
+		s.State, s.Fix = app.Broken, "try it with: nanobot models test"
+		c.suggest(ctx, l, t)
+		if len(t.Warnings) > 0 {
+			s.Fix = strings.Join(t.Warnings, "; ")
+		}
+	}
+	return s
+}
+
+// providerSymptom asks a provider for its models, which costs nothing and
+// tells whether its name, its certificate and the key are good.
+func (c *command) providerSymptom(ctx context.Context, l *config.Loaded, name string) app.Symptom {
+	s := app.Symptom{ID: "provider." + name, State: app.Well}
+	in := c.matchInput(l)
+	in.Provider = name
+	choice, err := llm.Match(in)
+	if err != nil {
+		s.State, s.Detail = app.Doubt, err.Error()
+		return s
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeWait)
+	defer cancel()
+	offers, err := c.offers(ctx, l, choice)
+	switch e := llm.AsError(err); {
+	case err == nil:
+		s.Detail = fmt.Sprintf("it answers and offers %d models", len(offers))
+	case e.Kind == llm.Auth || e.Kind == llm.Permission || e.Kind == llm.Billing || e.Kind == llm.Connection || e.Kind == llm.Timeout:
+		s.State, s.Detail, s.Fix = app.Broken, agent.Explain(err, name), "see: nanobot provider list"
+	default:
+		s.State, s.Detail = app.Skipped, "it has no list of models to ask for: "+err.Error()
+	}
+	return s
+}
+
+// mcpSymptoms starts or calls every MCP server for a moment.
+func (c *command) mcpSymptoms(ctx context.Context, l *config.Loaded, offline bool) []app.Symptom {
+	list, err := c.mcpStates(ctx, l, !offline)
+	if err != nil {
+		return []app.Symptom{{ID: "mcp", State: app.Broken, Detail: err.Error()}}
+	}
+	var out []app.Symptom
+	for _, j := range list {
+		s := app.Symptom{ID: "mcp." + j.Name, State: app.Well, Detail: j.State}
+		switch j.State {
+		case "invalid":
+			s.State, s.Detail, s.Fix = app.Broken, j.Error, "correct tools.mcpServers."+j.Name
+		case string(mcp.PendingLogin):
+			s.State, s.Fix = app.Doubt, "log in with: nanobot mcp login "+j.Name
+		case string(mcp.Off):
+		case string(mcp.Ready), string(mcp.Degraded):
+			if j.Tools != nil {
+				s.Detail = fmt.Sprintf("%s, %d tools", j.State, *j.Tools)
+			}
+		default:
+			if offline {
+				s.State, s.Detail = app.Skipped, "was not asked (--offline)"
+				break
+			}
+			s.State, s.Detail, s.Fix = app.Broken, strings.TrimSpace(j.State+" "+j.Error), "see: nanobot mcp test "+j.Name
+		}
+		out = append(out, s)
+	}
+	return out
+}
