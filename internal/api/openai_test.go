@@ -513,7 +513,7 @@ func TestServeNeedsKey(t *testing.T) {
 	}{"none": {"", "needs a key"}, "short": {"secret", "at least 16"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l, err := net.Listen("tcp", "0.0.0.0:0")
+			l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "0.0.0.0:0")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -43,7 +43,7 @@ func (c *call) drop() {
 		return
 	}
 	for _, f := range c.files {
-		_ = os.Remove(f) // it may be gone already
+		_ = os.Remove(f) //nolint:gosec // save made the name; the file may be gone already
 	}
 }
 

@@ -39,7 +39,7 @@ type details struct {
 	CostUSD float64       `json:"cost_usd,omitempty"`
 }
 
-func (r answer) details(c *call) *details {
+func (r *answer) details(c *call) *details {
 	d := &details{Events: r.events, CostUSD: r.turn.Usage.CostUSD}
 	if c.events {
 		d.Tools = r.turn.Receipts
