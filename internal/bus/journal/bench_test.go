@@ -19,7 +19,7 @@ import (
 func BenchmarkTurn(b *testing.B) {
 	for _, clients := range []int{1, 50} {
 		b.Run(fmt.Sprint("clients=", clients), func(b *testing.B) {
-			dir, err := os.MkdirTemp(".", "bench") // temporary directories may be in memory
+			dir, err := os.MkdirTemp(".", "bench") //nolint:usetesting // temporary directories may be in memory
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -35,6 +35,7 @@ func BenchmarkTurn(b *testing.B) {
 }
 
 func benchTurns(b *testing.B, j *Journal, clients int) {
+	b.Helper()
 	ctx := b.Context()
 	go func() {
 		for d := range j.Outgoing(ctx, "ws") {
@@ -94,6 +95,7 @@ func BenchmarkOpen(b *testing.B) {
 }
 
 func full(tb testing.TB, dir string) {
+	tb.Helper()
 	j, err := Open(dir, Options{CompactAt: 1 << 40})
 	if err != nil {
 		tb.Fatal(err)

@@ -215,6 +215,6 @@ func (j *Journal) Status() Status {
 func (j *Journal) stamp() uint64 { j.seq++; return j.seq }
 
 // bySeq gives entries in the order they came.
-func bySeq[E any](m map[string]E, seq func(E) uint64) []E {
+func bySeq[E any, S cmp.Ordered](m map[string]E, seq func(E) S) []E {
 	return slices.SortedFunc(maps.Values(m), func(a, b E) int { return cmp.Compare(seq(a), seq(b)) })
 }

@@ -191,7 +191,7 @@ func (j *Journal) replay(data []byte) error {
 			delete(outs, l.Delivered)
 		}
 	}
-	for _, f := range bySeq(ins, func(f *found) uint64 { return uint64(f.seq) }) {
+	for _, f := range bySeq(ins, func(f *found) int { return f.seq }) {
 		var in bus.Inbound
 		if err := json.Unmarshal(f.raw, &in); err != nil || in.ID == "" {
 			bad = append(bad, f.raw)
@@ -199,7 +199,7 @@ func (j *Journal) replay(data []byte) error {
 		}
 		j.restoreIn(in, f)
 	}
-	for _, f := range bySeq(outs, func(f *found) uint64 { return uint64(f.seq)<<16 + uint64(f.index+1) }) {
+	for _, f := range bySeq(outs, func(f *found) int64 { return int64(f.seq)<<16 + int64(f.index+1) }) {
 		out, err := f.outbound()
 		if err != nil {
 			bad = append(bad, f.raw)

@@ -213,7 +213,7 @@ func newKeySet(n int) keySet {
 
 // find is the place of a key, or where it would go.
 func (k *keySet) find(key uint64) int {
-	i := int(key) & (len(k.places) - 1)
+	i := int(key) & (len(k.places) - 1) //nolint:gosec // only the low bits count
 	for k.places[i] != 0 && k.places[i] != key {
 		i = (i + 1) & (len(k.places) - 1)
 	}
