@@ -78,7 +78,7 @@ func (s *slot) deliver(ctx context.Context, c *chat, d bus.Delivery) {
 // again after a restart.
 func (s *slot) noteParts(ctx context.Context, id string, n int) {
 	if err := s.m.o.Queue.Sent(context.WithoutCancel(ctx), id, n); err != nil && !errors.Is(err, bus.ErrClosed) {
-		s.log.Warn("a sent part cannot be noted", "id", id, "err", err)
+		s.log.WarnContext(ctx, "a sent part cannot be noted", "id", id, "err", err)
 	}
 }
 

@@ -14,7 +14,7 @@ var errClosing = errors.New("the channel is being stopped")
 
 // submit takes a message of the channel. The message has a context of its own;
 // what is shown about it lives as long as the channel.
-func (s *slot) submit(ctx, life context.Context, in bus.Inbound) error { //nolint:revive // two lives
+func (s *slot) submit(ctx, life context.Context, in bus.Inbound) error {
 	s.mu.Lock()
 	closing := s.closing
 	s.mu.Unlock()

@@ -98,7 +98,7 @@ func TestRetries(t *testing.T) {
 			t.Errorf("pauses (-want +got):\n%s", d)
 		}
 		r.end()
-		if n := r.undelivered("a"); n != 0 {
+		if n := r.undelivered(); n != 0 {
 			t.Errorf("%d messages are left", n)
 		}
 	})
@@ -157,7 +157,7 @@ func TestPermanentFailure(t *testing.T) {
 			t.Errorf("status %+v, want 3 failures and 2 sent", st)
 		}
 		r.end()
-		if n := r.undelivered("a"); n != 0 {
+		if n := r.undelivered(); n != 0 {
 			t.Errorf("%d messages would come again", n)
 		}
 	})
@@ -355,7 +355,7 @@ func TestShutdown(t *testing.T) {
 			t.Errorf("the end took %v", took)
 		}
 		diff(t, "sent", quick.texts("send"), []string{"on its way"})
-		if n := r.undelivered("a"); n != 1 {
+		if n := r.undelivered(); n != 1 {
 			t.Errorf("%d messages are left, want 1", n)
 		}
 		close(block)
@@ -381,7 +381,7 @@ func TestWholePlatform(t *testing.T) {
 		r.publish(final("4", "c", "four"))
 		diff(t, "sent", p.texts("send"), []string{"Hel", "Hello, this is longer than ten", "two", "three", "four"})
 		r.end()
-		if n := r.undelivered("a"); n != 0 {
+		if n := r.undelivered(); n != 0 {
 			t.Errorf("%d messages are left", n)
 		}
 	})

@@ -103,7 +103,7 @@ func (s *slot) acknowledge(ctx context.Context) {
 
 func (s *slot) delivered(ctx context.Context, id string) {
 	if err := s.m.o.Queue.Delivered(context.WithoutCancel(ctx), id); err != nil && !errors.Is(err, bus.ErrClosed) {
-		s.log.Warn("a delivery cannot be noted; it may be sent again after a restart", "id", id, "err", err)
+		s.log.WarnContext(ctx, "a delivery cannot be noted; it may be sent again after a restart", "id", id, "err", err)
 	}
 }
 

@@ -333,7 +333,8 @@ func (p *Pairing) Command(ctx context.Context, args string) string {
 	if len(words) == 0 {
 		words = []string{"list"}
 	}
-	reply, err := "", error(nil)
+	var reply string
+	var err error
 	switch verb := strings.ToLower(words[0]); {
 	case verb == "list" && len(words) == 1:
 		reply, err = p.describe()

@@ -25,19 +25,23 @@ func (r *recent[K, V]) get(k K) (v V, ok bool) {
 		return v, false
 	}
 	r.order.MoveToFront(e)
-	return e.Value.(*entry[K, V]).value, true
+	return r.entry(e).value, true
+}
+
+func (r *recent[K, V]) entry(e *list.Element) *entry[K, V] {
+	return e.Value.(*entry[K, V]) //nolint:errcheck // put takes nothing else in
 }
 
 func (r *recent[K, V]) put(k K, v V) {
 	if e := r.at[k]; e != nil {
-		e.Value.(*entry[K, V]).value = v
+		r.entry(e).value = v
 		r.order.MoveToFront(e)
 		return
 	}
 	r.at[k] = r.order.PushFront(&entry[K, V]{k, v})
 	for len(r.at) > r.max {
 		last := r.order.Back()
-		delete(r.at, last.Value.(*entry[K, V]).key)
+		delete(r.at, r.entry(last).key)
 		r.order.Remove(last)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -80,11 +81,12 @@ func (p *platform) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	p.next++
 	id := "m" + strconv.Itoa(p.next)
 	p.mu.Unlock()
-	text := out.Text
+	var text strings.Builder
+	text.WriteString(out.Text)
 	for _, m := range out.Media {
-		text += "<" + m.Name + ">"
+		text.WriteString("<" + m.Name + ">")
 	}
-	p.note("send", out.Route, id, text)
+	p.note("send", out.Route, id, text.String())
 	return id, nil
 }
 
@@ -204,8 +206,8 @@ func (r *rig) publish(outs ...bus.Outbound) {
 	synctest.Wait()
 }
 
-// undelivered counts what a new reader would get.
-func (r *rig) undelivered(name string) (n int) {
+// undelivered counts what a new reader of channel a would get.
+func (r *rig) undelivered() (n int) {
 	r.t.Helper()
 	q, err := journal.Open(r.dir+"/bus", journal.Options{})
 	if err != nil {
@@ -214,7 +216,7 @@ func (r *rig) undelivered(name string) (n int) {
 	defer func() { _ = q.Close() }()
 	ctx, cancel := context.WithCancel(r.t.Context())
 	go func() { synctest.Wait(); cancel() }()
-	for range q.Outgoing(ctx, name) {
+	for range q.Outgoing(ctx, "a") {
 		n++
 	}
 	return n

@@ -48,7 +48,7 @@ func TestStreamByEdits(t *testing.T) {
 			"send m2 **It** is", "final edit m2 **It** is four.", "send m3 next",
 		})
 		r.end()
-		if n := r.undelivered("a"); n != 0 {
+		if n := r.undelivered(); n != 0 {
 			t.Errorf("%d messages are left", n)
 		}
 	})
@@ -79,7 +79,7 @@ func TestStreamBreaks(t *testing.T) {
 			"send m2 Next", "final edit m2 Next one",
 		})
 		r.end()
-		if n := r.undelivered("a"); n != 0 {
+		if n := r.undelivered(); n != 0 {
 			t.Errorf("%d messages are left", n)
 		}
 	})
@@ -144,7 +144,7 @@ func TestStreamTrouble(t *testing.T) {
 		}
 		diff(t, "last", []string{last["c"], last["gone"]}, []string{"final edit Hello, world", "send Hello, world"})
 		r.end()
-		if n := r.undelivered("a"); n != 0 {
+		if n := r.undelivered(); n != 0 {
 			t.Errorf("%d messages are left", n)
 		}
 	})

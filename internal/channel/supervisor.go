@@ -132,7 +132,7 @@ func (s *slot) run(ctx context.Context) {
 	select {
 	case <-left:
 	case <-t.C:
-		s.log.Error("a channel does not stop; it is left alone")
+		s.log.ErrorContext(ctx, "a channel does not stop; it is left alone")
 	}
 	s.mu.Lock()
 	s.become(Stopped, "")
@@ -181,7 +181,7 @@ func (s *slot) supervise(ctx context.Context) {
 func (s *slot) once(ctx context.Context) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			s.log.Error("a channel panicked", "panic", r, "stack", string(debug.Stack()))
+			s.log.ErrorContext(ctx, "a channel panicked", "panic", r, "stack", string(debug.Stack()))
 			err = fmt.Errorf("panic: %v", r)
 		}
 	}()
