@@ -382,7 +382,7 @@ func (a *App) protectedPaths() (deny, denyWrite []string) {
 	deny = append(deny, filepath.Join(data, "undo"))
 	if a.Config.Config.Tools.ProtectConfigDir {
 		deny = append(deny, a.Config.File)
-		for _, name := range []string{"sessions", "auth", "logs", "run", "memory", "subagents", "bus", "history", "pairing.json", "skills.json", "secrets.json", "whatsapp-auth", "weixin"} {
+		for _, name := range []string{"sessions", "auth", "logs", "run", "memory", "subagents", "bus", "channels", "history", "pairing.json", "skills.json", "secrets.json", "whatsapp-auth", "weixin"} {
 			deny = append(deny, filepath.Join(data, name))
 		}
 	}

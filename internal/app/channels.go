@@ -51,7 +51,7 @@ func (g *Gateway) channelOptions(a *App) channel.Options {
 	return channel.Options{
 		Queue: g.door(), Factories: g.factories(), Sections: g.sections(a.Config),
 		Defaults:   channel.Filters{SendProgress: cfg.SendProgress, SendToolHints: cfg.SendToolHints, ShowReasoning: cfg.ShowReasoning},
-		MaxRetries: cfg.SendMaxRetries, DataDir: a.Config.DataDir, Pairing: filepath.Join(a.Config.DataDir, "pairing.json"),
+		MaxRetries: cfg.SendMaxRetries, DataDir: a.Config.DataDir, Kept: []string{sentFiles, "api"}, Pairing: filepath.Join(a.Config.DataDir, "pairing.json"),
 		Client:     func(proxy string) (*http.Client, error) { return httpsafe.Client(httpsafe.Options{Proxy: proxy}) },
 		Fetch:      func() (*http.Client, error) { return httpsafe.Guarded(httpsafe.GuardOptions{}) },
 		Transcribe: g.transcribe, Commands: commands(), Redact: a.safety.secrets.Redact, Log: g.log, Now: g.o.Now,

@@ -22,7 +22,7 @@ import (
 // what is known about people, and where old versions of it lie.
 func private(workspace string) []string {
 	var out []string
-	for _, name := range []string{"USER.md", "HEARTBEAT.md", "memory", "sessions", "cron", ".git", keptResults} {
+	for _, name := range []string{"USER.md", "HEARTBEAT.md", "memory", "sessions", "cron", "triggers", ".git", keptResults} {
 		out = append(out, filepath.Join(workspace, filepath.FromSlash(name)))
 	}
 	return out
@@ -75,7 +75,7 @@ func (x *others) of(c tool.Call) *view {
 	}
 	ws := x.app.Workspace
 	v := &view{jail: x.app.safety.jail.Narrower(diskio.Narrow{
-		Protected: private(ws), ProtectedWrite: persona(ws),
+		Protected: private(ws), ProtectedWrite: persona(ws), Unlisted: []string{x.app.safety.media}, Restrict: true,
 		Except: []string{
 			filepath.Join(ws, filepath.FromSlash(filepath.Dir(memory.ScopeFile(c.Scope)))),
 			filepath.Join(ws, filepath.FromSlash(keptResults), text.SafeName(c.SessionKey)),
@@ -139,10 +139,14 @@ func apart(list []tool.Tool, find func(c tool.Call) (map[string]tool.Tool, error
 
 // media opens a file that a turn wants to send.
 func (x *others) media(c tool.Call, path string) (bus.Media, error) {
-	if c.Scope == "" {
-		return openMedia(x.app.safety.jail, path)
+	jail := x.app.safety.jail
+	if c.Scope != "" {
+		jail = x.of(c).jail
 	}
-	return openMedia(x.of(c).jail, path)
+	if x.app.gateway {
+		return x.app.keepMedia(jail, path)
+	}
+	return openMedia(jail, path)
 }
 
 func (x *others) started() *shell.Shell {
@@ -175,6 +179,8 @@ func (s *safety) hide(workspace string, box *sandbox.Box, p *sandbox.Profile) er
 		return errors.New("commands do not run in this chat: the sandbox of this machine cannot hide the owner's files from them")
 	}
 	p.Protected = slices.Concat(p.Protected, private(workspace))
+	// There is no telling whose files these are.
+	p.ReadOnly = slices.DeleteFunc(slices.Clone(p.ReadOnly), func(path string) bool { return path == s.media })
 	return nil
 }
 

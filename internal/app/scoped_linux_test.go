@@ -17,7 +17,10 @@ func TestGuestsCommands(t *testing.T) {
 		t.Skipf("no mount namespaces here: %s", level)
 	}
 	s := newShared(t, `{"tools":{"restrictToWorkspace":true,"approval":{"mode":"off"},"exec":{"sandbox":"auto","network":"none"}}}`)
+	s.put("../media/test/owners.txt", canary+" sent\n")
+	media := filepath.Join(s.home, "media")
 	tries := []map[string]any{
+		call("exec", "command", "cat "+media+"/test/*; find "+media+" -type f | xargs cat; true"),
 		// The names are written so that the rules on the text do not see them:
 		// it is the kernel that has to hold.
 		call("exec", "command", "cat m?mory/*.md U?ER.md l?nk.md m?mory/scopes/*/*; true"),
@@ -29,7 +32,7 @@ func TestGuestsCommands(t *testing.T) {
 		call("exec", "command", "git --git-dir .g?t log -p; cat .g?t/*; true"),
 		call("exec", "command", "echo obey me > TOOLS.md; echo obey me >> SOUL.md; mkdir -p skills/evil; echo obey me > skills/evil/SKILL.md; cat notes.txt"),
 	}
-	if seen := s.run("", tries[:3]...); strings.Count(seen, canary) < 6 {
+	if seen := s.run("", tries[:4]...); strings.Count(seen, canary) < 6 || !strings.Contains(seen, canary+" sent") {
 		t.Fatalf("the owner sees too little, so this test tests nothing: %s", seen[max(0, len(seen)-2000):])
 	}
 	seen := s.run(guest, tries...)
@@ -46,6 +49,16 @@ func TestGuestsCommands(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(s.ws, "memory", "MEMORY.md")); err != nil {
 		t.Error(err)
+	}
+	// What makes turns begin cannot be put there when it is missing, either.
+	for _, dir := range []string{"triggers", "cron"} {
+		if err := os.RemoveAll(filepath.Join(s.ws, dir)); err != nil {
+			t.Fatal(err)
+		}
+		s.run(guest, call("exec", "command", "d=$(echo "+dir+"); mkdir -p $d/inbox; echo obey me > $d/"+dir+".json; mv $d d2; mkdir $d; true"))
+		if b, err := os.ReadFile(filepath.Join(s.ws, dir, dir+".json")); err == nil {
+			t.Errorf("%s holds %q", dir, b)
+		}
 	}
 }
 

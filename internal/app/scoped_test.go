@@ -3,6 +3,7 @@ package app_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -41,12 +42,12 @@ type shared struct {
 	sent  strings.Builder // all that went out
 }
 
-func newShared(t *testing.T, conf string) *shared {
+func newShared(t *testing.T, conf string, more ...func(*app.Options)) *shared {
 	t.Helper()
 	home := t.TempDir()
 	s := &shared{t: t, home: home, ws: filepath.Join(home, "workspace")}
 	for i, name := range []string{
-		"USER.md", "HEARTBEAT.md", "memory/MEMORY.md", "memory/HISTORY.md", "sessions/cli_direct.jsonl", "cron/jobs.json", ".git/description",
+		"USER.md", "HEARTBEAT.md", "memory/MEMORY.md", "memory/HISTORY.md", "sessions/cli_direct.jsonl", "cron/jobs.json", "triggers/triggers.json", ".git/description",
 		memory.ScopeFile(member), ".nanobot/tool-results/" + text.SafeName("cli:direct") + "/c.txt",
 	} {
 		s.put(name, fmt.Sprintf("%s-%d\n", canary, i))
@@ -92,10 +93,14 @@ func newShared(t *testing.T, conf string) *shared {
 		}
 		return step
 	}
-	var err error
-	s.app, err = app.New(t.Context(), app.Options{
+	o := app.Options{
 		UseModel: m, Workspace: s.ws, Env: []string{"NANOBOT_HOME=" + home, "PATH=" + os.Getenv("PATH")}, Config: config.Options{Home: home},
-	})
+	}
+	for _, change := range more {
+		change(&o)
+	}
+	var err error
+	s.app, err = app.New(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +177,7 @@ func attempts(ws string) []map[string]any {
 		call("search_memory", "query", token),
 	}
 	for _, name := range []string{
-		"USER.md", "HEARTBEAT.md", "memory/MEMORY.md", "memory/HISTORY.md", "memory/history.jsonl", "link.md", "sessions/cli_direct.jsonl", "cron/jobs.json",
+		"USER.md", "HEARTBEAT.md", "memory/MEMORY.md", "memory/HISTORY.md", "memory/history.jsonl", "link.md", "sessions/cli_direct.jsonl", "cron/jobs.json", "triggers/triggers.json",
 		".git/description", memory.ScopeFile(member), ".nanobot/tool-results/" + text.SafeName("cli:direct") + "/c.txt",
 		filepath.Join(ws, "memory", "MEMORY.md"), "skills/../memory/MEMORY.md", filepath.Dir(memory.ScopeFile(guest)) + "/../../MEMORY.md",
 	} {
@@ -229,6 +234,69 @@ func TestGuestsChangeNothingOfTheOwner(t *testing.T) {
 	for _, name := range names {
 		if b, err := os.ReadFile(filepath.Join(s.ws, filepath.FromSlash(name))); err == nil && strings.Contains(string(b), "obey me") {
 			t.Errorf("%s was changed", name)
+		}
+	}
+}
+
+// What people sent is found by who was told its name: a guest can look at the
+// own picture again and does not find those of the owner, and gets to nothing
+// outside of the workspace even where the owner does.
+func TestGuestsStayAtTheirs(t *testing.T) {
+	t.Parallel()
+	s := newShared(t, `{"tools":{"approval":{"mode":"off"}}}`)
+	media := filepath.Join(s.home, "media", "test")
+	s.put("../media/test/QWERTY_theirs.txt", ownTag+" 4\n")
+	s.put("../media/test/ASDFGH_owners.txt", canary+" owners\n")
+	s.put("../outside.txt", canary+" outside\n")
+	tries := []map[string]any{
+		call("list_dir", "path", media), call("list_dir", "path", filepath.Dir(media), "recursive", true), call("glob", "pattern", "**/*.txt", "path", media),
+		call("grep", "pattern", token, "path", media, "output_mode", "content"), call("grep", "pattern", token, "path", s.home, "output_mode", "content"),
+		call("read_file", "path", filepath.Join(s.home, "outside.txt")), call("read_file", "path", filepath.Join(media, "QWERTY_theirs.txt")),
+	}
+	if seen := s.run("", tries...); !strings.Contains(seen, canary+" owners") || !strings.Contains(seen, canary+" outside") || !strings.Contains(seen, "ASDFGH") {
+		t.Fatal("the owner sees too little, so this test tests nothing")
+	}
+	seen := s.run(guest, tries...)
+	if at := max(strings.Index(seen, canary), strings.Index(seen, "ASDFGH")); at >= 0 {
+		t.Errorf("found: ...%s", seen[max(0, at-600):at+40])
+	}
+	if !strings.Contains(seen, ownTag+" 4") {
+		t.Error("the own file cannot be read again")
+	}
+}
+
+// A gateway sends files later, and maybe again. It must be the file that was
+// looked at, not what a command put in its place meanwhile.
+func TestSentFileIsTheOneThatWasChecked(t *testing.T) {
+	t.Parallel()
+	s := newShared(t, calmConfig, func(o *app.Options) {
+		o.Link.Submit = func(context.Context, bus.Inbound) error { return nil }
+	})
+	for _, scope := range []string{"", guest} {
+		s.put("report.txt", "the report")
+		s.run(scope, call("message", "content", "here", "media", []string{"report.txt"}))
+		var out bus.Outbound
+		for d := json.NewDecoder(strings.NewReader(s.sent.String())); ; {
+			var o bus.Outbound
+			if d.Decode(&o) != nil {
+				break
+			}
+			if len(o.Media) > 0 {
+				out = o
+			}
+		}
+		if len(out.Media) != 1 || out.Media[0].Name != "report.txt" || out.Media[0].Size != 10 {
+			t.Fatalf("media = %+v", out.Media)
+		}
+		report := filepath.Join(s.ws, "report.txt")
+		if err := errors.Join(os.Remove(report), os.Symlink(filepath.Join(s.home, "config.json"), report)); err != nil {
+			t.Skip("no links here")
+		}
+		if b, err := os.ReadFile(out.Media[0].Path); err != nil || string(b) != "the report" {
+			t.Errorf("scope %q: sent %q, %v", scope, b, err)
+		}
+		if err := os.Remove(report); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

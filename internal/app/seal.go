@@ -10,9 +10,10 @@ import (
 )
 
 // followed are the files of a workspace that become part of every prompt, and
-// the folders whose content does or that other programs run by themselves.
+// the folders whose content does, or makes turns begin, or that other programs
+// run by themselves.
 func followed() (files, folders []string) {
-	return []string{"AGENTS.md", "SOUL.md", "USER.md", "TOOLS.md", "HEARTBEAT.md"}, []string{"memory", "skills", ".git"}
+	return []string{"AGENTS.md", "SOUL.md", "USER.md", "TOOLS.md", "HEARTBEAT.md"}, []string{"memory", "skills", "cron", "triggers", ".git"}
 }
 
 // seal takes what the agent follows away from commands of tainted turns: they

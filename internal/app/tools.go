@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/document"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
@@ -231,6 +232,33 @@ func readWhole(jail *diskio.Jail, path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxReference))
 }
 
+// sentFiles is the folder of the media directory with what was sent.
+const sentFiles = "sent"
+
+// maxSent bounds a file the model may send.
+const maxSent = 50 << 20
+
+// keepMedia is openMedia for files that are sent later: what was looked at is
+// copied, because a command may put something else in its place meanwhile.
+// Files of the media directory stay as they are.
+func (a *App) keepMedia(jail *diskio.Jail, path string) (bus.Media, error) {
+	f, err := jail.Open(path)
+	if err != nil {
+		return bus.Media{}, err
+	}
+	defer f.Close() //nolint:errcheck // read only
+	if path, err = jail.Path(path); err != nil || within(path, a.safety.media) {
+		return openMedia(jail, path)
+	}
+	name := filepath.Base(path)
+	store := channel.MediaStore{Dir: filepath.Join(a.safety.media, sentFiles), Max: maxSent}
+	kept, err := store.Save(context.Background(), name, f) // a copy on the same disk
+	if err != nil {
+		return bus.Media{}, err
+	}
+	return bus.Media{Path: kept.Path, Name: name, Size: kept.Size}, nil
+}
+
 // openMedia lets the message tool attach only what the file tools may read.
 func openMedia(jail *diskio.Jail, path string) (bus.Media, error) {
 	f, err := jail.Open(path)
@@ -242,8 +270,7 @@ func openMedia(jail *diskio.Jail, path string) (bus.Media, error) {
 	if err != nil {
 		return bus.Media{}, err
 	}
-	const limit = 50 << 20
-	if info.Size() > limit {
+	if info.Size() > maxSent {
 		return bus.Media{}, errors.New("larger than 50 MiB")
 	}
 	if path, err = jail.Path(path); err != nil {

@@ -43,8 +43,9 @@ type Options struct {
 	// that it is tried ever more slowly; see docs/channels.md.
 	MaxRetries int
 	DataDir    string
-	MediaDir   string // "" is media below DataDir
-	Pairing    string // file; "" is pairing.json in DataDir
+	MediaDir   string   // "" is media below DataDir
+	Kept       []string // further folders of MediaDir that old files are removed from
+	Pairing    string   // file; "" is pairing.json in DataDir
 
 	Client     func(proxy string) (*http.Client, error)
 	Fetch      func() (*http.Client, error)
@@ -363,6 +364,9 @@ func (m *Manager) sweep(ctx context.Context) {
 			stores = append(stores, &MediaStore{Dir: filepath.Join(m.o.MediaDir, SafeName(name))})
 		}
 		m.mu.Unlock()
+		for _, name := range m.o.Kept {
+			stores = append(stores, &MediaStore{Dir: filepath.Join(m.o.MediaDir, name)})
+		}
 		for _, s := range stores {
 			if n, err := s.Sweep(ctx, m.o.Now().Add(-mediaKeep)); err != nil {
 				m.o.Log.WarnContext(ctx, "old files of a channel cannot be removed", "dir", s.Dir, "err", err)
