@@ -1,6 +1,8 @@
 // Package bustest holds what every bus.Queue must pass: Run for what it
 // promises to callers, RunKill for what it promises to those who pull the plug.
-package bustest //nolint:thelper // the cases are tests themselves: a failure belongs to the line in the case
+//
+//nolint:thelper // the cases are tests themselves: a failure belongs to the line in the case
+package bustest
 
 import (
 	"context"

@@ -1,4 +1,5 @@
-package channeltest //nolint:thelper // the cases are tests themselves: a failure belongs to the line in the case
+//nolint:thelper // the cases are tests themselves: a failure belongs to the line in the case
+package channeltest
 
 import (
 	"os"
