@@ -49,6 +49,7 @@ type Gateway struct {
 	listener net.Listener // nil: the host program serves Handler
 	restart  chan bus.Route
 	reload   chan chan error
+	ending   chan struct{} // closed when Run comes to rest
 
 	background sync.WaitGroup
 	carrying   context.Context //nolint:containedctx // the life of what carries answers; set by Run
@@ -75,7 +76,7 @@ func NewGateway(ctx context.Context, o GatewayOptions) (*Gateway, error) {
 	o.Config.Lenient = true
 	g := &Gateway{
 		o: o, log: o.Log, started: o.Now(), restart: make(chan bus.Route, 1), reload: make(chan chan error),
-		moved: make(chan struct{}),
+		moved: make(chan struct{}), ending: make(chan struct{}),
 	}
 	g.o.Restart = func(r bus.Route) {
 		select {
@@ -86,7 +87,7 @@ func NewGateway(ctx context.Context, o GatewayOptions) (*Gateway, error) {
 	g.o.Deliver, g.o.Notify = g.deliver, g.tellOwner
 	g.o.Link = Link{
 		Submit:    func(ctx context.Context, in bus.Inbound) error { return g.queue.Submit(ctx, in) },
-		Notify:    func(ctx context.Context, out bus.Outbound) error { return g.queue.Publish(ctx, out) },
+		Notify:    g.publish,
 		LastRoute: func(context.Context) (bus.Route, bool) { return g.owner.last() }, Deliverable: g.deliverable,
 	}
 	a, err := New(ctx, g.o.Options)
@@ -145,11 +146,17 @@ func (g *Gateway) Addr() net.Addr {
 
 // deliver takes what is said in turns nobody asked for.
 func (g *Gateway) deliver(out bus.Outbound) {
-	ctx, cancel := context.WithTimeout(context.Background(), publishWait)
-	defer cancel()
-	if err := g.queue.Publish(ctx, out); err != nil {
+	ctx := context.Background()
+	if err := g.publish(ctx, out); err != nil {
 		g.log.ErrorContext(ctx, "a message was not kept", "channel", out.Route.Channel, "err", err)
 	}
+}
+
+// publish does not wait for long when the outbox of a channel is full.
+func (g *Gateway) publish(ctx context.Context, out bus.Outbound) error {
+	ctx, cancel := context.WithTimeout(ctx, publishWait)
+	defer cancel()
+	return g.queue.Publish(ctx, out)
 }
 
 const publishWait = 10 * time.Second
@@ -231,8 +238,12 @@ func (g *Gateway) Run(ctx context.Context, ready func()) error {
 
 // comeToRest ends everything in the order in which it depends on each other.
 func (g *Gateway) comeToRest(ctx context.Context, stopCarrying func(), servers []*http.Server, work *sync.WaitGroup) error {
+	close(g.ending)
 	g.channels.StopIntake()
-	err := g.agent.finish()
+	var err error
+	if g.agent != nil { // else a reload was under way
+		err = g.agent.finishWithin(g.ending)
+	}
 	stopCarrying()
 	shut, cancel := context.WithTimeout(context.WithoutCancel(ctx), httpGrace)
 	defer cancel()
@@ -266,6 +277,8 @@ func (g *Gateway) supervise(ctx context.Context) error {
 			return ErrRestart
 		case answer := <-g.reload:
 			answer <- g.reloadNow(ctx)
+		case <-g.vacant():
+			g.occupy(ctx)
 		}
 	}
 }
@@ -275,6 +288,9 @@ func (g *Gateway) Close() error { return errors.Join(g.agent.finish(), g.close()
 
 func (g *Gateway) close() error {
 	var err error
+	if g.owner != nil {
+		g.owner.flush()
+	}
 	if g.queue != nil {
 		err = g.queue.Close()
 	}

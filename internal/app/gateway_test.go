@@ -20,6 +20,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
+	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
 // party is a chat platform in memory. It outlives gateways, as platforms do.
@@ -110,6 +111,7 @@ type host struct {
 	dir   string
 	model llm.Model
 	party *party
+	tools []tool.Tool
 	g     *app.Gateway
 	stop  context.CancelFunc
 	done  chan error
@@ -135,7 +137,7 @@ func (h *host) options() app.GatewayOptions {
 	return app.GatewayOptions{
 		Options: app.Options{
 			UseModel: h.model, Env: []string{"NANOBOT_HOME=" + h.dir, "OLLAMA_HOST=127.0.0.1:1"}, Config: config.Options{Home: h.dir}, Version: "test",
-			Channels: map[string]channel.Factory{"party": h.party.factory},
+			Channels: map[string]channel.Factory{"party": h.party.factory}, Tools: h.tools,
 		},
 		Listen: "-",
 	}

@@ -2,7 +2,9 @@ package app
 
 import (
 	"context"
+	"errors"
 	"sync"
+	"time"
 )
 
 // generation is an agent between two configurations.
@@ -42,4 +44,28 @@ func (g *generation) finish() error {
 		g.work.Wait()
 	}
 	return g.app.Close()
+}
+
+// leaveWait is how long turns may take to end after they were cancelled.
+const leaveWait = 3 * time.Second
+
+// finishWithin is finish, but once hurry is closed it takes only the grace
+// time and a little more. A tool that does not listen is left behind then; its
+// message is still in the queue.
+func (g *generation) finishWithin(hurry <-chan struct{}) error {
+	done := make(chan error, 1)
+	go func() { done <- g.finish() }()
+	select {
+	case err := <-done:
+		return err
+	case <-hurry:
+	}
+	t := time.NewTimer(time.Duration(g.app.Config.Config.Gateway.ShutdownTimeoutS)*time.Second + leaveWait)
+	defer t.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-t.C:
+		return errors.New("a turn did not end when it was told to; it is left behind and taken up by the next start")
+	}
 }

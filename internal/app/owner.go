@@ -20,13 +20,18 @@ import (
 type ownerChat struct {
 	path string
 
-	mu    sync.Mutex
-	route bus.Route
-	read  bool
+	disk    sync.Mutex // held while writing
+	mu      sync.Mutex
+	route   bus.Route
+	read    bool
+	writing *time.Timer // set while a change is not on the disk
 }
 
-// note remembers where a message of the owner came from. Whoever wrote, a
-// change is written at once: it is rare.
+// noteDelay is how long a change may wait for the disk: with many chats at
+// once nearly every message is one.
+const noteDelay = time.Second
+
+// note remembers where a message of the owner came from.
 func (o *ownerChat) note(in bus.Inbound) {
 	if in.Scope != "" || in.Untrusted || in.Event != "" || !in.Interactive {
 		return
@@ -39,8 +44,25 @@ func (o *ownerChat) note(in bus.Inbound) {
 		return
 	}
 	o.route = r
+	if o.writing == nil {
+		o.writing = time.AfterFunc(noteDelay, o.flush)
+	}
+}
+
+// flush writes what was noted since the last time.
+func (o *ownerChat) flush() {
+	o.disk.Lock()
+	defer o.disk.Unlock()
+	o.mu.Lock()
+	r, timer := o.route, o.writing
+	o.writing = nil
+	o.mu.Unlock()
+	if timer == nil {
+		return
+	}
+	timer.Stop()
 	if data, err := json.Marshal(r); err == nil && diskio.MkdirAll(filepath.Dir(o.path), 0o700) == nil {
-		_ = diskio.WriteFile(o.path, append(data, '\n'), 0o600) // the next message tries again
+		_ = diskio.WriteFile(o.path, append(data, '\n'), 0o600) // the next change tries again
 	}
 }
 
@@ -97,9 +119,7 @@ func (g *Gateway) tellOwner(ctx context.Context, text string) {
 		return
 	}
 	out := bus.Outbound{Kind: bus.Message, Route: r, Text: g.secrets.Redact(text), Plain: true}
-	ctx, cancel := context.WithTimeout(ctx, publishWait)
-	defer cancel()
-	if err := g.queue.Publish(ctx, out); err != nil {
+	if err := g.publish(ctx, out); err != nil {
 		g.log.WarnContext(ctx, "tell the owner", "err", err)
 	}
 }
@@ -140,7 +160,7 @@ func (g *Gateway) announce(ctx context.Context) {
 		return
 	}
 	took := g.o.Now().Sub(r.At).Round(100 * time.Millisecond)
-	err = g.queue.Publish(ctx, bus.Outbound{Kind: bus.Message, Route: r.Route, ReplyTo: r.Route.MessageID, Text: "Restarted in " + took.String() + ".", Plain: true})
+	err = g.publish(ctx, bus.Outbound{Kind: bus.Message, Route: r.Route, ReplyTo: r.Route.MessageID, Text: "Restarted in " + took.String() + ".", Plain: true})
 	if err != nil {
 		g.log.WarnContext(ctx, "announce the restart", "err", err)
 	}

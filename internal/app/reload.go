@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"strings"
+	"time"
 
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/text"
@@ -36,7 +37,9 @@ func (g *Gateway) reloadNow(ctx context.Context) error {
 	g.log.InfoContext(ctx, "configuration read again", "agent", change.agent, "channels", change.channels, "restart", change.restart)
 	if change.agent || change.schedule {
 		if err := g.replace(ctx); err != nil {
-			g.reject(ctx, err)
+			if ctx.Err() == nil {
+				g.reject(ctx, err)
+			}
 			return err
 		}
 	}
@@ -131,15 +134,26 @@ func (g *Gateway) replace(ctx context.Context) error {
 	old := g.agent
 	g.agent = nil
 	g.mu.Unlock()
-	if err := old.finish(); err != nil {
-		g.log.WarnContext(ctx, "close the agent", "err", err)
+	if old != nil {
+		if err := old.finishWithin(ctx.Done()); err != nil {
+			g.log.WarnContext(ctx, "close the agent", "err", err)
+		}
 	}
+	if ctx.Err() != nil { // the end of the gateway; what is in the queue is for the next one
+		return context.Cause(ctx)
+	}
+	return g.succeed(ctx)
+}
+
+// succeed puts a new agent to work. With an error it is one with the old
+// settings, or there is none.
+func (g *Gateway) succeed(ctx context.Context) error {
 	a, err := New(ctx, g.o.Options)
 	if err != nil {
 		// The files changed again, or the machine refuses: the old settings
 		// worked a moment ago.
 		back := g.o.Options
-		back.loaded = old.app.Config
+		back.loaded = g.config()
 		var again error
 		if a, again = New(ctx, back); again != nil {
 			return again
@@ -148,6 +162,33 @@ func (g *Gateway) replace(ctx context.Context) error {
 	g.queue.Redeliver()
 	g.takeOver(&generation{app: a})
 	return err
+}
+
+// agentRetry is how long the gateway waits when no agent can be built.
+const agentRetry = 2 * time.Second
+
+// vacant tells after a while that there is no agent; nil if there is one.
+func (g *Gateway) vacant() <-chan time.Time {
+	if g.agent != nil {
+		return nil
+	}
+	return time.After(agentRetry)
+}
+
+// occupy tries again to put an agent to work.
+func (g *Gateway) occupy(ctx context.Context) {
+	err := g.succeed(ctx)
+	if g.agent == nil {
+		g.log.ErrorContext(ctx, "there is no agent; messages wait", "err", err)
+		return
+	}
+	g.log.InfoContext(ctx, "there is an agent again")
+	if err == nil {
+		g.use(nil, "")
+		for _, err := range g.channels.Apply(ctx, g.sections(g.config())) {
+			g.log.WarnContext(ctx, "channel", "err", err)
+		}
+	}
 }
 
 // takeOver puts a new agent to work.

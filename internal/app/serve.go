@@ -255,6 +255,8 @@ func (g *Gateway) Watchdog(ctx context.Context, n daemon.Notifier, c daemon.Cras
 				}
 			case <-ctx.Done():
 				return
+			case <-g.ending:
+				return
 			}
 		}
 	})
