@@ -47,6 +47,10 @@ func TestMain(m *testing.M) {
 //	ndjson FILE               every line is a JSON object and the last one a final event
 //	perm FILE MODE            check permissions
 //	lines FILE N              FILE has N lines
+//	afterwards nanobot ...    run it when the script is over, however it ends
+//	http FILE STATUS METHOD PATH [HEADER: VALUE...] [BODY]
+//	                          ask the gateway whose status --json is in FILE; the file
+//	                          answer holds what it says
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	dumps, err := filepath.Abs(filepath.Join("..", "..", "internal", "config", "testdata"))
@@ -70,6 +74,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"fakellm": servers.start, "requests": servers.requests,
 			"exits": exits, "interrupt": interrupt, "terminal": terminal, "json": jsonCommand, "ndjson": ndjson, "perm": perm, "lines": lines,
+			"afterwards": afterwards, "http": httpCommand,
 		},
 	})
 }

@@ -54,7 +54,11 @@ func listenControl(dataDir string) (net.Listener, error) {
 // control answers the commands of the same user.
 func (g *Gateway) control() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) { answer(w, g.Status(), nil) })
+	mux.HandleFunc("GET /status", func(w http.ResponseWriter, r *http.Request) {
+		s := g.Status()
+		s.Jobs = g.Jobs(r.Context())
+		answer(w, s, nil)
+	})
 	mux.HandleFunc("POST /reload", func(w http.ResponseWriter, r *http.Request) { answer(w, struct{}{}, g.Reload(r.Context())) })
 	mux.HandleFunc("POST /restart", func(w http.ResponseWriter, _ *http.Request) {
 		g.o.Restart(bus.Route{})

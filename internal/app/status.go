@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"os"
 	"time"
 
@@ -61,4 +62,24 @@ func (g *Gateway) Status() GatewayStatus {
 		s.Problems = append(s.Problems, "left out: "+p.String())
 	}
 	return s
+}
+
+// Jobs is how many scheduled jobs are switched on, without those of nanobot
+// itself.
+func (g *Gateway) Jobs(ctx context.Context) int {
+	a, err := g.current(ctx)
+	if err != nil {
+		return 0
+	}
+	list, err := a.Schedule.List(ctx)
+	if err != nil {
+		return 0 // the log and cron list say why
+	}
+	n := 0
+	for i := range list {
+		if list[i].Enabled && !list[i].Protected() {
+			n++
+		}
+	}
+	return n
 }

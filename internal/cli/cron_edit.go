@@ -267,10 +267,10 @@ func (c *command) cronEnable(on bool) *cobra.Command {
 }
 
 func (c *command) cronRun() *cobra.Command {
-	var force bool
+	var force, wait bool
 	cmd := &cobra.Command{
 		Use: "run ID", Short: "Run a job now, beside its schedule", Args: exactArgs(1), ValidArgsFunction: c.jobIDs,
-		Example: "  nanobot cron run 3f2a91bc",
+		Example: "  nanobot cron run 3f2a91bc\n  nanobot cron run 3f2a91bc --wait",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			j, err := c.openJobs()
 			if err != nil {
@@ -283,13 +283,51 @@ func (c *command) cronRun() *cobra.Command {
 			if _, running := schedule.Owner(j.workspace); !running {
 				return fmt.Errorf("job %s was not started. %s", job.ID, j.deliverer())
 			}
+			before := lastRun(job)
 			if job, err = j.RunNow(cmd.Context(), job.ID, force); err != nil {
 				return err
+			}
+			if wait {
+				return awaitRun(cmd, j.Scheduler, job, before)
 			}
 			cmd.Printf("Started %s: %s. nanobot cron history %s shows how it ends.\n", job.ID, printable(job.Name), job.ID)
 			return nil
 		},
 	}
 	cmd.Flags().BoolVarP(&force, "force", "f", false, "also if it is switched off")
+	cmd.Flags().BoolVar(&wait, "wait", false, "wait for its end; the exit code tells how it was")
 	return cmd
+}
+
+func lastRun(j schedule.Job) schedule.Run { //nolint:gocritic // a copy is fine here
+	if n := len(j.State.RunHistory); n > 0 {
+		return j.State.RunHistory[n-1]
+	}
+	return schedule.Run{}
+}
+
+// awaitRun waits until the history has a run after before.
+func awaitRun(cmd *cobra.Command, s *schedule.Scheduler, job schedule.Job, before schedule.Run) error { //nolint:gocritic // copies are fine here
+	ctx := cmd.Context()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		now, err := s.Get(ctx, job.ID)
+		if err != nil {
+			return fmt.Errorf("it was started, how it ends cannot be told: %w", err) // a single run is removed with its job
+		}
+		if r := lastRun(now); r.RunAtMS != before.RunAtMS && now.State.Pending == nil {
+			took := (time.Duration(r.DurationMS) * time.Millisecond).Round(100 * time.Millisecond)
+			if r.Status != "ok" {
+				return fmt.Errorf("job %s ended with %s after %s: %s", job.ID, r.Status, took, printable(string(r.Error)))
+			}
+			cmd.Printf("%s ended well after %s. %s\n", printable(job.Name), took, printable(r.Note))
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }

@@ -124,7 +124,8 @@ func (c *command) gatewayRun(ctx context.Context, f gatewayFlags) error {
 		return err
 	}
 	if f.dryRun {
-		c.gatewayPlan(g, loaded)
+		c.gatewayPlan(ctx, g, "dry run")
+		fmt.Fprintln(c.Err, "This was a dry run: nothing was connected and nothing runs.")
 		return g.Close()
 	}
 	notify := daemon.NewNotifier(c.getenv)
@@ -136,13 +137,15 @@ func (c *command) gatewayRun(ctx context.Context, f gatewayFlags) error {
 	}
 	defer func() { _ = os.Remove(file) }() // whoever finds it sees that we are gone
 	err = g.Run(ctx, func() {
-		c.gatewayPlan(g, loaded)
+		c.gatewayPlan(ctx, g, "ready")
+		log.InfoContext(ctx, "gateway ready", "version", nanobot.Version(), "pid", self.PID, "address", self.Address, "model", g.Status().Model)
 		if o.NoChannels {
 			fmt.Fprintf(c.Err, "nanobot: it crashed %d times within %s, so chat platforms stay off this time. See: nanobot gateway logs\n", crashLimit, crashWindow)
 		}
 		g.Watchdog(ctx, notify, crashes)
 	})
 	_ = notify.Tell("STOPPING=1")
+	log.Info("gateway ended", "pid", self.PID, "err", err)
 	if e := crashes.End(); e != nil {
 		log.WarnContext(ctx, "count starts", "err", e)
 	}
@@ -165,18 +168,22 @@ func watchSignals(ctx context.Context, stop context.CancelFunc, g *app.Gateway, 
 	again := make(chan os.Signal, 1)
 	notifyReload(again)
 	go func() {
+		select {
+		case <-end:
+			log.InfoContext(ctx, "ending; turns may finish, a second signal ends at once")
+			stop()
+			signal.Reset(os.Interrupt, syscall.SIGTERM)
+		case <-ctx.Done():
+			signal.Stop(end)
+		}
+	}()
+	go func() { // beside it, because a reload waits for turns
 		defer signal.Stop(again)
 		for {
 			select {
-			case <-end:
-				log.InfoContext(ctx, "ending; turns may finish, a second signal ends at once")
-				stop()
-				signal.Reset(os.Interrupt, syscall.SIGTERM)
-				return
 			case <-again:
 				_ = g.Reload(ctx) // it tells by itself
 			case <-ctx.Done():
-				signal.Stop(end)
 				return
 			}
 		}
@@ -210,10 +217,11 @@ func (c *command) describeSelf(g *app.Gateway, l *config.Loaded, f gatewayFlags)
 }
 
 // gatewayPlan says what runs, or would.
-func (c *command) gatewayPlan(g *app.Gateway, l *config.Loaded) {
+func (c *command) gatewayPlan(ctx context.Context, g *app.Gateway, state string) {
 	s := g.Status()
+	s.Jobs = g.Jobs(ctx)
 	w := c.Err
-	fmt.Fprintf(w, "nanobot %s gateway\n", nanobot.Version())
+	fmt.Fprintf(w, "nanobot %s gateway: %s\n", nanobot.Version(), state)
 	fmt.Fprintf(w, "  model      %s\n", s.Model)
 	fmt.Fprintf(w, "  workspace  %s\n", g.Workspace())
 	if s.Address != "" {
@@ -241,7 +249,6 @@ func (c *command) gatewayPlan(g *app.Gateway, l *config.Loaded) {
 	for _, n := range g.Notes() {
 		fmt.Fprintf(w, "  note       %s\n", n)
 	}
-	_ = l
 }
 
 func joinHostPort(host string, port int) string {

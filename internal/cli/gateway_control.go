@@ -116,6 +116,17 @@ next start: no message is lost.`,
 	return cmd
 }
 
+// notRunning says that no gateway runs and what to do.
+func notRunning(err error) string {
+	if stale, ok := errors.AsType[*daemon.StaleError](err); ok {
+		return fmt.Sprintf("The gateway is not running: %v. Nothing is lost; start it with: nanobot gateway start", stale)
+	}
+	if errors.Is(err, daemon.ErrNotRunning) {
+		return "The gateway is not running. Start it with: nanobot gateway start"
+	}
+	return err.Error()
+}
+
 // findGateway is the gateway that runs with our configuration.
 func (c *command) findGateway() (daemon.Instance, error) {
 	l, err := c.lenient()
@@ -202,7 +213,7 @@ wrong and 3 if it does not run.`,
 				if asJSON {
 					_ = writeJSON(cmd.OutOrStdout(), map[string]any{"running": false, "reason": err.Error()})
 				} else {
-					cmd.Printf("The gateway does not run: %v\n", err)
+					cmd.Println(notRunning(err))
 				}
 				return failure{exitNotRunning}
 			}
@@ -321,6 +332,9 @@ func showLog(ctx context.Context, w io.Writer, path string, v logView) error {
 	}
 	if len(last) > v.lines {
 		last = last[len(last)-v.lines:]
+	}
+	if len(last) == 0 && !v.follow {
+		return fmt.Errorf("nothing was found in %s", path)
 	}
 	for _, line := range last {
 		if _, err := io.WriteString(w, line); err != nil {
