@@ -12,6 +12,7 @@ import (
 // Bounds of what is remembered.
 const (
 	maxThreads = 1000
+	maxChores  = 1000
 	maxRefs    = 50 // ids of a thread; the first and the last ones are kept
 )
 
@@ -89,12 +90,16 @@ func (f *facts) read(uid uint32, v verdict) error {
 	f.kept.Last = max(f.kept.Last, uid)
 	switch v {
 	case handled:
-		f.kept.Done = append(f.kept.Done, uid)
+		f.kept.Done = latest(append(f.kept.Done, uid))
 	case passed:
-		f.kept.Passed = append(f.kept.Passed, uid)
+		f.kept.Passed = latest(append(f.kept.Passed, uid))
+	case left:
 	}
 	return f.state.Save(f.kept)
 }
+
+// latest bounds a list that a server refuses to have worked off.
+func latest(list []uint32) []uint32 { return list[max(0, len(list)-maxChores):] }
 
 // chores are the mails with something left to be done.
 func (f *facts) chores() (done, passed []uint32) {

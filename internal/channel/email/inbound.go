@@ -34,7 +34,7 @@ func (p *post) pass(ctx context.Context, m *mailbox, submit channel.Submit) erro
 	if err != nil {
 		return err
 	}
-	if err := p.tidy(m); err != nil { // left over from an interrupted run
+	if err := p.tidy(ctx, m); err != nil { // left over from an interrupted run
 		return err
 	}
 	uids, err := m.unread(last)
@@ -55,20 +55,30 @@ func (p *post) pass(ctx context.Context, m *mailbox, submit channel.Submit) erro
 				return err
 			}
 		}
-		if err := p.tidy(m); err != nil {
+		if err := p.tidy(ctx, m); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// tidy flags, moves or deletes what was dealt with.
-func (p *post) tidy(m *mailbox) error {
+// tidy flags, moves or deletes what was dealt with. A server that refuses is
+// asked again later; it does not keep us from reading mail.
+func (p *post) tidy(ctx context.Context, m *mailbox) error {
 	done, skipped := p.facts.chores()
-	all := slices.Concat(done, skipped)
-	if len(all) == 0 {
+	if len(done)+len(skipped) == 0 {
 		return nil
 	}
+	err := p.putInOrder(m, done, skipped)
+	if refusal, ok := errors.AsType[*imap.Error](err); ok && refusal.Type != imap.StatusResponseTypeBye {
+		p.deps.Log.WarnContext(ctx, "the server refuses what is to be done with mails that were read", "err", err)
+		return nil
+	}
+	return err
+}
+
+func (p *post) putInOrder(m *mailbox, done, skipped []uint32) error {
+	all := slices.Concat(done, skipped)
 	if p.o.MarkSeen {
 		if err := m.seen(uidSet(all)); err != nil {
 			return err

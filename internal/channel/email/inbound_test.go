@@ -1,0 +1,294 @@
+package email
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/emersion/go-imap/v2"
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestReceive(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, newProvider(t, serverOptions{}), nil)
+	r.deliver("INBOX", letterOf(1, "Hello", "How are you?\n\nOn Sat, 14 Nov 2026 at 10:00, Bot <bot@example.org> wrote:\n> old\n> words\n"))
+	got := r.mustOnce()
+	if len(got) != 1 {
+		t.Fatalf("%d messages, want 1; log:\n%s", len(got), r.log)
+	}
+	in := got[0]
+	want := "[EMAIL-CONTEXT]\nFrom: Ann Example <ann@friends.example>\nSubject: Hello\nDate: Sun, 15 Nov 2026 08:00:00 +0000\n\nHow are you?"
+	if in.Text != want {
+		t.Errorf("text is %q, want %q", in.Text, want)
+	}
+	if in.Route.ChatID != owner || in.SenderID != owner || in.Scope != "" || in.Untrusted || !in.Interactive || in.SessionKey != "" {
+		t.Errorf("the owner's mail is %+v", in)
+	}
+	wantMeta := map[string]string{
+		"message_id": "<1@friends.example>", "subject": "Hello", "date": "Sun, 15 Nov 2026 08:00:00 +0000", "sender_email": owner,
+		"uid": "1", "verified": "true", "references": "<1@friends.example>",
+	}
+	if diff := cmp.Diff(wantMeta, in.Meta); diff != "" {
+		t.Errorf("meta (-want +got):\n%s", diff)
+	}
+	if all, unseen := r.counts("INBOX"); all != 1 || unseen != 0 {
+		t.Errorf("%d mails, %d unread, want 1 and 0", all, unseen)
+	}
+}
+
+// A mail is marked as read only when the message is durable.
+func TestSeenAfterSubmit(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, newProvider(t, serverOptions{}), nil)
+	r.deliver("INBOX", letterOf(1, "a", "one"))
+	r.deliver("INBOX", letterOf(2, "b", "two"))
+	r.refuse = errors.New("disk full")
+	if err := r.once(); err == nil || !strings.Contains(err.Error(), "disk full") {
+		t.Fatalf("error is %v, want the one of submit", err)
+	}
+	if _, unseen := r.counts("INBOX"); unseen != 2 {
+		t.Fatalf("%d unread, want 2: nothing is durable", unseen)
+	}
+	r.refuse = nil
+	if got := r.mustOnce(); len(got) != 2 || !strings.HasSuffix(got[0].Text, "one") || !strings.HasSuffix(got[1].Text, "two") {
+		t.Errorf("got %+v, want both in order", got)
+	}
+	if _, unseen := r.counts("INBOX"); unseen != 0 {
+		t.Errorf("%d unread, want 0", unseen)
+	}
+}
+
+// With markSeen off the place in the mailbox keeps mails from coming twice,
+// also after a restart.
+func TestPlaceIsKept(t *testing.T) {
+	t.Parallel()
+	off := map[string]any{"markSeen": false, "verifyDkim": false, "verifySpf": false}
+	r := newRig(t, newProvider(t, serverOptions{}), off)
+	noID := strings.Replace(letterOf(1, "a", "one"), "Message-ID: <1@friends.example>\n", "", 1)
+	r.deliver("INBOX", noID)
+	r.mustOnce()
+	r.got = nil
+	r.reopen(off)
+	if got := r.mustOnce(); len(got) != 0 {
+		t.Errorf("%d messages again", len(got))
+	}
+	if _, unseen := r.counts("INBOX"); unseen != 1 {
+		t.Errorf("%d unread, want 1: markSeen is off", unseen)
+	}
+	r.deliver("INBOX", letterOf(2, "b", "two"))
+	if got := r.mustOnce(); len(got) != 1 || !strings.HasSuffix(got[0].Text, "two") {
+		t.Errorf("got %+v, want the new one", got)
+	}
+}
+
+// A mailbox that was numbered anew is read again, and what the queue has seen
+// of a proven sender has the same id.
+func TestNewValidity(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, newProvider(t, serverOptions{}), map[string]any{"markSeen": false})
+	r.deliver("INBOX", letterOf(1, "a", "one"))
+	first := r.mustOnce()[0]
+	r.facts.kept.Validity += 7
+	r.got = nil
+	again := r.mustOnce()
+	if len(again) != 1 || again[0].ID != first.ID {
+		t.Errorf("got %+v, want the same id %s", again, first.ID)
+	}
+}
+
+func TestPassedOver(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, change, to string
+		seen             bool
+	}{
+		{"stranger", "From: Ann Example <ann@friends.example>", "From: eve@elsewhere.example", false},
+		{"our own", "From: Ann Example <ann@friends.example>", "From: Bot <BOT@example.org>", true},
+		{"automatic", "Subject: x", "Auto-Submitted: auto-replied (vacation)\nSubject: x", false},
+		{"bulk", "Subject: x", "Precedence: Bulk\nSubject: x", false},
+		{"list", "Subject: x", "List-Id: <l.example.org>\nSubject: x", false},
+		{"bounce", "Subject: x", "Return-Path: <>\nSubject: x", false},
+		{"report", "Subject: x", "Content-Type: multipart/report; boundary=a\nSubject: x", false},
+		{"daemon", "From: Ann Example <ann@friends.example>", "From: MAILER-DAEMON@friends.example", false},
+		{"two senders", "Subject: x", "From: eve@elsewhere.example\nSubject: x", false},
+		{"sender list", "From: Ann Example <ann@friends.example>", "From: ann@friends.example, eve@elsewhere.example", false},
+		{"no sender", "From: Ann Example <ann@friends.example>\n", "", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, newProvider(t, serverOptions{}), nil)
+			r.deliver("INBOX", strings.Replace(letterOf(1, "x", "hi"), c.change, c.to, 1))
+			if got := r.mustOnce(); len(got) != 0 {
+				t.Errorf("the agent got %+v", got)
+			}
+			if _, unseen := r.counts("INBOX"); (unseen == 0) != c.seen {
+				t.Errorf("%d unread, want seen %v", unseen, c.seen)
+			}
+			if len(r.said) != 0 {
+				t.Errorf("somebody got an answer: %+v", r.said)
+			}
+			if len(r.mails()) != 0 {
+				t.Error("a mail was sent")
+			}
+		})
+	}
+}
+
+func TestAllowListIgnoresCase(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, newProvider(t, serverOptions{}), map[string]any{"allowFrom": []string{"Ann@Friends.example"}})
+	r.deliver("INBOX", letterOf(1, "x", "hi"))
+	if got := r.mustOnce(); len(got) != 1 || got[0].Scope != "" || got[0].Route.ChatID != owner {
+		t.Errorf("got %+v, want the owner's mail", got)
+	}
+}
+
+func TestAttachments(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, newProvider(t, serverOptions{}), map[string]any{"allowedAttachmentTypes": []string{"image/*", "text/plain"}, "maxAttachmentSize": 20, "maxAttachmentsPerEmail": 2})
+	body := strings.Replace(letterOf(1, "files", ""), "\n\n\n", "\nMIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=b\n\n", 1) +
+		"--b\nContent-Type: text/plain\n\nSee files.\n" +
+		"--b\nContent-Type: image/png; name=\"../../../etc/passwd\"\nContent-Transfer-Encoding: base64\n\niVBORw0KGgo=\n" +
+		"--b\nContent-Type: application/pdf\nContent-Disposition: attachment; filename=a.pdf\n\n%PDF\n" +
+		"--b\nContent-Type: text/plain\nContent-Disposition: attachment; filename=\"=?utf-8?q?gr=C3=BC=C3=9Fe.txt?=\"\n\nhello\n" +
+		"--b\nContent-Type: text/plain\nContent-Disposition: attachment; filename=big.txt\n\n0123456789012345678901234567890\n" +
+		"--b\nContent-Type: text/plain\nContent-Disposition: attachment; filename=third.txt\n\nx\n--b--\n"
+	r.deliver("INBOX", body)
+	got := r.mustOnce()
+	if len(got) != 1 || len(got[0].Media) != 2 {
+		t.Fatalf("got %+v, want two files", got)
+	}
+	for i, want := range []string{"\x89PNG\r\n\x1a\n", "hello"} {
+		data, err := os.ReadFile(got[0].Media[i].Path)
+		if err != nil || string(data) != want {
+			t.Errorf("file %d is %q, %v, want %q", i, data, err, want)
+		}
+		if !strings.HasPrefix(got[0].Media[i].Path, r.deps.Media.Dir) {
+			t.Errorf("file %d is at %s", i, got[0].Media[i].Path)
+		}
+	}
+	for _, want := range []string{
+		"See files.\n[image: " + got[0].Media[0].Path + "]", "[attachment: a.pdf - files of type application/pdf are not taken]",
+		"[file: " + got[0].Media[1].Path + "]", "[attachment: big.txt - too large]", "[attachment: third.txt - too many files]",
+	} {
+		if !strings.Contains(got[0].Text, want) {
+			t.Errorf("text %q lacks %q", got[0].Text, want)
+		}
+	}
+}
+
+// Nothing but the header of a stranger's mail is looked at, and nothing is kept.
+func TestNoFilesOfStrangers(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, newProvider(t, serverOptions{}), map[string]any{"allowedAttachmentTypes": []string{"*"}})
+	r.deliver("INBOX", "From: eve@elsewhere.example\nContent-Type: image/png\nSubject: x\n\nx\n")
+	r.mustOnce()
+	if _, err := os.Stat(r.deps.Media.Dir); err == nil {
+		t.Error("the folder for files was made")
+	}
+}
+
+func TestTooLarge(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, newProvider(t, serverOptions{}), nil)
+	r.deliver("INBOX", letterOf(1, "big", strings.Repeat("0123456789\n", maxMail/11+1)))
+	got := r.mustOnce()
+	if len(got) != 1 || !strings.HasSuffix(got[0].Text, "[attachment: the mail - too large]") {
+		t.Fatalf("got %d messages: %.300q", len(got), fmt.Sprint(got))
+	}
+}
+
+func TestBodyIsCut(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, newProvider(t, serverOptions{}), map[string]any{"maxBodyChars": 10})
+	r.deliver("INBOX", letterOf(1, "x", "ää ää ää ää ää"))
+	got := r.mustOnce()
+	_, body, _ := strings.Cut(got[0].Text, "\n\n")
+	if n := len([]rune(body)); n > 10 || !strings.HasPrefix(body, "ää ää") {
+		t.Errorf("body is %q", body)
+	}
+}
+
+func TestSpoken(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ name, mail, want string }{
+		{"command", letterOf(1, "x", "/new"), "/new"},
+		{"answer", strings.Replace(letterOf(1, "x", "yes\n\nOn Monday bot wrote:\n> sure?"), "Subject:", "In-Reply-To: <ask.1@example.org>\nSubject:", 1), "yes"},
+		{"a path", letterOf(1, "x", "/etc/hosts\nis odd"), "[EMAIL-CONTEXT]"},
+		{"unproven", strings.Replace(letterOf(1, "x", "/new"), "dmarc=pass", "dmarc=fail", 1), "[EMAIL-CONTEXT]"},
+		{"empty", letterOf(1, "x", ""), "[EMAIL-CONTEXT]"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, newProvider(t, serverOptions{}), nil)
+			r.deliver("INBOX", c.mail)
+			if got := r.mustOnce(); len(got) != 1 || !strings.HasPrefix(got[0].Text, c.want) || c.want[0] != '[' && got[0].Text != c.want {
+				t.Errorf("got %+v, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestPostActions(t *testing.T) {
+	t.Parallel()
+	full := imap.CapSet{imap.CapIMAP4rev1: {}, imap.CapMove: {}, imap.CapUIDPlus: {}}
+	bare := imap.CapSet{imap.CapIMAP4rev1: {}}
+	for _, c := range []struct {
+		name           string
+		caps           imap.CapSet
+		changes        map[string]any
+		inbox, archive int // mails left; the stranger's mail is one of them
+	}{
+		{"delete", full, map[string]any{"postAction": "delete"}, 1, 0},
+		{"delete, bare server", bare, map[string]any{"postAction": "delete"}, 2, 0},
+		{"delete, bare server, expunge", bare, map[string]any{"postAction": "delete", "postActionExpunge": true}, 1, 0},
+		{"move", full, map[string]any{"postAction": "move", "postActionMoveMailbox": "Archive"}, 1, 1},
+		{"move, bare server", bare, map[string]any{"postAction": "move", "postActionMoveMailbox": "Archive", "postActionExpunge": true}, 1, 1},
+		{"skipped ones too", full, map[string]any{"postAction": "delete", "postActionIgnoreSkipped": false}, 0, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, newProvider(t, serverOptions{caps: c.caps}), c.changes)
+			r.deliver("INBOX", letterOf(1, "x", "hi"))
+			r.deliver("INBOX", "From: eve@elsewhere.example\nSubject: x\n\nx\n")
+			if got := r.mustOnce(); len(got) != 1 {
+				t.Fatalf("%d messages, want 1", len(got))
+			}
+			inbox, _ := r.counts("INBOX")
+			archive, _ := r.counts("Archive")
+			if inbox != c.inbox || archive != c.archive {
+				t.Errorf("%d in INBOX and %d in Archive, want %d and %d", inbox, archive, c.inbox, c.archive)
+			}
+			if got := r.mustOnce(); len(got) != 1 {
+				t.Errorf("%d messages after another look", len(got))
+			}
+		})
+	}
+}
+
+// What an interrupted run left to be done on the server is done later.
+func TestChoresSurvive(t *testing.T) {
+	t.Parallel()
+	changes := map[string]any{"postAction": "move", "postActionMoveMailbox": "Nowhere"}
+	r := newRig(t, newProvider(t, serverOptions{}), changes)
+	r.deliver("INBOX", letterOf(1, "x", "hi"))
+	r.mustOnce()
+	if s := r.log.String(); !strings.Contains(s, "Nowhere") {
+		t.Fatalf("the log does not name the mailbox:\n%s", s)
+	}
+	r.deliver("INBOX", letterOf(2, "x", "again"))
+	if got := r.mustOnce(); len(got) != 2 {
+		t.Fatalf("%d messages, want 2: mail is read all the same", len(got))
+	}
+	changes["postActionMoveMailbox"] = "Archive"
+	r.reopen(changes)
+	if got := r.mustOnce(); len(got) != 2 {
+		t.Errorf("%d messages, want 2", len(got))
+	}
+	if n, _ := r.counts("Archive"); n != 2 {
+		t.Errorf("%d mails in Archive, want 2", n)
+	}
+}
