@@ -37,10 +37,14 @@ type Gate struct {
 // minToken is the length of a token that cannot be guessed by trying.
 const minToken = 16
 
+// Strong reports whether a token cannot be guessed by trying, as one that other
+// machines can try must be.
+func Strong(token httpsafe.Secret) bool { return len(token.Reveal()) >= minToken }
+
 // Guard lets only requests through that carry the token, name us by a name of
 // ours, come from no foreign page and bring JSON.
 func (g Gate) Guard(h http.Handler) (http.Handler, error) {
-	if len(g.Token.Reveal()) < minToken {
+	if !Strong(g.Token) {
 		return nil, fmt.Errorf("the token must have at least %d characters", minToken)
 	}
 	if g.MaxBody == 0 {

@@ -165,7 +165,7 @@ func (a *API) Handler() http.Handler {
 // Serve answers on l until ctx ends, then lets requests finish for a short
 // time. It closes l. A listener that other machines reach needs a token.
 func (a *API) Serve(ctx context.Context, l net.Listener) error {
-	if a.o.Ask != nil && !Loopback(l.Addr()) && len(a.o.Token.Reveal()) < minToken {
+	if a.o.Ask != nil && !Loopback(l.Addr()) && !Strong(a.o.Token) {
 		return errors.Join(fmt.Errorf("listening on %s needs a key of at least %d characters: set api.apiKey", l.Addr(), minToken), l.Close())
 	}
 	return serve(ctx, l, a.Handler(), shutdownTime)

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/api"
@@ -44,7 +45,7 @@ type Gateway struct {
 	queue    *journal.Journal
 	owner    *ownerChat
 	channels *channel.Manager
-	api      *api.API
+	answers  atomic.Pointer[http.Handler] // health and the API, with the settings in use
 	metrics  *api.Metrics
 	listener net.Listener // nil: the host program serves Handler
 	restart  chan bus.Route

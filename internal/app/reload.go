@@ -33,6 +33,9 @@ func (g *Gateway) reloadNow(ctx context.Context) error {
 		g.reject(ctx, err)
 		return err
 	}
+	for name, s := range fresh.Secrets() {
+		_ = g.secrets.Add(name, s) // as at the start
+	}
 	change := changeOf(fresh.Changed(g.config()))
 	g.log.InfoContext(ctx, "configuration read again", "agent", change.agent, "channels", change.channels, "restart", change.restart)
 	if change.agent || change.schedule {
@@ -199,4 +202,7 @@ func (g *Gateway) takeOver(next *generation) {
 	close(g.moved)
 	g.moved = make(chan struct{})
 	g.mu.Unlock()
+	if err := g.renewAPI(next.app); err != nil {
+		g.log.Error("the API keeps its old settings", "err", err)
+	}
 }

@@ -26,21 +26,33 @@ import (
 )
 
 // openAPI makes what answers HTTP beside the channels.
-func (g *Gateway) openAPI(a *App) (err error) {
-	cfg := a.Config.Config
+func (g *Gateway) openAPI(a *App) error {
 	g.metrics = api.NewMetrics(g.o.Version, g.started, g.o.Now)
 	g.metrics.OnRead(g.gauges)
+	return g.renewAPI(a)
+}
+
+// renewAPI puts the settings of an agent to use for what answers HTTP: a key
+// that was changed must not open anything any more.
+func (g *Gateway) renewAPI(a *App) error {
 	o, err := a.apiOptions(g.metrics)
 	if err != nil {
 		return err
 	}
 	o.Health, o.Log, o.Now = g.health, g.log, g.o.Now
 	o.Transcribe = func(ctx context.Context, path string) (string, error) { return g.transcribe(ctx, path), nil }
-	if g.serveAPI(cfg) {
+	if g.serveAPI(a.Config.Config) {
 		o.Ask, o.Models, o.DeleteSession = g.Ask, func() []api.Model { return apiModels(g.config()) }, g.deleteSession
+	} else {
+		g.log.Warn("the API is not served, because other machines can reach it: set api.apiKey to 16 characters or more, or gateway.host to 127.0.0.1")
 	}
-	g.api, err = api.New(o)
-	return err
+	fresh, err := api.New(o)
+	if err != nil {
+		return err
+	}
+	h := fresh.Handler()
+	g.answers.Store(&h)
+	return nil
 }
 
 // apiOptions are what the configuration says about the API.
@@ -100,22 +112,21 @@ func ServeAPI(ctx context.Context, o Options, where APIListen, ready func(a *App
 }
 
 // serveAPI says whether the OpenAI-compatible API is served. Off this machine
-// it needs a key; without one only health is answered there.
+// it needs a good key; without one only health is answered there.
 func (g *Gateway) serveAPI(cfg config.Config) bool {
 	l := g.listener
-	return l == nil || api.Loopback(l.Addr()) || !cfg.API.APIKey.IsZero()
+	return l == nil || api.Loopback(l.Addr()) || api.Strong(cfg.API.APIKey)
 }
 
 // Handler answers everything: the API, health and the channels that receive by
 // HTTP. A host program may mount it.
 func (g *Gateway) Handler() http.Handler {
-	rest := g.api.Handler()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if h, ok := g.channels.Match(r); ok {
 			h.ServeHTTP(w, r)
 			return
 		}
-		rest.ServeHTTP(w, r)
+		(*g.answers.Load()).ServeHTTP(w, r)
 	})
 }
 

@@ -1,0 +1,111 @@
+package app_test
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/nanobot-go/nanobot/internal/app"
+)
+
+// models asks for the list of models with a key and returns the status.
+func models(h http.Handler, key string) int {
+	r := httptest.NewRequest(http.MethodGet, "http://127.0.0.1/v1/models", nil)
+	r.Header.Set("Authorization", "Bearer "+key)
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w.Code
+}
+
+func withKey(key string) string {
+	return strings.Replace(partyConfig, `{"agents"`, `{"api": {"apiKey": "`+key+`"}, "agents"`, 1)
+}
+
+// A key that was taken out of the configuration opens nothing any more, and
+// what is new in it does not get into the log.
+func TestKeysFollowTheConfiguration(t *testing.T) {
+	t.Parallel()
+	const first, second = "first-key-8d1f7e0a", "second-key-5c92b3d4"
+	h := newHost(t, echo(t))
+	h.configure(withKey(first))
+	var log lockedText
+	o := h.options()
+	o.Log = slog.New(slog.NewTextHandler(&log, nil))
+	h.startWith(o)
+	<-h.party.joined
+	api := h.g.Handler()
+	if got := models(api, first); got != http.StatusOK {
+		t.Fatalf("status %d with the first key", got)
+	}
+	h.configure(withKey(second))
+	h.must(h.g.Reload(t.Context()))
+	if got := models(api, first); got != http.StatusUnauthorized {
+		t.Errorf("status %d with the key that is gone", got)
+	}
+	if got := models(api, second); got != http.StatusOK {
+		t.Errorf("status %d with the new key", got)
+	}
+	const third = "third-key-77aa01bc"
+	h.configure(strings.Replace(withKey(second), `"allowFrom"`, `"nosuch-`+third+`": 1, "token": "`+third+`", "allowFrom"`, 1))
+	h.must(h.g.Reload(t.Context()))
+	h.must(h.end())
+	if said := log.String(); !strings.Contains(said, "nosuch-") || strings.Contains(said, third) {
+		t.Errorf("log: %s", said)
+	}
+}
+
+// Where others can reach us a key must be hard to guess.
+func TestWeakKeyOffLoopback(t *testing.T) {
+	t.Parallel()
+	for key, want := range map[string]int{"abc": http.StatusNotFound, "": http.StatusNotFound, "long-enough-1b7d90fe": http.StatusOK} {
+		h := newHost(t, echo(t))
+		h.configure(withKey(key))
+		o := h.options()
+		o.Listen = "0.0.0.0:0"
+		g, err := app.NewGateway(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := models(g.Handler(), key); got != want {
+			t.Errorf("key %q: status %d, want %d", key, got, want)
+		}
+		h.must(g.Close())
+	}
+}
+
+// lockedText is a log that several goroutines write.
+type lockedText struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (l *lockedText) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedText) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// startWith is start with other options.
+func (h *host) startWith(o app.GatewayOptions) {
+	h.t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	g, err := app.NewGateway(ctx, o)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.g, h.stop, h.done = g, stop, make(chan error, 1)
+	up := make(chan struct{})
+	go func() { h.done <- g.Run(ctx, func() { close(up) }) }()
+	<-up
+	h.t.Cleanup(func() { h.stop() })
+}
