@@ -44,7 +44,7 @@ func (s *slot) deliver(ctx context.Context, c *chat, d bus.Delivery) {
 	if repeated || d.Kind == bus.Ask && s.expired(d.Outbound) {
 		parts = nil
 	}
-	if final && c.stream != nil {
+	if final && c.stream != nil && c.stream.route.MessageID == d.Route.MessageID {
 		var ok bool
 		if from, ok = s.settleStream(ctx, c, d, parts); !ok {
 			return

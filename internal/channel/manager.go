@@ -2,6 +2,7 @@ package channel
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -316,7 +317,11 @@ func (m *Manager) Status() []Status {
 // if there is more than one who could call.
 func (m *Manager) route() {
 	mux := http.NewServeMux()
-	for _, name := range slices.Sorted(maps.Keys(m.slots)) {
+	names := slices.Sorted(maps.Keys(m.slots))
+	slices.SortStableFunc(names, func(a, b string) int { // what runs keeps its addresses
+		return cmp.Compare(m.slots[a].rank(), m.slots[b].rank())
+	})
+	for _, name := range names {
 		h, ok := m.slots[name].ch.(Handler)
 		if !ok {
 			continue

@@ -10,12 +10,13 @@ import (
 
 // Bounds of what waits for a chat.
 const (
-	volatileMax = 256              // of what may be dropped, per chat
-	chatsKept   = 256              // chats remembered before idle ones are let go
-	sweepChats  = time.Minute      // at most that often
-	saidKept    = 1024             // answers remembered to find the same one sent twice
-	sendWait    = 2 * time.Minute  // for one text
-	mediaWait   = 10 * time.Minute // for one file
+	volatileMax = 256                   // of what may be dropped, per chat
+	chatsKept   = 256                   // chats remembered before idle ones are let go
+	sweepChats  = time.Minute           // at most that often
+	saidKept    = 1024                  // answers remembered to find the same one sent twice
+	passWait    = 20 * time.Millisecond // for what is sent at once; then its chat gets a goroutine
+	sendWait    = 2 * time.Minute       // for one text
+	mediaWait   = 10 * time.Minute      // for one file
 )
 
 type chatKey struct{ chat, thread string }
@@ -82,6 +83,11 @@ func (s *slot) passOn(ctx context.Context, d bus.Delivery) bool {
 	if d.Kind == bus.Ask && s.expired(d.Outbound) {
 		s.acks <- d.ID
 		return true
+	}
+	if d.Kind.Durable() { // the platform may wait for a slow reader, which must not hold up the others
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, passWait)
+		defer cancel()
 	}
 	if _, err := s.try(ctx, d.Outbound); err != nil {
 		return !d.Kind.Durable() // what only shows progress is not worth another try

@@ -97,6 +97,15 @@ func (s *slot) start(ctx context.Context) {
 	go s.run(ctx)
 }
 
+// rank is 0 for a slot that was started and 1 for a new one. The caller holds
+// the manager's lock.
+func (s *slot) rank() int {
+	if s.ended != nil {
+		return 0
+	}
+	return 1
+}
+
 // join waits for the end.
 func (s *slot) join() {
 	if s.ended != nil {
