@@ -27,7 +27,7 @@ const (
 	Well    Health = "ok"
 	Doubt   Health = "warn"
 	Broken  Health = "fail"
-	Skipped Health = "skip" // it was not looked at
+	Skipped Health = "skip" // it was not looked at, or does not count
 )
 
 // Symptom is what one look at a part of the installation found.
@@ -84,7 +84,7 @@ func Checkup(ctx context.Context, o Options) *Diagnosis {
 	if l == nil {
 		return d
 	}
-	d.say(Well, "clock.zone", "times are shown in "+l.Config.Agents.Defaults.Location().String(), "")
+	d.say(Well, "clock.zone", "times are shown as "+o.Now().In(l.Config.Agents.Defaults.Location()).Format("15:04 MST (-07:00)"), "")
 	ws, err := Workspace(o.Workspace, l)
 	if err != nil {
 		d.say(Broken, "workspace", err.Error(), "set agents.defaults.workspace to a folder")

@@ -149,7 +149,7 @@ const (
 func (d *Diagnosis) logs(id, dir, repair string) {
 	files := newest(dir, ".jsonl", checkedLogs)
 	if len(files) == 0 {
-		d.say(Well, id, "there are none yet", "")
+		d.say(Well, id, "there is nothing yet", "")
 		return
 	}
 	left := int64(checkedBytes)

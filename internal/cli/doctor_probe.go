@@ -32,7 +32,7 @@ func (c *command) serviceSymptom(ctx context.Context) []app.Symptom {
 	if !st.Installed {
 		s.system = true
 		if st = s.state(ctx); !st.Installed {
-			return []app.Symptom{{ID: "service", State: app.Well, Detail: "it is not installed", Fix: ""}}
+			return []app.Symptom{{ID: "service", State: app.Well, Detail: "it is not installed"}}
 		}
 	}
 	out := app.Symptom{ID: "service", State: app.Well, Detail: st.Active + " " + st.Enabled + " (" + st.File + ")"}
@@ -55,7 +55,7 @@ func (c *command) skillSymptoms() []app.Symptom {
 	var out []app.Symptom
 	for _, k := range list {
 		if !k.Available() && !slices.Contains(s.disabled, k.Name) {
-			out = append(out, app.Symptom{ID: "skill." + k.Name, State: app.Well, Detail: "not usable here: " + k.Missing, Fix: "install what is missing, if you want it"})
+			out = append(out, app.Symptom{ID: "skill." + k.Name, State: app.Skipped, Detail: "not usable here: " + k.Missing, Fix: "install what is missing, if you want it"})
 		}
 	}
 	return append(out, app.Symptom{ID: "skills", State: app.Well, Detail: fmt.Sprintf("%d of %d are usable", len(list)-len(out), len(list))})

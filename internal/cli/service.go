@@ -178,6 +178,11 @@ func (c *command) installService(cmd *cobra.Command, s serviceHost, f serviceFla
 	if err := diskio.MkdirAll(filepath.Dir(s.path()), 0o755); err != nil {
 		return err
 	}
+	if s.system {
+		if err := ownFolders(unit.Write, unit.User); err != nil {
+			return err
+		}
+	}
 	if unit.Log != "" {
 		if err := diskio.MkdirAll(filepath.Dir(unit.Log), 0o700); err != nil {
 			return err
@@ -289,4 +294,36 @@ func serviceOwner(name string) (*user.User, error) {
 		return nil, usageError{fmt.Errorf("there is no user %q", name)}
 	}
 	return u, nil
+}
+
+// ownFolders makes folders that are missing and gives them to a user: a service
+// manager refuses to open what is not there.
+func ownFolders(dirs []string, owner string) error {
+	u, err := serviceOwner(owner)
+	if err != nil {
+		return err
+	}
+	uid, err := strconv.Atoi(u.Uid)
+	if err != nil {
+		return err
+	}
+	gid, err := strconv.Atoi(u.Gid)
+	if err != nil {
+		return err
+	}
+	for _, dir := range dirs {
+		var missing []string
+		for at := dir; ; at = filepath.Dir(at) {
+			if _, err := os.Stat(at); !diskio.IsMissing(err) {
+				break
+			}
+			missing = append(missing, at)
+		}
+		for _, at := range slices.Backward(missing) {
+			if err := errors.Join(os.Mkdir(at, 0o700), os.Lchown(at, uid, gid)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

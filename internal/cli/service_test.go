@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/user"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -12,6 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
+
+	"github.com/nanobot-go/nanobot/internal/daemon"
 )
 
 // fakeManager puts a program into a PATH of its own that notes how it is
@@ -176,6 +179,41 @@ func TestServiceRefuses(t *testing.T) {
 		if got := serviceName(name); got != ok {
 			t.Errorf("serviceName(%q) = %v, want %v", name, got, ok)
 		}
+	}
+}
+
+func TestOwnFolders(t *testing.T) {
+	t.Parallel()
+	me, err := user.Current()
+	if err != nil || runtime.GOOS == "windows" {
+		t.Skip("no such users here")
+	}
+	dir := t.TempDir()
+	if err := ownFolders([]string{filepath.Join(dir, "a", "b"), filepath.Join(dir, "a")}, me.Username); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(filepath.Join(dir, "a", "b")); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("got %v, %v", info, err)
+	}
+	if err := ownFolders(nil, "no-such-user-here"); err == nil {
+		t.Error("a user that does not exist is no error")
+	}
+}
+
+// The example in the repository is what we would install.
+func TestServiceExample(t *testing.T) {
+	t.Parallel()
+	u := daemon.Service{
+		Name: "nanobot", About: "nanobot gateway", Command: []string{"/usr/local/bin/nanobot", "gateway", "--launch-mode", "service"},
+		Folder: "/home/nanobot", Write: []string{"/home/nanobot/.nanobot", "/home/nanobot/.nanobot/workspace"}, User: "nanobot", System: true,
+	}
+	data, err := os.ReadFile("../../deploy/nanobot.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, unit, _ := strings.Cut(string(data), "\n\n")
+	if diff := cmp.Diff(u.Systemd(), unit); diff != "" || !strings.HasPrefix(head, "#") {
+		t.Errorf("deploy/nanobot.service: %s", diff)
 	}
 }
 
