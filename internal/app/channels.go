@@ -8,6 +8,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/agent"
 	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/channel/email"
 	"github.com/nanobot-go/nanobot/internal/channel/telegram"
 	"github.com/nanobot-go/nanobot/internal/channel/websocket"
 	"github.com/nanobot-go/nanobot/internal/config"
@@ -17,6 +18,7 @@ import (
 // Channels are the chat platforms this program knows.
 func Channels() map[string]channel.Factory {
 	return map[string]channel.Factory{
+		"email":     email.New,
 		"telegram":  telegram.New,
 		"websocket": websocket.New(websocket.Options{}),
 	}
