@@ -183,7 +183,15 @@ type talker struct {
 }
 
 func (g *gateway) connect(ctx context.Context, chat string) (*talker, error) {
-	conn, _, err := ws.Dial(ctx, "ws://"+g.addr+"/?client_id="+chat+"&token="+benchToken, nil)
+	url := "ws://" + g.addr + "/?client_id=" + chat + "&token=" + benchToken
+	conn, resp, err := ws.Dial(ctx, url, nil)
+	for range 100 {
+		if err == nil || resp == nil || resp.StatusCode != http.StatusServiceUnavailable {
+			break
+		}
+		time.Sleep(5 * time.Millisecond) // the channel is just being started
+		conn, resp, err = ws.Dial(ctx, url, nil)
+	}
 	if err != nil {
 		return nil, err
 	}
