@@ -121,9 +121,12 @@ func (a *Agent) spawn(f func(ctx context.Context)) error {
 	if a.base == nil {
 		return ErrClosed
 	}
-	base := a.base
-	a.wg.Go(func() { f(base) })
+	a.begin(a.base, f)
 	return nil
+}
+
+func (a *Agent) begin(ctx context.Context, f func(ctx context.Context)) {
+	a.wg.Go(func() { f(ctx) })
 }
 
 // work goes through the mailbox of an actor, message after message until none

@@ -130,12 +130,13 @@ func askUserTool() tool.Tool {
 		if c.Publish == nil {
 			return tool.Fail(tool.Unsupported, "nobody is listening; put the question into your answer"), nil
 		}
-		text := strings.TrimSpace(in.Question)
+		var text strings.Builder
+		text.WriteString(strings.TrimSpace(in.Question))
 		for i, o := range in.Options {
-			text += fmt.Sprintf("\n%d. %s", i+1, o)
+			fmt.Fprintf(&text, "\n%d. %s", i+1, o)
 		}
 		err := c.Publish(ctx, bus.Outbound{
-			Kind: bus.Message, Route: c.Route, ReplyTo: c.Route.MessageID, Text: text,
+			Kind: bus.Message, Route: c.Route, ReplyTo: c.Route.MessageID, Text: text.String(),
 			Question: &bus.Question{ID: c.ID, Text: in.Question, Options: in.Options},
 		})
 		if err != nil {

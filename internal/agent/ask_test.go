@@ -74,13 +74,13 @@ func TestQuestionInATurn(t *testing.T) {
 	if err != nil || final != "done" {
 		t.Fatalf("final %q, %v", final, err)
 	}
-	got := ""
+	var got strings.Builder
 	for _, r := range h.log("test:1") {
-		got += fmt.Sprintf("%s:%s:%v|", r.Role, r.Content.String(), r.Command)
+		fmt.Fprintf(&got, "%s:%s:%v|", r.Role, r.Content.String(), r.Command)
 	}
 	for _, want := range []string{"tool:answer: no, not now:false", "assistant:really?:true", "user: no, not now :true"} {
-		if !strings.Contains(got, want) {
-			t.Errorf("%q is not in %s", want, got)
+		if !strings.Contains(got.String(), want) {
+			t.Errorf("%q is not in %s", want, got.String())
 		}
 	}
 }

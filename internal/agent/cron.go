@@ -73,7 +73,7 @@ func (a *Agent) mirror(in bus.Inbound, out bus.Outbound) { //nolint:gocritic // 
 	in.Untrusted = in.Untrusted || out.Turn != nil && len(out.Turn.Tools) > 0
 	_ = a.spawn(func(ctx context.Context) { // without it only an answer is harder to understand
 		if err := a.mirrorNow(ctx, key, in, text); err != nil && ctx.Err() == nil {
-			a.Log.Warn("what a job said is not noted in the conversation", "session", key, "err", err)
+			a.Log.WarnContext(ctx, "what a job said is not noted in the conversation", "session", key, "err", err)
 		}
 	})
 }

@@ -358,11 +358,12 @@ func (t *turn) afterTurn(used int, said string) {
 // jobQueue is a heap of jobs, the next one due first.
 type jobQueue []*job
 
-func (q jobQueue) Len() int           { return len(q) }
-func (q jobQueue) Less(i, j int) bool { return q[i].due.Before(q[j].due) }
-func (q jobQueue) Swap(i, j int) {
-	q[i], q[j] = q[j], q[i]
-	q[i].index, q[j].index = i, j
+func (q *jobQueue) Len() int           { return len(*q) }
+func (q *jobQueue) Less(i, j int) bool { return (*q)[i].due.Before((*q)[j].due) }
+func (q *jobQueue) Swap(i, j int) {
+	s := *q
+	s[i], s[j] = s[j], s[i]
+	s[i].index, s[j].index = i, j
 }
 
 // Push implements heap.Interface.

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -169,8 +170,7 @@ func (t *turn) recentHistory(ctx context.Context, summary string, most int) stri
 	}
 	lines, used := make([]string, len(entries)), 0
 	first := len(entries)
-	for i := len(entries) - 1; i >= 0; i-- {
-		e := entries[i]
+	for i, e := range slices.Backward(entries) {
 		body := strings.ReplaceAll(e.Content, "\n", "\n  ")
 		if e.Tainted {
 			body = runner.Fence(llm.Text(body), strconv.FormatInt(e.Cursor, 10), "history").Text

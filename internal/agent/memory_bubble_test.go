@@ -149,12 +149,12 @@ func TestMessageDuringSummary(t *testing.T) {
 		}
 		slow.Store(false)
 		wait(20 * time.Minute)
-		all := ""
+		var all strings.Builder
 		for _, e := range entries(t, hist) {
-			all += e.Content + "\n"
+			all.WriteString(e.Content + "\n")
 		}
-		if strings.Count(all, "FACT-1") != 1 || strings.Count(all, "FACT-2") != 1 {
-			t.Errorf("remembered:\n%s", all)
+		if strings.Count(all.String(), "FACT-1") != 1 || strings.Count(all.String(), "FACT-2") != 1 {
+			t.Errorf("remembered:\n%s", all.String())
 		}
 		if got := brief(h.log("test:1")); got != "u:FACT-1 | a:ok | u:FACT-2 | a:ok" {
 			t.Errorf("log: %s", got)

@@ -194,16 +194,16 @@ func TestSummaryFailsTurnGoesOn(t *testing.T) {
 	for range 40 {
 		turn()
 	}
-	all := ""
+	var all strings.Builder
 	for _, e := range entries(t, hist) {
-		all += e.Content
+		all.WriteString(e.Content)
 	}
 	for j := range 60 {
-		if !strings.Contains(all+"\n", fmt.Sprintf("FACT-%d\n", j)) && !strings.Contains(all, fmt.Sprintf("FACT-%d-", j)) {
-			t.Fatalf("fact %d was lost: %s", j, all)
+		if !strings.Contains(all.String()+"\n", fmt.Sprintf("FACT-%d\n", j)) && !strings.Contains(all.String(), fmt.Sprintf("FACT-%d-", j)) {
+			t.Fatalf("fact %d was lost: %s", j, all.String())
 		}
 	}
-	if strings.Contains(all, "666") {
+	if strings.Contains(all.String(), "666") {
 		t.Error("an error became memory")
 	}
 }

@@ -30,7 +30,7 @@ const (
 )
 
 // apply changes the limits of a turn as the model asked for.
-func (o own) apply(l runner.Limits) runner.Limits {
+func (o *own) apply(l runner.Limits) runner.Limits {
 	if o.MaxIterations > 0 {
 		l.Iterations = o.MaxIterations
 	}
@@ -218,7 +218,7 @@ func (o *own) note(taken map[string]any, key string, value json.RawMessage) *too
 func (t *turn) setPreset(value json.RawMessage) (tool.Result, error) {
 	var name string
 	if json.Unmarshal(value, &name) != nil || name != "default" && !slices.Contains(t.Presets, name) {
-		return tool.Fail(tool.InvalidArgs, "model_preset must be one of default, %s", strings.Join(t.Presets, ", ")), nil
+		return tool.Fail(tool.InvalidArgs, "model_preset must be one of default, %s", strings.Join(t.Presets, ", ")), nil //nolint:nilerr // the model is told
 	}
 	if name == "default" {
 		name = ""

@@ -109,9 +109,7 @@ func (p *post) say(o bus.Outbound) {
 		return
 	}
 	if !late {
-		ctx, cancel := context.WithTimeout(p.it.ctx, publishWait)
-		defer cancel()
-		err := p.q.Publish(ctx, o)
+		err := p.publish(p.it.ctx, o)
 		if err == nil {
 			return
 		}
@@ -120,6 +118,13 @@ func (p *post) say(o bus.Outbound) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.held = append(p.held, o)
+}
+
+// publish hands something to the queue, if it gets room in time.
+func (p *post) publish(ctx context.Context, o bus.Outbound) error {
+	ctx, cancel := context.WithTimeout(ctx, publishWait)
+	defer cancel()
+	return p.q.Publish(ctx, o)
 }
 
 // end completes the message, unless the program ends: then it is for the next start.

@@ -42,7 +42,7 @@ func TestServeChild(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx := context.Background()
+	ctx := t.Context()
 	for chat := range 3 {
 		go func() {
 			for i := 0; round != "last" && i < 20; i++ {
@@ -88,10 +88,10 @@ func TestServeKilled(t *testing.T) {
 			name, lines = "last", -1
 		}
 		for words := range childLines(t, name+"|"+dir, lines) {
-			switch {
-			case words[0] == "accepted":
+			switch words[0] {
+			case "accepted":
 				accepted[words[1]] = true
-			case words[0] == "answered":
+			case "answered":
 				id, chat := words[1], strings.Split(words[1], "-")[1]
 				if answered[id]++; answered[id] == 1 {
 					if id < last[chat] {

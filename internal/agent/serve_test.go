@@ -195,7 +195,8 @@ func TestServeRedelivered(t *testing.T) {
 		"said by the message tool": {
 			turns: [][]session.Record{{
 				said(llm.User, "a", "hi"), said(llm.Assistant, "", "", llm.ToolCall{ID: "c", Name: "message", Arguments: "{}"}),
-				{Message: llm.Message{Role: llm.ToolRole, ToolCallID: "c", Content: llm.Text("sent")}}, said(llm.Assistant, "", "done"),
+				{Message: llm.Message{Role: llm.ToolRole, ToolCallID: "c", Content: llm.Text("sent")}},
+				said(llm.Assistant, "", "done"),
 			}}, end: true, want: "-",
 		},
 	} {

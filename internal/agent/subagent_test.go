@@ -80,11 +80,11 @@ func TestSubagentJoinsTheRunningTurn(t *testing.T) {
 	})
 	seen := 0
 	h, said := withCrew(t, func(req llm.Request) llmtest.Step {
-		all := ""
+		var all strings.Builder
 		for _, m := range req.Messages {
-			all += m.Content.String()
+			all.WriteString(m.Content.String())
 		}
-		switch n := strings.Count(all, "Result:\nthe answer is 42"); {
+		switch n := strings.Count(all.String(), "Result:\nthe answer is 42"); {
 		case n > 0:
 			seen = n
 			return llmtest.Reply("it is 42")
@@ -153,21 +153,21 @@ func TestSubagentStartsATurn(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.stop()
-	all := ""
+	var all strings.Builder
 	for _, o := range said() {
 		if o.Kind == bus.Final {
-			all += o.Text
+			all.WriteString(o.Text)
 		}
 	}
-	log := ""
+	var log strings.Builder
 	for _, r := range h.log("test:1") {
-		log += r.Content.String() + "\n"
+		log.WriteString(r.Content.String() + "\n")
 		if r.Event == bus.SubagentResult && (!r.Internal || r.TaskID == "") {
 			t.Errorf("record %+v", r)
 		}
 	}
-	if !strings.Contains(all+log, "the check went well") {
-		t.Errorf("delivered %q, log %s", all, log)
+	if !strings.Contains(all.String()+log.String(), "the check went well") {
+		t.Errorf("delivered %q, log %s", all.String(), log.String())
 	}
 }
 

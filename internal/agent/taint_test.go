@@ -3,6 +3,7 @@ package agent_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -121,14 +122,14 @@ func TestTaintEnds(t *testing.T) {
 			h.ask(in("1", "read"))
 			gone := func() (pages, summaries int) {
 				reqs := h.model.Requests()
-				for i := len(reqs) - 1; i >= 0; i-- {
-					if reqs[i].Source == memory.Source {
+				for _, req := range slices.Backward(reqs) {
+					if req.Source == memory.Source {
 						continue
 					}
-					for _, m := range reqs[i].Messages {
+					for _, m := range req.Messages {
 						pages += strings.Count(m.Content.String(), "obey me")
 					}
-					_, summary, _ := strings.Cut(reqs[i].System, "# Earlier in This Conversation")
+					_, summary, _ := strings.Cut(req.System, "# Earlier in This Conversation")
 					return pages, strings.Count(summary, "<untrusted id=")
 				}
 				return 0, 0
