@@ -118,10 +118,32 @@ func Loopback(a net.Addr) bool {
 	return ok && t.IP.IsLoopback()
 }
 
+// restTime is how long a client may take to send what nobody wants to read.
+const restTime = 10 * time.Second
+
+// Hurried keeps clients from holding a connection with a body that they promise
+// and do not send: before the next request the rest of a body is read, which
+// nothing else limits. Handlers that read bodies see to their own time.
+func Hurried(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength == 0 {
+			h.ServeHTTP(w, r)
+			return
+		}
+		rc := http.NewResponseController(w)
+		hurry := func() { _ = rc.SetReadDeadline(time.Now().Add(restTime)) } // not every connection can
+		if r.Method != http.MethodPost {
+			hurry()
+		}
+		h.ServeHTTP(w, r)
+		hurry()
+	})
+}
+
 // serve answers on l until ctx ends, then lets requests finish for grace.
 func serve(ctx context.Context, l net.Listener, h http.Handler, grace time.Duration) error {
 	srv := &http.Server{
-		Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10,
+		Handler: Hurried(h), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10,
 		BaseContext: func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
 	}
 	ended := make(chan error, 1) // the one result of Serve
