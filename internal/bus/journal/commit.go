@@ -12,13 +12,14 @@ import (
 )
 
 // log is the file. It belongs to the caller that writes (Journal.busy); size,
-// base and broken change under Journal.mu, so that Status can read them.
+// base, broken and since change under Journal.mu, so that Status can read them.
 type log struct {
 	f      *os.File
 	size   int64
 	base   int64     // size after the last rewrite
 	broken error     // the file may differ from what is in memory; it is written anew before anything else
 	tried  time.Time // when that was tried last
+	since  time.Time // when the write that goes on began; zero if none does
 	write  func(*os.File, []byte) error
 	sync   func(*os.File) error
 }
@@ -80,6 +81,7 @@ func (j *Journal) finish(c *commit) error {
 	}
 	j.mu.Lock()
 	j.next = nil // later lines go into the next one
+	j.file.since = j.opts.Now()
 	j.mu.Unlock()
 	c.err = j.perform(c)
 	if c.err == nil && j.file.size > 2*j.file.base+j.opts.CompactAt {
@@ -90,6 +92,7 @@ func (j *Journal) finish(c *commit) error {
 	close(c.done)
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	j.file.since = time.Time{}
 	if j.next != nil {
 		j.next.lead <- struct{}{}
 	} else {
@@ -165,6 +168,18 @@ func (j *Journal) mend() error {
 	return nil
 }
 
+// heal tries a disk that failed when nobody else does.
+func (j *Journal) heal() {
+	j.mu.Lock()
+	if j.file.broken == nil || j.busy || j.closed {
+		j.mu.Unlock()
+		return
+	}
+	c := j.join(nil)
+	j.mu.Unlock()
+	_ = j.finish(c) // Status tells
+}
+
 // rewrite replaces the file by one with only what is left to do. Ids of what
 // leaves go to the list of seen ids first.
 func (j *Journal) rewrite() error {
@@ -178,6 +193,9 @@ func (j *Journal) rewrite() error {
 	if err := j.seen.store(flush, j.file.write, j.file.sync); err != nil {
 		return err
 	}
+	j.mu.Lock()
+	j.seen.stored(flush) // whatever becomes of the rest, they need not be written again
+	j.mu.Unlock()
 	f, err := j.create(data)
 	if f == nil {
 		return err
@@ -185,7 +203,6 @@ func (j *Journal) rewrite() error {
 	old := j.file.f
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.seen.stored(flush)
 	j.file.f, j.file.size, j.file.base = f, int64(len(data)), int64(len(data))
 	if err != nil && j.file.broken == nil {
 		j.file.broken = err

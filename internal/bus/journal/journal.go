@@ -55,6 +55,7 @@ const (
 	maxMessage     = 4 << 20 // bytes of a line
 	commandReserve = 64
 	retryAfter     = 250 * time.Millisecond // between attempts to write to a disk that fails
+	hangsAfter     = 30 * time.Second       // a write that takes longer is reported
 )
 
 func (o Options) filled() Options {
@@ -195,10 +196,15 @@ type Status struct {
 }
 
 // Status tells how much is left to do, also for channels nobody reads any more.
+// After a failure it looks whether the disk is well again.
 func (j *Journal) Status() Status {
+	j.heal()
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	s := Status{Inbound: len(j.inbound), Outbound: map[string]int{}, Dropped: j.dropped, Bytes: j.file.size, Err: j.file.broken}
+	if took := j.opts.Now().Sub(j.file.since); !j.file.since.IsZero() && took > hangsAfter && s.Err == nil {
+		s.Err = fmt.Errorf("the disk has not answered for %s", took.Round(time.Second))
+	}
 	for name, l := range j.lanes {
 		if l.out > 0 {
 			s.Outbound[name] = l.out

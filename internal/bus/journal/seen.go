@@ -132,17 +132,22 @@ func (s *seen) store(fl flushed, write func(*os.File, []byte) error, sync func(*
 	}
 	// A torn line of an earlier failure ends here and is passed over.
 	data := fl.data
-	if s.lines > 0 {
+	info, err := f.Stat()
+	if err == nil && info.Size() > 0 {
 		data = append([]byte{'\n'}, data...)
 	}
-	err = write(f, data)
+	if err == nil {
+		err = write(f, data)
+	}
 	if err == nil {
 		err = sync(f)
+	} else if info != nil {
+		_ = f.Truncate(info.Size()) // room for others; the torn line would do no harm
 	}
 	return errors.Join(err, f.Close())
 }
 
-// stored is told that store and the rewrite of the journal worked.
+// stored is told that store worked.
 func (s *seen) stored(fl flushed) {
 	s.fresh = 0
 	if fl.whole {
