@@ -1,0 +1,74 @@
+package nanobot_test
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/nanobot-go/nanobot"
+)
+
+// The code in the documents must be code that is compiled and run.
+func TestDocumentedCode(t *testing.T) {
+	t.Parallel()
+	squeeze := func(s string) string { return strings.Join(strings.Fields(s), " ") }
+	var code string
+	for _, file := range []string{"example_test.go", "sdk_example_test.go"} {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		code += squeeze(string(b)) + " "
+	}
+	page, err := os.ReadFile("docs/sdk.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(page), -1)
+	if len(blocks) == 0 {
+		t.Fatal("docs/sdk.md shows no code")
+	}
+	for _, b := range blocks {
+		if !strings.Contains(code, squeeze(b[1])) {
+			t.Errorf("docs/sdk.md shows code that no example has:\n%s", b[1])
+		}
+	}
+}
+
+// A gateway that never ran gives back what it took, and one that was closed
+// does not run.
+func TestGatewayClose(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	open := func() (*nanobot.Gateway, error) {
+		return nanobot.NewGateway(t.Context(), nanobot.WithEnv([]string{"NANOBOT_HOME=" + dir}), nanobot.WithWorkspace(dir+"/work"),
+			nanobot.WithModel(nanobot.ModelFunc(parrot)), nanobot.WithListen("127.0.0.1:0"))
+	}
+	g, err := open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if g.Addr() == "" {
+		t.Error("it listens nowhere")
+	}
+	if _, err := open(); err == nil || !strings.Contains(err.Error(), "another gateway already works with") {
+		t.Errorf("a second gateway: %v", err)
+	}
+	if err := g.Send(t.Context(), nanobot.Route{Channel: "desk", ChatID: "1"}, "hi"); err == nil || !strings.Contains(err.Error(), "not switched on") {
+		t.Errorf("a message to a channel there is not: %v", err)
+	}
+	if err := g.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Serve(t.Context()); err == nil {
+		t.Error("a closed gateway runs")
+	}
+	again, err := open()
+	if err != nil {
+		t.Fatalf("the first one kept something: %v", err)
+	}
+	if err := again.Close(); err != nil {
+		t.Error(err)
+	}
+}
