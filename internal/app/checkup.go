@@ -15,6 +15,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/daemon"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/sandbox"
 )
@@ -133,6 +134,7 @@ func (d *Diagnosis) config(o Options) *config.Loaded {
 		lenient := o.Config
 		lenient.Lenient = true
 		if l, err = config.Load(lenient); err != nil {
+			d.goesOn(o)
 			return nil
 		}
 		for _, p := range l.Disabled {
@@ -150,6 +152,17 @@ func (d *Diagnosis) config(o Options) *config.Loaded {
 		d.say(Well, "config", l.File, "")
 	}
 	return l
+}
+
+// goesOn tells of a gateway that still runs with an older configuration.
+func (d *Diagnosis) goesOn(o Options) {
+	file, err := config.Locate(o.Config)
+	if err != nil {
+		return
+	}
+	if i, err := daemon.Find(InstanceFile(&config.Loaded{DataDir: filepath.Dir(file)})); err == nil {
+		d.say(Well, "gateway", fmt.Sprintf("process %d goes on with the configuration before", i.PID), "")
+	}
 }
 
 func (d *Diagnosis) dataDir(l *config.Loaded) {

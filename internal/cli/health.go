@@ -3,17 +3,22 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/url"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/nanobot-go/nanobot/internal/api"
+	"github.com/nanobot-go/nanobot/internal/app"
+	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/daemon"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 )
 
@@ -33,7 +38,7 @@ monitors.`,
 			ctx, cancel := context.WithTimeout(cmd.Context(), healthWait)
 			defer cancel()
 			if address == "" {
-				i, err := c.findGateway()
+				i, err := c.runningGateway()
 				if err != nil {
 					return err
 				}
@@ -51,6 +56,20 @@ monitors.`,
 	}
 	cmd.Flags().StringVar(&address, "url", "", "`address` of the gateway instead of the one that runs here")
 	return cmd
+}
+
+// runningGateway is the gateway of our configuration, which may be broken by
+// now: the gateway goes on with the one before.
+func (c *command) runningGateway() (daemon.Instance, error) {
+	file, err := config.Locate(c.configOptions())
+	if err != nil {
+		return daemon.Instance{}, err
+	}
+	i, err := daemon.Find(app.InstanceFile(&config.Loaded{DataDir: filepath.Dir(file)}))
+	if errors.Is(err, daemon.ErrNotRunning) {
+		return i, fmt.Errorf("the gateway is %w; start it with: nanobot gateway start", err)
+	}
+	return i, err
 }
 
 // reachable is an address to connect to for one that is listened on.
