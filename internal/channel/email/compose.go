@@ -109,7 +109,10 @@ func compose(e envelope, out bus.Outbound, files []file) ([]byte, error) {
 			return nil, err
 		}
 	}
-	return b.Bytes(), w.Close()
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
 }
 
 // encodeWords makes a header value of any text, in lines that are short enough.

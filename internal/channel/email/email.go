@@ -36,6 +36,7 @@ const (
 	dialTime    = 30 * time.Second
 	smtpTime    = 30 * time.Second
 	idleRenewal = 25 * time.Minute // servers may hang up after 30
+	idleLook    = 5 * time.Minute  // for mail that a server did not tell of
 )
 
 // post is the channel.

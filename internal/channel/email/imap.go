@@ -196,7 +196,7 @@ func (m *mailbox) close() {
 func (m *mailbox) wait(ctx context.Context, poll time.Duration, idle bool) error {
 	limit := poll
 	if idle = idle && m.c.Caps().Has(imap.CapIdle); idle {
-		limit = idleRenewal
+		limit = min(max(poll, idleLook), idleRenewal)
 	}
 	var cmd *imapclient.IdleCommand
 	if idle {

@@ -78,7 +78,7 @@ func newProvider(t *testing.T, o serverOptions) *provider {
 	mem.AddUser(p.user)
 	p.in = imapserver.New(&imapserver.Options{
 		NewSession: func(*imapserver.Conn) (imapserver.Session, *imapserver.GreetingData, error) {
-			return mem.NewSession(), &imapserver.GreetingData{}, nil
+			return &attentive{mem.NewSession()}, &imapserver.GreetingData{}, nil
 		},
 		Caps: o.caps, TLSConfig: o.tls, InsecureAuth: o.tls == nil, Logger: discard{},
 	})
@@ -98,6 +98,33 @@ func newProvider(t *testing.T, o serverOptions) *provider {
 		wg.Wait()
 	})
 	return p
+}
+
+// attentive is a session that tells of mail which came just before IDLE, as
+// real servers do.
+type attentive struct{ imapserver.Session }
+
+func (a *attentive) Idle(w *imapserver.UpdateWriter, stop <-chan struct{}) error {
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if err := a.Poll(w, true); err != nil {
+			return err
+		}
+		select {
+		case <-stop:
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+func (a *attentive) Move(w *imapserver.MoveWriter, set imap.NumSet, to string) error {
+	s, ok := a.Session.(imapserver.SessionMove)
+	if !ok {
+		return errors.New("no MOVE")
+	}
+	return s.Move(w, set, to)
 }
 
 // listen opens a port whose connections are remembered, to be cut.
@@ -289,10 +316,12 @@ func newRig(t *testing.T, p *provider, changes map[string]any) *rig {
 	dir := t.TempDir()
 	r := &rig{provider: p, log: &lockedLog{}, changed: make(chan struct{})}
 	r.deps = channel.Deps{
-		Name:   "email",
-		Media:  &channel.MediaStore{Dir: filepath.Join(dir, "media"), Max: 20 << 20},
-		State:  channel.OpenState(filepath.Join(dir, "email.json")),
-		Client: func(string) (*http.Client, error) { return &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, nil },
+		Name:  "email",
+		Media: &channel.MediaStore{Dir: filepath.Join(dir, "media"), Max: 20 << 20},
+		State: channel.OpenState(filepath.Join(dir, "email.json")),
+		Client: func(string) (*http.Client, error) {
+			return &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, nil
+		},
 		Ready: func(identity string, err error) {
 			if err != nil {
 				identity = "lost"
