@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
 )
 
 // Headers of ours.
@@ -154,10 +156,8 @@ func takes(r *http.Request) bool {
 // local reports whether both ends of the connection are on this machine and
 // nobody stands between. What a proxy beside us forwards comes from elsewhere.
 func local(r *http.Request) bool {
-	for _, h := range []string{"Forwarded", "X-Forwarded-For", "X-Real-Ip"} {
-		if r.Header.Get(h) != "" {
-			return false
-		}
+	if httpsafe.Forwarded(r.Header) {
+		return false
 	}
 	if addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && !Loopback(addr) {
 		return false

@@ -83,7 +83,7 @@ func (c *Channel) serveToken(w http.ResponseWriter, r *http.Request) {
 			refuse(w, http.StatusUnauthorized, "wrong or missing secret")
 			return
 		}
-	case !c.isLocal(r) || !c.originAllowed(r):
+	case !c.isLocal(r) || !c.originAllowed(r) || embedded(r):
 		refuse(w, http.StatusUnauthorized, "set tokenIssueSecret to issue tokens to other machines")
 		return
 	}
@@ -94,6 +94,13 @@ func (c *Channel) serveToken(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(map[string]any{"token": token, "expires_in": c.set.TokenTTLS})
+}
+
+// embedded reports whether a browser asks on behalf of a page that is not ours,
+// which it also does without an origin: for pictures, for example.
+func embedded(r *http.Request) bool {
+	site := r.Header.Get("Sec-Fetch-Site")
+	return site == "cross-site" || site == "same-site"
 }
 
 // refuse answers a request that is not let in.
@@ -205,10 +212,8 @@ func (c *Channel) isLocal(r *http.Request) bool {
 	if c.set.UnixSocketPath != "" {
 		return true
 	}
-	for name := range r.Header {
-		if name == "Forwarded" || name == "X-Real-Ip" || strings.HasPrefix(name, "X-Forwarded-") {
-			return false
-		}
+	if httpsafe.Forwarded(r.Header) {
+		return false
 	}
 	host, _, err := net.SplitHostPort(r.Host)
 	if err != nil {

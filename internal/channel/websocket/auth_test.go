@@ -87,6 +87,7 @@ func TestHandshake(t *testing.T) {
 		{"open v6", open, request{target: "/", peer: "[::1]:5", host: "[::1]:8765"}, 0},
 		{"open to others", open, request{target: "/", peer: "192.0.2.1:7"}, 401},
 		{"open behind a proxy", open, request{target: "/", header: h("X-Forwarded-For", "192.0.2.1")}, 401},
+		{"open behind another proxy", open, request{target: "/", header: h("Via", "1.1 front")}, 401},
 		{"rebound name", open, request{target: "/", host: "evil.example:8765"}, 401},
 		{"rebound name with its origin", open, request{target: "/", host: "evil.example", header: h("Origin", "http://evil.example")}, 401},
 		{"other page", open, request{target: "/", header: h("Origin", "https://evil.example")}, 403},
@@ -183,6 +184,35 @@ func TestIssuedTokens(t *testing.T) {
 	}
 }
 
+// Without a secret tokens are for programs of this machine. A page of somebody
+// else cannot read one, and must not use them up either.
+func TestIssueWithoutSecret(t *testing.T) {
+	t.Parallel()
+	c := build(t, deps(t, time.Now), Options{}, `{"tokenIssuePath":"/issue"}`)
+	for _, tt := range []struct {
+		name, header, value string
+		want                int
+	}{
+		{"program", "X-None", "", 200},
+		{"own page", "Sec-Fetch-Site", "same-origin", 200},
+		{"typed address", "Sec-Fetch-Site", "none", 200},
+		{"picture in a page", "Sec-Fetch-Site", "cross-site", 401},
+		{"other port", "Sec-Fetch-Site", "same-site", 401},
+		{"page", "Origin", "https://evil.example", 401},
+		{"sandboxed page", "Origin", "null", 401},
+		{"proxy", "X-Forwarded-For", "192.0.2.1", 401},
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/issue", nil)
+		r.RemoteAddr, r.Host = "127.0.0.1:5000", "localhost:8765"
+		r.Header.Set(tt.header, tt.value)
+		w := httptest.NewRecorder()
+		c.serveToken(w, r)
+		if w.Code != tt.want {
+			t.Errorf("%s: %d, want %d", tt.name, w.Code, tt.want)
+		}
+	}
+}
+
 func TestRoutes(t *testing.T) {
 	t.Parallel()
 	r := start(t, `{"token":"t","path":"/ws/","tokenIssuePath":"/issue"}`)
@@ -233,6 +263,8 @@ func TestSettings(t *testing.T) {
 		{`{"allowedOrigins":["[a"]}`, "allowedOrigins"},
 		{`{"host":"0.0.0.0"}`, "host"},
 		{`{"host":"192.168.1.5","websocketRequiresToken":false}`, "host"},
+		{`{"host":"0.0.0.0","token":"short"}`, "at least 16"},
+		{`{"host":"0.0.0.0","tokenIssueSecret":"short"}`, "at least 16"},
 		{`{"trustedProxyAuth":{"trustedPeerCidrs":["10.0.0.0/8"]}}`, "assertionHeader"},
 		{`{"trustedProxyAuth":{"trustedPeerCidrs":["0.0.0.0/0"],"assertionHeader":"X-User"}}`, "everybody"},
 		{`{"trustedProxyAuth":{"trustedPeerCidrs":["::ffff:0.0.0.0/96"],"assertionHeader":"X-User"}}`, "everybody"},
@@ -252,7 +284,7 @@ func TestSettings(t *testing.T) {
 		{`{"path":"/ws"}`, false},
 		{`{"port":9000}`, true},
 		{`{"host":"::1"}`, true},
-		{`{"host":"0.0.0.0","token":"x"}`, true},
+		{`{"host":"0.0.0.0","token":"0123456789abcdef"}`, true},
 		{`{"unixSocketPath":"` + filepath.ToSlash(os.TempDir()) + `/x"}`, true},
 	} {
 		s, err := decode(json.RawMessage(tt.section))

@@ -184,9 +184,21 @@ func (s *settings) checkProxy() error {
 	return nil
 }
 
-// checkExposure refuses to listen for everybody without asking for anything.
+// minToken is how many characters a token has that others may try to guess.
+const minToken = 16
+
+// checkExposure refuses to listen for everybody without asking for anything, or
+// for something that can be guessed.
 func (s *settings) checkExposure() error {
-	if !s.own || s.UnixSocketPath != "" || isLoopback(s.Host) || s.secured() {
+	if !s.own || s.UnixSocketPath != "" || isLoopback(s.Host) {
+		return nil
+	}
+	for name, secret := range map[string]httpsafe.Secret{"token": s.Token, "tokenIssueSecret": s.TokenIssueSecret} {
+		if !secret.IsZero() && len(secret.Reveal()) < minToken {
+			return fmt.Errorf("%s: %s can be reached by others, who could guess it; at least %d characters are needed", name, s.Host, minToken)
+		}
+	}
+	if s.secured() {
 		return nil
 	}
 	return fmt.Errorf("host: %s can be reached by others; set token, tokenIssueSecret or trustedProxyAuth", s.Host)

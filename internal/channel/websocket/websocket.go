@@ -204,7 +204,7 @@ func (c *Channel) server() *http.Server {
 		mux.Handle(pattern, h)
 	}
 	return &http.Server{
-		Handler: mux, ReadHeaderTimeout: headerTimeout, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10,
+		Handler: mux, ReadHeaderTimeout: headerTimeout, ReadTimeout: 3 * headerTimeout, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10,
 		ErrorLog:  slog.NewLogLogger(c.d.Log.Handler(), slog.LevelDebug), // strangers cause most of it
 		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}},
 	}
