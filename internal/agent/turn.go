@@ -141,7 +141,10 @@ func (t *turn) answer(ctx context.Context) error {
 	}
 	// The message is in the file, which outlives this process. Making it
 	// outlive the power too is done while the model is asked.
-	wait := t.syncSoon(ctx)
+	wait := func() error { return nil } // a message from a queue is safe there
+	if t.it.post == nil {
+		wait = t.syncSoon(ctx)
+	}
 	res, err := t.run(ctx, msg)
 	if err == nil {
 		res, err = t.pursue(ctx, res)

@@ -39,6 +39,8 @@ var (
 //     the outbox in one atomic step: after a crash there is either the message
 //     or its answers. It does not block on a full outbox. When the answers
 //     cannot be made durable it returns an error and they go out all the same.
+//     A final reply that can be given again may survive a power failure only a
+//     moment later: until then the message is received again.
 //     Completing twice, or what is not there, does nothing and drops the answers.
 type Inbox interface {
 	Submit(ctx context.Context, in Inbound) error

@@ -45,6 +45,7 @@ func (l *log) close() error {
 type commit struct {
 	buf   bytes.Buffer
 	sync  bool // somebody needs it on the disk, not only in the file
+	soon  bool // the same, but nobody waits for it
 	steps []step
 	lead  chan struct{} // capacity 1: the right to write it
 	done  chan struct{}
@@ -118,6 +119,9 @@ func (j *Journal) perform(c *commit) error {
 	if err == nil && c.sync {
 		err = j.file.sync(j.file.f)
 	}
+	if err == nil {
+		j.syncLater(c)
+	}
 	if err != nil {
 		err = fmt.Errorf("write the message journal: %w", err)
 	}
@@ -133,6 +137,36 @@ func (j *Journal) perform(c *commit) error {
 		}
 	}
 	return err
+}
+
+// syncDelay is how long a line may wait for the disk that nobody waits for.
+// The next one that somebody waits for takes it along.
+const syncDelay = 20 * time.Millisecond
+
+// syncLater sees to it that a written commit gets to the disk in time.
+func (j *Journal) syncLater(c *commit) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	switch {
+	case c.sync:
+		j.unsynced = false
+	case c.soon && !j.unsynced:
+		j.unsynced = true
+		j.later(j.syncNow)
+	}
+}
+
+func (j *Journal) syncNow() {
+	j.mu.Lock()
+	if j.closed || !j.unsynced {
+		j.mu.Unlock()
+		return
+	}
+	j.unsynced = false
+	c := j.join(nil)
+	c.sync = true
+	j.mu.Unlock()
+	_ = j.finish(c) // was noted by perform
 }
 
 func (j *Journal) append(b []byte) error {

@@ -22,6 +22,7 @@ type rig struct {
 	now   time.Time
 	room  int   // bytes that still fit; negative means all
 	fsync error // what syncing says
+	later []func()
 }
 
 func newRig(t *testing.T, o Options) *rig {
@@ -49,13 +50,16 @@ func (r *rig) open(o Options) {
 		return syscall.ENOSPC
 	}
 	j.file.sync = func(f *os.File) error { return errors.Join(r.fsync, sync(f)) }
+	j.later = func(f func()) { r.later = append(r.later, f) }
 	r.Journal = j
 }
 
 // crash lets go of the files as the death of the process does.
 func (r *rig) crash() {
 	r.t.Helper()
+	r.mu.Lock()
 	r.closed = true
+	r.mu.Unlock()
 	if err := errors.Join(r.file.close(), r.lock.Unlock()); err != nil {
 		r.t.Fatal(err)
 	}
@@ -359,5 +363,44 @@ func TestDroppedDeltas(t *testing.T) {
 	}
 	if n := r.Status().Dropped; n != 2 {
 		t.Errorf("%d dropped, want 2", n)
+	}
+}
+
+// A final reply does not wait for the disk, but gets there: with the next line
+// somebody waits for, or by itself.
+func TestCompleteSyncs(t *testing.T) {
+	t.Parallel()
+	final := bus.Outbound{Kind: bus.Final, Route: bus.Route{Channel: "c", ChatID: "1"}, Text: "yes"}
+	file := final
+	file.Media = []bus.Media{{Path: "x"}}
+	for name, c := range map[string]struct {
+		outs []bus.Outbound
+		wait bool
+	}{
+		"a reply":              {[]bus.Outbound{final}, false},
+		"a reply with a file":  {[]bus.Outbound{final, file}, true},
+		"nothing":              {nil, true},
+		"a message, a reply":   {[]bus.Outbound{{Kind: bus.Message, Route: final.Route, Text: "m"}, final}, true},
+		"a reply and a notice": {[]bus.Outbound{{Kind: bus.Notice, Route: final.Route, Text: "n"}, final}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, Options{})
+			synced := 0
+			sync := r.file.sync
+			r.file.sync = func(f *os.File) error { synced++; return sync(f) }
+			must(t, r.submit("a"))
+			synced = 0
+			must(t, r.Complete(t.Context(), "a", c.outs...))
+			if got := synced > 0; got != c.wait || got == (len(r.later) > 0) {
+				t.Errorf("Complete waited for the disk: %v, want %v; %d attempts later", got, c.wait, len(r.later))
+			}
+			for _, f := range r.later {
+				f()
+			}
+			if synced != 1 {
+				t.Errorf("synced %d times, want once", synced)
+			}
+		})
 	}
 }

@@ -190,7 +190,13 @@ func (j *Journal) Complete(_ context.Context, id string, outs ...bus.Outbound) e
 			j.enqueue(o)
 		}
 	}})
-	c.sync = true
+	// Should the power fail before it is on the disk, the message is received
+	// again. Its final reply can be found or given again; the rest could not.
+	again := len(kept) > 0
+	for _, o := range kept {
+		again = again && o.out.Kind == bus.Final && len(o.out.Media) == 0
+	}
+	c.sync, c.soon = c.sync || !again, c.soon || again
 	j.mu.Unlock()
 	return j.finish(c)
 }

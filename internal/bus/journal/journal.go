@@ -81,20 +81,23 @@ type Journal struct {
 	lock *diskio.Lock
 	file log
 
+	later   func(func())  // calls after syncDelay
 	closing chan struct{} // closed by Close
 	ready   chan struct{} // capacity 1: a message is ready for Receive
 
-	mu      sync.Mutex
-	closed  bool
-	next    *commit // what the next write takes along; nil if nothing waits
-	busy    bool    // somebody writes
-	seq     uint64
-	inbound map[string]*inEntry  // not completed
-	queue   []*inEntry           // accepted and not received, in order
-	outs    map[string]*outEntry // durable and not delivered
-	lanes   map[string]*lane     // by channel
-	seen    seen
-	dropped uint64 // volatile messages nobody got
+	mu     sync.Mutex
+	closed bool
+	next   *commit // what the next write takes along; nil if nothing waits
+	busy   bool    // somebody writes
+	// unsynced says that lines wait for the disk that nobody waits for.
+	unsynced bool
+	seq      uint64
+	inbound  map[string]*inEntry  // not completed
+	queue    []*inEntry           // accepted and not received, in order
+	outs     map[string]*outEntry // durable and not delivered
+	lanes    map[string]*lane     // by channel
+	seen     seen
+	dropped  uint64 // volatile messages nobody got
 }
 
 var _ bus.Queue = (*Journal)(nil)
@@ -115,6 +118,7 @@ type inEntry struct {
 func Open(dir string, opts Options) (*Journal, error) {
 	j := &Journal{
 		opts: opts.filled(), path: filepath.Join(dir, "journal.jsonl"),
+		later:   func(f func()) { time.AfterFunc(syncDelay, f) },
 		closing: make(chan struct{}), ready: make(chan struct{}, 1),
 		inbound: map[string]*inEntry{}, outs: map[string]*outEntry{}, lanes: map[string]*lane{},
 	}
