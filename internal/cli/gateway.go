@@ -18,6 +18,7 @@ import (
 
 	"github.com/nanobot-go/nanobot"
 	"github.com/nanobot-go/nanobot/internal/app"
+	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/daemon"
 )
@@ -103,10 +104,7 @@ func (c *command) gatewayRun(ctx context.Context, f gatewayFlags) error {
 		return err
 	}
 	c.warn(loaded)
-	log, done, err := c.gatewayLog(loaded, f)
-	if err != nil {
-		return err
-	}
+	log, done := c.gatewayLog(loaded, f)
 	defer done()
 	crashes := daemon.OpenCrashes(filepath.Join(loaded.DataDir, "run", "starts.json"))
 	o := c.gatewayOptions(loaded, f, log)
@@ -124,7 +122,7 @@ func (c *command) gatewayRun(ctx context.Context, f gatewayFlags) error {
 		return err
 	}
 	if f.dryRun {
-		c.gatewayPlan(ctx, g, "dry run")
+		c.gatewayPlan(ctx, g, dryRun)
 		fmt.Fprintln(c.Err, "This was a dry run: nothing was connected and nothing runs.")
 		return g.Close()
 	}
@@ -145,7 +143,7 @@ func (c *command) gatewayRun(ctx context.Context, f gatewayFlags) error {
 		g.Watchdog(ctx, notify, crashes)
 	})
 	_ = notify.Tell("STOPPING=1")
-	log.Info("gateway ended", "pid", self.PID, "err", err)
+	log.InfoContext(ctx, "gateway ended", "pid", self.PID, "err", err)
 	if e := crashes.End(); e != nil {
 		log.WarnContext(ctx, "count starts", "err", e)
 	}
@@ -216,6 +214,8 @@ func (c *command) describeSelf(g *app.Gateway, l *config.Loaded, f gatewayFlags)
 	return self
 }
 
+const dryRun = "dry run"
+
 // gatewayPlan says what runs, or would.
 func (c *command) gatewayPlan(ctx context.Context, g *app.Gateway, state string) {
 	s := g.Status()
@@ -234,6 +234,9 @@ func (c *command) gatewayPlan(ctx context.Context, g *app.Gateway, state string)
 		}
 		on++
 		line := string(ch.State)
+		if state == dryRun && ch.State == channel.Stopped {
+			line = "would connect"
+		}
 		if ch.Error != "" {
 			line += ": " + ch.Error
 		}
@@ -275,19 +278,19 @@ func gatewayLogPath(l *config.Loaded) string {
 
 // gatewayLog is where the gateway writes what it does: a file that rotates,
 // and standard error for what a person in front of it should see.
-func (c *command) gatewayLog(l *config.Loaded, f gatewayFlags) (*slog.Logger, func(), error) {
+func (c *command) gatewayLog(l *config.Loaded, f gatewayFlags) (log *slog.Logger, done func()) {
 	cfg := l.Config.Gateway.Log
 	file, err := daemon.OpenLog(gatewayLogPath(l), int64(cfg.MaxSizeMB)<<20, cfg.MaxFiles, c.Err)
 	if err != nil {
 		// A disk that cannot be written must not keep the gateway from saying so.
 		fmt.Fprintf(c.Err, "nanobot: %v; logging to standard error\n", err)
-		return slog.New(logHandler(c.Err, cfg, f.verbose)), func() {}, nil
+		return slog.New(logHandler(c.Err, cfg, f.verbose)), func() {}
 	}
 	var w io.Writer = file
 	if c.logs && f.mode == "foreground" {
 		w = io.MultiWriter(file, c.Err)
 	}
-	return slog.New(logHandler(w, cfg, f.verbose)), func() { _ = file.Close() }, nil // every write was checked
+	return slog.New(logHandler(w, cfg, f.verbose)), func() { _ = file.Close() } // every write was checked
 }
 
 func logHandler(w io.Writer, cfg config.Log, verbose bool) slog.Handler {
