@@ -15,9 +15,10 @@ import (
 
 // form is how much happens.
 type form struct {
-	chats, messages, kills int
-	feed                   time.Duration // over which the messages come
-	settle                 time.Duration // for the last answers
+	chats, messages int
+	kills, ends     int           // of processes: without a warning, in order
+	feed            time.Duration // over which the messages come
+	settle          time.Duration // for the last answers
 }
 
 // TestChaos sends messages through a fake Telegram to the gateway, which uses a
@@ -29,9 +30,9 @@ func TestChaos(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts many processes")
 	}
-	f := form{chats: 12, messages: 120, kills: 6, feed: 12 * time.Second, settle: time.Minute}
+	f := form{chats: 12, messages: 120, kills: 6, ends: 2, feed: 12 * time.Second, settle: time.Minute}
 	if os.Getenv("NANOBOT_CHAOS") == "full" {
-		f = form{chats: 200, messages: 2000, kills: 50, feed: 150 * time.Second, settle: 5 * time.Minute}
+		f = form{chats: 200, messages: 2000, kills: 50, ends: 10, feed: 150 * time.Second, settle: 5 * time.Minute}
 	}
 	seed := uint64(time.Now().UnixNano())
 	if v, err := strconv.ParseUint(os.Getenv("NANOBOT_CHAOS_SEED"), 10, 64); err == nil {
@@ -103,18 +104,24 @@ func talk(j *judge, f form, l *luck) {
 	}
 }
 
-// harass kills the program and cuts its connections.
+// harass kills the program and cuts its connections. Sometimes it only
+// restarts it, which nobody may notice.
 func harass(g *gateway, m *model, f form, l *luck) {
-	for range f.kills {
-		gap := l.within(2 * f.feed / time.Duration(f.kills))
+	rounds := f.kills + f.ends
+	for i := range rounds {
+		gap := l.within(2 * f.feed / time.Duration(rounds))
 		if l.float() < 0.5 { // the network fails in between
 			hold(g.t.Context(), gap/2)
 			g.tg.drop()
-			m.drop()
+			m.http.CloseClientConnections()
 			gap /= 2
 		}
 		hold(g.t.Context(), gap)
-		g.kill()
+		if i%(rounds/f.ends) == 1 {
+			g.stop()
+		} else {
+			g.kill()
+		}
 		g.start()
 	}
 }
@@ -137,8 +144,8 @@ func report(j *judge, f form, took time.Duration) {
 		j.t.Errorf("%d session files for %d chats", sessions, len(j.said))
 	}
 	if n := len(j.g.killed); n != f.kills {
-		j.t.Errorf("%d kills, want %d", n, f.kills)
+		j.t.Errorf("%d processes were killed, want %d", n, f.kills)
 	}
-	j.t.Logf("%d messages, %d chats, %d kills in %s: %d unanswered, %d answered twice %v, %d answers to the bot lost, %d model calls, %d with tools, %d idle, faults %v, %d errors logged, other words %v",
-		f.messages, len(j.said), f.kills, took.Round(time.Second), missing, twice, why, lost, j.m.calls, j.m.tools, j.m.idle, j.g.tg.luck.count(), errors, j.strangers())
+	j.t.Logf("%d messages, %d chats, %d kills, %d restarts in %s: %d unanswered, %d answered twice %v, %d answers to the bot lost, %d model calls, %d with tools, %d idle, faults %v, %d errors logged, other words %v",
+		f.messages, len(j.said), f.kills, f.ends, took.Round(time.Second), missing, twice, why, lost, j.m.calls, j.m.tools, j.m.idle, j.g.tg.luck.count(), errors, j.strangers())
 }

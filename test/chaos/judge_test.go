@@ -112,7 +112,7 @@ func (j *judge) duplicates() map[string]int {
 				if olds := before[n]; len(olds) > 0 {
 					reason := ""
 					for _, old := range olds {
-						reason = cmp.Or(reason, j.reason(n, old, m))
+						reason = cmp.Or(reason, j.reason(old, m))
 					}
 					if reason == "" {
 						j.t.Errorf("chat %d: %s was answered twice for no reason\n%s", chat, n, j.dump(chat))
@@ -126,16 +126,15 @@ func (j *judge) duplicates() map[string]int {
 	return why
 }
 
-// reason says why b repeats a name of a; "" if there is no good reason.
-func (j *judge) reason(name string, a, b shown) string {
+// reason says why b repeats a name of a; "" if there is no good reason. A
+// stream of the model that breaks off is none: what was shown of it is replaced.
+func (j *judge) reason(a, b shown) string {
 	death, killed := j.g.killed[a.gen]
 	switch {
-	case a.lost:
+	case a.lost, a.unsure && b.gen > a.gen:
 		return "answer lost"
-	case killed && b.gen > a.gen && (a.unsure || death.Sub(a.end) < noteTime):
+	case killed && b.gen > a.gen && death.Sub(a.end) < noteTime:
 		return "killed before the note"
-	case j.m.tornBefore(name, b.start):
-		return "stream cut"
 	case killed && b.gen > a.gen && !strings.HasSuffix(a.text, "done."):
 		return "killed while streaming"
 	}

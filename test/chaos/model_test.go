@@ -33,13 +33,11 @@ type model struct {
 	mu    sync.Mutex
 	calls int
 	tools int
-	idle  int                    // calls that brought nothing new
-	torn  map[string][]time.Time // names in replies whose stream was cut
-	now   map[*speaker][]string  // names in replies that are being written
+	idle  int // calls that brought nothing new
 }
 
 func newModel(t *testing.T, l *luck) *model {
-	m := &model{t: t, luck: l, torn: map[string][]time.Time{}, now: map[*speaker][]string{}}
+	m := &model{t: t, luck: l}
 	m.http = httptest.NewServer(m)
 	return m
 }
@@ -135,20 +133,9 @@ func (m *model) speak(s *speaker, names []string, broken bool) {
 		s.end("stop")
 		return
 	}
-	m.mu.Lock()
-	m.now[s] = names
-	m.mu.Unlock()
-	defer func() {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		delete(m.now, s)
-	}()
 	s.say("ok")
 	for i, n := range names {
 		if broken && i == len(names)-1 {
-			m.mu.Lock()
-			m.tear(names)
-			m.mu.Unlock()
 			if m.luck.float() < 0.5 { // sometimes all of it was shown by then
 				s.say(" " + n)
 			}
@@ -159,36 +146,6 @@ func (m *model) speak(s *speaker, names []string, broken bool) {
 	}
 	s.say(" done.")
 	s.end("stop")
-}
-
-// tear notes that the stream of a reply is cut. The lock is held.
-func (m *model) tear(names []string) {
-	for _, n := range names {
-		m.torn[n] = append(m.torn[n], time.Now())
-	}
-}
-
-// drop cuts all connections.
-func (m *model) drop() {
-	m.mu.Lock()
-	for _, names := range m.now {
-		m.tear(names)
-	}
-	m.mu.Unlock()
-	m.http.CloseClientConnections()
-}
-
-// tornBefore reports whether the stream of a reply with this name was cut
-// before a moment.
-func (m *model) tornBefore(name string, at time.Time) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, t := range m.torn[name] {
-		if t.Before(at) {
-			return true
-		}
-	}
-	return false
 }
 
 // speaker writes a stream.

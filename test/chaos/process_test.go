@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -25,7 +26,7 @@ type gateway struct {
 
 	gen    int
 	cmd    *exec.Cmd
-	out    *bytes.Buffer // of the running process
+	out    *output // of the running process
 	killed map[int]time.Time
 	wrote  strings.Builder // of those before it
 }
@@ -83,7 +84,7 @@ func (g *gateway) start() {
 	}
 	g.gen++
 	g.tg.begin(g.gen)
-	g.out = &bytes.Buffer{}
+	g.out = &output{}
 	g.cmd = exec.Command(g.bin, "gateway", "-c", g.config, "-w", g.workspace())
 	g.cmd.Env = []string{"HOME=" + g.home, "PATH=" + os.Getenv("PATH")}
 	g.cmd.Stdout, g.cmd.Stderr = g.out, g.out
@@ -106,9 +107,30 @@ func (g *gateway) kill() {
 	g.wrote.WriteString(g.out.String())
 }
 
+// output is what a process wrote so far.
+type output struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.String()
+}
+
 // stop lets the process end in order.
 func (g *gateway) stop() {
 	g.t.Helper()
+	for end := time.Now().Add(10 * time.Second); !strings.Contains(g.out.String(), "listening") && time.Now().Before(end); {
+		hold(g.t.Context(), 20*time.Millisecond) // before that a signal just kills it
+	}
 	if err := g.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		g.t.Fatalf("the last process was gone already: %v\n%s", err, g.out)
 	}

@@ -95,9 +95,17 @@ func (p *platform) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		return
 	}
+	s := &sending{start: time.Now(), lost: what == lost}
+	s.gen, _ = r.Context().Value(genKey{}).(int)
 	p.mu.Lock()
 	p.moved = time.Now()
+	p.busy[s] = true
 	p.mu.Unlock()
+	defer func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.busy, s)
+	}()
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return // the bot died while it was sending
@@ -106,7 +114,16 @@ func (p *platform) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !p.before(w, r, what) {
 		return
 	}
-	p.answer(w, r, method, body, what)
+	rec := httptest.NewRecorder()
+	p.Server.ServeHTTP(rec, r)
+	p.keep(s, method, body, rec)
+	if what == lost {
+		hold(r.Context(), p.luck.within(time.Second/2))
+		panic(http.ErrAbortHandler)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(rec.Code)
+	_, _ = w.Write(rec.Body.Bytes())
 }
 
 // before spoils a call before it is done; true means that it is to be done.
@@ -130,30 +147,10 @@ func (p *platform) before(w http.ResponseWriter, r *http.Request, what fault) bo
 	return false
 }
 
-// answer does a call and tells the bot, unless the answer is lost.
-func (p *platform) answer(w http.ResponseWriter, r *http.Request, method string, body []byte, what fault) {
-	rec := httptest.NewRecorder()
-	s := &sending{start: time.Now(), lost: what == lost}
-	s.gen, _ = r.Context().Value(genKey{}).(int)
-	p.mu.Lock()
-	p.busy[s] = true
-	p.mu.Unlock()
-	p.Server.ServeHTTP(rec, r)
-	p.keep(s, method, body, rec)
-	if what == lost {
-		hold(r.Context(), p.luck.within(time.Second/2))
-		panic(http.ErrAbortHandler)
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(rec.Code)
-	_, _ = w.Write(rec.Body.Bytes())
-}
-
 // keep notes a message that the chat shows now.
 func (p *platform) keep(s *sending, method string, body []byte, rec *httptest.ResponseRecorder) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.busy, s)
 	p.moved = time.Now()
 	var in struct {
 		Chat int64 `json:"chat_id"`
