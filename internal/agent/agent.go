@@ -73,6 +73,9 @@ type Options struct {
 	// heartbeat or trigger before it goes out: whether it does, and in which
 	// form. It may be asked again after a crash. May be nil.
 	Outcome func(ctx context.Context, in bus.Inbound, out bus.Outbound) (bus.Outbound, bool)
+	// Trigger binds a new trigger to a conversation and says how to use it.
+	// May be nil.
+	Trigger func(ctx context.Context, name string, r bus.Route, key string) (string, error)
 	// HeartbeatKeep is how many messages the conversation of the heartbeat
 	// begins with; 0 keeps all.
 	HeartbeatKeep int

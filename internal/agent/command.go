@@ -44,6 +44,7 @@ func Commands() []Command {
 		{"skill", "", "list the skills"},
 		{"status", "", "show version, model, tokens and what is running"},
 		{"stop", "", "stop the running turn and drop waiting messages"},
+		{"trigger", "<name>", "make a trigger: scripts on this machine can then send messages to this chat"},
 		{"undo", "[turn] [force]", "take back what a turn changed in files (default: the last one)"},
 		{"usage", "", "show what model calls cost so far"},
 	}
@@ -137,6 +138,8 @@ func (t *turn) runCommand(ctx context.Context, cmd command) error {
 		return nil
 	case "goal":
 		return t.startGoal(ctx, cmd)
+	case "trigger":
+		return t.remember(cmd, t.triggerText(ctx, cmd.args))
 	case "undo", "diff":
 		return t.undoCommand(ctx, cmd)
 	case "history":
@@ -320,4 +323,21 @@ func uptime(d time.Duration) string {
 		return fmt.Sprintf("%dh %dm", int(d.Hours()), int(d.Minutes())%60)
 	}
 	return fmt.Sprintf("%dm %ds", int(d.Minutes()), int(d.Seconds())%60)
+}
+
+// triggerText binds a trigger to this conversation.
+func (t *turn) triggerText(ctx context.Context, name string) string {
+	switch {
+	case t.it.in.Scope != "" || t.it.in.Untrusted:
+		return "Only an owner can do that, in a chat with nobody else."
+	case t.Trigger == nil:
+		return "Triggers need a gateway."
+	case name == "":
+		return "Give it a name: /trigger backup-done"
+	}
+	reply, err := t.Trigger(ctx, name, t.it.in.Route, t.key)
+	if err != nil {
+		return "The trigger was not made: " + err.Error()
+	}
+	return reply
 }

@@ -188,7 +188,7 @@ func (a *App) build(ctx context.Context, o Options) error {
 			return ok || name == "my" && a.Config.Config.Tools.My.Enable
 		},
 	})
-	set, media, err := a.tools(o)
+	set, media, err := a.tools(o) //nolint:contextcheck // what commands need begins with the first one and ends with the app
 	if err != nil {
 		return err
 	}
@@ -229,7 +229,7 @@ func (a *App) build(ctx context.Context, o Options) error {
 		},
 		Unified: def.UnifiedSession, Concurrency: concurrency(def.Limits.MaxConcurrentRequests), HintChars: def.ToolHintMaxLength,
 		Resume:  agent.ResumePolicy(def.ResumeInterrupted),
-		Outcome: a.Schedule.Outcome, HeartbeatKeep: a.Config.Config.Gateway.Heartbeat.KeepRecentMessages,
+		Trigger: a.trigger, Outcome: a.Schedule.Outcome, HeartbeatKeep: a.Config.Config.Gateway.Heartbeat.KeepRecentMessages,
 		Grace:   time.Duration(a.Config.Config.Gateway.ShutdownTimeoutS) * time.Second,
 		Version: o.Version, Location: def.Location(), Now: o.Now, Log: o.Log, Home: home,
 	})

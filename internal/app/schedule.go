@@ -121,3 +121,13 @@ func (a *App) preview(ctx context.Context, perMonth float64) string {
 	}
 	return p.String()
 }
+
+// trigger makes a trigger for a conversation.
+func (a *App) trigger(ctx context.Context, name string, r bus.Route, key string) (string, error) {
+	r.MessageID = ""
+	t, err := a.Schedule.AddTrigger(ctx, name, r, key)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("Trigger %s (%s) is ready. A script on this machine sends a message here with:\n\nnanobot trigger %s \"what happened\"", t.Name, t.ID, t.ID), nil
+}
