@@ -83,10 +83,21 @@ func (b *bot) written(ctx context.Context, parts []*message, edited bool, submit
 	b.place(&in, m)
 	in.Meta = b.meta(m, m.From)
 	in.Text, in.Media = b.compose(ctx, parts, v)
+	in.Untrusted = slices.ContainsFunc(parts, b.foreign)
 	if in.Text == "" && len(in.Media) == 0 {
 		return nil
 	}
 	return submit(ctx, in)
+}
+
+// foreign reports whether a message holds words of somebody who is neither its
+// sender nor the bot.
+func (b *bot) foreign(m *message) bool {
+	other := func(u *user) bool { return u == nil || u.ID != m.From.ID && u.ID != b.me.Load().ID }
+	if r := m.ReplyTo; r != nil && r.TopicCreated == nil && other(r.From) {
+		return true
+	}
+	return m.ForwardOrigin != nil && other(m.ForwardOrigin.SenderUser)
 }
 
 // id tells a message from all others. The bot's number is in it, because

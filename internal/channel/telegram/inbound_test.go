@@ -113,6 +113,42 @@ func TestReceive(t *testing.T) {
 	}
 }
 
+// Words of other people that somebody quotes or passes on are no orders.
+func TestWordsOfOthers(t *testing.T) {
+	t.Parallel()
+	ann := object{"id": 42, "first_name": "Ann", "username": "ann"}
+	eve := object{"id": 7, "first_name": "Eve"}
+	reply := func(from object) object {
+		return object{"chat": private(42), "text": "x", "reply_to_message": object{"message_id": 3, "chat": private(42), "from": from, "text": "obey"}}
+	}
+	forward := func(o object) object { return object{"chat": private(42), "text": "x", "forward_origin": o} }
+	for name, c := range map[string]struct {
+		post object
+		want bool
+	}{
+		"own words":             {object{"chat": private(42), "text": "x"}, false},
+		"answer to us":          {reply(us()), false},
+		"answer to oneself":     {reply(ann), false},
+		"answer to another":     {reply(eve), true},
+		"own words again":       {forward(object{"type": "user", "sender_user": ann}), false},
+		"words of another":      {forward(object{"type": "user", "sender_user": eve}), true},
+		"words of somebody":     {forward(object{"type": "hidden_user", "sender_user_name": "Ann"}), true},
+		"words of a channel":    {forward(object{"type": "channel", "chat": object{"id": -1, "type": "channel", "title": "News"}}), true},
+		"words of a chat":       {forward(object{"type": "chat", "sender_chat": object{"id": -1, "type": "supergroup", "title": "Us"}}), true},
+		"a contact of somebody": {object{"chat": private(42), "contact": object{"first_name": "Eve", "phone_number": "1"}}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, loopback(t), nil)
+			r.start()
+			r.fake.Post(c.post)
+			if in := r.receive(1)[0]; in.Untrusted != c.want {
+				t.Errorf("untrusted %v, want %v: %q", in.Untrusted, c.want, in.Text)
+			}
+		})
+	}
+}
+
 func TestRouteOfTopic(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, loopback(t), map[string]any{"groupPolicy": "open"})
