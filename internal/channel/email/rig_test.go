@@ -389,6 +389,12 @@ func (r *rig) inbound() []bus.Inbound {
 	return slices.Clone(r.got)
 }
 
+func (r *rig) states() []string {
+	r.rmu.Lock()
+	defer r.rmu.Unlock()
+	return slices.Clone(r.ready)
+}
+
 // start runs the channel until the test ends or stop is called.
 func (r *rig) start() (stop func() error) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.t.Context()))

@@ -80,7 +80,7 @@ func TestIdle(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, newProvider(t, serverOptions{}), map[string]any{"pollIntervalSeconds": 3600})
 	stop := r.start()
-	r.waitFor("the connection", func() bool { return slices.Contains(r.ready, botAddress) })
+	r.waitFor("the connection", func() bool { return slices.Contains(r.states(), botAddress) })
 	for i := range 3 {
 		r.deliver("INBOX", letterOf(i, "x", "hi"))
 		r.waitFor("the mail", func() bool { return len(r.inbound()) == i+1 })
@@ -91,8 +91,8 @@ func TestIdle(t *testing.T) {
 	if err := stop(); err != nil {
 		t.Errorf("Run: %v", err)
 	}
-	if !slices.Contains(r.ready, "lost") {
-		t.Errorf("states were %q, want a lost connection among them", r.ready)
+	if !slices.Contains(r.states(), "lost") {
+		t.Errorf("states were %q, want a lost connection among them", r.states())
 	}
 }
 
@@ -107,7 +107,7 @@ func TestPoll(t *testing.T) {
 			r := newRig(t, newProvider(t, serverOptions{caps: caps}), map[string]any{"idle": name != "IDLE switched off"})
 			r.o.PollIntervalSeconds = 1
 			stop := r.start()
-			r.waitFor("the connection", func() bool { return slices.Contains(r.ready, botAddress) })
+			r.waitFor("the connection", func() bool { return slices.Contains(r.states(), botAddress) })
 			r.deliver("INBOX", letterOf(1, "x", "hi"))
 			r.waitFor("the mail", func() bool { return len(r.inbound()) == 1 })
 			if err := stop(); err != nil {
