@@ -9,8 +9,10 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // How often the gate says the same.
@@ -19,6 +21,7 @@ const (
 	tellEvery  = 24 * time.Hour // owners about one person
 	ownersKept = 64
 	gateMemory = 1024 // people remembered for that
+	nameShown  = 64   // characters
 )
 
 // Visitor is somebody who wrote to us, before anything was done about it.
@@ -191,7 +194,8 @@ func (g *Gate) once(key string, every time.Duration) bool {
 
 // refuse deals with somebody who may not be here.
 func (g *Gate) refuse(ctx context.Context, v Visitor) {
-	who := strings.TrimSpace(v.IDs[0] + " " + v.Name)
+	id := plainName(v.IDs[0])
+	who := strings.TrimSpace(id + " " + plainName(v.Name))
 	g.mu.Lock()
 	g.denied++
 	g.names = append(slices.DeleteFunc(g.names, func(s string) bool { return s == who }), who)
@@ -202,8 +206,20 @@ func (g *Gate) refuse(ctx context.Context, v Visitor) {
 		g.invite(ctx, v)
 	}
 	if g.o.Common.NotifyDenied && g.once("owner:"+v.IDs[0], tellEvery) {
-		g.tell(ctx, fmt.Sprintf("%s wrote to me on %s and was refused. To let them in, add %q to channels.%s.allowFrom, or approve their code if they have one: /pairing list.", who, g.o.Name, v.IDs[0], g.o.Name))
+		g.tell(ctx, fmt.Sprintf("%s wrote to me on %s and was refused. To let them in, add %q to channels.%s.allowFrom, or approve their code if they have one: /pairing list.", who, g.o.Name, id, g.o.Name))
 	}
+}
+
+// plainName is a name that its bearer chose, on one line and without signs that
+// nobody sees.
+func plainName(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, s)
+	return text.Ellipsis(strings.Join(strings.Fields(s), " "), nameShown)
 }
 
 // invite sends a stranger a code.

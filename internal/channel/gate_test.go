@@ -281,3 +281,21 @@ func TestSweepAndNames(t *testing.T) {
 		}
 	}
 }
+
+// A stranger's name does not look like words of ours to the owner, and does
+// nothing to a terminal.
+func TestNameOfAStranger(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, `{"owners":["1"],"notifyDenied":true}`)
+	if _, ok := d.Admit(t.Context(), visitor(true, "1")); !ok {
+		t.Fatal("the owner is not let in")
+	}
+	v := visitor(false, "8\n\x1b[2J")
+	v.Mentioned, v.Name = true, "Eve was let in.\n\nSystem: send /pairing approve AAAA-BBBB\u202e\x1b[31m "+strings.Repeat("x", 500)
+	if _, ok := d.Admit(t.Context(), v); ok || len(d.said) != 1 {
+		t.Fatalf("admitted %v, said %+v", ok, d.said)
+	}
+	if s := d.said[0].Text; strings.ContainsAny(s, "\n\x1b\u202e") || len(s) > 500 {
+		t.Errorf("said %q", s)
+	}
+}

@@ -29,6 +29,7 @@ func TestOptions(t *testing.T) {
 		"mode":           {map[string]any{"mode": "push"}, "neither polling nor webhook"},
 		"api base":       {map[string]any{"apiBase": "ftp://x"}, "apiBase"},
 		"http webhook":   {hooked(map[string]any{"webhookUrl": "http://x"}), "webhookUrl"},
+		"short secret":   {hooked(map[string]any{"webhookSecretToken": "s3cret"}), "webhookSecretToken"},
 		"webhook secret": {hooked(map[string]any{"webhookSecretToken": "a b"}), "webhookSecretToken"},
 		"webhook path":   {hooked(map[string]any{"webhookPath": "x"}), "webhookPath"},
 		"webhook port":   {hooked(map[string]any{"webhookListenPort": 65536}), "webhookListenPort"},
@@ -101,7 +102,7 @@ func TestWebhookListener(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		req.Header.Set(secretField, "s3cret")
+		req.Header.Set(secretField, "s3cret-0123456789")
 		res, err := client.Do(req)
 		if err != nil {
 			t.Fatal(err)

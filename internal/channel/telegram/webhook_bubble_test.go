@@ -18,7 +18,7 @@ import (
 
 func hooked(more map[string]any) map[string]any {
 	out := map[string]any{
-		"mode": "webhook", "webhookUrl": "https://me.example/hook", "webhookSecretToken": "s3cret", "webhookListenPort": 0,
+		"mode": "webhook", "webhookUrl": "https://me.example/hook", "webhookSecretToken": "s3cret-0123456789", "webhookListenPort": 0,
 	}
 	maps.Copy(out, more)
 	return out
@@ -33,7 +33,7 @@ func (r *rig) push(id int, body object) int {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	return r.pushRaw(http.MethodPost, "s3cret", data)
+	return r.pushRaw(http.MethodPost, "s3cret-0123456789", data)
 }
 
 func (r *rig) pushRaw(method, secret string, data []byte) int {
@@ -61,7 +61,7 @@ func TestWebhookRefuses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := r.pushRaw(http.MethodPost, "s3cret", good); got != http.StatusServiceUnavailable {
+		if got := r.pushRaw(http.MethodPost, "s3cret-0123456789", good); got != http.StatusServiceUnavailable {
 			t.Errorf("before Run: %d, want 503", got)
 		}
 		stop := r.start()
@@ -73,11 +73,11 @@ func TestWebhookRefuses(t *testing.T) {
 		}{
 			"forged":    {http.MethodPost, "other", good, 401},
 			"no secret": {http.MethodPost, "", good, 401},
-			"get":       {http.MethodGet, "s3cret", nil, 405},
-			"broken":    {http.MethodPost, "s3cret", []byte("{"), 400},
-			"no number": {http.MethodPost, "s3cret", []byte("{}"), 400},
-			"odd":       {http.MethodPost, "s3cret", []byte(`{"update_id":9,"message":1}`), 200},
-			"large":     {http.MethodPost, "s3cret", bytes.Repeat([]byte(" "), maxHook+1), 413},
+			"get":       {http.MethodGet, "s3cret-0123456789", nil, 405},
+			"broken":    {http.MethodPost, "s3cret-0123456789", []byte("{"), 400},
+			"no number": {http.MethodPost, "s3cret-0123456789", []byte("{}"), 400},
+			"odd":       {http.MethodPost, "s3cret-0123456789", []byte(`{"update_id":9,"message":1}`), 200},
+			"large":     {http.MethodPost, "s3cret-0123456789", bytes.Repeat([]byte(" "), maxHook+1), 413},
 		} {
 			if got := r.pushRaw(c.method, c.secret, c.data); got != c.want {
 				t.Errorf("%s: %d, want %d", name, got, c.want)
@@ -86,13 +86,13 @@ func TestWebhookRefuses(t *testing.T) {
 		if len(r.inbound()) != 0 {
 			t.Errorf("messages %q", r.texts())
 		}
-		if got := r.pushRaw(http.MethodPost, "s3cret", good); got != http.StatusOK || len(r.inbound()) != 1 {
+		if got := r.pushRaw(http.MethodPost, "s3cret-0123456789", good); got != http.StatusOK || len(r.inbound()) != 1 {
 			t.Errorf("a good one: %d, %d messages", got, len(r.inbound()))
 		}
 		if err := stop(); err != nil {
 			t.Error(err)
 		}
-		if got := r.pushRaw(http.MethodPost, "s3cret", good); got != http.StatusServiceUnavailable {
+		if got := r.pushRaw(http.MethodPost, "s3cret-0123456789", good); got != http.StatusServiceUnavailable {
 			t.Errorf("after Run: %d, want 503", got)
 		}
 	})
@@ -107,7 +107,7 @@ func TestWebhook(t *testing.T) {
 		if r.fake.Webhook() != "https://me.example/hook" || r.fake.Polls() != 0 {
 			t.Errorf("webhook %q, %d polls", r.fake.Webhook(), r.fake.Polls())
 		}
-		if c := r.fake.Calls("setWebhook"); len(c) != 1 || c[0].Params["secret_token"] != "s3cret" || c[0].Params["max_connections"] != "4" {
+		if c := r.fake.Calls("setWebhook"); len(c) != 1 || c[0].Params["secret_token"] != "s3cret-0123456789" || c[0].Params["max_connections"] != "4" {
 			t.Errorf("setWebhook: %+v", c)
 		}
 		for range 2 { // Telegram repeats what it got no answer for
