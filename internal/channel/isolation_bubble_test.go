@@ -110,3 +110,32 @@ func TestStreamBesideCommand(t *testing.T) {
 		}
 	})
 }
+
+// mute is a platform that does not listen when it is told to stop sending.
+type mute struct {
+	*platform
+	free chan struct{}
+}
+
+func (m *mute) Send(context.Context, bus.Outbound) (string, error) {
+	<-m.free
+	return "", nil
+}
+
+// A platform that does not listen cannot hold up the end, nor a new configuration.
+func TestEndDespiteStuckSend(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p := &platform{}
+		m := &mute{p, make(chan struct{})}
+		defer close(m.free)
+		r := newRig(t, map[string]*platform{"a": p}, func(o *channel.Options) {
+			o.Factories["a"] = func(deps channel.Deps, _ json.RawMessage) (channel.Channel, error) { p.deps = deps; return m, nil }
+		})
+		r.publish(final("1", "c", "one"))
+		start := time.Now()
+		r.end()
+		if took := time.Since(start); took > 10*time.Second {
+			t.Errorf("the end took %v", took)
+		}
+	})
+}

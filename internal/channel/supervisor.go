@@ -131,13 +131,23 @@ func (s *slot) run(ctx context.Context) {
 		p.stop()
 	}
 	s.mu.Unlock()
-	out.Wait()
-	s.work.Wait()
-	close(s.acks)
-	acks.Wait()
-	leave()
-	t := time.NewTimer(stopWait)
+	quiet := make(chan struct{})
+	go func() {
+		defer close(quiet)
+		out.Wait()
+		s.work.Wait()
+		close(s.acks)
+		acks.Wait()
+	}()
+	t := time.NewTimer(flushWait + time.Second) // calls end within flushWait, if they listen
 	defer t.Stop()
+	select {
+	case <-quiet:
+	case <-t.C:
+		s.log.ErrorContext(ctx, "a channel does not stop sending; it is left alone")
+	}
+	leave()
+	t.Reset(stopWait)
 	select {
 	case <-left:
 	case <-t.C:
