@@ -8,9 +8,9 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 )
 
-// errClosing refuses messages while the channel is being stopped. The platform
+// ErrStopping refuses messages while the channel is being stopped. The platform
 // keeps them for the next start.
-var errClosing = errors.New("the channel is being stopped")
+var ErrStopping = errors.New("the channel is being stopped")
 
 // submit takes a message of the channel. The message has a context of its own;
 // what is shown about it lives as long as the channel.
@@ -19,7 +19,7 @@ func (s *slot) submit(ctx, life context.Context, in bus.Inbound) error {
 	closing := s.closing
 	s.mu.Unlock()
 	if closing || s.m.deaf.Load() {
-		return errClosing
+		return ErrStopping
 	}
 	if in.Route.Channel == "" {
 		in.Route.Channel = s.name

@@ -2,10 +2,13 @@ package telegram
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"runtime/debug"
 	"sync"
 	"time"
+
+	"github.com/nanobot-go/nanobot/internal/channel"
 )
 
 const (
@@ -75,8 +78,8 @@ func (in *intake) try(j job) {
 			j.done()
 			return
 		}
-		if in.ctx.Err() != nil {
-			return
+		if in.ctx.Err() != nil || errors.Is(err, channel.ErrStopping) {
+			return // it stays with Telegram for the next start
 		}
 		in.log.ErrorContext(in.ctx, "a message could not be accepted yet", "update", j.updates[0].ID, "err", err)
 		if !pause(in.ctx, wait) {

@@ -61,6 +61,36 @@ func TestAcknowledgedWhenDurable(t *testing.T) {
 	})
 }
 
+// What comes while the channel is being stopped stays with Telegram, and that
+// is no trouble.
+func TestRefusedWhileStopping(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, telegramtest.Offline(), nil)
+		stop := r.start()
+		r.setRefuse(fmt.Errorf("submit: %w", channel.ErrStopping))
+		r.fake.Say(42, "one")
+		r.fake.Say(42, "two")
+		time.Sleep(time.Minute)
+		if err := stop(); err != nil {
+			t.Errorf("Run: %v", err)
+		}
+		if r.fake.Pending() != 2 || strings.Contains(r.log.String(), "ERROR") {
+			t.Errorf("%d updates pending, want 2 and no errors in\n%s", r.fake.Pending(), r.log)
+		}
+		r.setRefuse(nil)
+		r.reopen(nil)
+		stop = r.start()
+		time.Sleep(time.Second)
+		if err := stop(); err != nil {
+			t.Errorf("Run: %v", err)
+		}
+		if got, want := r.texts(), []string{"one", "two"}; !slices.Equal(got, want) {
+			t.Errorf("messages %q, want %q", got, want)
+		}
+	})
+}
+
 // A download that hangs in one chat does not hold up another one, and its
 // chat keeps its order.
 func TestSlowChatAlone(t *testing.T) {
