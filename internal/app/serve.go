@@ -234,8 +234,7 @@ func (g *Gateway) gauges(r *api.Reading) {
 const settled = 2 * time.Minute
 
 // Watchdog tells the service manager that we are there and well, until ctx
-// ends. While a turn does not move or messages cannot be kept it is silent, so
-// that the manager starts us anew.
+// ends. While something hangs it is silent, so that the manager starts us anew.
 func (g *Gateway) Watchdog(ctx context.Context, n daemon.Notifier, c daemon.Crashes) {
 	tell := func(state string) {
 		if err := n.Tell(state); err != nil {
@@ -248,7 +247,7 @@ func (g *Gateway) Watchdog(ctx context.Context, n daemon.Notifier, c daemon.Cras
 		defer good.Stop()
 		var tick <-chan time.Time
 		if every := n.Watchdog(); every > 0 {
-			t := time.NewTicker(every)
+			t := time.NewTicker(every / 2) // one may be missed, because a reload takes a while
 			defer t.Stop()
 			tick = t.C
 		}
@@ -259,7 +258,7 @@ func (g *Gateway) Watchdog(ctx context.Context, n daemon.Notifier, c daemon.Cras
 					g.log.WarnContext(ctx, "count starts", "err", err)
 				}
 			case <-tick:
-				if s := g.Status(); s.Ready {
+				if s := g.Status(); s.Alive() {
 					tell("WATCHDOG=1")
 				} else {
 					g.log.ErrorContext(ctx, "not well", "problems", s.Problems)

@@ -2,7 +2,9 @@ package app
 
 import (
 	"context"
+	"errors"
 	"os"
+	"syscall"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/agent"
@@ -62,6 +64,16 @@ func (g *Gateway) Status() GatewayStatus {
 		s.Problems = append(s.Problems, "left out: "+p.String())
 	}
 	return s
+}
+
+// Alive reports whether starting anew would not help: nothing hangs, although
+// we may not be ready. A disk that is full or may not be written stays so.
+func (s *GatewayStatus) Alive() bool {
+	if s.Model == "" || len(s.Agent.Stuck) > 0 {
+		return false
+	}
+	err := s.Queue.Err
+	return err == nil || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EROFS)
 }
 
 // Jobs is how many scheduled jobs are switched on, without those of nanobot
