@@ -1,0 +1,232 @@
+package email
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/emersion/go-imap/v2"
+	"github.com/emersion/go-imap/v2/imapclient"
+)
+
+// dovecotRoot finds an installed Dovecot, or unpacks Debian's packages into a
+// folder: DOVECOT_ROOT if it is set, else a new one where CI is true.
+func dovecotRoot(t *testing.T) string {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("Dovecot can be started by root only")
+	}
+	if _, err := os.Stat("/usr/sbin/dovecot"); err == nil {
+		return "/"
+	}
+	if dir := os.Getenv("DOVECOT_ROOT"); dir != "" {
+		return dir
+	}
+	if os.Getenv("CI") != "true" {
+		t.Skip("Dovecot is not installed; with CI=true its packages are fetched")
+	}
+	dir := t.TempDir()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "sh", "-c", "apt-get download dovecot-core dovecot-imapd && for f in *.deb; do dpkg -x \"$f\" root; done")
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Skipf("Dovecot is not installed and its packages cannot be fetched: %v: %s", err, out)
+	}
+	return filepath.Join(dir, "root")
+}
+
+// dovecot starts the server on loopback and returns its port.
+func dovecot(t *testing.T) int {
+	t.Helper()
+	root := dovecotRoot(t)
+	dir, err := os.MkdirTemp("/tmp", "dovecot") // paths of sockets must be short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	for _, name := range []string{"", "mail", "home"} { // the mails are nobody's
+		if err := os.MkdirAll(filepath.Join(dir, name), 0o777); err != nil { //nolint:gosec // see above
+			t.Fatal(err)
+		}
+		if err := os.Chmod(filepath.Join(dir, name), 0o777); err != nil { //nolint:gosec // see above
+			t.Fatal(err)
+		}
+	}
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := l.Addr().(*net.TCPAddr).Port
+	_ = l.Close()
+	conf := fmt.Sprintf(`
+protocols = imap
+listen = 127.0.0.1
+base_dir = %[1]s/run
+state_dir = %[1]s/state
+auth_mechanisms = plain
+disable_plaintext_auth = no
+ssl = no
+default_internal_user = nobody
+default_internal_group = nogroup
+default_login_user = nobody
+mail_location = maildir:%[1]s/mail/%%n
+mail_uid = nobody
+mail_gid = nogroup
+log_path = %[1]s/log
+passdb {
+  driver = static
+  args = password=%[3]s
+}
+userdb {
+  driver = static
+  args = uid=nobody gid=nogroup home=%[1]s/home/%%n
+}
+service imap-login {
+  chroot =
+  inet_listener imap {
+    address = 127.0.0.1
+    port = %[2]d
+  }
+  inet_listener imaps {
+    port = 0
+  }
+}
+service anvil {
+  chroot =
+}
+namespace inbox {
+  inbox = yes
+  mailbox Archive {
+    auto = create
+  }
+}
+`, dir, port, "geheim")
+	file := filepath.Join(dir, "dovecot.conf")
+	if err := os.WriteFile(file, []byte(conf), 0o644); err != nil { //nolint:gosec // nothing secret
+		t.Fatal(err)
+	}
+	// The server looks for its parts at fixed places. If it was only unpacked
+	// they are put there for its eyes alone.
+	script := `exec /usr/sbin/dovecot -F -c "$1"`
+	if root != "/" {
+		script = `mount --make-rprivate / && mount -t overlay overlay -o "lowerdir=$2/usr:/usr" /usr && ` + script
+	}
+	cmd := exec.Command("unshare", "-m", "sh", "-c", script, "sh", file, root) //nolint:noctx // ended below
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Skipf("Dovecot cannot be started: %v", err)
+	}
+	ended := make(chan struct{})
+	go func() { _ = cmd.Wait(); close(ended) }()
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(os.Interrupt)
+		<-ended
+		if t.Failed() {
+			log, err := os.ReadFile(filepath.Join(dir, "log"))
+			t.Logf("Dovecot said: %s%s %v", out.String(), log, err)
+		}
+	})
+	awaitPort(t, port, ended, &out)
+	return port
+}
+
+func awaitPort(t *testing.T, port int, ended <-chan struct{}, out fmt.Stringer) {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	limit := time.After(20 * time.Second)
+	for {
+		if c, err := new(net.Dialer).DialContext(t.Context(), "tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			_ = c.Close()
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ended:
+			t.Skipf("Dovecot does not run here: %s", out)
+		case <-limit:
+			t.Fatal("Dovecot does not listen")
+		}
+	}
+}
+
+// The whole way over a real IMAP server: IDLE, flags, MOVE, a restart, and the
+// answer in the thread.
+func TestDovecot(t *testing.T) {
+	t.Parallel()
+	port := dovecot(t)
+	r := newRig(t, newProvider(t, serverOptions{}), nil)
+	changes := map[string]any{"imapPort": port, "imapPassword": "geheim", "postAction": "move", "postActionMoveMailbox": "Archive", "allowedAttachmentTypes": []string{"*"}}
+	r.reopen(changes)
+	c, err := imapclient.DialInsecure(fmt.Sprintf("127.0.0.1:%d", port), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close() //nolint:errcheck // of a test
+	if err := c.Login(botAddress, "geheim").Wait(); err != nil {
+		t.Fatal(err)
+	}
+	put := func(raw string) {
+		t.Helper()
+		raw = strings.ReplaceAll(raw, "\n", "\r\n")
+		cmd := c.Append("INBOX", int64(len(raw)), nil)
+		if _, err := cmd.Write([]byte(raw)); err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := cmd.Wait(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	count := func(mailbox string) (all, unseen uint32) {
+		t.Helper()
+		d, err := c.Status(mailbox, &imap.StatusOptions{NumMessages: true, NumUnseen: true}).Wait()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return *d.NumMessages, *d.NumUnseen
+	}
+	put(letterOf(1, "first", "one"))
+	put("From: eve@elsewhere.example\nSubject: x\n\nx\n")
+	stop := r.start()
+	r.waitFor("the first mail", func() bool { return len(r.inbound()) == 1 })
+	r.waitFor("the connection", func() bool { return slices.Contains(r.states(), botAddress) })
+	put(letterOf(2, "second", "two"))
+	r.waitFor("the mail that IDLE tells of", func() bool { return len(r.inbound()) == 2 })
+	r.waitFor("the move", func() bool { all, _ := count("Archive"); return all == 2 })
+	if all, unseen := count("INBOX"); all != 1 || unseen != 1 {
+		t.Errorf("%d mails in INBOX, %d unread, want the stranger's, unread", all, unseen)
+	}
+	if _, unseen := count("Archive"); unseen != 0 {
+		t.Errorf("%d unread in Archive, want none", unseen)
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	put(letterOf(3, "third", "three"))
+	r.reopen(changes)
+	stop = r.start()
+	r.waitFor("the mail after a restart", func() bool { return len(r.inbound()) == 3 })
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	in := r.inbound()[2]
+	if _, err := r.Send(t.Context(), final("done", in.Meta)); err != nil {
+		t.Fatal(err)
+	}
+	if got := open(t, r.mails()[0].raw).header.Get("In-Reply-To"); got != "<3@friends.example>" || !strings.HasSuffix(in.Text, "three") {
+		t.Errorf("the answer refers to %q", got)
+	}
+}
