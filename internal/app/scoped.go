@@ -181,6 +181,16 @@ func (s *safety) hide(workspace string, box *sandbox.Box, p *sandbox.Profile) er
 	p.Protected = slices.Concat(p.Protected, private(workspace))
 	// There is no telling whose files these are.
 	p.ReadOnly = slices.DeleteFunc(slices.Clone(p.ReadOnly), func(path string) bool { return path == s.media })
+	if p.Network == sandbox.NetHost || p.Network == "" {
+		// Services of this machine and of the house take them for the owner.
+		p.Network = sandbox.NetNone
+		if box.Level().NetNS {
+			var err error
+			p.Network = sandbox.NetProxy
+			p.ProxySocket, err = s.proxy.start()
+			return err
+		}
+	}
 	return nil
 }
 

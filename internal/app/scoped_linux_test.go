@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -70,5 +71,29 @@ func TestGuestsCommandsWithoutASandbox(t *testing.T) {
 		call("exec", "command", "cat memory/MEMORY.md"), call("exec", "command", "cat ./USER.md"), call("exec", "command", "cat notes.txt"))
 	if strings.Contains(seen, canary) || !strings.Contains(seen, ownTag+" 3") {
 		t.Errorf("seen: %s", seen[max(0, len(seen)-2000):])
+	}
+}
+
+// A service of this machine, such as our own API, takes whoever reaches it for
+// the owner. Commands of guests reach none.
+func TestGuestsReachNoLocalService(t *testing.T) {
+	t.Parallel()
+	level := sandbox.Probe(t.Context(), sandbox.Options{Mode: sandbox.Auto})
+	if !level.MountNS {
+		t.Skipf("no mount namespaces here: %s", level)
+	}
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	s := newShared(t, `{"tools":{"restrictToWorkspace":true,"approval":{"mode":"off"},"exec":{"sandbox":"auto","network":"host"}}}`)
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	try := call("exec", "command", `bash -c 'exec 3<>/dev/tcp/127.0.0.1/`+port+` && echo "we are" "there"'; echo all is said`)
+	if seen := s.run("", try); !strings.Contains(seen, "we are there") {
+		t.Skip("not even the owner gets there")
+	}
+	if seen := s.run(guest, try); strings.Contains(seen, "we are there") || !strings.Contains(seen, "all is said") {
+		t.Errorf("seen: %s", seen[max(0, len(seen)-1500):])
 	}
 }
