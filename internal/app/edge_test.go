@@ -13,8 +13,9 @@ import (
 )
 
 // models asks for the list of models with a key and returns the status.
-func models(h http.Handler, key string) int {
-	r := httptest.NewRequest(http.MethodGet, "http://127.0.0.1/v1/models", nil)
+func models(t *testing.T, h http.Handler, key string) int {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1/v1/models", nil)
 	r.Header.Set("Authorization", "Bearer "+key)
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
@@ -38,15 +39,15 @@ func TestKeysFollowTheConfiguration(t *testing.T) {
 	h.startWith(o)
 	<-h.party.joined
 	api := h.g.Handler()
-	if got := models(api, first); got != http.StatusOK {
+	if got := models(t, api, first); got != http.StatusOK {
 		t.Fatalf("status %d with the first key", got)
 	}
 	h.configure(withKey(second))
 	h.must(h.g.Reload(t.Context()))
-	if got := models(api, first); got != http.StatusUnauthorized {
+	if got := models(t, api, first); got != http.StatusUnauthorized {
 		t.Errorf("status %d with the key that is gone", got)
 	}
-	if got := models(api, second); got != http.StatusOK {
+	if got := models(t, api, second); got != http.StatusOK {
 		t.Errorf("status %d with the new key", got)
 	}
 	const third = "third-key-77aa01bc"
@@ -70,7 +71,7 @@ func TestWeakKeyOffLoopback(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := models(g.Handler(), key); got != want {
+		if got := models(t, g.Handler(), key); got != want {
 			t.Errorf("key %q: status %d, want %d", key, got, want)
 		}
 		h.must(g.Close())

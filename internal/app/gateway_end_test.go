@@ -18,7 +18,7 @@ import (
 )
 
 // hurried is a configuration with one second for turns to end.
-var hurried = strings.Replace(partyConfig, `"port": 0`, `"port": 0, "shutdownTimeoutS": 1`, 1) //nolint:gochecknoglobals // a constant
+var hurried = strings.Replace(partyConfig, `"port": 0`, `"port": 0, "shutdownTimeoutS": 1`, 1)
 
 // A restart ends the watchdog too, although nobody ended the context.
 func TestRestartWithWatchdog(t *testing.T) {
@@ -26,8 +26,7 @@ func TestRestartWithWatchdog(t *testing.T) {
 	h := newHost(t, echo(t))
 	g, err := app.NewGateway(t.Context(), h.options())
 	h.must(err)
-	ctx, stop := context.WithCancel(context.Background())
-	defer stop()
+	ctx := t.Context()
 	done, up := make(chan error, 1), make(chan struct{})
 	go func() {
 		done <- g.Run(ctx, func() {
@@ -68,7 +67,7 @@ func TestEndDuringReload(t *testing.T) {
 	<-begun
 	h.configure(strings.Replace(hurried, `"model": "m"`, `"model": "m", "maxToolIterations": 7`, 1))
 	reloaded := make(chan error, 1)
-	go func() { reloaded <- h.g.Reload(context.Background()) }()
+	go func() { reloaded <- h.g.Reload(t.Context()) }()
 	for h.g.Status().Ready {
 		<-time.After(time.Millisecond)
 	}
@@ -124,7 +123,7 @@ func TestReloadWithoutWayBack(t *testing.T) {
 	<-begun
 	h.configure(strings.Replace(partyConfig, `"model": "m"`, `"model": "m", "maxToolIterations": 7`, 1))
 	reloaded := make(chan error, 1)
-	go func() { reloaded <- h.g.Reload(context.Background()) }()
+	go func() { reloaded <- h.g.Reload(t.Context()) }()
 	for h.g.Status().Ready {
 		<-time.After(time.Millisecond)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -41,10 +42,8 @@ func (s socket) until(kinds ...string) map[string]any {
 			s.t.Fatal(err)
 		}
 		kind, _ := m["event"].(string)
-		for _, k := range kinds {
-			if k == kind {
-				return m
-			}
+		if slices.Contains(kinds, kind) {
+			return m
 		}
 		seen = append(seen, kind)
 	}
@@ -81,7 +80,7 @@ func TestSocketInput(t *testing.T) {
 	}
 	conn, _, err := websocket.Dial(t.Context(), server.URL+"/?token=correct-token-of-the-socket", nil) //nolint:bodyclose // closed by Dial
 	h.must(err)
-	defer conn.CloseNow() //nolint:errcheck // closed below already
+	defer conn.CloseNow() // closed below already
 	conn.SetReadLimit(-1)
 	s := socket{t, conn}
 	s.until("ready")

@@ -319,7 +319,7 @@ func TestReloadDuringTurn(t *testing.T) {
 	<-begun
 	h.configure(strings.Replace(partyConfig, `"model": "m"`, `"model": "m", "maxToolIterations": 7`, 1))
 	reloaded := make(chan error, 1)
-	go func() { reloaded <- h.g.Reload(context.Background()) }()
+	go func() { reloaded <- h.g.Reload(t.Context()) }()
 	for h.g.Status().Ready {
 		select {
 		case err := <-reloaded:

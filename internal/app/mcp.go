@@ -82,7 +82,7 @@ func (s *safety) spawn(a *App) func(cmd *exec.Cmd) (func(), error) {
 // MCPSpawn confines MCP servers as the agent would, for a trial without it. The
 // first is nil without a sandbox; the second ends what it started. The workspace
 // is made if it is missing.
-func MCPSpawn(l *config.Loaded, o Options) (spawn func(cmd *exec.Cmd) (func(), error), stop func(), err error) {
+func MCPSpawn(ctx context.Context, l *config.Loaded, o Options) (spawn func(cmd *exec.Cmd) (func(), error), stop func(), err error) {
 	stop = func() {}
 	a := &App{Config: l}
 	if a.Workspace, err = workspaceOf(o.Workspace, l); err != nil {
@@ -104,7 +104,7 @@ func MCPSpawn(l *config.Loaded, o Options) (spawn func(cmd *exec.Cmd) (func(), e
 		if err := os.MkdirAll(a.Workspace, 0o700); err != nil {
 			return nil, fmt.Errorf("make the workspace: %w", err)
 		}
-		return sandbox.Open(context.Background(), sandbox.Options{Mode: s.Sandbox, Log: o.Log}) // the probe is short
+		return sandbox.Open(context.WithoutCancel(ctx), sandbox.Options{Mode: s.Sandbox, Log: o.Log}) // the probe is short
 	})
 	s.box = func(context.Context) (*sandbox.Box, error) { return open() }
 	return s.spawn(a), s.proxy.close, nil

@@ -37,7 +37,8 @@ func (p *commandProxy) start() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("proxy for commands: %w", err)
 	}
-	l, err := net.Listen("unix", filepath.Join(dir, "s"))
+	var lc net.ListenConfig
+	l, err := lc.Listen(context.Background(), "unix", filepath.Join(dir, "s"))
 	if err != nil {
 		_ = os.Remove(dir)
 		return "", fmt.Errorf("proxy for commands: %w", err)

@@ -150,7 +150,7 @@ func (g *Gateway) rememberRestart(ctx context.Context, route bus.Route) {
 // announce tells who asked for a restart that it is over.
 func (g *Gateway) announce(ctx context.Context) {
 	path := g.restartNote()
-	data, err := os.ReadFile(path) //nolint:gosec // our own file
+	data, err := os.ReadFile(path)
 	if err != nil {
 		return
 	}

@@ -164,19 +164,14 @@ func (s *safety) describe(cfg config.Exec) string {
 // exposed reports that commands of tainted turns cannot be kept from changing
 // what the agent follows.
 func (s *safety) exposed() bool {
-	box, err := s.box(context.Background()) // as in wrap
+	box, err := s.box(context.Background()) // as in confine
 	return err == nil && (!box.Level().MountNS || s.seal.open())
 }
 
-// wrap puts a command into the sandbox. In a tainted turn whose commands need
+// confine puts a command into the sandbox. In a tainted turn whose commands need
 // no approval, what the agent follows cannot be changed by them; a command that
-// a person said yes to has all rights.
-func (s *safety) wrap(a *App, tainted bool) func(cmd *exec.Cmd) (func(), error) {
-	return s.confine(a, tainted, false)
-}
-
-// confine is wrap for the owner and for others, whose commands see nothing that
-// is the owner's alone and change nothing that the agent follows.
+// a person said yes to has all rights. The commands of others than the owner see
+// nothing that is the owner's alone and change nothing that the agent follows.
 func (s *safety) confine(a *App, tainted, other bool) func(cmd *exec.Cmd) (func(), error) {
 	if s.Sandbox == sandbox.None {
 		return nil

@@ -88,7 +88,7 @@ func transcribe(ctx context.Context, loaded *config.Loaded, getenv func(string) 
 	}
 	got, err := t.Transcribe(ctx, speech.Audio{
 		Name: filepath.Base(path), Size: info.Size(),
-		Open: func() (io.ReadCloser, error) { return os.Open(path) }, //nolint:gosec // our own media folder
+		Open: func() (io.ReadCloser, error) { return os.Open(path) },
 	})
 	return got.Text, err
 }

@@ -280,7 +280,7 @@ const mcpProbeTime = 30 * time.Second
 // failed twice, and hangs up.
 func (c *command) mcpProbe(ctx context.Context, loaded *config.Loaded, servers []mcp.Server, auth *mcp.OAuth) (mcpProbed, error) {
 	lines := &oddLines{next: c.logger().Handler()}
-	spawn, stop, err := app.MCPSpawn(loaded, app.Options{Workspace: c.workspace, Log: c.logger()})
+	spawn, stop, err := app.MCPSpawn(ctx, loaded, app.Options{Workspace: c.workspace, Log: c.logger()})
 	if err != nil {
 		return mcpProbed{}, err
 	}
