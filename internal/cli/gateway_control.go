@@ -80,7 +80,7 @@ func (c *command) gatewayStart(cmd *cobra.Command, f gatewayFlags) error {
 		select {
 		case <-tick.C:
 		case <-ended:
-			said, _ := os.ReadFile(out) //nolint:gosec // our own file
+			said, _ := os.ReadFile(out)
 			return fmt.Errorf("the gateway ended at once. It said:\n%s", strings.TrimSpace(string(said)))
 		case <-ctx.Done():
 			return fmt.Errorf("the gateway (process %d) does not answer after %s; see %s", pid, startWait, gatewayLogPath(l))
@@ -308,31 +308,16 @@ type logView struct {
 // showLog prints the end of a log and, if asked, what is added to it, also
 // after it was put aside for a new one.
 func showLog(ctx context.Context, w io.Writer, path string, v logView) error {
-	f, err := os.Open(path) //nolint:gosec // our own log
+	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("there is no log yet: %s", path)
 	}
 	if err != nil {
 		return err
 	}
-	defer func() { _ = f.Close() }() // only read
-	r := bufio.NewReader(f)
-	var last []string
-	for {
-		line, err := r.ReadString('\n')
-		if line != "" && strings.Contains(line, v.session) {
-			last = append(last, line)
-			if len(last) > 2*v.lines {
-				last = append(last[:0], last[len(last)-v.lines:]...)
-			}
-		}
-		if err != nil {
-			break
-		}
-	}
-	if len(last) > v.lines {
-		last = last[len(last)-v.lines:]
-	}
+	end := &logEnd{path: path, session: v.session, file: f, r: bufio.NewReader(f)}
+	defer func() { _ = end.file.Close() }() // only read
+	last := end.lines(v.lines)
 	if len(last) == 0 && !v.follow {
 		return fmt.Errorf("nothing was found in %s", path)
 	}
@@ -341,34 +326,74 @@ func showLog(ctx context.Context, w io.Writer, path string, v logView) error {
 			return err
 		}
 	}
+	if !v.follow {
+		return nil
+	}
+	return end.follow(ctx, w)
+}
+
+// logEnd reads a log up to its end, which moves.
+type logEnd struct {
+	path, session string
+	file          *os.File
+	r             *bufio.Reader
+}
+
+// lines are the last n lines there are, of those about the session.
+func (l *logEnd) lines(n int) []string {
+	var last []string
+	for {
+		line, err := l.r.ReadString('\n')
+		if line != "" && strings.Contains(line, l.session) {
+			last = append(last, line)
+			if len(last) > 2*n {
+				last = append(last[:0], last[len(last)-n:]...)
+			}
+		}
+		if err != nil {
+			break
+		}
+	}
+	return last[max(0, len(last)-n):]
+}
+
+// follow prints what is added until ctx ends.
+func (l *logEnd) follow(ctx context.Context, w io.Writer) error {
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
-	for v.follow {
-		line, err := r.ReadString('\n')
+	for {
+		line, err := l.r.ReadString('\n')
 		for err == nil {
-			if strings.Contains(line, v.session) {
+			if strings.Contains(line, l.session) {
 				if _, err := io.WriteString(w, line); err != nil {
 					return err
 				}
 			}
-			line, err = r.ReadString('\n')
+			line, err = l.r.ReadString('\n')
 		}
 		if line != "" { // half a line: read it again when it is whole
-			r = bufio.NewReader(io.MultiReader(strings.NewReader(line), f))
+			l.r = bufio.NewReader(io.MultiReader(strings.NewReader(line), l.file))
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
 			return nil
 		}
-		if now, err := os.Stat(path); err == nil {
-			if was, err := f.Stat(); err == nil && !os.SameFile(now, was) {
-				if next, err := os.Open(path); err == nil { //nolint:gosec // our own log
-					_ = f.Close() // only read
-					f, r = next, bufio.NewReader(next)
-				}
-			}
-		}
+		l.reopen()
 	}
-	return nil
+}
+
+// reopen goes on with the file that took the name of the one that is read.
+func (l *logEnd) reopen() {
+	now, err := os.Stat(l.path)
+	if err != nil {
+		return
+	}
+	if was, err := l.file.Stat(); err != nil || os.SameFile(now, was) {
+		return
+	}
+	if next, err := os.Open(l.path); err == nil {
+		_ = l.file.Close() // only read
+		l.file, l.r = next, bufio.NewReader(next)
+	}
 }

@@ -51,11 +51,11 @@ type memoryOf struct {
 	index     *search.Index
 }
 
-// noWorkspace says that nanobot has not been used here yet. It is no mistake of
+// noWorkspaceError says that nanobot has not been used here yet. It is no mistake of
 // the one who asks, unless they named the workspace themselves.
-type noWorkspace struct{ path string }
+type noWorkspaceError struct{ path string }
 
-func (e noWorkspace) Error() string {
+func (e noWorkspaceError) Error() string {
 	return fmt.Sprintf("nothing is there yet: the workspace %s appears with the first conversation (nanobot agent) or with nanobot onboard", e.path)
 }
 
@@ -69,7 +69,7 @@ func (c *command) workspaceThere(loaded *config.Loaded) (string, error) {
 		if c.workspace != "" {
 			return "", usageError{fmt.Errorf("the workspace %s does not exist", ws)}
 		}
-		return "", usageError{noWorkspace{ws}}
+		return "", usageError{noWorkspaceError{ws}}
 	}
 	return ws, nil
 }
@@ -126,7 +126,7 @@ func (c *command) withMemory(fn func(*memoryOf) error) (err error) {
 // orNothing answers a question about the memory of a home that was never used:
 // in words, or with what a program gets then.
 func orNothing(cmd *cobra.Command, err error, asJSON bool, empty any, words string) error {
-	if _, none := errors.AsType[noWorkspace](err); !none {
+	if _, none := errors.AsType[noWorkspaceError](err); !none {
 		return err
 	}
 	if asJSON {

@@ -228,7 +228,7 @@ func (m *memoryOf) forgetCopies(_ context.Context, f *forgotten) (lines int, err
 		if err != nil || !fi.Mode().IsRegular() {
 			continue // a link may lead anywhere
 		}
-		data, err := os.ReadFile(name) //nolint:gosec // a copy of ours
+		data, err := os.ReadFile(name)
 		if err != nil {
 			return lines, err
 		}

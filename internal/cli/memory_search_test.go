@@ -9,12 +9,16 @@ import (
 
 func TestMemorySearchCommand(t *testing.T) {
 	t.Parallel()
-	r := newRemembering(t)
-	r.put("ws/sessions/telegram_9.jsonl", `{"_type":"metadata","metadata":{}}
+	fresh := func(t *testing.T) *remembering {
+		t.Helper()
+		r := newRemembering(t)
+		r.put("ws/sessions/telegram_9.jsonl", `{"_type":"metadata","metadata":{}}
 {"role":"user","content":"Die Straße ist \u001b[31m glatt","timestamp":"2026-01-05T10:00:00"}
 {"role":"assistant","content":"京都への旅行を予約しました","timestamp":"2026-02-05T10:00:00"}
 `)
-	r.put("ws/memory/scopes/ann/MEMORY.md", "the road of ann\n")
+		r.put("ws/memory/scopes/ann/MEMORY.md", "the road of ann\n")
+		return r
+	}
 	for _, c := range []struct {
 		name string
 		args []string
@@ -32,7 +36,8 @@ func TestMemorySearchCommand(t *testing.T) {
 		{"nothing", nil, "", 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			out, err := r.run(append([]string{"search"}, c.args...)...)
+			t.Parallel()
+			out, err := fresh(t).run(append([]string{"search"}, c.args...)...)
 			code := 0
 			if f, ok := errors.AsType[failure](err); ok {
 				code = f.code
@@ -46,7 +51,7 @@ func TestMemorySearchCommand(t *testing.T) {
 			}
 		})
 	}
-	out, err := r.run("search", "blue", "--json")
+	out, err := fresh(t).run("search", "blue", "--json")
 	var hits []memoryHitJSON
 	if err != nil || json.Unmarshal([]byte(out), &hits) != nil || len(hits) != 1 || hits[0].Source != "USER.md" || hits[0].Score <= 0 {
 		t.Errorf("JSON %s, error %v", out, err)

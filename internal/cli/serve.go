@@ -44,10 +44,7 @@ func (c *command) serve(ctx context.Context, where app.APIListen) error {
 	if err != nil {
 		return err
 	}
-	log, done, err := c.gatewayLog(loaded, gatewayFlags{mode: "foreground"})
-	if err != nil {
-		return err
-	}
+	log, done := c.gatewayLog(loaded, gatewayFlags{mode: "foreground"})
 	defer done()
 	return app.ServeAPI(ctx, app.Options{
 		Config: c.configOptions(), Workspace: c.workspace, Env: c.Env, Version: nanobot.Version(), Log: log,

@@ -36,7 +36,7 @@ standard input. The message waits in the workspace until the gateway takes it.`,
 			if !strings.HasPrefix(strings.ToLower(args[0]), "trg_") {
 				return unknown(cmd, args[0])
 			}
-			text := ""
+			var text string
 			if len(args) == 2 {
 				text = args[1]
 			} else {
