@@ -141,6 +141,7 @@ func (c *command) gatewayRun(ctx context.Context, f gatewayFlags) error {
 			fmt.Fprintf(c.Err, "nanobot: it crashed %d times within %s, so chat platforms stay off this time. See: nanobot gateway logs\n", crashLimit, crashWindow)
 		}
 		g.Watchdog(ctx, notify, crashes)
+		go daemon.ReleaseWhenQuiet(ctx)
 	})
 	_ = notify.Tell("STOPPING=1")
 	log.InfoContext(ctx, "gateway ended", "pid", self.PID, "err", err)

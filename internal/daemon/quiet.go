@@ -1,0 +1,58 @@
+package daemon
+
+import (
+	"context"
+	"runtime/metrics"
+	"time"
+)
+
+const (
+	quietFirst  = 3 * time.Second  // after the start, which needs much that is not needed again
+	quietEvery  = 15 * time.Second // between two looks
+	quietAllocs = 256 << 10        // bytes a process allocates between two looks that does nothing
+	worthAllocs = 1 << 20          // bytes allocated since the last time that make it worth doing again
+)
+
+// ReleaseWhenQuiet calls ReleaseMemory soon after the start and again whenever
+// the process has worked and come to rest, until ctx ends. It is for programs
+// of our own: in one that embeds us it would concern code we know nothing of.
+func ReleaseWhenQuiet(ctx context.Context) {
+	t := time.NewTimer(quietFirst)
+	defer t.Stop()
+	q := quiet{}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+		if q.look(allocated()) {
+			ReleaseMemory()
+			q.released = allocated()
+			q.seen = q.released
+		}
+		t.Reset(quietEvery)
+	}
+}
+
+// quiet decides when a process is at rest. The fields are bytes allocated
+// since its start.
+type quiet struct {
+	seen, released uint64
+}
+
+func (q *quiet) look(now uint64) bool {
+	lately, since := now-q.seen, now-q.released
+	first := q.seen == 0
+	q.seen = now
+	return first || lately < quietAllocs && since >= worthAllocs
+}
+
+func allocated() uint64 {
+	s := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(s)
+	if s[0].Value.Kind() != metrics.KindUint64 {
+		return 0
+	}
+	return s[0].Value.Uint64()
+}
