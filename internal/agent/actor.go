@@ -206,6 +206,30 @@ func (a *Agent) Stop(ctx context.Context, key string) string {
 	return a.settle(ctx, key, s)
 }
 
+// StopMessage ends the work on one message, whether it has a turn or waits for
+// one. In a conversation that people take part in nothing else is stopped.
+func (a *Agent) StopMessage(ctx context.Context, in bus.Inbound) {
+	key := a.keyOf(in)
+	a.mu.Lock()
+	act := a.actors[key]
+	var waiting []*item
+	if act != nil {
+		i := slices.IndexFunc(act.queue, func(it *item) bool { return it.in.ID == in.ID })
+		switch {
+		case act.current != nil && act.current.in.ID == in.ID && act.cancel != nil:
+			act.cancel(ErrStopped)
+		case i >= 0:
+			waiting = append(waiting, act.queue[i])
+			act.queue = slices.Delete(act.queue, i, i+1)
+		}
+	}
+	a.mu.Unlock()
+	stopped{queue: waiting}.drop(ErrStopped)
+	if key == in.Event || strings.HasPrefix(key, in.Event+":") { // it has the conversation to itself
+		a.Stop(ctx, key)
+	}
+}
+
 // settle does the rest of Stop.
 func (a *Agent) settle(ctx context.Context, key string, s stopped) string {
 	dropped, over := len(s.queue), s.over

@@ -71,6 +71,57 @@ func TestServeStopSparesWhatFollows(t *testing.T) {
 	}
 }
 
+// A job that takes too long in a conversation of people is stopped alone.
+func TestStopMessage(t *testing.T) {
+	t.Parallel()
+	began, next := make(chan struct{}), make(chan struct{})
+	model := llmtest.NewScript(t)
+	model.Otherwise = func(req llm.Request) llmtest.Step {
+		text := req.Messages[len(req.Messages)-1].Content.String()
+		if strings.Contains(text, "first") {
+			close(began)
+			return llmtest.Reply("first").After(next)
+		}
+		if strings.Contains(text, "job") {
+			t.Error("the job has run")
+		}
+		return llmtest.Reply("third")
+	}
+	h := newHouse(t, model).start()
+	q := &wire{in: make(chan bus.Inbound, 4), outs: make(chan bus.Outbound, 100), done: make(chan string, 4)}
+	attend(t, h.agent, q)
+	var job bus.Inbound
+	for _, text := range []string{"first", "job", "third", "/status"} {
+		msg := in("1", text)
+		msg.ID, msg.WantsStream, msg.OwnTurn = text, false, true
+		if text == "job" {
+			msg.Event = "cron"
+			job = msg
+		}
+		q.in <- msg
+		if text == "first" {
+			<-began
+		}
+	}
+	if o := <-q.outs; !strings.Contains(o.Text, "Waiting here: 2 messages") {
+		t.Errorf("status = %q", o.Text)
+	}
+	h.agent.StopMessage(t.Context(), job)
+	close(next)
+	for _, want := range []string{"first", "third"} {
+		if o := <-q.outs; o.Text != want {
+			t.Errorf("heard %q, want %q", o.Text, want)
+		}
+	}
+	var done []string
+	for range 4 {
+		done = append(done, <-q.done)
+	}
+	if !slices.Contains(done, "job") {
+		t.Errorf("completed %q, want the job among them", done)
+	}
+}
+
 // A turn whose end cannot be written is one that does not move.
 func TestServeStuckAtTheEnd(t *testing.T) {
 	t.Parallel()

@@ -381,6 +381,7 @@ type wire struct {
 	bus.Outbox
 	in   chan bus.Inbound
 	outs chan bus.Outbound
+	done chan string // ids of what is completed; nil: nobody wants to know
 }
 
 func (m *wire) Submit(context.Context, bus.Inbound) error   { return nil }
@@ -395,9 +396,12 @@ func (m *wire) Receive(ctx context.Context) (bus.Inbound, error) {
 	}
 }
 
-func (m *wire) Complete(_ context.Context, _ string, outs ...bus.Outbound) error {
+func (m *wire) Complete(_ context.Context, id string, outs ...bus.Outbound) error {
 	for _, o := range outs {
 		m.outs <- o
+	}
+	if m.done != nil {
+		m.done <- id
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ func (a *App) openSchedule(o Options) (err error) {
 	def := a.Config.Config.Agents.Defaults
 	so := ScheduleOptions(a.Config, a.Workspace)
 	so.Submit, so.Notify, so.LastRoute, so.Deliverable = o.Link.Submit, o.Link.Notify, o.Link.LastRoute, o.Link.Deliverable
-	so.Stop = func(ctx context.Context, key string) { a.Agent.Stop(ctx, key) }
+	so.Stop = func(ctx context.Context, in bus.Inbound) { a.Agent.StopMessage(ctx, in) }
 	so.Preview = a.preview
 	so.Now, so.Log = o.Now, o.Log
 	if g.Heartbeat.Enabled {

@@ -138,7 +138,7 @@ func (s *Scheduler) runTurn(ctx context.Context, j Job, r *run) { //nolint:gocri
 	case <-ctx.Done(): // the agent goes on; its result is taken in after the restart
 	case <-timer.C:
 		if s.Stop != nil {
-			s.Stop(ctx, in.SessionKey)
+			s.Stop(ctx, in)
 		}
 		why := fmt.Sprintf("it took longer than %s and was stopped", length(limit))
 		s.finish(ctx, j.ID, p.OccurrenceMS, result{status: StatusError, err: why})

@@ -103,7 +103,7 @@ func newFake(t *testing.T, o Options) (*Scheduler, *agentFake) {
 		o.Location = time.UTC
 	}
 	o.Submit, o.Notify = f.Submit, f.Notify
-	o.Stop = func(_ context.Context, key string) { f.stopped = append(f.stopped, key) }
+	o.Stop = func(_ context.Context, in bus.Inbound) { f.stopped = append(f.stopped, in.SessionKey) }
 	o.Watch = func(ctx context.Context, _ []string, _ func()) error { <-ctx.Done(); return nil }
 	s, err := Open(o)
 	if err != nil {

@@ -56,8 +56,9 @@ type Options struct {
 	Submit func(ctx context.Context, in bus.Inbound) error
 	// Notify delivers a sentence of ours to a chat, durably.
 	Notify func(ctx context.Context, out bus.Outbound) error
-	// Stop ends what a conversation is doing, when a run takes too long. May be nil.
-	Stop func(ctx context.Context, sessionKey string)
+	// Stop ends the work on a message that was submitted, when a run takes too
+	// long. Others in the same conversation may not suffer. May be nil.
+	Stop func(ctx context.Context, in bus.Inbound)
 	// Deliverable says why nothing can be delivered to a chat now, such as a
 	// channel that is switched off; nil: it can. May be nil.
 	Deliverable func(r bus.Route) error
