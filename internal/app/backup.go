@@ -162,9 +162,13 @@ func (b *backup) config() error {
 	return b.add(&tar.Header{Name: backupConfig, Mode: 0o600, Size: int64(len(data)), ModTime: b.o.Now}, bytes.NewReader(data))
 }
 
-// tree adds a file or a folder with all that is in it. What is missing is no
+// tree adds a file or a folder with all that is in it. A link is followed only
+// at the top, where it says on which disk the data lies. What is missing is no
 // error, nor is what somebody removes meanwhile.
 func (b *backup) tree(root, as string) error {
+	if real, err := filepath.EvalSymlinks(root); err == nil {
+		root = real
+	}
 	return filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
 		if ctxErr := b.ctx.Err(); ctxErr != nil {
 			return ctxErr

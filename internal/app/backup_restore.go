@@ -168,6 +168,9 @@ func (b *Backup) Restore(ctx context.Context, o RestoreOptions) (Restored, error
 			o.Workspace = filepath.Join(data, "workspace")
 		}
 	}
+	if real, err := filepath.EvalSymlinks(o.Workspace); err == nil {
+		o.Workspace = real // a link says on which disk it lies
+	}
 	r := Restored{Config: o.Config, DataDir: data, Workspace: o.Workspace, Files: len(b.Files), Bytes: b.Bytes(), Blank: b.Blank}
 	moves := b.moves(o, data)
 	for _, m := range moves {
@@ -181,6 +184,9 @@ func (b *Backup) Restore(ctx context.Context, o RestoreOptions) (Restored, error
 	if o.DryRun {
 		return r, nil
 	}
+	if err := b.fits(data); err != nil {
+		return r, err
+	}
 	stamp := o.Now.UTC().Format("20060102-150405")
 	if err := b.unpack(ctx, moves, stamp); err != nil {
 		return r, errors.Join(err, removeStaging(moves, stamp))
@@ -188,6 +194,17 @@ func (b *Backup) Restore(ctx context.Context, o RestoreOptions) (Restored, error
 	aside, err := swap(moves, stamp)
 	r.Aside = aside
 	return r, errors.Join(err, removeStaging(moves, stamp))
+}
+
+// fits makes sure that there is space before anything is written.
+func (b *Backup) fits(dir string) error {
+	for !exists(dir) && dir != filepath.Dir(dir) {
+		dir = filepath.Dir(dir)
+	}
+	if free, ok := freeBytes(dir); ok && uint64(b.Bytes()) > free { //nolint:gosec // a sum of sizes that were read
+		return fmt.Errorf("%s has %d MB free, the backup needs %d MB", dir, free>>20, b.Bytes()>>20)
+	}
+	return nil
 }
 
 // moves are the parts of the backup and where they go.

@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -143,6 +144,65 @@ func TestBackupRoundTrip(t *testing.T) {
 	}
 	if info, err := os.Stat(filepath.Join(to, "workspace/.nanobot/tool.py")); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o755 {
 		t.Errorf("permissions: %v, %v", info, err)
+	}
+}
+
+// A workspace on another disk is part of the backup, links inside are not.
+func TestBackupFollowsTheTopOnly(t *testing.T) {
+	t.Parallel()
+	dir, l := oldHome(t)
+	other := filepath.Join(t.TempDir(), "ws")
+	ws := filepath.Join(dir, "workspace")
+	if err := errors.Join(os.Rename(ws, other), os.Symlink(other, ws), os.Symlink("/etc/hostname", filepath.Join(other, "leak"))); err != nil {
+		t.Skip("no links here: ", err)
+	}
+	_, m := writeBackup(t, l, false)
+	if !slices.ContainsFunc(m.Files, func(f BackupFile) bool { return f.Name == "workspace/SOUL.md" }) {
+		t.Errorf("the workspace is not in it: %+v", m.Files)
+	}
+	if !slices.ContainsFunc(m.Skipped, func(s string) bool { return strings.HasPrefix(s, "workspace/leak: ") }) {
+		t.Errorf("skipped: %v", m.Skipped)
+	}
+}
+
+// Whatever is written meanwhile, a backup holds whole lines.
+func TestBackupWhileWriting(t *testing.T) {
+	t.Parallel()
+	dir, l := oldHome(t)
+	file := filepath.Join(dir, "sessions", "ab12", "busy.jsonl")
+	f, err := os.Create(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for range 2000 {
+			for _, piece := range []string{`{"a":`, `"b`, "\"}\n"} {
+				if _, err := f.WriteString(piece); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	})
+	for range 5 {
+		name, _ := writeBackup(t, l, false)
+		if _, err := OpenBackup(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+		err := (&Backup{path: name}).each(t.Context(), func(h *tar.Header, r io.Reader) error {
+			data, err := io.ReadAll(r)
+			if strings.HasSuffix(h.Name, "busy.jsonl") && len(data) > 0 && !bytes.HasSuffix(data, []byte("\"}\n")) {
+				t.Errorf("ends with %q", data[max(0, len(data)-20):])
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	wg.Wait()
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
 	}
 }
 
