@@ -143,7 +143,8 @@ func (a *Agent) work(base context.Context, act *actor) {
 		act.queue = act.queue[1:]
 		ctx, cancel := context.WithCancelCause(base)
 		act.current, act.cancel, act.turnEnd = it, cancel, make(chan struct{})
-		it.moved.Store(time.Now().UnixNano())
+		it.began = time.Now()
+		it.stir()
 		a.mu.Unlock()
 
 		// The asker going away stops its turn, like /stop does.
@@ -342,7 +343,26 @@ func (a *Agent) conversationOf(key string) *conversation {
 		a.live[key] = c
 	}
 	c.used = a.Now()
+	a.shrink(key)
 	return c
+}
+
+// shrink lets go of the messages of the longest unused conversation when there
+// are too many in memory. They are read again when they are needed. One at a
+// time is enough, because a turn adds few. The caller holds the lock.
+func (a *Agent) shrink(current string) {
+	var oldest string
+	total := 0
+	for k, c := range a.live {
+		total += c.size
+		if k != current && c.size > 0 && a.actors[k] == nil && (oldest == "" || c.used.Before(a.live[oldest].used)) {
+			oldest = k
+		}
+	}
+	if total > liveSize && oldest != "" {
+		old := a.live[oldest]
+		a.live[oldest] = &conversation{used: old.used, state: old.state}
+	}
 }
 
 func (a *Agent) forgetOldest() {

@@ -130,6 +130,7 @@ type Options struct {
 const (
 	mailboxCap = 256
 	liveCap    = 128
+	liveSize   = 16384 // messages of conversations in memory
 	stopWait   = 5 * time.Second
 	drainGrace = 10 * time.Second // if Options.Grace is 0
 )
@@ -303,11 +304,15 @@ type item struct {
 	err  error // set before done is closed
 	post *post // of a message from a queue, which has no out and done
 
-	moved atomic.Int64 // when something was said last, in Unix nanoseconds; see Stuck
+	began time.Time    // when its turn began; guarded by Agent.mu until then
+	moved atomic.Int64 // how long after that something happened last, whatever the clock on the wall says; see Pulse
 }
 
+// stir notes that the turn of the message moves.
+func (it *item) stir() { it.moved.Store(int64(time.Since(it.began))) }
+
 func (it *item) emit(o bus.Outbound) {
-	it.moved.Store(time.Now().UnixNano())
+	it.stir()
 	if it.post != nil {
 		it.post.say(o)
 		return

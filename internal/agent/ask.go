@@ -54,6 +54,7 @@ func (t *turn) ask(ctx context.Context, q bus.Question) (string, error) {
 	t.it.emit(bus.Outbound{Kind: bus.Ask, Route: t.it.in.Route, ReplyTo: t.it.in.Route.MessageID, Text: q.Text, Question: &q, Meta: t.it.in.Meta})
 	t.leave()
 	it, err := t.await(ctx, w, q.Expires)
+	t.it.stir()
 	if err == nil {
 		err = t.enter(ctx)
 	}

@@ -16,7 +16,6 @@ type Pulse struct {
 // a tool nor heard from its model for longer than limit counts as stuck, unless
 // it waits for a person.
 func (a *Agent) Pulse(limit time.Duration) Pulse {
-	before := time.Now().Add(-limit).UnixNano()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var p Pulse
@@ -26,7 +25,7 @@ func (a *Agent) Pulse(limit time.Duration) Pulse {
 			continue
 		}
 		p.Turns++
-		if act.waiting == nil && act.current.moved.Load() < before {
+		if rest := time.Since(act.current.began) - time.Duration(act.current.moved.Load()); act.waiting == nil && rest > limit {
 			p.Stuck = append(p.Stuck, key)
 		}
 	}
