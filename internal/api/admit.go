@@ -153,17 +153,23 @@ func takes(r *http.Request) bool {
 	return err == nil && (kind == "application/json" || kind == "multipart/form-data" && r.URL.Path == "/v1/chat/completions")
 }
 
-// local reports whether both ends of the connection are on this machine and
-// nobody stands between. What a proxy beside us forwards comes from elsewhere.
+// local reports whether both ends of the connection are on this machine and of
+// the same user, as far as the system tells, and nobody stands between. What a
+// proxy beside us forwards comes from elsewhere.
 func local(r *http.Request) bool {
 	if httpsafe.Forwarded(r.Header) {
 		return false
 	}
-	if addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && !Loopback(addr) {
+	remote, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil || !remote.Addr().Unmap().IsLoopback() {
 		return false
 	}
-	remote, err := netip.ParseAddrPort(r.RemoteAddr)
-	return err == nil && remote.Addr().Unmap().IsLoopback()
+	addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	if !ok {
+		return true
+	}
+	tcp, _ := addr.(*net.TCPAddr)
+	return Loopback(addr) && !httpsafe.OtherUser(tcp.AddrPort(), remote)
 }
 
 // trusted reports whether somebody may see how the program is in detail.

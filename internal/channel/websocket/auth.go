@@ -205,8 +205,8 @@ func (c *Channel) proxied(r *http.Request) bool {
 	return slices.ContainsFunc(p.peers, func(n netip.Prefix) bool { return n.Contains(addr) })
 }
 
-// isLocal reports whether the request comes from a program on this machine
-// that meant this machine: a name that somebody points at a loopback address,
+// isLocal reports whether the request comes from a program of our user on this
+// machine that meant this machine: a name that somebody points at a loopback address,
 // or a proxy that passes strangers on, does not count.
 func (c *Channel) isLocal(r *http.Request) bool {
 	if c.set.UnixSocketPath != "" {
@@ -220,7 +220,11 @@ func (c *Channel) isLocal(r *http.Request) bool {
 		host = r.Host
 	}
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
-	return err == nil && peer.Addr().Unmap().IsLoopback() && isLoopback(host)
+	if err != nil || !peer.Addr().Unmap().IsLoopback() || !isLoopback(host) {
+		return false
+	}
+	here, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
+	return !ok || !httpsafe.OtherUser(here.AddrPort(), peer)
 }
 
 // originAllowed keeps other people's web pages from using the browser of
