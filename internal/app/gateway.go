@@ -96,7 +96,7 @@ func NewGateway(ctx context.Context, o GatewayOptions) (*Gateway, error) {
 		return nil, err
 	}
 	g.log, g.loaded, g.secrets = a.log, a.Config, a.safety.secrets
-	if err := g.open(a); err != nil {
+	if err := g.open(ctx, a); err != nil {
 		return nil, errors.Join(err, a.Close(), g.close())
 	}
 	g.agent, g.workspace, g.notes = &generation{app: a}, a.Workspace, a.Notes
@@ -104,7 +104,7 @@ func NewGateway(ctx context.Context, o GatewayOptions) (*Gateway, error) {
 }
 
 // open takes what only one gateway can have.
-func (g *Gateway) open(a *App) (err error) {
+func (g *Gateway) open(ctx context.Context, a *App) (err error) {
 	g.queue, err = journal.Open(filepath.Join(a.Config.DataDir, "bus"), journal.Options{Now: g.o.Now, Log: g.log})
 	if locked, ok := errors.AsType[*diskio.LockedError](err); ok {
 		return fmt.Errorf("another gateway already works with %s: %w", a.Config.DataDir, locked)
@@ -113,7 +113,7 @@ func (g *Gateway) open(a *App) (err error) {
 		return err
 	}
 	g.owner = &ownerChat{path: filepath.Join(a.Config.DataDir, "run", "owner-chat.json")}
-	if err := g.listen(a.Config.Config.Gateway); err != nil {
+	if err := g.listen(ctx, a.Config.Config.Gateway); err != nil {
 		return err
 	}
 	if g.channels, err = channel.NewManager(g.channelOptions(a)); err != nil {
@@ -122,7 +122,7 @@ func (g *Gateway) open(a *App) (err error) {
 	return g.openAPI(a)
 }
 
-func (g *Gateway) listen(cfg config.Gateway) (err error) {
+func (g *Gateway) listen(ctx context.Context, cfg config.Gateway) (err error) {
 	addr := g.o.Listen
 	switch addr {
 	case "-":
@@ -131,7 +131,7 @@ func (g *Gateway) listen(cfg config.Gateway) (err error) {
 		addr = net.JoinHostPort(cfg.Host, strconv.Itoa(cfg.Port))
 	}
 	var lc net.ListenConfig
-	if g.listener, err = lc.Listen(context.Background(), "tcp", addr); err != nil {
+	if g.listener, err = lc.Listen(ctx, "tcp", addr); err != nil {
 		return fmt.Errorf("listen on %s: %w; another program has this port: stop it, or set gateway.port", addr, err)
 	}
 	return nil
@@ -245,6 +245,7 @@ func (g *Gateway) comeToRest(ctx context.Context, stopCarrying func(), servers [
 	if g.agent != nil { // else a reload was under way
 		err = g.agent.finishWithin(g.ending)
 	}
+	g.carryOut()
 	stopCarrying()
 	shut, cancel := context.WithTimeout(context.WithoutCancel(ctx), httpGrace)
 	defer cancel()

@@ -1,0 +1,32 @@
+package app
+
+import (
+	"slices"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/channel"
+)
+
+// carryOut waits until the answers of the last turns are with their platforms.
+// They would not be lost, but where a part of one is shown already the next
+// start would say it twice. A platform that is away is not waited for.
+func (g *Gateway) carryOut() {
+	end := time.NewTimer(carryWait)
+	defer end.Stop()
+	look := time.NewTicker(10 * time.Millisecond)
+	defer look.Stop()
+	for {
+		waiting := g.queue.Status().Outbound
+		if !slices.ContainsFunc(g.channels.Status(), func(s channel.Status) bool { return s.State == channel.Running && waiting[s.Name] > 0 }) {
+			return
+		}
+		select {
+		case <-look.C:
+		case <-end.C:
+			return
+		}
+	}
+}
+
+// carryWait is how long answers may take to get out when we stop.
+const carryWait = 3 * time.Second
