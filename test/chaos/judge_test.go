@@ -135,8 +135,8 @@ func (j *judge) reason(a, b shown) string {
 		return "answer lost"
 	case killed && b.gen > a.gen && death.Sub(a.end) < noteTime:
 		return "killed before the note"
-	case killed && b.gen > a.gen && !strings.HasSuffix(a.text, "done."):
-		return "killed while streaming"
+	case b.gen > a.gen && !strings.HasSuffix(a.text, "done."):
+		return "ended while streaming"
 	}
 	return ""
 }
