@@ -37,6 +37,9 @@ type Heartbeat struct {
 // judgeErrors is how many failures of Judge in a row are told, once.
 const judgeErrors = 3
 
+// judgeWait is how long Judge may take. Until then the run is not over.
+const judgeWait = 2 * time.Minute
+
 // systemJobs are the protected jobs of this configuration.
 func (s *Scheduler) systemJobs() []System {
 	jobs := slices.Clone(s.System)
@@ -157,8 +160,11 @@ func (s *Scheduler) worthTelling(ctx context.Context, j *Job, in bus.Inbound, ou
 	notify := true
 	failures := 0
 	if s.Heartbeat.Judge != nil {
+		call, cancel := context.WithTimeout(ctx, judgeWait)
 		var err error
-		if notify, err = s.Heartbeat.Judge(ctx, in.Text, text); err != nil {
+		notify, err = s.Heartbeat.Judge(call, in.Text, text)
+		cancel()
+		if err != nil {
 			failures = j.State.JudgeErrors + 1
 			s.Log.WarnContext(ctx, "whether to tell about a heartbeat could not be judged", "in_a_row", failures, "err", err)
 			res.note = "not judged: " + oneLine(err.Error(), 200)

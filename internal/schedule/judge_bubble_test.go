@@ -1,0 +1,26 @@
+package schedule
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+)
+
+// A model that never judges holds up the end of a heartbeat only for a while.
+func TestJudgeHangs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := newFake(t, Options{Heartbeat: Heartbeat{Judge: func(ctx context.Context, _, _ string) (bool, error) {
+			<-ctx.Done()
+			return true, ctx.Err()
+		}}})
+		start := time.Now()
+		_, deliver := s.Outcome(context.WithoutCancel(t.Context()), bus.Inbound{ID: IDPrefix + heartbeatID + ":1", Event: EventHeartbeat}, bus.Outbound{Kind: bus.Final, Text: "something"})
+		if took := time.Since(start); deliver || took > 5*time.Minute {
+			t.Errorf("delivered %v after %s", deliver, took)
+		}
+	})
+}
