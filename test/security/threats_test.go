@@ -33,8 +33,10 @@ func threats() []threat {
 			"TestInjections", "internal/tool/files TestT2Untrusted", "internal/tool/files TestReadMediaIsUntrusted", "internal/skill TestLinksStayInTheWorkspace",
 		}, "a file in the workspace counts as the owner's"},
 		{"T3", "injection through channels", []string{
-			"TestInjections", "internal/agent TestRuntimeBlockIsMarked", "internal/agent TestMessageToolIsIsolated",
-		}, "who sent a mail is checked by the channel"},
+			"TestInjections", "internal/agent TestRuntimeBlockIsMarked", "internal/agent TestMessageToolIsIsolated", "internal/agent TestOthersDoNotJoin",
+			"internal/channel TestNameOfAStranger", "internal/channel/telegram TestWordsOfOthers", "internal/channel/email TestForgedSender",
+			"internal/channel/email TestVerified", "internal/channel/email TestForwardedIsUntrusted",
+		}, "what a guest or a member of a group writes is an order in their own chat"},
 		{"T4", "commands that leave the workspace", []string{
 			"TestInjections", "internal/tool/shell TestAdversarial", "internal/tool/shell TestAdversarialControl", "internal/tool/shell TestAdversarialRowsAreComplete",
 			"internal/sandbox TestSecretsStaySecret", "internal/sandbox TestOutsideStaysAsItIs",
@@ -45,13 +47,13 @@ func threats() []threat {
 		}, ""},
 		{"T6", "path traversal, links, races", []string{
 			"internal/tool/files TestT6SwapRace", "internal/diskio TestJailSwapRace", "internal/tool/undo TestLinkSwaps",
-			"internal/tool/files TestPathsOutside", "internal/diskio TestJailHardLink",
+			"internal/tool/files TestPathsOutside", "internal/diskio TestJailHardLink", "internal/app TestSentFileIsTheOneThatWasChecked",
 		}, ""},
 		{"T7", "requests to private addresses", []string{
 			"TestInjections", "internal/tool/web TestHostileURLs", "internal/tool/web TestHostileRedirects", "internal/tool/web TestHostileNames",
 			"internal/tool/web TestRebinding", "internal/httpsafe TestGuardRefuses", "internal/httpsafe TestProxyRefuses", "internal/httpsafe FuzzTarget",
-			"internal/tool/mcp TestLoginServerIsGuarded",
-		}, ""},
+			"internal/tool/mcp TestLoginServerIsGuarded", "internal/app TestGuestsReachNoLocalService",
+		}, "commands of the owner reach the whole network unless tools.exec.network says otherwise"},
 		{"T8", "secrets through the environment", []string{
 			"TestPlantedKeyInCrash", "internal/tool/shell TestHardenHidesTheEnvironment", "internal/tool/shell TestEnvironmentHoldsNoSecrets",
 			"internal/tool/mcp TestChildEnvironment",
@@ -66,13 +68,20 @@ func threats() []threat {
 		}, "short addresses can carry a few words"},
 		{"T11", "poisoned memory and sessions", []string{
 			"TestInjections", "internal/memory TestPoisonedPage", "internal/memory TestMirrorIsRestored", "internal/memory TestOutsideContentGoesApart",
-			"internal/session TestForeignChanges",
-		}, ""},
-		{"T12", "strangers and pairing", []string{"internal/agent TestQuestionInATurn"}, "comes with the channels"},
+			"internal/session TestForeignChanges", "internal/app TestGuestsSeeNothingOfTheOwner", "internal/app TestGuestsChangeNothingOfTheOwner",
+			"internal/app TestGuestsCommands", "internal/app TestGuestsStayAtTheirs",
+		}, "without a sandbox the commands of guests see everything"},
+		{"T12", "strangers and pairing", []string{
+			"internal/agent TestQuestionInATurn", "internal/agent TestCommandsOfTheOwner", "internal/channel TestAdmit", "internal/channel TestPairingByCode",
+			"internal/channel TestPairingLimits", "internal/channel/telegram TestStrangerCausesNothing", "internal/schedule TestToolKeepsChatsApart",
+		}, "guests approve the calls of their own turns and use your MCP servers; members of a group can stop each other's turns"},
 		{"T13", "listeners without a key", []string{
 			"internal/api TestGate", "internal/api TestGateNeedsToken", "internal/api TestServeRefusesStrangers", "cmd/nanobot TestMCPServeHTTP",
-			"internal/cli TestMCPServeRefuses",
-		}, ""},
+			"internal/cli TestMCPServeRefuses", "internal/api TestAdmission", "internal/api TestServeNeedsKey", "internal/api TestOtherUserIsRefused",
+			"internal/app TestWeakKeyOffLoopback", "internal/app TestKeysFollowTheConfiguration", "internal/channel/websocket TestHandshake",
+			"internal/channel/websocket TestIssueWithoutSecret", "internal/channel/websocket TestSettings", "internal/channel/websocket TestSignedMedia",
+			"internal/channel/telegram TestWebhookRefuses",
+		}, "a proxy on this machine that leaves no mark makes strangers look local: set a key"},
 		{"T14", "malicious MCP servers", []string{
 			"TestInjections", "internal/tool/mcp TestT14MaliciousServer", "internal/tool/mcp TestHeadersStayAtTheirOrigin", "internal/tool/mcp TestPins",
 			"internal/tool/mcp TestServersCollide", "internal/tool/mcp TestStdioFlood",
@@ -81,7 +90,8 @@ func threats() []threat {
 		{"T16", "using up the machine", []string{
 			"TestResourceLimits", "internal/sandbox TestForkBomb", "internal/sandbox TestLimits", "internal/tool/web TestBombs", "internal/document TestBombs",
 			"internal/tool/shell TestOutputIsBounded", "internal/tool/files TestFIFO", "internal/tool/mcp TestHTTPAnswerLimits",
-		}, ""},
+			"internal/api TestUnreadBodies", "internal/channel/websocket TestOversizeFrame", "internal/app TestHugeMessage",
+		}, "the number of connections of strangers is not bounded"},
 		{"T17", "runaway cost", []string{
 			"internal/runner TestBudgets", "internal/runner TestLoopGuard", "internal/app TestBudgetStops", "internal/llm/ledger TestNeverExceeds",
 			"internal/agent TestGoalHasCeilings",
@@ -94,7 +104,10 @@ func threats() []threat {
 			"internal/tool/approve TestT19ChangeAfterApproval", "internal/tool/approve TestT19RememberedExactly", "internal/tool/approve TestRow116AnswerCountsOnce",
 			"internal/tool/approve TestNobodyAnswers",
 		}, ""},
-		{"T20", "other users of the machine", []string{"TestT20FilesAreOurs", "internal/cli TestServeToken"}, ""},
+		{"T20", "other users of the machine", []string{
+			"TestT20FilesAreOurs", "internal/cli TestServeToken", "internal/api TestOtherUserIsRefused", "internal/httpsafe TestOtherUser",
+			"internal/channel/websocket TestUnixSocket",
+		}, "beside Linux other users reach an API without a key"},
 	}
 }
 
