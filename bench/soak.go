@@ -14,6 +14,7 @@ const (
 	soakClients = 8
 	soakChats   = 40 // each client changes its chat, so that sessions come and go
 	soakHour    = time.Hour
+	soakWarm    = 16000 // turns before the first look: until then conversations kept in memory become more
 )
 
 // soak has many turns with one gateway and looks whether anything grows
@@ -39,9 +40,13 @@ func (b *bench) soak() error {
 	var marks []usage
 	var done atomic.Int64
 	step := max(1, b.turnsWanted/10)
+	if err := g.burst(ctx, 0, soakWarm, &done); err != nil {
+		return fmt.Errorf("after %d turns: %w\n%s", done.Load(), err, &g.errs)
+	}
+	done.Store(0)
 	begun := time.Now()
 	for i := range 10 {
-		if err := g.burst(ctx, i, step, &done); err != nil {
+		if err := g.burst(ctx, soakWarm+i, step, &done); err != nil {
 			return fmt.Errorf("after %d turns: %w\n%s", done.Load(), err, &g.errs)
 		}
 		u, _, err := g.rest(4 * time.Second)

@@ -18,8 +18,13 @@ import (
 // belongs to the session's actor.
 type conversation struct {
 	used  time.Time
+	size  int         // messages at the end of the last turn; guarded by Agent.mu like used
 	state *tool.State // what tool families remember about this session
+	view
+}
 
+// view is what a conversation took over from its session.
+type view struct {
 	first   int       // session index of the first live record
 	next    int       // session index of the first record not seen yet
 	born    time.Time // of the session, changes when it was started anew
@@ -42,8 +47,7 @@ func (c *conversation) follow(s *session.Session) {
 	recs := s.Messages()
 	first := s.Len() - len(recs)
 	if born := s.Created(); !c.born.Equal(born) || c.first != first || c.next > first+len(recs) {
-		state := c.state
-		*c = conversation{used: c.used, state: state, born: born, first: first, next: first}
+		c.view = view{born: born, first: first, next: first}
 	}
 	for i := c.next - first; i < len(recs); i++ {
 		c.add(first+i, &recs[i])

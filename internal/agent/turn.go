@@ -326,6 +326,7 @@ func (t *turn) note(res runner.Result, budget int) (used int) {
 	stored := t.sess.Len()
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.conv.size = len(t.conv.msgs)
 	t.stats[t.key] = stats{messages: stored, context: used, budget: budget, usage: res.Usage, model: t.rt.Display}
 	return used
 }

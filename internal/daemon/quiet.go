@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"runtime/debug"
 	"runtime/metrics"
 	"time"
 )
@@ -14,8 +15,8 @@ const (
 )
 
 // ReleaseWhenQuiet calls ReleaseMemory soon after the start and again whenever
-// the process has worked and come to rest, until ctx ends. It is for programs
-// of our own: in one that embeds us it would concern code we know nothing of.
+// the process has worked and come to rest, until ctx ends. Meanwhile it keeps
+// the heap from growing far beyond what is in use. It is for programs of our own: in one that embeds us it would concern code we know nothing of.
 func ReleaseWhenQuiet(ctx context.Context) {
 	t := time.NewTimer(quietFirst)
 	defer t.Stop()
@@ -31,6 +32,8 @@ func ReleaseWhenQuiet(ctx context.Context) {
 			q.released = allocated()
 			q.seen = q.released
 		}
+		limit := memoryLimit(live())
+		debug.SetMemoryLimit(limit)
 		t.Reset(quietEvery)
 	}
 }
@@ -48,8 +51,19 @@ func (q *quiet) look(now uint64) bool {
 	return first || lately < quietAllocs && since >= worthAllocs
 }
 
-func allocated() uint64 {
-	s := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+// memoryLimit is what the heap may grow to before garbage is collected more
+// often than the percentage says, which is chosen for a small one. It stays
+// well above what is in use: a limit that cannot be kept costs half the
+// processor.
+func memoryLimit(live uint64) int64 { return int64(max(memoryFloor, live+live/2+memoryFloor/2)) }
+
+const memoryFloor = 64 << 20
+
+func allocated() uint64 { return read("/gc/heap/allocs:bytes") }
+func live() uint64      { return read("/gc/heap/live:bytes") }
+
+func read(metric string) uint64 {
+	s := []metrics.Sample{{Name: metric}}
 	metrics.Read(s)
 	if s[0].Value.Kind() != metrics.KindUint64 {
 		return 0

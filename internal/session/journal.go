@@ -52,8 +52,13 @@ type journal struct {
 
 func (j *journal) count() int { return j.first + len(j.recs) }
 
-// liveBytes is what the live part occupies on disk, a fair measure of its memory.
-func (j *journal) liveBytes() int64 { return j.size - j.liveOffset(j.size) }
+// recordBytes is what a record takes in memory beside its text.
+const recordBytes = 512
+
+// liveBytes is about what the live part occupies in memory.
+func (j *journal) liveBytes() int64 {
+	return j.size - j.liveOffset(j.size) + int64(len(j.recs))*recordBytes
+}
 
 // liveOffset is where the live part begins; next is where a new record would.
 func (j *journal) liveOffset(next int64) int64 {

@@ -53,7 +53,7 @@ type Options struct {
 
 	Fsync        Fsync
 	MaxLive      int           // sessions kept in memory while unused; default 128
-	MaxLiveBytes int64         // bytes of log kept in memory while unused; default 64 MiB
+	MaxLiveBytes int64         // bytes kept in memory of unused sessions; default 16 MiB
 	LockWait     time.Duration // how long Acquire waits for another process; default 30 s
 	CompactBytes int64         // dead bytes from which a log is compacted; default 8 MiB
 
@@ -104,7 +104,7 @@ func Open(opt Options) (*Store, error) {
 		opt.MaxLive = 128
 	}
 	if opt.MaxLiveBytes <= 0 {
-		opt.MaxLiveBytes = 64 << 20
+		opt.MaxLiveBytes = 16 << 20
 	}
 	if opt.LockWait <= 0 {
 		opt.LockWait = 30 * time.Second
