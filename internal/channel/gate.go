@@ -17,8 +17,9 @@ import (
 
 // How often the gate says the same.
 const (
-	replyEvery = time.Minute    // a pairing code to one person
-	tellEvery  = 24 * time.Hour // owners about one person
+	replyEvery = time.Minute      // a pairing code to one person
+	tellEvery  = 24 * time.Hour   // owners about one person
+	tellPause  = 10 * time.Minute // owners about anybody
 	ownersKept = 64
 	gateMemory = 1024 // people remembered for that
 	nameShown  = 64   // characters
@@ -79,6 +80,7 @@ type Gate struct {
 	told   *recent[string, time.Time] // when somebody got a code, owners were told, a warning was written
 	owners map[string]bus.Route       // where owners wrote last, alone with us
 	groups *recent[string, bool]      // chats with several people
+	untold int                        // refused since, without a word to owners
 	denied int
 	names  []string // of those refused last, for status
 }
@@ -206,8 +208,30 @@ func (g *Gate) refuse(ctx context.Context, v Visitor) {
 		g.invite(ctx, v)
 	}
 	if g.o.Common.NotifyDenied && g.once("owner:"+v.IDs[0], tellEvery) {
-		g.tell(ctx, fmt.Sprintf("%s wrote to me on %s and was refused. To let them in, add %q to channels.%s.allowFrom, or approve their code if they have one: /pairing list.", who, g.o.Name, id, g.o.Name))
+		others, ok := g.crowd()
+		if !ok {
+			return
+		}
+		g.tell(ctx, fmt.Sprintf("%s%s wrote to me on %s and was refused. To let them in, add %q to channels.%s.allowFrom, or approve their code if they have one: /pairing list.", who, others, g.o.Name, id, g.o.Name))
 	}
+}
+
+// crowd reports whether owners may be told of a stranger now. If some were left
+// out since the last time, it says how many.
+func (g *Gate) crowd() (others string, ok bool) {
+	if !g.once("owner", tellPause) {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.untold++
+		return "", false
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.untold > 0 {
+		others = fmt.Sprintf(" (after %d others)", g.untold)
+	}
+	g.untold = 0
+	return others, true
 }
 
 // plainName is a name that its bearer chose, on one line and without signs that

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -297,5 +298,39 @@ func TestNameOfAStranger(t *testing.T) {
 	}
 	if s := d.said[0].Text; strings.ContainsAny(s, "\n\x1b\u202e") || len(s) > 500 {
 		t.Errorf("said %q", s)
+	}
+}
+
+// A crowd of strangers does not become a crowd of notices.
+func TestCrowdOfStrangers(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, `{"owners":["1"],"notifyDenied":true}`)
+	if _, ok := d.Admit(t.Context(), visitor(true, "1")); !ok {
+		t.Fatal("the owner is not let in")
+	}
+	crowd := func() {
+		for i := range 1000 {
+			d.Admit(t.Context(), visitor(true, "s"+strconv.Itoa(i)))
+		}
+	}
+	crowd()
+	codes, notices := 0, 0
+	for _, out := range d.said {
+		if out.Meta["_pairing_code"] != "" {
+			codes++
+		} else {
+			notices++
+		}
+	}
+	if codes != 3 || notices != 1 {
+		t.Errorf("%d codes, %d notices; want 3 and 1", codes, notices)
+	}
+	d.said, d.now = nil, d.now.Add(11*time.Minute)
+	d.Admit(t.Context(), visitor(false, "s1"))
+	late := visitor(false, "late")
+	late.Mentioned = true
+	d.Admit(t.Context(), late)
+	if len(d.said) != 1 || !strings.Contains(d.said[0].Text, "late") || !strings.Contains(d.said[0].Text, "999 others") {
+		t.Errorf("said %+v, want a word about the one and the others", d.said)
 	}
 }
