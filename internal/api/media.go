@@ -185,6 +185,10 @@ func inline(s string) ([]byte, error) {
 	return data, nil
 }
 
+// maxFiles bounds the files of one request: each costs an address to ask and a
+// place on disk, however small the request is.
+const maxFiles = 64
+
 // fetchTime is how long a server may take to hand over a picture.
 const fetchTime = 20 * time.Second
 
@@ -228,6 +232,9 @@ func (a *API) fetch(ctx context.Context, url string) ([]byte, error) {
 func (a *API) save(c *call, name string, data []byte) (*bus.Media, error) {
 	if a.o.MediaDir == "" {
 		return nil, badRequest("content", "Pictures and files are not taken here.")
+	}
+	if len(c.files) >= maxFiles {
+		return nil, &fault{status: http.StatusRequestEntityTooLarge, code: "too_many_files", message: fmt.Sprintf("A request may bring at most %d files.", maxFiles)}
 	}
 	if int64(len(data)) > a.o.MaxFile {
 		return nil, &fault{status: http.StatusRequestEntityTooLarge, code: "file_too_large", message: fmt.Sprintf("A file may have at most %d bytes.", a.o.MaxFile)}

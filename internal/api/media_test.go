@@ -176,3 +176,24 @@ func TestResponses(t *testing.T) {
 		t.Errorf("events %q, want %q", got, want)
 	}
 }
+
+// TestManyFiles: one request does not fill the disk with files, nor ask for
+// pictures without end.
+func TestManyFiles(t *testing.T) {
+	t.Parallel()
+	asked := 0
+	picture := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked++
+		_, _ = io.WriteString(w, "GIF89a-not-much-of-one")
+	}))
+	t.Cleanup(picture.Close)
+	var dir string
+	h := open(t, says(final("x", bus.Turn{})), func(o *api.Options) { dir, o.Fetch = o.MediaDir, picture.Client() })
+	one := `{"type":"image_url","image_url":{"url":"` + picture.URL + `"}},`
+	body := `{"messages":[{"role":"user","content":[` + strings.Repeat(one, 500) + `{"type":"text","text":"x"}]}]}`
+	status, _, _ := h.send(t, http.MethodPost, "/v1/chat/completions", body, "Content-Type", "application/json")
+	left, err := os.ReadDir(dir)
+	if status != http.StatusRequestEntityTooLarge || asked > 100 || len(left) > 0 || err != nil && !os.IsNotExist(err) {
+		t.Errorf("status %d, %d requests, %d files left, %v", status, asked, len(left), err)
+	}
+}
