@@ -49,7 +49,11 @@ func (b *bench) soak() error {
 		if err := g.burst(ctx, soakWarm+i, step, &done); err != nil {
 			return fmt.Errorf("after %d turns: %w\n%s", done.Load(), err, &g.errs)
 		}
-		u, _, err := g.rest(4 * time.Second)
+		pause := 2 * time.Second
+		if i == 0 || i == 9 { // what is compared is what it keeps, not what it has not collected yet
+			pause = 35 * time.Second
+		}
+		u, _, err := g.rest(pause)
 		if err != nil {
 			return err
 		}
