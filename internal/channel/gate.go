@@ -176,7 +176,7 @@ func (g *Gate) scope(v Visitor) string {
 	if len(owners) == 0 {
 		owners = g.o.Common.AllowFrom
 	}
-	if v.Owner || v.Direct && listed(owners, v.IDs) {
+	if v.Owner || v.Direct && (listed(owners, v.IDs) || g.o.Pairing != nil && g.o.Pairing.Owner(g.o.Name, v.IDs[0])) {
 		return ""
 	}
 	return v.Route.Channel + ":" + v.Route.ChatID + "/" + v.IDs[0]
@@ -260,7 +260,8 @@ func (g *Gate) invite(ctx context.Context, v Visitor) {
 	g.say(ctx, bus.Outbound{
 		Kind: bus.Message, Route: v.Route, Plain: true, Meta: map[string]string{"_pairing_code": code},
 		Text: "I only talk to people my owner knows. Your code is " + code + ", good for 10 minutes. " +
-			"The owner can let you in with /pairing approve " + code + " in a chat with me, with \"nanobot pairing approve " + code + "\" in a terminal, or in the web UI.",
+			"The owner can let you in with /pairing approve " + code + " in a chat with me, with \"nanobot pairing approve " + code + "\" in a terminal, or in the web UI. " +
+			"If this bot is yours, write instead in a terminal: nanobot pairing approve " + code + " --owner",
 	})
 }
 

@@ -57,6 +57,7 @@ type stamp struct {
 // book is the file. Times are seconds since 1970.
 type book struct {
 	Approved map[string][]string `json:"approved"`
+	Owners   map[string][]string `json:"owners,omitempty"` // of the approved, those who are the owner
 	Pending  map[string]request  `json:"pending"`
 }
 
@@ -99,6 +100,13 @@ func (p *Pairing) Approved(channel, sender string) (bool, error) {
 		return false, err
 	}
 	return slices.ContainsFunc(p.book.Approved[channel], func(s string) bool { return stable(s) == stable(sender) }), nil
+}
+
+// Owner reports whether somebody was let in as the owner.
+func (p *Pairing) Owner(channel, sender string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.refresh() == nil && slices.Contains(p.book.Owners[channel], sender) && slices.Contains(p.book.Approved[channel], sender)
 }
 
 func stable(id string) string { id, _, _ = strings.Cut(id, "|"); return id }
@@ -146,11 +154,25 @@ func newCode() string {
 
 // Approve lets the person with this code in.
 func (p *Pairing) Approve(ctx context.Context, code string) (PairingRequest, error) {
+	return p.settle(ctx, code, func(b *book, r request) { add(b.Approved, r) })
+}
+
+// ApproveOwner lets the person with this code in as the owner: their memory,
+// files and right to approve are those of whoever set the bot up.
+func (p *Pairing) ApproveOwner(ctx context.Context, code string) (PairingRequest, error) {
 	return p.settle(ctx, code, func(b *book, r request) {
-		if !slices.Contains(b.Approved[r.Channel], r.Sender) {
-			b.Approved[r.Channel] = append(b.Approved[r.Channel], r.Sender)
+		add(b.Approved, r)
+		if b.Owners == nil {
+			b.Owners = map[string][]string{}
 		}
+		add(b.Owners, r)
 	})
+}
+
+func add(list map[string][]string, r request) {
+	if !slices.Contains(list[r.Channel], r.Sender) {
+		list[r.Channel] = append(list[r.Channel], r.Sender)
+	}
 }
 
 // Deny takes the request with this code away.
@@ -188,6 +210,9 @@ func (p *Pairing) Revoke(ctx context.Context, channel, sender string) (from []st
 			if len(kept) < len(b.Approved[name]) {
 				from = append(from, name)
 				b.Approved[name] = kept
+				if len(b.Owners[name]) > 0 {
+					b.Owners[name] = slices.DeleteFunc(b.Owners[name], func(s string) bool { return !slices.Contains(kept, s) })
+				}
 			}
 			if len(kept) == 0 {
 				delete(b.Approved, name)

@@ -82,16 +82,20 @@ func printPairing(cmd *cobra.Command, waiting []channel.PairingRequest, approved
 }
 
 func (c *command) pairingSettle(verb, short string) *cobra.Command {
-	return &cobra.Command{
+	var owner bool
+	cmd := &cobra.Command{
 		Use: verb + " CODE", Short: short, Args: exactArgs(1), Example: "  nanobot pairing " + verb + " ABCD-EFGH",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p, err := c.pairing()
 			if err != nil {
 				return err
 			}
-			settle, done := p.Approve, "%s may now talk to the bot on %s.\n"
-			if verb == "deny" {
+			settle, done := p.Approve, "%s may now talk to the bot on %s, as a guest with a memory of their own.\n"
+			switch {
+			case verb == "deny":
 				settle, done = p.Deny, "The request of %s on %s is gone.\n"
+			case owner:
+				settle, done = p.ApproveOwner, "%s is now the owner on %s.\n"
 			}
 			who, err := settle(cmd.Context(), args[0])
 			if err != nil {
@@ -101,6 +105,11 @@ func (c *command) pairingSettle(verb, short string) *cobra.Command {
 			return nil
 		},
 	}
+	if verb == "approve" {
+		cmd.Example += "\n  nanobot pairing approve ABCD-EFGH --owner   it is you"
+		cmd.Flags().BoolVar(&owner, "owner", false, "the person is you: the bot's memory, files and rights are theirs")
+	}
+	return cmd
 }
 
 func (c *command) pairingRevoke() *cobra.Command {
