@@ -381,7 +381,7 @@ func (a *App) protectedPaths() (deny, denyWrite []string) {
 	data := a.Config.DataDir
 	deny = append(deny, filepath.Join(data, "undo"))
 	if a.Config.Config.Tools.ProtectConfigDir {
-		deny = append(deny, a.Config.File)
+		deny = append(deny, a.Config.File, filepath.Join(data, "config.json"), filepath.Join(data, GoodConfig))
 		for _, name := range []string{"sessions", "auth", "logs", "run", "memory", "subagents", "bus", "channels", "history", "pairing.json", "skills.json", "secrets.json", "whatsapp-auth", "weixin"} {
 			deny = append(deny, filepath.Join(data, name))
 		}

@@ -30,7 +30,11 @@ var ErrRestart = errors.New("a restart was asked for")
 type GatewayOptions struct {
 	Options
 	Listen     string // address instead of the configured one; "-" is none: the host program mounts Handler
-	NoChannels bool   // leave all chat platforms off
+	NoChannels bool   // leave all chat platforms off until it has run for a while
+	// Fallback is used to start with instead of the configuration, which
+	// cannot be used because of Rejected. The next reload reads that one again.
+	Fallback *config.Loaded
+	Rejected error
 }
 
 // Gateway is the long-running form of the product: the message journal, an
@@ -91,7 +95,11 @@ func NewGateway(ctx context.Context, o GatewayOptions) (*Gateway, error) {
 		Notify:    g.publish,
 		LastRoute: func(context.Context) (bus.Route, bool) { return g.owner.last() }, Deliverable: g.deliverable,
 	}
-	a, err := New(ctx, g.o.Options)
+	first := g.o.Options
+	if first.loaded = o.Fallback; o.Fallback != nil {
+		g.bad = o.Rejected.Error()
+	}
+	a, err := New(ctx, first)
 	if err != nil {
 		return nil, err
 	}
@@ -229,6 +237,7 @@ func (g *Gateway) Run(ctx context.Context, ready func()) error {
 	g.announce(ctx)
 	g.watchConfig(serving)
 	g.reportDisabled(ctx, g.loaded)
+	g.keepGood(ctx)
 	if ready != nil {
 		ready()
 	}

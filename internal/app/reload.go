@@ -1,11 +1,15 @@
 package app
 
 import (
+	"bytes"
 	"context"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/text"
 )
 
@@ -53,9 +57,10 @@ func (g *Gateway) reloadNow(ctx context.Context) error {
 		}
 	}
 	if change.restart {
-		g.log.WarnContext(ctx, "changes of where and how the gateway listens and logs are used after a restart")
+		g.log.WarnContext(ctx, "some of these settings are used after a restart: where and how the gateway listens and logs, and what all channels have in common")
 	}
 	g.reportDisabled(ctx, fresh)
+	g.keepGood(ctx)
 	return nil
 }
 
@@ -109,9 +114,12 @@ type changes struct{ agent, schedule, channels, restart bool }
 // changeOf sorts the names of config.Loaded.Changed by who has to do with them.
 func changeOf(names []string) changes {
 	var c changes
+	common := map[string]bool{"sendProgress": true, "sendToolHints": true, "showReasoning": true, "sendMaxRetries": true}
 	for _, name := range names {
 		top, sub, _ := strings.Cut(name, ".")
 		switch {
+		case top == "channels" && common[sub]:
+			c.restart = true
 		case top == "channels":
 			c.channels = true
 		case top != "gateway":
@@ -204,5 +212,28 @@ func (g *Gateway) takeOver(next *generation) {
 	g.mu.Unlock()
 	if err := g.renewAPI(next.app); err != nil {
 		g.log.Error("the API keeps its old settings", "err", err)
+	}
+}
+
+// GoodConfig is the name of the last configuration a gateway started with, if
+// gateway.bootFallback asks for it.
+const GoodConfig = "config.last-good.json"
+
+// keepGood keeps a copy of a configuration that works.
+func (g *Gateway) keepGood(ctx context.Context) {
+	l := g.config()
+	if l.Config.Gateway.BootFallback != "last-good" || !l.Exists || len(l.Disabled) > 0 || filepath.Base(l.File) == GoodConfig {
+		return
+	}
+	path := filepath.Join(l.DataDir, GoodConfig)
+	data, err := os.ReadFile(l.File)
+	if err == nil {
+		if old, e := os.ReadFile(path); e == nil && bytes.Equal(old, data) { //nolint:gosec // our own file
+			return
+		}
+		err = diskio.WriteFile(path, data, 0o600)
+	}
+	if err != nil {
+		g.log.WarnContext(ctx, "keep the configuration for later", "err", err)
 	}
 }

@@ -257,6 +257,7 @@ func (g *Gateway) Watchdog(ctx context.Context, n daemon.Notifier, c daemon.Cras
 				if err := c.End(); err != nil {
 					g.log.WarnContext(ctx, "count starts", "err", err)
 				}
+				g.letChannelsIn(ctx)
 			case <-tick:
 				if s := g.Status(); s.Alive() {
 					tell("WATCHDOG=1")
@@ -270,6 +271,17 @@ func (g *Gateway) Watchdog(ctx context.Context, n daemon.Notifier, c daemon.Cras
 			}
 		}
 	})
+}
+
+// letChannelsIn switches on what a start after many crashes left off.
+func (g *Gateway) letChannelsIn(ctx context.Context) {
+	if !g.o.NoChannels {
+		return
+	}
+	g.log.InfoContext(ctx, "it has run for a while: chat platforms are switched on again")
+	for _, err := range g.channels.Apply(ctx, sections(g.config())) {
+		g.log.WarnContext(ctx, "channel", "err", err)
+	}
 }
 
 // watchConfig reads the configuration again when its file changes.
@@ -291,7 +303,11 @@ func (g *Gateway) watchConfig(ctx context.Context) {
 		}
 	})
 	g.background.Go(func() {
-		stamp := stampOf(l.File)
+		file := l.File
+		if path, err := config.Locate(g.configOptions()); err == nil {
+			file = path // we may have started with a copy
+		}
+		stamp := stampOf(file)
 		for {
 			select {
 			case <-changed:
@@ -301,7 +317,7 @@ func (g *Gateway) watchConfig(ctx context.Context) {
 			if !rest(ctx, time.Duration(l.Config.Gateway.Reload.DebounceMS)*time.Millisecond) {
 				return
 			}
-			if now := stampOf(l.File); now != stamp {
+			if now := stampOf(file); now != stamp {
 				stamp = now
 				_ = g.Reload(ctx) // it tells by itself
 			}

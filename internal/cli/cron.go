@@ -24,7 +24,7 @@ func (c *command) cronCommand() *cobra.Command {
 		Long: `cron works on the jobs of the workspace: messages that come back to the agent at
 their time. The gateway runs them; a change made here is seen by it at once.`,
 		Example: `  nanobot cron list
-  nanobot cron add -m "Summarise my inbox" --cron "0 8 * * 1-5" --channel telegram --to 42
+  nanobot cron add -m "Check mail" --cron "0 8 * * 1-5" --channel telegram --to 42
   nanobot cron add -m "Drink water" --every 2h
   nanobot cron edit 3f2a91bc --at 2027-01-31T09:00
   nanobot cron history 3f2a91bc`,

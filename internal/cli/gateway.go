@@ -99,15 +99,21 @@ func (c *command) gatewayOptions(l *config.Loaded, f gatewayFlags, log *slog.Log
 func (c *command) gatewayRun(ctx context.Context, f gatewayFlags) error {
 	opts := c.configOptions()
 	opts.Lenient = true
-	loaded, err := config.Load(opts)
-	if err != nil {
-		return err
+	loaded, rejected := config.Load(opts)
+	if rejected != nil {
+		if loaded = lastGood(opts); loaded == nil {
+			return rejected
+		}
+		fmt.Fprintf(c.Err, "nanobot: %v\n\nStarting with the last good configuration instead: %s\n", rejected, loaded.File)
 	}
 	c.warn(loaded)
 	log, done := c.gatewayLog(loaded, f)
 	defer done()
 	crashes := daemon.OpenCrashes(filepath.Join(loaded.DataDir, "run", "starts.json"))
 	o := c.gatewayOptions(loaded, f, log)
+	if rejected != nil {
+		o.Fallback, o.Rejected = loaded, rejected
+	}
 	if !f.dryRun {
 		recent, err := crashes.Begin(time.Now(), crashWindow)
 		if err != nil {
@@ -138,7 +144,7 @@ func (c *command) gatewayRun(ctx context.Context, f gatewayFlags) error {
 		c.gatewayPlan(ctx, g, "ready")
 		log.InfoContext(ctx, "gateway ready", "version", nanobot.Version(), "pid", self.PID, "address", self.Address, "model", g.Status().Model)
 		if o.NoChannels {
-			fmt.Fprintf(c.Err, "nanobot: it crashed %d times within %s, so chat platforms stay off this time. See: nanobot gateway logs\n", crashLimit, crashWindow)
+			fmt.Fprintf(c.Err, "nanobot: it crashed %d times within %s, so chat platforms stay off for two minutes. See: nanobot gateway logs\n", crashLimit, crashWindow)
 		}
 		g.Watchdog(ctx, notify, crashes)
 		go daemon.ReleaseWhenQuiet(ctx)
@@ -152,6 +158,21 @@ func (c *command) gatewayRun(ctx context.Context, f gatewayFlags) error {
 		return c.gatewayAgain(self, notify, log)
 	}
 	return err
+}
+
+// lastGood is the configuration of the last start, if it says that it may be
+// used in the place of one that is broken; else nil.
+func lastGood(o config.Options) *config.Loaded {
+	path, err := config.Locate(o)
+	if err != nil {
+		return nil
+	}
+	o.Path = filepath.Join(filepath.Dir(path), app.GoodConfig)
+	l, err := config.Load(o)
+	if err != nil || l.Config.Gateway.BootFallback != "last-good" {
+		return nil
+	}
+	return l
 }
 
 const (

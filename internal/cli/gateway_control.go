@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -143,11 +144,20 @@ func (c *command) findGateway() (daemon.Instance, error) {
 	return i, err
 }
 
-// lenient reads the configuration the way the gateway does.
+// lenient reads the configuration the way the gateway does. One that cannot be
+// used still says where a gateway that runs is found.
 func (c *command) lenient() (*config.Loaded, error) {
 	o := c.configOptions()
 	o.Lenient = true
-	return config.Load(o)
+	l, err := config.Load(o)
+	if err == nil {
+		return l, nil
+	}
+	path, e := config.Locate(o)
+	if e != nil {
+		return nil, err
+	}
+	return &config.Loaded{Config: config.Default(), File: path, DataDir: filepath.Dir(path)}, nil
 }
 
 func (c *command) gatewayRestartCommand(f *gatewayFlags) *cobra.Command {
