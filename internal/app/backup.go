@@ -166,8 +166,8 @@ func (b *backup) config() error {
 // at the top, where it says on which disk the data lies. What is missing is no
 // error, nor is what somebody removes meanwhile.
 func (b *backup) tree(root, as string) error {
-	if real, err := filepath.EvalSymlinks(root); err == nil {
-		root = real
+	if resolved, err := filepath.EvalSymlinks(root); err == nil {
+		root = resolved
 	}
 	return filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
 		if ctxErr := b.ctx.Err(); ctxErr != nil {
@@ -180,7 +180,7 @@ func (b *backup) tree(root, as string) error {
 			return nil
 		case err != nil || relErr != nil:
 			b.left(name, "cannot be read")
-			return nil
+			return nil //nolint:nilerr // the backup goes on and says what it lacks
 		case d.IsDir() && as == "workspace" && file != root && within(b.o.Config.DataDir, file):
 			return fs.SkipDir // our own data is taken by name
 		case d.IsDir():
@@ -213,7 +213,7 @@ func (b *backup) folder(name string, d fs.DirEntry) error {
 }
 
 func (b *backup) file(file, name string) error {
-	f, err := os.Open(file) //nolint:gosec // found by our own walk
+	f, err := os.Open(file)
 	if diskio.IsMissing(err) {
 		return nil
 	}

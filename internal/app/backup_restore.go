@@ -168,8 +168,8 @@ func (b *Backup) Restore(ctx context.Context, o RestoreOptions) (Restored, error
 			o.Workspace = filepath.Join(data, "workspace")
 		}
 	}
-	if real, err := filepath.EvalSymlinks(o.Workspace); err == nil {
-		o.Workspace = real // a link says on which disk it lies
+	if resolved, err := filepath.EvalSymlinks(o.Workspace); err == nil {
+		o.Workspace = resolved // a link says on which disk it lies
 	}
 	r := Restored{Config: o.Config, DataDir: data, Workspace: o.Workspace, Files: len(b.Files), Bytes: b.Bytes(), Blank: b.Blank}
 	moves := b.moves(o, data)

@@ -4,7 +4,6 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
-	"context"
 	"errors"
 	"io"
 	"io/fs"
@@ -89,7 +88,7 @@ func oldHome(t *testing.T) (dir string, l *config.Loaded) {
 	if err := os.Remove(filepath.Join(dir, "workspace/.git/refs/heads/.k")); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(filepath.Join(dir, "workspace/.nanobot/tool.py"), 0o755); err != nil { //nolint:gosec // a program
+	if err := os.Chmod(filepath.Join(dir, "workspace/.nanobot/tool.py"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	l, err := config.Load(config.Options{Path: filepath.Join(dir, "config.json"), Home: dir})
@@ -307,7 +306,7 @@ func repack(t *testing.T, file string, change func(h *tar.Header, data []byte) (
 	var buf bytes.Buffer
 	z := gzip.NewWriter(&buf)
 	w := tar.NewWriter(z)
-	err := (&Backup{path: file}).each(context.Background(), func(h *tar.Header, r io.Reader) error {
+	err := (&Backup{path: file}).each(t.Context(), func(h *tar.Header, r io.Reader) error {
 		data, err := io.ReadAll(r)
 		if err != nil {
 			return err

@@ -10,5 +10,5 @@ func freeBytes(dir string) (uint64, bool) {
 	if unix.Statfs(dir, &st) != nil {
 		return 0, false
 	}
-	return st.Bavail * uint64(st.Bsize), true //nolint:gosec,unconvert // the size of a block is positive; its type differs
+	return st.Bavail * uint64(st.Bsize), true //nolint:gosec // the size of a block is positive; its type differs
 }

@@ -107,7 +107,7 @@ func MCPSpawn(ctx context.Context, l *config.Loaded, o Options) (spawn func(cmd 
 		return sandbox.Open(context.WithoutCancel(ctx), sandbox.Options{Mode: s.Sandbox, Log: o.Log}) // the probe is short
 	})
 	s.box = func(context.Context) (*sandbox.Box, error) { return open() }
-	return s.spawn(a), s.proxy.close, nil
+	return s.spawn(a), s.proxy.close, nil //nolint:contextcheck // the proxy begins with the first server and lives until stop
 }
 
 // MCPPins is the file that remembers what MCP servers offered first.

@@ -228,7 +228,7 @@ func (g *Gateway) keepGood(ctx context.Context) {
 	path := filepath.Join(l.DataDir, GoodConfig)
 	data, err := os.ReadFile(l.File)
 	if err == nil {
-		if old, e := os.ReadFile(path); e == nil && bytes.Equal(old, data) { //nolint:gosec // our own file
+		if old, e := os.ReadFile(path); e == nil && bytes.Equal(old, data) {
 			return
 		}
 		err = diskio.WriteFile(path, data, 0o600)
