@@ -69,7 +69,7 @@ func TestBundleHoldsNoKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer z.Close() //nolint:errcheck // only read
+	defer z.Close()
 	got := map[string]string{}
 	for _, f := range z.File {
 		r, err := f.Open()
@@ -124,7 +124,7 @@ func TestDoctorFindsPortAndProxy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close() //nolint:errcheck // a test's own
+	defer l.Close()
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	_, d, _ := doctored(t, `{"gateway":{"port":`+port+`}}`, doctorFlags{offline: true}, "HTTPS_PROXY=%%", "HTTP_PROXY=127.0.0.1:1")
 	if s := symptom(t, d, "port"); s.State != app.Doubt || !strings.Contains(s.Fix, "gateway.port") {

@@ -137,10 +137,10 @@ func (c *command) serviceHost(f serviceFlags) (serviceHost, error) {
 // serviceName reports names that mean the same everywhere: as a file, a unit
 // and a label.
 func serviceName(s string) bool {
-	odd := func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_')
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_'
 	}
-	return s != "" && len(s) <= 64 && s[0] != '-' && !strings.ContainsFunc(s, odd)
+	return s != "" && len(s) <= 64 && s[0] != '-' && strings.TrimFunc(s, plain) == ""
 }
 
 // allowed says why the caller cannot change the service.

@@ -147,7 +147,7 @@ func (s serviceHost) output(ctx context.Context, words []string) (string, error)
 	}
 	ctx, cancel := context.WithTimeout(ctx, serviceWait)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, program, words[1:]...) //nolint:gosec // the service manager
+	cmd := exec.CommandContext(ctx, program, words[1:]...) // the service manager
 	cmd.Env = s.env
 	cmd.WaitDelay = time.Second
 	out, err := cmd.CombinedOutput()
