@@ -185,7 +185,7 @@ func searchFor(ctx context.Context, a *app.App, fact string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	defer index.Close() //nolint:errcheck // only read
+	defer index.Close() // only read
 	res, err := index.Search(ctx, search.Query{Text: strings.NewReplacer(":", " ", ".", " ", "-", " ").Replace(fact), Wait: true})
 	if err != nil {
 		return false, err
