@@ -17,37 +17,70 @@ import (
 	"github.com/emersion/go-imap/v2/imapclient"
 )
 
-// dovecotRoot finds an installed Dovecot, or unpacks Debian's packages into a
-// folder: DOVECOT_ROOT if it is set, else a new one where CI is true.
-func dovecotRoot(t *testing.T) string {
+// server is a program of Debian that is started from its packages.
+type server struct {
+	name, binary string
+	env          string // names a folder with unpacked packages
+	packages     string
+}
+
+// root finds an installed server, or unpacks Debian's packages into a folder:
+// the one that env names if it is set, else a new one where CI is true.
+// Libraries that the packages need come along if they are missing here.
+func (s server) root(t *testing.T) string {
 	t.Helper()
 	if os.Getuid() != 0 {
-		t.Skip("Dovecot can be started by root only")
+		t.Skipf("%s can be started by root only", s.name)
 	}
-	if _, err := os.Stat("/usr/sbin/dovecot"); err == nil {
+	if _, err := os.Stat(s.binary); err == nil {
 		return "/"
 	}
-	if dir := os.Getenv("DOVECOT_ROOT"); dir != "" {
+	if dir := os.Getenv(s.env); dir != "" {
 		return dir
 	}
 	if os.Getenv("CI") != "true" {
-		t.Skip("Dovecot is not installed; with CI=true its packages are fetched")
+		t.Skipf("%s is not installed; with CI=true its packages are fetched", s.name)
 	}
 	dir := t.TempDir()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "sh", "-c", "apt-get download dovecot-core dovecot-imapd && for f in *.deb; do dpkg -x \"$f\" root; done")
+	cmd := exec.CommandContext(ctx, "sh", "-c", `
+for lib in $(apt-cache depends -i "$@" | sed -n 's/^.*Depends: \(lib[^ ]*\)$/\1/p' | sort -u); do
+	dpkg-query -W "$lib" >/dev/null 2>&1 || set -- "$@" "$lib"
+done
+apt-get download "$@" && for f in *.deb; do dpkg -x "$f" root || exit 1; done`, "sh")
+	cmd.Args = append(cmd.Args, strings.Fields(s.packages)...)
 	cmd.Dir = dir
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Skipf("Dovecot is not installed and its packages cannot be fetched: %v: %s", err, out)
+		t.Skipf("%s is not installed and its packages cannot be fetched: %v: %s", s.name, err, out)
 	}
 	return filepath.Join(dir, "root")
 }
 
-// dovecot starts the server on loopback and returns its port.
-func dovecot(t *testing.T) int {
+func dovecotRoot(t *testing.T) string {
 	t.Helper()
-	root := dovecotRoot(t)
+	return server{"Dovecot", "/usr/sbin/dovecot", "DOVECOT_ROOT", "dovecot-core dovecot-imapd"}.root(t)
+}
+
+// freePort is a port of loopback that nobody listens on.
+func freePort(t *testing.T) int {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close() //nolint:errcheck // of a test
+	addr, ok := l.Addr().(*net.TCPAddr)
+	if !ok {
+		t.Fatal("no TCP address")
+	}
+	return addr.Port
+}
+
+// dovecot starts the server on loopback and returns its port, and the folder
+// that has the mails of somebody@anywhere in mail/somebody.
+func dovecot(t *testing.T, root string) (port int, dir string) {
+	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "dovecot") // paths of sockets must be short
 	if err != nil {
 		t.Fatal(err)
@@ -61,12 +94,7 @@ func dovecot(t *testing.T) int {
 			t.Fatal(err)
 		}
 	}
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := l.Addr().(*net.TCPAddr).Port
-	_ = l.Close()
+	port = freePort(t)
 	conf := fmt.Sprintf(`
 protocols = imap
 listen = 127.0.0.1
@@ -136,11 +164,11 @@ namespace inbox {
 			t.Logf("Dovecot said: %s%s %v", out.String(), log, err)
 		}
 	})
-	awaitPort(t, port, ended, &out)
-	return port
+	awaitPort(t, "Dovecot", port, ended, &out)
+	return port, dir
 }
 
-func awaitPort(t *testing.T, port int, ended <-chan struct{}, out fmt.Stringer) {
+func awaitPort(t *testing.T, name string, port int, ended <-chan struct{}, out fmt.Stringer) {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -153,18 +181,26 @@ func awaitPort(t *testing.T, port int, ended <-chan struct{}, out fmt.Stringer) 
 		select {
 		case <-tick.C:
 		case <-ended:
-			t.Skipf("Dovecot does not run here: %s", out)
+			t.Skipf("%s does not run here: %s", name, out)
 		case <-limit:
-			t.Fatal("Dovecot does not listen")
+			t.Fatalf("%s does not listen", name)
 		}
 	}
 }
 
-// The whole way over a real IMAP server: IDLE, flags, MOVE, a restart, and the
-// answer in the thread.
+// Real servers, which are fetched once for both tests.
 func TestDovecot(t *testing.T) {
 	t.Parallel()
-	port := dovecot(t)
+	root := dovecotRoot(t)
+	t.Run("alone", func(t *testing.T) { t.Parallel(); testDovecot(t, root) })
+	t.Run("with OpenSMTPD", func(t *testing.T) { t.Parallel(); testOpenSMTPD(t, root) })
+}
+
+// The whole way over a real IMAP server: IDLE, flags, MOVE, a restart, and the
+// answer in the thread.
+func testDovecot(t *testing.T, root string) {
+	t.Helper()
+	port, _ := dovecot(t, root)
 	r := newRig(t, newProvider(t, serverOptions{}), nil)
 	changes := map[string]any{"imapPort": port, "imapPassword": "geheim", "postAction": "move", "postActionMoveMailbox": "Archive", "allowedAttachmentTypes": []string{"*"}}
 	r.reopen(changes)
