@@ -184,19 +184,17 @@ type talker struct {
 
 func (g *gateway) connect(ctx context.Context, chat string) (*talker, error) {
 	url := "ws://" + g.addr + "/?client_id=" + chat + "&token=" + benchToken
-	conn, resp, err := ws.Dial(ctx, url, nil)
-	for range 100 {
-		if err == nil || resp == nil || resp.StatusCode != http.StatusServiceUnavailable {
-			break
+	for try := 0; ; try++ {
+		conn, resp, err := ws.Dial(ctx, url, nil) //nolint:bodyclose // the package says that it needs no closing
+		if err == nil {
+			conn.SetReadLimit(16 << 20)
+			return &talker{conn: conn, chat: chat}, nil
+		}
+		if try == 100 || resp == nil || resp.StatusCode != http.StatusServiceUnavailable {
+			return nil, err
 		}
 		time.Sleep(5 * time.Millisecond) // the channel is just being started
-		conn, resp, err = ws.Dial(ctx, url, nil)
 	}
-	if err != nil {
-		return nil, err
-	}
-	conn.SetReadLimit(16 << 20)
-	return &talker{conn: conn, chat: chat}, nil
 }
 
 func (t *talker) close() { _ = t.conn.CloseNow() }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -58,7 +57,7 @@ func BenchmarkGateway(b *testing.B) {
 
 func serveGateway(b *testing.B, m *model) *gateway {
 	b.Helper()
-	dir, err := os.MkdirTemp(".", "bench") // temporary directories may be in memory
+	dir, err := os.MkdirTemp(".", "bench") //nolint:usetesting // temporary directories may be in memory
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -76,11 +75,10 @@ func serveGateway(b *testing.B, m *model) *gateway {
 	if err != nil {
 		b.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(context.Background())
+	ctx := b.Context() // ends before what Cleanup was given runs
 	ready, ended := make(chan struct{}), make(chan error, 1)
 	go func() { ended <- gw.Run(ctx, func() { close(ready) }) }()
 	b.Cleanup(func() {
-		stop()
 		if err := <-ended; err != nil {
 			b.Error(err)
 		}
