@@ -45,7 +45,7 @@ func must(err error) {
 // post sends a question the way programs made for OpenAI do.
 func post(url, question string) string {
 	body := fmt.Sprintf(`{"messages":[{"role":"user","content":%q}]}`, question)
-	resp, err := http.Post(url+"/v1/chat/completions", "application/json", strings.NewReader(body)) //nolint:noctx // an example
+	resp, err := http.Post(url+"/v1/chat/completions", "application/json", strings.NewReader(body)) //nolint:noctx,forbidigo // an example does what any program would
 	must(err)
 	defer resp.Body.Close()
 	data, err := io.ReadAll(resp.Body)

@@ -13,13 +13,13 @@ import (
 func TestDocumentedCode(t *testing.T) {
 	t.Parallel()
 	squeeze := func(s string) string { return strings.Join(strings.Fields(s), " ") }
-	var code string
+	var code strings.Builder
 	for _, file := range []string{"example_test.go", "sdk_example_test.go"} {
 		b, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		code += squeeze(string(b)) + " "
+		code.WriteString(squeeze(string(b)) + " ")
 	}
 	page, err := os.ReadFile("docs/sdk.md")
 	if err != nil {
@@ -30,7 +30,7 @@ func TestDocumentedCode(t *testing.T) {
 		t.Fatal("docs/sdk.md shows no code")
 	}
 	for _, b := range blocks {
-		if !strings.Contains(code, squeeze(b[1])) {
+		if !strings.Contains(code.String(), squeeze(b[1])) {
 			t.Errorf("docs/sdk.md shows code that no example has:\n%s", b[1])
 		}
 	}
