@@ -84,7 +84,7 @@ func TestChaos(t *testing.T) {
 // chatOf is the chat of a message by its name.
 func chatOf(name string) int64 {
 	var c int64
-	fmt.Sscanf(name, "c%dn", &c) //nolint:errcheck // 0 is no chat
+	fmt.Sscanf(name, "c%dn", &c) // 0 is no chat
 	return firstChat + c
 }
 

@@ -3,6 +3,7 @@
 package chaos_test
 
 import (
+	"maps"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -86,9 +87,5 @@ func (l *luck) model() fault { return l.draw(0.15, busy, broken, cut, slow, torn
 func (l *luck) count() map[fault]int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	out := map[fault]int{}
-	for f, n := range l.counts {
-		out[f] = n
-	}
-	return out
+	return maps.Clone(l.counts)
 }

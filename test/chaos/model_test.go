@@ -3,6 +3,7 @@
 package chaos_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -37,6 +38,7 @@ type model struct {
 }
 
 func newModel(t *testing.T, l *luck) *model {
+	t.Helper()
 	m := &model{t: t, luck: l}
 	m.http = httptest.NewServer(m)
 	return m
@@ -80,12 +82,12 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	names := open(msgs)
 	w.Header().Set("Content-Type", "text/event-stream")
-	s := &speaker{w: w, r: r, luck: m.luck}
+	s := &speaker{w: w, luck: m.luck}
 	if m.wantsTool(names, msgs) {
-		s.call()
+		s.call(r.Context())
 		return
 	}
-	m.speak(s, names, what == torn)
+	m.speak(r.Context(), s, names, what == torn)
 }
 
 // open lists the names that no reply mentions yet.
@@ -127,31 +129,30 @@ func (m *model) wantsTool(names []string, msgs []llm.Message) bool {
 	return true
 }
 
-func (m *model) speak(s *speaker, names []string, broken bool) {
+func (m *model) speak(ctx context.Context, s *speaker, names []string, broken bool) {
 	if len(names) == 0 {
-		s.say("there is nothing new")
+		s.say(ctx, "there is nothing new")
 		s.end("stop")
 		return
 	}
-	s.say("ok")
+	s.say(ctx, "ok")
 	for i, n := range names {
 		if broken && i == len(names)-1 {
 			if m.luck.float() < 0.5 { // sometimes all of it was shown by then
-				s.say(" " + n)
+				s.say(ctx, " "+n)
 			}
-			hold(s.r.Context(), m.luck.within(time.Second/4))
+			hold(ctx, m.luck.within(time.Second/4))
 			panic(http.ErrAbortHandler)
 		}
-		s.say(" " + n)
+		s.say(ctx, " "+n)
 	}
-	s.say(" done.")
+	s.say(ctx, " done.")
 	s.end("stop")
 }
 
 // speaker writes a stream.
 type speaker struct {
 	w    http.ResponseWriter
-	r    *http.Request
 	luck *luck
 	n    int
 }
@@ -162,14 +163,14 @@ func (s *speaker) send(v string) {
 	s.n++
 }
 
-func (s *speaker) say(text string) {
+func (s *speaker) say(ctx context.Context, text string) {
 	b, _ := json.Marshal(text) // a string always works
-	hold(s.r.Context(), s.luck.within(100*time.Millisecond))
+	hold(ctx, s.luck.within(100*time.Millisecond))
 	s.send(`{"choices":[{"index":0,"delta":{"content":` + string(b) + `},"finish_reason":null}]}`)
 }
 
-func (s *speaker) call() {
-	hold(s.r.Context(), s.luck.within(100*time.Millisecond))
+func (s *speaker) call(ctx context.Context) {
+	hold(ctx, s.luck.within(100*time.Millisecond))
 	s.send(fmt.Sprintf(`{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"call_%d","type":"function","function":{"name":"list_dir","arguments":"{\"path\":\".\"}"}}]}}]}`, time.Now().UnixNano()))
 	s.end("tool_calls")
 }

@@ -4,6 +4,7 @@ package chaos_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -66,7 +67,7 @@ func (g *gateway) build() {
 		g.bin = bin
 		return
 	}
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", g.bin, "github.com/nanobot-go/nanobot/cmd/nanobot")
+	cmd := exec.CommandContext(g.t.Context(), "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", g.bin, "github.com/nanobot-go/nanobot/cmd/nanobot")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		g.t.Fatalf("build: %v\n%s", err, out)
@@ -85,7 +86,7 @@ func (g *gateway) start() {
 	g.gen++
 	g.tg.begin(g.gen)
 	g.out = &output{}
-	g.cmd = exec.Command(g.bin, "gateway", "-c", g.config, "-w", g.workspace())
+	g.cmd = exec.CommandContext(context.WithoutCancel(g.t.Context()), g.bin, "gateway", "-c", g.config, "-w", g.workspace())
 	g.cmd.Env = []string{"HOME=" + g.home, "PATH=" + os.Getenv("PATH")}
 	g.cmd.Stdout, g.cmd.Stderr = g.out, g.out
 	if err := g.cmd.Start(); err != nil {
@@ -150,15 +151,15 @@ func (g *gateway) complaints() (bad []string, errors int) {
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	text := g.wrote.String()
+	text := []byte(g.wrote.String())
 	for _, f := range logs {
 		data, err := os.ReadFile(f)
 		if err != nil {
 			g.t.Fatal(err)
 		}
-		text += string(data)
+		text = append(text, data...)
 	}
-	for line := range strings.Lines(text) {
+	for line := range strings.Lines(string(text)) {
 		low := strings.ToLower(line)
 		if strings.Contains(low, "panic") || strings.Contains(low, "fatal error") || strings.Contains(low, "data race") {
 			bad = append(bad, line)
