@@ -69,7 +69,7 @@ func freePort(t *testing.T) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close() //nolint:errcheck // of a test
+	defer l.Close()
 	addr, ok := l.Addr().(*net.TCPAddr)
 	if !ok {
 		t.Fatal("no TCP address")
@@ -81,16 +81,16 @@ func freePort(t *testing.T) int {
 // that has the mails of somebody@anywhere in mail/somebody.
 func dovecot(t *testing.T, root string) (port int, dir string) {
 	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "dovecot") // paths of sockets must be short
+	dir, err := os.MkdirTemp("/tmp", "dovecot") //nolint:usetesting // paths of sockets must be short
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	for _, name := range []string{"", "mail", "home"} { // the mails are nobody's
-		if err := os.MkdirAll(filepath.Join(dir, name), 0o777); err != nil { //nolint:gosec // see above
+		if err := os.MkdirAll(filepath.Join(dir, name), 0o777); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Chmod(filepath.Join(dir, name), 0o777); err != nil { //nolint:gosec // see above
+		if err := os.Chmod(filepath.Join(dir, name), 0o777); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -139,7 +139,7 @@ namespace inbox {
 }
 `, dir, port, "geheim")
 	file := filepath.Join(dir, "dovecot.conf")
-	if err := os.WriteFile(file, []byte(conf), 0o644); err != nil { //nolint:gosec // nothing secret
+	if err := os.WriteFile(file, []byte(conf), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	// The server looks for its parts at fixed places. If it was only unpacked
@@ -208,7 +208,7 @@ func testDovecot(t *testing.T, root string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close() //nolint:errcheck // of a test
+	defer c.Close()
 	if err := c.Login(botAddress, "geheim").Wait(); err != nil {
 		t.Fatal(err)
 	}

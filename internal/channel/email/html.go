@@ -227,11 +227,11 @@ func (w *htmlWriter) word(s string) {
 // htmlCharset is the encoding an HTML part names in itself.
 func htmlCharset(data []byte) string {
 	head := bytes.ToLower(data[:min(len(data), 2048)])
-	i := bytes.Index(head, []byte("charset="))
-	if i < 0 {
+	_, after, ok := bytes.Cut(head, []byte("charset="))
+	if !ok {
 		return ""
 	}
-	name := strings.TrimLeft(string(head[i+len("charset="):]), "\"'")
+	name := strings.TrimLeft(string(after), "\"'")
 	if end := strings.IndexAny(name, "\"'; />"); end >= 0 {
 		name = name[:end]
 	}

@@ -14,7 +14,7 @@ import (
 func TestReceive(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, newProvider(t, serverOptions{}), nil)
-	r.deliver("INBOX", letterOf(1, "Hello", "How are you?\n\nOn Sat, 14 Nov 2026 at 10:00, Bot <bot@example.org> wrote:\n> old\n> words\n"))
+	r.deliver(letterOf(1, "Hello", "How are you?\n\nOn Sat, 14 Nov 2026 at 10:00, Bot <bot@example.org> wrote:\n> old\n> words\n"))
 	got := r.mustOnce()
 	if len(got) != 1 {
 		t.Fatalf("%d messages, want 1; log:\n%s", len(got), r.log)
@@ -43,8 +43,8 @@ func TestReceive(t *testing.T) {
 func TestSeenAfterSubmit(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, newProvider(t, serverOptions{}), nil)
-	r.deliver("INBOX", letterOf(1, "a", "one"))
-	r.deliver("INBOX", letterOf(2, "b", "two"))
+	r.deliver(letterOf(1, "a", "one"))
+	r.deliver(letterOf(2, "b", "two"))
 	r.refuse = errors.New("disk full")
 	if err := r.once(); err == nil || !strings.Contains(err.Error(), "disk full") {
 		t.Fatalf("error is %v, want the one of submit", err)
@@ -68,7 +68,7 @@ func TestPlaceIsKept(t *testing.T) {
 	off := map[string]any{"markSeen": false, "verifyDkim": false, "verifySpf": false}
 	r := newRig(t, newProvider(t, serverOptions{}), off)
 	noID := strings.Replace(letterOf(1, "a", "one"), "Message-ID: <1@friends.example>\n", "", 1)
-	r.deliver("INBOX", noID)
+	r.deliver(noID)
 	r.mustOnce()
 	r.got = nil
 	r.reopen(off)
@@ -78,7 +78,7 @@ func TestPlaceIsKept(t *testing.T) {
 	if _, unseen := r.counts("INBOX"); unseen != 1 {
 		t.Errorf("%d unread, want 1: markSeen is off", unseen)
 	}
-	r.deliver("INBOX", letterOf(2, "b", "two"))
+	r.deliver(letterOf(2, "b", "two"))
 	if got := r.mustOnce(); len(got) != 1 || !strings.HasSuffix(got[0].Text, "two") {
 		t.Errorf("got %+v, want the new one", got)
 	}
@@ -89,7 +89,7 @@ func TestPlaceIsKept(t *testing.T) {
 func TestNewValidity(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, newProvider(t, serverOptions{}), map[string]any{"markSeen": false})
-	r.deliver("INBOX", letterOf(1, "a", "one"))
+	r.deliver(letterOf(1, "a", "one"))
 	first := r.mustOnce()[0]
 	r.facts.kept.Validity += 7
 	r.got = nil
@@ -120,7 +120,7 @@ func TestPassedOver(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, newProvider(t, serverOptions{}), nil)
-			r.deliver("INBOX", strings.Replace(letterOf(1, "x", "hi"), c.change, c.to, 1))
+			r.deliver(strings.Replace(letterOf(1, "x", "hi"), c.change, c.to, 1))
 			if got := r.mustOnce(); len(got) != 0 {
 				t.Errorf("the agent got %+v", got)
 			}
@@ -140,7 +140,7 @@ func TestPassedOver(t *testing.T) {
 func TestAllowListIgnoresCase(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, newProvider(t, serverOptions{}), map[string]any{"allowFrom": []string{"Ann@Friends.example"}})
-	r.deliver("INBOX", letterOf(1, "x", "hi"))
+	r.deliver(letterOf(1, "x", "hi"))
 	if got := r.mustOnce(); len(got) != 1 || got[0].Scope != "" || got[0].Route.ChatID != owner {
 		t.Errorf("got %+v, want the owner's mail", got)
 	}
@@ -156,7 +156,7 @@ func TestAttachments(t *testing.T) {
 		"--b\nContent-Type: text/plain\nContent-Disposition: attachment; filename=\"=?utf-8?q?gr=C3=BC=C3=9Fe.txt?=\"\n\nhello\n" +
 		"--b\nContent-Type: text/plain\nContent-Disposition: attachment; filename=big.txt\n\n0123456789012345678901234567890\n" +
 		"--b\nContent-Type: text/plain\nContent-Disposition: attachment; filename=third.txt\n\nx\n--b--\n"
-	r.deliver("INBOX", body)
+	r.deliver(body)
 	got := r.mustOnce()
 	if len(got) != 1 || len(got[0].Media) != 2 {
 		t.Fatalf("got %+v, want two files", got)
@@ -184,7 +184,7 @@ func TestAttachments(t *testing.T) {
 func TestNoFilesOfStrangers(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, newProvider(t, serverOptions{}), map[string]any{"allowedAttachmentTypes": []string{"*"}})
-	r.deliver("INBOX", "From: eve@elsewhere.example\nContent-Type: image/png\nSubject: x\n\nx\n")
+	r.deliver("From: eve@elsewhere.example\nContent-Type: image/png\nSubject: x\n\nx\n")
 	r.mustOnce()
 	if _, err := os.Stat(r.deps.Media.Dir); err == nil {
 		t.Error("the folder for files was made")
@@ -194,7 +194,7 @@ func TestNoFilesOfStrangers(t *testing.T) {
 func TestTooLarge(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, newProvider(t, serverOptions{}), nil)
-	r.deliver("INBOX", letterOf(1, "big", strings.Repeat("0123456789\n", maxMail/11+1)))
+	r.deliver(letterOf(1, "big", strings.Repeat("0123456789\n", maxMail/11+1)))
 	got := r.mustOnce()
 	if len(got) != 1 || !strings.HasSuffix(got[0].Text, "[attachment: the mail - too large]") {
 		t.Fatalf("got %d messages: %.300q", len(got), fmt.Sprint(got))
@@ -204,7 +204,7 @@ func TestTooLarge(t *testing.T) {
 func TestBodyIsCut(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, newProvider(t, serverOptions{}), map[string]any{"maxBodyChars": 10})
-	r.deliver("INBOX", letterOf(1, "x", "ää ää ää ää ää"))
+	r.deliver(letterOf(1, "x", "ää ää ää ää ää"))
 	got := r.mustOnce()
 	_, body, _ := strings.Cut(got[0].Text, "\n\n")
 	if n := len([]rune(body)); n > 10 || !strings.HasPrefix(body, "ää ää") {
@@ -224,7 +224,7 @@ func TestSpoken(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, newProvider(t, serverOptions{}), nil)
-			r.deliver("INBOX", c.mail)
+			r.deliver(c.mail)
 			if got := r.mustOnce(); len(got) != 1 || !strings.HasPrefix(got[0].Text, c.want) || c.want[0] != '[' && got[0].Text != c.want {
 				t.Errorf("got %+v, want %q", got, c.want)
 			}
@@ -252,8 +252,8 @@ func TestPostActions(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, newProvider(t, serverOptions{caps: c.caps}), c.changes)
-			r.deliver("INBOX", letterOf(1, "x", "hi"))
-			r.deliver("INBOX", "From: eve@elsewhere.example\nSubject: x\n\nx\n")
+			r.deliver(letterOf(1, "x", "hi"))
+			r.deliver("From: eve@elsewhere.example\nSubject: x\n\nx\n")
 			if got := r.mustOnce(); len(got) != 1 {
 				t.Fatalf("%d messages, want 1", len(got))
 			}
@@ -274,12 +274,12 @@ func TestChoresSurvive(t *testing.T) {
 	t.Parallel()
 	changes := map[string]any{"postAction": "move", "postActionMoveMailbox": "Nowhere"}
 	r := newRig(t, newProvider(t, serverOptions{}), changes)
-	r.deliver("INBOX", letterOf(1, "x", "hi"))
+	r.deliver(letterOf(1, "x", "hi"))
 	r.mustOnce()
 	if s := r.log.String(); !strings.Contains(s, "Nowhere") {
 		t.Fatalf("the log does not name the mailbox:\n%s", s)
 	}
-	r.deliver("INBOX", letterOf(2, "x", "again"))
+	r.deliver(letterOf(2, "x", "again"))
 	if got := r.mustOnce(); len(got) != 2 {
 		t.Fatalf("%d messages, want 2: mail is read all the same", len(got))
 	}

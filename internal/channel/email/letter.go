@@ -154,7 +154,7 @@ type part struct {
 }
 
 // content is what is in a mail.
-type content struct {
+type content struct { //nolint:recvcheck // walk fills it in, all else only reads
 	plain, html []string
 	files       []part
 	count       int
@@ -201,7 +201,7 @@ func (c *content) leaf(e *message.Entity) {
 			kind = "application/octet-stream"
 		}
 	}
-	disposition, dparams, _ := mime.ParseMediaType(e.Header.Get("Content-Disposition")) //nolint:errcheck // a broken one is none
+	disposition, dparams, _ := mime.ParseMediaType(e.Header.Get("Content-Disposition")) // a broken one is none
 	name := words(or(dparams["filename"], params["name"]))
 	isText := (kind == "text/plain" || kind == "text/html") && disposition != "attachment" && name == ""
 	limit := int64(maxMail)

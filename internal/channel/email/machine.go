@@ -19,10 +19,8 @@ func machine(l letter, own []string) string {
 	case "bulk", "list", "junk", "auto_reply", "auto-reply":
 		return "sent in bulk"
 	}
-	for _, key := range []string{"List-Id", "List-Unsubscribe", "List-Post", "Feedback-Id", "X-Autoreply", "X-Autorespond", "X-Loop"} {
-		if h.Has(key) {
-			return "sent by a list or a machine"
-		}
+	if slices.ContainsFunc([]string{"List-Id", "List-Unsubscribe", "List-Post", "Feedback-Id", "X-Autoreply", "X-Autorespond", "X-Loop"}, h.Has) {
+		return "sent by a list or a machine"
 	}
 	if h.Has("Return-Path") && strings.Trim(h.Get("Return-Path"), " <>") == "" {
 		return "a bounce"

@@ -48,7 +48,7 @@ func openSMTPD(t *testing.T, dir string) smtpd {
 		return filepath.Join(root, name) + ":" + name
 	}
 	// The first process ends when the pipe does, so also when the test is killed.
-	cmd := exec.Command("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-ec", `
+	const script = `
 mount --make-rprivate /
 mount -t overlay overlay -o "lowerdir=$1/etc:$2" /etc
 case $3 in *:*) mount -t overlay overlay -o "lowerdir=$3" /usr ;; esac
@@ -62,7 +62,9 @@ trap exit TERM
 (cat <&3 >/dev/null; kill $$) &
 /usr/sbin/smtpd -d -f /etc/smtpd.conf 3<&- &
 wait $!
-`, "sh", dir, layers("/etc"), layers("/usr")) //nolint:noctx // ended below
+`
+	cmd := exec.Command("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", //nolint:noctx // ended below
+		"sh", "-ec", script, "sh", dir, layers("/etc"), layers("/usr"))
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if _, err := cmd.StdinPipe(); err != nil {
@@ -93,7 +95,7 @@ func (s smtpd) write(t *testing.T, dir string) *tls.Config {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"etc", "home/ann", "home/bot"} {
-		if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil { //nolint:gosec // the server has several users
+		if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -143,7 +145,7 @@ func (s smtpd) speaksTLS(t *testing.T) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close() //nolint:errcheck // of a test
+	defer conn.Close()
 	config := s.trust.Clone()
 	config.ServerName = "127.0.0.1"
 	c, err := smtp.NewClientStartTLS(conn, config)
@@ -168,7 +170,7 @@ func (s smtpd) post(t *testing.T, from, to, raw string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close() //nolint:errcheck // of a test
+	defer c.Close()
 	if err := c.SendMail(from, []string{to}, strings.NewReader(raw)); err != nil {
 		t.Fatalf("OpenSMTPD does not take a mail from %s to %s: %v", from, to, err)
 	}
@@ -251,7 +253,7 @@ func firstMail(t *testing.T, r *rig, port int, user string) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close() //nolint:errcheck // of a test
+	defer c.Close()
 	if err := c.Login(user, "geheim").Wait(); err != nil {
 		t.Fatal(err)
 	}

@@ -86,8 +86,12 @@ func (o *options) check() error {
 		return err
 	}
 	for _, need := range []struct{ key, value string }{
-		{"imapHost", o.IMAPHost}, {"imapUsername", o.IMAPUsername}, {"imapPassword", o.password(o.IMAPPassword)},
-		{"smtpHost", o.SMTPHost}, {"smtpUsername", o.SMTPUsername}, {"smtpPassword", o.password(o.SMTPPassword)},
+		{"imapHost", o.IMAPHost},
+		{"imapUsername", o.IMAPUsername},
+		{"imapPassword", o.password(o.IMAPPassword)},
+		{"smtpHost", o.SMTPHost},
+		{"smtpUsername", o.SMTPUsername},
+		{"smtpPassword", o.password(o.SMTPPassword)},
 		{"imapMailbox", o.IMAPMailbox},
 	} {
 		if need.value == "" {

@@ -177,11 +177,11 @@ func (p *provider) mails() []sentMail {
 	return slices.Clone(p.sent)
 }
 
-// deliver puts a mail into a mailbox, as it is.
-func (p *provider) deliver(mailbox, raw string, flags ...imap.Flag) {
+// deliver puts a mail into the inbox, as it is.
+func (p *provider) deliver(raw string) {
 	p.t.Helper()
 	raw = strings.ReplaceAll(raw, "\n", "\r\n")
-	if _, err := p.user.Append(mailbox, bytes.NewReader([]byte(raw)), &imap.AppendOptions{Flags: flags}); err != nil {
+	if _, err := p.user.Append("INBOX", bytes.NewReader([]byte(raw)), &imap.AppendOptions{}); err != nil {
 		p.t.Fatal(err)
 	}
 }

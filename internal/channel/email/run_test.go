@@ -38,7 +38,7 @@ func TestConformance(t *testing.T) {
 				o.Client = func(string) (*http.Client, error) { return &http.Client{}, nil }
 			},
 			Owner: owner, Chat: func(sender string) string { return sender },
-			Deliver: func(_ *testing.T, in channeltest.In) { p.deliver("INBOX", mailOf(in)) },
+			Deliver: func(_ *testing.T, in channeltest.In) { p.deliver(mailOf(in)) },
 			Seen: func() []channeltest.Seen {
 				var out []channeltest.Seen
 				for _, m := range p.mails() {
@@ -82,11 +82,11 @@ func TestIdle(t *testing.T) {
 	stop := r.start()
 	r.waitFor("the connection", func() bool { return slices.Contains(r.states(), botAddress) })
 	for i := range 3 {
-		r.deliver("INBOX", letterOf(i, "x", "hi"))
+		r.deliver(letterOf(i, "x", "hi"))
 		r.waitFor("the mail", func() bool { return len(r.inbound()) == i+1 })
 	}
 	r.cut()
-	r.deliver("INBOX", letterOf(9, "x", "after"))
+	r.deliver(letterOf(9, "x", "after"))
 	r.waitFor("the mail after a cut", func() bool { return len(r.inbound()) == 4 })
 	if err := stop(); err != nil {
 		t.Errorf("Run: %v", err)
@@ -108,7 +108,7 @@ func TestPoll(t *testing.T) {
 			r.o.PollIntervalSeconds = 1
 			stop := r.start()
 			r.waitFor("the connection", func() bool { return slices.Contains(r.states(), botAddress) })
-			r.deliver("INBOX", letterOf(1, "x", "hi"))
+			r.deliver(letterOf(1, "x", "hi"))
 			r.waitFor("the mail", func() bool { return len(r.inbound()) == 1 })
 			if err := stop(); err != nil {
 				t.Errorf("Run: %v", err)
@@ -206,7 +206,7 @@ func TestSilentServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close() //nolint:errcheck // of a test
+	defer l.Close()
 	addr, ok := l.Addr().(*net.TCPAddr)
 	if !ok {
 		t.Fatal("no TCP address")

@@ -2,6 +2,7 @@ package email
 
 import (
 	"bytes"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -13,8 +14,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"encoding/base64"
 
 	"github.com/emersion/go-smtp"
 
@@ -95,7 +94,7 @@ func final(text string, meta map[string]string) bus.Outbound {
 func TestAnswerStandsInThread(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, newProvider(t, serverOptions{}), map[string]any{"fromAddress": "Bot <bot@example.org>"})
-	r.deliver("INBOX", strings.Replace(letterOf(3, "=?utf-8?b?R3LDvMOfZQ==?=", "hi"), "Subject:", "References: <1@friends.example>\n <2@friends.example>\nIn-Reply-To: <2@friends.example>\nReply-To: ann+bot@friends.example\nSubject:", 1))
+	r.deliver(strings.Replace(letterOf(3, "=?utf-8?b?R3LDvMOfZQ==?=", "hi"), "Subject:", "References: <1@friends.example>\n <2@friends.example>\nIn-Reply-To: <2@friends.example>\nReply-To: ann+bot@friends.example\nSubject:", 1))
 	in := r.mustOnce()[0]
 	id, err := r.Send(t.Context(), final("**bold** ä\n\n- <one>\n- [two](https://example.org)\n\n[bad](javascript:x)", in.Meta))
 	if err != nil {
@@ -150,7 +149,7 @@ func TestMessageIDRepeats(t *testing.T) {
 func TestThreadSurvives(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, newProvider(t, serverOptions{}), nil)
-	r.deliver("INBOX", letterOf(1, "Re: plan", "hi"))
+	r.deliver(letterOf(1, "Re: plan", "hi"))
 	r.mustOnce()
 	r.reopen(nil)
 	if _, err := r.Send(t.Context(), final("news", nil)); err != nil {
