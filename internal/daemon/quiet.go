@@ -55,7 +55,7 @@ func (q *quiet) look(now uint64) bool {
 // often than the percentage says, which is chosen for a small one. It stays
 // well above what is in use: a limit that cannot be kept costs half the
 // processor.
-func memoryLimit(live uint64) int64 { return int64(max(memoryFloor, live+live/2+memoryFloor/2)) }
+func memoryLimit(live uint64) int64 { return int64(max(memoryFloor, live+live/2+memoryFloor/2)) } //nolint:gosec // no heap has 2^62 bytes
 
 const memoryFloor = 64 << 20
 
