@@ -39,7 +39,7 @@ type guard struct {
 
 func newGuard(j *Jail, n Narrow) *guard {
 	g := &guard{fold: j.fold}
-	add := func(to []string, names []string) []string {
+	all := func(names []string) (to []string) {
 		for _, n := range names {
 			n = j.expand(n)
 			if n == "" {
@@ -56,10 +56,10 @@ func newGuard(j *Jail, n Narrow) *guard {
 		}
 		return to
 	}
-	g.deny = add(nil, n.Protected)
-	g.denyWrite = add(nil, n.ProtectedWrite)
-	g.except = add(nil, n.Except)
-	g.unlisted = add(nil, n.Unlisted)
+	g.deny = all(n.Protected)
+	g.denyWrite = all(n.ProtectedWrite)
+	g.except = all(n.Except)
+	g.unlisted = all(n.Unlisted)
 	return g
 }
 

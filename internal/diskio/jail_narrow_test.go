@@ -118,7 +118,9 @@ func TestNarrowerUnlisted(t *testing.T) {
 		dir          bool
 		wide, narrow error
 	}{
-		{name: "a.txt"}, {name: "inbox/b.txt"}, {name: filepath.Join(media, "chat", "c.txt")},
+		{name: "a.txt"},
+		{name: "inbox/b.txt"},
+		{name: filepath.Join(media, "chat", "c.txt")},
 		{name: ".", dir: true},
 		{name: "inbox", dir: true, narrow: diskio.ErrProtected},
 		{name: media, dir: true, narrow: diskio.ErrProtected},
