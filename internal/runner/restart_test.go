@@ -18,8 +18,10 @@ func (broken) Stream(context.Context, llm.Request) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
 		answer := llm.Response{Message: llm.Message{Role: llm.Assistant, Content: llm.Text("It is five.")}, Finish: llm.FinishStop}
 		for _, ev := range []llm.Event{
-			{Kind: llm.TextDelta, Text: "It is fo"}, {Kind: llm.Restarted},
-			{Kind: llm.TextDelta, Text: "It is five."}, {Kind: llm.Done, Response: &answer},
+			{Kind: llm.TextDelta, Text: "It is fo"},
+			{Kind: llm.Restarted},
+			{Kind: llm.TextDelta, Text: "It is five."},
+			{Kind: llm.Done, Response: &answer},
 		} {
 			if !yield(ev, nil) {
 				return
