@@ -24,7 +24,8 @@ func TestOtherUserIsRefused(t *testing.T) {
 	}
 	a, err := api.New(api.Options{
 		Ask:     func(context.Context, bus.Inbound) iter.Seq2[bus.Outbound, error] { return nil },
-		Metrics: api.NewMetrics("test", time.Now(), time.Now)})
+		Metrics: api.NewMetrics("test", time.Now(), time.Now),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
