@@ -38,7 +38,7 @@ func (a *Agent) submit(it *item) error {
 		return a.spawn(func(base context.Context) { a.dreamCommand(base, cmd, it) })
 	} else if ok && cmd.name == "new" {
 		// A new conversation makes the running turn and all that waits for it moot.
-		a.cut(it.key).drop(ErrStopped)
+		a.cut(it.key, &it.in).drop(ErrStopped)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -67,7 +67,7 @@ func (a *Agent) submit(it *item) error {
 // submitStop stops what came before /stop at once, so that what comes right
 // behind it is safe, and sees to the rest without holding up the reader.
 func (a *Agent) submitStop(cmd command, it *item) error {
-	s := a.cut(it.key)
+	s := a.cut(it.key, &it.in)
 	err := a.spawn(func(context.Context) { s.drop(ErrStopped); a.priority(cmd, it, s) })
 	if err != nil {
 		s.drop(err)
@@ -171,16 +171,29 @@ func (a *Agent) work(base context.Context, act *actor) {
 }
 
 // cut cancels the running turn of a session and takes away what was queued
-// behind it, which the caller drops.
-func (a *Agent) cut(key string) (s stopped) {
+// behind it, which the caller drops. Somebody who is not an owner cuts only
+// what they asked for themselves; by is nil if nobody in the chat wants it.
+func (a *Agent) cut(key string, by *bus.Inbound) (s stopped) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	act := a.actors[key]
 	if act == nil {
 		return s
 	}
-	s.queue, act.queue = act.queue, nil
-	if act.cancel != nil {
+	theirs := func(it *item) bool { return by == nil || by.Scope == "" || by.SenderID == it.in.SenderID }
+	var kept []*item
+	for _, it := range act.queue {
+		if theirs(it) {
+			s.queue = append(s.queue, it)
+		} else {
+			kept = append(kept, it)
+		}
+	}
+	act.queue = kept
+	if act.cancel == nil {
+		return s
+	}
+	if s.refused = !theirs(act.current); !s.refused {
 		act.cancel(ErrStopped)
 		s.over = act.turnEnd
 	}
@@ -189,8 +202,9 @@ func (a *Agent) cut(key string) (s stopped) {
 
 // stopped is what cut ended.
 type stopped struct {
-	queue []*item
-	over  <-chan struct{} // closes when the turn is over; nil if none ran
+	queue   []*item
+	over    <-chan struct{} // closes when the turn is over; nil if none ran
+	refused bool            // the turn is somebody else's
 }
 
 func (s stopped) drop(err error) {
@@ -202,7 +216,7 @@ func (s stopped) drop(err error) {
 // Stop ends the running turn of a session, drops the messages queued before
 // now, waits a short while for everything to come to rest and says what happened.
 func (a *Agent) Stop(ctx context.Context, key string) string {
-	s := a.cut(key)
+	s := a.cut(key, nil)
 	s.drop(ErrStopped)
 	return a.settle(ctx, key, s)
 }
@@ -234,6 +248,12 @@ func (a *Agent) StopMessage(ctx context.Context, in bus.Inbound) {
 // settle does the rest of Stop.
 func (a *Agent) settle(ctx context.Context, key string, s stopped) string {
 	dropped, over := len(s.queue), s.over
+	if s.refused {
+		if dropped > 0 {
+			return plural(dropped, "waiting message") + " of yours dropped. What runs was asked for by somebody else, who can stop it."
+		}
+		return "What runs was asked for by somebody else. They or an owner can stop it."
+	}
 	if a.Ended != nil {
 		a.Ended(key, true)
 	}

@@ -2,12 +2,14 @@ package agent_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/nanobot-go/nanobot/internal/agent"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
@@ -123,5 +125,38 @@ func TestOthersDoNotJoin(t *testing.T) {
 		if strings.Contains(msg.Content.String(), "tell me about ann") {
 			t.Error("bob joined ann's turn")
 		}
+	}
+}
+
+// T12: somebody who was let in cannot stop what another asked for; an owner can.
+func TestOthersDoNotStop(t *testing.T) {
+	t.Parallel()
+	began, never := make(chan struct{}), make(chan struct{})
+	m := llmtest.NewScript(t, llmtest.Func(func(llm.Request) llmtest.Step { close(began); return llmtest.Block(never) }))
+	h := newHouse(t, m).start()
+	by := func(who, scope, text string) bus.Inbound {
+		msg := in("1", text)
+		msg.SenderID, msg.Scope = who, scope
+		return msg
+	}
+	over := make(chan error, 1)
+	go func() {
+		_, err := h.collect(by("ann", "test:1/ann", "work"))
+		over <- err
+	}()
+	<-began
+	if got := h.ask(by("bob", "test:1/bob", "/stop")); !strings.Contains(got, "somebody else") {
+		t.Errorf("bob stopped it: %q", got)
+	}
+	select {
+	case err := <-over:
+		t.Fatalf("the turn ended: %v", err)
+	default:
+	}
+	if got := h.ask(by("owner", "", "/stop")); got != "Stopped." {
+		t.Errorf("an owner: %q", got)
+	}
+	if err := <-over; !errors.Is(err, agent.ErrStopped) {
+		t.Errorf("the turn ended with %v", err)
 	}
 }

@@ -97,6 +97,9 @@ func (x *others) commands(tool.Call) (map[string]tool.Tool, error) {
 	if x.shell != nil {
 		return x.tools, nil
 	}
+	if x.app.safety.Sandbox == sandbox.None {
+		return nil, errors.New("commands are not run for guests without a sandbox; an owner can set tools.exec.sandbox to auto")
+	}
 	sh, err := x.app.shell(x.o, true)
 	if err != nil {
 		return nil, err
