@@ -238,6 +238,7 @@ func (g *Gateway) Run(ctx context.Context, ready func()) error {
 	g.watchConfig(serving)
 	g.reportDisabled(ctx, g.loaded)
 	g.keepGood(ctx)
+	g.channels.AwaitLocal(ctx, localWait)
 	if ready != nil {
 		ready()
 	}
@@ -267,6 +268,10 @@ func (g *Gateway) comeToRest(ctx context.Context, stopCarrying func(), servers [
 	g.background.Wait()
 	return errors.Join(err, g.close())
 }
+
+// localWait is how long we wait for our own listeners before we say that we are
+// ready. They need a fraction of it.
+const localWait = 200 * time.Millisecond
 
 // httpGrace is how long requests may take to end when we stop.
 const httpGrace = 2 * time.Second

@@ -145,6 +145,32 @@ func (m *Manager) Run(ctx context.Context) error {
 	return nil
 }
 
+// AwaitLocal waits until the channels for programs take connections, at most
+// for a time, so that a gateway that says it is ready is.
+func (m *Manager) AwaitLocal(ctx context.Context, most time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	m.mu.Lock()
+	slots := slices.Collect(maps.Values(m.slots))
+	m.mu.Unlock()
+	for _, s := range slots {
+		if s.ch == nil || !s.caps.Whole {
+			continue
+		}
+		s.mu.Lock()
+		running, connected := s.state.State == Running, s.connected
+		s.mu.Unlock()
+		if running {
+			continue
+		}
+		select {
+		case <-connected:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // StopIntake makes every channel refuse what comes in from now on; the
 // platforms keep it for the next start. What goes out still does, until Run
 // ends.
