@@ -66,7 +66,7 @@ func Decode(section json.RawMessage, into any) error {
 		return Fatal(fmt.Errorf("the section is no JSON object: %w", err))
 	}
 	known := fields(reflect.TypeOf(into).Elem())
-	for k := range keys {
+	for _, k := range slices.Sorted(maps.Keys(keys)) { // the same one each time
 		if !known[k] {
 			return Fatal(fmt.Errorf("unknown key %q%s", k, hint(k, known)))
 		}

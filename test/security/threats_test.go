@@ -70,7 +70,7 @@ func threats() []threat {
 			"TestInjections", "internal/memory TestPoisonedPage", "internal/memory TestMirrorIsRestored", "internal/memory TestOutsideContentGoesApart",
 			"internal/session TestForeignChanges", "internal/app TestGuestsSeeNothingOfTheOwner", "internal/app TestGuestsChangeNothingOfTheOwner",
 			"internal/app TestGuestsCommands", "internal/app TestGuestsStayAtTheirs",
-		}, "without a sandbox the commands of guests see everything"},
+		}, "without a sandbox guests have no commands"},
 		{"T12", "strangers and pairing", []string{
 			"internal/agent TestQuestionInATurn", "internal/agent TestCommandsOfTheOwner", "internal/channel TestAdmit", "internal/channel TestPairingByCode",
 			"internal/channel TestPairingLimits", "internal/channel/telegram TestStrangerCausesNothing", "internal/schedule TestToolKeepsChatsApart",

@@ -26,23 +26,29 @@ const linkHops = 8
 // errDetour means that a folder on the way is not the folder it was.
 var errDetour = errors.New("a folder on the way is now a link or a file")
 
-// resolve finds the file that a tool will change when it is told name. ok is
-// false for names the jail refuses.
-func (s *Store) resolve(name string) (string, bool) {
+// resolve finds what a tool may change when it is told name: the links on the
+// way, which it may remove, and last the file. Nothing for names the jail
+// refuses.
+func (s *Store) resolve(name string) (paths []string) {
 	for range linkHops {
 		abs, err := s.Jail.Path(name)
 		if err != nil {
-			return "", false
+			return paths
 		}
 		info, err := s.Jail.Lstat(name)
 		if _, refused := errors.AsType[*diskio.JailError](err); refused {
-			return "", false
+			return paths
 		}
 		dir := followDirs(filepath.Dir(abs))
+		key, ok := s.key(filepath.Join(dir, filepath.Base(abs)))
+		if !ok {
+			return paths
+		}
+		paths = append(paths, key)
 		if err == nil && info.Mode()&fs.ModeSymlink != 0 {
 			link, err := s.Jail.Readlink(name)
 			if err != nil {
-				return "", false
+				return paths
 			}
 			if !filepath.IsAbs(link) {
 				link = filepath.Join(dir, link)
@@ -50,9 +56,9 @@ func (s *Store) resolve(name string) (string, bool) {
 			name = link
 			continue
 		}
-		return s.key(filepath.Join(dir, filepath.Base(abs)))
+		return paths
 	}
-	return "", false
+	return paths
 }
 
 // key is how a path without links is called in the log.

@@ -287,3 +287,18 @@ func TestSessionsSideBySide(t *testing.T) {
 		t.Errorf("turns = %+v, %v", turns, err)
 	}
 }
+
+// A link that a tool removes comes back, also one that leads nowhere.
+func TestUndoRemovedLink(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("needs links")
+	}
+	b := open(t)
+	b.write("a/f0", "x")
+	must(t, os.Symlink("../nowhere", filepath.Join(b.ws, "a", "f1")))
+	before := listing(t, b.ws)
+	b.edit("turn", "a/f1", func() { must(t, os.Remove(filepath.Join(b.ws, "a", "f1"))) })
+	b.undo("turn", false)
+	b.want(before)
+}

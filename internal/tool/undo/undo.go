@@ -22,6 +22,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -236,11 +237,14 @@ func (s *Store) beforeFiles(ctx context.Context, c tool.Call, names []string) er
 	b.begin(c)
 	var changes []change
 	for _, name := range names {
-		path, ok := s.resolve(name)
-		if !ok {
+		paths := s.resolve(name)
+		if len(paths) == 0 {
 			continue // the tool will be refused
 		}
-		for _, p := range append(s.missingParents(path), path) {
+		for _, p := range append(s.missingParents(paths[len(paths)-1]), paths...) {
+			if slices.Contains(r.paths, p) {
+				continue
+			}
 			st, err := s.observe(p, b)
 			if err != nil {
 				return b.abandon(err)
