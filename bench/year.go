@@ -89,6 +89,14 @@ func simulateYear(ctx context.Context, dir string, turns int) (y simulatedYear, 
 		}
 		took = append(took, time.Since(start))
 	}
+	// What was said last is still in the conversation itself. Small talk of
+	// some days moves it on, so that the check finds all in the memory.
+	for i := range 400 {
+		at := w.advance(step)
+		if err := say(ctx, a, turns+i, "Nothing new today. "+strings.Repeat("We talked about the weather. ", 12), at); err != nil {
+			return y, fmt.Errorf("small talk: %w", err)
+		}
+	}
 	for range 40 { // the memory work that is still waiting
 		if err := y.dream(ctx, a, w.clock()); err != nil {
 			return y, err
