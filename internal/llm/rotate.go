@@ -78,6 +78,7 @@ type rotorKey struct {
 	rests    time.Time // not used before
 	why      Kind      // RateLimited or Billing
 	rejected bool
+	noted    int // errors so far
 }
 
 // Stream implements Model.
@@ -95,12 +96,12 @@ func (r *rotor) run(ctx context.Context, req Request, yield func(Event, error) b
 	tried := make([]bool, len(r.keys))
 	var last *Error
 	for {
-		i, wait := r.pick(req.SessionKey, tried)
+		i, noted, wait := r.pick(req.SessionKey, tried)
 		if i < 0 {
 			return r.exhausted(last, wait)
 		}
 		tried[i] = true
-		shown, done, err := r.try(ctx, i, req, yield)
+		shown, done, err := r.try(ctx, i, noted, req, yield)
 		if done {
 			return nil
 		}
@@ -125,7 +126,7 @@ func (r *rotor) run(ctx context.Context, req Request, yield func(Event, error) b
 	}
 }
 
-func (r *rotor) try(ctx context.Context, i int, req Request, yield func(Event, error) bool) (shown EventKind, done bool, err error) {
+func (r *rotor) try(ctx context.Context, i, noted int, req Request, yield func(Event, error) bool) (shown EventKind, done bool, err error) {
 	m, err := r.keys[i].model()
 	if err != nil {
 		if _, ok := errors.AsType[*Error](err); !ok {
@@ -145,7 +146,7 @@ func (r *rotor) try(ctx context.Context, i int, req Request, yield func(Event, e
 		case ev.Kind == Restarted:
 			shown = 0
 		case ev.Kind == Done:
-			r.answered(i, req.SessionKey)
+			r.answered(i, req.SessionKey, noted)
 		}
 		if !yield(ev, nil) || ev.Kind == Done {
 			return shown, true, nil
@@ -154,9 +155,9 @@ func (r *rotor) try(ctx context.Context, i int, req Request, yield func(Event, e
 	return shown, false, &Error{Kind: StreamTruncated, Provider: r.o.Provider, Message: "the stream ended without an answer"}
 }
 
-// pick chooses a key that was not tried yet, or -1 and the time until a
-// rate-limited key is ready.
-func (r *rotor) pick(session string, tried []bool) (key int, wait time.Duration) {
+// pick chooses a key that was not tried yet, with the errors it had so far, or
+// -1 and the time until a rate-limited key is ready.
+func (r *rotor) pick(session string, tried []bool) (key, noted int, wait time.Duration) {
 	own, stuck := r.sticky.get(session)
 	now := wall()
 	r.mu.Lock()
@@ -177,8 +178,7 @@ func (r *rotor) pick(session string, tried []bool) (key int, wait time.Duration)
 				spare = i
 			}
 		case stuck && i == own && !r.o.InOrder:
-			r.use(i)
-			return i, 0
+			return i, r.use(i), 0
 		case better(i, best):
 			best = i
 		}
@@ -187,24 +187,28 @@ func (r *rotor) pick(session string, tried []bool) (key int, wait time.Duration)
 		best = spare
 	}
 	if best >= 0 {
-		r.use(best)
-		return best, 0
+		return best, r.use(best), 0
 	}
-	return -1, wait
+	return -1, 0, wait
 }
 
-// use counts a use. The caller holds the lock.
-func (r *rotor) use(i int) {
+// use counts a use and tells how many errors the key had. The caller holds the
+// lock.
+func (r *rotor) use(i int) (noted int) {
 	r.uses++
 	r.keys[i].used = r.uses
+	return r.keys[i].noted
 }
 
-func (r *rotor) answered(i int, session string) {
+// answered clears what is held against a key, unless something came up after
+// the call began that is answered now.
+func (r *rotor) answered(i int, session string, noted int) {
 	r.sticky.put(session, i)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	k := r.keys[i]
-	k.limits, k.rests, k.rejected = 0, time.Time{}, false
+	if k := r.keys[i]; k.noted == noted {
+		k.limits, k.rests, k.rejected = 0, time.Time{}, false
+	}
 }
 
 // note records what an error says about a key; news means that it was rejected
@@ -227,9 +231,10 @@ func (r *rotor) note(ctx context.Context, i int, e *Error) (news bool) {
 		news = !k.rejected
 		k.rejected = true
 	}
-	if rest > 0 {
-		k.rests, k.why = now.Add(min(rest, quiet)), e.Kind
+	if end := now.Add(min(rest, quiet)); rest > 0 && end.After(k.rests) { // of two calls the longer rest counts
+		k.rests, k.why = end, e.Kind
 	}
+	k.noted++
 	r.mu.Unlock()
 	switch {
 	case news:
