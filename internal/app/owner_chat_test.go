@@ -25,4 +25,8 @@ func TestOwnerChat(t *testing.T) {
 	if r, ok := o.last(); !ok || r.ChatID != "owner" || r.MessageID != "" {
 		t.Errorf("the owner is looked for at %+v", r)
 	}
+	o.flush()
+	if r, _ := (&ownerChat{path: o.path}).last(); r.ChatID != "owner" {
+		t.Errorf("after a restart the owner is looked for at %+v", r)
+	}
 }
