@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // Any bytes may be found in a log: no panic, no whole line lost, and the log
@@ -73,6 +75,33 @@ func FuzzRecord(f *testing.F) {
 		twice, err := again.appendLine(nil)
 		if err != nil || !bytes.Equal(line, twice) {
 			t.Errorf("not stable:\n%s\n%s", line, twice)
+		}
+	})
+}
+
+// FuzzQuick holds the quick way of reading a line against the general one.
+func FuzzQuick(f *testing.F) {
+	for _, line := range []string{
+		`{"role":"user","content":"x","ts":1,"media":["a"],"_runtime_context":{"version":1,"suffix":"s"}}`,
+		`{"role": "assistant", "content": "a\n\"\u00e4\/", "timestamp": "2026-01-02T03:04:05.678", "turn_id": "t", "latency_ms": 12}`,
+		`{"role":"tool","tool_call_id":"a","name":"exec","content":"x","is_error":true,"_hidden_history":false}`,
+		`{"role":"assistant","content":"","tool_calls":[{"id":"a","function":{"name":"n","arguments":"{}"}}],"reasoning_content":""}`,
+		`{"role":"user","content":[{"type":"text","text":"]}"}],"inbound_id":"i","sender_id":"s","_command":true,"_internal":true}`,
+		`{"role":"user","role":"tool","content":{"type":"text","text":"a"},"content":"b","ts":1,"ts":0}`,
+		`{"role":"user","content":"\xff","latency_ms":01,"_origin":"o","_channel_delivery":true,"_interrupted":true}`,
+	} {
+		f.Add([]byte(line))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var quick, general Record
+		if !quick.quick(data) {
+			return
+		}
+		if err := general.general(data); err != nil {
+			t.Fatalf("%q is read quickly, but %v", data, err)
+		}
+		if diff := cmp.Diff(general, quick); diff != "" {
+			t.Errorf("%q, general against quick:\n%s", data, diff)
 		}
 	})
 }

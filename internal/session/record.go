@@ -51,6 +51,13 @@ func (r Record) MarshalJSON() ([]byte, error) { return r.appendLine(nil) }
 // UnmarshalJSON reads the line form. Keys it does not know, and keys of its own
 // that hold something unexpected, are passed over; the message must be sound.
 func (r *Record) UnmarshalJSON(data []byte) error {
+	if r.quick(data) {
+		return nil
+	}
+	return r.general(data)
+}
+
+func (r *Record) general(data []byte) error {
 	var m llm.Message
 	if err := m.UnmarshalJSON(data); err != nil {
 		return err
