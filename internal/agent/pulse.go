@@ -32,3 +32,15 @@ func (a *Agent) Pulse(limit time.Duration) Pulse {
 	slices.Sort(p.Stuck)
 	return p
 }
+
+// Busy reports whether a turn is running.
+func (a *Agent) Busy() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, act := range a.actors {
+		if act.current != nil {
+			return true
+		}
+	}
+	return false
+}

@@ -257,7 +257,7 @@ func (a *App) Run(ctx context.Context) error {
 		work.Go(func() { a.dream(ctx) })
 	}
 	if a.Index != nil {
-		work.Go(func() { a.Index.Run(ctx) })
+		work.Go(func() { a.Index.Run(ctx, a.Agent.Busy) })
 	}
 	return a.Agent.Run(ctx)
 }

@@ -55,7 +55,8 @@ type Options struct {
 type Index struct {
 	opt Options
 
-	turn chan struct{} // capacity 1: the right to write, within this process
+	turn     chan struct{} // capacity 1: the right to write, within this process
+	unmerged int           // documents written since the last merge; belongs to turn
 
 	mu     sync.Mutex // guards the rest
 	db     *sql.DB    // nil until used
@@ -84,12 +85,20 @@ func Open(opt Options) (*Index, error) {
 	return &Index{opt: opt, turn: make(chan struct{}, 1), dirs: map[string]logDir{}}, nil
 }
 
-// firstLook is how long Run waits, so that short-lived programs never index.
-const firstLook = 10 * time.Second
+const (
+	// firstLook is how long Run waits, so that short-lived programs never index.
+	firstLook = 10 * time.Second
+	// Run works in slices of this length. While turns run they are short, and
+	// most of the time is left to the turns.
+	slice     = 250 * time.Millisecond
+	busySlice = 20 * time.Millisecond
+	busyRest  = 19 // times as long as the slice took
+)
 
 // Run keeps the index up to date until ctx ends, so that queries find little
-// left to do. Problems are logged: the next look, or a query, tries again.
-func (x *Index) Run(ctx context.Context) {
+// left to do. While busy says so it hardly uses the processor. Problems are
+// logged: the next look, or a query, tries again.
+func (x *Index) Run(ctx context.Context, busy func() bool) {
 	t := time.NewTimer(firstLook)
 	defer t.Stop()
 	for {
@@ -98,10 +107,19 @@ func (x *Index) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		if err := x.Update(ctx); err != nil && ctx.Err() == nil {
+		begun, patience, rest := time.Now(), slice, 0
+		if busy() {
+			patience, rest = busySlice, busyRest
+		}
+		behind, err := x.update(ctx, patience)
+		if err != nil && ctx.Err() == nil {
 			x.opt.Log.WarnContext(ctx, "update the search index", "err", err)
 		}
-		t.Reset(x.opt.Every)
+		if behind && err == nil {
+			t.Reset(time.Since(begun) * time.Duration(rest))
+		} else {
+			t.Reset(x.opt.Every)
+		}
 	}
 }
 

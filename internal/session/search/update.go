@@ -63,12 +63,15 @@ func (x *Index) update(ctx context.Context, patience time.Duration) (behind bool
 	err = x.guard(ctx, func(db *sql.DB) error {
 		b := &batch{x: x, db: db, over: waiting, files: files}
 		files = nil // a second try begins with what is there then
-		if behind, err = b.run(ctx); err != nil || b.written < batchDocs {
+		behind, err = b.run(ctx)
+		if x.unmerged += b.written; err != nil || behind || x.unmerged < batchDocs {
 			return err
 		}
-		if err = merge(ctx, waiting, db); err != nil {
+		merged, err := merge(ctx, waiting, db)
+		if err != nil || !merged {
 			return err
 		}
+		x.unmerged = 0
 		// Merging left pages behind that nothing uses, and a long journal.
 		_, err = db.ExecContext(ctx, "PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(TRUNCATE)")
 		return err
@@ -81,30 +84,30 @@ const mergePages = 500
 
 // merge joins what the batches of a build left side by side. Otherwise a message
 // that is taken in soon after would have to wait until that is done, for seconds.
-// It may be broken off: what is left is merged then.
-func merge(ctx, patience context.Context, db *sql.DB) error {
+// It may be broken off: what is left is merged by a later update.
+func merge(ctx, patience context.Context, db *sql.DB) (done bool, err error) {
 	conn, err := db.Conn(ctx) // changes are counted by connection
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer conn.Close() //nolint:errcheck // goes back to the pool
 	if _, err := conn.ExecContext(ctx, `INSERT INTO words(words, rank) VALUES('usermerge', 2)`); err != nil {
-		return err
+		return false, err
 	}
 	for last := int64(-1); patience.Err() == nil; {
 		if _, err := conn.ExecContext(ctx, `INSERT INTO words(words, rank) VALUES('merge', ?)`, mergePages); err != nil {
-			return err
+			return false, err
 		}
 		var changes int64
 		if err := conn.QueryRowContext(ctx, `SELECT total_changes()`).Scan(&changes); err != nil {
-			return err
+			return false, err
 		}
 		if last >= 0 && changes-last < 2 { // the command itself counts as one
-			return nil
+			return true, nil
 		}
 		last = changes
 	}
-	return nil
+	return false, nil
 }
 
 // staleList is how old a list of files may be when it is used. Files that
