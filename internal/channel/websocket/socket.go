@@ -26,6 +26,7 @@ type socket struct {
 	c      *Channel
 	life   *life
 	conn   *ws.Conn
+	cork   *cork         // below conn
 	client string        // id it gave
 	home   string        // chat of messages that name none
 	wake   chan struct{} // capacity 1: something is there to write
@@ -203,22 +204,28 @@ func (e *event) arrived() {
 	e.release()
 }
 
+// put sends frames, all in one go.
 func (s *socket) put(ctx context.Context, batch []outgoing) error {
-	for i, o := range batch {
-		batch[i] = outgoing{}
-		wctx, cancel := context.WithTimeout(ctx, writeTimeout)
-		err := s.conn.Write(wctx, ws.MessageText, o.data)
-		cancel()
-		if err != nil {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	s.cork.hold()
+	for _, o := range batch {
+		if err := s.conn.Write(ctx, ws.MessageText, o.data); err != nil {
 			return err
 		}
+	}
+	if err := s.cork.flush(); err != nil {
+		return err
+	}
+	h := s.c.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, o := range batch {
 		if o.event != nil {
-			h := s.c.hub
-			h.mu.Lock()
 			o.event.arrived()
-			h.mu.Unlock()
 		}
 	}
+	clear(batch)
 	return nil
 }
 

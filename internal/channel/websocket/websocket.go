@@ -275,14 +275,15 @@ func (c *Channel) serveSocket(w http.ResponseWriter, r *http.Request) {
 			offered = append(offered, p)
 		}
 	}
-	conn, err := ws.Accept(w, r, &ws.AcceptOptions{InsecureSkipVerify: true, Subprotocols: offered}) // admit looked at the origin
+	corked := &corkable{ResponseWriter: w}
+	conn, err := ws.Accept(corked, r, &ws.AcceptOptions{InsecureSkipVerify: true, Subprotocols: offered}) // admit looked at the origin
 	if err != nil {
 		c.d.Log.DebugContext(r.Context(), "handshake", "err", err)
 		return
 	}
 	conn.SetReadLimit(c.set.MaxMessageBytes)
 	s := &socket{
-		c: c, life: l, conn: conn, client: client, home: newChatID(), wake: make(chan struct{}, 1), places: map[*chat]*place{},
+		c: c, life: l, conn: conn, cork: corked.conn, client: client, home: newChatID(), wake: make(chan struct{}, 1), places: map[*chat]*place{},
 	}
 	s.run(l.conn()) //nolint:contextcheck // a connection lives with the channel, not with the request that opened it
 	_ = conn.CloseNow()
