@@ -3,10 +3,7 @@ package daemon
 import (
 	"encoding/json"
 	"os"
-	"path/filepath"
 	"time"
-
-	"github.com/nanobot-go/nanobot/internal/diskio"
 )
 
 // Crashes counts how often a program ended without saying so.
@@ -45,8 +42,5 @@ func (c Crashes) write(n crashNote) error {
 	if err != nil {
 		return err
 	}
-	if err := diskio.MkdirAll(filepath.Dir(c.path), 0o700); err != nil {
-		return err
-	}
-	return diskio.WriteFile(c.path, append(data, '\n'), 0o600)
+	return putVolatile(c.path, append(data, '\n'))
 }

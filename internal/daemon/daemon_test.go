@@ -74,6 +74,17 @@ func TestInstance(t *testing.T) {
 	if _, err := Find(path); err == nil || errors.Is(err, ErrNotRunning) {
 		t.Errorf("damaged file: %v", err)
 	}
+	for name, left := range map[string]string{"empty": "", "zeroes": "\x00\x00\x00"} {
+		if err := os.WriteFile(path, []byte(left), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Find(path); !errors.Is(err, ErrNotRunning) {
+			t.Errorf("%s after a power loss: %v", name, err)
+		}
+	}
+	if left, err := os.ReadDir(filepath.Dir(path)); err != nil || len(left) != 1 {
+		t.Errorf("beside the description: %v, %v", left, err)
+	}
 }
 
 func TestLogFile(t *testing.T) {

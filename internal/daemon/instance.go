@@ -7,17 +7,15 @@
 package daemon
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"runtime"
 	"time"
-
-	"github.com/nanobot-go/nanobot/internal/diskio"
 )
 
 // Instance is a running program as it describes itself on disk.
@@ -62,10 +60,7 @@ func (i Instance) Write(path string) error {
 	if err != nil {
 		return err
 	}
-	if err := diskio.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
-	}
-	return diskio.WriteFile(path, append(data, '\n'), 0o600)
+	return putVolatile(path, append(data, '\n'))
 }
 
 // Find reads a description and makes sure that its program runs. Without one
@@ -78,6 +73,9 @@ func Find(path string) (Instance, error) {
 	}
 	if err != nil {
 		return i, err
+	}
+	if len(bytes.Trim(data, "\x00")) == 0 { // what a power loss leaves, and nothing survives that
+		return i, ErrNotRunning
 	}
 	if err := json.Unmarshal(data, &i); err != nil || i.PID <= 0 {
 		return i, fmt.Errorf("%s is damaged; remove it if nothing runs", path)
