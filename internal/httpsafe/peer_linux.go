@@ -15,6 +15,9 @@ import (
 // it can do everything anyway. Where the kernel does not tell, nobody is
 // another.
 func OtherUser(local, remote netip.AddrPort) bool {
+	if end, ok := findEnd(remote, local); ok {
+		return isOther(int(end.uid), end.established, os.Geteuid())
+	}
 	var tables [][]byte
 	for _, name := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
 		if data, err := os.ReadFile(name); err == nil {
@@ -43,12 +46,20 @@ func otherUser(table []byte, local, remote netip.AddrPort, self int) bool {
 				return true
 			}
 			const established = "01"
-			return uid != 0 && uid != self || uid == 0 && string(f[3]) != established
+			return isOther(uid, string(f[3]) == established, self)
 		case isOneOf(from, server) && isOneOf(to, client):
 			known = true
 		}
 	}
 	return known
+}
+
+// isOther judges the owner of the client's end.
+func isOther(uid int, established bool, self int) bool {
+	if uid == 0 {
+		return !established
+	}
+	return uid != self
 }
 
 func isOneOf(s string, list [2]string) bool { return s == list[0] || s == list[1] }
