@@ -47,6 +47,7 @@ func Client(o Options) (*http.Client, error) {
 			IdleConnTimeout:       90 * time.Second,
 			TLSHandshakeTimeout:   10 * time.Second,
 			ResponseHeaderTimeout: o.HeaderTimeout,
+			WriteBufferSize:       32 << 10, // most requests to models leave in one go
 		},
 		CheckRedirect: sameOrigin,
 	}, nil

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"unicode"
 )
 
 // minSecret is the length in bytes below which a value is not looked for: it
@@ -157,7 +158,12 @@ func marker(name string) string { return "[redacted:" + name + "]" }
 // SecretName reports whether the name of a variable, header or field says that
 // its value is a credential.
 func SecretName(name string) bool {
-	k := strings.NewReplacer("_", "", "-", "", ".", "", " ", "").Replace(strings.ToLower(name))
+	k := strings.Map(func(r rune) rune {
+		if strings.ContainsRune("_-. ", r) {
+			return -1
+		}
+		return unicode.ToLower(r)
+	}, name)
 	for _, w := range []string{
 		"token", "secret", "password", "passwd", "passphrase", "credential", "authorization", "apikey", "accesskey",
 		"privatekey", "cookie", "webhookurl", "connectionstring",

@@ -13,8 +13,9 @@ import (
 
 // Bounds of the memory that drafts may take.
 const (
-	maxDrafts     = 8
-	maxDraftBytes = 4 << 20
+	maxDrafts     = 64
+	maxDraftBytes = 4 << 20  // of all drafts, and of one alone
+	maxFree       = 8        // spare buffers
 	maxFreeBytes  = 64 << 10 // of one spare buffer
 )
 
@@ -32,6 +33,7 @@ type draft struct {
 type drafts struct {
 	mu   sync.Mutex
 	list []*draft // newest last
+	size int      // bytes of their buffers
 	free [][]byte // buffers of drafts that were dropped
 }
 
@@ -46,24 +48,30 @@ func (ds *drafts) take(session string) *draft {
 		}
 		return d
 	}
-	d := ds.list[i]
-	ds.list = slices.Delete(ds.list, i, i+1)
-	return d
+	return ds.remove(i)
 }
 
 func (ds *drafts) put(d *draft) {
-	if d == nil || len(d.buf) > maxDraftBytes || d.session == "" {
+	if d == nil || cap(d.buf) > maxDraftBytes || d.session == "" {
 		return
 	}
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
-	if len(ds.list) >= maxDrafts {
-		if old := ds.list[0]; len(ds.free) < maxDrafts && cap(old.buf) <= maxFreeBytes {
+	for len(ds.list) >= maxDrafts || ds.size+cap(d.buf) > maxDraftBytes {
+		if old := ds.remove(0); len(ds.free) < maxFree && cap(old.buf) <= maxFreeBytes {
 			ds.free = append(ds.free, old.buf)
 		}
-		ds.list = slices.Delete(ds.list, 0, 1)
 	}
 	ds.list = append(ds.list, d)
+	ds.size += cap(d.buf)
+}
+
+// remove takes a draft out of the list. The caller holds the lock.
+func (ds *drafts) remove(i int) *draft {
+	d := ds.list[i]
+	ds.list = slices.Delete(ds.list, i, i+1)
+	ds.size -= cap(d.buf)
+	return d
 }
 
 // extend encodes msgs behind head, taking over what the draft holds already,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -81,12 +82,29 @@ func grow(r *rand.Rand, msgs []llm.Message) []llm.Message {
 func TestDraftsAreBounded(t *testing.T) {
 	t.Parallel()
 	d := newDriver(t)
-	for i := range 100 {
-		req := llm.Request{SessionKey: fmt.Sprint(i), Messages: []llm.Message{{Role: llm.User, Content: llm.Text("x")}}}
+	hold := func(i int, text string) {
+		req := llm.Request{SessionKey: fmt.Sprint(i), Messages: []llm.Message{{Role: llm.User, Content: llm.Text(text)}}}
 		_, dr := d.encode(t.Context(), req)
 		d.drafts.put(dr)
+		bytes := 0
+		for _, dr := range d.drafts.list {
+			bytes += cap(dr.buf)
+		}
+		if n := len(d.drafts.list); n > maxDrafts || bytes > maxDraftBytes || bytes != d.drafts.size {
+			t.Fatalf("%d drafts of %d bytes kept, %d counted", n, bytes, d.drafts.size)
+		}
 	}
-	if n := len(d.drafts.list); n > maxDrafts {
-		t.Errorf("%d drafts kept", n)
+	for i := range 100 {
+		hold(i, "x")
 	}
+	if n := len(d.drafts.list); n != maxDrafts {
+		t.Errorf("%d small drafts kept, want %d", n, maxDrafts)
+	}
+	for i := range 20 {
+		hold(i, strings.Repeat("x", maxDraftBytes/10))
+	}
+	if n := len(d.drafts.list); n < 5 || n > 10 {
+		t.Errorf("%d large drafts kept", n)
+	}
+	hold(0, strings.Repeat("x", maxDraftBytes+1))
 }
