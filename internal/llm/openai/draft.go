@@ -2,8 +2,6 @@ package openai
 
 import (
 	"bytes"
-	"errors"
-	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -181,35 +179,4 @@ func sound(msgs []llm.Message, from int) bool {
 		calls, prev = m.ToolCalls, m.Role
 	}
 	return len(calls) == 0
-}
-
-// bodyReader sends a body and knows whether all of it was read: only then may
-// the buffer be written to again.
-type bodyReader struct {
-	r    bytes.Reader
-	mu   sync.Mutex
-	done bool
-}
-
-func newBodyReader(b []byte) *bodyReader {
-	br := &bodyReader{}
-	br.r.Reset(b)
-	return br
-}
-
-func (b *bodyReader) Read(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	n, err := b.r.Read(p)
-	b.done = b.done || errors.Is(err, io.EOF) || b.r.Len() == 0
-	return n, err
-}
-
-// Close implements io.Closer.
-func (b *bodyReader) Close() error { return nil }
-
-func (b *bodyReader) sent() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.done
 }

@@ -22,6 +22,7 @@ import (
 	"iter"
 	"log/slog"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"slices"
 	"strings"
@@ -188,11 +189,11 @@ func (d *driver) exchange(parent context.Context, req llm.Request, emit func(llm
 	defer idle.Stop()
 	body, draft := d.encode(ctx, req)
 	shared := func() { draft = nil } // a second reader: the buffer is not ours alone any more
-	resp, sending, err := d.send(ctx, body, shared)
+	resp, sent, err := d.send(ctx, body, shared)
 	if err == nil && resp.StatusCode == http.StatusUnauthorized && d.o.Signer != nil && d.o.Signer.Refused(ctx) {
 		_ = resp.Body.Close()
 		shared()
-		resp, sending, err = d.send(ctx, body, shared) //nolint:bodyclose // closed by classify.Read or with the stream
+		resp, sent, err = d.send(ctx, body, shared) //nolint:bodyclose // closed by classify.Read or with the stream
 	}
 	if err != nil {
 		return d.classify.Transport(ctx, err)
@@ -209,7 +210,7 @@ func (d *driver) exchange(parent context.Context, req llm.Request, emit func(llm
 		})
 	}
 	a.emit = func(ev llm.Event) error {
-		if ev.Kind == llm.Done && sending.sent() {
+		if ev.Kind == llm.Done && sent.Load() { // only then is the buffer ours again
 			d.drafts.put(draft)
 		}
 		return emit(ev)
@@ -217,14 +218,17 @@ func (d *driver) exchange(parent context.Context, req llm.Request, emit func(llm
 	return a.read(ctx, resp.Header.Get("Content-Type"), stream)
 }
 
-// send makes one signed HTTP request. shared is called when body gets a second reader.
-func (d *driver) send(ctx context.Context, body []byte, shared func()) (*http.Response, *bodyReader, error) {
-	sending := newBodyReader(body)
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, d.url, sending)
+// send makes one signed HTTP request. shared is called when body gets a second
+// reader; sent becomes true when the first one is done.
+func (d *driver) send(ctx context.Context, body []byte, shared func()) (_ *http.Response, sent *atomic.Bool, _ error) {
+	sent = &atomic.Bool{}
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		WroteRequest: func(w httptrace.WroteRequestInfo) { sent.Store(w.Err == nil) },
+	})
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, d.url, bytes.NewReader(body)) // of a type that leaves with the headers
 	if err != nil {
 		return nil, nil, fmt.Errorf("make request: %w", err)
 	}
-	req.ContentLength = int64(len(body))
 	req.GetBody = func() (io.ReadCloser, error) {
 		shared()
 		return io.NopCloser(bytes.NewReader(body)), nil
@@ -236,7 +240,7 @@ func (d *driver) send(ctx context.Context, body []byte, shared func()) (*http.Re
 		}
 	}
 	resp, err := d.o.Client.Do(req)
-	return resp, sending, err
+	return resp, sent, err
 }
 
 func (d *driver) headers(h http.Header) {
