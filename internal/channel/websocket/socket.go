@@ -80,6 +80,7 @@ func (s *socket) reply(f frame) {
 func (s *socket) run(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	defer context.AfterFunc(ctx, func() { _ = s.conn.CloseNow() })() // ends what reads and writes, which costs less than telling each of them
 	h := s.c.hub
 	s.reply(newFrame(evReady, s.home, 32).text("client_id", s.client))
 	if !h.join(s) {
@@ -107,8 +108,8 @@ func (s *socket) run(ctx context.Context) {
 func (s *socket) read(ctx context.Context, wg *sync.WaitGroup) {
 	var buf bytes.Buffer
 	in := receiver{socket: s, wg: wg}
-	for {
-		_, r, err := s.conn.Reader(ctx)
+	for lasting := context.WithoutCancel(ctx); ; {
+		_, r, err := s.conn.Reader(lasting)
 		if err != nil {
 			return
 		}
@@ -126,7 +127,7 @@ func (s *socket) read(ctx context.Context, wg *sync.WaitGroup) {
 // write sends what is there whenever something is.
 func (s *socket) write(ctx context.Context) error {
 	batch := make([]outgoing, 0, batchFrames)
-	for {
+	for lasting := context.WithoutCancel(ctx); ; {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -145,7 +146,7 @@ func (s *socket) write(ctx context.Context) error {
 				}
 				break
 			}
-			if err := s.put(ctx, batch); err != nil {
+			if err := s.put(lasting, batch); err != nil {
 				return err
 			}
 		}
@@ -206,8 +207,6 @@ func (e *event) arrived() {
 
 // put sends frames, all in one go.
 func (s *socket) put(ctx context.Context, batch []outgoing) error {
-	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
-	defer cancel()
 	s.cork.hold()
 	for _, o := range batch {
 		if err := s.conn.Write(ctx, ws.MessageText, o.data); err != nil {
