@@ -39,7 +39,7 @@ type command struct {
 // Main runs the command line and returns the exit code.
 func Main(ctx context.Context, args []string, io Stdio) int {
 	c := &command{Stdio: io}
-	root := c.root() //nolint:contextcheck // commands get theirs from ExecuteContext
+	root := c.root(args) //nolint:contextcheck // commands get theirs from ExecuteContext
 	root.SetArgs(args)
 	root.SetIn(io.In)
 	root.SetOut(io.Out)
@@ -55,7 +55,10 @@ func Main(ctx context.Context, args []string, io Stdio) int {
 	return code
 }
 
-func (c *command) root() *cobra.Command {
+// root makes the command tree for a call. Where the first argument names a
+// command that one is made alone: all the others, with their flags and texts,
+// take longer than most of them run.
+func (c *command) root(args []string) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "nanobot",
 		Short: "A personal AI agent that lives in your terminal",
@@ -84,11 +87,34 @@ or a built-in demo.`,
 	f.BoolVar(&c.noLogs, "no-logs", false, "write no logs, which is the default")
 	_ = f.MarkHidden("no-logs") // it exists
 	root.Flags().BoolVarP(&c.version, "version", "v", false, "print the version")
-	root.AddCommand(c.agentCommand(), c.gatewayCommand(), c.onboardCommand(), c.statusCommand(), c.sessionsCommand(), c.memoryCommand(), c.undoCommand(), c.configCommand(),
-		c.providerCommand(), c.modelsCommand(), c.usageCommand(), c.replayCommand(), c.transcribeCommand(), c.mcpCommand(), c.skillCommand(), c.channelsCommand(), c.pairingCommand(), c.doctorCommand(), c.versionCommand())
-	root.AddCommand(c.serviceCommand(), c.healthCommand(), c.backupCommand(), c.cronCommand(), c.triggerCommand(), c.serveCommand())
+	all := c.commands()
+	if i := slices.IndexFunc(all, func(e entry) bool { return len(args) > 0 && e.name == args[0] }); i >= 0 {
+		all = all[i : i+1]
+		root.CompletionOptions.DisableDefaultCmd = true
+	}
+	for _, e := range all {
+		root.AddCommand(e.build())
+	}
 	teach(root)
 	return root
+}
+
+// entry is a command of the first level.
+type entry struct {
+	name  string
+	build func() *cobra.Command
+}
+
+func (c *command) commands() []entry {
+	return []entry{
+		{"agent", c.agentCommand}, {"gateway", c.gatewayCommand}, {"onboard", c.onboardCommand}, {"status", c.statusCommand},
+		{"sessions", c.sessionsCommand}, {"memory", c.memoryCommand}, {"undo", c.undoCommand}, {"config", c.configCommand},
+		{"provider", c.providerCommand}, {"models", c.modelsCommand}, {"usage", c.usageCommand}, {"replay", c.replayCommand},
+		{"transcribe", c.transcribeCommand}, {"mcp", c.mcpCommand}, {"skill", c.skillCommand}, {"channels", c.channelsCommand},
+		{"pairing", c.pairingCommand}, {"doctor", c.doctorCommand}, {"version", c.versionCommand}, {"service", c.serviceCommand},
+		{"health", c.healthCommand}, {"backup", c.backupCommand}, {"cron", c.cronCommand}, {"trigger", c.triggerCommand},
+		{"serve", c.serveCommand},
+	}
 }
 
 func (c *command) versionCommand() *cobra.Command {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"iter"
+	"slices"
 	"strings"
 	"testing"
 
@@ -99,7 +100,7 @@ func TestFailing(t *testing.T) {
 func TestHelpTeaches(t *testing.T) {
 	t.Parallel()
 	c := &command{}
-	root := c.root()
+	root := c.root(nil)
 	var walk func(cmd *cobra.Command)
 	walk = func(cmd *cobra.Command) {
 		path := cmd.CommandPath()
@@ -124,6 +125,38 @@ func TestHelpTeaches(t *testing.T) {
 		}
 	}
 	walk(root)
+}
+
+// A command that is named first is made alone, and is what it is in the whole
+// tree.
+func TestCommandAlone(t *testing.T) {
+	t.Parallel()
+	help := func(root *cobra.Command, name string) string {
+		cmd, _, err := root.Find([]string{name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b strings.Builder
+		writeHelp(&b, cmd)
+		return b.String()
+	}
+	c := &command{}
+	whole := c.root(nil)
+	for _, e := range c.commands() {
+		alone := c.root([]string{e.name, "x"})
+		if got, want := names(alone), append([]string{e.name}, e.build().Aliases...); !slices.Equal(got, want) {
+			t.Errorf("%s: got the commands %q, want %q", e.name, got, want)
+			continue
+		}
+		if got, want := help(alone, e.name), help(whole, e.name); got != want {
+			t.Errorf("%s: got the help\n%s\nwant\n%s", e.name, got, want)
+		}
+	}
+	for _, args := range [][]string{{}, {"--logs", "agent"}, {"help"}, {"models2"}, {"__complete", ""}} {
+		if got, want := len(names(c.root(args))), len(names(whole)); got != want {
+			t.Errorf("%q: got %d commands, want %d", args, got, want)
+		}
+	}
 }
 
 func TestPrompter(t *testing.T) {
