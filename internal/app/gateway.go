@@ -31,9 +31,10 @@ type GatewayOptions struct {
 	Options
 	Listen     string // address instead of the configured one; "-" is none: the host program mounts Handler
 	NoChannels bool   // leave all chat platforms off until it has run for a while
-	// Fallback is used to start with instead of the configuration, which
-	// cannot be used because of Rejected. The next reload reads that one again.
-	Fallback *config.Loaded
+	// Loaded is the configuration to start with; nil reads it. With Rejected it
+	// stands in for the one in the file, which cannot be used because of that.
+	// The next reload reads the file again.
+	Loaded   *config.Loaded
 	Rejected error
 }
 
@@ -96,7 +97,7 @@ func NewGateway(ctx context.Context, o GatewayOptions) (*Gateway, error) {
 		LastRoute: func(context.Context) (bus.Route, bool) { return g.owner.last() }, Deliverable: g.deliverable,
 	}
 	first := g.o.Options
-	if first.loaded = o.Fallback; o.Fallback != nil {
+	if first.loaded = o.Loaded; o.Rejected != nil {
 		g.bad = o.Rejected.Error()
 	}
 	a, err := New(ctx, first)

@@ -111,9 +111,7 @@ func (c *command) gatewayRun(ctx context.Context, f gatewayFlags) error {
 	defer done()
 	crashes := daemon.OpenCrashes(filepath.Join(loaded.DataDir, "run", "starts.json"))
 	o := c.gatewayOptions(loaded, f, log)
-	if rejected != nil {
-		o.Fallback, o.Rejected = loaded, rejected
-	}
+	o.Loaded, o.Rejected = loaded, rejected
 	if !f.dryRun {
 		recent, err := crashes.Begin(time.Now(), crashWindow)
 		if err != nil {
@@ -141,12 +139,12 @@ func (c *command) gatewayRun(ctx context.Context, f gatewayFlags) error {
 	}
 	defer func() { _ = os.Remove(file) }() // whoever finds it sees that we are gone
 	err = g.Run(ctx, func() {
+		g.Watchdog(ctx, notify, crashes) // whoever waits for us need not wait for the terminal
 		c.gatewayPlan(ctx, g, "ready")
 		log.InfoContext(ctx, "gateway ready", "version", nanobot.Version(), "pid", self.PID, "address", self.Address, "model", g.Status().Model)
 		if o.NoChannels {
 			fmt.Fprintf(c.Err, "nanobot: it crashed %d times within %s, so chat platforms stay off for two minutes. See: nanobot gateway logs\n", crashLimit, crashWindow)
 		}
-		g.Watchdog(ctx, notify, crashes)
 		go daemon.ReleaseWhenQuiet(ctx)
 	})
 	_ = notify.Tell("STOPPING=1")
@@ -242,7 +240,8 @@ const dryRun = "dry run"
 func (c *command) gatewayPlan(ctx context.Context, g *app.Gateway, state string) {
 	s := g.Status()
 	s.Jobs = g.Jobs(ctx)
-	w := c.Err
+	w := &strings.Builder{}
+	defer func() { fmt.Fprint(c.Err, w) }() // at once
 	fmt.Fprintf(w, "nanobot %s gateway: %s\n", nanobot.Version(), state)
 	fmt.Fprintf(w, "  model      %s\n", s.Model)
 	fmt.Fprintf(w, "  workspace  %s\n", g.Workspace())
