@@ -252,15 +252,24 @@ func (s *Store) save(t *table) error {
 		return err
 	}
 	data.WriteByte('\n')
-	if err := diskio.WriteFile(s.path(), data.Bytes(), 0o600); err != nil {
+	if err := putChanged(s.path(), data.Bytes()); err != nil {
 		return fmt.Errorf("keep the jobs: %w", err)
 	}
 	if t.defined || t.repair != "" {
-		if err := diskio.WriteFile(filepath.Join(s.dir, goodCopy), data.Bytes(), 0o600); err != nil {
+		if err := putChanged(filepath.Join(s.dir, goodCopy), data.Bytes()); err != nil {
 			return fmt.Errorf("keep a copy of the jobs: %w", err)
 		}
 	}
 	return nil
+}
+
+// putChanged replaces a file unless it holds the very bytes: a start finds most
+// as the last one left it and need not make the disk work.
+func putChanged(path string, data []byte) error {
+	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, data) {
+		return nil
+	}
+	return diskio.WriteFile(path, data, 0o600)
 }
 
 // mergeActions takes in what processes of the original appended because they

@@ -172,6 +172,41 @@ func TestCorruptStore(t *testing.T) {
 	})
 }
 
+// A start that changes nothing writes nothing; a change reaches both files.
+func TestBeginWritesOnlyChanges(t *testing.T) {
+	t.Parallel()
+	ws := t.TempDir()
+	files := []string{filepath.Join(ws, "cron", "jobs.json"), filepath.Join(ws, "cron", goodCopy)}
+	begin := func(system ...System) (found []os.FileInfo) {
+		s, err := Open(Options{Workspace: ws, Location: time.UTC, System: system, Now: func() time.Time { return time.Unix(1_800_000_000, 0) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.begin(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range files {
+			info, err := os.Stat(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found = append(found, info)
+		}
+		return found
+	}
+	dream := System{ID: "dream", Name: "dream", Timing: Every(time.Hour)}
+	first, again := begin(dream), begin(dream)
+	later := begin()
+	for i, path := range files {
+		if !os.SameFile(first[i], again[i]) {
+			t.Errorf("%s was written again", path)
+		}
+		if os.SameFile(again[i], later[i]) {
+			t.Errorf("%s was not written although a job went away", path)
+		}
+	}
+}
+
 func TestDraftsThatAreRefused(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
