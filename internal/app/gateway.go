@@ -234,7 +234,7 @@ func (g *Gateway) Run(ctx context.Context, ready func()) error {
 			start(l, g.control())
 		}
 	}
-	g.agent.start(carrying, g)
+	keepTime := g.agent.start(carrying, g)
 	g.announce(ctx)
 	g.watchConfig(serving)
 	g.reportDisabled(ctx, g.loaded)
@@ -243,6 +243,7 @@ func (g *Gateway) Run(ctx context.Context, ready func()) error {
 	if ready != nil {
 		ready()
 	}
+	keepTime()
 	err := g.supervise(serving)
 	stop()
 	return errors.Join(err, g.comeToRest(ctx, stopCarrying, servers, &work))

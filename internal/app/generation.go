@@ -15,8 +15,9 @@ type generation struct {
 	work   sync.WaitGroup
 }
 
-// start makes the agent work through the queue and its schedule run.
-func (g *generation) start(ctx context.Context, gw *Gateway) {
+// start makes the agent work through the queue. It returns what makes its
+// schedule run, which nobody waits for.
+func (g *generation) start(ctx context.Context, gw *Gateway) (keepTime func()) {
 	running, stop := context.WithCancel(ctx)
 	intake, stopIntake := context.WithCancel(running)
 	g.stop, g.intake = stop, stopIntake
@@ -27,12 +28,14 @@ func (g *generation) start(ctx context.Context, gw *Gateway) {
 			gw.log.ErrorContext(ctx, "messages are not taken from the queue any more", "err", err)
 		}
 	})
-	g.work.Go(func() {
-		if err := g.app.Schedule.Run(intake); err != nil && intake.Err() == nil {
-			gw.log.ErrorContext(ctx, "the schedule does not run", "err", err)
-			gw.tellOwner(ctx, "Scheduled jobs do not run: "+err.Error())
-		}
-	})
+	return func() {
+		g.work.Go(func() {
+			if err := g.app.Schedule.Run(intake); err != nil && intake.Err() == nil {
+				gw.log.ErrorContext(ctx, "the schedule does not run", "err", err)
+				gw.tellOwner(ctx, "Scheduled jobs do not run: "+err.Error())
+			}
+		})
+	}
 }
 
 // finish lets running turns end within their grace time and gives everything

@@ -204,7 +204,7 @@ func (g *Gateway) occupy(ctx context.Context) {
 
 // takeOver puts a new agent to work.
 func (g *Gateway) takeOver(next *generation) {
-	next.start(g.carrying, g)
+	next.start(g.carrying, g)()
 	g.mu.Lock()
 	g.agent, g.loaded = next, next.app.Config
 	close(g.moved)
