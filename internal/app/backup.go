@@ -185,7 +185,7 @@ func (b *backup) tree(root, as string) error {
 			return fs.SkipDir // our own data is taken by name
 		case d.IsDir():
 			return b.folder(name, d)
-		case passing(d.Name()):
+		case passing(name):
 			return nil
 		case !d.Type().IsRegular():
 			b.left(name, "is a link or no regular file")
@@ -195,9 +195,27 @@ func (b *backup) tree(root, as string) error {
 	})
 }
 
-// passing reports files that mean something only while a program runs here.
+// passing reports files of ours that mean something only while a program runs
+// here. In the workspace other people's files have such names, too: a
+// Cargo.lock is kept.
 func passing(name string) bool {
-	return strings.HasSuffix(name, ".lock") || strings.HasSuffix(name, ".sock") || name == ".workspace"
+	base := path.Base(name)
+	switch {
+	case name == "workspace/cron.lock" || strings.HasPrefix(name, "workspace/.git/") && strings.HasSuffix(base, ".lock"):
+		return true
+	case !isOurs(name):
+		return false
+	}
+	return strings.HasSuffix(base, ".lock") || strings.HasSuffix(base, ".sock") || base == ".locks" || base == ".workspace"
+}
+
+// isOurs reports whether only we write a file of a backup.
+func isOurs(name string) bool {
+	if strings.HasPrefix(name, "data/") {
+		return true
+	}
+	dir, _, inside := strings.Cut(strings.TrimPrefix(name, "workspace/"), "/")
+	return inside && slices.Contains([]string{".nanobot", "cron", "memory", "sessions", "triggers"}, dir)
 }
 
 // folder keeps the folders of a workspace, also those with nothing in them.
@@ -227,7 +245,7 @@ func (b *backup) file(file, name string) error {
 		return err
 	}
 	size := info.Size()
-	if strings.HasSuffix(name, ".jsonl") {
+	if strings.HasSuffix(name, ".jsonl") && isOurs(name) {
 		torn, err := diskio.TornBytes(f, size)
 		if err != nil {
 			return fmt.Errorf("read %s: %w", file, err)

@@ -82,6 +82,12 @@ func oldHome(t *testing.T) (dir string, l *config.Loaded) {
 		"workspace/SOUL.md":            "soul",
 		"workspace/cron/jobs.json":     `{"jobs":[]}`,
 		"workspace/cron.lock":          "1",
+		"workspace/cron/.owner.lock":   "1",
+		"workspace/.git/index.lock":    "1",
+		"workspace/app/Cargo.lock":     "version = 4",
+		"workspace/app/.locks":         "of somebody else",
+		"workspace/app/rows.jsonl":     "{}\n{\"last\":1}",
+		"sessions/ab12/.locks":         "\x00\x00",
 		"workspace/.nanobot/tool.py":   "x",
 		"workspace/.git/refs/heads/.k": "",
 	})
@@ -128,7 +134,8 @@ func TestBackupRoundTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := harvest(t, old)
-	for _, name := range []string{"bus/.lock", "sessions/ab12/.workspace", "run/gateway.json", "logs/gateway.log", "index/ab12.db", "foreign.txt", "workspace/cron.lock"} {
+	for _, name := range []string{"bus/.lock", "sessions/ab12/.workspace", "run/gateway.json", "logs/gateway.log", "index/ab12.db", "foreign.txt", "workspace/cron.lock",
+		"workspace/cron/.owner.lock", "workspace/.git/index.lock", "sessions/ab12/.locks"} {
 		delete(want, name)
 	}
 	want["bus/journal.jsonl"] = "{\"journal\":1}\n{\"in\":\"a\"}\n" // up to the last whole line
