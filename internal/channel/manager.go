@@ -261,12 +261,10 @@ func sameJSON(a, b json.RawMessage) bool {
 // build makes the channel of a section, or notes why it cannot be.
 func (m *Manager) build(name string, section json.RawMessage) *slot {
 	s := newSlot(m, name, section)
-	if len(bytes.TrimSpace(section)) > 0 {
-		if err := json.Unmarshal(section, &s.common); err != nil {
-			s.enabled = true // whether it is cannot be told: somebody should see why
-			s.fail(Fatal(err))
-			return s
-		}
+	if err := decodeCommon(section, &s.common); err != nil {
+		s.enabled = true // whether it is cannot be told: somebody should see why
+		s.fail(err)
+		return s
 	}
 	s.enabled = s.common.Enabled
 	if !s.enabled {
@@ -439,7 +437,7 @@ func Login(ctx context.Context, o Options, name string, t Terminal, force bool) 
 		return err
 	}
 	s := newSlot(m, name, section)
-	if err := json.Unmarshal(section, &s.common); err != nil {
+	if err := decodeCommon(section, &s.common); err != nil {
 		return err
 	}
 	kind, _, _ := strings.Cut(name, ".")

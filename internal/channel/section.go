@@ -3,10 +3,13 @@ package channel
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/text"
@@ -56,8 +59,16 @@ func (p *Policy) UnmarshalJSON(data []byte) error {
 }
 
 // Decode fills a struct, which holds the defaults already, from a section.
-// A key it does not know is an error that names the nearest one.
-func Decode(section json.RawMessage, into any) error {
+// A key it does not know is an error that names the nearest one. Numbers and
+// switches may be written as text, which is all that environment variables can
+// do, and text as a number. No error shows a value, since it may be a secret.
+func Decode(section json.RawMessage, into any) error { return decode(section, into, false) }
+
+// decodeCommon fills what every channel has and leaves the rest to its own
+// decoder.
+func decodeCommon(section json.RawMessage, into *Common) error { return decode(section, into, true) }
+
+func decode(section json.RawMessage, into any, others bool) error {
 	if len(bytes.TrimSpace(section)) == 0 {
 		section = json.RawMessage("{}")
 	}
@@ -65,37 +76,99 @@ func Decode(section json.RawMessage, into any) error {
 	if err := json.Unmarshal(section, &keys); err != nil {
 		return Fatal(fmt.Errorf("the section is no JSON object: %w", err))
 	}
-	known := fields(reflect.TypeOf(into).Elem())
+	known := fields(reflect.ValueOf(into).Elem())
 	for _, k := range slices.Sorted(maps.Keys(keys)) { // the same one each time
-		if !known[k] {
+		field, ok := known[k]
+		switch {
+		case !ok && others:
+			continue
+		case !ok:
 			return Fatal(fmt.Errorf("unknown key %q%s", k, hint(k, known)))
 		}
-	}
-	if err := json.Unmarshal(section, into); err != nil {
-		return Fatal(err)
+		if err := json.Unmarshal(relaxed(keys[k], field.Type()), field.Addr().Interface()); err != nil {
+			return Fatal(mismatch(k, err))
+		}
 	}
 	return nil
 }
 
-// fields are the JSON names of a struct, with those of embedded ones.
-func fields(t reflect.Type) map[string]bool {
-	out := map[string]bool{}
-	for f := range t.Fields() {
+// relaxed is a value in the form a field of this type takes, where there is one.
+func relaxed(v json.RawMessage, t reflect.Type) json.RawMessage {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	word := strings.ToLower(strings.Trim(string(v), " \t\r\n\""))
+	switch t.Kind() {
+	case reflect.Bool:
+		switch word {
+		case "true", "1", "yes", "on", "t", "y":
+			return json.RawMessage("true")
+		case "false", "0", "no", "off", "f", "n":
+			return json.RawMessage("false")
+		}
+	case reflect.Int, reflect.Int64:
+		if f, err := strconv.ParseFloat(word, 64); err == nil && f == math.Trunc(f) && math.Abs(f) < 1<<53 {
+			return strconv.AppendInt(nil, int64(f), 10)
+		}
+	case reflect.Float64:
+		if f, err := strconv.ParseFloat(word, 64); err == nil && !math.IsNaN(f) && !math.IsInf(f, 0) {
+			return strconv.AppendFloat(nil, f, 'g', -1, 64)
+		}
+	case reflect.String:
+		if json.Valid(v) && len(v) > 0 && (v[0] == '-' || v[0] >= '0' && v[0] <= '9') {
+			return slices.Concat([]byte{'"'}, v, []byte{'"'})
+		}
+	}
+	return v
+}
+
+// mismatch says what a key needs instead.
+func mismatch(key string, err error) error {
+	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	switch {
+	case !ok && strings.HasPrefix(err.Error(), key+":"):
+		return err
+	case !ok:
+		return fmt.Errorf("%s: %w", key, err)
+	}
+	if wrong.Field != "" {
+		key += "." + wrong.Field
+	}
+	need := "something else"
+	switch wrong.Type.Kind() {
+	case reflect.Bool:
+		need = "true or false"
+	case reflect.Int, reflect.Int64:
+		need = "a whole number"
+	case reflect.Float64:
+		need = "a number"
+	case reflect.String:
+		need = "a text"
+	case reflect.Slice:
+		need = "a list"
+	case reflect.Struct, reflect.Map:
+		need = "an object"
+	}
+	return fmt.Errorf("%s: %s is needed", key, need)
+}
+
+// fields are those of a struct by their JSON names, with those of embedded ones.
+func fields(v reflect.Value) map[string]reflect.Value {
+	out := map[string]reflect.Value{}
+	for f, val := range v.Fields() {
 		if f.Anonymous && f.Type.Kind() == reflect.Struct {
-			for name := range fields(f.Type) {
-				out[name] = true
-			}
+			maps.Copy(out, fields(val))
 			continue
 		}
 		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" && name != "-" {
-			out[name] = true
+			out[name] = val
 		}
 	}
 	return out
 }
 
 // hint names the known key that is nearest.
-func hint(key string, known map[string]bool) string {
+func hint(key string, known map[string]reflect.Value) string {
 	if best := text.Nearest(key, slices.Sorted(maps.Keys(known))); best != "" {
 		return fmt.Sprintf(", did you mean %q?", best)
 	}
