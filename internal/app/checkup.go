@@ -268,7 +268,17 @@ func (d *Diagnosis) commands(ctx context.Context, l *config.Loaded) {
 // nowhere is a queue for channels that are made and never run.
 type nowhere struct{ bus.Queue }
 
-// channels makes those that are switched on, without connecting them.
+// CheckChannels makes the channels that are switched on, without connecting
+// them: those with an Error would not start.
+func CheckChannels(l *config.Loaded) ([]channel.Status, error) {
+	m, err := channel.NewManager(channel.Options{Queue: nowhere{}, Factories: Channels(), Sections: sections(l), DataDir: l.DataDir})
+	if err != nil {
+		return nil, err
+	}
+	return m.Status(), nil
+}
+
+// channels says which of them can be used.
 func (d *Diagnosis) channels(l *config.Loaded) {
 	on := 0
 	for _, c := range l.Config.Channels.Each {
@@ -280,12 +290,12 @@ func (d *Diagnosis) channels(l *config.Loaded) {
 		d.say(Well, "channels", "none is switched on", "")
 		return
 	}
-	m, err := channel.NewManager(channel.Options{Queue: nowhere{}, Factories: Channels(), Sections: sections(l), DataDir: l.DataDir})
+	states, err := CheckChannels(l)
 	if err != nil {
 		d.say(Broken, "channels", err.Error(), "")
 		return
 	}
-	for _, s := range m.Status() {
+	for _, s := range states {
 		switch {
 		case !s.Enabled:
 		case s.Error != "":

@@ -22,6 +22,31 @@ func models(t *testing.T, h http.Handler, key string) int {
 	return w.Code
 }
 
+// The API can be switched off, and health goes on answering.
+func TestNoAPI(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, echo(t))
+	const key = "a-key-of-the-api-4c19"
+	h.configure(strings.Replace(withKey(key), `"port": 0`, `"port": 0, "api": false`, 1))
+	h.start()
+	<-h.party.joined
+	handler := h.g.Handler()
+	if got := models(t, handler, key); got != http.StatusNotFound {
+		t.Errorf("status %d without the API, want 404", got)
+	}
+	w := httptest.NewRecorder()
+	handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1/livez", nil))
+	if w.Code != http.StatusOK {
+		t.Errorf("status %d of /livez", w.Code)
+	}
+	h.configure(withKey(key))
+	h.must(h.g.Reload(t.Context()))
+	if got := models(t, handler, key); got != http.StatusOK {
+		t.Errorf("status %d with it", got)
+	}
+	h.must(h.end())
+}
+
 func withKey(key string) string {
 	return strings.Replace(partyConfig, `{"agents"`, `{"api": {"apiKey": "`+key+`"}, "agents"`, 1)
 }

@@ -122,7 +122,7 @@ func changeOf(names []string) changes {
 			c.restart = true
 		case top == "channels":
 			c.channels = true
-		case top != "gateway":
+		case top != "gateway" || sub == "api":
 			c.agent = true
 		case sub == "cron" || sub == "heartbeat":
 			c.schedule = true

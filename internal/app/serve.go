@@ -41,9 +41,11 @@ func (g *Gateway) renewAPI(a *App) error {
 	}
 	o.Health, o.Log, o.Now = g.health, g.log, g.o.Now
 	o.Transcribe = func(ctx context.Context, path string) (string, error) { return g.transcribe(ctx, path), nil }
-	if g.serveAPI(a.Config.Config) {
+	switch {
+	case !a.Config.Config.Gateway.API: // somebody does not want it
+	case g.serveAPI(a.Config.Config):
 		o.Ask, o.Models, o.DeleteSession = g.Ask, func() []api.Model { return apiModels(g.config()) }, g.deleteSession
-	} else {
+	default:
 		g.log.Warn("the API is not served, because other machines can reach it: set api.apiKey to 16 characters or more, or gateway.host to 127.0.0.1")
 	}
 	fresh, err := api.New(o)

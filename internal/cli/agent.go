@@ -104,14 +104,16 @@ func (c *command) bot(ctx context.Context, f agentFlags, more ...nanobot.Option)
 	return bot, nil
 }
 
-func (c *command) tuiOptions(bot *nanobot.Bot, f agentFlags, cfg config.Config) tui.Options {
+func (c *command) tuiOptions(bot *nanobot.Bot, f agentFlags, l *config.Loaded) tui.Options {
+	cfg := l.Config
 	return tui.Options{
 		Ask:     bot.Ask,
 		Stop:    func(ctx context.Context, session string) { bot.Stop(ctx, session) },
 		Explain: explain,
 		Console: tui.Stdio(c.In, c.Out, c.Err), Getenv: c.getenv,
 		Session: f.session, Markdown: f.markup && !f.noMarkdown, JSON: f.json,
-		ShowTools: cfg.Channels.SendToolHints, ShowReasoning: cfg.Channels.ShowReasoning,
+		// In a terminal a line per call disturbs nobody, unlike a message in a chat.
+		ShowTools: cfg.Channels.SendToolHints || !l.IsSet("channels.sendToolHints"), ShowReasoning: cfg.Channels.ShowReasoning,
 	}
 }
 
@@ -156,7 +158,7 @@ func (c *command) oneShot(ctx context.Context, f agentFlags) error {
 			fmt.Fprintln(c.Err, n)
 		}
 	}
-	o := c.tuiOptions(bot, f, loaded.Config)
+	o := c.tuiOptions(bot, f, loaded)
 	o.Message = text
 	if o.Media, err = attach(files, bot.Workspace(), bot.DataDir()); err != nil {
 		return err
@@ -269,7 +271,7 @@ func (c *command) chat(ctx context.Context, f agentFlags) error {
 	signal.Notify(interrupts, os.Interrupt)
 	defer signal.Stop(interrupts)
 	def := loaded.Config.Agents.Defaults
-	o := c.tuiOptions(bot, f, loaded.Config)
+	o := c.tuiOptions(bot, f, loaded)
 	o.Ask, o.Interrupts, o.Late = gently(o.Ask), interrupts, late
 	o.History = filepath.Join(bot.DataDir(), "history", "cli_history")
 	o.Banner = tui.Banner{Name: def.BotName, Icon: def.BotIcon, Model: bot.Model(), Hints: c.greeting(bot)}

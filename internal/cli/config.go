@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
 )
 
@@ -222,7 +223,8 @@ func (c *command) configValidate() *cobra.Command {
 		Use: "validate [FILE]", Short: "Check the configuration and explain what is wrong", Args: atMostOneFile,
 		Long: `validate reads the configuration the way every command does and lists what is
 wrong or doubtful. It exits with 78 when the configuration cannot be used.
-With --strict unknown and doubled keys count as wrong, too.`,
+With --strict unknown and doubled keys count as wrong, too, and so do channels
+that would stay off because of a mistake in their section.`,
 		Example: "  nanobot config validate\n  nanobot config validate ./config.json --strict\n  nanobot config validate --json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o := c.configOptions()
@@ -231,6 +233,9 @@ With --strict unknown and doubled keys count as wrong, too.`,
 				o.Path = args[0]
 			}
 			l, err := config.Load(o)
+			if err == nil {
+				err = checkChannels(l, strict)
+			}
 			if asJSON {
 				return tellJSON(cmd, l, err)
 			}
@@ -251,6 +256,26 @@ With --strict unknown and doubled keys count as wrong, too.`,
 	cmd.Flags().BoolVar(&strict, "strict", false, "unknown and doubled keys are errors")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	return cmd
+}
+
+// checkChannels adds what is wrong in the sections of channels, which their own
+// decoders know, to the warnings. With strict it is an error.
+func checkChannels(l *config.Loaded, strict bool) error {
+	states, err := app.CheckChannels(l)
+	if err != nil {
+		return err
+	}
+	var wrong []config.Problem
+	for _, s := range states {
+		if s.Enabled && s.Error != "" {
+			wrong = append(wrong, config.Problem{Path: "channels." + s.Name, Message: s.Error, Hint: "this channel stays off; see docs/channels.md"})
+		}
+	}
+	if strict && len(wrong) > 0 {
+		return &config.Error{Kind: config.InvalidSchema, File: l.File, Issues: wrong}
+	}
+	l.Warnings = append(l.Warnings, wrong...)
+	return nil
 }
 
 func atMostOneFile(cmd *cobra.Command, args []string) error {

@@ -9,6 +9,7 @@ import (
 	"github.com/nanobot-go/nanobot"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/session"
 )
@@ -18,7 +19,7 @@ const (
 	exitOK          = 0
 	exitFailure     = 1
 	exitUsage       = 2
-	exitUnavailable = 69 // the model server cannot answer now, or a session is in use
+	exitUnavailable = 69 // the model server cannot answer now, or somebody else has what we need
 	exitAuth        = 77
 	exitConfig      = 78
 	exitInterrupted = 130
@@ -33,6 +34,11 @@ func (f failure) Error() string { return fmt.Sprintf("exit code %d", f.code) }
 type usageError struct{ error }
 
 func (u usageError) Unwrap() error { return u.error }
+
+// unavailable marks what another process has at the moment.
+type unavailable struct{ error }
+
+func (u unavailable) Unwrap() error { return u.error }
 
 // turnError is a turn that ended without an answer. The text is meant for the
 // user and says what to do.
@@ -93,6 +99,12 @@ func exitCode(err error) int {
 		return exitConfig
 	}
 	if _, ok := errors.AsType[*session.BusyError](err); ok {
+		return exitUnavailable
+	}
+	if _, ok := errors.AsType[unavailable](err); ok {
+		return exitUnavailable
+	}
+	if _, ok := errors.AsType[*diskio.LockedError](err); ok {
 		return exitUnavailable
 	}
 	if t, ok := errors.AsType[turnError](err); ok {

@@ -153,7 +153,7 @@ func (c *command) gatewayRun(ctx context.Context, f gatewayFlags) error {
 		log.WarnContext(ctx, "count starts", "err", e)
 	}
 	if errors.Is(err, app.ErrRestart) {
-		return c.gatewayAgain(self, notify, log)
+		return c.gatewayAgain(loaded.Config.Gateway.RestartMode, self, notify, log)
 	}
 	return err
 }
@@ -209,8 +209,8 @@ func watchSignals(ctx context.Context, stop context.CancelFunc, g *app.Gateway, 
 }
 
 // gatewayAgain starts the program anew after /restart.
-func (c *command) gatewayAgain(self daemon.Instance, notify daemon.Notifier, log *slog.Logger) error {
-	if notify.Active() || c.getenv("INVOCATION_ID") != "" {
+func (c *command) gatewayAgain(mode string, self daemon.Instance, notify daemon.Notifier, log *slog.Logger) error {
+	if mode == "exit" || mode == "auto" && (notify.Active() || c.getenv("INVOCATION_ID") != "") {
 		return failure{daemon.ExitRestart} // the service manager does it
 	}
 	exe, err := os.Executable()

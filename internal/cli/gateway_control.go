@@ -39,7 +39,7 @@ func (c *command) gatewayStart(cmd *cobra.Command, f gatewayFlags) error {
 		return err
 	}
 	if i, err := daemon.Find(app.InstanceFile(l)); err == nil {
-		return fmt.Errorf("the gateway runs already (process %d, %s); see: nanobot gateway status", i.PID, i.Address)
+		return unavailable{fmt.Errorf("the gateway runs already (process %d, %s); see: nanobot gateway status", i.PID, i.Address)}
 	}
 	exe, err := os.Executable()
 	if err != nil {

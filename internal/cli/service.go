@@ -173,7 +173,7 @@ func (c *command) installService(cmd *cobra.Command, s serviceHost, f serviceFla
 		return err
 	}
 	if i, err := daemon.Find(app.InstanceFile(l)); err == nil && i.Mode != "service" {
-		return fmt.Errorf("the gateway runs already (process %d); end it first: nanobot gateway stop", i.PID)
+		return unavailable{fmt.Errorf("the gateway runs already (process %d); end it first: nanobot gateway stop", i.PID)}
 	}
 	if err := diskio.MkdirAll(filepath.Dir(s.path()), 0o755); err != nil {
 		return err

@@ -31,7 +31,7 @@ type Channel struct {
 
 func defaultChannels() Channels {
 	return Channels{
-		SendProgress: true, SendToolHints: true, ShowReasoning: true,
+		SendProgress: true, ShowReasoning: true,
 		SendMaxRetries: 3, TranscriptionProvider: "groq",
 	}
 }

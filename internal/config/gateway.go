@@ -17,7 +17,7 @@ type API struct {
 type Gateway struct {
 	Host             string    `json:"host" format:"host" doc:"Address of the health listener."`
 	Port             int       `json:"port" min:"0" max:"65535" doc:"Port of the health listener; 0 picks a free one."`
-	RestartMode      string    `json:"restartMode" enum:"auto|exec|spawn|exit" doc:"How /restart replaces the process."`
+	RestartMode      string    `json:"restartMode" enum:"auto|exec|spawn|exit" doc:"How /restart replaces the process; exit leaves the start to whoever watches it, with status 75. auto is exit below a service manager, else exec."`
 	Heartbeat        Heartbeat `json:"heartbeat" doc:"Regular look at HEARTBEAT.md."`
 	Log              Log       `json:"log" doc:"Logging."`
 	Metrics          Metrics   `json:"metrics" doc:"Prometheus metrics."`
@@ -25,7 +25,7 @@ type Gateway struct {
 	Cron             Cron      `json:"cron" doc:"Limits of scheduled jobs."`
 	BootFallback     string    `json:"bootFallback" enum:"none|last-good" doc:"Start with the last good configuration when this one is broken."`
 	ShutdownTimeoutS int       `json:"shutdownTimeoutS" min:"1" doc:"Seconds to finish work when stopping."`
-	API              bool      `json:"api" doc:"Serve the HTTP API from the gateway as well."`
+	API              bool      `json:"api" doc:"Serve the OpenAI-compatible API on the gateway's port as well."`
 	ControlSocket    bool      `json:"controlSocket" doc:"Open a local control socket."`
 }
 
@@ -96,7 +96,7 @@ func defaultGateway() Gateway {
 		Log:          Log{Level: "info", Format: "text", MaxSizeMB: 10, MaxFiles: 5},
 		Metrics:      Metrics{Path: "/metrics"},
 		Reload:       Reload{Enabled: true, DebounceMS: 300},
-		BootFallback: "none", ShutdownTimeoutS: 30, ControlSocket: true,
+		BootFallback: "none", ShutdownTimeoutS: 30, API: true, ControlSocket: true,
 		Cron: Cron{
 			CatchUp: "once", CatchUpWindowS: 21600, AtCatchUpWindowS: 86400, MaxConcurrent: 4,
 			JobTimeoutS: 900, MaxJobs: 100, MinIntervalS: 10, MaxConsecutiveErrors: 5,

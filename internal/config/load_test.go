@@ -292,11 +292,10 @@ func TestDefaultDumpsEqualDefaults(t *testing.T) {
 			c.Agents.Defaults.ContextWindowTokens = 65536
 			c.Agents.Defaults.IdleCompactAfterMinutes = 0
 			c.Agents.Defaults.TimezoneMode = "manual"
-			c.Channels.SendToolHints = false
 		},
 		"head.json": func(c *config.Config) {
 			c.Agents.Defaults.MaxConcurrentSubagents = 1
-			c.Channels.ExtractDocumentText = true
+			c.Channels.ExtractDocumentText, c.Channels.SendToolHints = true, true
 			c.Tools.Web.Fetch.UseJinaReader = true
 		},
 	} {
