@@ -64,6 +64,7 @@ type Gateway struct {
 	agent  *generation    // nil while one takes over from another
 	moved  chan struct{}  // closed when the next one has taken over
 	loaded *config.Loaded // the configuration in use
+	booted *config.Loaded // the one at the start
 	bad    string         // why the newest one is not in use; "" if it is
 
 	workspace string
@@ -104,7 +105,7 @@ func NewGateway(ctx context.Context, o GatewayOptions) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	g.log, g.loaded, g.secrets = a.log, a.Config, a.safety.secrets
+	g.log, g.loaded, g.booted, g.secrets = a.log, a.Config, a.Config, a.safety.secrets
 	if err := g.open(ctx, a); err != nil {
 		return nil, errors.Join(err, a.Close(), g.close())
 	}

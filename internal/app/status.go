@@ -24,7 +24,8 @@ type GatewayStatus struct {
 	Address  string           `json:"address,omitempty"`
 	Model    string           `json:"model"`
 	Ready    bool             `json:"ready"`
-	Problems []string         `json:"problems,omitempty"` // why it is not ready, and what else is wrong
+	Problems []string         `json:"problems,omitempty"`      // why it is not ready, and what else is wrong
+	Later    []string         `json:"after_restart,omitempty"` // settings that were changed and wait for a restart
 	Agent    agent.Pulse      `json:"agent"`
 	Queue    journal.Status   `json:"queue"`
 	Channels []channel.Status `json:"channels"`
@@ -59,6 +60,11 @@ func (g *Gateway) Status() GatewayStatus {
 	}
 	if bad != "" {
 		s.Problems = append(s.Problems, "the newest configuration is not used: "+bad)
+	}
+	for _, name := range loaded.Changed(g.booted) {
+		if changeOf([]string{name}).restart {
+			s.Later = append(s.Later, name)
+		}
 	}
 	for _, p := range loaded.Disabled {
 		s.Problems = append(s.Problems, "left out: "+p.String())

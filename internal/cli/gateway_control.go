@@ -200,6 +200,14 @@ func (c *command) gatewayReloadCommand() *cobra.Command {
 			if err := app.Control(cmd.Context(), l, http.MethodPost, "/reload", nil, nil); err != nil {
 				return err
 			}
+			var s app.GatewayStatus
+			if err := app.Control(cmd.Context(), l, http.MethodGet, "/status", nil, &s); err != nil {
+				return err
+			}
+			if len(s.Later) > 0 {
+				cmd.Printf("The new settings are in use, except for those that need a restart: %s\nRestart it with: nanobot gateway restart\n", strings.Join(s.Later, ", "))
+				return nil
+			}
 			cmd.Println("The new settings are in use.")
 			return nil
 		},
@@ -282,6 +290,9 @@ func printGateway(cmd *cobra.Command, i daemon.Instance, s app.GatewayStatus) {
 		cmd.Printf("  channel    %-10s %s\n", ch.Name, line)
 	}
 	cmd.Printf("  schedule   %d %s\n", s.Jobs, plural(s.Jobs, "job"))
+	if len(s.Later) > 0 {
+		cmd.Printf("  waiting    for a restart: %s\n", strings.Join(s.Later, ", "))
+	}
 	for _, p := range s.Problems {
 		cmd.Printf("  problem    %s\n", p)
 	}

@@ -46,9 +46,15 @@ func names(a, b *node) []string {
 	return slices.Compact(out)
 }
 
+// sameNode compares what was set. An object with nothing in it sets nothing.
 func sameNode(a, b *node) bool {
-	if a == nil || b == nil {
-		return a == b
+	switch {
+	case a == nil && b == nil:
+		return true
+	case a == nil:
+		return isObject(b) && len(b.members) == 0
+	case b == nil:
+		return isObject(a) && len(a.members) == 0
 	}
 	if !isObject(a) || !isObject(b) {
 		return bytes.Equal(a.appendJSON(nil), b.appendJSON(nil))

@@ -28,6 +28,7 @@ func TestChanged(t *testing.T) {
 		want []string
 	}{
 		"same in another order": {`{"gateway": {"port": 1}, /* x */ "channels": {"email": {"enabled": false}, "telegram": {"token": "1:a", "allowFrom": ["1"], "enabled": true}}}`, nil},
+		"an empty section":      {`{"gateway": {"port": 1, "log": {}}, "agents": {}, "channels": {"email": {"enabled": false}, "telegram": {"token": "1:a", "allowFrom": ["1"], "enabled": true}}}`, nil},
 		"a credential":          {`{"channels": {"telegram": {"enabled": true, "token": "1:b", "allowFrom": ["1"]}, "email": {"enabled": false}}, "gateway": {"port": 1}}`, []string{"channels.telegram"}},
 		"a section less":        {`{"channels": {"telegram": {"enabled": true, "token": "1:a", "allowFrom": ["1"]}}, "agents": {"defaults": {"model": "m"}}}`, []string{"agents.defaults", "channels.email", "gateway.port"}},
 	} {
