@@ -297,6 +297,29 @@ func (i *inspection) people() {
 	})
 }
 
+// Exposed names what is open in a configuration and easily overlooked, such as
+// one of an older version, which knew no other way. It is for every start, so
+// it only looks at what is cheap; Security looks at the rest.
+func Exposed(l *config.Loaded) []string {
+	var out []string
+	p, t := PostureOf(l), l.Config.Tools
+	const fix = "; close it with: nanobot doctor security --fix"
+	switch none := t.Exec.Enable && p.Sandbox == sandbox.None; {
+	case none && !p.Restrict:
+		out = append(out, "commands run without a sandbox and file tools reach the whole disk except protected paths"+fix)
+	case none:
+		out = append(out, "commands run without a sandbox, so tools.restrictToWorkspace does not hold them"+fix)
+	case !p.Restrict:
+		out = append(out, "file tools reach the whole disk except protected paths"+fix)
+	case t.Exec.Enable && p.Network == sandbox.NetHost:
+		out = append(out, "commands can reach private hosts and send data anywhere; tools.exec.network proxy or none closes that")
+	}
+	if info, err := os.Stat(l.File); err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
+		out = append(out, "other users of this machine may read "+l.File+"; close it with: chmod 600")
+	}
+	return out
+}
+
 // notes name what stays possible although nothing is wrong.
 func (i *inspection) notes() []string {
 	var notes []string

@@ -109,6 +109,10 @@ func (c *command) gatewayRun(ctx context.Context, f gatewayFlags) error {
 	c.warn(loaded)
 	log, done := c.gatewayLog(loaded, f)
 	defer done()
+	for _, w := range app.Exposed(loaded) {
+		log.WarnContext(ctx, "security", "open", w)
+		fmt.Fprintf(c.Err, "nanobot: warning: %s\n", w)
+	}
 	crashes := daemon.OpenCrashes(filepath.Join(loaded.DataDir, "run", "starts.json"))
 	o := c.gatewayOptions(loaded, f, log)
 	o.Loaded, o.Rejected = loaded, rejected

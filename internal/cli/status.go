@@ -71,11 +71,12 @@ func (c *command) status(cmd *cobra.Command) (statusReport, error) {
 	_, statErr := os.Stat(ws)
 	r := statusReport{
 		Version: nanobot.Version(), Config: loaded.File, ConfigExists: loaded.Exists, Workspace: ws, Exists: statErr == nil,
-		Restricted: loaded.Config.Tools.RestrictToWorkspace || !loaded.Exists, Providers: c.providers(loaded),
+		Restricted: app.PostureOf(loaded).Restrict, Providers: c.providers(loaded),
 	}
 	for _, w := range loaded.Warnings {
 		r.Warnings = append(r.Warnings, w.String())
 	}
+	r.Warnings = append(r.Warnings, app.Exposed(loaded)...)
 	a, err := app.Inspect(cmd.Context(), app.Options{Config: c.configOptions(), Workspace: c.workspace, Env: c.Env, Version: nanobot.Version()})
 	if err != nil {
 		r.Problem = err.Error()
