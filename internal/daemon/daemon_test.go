@@ -79,7 +79,7 @@ func TestInstance(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := Find(path); !errors.Is(err, ErrNotRunning) {
-			t.Errorf("%s after a power loss: %v", name, err)
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 	if left, err := os.ReadDir(filepath.Dir(path)); err != nil || len(left) != 1 {

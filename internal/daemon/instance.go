@@ -74,7 +74,7 @@ func Find(path string) (Instance, error) {
 	if err != nil {
 		return i, err
 	}
-	if len(bytes.Trim(data, "\x00")) == 0 { // what a power loss leaves, and nothing survives that
+	if len(bytes.Trim(data, "\x00")) == 0 { // just being written, or what a power loss leaves, which nothing survives
 		return i, ErrNotRunning
 	}
 	if err := json.Unmarshal(data, &i); err != nil || i.PID <= 0 {

@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
-	"regexp"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -176,7 +175,16 @@ type Set struct {
 	absent func(name string) string
 }
 
-var validName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`) })
+// validName reports whether every provider takes a name. It is plain code
+// because each start asks it.
+func validName(name string) bool {
+	for _, c := range []byte(name) {
+		if (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && c != '_' && c != '-' {
+			return false
+		}
+	}
+	return 1 <= len(name) && len(name) <= 64
+}
 
 // NewSet builds a set. Two tools with one name, or a name providers would
 // reject, are programming errors of the caller and reported as such.
@@ -193,7 +201,7 @@ func NewSet(tools ...Tool) (*Set, error) {
 	})
 	for i := range s.tools {
 		t := &s.tools[i]
-		if !validName().MatchString(t.Name) {
+		if !validName(t.Name) {
 			return nil, fmt.Errorf("tool name %q: want 1-64 letters, digits, _ or -", t.Name)
 		}
 		if _, dup := s.index[t.Name]; dup {
