@@ -82,8 +82,6 @@ func (c *cork) send() error {
 	if c.buf = c.buf[:0]; cap(c.buf) > bufferBytes {
 		c.buf = nil
 	}
-	if err != nil {
-		return err
-	}
-	return c.SetWriteDeadline(time.Time{})
+	_ = c.SetWriteDeadline(time.Time{}) // a connection that the peer has closed by now has got it all the same
+	return err
 }

@@ -22,7 +22,14 @@ func (w *writes) Write(p []byte) (int, error) {
 	return len(p), w.err
 }
 
-func (w *writes) SetWriteDeadline(time.Time) error { return nil }
+// SetWriteDeadline fails after the first write, as if the peer had got it and
+// gone at once.
+func (w *writes) SetWriteDeadline(t time.Time) error {
+	if t.IsZero() {
+		return net.ErrClosed
+	}
+	return nil
+}
 
 func TestCork(t *testing.T) {
 	t.Parallel()
