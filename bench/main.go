@@ -6,7 +6,7 @@
 //	go run ./bench -quick     fewer repetitions
 //	go run ./bench -only turn one part: oneshot, turn, sessions, prefix, grep, read, search, exec, fetch, year, gateway, load, soak
 //	go run ./bench -only search -messages 1000000
-//	go run ./bench -only soak -turns 100000
+//	go run ./bench -only soak -turns 100000 -over 1h
 package main
 
 import (
@@ -34,7 +34,8 @@ type bench struct {
 	messages int // of the search index
 	rows     []row
 
-	turnsWanted int // of the soak
+	turnsWanted int           // of the soak
+	over        time.Duration // the time these take; 0: as fast as can be
 }
 
 func main() {
@@ -42,6 +43,7 @@ func main() {
 	only := flag.String("only", "", "run one part")
 	messages := flag.Int("messages", 100000, "messages of the search index")
 	turns := flag.Int("turns", 20000, "turns of the soak")
+	over := flag.Duration("over", 0, "time that the turns of the soak take; 0: as fast as can be")
 	flag.Parse()
 	if flag.NArg() > 0 { // a child process that measures one thing
 		if err := child(flag.Args()); err != nil {
@@ -50,7 +52,7 @@ func main() {
 		}
 		return
 	}
-	if err := run(&bench{quick: *quick, messages: *messages, turnsWanted: *turns}, *only); err != nil {
+	if err := run(&bench{quick: *quick, messages: *messages, turnsWanted: *turns, over: *over}, *only); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}

@@ -12,9 +12,10 @@ import (
 
 const (
 	soakClients = 8
-	soakChats   = 40 // each client changes its chat, so that sessions come and go
-	soakHour    = time.Hour
-	soakWarm    = 16000 // turns before the first look: until then conversations kept in memory become more
+	soakChats   = 40               // each client changes its chat, so that sessions come and go
+	soakLimit   = time.Hour        // beyond the time asked for
+	soakRest    = 75 * time.Second // what was worked with is given back by then, and what is new is in the index
+	soakWarm    = 16000            // turns before the first look: until then conversations kept in memory become more
 )
 
 // soak has many turns with one gateway and looks whether anything grows
@@ -35,23 +36,23 @@ func (b *bench) soak() error {
 		return err
 	}
 	defer g.stop()
-	ctx, cancel := context.WithTimeout(context.Background(), soakHour)
+	ctx, cancel := context.WithTimeout(context.Background(), b.over+soakLimit)
 	defer cancel()
 	var marks []usage
 	var done atomic.Int64
 	step := max(1, b.turnsWanted/10)
-	if err := g.burst(ctx, 0, soakWarm, &done); err != nil {
+	if err := g.burst(ctx, 0, soakWarm, 0, &done); err != nil {
 		return fmt.Errorf("after %d turns: %w\n%s", done.Load(), err, &g.errs)
 	}
 	done.Store(0)
 	begun := time.Now()
 	for i := range 10 {
-		if err := g.burst(ctx, soakWarm+i, step, &done); err != nil {
+		if err := g.burst(ctx, soakWarm+i, step, b.over/10, &done); err != nil {
 			return fmt.Errorf("after %d turns: %w\n%s", done.Load(), err, &g.errs)
 		}
 		pause := 2 * time.Second
 		if i == 0 || i == 9 { // what is compared is what it keeps, not what it has not collected yet
-			pause = 35 * time.Second
+			pause = soakRest
 		}
 		u, _, err := g.rest(pause)
 		if err != nil {
@@ -74,9 +75,11 @@ func (b *bench) soak() error {
 	return nil
 }
 
-// burst has so many turns with all clients, in chats that come again.
-func (g *gateway) burst(ctx context.Context, round, turns int, done *atomic.Int64) error {
+// burst has so many turns with all clients, in chats that come again, evenly
+// over some time or as fast as can be.
+func (g *gateway) burst(ctx context.Context, round, turns int, over time.Duration, done *atomic.Int64) error {
 	var wg sync.WaitGroup
+	begun, each := time.Now(), over/time.Duration(turns/soakClients)
 	errs := make(chan error, soakClients)
 	for c := range soakClients {
 		wg.Go(func() {
@@ -95,6 +98,7 @@ func (g *gateway) burst(ctx context.Context, round, turns int, done *atomic.Int6
 					}
 					n++
 					done.Add(1)
+					time.Sleep(time.Until(begun.Add(time.Duration(n) * each)))
 				}
 				t.close()
 			}
