@@ -3,6 +3,7 @@ package app
 import (
 	"log/slog"
 	"path/filepath"
+	"time"
 
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/memory"
@@ -13,11 +14,29 @@ import (
 // OpenSearch opens the full-text index of a workspace. Nothing is read or
 // written before it is used.
 func OpenSearch(loaded *config.Loaded, workspace string, sessions *session.Store, log *slog.Logger) (*search.Index, error) {
+	return search.Open(searchOptions(loaded, workspace, sessions, log))
+}
+
+func searchOptions(loaded *config.Loaded, workspace string, sessions *session.Store, log *slog.Logger) search.Options {
 	dir := sessions.Dir()
-	return search.Open(search.Options{
+	return search.Options{
 		Path:     filepath.Join(loaded.DataDir, "index", filepath.Base(dir)+".db"),
 		Sessions: dir, OldSessions: []string{filepath.Join(workspace, "sessions"), filepath.Dir(dir)},
 		History:   filepath.Join(memory.Dir(loaded.DataDir, sessions), "history.jsonl"),
 		Workspace: workspace, Log: log,
-	})
+	}
+}
+
+// gatewayIndexes is how long after its start a gateway, which is not
+// short-lived, brings the index up to date: before it gives back the memory
+// that only the start needed.
+const gatewayIndexes = 2 * time.Second
+
+// openIndex opens the index the agent searches in.
+func (a *App) openIndex(log *slog.Logger) (*search.Index, error) {
+	o := searchOptions(a.Config, a.Workspace, a.Sessions, log)
+	if a.gateway {
+		o.First = gatewayIndexes
+	}
+	return search.Open(o)
 }

@@ -77,7 +77,7 @@ func (a *App) builtins(o Options) ([]tool.Tool, error) {
 		list = append(list, more...)
 	}
 	var err error
-	if a.Index, err = OpenSearch(a.Config, a.Workspace, a.Sessions, o.Log); err != nil {
+	if a.Index, err = a.openIndex(o.Log); err != nil {
 		return nil, err
 	}
 	list = append(list, a.Index.Tool(a.Config.Config.Agents.Defaults.Location()), a.Schedule.Tool())

@@ -48,7 +48,8 @@ type Options struct {
 	Workspace   string // holds memory/*.md, memory/scopes/*/MEMORY.md, USER.md and SOUL.md
 
 	Log   *slog.Logger
-	Every time.Duration // how often Run looks for news; default 2 minutes
+	First time.Duration // how long Run waits before it looks for the first time; default 10 s, so that short-lived programs never index
+	Every time.Duration // how often it looks for news from then on; default 2 minutes
 }
 
 // Index answers queries. The zero value is not usable; see Open.
@@ -79,6 +80,9 @@ func Open(opt Options) (*Index, error) {
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.DiscardHandler)
 	}
+	if opt.First <= 0 {
+		opt.First = 10 * time.Second
+	}
 	if opt.Every <= 0 {
 		opt.Every = 2 * time.Minute
 	}
@@ -86,8 +90,6 @@ func Open(opt Options) (*Index, error) {
 }
 
 const (
-	// firstLook is how long Run waits, so that short-lived programs never index.
-	firstLook = 10 * time.Second
 	// Run works in slices of this length. While turns run they are short, and
 	// most of the time is left to the turns.
 	slice     = 250 * time.Millisecond
@@ -99,7 +101,7 @@ const (
 // left to do. While busy says so it hardly uses the processor. Problems are
 // logged: the next look, or a query, tries again.
 func (x *Index) Run(ctx context.Context, busy func() bool) {
-	t := time.NewTimer(firstLook)
+	t := time.NewTimer(x.opt.First)
 	defer t.Stop()
 	for {
 		select {
