@@ -274,7 +274,7 @@ func (b *bench) idle(dir, conf string) error {
 		return err
 	}
 	defer t.close()
-	fresh, ticks, err := g.rest(time.Duration(b.times(12, 8)) * time.Second)
+	fresh, ticks, err := g.rest(time.Duration(b.times(22, 8)) * time.Second) // what a start leaves to do is done by then
 	if err != nil {
 		return err
 	}
