@@ -69,6 +69,9 @@ type Options struct {
 	// Deliver gets what is said in turns that nobody asked for, such as the
 	// result of a subagent. May be nil.
 	Deliver func(bus.Outbound)
+	// Elsewhere sends a message to another chat than that of the turn, for the
+	// owner. nil when there is no way.
+	Elsewhere func(ctx context.Context, out bus.Outbound) error
 	// Outcome is asked about the final reply to a message with the Event cron,
 	// heartbeat or trigger before it goes out: whether it does, and in which
 	// form. It may be asked again after a crash. May be nil.
@@ -211,7 +214,7 @@ func New(o Options) (*Agent, error) {
 	}
 	a.crew = newCrew(o.Subagents)
 	var err error
-	if a.fixed, err = o.Tools.With(append(a.ownTools(), messageTool(o.Media))...); err != nil {
+	if a.fixed, err = o.Tools.With(append(a.ownTools(), messageTool(a.messenger()))...); err != nil {
 		return nil, fmt.Errorf("agent tools: %w", err)
 	}
 	return a, nil

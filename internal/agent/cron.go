@@ -71,28 +71,39 @@ func (a *Agent) mirror(in bus.Inbound, out bus.Outbound) { //nolint:gocritic // 
 	}
 	// What tools brought in may be somebody else's words.
 	in.Untrusted = in.Untrusted || out.Turn != nil && len(out.Turn.Tools) > 0
+	note := fmt.Sprintf("[A %s of the user ran by itself; what follows was sent to them in this chat.]", eventName(in.Event))
+	a.mirrorLater(mirrored{key: key, id: in.ID, note: note, text: text, in: in})
+}
+
+// mirrored is something that was said in a conversation from outside of it.
+type mirrored struct {
+	key, id    string
+	note, text string
+	in         bus.Inbound // what it came from
+}
+
+func (a *Agent) mirrorLater(m mirrored) { //nolint:gocritic // plain data travels by value
 	_ = a.spawn(func(ctx context.Context) { // without it only an answer is harder to understand
-		if err := a.mirrorNow(ctx, key, in, text); err != nil && ctx.Err() == nil {
-			a.Log.WarnContext(ctx, "what a job said is not noted in the conversation", "session", key, "err", err)
+		if err := a.mirrorNow(ctx, m); err != nil && ctx.Err() == nil {
+			a.Log.WarnContext(ctx, "what was sent to a chat is not noted in its conversation", "session", m.key, "err", err)
 		}
 	})
 }
 
-func (a *Agent) mirrorNow(ctx context.Context, key string, in bus.Inbound, text string) (err error) { //nolint:gocritic // plain data travels by value
-	sess, err := a.Sessions.Acquire(ctx, key)
+func (a *Agent) mirrorNow(ctx context.Context, m mirrored) (err error) { //nolint:gocritic // plain data travels by value
+	sess, err := a.Sessions.Acquire(ctx, m.key)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, sess.Release()) }()
-	id := "mirror:" + in.ID
+	id := "mirror:" + m.id
 	if sess.SeenInbound(id) || sess.OpenTurn() != nil {
 		return nil
 	}
-	note := fmt.Sprintf("[A %s of the user ran by itself; what follows was sent to them in this chat.]", eventName(in.Event))
-	about := &session.RuntimeContext{Version: 1, Sources: sources(in)}
+	about := &session.RuntimeContext{Version: 1, Sources: sources(m.in)}
 	return sess.Append(
-		session.Record{Message: llm.Message{Role: llm.User, Content: llm.Text(note)}, Internal: true, Event: in.Event, InboundID: id, Runtime: about},
-		session.Record{Message: llm.Message{Role: llm.Assistant, Content: llm.Text(text)}, Delivery: true, Event: in.Event},
+		session.Record{Message: llm.Message{Role: llm.User, Content: llm.Text(m.note)}, Internal: true, Event: m.in.Event, InboundID: id, Runtime: about},
+		session.Record{Message: llm.Message{Role: llm.Assistant, Content: llm.Text(m.text)}, Delivery: true, Event: m.in.Event},
 	)
 }
 

@@ -1,8 +1,11 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"sync"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/text"
@@ -16,18 +19,74 @@ type messageInput struct {
 	ChatID  string   `json:"chat_id,omitempty"`
 }
 
+// messageMax is how many messages one turn may send, wherever they go.
+const messageMax = 20
+
+// sentCount counts the messages of a turn.
+type sentCount struct {
+	mu   sync.Mutex
+	turn string
+	n    int
+}
+
+// add reports whether the turn may send one more.
+func (s *sentCount) add(turn string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.turn != turn {
+		s.turn, s.n = turn, 0
+	}
+	s.n++
+	return s.n <= messageMax
+}
+
+// messenger sends for the message tool.
+type messenger struct {
+	// media makes a file ready to be sent; nil when files cannot be.
+	media func(c tool.Call, path string) (bus.Media, error)
+	// elsewhere sends to another chat than that of the turn; nil when there
+	// is no way.
+	elsewhere func(ctx context.Context, c tool.Call, out bus.Outbound) error
+}
+
+// target is where a call wants to write to, and whether that is another chat
+// than that of its turn. Whether it may is asked by the approval policy, before
+// the call; what no answer could allow is refused here.
+func (m messenger) target(c tool.Call, in messageInput) (to bus.Route, other bool, refused *tool.Result) {
+	to = c.Route
+	if (in.Channel == "" || in.Channel == to.Channel) && (in.ChatID == "" || in.ChatID == to.ChatID) {
+		return to, false, nil
+	}
+	no := func(code tool.Code, format string, args ...any) (bus.Route, bool, *tool.Result) {
+		r := tool.Fail(code, format, args...)
+		return bus.Route{}, true, &r
+	}
+	to = bus.Route{Channel: cmp.Or(in.Channel, c.Route.Channel), ChatID: in.ChatID}
+	switch {
+	case c.Scope != "":
+		return no(tool.DeniedPolicy, "only the current chat (%s %s) can be written to", c.Route.Channel, c.Route.ChatID)
+	case m.elsewhere == nil:
+		return no(tool.Unsupported, "only the current chat (%s %s) can be written to: other chats are reached by the gateway, which this program is not", c.Route.Channel, c.Route.ChatID)
+	case to.ChatID == "":
+		return no(tool.InvalidArgs, "chat_id is missing: name the chat on %s", to.Channel)
+	case to.Channel == "websocket":
+		return no(tool.DeniedPolicy, "chats of other WebSocket clients cannot be written to")
+	}
+	return to, true, nil
+}
+
 // messageTool lets the model send something besides its answer. Where it goes
 // comes with the call, so parallel sessions cannot get in each other's way.
-func messageTool(media func(c tool.Call, path string) (bus.Media, error)) tool.Tool {
+func messageTool(m messenger) tool.Tool {
 	return tool.Func(tool.Tool{
 		Name: "message", Sink: tool.SinkMessage,
 		Description: "Send a message or files to the user right now. For a normal answer just reply; this is the only way to deliver files.",
 	}, func(ctx context.Context, c tool.Call, in messageInput) (tool.Result, error) {
-		to := c.Route
-		if (in.Channel != "" && in.Channel != to.Channel) || (in.ChatID != "" && in.ChatID != to.ChatID) {
-			return tool.Fail(tool.DeniedPolicy, "only the current chat (%s %s) can be written to", to.Channel, to.ChatID), nil
+		to, other, refused := m.target(c, in)
+		if refused != nil {
+			return *refused, nil
 		}
-		if c.Publish == nil {
+		if c.Publish == nil && !other {
 			return tool.Fail(tool.Unsupported, "nobody is listening; put it into your answer"), nil
 		}
 		if c.SessionKey == eventHeartbeat {
@@ -35,10 +94,10 @@ func messageTool(media func(c tool.Call, path string) (bus.Media, error)) tool.T
 		}
 		out := bus.Outbound{Kind: bus.Message, Route: to, ReplyTo: to.MessageID, Text: text.StripThink(in.Content)}
 		for _, p := range in.Media {
-			if media == nil {
+			if m.media == nil {
 				return tool.Fail(tool.Unsupported, "files cannot be sent here"), nil
 			}
-			m, err := media(c, p)
+			m, err := m.media(c, p)
 			if err != nil {
 				return tool.Fail(tool.DeniedPolicy, "cannot attach %s: %v", p, err), nil
 			}
@@ -47,12 +106,57 @@ func messageTool(media func(c tool.Call, path string) (bus.Media, error)) tool.T
 		if out.Text == "" && len(out.Media) == 0 {
 			return tool.Fail(tool.InvalidArgs, "content is empty"), nil
 		}
-		if err := c.Publish(ctx, out); err != nil {
+		if !tool.StateOf(c.State, func() *sentCount { return new(sentCount) }).add(c.TurnID) {
+			return tool.Fail(tool.DeniedPolicy, "this turn has sent %d messages, which is enough; put the rest into your answer", messageMax), nil
+		}
+		send := c.Publish
+		if other {
+			send = func(ctx context.Context, out bus.Outbound) error { return m.elsewhere(ctx, c, out) }
+		}
+		if err := send(ctx, out); err != nil {
 			if errors.Is(err, context.Canceled) {
 				return tool.Result{}, err
 			}
 			return tool.Fail(tool.Internal, "not sent: %v", err), nil
 		}
-		return tool.Textf("sent to %s %s with %d attachments", to.Channel, to.ChatID, len(out.Media)), nil
+		return tool.Textf("sent to %s %s%s", to.Channel, to.ChatID, withFiles(len(out.Media))), nil
 	})
+}
+
+func withFiles(n int) string {
+	switch n {
+	case 0:
+		return ""
+	case 1:
+		return " with 1 attachment"
+	}
+	return fmt.Sprintf(" with %d attachments", n)
+}
+
+// messenger is what the message tool of this agent can do.
+func (a *Agent) messenger() messenger {
+	m := messenger{media: a.Media}
+	if a.Elsewhere != nil {
+		m.elsewhere = a.elsewhere
+	}
+	return m
+}
+
+// elsewhere sends to another chat and notes it in the conversation there, so
+// that an answer is understood.
+func (a *Agent) elsewhere(ctx context.Context, c tool.Call, out bus.Outbound) error {
+	out.Text = a.Secrets.Redact(out.Text)
+	if err := a.Elsewhere(ctx, out); err != nil {
+		return err
+	}
+	said := mirrored{
+		key: a.keyOf(bus.Inbound{Route: out.Route}), id: c.TurnID + "/" + c.ID, text: out.Text,
+		note: "[In another conversation the user had what follows sent to this chat.]",
+		// What tools brought in may be somebody else's words.
+		in: bus.Inbound{Route: c.Route, Untrusted: c.Tainted},
+	}
+	if said.key != c.SessionKey {
+		a.mirrorLater(said)
+	}
+	return nil
 }

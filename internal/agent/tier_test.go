@@ -35,7 +35,7 @@ func productTools(t *testing.T, workspace string) *tool.Set {
 		t.Fatal(err)
 	}
 	own := (&Agent{Options: Options{My: Settings{Offer: true}}}).ownTools()
-	set, err := tool.NewSet(slices.Concat(files.Tools(files.Options{Jail: jail}), exec.Tools(), pages, own, []tool.Tool{messageTool(nil)})...)
+	set, err := tool.NewSet(slices.Concat(files.Tools(files.Options{Jail: jail}), exec.Tools(), pages, own, []tool.Tool{messageTool(messenger{})})...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,8 +46,9 @@ type Options struct {
 	Env       []string
 	Version   string
 	Log       *slog.Logger
-	Restart   func(route bus.Route) // see agent.Options
-	Deliver   func(bus.Outbound)    // see agent.Options
+	Restart   func(route bus.Route)                             // see agent.Options
+	Deliver   func(bus.Outbound)                                // see agent.Options
+	Elsewhere func(ctx context.Context, out bus.Outbound) error // see agent.Options
 	// Notify tells the owner, where they wrote last, something that needs no
 	// answer, such as findings that wait for their word. May be nil.
 	Notify func(ctx context.Context, text string)
@@ -220,7 +221,7 @@ func (a *App) build(ctx context.Context, o Options) error {
 		Tools: set, MoreTools: a.moreTools(), Missing: a.missingTools(), Skills: a.Skills, Media: media, Restart: o.Restart,
 		Hooks: append(slices.Clone(o.Hooks), runner.Hooks{AfterTool: a.safety.after(o)}), Approve: a.safety.approve(o),
 		Secrets: a.safety.secrets, Undo: undo.Chat{Store: a.safety.undo}, Ended: a.ended,
-		Subagents: a.subagents(o), Deliver: o.Deliver, Memory: taken, IdleCompact: idleCompact(def), IdleCheck: idleCheck(def), SharedMemory: def.SharedMemory, Dream: dreamer,
+		Subagents: a.subagents(o), Deliver: o.Deliver, Elsewhere: o.Elsewhere, Memory: taken, IdleCompact: idleCompact(def), IdleCheck: idleCheck(def), SharedMemory: def.SharedMemory, Dream: dreamer,
 		My:    agent.Settings{Offer: !o.NoBuiltins && a.Config.Config.Tools.My.Enable, AllowSet: a.Config.Config.Tools.My.AllowSet, Shown: map[string]string{"exec": a.Exec}},
 		Usage: a.models.ledger.Report, TurnCost: a.models.ledger.TurnCost,
 		Limits: runner.Limits{

@@ -91,7 +91,7 @@ func NewGateway(ctx context.Context, o GatewayOptions) (*Gateway, error) {
 		default: // asked for already
 		}
 	}
-	g.o.Deliver, g.o.Notify = g.deliver, g.tellOwner
+	g.o.Deliver, g.o.Elsewhere, g.o.Notify = g.deliver, g.elsewhere, g.tellOwner
 	g.o.Link = Link{
 		Submit:    func(ctx context.Context, in bus.Inbound) error { return g.queue.Submit(ctx, in) },
 		Notify:    g.publish,
@@ -330,6 +330,14 @@ func (g *Gateway) Workspace() string {
 func (g *Gateway) Notes() []string { return g.notes }
 
 // deliverable says why nothing can be sent to a chat.
+// elsewhere keeps a message for another chat until it is delivered.
+func (g *Gateway) elsewhere(ctx context.Context, out bus.Outbound) error {
+	if err := g.deliverable(out.Route); err != nil {
+		return err
+	}
+	return g.publish(ctx, out)
+}
+
 func (g *Gateway) deliverable(r bus.Route) error {
 	if g.channels.Channel(r.Channel) == nil {
 		return fmt.Errorf("the channel %s is not switched on", r.Channel)

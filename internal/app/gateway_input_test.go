@@ -2,9 +2,12 @@ package app_test
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -116,4 +119,35 @@ func TestHugeMessage(t *testing.T) {
 	h.must(h.party.write(t, "ann", "2", "and now?"))
 	h.party.hear(t, "that was long")
 	h.must(h.end())
+}
+
+// What the owner has sent to another chat arrives there, and the conversation
+// there knows of it.
+func TestMessageToAnotherChat(t *testing.T) {
+	t.Parallel()
+	model := llmtest.NewScript(t,
+		llmtest.Call("message", map[string]any{"content": "greetings #from-ann", "chat_id": "bob"}),
+		llmtest.Call("message", map[string]any{"content": "lost", "channel": "nowhere", "chat_id": "bob"}),
+		llmtest.Reply("done"),
+	)
+	h := newHost(t, model).start()
+	<-h.party.joined
+	h.must(h.party.write(t, "ann", "1", "greet bob"))
+	if out := h.party.hear(t, "#from-ann"); out.Route.ChatID != "bob" {
+		t.Errorf("sent to %+v", out.Route)
+	}
+	h.party.hear(t, "done")
+	seen := model.Last().Messages
+	if s := seen[len(seen)-1].Content.String(); !strings.Contains(s, "the channel nowhere is not switched on") {
+		t.Errorf("the model was told %q", s)
+	}
+	h.must(h.end())
+	name := base64.RawURLEncoding.EncodeToString([]byte("party:bob")) + ".jsonl"
+	files, err := filepath.Glob(filepath.Join(h.dir, "sessions", "*", name))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("conversations with bob: %v, %v", files, err)
+	}
+	if b, err := os.ReadFile(files[0]); err != nil || !strings.Contains(string(b), "greetings #from-ann") {
+		t.Errorf("the conversation with bob is %s, %v", b, err)
+	}
 }
