@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"encoding/json"
 	"maps"
 	"net/http"
@@ -59,6 +60,15 @@ func (g *Gateway) channelOptions(a *App) channel.Options {
 		Fetch:      func() (*http.Client, error) { return httpsafe.Guarded(httpsafe.GuardOptions{}) },
 		Transcribe: g.transcribe, Commands: commands(), Redact: a.safety.secrets.Redact, Log: g.log, Now: g.o.Now,
 	}
+}
+
+// LoginChannel connects a channel to an account by hand.
+func LoginChannel(ctx context.Context, l *config.Loaded, name string, t channel.Terminal, force bool) error {
+	return channel.Login(ctx, channel.Options{
+		Queue: nowhere{}, Factories: Channels(), Sections: sections(l), DataDir: l.DataDir,
+		Client: func(proxy string) (*http.Client, error) { return httpsafe.Client(httpsafe.Options{Proxy: proxy}) },
+		Fetch:  func() (*http.Client, error) { return httpsafe.Guarded(httpsafe.GuardOptions{}) },
+	}, name, t, force)
 }
 
 // commands are the slash commands for menus.

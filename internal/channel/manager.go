@@ -424,6 +424,10 @@ func wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
+// ErrNoLogin says that a channel needs none: its keys stand in the
+// configuration, and they are complete.
+var ErrNoLogin = errors.New("no login is needed")
+
 // Login connects one channel to its account with a person in front of a
 // terminal, without running it. The channel's section need not be enabled.
 func Login(ctx context.Context, o Options, name string, t Terminal, force bool) error {
@@ -452,7 +456,7 @@ func Login(ctx context.Context, o Options, name string, t Terminal, force bool) 
 	}
 	l, ok := ch.(Loginer)
 	if !ok {
-		return fmt.Errorf("%s needs no login; its keys stand in the configuration", name)
+		return fmt.Errorf("%s: %w", name, ErrNoLogin)
 	}
 	return l.Login(ctx, t, force)
 }

@@ -76,7 +76,12 @@ this one stopped. In a chat, /help lists commands such as /new and /model.`,
 	fl.BoolVar(&f.json, "json", false, "write events as JSON, one per line")
 	fl.BoolVar(&f.markup, "markdown", true, "render Markdown on a terminal")
 	fl.BoolVar(&f.noMarkdown, "no-markdown", false, "show the answer as the model wrote it")
-	_ = fl.MarkHidden("markdown") // it is the default; the flag is kept for old scripts
+	fl.Bool("classic", false, "chat line by line, which is the only way there is")
+	fl.Bool("no-tui", false, "the same as --classic")
+	fl.String("theme", "auto", "colours, which the terminal chooses")
+	for _, older := range []string{"markdown", "classic", "no-tui", "theme"} {
+		_ = fl.MarkHidden(older) // kept for old scripts
+	}
 	return cmd
 }
 

@@ -2,10 +2,12 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -21,8 +23,67 @@ func (c *command) channelsCommand() *cobra.Command {
 		Example: "  nanobot channels status\n  nanobot channels status --json",
 		Args:    subcommand, RunE: showHelp,
 	}
-	cmd.AddCommand(c.channelsStatus())
+	cmd.AddCommand(c.channelsStatus(), c.channelsLogin())
 	return cmd
+}
+
+// knownChannel refuses a name that is no channel of ours. A second account has
+// a name such as telegram.work.
+func knownChannel(name string) error {
+	kind, _, _ := strings.Cut(name, ".")
+	all := app.Channels()
+	if all[kind] == nil {
+		return fmt.Errorf("there is no channel %q; known are %s", kind, strings.Join(slices.Sorted(maps.Keys(all)), ", "))
+	}
+	return nil
+}
+
+func (c *command) channelsLogin() *cobra.Command {
+	var force bool
+	cmd := &cobra.Command{
+		Use: "login NAME", Short: "Log in at a chat platform that has no token", Args: exactArgs(1),
+		Long: `login connects a channel to an account, where that takes more than a token in the
+configuration. For the others it says which settings are still missing.`,
+		Example: "  nanobot channels login telegram\n  nanobot channels login telegram.work --force",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name := args[0]
+			if err := knownChannel(name); err != nil {
+				return err
+			}
+			loaded, err := c.load()
+			if err != nil {
+				return err
+			}
+			if _, ok := loaded.Config.Channels.Each[name]; !ok {
+				return fmt.Errorf("channels.%s is not configured yet; docs/channels.md says how", name)
+			}
+			err = app.LoginChannel(cmd.Context(), loaded, name, loginTerminal{cmd, newPrompter(c.In, cmd.OutOrStdout())}, force)
+			if errors.Is(err, channel.ErrNoLogin) {
+				cmd.Printf("%s needs no login: its keys stand in the configuration and are complete. Try it with: nanobot gateway\n", name)
+				return nil
+			}
+			return err
+		},
+	}
+	cmd.Flags().BoolVarP(&force, "force", "f", false, "forget what an earlier login left")
+	return cmd
+}
+
+// loginTerminal is the person during a login.
+type loginTerminal struct {
+	cmd *cobra.Command
+	ask *prompter
+}
+
+// Show implements channel.Terminal.
+func (l loginTerminal) Show(text string) { l.cmd.Println(text) }
+
+// Ask implements channel.Terminal.
+func (l loginTerminal) Ask(_ context.Context, question string, hidden bool) (string, error) {
+	if hidden {
+		return l.ask.secret(question, "")
+	}
+	return l.ask.line(question, "")
 }
 
 func (c *command) channelsStatus() *cobra.Command {

@@ -113,7 +113,7 @@ func (c *command) commands() []entry {
 		{"transcribe", c.transcribeCommand}, {"mcp", c.mcpCommand}, {"skill", c.skillCommand}, {"channels", c.channelsCommand},
 		{"pairing", c.pairingCommand}, {"doctor", c.doctorCommand}, {"version", c.versionCommand}, {"service", c.serviceCommand},
 		{"health", c.healthCommand}, {"backup", c.backupCommand}, {"cron", c.cronCommand}, {"trigger", c.triggerCommand},
-		{"serve", c.serveCommand},
+		{"serve", c.serveCommand}, {"plugins", c.pluginsCommand},
 	}
 }
 

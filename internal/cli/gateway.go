@@ -64,7 +64,7 @@ again.`,
 	fl := cmd.PersistentFlags()
 	fl.IntVarP(&f.port, "port", "p", -1, "`port` to listen on instead of gateway.port")
 	fl.StringVar(&f.host, "host", "", "`address` to listen on instead of gateway.host")
-	fl.BoolVar(&f.verbose, "verbose", false, "log in more detail")
+	fl.BoolVarP(&f.verbose, "verbose", "v", false, "log in more detail")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "build everything, connect to nobody and print the plan")
 	cmd.Flags().BoolVar(&f.background, "background", false, "same as nanobot gateway start")
 	cmd.Flags().Bool("foreground", true, "run here, which is the default")
@@ -74,6 +74,7 @@ again.`,
 	}
 	cmd.AddCommand(c.gatewayStartCommand(&f), c.gatewayStopCommand(), c.gatewayRestartCommand(&f), c.gatewayReloadCommand(),
 		c.gatewayStatusCommand(), c.gatewayLogsCommand())
+	cmd.AddCommand(c.olderService()...)
 	return cmd
 }
 

@@ -113,8 +113,14 @@ next start: no message is lost.`,
 			return nil
 		},
 	}
-	cmd.Flags().DurationVar(&timeout, "timeout", 40*time.Second, "`time` to finish what runs")
+	stopTimeout(cmd, &timeout)
 	return cmd
+}
+
+// stopTimeout adds the flag that bounds how long a gateway may take to end.
+func stopTimeout(cmd *cobra.Command, d *time.Duration) {
+	*d = 40 * time.Second
+	cmd.Flags().Var(length{d}, "timeout", "`time` to finish what runs: seconds, or 20s, 1m")
 }
 
 // notRunning says that no gateway runs and what to do.
@@ -161,7 +167,8 @@ func (c *command) lenient() (*config.Loaded, error) {
 }
 
 func (c *command) gatewayRestartCommand(f *gatewayFlags) *cobra.Command {
-	return &cobra.Command{
+	var timeout time.Duration
+	cmd := &cobra.Command{
 		Use: "restart", Short: "End the gateway and start it again", Args: noArgs,
 		Example: "  nanobot gateway restart",
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -180,12 +187,14 @@ func (c *command) gatewayRestartCommand(f *gatewayFlags) *cobra.Command {
 				cmd.Println("The gateway starts anew in its place.")
 				return nil
 			}
-			if _, err := i.Stop(cmd.Context(), 40*time.Second); err != nil {
+			if _, err := i.Stop(cmd.Context(), timeout); err != nil {
 				return err
 			}
 			return c.gatewayStart(cmd, *f)
 		},
 	}
+	stopTimeout(cmd, &timeout)
+	return cmd
 }
 
 func (c *command) gatewayReloadCommand() *cobra.Command {
@@ -316,6 +325,11 @@ func (c *command) gatewayLogsCommand() *cobra.Command {
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "wait for more")
 	cmd.Flags().IntVarP(&lines, "lines", "n", 100, "`number` of lines from the end")
+	cmd.Flags().IntVar(&lines, "tail", 100, "the same as --lines")
+	cmd.Flags().Bool("no-follow", true, "do not wait for more, which is the default")
+	for _, older := range []string{"tail", "no-follow"} {
+		_ = cmd.Flags().MarkHidden(older) // it exists
+	}
 	cmd.Flags().StringVar(&session, "session", "", "only lines about this `session`")
 	return cmd
 }

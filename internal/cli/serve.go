@@ -17,6 +17,7 @@ func (c *command) serveCommand() *cobra.Command {
 	var host string
 	var port int
 	var timeout float64
+	var verbose bool
 	cmd := &cobra.Command{
 		Use: "serve", Short: "Serve only the OpenAI-compatible API", Args: noArgs,
 		Long: `serve answers the OpenAI-compatible API on api.host and api.port, without chat
@@ -30,21 +31,22 @@ Beyond this machine it needs a key: set api.apiKey.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
-			return c.serve(ctx, app.APIListen{Host: host, Port: port, Timeout: timeout})
+			return c.serve(ctx, app.APIListen{Host: host, Port: port, Timeout: timeout}, verbose)
 		},
 	}
-	cmd.Flags().StringVar(&host, "host", "", "`address` to listen on instead of api.host")
+	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "log in more detail")
+	cmd.Flags().StringVarP(&host, "host", "H", "", "`address` to listen on instead of api.host")
 	cmd.Flags().IntVarP(&port, "port", "p", -1, "`port` to listen on instead of api.port")
 	cmd.Flags().Float64VarP(&timeout, "timeout", "t", 0, "`seconds` one request may take instead of api.timeout")
 	return cmd
 }
 
-func (c *command) serve(ctx context.Context, where app.APIListen) error {
+func (c *command) serve(ctx context.Context, where app.APIListen, verbose bool) error {
 	loaded, err := c.load()
 	if err != nil {
 		return err
 	}
-	log, done := c.gatewayLog(loaded, gatewayFlags{mode: "foreground"})
+	log, done := c.gatewayLog(loaded, gatewayFlags{mode: "foreground", verbose: verbose})
 	defer done()
 	return app.ServeAPI(ctx, app.Options{
 		Config: c.configOptions(), Workspace: c.workspace, Env: c.Env, Version: nanobot.Version(), Log: log,

@@ -1,0 +1,105 @@
+package cli
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nanobot-go/nanobot/internal/app"
+)
+
+// What follows is for people and scripts that know older versions: their words
+// still work, and help names the ones of today.
+
+// length is a flag for a time. Older versions knew only seconds.
+type length struct{ to *time.Duration }
+
+// String implements pflag.Value.
+func (l length) String() string {
+	if l.to == nil {
+		return ""
+	}
+	return l.to.String()
+}
+
+// Set implements pflag.Value.
+func (l length) Set(s string) error {
+	d, err := interval(s)
+	if err == nil {
+		*l.to = d
+	}
+	return err
+}
+
+// Type implements pflag.Value.
+func (length) Type() string { return "time" }
+
+// olderService are nanobot service install and uninstall under their old names.
+func (c *command) olderService() []*cobra.Command {
+	var f serviceFlags
+	install, uninstall := c.serviceInstall(&f), c.serviceUninstall(&f)
+	for _, cmd := range []*cobra.Command{install, uninstall} {
+		cmd.Flags().StringVar(&f.name, "name", "nanobot-gateway", "`name` of the service")
+		cmd.Hidden = true
+		cmd.Use += "-service"
+	}
+	return []*cobra.Command{install, uninstall}
+}
+
+// pluginsCommand is what older versions called their channels.
+func (c *command) pluginsCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "plugins", Short: "Show the channels this program has", Hidden: true, Args: subcommand, RunE: showHelp,
+		Long:    "plugins is kept for older scripts: every channel is built in. See nanobot channels.",
+		Example: "  nanobot plugins list\n  nanobot plugins enable telegram",
+	}
+	cmd.AddCommand(&cobra.Command{
+		Use: "list", Short: "List the channels and which are switched on", Args: noArgs, Example: "  nanobot plugins list",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			loaded, err := c.load()
+			if err != nil {
+				return err
+			}
+			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 8, 2, ' ', 0)
+			fmt.Fprintln(w, "NAME\tSOURCE\tENABLED")
+			for _, name := range slices.Sorted(maps.Keys(app.Channels())) {
+				fmt.Fprintf(w, "%s\tbuiltin\t%s\n", name, yesNo(loaded.Config.Channels.Each[name].Enabled))
+			}
+			return w.Flush()
+		},
+	}, c.pluginsSwitch("enable", true), c.pluginsSwitch("disable", false))
+	return cmd
+}
+
+func (c *command) pluginsSwitch(verb string, on bool) *cobra.Command {
+	return &cobra.Command{
+		Use: verb + " NAME", Short: "Switch a channel " + map[bool]string{true: "on", false: "off"}[on], Args: exactArgs(1),
+		Example: "  nanobot plugins " + verb + " telegram",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := knownChannel(args[0]); err != nil {
+				return err
+			}
+			loaded, err := c.load()
+			if err != nil {
+				return err
+			}
+			path := "channels." + args[0] + ".enabled"
+			if err := setConfig(loaded.File, path, fmt.Sprint(on)); err != nil {
+				return err
+			}
+			cmd.Printf("Set %s to %t in %s\n", path, on, loaded.File)
+			return nil
+		},
+	}
+}
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
