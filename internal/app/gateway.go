@@ -141,6 +141,7 @@ func (g *Gateway) listen(ctx context.Context, cfg config.Gateway) (err error) {
 		addr = net.JoinHostPort(cfg.Host, strconv.Itoa(cfg.Port))
 	}
 	var lc net.ListenConfig
+	lc.SetMultipathTCP(false) // nobody comes here by several ways, and looking whether the kernel could takes time
 	if g.listener, err = lc.Listen(ctx, "tcp", addr); err != nil {
 		return fmt.Errorf("listen on %s: %w; another program has this port: stop it, or set gateway.port", addr, err)
 	}

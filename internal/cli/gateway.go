@@ -110,10 +110,6 @@ func (c *command) gatewayRun(ctx context.Context, f gatewayFlags) error {
 	c.warn(loaded)
 	log, done := c.gatewayLog(loaded, f)
 	defer done()
-	for _, w := range app.Exposed(loaded) {
-		log.WarnContext(ctx, "security", "open", w)
-		fmt.Fprintf(c.Err, "nanobot: warning: %s\n", w)
-	}
 	crashes := daemon.OpenCrashes(filepath.Join(loaded.DataDir, "run", "starts.json"))
 	o := c.gatewayOptions(loaded, f, log)
 	o.Loaded, o.Rejected = loaded, rejected
@@ -131,6 +127,7 @@ func (c *command) gatewayRun(ctx context.Context, f gatewayFlags) error {
 		return err
 	}
 	if f.dryRun {
+		c.warnExposed(ctx, loaded, log)
 		c.gatewayPlan(ctx, g, dryRun)
 		fmt.Fprintln(c.Err, "This was a dry run: nothing was connected and nothing runs.")
 		return g.Close()
@@ -145,6 +142,7 @@ func (c *command) gatewayRun(ctx context.Context, f gatewayFlags) error {
 	defer func() { _ = os.Remove(file) }() // whoever finds it sees that we are gone
 	err = g.Run(ctx, func() {
 		g.Watchdog(ctx, notify, crashes) // whoever waits for us need not wait for the terminal
+		c.warnExposed(ctx, loaded, log)
 		c.gatewayPlan(ctx, g, "ready")
 		log.InfoContext(ctx, "gateway ready", "version", nanobot.Version(), "pid", self.PID, "address", self.Address, "model", g.Status().Model)
 		if o.NoChannels {
@@ -161,6 +159,14 @@ func (c *command) gatewayRun(ctx context.Context, f gatewayFlags) error {
 		return c.gatewayAgain(loaded.Config.Gateway.RestartMode, self, notify, log)
 	}
 	return err
+}
+
+// warnExposed says what the configuration leaves open.
+func (c *command) warnExposed(ctx context.Context, l *config.Loaded, log *slog.Logger) {
+	for _, w := range app.Exposed(l) {
+		log.WarnContext(ctx, "security", "open", w)
+		fmt.Fprintf(c.Err, "nanobot: warning: %s\n", w)
+	}
 }
 
 // lastGood is the configuration of the last start, if it says that it may be
