@@ -53,6 +53,16 @@ func TestInstance(t *testing.T) {
 	if err != nil || got.PID != pid {
 		t.Fatalf("got %+v, %v", got, err)
 	}
+	longer, shorter := me, me
+	longer.Workspace = strings.Repeat("x", 5000)
+	for _, i := range []Instance{longer, shorter} {
+		if err := i.Write(path); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := Find(path); err != nil || got.Workspace != i.Workspace {
+			t.Errorf("written over another: got a workspace of %d bytes, want %d; %v", len(got.Workspace), len(i.Workspace), err)
+		}
+	}
 	other := got
 	other.Identity = "start:1"
 	if id != "" && other.Alive() {
@@ -179,6 +189,9 @@ func TestCrashes(t *testing.T) {
 	}
 	if n, _ := c.Begin(now.Add(time.Hour), 2*time.Minute); n != 0 {
 		t.Errorf("an hour later: %d", n)
+	}
+	if n, _ := c.Begin(now.Add(time.Hour+time.Second), 2*time.Minute); n != 1 {
+		t.Errorf("after a note that is shorter than the one before: %d", n)
 	}
 	if err := c.End(); err != nil {
 		t.Fatal(err)
