@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -69,7 +70,8 @@ func Providers() []string {
 // asking is one question on its way to a service.
 type asking struct {
 	*family
-	key httpsafe.Secret
+	key   httpsafe.Secret
+	heard bool // somebody answered, whatever it was
 }
 
 // statusError is an answer that is not 200.
@@ -136,8 +138,10 @@ func (a *asking) call(ctx context.Context, client *http.Client, target string, b
 func (a *asking) exchange(client *http.Client, req *http.Request) ([]byte, error) {
 	resp, err := client.Do(req)
 	if err != nil {
+		a.heard = a.heard || !unreachable(req, err)
 		return nil, a.blind(httpsafe.WithoutURL(err))
 	}
+	a.heard = true
 	defer resp.Body.Close() //nolint:errcheck // read only
 	data, err := io.ReadAll(io.LimitReader(resp.Body, maxSearchBytes+1))
 	switch {
@@ -149,6 +153,17 @@ func (a *asking) exchange(client *http.Client, req *http.Request) ([]byte, error
 		return nil, errors.New("the answer is larger than 2 MiB")
 	}
 	return data, nil
+}
+
+// unreachable reports whether a request failed before anybody could answer it,
+// so that the error is all our own words. After a redirect it is not.
+func unreachable(req *http.Request, err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	if !ok || op.Op != "dial" {
+		return errors.Is(err, context.DeadlineExceeded)
+	}
+	u, ok := errors.AsType[*url.Error](err)
+	return ok && u.URL == req.URL.String()
 }
 
 // blind takes the key out of an error: services repeat it, and so do URLs.

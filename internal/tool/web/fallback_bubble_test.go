@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -81,6 +82,45 @@ func TestSearchFallback(t *testing.T) {
 				}
 				if len(s.todo) > 0 {
 					t.Errorf("not asked: %v", s.todo)
+				}
+			})
+		})
+	}
+}
+
+// dead is a transport of a machine without a network.
+type dead struct{}
+
+func (dead) RoundTrip(*http.Request) (*http.Response, error) {
+	return nil, &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "search.example", IsNotFound: true}}
+}
+
+// astray sends the first request elsewhere, where nobody is.
+type astray struct{}
+
+func (astray) RoundTrip(req *http.Request) (*http.Response, error) {
+	if strings.HasSuffix(req.URL.Host, "duckduckgo.com") {
+		return &http.Response{StatusCode: http.StatusFound, Header: http.Header{"Location": {"https://obey-me.example/"}}, Body: http.NoBody, Request: req}, nil
+	}
+	return dead{}.RoundTrip(req)
+}
+
+// A search that reached nobody brought nothing in, so it makes nothing suspect
+// that comes after it. What a service said does, and so does where it sent us.
+func TestSearchThatReachesNobody(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name      string
+		transport http.RoundTripper
+		want      bool
+	}{{"no network", dead{}, false}, {"a redirect", astray{}, true}} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t, web.Options{Client: &http.Client{Transport: tt.transport}})
+				res := b.call("web_search", map[string]any{"query": "q"})
+				if !res.IsError || res.Untrusted != tt.want {
+					t.Errorf("error %v, untrusted %v, want %v: %s", res.IsError, res.Untrusted, tt.want, res.Content.String())
 				}
 			})
 		})

@@ -74,12 +74,13 @@ func (f *family) answer(ctx context.Context, c tool.Call, q question) (tool.Resu
 	bounded, cancel := context.WithTimeout(ctx, f.o.Search.Timeout)
 	defer cancel()
 	var notes []string
-	failed := false
+	failed, heard := false, false
 	for attempts, b := range f.order(&notes) {
 		if attempts == maxAttempts {
 			break
 		}
-		hits, err := f.ask(bounded, b, q)
+		hits, spoke, err := f.ask(bounded, b, q)
+		heard = heard || spoke
 		if ctx.Err() != nil {
 			return tool.Result{}, ctx.Err()
 		}
@@ -101,7 +102,7 @@ func (f *family) answer(ctx context.Context, c tool.Call, q question) (tool.Resu
 	if bounded.Err() != nil {
 		res.Code = tool.TimedOut
 	}
-	res.Untrusted = true // what services say about their failure is theirs
+	res.Untrusted = heard // what services say about their failure is theirs
 	return res, nil
 }
 
@@ -158,22 +159,24 @@ func (f *family) envKey(b backend) httpsafe.Secret {
 	return httpsafe.Secret{}
 }
 
-// ask puts a question to one service within its own time.
-func (f *family) ask(ctx context.Context, a attempt, q question) ([]hit, error) {
+// ask puts a question to one service within its own time. It also tells whether
+// anybody answered.
+func (f *family) ask(ctx context.Context, a attempt, q question) (clean []hit, heard bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(a.timeout, f.o.Search.Timeout))
 	defer cancel()
-	hits, err := a.find(ctx, &asking{family: f, key: a.key}, q)
+	one := &asking{family: f, key: a.key}
+	hits, err := a.find(ctx, one, q)
 	if err != nil {
-		return nil, err
+		return nil, one.heard, err
 	}
-	clean := make([]hit, 0, len(hits))
+	clean = make([]hit, 0, len(hits))
 	for _, h := range hits {
 		h.title, h.snippet = oneLine(h.title, 200), oneLine(h.snippet, maxSnippet)
 		if h.url = webLink(h.url); h.url != "" && len(clean) < q.count {
 			clean = append(clean, h)
 		}
 	}
-	return clean, nil
+	return clean, true, nil
 }
 
 // webLink accepts only addresses that web_fetch could read.
