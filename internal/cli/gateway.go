@@ -113,8 +113,9 @@ func (c *command) gatewayRun(ctx context.Context, f gatewayFlags) error {
 	crashes := daemon.OpenCrashes(filepath.Join(loaded.DataDir, "run", "starts.json"))
 	o := c.gatewayOptions(loaded, f, log)
 	o.Loaded, o.Rejected = loaded, rejected
+	begun := time.Now()
 	if !f.dryRun {
-		recent, err := crashes.Begin(time.Now(), crashWindow)
+		recent, err := crashes.Begin(begun, crashWindow)
 		if err != nil {
 			log.WarnContext(ctx, "count starts", "err", err)
 		}
@@ -124,6 +125,9 @@ func (c *command) gatewayRun(ctx context.Context, f gatewayFlags) error {
 	defer stop()
 	g, err := app.NewGateway(ctx, o)
 	if err != nil {
+		if !f.dryRun { // who says why it cannot start has not crashed
+			_ = crashes.TakeBack(begun) // without it channels may stay off for two minutes
+		}
 		return err
 	}
 	if f.dryRun {

@@ -3,6 +3,7 @@ package daemon
 import (
 	"encoding/json"
 	"os"
+	"slices"
 	"time"
 )
 
@@ -20,17 +21,30 @@ func OpenCrashes(path string) Crashes { return Crashes{path} }
 // Begin notes a start and returns how many before it, within a time, were
 // never followed by End. A file that cannot be read counts as none.
 func (c Crashes) Begin(now time.Time, within time.Duration) (int, error) {
-	var note crashNote
-	if data, err := os.ReadFile(c.path); err == nil {
-		_ = json.Unmarshal(data, &note) // a torn note is no note
-	}
 	var recent []time.Time
-	for _, t := range note.Starts {
+	for _, t := range c.read().Starts {
 		if age := now.Sub(t); age >= 0 && age <= within {
 			recent = append(recent, t)
 		}
 	}
 	return len(recent), c.write(crashNote{append(recent, now)})
+}
+
+// TakeBack removes the start that Begin noted: the program ended before it did
+// anything, and said why. Others stay, since they may be of one that runs.
+func (c Crashes) TakeBack(start time.Time) error {
+	rest := slices.DeleteFunc(c.read().Starts, start.Equal)
+	if rest == nil {
+		rest = []time.Time{}
+	}
+	return c.write(crashNote{rest})
+}
+
+func (c Crashes) read() (note crashNote) {
+	if data, err := os.ReadFile(c.path); err == nil {
+		_ = json.Unmarshal(data, &note) // a torn note is no note
+	}
+	return note
 }
 
 // End says that all is well: the program ended in order, or has run long

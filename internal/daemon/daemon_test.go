@@ -187,6 +187,12 @@ func TestCrashes(t *testing.T) {
 			t.Errorf("start %d: %d, %v", i, n, err)
 		}
 	}
+	if err := c.TakeBack(now.Add(time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if n, _ := c.Begin(now.Add(3*time.Second), 2*time.Minute); n != 2 {
+		t.Errorf("%d starts after one was taken back, want 2", n)
+	}
 	if n, _ := c.Begin(now.Add(time.Hour), 2*time.Minute); n != 0 {
 		t.Errorf("an hour later: %d", n)
 	}
