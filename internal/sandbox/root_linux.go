@@ -48,19 +48,27 @@ func (p *plan) layout() []place {
 			out = append(out, place{at: at, kind: k, source: source, isDir: st.IsDir()})
 		}
 	}
-	for _, dir := range systemPaths() {
-		if target, err := os.Readlink(dir); err == nil {
-			add(dir, link, target)
-		} else {
-			bind(dir, dir, bindRead)
+	system := func(name string, keepLink func(target string) bool) {
+		var st unix.Stat_t
+		if unix.Lstat(name, &st) != nil {
+			return
+		}
+		switch st.Mode & unix.S_IFMT {
+		case unix.S_IFLNK:
+			if target, err := os.Readlink(name); err == nil && keepLink(target) {
+				add(name, link, target)
+			} else {
+				bind(name, name, bindRead)
+			}
+		default:
+			out = append(out, place{at: name, kind: bindRead, source: name, isDir: st.Mode&unix.S_IFMT == unix.S_IFDIR})
 		}
 	}
+	for _, dir := range systemPaths() {
+		system(dir, func(string) bool { return true })
+	}
 	for _, name := range etcPaths() {
-		if target, err := os.Readlink(name); err == nil && intoUsr(name, target) {
-			add(name, link, target) // cheaper than a mount
-		} else {
-			bind(name, name, bindRead)
-		}
+		system(name, func(target string) bool { return intoUsr(name, target) }) // cheaper than a mount
 	}
 	for at, content := range p.accounts() {
 		add(at, text, content)
