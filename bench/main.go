@@ -20,6 +20,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/nanobot-go/nanobot/internal/sandbox/launcher"
 )
 
 // row is one line of the results table.
@@ -66,7 +68,11 @@ func run(b *bench, only string) error {
 	defer os.RemoveAll(dir)
 	b.dir, b.binary, b.floor, b.self = dir, filepath.Join(dir, "nanobot"), filepath.Join(dir, "floor"), filepath.Join(dir, "bench")
 	for out, pkg := range map[string]string{b.binary: "./cmd/nanobot", b.floor: "./bench/floor", b.self: "./bench"} {
-		cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", out, pkg)
+		flags := "-s -w" // as in the Makefile
+		if out == b.binary {
+			flags += " " + launcher.LinkerFlag
+		}
+		cmd := exec.Command("go", "build", "-trimpath", "-ldflags", flags, "-o", out, pkg)
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if msg, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("build %s: %w\n%s", pkg, err, msg)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/sandbox"
+	"github.com/nanobot-go/nanobot/internal/sandbox/launcher"
 )
 
 // binDir holds what is built for the tests; scratch is removed at the end.
@@ -44,7 +45,7 @@ var goEnv = os.Environ()
 // binary builds the real program once.
 var binary = sync.OnceValues(func() (string, error) {
 	bin := filepath.Join(binDir, "nanobot")
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", bin, "github.com/nanobot-go/nanobot/cmd/nanobot")
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w "+launcher.LinkerFlag, "-o", bin, "github.com/nanobot-go/nanobot/cmd/nanobot")
 	cmd.Env = append(goEnv, "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build: %w\n%s", err, out)

@@ -2,7 +2,6 @@ package launcher
 
 import (
 	"errors"
-	"runtime"
 	"syscall"
 	"unsafe"
 )
@@ -61,16 +60,8 @@ const (
 	scriptRun
 )
 
-// start forks. The child dies with the calling thread.
-func (l *launch) start() (pid int, err error) {
-	n, errno := l.fork()
-	if errno != 0 {
-		return 0, errors.New("new namespaces: " + errno.Error())
-	}
-	runtime.KeepAlive(l)
-	return int(n), nil
-}
-
+// fork makes the child, which dies with the calling thread.
+//
 //go:norace
 //go:nosplit
 func (l *launch) fork() (uintptr, syscall.Errno) {
@@ -117,12 +108,21 @@ func (l *launch) child() {
 		case e != 0:
 			exit(FailureCode)
 		case got != pid:
-		case status&0x7f == 0:
-			exit(uintptr(status>>8) & 0xff)
 		default:
-			exit(128 + uintptr(status&0x7f))
+			exit(exitCode(status))
 		}
 	}
+}
+
+// exitCode is how shells say how a process has ended.
+//
+//go:norace
+//go:nosplit
+func exitCode(status uint32) uintptr {
+	if status&0x7f == 0 {
+		return uintptr(status>>8) & 0xff
+	}
+	return 128 + uintptr(status&0x7f)
 }
 
 //go:norace

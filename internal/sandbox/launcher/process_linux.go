@@ -77,16 +77,3 @@ func endOrphans() {
 		}
 	}
 }
-
-// letGoOfStreams leaves the streams to the command, so that their readers see
-// the end when the command closes them.
-func letGoOfStreams() {
-	null, err := syscall.Open("/dev/null", syscall.O_RDWR|syscall.O_CLOEXEC, 0)
-	if err != nil {
-		return
-	}
-	for fd := range 3 {
-		_ = syscall.Dup3(null, fd, 0)
-	}
-	_ = syscall.Close(null)
-}

@@ -2,7 +2,6 @@ package launcher
 
 import (
 	"errors"
-	"io"
 	"syscall"
 	"unsafe"
 )
@@ -234,74 +233,84 @@ func raw[T any](list []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(list))), len(list)*int(unsafe.Sizeof(*new(T))))
 }
 
-// decode reads a program and puts addresses into it. pid is the launcher's own.
-func decode(r io.Reader, pid int) (*Program, error) {
-	var h header
-	head := raw(unsafe.Slice(&h, 1))
-	if _, err := io.ReadFull(r, head); err != nil {
-		return nil, err
-	}
-	if h.version != version || h.stepSize != uint32(unsafe.Sizeof(Step{})) {
-		return nil, errors.New("the helper is of another version than the agent; restart the agent")
-	}
-	if h.size > MaxSize || int(h.size) < len(head) {
-		return nil, errors.New("not a program")
-	}
-	words := make([]complex128, (h.size+15)/16) // aligned for everything
-	data := raw(words)[:h.size]
-	if _, err := io.ReadFull(r, data[len(head):]); err != nil {
-		return nil, err
+// check says what is wrong with a header, if something is.
+func (h *header) check() string {
+	switch {
+	case h.version != version || h.stepSize != uint32(unsafe.Sizeof(Step{})):
+		return "read the plan: the helper is of another version than the agent; restart the agent"
+	case h.size > MaxSize || uintptr(h.size) < unsafe.Sizeof(*h):
+		return notProgram
 	}
 	for _, s := range h.sections {
 		if s.at%16 != 0 || uint64(s.at)+uint64(s.size) > uint64(h.size) {
-			return nil, errors.New("not a program")
+			return notProgram
 		}
 	}
-	section := func(i int) []byte { s := h.sections[i]; return data[s.at : s.at+s.size] }
-	p := &Program{
-		DropEnv: int(h.dropEnv), Watch: int(h.watch), PIDMax: int(h.pidMax), Inner: h.inner,
-		Spaces: uintptr(h.spaces), Temp: string(section(sectionTemp)), Proxy: string(section(sectionProxy)),
+	return ""
+}
+
+const notProgram = "read the plan: this is none"
+
+// decode takes over an encoded program, which must lie at a multiple of 16, and
+// puts addresses into it. pid is the launcher's own. The result says what is
+// wrong, if something is. It works without the Go runtime.
+func (p *Program) decode(data []byte, pid int32) (problem string) {
+	if uintptr(len(data)) < unsafe.Sizeof(header{}) {
+		return notProgram
 	}
+	h := (*header)(unsafe.Pointer(&data[0]))
+	if problem := h.check(); problem != "" {
+		return problem
+	}
+	if uintptr(len(data)) != uintptr(h.size) {
+		return notProgram
+	}
+	p.DropEnv, p.Watch, p.PIDMax, p.Inner, p.Spaces = int(h.dropEnv), int(h.watch), int(h.pidMax), h.inner, uintptr(h.spaces)
+	p.Temp, p.Proxy = h.text(data, sectionTemp), h.text(data, sectionProxy)
 	p.memory = memory{
-		data: section(sectionMemory), points: list[uint32](section(sectionPoints)),
-		own: list[uint32](section(sectionOwn)), negate: list[uint32](section(sectionNegate)),
+		data: h.section(data, sectionMemory), points: list[uint32](h.section(data, sectionPoints)),
+		own: list[uint32](h.section(data, sectionOwn)), negate: list[uint32](h.section(data, sectionNegate)),
 	}
 	for i, s := range p.scripts() {
-		s.steps, s.labels, s.memory = list[Step](section(sectionSteps+i)), section(sectionLabels+i), &p.memory
+		s.steps, s.labels, s.memory = list[Step](h.section(data, sectionSteps+i)), h.section(data, sectionLabels+i), &p.memory
 	}
-	return p, p.settle(int32(pid)) //nolint:gosec // a process number
+	if !p.settle(pid) {
+		return notProgram
+	}
+	return ""
+}
+
+func (h *header) section(data []byte, i int) []byte {
+	s := h.sections[i]
+	return data[s.at : s.at+s.size]
+}
+
+func (h *header) text(data []byte, i int) string {
+	b := h.section(data, i)
+	return unsafe.String(unsafe.SliceData(b), len(b))
 }
 
 func list[T any](data []byte) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(data))), len(data)/int(unsafe.Sizeof(*new(T))))
 }
 
-// settle replaces places by addresses.
-func (p *Program) settle(pid int32) error {
+// settle replaces places by addresses, if all of them are inside.
+func (p *Program) settle(pid int32) bool {
 	m := &p.memory
 	size := uintptr(len(m.data))
-	bad := errors.New("not a program")
-	if size == 0 {
-		m.data = make([]byte, 1)
-	}
-	base := uintptr(unsafe.Pointer(&m.data[0]))
+	base := uintptr(unsafe.Pointer(unsafe.SliceData(m.data)))
 	for _, at := range m.points {
 		if uintptr(at)+unsafe.Sizeof(base) > size || at%uint32(unsafe.Sizeof(base)) != 0 {
-			return bad
+			return false
 		}
 		word := (*uintptr)(unsafe.Pointer(&m.data[at]))
 		if *word >= size {
-			return bad
+			return false
 		}
 		*word += base
 	}
-	for sign, places := range map[int32][]uint32{1: m.own, -1: m.negate} {
-		for _, at := range places {
-			if uintptr(at)+4 > size || at%4 != 0 {
-				return bad
-			}
-			*(*int32)(unsafe.Pointer(&m.data[at])) = sign * pid
-		}
+	if !m.fill(m.own, pid) || !m.fill(m.negate, -pid) {
+		return false
 	}
 	for _, s := range p.scripts() {
 		for i := range s.steps {
@@ -311,11 +320,22 @@ func (p *Program) settle(pid int32) error {
 					continue
 				}
 				if st.args[a] >= size {
-					return bad
+					return false
 				}
 				st.args[a] += base
 			}
 		}
 	}
-	return nil
+	return true
+}
+
+// fill puts a number at some places, if all of them are inside.
+func (m *memory) fill(places []uint32, n int32) bool {
+	for _, at := range places {
+		if uintptr(at)+4 > uintptr(len(m.data)) || at%4 != 0 {
+			return false
+		}
+		*(*int32)(unsafe.Pointer(&m.data[at])) = n
+	}
+	return true
 }

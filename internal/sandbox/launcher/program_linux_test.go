@@ -1,7 +1,6 @@
 package launcher
 
 import (
-	"bytes"
 	"os/exec"
 	"slices"
 	"strings"
@@ -63,9 +62,9 @@ func TestProgramTravels(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := decode(bytes.NewReader(data), 4711)
-	if err != nil {
-		t.Fatal(err)
+	p := New()
+	if problem := p.decode(data, 4711); problem != "" {
+		t.Fatal(problem)
 	}
 	if p.Spaces != 1<<30 || !p.Inner || p.Watch != 7 || p.PIDMax != 307 || p.DropEnv != 1 || p.Temp != "/t \xff" || p.Proxy != "/s" {
 		t.Errorf("got %+v", p)
@@ -109,12 +108,12 @@ func TestDamagedProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range data {
-		if _, err := decode(bytes.NewReader(data[:i]), 1); err == nil {
+		if New().decode(slices.Clone(data[:i]), 1) == "" {
 			t.Errorf("%d of %d bytes were a program", i, len(data))
 		}
 		odd := slices.Clone(data)
 		odd[i] ^= 0xff
-		_, _ = decode(bytes.NewReader(odd), 1)
+		_ = New().decode(odd, 1)
 	}
 	big := New()
 	for range 20000 {
@@ -140,9 +139,9 @@ func TestPerform(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := decode(bytes.NewReader(data), 1)
-	if err != nil {
-		t.Fatal(err)
+	got := New()
+	if problem := got.decode(data, 1); problem != "" {
+		t.Fatal(problem)
 	}
 	if i, e := perform(got.Run.steps); i != 5 || e != syscall.EBADF {
 		t.Errorf("step %d, %v; want 5, %v", i, e, syscall.EBADF)
