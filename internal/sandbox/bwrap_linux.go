@@ -7,7 +7,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/nanobot-go/nanobot/internal/sandbox/launcher"
 )
@@ -45,10 +49,11 @@ func (b *Box) openBwrap(ctx context.Context) error {
 }
 
 // wrapBwrap lets bubblewrap make the file system and the namespaces, and run
-// the helper in them. The environment needs no clearing: it is the command's
+// the helper in them. done is never nil and to be called when the command has
+// started or never will. The environment needs no clearing: it is the command's
 // own already. A terminal session of its own is the caller's business, and the
 // end of the agent is noticed by the helper.
-func (b *Box) wrapBwrap(cmd *exec.Cmd, p *plan, private, descriptor string) error {
+func (b *Box) wrapBwrap(cmd *exec.Cmd, p *plan, private string) (done func(), err error) {
 	args := []string{
 		"bwrap", "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--cap-drop", "ALL",
 		// Bubblewrap's own first process would stay for as long as any other.
@@ -57,15 +62,15 @@ func (b *Box) wrapBwrap(cmd *exec.Cmd, p *plan, private, descriptor string) erro
 	if p.Inner = true; p.Profile.Network != NetHost && b.level.NetNS {
 		args, p.OwnNet = append(args, "--unshare-net"), true
 	}
-	places, err := bwrapPlaces(p, private)
-	if err != nil {
-		return err
+	w := bwrapWords{args: args, private: private, cmd: cmd}
+	if err := w.describe(p); err != nil {
+		return w.close, err
 	}
-	args = append(args, places...)
+	args = w.args
 	self := b.o.Self
 	if self == runningProgram { // bubblewrap is another process
 		if self, err = os.Executable(); err != nil {
-			return err
+			return w.close, err
 		}
 	}
 	args = append(args, "--ro-bind", self, launcher.InnerName)
@@ -73,50 +78,115 @@ func (b *Box) wrapBwrap(cmd *exec.Cmd, p *plan, private, descriptor string) erro
 		args = append(args, "--bind", p.Profile.ProxySocket, innerProxy)
 		p.Profile.ProxySocket = innerProxy
 	}
-	args = append(args, "--remount-ro", "/", "--", launcher.InnerName, descriptor, cmd.Path)
+	args = append(args, "--remount-ro", "/", "--", launcher.InnerName, nextDescriptor(cmd), cmd.Path)
 	cmd.Path, cmd.Args = b.means.bwrap, append(args, cmd.Args...)
-	return nil
+	return w.close, nil
 }
 
-// bwrapPlaces says the layout in bubblewrap's words. What has no source gets
-// one in the private directory.
-func bwrapPlaces(p *plan, private string) ([]string, error) {
-	hidden := filepath.Join(private, "hidden")
-	if err := os.WriteFile(hidden, nil, 0); err != nil {
-		return nil, err
+// bwrapWords says a layout in bubblewrap's words.
+type bwrapWords struct {
+	args    []string
+	private string    // a directory for what has no source
+	cmd     *exec.Cmd // gets descriptors that bubblewrap reads
+	opened  []*os.File
+}
+
+func (w *bwrapWords) add(args ...string) { w.args = append(w.args, args...) }
+
+func (w *bwrapWords) close() {
+	for _, f := range w.opened {
+		_ = f.Close()
 	}
-	args := []string{"--dev", "/dev"}
+}
+
+// copy makes bubblewrap put the content of a file somewhere. For every mount it
+// reads the list of all mounts, so a copy of a small file is far cheaper.
+func (w *bwrapWords) copy(from *os.File, at string) {
+	w.add("--file", nextDescriptor(w.cmd), at)
+	w.opened = append(w.opened, from)
+	w.cmd.ExtraFiles = append(slices.Clip(w.cmd.ExtraFiles), from)
+}
+
+// nextDescriptor is the number of the next extra file.
+func nextDescriptor(cmd *exec.Cmd) string { return strconv.Itoa(3 + len(cmd.ExtraFiles)) }
+
+// maxCopy is the size up to which settings of the system are copied.
+const maxCopy = 128 << 10
+
+func (w *bwrapWords) describe(p *plan) error {
+	w.add("--dev", "/dev")
+	hidden := ""
 	for _, e := range p.layout() {
 		switch e.kind {
 		case bindRead:
-			args = append(args, "--ro-bind", e.source, e.at)
+			if !w.copySetting(e) {
+				w.add("--ro-bind", e.source, e.at)
+			}
 		case bindWrite:
-			args = append(args, "--bind", e.source, e.at)
+			w.add("--bind", e.source, e.at)
 		case link:
 			if !strings.HasPrefix(e.at, "/dev/") {
-				args = append(args, "--symlink", e.source, e.at)
+				w.add("--symlink", e.source, e.at)
 			}
 		case text:
-			file := filepath.Join(private, filepath.Base(e.at))
-			if err := os.WriteFile(file, []byte(e.source), 0o644); err != nil { //nolint:gosec // a stand-in for a public file
-				return nil, err
+			file, err := textFile(e.source)
+			if err != nil {
+				return err
 			}
-			args = append(args, "--ro-bind", file, e.at)
+			w.copy(file, e.at)
 		case folder:
-			args = append(args, "--dir", e.at)
+			w.add("--dir", e.at)
 		case processes:
-			args = append(args, "--proc", e.at)
+			w.add("--proc", e.at)
 			if p.ABI == 0 { // else its rules let nobody write there, not even root, who owns it
-				args = append(args, "--remount-ro", e.at)
+				w.add("--remount-ro", e.at)
 			}
 		case hideFile:
-			args = append(args, "--ro-bind", hidden, e.at)
+			if hidden == "" {
+				hidden = filepath.Join(w.private, "hidden")
+				if err := os.WriteFile(hidden, nil, 0); err != nil {
+					return err
+				}
+			}
+			w.add("--ro-bind", hidden, e.at)
 		case hideDir:
-			args = append(args, "--perms", "0000", "--tmpfs", e.at, "--remount-ro", e.at)
+			w.add("--perms", "0000", "--tmpfs", e.at, "--remount-ro", e.at)
 		case bindDevice, terminals, memory: // part of its own /dev
 		}
 	}
-	return args, nil
+	return nil
+}
+
+// copySetting copies a small file of the system's settings. Whoever grants a
+// file by name gets that file itself, and its changes.
+func (w *bwrapWords) copySetting(e place) bool {
+	if e.isDir || e.at != e.source || !slices.Contains(etcPaths(), e.at) {
+		return false
+	}
+	file, err := os.OpenFile(e.source, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return false
+	}
+	if st, err := file.Stat(); err != nil || !st.Mode().IsRegular() || st.Size() > maxCopy {
+		_ = file.Close()
+		return false
+	}
+	w.copy(file, e.at)
+	return true
+}
+
+// textFile is a small text that can be read from a descriptor.
+func textFile(content string) (*os.File, error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	_, err = w.WriteString(content)
+	if err = errors.Join(err, w.Close()); err != nil {
+		_ = r.Close()
+		return nil, err
+	}
+	return r, nil
 }
 
 // innerNetwork listens in the network that bubblewrap made.

@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -184,12 +183,13 @@ func (b *Box) wrapTrial(cmd *exec.Cmd, p Profile, trial bool) (_ func(), err err
 		return nil, fmt.Errorf("private directory: %w", err)
 	}
 	var r, w *os.File
-	leave := func() {}
+	leave, done := func() {}, func() {}
 	cleanup := sync.OnceFunc(func() {
 		if w != nil {
 			_ = w.Close() // ends the helper, if it still runs
 			_ = r.Close()
 		}
+		done()
 		leave()
 		launcher.RemoveAll(private)
 	})
@@ -210,13 +210,12 @@ func (b *Box) wrapTrial(cmd *exec.Cmd, p Profile, trial bool) (_ func(), err err
 	}
 	pl := b.plan(cmd, p, temp)
 	pl.Trial = trial
-	descriptor := strconv.Itoa(3 + len(cmd.ExtraFiles))
 	if b.means.bwrap != "" {
-		if err := b.wrapBwrap(cmd, pl, private, descriptor); err != nil {
+		if done, err = b.wrapBwrap(cmd, pl, private); err != nil {
 			return nil, err
 		}
 	} else {
-		cmd.Args = append([]string{launcher.Name, descriptor, cmd.Path}, cmd.Args...)
+		cmd.Args = append([]string{launcher.Name, nextDescriptor(cmd), cmd.Path}, cmd.Args...)
 		cmd.Path = b.o.Self
 	}
 	if !slices.ContainsFunc(cmd.Env, func(kv string) bool { return strings.HasPrefix(kv, "GOMAXPROCS=") }) {
