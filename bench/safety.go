@@ -34,8 +34,8 @@ func (b *bench) exec() error {
 			b.rows = append(b.rows, row{what, "not measured", err.Error(), limit, ""})
 			continue
 		}
-		var plain, confined []time.Duration
-		for range b.times(200, 40) { // in turns, so that both see the same machine
+		var plain, confined, bare []time.Duration
+		for range b.times(200, 40) { // in turns, so that all see the same machine
 			alone, err := timed(nil, ws, sandbox.Profile{})
 			if err != nil {
 				return err
@@ -45,9 +45,19 @@ func (b *bench) exec() error {
 				return err
 			}
 			plain, confined = append(plain, alone), append(confined, inside)
+			if c.mode == sandbox.Bwrap {
+				only, err := timedBwrap(ws)
+				if err != nil {
+					return err
+				}
+				bare = append(bare, only)
+			}
 		}
 		more := median(confined) - median(plain)
 		ours, floor := fmt.Sprintf("%s, %s more", ms(median(confined)), ms(more)), ms(median(plain))+" alone"
+		if len(bare) > 0 {
+			floor += fmt.Sprintf(", %s in bubblewrap without us", ms(median(bare)))
+		}
 		b.add(what, ours, floor, limit, more <= 5*time.Millisecond)
 	}
 	return nil
@@ -67,6 +77,18 @@ func timed(box *sandbox.Box, ws string, p sandbox.Profile) (time.Duration, error
 	}
 	err := cmd.Run()
 	cleanup()
+	return time.Since(start), err
+}
+
+// timedBwrap runs the same command in bubblewrap alone, with the same namespaces
+// and hardly any files.
+func timedBwrap(ws string) (time.Duration, error) {
+	start := time.Now()
+	cmd := exec.Command("bwrap", "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try",
+		"--cap-drop", "ALL", "--as-pid-1", "--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin", "--symlink", "usr/lib", "/lib",
+		"--symlink", "usr/lib64", "/lib64", "--proc", "/proc", "--dev", "/dev", "--bind", ws, ws, "/bin/bash", "-c", "true")
+	cmd.Dir, cmd.Env = ws, []string{"PATH=/usr/bin:/bin", "HOME=" + ws}
+	err := cmd.Run()
 	return time.Since(start), err
 }
 
