@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -19,10 +18,13 @@ import (
 
 // exec compares a command in each sandbox with the same command alone.
 func (b *bench) exec() error {
-	ws := filepath.Join(b.dir, "exec")
-	if err := os.MkdirAll(ws, 0o700); err != nil {
+	// Not below the temporary directory, where no workspace is: each command has
+	// one of its own there, in which the way to the workspace would be made.
+	ws, err := os.MkdirTemp("/var/tmp", "nanobot-bench-")
+	if err != nil {
 		return err
 	}
+	defer os.RemoveAll(ws)
 	for _, c := range []struct {
 		mode    sandbox.Mode
 		network sandbox.Network
