@@ -223,3 +223,31 @@ func TestBwrapIsMissing(t *testing.T) {
 		t.Errorf("got %v, want what is missing", l)
 	}
 }
+
+// TestSettings reads settings of the system, which are mounted or copied, tries
+// to change them, and looks for descriptors that were left open on the way.
+func TestSettings(t *testing.T) {
+	t.Parallel()
+	everyBox(t, func(t *testing.T, b *box) {
+		for _, name := range []string{"/etc/hosts", "/etc/nsswitch.conf", "/etc/ld.so.cache", "/etc/profile"} {
+			want, err := os.ReadFile(name)
+			if err != nil {
+				continue // not on this machine
+			}
+			if got := b.must(t, b.profile(), "cat "+name); got != string(want) {
+				t.Errorf("%s has %d bytes inside and %d outside", name, len(got), len(want))
+			}
+			if out, code := b.run(t, b.profile(), "echo changed >> "+name); code == 0 {
+				t.Errorf("%s was changed: %s", name, out)
+			}
+		}
+		if b.kind == plain || b.kind == old { // no /proc
+			return
+		}
+		for fd := range strings.FieldsSeq(b.must(t, b.profile(), `cd /proc/$$/fd && echo *`)) {
+			if n, err := strconv.Atoi(fd); err != nil || n > 3 { // the third is the shell's, for the list
+				t.Errorf("the command has descriptor %s", fd)
+			}
+		}
+	})
+}
