@@ -104,6 +104,9 @@ func WriteBackup(ctx context.Context, w io.Writer, o BackupOptions) (BackupManif
 	if info, err := os.Stat(o.Skip); err == nil {
 		b.skip = info
 	}
+	if info, err := os.Stat(o.Config.DataDir); err == nil {
+		b.data = info
+	}
 	if err := b.write(); err != nil {
 		return b.m, err
 	}
@@ -116,6 +119,7 @@ type backup struct {
 	ctx  context.Context //nolint:containedctx // of the one call this lives for
 	tar  *tar.Writer
 	skip fs.FileInfo
+	data fs.FileInfo // the folder with our data
 	m    BackupManifest
 }
 
@@ -181,7 +185,7 @@ func (b *backup) tree(root, as string) error {
 		case err != nil || relErr != nil:
 			b.left(name, "cannot be read")
 			return nil //nolint:nilerr // the backup goes on and says what it lacks
-		case d.IsDir() && as == "workspace" && file != root && within(b.o.Config.DataDir, file):
+		case d.IsDir() && as == "workspace" && file != root && b.isData(d):
 			return fs.SkipDir // our own data is taken by name
 		case d.IsDir():
 			return b.folder(name, d)
@@ -193,6 +197,12 @@ func (b *backup) tree(root, as string) error {
 		}
 		return b.file(file, name)
 	})
+}
+
+// isData reports whether a folder is the one with our data.
+func (b *backup) isData(d fs.DirEntry) bool {
+	info, err := d.Info()
+	return err == nil && b.data != nil && os.SameFile(b.data, info)
 }
 
 // passing reports files of ours that mean something only while a program runs

@@ -120,6 +120,33 @@ func writeBackup(t *testing.T, l *config.Loaded, secrets bool) (string, BackupMa
 	return file, m
 }
 
+// Of a workspace around the data, only the data is taken by name: what lies
+// beside it comes along, and credentials do not.
+func TestBackupOfAWorkspaceAroundTheData(t *testing.T) {
+	t.Parallel()
+	ws := t.TempDir()
+	plant(t, ws, map[string]string{
+		"lab/notes.md": "mine", "lab/bot/config.json": "{}", "lab/bot/auth/x.json": plantedKey, "lab/bot/pairing.json": "{}",
+	})
+	l, err := config.Load(config.Options{Path: filepath.Join(ws, "lab/bot/config.json"), Home: ws})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var buf bytes.Buffer
+	m, err := WriteBackup(t.Context(), &buf, BackupOptions{Config: l, Workspace: ws, Version: "1", Now: time.Unix(1e9, 0)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, f := range m.Files {
+		got = append(got, f.Name)
+	}
+	slices.Sort(got)
+	if diff := cmp.Diff([]string{"config.json", "data/pairing.json", "workspace/lab/notes.md"}, got); diff != "" {
+		t.Errorf("files (-want +got):\n%s", diff)
+	}
+}
+
 func TestBackupRoundTrip(t *testing.T) {
 	t.Parallel()
 	old, l := oldHome(t)
