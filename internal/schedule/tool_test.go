@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
@@ -135,5 +136,28 @@ func TestEvaluator(t *testing.T) {
 	judge := Evaluator(t.TempDir(), func(context.Context) (llm.Model, string, error) { return nil, "", errors.New("none") })
 	if _, err := judge(t.Context(), "", ""); err == nil {
 		t.Error("no model, no error")
+	}
+}
+
+// A reminder that was asked for in a terminal says who brings it, or that
+// nobody does.
+func TestToolSaysWhoRunsJobs(t *testing.T) {
+	t.Parallel()
+	s := plain(t, t.TempDir())
+	const nobody, gateway = "nothing runs jobs at the moment", "the gateway runs it"
+	if got, _ := call(t, s, tool.Call{}, `{"action":"add","message":"a","every_seconds":3600}`); !strings.Contains(got, nobody) {
+		t.Errorf("nobody runs: %q", got)
+	}
+	lock, err := diskio.TryLock(ownerLock(s.Workspace))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = lock.Unlock() }()
+	if got, _ := call(t, s, tool.Call{}, `{"action":"add","message":"b","every_seconds":3600}`); !strings.Contains(got, gateway) {
+		t.Errorf("another process runs: %q", got)
+	}
+	s.Submit = func(context.Context, bus.Inbound) error { return nil }
+	if got, _ := call(t, s, tool.Call{}, `{"action":"add","message":"c","every_seconds":3600}`); strings.Contains(got, nobody) || strings.Contains(got, gateway) {
+		t.Errorf("this process runs: %q", got)
 	}
 }
