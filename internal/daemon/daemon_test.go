@@ -211,12 +211,12 @@ func TestUnits(t *testing.T) {
 	t.Parallel()
 	s := Service{
 		Name: "bot", About: "A bot\nwith 100%", Command: []string{"/opt/my bot", "run", `--x=a"b$c`},
-		Env: []string{"HOME=/home/a & b"}, Folder: "/srv",
+		Env: []string{"HOME=/home/a & b", "COST=5$"}, Folder: "/srv",
 	}
 	unit := s.Systemd()
 	for _, want := range []string{
 		"Description=A bot with 100%%\n", `ExecStart="/opt/my bot" run "--x=a\"b$$c"` + "\n", "Type=notify\n",
-		"WorkingDirectory=/srv\n", `Environment="HOME=/home/a & b"` + "\n", "WantedBy=default.target\n", "RestartPreventExitStatus=78\n",
+		"WorkingDirectory=/srv\n", `Environment="HOME=/home/a & b"` + "\nEnvironment=COST=5$\n", "WantedBy=default.target\n", "RestartPreventExitStatus=78\n",
 	} {
 		if !strings.Contains(unit, want) {
 			t.Errorf("no %q in\n%s", want, unit)

@@ -46,7 +46,7 @@ func (s Service) Systemd() string {
 		line("WorkingDirectory=%s", unitText(s.Folder))
 	}
 	for _, e := range s.Env {
-		line("Environment=%s", unitWords([]string{e}))
+		line("Environment=%s", unitList([]string{e}))
 	}
 	line("Restart=on-failure")
 	line("RestartSec=5")
@@ -56,12 +56,23 @@ func (s Service) Systemd() string {
 	line("WatchdogSec=120")
 	line("TimeoutStopSec=45")
 	line("KillMode=mixed")
+	// Commands of the agent get groups of their own with limits. One that is
+	// ended for its memory is no reason to end the service.
+	line("Delegate=memory pids")
+	line("OOMPolicy=continue")
 	line("NoNewPrivileges=yes")
 	if s.System {
+		// Nothing that covers parts of /proc, hides control groups or filters
+		// namespaces is here: the sandbox of commands needs them.
 		line("User=%s", unitText(s.User))
 		line("ProtectSystem=strict")
-		line("ReadWritePaths=%s", unitWords(s.Write))
+		line("ReadWritePaths=%s", unitList(s.Write))
 		line("PrivateTmp=yes")
+		line("CapabilityBoundingSet=")
+		line("ProtectKernelModules=yes")
+		line("LockPersonality=yes")
+		line("RestrictRealtime=yes")
+		line("UMask=0077")
 	}
 	line("")
 	line("[Install]")
@@ -78,11 +89,17 @@ func unitText(s string) string {
 	return strings.ReplaceAll(strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' }), " "), "%", "%%")
 }
 
-// unitWords writes words the way systemd splits them.
+// unitWords writes the words of a command, where dollar signs stand for
+// variables.
 func unitWords(words []string) string {
+	return strings.ReplaceAll(unitList(words), "$", "$$")
+}
+
+// unitList writes words the way systemd splits them.
+func unitList(words []string) string {
 	out := make([]string, len(words))
 	for i, w := range words {
-		w = strings.ReplaceAll(unitText(w), "$", "$$")
+		w = unitText(w)
 		if w == "" || strings.ContainsAny(w, " \t\"'\\;") {
 			w = `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(w) + `"`
 		}
