@@ -21,6 +21,9 @@ import (
 // used only where the service manager has given this service a subtree of its
 // own, because changing somebody else's would confuse that one.
 
+// ownGroup is the group below the delegated one where the agent itself lives.
+const ownGroup = "nanobot"
+
 // delegatedGroup is the directory of the agent's own group, or empty.
 func delegatedGroup() string {
 	data, err := os.ReadFile("/proc/self/cgroup")
@@ -33,18 +36,26 @@ func delegatedGroup() string {
 			continue
 		}
 		dir := filepath.Join("/sys/fs/cgroup", path)
-		var fs unix.Statfs_t
-		if unix.Statfs(dir, &fs) != nil || fs.Type != unix.CGROUP2_SUPER_MAGIC {
-			return ""
+		if filepath.Base(dir) == ownGroup && delegated(filepath.Dir(dir)) { // taken before, by another box
+			return filepath.Dir(dir)
 		}
-		mark := make([]byte, 1)
-		n, err := unix.Getxattr(dir, "user.delegate", mark)
-		if err != nil || n != 1 || mark[0] != '1' || unix.Access(dir, unix.W_OK) != nil {
-			return ""
+		if delegated(dir) {
+			return dir
 		}
-		return dir
+		return ""
 	}
 	return ""
+}
+
+// delegated reports whether the service manager has left a group to us.
+func delegated(dir string) bool {
+	var fs unix.Statfs_t
+	if unix.Statfs(dir, &fs) != nil || fs.Type != unix.CGROUP2_SUPER_MAGIC {
+		return false
+	}
+	mark := make([]byte, 1)
+	n, err := unix.Getxattr(dir, "user.delegate", mark)
+	return err == nil && n == 1 && mark[0] == '1' && unix.Access(dir, unix.W_OK) == nil
 }
 
 // takeGroup prepares a delegated group for subgroups with limits. The agent
@@ -67,7 +78,7 @@ func takeGroup(dir string) error {
 	if f := strings.Fields(string(pids)); len(f) > 1 || len(f) == 1 && f[0] != strconv.Itoa(os.Getpid()) {
 		return errors.New("other processes share the group")
 	} else if len(f) == 1 {
-		own := filepath.Join(dir, "nanobot")
+		own := filepath.Join(dir, ownGroup)
 		if err := os.Mkdir(own, 0o750); err != nil && !errors.Is(err, os.ErrExist) {
 			return err
 		}
@@ -94,13 +105,9 @@ func intoGroup(cmd *exec.Cmd, dir string, l Limits) (func(), error) {
 			<-time.After(2 * time.Millisecond)
 		}
 	}
-	// The helper has some threads, too.
-	for name, value := range map[string]int64{"pids.max": l.Processes + 16, "memory.max": l.Memory} {
-		text := "max"
-		if value > 16 {
-			text = strconv.FormatInt(value, 10)
-		}
-		if err := os.WriteFile(filepath.Join(group, name), []byte(text), 0o644); err != nil { //nolint:gosec // exists
+	for _, s := range groupLimits(l, machineMemory()) {
+		err := os.WriteFile(filepath.Join(group, s.file), []byte(s.text), 0o644) //nolint:gosec // exists
+		if err != nil && !s.optional {
 			remove()
 			return nil, fmt.Errorf("control group: %w", err)
 		}
@@ -115,4 +122,42 @@ func intoGroup(cmd *exec.Cmd, dir string, l Limits) (func(), error) {
 	}
 	cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, fd
 	return func() { _ = unix.Close(fd); remove() }, nil
+}
+
+// groupLimit is one setting of a group.
+type groupLimit struct {
+	file, text string
+	optional   bool // not there in every kernel
+}
+
+// groupLimits are the settings of a command's group on a machine with so much
+// memory. A quarter of it is left to the agent and everybody else, so that on a
+// small machine the kernel ends the command and not one of them. What the
+// command may use beyond that has to come from swap.
+func groupLimits(l Limits, machine int64) []groupLimit {
+	processes, memory, swap := "max", "max", "max"
+	if l.Processes >= 0 {
+		processes = strconv.FormatInt(l.Processes+16, 10) // the launcher has some threads, too
+	}
+	if l.Memory >= 0 {
+		ram := l.Memory
+		if machine > 0 {
+			ram = min(ram, machine/4*3)
+		}
+		memory, swap = strconv.FormatInt(ram, 10), strconv.FormatInt(l.Memory-ram, 10)
+	}
+	return []groupLimit{
+		{file: "pids.max", text: processes},
+		{file: "memory.max", text: memory},
+		{file: "memory.swap.max", text: swap, optional: true},
+	}
+}
+
+// machineMemory is the main memory in bytes, 0 if unknown.
+func machineMemory() int64 {
+	var info unix.Sysinfo_t
+	if unix.Sysinfo(&info) != nil {
+		return 0
+	}
+	return int64(info.Totalram) * int64(info.Unit) //nolint:gosec,unconvert // no machine has more; 32 bits elsewhere
 }

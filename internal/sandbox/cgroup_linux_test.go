@@ -1,12 +1,19 @@
 package sandbox
 
 import (
+	"crypto/rand"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // fakeGroup is a directory that looks like a delegated group with the agent in it.
@@ -57,7 +64,7 @@ func TestIntoGroup(t *testing.T) {
 	if len(groups) != 1 || !cmd.SysProcAttr.UseCgroupFD || cmd.SysProcAttr.CgroupFD <= 2 {
 		t.Fatalf("groups %v, attributes %+v", groups, cmd.SysProcAttr)
 	}
-	for name, want := range map[string]string{"pids.max": "116", "memory.max": "max"} {
+	for name, want := range map[string]string{"pids.max": "116", "memory.max": "max", "memory.swap.max": "max"} {
 		if got, _ := os.ReadFile(filepath.Join(groups[0], name)); string(got) != want {
 			t.Errorf("%s: got %q, want %q", name, got, want)
 		}
@@ -69,5 +76,143 @@ func TestIntoGroup(t *testing.T) {
 	}
 	if dir := delegatedGroup(); dir != "" && !strings.HasPrefix(dir, "/sys/fs/cgroup/") {
 		t.Errorf("own group %q", dir)
+	}
+}
+
+func TestGroupLimits(t *testing.T) {
+	t.Parallel()
+	const gib = 1 << 30
+	for name, c := range map[string]struct {
+		limits  Limits
+		machine int64
+		want    []string // pids.max, memory.max, memory.swap.max
+	}{
+		"large machine":  {Limits{Processes: 256, Memory: 4 * gib}, 64 * gib, []string{"272", "4294967296", "0"}},
+		"small machine":  {Limits{Processes: 256, Memory: 4 * gib}, 1 * gib, []string{"272", "805306368", "3489660928"}},
+		"unknown memory": {Limits{Processes: 1, Memory: gib}, 0, []string{"17", "1073741824", "0"}},
+		"no limits":      {Limits{Processes: -1, Memory: -1}, gib, []string{"max", "max", "max"}},
+	} {
+		var got []string
+		for _, l := range groupLimits(c.limits, c.machine) {
+			got = append(got, l.text)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
+		}
+	}
+	if machineMemory() < 1<<20 {
+		t.Errorf("this machine has %d bytes", machineMemory())
+	}
+}
+
+// realGroup is a control group of the kernel that looks delegated, for tests
+// that cannot do with a fake. It takes root on a machine with unified groups.
+func realGroup(t *testing.T) string {
+	t.Helper()
+	const root = "/sys/fs/cgroup"
+	var fs unix.Statfs_t
+	if err := unix.Statfs(root, &fs); err != nil || fs.Type != unix.CGROUP2_SUPER_MAGIC {
+		t.Skip("this machine has no unified control groups")
+	}
+	have, err := os.ReadFile(filepath.Join(root, "cgroup.subtree_control"))
+	if f := strings.Fields(string(have)); err != nil || !slices.Contains(f, "memory") || !slices.Contains(f, "pids") {
+		t.Skipf("control groups here do not bound memory and processes: %q, %v", have, err)
+	}
+	dir := filepath.Join(root, "nanobot-test-"+rand.Text()[:12])
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Skipf("control groups cannot be made here: %v", err)
+	}
+	t.Cleanup(func() {
+		_ = os.WriteFile(filepath.Join(dir, "cgroup.kill"), []byte("1"), 0o600)
+		_ = unix.Rmdir(filepath.Join(dir, ownGroup))
+		for range 500 {
+			if err = unix.Rmdir(dir); !errors.Is(err, unix.EBUSY) {
+				break
+			}
+			<-time.After(2 * time.Millisecond)
+		}
+		if err != nil {
+			t.Errorf("the group is not empty at the end: %v", err)
+		}
+	})
+	if err := unix.Setxattr(dir, "user.delegate", []byte("1"), 0); err != nil {
+		t.Skipf("the group cannot be marked: %v", err)
+	}
+	return dir
+}
+
+// A command of many processes is held by the kernel as a whole.
+func TestRealGroupLimits(t *testing.T) {
+	t.Parallel()
+	dir := realGroup(t)
+	if err := os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+pids +memory"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct{ script, file, event string }{
+		"processes": {`for i in $(seq 60); do sleep 60 & done`, "pids.events", "max"},
+		"memory":    {`for i in 1 2 3 4; do { head -c 40000000 /dev/zero | tail | cat >/dev/null; } & done; wait`, "memory.events", "oom_kill"},
+	} {
+		cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", c.script)
+		cmd.WaitDelay = time.Second
+		done, err := intoGroup(cmd, dir, Limits{Processes: 20, Memory: 64 << 20})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Run() // it cannot succeed
+		groups, _ := filepath.Glob(filepath.Join(dir, "nanobot-*"))
+		if len(groups) != 1 {
+			t.Fatalf("%s: groups %v", name, groups)
+		}
+		data, err := os.ReadFile(filepath.Join(groups[0], c.file))
+		if n := event(string(data), c.event); err != nil || n == 0 {
+			t.Errorf("%s: nothing was refused: %q, %v", name, data, err)
+		}
+		done() // with processes in it
+		if _, err := os.Stat(groups[0]); err == nil {
+			t.Errorf("%s: the group is still there", name)
+		}
+	}
+}
+
+// event is the count of one event of a group.
+func event(text, name string) int {
+	for line := range strings.Lines(text) {
+		if f := strings.Fields(line); len(f) == 2 && f[0] == name {
+			n, _ := strconv.Atoi(f[1])
+			return n
+		}
+	}
+	return 0
+}
+
+// inGroup tells the test program that it is the agent in a delegated group.
+const inGroup = "NANOBOT_TEST_IN_GROUP"
+
+// Every box of an agent uses its group, not only the first.
+func TestRealGroupTaken(t *testing.T) {
+	t.Parallel()
+	if os.Getenv(inGroup) != "" {
+		for range 2 {
+			b, err := Open(t.Context(), Options{})
+			if err != nil {
+				t.Skip(err)
+			}
+			if !b.Level().Cgroup {
+				t.Errorf("no control group: %s", b.Level())
+			}
+		}
+		return
+	}
+	dir := realGroup(t)
+	group, err := os.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer group.Close() //nolint:errcheck // only for its descriptor
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestRealGroupTaken$", "-test.v")
+	cmd.Env = append(os.Environ(), inGroup+"=1")
+	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(group.Fd())}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
 	}
 }
