@@ -127,11 +127,12 @@ func (c *command) serviceHost(f serviceFlags) (serviceHost, error) {
 	if !serviceName(f.name) {
 		return s, usageError{fmt.Errorf("%q is no name for a service; use letters, digits, - and _", f.name)}
 	}
-	var err error
-	if s.home, err = os.UserHomeDir(); err != nil {
-		return s, err
+	if f.system { // it may be set up by a program that has no home
+		return s, nil
 	}
-	return s, nil
+	var err error
+	s.home, err = os.UserHomeDir()
+	return s, err
 }
 
 // serviceName reports names that mean the same everywhere: as a file, a unit
@@ -192,10 +193,17 @@ func (c *command) installService(cmd *cobra.Command, s serviceHost, f serviceFla
 		return err
 	}
 	cmd.Printf("Wrote %s\n", s.path())
-	if err := s.run(cmd.Context(), s.start()); err != nil {
+	switch left, err := s.run(cmd.Context(), s.start()); {
+	case left == 1: // the start itself
+		return fmt.Errorf("%w\nThe service is installed, but the gateway does not start. See why with: %s", err, s.journal())
+	case err != nil:
 		return fmt.Errorf("%w\nThe file is in place. Do the rest by hand:\n%s", err, strings.TrimRight(shellLines(s.start()), "\n"))
 	}
-	cmd.Println("The service is switched on and started. See: nanobot gateway status")
+	see := "nanobot gateway status"
+	if s.system { // what root has is another configuration
+		see = "nanobot service status --system, or as the user " + unit.User + ": " + see
+	}
+	cmd.Println("The service is switched on and started. See: " + see)
 	if s.os == "linux" && !s.system {
 		cmd.Println("It runs while you are logged in. To keep it running without a login: loginctl enable-linger")
 	}
@@ -224,12 +232,13 @@ func (c *command) uninstallService(cmd *cobra.Command, s serviceHost, f serviceF
 	if err := errors.Join(s.allowed(), s.ours()); err != nil {
 		return err
 	}
-	stopped := s.run(cmd.Context(), s.stop())
+	_, stopped := s.run(cmd.Context(), s.stop())
 	if err := os.Remove(s.path()); err != nil {
 		return err
 	}
 	cmd.Printf("Removed %s\n", s.path())
-	if err := errors.Join(stopped, s.run(cmd.Context(), s.forget())); err != nil {
+	_, err := s.run(cmd.Context(), s.forget())
+	if err = errors.Join(stopped, err); err != nil {
 		return fmt.Errorf("%w\nThe file is gone. Do the rest by hand:\n%s", err, strings.TrimRight(shellLines(slices.Concat(s.stop(), s.forget())), "\n"))
 	}
 	cmd.Println("The service is stopped and gone. Your data stays.")
@@ -258,8 +267,17 @@ func (c *command) serviceUnit(s serviceHost, f serviceFlags) (daemon.Service, *c
 	}
 	u.Command = []string{exe, "gateway", "--launch-mode", "service"}
 	ws := l.Workspace()
-	if c.configPath != "" {
+	// The variables of this shell that lead to the configuration are not there.
+	home := c.getenv("NANOBOT_HOME")
+	if c.configPath != "" || c.getenv("NANOBOT_CONFIG") != "" || home != "" {
 		u.Command = append(u.Command, "-c", l.File)
+	}
+	if home != "" {
+		file, err := config.Locate(config.Options{Home: o.Home, Env: []string{"NANOBOT_HOME=" + home}})
+		if err != nil {
+			return u, nil, err
+		}
+		u.Env = append(u.Env, "NANOBOT_HOME="+filepath.Dir(file))
 	}
 	if c.workspace != "" {
 		if ws, err = app.Workspace(c.workspace, l); err != nil {
@@ -276,7 +294,7 @@ func (c *command) serviceUnit(s serviceHost, f serviceFlags) (daemon.Service, *c
 	u.Folder, u.Write = s.home, []string{l.DataDir, ws}
 	// Programs the agent and MCP servers need are found as in this shell.
 	if p := c.getenv("PATH"); p != "" && !s.system {
-		u.Env = []string{"PATH=" + p}
+		u.Env = append(u.Env, "PATH="+p)
 	}
 	if s.os == "darwin" {
 		u.Log = filepath.Join(l.DataDir, "logs", f.name+".launchd")

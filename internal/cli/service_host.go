@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -124,18 +125,32 @@ func (s serviceHost) forget() [][]string {
 	if s.os == "darwin" {
 		return nil
 	}
-	return [][]string{s.systemctl("daemon-reload")}
+	failed := s.systemctl("reset-failed", s.name+".service") // a failed service is remembered without its file
+	failed[0] = "-" + failed[0]
+	return [][]string{s.systemctl("daemon-reload"), failed}
 }
 
-// run runs commands one after another until one fails.
-func (s serviceHost) run(ctx context.Context, commands [][]string) error {
-	for _, words := range commands {
+// journal is how to see why the service does not start.
+func (s serviceHost) journal() string {
+	switch {
+	case s.os == "darwin":
+		return "nanobot gateway logs"
+	case s.system:
+		return "journalctl -n 20 -u " + s.name
+	}
+	return "journalctl --user -n 20 -u " + s.name
+}
+
+// run runs commands one after another until one fails. It tells how many are
+// left then, with that one.
+func (s serviceHost) run(ctx context.Context, commands [][]string) (left int, err error) {
+	for i, words := range commands {
 		name, may := strings.CutPrefix(words[0], "-")
 		if _, err := s.output(ctx, append([]string{name}, words[1:]...)); err != nil && !may {
-			return err
+			return len(commands) - i, err
 		}
 	}
-	return nil
+	return 0, nil
 }
 
 // output runs one command with the user's environment and returns what it
@@ -148,7 +163,7 @@ func (s serviceHost) output(ctx context.Context, words []string) (string, error)
 	ctx, cancel := context.WithTimeout(ctx, serviceWait)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, words[1:]...) // the service manager
-	cmd.Env = s.env
+	cmd.Env = s.managerEnv()
 	cmd.WaitDelay = time.Second
 	out, err := cmd.CombinedOutput()
 	said := strings.TrimSpace(string(out))
@@ -156,6 +171,20 @@ func (s serviceHost) output(ctx context.Context, words []string) (string, error)
 		return said, fmt.Errorf("%s: %w: %s", strings.Join(words, " "), err, said)
 	}
 	return said, nil
+}
+
+// managerEnv is the environment with the way to the user's service manager,
+// which is missing where somebody became that user without a login.
+func (s serviceHost) managerEnv() []string {
+	const name = "XDG_RUNTIME_DIR"
+	dir := filepath.Join("/run/user", strconv.Itoa(s.uid))
+	if s.os != "linux" || s.system || s.getenv(name) != "" {
+		return s.env
+	}
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return s.env
+	}
+	return append(slices.Clip(s.env), name+"="+dir)
 }
 
 // find looks a program up in the PATH of the caller.

@@ -5,9 +5,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"os/user"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -105,7 +107,7 @@ func TestServiceInstallSystemd(t *testing.T) {
 	if _, err := os.Stat(s.path()); err == nil {
 		t.Error("the file is still there")
 	}
-	if got := read(t, calls); !strings.HasSuffix(got, "systemctl --user disable --now nanobot.service\nsystemctl --user daemon-reload\n") {
+	if got := read(t, calls); !strings.HasSuffix(got, "systemctl --user disable --now nanobot.service\nsystemctl --user daemon-reload\nsystemctl --user reset-failed nanobot.service\n") {
 		t.Errorf("calls: %s", got)
 	}
 	if st := s.state(t.Context()); st.Installed || st.Active == "active" {
@@ -131,6 +133,49 @@ func TestServiceInstallLaunchd(t *testing.T) {
 	}
 }
 
+// A service does not see the variables that lead to a configuration, so they
+// are in its file.
+func TestServiceElsewhere(t *testing.T) {
+	t.Parallel()
+	me, err := user.Current()
+	if err != nil {
+		t.Skip(err)
+	}
+	for name, c := range map[string]struct {
+		file string // that it leads to
+		home bool   // it is handed on
+	}{"X": {}, "NANOBOT_CONFIG": {file: "/data/config.json"}, "NANOBOT_HOME": {file: "/data/config.json", home: true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			command, s, _, _ := installed(t, "linux", "/nowhere")
+			value := s.home + c.file
+			if c.home {
+				value = filepath.Dir(value)
+			}
+			command.configPath, command.Env = "", append(command.Env, name+"="+value)
+			s.system = true
+			u, _, err := command.serviceUnit(s, serviceFlags{user: me.Username, port: -1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := []string{"gateway", "--launch-mode", "service"}
+			if c.file != "" {
+				want = append(want, "-c", s.home+c.file)
+			}
+			if diff := cmp.Diff(want, u.Command[1:]); diff != "" {
+				t.Error(diff)
+			}
+			var env []string
+			if c.home {
+				env = []string{"NANOBOT_HOME=" + s.home + "/data"}
+			}
+			if diff := cmp.Diff(env, u.Env); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
 func TestServiceByHand(t *testing.T) {
 	t.Parallel()
 	path, _ := fakeManager(t, "systemctl", `echo 'Failed to connect to bus'; exit 1`)
@@ -146,6 +191,41 @@ func TestServiceByHand(t *testing.T) {
 				t.Error("the file is not in place")
 			}
 		})
+	}
+}
+
+func TestServiceDoesNotStart(t *testing.T) {
+	t.Parallel()
+	path, _ := fakeManager(t, "systemctl", `case "$*" in *restart*) echo 'Job failed'; exit 1;; esac`)
+	c, s, cmd, _ := installed(t, "linux", path)
+	err := c.installService(cmd, s, serviceFlags{name: "nanobot", port: -1})
+	if err == nil || !strings.Contains(err.Error(), "journalctl --user -n 20 -u nanobot") || strings.Contains(err.Error(), "by hand") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Somebody who became a user without a login has no way to its manager, but it
+// is where it always is.
+func TestServiceManagerEnv(t *testing.T) {
+	t.Parallel()
+	s := serviceHost{os: "linux", uid: os.Getuid(), env: []string{"A=b"}}
+	want := []string{"A=b"}
+	dir := filepath.Join("/run/user", strconv.Itoa(s.uid))
+	if info, err := os.Stat(dir); err == nil && info.IsDir() {
+		want = append(want, "XDG_RUNTIME_DIR="+dir)
+	}
+	if diff := cmp.Diff(want, s.managerEnv()); diff != "" {
+		t.Error(diff)
+	}
+	for name, other := range map[string]serviceHost{
+		"has one":  {os: "linux", uid: s.uid, env: []string{"XDG_RUNTIME_DIR=/x"}},
+		"system":   {os: "linux", uid: s.uid, env: []string{"A=b"}, system: true},
+		"launchd":  {os: "darwin", uid: s.uid, env: []string{"A=b"}},
+		"no login": {os: "linux", uid: 1 << 30, env: []string{"A=b"}},
+	} {
+		if diff := cmp.Diff(other.env, other.managerEnv()); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
 	}
 }
 
@@ -214,6 +294,43 @@ func TestServiceExample(t *testing.T) {
 	head, unit, _ := strings.Cut(string(data), "\n\n")
 	if diff := cmp.Diff(u.Systemd(), unit); diff != "" || !strings.HasPrefix(head, "#") {
 		t.Errorf("deploy/nanobot.service: %s", diff)
+	}
+}
+
+// A machine with systemd takes the file as it is.
+func TestServiceVerified(t *testing.T) {
+	t.Parallel()
+	analyze, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		t.Skip("this machine has no systemd-analyze")
+	}
+	me, err := user.Current()
+	if err != nil {
+		t.Skip(err)
+	}
+	dir := t.TempDir()
+	for _, system := range []bool{true, false} {
+		u := daemon.Service{
+			Name: "nanobot", About: "100% nanobot", Command: []string{"/bin/true", "gateway", "a b", `"c"`, "$d"},
+			Env: []string{"PATH=/bin:/a b"}, Folder: dir, Write: []string{dir, filepath.Join(dir, "a b")}, User: me.Username, System: system,
+		}
+		path := filepath.Join(dir, "nanobot-verify.service")
+		if err := os.WriteFile(path, []byte(u.Systemd()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		args := []string{"verify", "--man=no", "--recursive-errors=no", path}
+		if !system {
+			args = append([]string{"--user"}, args...)
+		}
+		out, err := exec.CommandContext(t.Context(), analyze, args...).CombinedOutput()
+		for line := range strings.Lines(string(out)) {
+			if strings.Contains(line, filepath.Base(path)) {
+				t.Errorf("system %v: %s", system, line)
+			}
+		}
+		if err != nil {
+			t.Logf("systemd-analyze: %v: %s", err, out)
+		}
 	}
 }
 
