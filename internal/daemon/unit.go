@@ -26,6 +26,10 @@ const (
 	ExitConfig  = 78 // starting me again is pointless
 )
 
+// Delegated is the variable that says that the control group of the service is
+// left to it. The sandbox looks for it.
+const Delegated = "NANOBOT_DELEGATED"
+
 // Systemd is the unit file.
 func (s Service) Systemd() string {
 	var b strings.Builder
@@ -59,6 +63,7 @@ func (s Service) Systemd() string {
 	// Commands of the agent get groups of their own with limits. One that is
 	// ended for its memory is no reason to end the service.
 	line("Delegate=memory pids")
+	line("Environment=%s=1", Delegated) // a user's manager does not mark the group
 	line("OOMPolicy=continue")
 	line("NoNewPrivileges=yes")
 	if s.System {

@@ -105,8 +105,8 @@ func TestGroupLimits(t *testing.T) {
 	}
 }
 
-// realGroup is a control group of the kernel that looks delegated, for tests
-// that cannot do with a fake. It takes root on a machine with unified groups.
+// realGroup is a control group of the kernel, for tests that cannot do with a
+// fake. It takes root on a machine with unified groups.
 func realGroup(t *testing.T) string {
 	t.Helper()
 	const root = "/sys/fs/cgroup"
@@ -118,7 +118,7 @@ func realGroup(t *testing.T) string {
 	if f := strings.Fields(string(have)); err != nil || !slices.Contains(f, "memory") || !slices.Contains(f, "pids") {
 		t.Skipf("control groups here do not bound memory and processes: %q, %v", have, err)
 	}
-	dir := filepath.Join(root, "nanobot-test-"+rand.Text()[:12])
+	dir := filepath.Join(root, "nanobot-test-"+rand.Text()[:12]+".service")
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Skipf("control groups cannot be made here: %v", err)
 	}
@@ -135,9 +135,6 @@ func realGroup(t *testing.T) string {
 			t.Errorf("the group is not empty at the end: %v", err)
 		}
 	})
-	if err := unix.Setxattr(dir, "user.delegate", []byte("1"), 0); err != nil {
-		t.Skipf("the group cannot be marked: %v", err)
-	}
 	return dir
 }
 
@@ -185,34 +182,51 @@ func event(text, name string) int {
 	return 0
 }
 
-// inGroup tells the test program that it is the agent in a delegated group.
+// inGroup tells the test program that it is the agent in a control group, and
+// whether it finds it delegated.
 const inGroup = "NANOBOT_TEST_IN_GROUP"
 
-// Every box of an agent uses its group, not only the first.
+// Every box of an agent uses its group, not only the first, but only one that
+// was left to it.
 func TestRealGroupTaken(t *testing.T) {
 	t.Parallel()
-	if os.Getenv(inGroup) != "" {
+	if want := os.Getenv(inGroup); want != "" {
 		for range 2 {
 			b, err := Open(t.Context(), Options{})
 			if err != nil {
 				t.Skip(err)
 			}
-			if !b.Level().Cgroup {
-				t.Errorf("no control group: %s", b.Level())
+			if got := b.Level().Cgroup; got != (want == "yes") {
+				t.Errorf("control group: got %v, want %s: %s", got, want, b.Level())
 			}
 		}
 		return
 	}
-	dir := realGroup(t)
-	group, err := os.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer group.Close() //nolint:errcheck // only for its descriptor
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestRealGroupTaken$", "-test.v")
-	cmd.Env = append(os.Environ(), inGroup+"=1")
-	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(group.Fd())}
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("%v: %s", err, out)
+	for name, c := range map[string]struct{ mark, env, want string }{
+		"of the machine":    {mark: "1", want: "yes"},
+		"of a user":         {env: "1", want: "yes"},
+		"somebody else's":   {want: "no"},
+		"marked as not his": {mark: "0", env: "1", want: "no"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := realGroup(t)
+			if c.mark != "" {
+				if err := unix.Setxattr(dir, "user.delegate", []byte(c.mark), 0); err != nil {
+					t.Skipf("the group cannot be marked: %v", err)
+				}
+			}
+			group, err := os.Open(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer group.Close() //nolint:errcheck // only for its descriptor
+			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestRealGroupTaken$", "-test.v")
+			cmd.Env = append(os.Environ(), inGroup+"="+c.want, "NANOBOT_DELEGATED="+c.env)
+			cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(group.Fd())}
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Errorf("%v: %s", err, out)
+			}
+		})
 	}
 }
