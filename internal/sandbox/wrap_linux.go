@@ -77,7 +77,7 @@ func (b *Box) openLandlock(ctx context.Context, abi int, ways []means) error {
 			first = err
 		}
 	}
-	if first != nil {
+	if first != nil && b.means.spaces != ways[0].spaces {
 		b.level.Missing = append(b.level.Missing, "some namespaces ("+first.Error()+")")
 	}
 	if !b.level.PIDNS && abi < scopedLandlock {
