@@ -35,7 +35,6 @@ func later() []string {
 		"agents.defaults.failOnToolError",
 		"modelPresets.<name>.label",
 		"providers.<name>.caps", "providers.<name>.displayName",
-		"gateway.log.components",
 		"tools.cliApps", "tools.maxSessionMessagesPerMinute",
 		"tools.webuiAllow",
 	}

@@ -338,8 +338,19 @@ func logHandler(w io.Writer, cfg config.Log, verbose bool) slog.Handler {
 		level = slog.LevelDebug
 	}
 	o := &slog.HandlerOptions{Level: level}
+	var h slog.Handler = slog.NewJSONHandler(w, o)
 	if cfg.Format == "text" {
-		return slog.NewTextHandler(w, o)
+		h = slog.NewTextHandler(w, o)
 	}
-	return slog.NewJSONHandler(w, o)
+	if len(cfg.Components) == 0 {
+		return h
+	}
+	levels := map[string]slog.Level{}
+	for name, text := range cfg.Components {
+		var l slog.Level
+		if l.UnmarshalText([]byte(text)) == nil { // checked when the configuration was read
+			levels[name] = l
+		}
+	}
+	return byComponent{h, level, levels}
 }

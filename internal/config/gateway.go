@@ -46,7 +46,7 @@ type Log struct {
 	File       string            `json:"file" doc:"File to write to; empty is standard error."`
 	MaxSizeMB  int               `json:"maxSizeMb" min:"1" doc:"Megabytes before a log file is rotated."`
 	MaxFiles   int               `json:"maxFiles" min:"1" doc:"Rotated files kept."`
-	Components map[string]string `json:"components" enum:"debug|info|warn|error" doc:"Levels per component."`
+	Components map[string]string `json:"components" enum:"debug|info|warn|error" doc:"Levels of single parts: a channel by its name, mcp."`
 }
 
 // Metrics configures the metrics endpoint. Enabled nil means on when the
