@@ -90,6 +90,9 @@ zone are meant in the configured one.`,
   nanobot cron add -m "Weather for Lisbon" --cron "0 7 * * *" --tz Europe/Lisbon
   nanobot cron add -m "Call Ana" --at 2027-01-31T09:00 --channel telegram --to 12345`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.expr == "" && isExpression(c.configPath) { // older versions knew -c as --cron
+				f.expr, c.configPath = c.configPath, ""
+			}
 			j, err := c.openJobs()
 			if err != nil {
 				return err

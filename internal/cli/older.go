@@ -3,13 +3,16 @@ package cli
 import (
 	"fmt"
 	"maps"
+	"os"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/nanobot-go/nanobot/internal/app"
+	"github.com/nanobot-go/nanobot/internal/diskio"
 )
 
 // What follows is for people and scripts that know older versions: their words
@@ -37,6 +40,16 @@ func (l length) Set(s string) error {
 
 // Type implements pflag.Value.
 func (length) Type() string { return "time" }
+
+// isExpression reports whether the name of a file is none, but a cron
+// expression.
+func isExpression(name string) bool {
+	if len(strings.Fields(name)) < 5 {
+		return false
+	}
+	_, err := os.Stat(name)
+	return diskio.IsMissing(err)
+}
 
 // olderService are nanobot service install and uninstall under their old names.
 func (c *command) olderService() []*cobra.Command {
