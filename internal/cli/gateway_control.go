@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nanobot-go/nanobot/internal/app"
+	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/daemon"
 )
@@ -227,8 +228,8 @@ func (c *command) gatewayStatusCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "status", Short: "Show how the gateway is", Args: noArgs,
-		Long: `status ends with code 0 if the gateway runs and is well, 1 if something is
-wrong and 3 if it does not run.`,
+		Long: `status ends with code 0 if the gateway runs and is well, 1 if it is not ready or
+every channel that is switched on has failed, and 3 if it does not run.`,
 		Example: "  nanobot gateway status\n  nanobot gateway status --json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			l, err := c.lenient()
@@ -257,7 +258,7 @@ wrong and 3 if it does not run.`,
 			} else {
 				printGateway(cmd, i, s)
 			}
-			if err == nil && !s.Ready {
+			if err == nil && (!s.Ready || deaf(s.Channels)) {
 				return failure{exitFailure}
 			}
 			return err
@@ -265,6 +266,21 @@ wrong and 3 if it does not run.`,
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	return cmd
+}
+
+// deaf reports whether there are channels and all of them have failed, so that
+// nobody reaches the bot.
+func deaf(list []channel.Status) bool {
+	on, failed := 0, 0
+	for _, s := range list {
+		if s.Enabled {
+			on++
+		}
+		if s.Enabled && s.State == channel.Failed {
+			failed++
+		}
+	}
+	return on > 0 && on == failed
 }
 
 // exitNotRunning is what init scripts call "program is not running".
