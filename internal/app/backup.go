@@ -66,6 +66,7 @@ const (
 	backupFormat   = 1
 	manifestName   = "manifest.json"
 	backupConfig   = "config.json"
+	pairingFile    = "pairing.json"
 	mediaLimit     = 50 << 20 // bytes up to which the media folder is taken along
 	maxBackupFiles = 1 << 20
 	maxBackupBytes = 64 << 30
@@ -79,7 +80,7 @@ const (
 // nothing else is looked at.
 func backupItems(secrets bool) []string {
 	items := []string{
-		"bus", "pairing.json", "channels", "run/owner-chat.json", "run/mcp-tools.json", "sessions", "memory", "subagents", "usage",
+		"bus", pairingFile, "channels", "run/owner-chat.json", "run/mcp-tools.json", "sessions", "memory", "subagents", "usage",
 		"skills.json", "prices.json", "history", "webui", "media",
 	}
 	if secrets {
@@ -104,9 +105,6 @@ func WriteBackup(ctx context.Context, w io.Writer, o BackupOptions) (BackupManif
 	if info, err := os.Stat(o.Skip); err == nil {
 		b.skip = info
 	}
-	if info, err := os.Stat(o.Config.DataDir); err == nil {
-		b.data = info
-	}
 	if err := b.write(); err != nil {
 		return b.m, err
 	}
@@ -119,7 +117,6 @@ type backup struct {
 	ctx  context.Context //nolint:containedctx // of the one call this lives for
 	tar  *tar.Writer
 	skip fs.FileInfo
-	data fs.FileInfo // the folder with our data
 	m    BackupManifest
 }
 
@@ -173,6 +170,14 @@ func (b *backup) tree(root, as string) error {
 	if resolved, err := filepath.EvalSymlinks(root); err == nil {
 		root = resolved
 	}
+	own := ownData{}
+	if as == "workspace" {
+		own = b.ownData(root)
+		if own.around != "" {
+			b.left(as, "is part of "+own.around+" in the data folder")
+			return nil
+		}
+	}
 	return filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
 		if ctxErr := b.ctx.Err(); ctxErr != nil {
 			return ctxErr
@@ -185,8 +190,11 @@ func (b *backup) tree(root, as string) error {
 		case err != nil || relErr != nil:
 			b.left(name, "cannot be read")
 			return nil //nolint:nilerr // the backup goes on and says what it lacks
-		case d.IsDir() && as == "workspace" && file != root && b.isData(d):
-			return fs.SkipDir // our own data is taken by name
+		case as == "workspace" && own.has(rel, d):
+			return pass(d) // our own data is taken by name
+		case as == "workspace" && isOldBackup(d.Name()):
+			b.left(name, "is a backup, or what a restore put aside")
+			return pass(d)
 		case d.IsDir():
 			return b.folder(name, d)
 		case passing(name):
@@ -197,12 +205,6 @@ func (b *backup) tree(root, as string) error {
 		}
 		return b.file(file, name)
 	})
-}
-
-// isData reports whether a folder is the one with our data.
-func (b *backup) isData(d fs.DirEntry) bool {
-	info, err := d.Info()
-	return err == nil && b.data != nil && os.SameFile(b.data, info)
 }
 
 // passing reports files of ours that mean something only while a program runs
@@ -253,6 +255,9 @@ func (b *backup) file(file, name string) error {
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() || b.skip != nil && os.SameFile(b.skip, info) {
 		return err
+	}
+	if name == "data/"+pairingFile && !b.o.Secrets {
+		return b.pairing(f, name, info)
 	}
 	size := info.Size()
 	if strings.HasSuffix(name, ".jsonl") && isOurs(name) {

@@ -171,6 +171,9 @@ func (b *Backup) Restore(ctx context.Context, o RestoreOptions) (Restored, error
 	if resolved, err := filepath.EvalSymlinks(o.Workspace); err == nil {
 		o.Workspace = resolved // a link says on which disk it lies
 	}
+	if resolved, err := filepath.EvalSymlinks(data); within(data, o.Workspace) || err == nil && within(resolved, o.Workspace) {
+		return Restored{}, fmt.Errorf("the workspace %s holds the data folder %s, and neither can be replaced without the other; restore to a new place with --to DIR", o.Workspace, data)
+	}
 	r := Restored{Config: o.Config, DataDir: data, Workspace: o.Workspace, Files: len(b.Files), Bytes: b.Bytes(), Blank: b.Blank}
 	moves := b.moves(o, data)
 	for _, m := range moves {

@@ -147,6 +147,144 @@ func TestBackupOfAWorkspaceAroundTheData(t *testing.T) {
 	}
 }
 
+// Whatever the workspace has to do with the data folder, keys, logins and
+// codes are in the archive only when they are asked for.
+func TestBackupOfATangledWorkspaceHoldsNoSecrets(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		workspace string // from the data folder
+		secrets   bool
+		want      string // a file that is in it all the same
+	}{
+		"same":             {".", false, "workspace/AGENTS.md"},
+		"around":           {"..", false, "workspace/beside.md"},
+		"inside":           {"projects/ws", false, "workspace/plan.md"},
+		"in the logins":    {"auth", false, "config.json"},
+		"below the logins": {"auth/deep", false, "config.json"},
+		"through a link":   {"../link", false, "workspace/AGENTS.md"},
+		"with secrets":     {".", true, "data/auth/x.json"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			top := t.TempDir()
+			data := filepath.Join(top, "bot")
+			plant(t, data, tangled())
+			plant(t, top, map[string]string{"beside.md": "beside"})
+			if err := os.Symlink(data, filepath.Join(top, "link")); err != nil && tt.workspace == "../link" {
+				t.Skip("no links here: ", err)
+			}
+			l, err := config.Load(config.Options{Path: filepath.Join(data, "config.json"), Home: top})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var buf bytes.Buffer
+			_, err = WriteBackup(t.Context(), &buf, BackupOptions{
+				Config: l, Workspace: filepath.Join(data, filepath.FromSlash(tt.workspace)), Secrets: tt.secrets, Version: "1", Now: time.Unix(1e9, 0),
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			file := filepath.Join(t.TempDir(), "b.tar.gz")
+			if err := os.WriteFile(file, buf.Bytes(), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := OpenBackup(t.Context(), file); err != nil {
+				t.Fatal(err)
+			}
+			holds, names := grepBackup(t, file, plantedKey, "AAbbCCddEE", "WXYZ-1234")
+			if tt.secrets != (len(holds) > 0) {
+				t.Errorf("with secrets %v, secrets in %q", tt.secrets, holds)
+			}
+			if !slices.Contains(names, tt.want) {
+				t.Errorf("%s is not in it: %q", tt.want, names)
+			}
+		})
+	}
+}
+
+// tangled is a data folder that is a workspace, too, with secrets in every
+// place where they are kept.
+func tangled() map[string]string {
+	return map[string]string{
+		"config.json":                    `{"providers": {"anthropic": {"apiKey": "` + plantedKey + `"}}, "channels": {"telegram": {"token": "123456:AAbbCCddEEffGGhhIIjjKKllMMnnOOppQQr"}}}`,
+		"config.json.bak-20260101":       plantedKey,
+		"config.json~":                   plantedKey,
+		"Config.copy.json":               plantedKey,
+		".config.json.swp":               plantedKey,
+		GoodConfig:                       plantedKey,
+		"secrets.json":                   plantedKey,
+		"auth/x.json":                    plantedKey,
+		"auth/deep/y.json":               plantedKey,
+		"whatsapp-auth/creds":            plantedKey,
+		"weixin/account.json":            plantedKey,
+		"matrix-store/keys":              plantedKey,
+		"run/gateway.json":               plantedKey,
+		"logs/gateway.log":               plantedKey,
+		"undo/ab12/blob":                 plantedKey,
+		"pairing.json":                   `{"approved": {"telegram": ["7"]}, "pending": {"WXYZ-1234": {"channel": "telegram"}}}`,
+		"pairing.json.old":               `{"pending": {"WXYZ-1234": {}}}`,
+		"before-restore-2/config.json":   plantedKey,
+		"nanobot-backup-20260101.tar.gz": plantedKey,
+		"AGENTS.md":                      "agents",
+		"memory/MEMORY.md":               "remembered",
+		"projects/ws/plan.md":            "plan",
+	}
+}
+
+// grepBackup lists the entries of a backup that hold one of the texts, and all
+// names.
+func grepBackup(t *testing.T, file string, texts ...string) (holds, names []string) {
+	t.Helper()
+	err := (&Backup{path: file}).each(t.Context(), func(h *tar.Header, r io.Reader) error {
+		data, err := io.ReadAll(r)
+		names = append(names, h.Name)
+		if slices.ContainsFunc(texts, func(s string) bool { return bytes.Contains(data, []byte(s)) }) {
+			holds = append(holds, h.Name)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return holds, names
+}
+
+// Who was let in is kept, who waits is not.
+func TestBackupKeepsApprovals(t *testing.T) {
+	t.Parallel()
+	dir, l := oldHome(t)
+	plant(t, dir, map[string]string{"pairing.json": tangled()["pairing.json"]})
+	file, _ := writeBackup(t, l, false)
+	if holds, _ := grepBackup(t, file, `"approved":{"telegram":["7"]}`); !slices.Equal(holds, []string{"data/pairing.json"}) {
+		t.Errorf("approvals are in %q", holds)
+	}
+	file, _ = writeBackup(t, l, true)
+	if holds, _ := grepBackup(t, file, "WXYZ-1234"); !slices.Equal(holds, []string{"data/pairing.json"}) {
+		t.Errorf("with secrets, codes are in %q", holds)
+	}
+}
+
+// A workspace cannot replace the data that lies in it.
+func TestRestoreRefusesAWorkspaceAroundTheData(t *testing.T) {
+	t.Parallel()
+	_, l := oldHome(t)
+	file, _ := writeBackup(t, l, false)
+	b, err := OpenBackup(t.Context(), file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := t.TempDir()
+	for _, ws := range []string{to, filepath.Join(to, "bot")} {
+		o := RestoreOptions{Config: filepath.Join(to, "bot", "config.json"), Workspace: ws, Force: true, Now: time.Unix(1e9, 0)}
+		if _, err := b.Restore(t.Context(), o); err == nil || !strings.Contains(err.Error(), "--to DIR") {
+			t.Errorf("workspace %s: %v", ws, err)
+		}
+	}
+	if got := harvest(t, to); len(got) > 0 {
+		t.Errorf("something was done: %v", got)
+	}
+}
+
 func TestBackupRoundTrip(t *testing.T) {
 	t.Parallel()
 	old, l := oldHome(t)
