@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"runtime/debug"
 	"runtime/metrics"
 	"time"
 )
@@ -16,11 +15,13 @@ const (
 
 // ReleaseWhenQuiet calls ReleaseMemory soon after the start and again whenever
 // the process has worked and come to rest, until ctx ends. Meanwhile it keeps
-// the heap from growing far beyond what is in use. It is for programs of our own: in one that embeds us it would concern code we know nothing of.
+// the heap from growing far beyond what is in use. It is for programs of our
+// own: in one that embeds us it would concern code we know nothing of.
 func ReleaseWhenQuiet(ctx context.Context) {
 	t := time.NewTimer(quietFirst)
 	defer t.Stop()
 	q := quiet{}
+	(&collector{ctx: ctx}).watch()
 	for {
 		select {
 		case <-ctx.Done():
@@ -32,8 +33,6 @@ func ReleaseWhenQuiet(ctx context.Context) {
 			q.released = allocated()
 			q.seen = q.released
 		}
-		limit := memoryLimit(live())
-		debug.SetMemoryLimit(limit)
 		t.Reset(quietEvery)
 	}
 }
@@ -50,14 +49,6 @@ func (q *quiet) look(now uint64) bool {
 	q.seen = now
 	return first || lately < quietAllocs && since >= worthAllocs
 }
-
-// memoryLimit is what the heap may grow to before garbage is collected more
-// often than the percentage says, which is chosen for a small one. It stays
-// well above what is in use: a limit that cannot be kept costs half the
-// processor.
-func memoryLimit(live uint64) int64 { return int64(max(memoryFloor, live+live/2+memoryFloor/2)) } //nolint:gosec // no heap has 2^62 bytes
-
-const memoryFloor = 64 << 20
 
 func allocated() uint64 { return read("/gc/heap/allocs:bytes") }
 func live() uint64      { return read("/gc/heap/live:bytes") }
