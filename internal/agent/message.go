@@ -57,20 +57,20 @@ func (m messenger) target(c tool.Call, in messageInput) (to bus.Route, other boo
 	if (in.Channel == "" || in.Channel == to.Channel) && (in.ChatID == "" || in.ChatID == to.ChatID) {
 		return to, false, nil
 	}
-	no := func(code tool.Code, format string, args ...any) (bus.Route, bool, *tool.Result) {
+	no := func(code tool.Code, format string, args ...any) *tool.Result {
 		r := tool.Fail(code, format, args...)
-		return bus.Route{}, true, &r
+		return &r
 	}
 	to = bus.Route{Channel: cmp.Or(in.Channel, c.Route.Channel), ChatID: in.ChatID}
 	switch {
 	case c.Scope != "":
-		return no(tool.DeniedPolicy, "only the current chat (%s %s) can be written to", c.Route.Channel, c.Route.ChatID)
+		return to, true, no(tool.DeniedPolicy, "only the current chat (%s %s) can be written to", c.Route.Channel, c.Route.ChatID)
 	case m.elsewhere == nil:
-		return no(tool.Unsupported, "only the current chat (%s %s) can be written to: other chats are reached by the gateway, which this program is not", c.Route.Channel, c.Route.ChatID)
+		return to, true, no(tool.Unsupported, "only the current chat (%s %s) can be written to: other chats are reached by the gateway, which this program is not", c.Route.Channel, c.Route.ChatID)
 	case to.ChatID == "":
-		return no(tool.InvalidArgs, "chat_id is missing: name the chat on %s", to.Channel)
+		return to, true, no(tool.InvalidArgs, "chat_id is missing: name the chat on %s", to.Channel)
 	case to.Channel == "websocket":
-		return no(tool.DeniedPolicy, "chats of other WebSocket clients cannot be written to")
+		return to, true, no(tool.DeniedPolicy, "chats of other WebSocket clients cannot be written to")
 	}
 	return to, true, nil
 }

@@ -299,8 +299,10 @@ func TestBackupRoundTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := harvest(t, old)
-	for _, name := range []string{"bus/.lock", "sessions/ab12/.workspace", "run/gateway.json", "logs/gateway.log", "index/ab12.db", "foreign.txt", "workspace/cron.lock",
-		"workspace/cron/.owner.lock", "workspace/.git/index.lock", "sessions/ab12/.locks"} {
+	for _, name := range []string{
+		"bus/.lock", "sessions/ab12/.workspace", "run/gateway.json", "logs/gateway.log", "index/ab12.db", "foreign.txt", "workspace/cron.lock",
+		"workspace/cron/.owner.lock", "workspace/.git/index.lock", "sessions/ab12/.locks",
+	} {
 		delete(want, name)
 	}
 	want["bus/journal.jsonl"] = "{\"journal\":1}\n{\"in\":\"a\"}\n" // up to the last whole line

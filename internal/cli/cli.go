@@ -39,7 +39,7 @@ type command struct {
 // Main runs the command line and returns the exit code.
 func Main(ctx context.Context, args []string, io Stdio) int {
 	c := &command{Stdio: io}
-	root := c.root(args) //nolint:contextcheck // commands get theirs from ExecuteContext
+	root := c.root(args)
 	root.SetArgs(args)
 	root.SetIn(io.In)
 	root.SetOut(io.Out)
@@ -107,13 +107,32 @@ type entry struct {
 
 func (c *command) commands() []entry {
 	return []entry{
-		{"agent", c.agentCommand}, {"gateway", c.gatewayCommand}, {"onboard", c.onboardCommand}, {"status", c.statusCommand},
-		{"sessions", c.sessionsCommand}, {"memory", c.memoryCommand}, {"undo", c.undoCommand}, {"config", c.configCommand},
-		{"provider", c.providerCommand}, {"models", c.modelsCommand}, {"usage", c.usageCommand}, {"replay", c.replayCommand},
-		{"transcribe", c.transcribeCommand}, {"mcp", c.mcpCommand}, {"skill", c.skillCommand}, {"channels", c.channelsCommand},
-		{"pairing", c.pairingCommand}, {"doctor", c.doctorCommand}, {"version", c.versionCommand}, {"service", c.serviceCommand},
-		{"health", c.healthCommand}, {"backup", c.backupCommand}, {"cron", c.cronCommand}, {"trigger", c.triggerCommand},
-		{"serve", c.serveCommand}, {"plugins", c.pluginsCommand},
+		{"agent", c.agentCommand},
+		{"gateway", c.gatewayCommand},
+		{"onboard", c.onboardCommand},
+		{"status", c.statusCommand},
+		{"sessions", c.sessionsCommand},
+		{"memory", c.memoryCommand},
+		{"undo", c.undoCommand},
+		{"config", c.configCommand},
+		{"provider", c.providerCommand},
+		{"models", c.modelsCommand},
+		{"usage", c.usageCommand},
+		{"replay", c.replayCommand},
+		{"transcribe", c.transcribeCommand},
+		{"mcp", c.mcpCommand},
+		{"skill", c.skillCommand},
+		{"channels", c.channelsCommand},
+		{"pairing", c.pairingCommand},
+		{"doctor", c.doctorCommand},
+		{"version", c.versionCommand},
+		{"service", c.serviceCommand},
+		{"health", c.healthCommand},
+		{"backup", c.backupCommand},
+		{"cron", c.cronCommand},
+		{"trigger", c.triggerCommand},
+		{"serve", c.serveCommand},
+		{"plugins", c.pluginsCommand},
 	}
 }
 

@@ -52,8 +52,8 @@ func TestLogLevels(t *testing.T) {
 				name string
 				log  *slog.Logger
 			}{{"general", log}, {"mcp", log.With("component", "mcp")}, {"mail", log.With("channel", "email").With("chat", "x")}} {
-				part.log.Debug(part.name + " debug")
-				part.log.Info(part.name + " info")
+				part.log.Debug(part.name + " debug") //nolint:sloglint // told apart by it
+				part.log.Info(part.name + " info")   //nolint:sloglint // the same
 			}
 			if got := messages(t, b.Bytes()); got != tt.want {
 				t.Errorf("got\n%s\nwant\n%s", got, tt.want)

@@ -90,11 +90,10 @@ func (b *box) profile() sandbox.Profile { return sandbox.Profile{Workspace: b.wo
 
 // TestMain removes what earlyHelper made.
 func TestMain(m *testing.M) {
-	code := m.Run()
+	m.Run()
 	if dir := helperDir.Load(); dir != nil {
 		_ = os.RemoveAll(*dir)
 	}
-	os.Exit(code)
 }
 
 var helperDir atomic.Pointer[string]

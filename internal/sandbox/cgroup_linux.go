@@ -163,5 +163,5 @@ func machineMemory() int64 {
 	if unix.Sysinfo(&info) != nil {
 		return 0
 	}
-	return int64(info.Totalram) * int64(info.Unit) //nolint:gosec,unconvert // no machine has more; 32 bits elsewhere
+	return int64(info.Totalram) * int64(info.Unit) //nolint:gosec // no machine has more; 32 bits elsewhere
 }

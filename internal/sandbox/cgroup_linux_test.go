@@ -220,7 +220,7 @@ func TestRealGroupTaken(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer group.Close() //nolint:errcheck // only for its descriptor
+			defer group.Close()
 			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestRealGroupTaken$", "-test.v")
 			cmd.Env = append(os.Environ(), inGroup+"="+c.want, "NANOBOT_DELEGATED="+c.env)
 			cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(group.Fd())}

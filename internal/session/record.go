@@ -13,7 +13,7 @@ import (
 
 // Record is one message of a session with what the log knows about it beside
 // the conversation. A Record is never changed once it is in a session.
-type Record struct {
+type Record struct { //nolint:recvcheck // reading fills it in, all else only reads
 	llm.Message
 
 	Time      time.Time // when it came into being; Append fills it in when zero

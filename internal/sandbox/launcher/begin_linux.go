@@ -141,13 +141,13 @@ func (l *launcher) prepare(command, env unsafe.Pointer) {
 	if l.Proxy != "" && !l.Inner {
 		_, _, e := syscall.RawSyscall6(syscall.SYS_SOCKETPAIR, syscall.AF_UNIX, syscall.SOCK_SEQPACKET|syscall.SOCK_CLOEXEC, 0, uintptr(unsafe.Pointer(&pair)), 0, 0)
 		if e == 0 {
-			_, _, e = syscall.RawSyscall(syscall.SYS_DUP3, uintptr(pair[1]), SendFD, syscall.O_CLOEXEC)
+			_, _, e = syscall.RawSyscall(syscall.SYS_DUP3, uintptr(pair[1]), SendFD, syscall.O_CLOEXEC) //nolint:gosec // a descriptor
 		}
 		if e != 0 {
 			l.fail("socket", e)
 			return
 		}
-		_, _, _ = syscall.RawSyscall(syscall.SYS_CLOSE, uintptr(pair[1]), 0, 0)
+		_, _, _ = syscall.RawSyscall(syscall.SYS_CLOSE, uintptr(pair[1]), 0, 0) //nolint:gosec // a descriptor
 		l.receive = int(pair[0])
 	}
 	if i, e := perform(l.Before.steps); e != 0 {
@@ -173,7 +173,7 @@ func writePIDMax(n int) bool {
 	if e != 0 {
 		return false
 	}
-	_, _, e = syscall.RawSyscall(syscall.SYS_WRITE, uintptr(fd), uintptr(unsafe.Pointer(&digits[at])), uintptr(len(digits)-at))
+	_, _, e = syscall.RawSyscall(syscall.SYS_WRITE, uintptr(fd), uintptr(unsafe.Pointer(&digits[at])), uintptr(len(digits)-at)) //nolint:gosec // no number has more digits
 	_, _, _ = syscall.RawSyscall(syscall.SYS_CLOSE, uintptr(fd), 0, 0)
 	return e == 0
 }
@@ -252,7 +252,8 @@ func (l *launcher) attendAlone(early bool) {
 	if l.trouble != "" || l.Proxy != "" {
 		return
 	}
-	for !l.look(&limit, early && l.Watch == 0) {
+	for done := false; !done; {
+		done = l.look(&limit, early && l.Watch == 0)
 	}
 }
 

@@ -13,6 +13,8 @@ const LinkerFlag = "-E github.com/nanobot-go/nanobot/internal/sandbox/launcher.e
 // happens when packages are initialised.
 func entry()
 
+var _, _ = entry, early // the linker and entry use them
+
 // early takes over in a process that has no Go runtime: nothing in it may
 // allocate, panic, defer or wait by other means than a system call. It returns
 // if the runtime is to be started; what was begun is in self then.
