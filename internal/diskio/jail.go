@@ -68,7 +68,8 @@ type JailOptions struct {
 // hands out regular files and directories inside its roots and nothing else:
 // links that leave a root, FIFOs, devices and protected paths are refused
 // without a gap between check and use, because every access goes through a
-// descriptor of the root. It does not stop bind mounts inside a root.
+// descriptor of the root. What somebody mounts inside a root is part of it,
+// except protected paths; mounts made after the first use are not looked at.
 //
 // Paths are cleaned lexically before use, so "link/../x" is "x". A Jail is safe
 // for concurrent use; one Jail serves all users of a workspace, because it also

@@ -28,7 +28,8 @@ func HomeProtected(home string) (deny, denyWrite []string) {
 	return deny, denyWrite
 }
 
-// guard knows the protected paths, both as written and with links resolved.
+// guard knows the protected paths, as written, with links resolved, and under
+// the names that mounts give them.
 type guard struct {
 	deny, denyWrite []string
 	except          []string // inside deny
@@ -60,6 +61,11 @@ func newGuard(j *Jail, n Narrow) *guard {
 	g.denyWrite = all(n.ProtectedWrite)
 	g.except = all(n.Except)
 	g.unlisted = all(n.Unlisted)
+	mounts, ws := mountTable(), resolveExisting(j.workspace)
+	for _, list := range []*[]string{&g.deny, &g.denyWrite, &g.unlisted} {
+		*list = append(*list, mountedNames(mounts, *list, ws)...)
+	}
+	g.deny = append(g.deny, processMounts(mounts)...)
 	return g
 }
 
