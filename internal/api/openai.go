@@ -46,6 +46,11 @@ type Options struct {
 	// DeleteSession ends a conversation and reports whether there was one.
 	// nil means that clients cannot.
 	DeleteSession func(ctx context.Context, key string) (found bool, err error)
+	// Trigger keeps a message for the chat of a trigger and returns what to
+	// call it by. It must be on disk when Trigger returns. Fault should tell
+	// 404 for one that there is not, 409 for one that is switched off and 413
+	// for a message that is too long. nil means that there are no triggers.
+	Trigger func(ctx context.Context, id, message string, untrusted bool) (delivery string, err error)
 
 	// Token must come as a bearer token with every request to the API. Without
 	// one only requests that reach a loopback address are served.
@@ -157,6 +162,9 @@ func (a *API) Handler() http.Handler {
 		mux.Handle("POST /v1/chat/completions", a.guarded(a.chat))
 		mux.Handle("POST /v1/responses", a.guarded(a.responses))
 		mux.Handle("DELETE /v1/sessions/{id...}", a.guarded(a.deleteSession))
+		if a.o.Trigger != nil {
+			mux.Handle("POST /v1/triggers/{id}", a.guarded(a.trigger))
+		}
 		mux.Handle("/v1/", a.guarded(a.unknown))
 	}
 	return a.observed(mux)

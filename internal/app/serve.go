@@ -17,6 +17,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/agent"
 	"github.com/nanobot-go/nanobot/internal/api"
+	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/daemon"
@@ -45,6 +46,7 @@ func (g *Gateway) renewAPI(a *App) error {
 	case !a.Config.Config.Gateway.API: // somebody does not want it
 	case g.serveAPI(a.Config.Config):
 		o.Ask, o.Models, o.DeleteSession = g.Ask, func() []api.Model { return apiModels(g.config()) }, g.deleteSession
+		o.Trigger = g.fireTrigger
 	default:
 		g.log.Warn("the API is not served, because other machines can reach it: set api.apiKey to 16 characters or more, or gateway.host to 127.0.0.1")
 	}
@@ -161,8 +163,24 @@ func faultOf(err error) (status int, message string) {
 		return http.StatusConflict, "The turn was stopped."
 	case errors.Is(err, agent.ErrClosed):
 		return http.StatusServiceUnavailable, "The gateway is being stopped. Try again in a moment."
+	case errors.Is(err, schedule.ErrNoTrigger):
+		return http.StatusNotFound, "There is no such trigger; nanobot trigger list shows them."
+	case errors.Is(err, schedule.ErrTriggerOff):
+		return http.StatusConflict, "The trigger is switched off."
+	case errors.Is(err, bus.ErrTooLarge):
+		return http.StatusRequestEntityTooLarge, "The message is too long."
 	}
 	return 0, ""
+}
+
+// fireTrigger takes the way of nanobot trigger: what it returns for is in the
+// inbox of the triggers.
+func (g *Gateway) fireTrigger(ctx context.Context, id, message string, untrusted bool) (string, error) {
+	a, err := g.current(ctx)
+	if err != nil {
+		return "", err
+	}
+	return a.Schedule.FireTrigger(ctx, id, message, untrusted)
 }
 
 func (g *Gateway) deleteSession(ctx context.Context, key string) (bool, error) {

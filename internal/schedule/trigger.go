@@ -66,8 +66,13 @@ func (t *Trigger) Route() bus.Route {
 	return bus.Route{Channel: t.Channel, ChatID: t.ChatID, ThreadID: t.ThreadID}
 }
 
-// ErrNoTrigger says that there is no such trigger.
-var ErrNoTrigger = errors.New("there is no such trigger")
+// Why a trigger cannot be set off.
+var (
+	// ErrNoTrigger says that there is no such trigger.
+	ErrNoTrigger = errors.New("there is no such trigger")
+	// ErrTriggerOff says that it is switched off.
+	ErrTriggerOff = errors.New("the trigger is switched off")
+)
 
 const (
 	triggerAlphabet = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
@@ -243,7 +248,7 @@ func (s *Scheduler) FireTrigger(ctx context.Context, id, content string, untrust
 		return "", errors.New("the message is empty")
 	}
 	if len(content) > triggerMax {
-		return "", fmt.Errorf("the message has %d bytes, at most %d are possible", len(content), triggerMax)
+		return "", fmt.Errorf("%w: %d bytes, at most %d are possible", bus.ErrTooLarge, len(content), triggerMax)
 	}
 	err := s.triggers.update(ctx, func(t *triggerTable) (bool, error) {
 		tr := t.find(id)
@@ -251,7 +256,7 @@ func (s *Scheduler) FireTrigger(ctx context.Context, id, content string, untrust
 		case tr == nil:
 			return false, ErrNoTrigger
 		case !tr.Enabled:
-			return false, fmt.Errorf("the trigger %s is switched off", tr.ID)
+			return false, fmt.Errorf("%s: %w", tr.ID, ErrTriggerOff)
 		}
 		id = tr.ID
 		return false, nil
@@ -351,7 +356,7 @@ func (s *Scheduler) deliverTrigger(ctx context.Context, path string) {
 		call, cancel := context.WithTimeout(ctx, 10*time.Second)
 		err = s.Submit(call, bus.Inbound{
 			ID: triggerPrefix + tr.ID + ":" + d.ID, Route: tr.Route(), SenderID: EventTrigger, SessionKey: tr.SessionKey, Scope: tr.Scope,
-			Text: fmt.Sprintf("[Trigger %q was set off by a program on the user's machine. Deal with it and tell the user what they should know.]\n\n%s", tr.Name, d.Content),
+			Text: fmt.Sprintf("[Trigger %q was set off by a program of the user. Deal with it and tell the user what they should know.]\n\n%s", tr.Name, d.Content),
 			At:   s.Now(), Event: EventTrigger, OwnTurn: true, Untrusted: d.Untrusted,
 		})
 		cancel()

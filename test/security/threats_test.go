@@ -48,6 +48,7 @@ func threats() []threat {
 		{"T6", "path traversal, links, races", []string{
 			"internal/tool/files TestT6SwapRace", "internal/diskio TestJailSwapRace", "internal/tool/undo TestLinkSwaps",
 			"internal/tool/files TestPathsOutside", "internal/diskio TestJailHardLink", "internal/app TestSentFileIsTheOneThatWasChecked",
+			"internal/tool/files TestAdversarialMounts",
 		}, ""},
 		{"T7", "requests to private addresses", []string{
 			"TestInjections", "internal/tool/web TestHostileURLs", "internal/tool/web TestHostileRedirects", "internal/tool/web TestHostileNames",
