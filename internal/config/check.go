@@ -83,6 +83,7 @@ func (r *reader) spot(root *node, path ...string) (*node, place) {
 func (r *reader) check(c *Config, root *node) {
 	r.checkZone(c, root)
 	r.checkPresets(c, root)
+	r.checkLater(c, root)
 	d := &c.Agents.Defaults
 	if d.MaxTokens >= d.ContextWindowTokens {
 		n, p := r.spot(root, "agents", "defaults", "maxTokens")
@@ -114,6 +115,26 @@ func (r *reader) check(c *Config, root *node) {
 		if pr.APIBase != "" && !strings.Contains(pr.APIBase, "://") {
 			n, p := r.spot(root, "providers", name, "apiBase")
 			r.warning(n, p.path, "does not start with http:// or https://", "")
+		}
+	}
+}
+
+// checkLater names settings of parts that do not exist yet. Older versions write
+// every setting into the file, so a default says nothing about what is wanted.
+func (r *reader) checkLater(c *Config, root *node) {
+	t, usual := &c.Tools, defaultTools()
+	for _, s := range [...]struct {
+		name string
+		set  bool
+	}{
+		{"cliApps", t.CLIApps != usual.CLIApps},
+		{"maxSessionMessagesPerMinute", t.MaxSessionMessagesPerMinute != usual.MaxSessionMessagesPerMinute},
+		{"webuiAllowLocalServiceAccess", t.WebUIAllowLocalServiceAccess != usual.WebUIAllowLocalServiceAccess},
+		{"webuiAllowRemotePackageInstall", t.WebUIAllowRemotePackages != usual.WebUIAllowRemotePackages},
+	} {
+		if s.set {
+			n, p := r.spot(root, "tools", s.name)
+			r.warning(n, p.path, "has no effect yet", "")
 		}
 	}
 }

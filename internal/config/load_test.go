@@ -242,6 +242,26 @@ func TestLoadAccepts(t *testing.T) {
 			},
 		},
 		{
+			name: "settings of parts that come later",
+			text: `{"tools": {"cliApps": {"enable": true, "runTimeout": 9},
+				"maxSessionMessagesPerMinute": 7,
+				"allowLocalPreviewAccess": false,
+				"webuiAllowRemotePackageInstall": true}}`,
+			want: map[string]string{"tools.cliApps.runTimeout": "9 from file"},
+			warnings: []string{
+				"tools.cliApps: has no effect yet (line 1, column 23)",
+				"tools.maxSessionMessagesPerMinute: has no effect yet (line 2, column 36)",
+				"tools.webuiAllowLocalServiceAccess: has no effect yet (line 3, column 32)",
+				"tools.webuiAllowRemotePackageInstall: has no effect yet (line 4, column 39)",
+			},
+		},
+		{
+			name: "defaults of parts that come later, as older versions write them",
+			text: `{"tools": {"cliApps": {"enable": true, "installTimeout": 300, "runTimeout": 60, "catalogTtlSeconds": 3600},
+				"maxSessionMessagesPerMinute": 6, "webuiAllowLocalServiceAccess": true, "webuiAllowRemotePackageInstall": false}}`,
+			want: map[string]string{"tools.cliApps.runTimeout": "60 from file"},
+		},
+		{
 			name: "an empty icon is meant, other empty texts are not",
 			text: `{"agents": {"defaults": {"botIcon": "", "botName": " ", "workspace": ""}}}`,
 			want: map[string]string{
