@@ -82,6 +82,7 @@ type Jail struct {
 	roots     []*jailRoot
 	volumes   *volumeRoots
 	guard     func() *guard
+	mounts    func() []mount
 	locks     *pathLocks
 	rules     Narrow
 }
@@ -142,7 +143,7 @@ func OpenJail(o JailOptions) (*Jail, error) {
 		home:     o.Home,
 		restrict: o.Restrict,
 		fold:     runtime.GOOS == "darwin" || runtime.GOOS == "windows",
-		volumes:  &volumeRoots{}, locks: &pathLocks{},
+		volumes:  &volumeRoots{}, locks: &pathLocks{}, mounts: sync.OnceValue(mountTable),
 	}
 	if j.home == "" {
 		j.home, _ = os.UserHomeDir()

@@ -61,7 +61,7 @@ func newGuard(j *Jail, n Narrow) *guard {
 	g.denyWrite = all(n.ProtectedWrite)
 	g.except = all(n.Except)
 	g.unlisted = all(n.Unlisted)
-	mounts, ws := mountTable(), resolveExisting(j.workspace)
+	mounts, ws := j.mounts(), resolveExisting(j.workspace)
 	for _, list := range []*[]string{&g.deny, &g.denyWrite, &g.unlisted} {
 		*list = append(*list, mountedNames(mounts, *list, ws)...)
 	}
