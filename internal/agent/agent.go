@@ -132,7 +132,7 @@ type Options struct {
 // Limits of mailboxes and memory.
 const (
 	mailboxCap = 256
-	liveCap    = 128
+	liveCap    = 64
 	liveSize   = 16384 // messages of conversations in memory
 	stopWait   = 5 * time.Second
 	drainGrace = 10 * time.Second // if Options.Grace is 0

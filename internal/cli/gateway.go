@@ -152,6 +152,7 @@ func (c *command) gatewayRun(ctx context.Context, f gatewayFlags) error {
 		if o.NoChannels {
 			fmt.Fprintf(c.Err, "nanobot: it crashed %d times within %s, so chat platforms stay off for two minutes. See: nanobot gateway logs\n", crashLimit, crashWindow)
 		}
+		daemon.WorkBesideDisk(c.getenv)
 		go daemon.ReleaseWhenQuiet(ctx)
 	})
 	_ = notify.Tell("STOPPING=1")

@@ -32,7 +32,7 @@ type SSEEvent struct {
 // error here, because only the driver knows whether the answer was complete.
 func SSE(r io.Reader) iter.Seq2[SSEEvent, error] {
 	return func(yield func(SSEEvent, error) bool) {
-		s := sseReader{br: bufio.NewReaderSize(r, 4<<10)}
+		s := sseReader{br: bufio.NewReaderSize(r, 1<<10)}
 		for {
 			ev, ok, err := s.next()
 			if err != nil {

@@ -52,7 +52,7 @@ type Options struct {
 	ImportDirs []string
 
 	Fsync        Fsync
-	MaxLive      int           // sessions kept in memory while unused; default 128
+	MaxLive      int           // sessions kept in memory while unused; default 64
 	MaxLiveBytes int64         // bytes kept in memory of unused sessions; default 16 MiB
 	LockWait     time.Duration // how long Acquire waits for another process; default 30 s
 	CompactBytes int64         // dead bytes from which a log is compacted; default 8 MiB
@@ -101,7 +101,7 @@ func Open(opt Options) (*Store, error) {
 		return nil, fmt.Errorf("unknown fsync policy %q", opt.Fsync)
 	}
 	if opt.MaxLive <= 0 {
-		opt.MaxLive = 128
+		opt.MaxLive = 64
 	}
 	if opt.MaxLiveBytes <= 0 {
 		opt.MaxLiveBytes = 16 << 20
