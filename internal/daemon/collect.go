@@ -24,7 +24,8 @@ func (c *collector) collected() {
 	if c.ctx.Err() != nil {
 		return
 	}
-	if p := percent(live()); p != c.percent {
+	_, live := heap() // nearly: little was allocated since the collection
+	if p := percent(live); p != c.percent {
 		c.percent = p
 		debug.SetGCPercent(p)
 	}

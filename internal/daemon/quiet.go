@@ -2,7 +2,7 @@ package daemon
 
 import (
 	"context"
-	"runtime/metrics"
+	"runtime"
 	"time"
 )
 
@@ -50,14 +50,15 @@ func (q *quiet) look(now uint64) bool {
 	return first || lately < quietAllocs && since >= worthAllocs
 }
 
-func allocated() uint64 { return read("/gc/heap/allocs:bytes") }
-func live() uint64      { return read("/gc/heap/live:bytes") }
+func allocated() uint64 {
+	total, _ := heap()
+	return total
+}
 
-func read(metric string) uint64 {
-	s := []metrics.Sample{{Name: metric}}
-	metrics.Read(s)
-	if s[0].Value.Kind() != metrics.KindUint64 {
-		return 0
-	}
-	return s[0].Value.Uint64()
+// heap says how many bytes were ever allocated and how many of them are in use.
+// The package runtime/metrics knows too, but costs every start 0.15 ms.
+func heap() (total, used uint64) {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m) // stops the world, for microseconds
+	return m.TotalAlloc, m.HeapAlloc
 }
