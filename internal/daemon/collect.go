@@ -12,7 +12,12 @@ import (
 // follow one another when what is in use comes near it.
 type collector struct {
 	ctx     context.Context //nolint:containedctx // the runtime calls, with no context of its own
-	percent int             // in force; 0: that of the start
+	percent int             // in force
+}
+
+func watchCollections(ctx context.Context) {
+	debug.SetGCPercent(mostPercent)
+	(&collector{ctx: ctx, percent: mostPercent}).watch()
 }
 
 // watch waits for the next collection: what nobody holds is found by it.
@@ -24,7 +29,8 @@ func (c *collector) collected() {
 	if c.ctx.Err() != nil {
 		return
 	}
-	_, live := heap() // nearly: little was allocated since the collection
+	// The runtime has planned the next collection for what it found in use.
+	live := memory().NextGC * 100 / uint64(100+c.percent) //nolint:gosec // not negative
 	if p := percent(live); p != c.percent {
 		c.percent = p
 		debug.SetGCPercent(p)

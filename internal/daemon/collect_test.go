@@ -21,20 +21,22 @@ func TestCollector(t *testing.T) {
 	before := debug.SetGCPercent(77)
 	defer debug.SetGCPercent(before)
 	ctx, cancel := context.WithCancel(t.Context())
-	(&collector{ctx: ctx}).watch()
+	defer cancel()
+	watchCollections(ctx)
+	held := make([]byte, 128<<20)
 	current := func() int {
 		p := debug.SetGCPercent(50)
 		debug.SetGCPercent(p)
 		return p
 	}
 	for range 1000 { // cleanups run some time after the collection
-		if runtime.GC(); current() != 77 {
+		if runtime.GC(); current() == leastPercent {
 			break
 		}
 		runtime.Gosched()
 	}
-	if p := current(); p < leastPercent || p > mostPercent {
-		t.Errorf("%d %% after collections", p)
+	if p := current(); p != leastPercent {
+		t.Errorf("%d %% with %d bytes in use, want %d", p, len(held), leastPercent)
 	}
-	cancel()
+	runtime.KeepAlive(held)
 }

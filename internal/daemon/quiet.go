@@ -21,7 +21,7 @@ func ReleaseWhenQuiet(ctx context.Context) {
 	t := time.NewTimer(quietFirst)
 	defer t.Stop()
 	q := quiet{}
-	(&collector{ctx: ctx}).watch()
+	watchCollections(ctx)
 	for {
 		select {
 		case <-ctx.Done():
@@ -50,15 +50,11 @@ func (q *quiet) look(now uint64) bool {
 	return first || lately < quietAllocs && since >= worthAllocs
 }
 
-func allocated() uint64 {
-	total, _ := heap()
-	return total
-}
+func allocated() uint64 { return memory().TotalAlloc }
 
-// heap says how many bytes were ever allocated and how many of them are in use.
-// The package runtime/metrics knows too, but costs every start 0.15 ms.
-func heap() (total, used uint64) {
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m) // stops the world, for microseconds
-	return m.TotalAlloc, m.HeapAlloc
+// memory reads figures of the runtime, which stops the world for microseconds.
+// The package runtime/metrics knows them too, but costs every start 0.15 ms.
+func memory() (m runtime.MemStats) {
+	runtime.ReadMemStats(&m)
+	return m
 }
