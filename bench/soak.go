@@ -15,7 +15,7 @@ const (
 	soakChats   = 40               // each client changes its chat, so that sessions come and go
 	soakLimit   = time.Hour        // beyond the time asked for
 	soakRest    = 75 * time.Second // what was worked with is given back by then, and what is new is in the index
-	soakWarm    = 16000            // turns before the first look: until then conversations kept in memory become more
+	soakWarm    = 50000            // turns before the first look: until then conversations kept in memory become more and longer
 )
 
 // soak has many turns with one gateway and looks whether anything grows
