@@ -41,6 +41,7 @@ func (s *Scheduler) start(ctx context.Context, work *sync.WaitGroup, j Job) { //
 		return
 	}
 	s.running[id] = r
+	delete(s.handed, id) // it came back
 	s.mu.Unlock()
 	work.Go(func() {
 		defer s.poke()
@@ -116,6 +117,7 @@ func (s *Scheduler) runTurn(ctx context.Context, j Job, r *run) { //nolint:gocri
 		return
 	}
 	if !p.Submitted {
+		s.disown(ctx, j.ID, p)
 		if err := s.submit(ctx, in); err != nil {
 			if ctx.Err() != nil {
 				return // claimed, so the next start submits it
@@ -124,11 +126,13 @@ func (s *Scheduler) runTurn(ctx context.Context, j Job, r *run) { //nolint:gocri
 			s.tell(ctx, notice{j.ID, j.Payload.Route(), fmt.Sprintf("The scheduled job %q could not be started: %v.", j.Name, err)})
 			return
 		}
-		s.change(ctx, j.ID, func(t *Job) {
-			if q := t.State.Pending; q != nil && q.OccurrenceMS == p.OccurrenceMS {
-				q.Submitted = true
-			}
-		})
+		if !s.guest() { // the mailbox of one does not outlive it
+			s.change(ctx, j.ID, func(t *Job) {
+				if q := t.State.Pending; q != nil && q.OccurrenceMS == p.OccurrenceMS {
+					q.Submitted = true
+				}
+			})
+		}
 	}
 	limit := s.timeout(&j)
 	timer := time.NewTimer(limit)
@@ -136,6 +140,7 @@ func (s *Scheduler) runTurn(ctx context.Context, j Job, r *run) { //nolint:gocri
 	select {
 	case <-r.over:
 	case <-ctx.Done(): // the agent goes on; its result is taken in after the restart
+		s.handOver(in, r)
 	case <-timer.C:
 		if s.Stop != nil {
 			s.Stop(ctx, in)
@@ -222,6 +227,9 @@ func (s *Scheduler) Outcome(ctx context.Context, in bus.Inbound, out bus.Outboun
 	id, occurrence, ok := parseInboundID(in.ID)
 	if !ok || in.Event != EventCron && in.Event != EventHeartbeat {
 		return out, true
+	}
+	if !s.ending(in.ID) {
+		return out, false // who took it over tells it
 	}
 	var j Job
 	if jobs, err := s.store.Read(ctx); err != nil {
@@ -438,7 +446,7 @@ func (s *Scheduler) tellOwner(ctx context.Context, text string) { s.tell(ctx, no
 func (s *Scheduler) retryUndelivered(ctx context.Context, jobs []*Job) (waiting bool) {
 	for _, j := range jobs {
 		u := j.State.Undelivered
-		if j.broken != nil || u == nil {
+		if u == nil || !s.mine(j) {
 			continue
 		}
 		waiting = true

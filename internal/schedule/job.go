@@ -195,6 +195,7 @@ type Pending struct {
 	Submitted    bool `json:"submitted,omitempty"`
 	LateMS       MS   `json:"lateMs,omitzero"`
 	Manual       bool `json:"manual,omitempty"`
+	Guest        bool `json:"guest,omitempty"` // begun by a guest, so it is in no queue
 }
 
 // Undelivered is a result that no channel takes at the moment.

@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 }
 
 // play runs one role: runner, dying before or after the queue has the message,
-// or a process that adds jobs.
+// a guest, one that dies, or a process that adds jobs.
 func play(role, ws string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
@@ -40,7 +40,7 @@ func play(role, ws string) error {
 		Workspace: ws, Location: time.UTC,
 		Notify: func(context.Context, bus.Outbound) error { return nil },
 		Submit: func(ctx context.Context, in bus.Inbound) error {
-			if role == "die-before" {
+			if role == "die-before" || role == "guest-dies" {
 				die()
 			}
 			if err := enqueue(filepath.Join(ws, "queue"), in.ID); err != nil {
@@ -58,6 +58,9 @@ func play(role, ws string) error {
 	})
 	if err != nil {
 		return err
+	}
+	if strings.HasPrefix(role, "guest") {
+		s.Takes = func(bus.Route) bool { return true }
 	}
 	if role == "add" {
 		for i := range 15 {
@@ -110,7 +113,7 @@ func child(t *testing.T, role, ws string) *exec.Cmd {
 
 func TestKilledBetweenClaimAndQueue(t *testing.T) {
 	t.Parallel()
-	for _, role := range []string{"die-before", "die-after"} {
+	for _, role := range []string{"die-before", "die-after", "guest-dies"} {
 		t.Run(role, func(t *testing.T) {
 			t.Parallel()
 			ws := t.TempDir()
@@ -140,6 +143,46 @@ func TestKilledBetweenClaimAndQueue(t *testing.T) {
 				t.Errorf("state %+v", st)
 			}
 		})
+	}
+}
+
+// A guest in another process goes as soon as somebody wants to run all jobs.
+func TestGuestProcessYields(t *testing.T) {
+	t.Parallel()
+	ws := t.TempDir()
+	guest := child(t, "guest", ws)
+	out := &strings.Builder{}
+	guest.Stderr = out
+	if err := guest.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if pid, running := Guest(ws); running {
+			if pid != guest.Process.Pid && pid != 0 { // 0: it is just being written
+				t.Errorf("guest %d, want %d", pid, guest.Process.Pid)
+			}
+			break
+		}
+		<-time.After(time.Millisecond)
+	}
+	ran := make(chan string, 4)
+	s := plain(t, ws)
+	s.Notify = func(context.Context, bus.Outbound) error { return nil }
+	s.Submit = func(_ context.Context, in bus.Inbound) error { ran <- in.ID; return nil }
+	s.Blocked = func(_ context.Context, err error) { t.Errorf("the guest stays: %v", err) }
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	if err := guest.Wait(); err == nil || !strings.Contains(out.String(), ErrYield.Error()) {
+		t.Errorf("the guest ended with %v: %s", err, out)
+	}
+	j := add(t, s, Draft{Timing: Once(time.Now())})
+	if id := <-ran; !strings.HasPrefix(id, IDPrefix+j.ID) {
+		t.Errorf("ran %s", id)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
 	}
 }
 
@@ -196,7 +239,9 @@ func TestOneOwner(t *testing.T) {
 	if pid, running := Owner(ws); !running || pid != os.Getpid() {
 		t.Errorf("owner %d, %v", pid, running)
 	}
-	if err := open().Run(t.Context()); err == nil {
+	over, end := context.WithCancel(t.Context())
+	end() // so that it does not wait
+	if err := open().Run(over); err == nil {
 		t.Error("two owners")
 	}
 	cancel()

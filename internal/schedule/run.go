@@ -23,22 +23,31 @@ const (
 
 // Run runs jobs and triggers until ctx ends, then waits for what it started.
 // Runs that the agent works on go on there; their results are taken in by the
-// next Run. When another process runs the jobs of the workspace the error is
-// a *diskio.LockedError; a damaged file without a good copy is a *CorruptError.
+// next Run. While another process runs the jobs of the workspace it waits, and
+// a guest that does goes; if that was all until ctx ended, the error is a
+// *diskio.LockedError. A damaged file without a good copy is a *CorruptError.
+//
+// A guest does not wait: the error is a *diskio.LockedError at once, or
+// ErrYield when it is not wanted, or not any more. Its runs are ended with it,
+// or taken up by who runs the jobs next.
 func (s *Scheduler) Run(ctx context.Context) (err error) {
 	if s.Submit == nil || s.Notify == nil {
 		return errors.New("schedule: running jobs needs Submit and Notify")
 	}
-	for _, dir := range []string{s.store.dir, s.triggers.inbox()} {
+	dirs := []string{s.store.dir, s.triggers.inbox()}
+	if s.guest() {
+		dirs = dirs[:1]
+	}
+	for _, dir := range dirs {
 		if err := diskio.MkdirAll(dir, 0o700); err != nil {
 			return err
 		}
 	}
-	own, err := acquireOwner(ctx, ownerLock(s.Workspace))
+	release, err := s.own(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, own.Unlock()) }()
+	defer func() { err = errors.Join(err, release()) }()
 	if err := s.begin(ctx); err != nil {
 		return err
 	}
@@ -47,32 +56,31 @@ func (s *Scheduler) Run(ctx context.Context) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	work.Go(func() {
-		if err := s.Watch(ctx, []string{s.store.dir, s.triggers.inbox()}, s.poke); err != nil && ctx.Err() == nil {
+		if err := s.Watch(ctx, dirs, s.poke); err != nil && ctx.Err() == nil {
 			s.Log.WarnContext(ctx, "changes of jobs are noticed within a minute only", "err", err)
 		}
 	})
+	s.rest = rest{}
 	s.resume(ctx, &work)
-	s.loop(ctx, &work)
-	return nil
+	if err = s.loop(ctx, &work); err != nil {
+		s.settle(ctx)
+	}
+	return err
 }
 
-// acquireOwner waits a moment, because somebody may just be asking who the owner is.
-func acquireOwner(ctx context.Context, path string) (*diskio.Lock, error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	return acquire(ctx, path)
-}
-
-func (s *Scheduler) loop(ctx context.Context, work *sync.WaitGroup) {
+func (s *Scheduler) loop(ctx context.Context, work *sync.WaitGroup) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	last := s.Now()
 	for {
 		select {
 		case <-ctx.Done():
-			return
+			return nil
 		case <-timer.C:
 		case <-s.wake:
+		}
+		if s.unwelcome() {
+			return ErrYield
 		}
 		now := s.Now()
 		if slip := now.Round(0).Sub(last.Round(0)) - now.Sub(last); slip.Abs() > clockSlip {
@@ -83,21 +91,30 @@ func (s *Scheduler) loop(ctx context.Context, work *sync.WaitGroup) {
 		wait := maxSleep
 		if err != nil {
 			if ctx.Err() != nil {
-				return
+				return nil
 			}
 			s.Log.ErrorContext(ctx, "the jobs could not be looked at", "err", err)
 			wait = saveRetry
 		}
-		if next = sooner(next, s.drainTriggers(ctx)); err == nil && !next.IsZero() {
+		if s.guest() {
+			wait = min(wait, guestSleep)
+		} else {
+			next = sooner(next, s.drainTriggers(ctx))
+		}
+		if err == nil && !next.IsZero() {
 			wait = min(wait, max(next.Sub(s.Now()), 0))
 		}
 		timer.Reset(wait)
 	}
 }
 
-// begin registers system jobs and brings plans up to date. It fails only if
-// the file cannot be used.
+// begin registers system jobs, which are none of a guest's business. It fails
+// only if the file cannot be used.
 func (s *Scheduler) begin(ctx context.Context) error {
+	if s.guest() {
+		_, err := s.store.Read(ctx)
+		return err
+	}
 	system := s.systemJobs()
 	var repaired string
 	err := s.store.update(ctx, func(t *table) error {
@@ -147,7 +164,7 @@ func (s *Scheduler) resume(ctx context.Context, work *sync.WaitGroup) {
 		return
 	}
 	for _, j := range jobs {
-		if j.broken == nil && j.State.Pending != nil {
+		if j.State.Pending != nil && s.mine(j) {
 			s.start(ctx, work, *j)
 		}
 	}
@@ -161,6 +178,9 @@ func (s *Scheduler) tick(ctx context.Context, work *sync.WaitGroup) (next time.T
 	unsaved := s.unsaved
 	s.mu.Unlock()
 	if len(unsaved) == 0 {
+		if s.guest() && s.store.empty() {
+			return time.Time{}, nil
+		}
 		if next, ok := s.idle(ctx); ok {
 			return next, nil
 		}
@@ -174,7 +194,7 @@ func (s *Scheduler) tick(ctx context.Context, work *sync.WaitGroup) (next time.T
 		due, told = due[:0], told[:0]
 		going := 0
 		for _, j := range t.Jobs {
-			if j.broken == nil && j.State.Pending != nil {
+			if j.State.Pending != nil && s.mine(j) {
 				going++
 			}
 		}
@@ -189,7 +209,7 @@ func (s *Scheduler) tick(ctx context.Context, work *sync.WaitGroup) (next time.T
 			}
 			told = append(told, say...)
 		}
-		next = earliest(t)
+		next = s.earliest(t)
 		if going >= s.Limits.Concurrent && !next.After(now) {
 			next = time.Time{}
 		}
@@ -235,18 +255,18 @@ func (s *Scheduler) idle(ctx context.Context) (next time.Time, ok bool) {
 	if len(s.byTime(t, now)) > 0 || t.changed {
 		return next, false
 	}
-	next = earliest(t)
+	next = s.earliest(t)
 	if !waiting {
 		s.rest = rest{data, now, next}
 	}
 	return next, true
 }
 
-// byTime plans all jobs and returns those that are due, the longest waiting first.
+// byTime plans all jobs of ours and returns those that are due, the longest waiting first.
 func (s *Scheduler) byTime(t *table, now time.Time) []*Job {
 	var due []*Job
 	for _, j := range t.Jobs {
-		if j.broken != nil {
+		if !s.mine(j) {
 			continue
 		}
 		before := j.State.NextRunAtMS
@@ -262,9 +282,9 @@ func (s *Scheduler) byTime(t *table, now time.Time) []*Job {
 	return due
 }
 
-func earliest(t *table) (next time.Time) {
+func (s *Scheduler) earliest(t *table) (next time.Time) {
 	for _, j := range t.Jobs {
-		if j.broken == nil {
+		if s.mine(j) {
 			next = sooner(next, j.State.NextRunAtMS.Time())
 		}
 	}
@@ -338,7 +358,7 @@ func (s *Scheduler) take(t *table, j *Job, now time.Time) (began bool, say []not
 			}
 		}
 	}
-	st.Pending = &Pending{OccurrenceMS: occurrence, BeganMS: At(now), Manual: manual}
+	st.Pending = &Pending{OccurrenceMS: occurrence, BeganMS: At(now), Manual: manual, Guest: s.guest()}
 	if late > lateAfter {
 		st.Pending.LateMS = MS(late.Milliseconds())
 	}

@@ -15,6 +15,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
@@ -59,6 +60,17 @@ type Options struct {
 	// Stop ends the work on a message that was submitted, when a run takes too
 	// long. Others in the same conversation may not suffer. May be nil.
 	Stop func(ctx context.Context, in bus.Inbound)
+	// Takes makes the Scheduler a guest, for a process that people open and
+	// close: it runs only the jobs of the chats this reports true for, leaves
+	// all others, the program's own jobs and triggers alone, and goes when
+	// somebody comes who runs them all. nil: it runs everything.
+	Takes func(r bus.Route) bool
+	// Leave makes a guest's agent drop a message without answering it, because
+	// somebody else will. May be nil.
+	Leave func(in bus.Inbound)
+	// Blocked is told once when Run waits unusually long for another process
+	// that runs the jobs. May be nil.
+	Blocked func(ctx context.Context, err error)
 	// Deliverable says why nothing can be delivered to a chat now, such as a
 	// channel that is switched off; nil: it can. May be nil.
 	Deliverable func(r bus.Route) error
@@ -88,16 +100,19 @@ type Scheduler struct {
 	triggers *triggerStore
 	wake     chan struct{} // capacity 1: the plan may have changed
 	rest     rest          // belongs to the goroutine of Run
+	serving  atomic.Bool   // a guest between the beginning and the end of Run
 
 	mu      sync.Mutex
 	running map[string]*run // by inbound id
 	unsaved []func(*table)  // results that could not be written yet
+	handed  map[string]bool // runs that are somebody else's by now, by inbound id
 }
 
 // run is one run that is going on in this process.
 type run struct {
-	job  string
-	over chan struct{} // closed when its result is known
+	job    string
+	ending bool          // its result is being written down
+	over   chan struct{} // closed when its result is known
 }
 
 // Open prepares a Scheduler. It starts nothing and reads nothing.
@@ -132,7 +147,7 @@ func Open(o Options) (*Scheduler, error) {
 	setDefault(&l.ErrorsInRow, 5)
 	return &Scheduler{
 		Options: o, store: newStore(o.Workspace, o.Log, o.Now), triggers: newTriggerStore(o.Workspace, o.Log, o.Now),
-		wake: make(chan struct{}, 1), running: map[string]*run{},
+		wake: make(chan struct{}, 1), running: map[string]*run{}, handed: map[string]bool{},
 	}, nil
 }
 

@@ -165,6 +165,16 @@ func (s *Store) peek() ([]byte, bool) {
 	return data, err == nil
 }
 
+// empty reports whether there never was a job.
+func (s *Store) empty() bool {
+	for _, path := range []string{s.path(), s.actions()} {
+		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+			return false
+		}
+	}
+	return true
+}
+
 func (s *Store) path() string    { return filepath.Join(s.dir, "jobs.json") }
 func (s *Store) actions() string { return filepath.Join(s.dir, "action.jsonl") }
 
@@ -347,24 +357,6 @@ func newID() string {
 	_, _ = rand.Read(b[:]) // never fails
 	return hex.EncodeToString(b[:])
 }
-
-// Owner says which process runs the jobs of a workspace; 0 and false if none does.
-func Owner(workspace string) (pid int, running bool) {
-	path := ownerLock(workspace)
-	if _, err := os.Stat(path); err != nil {
-		return 0, false
-	}
-	lock, err := diskio.TryLock(path)
-	if held, ok := errors.AsType[*diskio.LockedError](err); ok {
-		return held.PID, true
-	}
-	if err == nil {
-		_ = lock.Unlock() // a left-over of a process that died
-	}
-	return 0, false
-}
-
-func ownerLock(workspace string) string { return filepath.Join(workspace, "cron", ".owner.lock") }
 
 // oneLine cuts a text to one line of at most n characters.
 func oneLine(s string, n int) string {

@@ -81,25 +81,13 @@ func (s *Scheduler) toolAdd(ctx context.Context, c tool.Call, in cronInput) (too
 	if added.Cost != "" {
 		b.WriteString(" Cost: " + added.Cost + ".")
 	}
-	b.WriteString(s.whoRuns())
+	b.WriteString(s.whoRuns(c.Route))
 	if s.Deliverable != nil {
 		if err := s.Deliverable(c.Route); err != nil {
 			fmt.Fprintf(&b, " Tell the user that it cannot be delivered here at the moment: %v.", err)
 		}
 	}
 	return tool.Text(b.String()), nil
-}
-
-// whoRuns says who runs a job that was added in a process which does not: a
-// chat in a terminal ends, and nobody should wait for a reminder in vain.
-func (s *Scheduler) whoRuns() string {
-	if s.Submit != nil {
-		return ""
-	}
-	if _, running := Owner(s.Workspace); running {
-		return " Tell the user that the gateway runs it, and that the result goes to the chat they used last there, not to this terminal."
-	}
-	return " Tell the user that nothing runs jobs at the moment: it comes only while nanobot gateway runs (nanobot gateway start)."
 }
 
 func (s *Scheduler) zoneOf(t Timing) *time.Location {
