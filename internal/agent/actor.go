@@ -224,25 +224,30 @@ func (a *Agent) Stop(ctx context.Context, key string) string {
 // StopMessage ends the work on one message, whether it has a turn or waits for
 // one. In a conversation that people take part in nothing else is stopped.
 func (a *Agent) StopMessage(ctx context.Context, in bus.Inbound) {
+	a.abandon(in, ErrStopped)
 	key := a.keyOf(in)
+	if key == in.Event || strings.HasPrefix(key, in.Event+":") { // it has the conversation to itself
+		a.Stop(ctx, key)
+	}
+}
+
+// abandon ends the work on one message for a reason.
+func (a *Agent) abandon(in bus.Inbound, why error) {
 	a.mu.Lock()
-	act := a.actors[key]
+	act := a.actors[a.keyOf(in)]
 	var waiting []*item
 	if act != nil {
 		i := slices.IndexFunc(act.queue, func(it *item) bool { return it.in.ID == in.ID })
 		switch {
 		case act.current != nil && act.current.in.ID == in.ID && act.cancel != nil:
-			act.cancel(ErrStopped)
+			act.cancel(why)
 		case i >= 0:
 			waiting = append(waiting, act.queue[i])
 			act.queue = slices.Delete(act.queue, i, i+1)
 		}
 	}
 	a.mu.Unlock()
-	stopped{queue: waiting}.drop(ErrStopped)
-	if key == in.Event || strings.HasPrefix(key, in.Event+":") { // it has the conversation to itself
-		a.Stop(ctx, key)
-	}
+	stopped{queue: waiting}.drop(why)
 }
 
 // settle does the rest of Stop.

@@ -61,6 +61,40 @@ func (p *post) outcome(outs []bus.Outbound, err error) []bus.Outbound {
 	return outs
 }
 
+// Perform begins the turn of a message that a schedule wrote, in a process
+// whose messages come from no queue. What is said goes to Deliver, the final
+// reply in the form Outcome gives it. If the program ends first, or after
+// Leave, Outcome is not asked: the schedule has to see to it that the same
+// message comes again, which is then taken up where it was.
+func (a *Agent) Perform(ctx context.Context, in bus.Inbound) error { //nolint:gocritic // plain data travels by value
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	it := &item{in: in, key: a.keyOf(in), ctx: context.WithoutCancel(ctx)}
+	it.post = &post{a: a, q: unasked{a}, it: it}
+	return a.submit(it) //nolint:contextcheck // the item carries it
+}
+
+// Leave ends the work on a message of Perform as the end of the program would.
+func (a *Agent) Leave(in bus.Inbound) { a.abandon(in, ErrClosed) } //nolint:gocritic // plain data travels by value
+
+// unasked passes on what is said in turns that nobody asked for.
+type unasked struct{ a *Agent }
+
+func (u unasked) Publish(_ context.Context, out bus.Outbound) error { //nolint:gocritic // plain data travels by value
+	if u.a.Deliver != nil {
+		u.a.Deliver(out)
+	}
+	return nil
+}
+
+func (u unasked) Complete(ctx context.Context, _ string, outs ...bus.Outbound) error {
+	for _, out := range outs {
+		_ = u.Publish(ctx, out) // never fails
+	}
+	return nil
+}
+
 // mirror notes in the conversation of the chat what a schedule said there, so
 // that an answer to it is understood.
 func (a *Agent) mirror(in bus.Inbound, out bus.Outbound) { //nolint:gocritic // plain data travels by value

@@ -81,10 +81,16 @@ func (a *Agent) hand(ctx context.Context, in bus.Inbound) (bool, error) {
 	return true, (*q).Submit(ctx, in)
 }
 
+// outlet is the side of a queue that answers go into.
+type outlet interface {
+	Publish(ctx context.Context, out bus.Outbound) error
+	Complete(ctx context.Context, id string, outs ...bus.Outbound) error
+}
+
 // post is the way back of a message that came from a queue.
 type post struct {
 	a  *Agent
-	q  bus.Queue
+	q  outlet
 	it *item
 
 	mu    sync.Mutex
