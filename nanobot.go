@@ -200,6 +200,16 @@ func (b *Bot) Working() int { return b.app.Agent.Working() }
 // Wait waits until no subagent works any more and their results were handled.
 func (b *Bot) Wait(ctx context.Context) error { return b.app.Agent.Quiet(ctx) }
 
+// KeepTime runs the jobs of the chats that WithReminders names, at their time,
+// until ctx ends or the bot is closed. While a gateway runs the jobs of the
+// workspace it waits. It is for programs that a person sits at; call it once.
+func (b *Bot) KeepTime(ctx context.Context) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	defer context.AfterFunc(b.parent, stop)()
+	b.app.KeepTime(ctx, b.run)
+}
+
 // Handler answers the OpenAI-compatible API, health and metrics for this agent;
 // mount it on any mux (docs/api.md says who is let in). It starts the agent.
 func (b *Bot) Handler() (http.Handler, error) {

@@ -69,6 +69,12 @@ func WithClock(now func() time.Time) Option {
 // not call it.
 func WithDeliver(f func(Event)) Option { return func(o *app.GatewayOptions) { o.Deliver = f } }
 
+// WithReminders makes KeepTime of a Bot run the jobs of these chats; their
+// replies go to WithDeliver. A Gateway runs all jobs anyway.
+func WithReminders(chats func(Route) bool) Option {
+	return func(o *app.GatewayOptions) { o.Reminders = chats }
+}
+
 // WithRestart is called after a user asked for /restart. A Gateway does not call
 // it: there Serve returns ErrRestart.
 func WithRestart(f func(Route)) Option {

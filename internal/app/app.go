@@ -66,6 +66,9 @@ type Options struct {
 
 	// Link is the gateway the App runs in.
 	Link Link
+	// Reminders are the chats whose jobs KeepTime runs. Without a gateway only;
+	// nil means none.
+	Reminders func(r bus.Route) bool
 
 	secrets *httpsafe.Registry // the credentials in use
 	loaded  *config.Loaded     // instead of what the file says now
@@ -85,7 +88,8 @@ type App struct {
 	Notes     []string // what the user should know about this start
 	Exec      string   // how commands are contained, for status
 
-	gateway  bool // whose schedule runs Dream
+	gateway  bool   // whose schedule runs Dream
+	begin    func() // starts the agent for KeepTime
 	models   *models
 	safety   *safety
 	commands *shell.Shell   // nil: commands are switched off

@@ -96,6 +96,7 @@ func NewGateway(ctx context.Context, o GatewayOptions) (*Gateway, error) {
 		Submit:    func(ctx context.Context, in bus.Inbound) error { return g.queue.Submit(ctx, in) },
 		Notify:    g.publish,
 		LastRoute: func(context.Context) (bus.Route, bool) { return g.owner.last() }, Deliverable: g.deliverable,
+		Blocked: g.blocked,
 	}
 	first := g.o.Options
 	if first.loaded = o.Loaded; o.Rejected != nil {

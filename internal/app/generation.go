@@ -38,6 +38,12 @@ func (g *generation) start(ctx context.Context, gw *Gateway) (keepTime func()) {
 	}
 }
 
+// blocked tells that another program has been running the jobs for a while.
+func (g *Gateway) blocked(ctx context.Context, err error) {
+	g.log.ErrorContext(ctx, "the schedule waits for another program", "err", err)
+	g.tellOwner(ctx, "Scheduled jobs do not run here as long as another program runs them: "+err.Error())
+}
+
 // finish lets running turns end within their grace time and gives everything
 // back. What was not finished is still in the queue.
 func (g *generation) finish() error {

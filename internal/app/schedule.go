@@ -22,6 +22,7 @@ type Link struct {
 	Notify      func(ctx context.Context, out bus.Outbound) error
 	LastRoute   func(ctx context.Context) (bus.Route, bool)
 	Deliverable func(r bus.Route) error
+	Blocked     func(ctx context.Context, err error)
 }
 
 // inGateway reports whether the schedule runs in this process.
@@ -33,6 +34,10 @@ func (a *App) openSchedule(o Options) (err error) {
 	def := a.Config.Config.Agents.Defaults
 	so := ScheduleOptions(a.Config, a.Workspace)
 	so.Submit, so.Notify, so.LastRoute, so.Deliverable = o.Link.Submit, o.Link.Notify, o.Link.LastRoute, o.Link.Deliverable
+	so.Blocked = o.Link.Blocked
+	if o.Reminders != nil && !o.Link.inGateway() {
+		a.asGuest(&so, o)
+	}
 	so.Stop = func(ctx context.Context, in bus.Inbound) { a.Agent.StopMessage(ctx, in) }
 	so.Preview = a.preview
 	so.Now, so.Log = o.Now, o.Log

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -267,7 +268,12 @@ func (c *command) chat(ctx context.Context, f agentFlags) error {
 		default:
 		}
 	})
-	bot, err := c.bot(ctx, f, deliver, nanobot.WithRestart(func(nanobot.Route) { restart = true; cancel() }))
+	opts := []nanobot.Option{deliver, nanobot.WithRestart(func(nanobot.Route) { restart = true; cancel() })}
+	reminds := c.reminds(f)
+	if reminds {
+		opts = append(opts, nanobot.WithReminders(tui.Route(f.session).SameChat))
+	}
+	bot, err := c.bot(ctx, f, opts...)
 	if err != nil {
 		return err
 	}
@@ -283,7 +289,14 @@ func (c *command) chat(ctx context.Context, f agentFlags) error {
 	for _, cmd := range agent.Commands() {
 		o.Commands = append(o.Commands, tui.Command{Name: "/" + cmd.Name, Args: cmd.Args, Help: cmd.Help})
 	}
+	keep, stopKeeping := context.WithCancel(ctx)
+	var reminders sync.WaitGroup
+	if reminds {
+		reminders.Go(func() { bot.KeepTime(keep) })
+	}
 	err = tui.Chat(ctx, o)
+	stopKeeping()
+	reminders.Wait()
 	cerr := bot.Close()
 	if restart {
 		return c.restart()
@@ -292,6 +305,14 @@ func (c *command) chat(ctx context.Context, f agentFlags) error {
 		err = nil // the program was asked to end
 	}
 	return errors.Join(err, cerr)
+}
+
+// reminds reports whether a chat runs the jobs that were made in it: a person
+// must sit at it, and it must be a chat of the terminal and not a look into
+// that of a platform.
+func (c *command) reminds(f agentFlags) bool {
+	at := tui.Stdio(c.In, c.Out, c.Err)
+	return at.InTTY && at.OutTTY && f.record == "" && tui.Route(f.session).Channel == "cli"
 }
 
 // greeting is shown above the first prompt.

@@ -73,6 +73,9 @@ func (j *jobs) deliverer() string {
 	if pid, running := schedule.Owner(j.workspace); running {
 		return fmt.Sprintf("The program with process id %d runs the jobs of this workspace.", pid)
 	}
+	if pid, chat := schedule.Guest(j.workspace); chat {
+		return fmt.Sprintf("Only the jobs of a chat that is open in a terminal (process id %d) run now: for all others start nanobot gateway.", pid)
+	}
 	return "Nothing runs the jobs of this workspace now: start nanobot gateway."
 }
 

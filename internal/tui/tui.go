@@ -130,14 +130,17 @@ func (o *Options) fancy() bool {
 }
 
 // route is the conversation this console takes part in.
-func (o *Options) route() bus.Route {
-	if o.Session == "" {
+func (o *Options) route() bus.Route { return Route(o.Session) }
+
+// Route is the chat that Options.Session means.
+func Route(session string) bus.Route {
+	if session == "" {
 		return bus.Route{Channel: "cli", ChatID: "direct"}
 	}
-	if channel, chat, ok := strings.Cut(o.Session, ":"); ok {
+	if channel, chat, ok := strings.Cut(session, ":"); ok {
 		return bus.Route{Channel: channel, ChatID: chat}
 	}
-	return bus.Route{Channel: "cli", ChatID: o.Session}
+	return bus.Route{Channel: "cli", ChatID: session}
 }
 
 func (o *Options) inbound(text string, stream bool) bus.Inbound {

@@ -1,0 +1,64 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/schedule"
+)
+
+const (
+	remindFirst = time.Second // a person who opens a chat waits for its prompt first
+	remindRetry = time.Minute // after somebody else ran the jobs
+)
+
+// asGuest lets the schedule run the jobs of some chats in this process.
+func (a *App) asGuest(so *schedule.Options, o Options) {
+	say := func(_ context.Context, out bus.Outbound) error {
+		if o.Deliver == nil {
+			return errors.New("there is nobody to tell")
+		}
+		o.Deliver(out)
+		return nil
+	}
+	so.Takes, so.Notify = o.Reminders, say
+	so.Submit = func(ctx context.Context, in bus.Inbound) error {
+		a.begin()
+		return a.Agent.Perform(ctx, in)
+	}
+	so.Leave = func(in bus.Inbound) { a.Agent.Leave(in) }
+}
+
+// KeepTime runs the jobs of the chats in Options.Reminders until ctx ends,
+// whenever no gateway runs those of the workspace. Their replies go to
+// Options.Deliver. begin is called before a job runs and makes the agent
+// accept messages, if it does not yet. It can be called once.
+func (a *App) KeepTime(ctx context.Context, begin func()) {
+	a.begin = begin
+	wait := time.NewTimer(remindFirst)
+	defer wait.Stop()
+	told := ""
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-wait.C:
+		}
+		err := a.Schedule.Run(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		_, locked := errors.AsType[*diskio.LockedError](err)
+		switch {
+		case locked || errors.Is(err, schedule.ErrYield):
+			a.log.DebugContext(ctx, "jobs of this chat are run elsewhere", "err", err)
+		case err != nil && err.Error() != told:
+			told = err.Error()
+			a.log.ErrorContext(ctx, "jobs of this chat do not run", "err", err)
+		}
+		wait.Reset(remindRetry)
+	}
+}
