@@ -206,7 +206,7 @@ func (b *Bot) Wait(ctx context.Context) error { return b.app.Agent.Quiet(ctx) }
 func (b *Bot) KeepTime(ctx context.Context) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	defer context.AfterFunc(b.parent, stop)()
+	defer context.AfterFunc(b.parent, stop)() //nolint:contextcheck // stop belongs to the one above
 	b.app.KeepTime(ctx, b.run)
 }
 
