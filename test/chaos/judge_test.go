@@ -133,6 +133,8 @@ func (j *judge) reason(a, b shown) string {
 	switch {
 	case a.lost, a.unsure && b.gen > a.gen:
 		return "answer lost"
+	case a.refused && b.gen > a.gen: // it looks complete, but the bot could not finish it and began anew
+		return "last change refused"
 	case killed && b.gen > a.gen && death.Sub(a.end) < noteTime:
 		return "killed before the note"
 	case b.gen > a.gen && !strings.HasSuffix(a.text, "done."):
@@ -158,7 +160,7 @@ func (j *judge) dump(chat int64) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "  asked %s\n", strings.Join(j.said[chat], " "))
 	for _, m := range j.show()[chat] {
-		fmt.Fprintf(&b, "  %d process %d %s-%s lost=%v unsure=%v: %s\n", m.id, m.gen, m.start.Format("04:05.000"), m.end.Format("04:05.000"), m.lost, m.unsure, m.text)
+		fmt.Fprintf(&b, "  %d process %d %s-%s lost=%v unsure=%v refused=%v: %s\n", m.id, m.gen, m.start.Format("04:05.000"), m.end.Format("04:05.000"), m.lost, m.unsure, m.refused, m.text)
 	}
 	for _, gen := range slices.Sorted(maps.Keys(j.g.killed)) {
 		fmt.Fprintf(&b, "  process %d killed %s\n", gen, j.g.killed[gen].Format("04:05.000"))

@@ -40,6 +40,7 @@ type sending struct {
 	start, end time.Time // of the first call, of the last
 	lost       bool      // the bot was not told of the first
 	unsure     bool      // nor of the last
+	refused    bool      // a later change was not made, and the bot knows
 }
 
 type genKey struct{}
@@ -111,6 +112,9 @@ func (p *platform) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return // the bot died while it was sending
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
+	if method == "editMessageText" && what != none && what != lost {
+		p.changes(body, func(old *sending) { old.refused = true })
+	}
 	if !p.before(w, r, what) {
 		return
 	}
@@ -147,6 +151,27 @@ func (p *platform) before(w http.ResponseWriter, r *http.Request, what fault) bo
 	return false
 }
 
+// changes finds the message that a call wants to change.
+func (p *platform) changes(body []byte, note func(old *sending)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var in struct {
+		Chat int64 `json:"chat_id"`
+		ID   int64 `json:"message_id"`
+	}
+	if json.Unmarshal(body, &in) == nil {
+		p.changed(in.Chat, in.ID, note)
+	}
+}
+
+func (p *platform) changed(chat, id int64, note func(old *sending)) {
+	for _, old := range p.sent {
+		if old.chat == chat && old.id == id {
+			note(old)
+		}
+	}
+}
+
 // keep notes a message that the chat shows now.
 func (p *platform) keep(s *sending, method string, body []byte, rec *httptest.ResponseRecorder) {
 	p.mu.Lock()
@@ -166,11 +191,7 @@ func (p *platform) keep(s *sending, method string, body []byte, rec *httptest.Re
 	}
 	switch {
 	case method == "editMessageText": // one that changes nothing also says how it is
-		for _, old := range p.sent {
-			if old.chat == in.Chat && old.id == in.ID {
-				old.end, old.unsure = time.Now(), s.lost
-			}
-		}
+		p.changed(in.Chat, in.ID, func(old *sending) { old.end, old.unsure, old.refused = time.Now(), s.lost, false })
 	case method == "sendMessage" && rec.Code == http.StatusOK:
 		s.chat, s.id, s.end, s.unsure = in.Chat, out.Result.ID, time.Now(), s.lost
 		if s.lost {
