@@ -63,3 +63,46 @@ func httpCommand(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	ts.Check(os.WriteFile(ts.MkAbs("answer"), data, 0o600))
 }
+
+// another asks for the status of a gateway until it is not the one that FILE
+// tells of any more. What it is told is kept in the file another, and in the
+// file process whether it is the same process.
+func another(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: another FILE command [args...]")
+	}
+	type status struct {
+		Running bool      `json:"running"`
+		PID     int       `json:"pid"`
+		Started time.Time `json:"started_at"`
+	}
+	read := func(data []byte) (s status) {
+		ts.Check(json.Unmarshal(data, &s))
+		return s
+	}
+	was := read([]byte(ts.ReadFile(args[0])))
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	gone := 0
+	for {
+		out, _ := scriptCommand(ctx, ts, args[1:]).Output() // not running is an exit code
+		if len(out) > 0 {
+			now := read(out)
+			if !now.Running {
+				gone++ // between two there may be a moment without one
+			}
+			if now.Running && !now.Started.Equal(was.Started) || gone > 50 {
+				ts.Check(os.WriteFile(ts.MkAbs("another"), out, 0o600))
+				ts.Check(os.WriteFile(ts.MkAbs("process"), strconv.AppendBool([]byte("same: "), now.PID == was.PID), 0o600))
+				return
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			ts.Fatalf("it is still the same after a while:\n%s", out)
+		}
+	}
+}

@@ -51,6 +51,10 @@ func TestMain(m *testing.M) {
 //	http FILE STATUS METHOD PATH [HEADER: VALUE...] [BODY]
 //	                          ask the gateway whose status --json is in FILE; the file
 //	                          answer holds what it says
+//	another FILE nanobot gateway status --json ...
+//	                          repeat it until it is not the gateway of FILE any more;
+//	                          the file another holds what it says, the file process
+//	                          whether it is the same process
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	dumps, err := filepath.Abs(filepath.Join("..", "..", "internal", "config", "testdata"))
@@ -74,7 +78,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"fakellm": servers.start, "requests": servers.requests,
 			"exits": exits, "interrupt": interrupt, "terminal": terminal, "json": jsonCommand, "ndjson": ndjson, "perm": perm, "lines": lines,
-			"afterwards": afterwards, "http": httpCommand,
+			"afterwards": afterwards, "http": httpCommand, "another": another,
 		},
 	})
 }

@@ -143,7 +143,6 @@ func (c *command) gatewayRun(ctx context.Context, f gatewayFlags) error {
 	if err := self.Write(file); err != nil {
 		log.WarnContext(ctx, "describe the running gateway", "err", err)
 	}
-	defer func() { _ = os.Remove(file) }() // whoever finds it sees that we are gone
 	err = g.Run(ctx, func() {
 		g.Watchdog(ctx, notify, crashes) // whoever waits for us need not wait for the terminal
 		c.warnExposed(ctx, loaded, log)
@@ -155,6 +154,7 @@ func (c *command) gatewayRun(ctx context.Context, f gatewayFlags) error {
 		daemon.WorkBesideDisk(c.getenv)
 		go daemon.ReleaseWhenQuiet(ctx)
 	})
+	_ = os.Remove(file) // before the next one describes itself; whoever finds it sees that we are gone
 	_ = notify.Tell("STOPPING=1")
 	log.InfoContext(ctx, "gateway ended", "pid", self.PID, "err", err)
 	if e := crashes.End(); e != nil {
@@ -222,19 +222,6 @@ func watchSignals(ctx context.Context, stop context.CancelFunc, g *app.Gateway, 
 			}
 		}
 	}()
-}
-
-// gatewayAgain starts the program anew after /restart.
-func (c *command) gatewayAgain(mode string, self daemon.Instance, notify daemon.Notifier, log *slog.Logger) error {
-	if mode == "exit" || mode == "auto" && (notify.Active() || c.getenv("INVOCATION_ID") != "") {
-		return failure{daemon.ExitRestart} // the service manager does it
-	}
-	exe, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	log.Info("restarting", "exe", exe)
-	return replaceProcess(exe, self.Command, c.Env)
 }
 
 func (c *command) describeSelf(g *app.Gateway, l *config.Loaded, f gatewayFlags) daemon.Instance {

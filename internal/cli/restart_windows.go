@@ -5,6 +5,9 @@ import (
 	"os"
 )
 
+// canReplace says whether a program can take the place of another.
+const canReplace = false
+
 // replaceProcess starts another program on the same console and waits for it,
 // which is as close as Windows comes to replacing a process.
 func replaceProcess(exe string, args, env []string) error {

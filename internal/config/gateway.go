@@ -17,7 +17,7 @@ type API struct {
 type Gateway struct {
 	Host             string    `json:"host" format:"host" doc:"Address of the health listener."`
 	Port             int       `json:"port" min:"0" max:"65535" doc:"Port of the health listener; 0 picks a free one."`
-	RestartMode      string    `json:"restartMode" enum:"auto|exec|spawn|exit" doc:"How /restart replaces the process; exit leaves the start to whoever watches it, with status 75. auto is exit below a service manager, else exec."`
+	RestartMode      string    `json:"restartMode" enum:"auto|exec|spawn|exit" doc:"How /restart replaces the process: exec in its place, spawn starts another one and ends, exit leaves the start to whoever watches it, with status 75. auto is exit below a service manager, else exec (spawn on Windows)."`
 	Heartbeat        Heartbeat `json:"heartbeat" doc:"Regular look at HEARTBEAT.md."`
 	Log              Log       `json:"log" doc:"Logging."`
 	Metrics          Metrics   `json:"metrics" doc:"Prometheus metrics."`
