@@ -79,13 +79,16 @@ func TestMetrics(t *testing.T) {
 	h := open(t, says(final("x", bus.Turn{})), func(o *api.Options) {
 		m := o.Metrics
 		m.Turn("telegram", &bus.Turn{
-			StopReason: "completed", DurationMS: 300, Usage: bus.Usage{Prompt: 10, Completion: 2, Cached: 4, CostUSD: 0.25},
+			StopReason: "completed", DurationMS: 300,
 			Receipts: []bus.Receipt{{Name: "exec", Status: "ok", DurationMS: 3}, {Name: "ex\"e\nc\\", Status: "error"}},
 		})
 		m.Turn("telegram", nil)
+		m.Call(api.ModelCall{Provider: "p", Model: "m", Status: "ok", Took: time.Second, Usage: bus.Usage{Prompt: 10, Completion: 2, Cached: 4, CostUSD: 0.25}})
+		m.Call(api.ModelCall{Provider: "p", Model: "m", Status: "rate_limit"})
 		m.OnRead(func(r *api.Reading) {
 			r.Gauge("nanobot_channel_up", "Channels that work.", 1, "channel", "telegram")
 			r.Gauge("nanobot_channel_up", "Channels that work.", 0, "channel", "email")
+			r.Counter("nanobot_deliveries_total", "Messages.", 3, "channel", "email", "status", "failed")
 		})
 	})
 	h.post(t, "/v1/chat/completions", `{"messages":[{"role":"user","content":"x"}]}`)
@@ -97,6 +100,9 @@ func TestMetrics(t *testing.T) {
 		"nanobot_turn_seconds_bucket{channel=\"telegram\",le=\"+Inf\"} 1\nnanobot_turn_seconds_sum{channel=\"telegram\"} 0.3\nnanobot_turn_seconds_count{channel=\"telegram\"} 1\n",
 		"nanobot_llm_tokens_total{kind=\"cached\"} 4\nnanobot_llm_tokens_total{kind=\"completion\"} 2\nnanobot_llm_tokens_total{kind=\"prompt\"} 10\n",
 		"nanobot_llm_cost_usd_total 0.25\n",
+		"nanobot_llm_requests_total{provider=\"p\",model=\"m\",status=\"ok\"} 1\nnanobot_llm_requests_total{provider=\"p\",model=\"m\",status=\"rate_limit\"} 1\n",
+		"nanobot_llm_request_seconds_count{provider=\"p\"} 2\n",
+		"# TYPE nanobot_deliveries_total counter\nnanobot_deliveries_total{channel=\"email\",status=\"failed\"} 3\n",
 		"nanobot_cron_lag_seconds_count 0\n",
 		`nanobot_tool_calls_total{tool="ex\"e\nc\\",status="error"} 1` + "\n",
 		"nanobot_channel_up{channel=\"email\"} 0\nnanobot_channel_up{channel=\"telegram\"} 1\n",

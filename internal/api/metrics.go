@@ -21,7 +21,6 @@ type Metrics struct {
 	Cost          *Counter   // US dollars
 	ToolCalls     *Counter   // tool, status
 	ToolSeconds   *Histogram // tool
-	Deliveries    *Counter   // channel, status: delivered, retried, failed
 	CronRuns      *Counter   // status
 	CronLag       *Histogram // seconds behind the time a job was due
 	Compactions   *Counter   // status
@@ -40,11 +39,10 @@ func NewMetrics(version string, began time.Time, now func() time.Time) *Metrics 
 	m.TurnSeconds = m.Histogram("nanobot_turn_seconds", "Duration of turns.", slow, "channel")
 	m.ModelRequests = m.Counter("nanobot_llm_requests_total", "Requests to models.", "provider", "model", "status")
 	m.ModelSeconds = m.Histogram("nanobot_llm_request_seconds", "Duration of requests to models.", slow, "provider")
-	m.Tokens = m.Counter("nanobot_llm_tokens_total", "Tokens of turns.", "kind")
-	m.Cost = m.Counter("nanobot_llm_cost_usd_total", "Known cost of turns in US dollars.")
+	m.Tokens = m.Counter("nanobot_llm_tokens_total", "Tokens of model calls.", "kind")
+	m.Cost = m.Counter("nanobot_llm_cost_usd_total", "Known cost of model calls in US dollars.")
 	m.ToolCalls = m.Counter("nanobot_tool_calls_total", "Tool calls.", "tool", "status")
 	m.ToolSeconds = m.Histogram("nanobot_tool_seconds", "Duration of tool calls.", quick, "tool")
-	m.Deliveries = m.Counter("nanobot_deliveries_total", "Attempts to deliver messages.", "channel", "status")
 	m.CronRuns = m.Counter("nanobot_cron_runs_total", "Runs of scheduled jobs.", "status")
 	m.CronLag = m.Histogram("nanobot_cron_lag_seconds", "How late scheduled jobs began.", slow)
 	m.Compactions = m.Counter("nanobot_memory_compactions_total", "Conversations taken into memory.", "status")
@@ -61,17 +59,35 @@ func NewMetrics(version string, began time.Time, now func() time.Time) *Metrics 
 	return m
 }
 
-// Turn counts a turn that came to an end, with its tokens and tool calls.
+// ModelCall is a request to a model that ended.
+type ModelCall struct {
+	Provider, Model, Status string // Status is ok, or the kind of the error
+	Took                    time.Duration
+	Usage                   bus.Usage
+}
+
+// Call counts a request to a model, whatever caused it.
+func (m *Metrics) Call(c ModelCall) {
+	m.ModelRequests.Add(1, c.Provider, c.Model, c.Status)
+	m.ModelSeconds.Observe(c.Took.Seconds(), c.Provider)
+	m.Usage(c.Usage)
+}
+
+// Usage counts tokens of calls that Call is not told about.
+func (m *Metrics) Usage(u bus.Usage) {
+	m.Tokens.Add(float64(u.Prompt), "prompt")
+	m.Tokens.Add(float64(u.Completion), "completion")
+	m.Tokens.Add(float64(u.Cached), "cached")
+	m.Cost.Add(u.CostUSD)
+}
+
+// Turn counts a turn that came to an end, with its tool calls.
 func (m *Metrics) Turn(channel string, t *bus.Turn) {
 	if t == nil {
 		return
 	}
 	m.Turns.Add(1, channel, t.StopReason)
 	m.TurnSeconds.Observe(float64(t.DurationMS)/1000, channel)
-	m.Tokens.Add(float64(t.Usage.Prompt), "prompt")
-	m.Tokens.Add(float64(t.Usage.Completion), "completion")
-	m.Tokens.Add(float64(t.Usage.Cached), "cached")
-	m.Cost.Add(t.Usage.CostUSD)
 	for i := range t.Receipts {
 		m.ToolCalls.Add(1, t.Receipts[i].Name, t.Receipts[i].Status)
 		m.ToolSeconds.Observe(float64(t.Receipts[i].DurationMS)/1000, t.Receipts[i].Name)

@@ -162,13 +162,23 @@ type Reading struct {
 
 // Gauge tells a value. Labels come as pairs of name and value.
 func (r *Reading) Gauge(name, help string, v float64, pairs ...string) {
-	f := r.families[name]
+	r.tell(&family{name: name, help: help, kind: "gauge"}, v, pairs)
+}
+
+// Counter tells how often something happened that is counted elsewhere.
+func (r *Reading) Counter(name, help string, v float64, pairs ...string) {
+	r.tell(&family{name: name, help: help, kind: "counter"}, v, pairs)
+}
+
+func (r *Reading) tell(as *family, v float64, pairs []string) {
+	f := r.families[as.name]
 	if f == nil {
-		f = &family{name: name, help: help, kind: "gauge", series: map[labelSet]*series{}}
+		f = as
+		f.series = map[labelSet]*series{}
 		for i := 0; i+1 < len(pairs) && len(f.labels) < maxLabels; i += 2 {
 			f.labels = append(f.labels, pairs[i])
 		}
-		r.families[name] = f
+		r.families[f.name] = f
 	}
 	var values []string
 	for i := 1; i < len(pairs) && len(values) < len(f.labels); i += 2 {

@@ -70,6 +70,7 @@ type Options struct {
 	// nil means none.
 	Reminders func(r bus.Route) bool
 
+	figures *figures           // nil: of its own
 	secrets *httpsafe.Registry // the credentials in use
 	loaded  *config.Loaded     // instead of what the file says now
 }
@@ -90,6 +91,7 @@ type App struct {
 
 	gateway  bool   // whose schedule runs Dream
 	begin    func() // starts the agent for KeepTime
+	figures  *figures
 	models   *models
 	safety   *safety
 	commands *shell.Shell   // nil: commands are switched off
@@ -156,7 +158,10 @@ func load(o *Options) (*App, error) {
 		_ = o.secrets.Add(name, s) // doctor names those that are not looked for
 	}
 	o.secrets.AddEnv(o.Env)
-	a := &App{Config: loaded, log: o.Log, gateway: o.Link.inGateway()}
+	if o.figures == nil {
+		o.figures = &figures{embedded: o.UseModel != nil}
+	}
+	a := &App{Config: loaded, log: o.Log, gateway: o.Link.inGateway(), figures: o.figures}
 	a.Workspace, err = workspaceOf(o.Workspace, loaded)
 	return a, err
 }
@@ -165,7 +170,7 @@ func load(o *Options) (*App, error) {
 func (a *App) settle(ctx context.Context, o Options) error {
 	a.models = &models{
 		loaded: a.Config, model: o.Model, fixed: o.UseModel, getenv: lookup(o.Env), version: o.Version, log: o.Log,
-		ledger:   OpenLedger(a.Config, o.Log),
+		ledger:   openLedger(a.Config, o.Log, a.figures.call),
 		prices:   ledger.NewPrices(PricesFile(a.Config), o.Log),
 		windows:  local.NewWindows(local.Options{Getenv: lookup(o.Env)}),
 		breakers: llm.NewBreakers(llm.BreakersOptions{Path: filepath.Join(a.Config.DataDir, "run", "breakers.json"), Log: o.Log}),

@@ -15,11 +15,13 @@ func (a *App) API(o Options) (*api.API, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	ao, err := a.apiOptions(api.NewMetrics(o.Version, o.Now(), o.Now))
+	m := api.NewMetrics(o.Version, o.Now(), o.Now)
+	a.figures.metrics.Store(m)
+	ao, err := a.apiOptions(m)
 	if err != nil {
 		return nil, err
 	}
-	ao.Ask, ao.Models, ao.Log, ao.Now = a.Agent.Ask, func() []api.Model { return apiModels(a.Config) }, a.log, o.Now
+	ao.Ask, ao.Models, ao.Log, ao.Now = a.figures.counted(a.Agent.Ask), func() []api.Model { return apiModels(a.Config) }, a.log, o.Now
 	ao.DeleteSession = a.DeleteSession
 	ao.Transcribe = func(ctx context.Context, path string) (string, error) {
 		return transcribe(ctx, a.Config, lookup(o.Env), path)

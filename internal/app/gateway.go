@@ -85,6 +85,9 @@ func NewGateway(ctx context.Context, o GatewayOptions) (*Gateway, error) {
 		o: o, log: o.Log, started: o.Now(), restart: make(chan bus.Route, 1), reload: make(chan chan error),
 		moved: make(chan struct{}), ending: make(chan struct{}),
 	}
+	g.metrics = api.NewMetrics(o.Version, g.started, o.Now)
+	g.o.figures = &figures{embedded: o.UseModel != nil}
+	g.o.figures.metrics.Store(g.metrics)
 	g.o.Restart = func(r bus.Route) {
 		select {
 		case g.restart <- r:
@@ -183,7 +186,7 @@ func (g *Gateway) Ask(ctx context.Context, in bus.Inbound) iter.Seq2[bus.Outboun
 			yield(bus.Outbound{}, err)
 			return
 		}
-		a.Agent.Ask(ctx, in)(yield)
+		g.o.figures.counted(a.Agent.Ask)(ctx, in)(yield)
 	}
 }
 

@@ -11,9 +11,13 @@ import (
 // OpenLedger opens the record of what model calls cost, with the limits of
 // the configuration. It does no I/O.
 func OpenLedger(loaded *config.Loaded, log *slog.Logger) *ledger.Ledger {
+	return openLedger(loaded, log, nil)
+}
+
+func openLedger(loaded *config.Loaded, log *slog.Logger, watch func(ledger.Entry)) *ledger.Ledger {
 	d := loaded.Config.Agents.Defaults
 	return ledger.New(ledger.Options{
-		Dir: filepath.Join(loaded.DataDir, "usage"), Limits: SpendingLimits(d.Budget), Location: d.Location(), Log: log,
+		Dir: filepath.Join(loaded.DataDir, "usage"), Limits: SpendingLimits(d.Budget), Location: d.Location(), Watch: watch, Log: log,
 	})
 }
 

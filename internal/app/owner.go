@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/api"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
 	"github.com/nanobot-go/nanobot/internal/diskio"
@@ -89,10 +88,10 @@ func (o *ownerChat) last() (bus.Route, bool) {
 type frontDoor struct {
 	*journal.Journal
 	owner   *ownerChat
-	metrics *api.Metrics
+	figures *figures
 }
 
-func (g *Gateway) door() frontDoor { return frontDoor{g.queue, g.owner, g.metrics} }
+func (g *Gateway) door() frontDoor { return frontDoor{g.queue, g.owner, g.o.figures} }
 
 // Submit implements bus.Inbox.
 func (f frontDoor) Submit(ctx context.Context, in bus.Inbound) error {
@@ -106,7 +105,7 @@ func (f frontDoor) Submit(ctx context.Context, in bus.Inbound) error {
 // Complete implements bus.Inbox.
 func (f frontDoor) Complete(ctx context.Context, id string, outs ...bus.Outbound) error {
 	for i := range outs {
-		f.metrics.Turn(outs[i].Route.Channel, outs[i].Turn)
+		f.figures.turn(outs[i].Route.Channel, outs[i].Turn)
 	}
 	return f.Journal.Complete(ctx, id, outs...)
 }

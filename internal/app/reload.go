@@ -31,7 +31,8 @@ func (g *Gateway) Reload(ctx context.Context) error {
 	}
 }
 
-func (g *Gateway) reloadNow(ctx context.Context) error {
+func (g *Gateway) reloadNow(ctx context.Context) (err error) {
+	defer func() { g.metrics.Reloads.Add(1, outcome(err)) }()
 	fresh, err := config.Load(g.configOptions())
 	if err != nil {
 		g.reject(ctx, err)

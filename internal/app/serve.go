@@ -28,7 +28,6 @@ import (
 
 // openAPI makes what answers HTTP beside the channels.
 func (g *Gateway) openAPI(a *App) error {
-	g.metrics = api.NewMetrics(g.o.Version, g.started, g.o.Now)
 	g.metrics.OnRead(g.gauges)
 	return g.renewAPI(a)
 }
@@ -219,6 +218,8 @@ func (g *Gateway) health(context.Context) api.Report {
 		queue = s.Queue.Err.Error()
 	}
 	add("queue", s.Queue.Err == nil, false, queue)
+	add("schedule", s.schedule == "", false, s.schedule)
+	add("model", s.model == "", true, s.model)
 	for _, c := range s.Channels {
 		if c.Enabled {
 			add("channel "+c.Name, c.State == channel.Running, true, c.Error)
@@ -229,25 +230,6 @@ func (g *Gateway) health(context.Context) api.Report {
 	g.mu.Unlock()
 	add("configuration", bad == "", true, bad)
 	return r
-}
-
-// gauges are looked up when somebody asks for the metrics.
-func (g *Gateway) gauges(r *api.Reading) {
-	s := g.Status()
-	r.Gauge("nanobot_turns_running", "Turns that run now.", float64(s.Agent.Turns))
-	r.Gauge("nanobot_queue_depth", "Messages that wait.", float64(s.Queue.Inbound), "direction", "in")
-	out := 0
-	for _, n := range s.Queue.Outbound {
-		out += n
-	}
-	r.Gauge("nanobot_queue_depth", "Messages that wait.", float64(out), "direction", "out")
-	for _, c := range s.Channels {
-		up := 0.0
-		if c.State == channel.Running {
-			up = 1
-		}
-		r.Gauge("nanobot_channel_up", "Whether a channel is connected.", up, "channel", c.Name)
-	}
 }
 
 // settled is how long a start must last to count as good.

@@ -16,6 +16,10 @@ import (
 // command of ours is allowed to take by default.
 const stuckAfter = 15 * time.Minute
 
+// lookedAfter is how long the schedule may be silent: it looks every minute,
+// and waits for other processes and the disk for a while.
+const lookedAfter = 5 * time.Minute
+
 // GatewayStatus is how a running gateway is.
 type GatewayStatus struct {
 	Version  string           `json:"version"`
@@ -30,6 +34,8 @@ type GatewayStatus struct {
 	Queue    journal.Status   `json:"queue"`
 	Channels []channel.Status `json:"channels"`
 	Jobs     int              `json:"jobs"`
+
+	schedule, model string // what is wrong with them
 }
 
 // Status tells how the gateway is, cheaply.
@@ -57,6 +63,15 @@ func (g *Gateway) Status() GatewayStatus {
 	}
 	if s.Queue.Err != nil {
 		unready("messages cannot be kept: " + s.Queue.Err.Error())
+	}
+	if gen != nil {
+		if at := gen.app.Schedule.Looked(); !at.IsZero() && g.o.Now().Sub(at) > lookedAfter {
+			s.schedule = "the schedule has not moved for " + lookedAfter.String()
+			unready(s.schedule)
+		}
+	}
+	if s.model = g.o.figures.unreachable(); s.model != "" {
+		s.Problems = append(s.Problems, s.model)
 	}
 	if bad != "" {
 		s.Problems = append(s.Problems, "the newest configuration is not used: "+bad)

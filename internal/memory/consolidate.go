@@ -91,6 +91,7 @@ type ConsolidatorOptions struct {
 	History *History
 	Ratio   float64             // share of the budget that is left; default 0.5
 	Redact  func(string) string // takes secrets out; nil leaves texts alone
+	Took    func(err error)     // told when a conversation was taken in, or could not be; may be nil
 	Log     *slog.Logger
 	Now     func() time.Time
 }
@@ -110,6 +111,9 @@ func NewConsolidator(o ConsolidatorOptions) (*Consolidator, error) {
 	}
 	if o.Redact == nil {
 		o.Redact = func(s string) string { return s }
+	}
+	if o.Took == nil {
+		o.Took = func(error) {}
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -351,8 +355,13 @@ func (p passage) outside() bool { return outside(p.live[:p.to]) }
 
 // summarise asks for the entries of a passage. Parts that are in the history
 // already are not asked for again, those worth nothing yield no entry.
-func (c *Consolidator) summarise(ctx context.Context, w work, e Engine) ([]Entry, error) {
-	out := []Entry{}
+func (c *Consolidator) summarise(ctx context.Context, w work, e Engine) (out []Entry, err error) {
+	defer func() {
+		if ctx.Err() == nil {
+			c.o.Took(err)
+		}
+	}()
+	out = []Entry{}
 	for _, p := range w.parts() {
 		entry := c.entry(w.passage, p)
 		if _, there, err := c.o.History.Has(ctx, entry.Range); err != nil || there {

@@ -314,9 +314,15 @@ func (s *Scheduler) place(ctx context.Context, in bus.Inbound, out bus.Outbound)
 // finish writes down how a run ended, once, and lets the next one begin.
 func (s *Scheduler) finish(ctx context.Context, id string, occurrence MS, res result) {
 	var off *notice
+	counted := false
 	end := func(t *table) {
-		if n := s.conclude(t, id, occurrence, res); n != nil {
+		n, first := s.conclude(t, id, occurrence, res)
+		if n != nil {
 			off = n
+		}
+		if first && !counted {
+			counted = true
+			s.Ended(res.status)
 		}
 	}
 	ctx = context.WithoutCancel(ctx)
@@ -347,11 +353,12 @@ func (s *Scheduler) finish(ctx context.Context, id string, occurrence MS, res re
 	s.poke()
 }
 
-// conclude applies a result to a job; the notice says that it was switched off.
-func (s *Scheduler) conclude(t *table, id string, occurrence MS, res result) *notice {
+// conclude applies a result to a job; the notice says that it was switched
+// off. first is false for a run whose end was known already.
+func (s *Scheduler) conclude(t *table, id string, occurrence MS, res result) (off *notice, first bool) {
 	j := t.find(id)
 	if j == nil || j.broken != nil {
-		return nil
+		return nil, false
 	}
 	st := &j.State
 	p := st.Pending
@@ -362,7 +369,7 @@ func (s *Scheduler) conclude(t *table, id string, occurrence MS, res result) *no
 		line.DurationMS = max(At(s.Now())-p.BeganMS, 0)
 	} else if i := slices.IndexFunc(st.RunHistory, func(r Run) bool { return r.OccurrenceMS == occurrence }); i >= 0 {
 		if st.RunHistory[i].Status != StatusOK {
-			return nil // a run that was given up stays so
+			return nil, false // a run that was given up stays so
 		}
 		line.RunAtMS, line.DurationMS = st.RunHistory[i].RunAtMS, st.RunHistory[i].DurationMS
 	}
@@ -371,7 +378,7 @@ func (s *Scheduler) conclude(t *table, id string, occurrence MS, res result) *no
 		res.change(j)
 	}
 	if again {
-		return nil
+		return nil, false
 	}
 	st.Pending, st.LastRunAtMS = nil, line.RunAtMS
 	switch res.status {
@@ -386,15 +393,15 @@ func (s *Scheduler) conclude(t *table, id string, occurrence MS, res result) *no
 			t.remove(id)
 			t.defined = true
 		}
-		return nil
+		return nil, true
 	}
 	if st.ErrorsInRow < s.Limits.ErrorsInRow || j.Protected() {
-		return nil
+		return nil, true
 	}
 	j.Enabled, st.NextRunAtMS, t.defined = false, 0, true
 	return &notice{id, j.Payload.Route(), fmt.Sprintf(
 		"I switched off the scheduled job %q because it failed %d times in a row. The last error: %s. Switch it on again with: nanobot cron enable %s",
-		j.Name, st.ErrorsInRow, res.err, id)}
+		j.Name, st.ErrorsInRow, res.err, id)}, true
 }
 
 // change alters one job, if it is still there.

@@ -61,6 +61,7 @@ func (s *Scheduler) Run(ctx context.Context) (err error) {
 		}
 	})
 	s.rest = rest{}
+	defer s.looked.Store(nil)
 	s.resume(ctx, &work)
 	if err = s.loop(ctx, &work); err != nil {
 		s.settle(ctx)
@@ -83,6 +84,7 @@ func (s *Scheduler) loop(ctx context.Context, work *sync.WaitGroup) error {
 			return ErrYield
 		}
 		now := s.Now()
+		s.looked.Store(&now)
 		if slip := now.Round(0).Sub(last.Round(0)) - now.Sub(last); slip.Abs() > clockSlip {
 			s.Log.WarnContext(ctx, "the clock was moved, or the machine slept", "by", slip)
 		}
@@ -191,7 +193,7 @@ func (s *Scheduler) tick(ctx context.Context, work *sync.WaitGroup) (next time.T
 			t.changed = true
 		}
 		now := s.Now()
-		due, told = due[:0], told[:0]
+		due, told, s.passed = due[:0], told[:0], s.passed[:0]
 		going := 0
 		for _, j := range t.Jobs {
 			if j.State.Pending != nil && s.mine(j) {
@@ -221,7 +223,13 @@ func (s *Scheduler) tick(ctx context.Context, work *sync.WaitGroup) (next time.T
 	s.mu.Lock()
 	s.unsaved = s.unsaved[len(unsaved):]
 	s.mu.Unlock()
+	for _, status := range s.passed {
+		s.Ended(status)
+	}
 	for _, j := range due {
+		if p := j.State.Pending; !p.Manual {
+			s.Began(p.BeganMS.Time().Sub(p.OccurrenceMS.Time()))
+		}
 		s.start(ctx, work, j)
 	}
 	for _, n := range told {
@@ -385,6 +393,7 @@ func (s *Scheduler) pass(j *Job, occurrence MS, now time.Time, status, why strin
 	s.Log.Info("a scheduled run is left out", "job", j.ID, "name", j.Name, "occurrence", Stamp(occurrence.Time(), s.Location), "status", status, "why", why)
 	j.State.note(Run{RunAtMS: At(now), Status: status, Error: Opt(why), OccurrenceMS: occurrence})
 	j.State.LastOccurrence = occurrence
+	s.passed = append(s.passed, status)
 	s.advance(j, max(occurrence, At(now)))
 }
 

@@ -79,6 +79,10 @@ type Options struct {
 	LastRoute func(ctx context.Context) (bus.Route, bool)
 	Heartbeat Heartbeat
 	System    []System
+	// Began is told how late a run began, and Ended how one ended or why there
+	// was none. They are for figures, must not wait, and may be nil.
+	Began func(late time.Duration)
+	Ended func(status string)
 	// Preview tells what a job that runs so often a month will cost; "" if that
 	// is not known. May be nil.
 	Preview func(ctx context.Context, perMonth float64) string
@@ -98,9 +102,11 @@ type Scheduler struct {
 	Options
 	store    *Store
 	triggers *triggerStore
-	wake     chan struct{} // capacity 1: the plan may have changed
-	rest     rest          // belongs to the goroutine of Run
-	serving  atomic.Bool   // a guest between the beginning and the end of Run
+	wake     chan struct{}             // capacity 1: the plan may have changed
+	rest     rest                      // belongs to the goroutine of Run
+	passed   []string                  // how occurrences ended that did not run; belongs to the goroutine of Run
+	looked   atomic.Pointer[time.Time] // when Run looked at the jobs last; nil: it does not run
+	serving  atomic.Bool               // a guest between the beginning and the end of Run
 
 	mu      sync.Mutex
 	running map[string]*run // by inbound id
@@ -132,6 +138,12 @@ func Open(o Options) (*Scheduler, error) {
 	if o.Watch == nil {
 		o.Watch = Watch
 	}
+	if o.Began == nil {
+		o.Began = func(time.Duration) {}
+	}
+	if o.Ended == nil {
+		o.Ended = func(string) {}
+	}
 	l := &o.Limits
 	setDefault(&l.CatchUp, CatchUpOnce)
 	if l.CatchUp == "none" { // the word of the configuration
@@ -156,6 +168,15 @@ func setDefault[T comparable](v *T, def T) {
 	if *v == zero {
 		*v = def
 	}
+}
+
+// Looked is when Run looked at the jobs last, which it does every minute at
+// least; zero while it does not run them.
+func (s *Scheduler) Looked() time.Time {
+	if at := s.looked.Load(); at != nil {
+		return *at
+	}
+	return time.Time{}
 }
 
 // poke makes Run look at the jobs again soon.

@@ -9,7 +9,8 @@ import (
 
 // Watch reports changes in folders by what the operating system tells, so that
 // waiting costs nothing. Folders are watched and not files, because files are
-// replaced by renaming.
+// replaced by renaming. The first report comes when watching has begun: what
+// was changed until then is not lost.
 func Watch(ctx context.Context, dirs []string, changed func()) error {
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -21,6 +22,7 @@ func Watch(ctx context.Context, dirs []string, changed func()) error {
 	if err != nil {
 		return errors.Join(err, w.Close())
 	}
+	changed()
 	for {
 		select {
 		case e, ok := <-w.Events:
@@ -28,6 +30,10 @@ func Watch(ctx context.Context, dirs []string, changed func()) error {
 				changed()
 			}
 		case err := <-w.Errors:
+			if errors.Is(err, fsnotify.ErrEventOverflow) { // there was so much that some is missing
+				changed()
+				continue
+			}
 			return errors.Join(err, w.Close())
 		case <-ctx.Done():
 			return w.Close()

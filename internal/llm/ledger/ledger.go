@@ -30,18 +30,21 @@ type Options struct {
 	Limits Limits
 	// Location decides where days and months begin; nil means time.Local.
 	Location *time.Location
-	Now      func() time.Time // nil: time.Now
-	Log      *slog.Logger     // nil: no log
+	// Watch is told about each call that ended. It must not wait. May be nil.
+	Watch func(Entry)
+	Now   func() time.Time // nil: time.Now
+	Log   *slog.Logger     // nil: no log
 }
 
 // Ledger counts model calls and guards the limits. It is safe for concurrent
 // use. Reservations are known to one process only: calls that another process
 // has under way count when they are finished.
 type Ledger struct {
-	dir string
-	loc *time.Location
-	now func() time.Time
-	log *slog.Logger
+	dir   string
+	loc   *time.Location
+	watch func(Entry)
+	now   func() time.Time
+	log   *slog.Logger
 
 	mu       sync.Mutex
 	limits   Limits
@@ -68,7 +71,7 @@ func New(o Options) *Ledger {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Ledger{
-		dir: o.Dir, loc: o.Location, now: o.Now, log: o.Log, limits: o.Limits,
+		dir: o.Dir, loc: o.Location, now: o.Now, log: o.Log, limits: o.Limits, watch: o.Watch,
 		heldBy: map[string]account{}, turns: map[string]*turn{},
 	}
 }

@@ -231,7 +231,11 @@ func (c *call) settle(u llm.Usage, outcome string) []string {
 		e.Cost, e.USD = p.Cost(u)
 		e.Currency = p.Currency
 	}
-	return c.l.settle(c.hold, e)
+	notices := c.l.settle(c.hold, e)
+	if c.l.watch != nil {
+		c.l.watch(*e)
+	}
+	return notices
 }
 
 // imageTokens is what an image of usual size counts as.
