@@ -7,13 +7,17 @@ import (
 	"golang.org/x/net/html"
 )
 
+// maxQuotes is how many levels of quotes are shown. Every line repeats its
+// marks, so deep nesting would make gigabytes of a small mail.
+const maxQuotes = 5
+
 // htmlText is what a person reads of an HTML mail: words, line ends, lists,
 // quotes with ">" and the addresses of links. What is hidden is left out.
 func htmlText(source string) string {
 	w := htmlWriter{}
 	z := html.NewTokenizer(strings.NewReader(source))
 	z.SetMaxBuf(maxTextPart)
-	for {
+	for w.out.Len() < maxTextPart {
 		switch z.Next() {
 		case html.ErrorToken:
 			return strings.TrimSpace(w.out.String())
@@ -26,6 +30,7 @@ func htmlText(source string) string {
 			w.close(string(name))
 		}
 	}
+	return strings.TrimSpace(w.out.String())
 }
 
 type htmlWriter struct {
@@ -209,14 +214,15 @@ func (w *htmlWriter) text(s string) {
 }
 
 func (w *htmlWriter) word(s string) {
+	quotes := min(w.quotes, maxQuotes)
 	switch {
 	case !w.begun:
-		w.out.WriteString(strings.Repeat("> ", w.quotes))
+		w.out.WriteString(strings.Repeat("> ", quotes))
 	case w.breaks > 0:
 		for range min(w.breaks, 2) - 1 {
-			w.out.WriteString("\n" + strings.Repeat(">", w.quotes))
+			w.out.WriteString("\n" + strings.Repeat(">", quotes))
 		}
-		w.out.WriteString("\n" + strings.Repeat("> ", w.quotes))
+		w.out.WriteString("\n" + strings.Repeat("> ", quotes))
 	case w.space:
 		w.out.WriteByte(' ')
 	}

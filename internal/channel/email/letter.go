@@ -21,7 +21,7 @@ import (
 const (
 	maxDepth    = 12
 	maxParts    = 200
-	maxTextPart = 2 << 20 // bytes of a part that is read as text
+	maxTextPart = 2 << 20 // bytes of a part that is read as text; of all together twice that
 	maxShown    = 500     // characters of a header line
 )
 
@@ -158,6 +158,7 @@ type content struct { //nolint:recvcheck // walk fills it in, all else only read
 	plain, html []string
 	files       []part
 	count       int
+	size        int // bytes of plain and html
 }
 
 // readContent takes a mail apart. What is broken is left out; a mail is never
@@ -211,6 +212,11 @@ func (c *content) leaf(e *message.Entity) {
 	data, err := io.ReadAll(io.LimitReader(e.Body, limit))
 	if err != nil && len(data) == 0 {
 		return
+	}
+	if isText {
+		if c.size += len(data); c.size > 2*maxTextPart {
+			return
+		}
 	}
 	switch {
 	case isText && kind == "text/html":

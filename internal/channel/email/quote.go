@@ -44,9 +44,9 @@ func forwarded(subject, body string) bool {
 // everything stays.
 func ownWords(body string) string {
 	lines := strings.Split(body, "\n")
-	end := len(lines)
+	end, tail := len(lines), quotedTail(lines)
 	for i := range lines {
-		if beginsHistory(lines, i) {
+		if beginsHistory(lines, i, tail) {
 			end = i
 			break
 		}
@@ -64,8 +64,9 @@ func ownWords(body string) string {
 	return strings.TrimSpace(body)
 }
 
-// beginsHistory reports whether only what was written earlier follows.
-func beginsHistory(lines []string, i int) bool {
+// beginsHistory reports whether only what was written earlier follows. Tail is
+// where the quotes begin that end the text.
+func beginsHistory(lines []string, i, tail int) bool {
 	l := strings.TrimSpace(lines[i])
 	switch {
 	case l == "":
@@ -73,11 +74,11 @@ func beginsHistory(lines []string, i int) bool {
 	case divider().MatchString(l):
 		return true
 	case strings.HasPrefix(l, ">"):
-		return onlyQuotes(lines[i:])
+		return i >= tail
 	case attribution().MatchString(l):
-		return onlyQuotes(lines[i+1:])
+		return i+1 >= tail
 	case i+1 < len(lines) && len(l) < 120 && attribution().MatchString(l+" "+strings.TrimSpace(lines[i+1])):
-		return onlyQuotes(lines[i+2:]) // broken over two lines
+		return i+2 >= tail // broken over two lines
 	}
 	n := 0
 	for _, h := range lines[i:min(i+6, len(lines))] {
@@ -89,11 +90,14 @@ func beginsHistory(lines []string, i int) bool {
 	return n >= 3
 }
 
-func onlyQuotes(lines []string) bool {
-	for _, l := range lines {
-		if l = strings.TrimSpace(l); l != "" && !strings.HasPrefix(l, ">") {
-			return false
+// quotedTail is the first of the lines at the end that are all quoted or empty.
+// It is looked for once: asking for every line whether only quotes follow would
+// make a long mail of nothing but quotes cost hours.
+func quotedTail(lines []string) int {
+	for i := len(lines) - 1; i >= 0; i-- {
+		if l := strings.TrimSpace(lines[i]); l != "" && !strings.HasPrefix(l, ">") {
+			return i + 1
 		}
 	}
-	return true
+	return 0
 }

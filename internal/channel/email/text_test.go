@@ -81,3 +81,23 @@ func TestContentIsBounded(t *testing.T) {
 		t.Errorf("%d parts were read, want at most %d", len(c.plain), maxParts)
 	}
 }
+
+// Nobody can make us work for hours, or out of memory, with a small mail.
+func TestTextIsBounded(t *testing.T) {
+	t.Parallel()
+	quotes := strings.Repeat(">\n", 500_000) + "mine"
+	if got := ownWords(quotes); got != quotes {
+		t.Errorf("words below quotes: %d bytes, want all %d", len(got), len(quotes))
+	}
+	deep := strings.Repeat("<blockquote>", 5000) + strings.Repeat("<p>a", 5000)
+	if got := htmlText(deep); len(got) > 200_000 {
+		t.Errorf("a page of %d bytes became %d", len(deep), len(got))
+	}
+	if got, want := htmlText("<blockquote><blockquote>a</blockquote></blockquote>"), "> > a"; got != want {
+		t.Errorf("quotes in quotes: %q, want %q", got, want)
+	}
+	wide := "Content-Type: multipart/mixed; boundary=b\r\n\r\n" + strings.Repeat("--b\r\n\r\n"+strings.Repeat("x", 1<<20)+"\r\n", 12) + "--b--"
+	if got := len(readContent([]byte(wide)).text()); got > 5<<20 {
+		t.Errorf("%d bytes of text were taken in", got)
+	}
+}
