@@ -77,5 +77,5 @@ func commands() []channel.Command {
 	for _, c := range agent.Commands() {
 		out = append(out, channel.Command{Name: c.Name, About: c.Help})
 	}
-	return out
+	return append(out, channel.PairingCommand())
 }

@@ -351,6 +351,11 @@ func emptyBook() book {
 
 const pairingUsage = "Use /pairing list, /pairing approve CODE, /pairing deny CODE, /pairing revoke USER or /pairing revoke CHANNEL USER."
 
+// PairingCommand is the line of menus for what channels answer by themselves.
+func PairingCommand() Command {
+	return Command{Name: "pairing", About: "let people in or shut them out: list, approve CODE, deny CODE, revoke USER"}
+}
+
 // Command runs the words after /pairing and says what happened. The caller has
 // made sure that an owner wrote them.
 func (p *Pairing) Command(ctx context.Context, args string) string {

@@ -12,6 +12,10 @@ import (
 // maxText is Telegram's limit of a message, in UTF-16 units without the markup.
 const maxText = 4096
 
+// maxEntities is how many pieces of markup Telegram keeps of one message; it
+// drops the others without a word. Some are left for those it finds itself.
+const maxEntities = 90
+
 // units is the length of a text as Telegram counts it.
 func units(s string) int {
 	n := 0
@@ -58,9 +62,15 @@ type html struct {
 	out, seen strings.Builder
 	tables    bool // draw tables with padding
 	quoted    bool // inside a quote: Telegram does not nest them
+	entities  int
 }
 
-func (h *html) tag(s string) { h.out.WriteString(s) }
+func (h *html) tag(s string) {
+	if !strings.HasPrefix(s, "</") {
+		h.entities++
+	}
+	h.out.WriteString(s)
+}
 
 func (h *html) text(s string) {
 	h.seen.WriteString(s)
@@ -211,10 +221,10 @@ func (h *html) wrap(tag string, n markdown.Node, in string) {
 	h.tag("</" + tag + ">")
 }
 
-// link writes a link that Telegram can follow; of any other the address is
-// shown.
+// link writes a link that Telegram can follow; of any other, and of one that
+// Telegram would forget, the address is shown.
 func (h *html) link(n markdown.Node, in string) {
-	if !linkable(n.URL) || markdown.Words(n.Children) == "" {
+	if h.entities >= maxEntities || !linkable(n.URL) || markdown.Words(n.Children) == "" {
 		h.text(markdown.Words([]markdown.Node{n}))
 		return
 	}

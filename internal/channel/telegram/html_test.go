@@ -63,6 +63,17 @@ func TestHTMLThatCannotBe(t *testing.T) {
 	}
 }
 
+// Telegram forgets markup beyond a number of pieces: the addresses of links must
+// not be among it.
+func TestManyLinks(t *testing.T) {
+	t.Parallel()
+	source := strings.Repeat("[a](https://x.y/z) ", 95)
+	out, ok := toHTML(source)
+	if n := strings.Count(out, "<a "); !ok || n != maxEntities || strings.Count(out, "a (https://x.y/z)") != 95-n {
+		t.Errorf("%d links and %d addresses, want %d and %d", n, strings.Count(out, "a (https://x.y/z)"), maxEntities, 95-maxEntities)
+	}
+}
+
 func FuzzHTML(f *testing.F) {
 	for _, s := range []string{"**a *b** c*", "> > - ```\n<", "[a](http://x\"y)", "| a |\n|-|\n| `|` |", "a ~~**b~~**", "- 1. > #x\n```c\"", "&lt;&amp;", "<https://a.b>"} {
 		f.Add(s)

@@ -84,9 +84,6 @@ func (b *bot) written(ctx context.Context, parts []*message, edited bool, submit
 	in.Meta = b.meta(m, m.From)
 	in.Text, in.Media = b.compose(ctx, parts, v)
 	in.Untrusted = slices.ContainsFunc(parts, b.foreign)
-	if in.Text == "" && len(in.Media) == 0 {
-		return nil
-	}
 	return submit(ctx, in)
 }
 
@@ -218,7 +215,7 @@ func (b *bot) compose(ctx context.Context, parts []*message, v channel.Visitor) 
 		}
 		s, entities := m.words()
 		s, _, _ = b.command(b.withoutUs(s, entities))
-		if s != "" {
+		if strings.TrimFunc(s, invisible) != "" {
 			if !v.Direct && !said && !strings.HasPrefix(s, "/") {
 				s = speaker(m.From) + ": " + s
 			}
@@ -228,8 +225,15 @@ func (b *bot) compose(ctx context.Context, parts []*message, v channel.Visitor) 
 		lines = append(lines, m.notes()...)
 		files.add(ctx, m)
 	}
-	if !said && !v.Direct && len(lines)+len(files.marks) > 0 {
-		lines = append(lines, speaker(parts[0].From)+":")
+	nothing := ""
+	if len(lines)+len(files.marks) == 0 { // only our name, or only signs nobody sees: somebody waits for an answer
+		nothing = "[empty message]"
+	}
+	switch {
+	case !said && !v.Direct:
+		lines = append(lines, strings.TrimSpace(speaker(parts[0].From)+": "+nothing))
+	case nothing != "":
+		lines = append(lines, nothing)
 	}
 	return strings.Join(append(lines, files.marks...), "\n"), files.media
 }

@@ -75,6 +75,11 @@ func TestReceive(t *testing.T) {
 			object{"text": "Bot hi", "chat": group(nil), "entities": []object{{"type": "text_mention", "offset": 0, "length": 3, "user": us()}}},
 			"Ann (@ann): Bot hi",
 		},
+		"group mention alone": {
+			object{"text": "@nb_bot", "chat": group(nil), "entities": []object{{"type": "mention", "offset": 0, "length": 7}}},
+			"Ann (@ann): [empty message]",
+		},
+		"nothing to see":                {object{"text": "\u200b\u2060", "chat": private(42)}, "[empty message]"},
 		"group command for another bot": {object{"text": "/new@other_bot", "chat": group(nil)}, ""},
 		"group command for us":          {object{"text": "/odd@nb_bot x", "chat": group(nil)}, "/odd x"},
 		"group command of the menu":     {object{"text": "/new", "chat": group(nil)}, "/new"},

@@ -21,16 +21,13 @@ type menuLine struct {
 // setMenu puts up the commands. Names that Telegram does not allow are left
 // out; they still work when typed.
 func (b *bot) setMenu(ctx context.Context) error {
-	lines := []menuLine{}
+	lines := []menuLine{{"start", "what I can do"}}
 	for _, c := range b.deps.Commands {
 		name, about := menuName(c.Name), strings.TrimSpace(c.About)
 		if name == "" || about == "" || len(lines) == menuMost {
 			continue
 		}
 		lines = append(lines, menuLine{name, text.Ellipsis(about, aboutMost)})
-	}
-	if len(lines) == 0 {
-		return nil
 	}
 	return b.calls.call(ctx, "setMyCommands", map[string]any{"commands": lines}, nil)
 }

@@ -42,11 +42,12 @@ type options struct {
 const (
 	modePolling = "polling"
 	modeWebhook = "webhook"
+	goodSecret  = 16 // characters that nobody guesses
 )
 
 var (
 	tokenForm  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\d+:[A-Za-z0-9_-]{20,}$`) })
-	secretForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_-]{16,256}$`) })
+	secretForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_-]{1,256}$`) })
 )
 
 func decode(section json.RawMessage) (options, error) {
@@ -90,7 +91,7 @@ func (o *options) checkWebhook() error {
 	case err != nil || u.Scheme != "https" || u.Host == "":
 		return errors.New("webhookUrl: webhook mode needs the https address that Telegram shall call")
 	case !secretForm().MatchString(o.WebhookSecretToken.Reveal()):
-		return errors.New("webhookSecretToken: webhook mode needs 16 to 256 of A-Z a-z 0-9 _ -; whoever guesses it can write as anybody")
+		return errors.New("webhookSecretToken: webhook mode needs 1 to 256, better 16 or more, of A-Z a-z 0-9 _ -; whoever guesses it can write as anybody")
 	case !strings.HasPrefix(o.WebhookPath, "/") || strings.ContainsAny(o.WebhookPath, " {}"):
 		return errors.New("webhookPath: must begin with / and hold no blanks or braces")
 	case o.WebhookListenPort < 0 || o.WebhookListenPort > 65535:

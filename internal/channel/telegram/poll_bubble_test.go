@@ -301,7 +301,7 @@ func TestMenu(t *testing.T) {
 		r.bot.deps.Commands = append(r.bot.deps.Commands, channel.Command{Name: "größe", About: "no"}, channel.Command{Name: "x", About: strings.Repeat("ä", 300)})
 		stop := r.start()
 		time.Sleep(time.Second)
-		want := []string{"new - start afresh", "dream_log - what changed", "help - list", "x - " + strings.Repeat("ä", 255) + "…"}
+		want := []string{"start - what I can do", "new - start afresh", "dream_log - what changed", "help - list", "x - " + strings.Repeat("ä", 255) + "…"}
 		if diff := cmp.Diff(want, r.fake.Commands()); diff != "" {
 			t.Errorf("menu (-want +got):\n%s", diff)
 		}

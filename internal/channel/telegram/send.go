@@ -19,6 +19,7 @@ type outgoing struct {
 	ChatID    any        `json:"chat_id"`
 	ThreadID  int64      `json:"message_thread_id,omitempty"`
 	Text      string     `json:"text,omitempty"`
+	Rich      *richText  `json:"rich_message,omitempty"` // instead of Text
 	ParseMode string     `json:"parse_mode,omitempty"`
 	Reply     *replying  `json:"reply_parameters,omitempty"`
 	Markup    *keyboard  `json:"reply_markup,omitempty"`
@@ -141,6 +142,13 @@ func (b *bot) replying(out bus.Outbound) *replying {
 
 // sendText sends HTML, and the text as it is where HTML is not possible.
 func (b *bot) sendText(ctx context.Context, to outgoing, out bus.Outbound, sent *message) error {
+	if rich := b.rich(out); rich != nil {
+		page := to
+		page.Rich = rich
+		if err := b.calls.call(ctx, "sendRichMessage", page, sent); b.settled(err) {
+			return err
+		}
+	}
 	return b.formatted(to, out, func(to outgoing) error { return b.calls.call(ctx, "sendMessage", to, sent) })
 }
 
@@ -149,7 +157,7 @@ func (b *bot) formatted(to outgoing, out bus.Outbound, try func(to outgoing) err
 	if page, ok := render(out); ok {
 		to.Text, to.ParseMode = page, modeHTML
 		err := try(to)
-		if e := refusal(err); e == nil || !badMarkup(e) {
+		if e := refusal(err); e == nil || !aboutMarkup(e) {
 			return err
 		}
 	}
@@ -167,9 +175,13 @@ func render(out bus.Outbound) (string, bool) {
 	return toHTML(out.Text)
 }
 
-// badMarkup recognises refusals that plain text can get around.
-func badMarkup(e *apiError) bool {
-	return e.Code == http.StatusBadRequest && e.says("parse entities", "too long", "text is empty", "text must be non-empty", "ENTITY_", "ENTITIES_")
+// aboutMarkup reports whether a refusal may be about the form of a text, so
+// that another form gets around it. The words for that are many and change;
+// those for what has nothing to do with it are few.
+func aboutMarkup(e *apiError) bool {
+	return e.Code == http.StatusBadRequest && e.MigrateTo == 0 && !aboutFile(e) && !e.says(
+		"not modified", "not found", "can't be edited", "not enough rights", "have no rights", "need administrator", "kicked",
+		"PEER_", "CHAT_", "USER_", "TOPIC_", "BUTTON_", "REPLY_")
 }
 
 // preview is the text of a message that is not complete: its markup may not be
@@ -191,6 +203,13 @@ func (b *bot) Edit(ctx context.Context, route bus.Route, id, text string, final 
 	}
 	err = b.deliver(ctx, route, func(to outgoing) error {
 		to.MessageID, to.ThreadID = n, 0
+		if rich := b.rich(out); rich != nil {
+			page := to
+			page.Rich = rich
+			if err := b.calls.call(ctx, "editMessageText", page, nil); b.settled(err) {
+				return err
+			}
+		}
 		return b.formatted(to, out, func(to outgoing) error { return b.calls.call(ctx, "editMessageText", to, nil) })
 	})
 	if e := refusal(err); e != nil && e.says("message is not modified") {

@@ -41,6 +41,16 @@ func TestSendText(t *testing.T) {
 			fail: []telegramtest.Failure{{Method: "sendMessage", Code: 400, Text: "Bad Request: can't parse entities: x"}},
 			want: map[string]string{"text": "**a**", "parse_mode": ""},
 		},
+		"too long as markup": {
+			out:  bus.Outbound{Text: "**a**"},
+			fail: []telegramtest.Failure{{Method: "sendMessage", Code: 400, Text: "Bad Request: MESSAGE_TOO_LONG"}},
+			want: map[string]string{"text": "**a**", "parse_mode": ""},
+		},
+		"odd address in markup": {
+			out:  bus.Outbound{Text: "[a](http://x.y)"},
+			fail: []telegramtest.Failure{{Method: "sendMessage", Code: 400, Text: "Bad Request: WEBPAGE_URL_INVALID"}},
+			want: map[string]string{"text": "[a](http://x.y)", "parse_mode": ""},
+		},
 		"preview":     {out: bus.Outbound{Kind: bus.Delta, Text: "**a** `b"}, want: map[string]string{"text": "a `b", "parse_mode": "", "disable_notification": ""}},
 		"no quote":    {out: bus.Outbound{Text: "a", ReplyTo: "9", Route: bus.Route{ChatID: "42", MessageID: "9"}}, want: map[string]string{"reply_parameters": ""}},
 		"asked quote": {out: bus.Outbound{Text: "a", ReplyTo: "9"}, want: map[string]string{"reply_parameters": `{"message_id":9,"allow_sending_without_reply":true}`}},

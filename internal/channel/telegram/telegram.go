@@ -40,9 +40,10 @@ type bot struct {
 	polls  *client
 	facts  *facts
 	me     atomic.Pointer[user]
-	quoted *recent // messages that were quoted, so that only the first part of an answer quotes
-	dumb   atomic.Bool
-	run    sync.Mutex // one Run at a time: two pollers throw each other out
+	quoted *recent     // messages that were quoted, so that only the first part of an answer quotes
+	dumb   atomic.Bool // Telegram does not know reactEmoji
+	poor   atomic.Bool // the server knows no rich messages
+	run    sync.Mutex  // one Run at a time: two pollers throw each other out
 	hook   hook
 }
 
@@ -105,8 +106,8 @@ func (b *bot) start(ctx context.Context) error {
 	if err := b.facts.open(b.deps.Now()); err != nil {
 		return err
 	}
-	if b.o.RichMessages {
-		b.deps.Log.WarnContext(ctx, "richMessages is not supported, messages are sent as HTML")
+	if n := len(b.o.WebhookSecretToken.Reveal()); b.o.Mode == modeWebhook && n < goodSecret {
+		b.deps.Log.WarnContext(ctx, "webhookSecretToken is short; whoever guesses it can write as anybody", "characters", n, "better", goodSecret)
 	}
 	if err := b.setMenu(ctx); err != nil {
 		b.deps.Log.WarnContext(ctx, "set the menu of commands", "err", err)

@@ -18,6 +18,7 @@ import (
 const (
 	maxText    = 4096
 	maxCaption = 1024
+	maxRich    = 32768
 )
 
 func pair(a, b int64) string { return strconv.FormatInt(a, 10) + "/" + strconv.FormatInt(b, 10) }
@@ -208,6 +209,8 @@ func (s *Server) run(ctx context.Context, c Call) (any, *Failure) {
 		return true, nil
 	case "sendMessage":
 		return s.send(c, chat)
+	case "sendRichMessage":
+		return s.sendRich(c, chat)
 	case "sendPhoto", "sendVideo", "sendVoice", "sendAudio", "sendDocument", "sendAnimation":
 		return s.sendMedia(c, chat)
 	}
@@ -371,6 +374,33 @@ func (s *Server) send(c Call, chat int64) (any, *Failure) {
 	return s.keep(c, chat, plain, html)
 }
 
+// sendRich takes Markdown as it is, within the limit of rich messages.
+func (s *Server) sendRich(c Call, chat int64) (any, *Failure) {
+	page, f := rich(c)
+	if f != nil {
+		return nil, f
+	}
+	return s.keep(c, chat, page, false)
+}
+
+// rich is the Markdown of a rich message.
+func rich(c Call) (string, *Failure) {
+	var page struct {
+		Markdown string `json:"markdown"`
+	}
+	switch err := json.Unmarshal([]byte(c.Params["rich_message"]), &page); {
+	case err != nil:
+		return "", bad("can't parse rich message JSON object")
+	case c.Params["text"] != "" || c.Params["parse_mode"] != "":
+		return "", bad("a message has either text or rich_message")
+	case strings.TrimSpace(page.Markdown) == "":
+		return "", bad("message text is empty")
+	case len([]rune(page.Markdown)) > maxRich:
+		return "", bad("RICH_MESSAGE_TOO_LONG")
+	}
+	return page.Markdown, nil
+}
+
 func (s *Server) sendMedia(c Call, chat int64) (any, *Failure) {
 	field := strings.ToLower(strings.TrimPrefix(c.Method, "send"))
 	switch {
@@ -405,8 +435,11 @@ func (s *Server) keep(c Call, chat int64, plain string, html bool) (any, *Failur
 		}
 	}
 	source := c.Params["text"]
-	if c.File != nil {
+	switch {
+	case c.File != nil:
 		source = c.Params["caption"]
+	case c.Method == "sendRichMessage":
+		source = plain
 	}
 	m := &Message{
 		ID: s.nextMessage(chat), ChatID: chat, Thread: thread, Text: source, Plain: plain, HTML: html,
@@ -448,6 +481,11 @@ func markup(raw string) *Failure {
 
 func (s *Server) edit(c Call, chat int64) (any, *Failure) {
 	plain, html, f := text(c, "text", maxText)
+	source := c.Params["text"]
+	if _, ok := c.Params["rich_message"]; ok {
+		source, f = rich(c)
+		plain = source
+	}
 	if f != nil {
 		return nil, f
 	}
@@ -458,10 +496,10 @@ func (s *Server) edit(c Call, chat int64) (any, *Failure) {
 		if m.ChatID != chat || strconv.FormatInt(m.ID, 10) != c.Params["message_id"] {
 			continue
 		}
-		if m.Plain == plain && m.HTML == html && m.Text == c.Params["text"] {
+		if m.Plain == plain && m.HTML == html && m.Text == source {
 			return nil, bad("message is not modified: specified new message content and reply markup are exactly the same as a current content and reply markup of the message")
 		}
-		m.Plain, m.HTML, m.Text = plain, html, c.Params["text"]
+		m.Plain, m.HTML, m.Text = plain, html, source
 		m.Edits = append(m.Edits, m.Text)
 		return s.shown(m), nil
 	}

@@ -1,0 +1,46 @@
+package telegram
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+)
+
+// richText is a message that Telegram itself renders from Markdown, with real
+// headings, lists and tables. Newer servers know it; it is a setting because
+// older apps show less of it.
+type richText struct {
+	Markdown string `json:"markdown"`
+}
+
+// rich is the text as a rich message, nil if it is to be HTML.
+func (b *bot) rich(out bus.Outbound) *richText {
+	if !b.o.RichMessages || b.poor.Load() || out.Plain || quiet(out.Kind) || !harmless(out.Text) {
+		return nil
+	}
+	return &richText{out.Text}
+}
+
+// harmless reports whether Telegram would make of a text no more than its words.
+// It fetches the pictures that a rich message names, from anywhere, and reads
+// tags: with both a text that somebody else wrote could carry words of ours
+// away, or hide them.
+func harmless(source string) bool {
+	return !strings.Contains(source, "![") && !strings.Contains(source, "<")
+}
+
+// settled reports whether the answer to a rich message is the last word. If it
+// is not, HTML is tried: the text may be more than a rich message can hold, and
+// a server that does not know them is not asked again.
+func (b *bot) settled(err error) bool {
+	e := refusal(err)
+	if e == nil {
+		return true
+	}
+	if e.Code == http.StatusNotFound {
+		b.poor.Store(true)
+		return false
+	}
+	return !aboutMarkup(e)
+}
