@@ -184,8 +184,12 @@ type Deps struct {
 	Transcribe func(ctx context.Context, path string) string
 	// Commands are the slash commands for a menu.
 	Commands []Command
-	Log      *slog.Logger
-	Now      func() time.Time
+	// Shown is what besides answers is wanted, by the section or else by all
+	// channels. The manager keeps to it, except for Whole platforms, which
+	// know more about who reads.
+	Shown Filters
+	Log   *slog.Logger
+	Now   func() time.Time
 }
 
 // Command is one line of a menu of slash commands.

@@ -70,15 +70,21 @@ func (s *slot) adopt(ch Channel) {
 	if on := s.common.Streaming; (on == nil || *on) && s.caps.EditEvery > 0 && !s.caps.Whole {
 		s.streamer, _ = ch.(Streamer)
 	}
-	s.filters = s.m.o.Defaults
+	s.filters = s.wish()
+	s.total = &shared{bucket: bucket{limit: s.caps.Rate.Total}}
+}
+
+// wish is what besides answers the section wants to be sent, or else all do.
+func (s *slot) wish() Filters {
+	f := s.m.o.Defaults
 	for p, v := range map[*bool]*bool{
-		&s.filters.SendProgress: s.common.SendProgress, &s.filters.SendToolHints: s.common.SendToolHints, &s.filters.ShowReasoning: s.common.ShowReasoning,
+		&f.SendProgress: s.common.SendProgress, &f.SendToolHints: s.common.SendToolHints, &f.ShowReasoning: s.common.ShowReasoning,
 	} {
 		if v != nil {
 			*p = *v
 		}
 	}
-	s.total = &shared{bucket: bucket{limit: s.caps.Rate.Total}}
+	return f
 }
 
 // start lets the slot run until ctx ends or cancel is called. The caller holds

@@ -20,6 +20,7 @@ const (
 	evTurnEnd       = "turn_end"
 	evStatus        = "goal_status"
 	evUser          = "user_message"
+	evModel         = "turn_model_updated"
 	evAccepted      = "message_accepted"
 	evAttached      = "attached"
 	evUpdated       = "session_updated"
@@ -38,13 +39,13 @@ const ownID = "~"
 
 // show turns an Outbound into events of a chat. It returns the one that stands
 // for it when it must be delivered.
-func (c *chat) show(out bus.Outbound, m *media, now func() time.Time) *event {
+func (c *chat) show(out bus.Outbound, m *media, h *hub) *event {
 	if out.Kind != bus.Reasoning && c.thinking {
 		c.thinking = false
 		c.ring.add(&event{to: modern}, newFrame(evReasoningEnd, c.id, 0))
 	}
 	if id := out.Route.MessageID; id != "" && id != c.turn && out.Kind != bus.Notice && out.Kind != bus.Final && out.Kind != bus.Message {
-		c.begin(id, now()) // it waited for the turn before it
+		c.begin(id, h.now()) // it waited for the turn before it
 	}
 	switch out.Kind {
 	case bus.Delta:
@@ -53,9 +54,15 @@ func (c *chat) show(out bus.Outbound, m *media, now func() time.Time) *event {
 		c.thinking = true
 		c.ring.stream(evReasoning, out.StreamID, out.Text, modern)
 	case bus.DeltaEnd:
+		if out.Text != "" {
+			c.ring.stream(evDelta, out.StreamID, out.Text, everybody)
+		}
 		f := newFrame(evStreamEnd, c.id, len(out.StreamID)).text("stream_id", out.StreamID)
 		if out.Resuming {
 			f = f.flag("resuming", true)
+		}
+		if out.Void { // what it said comes again in the next stream
+			f = f.flag("void", true)
 		}
 		c.ring.add(&event{keep: true}, f)
 	case bus.ToolEvent:
@@ -64,17 +71,26 @@ func (c *chat) show(out bus.Outbound, m *media, now func() time.Time) *event {
 			c.ring.add(&event{to: modern}, f.raw("tool_events", toolEvents(out.Tool)))
 		}
 	case bus.Progress, bus.ToolHint, bus.Notice:
-		c.ring.add(&event{}, newFrame(evMessage, c.id, len(out.Text)).must("text", out.Text).text("kind", string(out.Kind)))
+		c.ring.add(&event{to: h.audience(out.Kind)}, newFrame(evMessage, c.id, len(out.Text)).must("text", out.Text).text("kind", string(out.Kind)))
 	case bus.Final:
-		return c.final(out, m, now())
+		return c.final(out, m)
 	case bus.Message, bus.Ask:
 		return c.ring.add(&event{id: out.ID, keep: true}, c.message(out, m))
 	}
 	return nil
 }
 
+// audience says who gets something that is no answer. Clients of the older
+// generation take every message for one, so they get only what is wanted.
+func (h *hub) audience(k bus.Kind) audience {
+	if k == bus.Progress && !h.older.SendProgress || k == bus.ToolHint && !h.older.SendToolHints {
+		return modern
+	}
+	return everybody
+}
+
 // final shows the answer, unless it was streamed, and the end of the turn.
-func (c *chat) final(out bus.Outbound, m *media, now time.Time) *event {
+func (c *chat) final(out bus.Outbound, m *media) *event {
 	if c.private != nil {
 		c.private.said(bus.RoleAssistant, out.Text)
 	}
@@ -92,13 +108,17 @@ func (c *chat) final(out bus.Outbound, m *media, now time.Time) *event {
 	if c.stop != "" && turn == c.stop { // the turn it stopped says nothing any more
 		c.stop, turn = "", c.turn
 	}
+	if model := out.Turn.Model; model != "" && model != c.model {
+		c.model = model
+		c.ring.add(&event{to: modern}, newFrame(evModel, c.id, len(model)).text("model_name", model).text("turn_id", visible(turn)))
+	}
 	end := c.ring.add(&event{to: modern}, turnEnd(c.id, turn, out))
 	if e == nil {
 		end.id, end.keep, e = out.ID, true, end
 	}
 	if turn == c.turn && turn != "" {
 		c.turn = ""
-		c.ring.add(&event{to: modern}, statusFrame(c.id, "", now))
+		c.ring.add(&event{to: modern}, newFrame(evStatus, c.id, 64).text("status", "idle").text("turn_id", visible(turn)))
 	}
 	return e
 }
@@ -106,7 +126,7 @@ func (c *chat) final(out bus.Outbound, m *media, now time.Time) *event {
 // begin notes which message is being worked on.
 func (c *chat) begin(id string, now time.Time) {
 	c.turn, c.since = id, now
-	c.ring.add(&event{to: modern}, statusFrame(c.id, id, now))
+	c.ring.add(&event{to: modern}, runningFrame(c.id, id, now))
 }
 
 // message is the frame of something that was said as a whole.
@@ -149,13 +169,9 @@ func turnEnd(chat, turn string, out bus.Outbound) frame {
 	return f.raw("usage", usage)
 }
 
-// statusFrame says whether a chat is being worked on.
-func statusFrame(chat, turn string, since time.Time) frame {
-	f := newFrame(evStatus, chat, 64)
-	if turn == "" {
-		return f.text("status", "idle")
-	}
-	return f.text("status", "running").text("turn_id", visible(turn)).raw("started_at", seconds(since))
+// runningFrame says that a chat is being worked on.
+func runningFrame(chat, turn string, since time.Time) frame {
+	return newFrame(evStatus, chat, 64).text("status", "running").text("turn_id", visible(turn)).raw("started_at", seconds(since))
 }
 
 // seconds is a time as a number of seconds with a fraction.

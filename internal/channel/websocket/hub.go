@@ -8,12 +8,14 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/channel"
 )
 
 const (
 	maxChats  = 4096    // remembered although nobody is connected to them
 	maxBytes  = 4 << 20 // of all their events
 	maxPeers  = 1024    // connections at once
+	maxPlaces = 4096    // chats that one connection listens to
 	replyRoom = 256     // answers that wait for one connection
 )
 
@@ -24,7 +26,8 @@ const (
 // falls so far behind that the ring has moved on is closed; it can come back
 // and ask for the rest.
 type hub struct {
-	now func() time.Time
+	now   func() time.Time
+	older channel.Filters // what clients get who cannot tell it from an answer
 
 	mu    sync.Mutex
 	chats map[string]*chat
@@ -44,6 +47,7 @@ type chat struct {
 	since    time.Time // when that began
 	stop     string    // message that ends the turn without its answer: /stop
 	thinking bool      // the last text was reasoning
+	model    string    // that worked on it last, as clients were told
 	accepted []string  // ids of the last messages
 	private  *private  // of a chat that is kept nowhere
 }
@@ -55,8 +59,8 @@ type place struct {
 	dirty bool  // in the list of the socket
 }
 
-func newHub(now func() time.Time) *hub {
-	return &hub{now: now, chats: map[string]*chat{}, idle: list.New(), peers: map[*socket]bool{}}
+func newHub(now func() time.Time, older channel.Filters) *hub {
+	return &hub{now: now, older: older, chats: map[string]*chat{}, idle: list.New(), peers: map[*socket]bool{}}
 }
 
 // chat returns a chat that is in use from now on; the caller holds mu and
@@ -159,12 +163,13 @@ type attached struct {
 
 // attach lets a connection listen to a chat. With resume it begins after
 // number after, as far as that is kept. It reports false for somebody else's
-// private chat.
+// private chat, and for one chat too many.
 func (h *hub) attach(s *socket, id string, after int64, resume bool) (attached, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	c := h.chat(id)
-	if c.private != nil && c.private.owner != s {
+	if c.private != nil && c.private.owner != s || c.sockets[s] == nil && len(s.places) >= maxPlaces {
+		h.rest(c)
 		return attached{}, false
 	}
 	begin, complete := c.ring.start(), true
@@ -187,6 +192,13 @@ func (h *hub) attach(s *socket, id string, after int64, resume bool) (attached, 
 	h.rest(c)
 	s.mark(c, p)
 	return attached{seq: c.ring.last, complete: complete, turn: c.turn, since: c.since}, true
+}
+
+// crowded reports whether a connection listens to as many chats as it may.
+func (h *hub) crowded(s *socket) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(s.places) >= maxPlaces
 }
 
 // post does something to a chat and wakes who listens to it.
@@ -231,7 +243,7 @@ func (h *hub) send(out bus.Outbound, m *media) <-chan struct{} {
 			return e.wait(len(c.sockets) > 0)
 		}
 	}
-	e := c.show(out, m, h.now)
+	e := c.show(out, m, h)
 	var wait <-chan struct{}
 	if durable && e != nil {
 		wait = e.wait(len(c.sockets) > 0)

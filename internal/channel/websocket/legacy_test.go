@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/channel"
 )
 
 // The conversation of a client of the first generation, frame by frame.
@@ -107,6 +108,34 @@ func wsBinary(s string) ws.MessageType {
 		return ws.MessageText
 	}
 	return ws.MessageBinary
+}
+
+// A client of the first generation takes every message for an answer, so it
+// gets no others unless they are wanted.
+func TestLegacyFilters(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		shown channel.Filters
+		want  string
+	}{
+		{channel.Filters{}, ""},
+		{channel.Filters{SendProgress: true, ShowReasoning: true}, "progress "},
+		{channel.Filters{SendProgress: true, SendToolHints: true}, "progress tool_hint "},
+	} {
+		r := start(t, "", func(d *channel.Deps, _ *Options) { d.Shown = tt.shown })
+		c := r.login()
+		for _, k := range []bus.Kind{bus.Progress, bus.ToolHint, bus.Reasoning} {
+			r.send(bus.Outbound{Kind: k, Route: route(c.chat, ""), Text: string(k)})
+		}
+		r.send(bus.Outbound{ID: "m", Kind: bus.Message, Route: route(c.chat, ""), Text: "end"})
+		got := ""
+		for m := c.next(); m["text"] != "end"; m = c.next() {
+			got += m["kind"].(string) + " "
+		}
+		if got != tt.want {
+			t.Errorf("%+v: got %q, want %q", tt.shown, got, tt.want)
+		}
+	}
 }
 
 func TestFilters(t *testing.T) {

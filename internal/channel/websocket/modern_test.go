@@ -82,7 +82,7 @@ func TestModernTranscript(t *testing.T) {
 			"event": "turn_end", "turn_id": "turn-1", "id": "final:1", "latency_ms": 7.0, "stop_reason": "completed",
 			"usage": map[string]any{"prompt_tokens": 5.0, "completion_tokens": 2.0},
 		},
-		{"event": "goal_status", "status": "idle"},
+		{"event": "goal_status", "status": "idle", "turn_id": "turn-1"},
 	}
 	var last float64
 	for i, w := range want {
@@ -103,6 +103,75 @@ func TestModernTranscript(t *testing.T) {
 	a.say(`{"type":"message","chat_id":"` + chat + `","content":"next","turn_id":"turn-3"}`)
 	if ack := a.until("message_accepted"); ack["starts_turn"] != true {
 		t.Errorf("after the end of the turn: %v", ack)
+	}
+}
+
+// What a message is about comes with it; clients are told when another model
+// answers, and which text a broken stream takes back.
+func TestModernExtras(t *testing.T) {
+	t.Parallel()
+	r := start(t, "")
+	c := r.login()
+	chat := c.modern()
+	for _, tt := range []struct{ name, frame, want string }{
+		{"quote", `"content":" why? ","quoted_context":" the sky is green "`, "[about: the sky is green]\nwhy?"},
+		{"quote alone", `"content":"/stop","quoted_context":"x"`, "/stop"},
+		{"blank quote", `"content":"hi","quoted_context":" "`, "hi"},
+	} {
+		c.say(`{"type":"message","chat_id":"` + chat + `",` + tt.frame + `}`)
+		if got := r.inbound().Text; got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
+	}
+	c.say(`{"type":"message","chat_id":"` + chat + `","content":"x","quoted_context":"` + strings.Repeat("y", maxText) + `"}`)
+	if m := c.until("error"); m["reason"] != "text_too_large" {
+		t.Errorf("a long quote: %v", m)
+	}
+	rt := route(chat, "t")
+	r.send(bus.Outbound{Kind: bus.Delta, Route: rt, Text: "ha", StreamID: "s:0"})
+	r.send(bus.Outbound{Kind: bus.DeltaEnd, Route: rt, Text: "lf", StreamID: "s:0", Resuming: true, Void: true})
+	text := ""
+	for m := c.until("delta"); ; m = c.next() {
+		if m["event"] == "stream_end" {
+			if m["void"] != true || m["resuming"] != true || text != "half" {
+				t.Errorf("%q, then %v", text, m)
+			}
+			break
+		}
+		text += m["text"].(string)
+	}
+	told := 0
+	for i, model := range []string{"one", "one", "two", ""} {
+		f := final(fmt.Sprintf("f%d", i), chat, fmt.Sprintf("t%d", i), "ok")
+		f.Turn.Model = model
+		r.send(f)
+		for m := c.next(); m["event"] != "turn_end"; m = c.next() {
+			if m["event"] == "turn_model_updated" {
+				if told++; m["model_name"] != model {
+					t.Errorf("told of %v, want %s", m["model_name"], model)
+				}
+			}
+		}
+	}
+	if told != 2 {
+		t.Errorf("told of %d models, want 2", told)
+	}
+}
+
+func TestManyChats(t *testing.T) {
+	t.Parallel()
+	h := newHub(time.Now, channel.Filters{})
+	s := &socket{wake: make(chan struct{}, 1), places: map[*chat]*place{}}
+	for i := range maxPlaces {
+		if _, ok := h.attach(s, fmt.Sprint(i), 0, false); !ok {
+			t.Fatalf("chat %d is refused", i)
+		}
+	}
+	if _, ok := h.attach(s, "more", 0, false); ok || len(h.chats) != maxPlaces {
+		t.Errorf("one more: %v, %d chats", ok, len(h.chats))
+	}
+	if _, ok := h.attach(s, "7", 0, false); !ok {
+		t.Error("a chat of its own is refused")
 	}
 }
 

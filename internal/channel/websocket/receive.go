@@ -35,6 +35,7 @@ type envelope struct {
 	Media     json.RawMessage `json:"media"`
 	LastSeq   *int64          `json:"last_seq"`
 	UserShell bool            `json:"user_shell"`
+	Quoted    string          `json:"quoted_context"` // what the message is about, chosen from the conversation
 	Scope     json.RawMessage `json:"workspace_scope"`
 
 	SourceChatID string `json:"source_chat_id"`
@@ -159,9 +160,22 @@ func (r *receiver) scopeless(e *envelope) bool {
 
 // open attaches a new chat and says so.
 func (r *receiver) open(id, scope string) {
-	a, _ := r.c.hub.attach(r.socket, id, 0, false)
+	a, ok := r.c.hub.attach(r.socket, id, 0, false)
+	if !ok {
+		r.denied(nil)
+		return
+	}
 	r.reply(newFrame(evAttached, id, 64).number("seq", a.seq))
 	r.reply(newFrame(evUpdated, id, 64).text("scope", scope))
+}
+
+// denied answers who may not listen to a chat.
+func (r *receiver) denied(e *envelope) {
+	reason := ""
+	if r.c.hub.crowded(r.socket) {
+		reason = "too many chats on one connection"
+	}
+	r.problem("access_denied", reason, e)
 }
 
 // attach joins a chat, with last_seq from where the client left off.
@@ -181,7 +195,7 @@ func (r *receiver) attach(kind string, e *envelope) {
 	}
 	a, ok := r.c.hub.attachFor(r.socket, e.ChatID, after, resume)
 	if !ok {
-		r.problem("access_denied", "", e)
+		r.denied(e)
 		return
 	}
 	f := newFrame(evAttached, e.ChatID, 96).number("seq", a.seq)
@@ -190,13 +204,22 @@ func (r *receiver) attach(kind string, e *envelope) {
 	}
 	r.reply(f)
 	if a.turn != "" {
-		r.reply(statusFrame(e.ChatID, a.turn, a.since))
+		r.reply(runningFrame(e.ChatID, a.turn, a.since))
 	}
+}
+
+// words are what is said, with what it is said about.
+func (e *envelope) words() string {
+	text, quoted := strings.TrimSpace(e.Content), strings.TrimSpace(e.Quoted)
+	if quoted == "" || text == "" || strings.HasPrefix(text, "/") {
+		return text
+	}
+	return "[about: " + quoted + "]\n" + text
 }
 
 // message is something said, in the newer protocol.
 func (r *receiver) message(ctx context.Context, e *envelope) {
-	text := strings.TrimSpace(e.Content)
+	text := e.words()
 	switch {
 	case !validChatID(e.ChatID):
 		r.problem("invalid chat_id", "", e)
@@ -223,7 +246,7 @@ func (r *receiver) message(ctx context.Context, e *envelope) {
 		return
 	}
 	if _, ok := r.c.hub.attachFor(r.socket, e.ChatID, 0, false); !ok {
-		r.problem("access_denied", "", e)
+		r.denied(e)
 		return
 	}
 	r.hand(ctx, message{chat: e.ChatID, turn: e.TurnID, text: text, files: files, modern: true}, e)

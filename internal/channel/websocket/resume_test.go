@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/channel"
 )
 
 func (c *client) seq(m map[string]any) int64 {
@@ -93,7 +94,7 @@ func TestNumbersRiseOverRestarts(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_700_000_000, 0)
 	numbers := func() (out []int64) {
-		h := newHub(func() time.Time { return now })
+		h := newHub(func() time.Time { return now }, channel.Filters{})
 		for range 3 {
 			h.send(final("", "c", "", "x"), nil)
 		}
@@ -128,7 +129,7 @@ func TestSentTwice(t *testing.T) {
 
 func TestRingKeepsAnswers(t *testing.T) {
 	t.Parallel()
-	h := newHub(time.Now)
+	h := newHub(time.Now, channel.Filters{})
 	h.send(final("answer", "c", "", "keep me"), nil)
 	for i := range 1000 {
 		h.send(bus.Outbound{Kind: bus.Progress, Route: route("c", ""), Text: fmt.Sprint(i)}, nil)
@@ -154,7 +155,7 @@ func TestRingKeepsAnswers(t *testing.T) {
 
 func TestHubForgets(t *testing.T) {
 	t.Parallel()
-	h := newHub(time.Now)
+	h := newHub(time.Now, channel.Filters{})
 	for i := range 5000 {
 		h.send(final(fmt.Sprint("f", i), fmt.Sprint("c", i), "", "hello"), nil)
 	}

@@ -68,7 +68,7 @@ func (h *hub) accepted(from *socket, in bus.Inbound, r reservation) {
 		f := newFrame(evUser, c.id, len(in.Text)+64).must("text", in.Text).text("turn_id", visible(id)).text("client_id", from.client)
 		c.ring.add(&event{to: modern, except: from.home}, f)
 		if r.starts && c.turn == id {
-			c.ring.add(&event{to: modern}, statusFrame(c.id, id, c.since))
+			c.ring.add(&event{to: modern}, runningFrame(c.id, id, c.since))
 		}
 	})
 }

@@ -46,7 +46,7 @@ func New(o Options) channel.Factory {
 		if err != nil {
 			return nil, err
 		}
-		return &Channel{d: d, set: set, o: o, hub: newHub(d.Now)}, nil
+		return &Channel{d: d, set: set, o: o, hub: newHub(d.Now, d.Shown)}, nil
 	}
 }
 

@@ -1,0 +1,42 @@
+package channel
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+)
+
+// A channel is told what is wanted besides answers: by its section, else by
+// the settings of all channels.
+func TestShown(t *testing.T) {
+	t.Parallel()
+	got := map[string]Filters{}
+	factory := func(d Deps, _ json.RawMessage) (Channel, error) {
+		got[d.Name] = d.Shown
+		return nil, errors.New("only asked")
+	}
+	_, err := NewManager(Options{
+		Queue: silent{}, DataDir: t.TempDir(), Factories: map[string]Factory{"x": factory},
+		Defaults: Filters{SendProgress: true},
+		Sections: map[string]json.RawMessage{
+			"x": json.RawMessage(`{"enabled":true}`), "x.b": json.RawMessage(`{"enabled":true,"sendProgress":false,"sendToolHints":true}`),
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]Filters{"x": {SendProgress: true}, "x.b": {SendToolHints: true}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("shown (-want +got):\n%s", diff)
+	}
+}
+
+// silent is a queue that nothing is put into.
+type silent struct{ bus.Queue }
+
+func (silent) Publish(context.Context, bus.Outbound) error { return nil }
