@@ -89,8 +89,9 @@ type App struct {
 	Notes     []string // what the user should know about this start
 	Exec      string   // how commands are contained, for status
 
-	gateway  bool   // whose schedule runs Dream
-	begin    func() // starts the agent for KeepTime
+	gateway  bool                                         // whose schedule runs Dream
+	begin    func()                                       // starts the agent for KeepTime
+	say      func(ctx context.Context, text string) error // shows something in the chat of KeepTime; nil: there is none
 	figures  *figures
 	models   *models
 	safety   *safety

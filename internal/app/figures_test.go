@@ -84,7 +84,7 @@ func TestFigures(t *testing.T) {
 	}
 
 	h.must(h.g.Reload(t.Context()))
-	if got := h.read("/readyz"); !strings.Contains(got, `{"name":"model","ok":true,"optional":true}`) || !strings.Contains(got, `{"name":"schedule","ok":true}`) {
+	if got := h.read("/readyz"); !strings.Contains(got, `{"name":"model","ok":true,"optional":true}`) || !strings.Contains(got, `{"name":"schedule","ok":true,"optional":true}`) {
 		t.Errorf("readyz: %s", got)
 	}
 	refuse.Store(true)

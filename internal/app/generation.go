@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -13,6 +14,7 @@ type generation struct {
 	intake context.CancelFunc // no more messages from the queue
 	stop   context.CancelFunc
 	work   sync.WaitGroup
+	idle   atomic.Pointer[string] // why the schedule could not begin the last time
 }
 
 // start makes the agent work through the queue. It returns what makes its
@@ -29,12 +31,31 @@ func (g *generation) start(ctx context.Context, gw *Gateway) (keepTime func()) {
 		}
 	})
 	return func() {
-		g.work.Go(func() {
-			if err := g.app.Schedule.Run(intake); err != nil && intake.Err() == nil {
-				gw.log.ErrorContext(ctx, "the schedule does not run", "err", err)
-				gw.tellOwner(ctx, "Scheduled jobs do not run: "+err.Error())
-			}
-		})
+		g.work.Go(func() { g.keepTime(intake, gw) })
+	}
+}
+
+// scheduleRetry is when the schedule is tried again after it could not begin.
+// Somebody who mends its file need not do more.
+const scheduleRetry = 30 * time.Second
+
+// keepTime runs the schedule until ctx ends.
+func (g *generation) keepTime(ctx context.Context, gw *Gateway) {
+	told := ""
+	for {
+		err := g.app.Schedule.Run(ctx)
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		if text := err.Error(); text != told {
+			told = text
+			g.idle.Store(&text)
+			gw.log.ErrorContext(ctx, "the schedule does not run", "err", err)
+			gw.tellOwner(ctx, "Scheduled jobs do not run: "+text+".")
+		}
+		if !rest(ctx, scheduleRetry) {
+			return
+		}
 	}
 }
 

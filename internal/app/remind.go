@@ -17,6 +17,7 @@ const (
 
 // asGuest lets the schedule run the jobs of some chats in this process.
 func (a *App) asGuest(so *schedule.Options, o Options) {
+	here := bus.Route{Channel: "cli", ChatID: "direct"} // whoever delivers has one place to show things
 	say := func(_ context.Context, out bus.Outbound) error {
 		if o.Deliver == nil {
 			return errors.New("there is nobody to tell")
@@ -25,6 +26,10 @@ func (a *App) asGuest(so *schedule.Options, o Options) {
 		return nil
 	}
 	so.Takes, so.Notify = o.Reminders, say
+	so.LastRoute = func(context.Context) (bus.Route, bool) { return here, true }
+	a.say = func(ctx context.Context, text string) error {
+		return say(ctx, bus.Outbound{Kind: bus.Message, Route: here, Text: text, Plain: true})
+	}
 	so.Submit = func(ctx context.Context, in bus.Inbound) error {
 		a.begin()
 		return a.Agent.Perform(ctx, in)
@@ -58,6 +63,11 @@ func (a *App) KeepTime(ctx context.Context, begin func()) {
 		case err != nil && err.Error() != told:
 			told = err.Error()
 			a.log.ErrorContext(ctx, "jobs of this chat do not run", "err", err)
+			if a.say != nil && a.say(ctx, "Reminders of this chat do not run: "+told+".") != nil {
+				told = "" // there will be somebody later
+			}
+		case err == nil:
+			told = ""
 		}
 		wait.Reset(remindRetry)
 	}

@@ -2,6 +2,8 @@ package app_test
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -76,4 +78,50 @@ func TestChatHandsOverToGateway(t *testing.T) {
 			t.Errorf("the chat said %q about a run it did not end", out.Text)
 		}
 	}
+}
+
+// A chat whose reminders cannot run says so where the person sees it, once.
+func TestChatTellsDamage(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, echo(t))
+	jobs := filepath.Join(h.dir, "workspace", "cron", "jobs.json")
+	h.must(os.MkdirAll(filepath.Dir(jobs), 0o700))
+	h.must(os.WriteFile(jobs, []byte(`{"version": 1, "jobs": [{`), 0o600))
+	said := make(chan bus.Outbound, 64)
+	chat, err := app.New(t.Context(), app.Options{
+		UseModel: h.model, Env: []string{"NANOBOT_HOME=" + h.dir, "OLLAMA_HOST=127.0.0.1:1"}, Config: config.Options{Home: h.dir},
+		Reminders: bus.Route{Channel: "cli", ChatID: "direct"}.SameChat, Deliver: func(out bus.Outbound) { said <- out },
+	})
+	h.must(err)
+	ctx, stop := context.WithCancel(t.Context())
+	kept := make(chan struct{})
+	go func() { defer close(kept); chat.KeepTime(ctx, func() {}) }()
+	if out := <-said; !strings.Contains(out.Text, "Reminders of this chat do not run: ") || !strings.Contains(out.Text, "jobs.json cannot be read") {
+		t.Errorf("the chat says %q", out.Text)
+	}
+	stop()
+	<-kept
+	h.must(chat.Close())
+}
+
+// A gateway tells the owner and goes on without jobs.
+func TestGatewayTellsDamage(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, echo(t))
+	jobs := filepath.Join(h.dir, "workspace", "cron", "jobs.json")
+	h.must(os.MkdirAll(filepath.Dir(jobs), 0o700))
+	h.must(os.WriteFile(jobs, []byte(`{"version": 1, "jobs": [{`), 0o600))
+	h.must(os.MkdirAll(filepath.Join(h.dir, "run"), 0o700))
+	h.must(os.WriteFile(filepath.Join(h.dir, "run", "owner-chat.json"), []byte(`{"channel": "party", "chat_id": "ann"}`), 0o600))
+	h.start()
+	<-h.party.joined
+	h.party.hear(t, "Scheduled jobs do not run: ")
+	s := h.g.Status()
+	if !s.Ready || !strings.Contains(strings.Join(s.Problems, "\n"), "scheduled jobs do not run") {
+		t.Errorf("status: ready %v, %q", s.Ready, s.Problems)
+	}
+	if got := h.read("/readyz"); !strings.Contains(got, `"status":"ready"`) || !strings.Contains(got, `{"name":"schedule","ok":false,"detail":"scheduled jobs do not run: `) {
+		t.Errorf("readyz: %s", got)
+	}
+	h.must(h.end())
 }

@@ -218,7 +218,7 @@ func (g *Gateway) health(context.Context) api.Report {
 		queue = s.Queue.Err.Error()
 	}
 	add("queue", s.Queue.Err == nil, false, queue)
-	add("schedule", s.schedule == "", false, s.schedule)
+	add("schedule", s.schedule == "", s.Ready, s.schedule) // a file that somebody has to mend is no reason to send nobody here
 	add("model", s.model == "", true, s.model)
 	for _, c := range s.Channels {
 		if c.Enabled {

@@ -65,7 +65,12 @@ func (g *Gateway) Status() GatewayStatus {
 		unready("messages cannot be kept: " + s.Queue.Err.Error())
 	}
 	if gen != nil {
-		if at := gen.app.Schedule.Looked(); !at.IsZero() && g.o.Now().Sub(at) > lookedAfter {
+		at, why := gen.app.Schedule.Looked(), gen.idle.Load()
+		switch {
+		case at.IsZero() && why != nil:
+			s.schedule = "scheduled jobs do not run: " + *why
+			s.Problems = append(s.Problems, s.schedule)
+		case !at.IsZero() && g.o.Now().Sub(at) > lookedAfter:
 			s.schedule = "the schedule has not moved for " + lookedAfter.String()
 			unready(s.schedule)
 		}

@@ -56,6 +56,9 @@ func (c *command) openJobs() (*jobs, error) {
 	}
 	s, err := schedule.Open(schedule.Options{
 		Workspace: ws, Log: c.logger(), Location: loaded.Config.Agents.Defaults.Location(),
+		Repaired: func(_ context.Context, aside string) {
+			fmt.Fprintf(c.Err, "nanobot: the file with the jobs was damaged; the last good copy is used, and the damaged file is kept as %s\n", aside)
+		},
 		Limits: schedule.Limits{Jobs: limits.MaxJobs, MinInterval: time.Duration(limits.MinIntervalS) * time.Second, Quiet: quiet},
 		Preview: func(ctx context.Context, perMonth float64) string {
 			runs, err := app.OpenLedger(loaded, c.logger()).Runs(ctx, ledger.Query{Since: time.Now().AddDate(0, 0, -30), Source: schedule.EventCron})

@@ -73,6 +73,7 @@ func (s *Scheduler) loop(ctx context.Context, work *sync.WaitGroup) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	last := s.Now()
+	told := ""
 	for {
 		select {
 		case <-ctx.Done():
@@ -95,8 +96,14 @@ func (s *Scheduler) loop(ctx context.Context, work *sync.WaitGroup) error {
 			if ctx.Err() != nil {
 				return nil
 			}
-			s.Log.ErrorContext(ctx, "the jobs could not be looked at", "err", err)
+			if told != err.Error() { // not again every few seconds
+				told = err.Error()
+				s.Log.ErrorContext(ctx, "the jobs could not be looked at", "err", err)
+				s.tellDamage(ctx, err)
+			}
 			wait = saveRetry
+		} else {
+			told = ""
 		}
 		if s.guest() {
 			wait = min(wait, guestSleep)
@@ -110,6 +117,14 @@ func (s *Scheduler) loop(ctx context.Context, work *sync.WaitGroup) error {
 	}
 }
 
+// tellDamage tells the owner that a file cannot be used until somebody mends
+// it. Other errors may be over in a moment.
+func (s *Scheduler) tellDamage(ctx context.Context, err error) {
+	if damage, ok := errors.AsType[*CorruptError](err); ok {
+		s.tellOwner(ctx, "Scheduled jobs do not run: "+damage.Error()+".")
+	}
+}
+
 // begin registers system jobs, which are none of a guest's business. It fails
 // only if the file cannot be used.
 func (s *Scheduler) begin(ctx context.Context) error {
@@ -118,9 +133,7 @@ func (s *Scheduler) begin(ctx context.Context) error {
 		return err
 	}
 	system := s.systemJobs()
-	var repaired string
-	err := s.store.update(ctx, func(t *table) error {
-		repaired = t.repair
+	return s.store.update(ctx, func(t *table) error {
 		now := s.Now()
 		for _, sys := range system {
 			t.register(sys, now)
@@ -134,10 +147,6 @@ func (s *Scheduler) begin(ctx context.Context) error {
 		t.defined = true // a good copy exists from here on
 		return nil
 	})
-	if err == nil && repaired != "" {
-		s.tellOwner(ctx, "The file with my scheduled jobs was damaged. I went back to the last good copy; the damaged file is kept as "+repaired+".")
-	}
-	return err
 }
 
 // register adds a system job, or renews it and keeps what it went through.

@@ -79,6 +79,9 @@ type Options struct {
 	LastRoute func(ctx context.Context) (bus.Route, bool)
 	Heartbeat Heartbeat
 	System    []System
+	// Repaired is told where a damaged file with jobs was kept when the last
+	// good copy took its place. nil tells the owner, if there is Notify.
+	Repaired func(ctx context.Context, aside string)
 	// Began is told how late a run began, and Ended how one ended or why there
 	// was none. They are for figures, must not wait, and may be nil.
 	Began func(late time.Duration)
@@ -157,10 +160,23 @@ func Open(o Options) (*Scheduler, error) {
 	setDefault(&l.JobsPerChat, 20)
 	setDefault(&l.MinInterval, 10*time.Second)
 	setDefault(&l.ErrorsInRow, 5)
-	return &Scheduler{
+	s := &Scheduler{
 		Options: o, store: newStore(o.Workspace, o.Log, o.Now), triggers: newTriggerStore(o.Workspace, o.Log, o.Now),
 		wake: make(chan struct{}, 1), running: map[string]*run{}, handed: map[string]bool{},
-	}, nil
+	}
+	switch {
+	case s.Repaired != nil:
+	case s.Notify != nil:
+		s.Repaired = s.tellRepaired
+	default:
+		s.Repaired = func(context.Context, string) {} // the log has it
+	}
+	s.store.repaired = s.Repaired
+	return s, nil
+}
+
+func (s *Scheduler) tellRepaired(ctx context.Context, aside string) {
+	s.tellOwner(ctx, "The file with my scheduled jobs was damaged. I went back to the last good copy; the damaged file is kept as "+aside+".")
 }
 
 func setDefault[T comparable](v *T, def T) {

@@ -29,6 +29,9 @@ type Store struct {
 	lock string // <workspace>/cron.lock, the same as the original's
 	log  *slog.Logger
 	now  func() time.Time
+	// repaired is told, after the transaction, where a damaged file was kept
+	// when the good copy took its place.
+	repaired func(ctx context.Context, aside string)
 
 	mu sync.Mutex // one transaction of this process at a time
 }
@@ -84,37 +87,51 @@ func (t *table) remove(id string) {
 
 // update runs one transaction. What fn changed is written when it returns nil
 // and has set changed or defined.
-func (s *Store) update(ctx context.Context, fn func(*table) error) (err error) {
+func (s *Store) update(ctx context.Context, fn func(*table) error) error {
+	aside, err := s.transact(ctx, fn)
+	if aside != "" {
+		s.repaired(ctx, aside)
+	}
+	return err
+}
+
+// transact is update without the word about a repair.
+func (s *Store) transact(ctx context.Context, fn func(*table) error) (aside string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := diskio.MkdirAll(s.dir, 0o700); err != nil {
-		return err
+		return "", err
 	}
 	lock, err := acquire(ctx, s.lock)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer func() { err = errors.Join(err, lock.Unlock()) }()
 	t, err := s.load()
 	if err != nil {
-		return err
+		return "", err
+	}
+	if t.repair != "" { // whatever comes of the rest
+		if err := s.save(t); err != nil {
+			return t.repair, err
+		}
 	}
 	taken, err := s.mergeActions(t)
 	if err != nil {
-		return err
+		return t.repair, err
 	}
 	if err := fn(t); err != nil {
-		return err
+		return t.repair, err
 	}
-	if t.changed || t.defined || t.repair != "" {
+	if t.changed || t.defined {
 		if err := s.save(t); err != nil {
-			return err
+			return t.repair, err
 		}
 	}
 	if taken {
-		return os.Remove(s.actions())
+		return t.repair, os.Remove(s.actions())
 	}
-	return nil
+	return t.repair, nil
 }
 
 // acquire waits for a lock that others hold for moments only.
@@ -200,7 +217,9 @@ func (s *Store) load() (*table, error) {
 		return nil, &CorruptError{Path: s.path(), Err: err}
 	}
 	aside := fmt.Sprintf("%s.corrupt-%d", s.path(), s.now().Unix())
-	if err := os.Rename(s.path(), aside); err != nil {
+	// A copy, so that there is a file at every moment: without one there would
+	// be no jobs.
+	if err := diskio.WriteFile(aside, data, 0o600); err != nil {
 		return nil, err
 	}
 	s.log.Error("jobs.json was damaged and the last good copy is used", "damaged", aside, "jobs", len(t.Jobs), "err", err)

@@ -1,0 +1,67 @@
+package schedule
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+)
+
+// Whoever runs jobs is told in the chat when their file is damaged while they
+// run: once, and a file that somebody mends is used again.
+func TestDamageIsTold(t *testing.T) {
+	t.Parallel()
+	for _, who := range []string{"gateway", "guest"} {
+		t.Run(who, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				ws := t.TempDir()
+				o := Options{Workspace: ws, LastRoute: func(context.Context) (bus.Route, bool) { return terminal(), true }}
+				if who == "guest" {
+					o.Takes = terminal().SameChat
+				}
+				s, f := newFake(t, o)
+				add(t, s, Draft{Timing: Every(time.Hour), Route: terminal()})
+				path, copied := filepath.Join(ws, "cron", "jobs.json"), filepath.Join(ws, "cron", goodCopy)
+				whole, err := os.ReadFile(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				heard := func(part string) int {
+					n := 0
+					f.set(func() {
+						n = len(slices.DeleteFunc(slices.Clone(f.notices), func(s string) bool { return !strings.Contains(s, part) }))
+					})
+					return n
+				}
+				during(t, s, f, func() {
+					f.pass(time.Minute)
+					put(t, ws, "cron/jobs.json", `{"version": 1, "jobs": [{"id"`)
+					f.pass(2 * time.Minute)
+					if n := heard("went back to the last good copy"); n != 1 {
+						t.Errorf("the repair was told %d times: %q", n, f.notices)
+					}
+					if err := os.Remove(copied); err != nil {
+						t.Fatal(err)
+					}
+					put(t, ws, "cron/jobs.json", `{"version": 1, "jobs": [{"id"`)
+					f.pass(10 * time.Minute)
+					if n := heard("Scheduled jobs do not run"); n != 1 {
+						t.Errorf("the damage was told %d times: %q", n, f.notices)
+					}
+					put(t, ws, "cron/jobs.json", string(whole))
+					f.pass(2 * time.Hour)
+				})
+				if f.count() == 0 {
+					t.Error("the mended job did not run")
+				}
+			})
+		})
+	}
+}
