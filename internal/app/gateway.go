@@ -334,7 +334,6 @@ func (g *Gateway) Workspace() string {
 // Notes are what the user should know about this start.
 func (g *Gateway) Notes() []string { return g.notes }
 
-// deliverable says why nothing can be sent to a chat.
 // elsewhere keeps a message for another chat until it is delivered.
 func (g *Gateway) elsewhere(ctx context.Context, out bus.Outbound) error {
 	if err := g.deliverable(out.Route); err != nil {
@@ -343,6 +342,7 @@ func (g *Gateway) elsewhere(ctx context.Context, out bus.Outbound) error {
 	return g.publish(ctx, out)
 }
 
+// deliverable says why nothing can be sent to a chat.
 func (g *Gateway) deliverable(r bus.Route) error {
 	if g.channels.Channel(r.Channel) == nil {
 		return fmt.Errorf("the channel %s is not switched on", r.Channel)
