@@ -108,15 +108,7 @@ func (g *Gateway) Reload(ctx context.Context) error {
 
 // Problems says what is wrong: why the gateway is not ready, channels that
 // cannot work, sections of the configuration that were left out.
-func (g *Gateway) Problems() []string {
-	s := g.gateway.Status()
-	for _, c := range s.Channels {
-		if c.Enabled && c.Error != "" {
-			s.Problems = append(s.Problems, "channel "+c.Name+": "+c.Error)
-		}
-	}
-	return s.Problems
-}
+func (g *Gateway) Problems() []string { return g.gateway.Problems() }
 
 // Workspace is the folder the agent works in.
 func (g *Gateway) Workspace() string { return g.gateway.Workspace() }

@@ -414,6 +414,6 @@ func looksLikeCommand(s string) bool {
 	if len(s) < 2 || s[0] != '/' {
 		return false
 	}
-	word, _, _ := strings.Cut(s[1:], " ")
-	return word != "" && !strings.ContainsAny(word, "/.\n") && slices.Index([]byte("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_"), word[0]) >= 0
+	word, _ := cutWord(s)
+	return word != "" && !strings.ContainsAny(word, "/.") && slices.Index([]byte("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_"), word[0]) >= 0
 }

@@ -111,6 +111,14 @@ type Options struct {
 	Undo Undoer
 	// Dream makes long-term memory of the history; nil means there is none.
 	Dream Dreamer
+	// Operate carries out /config, /cron and /doctor, which are about the
+	// program around the agent; only owners get there. nil: there are none.
+	Operate func(ctx context.Context, name, args string, r bus.Route) string
+	// Problems are what an owner reads in /status about the program around the
+	// agent. May be nil.
+	Problems func() []string
+	// Aside are commands that somebody else answers before they come here, for /help.
+	Aside []Command
 	// Restart is called after /restart was acknowledged; nil means it is not possible here.
 	Restart func(route bus.Route)
 

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/llm"
@@ -31,10 +32,13 @@ type command struct {
 // Commands lists the slash commands.
 func Commands() []Command {
 	return []Command{
+		{"config", "reload", "read the configuration again"},
+		{"cron", "[run|enable|disable|remove ID]", "list the scheduled jobs, or work on one"},
 		{"diff", "[turn]", "show what a turn changed in files (default: the last one)"},
 		{"dream", "[keep|drop ID]", "take the history into the long-term memory now, or decide about a finding"},
 		{"dream-log", "[version]", "show what changed in the memory and what waits for a decision"},
 		{"dream-restore", "[version] [--only]", "undo changes of the memory"},
+		{"doctor", "", "look for problems of this installation"},
 		{"goal", "[text|stop]", "work on something round after round until it is done"},
 		{"help", "", "list the commands"},
 		{"history", "[n]", "show the last n messages (default 10)"},
@@ -55,12 +59,14 @@ func (a *Agent) command(in bus.Inbound) (command, bool) {
 	if in.Stateless || in.Route.Channel == "system" || !looksLikeCommand(in.Text) {
 		return command{}, false
 	}
-	word, args, _ := strings.Cut(strings.TrimSpace(in.Text)[1:], " ")
+	word, args := cutWord(in.Text)
 	word = strings.ToLower(word)
 	if name, bot, ok := strings.Cut(word, "@"); ok && bot != "" {
 		word = name // /cmd@BotName in group chats
 	}
-	args = strings.TrimSpace(args)
+	if word == "cost" { // another name for it
+		word = "usage"
+	}
 	all := Commands()
 	i := slices.IndexFunc(all, func(c Command) bool { return c.Name == word })
 	if i < 0 {
@@ -68,13 +74,24 @@ func (a *Agent) command(in bus.Inbound) (command, bool) {
 	}
 	return command{
 		name: word, args: args, takes: all[i].Args != "",
-		priority: word == "stop" || word == "status" || word == "restart" || word == "help" || word == "skill" || word == "usage",
+		priority: slices.Contains([]string{"stop", "status", "restart", "help", "skill", "usage", "config", "cron", "doctor"}, word),
 	}, true
+}
+
+// cutWord splits "/word the rest", where the rest may begin in another line.
+func cutWord(s string) (word, rest string) {
+	s = strings.TrimSpace(s)[1:]
+	i := strings.IndexFunc(s, unicode.IsSpace)
+	if i < 0 {
+		return s, ""
+	}
+	return s[:i], strings.TrimSpace(s[i:])
 }
 
 // unknownCommand answers a slash command that does not exist.
 func (a *Agent) unknownCommand(s string) string {
-	word, _, _ := strings.Cut(strings.TrimSpace(s), " ")
+	word, _ := cutWord(s)
+	word = "/" + word
 	names := []string{}
 	for _, c := range Commands() {
 		names = append(names, "/"+c.Name)
@@ -89,7 +106,8 @@ func (a *Agent) unknownCommand(s string) string {
 // stopping itself is done.
 func (a *Agent) priority(cmd command, it *item, s stopped) {
 	var reply string
-	refused := (cmd.name == "restart" || cmd.name == "usage") && (it.in.Scope != "" || it.in.Untrusted)
+	owner := it.in.Scope == "" && !it.in.Untrusted
+	refused := !owner && slices.Contains([]string{"restart", "usage", "config", "cron", "doctor"}, cmd.name)
 	switch {
 	case refused:
 		reply = "Only an owner can do that, in a chat with nobody else."
@@ -99,8 +117,18 @@ func (a *Agent) priority(cmd command, it *item, s stopped) {
 		reply = a.settle(it.ctx, it.key, s)
 	case cmd.name == "status":
 		reply = a.status(it.ctx, it.key)
+		if owner && a.Problems != nil {
+			for _, p := range a.Problems() {
+				reply += "\nProblem: " + p
+			}
+		}
+	case cmd.name == "config" || cmd.name == "cron" || cmd.name == "doctor":
+		reply = "That is not possible here."
+		if a.Operate != nil {
+			reply = a.Operate(it.ctx, cmd.name, cmd.args, it.in.Route)
+		}
 	case cmd.name == "help":
-		reply = helpText()
+		reply = a.helpText()
 	case cmd.name == "skill":
 		reply = a.skillText()
 	case cmd.name == "usage":
@@ -111,7 +139,7 @@ func (a *Agent) priority(cmd command, it *item, s stopped) {
 		reply = "Restarting."
 	}
 	it.emit(bus.Outbound{
-		Kind: bus.Final, Route: it.in.Route, ReplyTo: it.in.Route.MessageID, Text: reply, Plain: true, Meta: it.in.Meta,
+		Kind: bus.Final, Route: it.in.Route, ReplyTo: it.in.Route.MessageID, Text: a.Secrets.Redact(reply), Plain: true, Meta: it.in.Meta,
 		Turn: &bus.Turn{SessionKey: it.key, StopReason: "completed"},
 	})
 	it.finish(nil)
@@ -167,10 +195,12 @@ func (t *turn) remember(cmd command, reply string) error {
 	return nil
 }
 
-func helpText() string {
+func (a *Agent) helpText() string {
 	var b strings.Builder
 	b.WriteString("Commands:\n")
-	for _, c := range Commands() {
+	all := append(Commands(), a.Aside...)
+	slices.SortFunc(all, func(x, y Command) int { return strings.Compare(x.Name, y.Name) })
+	for _, c := range all {
 		fmt.Fprintf(&b, "  %-18s %s\n", strings.TrimSpace("/"+c.Name+" "+c.Args), c.Help)
 	}
 	b.WriteString("Write $name in a message to load a skill. Everything else goes to the model.")

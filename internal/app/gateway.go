@@ -99,7 +99,7 @@ func NewGateway(ctx context.Context, o GatewayOptions) (*Gateway, error) {
 		Submit:    func(ctx context.Context, in bus.Inbound) error { return g.queue.Submit(ctx, in) },
 		Notify:    g.publish,
 		LastRoute: func(context.Context) (bus.Route, bool) { return g.owner.last() }, Deliverable: g.deliverable,
-		Blocked: g.blocked,
+		Blocked: g.blocked, Reload: g.reloadFor, Problems: g.Problems,
 	}
 	first := g.o.Options
 	if first.loaded = o.Loaded; o.Rejected != nil {
@@ -329,6 +329,18 @@ func (g *Gateway) Workspace() string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.workspace
+}
+
+// Problems says what is wrong: why the gateway is not ready, channels that
+// cannot work, sections of the configuration that were left out.
+func (g *Gateway) Problems() []string {
+	s := g.Status()
+	for i := range s.Channels {
+		if c := &s.Channels[i]; c.Enabled && c.Error != "" {
+			s.Problems = append(s.Problems, "channel "+c.Name+": "+c.Error)
+		}
+	}
+	return s.Problems
 }
 
 // Notes are what the user should know about this start.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/text"
@@ -29,6 +30,23 @@ func (g *Gateway) Reload(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+}
+
+// reloadFor is Reload for somebody in a chat, who cannot be kept waiting: the
+// agent that answers them may be replaced. What is refused is told to the
+// owner anyway.
+func (g *Gateway) reloadFor(r bus.Route) {
+	ctx := g.carrying
+	g.background.Go(func() {
+		if g.Reload(ctx) != nil || g.deliverable(r) != nil {
+			return
+		}
+		text := "The new settings are in use."
+		if later := g.Status().Later; len(later) > 0 {
+			text = "The new settings are in use, except for those that need a /restart: " + strings.Join(later, ", ") + "."
+		}
+		g.deliver(bus.Outbound{Kind: bus.Message, Route: r, ReplyTo: r.MessageID, Text: text, Plain: true})
+	})
 }
 
 func (g *Gateway) reloadNow(ctx context.Context) (err error) {

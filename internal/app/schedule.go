@@ -23,6 +23,8 @@ type Link struct {
 	LastRoute   func(ctx context.Context) (bus.Route, bool)
 	Deliverable func(r bus.Route) error
 	Blocked     func(ctx context.Context, err error)
+	Reload      func(r bus.Route) // reads the configuration again and tells the chat
+	Problems    func() []string
 }
 
 // inGateway reports whether the schedule runs in this process.

@@ -149,14 +149,24 @@ func (s *Scheduler) toolList(ctx context.Context, c tool.Call) (tool.Result, err
 	jobs = slices.DeleteFunc(jobs, func(j Job) bool { //nolint:gocritic // the signature of DeleteFunc
 		return !mayUse(c, &j) || !j.Enabled && j.State.ErrorsInRow == 0 && j.State.LastStatus != StatusMissed
 	})
+	return tool.Text(s.overview(jobs, c.Route)), nil
+}
+
+// Overview describes all jobs to the owner, who reads it in a chat.
+func (s *Scheduler) Overview(ctx context.Context, here bus.Route) (string, error) {
+	jobs, err := s.List(ctx)
+	return s.overview(jobs, here), err
+}
+
+func (s *Scheduler) overview(jobs []Job, here bus.Route) string {
 	if len(jobs) == 0 {
-		return tool.Text("There are no scheduled jobs."), nil
+		return "There are no scheduled jobs."
 	}
 	var b strings.Builder
 	for i := range jobs {
-		s.describe(&b, &jobs[i], c.Route)
+		s.describe(&b, &jobs[i], here)
 	}
-	return tool.Text(strings.TrimSpace(b.String())), nil
+	return strings.TrimSpace(b.String())
 }
 
 func (s *Scheduler) describe(b *strings.Builder, j *Job, here bus.Route) {
