@@ -33,7 +33,7 @@ may leave out the cli: in front.`,
   nanobot sessions rm old-project`,
 		Args: subcommand, RunE: showHelp,
 	}
-	cmd.AddCommand(c.sessionsList(), c.sessionsShow(), c.sessionsExport(), c.sessionsRemove())
+	cmd.AddCommand(c.sessionsList(), c.sessionsShow(), c.sessionsExport(), c.sessionsRemove(), c.sessionsCopyBack())
 	return cmd
 }
 
@@ -288,4 +288,39 @@ func printSession(ctx context.Context, w io.Writer, store *session.Store, key st
 		}
 	}
 	return nil
+}
+
+func (c *command) sessionsCopyBack() *cobra.Command {
+	return &cobra.Command{
+		Use: "restore-workspace", Short: "Copy conversations to where older versions look for them", Args: noArgs,
+		Long: `restore-workspace is for going back to an older version, which keeps its
+conversations in the folder sessions of the workspace. They are copied there;
+nothing is removed and nothing that lies there is overwritten. What is in the
+way is listed, and the exit code is 1 then. The copies do not follow what you
+say or remove here later, and in the workspace tools of the agent can read them.`,
+		Example: "  nanobot sessions restore-workspace",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			store, err := c.store()
+			if err != nil {
+				return err
+			}
+			done, err := store.CopyBack(cmd.Context())
+			if err != nil {
+				return err
+			}
+			cmd.Printf("%d copied to %s", len(done.Copied), done.Dir)
+			if n := len(done.Same); n > 0 {
+				cmd.Printf(", %d there already", n)
+			}
+			cmd.Println(".")
+			if len(done.Conflict) == 0 {
+				return nil
+			}
+			fmt.Fprintln(c.Err, "Not copied, because something else is in their place:")
+			for _, key := range done.Conflict {
+				fmt.Fprintln(c.Err, "  "+oneLine(key, 200))
+			}
+			return failure{exitFailure}
+		},
+	}
 }

@@ -1,0 +1,109 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/nanobot-go/nanobot/internal/diskio"
+)
+
+// CopiedBack is what CopyBack did.
+type CopiedBack struct {
+	Dir      string   // where the copies are
+	Copied   []string // keys
+	Same     []string // keys whose copy was there already
+	Conflict []string // keys whose place holds something else, which was left alone
+}
+
+// CopyBack copies all conversations to where the first version kept them, in
+// the workspace, in a form that every version can read. Nothing is removed and
+// nothing is overwritten.
+func (st *Store) CopyBack(ctx context.Context) (CopiedBack, error) {
+	done := CopiedBack{Dir: filepath.Join(st.opt.Workspace, "sessions")}
+	list, err := st.List(ctx)
+	if err != nil {
+		return done, err
+	}
+	if err := os.MkdirAll(done.Dir, 0o700); err != nil {
+		return done, err
+	}
+	if dir, err := os.Lstat(done.Dir); err != nil || !dir.IsDir() {
+		return done, errors.Join(fmt.Errorf("%s is no folder", done.Dir), err) // a link may lead anywhere
+	}
+	for _, info := range list {
+		if info.Old {
+			continue // it is where older versions find it
+		}
+		target := filepath.Join(done.Dir, pythonName(info.Key)+suffixLog)
+		list, err := &done.Copied, error(nil)
+		switch same, e := st.copied(ctx, info.Key, target); {
+		case e == nil && same:
+			list = &done.Same
+		case e == nil:
+			list = &done.Conflict
+		case errors.Is(e, fs.ErrNotExist):
+			err = st.copyTo(ctx, info.Key, target)
+		default:
+			err = e
+		}
+		if err != nil {
+			return done, fmt.Errorf("copy %s: %w", info.Key, err)
+		}
+		*list = append(*list, info.Key)
+	}
+	return done, nil
+}
+
+// copyTo writes the export of a conversation to a file that does not exist.
+func (st *Store) copyTo(ctx context.Context, key, target string) (err error) {
+	tmp := target + suffixTemp
+	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(st.Export(ctx, key, f), f.Sync(), f.Close()); err != nil {
+		return errors.Join(err, os.Remove(tmp))
+	}
+	return diskio.Replace(tmp, target)
+}
+
+// copied reports whether a file is the export of a conversation.
+func (st *Store) copied(ctx context.Context, key, path string) (bool, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close() //nolint:errcheck // only read from
+	c := &comparer{f: f}
+	if err := st.Export(ctx, key, c); err != nil {
+		return false, err
+	}
+	return c.same() && !c.different, nil
+}
+
+// comparer compares what is written to it with a file.
+type comparer struct {
+	f         *os.File
+	at        int64
+	different bool
+}
+
+func (c *comparer) Write(p []byte) (int, error) {
+	if !c.different {
+		have := make([]byte, len(p))
+		n, err := c.f.ReadAt(have, c.at)
+		c.different = err != nil && n < len(p) || string(have) != string(p)
+		c.at += int64(len(p))
+	}
+	return len(p), nil
+}
+
+// same reports whether the file ends here.
+func (c *comparer) same() bool {
+	info, err := c.f.Stat()
+	return err == nil && info.Size() == c.at
+}
