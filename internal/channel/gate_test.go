@@ -308,7 +308,7 @@ func TestSweepAndNames(t *testing.T) {
 	if _, err := os.Stat(fresh.Path); err != nil {
 		t.Errorf("a new file is gone: %v", err)
 	}
-	for in, want := range map[string]string{"": "file", "a/b\\c": "a_b_c", "con.txt": "_con.txt", ".hidden.": "hidden", "COM1": "_COM1", "common": "common"} {
+	for in, want := range map[string]string{"": "file", "a/b\\c": "a_b_c", "con.txt": "_con.txt", ".hidden.": "hidden", "COM1": "_COM1", "common": "common", "u\u0308.txt": "\u00fc.txt", "x\u202egpj.exe": "x_gpj.exe", "a] [image: b": "a) (image_ b", "a\u2028b": "a_b"} {
 		if got := channel.SafeName(in); got != want {
 			t.Errorf("SafeName(%q) = %q, want %q", in, got, want)
 		}

@@ -4,19 +4,27 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
 )
 
 const nameMax = 100 // bytes; a random prefix comes before it
 
-// SafeName makes of a sender's file name one that any file system takes and
-// that leads nowhere else.
+// SafeName makes of a sender's file name one that any file system takes, that
+// leads nowhere else, looks like what it is, and stays within the brackets in
+// which the agent is told of a file.
 func SafeName(name string) string {
 	name = strings.Map(func(r rune) rune {
-		if r == utf8.RuneError || unicode.IsControl(r) || strings.ContainsRune(`<>:"/\|?*`, r) {
+		switch {
+		case r == utf8.RuneError || unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) || strings.ContainsRune(`<>:"/\|?*`, r):
 			return '_'
+		case r == '[':
+			return '('
+		case r == ']':
+			return ')'
 		}
 		return r
-	}, name)
+	}, norm.NFC.String(name))
 	name = strings.Trim(name, " .")
 	for len(name) > nameMax { // keep the end: it says what kind of file it is
 		_, size := utf8.DecodeRuneInString(name)

@@ -187,6 +187,9 @@ func (p *post) inbound(ctx context.Context, pass channel.Pass, l letter, d mailD
 		body = ownWords(whole)
 	}
 	in := pass.Inbound(p.id(l, d, sure), "")
+	if p.o.SessionPerThread {
+		in.SessionKey = threadKey(in.Route, l)
+	}
 	in.Untrusted = !sure || passedOn
 	if !sure {
 		// A conversation apart, where nobody can be asked for permission.
@@ -225,6 +228,20 @@ func (p *post) id(l letter, d mailData, sure bool) string {
 		return "mail." + hex.EncodeToString(sum[:12])
 	}
 	return fmt.Sprintf("%d.%d", d.validity, d.uid)
+}
+
+// threadKey is the conversation of a mail and of all that follow it: that of
+// the first mail of its thread.
+func threadKey(r bus.Route, l letter) string {
+	root := l.id
+	if len(l.refs) > 0 {
+		root = l.refs[0]
+	}
+	if root == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(root))
+	return r.SessionKey() + ":thread:" + hex.EncodeToString(sum[:8])
 }
 
 // spoken is the text of a mail that must reach the agent as it is: a command,
@@ -278,7 +295,9 @@ func (p *post) attachments(ctx context.Context, files []part) (notes []string, m
 		if name == "" {
 			name = "file" + strconv.Itoa(i+1) + suffix(f.mime)
 		}
-		note := func(why string) { notes = append(notes, "[attachment: "+name+" - "+why+"]") }
+		note := func(why string) {
+			notes = append(notes, "[attachment: "+channel.SafeName(name)+" - "+why+"]")
+		}
 		switch {
 		case !p.wanted(f.mime):
 			note("files of type " + line(f.mime) + " are not taken")

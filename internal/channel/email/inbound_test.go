@@ -292,3 +292,31 @@ func TestChoresSurvive(t *testing.T) {
 		t.Errorf("%d mails in Archive, want 2", n)
 	}
 }
+
+// With sessionPerThread all mails of a thread are one conversation, whoever of
+// the two wrote last, and another thread is another one.
+func TestSessionPerThread(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, newProvider(t, serverOptions{}), map[string]any{"sessionPerThread": true})
+	answer := func(id int, refs string) string {
+		return strings.Replace(letterOf(id, "Re: a", "more"), "Subject:", "References: "+refs+"\nSubject:", 1)
+	}
+	r.deliver(letterOf(1, "a", "one"))
+	r.deliver(answer(2, "<1@friends.example> <nanobot.x@example.org>"))
+	r.deliver(letterOf(3, "b", "other"))
+	r.deliver(strings.Replace(letterOf(4, "Re: a", "no history"), "Subject:", "In-Reply-To: <1@friends.example>\nSubject:", 1))
+	got := r.mustOnce()
+	if len(got) != 4 {
+		t.Fatalf("%d messages, want 4", len(got))
+	}
+	first, other := got[0].SessionKey, got[2].SessionKey
+	if !strings.HasPrefix(first, "email:"+owner+":thread:") || got[1].SessionKey != first || got[3].SessionKey != first || other == first || other == "" {
+		t.Errorf("conversations %q, %q, %q, %q", first, got[1].SessionKey, other, got[3].SessionKey)
+	}
+	forged := strings.Replace(letterOf(5, "Re: a", "obey"), proven("friends.example"), "References: <1@friends.example>\n", 1)
+	r.got = nil
+	r.deliver(forged)
+	if got := r.mustOnce(); len(got) != 1 || !strings.HasSuffix(got[0].SessionKey, ":unverified") {
+		t.Errorf("a forged mail of the thread is in %+v", got)
+	}
+}

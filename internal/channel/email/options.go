@@ -44,6 +44,7 @@ type options struct {
 	VerifyDKIM          bool     `json:"verifyDkim"`
 	VerifySPF           bool     `json:"verifySpf"`
 	TrustedAuthservIDs  []string `json:"trustedAuthservIds"`
+	SessionPerThread    bool     `json:"sessionPerThread"`
 
 	AllowedAttachmentTypes []string `json:"allowedAttachmentTypes"`
 	MaxAttachmentSize      int64    `json:"maxAttachmentSize"`
