@@ -72,19 +72,23 @@ func (s *slot) become(c Condition, reason string) {
 	s.state.State, s.state.Error, s.state.Retry = c, reason, time.Time{}
 }
 
-// ready is Deps.Ready.
+// ready is Deps.Ready. What changes is in the log once, however often the
+// channel tries.
 func (s *slot) ready(identity string, err error) {
-	reason := ""
 	if err != nil {
-		reason = s.m.o.Redact(err.Error())
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err != nil {
+		reason := s.m.o.Redact(err.Error())
+		s.mu.Lock()
+		told := s.state.State == Starting && s.state.Error != ""
 		s.become(Starting, reason)
+		s.mu.Unlock()
+		if !told {
+			s.log.Warn("a channel has lost its platform and tries to get back", "err", reason)
+		}
 		return
 	}
-	if s.state.State != Running {
+	s.mu.Lock()
+	fresh := s.state.State != Running
+	if fresh {
 		s.up = s.m.o.Now()
 	}
 	s.become(Running, "")
@@ -93,6 +97,10 @@ func (s *slot) ready(identity string, err error) {
 	}
 	close(s.connected)
 	s.connected = make(chan struct{})
+	s.mu.Unlock()
+	if fresh {
+		s.log.Info("a channel is connected", "as", identity)
+	}
 }
 
 // fail notes that the channel cannot be used as it is configured.
