@@ -200,7 +200,9 @@ func (p *post) inbound(ctx context.Context, pass channel.Pass, l letter, d mailD
 	}
 	t := thread{MessageID: l.id, References: l.refs, Subject: l.subject, At: p.deps.Now()}
 	if sure {
-		t.ReplyTo = l.replyTo
+		if p.mayAnswer(l) {
+			t.ReplyTo = l.replyTo
+		}
 		p.facts.remember(l.from.Address, t)
 	}
 	in.Meta = meta(l, t, d, sure)
@@ -217,6 +219,20 @@ func (p *post) inbound(ctx context.Context, pass channel.Pass, l letter, d mailD
 	notes, media := p.attachments(ctx, c.files)
 	in.Text, in.Media = strings.Join(append(lines, notes...), "\n"), media
 	return in
+}
+
+// mayAnswer reports whether an answer may go to Reply-To: to the sender's own
+// mailbox, or to somebody who may talk to us anyway. Proofs of a sender often
+// do not cover this line, so that who got a mail of the owner could send it to
+// us again with an address of their own.
+func (p *post) mayAnswer(l letter) bool {
+	box := func(a string) string {
+		local, host, _ := strings.Cut(a, "@")
+		local, _, _ = strings.Cut(local, "+")
+		return local + "@" + host
+	}
+	return box(l.replyTo) == box(l.from.Address) ||
+		slices.ContainsFunc(slices.Concat(p.o.AllowFrom, p.o.Owners), func(s string) bool { return strings.EqualFold(s, l.replyTo) })
 }
 
 // id tells a mail from all others. Of a proven sender the mail's own id counts,
@@ -268,6 +284,9 @@ func (p *post) envelope(l letter, sure bool) string {
 		if len(more.list) > 0 {
 			lines = append(lines, "Also "+more.key+": "+text.Cut(strings.Join(more.list, ", "), maxShown)+" (your answer goes to the sender alone)")
 		}
+	}
+	if l.replyTo != "" && l.replyTo != l.from.Address && !p.mayAnswer(l) {
+		lines = append(lines, "Reply-To: "+line(l.replyTo)+" (not on the list of people: your answer goes to the sender)")
 	}
 	if !sure {
 		lines = append(lines, "Warning: nothing proves that this sender wrote the mail.")

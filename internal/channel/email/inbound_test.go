@@ -320,3 +320,25 @@ func TestSessionPerThread(t *testing.T) {
 		t.Errorf("a forged mail of the thread is in %+v", got)
 	}
 }
+
+// Who got a mail of the owner's can send it again, with another Reply-To: most
+// proofs do not cover that line.
+func TestReplyToOfAStranger(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ name, replyTo, want string }{
+		{"own mailbox", "Ann+bot@friends.example", "ann+bot@friends.example"},
+		{"on the list", "Bob <bob@friends.example>", "bob@friends.example"},
+		{"same domain", "eve@friends.example", ""},
+		{"elsewhere", "eve@evil.example", ""},
+	} {
+		r := newRig(t, newProvider(t, serverOptions{}), map[string]any{"allowFrom": []string{owner, "BOB@friends.example"}})
+		r.deliver(strings.Replace(letterOf(1, "x", "hi"), "Subject:", "Reply-To: "+c.replyTo+"\nSubject:", 1))
+		got := r.mustOnce()
+		if len(got) != 1 || got[0].Meta["reply_to"] != c.want || got[0].Meta["verified"] != "true" {
+			t.Fatalf("%s: %+v, want an answer to %q", c.name, got, c.want)
+		}
+		if told := strings.Contains(got[0].Text, "\nReply-To: "); told != (c.want == "") {
+			t.Errorf("%s: the agent was told %q", c.name, got[0].Text)
+		}
+	}
+}
