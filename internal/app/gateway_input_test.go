@@ -96,6 +96,10 @@ func TestSocketInput(t *testing.T) {
 	if m := s.until("error"); m["detail"] != "unknown type" {
 		t.Errorf("unknown type: %v", m)
 	}
+	s.say(`{"type":"transcribe_audio","request_id":"1","data_url":"data:audio/ogg;base64,QUJD"}`)
+	if m := s.until("transcription_error"); m["detail"] != "not_configured" { // no provider has a key here
+		t.Errorf("a recording: %v", m)
+	}
 	s.say(strings.Repeat("far too long ", 1<<20/13+1)) // 1 MiB and a little
 	if m := s.until("error"); m["reason"] != "text_too_large" {
 		t.Errorf("1 MiB: %v", m)

@@ -3,6 +3,7 @@ package app
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -60,19 +61,35 @@ func speechBlock(all map[string]config.Provider, name string) config.Provider {
 // transcribe turns a voice message into text, "" if that is switched off or
 // does not work: the recording itself is still there then.
 func (g *Gateway) transcribe(ctx context.Context, path string) string {
-	loaded := g.config()
-	if !loaded.Config.Transcription.Enabled {
-		return ""
-	}
-	said, err := transcribe(ctx, loaded, lookup(g.o.Env), path)
-	if err != nil {
-		g.log.WarnContext(ctx, "a voice message was not transcribed", "err", err)
-		return ""
-	}
+	said, _ := g.hear(ctx, path, 0)
 	return said
 }
 
-func transcribe(ctx context.Context, loaded *config.Loaded, getenv func(string) string, path string) (string, error) {
+// hear is transcribe with a word about why it did not work. A length of 0 is
+// not known.
+func (g *Gateway) hear(ctx context.Context, path string, length time.Duration) (said, reason string) {
+	loaded := g.config()
+	if !loaded.Config.Transcription.Enabled {
+		return "", "disabled"
+	}
+	said, err := transcribe(ctx, loaded, lookup(g.o.Env), recording{path, length})
+	if err != nil {
+		g.log.WarnContext(ctx, "a voice message was not transcribed", "err", err)
+		if fault, ok := errors.AsType[*speech.Error](err); ok {
+			return "", string(fault.Code)
+		}
+		return "", "failed"
+	}
+	return said, ""
+}
+
+// recording is a file with somebody's voice. A length of 0 is not known.
+type recording struct {
+	path   string
+	length time.Duration
+}
+
+func transcribe(ctx context.Context, loaded *config.Loaded, getenv func(string) string, r recording) (string, error) {
 	o, err := Speech(loaded, SpeechChoice{}, getenv)
 	if err != nil {
 		return "", err
@@ -82,13 +99,13 @@ func transcribe(ctx context.Context, loaded *config.Loaded, getenv func(string) 
 	if err != nil {
 		return "", err
 	}
-	info, err := os.Stat(path)
+	info, err := os.Stat(r.path)
 	if err != nil {
 		return "", err
 	}
 	got, err := t.Transcribe(ctx, speech.Audio{
-		Name: filepath.Base(path), Size: info.Size(),
-		Open: func() (io.ReadCloser, error) { return os.Open(path) },
+		Name: filepath.Base(r.path), Size: info.Size(), Duration: r.length,
+		Open: func() (io.ReadCloser, error) { return os.Open(r.path) },
 	})
 	return got.Text, err
 }

@@ -471,7 +471,7 @@ func TestTranscribe(t *testing.T) {
 		{"silence", `"request_id":"1","data_url":"` + audio("x") + `"`, "transcription_error", "empty"},
 		{"no id", `"data_url":"` + audio("abc") + `"`, "transcription_error", "invalid_request"},
 		{"no audio", `"request_id":"1"`, "transcription_error", "missing_audio"},
-		{"too long", `"request_id":"1","data_url":"` + audio("abc") + `","duration_ms":120001`, "transcription_error", "duration"},
+		{"too long", `"request_id":"1","data_url":"` + audio("abc") + `","duration_ms":600001`, "transcription_error", "duration"},
 		{"no sound", `"request_id":"1","data_url":"data:text/plain;base64,QUJD"`, "transcription_error", "mime"},
 		{"no data address", `"request_id":"1","data_url":"x"`, "transcription_error", "decode"},
 	} {
@@ -485,6 +485,26 @@ func TestTranscribe(t *testing.T) {
 	left, _ := os.ReadDir(r.c.d.Media.Dir)
 	if len(left) != 0 {
 		t.Errorf("%d recordings are kept", len(left))
+	}
+}
+
+// Why a recording was not understood is told, and how long it is passed on.
+func TestTranscribeReasons(t *testing.T) {
+	t.Parallel()
+	r := start(t, "", func(_ *channel.Deps, o *Options) {
+		o.Hear = func(_ context.Context, _ string, length time.Duration) (string, string) {
+			if length > time.Minute {
+				return "", "duration"
+			}
+			return "", "not_configured"
+		}
+	})
+	c := r.login()
+	for ms, want := range map[int]string{1000: "not_configured", 61_000: "duration"} {
+		c.say(fmt.Sprintf(`{"type":"transcribe_audio","request_id":"1","data_url":"data:audio/ogg;base64,QUJD","duration_ms":%d}`, ms))
+		if m := c.until("transcription_error"); m["detail"] != want {
+			t.Errorf("%d ms: %v, want %s", ms, m, want)
+		}
 	}
 }
 

@@ -37,6 +37,10 @@ type Options struct {
 	// the given message of the user, counted from 0. Nil: clients are told
 	// that it cannot be done.
 	Fork func(ctx context.Context, from, to bus.Route, beforeUser int, title string) error
+	// Hear turns a recording of that length (0 is unknown) into text, or says
+	// why not in the words of the protocol, such as "not_configured". Nil:
+	// channel.Deps.Transcribe, which gives no reasons.
+	Hear func(ctx context.Context, path string, length time.Duration) (text, reason string)
 }
 
 // New returns the factory of the channel.
