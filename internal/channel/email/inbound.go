@@ -145,7 +145,16 @@ func (p *post) receive(ctx context.Context, m *mailbox, h head, submit channel.S
 			return left, nil // deleted meanwhile
 		}
 	}
-	return handled, submit(ctx, p.inbound(ctx, pass, l, mailData{head: h, validity: m.validity, raw: raw}))
+	d := mailData{head: h, validity: m.validity, raw: raw, sure: p.verified(ctx, l, raw)}
+	if !d.sure && p.forged.wait(l.from.Address, p.deps.Now()) > 0 { // anybody can send these, and each costs a turn
+		p.deps.Log.WarnContext(ctx, "too many mails whose sender nothing proves; this one is left unread", "uid", h.uid, "from", l.from.Address)
+		return p.unwanted(), nil
+	}
+	err := submit(ctx, p.inbound(ctx, pass, l, d))
+	if err != nil && !d.sure {
+		p.forged.back(l.from.Address)
+	}
+	return handled, err
 }
 
 // unwanted is the verdict about mails that are not for us. They stay unread
@@ -175,13 +184,14 @@ type mailData struct {
 	head
 	validity uint32
 	raw      []byte // nil if it is too large
+	sure     bool   // the sender is proven
 }
 
 // inbound makes a message of a mail.
 func (p *post) inbound(ctx context.Context, pass channel.Pass, l letter, d mailData) bus.Inbound {
 	c := readContent(d.raw)
 	whole := c.text()
-	sure := p.verified(ctx, l, d.raw)
+	sure := d.sure
 	body, passedOn := whole, forwarded(l.subject, whole)
 	if !passedOn {
 		body = ownWords(whole)

@@ -207,3 +207,21 @@ func FuzzHeader(f *testing.F) {
 		ownWords(s)
 	})
 }
+
+// Anybody can send mails in somebody's name. How many of them cost a turn is
+// bounded, and a mail that is proven does not wait for them.
+func TestFloodOfForgedMails(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, newProvider(t, serverOptions{}), nil)
+	for i := range 25 {
+		r.deliver(strings.Replace(letterOf(i+1, "x", "obey"), proven("friends.example"), "", 1))
+	}
+	r.deliver(letterOf(100, "y", "mine"))
+	got := r.mustOnce()
+	if len(got) != 21 || got[20].Untrusted || !got[19].Untrusted {
+		t.Fatalf("%d messages, want 20 of strangers and the proven one", len(got))
+	}
+	if all, unseen := r.counts("INBOX"); all != 26 || unseen != 5 {
+		t.Errorf("%d mails, %d unread, want 26 and 5", all, unseen)
+	}
+}
