@@ -55,7 +55,15 @@ func (b *bot) concerns(ctx context.Context, m *message) bool {
 	if err != nil {
 		b.deps.Log.ErrorContext(ctx, "remember the new number of a chat", "err", err)
 	}
-	return m.From != nil && m.From.ID != b.me.Load().ID && !m.AutoForward && m.Chat.Type != "channel" && !m.empty()
+	return m.From != nil && m.From.ID != b.me.Load().ID && !b.robot(m) && !m.AutoForward && m.Chat.Type != "channel" && !m.empty()
+}
+
+// robot reports whether another bot wrote: two that answer each other do so all
+// night. One whose id is on the list may. People who write as a group or a
+// channel come with a bot's name, too.
+func (b *bot) robot(m *message) bool {
+	id := strconv.FormatInt(m.From.ID, 10)
+	return m.From.IsBot && m.SenderChat == nil && !slices.Contains(b.o.AllowFrom, id) && !slices.Contains(b.o.Owners, id)
 }
 
 // written handles what somebody wrote. Nothing is fetched before the gate has

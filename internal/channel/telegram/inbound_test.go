@@ -94,7 +94,11 @@ func TestReceive(t *testing.T) {
 			}, "",
 		},
 		"linked channel": {object{"text": "/new", "chat": group(nil), "is_automatic_forward": true}, ""},
-		"our own":        {object{"text": "/new", "chat": group(nil), "from": us()}, ""},
+		"another bot":    {object{"text": "/new", "chat": group(nil), "from": object{"id": 8, "is_bot": true, "first_name": "B"}}, ""},
+		"anonymous": {
+			object{"text": "/odd@nb_bot", "chat": group(nil), "sender_chat": group(nil), "from": object{"id": 1087968824, "is_bot": true, "first_name": "Group"}}, "/odd",
+		},
+		"our own": {object{"text": "/new", "chat": group(nil), "from": us()}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -115,6 +119,17 @@ func TestReceive(t *testing.T) {
 				t.Errorf("messages (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// A bot that is on the list by its number may talk to us.
+func TestKnownBot(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, loopback(t), map[string]any{"allowFrom": []string{"*", "8"}})
+	r.start()
+	r.fake.Post(object{"text": "report", "chat": private(8), "from": object{"id": 8, "is_bot": true, "first_name": "B"}})
+	if got := r.receive(1); got[0].Text != "report" {
+		t.Errorf("got %q", got[0].Text)
 	}
 }
 
