@@ -52,6 +52,10 @@ type Options struct {
 	// for a message that is too long. nil means that there are no triggers.
 	Trigger func(ctx context.Context, id, message string, untrusted bool) (delivery string, err error)
 
+	// TriggerKey is what requests to a trigger may be signed with instead of
+	// bringing the token; nil, or an empty key, means that they cannot.
+	TriggerKey func(id string) []byte
+
 	// Token must come as a bearer token with every request to the API. Without
 	// one only requests that reach a loopback address are served.
 	Token httpsafe.Secret
@@ -163,7 +167,7 @@ func (a *API) Handler() http.Handler {
 		mux.Handle("POST /v1/responses", a.guarded(a.responses))
 		mux.Handle("DELETE /v1/sessions/{id...}", a.guarded(a.deleteSession))
 		if a.o.Trigger != nil {
-			mux.Handle("POST /v1/triggers/{id}", a.guarded(a.trigger))
+			mux.Handle("POST /v1/triggers/{id}", a.triggers())
 		}
 		mux.Handle("/v1/", a.guarded(a.unknown))
 	}

@@ -25,9 +25,14 @@ func (a *API) trigger(w http.ResponseWriter, r *http.Request) error {
 	if strings.TrimSpace(in.Message) == "" {
 		return badRequest("message", "message must be a text that says what happened.")
 	}
-	id := r.PathValue("id")
 	// What programs pass on is seldom their own words.
-	delivery, err := a.o.Trigger(r.Context(), id, in.Message, in.Untrusted == nil || *in.Untrusted)
+	return a.fire(w, r, in.Message, in.Untrusted == nil || *in.Untrusted)
+}
+
+// fire hands a message to the trigger that the path names.
+func (a *API) fire(w http.ResponseWriter, r *http.Request, message string, untrusted bool) error {
+	id := r.PathValue("id")
+	delivery, err := a.o.Trigger(r.Context(), id, message, untrusted)
 	if err != nil {
 		f := a.explain(err)
 		switch f.status {

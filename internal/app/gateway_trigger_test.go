@@ -1,6 +1,9 @@
 package app_test
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -8,6 +11,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/nanobot-go/nanobot/internal/app"
+	"github.com/nanobot-go/nanobot/internal/config"
 )
 
 // A program on another machine sets off a trigger over HTTP, and the answer goes
@@ -23,11 +29,16 @@ func TestTriggerOverHTTP(t *testing.T) {
 		{"id": "trg_OFFOFFOF", "name": "off", "enabled": false, "channel": "party", "chatId": "ann", "sessionKey": "party:ann"}]}`), 0o600))
 	h.start()
 	<-h.party.joined
+	signature := ""
 	post := func(id, key, body string) (int, map[string]any) {
 		w := httptest.NewRecorder()
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/triggers/"+id, strings.NewReader(body))
 		r.Host, r.RemoteAddr = "localhost", "203.0.113.7:1234" // another machine
 		r.Header.Set("Content-Type", "application/json")
+		if signature != "" {
+			r.Host = "hooks.example.org"
+			r.Header.Set("X-Hub-Signature-256", "sha256="+signature)
+		}
 		if key != "" {
 			r.Header.Set("Authorization", "Bearer "+key)
 		}
@@ -56,6 +67,22 @@ func TestTriggerOverHTTP(t *testing.T) {
 	if out := h.party.hear(t, "echo #one"); out.Route.ChatID != "ann" {
 		t.Errorf("the answer went to %+v", out.Route)
 	}
+	// Signed with the key of the trigger, without that of the API.
+	loaded, err := config.Load(config.Options{Home: h.dir, Env: []string{"NANOBOT_HOME=" + h.dir}})
+	h.must(err)
+	secret, err := app.TriggerSecret(loaded, "trg_AB23CD45")
+	h.must(err)
+	const body = `{"action": "see #two"}`
+	mac := hmac.New(sha256.New, []byte(secret))
+	mac.Write([]byte(body))
+	signature = hex.EncodeToString(mac.Sum(nil))
+	if code, v := post("trg_OFFOFFOF", "", body); code != http.StatusUnauthorized {
+		t.Errorf("the key of another trigger: %d %v", code, v)
+	}
+	if code, v := post("trg_AB23CD45", "", body); code != http.StatusAccepted {
+		t.Errorf("signed: %d %v", code, v)
+	}
+	h.party.hear(t, "echo #two")
 	h.must(h.end())
 	inbox, err := os.ReadDir(filepath.Join(dir, "inbox"))
 	if err != nil || len(inbox) > 0 {

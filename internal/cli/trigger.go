@@ -8,7 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/schedule"
 )
 
@@ -64,7 +66,7 @@ standard input. The message waits in the workspace until the gateway takes it.`,
 		},
 	}
 	cmd.Flags().BoolVar(&untrusted, "untrusted", false, "the message holds words of strangers, such as a mail or a web page")
-	cmd.AddCommand(c.triggerAdd(), c.triggerList(), c.triggerRemove(), c.triggerEnable(true), c.triggerEnable(false))
+	cmd.AddCommand(c.triggerAdd(), c.triggerList(), c.triggerRemove(), c.triggerSecret(), c.triggerEnable(true), c.triggerEnable(false))
 	return cmd
 }
 
@@ -150,6 +152,42 @@ func (c *command) triggerRemove() *cobra.Command {
 			}
 			cmd.Printf("Removed %s.\n", args[0])
 			return nil
+		},
+	}
+}
+
+func (c *command) triggerSecret() *cobra.Command {
+	return &cobra.Command{
+		Use: "secret ID", Short: "Print the key that requests to a trigger are signed with", Args: exactArgs(1),
+		Long: `secret prints a key for one trigger. A program on another machine that signs what
+it sends to POST /v1/triggers/ID with it needs no key of the API, and can do
+nothing else. Put it where a code forge asks for the secret of a webhook. A
+trigger that is removed takes its key along.`,
+		Example: "  nanobot trigger secret trg_AB23CD45",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			loaded, err := config.Load(c.configOptions())
+			if err != nil {
+				return err
+			}
+			j, err := c.openJobs()
+			if err != nil {
+				return err
+			}
+			all, err := j.Triggers(cmd.Context())
+			if err != nil {
+				return err
+			}
+			for i := range all {
+				if strings.EqualFold(all[i].ID, args[0]) {
+					key, err := app.TriggerSecret(loaded, all[i].ID)
+					if err != nil {
+						return err
+					}
+					cmd.Println(key)
+					return nil
+				}
+			}
+			return fmt.Errorf("there is no trigger %s; nanobot trigger list shows them", args[0])
 		},
 	}
 }

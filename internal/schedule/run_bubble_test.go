@@ -680,6 +680,32 @@ func TestTriggers(t *testing.T) {
 	})
 }
 
+// A message that the queue does not take after all is kept, and its chat is told.
+func TestTriggerGivesUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, f := newFake(t, Options{})
+		tr, err := s.AddTrigger(t.Context(), "deploy", home(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.submit = func(bus.Inbound) error { return errors.New("full") }
+		during(t, s, f, func() {
+			if _, err := s.FireTrigger(t.Context(), tr.ID, "build 7 failed", true); err != nil {
+				t.Fatal(err)
+			}
+			f.pass(time.Hour)
+		})
+		kept, err := os.ReadDir(s.triggers.failed())
+		if err != nil || len(kept) != 1 {
+			t.Errorf("kept %v, %v", kept, err)
+		}
+		if len(f.notices) != 1 || !strings.Contains(f.notices[0], `the trigger "deploy" could not be taken: full`) {
+			t.Errorf("notices %q", f.notices)
+		}
+	})
+}
+
 func TestRunNow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

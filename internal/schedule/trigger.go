@@ -369,6 +369,9 @@ func (s *Scheduler) deliverTrigger(ctx context.Context, path string) {
 		return
 	case errors.Is(err, ErrNoTrigger) || d.Attempts+1 >= triggerTries || errors.Is(err, bus.ErrTooLarge):
 		s.giveUp(path, err)
+		if tr.ID != "" {
+			s.tell(ctx, notice{route: tr.Route(), text: fmt.Sprintf("A message of the trigger %q could not be taken: %v. It is kept in %s.", tr.Name, err, s.triggers.failed())})
+		}
 		return
 	default:
 		s.triggers.retry[path] = s.Now().Add(min(time.Second<<d.Attempts, time.Minute))
