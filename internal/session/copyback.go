@@ -61,7 +61,11 @@ func (st *Store) CopyBack(ctx context.Context) (CopiedBack, error) {
 // copyTo writes the export of a conversation to a file that does not exist.
 func (st *Store) copyTo(ctx context.Context, key, target string) (err error) {
 	tmp := target + suffixTemp
-	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	// Excl: commands can write here, and a link of theirs must lead nowhere.
+	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
