@@ -119,7 +119,7 @@ func (r *run) prepare(c llm.ToolCall) prepared {
 		p.ready = bad
 		return p
 	}
-	p.tool = t
+	p.tool, p.req.Name = t, t.Name // of which the model may know an older one
 	if key := lookupKey(c.Name, input); key != "" {
 		if r.lookups == nil {
 			r.lookups = map[string]int{}

@@ -35,6 +35,10 @@ type Tool struct {
 	// so that policy, undo and receipts see them without knowing the tool. nil
 	// means none, or (for a command) that it cannot be known.
 	Paths func(input json.RawMessage) []string
+	// Older translates the arguments of a tool that this one took the place of,
+	// which a model may know from a skill or an old conversation; false: it is
+	// none of them. It is not offered. nil means that there is none.
+	Older func(name string, in map[string]any) (map[string]any, bool)
 	// Run does the work. A failure the model should see is a Result with
 	// IsError; a Go error means the turn cannot go on.
 	Run func(ctx context.Context, c Call) (Result, error)
@@ -276,6 +280,9 @@ func (s *Set) Explaining(absent func(name string) string) *Set {
 func (s *Set) Prepare(name, arguments string) (Tool, json.RawMessage, *Result) {
 	t, ok := s.Get(name)
 	if !ok {
+		if t, raw, found := s.older(name, arguments); found {
+			return s.check(t, name, raw, nil)
+		}
 		if s != nil && s.absent != nil {
 			if why := s.absent(name); why != "" {
 				r := Fail(UnknownTool, "%s is not available now: %s", name, why)
@@ -286,6 +293,33 @@ func (s *Set) Prepare(name, arguments string) (Tool, json.RawMessage, *Result) {
 		return Tool{}, nil, &r
 	}
 	raw, err := llm.ParseArguments(arguments)
+	return s.check(t, name, raw, err)
+}
+
+// older finds the tool that took the place of one.
+func (s *Set) older(name, arguments string) (Tool, json.RawMessage, bool) {
+	if s == nil {
+		return Tool{}, nil, false
+	}
+	for i := range s.tools {
+		if s.tools[i].Older == nil {
+			continue
+		}
+		raw, err := llm.ParseArguments(arguments)
+		var in map[string]any
+		if err != nil || json.Unmarshal(raw, &in) != nil {
+			in = map[string]any{} // what is missing is told
+		}
+		if in, ok := s.tools[i].Older(name, in); ok {
+			raw, err := json.Marshal(in)
+			return s.tools[i], raw, err == nil
+		}
+	}
+	return Tool{}, nil, false
+}
+
+// check casts and validates arguments.
+func (s *Set) check(t Tool, name string, raw json.RawMessage, err error) (Tool, json.RawMessage, *Result) {
 	if err == nil {
 		raw, err = t.parsed.prepare(raw)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -166,5 +167,29 @@ func TestGlobWords(t *testing.T) {
 		if got := rows(b.text("glob", c.in)); strings.Join(got, "|") != strings.Join(c.want, "|") {
 			t.Errorf("glob %v = %q, want %q", c.in, got, c.want)
 		}
+	}
+}
+
+// A call of find_files, which older versions have, becomes one of glob.
+func TestFindFiles(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.tree("docs/Readme.md", "src/readme_parser.go", "src/main.go", "src/sub/x.py")
+	for _, c := range []struct {
+		in   args
+		want []string
+	}{
+		{args{"query": "readme src"}, []string{"src/readme_parser.go"}},
+		{args{"glob": "*.go", "sort": "path", "path": "src"}, []string{"src/readme_parser.go", "src/main.go"}},
+		{args{"type": "python"}, []string{"src/sub/x.py"}},
+		{args{"query": "readme", "glob": "*.md", "head_limit": 1}, []string{"docs/Readme.md", "", "(entries 1-1 of 2; next: offset=1)"}},
+		{args{"glob": "**/sub", "include_dirs": true}, []string{"src/sub/"}},
+	} {
+		if got := rows(b.text("find_files", c.in)); strings.Join(got, "|") != strings.Join(c.want, "|") {
+			t.Errorf("find_files %v = %q, want %q", c.in, got, c.want)
+		}
+	}
+	if slices.Contains(b.set.Names(), "find_files") {
+		t.Error("find_files is offered")
 	}
 }

@@ -54,7 +54,7 @@ func Tools(o Options) []tool.Tool {
 		tool.Func(tool.Tool{Name: "edit_file", Description: describe(editText), Sink: tool.SinkWrite, Paths: path}, f.editFile),
 		tool.Func(tool.Tool{Name: "apply_patch", Description: describe(patchText), Sink: tool.SinkWrite, Paths: patchPaths}, f.applyPatch),
 		tool.Func(tool.Tool{Name: "list_dir", Description: describe(listText), ReadOnly: true}, f.listDir),
-		tool.Func(tool.Tool{Name: "glob", Description: describe(globText), ReadOnly: true}, f.glob),
+		tool.Func(tool.Tool{Name: "glob", Description: describe(globText), ReadOnly: true, Older: olderGlob}, f.glob),
 		tool.Func(tool.Tool{Name: "grep", Description: describe(grepText), ReadOnly: true}, f.grep),
 		tool.Func(tool.Tool{Name: "notebook_edit", Description: describe(notebookText), Sink: tool.SinkWrite, Paths: path}, f.notebookEdit),
 	}

@@ -29,6 +29,29 @@ type globInput struct {
 	EntryType string `json:"entry_type,omitempty" enum:"files|dirs|both" hidden:"1"`
 }
 
+// olderGlob makes a call of find_files one of glob. Words of the path are more
+// than the pattern beside them says, so the pattern may be left out then.
+func olderGlob(name string, in map[string]any) (map[string]any, bool) {
+	if name != "find_files" {
+		return nil, false
+	}
+	out := map[string]any{}
+	for _, key := range []string{"path", "head_limit", "offset"} {
+		if v, ok := in[key]; ok {
+			out[key] = v
+		}
+	}
+	text := func(key string) string {
+		s, _ := in[key].(string)
+		return strings.TrimSpace(s)
+	}
+	out["pattern"] = cmp.Or(text("query"), text("glob"), typePattern(text("type")), "**")
+	if dirs, _ := in["include_dirs"].(bool); dirs {
+		out["entry_type"] = "both"
+	}
+	return out, true
+}
+
 // window is the part of a long result that is shown.
 type window struct{ offset, limit int }
 
