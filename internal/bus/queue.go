@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"time"
 )
 
 // Durable reports whether a message of this kind is kept until its channel has
@@ -66,6 +67,15 @@ type Inbox interface {
 //   - Sent and Delivered survive the death of the process. A power loss may
 //     take the last ones back, which makes for a message sent twice, never for
 //     one lost. Unknown IDs are ignored.
+//   - Shown keeps which messages of the platform show the growing answer to the
+//     message of a route, in their order, in the place of what was kept for it
+//     before; none means that nothing does any more. It holds as Sent does.
+//     Showing gives them back, also after a restart, so that they are changed
+//     instead of being sent again beside themselves. They are forgotten when
+//     the Final of the route is Delivered, when the message of the route is
+//     completed without one, after ShownFor, and the oldest when they become
+//     too many. A route without a MessageID cannot be told from others, so
+//     nothing is kept for it.
 //
 // A durable message that is yielded after a restart has Streamed unset: nobody
 // knows how much of its stream was shown.
@@ -74,7 +84,13 @@ type Outbox interface {
 	Outgoing(ctx context.Context, channel string) iter.Seq2[Delivery, error]
 	Sent(ctx context.Context, id string, part int) error
 	Delivered(ctx context.Context, id string) error
+	Shown(ctx context.Context, to Route, ids []string) error
+	Showing(ctx context.Context, to Route) (ids []string, err error)
 }
+
+// ShownFor is how long a Queue remembers what shows a growing answer: a day for
+// the work on it, and another for its delivery.
+const ShownFor = 48 * time.Hour
 
 // Delivery is an Outbound on its way to a channel.
 type Delivery struct {

@@ -34,6 +34,8 @@ func Run(t *testing.T, open Open) {
 		"published twice":   testPublishedTwice,
 		"survives JSON":     testSurvivesJSON,
 		"deltas join":       testDeltasJoin,
+		"shown":             testShown,
+		"shown forgotten":   testShownForgotten,
 		"readers":           testReaders,
 		"contexts":          testContexts,
 		"closed":            testClosed,
@@ -336,6 +338,81 @@ func testDeltasJoin(t *testing.T, p *place) {
 	p.outgoing(t, 2)
 }
 
+// showing expects these messages for the answer to a message in chat a.
+func (p *place) showing(t *testing.T, message string, want ...string) {
+	t.Helper()
+	got, err := p.Showing(t.Context(), shownAt(message))
+	must(t, err)
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("shown for %q (-want +got):\n%s", message, d)
+	}
+}
+
+func shownAt(message string) bus.Route {
+	return bus.Route{Channel: "c", ChatID: "a", MessageID: message}
+}
+
+func testShown(t *testing.T, p *place) {
+	odd := "odd \" \\ \u2028 {\"shown\":[]}"
+	ids := []string{"1", odd}
+	must(t, p.Shown(t.Context(), shownAt("m"), ids))
+	ids[0] = "mine" // the queue does not keep what belongs to the caller
+	must(t, p.Shown(t.Context(), shownAt(odd), []string{"5"}))
+	must(t, p.Shown(t.Context(), shownAt("gone"), []string{"6"}))
+	must(t, p.Shown(t.Context(), shownAt("gone"), nil))
+	must(t, p.Shown(t.Context(), shownAt("never"), nil))
+	must(t, p.Shown(t.Context(), shownAt(""), []string{"7"}))
+	for range 3 {
+		p.showing(t, "m", "1", odd)
+		p.showing(t, odd, "5")
+		p.showing(t, "gone")
+		p.showing(t, "never")
+		p.showing(t, "")
+		for _, other := range []bus.Route{{Channel: "c", ChatID: "b", MessageID: "m"}, {Channel: "d", ChatID: "a", MessageID: "m"}, {Channel: "c", ChatID: "a", ThreadID: "t", MessageID: "m"}} {
+			if got, err := p.Showing(t.Context(), other); err != nil || len(got) > 0 {
+				t.Errorf("%+v shows %q, %v, want nothing", other, got, err)
+			}
+		}
+		p.reopen(t)
+	}
+	must(t, p.Shown(t.Context(), shownAt("m"), []string{"1", "2", "3"}))
+	p.showing(t, "m", "1", "2", "3")
+	p.reopen(t)
+	p.showing(t, "m", "1", "2", "3")
+}
+
+// What shows an answer is forgotten with its Final, or when there is none.
+func testShownForgotten(t *testing.T, p *place) {
+	messages := []string{"answered", "stopped", "waits", "told"}
+	for _, m := range messages {
+		must(t, p.Submit(t.Context(), bus.Inbound{ID: m, Route: shownAt(m)}))
+		must(t, p.Shown(t.Context(), shownAt(m), []string{"of " + m}))
+	}
+	p.receive(t, messages...)
+	answer := func(m string) bus.Outbound {
+		return bus.Outbound{ID: "final " + m, Kind: bus.Final, Route: shownAt(m), Text: m}
+	}
+	told := answer("told")
+	told.Kind = bus.Message
+	must(t, p.Complete(t.Context(), "answered", answer("answered")))
+	must(t, p.Complete(t.Context(), "stopped"))
+	must(t, p.Publish(t.Context(), told))
+	for _, m := range []string{"answered", "waits", "told"} { // until they are delivered
+		p.showing(t, m, "of "+m)
+	}
+	must(t, p.Sent(t.Context(), "final answered", 1))
+	p.showing(t, "answered", "of answered")
+	must(t, p.Delivered(t.Context(), "final answered"))
+	must(t, p.Delivered(t.Context(), "final told"))
+	for range 2 {
+		p.showing(t, "answered")
+		p.showing(t, "stopped")
+		p.showing(t, "waits", "of waits")
+		p.showing(t, "told", "of told")
+		p.reopen(t)
+	}
+}
+
 func testReaders(t *testing.T, p *place) {
 	other := final("1", "x")
 	other.Route.Channel = "d"
@@ -380,6 +457,9 @@ func testClosed(t *testing.T, p *place) {
 	}
 	if _, err := q.Receive(t.Context()); err == nil {
 		t.Error("Receive after closing")
+	}
+	if err := q.Shown(t.Context(), shownAt("m"), []string{"1"}); err == nil {
+		t.Error("Shown after closing")
 	}
 	p.shut = nil
 	p.reopen(t)

@@ -62,21 +62,38 @@ func Child(t *testing.T, open Open) {
 		if err != nil {
 			t.Fatalf("receive: %v", err)
 		}
+		to := shownFor(in.Route.ChatID, in.ID)
+		if err := q.Shown(ctx, to, []string{"m" + in.ID}); err != nil {
+			t.Fatalf("shown: %v", err)
+		}
+		say("shown %s", in.ID)
 		answer := bus.Outbound{ID: in.ID, Kind: bus.Final, Route: in.Route, Text: in.Text}
+		if forgotten(in.ID) {
+			answer.Route = to
+		}
 		if err := q.Complete(ctx, in.ID, answer); err != nil {
 			t.Fatalf("complete: %v", err)
 		}
 	}
 }
 
+func shownFor(chat, id string) bus.Route {
+	return bus.Route{Channel: "c", ChatID: chat, MessageID: id}
+}
+
+// forgotten says whether the answer to a message makes the queue forget what
+// shows it; for the others none ever does.
+func forgotten(id string) bool { return strings.HasSuffix(id, "1") || strings.HasSuffix(id, "3") }
+
 // RunKill kills processes that use a queue, again and again, and looks that
 // every message one of them was told is safe got its answer, that the order of
-// each chat held and that hardly anything came twice. childTest is the name of
+// each chat held, that what they said is shown is remembered until it is of no
+// use, and that hardly anything came twice. childTest is the name of
 // the test that calls Child.
 func RunKill(t *testing.T, open Open, childTest string, rounds int) {
 	t.Helper()
 	dir := t.TempDir()
-	w := &witness{accepted: map[string]bool{}, delivered: map[string]int{}, last: map[string]mark{}}
+	w := &witness{accepted: map[string]bool{}, shown: map[string]bool{}, delivered: map[string]int{}, last: map[string]mark{}}
 	rng := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same numbers in every run
 	for round := range rounds {
 		w.watch(t, childTest, fmt.Sprintf("%d|%s", round, dir), 1+rng.IntN(killLines))
@@ -92,11 +109,17 @@ func RunKill(t *testing.T, open Open, childTest string, rounds int) {
 			t.Errorf("%s was accepted and never answered", id)
 		}
 	}
+	for id := range w.shown {
+		ids, err := q.Showing(t.Context(), shownFor(strings.Split(id, "-")[1], id))
+		if kept := len(ids) == 1 && ids[0] == "m"+id; err != nil || kept == forgotten(id) {
+			t.Errorf("%s is shown by %q, %v; to be forgotten: %v", id, ids, err, forgotten(id))
+		}
+	}
 	twice := 0
 	for _, n := range w.delivered {
 		twice += n - 1
 	}
-	t.Logf("%d accepted, %d answered, %d answered twice, in %d processes", len(w.accepted), len(w.delivered), twice, rounds)
+	t.Logf("%d accepted, %d shown, %d answered, %d answered twice, in %d processes", len(w.accepted), len(w.shown), len(w.delivered), twice, rounds)
 	if twice > rounds*2 {
 		t.Errorf("%d answers came twice, want at most two for each of %d kills", twice, rounds)
 	}
@@ -107,6 +130,7 @@ type mark struct{ round, n int }
 // witness writes down what the processes say.
 type witness struct {
 	accepted  map[string]bool
+	shown     map[string]bool
 	delivered map[string]int
 	last      map[string]mark // by chat
 }
@@ -144,6 +168,8 @@ func (w *witness) note(t *testing.T, line string) {
 	switch what {
 	case "accepted":
 		w.accepted[id] = true
+	case "shown":
+		w.shown[id] = true
 	case "delivered":
 		w.answered(t, id)
 	default:
@@ -180,7 +206,11 @@ func (w *witness) drain(t *testing.T, q bus.Queue) {
 				t.Error(err)
 				return
 			}
-			if err := q.Complete(t.Context(), in.ID, bus.Outbound{ID: in.ID, Kind: bus.Final, Route: in.Route}); err != nil {
+			answer := bus.Outbound{ID: in.ID, Kind: bus.Final, Route: in.Route}
+			if forgotten(in.ID) {
+				answer.Route = shownFor(in.Route.ChatID, in.ID)
+			}
+			if err := q.Complete(t.Context(), in.ID, answer); err != nil {
 				t.Error(err)
 			}
 			if in.ID == end.ID {

@@ -1,6 +1,6 @@
 // Package journal is the bus on this machine's disk: one append-only file of
 // JSON lines that says which messages came in, which are answered, what goes
-// out and how far it got. It hides how many callers share one fsync, how the
+// out, how far it got and where it is shown already. It hides how many callers share one fsync, how the
 // file stays small, what is remembered of messages long gone, and what happens
 // while the disk is full.
 //
@@ -44,6 +44,9 @@ type Options struct {
 	// MaxSeen is how many ids are remembered against duplicates, none for
 	// longer than a week; 0 means 32768.
 	MaxSeen int
+	// MaxShown is how many growing answers are remembered by the messages that
+	// show them; 0 means 4096.
+	MaxShown int
 	// CompactAt is by how many bytes the file may grow before what is done
 	// with leaves it; 0 means 1 MiB.
 	CompactAt int64
@@ -64,6 +67,7 @@ func (o Options) filled() Options {
 	o.MaxOutbound = cmp.Or(o.MaxOutbound, 4096)
 	o.MaxVolatile = cmp.Or(o.MaxVolatile, 1024)
 	o.MaxSeen = cmp.Or(o.MaxSeen, 32768)
+	o.MaxShown = cmp.Or(o.MaxShown, 4096)
 	o.CompactAt = cmp.Or(o.CompactAt, 1<<20)
 	if o.Now == nil {
 		o.Now = time.Now
@@ -97,7 +101,8 @@ type Journal struct {
 	outs     map[string]*outEntry // durable and not delivered
 	lanes    map[string]*lane     // by channel
 	seen     seen
-	dropped  uint64 // volatile messages nobody got
+	shown    map[bus.Route]shown // messages that show a growing answer
+	dropped  uint64              // volatile messages nobody got
 }
 
 var _ bus.Queue = (*Journal)(nil)
@@ -121,6 +126,7 @@ func Open(dir string, opts Options) (*Journal, error) {
 		later:   func(f func()) { time.AfterFunc(syncDelay, f) },
 		closing: make(chan struct{}), ready: make(chan struct{}, 1),
 		inbound: map[string]*inEntry{}, outs: map[string]*outEntry{}, lanes: map[string]*lane{},
+		shown: map[bus.Route]shown{},
 	}
 	j.seen = newSeen(filepath.Join(dir, "seen.jsonl"), j.opts.MaxSeen)
 	j.file = newLog()

@@ -24,6 +24,7 @@ const version = 1
 //	{"out":ID,"at":MS,"msg":OUTBOUND}
 //	{"sent":ID,"part":N}
 //	{"delivered":ID}
+//	{"shown":[ID...],"at":MS,"route":ROUTE}
 //
 // Times are milliseconds since 1970.
 type line struct {
@@ -38,6 +39,8 @@ type line struct {
 	IDs       []string        `json:"ids"`
 	Msg       json.RawMessage `json:"msg"`
 	Outs      json.RawMessage `json:"outs"`
+	Shown     []string        `json:"shown"` // not nil, if it is such a line
+	Route     json.RawMessage `json:"route"`
 }
 
 // encode writes v without a newline and without escapes for HTML.
@@ -134,6 +137,9 @@ func (j *Journal) snapshot() ([]byte, error) {
 			}
 		}
 	}
+	if err := j.snapshotShown(&b); err != nil {
+		return nil, err
+	}
 	return b.Bytes(), nil
 }
 
@@ -149,7 +155,7 @@ type found struct {
 // replay finds what is left to do. Messages that are done with, nearly all of
 // them, are passed over without being decoded.
 func (j *Journal) replay(data []byte) error {
-	ins, outs := map[string]*found{}, map[string]*found{}
+	ins, outs, shows := map[string]*found{}, map[string]*found{}, map[string]line{}
 	var bad [][]byte
 	n := 0
 	for rest := data; len(rest) > 0; n++ {
@@ -189,6 +195,10 @@ func (j *Journal) replay(data []byte) error {
 			}
 		case l.Delivered != "":
 			delete(outs, l.Delivered)
+		case len(l.Shown) > 0:
+			shows[string(l.Route)] = l
+		case l.Shown != nil:
+			delete(shows, string(l.Route))
 		}
 	}
 	for _, f := range bySeq(ins, func(f *found) int { return f.seq }) {
@@ -207,6 +217,7 @@ func (j *Journal) replay(data []byte) error {
 		}
 		j.restoreOut(out, f)
 	}
+	j.restoreShown(shows)
 	return j.keepBad(bad)
 }
 
@@ -265,10 +276,12 @@ func scan(raw []byte) (l line, ok bool) {
 		l.Part = int(s.num())
 	case "delivered":
 		l.Delivered = s.str()
+	case "shown":
+		l.Shown = s.list()
 	default:
 		return l, false
 	}
-	if kind == "in" || kind == "out" || kind == "done" {
+	if kind == "in" || kind == "out" || kind == "done" || kind == "shown" {
 		s.lit(`,"at":`)
 		l.At = s.num()
 	}
@@ -276,11 +289,12 @@ func scan(raw []byte) (l line, ok bool) {
 	case kind == "in" || kind == "out":
 		s.lit(`,"msg":`)
 		l.Msg = s.tail()
-	case kind == "done" && s.has(`,"ids":[`):
-		for more := true; more && s.ok; more = s.has(`,`) {
-			l.IDs = append(l.IDs, s.str())
-		}
-		s.lit(`],"outs":`)
+	case kind == "shown":
+		s.lit(`,"route":`)
+		l.Route = s.tail()
+	case kind == "done" && s.has(`,"ids":`):
+		l.IDs = s.list()
+		s.lit(`,"outs":`)
 		l.Outs = s.tail()
 	default:
 		s.lit(`}`)
@@ -324,6 +338,20 @@ func (s *scanner) str() string {
 		s.ok = false
 	}
 	return v
+}
+
+// list reads strings, also none.
+func (s *scanner) list() []string {
+	list := []string{}
+	s.lit(`[`)
+	if s.has(`]`) {
+		return list
+	}
+	for more := true; more && s.ok; more = s.has(`,`) {
+		list = append(list, s.str())
+	}
+	s.lit(`]`)
+	return list
 }
 
 func (s *scanner) num() (n int64) {

@@ -296,9 +296,13 @@ func (j *Journal) note(kind, id string, part int, apply func(*outEntry)) error {
 		j.mu.Unlock()
 		return bus.ErrClosed
 	}
-	if j.outs[id] == nil {
+	e := j.outs[id]
+	if e == nil {
 		j.mu.Unlock()
 		return nil
+	}
+	if kind == "delivered" && e.out.Kind == bus.Final {
+		j.forgetShown(&b, e.out.Route)
 	}
 	c := j.join(b.Bytes(), step{written: func() {
 		if e := j.outs[id]; e != nil {
