@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
 	"github.com/nanobot-go/nanobot/internal/tool"
@@ -185,6 +187,31 @@ func TestGoal(t *testing.T) {
 	}
 	if got := h.ask(in("1", "/goal")); !strings.Contains(got, "no goal") {
 		t.Errorf("/goal = %q", got)
+	}
+}
+
+// The text of a round stays when the next one is streamed.
+func TestGoalStreams(t *testing.T) {
+	t.Parallel()
+	m := llmtest.NewScript(t, llmtest.Reply("first step done"), llmtest.Call("update_goal", map[string]any{"action": "complete", "recap": "all"}), llmtest.Reply("finished"))
+	h := newHouse(t, m).start()
+	msg := in("1", "/goal build a ship")
+	msg.WantsStream = true
+	outs, err := h.collect(msg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	said, kept := map[string]string{}, map[string]bool{}
+	for _, o := range outs {
+		switch o.Kind {
+		case bus.Delta:
+			said[o.StreamID] += o.Text
+		case bus.DeltaEnd:
+			kept[said[o.StreamID]] = o.Resuming
+		}
+	}
+	if d := cmp.Diff(map[string]bool{"first step done": true, "finished": false}, kept); d != "" {
+		t.Errorf("texts that stay (-want +got):\n%s", d)
 	}
 }
 

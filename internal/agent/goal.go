@@ -111,7 +111,10 @@ func (t *turn) pursue(ctx context.Context, res runner.Result) (runner.Result, er
 		if err := t.setGoal(g); err != nil {
 			return res, fmt.Errorf("note the round: %w", err)
 		}
-		if res.Text != "" && !res.Streamed {
+		switch {
+		case res.Streamed: // it looked like the last one, but its text stays and another follows
+			t.it.emit(bus.Outbound{Kind: bus.DeltaEnd, Route: t.it.in.Route, StreamID: t.streamID(t.segment - 1), Resuming: true})
+		case res.Text != "":
 			t.it.emit(bus.Outbound{Kind: bus.Progress, Route: t.it.in.Route, Text: res.Text})
 		}
 		next := llm.Message{Role: llm.User, Content: llm.Text("[The goal is still open: " + g.Objective +

@@ -412,12 +412,14 @@ func (t *turn) reply(s string) {
 	})
 }
 
+// streamID names the visible messages of a turn, counted from 0.
+func (t *turn) streamID(segment int) string {
+	return t.key + ":" + strconv.FormatInt(t.begun.UnixNano(), 10) + ":" + strconv.Itoa(segment)
+}
+
 // hooks shows the progress of the turn to its asker.
 func (t *turn) hooks() runner.Hooks {
 	send := func(o bus.Outbound) { o.Route = t.it.in.Route; t.it.emit(o) }
-	streamID := func() string {
-		return t.key + ":" + strconv.FormatInt(t.begun.UnixNano(), 10) + ":" + strconv.Itoa(t.segment)
-	}
 	h := runner.Hooks{
 		Notice: func(_ context.Context, s string) { send(bus.Outbound{Kind: bus.Notice, Text: t.Secrets.Redact(s)}) },
 		BeforeTools: func(_ context.Context, it *runner.Iteration) {
@@ -442,7 +444,7 @@ func (t *turn) hooks() runner.Hooks {
 		said, thought := t.Secrets.Stream(), t.Secrets.Stream()
 		show := func(kind bus.Kind, s string) {
 			if s != "" {
-				send(bus.Outbound{Kind: kind, Text: s, StreamID: streamID()})
+				send(bus.Outbound{Kind: kind, Text: s, StreamID: t.streamID(t.segment)})
 			}
 		}
 		h.Delta = func(_ context.Context, _ *runner.Iteration, s string) { show(bus.Delta, said.Push(s)) }
@@ -450,7 +452,7 @@ func (t *turn) hooks() runner.Hooks {
 		end := func(o bus.Outbound) {
 			show(bus.Reasoning, thought.Flush())
 			show(bus.Delta, said.Flush())
-			o.Kind, o.StreamID = bus.DeltaEnd, streamID()
+			o.Kind, o.StreamID = bus.DeltaEnd, t.streamID(t.segment)
 			send(o)
 			t.segment++
 		}
