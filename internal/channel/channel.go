@@ -55,6 +55,13 @@ type Streamer interface {
 	Edit(ctx context.Context, route bus.Route, id, text string, final bool) error
 }
 
+// Eraser is a Channel that can take back what it sent.
+type Eraser interface {
+	Channel
+	// Erase removes a message of ours. One that is gone already is no error.
+	Erase(ctx context.Context, route bus.Route, id string) error
+}
+
 // Signaller is a Channel that can show what happens to a message.
 type Signaller interface {
 	Channel

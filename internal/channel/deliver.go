@@ -44,7 +44,7 @@ func (s *slot) deliver(ctx context.Context, c *chat, d bus.Delivery) {
 	if repeated || d.Kind == bus.Ask && s.expired(d.Outbound) {
 		parts = nil
 	}
-	if final && c.stream != nil && c.stream.route.MessageID == d.Route.MessageID {
+	if final && s.streamer != nil {
 		var ok bool
 		if from, ok = s.settleStream(ctx, c, d, parts); !ok {
 			return
@@ -316,6 +316,14 @@ func (s *slot) edit(ctx context.Context, to bus.Route, id, text string, final bo
 	ctx, done := bounded(ctx, sendWait)
 	defer done()
 	return s.streamer.Edit(ctx, to, id, text, final)
+}
+
+// erase takes a message back once.
+func (s *slot) erase(ctx context.Context, to bus.Route, id string) (err error) {
+	defer s.caught(&err)
+	ctx, done := bounded(ctx, sendWait)
+	defer done()
+	return s.eraser.Erase(ctx, to, id)
 }
 
 // bounded is a context for one call: it outlives ctx a little, and ends in time.

@@ -3,10 +3,13 @@ package channel_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,7 +21,7 @@ import (
 
 // event is one call the platform saw.
 type event struct {
-	What string // send, edit, final edit, seen, working, done
+	What string // send, edit, final edit, erase, seen, working, done
 	Chat string
 	ID   string
 	Text string
@@ -35,12 +38,15 @@ type platform struct {
 	run   func(ctx context.Context) error // nil: ready at once, then waits
 	fail  func(what string, out bus.Outbound) error
 	hang  chan struct{}
+	dead  atomic.Bool // it hears nothing
 
 	mu     sync.Mutex
 	submit channel.Submit
 	events []event
 	next   int
 }
+
+var errDead = errors.New("nobody is there")
 
 func (p *platform) Name() string       { return p.deps.Name }
 func (p *platform) Caps() channel.Caps { return p.caps }
@@ -64,6 +70,9 @@ func (p *platform) note(what string, to bus.Route, id, text string) {
 }
 
 func (p *platform) Send(ctx context.Context, out bus.Outbound) (string, error) {
+	if p.dead.Load() {
+		return "", errDead
+	}
 	if p.hang != nil {
 		select {
 		case <-p.hang:
@@ -91,6 +100,9 @@ func (p *platform) Send(ctx context.Context, out bus.Outbound) (string, error) {
 }
 
 func (p *platform) Edit(_ context.Context, to bus.Route, id, text string, final bool) error {
+	if p.dead.Load() {
+		return errDead
+	}
 	what := "edit"
 	if final {
 		what = "final edit"
@@ -102,6 +114,16 @@ func (p *platform) Edit(_ context.Context, to bus.Route, id, text string, final 
 		}
 	}
 	p.note(what, to, id, text)
+	return nil
+}
+
+func (p *platform) Erase(_ context.Context, to bus.Route, id string) error {
+	if p.fail != nil {
+		if err := p.fail("erase", bus.Outbound{Route: to}); err != nil {
+			return err
+		}
+	}
+	p.note("erase", to, id, "")
 	return nil
 }
 
@@ -140,6 +162,7 @@ type rig struct {
 	all  map[string]*platform
 	stop func()
 	opts channel.Options
+	wrap func(*journal.Journal) bus.Queue // nil: the queue as it is
 }
 
 const plainSection = `{"enabled":true,"allowFrom":["7"],"streaming":true}`
@@ -171,6 +194,9 @@ func (r *rig) begin() {
 		r.t.Fatal(err)
 	}
 	r.q, r.opts.Queue = q, q
+	if r.wrap != nil {
+		r.opts.Queue = r.wrap(q)
+	}
 	if r.m, err = channel.NewManager(r.opts); err != nil {
 		r.t.Fatal(err)
 	}
@@ -194,6 +220,26 @@ func (r *rig) end() {
 		r.stop()
 		r.stop = nil
 	}
+}
+
+// kill ends the process without a warning: the next one finds what was in the
+// files at this moment.
+func (r *rig) kill() {
+	r.t.Helper()
+	synctest.Wait()
+	after := r.t.TempDir()
+	if err := os.CopyFS(after, os.DirFS(r.dir)); err != nil {
+		r.t.Fatal(err)
+	}
+	for _, p := range r.all {
+		p.dead.Store(true) // what the dying one still does, it does in vain
+	}
+	r.end()
+	for _, p := range r.all {
+		p.dead.Store(false)
+	}
+	r.dir, r.opts.DataDir = after, after
+	r.begin()
 }
 
 func (r *rig) publish(outs ...bus.Outbound) {

@@ -26,6 +26,7 @@ type stream struct {
 type shownPart struct {
 	id, text string
 	final    bool // with all formatting; it changes no more
+	found    bool // it is known from the queue only: it may be gone
 }
 
 // due reports whether a preview waits for its time.
@@ -44,13 +45,41 @@ func (s *slot) grow(ctx context.Context, c *chat, out bus.Outbound, more bool) {
 		if c.stream != nil {
 			s.closeStream(ctx, c)
 		}
-		c.stream = &stream{id: out.StreamID, route: out.Route}
+		c.stream = s.findStream(ctx, out.Route)
+		c.stream.id = out.StreamID
 	}
 	st := c.stream
 	st.text.WriteString(out.Text)
 	st.dirty = st.dirty || strings.TrimSpace(out.Text) != ""
 	if !more && st.due() && !time.Now().Before(st.next) {
 		s.preview(ctx, c)
+	}
+}
+
+// findStream makes the stream of an answer out of the messages that show it
+// already, as the queue knows: those of a process that is gone, or of a turn
+// that is done again. What they say is not known.
+func (s *slot) findStream(ctx context.Context, to bus.Route) *stream {
+	st := &stream{route: to}
+	ids, err := s.m.o.Queue.Showing(ctx, to)
+	if err != nil && !errors.Is(err, bus.ErrClosed) {
+		s.log.WarnContext(ctx, "what shows an answer already cannot be found; it may appear twice", "chat", to.ChatID, "err", err)
+	}
+	for _, id := range ids {
+		st.shown = append(st.shown, shownPart{id: id, found: true})
+	}
+	return st
+}
+
+// noteShown tells the queue which messages show a stream, so that they are
+// changed, and not sent again, after a restart.
+func (s *slot) noteShown(ctx context.Context, st *stream) {
+	ids := make([]string, len(st.shown))
+	for i, p := range st.shown {
+		ids[i] = p.id
+	}
+	if err := s.m.o.Queue.Shown(context.WithoutCancel(ctx), st.route, ids); err != nil && !errors.Is(err, bus.ErrClosed) {
+		s.log.WarnContext(ctx, "a message that shows an answer cannot be noted; it may appear twice after a restart", "chat", st.route.ChatID, "err", err)
 	}
 }
 
@@ -107,11 +136,17 @@ func (s *slot) preview(ctx context.Context, c *chat) {
 func (s *slot) showPart(ctx context.Context, c *chat, i int, text string, final bool) error {
 	st := c.stream
 	if i < len(st.shown) {
-		if err := s.edit(ctx, st.route, st.shown[i].id, text, final); err != nil {
+		p := &st.shown[i]
+		err := s.edit(ctx, st.route, p.id, text, final)
+		if err == nil {
+			*p = shownPart{id: p.id, text: text, final: final}
+			return nil
+		}
+		if !p.found || !IsPermanent(err) {
 			return err
 		}
-		st.shown[i].text, st.shown[i].final = text, final
-		return nil
+		s.log.DebugContext(ctx, "a message of an earlier process cannot be changed; it is sent again", "chat", st.route.ChatID, "err", err)
+		s.takeBack(ctx, c, st, i)
 	}
 	out := bus.Outbound{Kind: bus.Delta, Route: st.route, StreamID: st.id, Text: text}
 	if final {
@@ -130,7 +165,39 @@ func (s *slot) showPart(ctx context.Context, c *chat, i int, text string, final 
 		return nil
 	}
 	st.shown = append(st.shown, shownPart{id: id, text: text, final: final})
+	s.noteShown(ctx, st)
 	return nil
+}
+
+// takeBack removes the messages of a stream from one on, where a platform can.
+// Elsewhere they stay.
+func (s *slot) takeBack(ctx context.Context, c *chat, st *stream, from int) {
+	gone := st.shown[from:]
+	st.shown = st.shown[:from]
+	for _, p := range gone {
+		if s.eraser == nil {
+			return
+		}
+		err := s.persist(ctx, c, func() error { return s.erase(ctx, st.route, p.id) })
+		if err != nil {
+			s.log.DebugContext(ctx, "a message that says nothing any more cannot be removed", "chat", st.route.ChatID, "err", err)
+		}
+	}
+}
+
+// persist does something that is worth a few tries.
+func (s *slot) persist(ctx context.Context, c *chat, do func() error) error {
+	for try := 1; ; try++ {
+		err := do()
+		if err == nil {
+			return nil
+		}
+		s.patience(c, err)
+		failures := try - 1
+		if IsPermanent(err) || try >= s.m.o.MaxRetries || !s.pause(ctx, err, &failures) {
+			return err
+		}
+	}
 }
 
 // endStream ends a segment. If the turn goes on, its text stays as a message
@@ -151,7 +218,13 @@ func (s *slot) endStream(ctx context.Context, c *chat, out bus.Outbound) {
 		return
 	}
 	s.closeStream(ctx, c)
-	if out.Resuming || len(c.stream.shown) == 0 {
+	st := c.stream
+	if n := len(st.parts(s)); out.Resuming && n > 0 && len(st.shown) > 0 {
+		s.takeBack(ctx, c, st, min(n, len(st.shown)))
+		st.shown = nil
+		s.noteShown(ctx, st) // they say all they had to
+	}
+	if out.Resuming || len(st.shown) == 0 {
 		c.stream = nil
 	}
 }
@@ -177,39 +250,38 @@ func (s *slot) closeStream(ctx context.Context, c *chat) {
 		if i < len(st.shown) && st.shown[i].final && st.shown[i].text == text {
 			continue
 		}
-		for try := 1; ; try++ {
-			err := s.showPart(ctx, c, i, text, true)
-			if err == nil {
-				break
-			}
-			s.patience(c, err)
-			failures := try - 1
-			if IsPermanent(err) || try >= s.m.o.MaxRetries || !s.pause(ctx, err, &failures) {
-				s.log.DebugContext(ctx, "the end of a text could not be shown", "chat", st.route.ChatID, "err", err)
-				return
-			}
+		if err := s.persist(ctx, c, func() error { return s.showPart(ctx, c, i, text, true) }); err != nil {
+			s.log.DebugContext(ctx, "the end of a text could not be shown", "chat", st.route.ChatID, "err", err)
+			return
 		}
 	}
 	st.dirty = false
 }
 
-// settleStream makes what was streamed say what the final reply says, and
-// returns how many parts of it are shown by that. False means that ctx ended.
+// settleStream makes what was streamed, perhaps by an earlier process, say what
+// the final reply says, and returns how many parts of it are shown by that.
+// False means that ctx ended.
 func (s *slot) settleStream(ctx context.Context, c *chat, d bus.Delivery, parts []bus.Outbound) (from int, ok bool) {
 	st := c.stream
-	defer func() { c.stream = nil }()
+	if st == nil || st.route.MessageID != d.Route.MessageID {
+		st = s.findStream(ctx, d.Route)
+		st.ended = true
+	} else {
+		defer func() { c.stream = nil }()
+	}
 	texts := 0
-	for texts < len(parts) && parts[texts].Text != "" {
+	for texts < len(parts) && parts[texts].Text != "" && len(parts[texts].Media) == 0 {
 		texts++
 	}
 	failed := d.Turn != nil && d.Turn.Error != ""
-	if len(st.shown) == 0 || d.Parts > 0 || failed || texts < len(st.shown) {
+	if len(st.shown) == 0 || d.Parts > 0 || failed || texts == 0 {
 		if len(st.shown) > 0 && !st.ended {
 			s.closeStream(ctx, c)
 		}
 		return d.Parts, ctx.Err() == nil
 	}
-	for i, p := range st.shown {
+	from = min(texts, len(st.shown))
+	for i, p := range st.shown[:from] {
 		text := parts[i].Text
 		if p.final && p.text == text {
 			continue
@@ -220,8 +292,10 @@ func (s *slot) settleStream(ctx context.Context, c *chat, d bus.Delivery, parts 
 		}
 		if err != nil { // it cannot be changed any more: say the rest anew
 			s.log.WarnContext(ctx, "a streamed message cannot be changed; it is sent again", "chat", st.route.ChatID, "err", s.m.o.Redact(err.Error()))
-			return i, true
+			from = i
+			break
 		}
 	}
-	return len(st.shown), true
+	s.takeBack(ctx, c, st, from) // no more of them than of the answer
+	return from, true
 }

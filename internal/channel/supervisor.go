@@ -33,6 +33,7 @@ type slot struct {
 	ch        Channel // nil: not enabled, or broken
 	caps      Caps
 	streamer  Streamer  // nil: no streaming by edits
+	eraser    Eraser    // nil: what was sent stays
 	signaller Signaller // nil: cannot show what happens
 	filters   Filters
 	total     *shared // rate of all chats
@@ -67,6 +68,7 @@ func newSlot(m *Manager, name string, section json.RawMessage) *slot {
 func (s *slot) adopt(ch Channel) {
 	s.ch, s.caps = ch, ch.Caps()
 	s.signaller, _ = ch.(Signaller)
+	s.eraser, _ = ch.(Eraser)
 	if on := s.common.Streaming; (on == nil || *on) && s.caps.EditEvery > 0 && !s.caps.Whole {
 		s.streamer, _ = ch.(Streamer)
 	}

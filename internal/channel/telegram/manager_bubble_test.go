@@ -19,6 +19,7 @@ import (
 // The channel satisfies what the manager looks for.
 var (
 	_ channel.Streamer  = (*bot)(nil)
+	_ channel.Eraser    = (*bot)(nil)
 	_ channel.Signaller = (*bot)(nil)
 	_ channel.Handler   = (*bot)(nil)
 	_ channel.Crowd     = (*bot)(nil)
@@ -192,6 +193,43 @@ func TestRestartUnderManager(t *testing.T) {
 					t.Errorf("message %d of chat %d is %q, want %q", k, 40+c, m.Plain, want)
 				}
 			}
+		}
+	})
+}
+
+// A text that was growing when the process ended goes on in the same message,
+// in the group and the topic where it began.
+func TestGrowingTextOutlivesProcess(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		fake, dir := telegramtest.Offline(), t.TempDir()
+		name := "@" + telegramtest.BotName
+		question := map[string]any{
+			"text": name + " why?", "entities": []any{map[string]any{"type": "mention", "offset": 0, "length": len(name)}},
+			"message_thread_id": 5, "is_topic_message": true, "chat": map[string]any{"id": -100, "type": "supergroup", "is_forum": true},
+		}
+		long := strings.Repeat("a line of text\n", 400) // two messages
+		stop := house(t, fake, dir, func(q bus.Queue, in bus.Inbound) {
+			if err := q.Publish(t.Context(), bus.Outbound{Kind: bus.Delta, Route: in.Route, StreamID: "s", Text: long}); err != nil {
+				t.Error(err)
+			}
+		})
+		fake.Post(question)
+		time.Sleep(10 * time.Second)
+		stop()
+		began := fake.Messages(-100)
+		if len(began) != 2 || began[0].Thread != 5 {
+			t.Fatalf("%d messages show the growing text, want 2 in the topic", len(began))
+		}
+		stop = house(t, fake, dir, func(q bus.Queue, in bus.Inbound) {
+			if err := q.Complete(t.Context(), in.ID, final(in, "Because.")); err != nil {
+				t.Error(err)
+			}
+		})
+		time.Sleep(time.Minute)
+		stop()
+		if got := fake.Messages(-100); len(got) != 1 || got[0].ID != began[0].ID || got[0].Plain != "Because." {
+			t.Errorf("the chat shows %+v, want message %d alone with the answer", got, began[0].ID)
 		}
 	})
 }

@@ -213,6 +213,25 @@ func (b *bot) Edit(ctx context.Context, route bus.Route, id, text string, final 
 		return b.formatted(to, out, func(to outgoing) error { return b.calls.call(ctx, "editMessageText", to, nil) })
 	})
 	if e := refusal(err); e != nil && e.says("message is not modified") {
+		err = nil
+	}
+	if err == nil && route.MessageID != "" { // an earlier process may have begun the answer, and quoted
+		b.quoted.add(route.ChatID + "/" + route.MessageID)
+	}
+	return err
+}
+
+// Erase implements channel.Eraser.
+func (b *bot) Erase(ctx context.Context, route bus.Route, id string) error {
+	n, err := strconv.ParseInt(id, 10, 64)
+	if err != nil {
+		return channel.Permanent(fmt.Errorf("%q is no message of Telegram", id))
+	}
+	err = b.deliver(ctx, route, func(to outgoing) error {
+		to.MessageID, to.ThreadID = n, 0
+		return b.calls.call(ctx, "deleteMessage", to, nil)
+	})
+	if e := refusal(err); e != nil && e.says("message to delete not found") {
 		return nil
 	}
 	return err

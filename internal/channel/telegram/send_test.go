@@ -330,6 +330,51 @@ func TestEdit(t *testing.T) {
 	}
 }
 
+func TestErase(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, telegramtest.Offline(), nil)
+	route := bus.Route{ChatID: "42", ThreadID: "3", MessageID: "1"}
+	id, err := r.Send(t.Context(), bus.Outbound{Kind: bus.Message, Route: route, Text: "x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // one that is gone is no error
+		if err := r.Erase(t.Context(), route, id); err != nil {
+			t.Error(err)
+		}
+	}
+	if n := len(r.fake.Messages(42)); n != 0 {
+		t.Errorf("%d messages are left, want none", n)
+	}
+	r.fake.Fail(telegramtest.Failure{Method: "deleteMessage", Code: 400, Text: "message can't be deleted"})
+	for _, id := range []string{"7", "not a number"} {
+		if err := r.Erase(t.Context(), route, id); !channel.IsPermanent(err) {
+			t.Errorf("Erase(%q) = %v, want a permanent error", id, err)
+		}
+	}
+}
+
+// An answer whose first part is there already, of an earlier process, quotes
+// no more.
+func TestEditQuotes(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, telegramtest.Offline(), map[string]any{"replyToMessage": true})
+	route := bus.Route{ChatID: "42", MessageID: "1"}
+	id, err := r.Send(t.Context(), bus.Outbound{Kind: bus.Delta, Route: bus.Route{ChatID: "42"}, Text: "x"})
+	if err == nil {
+		err = r.Edit(t.Context(), route, id, "one", true)
+	}
+	if err == nil {
+		_, err = r.Send(t.Context(), bus.Outbound{Kind: bus.Final, Route: route, Text: "two"})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := r.fake.Messages(42)[1].Params["reply_parameters"]; got != "" {
+		t.Errorf("the second part quotes %s", got)
+	}
+}
+
 func TestSignal(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, telegramtest.Offline(), nil)

@@ -205,6 +205,8 @@ func (s *Server) run(ctx context.Context, c Call) (any, *Failure) {
 		return s.react(c, chat)
 	case "editMessageText":
 		return s.edit(c, chat)
+	case "deleteMessage":
+		return s.erase(c, chat)
 	case "editMessageReplyMarkup":
 		return true, nil
 	case "sendMessage":
@@ -477,6 +479,16 @@ func markup(raw string) *Failure {
 		}
 	}
 	return nil
+}
+
+func (s *Server) erase(c Call, chat int64) (any, *Failure) {
+	for i, m := range s.messages {
+		if m.ChatID == chat && strconv.FormatInt(m.ID, 10) == c.Params["message_id"] {
+			s.messages = slices.Delete(s.messages, i, i+1)
+			return true, nil
+		}
+	}
+	return nil, bad("message to delete not found")
 }
 
 func (s *Server) edit(c Call, chat int64) (any, *Failure) {

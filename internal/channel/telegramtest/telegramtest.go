@@ -236,7 +236,7 @@ func (s *Server) Calls(method string) []Call {
 	return out
 }
 
-// Messages lists what the bot sent to a chat, to all with 0.
+// Messages lists what the bot sent to a chat and did not delete, to all with 0.
 func (s *Server) Messages(chat int64) []Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
