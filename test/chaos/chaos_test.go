@@ -5,6 +5,7 @@
 package chaos_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"strconv"
@@ -56,7 +57,10 @@ func TestChaos(t *testing.T) {
 		m.http.CloseClientConnections()
 		m.http.Close()
 	}()
-	var people sync.WaitGroup
+	var people, watch sync.WaitGroup
+	ctx, done := context.WithCancel(t.Context())
+	defer done()
+	watch.Go(func() { g.notes.follow(ctx) })
 	people.Go(func() { talk(j, f, newLuck(seed+1)) })
 	harass(g, m, f, newLuck(seed+2))
 	people.Wait()
@@ -78,6 +82,9 @@ func TestChaos(t *testing.T) {
 		hold(t.Context(), 100*time.Millisecond)
 	}
 	g.stop()
+	done()
+	watch.Wait()
+	g.notes.close()
 	report(j, f, took)
 }
 
@@ -128,7 +135,7 @@ func harass(g *gateway, m *model, f form, l *luck) {
 
 func report(j *judge, f form, took time.Duration) {
 	j.order()
-	why := j.duplicates()
+	twice, left := j.duplicates()
 	sessions := j.files()
 	bad, errors := j.g.complaints()
 	for _, line := range bad {
@@ -136,16 +143,19 @@ func report(j *judge, f form, took time.Duration) {
 	}
 	_, lost := j.tg.sendings()
 	missing, _ := j.missing()
-	twice := 0
-	for _, n := range why {
-		twice += n
-	}
 	if sessions != len(j.said) {
 		j.t.Errorf("%d session files for %d chats", sessions, len(j.said))
 	}
 	if n := len(j.g.killed); n != f.kills {
 		j.t.Errorf("%d processes were killed, want %d", n, f.kills)
 	}
-	j.t.Logf("%d messages, %d chats, %d kills, %d restarts in %s: %d unanswered, %d answered twice %v, %d answers to the bot lost, %d model calls, %d with tools, %d idle, faults %v, %d errors logged, other words %v",
-		f.messages, len(j.said), f.kills, f.ends, took.Round(time.Second), missing, twice, why, lost, j.m.calls, j.m.tools, j.m.idle, j.g.tg.luck.count(), errors, j.strangers())
+	j.t.Logf("%d messages, %d chats, %d kills, %d restarts in %s: %d unanswered, %d answered twice %v, %d begun and left %v, notes within %s, %d answers to the bot lost, %d model calls, %d with tools, %d idle, faults %v, %d errors logged, other words %v",
+		f.messages, len(j.said), f.kills, f.ends, took.Round(time.Second), missing, total(twice), twice, total(left), left, j.noteTime().Round(time.Millisecond), lost, j.m.calls, j.m.tools, j.m.idle, j.g.tg.luck.count(), errors, j.strangers())
+}
+
+func total(counts map[string]int) (n int) {
+	for _, c := range counts {
+		n += c
+	}
+	return n
 }

@@ -19,9 +19,12 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
 )
 
-// noteTime is how long a busy machine may take from the answer of Telegram to
-// the line in the journal that says so.
-const noteTime = 3 * time.Second
+// The time from the answer of Telegram to the line in the journal that says so
+// is measured; a busy machine may take twice the longest one, within bounds.
+const (
+	noteLeast = 250 * time.Millisecond
+	noteMost  = 3 * time.Second
+)
 
 // shown is a message of the bot that a chat shows at the end.
 type shown struct {
@@ -37,6 +40,8 @@ type judge struct {
 	m    *model
 	g    *gateway
 	said map[int64][]string // what people wrote, by chat, in order
+
+	slowest time.Duration // see noteTime
 }
 
 // show lists what the bot said, by chat, in the order in which it stands there.
@@ -101,46 +106,75 @@ func (j *judge) order() {
 	}
 }
 
-// duplicates finds the reason of every answer that was given twice and counts
-// them by reason.
-func (j *judge) duplicates() map[string]int {
-	why := map[string]int{}
+// duplicates finds the reason of every answer that was given twice, and of
+// every text that was begun and left, and counts them by reason.
+func (j *judge) duplicates() (twice, left map[string]int) {
+	twice, left = map[string]int{}, map[string]int{}
 	for chat, list := range j.show() {
 		before := map[string][]shown{}
 		for _, m := range list {
+			if m.half() {
+				left[j.explain(chat, m.text+" was begun and left", m)]++
+			}
 			for _, n := range m.names {
 				if olds := before[n]; len(olds) > 0 {
-					reason := ""
-					for _, old := range olds {
-						reason = cmp.Or(reason, j.reason(old, m))
-					}
-					if reason == "" {
-						j.t.Errorf("chat %d: %s was answered twice for no reason\n%s", chat, n, j.dump(chat))
-					}
-					why[cmp.Or(reason, "none")]++
+					twice[j.explain(chat, n+" was answered twice", olds...)]++
 				}
 				before[n] = append(before[n], m)
 			}
 		}
 	}
-	return why
+	return twice, left
 }
 
-// reason says why b repeats a name of a; "" if there is no good reason. A
-// stream of the model that breaks off is none: what was shown of it is replaced.
-func (j *judge) reason(a, b shown) string {
-	death, killed := j.g.killed[a.gen]
+// half reports whether a message is the beginning of an answer only.
+func (m *shown) half() bool {
+	return strings.HasPrefix("ok", m.text) || strings.HasPrefix(m.text, "ok") && !strings.HasSuffix(m.text, "done.")
+}
+
+// explain finds the reason why one of the messages was left behind; without
+// one the test fails.
+func (j *judge) explain(chat int64, what string, olds ...shown) string {
+	reason := ""
+	for _, old := range olds {
+		reason = cmp.Or(reason, j.reason(old))
+	}
+	if reason == "" {
+		j.t.Errorf("chat %d: %s for no reason\n%s", chat, what, j.dump(chat))
+	}
+	return cmp.Or(reason, "none")
+}
+
+// reason says why the program did not know that it had sent a message; "" if
+// it did, or should have. Neither a stream that breaks off, nor the end of the
+// process, nor a change that Telegram refuses is one: what the program knows
+// of, it changes until it is right.
+func (j *judge) reason(m shown) string {
+	death, killed := j.g.killed[m.gen]
+	_, noted := j.g.notes.of(m.chat, m.id)
 	switch {
-	case a.lost, a.unsure && b.gen > a.gen:
+	case noted:
+		return ""
+	case m.lost, !m.cut.IsZero() && m.cut.Sub(m.made) < j.noteTime():
 		return "answer lost"
-	case a.refused && b.gen > a.gen: // it looks complete, but the bot could not finish it and began anew
-		return "last change refused"
-	case killed && b.gen > a.gen && death.Sub(a.end) < noteTime:
+	case killed && death.Sub(m.made) < j.noteTime():
 		return "killed before the note"
-	case b.gen > a.gen && !strings.HasSuffix(a.text, "done."):
-		return "ended while streaming"
 	}
 	return ""
+}
+
+// noteTime is how long the program may take to note a message.
+func (j *judge) noteTime() time.Duration {
+	if j.slowest == 0 {
+		sent, _ := j.tg.sendings()
+		for _, s := range sent {
+			if at, ok := j.g.notes.of(s.chat, s.id); ok {
+				j.slowest = max(j.slowest, at.Sub(s.made))
+			}
+		}
+		j.slowest = min(max(2*j.slowest, noteLeast), noteMost)
+	}
+	return j.slowest
 }
 
 // strangers counts what the bot said that answers nothing.
@@ -160,7 +194,8 @@ func (j *judge) dump(chat int64) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "  asked %s\n", strings.Join(j.said[chat], " "))
 	for _, m := range j.show()[chat] {
-		fmt.Fprintf(&b, "  %d process %d %s-%s lost=%v unsure=%v refused=%v: %s\n", m.id, m.gen, m.start.Format("04:05.000"), m.end.Format("04:05.000"), m.lost, m.unsure, m.refused, m.text)
+		_, noted := j.g.notes.of(m.chat, m.id)
+		fmt.Fprintf(&b, "  %d process %d %s-%s lost=%v noted=%v: %s\n", m.id, m.gen, m.made.Format("04:05.000"), m.end.Format("04:05.000"), m.lost, noted, m.text)
 	}
 	for _, gen := range slices.Sorted(maps.Keys(j.g.killed)) {
 		fmt.Fprintf(&b, "  process %d killed %s\n", gen, j.g.killed[gen].Format("04:05.000"))
@@ -200,6 +235,9 @@ func (j *judge) files() (sessions int) {
 	}
 	if err := q.Close(); err != nil {
 		j.t.Error(err)
+	}
+	if n, err := j.g.notes.left(); n != 0 || err != nil {
+		j.t.Errorf("the journal still remembers %d messages that show an answer (%v)", n, err)
 	}
 	return sessions
 }

@@ -24,6 +24,7 @@ type gateway struct {
 	bin, home string
 	config    string
 	tg        *platform
+	notes     *notes
 
 	gen    int
 	cmd    *exec.Cmd
@@ -49,6 +50,7 @@ func newGateway(t *testing.T, tg *platform, m *model) *gateway {
 		t: t, bin: filepath.Join(dir, "nanobot"), home: filepath.Join(dir, "home"), config: filepath.Join(dir, "home", "config.json"),
 		tg: tg, killed: map[int]time.Time{},
 	}
+	g.notes = &notes{path: filepath.Join(g.home, "bus", "journal.jsonl"), at: map[[2]int64]time.Time{}}
 	g.build()
 	if err := os.MkdirAll(g.workspace(), 0o700); err != nil {
 		t.Fatal(err)
@@ -106,6 +108,7 @@ func (g *gateway) kill() {
 		g.t.Fatalf("process %d ended by itself: %v\n%s", g.gen, g.cmd.ProcessState, g.out)
 	}
 	g.wrote.WriteString(g.out.String())
+	g.notes.look()
 }
 
 // output is what a process wrote so far.
@@ -141,6 +144,7 @@ func (g *gateway) stop() {
 		g.t.Errorf("the last process did not end in order: %v\n%s", err, g.out)
 	}
 	g.wrote.WriteString(g.out.String())
+	g.notes.look()
 }
 
 // complaints are lines that a healthy program never writes, and how many

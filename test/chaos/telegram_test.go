@@ -32,15 +32,15 @@ type platform struct {
 	moved time.Time
 }
 
-// sending is one call of sendMessage that Telegram has done, and the edits of
-// that message by the same process.
+// sending is one call of sendMessage that Telegram has done.
 type sending struct {
-	gen        int // the process that sent it
-	chat, id   int64
-	start, end time.Time // of the first call, of the last
-	lost       bool      // the bot was not told of the first
-	unsure     bool      // nor of the last
-	refused    bool      // a later change was not made, and the bot knows
+	gen      int // the process that sent it
+	chat, id int64
+	start    time.Time // of the call
+	made     time.Time // when the chat showed the message
+	end      time.Time // of its last change
+	lost     bool      // the bot was not told
+	cut      time.Time // when its connection was cut next; zero if it was not
 }
 
 type genKey struct{}
@@ -73,7 +73,9 @@ func (p *platform) drop() {
 		s.lost = true
 	}
 	for _, s := range p.sent {
-		s.lost = s.lost || time.Since(s.end) < time.Second
+		if s.cut.IsZero() {
+			s.cut = time.Now()
+		}
 	}
 	p.mu.Unlock()
 	p.http.CloseClientConnections()
@@ -112,9 +114,6 @@ func (p *platform) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return // the bot died while it was sending
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	if method == "editMessageText" && what != none && what != lost {
-		p.changes(body, func(old *sending) { old.refused = true })
-	}
 	if !p.before(w, r, what) {
 		return
 	}
@@ -151,27 +150,6 @@ func (p *platform) before(w http.ResponseWriter, r *http.Request, what fault) bo
 	return false
 }
 
-// changes finds the message that a call wants to change.
-func (p *platform) changes(body []byte, note func(old *sending)) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	var in struct {
-		Chat int64 `json:"chat_id"`
-		ID   int64 `json:"message_id"`
-	}
-	if json.Unmarshal(body, &in) == nil {
-		p.changed(in.Chat, in.ID, note)
-	}
-}
-
-func (p *platform) changed(chat, id int64, note func(old *sending)) {
-	for _, old := range p.sent {
-		if old.chat == chat && old.id == id {
-			note(old)
-		}
-	}
-}
-
 // keep notes a message that the chat shows now.
 func (p *platform) keep(s *sending, method string, body []byte, rec *httptest.ResponseRecorder) {
 	p.mu.Lock()
@@ -190,10 +168,14 @@ func (p *platform) keep(s *sending, method string, body []byte, rec *httptest.Re
 		return
 	}
 	switch {
-	case method == "editMessageText": // one that changes nothing also says how it is
-		p.changed(in.Chat, in.ID, func(old *sending) { old.end, old.unsure, old.refused = time.Now(), s.lost, false })
+	case method == "editMessageText":
+		for _, old := range p.sent {
+			if old.chat == in.Chat && old.id == in.ID {
+				old.end = time.Now()
+			}
+		}
 	case method == "sendMessage" && rec.Code == http.StatusOK:
-		s.chat, s.id, s.end, s.unsure = in.Chat, out.Result.ID, time.Now(), s.lost
+		s.chat, s.id, s.made, s.end = in.Chat, out.Result.ID, time.Now(), time.Now()
 		if s.lost {
 			p.lost++
 		}

@@ -1,0 +1,128 @@
+//go:build unix
+
+package chaos_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// notes follows the program's journal: when it told which message of Telegram
+// shows an answer. From then on there is no excuse for another one.
+type notes struct {
+	path string
+
+	mu   sync.Mutex
+	file *os.File
+	read *bufio.Reader
+	line []byte                 // not complete yet
+	at   map[[2]int64]time.Time // by chat and id
+}
+
+// follow looks again and again until ctx ends.
+func (n *notes) follow(ctx context.Context) {
+	for ctx.Err() == nil {
+		n.look()
+		hold(ctx, 10*time.Millisecond)
+	}
+}
+
+// look reads what is new in the journal, which is rewritten now and then.
+func (n *notes) look() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for {
+		n.drain()
+		f, err := os.Open(n.path)
+		if err != nil {
+			return // it is not there yet
+		}
+		if n.file != nil && sameFile(f, n.file) {
+			_ = f.Close()
+			return
+		}
+		if n.file != nil {
+			_ = n.file.Close()
+		}
+		n.file, n.read, n.line = f, bufio.NewReader(f), nil
+	}
+}
+
+func sameFile(a, b *os.File) bool {
+	x, errX := a.Stat()
+	y, errY := b.Stat()
+	return errX == nil && errY == nil && os.SameFile(x, y)
+}
+
+func (n *notes) close() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.file != nil {
+		_ = n.file.Close()
+	}
+}
+
+// drain reads the open file to its end.
+func (n *notes) drain() {
+	for n.read != nil {
+		more, err := n.read.ReadBytes('\n')
+		n.line = append(n.line, more...)
+		if err != nil {
+			return
+		}
+		for _, id := range shownBy(n.line) {
+			if _, ok := n.at[id]; !ok {
+				n.at[id] = time.Now()
+			}
+		}
+		n.line = n.line[:0]
+	}
+}
+
+// shownBy are the messages, by chat and id, that a line of the journal tells of.
+func shownBy(line []byte) (ids [][2]int64) {
+	var l struct {
+		Shown []string `json:"shown"`
+		Route struct {
+			Chat string `json:"chat_id"`
+		} `json:"route"`
+	}
+	if !bytes.HasPrefix(line, []byte(`{"shown":`)) || json.Unmarshal(line, &l) != nil {
+		return nil
+	}
+	chat, _ := strconv.ParseInt(l.Route.Chat, 10, 64) // 0 is no chat
+	for _, s := range l.Shown {
+		id, _ := strconv.ParseInt(s, 10, 64)
+		ids = append(ids, [2]int64{chat, id})
+	}
+	return ids
+}
+
+// of is when the journal first told of a message.
+func (n *notes) of(chat, id int64) (time.Time, bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	at, ok := n.at[[2]int64{chat, id}]
+	return at, ok
+}
+
+// left counts the messages that the journal tells of at the end.
+func (n *notes) left() (count int, err error) {
+	f, err := os.Open(n.path)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = f.Close() }()
+	data, err := io.ReadAll(f)
+	for line := range bytes.Lines(data) {
+		count += len(shownBy(line))
+	}
+	return count, err
+}
