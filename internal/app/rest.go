@@ -7,9 +7,10 @@ import (
 	"github.com/nanobot-go/nanobot/internal/channel"
 )
 
-// carryOut waits until the answers of the last turns are with their platforms.
-// They would not be lost, but where a part of one is shown already the next
-// start would say it twice. A platform that is away is not waited for.
+// carryOut waits a moment until the answers of the last turns are with their
+// platforms, so that nobody waits for them until the next start, which would
+// deliver them and finish what is shown of them. A platform that is away is
+// not waited for.
 func (g *Gateway) carryOut() {
 	end := time.NewTimer(carryWait)
 	defer end.Stop()
