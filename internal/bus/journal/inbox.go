@@ -184,9 +184,7 @@ func (j *Journal) Complete(_ context.Context, id string, outs ...bus.Outbound) e
 		j.mu.Unlock()
 		return bus.ErrClosed
 	}
-	if !slices.ContainsFunc(kept, func(o *outEntry) bool { return o.out.Kind == bus.Final && o.out.Route == e.in.Route }) {
-		j.forgetShown(&b, e.in.Route) // no answer will take its place
-	}
+	j.forgetUnanswered(&b, e.in.Route, kept)
 	c := j.join(b.Bytes(), step{written: func() {
 		j.leave(e)
 		for _, o := range kept {

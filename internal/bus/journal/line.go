@@ -152,10 +152,46 @@ type found struct {
 	parts int
 }
 
+// open is what a file leaves to do, by id, and what shows answers, by route.
+type open struct {
+	ins, outs map[string]*found
+	shown     map[string]line
+}
+
+// take applies line n.
+func (o *open) take(n int, l line, s *seen) {
+	at := time.UnixMilli(l.At)
+	switch {
+	case l.In != "":
+		o.ins[l.In] = &found{seq: n, at: at, raw: l.Msg, index: -1}
+		s.add(inKey(l.In), at)
+	case l.Out != "":
+		o.outs[l.Out] = &found{seq: n, at: at, raw: l.Msg, index: -1}
+		s.add(outKey(l.Out), at)
+	case l.Done != "":
+		delete(o.ins, l.Done)
+		s.add(inKey(l.Done), at)
+		for i, id := range l.IDs {
+			o.outs[id] = &found{seq: n, at: at, raw: l.Outs, index: i}
+			s.add(outKey(id), at)
+		}
+	case l.Sent != "":
+		if out := o.outs[l.Sent]; out != nil {
+			out.parts = max(out.parts, l.Part)
+		}
+	case l.Delivered != "":
+		delete(o.outs, l.Delivered)
+	case len(l.Shown) > 0:
+		o.shown[string(l.Route)] = l
+	case l.Shown != nil:
+		delete(o.shown, string(l.Route))
+	}
+}
+
 // replay finds what is left to do. Messages that are done with, nearly all of
 // them, are passed over without being decoded.
 func (j *Journal) replay(data []byte) error {
-	ins, outs, shows := map[string]*found{}, map[string]*found{}, map[string]line{}
+	o := open{map[string]*found{}, map[string]*found{}, map[string]line{}}
 	var bad [][]byte
 	n := 0
 	for rest := data; len(rest) > 0; n++ {
@@ -172,36 +208,12 @@ func (j *Journal) replay(data []byte) error {
 				continue
 			}
 		}
-		at := time.UnixMilli(l.At)
-		switch {
-		case l.Journal > version:
+		if l.Journal > version {
 			return fmt.Errorf("%s was written by a newer version", j.path)
-		case l.In != "":
-			ins[l.In] = &found{seq: n, at: at, raw: l.Msg, index: -1}
-			j.seen.add(inKey(l.In), at)
-		case l.Out != "":
-			outs[l.Out] = &found{seq: n, at: at, raw: l.Msg, index: -1}
-			j.seen.add(outKey(l.Out), at)
-		case l.Done != "":
-			delete(ins, l.Done)
-			j.seen.add(inKey(l.Done), at)
-			for i, id := range l.IDs {
-				outs[id] = &found{seq: n, at: at, raw: l.Outs, index: i}
-				j.seen.add(outKey(id), at)
-			}
-		case l.Sent != "":
-			if o := outs[l.Sent]; o != nil {
-				o.parts = max(o.parts, l.Part)
-			}
-		case l.Delivered != "":
-			delete(outs, l.Delivered)
-		case len(l.Shown) > 0:
-			shows[string(l.Route)] = l
-		case l.Shown != nil:
-			delete(shows, string(l.Route))
 		}
+		o.take(n, l, &j.seen)
 	}
-	for _, f := range bySeq(ins, func(f *found) int { return f.seq }) {
+	for _, f := range bySeq(o.ins, func(f *found) int { return f.seq }) {
 		var in bus.Inbound
 		if err := json.Unmarshal(f.raw, &in); err != nil || in.ID == "" {
 			bad = append(bad, f.raw)
@@ -209,7 +221,7 @@ func (j *Journal) replay(data []byte) error {
 		}
 		j.restoreIn(in, f)
 	}
-	for _, f := range bySeq(outs, func(f *found) int64 { return int64(f.seq)<<16 + int64(f.index+1) }) {
+	for _, f := range bySeq(o.outs, func(f *found) int64 { return int64(f.seq)<<16 + int64(f.index+1) }) {
 		out, err := f.outbound()
 		if err != nil {
 			bad = append(bad, f.raw)
@@ -217,7 +229,7 @@ func (j *Journal) replay(data []byte) error {
 		}
 		j.restoreOut(out, f)
 	}
-	j.restoreShown(shows)
+	j.restoreShown(o.shown)
 	return j.keepBad(bad)
 }
 

@@ -85,6 +85,13 @@ func (j *Journal) forgetShown(b *bytes.Buffer, to bus.Route) {
 	}
 }
 
+// forgetUnanswered does the same if none of the answers takes its place.
+func (j *Journal) forgetUnanswered(b *bytes.Buffer, to bus.Route, answers []*outEntry) {
+	if !slices.ContainsFunc(answers, func(e *outEntry) bool { return e.out.Kind == bus.Final && e.out.Route == to }) {
+		j.forgetShown(b, to)
+	}
+}
+
 func shownLine(b *bytes.Buffer, to bus.Route, ids []string, at time.Time) error {
 	if ids == nil {
 		ids = []string{}
