@@ -11,7 +11,13 @@ import (
 
 // Explain turns a failed model call into what the user should read: what is
 // wrong, in one line, and what to do about it.
-func Explain(err error, model string) string {
+func Explain(err error, model string) string { return explain(err, model, "") }
+
+// keptHint goes behind failures that may be over in a moment, in a
+// conversation that can be gone on with.
+const keptHint = " Your message is kept; send \"continue\" to try again."
+
+func explain(err error, model, hint string) string {
 	e, ok := errors.AsType[*llm.Error](err)
 	if !ok {
 		return "The turn failed: " + err.Error()
@@ -24,7 +30,12 @@ func Explain(err error, model string) string {
 	if e.Message != "" && e.Kind != llm.BudgetExceeded {
 		said = "\n" + who + " said: " + strings.TrimSpace(e.Message)
 	}
-	return cause(e, who, model) + said
+	switch e.Kind {
+	case llm.Overloaded, llm.ServerError, llm.Timeout, llm.StreamTruncated:
+	default:
+		hint = ""
+	}
+	return cause(e, who, model) + hint + said
 }
 
 func cause(e *llm.Error, who, model string) string {
@@ -42,15 +53,15 @@ func cause(e *llm.Error, who, model string) string {
 		}
 		return fmt.Sprintf("%s is limiting requests. %s", who, wait)
 	case llm.Overloaded, llm.ServerError:
-		return fmt.Sprintf("%s has trouble answering right now. Your message is kept; send \"continue\" to try again.", who)
+		return fmt.Sprintf("%s has trouble answering right now.", who)
 	case llm.NotFound:
 		return fmt.Sprintf("%s does not know the model %q. Check the name in agents.defaults.model or --model.", who, model)
 	case llm.Timeout:
-		return fmt.Sprintf("%s did not answer in time. Your message is kept; send \"continue\" to try again.", who)
+		return fmt.Sprintf("%s did not answer in time.", who)
 	case llm.Connection:
 		return fmt.Sprintf("%s cannot be reached. Check the network, the proxy and the base URL.", who)
 	case llm.StreamTruncated:
-		return fmt.Sprintf("The answer of %s broke off. Your message is kept; send \"continue\" to try again.", who)
+		return fmt.Sprintf("The answer of %s broke off.", who)
 	case llm.ContextLength:
 		return "The conversation is too long for the model even after shortening it. Start a new one with /new, or set agents.defaults.contextWindowTokens to the model's real window."
 	case llm.UnsupportedImage:

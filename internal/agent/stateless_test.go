@@ -12,6 +12,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/agent"
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
 	"github.com/nanobot-go/nanobot/internal/tool"
@@ -242,5 +243,32 @@ func TestStatelessMemory(t *testing.T) {
 	}
 	if es := entries(t, hist); len(es) != 0 {
 		t.Errorf("memory took in %+v", es)
+	}
+}
+
+// A failure that may be over soon says that the message is kept only where it is.
+func TestFailureSaysWhatIsKept(t *testing.T) {
+	t.Parallel()
+	down := llmtest.Fail(&llm.Error{Kind: llm.ServerError, Provider: "p", Message: "the key sk-test-3f9a1c77d2 is tired"})
+	h := newHouse(t, llmtest.NewScript(t, down, down, down))
+	h.opts.Secrets = &httpsafe.Registry{}
+	if why := h.opts.Secrets.Add("key", httpsafe.NewSecret("sk-test-3f9a1c77d2")); why != "" {
+		t.Fatal(why)
+	}
+	h.start()
+	job := in("j", "work")
+	job.Event = "cron"
+	for _, c := range []struct {
+		name string
+		in   bus.Inbound
+		kept bool
+	}{{"a chat", in("c", "hello"), true}, {"nothing is kept", stateless("hello"), false}, {"a job", job, false}} {
+		got := h.ask(c.in)
+		if strings.Contains(got, "is kept; send") != c.kept || !strings.Contains(got, "p has trouble answering right now.") {
+			t.Errorf("%s: %q", c.name, got)
+		}
+		if strings.Contains(got, "3f9a1c77d2") {
+			t.Errorf("%s: a key was said: %q", c.name, got)
+		}
 	}
 }

@@ -352,7 +352,11 @@ func (t *turn) conclude(ctx context.Context, res runner.Result) error {
 		Streamed: res.Streamed && t.it.in.WantsStream, Meta: t.it.in.Meta, Turn: t.summary(res),
 	}
 	if res.Stop == runner.ModelError && res.Err != nil {
-		out.Text, out.Streamed = Explain(res.Err, t.rt.Display), false
+		hint := keptHint
+		if t.it.in.Stateless || t.it.in.Event != "" { // there is no conversation to go on with, or it is another one
+			hint = ""
+		}
+		out.Text, out.Streamed = t.Secrets.Redact(explain(res.Err, t.rt.Display, hint)), false
 		out.Turn.Error = out.Text
 		if e, ok := errors.AsType[*llm.Error](res.Err); ok {
 			out.Turn.ErrorKind = string(e.Kind)
