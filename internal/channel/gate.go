@@ -21,8 +21,9 @@ const (
 	tellEvery  = 24 * time.Hour   // owners about one person
 	tellPause  = 10 * time.Minute // owners about anybody
 	ownersKept = 64
-	gateMemory = 1024 // people remembered for that
-	nameShown  = 64   // characters
+	gateMemory = 1024        // people remembered for that
+	nameShown  = 64          // characters
+	clockSlack = time.Minute // between a platform's clock and ours
 )
 
 // Visitor is somebody who wrote to us, before anything was done about it.
@@ -37,6 +38,9 @@ type Visitor struct {
 	Mentioned bool   // in a group: we are named or answered
 	NoPairing bool   // whoever wrote gets no code: an answer could go to somebody who never wrote
 	Owner     bool   // the channel itself has proof that this is the owner, such as a token
+	// At is when it was written, as the platform says. It tells what came
+	// while nobody was there; zero is now.
+	At time.Time
 }
 
 // Pass is the permission of a Visitor.
@@ -75,6 +79,7 @@ type GateOptions struct {
 type Gate struct {
 	o     GateOptions
 	usual Policy // of groups, where the section says nothing
+	began time.Time
 
 	mu     sync.Mutex
 	told   *recent[string, time.Time] // when somebody got a code, owners were told, a warning was written
@@ -91,7 +96,7 @@ func NewGate(o GateOptions) *Gate {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Gate{o: o, usual: Mention, told: newRecent[string, time.Time](gateMemory), groups: newRecent[string, bool](gateMemory), owners: map[string]bus.Route{}}
+	return &Gate{o: o, usual: Mention, began: o.Now(), told: newRecent[string, time.Time](gateMemory), groups: newRecent[string, bool](gateMemory), owners: map[string]bus.Route{}}
 }
 
 // Usually sets the group policy of the platform for sections that name none.
@@ -111,6 +116,10 @@ func (g *Gate) Admit(ctx context.Context, v Visitor) (Pass, bool) {
 	if len(v.IDs) == 0 || v.IDs[0] == "" || !v.Direct && !g.forUs(v) {
 		return Pass{}, false
 	}
+	if g.tooLate(v) {
+		g.o.Log.InfoContext(ctx, "a message from before the start is passed over (catchUp)", "channel", g.o.Name, "sender", v.IDs[0], "at", v.At)
+		return Pass{}, false
+	}
 	if !g.allowed(ctx, v) {
 		g.refuse(ctx, v)
 		return Pass{}, false
@@ -125,6 +134,13 @@ func (g *Gate) Admit(ctx context.Context, v Visitor) (Pass, bool) {
 		g.mu.Unlock()
 	}
 	return pass, true
+}
+
+// tooLate reports whether something was written while nobody was there, and
+// shall not be answered any more.
+func (g *Gate) tooLate(v Visitor) bool {
+	c := g.o.Common.CatchUp
+	return c != nil && !*c && !v.At.IsZero() && v.At.Before(g.began.Add(-clockSlack))
 }
 
 func (g *Gate) forUs(v Visitor) bool {

@@ -366,3 +366,32 @@ func TestCrowdOfStrangers(t *testing.T) {
 		t.Errorf("said %+v, want a word about the one and the others", d.said)
 	}
 }
+
+// With catchUp off nobody is answered who wrote before the start; neither does
+// a stranger get a code for it.
+func TestCatchUp(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		section string
+		before  time.Duration // the start; 0 is not known
+		want    bool
+	}{
+		{`{"allowFrom":["1"]}`, 48 * time.Hour, true},
+		{`{"allowFrom":["1"],"catchUp":true}`, 48 * time.Hour, true},
+		{`{"allowFrom":["1"],"catchUp":false}`, 61 * time.Second, false},
+		{`{"allowFrom":["1"],"catchUp":false}`, 30 * time.Second, true},
+		{`{"allowFrom":["1"],"catchUp":false}`, -time.Hour, true},
+		{`{"allowFrom":["1"],"catchUp":false}`, 0, true},
+		{`{"catchUp":false}`, time.Hour, false},
+	} {
+		d := newDoor(t, c.section)
+		v := visitor(true, "1")
+		if c.before != 0 {
+			v.At = d.now.Add(-c.before)
+		}
+		d.now = d.now.Add(2 * time.Hour) // the start was some time ago
+		if _, ok := d.Admit(t.Context(), v); ok != c.want || len(d.said) != 0 {
+			t.Errorf("%s, %s before the start: admitted %v, said %d words; want %v and none", c.section, c.before, ok, len(d.said), c.want)
+		}
+	}
+}

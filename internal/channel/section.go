@@ -31,6 +31,7 @@ type Common struct {
 	RestartBackoffMaxS int      `json:"restartBackoffMaxS"`
 	Proxy              string   `json:"proxy"`
 	MaxMediaBytes      int64    `json:"maxMediaBytes"`
+	CatchUp            *bool    `json:"catchUp"` // nil is true
 }
 
 // Policy says which messages of groups are for us.

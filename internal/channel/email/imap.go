@@ -253,20 +253,21 @@ type head struct {
 	uid    imap.UID
 	size   int64
 	header []byte
+	at     time.Time // when the server got it
 }
 
 // heads fetches sizes and headers, in order.
 func (m *mailbox) heads(uids []imap.UID) ([]head, error) {
 	defer m.within(fetchTime)()
 	section := &imap.FetchItemBodySection{Specifier: imap.PartSpecifierHeader, Peek: true, Partial: &imap.SectionPartial{Size: maxHeader}}
-	list, err := m.c.Fetch(imap.UIDSetNum(uids...), &imap.FetchOptions{UID: true, RFC822Size: true, BodySection: []*imap.FetchItemBodySection{section}}).Collect()
+	list, err := m.c.Fetch(imap.UIDSetNum(uids...), &imap.FetchOptions{UID: true, RFC822Size: true, InternalDate: true, BodySection: []*imap.FetchItemBodySection{section}}).Collect()
 	if err != nil {
 		return nil, fmt.Errorf("fetch headers: %w", err)
 	}
 	var out []head
 	for _, b := range list {
 		if len(b.BodySection) > 0 && slices.Contains(uids, b.UID) {
-			out = append(out, head{b.UID, b.RFC822Size, b.BodySection[0].Bytes})
+			out = append(out, head{b.UID, b.RFC822Size, b.BodySection[0].Bytes, b.InternalDate})
 		}
 	}
 	slices.SortFunc(out, func(a, b head) int { return int(int64(a.uid) - int64(b.uid)) })

@@ -175,7 +175,7 @@ func (p *post) visitor(l letter, h head) channel.Visitor {
 	}
 	return channel.Visitor{
 		Route: bus.Route{Channel: p.deps.Name, ChatID: l.from.Address, MessageID: or(l.id, strconv.FormatUint(uint64(h.uid), 10))},
-		IDs:   []string{id}, Name: text.Cut(line(l.from.Name), 64), Direct: true, NoPairing: true,
+		IDs:   []string{id}, Name: text.Cut(line(l.from.Name), 64), Direct: true, NoPairing: true, At: h.at,
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/emersion/go-imap/v2"
 	"github.com/google/go-cmp/cmp"
@@ -340,5 +341,18 @@ func TestReplyToOfAStranger(t *testing.T) {
 		if told := strings.Contains(got[0].Text, "\nReply-To: "); told != (c.want == "") {
 			t.Errorf("%s: the agent was told %q", c.name, got[0].Text)
 		}
+	}
+}
+
+func TestMailFromBeforeTheStart(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, newProvider(t, serverOptions{}), map[string]any{"catchUp": false})
+	r.deliverAt(letterOf(1, "a", "old"), time.Now().Add(-time.Hour))
+	r.deliverAt(letterOf(2, "b", "new"), time.Now())
+	if got := r.mustOnce(); len(got) != 1 || !strings.HasSuffix(got[0].Text, "new") {
+		t.Errorf("got %+v, want only what is new", got)
+	}
+	if _, unseen := r.counts("INBOX"); unseen != 1 {
+		t.Errorf("%d unread, want the old one", unseen)
 	}
 }

@@ -180,8 +180,13 @@ func (p *provider) mails() []sentMail {
 // deliver puts a mail into the inbox, as it is.
 func (p *provider) deliver(raw string) {
 	p.t.Helper()
+	p.deliverAt(raw, time.Time{})
+}
+
+func (p *provider) deliverAt(raw string, at time.Time) {
+	p.t.Helper()
 	raw = strings.ReplaceAll(raw, "\n", "\r\n")
-	if _, err := p.user.Append("INBOX", bytes.NewReader([]byte(raw)), &imap.AppendOptions{}); err != nil {
+	if _, err := p.user.Append("INBOX", bytes.NewReader([]byte(raw)), &imap.AppendOptions{Time: at}); err != nil {
 		p.t.Fatal(err)
 	}
 }

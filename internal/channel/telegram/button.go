@@ -3,6 +3,7 @@ package telegram
 import (
 	"context"
 	"strconv"
+	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
@@ -50,7 +51,7 @@ func (b *bot) tapped(ctx context.Context, q *callbackQuery, submit channel.Submi
 	}
 	m := *q.Message
 	v := b.visitor(&m, q.From)
-	v.Mentioned = true
+	v.Mentioned, v.At = true, time.Time{} // when it was tapped nobody says
 	pass, ok := b.deps.Gate.Admit(ctx, v)
 	if !ok {
 		return nil

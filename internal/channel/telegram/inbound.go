@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf16"
 
@@ -122,6 +123,9 @@ func (b *bot) visitor(m *message, from *user) channel.Visitor {
 	}
 	if t := m.topic(); t != 0 {
 		v.Route.ThreadID = strconv.FormatInt(t, 10)
+	}
+	if at := max(m.Date, m.EditDate); at > 0 {
+		v.At = time.Unix(at, 0)
 	}
 	return v
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -299,5 +300,17 @@ func TestSpan(t *testing.T) {
 		if from, to := span(c.s, entity{Offset: c.off, Length: c.n}); from != c.from || to != c.to {
 			t.Errorf("span(%q, %d, %d) = %d, %d, want %d, %d", c.s, c.off, c.n, from, to, c.from, c.to)
 		}
+	}
+}
+
+func TestWrittenBeforeTheStart(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, loopback(t), map[string]any{"catchUp": false})
+	r.fake.Post(object{"text": "old", "chat": private(42), "date": time.Now().Add(-time.Hour).Unix()})
+	r.fake.Post(object{"text": "new", "chat": private(42), "date": time.Now().Unix()})
+	r.start()
+	r.waitFor("acknowledgement", func() bool { return r.fake.Pending() == 0 && len(r.inbound()) > 0 })
+	if got := r.texts(); len(got) != 1 || got[0] != "new" {
+		t.Errorf("got %q, want only what is new", got)
 	}
 }
