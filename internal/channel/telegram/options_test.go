@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"net"
 	"net/http"
+	"os"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -49,6 +51,20 @@ func TestOptions(t *testing.T) {
 				t.Errorf("the token is in %v", err)
 			}
 		})
+	}
+}
+
+// Every setting stands in the manual.
+func TestOptionsAreDocumented(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../../docs/telegram.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for f := range reflect.TypeFor[options]().Fields() {
+		if key := f.Tag.Get("json"); key != "" && !strings.Contains(string(page), "`"+key+"`") {
+			t.Errorf("docs/telegram.md does not tell of %s", key)
+		}
 	}
 }
 
