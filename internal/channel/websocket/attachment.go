@@ -1,6 +1,7 @@
 package websocket
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -51,14 +52,18 @@ func parseAttachments(raw json.RawMessage) (files []attachment, reason string) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil, ""
 	}
-	var list []struct {
-		DataURL string `json:"data_url"`
-		Name    string `json:"name"`
-	}
-	if json.Unmarshal(raw, &list) != nil {
+	in := json.NewDecoder(bytes.NewReader(raw))
+	if begin, err := in.Token(); err != nil || begin != json.Delim('[') {
 		return nil, "malformed"
 	}
-	for _, item := range list {
+	for in.More() && len(files) <= maxFiles { // a frame has room for millions
+		var item struct {
+			DataURL string `json:"data_url"`
+			Name    string `json:"name"`
+		}
+		if in.Decode(&item) != nil {
+			return nil, "malformed"
+		}
 		f, reason := parseDataURL(item.DataURL)
 		if reason != "" {
 			return nil, reason

@@ -446,6 +446,10 @@ func TestAttachmentSizes(t *testing.T) {
 			t.Errorf("%+v: got %q, want %q", tt.files, got, tt.want)
 		}
 	}
+	many := "[" + strings.Repeat(`{"data_url":"data:image/png;base64,"},`, 100_000) + "{}]"
+	if files, got := parseAttachments([]byte(many)); got != "too_many_images" || len(files) > maxFiles+1 {
+		t.Errorf("%d files are taken apart before it is %q", len(files), got)
+	}
 	if f, _ := parseDataURL("data:text/plain;base64,QUJDRA=="); f.size != 4 {
 		t.Errorf("size %d of 4 bytes", f.size)
 	}
