@@ -273,8 +273,10 @@ func (s *slot) settleStream(ctx context.Context, c *chat, d bus.Delivery, parts 
 	for texts < len(parts) && parts[texts].Text != "" && len(parts[texts].Media) == 0 {
 		texts++
 	}
-	failed := d.Turn != nil && d.Turn.Error != ""
-	if len(st.shown) == 0 || d.Parts > 0 || failed || texts == 0 {
+	// What was read already is not wiped out by an error, nor by other words
+	// that are not the model's.
+	other := d.Plain || d.Turn != nil && d.Turn.Error != ""
+	if len(st.shown) == 0 || d.Parts > 0 || other || texts == 0 {
 		if len(st.shown) > 0 && !st.ended {
 			s.closeStream(ctx, c)
 		}

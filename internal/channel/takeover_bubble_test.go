@@ -46,6 +46,8 @@ func brief(events []event) (out []string) {
 func TestTakeOver(t *testing.T) {
 	failed := to("q", final("f", "c", "Sorry"))
 	failed.Turn = &bus.Turn{Error: "Sorry"}
+	notice := to("q", final("f", "c", "Restarted"))
+	notice.Plain = true
 	void := to("q", end("c", "s1", true))
 	void.Void = true
 	gone := func(what string, _ bus.Outbound) error {
@@ -111,6 +113,10 @@ func TestTakeOver(t *testing.T) {
 		"an error leaves what was read": {
 			before: half, after: []bus.Outbound{failed},
 			want: []string{"send m1 Half", "send m2 Sorry"},
+		},
+		"a notice leaves what was read": {
+			before: half, after: []bus.Outbound{notice},
+			want: []string{"send m1 Half", "send m2 Restarted"},
 		},
 		"said by other means": {
 			before: half, after: []bus.Outbound{to("q", final("f", "c", ""))},

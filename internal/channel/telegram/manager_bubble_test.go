@@ -54,6 +54,7 @@ func house(t *testing.T, fake *telegramtest.Server, dir string, answer func(q bu
 			answer(q, in)
 		}
 	}()
+	synctest.Wait() // deltas that nobody reads yet are dropped
 	return func() {
 		cancel()
 		for range 2 {
