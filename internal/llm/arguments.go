@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -28,6 +29,14 @@ const (
 // off is refused with ErrArgumentsCut, because a completed half of a call
 // would do half of the work; everything else with ErrArgumentsShape.
 func ParseArguments(s string) (json.RawMessage, error) { return parseArguments(s, 0) }
+
+// AnyCut reports whether the arguments of one of the calls were cut off.
+func AnyCut(calls []ToolCall) bool {
+	return slices.ContainsFunc(calls, func(c ToolCall) bool {
+		_, err := ParseArguments(c.Arguments)
+		return errors.Is(err, ErrArgumentsCut)
+	})
+}
 
 func parseArguments(s string, nesting int) (json.RawMessage, error) {
 	t := strings.TrimSpace(s)

@@ -119,6 +119,17 @@ func (c Classifier) Transport(ctx context.Context, err error) error {
 	return e
 }
 
+// Broken does the same for an error in the middle of an answer: a connection
+// that breaks there left a truncated answer.
+func (c Classifier) Broken(ctx context.Context, err error) error {
+	err = c.Transport(ctx, err)
+	e, ok := errors.AsType[*Error](err)
+	if !ok || e.Kind != Connection {
+		return err
+	}
+	return &Error{Kind: StreamTruncated, Provider: c.Provider, Message: "the connection broke before the answer was complete", Err: e.Err}
+}
+
 func (c Classifier) named(e *Error) *Error {
 	cp := *e
 	if cp.Provider == "" {

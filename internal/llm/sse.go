@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"strings"
 	"time"
 )
 
@@ -44,6 +45,23 @@ func SSE(r io.Reader) iter.Seq2[SSEEvent, error] {
 			}
 		}
 	}
+}
+
+// SniffSSE tells whether a body is a stream of events, by what the server calls
+// it or how it begins. The reader gives all of it.
+func SniffSSE(contentType string, body io.Reader) (io.Reader, bool) {
+	if strings.Contains(contentType, "event-stream") {
+		return body, true
+	}
+	br := bufio.NewReader(body)
+	lead, _ := br.Peek(16)
+	lead = bytes.TrimLeft(lead, "\xEF\xBB\xBF \t\r\n")
+	for _, p := range []string{"data:", "event:", ":", "id:", "retry:"} {
+		if bytes.HasPrefix(lead, []byte(p)) {
+			return br, true
+		}
+	}
+	return br, false
 }
 
 type sseReader struct {

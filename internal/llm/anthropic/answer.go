@@ -402,12 +402,8 @@ func (a *answer) finish(calls []llm.ToolCall) llm.Finish {
 	case "refusal":
 		f = llm.FinishRefusal
 	}
-	if f.RunsTools() {
-		for _, c := range calls {
-			if _, err := llm.ParseArguments(c.Arguments); errors.Is(err, llm.ErrArgumentsCut) {
-				return llm.FinishLength // gateways rewrite the reason of a cut answer
-			}
-		}
+	if f.RunsTools() && llm.AnyCut(calls) {
+		return llm.FinishLength // gateways rewrite the reason of a cut answer
 	}
 	return f
 }

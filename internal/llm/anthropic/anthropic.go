@@ -29,8 +29,10 @@ import (
 	"io"
 	"iter"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -45,10 +47,6 @@ const (
 
 	// maxPauses bounds how often a paused answer is continued.
 	maxPauses = 5
-
-	// Silence limits: a local server may read a long prompt for minutes.
-	cloudFirst, cloudIdle = 120 * time.Second, 90 * time.Second
-	localFirst, localIdle = 600 * time.Second, 300 * time.Second
 )
 
 // Options describe one provider that speaks the protocol.
@@ -111,16 +109,12 @@ func New(o Options) (llm.Model, error) {
 	}
 	d.endpoint = base + "/v1/messages"
 	local := httpsafe.IsLocal(base)
-	d.first, d.idle = cloudFirst, cloudIdle
-	if local {
-		d.first, d.idle = localFirst, localIdle
-	}
-	switch {
+	d.first, d.idle = llm.FirstLimit(0, local), llm.IdleLimit(o.IdleTimeout, local)
+	switch { // who waits longer between bytes also waits for the first one
 	case o.IdleTimeout > 0:
-		d.idle = o.IdleTimeout
-		d.first = max(d.first, o.IdleTimeout)
+		d.first = max(d.first, d.idle)
 	case o.IdleTimeout < 0:
-		d.first, d.idle = 0, 0
+		d.first = 0
 	}
 	if d.client == nil {
 		if d.client, err = httpsafe.Client(httpsafe.Options{Direct: local}); err != nil {
@@ -128,10 +122,7 @@ func New(o Options) (llm.Model, error) {
 		}
 	}
 	d.header = header(o)
-	d.classify = llm.Classifier{Provider: d.name, BaseURL: base, Local: local, Secrets: []httpsafe.Secret{o.Key}}
-	for _, v := range o.Headers {
-		d.classify.Secrets = append(d.classify.Secrets, v)
-	}
+	d.classify = llm.Classifier{Provider: d.name, BaseURL: base, Local: local, Secrets: slices.AppendSeq([]httpsafe.Secret{o.Key}, maps.Values(o.Headers))}
 	return d, nil
 }
 
@@ -156,26 +147,15 @@ func header(o Options) http.Header {
 	return h
 }
 
-// errStopped ends an exchange whose consumer has broken out of the loop.
-var errStopped = errors.New("the consumer stopped")
-
 // Stream implements llm.Model.
 func (d *driver) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
-	return func(yield func(llm.Event, error) bool) {
-		a := &answer{classify: d.classify, log: d.log}
-		resp, err := d.run(ctx, req, a, func(ev llm.Event) error {
-			if !yield(ev, nil) {
-				return errStopped
-			}
-			return nil
-		})
-		switch {
-		case err == nil:
-			yield(llm.Event{Kind: llm.Done, Response: resp}, nil)
-		case !errors.Is(err, errStopped):
-			yield(llm.Event{}, err)
+	return llm.Streamed(func(emit func(llm.Event) error) error {
+		resp, err := d.run(ctx, req, &answer{classify: d.classify, log: d.log}, emit)
+		if err != nil {
+			return err
 		}
-	}
+		return emit(llm.Event{Kind: llm.Done, Response: resp})
+	}, nil)
 }
 
 // run exchanges requests until the answer is complete; more than one is needed
@@ -225,7 +205,7 @@ func (d *driver) exchange(parent context.Context, body []byte, a *answer, emit f
 		drain(stream)
 		return nil
 	}
-	if errors.Is(err, errStopped) {
+	if errors.Is(err, llm.ErrStopped) {
 		return err
 	}
 	return d.broken(ctx, err)

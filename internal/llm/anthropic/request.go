@@ -18,7 +18,7 @@ func (d *driver) encode(req llm.Request, p llm.Turns, soFar []*block) []byte {
 		quiet.Effort = ""
 		g = llm.GenerationForClaude(quiet)
 	}
-	b := make([]byte, 0, sizeOf(req))
+	b := make([]byte, 0, llm.SizeOf(req))
 	b = append(b, `{"model":`...)
 	b = llm.AppendString(b, req.Model)
 	b = append(b, `,"max_tokens":`...)
@@ -252,25 +252,4 @@ func appendPaused(b []byte, blocks []*block) []byte {
 		b = append(b, "]}"...)
 	}
 	return b
-}
-
-// sizeOf guesses the size of a request, to allocate its buffer once.
-func sizeOf(req llm.Request) int {
-	n := 1024 + len(req.System)
-	for _, t := range req.Tools {
-		n += 96 + len(t.Name) + len(t.Description) + len(t.Schema)
-	}
-	for _, m := range req.Messages {
-		n += 160 + len(m.Content.Text)
-		for _, b := range m.Content.Blocks {
-			n += 96 + len(b.Text) + len(b.ImageURL) + len(b.Raw)
-		}
-		for _, c := range m.ToolCalls {
-			n += 96 + len(c.Arguments)
-		}
-		for _, t := range m.Thinking {
-			n += len(t) + 2
-		}
-	}
-	return n + n/16
 }

@@ -31,8 +31,10 @@ import (
 	"io"
 	"iter"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -43,10 +45,6 @@ import (
 
 const (
 	defaultName = "bedrock"
-
-	// Silence limits: a local gateway may read a long prompt for minutes.
-	cloudFirst, cloudIdle = 120 * time.Second, 90 * time.Second
-	localFirst, localIdle = 600 * time.Second, 300 * time.Second
 
 	// trailing is how long the counts may take after the answer's end.
 	trailing = 5 * time.Second
@@ -153,7 +151,7 @@ func New(o Options) (llm.Model, error) {
 		return nil, d.misconfigured(err.Error())
 	}
 	local := httpsafe.IsLocal(d.base)
-	d.first, d.idle = patience(o.FirstTimeout, local, localFirst, cloudFirst), patience(o.IdleTimeout, local, localIdle, cloudIdle)
+	d.first, d.idle = llm.FirstLimit(o.FirstTimeout, local), llm.IdleLimit(o.IdleTimeout, local)
 	switch { // who waits longer between bytes also waits for the first one
 	case o.FirstTimeout == 0 && o.IdleTimeout > 0:
 		d.first = max(d.first, d.idle)
@@ -170,23 +168,8 @@ func New(o Options) (llm.Model, error) {
 		getenv: o.Getenv, home: o.Home, profile: o.Profile, client: o.MetadataClient, log: d.log, turn: make(chan struct{}, 1),
 	}
 	d.keys.turn <- struct{}{}
-	d.classify = llm.Classifier{Provider: d.name, BaseURL: d.base, Local: local, Secrets: []httpsafe.Secret{d.bearer}}
-	for _, v := range o.Headers {
-		d.classify.Secrets = append(d.classify.Secrets, v)
-	}
+	d.classify = llm.Classifier{Provider: d.name, BaseURL: d.base, Local: local, Secrets: slices.AppendSeq([]httpsafe.Secret{d.bearer}, maps.Values(o.Headers))}
 	return d, nil
-}
-
-func patience(given time.Duration, local bool, slow, fast time.Duration) time.Duration {
-	switch {
-	case given > 0:
-		return given
-	case given < 0:
-		return 0
-	case local:
-		return slow
-	}
-	return fast
 }
 
 func header(o Options) http.Header {
@@ -207,25 +190,15 @@ func (d *driver) misconfigured(text string) *llm.Error {
 	return &llm.Error{Kind: llm.Configuration, Provider: d.name, Message: llm.RedactSecrets(text)}
 }
 
-// errStopped ends an exchange whose consumer has broken out of the loop.
-var errStopped = errors.New("the consumer stopped")
-
 // Stream implements llm.Model.
 func (d *driver) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
-	return func(yield func(llm.Event, error) bool) {
-		resp, err := d.run(ctx, req, func(ev llm.Event) error {
-			if !yield(ev, nil) {
-				return errStopped
-			}
-			return nil
-		})
-		switch {
-		case err == nil:
-			yield(llm.Event{Kind: llm.Done, Response: resp}, nil)
-		case !errors.Is(err, errStopped):
-			yield(llm.Event{}, err)
+	return llm.Streamed(func(emit func(llm.Event) error) error {
+		resp, err := d.run(ctx, req, emit)
+		if err != nil {
+			return err
 		}
-	}
+		return emit(llm.Event{Kind: llm.Done, Response: resp})
+	}, nil)
 }
 
 // run makes the request, again only if the server refused it before answering
@@ -301,7 +274,7 @@ func (d *driver) exchange(parent context.Context, c call, a *answer, emit func(l
 	case err == nil:
 		idle.Drain(stream)
 		return cred, nil
-	case errors.Is(err, errStopped):
+	case errors.Is(err, llm.ErrStopped):
 		return cred, err
 	}
 	return cred, d.broken(ctx, err)

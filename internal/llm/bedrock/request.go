@@ -140,7 +140,7 @@ func (d *driver) encode(req llm.Request, turns llm.Turns, lim limits) []byte {
 	if d.longTTL && f.claude.AtLeast(4, 5) {
 		long = `{"cachePoint":{"type":"default","ttl":"1h"}}`
 	}
-	e := encoder{b: make([]byte, 0, sizeOf(req)), status: f.rich()}
+	e := encoder{b: make([]byte, 0, llm.SizeOf(req)), status: f.rich()}
 	e.raw(`{`)
 	e.inference(g)
 	e.extras(d.extra, g)
@@ -454,25 +454,4 @@ func apart(turns []llm.Turn) []llm.Turn {
 			llm.Turn{Role: llm.User, Parts: t.Parts[n:]})
 	}
 	return out
-}
-
-// sizeOf guesses the size of a request, to allocate its buffer once.
-func sizeOf(req llm.Request) int {
-	n := 1024 + len(req.System)
-	for _, t := range req.Tools {
-		n += 96 + len(t.Name) + len(t.Description) + len(t.Schema)
-	}
-	for _, m := range req.Messages {
-		n += 160 + len(m.Content.Text)
-		for _, b := range m.Content.Blocks {
-			n += 96 + len(b.Text) + len(b.ImageURL) + len(b.Raw)
-		}
-		for _, c := range m.ToolCalls {
-			n += 96 + len(c.Arguments)
-		}
-		for _, t := range m.Thinking {
-			n += len(t) + 2
-		}
-	}
-	return n + n/16
 }

@@ -1,7 +1,6 @@
 package openai
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -19,6 +18,8 @@ const (
 	// tailPatience is how long to wait for usage and the end mark once the
 	// model has finished.
 	tailPatience = 5 * time.Second
+	// maxReply bounds an answer that is not streamed.
+	maxReply = 64 << 20
 )
 
 // assembler turns the pieces of one answer into events and a Response.
@@ -46,20 +47,13 @@ type assembler struct {
 
 // read plays a body: a stream, or whatever else the server sent instead.
 func (a *assembler) read(ctx context.Context, contentType string, body io.Reader) error {
-	if strings.Contains(contentType, "event-stream") {
-		return a.stream(ctx, body, body)
+	r, streamed := llm.SniffSSE(contentType, body)
+	if streamed {
+		return a.stream(ctx, r, body)
 	}
-	br := bufio.NewReader(body)
-	lead, _ := br.Peek(16)
-	lead = bytes.TrimLeft(lead, "\xEF\xBB\xBF \t\r\n")
-	for _, p := range []string{"data:", "event:", ":", "id:", "retry:"} {
-		if bytes.HasPrefix(lead, []byte(p)) {
-			return a.stream(ctx, br, body)
-		}
-	}
-	data, err := readAll(br)
+	data, err := io.ReadAll(io.LimitReader(r, maxReply))
 	if err != nil {
-		return a.d.broken(ctx, err)
+		return a.d.classify.Broken(ctx, err)
 	}
 	return a.reply(contentType, data)
 }
@@ -74,7 +68,7 @@ func (a *assembler) stream(ctx context.Context, r, raw io.Reader) error {
 				done = true
 				break
 			}
-			return a.d.broken(ctx, err)
+			return a.d.classify.Broken(ctx, err)
 		}
 		data := bytes.TrimSpace(ev.Data)
 		if len(data) == 0 {
@@ -351,10 +345,8 @@ func (a *assembler) reason(calls []llm.ToolCall, u llm.Usage) llm.Finish {
 	case a.refused:
 		return llm.FinishRefusal
 	}
-	for _, c := range calls {
-		if _, err := llm.ParseArguments(c.Arguments); isCut(err) {
-			return llm.FinishLength
-		}
+	if llm.AnyCut(calls) {
+		return llm.FinishLength
 	}
 	spent := a.req.MaxTokens > 0 && !u.Estimated && u.Completion >= a.req.MaxTokens
 	switch {

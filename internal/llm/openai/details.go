@@ -2,13 +2,10 @@ package openai
 
 import (
 	"encoding/json"
-	"errors"
 	"slices"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
 )
-
-func isCut(err error) bool { return errors.Is(err, llm.ErrArgumentsCut) }
 
 // detailList collects reasoning_details, which some gateways stream in pieces
 // and want back whole: pieces with the same type and index are joined.

@@ -16,16 +16,14 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"iter"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptrace"
-	"net/url"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -85,7 +83,7 @@ func New(o Options) (llm.Model, error) {
 	if o.BaseURL == "" {
 		o.BaseURL = o.Row.BaseURL
 	}
-	u, err := endpoint(o.BaseURL, o.ExtraQuery)
+	u, err := llm.Endpoint(o.BaseURL, "/chat/completions", o.ExtraQuery)
 	if err != nil {
 		return nil, err
 	}
@@ -95,8 +93,8 @@ func New(o Options) (llm.Model, error) {
 			return nil, err
 		}
 	}
-	o.FirstTimeout = pick(o.FirstTimeout, local, 600*time.Second, 120*time.Second)
-	o.IdleTimeout = pick(o.IdleTimeout, local, 300*time.Second, 90*time.Second)
+	o.FirstTimeout = llm.FirstLimit(o.FirstTimeout, local)
+	o.IdleTimeout = llm.IdleLimit(o.IdleTimeout, local)
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -106,10 +104,7 @@ func New(o Options) (llm.Model, error) {
 	}
 	var id [8]byte
 	_, _ = rand.Read(id[:]) // never fails
-	secrets := []httpsafe.Secret{o.Key}
-	for _, h := range o.Headers {
-		secrets = append(secrets, h)
-	}
+	secrets := slices.AppendSeq([]httpsafe.Secret{o.Key}, maps.Values(o.Headers))
 	return &driver{
 		o: o, url: u, affinity: hex.EncodeToString(id[:]), extra: extra,
 		classify: llm.Classifier{Provider: o.Name, BaseURL: o.BaseURL, Local: local, Secrets: secrets},
@@ -117,67 +112,15 @@ func New(o Options) (llm.Model, error) {
 	}, nil
 }
 
-func pick(set time.Duration, local bool, slow, fast time.Duration) time.Duration {
-	switch {
-	case set < 0:
-		return 0
-	case set > 0:
-		return set
-	case local:
-		return slow
-	}
-	return fast
-}
-
-func endpoint(base string, query map[string]string) (string, error) {
-	u, err := url.Parse(strings.TrimSpace(base))
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return "", &llm.Error{Kind: llm.Configuration, Message: fmt.Sprintf("base URL %q is not an http(s) URL", base)}
-	}
-	if p := strings.TrimRight(u.Path, "/"); strings.HasSuffix(p, "/chat/completions") {
-		u.Path = p
-	} else {
-		u.Path = p + "/chat/completions"
-	}
-	if len(query) > 0 {
-		q := u.Query()
-		for k, v := range query {
-			q.Set(k, v)
-		}
-		u.RawQuery = q.Encode()
-	}
-	return u.String(), nil
-}
-
-// errStopped says that the caller broke out of the loop.
-var errStopped = errors.New("stopped")
-
 // maxAdaptations bounds how often one request is sent again because the server
 // named a parameter it does not take.
 const maxAdaptations = 4
 
 // Stream implements llm.Model.
 func (d *driver) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
-	return func(yield func(llm.Event, error) bool) {
-		for n := 0; ; n++ {
-			started := false
-			err := d.exchange(ctx, req, func(ev llm.Event) error {
-				started = true
-				if !yield(ev, nil) {
-					return errStopped
-				}
-				return nil
-			})
-			if err == nil || errors.Is(err, errStopped) {
-				return
-			}
-			if e, ok := errors.AsType[*llm.Error](err); ok && !started && n < maxAdaptations && d.adapt(ctx, req.Model, e) {
-				continue
-			}
-			yield(llm.Event{}, err)
-			return
-		}
-	}
+	return llm.Streamed(
+		func(emit func(llm.Event) error) error { return d.exchange(ctx, req, emit) },
+		func(n int, e *llm.Error) bool { return n < maxAdaptations && d.adapt(ctx, req.Model, e) })
 }
 
 // exchange makes one HTTP request and plays its answer.
@@ -264,19 +207,3 @@ func (d *driver) headers(h http.Header) {
 		h.Set(k, v.Reveal())
 	}
 }
-
-// broken turns a read error in the middle of an answer into the error the
-// caller sees. A connection that breaks here left a truncated answer.
-func (d *driver) broken(ctx context.Context, err error) error {
-	err = d.classify.Transport(ctx, err)
-	e, ok := errors.AsType[*llm.Error](err)
-	if !ok || e.Kind != llm.Connection {
-		return err
-	}
-	return &llm.Error{Kind: llm.StreamTruncated, Provider: d.o.Name, Message: "the connection broke before the answer was complete", Err: e.Err}
-}
-
-// maxReply bounds an answer that is not streamed.
-const maxReply = 64 << 20
-
-func readAll(r io.Reader) ([]byte, error) { return io.ReadAll(io.LimitReader(r, maxReply)) }

@@ -1,14 +1,11 @@
 package responses
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -47,20 +44,13 @@ type assembler struct {
 
 // read plays a body: a stream, or whatever else the server sent instead.
 func (a *assembler) read(ctx context.Context, contentType string, body io.Reader) error {
-	if strings.Contains(contentType, "event-stream") {
-		return a.stream(ctx, body, body)
+	r, streamed := llm.SniffSSE(contentType, body)
+	if streamed {
+		return a.stream(ctx, r, body)
 	}
-	br := bufio.NewReader(body)
-	lead, _ := br.Peek(16)
-	lead = bytes.TrimLeft(lead, "\xEF\xBB\xBF \t\r\n")
-	for _, p := range []string{"data:", "event:", ":", "id:", "retry:"} {
-		if bytes.HasPrefix(lead, []byte(p)) {
-			return a.stream(ctx, br, body)
-		}
-	}
-	data, err := io.ReadAll(io.LimitReader(br, maxReply))
+	data, err := io.ReadAll(io.LimitReader(r, maxReply))
 	if err != nil {
-		return a.d.broken(ctx, err)
+		return a.d.classify.Broken(ctx, err)
 	}
 	return a.whole(data)
 }
@@ -70,7 +60,7 @@ func (a *assembler) read(ctx context.Context, contentType string, body io.Reader
 func (a *assembler) stream(ctx context.Context, r, raw io.Reader) error {
 	for ev, err := range llm.SSE(r) {
 		if err != nil {
-			return a.d.broken(ctx, err)
+			return a.d.classify.Broken(ctx, err)
 		}
 		data := bytes.TrimSpace(ev.Data)
 		if len(data) == 0 || string(data) == "[DONE]" {
@@ -314,10 +304,7 @@ func (a *assembler) finish(calls []llm.ToolCall) llm.Finish {
 	if a.refused {
 		return llm.FinishRefusal
 	}
-	if slices.ContainsFunc(calls, func(c llm.ToolCall) bool {
-		_, err := llm.ParseArguments(c.Arguments)
-		return errors.Is(err, llm.ErrArgumentsCut)
-	}) {
+	if llm.AnyCut(calls) {
 		return llm.FinishLength
 	}
 	if len(calls) > 0 {

@@ -12,17 +12,18 @@ package responses
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"iter"
 	"log/slog"
+	"maps"
 	"net/http"
-	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -88,9 +89,11 @@ func New(o Options) (llm.Model, error) {
 	if o.BaseURL == "" {
 		o.BaseURL = o.Row.BaseURL
 	}
-	u, err := endpoint(o)
+	u, err := llm.Endpoint(o.BaseURL, "/"+cmp.Or(strings.Trim(o.Path, "/"), "responses"), o.ExtraQuery)
 	if err != nil {
-		return nil, err
+		e := llm.AsError(err)
+		e.Provider = o.Name
+		return nil, e
 	}
 	extra, err := parseExtra(o)
 	if err != nil {
@@ -102,59 +105,19 @@ func New(o Options) (llm.Model, error) {
 			return nil, err
 		}
 	}
-	o.FirstTimeout = pick(o.FirstTimeout, local, 600*time.Second, 120*time.Second)
-	o.IdleTimeout = pick(o.IdleTimeout, local, 300*time.Second, 90*time.Second)
+	o.FirstTimeout = llm.FirstLimit(o.FirstTimeout, local)
+	o.IdleTimeout = llm.IdleLimit(o.IdleTimeout, local)
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	var id [8]byte
 	_, _ = rand.Read(id[:]) // never fails
-	secrets := []httpsafe.Secret{o.Key}
-	for _, h := range o.Headers {
-		secrets = append(secrets, h)
-	}
+	secrets := slices.AppendSeq([]httpsafe.Secret{o.Key}, maps.Values(o.Headers))
 	return &driver{
 		o: o, url: u, affinity: hex.EncodeToString(id[:]), extra: extra, learned: map[string]adaptations{},
 		classify: llm.Classifier{Provider: o.Name, BaseURL: o.BaseURL, Local: local, Secrets: secrets},
 	}, nil
 }
-
-func pick(set time.Duration, local bool, slow, fast time.Duration) time.Duration {
-	switch {
-	case set < 0:
-		return 0
-	case set > 0:
-		return set
-	case local:
-		return slow
-	}
-	return fast
-}
-
-func endpoint(o Options) (string, error) {
-	u, err := url.Parse(strings.TrimSpace(o.BaseURL))
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return "", &llm.Error{Kind: llm.Configuration, Provider: o.Name, Message: fmt.Sprintf("base URL %q is not an http(s) URL", o.BaseURL)}
-	}
-	path := "/" + strings.Trim(o.Path, "/")
-	if path == "/" {
-		path = "/responses"
-	}
-	if u.Path = strings.TrimRight(u.Path, "/"); !strings.HasSuffix(u.Path, path) {
-		u.Path += path
-	}
-	if len(o.ExtraQuery) > 0 {
-		q := u.Query()
-		for k, v := range o.ExtraQuery {
-			q.Set(k, v)
-		}
-		u.RawQuery = q.Encode()
-	}
-	return u.String(), nil
-}
-
-// errStopped says that the caller broke out of the loop.
-var errStopped = errors.New("stopped")
 
 // maxAdaptations bounds how often one request is sent again because the server
 // named something it does not take.
@@ -162,26 +125,9 @@ const maxAdaptations = 5
 
 // Stream implements llm.Model.
 func (d *driver) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
-	return func(yield func(llm.Event, error) bool) {
-		for n := 0; ; n++ {
-			started := false
-			err := d.exchange(ctx, req, func(ev llm.Event) error {
-				started = true
-				if !yield(ev, nil) {
-					return errStopped
-				}
-				return nil
-			})
-			if err == nil || errors.Is(err, errStopped) {
-				return
-			}
-			if e, ok := errors.AsType[*llm.Error](err); ok && !started && n < maxAdaptations && d.adapt(ctx, req, e) {
-				continue
-			}
-			yield(llm.Event{}, err)
-			return
-		}
-	}
+	return llm.Streamed(
+		func(emit func(llm.Event) error) error { return d.exchange(ctx, req, emit) },
+		func(n int, e *llm.Error) bool { return n < maxAdaptations && d.adapt(ctx, req, e) })
 }
 
 // exchange makes one request and plays its answer.
@@ -273,15 +219,4 @@ func (d *driver) refusal(resp *http.Response, body io.Reader) *llm.Error {
 	}
 	e.Message = "the limit of the ChatGPT plan is reached: " + e.Message
 	return e
-}
-
-// broken turns a read error in the middle of an answer into the error the
-// caller sees. A connection that breaks here left a truncated answer.
-func (d *driver) broken(ctx context.Context, err error) error {
-	err = d.classify.Transport(ctx, err)
-	e, ok := errors.AsType[*llm.Error](err)
-	if !ok || e.Kind != llm.Connection {
-		return err
-	}
-	return &llm.Error{Kind: llm.StreamTruncated, Provider: d.o.Name, Message: "the connection broke before the answer was complete", Err: e.Err}
 }
