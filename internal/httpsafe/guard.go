@@ -77,12 +77,9 @@ func Guarded(o GuardOptions) (*http.Client, error) {
 	}
 	switch {
 	case o.Proxy != "":
-		u, err := url.Parse(o.Proxy)
-		if err != nil || u.Host == "" {
-			return nil, errors.New("proxy is not a URL with a host")
-		}
-		if !slices.Contains([]string{"http", "https", "socks5", "socks5h"}, u.Scheme) {
-			return nil, errors.New("proxy must be an http, https or socks5 URL")
+		u, err := ParseProxy(o.Proxy)
+		if err != nil {
+			return nil, err
 		}
 		g.proxy = http.ProxyURL(u)
 	case o.EnvProxy:

@@ -1,11 +1,8 @@
 package httpsafe
 
 import (
-	"bufio"
 	"context"
-	"crypto/tls"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"maps"
@@ -182,57 +179,10 @@ func (p *Proxy) dial(ctx context.Context, target *url.URL) (net.Conn, error) {
 			if err := g.precheck(ctx, target.Hostname()); err != nil {
 				return nil, err
 			}
-			return dialVia(ctx, via, target.Host)
+			return Tunnel(ctx, via, target.Host)
 		}
 	}
 	return g.dial(ctx, "tcp", target.Host)
-}
-
-// dialVia asks another proxy for the tunnel.
-func dialVia(ctx context.Context, via *url.URL, target string) (net.Conn, error) {
-	port := via.Port()
-	if port == "" {
-		port = defaultPort(via.Scheme)
-	}
-	d := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
-	conn, err := d.DialContext(ctx, "tcp", net.JoinHostPort(via.Hostname(), port))
-	if err != nil {
-		return nil, err
-	}
-	if via.Scheme == "https" {
-		conn = tls.Client(conn, &tls.Config{ServerName: via.Hostname(), MinVersion: tls.VersionTLS12})
-	}
-	ok := false
-	defer func() {
-		if !ok {
-			_ = conn.Close()
-		}
-	}()
-	_ = conn.SetDeadline(time.Now().Add(proxyHeaderTime))
-	req := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: target}, Host: target, Header: http.Header{}}
-	if via.User != nil {
-		password, _ := via.User.Password()
-		req.SetBasicAuth(via.User.Username(), password)
-		req.Header["Proxy-Authorization"] = req.Header["Authorization"]
-		req.Header.Del("Authorization")
-	}
-	if err := req.Write(conn); err != nil {
-		return nil, err
-	}
-	r := bufio.NewReader(conn)
-	resp, err := http.ReadResponse(r, req) //nolint:bodyclose // the answer to CONNECT has none; what follows is the tunnel
-	if err != nil {
-		return nil, err
-	}
-	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("proxy answered %d", resp.StatusCode)
-	}
-	if r.Buffered() > 0 {
-		return nil, errors.New("proxy spoke before its turn")
-	}
-	_ = conn.SetDeadline(time.Time{})
-	ok = true
-	return conn, nil
 }
 
 // pass sends on a request for an absolute URL.

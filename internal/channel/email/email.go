@@ -66,7 +66,7 @@ func New(d channel.Deps, section json.RawMessage) (channel.Channel, error) {
 	}
 	if o.oauth != nil {
 		var h *http.Client
-		if h, err = d.Client(""); err != nil {
+		if h, err = d.Client(o.Proxy); err != nil {
 			return nil, channel.Fatal(err)
 		}
 		p.tokens = &tokens{o: *o.oauth, http: h, now: d.Now}

@@ -15,6 +15,7 @@ import (
 	"github.com/emersion/go-sasl"
 
 	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
 )
 
 // Bounds of the talk with the server.
@@ -64,11 +65,25 @@ func (p *post) connect(ctx context.Context) (*mailbox, error) {
 func (p *post) dial(ctx context.Context, address, host string, secure bool) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTime)
 	defer cancel()
-	d := net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: time.Minute, Interval: 20 * time.Second, Count: 4}}
-	if !secure {
-		return d.DialContext(ctx, "tcp", address)
+	conn, err := p.reach(ctx, address, host)
+	if err != nil || !secure {
+		return conn, err
 	}
-	return (&tls.Dialer{NetDialer: &d, Config: p.tlsConfig(host)}).DialContext(ctx, "tcp", address)
+	safe := tls.Client(conn, p.tlsConfig(host))
+	if err := safe.HandshakeContext(ctx); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return safe, nil
+}
+
+// reach connects directly, or through the proxy if there is one; what is on
+// this machine needs none.
+func (p *post) reach(ctx context.Context, address, host string) (net.Conn, error) {
+	if p.o.via != nil && !loopback(host) {
+		return httpsafe.Tunnel(ctx, p.o.via, address)
+	}
+	d := net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: time.Minute, Interval: 20 * time.Second, Count: 4}}
+	return d.DialContext(ctx, "tcp", address)
 }
 
 func (p *post) tlsConfig(host string) *tls.Config {

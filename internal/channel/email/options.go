@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/mail"
+	"net/url"
 	"path"
 	"strconv"
 	"strings"
@@ -57,6 +58,7 @@ type options struct {
 	OAuthSection            json.RawMessage `json:"oauth"`
 
 	oauth *oauthOptions
+	via   *url.URL // nil: no proxy
 }
 
 const (
@@ -108,6 +110,12 @@ func (o *options) check() error {
 			o.FromAddress = o.IMAPUsername
 		}
 	}
+	if o.Proxy != "" {
+		var err error
+		if o.via, err = httpsafe.ParseProxy(o.Proxy); err != nil {
+			return err
+		}
+	}
 	if _, err := mail.ParseAddress(o.FromAddress); err != nil {
 		return errors.New("fromAddress: name the address that mails are sent from")
 	}
@@ -132,8 +140,6 @@ func (o *options) checkLimits() error {
 		return errors.New("smtpUseTls: a password goes to another machine only with TLS")
 	case o.PollIntervalSeconds < 1 || o.MaxBodyChars < 1 || o.MaxAttachmentSize < 0 || o.MaxAttachments < 0:
 		return errors.New("pollIntervalSeconds and maxBodyChars must be at least 1, limits of attachments not negative")
-	case o.Proxy != "":
-		return errors.New("proxy: mail does not go through a proxy, remove the key")
 	case strings.ContainsAny(o.SubjectPrefix, "\r\n"):
 		return errors.New("subjectPrefix: no line ends")
 	}

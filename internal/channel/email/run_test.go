@@ -8,11 +8,13 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"io"
 	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -150,7 +152,7 @@ func certificate(t *testing.T) (server, client *tls.Config) {
 	}
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"mail.example.org"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {
@@ -178,6 +180,48 @@ func TestSubmissionWithTLS(t *testing.T) {
 	}
 	if n := len(r.mails()); n != 1 {
 		t.Errorf("%d mails, want 1", n)
+	}
+}
+
+// Both ways go through the proxy, which knows where the servers are.
+func TestThroughProxy(t *testing.T) {
+	t.Parallel()
+	server, client := certificate(t)
+	p := newProvider(t, serverOptions{tls: server})
+	asked := make(chan string, 10)
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		asked <- req.Method + " " + req.Host
+		_, port, _ := net.SplitHostPort(req.Host)
+		there, err := new(net.Dialer).DialContext(t.Context(), "tcp", "127.0.0.1:"+port)
+		if err != nil {
+			w.WriteHeader(http.StatusBadGateway)
+			return
+		}
+		defer there.Close()
+		w.WriteHeader(http.StatusOK)
+		here, in, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		defer here.Close()
+		go func() { defer there.Close(); _, _ = io.Copy(there, in) }()
+		_, _ = io.Copy(here, there)
+	}))
+	defer proxy.Close()
+	r := newRig(t, p, map[string]any{"proxy": proxy.URL, "imapHost": "mail.example.org", "smtpHost": "mail.example.org", "smtpUseTls": true})
+	r.tls = client
+	if _, err := r.Send(t.Context(), final("x", nil)); err != nil {
+		t.Error(err)
+	}
+	m, err := r.connect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.close()
+	for _, l := range []net.Listener{p.smtp, p.imap} {
+		if got, want := <-asked, "CONNECT mail.example.org:"+strconv.Itoa(l.Addr().(*net.TCPAddr).Port); got != want {
+			t.Errorf("the proxy was asked to %s, want %s", got, want)
+		}
 	}
 }
 
@@ -285,7 +329,7 @@ func TestOptions(t *testing.T) {
 		{"move where", map[string]any{"postAction": "move"}, "postActionMoveMailbox"},
 		{"pattern", map[string]any{"allowedAttachmentTypes": []string{"["}}, "allowedAttachmentTypes"},
 		{"port", map[string]any{"imapPort": 70000}, "imapPort"},
-		{"proxy", map[string]any{"proxy": "http://localhost:1"}, "proxy"},
+		{"odd proxy", map[string]any{"proxy": "ftp://localhost:1"}, "proxy"},
 		{"oauth key", map[string]any{"oauth": map[string]any{"clientID": "x"}}, "clientId"},
 		{"oauth provider", map[string]any{"oauth": map[string]any{"provider": "yahoo"}}, "neither google nor microsoft"},
 		{"oauth without token", map[string]any{"oauth": map[string]any{"provider": "google", "clientId": "x"}}, "refreshToken"},
