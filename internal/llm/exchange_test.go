@@ -11,6 +11,7 @@ import (
 func TestStreamed(t *testing.T) {
 	t.Parallel()
 	refused, other := &llm.Error{Kind: llm.UnsupportedParam}, errors.New("other")
+	thrice := func(before int, _ *llm.Error) bool { return before < 2 }
 	for _, c := range []struct {
 		name   string
 		emits  bool // one event comes before the error
@@ -20,10 +21,10 @@ func TestStreamed(t *testing.T) {
 		want   int  // exchanges
 		passed bool // the error reaches the consumer
 	}{
-		{"no error", true, nil, func(int, *llm.Error) bool { return true }, false, 1, false},
-		{"again", false, refused, func(n int, _ *llm.Error) bool { return n < 2 }, false, 3, true},
-		{"after an event", true, refused, func(int, *llm.Error) bool { return true }, false, 1, true},
-		{"not of a server", false, other, func(int, *llm.Error) bool { return true }, false, 1, true},
+		{"no error", true, nil, thrice, false, 1, false},
+		{"again", false, refused, thrice, false, 3, true},
+		{"after an event", true, refused, thrice, false, 1, true},
+		{"not of a server", false, other, thrice, false, 1, true},
 		{"never", false, refused, nil, false, 1, true},
 		{"consumer leaves", true, refused, nil, true, 1, false},
 	} {
