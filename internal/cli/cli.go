@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nanobot-go/nanobot"
+	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
 )
 
@@ -186,6 +187,17 @@ func (c *command) load() (*config.Loaded, error) {
 	}
 	c.warn(l)
 	return l, nil
+}
+
+// inUse reads the configuration, without a word about its warnings, and finds
+// the workspace.
+func (c *command) inUse() (*config.Loaded, string, error) {
+	l, err := config.Load(c.configOptions())
+	if err != nil {
+		return nil, "", err
+	}
+	ws, err := app.Workspace(c.workspace, l)
+	return l, ws, err
 }
 
 // warn tells what is doubtful about the configuration, on standard error.

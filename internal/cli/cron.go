@@ -38,14 +38,11 @@ their time. The gateway runs them; a change made here is seen by it at once.`,
 type jobs struct {
 	*schedule.Scheduler
 	workspace string
+	loaded    *config.Loaded
 }
 
 func (c *command) openJobs() (*jobs, error) {
-	loaded, err := config.Load(c.configOptions())
-	if err != nil {
-		return nil, err
-	}
-	ws, err := app.Workspace(c.workspace, loaded)
+	loaded, ws, err := c.inUse()
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +65,29 @@ func (c *command) openJobs() (*jobs, error) {
 			return ledger.Project(runs, perMonth).String()
 		},
 	})
-	return &jobs{s, ws}, err
+	return &jobs{s, ws, loaded}, err
+}
+
+// withJobs makes a command of what works on the jobs.
+func (c *command) withJobs(work func(cmd *cobra.Command, args []string, j *jobs) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		j, err := c.openJobs()
+		if err != nil {
+			return err
+		}
+		return work(cmd, args, j)
+	}
+}
+
+// withJob does the same for what works on the job its argument names.
+func (c *command) withJob(work func(cmd *cobra.Command, j *jobs, job *schedule.Job) error) func(*cobra.Command, []string) error {
+	return c.withJobs(func(cmd *cobra.Command, args []string, j *jobs) error {
+		job, err := j.find(cmd.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		return work(cmd, j, &job)
+	})
 }
 
 // deliverer says who runs the jobs.
@@ -130,11 +149,7 @@ func (c *command) cronList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Short: "List the jobs, the next one first", Args: noArgs,
 		Example: "  nanobot cron list\n  nanobot cron list --all\n  nanobot cron list --json",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			j, err := c.openJobs()
-			if err != nil {
-				return err
-			}
+		RunE: c.withJobs(func(cmd *cobra.Command, _ []string, j *jobs) error {
 			list, err := j.List(cmd.Context())
 			if err != nil {
 				return err
@@ -144,7 +159,7 @@ func (c *command) cronList() *cobra.Command {
 			}
 			j.print(cmd.OutOrStdout(), list, all)
 			return nil
-		},
+		}),
 	}
 	cmd.Flags().BoolVarP(&all, "all", "a", false, "also those that are switched off")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON, all jobs with their state")
@@ -226,15 +241,7 @@ func (c *command) cronHistory() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "history ID", Short: "Show the last runs of a job", Args: exactArgs(1), ValidArgsFunction: c.jobIDs,
 		Example: "  nanobot cron history 3f2a91bc",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			j, err := c.openJobs()
-			if err != nil {
-				return err
-			}
-			job, err := j.find(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
+		RunE: c.withJob(func(cmd *cobra.Command, j *jobs, job *schedule.Job) error {
 			if asJSON {
 				return writeJSON(cmd.OutOrStdout(), job.State.RunHistory)
 			}
@@ -254,7 +261,7 @@ func (c *command) cronHistory() *cobra.Command {
 				fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\n", r.RunAtMS.Time().In(j.Location).Format("2006-01-02 15:04:05"), r.Status, took, r.Tokens, cost, oneLine(printable(note), 100))
 			}
 			return w.Flush()
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	return cmd
@@ -266,11 +273,7 @@ func (c *command) cronNext() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "next ID|EXPRESSION", Short: "Show when a job or an expression happens next", Args: exactArgs(1), ValidArgsFunction: c.jobIDs,
 		Example: "  nanobot cron next 3f2a91bc\n  nanobot cron next \"30 2 * * *\" --tz America/New_York -n 10",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			j, err := c.openJobs()
-			if err != nil {
-				return err
-			}
+		RunE: c.withJobs(func(cmd *cobra.Command, args []string, j *jobs) error {
 			timing, created := schedule.Cron(args[0], tz), time.Now()
 			if !strings.ContainsAny(args[0], " @") {
 				job, err := j.find(cmd.Context(), args[0])
@@ -281,6 +284,7 @@ func (c *command) cronNext() *cobra.Command {
 			}
 			zone := j.Location
 			if timing.TZ != "" {
+				var err error
 				if zone, err = schedule.LoadZone(string(timing.TZ)); err != nil {
 					return usageError{err}
 				}
@@ -296,7 +300,7 @@ func (c *command) cronNext() *cobra.Command {
 				cmd.Println(at.In(zone).Format("Mon 2006-01-02 15:04:05 -07:00"))
 			}
 			return nil
-		},
+		}),
 	}
 	cmd.Flags().IntVarP(&count, "number", "n", 5, "how `many`")
 	cmd.Flags().StringVar(&tz, "tz", "", "time `zone` of an expression")

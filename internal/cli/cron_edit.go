@@ -152,25 +152,18 @@ func (c *command) cronEdit() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "edit ID", Short: "Change a job", Args: exactArgs(1), ValidArgsFunction: c.jobIDs,
 		Example: "  nanobot cron edit 3f2a91bc --cron \"0 9 * * 1-5\"\n  nanobot cron edit 3f2a91bc -m \"Another text\" --catch-up tell",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			j, err := c.openJobs()
-			if err != nil {
-				return err
-			}
-			job, err := j.find(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
+		RunE: c.withJob(func(cmd *cobra.Command, j *jobs, job *schedule.Job) error {
 			change, err := f.change(cmd, j.Location)
 			if err != nil {
 				return usageError{err}
 			}
-			if job, err = j.Update(cmd.Context(), job.ID, change); err != nil {
+			changed, err := j.Update(cmd.Context(), job.ID, change)
+			if err != nil {
 				return usageError{err}
 			}
-			cmd.Printf("Changed %s: %s, %s; next: %s.\n", job.ID, printable(job.Name), job.Schedule.Describe(j.Location), j.next(&job))
+			cmd.Printf("Changed %s: %s, %s; next: %s.\n", changed.ID, printable(changed.Name), changed.Schedule.Describe(j.Location), j.next(&changed))
 			return nil
-		},
+		}),
 	}
 	f.register(cmd)
 	return cmd
@@ -215,21 +208,14 @@ func (c *command) cronRemove() *cobra.Command {
 	return &cobra.Command{
 		Use: "remove ID", Aliases: []string{"rm"}, Short: "Delete a job", Args: exactArgs(1), ValidArgsFunction: c.jobIDs,
 		Example: "  nanobot cron remove 3f2a91bc",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			j, err := c.openJobs()
+		RunE: c.withJob(func(cmd *cobra.Command, j *jobs, job *schedule.Job) error {
+			removed, err := j.Remove(cmd.Context(), job.ID)
 			if err != nil {
 				return err
 			}
-			job, err := j.find(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			if job, err = j.Remove(cmd.Context(), job.ID); err != nil {
-				return err
-			}
-			cmd.Printf("Removed %s: %s.\n", job.ID, printable(job.Name))
+			cmd.Printf("Removed %s: %s.\n", removed.ID, printable(removed.Name))
 			return nil
-		},
+		}),
 	}
 }
 
@@ -242,25 +228,18 @@ func (c *command) cronEnable(on bool) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: verb + " ID", Short: "Switch a job " + done, Args: exactArgs(1), ValidArgsFunction: c.jobIDs,
 		Example: "  nanobot cron " + verb + " 3f2a91bc",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			j, err := c.openJobs()
+		RunE: c.withJob(func(cmd *cobra.Command, j *jobs, job *schedule.Job) error {
+			now, err := j.Enable(cmd.Context(), job.ID, !off)
 			if err != nil {
-				return err
-			}
-			job, err := j.find(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			if job, err = j.Enable(cmd.Context(), job.ID, !off); err != nil {
 				return err
 			}
 			if off {
-				cmd.Printf("Switched off %s: %s.\n", job.ID, printable(job.Name))
+				cmd.Printf("Switched off %s: %s.\n", now.ID, printable(now.Name))
 				return nil
 			}
-			cmd.Printf("Switched on %s: %s; next: %s.\n", job.ID, printable(job.Name), j.next(&job))
+			cmd.Printf("Switched on %s: %s; next: %s.\n", now.ID, printable(now.Name), j.next(&now))
 			return nil
-		},
+		}),
 	}
 	if on {
 		cmd.Flags().BoolVar(&off, "disable", false, "switch it off instead")
@@ -274,35 +253,28 @@ func (c *command) cronRun() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "run ID", Short: "Run a job now, beside its schedule", Args: exactArgs(1), ValidArgsFunction: c.jobIDs,
 		Example: "  nanobot cron run 3f2a91bc\n  nanobot cron run 3f2a91bc --wait",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			j, err := c.openJobs()
-			if err != nil {
-				return err
-			}
-			job, err := j.find(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
+		RunE: c.withJob(func(cmd *cobra.Command, j *jobs, job *schedule.Job) error {
 			if _, running := schedule.Owner(j.workspace); !running {
 				return fmt.Errorf("job %s was not started. %s", job.ID, j.deliverer())
 			}
 			before := lastRun(job)
-			if job, err = j.RunNow(cmd.Context(), job.ID, force); err != nil {
+			started, err := j.RunNow(cmd.Context(), job.ID, force)
+			if err != nil {
 				return err
 			}
 			if wait {
-				return awaitRun(cmd, j.Scheduler, job, before)
+				return awaitRun(cmd, j.Scheduler, &started, before)
 			}
-			cmd.Printf("Started %s: %s. nanobot cron history %s shows how it ends.\n", job.ID, printable(job.Name), job.ID)
+			cmd.Printf("Started %s: %s. nanobot cron history %s shows how it ends.\n", started.ID, printable(started.Name), started.ID)
 			return nil
-		},
+		}),
 	}
 	cmd.Flags().BoolVarP(&force, "force", "f", false, "also if it is switched off")
 	cmd.Flags().BoolVar(&wait, "wait", false, "wait for its end; the exit code tells how it was")
 	return cmd
 }
 
-func lastRun(j schedule.Job) schedule.Run { //nolint:gocritic // a copy is fine here
+func lastRun(j *schedule.Job) schedule.Run {
 	if n := len(j.State.RunHistory); n > 0 {
 		return j.State.RunHistory[n-1]
 	}
@@ -310,7 +282,7 @@ func lastRun(j schedule.Job) schedule.Run { //nolint:gocritic // a copy is fine 
 }
 
 // awaitRun waits until the history has a run after before.
-func awaitRun(cmd *cobra.Command, s *schedule.Scheduler, job schedule.Job, before schedule.Run) error { //nolint:gocritic // copies are fine here
+func awaitRun(cmd *cobra.Command, s *schedule.Scheduler, job *schedule.Job, before schedule.Run) error { //nolint:gocritic // a copy is fine here
 	ctx := cmd.Context()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -319,7 +291,7 @@ func awaitRun(cmd *cobra.Command, s *schedule.Scheduler, job schedule.Job, befor
 		if err != nil {
 			return fmt.Errorf("it was started, how it ends cannot be told: %w", err) // a single run is removed with its job
 		}
-		if r := lastRun(now); r.RunAtMS != before.RunAtMS && now.State.Pending == nil {
+		if r := lastRun(&now); r.RunAtMS != before.RunAtMS && now.State.Pending == nil {
 			took := (time.Duration(r.DurationMS) * time.Millisecond).Round(100 * time.Millisecond)
 			if r.Status != "ok" {
 				return fmt.Errorf("job %s ended with %s after %s: %s", job.ID, r.Status, took, printable(string(r.Error)))

@@ -11,7 +11,6 @@ import (
 	"golang.org/x/term"
 
 	"github.com/nanobot-go/nanobot/internal/app"
-	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/session/search"
 )
 
@@ -59,11 +58,7 @@ What belongs to other people's scopes is only searched with --scope or
 
 // openSearch opens the index of the workspace in use.
 func (c *command) openSearch() (x *search.Index, loc *time.Location, err error) {
-	loaded, err := config.Load(c.configOptions())
-	if err != nil {
-		return nil, nil, err
-	}
-	ws, err := app.Workspace(c.workspace, loaded)
+	loaded, ws, err := c.inUse()
 	if err != nil {
 		return nil, nil, err
 	}

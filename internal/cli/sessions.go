@@ -15,7 +15,6 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/agent"
 	"github.com/nanobot-go/nanobot/internal/app"
-	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/text"
@@ -39,11 +38,7 @@ may leave out the cli: in front.`,
 
 // store opens the sessions of the workspace in use.
 func (c *command) store() (*session.Store, error) {
-	loaded, err := config.Load(c.configOptions())
-	if err != nil {
-		return nil, err
-	}
-	ws, err := app.Workspace(c.workspace, loaded)
+	loaded, ws, err := c.inUse()
 	if err != nil {
 		return nil, err
 	}

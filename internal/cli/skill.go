@@ -14,8 +14,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/nanobot-go/nanobot/internal/app"
-	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/skill"
 	"github.com/nanobot-go/nanobot/internal/text"
 )
@@ -44,11 +42,7 @@ type skills struct {
 }
 
 func (c *command) skills() (*skills, error) {
-	loaded, err := config.Load(c.configOptions())
-	if err != nil {
-		return nil, err
-	}
-	ws, err := app.Workspace(c.workspace, loaded)
+	loaded, ws, err := c.inUse()
 	if err != nil {
 		return nil, err
 	}

@@ -60,11 +60,7 @@ answer and why, and how commands are contained. It never calls a model.`,
 }
 
 func (c *command) status(cmd *cobra.Command) (statusReport, error) {
-	loaded, err := config.Load(c.configOptions()) // its warnings are part of the report
-	if err != nil {
-		return statusReport{}, err
-	}
-	ws, err := app.Workspace(c.workspace, loaded)
+	loaded, ws, err := c.inUse() // its warnings are part of the report
 	if err != nil {
 		return statusReport{}, err
 	}

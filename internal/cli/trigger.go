@@ -10,7 +10,6 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/schedule"
 )
 
@@ -100,11 +99,7 @@ func (c *command) triggerList() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "list", Short: "List the triggers", Args: noArgs, Example: "  nanobot trigger list --json",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			j, err := c.openJobs()
-			if err != nil {
-				return err
-			}
+		RunE: c.withJobs(func(cmd *cobra.Command, _ []string, j *jobs) error {
 			all, err := j.Triggers(cmd.Context())
 			if err != nil {
 				return err
@@ -133,7 +128,7 @@ func (c *command) triggerList() *cobra.Command {
 				fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", t.ID, oneLine(printable(t.Name), 40), t.Route().SessionKey(), last)
 			}
 			return w.Flush()
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	return cmd
@@ -142,17 +137,13 @@ func (c *command) triggerList() *cobra.Command {
 func (c *command) triggerRemove() *cobra.Command {
 	return &cobra.Command{
 		Use: "remove ID", Aliases: []string{"rm"}, Short: "Delete a trigger", Args: exactArgs(1), Example: "  nanobot trigger remove trg_AB23CD45",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			j, err := c.openJobs()
-			if err != nil {
-				return err
-			}
+		RunE: c.withJobs(func(cmd *cobra.Command, args []string, j *jobs) error {
 			if err := j.RemoveTrigger(cmd.Context(), args[0]); err != nil {
 				return err
 			}
 			cmd.Printf("Removed %s.\n", args[0])
 			return nil
-		},
+		}),
 	}
 }
 
@@ -164,22 +155,14 @@ it sends to POST /v1/triggers/ID with it needs no key of the API, and can do
 nothing else. Put it where a code forge asks for the secret of a webhook. A
 trigger that is removed takes its key along.`,
 		Example: "  nanobot trigger secret trg_AB23CD45",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			loaded, err := config.Load(c.configOptions())
-			if err != nil {
-				return err
-			}
-			j, err := c.openJobs()
-			if err != nil {
-				return err
-			}
+		RunE: c.withJobs(func(cmd *cobra.Command, args []string, j *jobs) error {
 			all, err := j.Triggers(cmd.Context())
 			if err != nil {
 				return err
 			}
 			for i := range all {
 				if strings.EqualFold(all[i].ID, args[0]) {
-					key, err := app.TriggerSecret(loaded, all[i].ID)
+					key, err := app.TriggerSecret(j.loaded, all[i].ID)
 					if err != nil {
 						return err
 					}
@@ -188,7 +171,7 @@ trigger that is removed takes its key along.`,
 				}
 			}
 			return fmt.Errorf("there is no trigger %s; nanobot trigger list shows them", args[0])
-		},
+		}),
 	}
 }
 
@@ -199,16 +182,12 @@ func (c *command) triggerEnable(on bool) *cobra.Command {
 	}
 	return &cobra.Command{
 		Use: verb + " ID", Short: "Switch a trigger " + done, Args: exactArgs(1), Example: "  nanobot trigger " + verb + " trg_AB23CD45",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			j, err := c.openJobs()
-			if err != nil {
-				return err
-			}
+		RunE: c.withJobs(func(cmd *cobra.Command, args []string, j *jobs) error {
 			if err := j.EnableTrigger(cmd.Context(), args[0], on); err != nil {
 				return err
 			}
 			cmd.Printf("Switched %s %s.\n", done, args[0])
 			return nil
-		},
+		}),
 	}
 }
