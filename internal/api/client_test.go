@@ -6,9 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -23,49 +21,6 @@ import (
 	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
-
-// clientFolder finds the installed client, with the script beside it, or skips
-// the test. The folder is hidden because its documents are not ours to check.
-func clientFolder(t *testing.T) string {
-	t.Helper()
-	const source = "../../test/openai"
-	dir, err := filepath.Abs(source + "/.installed")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, program := range []string{"node", "npm"} {
-		if _, err := exec.LookPath(program); err != nil {
-			t.Skipf("%s is not installed", program)
-		}
-	}
-	_, missing := os.Stat(filepath.Join(dir, "node_modules", "openai"))
-	if missing != nil && os.Getenv("NANOBOT_SDK") == "" && os.Getenv("CI") == "" {
-		t.Skip("the client is not installed; set NANOBOT_SDK=1 to install it")
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"package.json", "package-lock.json", "client.mjs"} {
-		data, err := os.ReadFile(filepath.Join(source, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if missing == nil {
-		return dir
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "npm", "ci", "--no-audit", "--no-fund", "--fetch-timeout=10000", "--fetch-retries=0")
-	cmd.Dir = dir
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Skipf("the registry cannot be reached: %v\n%s", err, out)
-	}
-	return dir
-}
 
 // actor plays the model: the first words of the last message say what it does.
 func actor(req llm.Request) llmtest.Step {
@@ -167,7 +122,7 @@ func realAPI(t *testing.T) (address string, store *session.Store) {
 // TestOpenAIClient: the official client understands what a real agent says.
 func TestOpenAIClient(t *testing.T) {
 	t.Parallel()
-	dir := clientFolder(t)
+	dir := llmtest.NodeFolder(t, "../../test/openai", "client.mjs")
 	address, store := realAPI(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

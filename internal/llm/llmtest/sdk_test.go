@@ -3,14 +3,10 @@ package llmtest_test
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -60,54 +56,11 @@ type understoodCall struct {
 	Args     any
 }
 
-// sdkFolder finds the installed SDKs, with the script beside them, or skips
-// the test. The folder is hidden because their documents are not ours to check.
-func sdkFolder(t *testing.T) string {
-	t.Helper()
-	const source = "../../../test/sdk"
-	dir, err := filepath.Abs(source + "/.installed")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, tool := range []string{"node", "npm"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			t.Skipf("%s is not installed", tool)
-		}
-	}
-	_, missing := os.Stat(filepath.Join(dir, "node_modules", "openai"))
-	if missing != nil && os.Getenv("NANOBOT_SDK") == "" && os.Getenv("CI") == "" {
-		t.Skip("the SDKs are not installed; set NANOBOT_SDK=1 to install them")
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"package.json", "package-lock.json", "compare.mjs"} {
-		data, err := os.ReadFile(filepath.Join(source, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if missing == nil {
-		return dir
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "npm", "ci", "--no-audit", "--no-fund", "--fetch-timeout=10000", "--fetch-retries=0")
-	cmd.Dir = dir
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Skipf("the registry cannot be reached: %v\n%s", err, out)
-	}
-	return dir
-}
-
 // TestOfficialSDKs: the vendors' own SDKs and our drivers understand the
 // streaming cases in the same way.
 func TestOfficialSDKs(t *testing.T) {
 	t.Parallel()
-	dir := sdkFolder(t)
+	dir := llmtest.NodeFolder(t, "../../../test/sdk", "compare.mjs")
 	type job struct {
 		Name  string `json:"name"`
 		Wire  string `json:"wire"`
