@@ -12,10 +12,29 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm"
 )
 
-// CachedPrefix plays a conversation of 30 turns with tools, two requests each,
+// PromptPrefix checks that a request begins with the bytes of the one before it.
+func PromptPrefix(t *testing.T, newModel func(tb testing.TB, c *http.Client) llm.Model) {
+	t.Helper()
+	if lowest, mean := cachedPrefix(t, newModel); lowest < 0.99 {
+		t.Errorf("a request repeats only %.2f %% of the one before (mean %.2f %%), want 99 %%", 100*lowest, 100*mean)
+	}
+}
+
+// BenchPrefix reports how much of a request the next one repeats.
+func BenchPrefix(b *testing.B, newModel func(tb testing.TB, c *http.Client) llm.Model) {
+	b.Helper()
+	var lowest, mean float64
+	for b.Loop() {
+		lowest, mean = cachedPrefix(b, newModel)
+	}
+	b.ReportMetric(100*lowest, "%lowest")
+	b.ReportMetric(100*mean, "%mean")
+}
+
+// cachedPrefix plays a conversation of 30 turns with tools, two requests each,
 // and returns which share of a request's bytes the next one begins with: the
 // lowest and the mean. Vendors charge a fraction for such a prefix.
-func CachedPrefix(tb testing.TB, newModel func(tb testing.TB, c *http.Client) llm.Model) (lowest, mean float64) {
+func cachedPrefix(tb testing.TB, newModel func(tb testing.TB, c *http.Client) llm.Model) (lowest, mean float64) {
 	tb.Helper()
 	rec := &bodies{next: Canned(StreamReply{Text: []string{"ok"}}).Transport}
 	m := newModel(tb, &http.Client{Transport: rec})
