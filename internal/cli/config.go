@@ -32,7 +32,7 @@ configuration file, the default. Credentials are never printed.`,
 		RunE: showHelp,
 	}
 	cmd.AddCommand(c.configShow(), c.configGet(), c.configSet(), c.configUnset(), c.configValidate(),
-		c.configSchema(), c.configExplain(), c.configWhere())
+		c.configSchema(), c.configExplain(), c.configWhere(), c.configEdit(), c.configRestore())
 	return cmd
 }
 

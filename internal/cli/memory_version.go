@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"text/tabwriter"
@@ -268,11 +267,8 @@ func (c *command) editMemory(cmd *cobra.Command, m *memoryOf, file string) (err 
 	if err := os.WriteFile(tmp, old, 0o600); err != nil {
 		return err
 	}
-	argv := append(c.editorOf(), tmp)
-	ed := exec.CommandContext(ctx, argv[0], argv[1:]...) //nolint:gosec // the editor of the person at the terminal
-	ed.Stdin, ed.Stdout, ed.Stderr, ed.Env = c.In, c.Out, c.Err, c.Env
-	if err := ed.Run(); err != nil {
-		return fmt.Errorf("the editor %s: %w; %s is unchanged", argv[0], err, file)
+	if err := c.runEditor(ctx, tmp); err != nil {
+		return fmt.Errorf("%w; %s is unchanged", err, file)
 	}
 	edited, err := os.ReadFile(tmp)
 	if err != nil {

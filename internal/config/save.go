@@ -41,6 +41,39 @@ func (f *File) Save(now time.Time) error {
 	return errors.Join(err, lock.Unlock())
 }
 
+// Replace puts a whole text in the place of a configuration file, the way Save
+// does. was is what the file held when it was read; nil: there was none. It
+// does not look at what the text says.
+func Replace(path string, was, text []byte, now time.Time) error {
+	if err := diskio.MkdirAll(filepath.Dir(path), folderPerm); err != nil {
+		return fmt.Errorf("make folder of config file: %w", err)
+	}
+	lock, err := diskio.TryLock(path + ".lock")
+	if err != nil {
+		return fmt.Errorf("save config file: %w", err)
+	}
+	f := &File{path: path, data: was, exists: was != nil}
+	return errors.Join(f.replace(text, now), lock.Unlock())
+}
+
+// Backups are the copies of earlier versions that lie beside a configuration
+// file, the newest first.
+func Backups(path string) ([]string, error) {
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var found []string
+	for _, e := range entries {
+		if stamp, ok := strings.CutPrefix(e.Name(), filepath.Base(path)+".bak-"); ok && backupStamp(stamp) {
+			found = append(found, filepath.Join(filepath.Dir(path), e.Name()))
+		}
+	}
+	slices.Sort(found)
+	slices.Reverse(found)
+	return found, err
+}
+
 // replace writes text if the file is still as it was read.
 func (f *File) replace(text []byte, now time.Time) error {
 	onDisk, err := os.ReadFile(f.path)
@@ -81,19 +114,12 @@ func (f *File) backup(now time.Time) error {
 		}
 		name = fmt.Sprintf("%s%s-%02d", prefix, now.UTC().Format("20060102T150405Z"), i)
 	}
-	entries, err := os.ReadDir(filepath.Dir(f.path))
+	all, err := Backups(f.path)
 	if err != nil {
 		return err
 	}
-	var old []string
-	for _, e := range entries {
-		if stamp, ok := strings.CutPrefix(e.Name(), filepath.Base(prefix)); ok && backupStamp(stamp) {
-			old = append(old, e.Name())
-		}
-	}
-	slices.Sort(old)
-	for _, n := range old[:max(0, len(old)-backups)] {
-		if err := os.Remove(filepath.Join(filepath.Dir(f.path), n)); err != nil {
+	for _, old := range all[min(backups, len(all)):] {
+		if err := os.Remove(old); err != nil {
 			return err
 		}
 	}

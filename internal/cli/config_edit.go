@@ -1,0 +1,167 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nanobot-go/nanobot/internal/config"
+)
+
+func (c *command) configEdit() *cobra.Command {
+	return &cobra.Command{
+		Use: "edit", Short: "Change the configuration file in your editor", Args: noArgs,
+		Long: `edit opens a copy of the configuration file in the editor that $VISUAL or $EDITOR
+names. It takes the place of the file only if it can be used; otherwise it is
+kept beside it, and the file stays as it is. The version before is kept as
+config.json.bak-<time>.`,
+		Example: "  nanobot config edit\n  EDITOR='code --wait' nanobot config edit",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			file, err := config.Locate(c.configOptions())
+			if err != nil {
+				return err
+			}
+			return c.editConfig(cmd, file)
+		},
+	}
+}
+
+// editConfig lets a person change a copy, checks it and puts it in place. The
+// copy lies beside the file, because it holds the same credentials.
+func (c *command) editConfig(cmd *cobra.Command, file string) error {
+	was, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	shown := was
+	if was == nil {
+		shown = []byte("{}\n")
+	}
+	copied := file + ".edit-" + time.Now().UTC().Format("20060102T150405Z") + ".json"
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return err
+	}
+	if err := os.WriteFile(copied, shown, 0o600); err != nil {
+		return err
+	}
+	if err := c.runEditor(cmd.Context(), copied); err != nil {
+		return errors.Join(fmt.Errorf("%w; %s is unchanged", err, file), os.Remove(copied))
+	}
+	edited, err := os.ReadFile(copied)
+	if err != nil {
+		return err
+	}
+	if bytes.Equal(edited, shown) {
+		cmd.Println("No changes.")
+		return os.Remove(copied)
+	}
+	l, err := c.loadAs(copied)
+	if err != nil {
+		cmd.PrintErrf("%s is unchanged. Your version is %s\n", file, copied)
+		return err
+	}
+	if err := config.Replace(file, was, edited, time.Now()); err != nil {
+		return fmt.Errorf("%w; your version is %s", err, copied)
+	}
+	for _, p := range l.Warnings {
+		cmd.PrintErrf("warning: %s\n", p.String())
+	}
+	cmd.Printf("%s is changed\n", file)
+	return os.Remove(copied)
+}
+
+// runEditor waits for the editor of the person at the terminal.
+func (c *command) runEditor(ctx context.Context, file string) error {
+	argv := append(c.editorOf(), file)
+	ed := exec.CommandContext(ctx, argv[0], argv[1:]...) //nolint:gosec // it is theirs
+	ed.Stdin, ed.Stdout, ed.Stderr, ed.Env = c.In, c.Out, c.Err, c.Env
+	if err := ed.Run(); err != nil {
+		return fmt.Errorf("the editor %s: %w", argv[0], err)
+	}
+	return nil
+}
+
+// loadAs reads another file as if it were the configuration.
+func (c *command) loadAs(file string) (*config.Loaded, error) {
+	o := c.configOptions()
+	o.Path = file
+	return config.Load(o)
+}
+
+func (c *command) configRestore() *cobra.Command {
+	return &cobra.Command{
+		Use: "restore [latest|FILE]", Short: "Bring back an earlier version of the configuration file", Args: atMost(1),
+		Long: `restore lists the copies that were kept when the configuration file was changed,
+the newest first. With the name of one, or latest, it puts it in place of the
+file, which is kept in the same way. A copy that cannot be used is refused.`,
+		Example: "  nanobot config restore\n  nanobot config restore latest",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			file, err := config.Locate(c.configOptions())
+			if err != nil {
+				return err
+			}
+			copies, err := config.Backups(file)
+			if err != nil {
+				return err
+			}
+			if len(args) == 0 {
+				for _, name := range copies {
+					cmd.Println(filepath.Base(name))
+				}
+				if len(copies) == 0 {
+					cmd.Println("There are no copies of earlier versions.")
+				}
+				return nil
+			}
+			return c.restoreConfig(cmd, file, args[0], copies)
+		},
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			names := []string{"latest"}
+			if file, err := config.Locate(c.configOptions()); err == nil {
+				copies, _ := config.Backups(file) // none to offer
+				for _, n := range copies {
+					names = append(names, filepath.Base(n))
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+	}
+}
+
+func (c *command) restoreConfig(cmd *cobra.Command, file, name string, copies []string) error {
+	switch {
+	case name != "latest":
+		name = filepath.Join(filepath.Dir(file), filepath.Base(name))
+	case len(copies) == 0:
+		return usageError{errors.New("there are no copies of earlier versions")}
+	default:
+		name = copies[0]
+	}
+	text, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return usageError{fmt.Errorf("there is no %s; nanobot config restore lists the copies", name)}
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := c.loadAs(name); err != nil {
+		return err
+	}
+	was, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := config.Replace(file, was, text, time.Now()); err != nil {
+		return err
+	}
+	cmd.Printf("%s is %s again\n", file, filepath.Base(name))
+	return nil
+}
