@@ -380,6 +380,20 @@ func lookup(env []string) func(string) string {
 	}
 }
 
+// protectedNames are how the copies begin that we, editors and people make of
+// files with credentials.
+func (a *App) protectedNames() []string {
+	if !a.Config.Config.Tools.ProtectConfigDir {
+		return nil
+	}
+	data, own := a.Config.DataDir, a.Config.File
+	names := []string{filepath.Join(data, "config.json"), filepath.Join(data, ".config.json"), filepath.Join(data, GoodConfig), filepath.Join(data, "secrets.json"), filepath.Join(data, pairingFile)}
+	if own != names[0] {
+		names = append(names, own, filepath.Join(filepath.Dir(own), "."+filepath.Base(own)))
+	}
+	return names
+}
+
 // SkillLedger is the record of skills that were installed.
 func SkillLedger(l *config.Loaded) string { return filepath.Join(l.DataDir, "skills.json") }
 

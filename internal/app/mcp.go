@@ -68,7 +68,7 @@ func (s *safety) spawn(a *App) func(cmd *exec.Cmd) (func(), error) {
 		}
 		p := sandbox.Profile{
 			Workspace: a.Workspace, ReadOnly: append(slices.Concat(cfg.SandboxROBinds, s.fixed), s.media), ReadWrite: cfg.SandboxRWBinds,
-			Protected: s.protected, Network: s.Network, Limits: sandbox.Limits{CPU: -1},
+			Protected: s.closed(), Network: s.Network, Limits: sandbox.Limits{CPU: -1},
 		}
 		if s.Network == sandbox.NetProxy {
 			if p.ProxySocket, err = s.proxy.start(); err != nil {
@@ -94,6 +94,7 @@ func MCPSpawn(ctx context.Context, l *config.Loaded, o Options) (spawn func(cmd 
 	}
 	var denyWrite []string
 	s.protected, denyWrite = a.protectedPaths()
+	s.names = a.protectedNames()
 	for _, p := range denyWrite {
 		if within(p, a.Workspace) {
 			s.fixed = append(s.fixed, p)

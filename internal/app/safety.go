@@ -57,6 +57,7 @@ type safety struct {
 	Posture
 	jail      *diskio.Jail
 	protected []string
+	names     []string // how further protected paths begin
 	fixed     []string // inside the workspace, not to be changed
 	secrets   *httpsafe.Registry
 	policy    *approve.Policy
@@ -71,7 +72,7 @@ type safety struct {
 func (a *App) guard(o Options) error {
 	s := &safety{Posture: PostureOf(a.Config), media: filepath.Join(a.Config.DataDir, "media"), seal: seal{workspace: a.Workspace}}
 	deny, denyWrite := a.protectedPaths()
-	s.protected = deny
+	s.protected, s.names = deny, a.protectedNames()
 	for _, p := range denyWrite {
 		if within(p, a.Workspace) {
 			s.fixed = append(s.fixed, p)
@@ -79,7 +80,7 @@ func (a *App) guard(o Options) error {
 	}
 	var err error
 	s.jail, err = diskio.OpenJail(diskio.JailOptions{
-		Workspace: a.Workspace, Restrict: s.Restrict, ReadOnly: []string{s.media}, Protected: deny, ProtectedWrite: denyWrite,
+		Workspace: a.Workspace, Restrict: s.Restrict, ReadOnly: []string{s.media}, Protected: deny, ProtectedNames: s.names, ProtectedWrite: denyWrite,
 	})
 	if err != nil {
 		return fmt.Errorf("open the workspace: %w", err)
@@ -117,6 +118,15 @@ func (a *App) guard(o Options) error {
 	}
 	a.safety = s
 	return nil
+}
+
+// closed are the protected paths, with the copies there are now.
+func (s *safety) closed() []string {
+	all := slices.Clone(s.protected)
+	for _, p := range s.names {
+		all = append(all, diskio.Named(p)...)
+	}
+	return all
 }
 
 func approvalRules(in []config.ApprovalRule) []approve.Rule {
@@ -184,7 +194,7 @@ func (s *safety) confine(a *App, tainted, other bool) func(cmd *exec.Cmd) (func(
 		}
 		p := sandbox.Profile{
 			Workspace: a.Workspace, ReadOnly: append(slices.Concat(cfg.SandboxROBinds, s.fixed), s.media), ReadWrite: cfg.SandboxRWBinds,
-			Protected: s.protected, Network: s.Network,
+			Protected: s.closed(), Network: s.Network,
 		}
 		if s.Network == sandbox.NetProxy {
 			if p.ProxySocket, err = s.proxy.start(); err != nil {

@@ -19,8 +19,9 @@ func OpenUndo(loaded *config.Loaded, workspace string, log *slog.Logger) (store 
 	if err != nil {
 		return nil, nil, err
 	}
-	deny, denyWrite := (&App{Config: loaded, Workspace: workspace}).protectedPaths()
-	jail, err := diskio.OpenJail(diskio.JailOptions{Workspace: workspace, Protected: deny, ProtectedWrite: denyWrite})
+	a := &App{Config: loaded, Workspace: workspace}
+	deny, denyWrite := a.protectedPaths()
+	jail, err := diskio.OpenJail(diskio.JailOptions{Workspace: workspace, Protected: deny, ProtectedNames: a.protectedNames(), ProtectedWrite: denyWrite})
 	if err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("open the workspace: %w", err), sessions.Close())
 	}

@@ -58,6 +58,9 @@ type JailOptions struct {
 	ReadOnly []string
 	// Protected are files and directory trees that are neither read nor written.
 	Protected []string
+	// ProtectedNames are beginnings of paths: whatever lies in their folder and
+	// is called so, now or later, is protected, such as copies of a file.
+	ProtectedNames []string
 	// ProtectedWrite are files and directory trees that are not written.
 	ProtectedWrite []string
 	// Home is what "~" means; empty means the user's home directory.
@@ -166,7 +169,7 @@ func OpenJail(o JailOptions) (*Jail, error) {
 			j.roots = append(j.roots, &jailRoot{path: filepath.Clean(p), readOnly: true})
 		}
 	}
-	j.rules = Narrow{Protected: slices.Clone(o.Protected), ProtectedWrite: slices.Clone(o.ProtectedWrite)}
+	j.rules = Narrow{Protected: slices.Clone(o.Protected), ProtectedWrite: slices.Clone(o.ProtectedWrite), names: slices.Clone(o.ProtectedNames)}
 	j.guard = sync.OnceValue(func() *guard { return newGuard(j, j.rules) })
 	return j, nil
 }
@@ -182,6 +185,8 @@ type Narrow struct {
 	Unlisted []string
 	// Restrict limits access to the roots, as in JailOptions.
 	Restrict bool
+
+	names []string // ProtectedNames of JailOptions
 }
 
 // Narrower returns a jail that refuses more, for somebody who may see less. It

@@ -32,6 +32,7 @@ func HomeProtected(home string) (deny, denyWrite []string) {
 // the names that mounts give them.
 type guard struct {
 	deny, denyWrite []string
+	names           []string // beginnings of denied paths
 	except          []string // inside deny
 	unlisted        []string // their files have to be named
 	fold            bool
@@ -58,11 +59,12 @@ func newGuard(j *Jail, n Narrow) *guard {
 		return to
 	}
 	g.deny = all(n.Protected)
+	g.names = all(n.names)
 	g.denyWrite = all(n.ProtectedWrite)
 	g.except = all(n.Except)
 	g.unlisted = all(n.Unlisted)
 	mounts, ws := j.mounts(), resolveExisting(j.workspace)
-	for _, list := range []*[]string{&g.deny, &g.denyWrite, &g.unlisted} {
+	for _, list := range []*[]string{&g.deny, &g.names, &g.denyWrite, &g.unlisted} {
 		*list = append(*list, mountedNames(mounts, *list, ws)...)
 	}
 	g.deny = append(g.deny, processMounts(mounts)...)
@@ -91,10 +93,10 @@ func (g *guard) check(path string, write bool) error {
 		return refuse(path, ErrProtected, "devices and the inside of processes are not accessible")
 	}
 	excepted := slices.ContainsFunc(g.except, func(p string) bool { return g.covers(p, path) })
-	for _, p := range g.deny {
-		if !excepted && g.covers(p, path) {
-			return refuse(path, ErrProtected, "protected because it holds secrets or private state; it cannot be read or written")
-		}
+	denied := slices.ContainsFunc(g.deny, func(p string) bool { return g.covers(p, path) }) ||
+		slices.ContainsFunc(g.names, func(p string) bool { return g.begins(p, path) })
+	if denied && !excepted {
+		return refuse(path, ErrProtected, "protected because it holds secrets or private state; it cannot be read or written")
 	}
 	if g.wider != nil {
 		if err := g.wider.check(path, write); err != nil {
@@ -141,8 +143,37 @@ func (g *guard) covers(p, path string) bool {
 	return err == nil && os.SameFile(a, b)
 }
 
+// begins reports whether path, or a folder on its way, lies beside p and has a
+// name that begins like p's. Disks may fold case, and nothing is lost if they
+// do not.
+func (g *guard) begins(p, path string) bool {
+	rel, ok := under(filepath.Dir(p), path, g.fold)
+	return ok && strings.HasPrefix(strings.ToLower(rel), strings.ToLower(filepath.Base(p)))
+}
+
+// Named are the paths that lie beside p and have a name that begins like p's.
+func Named(p string) (found []string) {
+	d, err := os.Open(filepath.Dir(p))
+	if err != nil {
+		return nil
+	}
+	defer d.Close()                //nolint:errcheck // only read
+	names, _ := d.Readdirnames(-1) // what cannot be read is not found
+	for _, n := range names {
+		if strings.HasPrefix(strings.ToLower(n), strings.ToLower(filepath.Base(p))) {
+			found = append(found, filepath.Join(filepath.Dir(p), n))
+		}
+	}
+	return found
+}
+
 // below returns the protected paths inside dir, for walks.
 func (g *guard) below(dir string) (inside []string) {
+	for _, p := range g.names {
+		if _, ok := under(dir, filepath.Dir(p), g.fold); ok { // rarely: most walks are in the workspace
+			inside = append(inside, Named(p)...)
+		}
+	}
 	for _, p := range slices.Concat(g.deny, g.unlisted) {
 		if rel, ok := under(dir, p, g.fold); ok && rel != "." {
 			inside = append(inside, filepath.Join(dir, rel))
@@ -158,7 +189,11 @@ func (g *guard) below(dir string) (inside []string) {
 // protected files under another name. Files inside protected directories are
 // not covered: nothing short of listing them would find them.
 func (g *guard) alias(same func(fs.FileInfo) bool) bool {
-	for _, p := range g.deny {
+	denied := slices.Clone(g.deny)
+	for _, p := range g.names {
+		denied = append(denied, Named(p)...)
+	}
+	for _, p := range denied {
 		if info, err := os.Lstat(p); err == nil && info.Mode().IsRegular() && same(info) {
 			return true
 		}
