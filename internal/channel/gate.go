@@ -38,6 +38,7 @@ type Visitor struct {
 	Mentioned bool   // in a group: we are named or answered
 	NoPairing bool   // whoever wrote gets no code: an answer could go to somebody who never wrote
 	Owner     bool   // the channel itself has proof that this is the owner, such as a token
+	Text      string // in a group: what was written, for groupHistory
 	// At is when it was written, as the platform says. It tells what came
 	// while nobody was there; zero is now.
 	At time.Time
@@ -45,6 +46,7 @@ type Visitor struct {
 
 // Pass is the permission of a Visitor.
 type Pass struct {
+	gate    *Gate
 	visitor Visitor
 	scope   string
 	at      time.Time
@@ -85,7 +87,8 @@ type Gate struct {
 	told   *recent[string, time.Time] // when somebody got a code, owners were told, a warning was written
 	owners map[string]bus.Route       // where owners wrote last, alone with us
 	groups *recent[string, bool]      // chats with several people
-	untold int                        // refused since, without a word to owners
+	heard  *recent[chatKey, *overheard]
+	untold int // refused since, without a word to owners
 	denied int
 	names  []string // of those refused last, for status
 }
@@ -96,7 +99,7 @@ func NewGate(o GateOptions) *Gate {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Gate{o: o, usual: Mention, began: o.Now(), told: newRecent[string, time.Time](gateMemory), groups: newRecent[string, bool](gateMemory), owners: map[string]bus.Route{}}
+	return &Gate{o: o, usual: Mention, began: o.Now(), told: newRecent[string, time.Time](gateMemory), groups: newRecent[string, bool](gateMemory), heard: newRecent[chatKey, *overheard](overheardChats), owners: map[string]bus.Route{}}
 }
 
 // Usually sets the group policy of the platform for sections that name none.
@@ -111,6 +114,9 @@ func (g *Gate) Admit(ctx context.Context, v Visitor) (Pass, bool) {
 	if !v.Direct {
 		g.mu.Lock()
 		g.groups.put(v.Route.ChatID, true)
+		if !g.forUs(v) {
+			g.overhear(v)
+		}
 		g.mu.Unlock()
 	}
 	if len(v.IDs) == 0 || v.IDs[0] == "" || !v.Direct && !g.forUs(v) {
@@ -124,7 +130,7 @@ func (g *Gate) Admit(ctx context.Context, v Visitor) (Pass, bool) {
 		g.refuse(ctx, v)
 		return Pass{}, false
 	}
-	pass := Pass{visitor: v, scope: g.scope(v), at: g.o.Now()}
+	pass := Pass{gate: g, visitor: v, scope: g.scope(v), at: g.o.Now()}
 	if v.Direct && pass.Owner() {
 		g.mu.Lock()
 		if len(g.owners) >= ownersKept { // clients without a name are somebody new each time
@@ -252,14 +258,16 @@ func (g *Gate) crowd() (others string, ok bool) {
 
 // plainName is a name that its bearer chose, on one line and without signs that
 // nobody sees.
-func plainName(s string) string {
+func plainName(s string) string { return text.Ellipsis(plainLine(s), nameShown) }
+
+func plainLine(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
 			return ' '
 		}
 		return r
 	}, s)
-	return text.Ellipsis(strings.Join(strings.Fields(s), " "), nameShown)
+	return strings.Join(strings.Fields(s), " ")
 }
 
 // invite sends a stranger a code.

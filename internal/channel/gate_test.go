@@ -395,3 +395,39 @@ func TestCatchUp(t *testing.T) {
 		}
 	}
 }
+
+// What was said in a group comes once with the next message for us, in its own
+// thread only, and stays until that message is durable.
+func TestGroupHistory(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, `{"allowFrom":["1"],"groupHistory":2}`)
+	say := func(id, thread, words string, mentioned bool) (channel.Pass, bool) {
+		v := channel.Visitor{Route: bus.Route{Channel: "tg", ChatID: "g", ThreadID: thread}, IDs: []string{id}, Name: "P" + id + "\n", Text: words, Mentioned: mentioned}
+		return d.Admit(t.Context(), v)
+	}
+	for _, words := range []string{"lost", " one\n\x1b[2J ", "", strings.Repeat("x", 600)} {
+		if _, ok := say("9", "", words, false); ok {
+			t.Fatal("what is not for us is admitted")
+		}
+	}
+	say("9", "t", "elsewhere", false)
+	say("9", "", "for the bot, of a stranger", true)
+	pass, ok := say("1", "", "now", true)
+	if !ok {
+		t.Fatal("not admitted")
+	}
+	want := "[said before in the group:\nP9: one [2J\nP9: " + strings.Repeat("x", 499) + "…]"
+	for range 2 {
+		if got := pass.Earlier(); got != want {
+			t.Errorf("earlier %q, want %q", got, want)
+		}
+	}
+	say("9", "", "meanwhile", false)
+	pass.Arrived()
+	if got, want := pass.Earlier(), "[said before in the group:\nP9: meanwhile]"; got != want {
+		t.Errorf("then %q, want %q", got, want)
+	}
+	if pass, _ := newDoor(t, `{"allowFrom":["1"]}`).Admit(t.Context(), visitor(true, "1")); pass.Earlier() != "" {
+		t.Error("something was said before to who is alone")
+	}
+}

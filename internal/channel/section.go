@@ -23,6 +23,7 @@ type Common struct {
 	Owners             []string `json:"owners"`
 	GroupPolicy        Policy   `json:"groupPolicy"`
 	GroupAllowFrom     []string `json:"groupAllowFrom"`
+	GroupHistory       int      `json:"groupHistory"` // messages; 0 is none
 	Streaming          *bool    `json:"streaming"`
 	SendProgress       *bool    `json:"sendProgress"`
 	SendToolHints      *bool    `json:"sendToolHints"`

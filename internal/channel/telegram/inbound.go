@@ -80,6 +80,9 @@ func (b *bot) written(ctx context.Context, parts []*message, edited bool, submit
 		}
 		v.Mentioned = v.Mentioned || sure && strings.HasPrefix(line, "/") || b.mentioned(s, entities) || b.answersUs(p)
 	}
+	if !v.Direct && !edited {
+		v.Text = b.overheard(parts)
+	}
 	pass, ok := b.deps.Gate.Admit(ctx, v)
 	if !ok {
 		return nil
@@ -93,7 +96,33 @@ func (b *bot) written(ctx context.Context, parts []*message, edited bool, submit
 	in.Meta = b.meta(m, m.From)
 	in.Text, in.Media = b.compose(ctx, parts, v)
 	in.Untrusted = slices.ContainsFunc(parts, b.foreign)
-	return submit(ctx, in)
+	if !strings.HasPrefix(in.Text, "/") { // a command leaves it for the next one
+		if s := pass.Earlier(); s != "" {
+			in.Text, in.Untrusted = s+"\n"+in.Text, true
+		}
+	}
+	if err := submit(ctx, in); err != nil {
+		return err
+	}
+	pass.Arrived()
+	return nil
+}
+
+// overheard is what others say of a message that is not for us: its words, and
+// what kinds of files are in it. Nothing is fetched.
+func (b *bot) overheard(parts []*message) string {
+	var out []string
+	for _, m := range parts {
+		s, _ := m.words()
+		if s = text.Valid(s); s != "" {
+			out = append(out, s)
+		}
+		out = append(out, m.notes()...)
+		for _, a := range m.attachments() {
+			out = append(out, "["+a.kind+"]")
+		}
+	}
+	return strings.Join(out, " ")
 }
 
 // foreign reports whether a message holds words of somebody who is neither its

@@ -314,3 +314,31 @@ func TestWrittenBeforeTheStart(t *testing.T) {
 		t.Errorf("got %q, want only what is new", got)
 	}
 }
+
+func TestWhatTheGroupSaid(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, loopback(t), map[string]any{"groupHistory": 5})
+	r.start()
+	bob := object{"id": 8, "first_name": "Bob"}
+	mention := []object{{"type": "mention", "offset": 0, "length": 7}}
+	r.fake.Post(object{"text": "let us meet at nine", "chat": group(nil), "from": bob})
+	r.fake.Post(object{"caption": "the place", "chat": group(nil), "from": bob, "photo": []object{{"file_id": "p", "file_unique_id": "p", "width": 1, "height": 1}}})
+	r.fake.Post(object{"text": "/new@nb_bot", "chat": group(nil)})
+	r.fake.Post(object{"text": "@nb_bot when?", "chat": group(nil), "entities": mention})
+	r.fake.Post(object{"text": "@nb_bot thanks", "chat": group(nil), "entities": mention})
+	got := r.receive(3)
+	want := []string{
+		"/new",
+		"[said before in the group:\nBob: let us meet at nine\nBob: the place [image]]\nAnn (@ann): when?",
+		"Ann (@ann): thanks",
+	}
+	if diff := cmp.Diff(want, r.texts()); diff != "" {
+		t.Errorf("messages (-want +got):\n%s", diff)
+	}
+	if got[0].Untrusted || !got[1].Untrusted || got[2].Untrusted {
+		t.Error("only the message with words of others is untrusted")
+	}
+	if n := len(r.fake.Calls("getFile")); n != 0 {
+		t.Errorf("%d files of others were fetched", n)
+	}
+}

@@ -1,0 +1,70 @@
+package channel
+
+import (
+	"strings"
+
+	"github.com/nanobot-go/nanobot/internal/text"
+)
+
+// Bounds of what is remembered of groups for groupHistory.
+const (
+	overheardMost  = 100 // lines of one chat, whatever the section says
+	overheardChats = 256
+	overheardChars = 500 // of one line
+)
+
+// overheard is what was said in a group without us, oldest first.
+type overheard struct {
+	lines []string
+	shown int // of them were handed out and are dropped once they arrived
+}
+
+// overhear remembers words that are not for us, if the section wants it. The
+// caller holds the lock.
+func (g *Gate) overhear(v Visitor) {
+	most := min(g.o.Common.GroupHistory, overheardMost)
+	said := plainLine(v.Text)
+	if most <= 0 || said == "" {
+		return
+	}
+	key := keyOf(v.Route)
+	o, _ := g.heard.get(key)
+	if o == nil {
+		o = &overheard{}
+		g.heard.put(key, o)
+	}
+	o.lines = append(o.lines, plainName(v.Name)+": "+text.Ellipsis(said, overheardChars))
+	over := max(0, len(o.lines)-most)
+	o.lines, o.shown = o.lines[over:], max(0, o.shown-over)
+}
+
+// Earlier is what was said in the group since the last message for us, to be
+// put before the words of this one; "" is nothing. They are the words of
+// anybody, so a message with them is untrusted. It is the same until Arrived.
+func (p Pass) Earlier() string {
+	if p.gate == nil || p.visitor.Direct {
+		return ""
+	}
+	g := p.gate
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	o, _ := g.heard.get(keyOf(p.visitor.Route))
+	if o == nil || len(o.lines) == 0 {
+		return ""
+	}
+	o.shown = len(o.lines)
+	return "[said before in the group:\n" + strings.Join(o.lines, "\n") + "]"
+}
+
+// Arrived says that the message with what Earlier returned is durable.
+func (p Pass) Arrived() {
+	if p.gate == nil || p.visitor.Direct {
+		return
+	}
+	g := p.gate
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if o, _ := g.heard.get(keyOf(p.visitor.Route)); o != nil {
+		o.lines, o.shown = o.lines[o.shown:], 0
+	}
+}
