@@ -29,6 +29,7 @@ import (
 // world is an MCP server and a strict authorization server on two origins.
 type world struct {
 	*testing.T
+	file      string // of the accounts
 	mcp, auth *httptest.Server
 
 	mu        sync.Mutex
@@ -54,7 +55,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{
-		T: t, clients: map[string][]string{}, codes: map[string]url.Values{}, refresh: map[string]bool{},
+		T: t, file: filepath.Join(t.TempDir(), "mcp.json"), clients: map[string][]string{}, codes: map[string]url.Values{}, refresh: map[string]bool{},
 		lifetime: 3600, rotate: true, sendsIss: true,
 	}
 	w.auth = httptest.NewServer(http.HandlerFunc(w.serveAuth))
@@ -67,9 +68,9 @@ func newWorld(t *testing.T) *world {
 
 func (w *world) url() string { return w.mcp.URL + "/mcp" }
 
-func (w *world) oauth(file string) *OAuth {
+func (w *world) oauth() *OAuth {
 	w.Helper()
-	a, err := NewOAuth(OAuthOptions{File: file, Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
+	a, err := NewOAuth(OAuthOptions{File: w.file, Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -242,22 +243,53 @@ func (w *world) browse(address string) int {
 // login logs in with a browser that goes where it is told.
 func (w *world) login(a *OAuth) (LoginState, error) {
 	w.Helper()
+	return w.loginBy(a, func(address string) { w.browse(address) })
+}
+
+// loginBy logs in while open runs with the address of the login page.
+func (w *world) loginBy(a *OAuth, open func(address string)) (LoginState, error) {
+	w.Helper()
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	return a.Login(w.Context(), "s", w.url(), LoginOptions{Tell: func(address string) {
-		wg.Go(func() { w.browse(address) })
+		wg.Go(func() { open(address) })
 	}})
 }
 
-func readStore(t *testing.T, file string) oauthFile {
-	t.Helper()
-	b, err := os.ReadFile(file)
+// loggedIn are accounts with a login.
+func (w *world) loggedIn() *OAuth {
+	w.Helper()
+	a := w.oauth()
+	if _, err := w.login(a); err != nil {
+		w.Fatal(err)
+	}
+	return a
+}
+
+// refused are accounts with a login whose token tok was refused.
+func (w *world) refused() (a *OAuth, tok httpsafe.Secret) {
+	w.Helper()
+	a = w.loggedIn()
+	tok, err := a.Token(w.Context(), "s", w.url())
 	if err != nil {
-		t.Fatal(err)
+		w.Fatal(err)
+	}
+	a.Invalidate("s", tok)
+	return a, tok
+}
+
+// holdRefresh lets refreshes wait at the gate.
+func (w *world) holdRefresh() { w.gate, w.arrived = make(chan struct{}), make(chan struct{}, 1) }
+
+func (w *world) store() oauthFile {
+	w.Helper()
+	b, err := os.ReadFile(w.file)
+	if err != nil {
+		w.Fatal(err)
 	}
 	var f oauthFile
 	if err := json.Unmarshal(b, &f); err != nil {
-		t.Fatal(err)
+		w.Fatal(err)
 	}
 	return f
 }
@@ -265,8 +297,8 @@ func readStore(t *testing.T, file string) oauthFile {
 func TestLogin(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	file := filepath.Join(t.TempDir(), "auth", "mcp.json")
-	a := w.oauth(file)
+	w.file = filepath.Join(t.TempDir(), "auth", "mcp.json")
+	a := w.oauth()
 	if _, err := a.Token(t.Context(), "s", w.url()); !errors.Is(err, ErrLoginNeeded) || !strings.Contains(err.Error(), "nanobot mcp login s") {
 		t.Errorf("without a login: %v", err)
 	}
@@ -280,7 +312,7 @@ func TestLogin(t *testing.T) {
 	if !st.LoggedIn || !st.Renews || st.Issuer != w.issuer || st.Scope != "read write" || time.Until(st.Expires) < 50*time.Minute {
 		t.Errorf("state %+v", st)
 	}
-	for path, want := range map[string]os.FileMode{file: 0o600, filepath.Dir(file): 0o700} {
+	for path, want := range map[string]os.FileMode{w.file: 0o600, filepath.Dir(w.file): 0o700} {
 		fi, err := os.Stat(path)
 		if err != nil {
 			t.Fatal(err)
@@ -289,7 +321,7 @@ func TestLogin(t *testing.T) {
 			t.Errorf("%s has mode %o, want %o", path, got, want)
 		}
 	}
-	got, err := w.oauth(file).Token(t.Context(), "s", w.url()) // another process
+	got, err := w.oauth().Token(t.Context(), "s", w.url()) // another process
 	if err != nil || !strings.HasPrefix(got.Reveal(), "access-") {
 		t.Errorf("token %q, error %v", got.Reveal(), err)
 	}
@@ -297,7 +329,7 @@ func TestLogin(t *testing.T) {
 	if _, err := a.Token(t.Context(), "s", w.url()+"/other"); !errors.Is(err, ErrLoginNeeded) {
 		t.Errorf("another address: %v", err)
 	}
-	f := readStore(t, file)
+	f := w.store()
 	e := f.Servers["s"]
 	sum := fmt.Sprintf("%x", sha256.Sum256([]byte(w.url())))
 	if f.Version != 1 || e.Fingerprint != sum || e.Lease == "" || f.Generations["s"] == "" || !strings.HasSuffix(e.Redirect, oauthCallback) {
@@ -316,7 +348,7 @@ func TestLogin(t *testing.T) {
 func TestTokensAreKnown(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	a := w.oauth(filepath.Join(t.TempDir(), "mcp.json"))
+	a := w.oauth()
 	var known []string
 	a.o.Known = func(name string, s httpsafe.Secret) {
 		known = append(known, name+"="+strings.TrimRight(s.Reveal(), "0123456789"))
@@ -346,11 +378,7 @@ func TestLoginOldServer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.noMeta, w.iss, w.resource = true, "", w.url()
-	a := w.oauth(filepath.Join(t.TempDir(), "mcp.json"))
-	if _, err := w.login(a); err != nil {
-		t.Fatal(err)
-	}
-	if st, err := a.State("s", w.url()); err != nil || st.Issuer != w.mcp.URL {
+	if st, err := w.loggedIn().State("s", w.url()); err != nil || st.Issuer != w.mcp.URL {
 		t.Errorf("state %+v, error %v, want the issuer %s", st, err, w.mcp.URL)
 	}
 }
@@ -359,12 +387,8 @@ func TestLoginOldServer(t *testing.T) {
 func TestRedirectChangeDropsClient(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	file := filepath.Join(t.TempDir(), "mcp.json")
-	a := w.oauth(file)
-	if _, err := w.login(a); err != nil {
-		t.Fatal(err)
-	}
-	before := readStore(t, file).Servers["s"]
+	a := w.loggedIn()
+	before := w.store().Servers["s"]
 	u, err := url.Parse(before.Redirect)
 	if err != nil {
 		t.Fatal(err)
@@ -377,7 +401,7 @@ func TestRedirectChangeDropsClient(t *testing.T) {
 	if _, err := w.login(a); err != nil {
 		t.Fatal(err)
 	}
-	after := readStore(t, file).Servers["s"]
+	after := w.store().Servers["s"]
 	if after.Redirect == before.Redirect || after.Client.ID == before.Client.ID {
 		t.Errorf("redirect %s with client %s, before %s with %s", after.Redirect, after.Client.ID, before.Redirect, before.Client.ID)
 	}
@@ -388,10 +412,7 @@ func TestRedirectChangeDropsClient(t *testing.T) {
 func TestCallbackStrangers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	a := w.oauth(filepath.Join(t.TempDir(), "mcp.json"))
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	st, err := a.Login(t.Context(), "s", w.url(), LoginOptions{Tell: func(address string) {
+	st, err := w.loginBy(w.oauth(), func(address string) {
 		u, err := url.Parse(address)
 		if err != nil {
 			t.Error(err)
@@ -399,28 +420,26 @@ func TestCallbackStrangers(t *testing.T) {
 		}
 		q := u.Query()
 		back := q.Get("redirect_uri")
-		wg.Go(func() {
-			for name, c := range map[string]struct {
-				address string
-				want    int
-			}{
-				"no state":     {back + "?code=x&iss=" + w.iss, 400},
-				"wrong state":  {back + "?code=x&state=" + strings.Repeat("A", len(q.Get("state"))) + "&iss=" + w.iss, 400},
-				"empty state":  {back + "?code=x&state=", 400},
-				"prefix":       {back + "?code=x&state=" + q.Get("state")[:10], 400},
-				"wrong path":   {strings.TrimSuffix(back, "callback") + "?code=x&state=" + q.Get("state"), 404},
-				"other host":   {strings.Replace(back, "127.0.0.1", "localhost", 1) + "?code=x&state=" + q.Get("state"), 403},
-				"error, no st": {back + "?error=access_denied", 400},
-			} {
-				if got := w.browse(c.address); got != c.want {
-					t.Errorf("%s: status %d, want %d", name, got, c.want)
-				}
+		for name, c := range map[string]struct {
+			address string
+			want    int
+		}{
+			"no state":     {back + "?code=x&iss=" + w.iss, 400},
+			"wrong state":  {back + "?code=x&state=" + strings.Repeat("A", len(q.Get("state"))) + "&iss=" + w.iss, 400},
+			"empty state":  {back + "?code=x&state=", 400},
+			"prefix":       {back + "?code=x&state=" + q.Get("state")[:10], 400},
+			"wrong path":   {strings.TrimSuffix(back, "callback") + "?code=x&state=" + q.Get("state"), 404},
+			"other host":   {strings.Replace(back, "127.0.0.1", "localhost", 1) + "?code=x&state=" + q.Get("state"), 403},
+			"error, no st": {back + "?error=access_denied", 400},
+		} {
+			if got := w.browse(c.address); got != c.want {
+				t.Errorf("%s: status %d, want %d", name, got, c.want)
 			}
-			if got := w.browse(address); got != http.StatusOK {
-				t.Errorf("the right one: status %d", got)
-			}
-		})
-	}})
+		}
+		if got := w.browse(address); got != http.StatusOK {
+			t.Errorf("the right one: status %d", got)
+		}
+	})
 	if err != nil || !st.LoggedIn {
 		t.Errorf("state %+v, error %v", st, err)
 	}
@@ -452,20 +471,16 @@ func TestCallbackOnce(t *testing.T) {
 func TestReplayedCode(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	a := w.oauth(filepath.Join(t.TempDir(), "mcp.json"))
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	_, err := a.Login(t.Context(), "s", w.url(), LoginOptions{Tell: func(address string) {
+	a := w.oauth()
+	_, err := w.loginBy(a, func(address string) {
 		u, err := url.Parse(address)
 		if err != nil {
 			t.Error(err)
 			return
 		}
 		q := u.Query()
-		wg.Go(func() {
-			w.browse(q.Get("redirect_uri") + "?" + url.Values{"code": {"code-used"}, "state": {q.Get("state")}, "iss": {w.iss}}.Encode())
-		})
-	}})
+		w.browse(q.Get("redirect_uri") + "?" + url.Values{"code": {"code-used"}, "state": {q.Get("state")}, "iss": {w.iss}}.Encode())
+	})
 	if err == nil || !strings.Contains(err.Error(), "exchange the code") || strings.Contains(err.Error(), "code-used") {
 		t.Errorf("error %v, want one of the exchange that does not tell the code", err)
 	}
@@ -492,7 +507,7 @@ func TestIssuerMixUp(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			w.iss, w.sendsIss = tt.iss, tt.sends
-			_, err := w.login(w.oauth(filepath.Join(t.TempDir(), "mcp.json")))
+			_, err := w.login(w.oauth())
 			if tt.want == "" {
 				if err != nil {
 					t.Errorf("error %v", err)
@@ -538,7 +553,7 @@ func TestDiscoveryRefused(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			tt.change(w)
-			_, err := w.oauth(filepath.Join(t.TempDir(), "mcp.json")).Login(t.Context(), "s", w.url(), LoginOptions{
+			_, err := w.oauth().Login(t.Context(), "s", w.url(), LoginOptions{
 				Tell: func(address string) { t.Errorf("it opens %s", address) },
 			})
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
@@ -567,10 +582,9 @@ func TestLoginServerIsGuarded(t *testing.T) {
 func TestRefreshOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	file := filepath.Join(t.TempDir(), "mcp.json")
 	now := time.Now()
 	clock := func() time.Time { return now }
-	a, b := w.oauth(file), w.oauth(file)
+	a, b := w.oauth(), w.oauth()
 	if _, err := w.login(a); err != nil {
 		t.Fatal(err)
 	}
@@ -623,17 +637,8 @@ func TestRefreshOnce(t *testing.T) {
 func TestRefreshRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	file := filepath.Join(t.TempDir(), "mcp.json")
-	a := w.oauth(file)
-	if _, err := w.login(a); err != nil {
-		t.Fatal(err)
-	}
+	a, _ := w.refused()
 	clear(w.refresh)
-	tok, err := a.Token(t.Context(), "s", w.url())
-	if err != nil {
-		t.Fatal(err)
-	}
-	a.Invalidate("s", tok)
 	for range 3 {
 		if _, err := a.Token(t.Context(), "s", w.url()); !errors.Is(err, ErrLoginNeeded) || strings.Contains(err.Error(), "refresh-") {
 			t.Errorf("error %v, want %v without the token", err, ErrLoginNeeded)
@@ -642,7 +647,7 @@ func TestRefreshRefused(t *testing.T) {
 	if n := w.refreshes.Load(); n != 1 {
 		t.Errorf("%d refreshes, want 1", n)
 	}
-	if e := readStore(t, file).Servers["s"]; e.Client == nil || e.Tokens != nil {
+	if e := w.store().Servers["s"]; e.Client == nil || e.Tokens != nil {
 		t.Errorf("entry %+v, want the registration and no tokens", e)
 	}
 }
@@ -651,16 +656,8 @@ func TestRefreshRefused(t *testing.T) {
 func TestRefreshOutlivesCaller(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	a := w.oauth(filepath.Join(t.TempDir(), "mcp.json"))
-	if _, err := w.login(a); err != nil {
-		t.Fatal(err)
-	}
-	tok, err := a.Token(t.Context(), "s", w.url())
-	if err != nil {
-		t.Fatal(err)
-	}
-	a.Invalidate("s", tok)
-	w.gate, w.arrived = make(chan struct{}), make(chan struct{}, 1)
+	a, tok := w.refused()
+	w.holdRefresh()
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() { _, _ = a.Token(ctx, "s", w.url()) })
@@ -684,17 +681,8 @@ func TestLogoutWins(t *testing.T) {
 	t.Run("refresh", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
-		file := filepath.Join(t.TempDir(), "mcp.json")
-		a := w.oauth(file)
-		if _, err := w.login(a); err != nil {
-			t.Fatal(err)
-		}
-		tok, err := a.Token(t.Context(), "s", w.url())
-		if err != nil {
-			t.Fatal(err)
-		}
-		a.Invalidate("s", tok)
-		w.gate, w.arrived = make(chan struct{}), make(chan struct{}, 1)
+		a, _ := w.refused()
+		w.holdRefresh()
 		var wg sync.WaitGroup
 		wg.Go(func() {
 			if _, err := a.Token(t.Context(), "s", w.url()); !errors.Is(err, ErrLoginNeeded) {
@@ -702,75 +690,60 @@ func TestLogoutWins(t *testing.T) {
 			}
 		})
 		<-w.arrived
-		if found, err := w.oauth(file).Logout(t.Context(), "s"); err != nil || !found {
+		if found, err := w.oauth().Logout(t.Context(), "s"); err != nil || !found {
 			t.Errorf("logout: %v, %v", found, err)
 		}
 		close(w.gate)
 		wg.Wait()
-		if e := readStore(t, file).Servers["s"]; e != nil {
+		if e := w.store().Servers["s"]; e != nil {
 			t.Errorf("the login came back: %+v", e)
 		}
 	})
 	t.Run("login", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
-		file := filepath.Join(t.TempDir(), "mcp.json")
-		a := w.oauth(file)
-		var wg sync.WaitGroup
-		defer wg.Wait()
-		_, err := a.Login(t.Context(), "s", w.url(), LoginOptions{Tell: func(address string) {
+		a := w.oauth()
+		_, err := w.loginBy(a, func(address string) {
 			if _, err := a.Logout(t.Context(), "s"); err != nil {
 				t.Error(err)
 			}
-			wg.Go(func() { w.browse(address) })
-		}})
+			w.browse(address)
+		})
 		if !errors.Is(err, errSuperseded) {
 			t.Errorf("error %v, want %v", err, errSuperseded)
 		}
-		if e := readStore(t, file).Servers["s"]; e != nil {
+		if e := w.store().Servers["s"]; e != nil {
 			t.Errorf("the login came back: %+v", e)
 		}
 	})
 	t.Run("login during a refresh", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
-		file := filepath.Join(t.TempDir(), "mcp.json")
-		a := w.oauth(file)
-		if _, err := w.login(a); err != nil {
-			t.Fatal(err)
-		}
-		tok, err := a.Token(t.Context(), "s", w.url())
-		if err != nil {
-			t.Fatal(err)
-		}
-		a.Invalidate("s", tok)
-		w.gate, w.arrived = make(chan struct{}), make(chan struct{}, 1)
+		a, _ := w.refused()
+		w.holdRefresh()
 		var wg sync.WaitGroup
 		wg.Go(func() { _, _ = a.Token(t.Context(), "s", w.url()) })
 		<-w.arrived
-		if _, err := w.login(w.oauth(file)); err != nil {
+		if _, err := w.login(w.oauth()); err != nil {
 			t.Error(err)
 		}
-		want := readStore(t, file).Servers["s"].Tokens.Access
+		want := w.store().Servers["s"].Tokens.Access
 		close(w.gate)
 		wg.Wait()
-		if got := readStore(t, file).Servers["s"].Tokens.Access; got != want {
+		if got := w.store().Servers["s"].Tokens.Access; got != want {
 			t.Errorf("token %s was written over %s", got, want)
 		}
 	})
 	t.Run("newer login", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
-		file := filepath.Join(t.TempDir(), "mcp.json")
-		a := w.oauth(file)
-		var wg sync.WaitGroup
-		defer wg.Wait()
-		_, err := a.Login(t.Context(), "s", w.url(), LoginOptions{Tell: func(address string) {
-			if _, err := w.login(w.oauth(file)); err != nil {
+		a := w.oauth()
+		_, err := w.loginBy(a, func(address string) {
+			if _, err := w.login(w.oauth()); err != nil {
 				t.Error(err)
 			}
-			wg.Go(func() { w.browse(address) })
-		}})
+			w.browse(address)
+		})
 		if !errors.Is(err, errSuperseded) {
 			t.Errorf("error %v, want %v", err, errSuperseded)
 		}
@@ -788,7 +761,7 @@ func TestLoginPasted(t *testing.T) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	var notes []string
-	st, err := w.oauth(filepath.Join(t.TempDir(), "mcp.json")).Login(t.Context(), "s", w.url(), LoginOptions{
+	st, err := w.oauth().Login(t.Context(), "s", w.url(), LoginOptions{
 		Pasted: func() <-chan string { return lines },
 		Note:   func(text string) { notes = append(notes, text) },
 		Tell: func(address string) {
@@ -826,7 +799,7 @@ func TestLoginPasted(t *testing.T) {
 func TestLoginTimeout(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	_, err := w.oauth(filepath.Join(t.TempDir(), "mcp.json")).Login(t.Context(), "s", w.url(), LoginOptions{Tell: func(string) {}, Wait: 300 * time.Millisecond})
+	_, err := w.oauth().Login(t.Context(), "s", w.url(), LoginOptions{Tell: func(string) {}, Wait: 300 * time.Millisecond})
 	if err == nil || !strings.Contains(err.Error(), "nobody logged in within") {
 		t.Errorf("error %v", err)
 	}
@@ -837,15 +810,14 @@ func TestLoginTimeout(t *testing.T) {
 func TestForeignStore(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	file := filepath.Join(t.TempDir(), "mcp.json")
 	w.refresh["refresh-old"] = true
 	text := `{"version":1,"servers":{"s":{"server_fingerprint":"` + oauthFingerprint(w.url()) + `","write_lease":"l",
 		"tokens":{"access_token":"old","token_type":"Bearer","expires_in":3600,"refresh_token":"refresh-old"},
 		"client_info":{"client_id":"c","redirect_uris":["http://127.0.0.1/auth/mcp/callback"]},"redirect_uri":"http://127.0.0.1/auth/mcp/callback"}},"generations":{"s":"g"}}`
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(w.file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	a := w.oauth(file)
+	a := w.oauth()
 	tok, err := a.Token(t.Context(), "s", w.url())
 	if err != nil || tok.Reveal() != "old" {
 		t.Errorf("token %q, error %v, want old", tok.Reveal(), err)
@@ -864,18 +836,17 @@ func TestDamagedStore(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"{", `{"version":2}`} {
 		w := newWorld(t)
-		file := filepath.Join(t.TempDir(), "mcp.json")
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(w.file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		a := w.oauth(file)
+		a := w.oauth()
 		if _, err := a.Token(t.Context(), "s", w.url()); err == nil || errors.Is(err, ErrLoginNeeded) {
 			t.Errorf("token of %q: %v", text, err)
 		}
 		if _, err := w.login(a); err == nil {
 			t.Errorf("login over %q", text)
 		}
-		if got, err := os.ReadFile(file); err != nil || string(got) != text {
+		if got, err := os.ReadFile(w.file); err != nil || string(got) != text {
 			t.Errorf("the file is %q now (%v)", got, err)
 		}
 	}
