@@ -5,9 +5,12 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/nanobot-go/nanobot/internal/app"
 )
@@ -134,4 +137,45 @@ func (h *host) startWith(o app.GatewayOptions) {
 	go func() { h.done <- g.Run(ctx, func() { close(up) }) }()
 	<-up
 	h.t.Cleanup(func() { h.stop() })
+}
+
+// A configuration file that is a link is read again when what it leads to
+// changes, or when it leads elsewhere, as in a cluster.
+func TestLinkedConfiguration(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, echo(t))
+	elsewhere := t.TempDir()
+	const first, second, third = "first-key-8d1f7e0a", "second-key-5c92b3d4", "third-key-77aa01bc"
+	put := func(name, key string) string {
+		path := filepath.Join(elsewhere, name)
+		h.must(os.MkdirAll(filepath.Dir(path), 0o700))
+		h.must(os.WriteFile(path, []byte(withKey(key)), 0o600))
+		return path
+	}
+	link := filepath.Join(h.dir, "config.json")
+	h.must(os.Remove(link))
+	if err := os.Symlink(put("a/nanobot.json", first), link); err != nil {
+		t.Skip("no links here")
+	}
+	h.start()
+	<-h.party.joined
+	uses := func(key string) {
+		t.Helper()
+		for tick, end := time.NewTicker(5*time.Millisecond), time.After(20*time.Second); models(t, h.g.Handler(), key) != http.StatusOK; {
+			select {
+			case <-tick.C:
+			case <-end:
+				t.Fatalf("%s is not in use", key)
+			}
+		}
+	}
+	uses(first)
+	for _, key := range []string{second, first, second} { // the first may be seen because watching begins
+		put("a/nanobot.json", key)
+		uses(key)
+	}
+	h.must(os.Symlink(put("b/nanobot.json", third), link+".new"))
+	h.must(os.Rename(link+".new", link))
+	uses(third)
+	h.must(h.end())
 }

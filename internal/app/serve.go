@@ -293,8 +293,16 @@ func (g *Gateway) watchConfig(ctx context.Context) {
 		return
 	}
 	changed := make(chan struct{}, 1)
+	file := l.File
+	if path, err := config.Locate(g.configOptions()); err == nil {
+		file = path // we may have started with a copy
+	}
+	dirs := []string{l.DataDir}
+	if real, err := filepath.EvalSymlinks(file); err == nil && !slices.Contains(dirs, filepath.Dir(real)) {
+		dirs = append(dirs, filepath.Dir(real)) // people keep the file elsewhere and link to it
+	}
 	g.background.Go(func() {
-		err := schedule.Watch(ctx, []string{l.DataDir}, func() {
+		err := schedule.Watch(ctx, dirs, func() {
 			select {
 			case changed <- struct{}{}:
 			default:
@@ -305,10 +313,6 @@ func (g *Gateway) watchConfig(ctx context.Context) {
 		}
 	})
 	g.background.Go(func() {
-		file := l.File
-		if path, err := config.Locate(g.configOptions()); err == nil {
-			file = path // we may have started with a copy
-		}
 		stamp := stampOf(file)
 		for {
 			select {
