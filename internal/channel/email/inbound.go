@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -47,7 +48,7 @@ func (p *post) pass(ctx context.Context, m *mailbox, submit channel.Submit) erro
 			return err
 		}
 		for _, h := range list {
-			v, err := p.receive(ctx, m, h, submit)
+			v, err := p.contained(ctx, m, h, submit)
 			if err != nil {
 				return err
 			}
@@ -113,6 +114,18 @@ func uidSet(list []uint32) imap.UIDSet {
 		s.AddNum(imap.UID(u))
 	}
 	return s
+}
+
+// contained is receive for a mail that may break the program. It would come
+// again for ever, and hold up all others, so it is given up.
+func (p *post) contained(ctx context.Context, m *mailbox, h head, submit channel.Submit) (v verdict, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			p.deps.Log.ErrorContext(ctx, "a mail was given up and left unread, please report this", "uid", h.uid, "panic", r, "stack", string(debug.Stack()))
+			v, err = left, nil
+		}
+	}()
+	return p.receive(ctx, m, h, submit)
 }
 
 // receive deals with one mail. Nothing but its header is looked at before the

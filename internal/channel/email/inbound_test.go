@@ -356,3 +356,18 @@ func TestMailFromBeforeTheStart(t *testing.T) {
 		t.Errorf("%d unread, want the old one", unseen)
 	}
 }
+
+// A mail that breaks the program is given up, and does not hold up the others.
+func TestPanicIsContained(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, newProvider(t, serverOptions{}), map[string]any{"allowedAttachmentTypes": []string{"*"}})
+	r.deps.Media, r.post.deps.Media = nil, nil // so that keeping a file does
+	r.deliver(strings.Replace(letterOf(1, "a", "x"), "\n\nx\n", "\nContent-Type: application/pdf\n\nx\n", 1))
+	r.deliver(letterOf(2, "b", "two"))
+	if got := r.mustOnce(); len(got) != 1 || !strings.HasSuffix(got[0].Text, "two") {
+		t.Errorf("got %+v, want the second mail", got)
+	}
+	if !strings.Contains(r.log.String(), "was given up") {
+		t.Error("nobody is told")
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -66,6 +67,18 @@ func (r *receiver) problem(detail, reason string, e *envelope) {
 		f = f.text("turn_id", e.TurnID)
 	}
 	r.reply(f)
+}
+
+// contained is frame for what may break the program: the others of this
+// connection need not suffer for it.
+func (r *receiver) contained(ctx context.Context, data []byte) {
+	defer func() {
+		if p := recover(); p != nil {
+			r.c.d.Log.ErrorContext(ctx, "a frame was given up, please report this", "channel", r.c.d.Name, "panic", p, "stack", string(debug.Stack()))
+			r.problem("internal error", "", nil)
+		}
+	}()
+	r.frame(ctx, data)
 }
 
 // frame handles what came in: plain text, an object with a text, or an object

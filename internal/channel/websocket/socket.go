@@ -97,10 +97,10 @@ func (s *socket) run(ctx context.Context) {
 		defer cancel()
 		s.ping(ctx)
 	})
+	defer wg.Wait()
+	defer h.leave(s) // before the wait: senders wait for this
+	defer cancel()
 	s.read(ctx, &wg)
-	cancel()
-	h.leave(s) // before the wait: senders wait for this
-	wg.Wait()
 }
 
 // read takes frames one after the other: order within a connection holds, and
@@ -117,7 +117,7 @@ func (s *socket) read(ctx context.Context, wg *sync.WaitGroup) {
 		if _, err := io.Copy(&buf, r); err != nil {
 			return
 		}
-		in.frame(ctx, buf.Bytes())
+		in.contained(ctx, buf.Bytes())
 		if buf.Cap() > bufferBytes {
 			buf = bytes.Buffer{}
 		}

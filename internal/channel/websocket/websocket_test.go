@@ -261,3 +261,21 @@ func TestSubmitFails(t *testing.T) {
 		t.Errorf("a refused message left a turn behind: %v", m)
 	}
 }
+
+// A frame that breaks the program is given up; its connection and its chat go on.
+func TestPanicIsContained(t *testing.T) {
+	t.Parallel()
+	r := start(t, "")
+	c := r.login()
+	gate := r.c.d.Gate
+	r.c.d.Gate = nil
+	c.say("boom")
+	if m := c.until("error"); m["detail"] != "internal error" {
+		t.Errorf("got %v", m)
+	}
+	r.c.d.Gate = gate
+	c.say("still there?")
+	if got := r.inbound().Text; got != "still there?" {
+		t.Errorf("the agent got %q", got)
+	}
+}
