@@ -47,7 +47,8 @@ type post struct {
 	facts   *facts
 	tokens  *tokens // nil without oauth
 	replies *budget
-	forged  *budget     // mails whose sender nothing proves
+	forged  *budget     // mails whose sender nothing proves, by address
+	strays  *budget     // the same of all addresses together
 	tls     *tls.Config // of connections; nil is the usual
 	lookup  func(ctx context.Context, name string) ([]string, error)
 	run     sync.Mutex
@@ -62,7 +63,7 @@ func New(d channel.Deps, section json.RawMessage) (channel.Channel, error) {
 	}
 	p := &post{
 		deps: d, o: o, own: o.own(), facts: &facts{state: d.State},
-		replies: newBudget(20, time.Hour), forged: newBudget(20, time.Hour), lookup: new(net.Resolver).LookupTXT,
+		replies: newBudget(20, time.Hour), forged: newBudget(20, time.Hour), strays: newBudget(60, time.Hour), lookup: new(net.Resolver).LookupTXT,
 	}
 	if o.oauth != nil {
 		var h *http.Client

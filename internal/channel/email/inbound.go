@@ -159,15 +159,31 @@ func (p *post) receive(ctx context.Context, m *mailbox, h head, submit channel.S
 		}
 	}
 	d := mailData{head: h, validity: m.validity, raw: raw, sure: p.verified(ctx, l, raw)}
-	if !d.sure && p.forged.wait(l.from.Address, p.deps.Now()) > 0 { // anybody can send these, and each costs a turn
+	if !d.sure && !p.affords(l.from.Address) {
 		p.deps.Log.WarnContext(ctx, "too many mails whose sender nothing proves; this one is left unread", "uid", h.uid, "from", l.from.Address)
 		return p.unwanted(), nil
 	}
 	err := submit(ctx, p.inbound(ctx, pass, l, d))
 	if err != nil && !d.sure {
 		p.forged.back(l.from.Address)
+		p.strays.back("")
 	}
 	return handled, err
+}
+
+// affords reports whether one more mail whose sender nothing proves is read.
+// Anybody can send these; each costs a turn, and each answer goes to somebody
+// who may never have written.
+func (p *post) affords(from string) bool {
+	now := p.deps.Now()
+	if p.forged.wait(from, now) > 0 {
+		return false
+	}
+	if p.strays.wait("", now) > 0 {
+		p.forged.back(from)
+		return false
+	}
+	return true
 }
 
 // unwanted is the verdict about mails that are not for us. They stay unread

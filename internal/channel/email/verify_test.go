@@ -6,6 +6,7 @@ import (
 	"crypto/ed25519"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -223,5 +224,19 @@ func TestFloodOfForgedMails(t *testing.T) {
 	}
 	if all, unseen := r.counts("INBOX"); all != 26 || unseen != 5 {
 		t.Errorf("%d mails, %d unread, want 26 and 5", all, unseen)
+	}
+}
+
+// Where everybody may write, names that are made up are bounded, too: the
+// answers would go to people who never wrote.
+func TestFloodOfNames(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, newProvider(t, serverOptions{}), map[string]any{"allowFrom": []string{"*"}})
+	for i := range 65 {
+		raw := strings.Replace(letterOf(i+1, "x", "hi"), proven("friends.example"), "", 1)
+		r.deliver(strings.Replace(raw, owner, fmt.Sprintf("p%d@friends.example", i), 1))
+	}
+	if got := r.mustOnce(); len(got) != 60 {
+		t.Errorf("%d mails were read, want 60", len(got))
 	}
 }
