@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strconv"
 	"sync"
@@ -31,6 +32,9 @@ type GatewayOptions struct {
 	Options
 	Listen     string // address instead of the configured one; "-" is none: the host program mounts Handler
 	NoChannels bool   // leave all chat platforms off until it has run for a while
+	// Dry is for a look at what would run, while another gateway may: what that
+	// one holds is done without. Run must not be called.
+	Dry bool
 	// Loaded is the configuration to start with; nil reads it. With Rejected it
 	// stands in for the one in the file, which cannot be used because of that.
 	// The next reload reads the file again.
@@ -68,6 +72,7 @@ type Gateway struct {
 	bad    string         // why the newest one is not in use; "" if it is
 
 	workspace string
+	scratch   string // the queue of a dry run; "" is the real one
 }
 
 // NewGateway reads the configuration, takes the locks and the port and builds
@@ -120,14 +125,23 @@ func NewGateway(ctx context.Context, o GatewayOptions) (*Gateway, error) {
 // open takes what only one gateway can have.
 func (g *Gateway) open(ctx context.Context, a *App) (err error) {
 	g.queue, err = journal.Open(filepath.Join(a.Config.DataDir, "bus"), journal.Options{Now: g.o.Now, Log: g.log})
-	if locked, ok := errors.AsType[*diskio.LockedError](err); ok {
+	locked, ok := errors.AsType[*diskio.LockedError](err)
+	if ok && g.o.Dry {
+		a.Notes = append(a.Notes, fmt.Sprintf("A gateway runs with %s already (process %d).", a.Config.DataDir, locked.PID))
+		if g.scratch, err = os.MkdirTemp("", "nanobot-dry-"); err != nil {
+			return err
+		}
+		g.queue, err = journal.Open(g.scratch, journal.Options{Now: g.o.Now, Log: g.log})
+	} else if ok {
 		return fmt.Errorf("another gateway already works with %s: %w", a.Config.DataDir, locked)
 	}
 	if err != nil {
 		return err
 	}
 	g.owner = &ownerChat{path: filepath.Join(a.Config.DataDir, "run", "owner-chat.json")}
-	if err := g.listen(ctx, a.Config.Config.Gateway); err != nil {
+	if err := g.listen(ctx, a.Config.Config.Gateway); err != nil && g.o.Dry {
+		a.Notes = append(a.Notes, fmt.Sprintf("It could not start now: %v.", err))
+	} else if err != nil {
 		return err
 	}
 	if g.channels, err = channel.NewManager(g.channelOptions(a)); err != nil {
@@ -320,6 +334,9 @@ func (g *Gateway) close() error {
 	}
 	if g.listener != nil {
 		_ = g.listener.Close() // closed by the server already, or never used
+	}
+	if g.scratch != "" {
+		err = errors.Join(err, os.RemoveAll(g.scratch))
 	}
 	return err
 }

@@ -112,7 +112,7 @@ func (c *command) gatewayRun(ctx context.Context, f gatewayFlags) error {
 	defer done()
 	crashes := daemon.OpenCrashes(filepath.Join(loaded.DataDir, "run", "starts.json"))
 	o := c.gatewayOptions(loaded, f, log)
-	o.Loaded, o.Rejected = loaded, rejected
+	o.Loaded, o.Rejected, o.Dry = loaded, rejected, f.dryRun
 	begun := time.Now()
 	if !f.dryRun {
 		recent, err := crashes.Begin(begun, crashWindow)

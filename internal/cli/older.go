@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -55,8 +57,19 @@ func isExpression(name string) bool {
 func (c *command) olderService() []*cobra.Command {
 	var f serviceFlags
 	install, uninstall := c.serviceInstall(&f), c.serviceUninstall(&f)
+	install.Flags().BoolVar(&f.noStart, "no-start", false, "do not start it")
+	install.Flags().BoolVar(&f.noEnable, "no-enable", false, "do not switch it on for the next login")
+	install.Flags().Bool("start", true, "start it, which is the default")
+	install.Flags().Bool("enable", true, "switch it on, which is the default")
 	for _, cmd := range []*cobra.Command{install, uninstall} {
 		cmd.Flags().StringVar(&f.name, "name", "nanobot-gateway", "`name` of the service")
+		manager := cmd.Flags().String("manager", "auto", "there is one that fits this machine")
+		cmd.PreRunE = func(*cobra.Command, []string) error {
+			if own := map[string]string{"linux": "systemd", "darwin": "launchd"}[runtime.GOOS]; *manager != "auto" && *manager != own {
+				return usageError{fmt.Errorf("--manager %s: this machine has %s", *manager, cmp.Or(own, "none"))}
+			}
+			return nil
+		}
 		cmd.Hidden = true
 		cmd.Use += "-service"
 	}

@@ -28,6 +28,8 @@ type serviceFlags struct {
 	dryRun bool
 	port   int
 	host   string
+
+	noStart, noEnable bool // only for older scripts
 }
 
 func (c *command) serviceCommand() *cobra.Command {
@@ -167,7 +169,7 @@ func (c *command) installService(cmd *cobra.Command, s serviceHost, f serviceFla
 	}
 	text := s.text(unit)
 	if f.dryRun {
-		cmd.Printf("# %s\n%s\n# then:\n%s", s.path(), text, shellLines(s.start()))
+		cmd.Printf("# %s\n%s\n# then:\n%s", s.path(), text, shellLines(f.begin(s)))
 		return nil
 	}
 	if err := s.ours(); err != nil {
@@ -193,11 +195,15 @@ func (c *command) installService(cmd *cobra.Command, s serviceHost, f serviceFla
 		return err
 	}
 	cmd.Printf("Wrote %s\n", s.path())
-	switch left, err := s.run(cmd.Context(), s.start()); {
-	case left == 1: // the start itself
+	switch left, err := s.run(cmd.Context(), f.begin(s)); {
+	case left == 1 && !f.noStart: // the start itself
 		return fmt.Errorf("%w\nThe service is installed, but the gateway does not start. See why with: %s", err, s.journal())
 	case err != nil:
-		return fmt.Errorf("%w\nThe file is in place. Do the rest by hand:\n%s", err, strings.TrimRight(shellLines(s.start()), "\n"))
+		return fmt.Errorf("%w\nThe file is in place. Do the rest by hand:\n%s", err, strings.TrimRight(shellLines(f.begin(s)), "\n"))
+	}
+	if f.noStart {
+		cmd.Println("The service is installed and not started.")
+		return nil
 	}
 	see := "nanobot gateway status"
 	if s.system { // what root has is another configuration
@@ -209,6 +215,20 @@ func (c *command) installService(cmd *cobra.Command, s serviceHost, f serviceFla
 	}
 	c.warnOfShellKeys(l)
 	return nil
+}
+
+// begin are the commands that make an installed service run.
+func (f serviceFlags) begin(s serviceHost) [][]string {
+	return slices.DeleteFunc(s.start(), func(words []string) bool {
+		verb := words[len(words)-2] // before the unit, or what launchd calls it
+		switch {
+		case slices.Contains(words, "daemon-reload"):
+			return false
+		case f.noStart && s.os == "darwin":
+			return true // what is loaded runs
+		}
+		return f.noEnable && verb == "enable" || f.noStart && verb == "restart"
+	})
 }
 
 // warnOfShellKeys names keys that are in this shell and will be missing there.
