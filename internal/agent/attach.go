@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
 	"fmt"
@@ -45,7 +44,7 @@ func (t *turn) attachments(ctx context.Context, media []bus.Media) (images []llm
 			notes = append(notes, fmt.Sprintf("[Image not shown, too many in one message: %s]", m.Path))
 		default:
 			total += len(data)
-			url := "data:" + imageType(data) + ";base64," + base64.StdEncoding.EncodeToString(data)
+			url := "data:" + llm.PictureType(data) + ";base64," + base64.StdEncoding.EncodeToString(data)
 			images = append(images, llm.Block{Type: "image_url", ImageURL: url, Path: m.Path})
 		}
 	}
@@ -107,24 +106,9 @@ func readImage(path string, limit int) (data []byte, size int64, err error) {
 	if err != nil && n == 0 {
 		return nil, info.Size(), nil // an empty file is an ordinary attachment
 	}
-	if imageType(head[:n]) == "" || info.Size() > int64(limit) {
+	if llm.PictureType(head[:n]) == "" || info.Size() > int64(limit) {
 		return nil, info.Size(), nil
 	}
 	data, err = io.ReadAll(io.LimitReader(f, int64(limit)))
 	return append(head[:n], data...), info.Size(), err
-}
-
-// imageType tells a picture by its first bytes.
-func imageType(b []byte) string {
-	switch {
-	case bytes.HasPrefix(b, []byte("\x89PNG\r\n\x1a\n")):
-		return "image/png"
-	case bytes.HasPrefix(b, []byte{0xFF, 0xD8, 0xFF}):
-		return "image/jpeg"
-	case bytes.HasPrefix(b, []byte("GIF87a")), bytes.HasPrefix(b, []byte("GIF89a")):
-		return "image/gif"
-	case len(b) >= 12 && bytes.HasPrefix(b, []byte("RIFF")) && bytes.Equal(b[8:12], []byte("WEBP")):
-		return "image/webp"
-	}
-	return ""
 }

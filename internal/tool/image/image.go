@@ -202,7 +202,7 @@ func (m *maker) references(job *order, paths []string) *tool.Result {
 		case len(data) > maxPicture:
 			return refuse(tool.Fail(tool.TooLarge, "%s is larger than %d MB", p, maxPicture>>20))
 		}
-		mime := pictureType(data)
+		mime := llm.PictureType(data)
 		if mime == "" {
 			return refuse(tool.Fail(tool.InvalidArgs, "%s is not a PNG, JPEG, WebP or GIF picture", p))
 		}

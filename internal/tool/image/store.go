@@ -1,7 +1,6 @@
 package image
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
@@ -19,27 +18,13 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/llm"
 )
 
 var (
 	errTooLarge   = errors.New("the picture is larger than 10 MB")
 	errNotPicture = errors.New("what came back is not a PNG, JPEG, WebP or GIF picture")
 )
-
-// pictureType tells a picture by its first bytes, "" if it is none.
-func pictureType(b []byte) string {
-	switch {
-	case bytes.HasPrefix(b, []byte("\x89PNG\r\n\x1a\n")):
-		return "image/png"
-	case bytes.HasPrefix(b, []byte("\xff\xd8\xff")):
-		return "image/jpeg"
-	case bytes.HasPrefix(b, []byte("GIF87a")), bytes.HasPrefix(b, []byte("GIF89a")):
-		return "image/gif"
-	case len(b) >= 12 && string(b[:4]) == "RIFF" && string(b[8:12]) == "WEBP":
-		return "image/webp"
-	}
-	return ""
-}
 
 func extension(mime string) string {
 	if mime == "image/jpeg" {
@@ -65,7 +50,7 @@ func (m *maker) fetch(ctx context.Context, src string) (picture, error) {
 	if err != nil {
 		return picture{}, err
 	}
-	mime := pictureType(data)
+	mime := llm.PictureType(data)
 	if mime == "" {
 		return picture{}, errNotPicture
 	}

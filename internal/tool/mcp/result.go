@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
@@ -153,7 +152,7 @@ func (c *collector) resource(r *sdk.ResourceContents) {
 // media keeps bytes in a file and tells the model about it. Pictures it can
 // see are shown, whatever type the server claims they have.
 func (c *collector) media(what string, data []byte, declared string) {
-	kind := pictureType(data)
+	kind := llm.PictureType(data)
 	note := fmt.Sprintf("[%s, %d bytes", what, len(data))
 	path, err := c.s.keep(data, kind, declared)
 	switch {
@@ -175,21 +174,6 @@ func (c *collector) media(what string, data []byte, declared string) {
 		note += ", too large to be shown"
 	}
 	c.line(note + "]")
-}
-
-// pictureType tells a picture by its first bytes; "" if it is none a model takes.
-func pictureType(b []byte) string {
-	switch {
-	case bytes.HasPrefix(b, []byte("\x89PNG\r\n\x1a\n")):
-		return "image/png"
-	case bytes.HasPrefix(b, []byte("\xff\xd8\xff")):
-		return "image/jpeg"
-	case bytes.HasPrefix(b, []byte("GIF87a")), bytes.HasPrefix(b, []byte("GIF89a")):
-		return "image/gif"
-	case len(b) >= 12 && string(b[:4]) == "RIFF" && string(b[8:12]) == "WEBP":
-		return "image/webp"
-	}
-	return ""
 }
 
 // extension names files so that other programs know what to do with them, and

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +14,8 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+
+	"github.com/nanobot-go/nanobot/internal/llm"
 )
 
 // Limits of bodies, in bytes.
@@ -105,7 +106,7 @@ func readBody(resp *http.Response) (body, error) {
 		return b, nil
 	case kindImage:
 		limit, wire.left = maxImage, wire.left+maxImage-maxWire
-		if w, h := pixels(head, b.mime); max(w, h) > maxSide {
+		if w, h := llm.PictureSize(head, b.mime); max(w, h) > maxSide {
 			return b, fmt.Errorf("the picture has %dx%d pixels; at most %d per side can be shown", w, h, maxSide)
 		}
 	case kindDocument:
@@ -157,8 +158,8 @@ func (b *body) identify(head []byte, req *http.Request) {
 	}
 	start := bytes.ToLower(bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")), " \t\r\n"))
 	switch {
-	case pictureType(head) != "":
-		b.kind, b.mime = kindImage, pictureType(head)
+	case llm.PictureType(head) != "":
+		b.kind, b.mime = kindImage, llm.PictureType(head)
 	case bytes.HasPrefix(start, []byte("%pdf-")):
 		b.kind, b.mime, b.ext = kindDocument, "application/pdf", ".pdf"
 	case bytes.HasPrefix(head, []byte("PK\x03\x04")) && officeExt(media, ext) != "":
@@ -220,43 +221,6 @@ func filelike(p string) bool {
 		return true
 	}
 	return false
-}
-
-func pictureType(head []byte) string {
-	switch {
-	case bytes.HasPrefix(head, []byte("\x89PNG\r\n\x1a\n")):
-		return "image/png"
-	case bytes.HasPrefix(head, []byte("\xff\xd8\xff")):
-		return "image/jpeg"
-	case bytes.HasPrefix(head, []byte("GIF87a")), bytes.HasPrefix(head, []byte("GIF89a")):
-		return "image/gif"
-	case len(head) >= 12 && string(head[:4]) == "RIFF" && string(head[8:12]) == "WEBP":
-		return "image/webp"
-	}
-	return ""
-}
-
-// pixels finds the size of a picture in its first bytes; 0 when it is not there.
-func pixels(b []byte, mimeType string) (w, h int) {
-	switch {
-	case mimeType == "image/png" && len(b) >= 24:
-		return int(binary.BigEndian.Uint32(b[16:])), int(binary.BigEndian.Uint32(b[20:]))
-	case mimeType == "image/gif" && len(b) >= 10:
-		return int(binary.LittleEndian.Uint16(b[6:])), int(binary.LittleEndian.Uint16(b[8:]))
-	case mimeType == "image/webp" && len(b) >= 30 && string(b[12:16]) == "VP8X":
-		return 1 + int(b[24]) + int(b[25])<<8 + int(b[26])<<16, 1 + int(b[27]) + int(b[28])<<8 + int(b[29])<<16
-	case mimeType == "image/webp" && len(b) >= 30 && string(b[12:16]) == "VP8 ":
-		return int(binary.LittleEndian.Uint16(b[26:]) & 0x3FFF), int(binary.LittleEndian.Uint16(b[28:]) & 0x3FFF)
-	case mimeType == "image/jpeg":
-		for i := 2; i+9 < len(b) && b[i] == 0xFF; {
-			mark := b[i+1]
-			if mark >= 0xC0 && mark <= 0xCF && mark != 0xC4 && mark != 0xC8 && mark != 0xCC {
-				return int(binary.BigEndian.Uint16(b[i+7:])), int(binary.BigEndian.Uint16(b[i+5:]))
-			}
-			i += 2 + int(binary.BigEndian.Uint16(b[i+2:]))
-		}
-	}
-	return 0, 0
 }
 
 // prettyJSON puts JSON on lines, one space per level, and stops after about
