@@ -220,6 +220,7 @@ func (g *Gateway) health(context.Context) api.Report {
 	add("queue", s.Queue.Err == nil, false, queue)
 	add("schedule", s.schedule == "", s.Ready, s.schedule) // a file that somebody has to mend is no reason to send nobody here
 	add("model", s.model == "", true, s.model)
+	add("disk", s.disk == "", true, s.disk) // messages that cannot be kept are the queue's matter
 	for _, c := range s.Channels {
 		if c.Enabled {
 			add("channel "+c.Name, c.State == channel.Running, true, c.Error)

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"syscall"
 	"time"
@@ -35,7 +36,7 @@ type GatewayStatus struct {
 	Channels []channel.Status `json:"channels"`
 	Jobs     int              `json:"jobs"`
 
-	schedule, model string // what is wrong with them
+	schedule, model, disk string // what is wrong with them
 }
 
 // Status tells how the gateway is, cheaply.
@@ -77,6 +78,10 @@ func (g *Gateway) Status() GatewayStatus {
 	}
 	if s.model = g.o.figures.unreachable(); s.model != "" {
 		s.Problems = append(s.Problems, s.model)
+	}
+	if free, ok := freeBytes(loaded.DataDir); ok && free < lowSpace {
+		s.disk = fmt.Sprintf("only %d MB are free where %s lies", free>>20, loaded.DataDir)
+		s.Problems = append(s.Problems, s.disk)
 	}
 	if bad != "" {
 		s.Problems = append(s.Problems, "the newest configuration is not used: "+bad)

@@ -8,13 +8,14 @@ import (
 	"io"
 	"os"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
 )
 
 const (
 	evaluatorFile   = "prompts/evaluator.md"
-	evaluatorMax    = 32000
+	evaluatorMax    = 32000 // characters
 	evaluatorTokens = 4096
 )
 
@@ -75,8 +76,8 @@ func ownPrompt(workspace string) string {
 		return evaluatorPrompt
 	}
 	defer f.Close() //nolint:errcheck // read only
-	b, err := io.ReadAll(io.LimitReader(f, evaluatorMax+1))
-	if text := strings.TrimSpace(string(b)); err == nil && text != "" && len(b) <= evaluatorMax {
+	b, err := io.ReadAll(io.LimitReader(f, evaluatorMax*utf8.UTFMax+1))
+	if text := strings.TrimSpace(string(b)); err == nil && text != "" && utf8.RuneCountInString(text) <= evaluatorMax {
 		return text
 	}
 	return evaluatorPrompt
