@@ -28,7 +28,9 @@ func Channels() map[string]channel.Factory {
 // factories are the chat platforms of this program and of the one around it.
 func (g *Gateway) factories() map[string]channel.Factory {
 	out := Channels()
-	out["websocket"] = websocket.New(websocket.Options{Fork: g.fork, Hear: g.hear})
+	out["websocket"] = websocket.New(websocket.Options{
+		Fork: g.fork, Hear: g.hear, Model: func() string { return g.config().Config.Agents.Defaults.Model },
+	})
 	maps.Copy(out, g.o.Channels)
 	return out
 }

@@ -41,6 +41,8 @@ type Options struct {
 	// why not in the words of the protocol, such as "not_configured". Nil:
 	// channel.Deps.Transcribe, which gives no reasons.
 	Hear func(ctx context.Context, path string, length time.Duration) (text, reason string)
+	// Model names the model that answers usually; nil tells clients nothing.
+	Model func() string
 }
 
 // New returns the factory of the channel.
@@ -106,6 +108,7 @@ func (c *Channel) Routes() map[string]http.Handler {
 func (c *Channel) routes() map[string]http.Handler {
 	r := map[string]http.Handler{
 		"GET " + mediaPath + "{sig}/{payload}": http.HandlerFunc(c.serveMedia),
+		"GET " + bootstrapPath:                 http.HandlerFunc(c.serveBootstrap),
 	}
 	add := func(path string, h http.HandlerFunc) {
 		if path != "/" {
