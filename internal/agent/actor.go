@@ -385,8 +385,25 @@ func (a *Agent) shrink(current string) {
 		}
 	}
 	if total > liveSize && oldest != "" {
-		old := a.live[oldest]
-		a.live[oldest] = &conversation{used: old.used, state: old.state}
+		a.unload(oldest)
+	}
+}
+
+// unload lets go of the messages of a conversation. The caller holds the lock.
+func (a *Agent) unload(key string) {
+	old := a.live[key]
+	a.live[key] = &conversation{used: old.used, state: old.state}
+}
+
+// Unload lets go of the messages of all conversations that nobody works on.
+// They are read again when they are needed.
+func (a *Agent) Unload() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for k := range a.live {
+		if a.actors[k] == nil {
+			a.unload(k)
+		}
 	}
 }
 

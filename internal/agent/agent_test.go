@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
 	"github.com/nanobot-go/nanobot/internal/agent"
@@ -687,7 +688,8 @@ func TestBreakStopsTheTurn(t *testing.T) {
 	}
 }
 
-// Old turns are dropped in large steps, so the prefix stays put for many turns, also across a restart.
+// Old turns are dropped in large steps, so the prefix stays put for many turns,
+// also across a restart and when memory was given back.
 func TestWindowMovesRarely(t *testing.T) {
 	t.Parallel()
 	m := llmtest.NewScript(t)
@@ -704,11 +706,20 @@ func TestWindowMovesRarely(t *testing.T) {
 			h.stop()
 			h.start()
 		}
+		if i%3 == 1 {
+			h.agent.Unload()
+			if err := h.store.Unload(); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 	reqs := m.Requests()
 	for i := 1; i < len(reqs); i++ {
-		if reqs[i].Messages[0].Content.Text != reqs[i-1].Messages[0].Content.Text {
+		old := reqs[i-1].Messages
+		if reqs[i].Messages[0].Content.Text != old[0].Content.Text {
 			moves++
+		} else if d := cmp.Diff(old, reqs[i].Messages[:len(old)]); d != "" {
+			t.Fatalf("request %d does not repeat the one before (-want +got):\n%s", i, d)
 		}
 		size := runner.EstimateHead(reqs[i].System, reqs[i].Tools)
 		for _, msg := range reqs[i].Messages {

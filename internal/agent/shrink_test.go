@@ -29,4 +29,10 @@ func TestShrink(t *testing.T) {
 			t.Errorf("%s lost its messages", k)
 		}
 	}
+	a.Unload()
+	for k, want := range map[string]int{"busy": liveSize / 2, "mine": 0, "new": 0} {
+		if c := a.live[k]; c.size != want || c.state != state {
+			t.Errorf("%s: %+v, want %d messages and its state", k, c, want)
+		}
+	}
 }

@@ -120,7 +120,10 @@ func TestTunnel(t *testing.T) {
 		{"wrong password", "socks5h://u:SECRET@", "mail.example:993", socksProxy("other", "mail.example:993", 0), "refuses the name or the password"},
 		{"no password", "socks5h://", "mail.example:993", socksProxy("secret", "mail.example:993", 0), "another proof"},
 		{"not reached", "socks5h://", "mail.example:993", socksProxy("", "mail.example:993", 5), "code 5"},
-		{"no proxy", "socks5h://", "mail.example:993", func(conn net.Conn, _ *bufio.Reader) bool { _, _ = io.WriteString(conn, "HTTP/1.1 400\r\n\r\n"); return false }, "does not speak"},
+		{"no proxy", "socks5h://", "mail.example:993", func(conn net.Conn, _ *bufio.Reader) bool {
+			_, _ = io.WriteString(conn, "HTTP/1.1 400\r\n\r\n")
+			return false
+		}, "does not speak"},
 		{"no port", "socks5h://", "mail.example", socksProxy("", "", 0), "port"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -303,19 +303,14 @@ func (s *Session) Release() error {
 
 // Close forgets what is cached and gives the locks back. It must not be called
 // while sessions are in use.
-func (st *Store) Close() error {
+func (st *Store) Close() error { return errors.Join(st.Unload(), st.locks.Close()) }
+
+// Unload drops all sessions from memory that nobody uses.
+func (st *Store) Unload() error {
 	st.mu.Lock()
-	var idle []*slot
-	for e := st.idle.Front(); e != nil; e = e.Next() {
-		if sl, ok := e.Value.(*slot); ok {
-			idle = append(idle, sl)
-			delete(st.used, sl.key)
-		}
-	}
-	st.idle.Init()
-	st.size = 0
+	gone := st.evict(0)
 	st.mu.Unlock()
-	return errors.Join(st.dropped(idle), st.locks.Close())
+	return st.dropped(gone)
 }
 
 // dropped gives back what slots held that left the cache.
@@ -369,15 +364,16 @@ func (st *Store) leave(sl *slot) error {
 	default:
 		sl.elem = st.idle.PushFront(sl)
 		st.size += sl.bytes
-		gone = st.evict()
+		gone = st.evict(st.opt.MaxLive)
 	}
 	st.mu.Unlock()
 	return st.dropped(gone)
 }
 
-// evict drops the longest unused slots while the cache is too big.
-func (st *Store) evict() (gone []*slot) {
-	for st.idle.Len() > st.opt.MaxLive || (st.size > st.opt.MaxLiveBytes && st.idle.Len() > 0) {
+// evict drops the longest unused slots while there are more than so many, or
+// while they are too big.
+func (st *Store) evict(most int) (gone []*slot) {
+	for st.idle.Len() > most || (st.size > st.opt.MaxLiveBytes && st.idle.Len() > 0) {
 		old, ok := st.idle.Remove(st.idle.Back()).(*slot)
 		if !ok {
 			return gone // only slots are in the list
