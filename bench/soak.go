@@ -12,10 +12,10 @@ import (
 
 const (
 	soakClients = 8
-	soakChats   = 40               // each client changes its chat, so that sessions come and go
-	soakLimit   = time.Hour        // beyond the time asked for
-	soakRest    = 2 * time.Minute  // what was worked with is given back by then, and what is new is in the index
-	soakWarm    = 50000            // turns before the first look: until then conversations kept in memory become more and longer
+	soakChats   = 40              // each client changes its chat, so that sessions come and go
+	soakLimit   = time.Hour       // beyond the time asked for
+	soakRest    = 2 * time.Minute // what was worked with is given back by then, and what is new is in the index
+	soakWarm    = 50000           // turns before the first look: until then conversations kept in memory become more and longer
 )
 
 // soak has many turns with one gateway and looks whether anything grows
