@@ -34,7 +34,7 @@ type Gateway struct {
 func NewGateway(ctx context.Context, opts ...Option) (*Gateway, error) {
 	g, err := app.NewGateway(ctx, options(opts))
 	if err != nil {
-		return nil, err
+		return nil, explained(err)
 	}
 	return &Gateway{gateway: g, ready: make(chan struct{})}, nil
 }

@@ -17,7 +17,6 @@ package nanobot
 
 import (
 	"context"
-	"errors"
 	"iter"
 	"net/http"
 	"os"
@@ -125,7 +124,7 @@ func New(ctx context.Context, opts ...Option) (*Bot, error) {
 	o := options(opts).Options
 	a, err := app.New(ctx, o)
 	if err != nil {
-		return nil, err
+		return nil, explained(err)
 	}
 	ctx, stop := context.WithCancel(ctx)
 	return &Bot{app: a, o: o, stop: stop, parent: ctx, done: make(chan struct{})}, nil
@@ -163,7 +162,8 @@ func (b *Bot) Ask(ctx context.Context, in bus.Inbound) iter.Seq2[Event, error] {
 	return b.app.Agent.Ask(ctx, in)
 }
 
-// Run sends a message and waits for the reply.
+// Run sends a message and waits for the reply. A turn that failed is a
+// *TurnError, and what is known of it is in the Result.
 func (b *Bot) Run(ctx context.Context, in Input) (Result, error) {
 	return result(b.Stream(ctx, in))
 }
@@ -172,7 +172,7 @@ func (b *Bot) Run(ctx context.Context, in Input) (Result, error) {
 func result(events iter.Seq2[Event, error]) (Result, error) {
 	for ev, err := range events {
 		if err != nil {
-			return Result{}, err
+			return Result{}, explained(err)
 		}
 		if ev.Kind == bus.Final {
 			res := Result{Text: ev.Text}
@@ -180,7 +180,7 @@ func result(events iter.Seq2[Event, error]) (Result, error) {
 				res.Turn = *ev.Turn
 			}
 			if res.Turn.Error != "" {
-				return res, errors.New(res.Turn.Error)
+				return res, &TurnError{Kind: res.Turn.ErrorKind, Message: res.Turn.Error}
 			}
 			return res, nil
 		}

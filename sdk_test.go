@@ -1,6 +1,9 @@
 package nanobot_test
 
 import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"regexp"
 	"strings"
@@ -33,6 +36,35 @@ func TestDocumentedCode(t *testing.T) {
 		if !strings.Contains(code.String(), squeeze(b[1])) {
 			t.Errorf("docs/sdk.md shows code that no example has:\n%s", b[1])
 		}
+	}
+}
+
+// A program tells apart why there is no answer.
+func TestErrors(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	env := nanobot.WithEnv([]string{"NANOBOT_HOME=" + dir, "OLLAMA_HOST=127.0.0.1:1"})
+	_, err := nanobot.New(t.Context(), env, nanobot.WithModelName("anthropic/claude-x"))
+	if !errors.Is(err, nanobot.ErrNoProvider) || errors.Is(err, nanobot.ErrBudget) || !strings.Contains(err.Error(), "anthropic") {
+		t.Errorf("without a key: %v", err)
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, `{"error": {"message": "no such key"}}`, http.StatusUnauthorized)
+	}))
+	defer server.Close()
+	bot, err := nanobot.New(t.Context(), env, nanobot.WithWorkspace(dir+"/work"), nanobot.WithModelName("custom/m"),
+		nanobot.WithSetting("providers.custom.apiBase", server.URL), nanobot.WithSetting("providers.custom.apiKey", "k"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer bot.Close()
+	res, err := bot.Run(t.Context(), nanobot.Input{Text: "hello"})
+	failed, ok := errors.AsType[*nanobot.TurnError](err)
+	if !ok || failed.Kind != "auth" || res.Turn.ErrorKind != "auth" || errors.Is(err, nanobot.ErrNoProvider) {
+		t.Errorf("a wrong key: %v, %+v", err, res.Turn)
+	}
+	if !errors.Is(&nanobot.TurnError{Kind: "budget_exceeded"}, nanobot.ErrBudget) {
+		t.Error("a spending limit is not ErrBudget")
 	}
 }
 
