@@ -16,7 +16,7 @@ var (
 
 // TurnError is a turn that ended without an answer, because its model could
 // not give one. Message is for people. Kind says what happened: auth, billing,
-// rate_limited, timeout, connection, budget_exceeded and others.
+// rate_limit, timeout, connection, budget_exceeded and others.
 type TurnError struct {
 	Kind    string
 	Message string
