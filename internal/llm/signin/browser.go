@@ -1,6 +1,7 @@
 package signin
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -8,7 +9,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -17,6 +17,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
 )
 
@@ -51,7 +52,7 @@ func (b browserFlow) run(ctx context.Context, d Dialog) (grant, error) {
 	g.redirect = "http://localhost:" + strconv.Itoa(port) + b.path
 	r.redirect, _ = url.Parse(g.redirect) // made here
 	r.listening = len(ls) > 0
-	stop := r.serve(ctx, ls)
+	stop := httpsafe.ServeReturn(ctx, r, ls...)
 	defer stop()
 	sum := sha256.Sum256([]byte(g.verifier))
 	d.tell(Step{
@@ -144,34 +145,9 @@ type returning struct {
 	over bool
 }
 
-// serve answers the browser until the returned function is called.
-func (r *returning) serve(ctx context.Context, ls []net.Listener) (stop func()) {
-	srv := &http.Server{Handler: r, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, MaxHeaderBytes: 32 << 10}
-	var wg sync.WaitGroup
-	for _, l := range ls {
-		wg.Go(func() { _ = srv.Serve(l) }) // ends with ErrServerClosed
-	}
-	return func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
-		defer cancel()
-		if srv.Shutdown(ctx) != nil {
-			_ = srv.Close()
-		}
-		wg.Wait()
-	}
-}
-
 // ServeHTTP is the page at which the browser ends.
 func (r *returning) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	say := func(status int, text string) {
-		h := w.Header()
-		h.Set("Content-Type", "text/html; charset=utf-8")
-		h.Set("Cache-Control", "no-store")
-		h.Set("Referrer-Policy", "no-referrer")
-		h.Set("Content-Security-Policy", "default-src 'none'")
-		w.WriteHeader(status)
-		_, _ = io.WriteString(w, "<!doctype html><title>nanobot</title><p>"+text+"</p>\n") // the browser may be gone
-	}
+	say := func(status int, text string) { httpsafe.SayReturn(w, status, text) }
 	host, port, err := net.SplitHostPort(req.Host)
 	switch {
 	case err != nil || port != r.redirect.Port() || !loopback(host):
@@ -191,7 +167,7 @@ func (r *returning) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	o := outcome{code: q.Get("code")}
 	if q.Get("error") != "" || o.code == "" {
-		o = outcome{refused: firstOf(q.Get("error_description"), q.Get("error"), "no code was given")}
+		o = outcome{refused: cmp.Or(q.Get("error_description"), q.Get("error"), "no code was given")}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -206,15 +182,6 @@ func (r *returning) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	say(http.StatusOK, "Thank you. You can close this window and go back to the terminal.")
-}
-
-func firstOf(texts ...string) string {
-	for _, t := range texts {
-		if t != "" {
-			return t
-		}
-	}
-	return ""
 }
 
 // mine compares in constant time, so that the state cannot be guessed by pieces.
@@ -254,7 +221,7 @@ func (r *returning) pasted(line string) (string, error) {
 	if !r.mine(q.Get("state")) {
 		return "", errors.New("it belongs to another sign-in")
 	}
-	if e := firstOf(q.Get("error_description"), q.Get("error")); e != "" {
+	if e := cmp.Or(q.Get("error_description"), q.Get("error")); e != "" {
 		return "", errors.New("the sign-in was refused")
 	}
 	if q.Get("code") == "" {

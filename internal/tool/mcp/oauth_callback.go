@@ -5,13 +5,13 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
 	"strings"
 	"sync"
-	"time"
+
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
 )
 
 // oauthReturning takes the browser in when it comes back. The first answer
@@ -40,21 +40,6 @@ func newReturning(l net.Listener, m oauthMeta) *oauthReturning {
 	return &oauthReturning{
 		redirect: "http://" + host + oauthCallback, host: host, state: oauthRandom(),
 		issuer: m.Issuer, must: m.SendsIssuer, got: make(chan oauthReturn, 1),
-	}
-}
-
-// serve answers the browser until the returned function is called.
-func (r *oauthReturning) serve(ctx context.Context, l net.Listener) (stop func()) {
-	srv := &http.Server{Handler: r, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, MaxHeaderBytes: 32 << 10}
-	var wg sync.WaitGroup
-	wg.Go(func() { _ = srv.Serve(l) }) // ends with ErrServerClosed
-	return func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
-		defer cancel()
-		if srv.Shutdown(ctx) != nil {
-			_ = srv.Close()
-		}
-		wg.Wait()
 	}
 }
 
@@ -116,15 +101,7 @@ func (r *oauthReturning) judge(q url.Values) (b oauthReturn, mine bool) {
 
 // ServeHTTP is the page at which the browser ends.
 func (r *oauthReturning) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	say := func(status int, text string) {
-		h := w.Header()
-		h.Set("Content-Type", "text/html; charset=utf-8")
-		h.Set("Cache-Control", "no-store")
-		h.Set("Referrer-Policy", "no-referrer")
-		h.Set("Content-Security-Policy", "default-src 'none'")
-		w.WriteHeader(status)
-		_, _ = io.WriteString(w, "<!doctype html><title>nanobot</title><p>"+text+"</p>\n") // the browser may be gone
-	}
+	say := func(status int, text string) { httpsafe.SayReturn(w, status, text) }
 	switch {
 	case req.Host != r.host:
 		say(http.StatusForbidden, "This address is only for the login.")

@@ -84,7 +84,7 @@ func (a *OAuth) login(ctx context.Context, server, address string, o LoginOption
 		return err
 	}
 	back := newReturning(l, f.meta)
-	defer back.serve(ctx, l)()
+	defer httpsafe.ServeReturn(ctx, back, l)()
 	f.entry = oauthEntry{
 		Redirect: back.redirect,
 		At:       &oauthPlace{Issuer: f.meta.Issuer, Token: f.meta.TokenEndpoint, Resource: f.resource},
