@@ -176,8 +176,19 @@ func isRule(l string) bool {
 	if indent(l) >= tabStop {
 		return false
 	}
-	bare := strings.NewReplacer(" ", "", "\t", "").Replace(l)
-	return len(bare) >= 3 && strings.IndexByte("*-_", bare[0]) >= 0 && run(bare, bare[0]) == len(bare)
+	n := 0
+	var mark byte
+	for _, c := range []byte(l) {
+		switch {
+		case c == ' ' || c == '\t':
+		case n == 0 && (c == '*' || c == '-' || c == '_'), n > 0 && c == mark:
+			mark = c
+			n++
+		default:
+			return false
+		}
+	}
+	return n >= 3
 }
 
 // quoted takes the mark of a quotation away.
