@@ -2,8 +2,8 @@
 // made differently in every package: how to shorten without breaking a
 // character, which part of a model's answer is thinking and not meant for the
 // reader, how many tokens a text is worth, how a path or an arbitrary id
-// becomes something short and safe to show or to use as a file name, and what
-// the user probably meant by a misspelt word.
+// becomes something short and safe to show or to use as a file name, what the
+// user probably meant by a misspelt word, and which encoding a label means.
 //
 // Lengths are Unicode code points unless a name or comment says bytes. All
 // functions accept any bytes. Think is for one goroutine; Calibration may be
