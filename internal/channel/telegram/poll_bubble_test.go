@@ -15,6 +15,12 @@ import (
 	"github.com/nanobot-go/nanobot/internal/channel/telegramtest"
 )
 
+// offline runs a test in a bubble, with a channel on a server without a listener.
+func offline(t *testing.T, changes map[string]any, test func(t *testing.T, r *rig)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { test(t, newRig(t, telegramtest.Offline(), changes)) })
+}
+
 func photo(r *rig, group, name, caption string) object {
 	id := r.fake.Store("photos/"+name, []byte(name))
 	return object{
@@ -27,9 +33,8 @@ func photo(r *rig, group, name, caption string) object {
 // when the program ends in between.
 func TestAcknowledgedWhenDurable(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, telegramtest.Offline(), nil)
-		stop := r.start()
+	offline(t, nil, func(t *testing.T, r *rig) {
+		end := r.begin()
 		r.setRefuse(errDisk)
 		r.fake.Say(42, "one")
 		r.fake.Say(43, "other")
@@ -41,16 +46,12 @@ func TestAcknowledgedWhenDurable(t *testing.T) {
 		if n := r.fake.Polls(); n > 70 {
 			t.Errorf("%d polls in a minute of trouble", n)
 		}
-		if err := stop(); err != nil {
-			t.Errorf("Run: %v", err)
-		}
+		end()
 		r.setRefuse(nil)
 		r.reopen(nil)
-		stop = r.start()
+		end = r.begin()
 		time.Sleep(time.Second)
-		if err := stop(); err != nil {
-			t.Errorf("Run: %v", err)
-		}
+		end()
 		got := r.texts()
 		if len(got) != 3 || slices.Index(got, "one") > slices.Index(got, "two") {
 			t.Errorf("messages %q", got)
@@ -65,26 +66,21 @@ func TestAcknowledgedWhenDurable(t *testing.T) {
 // is no trouble.
 func TestRefusedWhileStopping(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, telegramtest.Offline(), nil)
-		stop := r.start()
+	offline(t, nil, func(t *testing.T, r *rig) {
+		end := r.begin()
 		r.setRefuse(fmt.Errorf("submit: %w", channel.ErrStopping))
 		r.fake.Say(42, "one")
 		r.fake.Say(42, "two")
 		time.Sleep(time.Minute)
-		if err := stop(); err != nil {
-			t.Errorf("Run: %v", err)
-		}
+		end()
 		if r.fake.Pending() != 2 || strings.Contains(r.log.String(), "ERROR") {
 			t.Errorf("%d updates pending, want 2 and no errors in\n%s", r.fake.Pending(), r.log)
 		}
 		r.setRefuse(nil)
 		r.reopen(nil)
-		stop = r.start()
+		end = r.begin()
 		time.Sleep(time.Second)
-		if err := stop(); err != nil {
-			t.Errorf("Run: %v", err)
-		}
+		end()
 		if got, want := r.texts(), []string{"one", "two"}; !slices.Equal(got, want) {
 			t.Errorf("messages %q, want %q", got, want)
 		}
@@ -95,11 +91,10 @@ func TestRefusedWhileStopping(t *testing.T) {
 // chat keeps its order.
 func TestSlowChatAlone(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, telegramtest.Offline(), nil)
+	offline(t, nil, func(t *testing.T, r *rig) {
 		hear := make(chan string)
 		r.bot.deps.Transcribe = transcriber(hear)
-		stop := r.start()
+		end := r.begin()
 		id := r.fake.Store("voice/v.oga", []byte("OggS"))
 		r.fake.Post(object{"chat": private(42), "voice": object{"file_id": id, "file_unique_id": "v"}})
 		r.fake.Say(42, "after it")
@@ -117,17 +112,14 @@ func TestSlowChatAlone(t *testing.T) {
 		if len(got) != 152 || slices.Index(got, "[transcription: words]") > slices.Index(got, "after it") {
 			t.Errorf("%d messages, want 152 in order", len(got))
 		}
-		if err := stop(); err != nil {
-			t.Error(err)
-		}
+		end()
 	})
 }
 
 func TestAlbum(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, telegramtest.Offline(), nil)
-		stop := r.start()
+	offline(t, nil, func(t *testing.T, r *rig) {
+		end := r.begin()
 		time.Sleep(time.Second)
 		r.fake.Post(photo(r, "g1", "a.jpg", "look"))
 		r.fake.Post(photo(r, "g1", "b.jpg", ""))
@@ -151,12 +143,10 @@ func TestAlbum(t *testing.T) {
 			t.Errorf("%d polls", n)
 		}
 		// What follows an album in one answer waits for it as well.
-		if err := stop(); err != nil {
-			t.Error(err)
-		}
+		end()
 		r.fake.Post(photo(r, "g2", "d.jpg", "second"))
 		r.fake.Say(42, "and?")
-		stop = r.start()
+		end = r.begin()
 		time.Sleep(300 * time.Millisecond)
 		if got := r.texts(); len(got) != 3 {
 			t.Errorf("before the second album is complete: %q", got)
@@ -165,17 +155,14 @@ func TestAlbum(t *testing.T) {
 		if got := r.texts(); len(got) != 5 || got[4] != "and?" {
 			t.Errorf("after the second album: %q", got)
 		}
-		if err := stop(); err != nil {
-			t.Error(err)
-		}
+		end()
 	})
 }
 
 func TestConflicts(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, telegramtest.Offline(), nil)
-		stop := r.start()
+	offline(t, nil, func(t *testing.T, r *rig) {
+		end := r.begin()
 		time.Sleep(time.Second)
 		r.fake.Fail(telegramtest.Failure{Method: "getUpdates", Code: 409, Text: "Conflict: terminated by other getUpdates request; make sure that only one bot instance is running", Times: 3})
 		r.fake.Say(42, "a") // ends the long poll; the next one is refused
@@ -201,17 +188,14 @@ func TestConflicts(t *testing.T) {
 		if got := r.texts(); !cmp.Equal(got, []string{"a", "b"}) {
 			t.Errorf("messages %q", got)
 		}
-		if err := stop(); err != nil {
-			t.Error(err)
-		}
+		end()
 	})
 }
 
 func TestTroubleIsSatOut(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, telegramtest.Offline(), nil)
-		stop := r.start()
+	offline(t, nil, func(t *testing.T, r *rig) {
+		end := r.begin()
 		time.Sleep(time.Second)
 		r.fake.Fail(
 			telegramtest.Failure{Method: "getUpdates", Times: 3},
@@ -229,16 +213,13 @@ func TestTroubleIsSatOut(t *testing.T) {
 		if got := r.texts(); !cmp.Equal(got, []string{"a", "b"}) {
 			t.Errorf("messages %q", got)
 		}
-		if err := stop(); err != nil {
-			t.Error(err)
-		}
+		end()
 	})
 }
 
 func TestTokenRefused(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, telegramtest.Offline(), map[string]any{"token": "1:another-token_that-is-refused"})
+	offline(t, map[string]any{"token": "1:another-token_that-is-refused"}, func(t *testing.T, r *rig) {
 		if err := r.start()(); !channel.IsFatal(err) && err != nil {
 			t.Errorf("Run = %v", err)
 		}
@@ -272,8 +253,7 @@ func TestOldOffset(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				r := newRig(t, telegramtest.Offline(), nil)
+			offline(t, nil, func(t *testing.T, r *rig) {
 				r.fake.Say(42, "a") // update 1001
 				r.fake.Say(42, "b")
 				r.facts.v.Bot, r.facts.v.Offset, r.facts.v.At = c.bot, 1002, time.Now().Add(-c.age)
@@ -281,14 +261,12 @@ func TestOldOffset(t *testing.T) {
 					t.Fatal(err)
 				}
 				r.reopen(nil)
-				stop := r.start()
+				end := r.begin()
 				time.Sleep(time.Second)
 				if got := r.texts(); len(got) != c.want {
 					t.Errorf("messages %q, want %d", got, c.want)
 				}
-				if err := stop(); err != nil {
-					t.Error(err)
-				}
+				end()
 			})
 		})
 	}
@@ -296,34 +274,28 @@ func TestOldOffset(t *testing.T) {
 
 func TestMenu(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, telegramtest.Offline(), nil)
+	offline(t, nil, func(t *testing.T, r *rig) {
 		r.bot.deps.Commands = append(r.bot.deps.Commands, channel.Command{Name: "größe", About: "no"}, channel.Command{Name: "x", About: strings.Repeat("ä", 300)})
-		stop := r.start()
+		end := r.begin()
 		time.Sleep(time.Second)
 		want := []string{"start - what I can do", "new - start afresh", "dream_log - what changed", "help - list", "x - " + strings.Repeat("ä", 255) + "…"}
 		if diff := cmp.Diff(want, r.fake.Commands()); diff != "" {
 			t.Errorf("menu (-want +got):\n%s", diff)
 		}
-		if err := stop(); err != nil {
-			t.Error(err)
-		}
+		end()
 	})
 }
 
 // While nothing happens there is one poll in 50 seconds.
 func TestQuiet(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, telegramtest.Offline(), nil)
-		stop := r.start()
+	offline(t, nil, func(t *testing.T, r *rig) {
+		end := r.begin()
 		time.Sleep(time.Hour)
 		if n := r.fake.Polls(); n > 75 {
 			t.Errorf("%d polls in a quiet hour", n)
 		}
-		if err := stop(); err != nil {
-			t.Error(err)
-		}
+		end()
 	})
 }
 
@@ -331,29 +303,25 @@ func TestQuiet(t *testing.T) {
 // ever.
 func TestPanicIsContained(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, telegramtest.Offline(), nil)
+	offline(t, nil, func(t *testing.T, r *rig) {
 		r.bot.deps.Transcribe = transcriber(nil)
 		r.bot.deps.Media = nil
-		stop := r.start()
+		end := r.begin()
 		r.fake.Post(object{"chat": private(42), "voice": object{"file_id": "v", "file_unique_id": "v"}})
 		r.fake.Say(42, "still here")
 		time.Sleep(time.Second)
 		if got := r.texts(); !cmp.Equal(got, []string{"still here"}) || !strings.Contains(r.log.String(), "please report") {
 			t.Errorf("messages %q; log %s", got, r.log)
 		}
-		if err := stop(); err != nil {
-			t.Error(err)
-		}
+		end()
 	})
 }
 
 // One update that we do not understand does not hold up the others.
 func TestOddUpdate(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, telegramtest.Offline(), nil)
-		stop := r.start()
+	offline(t, nil, func(t *testing.T, r *rig) {
+		end := r.begin()
 		r.fake.Update(object{"message": "no object"})
 		r.fake.Update(object{"message": object{"message_id": "x"}})
 		r.fake.Update(object{"message": nil})
@@ -363,21 +331,18 @@ func TestOddUpdate(t *testing.T) {
 		if got := r.texts(); !cmp.Equal(got, []string{"fine"}) || r.fake.Pending() != 0 || strings.Count(r.log.String(), "not understood") != 2 {
 			t.Errorf("messages %q, %d pending; log %s", got, r.fake.Pending(), r.log)
 		}
-		if err := stop(); err != nil {
-			t.Error(err)
-		}
+		end()
 	})
 }
 
 // Many restarts with failures in between: every message arrives once, in order.
 func TestManyRestarts(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, telegramtest.Offline(), nil)
+	offline(t, nil, func(t *testing.T, r *rig) {
 		n := 0
 		for round := range 30 {
 			r.reopen(nil)
-			stop := r.start()
+			end := r.begin()
 			for range 7 {
 				r.fake.Say(int64(40+n%3), fmt.Sprint(n))
 				n++
@@ -386,12 +351,10 @@ func TestManyRestarts(t *testing.T) {
 				r.fake.Fail(telegramtest.Failure{Method: "getUpdates", After: true, Times: 2})
 			}
 			time.Sleep(time.Duration(round) * 20 * time.Millisecond)
-			if err := stop(); err != nil {
-				t.Fatal(err)
-			}
+			end()
 		}
 		r.reopen(nil)
-		stop := r.start()
+		end := r.begin()
 		time.Sleep(time.Minute)
 		last := map[string]int{}
 		for _, in := range r.inbound() {
@@ -404,8 +367,6 @@ func TestManyRestarts(t *testing.T) {
 		if len(r.inbound()) != n || r.fake.Pending() != 0 {
 			t.Errorf("%d of %d messages, %d pending", len(r.inbound()), n, r.fake.Pending())
 		}
-		if err := stop(); err != nil {
-			t.Error(err)
-		}
+		end()
 	})
 }

@@ -166,6 +166,17 @@ func (r *rig) start() (stop func() error) {
 	return stop
 }
 
+// begin starts the channel; end stops it, which must be no error.
+func (r *rig) begin() (end func()) {
+	stop := r.start()
+	return func() {
+		r.t.Helper()
+		if err := stop(); err != nil {
+			r.t.Errorf("Run: %v", err)
+		}
+	}
+}
+
 // waitFor waits until cond holds; something must change for it to be asked again.
 func (r *rig) waitFor(what string, cond func() bool) {
 	r.t.Helper()

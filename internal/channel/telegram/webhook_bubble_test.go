@@ -8,12 +8,10 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/nanobot-go/nanobot/internal/channel/telegramtest"
 )
 
 func hooked(more map[string]any) map[string]any {
@@ -55,8 +53,7 @@ func words(id int, text string) object {
 
 func TestWebhookRefuses(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, telegramtest.Offline(), hooked(nil))
+	offline(t, hooked(nil), func(t *testing.T, r *rig) {
 		good, err := json.Marshal(object{"update_id": 1, "message": words(1, "hi")["message"]})
 		if err != nil {
 			t.Fatal(err)
@@ -64,7 +61,7 @@ func TestWebhookRefuses(t *testing.T) {
 		if got := r.pushRaw(http.MethodPost, "s3cret-0123456789", good); got != http.StatusServiceUnavailable {
 			t.Errorf("before Run: %d, want 503", got)
 		}
-		stop := r.start()
+		end := r.begin()
 		time.Sleep(time.Second)
 		for name, c := range map[string]struct {
 			method, secret string
@@ -89,9 +86,7 @@ func TestWebhookRefuses(t *testing.T) {
 		if got := r.pushRaw(http.MethodPost, "s3cret-0123456789", good); got != http.StatusOK || len(r.inbound()) != 1 {
 			t.Errorf("a good one: %d, %d messages", got, len(r.inbound()))
 		}
-		if err := stop(); err != nil {
-			t.Error(err)
-		}
+		end()
 		if got := r.pushRaw(http.MethodPost, "s3cret-0123456789", good); got != http.StatusServiceUnavailable {
 			t.Errorf("after Run: %d, want 503", got)
 		}
@@ -100,9 +95,8 @@ func TestWebhookRefuses(t *testing.T) {
 
 func TestWebhook(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, telegramtest.Offline(), hooked(nil))
-		stop := r.start()
+	offline(t, hooked(nil), func(t *testing.T, r *rig) {
+		end := r.begin()
 		time.Sleep(time.Second)
 		if r.fake.Webhook() != "https://me.example/hook" || r.fake.Polls() != 0 {
 			t.Errorf("webhook %q, %d polls", r.fake.Webhook(), r.fake.Polls())
@@ -133,9 +127,7 @@ func TestWebhook(t *testing.T) {
 		if got := r.texts(); !cmp.Equal(got, []string{"hi", "two"}) {
 			t.Errorf("messages %q", got)
 		}
-		if err := stop(); err != nil {
-			t.Error(err)
-		}
+		end()
 	})
 }
 
@@ -143,9 +135,8 @@ func TestWebhook(t *testing.T) {
 // only then, and survive a restart.
 func TestWebhookAlbum(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, telegramtest.Offline(), hooked(nil))
-		stop := r.start()
+	offline(t, hooked(nil), func(t *testing.T, r *rig) {
+		end := r.begin()
 		time.Sleep(time.Second)
 		part := func(update int, name, caption string) {
 			t.Helper()
@@ -159,14 +150,12 @@ func TestWebhookAlbum(t *testing.T) {
 		part(1, "a.jpg", "look")
 		part(1, "a.jpg", "look") // repeated
 		part(2, "b.jpg", "")
-		if err := stop(); err != nil {
-			t.Fatal(err)
-		}
+		end()
 		if len(r.inbound()) != 0 {
 			t.Fatalf("messages %q before the album is complete", r.texts())
 		}
 		r.reopen(hooked(nil))
-		stop = r.start()
+		end = r.begin()
 		time.Sleep(time.Second)
 		if got := r.inbound(); len(got) != 1 || len(got[0].Media) != 2 {
 			t.Fatalf("after the restart: %+v", got)
@@ -186,8 +175,6 @@ func TestWebhookAlbum(t *testing.T) {
 		if held := len(r.facts.v.Held); held != 0 {
 			t.Errorf("%d updates are still held", held)
 		}
-		if err := stop(); err != nil {
-			t.Error(err)
-		}
+		end()
 	})
 }
