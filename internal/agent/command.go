@@ -196,13 +196,13 @@ func (t *turn) remember(cmd command, reply string) error {
 }
 
 func (a *Agent) helpText() string {
-	var b strings.Builder
-	b.WriteString("Commands:\n")
-	all := append(Commands(), a.Aside...)
-	slices.SortFunc(all, func(x, y Command) int { return strings.Compare(x.Name, y.Name) })
-	for _, c := range all {
-		fmt.Fprintf(&b, "  %-18s %s\n", strings.TrimSpace("/"+c.Name+" "+c.Args), c.Help)
+	var lines []string
+	for _, c := range append(Commands(), a.Aside...) {
+		lines = append(lines, fmt.Sprintf("  %-18s %s\n", strings.TrimSpace("/"+c.Name+" "+c.Args), c.Help))
 	}
+	slices.Sort(lines)
+	var b strings.Builder
+	b.WriteString("Commands:\n" + strings.Join(lines, ""))
 	b.WriteString("Write $name in a message to load a skill. Everything else goes to the model.")
 	return b.String()
 }
