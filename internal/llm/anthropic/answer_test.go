@@ -245,12 +245,12 @@ func TestThinkingRoundTrip(t *testing.T) {
 		`{"type":"thinking","signature":"sig+/1","thinking":"Let me <think> \"é\""}`, redacted,
 		`{"type":"text","text":"I look."}`, `{"type":"tool_use","id":"toolu_1","name":"f","input":{"a":1}}`,
 	}
-	if got := contentOf(t, s.bodies[1], 1); !cmp.Equal(got, want) {
+	if got := contentOf(t, s.Bodies[1], 1); !cmp.Equal(got, want) {
 		t.Errorf("replayed turn (-want +got):\n%s", cmp.Diff(want, got))
 	}
 	other := s.model(t, func(o *anthropic.Options) { o.Name = "minimax" })
 	mustCollect(t, other, req)
-	if got := contentOf(t, s.bodies[2], 1); !cmp.Equal(got, want[2:]) {
+	if got := contentOf(t, s.Bodies[2], 1); !cmp.Equal(got, want[2:]) {
 		t.Errorf("turn sent to another provider (-want +got):\n%s", cmp.Diff(want[2:], got))
 	}
 }
@@ -278,7 +278,7 @@ func TestInterleavedThinkingKeepsItsOrder(t *testing.T) {
 		`{"type":"thinking","signature":"s3","thinking":"three"}`, `{"type":"text","text":"Second."}`,
 		`{"type":"tool_use","id":"b","name":"g","input":{}}`,
 	}
-	if got := contentOf(t, s.bodies[1], 1); !cmp.Equal(got, want) {
+	if got := contentOf(t, s.Bodies[1], 1); !cmp.Equal(got, want) {
 		t.Errorf("replayed turn (-want +got):\n%s", cmp.Diff(want, got))
 	}
 }
@@ -292,7 +292,7 @@ func TestUnsignedThinkingIsNotReplayed(t *testing.T) {
 	resp := mustCollect(t, m, req)
 	req.Messages = append(req.Messages, throughJSON(t, resp.Message), user("on"))
 	mustCollect(t, m, req)
-	if got, want := contentOf(t, s.bodies[1], 1), []string{`{"type":"text","text":"x"}`}; !cmp.Equal(got, want) {
+	if got, want := contentOf(t, s.Bodies[1], 1), []string{`{"type":"text","text":"x"}`}; !cmp.Equal(got, want) {
 		t.Errorf("replayed turn = %v, want %v", got, want)
 	}
 }
@@ -318,7 +318,7 @@ func TestPausedTurnContinues(t *testing.T) {
 		`{"type":"thinking","signature":"s1","thinking":"hm"}`, `{"type":"text","text":"One, "}`,
 		`{"id":"srv_1","input":{"query":"x"},"name":"web_search","type":"server_tool_use"}`,
 	}
-	if got := contentOf(t, s.bodies[1], 1); !cmp.Equal(got, want) {
+	if got := contentOf(t, s.Bodies[1], 1); !cmp.Equal(got, want) {
 		t.Errorf("continued turn (-want +got):\n%s", cmp.Diff(want, got))
 	}
 }

@@ -21,7 +21,7 @@ func send(t *testing.T, req llm.Request, change ...func(*anthropic.Options)) str
 	t.Helper()
 	s := newServer(t, hello())
 	mustCollect(t, s.model(t, change...), req)
-	return s.bodies[0]
+	return s.Bodies[0]
 }
 
 func TestRequestBody(t *testing.T) {
@@ -56,7 +56,7 @@ func TestHeaders(t *testing.T) {
 		"X-Api-Key": "sk-test-key", "Anthropic-Version": "2023-06-01", "Content-Type": "application/json", "User-Agent": "nanobot/1.2.3",
 		"Anthropic-Beta": "context-1m-2025-08-07,interleaved-thinking-2025-05-14", "X-Team": "blue",
 	} {
-		if got := s.headers[0].Get(k); got != want {
+		if got := s.Headers[0].Get(k); got != want {
 			t.Errorf("%s = %q, want %q", k, got, want)
 		}
 	}
@@ -70,10 +70,10 @@ func TestUserHeadersReplaceOurs(t *testing.T) {
 		o.Headers = map[string]httpsafe.Secret{"user-agent": httpsafe.NewSecret("mine"), "Authorization": httpsafe.NewSecret("Bearer x")}
 		o.Key = httpsafe.Secret{}
 	}), ask())
-	if got := s.headers[0].Get("User-Agent"); got != "mine" {
+	if got := s.Headers[0].Get("User-Agent"); got != "mine" {
 		t.Errorf("User-Agent = %q, want mine", got)
 	}
-	if got, sent := s.headers[0]["X-Api-Key"]; sent {
+	if got, sent := s.Headers[0]["X-Api-Key"]; sent {
 		t.Errorf("X-Api-Key = %q, want none without a key", got)
 	}
 }

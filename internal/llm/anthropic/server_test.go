@@ -4,65 +4,24 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/http/httptest"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/anthropic"
+	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
 )
 
 // server answers with scripted replies, one per request, and refuses requests
 // that the real one would refuse.
-type server struct {
-	*httptest.Server
-	mu      sync.Mutex
-	replies []http.HandlerFunc
-	bodies  []string
-	headers []http.Header
-	conns   int
-}
+type server struct{ *llmtest.Handlers }
 
 func newServer(t *testing.T, replies ...http.HandlerFunc) *server {
 	t.Helper()
-	s := &server{replies: replies}
-	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		if err := checkWire(r, body); err != nil {
-			t.Errorf("request %d: %v\n%s", len(s.bodies), err, body)
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
-		}
-		s.mu.Lock()
-		s.bodies = append(s.bodies, string(body))
-		s.headers = append(s.headers, r.Header)
-		var reply http.HandlerFunc
-		if len(s.replies) > 0 {
-			reply, s.replies = s.replies[0], s.replies[1:]
-		}
-		s.mu.Unlock()
-		if reply == nil {
-			t.Error("one request too many")
-			http.Error(w, "no reply left", http.StatusTeapot)
-			return
-		}
-		reply(w, r)
-	}))
-	s.Config.ConnState = func(_ net.Conn, st http.ConnState) {
-		if st == http.StateNew {
-			s.mu.Lock()
-			s.conns++
-			s.mu.Unlock()
-		}
-	}
-	s.Start()
-	t.Cleanup(s.Close)
-	return s
+	return &server{llmtest.NewHandlers(t, checkWire, replies...)}
 }
 
 func (s *server) model(t *testing.T, change ...func(*anthropic.Options)) llm.Model {

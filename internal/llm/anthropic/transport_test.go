@@ -25,8 +25,8 @@ func TestOneConnection(t *testing.T) {
 	for range 5 {
 		mustCollect(t, m, ask())
 	}
-	if s.conns != 1 {
-		t.Errorf("%d connections for sequential requests, want 1", s.conns)
+	if s.Conns != 1 {
+		t.Errorf("%d connections for sequential requests, want 1", s.Conns)
 	}
 }
 
@@ -42,8 +42,8 @@ func TestTrailingBytesKeepTheConnection(t *testing.T) {
 	for range 3 {
 		mustCollect(t, m, ask())
 	}
-	if s.conns != 1 {
-		t.Errorf("%d connections, want 1", s.conns)
+	if s.Conns != 1 {
+		t.Errorf("%d connections, want 1", s.Conns)
 	}
 }
 

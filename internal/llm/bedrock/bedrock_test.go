@@ -58,7 +58,7 @@ func TestRow88(t *testing.T) {
 	if d := cmp.Diff(want, r); d != "" {
 		t.Errorf("response differs: %s", d)
 	}
-	if got, want := s.paths[0], "/model/us.anthropic.claude-sonnet-4-6-v1%3A0/converse-stream"; got != want {
+	if got, want := s.Paths[0], "/model/us.anthropic.claude-sonnet-4-6-v1%3A0/converse-stream"; got != want {
 		t.Errorf("path = %s, want %s", got, want)
 	}
 }
@@ -296,11 +296,11 @@ func TestBearer(t *testing.T) {
 	})
 	must(t, m, ask())
 	for i, want := range []string{"Bearer from-config", "Bearer secret-key-9"} {
-		if got := s.headers[i].Get("Authorization"); got != want {
+		if got := s.Headers[i].Get("Authorization"); got != want {
 			t.Errorf("authorization = %q, want %q", got, want)
 		}
 	}
-	if h := s.headers[1]; h.Get("User-Agent") != "nanobot/1.2" || h.Get("X-Team") != "t" {
+	if h := s.Headers[1]; h.Get("User-Agent") != "nanobot/1.2" || h.Get("X-Team") != "t" {
 		t.Errorf("headers = %v", h)
 	}
 	if e := fails(t, m, ask()); strings.Contains(e.Error(), "secret-key-9") {
@@ -326,7 +326,7 @@ func TestReplacedCredentials(t *testing.T) {
 		t.Errorf("error = %+v, want auth without the key", e)
 	}
 	must(t, m, ask())
-	if a, b := s.headers[1].Get("X-Amz-Security-Token"), s.headers[2].Get("X-Amz-Security-Token"); a == b {
+	if a, b := s.Headers[1].Get("X-Amz-Security-Token"), s.Headers[2].Get("X-Amz-Security-Token"); a == b {
 		t.Errorf("both tries used %s", a)
 	}
 }
@@ -345,8 +345,8 @@ func TestRefusedInTheMiddle(t *testing.T) {
 			return environment(k)
 		}
 	})
-	if e := fails(t, m, ask()); e.Kind != llm.Auth || len(s.bodies) != 1 {
-		t.Errorf("error %+v after %d requests, want auth after one", e, len(s.bodies))
+	if e := fails(t, m, ask()); e.Kind != llm.Auth || len(s.Bodies) != 1 {
+		t.Errorf("error %+v after %d requests, want auth after one", e, len(s.Bodies))
 	}
 }
 
@@ -373,7 +373,7 @@ func TestMachineRegion(t *testing.T) {
 	})
 	must(t, m, ask())
 	must(t, m, ask())
-	if got := s.headers[1].Get("Authorization"); asked != 1 || !strings.Contains(got, "/sa-east-1/bedrock/") {
+	if got := s.Headers[1].Get("Authorization"); asked != 1 || !strings.Contains(got, "/sa-east-1/bedrock/") {
 		t.Errorf("asked %d times, signed %s", asked, got)
 	}
 }

@@ -220,19 +220,20 @@ func TestCachePoints(t *testing.T) {
 // and one connection is enough.
 func TestPrefixAndConnections(t *testing.T) {
 	t.Parallel()
-	s := newServer(t)
+	var replies []http.HandlerFunc
+	for i := range 30 {
+		replies = append(replies, say(slices.Concat([]any{begin, piece(0, "step")}, toolUse(1, fmt.Sprint("t", i), "look", `{}`), []any{endTools, counts})...))
+	}
+	s := newServer(t, replies...)
 	req := ask(user("find " + strings.Repeat("the very long thing ", 300)))
 	req.Tools = []llm.ToolDef{look()}
 	m := s.model(t)
-	for i := range 30 {
-		s.mu.Lock()
-		s.replies = append(s.replies, say(slices.Concat([]any{begin, piece(0, "step")}, toolUse(1, fmt.Sprint("t", i), "look", `{}`), []any{endTools, counts})...))
-		s.mu.Unlock()
+	for range replies {
 		r := must(t, m, req)
 		req.Messages = append(slices.Clip(req.Messages), r.Message, result(r.Message.ToolCalls[0].ID, "nothing here"))
 	}
-	for i := 1; i < len(s.bodies); i++ {
-		a, b := s.bodies[i-1], s.bodies[i]
+	for i := 1; i < len(s.Bodies); i++ {
+		a, b := s.Bodies[i-1], s.Bodies[i]
 		n := 0
 		for n < min(len(a), len(b)) && a[n] == b[n] {
 			n++
@@ -241,8 +242,8 @@ func TestPrefixAndConnections(t *testing.T) {
 			t.Errorf("request %d repeats %d of %d bytes of the one before", i, n, len(a))
 		}
 	}
-	if s.conns != 1 {
-		t.Errorf("%d connections, want 1", s.conns)
+	if s.Conns != 1 {
+		t.Errorf("%d connections, want 1", s.Conns)
 	}
 }
 
@@ -278,18 +279,18 @@ func TestLearning(t *testing.T) {
 			req.Tools, req.Temperature, req.ToolChoice = []llm.ToolDef{look()}, &temp, "required"
 			r := must(t, m, req)
 			must(t, m, req) // needs no second lesson
-			if len(s.bodies) != 3 || s.bodies[1] != s.bodies[2] {
-				t.Fatalf("%d requests, or the last two differ", len(s.bodies))
+			if len(s.Bodies) != 3 || s.Bodies[1] != s.Bodies[2] {
+				t.Fatalf("%d requests, or the last two differ", len(s.Bodies))
 			}
-			if c.gone != "" && (!strings.Contains(s.bodies[0], c.gone) || strings.Contains(s.bodies[1], c.gone)) {
-				t.Errorf("%q did not go away:\n%s\n%s", c.gone, s.bodies[0], s.bodies[1])
+			if c.gone != "" && (!strings.Contains(s.Bodies[0], c.gone) || strings.Contains(s.Bodies[1], c.gone)) {
+				t.Errorf("%q did not go away:\n%s\n%s", c.gone, s.Bodies[0], s.Bodies[1])
 			}
-			if !strings.Contains(s.bodies[1], c.there) {
-				t.Errorf("no %q in %s", c.there, s.bodies[1])
+			if !strings.Contains(s.Bodies[1], c.there) {
+				t.Errorf("no %q in %s", c.there, s.Bodies[1])
 			}
-			if c.second != nil && (!strings.HasSuffix(s.paths[1], "/converse") || r.Message.Content.Text != "whole" || r.Message.Reasoning != "hm" ||
+			if c.second != nil && (!strings.HasSuffix(s.Paths[1], "/converse") || r.Message.Content.Text != "whole" || r.Message.Reasoning != "hm" ||
 				r.Message.ToolCalls[0].Arguments != `{"p":"x"}` || r.Finish != llm.FinishToolCalls || r.Usage.Prompt != 3) {
-				t.Errorf("whole answer from %s = %+v", s.paths[1], r)
+				t.Errorf("whole answer from %s = %+v", s.Paths[1], r)
 			}
 		})
 	}
@@ -297,8 +298,8 @@ func TestLearning(t *testing.T) {
 		t.Parallel()
 		no := refuse(400, "ValidationException", "This model doesn't support tool use in streaming mode.")
 		s := newServer(t, no, no)
-		if e := fails(t, s.model(t), ask()); e.Status != 400 || len(s.bodies) != 2 {
-			t.Errorf("error %v after %d requests", e, len(s.bodies))
+		if e := fails(t, s.model(t), ask()); e.Status != 400 || len(s.Bodies) != 2 {
+			t.Errorf("error %v after %d requests", e, len(s.Bodies))
 		}
 	})
 }

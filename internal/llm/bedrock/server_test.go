@@ -12,17 +12,15 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"net"
 	"net/http"
-	"net/http/httptest"
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/bedrock"
+	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
 )
 
 const (
@@ -34,66 +32,26 @@ const (
 
 // server answers with scripted replies, one per request, and refuses requests
 // that the real one would refuse.
-type server struct {
-	*httptest.Server
-	mu      sync.Mutex
-	replies []http.HandlerFunc
-	bodies  []string
-	paths   []string
-	headers []http.Header
-	conns   int
-}
+type server struct{ *llmtest.Handlers }
 
 func newServer(t *testing.T, replies ...http.HandlerFunc) *server {
 	t.Helper()
-	s := &server{replies: replies}
-	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		err := checkHTTP(r, body)
-		if err == nil {
-			err = checkConverse(body)
+	return &server{llmtest.NewHandlers(t, func(r *http.Request, body []byte) error {
+		if err := checkHTTP(r, body); err != nil {
+			return err
 		}
-		if err != nil {
-			t.Errorf("the service would refuse the request: %v\n%s", err, body)
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
-		}
-		s.mu.Lock()
-		s.bodies, s.paths, s.headers = append(s.bodies, string(body)), append(s.paths, r.RequestURI), append(s.headers, r.Header)
-		var reply http.HandlerFunc
-		if len(s.replies) > 0 {
-			reply, s.replies = s.replies[0], s.replies[1:]
-		}
-		s.mu.Unlock()
-		if reply == nil {
-			t.Error("one request too many")
-			http.Error(w, "no reply left", http.StatusTeapot)
-			return
-		}
-		reply(w, r)
-	}))
-	s.Config.ConnState = func(_ net.Conn, st http.ConnState) {
-		if st == http.StateNew {
-			s.mu.Lock()
-			s.conns++
-			s.mu.Unlock()
-		}
-	}
-	s.Start()
-	t.Cleanup(s.Close)
-	return s
+		return checkConverse(body)
+	}, replies...)}
 }
 
 // body is the decoded i-th request.
 func (s *server) body(t *testing.T, i int) map[string]any {
 	t.Helper()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if i >= len(s.bodies) {
-		t.Fatalf("only %d requests", len(s.bodies))
+	if i >= len(s.Bodies) {
+		t.Fatalf("only %d requests", len(s.Bodies))
 	}
 	var v map[string]any
-	if err := json.Unmarshal([]byte(s.bodies[i]), &v); err != nil {
+	if err := json.Unmarshal([]byte(s.Bodies[i]), &v); err != nil {
 		t.Fatal(err)
 	}
 	return v
