@@ -209,22 +209,22 @@ func (r *Registry) WriteTo(w io.Writer) (int64, error) {
 
 func (f *family) write(b *bytes.Buffer) {
 	f.mu.RLock()
-	keys := make([]labelSet, 0, len(f.series))
+	keys := make([]*labelSet, 0, len(f.series))
 	for k := range f.series {
-		keys = append(keys, k)
+		keys = append(keys, &k)
 	}
 	f.mu.RUnlock()
-	slices.SortFunc(keys, func(x, y labelSet) int { return slices.Compare(x[:], y[:]) })
+	slices.SortFunc(keys, func(x, y *labelSet) int { return slices.Compare(x[:], y[:]) })
 	fmt.Fprintf(b, "# HELP %s %s\n# TYPE %s %s\n", f.name, strings.NewReplacer(`\`, `\\`, "\n", `\n`).Replace(f.help), f.name, f.kind)
 	for _, k := range keys {
 		f.mu.RLock()
-		s := f.series[k]
+		s := f.series[*k]
 		f.mu.RUnlock()
 		if f.kind == "histogram" {
-			f.writeBuckets(b, k, s)
+			f.writeBuckets(b, *k, s)
 			continue
 		}
-		f.line(b, "", k, "", s.value())
+		f.line(b, "", *k, "", s.value())
 	}
 }
 

@@ -184,16 +184,16 @@ func newest(dir, ext string, most int) []string {
 		path string
 		at   time.Time
 	}
-	var all []stamped
+	var all []*stamped
 	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err == nil && e.Type().IsRegular() && strings.HasSuffix(path, ext) {
 			if info, err := e.Info(); err == nil {
-				all = append(all, stamped{path, info.ModTime()})
+				all = append(all, &stamped{path, info.ModTime()})
 			}
 		}
 		return nil
 	})
-	slices.SortFunc(all, func(a, b stamped) int { return b.at.Compare(a.at) })
+	slices.SortFunc(all, func(a, b *stamped) int { return b.at.Compare(a.at) })
 	var out []string
 	for _, s := range all[:min(most, len(all))] {
 		out = append(out, s.path)

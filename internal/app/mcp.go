@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,8 +21,9 @@ import (
 // MCPServers reads the configured servers. One that makes no sense is left out
 // and named in the notes: the others work without it.
 func MCPServers(l *config.Loaded) (servers []mcp.Server, notes []string) {
-	for name, raw := range l.Config.Tools.MCPServers {
-		s, warnings, err := mcp.ParseServer(name, raw.JSON())
+	configured := l.Config.Tools.MCPServers
+	for _, name := range slices.Sorted(maps.Keys(configured)) {
+		s, warnings, err := mcp.ParseServer(name, configured[name].JSON())
 		if err != nil {
 			notes = append(notes, fmt.Sprintf("MCP server %s is left out: %v", name, err))
 			continue
@@ -33,7 +35,6 @@ func MCPServers(l *config.Loaded) (servers []mcp.Server, notes []string) {
 			servers = append(servers, s)
 		}
 	}
-	slices.SortFunc(servers, func(a, b mcp.Server) int { return cmp.Compare(a.Name, b.Name) })
 	slices.Sort(notes)
 	return servers, notes
 }

@@ -170,14 +170,12 @@ func (s *Scheduler) List(ctx context.Context) ([]Job, error) {
 		return nil, err
 	}
 	now := s.Now()
-	out := make([]Job, 0, len(all))
 	for _, j := range all {
 		if j.broken == nil {
 			s.plan(j, now)
 		}
-		out = append(out, *j)
 	}
-	slices.SortStableFunc(out, func(a, b Job) int { //nolint:gocritic // the signature of SortStableFunc
+	slices.SortStableFunc(all, func(a, b *Job) int {
 		x, y := a.State.NextRunAtMS, b.State.NextRunAtMS
 		switch {
 		case x == y:
@@ -189,6 +187,10 @@ func (s *Scheduler) List(ctx context.Context) ([]Job, error) {
 		}
 		return 1
 	})
+	out := make([]Job, 0, len(all))
+	for _, j := range all {
+		out = append(out, *j)
+	}
 	return out, nil
 }
 
