@@ -26,7 +26,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"iter"
 	"log/slog"
 	"maps"
@@ -202,7 +201,7 @@ func (d *driver) exchange(parent context.Context, body []byte, a *answer, emit f
 	defer func() { _ = stream.Close() }()
 	err = a.read(ctx, stream, resp.Header, emit)
 	if err == nil {
-		drain(stream)
+		idle.Drain(stream)
 		return nil
 	}
 	if errors.Is(err, llm.ErrStopped) {
@@ -221,14 +220,4 @@ func (d *driver) broken(ctx context.Context, err error) error {
 		return &cut
 	}
 	return err
-}
-
-// drain reads the little that may follow the last event, so that the
-// connection can be used again. A server that keeps the stream open is not
-// waited for.
-func drain(body io.ReadCloser) {
-	const limit, patience = 16 << 10, 100 * time.Millisecond
-	t := time.AfterFunc(patience, func() { _ = body.Close() })
-	defer t.Stop()
-	_, _ = io.CopyN(io.Discard, body, limit)
 }
