@@ -680,6 +680,33 @@ func TestTriggers(t *testing.T) {
 	})
 }
 
+// A turn that is over before it was noted that it began stays over.
+func TestTriggerOverAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, f := newFake(t, Options{})
+		tr, err := s.AddTrigger(t.Context(), "deploy", home(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.manual = true
+		f.submit = func(in bus.Inbound) error {
+			s.Outcome(t.Context(), in, bus.Outbound{Kind: bus.Final, Route: in.Route, Text: "done", Turn: &bus.Turn{}})
+			return nil
+		}
+		during(t, s, f, func() {
+			if _, err := s.FireTrigger(t.Context(), tr.ID, "build 7", true); err != nil {
+				t.Fatal(err)
+			}
+			f.pass(time.Minute)
+		})
+		all, err := s.Triggers(t.Context())
+		if err != nil || all[0].LastStatus != StatusOK || all[0].LastMessage != "build 7" || len(all[0].RunHistory) != 1 {
+			t.Errorf("triggers %+v, %v", all, err)
+		}
+	})
+}
+
 // A message that the queue does not take after all is kept, and its chat is told.
 func TestTriggerGivesUp(t *testing.T) {
 	t.Parallel()

@@ -352,18 +352,19 @@ func (s *Scheduler) deliverTrigger(ctx context.Context, path string) {
 		tr = *found
 		return false, nil
 	})
+	at := s.Now()
 	if err == nil {
 		call, cancel := context.WithTimeout(ctx, 10*time.Second)
 		err = s.Submit(call, bus.Inbound{
 			ID: triggerPrefix + tr.ID + ":" + d.ID, Route: tr.Route(), SenderID: EventTrigger, SessionKey: tr.SessionKey, Scope: tr.Scope,
 			Text: fmt.Sprintf("[Trigger %q was set off by a program of the user. Deal with it and tell the user what they should know.]\n\n%s", tr.Name, d.Content),
-			At:   s.Now(), Event: EventTrigger, OwnTurn: true, Untrusted: d.Untrusted,
+			At:   at, Event: EventTrigger, OwnTurn: true, Untrusted: d.Untrusted,
 		})
 		cancel()
 	}
 	switch {
 	case err == nil:
-		s.triggers.began(ctx, tr.ID, d)
+		s.triggers.began(ctx, tr.ID, At(at), d)
 		err = os.Remove(path)
 	case ctx.Err() != nil:
 		return
@@ -395,11 +396,19 @@ func (s *Scheduler) giveUp(path string, why error) {
 	}
 }
 
-// began notes that a trigger was set off.
-func (s *triggerStore) began(ctx context.Context, id string, d delivery) { //nolint:gocritic // plain data travels by value
+// began notes that a trigger was set off. The turn may be over already.
+func (s *triggerStore) began(ctx context.Context, id string, at MS, d delivery) { //nolint:gocritic // plain data travels by value
 	s.change(ctx, id, func(t *Trigger) {
-		t.LastMessage, t.LastRunAtMS, t.LastStatus, t.LastError = Opt(oneLine(d.Content, 200)), At(s.now()), "queued", ""
+		t.LastMessage, t.LastRunAtMS = Opt(oneLine(d.Content, 200)), at
+		if !t.ran(at) {
+			t.LastStatus, t.LastError = "queued", ""
+		}
 	})
+}
+
+// ran reports whether the end of a turn was noted.
+func (t *Trigger) ran(at MS) bool {
+	return slices.ContainsFunc(t.RunHistory, func(r Run) bool { return r.OccurrenceMS == at })
 }
 
 // outcome notes how the turn of a trigger ended.
@@ -409,7 +418,7 @@ func (s *triggerStore) outcome(ctx context.Context, in bus.Inbound, out bus.Outb
 	s.change(ctx, id, func(t *Trigger) {
 		at := At(in.At)
 		t.LastStatus, t.LastError = Opt(res.status), Opt(res.err)
-		if slices.ContainsFunc(t.RunHistory, func(r Run) bool { return r.OccurrenceMS == at }) {
+		if t.ran(at) {
 			return
 		}
 		t.RunHistory = append(t.RunHistory, Run{RunAtMS: at, OccurrenceMS: at, Status: res.status, Error: Opt(res.err), DurationMS: max(At(s.now())-at, 0), Tokens: res.tokens, CostUSD: res.usd})
