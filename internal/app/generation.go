@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
 )
 
 // generation is an agent between two configurations.
@@ -53,7 +55,7 @@ func (g *generation) keepTime(ctx context.Context, gw *Gateway) {
 			gw.log.ErrorContext(ctx, "the schedule does not run", "err", err)
 			gw.tellOwner(ctx, "Scheduled jobs do not run: "+text+".")
 		}
-		if !rest(ctx, scheduleRetry) {
+		if httpsafe.Pause(ctx, scheduleRetry) != nil {
 			return
 		}
 	}

@@ -321,7 +321,7 @@ func (g *Gateway) watchConfig(ctx context.Context) {
 			case <-ctx.Done():
 				return
 			}
-			if !rest(ctx, time.Duration(l.Config.Gateway.Reload.DebounceMS)*time.Millisecond) {
+			if httpsafe.Pause(ctx, time.Duration(l.Config.Gateway.Reload.DebounceMS)*time.Millisecond) != nil {
 				return
 			}
 			if now := stampOf(file); now != stamp {
@@ -339,16 +339,4 @@ func stampOf(path string) string {
 		return "missing"
 	}
 	return fmt.Sprint(info.ModTime().UnixNano(), info.Size())
-}
-
-// rest waits; false means that ctx ended first.
-func rest(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

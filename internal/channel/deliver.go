@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
 )
 
 // How passing trouble is met.
@@ -246,7 +247,7 @@ func (s *slot) pause(ctx context.Context, err error, failures *int) bool {
 	s.mu.Unlock()
 	var d time.Duration
 	if limited, ok := errors.AsType[*RateLimitedError](err); ok {
-		return wait(ctx, min(max(limited.After, 0), pauseMax))
+		return httpsafe.Pause(ctx, min(max(limited.After, 0), pauseMax)) == nil
 	}
 	if errors.Is(err, ErrNotReady) {
 		d = readyWait
@@ -284,7 +285,7 @@ func (s *slot) pace(ctx context.Context, c *chat, to bus.Route) bool {
 	if s.group(to) {
 		d = max(d, c.group.take(now))
 	}
-	return wait(ctx, d)
+	return httpsafe.Pause(ctx, d) == nil
 }
 
 // group reports whether several people read a chat.

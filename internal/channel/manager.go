@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
 )
 
 // Bounds of the manager's life.
@@ -403,24 +404,9 @@ func (m *Manager) sweep(ctx context.Context) {
 				m.o.Log.InfoContext(ctx, "old files of a channel were removed", "dir", s.Dir, "files", n)
 			}
 		}
-		if !wait(ctx, sweepEvery) {
+		if httpsafe.Pause(ctx, sweepEvery) != nil {
 			return
 		}
-	}
-}
-
-// wait waits; false means that ctx ended first.
-func wait(ctx context.Context, d time.Duration) bool {
-	if d <= 0 {
-		return ctx.Err() == nil
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 

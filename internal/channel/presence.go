@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
 )
 
 // Bounds of what is shown about a message that is worked on.
@@ -64,7 +65,7 @@ func (s *slot) signal(ctx context.Context, to bus.Route) {
 		if limited, ok := errors.AsType[*RateLimitedError](err); ok {
 			d = max(d, limited.After)
 		}
-		if !wait(ctx, d) {
+		if httpsafe.Pause(ctx, d) != nil {
 			return
 		}
 	}

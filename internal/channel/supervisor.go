@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
 )
 
 // healthy is how long a channel must run for its next failure to count as the
@@ -194,7 +195,7 @@ func (s *slot) supervise(ctx context.Context) {
 		s.state.Retry = s.m.o.Now().Add(d)
 		s.state.Restarts++
 		s.mu.Unlock()
-		if !wait(ctx, d) {
+		if httpsafe.Pause(ctx, d) != nil {
 			return
 		}
 		pause = min(2*pause, longest)

@@ -29,6 +29,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
 )
 
 // Timeouts of connections. Commands have their own in the libraries.
@@ -100,7 +101,7 @@ func (p *post) Run(ctx context.Context, submit channel.Submit) error {
 			return err
 		}
 		p.deps.Ready("", err)
-		if !pause(ctx, time.Second) {
+		if httpsafe.Pause(ctx, time.Second) != nil {
 			return nil
 		}
 	}
@@ -127,17 +128,5 @@ func (p *post) session(ctx context.Context, submit channel.Submit) (good bool, e
 		if err := m.wait(ctx, p.o.poll(), p.o.Idle); err != nil || ctx.Err() != nil {
 			return good, err
 		}
-	}
-}
-
-// pause waits and reports false if ctx ended first.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
 )
 
 const (
@@ -82,7 +83,7 @@ func (in *intake) try(j job) {
 			return // it stays with Telegram for the next start
 		}
 		in.log.ErrorContext(in.ctx, "a message could not be accepted yet", "update", j.updates[0].ID, "err", err)
-		if !pause(in.ctx, wait) {
+		if httpsafe.Pause(in.ctx, wait) != nil {
 			return
 		}
 	}

@@ -26,7 +26,6 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/nanobot-go/nanobot/internal/channel"
 )
@@ -128,16 +127,4 @@ func refusedToken(err error) error {
 		return channel.Fatal(fmt.Errorf("Telegram refuses the token (%w); check channels.telegram.token", err)) //nolint:staticcheck // a name begins the sentence
 	}
 	return err
-}
-
-// pause waits and reports false if ctx ended first.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
 }

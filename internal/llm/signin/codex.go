@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
 )
 
@@ -171,7 +172,7 @@ func (c *codex) device(ctx context.Context, d Dialog) (token, error) {
 	}
 	until := time.Now().Add(life)
 	for time.Now().Add(interval).Before(until) {
-		if err := pause(ctx, interval); err != nil {
+		if err := httpsafe.Pause(ctx, interval); err != nil {
 			return token{}, err
 		}
 		a, err := c.w.ask(ctx, q)

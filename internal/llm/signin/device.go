@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
 )
 
@@ -52,7 +53,7 @@ func (c *copilot) poll(ctx context.Context, q question, interval time.Duration, 
 		if !time.Now().Add(interval).Before(until) {
 			return "", c.w.failed("the code expired before it was typed; start again")
 		}
-		if err := pause(ctx, interval); err != nil {
+		if err := httpsafe.Pause(ctx, interval); err != nil {
 			return "", err
 		}
 		a, err := c.w.ask(ctx, q)

@@ -1,9 +1,6 @@
 package signin
 
-import (
-	"context"
-	"time"
-)
+import "time"
 
 // Dialog is how a sign-in talks with the person at the terminal.
 type Dialog struct {
@@ -33,17 +30,5 @@ type Step struct {
 func (d Dialog) tell(s Step) {
 	if d.Tell != nil {
 		d.Tell(s)
-	}
-}
-
-// pause waits, or ends with the error of ctx.
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
 )
 
 // Status is what is known about a sign-in without using it.
@@ -66,7 +67,7 @@ func (s *store) lock(ctx context.Context) (unlock func(), err error) {
 		if _, held := errors.AsType[*diskio.LockedError](err); !held {
 			return nil, err
 		}
-		if pause(ctx, 20*time.Millisecond) != nil {
+		if httpsafe.Pause(ctx, 20*time.Millisecond) != nil {
 			return nil, context.Cause(ctx)
 		}
 	}

@@ -49,20 +49,9 @@ func (s *service) send(ctx context.Context, url string, b body) ([]byte, error) 
 		if !ok || !e.Retryable() || attempt == retries || e.RetryAfter > maxWait {
 			return nil, err
 		}
-		if err := wait(ctx, max(time.Second<<attempt, e.RetryAfter)); err != nil {
+		if err := httpsafe.Pause(ctx, max(time.Second<<attempt, e.RetryAfter)); err != nil {
 			return nil, err
 		}
-	}
-}
-
-func wait(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
 

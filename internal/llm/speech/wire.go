@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
 )
 
@@ -250,7 +251,7 @@ func (s *service) poll(ctx context.Context, data []byte) (string, error) {
 		case n == polls:
 			return "", &llm.Error{Kind: llm.Timeout, Provider: s.row.name, Message: fmt.Sprintf("no transcript after %s", polls*pollEvery)}
 		}
-		if err := wait(ctx, pollEvery); err != nil {
+		if err := httpsafe.Pause(ctx, pollEvery); err != nil {
 			return "", err
 		}
 		var err error

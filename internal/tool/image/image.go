@@ -262,18 +262,7 @@ func (m *maker) pause(ctx context.Context, err error) bool {
 	if !ok || !e.Retryable() || e.RetryAfter > 30*time.Second {
 		return false
 	}
-	return wait(ctx, max(2*time.Second, e.RetryAfter)) == nil
-}
-
-func wait(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return httpsafe.Pause(ctx, max(2*time.Second, e.RetryAfter)) == nil
 }
 
 func note(text string, err error, missing int) string {

@@ -130,7 +130,7 @@ func (s *server) run(ctx context.Context) {
 // the wait, but not below the shortest.
 func (s *server) pause(ctx context.Context, d time.Duration) {
 	least := min(d, s.pool.timing.minBackoff)
-	if !sleep(ctx, least) {
+	if httpsafe.Pause(ctx, least) != nil {
 		return
 	}
 	t := time.NewTimer(d - least)
@@ -164,7 +164,7 @@ func (s *server) serve(ctx context.Context, l *link) error {
 			}
 			return fmt.Errorf("the connection was lost: %w", l.wire.reason)
 		case <-l.wire.changed:
-			if !sleep(ctx, settleTime) {
+			if httpsafe.Pause(ctx, settleTime) != nil {
 				return ctx.Err()
 			}
 			if err := s.relist(ctx, l); err != nil {

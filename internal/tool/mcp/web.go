@@ -246,7 +246,7 @@ func (w *web) listen(ctx context.Context, client *http.Client, hear func(jsonrpc
 		if time.Since(began) > most {
 			wait = least
 		}
-		if !sleep(ctx, wait) {
+		if httpsafe.Pause(ctx, wait) != nil {
 			return
 		}
 		wait = min(2*wait, most)
@@ -310,17 +310,5 @@ func events(r io.Reader) iter.Seq[[]byte] {
 				return
 			}
 		}
-	}
-}
-
-// sleep waits; false means that ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }

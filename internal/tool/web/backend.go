@@ -221,7 +221,7 @@ func brave(ctx context.Context, a *asking, q question) ([]hit, error) {
 	header := []string{"X-Subscription-Token", a.key.Reveal()}
 	err := a.call(ctx, a.client, target, nil, &out, header...)
 	if hasStatus(err, http.StatusTooManyRequests) { // its free plan allows one request per second
-		if err := rest(ctx, time.Second); err != nil {
+		if err := httpsafe.Pause(ctx, time.Second); err != nil {
 			return nil, err
 		}
 		err = a.call(ctx, a.client, target, nil, &out, header...)

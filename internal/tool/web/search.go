@@ -244,20 +244,5 @@ func (p *pace) wait(ctx context.Context) error {
 	}
 	p.next = at.Add(p.every)
 	p.mu.Unlock()
-	return rest(ctx, at.Sub(now))
-}
-
-// rest waits for d or for the end of the context.
-func rest(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return httpsafe.Pause(ctx, at.Sub(now))
 }
