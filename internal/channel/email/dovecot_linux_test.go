@@ -236,12 +236,12 @@ func testDovecot(t *testing.T, root string) {
 	}
 	put(letterOf(1, "first", "one"))
 	put("From: eve@elsewhere.example\nSubject: x\n\nx\n")
-	stop := r.start()
-	r.waitFor("the first mail", func() bool { return len(r.inbound()) == 1 })
-	r.waitFor("the connection", func() bool { return slices.Contains(r.states(), botAddress) })
+	stop := r.Start(r.Run)
+	r.Await("the first mail", func() bool { return len(r.Inbound()) == 1 })
+	r.Await("the connection", func() bool { return slices.Contains(r.States(), botAddress) })
 	put(letterOf(2, "second", "two"))
-	r.waitFor("the mail that IDLE tells of", func() bool { return len(r.inbound()) == 2 })
-	r.waitFor("the move", func() bool { all, _ := count("Archive"); return all == 2 })
+	r.Await("the mail that IDLE tells of", func() bool { return len(r.Inbound()) == 2 })
+	r.Await("the move", func() bool { all, _ := count("Archive"); return all == 2 })
 	if all, unseen := count("INBOX"); all != 1 || unseen != 1 {
 		t.Errorf("%d mails in INBOX, %d unread, want the stranger's, unread", all, unseen)
 	}
@@ -253,12 +253,12 @@ func testDovecot(t *testing.T, root string) {
 	}
 	put(letterOf(3, "third", "three"))
 	r.reopen(changes)
-	stop = r.start()
-	r.waitFor("the mail after a restart", func() bool { return len(r.inbound()) == 3 })
+	stop = r.Start(r.Run)
+	r.Await("the mail after a restart", func() bool { return len(r.Inbound()) == 3 })
 	if err := stop(); err != nil {
 		t.Error(err)
 	}
-	in := r.inbound()[2]
+	in := r.Inbound()[2]
 	if _, err := r.Send(t.Context(), final("done", in.Meta)); err != nil {
 		t.Fatal(err)
 	}

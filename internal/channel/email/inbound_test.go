@@ -18,7 +18,7 @@ func TestReceive(t *testing.T) {
 	r.deliver(letterOf(1, "Hello", "How are you?\n\nOn Sat, 14 Nov 2026 at 10:00, Bot <bot@example.org> wrote:\n> old\n> words\n"))
 	got := r.mustOnce()
 	if len(got) != 1 {
-		t.Fatalf("%d messages, want 1; log:\n%s", len(got), r.log)
+		t.Fatalf("%d messages, want 1; log:\n%s", len(got), r.Log)
 	}
 	in := got[0]
 	want := "[EMAIL-CONTEXT]\nFrom: Ann Example <ann@friends.example>\nSubject: Hello\nDate: Sun, 15 Nov 2026 08:00:00 +0000\n\nHow are you?"
@@ -46,14 +46,14 @@ func TestSeenAfterSubmit(t *testing.T) {
 	r := newRig(t, newProvider(t, serverOptions{}), nil)
 	r.deliver(letterOf(1, "a", "one"))
 	r.deliver(letterOf(2, "b", "two"))
-	r.refuse = errors.New("disk full")
+	r.Refuse(errors.New("disk full"))
 	if err := r.once(); err == nil || !strings.Contains(err.Error(), "disk full") {
 		t.Fatalf("error is %v, want the one of submit", err)
 	}
 	if _, unseen := r.counts("INBOX"); unseen != 2 {
 		t.Fatalf("%d unread, want 2: nothing is durable", unseen)
 	}
-	r.refuse = nil
+	r.Refuse(nil)
 	if got := r.mustOnce(); len(got) != 2 || !strings.HasSuffix(got[0].Text, "one") || !strings.HasSuffix(got[1].Text, "two") {
 		t.Errorf("got %+v, want both in order", got)
 	}
@@ -71,7 +71,7 @@ func TestPlaceIsKept(t *testing.T) {
 	noID := strings.Replace(letterOf(1, "a", "one"), "Message-ID: <1@friends.example>\n", "", 1)
 	r.deliver(noID)
 	r.mustOnce()
-	r.got = nil
+	r.Forget()
 	r.reopen(off)
 	if got := r.mustOnce(); len(got) != 0 {
 		t.Errorf("%d messages again", len(got))
@@ -93,7 +93,7 @@ func TestNewValidity(t *testing.T) {
 	r.deliver(letterOf(1, "a", "one"))
 	first := r.mustOnce()[0]
 	r.facts.kept.Validity += 7
-	r.got = nil
+	r.Forget()
 	again := r.mustOnce()
 	if len(again) != 1 || again[0].ID != first.ID {
 		t.Errorf("got %+v, want the same id %s", again, first.ID)
@@ -128,8 +128,8 @@ func TestPassedOver(t *testing.T) {
 			if _, unseen := r.counts("INBOX"); (unseen == 0) != c.seen {
 				t.Errorf("%d unread, want seen %v", unseen, c.seen)
 			}
-			if len(r.said) != 0 {
-				t.Errorf("somebody got an answer: %+v", r.said)
+			if len(r.Said()) != 0 {
+				t.Errorf("somebody got an answer: %+v", r.Said())
 			}
 			if len(r.mails()) != 0 {
 				t.Error("a mail was sent")
@@ -277,7 +277,7 @@ func TestChoresSurvive(t *testing.T) {
 	r := newRig(t, newProvider(t, serverOptions{}), changes)
 	r.deliver(letterOf(1, "x", "hi"))
 	r.mustOnce()
-	if s := r.log.String(); !strings.Contains(s, "Nowhere") {
+	if s := r.Log.String(); !strings.Contains(s, "Nowhere") {
 		t.Fatalf("the log does not name the mailbox:\n%s", s)
 	}
 	r.deliver(letterOf(2, "x", "again"))
@@ -315,7 +315,7 @@ func TestSessionPerThread(t *testing.T) {
 		t.Errorf("conversations %q, %q, %q, %q", first, got[1].SessionKey, other, got[3].SessionKey)
 	}
 	forged := strings.Replace(letterOf(5, "Re: a", "obey"), proven("friends.example"), "References: <1@friends.example>\n", 1)
-	r.got = nil
+	r.Forget()
 	r.deliver(forged)
 	if got := r.mustOnce(); len(got) != 1 || !strings.HasSuffix(got[0].SessionKey, ":unverified") {
 		t.Errorf("a forged mail of the thread is in %+v", got)
@@ -367,7 +367,7 @@ func TestPanicIsContained(t *testing.T) {
 	if got := r.mustOnce(); len(got) != 1 || !strings.HasSuffix(got[0].Text, "two") {
 		t.Errorf("got %+v, want the second mail", got)
 	}
-	if !strings.Contains(r.log.String(), "was given up") {
+	if !strings.Contains(r.Log.String(), "was given up") {
 		t.Error("nobody is told")
 	}
 }

@@ -195,19 +195,19 @@ func testOpenSMTPD(t *testing.T, dovecotRoot string) {
 	letter := "From: Ann Example <" + owner + ">\nTo: " + botAddress + "\nSubject: Grüße\nMessage-ID: <1@friends.example>\nContent-Type: text/plain; charset=utf-8\n\nschön\n.point\nend\n"
 	signed, lookup := signedMail(t, dkim.SignOptions{Domain: "friends.example", HeaderKeys: []string{"From", "To", "Subject", "Reply-To"}}, letter)
 	r.lookup = lookup
-	stop := r.start()
-	r.waitFor("the connection", func() bool { return slices.Contains(r.states(), botAddress) })
+	stop := r.Start(r.Run)
+	r.Await("the connection", func() bool { return slices.Contains(r.States(), botAddress) })
 
 	s.post(t, owner, botAddress, signed)
-	r.waitFor("the signed mail", func() bool { return len(r.inbound()) == 1 })
-	in := r.inbound()[0]
+	r.Await("the signed mail", func() bool { return len(r.Inbound()) == 1 })
+	in := r.Inbound()[0]
 	if in.Untrusted || in.Meta["verified"] != "true" || !strings.HasSuffix(in.Text, "schön\n.point\nend") {
 		t.Errorf("the signed mail came as %+v", in)
 	}
 	// What a sender says on top is below the line that the server writes.
 	s.post(t, "eve@evil.example", botAddress, letterOf(2, "x", "obey"))
-	r.waitFor("the forged mail", func() bool { return len(r.inbound()) == 2 })
-	if forgery := r.inbound()[1]; !forgery.Untrusted || forgery.Meta["verified"] != "false" {
+	r.Await("the forged mail", func() bool { return len(r.Inbound()) == 2 })
+	if forgery := r.Inbound()[1]; !forgery.Untrusted || forgery.Meta["verified"] != "false" {
 		t.Errorf("the forged mail came as %+v", forgery)
 	}
 
@@ -257,7 +257,7 @@ func firstMail(t *testing.T, r *rig, port int, user string) []byte {
 	if err := c.Login(user, "geheim").Wait(); err != nil {
 		t.Fatal(err)
 	}
-	r.waitFor("a mail for "+user, func() bool {
+	r.Await("a mail for "+user, func() bool {
 		d, err := c.Select("INBOX", nil).Wait()
 		if err != nil {
 			t.Fatal(err)

@@ -27,6 +27,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/channel/channeltest"
 )
 
 const (
@@ -286,55 +287,18 @@ func (discard) Println(...any)        {}
 
 // rig is a channel at a provider.
 type rig struct {
+	*channeltest.Rig
 	*provider
 	*post
 	deps channel.Deps
-	log  *lockedLog
-
-	rmu     sync.Mutex
-	refuse  error
-	got     []bus.Inbound
-	ready   []string
-	said    []bus.Outbound
-	changed chan struct{}
-}
-
-type lockedLog struct {
-	mu sync.Mutex
-	b  strings.Builder
-}
-
-func (l *lockedLog) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedLog) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 func newRig(t *testing.T, p *provider, changes map[string]any) *rig {
 	t.Helper()
-	dir := t.TempDir()
-	r := &rig{provider: p, log: &lockedLog{}, changed: make(chan struct{})}
-	r.deps = channel.Deps{
-		Name:  "email",
-		Media: &channel.MediaStore{Dir: filepath.Join(dir, "media"), Max: 20 << 20},
-		State: channel.OpenState(filepath.Join(dir, "email.json")),
-		Client: func(string) (*http.Client, error) {
-			return &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, nil
-		},
-		Ready: func(identity string, err error) {
-			if err != nil {
-				identity = "lost"
-			}
-			r.mark(func() { r.ready = append(r.ready, identity) })
-		},
-		Log: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-		Now: time.Now,
+	r := &rig{Rig: channeltest.NewRig(t), provider: p}
+	r.deps = r.Deps("email")
+	r.deps.Client = func(string) (*http.Client, error) {
+		return &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, nil
 	}
 	r.reopen(changes)
 	return r
@@ -344,17 +308,7 @@ func newRig(t *testing.T, p *provider, changes map[string]any) *rig {
 func (r *rig) reopen(changes map[string]any) {
 	r.t.Helper()
 	raw := r.section(changes)
-	var common channel.Common
-	if err := json.Unmarshal(raw, &common); err != nil {
-		r.t.Fatal(err)
-	}
-	r.deps.Gate = channel.NewGate(channel.GateOptions{
-		Name: "email", Common: common, Now: time.Now, Pairing: channel.OpenPairing(filepath.Join(r.t.TempDir(), "p.json"), time.Now, slog.New(slog.DiscardHandler)),
-		Say: func(_ context.Context, out bus.Outbound) error {
-			r.mark(func() { r.said = append(r.said, out) })
-			return nil
-		},
-	})
+	r.deps.Gate = r.Gate("email", raw, channel.OpenPairing(filepath.Join(r.t.TempDir(), "p.json"), time.Now, slog.New(slog.DiscardHandler)))
 	ch, err := New(r.deps, raw)
 	if err != nil {
 		r.t.Fatal(err)
@@ -365,50 +319,6 @@ func (r *rig) reopen(changes map[string]any) {
 	}
 	p.lookup = func(context.Context, string) ([]string, error) { return nil, errors.New("no such name") }
 	r.post = p
-}
-
-func (r *rig) mark(change func()) {
-	r.rmu.Lock()
-	defer r.rmu.Unlock()
-	change()
-	close(r.changed)
-	r.changed = make(chan struct{})
-}
-
-// submit takes messages as the durable queue does: once per id.
-func (r *rig) submit(_ context.Context, in bus.Inbound) error {
-	r.rmu.Lock()
-	err := r.refuse
-	seen := slices.ContainsFunc(r.got, func(g bus.Inbound) bool { return g.ID == in.ID })
-	r.rmu.Unlock()
-	if err != nil || seen {
-		return err
-	}
-	r.mark(func() { r.got = append(r.got, in) })
-	return nil
-}
-
-func (r *rig) inbound() []bus.Inbound {
-	r.rmu.Lock()
-	defer r.rmu.Unlock()
-	return slices.Clone(r.got)
-}
-
-func (r *rig) states() []string {
-	r.rmu.Lock()
-	defer r.rmu.Unlock()
-	return slices.Clone(r.ready)
-}
-
-// start runs the channel until the test ends or stop is called.
-func (r *rig) start() (stop func() error) {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(r.t.Context()))
-	result := make(chan error, 1)
-	run := r.Run
-	go func() { result <- run(ctx, r.submit) }()
-	stop = sync.OnceValue(func() error { cancel(); return <-result })
-	r.t.Cleanup(func() { _ = stop() })
-	return stop
 }
 
 // once looks for mail a single time.
@@ -422,38 +332,16 @@ func (r *rig) once() error {
 		return err
 	}
 	defer m.close()
-	return r.pass(r.t.Context(), m, r.submit)
+	return r.pass(r.t.Context(), m, r.Submit)
 }
 
 // mustOnce looks for mail and returns all that came in so far.
 func (r *rig) mustOnce() []bus.Inbound {
 	r.t.Helper()
 	if err := r.once(); err != nil {
-		r.t.Fatalf("look for mail: %v; log:\n%s", err, r.log)
+		r.t.Fatalf("look for mail: %v; log:\n%s", err, r.Log)
 	}
-	return r.inbound()
-}
-
-// waitFor waits until cond holds; something must change for it to be asked again.
-func (r *rig) waitFor(what string, cond func() bool) {
-	r.t.Helper()
-	limit := time.After(20 * time.Second)
-	tick := time.NewTicker(5 * time.Millisecond) // flags on the server change without a word
-	defer tick.Stop()
-	for {
-		r.rmu.Lock()
-		own := r.changed
-		r.rmu.Unlock()
-		if cond() {
-			return
-		}
-		select {
-		case <-own:
-		case <-tick.C:
-		case <-limit:
-			r.t.Fatalf("waited in vain for %s; log:\n%s", what, r.log)
-		}
-	}
+	return r.Inbound()
 }
 
 // proven is what the provider's server writes on top of a mail whose sender it

@@ -81,20 +81,20 @@ func withoutContext(s string) string {
 func TestIdle(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, newProvider(t, serverOptions{}), map[string]any{"pollIntervalSeconds": 3600})
-	stop := r.start()
-	r.waitFor("the connection", func() bool { return slices.Contains(r.states(), botAddress) })
+	stop := r.Start(r.Run)
+	r.Await("the connection", func() bool { return slices.Contains(r.States(), botAddress) })
 	for i := range 3 {
 		r.deliver(letterOf(i, "x", "hi"))
-		r.waitFor("the mail", func() bool { return len(r.inbound()) == i+1 })
+		r.Await("the mail", func() bool { return len(r.Inbound()) == i+1 })
 	}
 	r.cut()
 	r.deliver(letterOf(9, "x", "after"))
-	r.waitFor("the mail after a cut", func() bool { return len(r.inbound()) == 4 })
+	r.Await("the mail after a cut", func() bool { return len(r.Inbound()) == 4 })
 	if err := stop(); err != nil {
 		t.Errorf("Run: %v", err)
 	}
-	if !slices.Contains(r.states(), "lost") {
-		t.Errorf("states were %q, want a lost connection among them", r.states())
+	if !slices.ContainsFunc(r.States(), func(s string) bool { return strings.Contains(s, ": ") }) {
+		t.Errorf("states were %q, want a lost connection among them", r.States())
 	}
 }
 
@@ -108,10 +108,10 @@ func TestPoll(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, newProvider(t, serverOptions{caps: caps}), map[string]any{"idle": name != "IDLE switched off"})
 			r.o.PollIntervalSeconds = 1
-			stop := r.start()
-			r.waitFor("the connection", func() bool { return slices.Contains(r.states(), botAddress) })
+			stop := r.Start(r.Run)
+			r.Await("the connection", func() bool { return slices.Contains(r.States(), botAddress) })
 			r.deliver(letterOf(1, "x", "hi"))
-			r.waitFor("the mail", func() bool { return len(r.inbound()) == 1 })
+			r.Await("the mail", func() bool { return len(r.Inbound()) == 1 })
 			if err := stop(); err != nil {
 				t.Errorf("Run: %v", err)
 			}
@@ -122,12 +122,12 @@ func TestPoll(t *testing.T) {
 func TestRefusedLogin(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, newProvider(t, serverOptions{}), map[string]any{"imapPassword": "wrong", "smtpPassword": "wrong"})
-	err := r.Run(t.Context(), r.submit)
+	err := r.Run(t.Context(), r.Submit)
 	if !channel.IsFatal(err) || !strings.Contains(err.Error(), "imapPassword") || strings.Contains(err.Error(), "wrong") {
 		t.Errorf("error is %v, want a fatal one that names the key", err)
 	}
 	r.welcome.Store(true)
-	if err := r.Run(t.Context(), r.submit); err == nil || channel.IsFatal(err) {
+	if err := r.Run(t.Context(), r.Submit); err == nil || channel.IsFatal(err) {
 		t.Errorf("error is %v, want a passing one: the password was good before", err)
 	}
 	if _, err := r.Send(t.Context(), final("x", nil)); err == nil || channel.IsPermanent(err) || !strings.Contains(err.Error(), "smtpPassword") {
@@ -138,7 +138,7 @@ func TestRefusedLogin(t *testing.T) {
 func TestMissingMailbox(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, newProvider(t, serverOptions{}), map[string]any{"imapMailbox": "Nowhere"})
-	if err := r.Run(t.Context(), r.submit); err == nil || channel.IsFatal(err) || !strings.Contains(err.Error(), "Nowhere") {
+	if err := r.Run(t.Context(), r.Submit); err == nil || channel.IsFatal(err) || !strings.Contains(err.Error(), "Nowhere") {
 		t.Errorf("error is %v, want a passing one that names the mailbox", err)
 	}
 }
@@ -258,7 +258,7 @@ func TestSilentServer(t *testing.T) {
 	r := newRig(t, p, map[string]any{"imapPort": addr.Port, "smtpPort": addr.Port})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- r.Run(ctx, r.submit) }()
+	go func() { done <- r.Run(ctx, r.Submit) }()
 	c, err := l.Accept()
 	if err != nil {
 		t.Fatal(err)

@@ -104,11 +104,11 @@ func TestReceive(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, loopback(t), nil)
-			r.start()
-			r.waitFor("ready", func() bool { return len(r.states()) > 0 })
+			r.Start(r.Run)
+			r.Await("ready", func() bool { return len(r.States()) > 0 })
 			r.fake.Post(c.post)
 			r.fake.Say(42, "last")
-			r.waitFor("acknowledgement", func() bool { return r.fake.Pending() == 0 })
+			r.Await("acknowledgement", func() bool { return r.fake.Pending() == 0 })
 			want := []string{"last"}
 			if c.want != "" {
 				want = append(want, c.want)
@@ -127,7 +127,7 @@ func TestReceive(t *testing.T) {
 func TestKnownBot(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, loopback(t), map[string]any{"allowFrom": []string{"*", "8"}})
-	r.start()
+	r.Start(r.Run)
 	r.fake.Post(object{"text": "report", "chat": private(8), "from": object{"id": 8, "is_bot": true, "first_name": "B"}})
 	if got := r.receive(1); got[0].Text != "report" {
 		t.Errorf("got %q", got[0].Text)
@@ -161,7 +161,7 @@ func TestWordsOfOthers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, loopback(t), nil)
-			r.start()
+			r.Start(r.Run)
 			r.fake.Post(c.post)
 			if in := r.receive(1)[0]; in.Untrusted != c.want {
 				t.Errorf("untrusted %v, want %v: %q", in.Untrusted, c.want, in.Text)
@@ -173,7 +173,7 @@ func TestWordsOfOthers(t *testing.T) {
 func TestRouteOfTopic(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, loopback(t), map[string]any{"groupPolicy": "open"})
-	r.start()
+	r.Start(r.Run)
 	r.fake.Post(object{
 		"message_id": 9, "text": "a", "chat": group(object{"is_forum": true}), "is_topic_message": true, "message_thread_id": 7,
 		"reply_to_message": object{"message_id": 7, "chat": group(nil), "from": us(), "forum_topic_created": object{"name": "T"}},
@@ -193,12 +193,12 @@ func TestRouteOfTopic(t *testing.T) {
 func TestStrangerCausesNothing(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, loopback(t), map[string]any{"allowFrom": []string{"1"}})
-	r.start()
+	r.Start(r.Run)
 	id := r.fake.Store("photos/a.jpg", []byte("x"))
 	r.fake.Post(object{"chat": private(42), "caption": "/start", "photo": []object{{"file_id": id, "file_unique_id": "a", "width": 1, "height": 1}}})
 	r.fake.Say(1, "hello")
 	r.receive(1)
-	r.waitFor("acknowledgement", func() bool { return r.fake.Pending() == 0 })
+	r.Await("acknowledgement", func() bool { return r.fake.Pending() == 0 })
 	if got := r.texts(); !cmp.Equal(got, []string{"hello"}) {
 		t.Errorf("messages: %q", got)
 	}
@@ -213,7 +213,7 @@ func TestFilesIn(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, loopback(t), nil)
 	r.bot.deps.Transcribe = nil
-	r.start()
+	r.Start(r.Run)
 	small, big := r.fake.Store("photos/s.jpg", []byte("small")), r.fake.Store("photos/b.jpg", []byte("\xff\xd8\xff big"))
 	doc := r.fake.Store("documents/d", []byte("text of the document"))
 	r.fake.Post(object{
@@ -250,7 +250,7 @@ func TestVoice(t *testing.T) {
 	said <- " buy milk "
 	said <- ""
 	r.bot.deps.Transcribe = transcriber(said)
-	r.start()
+	r.Start(r.Run)
 	id := r.fake.Store("voice/v.oga", []byte("OggS"))
 	for _, u := range []string{"v1", "v2"} {
 		r.fake.Post(object{"chat": private(42), "voice": object{"file_id": id, "file_unique_id": u, "mime_type": "audio/ogg", "duration": 3}})
@@ -267,8 +267,8 @@ func TestVoice(t *testing.T) {
 func TestTap(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, loopback(t), map[string]any{"inlineKeyboards": true})
-	r.start()
-	r.waitFor("ready", func() bool { return len(r.states()) > 0 })
+	r.Start(r.Run)
+	r.Await("ready", func() bool { return len(r.States()) > 0 })
 	long := strings.Repeat("very ", 20) + "long"
 	m := object{
 		"message_id": 5, "chat": group(object{"is_forum": true}), "is_topic_message": true, "message_thread_id": 7, "from": us(), "text": "Sure?",
@@ -284,7 +284,7 @@ func TestTap(t *testing.T) {
 	if in := got[0]; in.Route.ThreadID != "7" || in.SessionKey != "telegram:-100123:topic:7" || in.SenderID != "42" || in.Meta["is_callback"] != "true" {
 		t.Errorf("a tap: %+v", in)
 	}
-	r.waitFor("buttons to go", func() bool { return len(r.fake.Calls("editMessageReplyMarkup")) == 2 })
+	r.Await("buttons to go", func() bool { return len(r.fake.Calls("editMessageReplyMarkup")) == 2 })
 	if n := len(r.fake.Calls("answerCallbackQuery")); n != 2 {
 		t.Errorf("%d taps answered, want 2", n)
 	}
@@ -308,8 +308,8 @@ func TestWrittenBeforeTheStart(t *testing.T) {
 	r := newRig(t, loopback(t), map[string]any{"catchUp": false})
 	r.fake.Post(object{"text": "old", "chat": private(42), "date": time.Now().Add(-time.Hour).Unix()})
 	r.fake.Post(object{"text": "new", "chat": private(42), "date": time.Now().Unix()})
-	r.start()
-	r.waitFor("acknowledgement", func() bool { return r.fake.Pending() == 0 && len(r.inbound()) > 0 })
+	r.Start(r.Run)
+	r.Await("acknowledgement", func() bool { return r.fake.Pending() == 0 && len(r.Inbound()) > 0 })
 	if got := r.texts(); len(got) != 1 || got[0] != "new" {
 		t.Errorf("got %q, want only what is new", got)
 	}
@@ -318,7 +318,7 @@ func TestWrittenBeforeTheStart(t *testing.T) {
 func TestWhatTheGroupSaid(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, loopback(t), map[string]any{"groupHistory": 5})
-	r.start()
+	r.Start(r.Run)
 	bob := object{"id": 8, "first_name": "Bob"}
 	mention := []object{{"type": "mention", "offset": 0, "length": 7}}
 	r.fake.Post(object{"text": "let us meet at nine", "chat": group(nil), "from": bob})

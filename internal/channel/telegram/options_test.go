@@ -110,8 +110,8 @@ func TestWebhookListener(t *testing.T) {
 	if r.Routes() != nil {
 		t.Error("routes for the gateway although there is a listener")
 	}
-	stop := r.start()
-	r.waitFor("ready", func() bool { return len(r.states()) > 0 })
+	stop := r.Start(r.Run)
+	r.Await("ready", func() bool { return len(r.States()) > 0 })
 	body := `{"update_id":1,"message":{"message_id":1,"text":"hi","chat":{"id":42,"type":"private"},"from":{"id":42,"first_name":"Ann"}}}`
 	client := &http.Client{}
 	defer client.CloseIdleConnections()

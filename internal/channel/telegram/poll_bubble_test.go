@@ -35,19 +35,19 @@ func TestAcknowledgedWhenDurable(t *testing.T) {
 	t.Parallel()
 	offline(t, nil, func(t *testing.T, r *rig) {
 		end := r.begin()
-		r.setRefuse(errDisk)
+		r.Refuse(errDisk)
 		r.fake.Say(42, "one")
 		r.fake.Say(43, "other")
 		r.fake.Say(42, "two")
 		time.Sleep(time.Minute)
-		if r.fake.Pending() != 3 || len(r.inbound()) != 0 {
-			t.Errorf("%d updates pending, %d messages while the disk is full; want 3 and 0", r.fake.Pending(), len(r.inbound()))
+		if r.fake.Pending() != 3 || len(r.Inbound()) != 0 {
+			t.Errorf("%d updates pending, %d messages while the disk is full; want 3 and 0", r.fake.Pending(), len(r.Inbound()))
 		}
 		if n := r.fake.Polls(); n > 70 {
 			t.Errorf("%d polls in a minute of trouble", n)
 		}
 		end()
-		r.setRefuse(nil)
+		r.Refuse(nil)
 		r.reopen(nil)
 		end = r.begin()
 		time.Sleep(time.Second)
@@ -68,15 +68,15 @@ func TestRefusedWhileStopping(t *testing.T) {
 	t.Parallel()
 	offline(t, nil, func(t *testing.T, r *rig) {
 		end := r.begin()
-		r.setRefuse(fmt.Errorf("submit: %w", channel.ErrStopping))
+		r.Refuse(fmt.Errorf("submit: %w", channel.ErrStopping))
 		r.fake.Say(42, "one")
 		r.fake.Say(42, "two")
 		time.Sleep(time.Minute)
 		end()
-		if r.fake.Pending() != 2 || strings.Contains(r.log.String(), "ERROR") {
-			t.Errorf("%d updates pending, want 2 and no errors in\n%s", r.fake.Pending(), r.log)
+		if r.fake.Pending() != 2 || strings.Contains(r.Log.String(), "ERROR") {
+			t.Errorf("%d updates pending, want 2 and no errors in\n%s", r.fake.Pending(), r.Log)
 		}
-		r.setRefuse(nil)
+		r.Refuse(nil)
 		r.reopen(nil)
 		end = r.begin()
 		time.Sleep(time.Second)
@@ -132,8 +132,8 @@ func TestAlbum(t *testing.T) {
 			t.Errorf("before the album is complete: %q", got)
 		}
 		time.Sleep(2 * time.Second)
-		got := slices.DeleteFunc(r.inbound(), func(in bus.Inbound) bool { return in.Text == "other" })
-		if len(r.inbound()) != 3 || len(got[0].Media) != 3 || !strings.HasPrefix(got[0].Text, "look\nand this\n[image: ") || got[1].Text != "well?" {
+		got := slices.DeleteFunc(r.Inbound(), func(in bus.Inbound) bool { return in.Text == "other" })
+		if len(r.Inbound()) != 3 || len(got[0].Media) != 3 || !strings.HasPrefix(got[0].Text, "look\nand this\n[image: ") || got[1].Text != "well?" {
 			t.Errorf("messages: %+v", got)
 		}
 		if r.fake.Pending() != 0 {
@@ -168,19 +168,19 @@ func TestConflicts(t *testing.T) {
 		r.fake.Say(42, "a") // ends the long poll; the next one is refused
 		before := r.fake.Polls()
 		time.Sleep(15 * time.Second)
-		if st := r.states(); !strings.Contains(st[len(st)-1], "another program") {
+		if st := r.States(); !strings.Contains(st[len(st)-1], "another program") {
 			t.Errorf("states %q", st)
 		}
 		if n := r.fake.Polls() - before; n != 0 {
 			t.Errorf("%d polls went through within 15 s of a conflict", n)
 		}
 		time.Sleep(60 * time.Second) // 10 + 20 + 40 s
-		if st := r.states(); st[len(st)-1] != "@nb_bot" {
+		if st := r.States(); st[len(st)-1] != "@nb_bot" {
 			t.Errorf("states %q", st)
 		}
 		r.fake.SetWebhook("https://elsewhere")
 		time.Sleep(5 * time.Second)
-		if st := r.states(); r.fake.Webhook() != "" || st[len(st)-1] != "@nb_bot" || !strings.Contains(strings.Join(st, "\n"), "a webhook was set") {
+		if st := r.States(); r.fake.Webhook() != "" || st[len(st)-1] != "@nb_bot" || !strings.Contains(strings.Join(st, "\n"), "a webhook was set") {
 			t.Errorf("webhook %q, states %q", r.fake.Webhook(), st)
 		}
 		r.fake.Say(42, "b")
@@ -220,16 +220,16 @@ func TestTroubleIsSatOut(t *testing.T) {
 func TestTokenRefused(t *testing.T) {
 	t.Parallel()
 	offline(t, map[string]any{"token": "1:another-token_that-is-refused"}, func(t *testing.T, r *rig) {
-		if err := r.start()(); !channel.IsFatal(err) && err != nil {
+		if err := r.Start(r.Run)(); !channel.IsFatal(err) && err != nil {
 			t.Errorf("Run = %v", err)
 		}
-		if err := r.Run(t.Context(), r.submit); !channel.IsFatal(err) || strings.Contains(err.Error(), "refused-") || strings.Contains(err.Error(), "another-token") {
+		if err := r.Run(t.Context(), r.Submit); !channel.IsFatal(err) || strings.Contains(err.Error(), "refused-") || strings.Contains(err.Error(), "another-token") {
 			t.Errorf("Run = %v, want fatal without the token", err)
 		}
 		// A token that is taken away while we run.
 		r.reopen(nil)
 		result := make(chan error)
-		go func() { result <- r.Run(t.Context(), r.submit) }()
+		go func() { result <- r.Run(t.Context(), r.Submit) }()
 		time.Sleep(time.Second)
 		r.fake.Fail(telegramtest.Failure{Method: "getUpdates", Code: 401, Text: "Unauthorized"})
 		r.fake.Say(42, "a")
@@ -310,8 +310,8 @@ func TestPanicIsContained(t *testing.T) {
 		r.fake.Post(object{"chat": private(42), "voice": object{"file_id": "v", "file_unique_id": "v"}})
 		r.fake.Say(42, "still here")
 		time.Sleep(time.Second)
-		if got := r.texts(); !cmp.Equal(got, []string{"still here"}) || !strings.Contains(r.log.String(), "please report") {
-			t.Errorf("messages %q; log %s", got, r.log)
+		if got := r.texts(); !cmp.Equal(got, []string{"still here"}) || !strings.Contains(r.Log.String(), "please report") {
+			t.Errorf("messages %q; log %s", got, r.Log)
 		}
 		end()
 	})
@@ -328,8 +328,8 @@ func TestOddUpdate(t *testing.T) {
 		r.fake.Update(object{"callback_query": object{"id": "c"}})
 		r.fake.Say(42, "fine")
 		time.Sleep(time.Second)
-		if got := r.texts(); !cmp.Equal(got, []string{"fine"}) || r.fake.Pending() != 0 || strings.Count(r.log.String(), "not understood") != 2 {
-			t.Errorf("messages %q, %d pending; log %s", got, r.fake.Pending(), r.log)
+		if got := r.texts(); !cmp.Equal(got, []string{"fine"}) || r.fake.Pending() != 0 || strings.Count(r.Log.String(), "not understood") != 2 {
+			t.Errorf("messages %q, %d pending; log %s", got, r.fake.Pending(), r.Log)
 		}
 		end()
 	})
@@ -357,15 +357,15 @@ func TestManyRestarts(t *testing.T) {
 		end := r.begin()
 		time.Sleep(time.Minute)
 		last := map[string]int{}
-		for _, in := range r.inbound() {
+		for _, in := range r.Inbound() {
 			var k int
 			if _, err := fmt.Sscan(in.Text, &k); err != nil || k < last[in.Route.ChatID] {
 				t.Errorf("%s after %d", in.Text, last[in.Route.ChatID])
 			}
 			last[in.Route.ChatID] = k
 		}
-		if len(r.inbound()) != n || r.fake.Pending() != 0 {
-			t.Errorf("%d of %d messages, %d pending", len(r.inbound()), n, r.fake.Pending())
+		if len(r.Inbound()) != n || r.fake.Pending() != 0 {
+			t.Errorf("%d of %d messages, %d pending", len(r.Inbound()), n, r.fake.Pending())
 		}
 		end()
 	})

@@ -162,7 +162,7 @@ func TestTokenStaysSecret(t *testing.T) {
 	_, err := r.Send(t.Context(), bus.Outbound{Text: "a", Route: to("42")})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	errs := []error{err, r.Run(ctx, r.submit), r.Signal(t.Context(), to("42"), channel.Working)}
+	errs := []error{err, r.Run(ctx, r.Submit), r.Signal(t.Context(), to("42"), channel.Working)}
 	r.calls.base = "http://[::1"
 	_, err = r.calls.download(t.Context(), "x")
 	errs = append(errs, err, r.calls.call(t.Context(), "getMe", nil, nil))
@@ -171,15 +171,15 @@ func TestTokenStaysSecret(t *testing.T) {
 			t.Errorf("error %d: %v", i, err)
 		}
 	}
-	if strings.Contains(r.log.String(), telegramtest.Token) {
-		t.Errorf("log: %s", r.log)
+	if strings.Contains(r.Log.String(), telegramtest.Token) {
+		t.Errorf("log: %s", r.Log)
 	}
 }
 
 func TestChatThatMoved(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, loopback(t), map[string]any{"groupPolicy": "allowlist", "groupAllowFrom": []string{"-5"}})
-	stop := r.start()
+	stop := r.Start(r.Run)
 	r.fake.Move(-5, -1005)
 	for _, text := range []string{"a", "b"} {
 		if _, err := r.Send(t.Context(), bus.Outbound{Text: text, Route: to("-5")}); err != nil {
@@ -189,19 +189,19 @@ func TestChatThatMoved(t *testing.T) {
 	if n := len(r.fake.Messages(-1005)); n != 2 || len(r.fake.Calls("sendMessage")) != 3 {
 		t.Errorf("%d messages arrived after %d calls, want 2 and 3", n, len(r.fake.Calls("sendMessage")))
 	}
-	r.waitFor("ready", func() bool { return len(r.states()) > 0 })
+	r.Await("ready", func() bool { return len(r.States()) > 0 })
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
 	r.reopen(map[string]any{"groupPolicy": "allowlist", "groupAllowFrom": []string{"-5"}})
-	r.start()
+	r.Start(r.Run)
 	r.fake.Post(object{"text": "hi", "chat": object{"id": int64(-1005), "type": "supergroup"}})
 	if in := r.receive(1)[0]; in.Route.ChatID != "-5" || in.Route.SessionKey() != "telegram:-5" {
 		t.Errorf("the group is called %q after it moved, want -5 as before", in.Route.ChatID)
 	}
 	// A move that Telegram tells of by itself.
 	r.fake.Post(object{"chat": object{"id": int64(-1005), "type": "supergroup"}, "migrate_to_chat_id": int64(-1006)})
-	r.waitFor("the second move", func() bool { return r.facts.current("-5") == "-1006" || r.fake.Pending() == 0 })
+	r.Await("the second move", func() bool { return r.facts.current("-5") == "-1006" || r.fake.Pending() == 0 })
 	if got := r.facts.current("-5"); got != "-1006" {
 		t.Errorf("the chat is at %s now, want -1006", got)
 	}

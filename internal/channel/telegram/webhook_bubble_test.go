@@ -79,11 +79,11 @@ func TestWebhookRefuses(t *testing.T) {
 				t.Errorf("%s: %d, want %d", name, got, c.want)
 			}
 		}
-		if len(r.inbound()) != 0 {
+		if len(r.Inbound()) != 0 {
 			t.Errorf("messages %q", r.texts())
 		}
-		if got := r.pushRaw(http.MethodPost, "s3cret-0123456789", good); got != http.StatusOK || len(r.inbound()) != 1 {
-			t.Errorf("a good one: %d, %d messages", got, len(r.inbound()))
+		if got := r.pushRaw(http.MethodPost, "s3cret-0123456789", good); got != http.StatusOK || len(r.Inbound()) != 1 {
+			t.Errorf("a good one: %d, %d messages", got, len(r.Inbound()))
 		}
 		end()
 		if got := r.pushRaw(http.MethodPost, "s3cret-0123456789", good); got != http.StatusServiceUnavailable {
@@ -109,7 +109,7 @@ func TestWebhook(t *testing.T) {
 			}
 		}
 		// Not durable: no 200 until it is, and a repetition waits for the same.
-		r.setRefuse(errDisk)
+		r.Refuse(errDisk)
 		codes := make(chan int, 2)
 		for range 2 {
 			go func() { codes <- r.push(2, words(2, "two")) }()
@@ -119,7 +119,7 @@ func TestWebhook(t *testing.T) {
 				t.Errorf("while the disk is full: %d, want 503", got)
 			}
 		}
-		r.setRefuse(nil)
+		r.Refuse(nil)
 		if got := r.push(2, words(2, "two")); got != 200 {
 			t.Errorf("after that: %d, want 200", got)
 		}
@@ -150,13 +150,13 @@ func TestWebhookAlbum(t *testing.T) {
 		part(1, "a.jpg", "look") // repeated
 		part(2, "b.jpg", "")
 		end()
-		if len(r.inbound()) != 0 {
+		if len(r.Inbound()) != 0 {
 			t.Fatalf("messages %q before the album is complete", r.texts())
 		}
 		r.reopen(hooked(nil))
 		end = r.begin()
 		time.Sleep(time.Second)
-		if got := r.inbound(); len(got) != 1 || len(got[0].Media) != 2 {
+		if got := r.Inbound(); len(got) != 1 || len(got[0].Media) != 2 {
 			t.Fatalf("after the restart: %+v", got)
 		}
 		part(3, "c.jpg", "more")
