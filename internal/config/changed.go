@@ -11,6 +11,9 @@ import (
 func (l *Loaded) Changed(old *Loaded) []string {
 	var out []string
 	a, b := old.state.tree, l.state.tree
+	if a == b {
+		return nil
+	}
 	for _, top := range names(a, b) {
 		x, y := a.get(top), b.get(top)
 		if sameNode(x, y) {
