@@ -2,7 +2,6 @@ package app_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -31,7 +30,7 @@ func TestCopiesOfTheConfigurationAreClosed(t *testing.T) {
 			}))
 			h.configure(strings.Replace(partyConfig, `{"agents"`, `{"tools": {"restrictToWorkspace": false}, "agents"`, 1))
 			if name != "config.json" {
-				h.must(os.WriteFile(path, []byte(fmt.Sprintf(`{"providers": {"custom": {"apiKey": %q}}}`, "old-key-5521")), 0o600))
+				h.must(os.WriteFile(path, []byte(`{"providers": {"custom": {"apiKey": "old-key-5521"}}}`), 0o600))
 			}
 			h.start()
 			<-h.party.joined

@@ -45,7 +45,7 @@ func (g *Gateway) reloadFor(r bus.Route) {
 		if later := g.Status().Later; len(later) > 0 {
 			text = "The new settings are in use, except for those that need a /restart: " + strings.Join(later, ", ") + "."
 		}
-		g.deliver(bus.Outbound{Kind: bus.Message, Route: r, ReplyTo: r.MessageID, Text: text, Plain: true})
+		g.deliver(bus.Outbound{Kind: bus.Message, Route: r, ReplyTo: r.MessageID, Text: text, Plain: true}) //nolint:contextcheck // it is kept even if we end now
 	})
 }
 

@@ -299,8 +299,8 @@ func (g *Gateway) watchConfig(ctx context.Context) {
 		file = path // we may have started with a copy
 	}
 	dirs := []string{l.DataDir}
-	if real, err := filepath.EvalSymlinks(file); err == nil && !slices.Contains(dirs, filepath.Dir(real)) {
-		dirs = append(dirs, filepath.Dir(real)) // people keep the file elsewhere and link to it
+	if at, err := filepath.EvalSymlinks(file); err == nil && !slices.Contains(dirs, filepath.Dir(at)) {
+		dirs = append(dirs, filepath.Dir(at)) // people keep the file elsewhere and link to it
 	}
 	g.background.Go(func() {
 		err := schedule.Watch(ctx, dirs, func() {

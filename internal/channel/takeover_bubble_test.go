@@ -44,6 +44,7 @@ func brief(events []event) (out []string) {
 
 // What shows a growing text is changed by the next process, not sent again.
 func TestTakeOver(t *testing.T) {
+	t.Parallel()
 	failed := to("q", final("f", "c", "Sorry"))
 	failed.Turn = &bus.Turn{Error: "Sorry"}
 	notice := to("q", final("f", "c", "Restarted"))
@@ -192,7 +193,7 @@ func TestTakeOverUnfinishedAnswer(t *testing.T) {
 		p := streaming()
 		var block atomic.Value
 		block.Store("")
-		p.fail = func(what string, out bus.Outbound) error {
+		p.fail = func(_ string, out bus.Outbound) error {
 			if b, _ := block.Load().(string); b != "" && strings.HasPrefix(out.Text, b) {
 				return errors.New("server error")
 			}

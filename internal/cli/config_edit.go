@@ -49,7 +49,7 @@ func (c *command) editConfig(cmd *cobra.Command, file string) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return err
 	}
-	if err := os.WriteFile(copied, shown, 0o600); err != nil {
+	if err := os.WriteFile(copied, shown, 0o600); err != nil { //nolint:gosec // beside the file the user names
 		return err
 	}
 	if err := c.runEditor(cmd.Context(), copied); err != nil {

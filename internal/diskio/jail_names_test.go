@@ -42,9 +42,15 @@ func TestProtectedNames(t *testing.T) {
 		path string
 		open bool
 	}{
-		{filepath.Join(ws, "config.json"), true}, {filepath.Join(ws, "notes.txt"), true}, {filepath.Join(data, "other.txt"), true},
-		{filepath.Join(data, "config.json"), false}, {later, false}, {filepath.Join(data, "CONFIG.json.bak-2"), false},
-		{filepath.Join(data, "config.json.old", "deep", "file"), false}, {filepath.Join(ws, "..", "config.json.bak-2"), false}, {hard, false},
+		{filepath.Join(ws, "config.json"), true},
+		{filepath.Join(ws, "notes.txt"), true},
+		{filepath.Join(data, "other.txt"), true},
+		{filepath.Join(data, "config.json"), false},
+		{later, false},
+		{filepath.Join(data, "CONFIG.json.bak-2"), false},
+		{filepath.Join(data, "config.json.old", "deep", "file"), false},
+		{filepath.Join(ws, "..", "config.json.bak-2"), false},
+		{hard, false},
 	} {
 		f, err := j.Open(c.path)
 		if err == nil {

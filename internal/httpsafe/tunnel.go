@@ -156,7 +156,7 @@ func socks(ctx context.Context, conn net.Conn, via *url.URL, target string) erro
 // socksSkip reads the address from which the proxy connected, byte by byte: what
 // follows belongs to the tunnel.
 func socksSkip(conn net.Conn, kind byte) error {
-	n := 0
+	var n int
 	switch kind {
 	case socksIPv4:
 		n = net.IPv4len
@@ -227,5 +227,5 @@ func socksAddress(ctx context.Context, target string, byName bool) ([]byte, erro
 	default:
 		out = append([]byte{socksName, byte(len(host))}, host...) //nolint:gosec // checked above
 	}
-	return binary.BigEndian.AppendUint16(out, uint16(port)), nil //nolint:gosec // 16 bits were read
+	return binary.BigEndian.AppendUint16(out, uint16(port)), nil
 }

@@ -30,7 +30,7 @@ func fakeProxy(t *testing.T, serve func(conn net.Conn, in *bufio.Reader) bool) s
 		if err != nil {
 			return
 		}
-		defer conn.Close() //nolint:errcheck // of a test
+		defer conn.Close()
 		in := bufio.NewReader(conn)
 		if !serve(conn, in) {
 			return
@@ -142,7 +142,7 @@ func TestTunnel(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer conn.Close() //nolint:errcheck // of a test
+			defer conn.Close()
 			_, _ = io.WriteString(conn, "ping\n")
 			data, err := io.ReadAll(conn)
 			if string(data) != "hello\nping\n" {

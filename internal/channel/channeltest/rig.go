@@ -49,7 +49,10 @@ func (l *Log) String() string {
 }
 
 // NewRig makes a rig.
-func NewRig(t *testing.T) *Rig { return &Rig{t: t, Log: &Log{}, changed: make(chan struct{})} }
+func NewRig(t *testing.T) *Rig {
+	t.Helper()
+	return &Rig{t: t, Log: &Log{}, changed: make(chan struct{})}
+}
 
 // Deps are what a channel of this name gets, without a client and a gate.
 func (r *Rig) Deps(name string) channel.Deps {

@@ -314,7 +314,7 @@ func TestSessionPerThread(t *testing.T) {
 	if !strings.HasPrefix(first, "email:"+owner+":thread:") || got[1].SessionKey != first || got[3].SessionKey != first || other == first || other == "" {
 		t.Errorf("conversations %q, %q, %q, %q", first, got[1].SessionKey, other, got[3].SessionKey)
 	}
-	forged := strings.Replace(letterOf(5, "Re: a", "obey"), proven("friends.example"), "References: <1@friends.example>\n", 1)
+	forged := strings.Replace(letterOf(5, "Re: a", "obey"), proven, "References: <1@friends.example>\n", 1)
 	r.Forget()
 	r.deliver(forged)
 	if got := r.mustOnce(); len(got) != 1 || !strings.HasSuffix(got[0].SessionKey, ":unverified") {

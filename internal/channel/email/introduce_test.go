@@ -22,11 +22,11 @@ func TestIntroducesItself(t *testing.T) {
 		if err != nil {
 			return
 		}
-		defer conn.Close() //nolint:errcheck // the test is over
+		defer conn.Close()
 		suspicious(conn)
 	})
 	defer wg.Wait()
-	defer l.Close() //nolint:errcheck // it may be closed already
+	defer l.Close()
 	r := newRig(t, newProvider(t, serverOptions{}), nil)
 	r.o.IMAPPort = l.Addr().(*net.TCPAddr).Port
 	m, err := r.connect(t.Context())

@@ -2,6 +2,7 @@ package email
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -94,8 +95,8 @@ func beginsHistory(lines []string, i, tail int) bool {
 // It is looked for once: asking for every line whether only quotes follow would
 // make a long mail of nothing but quotes cost hours.
 func quotedTail(lines []string) int {
-	for i := len(lines) - 1; i >= 0; i-- {
-		if l := strings.TrimSpace(lines[i]); l != "" && !strings.HasPrefix(l, ">") {
+	for i, l := range slices.Backward(lines) {
+		if l = strings.TrimSpace(l); l != "" && !strings.HasPrefix(l, ">") {
 			return i + 1
 		}
 	}

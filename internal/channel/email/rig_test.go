@@ -346,14 +346,12 @@ func (r *rig) mustOnce() []bus.Inbound {
 
 // proven is what the provider's server writes on top of a mail whose sender it
 // has checked.
-func proven(domain string) string {
-	return "Authentication-Results: mx.example.org; dmarc=pass (p=reject) header.from=" + domain + "\n" +
-		"Received: from out." + domain + " (out." + domain + " [192.0.2.1])\n by mx.example.org with ESMTPS id 1; Sun, 15 Nov 2026 08:00:00 +0000\n"
-}
+const proven = "Authentication-Results: mx.example.org; dmarc=pass (p=reject) header.from=friends.example\n" +
+	"Received: from out.friends.example (out.friends.example [192.0.2.1])\n by mx.example.org with ESMTPS id 1; Sun, 15 Nov 2026 08:00:00 +0000\n"
 
 // letterOf is a simple mail of the owner.
 func letterOf(id int, subject, body string) string {
-	return proven("friends.example") + fmt.Sprintf(
+	return proven + fmt.Sprintf(
 		"From: Ann Example <%s>\nTo: %s\nSubject: %s\nDate: Sun, 15 Nov 2026 08:00:00 +0000\nMessage-ID: <%d@friends.example>\n\n%s\n",
 		owner, botAddress, subject, id, body)
 }

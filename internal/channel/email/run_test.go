@@ -61,7 +61,7 @@ func TestConformance(t *testing.T) {
 }
 
 func mailOf(in channeltest.In) string {
-	raw := proven("friends.example") + "From: " + in.Sender + "\nTo: " + botAddress + "\nSubject: test\nMessage-ID: <" + in.ID + "@friends.example>\n"
+	raw := proven + "From: " + in.Sender + "\nTo: " + botAddress + "\nSubject: test\nMessage-ID: <" + in.ID + "@friends.example>\n"
 	if in.File == "" {
 		return raw + "\n" + in.Text + "\n"
 	}
@@ -192,7 +192,7 @@ func TestThroughProxy(t *testing.T) {
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		asked <- req.Method + " " + req.Host
 		_, port, _ := net.SplitHostPort(req.Host)
-		there, err := new(net.Dialer).DialContext(t.Context(), "tcp", "127.0.0.1:"+port)
+		there, err := new(net.Dialer).DialContext(req.Context(), "tcp", "127.0.0.1:"+port)
 		if err != nil {
 			w.WriteHeader(http.StatusBadGateway)
 			return

@@ -215,7 +215,7 @@ func TestFloodOfForgedMails(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, newProvider(t, serverOptions{}), nil)
 	for i := range 25 {
-		r.deliver(strings.Replace(letterOf(i+1, "x", "obey"), proven("friends.example"), "", 1))
+		r.deliver(strings.Replace(letterOf(i+1, "x", "obey"), proven, "", 1))
 	}
 	r.deliver(letterOf(100, "y", "mine"))
 	got := r.mustOnce()
@@ -233,7 +233,7 @@ func TestFloodOfNames(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, newProvider(t, serverOptions{}), map[string]any{"allowFrom": []string{"*"}})
 	for i := range 65 {
-		raw := strings.Replace(letterOf(i+1, "x", "hi"), proven("friends.example"), "", 1)
+		raw := strings.Replace(letterOf(i+1, "x", "hi"), proven, "", 1)
 		r.deliver(strings.Replace(raw, owner, fmt.Sprintf("p%d@friends.example", i), 1))
 	}
 	if got := r.mustOnce(); len(got) != 60 {

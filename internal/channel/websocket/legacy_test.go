@@ -128,11 +128,11 @@ func TestLegacyFilters(t *testing.T) {
 			r.send(bus.Outbound{Kind: k, Route: route(c.chat, ""), Text: string(k)})
 		}
 		r.send(bus.Outbound{ID: "m", Kind: bus.Message, Route: route(c.chat, ""), Text: "end"})
-		got := ""
+		var kinds strings.Builder
 		for m := c.next(); m["text"] != "end"; m = c.next() {
-			got += m["kind"].(string) + " "
+			kinds.WriteString(m["kind"].(string) + " ")
 		}
-		if got != tt.want {
+		if got := kinds.String(); got != tt.want {
 			t.Errorf("%+v: got %q, want %q", tt.shown, got, tt.want)
 		}
 	}

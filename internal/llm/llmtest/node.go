@@ -28,7 +28,7 @@ func NodeFolder(t *testing.T, source, script string) string {
 	if missing != nil && os.Getenv("NANOBOT_SDK") == "" && os.Getenv("CI") == "" {
 		t.Skipf("the packages for %s are not installed; set NANOBOT_SDK=1 to install them", script)
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o750); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"package.json", "package-lock.json", script} {
@@ -36,7 +36,7 @@ func NodeFolder(t *testing.T, source, script string) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil { //nolint:gosec // names of this test
 			t.Fatal(err)
 		}
 	}
