@@ -112,8 +112,9 @@ type Options struct {
 	// Dream makes long-term memory of the history; nil means there is none.
 	Dream Dreamer
 	// Operate carries out /config, /cron and /doctor, which are about the
-	// program around the agent; only owners get there. nil: there are none.
-	Operate func(ctx context.Context, name, args string, r bus.Route) string
+	// program around the agent; only owners get there. Then is called after the
+	// reply, if it is not nil. nil: there are none.
+	Operate func(ctx context.Context, name, args string, r bus.Route) (reply string, then func())
 	// Problems are what an owner reads in /status about the program around the
 	// agent. May be nil.
 	Problems func() []string

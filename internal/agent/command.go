@@ -106,6 +106,7 @@ func (a *Agent) unknownCommand(s string) string {
 // stopping itself is done.
 func (a *Agent) priority(cmd command, it *item, s stopped) {
 	var reply string
+	var then func() // after the reply
 	owner := it.in.Scope == "" && !it.in.Untrusted
 	refused := !owner && slices.Contains([]string{"restart", "usage", "config", "cron", "doctor"}, cmd.name)
 	switch {
@@ -125,7 +126,7 @@ func (a *Agent) priority(cmd command, it *item, s stopped) {
 	case cmd.name == "config" || cmd.name == "cron" || cmd.name == "doctor":
 		reply = "That is not possible here."
 		if a.Operate != nil {
-			reply = a.Operate(it.ctx, cmd.name, cmd.args, it.in.Route)
+			reply, then = a.Operate(it.ctx, cmd.name, cmd.args, it.in.Route)
 		}
 	case cmd.name == "help":
 		reply = a.helpText()
@@ -136,15 +137,15 @@ func (a *Agent) priority(cmd command, it *item, s stopped) {
 	case a.Restart == nil:
 		reply = "Nothing to restart here: this program ends after its answer."
 	default:
-		reply = "Restarting."
+		reply, then = "Restarting.", func() { a.Restart(it.in.Route) }
 	}
 	it.emit(bus.Outbound{
 		Kind: bus.Final, Route: it.in.Route, ReplyTo: it.in.Route.MessageID, Text: a.Secrets.Redact(reply), Plain: true, Meta: it.in.Meta,
 		Turn: &bus.Turn{SessionKey: it.key, StopReason: "completed"},
 	})
 	it.finish(nil)
-	if cmd.name == "restart" && cmd.args == "" && !refused && a.Restart != nil {
-		a.Restart(it.in.Route)
+	if then != nil {
+		then()
 	}
 }
 

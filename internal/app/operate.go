@@ -13,22 +13,19 @@ import (
 )
 
 // operate carries out what an owner asks of the program in a chat.
-func (a *App) operate(o Options) func(ctx context.Context, name, args string, r bus.Route) string {
-	return func(ctx context.Context, name, args string, r bus.Route) string {
-		switch name {
-		case "cron":
-			return a.cronCommand(ctx, args, r)
-		case "doctor":
-			return doctorText(Checkup(ctx, o))
-		}
+func (a *App) operate(o Options) func(ctx context.Context, name, args string, r bus.Route) (string, func()) {
+	return func(ctx context.Context, name, args string, r bus.Route) (reply string, then func()) {
 		switch {
+		case name == "cron":
+			return a.cronCommand(ctx, args, r), nil
+		case name == "doctor":
+			return doctorText(Checkup(ctx, o)), nil
 		case args != "reload":
-			return "Usage: /config reload. Settings are changed in a terminal: nanobot config set NAME VALUE"
+			return "Usage: /config reload. Settings are changed in a terminal: nanobot config set NAME VALUE", nil
 		case o.Link.Reload == nil:
-			return "This program reads its settings when it starts: end it and start it again."
+			return "This program reads its settings when it starts: end it and start it again.", nil
 		}
-		o.Link.Reload(r)
-		return "Reading the configuration again."
+		return "Reading the configuration again.", func() { o.Link.Reload(r) }
 	}
 }
 
