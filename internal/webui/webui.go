@@ -1,0 +1,195 @@
+// Package webui is what a web interface looks at and changes besides talking to
+// the agent: conversations, jobs, skills, settings. It hides the shapes in which
+// these cross the wire. Looking is HTTP GET below /api/; changing is an action
+// with a name, which reaches us over the socket of somebody who is known.
+//
+// Who may ask is decided before: everything here belongs to the owner.
+package webui
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/schedule"
+	"github.com/nanobot-go/nanobot/internal/session"
+	"github.com/nanobot-go/nanobot/internal/skill"
+)
+
+// Read answers a GET request with something that becomes JSON.
+type Read func(ctx context.Context, r *http.Request) (any, error)
+
+// Action changes something and returns what the client is told, which becomes
+// JSON. The payload is an object, or nil.
+type Action func(ctx context.Context, payload json.RawMessage) (any, error)
+
+// House is the program as it is now; a new configuration replaces parts of it.
+type House struct {
+	Workspace string
+	Sessions  *session.Store
+	Schedule  *schedule.Scheduler
+	Skills    *skill.Library
+	Place     skill.Place  // where skills are installed
+	Jail      *diskio.Jail // what may be looked at
+}
+
+// Options of a Desk. House and Dir are required.
+type Options struct {
+	House    func(ctx context.Context) (House, error)
+	Dir      string    // where what belongs to the interface is kept
+	Commands []Command // slash commands
+	// Reads and Actions are what the house adds by itself, by path below /api/
+	// and by name.
+	Reads   map[string]Read
+	Actions map[string]Action
+
+	Log *slog.Logger
+	Now func() time.Time
+}
+
+// Command is a slash command.
+type Command struct {
+	Name  string `json:"name"`
+	Args  string `json:"args,omitempty"`
+	About string `json:"description"`
+}
+
+// Error is a refusal in the terms of HTTP. Message is for the person.
+type Error struct {
+	Status  int
+	Message string
+}
+
+// Error implements error.
+func (e *Error) Error() string { return e.Message }
+
+// HTTPStatus is the code of the refusal.
+func (e *Error) HTTPStatus() int { return e.Status }
+
+// Refuse makes an Error.
+func Refuse(status int, format string, args ...any) error {
+	return &Error{Status: status, Message: fmt.Sprintf(format, args...)}
+}
+
+// Desk answers a web interface. It is safe for concurrent use.
+type Desk struct {
+	Options
+	actions map[string]Action
+	reads   *http.ServeMux
+	sidebar sidebar
+}
+
+// New makes a Desk. It reads nothing yet.
+func New(o Options) *Desk {
+	d := &Desk{Options: o, actions: map[string]Action{}, reads: http.NewServeMux()}
+	for _, more := range []map[string]Action{d.sidebarActions(), o.Actions} {
+		maps.Copy(d.actions, more)
+	}
+	for _, more := range []map[string]Read{d.sidebarReads(), o.Reads} {
+		for path, read := range more {
+			d.reads.HandleFunc("GET /api/"+path, d.answer(read))
+		}
+	}
+	d.reads.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			w.Header().Set("Allow", "GET")
+			refuse(w, Refuse(http.StatusMethodNotAllowed, "nothing is changed by HTTP; send a webui_request over the socket"))
+			return
+		}
+		refuse(w, Refuse(http.StatusNotFound, "there is nothing at %s", r.URL.Path))
+	})
+	return d
+}
+
+// ServeHTTP answers requests below /api/.
+func (d *Desk) ServeHTTP(w http.ResponseWriter, r *http.Request) { d.reads.ServeHTTP(w, r) }
+
+// answer makes a handler of a Read.
+func (d *Desk) answer(read Read) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		v, err := read(r.Context(), r)
+		var body []byte
+		if err == nil {
+			body, err = json.Marshal(v)
+		}
+		if err != nil {
+			d.log(r.Context(), r.URL.Path, err)
+			refuse(w, err)
+			return
+		}
+		h := w.Header()
+		h.Set("Content-Type", "application/json")
+		h.Set("Cache-Control", "no-store")
+		h.Set("X-Content-Type-Options", "nosniff")
+		_, _ = w.Write(body) // the peer may be gone
+	}
+}
+
+func refuse(w http.ResponseWriter, err error) {
+	e := refusal(err)
+	body, _ := json.Marshal(map[string]any{"error": map[string]any{"status": e.Status, "message": e.Message}}) // plain values
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Cache-Control", "no-store")
+	w.WriteHeader(e.Status)
+	_, _ = w.Write(body)
+}
+
+// refusal is any error in the terms of HTTP. What is not meant for people is
+// in the log only.
+func refusal(err error) *Error {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e
+	}
+	switch {
+	case errors.Is(err, session.ErrNotFound):
+		return &Error{Status: http.StatusNotFound, Message: "there is no such conversation"}
+	case errors.Is(err, schedule.ErrNotFound):
+		return &Error{Status: http.StatusNotFound, Message: "there is no such job"}
+	}
+	return &Error{Status: http.StatusInternalServerError, Message: "that did not work; the log says why"}
+}
+
+func (d *Desk) log(ctx context.Context, what string, err error) {
+	if refusal(err).Status >= http.StatusInternalServerError && ctx.Err() == nil {
+		d.Log.ErrorContext(ctx, "web interface", "what", what, "err", err)
+	}
+}
+
+// Do carries out an action. The error is an *Error.
+func (d *Desk) Do(ctx context.Context, name string, payload json.RawMessage) (json.RawMessage, error) {
+	act, ok := d.actions[name]
+	if !ok {
+		return nil, Refuse(http.StatusNotFound, "there is no action %q", name)
+	}
+	v, err := act(ctx, payload)
+	if err == nil {
+		var out json.RawMessage
+		if out, err = json.Marshal(v); err == nil {
+			return out, nil
+		}
+	}
+	d.log(ctx, name, err)
+	return nil, refusal(err)
+}
+
+// decode reads a payload; members it does not know are an error, because an
+// action that does less than it was asked for is worse than none.
+func decode(payload json.RawMessage, into any) error {
+	if len(payload) == 0 {
+		payload = json.RawMessage("{}")
+	}
+	dec := json.NewDecoder(bytes.NewReader(payload))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(into); err != nil {
+		return Refuse(http.StatusBadRequest, "the payload does not fit: %v", err)
+	}
+	return nil
+}
