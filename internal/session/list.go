@@ -250,6 +250,52 @@ func (st *Store) Records(ctx context.Context, key string) iter.Seq2[Record, erro
 	}
 }
 
+// Metadata is what the log of a conversation last said about it, without
+// taking the conversation from its owner: what that one changed and did not
+// write yet is not in it. The error is ErrNotFound when nothing is stored.
+func (st *Store) Metadata(ctx context.Context, key string) (map[string]json.RawMessage, error) {
+	path, err := st.locate(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	m, found, err := endOf(path)
+	if err != nil {
+		return nil, err
+	}
+	if !found { // a long file of another program, or one very long message at the end
+		for line, err := range st.Read(ctx, key) {
+			if err != nil {
+				return nil, err
+			}
+			if mayBeMetadata(line) {
+				if last, kind := parseMetadata(line); kind == "metadata" {
+					m = last
+				}
+			}
+		}
+	}
+	delete(m.values, keyInbound)
+	return m.values, nil
+}
+
+// endOf is the last metadata line of a log, and whether it is near the end.
+func endOf(path string) (m metadata, found bool, err error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return m, false, ErrNotFound // it was deleted just now
+	}
+	if err != nil {
+		return m, false, err
+	}
+	defer f.Close() //nolint:errcheck // only read from
+	fi, err := f.Stat()
+	if err != nil {
+		return m, false, err
+	}
+	m, _, err = describeEnd(f, fi.Size())
+	return m, m.key != "" || len(m.values) > 0, err
+}
+
 // Export writes a conversation as one file that every version can read: its
 // last metadata, then the messages as they are stored.
 func (st *Store) Export(ctx context.Context, key string, w io.Writer) error {

@@ -1,0 +1,54 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+)
+
+// title is the title that Metadata tells.
+func title(t *testing.T, st *Store, key string) string {
+	t.Helper()
+	m, err := st.Metadata(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m[keyInbound] != nil || m[keyReplay] != nil || m[keyOpenTurn] != nil {
+		t.Errorf("what belongs to the log is told: %v", m)
+	}
+	var s string
+	_ = json.Unmarshal(m["title"], &s)
+	return s
+}
+
+// Metadata is told while somebody else owns the conversation.
+func TestMetadata(t *testing.T) {
+	t.Parallel()
+	st := openStore(t, t.TempDir())
+	if _, err := st.Metadata(t.Context(), "test:k"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("of nothing: %v, want ErrNotFound", err)
+	}
+	s := acquire(t, st, "test:k")
+	must(t, s.SetMeta("title", "one"))
+	must(t, s.BeginTurn("t", user("hi")))
+	if got := title(t, st, "test:k"); got != "one" {
+		t.Errorf("in a turn: %q, want one", got)
+	}
+	must(t, s.SetMeta("title", "two"))
+	must(t, s.EndTurn(answer("done")))
+	if got := title(t, st, "test:k"); got != "two" {
+		t.Errorf("after the turn: %q, want two", got)
+	}
+	// A message longer than what is looked at from the end.
+	must(t, s.Append(user(strings.Repeat("x", 2*metadataReach))))
+	if got := title(t, st, "test:k"); got != "two" {
+		t.Errorf("before a very long message: %q, want two", got)
+	}
+	must(t, s.Release())
+	must(t, st.Delete(context.Background(), "test:k"))
+	if _, err := st.Metadata(t.Context(), "test:k"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("of a deleted one: %v, want ErrNotFound", err)
+	}
+}
