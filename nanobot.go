@@ -65,6 +65,8 @@ const (
 	ToolEvent = bus.ToolEvent
 	Notice    = bus.Notice
 	Ask       = bus.Ask
+	GoalState = bus.GoalState
+	FileEdit  = bus.FileEdit
 )
 
 // ErrStopped is returned when a turn was stopped before it had an answer.

@@ -213,6 +213,18 @@ func TestGoalStreams(t *testing.T) {
 	if d := cmp.Diff(map[string]bool{"first step done": true, "finished": false}, kept); d != "" {
 		t.Errorf("texts that stay (-want +got):\n%s", d)
 	}
+	var goals []string
+	for _, o := range outs {
+		if o.Kind == bus.GoalState {
+			goals = append(goals, fmt.Sprintf("%s %d", o.Goal.Status, o.Goal.Rounds))
+		}
+	}
+	if d := cmp.Diff([]string{"active 0", "active 1", "completed 1"}, goals); d != "" {
+		t.Errorf("how the goal got on (-want +got):\n%s", d)
+	}
+	if g := outs[len(outs)-1].Turn.Goal; g == nil || g.Objective != "build a ship" || g.Recap != "all" || g.Open() {
+		t.Errorf("goal at the end = %+v", g)
+	}
 }
 
 func TestGoalHasCeilings(t *testing.T) {

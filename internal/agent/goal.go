@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -29,31 +30,45 @@ const (
 	goalTime   = 2 * time.Hour
 )
 
-// goal is a task that goes on over several rounds of work until the model says
-// that it is done.
-type goal struct {
-	Status    string    `json:"status"` // active, completed, cancelled, blocked
-	Objective string    `json:"objective"`
-	Summary   string    `json:"ui_summary,omitempty"`
-	StartedAt time.Time `json:"started_at"`
-	Recap     string    `json:"recap,omitempty"`
-	Rounds    int       `json:"rounds,omitempty"`
-	Tokens    int       `json:"tokens,omitempty"`
-}
-
-func (t *turn) goal() (goal, bool) {
-	var g goal
-	if !t.sess.Meta(goalKey, &g) && !t.sess.Meta(legacyGoalKey, &g) {
-		return goal{}, false
+// GoalOf finds the goal in the metadata of a session; nil if there is none.
+func GoalOf(meta map[string]json.RawMessage) *bus.Goal {
+	for _, key := range []string{goalKey, legacyGoalKey} {
+		var g bus.Goal
+		if v, ok := meta[key]; ok && json.Unmarshal(v, &g) == nil && g.Status != "" {
+			return &g
+		}
 	}
-	return g, g.Status == "active" && g.Objective != ""
+	return nil
 }
 
-func (t *turn) setGoal(g goal) error {
+func (t *turn) goal() (g bus.Goal, active bool) {
+	if !t.sess.Meta(goalKey, &g) && !t.sess.Meta(legacyGoalKey, &g) {
+		return bus.Goal{}, false
+	}
+	return g, g.Open()
+}
+
+// setGoal keeps the goal and shows it.
+func (t *turn) setGoal(g bus.Goal) error {
 	if err := t.sess.SetMeta(goalKey, g); err != nil {
 		return err
 	}
-	return t.sess.SaveMeta()
+	if err := t.sess.SaveMeta(); err != nil {
+		return err
+	}
+	t.it.emit(bus.Outbound{Kind: bus.GoalState, Route: t.it.in.Route, Goal: t.shownGoal()})
+	return nil
+}
+
+// shownGoal is the goal of the conversation as clients see it, nil if it has
+// none.
+func (t *turn) shownGoal() *bus.Goal {
+	g, _ := t.goal()
+	if g.Status == "" {
+		return nil
+	}
+	g.Objective, g.Summary, g.Recap = t.Secrets.Redact(g.Objective), t.Secrets.Redact(g.Summary), t.Secrets.Redact(g.Recap)
+	return &g
 }
 
 // goalTools reports whether the turn has a goal to work on.
@@ -81,7 +96,7 @@ func (t *turn) startGoal(ctx context.Context, cmd command) error {
 		}
 		return t.remember(cmd, "The goal is stopped.")
 	}
-	if err := t.setGoal(goal{Status: "active", Objective: cmd.args, StartedAt: t.Now()}); err != nil {
+	if err := t.setGoal(bus.Goal{Status: "active", Objective: cmd.args, StartedAt: t.Now()}); err != nil {
 		return fmt.Errorf("set the goal: %w", err)
 	}
 	t.goalOpen = true
@@ -99,7 +114,7 @@ func (t *turn) pursue(ctx context.Context, res runner.Result) (runner.Result, er
 		}
 		g.Rounds++
 		g.Tokens += res.Usage.Prompt + res.Usage.Completion
-		if over := g.over(t.Now()); over != "" {
+		if over := overdone(g, t.Now()); over != "" {
 			g.Status, g.Recap = "blocked", over
 			if err := t.setGoal(g); err != nil {
 				return res, fmt.Errorf("close the goal: %w", err)
@@ -131,8 +146,8 @@ func (t *turn) pursue(ctx context.Context, res runner.Result) (runner.Result, er
 	return res, nil
 }
 
-// over says which ceiling is reached; "" if none.
-func (g goal) over(now time.Time) string {
+// overdone says which ceiling is reached; "" if none.
+func overdone(g bus.Goal, now time.Time) string {
 	switch {
 	case g.Rounds > goalRounds:
 		return fmt.Sprintf("it took %d rounds", goalRounds)
@@ -175,7 +190,7 @@ func (a *Agent) goalTools() []tool.Tool {
 	create := tool.Func(tool.Tool{
 		Name: "create_goal", Description: "State the goal the user set with /goal precisely. Only right after /goal.",
 	}, func(_ context.Context, c tool.Call, in createGoalInput) (tool.Result, error) {
-		return a.changeGoal(c, func(t *turn, g *goal) error {
+		return a.changeGoal(c, func(t *turn, g *bus.Goal) error {
 			if !t.goalOpen {
 				return errNotYourGoal
 			}
@@ -186,7 +201,7 @@ func (a *Agent) goalTools() []tool.Tool {
 	update := tool.Func(tool.Tool{
 		Name: "update_goal", Description: "End the goal (complete, cancel, block) or replace it. Until then you are asked to go on.",
 	}, func(_ context.Context, c tool.Call, in updateGoalInput) (tool.Result, error) {
-		return a.changeGoal(c, func(t *turn, g *goal) error {
+		return a.changeGoal(c, func(t *turn, g *bus.Goal) error {
 			switch in.Action {
 			case "complete":
 				g.Status = "completed"
@@ -211,7 +226,7 @@ func (a *Agent) goalTools() []tool.Tool {
 }
 
 // changeGoal changes the goal of the session a call belongs to.
-func (a *Agent) changeGoal(c tool.Call, change func(*turn, *goal) error) (tool.Result, error) {
+func (a *Agent) changeGoal(c tool.Call, change func(*turn, *bus.Goal) error) (tool.Result, error) {
 	t, ok := a.turnOf(c)
 	if !ok {
 		return tool.Fail(tool.Unsupported, "there is no goal here"), nil

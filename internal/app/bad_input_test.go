@@ -136,16 +136,22 @@ func converse(t *testing.T, url string, between func()) (first, second string) {
 
 func final(t *testing.T, a *app.App, text string) string {
 	t.Helper()
+	return finalOf(t, a, text).Text
+}
+
+// finalOf is the answer with all that comes with it.
+func finalOf(t *testing.T, a *app.App, text string) bus.Outbound {
+	t.Helper()
 	for out, err := range a.Agent.Ask(t.Context(), bus.Inbound{Route: bus.Route{Channel: "test", ChatID: "1"}, Text: text, WantsStream: true}) {
 		if err != nil {
 			t.Fatal(err)
 		}
 		if out.Kind == bus.Final {
-			return out.Text
+			return out
 		}
 	}
 	t.Fatal("no answer")
-	return ""
+	return bus.Outbound{}
 }
 
 // serve runs the agent until the test is over.

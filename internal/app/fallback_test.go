@@ -69,8 +69,8 @@ func TestFallbackChain(t *testing.T) {
 				t.Fatal(err)
 			}
 			serve(t, a)
-			if got := final(t, a, "hello"); got != "fine" {
-				t.Errorf("answer = %q", got)
+			if got := finalOf(t, a, "hello"); got.Text != "fine" || got.Turn.Model != "first/a" || got.Turn.Fallback != "second/b" {
+				t.Errorf("answer = %q of %+v", got.Text, got.Turn)
 			}
 			if len(first.asked) == 0 || len(second.asked) != 1 || second.asked[0] != "b/77" || second.keys[0] != "test-key-2" {
 				t.Errorf("first was asked for %v, second for %v with %v", first.asked, second.asked, second.keys)

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
@@ -160,9 +161,17 @@ func (s *safety) after(o Options) func(ctx context.Context, c tool.Call, r tool.
 		if c.Name == "web_search" && !r.IsError {
 			s.policy.Saw(c, r.Content.String())
 		}
-		if err := s.undo.After(ctx, c); err != nil {
+		edits, err := s.undo.After(ctx, c)
+		if err != nil {
 			o.Log.WarnContext(ctx, "note what a call changed", "tool", c.Name, "turn", c.TurnID, "err", err)
 		}
+		if len(edits) == 0 || c.Publish == nil {
+			return
+		}
+		for i := range edits {
+			edits[i].Diff = s.secrets.Redact(edits[i].Diff)
+		}
+		_ = c.Publish(ctx, bus.Outbound{Kind: bus.FileEdit, Route: c.Route, Edits: edits}) // it only shows what happened
 	}
 }
 

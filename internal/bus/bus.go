@@ -86,6 +86,8 @@ const (
 	ToolEvent Kind = "tool_event" // a tool call started or ended; Tool is set
 	Notice    Kind = "notice"     // something the user should know: retry waits, budgets, refusals
 	Ask       Kind = "ask"        // the turn waits for an answer; Question is set; never dropped
+	GoalState Kind = "goal_state" // the goal of the conversation changed; Goal is set
+	FileEdit  Kind = "file_edit"  // a tool call changed files; Edits is set
 )
 
 // Tool describes a tool call in an Outbound of kind ToolEvent.
@@ -97,6 +99,31 @@ type Tool struct {
 	Detail     string `json:"detail,omitempty"`
 	DurationMS int64  `json:"duration_ms,omitempty"`
 }
+
+// Edit is what a tool call did to one file.
+type Edit struct {
+	CallID  string `json:"call_id"`
+	Path    string `json:"path"`
+	What    string `json:"what"`              // created, changed, deleted
+	Lines   bool   `json:"lines,omitempty"`   // Added and Deleted were counted: both sides are text of a moderate size
+	Added   int    `json:"added,omitempty"`   // lines
+	Deleted int    `json:"deleted,omitempty"` // lines
+	Diff    string `json:"diff,omitempty"`    // unified, safe to show; "" when it is too long
+}
+
+// Goal is a task that goes on over several rounds of work.
+type Goal struct {
+	Status    string    `json:"status"` // active, completed, cancelled, blocked
+	Objective string    `json:"objective"`
+	Summary   string    `json:"ui_summary,omitempty"`
+	StartedAt time.Time `json:"started_at"`
+	Recap     string    `json:"recap,omitempty"`
+	Rounds    int       `json:"rounds,omitempty"`
+	Tokens    int       `json:"tokens,omitempty"`
+}
+
+// Open reports whether the goal is being worked on.
+func (g Goal) Open() bool { return g.Status == "active" && g.Objective != "" }
 
 // Question is asked in the middle of a turn. The next message of the same
 // person in the same chat that fits is the answer.
@@ -134,6 +161,8 @@ type Outbound struct {
 	Plain    bool              `json:"plain,omitempty"`    // do not render Markdown
 	Tool     *Tool             `json:"tool,omitempty"`
 	Question *Question         `json:"question,omitempty"` // on Ask
+	Goal     *Goal             `json:"goal,omitempty"`     // on GoalState
+	Edits    []Edit            `json:"edits,omitempty"`    // on FileEdit
 	Turn     *Turn             `json:"turn,omitempty"`     // on Final
 	Meta     map[string]string `json:"meta,omitempty"`
 }
@@ -143,6 +172,10 @@ type Turn struct {
 	ID         string    `json:"id"`
 	SessionKey string    `json:"session"`
 	Model      string    `json:"model,omitempty"`
+	Preset     string    `json:"preset,omitempty"`   // model preset, "" for the usual model
+	Fallback   string    `json:"fallback,omitempty"` // the model that answered at last, when it was not Model
+	Window     int       `json:"window,omitempty"`   // context window in tokens, 0 if unknown
+	Goal       *Goal     `json:"goal,omitempty"`     // of the conversation, if it has one
 	StopReason string    `json:"stop_reason"`
 	Error      string    `json:"error,omitempty"`
 	ErrorKind  string    `json:"error_kind,omitempty"` // llm.Kind of a failed model call

@@ -124,7 +124,7 @@ func (s *slot) wanted(out bus.Outbound) bool {
 		return out.Text != "" && (s.caps.Whole || s.filters.SendProgress)
 	case bus.ToolHint:
 		return out.Text != "" && (s.caps.Whole || s.filters.SendToolHints)
-	case bus.ToolEvent:
+	case bus.ToolEvent, bus.GoalState, bus.FileEdit:
 		return s.caps.Whole
 	}
 	return true

@@ -255,6 +255,11 @@ func (run *fallbackRun) ask(ctx context.Context, i int, p *pass) (done bool, err
 			if !run.settle(i) {
 				return true, nil
 			}
+			if i > 0 && ev.Response != nil {
+				r := *ev.Response // the driver's own
+				r.Stand = link.Name
+				ev.Response = &r
+			}
 		}
 		if !run.yield(ev, nil) || ev.Kind == Done {
 			return true, nil

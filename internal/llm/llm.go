@@ -136,6 +136,9 @@ type Response struct {
 	Message Message // role assistant
 	Finish  Finish
 	Usage   Usage
+	// Stand is the name of the Link that answered when it was not the first of
+	// a Fallback.
+	Stand string
 }
 
 // EventKind says what an Event is.

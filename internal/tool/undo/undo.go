@@ -26,6 +26,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
@@ -91,6 +92,7 @@ type Store struct {
 type running struct {
 	turn, session string
 	paths         []string     // of a tool that names its files
+	before        []state      // what they were
 	lock          *diskio.Lock // of a command: held as long as this process lives
 }
 
@@ -173,11 +175,11 @@ func (s *Store) Before(ctx context.Context, t tool.Tool, c tool.Call) error {
 	return nil
 }
 
-// After notes what a call left behind. It is called for every call, also one
-// that failed, and does nothing for those Before did not see.
-func (s *Store) After(ctx context.Context, c tool.Call) error {
+// After notes what a call left behind and returns it. It is called for every
+// call, also one that failed, and does nothing for those Before did not see.
+func (s *Store) After(ctx context.Context, c tool.Call) ([]bus.Edit, error) {
 	if c.TurnID == "" {
-		return nil
+		return nil, nil
 	}
 	// A stopped turn still has to be closed.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterTime)
@@ -185,36 +187,37 @@ func (s *Store) After(ctx context.Context, c tool.Call) error {
 	select {
 	case s.slot <- struct{}{}:
 	case <-ctx.Done():
-		return ErrBusy
+		return nil, ErrBusy
 	}
 	_, known := s.calls[callKey(c)]
 	<-s.slot
 	if !known {
-		return nil
+		return nil, nil
 	}
 	leave, err := s.enter(ctx, true)
 	if err != nil {
-		return fmt.Errorf("enter the undo store: %w", err)
+		return nil, fmt.Errorf("enter the undo store: %w", err)
 	}
 	defer leave()
-	return s.finish(ctx, callKey(c))
+	changes, err := s.finish(ctx, callKey(c))
+	return s.edits(c.ID, changes), err
 }
 
 // afterTime bounds the work after a call.
 const afterTime = 30 * time.Second
 
-// finish closes a call of this process.
-func (s *Store) finish(ctx context.Context, key string) error {
+// finish closes a call of this process and returns what it changed.
+func (s *Store) finish(ctx context.Context, key string) ([]change, error) {
 	r := s.calls[key]
 	if r == nil {
-		return nil
+		return nil, nil
 	}
 	delete(s.calls, key)
 	if r.lock == nil {
 		return s.afterFiles(ctx, r)
 	}
-	err := s.settle(ctx, key, false)
-	return errors.Join(err, r.lock.Unlock())
+	changes, err := s.settle(ctx, key, false)
+	return changes, errors.Join(err, r.lock.Unlock())
 }
 
 // settleStale closes calls of earlier turns of a session whose end was never
@@ -222,7 +225,7 @@ func (s *Store) finish(ctx context.Context, key string) error {
 func (s *Store) settleStale(ctx context.Context, c tool.Call) error {
 	for key, r := range s.calls {
 		if r.session == c.SessionKey && r.turn != c.TurnID {
-			if err := s.finish(ctx, key); err != nil {
+			if _, err := s.finish(ctx, key); err != nil {
 				return err
 			}
 		}
@@ -250,7 +253,7 @@ func (s *Store) beforeFiles(ctx context.Context, c tool.Call, names []string) er
 				return b.abandon(err)
 			}
 			changes = append(changes, change{Path: p, Before: &st})
-			r.paths = append(r.paths, p)
+			r.paths, r.before = append(r.paths, p), append(r.before, st)
 		}
 	}
 	if len(changes) == 0 {
@@ -280,18 +283,21 @@ func (s *Store) needsSync(turn string, changes []change, b *batch) bool {
 	return false
 }
 
-func (s *Store) afterFiles(ctx context.Context, r *running) error {
+func (s *Store) afterFiles(ctx context.Context, r *running) ([]change, error) {
 	b := s.batch(ctx)
-	var changes []change
-	for _, p := range r.paths {
+	var changes, real []change
+	for i, p := range r.paths {
 		st, err := s.observe(p, b)
 		if err != nil {
-			return b.abandon(err)
+			return nil, b.abandon(err)
 		}
 		changes = append(changes, change{Path: p, After: &st})
+		if st != r.before[i] {
+			real = append(real, change{Path: p, Before: &r.before[i], After: &st})
+		}
 	}
 	b.changes(r.turn, changes)
-	return b.commit(false)
+	return real, b.commit(false)
 }
 
 // beforeCommand keeps the workspace.
@@ -328,10 +334,10 @@ const fullAgain = time.Minute
 
 // settle closes a command: what differs from the workspace it began with is
 // what it changed. late means that its end was missed.
-func (s *Store) settle(ctx context.Context, key string, late bool) error {
+func (s *Store) settle(ctx context.Context, key string, late bool) ([]change, error) {
 	o := s.model.open[key]
 	if o == nil {
-		return nil
+		return nil, nil
 	}
 	b := s.batch(ctx)
 	w, err := s.walk(ctx, b)
@@ -340,7 +346,7 @@ func (s *Store) settle(ctx context.Context, key string, late bool) error {
 		w, err = s.recheck(ctx, b)
 	}
 	if err != nil {
-		return b.abandon(err)
+		return nil, b.abandon(err)
 	}
 	delta := w.delta(s.model.tree)
 	b.tree(delta)
@@ -358,7 +364,7 @@ func (s *Store) settle(ctx context.Context, key string, late bool) error {
 		b.gap(o.turn, fmt.Sprintf("a command moved %d files here from folders that are not watched; they stay", moved))
 	}
 	b.done(o.turn, key, late)
-	return b.commit(false)
+	return changes, b.commit(false)
 }
 
 // recover closes commands whose process died.
@@ -374,7 +380,8 @@ func (s *Store) recover(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(s.settle(ctx, key, true), lock.Unlock()); err != nil {
+		_, err = s.settle(ctx, key, true)
+		if err := errors.Join(err, lock.Unlock()); err != nil {
 			return err
 		}
 	}

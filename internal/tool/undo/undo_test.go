@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
@@ -69,22 +70,30 @@ func (b *bench) call(turn string, input any) tool.Call {
 	return tool.Call{ID: fmt.Sprint("c", b.n), TurnID: turn, SessionKey: "cli:direct", Input: raw}
 }
 
+// after ends a call.
+func (b *bench) after(c tool.Call) []bus.Edit {
+	b.t.Helper()
+	edits, err := b.After(b.t.Context(), c)
+	must(b.t, err)
+	return edits
+}
+
 // edit does what a file tool of a turn would do.
-func (b *bench) edit(turn, path string, do func()) {
+func (b *bench) edit(turn, path string, do func()) []bus.Edit {
 	b.t.Helper()
 	c := b.call(turn, map[string]string{"path": path})
 	must(b.t, b.Before(b.t.Context(), writeTool(), c))
 	do()
-	must(b.t, b.After(b.t.Context(), c))
+	return b.after(c)
 }
 
 // command does what a command of a turn would do.
-func (b *bench) command(turn string, do func()) {
+func (b *bench) command(turn string, do func()) []bus.Edit {
 	b.t.Helper()
 	c := b.call(turn, map[string]string{"command": "?"})
 	must(b.t, b.Before(b.t.Context(), execTool(), c))
 	do()
-	must(b.t, b.After(b.t.Context(), c))
+	return b.after(c)
 }
 
 func (b *bench) write(path, data string) {
@@ -266,7 +275,7 @@ func TestNothingCostsNothing(t *testing.T) {
 	for _, tl := range []tool.Tool{{Name: "read_file", ReadOnly: true, Paths: tool.PathArg("path")}, {Name: "message", Sink: tool.SinkMessage}} {
 		c := b.call("t1", map[string]string{"path": "x"})
 		must(t, b.Before(t.Context(), tl, c))
-		must(t, b.After(t.Context(), c))
+		b.after(c)
 	}
 	if turns, err := b.Turns(t.Context(), ""); err != nil || len(turns) > 0 {
 		t.Errorf("turns = %v, %v", turns, err)
@@ -309,7 +318,7 @@ func TestLimits(t *testing.T) {
 	if err := b.Before(t.Context(), execTool(), c); err == nil {
 		t.Error("a workspace over the limit was covered")
 	}
-	must(t, b.After(t.Context(), c))
+	b.after(c)
 	last, err := b.Last(t.Context(), "")
 	must(t, err)
 	if last.ID != "t3" || len(last.Gaps) != 1 || !strings.Contains(last.Gaps[0], "more than 10 files") {
@@ -326,7 +335,7 @@ func TestRefusedPathsAreNotKept(t *testing.T) {
 	for _, p := range []string{"../secret", filepath.Join(dir, "secret"), "link", ""} {
 		c := b.call("t1", map[string]string{"path": p})
 		must(t, b.Before(t.Context(), writeTool(), c))
-		must(t, b.After(t.Context(), c))
+		b.after(c)
 	}
 	b.command("t1", func() {})
 	if data, err := os.ReadFile(filepath.Join(b.Dir, "log")); err == nil && strings.Contains(string(data), "TOPSECRET") {
@@ -349,7 +358,7 @@ func TestMovedInStays(t *testing.T) {
 	b.model.open[callKey(c)].at = time.Now().Add(time.Second)
 	must(t, os.Rename(filepath.Join(b.ws, ".git"), filepath.Join(b.ws, "git-old")))
 	must(t, os.Rename(filepath.Join(b.ws, "d"), filepath.Join(b.ws, "e")))
-	must(t, b.After(t.Context(), c))
+	b.after(c)
 	r := b.undo("t1", false)
 	l := listing(t, b.ws)
 	if l["git-old/config"] != "644 [core]" || l["d/f"] != "644 f" || l["e/f"] != "" || len(r.Gaps) != 1 {
@@ -406,7 +415,7 @@ func TestPruneDuringCommand(t *testing.T) {
 	other.SessionKey = "cli:other"
 	must(t, b.Before(t.Context(), execTool(), other)) // sees a as it is now
 	b.write("b", "2")
-	must(t, b.After(t.Context(), other))
+	b.after(other)
 	must(t, b.Prune(t.Context()))
 	b.write("c", "3")
 	// The process "dies": its lock goes, its memory is forgotten.
@@ -484,7 +493,7 @@ func TestUnknownTurns(t *testing.T) {
 	if _, err := b.Undo(t.Context(), "abc3", false); !errors.Is(err, ErrRunning) {
 		t.Errorf("Undo of a running turn = %v", err)
 	}
-	must(t, b.After(t.Context(), c))
+	b.after(c)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := b.Before(ctx, execTool(), b.call("abc4", nil)); err == nil {
