@@ -79,6 +79,7 @@ type slot struct {
 	key   string
 	users int // that hold or wait for turn
 	bytes int64
+	owner *Session      // that holds turn
 	elem  *list.Element // in Store.idle when users is 0
 
 	turn chan struct{} // capacity 1: full while somebody owns the session; waiters queue in order
@@ -166,7 +167,11 @@ func (st *Store) acquire(ctx context.Context, sl *slot, name string) (*Session, 
 		<-sl.turn
 		return nil, err
 	}
-	return &Session{store: st, slot: sl, j: sl.j}, nil
+	s := &Session{store: st, slot: sl, j: sl.j}
+	st.mu.Lock()
+	sl.owner = s
+	st.mu.Unlock()
+	return s, nil
 }
 
 // lock takes the slot's lock against other processes.
@@ -344,11 +349,11 @@ func (st *Store) enter(key, name string) *slot {
 	return sl
 }
 
-// settle notes how much memory a journal is worth.
+// settle notes how much memory a journal is worth that has no owner any more.
 func (st *Store) settle(sl *slot, bytes int64) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	sl.bytes = bytes
+	sl.bytes, sl.owner = bytes, nil
 }
 
 // leave counts the caller out. The last one leaves the journal in the cache,
