@@ -75,8 +75,8 @@ func (a *Agent) submitStop(cmd command, it *item) error {
 	return err
 }
 
-// busy reports whether a conversation has a turn or messages that wait for one.
-func (a *Agent) busy(key string) bool {
+// BusyWith reports whether a conversation has a turn or messages that wait for one.
+func (a *Agent) BusyWith(key string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.actors[key] != nil

@@ -111,7 +111,7 @@ func (k *keeper) findLeft(ctx context.Context) error {
 	}
 	next := now
 	for _, s := range slices.Backward(found) { // who is silent for longest comes first
-		if !compacts(s.Key) || k.a.busy(s.Key) {
+		if !compacts(s.Key) || k.a.BusyWith(s.Key) {
 			continue
 		}
 		due := s.Changed.Add(k.a.IdleCompact)
@@ -234,7 +234,7 @@ func (k *keeper) do(ctx context.Context, j *job) (again time.Time, err error) {
 	if j.id == lookID {
 		return time.Time{}, k.findLeft(ctx)
 	}
-	if j.left && k.a.busy(j.id) {
+	if j.left && k.a.BusyWith(j.id) {
 		return time.Time{}, nil // its turn plans what comes after it
 	}
 	if err := k.enter(ctx); err != nil {

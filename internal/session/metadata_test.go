@@ -1,7 +1,6 @@
 package session
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -47,7 +46,7 @@ func TestMetadata(t *testing.T) {
 		t.Errorf("before a very long message: %q, want two", got)
 	}
 	must(t, s.Release())
-	must(t, st.Delete(context.Background(), "test:k"))
+	must(t, st.Delete(t.Context(), "test:k"))
 	if _, err := st.Metadata(t.Context(), "test:k"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("of a deleted one: %v, want ErrNotFound", err)
 	}

@@ -38,6 +38,17 @@ type House struct {
 	Skills    *skill.Library
 	Place     skill.Place  // where skills are installed
 	Jail      *diskio.Jail // what may be looked at
+
+	// Running reports whether a conversation has a turn, or messages that wait
+	// for one. nil: none has.
+	Running func(key string) bool
+	// Delete moves a conversation to the archive, with all that goes on in it,
+	// and reports whether there was one. nil: Sessions does it.
+	Delete func(ctx context.Context, key string) (bool, error)
+	// Context is what the model would be shown of a conversation. nil: nobody knows.
+	Context func(ctx context.Context, key string) (any, error)
+	// Redact takes credentials out of what is shown. nil: there are none.
+	Redact func(string) string
 }
 
 // Options of a Desk. House and Dir are required.

@@ -1,0 +1,36 @@
+package app
+
+import (
+	"context"
+	"path/filepath"
+
+	"github.com/nanobot-go/nanobot/internal/agent"
+	"github.com/nanobot-go/nanobot/internal/skill"
+	"github.com/nanobot-go/nanobot/internal/webui"
+)
+
+// desk answers web interfaces about this gateway. It goes on when the agent is
+// replaced.
+func (g *Gateway) desk() *webui.Desk {
+	o := webui.Options{
+		House: g.house, Dir: filepath.Join(g.config().DataDir, "webui"), Log: g.log, Now: g.o.Now,
+		Reads: map[string]webui.Read{}, Actions: map[string]webui.Action{},
+	}
+	for _, c := range append(agent.Commands(), asideCommands(g.o.Options)...) {
+		o.Commands = append(o.Commands, webui.Command{Name: c.Name, Args: c.Args, About: c.Help})
+	}
+	return webui.New(o)
+}
+
+// house is the program as it is now, for the desk.
+func (g *Gateway) house(ctx context.Context) (webui.House, error) {
+	a, err := g.current(ctx)
+	if err != nil {
+		return webui.House{}, err
+	}
+	return webui.House{
+		Workspace: a.Workspace, Sessions: a.Sessions, Schedule: a.Schedule, Skills: a.Skills, Jail: a.safety.jail,
+		Place:   skill.Place{Workspace: a.Workspace, Ledger: SkillLedger(a.Config)},
+		Running: a.Agent.BusyWith, Delete: a.DeleteSession, Redact: a.safety.secrets.Redact,
+	}, nil
+}
