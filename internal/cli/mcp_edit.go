@@ -191,7 +191,7 @@ func (c *command) mcpRemove() *cobra.Command {
 			if loaded == nil {
 				return err // a server that makes no sense can be removed
 			}
-			path := "tools.mcpServers." + strings.NewReplacer(`\`, `\\`, ".", `\.`, "[", `\[`).Replace(args[0])
+			path := "tools.mcpServers." + config.Escape(args[0])
 			err = c.edit(cmd, path, dry, func(f *config.File) (string, error) {
 				found, err := f.Unset(path)
 				if err == nil && !found {

@@ -108,16 +108,7 @@ func (f *File) Get(path string) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	cur, at := &f.doc.value, rootPlace()
-	for _, part := range p.path {
-		if cur = below(cur, at, part); cur == nil {
-			return nil, nil
-		}
-		at, _ = at.child(part, false)
-	}
-	v := cur.Clone()
-	v.Minimize()
-	return json.RawMessage(v.Pack()), nil
+	return f.at(p), nil
 }
 
 // Set puts a value given as a person types it: text for text settings, JSON or
@@ -290,28 +281,7 @@ func (f *File) Unset(path string) (bool, error) {
 		return false, err
 	}
 	saved := f.doc.value.Clone()
-	cur, at := &f.doc.value, rootPlace()
-	last := len(p.path) - 1
-	for _, part := range p.path[:last] {
-		if cur = below(cur, at, part); cur == nil {
-			return false, nil
-		}
-		at, _ = at.child(part, false)
-	}
-	found := false
-	switch t := cur.Value.(type) {
-	case *hujson.Object:
-		for i := spelled(t, at, p.path[last]); i >= 0; i = spelled(t, at, p.path[last]) {
-			removeMember(t, i)
-			found = true
-		}
-	case *hujson.Array:
-		if i, err := strconv.Atoi(p.path[last]); err == nil && i >= 0 && i < len(t.Elements) {
-			removeElement(t, i)
-			found = true
-		}
-	}
-	if !found {
+	if !f.remove(p) {
 		return false, nil
 	}
 	if err := f.verify(); err != nil {

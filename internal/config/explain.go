@@ -84,7 +84,7 @@ func unknownSetting(parts []string, hint string) error {
 	if hint != "" {
 		hint = "; " + hint
 	}
-	return fmt.Errorf("unknown setting %s%s", showPath(parts), hint)
+	return fmt.Errorf("%w %s%s", ErrUnknown, showPath(parts), hint)
 }
 
 // IsSet reports whether any source gives the setting a value. An empty text in

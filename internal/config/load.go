@@ -21,6 +21,7 @@ type Options struct {
 	Overrides []Override // settings from the command line, stronger than everything else
 	Optional  bool       // a named file that does not exist counts as empty
 	Strict    bool       // unknown and doubled keys are errors
+	Text      []byte     // judged instead of what the file holds; nil reads the file
 	Lenient   bool       // sections that can be done without are left out when they cannot be used; see Loaded.Disabled
 }
 
@@ -57,7 +58,10 @@ func Load(o Options) (*Loaded, error) {
 		return nil, err
 	}
 	l := &Loaded{File: file, DataDir: filepath.Dir(file), state: &state{home: o.Home, base: base}}
-	data, err := readFile(file)
+	data := o.Text
+	if data == nil {
+		data, err = readFile(file)
+	}
 	switch {
 	case err == nil:
 		l.Exists = true
