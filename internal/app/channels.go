@@ -58,18 +58,24 @@ func (g *Gateway) channelOptions(a *App) channel.Options {
 		Queue: g.door(), Factories: g.factories(), Sections: g.sections(a.Config),
 		Defaults:   channel.Filters{SendProgress: cfg.SendProgress, SendToolHints: cfg.SendToolHints, ShowReasoning: cfg.ShowReasoning},
 		MaxRetries: cfg.SendMaxRetries, DataDir: a.Config.DataDir, Kept: []string{sentFiles, "api"}, Pairing: filepath.Join(a.Config.DataDir, "pairing.json"),
-		Client:     func(proxy string) (*http.Client, error) { return httpsafe.Client(httpsafe.Options{Proxy: proxy}) },
-		Fetch:      func() (*http.Client, error) { return httpsafe.Guarded(httpsafe.GuardOptions{}) },
+		Client: channelClient, Fetch: channelFetch,
 		Transcribe: g.transcribe, Commands: commands(), Redact: a.safety.secrets.Redact, Log: g.log, Now: g.o.Now,
 	}
 }
+
+// channelClient reaches the configured addresses of a platform.
+func channelClient(proxy string) (*http.Client, error) {
+	return httpsafe.Client(httpsafe.Options{Proxy: proxy})
+}
+
+// channelFetch reaches addresses that strangers wrote.
+func channelFetch() (*http.Client, error) { return httpsafe.Guarded(httpsafe.GuardOptions{}) }
 
 // LoginChannel connects a channel to an account by hand.
 func LoginChannel(ctx context.Context, l *config.Loaded, name string, t channel.Terminal, force bool) error {
 	return channel.Login(ctx, channel.Options{
 		Queue: nowhere{}, Factories: Channels(), Sections: sections(l), DataDir: l.DataDir,
-		Client: func(proxy string) (*http.Client, error) { return httpsafe.Client(httpsafe.Options{Proxy: proxy}) },
-		Fetch:  func() (*http.Client, error) { return httpsafe.Guarded(httpsafe.GuardOptions{}) },
+		Client: channelClient, Fetch: channelFetch,
 	}, name, t, force)
 }
 

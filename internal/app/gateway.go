@@ -60,6 +60,7 @@ type Gateway struct {
 	restart  chan bus.Route
 	reload   chan chan error
 	ending   chan struct{} // closed when Run comes to rest
+	edits    edits         // by the web interface
 
 	background sync.WaitGroup
 	carrying   context.Context //nolint:containedctx // the life of what carries answers; set by Run

@@ -295,13 +295,8 @@ func (m *models) match(preset string) (llm.Choice, config.Preset, error) {
 
 // choose finds the provider of a model.
 func (m *models) choose(model, provider string) (llm.Choice, error) {
-	in := llm.MatchInput{Model: model, Provider: provider, Getenv: m.getenv, Providers: map[string]llm.ProviderConfig{}}
-	for name, pc := range m.loaded.Config.Providers {
-		in.Providers[name] = llm.ProviderConfig{
-			Key: firstKey(pc), Base: pc.APIBase, Wire: llm.Wire(pc.Wire), APIType: pc.APIType,
-			Thinking: llm.ThinkingStyle(pc.ThinkingStyle), Region: pc.Region, Profile: pc.Profile,
-		}
-	}
+	in := MatchInput(m.loaded, m.getenv)
+	in.Model, in.Provider = model, provider
 	if !m.configured() {
 		// A model server on this machine comes after keys, found by discovery.
 		in.Getenv = func(name string) string {

@@ -186,7 +186,7 @@ func (c *command) providerSymptom(ctx context.Context, l *config.Loaded, name st
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeWait)
 	defer cancel()
-	offers, err := c.offers(ctx, l, choice)
+	offers, err := app.ListModels(ctx, l, choice)
 	switch e := llm.AsError(err); {
 	case err == nil:
 		s.Detail = fmt.Sprintf("it answers and offers %d models", len(offers))

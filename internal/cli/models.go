@@ -2,19 +2,16 @@ package cli
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/nanobot-go/nanobot"
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
-	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/local"
 )
@@ -120,7 +117,7 @@ func (c *command) list(cmd *cobra.Command, loaded *config.Loaded, args []string)
 		if err != nil {
 			return nil, err
 		}
-		offers, err := c.offers(ctx, loaded, choice)
+		offers, err := app.ListModels(ctx, loaded, choice)
 		add(choice.Name, offers)
 		return out, err
 	}
@@ -134,7 +131,7 @@ func (c *command) list(cmd *cobra.Command, loaded *config.Loaded, args []string)
 			continue
 		}
 		asked[s.Base] = true
-		offers, err := c.offers(ctx, loaded, s.Choice)
+		offers, err := app.ListModels(ctx, loaded, s.Choice)
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
@@ -145,45 +142,10 @@ func (c *command) list(cmd *cobra.Command, loaded *config.Loaded, args []string)
 	}
 	for _, s := range local.Discover(ctx, local.Options{Getenv: c.getenv}) {
 		if base := strings.Replace(s.Base, "127.0.0.1", "localhost", 1); !asked[s.Base] && !asked[base] {
-			add(string(s.Kind), localOffers(s))
+			add(string(s.Kind), app.LocalOffers(s))
 		}
 	}
 	return out, nil
-}
-
-// offers lists the models of one provider. A server on this machine is asked in
-// its own way first, because only that tells the window in use.
-func (c *command) offers(ctx context.Context, loaded *config.Loaded, choice llm.Choice) ([]llm.Offer, error) {
-	if choice.Row.Local {
-		root := choice.Base
-		for _, path := range []string{"/v1", "/v3"} {
-			root = strings.TrimSuffix(root, path)
-		}
-		found := local.Discover(ctx, local.Options{
-			Timeout: 3 * time.Second, Endpoints: []local.Endpoint{{Kind: local.Kind(choice.Row.Name), URL: root}},
-		})
-		if len(found) > 0 {
-			return localOffers(found[0]), nil
-		}
-	}
-	if choice.Row.Auth != "" && choice.Row.Models == "" {
-		return nil, fmt.Errorf("%s tells its models only after signing in; see its own pages", choice.Row.Display)
-	}
-	p := loaded.Config.Providers[choice.Block]
-	client, err := httpsafe.Client(httpsafe.Options{Proxy: p.Proxy.Reveal(), Direct: choice.Row.Local || httpsafe.IsLocal(choice.Base)})
-	if err != nil {
-		return nil, fmt.Errorf("providers.%s: %w", choice.Name, err)
-	}
-	defer client.CloseIdleConnections()
-	return llm.ListModels(ctx, choice, llm.ListOptions{Client: client, Headers: p.ExtraHeaders, Query: reveal(p.ExtraQuery)})
-}
-
-func localOffers(s local.Server) []llm.Offer {
-	out := make([]llm.Offer, 0, len(s.Models))
-	for _, m := range s.Models {
-		out = append(out, llm.Offer{ID: m.ID, Window: m.Context})
-	}
-	return out
 }
 
 func printModels(cmd *cobra.Command, list []modelJSON) error {

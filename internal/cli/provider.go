@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
-	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
 )
 
@@ -31,36 +31,7 @@ their keys come from, and which of them a model name leads to.`,
 
 // matchInput is what a provider is chosen from.
 func (c *command) matchInput(loaded *config.Loaded) llm.MatchInput {
-	in := llm.MatchInput{Getenv: c.getenv, Providers: map[string]llm.ProviderConfig{}}
-	for name, p := range loaded.Config.Providers {
-		key := p.APIKey
-		if key.IsZero() && len(p.APIKeys) > 0 {
-			key = p.APIKeys[0]
-		}
-		in.Providers[name] = llm.ProviderConfig{
-			Key: key, Base: p.APIBase, Wire: llm.Wire(p.Wire), APIType: p.APIType, Thinking: llm.ThinkingStyle(p.ThinkingStyle),
-			Region: p.Region, Profile: p.Profile,
-		}
-	}
-	return in
-}
-
-// providerJSON is an element of provider list --json.
-type providerJSON struct {
-	Name      string   `json:"name"`
-	Display   string   `json:"display"`
-	Ready     bool     `json:"ready"`
-	Own       bool     `json:"own,omitempty"`
-	KeySource string   `json:"key_source,omitempty"`
-	Variables []string `json:"variables,omitempty"`
-	SignIn    bool     `json:"sign_in,omitempty"`
-	Base      string   `json:"base,omitempty"`
-	Wire      llm.Wire `json:"wire,omitempty"`
-	Model     string   `json:"default_model,omitempty"`
-	Gateway   bool     `json:"gateway,omitempty"`
-	Local     bool     `json:"local,omitempty"`
-	Speech    bool     `json:"speech_only,omitempty"`
-	Warnings  []string `json:"warnings,omitempty"`
+	return app.MatchInput(loaded, c.getenv)
 }
 
 func (c *command) providerList() *cobra.Command {
@@ -87,7 +58,7 @@ address with nanobot config set providers.NAME.apiBase URL.`,
 			}
 			slices.SortStableFunc(list, func(a, b llm.Standing) int { return cmp.Compare(rank(a), rank(b)) })
 			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), standingsJSON(list))
+				return writeJSON(cmd.OutOrStdout(), app.Standings(list))
 			}
 			return printStandings(cmd, list)
 		},
@@ -103,18 +74,6 @@ func rank(s llm.Standing) int {
 		return 0
 	}
 	return 1
-}
-
-func standingsJSON(list []llm.Standing) []providerJSON {
-	out := []providerJSON{}
-	for _, s := range list {
-		r := s.Row
-		out = append(out, providerJSON{
-			Name: s.Name, Display: r.Display, Ready: s.Ready, Own: s.Own, KeySource: s.KeySource, Variables: r.EnvKeys, SignIn: r.Auth != "",
-			Base: s.Base, Wire: r.Wire, Model: r.DefaultModel, Gateway: r.Gateway, Local: r.Local, Speech: r.Speech, Warnings: s.Warnings,
-		})
-	}
-	return out
 }
 
 func printStandings(cmd *cobra.Command, list []llm.Standing) error {
@@ -284,13 +243,4 @@ func wireNames(wires []llm.Wire) string {
 		}
 	}
 	return strings.Join(names, ", else ")
-}
-
-// reveal is where secrets of the configuration become part of a request.
-func reveal(m map[string]httpsafe.Secret) map[string]string {
-	out := make(map[string]string, len(m))
-	for k, v := range m {
-		out[k] = v.Reveal()
-	}
-	return out
 }

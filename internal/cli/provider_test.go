@@ -65,7 +65,7 @@ func TestProviderList(t *testing.T) {
 	}
 
 	out, _, err = runCommand(t, twoProviders, env, (*command).providerCommand, "list", "--json", "--ready")
-	var list []providerJSON
+	var list []app.ProviderState
 	if err != nil || json.Unmarshal([]byte(out), &list) != nil || len(list) != 4 {
 		t.Fatalf("%v, want 4 providers in JSON:\n%s", err, out)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nanobot-go/nanobot/internal/agent"
+	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/llm"
 )
@@ -117,7 +118,7 @@ func (c *command) newTrial(loaded *config.Loaded, args []string) (*trial, error)
 // when it has one, or by its name.
 func (c *command) claims(ctx context.Context, loaded *config.Loaded, choice llm.Choice, vision bool) llm.Offer {
 	claim := llm.Offer{Vision: llm.Vision(choice.WireModel)}
-	offers, _ := c.offers(ctx, loaded, choice) // many have no list, which says nothing about the model
+	offers, _ := app.ListModels(ctx, loaded, choice) // many have no list, which says nothing about the model
 	if i := slices.IndexFunc(offers, func(o llm.Offer) bool { return o.ID == choice.WireModel }); i >= 0 {
 		claim.Window = offers[i].Window
 		claim.Tools = cmp.Or(offers[i].Tools, claim.Tools)
@@ -294,7 +295,7 @@ func (c *command) suggest(ctx context.Context, loaded *config.Loaded, t *trial) 
 	if llm.AsError(t.err).Kind != llm.NotFound {
 		return
 	}
-	offers, err := c.offers(ctx, loaded, t.choice)
+	offers, err := app.ListModels(ctx, loaded, t.choice)
 	if err != nil {
 		return
 	}

@@ -3,7 +3,6 @@ package config
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"reflect"
 	"strconv"
 	"strings"
@@ -77,7 +76,9 @@ func (p *patching) value(at place, have, patch *node) error {
 		if have != nil && string(have.masked(at).appendJSON(nil)) == string(patch.appendJSON(nil)) {
 			return nil
 		}
-		return fmt.Errorf("%s: *** stands for a hidden value and cannot be kept in a new list; give all of its values", showPath(at.path))
+		return &Error{Kind: InvalidSchema, File: p.file.path, Issues: []Problem{{
+			Path: showPath(at.path), Message: "*** stands for a hidden value, which cannot be kept in a new list", Hint: "give all values of the list",
+		}}}
 	case string(p.file.at(at)) == string(patch.appendJSON(nil)):
 		return nil
 	}

@@ -1,0 +1,92 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/local"
+)
+
+// MatchInput is what a provider is chosen from, without a model.
+func MatchInput(l *config.Loaded, getenv func(string) string) llm.MatchInput {
+	in := llm.MatchInput{Getenv: getenv, Providers: make(map[string]llm.ProviderConfig, len(l.Config.Providers))}
+	for name, p := range l.Config.Providers {
+		in.Providers[name] = llm.ProviderConfig{
+			Key: firstKey(p), Base: p.APIBase, Wire: llm.Wire(p.Wire), APIType: p.APIType,
+			Thinking: llm.ThinkingStyle(p.ThinkingStyle), Region: p.Region, Profile: p.Profile,
+		}
+	}
+	return in
+}
+
+// ProviderState is a provider in lists for programs.
+type ProviderState struct {
+	Name      string   `json:"name"`
+	Display   string   `json:"display"`
+	Ready     bool     `json:"ready"`
+	Own       bool     `json:"own,omitempty"`
+	KeySource string   `json:"key_source,omitempty"`
+	Variables []string `json:"variables,omitempty"`
+	SignIn    bool     `json:"sign_in,omitempty"`
+	Base      string   `json:"base,omitempty"`
+	Wire      llm.Wire `json:"wire,omitempty"`
+	Model     string   `json:"default_model,omitempty"`
+	Gateway   bool     `json:"gateway,omitempty"`
+	Local     bool     `json:"local,omitempty"`
+	Speech    bool     `json:"speech_only,omitempty"`
+	Warnings  []string `json:"warnings,omitempty"`
+}
+
+// Standings are the results of llm.Survey for programs.
+func Standings(list []llm.Standing) []ProviderState {
+	out := []ProviderState{}
+	for i := range list {
+		s, r := &list[i], list[i].Row
+		out = append(out, ProviderState{
+			Name: s.Name, Display: r.Display, Ready: s.Ready, Own: s.Own, KeySource: s.KeySource, Variables: r.EnvKeys, SignIn: r.Auth != "",
+			Base: s.Base, Wire: r.Wire, Model: r.DefaultModel, Gateway: r.Gateway, Local: r.Local, Speech: r.Speech, Warnings: s.Warnings,
+		})
+	}
+	return out
+}
+
+// ListModels asks one provider for its models. A server on this machine is
+// asked in its own way first, because only that tells the window in use.
+func ListModels(ctx context.Context, l *config.Loaded, choice llm.Choice) ([]llm.Offer, error) {
+	if choice.Row.Local {
+		root := choice.Base
+		for _, path := range []string{"/v1", "/v3"} {
+			root = strings.TrimSuffix(root, path)
+		}
+		found := local.Discover(ctx, local.Options{
+			Timeout: 3 * time.Second, Endpoints: []local.Endpoint{{Kind: local.Kind(choice.Row.Name), URL: root}},
+		})
+		if len(found) > 0 {
+			return LocalOffers(found[0]), nil
+		}
+	}
+	if choice.Row.Auth != "" && choice.Row.Models == "" {
+		return nil, fmt.Errorf("%s tells its models only after signing in; see its own pages", choice.Row.Display)
+	}
+	p := l.Config.Providers[choice.Block]
+	client, err := httpsafe.Client(httpsafe.Options{Proxy: p.Proxy.Reveal(), Direct: choice.Row.Local || httpsafe.IsLocal(choice.Base)})
+	if err != nil {
+		return nil, fmt.Errorf("providers.%s: %w", choice.Name, err)
+	}
+	defer client.CloseIdleConnections()
+	return llm.ListModels(ctx, choice, llm.ListOptions{Client: client, Headers: p.ExtraHeaders, Query: reveal(p.ExtraQuery)})
+}
+
+// LocalOffers are the models of a server on this machine.
+func LocalOffers(s local.Server) []llm.Offer {
+	out := make([]llm.Offer, 0, len(s.Models))
+	for _, m := range s.Models {
+		out = append(out, llm.Offer{ID: m.ID, Window: m.Context})
+	}
+	return out
+}
