@@ -14,7 +14,7 @@ import (
 func (g *Gateway) desk() *webui.Desk {
 	o := webui.Options{
 		House: g.house, Dir: filepath.Join(g.config().DataDir, "webui"), Log: g.log, Now: g.o.Now,
-		Reads: map[string]webui.Read{}, Actions: map[string]webui.Action{},
+		Reads: g.settingsReads(), Actions: g.settingsActions(),
 	}
 	for _, c := range append(agent.Commands(), asideCommands(g.o.Options)...) {
 		o.Commands = append(o.Commands, webui.Command{Name: c.Name, Args: c.Args, About: c.Help})

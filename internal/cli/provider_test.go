@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/nanobot-go/nanobot/internal/app"
 )
 
 // runCommand runs one command of a configuration and returns what it wrote.
