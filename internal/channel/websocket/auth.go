@@ -20,60 +20,81 @@ import (
 )
 
 const (
-	tokenPrefix   = "nbwt_" // of tokens we issue
-	maxTokens     = 10_000  // issued and not used
+	maxTokens     = 10_000 // issued and not used
 	protocolName  = "nanobot"
 	protocolToken = "nanobot.token." // a subprotocol that carries a token, for browsers
 	maxClientID   = 128              // bytes
 )
 
-// tokens are the ones we issued: good for one connection each.
+// tokens are the ones we issued of one kind.
 type tokens struct {
-	mu  sync.Mutex
-	end map[[sha256.Size]byte]time.Time
+	prefix string
+
+	mu     sync.Mutex
+	issued map[[sha256.Size]byte]grant
+}
+
+// grant is what a token is good for.
+type grant struct {
+	end    time.Time
+	proven bool // whoever it was given to had proved who they are
 }
 
 // issue makes a token, or none when too many are waiting to be used.
-func (t *tokens) issue(now time.Time, ttl time.Duration) (string, bool) {
+func (t *tokens) issue(now time.Time, ttl time.Duration, proven bool) (string, bool) {
 	raw := make([]byte, 32)
 	_, _ = rand.Read(raw) // never fails
-	token := tokenPrefix + base64.RawURLEncoding.EncodeToString(raw)
+	token := t.prefix + base64.RawURLEncoding.EncodeToString(raw)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.end) >= maxTokens {
-		for k, end := range t.end {
-			if !now.Before(end) {
-				delete(t.end, k)
+	if len(t.issued) >= maxTokens {
+		for k, g := range t.issued {
+			if !now.Before(g.end) {
+				delete(t.issued, k)
 			}
 		}
-		if len(t.end) >= maxTokens {
+		if len(t.issued) >= maxTokens {
 			return "", false
 		}
 	}
-	if t.end == nil {
-		t.end = map[[sha256.Size]byte]time.Time{}
+	if t.issued == nil {
+		t.issued = map[[sha256.Size]byte]grant{}
 	}
-	t.end[sha256.Sum256([]byte(token))] = now.Add(ttl)
+	t.issued[sha256.Sum256([]byte(token))] = grant{end: now.Add(ttl), proven: proven}
 	return token, true
 }
 
 // use takes a token out of circulation and reports whether it was good.
-func (t *tokens) use(token string, now time.Time) bool {
-	if !strings.HasPrefix(token, tokenPrefix) {
-		return false
+func (t *tokens) use(token string, now time.Time) (proven, ok bool) {
+	return t.look(token, now, true)
+}
+
+// good reports whether a token may be used, and used again.
+func (t *tokens) good(token string, now time.Time) bool {
+	_, ok := t.look(token, now, false)
+	return ok
+}
+
+func (t *tokens) look(token string, now time.Time, spend bool) (proven, ok bool) {
+	if !strings.HasPrefix(token, t.prefix) {
+		return false, false
 	}
 	key := sha256.Sum256([]byte(token))
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	end, ok := t.end[key]
-	delete(t.end, key)
-	return ok && now.Before(end)
+	g, ok := t.issued[key]
+	over := !now.Before(g.end)
+	if spend || over {
+		delete(t.issued, key)
+	}
+	return g.proven, ok && !over
 }
 
 // serveToken is the route that issues tokens.
 func (c *Channel) serveToken(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
-	switch secret := c.set.TokenIssueSecret; {
+	secret := c.set.TokenIssueSecret
+	switch {
 	case !secret.IsZero():
 		given := bearer(r)
 		if given == "" {
@@ -87,7 +108,7 @@ func (c *Channel) serveToken(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusUnauthorized, "set tokenIssueSecret to issue tokens to other machines")
 		return
 	}
-	token, ok := c.issued.issue(c.d.Now(), time.Duration(c.set.TokenTTLS)*time.Second)
+	token, ok := c.issued.issue(c.d.Now(), c.set.tokenTTL(), !secret.IsZero())
 	if !ok {
 		refuse(w, http.StatusTooManyRequests, "too many tokens are waiting to be used")
 		return
@@ -110,9 +131,10 @@ func refuse(w http.ResponseWriter, status int, why string) {
 	_ = json.NewEncoder(w).Encode(map[string]string{"error": why})
 }
 
-// admit checks a handshake and returns the client's id, or answers why not.
-// A single-use token is looked at last, so that nothing else can waste it.
-func (c *Channel) admit(w http.ResponseWriter, r *http.Request) (clientID string, ok bool) {
+// admit checks a handshake and returns the client's id and whether it proved
+// that it is the owner's, or answers why not. A single-use token is looked at
+// last, so that nothing else can waste it.
+func (c *Channel) admit(w http.ResponseWriter, r *http.Request) (clientID string, proven, ok bool) {
 	clientID = r.URL.Query().Get("client_id")
 	if len(clientID) > maxClientID {
 		clientID = strings.ToValidUTF8(clientID[:maxClientID], "")
@@ -125,26 +147,31 @@ func (c *Channel) admit(w http.ResponseWriter, r *http.Request) (clientID string
 		refuse(w, http.StatusForbidden, "this client_id is not in allowFrom")
 	case !c.originAllowed(r):
 		refuse(w, http.StatusForbidden, "this origin is not allowed; see allowedOrigins")
-	case !c.authentic(r):
-		refuse(w, http.StatusUnauthorized, "wrong or missing token")
 	default:
-		return clientID, true
+		if proven, ok = c.authentic(r); ok {
+			return clientID, proven, true
+		}
+		refuse(w, http.StatusUnauthorized, "wrong or missing token")
 	}
-	return "", false
+	return "", false, false
 }
 
 // authentic decides about the token. Without one only programs of this machine
-// get in, and only where the owner said so.
-func (c *Channel) authentic(r *http.Request) bool {
+// get in, and only where the owner said so; they have proved nothing, because
+// a command that the agent runs is such a program as well.
+func (c *Channel) authentic(r *http.Request) (proven, ok bool) {
 	if c.proxied(r) {
-		return true
+		return true, true
 	}
 	for _, given := range presented(r) {
-		if same(c.set.Token, given) || c.issued.use(given, c.d.Now()) {
-			return true
+		if same(c.set.Token, given) {
+			return true, true
+		}
+		if proven, ok := c.issued.use(given, c.d.Now()); ok {
+			return proven, true
 		}
 	}
-	return c.set.Token.IsZero() && !c.set.RequiresToken && c.isLocal(r)
+	return false, c.set.Token.IsZero() && !c.set.RequiresToken && c.isLocal(r)
 }
 
 // presented are the tokens a request brings: by query, header or subprotocol.

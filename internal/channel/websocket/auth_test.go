@@ -47,7 +47,7 @@ func (q request) status(t *testing.T, c *Channel) int {
 		r.Header.Set(k, v)
 	}
 	w := httptest.NewRecorder()
-	if _, ok := c.admit(w, r); ok {
+	if _, _, ok := c.admit(w, r); ok {
 		return 0
 	}
 	var body struct{ Error string }
@@ -173,7 +173,7 @@ func TestIssuedTokens(t *testing.T) {
 		t.Errorf("an expired token: %d", got)
 	}
 	for range maxTokens {
-		c.issued.issue(now, time.Minute)
+		c.issued.issue(now, time.Minute, true)
 	}
 	if code, _ := issue("X-Nanobot-Auth", "S"); code != 429 {
 		t.Errorf("with too many tokens: %d, want 429", code)

@@ -3,7 +3,6 @@ package websocket
 import (
 	"encoding/json"
 	"net/http"
-	"time"
 
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 )
@@ -16,11 +15,12 @@ const bootstrapPath = "/webui/bootstrap"
 const envelopeBytes = 64 << 10
 
 type bootstrap struct {
-	Token   string `json:"token"`
-	Path    string `json:"ws_path"`
-	URL     string `json:"ws_url"`
-	Expires int    `json:"expires_in"`
-	Limits  struct {
+	Token    string `json:"token"`
+	APIToken string `json:"api_token,omitempty"` // for /api/, of who proved who they are
+	Path     string `json:"ws_path"`
+	URL      string `json:"ws_url"`
+	Expires  int    `json:"expires_in"`
+	Limits   struct {
 		Transport struct {
 			Frame   int64 `json:"max_frame_bytes"`
 			Reserve int   `json:"envelope_reserve_bytes"`
@@ -34,7 +34,9 @@ type bootstrap struct {
 			Total int `json:"max_total_bytes"`
 		} `json:"attachments"`
 	} `json:"limits"`
-	Model string `json:"model_name,omitempty"`
+	Model        string          `json:"model_name,omitempty"`
+	Surface      string          `json:"runtime_surface"`
+	Capabilities map[string]bool `json:"runtime_capabilities"`
 }
 
 // serveBootstrap answers who knows a secret of ours. Where there is none, it
@@ -46,7 +48,8 @@ func (c *Channel) serveBootstrap(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusServiceUnavailable, "not running")
 		return
 	}
-	switch secrets := c.secrets(); {
+	secrets := c.secrets()
+	switch {
 	case len(secrets) > 0:
 		given := bearer(r)
 		if given == "" {
@@ -64,12 +67,20 @@ func (c *Channel) serveBootstrap(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusForbidden, "set token or tokenIssueSecret, and send it")
 		return
 	}
-	token, ok := c.issued.issue(c.d.Now(), time.Duration(c.set.TokenTTLS)*time.Second)
+	b := bootstrap{Path: c.set.Path, URL: c.socketURL(r), Expires: c.set.TokenTTLS, Surface: "gateway"}
+	proven, now := len(secrets) > 0, c.d.Now()
+	var ok bool
+	if b.Token, ok = c.issued.issue(now, c.set.tokenTTL(), proven); ok && proven && c.o.Desk != nil {
+		b.APIToken, ok = c.access.issue(now, c.set.tokenTTL(), true)
+	}
 	if !ok {
 		refuse(w, http.StatusTooManyRequests, "too many tokens are waiting to be used")
 		return
 	}
-	b := bootstrap{Token: token, Path: c.set.Path, URL: c.socketURL(r), Expires: c.set.TokenTTLS}
+	b.Capabilities = map[string]bool{
+		"desk": b.APIToken != "", "fork_chat": c.o.Fork != nil, "transcribe_audio": c.o.Hear != nil || c.d.Transcribe != nil,
+		"workspace_scope": c.o.Scope != nil, "temporary_chats": true, "resume": true,
+	}
 	b.Limits.Transport.Frame, b.Limits.Transport.Reserve = c.set.MaxMessageBytes, envelopeBytes
 	b.Limits.Message.Text = maxText
 	b.Limits.Attachments.Count, b.Limits.Attachments.File, b.Limits.Attachments.Total = maxFiles, maxFileBytes, maxTotalBytes

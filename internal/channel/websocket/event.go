@@ -1,6 +1,7 @@
 package websocket
 
 import (
+	"cmp"
 	"encoding/json"
 	"strings"
 	"time"
@@ -29,6 +30,10 @@ const (
 	evTranscript    = "transcription_result"
 	evNoTranscript  = "transcription_error"
 	evWebuiResponse = "webui_response"
+	evGoal          = "goal_state"
+	evEdit          = "file_edit"
+	evSidebar       = "sidebar_state_updated"
+	evUsualModel    = "runtime_model_updated"
 )
 
 // metaTurn is the key under which a message carries the turn id of its client.
@@ -72,6 +77,10 @@ func (c *chat) show(out bus.Outbound, m *media, h *hub) *event {
 		}
 	case bus.Progress, bus.ToolHint, bus.Notice:
 		c.ring.add(&event{to: h.audience(out.Kind)}, newFrame(evMessage, c.id, len(out.Text)).must("text", out.Text).text("kind", string(out.Kind)))
+	case bus.GoalState:
+		c.ring.add(&event{to: modern}, goalFrame(c.id, out.Goal))
+	case bus.FileEdit:
+		c.ring.add(&event{to: modern}, newFrame(evEdit, c.id, 1024).text("turn_id", visible(out.Route.MessageID)).raw("edits", editList(out.Edits)))
 	case bus.Final:
 		return c.final(out, m)
 	case bus.Message, bus.Ask:
@@ -108,9 +117,11 @@ func (c *chat) final(out bus.Outbound, m *media) *event {
 	if c.stop != "" && turn == c.stop { // the turn it stopped says nothing any more
 		c.stop, turn = "", c.turn
 	}
-	if model := out.Turn.Model; model != "" && model != c.model {
+	if model := cmp.Or(out.Turn.Fallback, out.Turn.Model); model != "" && model != c.model {
 		c.model = model
-		c.ring.add(&event{to: modern}, newFrame(evModel, c.id, len(model)).text("model_name", model).text("turn_id", visible(turn)))
+		f := newFrame(evModel, c.id, len(model)+64).text("model_name", model).text("model_preset", out.Turn.Preset).
+			number("context_window_tokens", int64(out.Turn.Window)).flag("fallback", out.Turn.Fallback != "")
+		c.ring.add(&event{to: modern}, f.text("turn_id", visible(turn)))
 	}
 	end := c.ring.add(&event{to: modern}, turnEnd(c.id, turn, out))
 	if e == nil {
@@ -161,7 +172,13 @@ func visible(id string) string {
 func turnEnd(chat, turn string, out bus.Outbound) frame {
 	t := out.Turn
 	f := newFrame(evTurnEnd, chat, 256).text("turn_id", visible(turn)).text("id", out.ID).number("latency_ms", t.DurationMS).
-		text("stop_reason", t.StopReason).text("model", t.Model).text("error", t.Error)
+		text("stop_reason", t.StopReason).text("model", cmp.Or(t.Fallback, t.Model)).text("error", t.Error)
+	if t.Window > 0 {
+		f = f.number("context_window_tokens", int64(t.Window))
+	}
+	if t.Goal != nil {
+		f = f.raw("goal_state", goalJSON(t.Goal))
+	}
 	usage, err := json.Marshal(t.Usage)
 	if err != nil { // a cost that is no number
 		return f
@@ -172,6 +189,42 @@ func turnEnd(chat, turn string, out bus.Outbound) frame {
 // runningFrame says that a chat is being worked on.
 func runningFrame(chat, turn string, since time.Time) frame {
 	return newFrame(evStatus, chat, 64).text("status", "running").text("turn_id", visible(turn)).raw("started_at", seconds(since))
+}
+
+// goalFrame tells how the goal of a chat stands.
+func goalFrame(chat string, g *bus.Goal) frame {
+	return newFrame(evGoal, chat, 512).raw("goal_state", goalJSON(g))
+}
+
+// goalJSON is a goal as clients get it; nil means that there is none.
+func goalJSON(g *bus.Goal) []byte {
+	if g == nil {
+		return []byte(`{"active":false}`)
+	}
+	b, err := json.Marshal(struct {
+		Active bool `json:"active"`
+		*bus.Goal
+	}{g.Open(), g})
+	if err != nil { // a time that no calendar has
+		return []byte(`{"active":false}`)
+	}
+	return b
+}
+
+// editList is what was done to files.
+func editList(edits []bus.Edit) []byte {
+	b := []byte{'['}
+	for i, e := range edits {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		f := frame(llm.AppendString(append(b, `{"call_id":`...), e.CallID)).text("path", e.Path).text("status", "done").text("operation", e.What)
+		if e.Lines {
+			f = f.number("added", int64(e.Added)).number("deleted", int64(e.Deleted))
+		}
+		b = f.text("diff", e.Diff).end()
+	}
+	return append(b, ']')
 }
 
 // seconds is a time as a number of seconds with a fraction.

@@ -20,8 +20,8 @@ func (r *rig) get(path string, header ...string) (int, string, http.Header) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	if len(header) == 2 {
-		req.Header.Set(header[0], header[1])
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
 	}
 	tr := &http.Transport{}
 	defer tr.CloseIdleConnections()

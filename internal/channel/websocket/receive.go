@@ -1,6 +1,7 @@
 package websocket
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -43,17 +44,25 @@ type envelope struct {
 	BeforeUser   *int   `json:"before_user_index"`
 	Title        string `json:"title"`
 
-	RequestID  string  `json:"request_id"`
-	Action     string  `json:"action"`
-	DataURL    string  `json:"data_url"`
-	DurationMS float64 `json:"duration_ms"`
+	RequestID  string          `json:"request_id"`
+	Action     string          `json:"action"`
+	Payload    json.RawMessage `json:"payload"`
+	State      json.RawMessage `json:"state"`
+	DataURL    string          `json:"data_url"`
+	DurationMS float64         `json:"duration_ms"`
+
+	Mentions json.RawMessage `json:"session_mentions"` // conversations the message speaks of
+	Servers  json.RawMessage `json:"mcp_presets"`      // MCP servers it wants used
 }
 
 // receiver handles the frames of one connection, one after the other.
 type receiver struct {
 	*socket
-	wg   *sync.WaitGroup // of what goes on beside
-	busy bool            // a transcription; guarded by hub.mu
+	wg *sync.WaitGroup // of what goes on beside
+
+	// Guarded by hub.mu.
+	busy   bool // a transcription goes on
+	asking int  // requests that go on
 }
 
 // problem answers something that could not be done. The connection stays.
@@ -130,11 +139,9 @@ func (r *receiver) plain(ctx context.Context, text string) {
 func (r *receiver) typed(ctx context.Context, kind string, e *envelope) {
 	switch kind {
 	case "new_chat":
-		if r.scopeless(e) {
-			r.open(newChatID(), "")
-		}
+		r.newChat(ctx, e)
 	case "attach", "resume":
-		r.attach(kind, e)
+		r.attach(ctx, kind, e)
 	case "message":
 		r.message(ctx, e)
 	case "new_temporary_chat":
@@ -146,9 +153,15 @@ func (r *receiver) typed(ctx context.Context, kind string, e *envelope) {
 	case "transcribe_audio":
 		r.transcribe(ctx, e)
 	case "webui_request":
-		r.webui(e)
+		r.webui(ctx, e)
+	case "set_sidebar_state":
+		r.setSidebar(ctx, e)
 	case "set_workspace_scope":
-		r.problem("workspace_scope_rejected", "not supported", e)
+		if !validChatID(e.ChatID) {
+			r.problem("invalid chat_id", "", e)
+		} else {
+			r.setScope(ctx, e.ChatID, e)
+		}
 	default:
 		r.problem("unknown type", cut(kind, 64), e)
 	}
@@ -161,25 +174,29 @@ func cut(s string, n int) string {
 	return strings.ToValidUTF8(s[:n], "")
 }
 
-// scopeless refuses what asks for another folder or fewer rights: to ignore
-// that would give more than was asked for.
-func (r *receiver) scopeless(e *envelope) bool {
-	if len(e.Scope) == 0 || string(e.Scope) == "null" {
-		return true
+// newChat begins a chat, perhaps in a folder of its own.
+func (r *receiver) newChat(ctx context.Context, e *envelope) {
+	id := newChatID()
+	if !e.scoped() {
+		r.open(id, nil)
+	} else if got, ok := r.scope(ctx, id, e); ok {
+		r.open(id, &got)
 	}
-	r.problem("workspace_scope_rejected", "not supported", e)
-	return false
 }
 
 // open attaches a new chat and says so.
-func (r *receiver) open(id, scope string) {
+func (r *receiver) open(id string, scope *Scope) {
 	a, ok := r.c.hub.attach(r.socket, id, 0, false)
 	if !ok {
 		r.denied(nil)
 		return
 	}
 	r.reply(newFrame(evAttached, id, 64).number("seq", a.seq))
-	r.reply(newFrame(evUpdated, id, 64).text("scope", scope))
+	f := newFrame(evUpdated, id, 64)
+	if scope != nil {
+		f = f.text("scope", "workspace").raw("workspace_scope", mustJSON(scope))
+	}
+	r.reply(f)
 }
 
 // denied answers who may not listen to a chat.
@@ -191,8 +208,9 @@ func (r *receiver) denied(e *envelope) {
 	r.problem("access_denied", reason, e)
 }
 
-// attach joins a chat, with last_seq from where the client left off.
-func (r *receiver) attach(kind string, e *envelope) {
+// attach joins a chat, with last_seq from where the client left off, and tells
+// how it stands.
+func (r *receiver) attach(ctx context.Context, kind string, e *envelope) {
 	resume := e.LastSeq != nil
 	switch {
 	case !validChatID(e.ChatID):
@@ -215,19 +233,70 @@ func (r *receiver) attach(kind string, e *envelope) {
 	if resume {
 		f = f.flag("resumed", true).flag("complete", a.complete)
 	}
+	stand := r.c.standing(ctx, e.ChatID)
+	if r.c.o.Model != nil {
+		f = f.text("model_name", r.c.o.Model())
+	}
+	f = f.text("model_preset", stand.Preset)
+	if stand.Scope != nil {
+		f = f.raw("workspace_scope", mustJSON(stand.Scope))
+	}
 	r.reply(f)
+	if stand.Goal != nil {
+		r.reply(goalFrame(e.ChatID, stand.Goal))
+	}
 	if a.turn != "" {
 		r.reply(runningFrame(e.ChatID, a.turn, a.since))
 	}
 }
 
+// standing is what is kept about a chat.
+func (c *Channel) standing(ctx context.Context, chat string) Standing {
+	if c.o.Standing == nil || strings.HasPrefix(chat, privatePrefix) {
+		return Standing{}
+	}
+	return c.o.Standing(ctx, bus.Route{Channel: c.d.Name, ChatID: chat})
+}
+
 // words are what is said, with what it is said about.
 func (e *envelope) words() string {
-	text, quoted := strings.TrimSpace(e.Content), strings.TrimSpace(e.Quoted)
-	if quoted == "" || text == "" || strings.HasPrefix(text, "/") {
+	text := strings.TrimSpace(e.Content)
+	if text == "" || strings.HasPrefix(text, "/") {
 		return text
 	}
-	return "[about: " + quoted + "]\n" + text
+	about := ""
+	for _, a := range []struct{ what, which string }{
+		{"about", strings.TrimSpace(e.Quoted)}, {"conversations", named(e.Mentions)}, {"use the MCP servers", named(e.Servers)},
+	} {
+		if a.which != "" {
+			about += "[" + a.what + ": " + a.which + "]\n"
+		}
+	}
+	return about + text
+}
+
+// maxNamed is how many things a message can name.
+const maxNamed = 16
+
+// named reads a list of names, or of objects that have one.
+func named(list json.RawMessage) string {
+	var items []json.RawMessage
+	if json.Unmarshal(list, &items) != nil {
+		return ""
+	}
+	var out []string
+	for _, item := range items[:min(len(items), maxNamed)] {
+		var name string
+		if json.Unmarshal(item, &name) != nil {
+			var o struct{ Key, Name, ID string }
+			_ = json.Unmarshal(item, &o) // what is none of these names nothing
+			name = cmp.Or(o.Key, o.Name, o.ID)
+		}
+		if name = cut(strings.Join(strings.Fields(name), " "), 128); name != "" {
+			out = append(out, name)
+		}
+	}
+	return strings.Join(out, ", ")
 }
 
 // message is something said, in the newer protocol.
@@ -246,7 +315,7 @@ func (r *receiver) message(ctx context.Context, e *envelope) {
 	case e.UserShell:
 		r.problem("message_rejected", "user_shell is not supported", e)
 		return
-	case !r.scopeless(e):
+	case e.scoped() && !r.setScope(ctx, e.ChatID, e):
 		return
 	}
 	files, reason := parseAttachments(e.Media)
@@ -340,19 +409,8 @@ func (r *receiver) fork(ctx context.Context, e *envelope) {
 			r.problem("fork_rejected", "the chat could not be copied", e)
 			return
 		}
-		r.open(to.ChatID, "")
+		r.open(to.ChatID, nil)
 	}
-}
-
-// webui answers requests of the web interface: none is known here yet.
-func (r *receiver) webui(e *envelope) {
-	id := e.RequestID
-	if !validWord(id, 128, "._:-") {
-		r.problem("invalid request_id", "", e)
-		return
-	}
-	f := newFrame(evWebuiResponse, "", 128).text("request_id", id).flag("ok", false)
-	r.reply(f.raw("error", []byte(`{"status":404,"message":"unknown action"}`)))
 }
 
 // newChatID is a random UUID.

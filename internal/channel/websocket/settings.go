@@ -226,6 +226,8 @@ func (s *settings) wants(k bus.Kind) bool {
 	return v == nil || *v
 }
 
+func (s *settings) tokenTTL() time.Duration { return time.Duration(s.TokenTTLS) * time.Second }
+
 func (s *settings) pingInterval() time.Duration {
 	return time.Duration(s.PingIntervalS * float64(time.Second))
 }

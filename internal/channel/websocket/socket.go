@@ -29,6 +29,8 @@ type socket struct {
 	cork   *cork         // below conn
 	client string        // id it gave
 	home   string        // chat of messages that name none
+	proven bool          // came with something that only the owner knows
+	local  bool          // from a program of our user on this machine
 	wake   chan struct{} // capacity 1: something is there to write
 
 	// Guarded by hub.mu.

@@ -43,6 +43,37 @@ type Options struct {
 	Hear func(ctx context.Context, path string, length time.Duration) (text, reason string)
 	// Model names the model that answers usually; nil tells clients nothing.
 	Model func() string
+	// Standing tells what is kept about a chat besides what was said in it. Nil:
+	// nothing is known.
+	Standing func(ctx context.Context, chat bus.Route) Standing
+	// Scope gives a chat a folder to work in, as far as its client may: remote
+	// ones can only narrow what there is. It returns what is in force then; an
+	// error is for the person. Nil: clients are told that it cannot be done.
+	Scope func(ctx context.Context, chat bus.Route, want Scope, remote bool) (Scope, error)
+	// Desk is what a web interface looks at and changes. Nil: there is none.
+	Desk Desk
+}
+
+// Standing is what is kept about a chat.
+type Standing struct {
+	Goal   *bus.Goal // nil: none was ever set
+	Preset string    // of the model, "" for the usual one
+	Scope  *Scope    // nil: the workspace
+}
+
+// Scope is the folder a chat works in.
+type Scope struct {
+	Path string `json:"project_path"`
+	Mode string `json:"access_mode"` // restricted, full
+}
+
+// Desk answers a web interface. Requests are those below /api/, of people who
+// proved who they are.
+type Desk interface {
+	http.Handler
+	// Do carries out a named action. An error with a method HTTPStatus says
+	// what kind it is; its text is for the person.
+	Do(ctx context.Context, action string, payload json.RawMessage) (json.RawMessage, error)
 }
 
 // New returns the factory of the channel.
@@ -52,7 +83,9 @@ func New(o Options) channel.Factory {
 		if err != nil {
 			return nil, err
 		}
-		return &Channel{d: d, set: set, o: o, hub: newHub(d.Now, d.Shown)}, nil
+		return &Channel{
+			d: d, set: set, o: o, hub: newHub(d.Now, d.Shown), issued: tokens{prefix: "nbwt_"}, access: tokens{prefix: "nbat_"},
+		}, nil
 	}
 }
 
@@ -62,8 +95,10 @@ type Channel struct {
 	set    *settings
 	o      Options
 	hub    *hub
-	issued tokens
+	issued tokens // for the socket, good for one connection
+	access tokens // for /api/, good until they end
 	links  links
+	asked  requests
 
 	mu   sync.Mutex
 	live *life // nil while Run is not going on
@@ -115,6 +150,9 @@ func (c *Channel) routes() map[string]http.Handler {
 			r["GET "+path] = h
 		}
 		r["GET "+strings.TrimRight(path, "/")+"/{$}"] = h
+	}
+	if c.o.Desk != nil {
+		r[apiPath] = http.HandlerFunc(c.serveAPI)
 	}
 	add(c.set.Path, c.serveSocket)
 	if c.set.TokenIssuePath != "" {
@@ -272,7 +310,7 @@ func (c *Channel) serveSocket(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusUpgradeRequired, "this is a WebSocket address")
 		return
 	}
-	client, ok := c.admit(w, r)
+	client, proven, ok := c.admit(w, r)
 	if !ok {
 		return
 	}
@@ -291,6 +329,7 @@ func (c *Channel) serveSocket(w http.ResponseWriter, r *http.Request) {
 	conn.SetReadLimit(c.set.MaxMessageBytes)
 	s := &socket{
 		c: c, life: l, conn: conn, cork: corked.conn, client: client, home: newChatID(), wake: make(chan struct{}, 1), places: map[*chat]*place{},
+		proven: proven, local: c.isLocal(r),
 	}
 	s.run(l.conn()) //nolint:contextcheck // a connection lives with the channel, not with the request that opened it
 	_ = conn.CloseNow()

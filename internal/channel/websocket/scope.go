@@ -1,0 +1,46 @@
+package websocket
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+)
+
+// scoped reports whether a frame asks for a folder to work in.
+func (e *envelope) scoped() bool { return len(e.Scope) > 0 && string(e.Scope) != "null" }
+
+// setScope gives a chat the folder that a frame asks for, and tells who listens
+// to it. It reports whether it may go on.
+func (r *receiver) setScope(ctx context.Context, id string, e *envelope) bool {
+	got, ok := r.scope(ctx, id, e)
+	if ok {
+		r.c.hub.post(id, func(c *chat) {
+			c.ring.add(&event{to: modern}, newFrame(evUpdated, id, 128).text("scope", "workspace").raw("workspace_scope", mustJSON(got)))
+		})
+	}
+	return ok
+}
+
+// scope is what is in force after a frame asked for a folder. What cannot be
+// done is answered: to ignore it would give more than was asked for.
+func (r *receiver) scope(ctx context.Context, id string, e *envelope) (got Scope, ok bool) {
+	var want Scope
+	why := ""
+	switch err := json.Unmarshal(e.Scope, &want); {
+	case r.c.o.Scope == nil:
+		why = "not supported"
+	case strings.HasPrefix(id, privatePrefix):
+		why = "a temporary chat works in the workspace"
+	case err != nil:
+		why = "workspace_scope must be an object with project_path and access_mode"
+	default:
+		if got, err = r.c.o.Scope(ctx, bus.Route{Channel: r.c.d.Name, ChatID: id}, want, !r.local); err == nil {
+			return got, true
+		}
+		why = err.Error()
+	}
+	r.problem("workspace_scope_rejected", why, e)
+	return Scope{}, false
+}

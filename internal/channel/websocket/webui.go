@@ -1,0 +1,287 @@
+package websocket
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	apiPath    = "/api/"
+	maxAnswers = 256             // of requests that are remembered
+	answerAge  = 5 * time.Minute // how long
+	maxAtOnce  = 4               // requests of one connection
+)
+
+// serveAPI lets the owner look at the desk: with a token of the bootstrap, with
+// the permanent one, or through a trusted proxy.
+func (c *Channel) serveAPI(w http.ResponseWriter, r *http.Request) {
+	given := bearer(r)
+	if given == "" {
+		given = r.URL.Query().Get("token")
+	}
+	switch {
+	case !c.running():
+		w.Header().Set("Retry-After", "5")
+		refuse(w, http.StatusServiceUnavailable, "not running")
+	case !c.originAllowed(r) || embedded(r):
+		refuse(w, http.StatusForbidden, "this origin is not allowed; see allowedOrigins")
+	case !c.proxied(r) && !same(c.set.Token, given) && !c.access.good(given, c.d.Now()):
+		refuse(w, http.StatusUnauthorized, "wrong or missing token; "+bootstrapPath+" gives one")
+	default:
+		c.o.Desk.ServeHTTP(w, r)
+	}
+}
+
+// requests remembers what was answered, so that a client that lost its
+// connection can ask again without anything being done twice.
+type requests struct {
+	mu    sync.Mutex
+	known map[string]*answer
+}
+
+// answer is what a request gets.
+type answer struct {
+	sum   [sha256.Size]byte // of what was asked
+	at    time.Time
+	done  chan struct{} // closed when frame is there
+	frame []byte        // nil: nothing became of it, it may be asked again
+}
+
+// begin finds the answer to a request, or begins a new one, which the caller
+// has to end. Fits is false if the same id was used for something else.
+func (q *requests) begin(id string, sum [sha256.Size]byte, now time.Time) (a *answer, mine, fits bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if a := q.known[id]; a != nil && now.Sub(a.at) < answerAge {
+		return a, false, a.sum == sum
+	}
+	if q.known == nil {
+		q.known = map[string]*answer{}
+	}
+	if len(q.known) >= maxAnswers {
+		q.forget(now)
+	}
+	a = &answer{sum: sum, at: now, done: make(chan struct{})}
+	q.known[id] = a
+	return a, true, true
+}
+
+// forget makes room: what is too old, else the oldest.
+func (q *requests) forget(now time.Time) {
+	oldest := ""
+	for id, a := range q.known {
+		if now.Sub(a.at) >= answerAge {
+			delete(q.known, id)
+		} else if oldest == "" || a.at.Before(q.known[oldest].at) {
+			oldest = id
+		}
+	}
+	if len(q.known) >= maxAnswers {
+		delete(q.known, oldest)
+	}
+}
+
+// end gives everybody who waits the answer. Nil means that it was not carried
+// out.
+func (q *requests) end(id string, a *answer, f []byte) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	a.frame = f
+	close(a.done)
+	if f == nil && q.known[id] == a {
+		delete(q.known, id)
+	}
+}
+
+// webui carries out a request of the web interface, beside the other frames.
+func (r *receiver) webui(ctx context.Context, e *envelope) {
+	id := e.RequestID
+	refuse := func(status int, message string) { r.reply(failed(id, status, message)) }
+	switch {
+	case !validWord(id, 128, "._:-"):
+		r.problem("invalid request_id", "", e)
+		return
+	case !validAction(e.Action):
+		refuse(http.StatusBadRequest, "invalid action")
+		return
+	case r.c.o.Desk == nil:
+		refuse(http.StatusNotFound, "unknown action")
+		return
+	case !r.proven:
+		refuse(http.StatusForbidden, "this connection came without a token; set one and connect with it")
+		return
+	case !r.take():
+		refuse(http.StatusTooManyRequests, "too many requests at once")
+		return
+	}
+	payload := append(json.RawMessage(nil), e.Payload...) // the frame is not ours for long
+	r.wg.Go(func() {
+		defer r.give()
+		r.reply(r.answered(ctx, id, e.Action, payload))
+	})
+}
+
+// answered is the frame that answers a request, also one that was made before.
+func (r *receiver) answered(ctx context.Context, id, action string, payload json.RawMessage) frame {
+	q := &r.c.asked
+	sum := sha256.Sum256(append([]byte(action+"\x00"), payload...))
+	for {
+		a, mine, fits := q.begin(r.client+"\x00"+id, sum, r.c.d.Now())
+		switch {
+		case !fits:
+			return failed(id, http.StatusConflict, "this request_id was used for something else")
+		case mine:
+			f, carried := r.c.act(ctx, id, action, payload)
+			kept := []byte(f)
+			if !carried {
+				kept = nil
+			}
+			q.end(r.client+"\x00"+id, a, kept)
+			return f
+		}
+		select {
+		case <-a.done:
+			if a.frame != nil {
+				return append(frame(nil), a.frame...)
+			}
+		case <-ctx.Done():
+			return failed(id, http.StatusServiceUnavailable, "interrupted, ask again")
+		}
+	}
+}
+
+// act carries out an action and tells others what changed. carried is false
+// when it was interrupted.
+func (c *Channel) act(ctx context.Context, id, action string, payload json.RawMessage) (f frame, carried bool) {
+	defer func() {
+		if p := recover(); p != nil {
+			c.d.Log.ErrorContext(ctx, "an action was given up, please report this", "action", action, "panic", p, "stack", string(debug.Stack()))
+			f, carried = failed(id, http.StatusInternalServerError, "internal error"), true
+		}
+	}()
+	result, err := c.o.Desk.Do(ctx, action, payload)
+	if err != nil {
+		if ctx.Err() != nil {
+			return failed(id, http.StatusServiceUnavailable, "interrupted, ask again"), false
+		}
+		return failed(id, statusOf(err), err.Error()), true
+	}
+	c.tell(action, payload, result)
+	return newFrame(evWebuiResponse, "", len(result)+64).text("request_id", id).flag("ok", true).raw("result", result), true
+}
+
+// tell lets all clients know about what one of them changed for all.
+func (c *Channel) tell(action string, payload, result json.RawMessage) {
+	switch kind, _, _ := strings.Cut(action, "."); kind {
+	case "sidebar":
+		c.hub.broadcast(newFrame(evSidebar, "", len(result)+32).raw("state", result), true)
+	case "session":
+		var in struct {
+			Key string `json:"key"`
+		}
+		_ = json.Unmarshal(payload, &in) // it was understood before
+		chat, _ := strings.CutPrefix(in.Key, c.d.Name+":")
+		if !validChatID(chat) {
+			chat = ""
+		}
+		c.hub.broadcast(newFrame(evUpdated, chat, 64).text("scope", action), true)
+	}
+}
+
+// UsualModel tells all clients that another model answers from now on.
+func (c *Channel) UsualModel(model, preset string) {
+	c.hub.broadcast(newFrame(evUsualModel, "", len(model)+64).text("model_name", model).text("model_preset", preset), false)
+}
+
+// setSidebar keeps the state of the interface's list of chats.
+func (r *receiver) setSidebar(ctx context.Context, e *envelope) {
+	switch {
+	case r.c.o.Desk == nil:
+		r.problem("unsupported", "set_sidebar_state", e)
+		return
+	case !r.proven:
+		r.problem("access_denied", "this connection came without a token", e)
+		return
+	}
+	state := e.State
+	if len(state) == 0 {
+		state = json.RawMessage("null")
+	}
+	payload := append(append([]byte(`{"state":`), state...), '}')
+	result, err := r.c.o.Desk.Do(ctx, "sidebar.update", payload)
+	if err != nil {
+		r.problem("sidebar_state_rejected", err.Error(), e)
+		return
+	}
+	r.c.tell("sidebar.update", payload, result)
+}
+
+func failed(id string, status int, message string) frame {
+	e := frame(`{"status":`)
+	e = append(append(e, mustJSON(status)...), `,"message":`...)
+	e = append(append(e, mustJSON(message)...), '}')
+	return newFrame(evWebuiResponse, "", len(message)+96).text("request_id", id).flag("ok", false).raw("error", e)
+}
+
+// mustJSON is for values that cannot fail.
+func mustJSON(v any) []byte {
+	b, _ := json.Marshal(v)
+	return b
+}
+
+func statusOf(err error) int {
+	var e interface{ HTTPStatus() int }
+	if errors.As(err, &e) {
+		return e.HTTPStatus()
+	}
+	return http.StatusInternalServerError
+}
+
+// validAction reports whether a name is one an action could have.
+func validAction(s string) bool {
+	return validWord(s, 128, "_.") && s[0] >= 'a' && s[0] <= 'z' && strings.ToLower(s) == s
+}
+
+// take begins a request, unless the connection has too many.
+func (r *receiver) take() bool {
+	r.c.hub.mu.Lock()
+	defer r.c.hub.mu.Unlock()
+	if r.asking >= maxAtOnce {
+		return false
+	}
+	r.asking++
+	return true
+}
+
+func (r *receiver) give() {
+	r.c.hub.mu.Lock()
+	defer r.c.hub.mu.Unlock()
+	r.asking--
+}
+
+// broadcast sends a frame to the clients of the newer generation, or to those
+// that proved who they are. It belongs to no chat, so a client that is away
+// learns it otherwise.
+func (h *hub) broadcast(f frame, proven bool) {
+	data := f.end()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for s := range h.peers {
+		if !s.modern || proven && !s.proven {
+			continue
+		}
+		if len(s.replies) >= replyRoom {
+			s.flooded = true
+		} else {
+			s.replies = append(s.replies, data)
+		}
+		s.poke()
+	}
+}
