@@ -41,6 +41,13 @@ func GoalOf(meta map[string]json.RawMessage) *bus.Goal {
 	return nil
 }
 
+// PresetOf finds the model preset in the metadata of a session; "" is the usual
+// model.
+func PresetOf(meta map[string]json.RawMessage) (preset string) {
+	_ = json.Unmarshal(meta[presetKey], &preset) // what is no name is none
+	return preset
+}
+
 func (t *turn) goal() (g bus.Goal, active bool) {
 	if !t.sess.Meta(goalKey, &g) && !t.sess.Meta(legacyGoalKey, &g) {
 		return bus.Goal{}, false

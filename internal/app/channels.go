@@ -1,19 +1,25 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"net/http"
 	"path/filepath"
+	"sync"
 
 	"github.com/nanobot-go/nanobot/internal/agent"
+	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/channel/email"
 	"github.com/nanobot-go/nanobot/internal/channel/telegram"
 	"github.com/nanobot-go/nanobot/internal/channel/websocket"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/session"
+	"github.com/nanobot-go/nanobot/internal/webui"
 )
 
 // Channels are the chat platforms this program knows.
@@ -29,10 +35,58 @@ func Channels() map[string]channel.Factory {
 func (g *Gateway) factories() map[string]channel.Factory {
 	out := Channels()
 	out["websocket"] = websocket.New(websocket.Options{
-		Fork: g.fork, Hear: g.hear, Model: func() string { return g.config().Config.Agents.Defaults.Model },
+		Fork: g.fork, Hear: g.hear, Model: func() string { return usualModel(g.config()) },
+		Standing: g.standing, Desk: lateDesk(sync.OnceValue(g.desk)),
 	})
 	maps.Copy(out, g.o.Channels)
 	return out
+}
+
+// lateDesk is a desk that nobody has sat down at yet: a start does without it.
+type lateDesk func() *webui.Desk
+
+// ServeHTTP implements http.Handler.
+func (d lateDesk) ServeHTTP(w http.ResponseWriter, r *http.Request) { d().ServeHTTP(w, r) }
+
+// Do implements websocket.Desk.
+func (d lateDesk) Do(ctx context.Context, action string, payload json.RawMessage) (json.RawMessage, error) {
+	return d().Do(ctx, action, payload)
+}
+
+// standing is what a conversation's metadata tells its clients.
+func (g *Gateway) standing(ctx context.Context, chat bus.Route) (s websocket.Standing) {
+	a, err := g.current(ctx)
+	if err != nil {
+		return s
+	}
+	meta, err := a.Sessions.Metadata(ctx, chat.SessionKey())
+	if err != nil {
+		if !errors.Is(err, session.ErrNotFound) {
+			g.log.WarnContext(ctx, "read what is kept about a conversation", "session", chat.SessionKey(), "err", err)
+		}
+		return s
+	}
+	s.Goal, s.Preset = agent.GoalOf(meta), agent.PresetOf(meta)
+	return s
+}
+
+// tellModel lets the clients of the socket know that another model answers.
+func (g *Gateway) tellModel(old, fresh *config.Loaded) {
+	was, is := usualModel(old), usualModel(fresh)
+	preset := fresh.Config.Agents.Defaults.ModelPreset
+	if was == is && old.Config.Agents.Defaults.ModelPreset == preset {
+		return
+	}
+	if c, ok := g.channels.Channel("websocket").(*websocket.Channel); ok {
+		c.UsualModel(is, preset)
+	}
+}
+
+// usualModel is the name of the model that answers unless a conversation has
+// chosen another.
+func usualModel(l *config.Loaded) string {
+	d := l.Config.Agents.Defaults
+	return cmp.Or(l.Config.ModelPresets[d.ModelPreset].Model, d.Model)
 }
 
 // sections are those of channels that are to run.

@@ -59,6 +59,31 @@ func (s socket) say(frame string) {
 	}
 }
 
+// awaitSocket waits for the channel, which starts beside the rest.
+func awaitSocket(t *testing.T, url string) {
+	t.Helper()
+	for {
+		_, resp, _ := websocket.Dial(t.Context(), url+"/", nil) //nolint:bodyclose // closed by Dial
+		if resp == nil || resp.StatusCode != http.StatusServiceUnavailable {
+			return
+		}
+	}
+}
+
+// connect makes a client that has the token.
+func connect(t *testing.T, url string) socket {
+	t.Helper()
+	conn, _, err := websocket.Dial(t.Context(), url+"/?client_id=tester&token=correct-token-of-the-socket", nil) //nolint:bodyclose // closed by Dial
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.CloseNow() })
+	conn.SetReadLimit(-1)
+	s := socket{t, conn}
+	s.until("ready")
+	return s
+}
+
 // Whatever a client sends, it gets an answer, and the socket and the gateway go
 // on.
 func TestSocketInput(t *testing.T) {
@@ -69,24 +94,14 @@ func TestSocketInput(t *testing.T) {
 	server := httptest.NewServer(h.g.Handler())
 	defer server.Close()
 
-	for { // the channel starts beside the rest
-		_, resp, _ := websocket.Dial(t.Context(), server.URL+"/", nil) //nolint:bodyclose // closed by Dial
-		if resp == nil || resp.StatusCode != http.StatusServiceUnavailable {
-			break
-		}
-	}
+	awaitSocket(t, server.URL)
 	for name, query := range map[string]string{"no token": "", "wrong token": "?token=wrong-token-of-somebody"} {
 		_, resp, err := websocket.Dial(t.Context(), server.URL+"/"+query, nil) //nolint:bodyclose // closed by Dial
 		if err == nil || resp == nil || resp.StatusCode != http.StatusUnauthorized {
 			t.Errorf("%s: %v %v, want 401", name, resp, err)
 		}
 	}
-	conn, _, err := websocket.Dial(t.Context(), server.URL+"/?token=correct-token-of-the-socket", nil) //nolint:bodyclose // closed by Dial
-	h.must(err)
-	defer conn.CloseNow() // closed below already
-	conn.SetReadLimit(-1)
-	s := socket{t, conn}
-	s.until("ready")
+	s := connect(t, server.URL)
 
 	s.say(`{"content": #broken`) // no JSON, so it is what somebody wrote
 	if m := s.until("message", "stream_end", "error"); m["event"] == "error" {
@@ -107,7 +122,7 @@ func TestSocketInput(t *testing.T) {
 	s.say(`{"type":"message","chat_id":"a","content":"still #there?"}`)
 	s.until("message_accepted")
 	s.until("turn_end")
-	h.must(conn.Close(websocket.StatusNormalClosure, ""))
+	h.must(s.conn.Close(websocket.StatusNormalClosure, ""))
 	h.must(h.end())
 }
 

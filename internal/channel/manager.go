@@ -376,8 +376,9 @@ func handle(mux *http.ServeMux, pattern string, h http.Handler) (err error) {
 // Match finds the handler of a channel for a request; false means that no
 // channel wants it.
 func (m *Manager) Match(r *http.Request) (http.Handler, bool) {
-	h, pattern := m.mux.Load().Handler(r)
-	return h, pattern != ""
+	mux := m.mux.Load()
+	_, pattern := mux.Handler(r)
+	return mux, pattern != "" // the handler itself would miss what the pattern found in the path
 }
 
 // Handler serves the channels that receive by HTTP. It follows Apply.
