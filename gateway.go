@@ -95,6 +95,15 @@ func (g *Gateway) Send(ctx context.Context, to Route, text string, media ...Medi
 // Sessions are the conversations of the workspace.
 func (g *Gateway) Sessions() Sessions { return Sessions{g.gateway.Current} }
 
+// Cron are the jobs of the workspace.
+func (g *Gateway) Cron() Cron { return Cron{g.gateway.Current} }
+
+// Triggers are the triggers of the workspace.
+func (g *Gateway) Triggers() Triggers { return Triggers{g.gateway.Current} }
+
+// Memory is what the agent remembers across conversations.
+func (g *Gateway) Memory() Memory { return Memory{g.gateway.Current} }
+
 // Reload reads the configuration again and puts to use what changed. Nothing
 // changes when the new one is no good.
 func (g *Gateway) Reload(ctx context.Context) error {

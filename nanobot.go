@@ -224,9 +224,18 @@ func (b *Bot) Handler() (http.Handler, error) {
 }
 
 // Sessions are the conversations of the workspace.
-func (b *Bot) Sessions() Sessions {
-	return Sessions{func(context.Context) (*app.App, error) { return b.app, nil }}
-}
+func (b *Bot) Sessions() Sessions { return Sessions{b.current} }
+
+// Cron are the jobs of the workspace.
+func (b *Bot) Cron() Cron { return Cron{b.current} }
+
+// Triggers are the triggers of the workspace.
+func (b *Bot) Triggers() Triggers { return Triggers{b.current} }
+
+// Memory is what the agent remembers across conversations.
+func (b *Bot) Memory() Memory { return Memory{b.current} }
+
+func (b *Bot) current(context.Context) (*app.App, error) { return b.app, nil }
 
 // Model names the model in use.
 func (b *Bot) Model() string { return b.app.ModelInfo().Name }

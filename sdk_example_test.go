@@ -236,3 +236,60 @@ func ExampleWithHooks() {
 	fmt.Println(strings.Contains(res.Text, "list_dir is closed today"))
 	// Output: true
 }
+
+// A job of the workspace, which a gateway runs at its time.
+func ExampleCron() {
+	opts, done := home()
+	defer done()
+	ctx := context.Background()
+	bot, err := nanobot.New(ctx, opts...)
+	must(err)
+	defer bot.Close()
+
+	chat := nanobot.Route{Channel: "telegram", ChatID: "42"}
+	added, err := bot.Cron().Add(ctx, nanobot.JobDraft{
+		Name: "mail", Message: "Check my mail", Timing: nanobot.OnCron("0 8 * * 1-5", "Europe/Berlin"), Route: chat,
+	})
+	must(err)
+	_, err = bot.Cron().Enable(ctx, added.Job.ID, false)
+	must(err)
+	jobs, err := bot.Cron().List(ctx)
+	must(err)
+	for _, j := range jobs {
+		fmt.Println(j.Name, j.Payload.Message, j.Enabled)
+	}
+	must(bot.Cron().Remove(ctx, added.Job.ID))
+	fmt.Println(errors.Is(bot.Cron().Run(ctx, added.Job.ID), nanobot.ErrNoJob))
+
+	deploy, err := bot.Triggers().Add(ctx, "deploy", chat, "")
+	must(err)
+	_, err = bot.Triggers().Fire(ctx, deploy.ID, "version 7 is out")
+	must(err)
+	// Output:
+	// mail Check my mail false
+	// true
+}
+
+// What the agent remembers.
+func ExampleMemory() {
+	opts, done := home()
+	defer done()
+	ctx := context.Background()
+	bot, err := nanobot.New(ctx, opts...)
+	must(err)
+	defer bot.Close()
+
+	must(bot.Memory().Write(ctx, nanobot.Facts, "- The spare key is under the blue pot.\n"))
+	facts, err := bot.Memory().Read(ctx, nanobot.Facts)
+	must(err)
+	fmt.Print(facts)
+	must(bot.Memory().Append(ctx, "Moved to Oslo."))
+	entries, err := bot.Memory().History(ctx, 10)
+	must(err)
+	for _, e := range entries {
+		fmt.Println(e.Content)
+	}
+	// Output:
+	// - The spare key is under the blue pot.
+	// Moved to Oslo.
+}

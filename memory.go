@@ -1,0 +1,96 @@
+package nanobot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/nanobot-go/nanobot/internal/app"
+	"github.com/nanobot-go/nanobot/internal/gitstore"
+	"github.com/nanobot-go/nanobot/internal/memory"
+)
+
+// MemoryFile names a file of what the agent knows of its owner.
+type MemoryFile string
+
+// The files of the memory.
+const (
+	AboutUser MemoryFile = "USER.md"          // who the owner is
+	AboutSelf MemoryFile = "SOUL.md"          // how the agent behaves
+	Facts     MemoryFile = "memory/MEMORY.md" // everything else
+)
+
+// HistoryEntry is a summary of something that was said in the past.
+type HistoryEntry = memory.Entry
+
+// Memory is what the agent remembers across conversations.
+type Memory struct {
+	open func(context.Context) (*app.App, error)
+}
+
+// repo is the history of versions of the files.
+func (m Memory) repo(ctx context.Context, file MemoryFile) (*gitstore.Store, error) {
+	switch file {
+	case AboutUser, AboutSelf, Facts:
+	default:
+		return nil, fmt.Errorf("there is no memory file %q", file)
+	}
+	a, err := m.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return memory.OpenRepo(memory.RepoOptions{Dir: a.History.Dir(), Workspace: a.Workspace})
+}
+
+// Read returns a file, "" if there is none yet.
+func (m Memory) Read(ctx context.Context, file MemoryFile) (string, error) {
+	repo, err := m.repo(ctx, file)
+	if err != nil {
+		return "", err
+	}
+	data, err := repo.ReadWork(string(file))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return string(data), err
+}
+
+// Write replaces a file and records the change, so that it can be taken back
+// with nanobot memory restore. The agent follows it from its next turn on.
+func (m Memory) Write(ctx context.Context, file MemoryFile, text string) error {
+	repo, err := m.repo(ctx, file)
+	if err != nil {
+		return err
+	}
+	if len(text) > memory.MaxFile {
+		return fmt.Errorf("%s can hold %d bytes, not %d", file, memory.MaxFile, len(text))
+	}
+	if _, _, err := repo.Commit(ctx, "snapshot: before a program's edit", ""); err != nil {
+		return err
+	}
+	if err := repo.WriteWork(string(file), []byte(text)); err != nil {
+		return err
+	}
+	_, _, err = repo.Commit(ctx, "edit: by a program", "")
+	return err
+}
+
+// History returns the last n entries of the owner's history, oldest first.
+func (m Memory) History(ctx context.Context, n int) ([]HistoryEntry, error) {
+	a, err := m.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return a.History.Recent(ctx, n, func(e HistoryEntry) bool { return e.Scope == "" })
+}
+
+// Append adds something to the owner's history. Dream may make facts of it.
+func (m Memory) Append(ctx context.Context, text string) error {
+	a, err := m.open(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = a.History.Append(ctx, HistoryEntry{Content: text})
+	return err
+}
