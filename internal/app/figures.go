@@ -139,6 +139,10 @@ func (g *Gateway) gauges(r *api.Reading) {
 		r.Counter("nanobot_channel_restarts_total", "How often a channel was connected again.", float64(c.Restarts), "channel", c.Name)
 		r.Counter("nanobot_received_total", "Messages that came in.", float64(c.Received), "channel", c.Name)
 		r.Counter("nanobot_denied_total", "Messages of people who may not talk to us.", float64(c.Denied), "channel", c.Name)
+		r.Counter("nanobot_outbound_retries_total", "Attempts to send something again.", float64(c.Retries), "channel", c.Name)
+		if c.Name == "websocket" {
+			r.Gauge("nanobot_ws_clients", "Connections of the socket.", float64(c.Clients))
+		}
 		const name, help = "nanobot_deliveries_total", "Messages that were delivered, or could not be."
 		r.Counter(name, help, float64(c.Sent), "channel", c.Name, "status", "delivered")
 		r.Counter(name, help, float64(c.Failed), "channel", c.Name, "status", "failed")

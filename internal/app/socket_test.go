@@ -79,6 +79,9 @@ func TestSocketOfTheNewerGeneration(t *testing.T) {
 	if end := s.until("turn_end"); !strings.Contains(fmt.Sprint(end["goal_state"]), "blocked") {
 		t.Errorf("end = %v", end)
 	}
+	if code, body := fetch(t, server.URL+"/metrics", ""); code != 200 || !strings.Contains(body, "nanobot_ws_clients 1\n") || !strings.Contains(body, `nanobot_outbound_retries_total{channel="websocket"} 0`) {
+		t.Errorf("metrics = %d %s", code, body)
+	}
 	if code, body := fetch(t, server.URL+"/api/webui/sidebar-state", b.APIToken); code != 200 || body != "{}" {
 		t.Errorf("sidebar = %d %s", code, body)
 	}

@@ -55,6 +55,13 @@ type Streamer interface {
 	Edit(ctx context.Context, route bus.Route, id, text string, final bool) error
 }
 
+// Served is a Channel that others connect to.
+type Served interface {
+	Channel
+	// Clients is how many are connected.
+	Clients() int
+}
+
 // Eraser is a Channel that can take back what it sent.
 type Eraser interface {
 	Channel

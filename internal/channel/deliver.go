@@ -240,10 +240,11 @@ func (s *slot) insist(ctx context.Context, c *chat, to bus.Route, do func() erro
 	}
 }
 
-// pause waits as long as an error asks for; false means that ctx ended.
+// pause waits as long as an error asks for before the next try; false means that ctx ended.
 func (s *slot) pause(ctx context.Context, err error, failures *int) bool {
 	s.mu.Lock()
 	connected := s.connected
+	s.state.Retries++
 	s.mu.Unlock()
 	var d time.Duration
 	if limited, ok := errors.AsType[*RateLimitedError](err); ok {

@@ -97,6 +97,9 @@ func TestRetries(t *testing.T) {
 		if d := cmp.Diff([]time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second}, pauses); d != "" {
 			t.Errorf("pauses (-want +got):\n%s", d)
 		}
+		if st := r.m.Status()[0]; st.Retries != len(refused) {
+			t.Errorf("%d retries counted of %d", st.Retries, len(refused))
+		}
 		r.end()
 		if n := r.undelivered(); n != 0 {
 			t.Errorf("%d messages are left", n)

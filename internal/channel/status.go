@@ -31,10 +31,12 @@ type Status struct {
 	Since    time.Time `json:"since,omitzero"` // of State
 	Retry    time.Time `json:"retry,omitzero"`
 	Restarts int       `json:"restarts,omitempty"`
-	Queue    int       `json:"queue"` // waiting to be sent
+	Clients  int       `json:"clients,omitempty"` // connected to us
+	Queue    int       `json:"queue"`             // waiting to be sent
 	Received int       `json:"received"`
 	Sent     int       `json:"sent"`
 	Failed   int       `json:"failed"`
+	Retries  int       `json:"retries,omitempty"` // of what could not be sent at once
 	Denied   int       `json:"denied"`
 	Refused  []string  `json:"refused,omitempty"` // who was turned away last
 	Failures []Failure `json:"failures,omitempty"`
@@ -60,6 +62,9 @@ func (s *slot) status() Status {
 	}
 	if s.gate != nil {
 		st.Denied, st.Refused = s.gate.refused()
+	}
+	if p, ok := s.ch.(Served); ok {
+		st.Clients = p.Clients()
 	}
 	return st
 }

@@ -107,6 +107,7 @@ type Channel struct {
 var (
 	_ channel.Channel = (*Channel)(nil)
 	_ channel.Handler = (*Channel)(nil)
+	_ channel.Served  = (*Channel)(nil)
 )
 
 // life is one Run.
@@ -118,6 +119,13 @@ type life struct {
 
 // Name implements channel.Channel.
 func (c *Channel) Name() string { return c.d.Name }
+
+// Clients implements channel.Served.
+func (c *Channel) Clients() int {
+	c.hub.mu.Lock()
+	defer c.hub.mu.Unlock()
+	return len(c.hub.peers)
+}
 
 // Caps implements channel.Channel: clients get everything as it was said.
 func (c *Channel) Caps() channel.Caps {
