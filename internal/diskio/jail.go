@@ -88,6 +88,8 @@ type Jail struct {
 	mounts    func() []mount
 	locks     *pathLocks
 	rules     Narrow
+	begins    string // the workspace without links, of a jail made by At; else ""
+	shared    bool   // with a jail that is closed instead
 }
 
 // jailRoot is an allowed tree. It is opened on first use and retried while it
@@ -95,6 +97,8 @@ type Jail struct {
 type jailRoot struct {
 	path     string
 	readOnly bool
+	own      bool  // although it is read-only, nobody else wrote it
+	through  *Jail // the way to it; nil: it is one of its own
 
 	mu   sync.Mutex
 	root *os.Root
@@ -107,7 +111,15 @@ func (r *jailRoot) open() (*os.Root, error) {
 	if r.root != nil {
 		return r.root, nil
 	}
-	root, err := os.OpenRoot(r.path)
+	var root *os.Root
+	var err error
+	if r.through == nil {
+		root, err = os.OpenRoot(r.path)
+	} else if p, lerr := r.through.locate(r.path, false); lerr == nil {
+		root, err = p.root.OpenRoot(p.rel)
+	} else {
+		err = lerr
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -193,6 +205,7 @@ type Narrow struct {
 // shares roots and write locks with j, which must be closed instead of it.
 func (j *Jail) Narrower(n Narrow) *Jail {
 	out := *j
+	out.shared = true
 	out.restrict = j.restrict || n.Restrict
 	out.rules = Narrow{
 		Protected: slices.Clone(n.Protected), ProtectedWrite: slices.Clone(n.ProtectedWrite), Except: slices.Clone(n.Except),
@@ -208,6 +221,9 @@ func (j *Jail) Narrower(n Narrow) *Jail {
 
 // Close releases the roots. Files already opened stay usable.
 func (j *Jail) Close() error {
+	if j.shared {
+		return nil
+	}
 	var errs []error
 	for _, r := range j.roots {
 		errs = append(errs, r.close())
@@ -246,7 +262,11 @@ func (j *Jail) Path(name string) (string, error) {
 // Display is how a path is best shown: relative to the workspace with forward
 // slashes when inside it, else unchanged.
 func (j *Jail) Display(path string) string {
-	for _, base := range []string{j.workspace, j.roots[0].resolved()} {
+	real := j.begins
+	if real == "" {
+		real = j.roots[0].resolved()
+	}
+	for _, base := range []string{j.workspace, real} {
 		if rel, ok := under(base, path, j.fold); ok {
 			return filepath.ToSlash(rel)
 		}
@@ -262,7 +282,7 @@ func (j *Jail) Foreign(name string) bool {
 		return false
 	}
 	r, _ := j.rootOf(abs)
-	return r != nil && r.readOnly
+	return r != nil && r.readOnly && !r.own
 }
 
 func (j *Jail) expand(name string) string {
@@ -291,10 +311,10 @@ func (j *Jail) locate(name string, write bool) (place, error) {
 	}
 	r, rel := j.rootOf(abs)
 	if j.restrict && r == nil {
-		return place{}, refuse(abs, ErrOutside, "outside the workspace %s; this is a hard limit, ask the user if the file is needed", j.workspace)
+		return place{}, refuse(abs, ErrOutside, "outside the workspace %s; this is a hard limit, ask the user if the file is needed", j.roots[0].path)
 	}
 	if r != nil && r.readOnly && write {
-		return place{}, refuse(abs, ErrReadOnly, "this directory is read-only; write inside the workspace %s", j.workspace)
+		return place{}, refuse(abs, ErrReadOnly, "this directory is read-only; write inside the workspace %s", j.roots[0].path)
 	}
 	if !j.restrict {
 		root, base, err := j.volumes.open(abs)
@@ -367,5 +387,5 @@ func (j *Jail) throughLink(p place, parent bool) (string, error) {
 	if r, rel := j.rootOf(target); err == nil && r != nil {
 		return "", refuse(p.abs, ErrOutside, "goes through a link with an absolute target, which is not followed; use %s instead", filepath.Join(r.path, rel))
 	}
-	return "", refuse(p.abs, ErrOutside, "goes through a link that leaves the workspace %s; this is a hard limit, ask the user if the file is needed", j.workspace)
+	return "", refuse(p.abs, ErrOutside, "goes through a link that leaves the workspace %s; this is a hard limit, ask the user if the file is needed", j.roots[0].path)
 }
