@@ -47,6 +47,7 @@ type Inbound struct {
 	Event       string            `json:"event,omitempty"`       // set by the agent itself for messages no person wrote, such as SubagentResult
 	Untrusted   bool              `json:"untrusted,omitempty"`   // the text is somebody else's, such as a mail that came in
 	Scope       string            `json:"scope,omitempty"`       // whose memory it belongs to; "" is the owner's, others are ids a channel makes of person and chat
+	Shell       bool              `json:"shell,omitempty"`       // the text is a command line that the owner typed at this machine: it runs without a model
 	Preset      string            `json:"preset,omitempty"`      // model preset of this turn; "" is the one of the session
 	Stateless   bool              `json:"stateless,omitempty"`   // the conversation is History and this message; nothing of it is read or kept
 	History     []Said            `json:"history,omitempty"`     // what was said before, oldest first; with a kept session only RoleSystem counts

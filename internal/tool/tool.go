@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"reflect"
 	"runtime/debug"
 	"slices"
@@ -71,6 +72,7 @@ type Call struct {
 	Route      bus.Route       // where the turn's answer goes
 	SessionKey string
 	Scope      string // whose memory the turn belongs to; "" is the owner's
+	Project    Project
 	SenderID   string
 	TurnID     string
 	UserText   string // what the user wrote to start the turn, without what we added
@@ -85,6 +87,22 @@ type Call struct {
 	// State is per-session scratch space of a tool family, keyed by the
 	// family's own type; see StateOf. nil in tests means no state.
 	State *State
+}
+
+// Project is the folder that a conversation works in: relative paths and
+// commands start there. The zero value is the workspace.
+type Project struct {
+	Dir  string // absolute, without links; "" is the workspace
+	Only bool   // files and commands of the conversation stay inside
+}
+
+// Path is what a name in a call means: a relative one is below the folder. In
+// the workspace, whose path is not known here, names stay as they are.
+func (p Project) Path(name string) string {
+	if p.Dir == "" || name == "" || filepath.IsAbs(name) || name[0] == '~' || strings.Contains(name, "://") {
+		return name
+	}
+	return filepath.Join(p.Dir, name)
 }
 
 // Result is what a tool produced.

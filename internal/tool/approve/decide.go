@@ -138,7 +138,7 @@ func (p *Policy) write(s *subject) verdict {
 		default:
 			continue // the tool refuses it
 		}
-		if !p.inWorkspace(f.abs) {
+		if !p.inWorkspace(f.abs) && !s.inProject(f.abs) {
 			return asks("the file " + show(name) + " is outside the workspace")
 		}
 		if !s.call.Tainted {
@@ -178,7 +178,7 @@ func (p *Policy) message(s *subject) verdict {
 		}
 	}
 	for _, name := range s.paths() {
-		if f := p.file(name); f.err == nil && !p.inWorkspace(f.abs) {
+		if f := p.file(name); f.err == nil && !p.inWorkspace(f.abs) && !s.inProject(f.abs) {
 			return asks("the file " + show(name) + " is outside the workspace")
 		}
 	}

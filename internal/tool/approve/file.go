@@ -57,6 +57,16 @@ func (p *Policy) inWorkspace(abs string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
+// inProject reports whether a path is in the folder that the person chose for
+// the conversation.
+func (s *subject) inProject(abs string) bool {
+	if s.call.Project.Dir == "" {
+		return false
+	}
+	rel, err := filepath.Rel(s.call.Project.Dir, abs)
+	return err == nil && filepath.IsLocal(rel)
+}
+
 // relative is a path as seen from the workspace, or unchanged outside it.
 func (p *Policy) relative(abs string) string {
 	if rel, err := filepath.Rel(p.workspace(), abs); err == nil && filepath.IsLocal(rel) {

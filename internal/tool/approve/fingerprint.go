@@ -1,6 +1,7 @@
 package approve
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -37,12 +38,12 @@ func (p *Policy) fingerprint(s *subject) string {
 	}
 	doc := struct {
 		Tool, Sandbox, Network string
-		Sandboxed              bool
+		Sandboxed, Only        bool
 		Args                   json.RawMessage
 		Paths                  []place
 		Dir                    *place
 		Content                map[string]string
-	}{Tool: s.tool.Name, Sandbox: p.SandboxProfile, Network: p.Network, Sandboxed: p.Sandboxed, Args: s.canonical()}
+	}{Tool: s.tool.Name, Sandbox: p.SandboxProfile, Network: p.Network, Sandboxed: p.Sandboxed, Only: s.call.Project.Only, Args: s.canonical()}
 	for _, name := range s.paths() {
 		doc.Paths = append(doc.Paths, at(name))
 	}
@@ -61,10 +62,7 @@ func (p *Policy) fingerprint(s *subject) string {
 
 // directory is where a command starts.
 func (s *subject) directory() string {
-	if dir := s.text("working_dir"); dir != "" {
-		return dir
-	}
-	return "."
+	return s.call.Project.Path(cmp.Or(s.text("working_dir"), "."))
 }
 
 // contents hashes the files a command may run, by name.

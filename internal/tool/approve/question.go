@@ -37,6 +37,9 @@ func question(s *subject, reason string, cover coverage, changed bool) (text str
 			argument(&b, name, s.args[name], cover.wholeText)
 		}
 	}
+	if dir := s.call.Project.Dir; dir != "" {
+		fmt.Fprintf(&b, "in the folder %s\n", show(dir))
+	}
 	b.WriteString("\nYou are asked because " + reason + ".\n")
 	if cover.what == "" {
 		b.WriteString("Answer yes or no.")

@@ -63,7 +63,8 @@ func (s *subject) command() string {
 	return s.text("command")
 }
 
-// paths are the files the call changes or sends, as the model wrote them.
+// paths are the files the call changes or sends, as the model wrote them, or
+// in full when they do not begin in the workspace.
 func (s *subject) paths() []string {
 	var out []string
 	if s.tool.Paths != nil {
@@ -71,6 +72,12 @@ func (s *subject) paths() []string {
 	}
 	if s.tool.Sink == tool.SinkMessage {
 		out = append(out, s.list("media")...)
+	}
+	if s.call.Project.Dir != "" {
+		out = slices.Clone(out)
+		for i, name := range out {
+			out[i] = s.call.Project.Path(name)
+		}
 	}
 	return out
 }

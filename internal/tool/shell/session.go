@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
 const (
@@ -42,6 +44,8 @@ func newSessions() *sessions { return &sessions{idle: sessionIdle} }
 // waits for the command and then closes ended.
 type session struct {
 	id, owner string
+	project   tool.Project
+	guard     *guard // judges what is typed
 	launch    launch
 	began     time.Time
 	stop      context.CancelCauseFunc
@@ -63,7 +67,7 @@ type session struct {
 
 // start begins a session. The context only lends its values: a session is not
 // tied to the turn that started it.
-func (s *sessions) start(turn context.Context, r *runner, owner string, l launch) (*session, error) {
+func (s *sessions) start(turn context.Context, r *runner, c tool.Call, l launch) (*session, error) {
 	ctx, stop := context.WithCancelCause(context.WithoutCancel(turn))
 	release := context.CancelFunc(func() {})
 	if l.limit > 0 {
@@ -71,7 +75,7 @@ func (s *sessions) start(turn context.Context, r *runner, owner string, l launch
 	}
 	now := time.Now()
 	one := &session{
-		id: randomHex(6), owner: owner, launch: l, began: now, used: now, stop: stop,
+		id: randomHex(6), owner: c.SessionKey, project: c.Project, guard: r.guard, launch: l, began: now, used: now, stop: stop,
 		ended: make(chan struct{}), watches: map[*watch]bool{},
 	}
 	one.stdout, one.stderr = &stream{of: one, buf: newCapture(sessionChars)}, &stream{of: one, buf: newCapture(sessionChars)}
@@ -166,11 +170,11 @@ func (s *sessions) remove(one *session) {
 }
 
 // find looks for a session of one owner; those of others do not exist for it.
-func (s *sessions) find(owner, id string) *session {
+func (s *sessions) find(c tool.Call, id string) *session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, one := range s.all {
-		if one.owner == owner && one.id == id {
+		if one.visible(c) && one.id == id {
 			one.touch(s.idle)
 			return one
 		}
@@ -217,6 +221,12 @@ func (s *sessions) close() {
 	s.closed = true
 	s.mu.Unlock()
 	s.end(func(*session) bool { return true })
+}
+
+// visible reports whether a call may know of a session. A conversation that is
+// kept inside a folder does not reach what began before it was.
+func (one *session) visible(c tool.Call) bool {
+	return one.owner == c.SessionKey && (!c.Project.Only || one.project == c.Project)
 }
 
 func (one *session) isOver() bool {

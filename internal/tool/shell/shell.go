@@ -73,6 +73,10 @@ type Options struct {
 	// WrapTainted is used instead of Wrap in turns that have seen content from
 	// outside, whose commands may do less. nil: Wrap is for all.
 	WrapTainted func(cmd *exec.Cmd) (cleanup func(), err error)
+	// Confine is used instead of both for a conversation that is kept inside a
+	// folder (tool.Project.Only); it confines in every mode, or gives an error.
+	// nil: such conversations run no commands.
+	Confine func(c tool.Call) func(cmd *exec.Cmd) (cleanup func(), err error)
 	// Sandboxed says that Wrap makes the kernel keep commands inside the
 	// workspace. Then paths are not guessed from the text any more, and HOME is
 	// the workspace.
@@ -90,6 +94,7 @@ type Options struct {
 // themselves. It is safe for concurrent use.
 type Shell struct {
 	r        *runner
+	confine  func(c tool.Call) func(cmd *exec.Cmd) (func(), error)
 	sessions *sessions
 }
 
@@ -101,7 +106,7 @@ func New(o Options) (*Shell, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Shell{r: r, sessions: newSessions()}, nil
+	return &Shell{r: r, confine: o.Confine, sessions: newSessions()}, nil
 }
 
 // Tools are exec, write_stdin and list_exec_sessions.
@@ -168,6 +173,7 @@ func description() string {
 // runner runs commands under one set of options.
 type runner struct {
 	workspace string
+	origin    string // where commands begin, in the workspace or elsewhere
 	restrict  bool
 	timeout   time.Duration // <= 0: none
 	guard     *guard
@@ -193,7 +199,7 @@ func newRunner(o Options) (*runner, error) {
 	}
 	r := &runner{
 		workspace: filepath.Clean(o.Workspace), restrict: o.Restrict, timeout: o.Timeout, guard: g, env: env,
-		lookup: func(name string) string { return vars[envKey(name)] }, wrap: o.Wrap, wrapLess: o.WrapTainted, log: o.Log,
+		origin: filepath.Clean(o.Workspace), lookup: func(name string) string { return vars[envKey(name)] }, wrap: o.Wrap, wrapLess: o.WrapTainted, log: o.Log,
 	}
 	if r.timeout == 0 {
 		r.timeout = DefaultTimeout
@@ -208,15 +214,19 @@ func newRunner(o Options) (*runner, error) {
 }
 
 func (s *Shell) exec(ctx context.Context, c tool.Call, in input) (tool.Result, error) {
-	l, refused := s.r.accept(in)
+	r, err := s.of(c)
+	if err != nil {
+		return tool.Fail(tool.Unsupported, "%v", err), nil
+	}
+	l, refused := r.accept(in)
 	if refused != nil {
 		return tool.Fail(refused.code, "%s", refused.text()), nil
 	}
 	l.tainted = c.Tainted
 	if in.Yield != nil {
-		return s.begin(ctx, c.SessionKey, l, time.Duration(*in.Yield)*time.Millisecond), nil
+		return s.begin(ctx, r, c, l, time.Duration(*in.Yield)*time.Millisecond), nil
 	}
-	out, err := s.r.run(ctx, l)
+	out, err := r.run(ctx, l)
 	if err != nil {
 		return notStarted(err), nil
 	}
@@ -307,7 +317,7 @@ func partial(text string) string {
 // first, and the command starts in the resolved directory, so that what was
 // checked is what is used.
 func (r *runner) directory(name string) (string, *refusal) {
-	dir := r.workspace
+	dir := r.origin
 	switch {
 	case strings.ContainsRune(name, 0):
 		return "", &refusal{code: tool.InvalidArgs, why: "working_dir contains a NUL byte"}
@@ -317,7 +327,7 @@ func (r *runner) directory(name string) (string, *refusal) {
 	case filepath.IsAbs(name):
 		dir = filepath.Clean(name)
 	default:
-		dir = filepath.Join(r.workspace, name)
+		dir = filepath.Join(r.origin, name)
 	}
 	resolved, err := filepath.EvalSymlinks(dir)
 	g := r.guard.withLinks()

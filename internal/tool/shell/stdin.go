@@ -20,8 +20,8 @@ const (
 )
 
 // begin runs a command as a session for a first while.
-func (s *Shell) begin(ctx context.Context, owner string, l launch, yield time.Duration) tool.Result {
-	one, err := s.sessions.start(ctx, s.r, owner, l)
+func (s *Shell) begin(ctx context.Context, r *runner, c tool.Call, l launch, yield time.Duration) tool.Result {
+	one, err := s.sessions.start(ctx, r, c, l)
 	switch {
 	case errors.Is(err, errFull) || errors.Is(err, errClosed):
 		return tool.Fail(tool.Conflict, "the command was not run: %v", err)
@@ -49,7 +49,7 @@ type stdinInput struct {
 }
 
 func (s *Shell) writeStdin(ctx context.Context, c tool.Call, in stdinInput) (tool.Result, error) {
-	one := s.sessions.find(c.SessionKey, strings.TrimSpace(in.ID))
+	one := s.sessions.find(c, strings.TrimSpace(in.ID))
 	if one == nil {
 		return tool.Fail(tool.NotFound, "there is no session %q. It has ended or never was; list_exec_sessions shows those there are.", in.ID), nil
 	}
@@ -106,7 +106,7 @@ func (s *Shell) typeInto(one *session, chars string) *tool.Result {
 		if problem := unreadable(chars); problem != "" {
 			return fail(tool.InvalidArgs, "chars %s", problem)
 		}
-		if r := s.r.guard.check(chars, one.launch.dir); r != nil {
+		if r := one.guard.check(chars, one.launch.dir); r != nil {
 			return fail(r.code, "%s", r.text())
 		}
 	}
@@ -193,6 +193,9 @@ func (s *Shell) report(one *session, chars int, note string) tool.Result {
 func (s *Shell) list(_ context.Context, c tool.Call, _ struct{}) (tool.Result, error) {
 	var b strings.Builder
 	for _, one := range s.sessions.of(c.SessionKey) {
+		if !one.visible(c) {
+			continue
+		}
 		one.mu.Lock()
 		idle := time.Since(one.used)
 		one.mu.Unlock()

@@ -1,0 +1,30 @@
+package shell
+
+import (
+	"errors"
+
+	"github.com/nanobot-go/nanobot/internal/tool"
+)
+
+// of is the runner of a call: that of the workspace, one that starts in the
+// folder of the conversation, or one that is kept inside it.
+func (s *Shell) of(c tool.Call) (*runner, error) {
+	if c.Project.Dir == "" {
+		return s.r, nil
+	}
+	r := *s.r
+	r.origin = c.Project.Dir
+	if !c.Project.Only {
+		return &r, nil
+	}
+	if s.confine == nil {
+		return nil, errors.New("commands are not run in a chat that is kept inside a folder: nothing here could keep them there")
+	}
+	g := *r.guard
+	g.workspace, g.roots, g.restrict, g.sandboxed = c.Project.Dir, nil, true, true
+	r.workspace, r.restrict, r.guard = c.Project.Dir, true, &g
+	r.env = withVariable(r.env, "HOME", c.Project.Dir)
+	r.wrap = s.confine(c)
+	r.wrapLess = r.wrap // it knows whether the turn is tainted
+	return &r, nil
+}
