@@ -305,7 +305,7 @@ func (a *Agent) takeInjections(act *actor, n int) []*item {
 		it := act.queue[0]
 		elsewhere := it.post != nil && !it.in.Route.SameChat(act.current.in.Route)
 		other := it.in.Scope != act.current.in.Scope // may not see what this turn sees
-		if _, isCmd := a.command(it.in); isCmd || elsewhere || other || it.in.OwnTurn || looksLikeCommand(it.in.Text) {
+		if _, isCmd := a.command(it.in); isCmd || elsewhere || other || it.in.OwnTurn || it.in.Shell || looksLikeCommand(it.in.Text) {
 			break
 		}
 		act.queue = act.queue[1:]

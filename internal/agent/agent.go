@@ -92,6 +92,12 @@ type Options struct {
 	Limits  runner.Limits
 	// Media opens a file the model wants to send, if policy allows it.
 	Media func(c tool.Call, path string) (bus.Media, error)
+	// Folder says whether a conversation may work in a folder, and what it is
+	// called without links. nil: all work in the workspace.
+	Folder func(path string) (dir string, err error)
+	// UserShell runs a command line that the owner typed, without asking about
+	// it. nil: there are no commands.
+	UserShell func(ctx context.Context, c tool.Call, command string) (tool.Result, error)
 	// Usage tells what model calls cost so far; nil means it is not counted.
 	Usage func(ctx context.Context) (string, error)
 	// TurnCost is what the calls of a turn cost, if that is known.
@@ -294,6 +300,9 @@ func (a *Agent) Ask(ctx context.Context, in bus.Inbound) iter.Seq2[bus.Outbound,
 		}
 	}
 }
+
+// KeyOf is the session that the messages of a chat belong to.
+func (a *Agent) KeyOf(chat bus.Route) string { return a.keyOf(bus.Inbound{Route: chat}) }
 
 // keyOf is the session a message belongs to.
 func (a *Agent) keyOf(in bus.Inbound) string {

@@ -24,7 +24,7 @@ type waiting struct {
 // answers reports whether a message answers the question. Nobody else can, and
 // a command is still a command.
 func (w *waiting) answers(in bus.Inbound) bool {
-	return w != nil && in.SenderID == w.sender && in.Route.SameChat(w.route) && !looksLikeCommand(in.Text)
+	return w != nil && in.SenderID == w.sender && in.Route.SameChat(w.route) && !in.Shell && !looksLikeCommand(in.Text)
 }
 
 // asker is what tools of this turn may ask people with; nil when nobody is there.

@@ -56,7 +56,7 @@ func Commands() []Command {
 
 // command recognises a slash command. Text such as "/etc/hosts explain" is not one.
 func (a *Agent) command(in bus.Inbound) (command, bool) {
-	if in.Stateless || in.Route.Channel == "system" || !looksLikeCommand(in.Text) {
+	if in.Stateless || in.Shell || in.Route.Channel == "system" || !looksLikeCommand(in.Text) {
 		return command{}, false
 	}
 	word, args := cutWord(in.Text)

@@ -292,6 +292,7 @@ func (t *turn) runtimeBlock(in bus.Inbound) string {
 	fmt.Fprintf(&b, "%s\nCurrent Time: %s (%s, UTC%c%02d:%02d)\nChannel: %s\nChat ID: %s\n",
 		runtimeOpen, now.Format("2006-01-02 15:04 (Monday)"), zone, sign, offset/3600, offset%3600/60,
 		oneLine(in.Route.Channel), oneLine(in.Route.ChatID))
+	b.WriteString(t.projectLines())
 	if t.Skills != nil {
 		for _, s := range t.Skills.Mentioned(in.Text) {
 			fmt.Fprintf(&b, "\nThe user asked for this skill:\n### Skill: %s\n\n%s\n", s.Name, s.Body)

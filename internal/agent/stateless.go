@@ -17,6 +17,10 @@ import (
 // nothing of it is left here.
 func (a *Agent) stateless(ctx context.Context, act *actor, it *item) error {
 	t := &turn{Agent: a, act: act, it: it, id: newID(), key: it.key, begun: a.Now(), asking: make(chan struct{}, 1)}
+	if it.in.Shell {
+		t.reply("Commands cannot be run in a temporary chat: nothing of them could be kept.")
+		return nil
+	}
 	sess, err := session.Ephemeral(it.key, a.Now, t.past(ctx)...)
 	if err != nil {
 		return fmt.Errorf("take over the history: %w", err)

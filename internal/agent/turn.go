@@ -39,6 +39,8 @@ type turn struct {
 	sent     bool          // the message tool answered this chat
 	foreign  bool          // words of others came with the history
 	resumed  bool          // takes up a turn that was interrupted
+	project  tool.Project  // the folder it works in
+	gone     string        // the folder it should work in and cannot
 	joined   []*item       // messages from a queue that end with the turn
 }
 
@@ -83,6 +85,9 @@ func (a *Agent) handle(ctx context.Context, act *actor, it *item) error {
 	t.rested = a.IdleCompact > 0 && !sess.Updated().IsZero() && t.begun.Sub(sess.Updated()) >= a.IdleCompact
 	if _, err := sess.Recover(t.readOnly); err != nil {
 		return fmt.Errorf("recover session %q: %w", it.key, err)
+	}
+	if it.in.Shell {
+		return t.userShell(ctx, seen)
 	}
 	if seen && t.takeUp() {
 		return nil
@@ -132,6 +137,8 @@ func (t *turn) answer(ctx context.Context) error {
 		return err
 	}
 	t.rt = rt
+	t.enterProject(ctx)
+	t.tellGone()
 	if err := t.trim(); err != nil {
 		return err
 	}
@@ -221,7 +228,7 @@ func (t *turn) run(ctx context.Context, current llm.Message) (runner.Result, err
 		Model: t.rt.Model, ModelName: t.rt.Name, System: system, Messages: msgs, Tokens: tokens, HeadTokens: head, Tools: tools,
 		MaxTokens: answer, Temperature: t.rt.Temperature, Effort: t.rt.Effort, Limits: limits, Scale: scale,
 		Call: tool.Call{
-			Route: t.it.in.Route, SessionKey: t.key, Scope: t.it.in.Scope, SenderID: t.it.in.SenderID, TurnID: t.id, UserText: t.it.in.Text,
+			Route: t.it.in.Route, SessionKey: t.key, Scope: t.it.in.Scope, Project: t.project, SenderID: t.it.in.SenderID, TurnID: t.id, UserText: t.it.in.Text,
 			State: t.conv.state, Publish: t.publish, Ask: t.asker(), Tainted: t.tainted(),
 		},
 		Source:     source(t.it.in),

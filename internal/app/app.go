@@ -97,6 +97,7 @@ type App struct {
 	safety   *safety
 	commands *shell.Shell   // nil: commands are switched off
 	others   *others        // tools of people with a scope
+	projects *projects      // files of conversations with a folder of their own
 	servers  *mcp.Pool      // nil: there are none
 	recorder *record.Writer // nil: nothing is recorded
 	log      *slog.Logger
@@ -228,7 +229,7 @@ func (a *App) build(ctx context.Context, o Options) error {
 	home, _ := os.UserHomeDir() // only shortens paths in hints
 	a.Agent, err = agent.New(agent.Options{
 		Workspace: a.Workspace, Sessions: store, Runtime: a.models.runtime, Presets: a.models.presets(),
-		Tools: set, MoreTools: a.moreTools(), Missing: a.missingTools(), Skills: a.Skills, Media: media, Restart: o.Restart,
+		Tools: set, MoreTools: a.moreTools(), Missing: a.missingTools(), Skills: a.Skills, Media: media, Folder: a.folder, UserShell: a.userShell(o), Restart: o.Restart,
 		Hooks: append(slices.Clone(o.Hooks), runner.Hooks{AfterTool: a.safety.after(o)}), Approve: a.safety.approve(o),
 		Secrets: a.safety.secrets, Undo: undo.Chat{Store: a.safety.undo}, Ended: a.ended,
 		Subagents: a.subagents(o), Deliver: o.Deliver, Elsewhere: o.Elsewhere, Memory: taken, IdleCompact: idleCompact(def), IdleCheck: idleCheck(def), SharedMemory: def.SharedMemory, Dream: dreamer,
@@ -324,7 +325,7 @@ func (a *App) Close() error {
 	if a.commands != nil {
 		err = errors.Join(err, a.commands.Close())
 	}
-	err = errors.Join(err, a.others.close())
+	err = errors.Join(err, a.others.close(), a.projects.close())
 	a.safety.proxy.close()
 	if a.recorder != nil {
 		err = errors.Join(err, a.recorder.Close())

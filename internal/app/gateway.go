@@ -72,6 +72,7 @@ type Gateway struct {
 	booted *config.Loaded // the one at the start
 	bad    string         // why the newest one is not in use; "" if it is
 
+	scoping   sync.Mutex // held by setScope
 	workspace string
 	scratch   string // the queue of a dry run; "" is the real one
 }

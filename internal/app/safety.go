@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
@@ -64,6 +63,7 @@ type safety struct {
 	policy    *approve.Policy
 	undo      *undo.Store
 	box       func(ctx context.Context) (*sandbox.Box, error) // opened by the first command
+	strict    func(ctx context.Context) (*sandbox.Box, error) // for those that are kept inside a folder, never without a sandbox
 	media     string
 	proxy     *commandProxy
 	seal      seal
@@ -97,14 +97,9 @@ func (a *App) guard(o Options) error {
 		return fmt.Errorf("undo: %w", err)
 	}
 	s.proxy = &commandProxy{options: httpsafe.ProxyOptions{Guard: httpsafe.GuardOptions{Allow: networks(a.Config.Config.Tools.SSRFWhitelist)}, Log: o.Log}}
-	var once sync.Once
-	var box *sandbox.Box
-	var boxErr error
-	s.box = func(ctx context.Context) (*sandbox.Box, error) {
-		once.Do(func() {
-			box, boxErr = sandbox.Open(ctx, sandbox.Options{Mode: s.Sandbox, TempDir: "", Log: o.Log})
-		})
-		return box, boxErr
+	s.box = lazyBox(s.Sandbox, o.Log)
+	if s.strict = s.box; s.Sandbox == sandbox.None {
+		s.strict = lazyBox(sandbox.Auto, o.Log)
 	}
 	cfg := a.Config.Config.Tools.Approval
 	s.policy, err = approve.New(approve.Options{
@@ -148,7 +143,7 @@ func (s *safety) approve(o Options) func(ctx context.Context, t tool.Tool, c too
 		if t.ReadOnly {
 			return nil
 		}
-		if err := s.undo.Before(ctx, t, c); err != nil {
+		if err := s.undo.Before(ctx, inFull(t, c.Project), c); err != nil {
 			o.Log.WarnContext(ctx, "this change cannot be undone", "tool", t.Name, "turn", c.TurnID, "err", err)
 		}
 		return nil

@@ -87,11 +87,27 @@ func (x *others) of(c tool.Call) *view {
 	return v
 }
 
-// files returns the tools that work on files.
-func (x *others) files(c tool.Call) (map[string]tool.Tool, error) { return x.of(c).files, nil }
+// files returns the tools that work on files; nil for the owner in the workspace.
+func (x *others) files(c tool.Call) (map[string]tool.Tool, error) {
+	switch {
+	case c.Scope != "":
+		return x.of(c).files, nil
+	case c.Project.Dir == "":
+		return nil, nil
+	}
+	v, err := x.app.projects.of(c)
+	if err != nil {
+		return nil, err
+	}
+	return v.files, nil
+}
 
-// commands returns the tools that run commands.
-func (x *others) commands(tool.Call) (map[string]tool.Tool, error) {
+// commands returns the tools that run commands; nil for the owner, whose
+// commands know of folders themselves.
+func (x *others) commands(c tool.Call) (map[string]tool.Tool, error) {
+	if c.Scope == "" {
+		return nil, nil
+	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.shell != nil {
@@ -116,19 +132,19 @@ func byName(list []tool.Tool) map[string]tool.Tool {
 	return out
 }
 
-// apart makes tools that do for the owner what they always did, and for others
-// what find returns for them.
+// apart makes tools that do what find returns for a call, or what they always
+// did if that is nothing.
 func apart(list []tool.Tool, find func(c tool.Call) (map[string]tool.Tool, error)) []tool.Tool {
 	out := slices.Clone(list)
 	for i := range out {
 		own, name := out[i].Run, out[i].Name
 		out[i].Run = func(ctx context.Context, c tool.Call) (tool.Result, error) {
-			if c.Scope == "" {
-				return own(ctx, c)
-			}
 			theirs, err := find(c)
 			if err != nil {
 				return tool.Fail(tool.Unsupported, "%v", err), nil
+			}
+			if theirs == nil {
+				return own(ctx, c)
 			}
 			t, ok := theirs[name]
 			if !ok {
@@ -143,8 +159,15 @@ func apart(list []tool.Tool, find func(c tool.Call) (map[string]tool.Tool, error
 // media opens a file that a turn wants to send.
 func (x *others) media(c tool.Call, path string) (bus.Media, error) {
 	jail := x.app.safety.jail
-	if c.Scope != "" {
+	switch {
+	case c.Scope != "":
 		jail = x.of(c).jail
+	case c.Project.Dir != "":
+		v, err := x.app.projects.of(c)
+		if err != nil {
+			return bus.Media{}, err
+		}
+		jail = v.jail
 	}
 	if x.app.gateway {
 		return x.app.keepMedia(jail, path)
@@ -184,17 +207,7 @@ func (s *safety) hide(workspace string, box *sandbox.Box, p *sandbox.Profile) er
 	p.Protected = slices.Concat(p.Protected, private(workspace))
 	// There is no telling whose files these are.
 	p.ReadOnly = slices.DeleteFunc(slices.Clone(p.ReadOnly), func(path string) bool { return path == s.media })
-	if p.Network == sandbox.NetHost || p.Network == "" {
-		// Services of this machine and of the house take them for the owner.
-		p.Network = sandbox.NetNone
-		if box.Level().NetNS {
-			var err error
-			p.Network = sandbox.NetProxy
-			p.ProxySocket, err = s.proxy.start()
-			return err
-		}
-	}
-	return nil
+	return s.offHost(box, p)
 }
 
 // visible leaves out paths that lie in hidden ones.

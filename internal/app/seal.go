@@ -41,10 +41,16 @@ func (s *seal) open() bool {
 }
 
 // begin returns what is to be read-only for a command; done says that it ended.
-func (s *seal) begin() (paths []string, done func(), err error) {
+func (s *seal) begin() (paths []string, done func(), err error) { return s.beginIn(s.workspace) }
+
+// beginIn is begin for a command that is kept inside a folder.
+func (s *seal) beginIn(dir string) (paths []string, done func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	files, folders := followed()
+	if !within(s.workspace, dir) && !within(resolved(s.workspace), dir) {
+		files, folders = nil, nil
+	}
 	s.running++
 	for _, name := range files {
 		path := filepath.Join(s.workspace, name)
@@ -70,7 +76,11 @@ func (s *seal) begin() (paths []string, done func(), err error) {
 		}
 		paths = append(paths, path)
 	}
-	for _, dir := range repositories(s.workspace) {
+	found := repositories(dir)
+	if own := filepath.Join(dir, ".git"); len(folders) == 0 && isFolder(own) {
+		found = append(found, own)
+	}
+	for _, dir := range found {
 		// Both can name programs that git runs by itself.
 		hooks := filepath.Join(dir, "hooks")
 		if os.Mkdir(hooks, 0o700) == nil {
@@ -83,6 +93,19 @@ func (s *seal) begin() (paths []string, done func(), err error) {
 		defer s.mu.Unlock()
 		s.end()
 	}), nil
+}
+
+func isFolder(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.IsDir()
+}
+
+// resolved is a path without links, if it exists.
+func resolved(path string) string {
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		return target
+	}
+	return path
 }
 
 // end forgets a command. With the last one go the empty files; removing one

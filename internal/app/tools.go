@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -32,7 +33,7 @@ import (
 // tools builds the set of tools and the way the model may send files.
 func (a *App) tools(o Options) (*tool.Set, func(tool.Call, string) (bus.Media, error), error) {
 	cfg := a.Config.Config.Tools
-	a.others = &others{app: a, o: o}
+	a.others, a.projects = &others{app: a, o: o}, &projects{app: a, o: o}
 	if err := a.guard(o); err != nil {
 		return nil, nil, err
 	}
@@ -120,7 +121,12 @@ func (a *App) shell(o Options, other bool) (*shell.Shell, error) {
 	if other {
 		protected = slices.Concat(protected, private(a.Workspace))
 	}
+	var keep func(c tool.Call) func(cmd *exec.Cmd) (func(), error)
+	if !other {
+		keep = func(c tool.Call) func(cmd *exec.Cmd) (func(), error) { return s.confineTo(a, c) }
+	}
 	sh, err := shell.New(shell.Options{
+		Confine:   keep,
 		Workspace: a.Workspace, Restrict: s.Restrict, Roots: []string{s.media}, Timeout: timeout,
 		PathPrepend: cfg.PathPrepend, PathAppend: cfg.PathAppend, AllowedEnv: cfg.AllowedEnvKeys,
 		Allow: cfg.AllowPatterns, Deny: cfg.DenyPatterns, Protected: protected, Environ: o.Env, Log: o.Log,

@@ -1,0 +1,125 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/tool"
+)
+
+// WorkspaceScopeKey is the session metadata that holds a WorkspaceScope.
+const WorkspaceScopeKey = "workspace_scope"
+
+// The access modes of a WorkspaceScope.
+const (
+	AccessFull       = "full"       // as the configuration says, only that relative names start elsewhere
+	AccessRestricted = "restricted" // files and commands stay inside the folder
+)
+
+// WorkspaceScope is the folder that a conversation works in.
+type WorkspaceScope struct {
+	Path string `json:"project_path"` // absolute, without links
+	Mode string `json:"access_mode"`
+}
+
+// toldKey is the session metadata that remembers that the model was told of a
+// folder, so that it can be told of its end.
+const toldKey = "_workspace_scope_told"
+
+// enterProject finds the folder that the turn works in. A guest never has one.
+// When it is gone the turn works in the workspace, and is kept inside it if it
+// was kept inside the folder.
+func (t *turn) enterProject(ctx context.Context) {
+	if t.Folder == nil || t.it.in.Scope != "" || t.it.in.Stateless {
+		return
+	}
+	s := t.workspaceScope(ctx)
+	if s.Path == "" {
+		return
+	}
+	t.project = tool.Project{Dir: s.Path, Only: s.Mode != AccessFull}
+	dir, why := t.Folder(s.Path)
+	if why == nil && dir == s.Path {
+		return
+	}
+	t.Log.WarnContext(ctx, "the folder of a conversation cannot be used", "session", t.key, "folder", s.Path, "err", why)
+	t.gone = s.Path
+	if !t.project.Only {
+		t.project = tool.Project{}
+		return
+	}
+	t.project.Dir = t.Workspace
+	if dir, err := t.Folder(t.Workspace); err == nil {
+		t.project.Dir = dir
+	}
+}
+
+// workspaceScope reads what was set for the conversation, or for that of the
+// chat that a job was made in.
+func (t *turn) workspaceScope(ctx context.Context) (s WorkspaceScope) {
+	chat := t.keyOf(bus.Inbound{Route: t.it.in.Route})
+	if e := t.it.in.Event; e != eventCron && e != eventTrigger || chat == t.key {
+		t.sess.Meta(WorkspaceScopeKey, &s)
+		return s
+	}
+	values, err := t.Sessions.Metadata(ctx, chat)
+	if err == nil {
+		_ = json.Unmarshal(values[WorkspaceScopeKey], &s) // absent is none
+	}
+	return s
+}
+
+// tellGone lets the person know that the turn works elsewhere.
+func (t *turn) tellGone() {
+	if t.gone != "" {
+		t.it.emit(bus.Outbound{
+			Kind: bus.Notice, Route: t.it.in.Route,
+			Text: fmt.Sprintf("The folder %s of this chat cannot be used any more, so I work in the workspace. Choose another folder, or make it again.", t.gone),
+		})
+	}
+}
+
+// projectLines tell the model where it works; "" in the workspace. The end of a
+// folder is told once.
+func (t *turn) projectLines() string {
+	if t.gone == "" && t.project.Dir == "" {
+		if told := false; t.sess == nil || !t.sess.Meta(toldKey, &told) {
+			return ""
+		}
+		_ = t.sess.SetMeta(toldKey, nil) // written with the message
+		return "Working folder: the workspace again, relative paths and commands start there\n"
+	}
+	_ = t.sess.SetMeta(toldKey, true) // written with the message
+	return projectText(t.project, t.gone, t.Workspace)
+}
+
+// projectNote tells a subagent where it works.
+func (t *turn) projectNote() string {
+	if t.project.Dir == "" {
+		return ""
+	}
+	return "\n\n[" + strings.TrimSpace(projectText(t.project, "", t.Workspace)) + "]"
+}
+
+// projectText is what a model should know about its folder.
+func projectText(p tool.Project, gone, workspace string) string {
+	line := func(s string) string { return escapeMarkers(strings.Map(printable, s)) }
+	if gone != "" {
+		return fmt.Sprintf("Working folder: %s is gone; this turn works in the workspace\n", line(gone))
+	}
+	s := fmt.Sprintf("Working folder: %s (relative paths and commands start there, not in the workspace %s)\n", line(p.Dir), line(workspace))
+	if p.Only {
+		s = fmt.Sprintf("Working folder: %s (relative paths and commands start there; files and commands cannot reach anything outside of it, except skills)\n", line(p.Dir))
+	}
+	return s
+}
+
+func printable(r rune) rune {
+	if r < ' ' || r == 0x7f {
+		return ' '
+	}
+	return r
+}

@@ -1,0 +1,167 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/memory"
+	"github.com/nanobot-go/nanobot/internal/runner"
+	"github.com/nanobot-go/nanobot/internal/session"
+	"github.com/nanobot-go/nanobot/internal/tool"
+)
+
+// eventShell marks what is kept of a command that the owner typed.
+const eventShell = "user_shell"
+
+// textShellCut is the answer to a command whose end nobody saw.
+const textShellCut = "The program was stopped while this command ran. It may have taken effect, so it was not run again."
+
+// userShell runs a command line that the owner typed, without a model. That it
+// was asked for is on the disk before it begins, so it never runs twice; what
+// came out is for the person and, with the next turn, for the model.
+func (t *turn) userShell(ctx context.Context, seen bool) error {
+	in := t.it.in
+	if seen {
+		return t.shellAgain(ctx)
+	}
+	if why := t.noShell(); why != "" {
+		t.reply(why)
+		return nil
+	}
+	t.enterProject(ctx)
+	t.tellGone()
+	line := strings.TrimSpace(in.Text)
+	err := t.sess.Append(session.Record{
+		Message: llm.Message{Role: llm.User, Content: llm.Text("!" + t.Secrets.Redact(line))}, Time: in.At,
+		InboundID: in.ID, SenderID: in.SenderID, TurnID: t.id, Command: true, Event: eventShell,
+	})
+	if err == nil {
+		err = t.sess.Sync(context.WithoutCancel(ctx))
+	}
+	if err != nil {
+		return fmt.Errorf("keep the command: %w", err)
+	}
+	res := t.runShell(ctx, line)
+	if err := t.keepShell(ctx, line, t.id, res); err != nil {
+		return err
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		return stopError(cause)
+	}
+	t.replyShell(codeBlock(t.Secrets.Redact(res.Content.String())), t.id)
+	return nil
+}
+
+// noShell says why a message is not run as a command.
+func (t *turn) noShell() string {
+	switch in := t.it.in; {
+	case in.Scope != "" || in.Untrusted || in.Event != "":
+		return "Only an owner can run commands, in a chat with nobody else."
+	case in.Route.Channel != "websocket":
+		return "Commands cannot be run from here."
+	case t.UserShell == nil:
+		return "Commands are switched off; tools.exec.enable switches them on."
+	}
+	return ""
+}
+
+// runShell runs the command and shows that it does.
+func (t *turn) runShell(ctx context.Context, line string) tool.Result {
+	c := tool.Call{
+		ID: "shell-" + t.id, Name: "exec", Route: t.it.in.Route, SessionKey: t.key, Project: t.project,
+		SenderID: t.it.in.SenderID, TurnID: t.id, UserText: line, Publish: t.publish,
+	}
+	h, begun := t.hooks(), time.Now()
+	_ = h.BeforeTool(ctx, c) // only shows it
+	res, err := t.UserShell(ctx, c, line)
+	if err != nil {
+		res = tool.Fail(tool.Internal, "%v", err)
+	}
+	h.AfterTool(ctx, c, res, time.Since(begun))
+	return res
+}
+
+// keepShell keeps what came out, for people and for the model, in one write.
+func (t *turn) keepShell(ctx context.Context, line, turn string, res tool.Result) error {
+	out := t.Secrets.Redact(res.Content.String())
+	about := &session.RuntimeContext{Version: 1, Sources: []string{"time", "route"}}
+	told := escapeMarkers(out)
+	if res.Untrusted {
+		about.Sources = append(about.Sources, memory.SourceForeign)
+		told = runner.Fence(llm.Text(out), turn, eventShell).Text
+	}
+	where := ""
+	if t.project.Dir != "" {
+		where = " in " + escapeMarkers(strings.Map(printable, t.project.Dir))
+	}
+	note := fmt.Sprintf("[I ran a command myself%s:]\n$ %s\n\n[It printed:]\n%s", where, escapeMarkers(t.Secrets.Redact(line)), told)
+	rec := func(role llm.Role, text string) session.Record {
+		return session.Record{Message: llm.Message{Role: role, Content: llm.Text(text)}, TurnID: turn, Event: eventShell}
+	}
+	shown, asked, noted := rec(llm.Assistant, codeBlock(out)), rec(llm.User, note), rec(llm.Assistant, "Noted.")
+	shown.Command, asked.Internal, noted.Internal, asked.Runtime = true, true, true, about
+	err := t.sess.Append(shown, asked, noted)
+	if err == nil {
+		err = t.sess.Sync(context.WithoutCancel(ctx))
+	}
+	if err != nil {
+		return fmt.Errorf("keep what the command printed: %w", err)
+	}
+	return nil
+}
+
+// shellAgain answers a command that an earlier process began: with what it
+// printed, or with the news that nobody knows.
+func (t *turn) shellAgain(ctx context.Context) error {
+	recs := t.sess.Messages()
+	at := slices.IndexFunc(recs, func(r session.Record) bool { return r.InboundID == t.it.in.ID })
+	if at < 0 || recs[at].Event != eventShell {
+		return nil // it was answered long ago
+	}
+	turn := recs[at].TurnID
+	answer := slices.IndexFunc(recs, func(r session.Record) bool {
+		return r.TurnID == turn && r.Event == eventShell && r.Command && r.Role == llm.Assistant
+	})
+	if answer >= 0 {
+		t.replyShell(recs[answer].Content.String(), turn)
+		return nil
+	}
+	t.enterProject(ctx)
+	res := tool.Fail(tool.Cancelled, "%s", textShellCut)
+	if err := t.keepShell(ctx, strings.TrimSpace(t.it.in.Text), turn, res); err != nil {
+		return err
+	}
+	t.replyShell(codeBlock(res.Content.String()), turn)
+	return nil
+}
+
+func (t *turn) replyShell(text, turn string) {
+	t.it.emit(bus.Outbound{
+		Kind: bus.Final, Route: t.it.in.Route, ReplyTo: t.it.in.Route.MessageID, Text: t.Secrets.Redact(text), Meta: t.it.in.Meta,
+		Turn: &bus.Turn{
+			ID: turn, SessionKey: t.key, StopReason: string(runner.Completed), Tools: []string{"exec"},
+			DurationMS: t.Now().Sub(t.begun).Milliseconds(),
+		},
+	})
+}
+
+// codeBlock is a text as Markdown shows it unchanged: between more backticks
+// than it has in a row itself.
+func codeBlock(s string) string {
+	longest, row := 2, 0
+	for _, r := range s {
+		if r != '`' {
+			row = 0
+			continue
+		}
+		row++
+		longest = max(longest, row)
+	}
+	fence := strings.Repeat("`", longest+1)
+	return fence + "\n" + strings.TrimRight(s, "\n") + "\n" + fence
+}

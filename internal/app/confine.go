@@ -1,0 +1,101 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync"
+
+	"github.com/nanobot-go/nanobot/internal/sandbox"
+	"github.com/nanobot-go/nanobot/internal/tool"
+	"github.com/nanobot-go/nanobot/internal/tool/approve"
+)
+
+// lazyBox opens a sandbox with the first command.
+func lazyBox(mode sandbox.Mode, log *slog.Logger) func(ctx context.Context) (*sandbox.Box, error) {
+	var once sync.Once
+	var box *sandbox.Box
+	var err error
+	return func(ctx context.Context) (*sandbox.Box, error) {
+		once.Do(func() { box, err = sandbox.Open(ctx, sandbox.Options{Mode: mode, Log: log}) })
+		return box, err
+	}
+}
+
+// confineTo puts the commands of a conversation that is kept inside a folder
+// into a sandbox, also where other commands run without one.
+func (s *safety) confineTo(a *App, c tool.Call) func(cmd *exec.Cmd) (func(), error) {
+	return func(cmd *exec.Cmd) (func(), error) {
+		box, err := s.strict(context.Background()) // as in confine
+		if err != nil {
+			return nil, fmt.Errorf("this chat is kept inside the folder %s, and nothing here can keep commands there: %w", c.Project.Dir, err)
+		}
+		p, err := s.only(a, box, c)
+		if err != nil {
+			return nil, err
+		}
+		if !c.Tainted || s.Approval != approve.Auto || s.Network != sandbox.NetNone {
+			return box.Wrap(cmd, p)
+		}
+		paths, done, err := s.seal.beginIn(c.Project.Dir)
+		if err != nil {
+			return nil, err
+		}
+		p.ReadOnly = visible(append(p.ReadOnly, paths...), p.Protected)
+		p.ReadWrite = visible(pins(paths), p.Protected)
+		cleanup, err := box.Wrap(cmd, p)
+		if err != nil {
+			done()
+			return cleanup, err
+		}
+		return func() { cleanup(); done() }, nil
+	}
+}
+
+// only is the profile of a command that is kept inside a folder. What the
+// settings open for commands can be read, unless it is of the workspace.
+func (s *safety) only(a *App, box *sandbox.Box, c tool.Call) (sandbox.Profile, error) {
+	dir, cfg := c.Project.Dir, a.Config.Config.Tools.Exec
+	spaces := []string{a.Workspace, a.houseScope().Path}
+	p := sandbox.Profile{Workspace: dir, Protected: s.closed(), Network: s.Network}
+	for _, path := range slices.Concat(cfg.SandboxROBinds, cfg.SandboxRWBinds) {
+		real, err := filepath.EvalSymlinks(path)
+		if err == nil && !slices.ContainsFunc(spaces, func(ws string) bool { return within(real, ws) || within(ws, real) }) {
+			p.ReadOnly = append(p.ReadOnly, path)
+		}
+	}
+	for _, path := range slices.Concat(s.fixed, a.besides(c)) {
+		real, err := filepath.EvalSymlinks(path)
+		if err != nil {
+			continue
+		}
+		if slices.Contains(s.fixed, path) == within(real, dir) { // what is fixed counts inside, what is besides does outside
+			p.ReadOnly = append(p.ReadOnly, path)
+		}
+	}
+	if runtime.GOOS == "linux" && !box.Level().MountNS && slices.ContainsFunc(p.Protected, func(path string) bool { return within(path, dir) }) {
+		return p, errors.New("commands do not run in this chat: the sandbox of this machine cannot hide the protected files that are in its folder")
+	}
+	return p, s.offHost(box, &p)
+}
+
+// offHost takes the network of the machine away from a command, whose services,
+// our own among them, take everybody on it for the owner.
+func (s *safety) offHost(box *sandbox.Box, p *sandbox.Profile) (err error) {
+	switch {
+	case p.Network == sandbox.NetProxy:
+	case p.Network == sandbox.NetNone:
+		return nil
+	case !box.Level().NetNS:
+		p.Network = sandbox.NetNone
+		return nil
+	}
+	p.Network = sandbox.NetProxy
+	p.ProxySocket, err = s.proxy.start()
+	return err
+}
