@@ -3,10 +3,12 @@ package agent
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
@@ -37,7 +39,7 @@ func (t *turn) enterProject(ctx context.Context) {
 		return
 	}
 	s := t.workspaceScope(ctx)
-	if s.Path == "" {
+	if s == nil {
 		return
 	}
 	t.project = tool.Project{Dir: s.Path, Only: s.Mode != AccessFull}
@@ -59,17 +61,36 @@ func (t *turn) enterProject(ctx context.Context) {
 
 // workspaceScope reads what was set for the conversation, or for that of the
 // chat that a job was made in.
-func (t *turn) workspaceScope(ctx context.Context) (s WorkspaceScope) {
-	chat := t.keyOf(bus.Inbound{Route: t.it.in.Route})
+func (t *turn) workspaceScope(ctx context.Context) *WorkspaceScope {
+	chat := t.KeyOf(t.it.in.Route)
 	if e := t.it.in.Event; e != eventCron && e != eventTrigger || chat == t.key {
+		var s WorkspaceScope
 		t.sess.Meta(WorkspaceScopeKey, &s)
-		return s
+		return s.valid()
 	}
 	values, err := t.Sessions.Metadata(ctx, chat)
-	if err == nil {
-		_ = json.Unmarshal(values[WorkspaceScopeKey], &s) // absent is none
+	if err != nil && !errors.Is(err, session.ErrNotFound) {
+		t.Log.WarnContext(ctx, "read the folder of a chat", "session", chat, "err", err)
 	}
-	return s
+	return ScopeOf(values)
+}
+
+// ScopeOf finds the folder in the metadata of a session; nil is the workspace.
+func ScopeOf(meta map[string]json.RawMessage) *WorkspaceScope {
+	var s WorkspaceScope
+	_ = json.Unmarshal(meta[WorkspaceScopeKey], &s) // absent is none
+	return s.valid()
+}
+
+// valid is the scope with one of the known modes, the narrow one if in doubt.
+func (s WorkspaceScope) valid() *WorkspaceScope {
+	if s.Path == "" {
+		return nil
+	}
+	if s.Mode != AccessFull {
+		s.Mode = AccessRestricted
+	}
+	return &s
 }
 
 // tellGone lets the person know that the turn works elsewhere.

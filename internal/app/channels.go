@@ -36,7 +36,7 @@ func (g *Gateway) factories() map[string]channel.Factory {
 	out := Channels()
 	out["websocket"] = websocket.New(websocket.Options{
 		Fork: g.fork, Hear: g.hear, Model: func() string { return usualModel(g.config()) },
-		Standing: g.standing, Desk: lateDesk(sync.OnceValue(g.desk)),
+		Standing: g.standing, Scope: g.setScope, Desk: lateDesk(sync.OnceValue(g.desk)),
 	})
 	maps.Copy(out, g.o.Channels)
 	return out
@@ -66,7 +66,7 @@ func (g *Gateway) standing(ctx context.Context, chat bus.Route) (s websocket.Sta
 		}
 		return s
 	}
-	s.Goal, s.Preset = agent.GoalOf(meta), agent.PresetOf(meta)
+	s.Goal, s.Preset, s.Scope = agent.GoalOf(meta), agent.PresetOf(meta), (*websocket.Scope)(agent.ScopeOf(meta))
 	return s
 }
 

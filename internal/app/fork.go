@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/nanobot-go/nanobot/internal/agent"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/session"
@@ -42,6 +43,15 @@ func (g *Gateway) fork(ctx context.Context, from, to bus.Route, beforeUser int, 
 	defer func() { err = errors.Join(err, s.Release()) }()
 	if s.Len() > 0 {
 		return errors.New("the new conversation has begun already")
+	}
+	meta, err := a.Sessions.Metadata(ctx, from.SessionKey())
+	if err != nil && !errors.Is(err, session.ErrNotFound) {
+		return err
+	}
+	if scope := agent.ScopeOf(meta); scope != nil { // it goes on in the same folder
+		if err := s.SetMeta(agent.WorkspaceScopeKey, scope); err != nil {
+			return err
+		}
 	}
 	if title != "" {
 		if err := s.SetMeta("title", title); err != nil {

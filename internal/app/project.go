@@ -12,6 +12,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/agent"
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/channel/websocket"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/text"
@@ -19,26 +20,28 @@ import (
 )
 
 // setScope chooses the folder that a chat works in from its next turn on, and
-// whether it is kept inside, and returns what is in force then. Path is absolute
-// or relative to the workspace; "" keeps what is. Mode is agent.AccessFull,
-// agent.AccessRestricted or "", which keeps what is. Remote peers can only
-// narrow. It does not wait for a turn that runs, and an error is a sentence for
-// the person.
-func (g *Gateway) setScope(ctx context.Context, chat bus.Route, path, mode string, remote bool) (effectivePath, effectiveMode string, err error) {
+// whether it is kept inside, and returns what is in force then. The path is
+// absolute or relative to the workspace; an empty path or mode keeps what is.
+// Remote peers can only narrow. It does not wait for a turn that runs, and an
+// error is a sentence for the person.
+func (g *Gateway) setScope(ctx context.Context, chat bus.Route, want websocket.Scope, remote bool) (websocket.Scope, error) {
 	a, err := g.current(ctx)
 	if err != nil {
-		return "", "", err
+		return websocket.Scope{}, err
 	}
 	g.scoping.Lock() // between the look and the change
 	defer g.scoping.Unlock()
 	key := a.Agent.KeyOf(chat)
 	was, err := a.scopeOf(ctx, key)
 	if err != nil {
-		return "", "", err
+		return websocket.Scope{}, err
 	}
-	now, err := a.chooseScope(was, agent.WorkspaceScope{Path: path, Mode: mode}, remote)
+	now, err := a.chooseScope(was, agent.WorkspaceScope(want), remote)
 	if err != nil {
-		return was.Path, was.Mode, err
+		return websocket.Scope(was), err
+	}
+	if now == was {
+		return websocket.Scope(now), nil // clients say it with every message
 	}
 	var value any // nothing is kept for what every chat begins with
 	if now != a.houseScope() {
@@ -51,20 +54,9 @@ func (g *Gateway) setScope(ctx context.Context, chat bus.Route, path, mode strin
 		return errors.Join(s.SaveMeta(), s.Sync(ctx))
 	})
 	if err != nil {
-		return was.Path, was.Mode, fmt.Errorf("the folder cannot be kept: %w", err)
+		return websocket.Scope(was), fmt.Errorf("the folder cannot be kept: %w", err)
 	}
-	return now.Path, now.Mode, nil
-}
-
-// scopeOf tells what setScope returned last: the workspace and agent.AccessFull
-// when it was never called.
-func (g *Gateway) scopeOf(ctx context.Context, chat bus.Route) (path, mode string, err error) {
-	a, err := g.current(ctx)
-	if err != nil {
-		return "", "", err
-	}
-	s, err := a.scopeOf(ctx, a.Agent.KeyOf(chat))
-	return s.Path, s.Mode, err
+	return websocket.Scope(now), nil
 }
 
 // houseScope is where a chat works that nothing was chosen for.
@@ -85,14 +77,10 @@ func (a *App) scopeOf(ctx context.Context, key string) (agent.WorkspaceScope, er
 	if err != nil {
 		return house, err
 	}
-	var s agent.WorkspaceScope
-	if json.Unmarshal(values[agent.WorkspaceScopeKey], &s) != nil || s.Path == "" {
-		return house, nil
+	if s := agent.ScopeOf(values); s != nil {
+		return *s, nil
 	}
-	if s.Mode != agent.AccessFull {
-		s.Mode = agent.AccessRestricted
-	}
-	return s, nil
+	return house, nil
 }
 
 // chooseScope is what somebody wants, if they may have it.
