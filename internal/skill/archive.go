@@ -33,11 +33,16 @@ func readArchive(source string) (*bundle, error) {
 	if len(data) > MaxTotal {
 		return nil, fmt.Errorf("the archive has more than %d MiB", MaxTotal>>20)
 	}
-	name := filepath.Base(source)
+	return unpack(archiveName(source), data)
+}
+
+// archiveName is the name of an archive without what says that it is one.
+func archiveName(path string) string {
+	name := filepath.Base(path)
 	for _, ext := range []string{".gz", ".tgz", ".tar", ".zip", ".skill"} {
 		name = strings.TrimSuffix(name, ext)
 	}
-	return unpack(name, data)
+	return name
 }
 
 // unpack reads an archive that is held in memory.

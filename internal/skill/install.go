@@ -1,6 +1,7 @@
 package skill
 
 import (
+	"bytes"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -42,19 +43,71 @@ func Install(p Place, source string, always bool, now time.Time) (Installed, []P
 	if err != nil {
 		return Installed{}, nil, err
 	}
+	from, err := filepath.Abs(source)
+	if err != nil {
+		return Installed{}, nil, err
+	}
+	return p.install(b, Parcel{From: from}, always, now)
+}
+
+// Parcel is a skill that somebody holds in memory: an archive, or the files of
+// a directory.
+type Parcel struct {
+	Name    string // of the archive or directory; the skill's own name comes first
+	From    string // where it came from, for the record
+	Only    string // the name it must have; "" is any
+	Archive []byte // nil: Files
+	Files   []File
+}
+
+// File is a file of a skill. Path is relative, with slashes.
+type File struct {
+	Path string
+	Data []byte
+	Exec bool
+}
+
+// InstallFrom is Install for a skill that is in memory.
+func InstallFrom(p Place, src Parcel, always bool, now time.Time) (Installed, []Problem, error) {
+	b, err := src.read()
+	if err != nil {
+		return Installed{}, nil, err
+	}
+	return p.install(b, src, always, now)
+}
+
+func (s Parcel) read() (*bundle, error) {
+	if len(s.Archive) > MaxTotal {
+		return nil, fmt.Errorf("the archive has more than %d MiB", MaxTotal>>20)
+	}
+	if s.Archive != nil {
+		return unpack(archiveName(s.Name), s.Archive)
+	}
+	b := &bundle{name: s.Name}
+	for _, f := range s.Files {
+		if junk(f.Path) {
+			continue
+		}
+		if err := b.add(f.Path, f.Exec, bytes.NewReader(f.Data)); err != nil {
+			return nil, err
+		}
+	}
+	return b, b.finish()
+}
+
+func (p Place) install(b *bundle, src Parcel, always bool, now time.Time) (Installed, []Problem, error) {
 	b.name = b.givenName()
 	problems := b.validate()
 	if hasErrors(problems) {
 		return Installed{}, problems, &InvalidError{b.name, problems}
 	}
-	from, err := filepath.Abs(source)
-	if err != nil {
-		return Installed{}, problems, err
+	if src.Only != "" && src.Only != b.name {
+		return Installed{}, problems, fmt.Errorf("it is the skill %s, not %s", b.name, src.Only)
 	}
 	rec := Installed{
-		Name: b.name, SHA256: b.hash(), From: from, At: now.UTC().Truncate(time.Second), Files: len(b.files), Bytes: b.total, Always: always,
+		Name: b.name, SHA256: b.hash(), From: src.From, At: now.UTC().Truncate(time.Second), Files: len(b.files), Bytes: b.total, Always: always,
 	}
-	err = p.change(func(root *os.Root, dir string, book ledger) error {
+	err := p.change(func(root *os.Root, dir string, book ledger) error {
 		if err := p.free(root, b.name); err != nil {
 			return err
 		}
