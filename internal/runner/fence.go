@@ -40,6 +40,20 @@ func Fenced(c llm.Content) bool {
 	return strings.HasPrefix(said, "<untrusted id=")
 }
 
+// Unfence is the text of a result as people should see it, and whether it was
+// fenced.
+func Unfence(c llm.Content) (string, bool) {
+	said := c.String()
+	if !Fenced(c) {
+		return said, false
+	}
+	_, said, _ = strings.Cut(said, "\n")
+	if i := strings.LastIndex(said, "</untrusted id="); i >= 0 {
+		said = strings.TrimSuffix(said[:i], "\n")
+	}
+	return said, true
+}
+
 var marker = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)[<＜]([\s/]*untrusted)`) })
 
 // bend makes marker words inside the content look different from ours.

@@ -240,6 +240,21 @@ func (s *Scheduler) EnableTrigger(ctx context.Context, id string, on bool) error
 	})
 }
 
+// RenameTrigger gives a trigger another name; scripts call it by its id.
+func (s *Scheduler) RenameTrigger(ctx context.Context, id, name string) error {
+	if name = oneLine(name, 120); name == "" {
+		return errors.New("a trigger needs a name")
+	}
+	return s.triggers.update(ctx, func(t *triggerTable) (bool, error) {
+		tr := t.find(id)
+		if tr == nil {
+			return false, ErrNoTrigger
+		}
+		tr.Name, tr.UpdatedAtMS = name, At(s.Now())
+		return true, nil
+	})
+}
+
 // FireTrigger puts a message for a trigger into the inbox, where it stays until
 // a process that runs jobs has handed it to the queue. The id it returns names
 // the delivery. Content that comes from outside of this machine is untrusted.
