@@ -30,7 +30,8 @@ func (g *Gateway) house(ctx context.Context) (webui.House, error) {
 	}
 	return webui.House{
 		Workspace: a.Workspace, Sessions: a.Sessions, Schedule: a.Schedule, Skills: a.Skills, Jail: a.safety.jail,
-		Place:   skill.Place{Workspace: a.Workspace, Ledger: SkillLedger(a.Config)},
-		Running: a.Agent.BusyWith, Delete: a.DeleteSession, Redact: a.safety.secrets.Redact,
+		Disabled: a.Config.Config.Agents.Defaults.DisabledSkills,
+		Place:    skill.Place{Workspace: a.Workspace, Ledger: SkillLedger(a.Config)},
+		Running:  a.Agent.BusyWith, Delete: a.DeleteSession, Redact: a.safety.secrets.Redact,
 	}, nil
 }

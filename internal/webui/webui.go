@@ -37,6 +37,7 @@ type House struct {
 	Schedule  *schedule.Scheduler
 	Skills    *skill.Library
 	Place     skill.Place  // where skills are installed
+	Disabled  []string     // skills that are left out
 	Jail      *diskio.Jail // what may be looked at
 
 	// Running reports whether a conversation has a turn, or messages that wait
@@ -100,10 +101,10 @@ type Desk struct {
 // New makes a Desk. It reads nothing yet.
 func New(o Options) *Desk {
 	d := &Desk{Options: o, actions: map[string]Action{}, reads: http.NewServeMux()}
-	for _, more := range []map[string]Action{d.sidebarActions(), o.Actions} {
+	for _, more := range []map[string]Action{d.sidebarActions(), d.sessionActions(), d.automationActions(), d.skillActions(), o.Actions} {
 		maps.Copy(d.actions, more)
 	}
-	for _, more := range []map[string]Read{d.sidebarReads(), o.Reads} {
+	for _, more := range []map[string]Read{d.sidebarReads(), d.houseReads(), d.sessionReads(), d.automationReads(), d.skillReads(), o.Reads} {
 		for path, read := range more {
 			d.reads.HandleFunc("GET /api/"+path, d.answer(read))
 		}
@@ -164,6 +165,10 @@ func refusal(err error) *Error {
 		return &Error{Status: http.StatusNotFound, Message: "there is no such conversation"}
 	case errors.Is(err, schedule.ErrNotFound):
 		return &Error{Status: http.StatusNotFound, Message: "there is no such job"}
+	case errors.Is(err, schedule.ErrNoTrigger):
+		return &Error{Status: http.StatusNotFound, Message: "there is no such trigger"}
+	case errors.Is(err, schedule.ErrProtected):
+		return &Error{Status: http.StatusForbidden, Message: schedule.ErrProtected.Error()}
 	}
 	return &Error{Status: http.StatusInternalServerError, Message: "that did not work; the log says why"}
 }

@@ -1,0 +1,177 @@
+package webui
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/schedule"
+)
+
+func (d *Desk) automationReads() map[string]Read {
+	return map[string]Read{"webui/automations": d.allAutomations}
+}
+
+func (d *Desk) automationActions() map[string]Action {
+	return map[string]Action{
+		"automation.enable":  d.onAutomation(func(ctx context.Context, h *House, kind, id string) error { return h.enable(ctx, kind, id, true) }),
+		"automation.disable": d.onAutomation(func(ctx context.Context, h *House, kind, id string) error { return h.enable(ctx, kind, id, false) }),
+		"automation.run":     d.onAutomation(func(ctx context.Context, h *House, kind, id string) error { return h.runNow(ctx, kind, id) }),
+		"automation.delete":  d.onAutomation(func(ctx context.Context, h *House, kind, id string) error { return h.remove(ctx, kind, id) }),
+		"automation.update":  d.updateAutomation,
+	}
+}
+
+// The kinds of automations.
+const (
+	kindJob     = "job"
+	kindTrigger = "trigger"
+)
+
+// historyTail is how many of the last runs are shown.
+const historyTail = 5
+
+// automation is a job or a trigger.
+type automation struct {
+	Kind        string  `json:"kind"`
+	ID          string  `json:"id"`
+	Name        string  `json:"name"`
+	Message     string  `json:"message"` // what a job does; what a trigger said last
+	Schedule    *timing `json:"schedule,omitempty"`
+	When        string  `json:"when,omitempty"` // the schedule in words
+	Enabled     bool    `json:"enabled"`
+	Protected   bool    `json:"protected"` // belongs to the program
+	Running     bool    `json:"running"`
+	Channel     string  `json:"channel"`
+	ChatID      string  `json:"chat_id"`
+	SessionKey  string  `json:"session_key"` // the conversation it happens in
+	Deliver     bool    `json:"deliver"`     // the result goes to the chat, not only failures
+	CatchUp     string  `json:"catch_up,omitempty"`
+	TimeoutS    int     `json:"timeout_seconds,omitempty"`
+	NextRun     string  `json:"next_run,omitempty"`
+	LastRun     string  `json:"last_run,omitempty"`
+	LastStatus  string  `json:"last_status,omitempty"`
+	LastError   string  `json:"last_error,omitempty"`
+	Undelivered string  `json:"undelivered,omitempty"` // why the last result waits
+	Broken      string  `json:"broken,omitempty"`      // why the entry cannot be used
+	Command     string  `json:"command,omitempty"`     // sets a trigger off
+	History     []ran   `json:"history"`               // the last runs, the newest last
+	CreatedAt   string  `json:"created_at,omitempty"`
+	UpdatedAt   string  `json:"updated_at,omitempty"`
+
+	bound string // conversation that somebody chose for it
+}
+
+// timing is when a job runs: one of the first three, TZ with Cron only.
+type timing struct {
+	EverySeconds float64 `json:"every_seconds,omitempty"`
+	Cron         string  `json:"cron,omitempty"`
+	At           string  `json:"at,omitempty"`
+	TZ           string  `json:"tz,omitempty"`
+}
+
+// ran is one run.
+type ran struct {
+	At         string  `json:"at"`
+	Status     string  `json:"status"`
+	DurationMS int64   `json:"duration_ms,omitempty"`
+	Error      string  `json:"error,omitempty"`
+	Note       string  `json:"note,omitempty"`
+	Silent     bool    `json:"silent,omitempty"`
+	Tokens     int     `json:"tokens,omitempty"`
+	CostUSD    float64 `json:"cost_usd,omitempty"`
+}
+
+// delivers reports whether results go to a conversation.
+func (a *automation) delivers(key string) bool {
+	return a.bound == key || a.Channel != "" && bus.Route{Channel: a.Channel, ChatID: a.ChatID}.SessionKey() == key
+}
+
+func (d *Desk) allAutomations(ctx context.Context, _ *http.Request) (any, error) {
+	return d.listAutomations(ctx, func(*automation) bool { return true })
+}
+
+// sessionAutomations are those that deliver into a conversation, and the job
+// whose own conversation it is.
+func (d *Desk) sessionAutomations(ctx context.Context, r *http.Request) (any, error) {
+	key := r.PathValue("key")
+	return d.listAutomations(ctx, func(a *automation) bool { return a.delivers(key) || a.SessionKey == key })
+}
+
+func (d *Desk) listAutomations(ctx context.Context, want func(*automation) bool) (any, error) {
+	h, err := d.House(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all, err := h.automations(ctx, want)
+	if err != nil {
+		return nil, unwilling(err)
+	}
+	return map[string]any{"automations": all}, nil
+}
+
+// automations are the jobs, the next one first, and then the triggers.
+func (h *House) automations(ctx context.Context, want func(*automation) bool) ([]automation, error) {
+	out := []automation{}
+	jobs, err := h.Schedule.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range jobs {
+		if a := h.job(&jobs[i]); want(&a) {
+			out = append(out, a)
+		}
+	}
+	triggers, err := h.Schedule.Triggers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range triggers {
+		if a := h.trigger(&triggers[i]); want(&a) {
+			out = append(out, a)
+		}
+	}
+	return out, nil
+}
+
+func (h *House) job(j *schedule.Job) automation {
+	r := j.Payload.Route()
+	a := automation{
+		Kind: kindJob, ID: j.ID, Name: j.Name, Message: h.redact(j.Payload.Message), Enabled: j.Enabled, Protected: j.Protected(),
+		Running: j.State.Pending != nil, Channel: r.Channel, ChatID: r.ChatID, SessionKey: j.Session(), Deliver: j.Payload.Deliver,
+		CatchUp: j.CatchUp, TimeoutS: j.TimeoutS, LastRun: stamp(j.State.LastRunAtMS.Time()), LastStatus: string(j.State.LastStatus),
+		LastError: h.redact(string(j.State.LastError)), History: h.runs(j.State.RunHistory),
+		CreatedAt: stamp(j.CreatedAtMS.Time()), UpdatedAt: stamp(j.UpdatedAtMS.Time()), bound: j.Payload.SessionKey,
+	}
+	if a.Broken = j.Broken(); a.Broken != "" {
+		return a
+	}
+	t := j.Schedule
+	a.When, a.NextRun = t.Describe(h.Schedule.Location), stamp(j.State.NextRunAtMS.Time())
+	a.Schedule = &timing{EverySeconds: float64(t.EveryMS) / 1000, Cron: string(t.Expr), At: stamp(t.AtMS.Time()), TZ: string(t.TZ)}
+	if u := j.State.Undelivered; u != nil {
+		a.Undelivered = u.Cause
+	}
+	return a
+}
+
+func (h *House) trigger(t *schedule.Trigger) automation {
+	return automation{
+		Kind: kindTrigger, ID: t.ID, Name: t.Name, Message: h.redact(string(t.LastMessage)), Enabled: t.Enabled, Running: t.LastStatus == "queued",
+		Channel: t.Channel, ChatID: t.ChatID, SessionKey: t.SessionKey, Deliver: true, LastRun: stamp(t.LastRunAtMS.Time()),
+		LastStatus: string(t.LastStatus), LastError: h.redact(string(t.LastError)), History: h.runs(t.RunHistory),
+		CreatedAt: stamp(t.CreatedAtMS.Time()), UpdatedAt: stamp(t.UpdatedAtMS.Time()),
+		Command: "nanobot trigger " + t.ID + ` "what happened"`, bound: t.SessionKey,
+	}
+}
+
+func (h *House) runs(all []schedule.Run) []ran {
+	out := []ran{}
+	for _, r := range all[max(0, len(all)-historyTail):] {
+		out = append(out, ran{
+			At: stamp(r.RunAtMS.Time()), Status: r.Status, DurationMS: int64(r.DurationMS), Error: h.redact(string(r.Error)),
+			Note: r.Note, Silent: r.Silent, Tokens: r.Tokens, CostUSD: r.CostUSD,
+		})
+	}
+	return out
+}

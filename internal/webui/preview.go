@@ -1,0 +1,201 @@
+package webui
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/session"
+)
+
+const (
+	maxPreview   = 384 << 10 // of a file that is shown
+	previewProbe = 8 << 10   // by which a file is recognised
+)
+
+// The kinds of files.
+const (
+	fileText   = "text"
+	fileImage  = "image"
+	fileBinary = "binary"
+)
+
+// file is a file as it is shown.
+type file struct {
+	Path      string  `json:"path"` // relative to the workspace if it lies there
+	Name      string  `json:"name"`
+	Size      int64   `json:"size"`
+	MIME      string  `json:"mime"`
+	Kind      string  `json:"kind"`
+	Modified  string  `json:"modified_at,omitempty"`
+	Truncated bool    `json:"truncated"`
+	Content   *string `json:"content,omitempty"`  // of a text
+	DataURL   string  `json:"data_url,omitempty"` // of an image
+}
+
+// preview shows a file of the workspace, through the same door as the tools of
+// the model.
+func (d *Desk) preview(ctx context.Context, r *http.Request) (any, error) {
+	q := r.URL.Query()
+	name := q.Get("path")
+	if name == "" {
+		return nil, Refuse(http.StatusBadRequest, "path is missing: say which file")
+	}
+	probe := q.Get("probe")
+	if probe != "" && probe != "0" && probe != "1" {
+		return nil, Refuse(http.StatusBadRequest, "probe is 0 or 1")
+	}
+	h, err := d.House(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if name, err = h.inProject(ctx, r.PathValue("key"), name); err != nil {
+		return nil, err
+	}
+	f, err := h.Jail.Open(name)
+	if err != nil {
+		return nil, barred(name, err)
+	}
+	defer f.Close() //nolint:errcheck // only read from
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	abs, err := h.Jail.Path(name)
+	if err != nil {
+		return nil, err
+	}
+	out := &file{Path: h.Jail.Display(abs), Name: filepath.Base(abs), Size: info.Size(), Modified: stamp(info.ModTime())}
+	return out, out.read(f, probe != "1", &h)
+}
+
+// inProject is where a relative path leads in a conversation that works in a
+// folder of its own.
+func (h *House) inProject(ctx context.Context, key, name string) (string, error) {
+	if filepath.IsAbs(name) || strings.HasPrefix(name, "~") {
+		return name, nil
+	}
+	meta, err := h.Sessions.Metadata(ctx, key)
+	if errors.Is(err, session.ErrNotFound) {
+		return name, nil // nothing was said in it yet
+	}
+	if err != nil {
+		return "", err
+	}
+	var scope struct {
+		Path string `json:"project_path"`
+	}
+	if json.Unmarshal(meta["workspace_scope"], &scope) != nil || scope.Path == "" {
+		return name, nil
+	}
+	return filepath.Join(scope.Path, name), nil
+}
+
+// barred is why a file is not shown.
+func barred(name string, err error) error {
+	switch {
+	case diskio.IsMissing(err):
+		return Refuse(http.StatusNotFound, "there is no file %s", name)
+	case errors.Is(err, diskio.ErrNotRegular), errors.Is(err, diskio.ErrBadName):
+		return Refuse(http.StatusUnprocessableEntity, "%v", err)
+	case errors.Is(err, diskio.ErrTooLarge):
+		return Refuse(http.StatusRequestEntityTooLarge, "%v", err)
+	case errors.Is(err, diskio.ErrProtected):
+		return Refuse(http.StatusForbidden, "%s is protected and not shown", name)
+	case errors.Is(err, diskio.ErrOutside):
+		return Refuse(http.StatusForbidden, "%s lies outside of the workspace", name)
+	case errors.Is(err, fs.ErrPermission):
+		return Refuse(http.StatusForbidden, "%s may not be read", name)
+	case errors.Is(err, diskio.ErrChanged):
+		return Refuse(http.StatusConflict, "%v", err)
+	}
+	return err
+}
+
+// read finds out what a file is and takes in as much of it as is shown.
+func (p *file) read(f io.Reader, content bool, h *House) error {
+	most := int64(maxPreview)
+	if !content {
+		most = previewProbe
+	}
+	data, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err != nil {
+		return err
+	}
+	cut := int64(len(data)) > most
+	data = data[:min(int64(len(data)), most)]
+	p.recognise(data)
+	p.Truncated = p.Kind == fileText && p.Size > maxPreview
+	switch {
+	case !content || p.Kind == fileBinary:
+	case p.Kind == fileImage && cut:
+		return Refuse(http.StatusRequestEntityTooLarge, "%s has %d KiB; pictures are shown up to %d KiB", p.Name, p.Size>>10, maxPreview>>10)
+	case p.Kind == fileImage:
+		p.DataURL = "data:" + p.MIME + ";base64," + base64.StdEncoding.EncodeToString(data)
+	default:
+		text := h.redact(string(whole(data)))
+		p.Content, p.Truncated = &text, cut
+	}
+	return nil
+}
+
+// recognise tells texts and pictures from the rest, by what they begin with.
+func (p *file) recognise(data []byte) {
+	start := data[:min(len(data), previewProbe)]
+	p.MIME, p.Kind = http.DetectContentType(start), fileBinary
+	switch p.MIME {
+	case "image/png", "image/jpeg", "image/gif", "image/webp":
+		p.Kind = fileImage
+		return
+	}
+	if bytes.IndexByte(start, 0) < 0 && utf8.Valid(whole(start)) {
+		p.MIME, p.Kind = textType(p.Name), fileText
+	} else if strings.HasPrefix(p.MIME, "text/") {
+		p.MIME = "application/octet-stream" // a text in an encoding that nobody names
+	}
+}
+
+// whole is data without a character that was cut at the end.
+func whole(data []byte) []byte {
+	for i := 1; i < utf8.UTFMax && i <= len(data); i++ {
+		if c := data[len(data)-i]; utf8.RuneStart(c) {
+			if !utf8.FullRune(data[len(data)-i:]) {
+				return data[:len(data)-i]
+			}
+			return data
+		}
+	}
+	return data
+}
+
+// textType is the type of a text by the name of its file.
+func textType(name string) string {
+	switch strings.ToLower(filepath.Ext(name)) {
+	case ".md", ".markdown":
+		return "text/markdown"
+	case ".json":
+		return "application/json"
+	case ".html", ".htm":
+		return "text/html"
+	case ".svg":
+		return "image/svg+xml"
+	case ".csv":
+		return "text/csv"
+	case ".xml":
+		return "application/xml"
+	case ".yaml", ".yml":
+		return "application/yaml"
+	case ".toml":
+		return "application/toml"
+	}
+	return "text/plain"
+}

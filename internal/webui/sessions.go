@@ -1,0 +1,244 @@
+package webui
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/session"
+	"github.com/nanobot-go/nanobot/internal/text"
+)
+
+const (
+	// maxTitle is the longest title of a conversation, in characters.
+	maxTitle = 200
+	// renameWait is how long another program may keep a conversation from being
+	// renamed or deleted.
+	renameWait = 5 * time.Second
+)
+
+func (d *Desk) sessionReads() map[string]Read {
+	return map[string]Read{
+		"sessions":                    d.sessions,
+		"sessions/{key}/webui-thread": d.thread,
+		"sessions/{key}/context":      d.context,
+		"sessions/{key}/file-preview": d.preview,
+		"sessions/{key}/automations":  d.sessionAutomations,
+	}
+}
+
+func (d *Desk) sessionActions() map[string]Action {
+	return map[string]Action{"session.rename": d.renameSession, "session.delete": d.deleteSession}
+}
+
+// conversation is one line of the list.
+type conversation struct {
+	Key       string `json:"key"`
+	Title     string `json:"title"`
+	Preview   string `json:"preview"`
+	CreatedAt string `json:"created_at"`
+	UpdatedAt string `json:"updated_at"`
+	Messages  int    `json:"messages"`
+	Bytes     int64  `json:"bytes"`
+	Running   bool   `json:"running"`
+}
+
+// sessions lists conversations, the last changed first. What is looked for must
+// be in the title, the preview or the key.
+func (d *Desk) sessions(ctx context.Context, r *http.Request) (any, error) {
+	h, err := d.House(ctx)
+	if err != nil {
+		return nil, err
+	}
+	limit, err := number(r, "limit", 0)
+	if err != nil {
+		return nil, err
+	}
+	infos, err := h.Sessions.List(ctx)
+	if cause := context.Cause(ctx); cause != nil {
+		return nil, cause
+	}
+	if err != nil {
+		d.Log.WarnContext(ctx, "some conversations cannot be read", "err", err)
+	}
+	wanted := strings.ToLower(strings.TrimSpace(r.URL.Query().Get("query")))
+	found := []conversation{}
+	total := 0
+	for i := range infos {
+		in := &infos[i]
+		if !strings.Contains(strings.ToLower(in.Title+"\n"+in.Preview+"\n"+in.Key), wanted) {
+			continue
+		}
+		if total++; limit > 0 && len(found) >= limit {
+			continue
+		}
+		found = append(found, conversation{
+			Key: in.Key, Title: h.redact(in.Title), Preview: h.redact(in.Preview), CreatedAt: stamp(in.Created), UpdatedAt: stamp(in.Updated),
+			Messages: in.Messages, Bytes: in.Bytes, Running: h.running(in.Key),
+		})
+	}
+	return map[string]any{"sessions": found, "total": total}, nil
+}
+
+// context is what the model would be shown of a conversation, and its size.
+func (d *Desk) context(ctx context.Context, r *http.Request) (any, error) {
+	h, err := d.House(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if h.Context == nil {
+		return nil, Refuse(http.StatusNotImplemented, "this program cannot tell what its model is shown")
+	}
+	return h.Context(ctx, r.PathValue("key"))
+}
+
+// renameSession gives a conversation a title; "" takes it away again. It does
+// not wait for the end of a turn.
+func (d *Desk) renameSession(ctx context.Context, payload json.RawMessage) (any, error) {
+	var in struct {
+		Key   string `json:"key"`
+		Title string `json:"title"`
+	}
+	if err := decode(payload, &in); err != nil {
+		return nil, err
+	}
+	if in.Key == "" {
+		return nil, Refuse(http.StatusBadRequest, "key is missing: say which conversation")
+	}
+	h, err := d.House(ctx)
+	if err != nil {
+		return nil, err
+	}
+	title := text.Cut(strings.Join(strings.Fields(in.Title), " "), maxTitle)
+	wait, cancel := context.WithTimeout(ctx, renameWait)
+	defer cancel()
+	err = h.Sessions.Annotate(wait, in.Key, func(s *session.Session) error {
+		if s.Len() == 0 && s.Created().IsZero() {
+			return session.ErrNotFound
+		}
+		if title == "" {
+			return errors.Join(s.SetMeta("title", nil), s.SetMeta("title_user_edited", nil))
+		}
+		return errors.Join(s.SetMeta("title", title), s.SetMeta("title_user_edited", true))
+	})
+	if err != nil {
+		return nil, elsewhere(ctx, err)
+	}
+	return map[string]any{"key": in.Key, "title": title}, nil
+}
+
+// elsewhere is the refusal for a conversation that another program works on.
+func elsewhere(ctx context.Context, err error) error {
+	if _, busy := errors.AsType[*session.BusyError](err); busy || errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return Refuse(http.StatusConflict, "another program works on this conversation; try again when it is done")
+	}
+	return err
+}
+
+// deleteSession moves a conversation to the archive. Jobs and triggers that
+// deliver into it must go first, which it does itself when it is told to.
+func (d *Desk) deleteSession(ctx context.Context, payload json.RawMessage) (any, error) {
+	var in struct {
+		Key         string `json:"key"`
+		Automations bool   `json:"delete_automations"`
+	}
+	if err := decode(payload, &in); err != nil {
+		return nil, err
+	}
+	if in.Key == "" {
+		return nil, Refuse(http.StatusBadRequest, "key is missing: say which conversation")
+	}
+	h, err := d.House(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := h.Sessions.Metadata(ctx, in.Key); err != nil {
+		return nil, err
+	}
+	if h.running(in.Key) {
+		return nil, Refuse(http.StatusConflict, "something is still running in this conversation; stop it first")
+	}
+	bound, err := h.automations(ctx, func(a *automation) bool { return !a.Protected && a.delivers(in.Key) })
+	if err != nil {
+		return nil, err
+	}
+	if len(bound) > 0 && !in.Automations {
+		return nil, Refuse(http.StatusConflict, "this conversation gets the results of %s; delete them first, or send delete_automations", names(bound))
+	}
+	removed := []string{}
+	for _, a := range bound {
+		if err := h.remove(ctx, a.Kind, a.ID); err != nil && refusal(err).Status != http.StatusNotFound {
+			return nil, fmt.Errorf("remove %s: %w", a.ID, err)
+		}
+		removed = append(removed, a.ID)
+	}
+	wait, cancel := context.WithTimeout(ctx, renameWait)
+	defer cancel()
+	if err := h.drop(wait, in.Key); err != nil {
+		return nil, elsewhere(ctx, err)
+	}
+	return map[string]any{"key": in.Key, "deleted": true, "automations_deleted": removed}, nil
+}
+
+// drop moves a conversation to the archive.
+func (h *House) drop(ctx context.Context, key string) error {
+	if h.Delete == nil {
+		return h.Sessions.Delete(ctx, key)
+	}
+	found, err := h.Delete(ctx, key)
+	if err == nil && !found {
+		return session.ErrNotFound
+	}
+	return err
+}
+
+// names lists automations in a sentence.
+func names(all []automation) string {
+	var b strings.Builder
+	for i := range all {
+		switch {
+		case i == 10:
+			fmt.Fprintf(&b, " and %d more", len(all)-i)
+			return b.String()
+		case i > 0:
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "%q (%s)", all[i].Name, all[i].ID)
+	}
+	return b.String()
+}
+
+func (h *House) running(key string) bool { return h.Running != nil && h.Running(key) }
+
+func (h *House) redact(s string) string {
+	if h.Redact == nil {
+		return s
+	}
+	return h.Redact(s)
+}
+
+// stamp writes a moment for clients; "" if there is none.
+func stamp(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+// number reads a whole number of 0 or more from the query.
+func number(r *http.Request, name string, def int) (int, error) {
+	s := r.URL.Query().Get(name)
+	if s == "" {
+		return def, nil
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 0 {
+		return 0, Refuse(http.StatusBadRequest, "%s must be a whole number, not %.40q", name, s)
+	}
+	return n, nil
+}

@@ -1,0 +1,158 @@
+package webui_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/schedule"
+	"github.com/nanobot-go/nanobot/internal/session"
+)
+
+type listed struct {
+	Sessions []struct {
+		Key, Title, Preview  string
+		CreatedAt, UpdatedAt string
+		Messages             int
+		Bytes                int64
+		Running              bool
+	}
+	Total int
+}
+
+func TestSessions(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	if got := read[listed](t, h, "sessions"); got.Sessions == nil || len(got.Sessions) != 0 {
+		t.Errorf("of an empty house: %+v", got)
+	}
+	h.say(t, "websocket:a", user("Plan a trip to Rome"), answer("Gladly."))
+	h.say(t, "telegram:5", user("my key is sk-hush"))
+	h.busy["websocket:a"] = true
+	all := read[listed](t, h, "sessions")
+	if all.Total != 2 || len(all.Sessions) != 2 {
+		t.Fatalf("all = %+v", all)
+	}
+	for _, s := range all.Sessions {
+		if s.Running != (s.Key == "websocket:a") || s.Bytes == 0 || strings.Contains(s.Preview, "sk-hush") {
+			t.Errorf("%+v", s)
+		}
+	}
+	for query, want := range map[string]int{"query=ROME": 1, "query=telegram": 1, "query=nothing": 0, "limit=1": 1, "query=e&limit=0": 2} {
+		if got := read[listed](t, h, "sessions?"+query); len(got.Sessions) != want {
+			t.Errorf("%s: %d conversations, want %d", query, len(got.Sessions), want)
+		}
+	}
+	if got := read[listed](t, h, "sessions?limit=1"); got.Total != 2 {
+		t.Errorf("total of a short list = %d, want 2", got.Total)
+	}
+	h.refused(t, "sessions?limit=-1", 400, "limit")
+	h.refused(t, "sessions?limit=x", 400, "limit")
+}
+
+func TestRename(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.say(t, "websocket:a", user("hi"))
+	// It works while somebody else has the conversation.
+	s, err := h.Sessions.Acquire(t.Context(), "websocket:a")
+	must(t, err)
+	out := acts[map[string]string](t, h, "session.rename", `{"key":"websocket:a","title":"  Trip\n to Rome "}`)
+	must(t, s.Release())
+	if out["title"] != "Trip to Rome" {
+		t.Errorf("title = %q", out["title"])
+	}
+	meta, err := h.Sessions.Metadata(t.Context(), "websocket:a")
+	must(t, err)
+	if string(meta["title"]) != `"Trip to Rome"` || string(meta["title_user_edited"]) != "true" {
+		t.Errorf("metadata = %s", meta)
+	}
+	if got := read[listed](t, h, "sessions?query=trip"); len(got.Sessions) != 1 || got.Sessions[0].Title != "Trip to Rome" {
+		t.Errorf("listed: %+v", got)
+	}
+	acts[any](t, h, "session.rename", `{"key":"websocket:a","title":""}`)
+	meta, err = h.Sessions.Metadata(t.Context(), "websocket:a")
+	must(t, err)
+	if meta["title"] != nil || meta["title_user_edited"] != nil {
+		t.Errorf("metadata after the title is gone = %s", meta)
+	}
+	h.refuses(t, "session.rename", `{"key":"websocket:none","title":"x"}`, 404, "conversation")
+	h.refuses(t, "session.rename", `{"title":"x"}`, 400, "key")
+	h.refuses(t, "session.rename", `{"key":"websocket:a","name":"x"}`, 400, "name")
+	if _, err := h.Sessions.Metadata(t.Context(), "websocket:none"); !errors.Is(err, session.ErrNotFound) {
+		t.Errorf("a refused name made a conversation: %v", err)
+	}
+}
+
+func TestDeleteSession(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	here := bus.Route{Channel: "websocket", ChatID: "a"}
+	h.say(t, "websocket:a", user("hi"))
+	job, err := h.Schedule.Add(t.Context(), schedule.Draft{Message: "Say good morning", Timing: schedule.Cron("0 8 * * *", ""), Route: here})
+	must(t, err)
+	trg, err := h.Schedule.AddTrigger(t.Context(), "deploys", here, "")
+	must(t, err)
+	other, err := h.Schedule.Add(t.Context(), schedule.Draft{Message: "Elsewhere", Timing: schedule.Cron("0 8 * * *", ""), Route: bus.Route{Channel: "websocket", ChatID: "b"}})
+	must(t, err)
+
+	h.busy["websocket:a"] = true
+	h.refuses(t, "session.delete", `{"key":"websocket:a","delete_automations":true}`, 409, "stop it first")
+	h.busy["websocket:a"] = false
+	for _, word := range []string{job.Job.ID, job.Job.Name, trg.ID, "delete_automations"} {
+		h.refuses(t, "session.delete", `{"key":"websocket:a"}`, 409, word)
+	}
+	if _, err := h.Sessions.Metadata(t.Context(), "websocket:a"); err != nil {
+		t.Fatalf("after refusals: %v", err)
+	}
+	out := acts[struct {
+		Deleted     bool
+		Automations []string `json:"automations_deleted"`
+	}](t, h, "session.delete", `{"key":"websocket:a","delete_automations":true}`)
+	if !out.Deleted || len(out.Automations) != 2 {
+		t.Errorf("deleted: %+v", out)
+	}
+	if _, err := h.Sessions.Metadata(t.Context(), "websocket:a"); !errors.Is(err, session.ErrNotFound) {
+		t.Errorf("the conversation is still there: %v", err)
+	}
+	left, err := h.Schedule.List(t.Context())
+	must(t, err)
+	if len(left) != 1 || left[0].ID != other.Job.ID {
+		t.Errorf("jobs left: %+v, want %s only", left, other.Job.ID)
+	}
+	if left, err := h.Schedule.Triggers(t.Context()); err != nil || len(left) != 0 {
+		t.Errorf("triggers left: %+v, %v", left, err)
+	}
+	h.refuses(t, "session.delete", `{"key":"websocket:a"}`, 404, "conversation")
+	h.refuses(t, "session.delete", `{}`, 400, "key")
+
+	// A house that has more to do than to move a file.
+	var told string
+	h.Delete = func(_ context.Context, key string) (bool, error) { told = key; return true, nil }
+	h.say(t, "websocket:c", user("hi"))
+	acts[any](t, h, "session.delete", `{"key":"websocket:c"}`)
+	if told != "websocket:c" {
+		t.Errorf("the house was told to delete %q", told)
+	}
+	h.Delete = func(context.Context, string) (bool, error) { return false, &session.BusyError{PID: 7} }
+	h.refuses(t, "session.delete", `{"key":"websocket:c"}`, 409, "another program")
+}
+
+func TestContext(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.refused(t, "sessions/websocket:a/context", 501, "shown")
+	h.Context = func(_ context.Context, key string) (any, error) {
+		if key != "websocket:a/b" {
+			return nil, session.ErrNotFound
+		}
+		return json.RawMessage(`{"used":5}`), nil
+	}
+	if got := read[map[string]int](t, h, "sessions/websocket%3Aa%2Fb/context"); got["used"] != 5 {
+		t.Errorf("context = %v", got)
+	}
+	h.refused(t, "sessions/websocket:none/context", 404, "conversation")
+}

@@ -1,0 +1,180 @@
+package webui_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/runner"
+	"github.com/nanobot-go/nanobot/internal/session"
+)
+
+type call struct {
+	CallID    string `json:"call_id"`
+	Name      string
+	Arguments json.RawMessage
+	Result    *string
+	IsError   bool `json:"is_error"`
+	Untrusted bool
+}
+
+type message struct {
+	Index       int
+	Role        string
+	Content     string
+	At          string
+	Reasoning   string
+	ToolCalls   []call `json:"tool_calls"`
+	Media       []string
+	LatencyMS   int64 `json:"latency_ms"`
+	Command     bool
+	Interrupted bool
+}
+
+type shown struct {
+	Messages []message
+	HasMore  bool `json:"has_more"`
+	Before   *int
+}
+
+func calls(ids ...string) session.Record {
+	r := session.Record{Message: llm.Message{Role: llm.Assistant}}
+	for _, id := range ids {
+		r.ToolCalls = append(r.ToolCalls, llm.ToolCall{ID: id, Name: "exec", Arguments: `{"command":"` + id + `"}`})
+	}
+	return r
+}
+
+func result(id, text string) session.Record {
+	return session.Record{Message: llm.Message{Role: llm.ToolRole, ToolCallID: id, Name: "exec", Content: llm.Text(text)}}
+}
+
+// A conversation as people see it.
+func TestThread(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	question := user("What is it? sk-hush\n\n[Runtime]")
+	question.Runtime = &session.RuntimeContext{Suffix: "\n\n[Runtime]"}
+	question.Media, question.Time = []string{"/data/media/x/cat.png"}, noon()
+	internal, hidden, command := user("[goal]"), user("old"), user("/model")
+	internal.Internal, hidden.Hidden, command.Command = true, true, true
+	work := calls("c1", "c2", "c3")
+	work.Reasoning, work.HasReasoning = "I should look.", true
+	bad := result("c2", "boom")
+	bad.IsError = true
+	fenced := result("c3", "")
+	fenced.Content = runner.Fence(llm.Text("a page\nof somebody"), "c3", "web_fetch")
+	final := answer("A cat.")
+	final.LatencyMS = 1200
+	h.say(t, "websocket:a", hidden, question, work, bad, result("c1", "done"), fenced, internal, final, command)
+	got := read[shown](t, h, "sessions/websocket:a/webui-thread?direction=latest")
+	if got.HasMore || got.Before == nil || *got.Before != 1 {
+		t.Errorf("has_more %v, before %v", got.HasMore, got.Before)
+	}
+	done, boom, page := "done", "boom", "a page\nof somebody"
+	want := []message{
+		{Index: 1, Role: "user", Content: "What is it? [redacted]", At: "2026-05-04T12:00:00Z", Media: []string{"cat.png"}},
+		{Index: 2, Role: "assistant", At: "2026-05-04T12:00:00Z", Reasoning: "I should look.", ToolCalls: []call{
+			{CallID: "c1", Name: "exec", Arguments: json.RawMessage(`{"command":"c1"}`), Result: &done},
+			{CallID: "c2", Name: "exec", Arguments: json.RawMessage(`{"command":"c2"}`), Result: &boom, IsError: true},
+			{CallID: "c3", Name: "exec", Arguments: json.RawMessage(`{"command":"c3"}`), Result: &page, Untrusted: true},
+		}},
+		{Index: 7, Role: "assistant", Content: "A cat.", At: "2026-05-04T12:00:00Z", LatencyMS: 1200},
+		{Index: 8, Role: "user", Content: "/model", At: "2026-05-04T12:00:00Z", Command: true},
+	}
+	if diff := cmp.Diff(want, got.Messages); diff != "" {
+		t.Errorf("messages (-want +got):\n%s", diff)
+	}
+}
+
+// Pages lead back to the beginning without a gap or a message twice.
+func TestThreadPages(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	var all []session.Record
+	for i := range 30 {
+		id := fmt.Sprintf("c%d", i%3) // some vendors use an id again
+		all = append(all, user(fmt.Sprint(i)), calls(id), result(id, fmt.Sprint("result ", i)), answer("ok"))
+	}
+	h.say(t, "websocket:a", all...)
+	var seen []message
+	query := "?limit=7"
+	for range 20 {
+		p := read[shown](t, h, "sessions/websocket:a/webui-thread"+query)
+		if len(p.Messages) > 7 {
+			t.Fatalf("%d messages on a page of 7", len(p.Messages))
+		}
+		seen = append(p.Messages, seen...)
+		if !p.HasMore {
+			break
+		}
+		query = fmt.Sprintf("?limit=7&before=%d", *p.Before)
+	}
+	if len(seen) != 90 {
+		t.Fatalf("%d messages seen, want 90", len(seen))
+	}
+	for i, m := range seen {
+		if want := i/3*4 + i%3 + i%3/2; m.Index != want {
+			t.Fatalf("message %d has index %d, want %d", i, m.Index, want)
+		}
+		if i%3 == 1 && (m.ToolCalls[0].Result == nil || *m.ToolCalls[0].Result != fmt.Sprint("result ", i/3)) {
+			t.Errorf("call %d: %+v", i/3, m.ToolCalls[0])
+		}
+	}
+	// The page ends between a call and its result.
+	p := read[shown](t, h, "sessions/websocket:a/webui-thread?limit=1&before=2")
+	if len(p.Messages) != 1 || p.Messages[0].ToolCalls[0].Result == nil {
+		t.Errorf("a page that ends with a call: %+v", p.Messages)
+	}
+	if p := read[shown](t, h, "sessions/websocket:a/webui-thread?before=0"); p.Messages == nil || len(p.Messages) != 0 || p.HasMore || p.Before != nil {
+		t.Errorf("before the beginning: %+v", p)
+	}
+}
+
+// What is long is cut, and a page has an end.
+func TestThreadBounds(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	long := calls("c1")
+	long.ToolCalls[0].Arguments = `{"content":"` + strings.Repeat("ü", 20<<10) + `"}`
+	// The credential lies across the place where it is cut.
+	h.say(t, "websocket:a", long, result("c1", strings.Repeat("x", 16<<10-3)+"sk-hush"+strings.Repeat("y", 9<<10)), user(strings.Repeat("z", 300<<10)))
+	p := read[shown](t, h, "sessions/websocket:a/webui-thread")
+	c, text := p.Messages[0].ToolCalls[0], p.Messages[1].Content
+	var args string
+	if err := json.Unmarshal(c.Arguments, &args); err != nil || len(args) > 17<<10 || !strings.Contains(args, "[cut here") {
+		t.Errorf("arguments: %v, %d bytes", err, len(args))
+	}
+	if len(*c.Result) > 17<<10 || !strings.Contains(*c.Result, "[cut here") || strings.Contains(*c.Result, "sk-") {
+		t.Errorf("result: %d bytes, %.60s", len(*c.Result), (*c.Result)[16<<10-10:])
+	}
+	if len(text) > 257<<10 || !strings.HasSuffix(text, "256 KiB are shown]") {
+		t.Errorf("text: %d bytes", len(text))
+	}
+	for range 40 {
+		h.say(t, "websocket:b", user(strings.Repeat("z", 200<<10)))
+	}
+	if p := read[shown](t, h, "sessions/websocket:b/webui-thread"); !p.HasMore || len(p.Messages) != 20 || *p.Before != 20 {
+		t.Errorf("a heavy page: %d messages, more %v", len(p.Messages), p.HasMore)
+	}
+	for range 6 {
+		var many []session.Record
+		for range 100 {
+			many = append(many, user("hi"))
+		}
+		h.say(t, "websocket:c", many...)
+	}
+	for query, want := range map[string]int{"": 100, "?limit=9999": 500, "?limit=0": 1} {
+		if p := read[shown](t, h, "sessions/websocket:c/webui-thread"+query); len(p.Messages) != want {
+			t.Errorf("%q: %d messages, want %d", query, len(p.Messages), want)
+		}
+	}
+	h.refused(t, "sessions/websocket:c/webui-thread?limit=a", 400, "limit")
+	h.refused(t, "sessions/websocket:c/webui-thread?before=-2", 400, "before")
+	h.refused(t, "sessions/websocket:c/webui-thread?direction=oldest", 400, "direction")
+	h.refused(t, "sessions/websocket:none/webui-thread", 404, "conversation")
+}
