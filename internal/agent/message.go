@@ -5,7 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/text"
@@ -17,10 +20,22 @@ type messageInput struct {
 	Media   []string `json:"media,omitempty" max:"10" desc:"paths of files to attach"`
 	Channel string   `json:"channel,omitempty" desc:"default: this chat"`
 	ChatID  string   `json:"chat_id,omitempty"`
+
+	Buttons [][]string `json:"buttons,omitempty" max:"8" desc:"rows of answers"`
 }
 
 // messageMax is how many messages one turn may send, wherever they go.
 const messageMax = 20
+
+// What fits under a message on every platform that has buttons.
+const (
+	maxLabels  = 24
+	labelRunes = 64
+)
+
+func badLabel(s string) bool {
+	return strings.TrimSpace(s) == "" || utf8.RuneCountInString(s) > labelRunes
+}
 
 // sentCount counts the messages of a turn.
 type sentCount struct {
@@ -105,6 +120,12 @@ func messageTool(m messenger) tool.Tool {
 		}
 		if out.Text == "" && len(out.Media) == 0 {
 			return tool.Fail(tool.InvalidArgs, "content is empty"), nil
+		}
+		if labels := slices.Concat(in.Buttons...); len(labels) > 0 {
+			if i := slices.IndexFunc(labels, badLabel); i >= 0 || len(labels) > maxLabels {
+				return tool.Fail(tool.InvalidArgs, "buttons: at most %d labels of 1 to %d characters", maxLabels, labelRunes), nil
+			}
+			out.Question = &bus.Question{ID: c.ID, Options: labels}
 		}
 		if !tool.StateOf(c.State, func() *sentCount { return new(sentCount) }).add(c.TurnID) {
 			return tool.Fail(tool.DeniedPolicy, "this turn has sent %d messages, which is enough; put the rest into your answer", messageMax), nil

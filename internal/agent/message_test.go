@@ -77,3 +77,32 @@ func TestMessagesOfATurnAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// Answers to choose from go with the message, row by row.
+func TestMessageButtons(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		input string
+		want  []string
+		code  tool.Code
+	}{
+		{`{"content":"tea?","buttons":[["yes","no"],["later"]]}`, []string{"yes", "no", "later"}, ""},
+		{`{"content":"tea?"}`, nil, ""},
+		{`{"content":"tea?","buttons":[["yes",""]]}`, nil, tool.InvalidArgs},
+		{`{"content":"tea?","buttons":[["` + strings.Repeat("x", labelRunes+1) + `"]]}`, nil, tool.InvalidArgs},
+	} {
+		var sent []string
+		res, err := messageTool(messenger{}).Run(t.Context(), tool.Call{
+			Input: json.RawMessage(tt.input), Route: bus.Route{Channel: "telegram", ChatID: "1"}, TurnID: "t", ID: "c",
+			Publish: func(_ context.Context, out bus.Outbound) error {
+				if out.Question != nil {
+					sent = out.Question.Options
+				}
+				return nil
+			},
+		})
+		if err != nil || res.Code != tt.code || fmt.Sprint(sent) != fmt.Sprint(tt.want) {
+			t.Errorf("%s: %v (%s), %v", tt.input, sent, res.Code, err)
+		}
+	}
+}

@@ -128,9 +128,11 @@ func (g Goal) Open() bool { return g.Status == "active" && g.Objective != "" }
 
 // Question is asked in the middle of a turn. The next message of the same
 // person in the same chat that fits is the answer.
+//
+// On a Message it offers answers that the person may choose from, or not.
 type Question struct {
 	ID      string    `json:"id"`
-	Text    string    `json:"text"`              // complete: what is asked and about what, never cut
+	Text    string    `json:"text,omitempty"`    // complete: what is asked and about what, never cut; "" when the message says it all but the options
 	Options []string  `json:"options,omitempty"` // the answers that are understood; empty means any text
 	Expires time.Time `json:"expires"`
 }
@@ -161,7 +163,7 @@ type Outbound struct {
 	Streamed bool              `json:"streamed,omitempty"` // on Final: the text was already shown by deltas
 	Plain    bool              `json:"plain,omitempty"`    // do not render Markdown
 	Tool     *Tool             `json:"tool,omitempty"`
-	Question *Question         `json:"question,omitempty"` // on Ask
+	Question *Question         `json:"question,omitempty"` // on Ask, and on a Message with answers to choose from
 	Goal     *Goal             `json:"goal,omitempty"`     // on GoalState
 	Edits    []Edit            `json:"edits,omitempty"`    // on FileEdit
 	Turn     *Turn             `json:"turn,omitempty"`     // on Final

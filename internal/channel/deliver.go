@@ -119,12 +119,12 @@ func (s *slot) parts(out bus.Outbound) []bus.Outbound {
 		return []bus.Outbound{out}
 	}
 	text := out.Text
-	if out.Kind == bus.Ask && out.Question != nil {
+	if q := out.Question; q != nil && (out.Kind == bus.Ask || q.Text == "") {
 		if text == "" {
-			text = out.Question.Text
+			text = q.Text
 		}
-		if len(out.Question.Options) > 0 && !s.caps.Buttons {
-			text += "\n\nAnswer with one of: " + strings.Join(out.Question.Options, ", ")
+		if len(q.Options) > 0 && !s.caps.Buttons {
+			text += "\n\nAnswer with one of: " + strings.Join(q.Options, ", ")
 		}
 	}
 	files, text := s.files(out.Media, text)

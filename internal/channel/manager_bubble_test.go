@@ -212,8 +212,12 @@ func TestAskAndDuplicates(t *testing.T) {
 		again.ID, again.Text = "2", "the  same\n"
 		other := same
 		other.ID, other.Route.MessageID = "3", "78"
-		r.publish(ask("q1", -time.Second), ask("q2", time.Hour), same, again, other)
-		diff(t, "sent", p.texts("send"), []string{"Run it?\n\nAnswer with one of: yes, no", "the same", "the same"})
+		offer := bus.Outbound{ID: "4", Kind: bus.Message, Route: route("a", "c"), Text: "Tea?", Question: &bus.Question{ID: "4", Options: []string{"yes"}}}
+		listed := bus.Outbound{ID: "5", Kind: bus.Message, Route: route("a", "c"), Text: "Tea?\n1. yes", Question: &bus.Question{ID: "5", Text: "Tea?", Options: []string{"yes"}}}
+		r.publish(ask("q1", -time.Second), ask("q2", time.Hour), same, again, other, offer, listed)
+		diff(t, "sent", p.texts("send"), []string{
+			"Run it?\n\nAnswer with one of: yes, no", "the same", "the same", "Tea?\n\nAnswer with one of: yes", "Tea?\n1. yes",
+		})
 	})
 }
 

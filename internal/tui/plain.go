@@ -245,6 +245,9 @@ func (p *plainView) show(out bus.Outbound) {
 		for _, m := range out.Media {
 			p.note("+ " + neutral(m.Path))
 		}
+		if q := out.Question; q != nil && q.Text == "" {
+			p.note("  " + neutral(strings.Join(q.Options, " / ")))
+		}
 	case bus.Final:
 		if !out.Streamed || !p.shown {
 			p.endLine()

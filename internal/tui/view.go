@@ -80,6 +80,9 @@ func (v *view) message(out bus.Outbound) []line {
 	for _, m := range out.Media {
 		lines = append(lines, v.track(v.marked("+ ", cyan, m.Path))...)
 	}
+	if q := out.Question; q != nil && q.Text == "" {
+		lines = append(lines, v.options(q)...)
+	}
 	return lines
 }
 
@@ -89,9 +92,14 @@ func (v *view) question(out bus.Outbound) []line {
 	v.tool = "waiting for your answer"
 	lines := append(v.gap(), v.track(v.marked("? ", yellow|bold, out.Text))...)
 	if q := out.Question; q != nil && len(q.Options) > 0 {
-		lines = append(lines, v.track(v.marked("  ", dim, strings.Join(q.Options, " / ")))...)
+		lines = append(lines, v.options(q)...)
 	}
 	return lines
+}
+
+// options shows the answers to choose from.
+func (v *view) options(q *bus.Question) []line {
+	return v.track(v.marked("  ", dim, strings.Join(q.Options, " / ")))
 }
 
 func (v *view) delta(out bus.Outbound) []line {
