@@ -287,7 +287,6 @@ func TestSoftErrors(t *testing.T) {
 		{"long text", `{"type":"message","chat_id":"a","content":"` + strings.Repeat("a", 65537) + `"}`, "message_rejected", "text_too_large"},
 		{"resume without number", `{"type":"resume","chat_id":"a"}`, "missing last_seq", ""},
 		{"turn id of ours", `{"type":"message","chat_id":"a","content":"x","turn_id":"~x"}`, "invalid turn_id", ""},
-		{"shell", `{"type":"message","chat_id":"a","content":"x","user_shell":true}`, "message_rejected", "user_shell is not supported"},
 		{"scope", `{"type":"set_workspace_scope","chat_id":"a"}`, "workspace_scope_rejected", "not supported"},
 		{"scope in a message", `{"type":"message","chat_id":"a","content":"x","workspace_scope":{"access_mode":"restricted"}}`, "workspace_scope_rejected", "not supported"},
 		{"fork unknown", `{"type":"fork_chat","source_chat_id":"a","before_user_index":1}`, "unsupported", "fork_chat"},

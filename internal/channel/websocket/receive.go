@@ -261,7 +261,7 @@ func (c *Channel) standing(ctx context.Context, chat string) Standing {
 // words are what is said, with what it is said about.
 func (e *envelope) words() string {
 	text := strings.TrimSpace(e.Content)
-	if text == "" || strings.HasPrefix(text, "/") {
+	if text == "" || strings.HasPrefix(text, "/") || e.UserShell {
 		return text
 	}
 	about := ""
@@ -312,8 +312,11 @@ func (r *receiver) message(ctx context.Context, e *envelope) {
 	case len(text) > maxText:
 		r.problem("message_rejected", "text_too_large", e)
 		return
-	case e.UserShell:
-		r.problem("message_rejected", "user_shell is not supported", e)
+	case e.UserShell && (!r.local || !r.proven):
+		r.problem("message_rejected", "commands are taken only from a client on the same machine that has the token", e)
+		return
+	case e.UserShell && strings.HasPrefix(e.ChatID, privatePrefix):
+		r.problem("message_rejected", "a temporary chat runs no commands", e)
 		return
 	case e.scoped() && !r.setScope(ctx, e.ChatID, e):
 		return
@@ -331,7 +334,7 @@ func (r *receiver) message(ctx context.Context, e *envelope) {
 		r.denied(e)
 		return
 	}
-	r.hand(ctx, message{chat: e.ChatID, turn: e.TurnID, text: text, files: files, modern: true}, e)
+	r.hand(ctx, message{chat: e.ChatID, turn: e.TurnID, text: text, files: files, modern: true, shell: e.UserShell}, e)
 }
 
 // message is something for the agent.
@@ -339,6 +342,7 @@ type message struct {
 	chat, turn, text string
 	files            []attachment
 	modern           bool
+	shell            bool // the text is a command line
 }
 
 // hand gives a message to the agent and tells the client when it is safe.
@@ -359,7 +363,7 @@ func (r *receiver) hand(ctx context.Context, m message, e *envelope) {
 		return
 	}
 	in := pass.Inbound(m.chat+"/"+id, m.text)
-	in.Media, in.WantsStream = media, r.c.set.streaming()
+	in.Media, in.WantsStream, in.Shell = media, r.c.set.streaming(), m.shell
 	if m.turn != "" {
 		in.Meta = map[string]string{metaTurn: m.turn}
 	}

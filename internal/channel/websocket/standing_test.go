@@ -3,9 +3,11 @@ package websocket
 import (
 	"context"
 	"errors"
+	"net/http"
 	"testing"
 	"time"
 
+	ws "github.com/coder/websocket"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
@@ -143,5 +145,33 @@ func TestWorkspaceScope(t *testing.T) {
 	case in := <-r.got:
 		t.Errorf("a message whose scope was refused reached the agent: %+v", in)
 	default:
+	}
+}
+
+// A command line comes only from somebody at this machine who has the token.
+func TestUserShell(t *testing.T) {
+	t.Parallel()
+	const say = `{"type":"message","chat_id":"a","content":" ls ","user_shell":true,"quoted_context":"x"}`
+	r := start(t, "")
+	c := r.login()
+	c.say(say)
+	if in := r.inbound(); !in.Shell || in.Text != "ls" {
+		t.Errorf("inbound %+v", in)
+	}
+	c.say(`{"type":"message","chat_id":"a","content":"ls"}`)
+	if in := r.inbound(); in.Shell {
+		t.Errorf("inbound %+v", in)
+	}
+	conn, err := dial(t.Context(), r.url+"/?token="+testToken, &ws.DialOptions{HTTPHeader: http.Header{"X-Forwarded-For": {"192.0.2.1"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.CloseNow() })
+	open := start(t, `{"websocketRequiresToken":false}`)
+	for name, c := range map[string]*client{"passed on": {t: t, conn: conn}, "without a token": open.dial("")} {
+		c.say(say)
+		if m := c.until("error"); m["detail"] != "message_rejected" || m["reason"] == "" {
+			t.Errorf("%s: %v", name, m)
+		}
 	}
 }
