@@ -4,23 +4,16 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"log/slog"
-	"maps"
-	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/nanobot-go/nanobot"
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
-	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/text"
-	"github.com/nanobot-go/nanobot/internal/tool"
 	"github.com/nanobot-go/nanobot/internal/tool/mcp"
 )
 
@@ -64,36 +57,18 @@ seen are held back until this is said; look at them with mcp test first.`,
 	}
 }
 
-// mcpEntry is a configured server, or why it cannot be one.
-type mcpEntry struct {
-	mcp.Server
-	warnings []mcp.Warning
-	problem  error
-}
-
-// mcpEntries reads the configured servers, by name.
-func mcpEntries(loaded *config.Loaded) []mcpEntry {
-	var out []mcpEntry
-	for _, name := range slices.Sorted(maps.Keys(loaded.Config.Tools.MCPServers)) {
-		s, warns, err := mcp.ParseServer(name, loaded.Config.Tools.MCPServers[name].JSON())
-		s.Name = name
-		out = append(out, mcpEntry{s, warns, err})
-	}
-	return out
-}
-
 // mcpNamed finds a server by the name the user typed.
-func (c *command) mcpNamed(name string) (mcpEntry, *config.Loaded, error) {
+func (c *command) mcpNamed(name string) (app.MCPEntry, *config.Loaded, error) {
 	loaded, err := c.load()
 	if err != nil {
-		return mcpEntry{}, nil, err
+		return app.MCPEntry{}, nil, err
 	}
-	list := mcpEntries(loaded)
+	list := app.MCPEntries(loaded)
 	var names []string
 	for _, e := range list {
 		if e.Name == name {
-			if e.problem != nil {
-				return e, loaded, fmt.Errorf("tools.mcpServers.%s: %w", name, e.problem)
+			if e.Problem != nil {
+				return e, loaded, fmt.Errorf("tools.mcpServers.%s: %w", name, e.Problem)
 			}
 			return e, loaded, nil
 		}
@@ -105,7 +80,7 @@ func (c *command) mcpNamed(name string) (mcpEntry, *config.Loaded, error) {
 	} else if len(names) == 0 {
 		hint = "; none is set up yet. See: nanobot mcp add --help"
 	}
-	return mcpEntry{}, nil, usageError{fmt.Errorf("there is no MCP server %q%s", name, hint)}
+	return app.MCPEntry{}, nil, usageError{fmt.Errorf("there is no MCP server %q%s", name, hint)}
 }
 
 // mcpNames completes names of servers.
@@ -115,44 +90,17 @@ func (c *command) mcpNames(_ *cobra.Command, args []string, typed string) ([]str
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	var out []string
-	for _, e := range mcpEntries(loaded) {
+	for _, e := range app.MCPEntries(loaded) {
 		if strings.HasPrefix(e.Name, typed) {
-			out = append(out, e.Name+"\t"+oneLine(mcpTarget(e.Server), 40))
+			out = append(out, e.Name+"\t"+oneLine(app.MCPTarget(e.Server), 40))
 		}
 	}
 	return out, cobra.ShellCompDirectiveNoFileComp
 }
 
-// mcpTarget is what a server is, without anything that may be a credential.
-func mcpTarget(s mcp.Server) string {
-	if s.Type == mcp.Stdio {
-		return llm.RedactSecrets(strings.Join(append([]string{s.Command}, s.Args...), " "))
-	}
-	u, err := url.Parse(s.URL)
-	if err != nil {
-		return ""
-	}
-	return u.Scheme + "://" + u.Host + u.Path
-}
-
 // mcpAuth opens the store of logins.
 func (c *command) mcpAuth(loaded *config.Loaded) (*mcp.OAuth, error) {
-	return app.MCPLogins(loaded, app.Options{Version: nanobot.Version(), Log: c.logger()})
-}
-
-// mcpJSON is an element of mcp list --json.
-type mcpJSON struct {
-	Name      string   `json:"name"`
-	Transport string   `json:"transport,omitempty"`
-	Target    string   `json:"target,omitempty"`
-	Auth      string   `json:"auth,omitempty"`
-	State     string   `json:"state"` // configured, disabled, invalid, pending-login, or after a probe the pool's word
-	Tools     *int     `json:"tools,omitempty"`
-	Resources *int     `json:"resources,omitempty"`
-	Prompts   *int     `json:"prompts,omitempty"`
-	Protocol  string   `json:"protocol,omitempty"`
-	Error     string   `json:"error,omitempty"`
-	Warnings  []string `json:"warnings,omitempty"`
+	return app.MCPLogins(loaded, c.mcpOptions())
 }
 
 func (c *command) mcpList() *cobra.Command {
@@ -182,51 +130,39 @@ func (c *command) mcpList() *cobra.Command {
 	return cmd
 }
 
+// mcpOptions are what a connection to servers needs.
+func (c *command) mcpOptions() app.Options {
+	return app.Options{Workspace: c.workspace, Env: c.Env, Version: nanobot.Version(), Log: c.logger()}
+}
+
 // mcpStates describes all servers.
-func (c *command) mcpStates(ctx context.Context, loaded *config.Loaded, probe bool) ([]mcpJSON, error) {
+func (c *command) mcpStates(ctx context.Context, loaded *config.Loaded, probe bool) ([]app.MCPState, error) {
 	auth, err := c.mcpAuth(loaded)
 	if err != nil {
 		return nil, err
 	}
-	out := []mcpJSON{}
+	out := app.MCPStates(loaded, auth)
 	var servers []mcp.Server
-	for _, e := range mcpEntries(loaded) {
-		j := mcpJSON{Name: e.Name, State: "configured", Auth: e.Auth}
-		for _, w := range e.warnings {
-			j.Warnings = append(j.Warnings, w.String())
-		}
-		switch {
-		case e.problem != nil:
-			j.State, j.Error = "invalid", e.problem.Error()
-		default:
-			j.Transport, j.Target = e.Type, mcpTarget(e.Server)
+	for _, e := range app.MCPEntries(loaded) {
+		if e.Problem == nil {
 			servers = append(servers, e.Server)
-			if e.Disabled {
-				j.State = string(mcp.Off)
-			} else if st, err := auth.State(e.Name, e.URL); e.Auth == "oauth" && err == nil && !st.LoggedIn {
-				j.State = string(mcp.PendingLogin)
-			}
 		}
-		out = append(out, j)
 	}
 	if !probe || len(servers) == 0 {
 		return out, nil
 	}
-	p, err := c.mcpProbe(ctx, loaded, servers, auth)
+	p, err := app.ProbeMCP(ctx, loaded, c.mcpOptions(), servers)
 	if err != nil {
 		return nil, err
 	}
-	for _, st := range p.status {
-		i := slices.IndexFunc(out, func(j mcpJSON) bool { return j.Name == st.Name })
-		out[i].State, out[i].Error, out[i].Protocol = string(st.State), st.Error, st.Protocol
-		if st.State == mcp.Ready || st.State == mcp.Degraded {
-			out[i].Tools, out[i].Resources, out[i].Prompts = &st.Tools, &st.Resources, &st.Prompts
-		}
+	for _, st := range p.Status {
+		i := slices.IndexFunc(out, func(j app.MCPState) bool { return j.Name == st.Name })
+		out[i].Live(st)
 	}
 	return out, nil
 }
 
-func printMCP(cmd *cobra.Command, list []mcpJSON, probed bool) error {
+func printMCP(cmd *cobra.Command, list []app.MCPState, probed bool) error {
 	if len(list) == 0 {
 		cmd.Println("No MCP server is set up. See: nanobot mcp add --help")
 		return nil
@@ -262,120 +198,4 @@ func printMCP(cmd *cobra.Command, list []mcpJSON, probed bool) error {
 		}
 	}
 	return nil
-}
-
-// mcpProbed is what a short connection to servers found out.
-type mcpProbed struct {
-	status []mcp.Status
-	tools  []tool.Tool
-	took   time.Duration // until the last server had answered
-	odd    []string      // what servers printed where only messages belong
-}
-
-// mcpProbeTime bounds a probe: a server has 15 s to greet, and one that ends
-// at a question it does not know is greeted a second time.
-const mcpProbeTime = 30 * time.Second
-
-// mcpProbe connects to servers, waits until every one of them is ready or has
-// failed twice, and hangs up.
-func (c *command) mcpProbe(ctx context.Context, loaded *config.Loaded, servers []mcp.Server, auth *mcp.OAuth) (mcpProbed, error) {
-	lines := &oddLines{next: c.logger().Handler()}
-	spawn, stop, err := app.MCPSpawn(ctx, loaded, app.Options{Workspace: c.workspace, Log: c.logger()})
-	if err != nil {
-		return mcpProbed{}, err
-	}
-	defer stop()
-	pool, err := mcp.New(mcp.Options{
-		Servers: servers, Environ: c.Env, Spawn: spawn, Auth: auth, Version: nanobot.Version(), Log: slog.New(lines),
-	})
-	if err != nil {
-		return mcpProbed{}, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, mcpProbeTime)
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer cancel()
-	wg.Go(func() { _ = pool.Run(ctx) }) // ends with ctx
-	began := time.Now()
-	p := mcpProbed{}
-	p.tools, _ = pool.Tools(ctx)
-	failed := map[string]map[time.Time]bool{}
-	look := time.NewTicker(20 * time.Millisecond)
-	defer look.Stop()
-	for {
-		p.status = pool.Status()
-		if !slices.ContainsFunc(p.status, func(s mcp.Status) bool { return pending(s, failed) }) {
-			break
-		}
-		select {
-		case <-look.C:
-			continue
-		case <-ctx.Done():
-		}
-		break
-	}
-	p.took = time.Since(began)
-	p.tools, _ = pool.Tools(ctx)
-	p.odd = lines.take()
-	return p, nil
-}
-
-// pending reports whether it is worth to wait for a server. failed collects
-// when attempts of each ended.
-func pending(s mcp.Status, failed map[string]map[time.Time]bool) bool {
-	switch s.State {
-	case mcp.Idle, mcp.Connecting:
-		return true
-	case mcp.Backoff:
-		if failed[s.Name] == nil {
-			failed[s.Name] = map[time.Time]bool{}
-		}
-		failed[s.Name][s.Since] = true
-		// What was never started will not start the second time.
-		never := s.Transport != mcp.Stdio || strings.Contains(s.Error, "is not in PATH") || strings.HasPrefix(s.Error, "start ")
-		return len(failed[s.Name]) < 2 && !never
-	}
-	return false
-}
-
-// oddLines is a log handler that keeps the warnings about lines of a server
-// which are no messages.
-type oddLines struct {
-	next slog.Handler
-
-	mu    sync.Mutex
-	lines []string
-}
-
-// Enabled implements slog.Handler.
-func (o *oddLines) Enabled(ctx context.Context, l slog.Level) bool {
-	return l >= slog.LevelWarn || o.next.Enabled(ctx, l)
-}
-
-// Handle implements slog.Handler.
-func (o *oddLines) Handle(ctx context.Context, r slog.Record) error {
-	r.Attrs(func(a slog.Attr) bool {
-		if a.Key == "line" {
-			o.mu.Lock()
-			o.lines = append(o.lines, a.Value.String())
-			o.mu.Unlock()
-		}
-		return true
-	})
-	if !o.next.Enabled(ctx, r.Level) {
-		return nil
-	}
-	return o.next.Handle(ctx, r)
-}
-
-// WithAttrs implements slog.Handler. What is added is not of interest here.
-func (o *oddLines) WithAttrs([]slog.Attr) slog.Handler { return o }
-
-// WithGroup implements slog.Handler.
-func (o *oddLines) WithGroup(string) slog.Handler { return o }
-
-func (o *oddLines) take() []string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.lines
 }

@@ -19,10 +19,10 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/spf13/cobra"
 
+	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/session/search"
-	"github.com/nanobot-go/nanobot/internal/tool/mcp"
 )
 
 // mcpRun is the outcome of one command.
@@ -145,7 +145,7 @@ func TestMCPEdit(t *testing.T) {
 	if diff := cmp.Diff(want, string(b)); diff != "" {
 		t.Errorf("file (-want +got):\n%s", diff)
 	}
-	var list []mcpJSON
+	var list []app.MCPState
 	if err := json.Unmarshal([]byte(runMCP(t, dir, nil, "list", "--json").out), &list); err != nil {
 		t.Fatal(err)
 	}
@@ -243,7 +243,7 @@ func TestMCPTest(t *testing.T) {
 	}
 	t.Run("list", func(t *testing.T) {
 		t.Parallel()
-		var list []mcpJSON
+		var list []app.MCPState
 		if err := json.Unmarshal([]byte(runMCP(t, dir, nil, "list", "--probe", "--json").out), &list); err != nil {
 			t.Fatal(err)
 		}
@@ -259,28 +259,6 @@ func TestMCPTest(t *testing.T) {
 			t.Errorf("states (-want +got):\n%s", diff)
 		}
 	})
-}
-
-// Every way to fail has a hint that fits.
-func TestMCPHint(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct {
-		name  string
-		trial mcpTrial
-		s     mcp.Server
-		want  string
-	}{
-		{"download", mcpTrial{Error: "no answer to initialize in time"}, mcp.Server{Type: mcp.Stdio, Command: "npx", Args: []string{"-y", "x"}}, "once by hand, then try again: npx -y x"},
-		{"download on Windows", mcpTrial{Error: "no answer"}, mcp.Server{Type: mcp.Stdio, Command: "/bin/npx.cmd"}, "downloads the program"},
-		{"silent", mcpTrial{Error: "no answer"}, mcp.Server{Type: mcp.Stdio, Command: "prog"}, ""},
-		{"ended", mcpTrial{Error: "the server ended"}, mcp.Server{Type: mcp.Stdio, Command: "npx"}, "Run it by hand"},
-		{"odd", mcpTrial{Error: "no answer", Odd: []string{"x"}}, mcp.Server{Type: mcp.Stdio, Command: "prog"}, "Is this an MCP server?"},
-		{"address", mcpTrial{Error: "status 404"}, mcp.Server{Type: mcp.StreamableHTTP}, "/sse"},
-	} {
-		if got := mcpHint(tt.trial, tt.s); !strings.Contains(got, tt.want) || (tt.want == "") != (got == "") {
-			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
-		}
-	}
 }
 
 // loginServer is an MCP server that is its own login server.

@@ -294,6 +294,24 @@ func (p *Pool) Missing() map[string]string {
 	return out
 }
 
+// Names are the tools that a server offers, as it calls them. It starts nothing.
+func (p *Pool) Names(server string) []string {
+	var out []string
+	for _, s := range p.servers {
+		if s.Name != server {
+			continue
+		}
+		s.mu.Lock()
+		for _, o := range s.list.offers {
+			if o.kind == kindTool {
+				out = append(out, o.raw)
+			}
+		}
+		s.mu.Unlock()
+	}
+	return out
+}
+
 // maxLog is how much of a server's log is shown, in bytes.
 const maxLog = 2000
 
