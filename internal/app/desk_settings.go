@@ -21,7 +21,8 @@ import (
 
 // edits is what the web interface changes.
 type edits struct {
-	mu sync.Mutex // one change of settings at a time
+	mu     sync.Mutex // one change of settings at a time
+	logins logins
 }
 
 // settingsReads are what a web interface may know about the settings.
@@ -32,6 +33,8 @@ func (g *Gateway) settingsReads() map[string]webui.Read {
 		"settings/provider-models":  g.readModels,
 		"settings/api-service":      g.readAPIService,
 		"settings/pairing":          g.readPairing,
+		"settings/mcp-presets":      g.readMCP,
+		"settings/mcp-oauth/status": g.readMCPLogins,
 		"settings/nanobot-features": g.readFeatures,
 		"settings/version-check":    g.readVersion,
 		"settings/cli-apps": func(context.Context, *http.Request) (any, error) {

@@ -12,6 +12,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
+	"github.com/nanobot-go/nanobot/internal/llm/signin"
 	"github.com/nanobot-go/nanobot/internal/webui"
 )
 
@@ -50,11 +51,20 @@ func (g *Gateway) readSettings(ctx context.Context, _ *http.Request) (any, error
 	for i := range providers {
 		providers[i].Base = g.secrets.Redact(providers[i].Base) // an address may hold a password
 	}
+	signIns := []map[string]any{}
+	for _, name := range signin.Names() {
+		acc, err := g.account(name)
+		if err != nil {
+			return nil, err
+		}
+		st := acc.Status()
+		signIns = append(signIns, map[string]any{"name": acc.Name(), "signed_in": st.SignedIn, "account": st.Account, "problem": st.Problem})
+	}
 	m := a.ModelInfo()
 	return map[string]any{
 		"file": l.File, "exists": l.Exists, "version": g.o.Version, "config": json.RawMessage(l.Show(false)), "set": set,
 		"model":     map[string]any{"name": m.Name, "provider": m.Provider, "why": m.Why, "key_source": m.KeySource, "demo": m.Demo},
-		"providers": providers, "warnings": problemTexts(l.Warnings), "disabled": problemTexts(l.Disabled),
+		"providers": providers, "sign_ins": signIns, "warnings": problemTexts(l.Warnings), "disabled": problemTexts(l.Disabled),
 		"problems": append([]string{}, status.Problems...), "restart_required": append([]string{}, status.Later...),
 	}, nil
 }

@@ -34,9 +34,10 @@ const deskConfig = `{
 }
 `
 
-func newOffice(t *testing.T, model llm.Model) office {
+func newOffice(t *testing.T, model llm.Model, env ...string) office {
 	t.Helper()
 	h := newHost(t, model)
+	h.env = env
 	h.configure(deskConfig)
 	h.start()
 	t.Cleanup(func() {

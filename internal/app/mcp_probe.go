@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/text"
 	"github.com/nanobot-go/nanobot/internal/tool"
@@ -39,7 +40,13 @@ func MCPEntries(l *config.Loaded) []MCPEntry {
 // MCPTarget is what a server is, without anything that may be a credential.
 func MCPTarget(s mcp.Server) string {
 	if s.Type == mcp.Stdio {
-		return llm.RedactSecrets(strings.Join(append([]string{s.Command}, s.Args...), " "))
+		words := append([]string{s.Command}, s.Args...)
+		for i := range s.Args {
+			if flag := words[i]; strings.HasPrefix(flag, "-") && !strings.Contains(flag, "=") && httpsafe.SecretName(flag) {
+				words[i+1] = "***"
+			}
+		}
+		return llm.RedactSecrets(strings.Join(words, " "))
 	}
 	u, err := url.Parse(s.URL)
 	if err != nil {

@@ -3,6 +3,8 @@ package app
 import (
 	"context"
 	"fmt"
+	"path/filepath"
+	"runtime"
 	"strings"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/local"
+	"github.com/nanobot-go/nanobot/internal/llm/signin"
 )
 
 // MatchInput is what a provider is chosen from, without a model.
@@ -89,4 +92,20 @@ func LocalOffers(s local.Server) []llm.Offer {
 		out = append(out, llm.Offer{ID: m.ID, Window: m.Context})
 	}
 	return out
+}
+
+// Account is the sign-in at a provider that has no keys; see signin.Known.
+func Account(l *config.Loaded, name string, o Options) (*signin.Account, error) {
+	p, getenv := l.Config.Providers[signin.ConfigName(name)], lookup(o.Env)
+	client, err := httpsafe.Client(httpsafe.Options{Proxy: p.Proxy.Reveal()})
+	if err != nil {
+		return nil, fmt.Errorf("providers.%s: %w", name, err)
+	}
+	home := getenv("HOME")
+	if runtime.GOOS == "windows" {
+		home = getenv("USERPROFILE")
+	}
+	return signin.New(name, signin.Options{
+		Dir: filepath.Join(l.DataDir, "auth"), Home: home, Getenv: getenv, Client: client, Version: o.Version, Log: o.Log, BaseURL: p.APIBase,
+	})
 }

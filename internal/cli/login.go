@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"time"
@@ -15,8 +14,8 @@ import (
 	"golang.org/x/term"
 
 	"github.com/nanobot-go/nanobot"
+	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
-	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/signin"
 	"github.com/nanobot-go/nanobot/internal/text"
@@ -174,19 +173,7 @@ func (c *command) account(loaded *config.Loaded, name string) (*signin.Account, 
 	if !signin.Known(name) {
 		return nil, usageError{noSignin(name)}
 	}
-	p := loaded.Config.Providers[signin.ConfigName(name)]
-	client, err := httpsafe.Client(httpsafe.Options{Proxy: p.Proxy.Reveal()})
-	if err != nil {
-		return nil, fmt.Errorf("providers.%s: %w", name, err)
-	}
-	home := c.getenv("HOME")
-	if runtime.GOOS == "windows" {
-		home = c.getenv("USERPROFILE")
-	}
-	return signin.New(name, signin.Options{
-		Dir: filepath.Join(loaded.DataDir, "auth"), Home: home, Getenv: c.getenv, Client: client,
-		Version: nanobot.Version(), Log: c.logger(), BaseURL: p.APIBase,
-	})
+	return app.Account(loaded, name, app.Options{Env: c.Env, Version: nanobot.Version(), Log: c.logger()})
 }
 
 func noSignin(name string) error {
