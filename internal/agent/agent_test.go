@@ -36,6 +36,7 @@ type house struct {
 	store   *session.Store
 	agent   *agent.Agent
 	stop    func()
+	channel string // that messages come from, "" is test
 }
 
 type textIn struct {

@@ -1,6 +1,7 @@
 package agent_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -42,7 +43,7 @@ func (h *house) serve() *served {
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
-		for d, err := range q.Outgoing(ctx, "test") {
+		for d, err := range q.Outgoing(ctx, cmp.Or(h.channel, "test")) {
 			if err == nil && d.Kind.Durable() {
 				err = q.Delivered(ctx, d.ID)
 			}
@@ -66,8 +67,16 @@ func (h *house) serve() *served {
 
 func (s *served) submit(id, text string) {
 	s.t.Helper()
+	s.submitAs(id, text, func(*bus.Inbound) {})
+}
+
+// submitAs submits a message that is special in some way.
+func (s *served) submitAs(id, text string, change func(*bus.Inbound)) {
+	s.t.Helper()
 	msg := in("1", text)
 	msg.ID, msg.WantsStream = id, false
+	msg.Route.Channel = cmp.Or(s.channel, msg.Route.Channel)
+	change(&msg)
 	if err := s.q.Submit(s.t.Context(), msg); err != nil {
 		s.t.Fatal(err)
 	}

@@ -39,6 +39,7 @@ type shared struct {
 	calls []map[string]any // tool and its arguments
 	mu    sync.Mutex
 	asked strings.Builder // all requests
+	got   strings.Builder // the results of the calls
 	sent  strings.Builder // all that went out
 }
 
@@ -71,10 +72,11 @@ func newShared(t *testing.T, conf string, more ...func(*app.Options)) *shared {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.asked.Write(b)
-		for i, msg := range req.Messages {
-			if msg.Role == llm.ToolRole && i >= len(req.Messages)-len(s.calls) {
-				return llmtest.Reply("done")
+		if n := len(req.Messages); req.Messages[n-1].Role == llm.ToolRole {
+			for _, msg := range req.Messages[max(0, n-len(s.calls)):] {
+				s.got.WriteString(msg.Content.String() + "\n")
 			}
+			return llmtest.Reply("done")
 		}
 		var step llmtest.Step
 		for i, c := range s.calls {
@@ -135,6 +137,7 @@ func (s *shared) run(scope string, calls ...map[string]any) string {
 	s.mu.Lock()
 	s.calls = calls
 	s.asked.Reset()
+	s.got.Reset()
 	s.sent.Reset()
 	s.mu.Unlock()
 	in := bus.Inbound{Route: bus.Route{Channel: "test", ChatID: "group"}, SenderID: "7", Text: "go", Scope: scope}

@@ -1,0 +1,301 @@
+package app_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/nanobot-go/nanobot/internal/agent"
+	"github.com/nanobot-go/nanobot/internal/app"
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
+	"github.com/nanobot-go/nanobot/internal/session"
+	"github.com/nanobot-go/nanobot/internal/text"
+)
+
+// settle gives the owner's conversation a folder.
+func (s *shared) settle(dir, mode string) {
+	s.t.Helper()
+	s.settleChat("test:owner", dir, mode)
+}
+
+func (s *shared) settleChat(key, dir, mode string) {
+	s.t.Helper()
+	real, err := filepath.EvalSymlinks(s.ws)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	err = s.app.Sessions.Annotate(s.t.Context(), key, func(sess *session.Session) error {
+		return sess.SetMeta(agent.WorkspaceScopeKey, agent.WorkspaceScope{Path: filepath.Join(real, dir), Mode: mode})
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// try is run, without the prompt, which is the same in every folder.
+func (s *shared) try(calls ...map[string]any) string {
+	s.t.Helper()
+	s.run("", calls...)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.got.String() + s.sent.String()
+}
+
+// project puts a folder into the workspace, with ways out of it.
+func (s *shared) project() {
+	s.t.Helper()
+	s.put("proj/own.txt", ownTag+" proj\n")
+	s.put("proj/sub/deep.txt", ownTag+" deep\n")
+	s.put("skills/greet/SKILL.md", "skill-words-77\n")
+	s.put(".nanobot/tool-results/"+text.SafeName("test:owner")+"/c.txt", ownTag+" kept\n")
+	s.put("../outside.txt", canary+" outside\n")
+	if runtime.GOOS == "windows" {
+		return
+	}
+	for name, target := range map[string]string{
+		"out": "../memory/MEMORY.md", "abs": filepath.Join(s.ws, "USER.md"), "dir": "..", "root": "/",
+	} {
+		if err := os.Symlink(target, filepath.Join(s.ws, "proj", name)); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// A conversation that is kept inside a folder reads and changes nothing else,
+// whether the rest of the house is kept inside the workspace or not.
+func TestProjectKeepsFiles(t *testing.T) {
+	t.Parallel()
+	for name, conf := range map[string]string{"restricted": calmConfig, "open": `{"tools":{"approval":{"mode":"off"}}}`} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newShared(t, conf)
+			s.project()
+			tries := []map[string]any{
+				call("grep", "pattern", token, "path", "..", "output_mode", "content"), call("grep", "pattern", token, "path", s.ws, "output_mode", "content"),
+				call("grep", "pattern", token, "path", "dir", "output_mode", "content"), call("grep", "pattern", token, "output_mode", "content"),
+				call("glob", "pattern", "../**/*.md"), call("list_dir", "path", s.ws, "recursive", true), call("list_dir", "path", "dir"),
+				call("message", "content", "look", "media", []string{"../memory/MEMORY.md"}), call("message", "content", "look", "media", []string{"out"}),
+				call("apply_patch", "patch", "*** Begin Patch\n*** Add File: ../planted.txt\n+x\n*** End Patch"),
+				call("write_file", "path", "../planted.txt", "content", "x"), call("write_file", "path", "dir/planted.txt", "content", "x"),
+				call("write_file", "path", filepath.Join(s.ws, "planted.txt"), "content", "x"), call("write_file", "path", filepath.Join(s.ws, "skills", "evil", "SKILL.md"), "content", "x"),
+				call("write_file", "path", "out", "content", "x"), call("edit_file", "path", "abs", "old_text", "0143", "new_text", "gone"),
+			}
+			for _, path := range []string{
+				"out", "abs", "dir/USER.md", "../USER.md", "sub/../../USER.md", filepath.Join(s.ws, "memory", "MEMORY.md"), "root" + s.ws + "/USER.md",
+				"../../outside.txt", filepath.Join(s.home, "outside.txt"), filepath.Join(s.home, "config.json"), "memory/MEMORY.md", "../proj/../USER.md",
+				filepath.Join(s.ws, ".nanobot/tool-results", text.SafeName("cli:direct"), "c.txt"), "~/.profile", "/etc/passwd", "/proc/self/environ",
+			} {
+				tries = append(tries, call("read_file", "path", path))
+			}
+			if seen := s.try(tries...); strings.Count(seen, canary) < 8 {
+				t.Fatalf("without a folder too little is seen, so this test tests nothing: %s", seen)
+			}
+			for _, planted := range []string{"planted.txt", "../planted.txt", "skills/evil"} {
+				_ = os.RemoveAll(filepath.Join(s.ws, planted))
+			}
+			s.settle("proj", agent.AccessRestricted)
+			seen := s.try(tries...)
+			if at := strings.Index(seen, canary); at >= 0 {
+				t.Errorf("a canary got out: ...%s", seen[max(0, at-600):at+40])
+			}
+			if strings.Contains(seen, "root:x:0") {
+				t.Error("/etc/passwd got out")
+			}
+			for _, planted := range []string{"planted.txt", "skills/evil/SKILL.md"} {
+				if _, err := os.Stat(filepath.Join(s.ws, planted)); err == nil {
+					t.Errorf("%s was planted", planted)
+				}
+			}
+			if b, _ := os.ReadFile(filepath.Join(s.ws, "USER.md")); !strings.Contains(string(b), canary) {
+				t.Error("USER.md was changed")
+			}
+			seen = s.try(call("read_file", "path", "own.txt"), call("grep", "pattern", ownTag, "output_mode", "content"),
+				call("read_file", "path", filepath.Join(s.ws, "skills", "greet", "SKILL.md")),
+				call("read_file", "path", filepath.Join(s.ws, ".nanobot", "tool-results", text.SafeName("test:owner"), "c.txt")),
+				call("write_file", "path", "new/made.txt", "content", "made"), call("message", "content", "here", "media", []string{"sub/deep.txt"}))
+			for _, want := range []string{ownTag + " proj", ownTag + " deep", "skill-words-77", ownTag + " kept"} {
+				if !strings.Contains(seen, want) {
+					t.Errorf("%q is not seen", want)
+				}
+			}
+			if b, err := os.ReadFile(filepath.Join(s.ws, "proj", "new", "made.txt")); string(b) != "made" {
+				t.Errorf("made.txt is %q, %v", b, err)
+			}
+		})
+	}
+}
+
+// With full access only the beginning of names moves, and undo finds the files.
+func TestProjectMovesNames(t *testing.T) {
+	t.Parallel()
+	s := newShared(t, calmConfig)
+	s.project()
+	s.settle("proj", agent.AccessFull)
+	seen := s.try(call("read_file", "path", "own.txt"), call("read_file", "path", "../USER.md"), call("write_file", "path", "own.txt", "content", "changed"))
+	if !strings.Contains(seen, ownTag+" proj") || !strings.Contains(seen, canary) {
+		t.Errorf("seen: %s", seen[max(0, len(seen)-1500):])
+	}
+	own := filepath.Join(s.ws, "proj", "own.txt")
+	if b, _ := os.ReadFile(own); string(b) != "changed" {
+		t.Fatalf("own.txt is %q", b)
+	}
+	said := ""
+	for out, err := range s.app.Agent.Ask(t.Context(), bus.Inbound{Route: bus.Route{Channel: "test", ChatID: "owner"}, SenderID: "7", Text: "/undo"}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		said += out.Text
+	}
+	if b, _ := os.ReadFile(own); string(b) != ownTag+" proj\n" || !strings.Contains(said, "proj/own.txt") {
+		t.Errorf("after /undo own.txt is %q: %s", b, said)
+	}
+}
+
+// A guest has no folder, whatever is set for the conversation.
+func TestGuestsHaveNoProject(t *testing.T) {
+	t.Parallel()
+	s := newShared(t, calmConfig)
+	s.project()
+	s.settleChat(group, "proj", agent.AccessFull)
+	if seen := s.run(guest, call("read_file", "path", "own.txt")); strings.Contains(seen, ownTag+" proj") || strings.Contains(seen, "Working folder") {
+		t.Errorf("seen: %s", seen[max(0, len(seen)-1500):])
+	}
+}
+
+// A folder that is gone: the turn says so and goes on, inside the workspace.
+func TestProjectGone(t *testing.T) {
+	t.Parallel()
+	s := newShared(t, `{"tools":{"approval":{"mode":"off"}}}`)
+	s.project()
+	s.settle("proj", agent.AccessRestricted)
+	if seen := s.try(call("read_file", "path", "own.txt")); !strings.Contains(seen, ownTag+" proj") {
+		t.Fatal("the folder is not used")
+	}
+	if err := os.RemoveAll(filepath.Join(s.ws, "proj")); err != nil {
+		t.Fatal(err)
+	}
+	seen := s.run("", call("read_file", "path", "notes.txt"), call("read_file", "path", filepath.Join(s.home, "outside.txt")))
+	if !strings.Contains(seen, ownTag+" 3") || !strings.Contains(seen, "cannot be used any more") || !strings.Contains(seen, "is gone; this turn works in the workspace") {
+		t.Errorf("seen: %s", seen[max(0, len(seen)-2500):])
+	}
+	if strings.Contains(seen, canary+" outside") {
+		t.Error("what was kept inside a folder is kept inside nothing now")
+	}
+	// It is there again, as another folder.
+	s.put("proj/own.txt", ownTag+" anew\n")
+	if seen := s.try(call("read_file", "path", "own.txt")); !strings.Contains(seen, ownTag+" anew") {
+		t.Errorf("seen: %s", seen[max(0, len(seen)-1500):])
+	}
+}
+
+// scopeHost is a gateway with folders.
+func scopeHost(t *testing.T, conf string) (h *host, ws string) {
+	t.Helper()
+	h = newHost(t, llmtest.NewScript(t))
+	if conf != "" {
+		h.configure(conf)
+	}
+	h.start()
+	ws, err := filepath.EvalSymlinks(h.g.Workspace())
+	h.must(err)
+	for _, dir := range []string{"a/b", "c", "../elsewhere"} {
+		h.must(os.MkdirAll(filepath.Join(ws, dir), 0o700))
+	}
+	h.must(os.WriteFile(filepath.Join(ws, "file"), nil, 0o600))
+	if runtime.GOOS != "windows" {
+		h.must(errors.Join(os.Symlink("../elsewhere", filepath.Join(ws, "away")), os.Symlink("a", filepath.Join(ws, "link"))))
+	}
+	return h, ws
+}
+
+func TestChooseScope(t *testing.T) {
+	t.Parallel()
+	const full, narrow = agent.AccessFull, agent.AccessRestricted
+	h, ws := scopeHost(t, strings.Replace(partyConfig, `{"agents"`, `{"tools": {"restrictToWorkspace": true}, "agents"`, 1))
+	elsewhere := filepath.Join(filepath.Dir(ws), "elsewhere")
+	steps := []struct {
+		path, mode   string
+		remote       bool
+		want, wanted string // "" and a part of the refusal
+	}{
+		{"", "", false, ws, full},
+		{"a", "", false, filepath.Join(ws, "a"), full},
+		{"a", "wide", false, "", "access_mode"},
+		{elsewhere, "", false, "", "outside the workspace"},
+		{"..", "", false, "", "outside the workspace"},
+		{"away", "", false, "", "outside the workspace"},
+		{"nothing", "", false, "", "there is no folder nothing"},
+		{"file", "", false, "", "is not a folder"},
+		{"memory", "", false, "", "belongs to the agent"},
+		{"skills", "", false, "", "belongs to the agent"},
+		{".nanobot", "", false, "", "belongs to the agent"},
+		{"c", full, true, filepath.Join(ws, "c"), full}, // as it was
+		{filepath.Join(ws, "link", "b"), narrow, true, filepath.Join(ws, "a", "b"), narrow},
+		{"", full, true, "", "only be made narrower"},
+		{"a", narrow, true, "", "only be moved to a folder inside " + filepath.Join(ws, "a", "b")},
+		{"a/b/..", "", true, "", "only be moved"},
+		{elsewhere, narrow, true, "", "only be moved"},
+		{"/", "", true, "", "only be moved"},
+		{"", "", true, filepath.Join(ws, "a", "b"), narrow},
+		{"a", "", false, filepath.Join(ws, "a"), narrow},
+		{"a/b", narrow, true, filepath.Join(ws, "a", "b"), narrow},
+		{ws, full, false, ws, full},
+	}
+	chat := bus.Route{Channel: "websocket", ChatID: "x"}
+	for i, st := range steps {
+		path, mode, err := app.ChooseScope(t.Context(), h.g, chat, st.path, st.mode, st.remote)
+		switch {
+		case st.want == "" && (err == nil || !strings.Contains(err.Error(), st.wanted)):
+			t.Errorf("step %d: %s %s, error %v, want %q", i, path, mode, err, st.wanted)
+		case st.want != "" && (err != nil || path != st.want || mode != st.wanted):
+			t.Errorf("step %d: %s %s %v, want %s %s", i, path, mode, err, st.want, st.wanted)
+		}
+	}
+	a, err := h.g.Current(t.Context())
+	h.must(err)
+	meta, err := a.Sessions.Metadata(t.Context(), "websocket:x")
+	h.must(err)
+	if agent.ScopeOf(meta) != nil {
+		t.Errorf("the workspace is kept as a folder: %v", meta)
+	}
+	h.must(h.end())
+}
+
+// Where nothing keeps the house inside the workspace, the owner may go anywhere
+// on the machine itself, and nobody else may.
+func TestChooseScopeAnywhere(t *testing.T) {
+	t.Parallel()
+	h, ws := scopeHost(t, "")
+	elsewhere := filepath.Join(filepath.Dir(ws), "elsewhere")
+	chat := bus.Route{Channel: "websocket", ChatID: "x"}
+	if _, _, err := app.ChooseScope(t.Context(), h.g, chat, elsewhere, agent.AccessRestricted, true); err == nil {
+		t.Error("a remote peer left the workspace")
+	}
+	if runtime.GOOS != "windows" {
+		if path, _, err := app.ChooseScope(t.Context(), h.g, chat, "away", agent.AccessRestricted, true); err == nil {
+			t.Errorf("a remote peer left the workspace by a link, to %s", path)
+		}
+	}
+	if path, mode, err := app.ChooseScope(t.Context(), h.g, chat, elsewhere, agent.AccessRestricted, false); err != nil || path != elsewhere || mode != agent.AccessRestricted {
+		t.Errorf("%s %s %v", path, mode, err)
+	}
+	if _, _, err := app.ChooseScope(t.Context(), h.g, chat, ws, agent.AccessRestricted, true); err == nil {
+		t.Error("a remote peer left the folder for the workspace")
+	}
+	for _, path := range []string{"/", filepath.Join(h.dir, "sessions"), filepath.Join(h.dir, "bus")} {
+		if got, _, err := app.ChooseScope(t.Context(), h.g, chat, path, "", false); err == nil {
+			t.Errorf("%s is the folder of a chat", got)
+		}
+	}
+	// A fork goes on in the same folder.
+	to := bus.Route{Channel: "websocket", ChatID: "y"}
+	h.must(app.Fork(t.Context(), h.g, chat, to, 0, ""))
+	if path, mode, err := app.ChooseScope(t.Context(), h.g, to, "", "", true); err != nil || path != elsewhere || mode != agent.AccessRestricted {
+		t.Errorf("the fork works in %s %s %v", path, mode, err)
+	}
+	h.must(h.end())
+}
