@@ -104,6 +104,13 @@ func (p *promptBuilder) system(channel, scope string, tier Tier) string {
 	if s, ok := v.joined[key]; ok {
 		return s
 	}
+	s := strings.Join(p.pieces(format, tier, parts), divider)
+	v.joined[key] = s
+	return s
+}
+
+// pieces are what the prompt is joined of.
+func (p *promptBuilder) pieces(format string, tier Tier, parts []string) []string {
 	all := append([]string{p.identity(format, tier)}, tier.shorten(parts)...)
 	kept := all[:0]
 	for _, part := range all {
@@ -111,9 +118,7 @@ func (p *promptBuilder) system(channel, scope string, tier Tier) string {
 			kept = append(kept, part)
 		}
 	}
-	s := strings.Join(kept, divider)
-	v.joined[key] = s
-	return s
+	return kept
 }
 
 // subagent returns the prompt of a subagent.

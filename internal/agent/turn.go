@@ -200,12 +200,7 @@ func (t *turn) run(ctx context.Context, current llm.Message) (runner.Result, err
 	}
 	system := t.prompt.system(t.it.in.Route.Channel, t.it.in.Scope, tier)
 	scale := t.calibration(t.rt.Name).Factor()
-	var changed own
-	t.sess.Meta(ownKey, &changed)
-	limits := t.Limits
-	limits.ContextWindow, limits.ContextBlock = t.window(), t.rt.Block
-	limits = changed.apply(limits)
-	limits, answer := tier.limits(limits, t.rt.MaxTokens)
+	limits, answer := t.bounds(tier)
 	budget := runner.InputBudget(limits, answer)
 	head := t.headTokens(system, tier, tools)
 	t.frame = frame{rt: t.rt, base: system, baseHead: head, tools: tools.Defs(), budget: budget, answer: answer, scale: scale}
@@ -246,6 +241,15 @@ func (t *turn) run(ctx context.Context, current llm.Message) (runner.Result, err
 	t.calibration(t.rt.Name).Observe(res.Estimated, res.Prompt)
 	t.afterTurn(t.note(res, budget), res.Text)
 	return res, err
+}
+
+// bounds are the limits of the turn and of one answer, in tokens.
+func (t *turn) bounds(tier Tier) (limits runner.Limits, answer int) {
+	var changed own
+	t.sess.Meta(ownKey, &changed)
+	limits = t.Limits
+	limits.ContextWindow, limits.ContextBlock = t.window(), t.rt.Block
+	return tier.limits(changed.apply(limits), t.rt.MaxTokens)
 }
 
 // tainted reports whether words from outside are before the model when the

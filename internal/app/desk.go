@@ -33,5 +33,6 @@ func (g *Gateway) house(ctx context.Context) (webui.House, error) {
 		Disabled: a.Config.Config.Agents.Defaults.DisabledSkills,
 		Place:    skill.Place{Workspace: a.Workspace, Ledger: SkillLedger(a.Config)},
 		Running:  a.Agent.BusyWith, Delete: a.DeleteSession, Redact: a.safety.secrets.Redact,
+		Context: func(ctx context.Context, key string) (any, error) { return a.Agent.Context(ctx, key) },
 	}, nil
 }

@@ -278,6 +278,37 @@ func (st *Store) Metadata(ctx context.Context, key string) (map[string]json.RawM
 	return m.values, nil
 }
 
+// Peek is a copy of what is live in a conversation, as its log has it now. It
+// takes nothing from the owner, and what is done to the copy stays in memory.
+// The error is ErrNotFound when nothing is stored.
+func (st *Store) Peek(ctx context.Context, key string) (*Session, error) {
+	path, err := st.locate(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, ErrNotFound // it was deleted just now
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // only read from
+	fi, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	s, err := Ephemeral(key, st.opt.Now)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.j.load(countedFile{f, &s.j.bytesRead}, fi.Size()); err != nil {
+		return nil, err
+	}
+	s.j.size = fi.Size()
+	return s, nil
+}
+
 // endOf is the last metadata line of a log, and whether it is near the end.
 func endOf(path string) (m metadata, found bool, err error) {
 	f, err := os.Open(path)

@@ -1,10 +1,14 @@
 package session
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
+	"os"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // title is the title that Metadata tells.
@@ -50,4 +54,34 @@ func TestMetadata(t *testing.T) {
 	if _, err := st.Metadata(t.Context(), "test:k"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("of a deleted one: %v, want ErrNotFound", err)
 	}
+}
+
+// Peek shows what is live, to who has no right to it.
+func TestPeek(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	st := openStore(t, dir)
+	if _, err := st.Peek(t.Context(), "test:k"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("of nothing: %v, want ErrNotFound", err)
+	}
+	s := acquire(t, st, "test:k")
+	must(t, s.Append(user("old"), answer("old answer"), user("new")))
+	must(t, s.SetReplay(2))
+	must(t, s.SetMeta("title", "x"))
+	must(t, s.BeginTurn("t", user("newer")))
+	before, err := os.ReadFile(s.j.path)
+	must(t, err)
+	p, err := st.Peek(t.Context(), "test:k")
+	must(t, err)
+	var got string
+	if diff := cmp.Diff(gist(s.Messages()), gist(p.Messages())); diff != "" || p.Len() != 4 || !p.Meta("title", &got) || got != "x" || p.OpenTurn() == nil {
+		t.Errorf("peeked: %v, %d messages, title %q, open %v\n%s", gist(p.Messages()), p.Len(), got, p.OpenTurn(), diff)
+	}
+	must(t, p.Append(user("in memory only")))
+	must(t, p.Release())
+	if after, err := os.ReadFile(s.j.path); err != nil || !bytes.Equal(before, after) {
+		t.Errorf("looking changed the log: %v", err)
+	}
+	must(t, s.EndTurn(answer("done")))
+	must(t, s.Release())
 }

@@ -1,0 +1,148 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/runner"
+	"github.com/nanobot-go/nanobot/internal/text"
+	"github.com/nanobot-go/nanobot/internal/tool"
+)
+
+// Context is what the model would be shown of a conversation if somebody wrote
+// into it now. Sizes are estimates in tokens, corrected by what the provider
+// counted in earlier turns.
+type Context struct {
+	Model   string        `json:"model"`
+	Preset  string        `json:"preset"` // "" is the default
+	Problem string        `json:"problem,omitempty"`
+	Window  int           `json:"window"` // 0: not known
+	Budget  int           `json:"budget"` // of the window, without room for the answer; 0: not known
+	Used    int           `json:"used"`
+	Parts   []ContextPart `json:"parts"`
+	// Messages are those shown, of so many stored ones.
+	Messages int `json:"messages"`
+	Stored   int `json:"stored"`
+	// Last is what the provider counted for the last prompt; 0 if there was none
+	// since the program began.
+	Last int `json:"last"`
+}
+
+// ContextPart is a part of a Context: identity, bootstrap, memory,
+// active_skills, skills and session_memory make up the system prompt; tools and
+// history follow.
+type ContextPart struct {
+	Name   string `json:"name"`
+	Tokens int    `json:"tokens"`
+	Bytes  int    `json:"bytes"` // of texts; 0 for history
+	Count  int    `json:"count,omitempty"`
+}
+
+// Context measures a conversation of the owner without taking it from whoever
+// works on it. The error is session.ErrNotFound when nothing is stored. Tools
+// of servers count if a turn had them before.
+func (a *Agent) Context(ctx context.Context, key string) (Context, error) {
+	sess, err := a.Sessions.Peek(ctx, key)
+	if err != nil {
+		return Context{}, err
+	}
+	defer sess.Release() //nolint:errcheck // it has no file
+	channel, chat, _ := strings.Cut(key, ":")
+	t := &turn{Agent: a, key: key, sess: sess, it: &item{in: bus.Inbound{Route: bus.Route{Channel: channel, ChatID: chat}}, ctx: ctx}}
+	var out Context
+	sess.Meta(presetKey, &out.Preset)
+	if t.rt, err = a.Runtime(ctx, out.Preset); err != nil && out.Preset != "" {
+		out.Problem = fmt.Sprintf("the preset %s cannot be used: %v", out.Preset, err)
+		t.rt, err = a.Runtime(ctx, "")
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			return Context{}, err
+		}
+		out.Problem = err.Error()
+	}
+	out.Problem = a.Secrets.Redact(out.Problem)
+	return out, errors.Join(t.measure(ctx, &out), ctx.Err())
+}
+
+// measure fills in the sizes.
+func (t *turn) measure(ctx context.Context, out *Context) error {
+	tier := TierOf(t.window())
+	tools, err := t.knownTools(tier)
+	if err != nil {
+		return err
+	}
+	limits, answer := t.bounds(tier)
+	scale := t.calibration(t.rt.Name).Factor()
+	add := func(name string, tokens, bytes, count int) {
+		out.Parts = append(out.Parts, ContextPart{name, int(float64(tokens) * scale), bytes, count})
+	}
+	system := t.prompt.describe(t.it.in.Route.Channel, tier, func(name, part string) { add(name, text.Tokens(part), len(part), 0) })
+	head := runner.EstimateHead(system, tools.Defs())
+	t.frame = frame{rt: t.rt, base: system, baseHead: head, budget: runner.InputBudget(limits, answer), answer: answer, scale: scale}
+	t.complete(ctx)
+	if n := len(t.frame.system) - len(system); n > 0 {
+		add("session_memory", t.frame.head-head, n, 0)
+	}
+	size := 0
+	for _, d := range tools.Defs() {
+		size += len(d.Name) + len(d.Description) + len(d.Schema)
+	}
+	add("tools", runner.EstimateHead("", tools.Defs()), size, len(tools.Defs()))
+	t.conv = newConversation()
+	recs := t.sess.Messages()
+	t.conv.first = t.sess.Len() - len(recs)
+	for i := range recs {
+		t.conv.add(t.conv.first+i, &recs[i])
+	}
+	t.conv.fit(t.frame.budget, t.frame.head, scale)
+	add("history", t.conv.total, 0, len(t.conv.msgs))
+	out.Model, out.Window, out.Budget, out.Used = t.rt.Display, t.window(), t.frame.budget, t.frame.size(t.conv)
+	out.Messages, out.Stored = len(t.conv.msgs), t.sess.Len()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out.Last = t.stats[t.key].context
+	return nil
+}
+
+// knownTools are the tools of the last turn like this one, else those that are
+// always there: looking must not start servers.
+func (t *turn) knownTools(tier Tier) (*tool.Set, error) {
+	s := &t.sets
+	s.mu.Lock()
+	set := s.built[toolChoice{tier.Name, t.goalTools()}]
+	s.mu.Unlock()
+	if set != nil {
+		return set, nil
+	}
+	return tier.Tools(t.fixed)
+}
+
+// describe names the pieces of the owner's prompt and returns it.
+func (p *promptBuilder) describe(channel string, tier Tier, each func(name, part string)) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	parts := p.parts("")
+	pieces := p.pieces(formatHint(channel), tier, parts)
+	for i, part := range pieces {
+		each(p.pieceName(i, part), part)
+	}
+	return strings.Join(pieces, divider)
+}
+
+func (p *promptBuilder) pieceName(i int, part string) string {
+	switch {
+	case i == 0:
+		return "identity"
+	case strings.HasPrefix(part, "# Memory\n"):
+		return "memory"
+	case strings.HasPrefix(part, "# Active Skills\n"):
+		return "active_skills"
+	case strings.HasPrefix(part, p.template("system/skills.md")):
+		return "skills"
+	}
+	return "bootstrap"
+}
