@@ -23,3 +23,6 @@ func ChooseScope(ctx context.Context, g *Gateway, chat bus.Route, path, mode str
 	s, err := g.setScope(ctx, chat, websocket.Scope{Path: path, Mode: mode}, remote)
 	return s.Path, s.Mode, err
 }
+
+// Desk is what web interfaces look at.
+func Desk(g *Gateway) *webui.Desk { return g.desk() }

@@ -65,7 +65,7 @@ func TestPeek(t *testing.T) {
 		t.Errorf("of nothing: %v, want ErrNotFound", err)
 	}
 	s := acquire(t, st, "test:k")
-	must(t, s.Append(user("old"), answer("old answer"), user("new")))
+	must(t, s.Append(user("old"), answer("old answer"), user("new"), answer("new answer")))
 	must(t, s.SetReplay(2))
 	must(t, s.SetMeta("title", "x"))
 	must(t, s.BeginTurn("t", user("newer")))
@@ -74,7 +74,7 @@ func TestPeek(t *testing.T) {
 	p, err := st.Peek(t.Context(), "test:k")
 	must(t, err)
 	var got string
-	if diff := cmp.Diff(gist(s.Messages()), gist(p.Messages())); diff != "" || p.Len() != 4 || !p.Meta("title", &got) || got != "x" || p.OpenTurn() == nil {
+	if diff := cmp.Diff(gist(s.Messages()), gist(p.Messages())); diff != "" || p.Len() != 5 || !p.Meta("title", &got) || got != "x" || p.OpenTurn() == nil {
 		t.Errorf("peeked: %v, %d messages, title %q, open %v\n%s", gist(p.Messages()), p.Len(), got, p.OpenTurn(), diff)
 	}
 	must(t, p.Append(user("in memory only")))
