@@ -61,6 +61,7 @@ type Gateway struct {
 	reload   chan chan error
 	ending   chan struct{} // closed when Run comes to rest
 	edits    edits         // by the web interface
+	free     func(dir string) (uint64, bool)
 
 	background sync.WaitGroup
 	carrying   context.Context //nolint:containedctx // the life of what carries answers; set by Run
@@ -90,7 +91,7 @@ func NewGateway(ctx context.Context, o GatewayOptions) (*Gateway, error) {
 	o.Config.Lenient = true
 	g := &Gateway{
 		o: o, log: o.Log, started: o.Now(), restart: make(chan bus.Route, 1), reload: make(chan chan error),
-		moved: make(chan struct{}), ending: make(chan struct{}),
+		moved: make(chan struct{}), ending: make(chan struct{}), free: freeBytes,
 	}
 	g.metrics = api.NewMetrics(o.Version, g.started, o.Now)
 	g.o.figures = &figures{embedded: o.UseModel != nil}

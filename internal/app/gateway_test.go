@@ -112,6 +112,7 @@ type host struct {
 	model llm.Model
 	party *party
 	tools []tool.Tool
+	now   func() time.Time
 	env   []string
 	g     *app.Gateway
 	stop  context.CancelFunc
@@ -138,7 +139,7 @@ func (h *host) options() app.GatewayOptions {
 	return app.GatewayOptions{
 		Options: app.Options{
 			UseModel: h.model, Env: append([]string{"NANOBOT_HOME=" + h.dir, "OLLAMA_HOST=127.0.0.1:1"}, h.env...), Config: config.Options{Home: h.dir}, Version: "test",
-			Channels: map[string]channel.Factory{"party": h.party.factory}, Tools: h.tools,
+			Channels: map[string]channel.Factory{"party": h.party.factory}, Tools: h.tools, Now: h.now,
 		},
 		Listen: "-",
 	}

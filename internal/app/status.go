@@ -79,7 +79,7 @@ func (g *Gateway) Status() GatewayStatus {
 	if s.model = g.o.figures.unreachable(); s.model != "" {
 		s.Problems = append(s.Problems, s.model)
 	}
-	if free, ok := freeBytes(loaded.DataDir); ok && free < lowSpace {
+	if free, ok := g.free(loaded.DataDir); ok && free < lowSpace {
 		s.disk = fmt.Sprintf("only %d MB are free where %s lies", free>>20, loaded.DataDir)
 		s.Problems = append(s.Problems, s.disk)
 	}
