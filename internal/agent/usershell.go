@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -76,6 +77,7 @@ func (t *turn) runShell(ctx context.Context, line string) tool.Result {
 		ID: "shell-" + t.id, Name: "exec", Route: t.it.in.Route, SessionKey: t.key, Project: t.project,
 		SenderID: t.it.in.SenderID, TurnID: t.id, UserText: line, Publish: t.publish,
 	}
+	c.Input, _ = json.Marshal(map[string]string{"command": line}) // texts
 	h, begun := t.hooks(), time.Now()
 	_ = h.BeforeTool(ctx, c) // only shows it
 	res, err := t.UserShell(ctx, c, line)

@@ -35,7 +35,7 @@ func Channels() map[string]channel.Factory {
 func (g *Gateway) factories() map[string]channel.Factory {
 	out := Channels()
 	out["websocket"] = websocket.New(websocket.Options{
-		Fork: g.fork, Hear: g.hear, Model: func() string { return usualModel(g.config()) },
+		Fork: g.fork, Hear: g.hear, Model: g.usualModel,
 		Standing: g.standing, Scope: g.setScope, Desk: lateDesk(sync.OnceValue(g.desk)),
 	})
 	maps.Copy(out, g.o.Channels)
@@ -70,23 +70,25 @@ func (g *Gateway) standing(ctx context.Context, chat bus.Route) (s websocket.Sta
 	return s
 }
 
-// tellModel lets the clients of the socket know that another model answers.
-func (g *Gateway) tellModel(old, fresh *config.Loaded) {
-	was, is := usualModel(old), usualModel(fresh)
-	preset := fresh.Config.Agents.Defaults.ModelPreset
-	if was == is && old.Config.Agents.Defaults.ModelPreset == preset {
-		return
-	}
-	if c, ok := g.channels.Channel("websocket").(*websocket.Channel); ok {
-		c.UsualModel(is, preset)
-	}
-}
-
 // usualModel is the name of the model that answers unless a conversation has
 // chosen another.
-func usualModel(l *config.Loaded) string {
+func (g *Gateway) usualModel() string {
+	g.mu.Lock()
+	gen, l := g.agent, g.loaded
+	g.mu.Unlock()
+	if gen != nil && g.o.UseModel == nil {
+		return gen.app.ModelInfo().Name // also one that was found by itself
+	}
 	d := l.Config.Agents.Defaults
 	return cmp.Or(l.Config.ModelPresets[d.ModelPreset].Model, d.Model)
+}
+
+// tellModel lets the clients of the socket know if another model answers now.
+func (g *Gateway) tellModel(was string) {
+	is := g.usualModel()
+	if c, ok := g.channels.Channel("websocket").(*websocket.Channel); ok && is != was {
+		c.UsualModel(is, g.config().Config.Agents.Defaults.ModelPreset)
+	}
 }
 
 // sections are those of channels that are to run.

@@ -59,8 +59,8 @@ func (g *Gateway) reloadNow(ctx context.Context) (err error) {
 	for name, s := range fresh.Secrets() {
 		_ = g.secrets.Add(name, s) // as at the start
 	}
-	old := g.config()
-	change := changeOf(fresh.Changed(old))
+	model := g.usualModel()
+	change := changeOf(fresh.Changed(g.config()))
 	g.log.InfoContext(ctx, "configuration read again", "agent", change.agent, "channels", change.channels, "restart", change.restart)
 	if change.agent || change.schedule {
 		if err := g.replace(ctx); err != nil {
@@ -71,7 +71,7 @@ func (g *Gateway) reloadNow(ctx context.Context) (err error) {
 		}
 	}
 	g.use(fresh, "")
-	g.tellModel(old, fresh)
+	g.tellModel(model)
 	if change.channels {
 		for _, err := range g.channels.Apply(ctx, g.sections(fresh)) {
 			g.log.WarnContext(ctx, "channel", "err", err)
