@@ -41,6 +41,10 @@ func TestMetadata(t *testing.T) {
 	}
 	must(t, s.SetMeta("title", "two"))
 	must(t, s.EndTurn(answer("done")))
+	known := user("more")
+	known.InboundID = "telegram:1"
+	must(t, s.Append(known, answer("yes")))
+	must(t, s.SetReplay(s.Len()))
 	if got := title(t, st, "test:k"); got != "two" {
 		t.Errorf("after the turn: %q, want two", got)
 	}

@@ -67,6 +67,14 @@ func TestAutomations(t *testing.T) {
 	if tr.Command != `nanobot trigger `+trg.ID+` "what happened"` || tr.Name != "deploys" || tr.Schedule != nil {
 		t.Errorf("trigger = %+v", tr)
 	}
+	// Its words are said in one chat and heard in another.
+	_, err = h.Schedule.AddTrigger(t.Context(), "elsewhere", room("c"), "telegram:7")
+	must(t, err)
+	for _, key := range []string{"websocket:c", "telegram:7"} {
+		if got := read[automations](t, h, "sessions/"+key+"/automations").Automations; len(got) != 1 || got[0].Name != "elsewhere" {
+			t.Errorf("of %s: %+v", key, got)
+		}
+	}
 	if own := read[automations](t, h, "sessions/cron%3A"+id+"/automations").Automations; len(own) != 1 || own[0].ID != id {
 		t.Errorf("of the job's own conversation: %+v", own)
 	}

@@ -94,7 +94,7 @@ func TestDeleteSession(t *testing.T) {
 	h.say(t, "websocket:a", user("hi"))
 	job, err := h.Schedule.Add(t.Context(), schedule.Draft{Message: "Say good morning", Timing: schedule.Cron("0 8 * * *", ""), Route: here})
 	must(t, err)
-	trg, err := h.Schedule.AddTrigger(t.Context(), "deploys", here, "")
+	trg, err := h.Schedule.AddTrigger(t.Context(), "deploys", bus.Route{Channel: "telegram", ChatID: "5"}, "websocket:a")
 	must(t, err)
 	other, err := h.Schedule.Add(t.Context(), schedule.Draft{Message: "Elsewhere", Timing: schedule.Cron("0 8 * * *", ""), Route: bus.Route{Channel: "websocket", ChatID: "b"}})
 	must(t, err)

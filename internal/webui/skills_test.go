@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/skill"
 )
 
@@ -115,6 +116,10 @@ func TestInstallSkill(t *testing.T) {
 func TestInstallSkillFromPath(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
+	free, err := diskio.OpenJail(diskio.JailOptions{Workspace: h.Workspace, Protected: []string{filepath.Join(h.Workspace, "secret.txt")}})
+	must(t, err)
+	t.Cleanup(func() { must(t, free.Close()) })
+	h.Jail = free // tools may go anywhere
 	h.write(t, "dl/tidy/SKILL.md", skillText("tidy", "See scripts/run.sh."))
 	h.write(t, "dl/tidy/scripts/run.sh", "#!/bin/sh\n")
 	h.write(t, "dl/tidy/.git/config", "x")
@@ -125,7 +130,7 @@ func TestInstallSkillFromPath(t *testing.T) {
 		t.Error(err)
 	}
 	var b bytes.Buffer
-	_, err := skill.Pack(&b, filepath.Join(h.Workspace, "dl", "tidy"))
+	_, err = skill.Pack(&b, filepath.Join(h.Workspace, "dl", "tidy"))
 	must(t, err)
 	h.write(t, "tidy.skill", b.String())
 	if got := acts[installed](t, h, "skill.install", `{"path":"tidy.skill","force":true}`); got.Name != "tidy" {

@@ -130,6 +130,10 @@ func TestThreadPages(t *testing.T) {
 	if len(p.Messages) != 1 || p.Messages[0].ToolCalls[0].Result == nil {
 		t.Errorf("a page that ends with a call: %+v", p.Messages)
 	}
+	h.say(t, "websocket:b", user("go"), calls("c1"), user("and hurry"), result("c1", "late"), answer("ok"))
+	if p := read[shown](t, h, "sessions/websocket:b/webui-thread?before=2"); len(p.Messages) != 2 || p.Messages[1].ToolCalls[0].Result == nil {
+		t.Errorf("somebody spoke between a call and its result: %+v", p.Messages)
+	}
 	if p := read[shown](t, h, "sessions/websocket:a/webui-thread?before=0"); p.Messages == nil || len(p.Messages) != 0 || p.HasMore || p.Before != nil {
 		t.Errorf("before the beginning: %+v", p)
 	}
@@ -139,15 +143,18 @@ func TestThreadPages(t *testing.T) {
 func TestThreadBounds(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
-	long := calls("c1")
+	long := calls("c1", "c2")
+	long.ToolCalls[1].Arguments = `{"content":"` + strings.Repeat("a", 18<<10) + `"}` // not much too long
 	long.ToolCalls[0].Arguments = `{"content":"` + strings.Repeat("ü", 20<<10) + `"}`
 	// The credential lies across the place where it is cut.
 	h.say(t, "websocket:a", long, result("c1", strings.Repeat("x", 16<<10-3)+"sk-hush"+strings.Repeat("y", 9<<10)), user(strings.Repeat("z", 300<<10)))
 	p := read[shown](t, h, "sessions/websocket:a/webui-thread")
 	c, text := p.Messages[0].ToolCalls[0], p.Messages[1].Content
-	var args string
-	if err := json.Unmarshal(c.Arguments, &args); err != nil || len(args) > 17<<10 || !strings.Contains(args, "[cut here") {
-		t.Errorf("arguments: %v, %d bytes", err, len(args))
+	for _, c := range p.Messages[0].ToolCalls {
+		var args string
+		if err := json.Unmarshal(c.Arguments, &args); err != nil || len(args) > 17<<10 || !strings.Contains(args, "[cut here") {
+			t.Errorf("arguments of %s: %v, %d bytes", c.CallID, err, len(args))
+		}
 	}
 	if len(*c.Result) > 17<<10 || !strings.Contains(*c.Result, "[cut here") || strings.Contains(*c.Result, "sk-") {
 		t.Errorf("result: %d bytes, %.60s", len(*c.Result), (*c.Result)[16<<10-10:])

@@ -104,10 +104,12 @@ func New(o Options) *Desk {
 	for _, more := range []map[string]Action{d.sidebarActions(), d.sessionActions(), d.automationActions(), d.skillActions(), o.Actions} {
 		maps.Copy(d.actions, more)
 	}
+	reads := map[string]Read{}
 	for _, more := range []map[string]Read{d.sidebarReads(), d.houseReads(), d.sessionReads(), d.automationReads(), d.skillReads(), o.Reads} {
-		for path, read := range more {
-			d.reads.HandleFunc("GET /api/"+path, d.answer(read))
-		}
+		maps.Copy(reads, more) // what the house adds comes last and wins
+	}
+	for path, read := range reads {
+		d.reads.HandleFunc("GET /api/"+path, d.answer(read))
 	}
 	d.reads.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {

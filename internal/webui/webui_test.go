@@ -97,11 +97,14 @@ func TestSidebar(t *testing.T) {
 func TestHouse(t *testing.T) {
 	t.Parallel()
 	d := desk(t, func(o *webui.Options) {
-		o.Reads = map[string]webui.Read{"settings": func(context.Context, *http.Request) (any, error) { return map[string]int{"a": 1}, nil }}
+		one := func(context.Context, *http.Request) (any, error) { return map[string]int{"a": 1}, nil }
+		o.Reads = map[string]webui.Read{"settings": one, "workspaces": one}
 		o.Actions = map[string]webui.Action{"broken": func(context.Context, json.RawMessage) (any, error) { return nil, errors.New("secret detail") }}
 	})
-	if code, body := get(t, d, "GET", "/api/settings"); code != 200 || body != `{"a":1}` {
-		t.Errorf("settings = %d %s", code, body)
+	for _, path := range []string{"settings", "workspaces"} { // the second in place of our own
+		if code, body := get(t, d, "GET", "/api/"+path); code != 200 || body != `{"a":1}` {
+			t.Errorf("%s = %d %s", path, code, body)
+		}
 	}
 	if msg, status := do(t, d, "broken", ""); status != 500 || strings.Contains(msg, "secret") {
 		t.Errorf("broken = %d %q", status, msg)
