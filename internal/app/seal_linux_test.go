@@ -94,3 +94,42 @@ echo fine >.git/objects/new`)
 		t.Errorf("the folder that stood there for the seal: %v", err)
 	}
 }
+
+// Of a folder inside the workspace only what git runs is sealed, and nothing is
+// put there for it; of one around the workspace all of that is, too.
+func TestSealOfAFolder(t *testing.T) {
+	t.Parallel()
+	ws := filepath.Join(t.TempDir(), "ws")
+	makeRepositories(t, ws, "project", "project/sub", "other")
+	s := &seal{workspace: ws}
+	paths, done, err := s.beginIn(filepath.Join(ws, "project"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, p := range paths {
+		rel, _ := filepath.Rel(ws, p)
+		got = append(got, rel)
+	}
+	want := []string{
+		"project/sub/.git/hooks", "project/sub/.git/config", "project/sub/.git/config.worktree",
+		"project/.git/hooks", "project/.git/config", "project/.git/config.worktree",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("sealed (-want +got):\n%s", diff)
+	}
+	if _, err := os.Stat(filepath.Join(ws, "AGENTS.md")); err == nil {
+		t.Error("a file stands there for nothing")
+	}
+	done()
+	paths, done, err = s.beginIn(filepath.Dir(ws))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"AGENTS.md", "memory", "other/.git/hooks"} {
+		if !slices.Contains(paths, filepath.Join(ws, name)) {
+			t.Errorf("%s is not sealed", name)
+		}
+	}
+	done()
+}
