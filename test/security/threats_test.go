@@ -40,6 +40,7 @@ func threats() []threat {
 		{"T4", "commands that leave the workspace", []string{
 			"TestInjections", "internal/tool/shell TestAdversarial", "internal/tool/shell TestAdversarialControl", "internal/tool/shell TestAdversarialRowsAreComplete",
 			"internal/sandbox TestSecretsStaySecret", "internal/sandbox TestOutsideStaysAsItIs",
+			"internal/app TestProjectKeepsFiles", "internal/app TestProjectKeepsCommands", "internal/app TestProjectForgetsCommands", "internal/app TestChooseScope",
 		}, ""},
 		{"T5", "destructive commands inside it", []string{
 			"internal/tool/shell TestAdversarialCommands", "internal/tool/shell TestBuiltInRules", "internal/tool/shell TestAdversarialWithoutSandbox",
@@ -54,6 +55,7 @@ func threats() []threat {
 			"TestInjections", "internal/tool/web TestHostileURLs", "internal/tool/web TestHostileRedirects", "internal/tool/web TestHostileNames",
 			"internal/tool/web TestRebinding", "internal/httpsafe TestGuardRefuses", "internal/httpsafe TestProxyRefuses", "internal/httpsafe FuzzTarget",
 			"internal/tool/mcp TestLoginServerIsGuarded", "internal/app TestGuestsReachNoLocalService",
+			"internal/app TestProjectReachesNoLocalService",
 		}, "commands of the owner reach the whole network unless tools.exec.network says otherwise"},
 		{"T8", "secrets through the environment", []string{
 			"TestPlantedKeyInCrash", "internal/tool/shell TestHardenHidesTheEnvironment", "internal/tool/shell TestEnvironmentHoldsNoSecrets",

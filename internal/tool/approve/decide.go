@@ -158,7 +158,7 @@ func (p *Policy) commandVerdict(s *subject) verdict {
 		}
 	}
 	switch {
-	case !p.Sandboxed:
+	case !p.Sandboxed && !s.call.Project.Only: // what is kept inside a folder is always in one
 		return asks("commands run without a sandbox here")
 	case p.Network == NetworkNone && s.call.Tainted && s.command() == "":
 		return asks("what is typed reaches a command that may have been started before")

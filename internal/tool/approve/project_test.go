@@ -72,3 +72,22 @@ func TestProjectIsPartOfAnApproval(t *testing.T) {
 		t.Errorf("after the script changed: %s", got)
 	}
 }
+
+// Commands of a conversation that is kept inside a folder run in a sandbox also
+// where others do not.
+func TestProjectIsASandbox(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, approve.Options{Mode: approve.Auto})
+	b.call.Project = tool.Project{Dir: b.ws, Only: true}
+	if got := b.check(execTool, args{"command": "bin/job"}); got != "allowed" {
+		t.Errorf("inside: %s", got)
+	}
+	b.call.Tainted = true
+	if got := b.check(execTool, args{"command": "bin/job"}, "no"); got != "denied_approval asked" {
+		t.Errorf("after content from outside: %s", got)
+	}
+	b.call.Project.Only, b.call.Tainted = false, false
+	if got := b.check(execTool, args{"command": "bin/other"}, "no"); got != "denied_approval asked" {
+		t.Errorf("in the folder only: %s", got)
+	}
+}
