@@ -140,11 +140,11 @@ type edited struct {
 // change edits the configuration file and puts it to use. What would not work
 // is refused and changes nothing.
 func (g *Gateway) change(ctx context.Context, e edit) (edited, error) {
-	if g.carrying == nil {
-		return edited{}, webui.Refuse(http.StatusServiceUnavailable, "the gateway does not run yet; try again")
-	}
 	g.edits.mu.Lock()
 	defer g.edits.mu.Unlock()
+	if err := g.atWork(); err != nil {
+		return edited{}, err
+	}
 	next, changed, err := g.write(ctx, e)
 	if errors.Is(err, config.ErrChanged) { // somebody else was faster
 		next, changed, err = g.write(ctx, e)
@@ -171,6 +171,18 @@ func (g *Gateway) change(ctx context.Context, e edit) (edited, error) {
 	}
 	out.Restart = append(out.Restart, g.Status().Later...)
 	return out, nil
+}
+
+// atWork refuses what would be left undone because the gateway does not run.
+func (g *Gateway) atWork() error {
+	select {
+	case <-g.ending:
+	default:
+		if g.carrying != nil {
+			return nil
+		}
+	}
+	return webui.Refuse(http.StatusServiceUnavailable, "the gateway is not running; try again in a moment")
 }
 
 func someOf(names []string, n int) string {

@@ -97,11 +97,10 @@ func (l *login) waiting() loginStep {
 // begin starts a login in place of one that may be under way, and waits for
 // what the person has to do.
 func (g *Gateway) begin(ctx context.Context, key string, run func(ctx context.Context, l *login) error) (any, error) {
-	life := g.carrying
-	if life == nil {
-		return nil, webui.Refuse(http.StatusServiceUnavailable, "the gateway does not run yet; try again")
+	if err := g.atWork(); err != nil {
+		return nil, err
 	}
-	l, err := g.enter(ctx, life, key, run)
+	l, err := g.enter(ctx, key, run)
 	if err != nil {
 		return nil, err
 	}
@@ -117,14 +116,14 @@ func (g *Gateway) begin(ctx context.Context, key string, run func(ctx context.Co
 	}
 }
 
-func (g *Gateway) enter(ctx, life context.Context, key string, run func(ctx context.Context, l *login) error) (*login, error) {
+func (g *Gateway) enter(ctx context.Context, key string, run func(ctx context.Context, l *login) error) (*login, error) {
 	ls := &g.edits.logins
 	ls.begin.Lock()
 	defer ls.begin.Unlock()
 	if err := ls.end(ctx, key); err != nil {
 		return nil, err
 	}
-	running, cancel := context.WithCancel(life)
+	running, cancel := context.WithCancel(g.carrying) // it goes on after the request
 	l := &login{
 		cancel: cancel, pasted: make(chan string), told: make(chan struct{}), done: make(chan struct{}),
 		step: loginStep{State: "waiting"}, moved: make(chan struct{}),

@@ -88,7 +88,7 @@ func TestMCPSettings(t *testing.T) {
 			t.Errorf("%s is missing in %s", want, body)
 		}
 	}
-	for _, secret := range []string{"key-of-web", "tok-of-files", "env-of-files"} {
+	for _, secret := range []string{"key-of-web", "tok-of-files", "word-of-files", "env-of-files"} {
 		if strings.Contains(body, secret) {
 			t.Errorf("%s leaves the house", secret)
 		}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/llm"
@@ -29,7 +30,7 @@ const deskConfig = `{
   "gateway": {"port": 0, "heartbeat": {"enabled": false}, "reload": {"enabled": false}},
   "modelPresets": {"fast": {"model": "f"}},
   "providers": {"openai": {"apiKey": "sk-of-openai-0123456789"}, "mine": {"apiBase": "http://127.0.0.1:1/v1", "apiKey": "key-of-mine"}},
-  "tools": {"mcpServers": {"files": {"command": "no-such-program-of-ours", "args": ["--token", "tok-of-files"], "env": {"KEY": "env-of-files"}}}},
+  "tools": {"mcpServers": {"files": {"command": "no-such-program-of-ours", "args": ["--token", "tok-of-files", "word-of-files"], "env": {"KEY": "env-of-files"}}}},
   "channels": {"party": {"enabled": true, "allowFrom": ["ann"]}, "telegram": {"enabled": false, "token": "123456:token-of-telegram"}}
 }
 `
@@ -228,6 +229,16 @@ func TestSettingsSideBySide(t *testing.T) {
 			t.Errorf("%s is lost:\n%s", want, o.file())
 		}
 	}
+	// Another program writes while we do.
+	calls := 0
+	o.must(app.ChangeSettings(t.Context(), o.g, `{"agents": {"defaults": {"maxTokens": 12}}}`, func() {
+		if calls++; calls == 1 {
+			o.configure(strings.Replace(deskConfig, `"model": "m"`, `"model": "m", "botIcon": "?"`, 1))
+		}
+	}))
+	if calls != 2 || !strings.Contains(o.file(), `"botIcon": "?"`) || !strings.Contains(o.file(), `"maxTokens": 12`) {
+		t.Errorf("after %d tries:\n%s", calls, o.file())
+	}
 	o.configure(`{"agents": {`)
 	o.refused("settings.agent.update", `{"maxTokens": 5}`, 409, "cannot be edited")
 }
@@ -239,7 +250,7 @@ func TestSettingsRead(t *testing.T) {
 	if code != 200 || m["file"] != filepath.Join(o.dir, "config.json") || m["version"] != "test" {
 		t.Errorf("settings: %d %v", code, m)
 	}
-	for _, secret := range []string{"sk-of-openai", "key-of-mine", "tok-of-files", "env-of-files", "token-of-telegram"} {
+	for _, secret := range []string{"sk-of-openai", "key-of-mine", "tok-of-files", "word-of-files", "env-of-files", "token-of-telegram"} {
 		if strings.Contains(body, secret) {
 			t.Errorf("%s leaves the house", secret)
 		}
@@ -263,5 +274,153 @@ func TestSettingsRead(t *testing.T) {
 		if _, _, body := o.get(path); !strings.Contains(body, want) {
 			t.Errorf("%s = %s, want %s", path, body, want)
 		}
+	}
+}
+
+// What the environment says is stronger than the file, and a model that cannot
+// be used is never put in place of one that can.
+func TestSettingsThatCannotWork(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, nil)
+	h.env = []string{"NANOBOT_AGENTS__DEFAULTS__BOT_NAME=Env"}
+	h.configure(strings.Replace(deskConfig, `"model": "m"`, `"model": "m", "provider": "mine"`, 1))
+	h.start()
+	o := office{h, app.SettingsDesk(h.g)}
+	o.refused("settings.agent.update", `{"provider": "anthropic", "model": "claude-x"}`, 422, "anthropic")
+	o.refused("settings.provider.update", `{"name": "mine", "settings": {"apiBase": null, "wire": "none"}}`, 422, "wire")
+	if got := o.do("settings.agent.update", `{"botName": "File", "botIcon": ""}`); !slices.Equal(texts(got["overridden"]), []string{"agents.defaults.botName: environment variable NANOBOT_AGENTS__DEFAULTS__BOT_NAME"}) {
+		t.Errorf("overridden: %v", got)
+	}
+	if got := o.do("settings.channel.configure", `{"name": "party", "settings": {"owners": ["ann"]}}`); len(texts(got["restart_required"])) > 0 {
+		t.Errorf("a channel: %v", got)
+	}
+	if s := h.g.Status(); len(s.Problems) > 0 || s.Model != "m" {
+		t.Errorf("model %q, problems %v", s.Model, s.Problems)
+	}
+	h.must(h.end())
+	o.refused("settings.agent.update", `{"botName": "Late"}`, 503, "not running")
+}
+
+func TestSettingsOfPeople(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, echo(t))
+	code := func() string {
+		t.Helper()
+		_, m, _ := o.get("settings/pairing")
+		pending, _ := m["pending"].([]any)
+		if len(pending) != 1 {
+			t.Fatalf("pairing: %v", m)
+		}
+		return pending[0].(map[string]any)["code"].(string)
+	}
+	if o.party.write(t, "eve", "1", "hello") == nil {
+		t.Fatal("a stranger was admitted")
+	}
+	if got := o.do("settings.pairing.deny", `{"code": "`+code()+`"}`); got["sender_id"] != "eve" {
+		t.Errorf("deny: %v", got)
+	}
+	if o.party.write(t, "bob", "2", "hello") == nil {
+		t.Fatal("a stranger was admitted")
+	}
+	o.do("settings.pairing.approve", `{"code": "`+code()+`", "owner": true}`)
+	if _, _, body := o.get("settings/pairing"); body != `{"approved":[{"channel":"party","sender_id":"bob","owner":true}],"pending":[]}` {
+		t.Errorf("approved: %s", body)
+	}
+	o.must(o.party.write(t, "bob", "3", "say #hello"))
+	o.party.hear(t, "echo #hello")
+	o.do("settings.pairing.revoke", `{"sender_id": "bob"}`)
+	if o.party.write(t, "bob", "4", "hello") == nil {
+		t.Error("bob is still let in")
+	}
+}
+
+func TestSettingsOfChannels(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, echo(t))
+	before := o.file()
+	for payload, want := range map[string]any{
+		`{"name": "party"}`: nil,
+		`{"name": "party", "settings": {"allowFrom": ["bob"], "groupPolicy": "open"}}`: nil,
+		`{"name": "party", "settings": {"groupPolicy": "wild"}}`:                       `channels.party: groupPolicy: "wild" is none of mention, open, allowlist`,
+		`{"name": "telegram.work", "settings": {}}`:                                    "channels.telegram.work",
+	} {
+		got := o.do("settings.channel.validate", payload)
+		text, _ := got["error"].(string)
+		if want == nil && got["valid"] != true || want != nil && (got["valid"] != false || !strings.Contains(text, want.(string))) {
+			t.Errorf("%s: %v", payload, got)
+		}
+	}
+	if o.file() != before {
+		t.Error("to validate changes the file")
+	}
+	o.do("settings.feature.disable", `{"name": "party"}`)
+	if s := o.g.Status().Channels; s[0].Name != "party" || s[0].Enabled {
+		t.Errorf("switched off: %+v", s)
+	}
+	o.do("settings.feature.enable", `{"name": "party"}`)
+	<-o.party.joined
+	o.do("settings.channel.configure", `{"name": "party", "settings": {"allowFrom": ["bob"]}}`)
+	<-o.party.joined
+	o.must(o.party.write(t, "bob", "1", "say #one"))
+	o.party.hear(t, "echo #one")
+	if got := o.do("settings.api_service.stop", `{}`); got["service"].(map[string]any)["served"] != false {
+		t.Errorf("stopped: %v", got)
+	}
+	if got := o.do("settings.api_service.start", `{}`); got["service"].(map[string]any)["served"] != true {
+		t.Errorf("started: %v", got)
+	}
+}
+
+func TestSettingsUsage(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, echo(t))
+	now := time.Now().UTC()
+	line := func(at time.Time, source, rest string) {
+		t.Helper()
+		path := filepath.Join(o.dir, "usage", at.Format("2006-01")+".jsonl")
+		o.must(os.MkdirAll(filepath.Dir(path), 0o700))
+		f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		o.must(err)
+		_, err = f.WriteString(`{"time":"` + at.Format(time.RFC3339) + `","source":"` + source + `",` + rest + "}\n")
+		o.must(errors.Join(err, f.Close()))
+	}
+	line(now.AddDate(0, 0, -500), "user", `"in":9000,"out":1,"billing":"free"`)
+	line(now.AddDate(0, 0, -30), "cron", `"in":100,"out":10,"cached":60,"billing":"priced","usd":0.5`)
+	line(now.AddDate(0, 0, -30), "user", `"in":50,"out":5,"billing":"unknown"`)
+	line(now.AddDate(0, 0, -3), "user", `"in":1,"out":2,"billing":"free","estimated":true`)
+	_, m, body := o.get("settings/usage")
+	days, _ := m["days"].([]any)
+	total, _ := m["total"].(map[string]any)
+	if len(days) != 2 || total["total_tokens"] != 168.0 || total["requests"] != 3.0 || total["cost_usd"] != 0.5 || total["unpriced_requests"] != 1.0 {
+		t.Fatalf("usage: %s", body)
+	}
+	first, _ := days[0].(map[string]any)
+	cron, _ := first["sources"].(map[string]any)["cron"].(map[string]any)
+	if first["prompt_tokens"] != 150.0 || first["cached_tokens"] != 60.0 || cron["completion_tokens"] != 10.0 || len(first["sources"].(map[string]any)) != 2 {
+		t.Errorf("the first day: %v", first)
+	}
+}
+
+func TestSettingsProviderModels(t *testing.T) {
+	t.Parallel()
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer key-of-mine" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		_, _ = w.Write([]byte(`{"data": [{"id": "two", "context_length": 8000}, {"id": "one"}]}`))
+	}))
+	defer srv.Close()
+	o := newOffice(t, echo(t))
+	o.do("settings.provider.update", `{"name": "mine", "settings": {"apiBase": "`+srv.URL+`"}}`)
+	if _, _, body := o.get("settings/provider-models?provider=mine"); !strings.Contains(body, `"models":[{"id":"one"},{"id":"two","context_window":8000}]`) {
+		t.Errorf("models: %s", body)
+	}
+	o.do("settings.provider.update", `{"name": "mine", "settings": {"apiKey": "wrong-key-of-mine"}}`)
+	if code, _, body := o.get("settings/provider-models?provider=mine"); code != 502 || strings.Contains(body, "wrong-key") {
+		t.Errorf("refused: %s", body)
+	}
+	if code, _, body := o.get("settings/provider-models?provider=anthropic"); code != 409 {
+		t.Errorf("no key: %d %s", code, body)
 	}
 }

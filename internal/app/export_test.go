@@ -13,11 +13,6 @@ func Fork(ctx context.Context, g *Gateway, from, to bus.Route, beforeUser int, t
 	return g.fork(ctx, from, to, beforeUser, title)
 }
 
-// SettingsDesk is a desk with the settings of a gateway only.
-func SettingsDesk(g *Gateway) *webui.Desk {
-	return webui.New(webui.Options{Reads: g.settingsReads(), Actions: g.settingsActions(), Log: g.log})
-}
-
 // ChooseScope is setScope of the WebSocket channel.
 func ChooseScope(ctx context.Context, g *Gateway, chat bus.Route, path, mode string, remote bool) (gotPath, gotMode string, err error) {
 	s, err := g.setScope(ctx, chat, websocket.Scope{Path: path, Mode: mode}, remote)
