@@ -31,7 +31,7 @@ const (
 
 // file is a file as it is shown.
 type file struct {
-	Path      string  `json:"path"` // relative to the workspace if it lies there
+	Path      string  `json:"path"` // relative to where the conversation works if it lies there
 	Name      string  `json:"name"`
 	Size      int64   `json:"size"`
 	MIME      string  `json:"mime"`
@@ -58,10 +58,12 @@ func (d *Desk) preview(ctx context.Context, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if name, err = h.inProject(ctx, r.PathValue("key"), name); err != nil {
+	jail, done, err := h.window(ctx, r.PathValue("key"))
+	if err != nil {
 		return nil, err
 	}
-	f, err := h.Jail.Open(name)
+	defer done()
+	f, err := jail.Open(name)
 	if err != nil {
 		return nil, barred(name, err)
 	}
@@ -70,34 +72,38 @@ func (d *Desk) preview(ctx context.Context, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	abs, err := h.Jail.Path(name)
+	abs, err := jail.Path(name)
 	if err != nil {
 		return nil, err
 	}
-	out := &file{Path: h.Jail.Display(abs), Name: filepath.Base(abs), Size: info.Size(), Modified: stamp(info.ModTime())}
+	out := &file{Path: filepath.ToSlash(jail.Display(abs)), Name: filepath.Base(abs), Size: info.Size(), Modified: stamp(info.ModTime())}
 	return out, out.read(f, probe != "1", &h)
 }
 
-// inProject is where a relative path leads in a conversation that works in a
-// folder of its own.
-func (h *House) inProject(ctx context.Context, key, name string) (string, error) {
-	if filepath.IsAbs(name) || strings.HasPrefix(name, "~") {
-		return name, nil
-	}
+// window is what can be seen from a conversation: the workspace, files that
+// came with messages, and the folder it works in, where its relative names
+// start. However far the model's tools reach, nobody looks at the rest of the
+// machine from afar.
+func (h *House) window(ctx context.Context, key string) (jail *diskio.Jail, done func(), err error) {
+	jail, done = h.Jail.Narrower(diskio.Narrow{Restrict: true}), func() {}
 	meta, err := h.Sessions.Metadata(ctx, key)
 	if errors.Is(err, session.ErrNotFound) {
-		return name, nil // nothing was said in it yet
+		return jail, done, nil // nothing was said in it yet
 	}
 	if err != nil {
-		return "", err
+		return nil, nil, err
 	}
 	var scope struct {
 		Path string `json:"project_path"`
 	}
 	if json.Unmarshal(meta["workspace_scope"], &scope) != nil || scope.Path == "" {
-		return name, nil
+		return jail, done, nil
 	}
-	return filepath.Join(scope.Path, name), nil
+	there, err := h.Jail.At(diskio.Base{Dir: scope.Path, Only: true, ReadOnly: []string{h.Workspace}})
+	if err != nil {
+		return jail, done, nil //nolint:nilerr // the folder is gone; the conversation works in the workspace, too
+	}
+	return there, func() { _ = there.Close() }, nil // only read from
 }
 
 // barred is why a file is not shown.

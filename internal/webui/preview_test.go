@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/session"
 )
 
@@ -71,6 +72,10 @@ func TestPreview(t *testing.T) {
 func TestPreviewRefuses(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
+	free, err := diskio.OpenJail(diskio.JailOptions{Workspace: h.Workspace, Protected: []string{filepath.Join(h.Workspace, "secret.txt")}})
+	must(t, err)
+	t.Cleanup(func() { must(t, free.Close()) })
+	h.Jail = free // tools may go anywhere, lookers may not
 	h.write(t, "secret.txt", "hush")
 	h.write(t, "dir/x", "x")
 	outside := filepath.Join(t.TempDir(), "o.txt")
@@ -90,18 +95,37 @@ func TestPreviewRefuses(t *testing.T) {
 	h.refused(t, at+"dir/x&probe=yes", 400, "probe")
 }
 
-// A conversation that works in a folder of its own means files there.
+// A conversation that works in a folder of its own means files there, also
+// when that lies outside of the workspace.
 func TestPreviewInProject(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
+	far, err := filepath.EvalSymlinks(t.TempDir())
+	must(t, err)
+	free, err := diskio.OpenJail(diskio.JailOptions{Workspace: h.Workspace})
+	must(t, err)
+	t.Cleanup(func() { must(t, free.Close()) })
+	h.Jail = free
 	h.write(t, "x.txt", "outer")
 	h.write(t, "proj/x.txt", "inner")
-	must(t, h.Sessions.Annotate(t.Context(), "websocket:p", func(s *session.Session) error {
-		return s.SetMeta("workspace_scope", map[string]string{"project_path": filepath.Join(h.Workspace, "proj"), "access_mode": "restricted"})
-	}))
-	for key, want := range map[string]string{"websocket:p": "inner", "websocket:other": "outer"} {
-		if f := read[file](t, h, "sessions/"+key+"/file-preview?path=x.txt"); *f.Content != want {
-			t.Errorf("%s shows %q, want %q", key, *f.Content, want)
+	must(t, os.WriteFile(filepath.Join(far, "x.txt"), []byte("far"), 0o600))
+	inside, err := filepath.EvalSymlinks(filepath.Join(h.Workspace, "proj"))
+	must(t, err)
+	for key, dir := range map[string]string{"websocket:p": inside, "websocket:far": far, "websocket:gone": filepath.Join(far, "gone")} {
+		must(t, h.Sessions.Annotate(t.Context(), key, func(s *session.Session) error {
+			return s.SetMeta("workspace_scope", map[string]string{"project_path": dir, "access_mode": "restricted"})
+		}))
+	}
+	for key, want := range map[string]string{"websocket:p": "inner", "websocket:other": "outer", "websocket:far": "far", "websocket:gone": "outer"} {
+		f := read[file](t, h, "sessions/"+key+"/file-preview?path=x.txt")
+		if *f.Content != want || f.Path != "x.txt" {
+			t.Errorf("%s shows %q as %s, want %q", key, *f.Content, f.Path, want)
+		}
+		// The workspace can be seen from everywhere, other folders only from their own conversation.
+		if f := read[file](t, h, "sessions/"+key+"/file-preview?path="+filepath.Join(h.Workspace, "x.txt")); *f.Content != "outer" {
+			t.Errorf("%s shows %q of the workspace", key, *f.Content)
 		}
 	}
+	h.refused(t, "sessions/websocket:p/file-preview?path="+filepath.Join(far, "x.txt"), 403, "outside")
+	h.refused(t, "sessions/websocket:far/file-preview?path=../x", 403, "outside")
 }
