@@ -16,10 +16,10 @@ import (
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
-// settle gives a conversation a folder, "" takes it away.
-func (h *house) settle(key, dir, mode string) {
+// settle gives the conversation of chat 1 a folder, "" takes it away.
+func (h *house) settle(dir, mode string) {
 	h.t.Helper()
-	err := h.store.Annotate(h.t.Context(), key, func(s *session.Session) error {
+	err := h.store.Annotate(h.t.Context(), "test:1", func(s *session.Session) error {
 		if dir == "" {
 			return s.SetMeta(agent.WorkspaceScopeKey, nil)
 		}
@@ -83,12 +83,12 @@ func TestProject(t *testing.T) {
 		told string // how the line begins
 	}{
 		{func() {}, tool.Project{}, ""},
-		{func() { h.settle("test:1", a, agent.AccessFull) }, tool.Project{Dir: a}, "Working folder: " + a + " (relative paths and commands start there, not in the workspace"},
+		{func() { h.settle(a, agent.AccessFull) }, tool.Project{Dir: a}, "Working folder: " + a + " (relative paths and commands start there, not in the workspace"},
 		{func() {}, tool.Project{Dir: a}, "Working folder: " + a},
-		{func() { h.settle("test:1", b, "something newer") }, tool.Project{Dir: b, Only: true}, "Working folder: " + b + " (relative paths and commands start there; files"},
+		{func() { h.settle(b, "something newer") }, tool.Project{Dir: b, Only: true}, "Working folder: " + b + " (relative paths and commands start there; files"},
 		{func() { _ = os.Remove(b) }, tool.Project{Dir: h.ws, Only: true}, "Working folder: " + b + " is gone"},
-		{func() { h.settle("test:1", b, agent.AccessFull) }, tool.Project{}, "Working folder: " + b + " is gone"},
-		{func() { h.settle("test:1", "", "") }, tool.Project{}, "Working folder: the workspace again"},
+		{func() { h.settle(b, agent.AccessFull) }, tool.Project{}, "Working folder: " + b + " is gone"},
+		{func() { h.settle("", "") }, tool.Project{}, "Working folder: the workspace again"},
 		{func() {}, tool.Project{}, ""},
 	}
 	for i, st := range steps {
@@ -141,7 +141,7 @@ func TestProjectDuringATurn(t *testing.T) {
 	var copied string
 	h, seen := projectHouse(t, llmtest.NewScript(t, call, call, llmtest.Reply("ok"), call, llmtest.Reply("ok")), func() {
 		if copied == "" {
-			h.settle("test:1", h.ws, agent.AccessFull)
+			h.settle(h.ws, agent.AccessFull)
 			copied = t.TempDir() // the disk as a kill would leave it now
 			if err := os.CopyFS(copied, os.DirFS(h.dir)); err != nil {
 				t.Error(err)
@@ -182,7 +182,7 @@ func TestProjectOfOthers(t *testing.T) {
 	h, seen := projectHouse(t, m)
 	h.opts.Subagents = agent.Subagents{Dir: filepath.Join(h.dir, "subagents"), Most: 3}
 	h.start()
-	h.settle("test:1", h.ws, agent.AccessRestricted)
+	h.settle(h.ws, agent.AccessRestricted)
 	want := tool.Project{Dir: h.ws, Only: true}
 	guest := in("1", "hi")
 	guest.Scope = "test:1/7"

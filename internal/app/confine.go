@@ -64,17 +64,17 @@ func (s *safety) only(a *App, box *sandbox.Box, c tool.Call) (sandbox.Profile, e
 	spaces := []string{a.Workspace, a.houseScope().Path}
 	p := sandbox.Profile{Workspace: dir, Protected: s.closed(), Network: s.Network}
 	for _, path := range slices.Concat(cfg.SandboxROBinds, cfg.SandboxRWBinds) {
-		real, err := filepath.EvalSymlinks(path)
-		if err == nil && !slices.ContainsFunc(spaces, func(ws string) bool { return within(real, ws) || within(ws, real) }) {
+		target, err := filepath.EvalSymlinks(path)
+		if err == nil && !slices.ContainsFunc(spaces, func(ws string) bool { return within(target, ws) || within(ws, target) }) {
 			p.ReadOnly = append(p.ReadOnly, path)
 		}
 	}
 	for _, path := range slices.Concat(s.fixed, a.besides(c)) {
-		real, err := filepath.EvalSymlinks(path)
+		target, err := filepath.EvalSymlinks(path)
 		if err != nil {
 			continue
 		}
-		if slices.Contains(s.fixed, path) == within(real, dir) { // what is fixed counts inside, what is besides does outside
+		if slices.Contains(s.fixed, path) == within(target, dir) { // what is fixed counts inside, what is besides does outside
 			p.ReadOnly = append(p.ReadOnly, path)
 		}
 	}

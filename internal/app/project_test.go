@@ -17,19 +17,19 @@ import (
 )
 
 // settle gives the owner's conversation a folder.
-func (s *shared) settle(dir, mode string) {
+func (s *shared) settle(mode string) {
 	s.t.Helper()
-	s.settleChat("test:owner", dir, mode)
+	s.settleChat("test:owner", mode)
 }
 
-func (s *shared) settleChat(key, dir, mode string) {
+func (s *shared) settleChat(key, mode string) {
 	s.t.Helper()
-	real, err := filepath.EvalSymlinks(s.ws)
+	ws, err := filepath.EvalSymlinks(s.ws)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	err = s.app.Sessions.Annotate(s.t.Context(), key, func(sess *session.Session) error {
-		return sess.SetMeta(agent.WorkspaceScopeKey, agent.WorkspaceScope{Path: filepath.Join(real, dir), Mode: mode})
+		return sess.SetMeta(agent.WorkspaceScopeKey, agent.WorkspaceScope{Path: filepath.Join(ws, "proj"), Mode: mode})
 	})
 	if err != nil {
 		s.t.Fatal(err)
@@ -97,7 +97,7 @@ func TestProjectKeepsFiles(t *testing.T) {
 			for _, planted := range []string{"planted.txt", "../planted.txt", "skills/evil"} {
 				_ = os.RemoveAll(filepath.Join(s.ws, planted))
 			}
-			s.settle("proj", agent.AccessRestricted)
+			s.settle(agent.AccessRestricted)
 			seen := s.try(tries...)
 			if at := strings.Index(seen, canary); at >= 0 {
 				t.Errorf("a canary got out: ...%s", seen[max(0, at-600):at+40])
@@ -134,7 +134,7 @@ func TestProjectMovesNames(t *testing.T) {
 	t.Parallel()
 	s := newShared(t, calmConfig)
 	s.project()
-	s.settle("proj", agent.AccessFull)
+	s.settle(agent.AccessFull)
 	seen := s.try(call("read_file", "path", "own.txt"), call("read_file", "path", "../USER.md"), call("write_file", "path", "own.txt", "content", "changed"))
 	if !strings.Contains(seen, ownTag+" proj") || !strings.Contains(seen, canary) {
 		t.Errorf("seen: %s", seen[max(0, len(seen)-1500):])
@@ -160,7 +160,7 @@ func TestGuestsHaveNoProject(t *testing.T) {
 	t.Parallel()
 	s := newShared(t, calmConfig)
 	s.project()
-	s.settleChat(group, "proj", agent.AccessFull)
+	s.settleChat(group, agent.AccessFull)
 	if seen := s.run(guest, call("read_file", "path", "own.txt")); strings.Contains(seen, ownTag+" proj") || strings.Contains(seen, "Working folder") {
 		t.Errorf("seen: %s", seen[max(0, len(seen)-1500):])
 	}
@@ -171,7 +171,7 @@ func TestProjectGone(t *testing.T) {
 	t.Parallel()
 	s := newShared(t, `{"tools":{"approval":{"mode":"off"}}}`)
 	s.project()
-	s.settle("proj", agent.AccessRestricted)
+	s.settle(agent.AccessRestricted)
 	if seen := s.try(call("read_file", "path", "own.txt")); !strings.Contains(seen, ownTag+" proj") {
 		t.Fatal("the folder is not used")
 	}

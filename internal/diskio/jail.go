@@ -262,11 +262,11 @@ func (j *Jail) Path(name string) (string, error) {
 // Display is how a path is best shown: relative to the workspace with forward
 // slashes when inside it, else unchanged.
 func (j *Jail) Display(path string) string {
-	real := j.begins
-	if real == "" {
-		real = j.roots[0].resolved()
+	linkless := j.begins
+	if linkless == "" {
+		linkless = j.roots[0].resolved()
 	}
-	for _, base := range []string{j.workspace, real} {
+	for _, base := range []string{j.workspace, linkless} {
 		if rel, ok := under(base, path, j.fold); ok {
 			return filepath.ToSlash(rel)
 		}
