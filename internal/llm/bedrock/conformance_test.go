@@ -20,25 +20,24 @@ import (
 // protocol, which has the same turns and events; bridge translates.
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	with := func(limit time.Duration) func(t *testing.T, s *llmtest.Server) llm.Model {
-		return func(t *testing.T, s *llmtest.Server) llm.Model {
-			t.Helper()
-			client, err := httpsafe.Client(httpsafe.Options{Direct: true})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(client.CloseIdleConnections)
-			m, err := bedrock.New(bedrock.Options{
-				BaseURL: "http://127.0.0.1:1", Key: httpsafe.NewSecret(llmtest.Key), FirstTimeout: limit, IdleTimeout: limit,
-				Client: &http.Client{Transport: bridge{t, s.URL, client}},
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return m
+	impatient := func(t *testing.T, s *llmtest.Server, limit time.Duration) llm.Model {
+		t.Helper()
+		client, err := httpsafe.Client(httpsafe.Options{Direct: true})
+		if err != nil {
+			t.Fatal(err)
 		}
+		t.Cleanup(client.CloseIdleConnections)
+		m, err := bedrock.New(bedrock.Options{
+			BaseURL: "http://127.0.0.1:1", Key: httpsafe.NewSecret(llmtest.Key), FirstTimeout: limit, IdleTimeout: limit,
+			Client: &http.Client{Transport: bridge{t, s.URL, client}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
 	}
-	llmtest.Run(t, with(0), llmtest.Quirks{Model: claude, MovingMarkers: true, Impatient: with(50 * time.Millisecond)})
+	patient := func(t *testing.T, s *llmtest.Server) llm.Model { t.Helper(); return impatient(t, s, 0) }
+	llmtest.Run(t, patient, llmtest.Quirks{Model: claude, MovingMarkers: true, Impatient: impatient})
 }
 
 // bridge is a transport that checks requests of the Converse protocol and has

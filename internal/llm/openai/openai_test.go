@@ -32,8 +32,8 @@ func model(t *testing.T, s *llmtest.Server, change ...func(*openai.Options)) llm
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	llmtest.Run(t, func(t *testing.T, s *llmtest.Server) llm.Model { return model(t, s) }, llmtest.Quirks{
-		Impatient: func(t *testing.T, s *llmtest.Server) llm.Model {
-			return model(t, s, func(o *openai.Options) { o.IdleTimeout = 50 * time.Millisecond })
+		Impatient: func(t *testing.T, s *llmtest.Server, silence time.Duration) llm.Model {
+			return model(t, s, func(o *openai.Options) { o.IdleTimeout = silence })
 		},
 	})
 }

@@ -3,11 +3,9 @@ package openai_test
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -83,9 +81,6 @@ func TestHeaders(t *testing.T) {
 	}
 	if a, b := h.Get("X-Session-Affinity"), s.Requests()[1].Header.Get("X-Session-Affinity"); a == "" || a != b {
 		t.Errorf("affinity %q, then %q", a, b)
-	}
-	if n := s.Connections(); n != 1 {
-		t.Errorf("%d connections, want 1", n)
 	}
 }
 
@@ -406,35 +401,6 @@ func TestServerThatNeverEnds(t *testing.T) {
 		t.Errorf("text %q, error %v", w.Text, w.Err)
 	}
 	s.AwaitGone(1)
-}
-
-// A body that ends a moment after its end mark still leaves its connection.
-func TestConnectionIsKept(t *testing.T) {
-	t.Parallel()
-	const n = 3
-	s := llmtest.NewServer(t)
-	for range n {
-		s.Add(llmtest.Answer{Handler: func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Content-Type", "text/event-stream")
-			_, _ = fmt.Fprintf(w, "data: %s\n\ndata: %s\n\ndata: [DONE]\n\n", piece(`{"content":"a"}`), end("stop"))
-			_ = http.NewResponseController(w).Flush()
-			timer := time.NewTimer(5 * time.Millisecond)
-			defer timer.Stop()
-			select {
-			case <-timer.C:
-			case <-r.Context().Done():
-			}
-		}})
-	}
-	m := model(t, s)
-	for range n {
-		if _, err := llm.Collect(t.Context(), m, request()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got := s.Connections(); got != 1 {
-		t.Errorf("%d connections for %d turns, want 1", got, n)
-	}
 }
 
 func TestEstimatedUsage(t *testing.T) {

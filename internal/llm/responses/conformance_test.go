@@ -41,8 +41,8 @@ func TestConformance(t *testing.T) {
 			t.Parallel()
 			llmtest.Run(t, func(t *testing.T, s *llmtest.Server) llm.Model { return model(t, s, change) }, llmtest.Quirks{
 				Model: "gpt-5-mini",
-				Impatient: func(t *testing.T, s *llmtest.Server) llm.Model {
-					return model(t, s, change, func(o *responses.Options) { o.IdleTimeout = 50 * time.Millisecond })
+				Impatient: func(t *testing.T, s *llmtest.Server, silence time.Duration) llm.Model {
+					return model(t, s, change, func(o *responses.Options) { o.IdleTimeout = silence })
 				},
 			})
 		})
