@@ -222,7 +222,8 @@ func (f *fake) call(m message) {
 		tick := time.NewTicker(40 * time.Millisecond)
 		defer tick.Stop()
 		f.notify("notifications/progress", map[string]any{"progress": 1}) // no token
-		for i := range 30 {
+		work, _ := time.ParseDuration(p.Arguments.Text)
+		for i, end := 0, time.Now().Add(work); time.Now().Before(end); i++ {
 			<-tick.C
 			f.notify("notifications/progress", map[string]any{"progressToken": p.Meta.Token, "progress": i})
 		}
@@ -256,7 +257,7 @@ func stdioServer(t *testing.T, name, mode string, env map[string]string) Server 
 		t.Fatal(err)
 	}
 	s := Server{
-		Name: name, Type: Stdio, Command: exe, Args: []string{"-test.run=^$"}, ToolTimeout: 30 * time.Second,
+		Name: name, Type: Stdio, Command: exe, Args: []string{"-test.run=^$"}, ToolTimeout: time.Minute,
 		Env: map[string]httpsafe.Secret{
 			"FAKE_MCP": httpsafe.NewSecret(mode), "GORACE": httpsafe.NewSecret("atexit_sleep_ms=0"), // or every end takes a second
 		}, EnabledTools: []string{"*"},
@@ -298,7 +299,8 @@ func start(t *testing.T, change func(*Options, *timing), servers ...Server) *rig
 	log := &logged{}
 	o := Options{Servers: servers, Environ: os.Environ(), Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
 	tm := defaultTiming()
-	tm.first, tm.minBackoff, tm.maxBackoff = 30*time.Second, 20*time.Millisecond, 200*time.Millisecond
+	tm.first, tm.connect, tm.reconnect = time.Minute, time.Minute, time.Minute
+	tm.minBackoff, tm.maxBackoff = 20*time.Millisecond, 200*time.Millisecond
 	if change != nil {
 		change(&o, &tm)
 	}
@@ -365,7 +367,7 @@ func (r *rig) until(what string, ok func() bool) {
 	r.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	timeout := time.NewTimer(20 * time.Second)
+	timeout := time.NewTimer(30 * time.Second)
 	defer timeout.Stop()
 	for !ok() {
 		select {

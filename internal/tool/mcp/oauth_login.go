@@ -49,7 +49,7 @@ func (a *OAuth) Login(ctx context.Context, server, address string, o LoginOption
 	ctx, cancel := context.WithTimeoutCause(ctx, o.Wait, fmt.Errorf("nobody logged in within %s; start again", o.Wait))
 	defer cancel()
 	err := a.login(ctx, server, address, o)
-	if errors.Is(err, context.DeadlineExceeded) {
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		err = context.Cause(ctx)
 	}
 	if err != nil {

@@ -46,33 +46,6 @@ func TestLazyStart(t *testing.T) {
 	}
 }
 
-// Servers that are down delay a turn once, and not longer than that.
-func TestFirstWait(t *testing.T) {
-	t.Parallel()
-	p, err := New(Options{Servers: []Server{{Name: "a", Type: Stdio, Command: "x"}, {Name: "off", Disabled: true}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.timing.first = 200 * time.Millisecond
-	began := time.Now()
-	p.Tools(t.Context())
-	if took := time.Since(began); took < 150*time.Millisecond {
-		t.Errorf("the first turn waited %v", took)
-	}
-	began = time.Now()
-	p.Tools(t.Context())
-	if took := time.Since(began); took > 100*time.Millisecond {
-		t.Errorf("the second turn waited %v", took)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	p.timing.first = time.Hour
-	p.Tools(ctx) // returns
-	if st := p.Status()[1]; st.State != Off {
-		t.Errorf("state = %q", st.State)
-	}
-}
-
 // The list is the very same while nothing changes, also when a server is lost
 // and comes back.
 func TestStableList(t *testing.T) {

@@ -103,7 +103,7 @@ func TestNormaliseRecursion(t *testing.T) {
 			continue
 		}
 		_, _, _ = set.Prepare("mcp_x", `{"a":{"x":{"y":{"z":{}}}}}`)
-		if took := time.Since(began); took > 3*time.Second {
+		if took := time.Since(began); took > 30*time.Second {
 			t.Errorf("%s took %v", name, took)
 		}
 	}
