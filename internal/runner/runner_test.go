@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -382,22 +381,6 @@ func TestBudgets(t *testing.T) {
 			}
 		})
 	}
-	t.Run("time", func(t *testing.T) {
-		t.Parallel()
-		hang := tool.Func(tool.Tool{Name: "hang", Description: "d"}, func(ctx context.Context, _ tool.Call, _ echoIn) (tool.Result, error) {
-			<-ctx.Done()
-			return tool.Result{}, ctx.Err()
-		})
-		b := newBench(t, llmtest.NewScript(t, llmtest.Call("hang", `{"text":""}`)), hang)
-		b.spec.Limits.Time = 10 * time.Millisecond
-		res := b.run(t)
-		if res.Stop != runner.OverBudget {
-			t.Errorf("stop = %s (%v)", res.Stop, res.Err)
-		}
-		if got, want := roles(b.recorded), "assistant+1 tool assistant"; got != want {
-			t.Errorf("recorded %s, want %s", got, want)
-		}
-	})
 }
 
 func TestCancel(t *testing.T) {

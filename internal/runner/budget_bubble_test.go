@@ -1,0 +1,36 @@
+package runner_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
+	"github.com/nanobot-go/nanobot/internal/runner"
+	"github.com/nanobot-go/nanobot/internal/tool"
+)
+
+// The time of a turn ends what is at work.
+func TestTimeBudget(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		hang := tool.Func(tool.Tool{Name: "hang", Description: "d"}, func(ctx context.Context, _ tool.Call, _ echoIn) (tool.Result, error) {
+			<-ctx.Done()
+			return tool.Result{}, ctx.Err()
+		})
+		b := newBench(t, llmtest.NewScript(t, llmtest.Call("hang", `{"text":""}`)), hang)
+		b.spec.Limits.Time = time.Minute
+		began := time.Now()
+		res := b.run(t)
+		if took := time.Since(began); took != b.spec.Limits.Time {
+			t.Errorf("the turn took %v, want %v", took, b.spec.Limits.Time)
+		}
+		if res.Stop != runner.OverBudget {
+			t.Errorf("stop = %s (%v)", res.Stop, res.Err)
+		}
+		if got, want := roles(b.recorded), "assistant+1 tool assistant"; got != want {
+			t.Errorf("recorded %s, want %s", got, want)
+		}
+	})
+}
