@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -29,7 +30,12 @@ func fakeManager(t *testing.T, name, script string) (path, calls string) {
 	dir := t.TempDir()
 	calls = filepath.Join(dir, "calls")
 	body := "#!/bin/sh\necho \"" + name + " $*\" >>'" + calls + "'\n" + script + "\n"
-	if err := os.WriteFile(filepath.Join(dir, name), []byte(body), 0o700); err != nil {
+	// A process that is born now would hold the file open for a moment, and
+	// what is open for writing cannot be started.
+	syscall.ForkLock.RLock()
+	err := os.WriteFile(filepath.Join(dir, name), []byte(body), 0o700)
+	syscall.ForkLock.RUnlock()
+	if err != nil {
 		t.Fatal(err)
 	}
 	return dir + ":/usr/bin:/bin", calls

@@ -211,7 +211,11 @@ func TestUnprivileged(t *testing.T) {
 	program := filepath.Join(dir, "sandbox.test")
 	self, err := os.ReadFile("/proc/self/exe")
 	if err == nil {
+		// A process that is born now would hold the file open for a moment, and
+		// what is open for writing cannot be started.
+		syscall.ForkLock.RLock()
 		err = os.WriteFile(program, self, 0o755)
+		syscall.ForkLock.RUnlock()
 	}
 	home := filepath.Join(dir, "tmp")
 	err = errors.Join(err, os.Chmod(dir, 0o755), os.Mkdir(home, 0o700), os.Chown(home, 65534, 65534))

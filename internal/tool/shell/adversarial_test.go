@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/tool"
@@ -92,6 +93,8 @@ func furnish(ws string) error {
 			return err
 		}
 	}
+	syscall.ForkLock.RLock() // or a process that is born now holds a script open, which then cannot be started
+	defer syscall.ForkLock.RUnlock()
 	for name, text := range map[string]string{
 		"a.txt": "a\n", "notes/dd-if.md": "start\nwhat dd if=/dev/zero does; shutdown\nend\n", "memory/history.jsonl": "{}\n",
 		"Makefile":     "ok:\n\t@echo fine\nrun:\n\tcat ../config.json\n",

@@ -28,7 +28,12 @@ func program(t *testing.T) string {
 		t.Fatal(err)
 	}
 	name := filepath.Join(dir, "shell.test")
-	if err := os.WriteFile(name, self, 0o755); err != nil {
+	// A process that is born now would hold the file open for a moment, and
+	// what is open for writing cannot be started.
+	syscall.ForkLock.RLock()
+	err = os.WriteFile(name, self, 0o755)
+	syscall.ForkLock.RUnlock()
+	if err != nil {
 		t.Fatal(err)
 	}
 	return name
