@@ -86,7 +86,7 @@ func TestSessionLife(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, shell.Options{Timeout: 300 * time.Second})
 	id := d.start("a", "echo hello; read line; echo got $line; read line; exit 3")
-	d.expect(d.call("a", "write_stdin", args{"session_id": id, "wait_for": "hello"}), "", "hello", "running, session_id "+id, "s so far", "s left")
+	d.expect(d.call("a", "write_stdin", args{"session_id": id, "wait_for": "hello", "wait_timeout_ms": 60000}), "", "hello", "running, session_id "+id, "s so far", "s left")
 	r := d.call("a", "write_stdin", args{"session_id": id, "chars": "one\n", "wait_for": "got one", "wait_timeout_ms": 60000})
 	d.expect(r, "", "got one")
 	if strings.Contains(r.Content.Text, "hello") {
@@ -174,7 +174,7 @@ func TestSessionTerminate(t *testing.T) {
 	n := unusual(t, 200)
 	d := newDesk(t, shell.Options{})
 	id := d.start("a", "echo begun; setsid sleep "+n+" & sleep "+n)
-	d.call("a", "write_stdin", args{"session_id": id, "wait_for": "begun", "max_output_chars": 1000})
+	d.call("a", "write_stdin", args{"session_id": id, "wait_for": "begun", "wait_timeout_ms": 60000, "max_output_chars": 1000})
 	d.expect(d.call("a", "write_stdin", args{"session_id": id, "terminate": true}), "", "terminated after")
 	noSleepers(t, n)
 }
@@ -236,7 +236,7 @@ func TestSessionWaitFor(t *testing.T) {
 	d := newDesk(t, shell.Options{})
 	// Pieces that arrive one by one, with the border inside the text.
 	id := d.start("a", `printf 'server re'; read x; printf 'ady\n'; read x; printf '\342'; read x; printf '\202\254 paid\n'; read x`)
-	d.expect(d.call("a", "write_stdin", args{"session_id": id, "wait_for": "server re"}), "", "server re")
+	d.expect(d.call("a", "write_stdin", args{"session_id": id, "wait_for": "server re", "wait_timeout_ms": 60000}), "", "server re")
 	d.expect(d.call("a", "write_stdin", args{"session_id": id, "wait_for": "nowhere", "wait_timeout_ms": 1}), "", `"nowhere" did not appear within 1ms`, "running")
 	d.call("a", "write_stdin", args{"session_id": id, "chars": "\n", "yield_time_ms": 0})
 	// The first half was handed over by an earlier call.
@@ -294,7 +294,7 @@ func TestStdinThatNobodyReads(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, shell.Options{})
 	id := d.start("a", "echo begun; sleep 300")
-	d.call("a", "write_stdin", args{"session_id": id, "wait_for": "begun"})
+	d.call("a", "write_stdin", args{"session_id": id, "wait_for": "begun", "wait_timeout_ms": 60000})
 	big := strings.Repeat("x", 64<<10)
 	d.expect(d.call("a", "write_stdin", args{"session_id": id, "chars": big, "yield_time_ms": 0}), "", "running") // the pipe takes it
 	d.expect(d.call("a", "write_stdin", args{"session_id": id, "chars": big}), tool.Conflict, "does not read", "0 of 65536")
