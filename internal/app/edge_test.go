@@ -161,7 +161,7 @@ func TestLinkedConfiguration(t *testing.T) {
 	<-h.party.joined
 	uses := func(key string) {
 		t.Helper()
-		for tick, end := time.NewTicker(5*time.Millisecond), time.After(20*time.Second); models(t, h.g.Handler(), key) != http.StatusOK; {
+		for tick, end := time.NewTicker(5*time.Millisecond), time.After(time.Minute); models(t, h.g.Handler(), key) != http.StatusOK; {
 			select {
 			case <-tick.C:
 			case <-end:

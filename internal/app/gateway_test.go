@@ -92,7 +92,7 @@ func (p *party) write(t *testing.T, who, id, text string) error {
 // hear waits for something that is said and contains a text.
 func (p *party) hear(t *testing.T, want string) bus.Outbound {
 	t.Helper()
-	timeout := time.After(20 * time.Second)
+	timeout := time.After(time.Minute)
 	for {
 		select {
 		case out := <-p.said:
@@ -167,7 +167,7 @@ func (h *host) end() error {
 	select {
 	case err := <-h.done:
 		return err
-	case <-time.After(40 * time.Second):
+	case <-time.After(2 * time.Minute):
 		h.t.Fatal("the gateway does not end")
 		return nil
 	}
@@ -369,7 +369,7 @@ func TestRestartIsAnnounced(t *testing.T) {
 		if !errors.Is(err, app.ErrRestart) {
 			t.Fatalf("ended with %v", err)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("it does not restart")
 	}
 	h.party.hear(t, "Restarting")

@@ -68,7 +68,7 @@ func TestInstance(t *testing.T) {
 	if id != "" && other.Alive() {
 		t.Error("a process with the same number but another start counts as ours")
 	}
-	if gently, err := got.Stop(t.Context(), 10*time.Second); err != nil || !gently {
+	if gently, err := got.Stop(t.Context(), time.Minute); err != nil || !gently {
 		t.Errorf("stop: gently %v, %v", gently, err)
 	}
 	<-done

@@ -125,7 +125,7 @@ func realGroup(t *testing.T) string {
 	t.Cleanup(func() {
 		_ = os.WriteFile(filepath.Join(dir, "cgroup.kill"), []byte("1"), 0o600)
 		_ = unix.Rmdir(filepath.Join(dir, ownGroup))
-		for range 500 {
+		for range 15_000 {
 			if err = unix.Rmdir(dir); !errors.Is(err, unix.EBUSY) {
 				break
 			}

@@ -27,12 +27,12 @@ func alive(text string) bool {
 	return false
 }
 
-// eventually waits up to 10 s for a condition.
+// eventually waits up to a minute for a condition.
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(10 * time.Second); !condition(); <-tick.C {
+	for deadline := time.Now().Add(time.Minute); !condition(); <-tick.C {
 		if time.Now().After(deadline) {
 			t.Fatalf("timed out: %s", what)
 		}

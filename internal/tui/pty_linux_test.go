@@ -75,7 +75,7 @@ func TestChatOnPTY(t *testing.T) {
 			}
 		}
 	}()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	expect := func(want string) {
 		t.Helper()

@@ -132,7 +132,7 @@ func (o *output) String() string {
 // stop lets the process end in order.
 func (g *gateway) stop() {
 	g.t.Helper()
-	for end := time.Now().Add(10 * time.Second); !strings.Contains(g.out.String(), "listening") && time.Now().Before(end); {
+	for end := time.Now().Add(time.Minute); !strings.Contains(g.out.String(), "listening") && time.Now().Before(end); {
 		hold(g.t.Context(), 20*time.Millisecond) // before that a signal just kills it
 	}
 	if err := g.cmd.Process.Signal(syscall.SIGTERM); err != nil {

@@ -21,7 +21,7 @@ import (
 )
 
 // patience is how long something that must happen may take.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // In is somebody who writes. The fake turns it into what its platform sends.
 type In struct {

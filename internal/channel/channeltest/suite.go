@@ -196,7 +196,7 @@ func testEnd(t *testing.T, h *house) {
 	h.expect("re: hi")
 	start := time.Now()
 	h.end()
-	if took := time.Since(start); took > 5*time.Second {
+	if took := time.Since(start); took > 20*time.Second { // a long poll takes longer
 		t.Errorf("the end took %v", took)
 	}
 }

@@ -124,7 +124,7 @@ func (r *rig) inbound() bus.Inbound {
 	select {
 	case in := <-r.got:
 		return in
-	case <-time.After(5 * time.Second):
+	case <-time.After(time.Minute):
 		r.t.Fatal("no message reached the agent")
 		return bus.Inbound{}
 	}
@@ -174,7 +174,7 @@ func (r *rig) login() *client { r.t.Helper(); return r.dial("client_id=tester&to
 // next is the next event.
 func (c *client) next() map[string]any {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
 	defer cancel()
 	_, data, err := c.conn.Read(ctx)
 	if err != nil {
