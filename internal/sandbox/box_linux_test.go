@@ -222,7 +222,7 @@ func TestUnprivileged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"-test.timeout=120s", "-test.v"}
+	args := []string{"-test.timeout=10m", "-test.v"}
 	for _, a := range os.Args[1:] {
 		if strings.HasPrefix(a, "-test.short") || strings.HasPrefix(a, "-test.run") || strings.HasPrefix(a, "-test.skip") {
 			args = append(args, a)

@@ -474,7 +474,7 @@ func TestGuardIsQuick(t *testing.T) { // one after another, so that each has the
 		t.Run(name, func(t *testing.T) {
 			begin := time.Now()
 			g.check(command, dir)
-			if d := time.Since(begin); d > 20*time.Second {
+			if d := time.Since(begin); d > 2*time.Minute {
 				t.Errorf("took %v", d)
 			}
 		})
