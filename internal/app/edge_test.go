@@ -159,23 +159,43 @@ func TestLinkedConfiguration(t *testing.T) {
 	}
 	h.start()
 	<-h.party.joined
-	uses := func(key string) {
-		t.Helper()
-		for tick, end := time.NewTicker(5*time.Millisecond), time.After(time.Minute); models(t, h.g.Handler(), key) != http.StatusOK; {
-			select {
-			case <-tick.C:
-			case <-end:
-				t.Fatalf("%s is not in use", key)
-			}
-		}
-	}
-	uses(first)
+	h.uses(first)
 	for _, key := range []string{second, first, second} { // the first may be seen because watching begins
 		put("a/nanobot.json", key)
-		uses(key)
+		h.uses(key)
 	}
 	h.must(os.Symlink(put("b/nanobot.json", third), link+".new"))
 	h.must(os.Rename(link+".new", link))
-	uses(third)
+	h.uses(third)
 	h.must(h.end())
+}
+
+// A configuration that is changed while the gateway starts is not missed.
+func TestChangeDuringStart(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, echo(t))
+	const first, second = "first-key-8d1f7e0a", "second-key-5c92b3d4"
+	h.configure(withKey(first))
+	ctx, stop := context.WithCancel(t.Context())
+	g, err := app.NewGateway(ctx, h.options())
+	h.must(err)
+	h.g, h.stop, h.done = g, stop, make(chan error, 1)
+	h.configure(withKey(second))
+	go func() { h.done <- g.Run(ctx, nil) }()
+	h.uses(second)
+	h.must(h.end())
+}
+
+// uses waits until a key of the API is in use.
+func (h *host) uses(key string) {
+	h.t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.After(time.Minute); models(h.t, h.g.Handler(), key) != http.StatusOK; {
+		select {
+		case <-tick.C:
+		case <-end:
+			h.t.Fatalf("%s is not in use", key)
+		}
+	}
 }

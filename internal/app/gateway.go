@@ -74,6 +74,7 @@ type Gateway struct {
 	bad    string         // why the newest one is not in use; "" if it is
 
 	scoping   sync.Mutex // held by setScope
+	stamp     string     // of the configuration file before it was read
 	workspace string
 	scratch   string // the queue of a dry run; "" is the real one
 }
@@ -92,6 +93,9 @@ func NewGateway(ctx context.Context, o GatewayOptions) (*Gateway, error) {
 	g := &Gateway{
 		o: o, log: o.Log, started: o.Now(), restart: make(chan bus.Route, 1), reload: make(chan chan error),
 		moved: make(chan struct{}), ending: make(chan struct{}), free: freeBytes,
+	}
+	if file, err := config.Locate(g.configOptions()); err == nil {
+		g.stamp = stampOf(file)
 	}
 	g.metrics = api.NewMetrics(o.Version, g.started, o.Now)
 	g.o.figures = &figures{embedded: o.UseModel != nil}

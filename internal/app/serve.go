@@ -314,7 +314,7 @@ func (g *Gateway) watchConfig(ctx context.Context) {
 		}
 	})
 	g.background.Go(func() {
-		stamp := stampOf(file)
+		stamp := g.stamp // what changed since the start counts
 		for {
 			select {
 			case <-changed:
