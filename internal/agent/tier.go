@@ -2,6 +2,7 @@ package agent
 
 import (
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
@@ -81,7 +82,7 @@ func (t Tier) Tools(set *tool.Set) (*tool.Set, error) {
 		}
 		return len(core)
 	}
-	slices.SortStableFunc(order, func(a, b llm.ToolDef) int { return rank(a) - rank(b) })
+	sort.SliceStable(order, func(i, j int) bool { return rank(order[i]) < rank(order[j]) })
 	var kept []tool.Tool
 	var defs []llm.ToolDef
 	for _, d := range order {

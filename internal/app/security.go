@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/config"
@@ -57,8 +58,8 @@ type SecurityReport struct {
 // Findings are the checks that found something, worst first.
 func (r SecurityReport) Findings() []Check {
 	found := slices.DeleteFunc(slices.Clone(r.Checks), func(c Check) bool { return c.Severity == "" })
-	slices.SortStableFunc(found, func(a, b Check) int {
-		return slices.Index(Severities(), a.Severity) - slices.Index(Severities(), b.Severity)
+	sort.SliceStable(found, func(i, j int) bool {
+		return slices.Index(Severities(), found[i].Severity) < slices.Index(Severities(), found[j].Severity)
 	})
 	return found
 }

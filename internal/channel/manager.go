@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"slices"
+	"sort"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -334,7 +335,7 @@ func (m *Manager) Status() []Status {
 	for _, s := range slots {
 		out = append(out, s.status())
 	}
-	slices.SortFunc(out, func(a, b Status) int { return strings.Compare(a.Name, b.Name) })
+	sort.Slice(out, func(i, j int) bool { return out[i].Name < out[j].Name })
 	return out
 }
 

@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sort"
 	"strings"
 	"sync"
 	"time"
@@ -240,8 +241,9 @@ func (p *Pairing) List() (waiting []PairingRequest, approved map[string][]string
 			waiting = append(waiting, PairingRequest{Code: code, Channel: r.Channel, Sender: r.Sender, Expires: time.UnixMilli(int64(r.Expires * 1000))})
 		}
 	}
-	slices.SortFunc(waiting, func(a, b PairingRequest) int {
-		return cmp.Or(a.Expires.Compare(b.Expires), cmp.Compare(a.Code, b.Code))
+	sort.Slice(waiting, func(i, j int) bool {
+		a, b := &waiting[i], &waiting[j]
+		return cmp.Or(a.Expires.Compare(b.Expires), cmp.Compare(a.Code, b.Code)) < 0
 	})
 	return waiting, approved, nil
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 	"text/tabwriter"
 
@@ -56,7 +57,7 @@ address with nanobot config set providers.NAME.apiBase URL.`,
 			if ready {
 				list = slices.DeleteFunc(list, func(s llm.Standing) bool { return !s.Ready })
 			}
-			slices.SortStableFunc(list, func(a, b llm.Standing) int { return cmp.Compare(rank(a), rank(b)) })
+			sort.SliceStable(list, func(i, j int) bool { return rank(list[i]) < rank(list[j]) })
 			if asJSON {
 				return writeJSON(cmd.OutOrStdout(), app.Standings(list))
 			}

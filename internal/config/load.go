@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"sort"
 	"strings"
 	"unicode/utf8"
 )
@@ -110,7 +111,7 @@ func (l *Loaded) build(o Options, data []byte) error {
 	r.decode(&l.Config, tree)
 	r.check(&l.Config, tree)
 	l.Warnings = r.warnings
-	slices.SortStableFunc(l.Warnings, byPosition)
+	sortByPosition(l.Warnings)
 	if o.Strict {
 		for _, w := range l.Warnings {
 			if w.Unknown {
@@ -167,8 +168,10 @@ func (r *reader) double(p Problem) {
 	r.warn(p)
 }
 
-func byPosition(a, b Problem) int {
-	return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+func sortByPosition(all []Problem) {
+	sort.SliceStable(all, func(i, j int) bool {
+		return cmp.Or(cmp.Compare(all[i].Line, all[j].Line), cmp.Compare(all[i].Column, all[j].Column)) < 0
+	})
 }
 
 func (r *reader) failure(file string) error {
@@ -176,7 +179,7 @@ func (r *reader) failure(file string) error {
 	if len(all) == 0 {
 		return nil
 	}
-	slices.SortStableFunc(all, byPosition)
+	sortByPosition(all)
 	kind := InvalidSchema
 	if len(r.issues) == 0 {
 		kind = MissingEnv

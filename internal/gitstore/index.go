@@ -7,8 +7,8 @@ import (
 	"encoding/binary"
 	"os"
 	"slices"
+	"sort"
 	"strconv"
-	"strings"
 )
 
 // staged is an entry of git's index, which says what the next commit of a git
@@ -144,11 +144,12 @@ func (c *cursor) back() int {
 }
 
 func formatIndex(entries []staged) []byte {
-	slices.SortFunc(entries, func(a, b staged) int {
-		if d := strings.Compare(a.name, b.name); d != 0 {
-			return d
+	sort.Slice(entries, func(i, j int) bool {
+		a, b := &entries[i], &entries[j]
+		if a.name != b.name {
+			return a.name < b.name
 		}
-		return int(a.flags&flagStages) - int(b.flags&flagStages)
+		return a.flags&flagStages < b.flags&flagStages
 	})
 	version := uint32(2)
 	if slices.ContainsFunc(entries, func(e staged) bool { return e.flags&flagMore != 0 }) {

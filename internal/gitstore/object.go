@@ -10,7 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -164,7 +164,7 @@ func (r *repo) tree(h hash) (out []entry, err error) {
 }
 
 func (r *repo) storeTree(entries []entry) (hash, error) {
-	slices.SortFunc(entries, func(a, b entry) int { return strings.Compare(a.sortKey(), b.sortKey()) })
+	sort.Slice(entries, func(i, j int) bool { return entries[i].sortKey() < entries[j].sortKey() })
 	var b []byte
 	for _, e := range entries {
 		b = append(b, e.mode...)

@@ -6,7 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"log/slog"
-	"slices"
+	"sort"
 	"strings"
 	"sync"
 	"time"
@@ -129,7 +129,7 @@ func (b *Breakers) Paused(ctx context.Context) []Pause {
 			out = append(out, Pause{ID: id, Kind: c.Kind, Until: c.Until})
 		}
 	}
-	slices.SortFunc(out, func(x, y Pause) int { return strings.Compare(x.ID, y.ID) })
+	sort.Slice(out, func(i, j int) bool { return out[i].ID < out[j].ID })
 	return out
 }
 

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -68,7 +69,7 @@ func ListModels(ctx context.Context, c Choice, o ListOptions) ([]Offer, error) {
 	if !ok {
 		return nil, &Error{Kind: InvalidRequest, Provider: c.Name, Message: "the answer of " + c.Base + " is not a list of models; is the base URL right?"}
 	}
-	slices.SortFunc(out, func(a, b Offer) int { return strings.Compare(a.ID, b.ID) })
+	sort.Slice(out, func(i, j int) bool { return out[i].ID < out[j].ID })
 	return slices.CompactFunc(out, func(a, b Offer) bool { return a.ID == b.ID }), nil
 }
 

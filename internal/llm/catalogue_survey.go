@@ -3,6 +3,7 @@ package llm
 import (
 	"maps"
 	"slices"
+	"sort"
 	"strings"
 )
 
@@ -58,14 +59,12 @@ func NearestModels(model string, offers []Offer, n int) []string {
 			all = append(all, scored{o.ID, s})
 		}
 	}
-	slices.SortStableFunc(all, func(a, b scored) int {
-		switch {
-		case a.score > b.score:
-			return -1
-		case a.score < b.score:
-			return 1
+	sort.SliceStable(all, func(i, j int) bool {
+		a, b := all[i], all[j]
+		if a.score != b.score {
+			return a.score > b.score
 		}
-		return len(a.id) - len(b.id)
+		return len(a.id) < len(b.id)
 	})
 	out := make([]string, 0, n)
 	for _, s := range all[:min(n, len(all))] {

@@ -1,10 +1,10 @@
 package sandbox
 
 import (
-	"cmp"
 	"os"
 	"path"
 	"slices"
+	"sort"
 	"strconv"
 	"unsafe"
 
@@ -112,7 +112,7 @@ func (p *plan) layout() []place {
 		return l.kind == link && slices.ContainsFunc(all, func(e place) bool { return e.at != l.at && within(e.at, l.at) })
 	})
 	// Stable, so that of two entries for one place the later one wins.
-	slices.SortStableFunc(out, func(a, b place) int { return cmp.Compare(a.at, b.at) })
+	sort.SliceStable(out, func(i, j int) bool { return out[i].at < out[j].at })
 	return out
 }
 

@@ -10,7 +10,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
-	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -68,8 +68,9 @@ func (st *Store) List(ctx context.Context) ([]Info, error) {
 			}
 		}
 	}
-	slices.SortFunc(infos, func(a, b Info) int {
-		return cmp.Or(b.Updated.Compare(a.Updated), cmp.Compare(a.Key, b.Key))
+	sort.Slice(infos, func(i, j int) bool {
+		a, b := &infos[i], &infos[j]
+		return cmp.Or(b.Updated.Compare(a.Updated), cmp.Compare(a.Key, b.Key)) < 0
 	})
 	return infos, errors.Join(errs...)
 }

@@ -7,7 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
+	"sort"
 	"strings"
 	"time"
 )
@@ -39,7 +39,10 @@ func (st *Store) Recent(ctx context.Context, since time.Time, most int) ([]Seen,
 			found = append(found, Seen{e.Name(), fi.ModTime()})
 		}
 	}
-	slices.SortFunc(found, func(a, b Seen) int { return cmp.Or(b.Changed.Compare(a.Changed), cmp.Compare(a.Key, b.Key)) })
+	sort.Slice(found, func(i, j int) bool {
+		a, b := &found[i], &found[j]
+		return cmp.Or(b.Changed.Compare(a.Changed), cmp.Compare(a.Key, b.Key)) < 0
+	})
 	out := found[:0]
 	for _, s := range found[:min(most, len(found))] {
 		if err := context.Cause(ctx); err != nil {

@@ -12,6 +12,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"sort"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -154,7 +155,7 @@ func (b *bundle) finish() error {
 	if len(b.files) == 0 {
 		return errors.New("there are no files in it")
 	}
-	slices.SortFunc(b.files, func(x, y file) int { return strings.Compare(x.path, y.path) })
+	sort.Slice(b.files, func(i, j int) bool { return b.files[i].path < b.files[j].path })
 	if b.file(fileName) != nil {
 		return nil
 	}
@@ -229,7 +230,7 @@ func readTree(tree fs.FS, name string) (*bundle, error) {
 	if len(b.files) == 0 {
 		return nil, errors.New("there are no files in it")
 	}
-	slices.SortFunc(b.files, func(x, y file) int { return strings.Compare(x.path, y.path) })
+	sort.Slice(b.files, func(i, j int) bool { return b.files[i].path < b.files[j].path })
 	return b, nil
 }
 

@@ -20,6 +20,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"sort"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -242,7 +243,7 @@ func (l *Library) refresh() *snapshot {
 		}
 		next.skills = append(next.skills, s)
 	}
-	slices.SortFunc(next.skills, func(a, b Skill) int { return strings.Compare(a.Name, b.Name) })
+	sort.Slice(next.skills, func(i, j int) bool { return next.skills[i].Name < next.skills[j].Name })
 	var active []string
 	for i := range next.skills {
 		s := &next.skills[i]

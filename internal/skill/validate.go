@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"regexp"
 	"slices"
+	"sort"
 	"strings"
 	"sync"
 	"unicode"
@@ -142,7 +143,7 @@ func (b *bundle) validate() []Problem {
 	c.body(data, front, found)
 	c.references(data, b)
 	c.invisible(data)
-	slices.SortStableFunc(c.problems, func(x, y Problem) int { return x.Line - y.Line })
+	sort.SliceStable(c.problems, func(i, j int) bool { return c.problems[i].Line < c.problems[j].Line })
 	return c.problems
 }
 

@@ -16,6 +16,7 @@ import (
 	"reflect"
 	"runtime/debug"
 	"slices"
+	"sort"
 	"strings"
 	"sync"
 
@@ -212,14 +213,12 @@ func validName(name string) bool {
 // reject, are programming errors of the caller and reported as such.
 func NewSet(tools ...Tool) (*Set, error) {
 	s := &Set{tools: slices.Clone(tools), index: make(map[string]int, len(tools))}
-	slices.SortFunc(s.tools, func(a, b Tool) int {
-		if am, bm := strings.HasPrefix(a.Name, "mcp_"), strings.HasPrefix(b.Name, "mcp_"); am != bm {
-			if am {
-				return 1
-			}
-			return -1
+	sort.Slice(s.tools, func(i, j int) bool {
+		a, b := s.tools[i].Name, s.tools[j].Name
+		if am, bm := strings.HasPrefix(a, "mcp_"), strings.HasPrefix(b, "mcp_"); am != bm {
+			return bm
 		}
-		return strings.Compare(a.Name, b.Name)
+		return a < b
 	})
 	for i := range s.tools {
 		t := &s.tools[i]

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"sort"
 	"strconv"
 	"time"
 
@@ -70,10 +71,21 @@ func (j *Journal) boundShown() {
 		return
 	}
 	// An eighth at once, so that it costs little per answer.
-	routes := slices.SortedFunc(maps.Keys(j.shown), func(a, b bus.Route) int { return j.shown[a].at.Compare(j.shown[b].at) })
+	routes := j.shownRoutes()
 	for _, to := range routes[:len(routes)-j.opts.MaxShown+j.opts.MaxShown/8] {
 		delete(j.shown, to)
 	}
+}
+
+// shownRoutes are the routes with something shown, the oldest first. The caller
+// holds the lock.
+func (j *Journal) shownRoutes() []bus.Route {
+	routes := slices.Collect(maps.Keys(j.shown))
+	sort.Slice(routes, func(x, y int) bool {
+		a, b := routes[x], routes[y]
+		return cmp.Or(j.shown[a].at.Compare(j.shown[b].at), cmp.Compare(a.ChatID, b.ChatID), cmp.Compare(a.MessageID, b.MessageID)) < 0
+	})
+	return routes
 }
 
 // forgetShown forgets what shows the answer for a route and adds the line that
@@ -114,9 +126,7 @@ func shownLine(b *bytes.Buffer, to bus.Route, ids []string, at time.Time) error 
 func (j *Journal) snapshotShown(b *bytes.Buffer) error {
 	limit := j.opts.Now().Add(-bus.ShownFor)
 	maps.DeleteFunc(j.shown, func(_ bus.Route, s shown) bool { return s.at.Before(limit) })
-	for _, to := range slices.SortedFunc(maps.Keys(j.shown), func(a, b bus.Route) int {
-		return cmp.Or(j.shown[a].at.Compare(j.shown[b].at), cmp.Compare(a.ChatID, b.ChatID), cmp.Compare(a.MessageID, b.MessageID))
-	}) {
+	for _, to := range j.shownRoutes() {
 		if err := shownLine(b, to, j.shown[to].ids, j.shown[to].at); err != nil {
 			return err
 		}

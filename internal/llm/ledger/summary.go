@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -136,11 +137,12 @@ func (l *Ledger) Summarize(ctx context.Context, q Query) (Summary, error) {
 		}
 	}
 	slices.Sort(s.Unpriced)
-	slices.SortStableFunc(s.Groups, func(a, b Group) int {
+	sort.SliceStable(s.Groups, func(i, j int) bool {
+		a, b := &s.Groups[i], &s.Groups[j]
 		if q.By == "day" || q.By == "month" {
-			return cmp.Compare(a.Name, b.Name)
+			return a.Name < b.Name
 		}
-		return cmp.Or(cmp.Compare(b.USD, a.USD), cmp.Compare(b.Usage.Prompt+b.Usage.Completion, a.Usage.Prompt+a.Usage.Completion), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(b.USD, a.USD), cmp.Compare(b.Usage.Prompt+b.Usage.Completion, a.Usage.Prompt+a.Usage.Completion), cmp.Compare(a.Name, b.Name)) < 0
 	})
 	return s, nil
 }

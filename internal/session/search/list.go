@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -110,6 +111,6 @@ func allLogs(root *os.Root) ([]logFile, error) {
 			out = append(out, logFile{e.Name(), fi})
 		}
 	}
-	slices.SortFunc(out, func(a, b logFile) int { return b.info.ModTime().Compare(a.info.ModTime()) })
+	sort.Slice(out, func(i, j int) bool { return out[i].info.ModTime().After(out[j].info.ModTime()) })
 	return out, err
 }

@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -308,7 +309,7 @@ func (s *search) partly(ctx context.Context, want []item, have []scored) ([]scor
 		return nil, err
 	}
 	rare := slices.DeleteFunc(slices.Clone(weighed), func(w weighted) bool { return w.df == 0 })
-	slices.SortStableFunc(rare, func(a, b weighted) int { return cmp.Compare(a.df, b.df) })
+	sort.SliceStable(rare, func(i, j int) bool { return rare[i].df < rare[j].df })
 	var choose []item
 	sum := 0
 	for _, w := range rare {
@@ -360,7 +361,10 @@ type span struct{ start, end, item int }
 // rank reads the texts and orders them. The first must items have to occur.
 func (s *search) rank(ctx context.Context, found []place, items []weighted, must int) ([]scored, error) {
 	// Files are read from front to back.
-	slices.SortFunc(found, func(a, b place) int { return cmp.Or(cmp.Compare(a.source, b.source), cmp.Compare(a.pos, b.pos)) })
+	sort.Slice(found, func(i, j int) bool {
+		a, b := &found[i], &found[j]
+		return cmp.Or(cmp.Compare(a.source, b.source), cmp.Compare(a.pos, b.pos)) < 0
+	})
 	var out []scored
 	read := int64(0)
 	for _, p := range found {
@@ -382,8 +386,9 @@ func (s *search) rank(ctx context.Context, found []place, items []weighted, must
 			out = append(out, h)
 		}
 	}
-	slices.SortFunc(out, func(a, b scored) int {
-		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(b.id, a.id))
+	sort.Slice(out, func(i, j int) bool {
+		a, b := &out[i], &out[j]
+		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(b.id, a.id)) < 0
 	})
 	// The same words may be in a log and in what a crash left of it.
 	type key struct {

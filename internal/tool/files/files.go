@@ -13,7 +13,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"slices"
+	"sort"
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/diskio"
@@ -145,15 +145,7 @@ func (f *family) similar(name string) string {
 	if len(found) == 0 {
 		return ""
 	}
-	slices.SortStableFunc(found, func(a, b near) int {
-		switch {
-		case a.ratio > b.ratio:
-			return -1
-		case a.ratio < b.ratio:
-			return 1
-		}
-		return 0
-	})
+	sort.SliceStable(found, func(i, j int) bool { return found[i].ratio > found[j].ratio })
 	var names []string
 	for _, n := range found[:min(3, len(found))] {
 		names = append(names, f.show(filepath.Join(dir, n.name)))

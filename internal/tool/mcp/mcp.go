@@ -18,6 +18,7 @@ import (
 	"log/slog"
 	"os/exec"
 	"slices"
+	"sort"
 	"strings"
 	"sync"
 	"time"
@@ -209,7 +210,7 @@ func (p *Pool) refresh() {
 			tools = append(tools, e.s.tool(name, e.o))
 		}
 	}
-	slices.SortFunc(tools, func(a, b tool.Tool) int { return strings.Compare(a.Name, b.Name) })
+	sort.Slice(tools, func(i, j int) bool { return tools[i].Name < tools[j].Name })
 	h := sha256.New()
 	for _, t := range tools {
 		_, _ = fmt.Fprintf(h, "%q %q %q %t\n", t.Name, t.Description, t.Schema, t.ReadOnly)

@@ -9,7 +9,7 @@ import (
 	"mime"
 	"os"
 	"path/filepath"
-	"slices"
+	"sort"
 	"strings"
 	"unicode/utf8"
 
@@ -235,7 +235,7 @@ func trim(dir, newest string) error {
 			total += info.Size()
 		}
 	}
-	slices.SortFunc(files, func(a, b os.FileInfo) int { return a.ModTime().Compare(b.ModTime()) })
+	sort.Slice(files, func(i, j int) bool { return files[i].ModTime().Before(files[j].ModTime()) })
 	count := len(files)
 	for _, f := range files {
 		if count <= maxMediaFiles && total <= maxMediaBytes {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/diskio"
@@ -139,8 +140,8 @@ func (s *Store) withParents(items []item) []item {
 // another: files that were made go first, then folders from the inside out,
 // then folders come back from the outside in, then files, then permissions.
 func (s *Store) restore(ctx context.Context, items []item, r *Report) error {
-	deep := func(a, b item) int { return strings.Count(b.path, "/") - strings.Count(a.path, "/") }
-	slices.SortStableFunc(items, deep)
+	deep := func(i int) int { return strings.Count(items[i].path, "/") }
+	sort.SliceStable(items, func(i, j int) bool { return deep(i) > deep(j) })
 	outward := slices.Clone(items)
 	slices.Reverse(outward)
 	for _, step := range []struct {

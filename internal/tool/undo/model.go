@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"io/fs"
 	"slices"
+	"sort"
 	"sync"
 	"time"
 )
@@ -230,7 +231,7 @@ func (m *model) commandChanges(o *openCommand, now map[string]entry, fresh []del
 			out = append(out, change{Path: p, Before: &before, After: &after})
 		}
 	}
-	slices.SortFunc(out, func(a, b change) int { return cmp.Compare(a.Path, b.Path) })
+	sort.Slice(out, func(i, j int) bool { return out[i].Path < out[j].Path })
 	return out, moved
 }
 

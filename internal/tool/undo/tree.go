@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -232,7 +233,7 @@ func (w *walker) delta(old map[string]entry) (out []delta) {
 			out = append(out, delta{Path: p})
 		}
 	}
-	slices.SortFunc(out, func(a, b delta) int { return strings.Compare(a.Path, b.Path) })
+	sort.Slice(out, func(i, j int) bool { return out[i].Path < out[j].Path })
 	return out
 }
 
