@@ -186,6 +186,30 @@ func TestChangeDuringStart(t *testing.T) {
 	h.must(h.end())
 }
 
+// A file that is emptied before it is written is no configuration.
+func TestConfigurationBeingWritten(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, echo(t))
+	const first, second = "first-key-8d1f7e0a", "second-key-5c92b3d4"
+	h.configure(withKey(first))
+	log, o := &lockedText{}, h.options()
+	o.Log = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	h.startWith(o)
+	h.uses(first)
+	for i, away := range []func(){func() { h.configure("") }, func() { h.must(os.Remove(filepath.Join(h.dir, "config.json"))) }} {
+		away()
+		for strings.Count(log.String(), "just being written") <= i {
+			<-time.After(time.Millisecond)
+		}
+		if got := models(t, h.g.Handler(), first); got != http.StatusOK {
+			t.Errorf("status %d with the key of the file that is not there", got)
+		}
+	}
+	h.configure(withKey(second))
+	h.uses(second)
+	h.must(h.end())
+}
+
 // uses waits until a key of the API is in use.
 func (h *host) uses(key string) {
 	h.t.Helper()

@@ -324,7 +324,11 @@ func (g *Gateway) watchConfig(ctx context.Context) {
 			if httpsafe.Pause(ctx, time.Duration(l.Config.Gateway.Reload.DebounceMS)*time.Millisecond) != nil {
 				return
 			}
-			if now := stampOf(file); now != stamp {
+			switch now := stampOf(file); now {
+			case stamp:
+			case "": // many programs empty a file, or move it away, before they write it
+				g.log.DebugContext(ctx, "the configuration file is empty or gone, as if it was just being written")
+			default:
 				stamp = now
 				_ = g.Reload(ctx) // it tells by itself
 			}
@@ -332,11 +336,12 @@ func (g *Gateway) watchConfig(ctx context.Context) {
 	})
 }
 
-// stampOf tells one version of a file from another.
+// stampOf tells one version of a file from another; "" is no file, or one
+// without content.
 func stampOf(path string) string {
 	info, err := os.Stat(path)
-	if err != nil {
-		return "missing"
+	if err != nil || info.Size() == 0 {
+		return ""
 	}
 	return fmt.Sprint(info.ModTime().UnixNano(), info.Size())
 }
