@@ -47,7 +47,7 @@ func TestFigures(t *testing.T) {
 	var refuse atomic.Bool
 	h := newHost(t, nil)
 	conf := fmt.Sprintf(`{"agents": {"defaults": {"model": "m", "provider": "custom"}}, "providers": {"custom": {"apiBase": %q, "apiKey": "k"}},
-		"api": {"apiKey": "0123456789abcdef"}, "gateway": {"port": 0, "heartbeat": {"enabled": false}},
+		"api": {"apiKey": "0123456789abcdef"}, "gateway": {"port": 0, "heartbeat": {"enabled": false}, "reload": {"enabled": false}},
 		"channels": {"party": {"enabled": true, "allowFrom": ["ann"]}}}`, answering(t, &refuse))
 	h.configure(conf)
 	h.start()
@@ -68,19 +68,19 @@ func TestFigures(t *testing.T) {
 		t.Error("a broken configuration was taken")
 	}
 	h.configure(conf)
-	text := h.read("/metrics")
+	text := ""
 	for _, want := range []string{
 		`nanobot_llm_requests_total{provider="custom",model="m",status="ok"} 3`, `nanobot_llm_request_seconds_count{provider="custom"} 3`,
 		`nanobot_llm_tokens_total{kind="prompt"} 30`, `nanobot_turns_total{channel="party",status="completed"} 2`, `nanobot_turns_total{channel="api",status="completed"} 1`,
 		`nanobot_cron_runs_total{status="ok"} 1`, "nanobot_cron_lag_seconds_count 1", `nanobot_config_reload_total{result="ok"} 1`, `nanobot_config_reload_total{result="error"} 1`,
 		`nanobot_received_total{channel="party"} 1`, "nanobot_sessions 3",
 	} {
-		if !strings.Contains(text, want+"\n") {
-			t.Errorf("%q is missing", want)
+		// What is said may be heard before it is counted.
+		for end := time.Now().Add(time.Minute); !strings.Contains(text, want+"\n"); text = h.read("/metrics") {
+			if time.Now().After(end) {
+				t.Fatalf("%q is missing in:\n%s", want, text)
+			}
 		}
-	}
-	if t.Failed() {
-		t.Log(text)
 	}
 
 	h.must(h.g.Reload(t.Context()))
