@@ -167,7 +167,7 @@ func (g *Gateway) change(ctx context.Context, e edit) (edited, error) {
 		out.Reconnect, out.Note = true, "The socket begins anew with these settings; connect again, with the new token or address if you changed them."
 		g.reloadSoon()
 	} else if err := g.reloadAndWait(ctx); err != nil {
-		return edited{}, webui.Refuse(http.StatusUnprocessableEntity, "the settings are saved, but they cannot be used: %v", err)
+		return edited{}, webui.Refuse(http.StatusUnprocessableEntity, "the settings are saved, but they cannot be used: %s", g.secrets.Redact(err.Error()))
 	}
 	out.Restart = append(out.Restart, g.Status().Later...)
 	return out, nil
