@@ -72,13 +72,21 @@ func newRules(out *launcher.Program, abi int, noTCP bool) *rules {
 
 // allow grants access to a path and everything below it. A path that the child
 // cannot open is no error: there is nothing to grant.
-func (r *rules) allow(path string, access uint64) {
+func (r *rules) allow(path string, access uint64) { r.grant(path, access, false) }
+
+// grant is allow, if exact for a path without links only.
+func (r *rules) grant(path string, access uint64, exact bool) {
 	if st, err := os.Stat(path); err == nil && !st.IsDir() {
 		access &= accessFile
 	}
 	rule := unix.LandlockPathBeneathAttr{Allowed_access: access & r.handled, Parent_fd: launcher.PassFD}
 	s := &r.out.Run
-	open := s.Add("open", path, unix.SYS_OPENAT, launcher.AtCWD, path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	var open *launcher.Step
+	if exact {
+		open = openExactly(r.out, s, path)
+	} else {
+		open = s.Add("open", path, unix.SYS_OPENAT, launcher.AtCWD, path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	}
 	open.Save, open.Lax, open.Skip = true, true, 3
 	s.Add("keep", path, unix.SYS_DUP3, launcher.Saved, launcher.PassFD, unix.O_CLOEXEC)
 	s.Add("close", path, unix.SYS_CLOSE, launcher.Saved)

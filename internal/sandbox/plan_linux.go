@@ -44,6 +44,16 @@ func (p *plan) rootDir() string {
 func (p *plan) ownNet() bool   { return p.Spaces&unix.CLONE_NEWNET != 0 || p.OwnNet }
 func (p *plan) ownFiles() bool { return p.Spaces&unix.CLONE_NEWNS != 0 || p.Inner }
 
+// exact reports places that commands may have changed before: they are bound as
+// they were looked at, or not at all.
+func (p *plan) exact(path string) bool {
+	f := p.Profile
+	if f.Exact && (path == f.Workspace || slices.Contains(f.ReadOnly, path) || slices.Contains(f.ReadWrite, path)) {
+		return true
+	}
+	return path != f.Workspace && within(path, f.Workspace)
+}
+
 // systemPaths are the directories programs live in.
 func systemPaths() []string {
 	return []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix", "/gnu", "/snap"}

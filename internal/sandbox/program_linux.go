@@ -152,7 +152,7 @@ func (p *plan) rules(out *launcher.Program) {
 		write = append(write, "/tmp")
 	default:
 		for _, path := range slices.Concat(systemPaths(), etcPaths(), p.Profile.ReadOnly) {
-			r.allow(path, accessRead)
+			r.grant(path, accessRead, p.exact(path))
 		}
 		for _, path := range append(devices(), "/dev/pts", "/dev/ptmx") {
 			r.allow(path, accessRead|accessDevice)
@@ -160,6 +160,6 @@ func (p *plan) rules(out *launcher.Program) {
 		write = append(write, p.Temp)
 	}
 	for _, path := range append(write, p.Profile.Workspace) {
-		r.allow(path, accessRead|accessWrite)
+		r.grant(path, accessRead|accessWrite, p.exact(path))
 	}
 }

@@ -36,6 +36,7 @@ type place struct {
 	kind   kind
 	source string
 	isDir  bool
+	exact  bool // the source has no links on its way, and must have none when it is bound
 }
 
 // layout is the file system a command sees, parents before children, so that
@@ -45,7 +46,7 @@ func (p *plan) layout() []place {
 	add := func(at string, k kind, source string) { out = append(out, place{at: at, kind: k, source: source}) }
 	bind := func(at, source string, k kind) {
 		if st, err := os.Stat(source); err == nil {
-			out = append(out, place{at: at, kind: k, source: source, isDir: st.IsDir()})
+			out = append(out, place{at: at, kind: k, source: source, isDir: st.IsDir(), exact: p.exact(source)})
 		}
 	}
 	system := func(name string, keepLink func(target string) bool) {
@@ -172,7 +173,11 @@ func (p *plan) makePlace(b *rootBuilder, root string, e place) {
 		} else {
 			file()
 		}
-		s.Add("bind", e.at, unix.SYS_MOUNT, e.source, at, nil, unix.MS_BIND|unix.MS_REC, nil)
+		if e.exact {
+			b.bindExactly(e, at)
+		} else {
+			s.Add("bind", e.at, unix.SYS_MOUNT, e.source, at, nil, unix.MS_BIND|unix.MS_REC, nil)
+		}
 		switch e.kind {
 		case bindRead:
 			b.setAttr(at, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, true)
@@ -214,6 +219,26 @@ type rootBuilder struct {
 	out   *launcher.Program
 	s     *launcher.Script
 	attrs map[uint64]launcher.Ref
+}
+
+// bindExactly binds a source whose way others may have put a link into since it
+// was looked at; then the command does not run.
+func (b *rootBuilder) bindExactly(e place, at string) {
+	s := b.s
+	openExactly(b.out, s, e.source)
+	s.Add("keep", e.at, unix.SYS_DUP3, launcher.Saved, launcher.PassFD, unix.O_CLOEXEC)
+	s.Add("close", e.at, unix.SYS_CLOSE, launcher.Saved)
+	s.Add("bind", e.at, unix.SYS_OPEN_TREE, launcher.PassFD, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH|unix.AT_RECURSIVE).Save = true
+	s.Add("bind", e.at, unix.SYS_MOVE_MOUNT, launcher.Saved, "", launcher.AtCWD, at, unix.MOVE_MOUNT_F_EMPTY_PATH)
+	s.Add("close", e.at, unix.SYS_CLOSE, launcher.Saved)
+}
+
+// openExactly opens a path, unless there is a link on its way.
+func openExactly(out *launcher.Program, s *launcher.Script, path string) *launcher.Step {
+	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS}
+	open := s.Add("open", path, unix.SYS_OPENAT2, launcher.AtCWD, path, launcher.Put(out, how), unix.SizeofOpenHow)
+	open.Save = true
+	return open
 }
 
 // setAttr changes flags of a mount, with all mounts below it if deep: the old

@@ -56,8 +56,14 @@ const (
 type Profile struct {
 	// Workspace may be read and changed.
 	Workspace string
+	// Exact says that Workspace and all further entries are without links, and
+	// that others can put some there: then the command does not run, and such
+	// entries are ignored. Bubblewrap does not notice links of the last moment.
+	Exact bool
 	// ReadOnly and ReadWrite are further files and directories. Entries that
-	// do not exist, and those that are or contain the workspace, are ignored.
+	// do not exist, and those that are or contain the workspace, are ignored,
+	// and so are those inside the workspace that lead out of it: whoever may
+	// write there could open any place by a link.
 	// A ReadOnly entry inside the workspace takes its write access away where
 	// there is a mount namespace (Level.MountNS).
 	ReadOnly, ReadWrite []string
@@ -264,6 +270,9 @@ func (p Profile) clean() (Profile, error) {
 	if err != nil {
 		return p, fmt.Errorf("workspace: %w", err)
 	}
+	if p.Exact && ws != p.Workspace {
+		return p, fmt.Errorf("workspace %s: leads to another place now", p.Workspace)
+	}
 	p.links = nil
 	note := func(name, target string) {
 		if name = filepath.Clean(name); name != target {
@@ -271,25 +280,30 @@ func (p Profile) clean() (Profile, error) {
 		}
 	}
 	note(p.Workspace, ws)
+	given := filepath.Clean(p.Workspace)
 	p.Workspace = ws
-	resolve := func(list []string, keep func(string) bool) []string {
+	resolve := func(list []string, keep func(path, target string) bool) []string {
 		var out []string
 		for _, path := range list {
-			if target, err := filepath.EvalSymlinks(path); err == nil && filepath.IsAbs(target) && keep(target) {
+			if target, err := filepath.EvalSymlinks(path); err == nil && filepath.IsAbs(target) && keep(filepath.Clean(path), target) {
 				out = append(out, target)
 			}
 		}
 		slices.Sort(out)
 		return slices.Compact(out)
 	}
-	notAround := func(path string) bool { return !within(ws, path) }
+	inside := func(path string) bool { return within(path, ws) || within(path, given) }
+	further := func(path, target string) bool {
+		return !within(ws, target) && (!inside(path) || within(target, ws)) && (!p.Exact || target == path)
+	}
 	for _, path := range slices.Concat(p.ReadOnly, p.ReadWrite) {
-		if target, err := filepath.EvalSymlinks(path); err == nil && notAround(target) {
+		path = filepath.Clean(path)
+		if target, err := filepath.EvalSymlinks(path); err == nil && further(path, target) && !inside(path) { // links inside are there anyway
 			note(path, target)
 		}
 	}
-	p.ReadOnly, p.ReadWrite = resolve(p.ReadOnly, notAround), resolve(p.ReadWrite, notAround)
-	p.Protected = resolve(p.Protected, func(path string) bool { return path != ws })
+	p.ReadOnly, p.ReadWrite = resolve(p.ReadOnly, further), resolve(p.ReadWrite, further)
+	p.Protected = resolve(p.Protected, func(_, target string) bool { return target != ws })
 	p.Limits = p.Limits.withDefaults()
 	return p, nil
 }
