@@ -62,19 +62,20 @@ func (s *safety) confineTo(a *App, c tool.Call) func(cmd *exec.Cmd) (func(), err
 func (s *safety) only(a *App, box *sandbox.Box, c tool.Call) (sandbox.Profile, error) {
 	dir, cfg := c.Project.Dir, a.Config.Config.Tools.Exec
 	spaces := []string{a.Workspace, a.houseScope().Path}
-	p := sandbox.Profile{Workspace: dir, Protected: s.closed(), Network: s.Network}
+	p := sandbox.Profile{Workspace: dir, Exact: true, Protected: s.closed(), Network: s.Network}
 	for _, path := range slices.Concat(cfg.SandboxROBinds, cfg.SandboxRWBinds) {
 		target, err := filepath.EvalSymlinks(path)
 		if err == nil && !slices.ContainsFunc(spaces, func(ws string) bool { return within(target, ws) || within(ws, target) }) {
+			p.ReadOnly = append(p.ReadOnly, target)
+		}
+	}
+	for _, path := range s.fixed {
+		if path = resolved(path); within(path, dir) {
 			p.ReadOnly = append(p.ReadOnly, path)
 		}
 	}
-	for _, path := range slices.Concat(s.fixed, a.besides(c)) {
-		target, err := filepath.EvalSymlinks(path)
-		if err != nil {
-			continue
-		}
-		if slices.Contains(s.fixed, path) == within(target, dir) { // what is fixed counts inside, what is besides does outside
+	for _, name := range besides(c) {
+		if path := filepath.Join(spaces[1], name); !within(path, dir) {
 			p.ReadOnly = append(p.ReadOnly, path)
 		}
 	}

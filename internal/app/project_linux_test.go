@@ -1,14 +1,20 @@
 package app_test
 
 import (
+	"context"
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nanobot-go/nanobot/internal/agent"
+	"github.com/nanobot-go/nanobot/internal/app"
+	"github.com/nanobot-go/nanobot/internal/runner"
 	"github.com/nanobot-go/nanobot/internal/sandbox"
+	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
 // Commands of a conversation that is kept inside a folder are kept there by the
@@ -147,5 +153,55 @@ func TestUserShellInAProject(t *testing.T) {
 	s.settleChat("websocket:owner", agent.AccessRestricted)
 	if got, _ := s.typed("pwd; cat own.txt; cat ../U?ER.md"); !strings.Contains(got, ownTag+" proj") || strings.Contains(got, canary) {
 		t.Errorf("got %q", got)
+	}
+}
+
+// What a command leaves behind does not open other places to the next one: links
+// where the profile names something, or in place of the folder itself.
+func TestProjectHoldsAgainstLinks(t *testing.T) {
+	t.Parallel()
+	level := sandbox.Probe(t.Context(), sandbox.Options{Mode: sandbox.Auto})
+	if level.LandlockABI == 0 && !level.MountNS {
+		t.Skipf("no sandbox here: %s", level)
+	}
+	var between func()
+	s := newShared(t, `{"tools":{"approval":{"mode":"off"},"exec":{"sandbox":"auto","network":"none"}}}`, func(o *app.Options) {
+		o.Hooks = append(o.Hooks, runner.Hooks{AfterTool: func(_ context.Context, c tool.Call, _ tool.Result, _ time.Duration) {
+			if between != nil && strings.Contains(string(c.Input), "echo first") {
+				between()
+			}
+		}})
+	})
+	s.project()
+	s.put("../private/secret.txt", canary+" private\n")
+	private := filepath.Join(s.home, "private")
+	for _, name := range []string{"triggers", "skills"} {
+		if err := os.RemoveAll(filepath.Join(s.ws, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	look := call("exec", "command", "cd "+s.ws+"; cat "+private+"/s?cret.txt triggers/s?cret.txt skills/s?cret.txt; echo all is said")
+	// A chat that has the whole workspace puts them there.
+	s.try(call("exec", "command", "ln -s "+private+" triggers; ln -s "+private+" skills"))
+	if _, err := os.Stat(filepath.Join(s.ws, "skills", "secret.txt")); err != nil {
+		t.Fatal(err)
+	}
+	if seen := s.try(look); strings.Contains(seen, canary) || !strings.Contains(seen, "all is said") {
+		t.Errorf("in the workspace: %s", seen)
+	}
+	s.settle(agent.AccessRestricted)
+	if seen := s.try(look, call("read_file", "path", filepath.Join(s.ws, "skills", "secret.txt"))); strings.Contains(seen, canary) || !strings.Contains(seen, "all is said") {
+		t.Errorf("in the folder: %s", seen)
+	}
+	// The folder itself is replaced in the middle of a turn.
+	between = func() {
+		dir := filepath.Join(s.ws, "proj")
+		if err := errors.Join(os.Rename(dir, dir+"2"), os.Symlink(private, dir)); err != nil {
+			t.Error(err)
+		}
+	}
+	seen := s.try(call("exec", "command", "echo first"), call("exec", "command", "cat *; cat "+private+"/s?cret.txt; echo second"), call("read_file", "path", "secret.txt"))
+	if strings.Contains(seen, canary) || !strings.Contains(seen, "first\n") || strings.Contains(seen, "second\n") {
+		t.Errorf("after the folder was replaced: %s", seen)
 	}
 }

@@ -98,7 +98,7 @@ type jailRoot struct {
 	path     string
 	readOnly bool
 	own      bool  // although it is read-only, nobody else wrote it
-	through  *Jail // the way to it; nil: it is one of its own
+	through  *Jail // the way to it, where no link may be; nil: it is one of its own
 
 	mu   sync.Mutex
 	root *os.Root
@@ -115,10 +115,8 @@ func (r *jailRoot) open() (*os.Root, error) {
 	var err error
 	if r.through == nil {
 		root, err = os.OpenRoot(r.path)
-	} else if p, lerr := r.through.locate(r.path, false); lerr == nil {
-		root, err = p.root.OpenRoot(p.rel)
 	} else {
-		err = lerr
+		root, err = r.through.openRoot(r.real)
 	}
 	if err != nil {
 		return nil, err

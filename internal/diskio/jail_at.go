@@ -1,6 +1,8 @@
 package diskio
 
 import (
+	"cmp"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,8 +16,9 @@ type Base struct {
 	// Only makes everything else unreachable, except ReadOnly and the read-only
 	// roots of the wider jail.
 	Only bool
-	// ReadOnly are trees that may be read all the same, and that nobody else
-	// has written. Those inside Dir are left out.
+	// ReadOnly are trees of the workspace, by their names in it, that may be read
+	// all the same, and that nobody else has written. Links do not count, and
+	// what is inside Dir is left out.
 	ReadOnly []string
 	// Unlisted is as in Narrow.
 	Unlisted []string
@@ -59,16 +62,20 @@ func (j *Jail) At(b Base) (*Jail, error) {
 	out.restrict, out.shared, out.volumes = true, false, &volumeRoots{}
 	out.roots = []*jailRoot{{path: b.Dir, root: root, real: b.Dir}}
 	add := func(r *jailRoot) {
-		if _, inside := under(b.Dir, r.path, j.fold); !inside {
+		if _, inside := under(b.Dir, cmp.Or(r.real, r.path), j.fold); !inside {
 			out.roots = append(out.roots, r)
 		}
 	}
-	for _, p := range b.ReadOnly {
-		add(&jailRoot{path: filepath.Clean(p), readOnly: true, own: true, through: j})
+	house, err := j.Folder(j.workspace)
+	if err != nil {
+		return nil, errors.Join(err, root.Close())
+	}
+	for _, name := range b.ReadOnly {
+		add(&jailRoot{path: filepath.Join(j.workspace, name), real: filepath.Join(house, name), readOnly: true, own: true, through: j})
 	}
 	for _, r := range j.roots {
 		if r.readOnly {
-			add(&jailRoot{path: r.path, readOnly: true, own: r.own, through: r.through})
+			add(&jailRoot{path: r.path, readOnly: true})
 		}
 	}
 	out.rules = Narrow{Unlisted: slices.Clone(b.Unlisted)}

@@ -98,7 +98,7 @@ func TestAtOnly(t *testing.T) {
 		ws := filepath.Join(top, "ws")
 		house := atJail(t, top, restrict)
 		j, err := house.At(Base{
-			Dir: filepath.Join(ws, "proj"), Only: true, ReadOnly: []string{filepath.Join(ws, "skills"), filepath.Join(ws, "later")},
+			Dir: filepath.Join(ws, "proj"), Only: true, ReadOnly: []string{"skills", "later", "planted"},
 			Unlisted: []string{filepath.Join(top, "media")},
 		})
 		if err != nil {
@@ -154,6 +154,12 @@ func TestAtOnly(t *testing.T) {
 		}
 		if got, err := read(filepath.Join(ws, "later", "r")); got != "r" {
 			t.Errorf("restrict %v: later is %q, %v", restrict, got, err)
+		}
+		// One that somebody put a link in place of.
+		if err := os.Symlink(".", filepath.Join(ws, "planted")); err == nil {
+			if got, err := read(filepath.Join(ws, "planted", "secret.txt")); err == nil {
+				t.Errorf("restrict %v: a link gives %q", restrict, got)
+			}
 		}
 		if err := j.Close(); err != nil {
 			t.Error(err)

@@ -39,8 +39,8 @@ func threats() []threat {
 		}, "what a guest or a member of a group writes is an order in their own chat"},
 		{"T4", "commands that leave the workspace", []string{
 			"TestInjections", "internal/tool/shell TestAdversarial", "internal/tool/shell TestAdversarialControl", "internal/tool/shell TestAdversarialRowsAreComplete",
-			"internal/sandbox TestSecretsStaySecret", "internal/sandbox TestOutsideStaysAsItIs",
-			"internal/app TestProjectKeepsFiles", "internal/app TestProjectKeepsCommands", "internal/app TestProjectForgetsCommands", "internal/app TestChooseScope",
+			"internal/sandbox TestSecretsStaySecret", "internal/sandbox TestOutsideStaysAsItIs", "internal/sandbox TestPlantedLink", "internal/sandbox TestLinkInTheLastMoment",
+			"internal/app TestProjectKeepsFiles", "internal/app TestProjectKeepsCommands", "internal/app TestProjectForgetsCommands", "internal/app TestProjectHoldsAgainstLinks", "internal/app TestChooseScope",
 		}, ""},
 		{"T5", "destructive commands inside it", []string{
 			"internal/tool/shell TestAdversarialCommands", "internal/tool/shell TestBuiltInRules", "internal/tool/shell TestAdversarialWithoutSandbox",
