@@ -17,9 +17,9 @@ import (
 )
 
 // measure is the context of a conversation, with its parts by name.
-func measure(t *testing.T, h *house, key string) (agent.Context, map[string]agent.ContextPart) {
+func measure(t *testing.T, h *house) (agent.Context, map[string]agent.ContextPart) {
 	t.Helper()
-	c, err := h.agent.Context(t.Context(), key)
+	c, err := h.agent.Context(t.Context(), "test:1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,13 +50,13 @@ func TestContext(t *testing.T) {
 		t.Errorf("of no conversation: %v", err)
 	}
 	h.ask(in("1", "hi"))
-	if c, _ := measure(t, h, "test:1"); c.Last == 0 {
+	if c, _ := measure(t, h); c.Last == 0 {
 		t.Error("what the provider counted is not told")
 	}
 	req := h.model.Last()
 	h.stop()
 	h.start() // nothing is known about how well our estimates fit
-	c, parts := measure(t, h, "test:1")
+	c, parts := measure(t, h)
 	bytes, pieces := 0, 0
 	for _, name := range []string{"identity", "bootstrap", "memory", "active_skills", "skills"} {
 		if parts[name].Bytes == 0 || parts[name].Tokens == 0 {
@@ -80,13 +80,13 @@ func TestContext(t *testing.T) {
 	}
 	// The preset of the conversation counts; one that is gone is told.
 	h.ask(in("1", "/model fast"))
-	if c, _ := measure(t, h, "test:1"); c.Model != "scriptfast" || c.Preset != "fast" || c.Problem != "" {
+	if c, _ := measure(t, h); c.Model != "scriptfast" || c.Preset != "fast" || c.Problem != "" {
 		t.Errorf("with a preset: %+v", c)
 	}
 	if err := h.store.Annotate(t.Context(), "test:1", func(s *session.Session) error { return s.SetMeta("_nanobot_model_preset", "gone") }); err != nil {
 		t.Fatal(err)
 	}
-	if c, _ := measure(t, h, "test:1"); c.Model != "script" || !strings.Contains(c.Problem, "gone") {
+	if c, _ := measure(t, h); c.Model != "script" || !strings.Contains(c.Problem, "gone") {
 		t.Errorf("with a preset that is gone: %+v", c)
 	}
 }
@@ -107,7 +107,7 @@ func TestContextDuringTurn(t *testing.T) {
 	if !h.agent.BusyWith("test:1") || h.agent.BusyWith("test:2") {
 		t.Error("the conversation at work is not told from another")
 	}
-	if c, _ := measure(t, h, "test:1"); c.Messages == 0 || c.Used == 0 {
+	if c, _ := measure(t, h); c.Messages == 0 || c.Used == 0 {
 		t.Errorf("during the turn: %+v", c)
 	}
 	close(goOn)
@@ -129,7 +129,7 @@ func TestContextShortens(t *testing.T) {
 	h.stop()
 	h.window(20000)
 	h.start()
-	c, parts := measure(t, h, "test:1")
+	c, parts := measure(t, h)
 	if c.Used > c.Budget || c.Messages >= c.Stored || parts["history"].Count != c.Messages || c.Window != 20000 {
 		t.Errorf("context = %+v", c)
 	}

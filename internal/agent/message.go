@@ -17,11 +17,11 @@ import (
 
 type messageInput struct {
 	Content string   `json:"content" desc:"text"`
-	Media   []string `json:"media,omitempty" max:"10" desc:"paths of files to attach"`
+	Media   []string `json:"media,omitempty" max:"10" desc:"files to attach"`
 	Channel string   `json:"channel,omitempty" desc:"default: this chat"`
 	ChatID  string   `json:"chat_id,omitempty"`
 
-	Buttons [][]string `json:"buttons,omitempty" max:"8" desc:"rows of answers"`
+	Buttons [][]string `json:"buttons,omitempty"` // rows of answers to choose from
 }
 
 // messageMax is how many messages one turn may send, wherever they go.
@@ -95,7 +95,7 @@ func (m messenger) target(c tool.Call, in messageInput) (to bus.Route, other boo
 func messageTool(m messenger) tool.Tool {
 	return tool.Func(tool.Tool{
 		Name: "message", Sink: tool.SinkMessage,
-		Description: "Send a message or files to the user right now. For a normal answer just reply; this is the only way to deliver files.",
+		Description: "Send a message or files to the user now. A normal answer needs no tool; files do.",
 	}, func(ctx context.Context, c tool.Call, in messageInput) (tool.Result, error) {
 		to, other, refused := m.target(c, in)
 		if refused != nil {

@@ -165,7 +165,7 @@ func (g *Gateway) change(ctx context.Context, e edit) (edited, error) {
 	}
 	if slices.ContainsFunc(changed, ofSocket) {
 		out.Reconnect, out.Note = true, "The socket begins anew with these settings; connect again, with the new token or address if you changed them."
-		g.reloadSoon()
+		g.reloadSoon() //nolint:contextcheck // it goes on when nobody waits any more
 	} else if err := g.reloadAndWait(ctx); err != nil {
 		return edited{}, webui.Refuse(http.StatusUnprocessableEntity, "the settings are saved, but they cannot be used: %s", g.secrets.Redact(err.Error()))
 	}
@@ -201,7 +201,7 @@ func ofSocket(name string) bool {
 // reloadAndWait puts the file to use. It goes on when nobody waits any more.
 func (g *Gateway) reloadAndWait(ctx context.Context) error {
 	done := make(chan error, 1)
-	g.background.Go(func() { done <- g.Reload(g.carrying) }) //nolint:contextcheck // see above
+	g.background.Go(func() { done <- g.Reload(g.carrying) })
 	select {
 	case err := <-done:
 		return err

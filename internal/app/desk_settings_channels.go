@@ -34,15 +34,15 @@ func (g *Gateway) channelActions() map[string]webui.Action {
 	return out
 }
 
-// kindOf is the platform of a channel; a second account has a name such as
-// telegram.work.
-func (g *Gateway) kindOf(name string) (channel.Factory, error) {
+// known refuses a channel whose platform is unknown; a second account has a
+// name such as telegram.work.
+func (g *Gateway) known(name string) error {
 	kind, _, _ := strings.Cut(name, ".")
 	all := g.factories()
-	if f := all[kind]; f != nil && plainName(name) && !strings.HasSuffix(name, ".") {
-		return f, nil
+	if all[kind] != nil && plainName(name) && !strings.HasSuffix(name, ".") {
+		return nil
 	}
-	return nil, webui.Refuse(http.StatusNotFound, "there is no channel %q; known are %s", name, strings.Join(slices.Sorted(maps.Keys(all)), ", "))
+	return webui.Refuse(http.StatusNotFound, "there is no channel %q; known are %s", name, strings.Join(slices.Sorted(maps.Keys(all)), ", "))
 }
 
 // judgeChannel says why a section cannot be used; it makes the channel without
@@ -78,7 +78,7 @@ func (g *Gateway) switchChannel(on bool) webui.Action {
 		if err := webui.Decode(payload, &in); err != nil {
 			return nil, err
 		}
-		if _, err := g.kindOf(in.Name); err != nil {
+		if err := g.known(in.Name); err != nil {
 			return nil, err
 		}
 		e := edit{make: func(now *config.Loaded) (any, error) {
@@ -132,7 +132,7 @@ func (g *Gateway) channelEdit(payload json.RawMessage, always bool) (edit, error
 	if err := isObject(in.Settings, "settings"); err != nil {
 		return edit{}, err
 	}
-	if _, err := g.kindOf(in.Name); err != nil {
+	if err := g.known(in.Name); err != nil {
 		return edit{}, err
 	}
 	return edit{
@@ -155,7 +155,7 @@ func (g *Gateway) noLogin(_ context.Context, payload json.RawMessage) (any, erro
 	if err := webui.Decode(payload, &in); err != nil {
 		return nil, err
 	}
-	if _, err := g.kindOf(in.Name); err != nil {
+	if err := g.known(in.Name); err != nil {
 		return nil, err
 	}
 	if _, ok := g.channels.Channel(in.Name).(channel.Loginer); ok {

@@ -99,7 +99,7 @@ func (g *Gateway) begin(ctx context.Context, key string, run func(ctx context.Co
 	}
 }
 
-func (g *Gateway) enter(ctx context.Context, key string, run func(ctx context.Context, l *login) error) (*login, error) {
+func (g *Gateway) enter(ctx context.Context, key string, run func(ctx context.Context, l *login) error) (*login, error) { //nolint:contextcheck // what it begins goes on after the request
 	ls := &g.edits.logins
 	ls.begin.Lock()
 	defer ls.begin.Unlock()

@@ -143,15 +143,15 @@ func TestProjectMovesNames(t *testing.T) {
 	if b, _ := os.ReadFile(own); string(b) != "changed" {
 		t.Fatalf("own.txt is %q", b)
 	}
-	said := ""
+	var said strings.Builder
 	for out, err := range s.app.Agent.Ask(t.Context(), bus.Inbound{Route: bus.Route{Channel: "test", ChatID: "owner"}, SenderID: "7", Text: "/undo"}) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		said += out.Text
+		said.WriteString(out.Text)
 	}
-	if b, _ := os.ReadFile(own); string(b) != ownTag+" proj\n" || !strings.Contains(said, "proj/own.txt") {
-		t.Errorf("after /undo own.txt is %q: %s", b, said)
+	if b, _ := os.ReadFile(own); string(b) != ownTag+" proj\n" || !strings.Contains(said.String(), "proj/own.txt") {
+		t.Errorf("after /undo own.txt is %q: %s", b, said.String())
 	}
 }
 

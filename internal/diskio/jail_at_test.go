@@ -211,7 +211,7 @@ func TestAtReplaced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer j.Close() //nolint:errcheck // a test
+	defer j.Close()
 	if !house.Holds(j) {
 		t.Error("the folder is there and not found")
 	}

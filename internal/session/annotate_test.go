@@ -18,13 +18,13 @@ func TestAnnotate(t *testing.T) {
 	dir := t.TempDir()
 	st := openStore(t, dir)
 	must(t, st.Annotate(t.Context(), "test:k", setTitle("before")))
-	if got := title(t, st, "test:k"); got != "before" {
+	if got := title(t, st); got != "before" {
 		t.Errorf("before the first message: %q", got)
 	}
 	s := acquire(t, st, "test:k")
 	must(t, s.BeginTurn("t", user("hi")))
 	must(t, st.Annotate(t.Context(), "test:k", setTitle("during")))
-	if got := title(t, openStore(t, dir), "test:k"); got != "during" {
+	if got := title(t, openStore(t, dir)); got != "during" {
 		t.Errorf("in a turn, for somebody who reads the file: %q", got)
 	}
 	if s.OpenTurn() == nil {

@@ -12,9 +12,9 @@ import (
 )
 
 // title is the title that Metadata tells.
-func title(t *testing.T, st *Store, key string) string {
+func title(t *testing.T, st *Store) string {
 	t.Helper()
-	m, err := st.Metadata(t.Context(), key)
+	m, err := st.Metadata(t.Context(), "test:k")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func TestMetadata(t *testing.T) {
 	s := acquire(t, st, "test:k")
 	must(t, s.SetMeta("title", "one"))
 	must(t, s.BeginTurn("t", user("hi")))
-	if got := title(t, st, "test:k"); got != "one" {
+	if got := title(t, st); got != "one" {
 		t.Errorf("in a turn: %q, want one", got)
 	}
 	must(t, s.SetMeta("title", "two"))
@@ -45,12 +45,12 @@ func TestMetadata(t *testing.T) {
 	known.InboundID = "telegram:1"
 	must(t, s.Append(known, answer("yes")))
 	must(t, s.SetReplay(s.Len()))
-	if got := title(t, st, "test:k"); got != "two" {
+	if got := title(t, st); got != "two" {
 		t.Errorf("after the turn: %q, want two", got)
 	}
 	// A message longer than what is looked at from the end.
 	must(t, s.Append(user(strings.Repeat("x", 2*metadataReach))))
-	if got := title(t, st, "test:k"); got != "two" {
+	if got := title(t, st); got != "two" {
 		t.Errorf("before a very long message: %q, want two", got)
 	}
 	must(t, s.Release())

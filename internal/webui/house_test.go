@@ -33,7 +33,7 @@ func must(tb testing.TB, err error) {
 	}
 }
 
-func newHome(t *testing.T, change ...func(*webui.House)) *home {
+func newHome(t *testing.T) *home {
 	t.Helper()
 	data, ws := t.TempDir(), t.TempDir()
 	st, err := session.Open(session.Options{DataDir: data, Workspace: ws, Fsync: session.FsyncNever, Now: noon})
@@ -55,9 +55,6 @@ func newHome(t *testing.T, change ...func(*webui.House)) *home {
 		Skills:  skill.Open(skill.Options{Workspace: ws, Ledger: place.Ledger}),
 		Running: func(key string) bool { return h.busy[key] },
 		Redact:  func(s string) string { return strings.ReplaceAll(s, "sk-hush", "[redacted]") },
-	}
-	for _, c := range change {
-		c(&h.House)
 	}
 	h.Desk = desk(t, func(o *webui.Options) {
 		o.House = func(context.Context) (webui.House, error) { return h.House, nil }

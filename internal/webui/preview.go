@@ -96,7 +96,8 @@ func (h *House) window(ctx context.Context, key string) (jail *diskio.Jail, done
 	var scope struct {
 		Path string `json:"project_path"`
 	}
-	if json.Unmarshal(meta["workspace_scope"], &scope) != nil || scope.Path == "" {
+	_ = json.Unmarshal(meta["workspace_scope"], &scope) // absent is none
+	if scope.Path == "" {
 		return jail, done, nil
 	}
 	there, err := h.Jail.At(diskio.Base{Dir: scope.Path, Only: true, ReadOnly: []string{h.Workspace}})

@@ -264,15 +264,15 @@ func (e *envelope) words() string {
 	if text == "" || strings.HasPrefix(text, "/") || e.UserShell {
 		return text
 	}
-	about := ""
+	var about strings.Builder
 	for _, a := range []struct{ what, which string }{
 		{"about", strings.TrimSpace(e.Quoted)}, {"conversations", named(e.Mentions)}, {"use the MCP servers", named(e.Servers)},
 	} {
 		if a.which != "" {
-			about += "[" + a.what + ": " + a.which + "]\n"
+			about.WriteString("[" + a.what + ": " + a.which + "]\n")
 		}
 	}
-	return about + text
+	return about.String() + text
 }
 
 // maxNamed is how many things a message can name.

@@ -27,7 +27,7 @@ func (r *receiver) setScope(ctx context.Context, id string, e *envelope) bool {
 // done is answered: to ignore it would give more than was asked for.
 func (r *receiver) scope(ctx context.Context, id string, e *envelope) (got Scope, ok bool) {
 	var want Scope
-	why := ""
+	var why string
 	switch err := json.Unmarshal(e.Scope, &want); {
 	case r.c.o.Scope == nil:
 		why = "not supported"

@@ -29,7 +29,7 @@ func TestProject(t *testing.T) {
 	}
 	var wrapped []tool.Call
 	confine := func(c tool.Call) func(*exec.Cmd) (func(), error) {
-		return func(cmd *exec.Cmd) (func(), error) {
+		return func(*exec.Cmd) (func(), error) {
 			wrapped = append(wrapped, c)
 			if c.Tainted {
 				return nil, errors.New("not now")

@@ -285,7 +285,7 @@ func (s *Store) needsSync(turn string, changes []change, b *batch) bool {
 
 func (s *Store) afterFiles(ctx context.Context, r *running) ([]change, error) {
 	b := s.batch(ctx)
-	var changes, real []change
+	var changes, edited []change
 	for i, p := range r.paths {
 		st, err := s.observe(p, b)
 		if err != nil {
@@ -293,11 +293,11 @@ func (s *Store) afterFiles(ctx context.Context, r *running) ([]change, error) {
 		}
 		changes = append(changes, change{Path: p, After: &st})
 		if st != r.before[i] {
-			real = append(real, change{Path: p, Before: &r.before[i], After: &st})
+			edited = append(edited, change{Path: p, Before: &r.before[i], After: &st})
 		}
 	}
 	b.changes(r.turn, changes)
-	return real, b.commit(false)
+	return edited, b.commit(false)
 }
 
 // beforeCommand keeps the workspace.
