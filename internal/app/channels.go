@@ -59,10 +59,11 @@ func (g *Gateway) standing(ctx context.Context, chat bus.Route) (s websocket.Sta
 	if err != nil {
 		return s
 	}
-	meta, err := a.Sessions.Metadata(ctx, chat.SessionKey())
+	key := a.Agent.KeyOf(chat)
+	meta, err := a.Sessions.Metadata(ctx, key)
 	if err != nil {
 		if !errors.Is(err, session.ErrNotFound) {
-			g.log.WarnContext(ctx, "read what is kept about a conversation", "session", chat.SessionKey(), "err", err)
+			g.log.WarnContext(ctx, "read what is kept about a conversation", "session", key, "err", err)
 		}
 		return s
 	}

@@ -155,8 +155,9 @@ func (a *App) folder(path string) (string, error) {
 	}
 	// What the agent itself follows or keeps is not a place to work in.
 	_, own := followed()
+	house := a.houseScope().Path
 	for _, name := range append(own, ".nanobot", "sessions") {
-		if within(dir, filepath.Join(a.houseScope().Path, name)) {
+		if within(dir, filepath.Join(house, name)) {
 			return "", fmt.Errorf("%s belongs to the agent itself; name a folder with your own files", path)
 		}
 	}
