@@ -83,6 +83,7 @@ func threats() []threat {
 			"internal/cli TestMCPServeRefuses", "internal/api TestAdmission", "internal/api TestServeNeedsKey", "internal/api TestOtherUserIsRefused",
 			"internal/app TestWeakKeyOffLoopback", "internal/app TestKeysFollowTheConfiguration", "internal/channel/websocket TestHandshake",
 			"internal/channel/websocket TestIssueWithoutSecret", "internal/channel/websocket TestSettings", "internal/channel/websocket TestSignedMedia",
+			"internal/channel/websocket TestRequestsNeedProof", "internal/channel/websocket TestAPIAccess", "internal/channel/websocket TestUserShell",
 			"internal/channel/telegram TestWebhookRefuses",
 		}, "a proxy on this machine that leaves no mark makes strangers look local: set a key"},
 		{"T14", "malicious MCP servers", []string{
