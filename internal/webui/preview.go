@@ -100,7 +100,7 @@ func (h *House) window(ctx context.Context, key string) (jail *diskio.Jail, done
 	if scope.Path == "" {
 		return jail, done, nil
 	}
-	there, err := h.Jail.At(diskio.Base{Dir: scope.Path, Only: true, ReadOnly: []string{h.Workspace}})
+	there, err := h.Jail.At(diskio.Base{Dir: scope.Path, Only: true, ReadOnly: []string{"."}})
 	if err != nil {
 		return jail, done, nil //nolint:nilerr // the folder is gone; the conversation works in the workspace, too
 	}
