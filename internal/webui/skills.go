@@ -10,7 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
+	"sort"
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/diskio"
@@ -72,7 +72,7 @@ func (d *Desk) skills(ctx context.Context, _ *http.Request) (any, error) {
 	for _, name := range h.Disabled {
 		out = append(out, taught{Name: name, Disabled: true})
 	}
-	slices.SortStableFunc(out, func(a, b taught) int { return strings.Compare(a.Name, b.Name) }) //nolint:gocritic // the signature of SortStableFunc
+	sort.SliceStable(out, func(i, j int) bool { return out[i].Name < out[j].Name })
 	return map[string]any{"skills": out}, nil
 }
 
