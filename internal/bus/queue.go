@@ -49,6 +49,13 @@ type Inbox interface {
 	Complete(ctx context.Context, id string, outs ...Outbound) error
 }
 
+// Knower is an Inbox that tells which messages it would accept and drop.
+type Knower interface {
+	// Known reports whether a message with this ID was accepted before, as far
+	// as is remembered.
+	Known(id string) bool
+}
+
 // Outbox carries messages from the agent to the edges. Implementations must be
 // safe for concurrent use and guarantee:
 //

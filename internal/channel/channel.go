@@ -202,6 +202,9 @@ type Deps struct {
 	// channels. The manager keeps to it, except for Whole platforms, which
 	// know more about who reads.
 	Shown Filters
+	// Known reports whether the agent was given a message with this ID before
+	// and would drop it. Nil: nobody knows.
+	Known func(id string) bool
 	Log   *slog.Logger
 	Now   func() time.Time
 }

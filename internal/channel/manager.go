@@ -304,10 +304,14 @@ func (s *slot) make(factory Factory) (ch Channel, err error) {
 		limit = mediaMax
 	}
 	o := s.m.o
+	var known func(id string) bool
+	if k, ok := o.Queue.(bus.Knower); ok {
+		known = k.Known
+	}
 	return factory(Deps{
 		Name: s.name, Gate: s.gate, Media: &MediaStore{Dir: filepath.Join(o.MediaDir, SafeName(s.name)), Max: limit},
 		State: OpenState(filepath.Join(o.DataDir, "channels", SafeName(s.name)+".json")),
-		Ready: s.ready, Client: o.Client, Fetch: o.Fetch, Transcribe: o.Transcribe, Commands: o.Commands, Shown: s.wish(), Log: s.log, Now: o.Now,
+		Ready: s.ready, Client: o.Client, Fetch: o.Fetch, Transcribe: o.Transcribe, Commands: o.Commands, Shown: s.wish(), Known: known, Log: s.log, Now: o.Now,
 	}, s.section)
 }
 

@@ -168,6 +168,9 @@ func testDuplicates(t *testing.T, p *place) {
 	p.submit(t, "2", "1")
 	p.receive(t)
 	p.reopen(t)
+	if k, ok := p.Queue.(bus.Knower); ok && (!k.Known("1") || !k.Known("2") || k.Known("3")) {
+		t.Errorf("Known 1, 2, 3: %t, %t, %t; 1 and 2 were accepted before", k.Known("1"), k.Known("2"), k.Known("3"))
+	}
 	p.submit(t, "2", "1", "3")
 	p.receive(t, "3")
 }

@@ -33,6 +33,13 @@ func (j *Journal) Submit(ctx context.Context, in bus.Inbound) error {
 	return j.finish(c)
 }
 
+// Known implements bus.Knower.
+func (j *Journal) Known(id string) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.seen.has(inKey(id))
+}
+
 // accept finds a place for a message and returns the commit that makes it
 // durable; nil if it is known already.
 func (j *Journal) accept(ctx context.Context, e *inEntry, raw []byte) (*commit, error) {

@@ -105,7 +105,10 @@ type Journal struct {
 	dropped  uint64              // volatile messages nobody got
 }
 
-var _ bus.Queue = (*Journal)(nil)
+var (
+	_ bus.Queue  = (*Journal)(nil)
+	_ bus.Knower = (*Journal)(nil)
+)
 
 // inEntry is an inbound message until it is completed.
 type inEntry struct {

@@ -271,6 +271,30 @@ func TestRepeatedTurnID(t *testing.T) {
 	}
 }
 
+// A message that the queue knows from an earlier life starts nothing that would
+// never end.
+func TestRepeatedAfterRestart(t *testing.T) {
+	t.Parallel()
+	r := start(t, "", func(d *channel.Deps, _ *Options) {
+		d.Known = func(id string) bool { return id == "websocket:a/once" }
+	})
+	c := r.login()
+	c.say(`{"type":"message","chat_id":"a","content":"x","turn_id":"once","media":[{"data_url":"data:text/plain;base64,eA==","name":"x.txt"}]}`)
+	want := map[string]any{"event": "message_accepted", "chat_id": "a", "turn_id": "once", "starts_turn": false}
+	if diff := cmp.Diff(want, c.until("message_accepted")); diff != "" {
+		t.Errorf("a message from before (-want +got):\n%s", diff)
+	}
+	if in := r.inbound(); in.Media != nil {
+		t.Errorf("files were kept that nobody looks at: %v", in.Media)
+	}
+	c.say(`{"type":"attach","chat_id":"a"}`)
+	c.until("attached")
+	c.say(`{"type":"message","chat_id":"a","content":"x","turn_id":"new"}`)
+	if m := c.next(); m["event"] != "message_accepted" || m["starts_turn"] != true {
+		t.Errorf("the chat is not idle: %v", m)
+	}
+}
+
 func TestSoftErrors(t *testing.T) {
 	t.Parallel()
 	r := start(t, "")

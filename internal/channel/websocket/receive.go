@@ -357,17 +357,21 @@ func (r *receiver) hand(ctx context.Context, m message, e *envelope) {
 		r.problem("access_denied", "", e)
 		return
 	}
+	in := pass.Inbound(m.chat+"/"+id, m.text)
+	known := m.turn != "" && r.c.d.Known != nil && r.c.d.Known(in.ID)
+	if known {
+		m.files = nil // nobody will look at them
+	}
 	media, reason := r.c.store(ctx, m.files)
 	if reason != "" {
 		r.problem("attachment_rejected", reason, e)
 		return
 	}
-	in := pass.Inbound(m.chat+"/"+id, m.text)
 	in.Media, in.WantsStream, in.Shell = media, r.c.set.streaming(), m.shell
 	if m.turn != "" {
 		in.Meta = map[string]string{metaTurn: m.turn}
 	}
-	state := r.c.hub.reserve(&in)
+	state := r.c.hub.reserve(&in, known)
 	if err := r.life.submit(ctx, in); err != nil {
 		r.c.hub.unreserve(in, state)
 		discard(media)
@@ -384,7 +388,7 @@ func (r *receiver) hand(ctx context.Context, m message, e *envelope) {
 	r.c.hub.accepted(r.socket, in, state)
 	if m.modern {
 		f := newFrame(evAccepted, m.chat, 128).text("turn_id", m.turn).flag("starts_turn", state.starts)
-		if !state.starts {
+		if !state.starts && state.active != "" {
 			f = f.text("active_turn_id", visible(state.active)).raw("started_at", seconds(state.since))
 		}
 		r.reply(f)

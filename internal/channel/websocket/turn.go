@@ -18,8 +18,9 @@ type reservation struct {
 
 // reserve notes a message before it is handed over, because its answer may be
 // here before the hand-over returns. Messages of a private chat get what was
-// said in it.
-func (h *hub) reserve(in *bus.Inbound) (r reservation) {
+// said in it. Known ones were handed over before, perhaps by a program that is no
+// more; no turn comes of them.
+func (h *hub) reserve(in *bus.Inbound, known bool) (r reservation) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	c := h.chat(in.Route.ChatID)
@@ -27,7 +28,7 @@ func (h *hub) reserve(in *bus.Inbound) (r reservation) {
 	if c.private != nil {
 		in.Stateless, in.History = true, slices.Clone(c.private.history)
 	}
-	if slices.Contains(c.accepted, id) {
+	if known || slices.Contains(c.accepted, id) {
 		return reservation{active: c.turn, since: c.since, repeated: true}
 	}
 	if strings.EqualFold(strings.TrimSpace(in.Text), "/stop") {
