@@ -224,6 +224,7 @@ func (r *receiver) attach(ctx context.Context, kind string, e *envelope) {
 	if resume {
 		after = *e.LastSeq
 	}
+	defer r.hold(e.ChatID)()
 	a, ok := r.c.hub.attachFor(r.socket, e.ChatID, after, resume)
 	if !ok {
 		r.denied(e)

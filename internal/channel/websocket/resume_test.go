@@ -1,6 +1,7 @@
 package websocket
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -68,6 +69,37 @@ func TestResume(t *testing.T) {
 }
 
 // An answer nobody was there for waits for whoever comes.
+// The answer to who joins a chat comes before what happened in it, however long
+// it takes to find out how the chat stands.
+func TestAttachedComesFirst(t *testing.T) {
+	t.Parallel()
+	look, looked := make(chan struct{}), make(chan struct{})
+	r := start(t, "", func(_ *channel.Deps, o *Options) {
+		o.Standing = func(context.Context, bus.Route) Standing {
+			close(look)
+			<-looked
+			return Standing{}
+		}
+	})
+	a, c := r.login(), r.login()
+	chat := a.modern()
+	r.send(bus.Outbound{ID: "1", Kind: bus.Message, Route: route(chat, ""), Text: "one"})
+	c.say(`{"type":"resume","chat_id":"` + chat + `","last_seq":0}`)
+	<-look
+	r.send(bus.Outbound{Kind: bus.Delta, Route: route(chat, "m"), Text: "two"})
+	a.until("delta") // the other connection has had its chance by now
+	close(looked)
+	var got []string
+	for len(got) < 4 {
+		m := c.next()
+		got = append(got, fmt.Sprint(m["event"], " ", m["text"]))
+	}
+	want := []string{"attached <nil>", "message one", "goal_status <nil>", "delta two"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("after resume (-want +got):\n%s", diff)
+	}
+}
+
 func TestUnseenAnswerWaits(t *testing.T) {
 	t.Parallel()
 	r := start(t, "")

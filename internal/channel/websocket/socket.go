@@ -34,9 +34,10 @@ type socket struct {
 	wake   chan struct{} // capacity 1: something is there to write
 
 	// Guarded by hub.mu.
-	modern  bool // has spoken the newer protocol
-	closing bool // the program ends
-	flooded bool // more answers than replyRoom wait
+	modern  bool   // has spoken the newer protocol
+	closing bool   // the program ends
+	flooded bool   // more answers than replyRoom wait
+	held    string // chat that must wait, because its client is yet to be told about it
 	replies [][]byte
 	places  map[*chat]*place
 	dirty   []*chat // with something to write
@@ -62,6 +63,23 @@ func (s *socket) poke() {
 	select {
 	case s.wake <- struct{}{}:
 	default: // it will look anyway
+	}
+}
+
+// hold keeps what happens in a chat back until release is called, so that the
+// answer to who joins it comes before what it announces.
+func (s *socket) hold(id string) (release func()) {
+	h := s.c.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s.held = id
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		s.held = ""
+		if c := h.chats[id]; c != nil && s.places[c] != nil {
+			s.mark(c, s.places[c])
+		}
 	}
 }
 
@@ -175,7 +193,7 @@ func (s *socket) take(batch []outgoing) (_ []outgoing, closing bool, err error) 
 			continue
 		}
 		e := c.ring.next(p.seq)
-		if e == nil {
+		if e == nil || c.id == s.held {
 			p.dirty = false
 			s.dirty = s.dirty[1:]
 			continue
