@@ -114,7 +114,7 @@ func (a *App) chooseScope(was, want agent.WorkspaceScope, remote bool) (agent.Wo
 // narrower refuses what would give somebody far away more than the chat has.
 func (a *App) narrower(was, want agent.WorkspaceScope) error {
 	if want.Mode != agent.AccessRestricted && want.Mode != was.Mode {
-		return errors.New("from another machine the access of a chat can only be made narrower; ask for restricted, or change it on the machine itself")
+		return errors.New("from another machine, or without the token, the access of a chat can only be made narrower; ask for restricted, or change it on the machine itself")
 	}
 	path, err := a.safety.jail.Path(want.Path)
 	if err != nil {
@@ -126,7 +126,7 @@ func (a *App) narrower(was, want agent.WorkspaceScope) error {
 		inside = inside || within(path, house.Path) || within(path, a.Workspace)
 	}
 	if !inside {
-		return fmt.Errorf("from another machine a chat can only be moved to a folder inside %s", was.Path)
+		return fmt.Errorf("from another machine, or without the token, a chat can only be moved to a folder inside %s", was.Path)
 	}
 	return nil
 }

@@ -319,8 +319,6 @@ func (r *receiver) message(ctx context.Context, e *envelope) {
 	case e.UserShell && strings.HasPrefix(e.ChatID, privatePrefix):
 		r.problem("message_rejected", "a temporary chat runs no commands", e)
 		return
-	case e.scoped() && !r.setScope(ctx, e.ChatID, e):
-		return
 	}
 	files, reason := parseAttachments(e.Media)
 	switch {
@@ -333,6 +331,9 @@ func (r *receiver) message(ctx context.Context, e *envelope) {
 	}
 	if _, ok := r.c.hub.attachFor(r.socket, e.ChatID, 0, false); !ok {
 		r.denied(e)
+		return
+	}
+	if e.scoped() && !r.setScope(ctx, e.ChatID, e) {
 		return
 	}
 	r.hand(ctx, message{chat: e.ChatID, turn: e.TurnID, text: text, files: files, modern: true, shell: e.UserShell}, e)

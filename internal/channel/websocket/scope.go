@@ -12,19 +12,29 @@ import (
 func (e *envelope) scoped() bool { return len(e.Scope) > 0 && string(e.Scope) != "null" }
 
 // setScope gives a chat the folder that a frame asks for, and tells who listens
-// to it. It reports whether it may go on.
+// to it and who asked. It reports whether it may go on.
 func (r *receiver) setScope(ctx context.Context, id string, e *envelope) bool {
 	got, ok := r.scope(ctx, id, e)
-	if ok {
-		r.c.hub.post(id, func(c *chat) {
-			c.ring.add(&event{to: modern}, newFrame(evUpdated, id, 128).text("scope", "workspace").raw("workspace_scope", mustJSON(got)))
-		})
+	if !ok {
+		return false
 	}
-	return ok
+	told := func() frame {
+		return newFrame(evUpdated, id, 128).text("scope", "workspace").raw("workspace_scope", mustJSON(got))
+	}
+	listens := false
+	r.c.hub.post(id, func(c *chat) {
+		c.ring.add(&event{to: modern}, told())
+		listens = c.sockets[r.socket] != nil
+	})
+	if !listens {
+		r.reply(told())
+	}
+	return true
 }
 
 // scope is what is in force after a frame asked for a folder. What cannot be
-// done is answered: to ignore it would give more than was asked for.
+// done is answered: to ignore it would give more than was asked for. Who proved
+// nothing may be a command of the agent that wants out, and counts as far away.
 func (r *receiver) scope(ctx context.Context, id string, e *envelope) (got Scope, ok bool) {
 	var want Scope
 	var why string
@@ -36,7 +46,7 @@ func (r *receiver) scope(ctx context.Context, id string, e *envelope) (got Scope
 	case err != nil:
 		why = "workspace_scope must be an object with project_path and access_mode"
 	default:
-		if got, err = r.c.o.Scope(ctx, bus.Route{Channel: r.c.d.Name, ChatID: id}, want, !r.local); err == nil {
+		if got, err = r.c.o.Scope(ctx, bus.Route{Channel: r.c.d.Name, ChatID: id}, want, !r.local || !r.proven); err == nil {
 			return got, true
 		}
 		why = err.Error()

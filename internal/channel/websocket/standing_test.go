@@ -138,6 +138,22 @@ func TestWorkspaceScope(t *testing.T) {
 		}
 	}
 	want := []asked{{chat, Scope{Path: "p"}, false}, {chat, Scope{"p", "full"}, false}, {chat, Scope{Path: "p"}, false}, {chat, Scope{Path: "/etc"}, false}}
+	// What is refused for another reason changes no folder.
+	for detail, bad := range map[string]string{
+		"missing content":     `"content":" "`,
+		"attachment_rejected": `"content":"x","media":["y"]`,
+	} {
+		a.say(`{"type":"message","chat_id":"` + chat + `","workspace_scope":{"project_path":"q"},` + bad + `}`)
+		if m := a.until("error"); m["detail"] != detail {
+			t.Errorf("%s: %v", bad, m)
+		}
+	}
+	// Who does not listen to the chat gets an answer as well.
+	a.say(`{"type":"set_workspace_scope","chat_id":"elsewhere","workspace_scope":{"project_path":"p"}}`)
+	if m := a.until("session_updated"); m["chat_id"] != "elsewhere" || cmp.Diff(scoped, m["workspace_scope"]) != "" {
+		t.Errorf("set_workspace_scope of a chat nobody listens to: %v", m)
+	}
+	want = append(want, asked{"elsewhere", Scope{Path: "p"}, false})
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
@@ -145,6 +161,22 @@ func TestWorkspaceScope(t *testing.T) {
 	case in := <-r.got:
 		t.Errorf("a message whose scope was refused reached the agent: %+v", in)
 	default:
+	}
+}
+
+// Programs of this machine that proved nothing get no more than those far away.
+func TestScopeWithoutToken(t *testing.T) {
+	t.Parallel()
+	asked := make(chan bool, 1)
+	r := start(t, `{"websocketRequiresToken":false}`, func(_ *channel.Deps, o *Options) {
+		o.Scope = func(_ context.Context, _ bus.Route, want Scope, remote bool) (Scope, error) {
+			asked <- remote
+			return want, nil
+		}
+	})
+	r.dial("").say(`{"type":"new_chat","workspace_scope":{"project_path":"/"}}`)
+	if !<-asked {
+		t.Error("a client without a token may widen the folder of a chat")
 	}
 }
 
