@@ -236,11 +236,11 @@ func (c *Channel) proxied(r *http.Request) bool {
 // machine that meant this machine: a name that somebody points at a loopback address,
 // or a proxy that passes strangers on, does not count.
 func (c *Channel) isLocal(r *http.Request) bool {
+	if httpsafe.Forwarded(r.Header) || c.proxied(r) {
+		return false
+	}
 	if c.set.UnixSocketPath != "" {
 		return true
-	}
-	if httpsafe.Forwarded(r.Header) {
-		return false
 	}
 	host, _, err := net.SplitHostPort(r.Host)
 	if err != nil {

@@ -62,6 +62,7 @@ func TestHandshake(t *testing.T) {
 	const static = `{"token":"tok"}`
 	const open = `{"websocketRequiresToken":false}`
 	const proxied = `{"trustedProxyAuth":{"trustedPeerCidrs":["10.0.0.0/8","::ffff:192.168.0.0/112"],"assertionHeader":"X-User"}}`
+	socketFile := `{"websocketRequiresToken":false,"unixSocketPath":"` + filepath.ToSlash(os.TempDir()) + `/s"}`
 	h := func(kv ...string) map[string]string {
 		m := map[string]string{}
 		for i := 0; i < len(kv); i += 2 {
@@ -88,6 +89,8 @@ func TestHandshake(t *testing.T) {
 		{"open to others", open, request{target: "/", peer: "192.0.2.1:7"}, 401},
 		{"open behind a proxy", open, request{target: "/", header: h("X-Forwarded-For", "192.0.2.1")}, 401},
 		{"open behind another proxy", open, request{target: "/", header: h("Via", "1.1 front")}, 401},
+		{"open socket file", socketFile, request{target: "/", peer: "@", host: "anything"}, 0},
+		{"open socket file behind a proxy", socketFile, request{target: "/", peer: "@", header: h("X-Forwarded-For", "192.0.2.1")}, 401},
 		{"rebound name", open, request{target: "/", host: "evil.example:8765"}, 401},
 		{"rebound name with its origin", open, request{target: "/", host: "evil.example", header: h("Origin", "http://evil.example")}, 401},
 		{"other page", open, request{target: "/", header: h("Origin", "https://evil.example")}, 403},

@@ -199,8 +199,14 @@ func TestUserShell(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.CloseNow() })
+	front := start(t, `{"trustedProxyAuth":{"trustedPeerCidrs":["127.0.0.0/8","::1/128"],"assertionHeader":"X-User"}}`)
+	guest, err := dial(t.Context(), front.url, &ws.DialOptions{HTTPHeader: http.Header{"X-User": {"ann"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = guest.CloseNow() })
 	open := start(t, `{"websocketRequiresToken":false}`)
-	for name, c := range map[string]*client{"passed on": {t: t, conn: conn}, "without a token": open.dial("")} {
+	for name, c := range map[string]*client{"passed on": {t: t, conn: conn}, "vouched for": {t: t, conn: guest}, "without a token": open.dial("")} {
 		c.say(say)
 		if m := c.until("error"); m["detail"] != "message_rejected" || m["reason"] == "" {
 			t.Errorf("%s: %v", name, m)
