@@ -175,6 +175,21 @@ func TestManyChats(t *testing.T) {
 	}
 }
 
+// Who asks much at once and reads gets all answers.
+func TestManyQuestions(t *testing.T) {
+	t.Parallel()
+	c := start(t, "").login()
+	const n = 8 * replyRoom
+	for range n {
+		c.say(`{"type":"x"}`)
+	}
+	for i := range n {
+		if m := c.next(); m["detail"] != "unknown type" {
+			t.Fatalf("answer %d: %v", i, m)
+		}
+	}
+}
+
 func TestStopEndsTurn(t *testing.T) {
 	t.Parallel()
 	r := start(t, "")

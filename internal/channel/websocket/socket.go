@@ -32,6 +32,7 @@ type socket struct {
 	proven bool          // came with something that only the owner knows
 	local  bool          // from a program of our user on this machine
 	wake   chan struct{} // capacity 1: something is there to write
+	eased  chan struct{} // capacity 1: answers were taken to be written
 
 	// Guarded by hub.mu.
 	modern  bool   // has spoken the newer protocol
@@ -138,8 +139,29 @@ func (s *socket) read(ctx context.Context, wg *sync.WaitGroup) {
 			return
 		}
 		in.contained(ctx, buf.Bytes())
+		if !s.answered(ctx) {
+			return
+		}
 		if buf.Cap() > bufferBytes {
 			buf = bytes.Buffer{}
+		}
+	}
+}
+
+// answered waits until a peer that asks much has got some of its answers, and
+// reports whether it is to be listened to any longer.
+func (s *socket) answered(ctx context.Context) bool {
+	for {
+		s.c.hub.mu.Lock()
+		n := len(s.replies)
+		s.c.hub.mu.Unlock()
+		if n < replyRoom/2 {
+			return true
+		}
+		select {
+		case <-s.eased:
+		case <-ctx.Done():
+			return false
 		}
 	}
 }
@@ -185,6 +207,10 @@ func (s *socket) take(batch []outgoing) (_ []outgoing, closing bool, err error) 
 		batch = append(batch, outgoing{data: r})
 	}
 	s.replies = s.replies[:0]
+	select {
+	case s.eased <- struct{}{}:
+	default: // nobody waits, or it was said already
+	}
 	for len(s.dirty) > 0 && len(batch) < batchFrames {
 		c := s.dirty[0]
 		p := s.places[c]
