@@ -8,6 +8,7 @@ package webui
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,6 +16,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/diskio"
@@ -206,8 +208,12 @@ func decode(payload json.RawMessage, into any) error {
 	}
 	dec := json.NewDecoder(bytes.NewReader(payload))
 	dec.DisallowUnknownFields()
-	if err := dec.Decode(into); err != nil {
-		return Refuse(http.StatusBadRequest, "the payload does not fit: %v", err)
+	err := dec.Decode(into)
+	if bad, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return Refuse(http.StatusBadRequest, "the payload does not fit: %s cannot be of type %s", cmp.Or(bad.Field, "it"), bad.Value)
+	}
+	if err != nil {
+		return Refuse(http.StatusBadRequest, "the payload does not fit: %s", strings.TrimPrefix(err.Error(), "json: "))
 	}
 	return nil
 }

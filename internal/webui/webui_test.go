@@ -85,6 +85,13 @@ func TestSidebar(t *testing.T) {
 			t.Errorf("%.40s: %d %s", bad, status, msg)
 		}
 	}
+	for bad, want := range map[string]string{
+		`[]`: "it cannot be of type array", `{"stat":{}}`: `unknown field "stat"`, `{"state":`: "unexpected EOF",
+	} {
+		if msg, _ := do(t, d, "sidebar.update", bad); msg != "the payload does not fit: "+want {
+			t.Errorf("%s: %s", bad, msg)
+		}
+	}
 	if out, status := do(t, d, "sidebar.update", `{"state":{"pinned":["websocket:a"]}}`); status != 200 || out != `{"pinned":["websocket:a"]}` {
 		t.Fatalf("update = %d %s", status, out)
 	}
