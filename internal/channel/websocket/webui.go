@@ -15,6 +15,7 @@ import (
 const (
 	apiPath    = "/api/"
 	maxAnswers = 256             // of requests that are remembered
+	maxKept    = 4 << 20         // bytes of all these answers
 	answerAge  = 5 * time.Minute // how long
 	maxAtOnce  = 4               // requests of one connection
 )
@@ -29,14 +30,23 @@ func (c *Channel) serveAPI(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case !c.running():
 		w.Header().Set("Retry-After", "5")
-		refuse(w, http.StatusServiceUnavailable, "not running")
+		refuseRead(w, http.StatusServiceUnavailable, "not running")
 	case !c.originAllowed(r) || embedded(r):
-		refuse(w, http.StatusForbidden, "this origin is not allowed; see allowedOrigins")
+		refuseRead(w, http.StatusForbidden, "this origin is not allowed; see allowedOrigins")
 	case !c.proxied(r) && !same(c.set.Token, given) && !c.access.good(given, c.d.Now()):
-		refuse(w, http.StatusUnauthorized, "wrong or missing token; "+bootstrapPath+" gives one")
+		refuseRead(w, http.StatusUnauthorized, "wrong or missing token; "+bootstrapPath+" gives one")
 	default:
 		c.o.Desk.ServeHTTP(w, r)
 	}
+}
+
+// refuseRead answers as the desk refuses.
+func refuseRead(w http.ResponseWriter, status int, why string) {
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(map[string]any{"error": map[string]any{"status": status, "message": why}})
 }
 
 // requests remembers what was answered, so that a client that lost its
@@ -44,6 +54,7 @@ func (c *Channel) serveAPI(w http.ResponseWriter, r *http.Request) {
 type requests struct {
 	mu    sync.Mutex
 	known map[string]*answer
+	bytes int // of the answers
 }
 
 // answer is what a request gets.
@@ -59,7 +70,7 @@ type answer struct {
 func (q *requests) begin(id string, sum [sha256.Size]byte, now time.Time) (a *answer, mine, fits bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if a := q.known[id]; a != nil && now.Sub(a.at) < answerAge {
+	if a := q.known[id]; a != nil && (a.frame == nil || now.Sub(a.at) < answerAge) {
 		return a, false, a.sum == sum
 	}
 	if q.known == nil {
@@ -68,6 +79,7 @@ func (q *requests) begin(id string, sum [sha256.Size]byte, now time.Time) (a *an
 	if len(q.known) >= maxAnswers {
 		q.forget(now)
 	}
+	q.drop(id)
 	a = &answer{sum: sum, at: now, done: make(chan struct{})}
 	q.known[id] = a
 	return a, true, true
@@ -75,16 +87,30 @@ func (q *requests) begin(id string, sum [sha256.Size]byte, now time.Time) (a *an
 
 // forget makes room: what is too old, else the oldest.
 func (q *requests) forget(now time.Time) {
-	oldest := ""
 	for id, a := range q.known {
-		if now.Sub(a.at) >= answerAge {
-			delete(q.known, id)
-		} else if oldest == "" || a.at.Before(q.known[oldest].at) {
-			oldest = id
+		if a.frame != nil && now.Sub(a.at) >= answerAge {
+			q.drop(id)
 		}
 	}
 	if len(q.known) >= maxAnswers {
-		delete(q.known, oldest)
+		q.drop(q.oldest())
+	}
+}
+
+// oldest is the answer that can be done without best; "" if all are yet to come.
+func (q *requests) oldest() (oldest string) {
+	for id, a := range q.known {
+		if a.frame != nil && (oldest == "" || a.at.Before(q.known[oldest].at)) {
+			oldest = id
+		}
+	}
+	return oldest
+}
+
+func (q *requests) drop(id string) {
+	if a := q.known[id]; a != nil {
+		q.bytes -= len(a.frame)
+		delete(q.known, id)
 	}
 }
 
@@ -95,8 +121,12 @@ func (q *requests) end(id string, a *answer, f []byte) {
 	defer q.mu.Unlock()
 	a.frame = f
 	close(a.done)
-	if f == nil && q.known[id] == a {
-		delete(q.known, id)
+	if f == nil {
+		q.drop(id)
+		return
+	}
+	for q.bytes += len(f); q.bytes > maxKept && len(q.known) > 1; {
+		q.drop(q.oldest())
 	}
 }
 

@@ -2,13 +2,16 @@ package websocket
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -168,6 +171,34 @@ func TestRequestInterrupted(t *testing.T) {
 	}
 }
 
+// Large answers are remembered only as far as there is room, the newest at any
+// rate, and what goes on is never forgotten.
+func TestAnswersHaveBounds(t *testing.T) {
+	t.Parallel()
+	var q requests
+	now := time.Now()
+	sum := [sha256.Size]byte{1}
+	q.begin("slow", sum, now)
+	for i := range 2 * maxAnswers {
+		now = now.Add(time.Minute / 60)
+		id := strconv.Itoa(i)
+		a, mine, _ := q.begin(id, sum, now)
+		if !mine {
+			t.Fatalf("%s was known", id)
+		}
+		q.end(id, a, make([]byte, maxKept/8))
+		if _, mine, fits := q.begin(id, sum, now); mine || !fits {
+			t.Fatalf("the answer to %s was forgotten at once", id)
+		}
+		if q.bytes > maxKept || q.bytes != len(q.known[id].frame)*(len(q.known)-1) {
+			t.Fatalf("%d bytes in %d answers, want at most %d", q.bytes, len(q.known)-1, maxKept)
+		}
+	}
+	if _, mine, _ := q.begin("slow", sum, now.Add(time.Hour)); mine {
+		t.Error("what goes on is begun again")
+	}
+}
+
 // Only who proved to be the owner changes things; a local program that was let
 // in without a token, directly or by the bootstrap, has not.
 func TestRequestsNeedProof(t *testing.T) {
@@ -221,7 +252,15 @@ func TestAPIAccess(t *testing.T) {
 		}
 	}
 	r.read("/api/x?token="+b.APIToken, "", 200)
-	r.read("/api/x", "", 401)
+	var no struct {
+		Error struct {
+			Status  int
+			Message string
+		}
+	}
+	if err := json.Unmarshal([]byte(r.read("/api/x", "", 401)), &no); err != nil || no.Error.Status != 401 || no.Error.Message == "" {
+		t.Errorf("a refusal looks different from those of the desk: %+v %v", no, err)
+	}
 	r.read("/api/x", "nbat_wrong", 401)
 	r.read("/api/x", b.Token, 401) // that one is for the socket
 	c := r.dial("client_id=x&token=" + b.Token)
