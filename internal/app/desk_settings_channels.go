@@ -141,9 +141,31 @@ func (g *Gateway) channelEdit(payload json.RawMessage, always bool) (edit, error
 			if !always && !next.Config.Channels.Each[in.Name].Enabled {
 				return nil
 			}
-			return g.judgeChannel(next, in.Name)
+			return errors.Join(g.judgeChannel(next, in.Name), lockOut(next, in.Name))
 		},
 	}, nil
+}
+
+// lockOut refuses settings of the socket with which the person who changes them
+// could not come back.
+func lockOut(l *config.Loaded, name string) error {
+	var s struct {
+		AllowFrom        []string        `json:"allowFrom"`
+		Token            string          `json:"token"`
+		TokenIssueSecret string          `json:"tokenIssueSecret"`
+		TrustedProxyAuth json.RawMessage `json:"trustedProxyAuth"`
+	}
+	kind, _, _ := strings.Cut(name, ".")
+	if kind != "websocket" || json.Unmarshal(l.Config.Channels.Each[name].Raw.JSON(), &s) != nil {
+		return nil
+	}
+	switch {
+	case s.AllowFrom != nil && len(s.AllowFrom) == 0:
+		return webui.Refuse(http.StatusUnprocessableEntity, "channels.%s.allowFrom: nobody could connect any more; name client ids, or \"*\" for all that have the token", name)
+	case s.Token == "" && s.TokenIssueSecret == "" && (len(s.TrustedProxyAuth) == 0 || string(s.TrustedProxyAuth) == "null"):
+		return webui.Refuse(http.StatusUnprocessableEntity, "channels.%s: nobody could change settings here any more; keep token, tokenIssueSecret or trustedProxyAuth, or take them out of the file by hand", name)
+	}
+	return nil
 }
 
 // noLogin answers who wants to connect a channel by hand.

@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -52,6 +53,12 @@ func TestSettingsOfTheSocket(t *testing.T) {
 	}
 	if got := ask("1", "settings.agent.update", `{"maxToolIterations": 9}`); got["reconnect"] != nil || len(texts(got["changed"])) != 1 {
 		t.Errorf("another setting: %v", got)
+	}
+	for id, settings := range []string{`{"allowFrom": []}`, `{"token": null}`, `{"token": "", "websocketRequiresToken": false}`} {
+		s.say(fmt.Sprintf(`{"type":"webui_request","request_id":"no%d","action":"settings.channel.configure","payload":{"name": "websocket", "settings": %s}}`, id, settings))
+		if m := s.until("webui_response"); m["ok"] != false || !strings.Contains(fmt.Sprint(m["error"]), "nobody could") {
+			t.Errorf("%s locks the owner out: %v", settings, m)
+		}
 	}
 	if got := ask("2", "settings.channel.configure", `{"name": "websocket", "settings": {"token": "another-token-of-the-socket"}}`); got["reconnect"] != true || got["note"] == "" {
 		t.Errorf("the token: %v", got)
