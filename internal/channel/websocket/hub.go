@@ -194,6 +194,24 @@ func (h *hub) attach(s *socket, id string, after int64, resume bool) (attached, 
 	return attached{seq: c.ring.last, complete: complete, turn: c.turn, since: c.since}, true
 }
 
+// forget drops what happened in a chat, as if it had never been.
+func (h *hub) forget(id string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	c := h.chats[id]
+	if c == nil {
+		return
+	}
+	for _, e := range c.ring.events {
+		e.release()
+	}
+	c.ring.events, c.ring.bytes, c.ring.gone = nil, 0, c.ring.last
+	for _, p := range c.sockets {
+		p.seq = c.ring.last
+	}
+	h.rest(c)
+}
+
 // crowded reports whether a connection listens to as many chats as it may.
 func (h *hub) crowded(s *socket) bool {
 	h.mu.Lock()

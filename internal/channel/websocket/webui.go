@@ -221,6 +221,9 @@ func (c *Channel) tell(action string, payload, result json.RawMessage) {
 		if !validChatID(chat) {
 			chat = ""
 		}
+		if action == "session.delete" {
+			c.hub.forget(chat)
+		}
 		c.hub.broadcast(newFrame(evUpdated, chat, 64).text("scope", action), true)
 	}
 }

@@ -199,6 +199,26 @@ func TestAnswersHaveBounds(t *testing.T) {
 	}
 }
 
+// Who joins a conversation that was deleted gets nothing of it.
+func TestDeletedIsForgotten(t *testing.T) {
+	t.Parallel()
+	r := start(t, "", withDesk(&clerk{}))
+	a, b := r.login(), r.login()
+	chat := a.modern()
+	r.send(bus.Outbound{ID: "1", Kind: bus.Message, Route: route(chat, ""), Text: "old"})
+	a.until("message")
+	a.say(ask("1", "session.delete", `{"key":"websocket:`+chat+`"}`))
+	a.until("webui_response")
+	b.say(`{"type":"resume","chat_id":"` + chat + `","last_seq":0}`)
+	b.until("attached")
+	r.send(bus.Outbound{ID: "2", Kind: bus.Message, Route: route(chat, ""), Text: "new"})
+	for _, c := range []*client{a, b} {
+		if m := c.until("message"); m["text"] != "new" {
+			t.Errorf("got %v after the chat was deleted", m)
+		}
+	}
+}
+
 // Only who proved to be the owner changes things; a local program that was let
 // in without a token, directly or by the bootstrap, has not.
 func TestRequestsNeedProof(t *testing.T) {
