@@ -371,7 +371,11 @@ func (m *Manager) route() {
 func handle(mux *http.ServeMux, pattern string, h http.Handler) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("the address %q cannot be served: %v", pattern, r)
+			why := fmt.Sprint(r)
+			if strings.Contains(why, "conflicts with pattern") {
+				why = "another channel has it; give one of them a port of its own"
+			}
+			err = fmt.Errorf("the address %q cannot be served: %s", pattern, why)
 		}
 	}()
 	mux.Handle(pattern, h)

@@ -110,12 +110,25 @@ func (s *settings) checkPaths() error {
 		if v = strings.TrimRight(v, "/"); v == "" {
 			v = "/"
 		}
+		if taken(v) {
+			return fmt.Errorf("%s: %q answers something else; choose another", p.name, v)
+		}
 		*p.value = v
 	}
 	if s.Path == s.TokenIssuePath {
 		return errors.New("tokenIssuePath: must not be the same as path")
 	}
 	return nil
+}
+
+// taken reports paths that have a use of their own, on our listener or on that
+// of the gateway.
+func taken(path string) bool {
+	switch path {
+	case bootstrapPath, "/health", "/livez", "/readyz":
+		return true
+	}
+	return strings.HasPrefix(path+"/", apiPath) || strings.HasPrefix(path+"/", "/v1/")
 }
 
 func (s *settings) checkFiles() error {
