@@ -37,6 +37,7 @@ func (g *Gateway) factories() map[string]channel.Factory {
 	out["websocket"] = websocket.New(websocket.Options{
 		Fork: g.fork, Hear: g.hear, Model: g.usualModel,
 		Standing: g.standing, Scope: g.setScope, Desk: lateDesk(sync.OnceValue(g.desk)),
+		Exposed: func() bool { return !loopback(g.config().Config.Gateway.Host) },
 	})
 	maps.Copy(out, g.o.Channels)
 	return out

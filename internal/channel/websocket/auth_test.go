@@ -331,6 +331,29 @@ func serveOwn(t *testing.T, section string) (stop func()) {
 	}
 }
 
+// On the listener of the house a secret must be as good as on one of our own.
+func TestExposedHouse(t *testing.T) {
+	t.Parallel()
+	const long = "long-enough-to-try-0"
+	for _, tt := range []struct {
+		section string
+		exposed bool
+		want    string
+	}{
+		{`{"token":"short"}`, false, ""},
+		{`{"token":"short"}`, true, "token: the gateway"},
+		{`{"token":"` + long + `"}`, true, ""},
+		{`{"token":"` + long + `","tokenIssueSecret":"short"}`, true, "tokenIssueSecret: the gateway"},
+		{`{"token":"short","port":8765}`, true, ""},
+		{`{"websocketRequiresToken":false}`, true, ""},
+	} {
+		_, err := New(Options{Exposed: func() bool { return tt.exposed }})(deps(t, time.Now), json.RawMessage(tt.section))
+		if tt.want == "" && err != nil || tt.want != "" && (!channel.IsFatal(err) || !strings.Contains(err.Error(), tt.want)) {
+			t.Errorf("%s, exposed %t: error %v, want %q", tt.section, tt.exposed, err, tt.want)
+		}
+	}
+}
+
 func TestUnixSocket(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {

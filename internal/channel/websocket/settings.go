@@ -206,15 +206,23 @@ func (s *settings) checkExposure() error {
 	if !s.own || s.UnixSocketPath != "" || isLoopback(s.Host) {
 		return nil
 	}
-	for name, secret := range map[string]httpsafe.Secret{"token": s.Token, "tokenIssueSecret": s.TokenIssueSecret} {
-		if !secret.IsZero() && len(secret.Reveal()) < minToken {
-			return fmt.Errorf("%s: %s can be reached by others, who could guess it; at least %d characters are needed", name, s.Host, minToken)
-		}
+	if err := s.checkGuessing(s.Host); err != nil {
+		return err
 	}
 	if s.secured() {
 		return nil
 	}
 	return fmt.Errorf("host: %s can be reached by others; set token, tokenIssueSecret or trustedProxyAuth", s.Host)
+}
+
+// checkGuessing refuses secrets that are too short where others can try them.
+func (s *settings) checkGuessing(where string) error {
+	for name, secret := range map[string]httpsafe.Secret{"token": s.Token, "tokenIssueSecret": s.TokenIssueSecret} {
+		if !secret.IsZero() && len(secret.Reveal()) < minToken {
+			return fmt.Errorf("%s: %s can be reached by others, who could guess it; at least %d characters are needed", name, where, minToken)
+		}
+	}
+	return nil
 }
 
 // secured reports whether there is a way to prove who one is.

@@ -50,6 +50,9 @@ type Options struct {
 	// ones can only narrow what there is. It returns what is in force then; an
 	// error is for the person. Nil: clients are told that it cannot be done.
 	Scope func(ctx context.Context, chat bus.Route, want Scope, remote bool) (Scope, error)
+	// Exposed reports whether other machines reach the listener of the house,
+	// which we are served on without one of our own. Nil: they do not.
+	Exposed func() bool
 	// Desk is what a web interface looks at and changes. Nil: there is none.
 	Desk Desk
 }
@@ -82,6 +85,11 @@ func New(o Options) channel.Factory {
 		set, err := decode(section)
 		if err != nil {
 			return nil, err
+		}
+		if !set.own && o.Exposed != nil && o.Exposed() {
+			if err := set.checkGuessing("the gateway"); err != nil {
+				return nil, channel.Fatal(err)
+			}
 		}
 		return &Channel{
 			d: d, set: set, o: o, hub: newHub(d.Now, d.Shown), issued: tokens{prefix: "nbwt_"}, access: tokens{prefix: "nbat_"},
