@@ -77,8 +77,8 @@ func (d *Desk) thread(ctx context.Context, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := page{limit: min(max(limit, 1), pageMax), before: before}
-	if err := p.read(ctx, h.Sessions, r.PathValue("key")); err != nil {
+	p := page{limit: min(max(limit, 1), pageMax), before: before, key: r.PathValue("key")}
+	if err := p.read(ctx, h.Sessions); err != nil {
 		return nil, err
 	}
 	out := map[string]any{"messages": p.finish(&h), "has_more": p.more, "before": nil}
@@ -97,11 +97,13 @@ type page struct {
 	more          bool               // something came before messages
 	pending       map[string]*called // calls of the last message that made some
 	owner         *said              // which that is
+	key           string
+	turn, client  string // the last turn, and what its client calls it
 }
 
-func (p *page) read(ctx context.Context, st *session.Store, key string) error {
+func (p *page) read(ctx context.Context, st *session.Store) error {
 	index := -1
-	for rec, err := range st.Records(ctx, key) {
+	for rec, err := range st.Records(ctx, p.key) {
 		if err != nil {
 			return err
 		}
@@ -125,7 +127,7 @@ func (p *page) take(index int, r *session.Record) {
 		return
 	}
 	m := &said{
-		Index: index, Role: r.Role, Content: head(r.Display(), saidBytes), At: stamp(r.Time), TurnID: r.TurnID, SenderID: r.SenderID,
+		Index: index, Role: r.Role, Content: head(r.Display(), saidBytes), At: stamp(r.Time), TurnID: p.turnOf(r), SenderID: r.SenderID,
 		Reasoning: head(r.Reasoning, saidBytes), LatencyMS: r.LatencyMS, Command: r.Command, Delivery: r.Delivery, Interrupted: r.Interrupted,
 	}
 	for _, file := range r.Media {
@@ -146,6 +148,18 @@ func (p *page) take(index int, r *session.Record) {
 	m.kept, p.messages = true, append(p.messages, m)
 	p.bytes += m.size
 	p.shrink()
+}
+
+// turnOf names the turn of a record as the events of the socket do: by what its
+// client called the message, if it did.
+func (p *page) turnOf(r *session.Record) string {
+	if id, ok := strings.CutPrefix(r.InboundID, p.key+"/"); ok && !strings.HasPrefix(id, "~") {
+		p.turn, p.client = r.TurnID, id
+	}
+	if r.TurnID == p.turn && p.client != "" {
+		return p.client
+	}
+	return r.TurnID
 }
 
 // result joins what a tool returned to its call.

@@ -185,3 +185,30 @@ func TestThreadBounds(t *testing.T) {
 	h.refused(t, "sessions/websocket:c/webui-thread?direction=oldest", 400, "direction")
 	h.refused(t, "sessions/websocket:none/webui-thread", 404, "conversation")
 }
+
+// A turn has the name by which events of the socket know it.
+func TestThreadTurns(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	rec := func(r session.Record, turn, inbound string) session.Record {
+		r.TurnID, r.InboundID = turn, inbound
+		return r
+	}
+	h.say(t, "websocket:a",
+		rec(user("one"), "aa", "websocket:a/client-1"), rec(answer("1"), "aa", ""),
+		rec(user("two"), "bb", "websocket:a/~hidden"), rec(answer("2"), "bb", ""),
+		rec(user("three"), "cc", "websocket:a/client-3"), rec(answer("3"), "cc", ""),
+		rec(answer("a job"), "dd", ""))
+	got := read[struct {
+		Messages []struct {
+			TurnID string `json:"turn_id"`
+		}
+	}](t, h, "sessions/websocket:a/webui-thread")
+	var ids []string
+	for _, m := range got.Messages {
+		ids = append(ids, m.TurnID)
+	}
+	if diff := cmp.Diff([]string{"client-1", "client-1", "bb", "bb", "client-3", "client-3", "dd"}, ids); diff != "" {
+		t.Errorf("turns (-want +got):\n%s", diff)
+	}
+}

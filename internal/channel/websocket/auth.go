@@ -93,6 +93,9 @@ func (t *tokens) look(token string, now time.Time, spend bool) (proven, ok bool)
 // serveToken is the route that issues tokens.
 func (c *Channel) serveToken(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
+	if !wantsBody(w, r) {
+		return
+	}
 	secret := c.set.TokenIssueSecret
 	switch {
 	case !secret.IsZero():
@@ -115,6 +118,16 @@ func (c *Channel) serveToken(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(map[string]any{"token": token, "expires_in": c.set.TokenTTLS})
+}
+
+// wantsBody refuses HEAD, which would make a token that nobody gets.
+func wantsBody(w http.ResponseWriter, r *http.Request) bool {
+	if r.Method == http.MethodGet {
+		return true
+	}
+	w.Header().Set("Allow", http.MethodGet)
+	refuse(w, http.StatusMethodNotAllowed, "use GET")
+	return false
 }
 
 // embedded reports whether a browser asks on behalf of a page that is not ours,

@@ -44,6 +44,9 @@ type bootstrap struct {
 // the agent runs is one, and must not become the owner.
 func (c *Channel) serveBootstrap(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
+	if !wantsBody(w, r) {
+		return
+	}
 	if !c.running() {
 		refuse(w, http.StatusServiceUnavailable, "not running")
 		return

@@ -126,7 +126,11 @@ func (q *requests) end(id string, a *answer, f []byte) {
 		return
 	}
 	for q.bytes += len(f); q.bytes > maxKept && len(q.known) > 1; {
-		q.drop(q.oldest())
+		old := q.oldest()
+		if old == "" {
+			return
+		}
+		q.drop(old)
 	}
 }
 

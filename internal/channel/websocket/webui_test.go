@@ -296,6 +296,29 @@ func TestAPIAccess(t *testing.T) {
 	}
 }
 
+// A look at the headers alone makes no token.
+func TestHeadMakesNoToken(t *testing.T) {
+	t.Parallel()
+	r := start(t, `{"tokenIssueSecret":"issue-secret-0123456789","tokenIssuePath":"/issue"}`)
+	for _, path := range []string{"/webui/bootstrap", "/issue"} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodHead, r.url+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer issue-secret-0123456789")
+		tr := &http.Transport{}
+		resp, err := tr.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		tr.CloseIdleConnections()
+		if resp.StatusCode != http.StatusMethodNotAllowed || len(r.c.issued.issued) > 0 {
+			t.Errorf("HEAD %s: %d, %d tokens", path, resp.StatusCode, len(r.c.issued.issued))
+		}
+	}
+}
+
 func TestSidebarState(t *testing.T) {
 	t.Parallel()
 	r := start(t, "", withDesk(&clerk{}))
