@@ -2,25 +2,32 @@ package text
 
 import (
 	"bytes"
+	"compress/flate"
 	_ "embed" // the tables
+	"io"
 	"strings"
 	"sync"
 	"unicode/utf8"
+
+	"golang.org/x/text/encoding"
+	"golang.org/x/text/transform"
 )
 
-// Tables of the encodings of East Asia.
+// The encodings of East Asia are read here and not by golang.org/x/text, whose
+// tables for both directions take half a megabyte of the binary: nobody writes
+// them any more. The tables are made, and compared, by the tests.
 var (
-	//go:embed charset/gbk.bin
+	//go:embed eastern/gbk.bin
 	gbkData string
-	//go:embed charset/gb18030.bin
+	//go:embed eastern/gb18030.bin
 	gb18030Data string
-	//go:embed charset/big5.bin
+	//go:embed eastern/big5.bin
 	big5Data string
-	//go:embed charset/euckr.bin
+	//go:embed eastern/euckr.bin
 	euckrData string
-	//go:embed charset/jis0208.bin
+	//go:embed eastern/jis0208.bin
 	jis0208Data string
-	//go:embed charset/jis0212.bin
+	//go:embed eastern/jis0212.bin
 	jis0212Data string
 
 	gbkTable     = sync.OnceValue(func() []rune { return unpack(gbkData) })     // by lead and trail
@@ -30,6 +37,61 @@ var (
 	jis0208Table = sync.OnceValue(func() []rune { return unpack(jis0208Data) }) // by row and cell
 	jis0212Table = sync.OnceValue(func() []rune { return unpack(jis0212Data) }) // by row and cell
 )
+
+// unpack reads a table: for each character the low byte of its difference to
+// the one before, then the next byte of all these, then the plane of each
+// character. Zero is no character.
+func unpack(packed string) []rune {
+	b, _ := io.ReadAll(flate.NewReader(strings.NewReader(packed))) // a part of the program
+	n := len(b) / 3
+	table, last := make([]rune, n), uint16(0)
+	for i := range table {
+		last += uint16(b[i]) | uint16(b[n+i])<<8
+		table[i] = rune(b[2*n+i])<<16 | rune(last)
+	}
+	return table
+}
+
+// eastern is an encoding that can be read. next reads the first character of
+// some bytes and says how many of them it took; 0 is that they are too few. A
+// mark may follow the character; nothing is -1, after a change of the mode.
+type eastern func(mode *int, b []byte) (r, mark rune, n int)
+
+// NewDecoder implements Encoding.
+func (e eastern) NewDecoder() *encoding.Decoder {
+	return &encoding.Decoder{Transformer: &easternDecoder{next: e}}
+}
+
+type easternDecoder struct {
+	next eastern
+	mode int
+}
+
+func (d *easternDecoder) Reset() { d.mode = 0 }
+
+// Transform implements transform.Transformer.
+func (d *easternDecoder) Transform(dst, src []byte, atEOF bool) (nDst, nSrc int, err error) {
+	for nSrc < len(src) {
+		r, mark, n := d.next(&d.mode, src[nSrc:])
+		if n == 0 {
+			if !atEOF {
+				return nDst, nSrc, transform.ErrShortSrc
+			}
+			r, n = utf8.RuneError, 1
+		}
+		if r >= 0 {
+			if len(dst)-nDst < utf8.RuneLen(r)+utf8.RuneLen(mark) {
+				return nDst, nSrc, transform.ErrShortDst
+			}
+			nDst += utf8.EncodeRune(dst[nDst:], r)
+		}
+		if mark > 0 {
+			nDst += utf8.EncodeRune(dst[nDst:], mark)
+		}
+		nSrc += n
+	}
+	return nDst, nSrc, nil
+}
 
 // trails is how many second bytes the tables by lead and trail have: from 0x40
 // to 0xFE, for leads from 0x81 on.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"golang.org/x/text/encoding/charmap"
 	"golang.org/x/text/encoding/unicode"
 
 	"github.com/nanobot-go/nanobot/internal/text"
@@ -30,7 +31,7 @@ func toUTF8(data []byte, name string) string {
 	}
 	e := codepage(name)
 	if e == nil {
-		e, _ = text.Charset("windows-1252")
+		e = charmap.Windows1252
 		if strings.Contains(lower, "utf-8") {
 			return text.Valid(string(data))
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"golang.org/x/text/encoding/charmap"
 	"golang.org/x/text/encoding/unicode"
 
 	"github.com/nanobot-go/nanobot/internal/text"
@@ -34,8 +35,7 @@ func toUTF8(data []byte, contentType string) []byte {
 	case known || utf8.Valid(wholeRunes(data[:min(len(data), 4096)])): // UTF-8 with some damage
 		return bytes.ToValidUTF8(data, []byte("\uFFFD"))
 	}
-	enc, _ = text.Charset("windows-1252")
-	return decode(data, enc)
+	return decode(data, charmap.Windows1252)
 }
 
 func decode(data []byte, e text.Encoding) []byte {

@@ -14,7 +14,6 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/text/encoding"
-	"golang.org/x/text/encoding/charmap"
 	"golang.org/x/text/encoding/japanese"
 	"golang.org/x/text/encoding/korean"
 	"golang.org/x/text/encoding/simplifiedchinese"
@@ -23,7 +22,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/text"
 )
 
-var update = flag.Bool("update", false, "write the tables of encodings")
+var update = flag.Bool("update", false, "write the tables of eastern encodings")
 
 // read decodes bytes with an encoding of golang.org/x/text or of ours.
 func read(tb testing.TB, e text.Encoding, b []byte) string {
@@ -62,58 +61,8 @@ func fourBytes(i int) []byte {
 	return []byte{byte(0x81 + i/12600), byte('0' + i/1260%10), byte(0x81 + i/10%126), byte('0' + i%10)}
 }
 
-// pages are the encodings of single bytes in the order of the table.
-func pages() []encoding.Encoding {
-	return []encoding.Encoding{
-		charmap.Windows1252,
-		charmap.ISO8859_2,
-		charmap.ISO8859_3,
-		charmap.ISO8859_4,
-		charmap.ISO8859_5,
-		charmap.ISO8859_6,
-		charmap.ISO8859_7,
-		charmap.ISO8859_8,
-		charmap.Windows1254,
-		charmap.ISO8859_10,
-		charmap.ISO8859_13,
-		charmap.ISO8859_14,
-		charmap.ISO8859_15,
-		charmap.ISO8859_16,
-		charmap.Windows1250,
-		charmap.Windows1251,
-		charmap.Windows1253,
-		charmap.Windows1255,
-		charmap.Windows1256,
-		charmap.Windows1257,
-		charmap.Windows1258,
-		charmap.Windows874,
-		charmap.KOI8R,
-		charmap.KOI8U,
-		charmap.Macintosh,
-		charmap.CodePage866,
-	}
-}
-
-// Each label leads to its page.
-func TestPages(t *testing.T) {
-	t.Parallel()
-	var all []byte
-	for b := range 256 {
-		all = append(all, byte(b))
-	}
-	for i, label := range strings.Fields("windows-1252 iso-8859-2 iso-8859-3 iso-8859-4 iso-8859-5 iso-8859-6 iso-8859-7 iso-8859-8 iso-8859-9 iso-8859-10 iso-8859-13 iso-8859-14 iso-8859-15 iso-8859-16 windows-1250 windows-1251 windows-1253 windows-1255 windows-1256 windows-1257 windows-1258 windows-874 koi8-r koi8-u macintosh ibm866") {
-		e, known := text.Charset(label)
-		if !known {
-			t.Fatalf("no encoding %q", label)
-		}
-		if got, want := read(t, e, all), read(t, pages()[i], all); got != want {
-			t.Errorf("%s: got %q, want %q", label, got, want)
-		}
-	}
-}
-
 // The tables are those of golang.org/x/text.
-func TestCharsetTables(t *testing.T) {
+func TestEasternTables(t *testing.T) {
 	t.Parallel()
 	wide, high := [2]int{0x81, 0xFE}, [2]int{0xA1, 0xFE}
 	tables := map[string][]rune{
@@ -132,11 +81,6 @@ func TestCharsetTables(t *testing.T) {
 			}
 		}
 	}
-	for _, e := range pages() {
-		for b := 0x80; b <= 0xFF; b++ {
-			tables["pages"] = append(tables["pages"], single(t, e, byte(b)))
-		}
-	}
 	for name, table := range tables {
 		var low, middle, plane []byte
 		last := uint16(0)
@@ -146,7 +90,7 @@ func TestCharsetTables(t *testing.T) {
 			low, middle, plane = append(low, byte(d)), append(middle, byte(d>>8)), append(plane, byte(r>>16))
 		}
 		want := slices.Concat(low, middle, plane)
-		file := "charset/" + name + ".bin"
+		file := "eastern/" + name + ".bin"
 		if *update {
 			var b bytes.Buffer
 			w, _ := flate.NewWriter(&b, flate.BestCompression)
