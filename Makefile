@@ -54,7 +54,7 @@ fuzz: ## 30 s per target
 	done
 
 update: ## rewrite golden files
-	$(GO) test ./internal/config ./internal/text ./internal/tool/files ./internal/tui ./cmd/nanobot -update
+	$(GO) test ./internal/config ./internal/tool/files ./internal/tui ./cmd/nanobot -update
 
 docs: ## rewrite the generated parts of docs/
 	$(GO) test . -run TestConfigReference -update

@@ -5,16 +5,17 @@ import (
 
 	"golang.org/x/text/encoding"
 	"golang.org/x/text/encoding/charmap"
+	"golang.org/x/text/encoding/japanese"
+	"golang.org/x/text/encoding/korean"
+	"golang.org/x/text/encoding/simplifiedchinese"
+	"golang.org/x/text/encoding/traditionalchinese"
 	"golang.org/x/text/encoding/unicode"
 )
-
-// Encoding is a way to write text as bytes that can be read.
-type Encoding interface{ NewDecoder() *encoding.Decoder }
 
 // Charset finds an encoding by a label of mails or web pages; nil and true is
 // UTF-8. UTF-16 without an order of its bytes is read as browsers do, little end
 // first.
-func Charset(label string) (e Encoding, known bool) {
+func Charset(label string) (e encoding.Encoding, known bool) {
 	label = strings.ToLower(strings.Trim(label, " \t\r\n\"'"))
 	switch label {
 	case "utf-8", "utf8", "unicode-1-1-utf-8":
@@ -22,19 +23,19 @@ func Charset(label string) (e Encoding, known bool) {
 	case "ascii", "us-ascii", "iso-8859-1", "iso8859-1", "latin1", "l1", "windows-1252", "cp1252", "x-cp1252":
 		return charmap.Windows1252, true
 	case "gbk", "gb2312", "gb_2312-80", "gb18030", "x-gbk", "chinese", "euc-cn", "cp936":
-		return eastern(gb18030), true
+		return simplifiedchinese.GB18030, true
 	case "hz-gb-2312":
-		return eastern(hz), true
+		return simplifiedchinese.HZGB2312, true
 	case "big5", "big5-hkscs", "cn-big5", "x-x-big5", "cp950":
-		return eastern(big5), true
+		return traditionalchinese.Big5, true
 	case "shift_jis", "shift-jis", "sjis", "x-sjis", "windows-31j", "ms_kanji", "cp932", "ms932":
-		return eastern(shiftJIS), true
+		return japanese.ShiftJIS, true
 	case "euc-jp", "x-euc-jp":
-		return eastern(eucJP), true
+		return japanese.EUCJP, true
 	case "iso-2022-jp":
-		return eastern(iso2022JP), true
+		return japanese.ISO2022JP, true
 	case "euc-kr", "ks_c_5601-1987", "ksc5601", "korean", "windows-949", "cp949", "uhc":
-		return eastern(eucKR), true
+		return korean.EUCKR, true
 	case "utf-16", "utf-16le":
 		return unicode.UTF16(unicode.LittleEndian, unicode.IgnoreBOM), true
 	case "utf-16be":
@@ -44,7 +45,7 @@ func Charset(label string) (e Encoding, known bool) {
 	return e, e != nil
 }
 
-func singleByte(name string) Encoding {
+func singleByte(name string) encoding.Encoding {
 	switch strings.ReplaceAll(strings.Replace(name, "iso8859", "iso-8859", 1), "cp125", "windows-125") {
 	case "iso-8859-2", "latin2":
 		return charmap.ISO8859_2

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"golang.org/x/text/encoding"
 	"golang.org/x/text/encoding/charmap"
 	"golang.org/x/text/encoding/unicode"
 
@@ -14,7 +15,7 @@ import (
 )
 
 // codepage is the encoding that mails call by a name; nil is UTF-8 or unknown.
-func codepage(name string) text.Encoding {
+func codepage(name string) encoding.Encoding {
 	if strings.EqualFold(strings.Trim(name, " \"'"), "utf-16") { // as the standard has it
 		return unicode.UTF16(unicode.BigEndian, unicode.UseBOM)
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"golang.org/x/text/encoding"
 	"golang.org/x/text/encoding/charmap"
 	"golang.org/x/text/encoding/unicode"
 
@@ -38,7 +39,7 @@ func toUTF8(data []byte, contentType string) []byte {
 	return decode(data, charmap.Windows1252)
 }
 
-func decode(data []byte, e text.Encoding) []byte {
+func decode(data []byte, e encoding.Encoding) []byte {
 	out, err := e.NewDecoder().Bytes(data)
 	if err != nil {
 		return bytes.ToValidUTF8(data, []byte("\uFFFD"))

@@ -14,9 +14,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
-	"golang.org/x/text/encoding"
-	"golang.org/x/text/encoding/japanese"
-	"golang.org/x/text/encoding/simplifiedchinese"
+
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")
@@ -30,7 +29,7 @@ func loadPage(tb testing.TB, file string) []byte {
 		tb.Fatal(err)
 	}
 	if parts := strings.Split(filepath.Base(file), "."); len(parts) == 3 {
-		enc, ok := map[string]encoding.Encoding{"gb18030": simplifiedchinese.GB18030, "shift_jis": japanese.ShiftJIS}[parts[1]]
+		enc, ok := text.Charset(parts[1])
 		if !ok {
 			tb.Fatalf("no charset %q", parts[1])
 		}
