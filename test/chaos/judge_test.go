@@ -195,7 +195,7 @@ func (j *judge) dump(chat int64) string {
 	fmt.Fprintf(&b, "  asked %s\n", strings.Join(j.said[chat], " "))
 	for _, m := range j.show()[chat] {
 		_, noted := j.g.notes.of(m.chat, m.id)
-		fmt.Fprintf(&b, "  %d process %d %s-%s lost=%v noted=%v: %s\n", m.id, m.gen, m.made.Format("04:05.000"), m.end.Format("04:05.000"), m.lost, noted, m.text)
+		fmt.Fprintf(&b, "  %d process %d %s-%s cut %s lost=%v noted=%v: %s\n", m.id, m.gen, m.made.Format("04:05.000"), m.end.Format("04:05.000"), m.cut.Format("04:05.000"), m.lost, noted, m.text)
 	}
 	for _, gen := range slices.Sorted(maps.Keys(j.g.killed)) {
 		fmt.Fprintf(&b, "  process %d killed %s\n", gen, j.g.killed[gen].Format("04:05.000"))

@@ -66,9 +66,18 @@ func (p *platform) begin(gen int) {
 	p.gen = gen
 }
 
-// drop cuts all connections, as a failing network does. Answers under way are lost.
+// drop cuts all connections, as a failing network does. Answers under way are
+// lost, also those of calls that come while it cuts.
 func (p *platform) drop() {
+	p.cutting()
+	p.http.CloseClientConnections()
+	p.cutting()
+}
+
+// cutting notes that answers which are under way now may be lost.
+func (p *platform) cutting() {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	for s := range p.busy {
 		s.lost = true
 	}
@@ -77,8 +86,6 @@ func (p *platform) drop() {
 			s.cut = time.Now()
 		}
 	}
-	p.mu.Unlock()
-	p.http.CloseClientConnections()
 }
 
 // quietFor is how long the bot has done nothing but wait.
