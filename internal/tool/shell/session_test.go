@@ -29,6 +29,9 @@ type desk struct {
 
 func newDesk(t *testing.T, o shell.Options) *desk {
 	t.Helper()
+	if o.Timeout == 0 {
+		o.Timeout = 10 * time.Minute // of a test, on a machine that is slow
+	}
 	if o.Workspace == "" {
 		o.Workspace = t.TempDir()
 	}
