@@ -155,9 +155,11 @@ func lockOut(l *config.Loaded, name string) error {
 		TokenIssueSecret string          `json:"tokenIssueSecret"`
 		TrustedProxyAuth json.RawMessage `json:"trustedProxyAuth"`
 	}
-	kind, _, _ := strings.Cut(name, ".")
-	if kind != "websocket" || json.Unmarshal(l.Config.Channels.Each[name].Raw.JSON(), &s) != nil {
+	if kind, _, _ := strings.Cut(name, "."); kind != "websocket" {
 		return nil
+	}
+	if err := json.Unmarshal(l.Config.Channels.Each[name].Raw.JSON(), &s); err != nil {
+		return webui.Refuse(http.StatusUnprocessableEntity, "channels.%s: %v", name, err)
 	}
 	switch {
 	case s.AllowFrom != nil && len(s.AllowFrom) == 0:

@@ -20,8 +20,19 @@ func end(chat, stream string, resuming bool) bus.Outbound {
 	return bus.Outbound{Kind: bus.DeltaEnd, Route: route("a", chat), StreamID: stream, Resuming: resuming}
 }
 
+// settled leaves out whether there was time to show a text between its last word
+// and its end: both are right.
+func settled(events []event) (out []event) {
+	for i, e := range events {
+		if i+1 == len(events) || e.What != "edit" || events[i+1].What != "final edit" || events[i+1].ID != e.ID || events[i+1].Text != e.Text {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
 func lines(events []event) (out []string) {
-	for _, e := range events {
+	for _, e := range settled(events) {
 		out = append(out, fmt.Sprintf("%s %s %s", e.What, e.ID, e.Text))
 	}
 	return out

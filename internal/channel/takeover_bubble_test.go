@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -35,7 +36,7 @@ func long(word string, n int) string {
 
 // brief names texts by their first word.
 func brief(events []event) (out []string) {
-	for _, e := range events {
+	for _, e := range settled(events) {
 		word, _, _ := strings.Cut(e.Text, " ")
 		out = append(out, strings.TrimSpace(fmt.Sprint(e.What, " ", e.ID, " ", word)))
 	}
@@ -227,7 +228,11 @@ func TestTakeOverWithinProcess(t *testing.T) {
 		r.publish(to("q", delta("c", "s2", "Who")))
 		time.Sleep(3 * time.Second)
 		r.publish(to("q", delta("c", "s2", "le")), to("q", end("c", "s2", false)), to("q", final("f", "c", "Whole")))
-		diff(t, "the platform saw", brief(p.saw("send", "edit", "final edit")), []string{"send m1 Half", "edit m1 Who", "final edit m1 Whole"})
+		// Between two words there may be time to show one, or not.
+		saw := brief(p.saw("send", "edit", "final edit"))
+		if len(p.saw("send")) != 1 || !slices.Contains(saw, "edit m1 Who") || saw[len(saw)-1] != "final edit m1 Whole" {
+			t.Errorf("the platform saw %q", saw)
+		}
 	})
 }
 
