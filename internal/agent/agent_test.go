@@ -44,7 +44,7 @@ type textIn struct {
 }
 
 func textTool(name string, t tool.Tool, fn func(ctx context.Context, c tool.Call, s string) (tool.Result, error)) tool.Tool {
-	t.Name, t.Description = name, name
+	t.Name, t.Description, t.Trusted = name, name, true // a test marks what came from outside
 	return tool.Func(t, func(ctx context.Context, c tool.Call, in textIn) (tool.Result, error) { return fn(ctx, c, in.Text) })
 }
 

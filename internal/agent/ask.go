@@ -125,7 +125,7 @@ type askUserInput struct {
 // message, whenever it comes, so nothing has to be kept open meanwhile.
 func askUserTool() tool.Tool {
 	return tool.Func(tool.Tool{
-		Name: "ask_user", Exclusive: true,
+		Name: "ask_user", Exclusive: true, Trusted: true,
 		Description: "Ask the user something you cannot find out yourself. Ends the turn; the answer is their next message.",
 	}, func(ctx context.Context, c tool.Call, in askUserInput) (tool.Result, error) {
 		if c.Publish == nil {

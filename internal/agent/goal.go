@@ -195,7 +195,7 @@ var errNotYourGoal = errors.New("only a turn the user started with /goal may set
 // goalTools are offered while there is a goal.
 func (a *Agent) goalTools() []tool.Tool {
 	create := tool.Func(tool.Tool{
-		Name: "create_goal", Description: "State the goal the user set with /goal precisely. Only right after /goal.",
+		Name: "create_goal", Description: "State the goal the user set with /goal precisely. Only right after /goal.", Trusted: true,
 	}, func(_ context.Context, c tool.Call, in createGoalInput) (tool.Result, error) {
 		return a.changeGoal(c, func(t *turn, g *bus.Goal) error {
 			if !t.goalOpen {
@@ -206,7 +206,7 @@ func (a *Agent) goalTools() []tool.Tool {
 		})
 	})
 	update := tool.Func(tool.Tool{
-		Name: "update_goal", Description: "End the goal (complete, cancel, block) or replace it. Until then you are asked to go on.",
+		Name: "update_goal", Description: "End the goal (complete, cancel, block) or replace it. Until then you are asked to go on.", Trusted: true,
 	}, func(_ context.Context, c tool.Call, in updateGoalInput) (tool.Result, error) {
 		return a.changeGoal(c, func(t *turn, g *bus.Goal) error {
 			switch in.Action {

@@ -94,7 +94,7 @@ func (m messenger) target(c tool.Call, in messageInput) (to bus.Route, other boo
 // comes with the call, so parallel sessions cannot get in each other's way.
 func messageTool(m messenger) tool.Tool {
 	return tool.Func(tool.Tool{
-		Name: "message", Sink: tool.SinkMessage,
+		Name: "message", Sink: tool.SinkMessage, Trusted: true,
 		Description: "Send a message or files to the user now. A normal answer needs no tool; files do.",
 	}, func(ctx context.Context, c tool.Call, in messageInput) (tool.Result, error) {
 		to, other, refused := m.target(c, in)

@@ -71,7 +71,7 @@ func (a *Agent) ownTools() []tool.Tool {
 	if a.My.AllowSet {
 		what += " set changes max_iterations, context_window_tokens, max_tool_result_chars or model_preset for this conversation, or keeps a note under any other key."
 	}
-	return append(list, tool.Func(tool.Tool{Name: "my", Description: what, Sink: tool.SinkMemory},
+	return append(list, tool.Func(tool.Tool{Name: "my", Trusted: true, Description: what, Sink: tool.SinkMemory},
 		func(_ context.Context, c tool.Call, in myInput) (tool.Result, error) {
 			t, ok := a.turnOf(c)
 			if !ok {

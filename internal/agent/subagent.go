@@ -82,7 +82,7 @@ type spawnInput struct {
 // spawnTool starts subagents.
 func (a *Agent) spawnTool() tool.Tool {
 	return tool.Func(tool.Tool{
-		Name: "spawn", Sink: tool.SinkSpawn,
+		Name: "spawn", Sink: tool.SinkSpawn, Trusted: true,
 		Description: "Give a separate task to a subagent with its own context. Its result arrives later as a message.",
 	}, func(ctx context.Context, c tool.Call, in spawnInput) (tool.Result, error) {
 		t, ok := a.turnOf(c)

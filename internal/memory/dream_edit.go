@@ -76,11 +76,11 @@ type createInput struct {
 // because they are about one draft.
 func (e *editor) tools() (*tool.Set, error) {
 	set := []tool.Tool{
-		tool.Func(tool.Tool{Name: "read_file", Description: "Read one of the memory files or a SKILL.md.", ReadOnly: true}, e.read),
-		tool.Func(tool.Tool{Name: "edit_file", Description: "Replace a passage that occurs once in a memory file. An empty old_text adds new_text at the end.", Sink: tool.SinkMemory}, e.replace),
+		tool.Func(tool.Tool{Name: "read_file", Trusted: true, Description: "Read one of the memory files or a SKILL.md.", ReadOnly: true}, e.read),
+		tool.Func(tool.Tool{Name: "edit_file", Trusted: true, Description: "Replace a passage that occurs once in a memory file. An empty old_text adds new_text at the end.", Sink: tool.SinkMemory}, e.replace),
 	}
 	if len(e.skills) > 0 {
-		set = append(set, tool.Func(tool.Tool{Name: "write_file", Description: "Make the SKILL.md of a new skill.", Sink: tool.SinkMemory}, e.create))
+		set = append(set, tool.Func(tool.Tool{Name: "write_file", Trusted: true, Description: "Make the SKILL.md of a new skill.", Sink: tool.SinkMemory}, e.create))
 	}
 	return tool.NewSet(set...)
 }

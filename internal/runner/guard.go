@@ -70,7 +70,8 @@ func canonical(args string) []byte {
 func resultSignature(msgs []llm.Message) string {
 	h := sha256.New()
 	for _, m := range msgs {
-		h.Write([]byte(m.Content.String()))
+		said, _ := Unfence(m.Content) // the fence of each call has an id of its own
+		h.Write([]byte(said))
 		h.Write([]byte{0})
 	}
 	return string(h.Sum(nil))

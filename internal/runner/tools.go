@@ -234,6 +234,7 @@ func (r *run) runOne(ctx context.Context, i int, p *prepared) finished {
 			res.MayHaveRun = !p.tool.ReadOnly
 		} else {
 			res = tool.Fail(tool.Internal, "%v", err)
+			res.Untrusted = !p.tool.Trusted
 		}
 	}
 	if res.Untrusted {

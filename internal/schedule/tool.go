@@ -31,7 +31,7 @@ const toolShortest = time.Minute
 // their own. Jobs cannot be added by runs of jobs.
 func (s *Scheduler) Tool() tool.Tool {
 	return tool.Func(tool.Tool{
-		Name: "cron", Sink: tool.SinkSchedule,
+		Name: "cron", Sink: tool.SinkSchedule, Trusted: true,
 		Description: "Reminders and recurring tasks: the message comes back to you at its time, as a turn in this chat. Give every_seconds, cron_expr or at.",
 	}, func(ctx context.Context, c tool.Call, in cronInput) (tool.Result, error) {
 		switch in.Action {

@@ -33,6 +33,10 @@ type Tool struct {
 	Exclusive   bool // must run alone
 	Polling     bool // repeating the same call with the same result is normal
 	Sink        Sink // what kind of effect a call has, for the approval policy
+	// Trusted says that results are our own words unless one is marked as
+	// Untrusted. Without it everything that a tool returns came from outside,
+	// its errors included, unless a Result says Trusted itself.
+	Trusted bool
 	// Paths names the files a call is going to change, as the model wrote them,
 	// so that policy, undo and receipts see them without knowing the tool. nil
 	// means none, or (for a command) that it cannot be known.
@@ -113,6 +117,7 @@ type Result struct {
 	Code      Code // set when IsError
 	EndTurn   bool // the turn is over after this call
 	Untrusted bool // the content came from outside and is data, not instructions
+	Trusted   bool // the content is our own words although the tool is not Trusted; Untrusted wins
 	// Whole marks content that must not be replaced by a reference to a
 	// file although it is long (a page of a file the model asked for).
 	Whole bool
@@ -377,16 +382,18 @@ func letters(s string) string {
 }
 
 // Execute runs a prepared call. A panic becomes an error result; its stack
-// goes to the log and never to the model.
+// goes to the log and never to the model. Afterwards Untrusted is the whole
+// truth about the result: it is unset only where the tool or the result said so.
 func Execute(ctx context.Context, t Tool, c Call, log *slog.Logger) (r Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			log.ErrorContext(ctx, "tool panicked", "tool", t.Name, "err", fmt.Sprint(p), "stack", string(debug.Stack()))
 			r, err = Fail(Internal, "%s crashed: %v", t.Name, p), nil
-			r.MayHaveRun = !t.ReadOnly
+			r.MayHaveRun, r.Untrusted = !t.ReadOnly, true // a panic quotes what it stumbled over
 		}
 	}()
 	r, err = t.Run(ctx, c)
+	r.Untrusted = r.Untrusted || !t.Trusted && !r.Trusted
 	if err != nil && ctx.Err() == nil && !errors.Is(err, context.Canceled) {
 		return r, fmt.Errorf("tool %s: %w", t.Name, err)
 	}

@@ -161,7 +161,7 @@ func (p *Player) Tools(builtin []tool.Tool, except ...string) []tool.Tool {
 			if i := slices.IndexFunc(builtin, func(t tool.Tool) bool { return t.Name == d.Name }); i >= 0 {
 				t = builtin[i]
 			}
-			t.Run = p.run
+			t.Run, t.Trusted = p.run, true // a recorded result says whether it is
 			out = append(out, t)
 		}
 	}

@@ -29,7 +29,7 @@ func (x *Index) Tool(loc *time.Location) tool.Tool {
 		loc = time.Local
 	}
 	return tool.Func(tool.Tool{
-		Name: "search_memory", ReadOnly: true,
+		Name: "search_memory", ReadOnly: true, Trusted: true,
 		Description: "Search past conversations and memory. Use it before saying you do not remember.",
 	}, func(ctx context.Context, c tool.Call, in toolInput) (tool.Result, error) {
 		q := Query{Text: in.Query, Session: in.Session, Scope: c.Scope, Own: c.SessionKey, Limit: in.Limit}

@@ -49,14 +49,14 @@ func Tools(o Options) []tool.Tool {
 	f := &family{jail: o.Jail, virtual: o.Virtual, strict: o.StrictEdit, untrusted: o.Untrusted}
 	path := tool.PathArg("path")
 	return []tool.Tool{
-		tool.Func(tool.Tool{Name: "read_file", Description: describe(readText), ReadOnly: true}, f.readFile),
-		tool.Func(tool.Tool{Name: "write_file", Description: describe(writeText), Sink: tool.SinkWrite, Paths: path}, f.writeFile),
-		tool.Func(tool.Tool{Name: "edit_file", Description: describe(editText), Sink: tool.SinkWrite, Paths: path}, f.editFile),
-		tool.Func(tool.Tool{Name: "apply_patch", Description: describe(patchText), Sink: tool.SinkWrite, Paths: patchPaths}, f.applyPatch),
-		tool.Func(tool.Tool{Name: "list_dir", Description: describe(listText), ReadOnly: true}, f.listDir),
-		tool.Func(tool.Tool{Name: "glob", Description: describe(globText), ReadOnly: true, Older: olderGlob}, f.glob),
-		tool.Func(tool.Tool{Name: "grep", Description: describe(grepText), ReadOnly: true}, f.grep),
-		tool.Func(tool.Tool{Name: "notebook_edit", Description: describe(notebookText), Sink: tool.SinkWrite, Paths: path}, f.notebookEdit),
+		tool.Func(tool.Tool{Name: "read_file", Trusted: true, Description: describe(readText), ReadOnly: true}, f.readFile),
+		tool.Func(tool.Tool{Name: "write_file", Trusted: true, Description: describe(writeText), Sink: tool.SinkWrite, Paths: path}, f.writeFile),
+		tool.Func(tool.Tool{Name: "edit_file", Trusted: true, Description: describe(editText), Sink: tool.SinkWrite, Paths: path}, f.editFile),
+		tool.Func(tool.Tool{Name: "apply_patch", Trusted: true, Description: describe(patchText), Sink: tool.SinkWrite, Paths: patchPaths}, f.applyPatch),
+		tool.Func(tool.Tool{Name: "list_dir", Trusted: true, Description: describe(listText), ReadOnly: true}, f.listDir),
+		tool.Func(tool.Tool{Name: "glob", Trusted: true, Description: describe(globText), ReadOnly: true, Older: olderGlob}, f.glob),
+		tool.Func(tool.Tool{Name: "grep", Trusted: true, Description: describe(grepText), ReadOnly: true}, f.grep),
+		tool.Func(tool.Tool{Name: "notebook_edit", Trusted: true, Description: describe(notebookText), Sink: tool.SinkWrite, Paths: path}, f.notebookEdit),
 	}
 }
 

@@ -86,7 +86,7 @@ func New(o Options) (tool.Tool, error) {
 	m := &maker{o: o, row: r, base: base}
 	m.classify = llm.Classifier{Provider: r.name, BaseURL: base, Local: local, Secrets: []httpsafe.Secret{o.Key}}
 	return tool.Func(tool.Tool{
-		Name: "generate_image", Sink: tool.SinkRemote,
+		Name: "generate_image", Sink: tool.SinkRemote, Trusted: true,
 		Description: "Make pictures from a description, or change given ones, with an image model. The files are stored; " +
 			"the result lists their paths. Making a picture costs money and takes up to a minute: ask for as few as needed.",
 	}, m.run), nil

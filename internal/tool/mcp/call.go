@@ -151,16 +151,23 @@ func deadline(ctx context.Context, d time.Duration) (_ context.Context, extend, 
 	return ctx, extend, func() { timer.Stop(); cancel(context.Canceled) }
 }
 
-// failure is what the model is told when a call did not work.
+// ours marks a sentence that quotes no server.
+func ours(res tool.Result) tool.Result {
+	res.Trusted = true
+	return res
+}
+
+// failure is what the model is told when a call did not work. What a server
+// said about it is the server's.
 func (s *server) failure(o offer, sent bool, err error) tool.Result {
 	var res tool.Result
 	name := oneLine(s.Name, 80)
 	wire, replied := answered(err)
 	switch {
 	case errors.Is(err, errTimeout):
-		res = tool.Fail(tool.TimedOut, "MCP server %q did not answer within %s.", name, s.ToolTimeout)
+		res = ours(tool.Fail(tool.TimedOut, "MCP server %q did not answer within %s.", name, s.ToolTimeout))
 	case errors.Is(err, ErrLoginNeeded):
-		return tool.Fail(tool.Unsupported, "MCP server %q needs a login. Tell the user to run: nanobot mcp login %s", name, name)
+		return ours(tool.Fail(tool.Unsupported, "MCP server %q needs a login. Tell the user to run: nanobot mcp login %s", name, name))
 	case errors.Is(err, errNotConnected):
 		return tool.Fail(tool.Internal, "MCP server %q is not connected and was tried again without success: %s. Go on without it.", name, s.clean(err))
 	case replied:
@@ -168,11 +175,9 @@ func (s *server) failure(o offer, sent bool, err error) tool.Result {
 		if wire.Code == jsonrpc.CodeInvalidParams {
 			res.Code = tool.InvalidArgs
 		}
-		res.Untrusted = true
 		return res // it answered, so it knows
 	default:
 		res = tool.Fail(tool.Internal, "the call to MCP server %q failed: %s.", name, s.clean(err))
-		res.Untrusted = true // what went wrong may be described by the server
 	}
 	res.MayHaveRun = sent && !o.readOnly
 	return res

@@ -67,7 +67,7 @@ func (c *collector) result() tool.Result {
 	if out == "" {
 		out = "(no output)"
 	}
-	r := tool.Result{Content: llm.Text(out), Untrusted: true}
+	r := tool.Result{Content: llm.Text(out)}
 	if len(c.blocks) > 0 {
 		r.Content = llm.Content{Blocks: append(c.blocks, llm.Block{Type: "text", Text: out})}
 	}

@@ -112,13 +112,13 @@ func New(o Options) (*Shell, error) {
 // Tools are exec, write_stdin and list_exec_sessions.
 func (s *Shell) Tools() []tool.Tool {
 	return []tool.Tool{
-		tool.Func(tool.Tool{Name: "exec", Description: description(), Exclusive: true, Sink: tool.SinkCommand}, s.exec),
+		tool.Func(tool.Tool{Name: "exec", Trusted: true, Description: description(), Exclusive: true, Sink: tool.SinkCommand}, s.exec),
 		tool.Func(tool.Tool{
-			Name: "write_stdin", Description: "Type into, read from or end a command that exec left running.",
+			Name: "write_stdin", Description: "Type into, read from or end a command that exec left running.", Trusted: true,
 			Exclusive: true, Polling: true, Sink: tool.SinkCommand,
 		}, s.writeStdin),
 		tool.Func(tool.Tool{
-			Name: "list_exec_sessions", Description: "List commands that exec left running.", ReadOnly: true, Polling: true,
+			Name: "list_exec_sessions", Description: "List commands that exec left running.", ReadOnly: true, Polling: true, Trusted: true,
 		}, s.list),
 	}
 }
