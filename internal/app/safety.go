@@ -186,12 +186,12 @@ func (s *safety) exposed() bool {
 // no approval, what the agent follows cannot be changed by them; a command that
 // a person said yes to has all rights. The commands of others than the owner see
 // nothing that is the owner's alone and change nothing that the agent follows.
-func (s *safety) confine(a *App, tainted, other bool) func(cmd *exec.Cmd) (func(), error) {
+func (s *safety) confine(a *App, other bool) func(c tool.Call, cmd *exec.Cmd) (func(), error) {
 	if s.Sandbox == sandbox.None {
 		return nil
 	}
 	cfg := a.Config.Config.Tools.Exec
-	return func(cmd *exec.Cmd) (func(), error) {
+	return func(c tool.Call, cmd *exec.Cmd) (func(), error) {
 		box, err := s.box(context.Background()) // the probe is short and its result serves all later calls
 		if err != nil {
 			return nil, fmt.Errorf("the sandbox (tools.exec.sandbox %q) cannot be used here: %w", s.Sandbox, err)
@@ -210,7 +210,7 @@ func (s *safety) confine(a *App, tainted, other bool) func(cmd *exec.Cmd) (func(
 				return nil, err
 			}
 		}
-		if !other && (!tainted || s.Approval != approve.Auto || s.Network != sandbox.NetNone) {
+		if !other && (!c.Tainted || s.Approval != approve.Auto || s.Network != sandbox.NetNone) {
 			return box.Wrap(cmd, p)
 		}
 		paths, done, err := s.seal.begin()

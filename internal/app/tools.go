@@ -121,16 +121,16 @@ func (a *App) shell(o Options, other bool) (*shell.Shell, error) {
 	if other {
 		protected = slices.Concat(protected, private(a.Workspace))
 	}
-	var keep func(c tool.Call) func(cmd *exec.Cmd) (func(), error)
+	var keep func(c tool.Call, cmd *exec.Cmd) (func(), error)
 	if !other {
-		keep = func(c tool.Call) func(cmd *exec.Cmd) (func(), error) { return s.confineTo(a, c) }
+		keep = func(c tool.Call, cmd *exec.Cmd) (func(), error) { return s.confineTo(a, c, cmd) }
 	}
 	sh, err := shell.New(shell.Options{
 		Confine:   keep,
 		Workspace: a.Workspace, Restrict: s.Restrict, Roots: []string{s.media}, Timeout: timeout,
 		PathPrepend: cfg.PathPrepend, PathAppend: cfg.PathAppend, AllowedEnv: cfg.AllowedEnvKeys,
 		Allow: cfg.AllowPatterns, Deny: cfg.DenyPatterns, Protected: protected, Environ: o.Env, Log: o.Log,
-		Wrap: s.confine(a, false, other), WrapTainted: s.confine(a, true, other), Sandboxed: s.Sandbox != sandbox.None, AskRisky: s.Approval != approve.Off,
+		Wrap: s.confine(a, other), Sandboxed: s.Sandbox != sandbox.None, AskRisky: s.Approval != approve.Off,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("tools.exec: %w", err)

@@ -24,7 +24,6 @@ func (s *Shell) of(c tool.Call) (*runner, error) {
 	g.workspace, g.roots, g.restrict, g.sandboxed = c.Project.Dir, nil, true, true
 	r.workspace, r.restrict, r.guard = c.Project.Dir, true, &g
 	r.env = withVariable(r.env, "HOME", c.Project.Dir)
-	r.wrap = s.confine(c)
-	r.wrapLess = r.wrap // it knows whether the turn is tainted
+	r.wrap = s.confine
 	return &r, nil
 }

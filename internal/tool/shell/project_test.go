@@ -28,14 +28,12 @@ func TestProject(t *testing.T) {
 		t.Fatal(err)
 	}
 	var wrapped []tool.Call
-	confine := func(c tool.Call) func(*exec.Cmd) (func(), error) {
-		return func(*exec.Cmd) (func(), error) {
-			wrapped = append(wrapped, c)
-			if c.Tainted {
-				return nil, errors.New("not now")
-			}
-			return func() {}, nil
+	confine := func(c tool.Call, _ *exec.Cmd) (func(), error) {
+		wrapped = append(wrapped, c)
+		if c.Tainted {
+			return nil, errors.New("not now")
 		}
+		return func() {}, nil
 	}
 	run := func(o shell.Options, c tool.Call, args map[string]any) string {
 		t.Helper()

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
 const (
@@ -39,7 +41,7 @@ type launch struct {
 	chars   int           // of output that the call returns
 	fetched bool          // what it prints may come from outside
 	typed   bool          // a shell in it reads commands from standard input
-	tainted bool          // the turn has seen content from outside
+	call    tool.Call     // that runs it
 
 	sandboxed bool
 }
@@ -100,12 +102,8 @@ func (r *runner) start(ctx context.Context, l launch, stdin *os.File, stdout, st
 	j.kin.prepare(cmd)
 	cmd.Cancel = func() error { return j.kin.ask(cmd) }
 	cmd.WaitDelay = grace // then the shell itself is killed; kin.end sees to the rest
-	wrap := r.wrap
-	if l.tainted {
-		wrap = r.wrapLess
-	}
-	if wrap != nil {
-		if j.cleanup, err = wrap(cmd); err != nil {
+	if r.wrap != nil {
+		if j.cleanup, err = r.wrap(l.call, cmd); err != nil {
 			j.release()
 			return nil, err
 		}

@@ -255,7 +255,7 @@ func TestWrap(t *testing.T) {
 	t.Parallel()
 	t.Run("changes the command", func(t *testing.T) {
 		t.Parallel()
-		run := execTool(t, shell.Options{Wrap: func(c *exec.Cmd) (func(), error) {
+		run := execTool(t, shell.Options{Wrap: func(_ tool.Call, c *exec.Cmd) (func(), error) {
 			c.Env = append(c.Env, "WRAPPED=1")
 			return nil, nil
 		}})
@@ -266,7 +266,7 @@ func TestWrap(t *testing.T) {
 	t.Run("an error means no run", func(t *testing.T) {
 		t.Parallel()
 		ws := t.TempDir()
-		run := execTool(t, shell.Options{Workspace: ws, Wrap: func(*exec.Cmd) (func(), error) { return nil, errors.New("no sandbox here") }})
+		run := execTool(t, shell.Options{Workspace: ws, Wrap: func(tool.Call, *exec.Cmd) (func(), error) { return nil, errors.New("no sandbox here") }})
 		got := run(command("touch pwn"))
 		if !got.IsError || !strings.Contains(got.Content.Text, "no sandbox here") {
 			t.Errorf("got %q, want the reason", got.Content.Text)
@@ -282,8 +282,8 @@ func TestWrap(t *testing.T) {
 func TestSandboxThatFails(t *testing.T) {
 	t.Parallel()
 	cleaned := make(chan string, 8)
-	wrap := func(script string) func(*exec.Cmd) (func(), error) {
-		return func(c *exec.Cmd) (func(), error) {
+	wrap := func(script string) func(tool.Call, *exec.Cmd) (func(), error) {
+		return func(_ tool.Call, c *exec.Cmd) (func(), error) {
 			c.Path, c.Args = "/bin/sh", []string{"sh", "-c", script}
 			return func() { cleaned <- script }, nil
 		}
@@ -306,7 +306,7 @@ func TestSandboxThatFails(t *testing.T) {
 			}
 		}
 	}
-	d := newDesk(t, shell.Options{Sandboxed: true, Wrap: func(c *exec.Cmd) (func(), error) {
+	d := newDesk(t, shell.Options{Sandboxed: true, Wrap: func(_ tool.Call, c *exec.Cmd) (func(), error) {
 		c.Path = "/nonexistent"
 		return func() { cleaned <- "missing" }, nil
 	}})

@@ -66,17 +66,15 @@ type Options struct {
 	// or not; a leading ~ is the home directory.
 	Protected []string
 	// Wrap changes a command just before it starts, to put it into a sandbox.
-	// An error means that the command does not run: there is no way around the
-	// sandbox. cleanup, if not nil, is called when the command has ended or
+	// The call is the one that runs it: what the command may do depends on its
+	// turn. An error means that the command does not run: there is no way around
+	// the sandbox. cleanup, if not nil, is called when the command has ended or
 	// could not be started. nil: no change.
-	Wrap func(cmd *exec.Cmd) (cleanup func(), err error)
-	// WrapTainted is used instead of Wrap in turns that have seen content from
-	// outside, whose commands may do less. nil: Wrap is for all.
-	WrapTainted func(cmd *exec.Cmd) (cleanup func(), err error)
-	// Confine is used instead of both for a conversation that is kept inside a
+	Wrap func(c tool.Call, cmd *exec.Cmd) (cleanup func(), err error)
+	// Confine is used instead of Wrap for a conversation that is kept inside a
 	// folder (tool.Project.Only); it confines in every mode, or gives an error.
 	// nil: such conversations run no commands.
-	Confine func(c tool.Call) func(cmd *exec.Cmd) (cleanup func(), err error)
+	Confine func(c tool.Call, cmd *exec.Cmd) (cleanup func(), err error)
 	// Sandboxed says that Wrap makes the kernel keep commands inside the
 	// workspace. Then paths are not guessed from the text any more, and HOME is
 	// the workspace.
@@ -94,7 +92,7 @@ type Options struct {
 // themselves. It is safe for concurrent use.
 type Shell struct {
 	r        *runner
-	confine  func(c tool.Call) func(cmd *exec.Cmd) (func(), error)
+	confine  func(c tool.Call, cmd *exec.Cmd) (func(), error)
 	sessions *sessions
 }
 
@@ -179,8 +177,7 @@ type runner struct {
 	guard     *guard
 	env       []string
 	lookup    func(name string) string // in Options.Environ
-	wrap      func(*exec.Cmd) (func(), error)
-	wrapLess  func(*exec.Cmd) (func(), error) // for tainted turns
+	wrap      func(tool.Call, *exec.Cmd) (func(), error)
 	log       *slog.Logger
 }
 
@@ -199,13 +196,10 @@ func newRunner(o Options) (*runner, error) {
 	}
 	r := &runner{
 		workspace: filepath.Clean(o.Workspace), restrict: o.Restrict, timeout: o.Timeout, guard: g, env: env,
-		origin: filepath.Clean(o.Workspace), lookup: func(name string) string { return vars[envKey(name)] }, wrap: o.Wrap, wrapLess: o.WrapTainted, log: o.Log,
+		origin: filepath.Clean(o.Workspace), lookup: func(name string) string { return vars[envKey(name)] }, wrap: o.Wrap, log: o.Log,
 	}
 	if r.timeout == 0 {
 		r.timeout = DefaultTimeout
-	}
-	if r.wrapLess == nil {
-		r.wrapLess = r.wrap
 	}
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)
@@ -222,7 +216,7 @@ func (s *Shell) exec(ctx context.Context, c tool.Call, in input) (tool.Result, e
 	if refused != nil {
 		return tool.Fail(refused.code, "%s", refused.text()), nil
 	}
-	l.tainted = c.Tainted
+	l.call = c
 	if in.Yield != nil {
 		return s.begin(ctx, r, c, l, time.Duration(*in.Yield)*time.Millisecond), nil
 	}
