@@ -15,7 +15,12 @@ func SyncDir(path string) error {
 	if err != nil {
 		return err
 	}
-	err = d.Sync()
+	return syncOpen(d)
+}
+
+// syncOpen makes the entries of an open directory durable and closes it.
+func syncOpen(d *os.File) error {
+	err := d.Sync()
 	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) {
 		err = nil
 	}

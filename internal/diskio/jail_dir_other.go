@@ -3,6 +3,7 @@
 package diskio
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"time"
@@ -44,21 +45,12 @@ func (h dirHandle) entries() ([]fs.DirEntry, error) {
 }
 
 func (h dirHandle) openDir(name string) (dirHandle, error) {
-	before, err := h.root.Lstat(name)
+	sub, err := enter(h.root, name)
+	if stepErr, ok := errors.AsType[*stepError](err); ok {
+		return dirHandle{}, refuse(name, stepErr.kind, "%s", stepErr.detail)
+	}
 	if err != nil {
 		return dirHandle{}, err
-	}
-	if !before.IsDir() {
-		return dirHandle{}, refuse(name, ErrNotRegular, "is not a directory")
-	}
-	sub, err := h.root.OpenRoot(name)
-	if err != nil {
-		return dirHandle{}, err
-	}
-	after, err := sub.Stat(".")
-	if err != nil || !os.SameFile(before, after) {
-		_ = sub.Close()
-		return dirHandle{}, refuse(name, ErrChanged, "was replaced while it was being opened")
 	}
 	return dirHandle{root: sub}, nil
 }

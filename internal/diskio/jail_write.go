@@ -3,7 +3,6 @@ package diskio
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"errors"
 	"io"
 	"io/fs"
@@ -301,7 +300,7 @@ func (t *target) write(data []byte) (w Written, err error) {
 	if t.info != nil {
 		perm = t.info.Mode().Perm()
 	}
-	temp := ".nanobot-" + strings.ToLower(rand.Text()) + ".tmp"
+	temp := tempName()
 	f, err := t.dir.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
 	if err != nil {
 		return Written{}, err

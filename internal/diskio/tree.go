@@ -1,0 +1,574 @@
+package diskio
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+)
+
+// ErrLink means that a name, or a folder on the way to it, is a link.
+var ErrLink = errors.New("a link")
+
+// Tree is a folder whose content others may change at any moment: a workspace,
+// where commands run. Names are slash paths relative to it. No link is followed
+// in any part of a name, not even one that stays inside, and only regular files
+// are read or replaced. Every access starts at a descriptor of the folder and
+// goes from one verified folder to the next, so that names that change while
+// they are used lead to an error and never to another place.
+//
+// A Tree is for what the program itself opens below a workspace. For names that
+// a model chose there is Jail. Methods may be called concurrently, except with
+// Close.
+type Tree struct {
+	path      string // without links, when it was opened
+	root      *os.Root
+	self      *os.File // the same folder for the kernel's own way, or nil
+	protected []string
+}
+
+// OpenTree opens a folder. The way to it may contain links, because the owner
+// chose it; it is followed once. Protected are files that the tree never gives
+// out, whatever they are called inside it: a hard link to one of them, or a
+// mount of it, is refused. The caller closes the tree.
+func OpenTree(dir string, protected ...string) (*Tree, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+
+	root, err := os.OpenRoot(abs)
+	if err != nil {
+		return nil, err
+	}
+
+	return newTree(root, abs, slices.Clone(protected))
+}
+
+func newTree(root *os.Root, abs string, protected []string) (*Tree, error) {
+	f, err := root.Open(".")
+	if err != nil {
+		return nil, errors.Join(err, root.Close())
+	}
+
+	t := &Tree{path: abs, root: root, protected: protected}
+	if resolved, err := realPath(f, abs); err == nil {
+		t.path = resolved
+	}
+
+	if kernelWay {
+		t.self = f
+		return t, nil
+	}
+	if err := f.Close(); err != nil {
+		return nil, errors.Join(err, root.Close())
+	}
+
+	return t, nil
+}
+
+// Close releases the folder. Files already opened stay usable.
+func (t *Tree) Close() error {
+	err := t.root.Close()
+	if t.self != nil {
+		err = errors.Join(err, t.self.Close())
+	}
+	return err
+}
+
+// Path is the path, free of links, that the folder had when it was opened.
+func (t *Tree) Path() string { return t.path }
+
+// Sub opens a folder inside as a tree of its own.
+func (t *Tree) Sub(name string) (*Tree, error) {
+	dir, err := t.folder(name)
+	if err != nil {
+		return nil, err
+	}
+	return newTree(dir, t.full(name), t.protected)
+}
+
+// Open opens a regular file for reading. It never waits for a FIFO.
+func (t *Tree) Open(name string) (*os.File, error) {
+	clean, err := t.clean(name, false)
+	if err != nil {
+		return nil, err
+	}
+
+	if f, err := t.openKernel(clean); err == nil {
+		return f, nil
+	} else if errors.Is(err, fs.ErrNotExist) {
+		return nil, t.describe("open", clean, fs.ErrNotExist)
+	}
+
+	return t.openSteps(clean)
+}
+
+// openSteps opens without the kernel's help: the folder first, then what the
+// name is, then the file, which has to be what was seen.
+func (t *Tree) openSteps(clean string) (*os.File, error) {
+	dir, base, done, err := t.parent(clean)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+
+	before, err := dir.Lstat(base)
+	if err != nil {
+		return nil, t.describe("open", clean, err)
+	}
+	if err := t.mustBeFile(clean, before); err != nil {
+		return nil, err
+	}
+
+	f, err := dir.OpenFile(base, os.O_RDONLY|openNonblock, 0)
+	if err != nil {
+		return nil, t.describe("open", clean, err)
+	}
+	after, err := t.vet(f, clean)
+	if err == nil && !os.SameFile(before, after) {
+		err = refuse(t.full(clean), ErrChanged, "was replaced while it was being opened; try again")
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+
+	return f, nil
+}
+
+// vet checks an open file by what it is and makes its reads ordinary again.
+func (t *Tree) vet(f *os.File, clean string) (fs.FileInfo, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if err := mustBeRegular(t.full(clean), info); err != nil {
+		return nil, err
+	}
+
+	for _, p := range t.protected {
+		if other, err := os.Stat(p); err == nil && os.SameFile(other, info) {
+			return nil, refuse(t.full(clean), ErrProtected, "is another name of a protected file")
+		}
+	}
+
+	return info, clearNonblock(f)
+}
+
+// ReadFile reads a regular file of at most limit bytes; a larger one is
+// ErrTooLarge.
+func (t *Tree) ReadFile(name string, limit int64) ([]byte, error) {
+	f, err := t.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // only read
+
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() > limit {
+		return nil, refuse(t.full(name), ErrTooLarge, "is %d bytes; at most %d are read", info.Size(), limit)
+	}
+
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(data)) > limit {
+		err = refuse(t.full(name), ErrTooLarge, "grew over %d bytes while it was read", limit)
+	}
+	if err != nil {
+		return nil, err
+	}
+
+	return data, nil
+}
+
+// WriteFile creates or replaces a regular file, so that a crash leaves the old
+// or the new bytes. Its folder must exist. A link in its place is refused; one
+// that appears meanwhile is replaced itself. Other names of a hard-linked file
+// keep the old content.
+func (t *Tree) WriteFile(name string, data []byte, perm fs.FileMode) error {
+	clean, err := t.clean(name, false)
+	if err != nil {
+		return err
+	}
+	dir, base, done, err := t.parent(clean)
+	if err != nil {
+		return err
+	}
+	defer done()
+
+	if info, err := dir.Lstat(base); err == nil {
+		if err := t.mustBeFile(clean, info); err != nil {
+			return err
+		}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return t.describe("write", clean, err)
+	}
+
+	temp, err := fillTemp(dir, data, perm)
+	if err != nil {
+		return t.describe("write", clean, err)
+	}
+	if err := dir.Rename(temp, base); err != nil {
+		return errors.Join(t.describe("write", clean, err), dir.Remove(temp))
+	}
+
+	return syncRoot(dir)
+}
+
+// CreateNew makes a file that does not exist yet, with all of its content at
+// once, and reports whether it did. An existing regular file stays as it is;
+// anything else of that name is an error.
+func (t *Tree) CreateNew(name string, data []byte, perm fs.FileMode) (created bool, err error) {
+	clean, err := t.clean(name, false)
+	if err != nil {
+		return false, err
+	}
+	dir, base, done, err := t.parent(clean)
+	if err != nil {
+		return false, err
+	}
+	defer done()
+
+	if info, err := dir.Lstat(base); err == nil {
+		return false, t.mustBeFile(clean, info)
+	}
+
+	temp, err := fillTemp(dir, data, perm)
+	if err != nil {
+		return false, t.describe("create", clean, err)
+	}
+	err = dir.Link(temp, base)
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		err = fillNew(dir, base, data, perm) // a disk without hard links
+	}
+	if gone := dir.Remove(temp); gone != nil && !errors.Is(gone, fs.ErrNotExist) {
+		return err == nil, errors.Join(err, gone)
+	}
+
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		info, err := dir.Lstat(base)
+		if err != nil {
+			return false, t.describe("create", clean, err)
+		}
+		return false, t.mustBeFile(clean, info)
+	case err != nil:
+		return false, t.describe("create", clean, err)
+	}
+
+	return true, syncRoot(dir)
+}
+
+// MkdirAll makes a folder and its missing parents.
+func (t *Tree) MkdirAll(name string, perm fs.FileMode) error {
+	clean, err := t.clean(name, true)
+	if err != nil || clean == "." {
+		return err
+	}
+
+	at, held := t.root, []*os.Root(nil)
+	defer func() { closeRoots(held) }()
+	for done, part := range prefixes(clean) {
+		next, err := enter(at, part)
+		if errors.Is(err, fs.ErrNotExist) {
+			if err = at.Mkdir(part, perm); err == nil {
+				err = syncRoot(at)
+			}
+			if err == nil || errors.Is(err, fs.ErrExist) {
+				next, err = enter(at, part)
+			}
+		}
+		if err != nil {
+			return t.describe("mkdir", done, err)
+		}
+		at, held = next, append(held, next)
+	}
+
+	return nil
+}
+
+// ReadDir lists a folder in the order of names. Links are listed as such.
+func (t *Tree) ReadDir(name string) ([]fs.DirEntry, error) {
+	dir, err := t.folder(name)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close() //nolint:errcheck // only read
+
+	f, err := dir.Open(".") // a file of a root looks entries up relative to itself
+	if err != nil {
+		return nil, t.describe("list", name, err)
+	}
+	defer f.Close() //nolint:errcheck // only read
+
+	entries, err := f.ReadDir(-1)
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	return entries, err
+}
+
+// Lstat describes a name itself, also when it is a link.
+func (t *Tree) Lstat(name string) (fs.FileInfo, error) {
+	clean, err := t.clean(name, true)
+	if err != nil {
+		return nil, err
+	}
+	if clean == "." {
+		return t.root.Lstat(".")
+	}
+	dir, base, done, err := t.parent(clean)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+
+	info, err := dir.Lstat(base)
+	if err != nil {
+		return nil, t.describe("lstat", clean, err)
+	}
+	return info, nil
+}
+
+// Remove deletes a file, a link or an empty folder.
+func (t *Tree) Remove(name string) error { return t.remove(name, (*os.Root).Remove) }
+
+// RemoveAll deletes a name and, if it is a folder, what is inside. Links go
+// themselves, never what they lead to. A missing name is no error.
+func (t *Tree) RemoveAll(name string) error {
+	if err := t.remove(name, (*os.Root).RemoveAll); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+func (t *Tree) remove(name string, how func(*os.Root, string) error) error {
+	clean, err := t.clean(name, false)
+	if err != nil {
+		return err
+	}
+	dir, base, done, err := t.parent(clean)
+	if err != nil {
+		return err
+	}
+	defer done()
+
+	if err := how(dir, base); err != nil {
+		return t.describe("remove", clean, err)
+	}
+	return syncRoot(dir)
+}
+
+// Rename gives a file, folder or link another name, as os.Rename does.
+func (t *Tree) Rename(from, to string) error {
+	from, err := t.clean(from, false)
+	if err != nil {
+		return err
+	}
+	to, err = t.clean(to, false)
+	if err != nil {
+		return err
+	}
+	fromDir, fromBase, fromDone, err := t.parent(from)
+	if err != nil {
+		return err
+	}
+	defer fromDone()
+	toDir, toBase, toDone, err := t.parent(to)
+	if err != nil {
+		return err
+	}
+	defer toDone()
+
+	if path.Dir(from) == path.Dir(to) {
+		if err := fromDir.Rename(fromBase, toBase); err != nil {
+			return t.describe("rename", from, err)
+		}
+		return syncRoot(fromDir)
+	}
+	if err := t.renameBetween(fromDir, toDir, from, to); err != nil {
+		return t.describe("rename", from, err)
+	}
+	return errors.Join(syncRoot(toDir), syncRoot(fromDir))
+}
+
+// clean checks a name. Whether it may be the tree itself is up to the caller.
+func (t *Tree) clean(name string, whole bool) (string, error) {
+	if err := checkName(name); err != nil {
+		return "", err
+	}
+	clean := path.Clean(name)
+	if !fs.ValidPath(clean) || runtime.GOOS == "windows" && strings.Contains(clean, `\`) {
+		return "", refuse(name, ErrOutside, "is not a slash path relative to %s", t.path)
+	}
+	if clean == "." && !whole {
+		return "", refuse(t.path, ErrNotRegular, "is the folder itself")
+	}
+	return clean, nil
+}
+
+// full is how a name is shown in errors.
+func (t *Tree) full(name string) string { return filepath.Join(t.path, filepath.FromSlash(name)) }
+
+// describe gives an error the whole path. Refusals name it already.
+func (t *Tree) describe(op, name string, err error) error {
+	if stepErr, ok := errors.AsType[*stepError](err); ok {
+		if stepErr.kind == ErrLink {
+			return refuse(t.full(name), ErrLink, "is a link; nanobot does not follow links inside a workspace; put the file or folder itself there")
+		}
+		return refuse(t.full(name), stepErr.kind, "%s", stepErr.detail)
+	}
+	if _, ok := errors.AsType[*JailError](err); ok {
+		return err
+	}
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
+		err = pe.Err
+	} else if le, ok := errors.AsType[*os.LinkError](err); ok {
+		err = le.Err
+	}
+	return &fs.PathError{Op: op, Path: t.full(name), Err: err}
+}
+
+// mustBeFile refuses everything but a regular file, by what the name itself is.
+func (t *Tree) mustBeFile(clean string, info fs.FileInfo) error {
+	if isLink(info) {
+		return t.describe("", clean, &stepError{kind: ErrLink})
+	}
+	return mustBeRegular(t.full(clean), info)
+}
+
+// isLink also knows the mount points and other redirections of Windows, which
+// are neither files nor folders.
+func isLink(info fs.FileInfo) bool { return info.Mode()&(fs.ModeSymlink|fs.ModeIrregular) != 0 }
+
+// folder opens a folder inside, or the tree's own again.
+func (t *Tree) folder(name string) (*os.Root, error) {
+	clean, err := t.clean(name, true)
+	if err != nil {
+		return nil, err
+	}
+	if clean == "." {
+		return t.root.OpenRoot(".")
+	}
+	at, held := t.root, []*os.Root(nil)
+	for done, part := range prefixes(clean) {
+		next, err := enter(at, part)
+		if err != nil {
+			closeRoots(held)
+			return nil, t.describe("open", done, err)
+		}
+		at, held = next, append(held, next)
+	}
+	closeRoots(held[:len(held)-1])
+	return at, nil
+}
+
+// parent opens the folder that a name is in. The caller calls done.
+func (t *Tree) parent(clean string) (dir *os.Root, base string, done func(), err error) {
+	up, base := path.Split(clean)
+	if up == "" {
+		return t.root, base, func() {}, nil
+	}
+	dir, err = t.folder(strings.TrimSuffix(up, "/"))
+	if err != nil {
+		return nil, "", nil, err
+	}
+	return dir, base, func() { _ = dir.Close() }, nil
+}
+
+// prefixes yields the beginnings of a slash path with their last parts.
+func prefixes(clean string) func(yield func(string, string) bool) {
+	return func(yield func(string, string) bool) {
+		start := 0
+		for i := range len(clean) + 1 {
+			if i < len(clean) && clean[i] != '/' {
+				continue
+			}
+			if !yield(clean[:i], clean[start:i]) {
+				return
+			}
+			start = i + 1
+		}
+	}
+}
+
+func closeRoots(roots []*os.Root) {
+	for _, r := range roots {
+		_ = r.Close()
+	}
+}
+
+// stepError is why a folder was not entered.
+type stepError struct {
+	kind   error
+	detail string
+}
+
+func (e *stepError) Error() string { return e.detail }
+
+// enter opens a child folder. A root follows links inside itself, so what was
+// opened has to be what the name itself was.
+func enter(dir *os.Root, name string) (*os.Root, error) {
+	before, err := dir.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	if isLink(before) {
+		return nil, &stepError{ErrLink, "is a link"}
+	}
+	if !before.IsDir() {
+		return nil, &stepError{ErrNotRegular, "is not a folder"}
+	}
+
+	sub, err := dir.OpenRoot(name)
+	if err != nil {
+		return nil, err
+	}
+	after, err := sub.Stat(".")
+	if err != nil || !os.SameFile(before, after) {
+		return nil, errors.Join(&stepError{ErrChanged, "was replaced while it was being opened; try again"}, sub.Close())
+	}
+
+	return sub, nil
+}
+
+// tempName is the name of a file that is being written. It is hidden and says
+// whose it is.
+func tempName() string { return ".nanobot-" + strings.ToLower(rand.Text()) + ".tmp" }
+
+// fillTemp writes a new file with a name of its own into a folder.
+func fillTemp(dir *os.Root, data []byte, perm fs.FileMode) (name string, err error) {
+	name = tempName()
+	return name, fillNew(dir, name, data, perm)
+}
+
+// fillNew writes a file that must not exist. On failure none stays.
+func fillNew(dir *os.Root, name string, data []byte, perm fs.FileMode) error {
+	f, err := dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm.Perm())
+	if err != nil {
+		return err
+	}
+	if err := fill(f, data, perm); err != nil {
+		return errors.Join(fmt.Errorf("write: %w", err), dir.Remove(name))
+	}
+	return nil
+}
+
+// syncRoot makes the entries of a folder durable where that is possible.
+func syncRoot(dir *os.Root) error {
+	if runtime.GOOS == "windows" {
+		return nil // see SyncDir
+	}
+	d, err := dir.Open(".")
+	if err != nil {
+		return err
+	}
+	return syncOpen(d)
+}

@@ -1,0 +1,13 @@
+//go:build !linux
+
+package diskio
+
+import (
+	"errors"
+	"os"
+)
+
+// kernelWay says that the kernel may know how to open without following links.
+const kernelWay = false
+
+func (t *Tree) openKernel(string) (*os.File, error) { return nil, errors.ErrUnsupported }
