@@ -21,7 +21,7 @@ const module = "github.com/nanobot-go/nanobot"
 var layers = []string{
 	"internal/sandbox/launcher",
 	"internal/diskio internal/httpsafe internal/text internal/markdown internal/document internal/gitstore internal/sandbox",
-	"internal/bus internal/llm internal/config internal/daemon",
+	"internal/bus internal/llm internal/config internal/daemon internal/origin",
 	"internal/tool",
 	"internal/bus/* internal/llm/* internal/tool/*",
 	"internal/session internal/skill internal/runner",

@@ -13,7 +13,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/sandbox"
 	"github.com/nanobot-go/nanobot/internal/tool"
-	"github.com/nanobot-go/nanobot/internal/tool/approve"
+	"github.com/nanobot-go/nanobot/internal/tool/shell"
 )
 
 // lazyBox opens a sandbox with the first command.
@@ -29,30 +29,16 @@ func lazyBox(mode sandbox.Mode, log *slog.Logger) func(ctx context.Context) (*sa
 
 // confineTo puts the commands of a conversation that is kept inside a folder
 // into a sandbox, also where other commands run without one.
-func (s *safety) confineTo(a *App, c tool.Call, cmd *exec.Cmd) (func(), error) {
+func (s *safety) confineTo(a *App, c tool.Call, cmd *exec.Cmd) (shell.Confined, error) {
 	box, err := s.strict(context.Background()) // as in confine
 	if err != nil {
-		return nil, fmt.Errorf("this chat is kept inside the folder %s, and nothing here can keep commands there: %w", c.Project.Dir, err)
+		return shell.Confined{}, fmt.Errorf("this chat is kept inside the folder %s, and nothing here can keep commands there: %w", c.Project.Dir, err)
 	}
 	p, err := s.only(a, box, c)
 	if err != nil {
-		return nil, err
+		return shell.Confined{}, err
 	}
-	if !c.Tainted || s.Approval != approve.Auto || s.Network != sandbox.NetNone {
-		return box.Wrap(cmd, p)
-	}
-	paths, done, err := s.seal.beginIn(c.Project.Dir)
-	if err != nil {
-		return nil, err
-	}
-	p.ReadOnly = visible(append(p.ReadOnly, paths...), p.Protected)
-	p.ReadWrite = visible(pins(paths), p.Protected)
-	cleanup, err := box.Wrap(cmd, p)
-	if err != nil {
-		done()
-		return cleanup, err
-	}
-	return func() { cleanup(); done() }, nil
+	return s.enclose(c, cmd, enclosure{box: box, profile: p, folder: c.Project.Dir})
 }
 
 // only is the profile of a command that is kept inside a folder. What the

@@ -154,9 +154,8 @@ func (a *App) folder(path string) (string, error) {
 		return "", fmt.Errorf("the name of the folder %q contains a control character; rename it first", dir)
 	}
 	// What the agent itself follows or keeps is not a place to work in.
-	_, own := followed()
 	house := a.houseScope().Path
-	for _, name := range append(own, ".nanobot", "sessions") {
+	for _, name := range append(followedFolders(), ".nanobot", "sessions", "cron", "triggers", ".git") {
 		if within(dir, filepath.Join(house, name)) {
 			return "", fmt.Errorf("%s belongs to the agent itself; name a folder with your own files", path)
 		}
@@ -205,7 +204,7 @@ func (x *projects) of(c tool.Call) (*view, error) {
 	}
 	v := &view{jail: jail}
 	pictures, _ := x.app.pictures(x.o, jail) // the owner was told at the start
-	v.files = byName(append(x.app.fileTools(jail), pictures...))
+	v.files = byName(append(x.app.fileTools(jail, c.Project.Dir), pictures...))
 	x.seen[key] = v
 	return v, nil
 }

@@ -59,7 +59,7 @@ func TestProjectKeepsCommands(t *testing.T) {
 			}
 			seen = s.try(call("exec", "command", "pwd; cat own.txt; echo made > made.txt; echo home is $HOME"),
 				call("exec", "command", "cat deep.txt", "working_dir", "sub"), call("exec", "command", "cat "+s.ws+"/skills/greet/SKILL.md; echo x > "+s.ws+"/skills/greet/SKILL.md"))
-			for _, want := range []string{ownTag + " proj", ownTag + " deep", "skill-words-77", "home is " + filepath.Join(s.ws, "proj")} {
+			for _, want := range []string{ownTag + " proj", ownTag + " deep", "skill-words-77", "home is /tmp"} {
 				if !strings.Contains(seen, want) {
 					t.Errorf("%q is not seen in %s", want, seen)
 				}
@@ -181,8 +181,15 @@ func TestProjectHoldsAgainstLinks(t *testing.T) {
 		}
 	}
 	look := call("exec", "command", "cd "+s.ws+"; cat "+private+"/s?cret.txt triggers/s?cret.txt skills/s?cret.txt; echo all is said")
-	// A chat that has the whole workspace puts them there.
-	s.try(call("exec", "command", "ln -s "+private+" triggers; ln -s "+private+" skills"))
+	// A chat that has the whole workspace puts one there. The other, where the
+	// agent's own folder belongs, no command can.
+	s.try(call("exec", "command", "ln -s "+private+" triggers; rmdir skills; ln -sfT "+private+" skills"))
+	if info, err := os.Lstat(filepath.Join(s.ws, "skills")); err != nil || !info.IsDir() {
+		t.Fatalf("skills is %v, %v; want the folder", info, err)
+	}
+	if err := errors.Join(os.Remove(filepath.Join(s.ws, "skills")), os.Symlink(private, filepath.Join(s.ws, "skills"))); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := os.Stat(filepath.Join(s.ws, "skills", "secret.txt")); err != nil {
 		t.Fatal(err)
 	}

@@ -3,11 +3,12 @@ package app
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/netip"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
@@ -67,11 +68,27 @@ type safety struct {
 	media     string
 	proxy     *commandProxy
 	seal      seal
+	origins   *origins
+	writing   sync.Map // callKey to writing, of running calls that write files
+	log       *slog.Logger
 }
 
 // guard sets up everything that is asked before a tool runs.
 func (a *App) guard(o Options) error {
-	s := &safety{Posture: PostureOf(a.Config), media: filepath.Join(a.Config.DataDir, "media"), seal: seal{workspace: a.Workspace}}
+	s := &safety{
+		Posture: PostureOf(a.Config),
+		media:   filepath.Join(a.Config.DataDir, "media"),
+		seal:    seal{workspace: a.Workspace},
+		log:     o.Log,
+	}
+	id := filepath.Base(a.Sessions.Dir())
+	s.origins = &origins{
+		dir:       filepath.Join(a.Config.DataDir, "origin"),
+		workspace: a.Workspace,
+		name:      id,
+		cache:     filepath.Join(a.Config.DataDir, "cache", id),
+		log:       o.Log,
+	}
 	deny, denyWrite := a.protectedPaths()
 	s.protected, s.names = deny, a.protectedNames()
 	for _, p := range denyWrite {
@@ -105,7 +122,7 @@ func (a *App) guard(o Options) error {
 	s.policy, err = approve.New(approve.Options{
 		Mode: s.Approval, Timeout: time.Duration(cfg.TimeoutS) * time.Second, FallbackAllow: cfg.Fallback == "allow",
 		Rules: approvalRules(cfg.Rules), Sandboxed: s.Sandbox != sandbox.None, Network: string(s.Network),
-		SandboxProfile: s.describe(a.Config.Config.Tools.Exec), Jail: s.jail, Exposed: s.exposed,
+		SandboxProfile: s.describe(a.Config.Config.Tools.Exec), Jail: s.jail, Contained: s.contained, Exposed: s.exposed,
 		CommandRisk: shell.Risk, CommandPrefix: shell.Prefix, Suspicious: web.Suspicious, Leaks: s.secrets.Leaks, Log: o.Log,
 		Known: func(c tool.Call, address string) bool { return web.Seen(c.State, address) },
 	})
@@ -143,6 +160,12 @@ func (s *safety) approve(o Options) func(ctx context.Context, t tool.Tool, c too
 		if t.ReadOnly {
 			return nil
 		}
+		if t.Paths != nil {
+			if err := s.writes(c, t.Paths(c.Input)); err != nil {
+				no := tool.Fail(tool.Internal, "the file was not written, because where it comes from cannot be recorded: %v", err)
+				return &no
+			}
+		}
 		if err := s.undo.Before(ctx, inFull(t, c.Project), c); err != nil {
 			o.Log.WarnContext(ctx, "this change cannot be undone", "tool", t.Name, "turn", c.TurnID, "err", err)
 		}
@@ -155,6 +178,9 @@ func (s *safety) after(o Options) func(ctx context.Context, c tool.Call, r tool.
 	return func(ctx context.Context, c tool.Call, r tool.Result, _ time.Duration) {
 		if c.Name == "web_search" && !r.IsError {
 			s.policy.Saw(c, r.Content.String())
+		}
+		if err := s.wrote(c); err != nil {
+			o.Log.ErrorContext(ctx, "record where a file comes from", "tool", c.Name, "turn", c.TurnID, "err", err)
 		}
 		edits, err := s.undo.After(ctx, c)
 		if err != nil {
@@ -175,57 +201,11 @@ func (s *safety) describe(cfg config.Exec) string {
 	return fmt.Sprintf("%s network=%s ro=%q rw=%q", s.Sandbox, s.Network, cfg.SandboxROBinds, cfg.SandboxRWBinds)
 }
 
-// exposed reports that commands of tainted turns cannot be kept from changing
-// what the agent follows.
+// exposed reports that the sandbox cannot keep commands from changing what the
+// agent follows.
 func (s *safety) exposed() bool {
 	box, err := s.box(context.Background()) // as in confine
-	return err == nil && (!box.Level().MountNS || s.seal.open())
-}
-
-// confine puts a command into the sandbox. In a tainted turn whose commands need
-// no approval, what the agent follows cannot be changed by them; a command that
-// a person said yes to has all rights. The commands of others than the owner see
-// nothing that is the owner's alone and change nothing that the agent follows.
-func (s *safety) confine(a *App, other bool) func(c tool.Call, cmd *exec.Cmd) (func(), error) {
-	if s.Sandbox == sandbox.None {
-		return nil
-	}
-	cfg := a.Config.Config.Tools.Exec
-	return func(c tool.Call, cmd *exec.Cmd) (func(), error) {
-		box, err := s.box(context.Background()) // the probe is short and its result serves all later calls
-		if err != nil {
-			return nil, fmt.Errorf("the sandbox (tools.exec.sandbox %q) cannot be used here: %w", s.Sandbox, err)
-		}
-		p := sandbox.Profile{
-			Workspace: a.Workspace, ReadOnly: append(slices.Concat(cfg.SandboxROBinds, s.fixed), s.media), ReadWrite: cfg.SandboxRWBinds,
-			Protected: s.closed(), Network: s.Network,
-		}
-		if s.Network == sandbox.NetProxy {
-			if p.ProxySocket, err = s.proxy.start(); err != nil {
-				return nil, err
-			}
-		}
-		if other {
-			if err := s.hide(a.Workspace, box, &p); err != nil {
-				return nil, err
-			}
-		}
-		if !other && (!c.Tainted || s.Approval != approve.Auto || s.Network != sandbox.NetNone) {
-			return box.Wrap(cmd, p)
-		}
-		paths, done, err := s.seal.begin()
-		if err != nil {
-			return nil, err
-		}
-		p.ReadOnly = visible(append(p.ReadOnly, paths...), p.Protected)
-		p.ReadWrite = append(slices.Clip(p.ReadWrite), visible(pins(paths), p.Protected)...)
-		cleanup, err := box.Wrap(cmd, p)
-		if err != nil {
-			done()
-			return cleanup, err
-		}
-		return func() { cleanup(); done() }, nil
-	}
+	return err == nil && !box.Level().MountNS
 }
 
 // networks parses tools.ssrfWhitelist; what cannot be parsed was warned about.

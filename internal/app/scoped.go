@@ -82,7 +82,7 @@ func (x *others) of(c tool.Call) *view {
 		},
 	})}
 	pictures, _ := x.app.pictures(x.o, v.jail) // the owner was told at the start
-	v.files = byName(append(x.app.fileTools(v.jail), pictures...))
+	v.files = byName(append(x.app.fileTools(v.jail, ""), pictures...))
 	x.seen[key] = v
 	return v
 }

@@ -1,90 +1,65 @@
 package app
 
 import (
-	"errors"
-	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
+
+	"github.com/nanobot-go/nanobot/internal/diskio"
 )
 
-// followed are the files of a workspace that become part of every prompt, and
-// the folders whose content does, or makes turns begin, or that other programs
-// run by themselves.
-func followed() (files, folders []string) {
-	return []string{"AGENTS.md", "SOUL.md", "USER.md", "TOOLS.md", "HEARTBEAT.md"}, []string{"memory", "skills", "cron", "triggers", ".git"}
-}
-
-// seal takes what the agent follows away from commands of tainted turns: they
-// see it read-only. A file that does not exist cannot be made read-only, so an
-// empty one, which means the same to the agent, stands there while such
-// commands run.
+// seal takes what the agent follows, and what other programs run by themselves,
+// away from commands: they see it read-only.
 type seal struct {
 	workspace string
 
 	mu      sync.Mutex
 	running int
-	made    []string // what stands there only for the seal
+	made    []string // repositories whose hooks stand there only for the seal
 }
 
-// open reports links among the names: a link can be replaced although what it
-// leads to is read-only.
-func (s *seal) open() bool {
-	files, folders := followed()
-	for _, name := range append(files, folders...) {
-		if info, err := os.Lstat(filepath.Join(s.workspace, name)); err == nil && info.Mode()&fs.ModeSymlink != 0 {
-			return true
+// followed returns what the agent follows of a folder, for the sandbox to make
+// read-only, and whether a part of it cannot be sealed because it is not there
+// or is a link. Files that do not exist need no seal: a new one is marked.
+func (s *seal) followed(dir string) (paths []string, unsealed bool) {
+	if !within(s.workspace, dir) && !within(resolved(s.workspace), dir) {
+		return nil, false
+	}
+	for _, name := range followedFiles() {
+		path := filepath.Join(s.workspace, name)
+		if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() {
+			paths = append(paths, path)
 		}
 	}
-	return false
+	for _, name := range followedFolders() {
+		path := filepath.Join(s.workspace, name)
+		if !isFolder(path) {
+			_ = os.Mkdir(path, 0o700) // fails if something else is there
+		}
+		if !isFolder(path) {
+			unsealed = true
+			continue
+		}
+		paths = append(paths, path)
+	}
+	return paths, unsealed
 }
 
-// begin returns what is to be read-only for a command; done says that it ended.
-func (s *seal) begin() (paths []string, done func(), err error) { return s.beginIn(s.workspace) }
-
-// beginIn is begin for a command that is kept inside a folder.
-func (s *seal) beginIn(dir string) (paths []string, done func(), err error) {
+// repositories returns the hooks and settings of the repositories in a folder,
+// which name programs that git runs by itself; done says that the command has
+// ended. Missing folders of hooks are made, so that they can be sealed.
+func (s *seal) repositories(dir string) (paths []string, done func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	files, folders := followed()
-	if !within(s.workspace, dir) && !within(resolved(s.workspace), dir) {
-		files, folders = nil, nil
-	}
 	s.running++
-	for _, name := range files {
-		path := filepath.Join(s.workspace, name)
-		made, err := writeNew(path, nil)
-		if err != nil {
-			s.end()
-			return nil, nil, fmt.Errorf("protect %s from a command: %w", name, err)
-		}
-		if made {
-			s.made = append(s.made, path)
-		}
-		paths = append(paths, path)
-	}
-	for _, name := range folders {
-		path := filepath.Join(s.workspace, name)
-		if name != ".git" { // an empty one would be a broken repository
-			if err := os.Mkdir(path, 0o700); err == nil {
-				s.made = append(s.made, path)
-			} else if !errors.Is(err, fs.ErrExist) {
-				s.end()
-				return nil, nil, fmt.Errorf("protect %s from a command: %w", name, err)
-			}
-		}
-		paths = append(paths, path)
-	}
 	found := repositories(dir)
-	if own := filepath.Join(dir, ".git"); len(folders) == 0 && isFolder(own) {
+	if own := filepath.Join(dir, ".git"); isFolder(own) {
 		found = append(found, own)
 	}
 	for _, dir := range found {
-		// Both can name programs that git runs by itself.
 		hooks := filepath.Join(dir, "hooks")
-		if os.Mkdir(hooks, 0o700) == nil {
-			s.made = append(s.made, hooks)
+		if s.makeHooks(dir) {
+			s.made = append(s.made, dir)
 		}
 		paths = append(paths, hooks, filepath.Join(dir, "config"), filepath.Join(dir, "config.worktree"))
 	}
@@ -92,7 +67,21 @@ func (s *seal) beginIn(dir string) (paths []string, done func(), err error) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.end()
-	}), nil
+	})
+}
+
+// makeHooks makes the folder of hooks that a repository lacks. Commands may be
+// changing names meanwhile, so no link is followed.
+func (s *seal) makeHooks(repository string) (made bool) {
+	tree, err := diskio.OpenTree(filepath.Dir(repository))
+	if err != nil {
+		return false
+	}
+	defer tree.Close() //nolint:errcheck // nothing was written through it
+	if _, err := tree.Lstat(".git/hooks"); err == nil {
+		return false
+	}
+	return tree.MkdirAll(".git/hooks", 0o700) == nil
 }
 
 func isFolder(path string) bool {
@@ -108,15 +97,16 @@ func resolved(path string) string {
 	return path
 }
 
-// end forgets a command. With the last one go the empty files; removing one
+// end forgets a command. With the last one go the empty folders; removing one
 // earlier would also take it from under the commands that still run.
 func (s *seal) end() {
 	if s.running--; s.running > 0 {
 		return
 	}
-	for _, path := range s.made {
-		if info, err := os.Lstat(path); err == nil && (info.IsDir() || info.Size() == 0) {
-			_ = os.Remove(path) // a folder only if it is empty
+	for _, dir := range s.made {
+		if tree, err := diskio.OpenTree(filepath.Dir(dir)); err == nil {
+			_ = tree.Remove(".git/hooks") // only if it is empty
+			_ = tree.Close()
 		}
 	}
 	s.made = nil

@@ -62,10 +62,7 @@ func TestSealedRepositories(t *testing.T) {
 	ws := t.TempDir()
 	makeRepositories(t, ws, "project")
 	s := &seal{workspace: ws}
-	paths, done, err := s.begin()
-	if err != nil {
-		t.Fatal(err)
-	}
+	paths, done := s.repositories(ws)
 	cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", `cd project
 echo x >.git/hooks/pre-commit; echo x >.git/config; rm -rf .git/config; mv .git/hooks .git/h; mv .git other; mkdir .git
 echo fine >.git/objects/new`)
@@ -95,41 +92,69 @@ echo fine >.git/objects/new`)
 	}
 }
 
-// Of a folder inside the workspace only what git runs is sealed, and nothing is
-// put there for it; of one around the workspace all of that is, too.
+// Of a folder inside the workspace only what git runs is sealed; of one around
+// the workspace what the agent follows is, too.
 func TestSealOfAFolder(t *testing.T) {
 	t.Parallel()
 	ws := filepath.Join(t.TempDir(), "ws")
 	makeRepositories(t, ws, "project", "project/sub", "other")
-	s := &seal{workspace: ws}
-	paths, done, err := s.beginIn(filepath.Join(ws, "project"))
-	if err != nil {
+	if err := os.WriteFile(filepath.Join(ws, "AGENTS.md"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var got []string
-	for _, p := range paths {
-		rel, _ := filepath.Rel(ws, p)
-		got = append(got, rel)
+	s := &seal{workspace: ws}
+	names := func(paths []string) (out []string) {
+		for _, p := range paths {
+			rel, _ := filepath.Rel(ws, p)
+			out = append(out, rel)
+		}
+		return out
 	}
+
+	paths, done := s.repositories(filepath.Join(ws, "project"))
 	want := []string{
 		"project/sub/.git/hooks", "project/sub/.git/config", "project/sub/.git/config.worktree",
 		"project/.git/hooks", "project/.git/config", "project/.git/config.worktree",
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(want, names(paths)); diff != "" {
 		t.Errorf("sealed (-want +got):\n%s", diff)
 	}
-	if _, err := os.Stat(filepath.Join(ws, "AGENTS.md")); err == nil {
-		t.Error("a file stands there for nothing")
-	}
 	done()
-	paths, done, err = s.beginIn(filepath.Dir(ws))
-	if err != nil {
+	if paths, _ := s.followed(filepath.Join(ws, "project")); len(paths) > 0 {
+		t.Errorf("a folder inside: %q", paths)
+	}
+
+	paths, unsealed := s.followed(filepath.Dir(ws))
+	if diff := cmp.Diff([]string{"AGENTS.md", "memory", "skills"}, names(paths)); diff != "" || unsealed {
+		t.Errorf("sealed around the workspace (-want +got), unsealed %v:\n%s", unsealed, diff)
+	}
+}
+
+// What the agent follows cannot be sealed where a link stands, and then nothing
+// that a command could have put there counts as the owner's.
+func TestSealBehindALink(t *testing.T) {
+	t.Parallel()
+	ws, outside := t.TempDir(), t.TempDir()
+	if err := os.Symlink(outside, filepath.Join(ws, "skills")); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"AGENTS.md", "memory", "other/.git/hooks"} {
-		if !slices.Contains(paths, filepath.Join(ws, name)) {
-			t.Errorf("%s is not sealed", name)
-		}
+	s := &seal{workspace: ws}
+	if paths, unsealed := s.followed(ws); !unsealed || slices.Contains(paths, filepath.Join(ws, "skills")) {
+		t.Errorf("sealed %q, unsealed %v", paths, unsealed)
 	}
-	done()
+}
+
+// A folder of hooks is not made behind a link.
+func TestHooksAreNotMadeBehindALink(t *testing.T) {
+	t.Parallel()
+	ws, outside := t.TempDir(), t.TempDir()
+	if err := os.Symlink(outside, filepath.Join(ws, ".git")); err != nil {
+		t.Fatal(err)
+	}
+	s := &seal{workspace: ws}
+	if s.makeHooks(filepath.Join(ws, ".git")) {
+		t.Error("hooks were made")
+	}
+	if list, _ := os.ReadDir(outside); len(list) > 0 {
+		t.Errorf("outside: %v", list)
+	}
 }

@@ -3,6 +3,7 @@ package app
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -60,7 +61,7 @@ func (a *App) builtins(o Options) ([]tool.Tool, error) {
 	cfg := a.Config.Config.Tools
 	var list []tool.Tool
 	if cfg.File.Enable {
-		list = append(list, apart(a.fileTools(a.safety.jail), a.others.files)...)
+		list = append(list, apart(a.fileTools(a.safety.jail, ""), a.others.files)...)
 	}
 	if a.Exec = a.containment(); cfg.Exec.Enable {
 		sh, err := a.shell(o, false)
@@ -89,12 +90,24 @@ func (a *App) builtins(o Options) ([]tool.Tool, error) {
 	return append(list, apart(pictures, a.others.files)...), nil
 }
 
-// fileTools are the file family behind a jail.
-func (a *App) fileTools(jail *diskio.Jail) []tool.Tool {
+// fileTools are the file family behind a jail, for a conversation that works in
+// the workspace or in a folder of its own.
+func (a *App) fileTools(jail *diskio.Jail, dir string) []tool.Tool {
 	kept := filepath.Join(a.Workspace, filepath.FromSlash(keptResults)) + string(filepath.Separator)
 	return files.Tools(files.Options{
-		Jail: jail, Virtual: skill.BuiltinFS(),
-		Untrusted: func(path string) bool { return strings.HasPrefix(path, kept) },
+		Jail:    jail,
+		Virtual: skill.BuiltinFS(),
+		Foreign: func(path string) bool {
+			if strings.HasPrefix(path, kept) {
+				return true
+			}
+			rec, err := a.safety.origins.of(dir)
+			return err != nil || rec.Foreign(path)
+		},
+		ForeignSum: func(sum [sha256.Size]byte) bool {
+			rec, err := a.safety.origins.of(dir)
+			return err != nil || rec.ForeignSum(sum)
+		},
 	})
 }
 
@@ -121,9 +134,9 @@ func (a *App) shell(o Options, other bool) (*shell.Shell, error) {
 	if other {
 		protected = slices.Concat(protected, private(a.Workspace))
 	}
-	var keep func(c tool.Call, cmd *exec.Cmd) (func(), error)
+	var keep func(c tool.Call, cmd *exec.Cmd) (shell.Confined, error)
 	if !other {
-		keep = func(c tool.Call, cmd *exec.Cmd) (func(), error) { return s.confineTo(a, c, cmd) }
+		keep = func(c tool.Call, cmd *exec.Cmd) (shell.Confined, error) { return s.confineTo(a, c, cmd) }
 	}
 	sh, err := shell.New(shell.Options{
 		Confine:   keep,

@@ -79,6 +79,10 @@ type Profile struct {
 	links []string // pairs: a name that is a link, and where it leads
 }
 
+// privateHome is the folder inside the private temporary directory that is the
+// home of a command whose environment names none.
+const privateHome = "home"
+
 // Limits bound what a command can use up. 0 is the default, a negative number
 // no limit. Sizes are in bytes.
 type Limits struct {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -39,6 +40,13 @@ func (b *Box) wrap(cmd *exec.Cmd, p Profile) (func(), error) {
 		return nil, fmt.Errorf("private directory: %w", err)
 	}
 	cmd.Env = append(slices.Clip(cmd.Env), "TMPDIR="+temp)
+	if !slices.ContainsFunc(cmd.Env, func(kv string) bool { return strings.HasPrefix(kv, "HOME=") }) {
+		home := filepath.Join(temp, privateHome)
+		if err := os.Mkdir(home, 0o700); err != nil {
+			return nil, errors.Join(fmt.Errorf("private home: %w", err), os.RemoveAll(temp))
+		}
+		cmd.Env = append(cmd.Env, "HOME="+home)
+	}
 	cmd.Args = append([]string{seatbelt, "-p", p.seatbelt(temp), cmd.Path}, cmd.Args[min(1, len(cmd.Args)):]...)
 	cmd.Path = seatbelt
 	return func() { _ = os.RemoveAll(temp) }, nil

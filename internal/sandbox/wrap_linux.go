@@ -208,6 +208,9 @@ func (b *Box) wrapTrial(cmd *exec.Cmd, p Profile, trial bool) (_ func(), err err
 			return nil, fmt.Errorf("private directory: %w", err)
 		}
 	}
+	if err := os.Mkdir(filepath.Join(temp, privateHome), 0o700); err != nil {
+		return nil, fmt.Errorf("private home: %w", err)
+	}
 	pl := b.plan(cmd, p, temp)
 	pl.Trial = trial
 	if b.means.bwrap != "" {
@@ -285,6 +288,10 @@ func (b *Box) plan(cmd *exec.Cmd, p Profile, temp string) *plan {
 		if v, ok := strings.CutPrefix(kv, "HOME="); ok {
 			pl.Home = v
 		}
+	}
+	if pl.Home == "" {
+		pl.Home = filepath.Join(temp, privateHome)
+		cmd.Env = append(cmd.Env, "HOME="+pl.Home)
 	}
 	return pl
 }

@@ -74,9 +74,13 @@ type Options struct {
 	Sandboxed      bool
 	Network        string
 	SandboxProfile string
-	// Exposed reports that the sandbox cannot keep the commands of tainted
-	// turns from changing what the agent follows and others run by themselves.
-	// nil means that it can.
+	// Contained says why a command must not do more than a stranger's, worded
+	// to follow "because"; "" means that it is clean. Commands of tainted turns
+	// are contained without a question. nil: no others are.
+	Contained func(c tool.Call) string
+	// Exposed reports that the sandbox cannot keep contained commands from
+	// changing what the agent follows and others run by themselves. nil means
+	// that it can.
 	Exposed func() bool
 	// Jail is the way to the files calls name. Not needed when Mode is Off.
 	Jail *diskio.Jail

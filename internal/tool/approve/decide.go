@@ -144,7 +144,7 @@ func (p *Policy) write(s *subject) verdict {
 		if !s.call.Tainted {
 			continue
 		}
-		if kind := special(p.relative(f.abs), f.info, s.text("content")); kind != "" {
+		if kind := special(p.relative(f.abs)); kind != "" {
 			return asks("the file " + show(name) + " " + kind)
 		}
 	}
@@ -160,12 +160,25 @@ func (p *Policy) commandVerdict(s *subject) verdict {
 	switch {
 	case !p.Sandboxed && !s.call.Project.Only: // what is kept inside a folder is always in one
 		return asks("commands run without a sandbox here")
-	case p.Network == NetworkNone && s.call.Tainted && s.command() == "":
+	case s.call.Tainted && s.command() == "":
 		return asks("what is typed reaches a command that may have been started before")
-	case p.Network == NetworkNone:
-		return whenTainted(s.call.Tainted && p.Exposed != nil && p.Exposed(), "the command could change the instructions of the agent")
 	}
-	return whenTainted(s.call.Tainted, "the command can reach the network")
+	contained, why := s.call.Tainted, ""
+	if p.Contained != nil && !contained {
+		if why = p.Contained(s.call); why != "" {
+			contained, why = true, why+", and "
+		}
+	}
+	confined := p.Network == NetworkNone || p.Network == NetworkProxy || s.call.Project.Only
+	switch {
+	case !contained:
+		return allow()
+	case p.Exposed != nil && p.Exposed():
+		return asks(why + "this machine cannot keep the command from changing the instructions of the agent")
+	case !confined:
+		return asks(why + "the command can reach any host")
+	}
+	return allow()
 }
 
 func (p *Policy) message(s *subject) verdict {

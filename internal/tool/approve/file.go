@@ -4,7 +4,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
+	"slices"
 	"strings"
 )
 
@@ -75,64 +75,29 @@ func (p *Policy) relative(abs string) string {
 	return abs
 }
 
-// special says what else happens when a file is written: somebody runs it or
-// takes it for instructions. Spelling does not matter, as on some disks it does
-// not matter for opening either.
-func special(rel string, info fs.FileInfo, content string) string {
+// special says why a tainted turn may not write a file by itself: the agent
+// takes it for instructions, or other programs take it for settings. Settings
+// are told by their form, a name that begins with a dot, because no list of
+// programs is complete. Whatever else a tainted turn writes is marked, so that
+// running it later is contained. Spelling does not matter, as on some disks it
+// does not matter for opening either.
+func special(rel string) string {
 	rel = strings.ToLower(filepath.ToSlash(rel))
-	dir, base := "/"+rel, rel
-	if i := strings.LastIndexByte(rel, '/'); i >= 0 {
-		base = rel[i+1:]
-	}
+	parts := strings.Split(rel, "/")
+	base := parts[len(parts)-1]
 	switch {
-	case instructions(base), strings.Contains(dir, "/skills/"), strings.HasPrefix(dir, "/memory/"), strings.Contains(dir, "/.cursor/"), strings.Contains(dir, "/.claude/"):
+	case instructions(base), slices.Contains(parts[:len(parts)-1], "skills"), parts[0] == "memory":
 		return "holds instructions the agent follows"
-	case automatic(base, dir):
-		return "is run or read by other programs on their own"
-	case info != nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0 && runtime.GOOS != "windows",
-		strings.HasPrefix(content, "#!"), script(base):
-		return "is a program"
+	case slices.ContainsFunc(parts, func(part string) bool { return strings.HasPrefix(part, ".") && part != "." && part != ".." }):
+		return "is a setting that programs read by themselves"
 	}
 	return ""
 }
 
+// instructions are the files that agents follow, in whichever folder they lie.
 func instructions(base string) bool {
 	switch base {
-	case "agents.md", "soul.md", "user.md", "memory.md", "heartbeat.md", "tools.md", "identity.md", "bootstrap.md", "skill.md",
-		"claude.md", "gemini.md", "copilot-instructions.md", ".cursorrules", ".windsurfrules", "history.jsonl":
-		return true
-	}
-	return strings.HasSuffix(base, ".mdc")
-}
-
-func automatic(base, path string) bool {
-	switch base {
-	case "makefile", "gnumakefile", "bsdmakefile", "justfile", "taskfile.yml", "taskfile.yaml", "rakefile", "cmakelists.txt", "build.rs",
-		"build.gradle", "build.gradle.kts", "package.json", ".npmrc", ".yarnrc", ".yarnrc.yml", ".pnpmfile.cjs", "setup.py", "setup.cfg",
-		"conftest.py", "sitecustomize.py", "usercustomize.py", "noxfile.py", "tox.ini", "dockerfile", "docker-compose.yml", "docker-compose.yaml",
-		"compose.yml", "compose.yaml", "jenkinsfile", ".gitlab-ci.yml", ".travis.yml", "vagrantfile", "procfile", ".envrc", ".pre-commit-config.yaml",
-		".gitattributes", ".gitmodules", ".gitconfig", ".bashrc", ".bash_profile", ".profile", ".zshrc", ".zshenv", ".zprofile", ".inputrc",
-		".vimrc", ".exrc", ".nvimrc", ".gdbinit", ".lldbinit", ".pythonrc", ".irbrc", "crontab":
-		return true
-	}
-	switch filepath.Ext(base) {
-	case ".service", ".timer", ".socket", ".desktop", ".plist", ".pth", ".mk", ".cron":
-		return true
-	}
-	for _, dir := range []string{
-		"/.git/", "/.githooks/", "/.husky/", "/.github/workflows/", "/.github/actions/", "/.circleci/", "/.vscode/", "/.idea/",
-		"/.devcontainer/", "/cron.d/", "/crontabs/", "/systemd/", "/autostart/", "/launchagents/", "/.config/", "/node_modules/.bin/",
-	} {
-		if strings.Contains(path, dir) {
-			return true
-		}
-	}
-	return false
-}
-
-func script(base string) bool {
-	switch filepath.Ext(base) {
-	case ".sh", ".bash", ".zsh", ".ksh", ".fish", ".csh", ".command", ".ps1", ".psm1", ".bat", ".cmd", ".vbs", ".exe", ".com", ".scr", ".msi", ".so", ".dll", ".dylib":
+	case "agents.md", "soul.md", "user.md", "memory.md", "heartbeat.md", "tools.md", "identity.md", "bootstrap.md", "skill.md", "claude.md", "gemini.md":
 		return true
 	}
 	return false

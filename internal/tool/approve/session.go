@@ -43,7 +43,7 @@ func (p *Policy) coverage(s *subject) coverage {
 	case s.tool.Sink == tool.SinkWrite:
 		c.wholeText = slices.ContainsFunc(s.paths(), func(name string) bool {
 			f := p.file(name)
-			return special(p.relative(f.abs), f.info, s.text("content")) != ""
+			return special(p.relative(f.abs)) != ""
 		})
 	}
 	return c

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/tool"
@@ -33,7 +33,7 @@ func TestTable(t *testing.T) {
 		{"write of a patch", sandboxed("host"), tool.Tool{Name: "apply_patch", Sink: tool.SinkWrite}, args{"patch": "x"}, no, yes},
 		{"instructions", sandboxed("host"), writeTool, args{"path": "AGENTS.md"}, no, yes},
 		{"exec, no network", sandboxed("none"), execTool, args{"command": "curl h"}, no, no},
-		{"exec, proxy", sandboxed("proxy"), execTool, args{"command": "curl h"}, no, yes},
+		{"exec, proxy", sandboxed("proxy"), execTool, args{"command": "curl h"}, no, no},
 		{"exec, host network", sandboxed("host"), execTool, args{"command": "curl h"}, no, yes},
 		{"exec, network not named", sandboxed(""), execTool, args{"command": "curl h"}, no, yes},
 		{"exec unsandboxed", approve.Options{Mode: approve.Auto, Network: "none"}, execTool, args{"command": "ls"}, yes, yes},
@@ -112,26 +112,54 @@ func TestSpecialFiles(t *testing.T) {
 	}
 	special := []string{
 		"AGENTS.md", "agents.MD", "SOUL.md", "USER.md", "memory/MEMORY.md", "HEARTBEAT.md", "skills/x/SKILL.md", "skills/x/y.txt", ".git/hooks/pre-commit",
-		".git/config", "run.sh", "a/b.bash", "Makefile", "package.json", "sub/package.json", ".github/workflows/ci.yml", "crontab", "x.service", "innocent.txt",
+		".git/config", ".github/workflows/ci.yml", "innocent.txt", ".curlrc", ".ssh/config", "sub/.npmrc", "sub/.anything-new/x",
 		"dir/new.txt", "notes/../AGENTS.md", ".envrc", "memory/facts.md",
-	}
-	if runtime.GOOS != "windows" {
-		if err := os.Chmod(filepath.Join(b.ws, "tool.bin"), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		special = append(special, "tool.bin")
 	}
 	for _, name := range special {
 		if got := b.check(writeTool, args{"path": name, "content": "y"}, "no"); got != "denied_approval asked" {
 			t.Errorf("%s: %s, want a question", name, got)
 		}
 	}
-	for _, name := range []string{"plain.bin", "notes.md", "src/hooks/use.ts", "a.py", "docs/memory/x.md", "data.json", "new/deep/file.txt"} {
+	// Programs and build files are marked when a tainted turn writes them, so
+	// that running them is contained; writing them needs no question.
+	for _, name := range []string{"run.sh", "Makefile", "sub/package.json", "tool.bin", "plain.bin", "notes.md", "src/hooks/use.ts", "a.py", "docs/memory/x.md", "data.json", "new/deep/file.txt"} {
 		if got := b.check(writeTool, args{"path": name, "content": "y"}); got != "allowed" {
 			t.Errorf("%s: %s, want no question", name, got)
 		}
 	}
-	if got := b.check(writeTool, args{"path": "job", "content": "#!/bin/sh\nid"}, "no"); got != "denied_approval asked" {
-		t.Errorf("a script by its first line: %s", got)
+}
+
+// A command in a clean turn that can read files from outside is contained, and
+// asks where the sandbox cannot hold it.
+func TestContained(t *testing.T) {
+	t.Parallel()
+	marked := func(tool.Call) string { return "it can read a file from outside: repo" }
+	for _, row := range []struct {
+		name, network, want string
+		exposed             bool
+	}{
+		{"no network", "none", "allowed", false},
+		{"proxy", "proxy", "allowed", false},
+		{"any host", "host", "denied_approval asked", false},
+		{"not named", "", "denied_approval asked", false},
+		{"no mounts", "none", "denied_approval asked", true},
+	} {
+		b := newBench(t, approve.Options{
+			Mode:      approve.Auto,
+			Sandboxed: true,
+			Network:   row.network,
+			Contained: marked,
+			Exposed:   func() bool { return row.exposed },
+		})
+		var answers []string
+		if row.want != "allowed" {
+			answers = []string{"no"}
+		}
+		if got := b.check(execTool, args{"command": "make"}, answers...); got != row.want {
+			t.Errorf("%s: %s, want %s", row.name, got, row.want)
+		}
+		if row.want != "allowed" && !strings.Contains(b.lastQuestion(), "a file from outside: repo") {
+			t.Errorf("%s: the question does not say why: %s", row.name, b.lastQuestion())
+		}
 	}
 }

@@ -112,7 +112,7 @@ func TestT2Untrusted(t *testing.T) {
 		media = filepath.Join(jo.Home, "media")
 		jo.ReadOnly = []string{media}
 		results := filepath.Join(jo.Workspace, ".nanobot", "tool-results")
-		o.Untrusted = func(abs string) bool { return strings.HasPrefix(abs, results+string(filepath.Separator)) }
+		o.Foreign = func(abs string) bool { return strings.HasPrefix(abs, results+string(filepath.Separator)) }
 	})
 	if err := os.MkdirAll(media, 0o755); err != nil {
 		t.Fatal(err)
@@ -142,8 +142,14 @@ func TestT2Untrusted(t *testing.T) {
 		{"grep", args{"pattern": "run", "output_mode": "content", "path": ".nanobot/tool-results/a.txt"}, true},
 		{"grep", args{"pattern": "run", "output_mode": "content", "path": media}, true},
 		{"grep", args{"pattern": "run", "output_mode": "content", "head_limit": 1, "offset": 1}, false}, // only mine.txt is shown
-		{"grep", args{"pattern": "run"}, false},
-		{"list_dir", args{"path": media}, false},
+		{"grep", args{"pattern": "run"}, true}, // names are words, too
+		{"grep", args{"pattern": "run", "glob": "mine*"}, false},
+		{"glob", args{"pattern": "**/*.txt"}, true},
+		{"glob", args{"pattern": "mine*"}, false},
+		{"list_dir", args{"path": media}, true},
+		{"list_dir", args{"path": "."}, false},
+		{"edit_file", args{"path": ".nanobot/tool-results/a.txt", "old_text": "nothing like it", "new_text": "x"}, true},
+		{"edit_file", args{"path": "mine.txt", "old_text": "nothing like it", "new_text": "x"}, false},
 	} {
 		if got := b.call(c.tool, c.in).Untrusted; got != c.want {
 			t.Errorf("%s %v: Untrusted = %v, want %v", c.tool, c.in, got, c.want)

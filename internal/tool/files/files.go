@@ -8,11 +8,13 @@ package files
 
 import (
 	"context"
+	"crypto/sha256"
 	_ "embed" // the descriptions
 	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 
@@ -39,16 +41,20 @@ type Options struct {
 	// StrictEdit refuses to edit a file that changed since it was read,
 	// instead of warning.
 	StrictEdit bool
-	// Untrusted reports files inside the workspace whose content came from
-	// outside, such as kept results of web pages; the path is absolute. May be nil.
-	Untrusted func(path string) bool
+	// Foreign reports files that came from outside, such as what a command
+	// downloaded; the path is absolute. What is shown of them, their names
+	// included, is untrusted. May be nil.
+	Foreign func(path string) bool
+	// ForeignSum reports contents that were seen in such a file, by their
+	// SHA-256. May be nil.
+	ForeignSum func(sum [sha256.Size]byte) bool
 }
 
 // Tools returns the family's tools.
 func Tools(o Options) []tool.Tool {
-	f := &family{jail: o.Jail, virtual: o.Virtual, strict: o.StrictEdit, untrusted: o.Untrusted}
+	f := &family{jail: o.Jail, virtual: o.Virtual, strict: o.StrictEdit, isForeign: o.Foreign, foreignSum: o.ForeignSum}
 	path := tool.PathArg("path")
-	return []tool.Tool{
+	list := []tool.Tool{
 		tool.Func(tool.Tool{Name: "read_file", Trusted: true, Description: describe(readText), ReadOnly: true}, f.readFile),
 		tool.Func(tool.Tool{Name: "write_file", Trusted: true, Description: describe(writeText), Sink: tool.SinkWrite, Paths: path}, f.writeFile),
 		tool.Func(tool.Tool{Name: "edit_file", Trusted: true, Description: describe(editText), Sink: tool.SinkWrite, Paths: path}, f.editFile),
@@ -57,6 +63,26 @@ func Tools(o Options) []tool.Tool {
 		tool.Func(tool.Tool{Name: "glob", Trusted: true, Description: describe(globText), ReadOnly: true, Older: olderGlob}, f.glob),
 		tool.Func(tool.Tool{Name: "grep", Trusted: true, Description: describe(grepText), ReadOnly: true}, f.grep),
 		tool.Func(tool.Tool{Name: "notebook_edit", Trusted: true, Description: describe(notebookText), Sink: tool.SinkWrite, Paths: path}, f.notebookEdit),
+	}
+	for i := range list {
+		if list[i].Paths != nil {
+			list[i].Run = f.quoting(list[i])
+		}
+	}
+	return list
+}
+
+// quoting makes the result of a tool that writes untrusted when it may quote a
+// file from outside.
+func (f *family) quoting(t tool.Tool) func(ctx context.Context, c tool.Call) (tool.Result, error) {
+	return func(ctx context.Context, c tool.Call) (tool.Result, error) {
+		foreign := slices.ContainsFunc(t.Paths(c.Input), func(name string) bool {
+			abs, err := f.jail.Path(name)
+			return err == nil && f.foreign(abs)
+		})
+		res, err := t.Run(ctx, c)
+		res.Untrusted = res.Untrusted || foreign
+		return res, err
 	}
 }
 
@@ -83,15 +109,16 @@ var (
 func describe(md string) string { return strings.ReplaceAll(strings.TrimSpace(md), "\n", " ") }
 
 type family struct {
-	jail      *diskio.Jail
-	virtual   fs.FS
-	strict    bool
-	untrusted func(abs string) bool
+	jail       *diskio.Jail
+	virtual    fs.FS
+	strict     bool
+	isForeign  func(abs string) bool
+	foreignSum func(sum [sha256.Size]byte) bool
 }
 
 // foreign reports whether somebody else may have written a file.
 func (f *family) foreign(abs string) bool {
-	return f.jail.Foreign(abs) || f.untrusted != nil && f.untrusted(abs)
+	return f.jail.Foreign(abs) || f.isForeign != nil && f.isForeign(abs)
 }
 
 // fail words an error for the model. A cancelled call ends the turn instead.
@@ -136,6 +163,9 @@ func (f *family) similar(name string) string {
 	}
 	var found []near
 	for _, e := range entries[:min(len(entries), 2000)] {
+		if f.foreign(filepath.Join(dir, e.Name())) {
+			continue // its name may be somebody's words
+		}
 		longest := max(len([]rune(base)), len([]rune(e.Name())))
 		ratio := 1 - float64(text.Distance(strings.ToLower(base), strings.ToLower(e.Name())))/float64(longest)
 		if ratio >= 0.6 {

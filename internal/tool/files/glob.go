@@ -91,6 +91,14 @@ type hit struct {
 	count int    // matching lines
 }
 
+// anyForeign reports whether one of the files came from outside.
+func (f *family) anyForeign(hits []hit) bool {
+	return slices.ContainsFunc(hits, func(h hit) bool {
+		abs, err := f.jail.Path(strings.TrimSuffix(h.path, "/"))
+		return err != nil || f.foreign(abs)
+	})
+}
+
 func newestFirst(a, b hit) int {
 	return cmp.Or(cmp.Compare(b.at, a.at), comparePaths(a.path, b.path))
 }
@@ -150,7 +158,9 @@ func (f *family) glob(ctx context.Context, _ tool.Call, in globInput) (tool.Resu
 	for _, h := range all[from:to] {
 		b.WriteString(h.path + "\n")
 	}
-	return tool.Text(strings.TrimSuffix(b.String(), "\n") + win.footer(len(all), "entries") + late), nil
+	out := tool.Text(strings.TrimSuffix(b.String(), "\n") + win.footer(len(all), "entries") + late)
+	out.Untrusted = f.anyForeign(all[from:to])
+	return out, nil
 }
 
 // maxNear bounds the paths a worker keeps for a pattern that may be words.

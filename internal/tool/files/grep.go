@@ -322,7 +322,9 @@ func (g *grepRun) result(late string) tool.Result {
 		}
 		out += fmt.Sprintf("\n\n(%s in %s)", plural(total, "matching line"), plural(len(hits), "file"))
 	}
-	return tool.Text(out + g.skipped() + late)
+	res := tool.Text(out + g.skipped() + late)
+	res.Untrusted = g.f.anyForeign(hits[from:to])
+	return res
 }
 
 // skipped counts the files that were not searched.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/diskio"
@@ -47,16 +48,19 @@ func (f *family) listDir(ctx context.Context, _ tool.Call, in listInput) (tool.R
 	}
 	defer func() { _ = d.Close() }()
 	var rows []string
+	var foreign atomic.Bool
 	note := ""
 	if in.Recursive {
-		rows, note, err = f.listTree(ctx, d)
+		rows, note, err = f.listTree(ctx, d, &foreign)
 	} else {
-		rows, err = f.listFlat(d)
+		rows, err = f.listFlat(d, &foreign)
 	}
 	if err != nil {
 		return f.fail(ctx, in.Path, err)
 	}
-	return listing(f.show(d.Path()), rows, in.Max, note), nil
+	res := listing(f.show(d.Path()), rows, in.Max, note)
+	res.Untrusted = foreign.Load()
+	return res, nil
 }
 
 func listing(dir string, rows []string, limit int, note string) tool.Result {
@@ -70,7 +74,7 @@ func listing(dir string, rows []string, limit int, note string) tool.Result {
 	return tool.Text(out + note)
 }
 
-func (f *family) listFlat(d *diskio.Dir) ([]string, error) {
+func (f *family) listFlat(d *diskio.Dir, foreign *atomic.Bool) ([]string, error) {
 	entries, err := d.Entries()
 	if err != nil {
 		return nil, err
@@ -82,8 +86,17 @@ func (f *family) listFlat(d *diskio.Dir) ([]string, error) {
 			continue
 		}
 		rows = append(rows, icon(e)+f.entryName(d, "", e))
+		f.named(d, e, foreign)
 	}
 	return rows, nil
+}
+
+// named notes that the name of an entry is shown: names from outside may be
+// words, too.
+func (f *family) named(d *diskio.Dir, e fs.DirEntry, foreign *atomic.Bool) {
+	if !foreign.Load() && f.foreign(filepath.Join(d.Path(), e.Name())) {
+		foreign.Store(true)
+	}
 }
 
 func icon(e fs.DirEntry) string {
@@ -108,7 +121,7 @@ func (f *family) entryName(d *diskio.Dir, rel string, e fs.DirEntry) string {
 }
 
 // listTree lists everything below a directory, each once, links not followed.
-func (f *family) listTree(ctx context.Context, d *diskio.Dir) (rows []string, note string, err error) {
+func (f *family) listTree(ctx context.Context, d *diskio.Dir, foreign *atomic.Bool) (rows []string, note string, err error) {
 	limited, cancel := context.WithTimeout(ctx, maxListTime)
 	defer cancel()
 	var mu sync.Mutex
@@ -125,9 +138,10 @@ func (f *family) listTree(ctx context.Context, d *diskio.Dir) (rows []string, no
 		rows = append(rows, row)
 	}
 	w := diskio.Walk[struct{}]{
-		Enter: func(_ *diskio.Dir, rel string, _ struct{}, entries []fs.DirEntry) (struct{}, []fs.DirEntry) {
+		Enter: func(d *diskio.Dir, rel string, _ struct{}, entries []fs.DirEntry) (struct{}, []fs.DirEntry) {
 			entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return noiseName(e.Name()) })
 			for _, e := range entries {
+				f.named(d, e, foreign)
 				if e.IsDir() {
 					add(printable(path.Join(rel, e.Name())) + "/")
 				}

@@ -68,7 +68,7 @@ func (f *family) readFile(ctx context.Context, c tool.Call, in readInput) (tool.
 		s.seen = historyOf(c.State)
 	}
 	res, err := f.readSource(ctx, s, in)
-	if !res.IsError && !res.Untrusted {
+	if !res.Untrusted { // errors may quote it, too
 		target, _ := filepath.EvalSymlinks(abs) // a link must not launder what it leads to
 		res.Untrusted = f.foreign(abs) || target != "" && f.foreign(target)
 	}
@@ -155,6 +155,7 @@ func (f *family) readSource(ctx context.Context, s source, in readInput) (tool.R
 	f.remember(s, rec)
 	res := tool.Text(p.text + p.footer(in.Offset, s.info.Size(), enc))
 	res.Whole = true
+	res.Untrusted = rec.hashed && f.foreignSum != nil && f.foreignSum(rec.hash)
 	return res, nil
 }
 

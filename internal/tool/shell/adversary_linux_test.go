@@ -492,11 +492,12 @@ func (a *adversary) verdict(what string, h hostile, r tool.Result, took time.Dur
 func (a *adversary) run(st stage, h hostile, marker string) (tool.Result, time.Duration) {
 	sh, err := shell.New(shell.Options{
 		Workspace: st.ws, Restrict: true, Sandboxed: true, Environ: append(os.Environ(), "HOME="+st.home), Timeout: 30 * time.Second,
-		Wrap: func(_ tool.Call, cmd *exec.Cmd) (func(), error) {
-			return a.box.Wrap(cmd, sandbox.Profile{
+		Wrap: func(_ tool.Call, cmd *exec.Cmd) (shell.Confined, error) {
+			cleanup, err := a.box.Wrap(cmd, sandbox.Profile{
 				Workspace: st.ws, Network: a.Network, ProxySocket: a.proxy, Protected: []string{st.home, filepath.Join(st.out, "config.json")},
 				Limits: sandbox.Limits{FileSize: 32 << 20, Processes: 64, Memory: 1 << 30},
 			})
+			return shell.Confined{Release: cleanup}, err
 		},
 	})
 	if err != nil {

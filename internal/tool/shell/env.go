@@ -63,14 +63,12 @@ func childEnv(o Options, vars map[string]string) ([]string, error) {
 			}
 		}
 	} else {
-		dir, tmp := home(vars), vars["TMPDIR"]
-		if o.Sandboxed {
-			dir, tmp = o.Workspace, "" // the sandbox has a temporary directory of its own
-		}
-		set("HOME", dir)
 		set("LANG", or("LANG", "C.UTF-8"))
-		if tmp != "" {
-			set("TMPDIR", tmp)
+		if !o.Sandboxed { // the sandbox makes folders of its own
+			set("HOME", home(vars))
+			if tmp := vars["TMPDIR"]; tmp != "" {
+				set("TMPDIR", tmp)
+			}
 		}
 	}
 	for _, k := range o.AllowedEnv {

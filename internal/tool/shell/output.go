@@ -138,7 +138,8 @@ type outcome struct {
 	stdout, stderr *capture
 	code           int
 	end            ending
-	stopped        int // background processes that had to be stopped
+	stopped        int  // background processes that had to be stopped
+	outside        bool // what was printed may come from outside
 }
 
 // render shows both streams within limit characters.

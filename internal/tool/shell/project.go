@@ -2,6 +2,8 @@ package shell
 
 import (
 	"errors"
+	"slices"
+	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
@@ -23,7 +25,7 @@ func (s *Shell) of(c tool.Call) (*runner, error) {
 	g := *r.guard
 	g.workspace, g.roots, g.restrict, g.sandboxed = c.Project.Dir, nil, true, true
 	r.workspace, r.restrict, r.guard = c.Project.Dir, true, &g
-	r.env = withVariable(r.env, "HOME", c.Project.Dir)
+	r.env = slices.DeleteFunc(slices.Clone(r.env), func(kv string) bool { return strings.HasPrefix(kv, "HOME=") })
 	r.wrap = s.confine
 	return &r, nil
 }

@@ -28,12 +28,12 @@ func TestProject(t *testing.T) {
 		t.Fatal(err)
 	}
 	var wrapped []tool.Call
-	confine := func(c tool.Call, _ *exec.Cmd) (func(), error) {
+	confine := func(c tool.Call, _ *exec.Cmd) (shell.Confined, error) {
 		wrapped = append(wrapped, c)
 		if c.Tainted {
-			return nil, errors.New("not now")
+			return shell.Confined{}, errors.New("not now")
 		}
-		return func() {}, nil
+		return shell.Confined{}, nil
 	}
 	run := func(o shell.Options, c tool.Call, args map[string]any) string {
 		t.Helper()
@@ -66,7 +66,7 @@ func TestProject(t *testing.T) {
 		{"below", shell.Options{Confine: confine}, open, map[string]any{"command": "pwd", "working_dir": "sub"}, filepath.Join(dir, "sub") + "\n", 0},
 		{"above", shell.Options{Confine: confine}, open, map[string]any{"command": "pwd", "working_dir": ".."}, ws + "\n", 0},
 		{"outside", shell.Options{Confine: confine}, open, map[string]any{"command": "pwd", "working_dir": "../.."}, "outside the workspace", 0},
-		{"only", shell.Options{Confine: confine}, only, map[string]any{"command": "pwd; echo $HOME"}, dir + "\n" + dir + "\n", 1},
+		{"only", shell.Options{Confine: confine}, only, map[string]any{"command": "pwd; echo home $HOME"}, dir + "\nhome\n", 1},
 		{"only above", shell.Options{Confine: confine}, only, map[string]any{"command": "pwd", "working_dir": ".."}, "outside the workspace", 0},
 		{"only absolute", shell.Options{Confine: confine}, only, map[string]any{"command": "pwd", "working_dir": ws}, "outside the workspace", 0},
 		{"only without means", shell.Options{}, only, map[string]any{"command": "pwd"}, "commands are not run in a chat that is kept inside a folder", 0},

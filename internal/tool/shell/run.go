@@ -39,7 +39,6 @@ type launch struct {
 	env     []string
 	limit   time.Duration // <= 0: none
 	chars   int           // of output that the call returns
-	fetched bool          // what it prints may come from outside
 	typed   bool          // a shell in it reads commands from standard input
 	call    tool.Call     // that runs it
 
@@ -78,7 +77,7 @@ type job struct {
 	cmd     *exec.Cmd
 	kin     *kin
 	streams *streams
-	cleanup func() // of the sandbox
+	held    Confined
 	r       *runner
 }
 
@@ -103,7 +102,7 @@ func (r *runner) start(ctx context.Context, l launch, stdin *os.File, stdout, st
 	cmd.Cancel = func() error { return j.kin.ask(cmd) }
 	cmd.WaitDelay = grace // then the shell itself is killed; kin.end sees to the rest
 	if r.wrap != nil {
-		if j.cleanup, err = r.wrap(l.call, cmd); err != nil {
+		if j.held, err = r.wrap(l.call, cmd); err != nil {
 			j.release()
 			return nil, err
 		}
@@ -130,6 +129,7 @@ func (j *job) wait(ctx context.Context, out *outcome) error {
 		j.r.log.WarnContext(ctx, "processes of a command survived being killed", "count", left)
 	}
 	j.streams.finish()
+	out.outside = j.held.outside()
 	out.code = j.cmd.ProcessState.ExitCode()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		out.code = exitCode(exit)
@@ -139,8 +139,8 @@ func (j *job) wait(ctx context.Context, out *outcome) error {
 
 func (j *job) release() {
 	j.streams.close()
-	if j.cleanup != nil {
-		j.cleanup()
+	if j.held.Release != nil {
+		j.held.Release()
 	}
 }
 

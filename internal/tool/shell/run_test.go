@@ -255,9 +255,9 @@ func TestWrap(t *testing.T) {
 	t.Parallel()
 	t.Run("changes the command", func(t *testing.T) {
 		t.Parallel()
-		run := execTool(t, shell.Options{Wrap: func(_ tool.Call, c *exec.Cmd) (func(), error) {
+		run := execTool(t, shell.Options{Wrap: func(_ tool.Call, c *exec.Cmd) (shell.Confined, error) {
 			c.Env = append(c.Env, "WRAPPED=1")
-			return nil, nil
+			return shell.Confined{}, nil
 		}})
 		if got, want := run(command("echo $WRAPPED")).Content.Text, "1\n\nExit code: 0"; got != want {
 			t.Errorf("got %q, want %q", got, want)
@@ -266,7 +266,7 @@ func TestWrap(t *testing.T) {
 	t.Run("an error means no run", func(t *testing.T) {
 		t.Parallel()
 		ws := t.TempDir()
-		run := execTool(t, shell.Options{Workspace: ws, Wrap: func(tool.Call, *exec.Cmd) (func(), error) { return nil, errors.New("no sandbox here") }})
+		run := execTool(t, shell.Options{Workspace: ws, Wrap: func(tool.Call, *exec.Cmd) (shell.Confined, error) { return shell.Confined{}, errors.New("no sandbox here") }})
 		got := run(command("touch pwn"))
 		if !got.IsError || !strings.Contains(got.Content.Text, "no sandbox here") {
 			t.Errorf("got %q, want the reason", got.Content.Text)
@@ -282,10 +282,10 @@ func TestWrap(t *testing.T) {
 func TestSandboxThatFails(t *testing.T) {
 	t.Parallel()
 	cleaned := make(chan string, 8)
-	wrap := func(script string) func(tool.Call, *exec.Cmd) (func(), error) {
-		return func(_ tool.Call, c *exec.Cmd) (func(), error) {
+	wrap := func(script string) func(tool.Call, *exec.Cmd) (shell.Confined, error) {
+		return func(_ tool.Call, c *exec.Cmd) (shell.Confined, error) {
 			c.Path, c.Args = "/bin/sh", []string{"sh", "-c", script}
-			return func() { cleaned <- script }, nil
+			return shell.Confined{Release: func() { cleaned <- script }}, nil
 		}
 	}
 	for script, want := range map[string]tool.Code{
@@ -306,9 +306,9 @@ func TestSandboxThatFails(t *testing.T) {
 			}
 		}
 	}
-	d := newDesk(t, shell.Options{Sandboxed: true, Wrap: func(_ tool.Call, c *exec.Cmd) (func(), error) {
+	d := newDesk(t, shell.Options{Sandboxed: true, Wrap: func(_ tool.Call, c *exec.Cmd) (shell.Confined, error) {
 		c.Path = "/nonexistent"
-		return func() { cleaned <- "missing" }, nil
+		return shell.Confined{Release: func() { cleaned <- "missing" }}, nil
 	}})
 	d.expect(d.call("a", "exec", args{"command": "x"}), tool.Internal, "not run", "/nonexistent")
 	if got := <-cleaned; got != "missing" {

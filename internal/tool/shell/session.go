@@ -53,6 +53,8 @@ type session struct {
 	idle      *time.Timer
 	ended     chan struct{}
 
+	job *job // set before the session is handed out
+
 	// Set before ended is closed.
 	out   outcome
 	cause error // nil: it ended by itself
@@ -102,6 +104,7 @@ func (s *sessions) start(turn context.Context, r *runner, c tool.Call, l launch)
 		close(one.ended)
 		return fail(err)
 	}
+	one.job = j
 	one.idle = time.AfterFunc(s.idle, func() { s.expire(one) })
 	go func() {
 		defer close(one.ended)
@@ -227,6 +230,20 @@ func (s *sessions) close() {
 // kept inside a folder does not reach what began before it was.
 func (one *session) visible(c tool.Call) bool {
 	return one.owner == c.SessionKey && (!c.Project.Only || one.project == c.Project)
+}
+
+// outside reports whether what the command printed may come from outside.
+func (one *session) outside() bool {
+	if one.isOver() {
+		return one.out.outside
+	}
+	return one.job.held.outside()
+}
+
+func (one *session) taint() {
+	if !one.isOver() {
+		one.job.held.taint()
+	}
 }
 
 func (one *session) isOver() bool {

@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -25,6 +26,8 @@ type desk struct {
 	t   *testing.T
 	sh  *shell.Shell
 	set *tool.Set
+
+	tainted bool // the turn whose calls are made
 }
 
 func newDesk(t *testing.T, o shell.Options) *desk {
@@ -40,7 +43,7 @@ func newDesk(t *testing.T, o shell.Options) *desk {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &desk{t, sh, set}
+	return &desk{t: t, sh: sh, set: set}
 }
 
 type args map[string]any
@@ -55,7 +58,7 @@ func (d *desk) call(owner, name string, a args) tool.Result {
 	if bad != nil {
 		return *bad
 	}
-	r, err := tl.Run(d.t.Context(), tool.Call{Input: raw, SessionKey: owner})
+	r, err := tl.Run(d.t.Context(), tool.Call{Input: raw, SessionKey: owner, Tainted: d.tainted})
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -348,15 +351,39 @@ func TestShellParameter(t *testing.T) {
 	}
 }
 
-// Output that came over the network is marked as such.
-func TestFetchedOutputIsUntrusted(t *testing.T) {
+// What a command prints comes from outside unless its sandbox says otherwise; no
+// name of a program decides.
+func TestOutputIsUntrusted(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, shell.Options{})
-	for command, want := range map[string]bool{
-		"curl -s http://127.0.0.1:1/": true, "bash -c 'curl -s http://127.0.0.1:1/'": true, "echo hi": false, "echo curl": false,
-	} {
-		if r := d.call("a", "exec", args{"command": command}); r.Untrusted != want {
-			t.Errorf("%s: Untrusted = %v, want %v", command, r.Untrusted, want)
-		}
+	if r := d.call("a", "exec", args{"command": "echo hi"}); !r.Untrusted {
+		t.Error("without a sandbox: trusted")
 	}
+
+	var outside, tainted atomic.Bool
+	d = newDesk(t, shell.Options{Wrap: func(tool.Call, *exec.Cmd) (shell.Confined, error) {
+		return shell.Confined{Outside: func() bool { return outside.Load() || tainted.Load() }, Taint: func() { tainted.Store(true) }}, nil
+	}})
+	if r := d.call("a", "exec", args{"command": "curl -s http://127.0.0.1:1/; echo hi"}); r.Untrusted {
+		t.Error("a command that reached nothing: untrusted")
+	}
+	outside.Store(true)
+	if r := d.call("a", "exec", args{"command": "echo hi"}); !r.Untrusted {
+		t.Error("a command that brought something in: trusted")
+	}
+
+	outside.Store(false)
+	id := d.start("a", "cat")
+	if r := d.call("a", "write_stdin", args{"session_id": id, "yield_time_ms": 0}); r.Untrusted {
+		t.Error("a session: untrusted")
+	}
+	d.call("a", "write_stdin", args{"session_id": id, "chars": "owner\n"})
+	if tainted.Load() {
+		t.Error("a clean turn tainted a session")
+	}
+	d.tainted = true
+	if r := d.call("a", "write_stdin", args{"session_id": id, "chars": "page\n", "wait_for": "page", "wait_timeout_ms": 60000}); !r.Untrusted {
+		t.Error("what a tainted turn typed comes back trusted")
+	}
+	d.call("a", "write_stdin", args{"session_id": id, "terminate": true})
 }

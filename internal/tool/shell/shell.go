@@ -68,16 +68,16 @@ type Options struct {
 	// Wrap changes a command just before it starts, to put it into a sandbox.
 	// The call is the one that runs it: what the command may do depends on its
 	// turn. An error means that the command does not run: there is no way around
-	// the sandbox. cleanup, if not nil, is called when the command has ended or
-	// could not be started. nil: no change.
-	Wrap func(c tool.Call, cmd *exec.Cmd) (cleanup func(), err error)
+	// the sandbox. nil: no change, and everything that is printed may come from
+	// outside.
+	Wrap func(c tool.Call, cmd *exec.Cmd) (Confined, error)
 	// Confine is used instead of Wrap for a conversation that is kept inside a
 	// folder (tool.Project.Only); it confines in every mode, or gives an error.
 	// nil: such conversations run no commands.
-	Confine func(c tool.Call, cmd *exec.Cmd) (cleanup func(), err error)
+	Confine func(c tool.Call, cmd *exec.Cmd) (Confined, error)
 	// Sandboxed says that Wrap makes the kernel keep commands inside the
 	// workspace. Then paths are not guessed from the text any more, and HOME is
-	// the workspace.
+	// an empty folder that the sandbox makes.
 	Sandboxed bool
 	// AskRisky says that somebody asks a person about commands that Risk
 	// reports, so that they are not refused here.
@@ -88,11 +88,32 @@ type Options struct {
 	Log     *slog.Logger // nil discards
 }
 
+// Confined is a command inside its sandbox.
+type Confined struct {
+	// Outside reports whether what the command printed so far may hold words
+	// from outside. nil means that it may.
+	Outside func() bool
+	// Taint says that content from outside reaches the running command, such as
+	// what a turn types that has seen some. May be nil.
+	Taint func()
+	// Release is called when the command has ended or could not be started. May
+	// be nil.
+	Release func()
+}
+
+func (c Confined) outside() bool { return c.Outside == nil || c.Outside() }
+
+func (c Confined) taint() {
+	if c.Taint != nil {
+		c.Taint()
+	}
+}
+
 // Shell is the exec tool, the tools for its sessions and the sessions
 // themselves. It is safe for concurrent use.
 type Shell struct {
 	r        *runner
-	confine  func(c tool.Call, cmd *exec.Cmd) (func(), error)
+	confine  func(c tool.Call, cmd *exec.Cmd) (Confined, error)
 	sessions *sessions
 }
 
@@ -177,7 +198,7 @@ type runner struct {
 	guard     *guard
 	env       []string
 	lookup    func(name string) string // in Options.Environ
-	wrap      func(tool.Call, *exec.Cmd) (func(), error)
+	wrap      func(tool.Call, *exec.Cmd) (Confined, error)
 	log       *slog.Logger
 }
 
@@ -225,7 +246,7 @@ func (s *Shell) exec(ctx context.Context, c tool.Call, in input) (tool.Result, e
 		return notStarted(err), nil
 	}
 	res := l.result(out)
-	res.Untrusted = l.fetched
+	res.Untrusted = out.outside
 	return res, nil
 }
 
@@ -285,8 +306,8 @@ func (r *runner) accept(in input) (launch, *refusal) {
 	if refused := r.guard.check(in.Command, dir); refused != nil {
 		return launch{}, refused
 	}
-	l.fetched, l.typed = r.guard.uses(in.Command)
-	if in.Login {
+	_, l.typed = r.guard.uses(in.Command)
+	if in.Login && !l.sandboxed {
 		// The profile that is read then may bring back the secrets that the
 		// environment leaves out; that of the workspace has none of them.
 		l.env = withVariable(l.env, "HOME", r.workspace)

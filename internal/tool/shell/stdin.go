@@ -69,6 +69,9 @@ func (s *Shell) writeStdin(ctx context.Context, c tool.Call, in stdinInput) (too
 		defer one.unwatch(w)
 	}
 	if typing {
+		if c.Tainted {
+			one.taint()
+		}
 		if bad := s.typeInto(one, *in.Chars); bad != nil {
 			return *bad, nil
 		}
@@ -186,7 +189,7 @@ func (s *Shell) report(one *session, chars int, note string) tool.Result {
 	if over {
 		s.sessions.remove(one)
 	}
-	res.Untrusted = one.launch.fetched
+	res.Untrusted = one.outside()
 	return res
 }
 

@@ -1,0 +1,46 @@
+package origin_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/origin"
+)
+
+// TestMain is also the process that dies in TestProcessThatDied.
+func TestMain(m *testing.M) {
+	dir, root, ok := strings.Cut(os.Getenv("ORIGIN_DIE"), "|")
+	if !ok {
+		os.Exit(m.Run())
+	}
+	s, err := origin.Open(origin.Options{Dir: dir, Name: "ws", Root: root})
+	if err == nil {
+		_, err = s.Begin(false)
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(root, "written.txt"), []byte(text), 0o600)
+	}
+	if err != nil {
+		os.Exit(1)
+	}
+	os.Exit(0) // without ending the window
+}
+
+// settleClock waits until files that are written now are surely later than
+// the one at path.
+func settleClock(t *testing.T, path string) {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	timer := time.NewTimer(time.Until(info.ModTime().Add(300 * time.Millisecond)))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-t.Context().Done():
+	}
+}

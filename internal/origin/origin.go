@@ -1,0 +1,375 @@
+// Package origin records which files of a workspace came from outside: what a
+// command with network wrote, what a turn wrote that had seen outside content,
+// what was cloned or downloaded. Everything else in a workspace is the owner's.
+// It hides how that is known although commands are free to create, rename and
+// copy files: the record lies in the data folder, in two copies, and a command
+// is a window of time. Every file whose inode changed inside the window is
+// marked, because no program can set that time itself.
+//
+// A Store is safe for concurrent use, also by several processes.
+package origin
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/diskio"
+)
+
+const (
+	// slack widens a window: file times advance in ticks of up to 10 ms.
+	slack = 100 * time.Millisecond
+
+	// maxSum bounds the files whose content is hashed.
+	maxSum = 16 << 20
+	// minSum keeps contents that stand in many files, such as an empty one,
+	// from marking all of them.
+	minSum = 32
+
+	// maxExamples bounds the marks that are checked for existence.
+	maxExamples = 64
+)
+
+// Options of a Store.
+type Options struct {
+	// Dir holds the record, out of reach of every tool.
+	Dir string
+	// Name tells records of several workspaces apart.
+	Name string
+	// Root is the workspace, absolute.
+	Root string
+	// Roots are further folders that commands write to, such as a cache of
+	// packages. They are marked as a whole.
+	Roots []string
+	// Sealed are folders, relative to Root, that commands cannot write to. What
+	// changes there while a command runs was not changed by it, unless its
+	// window says otherwise.
+	Sealed []string
+	Now    func() time.Time // nil is time.Now
+	Log    *slog.Logger     // nil discards
+}
+
+// Store is the record of one workspace.
+type Store struct {
+	o    Options
+	root string // free of links
+
+	mu      sync.Mutex
+	paths   [2]string   // the record and its copy
+	loaded  os.FileInfo // the record as it was read last; nil: not yet
+	seq     int
+	entries map[string]entry // by path relative to root, or absolute outside of it
+	sums    map[[32]byte]bool
+	windows map[string]*window
+}
+
+// entry is the latest word about a path.
+type entry struct {
+	seq     int
+	foreign bool
+	dir     bool
+	sum     [32]byte // zero: not known
+}
+
+// window is a command that could bring content from outside.
+type window struct {
+	seq        int
+	start, end time.Time // end is zero while it runs
+	pid        int
+	unsealed   bool // nothing kept the command from writing to sealed folders
+}
+
+// Open prepares a store; the record is read with the first question.
+func Open(o Options) (*Store, error) {
+	if o.Dir == "" || o.Name == "" || !filepath.IsAbs(o.Root) {
+		return nil, errors.New("origin: a folder, a name and an absolute workspace are needed")
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+
+	s := &Store{
+		o:       o,
+		entries: map[string]entry{},
+		sums:    map[[32]byte]bool{},
+		windows: map[string]*window{},
+	}
+	for i, suffix := range []string{".jsonl", ".copy.jsonl"} {
+		s.paths[i] = filepath.Join(o.Dir, o.Name+suffix)
+	}
+	return s, nil
+}
+
+// name is how a path is recorded: relative to the workspace if it is inside.
+func (s *Store) name(abs string) string {
+	abs = filepath.Clean(abs)
+	for _, root := range []string{s.o.Root, s.realRoot()} {
+		if rel, err := filepath.Rel(root, abs); err == nil && filepath.IsLocal(rel) {
+			return filepath.ToSlash(rel)
+		}
+	}
+	return filepath.ToSlash(abs)
+}
+
+func (s *Store) realRoot() string {
+	if s.root == "" {
+		s.root = s.o.Root
+		if real, err := filepath.EvalSymlinks(s.o.Root); err == nil {
+			s.root = real
+		}
+	}
+	return s.root
+}
+
+// Foreign reports whether the file at an absolute path came from outside.
+// A record that cannot be read means yes.
+func (s *Store) Foreign(abs string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.follow(); err != nil {
+		s.o.Log.Error("read the record of outside files; every file counts as one", "err", err)
+		return true
+	}
+	return s.foreign(abs)
+}
+
+func (s *Store) foreign(abs string) bool {
+	name := s.name(abs)
+	last := s.lookup(name)
+	return s.inWindow(abs, name, last) || last.foreign
+}
+
+// lookup is the latest entry about a path or a folder above it.
+func (s *Store) lookup(name string) entry {
+	best := s.entries[name]
+	for dir := name; ; {
+		i := strings.LastIndexByte(dir, '/')
+		if i < 0 {
+			dir = "."
+		} else {
+			dir = dir[:i]
+		}
+		if e, ok := s.entries[dir]; ok && e.dir && e.seq > best.seq {
+			best = e
+		}
+		if i <= 0 {
+			return best
+		}
+	}
+}
+
+// inWindow reports whether a file changed while a command from outside ran. A
+// content that is known to be ours is not the command's.
+func (s *Store) inWindow(abs, name string, last entry) bool {
+	if len(s.windows) == 0 {
+		return false
+	}
+	changed, err := changeTime(abs)
+	if err != nil {
+		return false // there is nothing to read
+	}
+	sealed := s.sealed(name)
+	for _, w := range s.windows {
+		if sealed && !w.unsealed || !w.covers(changed) {
+			continue
+		}
+		if last.seq > 0 && !last.foreign && last.sum != ([32]byte{}) {
+			if sum, _, err := sumOf(abs); err == nil && sum == last.sum {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}
+
+func (s *Store) sealed(name string) bool {
+	return slices.ContainsFunc(s.o.Sealed, func(dir string) bool { return name == dir || strings.HasPrefix(name, dir+"/") })
+}
+
+func (w *window) covers(changed time.Time) bool {
+	return !changed.Before(w.start.Add(-slack)) && (w.end.IsZero() || !changed.After(w.end.Add(slack)))
+}
+
+// ForeignContent reports whether a content was seen in a marked file, wherever
+// it lies now.
+func (s *Store) ForeignContent(data []byte) bool {
+	if len(data) < minSum || len(data) > maxSum {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.follow(); err != nil {
+		return true
+	}
+	return len(s.sums) > 0 && s.sums[sha256.Sum256(data)]
+}
+
+// ForeignSum is ForeignContent for a content whose SHA-256 is known.
+func (s *Store) ForeignSum(sum [sha256.Size]byte) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.follow() != nil || s.sums[sum]
+}
+
+// Example is a file from outside that a command could read which sees dir, an
+// absolute path of the workspace or of a folder in it; "" if there is none.
+func (s *Store) Example(dir string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.follow(); err != nil {
+		return "a file (the record cannot be read)"
+	}
+	if len(s.windows) > 0 {
+		return "what another command is writing"
+	}
+
+	var gone []string
+	defer func() {
+		for _, name := range gone {
+			_ = s.append(line{Op: opForget, Path: name}) // only saves the next look
+			delete(s.entries, name)
+		}
+	}()
+	seen := s.name(dir)
+	names := make([]string, 0, len(s.entries))
+	for name, e := range s.entries {
+		if e.foreign && s.visible(name, seen, e.dir) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		path := name
+		if !filepath.IsAbs(filepath.FromSlash(name)) {
+			path = filepath.Join(s.realRoot(), filepath.FromSlash(name))
+		}
+		_, err := changeTime(path)
+		if err == nil {
+			return name
+		}
+		if !errors.Is(err, fs.ErrNotExist) || len(gone) >= maxExamples {
+			return name
+		}
+		gone = append(gone, name)
+	}
+	return ""
+}
+
+// visible reports whether a marked path can be read from a folder.
+func (s *Store) visible(name, dir string, prefix bool) bool {
+	return dir == "." || name == dir || filepath.IsAbs(filepath.FromSlash(name)) ||
+		strings.HasPrefix(name, dir+"/") || prefix && strings.HasPrefix(dir, name+"/")
+}
+
+// Mark records files as from outside, before or after they are written.
+func (s *Store) Mark(paths ...string) error {
+	return s.note(opMark, paths)
+}
+
+// Trust records files as the owner's, with the content they have now. A folder
+// is trusted with everything in it.
+func (s *Store) Trust(paths ...string) error {
+	return s.note(opTrust, paths)
+}
+
+// Wrote records a file that the program itself wrote in a turn without outside
+// content. It costs nothing as long as no record about the file exists.
+func (s *Store) Wrote(abs string) error {
+	s.mu.Lock()
+	err := s.follow()
+	needed := err == nil && (len(s.windows) > 0 || s.lookup(s.name(abs)).foreign)
+	s.mu.Unlock()
+	if err != nil || !needed {
+		return err
+	}
+	return s.note(opTrust, []string{abs})
+}
+
+func (s *Store) note(op string, paths []string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.follow(); err != nil {
+		return err
+	}
+
+	for _, path := range paths {
+		l := line{Op: op, Path: s.name(path)}
+		sum, size, err := sumOf(path)
+		switch {
+		case err == nil && sum != ([32]byte{}):
+			l.Sum, l.Size = sum[:], size
+		case errors.Is(err, errFolder):
+			l.Dir = true
+		}
+		if err := s.append(l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// List returns what is marked, sorted; folders end with a slash.
+func (s *Store) List() ([]string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.follow(); err != nil {
+		return nil, err
+	}
+
+	var out []string
+	for name, e := range s.entries {
+		switch {
+		case e.foreign && e.dir:
+			out = append(out, name+"/")
+		case e.foreign:
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out, nil
+}
+
+var errFolder = errors.New("a folder")
+
+// sumOf is the hash of a regular file; zero for one that is too large to be
+// told by its content.
+func sumOf(path string) (sum [32]byte, size int64, err error) {
+	tree, err := diskio.OpenTree(filepath.Dir(path))
+	if err != nil {
+		return sum, 0, err
+	}
+	defer tree.Close() //nolint:errcheck // read only
+	info, err := tree.Lstat(filepath.Base(path))
+	switch {
+	case err != nil:
+		return sum, 0, err
+	case info.IsDir():
+		return sum, 0, errFolder
+	case !info.Mode().IsRegular() || info.Size() > maxSum:
+		return sum, info.Size(), nil
+	}
+	f, err := tree.Open(filepath.Base(path))
+	if err != nil {
+		return sum, 0, err
+	}
+	defer f.Close() //nolint:errcheck // read only
+	h := sha256.New()
+	if size, err = io.Copy(h, io.LimitReader(f, maxSum)); err != nil {
+		return sum, 0, fmt.Errorf("read %s: %w", path, err)
+	}
+	return [32]byte(h.Sum(nil)), size, nil
+}

@@ -1,0 +1,290 @@
+package origin_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/nanobot-go/nanobot/internal/origin"
+)
+
+type room struct {
+	t         *testing.T
+	dir, root string
+	store     *origin.Store
+}
+
+func newRoom(t *testing.T) *room {
+	t.Helper()
+	r := &room{t: t, dir: filepath.Join(t.TempDir(), "origin"), root: t.TempDir()}
+	r.reopen()
+	return r
+}
+
+// reopen is another process that looks at the same record.
+func (r *room) reopen() {
+	r.t.Helper()
+	s, err := origin.Open(origin.Options{Dir: r.dir, Name: "ws", Root: r.root})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.store = s
+}
+
+func (r *room) path(name string) string { return filepath.Join(r.root, name) }
+
+func (r *room) write(name, content string) string {
+	r.t.Helper()
+	path := r.path(name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+	return path
+}
+
+func (r *room) must(err error) {
+	r.t.Helper()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *room) want(name string, foreign bool) {
+	r.t.Helper()
+	if got := r.store.Foreign(r.path(name)); got != foreign {
+		r.t.Errorf("Foreign(%s) = %v, want %v", name, got, foreign)
+	}
+}
+
+// old makes a file that was there before anything else. Its inode must have
+// changed before the window, so it is waited for.
+func (r *room) old(name, content string) {
+	r.t.Helper()
+	r.write(name, content)
+	settleClock(r.t, r.path(name))
+}
+
+const text = "a sentence that is long enough to be told by its content\n"
+
+func TestFilesOfTheOwnerAreTrusted(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	r.old("notes.md", text)
+	r.want("notes.md", false)
+	r.want("missing.md", false)
+	if e := r.store.Example(r.root); e != "" {
+		t.Errorf("Example = %q, want none", e)
+	}
+}
+
+func TestWindowMarksWhatACommandWrote(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	r.old("mine.txt", text)
+	r.old("changed.txt", text)
+	r.old("old/moved.txt", "moved by the command, "+text)
+
+	w, err := r.store.Begin(false)
+	r.must(err)
+	r.write("new.txt", "new "+text)
+	r.write("changed.txt", "changed "+text)
+	r.write("repo/README.md", "readme "+text)
+	r.write("repo/.git/config", "config "+text)
+	r.must(os.Rename(r.path("old/moved.txt"), r.path("moved.txt")))
+	// A command can set the times that programs see.
+	r.must(exec.Command("touch", "-d", "2001-01-01", r.path("new.txt")).Run())
+	for _, name := range []string{"new.txt", "changed.txt", "repo/README.md", "moved.txt"} {
+		r.want(name, true) // also while it runs
+	}
+	r.want("mine.txt", false)
+	r.must(w.Foreign(t.Context()))
+
+	check := func() {
+		t.Helper()
+		for _, name := range []string{"new.txt", "changed.txt", "repo/README.md", "repo/.git/config", "moved.txt"} {
+			r.want(name, true)
+		}
+		r.want("mine.txt", false)
+		r.want("repo/later.txt", true) // the folder came from outside
+	}
+	check()
+	r.reopen()
+	check()
+	list, err := r.store.List()
+	r.must(err)
+	if !slices.Contains(list, "repo/") || slices.ContainsFunc(list, func(s string) bool { return strings.HasPrefix(s, "repo/R") }) {
+		t.Errorf("List = %q, want one mark for the folder", list)
+	}
+}
+
+func TestCleanWindowMarksNothing(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	w, err := r.store.Begin(false)
+	r.must(err)
+	r.write("new.txt", text)
+	r.must(w.Clean())
+	r.want("new.txt", false)
+	if e := r.store.Example(r.root); e != "" {
+		t.Errorf("Example = %q, want none", e)
+	}
+}
+
+func TestProgramsOwnWritesStayTrusted(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	w, err := r.store.Begin(false) // of another conversation
+	r.must(err)
+	path := r.write("ours.txt", "ok")
+	r.want("ours.txt", true)
+	r.must(r.store.Wrote(path))
+	r.want("ours.txt", false)
+	r.must(w.Foreign(t.Context()))
+	r.want("ours.txt", false)
+
+	// What the command does to it afterwards counts.
+	w, err = r.store.Begin(false)
+	r.must(err)
+	r.write("ours.txt", "OK")
+	r.want("ours.txt", true)
+	r.must(w.Foreign(t.Context()))
+	r.want("ours.txt", true)
+}
+
+func TestMarkAndTrust(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	path := r.write("page.md", "from a page: "+text)
+	r.must(r.store.Mark(path))
+	r.want("page.md", true)
+	if !r.store.ForeignContent([]byte("from a page: " + text)) {
+		t.Error("the content is not known")
+	}
+	if r.store.ForeignContent([]byte("ok")) {
+		t.Error("a short content is known")
+	}
+	if e := r.store.Example(r.root); e != "page.md" {
+		t.Errorf("Example = %q", e)
+	}
+	r.must(r.store.Trust(path))
+	r.want("page.md", false)
+	r.reopen()
+	r.want("page.md", false)
+
+	r.must(r.store.Mark(path))
+	r.must(os.Remove(path))
+	if e := r.store.Example(r.root); e != "" {
+		t.Errorf("Example = %q after the file is gone", e)
+	}
+}
+
+func TestTrustOfAFolder(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	w, err := r.store.Begin(false)
+	r.must(err)
+	r.write("repo/a.txt", "a "+text)
+	r.write("repo/sub/b.txt", "b "+text)
+	r.must(w.Foreign(t.Context()))
+	r.want("repo/sub/b.txt", true)
+	r.must(r.store.Trust(r.path("repo")))
+	r.want("repo/a.txt", false)
+	r.want("repo/sub/b.txt", false)
+	if e := r.store.Example(r.root); e != "" {
+		t.Errorf("Example = %q", e)
+	}
+}
+
+// TestLossOfOneFile takes away or damages one file of the record.
+func TestLossOfOneFile(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"ws.jsonl", "ws.copy.jsonl"} {
+		for what, damage := range map[string]func(path string) error{
+			"removed":   os.Remove,
+			"empty":     func(path string) error { return os.Truncate(path, 0) },
+			"cut":       func(path string) error { return os.Truncate(path, 10) },
+			"zeroed":    func(path string) error { return os.WriteFile(path, make([]byte, 100), 0o600) },
+			"overwrite": func(path string) error { return os.WriteFile(path, []byte("{}\n"), 0o600) },
+		} {
+			t.Run(name+" "+what, func(t *testing.T) {
+				t.Parallel()
+				r := newRoom(t)
+				r.must(r.store.Mark(r.write("page.md", text)))
+				r.must(damage(filepath.Join(r.dir, name)))
+				r.want("page.md", true)
+				r.reopen()
+				r.want("page.md", true)
+				r.must(r.store.Mark(r.write("second.md", "second "+text)))
+				r.reopen()
+				r.want("page.md", true)
+				r.want("second.md", true)
+			})
+		}
+	}
+}
+
+func TestUnreadableRecordMeansForeign(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	r.write("notes.md", text)
+	r.must(os.MkdirAll(filepath.Join(r.dir, "ws.jsonl"), 0o700))
+	r.want("notes.md", true)
+	if _, err := r.store.Begin(false); err == nil {
+		t.Error("a window was opened without a record")
+	}
+}
+
+// TestProcessThatDied leaves a window open, as kill -9 does.
+func TestProcessThatDied(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	r.old("mine.txt", text)
+	r.must(os.MkdirAll(r.dir, 0o700))
+	cmd := exec.Command(os.Args[0], "-test.run=^TestMain$")
+	cmd.Env = append(os.Environ(), "ORIGIN_DIE="+r.dir+"|"+r.root)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	r.reopen()
+	r.want("written.txt", true)
+	r.want("mine.txt", false)
+	r.must(r.store.Settle(t.Context()))
+	r.want("written.txt", true)
+	r.write("later.txt", text)
+	settleClock(t, r.path("later.txt"))
+	r.write("later.txt", text+text)
+	r.want("later.txt", false)
+}
+
+func TestTwoProcesses(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	other, err := origin.Open(origin.Options{Dir: r.dir, Name: "ws", Root: r.root})
+	r.must(err)
+	path := r.write("page.md", text)
+	r.want("page.md", false)
+	r.must(other.Mark(path))
+	r.want("page.md", true)
+}
+
+func TestLinksAreNotFollowed(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	outside := filepath.Join(t.TempDir(), "secret")
+	r.must(os.WriteFile(outside, []byte(text), 0o600))
+	w, err := r.store.Begin(false)
+	r.must(err)
+	r.must(os.Symlink(outside, r.path("link")))
+	r.must(os.Symlink(filepath.Dir(outside), r.path("folder")))
+	r.must(w.Foreign(t.Context()))
+	if r.store.ForeignContent([]byte(text)) {
+		t.Error("a file behind a link was read")
+	}
+	r.want("link", true)
+}

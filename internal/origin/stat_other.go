@@ -1,0 +1,22 @@
+//go:build !linux && !darwin
+
+package origin
+
+import (
+	"io/fs"
+	"os"
+	"time"
+)
+
+// changeTimeOf is when the content last changed, as far as the system tells.
+func changeTimeOf(info fs.FileInfo) time.Time { return info.ModTime() }
+
+// alive reports whether a process exists.
+func alive(pid int) bool {
+	p, err := os.FindProcess(pid)
+	if err != nil {
+		return false
+	}
+	_ = p.Release()
+	return true
+}

@@ -1,0 +1,208 @@
+package origin
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/diskio"
+)
+
+const (
+	// maxWalk bounds the entries that are looked at when a command has ended.
+	// In a larger workspace its window stays in the record instead, and files
+	// are compared with it when they are read.
+	maxWalk = 20_000
+
+	// maxDepth bounds the folders inside each other.
+	maxDepth = 128
+)
+
+// Begin records that a command starts that may bring content from outside.
+// Until the window is ended every file that changes counts as marked, apart from
+// those in sealed folders unless nothing seals them for this command.
+func (s *Store) Begin(unsealed bool) (*Window, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.follow(); err != nil {
+		return nil, err
+	}
+	w := &Window{s: s, id: newID()}
+	return w, s.append(line{Op: opOpen, ID: w.id, At: s.o.Now().UnixNano(), PID: os.Getpid(), Unsealed: unsealed})
+}
+
+// Window is a command between its start and its end.
+type Window struct {
+	s  *Store
+	id string
+}
+
+// Clean ends a window whose command turned out to have brought nothing. The
+// named files, relative to the workspace, are marked all the same if it changed
+// them: no command may write what the agent follows.
+func (w *Window) Clean(followed ...string) error {
+	s := w.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var lines []line
+	if open := s.windows[w.id]; open != nil {
+		for _, name := range followed {
+			abs := filepath.Join(s.realRoot(), filepath.FromSlash(name))
+			changed, err := changeTime(abs)
+			if err == nil && open.covers(changed) && s.inWindow(abs, name, s.lookup(name)) {
+				lines = append(lines, line{Op: opMark, Path: name})
+			}
+		}
+	}
+	return s.append(append(lines, line{Op: opDrop, ID: w.id})...)
+}
+
+// Foreign ends a window and marks what changed in it.
+func (w *Window) Foreign(ctx context.Context) error {
+	s := w.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.append(line{Op: opClose, ID: w.id, At: s.o.Now().UnixNano()}); err != nil {
+		return err
+	}
+	return s.settle(ctx, w.id)
+}
+
+// Settle marks what ended commands of earlier processes left behind.
+func (s *Store) Settle(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.follow(); err != nil {
+		return err
+	}
+	var err error
+	for id, w := range s.windows {
+		if !w.end.IsZero() {
+			err = errors.Join(err, s.settle(ctx, id))
+		}
+	}
+	return err
+}
+
+// settle turns a window that has ended into marks.
+func (s *Store) settle(ctx context.Context, id string) error {
+	w := s.windows[id]
+	if w == nil {
+		return nil
+	}
+	walk := &walk{ctx: ctx, s: s, window: *w, left: maxWalk}
+	tree, err := diskio.OpenTree(s.realRoot())
+	if errors.Is(err, fs.ErrNotExist) {
+		return s.append(line{Op: opDrop, ID: id})
+	}
+	if err != nil {
+		return err
+	}
+	defer tree.Close() //nolint:errcheck // read only
+	walk.tree = tree
+
+	if _, err := walk.folder(".", 0); err != nil {
+		if errors.Is(err, errTooMany) {
+			s.o.Log.DebugContext(ctx, "the workspace is too large to mark what a command wrote; its time is kept instead")
+			return nil
+		}
+		return err
+	}
+	lines := walk.lines
+	for _, root := range s.o.Roots {
+		if changed, err := changeTime(root); err == nil && !changed.IsZero() && !s.lookup(s.name(root)).foreign {
+			lines = append(lines, line{Op: opMark, Path: s.name(root), Dir: true})
+		}
+	}
+	return s.append(append(lines, line{Op: opDrop, ID: id})...)
+}
+
+var errTooMany = errors.New("too many files")
+
+// walk looks for what changed in a window.
+type walk struct {
+	ctx    context.Context //nolint:containedctx // of one call
+	s      *Store
+	tree   *diskio.Tree
+	window window
+	left   int
+	lines  []line
+}
+
+// folder marks what changed below a folder and reports whether that is
+// everything in it, so that one mark can stand for all.
+func (w *walk) folder(name string, depth int) (all bool, err error) {
+	if w.ctx.Err() != nil {
+		return false, w.ctx.Err()
+	}
+	if depth > maxDepth {
+		return false, errTooMany
+	}
+	entries, err := w.tree.ReadDir(name)
+	if err != nil {
+		return false, nil //nolint:nilerr // it is gone, or commands cannot read it either
+	}
+
+	first := len(w.lines)
+	all = len(entries) > 0
+	for _, e := range entries {
+		if w.left--; w.left < 0 {
+			return false, errTooMany
+		}
+		child := path.Join(name, e.Name())
+		if w.s.sealed(child) && !w.window.unsealed {
+			all = false
+			continue
+		}
+		if e.IsDir() {
+			whole, err := w.folder(child, depth+1)
+			if err != nil {
+				return false, err
+			}
+			all = all && whole
+			continue
+		}
+		if !w.changed(child) {
+			all = false
+			continue
+		}
+		w.mark(child)
+	}
+	if all && name != "." && len(w.lines) > first {
+		w.lines = append(w.lines[:first], line{Op: opMark, Path: name, Dir: true})
+	}
+	return all && len(w.lines) > first, nil
+}
+
+func (w *walk) changed(name string) bool {
+	info, err := w.tree.Lstat(name)
+	if err != nil {
+		return false
+	}
+	return w.window.covers(changeTimeOf(info))
+}
+
+func (w *walk) mark(name string) {
+	abs := filepath.Join(w.s.realRoot(), filepath.FromSlash(name))
+	l := line{Op: opMark, Path: name}
+	sum, size, err := sumOf(abs)
+	if err == nil && sum != ([32]byte{}) {
+		if last := w.s.lookup(name); last.seq > 0 && !last.foreign && last.sum == sum {
+			return // the program wrote it meanwhile
+		}
+		l.Sum, l.Size = sum[:], size
+	}
+	w.lines = append(w.lines, l)
+}
+
+func changeTime(path string) (time.Time, error) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return changeTimeOf(info), nil
+}
