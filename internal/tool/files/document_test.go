@@ -142,7 +142,7 @@ func TestT2Untrusted(t *testing.T) {
 		{"grep", args{"pattern": "run", "output_mode": "content", "path": ".nanobot/tool-results/a.txt"}, true},
 		{"grep", args{"pattern": "run", "output_mode": "content", "path": media}, true},
 		{"grep", args{"pattern": "run", "output_mode": "content", "head_limit": 1, "offset": 1}, false}, // only mine.txt is shown
-		{"grep", args{"pattern": "run"}, true}, // names are words, too
+		{"grep", args{"pattern": "run"}, true},                                                          // names are words, too
 		{"grep", args{"pattern": "run", "glob": "mine*"}, false},
 		{"glob", args{"pattern": "**/*.txt"}, true},
 		{"glob", args{"pattern": "mine*"}, false},

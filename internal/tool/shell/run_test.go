@@ -266,7 +266,9 @@ func TestWrap(t *testing.T) {
 	t.Run("an error means no run", func(t *testing.T) {
 		t.Parallel()
 		ws := t.TempDir()
-		run := execTool(t, shell.Options{Workspace: ws, Wrap: func(tool.Call, *exec.Cmd) (shell.Confined, error) { return shell.Confined{}, errors.New("no sandbox here") }})
+		run := execTool(t, shell.Options{Workspace: ws, Wrap: func(tool.Call, *exec.Cmd) (shell.Confined, error) {
+			return shell.Confined{}, errors.New("no sandbox here")
+		}})
 		got := run(command("touch pwn"))
 		if !got.IsError || !strings.Contains(got.Content.Text, "no sandbox here") {
 			t.Errorf("got %q, want the reason", got.Content.Text)
