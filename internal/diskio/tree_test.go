@@ -302,6 +302,67 @@ func TestTreeKnowsProtectedFilesByOtherNames(t *testing.T) {
 	})
 }
 
+func TestTreeOpenFile(t *testing.T) {
+	ws, out, intact := outside(t)
+	tree, err := OpenTree(ws)
+	mustDo(t, err)
+	defer tree.Close() //nolint:errcheck // only a handle
+	mustDo(t, tree.Mkdir("sub", 0o755))
+	if err := tree.Mkdir("sub", 0o755); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("mkdir twice: %v", err)
+	}
+	write := func(name string, flag int) error {
+		f, err := tree.OpenFile(name, flag, 0o600)
+		if err != nil {
+			return err
+		}
+		_, err = f.WriteString("line\n")
+		return errors.Join(err, f.Close())
+	}
+	const adding = os.O_CREATE | os.O_APPEND | os.O_WRONLY
+	mustDo(t, write("sub/log", adding))
+	mustDo(t, write("sub/log", adding))
+	if got, err := tree.ReadHead("sub/log", 7); err != nil || string(got) != "line\nli" {
+		t.Errorf("head = %q, %v", got, err)
+	}
+	mustDo(t, write("sub/log", os.O_WRONLY|os.O_TRUNC))
+	if got, err := fs.ReadFile(tree.FS(), "sub/log"); err != nil || string(got) != "line\n" {
+		t.Errorf("after O_TRUNC = %q, %v", got, err)
+	}
+	if err := write("sub/log", adding|os.O_EXCL); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("O_EXCL: %v", err)
+	}
+	if err := write("sub/none", os.O_WRONLY); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("without O_CREATE: %v", err)
+	}
+
+	for name, to := range map[string]string{"link": filepath.Join(out, "secret"), "new": filepath.Join(out, "made"), "way": out} {
+		if err := os.Symlink(to, filepath.Join(ws, name)); err != nil {
+			t.Skip("no links here: ", err)
+		}
+	}
+	for _, name := range []string{"link", "new", "way/secret", "way/made"} {
+		for _, flag := range []int{adding, os.O_RDWR, os.O_WRONLY | os.O_TRUNC} {
+			if err := write(name, flag); !errors.Is(err, ErrLink) {
+				t.Errorf("write %s with %#x: %v", name, flag, err)
+			}
+		}
+	}
+	if got := tree.Links("link", "way/x", "sub", "sub/log", "missing"); !slices.Equal(got, []string{"link", "way/x"}) {
+		t.Errorf("links = %q", got)
+	}
+	intact()
+
+	var walked []string
+	mustDo(t, fs.WalkDir(tree.FS(), ".", func(path string, _ fs.DirEntry, err error) error {
+		walked = append(walked, path)
+		return err
+	}))
+	if want := []string{".", "link", "new", "sub", "sub/log", "way"}; !slices.Equal(walked, want) {
+		t.Errorf("walked %q, want %q", walked, want)
+	}
+}
+
 func TestTreeWriteLeavesNothingBehind(t *testing.T) {
 	ws := t.TempDir()
 	tree, err := OpenTree(ws)
