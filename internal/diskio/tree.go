@@ -49,6 +49,48 @@ func OpenTree(dir string, protected ...string) (*Tree, error) {
 	return newTree(root, abs, slices.Clone(protected))
 }
 
+// OpenTreeAt opens a folder whose absolute path was found before and held no
+// link then. It must hold none now.
+func OpenTreeAt(dir string, protected ...string) (*Tree, error) {
+	top, rel, err := openTop(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer top.Close() //nolint:errcheck // only a way
+	top.protected = slices.Clone(protected)
+
+	return top.Sub(rel)
+}
+
+// OpenAt opens a regular file for reading whose absolute path was found before
+// and held no link then. It must hold none now.
+func OpenAt(file string) (*os.File, error) {
+	top, rel, err := openTop(file)
+	if err != nil {
+		return nil, err
+	}
+	defer top.Close() //nolint:errcheck // only a way
+
+	return top.Open(rel)
+}
+
+// openTop opens the volume of an absolute path as a tree.
+func openTop(abs string) (top *Tree, rel string, err error) {
+	if !filepath.IsAbs(abs) {
+		return nil, "", refuse(abs, ErrBadName, "is not an absolute path")
+	}
+	abs = filepath.Clean(abs)
+	volume := filepath.VolumeName(abs) + string(filepath.Separator)
+	top, err = OpenTree(volume)
+	if err != nil {
+		return nil, "", err
+	}
+	if rel = filepath.ToSlash(strings.TrimPrefix(abs, volume)); rel == "" {
+		rel = "."
+	}
+	return top, rel, nil
+}
+
 func newTree(root *os.Root, abs string, protected []string) (*Tree, error) {
 	f, err := root.Open(".")
 	if err != nil {
@@ -433,10 +475,11 @@ func (t *Tree) remove(name string, how func(*os.Root, string) error) error {
 	if err := how(dir, base); err != nil {
 		return t.describe("remove", clean, err)
 	}
-	return syncRoot(dir)
+	return nil
 }
 
-// Rename gives a file, folder or link another name, as os.Rename does.
+// Rename gives a file, folder or link another name, as os.Rename does, and makes
+// the new name durable.
 func (t *Tree) Rename(from, to string) error {
 	from, err := t.clean(from, false)
 	if err != nil {
@@ -466,5 +509,5 @@ func (t *Tree) Rename(from, to string) error {
 	if err := t.renameBetween(fromDir, toDir, from, to); err != nil {
 		return t.describe("rename", from, err)
 	}
-	return errors.Join(syncRoot(toDir), syncRoot(fromDir))
+	return syncRoot(toDir)
 }

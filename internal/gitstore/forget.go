@@ -110,7 +110,7 @@ func (r *repo) roots() ([]hash, map[string]hash, error) {
 	}
 	var out []hash
 	text := func(name string) {
-		b, err := r.root.ReadFile(name)
+		b, err := r.root.ReadFile(name, maxPart)
 		if err != nil {
 			return
 		}
@@ -148,7 +148,7 @@ func (r *repo) roots() ([]hash, map[string]hash, error) {
 		text(name)
 	}
 	out = slices.AppendSeq(out, maps.Values(refs))
-	if b, err := r.root.ReadFile("index"); err == nil {
+	if b, err := r.root.ReadFile("index", maxPart); err == nil {
 		entries, _ := parseIndex(b) // a damaged one names nothing
 		for _, e := range entries {
 			out = append(out, e.id)

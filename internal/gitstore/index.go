@@ -37,7 +37,7 @@ func (s *Store) refreshIndex(r *repo, t *tip) error {
 		return err
 	}
 	ps := append(s.patterns(), pattern{ignoreName})
-	old, _ := r.root.ReadFile("index") // a missing one is made
+	old, _ := r.root.ReadFile("index", maxPart) // a missing one is made
 	entries, ok := parseIndex(old)
 	fresh, err := r.stage(c.tree, func(name string) bool { return !ok || tracks(ps, name) })
 	if err != nil {

@@ -21,17 +21,3 @@ func tryLock(f *os.File) (ok bool, err error) {
 	}
 	return err == nil, err
 }
-
-// syncDir makes the names in a folder durable. File systems that cannot do it
-// are let off.
-func syncDir(root *os.Root, name string) error {
-	d, err := root.Open(name)
-	if err != nil {
-		return err
-	}
-	err = d.Sync()
-	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) {
-		err = nil
-	}
-	return errors.Join(err, d.Close())
-}

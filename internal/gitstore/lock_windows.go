@@ -18,6 +18,3 @@ func tryLock(f *os.File) (bool, error) {
 	}
 	return err == nil, err
 }
-
-// syncDir does nothing: Windows keeps no folder open for it.
-func syncDir(*os.Root, string) error { return nil }

@@ -100,7 +100,7 @@ func (r *repo) loose(h hash) (kind string, data []byte, err error) {
 // store writes an object so that it is on the disk before anything names it.
 func (r *repo) store(kind string, data []byte) (hash, error) {
 	h := hashOf(kind, data)
-	if _, err := r.root.Stat(loosePath(h)); err == nil {
+	if _, err := r.root.Lstat(loosePath(h)); err == nil {
 		return h, nil
 	}
 	if p, _ := r.inPack(h); p != nil {
@@ -285,7 +285,7 @@ func (r *repo) replace(name string, data []byte) error {
 	if err := r.root.Rename(tmp, name); err != nil {
 		return errors.Join(err, r.root.Remove(tmp))
 	}
-	return r.syncDir(parentDir(name))
+	return nil
 }
 
 // temp writes a synced file of a new name. git removes old files of such names.

@@ -32,7 +32,7 @@ func (r *repo) loadPacks() error {
 	if r.looked {
 		return nil
 	}
-	names, err := fs.ReadDir(r.root.FS(), "objects/pack")
+	names, err := r.root.ReadDir("objects/pack")
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -42,7 +42,7 @@ func (r *repo) loadPacks() error {
 			continue
 		}
 		p := &pack{name: "objects/pack/" + base}
-		if p.idx, err = r.root.ReadFile(p.name + ".idx"); err != nil {
+		if p.idx, err = r.root.ReadFile(p.name+".idx", maxPart); err != nil {
 			return err
 		}
 		if len(p.idx) < idxHeader+idxFan || len(p.idx) > maxIdx || !bytes.HasPrefix(p.idx, []byte("\xfftOc\x00\x00\x00\x02")) {

@@ -105,7 +105,7 @@ func ignoreLines(ps []pattern) []string {
 func (s *Store) ignoreRest(r *repo) error {
 	block := strings.Join(ignoreLines(s.patterns()), "\n") + "\n"
 	if r.private {
-		if b, err := r.root.ReadFile("info/exclude"); err == nil && strings.Contains(string(b), block) {
+		if b, err := r.root.ReadFile("info/exclude", maxPart); err == nil && strings.Contains(string(b), block) {
 			return nil
 		}
 		return r.replace("info/exclude", []byte(block))

@@ -14,7 +14,7 @@ import (
 // head finds the checked-out branch and its newest commit, which is zero when
 // there is none.
 func (r *repo) head() (ref string, id hash, err error) {
-	b, err := r.root.ReadFile("HEAD")
+	b, err := r.root.ReadFile("HEAD", maxPart)
 	if err != nil {
 		return "", hash{}, fmt.Errorf("read HEAD: %w", err)
 	}
@@ -33,7 +33,7 @@ func (r *repo) head() (ref string, id hash, err error) {
 
 // ref reads a reference; zero means that there is none.
 func (r *repo) ref(name string) (hash, error) {
-	b, err := r.root.ReadFile(name)
+	b, err := r.root.ReadFile(name, maxPart)
 	if err == nil {
 		h, ok := parseHash(strings.TrimSpace(string(b)))
 		if !ok {
@@ -49,7 +49,7 @@ func (r *repo) ref(name string) (hash, error) {
 }
 
 func (r *repo) packedRefs() (map[string]hash, error) {
-	b, err := r.root.ReadFile("packed-refs")
+	b, err := r.root.ReadFile("packed-refs", maxPart)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -118,12 +118,12 @@ func (r *repo) fillLock(f *os.File, name string, data []byte) error {
 	if err != nil {
 		return errors.Join(err, r.root.Remove(name+".lock"))
 	}
-	return r.syncDir(parentDir(name))
+	return nil
 }
 
 // readShallow reads which commits end the history although they name parents.
 func (r *repo) readShallow() error {
-	b, err := r.root.ReadFile("shallow")
+	b, err := r.root.ReadFile("shallow", maxPart)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("read shallow: %w", err)
 	}

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/nanobot-go/nanobot/internal/diskio"
 )
 
 // place is where a repository lies.
@@ -30,27 +32,59 @@ func (s *Store) locate() (place, error) {
 		private.exists = true
 		return private, nil
 	}
-	dir := filepath.Join(s.o.WorkTree, ".git")
-	fi, err := os.Lstat(dir)
+
+	w, err := diskio.OpenTree(s.o.WorkTree)
+	if err != nil {
+		return place{}, fmt.Errorf("look for a repository: %w", err)
+	}
+	defer w.Close() //nolint:errcheck // only read
+	root, err := w.Sub(gitFolder)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if insideRepo(s.o.WorkTree) {
 			return private, nil
 		}
-		return place{dir: dir}, nil
+		return place{dir: filepath.Join(s.o.WorkTree, gitFolder)}, nil
+	case errors.Is(err, diskio.ErrLink), errors.Is(err, diskio.ErrNotRegular):
+		return private, nil // a link, a submodule or a linked work tree
 	case err != nil:
 		return place{}, fmt.Errorf("look for a repository: %w", err)
-	case !fi.IsDir():
-		return private, nil // a link, a submodule or a linked work tree
 	}
-	ours, exists, err := s.ours(dir)
-	if err != nil {
-		return place{}, err
-	}
+	defer root.Close() //nolint:errcheck // only read
+
+	ours, exists := s.ours(root)
 	if !ours {
 		return private, nil
 	}
-	return place{dir: dir, exists: exists}, nil
+	return place{dir: filepath.Join(s.o.WorkTree, gitFolder), exists: exists}, nil
+}
+
+// gitFolder is the repository of a work tree.
+const gitFolder = ".git"
+
+// open opens the repository's folder, which may be made first. No link leads to
+// the one in the work tree.
+func (s *Store) open(p place, make bool) (*diskio.Tree, error) {
+	if p.private {
+		if make {
+			if err := diskio.MkdirAll(p.dir, 0o700); err != nil {
+				return nil, err
+			}
+		}
+		return diskio.OpenTree(p.dir)
+	}
+
+	w, err := diskio.OpenTree(s.o.WorkTree)
+	if err != nil {
+		return nil, err
+	}
+	defer w.Close() //nolint:errcheck // only a way
+	if make {
+		if err := w.MkdirAll(gitFolder, 0o700); err != nil {
+			return nil, err
+		}
+	}
+	return w.Sub(gitFolder)
 }
 
 // insideRepo reports whether a folder above holds a repository.
@@ -70,23 +104,18 @@ func insideRepo(dir string) bool {
 // ours reports whether a repository is one of ours: it bears our mark, nothing
 // is in it yet, or its first commit was signed by us, as in the repositories
 // of older versions.
-func (s *Store) ours(dir string) (ours, exists bool, err error) {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return false, false, fmt.Errorf("open the repository: %w", err)
-	}
-	defer root.Close() //nolint:errcheck // only read
+func (s *Store) ours(root *diskio.Tree) (ours, exists bool) {
 	_, headErr := root.Lstat("HEAD")
-	if _, err := root.Lstat(lockName); err == nil {
-		return true, headErr == nil, nil
+	if info, err := root.Lstat(lockName); err == nil && info.Mode().IsRegular() {
+		return true, headErr == nil
 	}
 	if headErr != nil {
-		names, err := fs.ReadDir(root.FS(), ".")
-		return err == nil && len(names) == 0, false, nil
+		names, err := root.ReadDir(".")
+		return err == nil && len(names) == 0, false
 	}
-	r := &repo{root: root, dir: dir}
+	r := &repo{root: root}
 	if err := r.readShallow(); err != nil {
-		return false, true, nil // what we cannot read is not ours
+		return false, true // what we cannot read is not ours
 	}
 	_, at, err := r.head()
 	for n := 0; err == nil && !at.zero() && n < maxWalk; n++ {
@@ -95,11 +124,11 @@ func (s *Store) ours(dir string) (ours, exists bool, err error) {
 			break
 		}
 		if len(c.parents) == 0 {
-			return c.Email == s.o.Email, true, nil
+			return c.Email == s.o.Email, true
 		}
 		at = c.parents[0]
 	}
-	return false, true, nil
+	return false, true
 }
 
 // maxWalk bounds a walk along commits.
@@ -107,8 +136,7 @@ const maxWalk = 100_000
 
 // repo is an opened repository.
 type repo struct {
-	root    *os.Root
-	dir     string
+	root    *diskio.Tree
 	private bool
 	shallow map[hash]bool // commits whose parents are not kept
 	packs   []*pack       // read when first needed
@@ -148,7 +176,7 @@ func (s *Store) read(ctx context.Context, fn func(*repo, *tip) error) (err error
 	if !p.exists {
 		return errNoRepo
 	}
-	r, err := openRepo(ctx, p, true)
+	r, err := s.openRepo(ctx, p, true)
 	if err != nil {
 		return err
 	}
@@ -175,10 +203,7 @@ func (s *Store) write(ctx context.Context, fn func(*repo, *tip) error) (err erro
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(p.dir, 0o700); err != nil {
-		return fmt.Errorf("make the repository: %w", err)
-	}
-	r, err := openRepo(ctx, p, false)
+	r, err := s.openRepo(ctx, p, false)
 	if err != nil {
 		return err
 	}
@@ -208,12 +233,12 @@ func (s *Store) write(ctx context.Context, fn func(*repo, *tip) error) (err erro
 
 // openRepo opens a repository and takes its lock. A reader that may not write
 // there goes without.
-func openRepo(ctx context.Context, p place, reading bool) (*repo, error) {
-	root, err := os.OpenRoot(p.dir)
+func (s *Store) openRepo(ctx context.Context, p place, reading bool) (*repo, error) {
+	root, err := s.open(p, !reading)
 	if err != nil {
 		return nil, fmt.Errorf("open the repository: %w", err)
 	}
-	r := &repo{root: root, dir: p.dir, private: p.private}
+	r := &repo{root: root, private: p.private}
 	r.lock, err = root.OpenFile(lockName, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		if reading {
@@ -306,7 +331,7 @@ func (s *Store) recover(ctx context.Context, r *repo, t *tip) error {
 			return err
 		}
 	}
-	names, err := fs.ReadDir(r.root.FS(), "objects")
+	names, err := r.root.ReadDir("objects")
 	if err != nil {
 		return err
 	}
@@ -365,17 +390,10 @@ func quoteConfig(s string) string {
 }
 
 // mkdir makes a folder of the repository and makes its name durable.
-func (r *repo) mkdir(name string) error {
-	if fi, err := r.root.Stat(name); err == nil && fi.IsDir() {
-		return nil
-	}
-	if err := r.root.MkdirAll(name, 0o700); err != nil {
-		return err
-	}
-	return r.syncDir(parentDir(name))
-}
+func (r *repo) mkdir(name string) error { return r.root.MkdirAll(name, 0o700) }
 
-func (r *repo) syncDir(name string) error { return syncDir(r.root, name) }
+// maxPart bounds a file of a repository that is read as a whole, in bytes.
+const maxPart = 256 << 20
 
 // parentDir is the folder of a slash-separated path.
 func parentDir(name string) string {

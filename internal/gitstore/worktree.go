@@ -4,25 +4,24 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"maps"
-	"os"
 	"path"
 	"slices"
 	"strings"
-	"time"
+
+	"github.com/nanobot-go/nanobot/internal/diskio"
 )
 
-// work is the opened work tree. Links out of it lead nowhere.
+// work is the opened work tree. Links in it lead nowhere.
 type work struct {
-	root *os.Root
+	root *diskio.Tree
 	log  *slog.Logger
 }
 
 func (s *Store) openWork() (*work, error) {
-	root, err := os.OpenRoot(s.o.WorkTree)
+	root, err := diskio.OpenTree(s.o.WorkTree)
 	if err != nil {
 		return nil, fmt.Errorf("open the work tree: %w", err)
 	}
@@ -42,24 +41,14 @@ var errUntrackable = errors.New("not an ordinary file of at most 1 MiB inside th
 
 // read returns a file and whether it is there.
 func (w *work) read(name string) (data []byte, there bool, err error) {
-	fi, err := w.root.Stat(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		if _, err := w.root.Lstat(name); err == nil {
-			return nil, false, errUntrackable // a link to nothing
-		}
+	data, err = w.root.ReadFile(name, maxFile)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return nil, false, nil
-	}
-	if err != nil || !fi.Mode().IsRegular() || fi.Size() > maxFile {
+	case errors.Is(err, diskio.ErrLink):
+		return nil, false, err // its words say what to do
+	case errors.Is(err, diskio.ErrNotRegular), errors.Is(err, diskio.ErrTooLarge):
 		return nil, false, errUntrackable
-	}
-	f, err := w.root.Open(name)
-	if err != nil {
-		return nil, false, err
-	}
-	defer f.Close() //nolint:errcheck // only read
-	data, err = io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err == nil && len(data) > maxFile {
-		err = errUntrackable
 	}
 	return data, err == nil, err
 }
@@ -67,34 +56,19 @@ func (w *work) read(name string) (data []byte, there bool, err error) {
 // write replaces a file. A link at its place is replaced, not followed. The
 // permissions of an existing file stay.
 func (w *work) write(name string, data []byte) error {
-	dir, base := path.Split(name)
-	dir = path.Clean("./" + dir)
-	if err := w.root.MkdirAll(dir, 0o700); err != nil {
+	if err := w.root.MkdirAll(parentDir(name), 0o700); err != nil {
 		return err
 	}
 	perm := fs.FileMode(0o600)
-	if fi, err := w.root.Lstat(name); err == nil && fi.Mode().IsRegular() {
+	switch fi, err := w.root.Lstat(name); {
+	case err == nil && fi.Mode().IsRegular():
 		perm = fi.Mode().Perm()
+	case err == nil && !fi.IsDir():
+		if err := w.root.Remove(name); err != nil {
+			return err
+		}
 	}
-	tmp := path.Join(dir, fmt.Sprintf(".%s.tmp-%d-%d", base, os.Getpid(), time.Now().UnixNano()))
-	f, err := w.root.OpenFile(tmp, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	if err == nil {
-		err = f.Chmod(perm)
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = w.root.Rename(tmp, name)
-	}
-	if err != nil {
-		return errors.Join(err, w.root.Remove(tmp))
-	}
-	return syncDir(w.root, dir)
+	return w.root.WriteFile(name, data, perm)
 }
 
 // remove deletes a file and the folders it leaves empty, except those on top.
