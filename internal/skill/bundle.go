@@ -16,6 +16,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/nanobot-go/nanobot/internal/diskio"
 )
 
 // The limits of a skill that is packed or installed.
@@ -247,7 +249,7 @@ func readSource(source string) (*bundle, error) {
 	if err != nil {
 		return nil, err
 	}
-	root, err := os.OpenRoot(abs)
+	root, err := diskio.OpenTree(abs)
 	if err != nil {
 		return nil, err
 	}
@@ -255,15 +257,25 @@ func readSource(source string) (*bundle, error) {
 	return b, errors.Join(err, root.Close())
 }
 
+// readInstalled reads a skill at the path that was recorded, which holds no link.
+func readInstalled(dir string) (*bundle, error) {
+	root, err := diskio.OpenTreeAt(dir)
+	if err != nil {
+		return nil, err
+	}
+	b, err := readTree(root.FS(), filepath.Base(dir))
+	return b, errors.Join(err, root.Close())
+}
+
 // write makes the files under a directory of root that does not exist yet.
-func (b *bundle) write(root *os.Root, dir string) error {
-	if err := root.Mkdir(filepath.FromSlash(dir), 0o755); err != nil {
+func (b *bundle) write(root *diskio.Tree, dir string) error {
+	if err := root.Mkdir(dir, 0o755); err != nil {
 		return err
 	}
 	made := map[string]bool{".": true}
 	for _, f := range b.files {
 		if parent := path.Dir(f.path); !made[parent] {
-			if err := root.MkdirAll(filepath.FromSlash(path.Join(dir, parent)), 0o755); err != nil {
+			if err := root.MkdirAll(path.Join(dir, parent), 0o755); err != nil {
 				return err
 			}
 			made[parent] = true
@@ -272,7 +284,7 @@ func (b *bundle) write(root *os.Root, dir string) error {
 		if f.exec {
 			perm = 0o755
 		}
-		out, err := root.OpenFile(filepath.FromSlash(path.Join(dir, f.path)), os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
+		out, err := root.OpenFile(path.Join(dir, f.path), os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
 		if err != nil {
 			return err
 		}

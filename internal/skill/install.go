@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
 	"strings"
@@ -107,7 +106,7 @@ func (p Place) install(b *bundle, src Parcel, always bool, now time.Time) (Insta
 	rec := Installed{
 		Name: b.name, SHA256: b.hash(), From: src.From, At: now.UTC().Truncate(time.Second), Files: len(b.files), Bytes: b.total, Always: always,
 	}
-	err := p.change(func(root *os.Root, dir string, book ledger) error {
+	err := p.change(func(root *diskio.Tree, dir string, book ledger) error {
 		if err := p.free(root, b.name); err != nil {
 			return err
 		}
@@ -134,19 +133,15 @@ func (p Place) install(b *bundle, src Parcel, always bool, now time.Time) (Insta
 }
 
 // free checks that nothing is in the way of a new skill.
-func (p Place) free(root *os.Root, name string) error {
+func (p Place) free(root *diskio.Tree, name string) error {
 	if p.Force {
 		return nil
 	}
 	if _, err := fs.Stat(builtin, folder+"/"+name); err == nil {
 		return fmt.Errorf("the built-in skill %s %w and would be hidden", name, ErrExists)
 	}
-	dir, err := root.Open(folder)
+	list, err := root.ReadDir(folder)
 	if err != nil {
-		return err
-	}
-	list, err := dir.ReadDir(-1)
-	if err := errors.Join(err, dir.Close()); err != nil {
 		return err
 	}
 	for _, d := range list {
@@ -163,7 +158,7 @@ func Remove(p Place, name string) error {
 	if badPath(name) != "" || strings.Contains(name, "/") {
 		return fmt.Errorf("%.100q: %w", name, ErrNotFound)
 	}
-	return p.change(func(root *os.Root, dir string, book ledger) error {
+	return p.change(func(root *diskio.Tree, dir string, book ledger) error {
 		at := path.Join(folder, name)
 		_, known := book.find(filepath.Join(dir, name))
 		_, err := root.Lstat(at)
@@ -184,7 +179,7 @@ func Remove(p Place, name string) error {
 }
 
 // change calls fn while nobody else changes the ledger.
-func (p Place) change(fn func(root *os.Root, dir string, book ledger) error) (err error) {
+func (p Place) change(fn func(root *diskio.Tree, dir string, book ledger) error) (err error) {
 	if err := diskio.MkdirAll(filepath.Dir(p.Ledger), 0o700); err != nil {
 		return err
 	}
@@ -200,7 +195,7 @@ func (p Place) change(fn func(root *os.Root, dir string, book ledger) error) (er
 	if err := diskio.MkdirAll(p.Workspace, 0o755); err != nil {
 		return err
 	}
-	root, err := os.OpenRoot(p.Workspace)
+	root, err := diskio.OpenTree(p.Workspace)
 	if err != nil {
 		return err
 	}
@@ -208,15 +203,11 @@ func (p Place) change(fn func(root *os.Root, dir string, book ledger) error) (er
 	if err := root.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}
-	dir, err := skillsDir(p.Workspace)
-	if err != nil {
-		return err
-	}
-	return fn(root, dir, book)
+	return fn(root, filepath.Join(root.Path(), folder), book)
 }
 
 // swap gives temp the name at, in place of whatever has it.
-func swap(root *os.Root, temp, at string) error {
+func swap(root *diskio.Tree, temp, at string) error {
 	old := temp + "-old"
 	err := root.Rename(at, old)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

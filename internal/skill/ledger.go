@@ -28,7 +28,7 @@ type Installed struct {
 
 // Changed reports whether the files are not those that were installed.
 func (i Installed) Changed() bool {
-	b, err := readSource(i.Dir)
+	b, err := readInstalled(i.Dir)
 	return err != nil || b.hash() != i.SHA256
 }
 
@@ -154,16 +154,9 @@ func (l *Library) installed(old *installedView) *installedView {
 
 // skillsDir is the one spelling of a workspace's directory of skills.
 func skillsDir(workspace string) (string, error) {
-	abs, err := filepath.Abs(workspace)
+	ws, err := diskio.OpenTree(workspace)
 	if err != nil {
 		return "", err
 	}
-	dir := filepath.Join(abs, folder)
-	if resolved, err := filepath.EvalSymlinks(dir); err == nil {
-		return resolved, nil
-	}
-	if abs, err = filepath.EvalSymlinks(abs); err != nil {
-		return "", err
-	}
-	return filepath.Join(abs, folder), nil
+	return filepath.Join(ws.Path(), folder), ws.Close()
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/skill"
 )
 
-func TestLinksStayInTheWorkspace(t *testing.T) {
+func TestLinksAreNotFollowed(t *testing.T) {
 	t.Parallel()
 	outside, ws := t.TempDir(), t.TempDir()
 	write(t, outside, "secret", "---\ndescription: leaked\n---\nx")
@@ -49,7 +49,7 @@ func TestLinksStayInTheWorkspace(t *testing.T) {
 	o.Log = slog.New(slog.NewTextHandler(&log, nil))
 	lib := skill.Open(o)
 	for range 3 {
-		if diff := cmp.Diff([]string{"inside", "real"}, names(lib.List())); diff != "" {
+		if diff := cmp.Diff([]string{"real"}, names(lib.List())); diff != "" {
 			t.Errorf("List (-want +got):\n%s", diff)
 		}
 	}
@@ -57,9 +57,45 @@ func TestLinksStayInTheWorkspace(t *testing.T) {
 	for range 3 {
 		lib.List()
 	}
-	for _, name := range []string{"outside", "filelink", "pipe", "late"} {
+	for _, name := range []string{"inside", "outside", "filelink", "pipe", "late"} {
 		if got := strings.Count(log.String(), "skill="+name+" "); got != 1 {
 			t.Errorf("%s was logged %d times, want once:\n%s", name, got, log.String())
 		}
+	}
+	if want := "inside: is a link; nanobot does not follow links inside a workspace"; !strings.Contains(log.String(), want) {
+		t.Errorf("the log does not say %q:\n%s", want, log.String())
+	}
+}
+
+// A folder of skills that is a link is not looked into, which one line says.
+func TestLinkedFolderOfSkills(t *testing.T) {
+	t.Parallel()
+	outside, ws := t.TempDir(), t.TempDir()
+	write(t, outside, "secret", "---\ndescription: canary\n---\nx")
+	if err := os.Symlink(filepath.Join(outside, "skills"), filepath.Join(ws, "skills")); err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	o := options(ws)
+	o.Log = slog.New(slog.NewTextHandler(&log, nil))
+	lib := skill.Open(o)
+	for range 3 {
+		if got := names(lib.List()); len(got) > 0 {
+			t.Errorf("List = %q", got)
+		}
+	}
+	if got := strings.Count(log.String(), "skills: is a link"); got != 1 {
+		t.Errorf("it was logged %d times, want once:\n%s", got, log.String())
+	}
+
+	place := skill.Place{Workspace: ws, Ledger: filepath.Join(t.TempDir(), "ledger.json"), Force: true}
+	if err := skill.Remove(place, "secret"); err == nil {
+		t.Error("removed a skill through the link")
+	}
+	if _, err := skill.Scaffold(ws, "fresh", "x"); err == nil {
+		t.Error("made a skill through the link")
+	}
+	if list, err := os.ReadDir(filepath.Join(outside, "skills")); err != nil || len(list) != 1 {
+		t.Errorf("outside are %v, %v", list, err)
 	}
 }

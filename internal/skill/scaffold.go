@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
 	"strconv"
 	"strings"
 
+	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/text"
 )
 
@@ -19,10 +19,10 @@ func Scaffold(workspace, name, description string) (file string, err error) {
 	if oddName(name) != "" || name == "" || len(name) > 64 {
 		return "", fmt.Errorf("%.100q is no name for a skill: at most 64 lower-case letters and digits with single hyphens", name)
 	}
-	if err := os.MkdirAll(workspace, 0o755); err != nil { //nolint:gosec // a folder of the user's, open as any other they make
+	if err := diskio.MkdirAll(workspace, 0o755); err != nil {
 		return "", err
 	}
-	root, err := os.OpenRoot(workspace)
+	root, err := diskio.OpenTree(workspace)
 	if err != nil {
 		return "", err
 	}
@@ -31,12 +31,12 @@ func Scaffold(workspace, name, description string) (file string, err error) {
 	if err := root.MkdirAll(folder, 0o755); err != nil {
 		return "", err
 	}
-	if err := root.Mkdir(filepath.FromSlash(dir), 0o755); errors.Is(err, fs.ErrExist) {
+	if err := root.Mkdir(dir, 0o755); errors.Is(err, fs.ErrExist) {
 		return "", fmt.Errorf("the skill %s %w", name, ErrExists)
 	} else if err != nil {
 		return "", err
 	}
-	if err := root.WriteFile(filepath.FromSlash(path.Join(dir, fileName)), []byte(blank(name, description)), 0o644); err != nil {
+	if err := root.WriteFile(path.Join(dir, fileName), []byte(blank(name, description)), 0o644); err != nil {
 		return "", err
 	}
 	return filepath.Join(workspace, filepath.FromSlash(dir), fileName), nil

@@ -2,32 +2,34 @@ package skill
 
 import (
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
-	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // scan looks at the workspace's skills and parses those that changed since
-// old. It goes through an os.Root, so that no link leads out of the workspace.
+// old. No link is followed.
 func (l *Library) scan(old *snapshot) (entries map[string]*entry, skipped map[string]string) {
 	if l.opts.Workspace == "" {
 		return nil, nil
 	}
-	root, err := os.OpenRoot(l.opts.Workspace)
-	if err != nil {
+	root, err := l.openSkills()
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil // no workspace yet is normal
+	case err != nil:
+		return nil, l.skip(old, skipped, folder, err)
 	}
 	defer root.Close() //nolint:errcheck // opened for reading
 	dirs, err := listDir(root)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err != nil {
 		skipped = l.skip(old, skipped, folder, err)
 	}
 	for _, name := range dirs {
@@ -60,14 +62,20 @@ func (l *Library) skip(old *snapshot, skipped map[string]string, name string, er
 	return skipped
 }
 
-// listDir returns the names of the first maxSkills directories or links.
-func listDir(root *os.Root) ([]string, error) {
-	dir, err := root.Open(folder)
+// openSkills opens the workspace's folder of skills.
+func (l *Library) openSkills() (*diskio.Tree, error) {
+	ws, err := diskio.OpenTree(l.opts.Workspace)
 	if err != nil {
 		return nil, err
 	}
-	defer dir.Close() //nolint:errcheck // opened for reading
-	list, err := dir.ReadDir(-1)
+	defer ws.Close() //nolint:errcheck // only a way
+
+	return ws.Sub(folder)
+}
+
+// listDir returns the names of the first maxSkills directories or links.
+func listDir(root *diskio.Tree) ([]string, error) {
+	list, err := root.ReadDir(".")
 	if err != nil {
 		return nil, err
 	}
@@ -82,9 +90,9 @@ func listDir(root *os.Root) ([]string, error) {
 }
 
 // examine returns the entry of a directory: known itself if its file is unchanged.
-func (l *Library) examine(root *os.Root, name string, known *entry) (*entry, error) {
-	file := filepath.Join(folder, name, fileName)
-	info, err := root.Stat(file)
+func (l *Library) examine(root *diskio.Tree, name string, known *entry) (*entry, error) {
+	file := path.Join(name, fileName)
+	info, err := root.Lstat(file)
 	if err != nil {
 		return nil, err
 	}
@@ -100,35 +108,22 @@ func (l *Library) examine(root *os.Root, name string, known *entry) (*entry, err
 	}
 	e := &entry{skill: parse(name, string(data)), mtime: info.ModTime(), size: info.Size()}
 	e.skill.Source = FromWorkspace
-	e.skill.Path = filepath.Join(l.opts.Workspace, file)
+	e.skill.Path = filepath.Join(l.opts.Workspace, folder, name, fileName)
 	return e, nil
 }
 
 func (l *Library) readWorkspace(name string) ([]byte, error) {
-	root, err := os.OpenRoot(l.opts.Workspace)
+	root, err := l.openSkills()
 	if err != nil {
 		return nil, err
 	}
 	defer root.Close() //nolint:errcheck // opened for reading
-	return readFile(root, filepath.Join(folder, name, fileName))
+	return readFile(root, path.Join(name, fileName))
 }
 
-// readFile reads as much of a skill file as can matter. Opening does not block
-// on a pipe that somebody put in its place.
-func readFile(root *os.Root, file string) ([]byte, error) {
-	f, err := root.OpenFile(file, os.O_RDONLY|nonBlocking, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close() //nolint:errcheck // opened for reading
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file", file)
-	}
-	return io.ReadAll(io.LimitReader(f, maxFront+MaxBody+1))
+// readFile reads as much of a skill file as can matter.
+func readFile(root *diskio.Tree, file string) ([]byte, error) {
+	return root.ReadHead(file, maxFront+MaxBody+1)
 }
 
 func readBuiltin(tree fs.FS) []*entry {
