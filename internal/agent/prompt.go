@@ -5,8 +5,6 @@ import (
 	"context"
 	"embed"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -14,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/memory"
 	"github.com/nanobot-go/nanobot/internal/session"
@@ -200,10 +199,16 @@ func (p *promptBuilder) template(name string) string {
 	return s
 }
 
-// file returns a bootstrap file of the workspace. Links that lead out of the
-// workspace, directories and devices count as absent.
+// file returns a bootstrap file of the workspace. What is not a regular file,
+// or is reached through a link, counts as absent.
 func (p *promptBuilder) file(name string) string {
-	info, err := os.Stat(filepath.Join(p.workspace, filepath.FromSlash(name)))
+	tree, err := diskio.OpenTree(p.workspace)
+	if err != nil {
+		return ""
+	}
+	defer tree.Close() //nolint:errcheck // read only
+
+	info, err := tree.Lstat(name)
 	if err != nil || !info.Mode().IsRegular() {
 		delete(p.files, name)
 		return ""
@@ -211,17 +216,13 @@ func (p *promptBuilder) file(name string) string {
 	if c, ok := p.files[name]; ok && c.mod.Equal(info.ModTime()) && c.size == info.Size() {
 		return c.text
 	}
+
 	c := cachedFile{mod: info.ModTime(), size: info.Size()}
-	if root, err := os.OpenRoot(p.workspace); err == nil {
-		defer root.Close() //nolint:errcheck // read only
-		if f, err := root.Open(name); err == nil {
-			defer f.Close() //nolint:errcheck // read only
-			if b, err := io.ReadAll(io.LimitReader(f, maxPromptFile)); err == nil {
-				c.text = strings.TrimSpace(strings.ToValidUTF8(string(bytes.ReplaceAll(b, []byte("\r\n"), []byte("\n"))), "\uFFFD"))
-			}
-		}
+	if b, err := tree.ReadHead(name, maxPromptFile); err == nil {
+		c.text = strings.TrimSpace(strings.ToValidUTF8(string(bytes.ReplaceAll(b, []byte("\r\n"), []byte("\n"))), "\uFFFD"))
 	}
 	p.files[name] = c
+
 	return c.text
 }
 

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -291,7 +290,7 @@ func addTo(groups []group, e Entry) []group {
 
 // process does the work of a run: everything on a draft, then one change.
 func (d *Dream) process(ctx context.Context, batch []Entry, rep *Report) error {
-	root, err := os.OpenRoot(d.o.History.Workspace())
+	root, err := diskio.OpenTree(d.o.History.Workspace())
 	if err != nil {
 		return err
 	}

@@ -34,7 +34,7 @@ var errMeanwhile = errors.New("the file changed meanwhile")
 const applyTime = time.Minute
 
 // apply does a change, all of it or nothing.
-func (d *Dream) apply(ctx context.Context, c change, rep *Report, root *os.Root) error {
+func (d *Dream) apply(ctx context.Context, c change, rep *Report, root *diskio.Tree) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func (d *Dream) finish(ctx context.Context) {
 }
 
 // perform does the steps of a change; each may be done again.
-func (d *Dream) perform(ctx context.Context, c change, root *os.Root, committed func(id string, changed bool)) error {
+func (d *Dream) perform(ctx context.Context, c change, root *diskio.Tree, committed func(id string, changed bool)) error {
 	for i := range c.Pages {
 		if err := c.Pages[i].write(root); err != nil {
 			return fmt.Errorf("write %s: %w", c.Pages[i].Name, err)
@@ -140,7 +140,7 @@ func (d *Dream) perform(ctx context.Context, c change, root *os.Root, committed 
 }
 
 // takeBack undoes what perform did to the files.
-func (d *Dream) takeBack(ctx context.Context, c change, root *os.Root, committed bool) error {
+func (d *Dream) takeBack(ctx context.Context, c change, root *diskio.Tree, committed bool) error {
 	var errs []error
 	for i := range c.Pages {
 		p := &c.Pages[i]
@@ -183,7 +183,7 @@ func (d *Dream) recover(ctx context.Context) (recovered bool, err error) {
 		d.o.Log.WarnContext(ctx, "the journal of the dream cannot be read", "err", err)
 		return false, os.Rename(d.journal(), d.journal()+".bad")
 	}
-	root, err := os.OpenRoot(d.o.History.Workspace())
+	root, err := diskio.OpenTree(d.o.History.Workspace())
 	if err != nil {
 		return false, err
 	}

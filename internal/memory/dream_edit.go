@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/skill"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
@@ -18,11 +18,11 @@ import (
 // nothing it does reaches the disk before the whole run has succeeded and was
 // checked, and a path can only ever be a key of this map.
 type draft struct {
-	root  *os.Root
+	root  *diskio.Tree
 	pages map[string]*page
 }
 
-func newDraft(root *os.Root) *draft { return &draft{root: root, pages: map[string]*page{}} }
+func newDraft(root *diskio.Tree) *draft { return &draft{root: root, pages: map[string]*page{}} }
 
 // page returns a file of the draft, read on first use.
 func (d *draft) page(name string) (*page, error) {

@@ -4,11 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/nanobot-go/nanobot/internal/diskio"
 )
 
 // Names of the owner's files, relative to the workspace.
@@ -49,8 +50,8 @@ func fileOf(scope string, t Target) string {
 
 // readPage reads a file of the workspace. Anything but a plain text file is an
 // error: what is behind a link is not ours to change.
-func readPage(root *os.Root, name string) (*page, error) {
-	data, err := readIn(root, name, maxPage+1)
+func readPage(root *diskio.Tree, name string) (*page, error) {
+	data, err := root.ReadHead(name, maxPage+1)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return &page{Name: name}, nil
@@ -73,7 +74,7 @@ const (
 	pageOther // somebody else changed it
 )
 
-func (p *page) state(root *os.Root) (pageState, error) {
+func (p *page) state(root *diskio.Tree) (pageState, error) {
 	now, err := readPage(root, p.Name)
 	switch {
 	case err != nil:
@@ -87,9 +88,9 @@ func (p *page) state(root *os.Root) (pageState, error) {
 }
 
 // write makes the file what it is to be; unwrite makes it what it was.
-func (p *page) write(root *os.Root) error { return writePage(root, p.Name, p.After) }
+func (p *page) write(root *diskio.Tree) error { return writePage(root, p.Name, p.After) }
 
-func (p *page) unwrite(root *os.Root) error {
+func (p *page) unwrite(root *diskio.Tree) error {
 	if p.Existed {
 		return writePage(root, p.Name, p.Before)
 	}
@@ -104,40 +105,15 @@ func (p *page) unwrite(root *os.Root) error {
 }
 
 // writePage replaces a file below root durably and keeps its mode.
-func writePage(root *os.Root, name, data string) (err error) {
+func writePage(root *diskio.Tree, name, data string) error {
 	if err := root.MkdirAll(path.Dir(name), 0o700); err != nil {
 		return err
 	}
 	mode := fs.FileMode(0o600)
 	if fi, err := root.Lstat(name); err == nil {
-		if !fi.Mode().IsRegular() {
-			return fmt.Errorf("%s is not a regular file", name)
-		}
 		mode = fi.Mode().Perm()
 	}
-	tmp := path.Join(path.Dir(name), fmt.Sprintf(".%s.dream-%d", path.Base(name), os.Getpid()))
-	if err := root.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	f, err := root.OpenFile(tmp, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(data)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = root.Rename(tmp, name)
-	}
-	if err != nil {
-		return errors.Join(err, root.Remove(tmp))
-	}
-	if d, err := root.Open(path.Dir(name)); err == nil {
-		_ = d.Sync() // not every system can; the journal covers the rest
-		_ = d.Close()
-	}
-	return nil
+	return root.WriteFile(name, []byte(data), mode)
 }
 
 // lineCounts are how many lines a change adds and removes, moved lines not counted.

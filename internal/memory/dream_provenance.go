@@ -163,7 +163,7 @@ func bare(line string) string {
 // Why tells for every line of a memory file where it comes from. The file is
 // named relative to the workspace.
 func (d *Dream) Why(_ context.Context, file string) ([]Fact, error) {
-	root, err := os.OpenRoot(d.o.History.Workspace())
+	root, err := diskio.OpenTree(d.o.History.Workspace())
 	if err != nil {
 		return nil, err
 	}

@@ -6,10 +6,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/nanobot-go/nanobot/internal/diskio"
 )
 
 // Held is a finding that came from outside and waits for the owner.
@@ -86,7 +87,7 @@ func (d *Dream) Confirm(ctx context.Context, id string) (file string, err error)
 	if h.Order {
 		return "", ErrOrder
 	}
-	root, err := os.OpenRoot(d.o.History.Workspace())
+	root, err := diskio.OpenTree(d.o.History.Workspace())
 	if err != nil {
 		return "", err
 	}

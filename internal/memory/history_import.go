@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -172,7 +171,12 @@ func startsEntry(chunk []string, line string, afterBlank bool) bool {
 }
 
 func (h *History) oldHistTime() time.Time {
-	fi, err := os.Lstat(filepath.Join(h.o.Workspace, dirMirror, fileOldHist))
+	root, err := diskio.OpenTree(h.o.Workspace)
+	if err != nil {
+		return h.o.Now()
+	}
+	defer root.Close() //nolint:errcheck // only read from
+	fi, err := root.Lstat(dirMirror + "/" + fileOldHist)
 	if err != nil {
 		return h.o.Now()
 	}
@@ -182,7 +186,7 @@ func (h *History) oldHistTime() time.Time {
 // setOldHistAside renames a HISTORY.md that was taken in, as the Python
 // version does. When that fails it only stays where it is.
 func (h *History) setOldHistAside(ctx context.Context) {
-	root, err := os.OpenRoot(h.o.Workspace)
+	root, err := diskio.OpenTree(h.o.Workspace)
 	if err != nil {
 		return
 	}

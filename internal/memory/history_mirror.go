@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"strconv"
@@ -30,10 +29,10 @@ const maxMirror = 256 << 20
 // entitled to what was said in other people's chats. It reports whether
 // something had to be changed.
 func (h *History) mirror() (changed bool, err error) {
-	if fi, err := os.Stat(h.o.Workspace); err != nil || !fi.IsDir() {
+	root, err := diskio.OpenTree(h.o.Workspace)
+	if diskio.IsMissing(err) {
 		return false, nil // without a workspace there is nothing to copy to
 	}
-	root, err := os.OpenRoot(h.o.Workspace)
 	if err != nil {
 		return false, err
 	}
@@ -62,55 +61,27 @@ func (h *History) mirror() (changed bool, err error) {
 }
 
 // replaceIn makes a file below root hold data. Links are replaced, never
-// followed; what is equal already stays. Durability is not needed: the next
-// start looks again.
-func replaceIn(root *os.Root, name string, data []byte) (changed bool, err error) {
-	if old, err := readIn(root, name, int64(len(data))+1); err == nil && bytes.Equal(old, data) {
+// followed; what is equal already stays.
+func replaceIn(root *diskio.Tree, name string, data []byte) (changed bool, err error) {
+	if old, err := root.ReadHead(name, int64(len(data))+1); err == nil && bytes.Equal(old, data) {
 		return false, nil
 	}
-	tmp := name + ".tmp"
-	if err := root.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return false, err
+	if len(root.Links(name)) > 0 {
+		if err := root.Remove(name); err != nil {
+			return false, err
+		}
 	}
-	f, err := root.OpenFile(tmp, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		return false, err
-	}
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = root.Rename(tmp, name)
-	}
-	if err != nil {
-		return false, errors.Join(err, root.Remove(tmp))
-	}
-	return true, nil
-}
-
-// readIn reads a regular file below root, at most limit bytes of it.
-func readIn(root *os.Root, name string, limit int64) ([]byte, error) {
-	fi, err := root.Lstat(name)
-	if err != nil {
-		return nil, err
-	}
-	if !fi.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file", name)
-	}
-	f, err := root.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	data, err := io.ReadAll(io.LimitReader(f, limit))
-	return data, errors.Join(err, f.Close())
+	return true, root.WriteFile(name, data, 0o600)
 }
 
 // readMirror reads one of the copies; nil when it is not there or no file.
 func (h *History) readMirror(name string) []byte {
-	root, err := os.OpenRoot(h.o.Workspace)
+	root, err := diskio.OpenTree(h.o.Workspace)
 	if err != nil {
 		return nil
 	}
 	defer root.Close() //nolint:errcheck // only read from
-	data, err := readIn(root, dirMirror+"/"+name, maxMirror)
+	data, err := root.ReadHead(dirMirror+"/"+name, maxMirror)
 	if err != nil {
 		return nil
 	}

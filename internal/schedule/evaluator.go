@@ -5,11 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/llm"
 )
 
@@ -66,17 +65,13 @@ func Evaluator(workspace string, model func(ctx context.Context) (m llm.Model, n
 }
 
 func ownPrompt(workspace string) string {
-	root, err := os.OpenRoot(workspace)
+	tree, err := diskio.OpenTree(workspace)
 	if err != nil {
 		return evaluatorPrompt
 	}
-	defer root.Close() //nolint:errcheck // read only
-	f, err := root.Open(evaluatorFile)
-	if err != nil {
-		return evaluatorPrompt
-	}
-	defer f.Close() //nolint:errcheck // read only
-	b, err := io.ReadAll(io.LimitReader(f, evaluatorMax*utf8.UTFMax+1))
+	defer tree.Close() //nolint:errcheck // read only
+
+	b, err := tree.ReadHead(evaluatorFile, evaluatorMax*utf8.UTFMax+1)
 	if text := strings.TrimSpace(string(b)); err == nil && text != "" && utf8.RuneCountInString(text) <= evaluatorMax {
 		return text
 	}

@@ -4,14 +4,15 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
-	"io"
-	"os"
+	"io/fs"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/diskio"
 )
 
 // heartbeatID names the job, its conversation and its file.
@@ -81,20 +82,16 @@ func (s *Scheduler) beat(ctx context.Context, in *bus.Inbound) (skip string) {
 
 // activeTasks reads the list in HEARTBEAT.md.
 func (s *Scheduler) activeTasks() (string, error) {
-	root, err := os.OpenRoot(s.Workspace)
+	tree, err := diskio.OpenTree(s.Workspace)
 	if err != nil {
 		return "", err
 	}
-	defer root.Close() //nolint:errcheck // read only
-	f, err := root.Open(HeartbeatFile)
-	if os.IsNotExist(err) {
+	defer tree.Close() //nolint:errcheck // read only
+
+	data, err := tree.ReadHead(HeartbeatFile, heartbeatMax)
+	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
-	if err != nil {
-		return "", err
-	}
-	defer f.Close() //nolint:errcheck // read only
-	data, err := io.ReadAll(io.LimitReader(f, heartbeatMax))
 	return ActiveTasks(string(data)), err
 }
 

@@ -1,11 +1,10 @@
 package record
 
 import (
-	"io"
-	"os"
 	"path"
-	"path/filepath"
 	"runtime"
+
+	"github.com/nanobot-go/nanobot/internal/diskio"
 )
 
 // PromptFiles are the files of a workspace that every prompt shows, by their
@@ -28,29 +27,23 @@ func promptFiles(workspace string) map[string]string {
 		skills  = 200
 	)
 	out := map[string]string{}
-	root, err := os.OpenRoot(workspace)
+	tree, err := diskio.OpenTree(workspace)
 	if err != nil {
 		return out
 	}
-	defer root.Close() //nolint:errcheck // read only
+	defer tree.Close() //nolint:errcheck // read only
+
 	names := PromptFiles()
-	if entries, err := os.ReadDir(filepath.Join(workspace, "skills")); err == nil {
+	if entries, err := tree.ReadDir("skills"); err == nil {
 		for _, e := range entries[:min(len(entries), skills)] {
 			names = append(names, path.Join("skills", e.Name(), "SKILL.md"))
 		}
 	}
 	for _, name := range names {
-		if info, err := root.Stat(name); err != nil || !info.Mode().IsRegular() {
-			continue
-		}
-		f, err := root.Open(name)
-		if err != nil {
-			continue
-		}
-		if b, err := io.ReadAll(io.LimitReader(f, longest)); err == nil {
+		if b, err := tree.ReadHead(name, longest); err == nil {
 			out[name] = string(b)
 		}
-		_ = f.Close() // read only
 	}
+
 	return out
 }
