@@ -232,8 +232,8 @@ func (p *post) inbound(ctx context.Context, pass channel.Pass, l letter, d mailD
 	in.Untrusted = !sure || passedOn
 	if !sure {
 		// A conversation apart, where nobody can be asked for permission.
-		in.Scope = in.Route.Channel + ":" + in.Route.ChatID + "/unverified"
-		in.SessionKey = in.Route.SessionKey() + ":unverified"
+		in.Scope = in.Route.Channel + ":" + in.Route.ChatID + "/" + bus.Unverified
+		in.SessionKey = in.Route.SessionKey() + ":" + bus.Unverified
 		in.Interactive = false
 		p.deps.Log.WarnContext(ctx, "the sender of a mail is not proven", "uid", d.uid, "from", l.from.Address)
 	}
