@@ -63,6 +63,9 @@ type JailOptions struct {
 	ProtectedNames []string
 	// ProtectedWrite are files and directory trees that are not written.
 	ProtectedWrite []string
+	// Straight are directory trees in which no link is followed, because others
+	// may put some there. They need not exist.
+	Straight []string
 	// Home is what "~" means; empty means the user's home directory.
 	Home string
 }
@@ -88,6 +91,7 @@ type Jail struct {
 	mounts    func() []mount
 	locks     *pathLocks
 	rules     Narrow
+	straight  []string // as in JailOptions, absolute and without links above
 	begins    string // the workspace without links, of a jail made by At; else ""
 	shared    bool   // with a jail that is closed instead
 }
@@ -98,6 +102,7 @@ type jailRoot struct {
 	path     string
 	readOnly bool
 	own      bool  // although it is read-only, nobody else wrote it
+	shared   bool  // others write there, too
 	through  *Jail // the way to it, where no link may be; nil: it is one of its own
 
 	mu   sync.Mutex
@@ -177,6 +182,14 @@ func OpenJail(o JailOptions) (*Jail, error) {
 	for _, p := range o.ReadOnly {
 		if p = j.expand(p); filepath.IsAbs(p) {
 			j.roots = append(j.roots, &jailRoot{path: filepath.Clean(p), readOnly: true})
+		}
+	}
+	for _, p := range o.Straight {
+		if p = j.expand(p); p != "" && !filepath.IsAbs(p) {
+			p = filepath.Join(ws, p)
+		}
+		if p != "" {
+			j.straight = append(j.straight, filepath.Clean(p), filepath.Join(resolveExisting(filepath.Dir(p)), filepath.Base(p)))
 		}
 	}
 	j.rules = Narrow{Protected: slices.Clone(o.Protected), ProtectedWrite: slices.Clone(o.ProtectedWrite), names: slices.Clone(o.ProtectedNames)}
@@ -272,15 +285,15 @@ func (j *Jail) Display(path string) string {
 	return path
 }
 
-// Foreign reports whether a name lies in a read-only root, whose content came
-// from somebody else.
+// Foreign reports whether a name lies in a read-only or shared root, whose
+// content came from somebody else.
 func (j *Jail) Foreign(name string) bool {
 	abs, err := j.Path(name)
 	if err != nil {
 		return false
 	}
 	r, _ := j.rootOf(abs)
-	return r != nil && r.readOnly && !r.own
+	return r != nil && (r.shared || r.readOnly && !r.own)
 }
 
 func (j *Jail) expand(name string) string {

@@ -22,6 +22,10 @@ func (j *Jail) Open(name string) (*os.File, error) {
 		}
 		var f *os.File
 		if f, err = j.openPlace(p); err == nil {
+			if err = j.straightFile(name, f); err != nil {
+				_ = f.Close()
+				return nil, err
+			}
 			return f, nil
 		}
 		if !escapes(err) {

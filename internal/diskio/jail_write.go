@@ -141,6 +141,10 @@ func (j *Jail) target(name string) (*target, error) {
 		t, next, err = j.pin(p)
 		switch {
 		case err == nil && next == "":
+			if err = j.straightPath(name, t.path); err != nil {
+				t.close()
+				return nil, err
+			}
 			return t, nil
 		case err == nil:
 			p, err = j.locate(next, true)
