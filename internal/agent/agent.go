@@ -88,8 +88,13 @@ type Options struct {
 	// Approve decides about tool calls; see runner.Spec. May be nil.
 	Approve func(ctx context.Context, t tool.Tool, c tool.Call) *tool.Result
 	Skills  *skill.Library
-	Hooks   []runner.Hooks
-	Limits  runner.Limits
+	// Guest says where the messages of others than the owner work, who never see
+	// the workspace. nil: all work in the workspace.
+	Guest func(r bus.Route, scope string) Place
+	// GuestSkills are the skills of these messages. May be nil.
+	GuestSkills *skill.Library
+	Hooks       []runner.Hooks
+	Limits      runner.Limits
 	// Media opens a file the model wants to send, if policy allows it.
 	Media func(c tool.Call, path string) (bus.Media, error)
 	// Folder says whether a conversation may work in a folder, and what it is
@@ -219,7 +224,7 @@ func New(o Options) (*Agent, error) {
 		o.Grace = drainGrace
 	}
 	a := &Agent{
-		Options: o, prompt: newPromptBuilder(o.Workspace, o.Skills, o.Now),
+		Options: o, prompt: newPromptBuilder(o),
 		idle: make(chan *actor), quit: make(chan struct{}),
 		actors: map[string]*actor{}, live: map[string]*conversation{}, stats: map[string]stats{}, started: o.Now(),
 	}
@@ -309,7 +314,7 @@ func (a *Agent) keyOf(in bus.Inbound) string {
 	switch {
 	case in.SessionKey != "":
 		return in.SessionKey
-	case a.Unified:
+	case a.Unified && in.Scope == "": // a guest must not read what the owner said elsewhere
 		return "unified:default"
 	}
 	return in.Route.SessionKey()

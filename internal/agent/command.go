@@ -131,7 +131,7 @@ func (a *Agent) priority(cmd command, it *item, s stopped) {
 	case cmd.name == "help":
 		reply = a.helpText()
 	case cmd.name == "skill":
-		reply = a.skillText()
+		reply = a.skillText(it.in.Scope)
 	case cmd.name == "usage":
 		reply = a.usageText(it.ctx)
 	case a.Restart == nil:
@@ -208,13 +208,14 @@ func (a *Agent) helpText() string {
 	return b.String()
 }
 
-func (a *Agent) skillText() string {
-	if a.Skills == nil || len(a.Skills.List()) == 0 {
+func (a *Agent) skillText(scope string) string {
+	skills := a.skillsFor(scope)
+	if skills == nil || len(skills.List()) == 0 {
 		return "No skills are installed."
 	}
 	var b strings.Builder
 	b.WriteString("Skills (write $name in a message to load one):\n")
-	for _, s := range a.Skills.List() {
+	for _, s := range skills.List() {
 		fmt.Fprintf(&b, "  %-16s %s\n", s.Name, s.Description)
 	}
 	return strings.TrimRight(b.String(), "\n")

@@ -113,7 +113,7 @@ func (t *turn) measure(ctx context.Context, out *Context) error {
 func (t *turn) knownTools(tier Tier) (*tool.Set, error) {
 	s := &t.sets
 	s.mu.Lock()
-	set := s.built[toolChoice{tier.Name, t.goalTools()}]
+	set := s.built[toolChoice{tier.Name, t.goalTools(), t.it.in.Scope != ""}]
 	s.mu.Unlock()
 	if set != nil {
 		return set, nil
@@ -126,7 +126,7 @@ func (p *promptBuilder) describe(channel string, tier Tier, each func(name, part
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	parts := p.parts("")
-	pieces := p.pieces(formatHint(channel), tier, parts)
+	pieces := p.pieces(formatHint(channel), tier, Place{Workspace: p.workspace}, parts)
 	for i, part := range pieces {
 		each(p.pieceName(i, part), part)
 	}

@@ -33,7 +33,7 @@ func (t *turn) hintOne(c llm.ToolCall) string {
 	_ = json.Unmarshal([]byte(c.Arguments), &args) // unreadable arguments just give a shorter hint
 	str := func(key string) string { s, _ := args[key].(string); return s }
 	path := func() string {
-		p := strings.TrimPrefix(str("path"), t.Workspace+"/")
+		p := strings.TrimPrefix(str("path"), t.place(t.it.in).Workspace+"/")
 		return text.ShortPath(p, t.Home, t.HintChars)
 	}
 	switch c.Name {

@@ -96,7 +96,7 @@ func (t *turn) snapshot() map[string]any {
 	t.mu.Unlock()
 	all := map[string]any{
 		"max_iterations": limits.Iterations, "context_window_tokens": limits.ContextWindow, "model": t.rt.Display,
-		"model_preset": t.rt.Preset, "presets": t.Presets, "workspace": t.Workspace, "max_tool_result_chars": limits.ToolResultChars,
+		"model_preset": t.rt.Preset, "presets": t.Presets, "workspace": t.place(t.it.in).Workspace, "max_tool_result_chars": limits.ToolResultChars,
 		"usage.prompt_tokens": st.usage.Prompt, "usage.completion_tokens": st.usage.Completion, "messages": t.sess.Len(),
 		"request.channel": t.it.in.Route.Channel, "request.chat_id": t.it.in.Route.ChatID, "request.sender_id": t.it.in.SenderID,
 		"version": t.Version,

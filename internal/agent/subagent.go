@@ -261,7 +261,7 @@ func (t *turn) subagentSpec(s *subagent) runner.Spec {
 		}
 	}
 	return runner.Spec{
-		Model: t.rt.Model, ModelName: t.rt.Name, System: t.prompt.subagent(tier),
+		Model: t.rt.Model, ModelName: t.rt.Name, System: t.prompt.subagent(s.Scope, t.place(t.it.in), tier),
 		Messages: []llm.Message{{Role: llm.User, Content: llm.Text(s.Task + t.projectNote())}},
 		Tools:    t.subagentTools(tier), MaxTokens: answer, Temperature: t.rt.Temperature, Effort: t.rt.Effort, Limits: limits,
 		Call: tool.Call{
@@ -269,7 +269,7 @@ func (t *turn) subagentSpec(s *subagent) runner.Spec {
 			Tainted: s.Tainted, State: &tool.State{},
 		},
 		Source: "subagent", Sequential: true, Hooks: []runner.Hooks{hooks}, Approve: t.Approve, Redact: t.Secrets.Redact,
-		OffloadDir: t.prompt.offloadDir(), Scale: t.calibration(t.rt.Name).Factor(), Log: t.Log.With("session", t.key, "subagent", s.ID),
+		OffloadDir: t.place(t.it.in).Results, Scale: t.calibration(t.rt.Name).Factor(), Log: t.Log.With("session", t.key, "subagent", s.ID),
 	}
 }
 

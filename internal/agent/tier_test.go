@@ -56,7 +56,7 @@ func heads(t *testing.T, bootstrap, memory string) map[string]head {
 		}
 	}
 	set := productTools(t, workspace)
-	p := newPromptBuilder(workspace, skill.Open(skill.Options{Workspace: workspace}), time.Now)
+	p := newPromptBuilder(Options{Workspace: workspace, Skills: skill.Open(skill.Options{Workspace: workspace}), Now: time.Now})
 	out := map[string]head{}
 	for _, window := range []int{4096, 8192, 16384, 65536} {
 		tier := TierOf(window)
@@ -65,7 +65,7 @@ func heads(t *testing.T, bootstrap, memory string) map[string]head {
 			t.Fatal(err)
 		}
 		// Names of this machine must not count.
-		system := strings.NewReplacer(workspace, "/home/ann/.nanobot/workspace", ", "+runtime.GOARCH+";", ", amd64;").Replace(p.system("cli", "", tier))
+		system := strings.NewReplacer(workspace, "/home/ann/.nanobot/workspace", ", "+runtime.GOARCH+";", ", amd64;").Replace(p.system("cli", "", Place{Workspace: workspace}, tier))
 		h := head{window: window, tools: tools.Names(), systemTokens: runner.EstimateHead(system, nil), tokens: runner.EstimateHead(system, tools.Defs()), bytes: len(system)}
 		for _, d := range tools.Defs() {
 			h.bytes += len(d.Name) + len(d.Description) + len(d.Schema)

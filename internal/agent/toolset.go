@@ -23,8 +23,9 @@ type toolSets struct {
 
 // toolChoice is what a set depends on, besides the tools that come and go.
 type toolChoice struct {
-	tier string
-	goal bool
+	tier  string
+	goal  bool
+	guest bool // with less of the tools that come and go
 }
 
 // chooseTools puts together the tools of the turn: those always there, those
@@ -43,7 +44,10 @@ func (t *turn) chooseTools(ctx context.Context, tier Tier) (*tool.Set, error) {
 	if s.built == nil || s.generation != generation {
 		s.built, s.generation = map[toolChoice]*tool.Set{}, generation
 	}
-	choice := toolChoice{tier.Name, t.goalTools()}
+	choice := toolChoice{tier.Name, t.goalTools(), t.it.in.Scope != ""}
+	if choice.guest {
+		more = forGuests(more)
+	}
 	if set, ok := s.built[choice]; ok {
 		return set, nil
 	}
@@ -68,9 +72,15 @@ func (t *turn) chooseTools(ctx context.Context, tier Tier) (*tool.Set, error) {
 	return set, nil
 }
 
+// forGuests are the tools that come and go which others than the owner may use:
+// servers work with the owner's rights, files and accounts.
+func forGuests(list []tool.Tool) []tool.Tool {
+	return slices.DeleteFunc(slices.Clone(list), func(t tool.Tool) bool { return !t.Guests })
+}
+
 // tellMissing lets the user know once per conversation what cannot be used.
 func (t *turn) tellMissing(s *toolSets) {
-	if t.Missing == nil {
+	if t.Missing == nil || t.it.in.Scope != "" {
 		return
 	}
 	missing := t.Missing()

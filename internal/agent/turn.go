@@ -198,7 +198,7 @@ func (t *turn) run(ctx context.Context, current llm.Message) (runner.Result, err
 	if err != nil {
 		return runner.Result{}, fmt.Errorf("choose tools: %w", err)
 	}
-	system := t.prompt.system(t.it.in.Route.Channel, t.it.in.Scope, tier)
+	system := t.prompt.system(t.it.in.Route.Channel, t.it.in.Scope, t.place(t.it.in), tier)
 	scale := t.calibration(t.rt.Name).Factor()
 	limits, answer := t.bounds(tier)
 	budget := runner.InputBudget(limits, answer)
@@ -230,7 +230,7 @@ func (t *turn) run(ctx context.Context, current llm.Message) (runner.Result, err
 		Approve:    t.Approve,
 		Redact:     t.Secrets.Redact,
 		Hooks:      append([]runner.Hooks{t.hooks()}, t.Hooks...),
-		OffloadDir: t.prompt.offloadDir(),
+		OffloadDir: t.place(t.it.in).Results,
 		Record:     t.record,
 		Sync:       t.sess.Sync,
 		Inject:     t.inject,

@@ -11,15 +11,15 @@ import (
 	"github.com/nanobot-go/nanobot/internal/session"
 )
 
-// Undoer takes back what turns did to files. It must not let one session reach
-// the turns of another. Replies are Markdown for the user.
+// Undoer takes back what turns did to files, those of whoever wrote the message.
+// It must not let one session reach the turns of another. Replies are Markdown for the user.
 type Undoer interface {
 	// Undo takes back a turn of a session, the last one that changed files if
 	// turn is empty. force also replaces files that changed since. paths are
 	// the files it touched.
-	Undo(ctx context.Context, session, turn string, force bool) (reply string, paths []string, err error)
+	Undo(ctx context.Context, in bus.Inbound, session, turn string, force bool) (reply string, paths []string, err error)
 	// Diff shows what a turn changed; an empty turn is the last one.
-	Diff(ctx context.Context, session, turn string) (string, error)
+	Diff(ctx context.Context, in bus.Inbound, session, turn string) (string, error)
 }
 
 // undoPaths is how many files the model is told of by name.
@@ -34,13 +34,13 @@ func (t *turn) undoCommand(ctx context.Context, cmd command) error {
 	case t.Undo == nil:
 		return t.remember(cmd, "Changes to files are not kept here, so there is nothing to show or take back.")
 	case cmd.name == "diff":
-		reply, err := t.Undo.Diff(ctx, t.key, id)
+		reply, err := t.Undo.Diff(ctx, t.it.in, t.key, id)
 		if err != nil {
 			return t.undoFailed(ctx, cmd, err)
 		}
 		return t.rememberMarkdown(cmd, reply)
 	}
-	reply, paths, err := t.Undo.Undo(ctx, t.key, id, force)
+	reply, paths, err := t.Undo.Undo(ctx, t.it.in, t.key, id, force)
 	if err != nil {
 		return t.undoFailed(ctx, cmd, err)
 	}

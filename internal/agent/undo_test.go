@@ -16,7 +16,7 @@ import (
 // undoLog is an Undoer that writes down what it is asked.
 type undoLog struct{ asked []string }
 
-func (u *undoLog) Undo(_ context.Context, session, turn string, force bool) (string, []string, error) {
+func (u *undoLog) Undo(_ context.Context, _ bus.Inbound, session, turn string, force bool) (string, []string, error) {
 	u.asked = append(u.asked, fmt.Sprintf("undo %s %q %v", session, turn, force))
 	switch turn {
 	case "broken":
@@ -27,7 +27,7 @@ func (u *undoLog) Undo(_ context.Context, session, turn string, force bool) (str
 	return "**took back**", []string{"a.txt", "b.txt"}, nil
 }
 
-func (u *undoLog) Diff(_ context.Context, session, turn string) (string, error) {
+func (u *undoLog) Diff(_ context.Context, _ bus.Inbound, session, turn string) (string, error) {
 	u.asked = append(u.asked, fmt.Sprintf("diff %s %q", session, turn))
 	return "```diff\n-a\n```", nil
 }

@@ -35,7 +35,6 @@ import (
 	"github.com/nanobot-go/nanobot/internal/tool"
 	"github.com/nanobot-go/nanobot/internal/tool/mcp"
 	"github.com/nanobot-go/nanobot/internal/tool/shell"
-	"github.com/nanobot-go/nanobot/internal/tool/undo"
 )
 
 // Options of an App.
@@ -193,13 +192,16 @@ func (a *App) build(ctx context.Context, o Options) error {
 		return err
 	}
 	var set *tool.Set
-	a.Skills = skill.Open(skill.Options{
+	skills := skill.Options{
 		Workspace: a.Workspace, Disabled: def.DisabledSkills, Log: o.Log, Getenv: lookup(o.Env), Ledger: SkillLedger(a.Config),
 		HasTool: func(name string) bool {
 			_, ok := set.Get(name)
 			return ok || name == "my" && a.Config.Config.Tools.My.Enable
 		},
-	})
+	}
+	a.Skills = skill.Open(skills)
+	skills.Workspace, skills.Ledger = "", "" // guests have those that everybody has
+	guestSkills := skill.Open(skills)
 	set, media, err := a.tools(o) //nolint:contextcheck // what commands need begins with the first one and ends with the app
 	if err != nil {
 		return err
@@ -230,8 +232,8 @@ func (a *App) build(ctx context.Context, o Options) error {
 	a.Agent, err = agent.New(agent.Options{
 		Workspace: a.Workspace, Sessions: store, Runtime: a.models.runtime, Presets: a.models.presets(),
 		Tools: set, MoreTools: a.moreTools(), Missing: a.missingTools(), Skills: a.Skills, Media: media, Folder: a.folder, UserShell: a.userShell(o), Restart: o.Restart,
-		Hooks: append(slices.Clone(o.Hooks), runner.Hooks{AfterTool: a.safety.after(o)}), Approve: a.safety.approve(o),
-		Secrets: a.safety.secrets, Undo: undo.Chat{Store: a.safety.undo}, Ended: a.ended,
+		Hooks: append(slices.Clone(o.Hooks), runner.Hooks{AfterTool: a.safety.after(a, o)}), Approve: a.safety.approve(a, o),
+		Secrets: a.safety.secrets, Undo: undoer{a.others}, Guest: a.guestPlace, GuestSkills: guestSkills, Ended: a.ended,
 		Subagents: a.subagents(o), Deliver: o.Deliver, Elsewhere: o.Elsewhere, Memory: taken, IdleCompact: idleCompact(def), IdleCheck: idleCheck(def), SharedMemory: def.SharedMemory, Dream: dreamer,
 		My:      agent.Settings{Offer: !o.NoBuiltins && a.Config.Config.Tools.My.Enable, AllowSet: a.Config.Config.Tools.My.AllowSet, Shown: map[string]string{"exec": a.Exec}},
 		Operate: a.operate(o), Problems: o.Link.Problems, Aside: asideCommands(o),
@@ -310,6 +312,7 @@ func (a *App) ended(session string, stopped bool) {
 	a.others.stop(session)
 	if !stopped {
 		a.safety.policy.Forget(session)
+		a.others.forget(session)
 	}
 }
 
@@ -406,7 +409,7 @@ func (a *App) protectedPaths() (deny, denyWrite []string) {
 		deny, denyWrite = diskio.HomeProtected(home)
 	}
 	data := a.Config.DataDir
-	deny = append(deny, filepath.Join(data, "undo"))
+	deny = append(deny, filepath.Join(data, "undo"), filepath.Join(data, guestsFolder))
 	if a.Config.Config.Tools.ProtectConfigDir {
 		deny = append(deny, a.Config.File, filepath.Join(data, "config.json"), filepath.Join(data, GoodConfig))
 		for _, name := range []string{"sessions", "auth", "logs", "run", "memory", "subagents", "bus", "channels", "history", "pairing.json", "skills.json", "secrets.json", "whatsapp-auth", "weixin"} {

@@ -86,6 +86,11 @@ func (o *origins) of(dir string) (*origin.Store, error) {
 	return s, err
 }
 
+// in is of, for later.
+func (o *origins) in(dir string) func() (*origin.Store, error) {
+	return func() (*origin.Store, error) { return o.of(dir) }
+}
+
 // foreign reports whether a file of the workspace came from outside.
 func (o *origins) foreign(path string) bool {
 	s, err := o.of("")
@@ -99,17 +104,6 @@ func (s *safety) record(c tool.Call) (*origin.Store, error) {
 		return nil, nil
 	}
 	return s.origins.of(c.Project.Dir)
-}
-
-// foreign reports whether a file that a call reads came from outside.
-func (s *safety) foreign(c tool.Call) func(path string, data []byte) bool {
-	return func(path string, data []byte) bool {
-		rec, err := s.record(c)
-		if err != nil || rec == nil {
-			return err != nil
-		}
-		return rec.Foreign(path) || rec.ForeignContent(data)
-	}
 }
 
 // contained says why a command must not do more than a stranger's: it has the
@@ -134,6 +128,9 @@ func (s *safety) contained(c tool.Call) string {
 	}
 	if example := rec.Example(dir); example != "" {
 		return "it can read a file from outside: " + example
+	}
+	if list, err := os.ReadDir(s.share); s.share != "" && err == nil && len(list) > 0 {
+		return "it can read what guests share"
 	}
 	return ""
 }
@@ -205,9 +202,8 @@ func (w *watch) confined(release ...func()) shell.Confined {
 
 // confine puts a command into the sandbox. What the agent follows is read-only
 // for every command; a contained one cannot change hooks and settings of
-// repositories either. The commands of others than the owner see nothing that is
-// the owner's alone.
-func (s *safety) confine(a *App, other bool) func(c tool.Call, cmd *exec.Cmd) (shell.Confined, error) {
+// repositories either. Those of guests: guestProfile.
+func (s *safety) confine(a *App) func(c tool.Call, cmd *exec.Cmd) (shell.Confined, error) {
 	return func(c tool.Call, cmd *exec.Cmd) (shell.Confined, error) {
 		if s.Sandbox == sandbox.None {
 			w, err := s.watch(c, false)
@@ -228,7 +224,7 @@ func (s *safety) confine(a *App, other bool) func(c tool.Call, cmd *exec.Cmd) (s
 			Protected: s.closed(),
 			Network:   s.Network,
 		}
-		return s.enclose(c, cmd, enclosure{box: box, profile: p, folder: a.Workspace, other: other})
+		return s.enclose(c, cmd, enclosure{box: box, profile: p, folder: a.Workspace})
 	}
 }
 
@@ -237,7 +233,6 @@ type enclosure struct {
 	box     *sandbox.Box
 	profile sandbox.Profile
 	folder  string // whose repositories are sealed
-	other   bool
 }
 
 // enclose wraps a command with everything that depends on its turn.
@@ -263,11 +258,6 @@ func (s *safety) enclose(c tool.Call, cmd *exec.Cmd, e enclosure) (_ shell.Confi
 	}
 	if err := s.shelve(cmd, &p, w.why != ""); err != nil {
 		return shell.Confined{}, err
-	}
-	if e.other {
-		if err := s.hide(e.folder, e.box, &p); err != nil {
-			return shell.Confined{}, err
-		}
 	}
 	if p.Network == sandbox.NetProxy && p.ProxySocket == "" {
 		if p.ProxySocket, err = s.proxy.start(); err != nil {

@@ -203,8 +203,8 @@ func (x *projects) of(c tool.Call) (*view, error) {
 		return nil, fmt.Errorf("the folder %s of this chat cannot be used now: %w", c.Project.Dir, err)
 	}
 	v := &view{jail: jail}
-	pictures, _ := x.app.pictures(x.o, jail) // the owner was told at the start
-	v.files = byName(append(x.app.fileTools(jail, c.Project.Dir), pictures...))
+	pictures, _ := x.app.pictures(x.o, jail, x.app.safety.media) // the owner was told at the start
+	v.files = byName(append(x.app.fileTools(jail, x.app.safety.origins.in(c.Project.Dir)), pictures...))
 	x.seen[key] = v
 	return v, nil
 }
@@ -247,7 +247,7 @@ func (a *App) userShell(o Options) func(ctx context.Context, c tool.Call, comman
 	if a.commands == nil {
 		return nil
 	}
-	after := a.safety.after(o)
+	after := a.safety.after(a, o)
 	return func(ctx context.Context, c tool.Call, command string) (tool.Result, error) {
 		t := byName(a.commands.Tools())["exec"]
 		input, err := json.Marshal(map[string]string{"command": command})

@@ -69,6 +69,7 @@ type safety struct {
 	proxy     *commandProxy
 	seal      seal
 	origins   *origins
+	share     string   // of the workspace, that guests write to; "" is none
 	writing   sync.Map // callKey to writing, of running calls that write files
 	log       *slog.Logger
 }
@@ -79,6 +80,7 @@ func (a *App) guard(o Options) error {
 		Posture: PostureOf(a.Config),
 		media:   filepath.Join(a.Config.DataDir, "media"),
 		seal:    seal{workspace: a.Workspace},
+		share:   a.untrustedRoot(),
 		log:     o.Log,
 	}
 	id := filepath.Base(a.Sessions.Dir())
@@ -99,6 +101,7 @@ func (a *App) guard(o Options) error {
 	var err error
 	s.jail, err = diskio.OpenJail(diskio.JailOptions{
 		Workspace: a.Workspace, Restrict: s.Restrict, ReadOnly: []string{s.media}, Protected: deny, ProtectedNames: s.names, ProtectedWrite: denyWrite,
+		Straight: straight(a.untrustedRoot()),
 	})
 	if err != nil {
 		return fmt.Errorf("open the workspace: %w", err)
@@ -118,19 +121,38 @@ func (a *App) guard(o Options) error {
 	if s.strict = s.box; s.Sandbox == sandbox.None {
 		s.strict = lazyBox(sandbox.Auto, o.Log)
 	}
-	cfg := a.Config.Config.Tools.Approval
-	s.policy, err = approve.New(approve.Options{
-		Mode: s.Approval, Timeout: time.Duration(cfg.TimeoutS) * time.Second, FallbackAllow: cfg.Fallback == "allow",
-		Rules: approvalRules(cfg.Rules), Sandboxed: s.Sandbox != sandbox.None, Network: string(s.Network),
-		SandboxProfile: s.describe(a.Config.Config.Tools.Exec), Jail: s.jail, Contained: s.contained, Exposed: s.exposed,
-		CommandRisk: shell.Risk, CommandPrefix: shell.Prefix, Suspicious: web.Suspicious, Leaks: s.secrets.Leaks, Log: o.Log,
-		Known: func(c tool.Call, address string) bool { return web.Seen(c.State, address) },
-	})
-	if err != nil {
+	a.safety = s
+	if s.policy, err = approve.New(a.approvalOptions(o, s.jail)); err != nil {
 		return fmt.Errorf("tools.approval: %w", err)
 	}
-	a.safety = s
 	return nil
+}
+
+// approvalOptions are those of a policy about calls whose files are behind a jail.
+func (a *App) approvalOptions(o Options, jail *diskio.Jail) approve.Options {
+	s, cfg := a.safety, a.Config.Config.Tools.Approval
+	return approve.Options{
+		Mode: s.Approval, Timeout: time.Duration(cfg.TimeoutS) * time.Second, FallbackAllow: cfg.Fallback == "allow",
+		Rules: approvalRules(cfg.Rules), Sandboxed: s.Sandbox != sandbox.None, Network: string(s.Network),
+		SandboxProfile: s.describe(a.Config.Config.Tools.Exec), Jail: jail, Contained: s.contained, Exposed: s.exposed,
+		CommandRisk: shell.Risk, CommandPrefix: shell.Prefix, Suspicious: web.Suspicious, Leaks: s.secrets.Leaks, Log: o.Log,
+		Known: func(c tool.Call, address string) bool { return web.Seen(c.State, address) },
+	}
+}
+
+// straight are the trees of a workspace in which no link is followed.
+func straight(share string) []string {
+	if share == "" {
+		return nil
+	}
+	return []string{share}
+}
+
+// visible leaves out paths that lie in hidden ones.
+func visible(paths, hidden []string) []string {
+	return slices.DeleteFunc(paths, func(p string) bool {
+		return slices.ContainsFunc(hidden, func(h string) bool { return within(p, h) })
+	})
 }
 
 // closed are the protected paths, with the copies there are now.
@@ -151,10 +173,16 @@ func approvalRules(in []config.ApprovalRule) []approve.Rule {
 }
 
 // approve decides about a call and keeps what it is going to change.
-func (s *safety) approve(o Options) func(ctx context.Context, t tool.Tool, c tool.Call) *tool.Result {
+func (s *safety) approve(a *App, o Options) func(ctx context.Context, t tool.Tool, c tool.Call) *tool.Result {
 	return func(ctx context.Context, t tool.Tool, c tool.Call) *tool.Result {
-		s.policy.Saw(c, c.UserText)
-		if no := s.policy.Check(ctx, t, c); no != nil {
+		policy, done, err := a.others.policy(c)
+		if err != nil {
+			no := tool.Fail(tool.Internal, "%v", err)
+			return &no
+		}
+		defer done()
+		policy.Saw(c, c.UserText)
+		if no := policy.Check(ctx, t, c); no != nil {
 			return no
 		}
 		if t.ReadOnly {
@@ -166,7 +194,12 @@ func (s *safety) approve(o Options) func(ctx context.Context, t tool.Tool, c too
 				return &no
 			}
 		}
-		if err := s.undo.Before(ctx, inFull(t, c.Project), c); err != nil {
+		kept, given, err := a.others.kept(c)
+		if err == nil {
+			defer given()
+			err = kept.Before(ctx, inFull(t, c.Project), c)
+		}
+		if err != nil {
 			o.Log.WarnContext(ctx, "this change cannot be undone", "tool", t.Name, "turn", c.TurnID, "err", err)
 		}
 		return nil
@@ -174,15 +207,24 @@ func (s *safety) approve(o Options) func(ctx context.Context, t tool.Tool, c too
 }
 
 // after notes what a call left behind and which addresses a search named.
-func (s *safety) after(o Options) func(ctx context.Context, c tool.Call, r tool.Result, took time.Duration) {
+func (s *safety) after(a *App, o Options) func(ctx context.Context, c tool.Call, r tool.Result, took time.Duration) {
 	return func(ctx context.Context, c tool.Call, r tool.Result, _ time.Duration) {
 		if c.Name == "web_search" && !r.IsError {
-			s.policy.Saw(c, r.Content.String())
+			if policy, done, err := a.others.policy(c); err == nil {
+				policy.Saw(c, r.Content.String())
+				done()
+			}
 		}
 		if err := s.wrote(c); err != nil {
 			o.Log.ErrorContext(ctx, "record where a file comes from", "tool", c.Name, "turn", c.TurnID, "err", err)
 		}
-		edits, err := s.undo.After(ctx, c)
+		kept, done, err := a.others.kept(c)
+		if err != nil {
+			o.Log.WarnContext(ctx, "note what a call changed", "tool", c.Name, "turn", c.TurnID, "err", err)
+			return
+		}
+		defer done()
+		edits, err := kept.After(ctx, c)
 		if err != nil {
 			o.Log.WarnContext(ctx, "note what a call changed", "tool", c.Name, "turn", c.TurnID, "err", err)
 		}

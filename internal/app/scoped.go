@@ -3,125 +3,157 @@ package app
 import (
 	"context"
 	"errors"
-	"path/filepath"
-	"runtime"
+	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/diskio"
-	"github.com/nanobot-go/nanobot/internal/memory"
 	"github.com/nanobot-go/nanobot/internal/sandbox"
-	"github.com/nanobot-go/nanobot/internal/text"
 	"github.com/nanobot-go/nanobot/internal/tool"
+	"github.com/nanobot-go/nanobot/internal/tool/approve"
 	"github.com/nanobot-go/nanobot/internal/tool/shell"
+	"github.com/nanobot-go/nanobot/internal/tool/undo"
 )
-
-// private are the paths of a workspace that belong to the owner, or to one
-// conversation, and are hidden from everybody who has a scope of their own:
-// what is known about people, and where old versions of it lie.
-func private(workspace string) []string {
-	var out []string
-	for _, name := range []string{"USER.md", "HEARTBEAT.md", "memory", "sessions", "cron", "triggers", ".git", keptResults} {
-		out = append(out, filepath.Join(workspace, filepath.FromSlash(name)))
-	}
-	return out
-}
 
 // keptResults is where long results of tools are kept, by conversation.
 const keptResults = ".nanobot/tool-results"
 
-// persona are the paths that everybody's turns follow: they may be read by
-// all and changed by the owner.
-func persona(workspace string) []string {
-	var out []string
-	for _, name := range []string{"AGENTS.md", "SOUL.md", "TOOLS.md", "skills"} {
-		out = append(out, filepath.Join(workspace, name))
-	}
-	return out
-}
-
-// maxOthers bounds the conversations whose tools are kept in memory.
+// maxOthers bounds the chats whose files are kept open.
 const maxOthers = 64
 
-// others are the files and commands as people with a scope see them: without
-// what is the owner's alone. Nothing is made before one of them writes.
+// others are the files and commands of chats that are not the owner's alone:
+// each has folders of its own, which nothing is made of before one of them
+// calls a tool.
 type others struct {
 	app *App
 	o   Options
 
 	mu    sync.Mutex
-	seen  map[[2]string]*view // by conversation and scope
-	shell *shell.Shell        // nil: not needed yet
-	tools map[string]tool.Tool
+	rooms map[string]*view
 }
 
-// view is what one of them sees.
-type view struct {
-	jail  *diskio.Jail
-	files map[string]tool.Tool
+// of returns the view of a call. done gives it back.
+func (x *others) of(c tool.Call) (v *view, done func(), err error) {
+	return x.room(bus.Room(c.Route, c.Scope), c.SessionKey)
 }
 
-// of returns the view of a call.
-func (x *others) of(c tool.Call) *view {
+func (x *others) room(room, session string) (v *view, done func(), err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	key := [2]string{c.SessionKey, c.Scope}
-	if v := x.seen[key]; v != nil {
-		return v
+	if v = x.rooms[room]; v == nil {
+		x.makeRoom()
+		if v, err = x.app.openGuest(x.o, room); err != nil {
+			return nil, nil, err
+		}
+		if x.rooms == nil {
+			x.rooms = map[string]*view{}
+		}
+		x.rooms[room] = v
+		v.sweepMedia(x.now())
 	}
-	if x.seen == nil || len(x.seen) >= maxOthers {
-		x.seen = map[[2]string]*view{}
+	v.using++
+	v.used = x.now()
+	v.sessions[session] = true
+	return v, sync.OnceFunc(func() {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		v.using--
+	}), nil
+}
+
+func (x *others) now() time.Time {
+	if x.o.Now != nil {
+		return x.o.Now()
 	}
-	ws := x.app.Workspace
-	v := &view{jail: x.app.safety.jail.Narrower(diskio.Narrow{
-		Protected: private(ws), ProtectedWrite: persona(ws), Unlisted: []string{x.app.safety.media}, Restrict: true,
-		Except: []string{
-			filepath.Join(ws, filepath.FromSlash(filepath.Dir(memory.ScopeFile(c.Scope)))),
-			filepath.Join(ws, filepath.FromSlash(keptResults), text.SafeName(c.SessionKey)),
-		},
-	})}
-	pictures, _ := x.app.pictures(x.o, v.jail) // the owner was told at the start
-	v.files = byName(append(x.app.fileTools(v.jail, ""), pictures...))
-	x.seen[key] = v
-	return v
+	return time.Now()
+}
+
+// makeRoom closes the chat that was quiet for the longest time if there are too
+// many. The caller holds the lock.
+func (x *others) makeRoom() {
+	if len(x.rooms) < maxOthers {
+		return
+	}
+	oldest := ""
+	for name, v := range x.rooms {
+		if v.using == 0 && !v.running() && (oldest == "" || v.used.Before(x.rooms[oldest].used)) {
+			oldest = name
+		}
+	}
+	if oldest == "" {
+		return
+	}
+	if err := x.rooms[oldest].close(); err != nil {
+		x.app.log.Warn("close the workspace of a chat", "err", err)
+	}
+	delete(x.rooms, oldest)
+}
+
+// running reports whether a command of the chat goes on.
+func (v *view) running() bool {
+	if v.shell == nil {
+		return false
+	}
+	for session := range v.sessions {
+		if v.shell.Busy(session) {
+			return true
+		}
+	}
+	return false
+}
+
+func (v *view) close() error {
+	var err error
+	if v.shell != nil {
+		err = v.shell.Close()
+	}
+	return errors.Join(err, v.undo.Close(), v.jail.Close())
 }
 
 // files returns the tools that work on files; nil for the owner in the workspace.
-func (x *others) files(c tool.Call) (map[string]tool.Tool, error) {
+func (x *others) files(c tool.Call) (map[string]tool.Tool, func(), error) {
 	switch {
 	case c.Scope != "":
-		return x.of(c).files, nil
+		v, done, err := x.of(c)
+		if err != nil {
+			return nil, nil, err
+		}
+		return v.files, done, nil
 	case c.Project.Dir == "":
-		return nil, nil
+		return nil, nil, nil
 	}
 	v, err := x.app.projects.of(c)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return v.files, nil
+	return v.files, func() {}, nil
 }
 
 // commands returns the tools that run commands; nil for the owner, whose
 // commands know of folders themselves.
-func (x *others) commands(c tool.Call) (map[string]tool.Tool, error) {
+func (x *others) commands(c tool.Call) (map[string]tool.Tool, func(), error) {
 	if c.Scope == "" {
-		return nil, nil
+		return nil, nil, nil
+	}
+	if x.app.safety.Sandbox == sandbox.None {
+		return nil, nil, errors.New("commands are not run for guests without a sandbox; an owner can set tools.exec.sandbox to auto")
+	}
+	v, done, err := x.of(c)
+	if err != nil {
+		return nil, nil, err
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.shell != nil {
-		return x.tools, nil
+	if v.shell == nil {
+		sh, err := x.app.guestShell(x.o, v.guestHome)
+		if err != nil {
+			v.using--
+			return nil, nil, err
+		}
+		v.shell, v.commands = sh, byName(sh.Tools())
 	}
-	if x.app.safety.Sandbox == sandbox.None {
-		return nil, errors.New("commands are not run for guests without a sandbox; an owner can set tools.exec.sandbox to auto")
-	}
-	sh, err := x.app.shell(x.o, true)
-	if err != nil {
-		return nil, err
-	}
-	x.shell, x.tools = sh, byName(sh.Tools())
-	return x.tools, nil
+	return v.commands, done, nil
 }
 
 func byName(list []tool.Tool) map[string]tool.Tool {
@@ -133,19 +165,20 @@ func byName(list []tool.Tool) map[string]tool.Tool {
 }
 
 // apart makes tools that do what find returns for a call, or what they always
-// did if that is nothing.
-func apart(list []tool.Tool, find func(c tool.Call) (map[string]tool.Tool, error)) []tool.Tool {
+// did if that is nothing. find's last result is called after the call.
+func apart(list []tool.Tool, find func(c tool.Call) (map[string]tool.Tool, func(), error)) []tool.Tool {
 	out := slices.Clone(list)
 	for i := range out {
 		own, name := out[i].Run, out[i].Name
 		out[i].Run = func(ctx context.Context, c tool.Call) (tool.Result, error) {
-			theirs, err := find(c)
+			theirs, done, err := find(c)
 			if err != nil {
 				return tool.Fail(tool.Unsupported, "%v", err), nil
 			}
 			if theirs == nil {
 				return own(ctx, c)
 			}
+			defer done()
 			t, ok := theirs[name]
 			if !ok {
 				return tool.Fail(tool.Unsupported, "%s cannot be used in this chat", name), nil
@@ -161,7 +194,12 @@ func (x *others) media(c tool.Call, path string) (bus.Media, error) {
 	jail := x.app.safety.jail
 	switch {
 	case c.Scope != "":
-		jail = x.of(c).jail
+		v, done, err := x.of(c)
+		if err != nil {
+			return bus.Media{}, err
+		}
+		defer done()
+		jail = v.jail
 	case c.Project.Dir != "":
 		v, err := x.app.projects.of(c)
 		if err != nil {
@@ -175,44 +213,99 @@ func (x *others) media(c tool.Call, path string) (bus.Media, error) {
 	return openMedia(jail, path)
 }
 
-func (x *others) started() *shell.Shell {
+// policy is what decides about a call: that of the owner, or one that knows the
+// files of the guest.
+func (x *others) policy(c tool.Call) (p *approve.Policy, done func(), err error) {
+	if c.Scope == "" {
+		return x.app.safety.policy, func() {}, nil
+	}
+	v, done, err := x.of(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	return v.policy, done, nil
+}
+
+// kept is the record of changes that a call belongs to.
+func (x *others) kept(c tool.Call) (s *undo.Store, done func(), err error) {
+	if c.Scope == "" {
+		return x.app.safety.undo, func() {}, nil
+	}
+	v, done, err := x.of(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	return v.undo, done, nil
+}
+
+// all are the views that are open now.
+func (x *others) all() []*view {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.shell
+	return slices.Collect(maps.Values(x.rooms))
+}
+
+func (x *others) shells() []*shell.Shell {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	var out []*shell.Shell
+	for _, v := range x.rooms {
+		if v.shell != nil {
+			out = append(out, v.shell)
+		}
+	}
+	return out
 }
 
 func (x *others) stop(session string) {
-	if sh := x.started(); sh != nil {
+	for _, sh := range x.shells() {
 		sh.Stop(session)
 	}
 }
 
 func (x *others) busy(session string) bool {
-	sh := x.started()
-	return sh != nil && sh.Busy(session)
+	return slices.ContainsFunc(x.shells(), func(sh *shell.Shell) bool { return sh.Busy(session) })
+}
+
+func (x *others) forget(session string) {
+	for _, v := range x.all() {
+		v.policy.Forget(session)
+	}
 }
 
 func (x *others) close() error {
-	if sh := x.started(); sh != nil {
-		return sh.Close()
+	var err error
+	for _, v := range x.all() {
+		err = errors.Join(err, v.close())
 	}
-	return nil
+	return err
 }
 
-// hide narrows the profile of a command of somebody with a scope.
-func (s *safety) hide(workspace string, box *sandbox.Box, p *sandbox.Profile) error {
-	if runtime.GOOS == "linux" && !box.Level().MountNS {
-		return errors.New("commands do not run in this chat: the sandbox of this machine cannot hide the owner's files from them")
-	}
-	p.Protected = slices.Concat(p.Protected, private(workspace))
-	// There is no telling whose files these are.
-	p.ReadOnly = slices.DeleteFunc(slices.Clone(p.ReadOnly), func(path string) bool { return path == s.media })
-	return s.offHost(box, p)
+// undoer takes back changes of the owner's turns, and of guests' in their own
+// workspaces.
+type undoer struct{ x *others }
+
+func (u undoer) chat(r bus.Route, scope, session string) (undo.Chat, func(), error) {
+	s, done, err := u.x.kept(tool.Call{Route: r, Scope: scope, SessionKey: session})
+	return undo.Chat{Store: s}, done, err
 }
 
-// visible leaves out paths that lie in hidden ones.
-func visible(paths, hidden []string) []string {
-	return slices.DeleteFunc(paths, func(p string) bool {
-		return slices.ContainsFunc(hidden, func(h string) bool { return within(p, h) })
-	})
+// Undo implements agent.Undoer.
+func (u undoer) Undo(ctx context.Context, in bus.Inbound, session, turn string, force bool) (reply string, paths []string, err error) {
+	chat, done, err := u.chat(in.Route, in.Scope, session)
+	if err != nil {
+		return "", nil, err
+	}
+	defer done()
+	return chat.Undo(ctx, session, turn, force)
+}
+
+// Diff implements agent.Undoer.
+func (u undoer) Diff(ctx context.Context, in bus.Inbound, session, turn string) (string, error) {
+	chat, done, err := u.chat(in.Route, in.Scope, session)
+	if err != nil {
+		return "", err
+	}
+	defer done()
+	return chat.Diff(ctx, session, turn)
 }

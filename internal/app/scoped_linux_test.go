@@ -36,6 +36,7 @@ func TestGuestsCommands(t *testing.T) {
 	if seen := s.run("", tries[:4]...); strings.Count(seen, canary) < 6 {
 		t.Fatalf("the owner sees too little, so this test tests nothing: %s", seen[max(0, len(seen)-2000):])
 	}
+	s.putGuest("notes.txt", ownTag+" 3\n")
 	seen := s.run(guest, tries...)
 	if at := strings.Index(seen, canary); at >= 0 {
 		t.Errorf("a canary got out: ...%s", seen[max(0, at-600):at+40])

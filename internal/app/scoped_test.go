@@ -160,6 +160,15 @@ func (s *shared) run(scope string, calls ...map[string]any) string {
 	return s.asked.String() + s.sent.String()
 }
 
+// putGuest puts a file where the chat of guests works.
+func (s *shared) putGuest(name, body string) {
+	s.t.Helper()
+	p := filepath.Join(s.guestSpace(), filepath.FromSlash(name))
+	if err := errors.Join(os.MkdirAll(filepath.Dir(p), 0o700), os.WriteFile(p, []byte(body), 0o600)); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 func call(tool string, pairs ...any) map[string]any {
 	out := map[string]any{"tool": tool}
 	for i := 0; i < len(pairs); i += 2 {
@@ -206,21 +215,30 @@ func TestGuestsSeeNothingOfTheOwner(t *testing.T) {
 	}
 }
 
-// What is theirs, and what is everybody's, they can use.
+// What is theirs they can use: what is remembered of them is in their prompt,
+// and their files and long results can be read.
 func TestGuestsCanWork(t *testing.T) {
 	t.Parallel()
 	s := newShared(t, calmConfig)
+	s.putGuest("../tool-results/c.txt", ownTag+" 2\n")
+	s.putGuest("notes.txt", ownTag+" 3\n")
 	seen := s.run(guest,
-		call("read_file", "path", memory.ScopeFile(guest)), call("read_file", "path", "notes.txt"),
-		call("read_file", "path", ".nanobot/tool-results/"+text.SafeName(group)+"/c.txt"),
-		call("read_file", "path", "SOUL.md"), call("write_file", "path", "new.txt", "content", "x"))
+		call("read_file", "path", filepath.Join(s.guestFolder(), "tool-results", "c.txt")), call("read_file", "path", "notes.txt"),
+		call("write_file", "path", "new.txt", "content", "x"))
 	for i := 1; i <= 3; i++ {
 		if want := fmt.Sprintf("%s %d", ownTag, i); !strings.Contains(seen, want) {
 			t.Errorf("%q was not shown", want)
 		}
 	}
-	if b, err := os.ReadFile(filepath.Join(s.ws, "new.txt")); err != nil || string(b) != "x" {
+	if b, err := os.ReadFile(filepath.Join(s.guestSpace(), "new.txt")); err != nil || string(b) != "x" {
 		t.Errorf("new.txt = %q, %v", b, err)
+	}
+	if !strings.Contains(seen, "calm") {
+		t.Error("the owner's SOUL.md is not in the prompt of a guest")
+	}
+	s.run(guest, call("write_file", "path", filepath.Join(s.guestFolder(), "tool-results", "c.txt"), "content", "x"))
+	if b, _ := os.ReadFile(filepath.Join(s.guestFolder(), "tool-results", "c.txt")); string(b) == "x" {
+		t.Error("a guest changed a stored result")
 	}
 }
 
@@ -241,26 +259,28 @@ func TestGuestsChangeNothingOfTheOwner(t *testing.T) {
 	}
 }
 
-// What people sent is found by who was told its name: a guest can look at the
-// own picture again and does not find those of the owner, and gets to nothing
-// outside of the workspace even where the owner does.
+// A guest can look again at what was sent in the own chat, does not find what
+// the owner or another chat got, and gets to nothing outside of the workspace
+// even where the owner does.
 func TestGuestsStayAtTheirs(t *testing.T) {
 	t.Parallel()
 	s := newShared(t, `{"tools":{"approval":{"mode":"off"}}}`)
 	media := filepath.Join(s.home, "media", "test")
-	s.put("../media/test/QWERTY_theirs.txt", ownTag+" 4\n")
+	s.putGuest("../media/QWERTY_theirs.txt", ownTag+" 4\n")
 	s.put("../media/test/ASDFGH_owners.txt", canary+" owners\n")
 	s.put("../outside.txt", canary+" outside\n")
 	tries := []map[string]any{
 		call("list_dir", "path", media), call("list_dir", "path", filepath.Dir(media), "recursive", true), call("glob", "pattern", "**/*.txt", "path", media),
 		call("grep", "pattern", token, "path", media, "output_mode", "content"), call("grep", "pattern", token, "path", s.home, "output_mode", "content"),
-		call("read_file", "path", filepath.Join(s.home, "outside.txt")), call("read_file", "path", filepath.Join(media, "QWERTY_theirs.txt")),
+		call("read_file", "path", filepath.Join(s.home, "outside.txt")), call("read_file", "path", filepath.Join(media, "ASDFGH_owners.txt")),
+		call("read_file", "path", filepath.Join(s.guestFolder(), "media", "QWERTY_theirs.txt")),
 	}
 	if seen := s.run("", tries...); !strings.Contains(seen, canary+" owners") || !strings.Contains(seen, canary+" outside") || !strings.Contains(seen, "ASDFGH") {
 		t.Fatal("the owner sees too little, so this test tests nothing")
 	}
-	seen := s.run(guest, tries...)
-	if at := max(strings.Index(seen, canary), strings.Index(seen, "ASDFGH")); at >= 0 {
+	s.run(guest, tries...)
+	seen := s.got.String()
+	if at := strings.Index(seen, canary); at >= 0 {
 		t.Errorf("found: ...%s", seen[max(0, at-600):at+40])
 	}
 	if !strings.Contains(seen, ownTag+" 4") {
@@ -276,7 +296,12 @@ func TestSentFileIsTheOneThatWasChecked(t *testing.T) {
 		o.Link.Submit = func(context.Context, bus.Inbound) error { return nil }
 	})
 	for _, scope := range []string{"", guest} {
+		ws := s.ws
+		if scope != "" {
+			ws = s.guestSpace()
+		}
 		s.put("report.txt", "the report")
+		s.putGuest("report.txt", "the report")
 		s.run(scope, call("message", "content", "here", "media", []string{"report.txt"}))
 		var out bus.Outbound
 		for d := json.NewDecoder(strings.NewReader(s.sent.String())); ; {
@@ -291,7 +316,7 @@ func TestSentFileIsTheOneThatWasChecked(t *testing.T) {
 		if len(out.Media) != 1 || out.Media[0].Name != "report.txt" || out.Media[0].Size != 10 {
 			t.Fatalf("media = %+v", out.Media)
 		}
-		report := filepath.Join(s.ws, "report.txt")
+		report := filepath.Join(ws, "report.txt")
 		if err := errors.Join(os.Remove(report), os.Symlink(filepath.Join(s.home, "config.json"), report)); err != nil {
 			t.Skip("no links here")
 		}

@@ -10,7 +10,6 @@ import (
 	"iter"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -21,6 +20,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
+	"github.com/nanobot-go/nanobot/internal/origin"
 	"github.com/nanobot-go/nanobot/internal/sandbox"
 	"github.com/nanobot-go/nanobot/internal/skill"
 	"github.com/nanobot-go/nanobot/internal/tool"
@@ -61,10 +61,10 @@ func (a *App) builtins(o Options) ([]tool.Tool, error) {
 	cfg := a.Config.Config.Tools
 	var list []tool.Tool
 	if cfg.File.Enable {
-		list = append(list, apart(a.fileTools(a.safety.jail, ""), a.others.files)...)
+		list = append(list, apart(a.fileTools(a.safety.jail, a.safety.origins.in("")), a.others.files)...)
 	}
 	if a.Exec = a.containment(); cfg.Exec.Enable {
-		sh, err := a.shell(o, false)
+		sh, err := a.shell(o)
 		if err != nil {
 			return nil, err
 		}
@@ -83,29 +83,36 @@ func (a *App) builtins(o Options) ([]tool.Tool, error) {
 		return nil, err
 	}
 	list = append(list, a.Index.Tool(a.Config.Config.Agents.Defaults.Location()), a.Schedule.Tool())
-	pictures, err := a.pictures(o, a.safety.jail)
+	pictures, err := a.pictures(o, a.safety.jail, a.safety.media)
 	if err != nil {
 		a.Notes = append(a.Notes, fmt.Sprintf("Pictures cannot be made: %v", err))
 	}
 	return append(list, apart(pictures, a.others.files)...), nil
 }
 
-// fileTools are the file family behind a jail, for a conversation that works in
-// the workspace or in a folder of its own.
-func (a *App) fileTools(jail *diskio.Jail, dir string) []tool.Tool {
+// fileTools are the file family behind a jail. The record says which files came
+// from outside; nil: only what is shared with guests did.
+func (a *App) fileTools(jail *diskio.Jail, record func() (*origin.Store, error)) []tool.Tool {
 	kept := filepath.Join(a.Workspace, filepath.FromSlash(keptResults)) + string(filepath.Separator)
+	share := a.untrustedRoot()
 	return files.Tools(files.Options{
 		Jail:    jail,
 		Virtual: skill.BuiltinFS(),
 		Foreign: func(path string) bool {
-			if strings.HasPrefix(path, kept) {
+			if strings.HasPrefix(path, kept) || share != "" && (within(path, share) || within(resolved(path), share)) {
 				return true
 			}
-			rec, err := a.safety.origins.of(dir)
+			if record == nil {
+				return false
+			}
+			rec, err := record()
 			return err != nil || rec.Foreign(path)
 		},
 		ForeignSum: func(sum [sha256.Size]byte) bool {
-			rec, err := a.safety.origins.of(dir)
+			if record == nil {
+				return false
+			}
+			rec, err := record()
 			return err != nil || rec.ForeignSum(sum)
 		},
 	})
@@ -123,27 +130,19 @@ func (a *App) containment() string {
 	return fmt.Sprintf("on, in a sandbox (%s), network: %s", p.Sandbox, p.Network)
 }
 
-// shell makes the tools that run commands, for the owner or for others.
-func (a *App) shell(o Options, other bool) (*shell.Shell, error) {
+// shell makes the tools that run the owner's commands.
+func (a *App) shell(o Options) (*shell.Shell, error) {
 	cfg, s := a.Config.Config.Tools.Exec, a.safety
 	timeout := time.Duration(cfg.Timeout) * time.Second
 	if cfg.Timeout == 0 {
 		timeout = shell.NoTimeout
 	}
-	protected := s.protected
-	if other {
-		protected = slices.Concat(protected, private(a.Workspace))
-	}
-	var keep func(c tool.Call, cmd *exec.Cmd) (shell.Confined, error)
-	if !other {
-		keep = func(c tool.Call, cmd *exec.Cmd) (shell.Confined, error) { return s.confineTo(a, c, cmd) }
-	}
 	sh, err := shell.New(shell.Options{
-		Confine:   keep,
+		Confine:   func(c tool.Call, cmd *exec.Cmd) (shell.Confined, error) { return s.confineTo(a, c, cmd) },
 		Workspace: a.Workspace, Restrict: s.Restrict, Roots: []string{s.media}, Timeout: timeout,
 		PathPrepend: cfg.PathPrepend, PathAppend: cfg.PathAppend, AllowedEnv: cfg.AllowedEnvKeys,
-		Allow: cfg.AllowPatterns, Deny: cfg.DenyPatterns, Protected: protected, Environ: o.Env, Log: o.Log,
-		Wrap: s.confine(a, other), Sandboxed: s.Sandbox != sandbox.None, AskRisky: s.Approval != approve.Off,
+		Allow: cfg.AllowPatterns, Deny: cfg.DenyPatterns, Protected: s.protected, Environ: o.Env, Log: o.Log,
+		Wrap: s.confine(a), Sandboxed: s.Sandbox != sandbox.None, AskRisky: s.Approval != approve.Off,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("tools.exec: %w", err)
@@ -170,7 +169,7 @@ func (a *App) webTools(o Options) ([]tool.Tool, error) {
 
 // pictures makes generate_image behind a jail when it is switched on. The rest
 // of the agent works without it when it cannot be set up.
-func (a *App) pictures(o Options, jail *diskio.Jail) ([]tool.Tool, error) {
+func (a *App) pictures(o Options, jail *diskio.Jail, media string) ([]tool.Tool, error) {
 	cfg := a.Config.Config.Tools.ImageGeneration
 	if !cfg.Enabled {
 		return nil, nil
@@ -188,7 +187,7 @@ func (a *App) pictures(o Options, jail *diskio.Jail) ([]tool.Tool, error) {
 	t, err := newImageTool(image.Options{
 		Provider: cfg.Provider, Model: cfg.Model, Key: key, Base: p.APIBase, Headers: p.ExtraHeaders,
 		AspectRatio: cfg.DefaultAspectRatio, Size: cfg.DefaultImageSize, MaxPerTurn: cfg.MaxImagesPerTurn,
-		Media: a.safety.media, SaveDir: cfg.SaveDir, Read: func(path string) ([]byte, error) { return readWhole(jail, path) },
+		Media: media, SaveDir: cfg.SaveDir, Read: func(path string) ([]byte, error) { return readWhole(jail, path) },
 	}, p.Proxy.Reveal())
 	if err != nil {
 		return nil, err

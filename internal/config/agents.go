@@ -40,6 +40,7 @@ type AgentDefaults struct {
 	SharedMemory                    []string   `json:"sharedMemory" doc:"Chats whose members have one memory together, as channel:chat, such as telegram:-100123; elsewhere each member has one of their own."`
 	ResumeInterrupted               string     `json:"resumeInterrupted" enum:"resume|notify|off" doc:"What becomes of a message the gateway was working on when it ended: taken up again, only told, or neither."`
 	Dream                           Dream      `json:"dream" doc:"Background consolidation of long-term memory."`
+	GuestShare                      string     `json:"guestShare" doc:"Folder of the workspace, such as share, that guests and group chats can read and change; empty is none. What lies there is never trusted."`
 	Budget                          Budget     `json:"budget" doc:"What may be spent."`
 	Limits                          Limits     `json:"limits" doc:"Limits on concurrent work and waiting."`
 }
@@ -62,6 +63,8 @@ type Budget struct {
 	TurnUSD             float64                 `json:"turnUsd" min:"0" doc:"US dollars one turn may cost; 0 is no limit."`
 	DailyTokens         int                     `json:"dailyTokens" min:"0" doc:"Tokens per day, in and out, models on this machine not counted; 0 is no limit."`
 	UnpricedDailyTokens int                     `json:"unpricedDailyTokens" min:"0" doc:"Tokens per day for models whose price is unknown; 0 is no limit."`
+	GuestShare          float64                 `json:"guestShare" min:"0" max:"1" doc:"Share of the limits that all guests and group chats together may use; 0 is no limit of their own."`
+	PerGuestShare       float64                 `json:"perGuestShare" min:"0" max:"1" doc:"Share of the limits that one guest or group chat may use; 0 is no limit of its own."`
 	WarnAt              []float64               `json:"warnAt" min:"0" max:"1" doc:"Shares of a limit at which to warn."`
 	OnExceed            string                  `json:"onExceed" enum:"warn|stopBackground|stopAll" doc:"What a reached limit does: only warn, stop work nobody waits for, or stop every call."`
 	PerSource           map[string]SourceBudget `json:"perSource" doc:"Limits per source of work: user, api, cron, heartbeat, dream, subagent."`
@@ -132,7 +135,7 @@ func defaultAgent() AgentDefaults {
 		ConsolidationRatio:              0.5,
 		ResumeInterrupted:               "resume",
 		Dream:                           Dream{Enabled: true, IntervalH: 2, MaxBatchSize: 20, MaxIterations: 10},
-		Budget:                          Budget{DailyUSD: 5, UnpricedDailyTokens: 5_000_000, WarnAt: []float64{0.8}, OnExceed: "stopAll"},
+		Budget:                          Budget{DailyUSD: 5, UnpricedDailyTokens: 5_000_000, GuestShare: 0.2, PerGuestShare: 0.1, WarnAt: []float64{0.8}, OnExceed: "stopAll"},
 		Limits:                          Limits{LLMTimeoutS: 300, StreamIdleTimeoutS: 90},
 	}
 }

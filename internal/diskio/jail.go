@@ -92,8 +92,8 @@ type Jail struct {
 	locks     *pathLocks
 	rules     Narrow
 	straight  []string // as in JailOptions, absolute and without links above
-	begins    string // the workspace without links, of a jail made by At; else ""
-	shared    bool   // with a jail that is closed instead
+	begins    string   // the workspace without links, of a jail made by At; else ""
+	shared    bool     // with a jail that is closed instead
 }
 
 // jailRoot is an allowed tree. It is opened on first use and retried while it

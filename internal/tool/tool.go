@@ -37,6 +37,9 @@ type Tool struct {
 	// Untrusted. Without it everything that a tool returns came from outside,
 	// its errors included, unless a Result says Trusted itself.
 	Trusted bool
+	// Guests says of a tool that comes and goes, such as one of an MCP server,
+	// that others than the owner may use it.
+	Guests bool
 	// Paths names the files a call is going to change, as the model wrote them,
 	// so that policy, undo and receipts see them without knowing the tool. nil
 	// means none, or (for a command) that it cannot be known.

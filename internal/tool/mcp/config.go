@@ -54,6 +54,7 @@ type Server struct {
 	// Trusted makes the server's own hints count: a tool it calls read-only
 	// runs beside others and needs no approval.
 	Trusted  bool
+	Guests   bool // others than the owner may use it
 	Sandbox  bool // a stdio server runs inside the sandbox
 	Disabled bool // the server is configured but not used
 }
@@ -128,6 +129,7 @@ func (s *Server) fields() map[string]func(json.RawMessage) error {
 		"enabledresources": into(&s.EnabledResources, "a list of strings"),
 		"enabledprompts":   into(&s.EnabledPrompts, "a list of strings"),
 		"trusted":          into(&s.Trusted, "true or false"),
+		"guests":           into(&s.Guests, "true or false"),
 		"sandbox":          into(&s.Sandbox, "true or false"),
 		"disabled":         into(&s.Disabled, "true or false"),
 		"enabled": func(raw json.RawMessage) error {

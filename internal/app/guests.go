@@ -1,0 +1,229 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/agent"
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/sandbox"
+	"github.com/nanobot-go/nanobot/internal/text"
+	"github.com/nanobot-go/nanobot/internal/tool"
+	"github.com/nanobot-go/nanobot/internal/tool/approve"
+	"github.com/nanobot-go/nanobot/internal/tool/shell"
+	"github.com/nanobot-go/nanobot/internal/tool/undo"
+)
+
+// guestsFolder is the part of the data folder in which chats of others than the
+// owner have their files.
+const guestsFolder = "guests"
+
+// guestHome are the folders of one chat that is not the owner's alone. Only
+// workspace, home and share can be changed by what runs there.
+type guestHome struct {
+	root      string
+	workspace string // what they work on
+	home      string // of their commands
+	media     string // what was sent in the chat, and pictures that were made for it
+	results   string // long results of tools
+	undo      string
+	share     string // of the owner's workspace; "" is none
+}
+
+// guestHome names the folders of a room. It makes nothing.
+func (a *App) guestHome(room string) guestHome {
+	root := filepath.Join(resolved(a.Config.DataDir), guestsFolder, text.SafeName(room))
+	return guestHome{
+		root: root, workspace: filepath.Join(root, "workspace"), home: filepath.Join(root, "home"), media: filepath.Join(root, "media"),
+		results: filepath.Join(root, "tool-results"), undo: filepath.Join(root, "undo"), share: a.untrustedRoot(),
+	}
+}
+
+// make makes the folders.
+func (g guestHome) make() error {
+	for _, dir := range []string{g.root, g.workspace, g.home, g.media, g.results} {
+		if err := diskio.MkdirAll(dir, 0o700); err != nil {
+			return fmt.Errorf("make the workspace of this chat: %w", err)
+		}
+	}
+	return nil
+}
+
+// guestPlace tells the agent where a message of a guest works.
+func (a *App) guestPlace(r bus.Route, scope string) agent.Place {
+	g := a.guestHome(bus.Room(r, scope))
+	return agent.Place{Workspace: g.workspace, Results: g.results, Share: g.share}
+}
+
+// untrustedRoot is the folder of the workspace that guests can write to, without
+// links; "" if there is none. What lies there is data in both directions.
+func (a *App) untrustedRoot() string {
+	name := guestShare(a.Config)
+	if name == "" {
+		return ""
+	}
+	return filepath.Join(resolved(a.Workspace), name)
+}
+
+// guestShare is the name of the shared folder in the workspace. A name that
+// leads elsewhere, or to what the agent follows, shares nothing.
+func guestShare(l *config.Loaded) string {
+	name := filepath.Clean(filepath.FromSlash(l.Config.Agents.Defaults.GuestShare))
+	if l.Config.Agents.Defaults.GuestShare == "" || !filepath.IsLocal(name) || name == "." {
+		return ""
+	}
+	top, _, _ := strings.Cut(filepath.ToSlash(name), "/")
+	own := slices.Concat(followedFiles(), followedFolders(), []string{".git", ".nanobot", "cron", "sessions", "triggers"})
+	if slices.ContainsFunc(own, func(own string) bool { return strings.EqualFold(own, top) }) {
+		return ""
+	}
+	return name
+}
+
+// view is what the people of one chat have instead of the owner's files.
+type view struct {
+	jail  *diskio.Jail
+	files map[string]tool.Tool
+
+	// Of guests only.
+	guestHome
+	undo     *undo.Store
+	policy   *approve.Policy
+	shell    *shell.Shell // nil: not needed yet
+	commands map[string]tool.Tool
+	sessions map[string]bool // that were here
+	using    int
+	used     time.Time
+}
+
+// openGuest opens the files of a room, and makes them if they are missing.
+func (a *App) openGuest(o Options, room string) (*view, error) {
+	g := a.guestHome(room)
+	if err := g.make(); err != nil {
+		return nil, err
+	}
+	jail, err := diskio.OpenJail(diskio.JailOptions{Workspace: g.workspace, Restrict: true, ReadOnly: []string{g.media, g.results}, Home: g.workspace})
+	if err != nil {
+		return nil, fmt.Errorf("open the workspace of this chat: %w", err)
+	}
+	if g.share != "" {
+		jail.Share(a.safety.jail, g.share)
+	}
+	v := &view{jail: jail, guestHome: g, sessions: map[string]bool{}}
+	v.undo, err = undo.Open(undo.Options{
+		Dir: g.undo, Jail: jail, MaxBytes: guestUndoBytes, Log: o.Log, Busy: a.others.busy,
+	})
+	if err == nil {
+		v.policy, err = approve.New(a.guestPolicy(o, jail))
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open the workspace of this chat: %w", err), jail.Close())
+	}
+	pictures, _ := a.pictures(o, jail, g.media) // the owner was told at the start
+	v.files = byName(append(a.fileTools(jail, nil), pictures...))
+	return v, nil
+}
+
+// guestUndoBytes is what the old versions of a chat's files may take up.
+const guestUndoBytes = 32 << 20
+
+// guestPolicy is the owner's policy, about the files of a guest. Their commands
+// can never change what the agent follows.
+func (a *App) guestPolicy(o Options, jail *diskio.Jail) approve.Options {
+	p := a.approvalOptions(o, jail)
+	p.Sandboxed, p.Exposed = true, func() bool { return false }
+	p.SandboxProfile = "guest " + jail.Workspace()
+	if p.Network == string(sandbox.NetHost) || p.Network == "" {
+		p.Network = string(sandbox.NetProxy)
+	}
+	return p
+}
+
+// guestShell makes the tools that run commands in a chat of guests. Nothing the
+// settings open for the owner's commands is open for them: no variables, no
+// programs of the owner's, no folders.
+func (a *App) guestShell(o Options, g guestHome) (*shell.Shell, error) {
+	cfg := a.Config.Config.Tools.Exec
+	timeout := time.Duration(cfg.Timeout) * time.Second
+	if cfg.Timeout == 0 {
+		timeout = shell.DefaultTimeout
+	}
+	sh, err := shell.New(shell.Options{
+		Workspace: g.workspace, Restrict: true, Roots: g.roots(), Timeout: timeout,
+		Allow: cfg.AllowPatterns, Deny: cfg.DenyPatterns, Environ: o.Env, Log: o.Log,
+		Wrap: func(_ tool.Call, cmd *exec.Cmd) (shell.Confined, error) {
+			release, err := a.confineGuest(g, cmd)
+			return shell.Confined{Release: release}, err // what it prints is from outside
+		},
+		Sandboxed: true, AskRisky: a.safety.Approval != approve.Off,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("tools.exec: %w", err)
+	}
+	return sh, nil
+}
+
+// roots are the folders beside the workspace that a chat of guests reaches.
+func (g guestHome) roots() []string {
+	out := []string{g.media, g.results}
+	if g.share != "" {
+		out = append(out, g.share)
+	}
+	return out
+}
+
+// confineGuest puts a command of a guest into a sandbox of its own.
+func (a *App) confineGuest(g guestHome, cmd *exec.Cmd) (func(), error) {
+	box, err := a.safety.box(context.Background()) // as for the owner's commands
+	if err != nil {
+		return nil, fmt.Errorf("commands do not run in this chat: nothing here can keep the owner's files from them: %w", err)
+	}
+	p, err := a.guestProfile(box, g)
+	if err != nil {
+		return nil, err
+	}
+	if err := g.make(); err != nil { // it may have been removed by hand
+		return nil, err
+	}
+	cmd.Env = append(slices.DeleteFunc(slices.Clone(cmd.Env), func(kv string) bool { return strings.HasPrefix(kv, "HOME=") }), "HOME="+g.home)
+	return box.Wrap(cmd, p)
+}
+
+// guestProfile is what a command of a guest can reach: its own folders and the
+// programs of the machine. Nothing of the owner's is in it, so that it does not
+// matter what the owner's turns make or rename while it runs.
+func (a *App) guestProfile(box *sandbox.Box, g guestHome) (sandbox.Profile, error) {
+	p := sandbox.Profile{
+		Workspace: g.workspace, Exact: true, ReadOnly: []string{g.media, g.results}, ReadWrite: []string{g.home},
+		Protected: []string{a.Workspace}, // where it lies among the programs of the machine
+		Network:   a.safety.Network,
+	}
+	switch {
+	case !box.Level().MountNS:
+		return p, errors.New("commands do not run in this chat: the sandbox of this machine has no mount namespaces, so it cannot hide the owner's files from them")
+	case sandbox.Shows(g.root):
+		return p, fmt.Errorf("commands do not run in this chat: the data folder %s lies in a folder of programs, which every command can read", filepath.Dir(filepath.Dir(g.root)))
+	}
+	if g.share != "" {
+		p.ReadWrite = append(p.ReadWrite, g.share)
+	}
+	return p, a.safety.offHost(box, &p)
+}
+
+// guestMediaKeep is how long files that were sent in a chat of guests are kept.
+const guestMediaKeep = 30 * 24 * time.Hour
+
+// sweepMedia removes what was sent long ago.
+func (g guestHome) sweepMedia(now time.Time) {
+	store := channel.MediaStore{Dir: g.media}
+	_, _ = store.Sweep(context.Background(), now.Add(-guestMediaKeep)) // the next time tries again
+}
