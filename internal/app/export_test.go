@@ -26,3 +26,9 @@ func Desk(g *Gateway) *webui.Desk { return g.desk() }
 func PretendFree(g *Gateway, bytes uint64) {
 	g.free = func(string) (uint64, bool) { return bytes, true }
 }
+
+// UntrustedRoot is the folder that guests share with the owner.
+func UntrustedRoot(a *App) string { return a.untrustedRoot() }
+
+// GuestShare is what a setting of agents.defaults.guestShare opens.
+func GuestShare(setting string) string { return guestShare(setting) }

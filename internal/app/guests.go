@@ -13,7 +13,6 @@ import (
 	"github.com/nanobot-go/nanobot/internal/agent"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
-	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/sandbox"
 	"github.com/nanobot-go/nanobot/internal/text"
@@ -39,13 +38,20 @@ type guestHome struct {
 	share     string // of the owner's workspace; "" is none
 }
 
-// guestHome names the folders of a room. It makes nothing.
-func (a *App) guestHome(room string) guestHome {
-	root := filepath.Join(resolved(a.Config.DataDir), guestsFolder, text.SafeName(room))
+// guestFolders names the folders of a room. It makes nothing.
+func guestFolders(data, room string) guestHome {
+	root := filepath.Join(resolved(data), guestsFolder, text.SafeName(room))
 	return guestHome{
 		root: root, workspace: filepath.Join(root, "workspace"), home: filepath.Join(root, "home"), media: filepath.Join(root, "media"),
-		results: filepath.Join(root, "tool-results"), undo: filepath.Join(root, "undo"), share: a.untrustedRoot(),
+		results: filepath.Join(root, "tool-results"), undo: filepath.Join(root, "undo"),
 	}
+}
+
+// guestHome names the folders of a room, with the one that is shared.
+func (a *App) guestHome(room string) guestHome {
+	g := guestFolders(a.Config.DataDir, room)
+	g.share = a.untrustedRoot()
+	return g
 }
 
 // make makes the folders.
@@ -67,7 +73,7 @@ func (a *App) guestPlace(r bus.Route, scope string) agent.Place {
 // untrustedRoot is the folder of the workspace that guests can write to, without
 // links; "" if there is none. What lies there is data in both directions.
 func (a *App) untrustedRoot() string {
-	name := guestShare(a.Config)
+	name := guestShare(a.Config.Config.Agents.Defaults.GuestShare)
 	if name == "" {
 		return ""
 	}
@@ -76,9 +82,9 @@ func (a *App) untrustedRoot() string {
 
 // guestShare is the name of the shared folder in the workspace. A name that
 // leads elsewhere, or to what the agent follows, shares nothing.
-func guestShare(l *config.Loaded) string {
-	name := filepath.Clean(filepath.FromSlash(l.Config.Agents.Defaults.GuestShare))
-	if l.Config.Agents.Defaults.GuestShare == "" || !filepath.IsLocal(name) || name == "." {
+func guestShare(setting string) string {
+	name := filepath.Clean(filepath.FromSlash(setting))
+	if setting == "" || !filepath.IsLocal(name) || name == "." {
 		return ""
 	}
 	top, _, _ := strings.Cut(filepath.ToSlash(name), "/")

@@ -89,12 +89,14 @@ type frontDoor struct {
 	*journal.Journal
 	owner   *ownerChat
 	figures *figures
+	guests  func(ctx context.Context, in *bus.Inbound)
 }
 
-func (g *Gateway) door() frontDoor { return frontDoor{g.queue, g.owner, g.o.figures} }
+func (g *Gateway) door() frontDoor { return frontDoor{g.queue, g.owner, g.o.figures, g.guestMedia} }
 
 // Submit implements bus.Inbox.
 func (f frontDoor) Submit(ctx context.Context, in bus.Inbound) error {
+	f.guests(ctx, &in)
 	err := f.Journal.Submit(ctx, in)
 	if err == nil {
 		f.owner.note(in)

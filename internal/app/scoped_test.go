@@ -136,11 +136,19 @@ func (s *shared) run(scope string, calls ...map[string]any) string {
 	s.t.Helper()
 	s.mu.Lock()
 	s.calls = calls
+	s.mu.Unlock()
+	return s.say(scope, "go")
+}
+
+// say lets somebody say something and returns all the model and the chat got to see.
+func (s *shared) say(scope, words string) string {
+	s.t.Helper()
+	s.mu.Lock()
 	s.asked.Reset()
 	s.got.Reset()
 	s.sent.Reset()
 	s.mu.Unlock()
-	in := bus.Inbound{Route: bus.Route{Channel: "test", ChatID: "group"}, SenderID: "7", Text: "go", Scope: scope}
+	in := bus.Inbound{Route: bus.Route{Channel: "test", ChatID: "group"}, SenderID: "7", Text: words, Scope: scope}
 	if scope == "" {
 		in.Route.ChatID = "owner"
 	}
