@@ -55,6 +55,8 @@ type Options struct {
 	// TriggerKey is what requests to a trigger may be signed with instead of
 	// bringing the token; nil, or an empty key, means that they cannot.
 	TriggerKey func(id string) []byte
+	// Nonces remembers signed requests; it is needed with TriggerKey.
+	Nonces *Nonces
 
 	// Token must come as a bearer token with every request to the API. Without
 	// one only requests that reach a loopback address are served.

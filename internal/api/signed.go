@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"strconv"
@@ -14,8 +15,8 @@ import (
 	"unicode/utf8"
 )
 
-// Headers with a signature: ours has a time in it, so that nobody can send an
-// old request again, the other is what code forges send.
+// Headers with a signature: ours has a time in it, the other is what code forges
+// send. A signature is its own nonce: what was taken once is not taken again.
 const (
 	headerSignature = "X-Nanobot-Signature" // t=UNIX,sha256=HEX of "UNIX.BODY"
 	headerHub       = "X-Hub-Signature-256" // sha256=HEX of BODY
@@ -60,7 +61,8 @@ func (a *API) signedTrigger(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return bodyFault(err)
 	}
-	if !a.signed(r, body) {
+	nonce, until, ok := a.signed(r, body)
+	if !ok {
 		return &fault{status: http.StatusUnauthorized, code: "invalid_signature", message: "The signature does not fit the body, or is too old; nanobot trigger secret tells the key."}
 	}
 	message, untrusted := string(bytes.TrimSpace(body)), true
@@ -75,24 +77,49 @@ func (a *API) signedTrigger(w http.ResponseWriter, r *http.Request) error {
 	if message == "" || !utf8.ValidString(message) {
 		return badRequest("message", "The body must be a text that says what happened.")
 	}
+	if a.o.Nonces == nil {
+		return errors.New("signed requests cannot be told from repeated ones: there is no place to remember them")
+	}
+	fresh, err := a.o.Nonces.Take(r.Context(), nonce, until, a.o.Now())
+	if err != nil {
+		return err
+	}
+	if !fresh {
+		return &fault{status: http.StatusConflict, code: "repeated_request", message: "This signed request was taken before; sign it again with a new time to send it again."}
+	}
 	return a.fire(w, r, message, untrusted)
 }
 
-// signed reports whether a request carries a good signature of its body.
-func (a *API) signed(r *http.Request, body []byte) bool {
-	key := a.o.TriggerKey(r.PathValue("id"))
+// signed reports whether a request carries a good signature of its body. The
+// nonce is what must not come again before until.
+func (a *API) signed(r *http.Request, body []byte) (nonce string, until time.Time, ok bool) {
+	id, now := r.PathValue("id"), a.o.Now()
+	key := a.o.TriggerKey(id)
 	if len(key) == 0 {
-		return false
+		return "", until, false
 	}
 	if ours := r.Header.Get(headerSignature); ours != "" {
 		at, mac, _ := strings.Cut(ours, ",")
 		unix, err := strconv.ParseInt(strings.TrimPrefix(strings.TrimSpace(at), "t="), 10, 64)
-		if err != nil || a.o.Now().Sub(time.Unix(unix, 0)).Abs() > signedLife {
-			return false
+		if err != nil || now.Sub(time.Unix(unix, 0)).Abs() > signedLife {
+			return "", until, false
 		}
-		return sameMAC(key, mac, []byte(strconv.FormatInt(unix, 10)+"."), body)
+		stamp := strconv.FormatInt(unix, 10)
+		nonce = id + " " + stamp + " " + digest([]byte(stamp+"."), body)
+		return nonce, time.Unix(unix, 0).Add(signedLife + time.Second), sameMAC(key, mac, []byte(stamp+"."), body)
 	}
-	return sameMAC(key, r.Header.Get(headerHub), body)
+	// The other form has no time in it, so its nonce is kept for much longer.
+	return id + " " + digest(body), now.Add(hubLife), sameMAC(key, r.Header.Get(headerHub), body)
+}
+
+// digest names what was signed. The text of a signature would not do: the same
+// one can be written in several ways.
+func digest(parts ...[]byte) string {
+	h := sha256.New()
+	for _, p := range parts {
+		h.Write(p)
+	}
+	return hex.EncodeToString(h.Sum(nil))
 }
 
 func sameMAC(key []byte, given string, parts ...[]byte) bool {

@@ -4,11 +4,15 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -33,6 +37,7 @@ func TestSignedTrigger(t *testing.T) {
 	h := open(t, says(), func(o *api.Options) {
 		withTriggers(&mu, &got)(o)
 		o.TriggerKey = func(id string) []byte { return []byte("key of " + id) }
+		o.Nonces = api.NewNonces(filepath.Join(t.TempDir(), "run", "nonces"))
 		now = o.Now()
 	})
 	at := func(d time.Duration) string { return fmt.Sprint(now.Add(d).Unix()) }
@@ -49,7 +54,11 @@ func TestSignedTrigger(t *testing.T) {
 		{"sent again later", "trg_A", ours(at(-6*time.Minute), body), body, 401},
 		{"from the future", "trg_A", ours(at(6*time.Minute), body), body, 401},
 		{"another time", "trg_A", "X-Nanobot-Signature: t=" + at(time.Second) + "," + mac("key of trg_A", at(0)+"."+body), body, 401},
+		{"sent twice", "trg_A", ours(at(0), body), body, 409},
+		{"sent twice, in capitals", "trg_A", "X-Nanobot-Signature: t=" + at(0) + ",sha256=" + strings.ToUpper(strings.TrimPrefix(mac("key of trg_A", at(0)+"."+body), "sha256=")), body, 409},
+		{"sent twice, the time with a zero", "trg_A", "X-Nanobot-Signature: t=0" + at(0) + "," + mac("key of trg_A", at(0)+"."+body), body, 409},
 		{"of a forge", "trg_A", "X-Hub-Signature-256: " + mac("key of trg_A", forge), forge, 202},
+		{"of a forge, twice", "trg_A", "X-Hub-Signature-256: " + mac("key of trg_A", forge), forge, 409},
 		{"other words", "trg_A", "X-Hub-Signature-256: " + mac("key of trg_A", forge), body, 401},
 		{"another trigger", "trg_A", "X-Hub-Signature-256: " + mac("key of trg_B", forge), forge, 401},
 		{"no hex", "trg_A", "X-Hub-Signature-256: sha256=zz", forge, 401},
@@ -72,5 +81,63 @@ func TestSignedTrigger(t *testing.T) {
 	want := []string{"untrusted it failed", "untrusted it failed", "untrusted " + forge}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// What was taken stays taken: by another process, after a restart, and after a
+// crash in the middle of a line; at once by many it is taken by one.
+func TestNonces(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "run", "nonces")
+	now := time.Unix(1700000000, 0)
+	take := func(n *api.Nonces, name string, at time.Time) bool {
+		t.Helper()
+		fresh, err := n.Take(t.Context(), name, now.Add(5*time.Minute), at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fresh
+	}
+	one, two := api.NewNonces(path), api.NewNonces(path)
+	if !take(one, "a", now) || take(two, "a", now) || !take(two, "b", now) || take(one, "b", now) {
+		t.Error("two processes do not share what they saw")
+	}
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.WriteString("17000")
+	if err := errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	three := api.NewNonces(path)
+	if !take(three, "c", now) || take(api.NewNonces(path), "c", now) || take(three, "a", now) {
+		t.Error("a torn line costs more than itself")
+	}
+	if !take(one, "a", now.Add(6*time.Minute)) {
+		t.Error("a nonce is kept for longer than it is needed")
+	}
+
+	var wins atomic.Int32
+	var work sync.WaitGroup
+	for range 16 {
+		work.Go(func() {
+			if fresh, err := api.NewNonces(path).Take(t.Context(), "race", now.Add(time.Minute), now); err == nil && fresh {
+				wins.Add(1)
+			}
+		})
+	}
+	if work.Wait(); wins.Load() != 1 {
+		t.Errorf("%d of 16 took one nonce", wins.Load())
+	}
+
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if fresh, err := one.Take(t.Context(), "d", now, now); err == nil || fresh {
+		t.Error("a nonce that cannot be kept was taken")
 	}
 }
