@@ -19,7 +19,6 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/config"
-	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
@@ -384,51 +383,5 @@ func lookup(env []string) func(string) string {
 	}
 }
 
-// protectedNames are how the copies begin that we, editors and people make of
-// files with credentials.
-func (a *App) protectedNames() []string {
-	if !a.Config.Config.Tools.ProtectConfigDir {
-		return nil
-	}
-	data, own := a.Config.DataDir, a.Config.File
-	names := []string{filepath.Join(data, "config.json"), filepath.Join(data, ".config.json"), filepath.Join(data, GoodConfig), filepath.Join(data, "secrets.json"), filepath.Join(data, pairingFile)}
-	if own != names[0] {
-		names = append(names, own, filepath.Join(filepath.Dir(own), "."+filepath.Base(own)))
-	}
-	return names
-}
-
 // SkillLedger is the record of skills that were installed.
 func SkillLedger(l *config.Loaded) string { return filepath.Join(l.DataDir, "skills.json") }
-
-// protectedPaths are what no tool may touch: our configuration, other
-// conversations, credentials of ours and of the user.
-func (a *App) protectedPaths() (deny, denyWrite []string) {
-	home, err := os.UserHomeDir()
-	if err == nil {
-		deny, denyWrite = diskio.HomeProtected(home)
-	}
-	data := a.Config.DataDir
-	deny = append(deny, filepath.Join(data, "undo"), filepath.Join(data, guestsFolder))
-	if a.Config.Config.Tools.ProtectConfigDir {
-		deny = append(deny, a.Config.File, filepath.Join(data, "config.json"), filepath.Join(data, GoodConfig))
-		for _, name := range []string{"sessions", "auth", "logs", "run", "memory", "subagents", "bus", "channels", "history", "pairing.json", "skills.json", "secrets.json", "whatsapp-auth", "weixin"} {
-			deny = append(deny, filepath.Join(data, name))
-		}
-	}
-	// What others wrote and the user installed is not the model's to change.
-	if dirs, err := skill.InstalledDirs(SkillLedger(a.Config)); err == nil {
-		denyWrite = append(denyWrite, dirs...)
-	}
-	if exe, err := os.Executable(); err == nil {
-		denyWrite = append(denyWrite, exe)
-	}
-	denyWrite = append(denyWrite,
-		filepath.Join(a.Workspace, "memory", "history.jsonl"), filepath.Join(a.Workspace, "memory", ".cursor"),
-		filepath.Join(a.Workspace, "memory", ".dream_cursor"), filepath.Join(a.Workspace, "cron"), filepath.Join(a.Workspace, "triggers"),
-		filepath.Join(a.Workspace, ".nanobot", "workspace-id"), filepath.Join(a.Workspace, ".git", "hooks"))
-	inside := func(p string) bool {
-		return p == a.Workspace || strings.HasPrefix(a.Workspace, p+string(filepath.Separator))
-	}
-	return slices.DeleteFunc(deny, inside), denyWrite
-}

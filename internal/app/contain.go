@@ -265,8 +265,8 @@ func (s *safety) enclose(c tool.Call, cmd *exec.Cmd, e enclosure) (_ shell.Confi
 		}
 	}
 	w.used = func() bool { return p.Network != sandbox.NetNone }
-	p.ReadOnly = visible(append(slices.Clip(p.ReadOnly), paths...), p.Protected)
-	p.ReadWrite = append(slices.Clip(p.ReadWrite), visible(pins(paths), p.Protected)...)
+	p.ReadOnly = s.visible(append(slices.Clip(p.ReadOnly), paths...), p.Protected)
+	p.ReadWrite = append(slices.Clip(p.ReadWrite), s.visible(pins(paths), p.Protected)...)
 
 	cleanup, err := e.box.Wrap(cmd, p)
 	if err != nil {

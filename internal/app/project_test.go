@@ -202,12 +202,12 @@ func scopeHost(t *testing.T, conf string) (h *host, ws string) {
 	h.start()
 	ws, err := filepath.EvalSymlinks(h.g.Workspace())
 	h.must(err)
-	for _, dir := range []string{"a/b", "c", "../elsewhere"} {
+	for _, dir := range []string{"a/b", "c", "../../elsewhere"} {
 		h.must(os.MkdirAll(filepath.Join(ws, dir), 0o700))
 	}
 	h.must(os.WriteFile(filepath.Join(ws, "file"), nil, 0o600))
 	if runtime.GOOS != "windows" {
-		h.must(errors.Join(os.Symlink("../elsewhere", filepath.Join(ws, "away")), os.Symlink("a", filepath.Join(ws, "link"))))
+		h.must(errors.Join(os.Symlink("../../elsewhere", filepath.Join(ws, "away")), os.Symlink("a", filepath.Join(ws, "link"))))
 	}
 	return h, ws
 }
@@ -216,7 +216,7 @@ func TestChooseScope(t *testing.T) {
 	t.Parallel()
 	const full, narrow = agent.AccessFull, agent.AccessRestricted
 	h, ws := scopeHost(t, strings.Replace(partyConfig, `{"agents"`, `{"tools": {"restrictToWorkspace": true}, "agents"`, 1))
-	elsewhere := filepath.Join(filepath.Dir(ws), "elsewhere")
+	elsewhere := filepath.Join(filepath.Dir(filepath.Dir(ws)), "elsewhere")
 	steps := []struct {
 		path, mode   string
 		remote       bool
@@ -226,7 +226,8 @@ func TestChooseScope(t *testing.T) {
 		{"a", "", false, filepath.Join(ws, "a"), full},
 		{"a", "wide", false, "", "access_mode"},
 		{elsewhere, "", false, "", "outside the workspace"},
-		{"..", "", false, "", "outside the workspace"},
+		{"..", "", false, "", "protected"},
+		{"../..", "", false, "", "outside the workspace"},
 		{"away", "", false, "", "outside the workspace"},
 		{"nothing", "", false, "", "there is no folder nothing"},
 		{"file", "", false, "", "is not a folder"},
@@ -270,7 +271,7 @@ func TestChooseScope(t *testing.T) {
 func TestChooseScopeAnywhere(t *testing.T) {
 	t.Parallel()
 	h, ws := scopeHost(t, "")
-	elsewhere := filepath.Join(filepath.Dir(ws), "elsewhere")
+	elsewhere := filepath.Join(filepath.Dir(filepath.Dir(ws)), "elsewhere")
 	chat := bus.Route{Channel: "websocket", ChatID: "x"}
 	if _, _, err := app.ChooseScope(t.Context(), h.g, chat, elsewhere, agent.AccessRestricted, true); err == nil {
 		t.Error("a remote peer left the workspace")

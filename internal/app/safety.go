@@ -148,10 +148,11 @@ func straight(share string) []string {
 	return []string{share}
 }
 
-// visible leaves out paths that lie in hidden ones.
-func visible(paths, hidden []string) []string {
+// visible leaves out paths that lie in hidden ones. A folder around the
+// workspace hides what is beside it, not what is in it.
+func (s *safety) visible(paths, hidden []string) []string {
 	return slices.DeleteFunc(paths, func(p string) bool {
-		return slices.ContainsFunc(hidden, func(h string) bool { return within(p, h) })
+		return slices.ContainsFunc(hidden, func(h string) bool { return within(p, h) && !within(s.seal.workspace, h) })
 	})
 }
 

@@ -276,11 +276,12 @@ func TestGuestsStayAtTheirs(t *testing.T) {
 	media := filepath.Join(s.home, "media", "test")
 	s.putGuest("../media/QWERTY_theirs.txt", ownTag+" 4\n")
 	s.put("../media/test/ASDFGH_owners.txt", canary+" owners\n")
-	s.put("../outside.txt", canary+" outside\n")
+	s.put("../../outside/outside.txt", canary+" outside\n")
+	outside := filepath.Join(filepath.Dir(s.home), "outside")
 	tries := []map[string]any{
 		call("list_dir", "path", media), call("list_dir", "path", filepath.Dir(media), "recursive", true), call("glob", "pattern", "**/*.txt", "path", media),
-		call("grep", "pattern", token, "path", media, "output_mode", "content"), call("grep", "pattern", token, "path", s.home, "output_mode", "content"),
-		call("read_file", "path", filepath.Join(s.home, "outside.txt")), call("read_file", "path", filepath.Join(media, "ASDFGH_owners.txt")),
+		call("grep", "pattern", token, "path", media, "output_mode", "content"), call("grep", "pattern", token, "path", outside, "output_mode", "content"),
+		call("read_file", "path", filepath.Join(outside, "outside.txt")), call("read_file", "path", filepath.Join(media, "ASDFGH_owners.txt")),
 		call("read_file", "path", filepath.Join(s.guestFolder(), "media", "QWERTY_theirs.txt")),
 	}
 	if seen := s.run("", tries...); !strings.Contains(seen, canary+" owners") || !strings.Contains(seen, canary+" outside") || !strings.Contains(seen, "ASDFGH") {

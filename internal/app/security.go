@@ -142,10 +142,7 @@ func (i *inspection) reach() {
 		ID: "files.restrict", Severity: Medium, Detail: "file tools may read and change every file of your user except protected ones",
 		Fix: "set tools.restrictToWorkspace to true", Set: map[string]string{"tools.restrictToWorkspace": "true"},
 	})
-	i.check(!t.ProtectConfigDir, "tools are kept out of the configuration and credentials", Check{
-		ID: "files.protect", Severity: High, Detail: "tools may read the configuration with its keys",
-		Fix: "set tools.protectConfigDir to true", Set: map[string]string{"tools.protectConfigDir": "true"},
-	})
+	i.ok("files.protect", "file tools are kept out of the configuration, credentials and all other data of nanobot")
 	home, _ := os.UserHomeDir()
 	wide := i.ws == home || i.ws == filepath.Dir(home) || i.ws == string(filepath.Separator) || within(i.l.DataDir, i.ws) && i.ws != i.l.DataDir
 	i.check(wide, "the workspace holds nothing else", Check{

@@ -6,7 +6,7 @@ import "github.com/nanobot-go/nanobot/internal/httpsafe"
 type Tools struct {
 	RestrictToWorkspace          bool            `json:"restrictToWorkspace" doc:"Keep files and commands inside the workspace."`
 	SSRFWhitelist                []string        `json:"ssrfWhitelist" doc:"Private networks web tools may reach, as CIDR."`
-	ProtectConfigDir             bool            `json:"protectConfigDir" doc:"Keep tools out of the folder of this file."`
+	ProtectConfigDir             bool            `json:"protectConfigDir" doc:"Without effect: tools are always kept out of the folder of this file, the workspace and media aside."`
 	Web                          Web             `json:"web" doc:"Searching and reading the web."`
 	Exec                         Exec            `json:"exec" doc:"Running commands."`
 	File                         Switch          `json:"file" doc:"Reading and writing files."`

@@ -57,6 +57,7 @@ type JailOptions struct {
 	// ReadOnly are further roots that may be read. They need not exist yet.
 	ReadOnly []string
 	// Protected are files and directory trees that are neither read nor written.
+	// A root inside of such a tree can be reached all the same.
 	Protected []string
 	// ProtectedNames are beginnings of paths: whatever lies in their folder and
 	// is called so, now or later, is protected, such as copies of a file.

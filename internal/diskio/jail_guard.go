@@ -62,6 +62,13 @@ func newGuard(j *Jail, n Narrow) *guard {
 	g.names = all(n.names)
 	g.denyWrite = all(n.ProtectedWrite)
 	g.except = all(n.Except)
+	for _, r := range j.roots {
+		// A tree that the jail is for, inside of one that is protected.
+		g.except = append(g.except, r.path)
+		if target := resolveExisting(r.path); target != r.path {
+			g.except = append(g.except, target)
+		}
+	}
 	g.unlisted = all(n.Unlisted)
 	mounts, ws := j.mounts(), resolveExisting(j.workspace)
 	for _, list := range []*[]string{&g.deny, &g.names, &g.denyWrite, &g.unlisted} {
@@ -92,10 +99,9 @@ func (g *guard) check(path string, write bool) error {
 	if kernelPath(filepath.ToSlash(path), write) {
 		return refuse(path, ErrProtected, "devices and the inside of processes are not accessible")
 	}
-	excepted := slices.ContainsFunc(g.except, func(p string) bool { return g.covers(p, path) })
-	denied := slices.ContainsFunc(g.deny, func(p string) bool { return g.covers(p, path) }) ||
-		slices.ContainsFunc(g.names, func(p string) bool { return g.begins(p, path) })
-	if denied && !excepted {
+	denied := slices.ContainsFunc(g.deny, func(p string) bool { return g.covers(p, path) && !g.excepted(p, path) }) ||
+		slices.ContainsFunc(g.names, func(p string) bool { return g.begins(p, path) && !g.excepted(filepath.Dir(p), path) })
+	if denied {
 		return refuse(path, ErrProtected, "protected because it holds secrets or private state; it cannot be read or written")
 	}
 	if g.wider != nil {
@@ -112,6 +118,15 @@ func (g *guard) check(path string, write bool) error {
 		}
 	}
 	return nil
+}
+
+// excepted reports whether path lies in an exception inside the protected p.
+// What is protected inside of an exception stays so.
+func (g *guard) excepted(p, path string) bool {
+	return slices.ContainsFunc(g.except, func(e string) bool {
+		rel, inside := under(p, e, g.fold)
+		return inside && rel != "." && g.covers(e, path)
+	})
 }
 
 // checkDir refuses an absolute path of a directory that is not shown.

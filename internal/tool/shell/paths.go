@@ -54,6 +54,9 @@ func under(p, root string) bool {
 // wildcards be, a protected file or inside a protected directory.
 func (g *guard) isProtected(p string) bool {
 	for _, prot := range g.protected {
+		if g.opened(p, prot) {
+			continue
+		}
 		if under(p, prot) || strings.EqualFold(p, prot) {
 			return true
 		}
@@ -73,6 +76,15 @@ func (g *guard) isProtected(p string) bool {
 	}
 	return false
 }
+
+// opened reports whether a path lies in a root that is itself inside of a
+// protected directory, such as a workspace in the folder of our own data.
+func (g *guard) opened(p, prot string) bool {
+	return slices.ContainsFunc(g.openings(), func(root string) bool { return root != prot && under(root, prot) && under(p, root) })
+}
+
+// openings are the workspace and the roots, whether links were resolved or not.
+func (g *guard) openings() []string { return append([]string{g.workspace}, g.roots...) }
 
 // mayMatch compares a path with wildcards, element by element, with a path
 // that is at least as long as it or whose parent it reaches.
@@ -313,16 +325,52 @@ func visible(r rune) rune {
 // example inside the text of a script.
 func (s *scan) literalSecrets(word string) {
 	for _, prot := range s.g.protected {
-		spellings := []string{prot}
-		if rel, ok := strings.CutPrefix(prot, strings.TrimSuffix(s.g.home, "/")+"/"); ok {
-			spellings = append(spellings, "~/"+rel, "$HOME/"+rel, "${HOME}/"+rel)
+		rest := word
+		for _, root := range s.g.openings() {
+			if root != prot && under(root, prot) {
+				rest = without(rest, s.spellings(root))
+			}
 		}
-		for _, sp := range spellings {
-			if i := strings.Index(word, sp); i >= 0 && boundary(word[i+len(sp):]) {
+		for _, sp := range s.spellings(prot) {
+			if i := strings.Index(rest, sp); i >= 0 && boundary(rest[i+len(sp):]) {
 				s.protect(sp)
 			}
 		}
 	}
+}
+
+// spellings are the ways to write a path.
+func (s *scan) spellings(p string) []string {
+	out := []string{p}
+	if rel, ok := strings.CutPrefix(p, strings.TrimSuffix(s.g.home, "/")+"/"); ok {
+		out = append(out, "~/"+rel, "$HOME/"+rel, "${HOME}/"+rel)
+	}
+	return out
+}
+
+// without is a text without the paths that begin with one of these, as far as
+// they do not lead back up.
+func without(text string, paths []string) string {
+	for _, p := range paths {
+		for at := 0; ; {
+			i := strings.Index(text[at:], p)
+			if i < 0 {
+				break
+			}
+			i += at
+			tail := text[i+len(p):]
+			if end := strings.IndexAny(tail, "'\"` \t\n);,:|&<>]}"); end >= 0 {
+				tail = tail[:end]
+			}
+			if !boundary(tail) || strings.Contains(tail, "..") {
+				at = i + len(p)
+				continue
+			}
+			text = text[:i] + text[i+len(p):]
+			at = i
+		}
+	}
+	return text
 }
 
 func boundary(rest string) bool {

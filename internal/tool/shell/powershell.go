@@ -27,7 +27,13 @@ func (g *guard) checkPowerShell(command string) *refusal {
 	}
 	lower := strings.ReplaceAll(strings.ToLower(command), "/", `\`)
 	for _, p := range g.protected {
-		if strings.Contains(lower, strings.ReplaceAll(strings.ToLower(p), "/", `\`)) {
+		rest := lower
+		for _, root := range g.openings() {
+			if root != p && under(root, p) && !strings.Contains(rest, "..") {
+				rest = strings.ReplaceAll(rest, strings.ReplaceAll(strings.ToLower(root), "/", `\`)+`\`, "")
+			}
+		}
+		if strings.Contains(rest, strings.ReplaceAll(strings.ToLower(p), "/", `\`)) {
 			return deny("it names a protected path", "Work without it.")
 		}
 	}
