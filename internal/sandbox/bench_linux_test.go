@@ -21,6 +21,7 @@ func BenchmarkExec(b *testing.B) {
 		{"auto", sandbox.Auto, sandbox.NetHost},
 		{"auto-no-network", sandbox.Auto, sandbox.NetNone},
 		{"bwrap", sandbox.Bwrap, sandbox.NetHost},
+		{"hide", sandbox.Hide, sandbox.NetHost},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			box, err := sandbox.Open(b.Context(), sandbox.Options{Mode: c.mode, Self: os.Getenv("NANOBOT_SANDBOX_SELF")})

@@ -22,6 +22,7 @@ type plan struct {
 	PIDMax   bool     // the number of processes is a setting of the process namespace
 	ABI      int      // of Landlock; 0 leaves it out
 	Inner    bool     // bubblewrap makes the namespaces
+	Hide     bool     // the disk as it is, except what is protected
 	OwnNet   bool     // Inner, and the network is a private one
 	Trial    bool     // do everything but run the command
 	DropEnv  int      // leading variables meant for the launcher alone

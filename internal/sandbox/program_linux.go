@@ -37,10 +37,18 @@ func (p *plan) program() *launcher.Program {
 			s.Write("/proc/self/uid_map", idMap(p.uid), false)
 			s.Write("/proc/self/gid_map", idMap(p.gid), false)
 		}
-		p.buildRoot(out)
-		p.network(out)
+		if p.Hide {
+			p.buildHide(out)
+		} else {
+			p.buildRoot(out)
+			p.network(out)
+		}
 		s.Add("be", "untouchable", unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0)
-		dropRights(out, s)
+		if p.Hide && p.Spaces&unix.CLONE_NEWUSER == 0 {
+			dropMost(out, s)
+		} else {
+			dropRights(out, s)
+		}
 		out.Leave.Add("close", "files", unix.SYS_CLOSE_RANGE, 0, ^uintptr(0)>>1, 0)
 	}
 	p.confine(out)
@@ -88,7 +96,9 @@ func (p *plan) confine(out *launcher.Program) {
 	p.limits(out)
 	// Many busy processes must not starve the agent. Who started with less
 	// priority than this may not raise it, and need not.
-	s.Add("lower", "the priority", unix.SYS_SETPRIORITY, unix.PRIO_PROCESS, 0, 10).Fine = unix.EACCES
+	if !p.Hide {
+		s.Add("lower", "the priority", unix.SYS_SETPRIORITY, unix.PRIO_PROCESS, 0, 10).Fine = unix.EACCES
+	}
 	p.applyFilter(out)
 	s.Add("unblock", "signals", unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, launcher.Put(out, uint64(0)), 0, 8)
 	s.Add("enter", p.Dir, unix.SYS_CHDIR, p.Dir)

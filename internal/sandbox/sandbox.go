@@ -37,6 +37,10 @@ const (
 	Bwrap Mode = "bwrap"
 	// None runs commands as they are.
 	None Mode = "none"
+	// Hide leaves commands the disk and the network as they are, and covers
+	// Profile.Protected and other processes. It is no sandbox: who may write
+	// every file of a user can have a program started later, outside.
+	Hide Mode = "hide"
 )
 
 // Network is what a command can connect to.
@@ -68,7 +72,8 @@ type Profile struct {
 	// there is a mount namespace (Level.MountNS).
 	ReadOnly, ReadWrite []string
 	// Protected is hidden even inside what is granted. Only a mount namespace
-	// can do that, and only for paths that exist.
+	// can do that, and only for paths that exist. In Hide, what is granted
+	// inside of it stays visible.
 	Protected []string
 	// Network is NetHost when empty.
 	Network Network
@@ -139,8 +144,11 @@ type Level struct {
 
 // String describes the level in one line.
 func (l Level) String() string {
-	if l.Mode == None {
+	switch l.Mode {
+	case None:
 		return "none: commands run with all rights of the agent"
+	case Hide:
+		return "none: commands have all rights of the agent, except that nanobot's own data and other processes are hidden"
 	}
 	var parts []string
 	if l.Mode == Bwrap {
@@ -208,7 +216,7 @@ func Open(ctx context.Context, o Options) (*Box, error) {
 	switch o.Mode {
 	case None:
 		return b, nil
-	case Auto, Landlock, Bwrap:
+	case Auto, Landlock, Bwrap, Hide:
 	default:
 		return nil, fmt.Errorf("unknown sandbox %q: use auto, landlock, bwrap or none", o.Mode)
 	}

@@ -19,13 +19,13 @@ const seatbelt = "/usr/bin/sandbox-exec"
 // open uses the system's own sandbox. It is deprecated, but every version of
 // the system still has it.
 func (b *Box) open(ctx context.Context) error {
-	if b.o.Mode != Auto {
+	if b.o.Mode != Auto && b.o.Mode != Hide {
 		return fmt.Errorf("there is no %q sandbox on macOS: set tools.exec.sandbox to \"auto\" or \"none\"", b.o.Mode)
 	}
 	if err := exec.CommandContext(ctx, seatbelt, "-p", "(version 1)(allow default)", "/usr/bin/true").Run(); err != nil {
 		return fmt.Errorf("sandbox-exec does not work here (%w): set tools.exec.sandbox to \"none\" to run commands without a sandbox", err)
 	}
-	b.level = Level{Mode: Auto, Missing: []string{
+	b.level = Level{Mode: b.o.Mode, Missing: []string{
 		"limits, namespaces and a system call filter, which macOS does not have", "network \"proxy\"",
 	}}
 	return nil
@@ -34,6 +34,11 @@ func (b *Box) open(ctx context.Context) error {
 func (b *Box) wrap(cmd *exec.Cmd, p Profile) (func(), error) {
 	if p.Network == NetProxy {
 		return nil, errors.New("network \"proxy\" is not available on macOS: use \"none\" or \"host\"")
+	}
+	if b.o.Mode == Hide {
+		cmd.Args = append([]string{seatbelt, "-p", p.seatbeltHide(), cmd.Path}, cmd.Args[min(1, len(cmd.Args)):]...)
+		cmd.Path = seatbelt
+		return func() {}, nil
 	}
 	temp, err := os.MkdirTemp(b.o.TempDir, "nanobot-")
 	if err != nil {
@@ -77,6 +82,28 @@ func (p Profile) seatbelt(temp string) string {
 	if p.Network == NetHost {
 		b.WriteString("(allow network*)\n(allow file-read* (literal \"/private/etc/resolv.conf\") (literal \"/private/etc/hosts\"))\n" +
 			"(allow mach-lookup (global-name \"com.apple.mDNSResponder\") (global-name \"com.apple.SystemConfiguration.DNSConfiguration\"))\n")
+	}
+	return b.String()
+}
+
+// seatbeltHide leaves everything as it is but the protected places, and opens
+// again what the command may use inside of them.
+func (p Profile) seatbeltHide() string {
+	var b strings.Builder
+	b.WriteString("(version 1)\n(allow default)\n")
+	for _, path := range p.Protected {
+		fmt.Fprintf(&b, "(deny file-read* file-write* (subpath %s))\n", quoted(path))
+	}
+	for _, path := range append([]string{p.Workspace}, p.ReadWrite...) {
+		fmt.Fprintf(&b, "(allow file-read* file-write* (subpath %s))\n", quoted(path))
+	}
+	for _, path := range p.ReadOnly {
+		fmt.Fprintf(&b, "(allow file-read* (subpath %s))\n", quoted(path))
+	}
+	for _, path := range p.Protected { // what is closed inside of what was opened
+		if within(path, p.Workspace) {
+			fmt.Fprintf(&b, "(deny file-read* file-write* (subpath %s))\n", quoted(path))
+		}
 	}
 	return b.String()
 }

@@ -34,6 +34,9 @@ func (b *Box) open(ctx context.Context) error {
 	if b.o.Self == "" {
 		b.o.Self = runningProgram
 	}
+	if b.o.Mode == Hide {
+		return b.openHide(ctx)
+	}
 	if err := b.choose(ctx); err != nil {
 		return err
 	}
@@ -152,7 +155,7 @@ func (b *Box) try(ctx context.Context) error {
 	cmd := exec.CommandContext(ctx, "/bin/true")
 	cmd.Dir, cmd.Env = dir, []string{}
 	network := NetHost
-	if b.level.NetNS {
+	if b.level.NetNS && b.o.Mode != Hide {
 		network = NetNone
 	}
 	cleanup, err := b.wrapTrial(cmd, Profile{Workspace: dir, Network: network, Limits: Limits{}.withDefaults()}, true)
@@ -175,6 +178,9 @@ func (b *Box) wrap(cmd *exec.Cmd, p Profile) (func(), error) {
 }
 
 func (b *Box) wrapTrial(cmd *exec.Cmd, p Profile, trial bool) (_ func(), err error) {
+	if b.o.Mode == Hide && p.Network != NetHost {
+		return nil, errors.New("commands without a sandbox have the network of the machine")
+	}
 	if p.Network == NetProxy && !b.level.NetNS {
 		return nil, errors.New("network \"proxy\" needs network namespaces, which this machine does not allow: use \"none\" or \"host\"")
 	}
@@ -276,6 +282,10 @@ func (b *Box) plan(cmd *exec.Cmd, p Profile, temp string) *plan {
 	}
 	if p.Network == NetHost {
 		pl.Spaces &^= unix.CLONE_NEWNET
+	}
+	if b.o.Mode == Hide {
+		pl.Hide = true
+		return pl
 	}
 	if b.level.MountNS {
 		temp = "/tmp"
