@@ -210,7 +210,12 @@ func (s *safety) confine(a *App) func(c tool.Call, cmd *exec.Cmd) (shell.Confine
 			if err != nil {
 				return shell.Confined{}, err
 			}
-			return w.confined(), nil
+			release, err := s.coverWith(a, cmd, nil)
+			if err != nil {
+				w.end()
+				return shell.Confined{}, err
+			}
+			return w.confined(release), nil
 		}
 		box, err := s.box(context.Background()) // the probe is short and its result serves all later calls
 		if err != nil {

@@ -48,7 +48,7 @@ func (a *App) mcpPool(o Options, reserved []string) (*mcp.Pool, error) {
 		return nil, err
 	}
 	return mcp.New(mcp.Options{
-		Servers: servers, Environ: o.Env, Spawn: a.safety.spawn(a), Auth: auth, Reserved: reserved, MediaDir: filepath.Join(a.safety.media, "mcp"),
+		Servers: servers, Environ: o.Env, Spawn: a.safety.spawn(a), Cover: a.safety.coverServer(a), Auth: auth, Reserved: reserved, MediaDir: filepath.Join(a.safety.media, "mcp"),
 		PinFile: MCPPins(a.Config), HoldChanged: a.safety.Approval == approve.Ask,
 		Redact: a.safety.secrets.Scrub, Version: o.Version, Log: o.Log,
 	})
@@ -80,19 +80,16 @@ func (s *safety) spawn(a *App) func(cmd *exec.Cmd) (func(), error) {
 	}
 }
 
-// MCPSpawn confines MCP servers as the agent would, for a trial without it. The
-// first is nil without a sandbox; the second ends what it started. The workspace
-// is made if it is missing.
-func MCPSpawn(ctx context.Context, l *config.Loaded, o Options) (spawn func(cmd *exec.Cmd) (func(), error), stop func(), err error) {
+// MCPSpawn confines MCP servers as the agent would, for a trial without it.
+// spawn is for those with "sandbox" and nil without one, cover for the others;
+// stop ends what these started. The workspace is made if it is missing.
+func MCPSpawn(ctx context.Context, l *config.Loaded, o Options) (spawn, cover func(cmd *exec.Cmd) (func(), error), stop func(), err error) {
 	stop = func() {}
 	a := &App{Config: l}
 	if a.Workspace, err = workspaceOf(o.Workspace, l); err != nil {
-		return nil, stop, err
+		return nil, nil, stop, err
 	}
-	s := &safety{Posture: PostureOf(l), media: filepath.Join(l.DataDir, "media")}
-	if s.Sandbox == sandbox.None {
-		return nil, stop, nil
-	}
+	s := &safety{Posture: PostureOf(l), media: filepath.Join(l.DataDir, "media"), home: placeOf(l.DataDir)}
 	var denyWrite []string
 	s.protected, denyWrite = a.protectedPaths()
 	s.names = a.protectedNames()
@@ -102,14 +99,17 @@ func MCPSpawn(ctx context.Context, l *config.Loaded, o Options) (spawn func(cmd 
 		}
 	}
 	s.proxy = &commandProxy{options: httpsafe.ProxyOptions{Guard: httpsafe.GuardOptions{Allow: networks(l.Config.Tools.SSRFWhitelist)}, Log: o.Log}}
-	open := sync.OnceValues(func() (*sandbox.Box, error) {
-		if err := os.MkdirAll(a.Workspace, 0o700); err != nil {
-			return nil, fmt.Errorf("make the workspace: %w", err)
-		}
-		return sandbox.Open(context.WithoutCancel(ctx), sandbox.Options{Mode: s.Sandbox, Log: o.Log}) // the probe is short
-	})
-	s.box = func(context.Context) (*sandbox.Box, error) { return open() }
-	return s.spawn(a), s.proxy.close, nil //nolint:contextcheck // the proxy begins with the first server and lives until stop
+	open := func(mode sandbox.Mode) func(context.Context) (*sandbox.Box, error) {
+		once := sync.OnceValues(func() (*sandbox.Box, error) {
+			if err := os.MkdirAll(a.Workspace, 0o700); err != nil {
+				return nil, fmt.Errorf("make the workspace: %w", err)
+			}
+			return sandbox.Open(context.WithoutCancel(ctx), sandbox.Options{Mode: mode, Log: o.Log}) // the probe is short
+		})
+		return func(context.Context) (*sandbox.Box, error) { return once() }
+	}
+	s.box, s.covers = open(s.Sandbox), open(sandbox.Hide)
+	return s.spawn(a), s.coverServer(a), s.proxy.close, nil //nolint:contextcheck // the proxy begins with the first server and lives until stop
 }
 
 // MCPPins is the file that remembers what MCP servers offered first.

@@ -125,7 +125,7 @@ func ProbeMCP(ctx context.Context, l *config.Loaded, o Options, servers []mcp.Se
 		return MCPProbed{}, err
 	}
 	lines := &oddLines{next: o.Log.Handler()}
-	spawn, stop, err := MCPSpawn(ctx, l, o)
+	spawn, cover, stop, err := MCPSpawn(ctx, l, o)
 	if err != nil {
 		return MCPProbed{}, err
 	}
@@ -135,7 +135,7 @@ func ProbeMCP(ctx context.Context, l *config.Loaded, o Options, servers []mcp.Se
 		redact = o.secrets.Scrub
 	}
 	pool, err := mcp.New(mcp.Options{
-		Redact: redact, Servers: servers, Environ: o.Env, Spawn: spawn, Auth: auth, Version: o.Version, Log: slog.New(lines),
+		Redact: redact, Servers: servers, Environ: o.Env, Spawn: spawn, Cover: cover, Auth: auth, Version: o.Version, Log: slog.New(lines),
 	})
 	if err != nil {
 		return MCPProbed{}, err

@@ -65,6 +65,8 @@ type safety struct {
 	undo      *undo.Store
 	box       func(ctx context.Context) (*sandbox.Box, error) // opened by the first command
 	strict    func(ctx context.Context) (*sandbox.Box, error) // for those that are kept inside a folder, never without a sandbox
+	covers    func(ctx context.Context) (*sandbox.Box, error) // hides our data from what runs without a sandbox
+	home      place                                           // the data folder
 	media     string
 	proxy     *commandProxy
 	seal      seal
@@ -118,6 +120,7 @@ func (a *App) guard(o Options) error {
 	}
 	s.proxy = &commandProxy{options: httpsafe.ProxyOptions{Guard: httpsafe.GuardOptions{Allow: networks(a.Config.Config.Tools.SSRFWhitelist)}, Log: o.Log}}
 	s.box = lazyBox(s.Sandbox, o.Log)
+	s.covers, s.home = lazyBox(sandbox.Hide, o.Log), placeOf(a.Config.DataDir)
 	if s.strict = s.box; s.Sandbox == sandbox.None {
 		s.strict = lazyBox(sandbox.Auto, o.Log)
 	}

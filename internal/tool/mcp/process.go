@@ -50,6 +50,14 @@ type outgoing struct {
 	done chan error // buffered: the writer never waits
 }
 
+// wrap is what changes the command of a server before it starts; nil: nothing.
+func (o *Options) wrap(s Server) func(*exec.Cmd) (func(), error) {
+	if s.Sandbox {
+		return o.Spawn
+	}
+	return o.Cover
+}
+
 // startProcess starts a stdio server in a process group of its own with
 // exactly the environment given.
 func startProcess(s Server, environ []string, spawn func(*exec.Cmd) (func(), error), stderr io.Writer, odd func(string)) (*process, error) {
@@ -65,10 +73,10 @@ func startProcess(s Server, environ []string, spawn func(*exec.Cmd) (func(), err
 		cmd: cmd, cleanup: func() {}, odd: odd,
 		in: make(chan jsonrpc.Message), out: make(chan outgoing), closed: make(chan struct{}), exited: make(chan struct{}),
 	}
-	if s.Sandbox {
-		if spawn == nil {
-			return nil, errors.New("sandbox is set for this server, but there is no sandbox on this system")
-		}
+	if s.Sandbox && spawn == nil {
+		return nil, errors.New("sandbox is set for this server, but there is no sandbox on this system")
+	}
+	if spawn != nil {
 		done, err := spawn(cmd)
 		if err != nil {
 			return nil, fmt.Errorf("sandbox: %w", err)

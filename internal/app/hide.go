@@ -1,0 +1,106 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/nanobot-go/nanobot/internal/sandbox"
+)
+
+// coverServer is coverWith for a server of the configuration, which may use what
+// the configuration names for it inside of the data folder.
+func (s *safety) coverServer(a *App) func(cmd *exec.Cmd) (func(), error) {
+	return func(cmd *exec.Cmd) (func(), error) {
+		var named []string
+		for _, word := range append([]string{cmd.Path, cmd.Dir}, cmd.Args...) {
+			if dir := besideState(a.Config.DataDir, word); dir != "" {
+				named = append(named, dir)
+			}
+		}
+		return s.coverWith(a, cmd, named)
+	}
+}
+
+// coverWith runs a command that has no sandbox so that it sees neither our data
+// nor other processes; the disk and the network are as they were. Where the
+// system cannot do that, the command runs as it is, and doctor says so.
+func (s *safety) coverWith(a *App, cmd *exec.Cmd, named []string) (func(), error) {
+	box, err := s.covers(context.Background()) // as in confine
+	if err != nil {
+		return func() {}, nil //nolint:nilerr // the owner chose no sandbox; doctor names what is open
+	}
+	if err := s.home.moved(); err != nil {
+		return nil, err
+	}
+	if cmd.Dir == "" {
+		if cmd.Dir, err = os.Getwd(); err != nil || within(cmd.Dir, a.Config.DataDir) {
+			cmd.Dir = a.Workspace
+		}
+	}
+	none := sandbox.Limits{Processes: -1, Memory: -1, FileSize: -1, Files: -1, CPU: -1}
+	return box.Wrap(cmd, sandbox.Profile{
+		Workspace: a.Workspace, ReadOnly: []string{s.media}, ReadWrite: named, Protected: s.covered(a), Limits: none,
+	})
+}
+
+// covered are the places of ours that commands without a sandbox do not see,
+// and the sockets of the service manager, which starts programs outside.
+func (s *safety) covered(a *App) []string {
+	out := slices.DeleteFunc(s.closed(), func(p string) bool { return !within(p, a.Config.DataDir) && p != a.Config.File })
+	run := filepath.Join("/run/user", strconv.Itoa(os.Getuid()))
+	return append(out, filepath.Join(run, "bus"), filepath.Join(run, "systemd"))
+}
+
+// besideState is the folder in the data folder that a word of a command names,
+// unless it is one of ours.
+func besideState(data, word string) string {
+	if _, value, ok := strings.Cut(word, "="); ok && strings.HasPrefix(word, "-") {
+		word = value
+	}
+	if !filepath.IsAbs(word) {
+		return ""
+	}
+	rel, err := filepath.Rel(data, filepath.Clean(word))
+	if err != nil || !filepath.IsLocal(rel) || rel == "." {
+		return ""
+	}
+	top, _, _ := strings.Cut(rel, string(filepath.Separator))
+	if slices.Contains(stateNames(), top) {
+		return ""
+	}
+	dir := filepath.Join(data, top)
+	if info, err := os.Lstat(dir); err != nil || !info.IsDir() {
+		return ""
+	}
+	return dir
+}
+
+// place is a folder as it was when we started.
+type place struct {
+	path string
+	info os.FileInfo
+}
+
+func placeOf(path string) place {
+	info, _ := os.Stat(path) // it may not be there yet
+	return place{path, info}
+}
+
+// moved says that a command has put the folder somewhere else, where it would
+// not be covered.
+func (p place) moved() error {
+	now, err := os.Stat(p.path)
+	switch {
+	case p.info == nil && err != nil:
+		return nil
+	case p.info == nil || err != nil || !os.SameFile(now, p.info):
+		return fmt.Errorf("the data folder %s is not the one that this program was started with: move it back, or start again", p.path)
+	}
+	return nil
+}
