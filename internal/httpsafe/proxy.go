@@ -1,15 +1,21 @@
 package httpsafe
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"maps"
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -18,18 +24,119 @@ type ProxyOptions struct {
 	// Guard says which targets are reachable, as for a guarded client. Redirects
 	// are the business of the proxy's clients; each hop is a request of its own.
 	Guard GuardOptions
-	// MaxConns bounds connections at one time; 0 is 128. Further ones wait.
+	// Addresses are ports of addresses that are not public, which programs may
+	// reach all the same.
+	Addresses []AddressRule
+	// OwnPorts lists the ports of this machine that nobody reaches through the
+	// proxy, not even by Addresses; nil is ListeningPorts.
+	OwnPorts func() []uint16
+	// Dial, when set, connects to a host in place of the network. It is meant
+	// for tests.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// Bundle holds further certificates that upstream servers are verified with,
+	// as PEM. It is meant for tests.
+	Bundle []byte
+	// MaxConns bounds connections of one client at one time; 0 is 128. Further
+	// ones wait.
 	MaxConns int
 	Log      *slog.Logger // hosts only, never paths; nil discards
 }
 
-// Proxy is an HTTP proxy for programs that are not to be trusted with a
-// network: CONNECT for everything encrypted, absolute URLs for the rest. Every
-// address is checked by the same dialer as in a guarded client, after the only
-// resolution there is.
+// HostRequest is a host that a program wants to reach.
+type HostRequest struct {
+	Host string // lower case, ASCII, without a final dot; or an address
+	Port uint16
+}
+
+// String is the target as it is written in a URL.
+func (r HostRequest) String() string { return net.JoinHostPort(r.Host, strconv.Itoa(int(r.Port))) }
+
+// Access is what one client of the proxy, a command or a server, may do. The
+// zero value may do nothing.
+type Access struct {
+	// Decide says what the client may do at a host. It is asked before the name
+	// is looked up, and may wait for a person. An error is a refusal whose text
+	// the client sees.
+	Decide func(ctx context.Context, r HostRequest) (Reach, error)
+	// Spend is told what is about to be sent, and may refuse it; nil allows all.
+	Spend func(ctx context.Context, u Use) error
+	// used is what was reached.
+	used traffic
+}
+
+// Anywhere is a Decide that allows every public host.
+func Anywhere(context.Context, HostRequest) (Reach, error) { return ReachFull, nil }
+
+// Traffic is what a client of the proxy did.
+type Traffic struct {
+	Hosts    []string // that were reached, sorted
+	Requests int64    // connections and requests that were let through
+	Sent     int64    // bytes
+	Received int64
+	Refused  []string // why something was not let through, the first few reasons
+}
+
+// Used reports what the client did so far.
+func (a *Access) Used() Traffic {
+	a.used.mu.Lock()
+	defer a.used.mu.Unlock()
+	return Traffic{
+		Hosts:    slices.Sorted(maps.Keys(a.used.hosts)),
+		Requests: a.used.requests,
+		Sent:     a.used.sent.Load(),
+		Received: a.used.received.Load(),
+		Refused:  slices.Clone(a.used.refused),
+	}
+}
+
+// traffic counts what a client does.
+type traffic struct {
+	mu             sync.Mutex
+	hosts          map[string]bool
+	requests       int64
+	refused        []string
+	sent, received atomic.Int64
+}
+
+// maxReasons bounds what is remembered about refusals.
+const maxReasons = 5
+
+func (t *traffic) refuse(code int, text string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if code == http.StatusForbidden && len(t.refused) < maxReasons && !slices.Contains(t.refused, text) {
+		t.refused = append(t.refused, text)
+	}
+}
+
+func (t *traffic) reach(host string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.hosts == nil {
+		t.hosts = map[string]bool{}
+	}
+	t.hosts[host] = true
+	t.requests++
+}
+
+func (a *Access) spend(ctx context.Context, u Use) error {
+	if a.Spend == nil {
+		return nil
+	}
+	return a.Spend(ctx, u)
+}
+
+// Proxy is the way out for programs that are not to be trusted with a network:
+// an HTTP and SOCKS 5 proxy. Who may reach which host is decided by the Access
+// of a client before the name is looked up. Every address is checked when it is
+// dialled, after the only resolution there is. Hosts that may only be read are
+// served with a certificate of our own, since what is asked for cannot be seen
+// otherwise.
 type Proxy struct {
-	o     ProxyOptions
-	guard *guard
+	o         ProxyOptions
+	guard     *guard
+	transport *http.Transport
+	authority *authority
 }
 
 const (
@@ -40,7 +147,7 @@ const (
 	proxyLifetime = time.Hour
 )
 
-// NewProxy makes a proxy; Serve runs it.
+// NewProxy makes a proxy; Serve runs it for one client.
 func NewProxy(o ProxyOptions) (*Proxy, error) {
 	c, err := Guarded(o.Guard)
 	if err != nil {
@@ -59,12 +166,34 @@ func NewProxy(o ProxyOptions) (*Proxy, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Proxy{o: o, guard: g}, nil
+	if o.OwnPorts == nil {
+		o.OwnPorts = ListeningPorts
+	}
+	p := &Proxy{o: o, guard: g}
+	if p.authority, err = newAuthority(); err != nil {
+		return nil, err
+	}
+	p.transport = g.transport(nil, func(ctx context.Context, _, address string) (net.Conn, error) {
+		r, err := parseTarget(address)
+		if err != nil {
+			return nil, err
+		}
+		return p.dial(ctx, r)
+	})
+	p.transport.ResponseHeaderTimeout = proxyIdleTime
+	p.transport.TLSClientConfig, err = upstreamTLS(o.Bundle)
+	return p, err
 }
 
-// Serve answers on a listener, which it closes, until the context ends. It
-// returns when the last connection is closed.
-func (p *Proxy) Serve(ctx context.Context, l net.Listener) error {
+// Certificate is the one that clients have to trust, as PEM.
+func (p *Proxy) Certificate() []byte { return p.authority.pem }
+
+// Close drops connections that are kept for later.
+func (p *Proxy) Close() { p.transport.CloseIdleConnections() }
+
+// Serve answers one client on a listener, which it closes, until the context
+// ends. It returns when the last connection is closed.
+func (p *Proxy) Serve(ctx context.Context, l net.Listener, a *Access) error {
 	slots := make(chan struct{}, p.o.MaxConns)
 	ctx, cancel := context.WithCancel(ctx)
 	defer func() {
@@ -73,14 +202,41 @@ func (p *Proxy) Serve(ctx context.Context, l net.Listener) error {
 			slots <- struct{}{} // every connection gives its slot back
 		}
 	}()
-	srv := &http.Server{
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Method == http.MethodConnect {
-				p.connect(ctx, w, r)
-				return
+
+	s := &service{p: p, a: a, ctx: ctx}
+	web := &handover{conns: make(chan net.Conn), done: ctx.Done(), addr: l.Addr()}
+	srv := p.server(ctx, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodConnect {
+			s.connect(w, r)
+			return
+		}
+		s.pass(w, r)
+	}))
+	var served sync.WaitGroup
+	served.Go(func() { _ = srv.Serve(web) }) // ends with its context
+	defer served.Wait()
+	stop := context.AfterFunc(ctx, func() { _, _ = srv.Close(), l.Close() })
+	defer stop()
+	defer cancel()
+
+	bounded := &boundedListener{Listener: l, slots: slots, done: ctx.Done()}
+	for {
+		c, err := bounded.Accept()
+		if err != nil {
+			_ = l.Close()
+			if ctx.Err() != nil {
+				return nil
 			}
-			p.pass(w, r)
-		}),
+			return err
+		}
+		served.Go(func() { s.greet(c, web) })
+	}
+}
+
+// server makes an HTTP server with the bounds of a proxy.
+func (p *Proxy) server(ctx context.Context, h http.Handler) *http.Server {
+	return &http.Server{
+		Handler:           h,
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 		ReadHeaderTimeout: proxyHeaderTime,
 		ReadTimeout:       proxyLifetime,
@@ -89,128 +245,295 @@ func (p *Proxy) Serve(ctx context.Context, l net.Listener) error {
 		MaxHeaderBytes:    maxGuardHeader,
 		ErrorLog:          slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug), // they name what a client sent
 	}
-	stop := context.AfterFunc(ctx, func() { _ = srv.Close() })
-	defer stop()
-	defer p.guard.CloseIdleConnections()
-	err := srv.Serve(&boundedListener{Listener: l, slots: slots, done: ctx.Done()})
-	if ctx.Err() != nil || errors.Is(err, http.ErrServerClosed) {
-		return nil
+}
+
+// service is the proxy for one client.
+type service struct {
+	p   *Proxy
+	a   *Access
+	ctx context.Context //nolint:containedctx // the life of the client, which outlasts single requests
+}
+
+// greet finds out by the first byte whether a connection speaks SOCKS or HTTP.
+func (s *service) greet(c net.Conn, web *handover) {
+	first := make([]byte, 1)
+	_ = c.SetReadDeadline(time.Now().Add(proxyIdleTime))
+	stop := context.AfterFunc(s.ctx, func() { _ = c.Close() })
+	_, err := io.ReadFull(c, first)
+	stop()
+	if err != nil {
+		_ = c.Close()
+		return
 	}
-	return err
+	_ = c.SetReadDeadline(time.Time{})
+	in := &resumed{Conn: c, early: first}
+	if first[0] == socksVersion {
+		defer func() { _ = in.Close() }()
+		s.socks(in)
+		return
+	}
+	if !web.pass(in) {
+		_ = in.Close()
+	}
 }
 
 // refused answers in a way that a person or a model can act on.
-func (p *Proxy) refused(w http.ResponseWriter, r *http.Request, host string, err error) {
-	code := http.StatusBadGateway
-	text := "the host cannot be reached"
-	if b, ok := errors.AsType[*BlockedError](err); ok {
-		code, text = http.StatusForbidden, b.Error()
-	}
-	p.o.Log.InfoContext(r.Context(), "request of a command not passed on", "host", host, "status", code)
+func (s *service) refused(w http.ResponseWriter, r *http.Request, host string, err error) {
+	code, text := explain(err)
+	s.p.o.Log.InfoContext(r.Context(), "request of a command not passed on", "host", host, "status", code)
+	s.a.used.refuse(code, text)
 	w.Header().Set("Connection", "close")
-	http.Error(w, text, code)
-}
-
-// connect opens a tunnel to a host.
-func (p *Proxy) connect(ctx context.Context, w http.ResponseWriter, r *http.Request) {
-	target, err := tunnelTarget(r.Host)
-	if err == nil {
-		err = p.o.Guard.Check(target)
-	}
-	if err != nil {
-		p.refused(w, r, "", err)
+	if r.Method != http.MethodConnect {
+		http.Error(w, text, code)
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, proxyLifetime)
-	defer cancel()
-	out, err := p.dial(ctx, target)
-	if err != nil {
-		p.refused(w, r, target.Hostname(), err)
-		return
-	}
-	defer func() { _ = out.Close() }()
-	hj, ok := w.(http.Hijacker)
-	if !ok {
-		http.Error(w, "no tunnels on this connection", http.StatusInternalServerError)
-		return
-	}
-	in, buffered, err := hj.Hijack()
+	// Of a refused tunnel most programs show the status line at most.
+	in, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		return
 	}
 	defer func() { _ = in.Close() }()
-	p.o.Log.DebugContext(ctx, "tunnel of a command", "host", target.Hostname())
+	_ = in.SetDeadline(time.Now().Add(proxyHeaderTime))
+	_, _ = fmt.Fprintf(in, "HTTP/1.1 %d %s\r\nContent-Type: text/plain\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s\n",
+		code, oneLine(text), len(text)+1, text)
+}
+
+// oneLine makes a text fit for a status line.
+func oneLine(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return '?'
+		}
+		return r
+	}, text)
+}
+
+// explain words an error for the program that caused it.
+func explain(err error) (code int, text string) {
+	if b, ok := errors.AsType[*BlockedError](err); ok {
+		return http.StatusForbidden, b.Error()
+	}
+	return http.StatusBadGateway, "the host cannot be reached"
+}
+
+// admit decides about a target, before anything is looked up or connected.
+func (s *service) admit(ctx context.Context, r HostRequest) (Reach, error) {
+	if err := s.p.checkTarget(r); err != nil {
+		return ReachNone, err
+	}
+	if s.a.Decide == nil {
+		return ReachNone, &BlockedError{Target: r.Host, Reason: "no host is allowed here"}
+	}
+	reach, err := s.a.Decide(ctx, r)
+	if err == nil && reach == ReachNone {
+		err = &BlockedError{Target: r.Host, Reason: "this host is not allowed"}
+	}
+	if err != nil {
+		return ReachNone, err
+	}
+	s.a.used.reach(r.Host)
+	return reach, nil
+}
+
+// connect opens a tunnel to a host, or what looks like one.
+func (s *service) connect(w http.ResponseWriter, r *http.Request) {
+	target, err := parseTarget(r.Host)
+	if err != nil {
+		s.refused(w, r, "", err)
+		return
+	}
+	reach, err := s.admit(r.Context(), target)
+	if err != nil {
+		s.refused(w, r, target.Host, err)
+		return
+	}
+	out, err := s.open(s.ctx, target, reach)
+	if err != nil {
+		s.refused(w, r, target.Host, err)
+		return
+	}
+	in, buffered, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		if out != nil {
+			_ = out.Close()
+		}
+		http.Error(w, "no tunnels on this connection", http.StatusInternalServerError)
+		return
+	}
+	defer func() { _ = in.Close() }()
 	_ = in.SetDeadline(time.Time{})
 	if _, err := io.WriteString(in, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
+		if out != nil {
+			_ = out.Close()
+		}
 		return
 	}
 	early := make([]byte, buffered.Reader.Buffered())
 	_, _ = io.ReadFull(buffered, early)
-	if _, err := out.Write(early); err != nil {
+	s.carry(&resumed{Conn: in, early: early}, out, target)
+}
+
+// open makes the connection of a tunnel; a host that is only read gets none,
+// since each request is looked at.
+func (s *service) open(ctx context.Context, target HostRequest, reach Reach) (net.Conn, error) {
+	if reach == ReachRead {
+		return nil, nil //nolint:nilnil // there is nothing to connect yet
+	}
+	if err := s.a.spend(ctx, Use{Host: target.Host, Requests: 1}); err != nil {
+		return nil, err
+	}
+	return s.p.dial(ctx, target)
+}
+
+// carry joins a client with a host, directly or through our own eyes.
+func (s *service) carry(in net.Conn, out net.Conn, target HostRequest) {
+	ctx, cancel := context.WithTimeout(s.ctx, proxyLifetime)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() {
+		_ = in.Close()
+		if out != nil {
+			_ = out.Close()
+		}
+	})
+	defer stop()
+	s.p.o.Log.DebugContext(ctx, "tunnel of a command", "host", target.Host)
+	if out == nil {
+		s.intercept(ctx, in, target)
 		return
 	}
-	stop := context.AfterFunc(ctx, func() { _, _ = in.Close(), out.Close() })
-	defer stop()
-	join(in, out)
+	defer func() { _ = out.Close() }()
+	join(in, &metered{Conn: out, s: s, ctx: ctx, host: target.Host})
 }
 
-// tunnelTarget reads host:port. Names in other scripts are refused, because
+// parseTarget reads host:port. Names in other scripts are refused, because
 // their mapping is the client's business.
-func tunnelTarget(hostport string) (*url.URL, error) {
+func parseTarget(hostport string) (HostRequest, error) {
 	host, port, err := net.SplitHostPort(hostport)
 	if err != nil || port == "" {
-		return nil, &BlockedError{Reason: "a tunnel needs a host and a port"}
+		return HostRequest{}, &BlockedError{Reason: "a tunnel needs a host and a port"}
 	}
-	if strings.ContainsFunc(host, func(r rune) bool { return r > 0x7f }) {
-		return nil, &BlockedError{Target: host, Reason: "the name must be in its ASCII form (xn--)"}
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil || n == 0 {
+		return HostRequest{}, &BlockedError{Target: "port " + port, Reason: "not a port"}
 	}
-	return &url.URL{Scheme: "https", Host: net.JoinHostPort(host, port)}, nil
-}
-
-// dial connects to a target, or to the proxy that leads to it.
-func (p *Proxy) dial(ctx context.Context, target *url.URL) (net.Conn, error) {
-	g := p.guard
-	if g.proxy != nil {
-		via, err := g.proxy(&http.Request{URL: target})
-		if err != nil {
-			return nil, err
-		}
-		if via != nil {
-			if err := g.precheck(ctx, target.Hostname()); err != nil {
-				return nil, err
-			}
-			return Tunnel(ctx, via, target.Host)
-		}
-	}
-	return g.dial(ctx, "tcp", target.Host)
+	return targetOf(host, uint16(n))
 }
 
 // pass sends on a request for an absolute URL.
-func (p *Proxy) pass(w http.ResponseWriter, r *http.Request) {
+func (s *service) pass(w http.ResponseWriter, r *http.Request) {
 	if !r.URL.IsAbs() || r.URL.Host == "" {
 		http.Error(w, "this is a proxy: ask for an absolute URL or use CONNECT", http.StatusBadRequest)
 		return
 	}
-	out := r.Clone(r.Context())
-	out.RequestURI, out.Host = "", r.URL.Host
-	if r.ContentLength == 0 {
-		out.Body = http.NoBody
+	if r.URL.Scheme != "http" && r.URL.Scheme != "https" {
+		s.refused(w, r, "", &BlockedError{Target: r.URL.Scheme, Reason: "only http and https URLs are allowed"})
+		return
 	}
+	port := r.URL.Port()
+	if port == "" {
+		port = defaultPort(r.URL.Scheme)
+	}
+	target, err := parseTarget(net.JoinHostPort(r.URL.Hostname(), port))
+	if err == nil {
+		err = checkPort(target.Port)
+	}
+	var reach Reach
+	if err == nil {
+		reach, err = s.admit(r.Context(), target)
+	}
+	if err != nil {
+		s.refused(w, r, target.Host, err)
+		return
+	}
+	s.relay(w, r, r.URL.Scheme, target, reach)
+}
+
+// relay sends one request to a host and its answer back.
+func (s *service) relay(w http.ResponseWriter, r *http.Request, scheme string, target HostRequest, reach Reach) {
+	class := ClassStranger
+	if r.Host = target.Host; reach == ReachRead {
+		class = ClassPackages
+		if err := readOnly(r); err != nil {
+			s.refused(w, r, target.Host, err)
+			return
+		}
+		r.Header = readHeaders(r.Header)
+	}
+	if err := s.a.spend(r.Context(), Use{Host: target.Host, Class: class, Requests: 1, Bytes: weight(r, class)}); err != nil {
+		s.refused(w, r, target.Host, err)
+		return
+	}
+
+	out := r.Clone(r.Context())
+	address := target.String()
+	if strconv.Itoa(int(target.Port)) == defaultPort(scheme) {
+		address = strings.TrimSuffix(address, ":"+defaultPort(scheme))
+	}
+	out.URL = &url.URL{Scheme: scheme, Host: address, Path: r.URL.Path, RawPath: r.URL.RawPath, RawQuery: r.URL.RawQuery, ForceQuery: r.URL.ForceQuery}
+	out.RequestURI, out.Host = "", address
 	dropHops(out.Header)
 	if out.Header.Get("User-Agent") == "" {
 		out.Header.Set("User-Agent", "") // else Go would add its own
 	}
-	resp, err := p.guard.RoundTrip(out)
+	if out.Header.Get("Accept-Encoding") == "" {
+		out.Header.Set("Accept-Encoding", "identity") // else Go would unpack what comes
+	}
+	out.Body = http.NoBody
+	if r.ContentLength != 0 {
+		out.Body = &upload{ReadCloser: r.Body, s: s, ctx: r.Context(), use: Use{Host: target.Host, Class: class}, left: uploadLimit(reach)}
+	}
+	resp, err := s.p.transport.RoundTrip(out)
 	if err != nil {
-		p.refused(w, r, r.URL.Hostname(), err)
+		s.refused(w, r, target.Host, err)
 		return
 	}
 	defer func() { _ = resp.Body.Close() }()
-	p.o.Log.DebugContext(r.Context(), "request of a command", "host", r.URL.Hostname())
+	s.p.o.Log.DebugContext(r.Context(), "request of a command", "host", target.Host)
 	dropHops(resp.Header)
 	maps.Copy(w.Header(), resp.Header)
 	w.WriteHeader(resp.StatusCode)
-	_, _ = io.Copy(flushing{w}, resp.Body)
+	n, _ := io.Copy(flushing{w}, resp.Body)
+	s.a.used.received.Add(n)
+}
+
+// weight is how much of its own a request can carry away. What a reading
+// request says about itself does not reach a stranger.
+func weight(r *http.Request, class Class) int {
+	n := len(r.URL.EscapedPath()) + len(r.URL.RawQuery)
+	if class == ClassPackages {
+		return n
+	}
+	for name, values := range r.Header {
+		for _, v := range values {
+			n += len(name) + len(v)
+		}
+	}
+	return n
+}
+
+// upload counts what is sent as the body of a request.
+type upload struct {
+	io.ReadCloser
+	s    *service
+	ctx  context.Context //nolint:containedctx // of the request
+	use  Use
+	left int64
+}
+
+// Read implements io.Reader.
+func (u *upload) Read(b []byte) (int, error) {
+	n, err := u.ReadCloser.Read(b)
+	if u.left -= int64(n); u.left < 0 {
+		return 0, &BlockedError{Target: u.use.Host, Reason: "the body of the request is too long"}
+	}
+	use := u.use
+	if use.Bytes = n; n > 0 {
+		if serr := u.s.a.spend(u.ctx, use); serr != nil {
+			return 0, serr
+		}
+		u.s.a.used.sent.Add(int64(n))
+	}
+	return n, err
 }
 
 // dropHops removes what is meant for one connection only.
@@ -222,7 +545,7 @@ func dropHops(h http.Header) {
 	}
 	for _, name := range []string{
 		"Connection", "Proxy-Connection", "Proxy-Authorization", "Proxy-Authenticate",
-		"Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
+		"Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Alt-Svc",
 	} {
 		h.Del(name)
 	}
@@ -237,4 +560,30 @@ func (f flushing) Write(b []byte) (int, error) {
 		fl.Flush()
 	}
 	return n, err
+}
+
+// resumed is a connection of which some was read already.
+type resumed struct {
+	net.Conn
+	early []byte
+}
+
+// Read implements io.Reader.
+func (c *resumed) Read(b []byte) (int, error) {
+	if len(c.early) > 0 {
+		n := copy(b, c.early)
+		c.early = bytes.Clone(c.early[n:])
+		return n, nil
+	}
+	return c.Conn.Read(b)
+}
+
+// CloseWrite ends one direction.
+func (c *resumed) CloseWrite() error { return closeWrite(c.Conn) }
+
+func closeWrite(c net.Conn) error {
+	if h, ok := c.(interface{ CloseWrite() error }); ok {
+		return h.CloseWrite()
+	}
+	return c.Close()
 }

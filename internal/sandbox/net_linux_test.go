@@ -176,7 +176,7 @@ print(urllib.request.urlopen("https://127.0.0.1:` + u.Port() + `/", context=c, t
 // serveProxy runs the product's proxy on a socket.
 func serveProxy(t *testing.T, o httpsafe.GuardOptions) string {
 	t.Helper()
-	proxy, err := httpsafe.NewProxy(httpsafe.ProxyOptions{Guard: o})
+	proxy, err := httpsafe.NewProxy(httpsafe.ProxyOptions{Guard: o, OwnPorts: func() []uint16 { return nil }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +187,7 @@ func serveProxy(t *testing.T, o httpsafe.GuardOptions) string {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- proxy.Serve(ctx, l) }()
+	go func() { done <- proxy.Serve(ctx, l, &httpsafe.Access{Decide: httpsafe.Anywhere}) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {

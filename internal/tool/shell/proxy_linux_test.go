@@ -26,7 +26,7 @@ func (a *adversary) startProxy(ctx context.Context) (stop func(), err error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan error, 1)
-	go func() { done <- proxy.Serve(ctx, l) }()
+	go func() { done <- proxy.Serve(ctx, l, &httpsafe.Access{Decide: httpsafe.Anywhere}) }()
 	return func() {
 		cancel()
 		<-done
