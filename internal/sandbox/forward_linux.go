@@ -3,6 +3,10 @@ package sandbox
 import (
 	"encoding/binary"
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -20,7 +24,61 @@ func proxyVariables() []string {
 	for _, name := range []string{"http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"} {
 		out = append(out, fmt.Sprintf("%s=http://127.0.0.1:%d", name, proxyPort))
 	}
-	return append(out, "no_proxy=localhost,127.0.0.1,::1", "NO_PROXY=localhost,127.0.0.1,::1")
+	return append(out, "no_proxy=localhost,127.0.0.1,::1", "NO_PROXY=localhost,127.0.0.1,::1",
+		fmt.Sprintf("RSYNC_PROXY=127.0.0.1:%d", proxyPort),
+		"NODE_USE_ENV_PROXY=1", // else its own fetch does not look at the others
+	)
+}
+
+// innerCerts is where the certificates of a proxy are for a command.
+const innerCerts = "/run/nanobot-certs.pem"
+
+// certVariables point programs at the certificates. Those that are not named
+// here read the file of the system, which is replaced as well.
+func certVariables() []string {
+	const list = `SSL_CERT_FILE CURL_CA_BUNDLE REQUESTS_CA_BUNDLE PIP_CERT NODE_EXTRA_CA_CERTS GIT_SSL_CAINFO CARGO_HTTP_CAINFO
+		AWS_CA_BUNDLE DENO_CERT HEX_CACERTS_PATH PERL_LWP_SSL_CA_FILE COMPOSER_CAFILE npm_config_cafile`
+	var out []string
+	for name := range strings.FieldsSeq(list) {
+		out = append(out, name+"="+innerCerts)
+	}
+	return append(out, "npm_config_audit=false") // it would send the list of packages
+}
+
+// systemCerts are the files that programs read certificates from.
+func systemCerts() []string {
+	return []string{
+		"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+		"/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem", "/etc/pki/tls/cert.pem", "/var/lib/ca-certificates/ca-bundle.pem",
+	}
+}
+
+// certPlaces puts the certificates of the proxy where programs look for them.
+func (p *plan) certPlaces() []place {
+	if p.Profile.Network != NetProxy || p.Profile.ProxyCerts == "" {
+		return nil
+	}
+	source := p.Profile.ProxyCerts
+	out := []place{{at: innerCerts, kind: bindRead, source: source}}
+	shown := slices.Concat(systemPaths(), etcPaths())
+	replace := func(at string) {
+		same := func(e place) bool { return e.at == at }
+		if !slices.ContainsFunc(out, same) {
+			out = append(out, place{at: at, kind: bindRead, source: source})
+		}
+	}
+	for _, name := range systemCerts() {
+		// Nothing is put behind a link: what it leads to is replaced.
+		target, err := filepath.EvalSymlinks(name)
+		if err != nil || !slices.ContainsFunc(shown, func(dir string) bool { return within(target, dir) }) {
+			continue
+		}
+		replace(target)
+		if direct, err := os.Readlink(name); err == nil && slices.Contains(etcPaths(), name) && !intoUsr(name, direct) {
+			replace(name) // it is not a link inside
+		}
+	}
+	return out
 }
 
 // network prepares the private network: the loopback interface and, for a

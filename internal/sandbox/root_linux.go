@@ -100,6 +100,7 @@ func (p *plan) layout() []place {
 	for pair := range slices.Chunk(p.Links, 2) {
 		add(pair[0], link, pair[1])
 	}
+	out = append(out, p.certPlaces()...)
 	for _, path := range p.hidden() {
 		if st, err := os.Stat(path); err == nil && st.IsDir() {
 			add(path, hideDir, "")

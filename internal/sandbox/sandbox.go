@@ -47,7 +47,8 @@ const (
 type Network string
 
 const (
-	// NetHost is the network of the machine, private addresses included.
+	// NetHost is the network of the machine, private addresses included. Nothing
+	// can be enforced on it.
 	NetHost Network = "host"
 	// NetProxy is nothing but Profile.ProxySocket, which the usual variables
 	// present to programs as an HTTP proxy.
@@ -79,7 +80,11 @@ type Profile struct {
 	Network Network
 	// ProxySocket is the Unix socket on which the proxy of NetProxy listens.
 	ProxySocket string
-	Limits      Limits
+	// ProxyCerts is a file of certificates, as PEM, which programs trust in place
+	// of those of the system: a proxy may stand in for some hosts. It is used
+	// with NetProxy only; empty leaves the system's.
+	ProxyCerts string
+	Limits     Limits
 
 	links []string // pairs: a name that is a link, and where it leads
 }

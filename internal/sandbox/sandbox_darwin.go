@@ -33,7 +33,7 @@ func (b *Box) open(ctx context.Context) error {
 
 func (b *Box) wrap(cmd *exec.Cmd, p Profile) (func(), error) {
 	if p.Network == NetProxy {
-		return nil, errors.New("network \"proxy\" is not available on macOS: use \"none\" or \"host\"")
+		return nil, errors.New("network \"proxy\" is not available on macOS: use \"none\"")
 	}
 	if b.o.Mode == Hide {
 		cmd.Args = append([]string{seatbelt, "-p", p.seatbeltHide(), cmd.Path}, cmd.Args[min(1, len(cmd.Args)):]...)

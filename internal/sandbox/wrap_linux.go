@@ -182,7 +182,10 @@ func (b *Box) wrapTrial(cmd *exec.Cmd, p Profile, trial bool) (_ func(), err err
 		return nil, errors.New("commands without a sandbox have the network of the machine")
 	}
 	if p.Network == NetProxy && !b.level.NetNS {
-		return nil, errors.New("network \"proxy\" needs network namespaces, which this machine does not allow: use \"none\" or \"host\"")
+		return nil, errors.New("network \"proxy\" needs network namespaces, which this machine does not allow: use \"none\"")
+	}
+	if p.Network == NetNone && !b.level.NetNS && !b.level.Seccomp {
+		return nil, errors.New("network \"none\" cannot be kept here: there are neither network namespaces nor a system call filter for this processor")
 	}
 	private, err := os.MkdirTemp(b.o.TempDir, "nanobot-")
 	if err != nil {
@@ -293,6 +296,9 @@ func (b *Box) plan(cmd *exec.Cmd, p Profile, temp string) *plan {
 	cmd.Env = append(slices.Clip(cmd.Env), "TMPDIR="+temp)
 	if p.Network == NetProxy {
 		cmd.Env = append(cmd.Env, proxyVariables()...)
+		if p.ProxyCerts != "" {
+			cmd.Env = append(cmd.Env, certVariables()...)
+		}
 	}
 	for _, kv := range cmd.Env {
 		if v, ok := strings.CutPrefix(kv, "HOME="); ok {

