@@ -130,7 +130,7 @@ func Inspect(ctx context.Context, o Options) (*App, error) {
 		if err != nil {
 			a.Exec = fmt.Sprintf("off, because the sandbox they ask for (%s) cannot be used here: %v", p.Sandbox, err)
 		} else {
-			a.Exec = fmt.Sprintf("on, in a sandbox (%s), network: %s", box.Level(), p.Network)
+			a.Exec = fmt.Sprintf("on, in a sandbox (%s), network: %s", box.Level(), networkNote(p.Network, box.Level()))
 		}
 	}
 	return a, a.settle(ctx, o)
@@ -312,6 +312,7 @@ func (a *App) ended(session string, stopped bool) {
 	if !stopped {
 		a.safety.policy.Forget(session)
 		a.others.forget(session)
+		a.safety.proxy.policy.Forget(session)
 	}
 }
 

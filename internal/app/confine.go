@@ -66,21 +66,5 @@ func (s *safety) only(a *App, box *sandbox.Box, c tool.Call) (sandbox.Profile, e
 	if runtime.GOOS == "linux" && !box.Level().MountNS && slices.ContainsFunc(p.Protected, func(path string) bool { return within(path, dir) }) {
 		return p, errors.New("commands do not run in this chat: the sandbox of this machine cannot hide the protected files that are in its folder")
 	}
-	return p, s.offHost(box, &p)
-}
-
-// offHost takes the network of the machine away from a command, whose services,
-// our own among them, take everybody on it for the owner.
-func (s *safety) offHost(box *sandbox.Box, p *sandbox.Profile) (err error) {
-	switch {
-	case p.Network == sandbox.NetProxy:
-	case p.Network == sandbox.NetNone:
-		return nil
-	case !box.Level().NetNS:
-		p.Network = sandbox.NetNone
-		return nil
-	}
-	p.Network = sandbox.NetProxy
-	p.ProxySocket, err = s.proxy.start()
-	return err
+	return p, nil
 }

@@ -264,12 +264,14 @@ func (s *safety) enclose(c tool.Call, cmd *exec.Cmd, e enclosure) (_ shell.Confi
 	if err := s.shelve(cmd, &p, w.why != ""); err != nil {
 		return shell.Confined{}, err
 	}
-	if p.Network == sandbox.NetProxy && p.ProxySocket == "" {
-		if p.ProxySocket, err = s.proxy.start(); err != nil {
-			return shell.Confined{}, err
-		}
+	asked := c
+	asked.Tainted = w.why != "" // what it may send is counted
+	out, err := s.connect(e.box, &p, func() (*line, error) { return s.proxy.serve(asked) })
+	if err != nil {
+		return shell.Confined{}, err
 	}
-	w.used = func() bool { return p.Network != sandbox.NetNone }
+	release = append(release, out.stop)
+	w.used = func() bool { return out.used().Requests > 0 }
 	p.ReadOnly = s.visible(append(slices.Clip(p.ReadOnly), paths...), p.Protected)
 	p.ReadWrite = append(slices.Clip(p.ReadWrite), s.visible(pins(paths), p.Protected)...)
 
@@ -303,9 +305,6 @@ func (s *safety) shelve(cmd *exec.Cmd, p *sandbox.Profile, contained bool) error
 	return nil
 }
 
-// callKey names a call that is running.
-type callKey struct{ turn, call string }
-
 // writing is what a running call writes.
 type writing struct {
 	paths    []string // absolute
@@ -329,7 +328,7 @@ func (s *safety) writes(c tool.Call, names []string) error {
 	}
 	part := c.Name != "write_file" && slices.ContainsFunc(p.paths, rec.Foreign)
 	p.foreign, p.approved = c.Tainted || part, c.Tainted && !part || s.Approval == approve.Off
-	s.writing.Store(callKey{c.TurnID, c.ID}, p)
+	s.writing.Store(callKey(c), p)
 	if !p.foreign {
 		return nil
 	}
@@ -338,7 +337,7 @@ func (s *safety) writes(c tool.Call, names []string) error {
 
 // wrote records what a call has written, with its content.
 func (s *safety) wrote(c tool.Call) error {
-	value, _ := s.writing.LoadAndDelete(callKey{c.TurnID, c.ID})
+	value, _ := s.writing.LoadAndDelete(callKey(c))
 	p, ok := value.(writing)
 	if !ok {
 		return nil

@@ -14,6 +14,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/sandbox"
 	"github.com/nanobot-go/nanobot/internal/text"
 	"github.com/nanobot-go/nanobot/internal/tool"
@@ -188,7 +189,7 @@ func (g guestHome) roots() []string {
 }
 
 // confineGuest puts a command of a guest into a sandbox of its own.
-func (a *App) confineGuest(g guestHome, cmd *exec.Cmd) (func(), error) {
+func (a *App) confineGuest(g guestHome, cmd *exec.Cmd) (done func(), err error) {
 	box, err := a.safety.box(context.Background()) // as for the owner's commands
 	if err != nil {
 		return nil, fmt.Errorf("commands do not run in this chat: nothing here can keep the owner's files from them: %w", err)
@@ -201,6 +202,15 @@ func (a *App) confineGuest(g guestHome, cmd *exec.Cmd) (func(), error) {
 		return nil, err
 	}
 	cmd.Env = append(slices.DeleteFunc(slices.Clone(cmd.Env), func(kv string) bool { return strings.HasPrefix(kv, "HOME=") }), "HOME="+g.home)
+	proxy := a.safety.proxy
+	out, err := a.safety.connect(box, &p, func() (*line, error) {
+		access := proxy.policy.Server("tools.exec.network", nil) // a guest cannot allow hosts
+		return proxy.open(func(context.Context) *httpsafe.Access { return access }, func(httpsafe.Traffic) {})
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer out.attach(&done, &err)
 	return box.Wrap(cmd, p)
 }
 
@@ -222,7 +232,7 @@ func (a *App) guestProfile(box *sandbox.Box, g guestHome) (sandbox.Profile, erro
 	if g.share != "" {
 		p.ReadWrite = append(p.ReadWrite, g.share)
 	}
-	return p, a.safety.offHost(box, &p)
+	return p, nil
 }
 
 // guestMediaKeep is how long files that were sent in a chat of guests are kept.

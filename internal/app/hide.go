@@ -11,12 +11,13 @@ import (
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/sandbox"
+	"github.com/nanobot-go/nanobot/internal/tool/mcp"
 )
 
 // coverServer is coverWith for a server of the configuration, which may use what
 // the configuration names for it inside of the data folder.
-func (s *safety) coverServer(a *App) func(cmd *exec.Cmd) (func(), error) {
-	return func(cmd *exec.Cmd) (func(), error) {
+func (s *safety) coverServer(a *App) func(_ mcp.Server, cmd *exec.Cmd) (func(), error) {
+	return func(_ mcp.Server, cmd *exec.Cmd) (func(), error) {
 		var named []string
 		for _, word := range append([]string{cmd.Path, cmd.Dir}, cmd.Args...) {
 			if dir := besideState(a.Config.DataDir, word); dir != "" {

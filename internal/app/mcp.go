@@ -57,12 +57,12 @@ func (a *App) mcpPool(o Options, reserved []string) (*mcp.Pool, error) {
 // spawn puts a server with "sandbox" where commands are. Only one bound is not
 // for it: the processor time of a command, which a server would have used up
 // one day. It is nil without a sandbox.
-func (s *safety) spawn(a *App) func(cmd *exec.Cmd) (func(), error) {
+func (s *safety) spawn(a *App) func(server mcp.Server, cmd *exec.Cmd) (func(), error) {
 	if s.Sandbox == sandbox.None {
 		return nil
 	}
 	cfg := a.Config.Config.Tools.Exec
-	return func(cmd *exec.Cmd) (func(), error) {
+	return func(server mcp.Server, cmd *exec.Cmd) (done func(), err error) {
 		box, err := s.box(context.Background()) // as for commands
 		if err != nil {
 			return nil, fmt.Errorf("tools.exec.sandbox %q cannot be used here: %w", s.Sandbox, err)
@@ -71,11 +71,14 @@ func (s *safety) spawn(a *App) func(cmd *exec.Cmd) (func(), error) {
 			Workspace: a.Workspace, ReadOnly: append(slices.Concat(cfg.SandboxROBinds, s.fixed), s.media), ReadWrite: cfg.SandboxRWBinds,
 			Protected: s.closed(), Network: s.Network, Limits: sandbox.Limits{CPU: -1},
 		}
-		if s.Network == sandbox.NetProxy {
-			if p.ProxySocket, err = s.proxy.start(); err != nil {
-				return nil, err
-			}
+		out, err := s.connect(box, &p, func() (*line, error) {
+			access := s.proxy.policy.Server("tools.mcpServers."+server.Name+".allowedHosts", hostRules(server.AllowedHosts))
+			return s.proxy.open(func(context.Context) *httpsafe.Access { return access }, func(httpsafe.Traffic) {})
+		})
+		if err != nil {
+			return nil, err
 		}
+		defer out.attach(&done, &err)
 		return box.Wrap(cmd, p)
 	}
 }
@@ -83,7 +86,7 @@ func (s *safety) spawn(a *App) func(cmd *exec.Cmd) (func(), error) {
 // MCPSpawn confines MCP servers as the agent would, for a trial without it.
 // spawn is for those with "sandbox" and nil without one, cover for the others;
 // stop ends what these started. The workspace is made if it is missing.
-func MCPSpawn(ctx context.Context, l *config.Loaded, o Options) (spawn, cover func(cmd *exec.Cmd) (func(), error), stop func(), err error) {
+func MCPSpawn(ctx context.Context, l *config.Loaded, o Options) (spawn, cover func(server mcp.Server, cmd *exec.Cmd) (func(), error), stop func(), err error) {
 	stop = func() {}
 	a := &App{Config: l}
 	if a.Workspace, err = workspaceOf(o.Workspace, l); err != nil {
@@ -98,7 +101,7 @@ func MCPSpawn(ctx context.Context, l *config.Loaded, o Options) (spawn, cover fu
 			s.fixed = append(s.fixed, p)
 		}
 	}
-	s.proxy = &commandProxy{options: httpsafe.ProxyOptions{Guard: httpsafe.GuardOptions{Allow: networks(l.Config.Tools.SSRFWhitelist)}, Log: o.Log}}
+	s.proxy = newCommandProxy(l, o)
 	open := func(mode sandbox.Mode) func(context.Context) (*sandbox.Box, error) {
 		once := sync.OnceValues(func() (*sandbox.Box, error) {
 			if err := os.MkdirAll(a.Workspace, 0o700); err != nil {

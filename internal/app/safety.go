@@ -44,7 +44,7 @@ func PostureOf(l *config.Loaded) Posture {
 		Approval: approve.Mode(t.Approval.Mode),
 	}
 	if !l.Exists {
-		p = Posture{Restrict: true, Sandbox: sandbox.Auto, Network: sandbox.NetHost, Approval: approve.Auto}
+		p = Posture{Restrict: true, Sandbox: sandbox.Auto, Network: sandbox.NetProxy, Approval: approve.Auto}
 	}
 	if p.Sandbox == "" {
 		p.Sandbox = sandbox.None
@@ -72,7 +72,7 @@ type safety struct {
 	seal      seal
 	origins   *origins
 	share     string   // of the workspace, that guests write to; "" is none
-	writing   sync.Map // callKey to writing, of running calls that write files
+	writing   sync.Map // key of a call to writing, of running calls that write files
 	log       *slog.Logger
 }
 
@@ -118,7 +118,7 @@ func (a *App) guard(o Options) error {
 	if err != nil {
 		return fmt.Errorf("undo: %w", err)
 	}
-	s.proxy = &commandProxy{options: httpsafe.ProxyOptions{Guard: httpsafe.GuardOptions{Allow: networks(a.Config.Config.Tools.SSRFWhitelist)}, Log: o.Log}}
+	s.proxy = newCommandProxy(a.Config, o)
 	s.box = lazyBox(s.Sandbox, o.Log)
 	s.covers, s.home = lazyBox(sandbox.Hide, o.Log), placeOf(a.Config.DataDir)
 	if s.strict = s.box; s.Sandbox == sandbox.None {

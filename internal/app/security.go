@@ -310,7 +310,7 @@ func Exposed(l *config.Loaded) []string {
 	case !p.Restrict:
 		out = append(out, "file tools reach the whole disk except protected paths"+fix)
 	case t.Exec.Enable && p.Network == sandbox.NetHost:
-		out = append(out, "commands can reach private hosts and send data anywhere; tools.exec.network proxy or none closes that")
+		out = append(out, "commands can send data to any public host; tools.exec.network proxy asks first, none closes it")
 	}
 	if info, err := os.Stat(l.File); err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
 		out = append(out, "other users of this machine may read "+l.File+"; close it with: chmod 600")
@@ -322,7 +322,7 @@ func Exposed(l *config.Loaded) []string {
 func (i *inspection) notes() []string {
 	var notes []string
 	if t := i.l.Config.Tools.Exec; t.Enable && i.p.Sandbox != sandbox.None && i.p.Network == sandbox.NetHost {
-		notes = append(notes, "Commands in the sandbox still reach the network, private hosts included; tools.exec.network proxy or none closes that.")
+		notes = append(notes, "Commands in the sandbox reach every public host; tools.exec.network proxy asks first, none closes that.")
 	}
 	if os.Geteuid() == 0 {
 		notes = append(notes, "This runs as root; a user of its own would limit what a mistake can do.")

@@ -142,7 +142,7 @@ func (a *App) shell(o Options) (*shell.Shell, error) {
 		Workspace: a.Workspace, Restrict: s.Restrict, Roots: []string{s.media}, Timeout: timeout,
 		PathPrepend: cfg.PathPrepend, PathAppend: cfg.PathAppend, AllowedEnv: cfg.AllowedEnvKeys,
 		Allow: cfg.AllowPatterns, Deny: cfg.DenyPatterns, Protected: s.protected, Environ: o.Env, Log: o.Log,
-		Wrap: s.confine(a), Sandboxed: s.Sandbox != sandbox.None, AskRisky: s.Approval != approve.Off,
+		Wrap: s.confine(a), Remark: s.proxy.remark, Sandboxed: s.Sandbox != sandbox.None, AskRisky: s.Approval != approve.Off,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("tools.exec: %w", err)
@@ -160,6 +160,7 @@ func (a *App) webTools(o Options) ([]tool.Tool, error) {
 		},
 		Proxy: cfg.Web.Proxy, UserAgent: cfg.Web.UserAgent, UseJinaReader: cfg.Web.Fetch.UseJinaReader,
 		Allow: networks(cfg.SSRFWhitelist), Getenv: lookup(o.Env), Leaks: a.safety.secrets.Leaks, Log: o.Log,
+		Spend: a.safety.proxy.policy.Fetch, SpendSearch: a.safety.proxy.policy.Search,
 		Document: func(ctx context.Context, name string, data []byte) (string, error) {
 			doc, err := document.Attachment(ctx, name, bytes.NewReader(data), int64(len(data)))
 			return doc.Content, err

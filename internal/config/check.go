@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
 )
 
 // format checks a text against its enum and format tags.
@@ -100,6 +102,18 @@ func (r *reader) check(c *Config, root *node) {
 				n, p := r.spot(root, "tools", "ssrfWhitelist")
 				r.warning(n, append(p.path, itoa(i)), "is not a network such as 192.168.1.0/24 and is ignored", "")
 			}
+		}
+	}
+	for i, host := range c.Tools.Exec.AllowedHosts {
+		if _, err := httpsafe.ParseHostRule(host); err != nil {
+			n, p := r.spot(root, "tools", "exec", "allowedHosts")
+			r.warning(n, append(p.path, itoa(i)), "is ignored: "+err.Error(), "")
+		}
+	}
+	for i, address := range c.Tools.Exec.AllowedAddresses {
+		if _, err := httpsafe.ParseAddressRule(address); err != nil {
+			n, p := r.spot(root, "tools", "exec", "allowedAddresses")
+			r.warning(n, append(p.path, itoa(i)), "is ignored: "+err.Error(), "")
 		}
 	}
 	if c.API.Exposed() {

@@ -50,7 +50,7 @@ func NewFile() []byte {
     "restrictToWorkspace": true,
     "exec": {
       "sandbox": "auto",
-      "network": "host"
+      "network": "proxy"
     },
     "web": {
       "fetch": {

@@ -553,7 +553,7 @@ func TestNewFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	tools := l.Config.Tools
-	if !tools.RestrictToWorkspace || tools.Exec.Sandbox != "auto" || tools.Exec.Network != "host" || tools.Web.Fetch.UseJinaReader || tools.Approval.Mode != "auto" {
+	if !tools.RestrictToWorkspace || tools.Exec.Sandbox != "auto" || tools.Exec.Network != "proxy" || tools.Web.Fetch.UseJinaReader || tools.Approval.Mode != "auto" {
 		t.Errorf("tools = %+v, want a contained start", tools)
 	}
 	if l.IsSet("agents.defaults.model") || l.IsSet("providers") {

@@ -56,17 +56,19 @@ type Fetch struct {
 
 // Exec configures the command tool.
 type Exec struct {
-	Enable         bool     `json:"enable" doc:"Offer the tool."`
-	Timeout        int      `json:"timeout" min:"0" doc:"Seconds a command may take; 0 is no limit."`
-	PathAppend     string   `json:"pathAppend" doc:"Folders added to the end of PATH."`
-	PathPrepend    string   `json:"pathPrepend" doc:"Folders added to the front of PATH."`
-	Sandbox        string   `json:"sandbox" enum:"|auto|landlock|bwrap|none" doc:"How commands are contained; empty is not at all."`
-	Network        string   `json:"network" enum:"host|proxy|none" doc:"What network a contained command sees."`
-	SandboxROBinds []string `json:"sandboxRoBinds" doc:"Further folders a contained command may read."`
-	SandboxRWBinds []string `json:"sandboxRwBinds" doc:"Further folders a contained command may change."`
-	AllowedEnvKeys []string `json:"allowedEnvKeys" doc:"Environment variables passed on to commands."`
-	AllowPatterns  []string `json:"allowPatterns" doc:"Commands allowed, as regular expressions."`
-	DenyPatterns   []string `json:"denyPatterns" doc:"Commands refused in addition to the built-in rules."`
+	Enable           bool     `json:"enable" doc:"Offer the tool."`
+	Timeout          int      `json:"timeout" min:"0" doc:"Seconds a command may take; 0 is no limit."`
+	PathAppend       string   `json:"pathAppend" doc:"Folders added to the end of PATH."`
+	PathPrepend      string   `json:"pathPrepend" doc:"Folders added to the front of PATH."`
+	Sandbox          string   `json:"sandbox" enum:"|auto|landlock|bwrap|none" doc:"How commands are contained; empty is not at all."`
+	Network          string   `json:"network" enum:"host|proxy|none" doc:"What a contained command reaches: host is any public host, proxy package hosts and what you allow, none nothing."`
+	AllowedHosts     []string `json:"allowedHosts" doc:"Hosts that contained commands may use freely, such as example.com, *.example.com or example.com:8443."`
+	AllowedAddresses []string `json:"allowedAddresses" doc:"Private addresses that contained commands may reach, each with its port, such as 192.168.1.5:5432."`
+	SandboxROBinds   []string `json:"sandboxRoBinds" doc:"Further folders a contained command may read."`
+	SandboxRWBinds   []string `json:"sandboxRwBinds" doc:"Further folders a contained command may change."`
+	AllowedEnvKeys   []string `json:"allowedEnvKeys" doc:"Environment variables passed on to commands."`
+	AllowPatterns    []string `json:"allowPatterns" doc:"Commands allowed, as regular expressions."`
+	DenyPatterns     []string `json:"denyPatterns" doc:"Commands refused in addition to the built-in rules."`
 }
 
 // Approval configures asking before risky calls.

@@ -53,10 +53,13 @@ type Server struct {
 
 	// Trusted makes the server's own hints count: a tool it calls read-only
 	// runs beside others and needs no approval.
-	Trusted  bool
-	Guests   bool // others than the owner may use it
-	Sandbox  bool // a stdio server runs inside the sandbox
-	Disabled bool // the server is configured but not used
+	Trusted bool
+	Guests  bool // others than the owner may use it
+	Sandbox bool // a stdio server runs inside the sandbox
+	// AllowedHosts are the hosts that a server in the sandbox may use besides
+	// reading from package hosts.
+	AllowedHosts []string
+	Disabled     bool // the server is configured but not used
 }
 
 // Warning is something in a server's configuration that has no effect or
@@ -131,6 +134,7 @@ func (s *Server) fields() map[string]func(json.RawMessage) error {
 		"trusted":          into(&s.Trusted, "true or false"),
 		"guests":           into(&s.Guests, "true or false"),
 		"sandbox":          into(&s.Sandbox, "true or false"),
+		"allowedhosts":     into(&s.AllowedHosts, "a list of strings"),
 		"disabled":         into(&s.Disabled, "true or false"),
 		"enabled": func(raw json.RawMessage) error {
 			on := true

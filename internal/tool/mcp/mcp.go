@@ -50,10 +50,10 @@ type Options struct {
 	// Spawn is called before a server with Sandbox is started and may change
 	// the command. cleanup is called when the server has ended. nil means that
 	// there is no sandbox, and such servers are not started.
-	Spawn func(*exec.Cmd) (cleanup func(), err error)
+	Spawn func(s Server, cmd *exec.Cmd) (cleanup func(), err error)
 	// Cover is called the same way for all other servers; it hides the agent's
 	// own data from them. nil leaves them as they are.
-	Cover func(*exec.Cmd) (cleanup func(), err error)
+	Cover func(s Server, cmd *exec.Cmd) (cleanup func(), err error)
 	// Auth supplies tokens to servers whose auth is "oauth"; nil means none.
 	Auth Authorizer
 	// Reserved are names of tools that are not ours.

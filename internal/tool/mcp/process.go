@@ -51,7 +51,7 @@ type outgoing struct {
 }
 
 // wrap is what changes the command of a server before it starts; nil: nothing.
-func (o *Options) wrap(s Server) func(*exec.Cmd) (func(), error) {
+func (o *Options) wrap(s Server) func(Server, *exec.Cmd) (func(), error) {
 	if s.Sandbox {
 		return o.Spawn
 	}
@@ -60,7 +60,7 @@ func (o *Options) wrap(s Server) func(*exec.Cmd) (func(), error) {
 
 // startProcess starts a stdio server in a process group of its own with
 // exactly the environment given.
-func startProcess(s Server, environ []string, spawn func(*exec.Cmd) (func(), error), stderr io.Writer, odd func(string)) (*process, error) {
+func startProcess(s Server, environ []string, spawn func(Server, *exec.Cmd) (func(), error), stderr io.Writer, odd func(string)) (*process, error) {
 	env := childEnv(environ, s.Env)
 	path, args, err := program(s.Command, s.Args, env)
 	if err != nil {
@@ -77,7 +77,7 @@ func startProcess(s Server, environ []string, spawn func(*exec.Cmd) (func(), err
 		return nil, errors.New("sandbox is set for this server, but there is no sandbox on this system")
 	}
 	if spawn != nil {
-		done, err := spawn(cmd)
+		done, err := spawn(s, cmd)
 		if err != nil {
 			return nil, fmt.Errorf("sandbox: %w", err)
 		}

@@ -272,7 +272,7 @@ func TestSandboxSeam(t *testing.T) {
 
 	cleaned := make(chan struct{})
 	spawned := 0
-	p, err := New(Options{Servers: []Server{s}, Environ: os.Environ(), Spawn: func(cmd *execCmd) (func(), error) {
+	p, err := New(Options{Servers: []Server{s}, Environ: os.Environ(), Spawn: func(_ Server, cmd *execCmd) (func(), error) {
 		spawned++
 		cmd.Env = append(cmd.Env, "MINE=sandboxed")
 		return func() { close(cleaned) }, nil

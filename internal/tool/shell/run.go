@@ -41,6 +41,7 @@ type launch struct {
 	chars   int           // of output that the call returns
 	typed   bool          // a shell in it reads commands from standard input
 	call    tool.Call     // that runs it
+	clock   *clock        // of limit; nil: it does not stand still
 
 	sandboxed bool
 }
@@ -69,7 +70,15 @@ func (l launch) bounded(ctx context.Context) (context.Context, context.CancelFun
 	if l.limit <= 0 {
 		return context.WithCancel(ctx)
 	}
-	return context.WithTimeout(ctx, l.limit)
+	if l.clock == nil {
+		return context.WithTimeout(ctx, l.limit)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	l.clock.start(l.limit, func() { cancel(errTimeLimit) })
+	return ctx, func() {
+		l.clock.stop()
+		cancel(nil)
+	}
 }
 
 // job is a running command.

@@ -25,6 +25,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
@@ -75,6 +76,10 @@ type Options struct {
 	// folder (tool.Project.Only); it confines in every mode, or gives an error.
 	// nil: such conversations run no commands.
 	Confine func(c tool.Call, cmd *exec.Cmd) (Confined, error)
+	// Remark is asked after a command has ended what the model should know about
+	// it besides its output, such as hosts that it was kept from; "" is nothing.
+	// nil: there never is anything.
+	Remark func(c tool.Call) string
 	// Sandboxed says that Wrap makes the kernel keep commands inside the
 	// workspace. Then paths are not guessed from the text any more, and HOME is
 	// an empty folder that the sandbox makes.
@@ -199,6 +204,7 @@ type runner struct {
 	env       []string
 	lookup    func(name string) string // in Options.Environ
 	wrap      func(tool.Call, *exec.Cmd) (Confined, error)
+	remark    func(tool.Call) string
 	log       *slog.Logger
 }
 
@@ -217,7 +223,7 @@ func newRunner(o Options) (*runner, error) {
 	}
 	r := &runner{
 		workspace: filepath.Clean(o.Workspace), restrict: o.Restrict, timeout: o.Timeout, guard: g, env: env,
-		origin: filepath.Clean(o.Workspace), lookup: func(name string) string { return vars[envKey(name)] }, wrap: o.Wrap, log: o.Log,
+		origin: filepath.Clean(o.Workspace), lookup: func(name string) string { return vars[envKey(name)] }, wrap: o.Wrap, remark: o.Remark, log: o.Log,
 	}
 	if r.timeout == 0 {
 		r.timeout = DefaultTimeout
@@ -237,7 +243,9 @@ func (s *Shell) exec(ctx context.Context, c tool.Call, in input) (tool.Result, e
 	if refused != nil {
 		return tool.Fail(refused.code, "%s", refused.text()), nil
 	}
-	l.call = c
+	a := newAsking(ctx, &c)
+	defer a.close()
+	l.call, l.clock = c, &a.clock
 	if in.Yield != nil {
 		return s.begin(ctx, r, c, l, time.Duration(*in.Yield)*time.Millisecond), nil
 	}
@@ -247,6 +255,11 @@ func (s *Shell) exec(ctx context.Context, c tool.Call, in input) (tool.Result, e
 	}
 	res := l.result(out)
 	res.Untrusted = out.outside
+	if r.remark != nil {
+		if text := r.remark(c); text != "" {
+			res.Content = llm.Text(res.Content.String() + "\n\n" + text)
+		}
+	}
 	return res, nil
 }
 

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"net/url"
 	"strings"
+
+	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
 // trimURL takes a URL out of the quotes and spaces models put around it, and
@@ -41,6 +43,18 @@ func Suspicious(rawURL string) bool {
 	carried := len(strings.TrimPrefix(u.EscapedPath(), "/")) + len(u.RawQuery)
 	return carried > suspiciousChars || len(u.Hostname()) > 64 || u.User != nil
 }
+
+// carries is how many bytes of a URL its writer chose freely: none of one that
+// was shown before.
+func carries(s *tool.State, u *url.URL) int {
+	if Seen(s, u.String()) {
+		return 0
+	}
+	return len(u.EscapedPath()) + len(u.RawQuery)
+}
+
+// normalName is the host of a URL in one spelling.
+func normalName(u *url.URL) string { return strings.ToLower(strings.TrimSuffix(u.Hostname(), ".")) }
 
 // credentials reports whether a URL seems to hold a credential: such a URL is
 // shown to nobody but its own server.

@@ -57,10 +57,15 @@ func (f *family) fetch(ctx context.Context, c tool.Call, in fetchInput) (tool.Re
 	if err := f.guard.Check(u); err != nil {
 		return denied(err), nil
 	}
-	bounded, cancel := context.WithTimeout(ctx, f.o.FetchTimeout)
-	defer cancel()
 	mem, key := memoryOf(c.State), in.Mode+" "+u.String()
 	doc, ok := mem.get(key)
+	if !ok && c.Tainted && f.o.Spend != nil {
+		if err := f.o.Spend(ctx, c, normalName(u), carries(c.State, u)); err != nil {
+			return tool.Fail(tool.DeniedApproval, "%v", err), ctx.Err()
+		}
+	}
+	bounded, cancel := context.WithTimeout(ctx, f.o.FetchTimeout)
+	defer cancel()
 	if !ok {
 		if doc, err = f.read(bounded, u, in.Mode == "text"); err != nil {
 			if ctx.Err() != nil {

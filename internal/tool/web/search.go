@@ -71,6 +71,11 @@ func (f *family) answer(ctx context.Context, c tool.Call, q question) (tool.Resu
 	if name, found := f.o.Leaks(q.text); found {
 		return refuseLeak("query", name), nil
 	}
+	if c.Tainted && f.o.SpendSearch != nil {
+		if err := f.o.SpendSearch(ctx, c, len(q.text)); err != nil {
+			return tool.Fail(tool.DeniedApproval, "%v", err), ctx.Err()
+		}
+	}
 	bounded, cancel := context.WithTimeout(ctx, f.o.Search.Timeout)
 	defer cancel()
 	var notes []string

@@ -1,0 +1,209 @@
+package reach
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/tool"
+)
+
+// The answers to a question about a host.
+const (
+	answerTurn    = "turn"
+	answerSession = "session"
+	answerAlways  = "always"
+	answerNo      = "no"
+	answerYes     = "yes"
+)
+
+// maxCommand is how much of a command a question shows, in characters.
+const maxCommand = 4000
+
+// askHost asks whether a host may be reached, and remembers a yes.
+func (u *user) askHost(r httpsafe.HostRequest, entry string) error {
+	no := func(reason string) error { return &httpsafe.BlockedError{Target: entry, Reason: reason} }
+	how := u.howTo(entry)
+	switch {
+	case limited(u.c):
+		return no("commands of this chat only reach package hosts and what the owner lists in tools.exec.allowedHosts")
+	case u.c.Ask == nil:
+		return no("this host is not allowed for commands, and nobody can be asked here; " + how)
+	}
+	options := []string{answerTurn, answerSession}
+	if u.p.o.Keep != nil {
+		options = append(options, answerAlways)
+	}
+	answer, err := u.ask(bus.Question{Text: u.hostQuestion(r, options), Options: append(options, answerNo)})
+	if err != nil {
+		return u.unasked(err, entry, "this host is not allowed for commands; "+how)
+	}
+	u.p.o.Log.InfoContext(u.life, "host for commands", "host", entry, "answer", answer, "session", u.c.SessionKey, "turn", u.c.TurnID)
+	switch answer {
+	case answerTurn, answerYes:
+		u.allowInTurn(entry)
+	case answerSession:
+		u.p.allowInTalk(u.c, entry)
+	case answerAlways:
+		u.allowInTurn(entry)
+		u.keep(r, entry)
+	default:
+		return no("the user said no to this host. Do not try it again in this turn, and do not look for another way to it")
+	}
+	return nil
+}
+
+func (u *user) allowInTurn(entry string) {
+	u.turn.mu.Lock()
+	defer u.turn.mu.Unlock()
+	if len(u.turn.allowed) < maxHosts {
+		u.turn.allowed[entry] = true
+	}
+}
+
+// keep writes a host down for good. What cannot be written holds until the end
+// of the conversation.
+func (u *user) keep(r httpsafe.HostRequest, entry string) {
+	if u.p.o.Keep == nil {
+		return
+	}
+	if err := u.p.o.Keep(u.life, entry); err != nil {
+		u.p.o.Log.WarnContext(u.life, "keep an allowed host in the configuration", "host", entry, "err", err)
+		u.p.allowInTalk(u.c, entry)
+		return
+	}
+	u.p.mu.Lock()
+	defer u.p.mu.Unlock()
+	u.p.kept = append(u.p.kept, httpsafe.RuleFor(r))
+}
+
+// howTo says how the owner allows a host.
+func (u *user) howTo(entry string) string {
+	u.p.mu.Lock()
+	n := len(u.p.o.Allowed) + len(u.p.kept)
+	u.p.mu.Unlock()
+	return fmt.Sprintf("the owner can allow it with: nanobot config set tools.exec.allowedHosts.%d %s", n, entry)
+}
+
+// ask puts a question and reads its answer.
+func (u *user) ask(q bus.Question) (string, error) {
+	q.Expires = u.p.o.Now().Add(u.p.o.Timeout)
+	// Ask keeps the time itself; twice as much is for one that does not.
+	ctx, cancel := context.WithTimeout(u.life, 2*u.p.o.Timeout)
+	defer cancel()
+	said, err := u.c.Ask(ctx, q)
+	if err != nil {
+		return "", err
+	}
+	return parse(said, q.Options), nil
+}
+
+// unasked is a refusal because there was no answer. The end of a command is
+// not an answer that the turn would remember.
+func (u *user) unasked(err error, target, why string) error {
+	if u.life.Err() != nil && !errors.Is(err, tool.ErrNoAnswer) {
+		return context.Cause(u.life)
+	}
+	return &httpsafe.BlockedError{Target: target, Reason: "nobody answered the question about it: " + why}
+}
+
+// parse understands the words of the options, their first letter, and their
+// number. Everything else is a no.
+func parse(said string, options []string) string {
+	word := strings.ToLower(strings.TrimFunc(said, func(r rune) bool { return unicode.IsPunct(r) || unicode.IsSpace(r) }))
+	for i, o := range options {
+		if word == o || word == o[:1] || word == fmt.Sprint(i+1) {
+			return o
+		}
+	}
+	switch word {
+	case "yes", "y", "ok":
+		return answerYes
+	}
+	return answerNo
+}
+
+// hostQuestion words the question about a host.
+func (u *user) hostQuestion(r httpsafe.HostRequest, options []string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "A command wants to reach a host on the internet. May it?\n\nhost: %s\nport: %d\n", r.Host, r.Port)
+	u.describe(&b)
+	if strings.Contains(r.Host, "xn--") {
+		b.WriteString("\nThe name stands for one with letters of another script, which may look like a name you know.\n")
+	}
+	switch {
+	case Names(u.c.UserText, r.Host):
+	case u.c.Tainted:
+		b.WriteString("\nYou did not name this host in this turn, and the turn has read content from outside: the wish may come from there. Whatever the command can read can be sent to the host.\n")
+	default:
+		b.WriteString("\nYou did not name this host in this turn.\n")
+	}
+	b.WriteString("\n\"turn\" allows it until this turn ends, \"session\" for this conversation")
+	if len(options) > 2 {
+		b.WriteString(", \"always\" adds it to tools.exec.allowedHosts")
+	}
+	b.WriteString(". Anything else is a no.")
+	return b.String()
+}
+
+// askBudget asks whether a turn may send more.
+func (u *user) askBudget(use httpsafe.Use) error {
+	const stop = "this turn has read content from outside and has sent as much as it may without a yes"
+	no := func(reason string) error { return &httpsafe.BlockedError{Target: use.Host, Reason: reason} }
+	if limited(u.c) || u.c.Ask == nil {
+		return no(stop + "; nobody can be asked here. Go on without the network, or tell the user")
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "This turn has read content from outside and has sent %s. Now it wants to send more to %s. May it go on?\n", u.turn.budget.String(), use.Host)
+	u.describe(&b)
+	b.WriteString("\nMany requests can carry away what the command or the agent has read. \"yes\" allows four times as much as so far. Anything else is a no.")
+	answer, err := u.ask(bus.Question{Text: b.String(), Options: []string{answerYes, answerNo}})
+	if err != nil {
+		return u.unasked(err, use.Host, stop)
+	}
+	u.p.o.Log.InfoContext(u.life, "budget of a turn", "answer", answer, "host", use.Host, "session", u.c.SessionKey, "turn", u.c.TurnID)
+	if answer != answerYes {
+		return no(stop + ", and the user said no. Do not send anything more in this turn")
+	}
+	u.turn.budget.Extend()
+	return nil
+}
+
+// describe shows the command of the call, set apart so that nothing in it can
+// pass for our own words.
+func (u *user) describe(b *strings.Builder) {
+	var in struct {
+		Command string `json:"command"`
+	}
+	if json.Unmarshal(u.c.Input, &in) != nil || in.Command == "" {
+		if u.c.Name != "" {
+			fmt.Fprintf(b, "tool: %s\n", visible(u.c.Name))
+		}
+		return
+	}
+	b.WriteString("command:\n")
+	text, note := in.Command, ""
+	if n := utf8.RuneCountInString(text); n > maxCommand {
+		text, note = string([]rune(text)[:maxCommand]), fmt.Sprintf("  [%d more characters are not shown]\n", n-maxCommand)
+	}
+	for line := range strings.SplitSeq(text, "\n") {
+		b.WriteString("  | " + visible(line) + "\n")
+	}
+	b.WriteString(note)
+}
+
+// visible replaces characters that print nothing or change what others look like.
+func visible(s string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '\uFFFD'
+		}
+		return r
+	}, s)
+}
