@@ -18,7 +18,7 @@ func files(t *testing.T, dir string) []string {
 	t.Helper()
 	var names []string
 	must(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
-		if err == nil && !d.IsDir() && d.Name() != ".workspace" && d.Name() != ".locks" && filepath.Ext(path) != ".lock" {
+		if err == nil && !d.IsDir() && !strings.HasPrefix(d.Name(), ".workspace") && d.Name() != ".locks" && filepath.Ext(path) != ".lock" {
 			rel, rerr := filepath.Rel(dir, path)
 			names, err = append(names, filepath.ToSlash(rel)), rerr
 		}
@@ -238,6 +238,9 @@ func TestListReadExport(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	now := clock()
+	must(t, os.MkdirAll(filepath.Join(dir, "workspace", "sessions"), 0o755))
+	must(t, os.WriteFile(filepath.Join(dir, "workspace", "sessions", "slack_1.jsonl"),
+		[]byte(`{"_type": "metadata", "key": "slack:1", "created_at": "2020-01-01T00:00:00", "updated_at": "2020-01-02T00:00:00", "metadata": {}, "last_consolidated": 0}`+"\n"+`{"role": "user", "content": "old"}`+"\n"), 0o600))
 	st := openStore(t, dir, func(o *Options) { o.Now = func() time.Time { return now } })
 	for i, key := range []string{"cli:direct", "telegram:42", strings.Repeat("long key ", 60)} {
 		now = now.AddDate(0, 0, 1)
@@ -251,9 +254,6 @@ func TestListReadExport(t *testing.T) {
 		must(t, s.SetMeta("title", fmt.Sprint("title ", i)))
 		must(t, s.Release())
 	}
-	must(t, os.MkdirAll(filepath.Join(dir, "workspace", "sessions"), 0o755))
-	must(t, os.WriteFile(filepath.Join(dir, "workspace", "sessions", "slack_1.jsonl"),
-		[]byte(`{"_type": "metadata", "key": "slack:1", "created_at": "2020-01-01T00:00:00", "updated_at": "2020-01-02T00:00:00", "metadata": {}, "last_consolidated": 0}`+"\n"+`{"role": "user", "content": "old"}`+"\n"), 0o600))
 	infos, err := st.List(t.Context())
 	must(t, err)
 	type row struct {
@@ -261,17 +261,16 @@ func TestListReadExport(t *testing.T) {
 		Messages int
 		Title    string
 		Open     bool
-		Old      bool
 	}
 	var got []row
 	for _, i := range infos {
-		got = append(got, row{i.Key, i.Messages, i.Title, i.OpenTurn, i.Old})
+		got = append(got, row{i.Key, i.Messages, i.Title, i.OpenTurn})
 	}
 	want := []row{
-		{strings.Repeat("long key ", 60), 2, "title 2", false, false},
-		{"telegram:42", 1, "title 1", true, false},
-		{"cli:direct", 2, "title 0", false, false},
-		{"slack:1", 1, "", false, true},
+		{strings.Repeat("long key ", 60), 2, "title 2", false},
+		{"telegram:42", 1, "title 1", true},
+		{"cli:direct", 2, "title 0", false},
+		{"slack:1", 1, "", false},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Fatalf("List (-want +got):\n%s", diff)

@@ -1,11 +1,13 @@
 package session
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 
 	"github.com/nanobot-go/nanobot/internal/diskio"
@@ -28,25 +30,27 @@ func (st *Store) CopyBack(ctx context.Context) (CopiedBack, error) {
 	if err != nil {
 		return done, err
 	}
-	if err := os.MkdirAll(done.Dir, 0o700); err != nil {
+	if err := diskio.MkdirAll(st.opt.Workspace, 0o700); err != nil {
 		return done, err
 	}
-	if dir, err := os.Lstat(done.Dir); err != nil || !dir.IsDir() {
-		return done, errors.Join(fmt.Errorf("%s is no folder", done.Dir), err) // a link may lead anywhere
+	tree, err := diskio.OpenTree(st.opt.Workspace)
+	if err != nil {
+		return done, err
+	}
+	defer tree.Close() //nolint:errcheck // nothing is pending
+	if err := tree.MkdirAll(dirOld, 0o700); err != nil {
+		return done, err
 	}
 	for _, info := range list {
-		if info.Old {
-			continue // it is where older versions find it
-		}
-		target := filepath.Join(done.Dir, pythonName(info.Key)+suffixLog)
+		target := path.Join(dirOld, pythonName(info.Key)+suffixLog)
 		list, err := &done.Copied, error(nil)
-		switch same, e := st.copied(ctx, info.Key, target); {
+		switch same, e := st.copied(ctx, info.Key, tree, target); {
 		case e == nil && same:
 			list = &done.Same
-		case e == nil:
+		case e == nil, errors.Is(e, diskio.ErrLink), errors.Is(e, diskio.ErrNotRegular):
 			list = &done.Conflict
 		case errors.Is(e, fs.ErrNotExist):
-			err = st.copyTo(ctx, info.Key, target)
+			err = st.copyTo(ctx, info.Key, tree, target)
 		default:
 			err = e
 		}
@@ -59,25 +63,18 @@ func (st *Store) CopyBack(ctx context.Context) (CopiedBack, error) {
 }
 
 // copyTo writes the export of a conversation to a file that does not exist.
-func (st *Store) copyTo(ctx context.Context, key, target string) (err error) {
-	tmp := target + suffixTemp
-	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+func (st *Store) copyTo(ctx context.Context, key string, tree *diskio.Tree, target string) error {
+	var b bytes.Buffer
+	if err := st.Export(ctx, key, &b); err != nil {
 		return err
 	}
-	// Excl: commands can write here, and a link of theirs must lead nowhere.
-	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(st.Export(ctx, key, f), f.Sync(), f.Close()); err != nil {
-		return errors.Join(err, os.Remove(tmp))
-	}
-	return diskio.Replace(tmp, target)
+	_, err := tree.CreateNew(target, b.Bytes(), 0o600)
+	return err
 }
 
 // copied reports whether a file is the export of a conversation.
-func (st *Store) copied(ctx context.Context, key, path string) (bool, error) {
-	f, err := os.Open(path)
+func (st *Store) copied(ctx context.Context, key string, tree *diskio.Tree, target string) (bool, error) {
+	f, err := tree.Open(target)
 	if err != nil {
 		return false, err
 	}

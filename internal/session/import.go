@@ -2,7 +2,6 @@ package session
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -10,94 +9,211 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/nanobot-go/nanobot/internal/diskio"
 )
 
-const dirConflicts = ".migration-conflicts"
+// KindSessions is the kind of conversations in Entry.Taken.
+const KindSessions = "sessions"
 
-// importDirs are the places where older versions kept sessions, best first.
-func (st *Store) importDirs() []string {
-	dirs := []string{filepath.Join(st.opt.Workspace, "sessions"), filepath.Dir(st.dir)}
-	return append(dirs, st.opt.ImportDirs...)
+const (
+	dirConflicts = ".migration-conflicts"
+	dirOld       = "sessions" // where the first version kept them, below the workspace
+
+	maxOldFiles = 100_000
+	maxOldBytes = 1 << 30 // of one log
+	oldKeyReach = 1 << 20 // where the key of a log is looked for
+	copiers     = 8       // logs that are made durable at once
+)
+
+// Taken is what was taken over from older versions.
+type Taken struct {
+	Sessions int
+	Left     []string // files that were not taken, and why
 }
 
-// importOld looks for a log that an older version kept under key and makes it
-// the one at path, which does not exist. The source is removed once the copy
-// is durable and proved equal; further sources for the same key are moved to
-// the conflicts directory in the same way. A source that is a symbolic link is
-// left alone.
-func (st *Store) importOld(ctx context.Context, key, path string) (bool, error) {
-	imported := false
-	for _, dir := range st.importDirs() {
-		for _, name := range oldNames(key) {
-			source := filepath.Join(dir, name+suffixLog)
-			ok, err := st.belongsTo(ctx, source, key)
+// oldLog is a log that an older version, or somebody, left in a folder.
+type oldLog struct {
+	tree *diskio.Tree
+	name string // in the tree
+	key  string
+	size int64
+}
+
+func (o oldLog) String() string { return filepath.Join(o.tree.Path(), filepath.FromSlash(o.name)) }
+
+// takeOld moves the logs of older versions into the store. A source is removed
+// once its copy is durable and proved equal; a second source for the same key
+// goes to the conflicts directory. One whose key the store has already stays
+// where it is, and so does everything that is not a regular file.
+func (st *Store) takeOld() error {
+	logs, left, done, err := st.oldLogs()
+	defer done()
+	st.taken.Left = left
+	if err != nil {
+		return err
+	}
+
+	type job struct {
+		log    oldLog
+		target string
+	}
+	var jobs []job
+	claimed := map[string]bool{}
+	for _, l := range logs {
+		target, free, err := st.placeFor(l.key)
+		switch {
+		case err != nil:
+			st.passOver(l, err)
+			continue
+		case claimed[target]:
+			if target, err = conflictName(target, claimed); err != nil {
+				return err
+			}
+		case !free:
+			continue // ours is newer; nanobot migrate shows what this one has more
+		}
+		claimed[target] = true
+		jobs = append(jobs, job{l, target})
+	}
+	if len(jobs) == 0 {
+		return nil
+	}
+	if err := diskio.MkdirAll(st.dir, 0o700); err != nil {
+		return err
+	}
+
+	var mu sync.Mutex
+	var work sync.WaitGroup
+	slots := make(chan struct{}, copiers)
+	for _, j := range jobs {
+		slots <- struct{}{}
+		work.Go(func() {
+			defer func() { <-slots }()
+			err := j.log.moveTo(j.target)
+			mu.Lock()
+			defer mu.Unlock()
 			if err != nil {
-				return imported, fmt.Errorf("import %s: %w", source, err)
+				st.passOver(j.log, err)
+				return
 			}
-			if !ok {
-				continue
-			}
-			target := path
-			if imported {
-				if target, err = conflictName(path); err != nil {
-					return imported, err
-				}
-			}
-			if err := moveVerified(source, target); err != nil {
-				return imported, fmt.Errorf("import %s: %w", source, err)
-			}
-			st.opt.Log.InfoContext(ctx, "imported a session", "session", key, "from", source, "to", target)
-			imported = true
+			st.taken.Sessions++
+			st.opt.Log.Info("took over a session", "session", j.log.key, "from", j.log.String(), "to", j.target)
+		})
+	}
+	work.Wait()
+	return nil
+}
+
+// passOver notes a log that was not taken.
+func (st *Store) passOver(l oldLog, err error) {
+	st.taken.Left = append(st.taken.Left, l.String()+": "+err.Error())
+	st.opt.Log.Warn("did not take over a session", "file", l.String(), "err", err)
+}
+
+// oldLogs finds the logs in the places of older versions, best place first. The
+// caller calls done after it used them.
+func (st *Store) oldLogs() (logs []oldLog, left []string, done func(), err error) {
+	var trees []*diskio.Tree
+	done = func() {
+		for _, t := range trees {
+			_ = t.Close() // only read from
 		}
 	}
-	return imported, nil
+	type place struct{ dir, sub string }
+	places := []place{{st.opt.Workspace, dirOld}}
+	if !st.opt.Secondary {
+		places = append(places, place{filepath.Join(st.opt.DataDir, dirRoot), "."})
+	}
+	for _, dir := range st.opt.ImportDirs {
+		places = append(places, place{dir, "."})
+	}
+	for _, p := range places {
+		tree, err := diskio.OpenTree(p.dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, left, done, err
+		}
+		trees = append(trees, tree)
+		entries, err := tree.ReadDir(p.sub)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			left = append(left, err.Error())
+			continue
+		}
+		for _, e := range entries {
+			if !strings.HasSuffix(e.Name(), suffixLog) || e.Name() == suffixLog {
+				continue
+			}
+			l := oldLog{tree: tree, name: path.Join(p.sub, e.Name())}
+			if err := l.look(); err != nil {
+				left = append(left, l.String()+": "+err.Error())
+				continue
+			}
+			if logs = append(logs, l); len(logs) > maxOldFiles {
+				return nil, left, done, fmt.Errorf("more than %d sessions in %s", maxOldFiles, tree.Path())
+			}
+		}
+	}
+	return logs, left, done, nil
 }
 
-// oldNames are the names an older version may have given a key's log.
-func oldNames(key string) []string {
-	names := []string{pythonName(key)}
-	if n, err := fileName(key); err == nil && n != names[0] {
-		names = append(names, n)
+// look finds out whose log it is: the key stored inside decides, because old
+// names are lossy; without one the name must suggest the key.
+func (o *oldLog) look() error {
+	f, err := o.tree.Open(o.name)
+	if err != nil {
+		return err
 	}
-	return slices.DeleteFunc(names, func(n string) bool {
-		return len(n) > maxName || n != filepath.Base(n) || n == "." || n == ".." || strings.ContainsRune(n, 0)
-	})
+	defer f.Close() //nolint:errcheck // only read from
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if o.size = info.Size(); o.size > maxOldBytes {
+		return fmt.Errorf("it has %d bytes, at most %d are taken", o.size, int64(maxOldBytes))
+	}
+	o.key, err = keyIn(io.NewSectionReader(f, 0, oldKeyReach))
+	if o.key == "" {
+		o.key = suggestedKey(o.name)
+	}
+	return err
 }
 
-// belongsTo reports whether a file is a log of this key. Old names are lossy,
-// so the key stored inside decides; without one the name must suggest the key.
-func (st *Store) belongsTo(ctx context.Context, path, key string) (bool, error) {
-	fi, err := os.Lstat(path)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) {
-		return false, nil
-	}
+// placeFor is the path of a key's log, and whether nothing is there yet.
+func (st *Store) placeFor(key string) (target string, free bool, err error) {
+	name, err := fileName(key)
 	if err != nil {
-		return false, err
+		return "", false, err
 	}
-	dir, err := os.Lstat(filepath.Dir(path))
-	if err != nil {
-		return false, err
+	for _, n := range []string{name, hashName(key)} {
+		target = filepath.Join(st.dir, n+suffixLog)
+		stored, err := storedKey(target)
+		if errors.Is(err, fs.ErrNotExist) {
+			if _, herr := os.Lstat(filepath.Join(st.dir, hashName(key)+suffixLog)); herr == nil {
+				return filepath.Join(st.dir, hashName(key)+suffixLog), false, nil
+			}
+			return target, true, nil
+		}
+		if err != nil || stored == key || stored == "" {
+			return target, false, err
+		}
 	}
-	if !fi.Mode().IsRegular() || !dir.IsDir() {
-		st.opt.Log.WarnContext(ctx, "did not import a link", "session", key, "file", path)
-		return false, nil
-	}
-	stored, err := storedKey(path)
-	if stored == "" {
-		stored = suggestedKey(path)
-	}
-	return err == nil && stored == key, err
+	return target, false, nil
 }
 
 // suggestedKey is the key that v0.1.5 reads out of a file name.
-func suggestedKey(path string) string {
-	return strings.Replace(strings.TrimSuffix(filepath.Base(path), suffixLog), "_", ":", 1)
+func suggestedKey(name string) string {
+	return strings.Replace(strings.TrimSuffix(filepath.Base(name), suffixLog), "_", ":", 1)
 }
 
 // storedKey is the key a log says it belongs to, "" when it says nothing.
@@ -106,29 +222,35 @@ func storedKey(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	key := ""
-	for line, lerr := range diskio.Lines(f, 0) {
-		if err = lerr; err != nil {
-			break
+	key, err := keyIn(f)
+	return key, errors.Join(err, f.Close())
+}
+
+func keyIn(r io.Reader) (string, error) {
+	for line, err := range diskio.Lines(r, 0) {
+		if err != nil {
+			return "", err
 		}
 		if !mayBeMetadata(line.Bytes) {
 			continue
 		}
 		if m, kind := parseMetadata(line.Bytes); kind == "metadata" {
-			key = m.key
-			break
+			return m.key, nil
 		}
 	}
-	return key, errors.Join(err, f.Close())
+	return "", nil
 }
 
-func conflictName(path string) (string, error) {
+func conflictName(path string, claimed map[string]bool) (string, error) {
 	dir := filepath.Join(filepath.Dir(path), dirConflicts)
 	if err := diskio.MkdirAll(dir, 0o700); err != nil {
 		return "", err
 	}
 	for n := 1; ; n++ {
 		name := filepath.Join(dir, filepath.Base(path)+"."+strconv.Itoa(n))
+		if claimed[name] {
+			continue
+		}
 		if _, err := os.Lstat(name); errors.Is(err, fs.ErrNotExist) {
 			return name, nil
 		} else if err != nil {
@@ -137,10 +259,10 @@ func conflictName(path string) (string, error) {
 	}
 }
 
-// moveVerified copies source to target, which does not exist, proves that the
-// durable copy is equal, and only then removes the source.
-func moveVerified(source, target string) error {
-	f, err := os.Open(source)
+// moveTo copies a log to target, which does not exist, proves that the durable
+// copy is equal, and only then removes the source.
+func (o oldLog) moveTo(target string) error {
+	f, err := o.tree.Open(o.name)
 	if err != nil {
 		return err
 	}
@@ -149,31 +271,36 @@ func moveVerified(source, target string) error {
 	if err != nil {
 		return err
 	}
+	if err := copyVerified(f, before.Size(), target); err != nil {
+		return err
+	}
+	after, err := o.tree.Lstat(o.name)
+	if err != nil || !os.SameFile(before, after) || after.Size() != before.Size() || !after.ModTime().Equal(before.ModTime()) {
+		return errors.Join(errors.New("the file changed while it was copied"), err, os.Remove(target))
+	}
+	return o.tree.Remove(o.name)
+}
+
+// copyVerified writes the first bytes of a log to target and compares.
+func copyVerified(f io.ReaderAt, size int64, target string) error {
 	// An editor may have stripped the last newline; a whole object without one
 	// must not be taken for a torn line.
-	end, err := missingNewline(f, before.Size())
+	end, err := missingNewline(f, size)
 	if err != nil {
 		return err
 	}
 	whole := func() io.Reader {
-		return io.MultiReader(io.NewSectionReader(f, 0, before.Size()), strings.NewReader(end))
+		return io.MultiReader(io.NewSectionReader(f, 0, size), strings.NewReader(end))
 	}
 	tmp := target + suffixTemp
 	if err := writeTemp(tmp, whole()); err != nil {
 		return err
 	}
 	same, err := sameContent(tmp, whole())
-	if err != nil {
-		return errors.Join(err, os.Remove(tmp))
+	if err != nil || !same {
+		return errors.Join(errors.New("the copy is not equal"), err, os.Remove(tmp))
 	}
-	after, err := os.Lstat(source)
-	if err != nil || !same || !os.SameFile(before, after) || after.Size() != before.Size() || !after.ModTime().Equal(before.ModTime()) {
-		return errors.Join(errors.New("the file changed while it was copied"), err, os.Remove(tmp))
-	}
-	if err := diskio.Replace(tmp, target); err != nil {
-		return err
-	}
-	return os.Remove(source)
+	return diskio.Replace(tmp, target)
 }
 
 // missingNewline is what must be added to make the last line whole: nothing,

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -22,40 +23,40 @@ func TestImport(t *testing.T) {
 	for _, c := range []struct {
 		name, key, file, data string
 		want                  []string
-		gone                  bool // the source was imported and removed
+		kept                  bool // it is of another key, which has it now
 	}{
-		{"plain", "cli:direct", "workspace/sessions/cli_direct.jsonl", pythonLog("cli:direct", "{}", "0", q, a, ""), both, true},
-		{"legacy place", "cli:direct", "data/sessions/cli_direct.jsonl", pythonLog("cli:direct", "{}", "0", q, a, ""), both, true},
-		{"further place", "cli:direct", "further/cli_direct.jsonl", pythonLog("cli:direct", "{}", "0", q, a, ""), both, true},
-		{"base64 name elsewhere", "cli:direct", "further/Y2xpOmRpcmVjdA.jsonl", pythonLog("cli:direct", "{}", "0", q, a, ""), both, true},
-		{"null metadata", "k", "workspace/sessions/k.jsonl", pythonLog("k", "null", "null", q, a, ""), both, true},
-		{"string cursor", "k", "workspace/sessions/k.jsonl", pythonLog("k", "{}", `"1"`, q, a, ""), both, true},
-		{"wild cursor", "k", "workspace/sessions/k.jsonl", pythonLog("k", "{}", "99", q, a, ""), both, true},
-		{"no final newline", "k", "workspace/sessions/k.jsonl", pythonLog("k", "{}", "0", q, a), both, true},
-		{"torn", "k", "workspace/sessions/k.jsonl", pythonLog("k", "{}", "0", q, a, `{"role": "us`), both, true},
-		{"no key stored", "cli:direct", "workspace/sessions/cli_direct.jsonl", q + "\n" + a + "\n", both, true},
-		{"no key stored, other suggested", "cli_direct", "workspace/sessions/cli_direct.jsonl", q + "\n", nil, false},
-		{"the name of another key", "a_b:c", "workspace/sessions/a_b_c.jsonl", pythonLog("a:b_c", "{}", "0", q, ""), nil, false},
-		{"unsafe characters", `x:a/b\c<>"|?*`, "workspace/sessions/x_a_b_c______.jsonl", pythonLog(`x:a/b\c<>"|?*`, "{}", "0", q, a, ""), both, true},
+		{"plain", "cli:direct", "workspace/sessions/cli_direct.jsonl", pythonLog("cli:direct", "{}", "0", q, a, ""), both, false},
+		{"legacy place", "cli:direct", "data/sessions/cli_direct.jsonl", pythonLog("cli:direct", "{}", "0", q, a, ""), both, false},
+		{"further place", "cli:direct", "further/cli_direct.jsonl", pythonLog("cli:direct", "{}", "0", q, a, ""), both, false},
+		{"base64 name elsewhere", "cli:direct", "further/Y2xpOmRpcmVjdA.jsonl", pythonLog("cli:direct", "{}", "0", q, a, ""), both, false},
+		{"null metadata", "k", "workspace/sessions/k.jsonl", pythonLog("k", "null", "null", q, a, ""), both, false},
+		{"string cursor", "k", "workspace/sessions/k.jsonl", pythonLog("k", "{}", `"1"`, q, a, ""), both, false},
+		{"wild cursor", "k", "workspace/sessions/k.jsonl", pythonLog("k", "{}", "99", q, a, ""), both, false},
+		{"no final newline", "k", "workspace/sessions/k.jsonl", pythonLog("k", "{}", "0", q, a), both, false},
+		{"torn", "k", "workspace/sessions/k.jsonl", pythonLog("k", "{}", "0", q, a, `{"role": "us`), both, false},
+		{"no key stored", "cli:direct", "workspace/sessions/cli_direct.jsonl", q + "\n" + a + "\n", both, false},
+		{"no key stored, other suggested", "cli_direct", "workspace/sessions/cli_direct.jsonl", q + "\n", nil, true},
+		{"the name of another key", "a_b:c", "workspace/sessions/a_b_c.jsonl", pythonLog("a:b_c", "{}", "0", q, ""), nil, true},
+		{"unsafe characters", `x:a/b\c<>"|?*`, "workspace/sessions/x_a_b_c______.jsonl", pythonLog(`x:a/b\c<>"|?*`, "{}", "0", q, a, ""), both, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			st := openStore(t, dir, func(o *Options) { o.ImportDirs = []string{filepath.Join(dir, "further")} })
 			source := filepath.Join(dir, filepath.FromSlash(c.file))
 			must(t, os.MkdirAll(filepath.Dir(source), 0o755))
 			plant(t, source, []byte(c.data))
+			st := openStore(t, dir, func(o *Options) { o.ImportDirs = []string{filepath.Join(dir, "further")} })
 			s := acquire(t, st, c.key)
 			if diff := cmp.Diff(c.want, gist(s.Messages())); diff != "" {
 				t.Errorf("messages (-want +got):\n%s", diff)
 			}
-			if _, err := os.Stat(source); (err != nil) != c.gone {
-				t.Errorf("stat of the source: %v, want gone = %v", err, c.gone)
+			if _, err := os.Stat(source); err == nil || st.Taken().Sessions != 1 {
+				t.Errorf("stat of the source: %v; taken: %+v", err, st.Taken())
 			}
 			path := s.logPath()
 			must(t, s.BeginTurn("t", user("next")))
 			must(t, s.Release())
-			if !c.gone {
+			if c.kept {
 				return
 			}
 			got, err := os.ReadFile(path)
@@ -74,22 +75,102 @@ func TestImport(t *testing.T) {
 
 func TestImportCursor(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	st := openStore(t, dir)
 	var lines []string
 	for i := range 20 {
 		lines = append(lines, fmt.Sprintf(`{"role": "user", "content": "%d"}`, i), `{"role": "assistant", "content": "a"}`)
 	}
-	path := filepath.Join(dir, "workspace", "sessions", "k.jsonl")
-	must(t, os.MkdirAll(filepath.Dir(path), 0o755))
 	for cursor, want := range map[int]int{0: 40, 10: 30, 36: 8, 40: 8, 41: 40} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, "workspace", "sessions", "k.jsonl")
+		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		plant(t, path, []byte(pythonLog("k", "{}", fmt.Sprint(cursor), append(lines, "")...)))
-		s := acquire(t, st, "k")
+		s := acquire(t, openStore(t, dir), "k")
 		if got := len(s.Messages()); got != want || s.Len() != 40 {
 			t.Errorf("cursor %d: %d live of %d, want %d of 40", cursor, got, s.Len(), want)
 		}
 		must(t, s.Release())
-		must(t, st.Delete(t.Context(), "k"))
+	}
+}
+
+// Only the first look at a workspace takes something over.
+func TestImportOnce(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	sessions := filepath.Join(dir, "workspace", "sessions")
+	must(t, os.MkdirAll(sessions, 0o755))
+	plant(t, filepath.Join(sessions, "old.jsonl"), []byte(pythonLog("old", "{}", "0", `{"role": "user", "content": "x"}`, "")))
+	first := openStore(t, dir)
+	if got := first.Taken().Sessions; got != 1 {
+		t.Errorf("taken: %d", got)
+	}
+	forged := filepath.Join(sessions, "k.jsonl")
+	plant(t, forged, []byte(pythonLog("k", "{}", "0", `{"role": "user", "content": "forged"}`, "")))
+	for _, st := range []*Store{first, openStore(t, dir), openStore(t, dir, func(o *Options) { o.ImportDirs = []string{sessions} })} {
+		s := acquire(t, st, "k")
+		if s.Len() != 0 {
+			t.Errorf("taken in later: %q", gist(s.Messages()))
+		}
+		must(t, s.Release())
+		infos, err := st.List(t.Context())
+		must(t, err)
+		if len(infos) != 1 || infos[0].Key != "old" {
+			t.Errorf("list: %+v", infos)
+		}
+		if _, err := st.Peek(t.Context(), "k"); !errors.Is(err, ErrNotFound) {
+			t.Errorf("peek: %v", err)
+		}
+	}
+	if _, err := os.Stat(forged); err != nil {
+		t.Error("it was touched:", err)
+	}
+}
+
+// A store that versions before began takes over what they had left in the
+// workspace, and nothing over its own.
+func TestImportUpgrade(t *testing.T) {
+	t.Parallel()
+	const id = "00000000000000000000000000000001"
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	must(t, err)
+	for name, body := range map[string]string{
+		"data/sessions/" + id + "/.workspace": filepath.Join(dir, "workspace") + "\n",
+		"data/sessions/" + id + "/aw.jsonl":   pythonLog("k", "{}", "0", `{"role": "user", "content": "ours"}`, ""),
+		"workspace/sessions/k.jsonl":          pythonLog("k", "{}", "0", `{"role": "user", "content": "theirs"}`, ""),
+		"workspace/sessions/other.jsonl":      pythonLog("other", "{}", "0", `{"role": "user", "content": "never used"}`, ""),
+	} {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		must(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		plant(t, path, []byte(body))
+	}
+	st := openStore(t, dir)
+	if filepath.Base(st.Dir()) != id || st.Taken().Sessions != 1 {
+		t.Errorf("%s, taken %+v", st.Dir(), st.Taken())
+	}
+	for key, want := range map[string]string{"k": "user:ours", "other": "user:never used"} {
+		s := acquire(t, st, key)
+		if diff := cmp.Diff([]string{want}, gist(s.Messages())); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", key, diff)
+		}
+		must(t, s.Release())
+	}
+}
+
+// Thousands of sessions are taken over in one start.
+func TestImportMany(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	sessions := filepath.Join(dir, "workspace", "sessions")
+	must(t, os.MkdirAll(sessions, 0o755))
+	const n = 300
+	for i := range n {
+		key := fmt.Sprintf("cli:%d", i)
+		plant(t, filepath.Join(sessions, fmt.Sprintf("cli_%d.jsonl", i)), []byte(pythonLog(key, "{}", "0", `{"role": "user", "content": "x"}`, "")))
+	}
+	st := openStore(t, dir)
+	infos, err := st.List(t.Context())
+	must(t, err)
+	if st.Taken().Sessions != n || len(infos) != n || len(st.Taken().Left) > 0 {
+		t.Errorf("taken %+v, listed %d", st.Taken(), len(infos))
 	}
 }
 
@@ -124,12 +205,12 @@ func TestRewrittenByPython(t *testing.T) {
 func TestImportConflict(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	st := openStore(t, dir)
 	for _, place := range []string{"workspace/sessions", "data/sessions"} {
 		path := filepath.Join(dir, filepath.FromSlash(place), "k.jsonl")
 		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		plant(t, path, []byte(pythonLog("k", "{}", "0", `{"role": "user", "content": "`+place+`"}`, "")))
 	}
+	st := openStore(t, dir)
 	s := acquire(t, st, "k")
 	if diff := cmp.Diff([]string{"user:workspace/sessions"}, gist(s.Messages())); diff != "" {
 		t.Errorf("messages (-want +got):\n%s", diff)
@@ -146,11 +227,11 @@ func TestImportRefusesLinks(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			st := openStore(t, dir)
 			elsewhere := filepath.Join(dir, "elsewhere")
 			must(t, os.MkdirAll(elsewhere, 0o755))
 			plant(t, filepath.Join(elsewhere, "k.jsonl"), []byte(pythonLog("k", "{}", "0", `{"role": "user", "content": "x"}`, "")))
 			sessions := filepath.Join(dir, "workspace", "sessions")
+			must(t, os.MkdirAll(filepath.Dir(sessions), 0o755))
 			link, target := sessions, elsewhere
 			if what == "file" {
 				must(t, os.MkdirAll(sessions, 0o755))
@@ -158,6 +239,10 @@ func TestImportRefusesLinks(t *testing.T) {
 			}
 			if err := os.Symlink(target, link); err != nil {
 				t.Skip("no symbolic links here:", err)
+			}
+			st := openStore(t, dir)
+			if st.Taken().Sessions != 0 || len(st.Taken().Left) != 1 {
+				t.Errorf("taken: %+v", st.Taken())
 			}
 			s := acquire(t, st, "k")
 			if s.Len() != 0 {

@@ -28,7 +28,6 @@ type Info struct {
 	Title    string // from the metadata
 	Preview  string // the first words of the conversation, at most 120 characters
 	OpenTurn bool   // a turn is running or was interrupted
-	Old      bool   // kept by an older version, imported on first use
 }
 
 const (
@@ -44,28 +43,26 @@ func (st *Store) List(ctx context.Context) ([]Info, error) {
 	var infos []Info
 	var errs []error
 	known := map[string]bool{}
-	for i, dir := range append([]string{st.dir}, st.importDirs()...) {
-		entries, err := os.ReadDir(dir)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			errs = append(errs, err)
+	entries, err := os.ReadDir(st.dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		errs = append(errs, err)
+	}
+	for _, e := range entries {
+		if err := context.Cause(ctx); err != nil {
+			return nil, err
 		}
-		for _, e := range entries {
-			if err := context.Cause(ctx); err != nil {
-				return nil, err
-			}
-			name, ok := strings.CutSuffix(e.Name(), suffixLog)
-			if !ok || name == "" || !e.Type().IsRegular() {
-				continue
-			}
-			info, err := describe(filepath.Join(dir, e.Name()), i > 0)
-			if err != nil {
-				errs = append(errs, err)
-				continue
-			}
-			if info.Key != "" && !known[info.Key] {
-				known[info.Key] = true
-				infos = append(infos, info)
-			}
+		name, ok := strings.CutSuffix(e.Name(), suffixLog)
+		if !ok || name == "" || !e.Type().IsRegular() {
+			continue
+		}
+		info, err := describe(filepath.Join(st.dir, e.Name()))
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if info.Key != "" && !known[info.Key] {
+			known[info.Key] = true
+			infos = append(infos, info)
 		}
 	}
 	sort.Slice(infos, func(i, j int) bool {
@@ -76,7 +73,7 @@ func (st *Store) List(ctx context.Context) ([]Info, error) {
 }
 
 // describe reads the two ends of a log.
-func describe(path string, old bool) (Info, error) {
+func describe(path string) (Info, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return Info{}, err
@@ -86,7 +83,7 @@ func describe(path string, old bool) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
-	info := Info{Bytes: fi.Size(), Updated: fi.ModTime(), Created: fi.ModTime(), Old: old}
+	info := Info{Bytes: fi.Size(), Updated: fi.ModTime(), Created: fi.ModTime()}
 	m, at, err := describeEnd(f, fi.Size())
 	if err != nil {
 		return Info{}, err
@@ -96,7 +93,7 @@ func describe(path string, old bool) (Info, error) {
 	}
 	if info.Key = m.key; info.Key == "" {
 		info.Key = suggestedKey(path)
-		if key, ok := keyOf(strings.TrimSuffix(filepath.Base(path), suffixLog)); ok && !old {
+		if key, ok := keyOf(strings.TrimSuffix(filepath.Base(path), suffixLog)); ok {
 			info.Key = key
 		}
 	}
@@ -203,7 +200,7 @@ func countMessages(f *os.File, from, size int64) (int, error) {
 // when nothing is stored.
 func (st *Store) Read(ctx context.Context, key string) iter.Seq2[json.RawMessage, error] {
 	return func(yield func(json.RawMessage, error) bool) {
-		path, err := st.locate(ctx, key)
+		path, err := st.locate(key)
 		if err != nil {
 			yield(nil, err)
 			return
@@ -255,7 +252,7 @@ func (st *Store) Records(ctx context.Context, key string) iter.Seq2[Record, erro
 // taking the conversation from its owner: what that one changed and did not
 // write yet is not in it. The error is ErrNotFound when nothing is stored.
 func (st *Store) Metadata(ctx context.Context, key string) (map[string]json.RawMessage, error) {
-	path, err := st.locate(ctx, key)
+	path, err := st.locate(key)
 	if err != nil {
 		return nil, err
 	}
@@ -283,7 +280,7 @@ func (st *Store) Metadata(ctx context.Context, key string) (map[string]json.RawM
 // takes nothing from the owner, and what is done to the copy stays in memory.
 // The error is ErrNotFound when nothing is stored.
 func (st *Store) Peek(ctx context.Context, key string) (*Session, error) {
-	path, err := st.locate(ctx, key)
+	path, err := st.locate(key)
 	if err != nil {
 		return nil, err
 	}
@@ -362,8 +359,8 @@ func (st *Store) Export(ctx context.Context, key string, w io.Writer) error {
 	return nil
 }
 
-// locate finds the file that holds a key, old places included.
-func (st *Store) locate(ctx context.Context, key string) (string, error) {
+// locate finds the file that holds a key.
+func (st *Store) locate(key string) (string, error) {
 	name, err := fileName(key)
 	if err != nil {
 		return "", err
@@ -376,14 +373,6 @@ func (st *Store) locate(ctx context.Context, key string) (string, error) {
 		}
 		if err != nil || stored == key || stored == "" {
 			return path, err
-		}
-	}
-	for _, dir := range st.importDirs() {
-		for _, n := range oldNames(key) {
-			path := filepath.Join(dir, n+suffixLog)
-			if ok, err := st.belongsTo(ctx, path, key); err != nil || ok {
-				return path, err
-			}
 		}
 	}
 	return "", ErrNotFound

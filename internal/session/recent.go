@@ -52,7 +52,7 @@ func (st *Store) Recent(ctx context.Context, since time.Time, most int) ([]Seen,
 			out = append(out, Seen{key, s.Changed})
 			continue
 		}
-		info, err := describe(filepath.Join(st.dir, s.Key), false)
+		info, err := describe(filepath.Join(st.dir, s.Key))
 		if err == nil && info.Key != "" {
 			out = append(out, Seen{info.Key, s.Changed})
 		}

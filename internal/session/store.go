@@ -46,10 +46,14 @@ func (e *BusyError) Error() string {
 // Options configures a Store.
 type Options struct {
 	DataDir   string // holds sessions/<workspace id>/
-	Workspace string // the directory the agent works in; it keeps its id
+	Workspace string // the directory the agent works in
 	// ImportDirs are further directories where older versions kept sessions.
-	// <Workspace>/sessions and <DataDir>/sessions are always looked at.
+	// <Workspace>/sessions and, unless Secondary, <DataDir>/sessions are looked
+	// at as well, once: when the data folder sees the workspace for the first time.
 	ImportDirs []string
+	// Secondary is a workspace that is not the configured one. What older
+	// versions kept in the data folder itself is not its.
+	Secondary bool
 
 	Fsync        Fsync
 	MaxLive      int           // sessions kept in memory while unused; default 64
@@ -64,6 +68,8 @@ type Options struct {
 // Store keeps the conversations of one workspace.
 type Store struct {
 	opt   Options
+	place *Workspace
+	taken Taken
 	dir   string
 	locks *diskio.Locks
 
@@ -88,8 +94,9 @@ type slot struct {
 	f    *os.File      // the log, kept open between owners; nil on Windows, where that would get in others' way
 }
 
-// Open makes a Store. It reads the workspace's id, making one on first use,
-// and nothing else, however many sessions there are.
+// Open makes a Store. It looks the workspace up and reads nothing else, however
+// many sessions there are; only the first time, it takes over what older
+// versions left.
 func Open(opt Options) (*Store, error) {
 	if opt.DataDir == "" || opt.Workspace == "" {
 		return nil, errors.New("a session store needs a data directory and a workspace")
@@ -119,14 +126,26 @@ func Open(opt Options) (*Store, error) {
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
-	root := filepath.Join(opt.DataDir, "sessions")
-	id, err := workspaceID(opt.Workspace, root)
+	place, err := Identify(opt.DataDir, opt.Workspace)
 	if err != nil {
 		return nil, fmt.Errorf("open sessions of %s: %w", opt.Workspace, err)
 	}
-	dir := filepath.Join(root, id)
-	return &Store{opt: opt, dir: dir, locks: diskio.NewLocks(dir), used: map[string]*slot{}}, nil
+	dir := place.Dir(dirRoot)
+	st := &Store{opt: opt, place: place, dir: dir, locks: diskio.NewLocks(dir), used: map[string]*slot{}}
+	if info, err := os.Stat(place.Path); err != nil || !info.IsDir() {
+		return st, nil // the workspace can still come
+	}
+	if err := place.Once(KindSessions, opt.Now(), st.takeOld); err != nil {
+		return nil, fmt.Errorf("take over the sessions of %s: %w", opt.Workspace, err)
+	}
+	return st, nil
 }
+
+// Workspace is the workspace as the data folder knows it.
+func (st *Store) Workspace() *Workspace { return st.place }
+
+// Taken is what this Open took over from older versions.
+func (st *Store) Taken() Taken { return st.taken }
 
 // Dir is the directory of the logs.
 func (st *Store) Dir() string { return st.dir }
@@ -223,8 +242,7 @@ func (st *Store) ready(ctx context.Context, sl *slot, name string) error {
 }
 
 // find loads the log of a key: the plain name, the hashed one when the plain
-// name belongs to a key that differs only in what the file system ignores, or
-// what an older version left elsewhere.
+// name belongs to a key that differs only in what the file system ignores.
 func (st *Store) find(ctx context.Context, key, name string) (*journal, error) {
 	j := &journal{key: key, path: filepath.Join(st.dir, name+suffixLog), sync: st.opt.Fsync != FsyncNever}
 	hashed := filepath.Join(st.dir, hashName(key)+suffixLog)
@@ -244,11 +262,7 @@ func (st *Store) find(ctx context.Context, key, name string) (*journal, error) {
 		j.path = hashed
 		return j, st.refresh(ctx, j)
 	}
-	imported, err := st.importOld(ctx, key, j.path)
-	if err != nil || !imported {
-		return j, err
-	}
-	return j, st.refresh(ctx, j)
+	return j, nil
 }
 
 func (st *Store) refresh(ctx context.Context, j *journal) error {

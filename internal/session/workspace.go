@@ -1,120 +1,412 @@
 package session
 
 import (
+	"bytes"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/diskio"
 )
 
-// workspaceID is the name of a workspace's directory below root. The id is
-// kept inside the workspace, so a moved workspace keeps its conversations; a
-// marker below root says where the workspace was last seen, so a copy of one
-// is recognised and gets an id of its own. A workspace that cannot be written
-// to is identified by its path.
-func workspaceID(workspace, root string) (string, error) {
-	path, err := filepath.Abs(workspace)
-	if err != nil {
-		return "", err
-	}
-	if p, err := filepath.EvalSymlinks(path); err == nil {
-		path = p
-	}
-	file := filepath.Join(path, ".nanobot", "workspace-id")
-	id, err := readID(file)
-	if err != nil {
-		return "", err
-	}
-	if id != "" {
-		mine, err := belongs(id, path, root)
-		if err != nil || mine {
-			return id, err
-		}
-	}
-	id, err = makeID(file, path, root, id)
-	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
-		sum := sha256.Sum256([]byte(path))
-		return hex.EncodeToString(sum[:16]), nil
-	}
-	return id, err
+// Names of what the data folder knows about workspaces. The table is the truth;
+// the copies beside the conversations are what it is rebuilt from.
+const (
+	fileTable  = "workspaces.json"
+	dirRoot    = "sessions"
+	markerPath = ".workspace"      // the path alone, as versions before wrote it
+	markerCopy = ".workspace.json" // the whole record
+)
+
+// TableFile is the table of workspaces in a data folder.
+func TableFile(data string) string { return filepath.Join(data, fileTable) }
+
+// Workspace is a folder that the agent works in, as the data folder knows it.
+// What is in the folder itself says nothing about who it is: commands write
+// there.
+type Workspace struct {
+	ID    string
+	Path  string   // free of links
+	Data  string   // the data folder
+	Notes []string // what the user should know about how it was found
+	Entry Entry    // as it was last read
 }
 
-// makeID gives the workspace an id other than the one it has (a copied one).
-func makeID(file, path, root, copied string) (string, error) {
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil { //nolint:gosec // part of the workspace, whose folders are the user's
-		return "", err
+// Entry is what the table holds of a workspace.
+type Entry struct {
+	Path   string    `json:"path"` // free of links; "" is not known any more
+	Device uint64    `json:"device,omitempty"`
+	Inode  uint64    `json:"inode,omitempty"`
+	Born   int64     `json:"born,omitempty"` // of the folder, in nanoseconds; 0 is not known
+	Seen   time.Time `json:"first_seen,omitzero"`
+	// Taken says when the files of other programs, and of versions before, were
+	// looked at and taken over, by kind. It happens once.
+	Taken map[string]time.Time `json:"taken,omitempty"`
+	// Templates are the files that were given once, and what they were.
+	Templates map[string]string `json:"templates,omitempty"`
+}
+
+// table is the content of workspaces.json.
+type table struct {
+	Version    int               `json:"version"`
+	Workspaces map[string]*Entry `json:"workspaces"`
+}
+
+// tableWait is how long to wait for a process that takes over old files.
+const tableWait = 60 * time.Second
+
+// Identify finds a workspace in the table of a data folder, or adds it. It is
+// known by its path or, after it was moved, by the folder itself.
+func Identify(data, workspace string) (*Workspace, error) {
+	here, err := lookAt(workspace)
+	if err != nil {
+		return nil, err
 	}
-	lock, err := diskio.TryLock(file + ".lock")
-	for range 2000 {
+	w := &Workspace{Path: here.Path, Data: data}
+
+	t, err := readTable(data)
+	if err == nil && t != nil {
+		if id := t.byPath(here.Path); id != "" && t.Workspaces[id].sameRoot(here) {
+			w.ID, w.Entry = id, *t.Workspaces[id]
+			return w, nil
+		}
+	}
+
+	return w, w.locked(func() error { return w.settle(here) })
+}
+
+// Find is Identify without adding anything; ok is false for a workspace that
+// the data folder has not seen.
+func Find(data, workspace string) (w *Workspace, ok bool, err error) {
+	here, err := lookAt(workspace)
+	if err != nil {
+		return nil, false, err
+	}
+	t, err := readTable(data)
+	if err != nil {
+		return nil, false, err
+	}
+	if t == nil {
+		if t, _, err = rebuild(data); err != nil {
+			return nil, false, err
+		}
+	}
+	w = &Workspace{Path: here.Path, Data: data}
+	if w.ID = t.byPath(here.Path); w.ID == "" {
+		w.ID = t.byRoot(here)
+	}
+	if w.ID == "" {
+		return w, false, nil
+	}
+	w.Entry = *t.Workspaces[w.ID]
+	return w, true, nil
+}
+
+// Dir is the folder of this workspace below a folder of the data folder.
+func (w *Workspace) Dir(name string) string { return filepath.Join(w.Data, name, w.ID) }
+
+// Update changes the record of the workspace, while no other process does. What
+// fn did is kept when it returns nil.
+func (w *Workspace) Update(fn func(*Entry) error) error {
+	return w.locked(func() error {
+		t, err := readTable(w.Data)
+		if err != nil {
+			return err
+		}
+		if t == nil || t.Workspaces[w.ID] == nil {
+			return fmt.Errorf("%s lost its entry for %s; start again", TableFile(w.Data), w.Path)
+		}
+		r := t.Workspaces[w.ID]
+		if err := fn(r); err != nil {
+			return err
+		}
+		w.Entry = *r
+		return t.save(w.Data, w.ID)
+	})
+}
+
+// Once runs take, if what older programs left of a kind was not taken over yet,
+// and notes that it was. It fails, and will be tried again, when take does.
+func (w *Workspace) Once(kind string, now time.Time, take func() error) error {
+	if !w.Entry.Taken[kind].IsZero() {
+		return nil
+	}
+	return w.Update(func(r *Entry) error {
+		if !r.Taken[kind].IsZero() {
+			return nil // another process was faster
+		}
+		if err := take(); err != nil {
+			return err
+		}
+		if r.Taken == nil {
+			r.Taken = map[string]time.Time{}
+		}
+		r.Taken[kind] = now.UTC().Truncate(time.Second)
+		return nil
+	})
+}
+
+// locked runs fn while no other process changes the table.
+func (w *Workspace) locked(fn func() error) error {
+	if err := diskio.MkdirAll(w.Data, 0o700); err != nil {
+		return err
+	}
+	path := TableFile(w.Data) + ".lock"
+	lock, err := diskio.TryLock(path)
+	for end := time.Now().Add(tableWait); time.Now().Before(end); {
 		if _, busy := errors.AsType[*diskio.LockedError](err); !busy {
 			break
 		}
-		// Another process is doing the same; it takes a few writes.
-		<-time.After(time.Millisecond)
-		lock, err = diskio.TryLock(file + ".lock")
+		<-time.After(2 * time.Millisecond)
+		lock, err = diskio.TryLock(path)
 	}
 	if err != nil {
-		return "", err
+		return err
 	}
-	id, err := readID(file)
-	if err == nil && (id == "" || id == copied) {
-		var raw [16]byte
-		_, _ = rand.Read(raw[:]) // never fails
-		id = hex.EncodeToString(raw[:])
-		if err = mark(id, path, root); err == nil {
-			err = diskio.WriteFile(file, []byte(id+"\n"), 0o644)
+	return errors.Join(fn(), lock.Unlock())
+}
+
+// settle finds or makes the entry of a folder and keeps it.
+func (w *Workspace) settle(here Entry) error {
+	t, err := w.open()
+	if err != nil {
+		return err
+	}
+
+	id := w.find(t, here)
+	if id == "" {
+		id = w.unseen(t, here)
+	}
+	if id == "" {
+		id = newWorkspaceID()
+		t.Workspaces[id] = &Entry{Seen: time.Now().UTC().Truncate(time.Second)}
+		w.hint(t)
+	}
+
+	if other := t.byPath(here.Path); other != "" && other != id {
+		t.Workspaces[other].Path = ""
+		if err := t.mark(w.Data, other); err != nil {
+			return err
 		}
 	}
-	return id, errors.Join(err, lock.Unlock())
+	r := t.Workspaces[id]
+	r.Path = here.Path
+	if here.Inode != 0 {
+		r.Device, r.Inode, r.Born = here.Device, here.Inode, here.Born
+	}
+	w.ID, w.Entry = id, *r
+	return t.save(w.Data, id)
 }
 
-// readID reads a workspace id, "" when there is none or it is unusable.
-func readID(file string) (string, error) {
-	data, err := os.ReadFile(file) //nolint:gosec // the marker that names it is ours
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
+// open reads the table. One that is damaged or lost is made again from the
+// copies, one that never was from the markers of versions before.
+func (w *Workspace) open() (*table, error) {
+	t, err := readTable(w.Data)
+	if err == nil && t != nil {
+		return t, nil
 	}
+	file := TableFile(w.Data)
+	aside := ""
+	if damage, ok := errors.AsType[*damagedError](err); ok {
+		aside = fmt.Sprintf("%s.damaged-%d", file, time.Now().Unix())
+		if err := diskio.WriteFile(aside, damage.data, 0o600); err != nil {
+			return nil, err
+		}
+	} else if err != nil {
+		return nil, err
+	}
+
+	t, ours, err := rebuild(w.Data)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	id := strings.ToLower(strings.TrimSpace(string(data)))
-	if raw, err := hex.DecodeString(id); err != nil || len(raw) != 16 {
-		return "", nil //nolint:nilerr // an unusable id counts as none
+	switch {
+	case aside != "":
+		w.note("The list of workspaces was damaged and made again from what lies beside the conversations (%d found). The damaged file is kept as %s.", len(t.Workspaces), aside)
+	case ours:
+		w.note("The list of workspaces %s was missing and made again from what lies beside the conversations (%d found).", file, len(t.Workspaces))
 	}
-	return id, nil
+	for id := range t.Workspaces {
+		if err := t.mark(w.Data, id); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
 }
 
-// belongs reports whether an id found in the workspace at path is its own, and
-// updates the marker when the workspace was moved.
-func belongs(id, path, root string) (bool, error) {
-	data, err := os.ReadFile(filepath.Join(root, id, ".workspace"))
-	if errors.Is(err, fs.ErrNotExist) {
-		return true, mark(id, path, root)
+func (w *Workspace) note(format string, args ...any) {
+	w.Notes = append(w.Notes, fmt.Sprintf(format, args...))
+}
+
+// find looks for a folder among the known ones.
+func (w *Workspace) find(t *table, here Entry) string {
+	path, root := t.byPath(here.Path), t.byRoot(here)
+	if root == "" || root == path {
+		return path
 	}
+	r := t.Workspaces[root]
+	_, err := os.Lstat(r.Path)
+	gone := r.Path == "" || errors.Is(err, fs.ErrNotExist)
+	switch {
+	case gone, here.Born != 0 && !sameDir(r.Path, here.Path):
+		w.note("The workspace %s is the one that was in %s: its conversations, jobs and memory go on here.", here.Path, or(r.Path, "another place"))
+		return root
+	case path == "" && sameDir(r.Path, here.Path):
+		return root // another way to the same folder, such as a mount
+	}
+	return path
+}
+
+// unseen looks for a folder among those that only versions before have seen.
+// They had kept an id in the workspace, which is believed for such entries
+// alone, and never again after the entry has found its folder.
+func (w *Workspace) unseen(t *table, here Entry) string {
+	// A workspace that could not be written to was known by its path.
+	sum := sha256.Sum256([]byte(here.Path))
+	byPath := hex.EncodeToString(sum[:16])
+	if r := t.Workspaces[byPath]; r != nil && r.Inode == 0 && r.Path == "" {
+		return byPath
+	}
+	if !slices.ContainsFunc(slices.Collect(maps.Values(t.Workspaces)), func(r *Entry) bool { return r.Inode == 0 }) {
+		return ""
+	}
+	id := oldID(here.Path)
+	r := t.Workspaces[id]
+	if r == nil || r.Inode != 0 {
+		return ""
+	}
+	if r.Path != "" {
+		if _, err := os.Lstat(r.Path); !errors.Is(err, fs.ErrNotExist) {
+			return "" // this one is a copy
+		}
+		w.note("The workspace %s is the one that was in %s: its conversations, jobs and memory go on here.", here.Path, r.Path)
+	}
+	return id
+}
+
+// hint tells about workspaces that are gone, when one begins with nothing.
+func (w *Workspace) hint(t *table) {
+	var gone []string
+	for _, r := range t.Workspaces {
+		if _, err := os.Lstat(r.Path); r.Path != "" && errors.Is(err, fs.ErrNotExist) {
+			gone = append(gone, r.Path)
+		}
+	}
+	if slices.Sort(gone); len(gone) == 1 {
+		w.note("%s is a new workspace. The conversations of %s, which is not there any more, are kept; if it is the same workspace in another place: nanobot migrate --from %s", w.Path, gone[0], gone[0])
+	}
+}
+
+// Adopt gives a workspace the conversations, jobs and memory of one that was in
+// another place and is gone. What the workspace has itself must be nothing.
+func Adopt(data, workspace, old string) (*Workspace, error) {
+	here, err := lookAt(workspace)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	marked := strings.TrimSpace(string(data))
-	if marked == path {
-		return true, nil
+	if old, err = filepath.Abs(old); err != nil {
+		return nil, err
 	}
-	there, err := readID(filepath.Join(marked, ".nanobot", "workspace-id"))
-	if err == nil && there == id && !sameDir(marked, path) {
-		return false, nil
+	w := &Workspace{Path: here.Path, Data: data}
+	return w, w.locked(func() error {
+		t, err := w.open()
+		if err != nil {
+			return err
+		}
+		id := t.byPath(old)
+		if id == "" {
+			return fmt.Errorf("no workspace was in %s", old)
+		}
+		if _, err := os.Lstat(old); !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%s is still there; what belongs to it is only given to another folder when it is gone", old)
+		}
+		if mine := t.byPath(here.Path); mine != "" {
+			if logs, _ := filepath.Glob(filepath.Join(data, dirRoot, mine, "*"+suffixLog)); len(logs) > 0 { // the pattern is sound
+				return fmt.Errorf("%s has %d conversations of its own", here.Path, len(logs))
+			}
+			t.Workspaces[mine] = &Entry{Seen: t.Workspaces[mine].Seen, Taken: t.Workspaces[mine].Taken}
+			if err := t.mark(data, mine); err != nil {
+				return err
+			}
+		}
+		r := t.Workspaces[id]
+		r.Path, r.Device, r.Inode, r.Born = here.Path, here.Device, here.Inode, here.Born
+		w.ID, w.Entry = id, *r
+		return t.save(data, id)
+	})
+}
+
+// Relocate notes after a restore that a workspace is in another place now. id
+// is "" when it is not known which one it is: then old names it.
+func Relocate(data, id, old, workspace string) error {
+	here, err := lookAt(workspace)
+	if err != nil {
+		return err
 	}
-	return true, mark(id, path, root)
+	w := &Workspace{Path: here.Path, Data: data}
+	return w.locked(func() error {
+		t, err := w.open()
+		if err != nil {
+			return err
+		}
+		if id == "" {
+			id = t.byPath(old)
+		}
+		r := t.Workspaces[id]
+		if r == nil {
+			return nil // it had no conversations
+		}
+		if other := t.byPath(here.Path); other != "" && other != id {
+			t.Workspaces[other].Path = ""
+			if err := t.mark(data, other); err != nil {
+				return err
+			}
+		}
+		r.Path, r.Device, r.Inode, r.Born = here.Path, here.Device, here.Inode, here.Born
+		return t.save(data, id)
+	})
+}
+
+func or(a, b string) string {
+	if a == "" {
+		return b
+	}
+	return a
+}
+
+// lookAt is what tells one folder from another.
+func lookAt(workspace string) (Entry, error) {
+	path, err := filepath.Abs(workspace)
+	if err != nil {
+		return Entry{}, err
+	}
+	// The owner chose the way to it; links on it are theirs.
+	if p, err := filepath.EvalSymlinks(path); err == nil {
+		path = p
+	}
+	r := Entry{Path: path}
+	r.Device, r.Inode, r.Born = folderIdentity(path)
+	return r, nil
+}
+
+// sameRoot reports whether two records are of the same folder, as far as that
+// is known.
+func (r *Entry) sameRoot(o Entry) bool {
+	return o.Inode == 0 || r.Device == o.Device && r.Inode == o.Inode && r.Born == o.Born
 }
 
 func sameDir(a, b string) bool {
-	fa, err := os.Stat(a) //nolint:gosec // only compared
+	fa, err := os.Stat(a)
 	if err != nil {
 		return false
 	}
@@ -122,10 +414,162 @@ func sameDir(a, b string) bool {
 	return err == nil && os.SameFile(fa, fb)
 }
 
-func mark(id, path, root string) error {
-	dir := filepath.Join(root, id)
+func newWorkspaceID() string {
+	var raw [16]byte
+	_, _ = rand.Read(raw[:]) // never fails
+	return hex.EncodeToString(raw[:])
+}
+
+func isWorkspaceID(id string) bool {
+	raw, err := hex.DecodeString(id)
+	return err == nil && len(raw) == 16 && id == strings.ToLower(id)
+}
+
+// oldID is the id that versions before kept in the workspace; "" if there is none.
+func oldID(workspace string) string {
+	tree, err := diskio.OpenTree(workspace)
+	if err != nil {
+		return ""
+	}
+	defer tree.Close() //nolint:errcheck // only read from
+	data, err := tree.ReadFile(".nanobot/workspace-id", 256)
+	if err != nil {
+		return ""
+	}
+	if id := strings.ToLower(strings.TrimSpace(string(data))); isWorkspaceID(id) {
+		return id
+	}
+	return ""
+}
+
+func (t *table) byPath(path string) string {
+	for id, r := range t.Workspaces {
+		if r.Path == path && path != "" {
+			return id
+		}
+	}
+	return ""
+}
+
+func (t *table) byRoot(here Entry) string {
+	if here.Inode == 0 {
+		return ""
+	}
+	for id, r := range t.Workspaces {
+		if r.Inode != 0 && r.sameRoot(here) {
+			return id
+		}
+	}
+	return ""
+}
+
+// damagedError says that the table cannot be read as one.
+type damagedError struct {
+	file string
+	data []byte
+	err  error
+}
+
+func (e *damagedError) Error() string { return fmt.Sprintf("%s is damaged: %v", e.file, e.err) }
+func (e *damagedError) Unwrap() error { return e.err }
+
+// readTable reads the table; nil if there is none.
+func readTable(data string) (*table, error) {
+	file := TableFile(data)
+	raw, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	t := &table{}
+	if err = json.Unmarshal(raw, t); err == nil && t.Workspaces == nil {
+		err = errors.New(`there is no "workspaces"`)
+	}
+	for id, r := range t.Workspaces {
+		if err == nil && (r == nil || !isWorkspaceID(id)) {
+			err = fmt.Errorf("the entry %.40q cannot be used", id)
+		}
+	}
+	if err != nil {
+		return nil, &damagedError{file, raw, err}
+	}
+	return t, nil
+}
+
+// save writes the table and the copy of one entry.
+func (t *table) save(data, id string) error {
+	if err := t.mark(data, id); err != nil {
+		return err
+	}
+	t.Version = 1
+	raw, err := json.MarshalIndent(t, "", " ")
+	if err != nil {
+		return err
+	}
+	raw = append(raw, '\n')
+	if old, err := os.ReadFile(TableFile(data)); err == nil && bytes.Equal(old, raw) {
+		return nil
+	}
+	return diskio.WriteFile(TableFile(data), raw, 0o600)
+}
+
+// mark writes the copies of an entry beside the conversations.
+func (t *table) mark(data, id string) error {
+	dir := filepath.Join(data, dirRoot, id)
 	if err := diskio.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	return diskio.WriteFile(filepath.Join(dir, ".workspace"), []byte(path+"\n"), 0o600)
+	raw, err := json.Marshal(t.Workspaces[id])
+	if err != nil {
+		return err
+	}
+	for name, body := range map[string]string{markerPath: t.Workspaces[id].Path, markerCopy: string(raw)} {
+		file := filepath.Join(dir, name)
+		if old, err := os.ReadFile(file); err == nil && string(old) == body+"\n" {
+			continue
+		}
+		if err := diskio.WriteFile(file, []byte(body+"\n"), 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rebuild makes the table of what lies beside the conversations. ours is whether
+// there was a table before. Of two entries that claim one path the one with the
+// later conversation has it.
+func rebuild(data string) (t *table, ours bool, err error) {
+	t = &table{Version: 1, Workspaces: map[string]*Entry{}}
+	entries, err := os.ReadDir(filepath.Join(data, dirRoot))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, false, err
+	}
+	changed := map[string]time.Time{}
+	for _, e := range entries {
+		if !e.IsDir() || !isWorkspaceID(e.Name()) {
+			continue
+		}
+		dir := filepath.Join(data, dirRoot, e.Name())
+		r := &Entry{}
+		raw, err := os.ReadFile(filepath.Join(dir, markerCopy))
+		if err == nil && json.Unmarshal(raw, r) == nil {
+			ours = true
+		} else if raw, err := os.ReadFile(filepath.Join(dir, markerPath)); err == nil {
+			r = &Entry{Path: strings.TrimSpace(string(raw))}
+		}
+		if info, err := os.Stat(dir); err == nil {
+			changed[e.Name()] = info.ModTime()
+		}
+		if other := t.byPath(r.Path); other != "" {
+			loser := t.Workspaces[other]
+			if changed[e.Name()].Before(changed[other]) {
+				loser = r
+			}
+			loser.Path = ""
+		}
+		t.Workspaces[e.Name()] = r
+	}
+	return t, ours, nil
 }
