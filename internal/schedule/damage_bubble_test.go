@@ -22,13 +22,13 @@ func TestDamageIsTold(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				ws := t.TempDir()
-				o := Options{Workspace: ws, LastRoute: func(context.Context) (bus.Route, bool) { return terminal(), true }}
+				o := Options{Workspace: ws, Dir: stateOf(ws), LastRoute: func(context.Context) (bus.Route, bool) { return terminal(), true }}
 				if who == "guest" {
 					o.Takes = terminal().SameChat
 				}
 				s, f := newFake(t, o)
 				add(t, s, Draft{Timing: Every(time.Hour), Route: terminal()})
-				path, copied := filepath.Join(ws, "cron", "jobs.json"), filepath.Join(ws, "cron", goodCopy)
+				path, copied := filepath.Join(ws, "state", "jobs.json"), filepath.Join(ws, "state", goodCopy)
 				whole, err := os.ReadFile(path)
 				if err != nil {
 					t.Fatal(err)
@@ -42,7 +42,7 @@ func TestDamageIsTold(t *testing.T) {
 				}
 				during(t, s, f, func() {
 					f.pass(time.Minute)
-					put(t, ws, "cron/jobs.json", `{"version": 1, "jobs": [{"id"`)
+					put(t, ws, "state/jobs.json", `{"version": 1, "jobs": [{"id"`)
 					f.pass(2 * time.Minute)
 					if n := heard("went back to the last good copy"); n != 1 {
 						t.Errorf("the repair was told %d times: %q", n, f.notices)
@@ -50,12 +50,12 @@ func TestDamageIsTold(t *testing.T) {
 					if err := os.Remove(copied); err != nil {
 						t.Fatal(err)
 					}
-					put(t, ws, "cron/jobs.json", `{"version": 1, "jobs": [{"id"`)
+					put(t, ws, "state/jobs.json", `{"version": 1, "jobs": [{"id"`)
 					f.pass(10 * time.Minute)
 					if n := heard("Scheduled jobs do not run"); n != 1 {
 						t.Errorf("the damage was told %d times: %q", n, f.notices)
 					}
-					put(t, ws, "cron/jobs.json", string(whole))
+					put(t, ws, "state/jobs.json", string(whole))
 					f.pass(2 * time.Hour)
 				})
 				if f.count() == 0 {

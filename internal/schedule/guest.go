@@ -28,15 +28,15 @@ const (
 // A guest marks the owner's lock as held by it with a lock of its own. Who
 // waits for a guest to go holds a third one. All of them end with their
 // process, so that nothing stale can be left behind.
-func ownerLock(workspace string) string  { return filepath.Join(workspace, "cron", ".owner.lock") }
-func guestLock(workspace string) string  { return filepath.Join(workspace, "cron", ".guest.lock") }
-func wantedLock(workspace string) string { return filepath.Join(workspace, "cron", ".wanted.lock") }
+func ownerLock(dir string) string  { return filepath.Join(dir, ".owner.lock") }
+func guestLock(dir string) string  { return filepath.Join(dir, ".guest.lock") }
+func wantedLock(dir string) string { return filepath.Join(dir, ".wanted.lock") }
 
-// Owner says which process runs the jobs of a workspace; 0 and false if none
-// does. A guest is none: see Guest.
-func Owner(workspace string) (pid int, running bool) {
-	if pid, running = holder(ownerLock(workspace)); running {
-		if _, guest := holder(guestLock(workspace)); guest {
+// Owner says which process runs the jobs of a folder (Options.Dir); 0 and false
+// if none does. A guest is none: see Guest.
+func Owner(dir string) (pid int, running bool) {
+	if pid, running = holder(ownerLock(dir)); running {
+		if _, guest := holder(guestLock(dir)); guest {
 			return 0, false
 		}
 	}
@@ -45,7 +45,7 @@ func Owner(workspace string) (pid int, running bool) {
 
 // Guest says which process, such as a chat in a terminal, runs the jobs that
 // were made in it, while nothing runs the others.
-func Guest(workspace string) (pid int, running bool) { return holder(guestLock(workspace)) }
+func Guest(dir string) (pid int, running bool) { return holder(guestLock(dir)) }
 
 // holder says who holds a lock. What a process that died left is removed.
 func holder(path string) (pid int, held bool) {
@@ -83,14 +83,14 @@ func (s *Scheduler) own(ctx context.Context) (release func() error, err error) {
 		}
 		return lock.Unlock, nil
 	}
-	if _, wanted := holder(wantedLock(s.Workspace)); wanted {
+	if _, wanted := holder(wantedLock(s.Dir)); wanted {
 		return nil, ErrYield
 	}
-	lock, err := acquireSoon(ctx, ownerLock(s.Workspace))
+	lock, err := acquireSoon(ctx, ownerLock(s.Dir))
 	if err != nil {
 		return nil, err
 	}
-	mark, err := acquireSoon(ctx, guestLock(s.Workspace))
+	mark, err := acquireSoon(ctx, guestLock(s.Dir))
 	if err != nil {
 		return nil, errors.Join(err, lock.Unlock())
 	}
@@ -120,12 +120,12 @@ func (s *Scheduler) insist(ctx context.Context) (_ *diskio.Lock, err error) {
 	defer tick.Stop()
 	defer patience.Stop()
 	for {
-		lock, err := diskio.TryLock(ownerLock(s.Workspace))
+		lock, err := diskio.TryLock(ownerLock(s.Dir))
 		if _, held := errors.AsType[*diskio.LockedError](err); !held {
 			return lock, err
 		}
 		if note == nil {
-			note, _ = diskio.TryLock(wantedLock(s.Workspace)) // tried again; others may be waiting too
+			note, _ = diskio.TryLock(wantedLock(s.Dir)) // tried again; others may be waiting too
 		}
 		select {
 		case <-tick.C:
@@ -145,7 +145,7 @@ func (s *Scheduler) unwelcome() bool {
 	if !s.guest() {
 		return false
 	}
-	_, wanted := holder(wantedLock(s.Workspace))
+	_, wanted := holder(wantedLock(s.Dir))
 	return wanted
 }
 
@@ -218,11 +218,11 @@ func (s *Scheduler) whoRuns(here bus.Route) string {
 	if s.Submit != nil && !s.guest() {
 		return ""
 	}
-	if _, running := Owner(s.Workspace); running {
+	if _, running := Owner(s.Dir); running {
 		return " Tell the user that the gateway runs it, and that the result goes to the chat they used last there, not to this terminal."
 	}
 	if s.guest() && s.Takes(here) {
-		if pid, other := Guest(s.Workspace); other && !s.serving.Load() && pid != os.Getpid() {
+		if pid, other := Guest(s.Dir); other && !s.serving.Load() && pid != os.Getpid() {
 			return " Tell the user that another open chat runs it as long as it stays open, and nanobot gateway when that runs."
 		}
 		return " Tell the user that it comes here while this chat is open; otherwise only nanobot gateway runs it (nanobot gateway start)."

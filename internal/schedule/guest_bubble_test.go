@@ -25,7 +25,7 @@ func terminal() bus.Route { return bus.Route{Channel: "cli", ChatID: "direct"} }
 func newGuest(t *testing.T, ws string) (*Scheduler, *agentFake) {
 	t.Helper()
 	return newFake(t, Options{
-		Workspace: ws, Takes: terminal().SameChat,
+		Workspace: ws, Dir: stateOf(ws), Takes: terminal().SameChat,
 		System:    []System{{ID: "mine", Name: "mine", Timing: Every(time.Hour), Run: func(context.Context) error { t.Error("a guest ran a system job"); return nil }}},
 		Heartbeat: Heartbeat{Every: time.Hour},
 	})
@@ -34,7 +34,7 @@ func newGuest(t *testing.T, ws string) (*Scheduler, *agentFake) {
 // records are the jobs of a file as they are written there, by id.
 func records(t *testing.T, ws string) map[string]string {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(ws, "cron", "jobs.json"))
+	data, err := os.ReadFile(filepath.Join(ws, "state", "jobs.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func TestGuestRunsOnlyItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ws := t.TempDir()
 		gateway, gf := newFake(t, Options{
-			Workspace: ws, System: []System{{ID: "dream", Name: "dream", Timing: Every(2 * time.Hour), Run: func(context.Context) error { return nil }}},
+			Workspace: ws, Dir: stateOf(ws), System: []System{{ID: "dream", Name: "dream", Timing: Every(2 * time.Hour), Run: func(context.Context) error { return nil }}},
 		})
 		during(t, gateway, gf, func() {})
 		add(t, gateway, Draft{Timing: Every(10 * time.Minute), Message: "often"})
@@ -142,14 +142,14 @@ func TestGuestYields(t *testing.T) {
 				guestDone, stopGuest := beside(t, guest)
 				defer stopGuest()
 				time.Sleep(time.Minute + 15*time.Second)
-				if pid, running := Owner(ws); running {
+				if pid, running := Owner(stateOf(ws)); running {
 					t.Errorf("Owner = %d while only a guest is there", pid)
 				}
-				if pid, running := Guest(ws); !running || pid != os.Getpid() {
+				if pid, running := Guest(stateOf(ws)); !running || pid != os.Getpid() {
 					t.Errorf("Guest = %d, %v", pid, running)
 				}
 
-				owner, of := newFake(t, Options{Workspace: ws, Blocked: func(_ context.Context, err error) { t.Errorf("a guest is in the way: %v", err) }})
+				owner, of := newFake(t, Options{Workspace: ws, Dir: stateOf(ws), Blocked: func(_ context.Context, err error) { t.Errorf("a guest is in the way: %v", err) }})
 				of.takes = 10 * time.Minute
 				ownerDone, stopOwner := beside(t, owner)
 				defer stopOwner()
@@ -184,7 +184,7 @@ func TestGuestYields(t *testing.T) {
 				if st := job(t, owner, j.ID).State; st.LastStatus != StatusOK || len(st.RunHistory) != 1 || st.Pending != nil {
 					t.Errorf("state %+v", st)
 				}
-				if _, err := os.Stat(wantedLock(ws)); !errors.Is(err, os.ErrNotExist) {
+				if _, err := os.Stat(wantedLock(stateOf(ws))); !errors.Is(err, os.ErrNotExist) {
 					t.Errorf("the note is still there: %v", err)
 				}
 			})
@@ -222,8 +222,8 @@ func TestNoteOfTheDead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ws := t.TempDir()
-		for _, path := range []string{wantedLock(ws), guestLock(ws), ownerLock(ws)} {
-			put(t, ws, filepath.Join("cron", filepath.Base(path)), "4711               \n")
+		for _, path := range []string{wantedLock(stateOf(ws)), guestLock(stateOf(ws)), ownerLock(stateOf(ws))} {
+			put(t, ws, filepath.Join("state", filepath.Base(path)), "4711               \n")
 		}
 		guest, f := newGuest(t, ws)
 		add(t, guest, Draft{Timing: Once(time.Now().Add(time.Minute)), Route: terminal()})
@@ -231,7 +231,7 @@ func TestNoteOfTheDead(t *testing.T) {
 		if f.count() != 1 {
 			t.Errorf("%d runs, want 1", f.count())
 		}
-		if _, err := os.Stat(wantedLock(ws)); !errors.Is(err, os.ErrNotExist) {
+		if _, err := os.Stat(wantedLock(stateOf(ws))); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("the note is still there: %v", err)
 		}
 	})
@@ -242,11 +242,11 @@ func TestOwnerWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ws := t.TempDir()
-		first, _ := newFake(t, Options{Workspace: ws})
+		first, _ := newFake(t, Options{Workspace: ws, Dir: stateOf(ws)})
 		firstDone, stopFirst := beside(t, first)
 		defer stopFirst()
 		blocked := 0
-		second, f := newFake(t, Options{Workspace: ws, Blocked: func(_ context.Context, err error) {
+		second, f := newFake(t, Options{Workspace: ws, Dir: stateOf(ws), Blocked: func(_ context.Context, err error) {
 			blocked++
 			if _, ok := errors.AsType[*diskio.LockedError](err); !ok {
 				t.Errorf("blocked by %v", err)
@@ -280,7 +280,7 @@ func TestToolInAGuest(t *testing.T) {
 	if !strings.Contains(got, "while this chat is open") {
 		t.Errorf("in the chat: %q", got)
 	}
-	lock, err := diskio.TryLock(ownerLock(guest.Workspace))
+	lock, err := diskio.TryLock(ownerLock(guest.Dir))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -99,6 +99,9 @@ func newFake(t *testing.T, o Options) (*Scheduler, *agentFake) {
 	if o.Workspace == "" {
 		o.Workspace = t.TempDir()
 	}
+	if o.Dir == "" {
+		o.Dir = stateOf(o.Workspace)
+	}
 	if o.Location == nil {
 		o.Location = time.UTC
 	}
@@ -423,7 +426,7 @@ func TestIntervalsOutliveRestarts(t *testing.T) {
 		dreams := 0
 		o := Options{System: []System{{ID: "dream", Name: "dream", Timing: Every(2 * time.Hour), Run: func(context.Context) error { dreams++; return nil }}}}
 		s, f := newFake(t, o)
-		o.Workspace = s.Workspace
+		o.Workspace, o.Dir = s.Workspace, s.Dir
 		add(t, s, Draft{Timing: Every(24 * time.Hour)})
 		for range 26 { // a restart every hour
 			during(t, s, f, func() { f.pass(time.Hour) })
@@ -494,7 +497,7 @@ func TestDeathAtEveryStep(t *testing.T) {
 				if p := job(t, s, j.ID).State.Pending; p == nil || p.Submitted {
 					t.Fatalf("pending %+v, want a claimed run", p)
 				}
-				again, g := newFake(t, Options{Workspace: s.Workspace})
+				again, g := newFake(t, Options{Workspace: s.Workspace, Dir: s.Dir})
 				g.seen, g.runs = f.seen, f.runs
 				during(t, again, g, func() { f.pass(time.Second) })
 				if want := []string{inboundID(j.ID, At(time.Date(2000, 1, 1, 1, 0, 0, 0, time.UTC)))}; !slices.Equal(g.runs, want) {

@@ -48,9 +48,14 @@ type System struct {
 // ErrSkip is what the run of a system job returns when there was nothing to do.
 var ErrSkip = errors.New("nothing to do")
 
-// Options of a Scheduler. Workspace is required; a Scheduler that is only
-// used to look at jobs and change them needs nothing else.
+// Options of a Scheduler. Dir is required; a Scheduler that is only used to look
+// at jobs and change them needs nothing else.
 type Options struct {
+	// Dir holds jobs, triggers and locks. It lies in the data folder, where no
+	// command reaches it.
+	Dir string
+	// Workspace has the list of the heartbeat, and a copy of the jobs for people
+	// and other programs to read. "" is without both.
 	Workspace string
 	// Submit hands a run to the agent: nil means that it is durable. An id that
 	// was submitted before is dropped.
@@ -126,8 +131,8 @@ type run struct {
 
 // Open prepares a Scheduler. It starts nothing and reads nothing.
 func Open(o Options) (*Scheduler, error) {
-	if o.Workspace == "" {
-		return nil, errors.New("schedule: a workspace is required")
+	if o.Dir == "" {
+		return nil, errors.New("schedule: a folder for the jobs is required")
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -161,7 +166,7 @@ func Open(o Options) (*Scheduler, error) {
 	setDefault(&l.MinInterval, 10*time.Second)
 	setDefault(&l.ErrorsInRow, 5)
 	s := &Scheduler{
-		Options: o, store: newStore(o.Workspace, o.Log, o.Now), triggers: newTriggerStore(o.Workspace, o.Log, o.Now),
+		Options: o, store: newStore(o.Dir, o.Workspace, o.Log, o.Now), triggers: newTriggerStore(o.Dir, o.Log, o.Now),
 		wake: make(chan struct{}, 1), running: map[string]*run{}, handed: map[string]bool{},
 	}
 	switch {

@@ -20,15 +20,16 @@ import (
 	"github.com/nanobot-go/nanobot/internal/diskio"
 )
 
-// Store is <workspace>/cron/jobs.json. Every change is one transaction: lock,
-// read, change, write, unlock. So several processes can work on it, and what
-// a person edits by hand counts from the next transaction on. The zero value
-// is not usable.
+// Store is jobs.json. Every change is one transaction: lock, read, change,
+// write, unlock. So several processes can work on it, and what a person edits
+// by hand counts from the next transaction on. The workspace has a copy, which
+// is never read back. The zero value is not usable.
 type Store struct {
-	dir  string // <workspace>/cron
-	lock string // <workspace>/cron.lock, the same as the original's
-	log  *slog.Logger
-	now  func() time.Time
+	dir       string
+	lock      string
+	workspace string // "" is without a copy
+	log       *slog.Logger
+	now       func() time.Time
 	// repaired is told, after the transaction, where a damaged file was kept
 	// when the good copy took its place.
 	repaired func(ctx context.Context, aside string)
@@ -54,8 +55,10 @@ const lockWait = 10 * time.Second
 // goodCopy is the copy of the last definitions that could be read.
 const goodCopy = "jobs.json.good"
 
-func newStore(workspace string, log *slog.Logger, now func() time.Time) *Store {
-	return &Store{dir: filepath.Join(workspace, "cron"), lock: filepath.Join(workspace, "cron.lock"), log: log, now: now}
+const fileJobs = "jobs.json"
+
+func newStore(dir, workspace string, log *slog.Logger, now func() time.Time) *Store {
+	return &Store{dir: dir, lock: filepath.Join(dir, ".lock"), workspace: workspace, log: log, now: now}
 }
 
 // table is the content of jobs.json during a transaction.
@@ -116,10 +119,6 @@ func (s *Store) transact(ctx context.Context, fn func(*table) error) (aside stri
 			return t.repair, err
 		}
 	}
-	taken, err := s.mergeActions(t)
-	if err != nil {
-		return t.repair, err
-	}
 	if err := fn(t); err != nil {
 		return t.repair, err
 	}
@@ -127,9 +126,6 @@ func (s *Store) transact(ctx context.Context, fn func(*table) error) (aside stri
 		if err := s.save(t); err != nil {
 			return t.repair, err
 		}
-	}
-	if taken {
-		return t.repair, os.Remove(s.actions())
 	}
 	return t.repair, nil
 }
@@ -153,7 +149,7 @@ func acquire(ctx context.Context, path string) (*diskio.Lock, error) {
 	}
 }
 
-// Read returns the jobs as they are, with the actions that nobody took yet.
+// Read returns the jobs as they are.
 func (s *Store) Read(ctx context.Context) ([]*Job, error) {
 	if _, err := os.Stat(s.dir); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -171,29 +167,20 @@ func (s *Store) Read(ctx context.Context) ([]*Job, error) {
 	return jobs, err
 }
 
-// peek reads the file without a lock, which is enough for looking because it
-// is only ever replaced as a whole. False means that there is something to do
-// about it first.
+// peek reads the file without a lock, which is enough for looking because it is
+// only ever replaced as a whole.
 func (s *Store) peek() ([]byte, bool) {
-	if _, err := os.Stat(s.actions()); !errors.Is(err, fs.ErrNotExist) {
-		return nil, false
-	}
 	data, err := os.ReadFile(s.path())
 	return data, err == nil
 }
 
 // empty reports whether there never was a job.
 func (s *Store) empty() bool {
-	for _, path := range []string{s.path(), s.actions()} {
-		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-			return false
-		}
-	}
-	return true
+	_, err := os.Stat(s.path())
+	return errors.Is(err, fs.ErrNotExist)
 }
 
-func (s *Store) path() string    { return filepath.Join(s.dir, "jobs.json") }
-func (s *Store) actions() string { return filepath.Join(s.dir, "action.jsonl") }
+func (s *Store) path() string { return filepath.Join(s.dir, fileJobs) }
 
 // load reads jobs.json. One that is damaged is kept beside it and the last
 // good copy is used; without a copy nothing is touched and the error says so.
@@ -289,6 +276,7 @@ func (s *Store) save(t *table) error {
 			return fmt.Errorf("keep a copy of the jobs: %w", err)
 		}
 	}
+	s.mirror(data.Bytes())
 	return nil
 }
 
@@ -299,32 +287,6 @@ func putChanged(path string, data []byte) error {
 		return nil
 	}
 	return diskio.WriteFile(path, data, 0o600)
-}
-
-// mergeActions takes in what processes of the original appended because they
-// did not own the store.
-func (s *Store) mergeActions(t *table) (taken bool, err error) {
-	f, err := os.Open(s.actions())
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	defer f.Close() //nolint:errcheck // read only
-	for line, err := range diskio.Lines(f, 0) {
-		if err != nil {
-			return false, err
-		}
-		if len(bytes.TrimSpace(line.Bytes)) == 0 {
-			continue
-		}
-		if err := t.act(line.Bytes); err != nil {
-			s.log.Warn("an entry of action.jsonl is left out", "entry", string(line.Bytes), "err", err)
-		}
-	}
-	t.defined = true
-	return true, nil
 }
 
 func (t *table) act(line []byte) error {

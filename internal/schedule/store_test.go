@@ -14,12 +14,15 @@ import (
 
 func plain(t *testing.T, ws string) *Scheduler {
 	t.Helper()
-	s, err := Open(Options{Workspace: ws, Location: time.UTC})
+	s, err := Open(Options{Workspace: ws, Dir: stateOf(ws), Location: time.UTC})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
+
+// stateOf is the folder of the jobs in a test whose files are all in one place.
+func stateOf(ws string) string { return filepath.Join(ws, "state") }
 
 func put(t *testing.T, ws, name, body string) string {
 	t.Helper()
@@ -47,7 +50,7 @@ const pythonStore = `{"version":1,"future":{"a":1},"jobs":[
 func TestPythonStoreSurvives(t *testing.T) {
 	t.Parallel()
 	ws := t.TempDir()
-	path := put(t, ws, "cron/jobs.json", pythonStore)
+	path := put(t, ws, "state/jobs.json", pythonStore)
 	s := plain(t, ws)
 	if _, err := s.Update(t.Context(), "aaaaaaaa", Change{Name: new("new")}); err != nil {
 		t.Fatal(err)
@@ -103,40 +106,6 @@ func TestPythonStoreSurvives(t *testing.T) {
 	}
 }
 
-func TestActionsAreMerged(t *testing.T) {
-	t.Parallel()
-	ws := t.TempDir()
-	put(t, ws, "cron/jobs.json", `{"version":1,"jobs":[{"id":"dream","name":"dream","enabled":true,"schedule":{"kind":"every","everyMs":1},"payload":{"kind":"system_event"},"state":{}},{"id":"gone","name":"g","enabled":true,"schedule":{"kind":"every","everyMs":99999},"payload":{"message":"m"},"state":{}}]}`)
-	put(t, ws, "cron/action.jsonl", `{"action":"add","params":{"id":"new1","name":"n","enabled":true,"schedule":{"kind":"every","every_ms":60000},"payload":{"message":"m","deliver":true},"state":{"next_run_at_ms":5},"created_at_ms":1,"delete_after_run":false}}
-{"action":"del","params":{"job_id":"gone"}}
-{"action":"del","params":{"job_id":"nobody"}}
-{"action":"del","params":{"job_id":"dream"}}
-{"action":"update","params":{"id":"dream","payload":{"message":"taken over"}}}
-{"action":"explode"}
-not json
-`)
-	s := plain(t, ws)
-	for range 2 {
-		all, err := s.List(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		var ids []string
-		for i := range all {
-			ids = append(ids, all[i].ID)
-		}
-		if got := strings.Join(ids, " "); !strings.Contains(got, "new1") || !strings.Contains(got, "dream") || strings.Contains(got, "gone") {
-			t.Errorf("jobs %q", got)
-		}
-	}
-	if _, err := os.Stat(filepath.Join(ws, "cron/action.jsonl")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("action.jsonl is still there: %v", err)
-	}
-	if j := job(t, s, "dream"); !j.Protected() || j.Payload.Message != "" {
-		t.Errorf("a system job was changed: %+v", j.Payload)
-	}
-}
-
 func TestCorruptStore(t *testing.T) {
 	t.Parallel()
 	t.Run("with a good copy", func(t *testing.T) {
@@ -144,11 +113,11 @@ func TestCorruptStore(t *testing.T) {
 		ws := t.TempDir()
 		s := plain(t, ws)
 		j := add(t, s, Draft{Timing: Every(time.Hour)})
-		put(t, ws, "cron/jobs.json", `{"version":1,"jobs":[{"id":`)
+		put(t, ws, "state/jobs.json", `{"version":1,"jobs":[{"id":`)
 		if got := job(t, s, j.ID); got.Payload.Message != "do it" {
 			t.Errorf("job %+v", got)
 		}
-		if kept, err := filepath.Glob(filepath.Join(ws, "cron/jobs.json.corrupt-*")); err != nil || len(kept) != 1 {
+		if kept, err := filepath.Glob(filepath.Join(ws, "state/jobs.json.corrupt-*")); err != nil || len(kept) != 1 {
 			t.Errorf("damaged file kept as %q, %v", kept, err)
 		}
 		if got := job(t, plain(t, ws), j.ID); got.ID != j.ID {
@@ -159,7 +128,7 @@ func TestCorruptStore(t *testing.T) {
 		t.Parallel()
 		for _, body := range []string{`{`, `[]`, `{"version":1}`, ``, "\x00\x00"} {
 			ws := t.TempDir()
-			path := put(t, ws, "cron/jobs.json", body)
+			path := put(t, ws, "state/jobs.json", body)
 			s := plain(t, ws)
 			_, err := s.Add(t.Context(), Draft{Message: "m", Timing: Every(time.Hour), Route: home()})
 			if _, ok := errors.AsType[*CorruptError](err); !ok {
@@ -176,9 +145,9 @@ func TestCorruptStore(t *testing.T) {
 func TestBeginWritesOnlyChanges(t *testing.T) {
 	t.Parallel()
 	ws := t.TempDir()
-	files := []string{filepath.Join(ws, "cron", "jobs.json"), filepath.Join(ws, "cron", goodCopy)}
+	files := []string{filepath.Join(ws, "state", "jobs.json"), filepath.Join(ws, "state", goodCopy)}
 	begin := func(system ...System) (found []os.FileInfo) {
-		s, err := Open(Options{Workspace: ws, Location: time.UTC, System: system, Now: func() time.Time { return time.Unix(1_800_000_000, 0) }})
+		s, err := Open(Options{Workspace: ws, Dir: stateOf(ws), Location: time.UTC, System: system, Now: func() time.Time { return time.Unix(1_800_000_000, 0) }})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -240,7 +209,7 @@ func TestDraftsThatAreRefused(t *testing.T) {
 
 func TestLimitsAndDuplicates(t *testing.T) {
 	t.Parallel()
-	s, err := Open(Options{Workspace: t.TempDir(), Limits: Limits{Jobs: 3, JobsPerChat: 2}})
+	s, err := Open(Options{Dir: t.TempDir(), Limits: Limits{Jobs: 3, JobsPerChat: 2}})
 	if err != nil {
 		t.Fatal(err)
 	}

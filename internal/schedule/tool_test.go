@@ -148,7 +148,7 @@ func TestToolSaysWhoRunsJobs(t *testing.T) {
 	if got, _ := call(t, s, tool.Call{}, `{"action":"add","message":"a","every_seconds":3600}`); !strings.Contains(got, nobody) {
 		t.Errorf("nobody runs: %q", got)
 	}
-	lock, err := diskio.TryLock(ownerLock(s.Workspace))
+	lock, err := diskio.TryLock(ownerLock(s.Dir))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -98,7 +98,7 @@ type deliveryFile struct {
 	Delivery delivery `json:"delivery"`
 }
 
-// triggerStore is <workspace>/triggers.
+// triggerStore is <Dir>/triggers.
 type triggerStore struct {
 	dir string
 	log *slog.Logger
@@ -108,8 +108,8 @@ type triggerStore struct {
 	retry map[string]time.Time // files that have to wait; belongs to the goroutine of Run
 }
 
-func newTriggerStore(workspace string, log *slog.Logger, now func() time.Time) *triggerStore {
-	return &triggerStore{dir: filepath.Join(workspace, "triggers"), log: log, now: now, retry: map[string]time.Time{}}
+func newTriggerStore(dir string, log *slog.Logger, now func() time.Time) *triggerStore {
+	return &triggerStore{dir: filepath.Join(dir, "triggers"), log: log, now: now, retry: map[string]time.Time{}}
 }
 
 func (s *triggerStore) inbox() string  { return filepath.Join(s.dir, "inbox") }
@@ -305,13 +305,6 @@ func (s *triggerStore) write(path string, d delivery) error { //nolint:gocritic 
 // after that; its id makes the queue drop it if it is handed over twice. It
 // returns when to look again, zero if only after a change.
 func (s *Scheduler) drainTriggers(ctx context.Context) (again time.Time) {
-	// The original moves a file here while it works on it.
-	left, _ := os.ReadDir(filepath.Join(s.triggers.dir, "processing")) // usually there is none
-	for _, e := range left {
-		if err := os.Rename(filepath.Join(s.triggers.dir, "processing", e.Name()), filepath.Join(s.triggers.inbox(), e.Name())); err != nil {
-			s.Log.ErrorContext(ctx, "an interrupted delivery cannot be taken up", "file", e.Name(), "err", err)
-		}
-	}
 	entries, err := os.ReadDir(s.triggers.inbox())
 	if err != nil {
 		s.Log.ErrorContext(ctx, "the inbox of triggers cannot be read", "err", err)
