@@ -51,9 +51,12 @@ type Entry struct {
 type HistoryOptions struct {
 	Dir       string // of the authoritative files; see Dir
 	Workspace string // where the copy for searching is kept
-	Log       *slog.Logger
-	Now       func() time.Time
-	LockWait  time.Duration // how long to wait for another process; default 30 s
+	// Import lets a history that does not exist yet begin with what older
+	// versions left in the workspace. Otherwise nothing there is ever read back.
+	Import   bool
+	Log      *slog.Logger
+	Now      func() time.Time
+	LockWait time.Duration // how long to wait for another process; default 30 s
 }
 
 // History is the log of entries with its two cursors: the last one written and
@@ -73,8 +76,7 @@ type History struct {
 	stSeen  os.FileInfo
 }
 
-// OpenHistory makes a History. It does no I/O: the first use reads the files
-// and takes in what older versions left in the workspace.
+// OpenHistory makes a History. It does no I/O: the first use reads the files.
 func OpenHistory(o HistoryOptions) (*History, error) {
 	if o.Dir == "" || o.Workspace == "" {
 		return nil, errors.New("a history needs a directory and a workspace")

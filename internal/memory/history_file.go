@@ -23,10 +23,11 @@ import (
 
 // Names of the authoritative files.
 const (
-	fileHistory  = "history.jsonl"
-	fileState    = "state.json"
-	fileRejected = "rejected.jsonl" // lines that could not be read, before a rewrite dropped them
-	lockName     = "history"
+	fileHistory   = "history.jsonl"
+	fileState     = "state.json"
+	fileStateCopy = "state.json.copy"
+	fileRejected  = "rejected.jsonl" // lines that could not be read, before a rewrite dropped them
+	lockName      = "history"
 )
 
 // state is what the state file holds.
@@ -166,14 +167,14 @@ func (h *History) lock(ctx context.Context) error {
 	}
 }
 
-// prepare reads the files, takes in what older versions left on the first
-// occasion, and mends what a crash left.
+// prepare reads the files, makes them on the first occasion, and mends what a
+// crash left.
 func (h *History) prepare(ctx context.Context) error {
 	_, err := os.Lstat(h.log.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		h.opened = false
-		if err := h.importOld(ctx); err != nil {
-			return fmt.Errorf("take in the history of the workspace: %w", err)
+		if err := h.beginLog(ctx); err != nil {
+			return err
 		}
 	} else if err != nil {
 		return err
@@ -186,7 +187,7 @@ func (h *History) prepare(ctx context.Context) error {
 	}
 	h.opened = true
 	h.sweep()
-	if err := h.adoptForeign(ctx); err != nil {
+	if err := h.noteForeign(ctx); err != nil {
 		return err
 	}
 	if _, err := h.mirror(); err != nil {
@@ -213,7 +214,7 @@ func (h *History) refresh(ctx context.Context, repair bool) error {
 	}
 	now, err := os.Stat(h.log.path)
 	if errors.Is(err, fs.ErrNotExist) {
-		// Removed under us: the next update makes it again from the copy.
+		// Removed under us: the next update begins a new one.
 		h.log.seen, h.log.size, h.log.tail, h.entries, h.ranges = nil, 0, nil, nil, map[string]int64{}
 		return nil
 	}
@@ -334,7 +335,7 @@ func appendFile(path string, data []byte) error {
 }
 
 // readState reads the state file when it changed. One that cannot be read is
-// put aside; the copy of the dream cursor stands in for what it held.
+// put aside; its copy stands in for what it held.
 func (h *History) readState(ctx context.Context) error {
 	path := filepath.Join(h.o.Dir, fileState)
 	now, err := os.Stat(path)
@@ -368,9 +369,17 @@ func (h *History) readState(ctx context.Context) error {
 }
 
 // stateWithoutFile is the best guess about a lost state: what is known in
-// memory, else what the copies in the workspace say.
+// memory, else the copy beside it. What the workspace says counts only for a
+// history that begins with it.
 func (h *History) stateWithoutFile() state {
 	st := h.st
+	var kept state
+	if data, err := os.ReadFile(filepath.Join(h.o.Dir, fileStateCopy)); err == nil && json.Unmarshal(data, &kept) == nil && kept.Check == kept.check() {
+		st.Cursor, st.DreamCursor = max(st.Cursor, kept.Cursor), max(st.DreamCursor, kept.DreamCursor)
+	}
+	if !h.o.Import {
+		return st
+	}
 	if cursor, ok := h.mirroredCursor(fileCursor); ok {
 		st.Cursor = max(st.Cursor, cursor)
 	}
@@ -389,6 +398,9 @@ func (h *History) saveState() error {
 	path := filepath.Join(h.o.Dir, fileState)
 	if err := diskio.WriteFile(path, append(data, '\n'), 0o600); err != nil {
 		return fmt.Errorf("save the state of memory: %w", err)
+	}
+	if err := diskio.WriteFile(filepath.Join(h.o.Dir, fileStateCopy), append(data, '\n'), 0o600); err != nil {
+		return fmt.Errorf("copy the state of memory: %w", err)
 	}
 	h.stSeen, err = os.Stat(path)
 	return err

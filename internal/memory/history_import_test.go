@@ -84,7 +84,7 @@ func TestImportHistory(t *testing.T) {
 			if c.dream != "" {
 				p.write(t, ".dream_cursor", c.dream)
 			}
-			h := p.open(t)
+			h := p.takeOver(t)
 			if diff := cmp.Diff(c.want, all(t, h)); diff != "" {
 				t.Error(diff)
 			}
@@ -117,7 +117,7 @@ func TestImportHistoryText(t *testing.T) {
 	p.write(t, "HISTORY.md.bak", "older")
 	mod := time.Date(2026, 3, 1, 12, 0, 0, 0, time.Local)
 	must(t, os.Chtimes(filepath.Join(p.ws, "memory", "HISTORY.md"), mod, mod))
-	h := p.open(t)
+	h := p.takeOver(t)
 	want := []Entry{
 		{Cursor: 1, Time: "2026-02-01 09:00", Content: "likes tea\nand biscuits"},
 		{Cursor: 2, Time: "2026-02-02 10:00", Content: "works at X"},
@@ -150,7 +150,7 @@ func TestImportPrefersLines(t *testing.T) {
 	p := newPlace(t)
 	p.write(t, "HISTORY.md", "[2026-02-01 09:00] old\n")
 	p.write(t, "history.jsonl", `{"cursor":3,"timestamp":"t","content":"new"}`)
-	if es := all(t, p.open(t)); len(es) != 1 || es[0].Content != "new" {
+	if es := all(t, p.takeOver(t)); len(es) != 1 || es[0].Content != "new" {
 		t.Errorf("entries = %+v", es)
 	}
 	if p.read(t, "HISTORY.md") == "" {
@@ -164,7 +164,7 @@ func TestImportLeavesLinksAlone(t *testing.T) {
 	outside := filepath.Join(t.TempDir(), "other.jsonl")
 	must(t, os.WriteFile(outside, []byte(`{"cursor":1,"timestamp":"t","content":"not ours"}`+"\n"), 0o600))
 	must(t, os.Symlink(outside, filepath.Join(p.ws, "memory", "history.jsonl")))
-	h := p.open(t)
+	h := p.takeOver(t)
 	add(t, h, "ours")
 	if es := all(t, h); len(es) != 1 || es[0].Content != "ours" {
 		t.Errorf("entries = %+v", es)

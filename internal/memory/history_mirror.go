@@ -2,7 +2,6 @@ package memory
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -92,40 +91,6 @@ func (h *History) readMirror(name string) []byte {
 func (h *History) mirroredCursor(name string) (int64, bool) {
 	n, err := strconv.ParseInt(strings.TrimSpace(string(h.readMirror(name))), 10, 64)
 	return usable(n), err == nil && usable(n) == n
-}
-
-// adoptForeign takes over entries that another program, such as the Python
-// version, appended to the copy while we did not run. Nobody vouches for them,
-// so they count as coming from outside.
-func (h *History) adoptForeign(ctx context.Context) error {
-	high, before, found := h.high(), h.st, 0
-	last := high
-	for line := range bytes.Lines(h.readMirror(fileHistory)) {
-		e, ok := parseEntry(line)
-		if !ok || e.Cursor <= last {
-			continue
-		}
-		last = e.Cursor
-		e.Tainted, e.Range, e.Scope = true, "", ""
-		e.Content = tidy(e.Content, MaxEntryChars)
-		if e.Content == "" {
-			continue
-		}
-		if err := h.log.append(e.line()); err != nil {
-			return err
-		}
-		h.take(e)
-		found++
-	}
-	if found == 0 {
-		return nil
-	}
-	h.o.Log.WarnContext(ctx, "took over history entries that another program wrote", "entries", found)
-	h.st.Cursor = h.high()
-	if h.st.equal(before) {
-		return nil
-	}
-	return h.saveState()
 }
 
 // keepAside saves the original of a file that is about to be replaced, byte

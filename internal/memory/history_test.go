@@ -34,6 +34,18 @@ func (p place) open(t *testing.T) *History {
 	return h
 }
 
+// takeOver is open at the first start with a workspace.
+func (p place) takeOver(t *testing.T) *History {
+	t.Helper()
+	n, err := TakeOver(t.Context(), HistoryOptions{Dir: p.dir, Workspace: p.ws})
+	must(t, err)
+	h := p.open(t)
+	if got := len(all(t, h)); got != n {
+		t.Errorf("%d entries were taken over, there are %d", n, got)
+	}
+	return h
+}
+
 func (p place) write(t *testing.T, name, body string) {
 	t.Helper()
 	must(t, os.WriteFile(filepath.Join(p.ws, "memory", name), []byte(body), 0o600))
@@ -249,19 +261,66 @@ func TestMirrorIsRestored(t *testing.T) {
 	}
 }
 
-// What the Python version wrote while we were away is not lost, but not believed.
-func TestForeignEntriesAreAdopted(t *testing.T) {
+// What the Python version, or a command, wrote while we were away is not lost,
+// but it is not used either before a person takes it.
+func TestForeignEntriesWait(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	add(t, p.open(t), "ours")
 	p.write(t, "history.jsonl", p.read(t, "history.jsonl")+`{"cursor":2,"timestamp":"2026-05-02 10:00","content":"theirs","session_key":"cli:direct"}`+"\n")
-	h := p.open(t)
-	es := all(t, h)
-	if len(es) != 2 || es[1].Content != "theirs" || !es[1].Tainted || es[0].Tainted {
-		t.Fatalf("entries = %+v", es)
+	p.write(t, ".cursor", "9000")
+	p.write(t, ".dream_cursor", "9000")
+	for range 2 {
+		h := p.open(t)
+		if es := all(t, h); len(es) != 1 {
+			t.Fatalf("entries = %+v", es)
+		}
 	}
-	if got := add(t, h, "next"); got != 3 {
-		t.Errorf("next cursor = %d, want 3", got)
+	h := p.open(t)
+	if got := add(t, h, "next"); got != 2 {
+		t.Errorf("next cursor = %d, want 2", got)
+	}
+	if n, err := TakeOver(t.Context(), HistoryOptions{Dir: p.dir, Workspace: p.ws}); n != 0 || err != nil {
+		t.Errorf("taken over twice: %d, %v", n, err)
+	}
+}
+
+func TestTakeForeignEntries(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	add(t, p.open(t), "ours")
+	p.write(t, "history.jsonl", p.read(t, "history.jsonl")+`{"cursor":2,"timestamp":"2026-05-02 10:00","content":"theirs","session_key":"cli:direct","scope":"x"}`+"\n")
+	h := p.open(t)
+	add(t, h, "between")
+	wait, err := h.Untaken(t.Context())
+	must(t, err)
+	if len(wait) != 1 || wait[0].Content != "theirs" {
+		t.Fatalf("waiting: %+v", wait)
+	}
+	n, err := h.Take(t.Context(), wait)
+	must(t, err)
+	es := all(t, h)
+	if n != 1 || len(es) != 3 || es[2].Content != "theirs" || !es[2].Tainted || es[2].Scope != "" || es[2].Cursor != 3 {
+		t.Errorf("taken %d: %+v", n, es)
+	}
+	if wait, err = p.open(t).Untaken(t.Context()); err != nil || len(wait) > 0 {
+		t.Errorf("it waits still: %+v %v", wait, err)
+	}
+}
+
+// A log that is lost is not made again from what commands can write.
+func TestLostLog(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	add(t, p.open(t), "ours")
+	must(t, os.Remove(filepath.Join(p.dir, fileHistory)))
+	p.write(t, "history.jsonl", `{"cursor":1,"timestamp":"t","content":"forged"}`+"\n")
+	h := p.open(t)
+	if es := all(t, h); len(es) != 0 {
+		t.Errorf("entries = %+v", es)
+	}
+	if got := add(t, h, "next"); got != 2 {
+		t.Errorf("next cursor = %d, want 2", got)
 	}
 }
 
