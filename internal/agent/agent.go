@@ -52,7 +52,10 @@ type Runtime struct {
 // Options of an Agent. Sessions, Runtime and Workspace are required.
 type Options struct {
 	Workspace string
-	Sessions  *session.Store
+	// Results is the folder where long results of tools are kept, outside of the
+	// workspace. "" cuts them instead.
+	Results  string
+	Sessions *session.Store
 	// Runtime resolves a model preset; "" is the configured default.
 	Runtime func(ctx context.Context, preset string) (Runtime, error)
 	Presets []string // names /model offers besides "default"

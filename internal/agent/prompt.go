@@ -5,7 +5,6 @@ import (
 	"context"
 	"embed"
 	"fmt"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -84,10 +83,6 @@ func (p *promptBuilder) library(scope string) *skill.Library {
 		return p.guests
 	}
 	return p.skills
-}
-
-func (p *promptBuilder) offloadDir() string {
-	return filepath.Join(p.workspace, ".nanobot", "tool-results")
 }
 
 // system returns the prompt for a channel, a scope, the place where it works and

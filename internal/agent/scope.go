@@ -18,7 +18,7 @@ type Place struct {
 // folders of their own.
 func (a *Agent) place(in bus.Inbound) Place { //nolint:gocritic // plain data travels by value
 	if in.Scope == "" || a.Guest == nil {
-		return Place{Workspace: a.Workspace, Results: a.prompt.offloadDir()}
+		return Place{Workspace: a.Workspace, Results: a.Results}
 	}
 	return a.Guest(in.Route, in.Scope)
 }

@@ -187,6 +187,7 @@ func (a *App) build(ctx context.Context, o Options) error {
 		return err
 	}
 	a.Sessions = store
+	a.Notes = append(a.Notes, store.Workspace().Notes...)
 	if err := a.openSchedule(o); err != nil {
 		return err
 	}
@@ -229,7 +230,7 @@ func (a *App) build(ctx context.Context, o Options) error {
 	}
 	home, _ := os.UserHomeDir() // only shortens paths in hints
 	a.Agent, err = agent.New(agent.Options{
-		Workspace: a.Workspace, Sessions: store, Runtime: a.models.runtime, Presets: a.models.presets(),
+		Workspace: a.Workspace, Results: a.results(), Sessions: store, Runtime: a.models.runtime, Presets: a.models.presets(),
 		Tools: set, MoreTools: a.moreTools(), Missing: a.missingTools(), Skills: a.Skills, Media: media, Folder: a.folder, UserShell: a.userShell(o), Restart: o.Restart,
 		Hooks: append(slices.Clone(o.Hooks), runner.Hooks{AfterTool: a.safety.after(a, o)}), Approve: a.safety.approve(a, o),
 		Secrets: a.safety.secrets, Undo: undoer{a.others}, Guest: a.guestPlace, GuestSkills: guestSkills, Ended: a.ended,
@@ -339,17 +340,10 @@ func (a *App) Close() error {
 // ModelInfo describes the model in use.
 func (a *App) ModelInfo() ModelInfo { return a.models.info }
 
-// OpenSessions opens the session store that belongs to a workspace.
+// OpenSessions opens the session store that belongs to a workspace. The notes of
+// its Workspace are for the user.
 func OpenSessions(loaded *config.Loaded, workspace string, log *slog.Logger) (*session.Store, error) {
 	return openSessions(loaded, workspace, Options{Log: log})
-}
-
-func openSessions(loaded *config.Loaded, workspace string, o Options) (*session.Store, error) {
-	store, err := session.Open(session.Options{DataDir: loaded.DataDir, Workspace: workspace, Now: o.Now, Log: o.Log})
-	if err != nil {
-		return nil, fmt.Errorf("open sessions: %w", err)
-	}
-	return store, nil
 }
 
 // workspaceOf is the absolute path of the workspace in use.

@@ -102,23 +102,26 @@ func TestPosture(t *testing.T) {
 
 func TestTemplatesAreGivenOnce(t *testing.T) {
 	t.Parallel()
-	ws := t.TempDir()
+	ws, data := t.TempDir(), &config.Loaded{DataDir: t.TempDir()}
 	mine := filepath.Join(ws, "SOUL.md")
 	if err := os.WriteFile(mine, []byte("my own"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	first, err := app.SyncTemplates(ws)
+	first, err := app.SyncTemplates(data, ws)
 	if err != nil || len(first) == 0 {
 		t.Fatalf("wrote %v, %v", first, err)
 	}
 	if err := os.Remove(filepath.Join(ws, "USER.md")); err != nil {
 		t.Fatal(err)
 	}
-	again, err := app.SyncTemplates(ws)
+	again, err := app.SyncTemplates(data, ws)
 	if err != nil || len(again) != 0 {
 		t.Errorf("second time wrote %v, %v: a deleted file came back", again, err)
 	}
 	if b, _ := os.ReadFile(mine); string(b) != "my own" {
 		t.Errorf("SOUL.md was overwritten: %q", b)
+	}
+	if _, err := os.Stat(filepath.Join(ws, ".nanobot")); err == nil {
+		t.Error("the workspace holds what was given")
 	}
 }

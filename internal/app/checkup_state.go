@@ -19,6 +19,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/daemon"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/schedule"
+	"github.com/nanobot-go/nanobot/internal/session"
 )
 
 // gateway looks at the one that runs, or at what would keep one from running.
@@ -98,11 +99,22 @@ func (d *Diagnosis) crashes(l *config.Loaded) {
 const overdueAfter = 10 * time.Minute
 
 func (d *Diagnosis) jobs(ctx context.Context, l *config.Loaded, ws string, running bool, now time.Time) {
-	if !exists(filepath.Join(ws, "cron", "jobs.json")) {
+	w, seen, err := session.Find(l.DataDir, ws)
+	switch {
+	case err != nil:
+		d.say(Broken, "workspaces", err.Error(), "the next start makes it again from what lies beside the conversations")
+		return
+	case !seen || w.Entry.Taken[kindJobs].IsZero():
+		if exists(filepath.Join(ws, "cron", "jobs.json")) {
+			d.say(Doubt, "schedule", "the jobs in the workspace are not taken over yet", "the next start does it, such as: nanobot cron list")
+			return
+		}
+	}
+	if !seen || !exists(filepath.Join(schedule.Dir(l.DataDir, w.ID), "jobs.json")) {
 		d.say(Well, "schedule", "there are no jobs", "")
 		return
 	}
-	s, err := schedule.Open(ScheduleOptions(l, ws))
+	s, err := schedule.Open(ScheduleOptions(l, w))
 	if err != nil {
 		d.say(Broken, "schedule", err.Error(), "")
 		return

@@ -198,6 +198,7 @@ func (x *projects) of(c tool.Call) (*view, error) {
 	delete(x.seen, key)
 	jail, err := house.At(diskio.Base{
 		Dir: c.Project.Dir, Only: c.Project.Only, ReadOnly: besides(c), Unlisted: []string{x.app.safety.media},
+		Protected: []string{x.app.results()}, Except: []string{x.app.resultsOf(c.SessionKey)},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("the folder %s of this chat cannot be used now: %w", c.Project.Dir, err)
@@ -223,7 +224,7 @@ func (x *projects) close() error {
 // besides is what of the workspace a conversation that is kept inside a folder
 // may read besides: the skills, and long results of its own tools.
 func besides(c tool.Call) []string {
-	return []string{"skills", filepath.Join(filepath.FromSlash(keptResults), text.SafeName(c.SessionKey))}
+	return []string{"skills", filepath.Join(filepath.FromSlash(oldResults), text.SafeName(c.SessionKey))}
 }
 
 // inFull makes a tool name the files it changes as they are called from

@@ -48,7 +48,7 @@ func (a *App) protectedPaths() (deny, denyWrite []string) {
 	denyWrite = append(denyWrite,
 		filepath.Join(a.Workspace, "memory", "history.jsonl"), filepath.Join(a.Workspace, "memory", ".cursor"),
 		filepath.Join(a.Workspace, "memory", ".dream_cursor"), filepath.Join(a.Workspace, "cron"), filepath.Join(a.Workspace, "triggers"),
-		filepath.Join(a.Workspace, ".nanobot", "workspace-id"), filepath.Join(a.Workspace, ".git", "hooks"))
+		filepath.Join(a.Workspace, ".git", "hooks"))
 	around := func(p string) bool { return p != data && within(a.Workspace, p) }
 	return slices.DeleteFunc(deny, around), denyWrite
 }

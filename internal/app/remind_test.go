@@ -56,7 +56,7 @@ func TestChatHandsOverToGateway(t *testing.T) {
 
 	h.start()
 	<-h.party.joined
-	jobs, err := schedule.Open(schedule.Options{Workspace: chat.Workspace})
+	jobs, err := schedule.Open(schedule.Options{Dir: chat.Schedule.Dir})
 	h.must(err)
 	for j.State.Pending != nil {
 		<-time.After(5 * time.Millisecond)

@@ -3,16 +3,14 @@ package app
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/config"
-	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
 	"github.com/nanobot-go/nanobot/internal/schedule"
+	"github.com/nanobot-go/nanobot/internal/session"
 )
 
 // Link is how an App reaches the gateway it runs in. The zero value is an App
@@ -34,7 +32,7 @@ func (l Link) inGateway() bool { return l.Submit != nil }
 func (a *App) openSchedule(o Options) (err error) {
 	g := a.Config.Config.Gateway
 	def := a.Config.Config.Agents.Defaults
-	so := ScheduleOptions(a.Config, a.Workspace)
+	so := ScheduleOptions(a.Config, a.Sessions.Workspace())
 	so.Submit, so.Notify, so.LastRoute, so.Deliverable = o.Link.Submit, o.Link.Notify, o.Link.LastRoute, o.Link.Deliverable
 	so.Blocked = o.Link.Blocked
 	if o.Reminders != nil && !o.Link.inGateway() {
@@ -64,32 +62,8 @@ func (a *App) openSchedule(o Options) (err error) {
 			ID: "dream", Name: "dream", Purpose: "Take the history into the long-term memory.", Timing: timing, Run: a.dreamNow,
 		})
 	}
-	if o.Link.inGateway() {
-		a.moveJobs()
-	}
 	a.Schedule, err = schedule.Open(so)
 	return err
-}
-
-// moveJobs takes over the jobs of versions that kept them with the
-// configuration, unless the workspace has some.
-func (a *App) moveJobs() {
-	old, now := filepath.Join(a.Config.DataDir, "cron", "jobs.json"), filepath.Join(a.Workspace, "cron", "jobs.json")
-	if _, err := os.Stat(now); err == nil || old == now {
-		return
-	}
-	if _, err := os.Stat(old); err != nil {
-		return
-	}
-	err := diskio.MkdirAll(filepath.Dir(now), 0o700)
-	if err == nil {
-		err = os.Rename(old, now)
-	}
-	if err != nil {
-		a.Notes = append(a.Notes, fmt.Sprintf("The jobs in %s could not be moved to the workspace: %v", old, err))
-		return
-	}
-	a.Notes = append(a.Notes, fmt.Sprintf("The jobs in %s were moved to %s.", old, now))
 }
 
 // dreamNow is Dream as a job.
@@ -103,11 +77,11 @@ func (a *App) dreamNow(ctx context.Context) error {
 
 // ScheduleOptions are what is needed to look at the jobs of a workspace and to
 // change them.
-func ScheduleOptions(l *config.Loaded, workspace string) schedule.Options {
+func ScheduleOptions(l *config.Loaded, w *session.Workspace) schedule.Options {
 	c := l.Config.Gateway.Cron
 	quiet, _ := schedule.ParseHours(c.QuietHours) // checked when the configuration was read
 	return schedule.Options{
-		Workspace: workspace, Location: l.Config.Agents.Defaults.Location(),
+		Dir: schedule.Dir(l.DataDir, w.ID), Workspace: w.Path, Location: l.Config.Agents.Defaults.Location(),
 		Limits: schedule.Limits{
 			CatchUp: c.CatchUp, CatchUpWindow: time.Duration(c.CatchUpWindowS) * time.Second, AtWindow: time.Duration(c.AtCatchUpWindowS) * time.Second,
 			Concurrent: c.MaxConcurrent, Timeout: time.Duration(c.JobTimeoutS) * time.Second, Jobs: c.MaxJobs,

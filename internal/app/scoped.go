@@ -4,20 +4,34 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/sandbox"
+	"github.com/nanobot-go/nanobot/internal/text"
 	"github.com/nanobot-go/nanobot/internal/tool"
 	"github.com/nanobot-go/nanobot/internal/tool/approve"
 	"github.com/nanobot-go/nanobot/internal/tool/shell"
 	"github.com/nanobot-go/nanobot/internal/tool/undo"
 )
 
-// keptResults is where long results of tools are kept, by conversation.
-const keptResults = ".nanobot/tool-results"
+// oldResults is where versions before kept long results of tools, in the
+// workspace. Some may still be there.
+const oldResults = ".nanobot/tool-results"
+
+// results is where long results of tools are kept, by conversation. It is in the
+// data folder: what is read there is what a tool returned.
+func (a *App) results() string {
+	return filepath.Join(a.Config.DataDir, "tool-results", a.Sessions.Workspace().ID)
+}
+
+// resultsOf is where those of one conversation are.
+func (a *App) resultsOf(session string) string {
+	return filepath.Join(a.results(), text.SafeName(session))
+}
 
 // maxOthers bounds the chats whose files are kept open.
 const maxOthers = 64

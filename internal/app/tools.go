@@ -10,7 +10,7 @@ import (
 	"iter"
 	"os/exec"
 	"path/filepath"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
@@ -93,13 +93,18 @@ func (a *App) builtins(o Options) ([]tool.Tool, error) {
 // fileTools are the file family behind a jail. The record says which files came
 // from outside; nil: only what is shared with guests did.
 func (a *App) fileTools(jail *diskio.Jail, record func() (*origin.Store, error)) []tool.Tool {
-	kept := filepath.Join(a.Workspace, filepath.FromSlash(keptResults)) + string(filepath.Separator)
-	share := a.untrustedRoot()
+	outside := []string{a.results(), filepath.Join(a.Workspace, filepath.FromSlash(oldResults))}
+	if share := a.untrustedRoot(); share != "" {
+		outside = append(outside, share)
+	}
+	for _, dir := range slices.Clone(outside) {
+		outside = append(outside, resolved(dir))
+	}
 	return files.Tools(files.Options{
 		Jail:    jail,
 		Virtual: skill.BuiltinFS(),
 		Foreign: func(path string) bool {
-			if strings.HasPrefix(path, kept) || share != "" && (within(path, share) || within(resolved(path), share)) {
+			if slices.ContainsFunc(outside, func(dir string) bool { return within(path, dir) }) {
 				return true
 			}
 			if record == nil {

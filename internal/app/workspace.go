@@ -3,15 +3,16 @@ package app
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
+	"path"
 
 	"github.com/nanobot-go/nanobot/internal/agent"
+	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/session"
 )
 
 // bootstrap names the templates a workspace starts with.
@@ -20,60 +21,103 @@ func bootstrap() []string {
 }
 
 // prepareWorkspace makes the workspace and writes the templates it does not
-// have yet. A file the user deleted is not written again: the manifest
+// have yet. A file the user deleted is not written again: the data folder
 // remembers what was given once.
 func (a *App) prepareWorkspace() error {
-	manifest := filepath.Join(a.Workspace, ".nanobot", "templates.json")
-	if b, err := os.ReadFile(manifest); err == nil {
-		var given map[string]string
-		if json.Unmarshal(b, &given) == nil && len(given) >= len(bootstrap()) {
-			return nil
-		}
-	}
-	_, err := SyncTemplates(a.Workspace)
+	_, left, err := syncTemplates(a.Config.DataDir, a.Workspace)
+	a.Notes = append(a.Notes, left...)
 	return err
 }
 
 // SyncTemplates writes missing templates into a workspace, never over an
 // existing file, and returns the names it wrote.
-func SyncTemplates(workspace string) ([]string, error) {
-	for _, dir := range []string{"", ".nanobot", "memory", "skills"} {
-		if err := os.MkdirAll(filepath.Join(workspace, dir), 0o700); err != nil {
-			return nil, fmt.Errorf("make the workspace: %w", err)
+func SyncTemplates(l *config.Loaded, workspace string) ([]string, error) {
+	written, _, err := syncTemplates(l.DataDir, workspace)
+	return written, err
+}
+
+// syncTemplates also returns what could not be written, for the user.
+func syncTemplates(data, workspace string) (written, left []string, err error) {
+	if err := diskio.MkdirAll(workspace, 0o700); err != nil {
+		return nil, nil, fmt.Errorf("make the workspace: %w", err)
+	}
+	w, err := session.Identify(data, workspace)
+	if err != nil {
+		return nil, nil, fmt.Errorf("look up the workspace: %w", err)
+	}
+	if given := w.Entry.Templates; len(given) >= len(bootstrap()) {
+		return nil, w.Notes, nil
+	}
+
+	err = w.Update(func(r *session.Entry) error {
+		if r.Templates == nil {
+			r.Templates = map[string]string{}
 		}
+		// Versions before have given them all, and remembered it in the workspace.
+		known := r.Seen.IsZero() && len(r.Templates) == 0
+		written, left, err = giveTemplates(w.Path, r.Templates, known)
+		return err
+	})
+	return written, append(w.Notes, left...), err
+}
+
+// giveTemplates writes the templates that are not in given, and notes them there.
+func giveTemplates(workspace string, given map[string]string, known bool) (written, left []string, err error) {
+	tree, err := diskio.OpenTree(workspace)
+	if err != nil {
+		return nil, nil, fmt.Errorf("make the workspace: %w", err)
 	}
-	manifest := filepath.Join(workspace, ".nanobot", "templates.json")
-	given := map[string]string{}
-	if b, err := os.ReadFile(manifest); err == nil {
-		_ = json.Unmarshal(b, &given) // a damaged manifest only means asking again
-	}
-	var written []string
+	defer tree.Close() //nolint:errcheck // nothing is pending
+
 	for _, name := range bootstrap() {
 		body, err := fs.ReadFile(agent.Templates(), name)
 		if err != nil {
-			return nil, err
+			return written, left, err
 		}
-		sum := sha256.Sum256(body)
 		if _, done := given[name]; done {
 			continue
 		}
+		sum := sha256.Sum256(body)
 		given[name] = hex.EncodeToString(sum[:8])
-		ok, err := writeNew(filepath.Join(workspace, filepath.FromSlash(name)), body)
-		if err != nil {
-			return nil, fmt.Errorf("write %s: %w", name, err)
+		if known {
+			continue
 		}
-		if ok {
+		ok, err := createIn(tree, name, body)
+		switch {
+		case passes(err):
+			left = append(left, fmt.Sprintf("%s was not written: %v", name, err))
+		case err != nil:
+			return written, left, fmt.Errorf("write %s: %w", name, err)
+		case ok:
 			written = append(written, name)
 		}
 	}
-	if _, err := writeNew(filepath.Join(workspace, "memory", "history.jsonl"), nil); err != nil {
-		return nil, err
+	if known {
+		return written, left, nil
 	}
-	b, err := json.MarshalIndent(given, "", "  ")
-	if err != nil {
-		return nil, err
+	if err := tree.MkdirAll("skills", 0o700); err != nil && !passes(err) {
+		return written, left, fmt.Errorf("make the workspace: %w", err)
 	}
-	return written, diskio.WriteFile(manifest, append(b, '\n'), 0o600)
+	if _, err := createIn(tree, "memory/history.jsonl", nil); err != nil && !passes(err) {
+		return written, left, err
+	}
+	return written, left, nil
+}
+
+// createIn makes a file that does not exist yet, with its folder.
+func createIn(tree *diskio.Tree, name string, body []byte) (bool, error) {
+	if dir := path.Dir(name); dir != "." {
+		if err := tree.MkdirAll(dir, 0o700); err != nil {
+			return false, err
+		}
+	}
+	return tree.CreateNew(name, body, 0o600)
+}
+
+// passes reports that something in the workspace is not what it should be,
+// which is no reason not to start.
+func passes(err error) bool {
+	return errors.Is(err, diskio.ErrLink) || errors.Is(err, diskio.ErrNotRegular) || errors.Is(err, diskio.ErrChanged)
 }
 
 // writeNew creates a file and reports false if it was there already.

@@ -37,8 +37,7 @@ their time. The gateway runs them; a change made here is seen by it at once.`,
 // jobs are the jobs of the workspace in use.
 type jobs struct {
 	*schedule.Scheduler
-	workspace string
-	loaded    *config.Loaded
+	loaded *config.Loaded
 }
 
 func (c *command) openJobs() (*jobs, error) {
@@ -51,8 +50,16 @@ func (c *command) openJobs() (*jobs, error) {
 	if err != nil {
 		return nil, err
 	}
+	store, err := c.openSessions(loaded, ws)
+	if err != nil {
+		return nil, err
+	}
+	w := store.Workspace()
+	if err := store.Close(); err != nil {
+		return nil, err
+	}
 	s, err := schedule.Open(schedule.Options{
-		Workspace: ws, Log: c.logger(), Location: loaded.Config.Agents.Defaults.Location(),
+		Dir: schedule.Dir(loaded.DataDir, w.ID), Workspace: ws, Log: c.logger(), Location: loaded.Config.Agents.Defaults.Location(),
 		Repaired: func(_ context.Context, aside string) {
 			fmt.Fprintf(c.Err, "nanobot: the file with the jobs was damaged; the last good copy is used, and the damaged file is kept as %s\n", aside)
 		},
@@ -65,7 +72,7 @@ func (c *command) openJobs() (*jobs, error) {
 			return ledger.Project(runs, perMonth).String()
 		},
 	})
-	return &jobs{s, ws, loaded}, err
+	return &jobs{s, loaded}, err
 }
 
 // withJobs makes a command of what works on the jobs.
@@ -92,10 +99,10 @@ func (c *command) withJob(work func(cmd *cobra.Command, j *jobs, job *schedule.J
 
 // deliverer says who runs the jobs.
 func (j *jobs) deliverer() string {
-	if pid, running := schedule.Owner(j.workspace); running {
+	if pid, running := schedule.Owner(j.Dir); running {
 		return fmt.Sprintf("The program with process id %d runs the jobs of this workspace.", pid)
 	}
-	if pid, chat := schedule.Guest(j.workspace); chat {
+	if pid, chat := schedule.Guest(j.Dir); chat {
 		return fmt.Sprintf("Only the jobs of a chat that is open in a terminal (process id %d) run now: for all others start nanobot gateway.", pid)
 	}
 	return "Nothing runs the jobs of this workspace now: start nanobot gateway."

@@ -254,7 +254,7 @@ func (c *command) cronRun() *cobra.Command {
 		Use: "run ID", Short: "Run a job now, beside its schedule", Args: exactArgs(1), ValidArgsFunction: c.jobIDs,
 		Example: "  nanobot cron run 3f2a91bc\n  nanobot cron run 3f2a91bc --wait",
 		RunE: c.withJob(func(cmd *cobra.Command, j *jobs, job *schedule.Job) error {
-			if _, running := schedule.Owner(j.workspace); !running {
+			if _, running := schedule.Owner(j.Dir); !running {
 				return fmt.Errorf("job %s was not started. %s", job.ID, j.deliverer())
 			}
 			before := lastRun(job)

@@ -84,7 +84,7 @@ func (c *command) openMemory() (m *memoryOf, done func() error, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	sessions, err := app.OpenSessions(loaded, ws, c.logger())
+	sessions, err := c.openSessions(loaded, ws)
 	if err != nil {
 		return nil, nil, err
 	}

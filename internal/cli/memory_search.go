@@ -62,7 +62,7 @@ func (c *command) openSearch() (x *search.Index, loc *time.Location, err error) 
 	if err != nil {
 		return nil, nil, err
 	}
-	store, err := app.OpenSessions(loaded, ws, c.logger())
+	store, err := c.openSessions(loaded, ws)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -64,7 +64,7 @@ func (c *command) onboard(cmd *cobra.Command, wizard bool) error {
 	if err != nil {
 		return err
 	}
-	written, err := app.SyncTemplates(ws)
+	written, err := app.SyncTemplates(loaded, ws)
 	if err != nil {
 		return err
 	}

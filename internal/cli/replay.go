@@ -18,6 +18,7 @@ import (
 	"github.com/nanobot-go/nanobot"
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/record"
@@ -179,7 +180,7 @@ func (c *command) runRecording(ctx context.Context, rec *record.Recording) (repo
 // replayWorkspace makes a workspace that gives the recorded prompt.
 func replayWorkspace(dir string, rec *record.Recording) (string, error) {
 	workspace := filepath.Join(dir, "workspace")
-	if _, err := app.SyncTemplates(workspace); err != nil {
+	if _, err := app.SyncTemplates(&config.Loaded{DataDir: dir}, workspace); err != nil {
 		return "", err
 	}
 	if err := os.WriteFile(filepath.Join(dir, "config.json"), []byte("{}\n"), 0o600); err != nil {
@@ -288,7 +289,7 @@ func replayImages(workspace string, turn int, images []llm.Block) ([]bus.Media, 
 		if !ok || err != nil {
 			continue // told as a difference
 		}
-		name := filepath.Join(workspace, ".nanobot", fmt.Sprintf("picture-%d-%d", turn+1, i+1))
+		name := filepath.Join(workspace, fmt.Sprintf(".picture-%d-%d", turn+1, i+1))
 		if err := os.WriteFile(name, raw, 0o600); err != nil {
 			return nil, err
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/agent"
 	"github.com/nanobot-go/nanobot/internal/app"
+	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/text"
@@ -42,7 +43,20 @@ func (c *command) store() (*session.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return app.OpenSessions(loaded, ws, c.logger())
+	return c.openSessions(loaded, ws)
+}
+
+// openSessions opens the sessions of a workspace and tells what the user should
+// know about it, such as what was taken over.
+func (c *command) openSessions(loaded *config.Loaded, ws string) (*session.Store, error) {
+	store, err := app.OpenSessions(loaded, ws, c.logger())
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range store.Workspace().Notes {
+		fmt.Fprintln(c.Err, "nanobot:", n)
+	}
+	return store, nil
 }
 
 // sessionNames completes names of conversations.
@@ -90,7 +104,6 @@ type sessionJSON struct {
 	Bytes    int64     `json:"bytes"`
 	Created  time.Time `json:"created"`
 	Updated  time.Time `json:"updated"`
-	Old      bool      `json:"old,omitempty"`
 }
 
 func (c *command) sessionsList() *cobra.Command {
@@ -110,7 +123,7 @@ func (c *command) sessionsList() *cobra.Command {
 			if asJSON {
 				out := []sessionJSON{}
 				for _, s := range list {
-					out = append(out, sessionJSON{s.Key, s.Title, s.Preview, s.Messages, s.Bytes, s.Created, s.Updated, s.Old})
+					out = append(out, sessionJSON{s.Key, s.Title, s.Preview, s.Messages, s.Bytes, s.Created, s.Updated})
 				}
 				return writeJSON(cmd.OutOrStdout(), out)
 			}

@@ -58,7 +58,7 @@ standard input. The message waits in the workspace until the gateway takes it.`,
 				return err
 			}
 			cmd.Printf("Queued %s.\n", id)
-			if _, running := schedule.Owner(j.workspace); !running {
+			if _, running := schedule.Owner(j.Dir); !running {
 				fmt.Fprintln(c.Err, j.deliverer())
 			}
 			return nil

@@ -20,8 +20,8 @@ type Base struct {
 	// all the same, and that nobody else has written. Links do not count, and
 	// what is inside Dir is left out.
 	ReadOnly []string
-	// Unlisted is as in Narrow.
-	Unlisted []string
+	// Unlisted, Protected and Except are as in Narrow, with Only.
+	Unlisted, Protected, Except []string
 }
 
 // Folder returns the path, free of links, of a folder that may be read and
@@ -78,7 +78,7 @@ func (j *Jail) At(b Base) (*Jail, error) {
 			add(&jailRoot{path: r.path, readOnly: true})
 		}
 	}
-	out.rules = Narrow{Unlisted: slices.Clone(b.Unlisted)}
+	out.rules = Narrow{Protected: slices.Clone(b.Protected), Except: slices.Clone(b.Except), Unlisted: slices.Clone(b.Unlisted)}
 	out.guard = sync.OnceValue(func() *guard {
 		g := newGuard(&out, out.rules)
 		g.wider = j.guard()

@@ -43,7 +43,7 @@ func (r *run) offload(ctx context.Context, p prepared, c llm.Content) llm.Conten
 		file := filepath.Join(bucket, text.SafeName(p.call.ID)+ext)
 		err := keepResult(r.OffloadDir, bucket, file, body)
 		if err == nil {
-			return llm.Text(fmt.Sprintf("[tool output persisted]\nFull output: %s (%d characters). Read it in pages with read_file or search it with grep.\nPreview:\n%s\n...",
+			return llm.Text(fmt.Sprintf("[tool output persisted]\nFull output: %s (%d characters). Read it in pages with read_file or search it with grep; commands cannot read it.\nPreview:\n%s\n...",
 				file, utf8.RuneCountInString(body), text.Cut(body, previewChars)))
 		}
 		r.log.WarnContext(ctx, "keep long tool result", "tool", p.call.Name, "err", err)

@@ -174,7 +174,7 @@ func TestAutomationUpdate(t *testing.T) {
 func TestAutomationsProtected(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
-	h.write(t, "cron/jobs.json", `{"version":1,"jobs":[{"id":"dream","name":"dream","enabled":true,
+	h.writeJobs(t, `{"version":1,"jobs":[{"id":"dream","name":"dream","enabled":true,
 		"schedule":{"kind":"every","everyMs":3600000},"payload":{"kind":"system_event","message":"Dream"},
 		"state":{"runHistory":[{"runAtMs":1777887000000,"status":"ok","durationMs":5}]}}]}`)
 	all := read[automations](t, h, "webui/automations").Automations
@@ -186,7 +186,7 @@ func TestAutomationsProtected(t *testing.T) {
 	}
 	acts[acted](t, h, "automation.run", `{"id":"dream"}`)
 
-	h.write(t, "cron/jobs.json", `{"version":1,"jobs":[`)
+	h.writeJobs(t, `{"version":1,"jobs":[`)
 	h.refused(t, "webui/automations", 409, "jobs.json")
 	h.refuses(t, "automation.enable", `{"id":"x"}`, 409, "jobs.json")
 }
@@ -195,7 +195,7 @@ func TestAutomationsProtected(t *testing.T) {
 func TestAutomationRunning(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
-	h.write(t, "cron/jobs.json", `{"version":1,"jobs":[{"id":"j1","name":"x","enabled":true,"schedule":{"kind":"every","everyMs":3600000},
+	h.writeJobs(t, `{"version":1,"jobs":[{"id":"j1","name":"x","enabled":true,"schedule":{"kind":"every","everyMs":3600000},
 		"payload":{"kind":"agent_turn","message":"x","channel":"websocket","to":"a"},"state":{"pending":{"occurrenceMs":1,"beganMs":1,"submitted":true}}}]}`)
 	h.refuses(t, "automation.run", `{"id":"j1"}`, 409, "running already")
 }

@@ -40,7 +40,7 @@ func newHome(t *testing.T) *home {
 	must(t, err)
 	t.Cleanup(func() { must(t, st.Close()) })
 	sched, err := schedule.Open(schedule.Options{
-		Workspace: ws, Location: time.UTC, Now: noon,
+		Dir: filepath.Join(data, "cron"), Location: time.UTC, Now: noon,
 		System: []schedule.System{{ID: "dream", Name: "dream", Timing: schedule.Every(time.Hour)}},
 	})
 	must(t, err)
@@ -123,6 +123,12 @@ func (h *home) write(t *testing.T, name, content string) {
 	path := filepath.Join(h.Workspace, name)
 	must(t, os.MkdirAll(filepath.Dir(path), 0o755))
 	must(t, os.WriteFile(path, []byte(content), 0o600))
+}
+
+func (h *home) writeJobs(t *testing.T, content string) {
+	t.Helper()
+	must(t, os.MkdirAll(h.Schedule.Dir, 0o755))
+	must(t, os.WriteFile(filepath.Join(h.Schedule.Dir, "jobs.json"), []byte(content), 0o600))
 }
 
 func TestCommandsAndWorkspaces(t *testing.T) {

@@ -1,0 +1,121 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/memory"
+	"github.com/nanobot-go/nanobot/internal/schedule"
+	"github.com/nanobot-go/nanobot/internal/session"
+	"github.com/nanobot-go/nanobot/internal/text"
+)
+
+// kindJobs is the kind of jobs and triggers in what was taken over.
+const kindJobs = "jobs"
+
+// configured reports whether a workspace is the one that the configuration
+// names. What the oldest versions kept in the data folder itself belongs to it.
+func configured(l *config.Loaded, workspace string) bool {
+	own, err := workspaceOf("", l)
+	return err == nil && (own == workspace || resolved(own) == resolved(workspace))
+}
+
+// openSessions opens the sessions of a workspace. The first time that the data
+// folder sees the workspace, whatever the program was started for, it takes
+// over what other programs left there; the notes of the workspace say what.
+func openSessions(loaded *config.Loaded, workspace string, o Options) (*session.Store, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	store, err := session.Open(session.Options{
+		DataDir: loaded.DataDir, Workspace: workspace, Secondary: !configured(loaded, workspace), Now: o.Now, Log: o.Log,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open sessions: %w", err)
+	}
+	if err := takeOver(loaded, store, o); err != nil {
+		_ = store.Close() // nothing was done with it
+		return nil, err
+	}
+	return store, nil
+}
+
+// takeOver takes jobs and history out of a workspace, once, and tells about it.
+func takeOver(loaded *config.Loaded, store *session.Store, o Options) error {
+	w := store.Workspace()
+	if info, err := os.Stat(w.Path); err != nil || !info.IsDir() {
+		return nil // it can still come
+	}
+	ctx := context.Background() // a few small files on this disk
+	sessions := store.Taken()
+	var jobs schedule.Taken
+	var entries int
+
+	err := w.Once(kindJobs, o.Now(), func() error {
+		s, err := schedule.Open(schedule.Options{Dir: schedule.Dir(loaded.DataDir, w.ID), Workspace: w.Path, Now: o.Now, Log: o.Log})
+		if err != nil {
+			return err
+		}
+		elsewhere := ""
+		if configured(loaded, w.Path) {
+			elsewhere = filepath.Join(loaded.DataDir, "cron", "jobs.json")
+		}
+		jobs, err = s.TakeOver(ctx, elsewhere)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("take over the jobs of %s: %w", w.Path, err)
+	}
+
+	err = w.Once(memory.KindHistory, o.Now(), func() (err error) {
+		entries, err = memory.TakeOver(ctx, memory.HistoryOptions{Dir: memory.Dir(loaded.DataDir, store), Workspace: w.Path, Now: o.Now, Log: o.Log})
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("take over the history of %s: %w", w.Path, err)
+	}
+
+	if what := counted(sessions.Sessions, jobs, entries); what != "" {
+		from := "Python nanobot"
+		if w.Entry.Seen.IsZero() { // a version before knew the workspace
+			from = "the workspace"
+		}
+		w.Notes = append(w.Notes, fmt.Sprintf("Taken over from %s: %s. What appears in %s later is not taken in by itself; see: nanobot migrate", from, what, w.Path))
+	}
+	if left := append(sessions.Left, jobs.Left...); len(left) > 0 {
+		w.Notes = append(w.Notes, fmt.Sprintf("Not taken over (%d): %s", len(left), text.Cut(strings.Join(left, "; "), 500)))
+	}
+	return nil
+}
+
+// counted lists what was taken over; "" if that is nothing.
+func counted(sessions int, jobs schedule.Taken, entries int) string {
+	var parts []string
+	for _, p := range []struct {
+		n         int
+		one, many string
+	}{
+		{sessions, "session", "sessions"},
+		{jobs.Jobs, "job", "jobs"},
+		{jobs.Triggers, "trigger", "triggers"},
+		{jobs.Deliveries, "message for a trigger", "messages for triggers"},
+		{entries, "history entry", "history entries"},
+	} {
+		switch {
+		case p.n == 1:
+			parts = append(parts, "1 "+p.one)
+		case p.n > 1:
+			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.many))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
