@@ -21,6 +21,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/session"
 )
 
 // BackupOptions say what goes into a backup.
@@ -40,7 +41,8 @@ type BackupManifest struct {
 	Created   time.Time    `json:"created"`
 	DataDir   string       `json:"data_dir"`
 	Workspace string       `json:"workspace"`
-	Inside    bool         `json:"workspace_inside"` // the workspace is in its usual place below the data folder
+	ID        string       `json:"workspace_id,omitempty"` // of the workspace in the list of workspaces
+	Inside    bool         `json:"workspace_inside"`       // the workspace is in its usual place below the data folder
 	Secrets   bool         `json:"with_secrets"`
 	Blank     []string     `json:"blank,omitempty"`   // settings whose credentials were taken out
 	Skipped   []string     `json:"skipped,omitempty"` // what could not be taken, and why
@@ -80,7 +82,7 @@ const (
 // nothing else is looked at.
 func backupItems(secrets bool) []string {
 	items := []string{
-		"bus", pairingFile, "channels", "run/owner-chat.json", "run/mcp-tools.json", "sessions", "memory", "subagents", "usage",
+		"bus", pairingFile, "channels", "run/owner-chat.json", "run/mcp-tools.json", "workspaces.json", "sessions", "cron", "tool-results", "memory", "subagents", "usage",
 		"skills.json", "prices.json", "history", "webui", "media",
 	}
 	if secrets {
@@ -104,6 +106,9 @@ func WriteBackup(ctx context.Context, w io.Writer, o BackupOptions) (BackupManif
 	}
 	if info, err := os.Stat(o.Skip); err == nil {
 		b.skip = info
+	}
+	if w, ok, err := session.Find(o.Config.DataDir, o.Workspace); err == nil && ok {
+		b.m.ID = w.ID
 	}
 	if err := b.write(); err != nil {
 		return b.m, err
@@ -218,7 +223,7 @@ func passing(name string) bool {
 	case !isOurs(name):
 		return false
 	}
-	return strings.HasSuffix(base, ".lock") || strings.HasSuffix(base, ".sock") || base == ".locks" || base == ".workspace"
+	return strings.HasSuffix(base, ".lock") || strings.HasSuffix(base, ".sock") || base == ".locks" || base == ".workspace" || base == ".workspace.json"
 }
 
 // isOurs reports whether only we write a file of a backup.

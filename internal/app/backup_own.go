@@ -89,7 +89,7 @@ func isOwnName(name string) bool {
 	}
 	return slices.Contains([]string{
 		"auth", "bridge", "bus", "channels", "history", "index", "logs", "matrix-store", "media", "mochat", "msteams", "prices.json", "run", "secrets.json",
-		"sessions", "skills.json", "subagents", "undo", "usage", "webui", "weixin", "whatsapp-auth",
+		"sessions", "skills.json", "subagents", "tool-results", "undo", "usage", "webui", "weixin", "whatsapp-auth", "workspaces.json",
 	}, name)
 }
 

@@ -20,6 +20,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/session"
 )
 
 // ErrInTheWay says that a restore would replace something.
@@ -196,6 +197,12 @@ func (b *Backup) Restore(ctx context.Context, o RestoreOptions) (Restored, error
 	}
 	aside, err := swap(moves, stamp)
 	r.Aside = aside
+	if err == nil && b.ID != "" {
+		// In backups of versions before, the workspace itself says who it is.
+		if err = session.Relocate(data, b.ID, o.Workspace); err != nil {
+			err = fmt.Errorf("everything is restored, but not noted where the workspace is: %w", err)
+		}
+	}
 	return r, errors.Join(err, removeStaging(moves, stamp))
 }
 
@@ -225,7 +232,7 @@ func (b *Backup) moves(o RestoreOptions, data string) []move {
 		}
 	}
 	// These describe what was there before.
-	for _, name := range []string{"bus", "sessions", "memory", "subagents", "index", "undo"} {
+	for _, name := range []string{"bus", "workspaces.json", "sessions", "cron", "tool-results", "memory", "subagents", "index", "undo"} {
 		if !slices.Contains(parts, "data/"+name) {
 			out = append(out, move{"", filepath.Join(data, name)})
 		}

@@ -23,6 +23,11 @@ func TestCheckup(t *testing.T) {
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	job := `{"version":1,"jobs":[{"id":"a","name":"late","enabled":true,"schedule":{"kind":"every","everyMs":3600000},` +
 		`"payload":{"message":"x"},"state":{"nextRunAtMs":1000,"errorsInRow":2,"lastError":"no model"}}]}`
+	const id = "00000000000000000000000000000001"
+	known := map[string]string{
+		"config.json": "{}", "cron/" + id + "/jobs.json": job, "workspace/x.txt": "",
+		"sessions/" + id + "/.workspace.json": `{"path":"DIR/workspace","taken":{"jobs":"2026-01-01T00:00:00Z"}}`,
+	}
 	tests := map[string]struct {
 		files  map[string]string
 		now    time.Time
@@ -40,15 +45,21 @@ func TestCheckup(t *testing.T) {
 		"torn journal":    {map[string]string{"config.json": "{}", "bus/journal.jsonl": "{}\n{\"a"}, now, "journal", Doubt, "torn end"},
 		"bad session":     {map[string]string{"config.json": "{}", "sessions/a/b.jsonl": "{}\nxx\n"}, now, "sessions", Broken, "b.jsonl"},
 		"good session":    {map[string]string{"config.json": "{}", "sessions/a/b.jsonl": "{}\n"}, now, "sessions", Well, "whole"},
-		"late job":        {map[string]string{"config.json": "{}", "workspace/cron/jobs.json": job}, now, "schedule", Doubt, "overdue, because no gateway runs: late"},
-		"failing job":     {map[string]string{"config.json": "{}", "workspace/cron/jobs.json": job}, now, "schedule.a", Doubt, "2 times"},
+		"late job":        {known, now, "schedule", Doubt, "overdue, because no gateway runs: late"},
+		"failing job":     {known, now, "schedule.a", Doubt, "2 times"},
+		"jobs of Python":  {map[string]string{"config.json": "{}", "workspace/cron/jobs.json": job}, now, "schedule", Doubt, "not taken over yet"},
+		"bad table":       {map[string]string{"config.json": "{}", "workspaces.json": "{"}, now, "workspaces", Broken, "damaged"},
 		"bad channel":     {map[string]string{"config.json": `{"channels":{"telegram":{"enabled":true}}}`}, now, "channel.telegram", Broken, "token"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dir := t.TempDir()
-			plant(t, dir, tt.files)
+			dir := resolved(t.TempDir())
+			files := map[string]string{}
+			for name, body := range tt.files {
+				files[name] = strings.ReplaceAll(body, "DIR", filepath.ToSlash(dir))
+			}
+			plant(t, dir, files)
 			o := Options{Config: config.Options{Home: dir}, Version: "1", Now: func() time.Time { return tt.now }, Workspace: filepath.Join(dir, "workspace")}
 			if tt.files != nil {
 				o.Config.Path = filepath.Join(dir, "config.json")

@@ -217,6 +217,9 @@ func TestChooseScope(t *testing.T) {
 	const full, narrow = agent.AccessFull, agent.AccessRestricted
 	h, ws := scopeHost(t, strings.Replace(partyConfig, `{"agents"`, `{"tools": {"restrictToWorkspace": true}, "agents"`, 1))
 	elsewhere := filepath.Join(filepath.Dir(filepath.Dir(ws)), "elsewhere")
+	if err := os.MkdirAll(filepath.Join(ws, ".nanobot"), 0o700); err != nil { // of a version before
+		t.Fatal(err)
+	}
 	steps := []struct {
 		path, mode   string
 		remote       bool

@@ -113,6 +113,7 @@ func (c *command) commands() []entry {
 		{"onboard", c.onboardCommand},
 		{"status", c.statusCommand},
 		{"sessions", c.sessionsCommand},
+		{"migrate", c.migrateCommand},
 		{"memory", c.memoryCommand},
 		{"undo", c.undoCommand},
 		{"config", c.configCommand},

@@ -64,15 +64,16 @@ func (s *Scheduler) TakeOver(ctx context.Context, elsewhere string) (Taken, erro
 	if x.tree != nil {
 		defer x.tree.Close() //nolint:errcheck // only read from
 	}
-	jobs := x.read(oldJobs)
-	actions := x.read(oldActions)
-	if jobs == nil && actions == nil && elsewhere != "" {
-		return x.Taken, x.fromElsewhere(ctx, elsewhere)
+	switch jobs, actions := x.read(oldJobs), x.read(oldActions); {
+	case jobs != nil || actions != nil:
+		err = x.jobs(ctx, jobs, x.read(oldGoodCopy), actions)
+	case elsewhere != "":
+		err = x.fromElsewhere(ctx, elsewhere)
+	default:
+		err = nil
 	}
-	if jobs != nil || actions != nil {
-		if err := x.jobs(ctx, jobs, x.read(oldGoodCopy), actions); err != nil {
-			return x.Taken, err
-		}
+	if err != nil {
+		return x.Taken, err
 	}
 	return x.Taken, x.triggers(ctx)
 }

@@ -346,9 +346,8 @@ func Adopt(data, workspace, old string) (*Workspace, error) {
 	})
 }
 
-// Relocate notes after a restore that a workspace is in another place now. id
-// is "" when it is not known which one it is: then old names it.
-func Relocate(data, id, old, workspace string) error {
+// Relocate notes after a restore where a workspace is now.
+func Relocate(data, id, workspace string) error {
 	here, err := lookAt(workspace)
 	if err != nil {
 		return err
@@ -359,12 +358,9 @@ func Relocate(data, id, old, workspace string) error {
 		if err != nil {
 			return err
 		}
-		if id == "" {
-			id = t.byPath(old)
-		}
 		r := t.Workspaces[id]
 		if r == nil {
-			return nil // it had no conversations
+			return fmt.Errorf("%s does not know %.40q", TableFile(data), id)
 		}
 		if other := t.byPath(here.Path); other != "" && other != id {
 			t.Workspaces[other].Path = ""

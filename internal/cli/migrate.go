@@ -1,0 +1,177 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nanobot-go/nanobot/internal/app"
+	"github.com/nanobot-go/nanobot/internal/session"
+)
+
+// migrateShown bounds the lines of each kind that are printed.
+const migrateShown = 50
+
+func (c *command) migrateCommand() *cobra.Command {
+	var yes, dry bool
+	var from string
+	cmd := &cobra.Command{
+		Use: "migrate", Short: "Take in conversations and jobs that another program left in the workspace", Args: noArgs,
+		Long: `The first start with a workspace takes over what Python nanobot left there:
+sessions, jobs and history. What appears in the workspace later is not used,
+because commands of the agent write there. migrate shows it and, after a yes,
+takes it in: new conversations, what was added to conversations, jobs and
+entries of the history. Look at it first: what you take in counts as said and
+wanted by you. The files in the workspace stay where they are.
+
+--from names the folder where the workspace was before, if the program did not
+recognise it after a move to another disk.`,
+		Example: "  nanobot migrate --dry-run\n  nanobot migrate\n  nanobot migrate --from /old/disk/workspace",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if from != "" {
+				return c.adopt(cmd, from, yes, dry)
+			}
+			return c.migrate(cmd, yes, dry)
+		},
+	}
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "take it in without asking")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "only show it")
+	cmd.Flags().StringVar(&from, "from", "", "`folder` where this workspace was before")
+	cmd.MarkFlagsMutuallyExclusive("yes", "dry-run")
+	return cmd
+}
+
+func (c *command) migrate(cmd *cobra.Command, yes, dry bool) (err error) {
+	loaded, ws, err := c.inUse()
+	if err != nil {
+		return err
+	}
+	m, err := app.OpenMigration(cmd.Context(), loaded, ws, c.logger())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+
+	for _, n := range m.Notes {
+		fmt.Fprintln(c.Err, "nanobot:", n)
+	}
+	showMigration(cmd, m)
+	switch {
+	case m.Empty():
+		cmd.Printf("There is nothing to take in from %s.\n", ws)
+		return nil
+	case dry:
+		return nil
+	case !yes:
+		ok, err := c.agreed(cmd, "Take this in?")
+		if err != nil || !ok {
+			return err
+		}
+	}
+	what, err := m.Take(cmd.Context())
+	if what != "" {
+		cmd.Printf("Taken in: %s.\n", what)
+	}
+	return err
+}
+
+// agreed asks a person. Without one nothing is done.
+func (c *command) agreed(cmd *cobra.Command, question string) (bool, error) {
+	ask := newPrompter(c.In, c.Out)
+	if !ask.terminal() {
+		return false, usageError{errors.New("there is nobody to ask; look at it with --dry-run, then say --yes")}
+	}
+	answer, err := ask.line(question, "no")
+	if err != nil {
+		return false, err
+	}
+	if a := strings.ToLower(strings.TrimSpace(answer)); a == "y" || a == "yes" {
+		return true, nil
+	}
+	cmd.Println("Nothing was changed.")
+	return false, nil
+}
+
+// adopt gives the workspace in use what belonged to another folder.
+func (c *command) adopt(cmd *cobra.Command, from string, yes, dry bool) error {
+	loaded, ws, err := c.inUse()
+	if err != nil {
+		return err
+	}
+	if dry {
+		cmd.Printf("%s would get the conversations, jobs and memory of %s.\n", ws, from)
+		return nil
+	}
+	if !yes {
+		ok, err := c.agreed(cmd, fmt.Sprintf("Give %s the conversations, jobs and memory of %s?", ws, from))
+		if err != nil || !ok {
+			return err
+		}
+	}
+	w, err := session.Adopt(loaded.DataDir, ws, from)
+	if err != nil {
+		return err
+	}
+	cmd.Printf("%s goes on where %s ended.\n", w.Path, from)
+	return nil
+}
+
+// showMigration prints what was found, without a character that a terminal
+// would obey.
+func showMigration(cmd *cobra.Command, m *app.Migration) {
+	var lines []string
+	for _, s := range m.Sessions {
+		what := fmt.Sprintf("%d more messages", s.Messages)
+		switch {
+		case s.Apart:
+			what = "is not taken: it does not go on where the conversation here ends"
+		case s.New:
+			what = fmt.Sprintf("new, %d messages", s.Messages)
+		}
+		lines = append(lines, fmt.Sprintf("  %s: %s (%s): %s", plainLine(s.Key, 60), what, plainLine(s.File, 200), plainLine(s.Last, 80)))
+	}
+	showKind(cmd, "Conversations:", lines)
+
+	lines = nil
+	for i := range m.Jobs {
+		j := &m.Jobs[i]
+		lines = append(lines, fmt.Sprintf("  %s %s: %s", plainLine(j.ID, 20), plainLine(j.Name, 40), plainLine(j.Payload.Message, 120)))
+	}
+	showKind(cmd, "Jobs:", lines)
+
+	lines = nil
+	for _, e := range m.History {
+		lines = append(lines, fmt.Sprintf("  %s %s", plainLine(e.Time, 20), plainLine(e.Content, 120)))
+	}
+	showKind(cmd, "History:", lines)
+
+	for _, u := range m.Unread {
+		cmd.Printf("Cannot be looked at: %s\n", plainLine(u, 400))
+	}
+}
+
+func showKind(cmd *cobra.Command, title string, lines []string) {
+	if len(lines) == 0 {
+		return
+	}
+	cmd.Println(title)
+	for _, l := range lines[:min(len(lines), migrateShown)] {
+		cmd.Println(l)
+	}
+	if n := len(lines) - migrateShown; n > 0 {
+		cmd.Printf("  and %d more\n", n)
+	}
+}
+
+// plainLine is oneLine for words of strangers.
+func plainLine(s string, n int) string {
+	return oneLine(strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, s), n)
+}
