@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/document"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/runner"
@@ -31,7 +32,7 @@ func (t *turn) attachments(ctx context.Context, media []bus.Media) (images []llm
 		if name == "" {
 			name = filepath.Base(m.Path)
 		}
-		data, size, err := readImage(m.Path, maxImageBytes-total)
+		data, size, err := readImage(t.Workspace, m.Path, maxImageBytes-total)
 		switch {
 		case err != nil:
 			t.Log.WarnContext(ctx, "read attachment", "path", m.Path, "err", err)
@@ -62,7 +63,7 @@ func (t *turn) documentText(ctx context.Context, path, name string) string {
 		t.Log.WarnContext(ctx, "read attached document", "path", path, "err", err)
 		return fmt.Sprintf("[Attachment: %s (%s); its text cannot be read: %v]", path, oneLine(name), err)
 	}
-	f, err := os.Open(path)
+	f, err := openAttached(t.Workspace, path)
 	if err != nil {
 		return fail(err)
 	}
@@ -86,21 +87,40 @@ func (t *turn) documentText(ctx context.Context, path, name string) string {
 	return note + "\n" + runner.Fence(llm.Text(said), path, "attachment").Text
 }
 
+// openAttached opens a file that came with a message. One in the workspace is
+// reached without following links; the others are in the data folder, where
+// channels put them.
+func openAttached(workspace, path string) (*os.File, error) {
+	rel, err := filepath.Rel(workspace, path)
+	if err == nil && filepath.IsLocal(rel) {
+		tree, err := diskio.OpenTree(workspace)
+		if err != nil {
+			return nil, err
+		}
+		defer tree.Close() //nolint:errcheck // only a way
+		return tree.Open(filepath.ToSlash(rel))
+	}
+
+	dir, err := diskio.OpenTree(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close() //nolint:errcheck // only a way
+	return dir.Open(filepath.Base(path))
+}
+
 // readImage returns the bytes of a picture within the limit, or nil data for
 // any other regular file.
-func readImage(path string, limit int) (data []byte, size int64, err error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, 0, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, 0, fmt.Errorf("not a regular file")
-	}
-	f, err := os.Open(path)
+func readImage(workspace, path string, limit int) (data []byte, size int64, err error) {
+	f, err := openAttached(workspace, path)
 	if err != nil {
 		return nil, 0, err
 	}
 	defer f.Close() //nolint:errcheck // read only
+	info, err := f.Stat()
+	if err != nil {
+		return nil, 0, err
+	}
 	head := make([]byte, 16)
 	n, err := io.ReadFull(f, head)
 	if err != nil && n == 0 {

@@ -136,11 +136,11 @@ func (b *backup) write() error {
 				continue
 			}
 		}
-		if err := b.tree(filepath.Join(b.o.Config.DataDir, filepath.FromSlash(item)), "data/"+item); err != nil {
+		if err := b.data(filepath.Join(b.o.Config.DataDir, filepath.FromSlash(item)), "data/"+item); err != nil {
 			return err
 		}
 	}
-	if err := b.tree(b.o.Workspace, "workspace"); err != nil {
+	if err := b.workspace("workspace"); err != nil {
 		return err
 	}
 	data, err := json.MarshalIndent(b.m, "", " ")
@@ -168,48 +168,79 @@ func (b *backup) config() error {
 	return b.add(&tar.Header{Name: backupConfig, Mode: 0o600, Size: int64(len(data)), ModTime: b.o.Now}, bytes.NewReader(data))
 }
 
-// tree adds a file or a folder with all that is in it. A link is followed only
-// at the top, where it says on which disk the data lies. What is missing is no
-// error, nor is what somebody removes meanwhile.
-func (b *backup) tree(root, as string) error {
+// data adds a file or a folder of the data folder with all that is in it. A link
+// is followed only at the top, where it says on which disk the data lies. What
+// is missing is no error, nor is what somebody removes meanwhile.
+func (b *backup) data(root, as string) error {
 	if resolved, err := filepath.EvalSymlinks(root); err == nil {
 		root = resolved
 	}
-	own := ownData{}
-	if as == "workspace" {
-		own = b.ownData(root)
-		if own.around != "" {
-			b.left(as, "is part of "+own.around+" in the data folder")
-			return nil
-		}
-	}
 	return filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
-		if ctxErr := b.ctx.Err(); ctxErr != nil {
-			return ctxErr
-		}
 		rel, relErr := filepath.Rel(root, file)
-		name := path.Join(as, filepath.ToSlash(rel))
-		switch {
-		case diskio.IsMissing(err):
-			return nil
-		case err != nil || relErr != nil:
-			b.left(name, "cannot be read")
-			return nil //nolint:nilerr // the backup goes on and says what it lacks
-		case as == "workspace" && own.has(rel, d):
-			return pass(d) // our own data is taken by name
-		case as == "workspace" && isOldBackup(d.Name()):
-			b.left(name, "is a backup, or what a restore put aside")
-			return pass(d)
-		case d.IsDir():
-			return b.folder(name, d)
-		case passing(name):
-			return nil
-		case !d.Type().IsRegular():
-			b.left(name, "is a link or no regular file")
-			return nil
-		}
-		return b.file(file, name)
+		at := visit{name: path.Join(as, filepath.ToSlash(rel)), entry: d, err: errors.Join(err, relErr)}
+		at.open = func() (*os.File, error) { return os.Open(file) }
+		return b.visit(at)
 	})
+}
+
+// workspace adds the workspace, where no link is followed.
+func (b *backup) workspace(as string) error {
+	tree, err := diskio.OpenTree(b.o.Workspace)
+	if diskio.IsMissing(err) {
+		return nil
+	}
+	if err != nil {
+		b.left(as, "cannot be read")
+		return nil //nolint:nilerr // the backup goes on and says what it lacks
+	}
+	defer tree.Close() //nolint:errcheck // only read
+
+	own := b.ownData(tree.Path())
+	if own.around != "" {
+		b.left(as, "is part of "+own.around+" in the data folder")
+		return nil
+	}
+	return fs.WalkDir(tree.FS(), ".", func(rel string, d fs.DirEntry, err error) error {
+		at := visit{name: path.Join(as, rel), entry: d, err: err}
+		at.open = func() (*os.File, error) { return tree.Open(rel) }
+		switch {
+		case err != nil:
+		case own.has(filepath.FromSlash(rel), d):
+			return pass(d) // our own data is taken by name
+		case isOldBackup(d.Name()):
+			b.left(at.name, "is a backup, or what a restore put aside")
+			return pass(d)
+		}
+		return b.visit(at)
+	})
+}
+
+// visit is a step of the walk that makes a backup.
+type visit struct {
+	name  string // in the archive
+	entry fs.DirEntry
+	err   error
+	open  func() (*os.File, error)
+}
+
+func (b *backup) visit(at visit) error {
+	switch ctxErr := b.ctx.Err(); {
+	case ctxErr != nil:
+		return ctxErr
+	case diskio.IsMissing(at.err):
+		return nil
+	case at.err != nil:
+		b.left(at.name, "cannot be read")
+		return nil // the backup goes on and says what it lacks
+	case at.entry.IsDir():
+		return b.folder(at.name, at.entry)
+	case passing(at.name):
+		return nil
+	case !at.entry.Type().IsRegular():
+		b.left(at.name, "is a link or no regular file")
+		return nil
+	}
+	return b.file(at)
 }
 
 // passing reports files of ours that mean something only while a program runs
@@ -247,8 +278,9 @@ func (b *backup) folder(name string, d fs.DirEntry) error {
 	return b.tar.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: name + "/", Mode: int64(info.Mode().Perm()), ModTime: info.ModTime()})
 }
 
-func (b *backup) file(file, name string) error {
-	f, err := os.Open(file)
+func (b *backup) file(at visit) error {
+	name := at.name
+	f, err := at.open()
 	if diskio.IsMissing(err) {
 		return nil
 	}
@@ -268,7 +300,7 @@ func (b *backup) file(file, name string) error {
 	if strings.HasSuffix(name, ".jsonl") && isOurs(name) {
 		torn, err := diskio.TornBytes(f, size)
 		if err != nil {
-			return fmt.Errorf("read %s: %w", file, err)
+			return fmt.Errorf("read %s: %w", name, err)
 		}
 		size -= torn
 	}

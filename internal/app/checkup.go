@@ -2,10 +2,11 @@ package app
 
 import (
 	"context"
-	"errors"
+	"crypto/rand"
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -190,16 +191,60 @@ func (d *Diagnosis) workspace(ws string) {
 		d.say(Broken, "workspace", ws+" cannot be written to", "give it to your user: sudo chown -R \"$(id -u)\" "+ws)
 	default:
 		d.say(Well, "workspace", ws, "")
+		d.links(ws)
 	}
+}
+
+// links names what the program would use in the workspace and does not, because
+// it is a link.
+func (d *Diagnosis) links(ws string) {
+	links := LinkedNames(ws)
+	if len(links) == 0 {
+		return
+	}
+	verb := "is a link"
+	if len(links) > 1 {
+		verb = "are links"
+	}
+	d.say(Doubt, "links", strings.Join(links, ", ")+" "+verb+" in "+ws+"; nanobot does not follow links inside a workspace",
+		"put the files and folders themselves there; a link from elsewhere to them works")
+}
+
+// LinkedNames are the files and folders of a workspace that the program would
+// read, if they were not links.
+func LinkedNames(workspace string) []string {
+	tree, err := diskio.OpenTree(workspace)
+	if err != nil {
+		return nil
+	}
+	defer tree.Close() //nolint:errcheck // only read
+
+	files, folders := followed()
+	links := tree.Links(append(files, folders...)...)
+	for _, dir := range []string{"memory", "skills"} {
+		entries, _ := tree.ReadDir(dir) // a folder that is a link is in the list already
+		for _, e := range entries {
+			name := path.Join(dir, e.Name())
+			if dir == "skills" && e.IsDir() {
+				name = path.Join(name, "SKILL.md")
+			}
+			links = append(links, tree.Links(name)...)
+		}
+	}
+	return links
 }
 
 // writable tries it: permissions alone do not tell on every file system.
 func writable(dir string) bool {
-	f, err := os.CreateTemp(dir, ".nanobot-doctor-*")
+	tree, err := diskio.OpenTree(dir)
 	if err != nil {
 		return false
 	}
-	return errors.Join(f.Close(), os.Remove(f.Name())) == nil
+	defer tree.Close() //nolint:errcheck // nothing is pending
+
+	name := ".nanobot-doctor-" + strings.ToLower(rand.Text())
+	_, err = tree.CreateNew(name, nil, 0o600)
+	return err == nil && tree.Remove(name) == nil
 }
 
 func (d *Diagnosis) modes(l *config.Loaded) {

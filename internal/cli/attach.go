@@ -42,7 +42,15 @@ func checkFiles(files []string) ([]bus.Media, error) {
 // restricted to its workspace could otherwise not open what it was just given.
 func attach(files []bus.Media, workspace, dataDir string) ([]bus.Media, error) {
 	for i, m := range files {
-		if m.Size > maxCopy || strings.HasPrefix(m.Path, workspace+string(filepath.Separator)) {
+		if strings.HasPrefix(m.Path, workspace+string(filepath.Separator)) {
+			continue // links there are not followed
+		}
+		if m.Size > maxCopy {
+			path, err := filepath.EvalSymlinks(m.Path)
+			if err != nil {
+				return nil, fmt.Errorf("attach %s: %w", m.Name, err)
+			}
+			files[i].Path = path
 			continue
 		}
 		path, err := keepCopy(m, filepath.Join(dataDir, "media", "cli"))

@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
+	"path"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -215,20 +214,44 @@ func (m *memoryOf) forgetters() []forgetter {
 // forgetCopies takes the lines out of what was set aside when the memory of an
 // older version was taken over.
 func (m *memoryOf) forgetCopies(_ context.Context, f *forgotten) (lines int, err error) {
-	names, err := filepath.Glob(filepath.Join(globSafe(m.dir), "imported", "*"))
-	if err != nil {
-		return 0, err
+	for _, part := range []struct {
+		base, dir string
+		want      func(name string) bool
+	}{
+		{m.dir, "imported", func(string) bool { return true }},
+		{m.workspace, "memory", func(name string) bool { return strings.HasPrefix(name, "HISTORY.md") }},
+	} {
+		tree, err := diskio.OpenTree(part.base)
+		if diskio.IsMissing(err) {
+			continue
+		}
+		if err != nil {
+			return lines, err
+		}
+		n, err := forgetIn(tree, part.dir, part.want, f)
+		lines += n
+		if err = errors.Join(err, tree.Close()); err != nil {
+			return lines, err
+		}
 	}
-	more, err := filepath.Glob(filepath.Join(globSafe(m.workspace), "memory", "HISTORY.md*"))
-	if err != nil {
-		return 0, err
+	return lines, nil
+}
+
+// maxCopyRead bounds a file that was set aside, in bytes.
+const maxCopyRead = 256 << 20
+
+// forgetIn takes the lines out of files of a folder.
+func forgetIn(tree *diskio.Tree, dir string, want func(name string) bool, f *forgotten) (lines int, err error) {
+	entries, err := tree.ReadDir(dir)
+	if diskio.IsMissing(err) {
+		return 0, nil
 	}
-	for _, name := range append(names, more...) {
-		fi, err := os.Lstat(name)
-		if err != nil || !fi.Mode().IsRegular() {
+	for _, e := range entries {
+		if !e.Type().IsRegular() || !want(e.Name()) {
 			continue // a link may lead anywhere
 		}
-		data, err := os.ReadFile(name)
+		name := path.Join(dir, e.Name())
+		data, err := tree.ReadFile(name, maxCopyRead)
 		if err != nil {
 			return lines, err
 		}
@@ -237,19 +260,15 @@ func (m *memoryOf) forgetCopies(_ context.Context, f *forgotten) (lines int, err
 			continue
 		}
 		lines += n
-		if err := diskio.WriteFile(name, []byte(left), fi.Mode().Perm()); err != nil {
+		info, err := tree.Lstat(name)
+		if err == nil {
+			err = tree.WriteFile(name, []byte(left), info.Mode().Perm())
+		}
+		if err != nil {
 			return lines, err
 		}
 	}
-	return lines, nil
-}
-
-// globSafe makes a folder's name mean itself in a pattern.
-func globSafe(dir string) string {
-	if runtime.GOOS == "windows" {
-		return dir // there is no way to escape there
-	}
-	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(dir)
+	return lines, err
 }
 
 // forgetFiles takes the lines out of the files and out of all versions of them.
@@ -322,28 +341,41 @@ func (m *memoryOf) tellLeft(cmd *cobra.Command, f *forgotten) error {
 	if err != nil {
 		return err
 	}
-	for _, dir := range []string{m.dir, filepath.Join(m.workspace, "memory")} {
-		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-			switch {
-			case errors.Is(err, fs.ErrNotExist):
-				return nil
-			case err != nil:
-				return err
-			case d.IsDir() && path == repo:
-				return fs.SkipDir // it was rewritten
-			}
-			if fi, err := d.Info(); err != nil || !fi.Mode().IsRegular() || fi.Size() > maxScan {
-				return nil //nolint:nilerr // it went meanwhile
-			}
-			if data, err := os.ReadFile(path); err == nil && f.has(string(data)) { //nolint:gosec // a file of the memory
-				cmd.Printf("left alone: %s still holds it\n", printable(path))
-			}
-			return nil
-		})
-		if err != nil {
+	for _, part := range [][2]string{{m.dir, "."}, {m.workspace, "memory"}} {
+		if err := tellLeftIn(cmd, part[0], part[1], repo, f); err != nil {
 			return err
 		}
 	}
 	cmd.Println("What was said stays in the conversations: nanobot sessions list")
 	return nil
+}
+
+// tellLeftIn is tellLeft for a folder. The repository was rewritten already.
+func tellLeftIn(cmd *cobra.Command, base, dir, repo string, f *forgotten) error {
+	tree, err := diskio.OpenTree(base)
+	if diskio.IsMissing(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer tree.Close() //nolint:errcheck // only read
+
+	return fs.WalkDir(tree.FS(), dir, func(name string, d fs.DirEntry, err error) error {
+		full := filepath.Join(base, filepath.FromSlash(name))
+		switch {
+		case diskio.IsMissing(err):
+			return nil
+		case err != nil:
+			return err
+		case d.IsDir() && full == repo:
+			return fs.SkipDir
+		case !d.Type().IsRegular():
+			return nil
+		}
+		if data, err := tree.ReadFile(name, maxScan); err == nil && f.has(string(data)) {
+			cmd.Printf("left alone: %s still holds it\n", printable(full))
+		}
+		return nil
+	})
 }

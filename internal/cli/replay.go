@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -189,7 +190,7 @@ func replayWorkspace(dir string, rec *record.Recording) (string, error) {
 	if rec.Header.Files == nil {
 		return workspace, nil // nobody knows; the templates are the best guess
 	}
-	root, err := os.OpenRoot(workspace) // the names come from a stranger's file
+	root, err := diskio.OpenTree(workspace) // the names come from a stranger's file
 	if err != nil {
 		return "", err
 	}
@@ -200,10 +201,10 @@ func replayWorkspace(dir string, rec *record.Recording) (string, error) {
 		}
 	}
 	for name, body := range rec.Header.Files {
-		if err := root.MkdirAll(filepath.Dir(filepath.FromSlash(name)), 0o700); err != nil {
+		if err := root.MkdirAll(path.Dir(name), 0o700); err != nil {
 			return "", err
 		}
-		if err := root.WriteFile(filepath.FromSlash(name), []byte(body), 0o600); err != nil {
+		if err := root.WriteFile(name, []byte(body), 0o600); err != nil {
 			return "", err
 		}
 	}

@@ -106,10 +106,6 @@ type skillJSON struct {
 }
 
 func (s *skills) describe(list []skill.Skill) ([]skillJSON, error) {
-	records, err := skill.ListInstalled(s.place.Ledger)
-	if err != nil {
-		return nil, err
-	}
 	out := []skillJSON{}
 	for _, k := range list {
 		e := skillJSON{
@@ -118,20 +114,17 @@ func (s *skills) describe(list []skill.Skill) ([]skillJSON, error) {
 		}
 		e.Available = e.Available && !e.Disabled
 		if k.Source == skill.FromInstalled {
-			same := func(r skill.Installed) bool { return r.Name == k.Name && sameDir(r.Dir, filepath.Dir(k.Path)) }
-			if i := slices.IndexFunc(records, same); i >= 0 {
-				e.SHA256, e.Changed = records[i].SHA256, records[i].Changed()
+			rec, found, err := skill.FindInstalled(s.place, k.Name)
+			if err != nil {
+				return nil, err
+			}
+			if found {
+				e.SHA256, e.Changed = rec.SHA256, rec.Changed()
 			}
 		}
 		out = append(out, e)
 	}
 	return out, nil
-}
-
-func sameDir(a, b string) bool {
-	x, err := os.Stat(a)
-	y, err2 := os.Stat(b)
-	return err == nil && err2 == nil && os.SameFile(x, y)
 }
 
 // state says in a word or two whether a skill can be used.

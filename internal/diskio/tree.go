@@ -62,18 +62,6 @@ func OpenTreeAt(dir string, protected ...string) (*Tree, error) {
 	return top.Sub(rel)
 }
 
-// OpenAt opens a regular file for reading whose absolute path was found before
-// and held no link then. It must hold none now.
-func OpenAt(file string) (*os.File, error) {
-	top, rel, err := openTop(file)
-	if err != nil {
-		return nil, err
-	}
-	defer top.Close() //nolint:errcheck // only a way
-
-	return top.Open(rel)
-}
-
 // openTop opens the volume of an absolute path as a tree.
 func openTop(abs string) (top *Tree, rel string, err error) {
 	if !filepath.IsAbs(abs) {

@@ -94,6 +94,23 @@ func ListInstalled(path string) ([]Installed, error) {
 	return l.Skills, err
 }
 
+// FindInstalled returns the record of a skill of one workspace.
+func FindInstalled(p Place, name string) (rec Installed, found bool, err error) {
+	book, err := readLedger(p.Ledger)
+	if err != nil {
+		return rec, false, err
+	}
+	dir, err := skillsDir(p.Workspace)
+	if diskio.IsMissing(err) {
+		return rec, false, nil
+	}
+	if err != nil {
+		return rec, false, err
+	}
+	rec, found = book.find(filepath.Join(dir, name))
+	return rec, found, nil
+}
+
 // InstalledDirs returns the directories of all installed skills, which no tool
 // of the agent should write to: their text was checked when they came in.
 func InstalledDirs(path string) ([]string, error) {

@@ -107,20 +107,7 @@ func (h *House) taught(s skill.Skill) (taught, error) { //nolint:gocritic // pla
 
 // installed is the record of a skill of this workspace.
 func (h *House) installed(name string) (rec skill.Installed, found bool, err error) {
-	all, err := skill.ListInstalled(h.Place.Ledger)
-	if err != nil {
-		return rec, false, err
-	}
-	here, err := os.Stat(filepath.Join(h.Workspace, "skills"))
-	if err != nil {
-		return rec, false, nil //nolint:nilerr // without the folder there is none
-	}
-	for _, r := range all {
-		if dir, err := os.Stat(filepath.Dir(r.Dir)); r.Name == name && err == nil && os.SameFile(dir, here) {
-			return r, true, nil
-		}
-	}
-	return rec, false, nil
+	return skill.FindInstalled(skill.Place{Workspace: h.Workspace, Ledger: h.Place.Ledger}, name)
 }
 
 // skillWish is what the actions about skills are asked for.

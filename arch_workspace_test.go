@@ -1,0 +1,264 @@
+package nanobot_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// workspacePackages handle paths of a workspace, which commands can change at
+// any moment. Their files open such paths through diskio.Tree or diskio.Jail
+// (decision 28).
+var workspacePackages = []string{
+	".", "cmd/*", "internal/agent", "internal/api", "internal/app", "internal/channel", "internal/channel/*", "internal/cli",
+	"internal/gitstore", "internal/llm/record", "internal/memory", "internal/runner", "internal/schedule", "internal/session",
+	"internal/session/*", "internal/skill", "internal/tool", "internal/tool/*", "internal/tui", "internal/webui",
+}
+
+// byPath are the functions that follow links. Temporary files of os.CreateTemp
+// and os.MkdirTemp are not among them: their names are new and they are not in
+// a workspace.
+var byPath = map[string][]string{
+	"os": {
+		"Chdir", "Chmod", "Chown", "Chtimes", "CopyFS", "Create", "DirFS", "Lchown", "Link", "Lstat", "Mkdir", "MkdirAll", "Open",
+		"OpenFile", "OpenInRoot", "OpenRoot", "ReadDir", "ReadFile", "Readlink", "Remove", "RemoveAll", "Rename", "Stat", "Symlink",
+		"Truncate", "WriteFile",
+	},
+	"path/filepath":             {"EvalSymlinks", "Glob", "Walk", "WalkDir"},
+	"io/ioutil":                 {"ReadDir", "ReadFile", "WriteFile"},
+	module + "/internal/diskio": {"CopyFile", "MkdirAll", "Replace", "SyncDir", "TryLock", "WriteFile"},
+	"golang.org/x/sys/unix":     {"Open", "Openat", "Openat2", "Rename", "Unlink"},
+	"syscall":                   {"Open", "Rename", "Unlink"},
+}
+
+// byPathAllowed are the files that use such a function all the same, each with
+// the reason why no path of a workspace reaches it. It changes in the commit
+// that changes the file.
+var byPathAllowed = map[string]string{
+	"internal/agent/subagent.go": "keeps subagents in the data folder",
+
+	"internal/api/media.go":   "keeps received files in the data folder",
+	"internal/api/request.go": "removes received files in the data folder",
+
+	"internal/app/backup.go":         "reads the data folder by path; the workspace goes through a tree",
+	"internal/app/backup_own.go":     "finds out whether the workspace and the data folder are one",
+	"internal/app/backup_restore.go": "unpacks into a new folder beside the old one and swaps them",
+	"internal/app/checkup.go":        "looks at the data folder and at the workspace itself",
+	"internal/app/checkup_state.go":  "reads the data folder",
+	"internal/app/confine.go":        "resolves folders that the configuration opens for commands",
+	"internal/app/control.go":        "makes the socket in the data folder",
+	"internal/app/figures.go":        "counts conversations in the data folder",
+	"internal/app/gateway.go":        "removes its own temporary folder",
+	"internal/app/hook.go":           "keeps a token in the data folder",
+	"internal/app/mcp.go":            "makes the workspace itself",
+	"internal/app/netproxy.go":       "removes its own temporary folder",
+	"internal/app/owner.go":          "keeps the owner's chat in the data folder",
+	"internal/app/reload.go":         "copies the configuration in the data folder",
+	"internal/app/schedule.go":       "moves jobs of older versions",
+	"internal/app/seal.go":           "resolves the path of the workspace itself",
+	"internal/app/security.go":       "looks at the configuration and the data folder",
+	"internal/app/serve.go":          "watches the configuration",
+	"internal/app/speech.go":         "reads received recordings in the data folder",
+	"internal/app/workspace.go":      "makes the workspace",
+
+	"internal/channel/channeltest/suite.go":   "is for tests of channels",
+	"internal/channel/deliver.go":             "looks at files to send, which are copies in the data folder",
+	"internal/channel/email/send.go":          "sends copies in the data folder",
+	"internal/channel/media.go":               "keeps received files in the data folder",
+	"internal/channel/pairing.go":             "keeps pairings in the data folder",
+	"internal/channel/state.go":               "keeps the state of channels in the data folder",
+	"internal/channel/telegram/file.go":       "sends copies in the data folder",
+	"internal/channel/websocket/media.go":     "sends copies in the data folder",
+	"internal/channel/websocket/receive.go":   "removes received files in the data folder",
+	"internal/channel/websocket/websocket.go": "makes the socket in the data folder",
+
+	"internal/cli/attach.go":          "copies files that the user names; those of the workspace stay and go through a tree",
+	"internal/cli/backup.go":          "writes the archive that the user names",
+	"internal/cli/config_edit.go":     "edits the configuration",
+	"internal/cli/doctor.go":          "repairs modes in the data folder",
+	"internal/cli/doctor_bundle.go":   "writes the archive that the user names, from logs in the data folder",
+	"internal/cli/doctor_checkup.go":  "makes the workspace itself and repairs modes in the data folder",
+	"internal/cli/gateway.go":         "removes a file of the data folder",
+	"internal/cli/gateway_control.go": "reads logs in the data folder",
+	"internal/cli/mcp_login.go":       "reads a file that the user names",
+	"internal/cli/mcp_serve.go":       "keeps a token in the data folder",
+	"internal/cli/memory.go":          "looks whether the workspace itself exists",
+	"internal/cli/memory_version.go":  "edits a copy in a temporary folder",
+	"internal/cli/older.go":           "looks for other versions of the program",
+	"internal/cli/onboard.go":         "writes the configuration",
+	"internal/cli/replay.go":          "works in a temporary folder",
+	"internal/cli/service.go":         "writes the unit of the service",
+	"internal/cli/service_host.go":    "reads the unit of the service",
+	"internal/cli/sessions.go":        "writes the file that the user names",
+	"internal/cli/skill.go":           "looks at files that the user names",
+	"internal/cli/status.go":          "looks whether the workspace itself exists",
+	"internal/cli/transcribe.go":      "reads a recording that the user names",
+
+	"internal/gitstore/repo.go": "makes the private repository in the data folder and looks for one above the work tree",
+
+	"internal/llm/record/load.go":   "reads a recording that the user names",
+	"internal/llm/record/record.go": "writes a recording that the user names",
+
+	"internal/memory/archive.go":          "keeps records in the data folder",
+	"internal/memory/dream.go":            "keeps its state in the data folder",
+	"internal/memory/dream_apply.go":      "keeps its journal in the data folder",
+	"internal/memory/dream_provenance.go": "keeps sources in the data folder",
+	"internal/memory/history_file.go":     "keeps the history in the data folder",
+	"internal/memory/history_import.go":   "keeps the history in the data folder; the workspace goes through a tree",
+	"internal/memory/history_mirror.go":   "keeps originals in the data folder; the workspace goes through a tree",
+
+	"internal/runner/offload.go": "keeps results of tools in the data folder",
+
+	"internal/schedule/guest.go":   "keeps jobs in the data folder",
+	"internal/schedule/run.go":     "keeps jobs in the data folder",
+	"internal/schedule/store.go":   "keeps jobs in the data folder",
+	"internal/schedule/trigger.go": "keeps triggers in the data folder",
+
+	"internal/session/archive.go":         "keeps conversations in the data folder",
+	"internal/session/copyback.go":        "writes copies of conversations for older versions",
+	"internal/session/import.go":          "takes over conversations of older versions",
+	"internal/session/journal.go":         "keeps conversations in the data folder",
+	"internal/session/list.go":            "keeps conversations in the data folder",
+	"internal/session/recent.go":          "keeps conversations in the data folder",
+	"internal/session/search/database.go": "keeps the index in the data folder",
+	"internal/session/search/forget.go":   "keeps the index in the data folder",
+	"internal/session/search/list.go":     "keeps the index in the data folder",
+	"internal/session/search/search.go":   "keeps the index in the data folder",
+	"internal/session/search/source.go":   "reads conversations in the data folder",
+	"internal/session/session.go":         "keeps conversations in the data folder",
+	"internal/session/store.go":           "keeps conversations in the data folder",
+	"internal/session/workspace.go":       "tells workspaces apart",
+
+	"internal/skill/archive.go":  "reads an archive that the user names",
+	"internal/skill/bundle.go":   "looks at what the user names; the content goes through a tree",
+	"internal/skill/install.go":  "keeps the ledger in the data folder and makes the workspace itself",
+	"internal/skill/ledger.go":   "keeps the ledger in the data folder",
+	"internal/skill/scaffold.go": "makes the workspace itself",
+
+	"internal/tool/approve/file.go":     "finds the name behind links to judge it; it opens nothing",
+	"internal/tool/files/patch.go":      "finds the name behind links to compare it; it opens nothing",
+	"internal/tool/files/read.go":       "finds the name behind links to judge it; the jail opens",
+	"internal/tool/image/store.go":      "keeps pictures in the data folder",
+	"internal/tool/mcp/oauth_store.go":  "keeps tokens in the data folder",
+	"internal/tool/mcp/pins.go":         "keeps descriptions in the data folder",
+	"internal/tool/mcp/process_unix.go": "reads /proc",
+	"internal/tool/mcp/result.go":       "keeps results in the data folder",
+	"internal/tool/shell/paths.go":      "finds the names behind links in a command to judge them; it opens nothing",
+	"internal/tool/shell/run_linux.go":  "reads /proc",
+	"internal/tool/shell/run_unix.go":   "looks for shells in system folders",
+	"internal/tool/shell/shell.go":      "finds the folder that a command starts in; the sandbox holds the command",
+	"internal/tool/undo/log.go":         "keeps the log in the data folder",
+	"internal/tool/undo/place.go":       "goes from one verified folder to the next itself, because it also records links",
+	"internal/tool/undo/prune.go":       "keeps the log in the data folder",
+	"internal/tool/undo/tree.go":        "goes from one verified folder to the next itself, because it also records links",
+	"internal/tool/undo/undo.go":        "keeps locks in the data folder",
+
+	"internal/tui/history.go": "keeps typed lines in the data folder",
+
+	"internal/webui/sidebar.go": "keeps the state of the sidebar in the data folder",
+}
+
+// openers are the functions of byPath that a file names.
+func openers(f *ast.File) (found []string) {
+	names := map[string][]string{}
+	for _, imp := range f.Imports {
+		at := strings.Trim(imp.Path.Value, `"`)
+		name := path.Base(at)
+		if imp.Name != nil {
+			name = imp.Name.Name
+		}
+		if list := byPath[at]; list != nil {
+			names[name] = list
+			if name == "." {
+				found = append(found, "import . "+at)
+			}
+		}
+	}
+	ast.Inspect(f, func(n ast.Node) bool {
+		sel, ok := n.(*ast.SelectorExpr)
+		if !ok {
+			return true
+		}
+		x, ok := sel.X.(*ast.Ident)
+		if ok && slices.Contains(names[x.Name], sel.Sel.Name) {
+			found = append(found, x.Name+"."+sel.Sel.Name)
+		}
+		return true
+	})
+	return found
+}
+
+// Files of a workspace are opened without following links. Who needs a function
+// that follows them says in byPathAllowed why no such file reaches it.
+func TestWorkspaceAccess(t *testing.T) {
+	fset := token.NewFileSet()
+	needed := map[string]bool{}
+	err := filepath.WalkDir(".", func(file string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && file != "." && (d.Name()[0] == '.' || d.Name() == "testdata" || file == "web" || file == "tools" || file == "bench" || file == "test"):
+			return fs.SkipDir
+		case d.IsDir() || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go"):
+			return nil
+		}
+		file = filepath.ToSlash(file)
+		if !slices.ContainsFunc(workspacePackages, func(pat string) bool { return glob(pat, path.Dir(file)) }) {
+			return nil
+		}
+		f, err := parser.ParseFile(fset, file, nil, 0)
+		if err != nil {
+			return err
+		}
+		found := openers(f)
+		if len(found) == 0 {
+			return nil
+		}
+		needed[file] = true
+		if byPathAllowed[file] == "" {
+			slices.Sort(found)
+			t.Errorf("%s uses %s; open what may lie in a workspace through diskio.Tree, or say in byPathAllowed why it never does",
+				file, strings.Join(slices.Compact(found), ", "))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file := range byPathAllowed {
+		if !needed[file] {
+			t.Errorf("%s needs no entry in byPathAllowed any more; remove it", file)
+		}
+	}
+}
+
+// The rule itself must be able to fail.
+func TestWorkspaceAccessRule(t *testing.T) {
+	for src, want := range map[string]int{
+		`package x; import "os"; func f() { os.ReadFile("x") }`:                                          1,
+		`package x; import "os"; var f = os.Remove`:                                                      1,
+		`package x; import disk "os"; func f() { disk.Open("x"); disk.Stat("x") }`:                       2,
+		`package x; import "path/filepath"; func f() { filepath.WalkDir("x", nil) }`:                     1,
+		`package x; import . "os"; func f() { Open("x") }`:                                               1,
+		`package x; import "os"; func f() { os.Getenv("x"); os.MkdirTemp("", "x") }`:                     0,
+		`package x; import "` + module + `/internal/diskio"; func f() { diskio.WriteFile("x", nil, 0) }`: 1,
+		`package x; import "` + module + `/internal/diskio"; func f() { diskio.OpenTree("x") }`:          0,
+		`package x; type o struct{}; func (o) Open(string) {}; func f() { var os o; os.Open("x") }`:      0,
+		`package x; import "io/fs"; func f(t fs.FS) { t.Open("x") }`:                                     0,
+		`package x; import "golang.org/x/sys/unix"; func f() { unix.Openat(0, "x", 0, 0) }`:              1,
+	} {
+		f, err := parser.ParseFile(token.NewFileSet(), "x.go", src, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := openers(f); len(got) != want {
+			t.Errorf("%s\nnames %q, want %d", src, got, want)
+		}
+	}
+}
