@@ -177,6 +177,7 @@ func (a *App) settle(ctx context.Context, o Options) error {
 	}
 	notes, err := a.models.settle(ctx)
 	a.Notes = append(a.Notes, notes...)
+	a.Notes = append(a.Notes, linkNotes(a.Workspace)...)
 	return err
 }
 

@@ -198,30 +198,32 @@ func (d *Diagnosis) workspace(ws string) {
 // links names what the program would use in the workspace and does not, because
 // it is a link.
 func (d *Diagnosis) links(ws string) {
-	links := LinkedNames(ws)
-	if len(links) == 0 {
-		return
+	for _, note := range linkNotes(ws) {
+		d.say(Doubt, "links", note, "put the file or folder itself there; a link from elsewhere to it works")
 	}
-	verb := "is a link"
-	if len(links) > 1 {
-		verb = "are links"
-	}
-	d.say(Doubt, "links", strings.Join(links, ", ")+" "+verb+" in "+ws+"; nanobot does not follow links inside a workspace",
-		"put the files and folders themselves there; a link from elsewhere to them works")
 }
 
-// LinkedNames are the files and folders of a workspace that the program would
+// linkNotes say which names of a workspace are not used because they are links.
+func linkNotes(ws string) (notes []string) {
+	if links := linkedNames(ws); len(links) == 1 {
+		notes = append(notes, fmt.Sprintf("%s in %s is a link; nanobot does not follow links inside a workspace and does not use it.", links[0], ws))
+	} else if len(links) > 1 {
+		notes = append(notes, fmt.Sprintf("%s in %s are links; nanobot does not follow links inside a workspace and does not use them.", strings.Join(links, ", "), ws))
+	}
+	return notes
+}
+
+// linkedNames are the files and folders of a workspace that the program would
 // read, if they were not links.
-func LinkedNames(workspace string) []string {
+func linkedNames(workspace string) []string {
 	tree, err := diskio.OpenTree(workspace)
 	if err != nil {
 		return nil
 	}
 	defer tree.Close() //nolint:errcheck // only read
 
-	files, folders := followed()
-	links := tree.Links(append(files, folders...)...)
-	for _, dir := range []string{"memory", "skills"} {
+	links := tree.Links(append(followedFiles(), followedFolders()...)...)
+	for _, dir := range followedFolders() {
 		entries, _ := tree.ReadDir(dir) // a folder that is a link is in the list already
 		for _, e := range entries {
 			name := path.Join(dir, e.Name())

@@ -45,6 +45,9 @@ func (s *safety) confineTo(a *App, c tool.Call, cmd *exec.Cmd) (shell.Confined, 
 // settings open for commands can be read, unless it is of the workspace.
 func (s *safety) only(a *App, box *sandbox.Box, c tool.Call) (sandbox.Profile, error) {
 	dir, cfg := c.Project.Dir, a.Config.Config.Tools.Exec
+	if err := s.mounted(box); err != nil {
+		return sandbox.Profile{}, err
+	}
 	spaces := []string{a.Workspace, a.houseScope().Path}
 	p := sandbox.Profile{Workspace: dir, Exact: true, Protected: s.closed(), Network: s.Network}
 	for _, path := range slices.Concat(cfg.SandboxROBinds, cfg.SandboxRWBinds) {

@@ -221,6 +221,9 @@ func (s *safety) confine(a *App) func(c tool.Call, cmd *exec.Cmd) (shell.Confine
 		if err != nil {
 			return shell.Confined{}, fmt.Errorf("the sandbox (tools.exec.sandbox %q) cannot be used here: %w", s.Sandbox, err)
 		}
+		if err := s.mounted(box); err != nil {
+			return shell.Confined{}, err
+		}
 		cfg := a.Config.Config.Tools.Exec
 		p := sandbox.Profile{
 			Workspace: a.Workspace,

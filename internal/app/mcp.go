@@ -71,6 +71,9 @@ func (s *safety) spawn(a *App) func(server mcp.Server, cmd *exec.Cmd) (func(), e
 			Workspace: a.Workspace, ReadOnly: append(slices.Concat(cfg.SandboxROBinds, s.fixed), s.media), ReadWrite: cfg.SandboxRWBinds,
 			Protected: s.closed(), Network: s.Network, Limits: sandbox.Limits{CPU: -1},
 		}
+		if err := s.mounted(box); err != nil {
+			return nil, err
+		}
 		out, err := s.connect(box, &p, func() (*line, error) {
 			access := s.proxy.policy.Server("tools.mcpServers."+server.Name+".allowedHosts", hostRules(server.AllowedHosts))
 			return s.proxy.open(func(context.Context) *httpsafe.Access { return access }, func(httpsafe.Traffic) {})
@@ -92,7 +95,12 @@ func MCPSpawn(ctx context.Context, l *config.Loaded, o Options) (spawn, cover fu
 	if a.Workspace, err = workspaceOf(o.Workspace, l); err != nil {
 		return nil, nil, stop, err
 	}
-	s := &safety{Posture: PostureOf(l), media: filepath.Join(l.DataDir, "media"), home: placeOf(l.DataDir)}
+	s := &safety{
+		Posture: PostureOf(l),
+		media:   filepath.Join(l.DataDir, "media"),
+		home:    placeOf(l.DataDir),
+		seal:    seal{workspace: a.Workspace},
+	}
 	var denyWrite []string
 	s.protected, denyWrite = a.protectedPaths()
 	s.names = a.protectedNames()

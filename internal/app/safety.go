@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -159,13 +160,35 @@ func (s *safety) visible(paths, hidden []string) []string {
 	})
 }
 
-// closed are the protected paths, with the copies there are now.
+// closed are the protected paths, with the copies there are now and the names
+// that mounts give them now.
 func (s *safety) closed() []string {
+	all := s.copies()
+	return append(all, diskio.ShownAt(all, s.seal.workspace)...)
+}
+
+// copies are the protected paths, with the copies there are now.
+func (s *safety) copies() []string {
 	all := slices.Clone(s.protected)
 	for _, p := range s.names {
 		all = append(all, diskio.Named(p)...)
 	}
 	return all
+}
+
+// mounted refuses commands in a workspace that shows protected files through a
+// mount, if the sandbox has no means to hide them.
+func (s *safety) mounted(box *sandbox.Box) error {
+	if runtime.GOOS != "linux" || box.Level().MountNS {
+		return nil
+	}
+	ws := resolved(s.seal.workspace)
+	for _, at := range diskio.ShownAt(s.copies(), ws) {
+		if within(at, ws) {
+			return fmt.Errorf("commands do not run: the mount at %s shows protected files, and the sandbox of this machine cannot hide them; unmount it", at)
+		}
+	}
+	return nil
 }
 
 func approvalRules(in []config.ApprovalRule) []approve.Rule {

@@ -76,7 +76,7 @@ type JailOptions struct {
 // links that leave a root, FIFOs, devices and protected paths are refused
 // without a gap between check and use, because every access goes through a
 // descriptor of the root. What somebody mounts inside a root is part of it,
-// except protected paths; mounts made after the first use are not looked at.
+// except protected paths, also when it was mounted later.
 //
 // Paths are cleaned lexically before use, so "link/../x" is "x". A Jail is safe
 // for concurrent use; one Jail serves all users of a workspace, because it also
@@ -88,8 +88,8 @@ type Jail struct {
 	fold      bool // names differ only by case on this platform's disks
 	roots     []*jailRoot
 	volumes   *volumeRoots
-	guard     func() *guard
-	mounts    func() []mount
+	guards    *guardCell
+	mounts    *mountWatch
 	locks     *pathLocks
 	rules     Narrow
 	straight  []string // as in JailOptions, absolute and without links above
@@ -162,7 +162,7 @@ func OpenJail(o JailOptions) (*Jail, error) {
 		home:     o.Home,
 		restrict: o.Restrict,
 		fold:     runtime.GOOS == "darwin" || runtime.GOOS == "windows",
-		volumes:  &volumeRoots{}, locks: &pathLocks{}, mounts: sync.OnceValue(mountTable),
+		volumes:  &volumeRoots{}, locks: &pathLocks{}, mounts: &mountWatch{},
 	}
 	if j.home == "" {
 		j.home, _ = os.UserHomeDir()
@@ -194,7 +194,7 @@ func OpenJail(o JailOptions) (*Jail, error) {
 		}
 	}
 	j.rules = Narrow{Protected: slices.Clone(o.Protected), ProtectedWrite: slices.Clone(o.ProtectedWrite), names: slices.Clone(o.ProtectedNames)}
-	j.guard = sync.OnceValue(func() *guard { return newGuard(j, j.rules) })
+	j.guards = &guardCell{owner: j}
 	return j, nil
 }
 
@@ -223,11 +223,7 @@ func (j *Jail) Narrower(n Narrow) *Jail {
 		Protected: slices.Clone(n.Protected), ProtectedWrite: slices.Clone(n.ProtectedWrite), Except: slices.Clone(n.Except),
 		Unlisted: slices.Clone(n.Unlisted),
 	}
-	out.guard = sync.OnceValue(func() *guard {
-		g := newGuard(&out, out.rules)
-		g.wider = j.guard()
-		return g
-	})
+	out.guards = &guardCell{owner: &out, wider: j}
 	return &out
 }
 
@@ -241,6 +237,9 @@ func (j *Jail) Close() error {
 		errs = append(errs, r.close())
 	}
 	errs = append(errs, j.volumes.close())
+	if j.guards.wider == nil { // else the mounts are watched by the wider one
+		errs = append(errs, j.mounts.close())
+	}
 	return errors.Join(errs...)
 }
 

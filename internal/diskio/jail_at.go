@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
 )
 
 // Base is the folder a jail made by At begins in.
@@ -79,11 +78,7 @@ func (j *Jail) At(b Base) (*Jail, error) {
 		}
 	}
 	out.rules = Narrow{Protected: slices.Clone(b.Protected), Except: slices.Clone(b.Except), Unlisted: slices.Clone(b.Unlisted)}
-	out.guard = sync.OnceValue(func() *guard {
-		g := newGuard(&out, out.rules)
-		g.wider = j.guard()
-		return g
-	})
+	out.guards = &guardCell{owner: &out, wider: j}
 	return &out, nil
 }
 

@@ -17,6 +17,7 @@ type Dir struct {
 	dirHandle
 	jail   *Jail
 	path   string   // absolute, free of links when it was opened
+	guard  *guard   // that hidden is of
 	hidden []string // protected paths at or below this directory
 }
 
@@ -43,7 +44,7 @@ func (d *Dir) isHidden(name string) bool {
 		return false
 	}
 	full := filepath.Join(d.path, name)
-	return slices.ContainsFunc(d.hidden, func(p string) bool { return d.jail.guard().covers(p, full) })
+	return slices.ContainsFunc(d.hidden, func(p string) bool { return d.guard.covers(p, full) })
 }
 
 // OpenDir opens a child directory; a link is refused.
@@ -55,9 +56,15 @@ func (d *Dir) OpenDir(name string) (*Dir, error) {
 	if err != nil {
 		return nil, err
 	}
-	child := &Dir{dirHandle: h, jail: d.jail, path: filepath.Join(d.path, name)}
-	if len(d.hidden) > 0 {
-		child.hidden = d.jail.guard().below(child.path)
+	child := &Dir{dirHandle: h, jail: d.jail, path: filepath.Join(d.path, name), guard: d.jail.guard()}
+	if child.guard != d.guard { // something was mounted meanwhile
+		if err := child.guard.check(child.path, false); err != nil {
+			_ = child.Close()
+			return nil, err
+		}
+	}
+	if len(d.hidden) > 0 || child.guard != d.guard {
+		child.hidden = child.guard.below(child.path)
 	}
 	if kernelPath(filepath.ToSlash(child.path)+"/", false) {
 		_ = child.Close()

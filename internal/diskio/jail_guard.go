@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // HomeProtected lists what in a home directory is never given out (keys,
@@ -39,7 +40,32 @@ type guard struct {
 	wider           *guard // asked, too; nil: there is none
 }
 
-func newGuard(j *Jail, n Narrow) *guard {
+// guardCell holds the guard of a jail as long as the mounts are the same.
+type guardCell struct {
+	owner *Jail // whose rules they are
+	wider *Jail // its guard is asked, too; nil: there is none
+
+	mu    sync.Mutex
+	count uint64 // of the mounts that now is for
+	now   *guard
+}
+
+// guard returns the guard for the mounts of this moment.
+func (j *Jail) guard() *guard {
+	mounts, count := j.mounts.look()
+	c := j.guards
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.now == nil || c.count != count {
+		c.now, c.count = newGuard(c.owner, c.owner.rules, mounts), count
+		if c.wider != nil {
+			c.now.wider = c.wider.guard()
+		}
+	}
+	return c.now
+}
+
+func newGuard(j *Jail, n Narrow, mounts []mount) *guard {
 	g := &guard{fold: j.fold}
 	all := func(names []string) (to []string) {
 		for _, n := range names {
@@ -70,7 +96,7 @@ func newGuard(j *Jail, n Narrow) *guard {
 		}
 	}
 	g.unlisted = all(n.Unlisted)
-	mounts, ws := j.mounts(), resolveExisting(j.workspace)
+	ws := resolveExisting(j.workspace)
 	for _, list := range []*[]string{&g.deny, &g.names, &g.denyWrite, &g.unlisted} {
 		*list = append(*list, mountedNames(mounts, *list, ws)...)
 	}

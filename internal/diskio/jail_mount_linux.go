@@ -1,19 +1,107 @@
 package diskio
 
 import (
+	"io"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
 )
+
+// mountsFile lists the mounts that this process sees.
+const mountsFile = "/proc/self/mountinfo"
 
 // mountTable lists what is mounted where. Without /proc nothing is known.
 func mountTable() []mount {
-	data, err := os.ReadFile("/proc/self/mountinfo")
+	data, err := os.ReadFile(mountsFile)
 	if err != nil {
 		return nil
 	}
 	return parseMounts(string(data))
+}
+
+// mountWatch knows the mounts and notices when they change: the kernel marks an
+// open list of mounts as soon as another one is valid.
+type mountWatch struct {
+	mu     sync.Mutex
+	f      *os.File
+	opened bool
+	count  uint64 // of lists that were read
+	table  []mount
+}
+
+// look returns the mounts and a number that is another one after every change.
+func (w *mountWatch) look() ([]mount, uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.opened {
+		w.opened = true
+		w.f, _ = os.Open(mountsFile) // without it every look reads the list again
+		w.read()
+		return w.table, w.count
+	}
+	if w.f == nil || mountsChanged(w.f) {
+		w.read()
+	}
+	return w.table, w.count
+}
+
+func (w *mountWatch) read() {
+	var table []mount
+	if w.f == nil {
+		table = mountTable()
+	} else if data, err := io.ReadAll(io.NewSectionReader(w.f, 0, math.MaxInt64)); err == nil {
+		table = parseMounts(string(data))
+	}
+	if w.count == 0 || !slices.Equal(table, w.table) {
+		w.table = table
+		w.count++
+	}
+}
+
+// mountsChanged asks the kernel without waiting. An error counts as a change.
+func mountsChanged(f *os.File) bool {
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return true
+	}
+	changed := true
+	err = conn.Control(func(fd uintptr) {
+		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLPRI}}
+		_, pollErr := unix.Poll(fds, 0)
+		changed = pollErr != nil || fds[0].Revents&(unix.POLLPRI|unix.POLLERR) != 0
+	})
+	return err != nil || changed
+}
+
+func (w *mountWatch) close() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.f == nil {
+		return nil
+	}
+	err := w.f.Close()
+	w.f = nil
+	return err
+}
+
+// ShownAt are the further names that paths have through mounts now, except
+// names that cover the workspace. They are for a sandbox, which binds a
+// workspace with what is mounted in it.
+func ShownAt(paths []string, workspace string) []string {
+	var all []string
+	for _, p := range paths {
+		all = append(all, p)
+		if target := resolveExisting(p); target != p {
+			all = append(all, target)
+		}
+	}
+	return mountedNames(mountTable(), all, resolveExisting(workspace))
 }
 
 // mount is a folder, or a file, of a disk that is shown at a place.

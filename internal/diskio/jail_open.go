@@ -180,11 +180,12 @@ func (j *Jail) openDirPlace(p place) (*Dir, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := j.guard().checkDir(resolved); err != nil {
+	g := j.guard()
+	if err := g.checkDir(resolved); err != nil {
 		_ = d.Close()
 		return nil, err
 	}
-	d.jail, d.path, d.hidden = j, resolved, j.guard().below(resolved)
+	d.jail, d.path, d.guard, d.hidden = j, resolved, g, g.below(resolved)
 	return d, nil
 }
 
