@@ -322,6 +322,9 @@ func (g *Gateway) settlePairing(approve bool) webui.Action {
 		if errors.Is(err, channel.ErrNoSuchCode) {
 			return nil, webui.Refuse(http.StatusNotFound, "%v", err)
 		}
+		if errors.Is(err, channel.ErrManyCodes) {
+			return nil, webui.Refuse(http.StatusTooManyRequests, "%v", err)
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -275,8 +275,8 @@ func (g *Gate) invite(ctx context.Context, v Visitor) {
 	code, err := g.o.Pairing.Ask(ctx, g.o.Name, v.IDs[0])
 	if err != nil {
 		level := slog.LevelError
-		if errors.Is(err, ErrPairingFull) {
-			level = slog.LevelWarn
+		if errors.Is(err, ErrPairingSoon) {
+			level = slog.LevelDebug
 		}
 		g.o.Log.Log(ctx, level, "no pairing code for a stranger", "channel", g.o.Name, "sender", v.IDs[0], "err", err)
 		return

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -131,14 +132,14 @@ func TestPairingByCode(t *testing.T) {
 func TestPairingLimits(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t, `{}`)
-	for _, id := range []string{"a", "b", "c", "d"} {
+	for _, id := range []string{"a", "b", "c", "d", "a"} {
 		d.Admit(t.Context(), visitor(true, id))
 	}
-	if len(d.said) != 3 {
-		t.Errorf("%d codes, want at most 3 open ones", len(d.said))
+	if len(d.said) != 4 {
+		t.Errorf("%d codes, want one for each stranger", len(d.said))
 	}
 	d.Admit(t.Context(), visitor(false, "g"))
-	if len(d.said) != 3 {
+	if len(d.said) != 4 {
 		t.Error("a code was sent into a group")
 	}
 	d.now = d.now.Add(11 * time.Minute)
@@ -146,8 +147,114 @@ func TestPairingLimits(t *testing.T) {
 		t.Errorf("reply %q to an old code", got)
 	}
 	d.Admit(t.Context(), visitor(true, "d"))
-	if len(d.said) != 4 {
-		t.Error("no code after the old ones are gone")
+	if len(d.said) != 5 || d.said[4].Meta["_pairing_code"] == d.said[3].Meta["_pairing_code"] {
+		t.Error("no new code after the old ones are gone")
+	}
+}
+
+// Strangers cannot keep others from asking, not even a thousand of them, and do
+// not touch those of another channel.
+func TestPairingFlood(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, `{}`)
+	friend, err := d.pairing.Ask(t.Context(), "mail", "friend")
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := ""
+	for i := range 1000 {
+		d.now = d.now.Add(time.Millisecond)
+		if last, err = d.pairing.Ask(t.Context(), "tg", fmt.Sprint("flood", i)); err != nil || last == "" {
+			t.Fatalf("stranger %d is blocked: %v", i, err)
+		}
+	}
+	d.now = d.now.Add(time.Millisecond)
+	mine, err := d.pairing.Ask(t.Context(), "tg", "me")
+	if err != nil {
+		t.Fatal(err)
+	}
+	waiting, _, err := d.pairing.List()
+	if err != nil || len(waiting) > 130 {
+		t.Errorf("%d wait, %v", len(waiting), err)
+	}
+	if info, err := os.Stat(d.path); err != nil || info.Size() > 64<<10 {
+		t.Errorf("the file: %v, %v", info.Size(), err)
+	}
+	for code, who := range map[string]string{friend: "friend", mine: "me", last: "flood999"} {
+		if got, err := d.pairing.Approve(t.Context(), code); err != nil || got.Sender != who {
+			t.Errorf("approve: %+v, %v, want %s", got, err, who)
+		}
+	}
+}
+
+// The file holds no code, a person keeps theirs while this process lives, and a
+// new process gives a new one, not more often than once a minute.
+func TestPairingCodesAreHashed(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, `{}`)
+	ask := func(p *channel.Pairing) string {
+		t.Helper()
+		code, err := p.Ask(t.Context(), "tg", "8")
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := os.ReadFile(d.path)
+		if err != nil || strings.Contains(string(data), code) || strings.Contains(string(data), code[:4]) {
+			t.Errorf("%s in the file: %s, %v", code, data, err)
+		}
+		return code
+	}
+	first := ask(d.pairing)
+	if ask(d.pairing) != first {
+		t.Error("another code while the first is good")
+	}
+	other := channel.OpenPairing(d.path, func() time.Time { return d.now }, nil)
+	if code, err := other.Ask(t.Context(), "tg", "8"); !errors.Is(err, channel.ErrPairingSoon) || code != "" {
+		t.Errorf("a second code at once: %q, %v", code, err)
+	}
+	d.now = d.now.Add(2 * time.Minute)
+	second := ask(other)
+	if _, err := other.Approve(t.Context(), first); !errors.Is(err, channel.ErrNoSuchCode) {
+		t.Errorf("the code that was replaced: %v", err)
+	}
+	if text := d.pairing.Command(t.Context(), "list"); strings.Contains(text, second) || !strings.Contains(text, "8 on tg") {
+		t.Errorf("list: %s", text)
+	}
+	if who, err := d.pairing.Approve(t.Context(), " "+strings.ToLower(strings.ReplaceAll(second, "-", ""))+" "); err != nil || who.Sender != "8" {
+		t.Errorf("approve: %+v, %v", who, err)
+	}
+}
+
+// Codes cannot be guessed: after a few wrong ones none is taken for a while, in
+// every process.
+func TestPairingGuesses(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, `{}`)
+	code, err := d.pairing.Ask(t.Context(), "tg", "8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 10 {
+		p := channel.OpenPairing(d.path, func() time.Time { return d.now }, nil)
+		if _, err := p.Approve(t.Context(), fmt.Sprintf("AAAA-%04d", i)); !errors.Is(err, channel.ErrNoSuchCode) {
+			t.Fatalf("guess %d: %v", i, err)
+		}
+	}
+	if _, err := d.pairing.ApproveOwner(t.Context(), code); !errors.Is(err, channel.ErrManyCodes) {
+		t.Errorf("after ten guesses: %v", err)
+	}
+	d.now = d.now.Add(11 * time.Minute)
+	if code, err = d.pairing.Ask(t.Context(), "tg", "8"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.pairing.Approve(t.Context(), code); err != nil {
+		t.Errorf("later: %v", err)
+	}
+	if _, err := d.pairing.Ask(t.Context(), "tg", "9"); err != nil {
+		t.Fatal(err)
+	}
+	if got := d.pairing.Command(t.Context(), "deny 9"); got != "The request of 9 on tg is gone." {
+		t.Errorf("deny by name: %s", got)
 	}
 }
 
@@ -164,6 +271,15 @@ func TestPairingFile(t *testing.T) {
 		t.Error("somebody of the old file is not let in")
 	}
 	other := channel.OpenPairing(d.path, func() time.Time { return d.now }, nil)
+	if waiting, _, err := other.List(); err != nil || len(waiting) != 1 || waiting[0].Sender != "9" {
+		t.Errorf("waiting: %+v, %v", waiting, err)
+	}
+	if _, err := other.Ask(t.Context(), "tg", "7"); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := os.ReadFile(d.path); err != nil || strings.Contains(string(b), "ABCD-EFGH") {
+		t.Errorf("the code of the old file is still there: %s, %v", b, err)
+	}
 	if who, err := other.Approve(t.Context(), "abcdefgh"); err != nil || who.Sender != "9" {
 		t.Fatalf("approve: %+v, %v", who, err)
 	}
@@ -341,7 +457,7 @@ func TestCrowdOfStrangers(t *testing.T) {
 		t.Fatal("the owner is not let in")
 	}
 	crowd := func() {
-		for i := range 1000 {
+		for i := range 200 {
 			d.Admit(t.Context(), visitor(true, "s"+strconv.Itoa(i)))
 		}
 	}
@@ -354,15 +470,15 @@ func TestCrowdOfStrangers(t *testing.T) {
 			notices++
 		}
 	}
-	if codes != 3 || notices != 1 {
-		t.Errorf("%d codes, %d notices; want 3 and 1", codes, notices)
+	if codes != 200 || notices != 1 {
+		t.Errorf("%d codes, %d notices; want one for each of 200, and 1", codes, notices)
 	}
 	d.said, d.now = nil, d.now.Add(11*time.Minute)
 	d.Admit(t.Context(), visitor(false, "s1"))
 	late := visitor(false, "late")
 	late.Mentioned = true
 	d.Admit(t.Context(), late)
-	if len(d.said) != 1 || !strings.Contains(d.said[0].Text, "late") || !strings.Contains(d.said[0].Text, "999 others") {
+	if len(d.said) != 1 || !strings.Contains(d.said[0].Text, "late") || !strings.Contains(d.said[0].Text, "199 others") {
 		t.Errorf("said %+v, want a word about the one and the others", d.said)
 	}
 }

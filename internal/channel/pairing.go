@@ -3,7 +3,11 @@ package channel
 import (
 	"cmp"
 	"context"
+	"crypto/pbkdf2"
 	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,18 +29,25 @@ import (
 // Limits of pairing.
 const (
 	pairingLife    = 10 * time.Minute // of a code
-	pairingPending = 3                // open requests per channel, so that strangers cannot fill the list
+	pairingPending = 128              // open requests per channel; then the oldest one makes room
+	pairingPause   = time.Minute      // between two codes of one person
+	pairingWrong   = 10               // wrong codes within pairingLife
 	lockWait       = 5 * time.Second  // for another process that writes the file
 )
 
-// ErrPairingFull says that too many people of a channel wait already.
-var ErrPairingFull = errors.New("too many open pairing requests")
+// ErrPairingSoon says that a person got a code a moment ago.
+var ErrPairingSoon = errors.New("this person got a pairing code a moment ago")
 
 // ErrNoSuchCode refuses a code that is unknown or too old.
 var ErrNoSuchCode = errors.New("no open request has this code; codes are good for 10 minutes")
 
+// ErrManyCodes refuses codes after too many wrong ones.
+var ErrManyCodes = errors.New("too many wrong codes; wait ten minutes, then use the code that the person was given last")
+
 // Pairing is the list of people who were let in by hand, and of those who
-// asked to be. It is one file, shared by all channels and by the command line,
+// asked to be. Codes are in it as hashes only: the person who approves types the
+// one that the stranger was given. Each stranger has one open request, and a
+// stranger never keeps another one from asking. It is one file, shared by all channels and by the command line,
 // which may change it while the gateway runs. A file that cannot be read lets
 // nobody in and is never overwritten; one that makes no sense is set aside.
 type Pairing struct {
@@ -47,6 +58,8 @@ type Pairing struct {
 	mu    sync.Mutex
 	stamp stamp // of the file that book was read from
 	book  book
+	plain bool              // the file holds codes of an older version
+	given map[string]string // codes that this process knows, by their hashes
 }
 
 // stamp tells whether a file has changed.
@@ -59,7 +72,15 @@ type stamp struct {
 type book struct {
 	Approved map[string][]string `json:"approved"`
 	Owners   map[string][]string `json:"owners,omitempty"` // of the approved, those who are the owner
-	Pending  map[string]request  `json:"pending"`
+	Pending  map[string]request  `json:"pending"`          // by the hash of the code
+	Salt     string              `json:"salt,omitempty"`
+	Wrong    *attempts           `json:"wrong,omitempty"`
+}
+
+// attempts are wrong codes.
+type attempts struct {
+	Count int     `json:"count"`
+	Since float64 `json:"since"`
 }
 
 type request struct {
@@ -71,7 +92,6 @@ type request struct {
 
 // PairingRequest is somebody who asked to be let in.
 type PairingRequest struct {
-	Code    string    `json:"code"`
 	Channel string    `json:"channel"`
 	Sender  string    `json:"sender_id"`
 	Expires time.Time `json:"expires_at"`
@@ -82,7 +102,7 @@ func OpenPairing(path string, now func() time.Time, log *slog.Logger) *Pairing {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Pairing{path: path, now: orNow(now), log: log}
+	return &Pairing{path: path, now: orNow(now), log: log, given: map[string]string{}}
 }
 
 func orNow(now func() time.Time) func() time.Time {
@@ -112,28 +132,95 @@ func (p *Pairing) Owner(channel, sender string) bool {
 
 func stable(id string) string { id, _, _ = strings.Cut(id, "|"); return id }
 
-// Ask returns the code of somebody who wants in: the one they have, or a new one.
+// Ask returns the code of somebody who wants in: the one they have as long as
+// this process remembers it, else a new one that takes its place. When too many
+// people of a channel wait, the request that has waited longest there is dropped.
 func (p *Pairing) Ask(ctx context.Context, channel, sender string) (code string, err error) {
 	err = p.change(ctx, func(b *book) error {
-		waiting := 0
-		for c, r := range b.Pending {
+		now := p.seconds()
+		var mine []string
+		oldest, waiting := "", 0
+		for key, r := range b.Pending {
 			if r.Channel != channel {
 				continue
 			}
-			if waiting++; r.Sender == sender {
-				code = c
-				return nil
+			waiting++
+			if r.Sender == sender {
+				mine = append(mine, key)
+			}
+			if oldest == "" || r.Created < b.Pending[oldest].Created {
+				oldest = key
 			}
 		}
-		if waiting >= pairingPending {
-			return ErrPairingFull
+		for _, key := range mine {
+			if code = p.given[key]; code != "" {
+				return nil
+			}
+			if now-b.Pending[key].Created < pairingPause.Seconds() {
+				return ErrPairingSoon
+			}
 		}
-		now := float64(p.now().UnixMilli()) / 1000
+		for _, key := range mine {
+			delete(b.Pending, key)
+		}
+		if len(mine) == 0 && waiting >= pairingPending {
+			delete(b.Pending, oldest)
+		}
 		code = newCode()
-		b.Pending[code] = request{Channel: channel, Sender: sender, Created: now, Expires: now + pairingLife.Seconds()}
+		key, err := b.hash(code)
+		if err != nil {
+			return err
+		}
+		b.Pending[key] = request{Channel: channel, Sender: sender, Created: now, Expires: now + pairingLife.Seconds()}
+		p.remember(b, key, code)
 		return nil
 	})
-	return code, err
+	if err != nil {
+		return "", err
+	}
+	return code, nil
+}
+
+func (p *Pairing) seconds() float64 { return float64(p.now().UnixMilli()) / 1000 }
+
+// remember keeps a code in memory, so that it can be told again, and forgets
+// those whose requests are gone.
+func (p *Pairing) remember(b *book, key, code string) {
+	p.given[key] = code
+	maps.DeleteFunc(p.given, func(key, _ string) bool { _, open := b.Pending[key]; return !open })
+}
+
+const (
+	hashPrefix = "pbkdf2:" // begins the key of a request; older versions wrote the code itself
+	// hashRounds makes it hopeless to try all codes within the life of one, for
+	// somebody who got hold of the file.
+	hashRounds = 1 << 11
+)
+
+// hash is the key of the request with a code.
+func (b *book) hash(code string) (string, error) {
+	if b.Salt == "" {
+		b.Salt = rand.Text()
+	}
+	sum, err := pbkdf2.Key(sha256.New, code, []byte(b.Salt), hashRounds, sha256.Size)
+	if err != nil {
+		return "", fmt.Errorf("hash a pairing code: %w", err)
+	}
+	return hashPrefix + hex.EncodeToString(sum), nil
+}
+
+// find looks for the request with a code. It takes as long for every code.
+func (b *book) find(code string) (key string, ok bool, err error) {
+	want, err := b.hash(code)
+	if err != nil {
+		return "", false, err
+	}
+	for k := range b.Pending {
+		if subtle.ConstantTimeCompare([]byte(k), []byte(want)) == 1 {
+			key, ok = k, true
+		}
+	}
+	return key, ok, nil
 }
 
 // newCode is eight letters and digits, about 41 bits.
@@ -176,27 +263,67 @@ func add(list map[string][]string, r request) {
 	}
 }
 
-// Deny takes the request with this code away.
-func (p *Pairing) Deny(ctx context.Context, code string) (PairingRequest, error) {
-	return p.settle(ctx, code, func(*book, request) {})
+// Deny takes the request with this code away, or those of the person with this id.
+func (p *Pairing) Deny(ctx context.Context, codeOrSender string) (who PairingRequest, err error) {
+	err = p.change(ctx, func(b *book) error {
+		key, ok, err := b.find(plainCode(codeOrSender))
+		if err != nil {
+			return err
+		}
+		maps.DeleteFunc(b.Pending, func(k string, r request) bool {
+			if ok && k == key || !ok && r.Sender == strings.TrimSpace(codeOrSender) {
+				who = PairingRequest{Channel: r.Channel, Sender: r.Sender}
+				return true
+			}
+			return false
+		})
+		if who.Sender == "" {
+			return ErrNoSuchCode
+		}
+		return nil
+	})
+	return who, err
 }
 
-func (p *Pairing) settle(ctx context.Context, code string, apply func(*book, request)) (who PairingRequest, err error) {
+// plainCode is a code as it was given out, however it was typed.
+func plainCode(code string) string {
 	code = strings.ToUpper(strings.TrimSpace(code))
 	if len(code) == 8 && !strings.Contains(code, "-") {
 		code = code[:4] + "-" + code[4:]
 	}
+	return code
+}
+
+func (p *Pairing) settle(ctx context.Context, code string, apply func(*book, request)) (who PairingRequest, err error) {
+	var refused error
 	err = p.change(ctx, func(b *book) error {
-		r, ok := b.Pending[code]
-		if !ok {
-			return ErrNoSuchCode
+		now := p.seconds()
+		if b.Wrong != nil && (now-b.Wrong.Since > pairingLife.Seconds() || now < b.Wrong.Since) {
+			b.Wrong = nil
 		}
-		delete(b.Pending, code)
+		if b.Wrong != nil && b.Wrong.Count >= pairingWrong {
+			return ErrManyCodes
+		}
+		key, ok, err := b.find(plainCode(code))
+		if err != nil {
+			return err
+		}
+		if !ok {
+			if b.Wrong == nil {
+				b.Wrong = &attempts{Since: now}
+			}
+			b.Wrong.Count++
+			refused = ErrNoSuchCode // and the attempt is kept
+			return nil
+		}
+		r := b.Pending[key]
+		delete(b.Pending, key)
+		b.Wrong = nil
 		apply(b, r)
-		who = PairingRequest{Code: code, Channel: r.Channel, Sender: r.Sender}
+		who = PairingRequest{Channel: r.Channel, Sender: r.Sender}
 		return nil
 	})
-	return who, err
+	return who, errors.Join(err, refused)
 }
 
 // Revoke shuts somebody out again, on one channel or with an empty one on all,
@@ -231,19 +358,19 @@ func (p *Pairing) List() (waiting []PairingRequest, approved map[string][]string
 	if err := p.refresh(); err != nil {
 		return nil, nil, err
 	}
-	now := float64(p.now().UnixMilli()) / 1000
+	now := p.seconds()
 	approved = map[string][]string{}
 	for name, list := range p.book.Approved {
 		approved[name] = slices.Clone(list)
 	}
-	for code, r := range p.book.Pending {
+	for _, r := range p.book.Pending {
 		if r.Expires > now {
-			waiting = append(waiting, PairingRequest{Code: code, Channel: r.Channel, Sender: r.Sender, Expires: time.UnixMilli(int64(r.Expires * 1000))})
+			waiting = append(waiting, PairingRequest{Channel: r.Channel, Sender: r.Sender, Expires: time.UnixMilli(int64(r.Expires * 1000))})
 		}
 	}
 	sort.Slice(waiting, func(i, j int) bool {
 		a, b := &waiting[i], &waiting[j]
-		return cmp.Or(a.Expires.Compare(b.Expires), cmp.Compare(a.Code, b.Code)) < 0
+		return cmp.Or(a.Expires.Compare(b.Expires), cmp.Compare(a.Channel, b.Channel), cmp.Compare(a.Sender, b.Sender)) < 0
 	})
 	return waiting, approved, nil
 }
@@ -267,7 +394,7 @@ func (p *Pairing) rewrite(apply func(*book) error) error {
 	if err := p.refresh(); err != nil {
 		return err
 	}
-	now := float64(p.now().UnixMilli()) / 1000
+	now := p.seconds()
 	maps.DeleteFunc(p.book.Pending, func(_ string, r request) bool { return r.Expires <= now || r.Sender == "" || r.Channel == "" })
 	before, err := json.Marshal(p.book)
 	if err != nil {
@@ -280,10 +407,10 @@ func (p *Pairing) rewrite(apply func(*book) error) error {
 	if err != nil {
 		return err
 	}
-	if after, err := json.Marshal(p.book); err == nil && string(after) == string(before) {
+	if after, err := json.Marshal(p.book); err == nil && string(after) == string(before) && !p.plain {
 		return nil
 	}
-	p.stamp = stamp{}
+	p.stamp, p.plain = stamp{}, false
 	if err := diskio.WriteFile(p.path, append(data, '\n'), 0o600); err != nil {
 		return fmt.Errorf("write the list of paired people: %w", err)
 	}
@@ -343,7 +470,33 @@ func (p *Pairing) refresh() error {
 	if b.Pending == nil {
 		b.Pending = map[string]request{}
 	}
+	if err := p.hashOld(&b); err != nil {
+		return err
+	}
 	p.book, p.stamp = b, now
+	return nil
+}
+
+// hashOld replaces codes that an older version wrote down by their hashes.
+func (p *Pairing) hashOld(b *book) error {
+	p.plain = false
+	for _, code := range slices.Sorted(maps.Keys(b.Pending)) {
+		if strings.HasPrefix(code, hashPrefix) {
+			continue
+		}
+		p.plain = true
+		r := b.Pending[code]
+		delete(b.Pending, code)
+		if r.Sender == "" || r.Channel == "" || r.Expires <= p.seconds() {
+			continue
+		}
+		key, err := b.hash(plainCode(code))
+		if err != nil {
+			return err
+		}
+		b.Pending[key] = r
+		p.given[key] = plainCode(code)
+	}
 	return nil
 }
 
@@ -351,7 +504,7 @@ func emptyBook() book {
 	return book{Approved: map[string][]string{}, Pending: map[string]request{}}
 }
 
-const pairingUsage = "Use /pairing list, /pairing approve CODE, /pairing deny CODE, /pairing revoke USER or /pairing revoke CHANNEL USER."
+const pairingUsage = "Use /pairing list, /pairing approve CODE, /pairing deny CODE or USER, /pairing revoke USER or /pairing revoke CHANNEL USER."
 
 // PairingCommand is the line of menus for what channels answer by themselves.
 func PairingCommand() Command {
@@ -406,7 +559,7 @@ func (p *Pairing) describe() (string, error) {
 	}
 	var b strings.Builder
 	for _, r := range waiting {
-		fmt.Fprintf(&b, "waiting: %s on %s, code %s, until %s\n", r.Sender, r.Channel, r.Code, r.Expires.Format("15:04"))
+		fmt.Fprintf(&b, "waiting: %s on %s, until %s; approve with the code they were given\n", r.Sender, r.Channel, r.Expires.Format("15:04"))
 	}
 	for _, name := range slices.Sorted(maps.Keys(approved)) {
 		fmt.Fprintf(&b, "approved on %s: %s\n", name, strings.Join(approved[name], ", "))

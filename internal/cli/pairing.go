@@ -17,8 +17,8 @@ import (
 func (c *command) pairingCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "pairing", Short: "Let people in who wrote to the bot",
-		Long: `Somebody unknown who writes to the bot gets a code. pairing approves or denies
-such codes, shows who was let in, and shuts people out again. It works whether
+		Long: `A stranger who writes to the bot gets a code, which only they see: ask them for it.
+pairing approves or denies such codes, shows who was let in, and shuts people out again. It works whether
 the gateway runs or not, and takes effect with their next message.`,
 		Example: `  nanobot pairing list
   nanobot pairing approve ABCD-EFGH
@@ -69,13 +69,13 @@ func printPairing(cmd *cobra.Command, waiting []channel.PairingRequest, approved
 		return nil
 	}
 	w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 8, 2, ' ', 0)
-	fmt.Fprintln(w, "CHANNEL\tPERSON\tSTATE\tCODE")
+	fmt.Fprintln(w, "CHANNEL\tPERSON\tSTATE")
 	for _, r := range waiting {
-		fmt.Fprintf(w, "%s\t%s\twaits until %s\t%s\n", r.Channel, r.Sender, r.Expires.Format("15:04"), r.Code)
+		fmt.Fprintf(w, "%s\t%s\twaits until %s\n", r.Channel, r.Sender, r.Expires.Format("15:04"))
 	}
 	for _, name := range slices.Sorted(maps.Keys(approved)) {
 		for _, who := range approved[name] {
-			fmt.Fprintf(w, "%s\t%s\tapproved\t\n", name, who)
+			fmt.Fprintf(w, "%s\t%s\tapproved\n", name, who)
 		}
 	}
 	return w.Flush()

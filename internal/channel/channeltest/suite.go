@@ -4,6 +4,7 @@ package channeltest
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -57,7 +58,8 @@ func testStranger(t *testing.T, h *house) {
 	if err != nil || len(waiting) != 1 {
 		t.Fatalf("waiting %+v, %v, want one", waiting, err)
 	}
-	h.write(1, "/pairing approve "+waiting[0].Code)
+	code := regexp.MustCompile(`[A-Z0-9]{4}-[A-Z0-9]{4}`).FindString(h.texts(who.Chat)[0])
+	h.write(1, "/pairing approve "+code)
 	h.await("the approval", func() bool { return len(h.texts(h.Chat(h.Owner))) == 1 })
 	who.ID, who.Text = "2001", "hello"
 	h.Deliver(t, who)
