@@ -9,6 +9,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/session"
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // Events of messages that a schedule wrote. They are also the names under
@@ -26,6 +27,9 @@ func scheduled(in bus.Inbound) bool { //nolint:gocritic // plain data travels by
 
 // source is what the turn of a message is accounted under.
 func source(in bus.Inbound) string { //nolint:gocritic // plain data travels by value
+	if in.Scope != "" {
+		return llm.GuestSource(text.SafeName(bus.Room(in.Route, in.Scope)))
+	}
 	switch in.Event {
 	case eventCron, eventHeartbeat:
 		return in.Event

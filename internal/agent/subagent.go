@@ -268,9 +268,17 @@ func (t *turn) subagentSpec(s *subagent) runner.Spec {
 			Route: s.Route, SessionKey: s.Session, Scope: s.Scope, Project: t.project, SenderID: t.it.in.SenderID, TurnID: t.id, UserText: s.Task,
 			Tainted: s.Tainted, State: &tool.State{},
 		},
-		Source: "subagent", Sequential: true, Hooks: []runner.Hooks{hooks}, Approve: t.Approve, Redact: t.Secrets.Redact,
+		Source: cmp.Or(t.guestSource(), "subagent"), Sequential: true, Hooks: []runner.Hooks{hooks}, Approve: t.Approve, Redact: t.Secrets.Redact,
 		OffloadDir: t.place(t.it.in).Results, Scale: t.calibration(t.rt.Name).Factor(), Log: t.Log.With("session", t.key, "subagent", s.ID),
 	}
+}
+
+// guestSource is what the work of a guest is accounted under; "" for the owner.
+func (t *turn) guestSource() string {
+	if t.it.in.Scope == "" {
+		return ""
+	}
+	return source(t.it.in)
 }
 
 // subagentTools are those without a conversation or other agents in them.

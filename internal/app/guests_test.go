@@ -43,6 +43,9 @@ func TestGuestsHaveAWorkspaceOfTheirOwn(t *testing.T) {
 	if strings.Contains(seen, canary) {
 		t.Errorf("the guest saw the owner's file: %s", seen)
 	}
+	if !strings.Contains(seen, `"Source":"guest:`+text.SafeName(group)+`"`) {
+		t.Error("the turn of a guest is not accounted as one")
+	}
 	if b, err := os.ReadFile(filepath.Join(s.guestSpace(), "new.txt")); err != nil || string(b) != ownTag+" 9" {
 		t.Errorf("new.txt = %q, %v", b, err)
 	}

@@ -28,7 +28,7 @@ func PricesFile(loaded *config.Loaded) string { return filepath.Join(loaded.Data
 func SpendingLimits(b config.Budget) ledger.Limits {
 	lim := ledger.Limits{
 		DailyUSD: b.DailyUSD, MonthlyUSD: b.MonthlyUSD, TurnUSD: b.TurnUSD, DailyTokens: b.DailyTokens,
-		UnpricedDailyTokens: b.UnpricedDailyTokens, WarnAt: b.WarnAt, OnExceed: ledger.OnExceed(b.OnExceed),
+		UnpricedDailyTokens: b.UnpricedDailyTokens, GuestShare: b.GuestShare, PerGuestShare: b.PerGuestShare, WarnAt: b.WarnAt, OnExceed: ledger.OnExceed(b.OnExceed),
 		PerSource: make(map[string]ledger.SourceLimits, len(b.PerSource)),
 	}
 	for name, s := range b.PerSource {

@@ -23,6 +23,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/origin"
 	"github.com/nanobot-go/nanobot/internal/sandbox"
 	"github.com/nanobot-go/nanobot/internal/skill"
+	"github.com/nanobot-go/nanobot/internal/text"
 	"github.com/nanobot-go/nanobot/internal/tool"
 	"github.com/nanobot-go/nanobot/internal/tool/approve"
 	"github.com/nanobot-go/nanobot/internal/tool/files"
@@ -223,7 +224,7 @@ func (a *App) metered(t tool.Tool, provider, model string) tool.Tool {
 		})
 		meter := ledger.Meter(call, ledger.MeterOptions{Ledger: a.models.ledger, Prices: a.models.prices, Provider: provider})
 		_, merr := llm.Collect(ctx, meter, llm.Request{
-			Model: model, SessionKey: c.SessionKey, TurnID: c.TurnID, Estimate: len(c.Input)/4 + 1, MaxTokens: pictureTokens,
+			Model: model, SessionKey: c.SessionKey, Source: guestSource(c), TurnID: c.TurnID, Estimate: len(c.Input)/4 + 1, MaxTokens: pictureTokens,
 		})
 		if e, ok := errors.AsType[*llm.Error](merr); ok && e.Kind == llm.BudgetExceeded {
 			return tool.Fail(tool.DeniedPolicy, "%s", e.Message), nil
@@ -231,6 +232,14 @@ func (a *App) metered(t tool.Tool, provider, model string) tool.Tool {
 		return res, err
 	}
 	return t
+}
+
+// guestSource is what a call of a guest is accounted under; "" for the owner.
+func guestSource(c tool.Call) string {
+	if c.Scope == "" {
+		return ""
+	}
+	return llm.GuestSource(text.SafeName(bus.Room(c.Route, c.Scope)))
 }
 
 func newImageTool(o image.Options, proxy string) (tool.Tool, error) {

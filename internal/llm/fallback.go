@@ -121,7 +121,7 @@ func attended(req Request) bool {
 	case "", "user", "api", "subagent":
 		return true
 	}
-	return false
+	return IsGuest(req.Source)
 }
 
 // Stream implements Model.

@@ -92,7 +92,7 @@ type Request struct {
 	Temperature *float64 // nil: leave it to the vendor
 	Effort      string   // "", none, minimal, low, medium, high, xhigh, max, adaptive
 	SessionKey  string   // for cache affinity; never the conversation itself
-	Source      string   // what caused the request: user, cron, heartbeat, dream, subagent, api, ...; "" is user
+	Source      string   // what caused the request: user, cron, heartbeat, dream, subagent, api, guest:NAME, ...; "" is user
 	TurnID      string   // groups the requests of one turn in the ledger
 	Estimate    int      // about how many tokens the prompt has, when the caller knows; 0 if not
 }

@@ -391,11 +391,20 @@ func (c *Consolidator) entry(p passage, pt part) Entry {
 	return e
 }
 
+// source is what the work on a part is accounted under: guests pay for what they
+// said from their own share.
+func (p part) source() string {
+	if p.scope == "" {
+		return Source
+	}
+	return llm.GuestSource(text.SafeName(p.scope))
+}
+
 // ask makes one request and returns the summary, "" when nothing matters.
 func (c *Consolidator) ask(ctx context.Context, w work, p part, e Engine) (string, error) {
 	req := llm.Request{
 		Model: e.Name, MaxTokens: e.MaxTokens, Temperature: e.Temperature, Effort: e.Effort,
-		SessionKey: w.key, Source: Source, TurnID: "memory-" + w.rng[:12],
+		SessionKey: w.key, Source: p.source(), TurnID: "memory-" + w.rng[:12],
 	}
 	if req.MaxTokens <= 0 || req.MaxTokens > answerTokens {
 		req.MaxTokens = answerTokens

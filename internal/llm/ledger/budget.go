@@ -36,9 +36,12 @@ type Limits struct {
 	// UnpricedDailyTokens bounds calls that cost an unknown amount, for which
 	// a limit in money can do nothing.
 	UnpricedDailyTokens int
-	WarnAt              []float64 // shares of a limit, such as 0.8
-	OnExceed            OnExceed  // "" is StopAll
-	PerSource           map[string]SourceLimits
+	// GuestShare is the part of each daily limit that all guests together may
+	// use, PerGuestShare that of one; 0 is off.
+	GuestShare, PerGuestShare float64
+	WarnAt                    []float64 // shares of a limit, such as 0.8
+	OnExceed                  OnExceed  // "" is StopAll
+	PerSource                 map[string]SourceLimits
 }
 
 // SourceLimits bound one source of work.
@@ -50,7 +53,7 @@ type SourceLimits struct {
 // DefaultLimits are in force until the user says otherwise. A day of busy
 // chatting stays below them; a loop that ran away does not.
 func DefaultLimits() Limits {
-	return Limits{DailyUSD: 5, UnpricedDailyTokens: 5_000_000, WarnAt: []float64{0.8}, OnExceed: StopAll}
+	return Limits{DailyUSD: 5, UnpricedDailyTokens: 5_000_000, GuestShare: 0.2, PerGuestShare: 0.1, WarnAt: []float64{0.8}, OnExceed: StopAll}
 }
 
 const (
@@ -221,12 +224,13 @@ func (l *Ledger) bounds(a *ask, now time.Time) []bound {
 	daily := bound{what: "today's", stops: stops, shared: true, reset: midnight, period: s.Day, marks: s.Warned}
 	own := daily
 	own.what, own.stops, own.shared = "today's "+a.source, onExceed != Warn, false
+	today, month, held := l.counted(a.source)
 	src, srcHeld := s.Sources[a.source], l.heldBy[a.source]
 	srcLimits := lim.PerSource[a.source]
 	if a.price.Billing != Subscription {
-		add(daily.of("dailyUsd", toNano(lim.DailyUSD), s.Today.Nano, l.held.Nano, true))
+		add(daily.of("dailyUsd", toNano(lim.DailyUSD), today.Nano, held.Nano, true))
 		monthly := bound{what: "this month's", stops: stops, shared: true, reset: nextMonth, period: s.Month, marks: s.Warned}
-		add(monthly.of("monthlyUsd", toNano(lim.MonthlyUSD), s.ThisMonth.Nano, l.held.Nano, true))
+		add(monthly.of("monthlyUsd", toNano(lim.MonthlyUSD), month.Nano, held.Nano, true))
 		add(own.of(sourceKey(a.source, "dailyUsd"), toNano(srcLimits.DailyUSD), src.Nano, srcHeld.Nano, true))
 		if lim.TurnUSD > 0 && a.turn != "" {
 			t := l.turnOf(a.turn)
@@ -234,12 +238,12 @@ func (l *Ledger) bounds(a *ask, now time.Time) []bound {
 			add(b.of("turnUsd", toNano(lim.TurnUSD), t.spent.Nano, t.held.Nano, true))
 		}
 	}
-	add(daily.of("dailyTokens", int64(lim.DailyTokens), s.Today.Tokens, l.held.Tokens, false))
+	add(daily.of("dailyTokens", int64(lim.DailyTokens), today.Tokens, held.Tokens, false))
 	add(own.of(sourceKey(a.source, "dailyTokens"), int64(srcLimits.DailyTokens), src.Tokens, srcHeld.Tokens, false))
 	if a.price.Billing == Unknown {
-		add(daily.of("unpricedDailyTokens", int64(lim.UnpricedDailyTokens), s.Today.Unpriced, l.held.Unpriced, false))
+		add(daily.of("unpricedDailyTokens", int64(lim.UnpricedDailyTokens), today.Unpriced, held.Unpriced, false))
 	}
-	return out
+	return append(out, l.guestBounds(a, midnight)...)
 }
 
 func sourceKey(source, name string) string { return "perSource." + source + "." + name }
@@ -271,6 +275,9 @@ func (b *bound) room(a *ask) int {
 
 // refusal is the error of a call that a limit forbids.
 func (l *Ledger) refusal(b *bound, a *ask, now time.Time) error {
+	if llm.IsGuest(a.source) {
+		return guestRefusal(b, now)
+	}
 	answer := leastAnswer
 	if a.answer > 0 {
 		answer = min(a.answer, leastAnswer)
@@ -320,6 +327,9 @@ func (b *bound) raised() string {
 
 // notices says, once per period and threshold, how far limits are used up.
 func (l *Ledger) notices(bounds []bound, source string) []string {
+	if llm.IsGuest(source) {
+		return nil // the owner's money is not for guests to hear of
+	}
 	// Work in the background has marks of its own: a notice that went there
 	// must not be missing where the user reads.
 	side := ""

@@ -12,11 +12,12 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/llm"
 )
 
 const (
 	totalsName    = "totals.json"
-	totalsVersion = 1
+	totalsVersion = 2 // 1 did not know guests
 	logSuffix     = ".jsonl"
 	monthLayout   = "2006-01"
 	dayLayout     = "2006-01-02"
@@ -40,6 +41,8 @@ type totals struct {
 	ThisMonth account            `json:"thisMonth"`
 	Today     account            `json:"today"`
 	Sources   map[string]account `json:"sources,omitempty"` // today, per source
+	// GuestsMonth is the part of ThisMonth that guests spent.
+	GuestsMonth account `json:"guestsMonth"`
 	// Warned remembers which notices were given, by limit and threshold, and
 	// the period they were given for.
 	Warned map[string]string `json:"warned,omitempty"`
@@ -63,6 +66,9 @@ func (t *totals) add(e *Entry, loc *time.Location) {
 	}
 	a := accountOf(e)
 	t.ThisMonth = t.ThisMonth.plus(a)
+	if llm.IsGuest(e.Source) {
+		t.GuestsMonth = t.GuestsMonth.plus(a)
+	}
 	if at.Format(dayLayout) == t.Day {
 		t.Today = t.Today.plus(a)
 		t.Sources[e.Source] = t.Sources[e.Source].plus(a)
