@@ -19,6 +19,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/text"
 	"github.com/nanobot-go/nanobot/internal/tool"
 	"github.com/nanobot-go/nanobot/internal/tool/approve"
+	"github.com/nanobot-go/nanobot/internal/tool/reach"
 	"github.com/nanobot-go/nanobot/internal/tool/shell"
 	"github.com/nanobot-go/nanobot/internal/tool/undo"
 )
@@ -202,10 +203,8 @@ func (a *App) confineGuest(g guestHome, cmd *exec.Cmd) (done func(), err error) 
 		return nil, err
 	}
 	cmd.Env = append(slices.DeleteFunc(slices.Clone(cmd.Env), func(kv string) bool { return strings.HasPrefix(kv, "HOME=") }), "HOME="+g.home)
-	proxy := a.safety.proxy
 	out, err := a.safety.connect(box, &p, func() (*line, error) {
-		access := proxy.policy.Server("tools.exec.network", nil) // a guest cannot allow hosts
-		return proxy.open(func(context.Context) *httpsafe.Access { return access }, func(httpsafe.Traffic) {})
+		return a.safety.proxy.open(func(context.Context) *httpsafe.Access { return reach.Guest() }, func(httpsafe.Traffic) {})
 	})
 	if err != nil {
 		return nil, err
