@@ -83,7 +83,7 @@ const (
 func backupItems(secrets bool) []string {
 	items := []string{
 		"bus", pairingFile, "channels", "run/owner-chat.json", "run/mcp-tools.json", "workspaces.json", "sessions", "cron", "tool-results", "memory", "subagents", "usage",
-		"skills.json", "prices.json", "history", "webui", "media",
+		"skills.json", "prices.json", "history", "webui", "media", "origin", guestsFolder,
 	}
 	if secrets {
 		items = append(items, "auth", "whatsapp-auth", "weixin")
@@ -130,6 +130,12 @@ func (b *backup) write() error {
 		return err
 	}
 	for _, item := range backupItems(b.o.Secrets) {
+		if item == guestsFolder {
+			if err := b.guests("data/" + item); err != nil {
+				return err
+			}
+			continue
+		}
 		if item == "media" {
 			if n := folderBytes(filepath.Join(b.o.Config.DataDir, item)); n > mediaLimit {
 				b.left("data/media", fmt.Sprintf("%d MB of received files", n>>20))

@@ -205,7 +205,7 @@ func (i *inspection) files() {
 	}
 	look(i.l.File, 0o600)
 	look(i.l.DataDir, 0o700)
-	for _, name := range []string{"sessions", "auth", "logs", "run", "undo", "media", "memory", "index", "bus"} {
+	for _, name := range []string{"sessions", "auth", "logs", "run", "undo", "media", "memory", "index", "bus", guestsFolder} {
 		look(filepath.Join(i.l.DataDir, name), 0o700)
 	}
 	var names []string
