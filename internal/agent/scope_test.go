@@ -56,6 +56,71 @@ func TestSharedMemory(t *testing.T) {
 	}
 }
 
+// Servers work with the owner's rights: a guest is offered those that say so,
+// and cannot call the others by name.
+func TestServersOfGuests(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	ran := map[string]int{}
+	server := func(name string, guests bool) tool.Tool {
+		tl := tool.Func(tool.Tool{Name: name, Description: "x", Guests: guests}, func(_ context.Context, c tool.Call, _ struct{}) (tool.Result, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			ran[name+" for "+c.Scope]++
+			return tool.Text("done"), nil
+		})
+		return tl
+	}
+	m := llmtest.NewScript(t)
+	m.Otherwise = func(req llm.Request) llmtest.Step {
+		if req.Messages[len(req.Messages)-1].Role == llm.ToolRole {
+			return llmtest.Reply("ok")
+		}
+		return llmtest.Call("mcp_mail_read", map[string]any{}).Call("mcp_weather_now", map[string]any{})
+	}
+	h := newHouse(t, m)
+	h.opts.MoreTools = func(context.Context) ([]tool.Tool, uint64) {
+		return []tool.Tool{server("mcp_mail_read", false), server("mcp_weather_now", true)}, 1
+	}
+	h.opts.Missing = func() map[string]string { return map[string]string{"mcp_bank_": "the owner's bank wants a login"} }
+	h.start()
+	offered := func() (names []string) {
+		for _, d := range m.Last().Tools {
+			if strings.HasPrefix(d.Name, "mcp_") {
+				names = append(names, d.Name)
+			}
+		}
+		return names
+	}
+	h.ask(in("3", "hi"))
+	if got := offered(); len(got) != 2 {
+		t.Errorf("the owner is offered %q", got)
+	}
+	msg := in("1", "hi")
+	msg.Scope = "test:1/ann"
+	outs, err := h.collect(msg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := offered(); len(got) != 1 || got[0] != "mcp_weather_now" {
+		t.Errorf("a guest is offered %q", got)
+	}
+	for _, out := range outs {
+		if strings.Contains(out.Text, "bank") {
+			t.Errorf("a guest hears of the owner's servers: %s", out.Text)
+		}
+	}
+	h.ask(in("3", "hi")) // and back
+	if got := offered(); len(got) != 2 {
+		t.Errorf("after a guest the owner is offered %q", got)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if ran["mcp_mail_read for test:1/ann"] != 0 || ran["mcp_weather_now for test:1/ann"] != 1 || ran["mcp_mail_read for "] != 2 {
+		t.Errorf("ran %v", ran)
+	}
+}
+
 // Somebody who is no owner, or a text that nobody vouches for, cannot restart
 // the program or see what it cost.
 func TestCommandsOfTheOwner(t *testing.T) {

@@ -153,3 +153,59 @@ func (s *shared) owned() string {
 	}
 	return b.String()
 }
+
+// The owner's own skills are the owner's files: a guest neither hears of them nor
+// loads one by its name.
+func TestGuestsSkills(t *testing.T) {
+	t.Parallel()
+	s := newShared(t, calmConfig)
+	s.put("skills/books/SKILL.md", "---\nname: books\ndescription: "+canary+" listed\nalways: true\n---\n\n"+canary+" body\n")
+	s.put("TOOLS.md", canary+" tools\n")
+	s.put("AGENTS.md", ownTag+" orders\n")
+	if seen := s.say("", "use $books"); strings.Count(seen, canary) < 3 {
+		t.Fatal("the owner sees too little, so this test tests nothing")
+	}
+	for _, words := range []string{"use $books", "/skill"} {
+		if seen := s.say(guest, words); strings.Contains(seen, canary) {
+			at := strings.Index(seen, canary)
+			t.Errorf("%s: a guest sees ...%s", words, seen[max(0, at-300):at+40])
+		}
+	}
+	if seen := s.say(guest, "hello"); !strings.Contains(seen, ownTag+" orders") || !strings.Contains(seen, "builtin://") {
+		t.Error("a guest has neither the owner's words about behaviour nor the built-in skills")
+	}
+}
+
+// One conversation for all chats is the owner's: a guest does not get into it.
+func TestGuestsAreNotInTheUnifiedSession(t *testing.T) {
+	t.Parallel()
+	s := newShared(t, `{"agents":{"defaults":{"unifiedSession":true}},"tools":{"restrictToWorkspace":true,"approval":{"mode":"off"}}}`)
+	s.say("", "remember "+canary+" of the owner")
+	if seen := s.say(guest, "what did the owner say?"); strings.Contains(seen, canary) {
+		t.Error("a guest reads the owner's conversation")
+	}
+	if seen := s.say("", "and what did the guest say?"); strings.Contains(seen, "what did the owner say") || !strings.Contains(seen, canary) {
+		t.Error("the owner's conversation holds the guest's words, or has lost the owner's")
+	}
+}
+
+// A long result is kept in the folder of the chat, where the chat can read it
+// and no other can.
+func TestGuestsLongResults(t *testing.T) {
+	t.Parallel()
+	s := newShared(t, calmConfig)
+	s.putGuest("big.txt", strings.Repeat(ownTag+" a long line of words that go on and on\n", 1000))
+	s.run(guest, call("grep", "pattern", ownTag, "path", "big.txt", "output_mode", "content", "head_limit", 1000))
+	kept, err := filepath.Glob(filepath.Join(s.guestFolder(), "tool-results", "*", "*.txt"))
+	if err != nil || len(kept) != 1 || !strings.Contains(s.got.String(), kept[0]) {
+		t.Fatalf("kept %q, %v: %.500s", kept, err, s.got.String())
+	}
+	s.run(member, call("read_file", "path", kept[0], "limit", 3))
+	if !strings.Contains(s.got.String(), ownTag) {
+		t.Errorf("the chat cannot read its result: %s", s.got.String())
+	}
+	s.run("test:elsewhere/7", call("read_file", "path", kept[0]))
+	if strings.Contains(s.got.String(), ownTag) {
+		t.Error("another chat reads it")
+	}
+}
