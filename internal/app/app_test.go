@@ -84,7 +84,7 @@ func TestChosenModelWithoutKey(t *testing.T) {
 func TestPosture(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ file, want string }{
-		"no file":      {"", "on, in a sandbox (auto), network: host"},
+		"no file":      {"", "on, in a sandbox (auto), network: proxy"},
 		"an old file":  {`{}`, "on, without a sandbox; only rules on the text of a command apply"},
 		"bwrap":        {`{"tools":{"exec":{"sandbox":"bwrap","network":"none"}}}`, "on, in a sandbox (bwrap), network: none"},
 		"switched off": {`{"tools":{"exec":{"enable":false}}}`, "off"},
