@@ -3,6 +3,7 @@ package sandbox_test
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/sandbox"
@@ -20,6 +21,7 @@ func BenchmarkExec(b *testing.B) {
 		{"plain", sandbox.None, sandbox.NetHost},
 		{"auto", sandbox.Auto, sandbox.NetHost},
 		{"auto-no-network", sandbox.Auto, sandbox.NetNone},
+		{"auto-proxy", sandbox.Auto, sandbox.NetProxy},
 		{"bwrap", sandbox.Bwrap, sandbox.NetHost},
 		{"hide", sandbox.Hide, sandbox.NetHost},
 	} {
@@ -36,7 +38,11 @@ func BenchmarkExec(b *testing.B) {
 			for b.Loop() {
 				cmd := exec.CommandContext(b.Context(), "/bin/bash", "-c", "true")
 				cmd.Dir, cmd.Env = ws, []string{"PATH=/usr/bin:/bin", "HOME=" + ws}
-				cleanup, err := box.Wrap(cmd, sandbox.Profile{Workspace: ws, Network: c.network})
+				p := sandbox.Profile{Workspace: ws, Network: c.network}
+				if c.network == sandbox.NetProxy { // which the command does not use
+					p.ProxySocket, p.ProxyCerts = filepath.Join(ws, "socket"), "/etc/hosts"
+				}
+				cleanup, err := box.Wrap(cmd, p)
 				if err != nil {
 					b.Fatal(err)
 				}

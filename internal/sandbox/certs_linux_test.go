@@ -1,15 +1,24 @@
 package sandbox_test
 
 import (
+	"archive/tar"
+	"archive/zip"
+	"bytes"
+	"compress/gzip"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/sha512"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/base64"
 	"encoding/pem"
+	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"math/big"
 	"net"
 	"net/http"
@@ -199,6 +208,125 @@ func TestReadOnlyHosts(t *testing.T) {
 		}
 		if used := a.Used(); strings.Join(used.Hosts, " ") != "github.com pypi.org" || used.Received == 0 || len(used.Refused) == 0 {
 			t.Errorf("traffic %+v", used)
+		}
+	})
+}
+
+// goModule is what a Go module proxy serves for one module.
+func goModule(t *testing.T) map[string]string {
+	t.Helper()
+	var zipped bytes.Buffer
+	z := zip.NewWriter(&zipped)
+	for name, text := range map[string]string{"go.mod": "module example.com/m\n", "m.go": "package m\n"} {
+		w, err := z.Create("example.com/m@v1.0.0/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.WriteString(w, text)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return map[string]string{
+		"/example.com/m/@v/v1.0.0.info": `{"Version":"v1.0.0"}`,
+		"/example.com/m/@v/v1.0.0.mod":  "module example.com/m\n",
+		"/example.com/m/@v/v1.0.0.zip":  zipped.String(),
+	}
+}
+
+// pythonPackage is an index of one package, and the package.
+func pythonPackage(t *testing.T) map[string]string {
+	t.Helper()
+	var wheel bytes.Buffer
+	z := zip.NewWriter(&wheel)
+	for name, text := range map[string]string{
+		"lab.py":                     "words = 'from the index'\n",
+		"lab-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: lab\nVersion: 1.0\n",
+		"lab-1.0.dist-info/WHEEL":    "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+		"lab-1.0.dist-info/RECORD":   "lab.py,,\nlab-1.0.dist-info/METADATA,,\nlab-1.0.dist-info/WHEEL,,\nlab-1.0.dist-info/RECORD,,\n",
+	} {
+		w, err := z.Create(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.WriteString(w, text)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return map[string]string{
+		"/simple/lab/":              `<a href="https://files.pythonhosted.org/lab-1.0-py3-none-any.whl">lab-1.0-py3-none-any.whl</a>`,
+		"/lab-1.0-py3-none-any.whl": wheel.String(),
+	}
+}
+
+// npmPackage is a registry of one package, and the package.
+func npmPackage(t *testing.T) map[string]string {
+	t.Helper()
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	a := tar.NewWriter(z)
+	for name, text := range map[string]string{"package/package.json": `{"name":"lab","version":"1.0.0"}`, "package/index.js": "module.exports='from the registry'"} {
+		if err := a.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(text))}); err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.WriteString(a, text)
+	}
+	if err := errors.Join(a.Close(), z.Close()); err != nil {
+		t.Fatal(err)
+	}
+	sum := sha512.Sum512(packed.Bytes())
+	return map[string]string{
+		"/lab": fmt.Sprintf(`{"name":"lab","dist-tags":{"latest":"1.0.0"},"versions":{"1.0.0":{"name":"lab","version":"1.0.0",
+			"dist":{"tarball":"https://registry.npmjs.org/lab/-/lab-1.0.0.tgz","integrity":"sha512-%s"}}}}`, base64.StdEncoding.EncodeToString(sum[:])),
+		"/lab/-/lab-1.0.0.tgz": packed.String(),
+	}
+}
+
+// The package managers themselves work without being told anything.
+func TestPackageManagers(t *testing.T) {
+	t.Parallel()
+	everyBox(t, func(t *testing.T, b *box) {
+		if !b.Level().NetNS {
+			t.Skip("no network namespaces, so no proxy")
+		}
+		pages := map[string]string{}
+		for _, more := range []map[string]string{goModule(t), pythonPackage(t), npmPackage(t)} {
+			maps.Copy(pages, more)
+		}
+		net := newInternet(t, []string{"proxy.golang.org", "sum.golang.org", "pypi.org", "files.pythonhosted.org", "registry.npmjs.org"},
+			http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				page, ok := pages[r.URL.Path]
+				if !ok {
+					http.NotFound(w, r)
+					return
+				}
+				switch {
+				case strings.HasPrefix(r.URL.Path, "/simple/"):
+					w.Header().Set("Content-Type", "text/html")
+				case r.URL.Path == "/lab":
+					w.Header().Set("Content-Type", "application/json")
+				}
+				_, _ = io.WriteString(w, page)
+			}))
+		p := b.profile()
+		p.Network = sandbox.NetProxy
+		p.Limits.Memory = -1 // node reserves much
+		p.ProxySocket, p.ProxyCerts = offer(t, httpsafe.ProxyOptions{Dial: net.dial, Bundle: net.bundle}, &httpsafe.Access{Decide: packagesOnly})
+		for program, tt := range map[string]struct{ script, want string }{
+			"go": {`mkdir -p g && cd g && printf 'module x\ngo 1.20\nrequire example.com/m v1.0.0\n' > go.mod &&
+				GOTOOLCHAIN=local GOFLAGS=-modcacherw GONOSUMDB=* GONOSUMCHECK=1 GOPATH=$PWD/p GOCACHE=$PWD/c go mod download -x && ls p/pkg/mod/example.com`, "m@v1.0.0"},
+			"python3": {`/usr/bin/python3 -m pip --version >/dev/null 2>&1 || { echo from the index; exit; }
+				/usr/bin/python3 -m pip install -q --no-deps --target pp lab && PYTHONPATH=pp /usr/bin/python3 -c 'import lab; print(lab.words)'`, "from the index"},
+			"npm": {`mkdir -p n && cd n && npm install --no-fund lab 2>&1 && node -e 'console.log(require("lab"))'`, "from the registry"},
+		} {
+			if _, err := exec.LookPath(program); err != nil {
+				t.Logf("%s is not installed", program)
+				continue
+			}
+			if out, code := b.run(t, p, tt.script); code != 0 || !strings.Contains(out, tt.want) {
+				t.Errorf("%s: %d %s\n%s", program, code, out, net.requests())
+			}
 		}
 	})
 }
