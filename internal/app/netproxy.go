@@ -41,6 +41,7 @@ type line struct {
 	socket string
 	certs  string                  // a file
 	used   func() httpsafe.Traffic // so far
+	taint  func()                  // from now on, what is sent counts
 	stop   func()                  // ends all connections and waits for them
 }
 
@@ -188,13 +189,22 @@ func systemCertificates() []byte {
 
 // serve opens a way out for the command of a call.
 func (p *commandProxy) serve(c tool.Call) (*line, error) {
-	return p.open(func(ctx context.Context) *httpsafe.Access { return p.policy.Command(ctx, c) }, func(t httpsafe.Traffic) {
+	var taint func()
+	access := func(ctx context.Context) (a *httpsafe.Access) {
+		a, taint = p.policy.Command(ctx, c)
+		return a
+	}
+	l, err := p.open(access, func(t httpsafe.Traffic) {
 		if len(t.Refused) > 0 {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			p.refused[callKey(c)] = t.Refused
 		}
 	})
+	if err == nil {
+		l.taint = taint
+	}
+	return l, err
 }
 
 // open listens for one client until the line is stopped.
@@ -228,7 +238,7 @@ func (p *commandProxy) open(access func(ctx context.Context) *httpsafe.Access, o
 		delete(p.lines, number)
 	})
 	p.lines[number] = stop
-	return &line{socket: socket, certs: filepath.Join(p.dir, certsName), used: a.Used, stop: stop}, nil
+	return &line{socket: socket, certs: filepath.Join(p.dir, certsName), used: a.Used, taint: func() {}, stop: stop}, nil
 }
 
 func callKey(c tool.Call) string { return c.SessionKey + "\x00" + c.TurnID + "\x00" + c.ID }
@@ -271,7 +281,7 @@ func (p *commandProxy) close() {
 // the machine, our own among them, take everybody on it for the owner. Where
 // there is no private network, there is none at all.
 func (s *safety) connect(box *sandbox.Box, p *sandbox.Profile, open func() (*line, error)) (*line, error) {
-	off := &line{used: func() httpsafe.Traffic { return httpsafe.Traffic{} }, stop: func() {}}
+	off := &line{used: func() httpsafe.Traffic { return httpsafe.Traffic{} }, taint: func() {}, stop: func() {}}
 	if p.Network == sandbox.NetNone || !box.Level().NetNS {
 		p.Network = sandbox.NetNone
 		return off, nil

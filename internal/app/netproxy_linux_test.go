@@ -14,13 +14,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
 	"github.com/nanobot-go/nanobot/internal/sandbox"
 	"github.com/nanobot-go/nanobot/internal/tool"
-	"github.com/nanobot-go/nanobot/internal/tool/shell"
 )
 
 // netLab runs commands in the sandbox as the agent does, with one web server in
@@ -46,40 +45,28 @@ func newNetLab(t *testing.T, exec string) *netLab {
 	}
 	home := t.TempDir()
 	n := &netLab{t: t, file: filepath.Join(home, "config.json")}
-	if err := os.WriteFile(n.file, []byte(`{"tools":{"exec":{"sandbox":"auto",`+exec+`}}}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	l, err := config.Load(config.Options{Path: n.file})
-	if err != nil {
+	if err := os.WriteFile(n.file, []byte(`{"tools":{"restrictToWorkspace":true,"exec":{"sandbox":"auto",`+exec+`}}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	n.web = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, "page of "+r.Host)
 	}))
 	t.Cleanup(n.web.Close)
-	ws := filepath.Join(home, "workspace")
-	if err := os.Mkdir(ws, 0o700); err != nil {
+	a, err := New(t.Context(), Options{
+		UseModel: llmtest.NewScript(t), Env: append(os.Environ(), "NANOBOT_HOME="+home), Config: config.Options{Home: home},
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
-	o := Options{Log: slog.New(slog.DiscardHandler)}
-	a := &App{Config: l, Workspace: ws}
-	n.s = &safety{Posture: PostureOf(l), seal: seal{workspace: ws}, proxy: newCommandProxy(l, o), box: lazyBox(sandbox.Auto, o.Log)}
+	t.Cleanup(func() { _ = a.Close() })
+	n.s = a.safety
 	n.s.proxy.options.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 		n.mu.Lock()
 		n.dialed = append(n.dialed, address)
 		n.mu.Unlock()
 		return (&net.Dialer{}).DialContext(ctx, network, n.web.Listener.Addr().String())
 	}
-	t.Cleanup(n.s.proxy.close)
-	sh, err := shell.New(shell.Options{
-		Workspace: ws, Restrict: true, Sandboxed: true, AskRisky: true, Environ: os.Environ(), Wrap: n.s.confine(a, false), Remark: n.s.proxy.remark,
-		Timeout: 30 * time.Second,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = sh.Close() })
-	n.exec = sh.Tools()[0]
+	n.exec = a.commands.Tools()[0]
 	return n
 }
 

@@ -139,7 +139,7 @@ func (u *user) hostQuestion(r httpsafe.HostRequest, options []string) string {
 	}
 	switch {
 	case Names(u.c.UserText, r.Host):
-	case u.c.Tainted:
+	case u.tainted.Load():
 		b.WriteString("\nYou did not name this host in this turn, and the turn has read content from outside: the wish may come from there. Whatever the command can read can be sent to the host.\n")
 	default:
 		b.WriteString("\nYou did not name this host in this turn.\n")

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
@@ -66,9 +67,11 @@ func New(o Options) *Policy {
 }
 
 // Command is what the command of a call may do, for as long as life lasts.
-func (p *Policy) Command(life context.Context, c tool.Call) *httpsafe.Access {
-	u := &user{p: p, c: c, life: life, turn: p.turn(c)}
-	return &httpsafe.Access{Decide: u.decide, Spend: u.spend}
+// taint says that content from outside has reached the command since it began:
+// from then on counts what it sends.
+func (p *Policy) Command(life context.Context, c tool.Call) (a *httpsafe.Access, taint func()) {
+	u := p.user(life, c)
+	return &httpsafe.Access{Decide: u.decide, Spend: u.spend}, func() { u.tainted.Store(true) }
 }
 
 // Server is what a program may do that belongs to no turn, such as an MCP
@@ -90,13 +93,13 @@ func (p *Policy) Server(setting string, allowed []httpsafe.HostRule) *httpsafe.A
 // Fetch counts what a tool of our own is about to send to a host in a turn that
 // has seen content from outside. An error is a refusal.
 func (p *Policy) Fetch(ctx context.Context, c tool.Call, host string, bytes int) error {
-	u := &user{p: p, c: c, life: ctx, turn: p.turn(c)}
+	u := p.user(ctx, c)
 	return u.spend(ctx, httpsafe.Use{Host: host, Requests: 1, Bytes: bytes})
 }
 
 // Search is Fetch for a question to a search service, which no stranger sees.
 func (p *Policy) Search(ctx context.Context, c tool.Call, bytes int) error {
-	u := &user{p: p, c: c, life: ctx, turn: p.turn(c)}
+	u := p.user(ctx, c)
 	return u.spend(ctx, httpsafe.Use{Host: "search", Class: httpsafe.ClassPackages, Requests: 1, Bytes: bytes})
 }
 
@@ -194,6 +197,14 @@ type user struct {
 	c    tool.Call
 	life context.Context //nolint:containedctx // questions live as long as the command, not as its connections
 	turn *turn
+
+	tainted atomic.Bool
+}
+
+func (p *Policy) user(life context.Context, c tool.Call) *user {
+	u := &user{p: p, c: c, life: life, turn: p.turn(c)}
+	u.tainted.Store(c.Tainted)
+	return u
 }
 
 // decide implements httpsafe.Access.Decide.
@@ -271,7 +282,7 @@ const budgetKey = "what this turn sends"
 
 // spend implements httpsafe.Access.Spend.
 func (u *user) spend(ctx context.Context, use httpsafe.Use) error {
-	if !u.c.Tainted {
+	if !u.tainted.Load() {
 		return nil
 	}
 	if use.Class == httpsafe.ClassStranger && u.named(use.Host) {

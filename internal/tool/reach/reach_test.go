@@ -49,6 +49,13 @@ func call(p *person, session, turn string) tool.Call {
 	return c
 }
 
+// command is Policy.Command for calls that stay as they are.
+func command(t *testing.T, p *reach.Policy, c tool.Call) *httpsafe.Access {
+	t.Helper()
+	a, _ := p.Command(t.Context(), c)
+	return a
+}
+
 func host(name string) httpsafe.HostRequest { return httpsafe.HostRequest{Host: name, Port: 443} }
 
 func rules(t *testing.T, list ...string) []httpsafe.HostRule {
@@ -111,7 +118,7 @@ func TestAnswers(t *testing.T) {
 			}})
 			who := &person{answers: tt.answers}
 			for i, s := range tt.steps {
-				a := p.Command(t.Context(), call(who, s.session, s.turn))
+				a, _ := p.Command(t.Context(), call(who, s.session, s.turn))
 				got, err := a.Decide(t.Context(), host(s.host))
 				if got != s.want || (err == nil) != (s.want != httpsafe.ReachNone) {
 					t.Errorf("step %d: %v, %v, want %v", i, got, err, s.want)
@@ -134,7 +141,8 @@ func TestGrantsAreNarrow(t *testing.T) {
 	p := reach.New(reach.Options{Keep: func(context.Context, string) error { return errors.New("read-only disk") }})
 	who := &person{answers: []string{"session", "no", "no", "always", "no"}}
 	decide := func(c tool.Call, r httpsafe.HostRequest) httpsafe.Reach {
-		got, _ := p.Command(t.Context(), c).Decide(t.Context(), r)
+		a, _ := p.Command(t.Context(), c)
+		got, _ := a.Decide(t.Context(), r)
 		return got
 	}
 	mine := call(who, "s", "1")
@@ -161,14 +169,14 @@ func TestGrantsAreNarrow(t *testing.T) {
 func TestNobodyToAsk(t *testing.T) {
 	t.Parallel()
 	p := reach.New(reach.Options{Allowed: rules(t, "a.example.com")})
-	_, err := p.Command(t.Context(), call(nil, "s", "1")).Decide(t.Context(), host("example.com"))
+	_, err := command(t, p, call(nil, "s", "1")).Decide(t.Context(), host("example.com"))
 	if err == nil || !strings.Contains(err.Error(), "nanobot config set tools.exec.allowedHosts.1 example.com") {
 		t.Errorf("got %v, want what the owner can do", err)
 	}
 	who := &person{answers: []string{"always"}}
 	guest := call(who, "s", "2")
 	guest.Scope = "guest"
-	if _, err := p.Command(t.Context(), guest).Decide(t.Context(), host("example.com")); err == nil || who.count() != 0 {
+	if _, err := command(t, p, guest).Decide(t.Context(), host("example.com")); err == nil || who.count() != 0 {
 		t.Errorf("a guest allowed a host: %v", err)
 	}
 	server := p.Server("tools.mcpServers.x.allowedHosts", rules(t, "b.example.com"))
@@ -192,7 +200,7 @@ func TestOneQuestion(t *testing.T) {
 	var wait sync.WaitGroup
 	for range 8 {
 		wait.Go(func() {
-			if got, err := p.Command(t.Context(), c).Decide(t.Context(), host("example.com")); got != httpsafe.ReachFull {
+			if got, err := command(t, p, c).Decide(t.Context(), host("example.com")); got != httpsafe.ReachFull {
 				t.Errorf("got %v, %v", got, err)
 			}
 		})
@@ -224,7 +232,8 @@ func TestAskerEnds(t *testing.T) {
 	life, end := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		_, err := p.Command(life, c).Decide(life, host("example.com"))
+		a, _ := p.Command(life, c)
+		_, err := a.Decide(life, host("example.com"))
 		done <- err
 	}()
 	<-begun
@@ -233,7 +242,7 @@ func TestAskerEnds(t *testing.T) {
 		t.Error("allowed without an answer")
 	}
 	who := &person{answers: []string{"turn"}}
-	if got, err := p.Command(t.Context(), call(who, "s", "1")).Decide(t.Context(), host("example.com")); got != httpsafe.ReachFull {
+	if got, err := command(t, p, call(who, "s", "1")).Decide(t.Context(), host("example.com")); got != httpsafe.ReachFull {
 		t.Errorf("got %v, %v", got, err)
 	}
 }
@@ -266,7 +275,7 @@ func TestBudget(t *testing.T) {
 			passed := 0
 			for i := range 1000 {
 				// Each command of the turn draws on the same budget.
-				if p.Command(t.Context(), c).Spend(t.Context(), tt.use(i)) != nil {
+				if command(t, p, c).Spend(t.Context(), tt.use(i)) != nil {
 					break
 				}
 				if passed++; passed == 500 && !tt.tainted {
@@ -296,7 +305,16 @@ func TestBudget(t *testing.T) {
 	if passed <= 64 || passed > 4*64 || who.count() != 2 {
 		t.Errorf("%d passed with one yes, %d questions", passed, who.count())
 	}
-	c.Ask = nil
+	c.TurnID, c.Tainted = "late", false
+	a, taint := p.Command(t.Context(), c)
+	big := httpsafe.Use{Host: "x.example.com", Bytes: 1 << 30}
+	if err := a.Spend(t.Context(), big); err != nil {
+		t.Errorf("a clean command: %v", err)
+	}
+	if taint(); a.Spend(t.Context(), big) == nil {
+		t.Error("what a command sends is not counted after it was tainted")
+	}
+	c.Ask, c.Tainted = nil, true
 	c.TurnID = "2"
 	for range 100 {
 		if err := p.Fetch(t.Context(), c, "x.example.com", 1); err != nil {
