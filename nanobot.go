@@ -65,6 +65,7 @@ const (
 	ToolEvent = bus.ToolEvent
 	Notice    = bus.Notice
 	Ask       = bus.Ask
+	Gone      = bus.Gone
 	GoalState = bus.GoalState
 	FileEdit  = bus.FileEdit
 )

@@ -30,6 +30,9 @@ func (a *Agent) submit(it *item) error {
 		it.in.At = a.Now()
 	}
 	it.in.Scope = a.scopeOf(it.in.Scope)
+	if it.in.Answer != nil {
+		return a.submitAnswer(it)
+	}
 	if cmd, ok := a.command(it.in); ok && cmd.name == "stop" && cmd.args == "" {
 		return a.submitStop(cmd, it)
 	} else if ok && cmd.priority {
@@ -52,16 +55,31 @@ func (a *Agent) submit(it *item) error {
 		a.start(act)
 		return nil
 	}
-	if w := act.waiting; w.answers(it.in) {
-		act.waiting = nil
-		w.answer <- it
+	if act.answered(it) {
 		return nil
 	}
 	if len(act.queue) >= mailboxCap {
 		return ErrBusy
 	}
 	act.queue = append(act.queue, it)
+	a.remind(act.waiting, it)
 	return nil
+}
+
+// submitAnswer takes an answer to its question, or says that there is none.
+func (a *Agent) submitAnswer(it *item) error {
+	a.mu.Lock()
+	act := a.actors[it.key]
+	taken := a.base != nil && act.answered(it)
+	var open *bus.Question
+	if act != nil && act.waiting.mine(it.in) && act.waiting.q.Takes(it.in.Answer) {
+		open = &act.waiting.q
+	}
+	a.mu.Unlock()
+	if taken {
+		return nil
+	}
+	return a.refused(it, open)
 }
 
 // submitStop stops what came before /stop at once, so that what comes right
@@ -304,7 +322,7 @@ func (a *Agent) takeInjections(act *actor, n int) []*item {
 	for len(out) < n && len(act.queue) > 0 {
 		it := act.queue[0]
 		elsewhere := it.post != nil && !it.in.Route.SameChat(act.current.in.Route)
-		other := it.in.Scope != act.current.in.Scope // may not see what this turn sees
+		other := it.in.Scope != act.current.in.Scope || it.in.Identity != act.current.in.Identity // may not see what this turn sees, or do what it may
 		if _, isCmd := a.command(it.in); isCmd || elsewhere || other || it.in.OwnTurn || it.in.Shell || looksLikeCommand(it.in.Text) {
 			break
 		}

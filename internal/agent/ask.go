@@ -2,8 +2,8 @@ package agent
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -14,25 +14,103 @@ import (
 )
 
 // waiting is a question that holds up a turn until the person it was put to
-// writes again.
+// answers it.
 type waiting struct {
-	sender string
+	q      bus.Question
+	person string
+	scope  string
 	route  bus.Route
 	answer chan *item // capacity 1: whoever takes the question out of the actor sends once
 }
 
-// answers reports whether a message answers the question. Nobody else can, and
-// a command is still a command.
-func (w *waiting) answers(in bus.Inbound) bool {
-	return w != nil && in.SenderID == w.sender && in.Route.SameChat(w.route) && !in.Shell && !looksLikeCommand(in.Text)
+// mine reports whether a message comes from the person who was asked, in the
+// chat where they were asked, in their own words.
+func (w *waiting) mine(in bus.Inbound) bool {
+	return w != nil && in.Person() == w.person && in.Interactive && in.Scope == w.scope && in.Route.SameChat(w.route) &&
+		!in.Untrusted && !in.Shell && in.Event == ""
+}
+
+// answers reports whether a message answers the question, and which of its
+// options. It must name the question: a yes by itself may be meant for
+// anything else that was said.
+func (w *waiting) answers(in bus.Inbound) (*bus.Answer, bool) {
+	if !w.mine(in) {
+		return nil, false
+	}
+	if in.Answer != nil {
+		_, _, ok := w.q.Choose(in.Answer.Option)
+		return in.Answer, ok && w.q.Takes(in.Answer)
+	}
+	if len(in.Media) > 0 || looksLikeCommand(in.Text) {
+		return nil, false
+	}
+	a, ok := w.q.Coded(in.Text)
+	return &a, ok
+}
+
+// answered gives a message to the question it answers; false means that it
+// answers none. The caller holds the lock.
+func (act *actor) answered(it *item) bool {
+	if act == nil {
+		return false
+	}
+	w := act.waiting
+	a, ok := w.answers(it.in)
+	if !ok {
+		return false
+	}
+	it.in.Answer = a
+	act.waiting = nil
+	w.answer <- it
+	return true
+}
+
+// The words about answers that do not count.
+const (
+	textGone = "That question is not open any more. Nothing was done because of this answer."
+	textOpen = "A question is open; this message is kept until it is settled. To answer the question, use its buttons, reply to it, or write: yes %s or no %[1]s"
+)
+
+// refused tells that an answer found no question, or none of the options of
+// the one that is open. It is never a message: what was meant for one question
+// must not be read as something else.
+func (a *Agent) refused(it *item, open *bus.Question) error {
+	out := bus.Outbound{Kind: bus.Gone, Text: textGone, Question: &bus.Question{ID: it.in.Answer.QuestionID}}
+	if open != nil {
+		out = bus.Outbound{Kind: bus.Notice, Text: "The question is still open. It takes one of these answers: " + strings.Join(open.Options, ", ")}
+	}
+	out.Route, out.ReplyTo, out.Meta = it.in.Route, it.in.Route.MessageID, it.in.Meta
+	return a.spawn(func(context.Context) {
+		it.emit(out)
+		it.finish(nil)
+	})
+}
+
+// remind says that a message did not answer the question that is open. The
+// caller holds the lock.
+func (a *Agent) remind(w *waiting, it *item) {
+	if !w.mine(it.in) {
+		return
+	}
+	text := fmt.Sprintf(textOpen, w.q.Code)
+	a.begin(a.base, func(context.Context) {
+		select {
+		case <-it.done: // nil for a message of a queue
+		default:
+			it.emit(bus.Outbound{Kind: bus.Notice, Route: it.in.Route, Text: text})
+		}
+	})
 }
 
 // asker is what tools of this turn may ask people with; nil when nobody is there.
 func (t *turn) asker() func(context.Context, bus.Question) (string, error) {
-	if !t.it.in.Interactive {
-		return nil
+	switch in := t.it.in; {
+	case in.Interactive:
+		return t.ask
+	case in.Unasked != "":
+		return func(context.Context, bus.Question) (string, error) { return "", &tool.UnaskedError{Why: in.Unasked} }
 	}
-	return t.ask
+	return nil
 }
 
 // ask puts a question to the person and waits for the answer. The turn gives
@@ -44,17 +122,20 @@ func (t *turn) ask(ctx context.Context, q bus.Question) (string, error) {
 	case <-ctx.Done():
 		return "", context.Cause(ctx)
 	}
-	w := &waiting{sender: t.it.in.SenderID, route: t.it.in.Route, answer: make(chan *item, 1)}
-	t.mu.Lock()
-	t.act.waiting = w
-	t.mu.Unlock()
 	if q.ID == "" {
 		q.ID = newID()
 	}
-	t.it.emit(bus.Outbound{Kind: bus.Ask, Route: t.it.in.Route, ReplyTo: t.it.in.Route.MessageID, Text: q.Text, Question: &q, Meta: t.it.in.Meta})
+	q.Code = newCode()
+	in := t.it.in
+	w := &waiting{q: q, person: in.Person(), scope: in.Scope, route: in.Route, answer: make(chan *item, 1)}
+	t.mu.Lock()
+	t.act.waiting = w
+	t.mu.Unlock()
+	t.it.emit(bus.Outbound{Kind: bus.Ask, Route: in.Route, ReplyTo: in.Route.MessageID, Text: q.Text, Question: &q, Meta: in.Meta})
 	t.leave()
 	it, err := t.await(ctx, w, q.Expires)
 	t.it.stir()
+	t.it.emit(bus.Outbound{Kind: bus.Gone, Route: in.Route, Question: &bus.Question{ID: q.ID}, Meta: in.Meta})
 	if err == nil {
 		err = t.enter(ctx)
 	}
@@ -64,11 +145,32 @@ func (t *turn) ask(ctx context.Context, q bus.Question) (string, error) {
 	if kerr := t.keepAnswer(q, it); err == nil {
 		err = kerr
 	}
-	return strings.TrimSpace(it.in.Text), err
+	return chosen(q, it.in.Answer), err
+}
+
+// chosen is the option of an answer. A no says why behind a colon.
+func chosen(q bus.Question, a *bus.Answer) string {
+	option, remark, _ := q.Choose(a.Option)
+	if remark = strings.TrimSpace(remark + " " + a.Remark); option == bus.No && remark != "" {
+		return option + ": " + remark
+	}
+	return option
+}
+
+// newCode is the short name of a question: letters and digits by turns, which
+// no ordinary word is, without those that look alike.
+func newCode() string {
+	const letters, digits = "abcdefghkmnpqrstuvwxyz", "23456789"
+	var b [4]byte
+	_, _ = rand.Read(b[:]) // never fails
+	for i, set := range []string{letters, digits, letters, digits} {
+		b[i] = set[int(b[i])%len(set)]
+	}
+	return string(b[:])
 }
 
 // await waits for the message that answers. One that comes at the very last
-// moment still counts; with the end of the turn it is left to the next one.
+// moment still counts, unless the turn ends: then it is dropped.
 func (t *turn) await(ctx context.Context, w *waiting, until time.Time) (it *item, err error) {
 	expires := time.NewTimer(until.Sub(t.Now()))
 	defer expires.Stop()
@@ -89,7 +191,7 @@ func (t *turn) await(ctx context.Context, w *waiting, until time.Time) (it *item
 		return nil, err
 	}
 	if ctx.Err() != nil {
-		t.act.queue = slices.Insert(t.act.queue, 0, it)
+		it.finish(nil) // it was for this question alone
 		return nil, err
 	}
 	return it, nil
@@ -105,7 +207,7 @@ func (t *turn) keepAnswer(q bus.Question, it *item) error {
 	err := t.sess.Append(
 		session.Record{Message: llm.Message{Role: llm.Assistant, Content: llm.Text(q.Text)}, Command: true, Event: "question"},
 		session.Record{
-			Message:   llm.Message{Role: llm.User, Content: llm.Text(it.in.Text)},
+			Message:   llm.Message{Role: llm.User, Content: llm.Text(said(it.in))},
 			InboundID: it.in.ID, SenderID: it.in.SenderID, Command: true, Event: "answer",
 		},
 	)
@@ -114,6 +216,14 @@ func (t *turn) keepAnswer(q bus.Question, it *item) error {
 	}
 	it.finish(err)
 	return err
+}
+
+// said is an answer in words, for the log.
+func said(in bus.Inbound) string {
+	if in.Text != "" || in.Answer == nil {
+		return in.Text
+	}
+	return strings.TrimSpace(in.Answer.Option + " " + in.Answer.Remark)
 }
 
 type askUserInput struct {

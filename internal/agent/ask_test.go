@@ -67,8 +67,9 @@ func TestQuestionInATurn(t *testing.T) {
 		if status := h.ask(in("1", "/status")); !strings.Contains(status, "running") && status == "" {
 			t.Errorf("status while waiting = %q", status)
 		}
-		answer := in("1", " no, not now ")
-		answer.ID = "m2"
+		answer := in("1", "")
+		answer.ID, answer.Interactive = "m2", true
+		answer.Answer = &bus.Answer{QuestionID: q.Question.ID, Option: " no, not now "}
 		if outs, err := h.collect(answer); err != nil || len(outs) != 0 {
 			t.Errorf("the answer itself got %v, %v", outs, err)
 		}
@@ -80,7 +81,7 @@ func TestQuestionInATurn(t *testing.T) {
 	for _, r := range h.log("test:1") {
 		fmt.Fprintf(&got, "%s:%s:%v|", r.Role, r.Content.String(), r.Command)
 	}
-	for _, want := range []string{"tool:answer: no, not now:false", "assistant:really?:true", "user: no, not now :true"} {
+	for _, want := range []string{"tool:answer: no: no, not now:false", "assistant:really?:true", "user:no, not now:true"} {
 		if !strings.Contains(got.String(), want) {
 			t.Errorf("%q is not in %s", want, got.String())
 		}

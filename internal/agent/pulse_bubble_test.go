@@ -28,12 +28,12 @@ func TestPulseAfterAnswer(t *testing.T) {
 		h := newHouse(t, llmtest.NewScript(t, llmtest.Call("slow", textIn{}), llmtest.Reply("done")), slow).start()
 		done := make(chan error, 1)
 		go func() {
-			_, err := h.talk(in("1", "do it"), func(bus.Outbound) {
+			_, err := h.talk(in("1", "do it"), func(q bus.Outbound) {
 				time.Sleep(20 * time.Minute)
 				if p := h.agent.Pulse(limit); p.Turns != 1 || len(p.Stuck) > 0 {
 					t.Errorf("while a person thinks: %+v", p)
 				}
-				if _, err := h.collect(in("1", "yes")); err != nil {
+				if _, err := h.collect(answering(q, "yes")); err != nil {
 					t.Error(err)
 				}
 			})

@@ -265,7 +265,7 @@ func (t *turn) subagentSpec(s *subagent) runner.Spec {
 		Messages: []llm.Message{{Role: llm.User, Content: llm.Text(s.Task + t.projectNote())}},
 		Tools:    t.subagentTools(tier), MaxTokens: answer, Temperature: t.rt.Temperature, Effort: t.rt.Effort, Limits: limits,
 		Call: tool.Call{
-			Route: s.Route, SessionKey: s.Session, Scope: s.Scope, Project: t.project, SenderID: t.it.in.SenderID, TurnID: t.id, UserText: s.Task,
+			Route: s.Route, SessionKey: s.Session, Scope: s.Scope, Project: t.project, SenderID: t.it.in.SenderID, Person: t.it.in.Person(), TurnID: t.id, UserText: s.Task,
 			Tainted: s.Tainted, State: &tool.State{},
 		},
 		Source: cmp.Or(t.guestSource(), "subagent"), Sequential: true, Hooks: []runner.Hooks{hooks}, Approve: t.Approve, Redact: t.Secrets.Redact,

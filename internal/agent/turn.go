@@ -223,7 +223,7 @@ func (t *turn) run(ctx context.Context, current llm.Message) (runner.Result, err
 		Model: t.rt.Model, ModelName: t.rt.Name, System: system, Messages: msgs, Tokens: tokens, HeadTokens: head, Tools: tools,
 		MaxTokens: answer, Temperature: t.rt.Temperature, Effort: t.rt.Effort, Limits: limits, Scale: scale,
 		Call: tool.Call{
-			Route: t.it.in.Route, SessionKey: t.key, Scope: t.it.in.Scope, Project: t.project, SenderID: t.it.in.SenderID, TurnID: t.id, UserText: t.it.in.Text,
+			Route: t.it.in.Route, SessionKey: t.key, Scope: t.it.in.Scope, Project: t.project, SenderID: t.it.in.SenderID, Person: t.it.in.Person(), TurnID: t.id, UserText: t.it.in.Text,
 			State: t.conv.state, Publish: t.publish, Ask: t.asker(), Tainted: t.tainted(),
 		},
 		Source:     source(t.it.in),

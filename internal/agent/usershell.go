@@ -75,7 +75,7 @@ func (t *turn) noShell() string {
 func (t *turn) runShell(ctx context.Context, line string) tool.Result {
 	c := tool.Call{
 		ID: "shell-" + t.id, Name: "exec", Route: t.it.in.Route, SessionKey: t.key, Project: t.project,
-		SenderID: t.it.in.SenderID, TurnID: t.id, UserText: line, Publish: t.publish,
+		SenderID: t.it.in.SenderID, Person: t.it.in.Person(), TurnID: t.id, UserText: line, Publish: t.publish,
 	}
 	c.Input, _ = json.Marshal(map[string]string{"command": line}) // texts
 	h, begun := t.hooks(), time.Now()

@@ -44,6 +44,9 @@ type Inbound struct {
 	WantsStream bool              `json:"wants_stream,omitempty"`
 	OwnTurn     bool              `json:"own_turn,omitempty"`    // never joins a running turn, waits for one of its own
 	Interactive bool              `json:"interactive,omitempty"` // the sender can be asked something and will see it
+	Unasked     string            `json:"unasked,omitempty"`     // why the sender cannot be asked although they listen, and what to do about it
+	Identity    string            `json:"identity,omitempty"`    // who the sender was proven to be, where SenderID is a name they chose; "" is SenderID
+	Answer      *Answer           `json:"answer,omitempty"`      // the message answers this question and says nothing else
 	Event       string            `json:"event,omitempty"`       // set by the agent itself for messages no person wrote, such as SubagentResult
 	Untrusted   bool              `json:"untrusted,omitempty"`   // the text is somebody else's, such as a mail that came in
 	Scope       string            `json:"scope,omitempty"`       // whose memory it belongs to; "" is the owner's, others are ids a channel makes of person and chat
@@ -69,6 +72,15 @@ type Said struct {
 	Media []Media `json:"media,omitempty"` // on RoleUser
 }
 
+// Person is who a message counts as when it comes to answers: the identity that
+// the edge proved, else the sender.
+func (in Inbound) Person() string {
+	if in.Identity != "" {
+		return in.Identity
+	}
+	return in.SenderID
+}
+
 // SubagentResult is the Event of a message with what a subagent found.
 const SubagentResult = "subagent_result"
 
@@ -77,18 +89,19 @@ type Kind string
 
 // The kinds of Outbound.
 const (
-	Final     Kind = "final"      // the reply of a turn; never dropped
-	Message   Kind = "message"    // sent by the model on purpose, during the turn; never dropped
-	Delta     Kind = "delta"      // a piece of visible text
-	Reasoning Kind = "reasoning"  // a piece of the model's thinking
-	DeltaEnd  Kind = "delta_end"  // a stream segment is finished; Resuming says whether more follows
-	Progress  Kind = "progress"   // what the model says before it acts
-	ToolHint  Kind = "tool_hint"  // one line naming the tools about to run
-	ToolEvent Kind = "tool_event" // a tool call started or ended; Tool is set
-	Notice    Kind = "notice"     // something the user should know: retry waits, budgets, refusals
-	Ask       Kind = "ask"        // the turn waits for an answer; Question is set; never dropped
-	GoalState Kind = "goal_state" // the goal of the conversation changed; Goal is set
-	FileEdit  Kind = "file_edit"  // a tool call changed files; Edits is set
+	Final     Kind = "final"         // the reply of a turn; never dropped
+	Message   Kind = "message"       // sent by the model on purpose, during the turn; never dropped
+	Delta     Kind = "delta"         // a piece of visible text
+	Reasoning Kind = "reasoning"     // a piece of the model's thinking
+	DeltaEnd  Kind = "delta_end"     // a stream segment is finished; Resuming says whether more follows
+	Progress  Kind = "progress"      // what the model says before it acts
+	ToolHint  Kind = "tool_hint"     // one line naming the tools about to run
+	ToolEvent Kind = "tool_event"    // a tool call started or ended; Tool is set
+	Notice    Kind = "notice"        // something the user should know: retry waits, budgets, refusals
+	Ask       Kind = "ask"           // the turn waits for an answer; Question is set; never dropped
+	Gone      Kind = "question_gone" // a question is closed, or an answer came too late; Question is set
+	GoalState Kind = "goal_state"    // the goal of the conversation changed; Goal is set
+	FileEdit  Kind = "file_edit"     // a tool call changed files; Edits is set
 )
 
 // Tool describes a tool call in an Outbound of kind ToolEvent.
@@ -126,14 +139,16 @@ type Goal struct {
 // Open reports whether the goal is being worked on.
 func (g Goal) Open() bool { return g.Status == "active" && g.Objective != "" }
 
-// Question is asked in the middle of a turn. The next message of the same
-// person in the same chat that fits is the answer.
+// Question is asked in the middle of a turn. Only a message of the same person
+// in the same chat that names it is the answer: by its ID in Inbound.Answer, or
+// by a word and its Code.
 //
 // On a Message it offers answers that the person may choose from, or not.
 type Question struct {
 	ID      string    `json:"id"`
+	Code    string    `json:"code,omitempty"`    // short name for people who answer in writing; the agent fills it in
 	Text    string    `json:"text,omitempty"`    // complete: what is asked and about what, never cut; "" when the message says it all but the options
-	Options []string  `json:"options,omitempty"` // the answers that are understood; empty means any text
+	Options []string  `json:"options,omitempty"` // names of the answers, which are also shown; empty means any text
 	Expires time.Time `json:"expires"`
 }
 

@@ -123,7 +123,11 @@ func (s *slot) parts(out bus.Outbound) []bus.Outbound {
 		if text == "" {
 			text = q.Text
 		}
-		if len(q.Options) > 0 && !s.caps.Buttons {
+		switch {
+		case len(q.Options) == 0 || s.caps.Buttons:
+		case out.Kind == bus.Ask && q.Code != "":
+			text += "\n\n" + AnswerLine(q)
+		default:
 			text += "\n\nAnswer with one of: " + strings.Join(q.Options, ", ")
 		}
 	}

@@ -122,6 +122,8 @@ func (s *slot) wanted(out bus.Outbound) bool {
 		return s.caps.Whole || s.caps.Reasoning && s.filters.ShowReasoning
 	case bus.Progress, bus.Notice:
 		return out.Text != "" && (s.caps.Whole || s.filters.SendProgress)
+	case bus.Gone:
+		return out.Text != "" || s.caps.Whole
 	case bus.ToolHint:
 		return out.Text != "" && (s.caps.Whole || s.filters.SendToolHints)
 	case bus.ToolEvent, bus.GoalState, bus.FileEdit:

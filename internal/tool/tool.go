@@ -82,6 +82,7 @@ type Call struct {
 	Scope      string // whose memory the turn belongs to; "" is the owner's
 	Project    Project
 	SenderID   string
+	Person     string // who the turn works for, as far as that is proven; "" is SenderID
 	TurnID     string
 	UserText   string // what the user wrote to start the turn, without what we added
 	// Publish sends something to the user right now; nil when nobody listens.
@@ -90,7 +91,9 @@ type Call struct {
 	// the model wants may be what a stranger wants.
 	Tainted bool
 	// Ask puts a question to the person this turn works for and waits for the
-	// answer; nil when nobody can answer. ErrNoAnswer means that the time ran out.
+	// answer: one of the options of the question, or "no: " and what they wrote.
+	// It is nil when nobody can answer. ErrNoAnswer means that the time ran out,
+	// an UnaskedError that this person cannot be asked.
 	Ask func(ctx context.Context, q bus.Question) (answer string, err error)
 	// State is per-session scratch space of a tool family, keyed by the
 	// family's own type; see StateOf. nil in tests means no state.
@@ -149,6 +152,14 @@ const (
 
 // ErrNoAnswer is returned by Call.Ask when nobody answered in time.
 var ErrNoAnswer = errors.New("nobody answered in time")
+
+// UnaskedError is returned by Call.Ask when the person the turn works for
+// cannot be asked, because nothing proves who they are.
+type UnaskedError struct {
+	Why string // and what to do about it
+}
+
+func (e *UnaskedError) Error() string { return e.Why }
 
 // Text is a successful result.
 func Text(s string) Result { return Result{Content: llm.Text(s)} }

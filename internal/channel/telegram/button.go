@@ -3,6 +3,7 @@ package telegram
 import (
 	"context"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
@@ -12,17 +13,26 @@ import (
 // maxData is how many bytes Telegram gives back of a button.
 const maxData = 64
 
+// askMark begins the data of buttons that answer a question a turn waits on:
+// the mark, the id of the question, a dot, the number of the option.
+const askMark = "?"
+
 // buttons are the answers to a question, one below the other. A label that is
 // too long to come back is replaced by its number: Telegram sends the whole
-// keyboard back with a tap, so nothing needs to be remembered.
-func (b *bot) buttons(q *bus.Question) *keyboard {
+// keyboard back with a tap, so nothing needs to be remembered. Of a question
+// that a turn waits on the buttons carry its id.
+func (b *bot) buttons(out bus.Outbound) *keyboard {
+	q := out.Question
 	if q == nil || len(q.Options) == 0 || !b.o.InlineKeyboards {
 		return nil
 	}
 	k := &keyboard{}
 	for i, label := range q.Options {
 		data := label
-		if len(data) > maxData {
+		switch {
+		case out.Kind == bus.Ask:
+			data = askMark + q.ID + "." + strconv.Itoa(i)
+		case len(data) > maxData || strings.HasPrefix(data, askMark):
 			data = "#" + strconv.Itoa(i)
 		}
 		k.Rows = append(k.Rows, []button{{Text: label, Data: data}})
@@ -30,18 +40,73 @@ func (b *bot) buttons(q *bus.Question) *keyboard {
 	return k
 }
 
-// label is what stands on the button that was tapped.
-func (q *callbackQuery) label() string {
-	if q.Message.ReplyMarkup != nil {
-		for _, row := range q.Message.ReplyMarkup.Rows {
-			for _, btn := range row {
-				if btn.Data == q.Data {
-					return btn.Text
-				}
+// tappedOn is the button that a tap names, if the message has such a one: a
+// client can send any data it likes.
+func (q *callbackQuery) tappedOn() (button, bool) {
+	if q.Message.ReplyMarkup == nil {
+		return button{}, false
+	}
+	for _, row := range q.Message.ReplyMarkup.Rows {
+		for _, btn := range row {
+			if btn.Data == q.Data {
+				return btn, true
 			}
 		}
 	}
-	return q.Data
+	return button{}, false
+}
+
+// question is the id of the question that a button answers, "" if it answers
+// none.
+func (btn button) question() string {
+	data, ok := strings.CutPrefix(btn.Data, askMark)
+	if !ok {
+		return ""
+	}
+	id, _, _ := strings.Cut(data, ".")
+	return id
+}
+
+// ours reports whether the bot itself wrote a message.
+func (b *bot) ours(m *message) bool {
+	return m != nil && m.From != nil && m.From.ID == b.me.Load().ID && m.ForwardOrigin == nil && m.ViaBot == nil
+}
+
+// replied is the answer that a message gives by being a reply to a question.
+// Only a short word that was typed counts: neither an edited message nor one
+// that was forwarded, quotes a part of the question, or comes with anything else.
+func (b *bot) replied(parts []*message, edited bool) *bus.Answer {
+	m := parts[0]
+	asked := m.ReplyTo
+	if len(parts) != 1 || edited || !b.ours(asked) || m.ForwardOrigin != nil || m.ViaBot != nil || m.Quote != nil || m.Text == "" ||
+		len(m.notes()) > 0 || len(m.attachments()) > 0 {
+		return nil
+	}
+	q := asked.question()
+	word := strings.TrimSuffix(b.withoutUs(m.Text, m.Entities), " "+q.Code)
+	if _, remark, ok := q.Choose(word); q.ID == "" || !ok || remark != "" || strings.HasPrefix(word, "/") {
+		return nil
+	}
+	return &bus.Answer{QuestionID: q.ID, Option: word}
+}
+
+// question is what a message of ours asks, as far as it shows: by its buttons
+// or by its last line.
+func (m *message) question() (q bus.Question) {
+	if m.ReplyMarkup != nil {
+		for _, row := range m.ReplyMarkup.Rows {
+			for _, btn := range row {
+				q.ID = btn.question()
+				q.Options = append(q.Options, btn.Text)
+			}
+		}
+		return q
+	}
+	if q, ok := channel.AskedIn(m.Text); ok {
+		q.ID = q.Code
+		return q
+	}
+	return q
 }
 
 // tapped makes of a tap a message with the label as its text.
@@ -56,8 +121,16 @@ func (b *bot) tapped(ctx context.Context, q *callbackQuery, submit channel.Submi
 	if !ok {
 		return nil
 	}
-	label := q.label()
+	btn, there := q.tappedOn()
+	if !there || !b.ours(&m) {
+		b.deps.Log.WarnContext(ctx, "a tap on a button that the message does not have is dropped", "sender", q.From.ID)
+		return nil
+	}
+	label := btn.Text
 	in := pass.Inbound("tap."+q.ID, label)
+	if id := btn.question(); id != "" {
+		in.Answer = &bus.Answer{QuestionID: id, Option: label}
+	}
 	b.place(&in, &m)
 	in.Meta = b.meta(&m, q.From)
 	in.Meta["callback_query_id"], in.Meta["button_label"], in.Meta["is_callback"] = q.ID, label, "true"

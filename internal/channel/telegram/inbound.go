@@ -96,6 +96,9 @@ func (b *bot) written(ctx context.Context, parts []*message, edited bool, submit
 	in.Meta = b.meta(m, m.From)
 	in.Text, in.Media = b.compose(ctx, parts, v)
 	in.Untrusted = slices.ContainsFunc(parts, b.foreign)
+	if in.Answer = b.replied(parts, edited); in.Answer != nil {
+		return submit(ctx, in)
+	}
 	if !strings.HasPrefix(in.Text, "/") { // a command leaves it for the next one
 		if s := pass.Earlier(); s != "" {
 			in.Text, in.Untrusted = s+"\n"+in.Text, true

@@ -53,7 +53,7 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	err := b.deliver(ctx, out.Route, func(to outgoing) error {
 		to.Silent = quiet(out.Kind)
 		to.Reply = b.replying(out)
-		to.Markup = b.buttons(out.Question)
+		to.Markup = b.buttons(out)
 		if len(out.Media) > 0 {
 			return b.sendFile(ctx, to, out, &sent)
 		}

@@ -96,6 +96,7 @@ type message struct {
 	IsTopic         bool      `json:"is_topic_message,omitempty"`
 	AutoForward     bool      `json:"is_automatic_forward,omitempty"`
 	ForwardOrigin   *origin   `json:"forward_origin,omitempty"`
+	ViaBot          *user     `json:"via_bot,omitempty"` // an inline bot wrote the text
 	ReplyTo         *message  `json:"reply_to_message,omitempty"`
 	Quote           *quote    `json:"quote,omitempty"`
 	MediaGroupID    string    `json:"media_group_id,omitempty"`
