@@ -22,9 +22,28 @@ import (
 	"github.com/nanobot-go/nanobot/internal/markdown"
 )
 
-// askMark begins the ids of mails that ask something, so that an answer to one
-// is known as such.
+// askMark begins the ids of mails that ask something. The id of the question
+// follows, so that an answer to the mail names the question.
 const askMark = "ask."
+
+// questionOf reads the id of the question from the id of a mail of ours; "" is
+// a mail that asks nothing.
+func questionOf(mail string) string {
+	rest, ok := strings.CutPrefix(mail, "<"+askMark)
+	if !ok {
+		return ""
+	}
+	id, _, ok := strings.Cut(rest, ".")
+	if !ok || !plainID(id) {
+		return ""
+	}
+	return id
+}
+
+// plainID reports whether the id of a question can stand in the id of a mail.
+func plainID(id string) bool {
+	return id != "" && len(id) <= 64 && strings.Trim(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") == ""
+}
 
 // envelope is everything about a mail but its content.
 type envelope struct {
@@ -45,8 +64,8 @@ func messageID(out bus.Outbound, host string) string {
 	}
 	sum := sha256.Sum256([]byte(key + "\x00" + out.Text))
 	mark := "nanobot."
-	if out.Kind == bus.Ask {
-		mark = askMark
+	if q := out.Question; out.Kind == bus.Ask && q != nil && plainID(q.ID) {
+		mark = askMark + q.ID + "."
 	}
 	return "<" + mark + hex.EncodeToString(sum[:16]) + "@" + host + ">"
 }

@@ -245,7 +245,13 @@ func (p *post) inbound(ctx context.Context, pass channel.Pass, l letter, d mailD
 		p.facts.remember(l.from.Address, t)
 	}
 	in.Meta = meta(l, t, d, sure)
-	if in.Text = spoken(l, body); sure && !passedOn && len(c.files) == 0 && in.Text != "" {
+	if sure && !passedOn && len(c.files) == 0 {
+		if in.Answer = answerOf(l, body); in.Answer != nil {
+			in.Text = body
+			return in
+		}
+	}
+	if in.Text = spoken(body); sure && !passedOn && len(c.files) == 0 && in.Text != "" {
 		return in
 	}
 	if d.raw == nil {
@@ -299,13 +305,42 @@ func threadKey(r bus.Route, l letter) string {
 	return r.SessionKey() + ":thread:" + hex.EncodeToString(sum[:8])
 }
 
+// maxWords is how many words the answer to a question has. A mail that says
+// more is one to read.
+const maxWords = 6
+
+// answerOf is the answer that a mail gives by being a reply to a mail that
+// asked: a few words on one line.
+func answerOf(l letter, body string) *bus.Answer {
+	id := questionOf(l.answers)
+	n := len(strings.Fields(body))
+	if id == "" || n == 0 || n > maxWords || strings.Contains(body, "\n") || strings.HasPrefix(body, "/") || strings.HasPrefix(body, ">") {
+		return nil
+	}
+	return &bus.Answer{QuestionID: id, Option: body}
+}
+
 // spoken is the text of a mail that must reach the agent as it is: a command,
-// or the answer to a question. "" is any other mail.
-func spoken(l letter, body string) string {
-	if strings.HasPrefix(body, "/") && !strings.Contains(body, "\n") || strings.HasPrefix(l.answers, "<"+askMark) {
+// or a word and the code of a question. "" is any other mail.
+func spoken(body string) string {
+	if strings.Contains(body, "\n") {
+		return ""
+	}
+	if strings.HasPrefix(body, "/") || coded(body) {
 		return body
 	}
 	return ""
+}
+
+// coded reports whether a line ends in something that looks like the code of a
+// question. Whether it is one, the agent knows.
+func coded(body string) bool {
+	words := strings.Fields(body)
+	if len(words) < 2 || len(words) > maxWords {
+		return false
+	}
+	code := words[len(words)-1]
+	return len(code) == 4 && strings.ContainsAny(code[1:2], "0123456789") && strings.ContainsAny(code[3:], "0123456789")
 }
 
 // envelope is what the agent is told about a mail besides its text.

@@ -10,6 +10,8 @@ import (
 
 	"github.com/emersion/go-imap/v2"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
 )
 
 func TestReceive(t *testing.T) {
@@ -217,7 +219,9 @@ func TestSpoken(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, mail, want string }{
 		{"command", letterOf(1, "x", "/new"), "/new"},
-		{"answer", strings.Replace(letterOf(1, "x", "yes\n\nOn Monday bot wrote:\n> sure?"), "Subject:", "In-Reply-To: <ask.1@example.org>\nSubject:", 1), "yes"},
+		{"answer", strings.Replace(letterOf(1, "x", "yes\n\nOn Monday bot wrote:\n> sure?"), "Subject:", "In-Reply-To: <ask.q1.77@example.org>\nSubject:", 1), "yes"},
+		{"code", letterOf(1, "x", "yes k7f2"), "yes k7f2"},
+		{"a reply to another mail", strings.Replace(letterOf(1, "x", "yes"), "Subject:", "In-Reply-To: <nanobot.q1.77@example.org>\nSubject:", 1), "[EMAIL-CONTEXT]"},
 		{"a path", letterOf(1, "x", "/etc/hosts\nis odd"), "[EMAIL-CONTEXT]"},
 		{"unproven", strings.Replace(letterOf(1, "x", "/new"), "dmarc=pass", "dmarc=fail", 1), "[EMAIL-CONTEXT]"},
 		{"empty", letterOf(1, "x", ""), "[EMAIL-CONTEXT]"},
@@ -228,6 +232,45 @@ func TestSpoken(t *testing.T) {
 			r.deliver(c.mail)
 			if got := r.mustOnce(); len(got) != 1 || !strings.HasPrefix(got[0].Text, c.want) || c.want[0] != '[' && got[0].Text != c.want {
 				t.Errorf("got %+v, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// A mail answers a question only as a reply to the mail that asked, from a
+// proven sender, in a few words of their own.
+func TestMailAnswers(t *testing.T) {
+	t.Parallel()
+	reply := func(body, to string) string {
+		return strings.Replace(letterOf(1, "x", body), "Subject:", "In-Reply-To: "+to+"\nSubject:", 1)
+	}
+	const ask = "<ask.ab12-34cd.77@example.org>"
+	for _, c := range []struct {
+		name, mail string
+		want       *bus.Answer
+	}{
+		{"reply", reply("yes\n\nOn Monday bot wrote:\n> sure?", ask), &bus.Answer{QuestionID: "ab12-34cd", Option: "yes"}},
+		{"with a reason", reply("no, use the other one", ask), &bus.Answer{QuestionID: "ab12-34cd", Option: "no, use the other one"}},
+		{"no reply", letterOf(1, "x", "yes"), nil},
+		{"reply to an answer of ours", reply("yes", "<nanobot.ab12@example.org>"), nil},
+		{"an id without a question", reply("yes", "<ask.77@example.org>"), nil},
+		{"unproven", strings.Replace(reply("yes", ask), "dmarc=pass", "dmarc=fail", 1), nil},
+		{"forwarded", strings.Replace(reply("yes", ask), "Subject: x", "Subject: Fwd: x", 1), nil},
+		{"a letter", reply("yes\nbut first tell me what it does", ask), nil},
+		{"a command", reply("/stop", ask), nil},
+		{"only quoted", reply("> yes", ask), nil},
+		{"the id in the text", letterOf(1, "ask.ab12-34cd.77", "yes ab12-34cd"), nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, newProvider(t, serverOptions{}), nil)
+			r.deliver(c.mail)
+			got := r.mustOnce()
+			if len(got) != 1 {
+				t.Fatalf("%d messages", len(got))
+			}
+			if diff := cmp.Diff(c.want, got[0].Answer); diff != "" && (c.want != nil || !got[0].Untrusted) {
+				t.Errorf("answer (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -63,7 +63,7 @@ func (p *post) Send(ctx context.Context, out bus.Outbound) (string, error) {
 // are about waiting; those of the house say what was lost, and are plain.
 func worthAMail(out bus.Outbound) bool {
 	switch out.Kind {
-	case bus.Final, bus.Message, bus.Ask:
+	case bus.Final, bus.Message, bus.Ask, bus.Gone:
 	case bus.Notice:
 		if !out.Plain {
 			return false

@@ -140,8 +140,15 @@ func TestMessageIDRepeats(t *testing.T) {
 		t.Errorf("ids are %s and %s", a, b)
 	}
 	ask := final("x", nil)
-	if ask.Kind = bus.Ask; !strings.HasPrefix(messageID(ask, "example.org"), "<"+askMark) {
-		t.Error("a question has no mark")
+	ask.Kind, ask.Question = bus.Ask, &bus.Question{ID: "ab12-34cd"}
+	if got := questionOf(messageID(ask, "example.org")); got != "ab12-34cd" {
+		t.Errorf("the id of a mail that asks names the question %q", got)
+	}
+	if ask.Question.ID = "x\r\nBcc: y"; questionOf(messageID(ask, "example.org")) != "" || strings.ContainsAny(messageID(ask, "example.org"), "\r\n ") {
+		t.Error("an odd id stands in the id of a mail")
+	}
+	if ask.Kind, ask.Question.ID = bus.Message, "ab12"; questionOf(messageID(ask, "example.org")) != "" {
+		t.Error("a mail that only offers answers counts as a question")
 	}
 }
 

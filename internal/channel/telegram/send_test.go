@@ -60,8 +60,12 @@ func TestSendText(t *testing.T) {
 		},
 		"buttons off": {out: bus.Outbound{Kind: bus.Ask, Text: "a?", Question: &bus.Question{Options: []string{"yes"}}}, want: map[string]string{"reply_markup": ""}},
 		"buttons": {
-			out: bus.Outbound{Kind: bus.Ask, Text: "a?", Question: &bus.Question{Options: []string{"yes", strings.Repeat("ä", 33)}}}, changes: map[string]any{"inlineKeyboards": true},
-			want: map[string]string{"reply_markup": `{"inline_keyboard":[[{"text":"yes","callback_data":"yes"}],[{"text":"` + strings.Repeat("ä", 33) + `","callback_data":"#1"}]]}`},
+			out: bus.Outbound{Kind: bus.Ask, Text: "a?", Question: &bus.Question{ID: "q-1", Options: []string{"yes", strings.Repeat("ä", 33)}}}, changes: map[string]any{"inlineKeyboards": true},
+			want: map[string]string{"reply_markup": `{"inline_keyboard":[[{"text":"yes","callback_data":"?q-1.0"}],[{"text":"` + strings.Repeat("ä", 33) + `","callback_data":"?q-1.1"}]]}`},
+		},
+		"offered answers": {
+			out: bus.Outbound{Kind: bus.Message, Text: "a?", Question: &bus.Question{ID: "q-1", Options: []string{"yes", strings.Repeat("ä", 33), "?q-1.0"}}}, changes: map[string]any{"inlineKeyboards": true},
+			want: map[string]string{"reply_markup": `{"inline_keyboard":[[{"text":"yes","callback_data":"yes"}],[{"text":"` + strings.Repeat("ä", 33) + `","callback_data":"#1"}],[{"text":"?q-1.0","callback_data":"#2"}]]}`},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -245,6 +245,20 @@ func (c *Channel) proxied(r *http.Request) bool {
 	return slices.ContainsFunc(p.peers, func(n netip.Prefix) bool { return n.Contains(addr) })
 }
 
+// identity names the person behind a connection for everything that only this
+// person may do. Whoever has a token is the owner; a proxy tells its people
+// apart; what a client calls itself counts only among those who proved nothing.
+func (c *Channel) identity(r *http.Request, client string, proven bool) string {
+	switch {
+	case !proven:
+		return "unproven:" + client
+	case c.proxied(r):
+		sum := sha256.Sum256([]byte(strings.TrimSpace(r.Header.Get(c.set.TrustedProxy.AssertionHeader))))
+		return "proxy:" + base64.RawURLEncoding.EncodeToString(sum[:12])
+	}
+	return "owner"
+}
+
 // isLocal reports whether the request comes from a program of our user on this
 // machine that meant this machine: a name that somebody points at a loopback address,
 // or a proxy that passes strangers on, does not count.

@@ -34,6 +34,7 @@ const (
 	evEdit          = "file_edit"
 	evSidebar       = "sidebar_state_updated"
 	evUsualModel    = "runtime_model_updated"
+	evGone          = "question_gone"
 )
 
 // metaTurn is the key under which a message carries the turn id of its client.
@@ -49,7 +50,7 @@ func (c *chat) show(out bus.Outbound, m *media, h *hub) *event {
 		c.thinking = false
 		c.ring.add(&event{to: modern}, newFrame(evReasoningEnd, c.id, 0))
 	}
-	if id := out.Route.MessageID; id != "" && id != c.turn && out.Kind != bus.Notice && out.Kind != bus.Final && out.Kind != bus.Message {
+	if id := out.Route.MessageID; id != "" && id != c.turn && out.Kind != bus.Notice && out.Kind != bus.Gone && out.Kind != bus.Final && out.Kind != bus.Message {
 		c.begin(id, h.now()) // it waited for the turn before it
 	}
 	switch out.Kind {
@@ -77,6 +78,10 @@ func (c *chat) show(out bus.Outbound, m *media, h *hub) *event {
 		}
 	case bus.Progress, bus.ToolHint, bus.Notice:
 		c.ring.add(&event{to: h.audience(out.Kind)}, newFrame(evMessage, c.id, len(out.Text)).must("text", out.Text).text("kind", string(out.Kind)))
+	case bus.Gone:
+		if q := out.Question; q != nil {
+			c.ring.add(&event{to: modern}, newFrame(evGone, c.id, len(q.ID)+len(out.Text)+32).must("question_id", q.ID).text("text", out.Text))
+		}
 	case bus.GoalState:
 		c.ring.add(&event{to: modern}, goalFrame(c.id, out.Goal))
 	case bus.FileEdit:
@@ -152,13 +157,27 @@ func (c *chat) message(out bus.Outbound, m *media) frame {
 	}
 	if q := out.Question; q != nil {
 		qf := llm.AppendString([]byte(`{"id":`), q.ID)
-		qf = frame(qf).list("options", q.Options).text("expires", q.Expires.UTC().Format(time.RFC3339)).end()
+		qf = frame(qf).text("code", q.Code).list("options", q.Options).text("expires", q.Expires.UTC().Format(time.RFC3339)).end()
 		f = f.raw("question", qf)
 		if len(q.Options) > 0 {
-			f = append(appendList(append(f.key("buttons"), '['), q.Options), ']')
+			f = append(appendList(append(f.key("buttons"), '['), labels(out.Kind, q)), ']')
 		}
 	}
 	return f
+}
+
+// labels are what stands on the buttons of a message. Clients that know no
+// answers send a label back as a message, so on those of a question the code
+// stands as well.
+func labels(k bus.Kind, q *bus.Question) []string {
+	if k != bus.Ask || q.Code == "" {
+		return q.Options
+	}
+	out := make([]string, len(q.Options))
+	for i, o := range q.Options {
+		out[i] = o + " " + q.Code
+	}
+	return out
 }
 
 // visible hides ids that no client knows.

@@ -51,6 +51,10 @@ type envelope struct {
 	DataURL    string          `json:"data_url"`
 	DurationMS float64         `json:"duration_ms"`
 
+	QuestionID string `json:"question_id"` // of an answer
+	Option     string `json:"option"`
+	Remark     string `json:"remark"`
+
 	Mentions json.RawMessage `json:"session_mentions"` // conversations the message speaks of
 	Servers  json.RawMessage `json:"mcp_presets"`      // MCP servers it wants used
 }
@@ -144,6 +148,8 @@ func (r *receiver) typed(ctx context.Context, kind string, e *envelope) {
 		r.attach(ctx, kind, e)
 	case "message":
 		r.message(ctx, e)
+	case "answer":
+		r.answer(ctx, e)
 	case "new_temporary_chat":
 		r.openPrivate()
 	case "discard_temporary_chat":
@@ -360,6 +366,7 @@ func (r *receiver) hand(ctx context.Context, m message, e *envelope) {
 		return
 	}
 	in := pass.Inbound(m.chat+"/"+id, m.text)
+	r.sign(&in)
 	known := m.turn != "" && r.c.d.Known != nil && r.c.d.Known(in.ID)
 	if known {
 		m.files = nil // nobody will look at them

@@ -23,16 +23,17 @@ var errBehind = errors.New("the peer reads too slowly")
 // socket is one connection. Its handler reads, one goroutine writes, one
 // pings; whichever fails ends the others.
 type socket struct {
-	c      *Channel
-	life   *life
-	conn   *ws.Conn
-	cork   *cork         // below conn
-	client string        // id it gave
-	home   string        // chat of messages that name none
-	proven bool          // came with something that only the owner knows
-	local  bool          // from a program of our user on this machine
-	wake   chan struct{} // capacity 1: something is there to write
-	eased  chan struct{} // capacity 1: answers were taken to be written
+	c        *Channel
+	life     *life
+	conn     *ws.Conn
+	cork     *cork         // below conn
+	client   string        // id it gave
+	home     string        // chat of messages that name none
+	proven   bool          // came with something that only the owner knows
+	identity string        // who it proved to be; of others the name they chose, marked as such
+	local    bool          // from a program of our user on this machine
+	wake     chan struct{} // capacity 1: something is there to write
+	eased    chan struct{} // capacity 1: answers were taken to be written
 
 	// Guarded by hub.mu.
 	modern  bool   // has spoken the newer protocol

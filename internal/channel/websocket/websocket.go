@@ -345,7 +345,7 @@ func (c *Channel) serveSocket(w http.ResponseWriter, r *http.Request) {
 	conn.SetReadLimit(c.set.MaxMessageBytes)
 	s := &socket{
 		c: c, life: l, conn: conn, cork: corked.conn, client: client, home: newChatID(), wake: make(chan struct{}, 1), eased: make(chan struct{}, 1), places: map[*chat]*place{},
-		proven: proven, local: c.isLocal(r),
+		proven: proven, identity: c.identity(r, client, proven), local: c.isLocal(r),
 	}
 	s.run(l.conn()) //nolint:contextcheck // a connection lives with the channel, not with the request that opened it
 	_ = conn.CloseNow()

@@ -1,0 +1,125 @@
+package websocket
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	ws "github.com/coder/websocket"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+)
+
+// A client with the token answers by naming the question; whatever else it
+// says is a message. All its connections are the same person, whatever they
+// call themselves.
+func TestAnswer(t *testing.T) {
+	t.Parallel()
+	r := start(t, "")
+	a, b := r.login(), r.dial("client_id=phone&token="+testToken)
+	chat := a.modern()
+	a.say(`{"type":"message","chat_id":"` + chat + `","content":"yes","turn_id":"t1"}`)
+	asker := r.inbound()
+	if asker.Answer != nil || !asker.Interactive || asker.Identity != "owner" {
+		t.Errorf("a message: %+v", asker)
+	}
+	b.say(`{"type":"answer","chat_id":"` + chat + `","question_id":"q-1","option":"no","remark":"use rsync","content":"yes","turn_id":"t2"}`)
+	in := r.inbound()
+	if diff := cmp.Diff(&bus.Answer{QuestionID: "q-1", Option: "no", Remark: "use rsync"}, in.Answer); diff != "" {
+		t.Error(diff)
+	}
+	if in.Text != "" || in.Person() != asker.Person() || !in.Route.SameChat(asker.Route) || !in.Interactive {
+		t.Errorf("an answer: %+v", in)
+	}
+	for name, c := range map[string]struct{ frame, want string }{
+		"no question": {`"option":"yes"`, "invalid question_id"},
+		"no option":   {`"question_id":"q"`, "invalid option"},
+		"blank":       {`"question_id":"q","option":" "`, "invalid option"},
+		"long id":     {`"question_id":"` + strings.Repeat("q", 200) + `","option":"yes"`, "invalid question_id"},
+		"wrong types": {`"question_id":7,"option":true`, "invalid question_id"},
+	} {
+		a.say(`{"type":"answer","chat_id":"` + chat + `",` + c.frame + `}`)
+		if m := a.until("error"); m["detail"] != c.want {
+			t.Errorf("%s: %v", name, m)
+		}
+	}
+	a.say(`{"type":"answer","chat_id":"temp-of-somebody","question_id":"q","option":"yes"}`)
+	if m := a.until("error"); m["detail"] != "access_denied" {
+		t.Errorf("somebody else's chat: %v", m)
+	}
+}
+
+// What a question looks like, and how clients learn that it is closed.
+func TestQuestionFrames(t *testing.T) {
+	t.Parallel()
+	r := start(t, "")
+	c := r.login()
+	chat := c.modern()
+	c.say(`{"type":"message","chat_id":"` + chat + `","content":"go","turn_id":"t1"}`)
+	r.inbound()
+	rt := route(chat, "t1")
+	r.send(bus.Outbound{ID: "1", Kind: bus.Ask, Route: rt, Text: "sure?", Question: &bus.Question{ID: "q", Code: "k7f2", Options: []string{"yes", "no"}, Expires: time.Unix(1, 0)}})
+	m := c.until("message")
+	if diff := cmp.Diff(map[string]any{"id": "q", "code": "k7f2", "options": []any{"yes", "no"}, "expires": "1970-01-01T00:00:01Z"}, m["question"]); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]any{[]any{"yes k7f2", "no k7f2"}}, m["buttons"]); diff != "" {
+		t.Error(diff) // a client that sends the label back names the question
+	}
+	r.send(bus.Outbound{Kind: bus.Gone, Route: rt, Text: "too late", Question: &bus.Question{ID: "q"}})
+	if m := c.until("question_gone"); m["question_id"] != "q" || m["text"] != "too late" || m["chat_id"] != chat {
+		t.Errorf("gone: %v", m)
+	}
+}
+
+// A client that proved nothing chats, is not asked and cannot answer, with
+// whatever name it takes.
+func TestUnprovenCannotAnswer(t *testing.T) {
+	t.Parallel()
+	open := start(t, `{"websocketRequiresToken":false}`)
+	c := open.dial("client_id=owner")
+	c.say(`{"type":"message","chat_id":"a","content":"hi"}`)
+	in := open.inbound()
+	if in.Interactive || !strings.Contains(in.Unasked, "token") || in.Person() != "unproven:owner" {
+		t.Errorf("a message without proof: %+v", in)
+	}
+	for _, frame := range []string{
+		`{"type":"answer","chat_id":"a","question_id":"q","option":"yes"}`,
+		`{"type":"answer","chat_id":"a","question_id":"q","option":"yes","token":"` + testToken + `"}`,
+	} {
+		c.say(frame)
+		if m := c.until("error"); m["detail"] != "access_denied" || m["reason"] == "" {
+			t.Errorf("an answer without proof: %v", m)
+		}
+	}
+	c.say(`{"chat_id":"a","content":"yes k7f2","answer":{"question_id":"q","option":"yes"},"identity":"owner","interactive":true}`)
+	if in := open.inbound(); in.Answer != nil || in.Interactive || in.Person() != "unproven:owner" {
+		t.Errorf("fields that no client sets: %+v", in)
+	}
+}
+
+// A proxy tells its people apart.
+func TestProxyIdentity(t *testing.T) {
+	t.Parallel()
+	front := start(t, `{"trustedProxyAuth":{"trustedPeerCidrs":["127.0.0.0/8","::1/128"],"assertionHeader":"X-User"}}`)
+	seen := map[string]bool{}
+	for _, user := range []string{"ann", "bob", "ann"} {
+		conn, err := dial(t.Context(), front.url+"/?client_id=same", &ws.DialOptions{HTTPHeader: http.Header{"X-User": {user}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.CloseNow() })
+		c := &client{t: t, conn: conn}
+		c.say(`{"type":"message","chat_id":"a","content":"hi"}`)
+		in := front.inbound()
+		if !in.Interactive || !strings.HasPrefix(in.Identity, "proxy:") {
+			t.Errorf("%s: %+v", user, in)
+		}
+		seen[in.Person()] = true
+	}
+	if len(seen) != 2 {
+		t.Errorf("%d people, want 2", len(seen))
+	}
+}
