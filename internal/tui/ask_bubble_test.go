@@ -15,8 +15,8 @@ import (
 func TestChatMessageAndQuestion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, Options{Banner: Banner{Name: "nanobot"}}, func(ctx context.Context, in bus.Inbound, yield func(bus.Outbound, error) bool) {
-			if in.Text == "yes" {
-				return // taken as the answer
+			if in.Answer != nil {
+				return
 			}
 			yield(bus.Outbound{Kind: bus.Message, Text: "a file for you", Media: []bus.Media{{Path: "plot.png"}}}, nil)
 			yield(bus.Outbound{Kind: bus.Ask, Text: "May I?\n\n    | rm x", Question: &bus.Question{ID: "q", Options: []string{"yes", "no"}}}, nil)
@@ -34,7 +34,12 @@ func TestChatMessageAndQuestion(t *testing.T) {
 		if !s.asked[0].Interactive {
 			t.Error("the chat does not say that somebody can answer")
 		}
-		s.press("yes\r")
+		s.wantText("Answer: ▮")
+		s.press("yes")
+		s.press("\r")
+		if got := s.answers(); len(got) != 1 || got[0] != "q=yes" {
+			t.Errorf("answers %q", got)
+		}
 		s.wait(10 * time.Second)
 		s.press("\x04")
 		s.wantLeft()

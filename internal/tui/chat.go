@@ -18,6 +18,7 @@ const (
 	pasteOn      = "\x1b[?2004h"
 	pasteOff     = "\x1b[?2004l"
 	leaveMessage = "press Ctrl-C again or Ctrl-D to leave"
+	keptMessage  = "pasted text does not answer; it is kept for your next message"
 )
 
 // chat is one run of the interactive mode. Its loop owns every field; other
@@ -43,6 +44,10 @@ type chat struct {
 	painted  time.Time
 	leaving  bool
 	stopping bool // a stop was asked for and the turn has not ended yet
+
+	question *asking     // that a turn waits on
+	kept     bool        // something that was pasted went to the draft
+	unread   func() bool // whether the terminal has more to read
 }
 
 // event is something an Ask yielded, or its end.
@@ -77,7 +82,8 @@ func (c *chat) run(ctx context.Context) error {
 		c.scr.print(c.view.marked("! ", yellow, "history: "+firstLine(err.Error()))...)
 	}
 	_, _ = io.WriteString(c.o.Console.Out, pasteOn)
-	stopReading := startReading(ctx, c.o.Console.In, c.input, &work)
+	stopReading, unread := startReading(ctx, c.o.Console.In, c.input, &work)
+	c.unread = unread
 
 	err = c.loop(ctx, &work)
 
@@ -110,7 +116,8 @@ func (c *chat) banner() {
 
 // loop is the heart: it waits for keys, events and timers until the user leaves.
 func (c *chat) loop(ctx context.Context, work *sync.WaitGroup) error {
-	paint, pulse, escape := stoppedTimer(), stoppedTimer(), stoppedTimer()
+	paint, pulse, escape, settle := stoppedTimer(), stoppedTimer(), stoppedTimer(), stoppedTimer()
+	defer settle.Stop()
 	defer paint.Stop()
 	defer pulse.Stop()
 	defer escape.Stop()
@@ -124,7 +131,7 @@ func (c *chat) loop(ctx context.Context, work *sync.WaitGroup) error {
 			if !ok {
 				return nil
 			}
-			c.handle(ctx, c.keys.feed(p), work)
+			c.typed(ctx, p, work)
 			if c.keys.waiting() {
 				escape.Reset(escapeDelay)
 			}
@@ -134,7 +141,10 @@ func (c *chat) loop(ctx context.Context, work *sync.WaitGroup) error {
 			now = true
 		case e := <-c.events:
 			c.event(e)
-			now = e.done
+			now = e.done || e.out.Kind == bus.Ask
+		case <-settle.C:
+			c.settle(ctx, work)
+			now = true
 		case out, ok := <-c.o.Late:
 			if !ok {
 				c.o.Late = nil
@@ -152,6 +162,9 @@ func (c *chat) loop(ctx context.Context, work *sync.WaitGroup) error {
 		}
 		paint.Stop()
 		c.paint()
+		if wait := c.drawn(); wait > 0 {
+			settle.Reset(wait)
+		}
 		if len(c.active) > 0 {
 			pulse.Reset(spinnerPeriod)
 		} else {
@@ -169,13 +182,18 @@ func stoppedTimer() *time.Timer {
 
 func (c *chat) handle(ctx context.Context, keys []key, work *sync.WaitGroup) {
 	for _, k := range keys {
-		act := c.ed.key(k)
+		c.kept = false
+		act := c.editorFor(k).key(k)
 		if act != actInterrupt {
 			c.warned = false
 		}
 		switch act {
 		case actSubmit:
-			c.submit(ctx, work)
+			if c.answering() {
+				c.answer(ctx, work)
+			} else {
+				c.submit(ctx, work)
+			}
 		case actInterrupt:
 			c.interrupt(ctx, work)
 		case actLeave:
@@ -195,10 +213,13 @@ func (c *chat) handle(ctx context.Context, keys []key, work *sync.WaitGroup) {
 // submit sends the input. While a turn runs it goes to the agent just the same,
 // which feeds it into that turn.
 func (c *chat) submit(ctx context.Context, work *sync.WaitGroup) {
-	text := strings.TrimSpace(c.ed.take())
-	if text == "" {
-		return
+	if text := strings.TrimSpace(c.ed.take()); text != "" {
+		c.say(ctx, text, work)
 	}
+}
+
+// say sends a message.
+func (c *chat) say(ctx context.Context, text string, work *sync.WaitGroup) {
 	if err := c.hist.add(text); err != nil {
 		c.scr.print(c.view.marked("! ", yellow, "history: "+firstLine(err.Error()))...)
 		c.hist.path = "" // say it once
@@ -209,6 +230,13 @@ func (c *chat) submit(ctx context.Context, work *sync.WaitGroup) {
 		c.leaving = true
 		return
 	}
+	in := c.o.inbound(text, true)
+	in.Interactive = true
+	c.send(ctx, in, work)
+}
+
+// send gives something to the agent and shows what comes back.
+func (c *chat) send(ctx context.Context, in bus.Inbound, work *sync.WaitGroup) {
 	if len(c.active) == 0 {
 		c.view.begin(time.Now())
 		c.stopping = false
@@ -217,8 +245,6 @@ func (c *chat) submit(ctx context.Context, work *sync.WaitGroup) {
 	c.asked++
 	askCtx, cancel := context.WithCancel(ctx)
 	c.active[id] = cancel
-	in := c.o.inbound(text, true)
-	in.Interactive = true
 	work.Go(func() {
 		defer cancel()
 		send := func(e event) bool {
@@ -301,9 +327,18 @@ func (e event) streams() bool {
 }
 
 func (c *chat) apply(e event) {
+	switch e.out.Kind {
+	case bus.Ask:
+		c.ask(e.out.Question)
+	case bus.Gone:
+		c.gone(e.out.Question)
+	}
 	switch {
 	case e.done:
 		delete(c.active, e.ask)
+		if len(c.active) == 0 {
+			c.question = nil
+		}
 		if len(c.active) == 0 || e.ask == c.owner {
 			c.scr.print(c.view.close()...)
 		}
@@ -337,7 +372,10 @@ func (c *chat) suspend() {
 }
 
 func (c *chat) prompt() line {
-	if c.ed.search != nil {
+	switch {
+	case c.answering():
+		return styled("Answer: ", bold|yellow)
+	case c.ed.search != nil:
 		return styled(c.ed.search.label(), dim)
 	}
 	return styled("You: ", bold|green)
@@ -350,11 +388,15 @@ func (c *chat) paint() {
 	_, height := c.scr.size()
 	room := max(height-1, 3)
 
-	rows, row, col := c.ed.layout(c.prompt(), width)
+	ed := c.editorFor(key{})
+	rows, row, col := ed.layout(c.prompt(), width)
 	rows, row = window(rows, row, max(room-2, 1))
-	below := c.ed.menu()
-	if c.warned {
+	below := ed.menu()
+	switch {
+	case c.warned:
 		below = []line{styled(leaveMessage, dim)}
+	case c.kept:
+		below = []line{styled(keptMessage, dim)}
 	}
 	below = hardWrap(below, width)
 	below = below[:min(len(below), max(room-2-len(rows), 0))]

@@ -10,17 +10,18 @@ import (
 )
 
 // startReading sends what in delivers to out until it ends, and then closes
-// out. The returned func ends it early. A terminal's reader is joined through
+// out. Stop ends it early; unread reports whether there is more to be read
+// already. A terminal's reader is joined through
 // work; any other reader cannot be interrupted, so its goroutine ends with the
 // read it is in.
-func startReading(ctx context.Context, in io.Reader, out chan<- []byte, work *sync.WaitGroup) (stop func()) {
+func startReading(ctx context.Context, in io.Reader, out chan<- []byte, work *sync.WaitGroup) (stop func(), unread func() bool) {
 	read := in.Read
-	stop = func() {}
+	stop, unread = func() {}, func() bool { return false }
 	done := stop
 	start := func(f func()) { go f() }
 	if f, ok := in.(*os.File); ok {
 		if r, err := newWakeReader(f); err == nil {
-			read, stop, done, start = r.Read, r.wake, r.close, work.Go
+			read, stop, done, start, unread = r.Read, r.wake, r.close, work.Go, r.unread
 		}
 	}
 	start(func() {
@@ -41,7 +42,7 @@ func startReading(ctx context.Context, in io.Reader, out chan<- []byte, work *sy
 			}
 		}
 	})
-	return stop
+	return stop, unread
 }
 
 // rawMode makes the terminal hand over every key as it is pressed and returns

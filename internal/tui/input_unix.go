@@ -61,6 +61,14 @@ func (r *wakeReader) Read(p []byte) (int, error) {
 	}
 }
 
+// unread reports whether a read would return at once.
+func (r *wakeReader) unread() bool {
+	var set unix.FdSet
+	set.Set(r.fd)
+	n, err := unix.Select(r.fd+1, &set, nil, nil, &unix.Timeval{})
+	return err == nil && n > 0
+}
+
 // wake ends the read that is pending and all later ones.
 func (r *wakeReader) wake() { r.once.Do(func() { _ = r.w.Close() }) }
 

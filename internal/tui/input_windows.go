@@ -15,6 +15,8 @@ func newWakeReader(*os.File) (*wakeReader, error) { return nil, errors.ErrUnsupp
 
 func (*wakeReader) Read([]byte) (int, error) { return 0, errors.ErrUnsupported }
 
+func (*wakeReader) unread() bool { return false }
+
 func (*wakeReader) wake() {}
 
 func (*wakeReader) close() {}

@@ -18,7 +18,7 @@ func plainChat(ctx context.Context, o *Options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var work sync.WaitGroup
 	input := make(chan []byte)
-	stopReading := startReading(ctx, o.Console.In, input, &work)
+	stopReading, _ := startReading(ctx, o.Console.In, input, &work)
 	defer work.Wait()
 	defer stopReading()
 	defer cancel()
@@ -271,7 +271,7 @@ func (p *plainView) aside(out bus.Outbound) {
 		p.note("↳ " + text)
 	case out.Kind == bus.ToolHint && p.o.ShowTools:
 		p.note("↳ " + text)
-	case out.Kind == bus.Notice:
+	case out.Kind == bus.Notice, out.Kind == bus.Gone && text != "":
 		p.note("! " + text)
 	case out.Kind == bus.Ask:
 		p.note("? " + text)

@@ -51,15 +51,12 @@ func localFlags(t *testing.T, f *os.File) uint32 {
 	return s.Lflag
 }
 
-// The whole way through a real terminal device: raw mode, keys, drawing, the
-// reader that can be woken, and the terminal as it was afterwards.
-func TestChatOnPTY(t *testing.T) {
-	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
-	master, tty := openPTY(t)
-	before := localFlags(t, tty)
+// watchPTY reads what is drawn, waits for texts and presses keys.
+func watchPTY(t *testing.T, master *os.File) (expect, press func(string), drained chan struct{}) {
+	t.Helper()
 	v := newVT(60, 20)
 	arrived := make(chan struct{}, 1)
-	drained := make(chan struct{})
+	drained = make(chan struct{})
 	go func() {
 		defer close(drained)
 		buf := make([]byte, 4096)
@@ -76,8 +73,8 @@ func TestChatOnPTY(t *testing.T) {
 		}
 	}()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	expect := func(want string) {
+	t.Cleanup(cancel)
+	expect = func(want string) {
 		t.Helper()
 		for !strings.Contains(v.text(t), want) {
 			select {
@@ -87,12 +84,24 @@ func TestChatOnPTY(t *testing.T) {
 			}
 		}
 	}
-	press := func(s string) {
+	press = func(s string) {
 		t.Helper()
 		if _, err := master.WriteString(s); err != nil {
 			t.Fatal(err)
 		}
 	}
+	return expect, press, drained
+}
+
+// The whole way through a real terminal device: raw mode, keys, drawing, the
+// reader that can be woken, and the terminal as it was afterwards.
+func TestChatOnPTY(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	master, tty := openPTY(t)
+	before := localFlags(t, tty)
+	expect, press, drained := watchPTY(t, master)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
 	done := make(chan error, 1)
 	go func() {
 		done <- Chat(ctx, Options{
@@ -124,6 +133,66 @@ func TestChatOnPTY(t *testing.T) {
 	}
 	if got := localFlags(t, tty); got != before {
 		t.Errorf("terminal flags %x afterwards, %x before", got, before)
+	}
+	tty.Close()
+	master.Close()
+	<-drained
+}
+
+// What waits in the terminal when a question is drawn does not answer it; what
+// is typed when it can be read does.
+func TestAnswerOnPTY(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	master, tty := openPTY(t)
+	expect, press, drained := watchPTY(t, master)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	show, settled := make(chan struct{}), make(chan struct{})
+	got := make(chan bus.Inbound, 8)
+	done := make(chan error, 1)
+	go func() {
+		done <- Chat(ctx, Options{
+			Console: Stdio(tty, tty, tty), Getenv: func(string) string { return "" },
+			Ask: func(ctx context.Context, in bus.Inbound) iter.Seq2[bus.Outbound, error] {
+				return func(yield func(bus.Outbound, error) bool) {
+					if in.Text != "go" {
+						got <- in
+						return
+					}
+					<-show
+					yield(bus.Outbound{Kind: bus.Ask, Text: "May I?", Question: &bus.Question{ID: "q1", Options: []string{"yes", "no"}}}, nil)
+					<-settled
+					yield(bus.Outbound{Kind: bus.Final, Text: "settled"}, nil)
+				}
+			},
+		})
+	}()
+	expect("You: ▮")
+	press("go\r")
+	expect("thinking")
+	close(show)
+	press("yes\ryes") // at the moment when the question is drawn
+	if in := <-got; in.Text != "yes" || in.Answer != nil {
+		t.Errorf("typed ahead: %+v", in)
+	}
+	expect("Answer: ▮")
+	press("\r")
+	press(pasteStart + "yes\r" + pasteEnd)
+	expect("pasted text does not answer")
+	press("n")
+	expect("Answer: n▮")
+	press("o")
+	expect("Answer: no▮")
+	press("\r")
+	if in := <-got; in.Answer == nil || in.Answer.QuestionID != "q1" || in.Answer.Option != "no" {
+		t.Errorf("the answer: %+v", in)
+	}
+	close(settled)
+	expect("settled")
+	expect("yesyes")
+	press("\x03\x04")
+	if err := <-done; err != nil {
+		t.Errorf("Chat = %v, want nil", err)
 	}
 	tty.Close()
 	master.Close()

@@ -61,6 +61,12 @@ func (v *view) show(out bus.Outbound) []line {
 		return v.toolEvent(out.Tool)
 	case bus.Notice:
 		return append(v.close(), v.track(v.marked("! ", yellow, out.Text))...)
+	case bus.Gone:
+		v.tool = ""
+		if out.Text == "" {
+			return nil
+		}
+		return append(v.close(), v.track(v.marked("! ", yellow, out.Text))...)
 	case bus.Message:
 		return append(v.close(), v.message(out)...)
 	case bus.Ask:
