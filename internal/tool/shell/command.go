@@ -15,6 +15,7 @@ func (s *scan) argv(c *syntax.CallExpr) []string {
 		argv = append(argv, s.fields(w)...)
 	}
 	if s.words += len(argv); s.words > maxWords {
+		s.hidden()
 		s.deny("it has too many words to be checked", "Write a script file and run that.")
 		return argv[:min(len(argv), maxFields)]
 	}
@@ -30,6 +31,9 @@ func (s *scan) call(c *syntax.CallExpr) {
 	}
 	s.plain = append(s.plain, strings.Join(argv, " "))
 	all := effective(argv)
+	if s.each != nil {
+		s.each(all)
+	}
 	for _, inner := range all {
 		s.rules(base(inner[0]), inner)
 		for _, text := range scripts(base(inner[0]), inner) {

@@ -212,6 +212,16 @@ type scan struct {
 
 	risky    *refusal // why a person should be asked
 	reckless bool     // without a person to ask, risky means no
+
+	each   func(all [][]string) // gets every simple command with those it starts, if set
+	unseen func()               // is told that something runs whose text nobody sees, if set
+}
+
+// hidden notes that something runs whose text nobody sees.
+func (s *scan) hidden() {
+	if s.unseen != nil {
+		s.unseen()
+	}
 }
 
 func (s *scan) deny(why, instead string) {
@@ -290,17 +300,20 @@ func (s *scan) loop(n *syntax.WordIter) {
 func (s *scan) script(text, what string) {
 	const maxDepth, maxScripts = 6, 64
 	if s.depth >= maxDepth || s.budget >= maxScripts {
+		s.hidden()
 		s.deny("it nests shells inside shells too deeply to be checked", "Write a script file and run that.")
 		return
 	}
 	if strings.TrimSpace(strings.Trim(text, unknownText)) == "" {
 		if text != "" {
+			s.hidden()
 			s.ask(false, "it runs text that is only known when it runs", readFirst)
 		}
 		return
 	}
 	file, bad := parse(text, what)
 	if bad != nil {
+		s.hidden()
 		s.deny(bad.why, bad.instead)
 		return
 	}

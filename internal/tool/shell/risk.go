@@ -27,10 +27,9 @@ func Risk(command string) (reason string, risky bool) {
 // Prefix names the commands of a text by the words that a person can approve
 // once for many calls: "ls" or "git status", sorted, each once. ok is false if
 // that would permit more than it says: then only exactly the same text may be
-// approved in advance. So it is for everything that runs what its arguments or
-// files say (interpreters, wrappers, build tools), for programs that are not
-// known to only look or to have harmless subcommands, for assignments before a
-// command, redirections into files, and words only the run decides.
+// approved in advance. So it is for every program and every option that the
+// table of known ones does not list, for assignments before a command,
+// redirections into files, and words only the run decides.
 func Prefix(command string) (words []string, ok bool) {
 	file, bad := parse(command, "the command")
 	if bad != nil {
@@ -49,7 +48,7 @@ func Prefix(command string) (words []string, ok bool) {
 			word, plain := s.prefix(n)
 			ok = ok && plain
 			words = append(words, word)
-		case *syntax.DeclClause, *syntax.FuncDecl, *syntax.LetClause, *syntax.CoprocClause, *syntax.ArithmCmd, *syntax.ProcSubst:
+		case *syntax.DeclClause, *syntax.FuncDecl, *syntax.LetClause, *syntax.CoprocClause, *syntax.ArithmCmd, *syntax.ProcSubst, *syntax.CmdSubst, *syntax.TestClause, *syntax.ArithmExp:
 			ok = false
 		}
 		if !ok {
@@ -79,82 +78,8 @@ func (s *scan) prefix(c *syntax.CallExpr) (word string, ok bool) {
 	if len(c.Assigns) > 0 || len(argv) == 0 || s.denied != nil || strings.ContainsAny(argv[0], unknownSet+"/\\*?[") {
 		return "", false
 	}
-	name, args := argv[0], argv[1:]
-	if slices.ContainsFunc(args, func(a string) bool { return runsProgram(name, a) }) {
-		return "", false
-	}
-	if looksOnly(name) {
-		return name, true
-	}
-	if len(args) > 0 && slices.Contains(strings.Fields(subcommands(name)), args[0]) {
-		return name + " " + args[0], true
-	}
-	return "", false
-}
-
-// runsProgram reports options by which a harmless program starts another one,
-// writes a file or reads further options.
-func runsProgram(program, arg string) bool {
-	if !strings.HasPrefix(arg, "-") {
-		return isUnknown(arg) && strings.HasPrefix(arg, unknownText) // may become an option
-	}
-	name, _, _ := strings.Cut(strings.ToLower(arg), "=")
-	for _, part := range []string{"exec", "program", "command", "pager", "editor", "--pre", "--output", "ext-diff", "textconv", "upload-pack", "receive-pack", "config", "hostname-bin", "files0-from", "gpg"} {
-		if strings.Contains(name, part) {
-			return true
-		}
-	}
-	switch {
-	case isUnknown(arg):
-		return true
-	case strings.HasPrefix(arg, "--"):
-		return false
-	}
-	switch program {
-	case "ls", "ps", "grep", "egrep", "fgrep", "rg":
-		return false // their letters only say what to show
-	}
-	return strings.ContainsAny(arg, "oOX") || arg == "-c" // a file to write, a pager, a setting
-}
-
-// looksOnly reports programs that only show something, whatever their
-// arguments, apart from the options above.
-func looksOnly(name string) bool {
-	switch name {
-	case "ls", "cat", "head", "tail", "wc", "grep", "egrep", "fgrep", "rg", "cut", "tr", "sort", "diff", "cmp", "comm", "stat", "file", "du", "df",
-		"pwd", "cd", "whoami", "id", "uname", "which", "basename", "dirname", "realpath", "readlink", "tree", "nl", "tac", "rev", "paste", "fold",
-		"column", "jq", "md5sum", "sha1sum", "sha256sum", "sha512sum", "cksum", "echo", "printf", "true", "false", "test", "[", ":", "seq", "sleep",
-		"ps", "free", "uptime", "nproc", "strings", "hexdump", "od":
-		return true
-	}
-	return false
-}
-
-// subcommands are the ones that can be approved for programs with many.
-func subcommands(name string) string {
-	switch name {
-	case "git":
-		return "status log diff show branch blame ls-files ls-tree rev-parse describe shortlog reflog add"
-	case "go":
-		return "build vet fmt list doc version"
-	case "cargo":
-		return "check fmt tree metadata version"
-	case "npm", "pnpm", "yarn":
-		return "ls list outdated view audit"
-	case "pip", "pip3":
-		return "list show freeze check"
-	case "docker", "podman":
-		return "ps images logs inspect version"
-	case "kubectl":
-		return "get describe logs version"
-	case "systemctl":
-		return "status list-units is-active"
-	case "brew":
-		return "list info search"
-	case "apt":
-		return "list show search"
-	}
-	return ""
+	k, rest, ok := lookup(argv)
+	return k.name, ok && k.fits(rest)
 }
 
 // uses reports what matters for a command that keeps running: whether its

@@ -72,7 +72,8 @@ func TestPrefix(t *testing.T) {
 		`ls 2>&1`:                         {"ls"},
 		`for f in a b; do cat $f.c; done`: nil, // what $f is can be an option
 		`echo "$(git status)"`:            nil,
-		`go build ./...`:                  {"go build"},
+		`go vet ./...`:                    {"go vet"},
+		`go build ./...`:                  nil, // writes a program
 
 		`git -c core.pager='sh -c id' log`: nil, `GIT_SSH_COMMAND=x git fetch`: nil, `git fetch`: nil, `env sh -c id`: nil,
 		`xargs sh -c`: nil, `sort --compress-program=./x`: nil, `sort -o x y`: nil, `sort -uo x y`: nil,

@@ -278,6 +278,7 @@ func (s *scan) pipe(n *syntax.BinaryCmd) {
 }
 
 func (s *scan) pipedCode() {
+	s.hidden()
 	s.ask(true, "it pipes text into an interpreter as a program that nobody has seen", readFirst)
 }
 
