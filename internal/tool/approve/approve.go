@@ -45,12 +45,25 @@ const (
 // Rule is an exception the operator wrote; the first that matches wins.
 type Rule struct {
 	Tool string // name of a tool, with * for any part of it
-	// Match is text the call must contain; empty is any call. To allow a
-	// command it must be the beginning of it, word by word, and the command
-	// must be a single one; to allow a write every path must contain it.
+	// Match is text the call must contain; empty is any call. A command is
+	// looked at as the shell would run it; where that only shows when it runs,
+	// a rule that denies or asks makes it a question. To allow a command it
+	// must be the very command, word by word, or name a program that is known
+	// to be harmless with all its options; to allow a write every path must
+	// contain it.
 	Match  string
 	Action Action
 }
+
+// Match says whether a rule applies to a call.
+type Match int
+
+// The matches. Perhaps is what only the run decides.
+const (
+	Never Match = iota
+	Perhaps
+	Surely
+)
 
 // Network values of Options.
 const (
@@ -89,6 +102,9 @@ type Options struct {
 	// CommandPrefix names the harmless programs a command consists of, so that
 	// they can be remembered; ok is false if anything in it is not harmless.
 	CommandPrefix func(command string) (words []string, ok bool)
+	// CommandMatch says whether a command does what the words of a rule name.
+	// nil looks only for the text.
+	CommandMatch func(command, rule string) Match
 	// Suspicious reports addresses that can carry away much text.
 	Suspicious func(url string) bool
 	// Known reports addresses that a result of the conversation showed exactly

@@ -15,6 +15,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/tool"
 	"github.com/nanobot-go/nanobot/internal/tool/approve"
+	"github.com/nanobot-go/nanobot/internal/tool/shell"
 )
 
 // bench is a policy over a temporary workspace and a person who answers.
@@ -47,8 +48,9 @@ func newBench(t *testing.T, o approve.Options) *bench {
 	t.Cleanup(func() { _ = jail.Close() })
 	o.Jail = jail
 	if o.CommandPrefix == nil {
-		o.CommandPrefix = harmless
+		o.CommandPrefix = shell.Prefix
 	}
+	o.CommandMatch = func(command, rule string) approve.Match { return approve.Match(shell.Matches(command, rule)) }
 	if b.policy, err = approve.New(o); err != nil {
 		t.Fatal(err)
 	}
@@ -57,19 +59,6 @@ func newBench(t *testing.T, o approve.Options) *bench {
 		Ask: b.ask, State: &tool.State{},
 	}
 	return b
-}
-
-// harmless stands for the real list, which another package has.
-func harmless(command string) ([]string, bool) {
-	switch f := strings.Fields(command); {
-	case strings.ContainsAny(command, ";|&$`><(=\n'\""), len(f) == 0:
-		return nil, false
-	case f[0] == "ls", f[0] == "cat":
-		return f[:1], true
-	case len(f) > 1 && f[0] == "git" && f[1] == "status":
-		return []string{"git status"}, true
-	}
-	return nil, false
 }
 
 func (b *bench) ask(_ context.Context, q bus.Question) (string, error) {

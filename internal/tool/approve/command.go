@@ -157,11 +157,43 @@ func (c command) files() (names []string) {
 				}
 			}
 		}
-		for _, implied := range impliedFiles(words[0]) {
-			add(implied)
+	}
+	return names
+}
+
+// implied are the files that the programs of a command read their orders from
+// without being told.
+func (c command) implied() (names []string) {
+	for _, words := range c.simple {
+		for _, name := range impliedFiles(words[0]) {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
 		}
 	}
 	return names
+}
+
+// runsFiles reports whether a command runs what files say, of which its words
+// name at most some.
+func (c command) runsFiles() bool {
+	return slices.ContainsFunc(c.simple, func(words []string) bool {
+		name := filepath.Base(words[0])
+		if name == "git" { // hooks
+			return !slices.Contains([]string{"status", "log", "diff", "show", "branch"}, append(words, "")[1])
+		}
+		return strings.Contains(words[0], "/") || runsOthers(words[0]) || readsProject(name) || words[0] == ""
+	})
+}
+
+// readsProject reports programs that load code of the project they are called in.
+func readsProject(name string) bool {
+	switch name {
+	case "pytest", "tox", "nox", "ctest", "meson", "bazel", "task", "gradlew", "mvnw", "sbt", "terraform", "tofu", "ansible", "ansible-playbook",
+		"pre-commit", "direnv", "jest", "vitest", "mocha", "webpack", "vite", "eslint", "tsc", "mypy", "phpunit", "rspec", "bundle", "composer", "mix", "rebar3", "stack", "cabal", "zig":
+		return true
+	}
+	return false
 }
 
 // impliedFiles are what a program reads its orders from without being told.

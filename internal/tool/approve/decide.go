@@ -49,8 +49,13 @@ func (p *Policy) leaks(s *subject) (name string, found bool) {
 
 // decide applies rules, mode and table.
 func (p *Policy) decide(s *subject) verdict {
-	if r, ok := p.rule(s); ok && (r.Action == ActionDeny || p.Mode != Off) {
+	switch r, m := p.rule(s); {
+	case m == Surely:
 		return verdict{r.Action, "a rule of tools.approval (" + ruleText(r) + ")"}
+	case m == Perhaps && p.Jail == nil: // nothing can be tied to a yes here
+		return verdict{ActionDeny, "a rule of tools.approval (" + ruleText(r) + ") that the command may break when it runs"}
+	case m == Perhaps:
+		return asks("its text does not show whether it does what a rule of tools.approval is about (" + ruleText(r) + ")")
 	}
 	switch {
 	case p.Mode == Off:
@@ -198,59 +203,84 @@ func (p *Policy) message(s *subject) verdict {
 	return allow()
 }
 
-// rule is the first rule that matches a call.
-func (p *Policy) rule(s *subject) (Rule, bool) {
-	i := slices.IndexFunc(p.Rules, func(r Rule) bool {
-		ok, _ := path.Match(r.Tool, s.tool.Name)
-		return ok && (r.Match == "" || p.matches(r, s))
-	})
-	if i < 0 {
-		return Rule{}, false
+// rule is the first rule that matches a call, else the first that may: what
+// only the run decides does not outweigh a rule that names the call for sure.
+// Without questions only rules that deny count.
+func (p *Policy) rule(s *subject) (Rule, Match) {
+	var maybe Rule
+	found := Never
+	for _, r := range p.Rules {
+		if ok, _ := path.Match(r.Tool, s.tool.Name); !ok {
+			continue
+		}
+		m := Surely
+		if r.Match != "" {
+			m = p.matches(r, s)
+		}
+		switch {
+		case m == Surely && p.Mode == Off && r.Action == ActionAsk:
+			return maybe, found
+		case m == Surely:
+			return r, m
+		case m == Perhaps && found == Never && (p.Mode != Off || r.Action == ActionDeny):
+			maybe, found = r, m
+		}
 	}
-	return p.Rules[i], true
+	return maybe, found
 }
 
 // matches reports whether a rule with a text applies. To allow something takes
 // more than to contain the text, because anybody can add it to anything.
-func (p *Policy) matches(r Rule, s *subject) bool {
-	switch cmd := s.command(); {
-	case r.Action != ActionAllow:
-		return s.contains(r.Match)
-	case cmd != "":
-		return p.allowsCommand(r.Match, cmd)
-	case s.tool.Sink == tool.SinkCommand:
-		return false // what is typed into a running command is not a command
-	case s.tool.Sink == tool.SinkWrite && p.Jail != nil:
+func (p *Policy) matches(r Rule, s *subject) Match {
+	cmd := s.command()
+	allows := r.Action == ActionAllow
+	switch {
+	case allows && cmd != "":
+		return sure(s.usualShell() && p.allowsCommand(r.Match, cmd))
+	case allows && s.tool.Sink == tool.SinkCommand:
+		return Never // what is typed into a running command is not a command
+	case allows && s.tool.Sink == tool.SinkWrite && p.Jail != nil:
 		paths := s.paths()
-		return len(paths) > 0 && !slices.ContainsFunc(paths, func(name string) bool {
+		return sure(len(paths) > 0 && !slices.ContainsFunc(paths, func(name string) bool {
 			return !strings.Contains(filepath.ToSlash(p.relative(p.file(name).abs)), r.Match)
-		})
+		}))
+	case s.contains(r.Match):
+		return Surely
+	case cmd == "" || allows || p.CommandMatch == nil:
+		return Never
+	case !s.usualShell(): // the text is in a language that we do not read
+		return Perhaps
 	}
-	return s.contains(r.Match)
+	return p.CommandMatch(cmd, r.Match)
+}
+
+func sure(ok bool) Match {
+	if ok {
+		return Surely
+	}
+	return Never
+}
+
+// usualShell reports whether the command is read by the shell that we know, with
+// nothing read before it.
+func (s *subject) usualShell() bool {
+	shell, _ := s.args["shell"].(string)
+	return (s.args["shell"] == nil || shell == "") && !s.flag("login")
 }
 
 // allowsCommand reports whether a command is what the text of a rule says: the
-// very text, harmless programs the text names, or a single plain command that
-// begins with its words, at least two. Interpreters and wrappers need the very
-// text, build tools get no further options.
+// very text, the same words, or harmless programs that the text names.
 func (p *Policy) allowsCommand(match, cmd string) bool {
 	match = strings.TrimSpace(match)
 	if strings.TrimSpace(cmd) == match {
 		return true
 	}
-	if p.CommandPrefix != nil {
-		if words, ok := p.CommandPrefix(cmd); ok {
-			return !slices.ContainsFunc(words, func(w string) bool { return w != match && !strings.HasPrefix(w, match+" ") })
-		}
+	if have, want := parseCommand(cmd), parseCommand(match); have.plain && want.plain && slices.Equal(have.simple[0], want.simple[0]) {
+		return true
 	}
-	c := parseCommand(cmd)
-	want := strings.Fields(match)
-	if !c.plain || len(c.simple) != 1 || len(want) < 2 || len(c.simple[0]) < len(want) || !slices.Equal(c.simple[0][:len(want)], want) {
+	if p.CommandPrefix == nil {
 		return false
 	}
-	rest := c.simple[0][len(want):]
-	if builds(want[0]) { // their options and variables can name other programs
-		return !slices.ContainsFunc(rest, func(w string) bool { return strings.HasPrefix(w, "-") || strings.Contains(w, "=") })
-	}
-	return !runsOthers(want[0]) && !slices.ContainsFunc(rest, startsProgram)
+	words, ok := p.CommandPrefix(cmd)
+	return ok && !slices.ContainsFunc(words, func(w string) bool { return w != match && !strings.HasPrefix(w, match+" ") })
 }

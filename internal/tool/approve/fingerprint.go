@@ -1,6 +1,7 @@
 package approve
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
@@ -10,6 +11,8 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"slices"
+	"strings"
 )
 
 const (
@@ -20,7 +23,7 @@ const (
 // fingerprint binds an approval to the call and to what it would touch: the
 // tool, the arguments, the files by identity, the directory a command starts
 // in, the sandbox, and the content of what the command runs.
-func (p *Policy) fingerprint(s *subject) string {
+func (p *Policy) fingerprint(s *subject) (sum string, covers covered) {
 	type place struct {
 		Name, Path, Error string
 		Dev, Ino          uint64
@@ -40,6 +43,7 @@ func (p *Policy) fingerprint(s *subject) string {
 		Tool, Sandbox, Network string
 		Sandboxed, Only        bool
 		Args                   json.RawMessage
+		Argv                   []string // of a command that is one list of words, however it is spelled
 		Paths                  []place
 		Dir                    *place
 		Content                map[string]string
@@ -50,14 +54,18 @@ func (p *Policy) fingerprint(s *subject) string {
 	if cmd := s.command(); cmd != "" {
 		dir := at(s.directory())
 		doc.Dir = &dir
-		doc.Content = p.contents(parseCommand(cmd), dir.Path)
+		parsed := parseCommand(cmd)
+		doc.Content, covers = p.contents(parsed, dir.Path)
+		if parsed.plain {
+			doc.Argv, doc.Args = parsed.simple[0], s.without("command")
+		}
 	}
 	b, err := json.Marshal(doc)
 	if err != nil {
 		b = s.call.Input // cannot happen: only texts and numbers
 	}
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:])
+	hash := sha256.Sum256(b)
+	return hex.EncodeToString(hash[:]), covers
 }
 
 // directory is where a command starts.
@@ -65,12 +73,25 @@ func (s *subject) directory() string {
 	return s.call.Project.Path(cmp.Or(s.text("working_dir"), "."))
 }
 
-// contents hashes the files a command may run, by name.
-func (p *Policy) contents(c command, dir string) map[string]string {
+// covered says how much of what a command runs an approval is tied to.
+type covered struct {
+	names []string // files whose content is part of it
+	open  bool     // the command runs files that are not
+}
+
+// contents hashes the files a command may run, by name: those it names, those
+// its programs read their orders from, and what a shell script among them
+// sources or runs.
+func (p *Policy) contents(c command, dir string) (map[string]string, covered) {
 	out := map[string]string{}
+	cover := covered{open: c.runsFiles()}
 	left := int64(maxFileBytes)
-	for _, name := range c.files() {
+	names, implied := c.files(), c.implied()
+	names = append(names, implied...)
+	for i := 0; i < len(names); i++ {
+		name := names[i]
 		if len(out) == maxFiles {
+			cover.open = true
 			break
 		}
 		full := name
@@ -78,19 +99,104 @@ func (p *Policy) contents(c command, dir string) map[string]string {
 			full = filepath.Join(dir, name)
 		}
 		info, err := p.Jail.Stat(full)
-		if err != nil || !info.Mode().IsRegular() {
+		switch {
+		case err != nil:
+			continue
+		case info.IsDir(): // make -C dir, npm --prefix dir
+			for _, f := range implied {
+				if inside := filepath.Join(name, f); len(names) < 4*maxFiles && !slices.Contains(names, inside) {
+					names = append(names, inside)
+				}
+			}
+			continue
+		case !info.Mode().IsRegular():
 			continue
 		}
 		h := sha256.New()
 		note(h, info)
-		if info.Size() <= left {
-			left -= p.content(h, full, left)
-		} else {
+		if info.Size() > left {
 			_, _ = io.WriteString(h, info.ModTime().String()) // a hash takes everything
+			out[name], cover.open = hex.EncodeToString(h.Sum(nil)), true
+			continue
 		}
+		text, n := p.content(h, full, left)
+		left -= n
 		out[name] = hex.EncodeToString(h.Sum(nil))
+		cover.names = append(cover.names, name)
+		for _, more := range scriptFiles(text) {
+			if len(names) < 4*maxFiles && !slices.Contains(names, more) {
+				names = append(names, more)
+			}
+		}
 	}
-	return out
+	return out, cover
+}
+
+// maxScript is the largest script that is read for what it runs.
+const maxScript = 256 << 10
+
+// scriptFiles are the files that a shell script sources or runs by path. What
+// is no shell script has none.
+func scriptFiles(text []byte) []string {
+	head, _, _ := bytes.Cut(text, []byte("\n"))
+	if len(text) > maxScript || bytes.IndexByte(text, 0) >= 0 || bytes.HasPrefix(head, []byte("#!")) && !bytes.Contains(head, []byte("sh")) {
+		return nil
+	}
+	var out []string
+	for _, words := range parseCommand(string(text)).simple {
+		switch name := filepath.Base(words[0]); {
+		case strings.Contains(words[0], "/"):
+			out = append(out, words[0])
+		case (name == "." || name == "source" || name == "sh" || name == "bash" || name == "dash" || name == "zsh") && len(words) > 1 && !strings.HasPrefix(words[1], "-"):
+			out = append(out, words[1])
+		}
+	}
+	return slices.DeleteFunc(out, func(name string) bool { return name == "" || len(name) > 4096 })
+}
+
+// bound adds to the names of harmless programs the state of the settings that
+// decide what else they run. ok is false when those cannot be told.
+func (p *Policy) bound(s *subject, programs []string) (keys []string, ok bool) {
+	state := ""
+	for _, name := range programs {
+		if strings.HasPrefix(name, "git ") {
+			if state == "" {
+				if state, ok = p.gitState(p.file(s.directory()).abs); !ok {
+					return nil, false
+				}
+			}
+			name += "\x00" + state
+		}
+		keys = append(keys, name)
+	}
+	return keys, true
+}
+
+// gitState hashes the settings of the repository a directory is in. They name
+// programs that git starts on its own.
+func (p *Policy) gitState(dir string) (string, bool) {
+	for range 64 {
+		info, err := p.Jail.Stat(filepath.Join(dir, ".git"))
+		switch {
+		case err == nil && !info.IsDir():
+			return "", false // the settings are somewhere else
+		case err == nil:
+			h := sha256.New()
+			for _, name := range []string{"config", "config.worktree"} {
+				text, _ := p.content(h, filepath.Join(dir, ".git", name), maxScript)
+				if bytes.Contains(bytes.ToLower(text), []byte("[include")) {
+					return "", false
+				}
+			}
+			return hex.EncodeToString(h.Sum(nil)), true
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir || dir == p.workspace() {
+			break
+		}
+		dir = parent
+	}
+	return "none", true
 }
 
 func note(h hash.Hash, info fs.FileInfo) {
@@ -99,16 +205,31 @@ func note(h hash.Hash, info fs.FileInfo) {
 	_, _ = h.Write(b)
 }
 
-func (p *Policy) content(h hash.Hash, name string, most int64) int64 {
+// content adds what is in a file to a hash. It returns the beginning of it.
+func (p *Policy) content(h hash.Hash, name string, most int64) (text []byte, n int64) {
 	f, err := p.Jail.Open(name)
 	if err != nil {
 		_, _ = io.WriteString(h, "unreadable")
-		return 0
+		return nil, 0
 	}
 	defer f.Close() //nolint:errcheck // read only
-	n, err := io.Copy(h, io.LimitReader(f, most))
+	var head bytes.Buffer
+	n, err = io.Copy(h, io.TeeReader(io.LimitReader(f, most), &limited{&head, maxScript + 1}))
 	if err != nil {
 		_, _ = io.WriteString(h, "unreadable")
 	}
-	return n
+	return head.Bytes(), n
+}
+
+// limited keeps the first bytes that are written to it.
+type limited struct {
+	b    *bytes.Buffer
+	left int
+}
+
+func (l *limited) Write(p []byte) (int, error) {
+	n := min(len(p), l.left)
+	l.b.Write(p[:n])
+	l.left -= n
+	return len(p), nil
 }

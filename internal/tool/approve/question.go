@@ -20,7 +20,7 @@ const (
 
 // question words a request: what runs, completely, and why it is asked. ok is
 // false when it would be too long to be read.
-func question(s *subject, reason string, cover coverage, changed bool) (text string, ok bool) {
+func question(s *subject, reason string, cover coverage, covers covered, changed bool) (text string, ok bool) {
 	var b strings.Builder
 	if changed {
 		b.WriteString("Something this call depends on changed while you were asked (its directory, a file it names or a script it runs). The question again:\n\n")
@@ -40,6 +40,7 @@ func question(s *subject, reason string, cover coverage, changed bool) (text str
 	if dir := s.call.Project.Dir; dir != "" {
 		fmt.Fprintf(&b, "in the folder %s\n", show(dir))
 	}
+	covers.write(&b)
 	b.WriteString("\nYou are asked because " + reason + ".\n")
 	if cover.what == "" {
 		b.WriteString("Answer yes or no.")
@@ -47,6 +48,25 @@ func question(s *subject, reason string, cover coverage, changed bool) (text str
 		fmt.Fprintf(&b, "Answer yes or no; \"turn\" or \"session\" also allows %s for the rest of this turn or conversation.", cover.what)
 	}
 	return b.String(), utf8.RuneCountInString(b.String()) <= maxQuestion
+}
+
+// maxNamed is how many files a question names.
+const maxNamed = 8
+
+// write says which files an approval is tied to, and that there may be others.
+func (c covered) write(b *strings.Builder) {
+	if !c.open {
+		return
+	}
+	if len(c.names) == 0 {
+		b.WriteString("This command runs files that this approval does not cover.\n")
+		return
+	}
+	shown := list(c.names[:min(len(c.names), maxNamed)])
+	if more := len(c.names) - maxNamed; more > 0 {
+		shown += fmt.Sprintf(" and %d more", more)
+	}
+	b.WriteString("The content of " + shown + " is part of this approval. This command may run other files that this approval does not cover.\n")
 }
 
 func argument(b *strings.Builder, name string, v any, whole bool) {

@@ -110,9 +110,12 @@ func TestRules(t *testing.T) {
 		{execTool, args{"command": "GIT_SSH_COMMAND=x git status"}, "asked"},
 		{execTool, args{"command": "npm test -- --watch"}, "asked"}, // an option of npm can name another program
 		{execTool, args{"command": "npm test prefix=../evil"}, "asked"},
-		{execTool, args{"command": "npm test unit"}, "allowed"},
+		{execTool, args{"command": "npm test unit"}, "asked"}, // not the command that the rule names
+		{execTool, args{"command": "npm 'test'"}, "allowed"},
 		{execTool, args{"command": "git fetch origin --upload-pack=./x"}, "asked"},
-		{execTool, args{"command": "git fetch origin main"}, "allowed"},
+		{execTool, args{"command": "git fetch origin main"}, "asked"},
+		{execTool, args{"command": "git fetch"}, "allowed"},
+		{execTool, args{"command": "git fetch", "shell": "./evil"}, "asked"},
 		{execTool, args{"command": "git fetch --exec=./x"}, "asked"},
 		{execTool, args{"command": "git fetch | sh"}, "asked"},
 		{execTool, args{"command": "npm test"}, "allowed"}, // the very text

@@ -24,7 +24,8 @@ func (p *Policy) ask(ctx context.Context, s *subject, reason string) *tool.Resul
 		return fail(tool.Cancelled, "%s was stopped before it could be approved", s.tool.Name)
 	}
 	defer p.sessions.leave(m)
-	sum, cover := p.fingerprint(s), p.coverage(s)
+	sum, covers := p.fingerprint(s)
+	cover := p.coverage(s)
 	switch {
 	case p.sessions.allowed(m, s, sum, cover):
 		p.log(ctx, s, "allowed", "remembered", "")
@@ -37,7 +38,7 @@ func (p *Policy) ask(ctx context.Context, s *subject, reason string) *tool.Resul
 		return p.unanswered(ctx, s, reason, "nobody answered the last question")
 	}
 	for round := range maxRounds {
-		text, fits := question(s, reason, cover, round > 0)
+		text, fits := question(s, reason, cover, covers, round > 0)
 		if !fits {
 			p.log(ctx, s, "denied", "too long to be shown", "")
 			return fail(tool.DeniedApproval, "this call needs the user's approval because %s, but it is too long to be shown in full. Split it into smaller calls.", reason)
@@ -47,8 +48,8 @@ func (p *Policy) ask(ctx context.Context, s *subject, reason string) *tool.Resul
 			return done
 		}
 		// What was approved must be what runs.
-		if now := p.fingerprint(s); now != sum {
-			sum, cover = now, p.coverage(s)
+		if now, files := p.fingerprint(s); now != sum {
+			sum, covers, cover = now, files, p.coverage(s)
 			continue
 		}
 		p.sessions.remember(m, s, answer, sum, cover)
@@ -75,12 +76,18 @@ func (p *Policy) put(ctx context.Context, m *memory, s *subject, r request) (Ans
 	limited, cancel := context.WithTimeout(ctx, 2*p.Timeout)
 	defer cancel()
 	said, err := s.call.Ask(limited, q)
+	var unasked *tool.UnaskedError
 	switch {
 	case ctx.Err() != nil:
 		return No, fail(tool.Cancelled, "%s was stopped before it was approved", s.tool.Name)
 	case errors.Is(err, tool.ErrNoAnswer), errors.Is(err, context.DeadlineExceeded):
 		p.sessions.hush(m, s.call.TurnID)
 		if no := p.unanswered(ctx, s, r.reason, "nobody answered within "+p.Timeout.String()); no != nil {
+			return No, no
+		}
+		return Yes, nil
+	case errors.As(err, &unasked):
+		if no := p.unanswered(ctx, s, r.reason, unasked.Why); no != nil {
 			return No, no
 		}
 		return Yes, nil
@@ -134,7 +141,7 @@ func suggestRule(s *subject) string {
 // requestID names one question about one call: a random part, so that no two
 // questions share it, and the beginning of what it is bound to.
 func requestID(sum string) string {
-	var b [4]byte
+	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails
 	return hex.EncodeToString(b[:]) + "-" + sum[:16]
 }

@@ -17,7 +17,7 @@ const (
 // coverage is what a yes for a turn or conversation would extend to.
 type coverage struct {
 	what      string   // in words; empty: it cannot be remembered
-	programs  []string // harmless programs with any arguments
+	programs  []string // harmless programs with any arguments, and what decides what they run
 	wholeText bool     // every argument must be shown completely
 }
 
@@ -30,11 +30,12 @@ func (p *Policy) coverage(s *subject) coverage {
 	case s.tool.Sink == tool.SinkCommand && cmd == "":
 		c.what = "" // typed into a running program
 	case cmd != "":
-		if p.CommandPrefix != nil && s.args["shell"] == nil && !s.flag("login") {
+		if p.CommandPrefix != nil && s.usualShell() {
 			if words, ok := p.CommandPrefix(cmd); ok {
-				c.programs = words
-				c.what = "every command made of " + list(words)
-				return c
+				if c.programs, ok = p.bound(s, words); ok {
+					c.what = "every command made of " + list(words) + " with options that only show something"
+					return c
+				}
 			}
 		}
 		if !parseCommand(cmd).repeatable {
@@ -61,7 +62,7 @@ func list(words []string) string {
 // and for the person it came from.
 type grant struct {
 	turn     string // empty: the whole conversation
-	sender   string
+	person   string
 	sum      string   // of exactly one call
 	programs []string // of any command
 	tool     string
@@ -143,7 +144,7 @@ func (ss *sessions) allowed(m *memory, s *subject, sum string, cover coverage) b
 	defer ss.mu.Unlock()
 	c := s.call
 	mine := func(g grant) bool {
-		return g.tool == s.tool.Name && g.sender == c.SenderID && (g.turn == "" || g.turn == c.TurnID)
+		return g.tool == s.tool.Name && g.person == s.person() && (g.turn == "" || g.turn == c.TurnID)
 	}
 	if slices.ContainsFunc(m.grants, func(g grant) bool { return mine(g) && g.sum != "" && g.sum == sum }) {
 		return true
@@ -161,7 +162,7 @@ func (ss *sessions) remember(m *memory, s *subject, a Answer, sum string, cover 
 	if cover.what == "" || a != Turn && a != Session {
 		return
 	}
-	g := grant{sender: s.call.SenderID, tool: s.tool.Name, programs: cover.programs}
+	g := grant{person: s.person(), tool: s.tool.Name, programs: cover.programs}
 	if len(cover.programs) == 0 {
 		g.sum = sum
 	}

@@ -2,6 +2,7 @@ package approve
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -39,6 +40,9 @@ func (s *subject) flag(name string) bool {
 	v, _ := s.args[name].(bool)
 	return v
 }
+
+// person is who the call is made for, as far as that is proven.
+func (s *subject) person() string { return cmp.Or(s.call.Person, s.call.SenderID) }
 
 // list is an argument that is one text or several.
 func (s *subject) list(name string) (out []string) {
@@ -114,6 +118,13 @@ func (s *subject) canonical() json.RawMessage {
 		return s.call.Input
 	}
 	return b
+}
+
+// without is the arguments in one spelling, but for one of them.
+func (s *subject) without(name string) json.RawMessage {
+	args := maps.Clone(s.args)
+	delete(args, name)
+	return (&subject{call: s.call, args: args}).canonical()
 }
 
 func (s *subject) argsHash() string {

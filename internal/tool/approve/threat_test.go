@@ -107,7 +107,7 @@ func TestRow116AnswerCountsOnce(t *testing.T) {
 	if got := b.check(execTool, args{"command": "touch c"}, "yes"); got != "allowed asked" {
 		t.Errorf("silence lasts longer than its turn: %s", got)
 	}
-	if a, z := b.asked[0].ID, b.asked[1].ID; a == z || a[9:] != z[9:] || len(a) != 25 {
+	if a, z := b.asked[0].ID, b.asked[1].ID; a == z || a[17:] != z[17:] || len(a) != 33 {
 		t.Errorf("request ids %s, %s: want different ones bound to the same call", a, z)
 	}
 }
@@ -255,7 +255,7 @@ func TestT19ChangeAfterApproval(t *testing.T) {
 			if q := b.lastQuestion(); !strings.HasPrefix(q, "Something this call depends on changed") {
 				t.Errorf("second question: %s", q)
 			}
-			if a, z := b.asked[1], b.asked[2]; a.ID[9:] == z.ID[9:] {
+			if a, z := b.asked[1], b.asked[2]; a.ID[17:] == z.ID[17:] {
 				t.Error("the second request is bound to the first state")
 			}
 		})

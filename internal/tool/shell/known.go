@@ -24,9 +24,6 @@ type known struct {
 	// harmful options, by name: they write, run, load or follow something.
 	// They are listed so that tests can try them in every spelling.
 	harmful string
-	// follows are the files, as seen from the directory or one above it, whose
-	// content decides what the program runs. A remembered yes ends with them.
-	follows []string
 }
 
 // wordRule says which words besides options a program may get.
@@ -37,9 +34,6 @@ const (
 	noWords             // none
 	formatOnly          // words that begin with a plus sign
 )
-
-// gitConfig decides about external diffs, text conversion and file monitors.
-func gitConfig() []string { return []string{".git/config"} }
 
 const (
 	grepLong = "extended-regexp fixed-strings basic-regexp perl-regexp ignore-case no-ignore-case invert-match word-regexp line-regexp count files-with-matches " +
@@ -95,12 +89,12 @@ func table() []known {
 		{name: "sha256sum", flags: "bctwz", long: sumLong},
 		{name: "sha512sum", flags: "bctwz", long: sumLong},
 
-		{name: "git status", flags: "sbz", long: "short branch show-stash porcelain? long untracked-files? ignored? ignore-submodules? ahead-behind no-ahead-behind renames no-renames", harmful: "verbose column find-renames pathspec-from-file", follows: gitConfig()},
-		{name: "git log", flags: "pugziw", values: "nLSGUM", long: diffLong + logLong, numbers: true, harmful: diffHarm + " O show-signature exec", follows: gitConfig()},
-		{name: "git show", flags: "pugzw", values: "UM", long: diffLong + logLong, harmful: diffHarm + " O show-signature exec", follows: gitConfig()},
-		{name: "git diff", flags: "puzwbaRq", values: "USGM", long: diffLong, harmful: diffHarm + " O exec", follows: gitConfig()},
+		{name: "git status", flags: "sbz", long: "short branch show-stash porcelain? long untracked-files? ignored? ignore-submodules? ahead-behind no-ahead-behind renames no-renames", harmful: "verbose column find-renames pathspec-from-file"},
+		{name: "git log", flags: "pugziw", values: "nLSGUM", long: diffLong + logLong, numbers: true, harmful: diffHarm + " O show-signature exec"},
+		{name: "git show", flags: "pugzw", values: "UM", long: diffLong + logLong, harmful: diffHarm + " O show-signature exec"},
+		{name: "git diff", flags: "puzwbaRq", values: "USGM", long: diffLong, harmful: diffHarm + " O exec"},
 		{name: "git branch", flags: "lariv", long: "list all remotes ignore-case verbose show-current contains? no-contains? merged? no-merged? points-at= sort= format= color? no-color abbrev? no-abbrev", must: "list",
-			harmful: "delete D d move m M copy c C force f edit-description set-upstream-to u unset-upstream track t create-reflog recurse-submodules", follows: gitConfig()},
+			harmful: "delete D d move m M copy c C force f edit-description set-upstream-to u unset-upstream track t create-reflog recurse-submodules"},
 
 		{name: "go vet", oneDash: true, long: "v race json tags= mod= p= trimpath", harmful: "vettool toolexec exec overlay modfile o C pkgdir compiler gccgoflags gcflags ldflags asmflags fix diff n x work"},
 		{name: "go version", oneDash: true, long: "m v"},
@@ -218,17 +212,4 @@ func (k known) operand(w string) bool {
 		return strings.HasPrefix(w, "+") && !strings.ContainsAny(w, "*?[")
 	}
 	return !isUnknown(w) && (w == "" || !strings.ContainsRune("*?[", rune(w[0])))
-}
-
-// Follows lists the files whose content decides what commands of these patterns
-// run, as seen from the directory they start in or one above it.
-func Follows(patterns []string) []string {
-	var out []string
-	for _, k := range table() {
-		if slices.Contains(patterns, k.name) {
-			out = append(out, k.follows...)
-		}
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
 }
