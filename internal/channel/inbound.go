@@ -34,7 +34,9 @@ func (s *slot) submit(ctx, life context.Context, in bus.Inbound) error {
 		return err
 	}
 	s.count(&s.state.Received)
-	s.show(life, in.Route)
+	if in.Answer == nil { // no turn of its own comes of an answer
+		s.show(life, in.Route)
+	}
 	return nil
 }
 

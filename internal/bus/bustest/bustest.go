@@ -280,11 +280,11 @@ func testSurvivesJSON(t *testing.T, p *place) {
 	in := bus.Inbound{
 		ID: odd, Route: bus.Route{Channel: "c", ChatID: odd, ThreadID: "t", MessageID: "m"}, SenderID: odd, Text: strings.Repeat(odd, 100),
 		Media: []bus.Media{{Path: "/p", Name: odd, MIME: "a/b", Size: 1 << 40}}, At: time.Date(2026, 3, 1, 2, 3, 4, 5000, time.UTC),
-		SessionKey: "s", WantsStream: true, OwnTurn: true, Interactive: true, Event: "e", Untrusted: true, Scope: odd, Meta: map[string]string{odd: odd},
+		SessionKey: "s", WantsStream: true, OwnTurn: true, Interactive: true, Event: "e", Untrusted: true, Scope: odd, Unasked: odd, Identity: odd, Answer: &bus.Answer{QuestionID: odd, Option: odd, Remark: odd}, Meta: map[string]string{odd: odd},
 	}
 	out := bus.Outbound{
 		ID: odd + "o", Kind: bus.Ask, Route: in.Route, ReplyTo: odd, Text: odd, Media: in.Media, Plain: true,
-		Question: &bus.Question{ID: "q", Text: odd, Options: []string{odd, ""}, Expires: in.At},
+		Question: &bus.Question{ID: "q", Code: odd, Text: odd, Options: []string{odd, ""}, Expires: in.At},
 		Turn:     &bus.Turn{ID: "t", Tools: []string{odd}, Receipts: []bus.Receipt{{CallID: odd}}, Usage: bus.Usage{CostUSD: 0.25}}, Meta: in.Meta,
 	}
 	must(t, p.Submit(t.Context(), in))
