@@ -191,3 +191,44 @@ func TestUnproven(t *testing.T) {
 		t.Errorf("the tool was told %q", got)
 	}
 }
+
+// An answer that comes out of the queue after a restart finds no question: the
+// turn that asked is gone, and the one that takes its place asks under another
+// id. It is completed, reported, and no turn comes of it.
+func TestAnswerAfterRestart(t *testing.T) {
+	t.Parallel()
+	m := llmtest.NewScript(t, llmtest.Call("decide", map[string]any{"text": "again?"}), llmtest.Reply("done"))
+	s := newHouse(t, m, deciding(time.Minute)).serve()
+	s.submitAs("old", "yes", func(in *bus.Inbound) {
+		in.Interactive, in.Answer = true, &bus.Answer{QuestionID: "0123456789abcdef", Option: "yes"}
+	})
+	if o := <-s.outs; o.Kind != bus.Gone || o.Question.ID != "0123456789abcdef" || o.Text == "" {
+		t.Errorf("the old answer got %+v", o)
+	}
+	s.submitAs("1", "do it", func(in *bus.Inbound) { in.Interactive = true })
+	var asked bus.Outbound
+	for asked.Kind != bus.Ask {
+		asked = <-s.outs
+	}
+	s.submitAs("old again", "yes", func(in *bus.Inbound) {
+		in.Interactive, in.Answer = true, &bus.Answer{QuestionID: "0123456789abcdef", Option: "yes"}
+	})
+	for o := range s.outs {
+		if o.Kind == bus.Gone {
+			if o.Question.ID == asked.Question.ID {
+				t.Error("the old answer closed the new question")
+			}
+			break
+		}
+	}
+	s.submitAs("2", "", func(in *bus.Inbound) {
+		in.Interactive, in.Answer = true, &bus.Answer{QuestionID: asked.Question.ID, Option: "no"}
+	})
+	if o := s.final(); o.Text != "done" {
+		t.Errorf("final %q", o.Text)
+	}
+	msgs := m.Last().Messages
+	if got := msgs[len(msgs)-1].Content.String(); got != "answer: no" || len(m.Requests()) != 2 {
+		t.Errorf("the tool was told %q in %d requests", got, len(m.Requests()))
+	}
+}

@@ -129,6 +129,10 @@ func (c *chat) answer(ctx context.Context, work *sync.WaitGroup) {
 		return
 	}
 	c.echo(text)
+	if _, _, ok := q.q.Choose(text); !ok {
+		c.scr.print(c.view.marked("! ", yellow, "the question takes one of these answers: "+strings.Join(q.q.Options, ", "))...)
+		return
+	}
 	c.question = nil
 	in := c.o.inbound("", true)
 	in.Interactive, in.Answer = true, &bus.Answer{QuestionID: q.q.ID, Option: text}

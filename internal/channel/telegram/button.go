@@ -141,6 +141,9 @@ func (b *bot) tapped(ctx context.Context, q *callbackQuery, submit channel.Submi
 	if err := b.calls.call(ctx, "answerCallbackQuery", map[string]string{"callback_query_id": q.ID}, nil); err != nil {
 		b.deps.Log.DebugContext(ctx, "answer a tap", "err", err)
 	}
+	if in.Answer != nil && !v.Direct {
+		return nil // whether the right person tapped, only the agent knows
+	}
 	err := b.calls.call(ctx, "editMessageReplyMarkup", outgoing{ChatID: m.Chat.ID, MessageID: m.ID}, nil)
 	if err != nil {
 		b.deps.Log.DebugContext(ctx, "remove buttons", "err", err)

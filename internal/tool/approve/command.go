@@ -14,7 +14,7 @@ type command struct {
 	plain  bool       // one simple command of fixed words: no redirection, assignment, expansion or list
 	// repeatable says that the text does the same when it is run again: it
 	// neither hands work to an interpreter or wrapper nor sets variables nor
-	// leaves the name of a program open.
+	// uses the output of other commands nor leaves the name of a program open.
 	repeatable bool
 }
 
@@ -44,7 +44,7 @@ func parseCommand(text string) command {
 			if len(words) > 0 {
 				c.simple = append(c.simple, words)
 			}
-		case *syntax.DeclClause, *syntax.FuncDecl, *syntax.CoprocClause:
+		case *syntax.DeclClause, *syntax.FuncDecl, *syntax.CoprocClause, *syntax.CmdSubst, *syntax.ProcSubst:
 			c.repeatable = false
 		}
 	}

@@ -55,7 +55,7 @@ func TestNeverRemembered(t *testing.T) {
 		"sh x.sh", "bash -c id", "/bin/sh x", "env id", "xargs rm", "sudo ls", "python3 x.py", "python3.12 x.py", "node x.js", "perl -e 1", "find . -exec rm {} +",
 		"ssh host", "make", "npx x", "LD_PRELOAD=./x ls", "BASH_ENV=x ls", "NODE_OPTIONS=x ls", "PYTHONSTARTUP=x ls", "PERL5OPT=x ls", "GIT_EXTERNAL_DIFF=x ls",
 		"GLIBC_TUNABLES=x ls", "A=1 ls", "ls; python3 x.py", "$(echo rm) x", "$CMD x", "ls | sh", "sort --compress-program=./x", "eval ls", ". ./x", "export A=1; ls",
-		"f() { ls; }; f", "ls 'unclosed", "timeout 5 sh -c id", "git status && make",
+		"f() { ls; }; f", "ls 'unclosed", "timeout 5 sh -c id", "git status && make", "rm $(cat list)", "rm `cat list`", "cat <(id)",
 	} {
 		b := newBench(t, approve.Options{Mode: approve.Ask, CommandPrefix: func(string) ([]string, bool) { return nil, false }})
 		for _, round := range []string{"first", "again"} {
