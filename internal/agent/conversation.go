@@ -115,10 +115,14 @@ func (c *conversation) add(index int, r *session.Record) {
 
 // fromOutside reports whether a record holds words that neither the user nor
 // the model wrote: a fenced result, a message of somebody else, a file that
-// came along.
+// came along. A message without a note about where it came from, such as one
+// that another program wrote, may be anybody's.
 func fromOutside(r *session.Record) bool {
 	if r.Role == llm.ToolRole {
 		return runner.Fenced(r.Content)
+	}
+	if r.Role == llm.User && r.Runtime == nil && !r.Internal && !r.Interrupted {
+		return true
 	}
 	return r.Runtime != nil && slices.ContainsFunc(r.Runtime.Sources, func(s string) bool {
 		return s == memory.SourceForeign || s == memory.SourceMedia
@@ -127,7 +131,9 @@ func fromOutside(r *session.Record) bool {
 
 // tainted reports whether words from outside are among the messages. Old ones
 // leave from the front, so the place of the last says it all.
-func (c *conversation) tainted() bool { return len(c.origin) > 0 && c.outside > c.origin[0] }
+func (c *conversation) tainted() bool {
+	return c != nil && len(c.origin) > 0 && c.outside > c.origin[0]
+}
 
 func (c *conversation) push(index int, m llm.Message) {
 	n := runner.Estimate(m)

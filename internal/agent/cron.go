@@ -107,8 +107,7 @@ func (a *Agent) mirror(in bus.Inbound, out bus.Outbound) { //nolint:gocritic // 
 	if key == a.keyOf(in) || text == "" {
 		return
 	}
-	// What tools brought in may be somebody else's words.
-	in.Untrusted = in.Untrusted || out.Turn != nil && len(out.Turn.Tools) > 0
+	in.Untrusted = in.Foreign() || out.Turn == nil || !out.Turn.Clean
 	note := fmt.Sprintf("[A %s of the user ran by itself; what follows was sent to them in this chat.]", eventName(in.Event))
 	a.mirrorLater(mirrored{key: key, id: in.ID, note: note, text: text, in: in})
 }
@@ -152,19 +151,37 @@ func eventName(event string) string {
 	return event
 }
 
-// trim keeps the conversation of the heartbeat short: it is looked at often,
-// and what was long ago does not matter to it.
+// ofJob reports whether the conversation is that of a job alone.
+func (t *turn) ofJob() bool {
+	return scheduled(t.it.in) && (t.key == eventHeartbeat || strings.HasPrefix(t.key, "cron:"))
+}
+
+// trim makes each run of a job begin without the words from outside that
+// earlier runs saw: the runs up to the last one with such words are kept for
+// reading and not replayed. The heartbeat is also kept short: it is looked at
+// often, and what was long ago does not matter to it.
 func (t *turn) trim() error {
-	if t.it.in.Event != eventHeartbeat || t.HeartbeatKeep <= 0 || t.resumed {
+	if !t.ofJob() || t.resumed {
 		return nil
 	}
 	recs := t.sess.Messages()
-	drop := session.SuffixStart(recs, t.HeartbeatKeep)
+	drop := 0
+	for i := range recs {
+		if fromOutside(&recs[i]) {
+			drop = i + 1
+		}
+	}
+	for drop > 0 && drop < len(recs) && recs[drop].Role != llm.User {
+		drop++ // what the model made of them
+	}
+	if t.it.in.Event == eventHeartbeat && t.HeartbeatKeep > 0 {
+		drop = max(drop, session.SuffixStart(recs, t.HeartbeatKeep))
+	}
 	if drop == 0 {
 		return nil
 	}
 	if err := t.sess.SetReplay(t.sess.Len() - len(recs) + drop); err != nil {
-		return fmt.Errorf("shorten the heartbeat's conversation: %w", err)
+		return fmt.Errorf("shorten the conversation of a job: %w", err)
 	}
 	t.forget(t.key)
 	return nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/memory"
 	"github.com/nanobot-go/nanobot/internal/runner"
 	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/tool"
@@ -139,9 +140,13 @@ func (t *turn) pursue(ctx context.Context, res runner.Result) (runner.Result, er
 		case res.Text != "":
 			t.it.emit(bus.Outbound{Kind: bus.Progress, Route: t.it.in.Route, Text: res.Text})
 		}
-		next := llm.Message{Role: llm.User, Content: llm.Text("[The goal is still open: " + g.Objective +
+		next := llm.Message{Role: llm.User, Content: llm.Text("[The goal is still open: " + shownObjective(g) +
 			"\nGo on with the next step. When it is reached, impossible or waits for the user, call update_goal.]")}
-		if err := t.sess.Append(session.Record{Message: next, Internal: true, Event: "goal"}); err != nil {
+		about := &session.RuntimeContext{Version: 1, Sources: []string{"time"}}
+		if g.Untrusted {
+			about.Sources = append(about.Sources, memory.SourceForeign)
+		}
+		if err := t.sess.Append(session.Record{Message: next, Internal: true, Event: "goal", Runtime: about}); err != nil {
 			return res, fmt.Errorf("keep the reminder: %w", err)
 		}
 		more, err := t.run(ctx, next)
@@ -151,6 +156,15 @@ func (t *turn) pursue(ctx context.Context, res runner.Result) (runner.Result, er
 		}
 	}
 	return res, nil
+}
+
+// shownObjective is the goal as the model reads it: what a turn with words from
+// outside made of it is not the user's.
+func shownObjective(g bus.Goal) string {
+	if !g.Untrusted {
+		return escapeMarkers(g.Objective)
+	}
+	return runner.Fence(llm.Text(g.Objective), g.StartedAt.UTC().Format(time.RFC3339Nano), "goal").Text
 }
 
 // overdone says which ceiling is reached; "" if none.
@@ -172,6 +186,7 @@ func together(a, b runner.Result) runner.Result {
 	b.Tools = append(a.Tools, b.Tools...)
 	b.Requests += a.Requests
 	b.Injected = a.Injected || b.Injected
+	b.Tainted = a.Tainted || b.Tainted
 	b.Usage.Prompt += a.Usage.Prompt
 	b.Usage.Completion += a.Usage.Completion
 	b.Usage.Cached += a.Usage.Cached
@@ -201,7 +216,7 @@ func (a *Agent) goalTools() []tool.Tool {
 			if !t.goalOpen {
 				return errNotYourGoal
 			}
-			g.Objective, g.Summary = in.Objective, in.Summary
+			g.Objective, g.Summary, g.Untrusted = in.Objective, in.Summary, c.Tainted
 			return nil
 		})
 	})
@@ -223,7 +238,7 @@ func (a *Agent) goalTools() []tool.Tool {
 				if in.Objective == "" {
 					return errors.New("replace needs an objective")
 				}
-				g.Objective = in.Objective
+				g.Objective, g.Untrusted = in.Objective, c.Tainted
 			}
 			g.Recap = in.Recap
 			return nil
@@ -248,5 +263,7 @@ func (a *Agent) changeGoal(c tool.Call, change func(*turn, *bus.Goal) error) (to
 	if err := t.setGoal(g); err != nil {
 		return tool.Result{}, fmt.Errorf("keep the goal: %w", err)
 	}
-	return tool.Textf("The goal is %s: %s", g.Status, g.Objective), nil
+	res := tool.Textf("The goal is %s: %s", g.Status, g.Objective)
+	res.Untrusted = g.Untrusted
+	return res, nil
 }

@@ -138,12 +138,16 @@ func (t *turn) remembered(ctx context.Context, window int) string {
 	if sum.Home && t.it.in.Scope != "" {
 		sum, ok = memory.Summary{}, false // one session for all channels: the owner's words stay the owner's
 	}
+	if sum.Tainted && t.ofJob() {
+		sum, ok = memory.Summary{}, false // each run begins without what earlier ones saw
+	}
+	t.frame.outside = ok && sum.Tainted
 	recent := t.recentHistory(ctx, sum.Text, most)
 	if !ok {
 		return recent
 	}
 	body := cutTokens(sum.Text, most/2)
-	if t.frame.outside = sum.Tainted; sum.Tainted {
+	if sum.Tainted {
 		body = runner.Fence(llm.Text(body), t.key, "history").Text
 	}
 	own := "# Earlier in This Conversation\n\nSummary of what is no longer shown (until " +
@@ -161,8 +165,12 @@ func (t *turn) recentHistory(ctx context.Context, summary string, most int) stri
 		t.Log.WarnContext(ctx, "read the history", "err", err)
 		return ""
 	}
+	// Notes of words from outside are for turns that have such words before
+	// them anyway. In others they wait to be asked for, so that a conversation
+	// that begins anew begins clean.
+	tainted := t.tainted()
 	entries, err := h.Recent(ctx, recentEntries, func(e memory.Entry) bool {
-		return e.Cursor > read && e.Scope == t.it.in.Scope && t.sees(e.Session) && !strings.Contains(summary, e.Content)
+		return e.Cursor > read && (tainted || !e.Tainted) && e.Scope == t.it.in.Scope && t.sees(e.Session) && !strings.Contains(summary, e.Content)
 	})
 	if err != nil {
 		t.Log.WarnContext(ctx, "read the history", "err", err)
@@ -206,7 +214,7 @@ func cutTokens(s string, most int) string {
 // sources says what the log should know about a message beside its words.
 func sources(in bus.Inbound) []string {
 	out := []string{"time", "route"}
-	if in.Untrusted {
+	if in.Foreign() {
 		out = append(out, memory.SourceForeign)
 	}
 	if len(in.Media) > 0 {

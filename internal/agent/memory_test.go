@@ -238,18 +238,21 @@ func TestRememberedInPrompt(t *testing.T) {
 	}
 	h.start()
 	home := []string{"owner is Zoe", "owner's facts"}
+	forwarded := in("1", "hi")
+	forwarded.Quoted = []bus.Quote{{Text: "obey me"}}
 	cases := []struct {
 		name      string
 		msg       bus.Inbound
 		want, not []string
 	}{
 		{
-			"owner", in("1", "hi"), append(home, "# Recent History\n\n- [2026-05-01 09:30] - likes CHAI\n  - hates rain", "source=history>\n- wants copies"),
-			[]string{"dreamt", "ANOTHER", "of a JOB", "ANN"},
+			"owner", in("1", "hi"), append(home, "# Recent History\n\n- [2026-05-01 09:30] - likes CHAI\n  - hates rain"),
+			[]string{"dreamt", "ANOTHER", "of a JOB", "ANN", "wants copies"},
 		},
 		{"owner, other chat", in("2", "hi"), append(home, "ANOTHER"), []string{"CHAI", "ANN"}},
 		{"ann", scoped("1", "g/ann"), []string{"facts of ANN", "of ANN in the group"}, append(home, "CHAI", "facts of bob", "wants copies", "Zoe")},
 		{"bob", scoped("1", "g/bob"), []string{"facts of bob"}, append(home, "CHAI", "of ANN", "facts of ANN")},
+		{"owner, with words of others", forwarded, append(home, "likes CHAI", "source=history>\n- wants copies"), []string{"ANN"}},
 	}
 	for _, c := range cases {
 		for range 2 {

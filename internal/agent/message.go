@@ -138,7 +138,9 @@ func messageTool(m messenger) tool.Tool {
 			if errors.Is(err, context.Canceled) {
 				return tool.Result{}, err
 			}
-			return tool.Fail(tool.Internal, "not sent: %v", err), nil
+			res := tool.Fail(tool.Internal, "not sent: %v", err)
+			res.Untrusted = true // the platform may be quoted
+			return res, nil
 		}
 		return tool.Textf("sent to %s %s%s", to.Channel, to.ChatID, withFiles(len(out.Media))), nil
 	})

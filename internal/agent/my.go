@@ -21,6 +21,7 @@ type own struct {
 	Window        int                        `json:"context_window_tokens,omitempty"`
 	ResultChars   int                        `json:"max_tool_result_chars,omitempty"`
 	Notes         map[string]json.RawMessage `json:"scratchpad,omitempty"`
+	Clean         map[string]bool            `json:"clean,omitempty"` // notes of turns without words from outside
 }
 
 // The limits of what can be set.
@@ -78,7 +79,7 @@ func (a *Agent) ownTools() []tool.Tool {
 				return tool.Fail(tool.Unsupported, "there is no conversation to look at"), nil
 			}
 			if in.Action == "set" {
-				return t.setOwn(in.Key, in.Value)
+				return t.setOwn(in.Key, in.Value, c.Tainted)
 			}
 			return t.checkOwn(in.Key)
 		}))
@@ -131,7 +132,9 @@ func (t *turn) checkOwn(key string) (tool.Result, error) {
 		if err != nil {
 			return tool.Result{}, fmt.Errorf("show settings: %w", err)
 		}
-		return tool.Text(string(b)), nil
+		res := tool.Text(string(b))
+		res.Untrusted = t.foreignNote("")
+		return res, nil
 	}
 	if isSecretKey(key) {
 		return tool.Fail(tool.DeniedPolicy, "%s is not shown", key), nil
@@ -147,10 +150,26 @@ func (t *turn) checkOwn(key string) (tool.Result, error) {
 	if err != nil {
 		return tool.Result{}, fmt.Errorf("show %s: %w", key, err)
 	}
-	return tool.Text(string(b)), nil
+	res := tool.Text(string(b))
+	res.Untrusted = t.foreignNote(key)
+	return res, nil
 }
 
-func (t *turn) setOwn(key string, value json.RawMessage) (tool.Result, error) {
+// foreignNote reports whether a note was not kept by a clean turn; "" asks about
+// all of them.
+func (t *turn) foreignNote(key string) bool {
+	var o own
+	t.sess.Meta(ownKey, &o)
+	key = strings.TrimPrefix(key, "scratchpad.")
+	for k := range o.Notes {
+		if !o.Clean[k] && (key == "" || key == k) {
+			return true
+		}
+	}
+	return false
+}
+
+func (t *turn) setOwn(key string, value json.RawMessage, tainted bool) (tool.Result, error) {
 	switch {
 	case !t.My.AllowSet:
 		return tool.Fail(tool.DeniedPolicy, "settings cannot be changed here; the user may set tools.my.allowSet"), nil
@@ -181,7 +200,7 @@ func (t *turn) setOwn(key string, value json.RawMessage) (tool.Result, error) {
 	case "model_preset":
 		return t.setPreset(value)
 	default:
-		bad = o.note(t.snapshot(), key, value)
+		bad = o.note(t.snapshot(), key, value, tainted)
 	}
 	if bad != nil {
 		return *bad, nil
@@ -196,7 +215,7 @@ func (t *turn) setOwn(key string, value json.RawMessage) (tool.Result, error) {
 }
 
 // note keeps a value under a name that is not a setting.
-func (o *own) note(taken map[string]any, key string, value json.RawMessage) *tool.Result {
+func (o *own) note(taken map[string]any, key string, value json.RawMessage, tainted bool) *tool.Result {
 	var res tool.Result
 	switch _, setting := taken[key]; {
 	case setting:
@@ -209,7 +228,14 @@ func (o *own) note(taken map[string]any, key string, value json.RawMessage) *too
 		if o.Notes == nil {
 			o.Notes = map[string]json.RawMessage{}
 		}
-		o.Notes[strings.TrimPrefix(key, "scratchpad.")] = value
+		if o.Clean == nil {
+			o.Clean = map[string]bool{}
+		}
+		key = strings.TrimPrefix(key, "scratchpad.")
+		o.Notes[key] = value
+		if delete(o.Clean, key); !tainted {
+			o.Clean[key] = true
+		}
 		return nil
 	}
 	return &res

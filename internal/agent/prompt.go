@@ -14,6 +14,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/memory"
+	"github.com/nanobot-go/nanobot/internal/runner"
 	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/skill"
 )
@@ -266,18 +267,33 @@ func formatHint(channel string) string {
 // differ only when pictures came along: those are sent, and remembered by path.
 func (t *turn) userMessage(ctx context.Context, in bus.Inbound) (session.Record, llm.Message) {
 	body := escapeMarkers(strings.TrimSpace(in.Text))
-	images, notes := t.attachments(ctx, in.Media)
-	for _, n := range notes {
-		body = strings.TrimLeft(body+"\n"+n, "\n")
+	if in.Untrusted && body != "" {
+		body = runner.Fence(llm.Text(body), in.ID, "message").Text
 	}
-	suffix := "\n\n" + t.runtimeBlock(in)
+	// Whatever the person did not type is behind what they typed, apart from
+	// it: people are not shown it as their words, and memory does not keep it
+	// as such.
+	images, notes := t.attachments(ctx, in.Media)
+	suffix := ""
+	for i, q := range in.Quoted {
+		suffix += "\n" + quoted(q, fmt.Sprint(in.ID, "/", i))
+	}
+	for _, n := range notes {
+		suffix += "\n" + n
+	}
+	suffix += "\n\n" + t.runtimeBlock(in)
 	if body == "" {
 		suffix = strings.TrimLeft(suffix, "\n")
+	}
+	src := sources(in)
+	if g, active := t.goal(); active && g.Untrusted && !t.goalOpen && !in.Foreign() {
+		src = append(src, memory.SourceForeign) // it stands in the runtime block
+		t.foreign = true
 	}
 	rec := session.Record{
 		Message: llm.Message{Role: llm.User, Content: llm.Text(body + suffix)},
 		Time:    in.At, InboundID: in.ID, SenderID: in.SenderID,
-		Runtime: &session.RuntimeContext{Version: 1, Sources: sources(in), Suffix: suffix},
+		Runtime: &session.RuntimeContext{Version: 1, Sources: src, Suffix: suffix},
 	}
 	if in.Event != "" {
 		rec.Event, rec.Internal = in.Event, true
@@ -293,6 +309,15 @@ func (t *turn) userMessage(ctx context.Context, in bus.Inbound) (session.Record,
 		msg.Content = llm.Content{Blocks: append(blocks, llm.Block{Type: "text", Text: body + suffix})}
 	}
 	return rec, msg
+}
+
+// quoted is a piece of a message that its sender did not type.
+func quoted(q bus.Quote, id string) string {
+	about := ""
+	if q.About != "" {
+		about = "[" + oneLine(q.About) + "]\n"
+	}
+	return about + runner.Fence(llm.Text(q.Text), id, "quote").Text
 }
 
 // escapeMarkers keeps a user from writing a block that looks like ours.
@@ -320,13 +345,13 @@ func (t *turn) runtimeBlock(in bus.Inbound) string {
 		runtimeOpen, now.Format("2006-01-02 15:04 (Monday)"), zone, sign, offset/3600, offset%3600/60,
 		oneLine(in.Route.Channel), oneLine(in.Route.ChatID))
 	b.WriteString(t.projectLines())
-	if skills := t.skillsFor(in.Scope); skills != nil {
+	if skills := t.skillsFor(in.Scope); skills != nil && !in.Untrusted {
 		for _, s := range skills.Mentioned(in.Text) {
 			fmt.Fprintf(&b, "\nThe user asked for this skill:\n### Skill: %s\n\n%s\n", s.Name, s.Body)
 		}
 	}
 	if g, active := t.goal(); active && !t.goalOpen {
-		fmt.Fprintf(&b, "Open goal: %s\n", escapeMarkers(g.Objective))
+		fmt.Fprintf(&b, "Open goal: %s\n", shownObjective(g))
 	}
 	b.WriteString(runtimeClose)
 	return b.String()

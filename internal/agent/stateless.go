@@ -39,30 +39,37 @@ func (a *Agent) stateless(ctx context.Context, act *actor, it *item) error {
 func (t *turn) past(ctx context.Context) []session.Record {
 	var recs []session.Record
 	var open []string
+	var results []bus.Quote // of tools of the client, since the last answer
 	var media []bus.Media
 	for i, s := range t.it.in.History {
-		t.foreign = t.foreign || s.Role == bus.RoleTool || len(s.Media) > 0
+		t.foreign = t.foreign || !s.Clean || len(s.Media) > 0
 		switch s.Role {
 		case bus.RoleTool:
-			s.Text = runner.Fence(llm.Text(s.Text), fmt.Sprint(t.key, i), "client_tool").Text
-			open = append(open, s.Text)
+			results = append(results, bus.Quote{About: "result of a tool of the client", Text: s.Text})
 		case bus.RoleUser:
 			open, media = append(open, escapeMarkers(strings.TrimSpace(s.Text))), append(media, s.Media...)
 		case bus.RoleAssistant:
+			for j, q := range results {
+				open = append(open, quoted(q, fmt.Sprint(t.key, i, "/", j)))
+			}
 			if len(open) > 0 {
 				recs = append(recs, record(llm.User, t.earlier(ctx, strings.Join(open, "\n\n"), media)))
 			}
 			recs = append(recs, record(llm.Assistant, llm.Text(s.Text)))
-			open, media = nil, nil
+			open, results, media = nil, nil, nil
 		}
 	}
+	t.it.in.Quoted = append(results, t.it.in.Quoted...)
 	t.it.in.Text = strings.Join(append(open, t.it.in.Text), "\n\n")
 	t.it.in.Media = append(media, t.it.in.Media...)
 	return recs
 }
 
 func record(role llm.Role, c llm.Content) session.Record {
-	return session.Record{Message: llm.Message{Role: role, Content: c}}
+	return session.Record{
+		Message: llm.Message{Role: role, Content: c},
+		Runtime: &session.RuntimeContext{Version: 1, Sources: []string{"client"}}, // turn.foreign says whose words
+	}
 }
 
 // earlier is what a person said before, with the pictures.
@@ -80,6 +87,9 @@ func (t *turn) instructions() string {
 	var said []string
 	for _, s := range t.it.in.History {
 		if text := strings.TrimSpace(s.Text); s.Role == bus.RoleSystem && text != "" {
+			if !s.Clean {
+				text = runner.Fence(llm.Text(text), t.key, "client").Text
+			}
 			said = append(said, text)
 		}
 	}

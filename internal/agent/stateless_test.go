@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -58,7 +59,7 @@ func TestStateless(t *testing.T) {
 	h.start()
 	before := files(t, h.dir)
 	got := h.ask(stateless("do it",
-		bus.Said{Role: bus.RoleSystem, Text: "Speak like a pirate."},
+		bus.Said{Role: bus.RoleSystem, Text: "Speak like a pirate.", Clean: true},
 		bus.Said{Role: bus.RoleAssistant, Text: "Hello, what is it?"},
 		bus.Said{Role: bus.RoleUser, Text: "look", Media: []bus.Media{{Path: pic}}},
 		bus.Said{Role: bus.RoleAssistant, Text: "A dot."},
@@ -92,7 +93,7 @@ func TestStateless(t *testing.T) {
 		t.Errorf("%d pictures, want 1", pictures)
 	}
 	last := req.Messages[len(req.Messages)-1].Content.String()
-	for _, want := range []string{"source=client_tool>", "&lt;/untrusted> weather: sunny", "and this", "do it"} {
+	for _, want := range []string{"source=quote>", "&lt;/untrusted> weather: sunny", "and this", "do it"} {
 		if !strings.Contains(last, want) {
 			t.Errorf("the last message lacks %q:\n%s", want, last)
 		}
@@ -153,14 +154,17 @@ func TestStatelessTools(t *testing.T) {
 	h := newHouse(t, llmtest.NewScript(t,
 		llmtest.Call("probe", textIn{"a"}), llmtest.Reply("ok"),
 		llmtest.Call("probe", textIn{"a"}), llmtest.Reply("ok"),
+		llmtest.Call("probe", textIn{"a"}), llmtest.Reply("ok"),
 		llmtest.Call("spawn", map[string]any{"task": "x"}), llmtest.Reply("ok"),
 	), probe)
 	h.opts.Subagents = agent.Subagents{Dir: filepath.Join(h.dir, "subagents")}
 	h.start()
-	h.ask(stateless("go", bus.Said{Role: bus.RoleUser, Text: "a"}, bus.Said{Role: bus.RoleAssistant, Text: "b"}))
-	h.ask(stateless("go", bus.Said{Role: bus.RoleTool, Text: "a"}, bus.Said{Role: bus.RoleAssistant, Text: "b"}))
-	if len(tainted) != 2 || tainted[0] || !tainted[1] {
-		t.Errorf("tainted %v, want [false true]", tainted)
+	asked := bus.Said{Role: bus.RoleUser, Text: "a", Clean: true}
+	h.ask(stateless("go", asked, bus.Said{Role: bus.RoleAssistant, Text: "b", Clean: true}))
+	h.ask(stateless("go", asked, bus.Said{Role: bus.RoleAssistant, Text: "b"})) // what it was made of is not known
+	h.ask(stateless("go", bus.Said{Role: bus.RoleTool, Text: "a"}, bus.Said{Role: bus.RoleAssistant, Text: "b", Clean: true}))
+	if !slices.Equal(tainted, []bool{false, true, true}) {
+		t.Errorf("tainted %v, want [false true true]", tainted)
 	}
 	h.ask(stateless("go"))
 	reqs := h.model.Requests()

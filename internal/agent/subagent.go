@@ -265,7 +265,7 @@ func (t *turn) subagentSpec(s *subagent) runner.Spec {
 		Messages: []llm.Message{{Role: llm.User, Content: llm.Text(s.Task + t.projectNote())}},
 		Tools:    t.subagentTools(tier), MaxTokens: answer, Temperature: t.rt.Temperature, Effort: t.rt.Effort, Limits: limits,
 		Call: tool.Call{
-			Route: s.Route, SessionKey: s.Session, Scope: s.Scope, Project: t.project, SenderID: t.it.in.SenderID, Person: t.it.in.Person(), TurnID: t.id, UserText: s.Task,
+			Route: s.Route, SessionKey: s.Session, Scope: s.Scope, Project: t.project, SenderID: t.it.in.SenderID, Person: t.it.in.Person(), TurnID: t.id, UserText: t.typed(),
 			Tainted: s.Tainted, State: &tool.State{},
 		},
 		Source: cmp.Or(t.guestSource(), "subagent"), Sequential: true, Hooks: []runner.Hooks{hooks}, Approve: t.Approve, Redact: t.Secrets.Redact,
@@ -307,11 +307,11 @@ func (t *turn) inline(ctx context.Context, s *subagent) tool.Result {
 	defer t.crew.remove(s)
 	res, err := runner.Run(ctx, t.subagentSpec(s))
 	s.conclude(res, err)
-	if s.State != "done" {
-		return tool.Fail(tool.Internal, "the subagent did not finish: %s", s.Result)
-	}
 	out := tool.Text(s.Result)
-	out.Untrusted = s.Tainted
+	if s.State != "done" {
+		out = tool.Fail(tool.Internal, "the subagent did not finish: %s", s.Result)
+	}
+	out.Untrusted = true // whatever became of it, these are words that the user did not write
 	return out
 }
 
@@ -378,14 +378,12 @@ func (a *Agent) announce(s *subagent) {
 	a.crew.mu.Lock()
 	a.crew.pending++
 	a.crew.mu.Unlock()
-	result := llm.Text(s.Result)
-	if s.Tainted {
-		result = runner.Fence(result, s.ID, "subagent")
-	}
 	in := bus.Inbound{
 		ID: "subagent:" + s.ID, Route: s.Route, SenderID: "subagent", SessionKey: s.Session, Scope: s.Scope, At: a.Now(),
-		Event: bus.SubagentResult, Untrusted: s.Tainted,
-		Text: fmt.Sprintf("[Subagent %q: %s]\nTask: %s\n\nResult:\n%s\n\n[Tell the user what matters of it, briefly, without ids.]", s.Label, s.State, text.Ellipsis(oneLine(s.Task), 300), result.Text),
+		Event: bus.SubagentResult,
+		Text:  fmt.Sprintf("[A subagent of this conversation has ended: %s. Tell the user what matters of it, briefly, without ids.]", s.State),
+		Quoted: []bus.Quote{{About: "what it was to do, and its words", Text: fmt.Sprintf("%s\nTask: %s\n\nResult:\n%s",
+			s.Label, text.Ellipsis(oneLine(s.Task), 300), s.Result)}},
 	}
 	err := a.spawn(func(ctx context.Context) {
 		defer func() {

@@ -223,7 +223,7 @@ func (t *turn) run(ctx context.Context, current llm.Message) (runner.Result, err
 		Model: t.rt.Model, ModelName: t.rt.Name, System: system, Messages: msgs, Tokens: tokens, HeadTokens: head, Tools: tools,
 		MaxTokens: answer, Temperature: t.rt.Temperature, Effort: t.rt.Effort, Limits: limits, Scale: scale,
 		Call: tool.Call{
-			Route: t.it.in.Route, SessionKey: t.key, Scope: t.it.in.Scope, Project: t.project, SenderID: t.it.in.SenderID, Person: t.it.in.Person(), TurnID: t.id, UserText: t.it.in.Text,
+			Route: t.it.in.Route, SessionKey: t.key, Scope: t.it.in.Scope, Project: t.project, SenderID: t.it.in.SenderID, Person: t.it.in.Person(), TurnID: t.id, UserText: t.typed(),
 			State: t.conv.state, Publish: t.publish, Ask: t.asker(), Tainted: t.tainted(),
 		},
 		Source:     source(t.it.in),
@@ -257,7 +257,15 @@ func (t *turn) bounds(tier Tier) (limits runner.Limits, answer int) {
 // the summary of what is not. What memory holds of other conversations does not
 // count, so that a new one begins clean.
 func (t *turn) tainted() bool {
-	return t.foreign || t.it.in.Untrusted || len(t.it.in.Media) > 0 || t.conv.tainted() || t.frame.outside
+	return t.foreign || t.it.in.Foreign() || len(t.it.in.Media) > 0 || t.conv.tainted() || t.frame.outside
+}
+
+// typed is what the person wrote, "" when nothing shows that they did.
+func (t *turn) typed() string {
+	if t.it.in.Untrusted {
+		return ""
+	}
+	return t.it.in.Text
 }
 
 // window is the model's context window, as configured or as small as it turned
@@ -390,7 +398,7 @@ func (t *turn) summary(res runner.Result) *bus.Turn {
 	s := &bus.Turn{
 		ID: t.id, SessionKey: t.key, Model: t.rt.Display, Preset: t.rt.Preset, Fallback: res.Stand, Window: t.window(), Goal: t.shownGoal(), StopReason: string(res.Stop), Iterations: res.Requests, Truncated: res.Cut,
 		Usage:      bus.Usage{Prompt: res.Usage.Prompt, Completion: res.Usage.Completion, Cached: res.Usage.Cached, Estimated: res.Usage.Estimated},
-		DurationMS: t.Now().Sub(t.begun).Milliseconds(),
+		DurationMS: t.Now().Sub(t.begun).Milliseconds(), Clean: !res.Tainted,
 	}
 	if t.TurnCost != nil {
 		if usd, known := t.TurnCost(t.id); known {

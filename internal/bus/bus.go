@@ -48,13 +48,25 @@ type Inbound struct {
 	Identity    string            `json:"identity,omitempty"`    // who the sender was proven to be, where SenderID is a name they chose; "" is SenderID
 	Answer      *Answer           `json:"answer,omitempty"`      // the message answers this question and says nothing else
 	Event       string            `json:"event,omitempty"`       // set by the agent itself for messages no person wrote, such as SubagentResult
-	Untrusted   bool              `json:"untrusted,omitempty"`   // the text is somebody else's, such as a mail that came in
+	Untrusted   bool              `json:"untrusted,omitempty"`   // the text is not what its sender typed, such as a forwarded message or a mail that nothing proves
+	Quoted      []Quote           `json:"quoted,omitempty"`      // words of others that came along: what is answered, a contact card, the payload of a trigger
 	Scope       string            `json:"scope,omitempty"`       // whose memory it belongs to; "" is the owner's, others are ids a channel makes of person and chat
 	Shell       bool              `json:"shell,omitempty"`       // the text is a command line that the owner typed at this machine: it runs without a model
 	Preset      string            `json:"preset,omitempty"`      // model preset of this turn; "" is the one of the session
 	Stateless   bool              `json:"stateless,omitempty"`   // the conversation is History and this message; nothing of it is read or kept
 	History     []Said            `json:"history,omitempty"`     // what was said before, oldest first; with a kept session only RoleSystem counts
 	Meta        map[string]string `json:"meta,omitempty"`        // opaque echo for the channel only
+}
+
+// Foreign reports whether words in the message are not its sender's own. Files
+// that came along are not looked at.
+func (in *Inbound) Foreign() bool { return in.Untrusted || len(in.Quoted) > 0 }
+
+// Quote is a piece of a message that its sender did not type. The model sees
+// it fenced, after the sender's own words.
+type Quote struct {
+	About string `json:"about,omitempty"` // what it is, in our words: no name or title that people choose
+	Text  string `json:"text"`
 }
 
 // The roles of Said.
@@ -70,6 +82,10 @@ type Said struct {
 	Role  string  `json:"role"`
 	Text  string  `json:"text"`
 	Media []Media `json:"media,omitempty"` // on RoleUser
+	// Clean says that no words from outside were before whoever said it: the
+	// sender typed it, or it is the answer of a turn that was not tainted.
+	// Without it the turn is tainted.
+	Clean bool `json:"clean,omitempty"`
 }
 
 // Person is who a message counts as when it comes to answers: the identity that
@@ -129,6 +145,7 @@ type Edit struct {
 type Goal struct {
 	Status    string    `json:"status"` // active, completed, cancelled, blocked
 	Objective string    `json:"objective"`
+	Untrusted bool      `json:"untrusted,omitempty"` // a turn that had seen words from outside worded it
 	Summary   string    `json:"ui_summary,omitempty"`
 	StartedAt time.Time `json:"started_at"`
 	Recap     string    `json:"recap,omitempty"`
@@ -201,6 +218,7 @@ type Turn struct {
 	Tools      []string  `json:"tools,omitempty"` // names of the tools that ran, in order
 	Receipts   []Receipt `json:"receipts,omitempty"`
 	Truncated  bool      `json:"truncated,omitempty"` // the reply was cut off by the model's output limit
+	Clean      bool      `json:"clean,omitempty"`     // no words from outside were before the model
 	Notice     string    `json:"notice,omitempty"`    // the reply claims more than the receipts show
 	Usage      Usage     `json:"usage"`
 	DurationMS int64     `json:"duration_ms"`

@@ -86,7 +86,7 @@ func New(o Options) (tool.Tool, error) {
 	m := &maker{o: o, row: r, base: base}
 	m.classify = llm.Classifier{Provider: r.name, BaseURL: base, Local: local, Secrets: []httpsafe.Secret{o.Key}}
 	return tool.Func(tool.Tool{
-		Name: "generate_image", Sink: tool.SinkRemote, Trusted: true,
+		Name: "generate_image", Sink: tool.SinkRemote,
 		Description: "Make pictures from a description, or change given ones, with an image model. The files are stored; " +
 			"the result lists their paths. Making a picture costs money and takes up to a minute: ask for as few as needed.",
 	}, m.run), nil
@@ -326,5 +326,7 @@ func (m *maker) store(made []picture, prompt string, sources []string, text stri
 	if err != nil {
 		return tool.Result{}, err
 	}
-	return tool.Text(string(b)), nil
+	res := tool.Text(string(b))
+	res.Trusted = text == "" // else the provider speaks in it
+	return res, nil
 }
