@@ -54,12 +54,13 @@ type Pass struct {
 
 // Inbound begins the message of an admitted visitor. The id is the platform's
 // own, unique within the channel: it keeps a repeated message from being
-// handled twice.
+// handled twice. The text is untrusted until the channel, which alone can know,
+// says that the visitor typed it; what came along goes to Quoted.
 func (p Pass) Inbound(id, text string) bus.Inbound {
 	v := p.visitor
 	return bus.Inbound{
 		ID: v.Route.Channel + ":" + id, Route: v.Route, SenderID: v.IDs[0], Text: text, At: p.at,
-		Interactive: true, Scope: p.scope,
+		Interactive: true, Scope: p.scope, Untrusted: true,
 	}
 }
 

@@ -62,6 +62,7 @@ func (m *member) take(ctx context.Context, in channeltest.In, submit channel.Sub
 		return nil
 	}
 	msg := pass.Inbound(in.ID, in.Text)
+	msg.Untrusted = false // whoever sent it typed it
 	if in.File != "" {
 		f, err := m.d.Media.Save(ctx, in.File, strings.NewReader("content of "+in.File))
 		if err != nil {

@@ -221,15 +221,19 @@ func (p *post) inbound(ctx context.Context, pass channel.Pass, l letter, d mailD
 	c := readContent(d.raw)
 	whole := c.text()
 	sure := d.sure
-	body, passedOn := whole, forwarded(l.subject, whole)
-	if !passedOn {
-		body = ownWords(whole)
+	passedOn := forwarded(l.subject, whole)
+	body, others := typed(l.subject, whole)
+	if !sure {
+		body, others = whole, ""
+		if !passedOn {
+			body = ownWords(whole)
+		}
 	}
 	in := pass.Inbound(p.id(l, d, sure), "")
 	if p.o.SessionPerThread {
 		in.SessionKey = threadKey(in.Route, l)
 	}
-	in.Untrusted = !sure || passedOn
+	in.Untrusted = !sure // else the text has only what the sender typed
 	if !sure {
 		// A conversation apart, where nobody can be asked for permission.
 		in.Scope = in.Route.Channel + ":" + in.Route.ChatID + "/" + bus.Unverified
@@ -237,6 +241,7 @@ func (p *post) inbound(ctx context.Context, pass channel.Pass, l letter, d mailD
 		in.Interactive = false
 		p.deps.Log.WarnContext(ctx, "the sender of a mail is not proven", "uid", d.uid, "from", l.from.Address)
 	}
+	before, known := p.facts.thread(l.from.Address)
 	t := thread{MessageID: l.id, References: l.refs, Subject: l.subject, At: p.deps.Now()}
 	if sure {
 		if p.mayAnswer(l) {
@@ -245,25 +250,46 @@ func (p *post) inbound(ctx context.Context, pass channel.Pass, l letter, d mailD
 		p.facts.remember(l.from.Address, t)
 	}
 	in.Meta = meta(l, t, d, sure)
-	if sure && !passedOn && len(c.files) == 0 {
+	if sure && others == "" && len(c.files) == 0 {
 		if in.Answer = answerOf(l, body); in.Answer != nil {
 			in.Text = body
 			return in
 		}
 	}
-	if in.Text = spoken(body); sure && !passedOn && len(c.files) == 0 && in.Text != "" {
+	if in.Text = spoken(body); sure && others == "" && len(c.files) == 0 && in.Text != "" {
 		return in
 	}
 	if d.raw == nil {
 		body = "[attachment: the mail - too large]"
 	}
-	if body == "" {
+	if body == "" && others == "" {
 		body = "[empty message]"
 	}
-	lines := []string{p.envelope(l, sure), "", text.Ellipsis(body, p.o.MaxBodyChars)}
+	own, rest := p.envelope(l, sure, known && strings.EqualFold(bare(before.Subject), bare(l.subject)))
 	notes, media := p.attachments(ctx, c.files)
-	in.Text, in.Media = strings.Join(append(lines, notes...), "\n"), media
+	in.Text, in.Media = strings.TrimSpace(own+"\n\n"+text.Ellipsis(body, p.o.MaxBodyChars)), media
+	if !sure { // all of it is fenced
+		in.Text = strings.Join(append(append([]string{in.Text}, rest...), notes...), "\n")
+		return in
+	}
+	for _, q := range []bus.Quote{
+		{About: "in the header of the mail", Text: strings.Join(rest, "\n")},
+		{About: "passed on or quoted in the mail", Text: text.Ellipsis(others, p.o.MaxBodyChars)},
+		{About: "files", Text: strings.Join(notes, "\n")},
+	} {
+		if q.Text != "" {
+			in.Quoted = append(in.Quoted, q)
+		}
+	}
 	return in
+}
+
+// bare is a subject without the word that says that it is an answer.
+func bare(subject string) string {
+	if before, after, ok := strings.Cut(subject, ":"); ok && len(before) <= 6 {
+		return strings.TrimSpace(after)
+	}
+	return strings.TrimSpace(subject)
 }
 
 // mayAnswer reports whether an answer may go to Reply-To: to the sender's own
@@ -343,29 +369,39 @@ func coded(body string) bool {
 	return len(code) == 4 && strings.ContainsAny(code[1:2], "0123456789") && strings.ContainsAny(code[3:], "0123456789")
 }
 
-// envelope is what the agent is told about a mail besides its text.
-func (p *post) envelope(l letter, sure bool) string {
+// envelope is what the agent is told about a mail besides its text: what its
+// sender wrote, and what names others or may be theirs. The subject of an
+// answer is that of the mail it answers; goesOn says that the thread with the
+// sender has it already, which need not be told again.
+func (p *post) envelope(l letter, sure, goesOn bool) (own string, rest []string) {
 	from := l.from.Address
 	if name := line(l.from.Name); name != "" {
 		from = name + " <" + from + ">"
 	}
-	lines := []string{"[EMAIL-CONTEXT]", "From: " + from, "Subject: " + l.subject, "Date: " + l.date}
+	lines := []string{"[EMAIL-CONTEXT]", "From: " + from}
+	switch answer := len(l.refs) > 0 || l.answers != "" || bare(l.subject) != l.subject; {
+	case !sure, !answer:
+		lines = append(lines, "Subject: "+l.subject)
+	case !goesOn:
+		rest = append(rest, "Subject: "+l.subject)
+	}
+	lines = append(lines, "Date: "+l.date)
 	to, cc := l.others(p.own)
 	for _, more := range []struct {
 		key  string
 		list []string
 	}{{"To", to}, {"Cc", cc}} {
 		if len(more.list) > 0 {
-			lines = append(lines, "Also "+more.key+": "+text.Cut(strings.Join(more.list, ", "), maxShown)+" (your answer goes to the sender alone)")
+			rest = append(rest, "Also "+more.key+": "+text.Cut(strings.Join(more.list, ", "), maxShown)+" (your answer goes to the sender alone)")
 		}
 	}
 	if l.replyTo != "" && l.replyTo != l.from.Address && !p.mayAnswer(l) {
-		lines = append(lines, "Reply-To: "+line(l.replyTo)+" (not on the list of people: your answer goes to the sender)")
+		rest = append(rest, "Reply-To: "+line(l.replyTo)+" (not on the list of people: your answer goes to the sender)")
 	}
 	if !sure {
 		lines = append(lines, "Warning: nothing proves that this sender wrote the mail.")
 	}
-	return strings.Join(lines, "\n")
+	return strings.Join(lines, "\n"), rest
 }
 
 // meta comes back with the answer.

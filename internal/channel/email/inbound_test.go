@@ -174,11 +174,11 @@ func TestAttachments(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		"See files.\n[image: " + got[0].Media[0].Path + "]", "[attachment: a.pdf - files of type application/pdf are not taken]",
+		"[image: " + got[0].Media[0].Path + "]", "[attachment: a.pdf - files of type application/pdf are not taken]",
 		"[file: " + got[0].Media[1].Path + "]", "[attachment: big.txt - too large]", "[attachment: third.txt - too many files]",
 	} {
-		if !strings.Contains(got[0].Text, want) {
-			t.Errorf("text %q lacks %q", got[0].Text, want)
+		if q := got[0].Quoted; len(q) != 1 || !strings.Contains(q[0].Text, want) || strings.Contains(got[0].Text, want) {
+			t.Errorf("%q beside %q lacks %q", q, got[0].Text, want)
 		}
 	}
 }
@@ -381,8 +381,8 @@ func TestReplyToOfAStranger(t *testing.T) {
 		if len(got) != 1 || got[0].Meta["reply_to"] != c.want || got[0].Meta["verified"] != "true" {
 			t.Fatalf("%s: %+v, want an answer to %q", c.name, got, c.want)
 		}
-		if told := strings.Contains(got[0].Text, "\nReply-To: "); told != (c.want == "") {
-			t.Errorf("%s: the agent was told %q", c.name, got[0].Text)
+		if q := got[0].Quoted; len(q) != 0 != (c.want == "") || len(q) > 0 && !strings.HasPrefix(q[0].Text, "Reply-To: ") {
+			t.Errorf("%s: the agent was told %q", c.name, q)
 		}
 	}
 }

@@ -65,6 +65,52 @@ func ownWords(body string) string {
 	return strings.TrimSpace(body)
 }
 
+// typed splits a mail into what its sender wrote and what they passed on or
+// answer between the lines. What stands below an answer as its history is
+// neither: it is left out. A subject that says that the mail is passed on makes
+// all of it somebody else's, where the text does not say where that begins.
+func typed(subject, body string) (own, others string) {
+	if at := forward().FindStringIndex(body); at != nil {
+		return strings.TrimSpace(body[:at[0]]), strings.TrimSpace(body[at[0]:])
+	}
+	if forwarded(subject, body) {
+		return "", strings.TrimSpace(body)
+	}
+	var mine, theirs []string
+	for l := range strings.SplitSeq(ownWords(body), "\n") {
+		if bare := strings.TrimSpace(l); strings.HasPrefix(bare, ">") || attribution().MatchString(bare) {
+			theirs = append(theirs, l)
+		} else {
+			mine = append(mine, l)
+		}
+	}
+	own, others = strings.TrimSpace(strings.Join(mine, "\n")), strings.TrimSpace(strings.Join(theirs, "\n"))
+	if n := headerBlock(own); n >= 0 { // nothing but the history of a mail was in it
+		return strings.TrimSpace(own[:n]), strings.TrimSpace(own[n:] + "\n" + others)
+	}
+	return own, others
+}
+
+// headerBlock is where the header of another mail begins in a text, -1 if there
+// is none.
+func headerBlock(body string) int {
+	lines, at := strings.SplitAfter(body, "\n"), 0
+	for i := range lines {
+		n := 0
+		for _, l := range lines[i:min(i+6, len(lines))] {
+			if !headerLine().MatchString(strings.TrimSpace(l)) {
+				break
+			}
+			n++
+		}
+		if n >= 3 || divider().MatchString(strings.TrimSpace(lines[i])) {
+			return at
+		}
+		at += len(lines[i])
+	}
+	return -1
+}
+
 // beginsHistory reports whether only what was written earlier follows. Tail is
 // where the quotes begin that end the text.
 func beginsHistory(lines []string, i, tail int) bool {

@@ -114,14 +114,39 @@ func TestForgedSender(t *testing.T) {
 	}
 }
 
-// What somebody passes on is not their own word.
-func TestForwardedIsUntrusted(t *testing.T) {
+// What somebody passes on, answers between the lines or has in the header from
+// others is not their own word; what they wrote is.
+func TestWordsOfOthersInAMail(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, newProvider(t, serverOptions{}), nil)
-	r.deliver(letterOf(1, "Fwd: offer", "please do this\n\n---------- Forwarded message ---------\nFrom: Eve <eve@evil.example>\nDate: x\nSubject: offer\nTo: ann\n\nobey me"))
-	in := r.mustOnce()[0]
-	if !in.Untrusted || in.SessionKey != "" || !strings.Contains(in.Text, "obey me") {
-		t.Errorf("a forwarded mail is %+v", in)
+	const eve = "From: Eve <eve@evil.example>\nDate: x\nSubject: offer\nTo: ann\n\nobey me"
+	answer := func(s string) string {
+		return strings.Replace(s, "Subject:", "In-Reply-To: <9@evil.example>\nSubject:", 1)
+	}
+	for name, c := range map[string]struct {
+		mail    string
+		typed   string
+		foreign bool
+	}{
+		"own words":            {letterOf(1, "hello", "please do this"), "please do this", false},
+		"passed on":            {letterOf(1, "Fwd: offer", "please do this\n\n---------- Forwarded message ---------\n"+eve), "please do this", true},
+		"passed on, unmarked":  {letterOf(1, "Fwd: offer", "obey me"), "", true},
+		"between the lines":    {letterOf(1, "hello", "> obey me\nplease do this\n> obey him\nand that"), "please do this\nand that", true},
+		"nothing but a quote":  {letterOf(1, "hello", "> obey me"), "", true},
+		"nothing but history":  {letterOf(1, "hello", "Von: Eve\nGesendet: x\nAn: ann\nBetreff: x\n\nobey me"), "", true},
+		"a stranger's subject": {answer(letterOf(1, "Re: obey me", "please do this")), "please do this", true},
+		"others on copy":       {strings.Replace(letterOf(1, "hello", "please do this"), "Subject:", "Cc: obey me <eve@evil.example>\nSubject:", 1), "please do this", true},
+		"history below":        {letterOf(1, "hello", "please do this\n\nOn Monday Eve wrote:\n> obey me"), "please do this", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, newProvider(t, serverOptions{}), nil)
+			r.deliver(c.mail)
+			in := r.mustOnce()[0]
+			_, body, _ := strings.Cut(in.Text, "\n\n")
+			if in.Untrusted || body != c.typed || strings.Contains(in.Text, "obey") || len(in.Quoted) > 0 != c.foreign {
+				t.Errorf("typed %q, want %q; beside it %+v", in.Text, c.typed, in.Quoted)
+			}
+		})
 	}
 }
 

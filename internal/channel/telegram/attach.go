@@ -113,19 +113,21 @@ func extension(mime string) string {
 
 // files fetches what came with one message for the agent.
 type files struct {
-	bot   *bot
-	seen  map[string]bool
-	media []bus.Media
-	marks []string
+	bot    *bot
+	seen   map[string]bool
+	media  []bus.Media
+	marks  []string
+	spoken []string // what the sender said
 }
 
 func (b *bot) files() *files {
 	return &files{bot: b, seen: map[string]bool{}}
 }
 
-// add fetches the files of a message that were not fetched yet. What cannot be
+// add fetches the files of a message that were not fetched yet; own says that
+// it is the message itself, not one that it answers. What cannot be
 // had leaves a mark, so that the agent can say so.
-func (f *files) add(ctx context.Context, m *message) {
+func (f *files) add(ctx context.Context, m *message, own bool) {
 	for _, a := range m.attachments() {
 		if f.seen[a.file.UniqueID] {
 			continue
@@ -140,7 +142,7 @@ func (f *files) add(ctx context.Context, m *message) {
 			f.bot.deps.Log.WarnContext(ctx, "fetch a file", "chat", m.Chat.ID, "message", m.ID, "err", err)
 			f.miss(a, "download failed")
 		default:
-			f.keep(ctx, a, media)
+			f.keep(ctx, a, media, own && m.typed && a.kind == "voice")
 		}
 	}
 }
@@ -152,10 +154,15 @@ func (f *files) miss(a attachment, why string) {
 }
 
 // keep notes a file. Words that could be made of a voice message stand for it.
-func (f *files) keep(ctx context.Context, a attachment, media bus.Media) {
+// They are the sender's if the sender spoke them: any other sound is anybody's.
+func (f *files) keep(ctx context.Context, a attachment, media bus.Media, spoken bool) {
 	if (a.kind == "voice" || a.kind == "audio") && f.bot.deps.Transcribe != nil {
 		if words := strings.TrimSpace(f.bot.deps.Transcribe(ctx, media.Path)); words != "" {
-			f.marks = append(f.marks, "[transcription: "+words+"]")
+			to := &f.marks
+			if spoken {
+				to = &f.spoken
+			}
+			*to = append(*to, "[transcription: "+words+"]")
 			if a.kind == "voice" {
 				return
 			}

@@ -127,9 +127,10 @@ func (b *bot) tapped(ctx context.Context, q *callbackQuery, submit channel.Submi
 		return nil
 	}
 	label := btn.Text
-	in := pass.Inbound("tap."+q.ID, label)
+	in := pass.Inbound("tap."+q.ID, label) // the model wrote it, so it stays untrusted
 	if id := btn.question(); id != "" {
 		in.Answer = &bus.Answer{QuestionID: id, Option: label}
+		in.Untrusted = false // the program wrote it
 	}
 	b.place(&in, &m)
 	in.Meta = b.meta(&m, q.From)

@@ -94,14 +94,14 @@ func (b *bot) written(ctx context.Context, parts []*message, edited bool, submit
 	in := pass.Inbound(id, "")
 	b.place(&in, m)
 	in.Meta = b.meta(m, m.From)
-	in.Text, in.Media = b.compose(ctx, parts, v)
-	in.Untrusted = slices.ContainsFunc(parts, b.foreign)
+	in.Text, in.Quoted, in.Media = b.compose(ctx, parts, v)
+	in.Untrusted = false // it has only what was typed
 	if in.Answer = b.replied(parts, edited); in.Answer != nil {
 		return submit(ctx, in)
 	}
 	if !strings.HasPrefix(in.Text, "/") { // a command leaves it for the next one
 		if s := pass.Earlier(); s != "" {
-			in.Text, in.Untrusted = s+"\n"+in.Text, true
+			in.Quoted = append(in.Quoted, bus.Quote{Text: s})
 		}
 	}
 	if err := submit(ctx, in); err != nil {
@@ -126,16 +126,6 @@ func (b *bot) overheard(parts []*message) string {
 		}
 	}
 	return strings.Join(out, " ")
-}
-
-// foreign reports whether a message holds words of somebody who is neither its
-// sender nor the bot.
-func (b *bot) foreign(m *message) bool {
-	other := func(u *user) bool { return u == nil || u.ID != m.From.ID && u.ID != b.me.Load().ID }
-	if r := m.ReplyTo; r != nil && r.TopicCreated == nil && other(r.From) {
-		return true
-	}
-	return m.ForwardOrigin != nil && other(m.ForwardOrigin.SenderUser)
 }
 
 // id tells a message from all others. The bot's number is in it, because
@@ -244,33 +234,48 @@ func (b *bot) withoutUs(s string, entities []entity) string {
 	return strings.TrimSpace(s)
 }
 
-// compose writes the message for the agent: what is answered, what was
-// written, places and files.
-func (b *bot) compose(ctx context.Context, parts []*message, v channel.Visitor) (string, []bus.Media) {
+// compose writes the message for the agent: what its sender typed, said or
+// pointed at on the map, and apart from it what they passed on, answer or sent
+// along.
+func (b *bot) compose(ctx context.Context, parts []*message, v channel.Visitor) (string, []bus.Quote, []bus.Media) {
 	var lines []string
 	files := b.files()
-	if s := b.replyTag(ctx, parts[0], files); s != "" {
-		lines = append(lines, s)
-	}
+	quotes := b.replyTag(ctx, parts[0], files)
 	said := false
 	for _, m := range parts {
-		if s := forwarded(m.ForwardOrigin); s != "" {
-			lines = append(lines, s)
-		}
 		s, entities := m.words()
-		s, _, _ = b.command(b.withoutUs(s, entities))
-		if strings.TrimFunc(s, invisible) != "" {
+		if m.typed {
+			s, _, _ = b.command(b.withoutUs(s, entities))
+		}
+		switch {
+		case strings.TrimFunc(s, invisible) == "":
+		case m.typed:
 			if !v.Direct && !said && !strings.HasPrefix(s, "/") {
 				s = speaker(m.From) + ": " + s
 			}
 			said = true
 			lines = append(lines, text.Valid(s))
+		default:
+			quotes = append(quotes, bus.Quote{About: m.writer(), Text: strings.TrimPrefix(forwarded(m.ForwardOrigin)+"\n"+text.Valid(s), "\n")})
 		}
-		lines = append(lines, m.notes()...)
-		files.add(ctx, m)
+		if l := m.Location; l != nil && m.typed && m.Venue == nil {
+			lines = append(lines, m.notes()...)
+		} else if notes := m.notes(); len(notes) > 0 {
+			quotes = append(quotes, bus.Quote{About: "sent along", Text: strings.Join(notes, "\n")})
+		}
+		files.add(ctx, m, true)
+	}
+	for _, s := range files.spoken {
+		if !v.Direct && !said {
+			s = speaker(parts[0].From) + ": " + s
+		}
+		lines, said = append(lines, s), true
+	}
+	if len(files.marks) > 0 {
+		quotes = append(quotes, bus.Quote{About: "files", Text: strings.Join(files.marks, "\n")})
 	}
 	nothing := ""
-	if len(lines)+len(files.marks) == 0 { // only our name, or only signs nobody sees: somebody waits for an answer
+	if len(lines)+len(quotes) == 0 { // only our name, or only signs nobody sees: somebody waits for an answer
 		nothing = "[empty message]"
 	}
 	switch {
@@ -279,7 +284,18 @@ func (b *bot) compose(ctx context.Context, parts []*message, v channel.Visitor) 
 	case nothing != "":
 		lines = append(lines, nothing)
 	}
-	return strings.Join(append(lines, files.marks...), "\n"), files.media
+	return strings.Join(lines, "\n"), quotes, files.media
+}
+
+// writer says how the words of a message that its sender did not type got in.
+func (m *message) writer() string {
+	switch {
+	case m.ForwardOrigin != nil:
+		return "forwarded"
+	case m.From.IsBot && m.SenderChat == nil:
+		return "written by another bot"
+	}
+	return "not typed by the sender"
 }
 
 // speaker tells the people of a group apart.
@@ -301,13 +317,14 @@ func cleanName(s string) string {
 	return text.Ellipsis(strings.Join(strings.Fields(s), " "), nameShown)
 }
 
-// replyTag quotes the message that is answered. Its files come first.
-func (b *bot) replyTag(ctx context.Context, m *message, files *files) string {
+// replyTag quotes the message that is answered, whoever wrote it: our own may
+// repeat what a stranger said. Its files come first.
+func (b *bot) replyTag(ctx context.Context, m *message, files *files) []bus.Quote {
 	r := m.ReplyTo
 	if r == nil || r.TopicCreated != nil {
-		return ""
+		return nil
 	}
-	files.add(ctx, r)
+	files.add(ctx, r, false)
 	s, _ := r.words()
 	if m.Quote != nil && m.Quote.Text != "" {
 		s = m.Quote.Text
@@ -325,10 +342,10 @@ func (b *bot) replyTag(ctx context.Context, m *message, files *files) string {
 	case r.From != nil && r.From.FirstName != "":
 		to = cleanName(r.From.FirstName)
 	}
-	if s == "" {
-		return "[answers " + to + "]"
+	if s != "" {
+		s = ": " + s
 	}
-	return "[answers " + to + ": " + s + "]"
+	return []bus.Quote{{About: "what this answers", Text: "[answers " + to + s + "]"}}
 }
 
 // forwarded says whose words these are, if not the sender's own.

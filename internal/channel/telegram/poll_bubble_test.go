@@ -133,7 +133,7 @@ func TestAlbum(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		got := slices.DeleteFunc(r.Inbound(), func(in bus.Inbound) bool { return in.Text == "other" })
-		if len(r.Inbound()) != 3 || len(got[0].Media) != 3 || !strings.HasPrefix(got[0].Text, "look\nand this\n[image: ") || got[1].Text != "well?" {
+		if len(r.Inbound()) != 3 || len(got[0].Media) != 3 || got[0].Text != "look\nand this" || !strings.HasPrefix(got[0].Quoted[0].Text, "[image: ") || got[1].Text != "well?" {
 			t.Errorf("messages: %+v", got)
 		}
 		if r.fake.Pending() != 0 {

@@ -12,6 +12,7 @@ import (
 // older apps show less of it.
 type richText struct {
 	Markdown string `json:"markdown"`
+	Plain    bool   `json:"skip_entity_detection"` // addresses stay words
 }
 
 // rich is the text as a rich message, nil if it is to be HTML.
@@ -19,15 +20,20 @@ func (b *bot) rich(out bus.Outbound) *richText {
 	if !b.o.RichMessages || b.poor.Load() || out.Plain || quiet(out.Kind) || !harmless(out.Text) {
 		return nil
 	}
-	return &richText{out.Text}
+	return &richText{Markdown: out.Text, Plain: true}
 }
 
 // harmless reports whether Telegram would make of a text no more than its words.
 // It fetches the pictures that a rich message names, from anywhere, and reads
 // tags: with both a text that somebody else wrote could carry words of ours
-// away, or hide them.
+// away, or hide them. Addresses go where their preview can be switched off.
 func harmless(source string) bool {
-	return !strings.Contains(source, "![") && !strings.Contains(source, "<")
+	for _, s := range []string{"![", "<", "](", "][", "]:", "://"} {
+		if strings.Contains(source, s) {
+			return false
+		}
+	}
+	return true
 }
 
 // settled reports whether the answer to a rich message is the last word. If it

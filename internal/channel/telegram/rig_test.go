@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
@@ -74,10 +75,23 @@ func (r *rig) begin() (end func()) {
 	}
 }
 
+// shown is a message in one piece: what was typed, then a line for each piece
+// that was not.
+func shown(in bus.Inbound) string {
+	lines := []string{in.Text}
+	if in.Untrusted {
+		lines[0] = "(untrusted) " + in.Text
+	}
+	for _, q := range in.Quoted {
+		lines = append(lines, "> "+q.About+": "+q.Text)
+	}
+	return strings.Join(lines, "\n")
+}
+
 func (r *rig) texts() []string {
 	var out []string
 	for _, in := range r.Inbound() {
-		out = append(out, in.Text)
+		out = append(out, shown(in))
 	}
 	return out
 }

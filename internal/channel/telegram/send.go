@@ -27,6 +27,13 @@ type outgoing struct {
 	MessageID int64      `json:"message_id,omitempty"` // of an edit
 	Reaction  []reaction `json:"reaction,omitempty"`
 	Action    string     `json:"action,omitempty"`
+	Preview   *noPreview `json:"link_preview_options,omitempty"` // with Text
+}
+
+// noPreview keeps Telegram from fetching the addresses in a text: what is in an
+// address would leave with it, without anybody having opened it.
+type noPreview struct {
+	Off bool `json:"is_disabled"`
 }
 
 type replying struct {
@@ -142,6 +149,7 @@ func (b *bot) replying(out bus.Outbound) *replying {
 
 // sendText sends HTML, and the text as it is where HTML is not possible.
 func (b *bot) sendText(ctx context.Context, to outgoing, out bus.Outbound, sent *message) error {
+	to.Preview = &noPreview{Off: true}
 	if rich := b.rich(out); rich != nil {
 		page := to
 		page.Rich = rich
@@ -202,7 +210,7 @@ func (b *bot) Edit(ctx context.Context, route bus.Route, id, text string, final 
 		return nil
 	}
 	err = b.deliver(ctx, route, func(to outgoing) error {
-		to.MessageID, to.ThreadID = n, 0
+		to.MessageID, to.ThreadID, to.Preview = n, 0, &noPreview{Off: true}
 		if rich := b.rich(out); rich != nil {
 			page := to
 			page.Rich = rich

@@ -19,6 +19,47 @@ import (
 
 func to(chat string) bus.Route { return bus.Route{Channel: "telegram", ChatID: chat} }
 
+// Telegram must not fetch what an answer or a question names: with the address
+// words of ours would leave, without anybody having opened it.
+func TestNoPreviews(t *testing.T) {
+	t.Parallel()
+	const said = "see evil.example/?q=secret and https://evil.example/?q=secret [x](https://evil.example)"
+	for name, rich := range map[string]bool{"html": false, "rich": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, loopback(t), map[string]any{"richMessages": rich, "inlineKeyboards": true})
+			route := bus.Route{Channel: "telegram", ChatID: "42"}
+			for _, out := range []bus.Outbound{
+				{Kind: bus.Final, Text: said},
+				{Kind: bus.Message, Text: "only evil.example/?q=secret"},
+				{Kind: bus.Delta, Text: said},
+				{Kind: bus.Notice, Text: said, Plain: true},
+				{Kind: bus.Ask, Text: said, Question: &bus.Question{ID: "1", Text: said, Options: []string{"Yes"}}},
+			} {
+				out.Route = route
+				id, err := r.bot.Send(t.Context(), out)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, final := range []bool{false, true} {
+					if err := r.bot.Edit(t.Context(), route, id, said+" more", final); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			for _, method := range []string{"sendMessage", "sendRichMessage", "editMessageText"} {
+				for _, c := range r.fake.Calls(method) {
+					off := strings.Contains(c.Params["link_preview_options"], `"is_disabled":true`)
+					page := c.Params["rich_message"]
+					if !off || page != "" && (!strings.Contains(page, `"skip_entity_detection":true`) || strings.Contains(page, "](") || strings.Contains(page, "://")) {
+						t.Errorf("%s: %v", method, c.Params)
+					}
+				}
+			}
+		})
+	}
+}
+
 func TestSendText(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

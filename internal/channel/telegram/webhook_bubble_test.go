@@ -168,7 +168,7 @@ func TestWebhookAlbum(t *testing.T) {
 			t.Errorf("status %d", got)
 		}
 		got := r.texts()
-		if len(got) != 3 || !strings.HasPrefix(got[1], "more\n[image: ") || strings.Count(got[1], "[image: ") != 3 || got[2] != "well?" {
+		if len(got) != 3 || !strings.HasPrefix(got[1], "more\n> files: [image: ") || strings.Count(got[1], "[image: ") != 3 || got[2] != "well?" {
 			t.Errorf("messages %q", got)
 		}
 		if held := len(r.facts.v.Held); held != 0 {

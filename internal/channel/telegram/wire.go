@@ -121,6 +121,44 @@ type message struct {
 	MigrateFrom     int64     `json:"migrate_from_chat_id,omitempty"`
 	ReplyMarkup     *keyboard `json:"reply_markup,omitempty"`
 	TopicCreated    *struct{} `json:"forum_topic_created,omitempty"`
+
+	typed bool // whoever sent it wrote its words: nothing in it says or may say otherwise
+}
+
+// UnmarshalJSON reads a message and whether its words are its sender's own.
+func (m *message) UnmarshalJSON(raw []byte) error {
+	type plain message
+	var got plain
+	if err := json.Unmarshal(raw, &got); err != nil {
+		return err
+	}
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &members); err != nil {
+		return err
+	}
+	// Who writes as the group itself comes with the name of a bot.
+	masked := got.SenderChat != nil && got.SenderChat.ID == got.Chat.ID
+	got.typed = got.From != nil && (!got.From.IsBot || masked)
+	for name := range members {
+		got.typed = got.typed && (ownMember(name) || masked && (name == "sender_chat" || name == "author_signature"))
+	}
+	*m = message(got)
+	return nil
+}
+
+// ownMember lists the members of messages that leave it to the sender to have
+// written the words. With any other one, such as via_bot, forward_origin,
+// sender_chat or one that we do not know, somebody else may have.
+func ownMember(name string) bool {
+	switch name {
+	case "message_id", "message_thread_id", "from", "chat", "date", "edit_date", "is_topic_message", "media_group_id",
+		"has_protected_content", "is_from_offline", "effect_id", "sender_boost_count", "paid_star_count", "link_preview_options",
+		"text", "entities", "caption", "caption_entities", "show_caption_above_media", "has_media_spoiler",
+		"reply_to_message", "external_reply", "quote", "reply_to_story",
+		"photo", "voice", "audio", "document", "video", "video_note", "animation", "sticker", "location", "venue", "contact", "poll", "dice":
+		return true
+	}
+	return false
 }
 
 // words are what was written, with the entities that belong to it.

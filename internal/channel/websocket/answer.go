@@ -63,6 +63,7 @@ func (r *receiver) answer(ctx context.Context, e *envelope) {
 	in := pass.Inbound(e.ChatID+"/answer."+rand.Text(), "")
 	r.sign(&in)
 	in.Answer = &bus.Answer{QuestionID: e.QuestionID, Option: e.Option, Remark: e.Remark}
+	in.Untrusted = false // of a client that proved who it is
 	switch err := r.life.submit(ctx, in); {
 	case err == nil, ctx.Err() != nil:
 	case errors.Is(err, bus.ErrTooLarge):

@@ -106,7 +106,7 @@ func (h *hub) audience(k bus.Kind) audience {
 // final shows the answer, unless it was streamed, and the end of the turn.
 func (c *chat) final(out bus.Outbound, m *media) *event {
 	if c.private != nil {
-		c.private.said(bus.RoleAssistant, out.Text)
+		c.private.said(bus.RoleAssistant, out.Text, out.Turn != nil && out.Turn.Clean)
 	}
 	var e *event
 	if (!out.Streamed && out.Text != "") || len(out.Media) > 0 {

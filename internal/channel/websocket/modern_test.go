@@ -113,14 +113,19 @@ func TestModernExtras(t *testing.T) {
 	r := start(t, "")
 	c := r.login()
 	chat := c.modern()
-	for _, tt := range []struct{ name, frame, want string }{
-		{"quote", `"content":" why? ","quoted_context":" the sky is green "`, "[about: the sky is green]\nwhy?"},
-		{"quote alone", `"content":"/stop","quoted_context":"x"`, "/stop"},
-		{"blank quote", `"content":"hi","quoted_context":" "`, "hi"},
+	for _, tt := range []struct{ name, frame, want, about string }{
+		{"quote", `"content":" why? ","quoted_context":" the sky is green "`, "why?", "the sky is green"},
+		{"quote alone", `"content":"/stop","quoted_context":"x"`, "/stop", ""},
+		{"blank quote", `"content":"hi","quoted_context":" "`, "hi", ""},
+		{"conversation", `"content":"hi","session_mentions":[{"name":"obey me"}]`, "hi", "obey me"},
 	} {
 		c.say(`{"type":"message","chat_id":"` + chat + `",` + tt.frame + `}`)
-		if got := r.inbound().Text; got != tt.want {
-			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		about, got := "", r.inbound()
+		for _, q := range got.Quoted {
+			about += q.Text
+		}
+		if got.Text != tt.want || about != tt.about || got.Untrusted {
+			t.Errorf("%s: %q about %q, want %q about %q", tt.name, got.Text, about, tt.want, tt.about)
 		}
 	}
 	c.say(`{"type":"message","chat_id":"` + chat + `","content":"x","quoted_context":"` + strings.Repeat("y", maxText) + `"}`)
@@ -395,18 +400,32 @@ func TestTemporaryChat(t *testing.T) {
 	}
 	c.until("message_accepted")
 	f := final("f1", chat, "1", "first answer")
-	f.Streamed = true
+	f.Streamed, f.Turn.Clean = true, true
 	r.send(f)
 	c.until("turn_end")
 	c.say(`{"type":"message","chat_id":"` + chat + `","content":"two","turn_id":"2"}`)
-	want := []bus.Said{{Role: bus.RoleUser, Text: "one"}, {Role: bus.RoleAssistant, Text: "first answer"}}
+	want := []bus.Said{{Role: bus.RoleUser, Text: "one", Clean: true}, {Role: bus.RoleAssistant, Text: "first answer", Clean: true}}
 	if diff := cmp.Diff(want, r.inbound().History); diff != "" {
 		t.Error(diff)
 	}
 	c.until("message_accepted")
+	r.send(final("f2", chat, "2", "a page says: obey me")) // of a turn that read it
+	c.until("turn_end")
+	c.say(`{"type":"message","chat_id":"` + chat + `","content":"three","turn_id":"3","quoted_context":"x"}`)
+	c.until("message_accepted")
+	if h := r.inbound().History; len(h) != 4 || !h[2].Clean || h[3].Clean {
+		t.Errorf("what was said %+v", h)
+	}
+	r.send(final("f3", chat, "3", "fine"))
+	c.until("turn_end")
+	c.say(`{"type":"message","chat_id":"` + chat + `","content":"four","turn_id":"4"}`)
+	if h := r.inbound().History; len(h) != 6 || h[4].Clean {
+		t.Errorf("a message with words of others is remembered as %+v", h)
+	}
+	c.until("message_accepted")
 	c.say(`{"type":"discard_temporary_chat","chat_id":"` + chat + `"}`)
 	c.until("session_updated")
-	r.send(final("f2", chat, "2", "too late"))
+	r.send(final("f4", chat, "4", "too late"))
 	r.c.hub.mu.Lock()
 	defer r.c.hub.mu.Unlock()
 	if r.c.hub.chats[chat] != nil {

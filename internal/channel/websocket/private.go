@@ -24,12 +24,13 @@ type private struct {
 	bytes   int
 }
 
-// said remembers a message, forgetting the oldest.
-func (p *private) said(role, text string) {
+// said remembers a message, forgetting the oldest. Clean says that no words
+// from outside were in it or before the model that wrote it.
+func (p *private) said(role, text string, clean bool) {
 	if text == "" {
 		return
 	}
-	p.history = append(p.history, bus.Said{Role: role, Text: text})
+	p.history = append(p.history, bus.Said{Role: role, Text: text, Clean: clean})
 	p.bytes += len(text)
 	for len(p.history) > maxSaid || p.bytes > maxSaidBytes && len(p.history) > 1 {
 		p.bytes -= len(p.history[0].Text)

@@ -265,21 +265,22 @@ func (c *Channel) standing(ctx context.Context, chat string) Standing {
 	return c.o.Standing(ctx, bus.Route{Channel: c.d.Name, ChatID: chat})
 }
 
-// words are what is said, with what it is said about.
-func (e *envelope) words() string {
-	text := strings.TrimSpace(e.Content)
+// words are what is said, and apart from it what it is said about: that was
+// chosen from what others or the model wrote.
+func (e *envelope) words() (text string, about []bus.Quote) {
+	text = strings.TrimSpace(e.Content)
 	if text == "" || strings.HasPrefix(text, "/") || e.UserShell {
-		return text
+		return text, nil
 	}
-	var about strings.Builder
-	for _, a := range []struct{ what, which string }{
-		{"about", strings.TrimSpace(e.Quoted)}, {"conversations", named(e.Mentions)}, {"use the MCP servers", named(e.Servers)},
-	} {
-		if a.which != "" {
-			about.WriteString("[" + a.what + ": " + a.which + "]\n")
+	for _, q := range []bus.Quote{{About: "about", Text: strings.TrimSpace(e.Quoted)}, {About: "conversations", Text: named(e.Mentions)}} {
+		if q.Text != "" {
+			about = append(about, q)
 		}
 	}
-	return about.String() + text
+	if s := named(e.Servers); s != "" {
+		text = "[use the MCP servers: " + s + "]\n" + text
+	}
+	return text, about
 }
 
 // maxNamed is how many things a message can name.
@@ -308,7 +309,11 @@ func named(list json.RawMessage) string {
 
 // message is something said, in the newer protocol.
 func (r *receiver) message(ctx context.Context, e *envelope) {
-	text := e.words()
+	text, about := e.words()
+	size := len(text)
+	for _, q := range about {
+		size += len(q.Text)
+	}
 	switch {
 	case !validChatID(e.ChatID):
 		r.problem("invalid chat_id", "", e)
@@ -316,7 +321,7 @@ func (r *receiver) message(ctx context.Context, e *envelope) {
 	case len(e.TurnID) > maxTurnID || strings.HasPrefix(e.TurnID, ownID):
 		r.problem("invalid turn_id", "", e)
 		return
-	case len(text) > maxText:
+	case size > maxText:
 		r.problem("message_rejected", "text_too_large", e)
 		return
 	case e.UserShell && (!r.local || !r.proven):
@@ -342,12 +347,13 @@ func (r *receiver) message(ctx context.Context, e *envelope) {
 	if e.scoped() && !r.setScope(ctx, e.ChatID, e) {
 		return
 	}
-	r.hand(ctx, message{chat: e.ChatID, turn: e.TurnID, text: text, files: files, modern: true, shell: e.UserShell}, e)
+	r.hand(ctx, message{chat: e.ChatID, turn: e.TurnID, text: text, about: about, files: files, modern: true, shell: e.UserShell}, e)
 }
 
 // message is something for the agent.
 type message struct {
 	chat, turn, text string
+	about            []bus.Quote
 	files            []attachment
 	modern           bool
 	shell            bool // the text is a command line
@@ -367,6 +373,7 @@ func (r *receiver) hand(ctx context.Context, m message, e *envelope) {
 	}
 	in := pass.Inbound(m.chat+"/"+id, m.text)
 	r.sign(&in)
+	in.Quoted, in.Untrusted = m.about, !r.proven && !r.local // else the owner's client says what the owner typed
 	known := m.turn != "" && r.c.d.Known != nil && r.c.d.Known(in.ID)
 	if known {
 		m.files = nil // nobody will look at them

@@ -64,7 +64,7 @@ func (h *hub) accepted(from *socket, in bus.Inbound, r reservation) {
 			c.accepted = slices.Delete(c.accepted, 0, 1)
 		}
 		if c.private != nil {
-			c.private.said(bus.RoleUser, in.Text)
+			c.private.said(bus.RoleUser, in.Text, !in.Foreign() && len(in.Media) == 0)
 		}
 		f := newFrame(evUser, c.id, len(in.Text)+64).must("text", in.Text).text("turn_id", visible(id)).text("client_id", from.client)
 		c.ring.add(&event{to: modern, except: from.home}, f)
