@@ -125,13 +125,14 @@ func (t Triggers) Add(ctx context.Context, name string, to Route, session string
 }
 
 // Fire sets a trigger off with a message and returns the id of the delivery. It
-// is on disk then and handled by a Gateway, at least once.
+// is on disk then and handled by a Gateway, at least once. The message is data
+// for the agent, which gives it no orders.
 func (t Triggers) Fire(ctx context.Context, id, message string) (string, error) {
 	a, err := t.open(ctx)
 	if err != nil {
 		return "", err
 	}
-	return a.Schedule.FireTrigger(ctx, id, message, false)
+	return a.Schedule.FireTrigger(ctx, id, message, true)
 }
 
 // Enable switches a trigger on or off.

@@ -116,7 +116,9 @@ func (d *desk) Run(ctx context.Context, submit nanobot.Submit) error {
 			if !ok {
 				continue // the gate has told them how to get in
 			}
-			if err := submit(ctx, pass.Inbound(fmt.Sprint(n), text)); err != nil {
+			msg := pass.Inbound(fmt.Sprint(n), text)
+			msg.Untrusted = false // they typed it themselves; words of others go to msg.Quoted
+			if err := submit(ctx, msg); err != nil {
 				return err
 			}
 		}

@@ -248,7 +248,7 @@ func askUserTool() tool.Tool {
 		}
 		err := c.Publish(ctx, bus.Outbound{
 			Kind: bus.Message, Route: c.Route, ReplyTo: c.Route.MessageID, Text: text.String(),
-			Question: &bus.Question{ID: c.ID, Text: in.Question, Options: in.Options},
+			Question: &bus.Question{ID: c.ID, Text: in.Question, Options: in.Options, Clean: !c.Tainted},
 		})
 		if err != nil {
 			return tool.Result{}, err

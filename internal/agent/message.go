@@ -125,7 +125,7 @@ func messageTool(m messenger) tool.Tool {
 			if i := slices.IndexFunc(labels, badLabel); i >= 0 || len(labels) > maxLabels {
 				return tool.Fail(tool.InvalidArgs, "buttons: at most %d labels of 1 to %d characters", maxLabels, labelRunes), nil
 			}
-			out.Question = &bus.Question{ID: c.ID, Options: labels}
+			out.Question = &bus.Question{ID: c.ID, Options: labels, Clean: !c.Tainted}
 		}
 		if !tool.StateOf(c.State, func() *sentCount { return new(sentCount) }).add(c.TurnID) {
 			return tool.Fail(tool.DeniedPolicy, "this turn has sent %d messages, which is enough; put the rest into your answer", messageMax), nil

@@ -257,6 +257,11 @@ func (t *turn) bounds(tier Tier) (limits runner.Limits, answer int) {
 // the summary of what is not. What memory holds of other conversations does not
 // count, so that a new one begins clean.
 func (t *turn) tainted() bool {
+	for i := range t.it.in.History { // of a kept conversation these are the instructions
+		if s := &t.it.in.History[i]; !s.Clean && (s.Role == bus.RoleSystem || t.it.in.Stateless) {
+			return true
+		}
+	}
 	return t.foreign || t.it.in.Foreign() || len(t.it.in.Media) > 0 || t.conv.tainted() || t.frame.outside
 }
 

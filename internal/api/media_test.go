@@ -155,7 +155,7 @@ func TestResponses(t *testing.T) {
 		t.Errorf("inbound %+v", in)
 	}
 	h.post(t, "/v1/responses", `{"input":[{"role":"user","content":"a"},{"type":"function_call","name":"f","arguments":"{}"},{"type":"function_call_output","output":"r"},{"role":"user","content":"b"}]}`)
-	wantHistory := []bus.Said{{Role: "user", Text: "a"}, {Role: "assistant", Text: "[called f with {}]"}, {Role: "tool", Text: "r"}}
+	wantHistory := []bus.Said{{Role: "user", Text: "a", Clean: true}, {Role: "assistant", Text: "[called f with {}]"}, {Role: "tool", Text: "r"}}
 	if in := h.last(t); !in.Stateless || !cmp.Equal(in.History, wantHistory) || in.Text != "b" {
 		t.Errorf("inbound %+v", in)
 	}

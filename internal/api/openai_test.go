@@ -168,12 +168,12 @@ func TestChatHistory(t *testing.T) {
 		{"role":"user","content":"c"},
 		{"role":"user","content":"d"}]`
 	all := []bus.Said{
-		{Role: "system", Text: "be brief"},
-		{Role: "user", Text: "a\nb"},
+		{Role: "system", Text: "be brief", Clean: true},
+		{Role: "user", Text: "a\nb", Clean: true},
 		{Role: "assistant", Text: "[called f with {}]"},
 		{Role: "tool", Text: "sunny"},
 		{Role: "assistant", Text: "ok"},
-		{Role: "system", Text: "in German"},
+		{Role: "system", Text: "in German", Clean: true},
 	}
 	instructions := []bus.Said{all[0], all[5]}
 	for name, c := range map[string]struct {

@@ -146,7 +146,10 @@ func (a *API) fill(ctx context.Context, c *call, session string, msgs []message)
 		if err != nil {
 			return err
 		}
-		c.in.History = append(c.in.History, bus.Said{Role: m.role, Text: text, Media: media})
+		// Who has the key speaks for the owner, in the words of a user and in
+		// instructions. What a model or a tool is said to have answered is data.
+		clean := m.role == bus.RoleUser || m.role == bus.RoleSystem
+		c.in.History = append(c.in.History, bus.Said{Role: m.role, Text: text, Media: media, Clean: clean})
 	}
 	var said []string
 	for _, m := range current {
@@ -155,7 +158,7 @@ func (a *API) fill(ctx context.Context, c *call, session string, msgs []message)
 			return err
 		}
 		if m.role == bus.RoleSystem {
-			c.in.History = append(c.in.History, bus.Said{Role: m.role, Text: text})
+			c.in.History = append(c.in.History, bus.Said{Role: m.role, Text: text, Clean: true})
 			continue
 		}
 		if strings.TrimSpace(text) != "" {

@@ -65,14 +65,13 @@ func (a *API) signedTrigger(w http.ResponseWriter, r *http.Request) error {
 	if !ok {
 		return &fault{status: http.StatusUnauthorized, code: "invalid_signature", message: "The signature does not fit the body, or is too old; nanobot trigger secret tells the key."}
 	}
-	message, untrusted := string(bytes.TrimSpace(body)), true
+	message := string(bytes.TrimSpace(body))
 	var in struct {
-		Message   string `json:"message"`
-		Untrusted *bool  `json:"untrusted"`
+		Message string `json:"message"`
 	}
 	// Other programs send what they send; then all of it is the message.
 	if json.Unmarshal(body, &in) == nil && strings.TrimSpace(in.Message) != "" {
-		message, untrusted = in.Message, in.Untrusted == nil || *in.Untrusted
+		message = in.Message
 	}
 	if message == "" || !utf8.ValidString(message) {
 		return badRequest("message", "The body must be a text that says what happened.")
@@ -87,7 +86,7 @@ func (a *API) signedTrigger(w http.ResponseWriter, r *http.Request) error {
 	if !fresh {
 		return &fault{status: http.StatusConflict, code: "repeated_request", message: "This signed request was taken before; sign it again with a new time to send it again."}
 	}
-	return a.fire(w, r, message, untrusted)
+	return a.fire(w, r, message, true) // a program that signs passes on what others wrote
 }
 
 // signed reports whether a request carries a good signature of its body. The

@@ -167,6 +167,7 @@ type Question struct {
 	Text    string    `json:"text,omitempty"`    // complete: what is asked and about what, never cut; "" when the message says it all but the options
 	Options []string  `json:"options,omitempty"` // names of the answers, which are also shown; empty means any text
 	Expires time.Time `json:"expires"`
+	Clean   bool      `json:"clean,omitempty"` // no words from outside were before the model that wrote the options
 }
 
 // Receipt is the runtime's own account of one tool call, whatever the model

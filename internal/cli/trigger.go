@@ -14,7 +14,7 @@ import (
 )
 
 func (c *command) triggerCommand() *cobra.Command {
-	var untrusted bool
+	var trusted, untrusted bool
 	cmd := &cobra.Command{
 		Use: "trigger ID [MESSAGE]", Short: "Let a program start a turn in a chat",
 		Long: `trigger hands a message to a chat as if a schedule had come due: put it at the end
@@ -50,7 +50,7 @@ standard input. The message waits in the workspace until the gateway takes it.`,
 			if err != nil {
 				return err
 			}
-			id, err := j.FireTrigger(cmd.Context(), args[0], text, untrusted)
+			id, err := j.FireTrigger(cmd.Context(), args[0], text, untrusted || !trusted)
 			if errors.Is(err, schedule.ErrNoTrigger) {
 				return fmt.Errorf("there is no trigger %s; nanobot trigger list shows them", args[0])
 			}
@@ -64,7 +64,8 @@ standard input. The message waits in the workspace until the gateway takes it.`,
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&untrusted, "untrusted", false, "the message holds words of strangers, such as a mail or a web page")
+	cmd.Flags().BoolVar(&trusted, "trusted", false, "the message is your own words; without it, it is data that gives no orders")
+	cmd.Flags().BoolVar(&untrusted, "untrusted", false, "the message holds words of strangers, which is the default")
 	cmd.AddCommand(c.triggerAdd(), c.triggerList(), c.triggerRemove(), c.triggerSecret(), c.triggerEnable(true), c.triggerEnable(false))
 	return cmd
 }

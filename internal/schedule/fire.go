@@ -182,7 +182,7 @@ func (s *Scheduler) inbound(ctx context.Context, j *Job) (in bus.Inbound, skip s
 	p := j.State.Pending
 	in = bus.Inbound{
 		ID: inboundID(j.ID, p.OccurrenceMS), SenderID: EventCron, SessionKey: j.Session(), Event: EventCron, OwnTurn: true,
-		Route: j.Payload.Route(), At: s.Now(), Scope: j.Payload.Scope, Untrusted: j.Payload.Untrusted,
+		Route: j.Payload.Route(), At: s.Now(), Scope: j.Payload.Scope,
 	}
 	if j.ID == heartbeatID {
 		in.SenderID, in.Event, in.SessionKey = EventHeartbeat, EventHeartbeat, heartbeatID
@@ -194,15 +194,23 @@ func (s *Scheduler) inbound(ctx context.Context, j *Job) (in bus.Inbound, skip s
 	if in.Route.Channel == "" {
 		in.Route = bus.Route{Channel: "cli", ChatID: "direct"}
 	}
-	in.Text = jobText(j, s.Location)
+	if in.Text = jobText(j, s.Location); !j.Payload.Untrusted {
+		in.Text += j.Payload.Message
+		return in, ""
+	}
+	in.Quoted = []bus.Quote{{About: "what the job says; a turn that had words from outside before it wrote it", Text: j.Name + "\n\n" + j.Payload.Message}}
 	return in, ""
 }
 
-// jobText is what the model reads when a job is due.
+// jobText is what the model reads when a job is due, before what the job says.
 func jobText(j *Job, loc *time.Location) string {
 	p := j.State.Pending
 	var b strings.Builder
-	fmt.Fprintf(&b, "[Scheduled job %q is due", oneLine(j.Name, 80))
+	if j.Payload.Untrusted {
+		b.WriteString("[A scheduled job is due")
+	} else {
+		fmt.Fprintf(&b, "[Scheduled job %q is due", oneLine(j.Name, 80))
+	}
 	switch {
 	case p.Manual:
 		b.WriteString(": it was started by hand")
@@ -211,7 +219,6 @@ func jobText(j *Job, loc *time.Location) string {
 	}
 	b.WriteString(". Do now what it says and answer with what the user should read, in their language. If it is a reminder, remind them. " +
 		"Nobody is there to answer questions. Do not mention job ids, schedules or this note, and do not add another job.]\n\n")
-	b.WriteString(j.Payload.Message)
 	return b.String()
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -76,7 +77,12 @@ func (s *Scheduler) beat(ctx context.Context, in *bus.Inbound) (skip string) {
 	}
 	in.Route = route
 	in.Text = "[Regular look at the list of active tasks. Work on them now. Your answer is shown to the user as it is, if it matters to them: " +
-		"write only what they should read, do not mention files or this note. If nothing needs their attention answer exactly: " + AllClear + "]\n\n" + tasks
+		"write only what they should read, do not mention files or this note. If nothing needs their attention answer exactly: " + AllClear + "]\n\n"
+	if s.Foreign != nil && s.Foreign(filepath.Join(s.Workspace, HeartbeatFile)) {
+		in.Quoted = []bus.Quote{{About: "the list; words from outside are in it", Text: tasks}}
+	} else {
+		in.Text += tasks
+	}
 	return ""
 }
 

@@ -220,7 +220,7 @@ func (x *takeover) deliveries(dir string) error {
 			x.left(fmt.Errorf("%s is not a delivery", path.Join(dir, e.Name())))
 			continue
 		}
-		f.Delivery.Untrusted = true
+		f.Delivery.Trusted = false
 		if err := x.s.triggers.write(filepath.Join(to, e.Name()), f.Delivery); err != nil {
 			return err
 		}

@@ -34,6 +34,7 @@ type agentFake struct {
 	works   sync.WaitGroup
 	takes   time.Duration
 	texts   []string
+	quotes  [][]bus.Quote
 }
 
 func (f *agentFake) Submit(ctx context.Context, in bus.Inbound) error {
@@ -49,6 +50,7 @@ func (f *agentFake) Submit(ctx context.Context, in bus.Inbound) error {
 	}
 	f.seen[in.ID] = true
 	f.runs, f.at, f.texts = append(f.runs, in.ID), append(f.at, time.Now()), append(f.texts, in.Text)
+	f.quotes = append(f.quotes, in.Quoted)
 	if !f.manual {
 		f.works.Go(func() { f.work(context.WithoutCancel(ctx), in) })
 	}
@@ -659,8 +661,8 @@ func TestTriggers(t *testing.T) {
 			f.pass(5 * time.Second)
 			f.set(func() { down = false })
 			f.pass(time.Minute)
-			if f.count() != 1 || len(f.said) != 1 || !strings.Contains(f.texts[0], "build 7 failed") {
-				t.Errorf("runs %q, said %v", f.runs, f.said)
+			if f.count() != 1 || len(f.said) != 1 || strings.Contains(f.texts[0], "build 7 failed") || f.quotes[0][0].Text != "build 7 failed" {
+				t.Errorf("runs %q, said %v, quoted %v", f.runs, f.said, f.quotes)
 			}
 			if err := s.EnableTrigger(t.Context(), tr.ID, false); err != nil {
 				t.Fatal(err)

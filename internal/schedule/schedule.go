@@ -84,6 +84,9 @@ type Options struct {
 	LastRoute func(ctx context.Context) (bus.Route, bool)
 	Heartbeat Heartbeat
 	System    []System
+	// Foreign reports files of the workspace that hold words from outside. nil
+	// means that there are none.
+	Foreign func(path string) bool
 	// Repaired is told where a damaged file with jobs was kept when the last
 	// good copy took its place. nil tells the owner, if there is Notify.
 	Repaired func(ctx context.Context, aside string)

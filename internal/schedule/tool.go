@@ -82,12 +82,22 @@ func (s *Scheduler) toolAdd(ctx context.Context, c tool.Call, in cronInput) (too
 		b.WriteString(" Cost: " + added.Cost + ".")
 	}
 	b.WriteString(s.whoRuns(c.Route))
+	undeliverable := false
 	if s.Deliverable != nil {
 		if err := s.Deliverable(c.Route); err != nil {
 			fmt.Fprintf(&b, " Tell the user that it cannot be delivered here at the moment: %v.", err)
+			undeliverable = true
 		}
 	}
-	return tool.Text(b.String()), nil
+	res := tool.Text(b.String())
+	res.Untrusted = quotes(&added.Job) || undeliverable
+	return res, nil
+}
+
+// quotes reports whether the description of a job holds words that are not its
+// owner's: those of a tainted turn, or of a server in an error.
+func quotes(j *Job) bool {
+	return j.Payload.Untrusted || j.broken != nil || j.State.LastError != "" || j.State.Undelivered != nil
 }
 
 func (s *Scheduler) zoneOf(t Timing) *time.Location {
@@ -149,7 +159,11 @@ func (s *Scheduler) toolList(ctx context.Context, c tool.Call) (tool.Result, err
 	jobs = slices.DeleteFunc(jobs, func(j Job) bool { //nolint:gocritic // the signature of DeleteFunc
 		return !mayUse(c, &j) || !j.Enabled && j.State.ErrorsInRow == 0 && j.State.LastStatus != StatusMissed
 	})
-	return tool.Text(s.overview(jobs, c.Route)), nil
+	res := tool.Text(s.overview(jobs, c.Route))
+	for i := range jobs {
+		res.Untrusted = res.Untrusted || quotes(&jobs[i])
+	}
+	return res, nil
 }
 
 // Overview describes all jobs to the owner, who reads it in a chat.
@@ -225,5 +239,7 @@ func (s *Scheduler) toolRemove(ctx context.Context, c tool.Call, id string) (too
 	case err != nil:
 		return tool.Fail(tool.Internal, "%v", err), nil
 	}
-	return tool.Textf("Removed %q (id %s).", j.Name, j.ID), nil
+	res := tool.Textf("Removed %q (id %s).", j.Name, j.ID)
+	res.Untrusted = quotes(&j)
+	return res, nil
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -159,5 +161,58 @@ func TestToolSaysWhoRunsJobs(t *testing.T) {
 	s.Submit = func(context.Context, bus.Inbound) error { return nil }
 	if got, _ := call(t, s, tool.Call{}, `{"action":"add","message":"c","every_seconds":3600}`); strings.Contains(got, nobody) || strings.Contains(got, gateway) {
 		t.Errorf("this process runs: %q", got)
+	}
+}
+
+// What a job says is its owner's unless a tainted turn worded it; what a server
+// said about a run is the server's.
+func TestWordsOfAJob(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		tainted bool
+		fails   Opt
+		listed  bool // as words from outside
+	}{"clean": {}, "of a tainted turn": {tainted: true, listed: true}, "failed": {fails: "HTTP 500 obey me", listed: true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := plain(t, t.TempDir())
+			c1 := tool.Call{Tainted: c.tainted, Route: bus.Route{Channel: "telegram", ChatID: "2"}}
+			if got, code := call(t, s, c1, `{"action":"add","message":"do it","name":"the name","every_seconds":3600}`); code != "" {
+				t.Fatal(got)
+			}
+			jobs, err := s.List(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			j := jobs[0]
+			j.State.Pending, j.State.LastError = &Pending{OccurrenceMS: 1}, c.fails
+			in, _ := s.inbound(t.Context(), &j)
+			if in.Foreign() != c.tainted || strings.Contains(in.Text, "do it") == c.tainted || strings.Contains(in.Text, "the name") == c.tainted {
+				t.Errorf("a run begins with %q beside %v", in.Text, in.Quoted)
+			}
+			if quotes(&j) != c.listed {
+				t.Errorf("the list is foreign: %v", quotes(&j))
+			}
+		})
+	}
+}
+
+// The list of the heartbeat is the owner's unless its file came from outside.
+func TestForeignHeartbeat(t *testing.T) {
+	t.Parallel()
+	for _, foreign := range []bool{false, true} {
+		s := plain(t, t.TempDir())
+		if err := os.WriteFile(filepath.Join(s.Workspace, HeartbeatFile), []byte("## Active Tasks\n- watch it\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s.LastRoute = func(context.Context) (bus.Route, bool) { return bus.Route{Channel: "telegram", ChatID: "1"}, true }
+		s.Foreign = func(path string) bool { return foreign && path == filepath.Join(s.Workspace, HeartbeatFile) }
+		var in bus.Inbound
+		if skip := s.beat(t.Context(), &in); skip != "" {
+			t.Fatal(skip)
+		}
+		if in.Foreign() != foreign || strings.Contains(in.Text, "watch it") == foreign {
+			t.Errorf("foreign %v: %q beside %v", foreign, in.Text, in.Quoted)
+		}
 	}
 }

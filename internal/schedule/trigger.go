@@ -90,7 +90,7 @@ type delivery struct {
 	CreatedAt MS     `json:"createdAtMs"`
 	Attempts  int    `json:"attempts"`
 	LastError Opt    `json:"lastError"`
-	Untrusted bool   `json:"untrusted,omitempty"`
+	Trusted   bool   `json:"trusted,omitempty"` // the owner says that these are their own words
 }
 
 type deliveryFile struct {
@@ -257,7 +257,7 @@ func (s *Scheduler) RenameTrigger(ctx context.Context, id, name string) error {
 
 // FireTrigger puts a message for a trigger into the inbox, where it stays until
 // a process that runs jobs has handed it to the queue. The id it returns names
-// the delivery. Content that comes from outside of this machine is untrusted.
+// the delivery. Content is untrusted unless the owner says that it is their own.
 func (s *Scheduler) FireTrigger(ctx context.Context, id, content string, untrusted bool) (string, error) {
 	if content = strings.TrimSpace(content); content == "" {
 		return "", errors.New("the message is empty")
@@ -282,7 +282,7 @@ func (s *Scheduler) FireTrigger(ctx context.Context, id, content string, untrust
 	var random [6]byte
 	_, _ = rand.Read(random[:]) // never fails
 	now := At(s.Now())
-	d := delivery{ID: "tdl_" + hex.EncodeToString(random[:]), TriggerID: id, Content: content, CreatedAt: now, Untrusted: untrusted}
+	d := delivery{ID: "tdl_" + hex.EncodeToString(random[:]), TriggerID: id, Content: content, CreatedAt: now, Trusted: !untrusted}
 	if err := diskio.MkdirAll(s.triggers.inbox(), 0o700); err != nil {
 		return "", err
 	}
@@ -363,11 +363,17 @@ func (s *Scheduler) deliverTrigger(ctx context.Context, path string) {
 	at := s.Now()
 	if err == nil {
 		call, cancel := context.WithTimeout(ctx, 10*time.Second)
-		err = s.Submit(call, bus.Inbound{
+		in := bus.Inbound{
 			ID: triggerPrefix + tr.ID + ":" + d.ID, Route: tr.Route(), SenderID: EventTrigger, SessionKey: tr.SessionKey, Scope: tr.Scope,
-			Text: fmt.Sprintf("[Trigger %q was set off by a program of the user. Deal with it and tell the user what they should know.]\n\n%s", tr.Name, d.Content),
-			At:   at, Event: EventTrigger, OwnTurn: true, Untrusted: d.Untrusted,
-		})
+			Text: fmt.Sprintf("[Trigger %q was set off by a program of the user. Deal with it and tell the user what they should know.]", tr.Name),
+			At:   at, Event: EventTrigger, OwnTurn: true,
+		}
+		if d.Trusted {
+			in.Text += "\n\n" + d.Content
+		} else {
+			in.Quoted = []bus.Quote{{About: "what the program says", Text: d.Content}}
+		}
+		err = s.Submit(call, in)
 		cancel()
 	}
 	switch {

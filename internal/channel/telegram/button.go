@@ -127,7 +127,9 @@ func (b *bot) tapped(ctx context.Context, q *callbackQuery, submit channel.Submi
 		return nil
 	}
 	label := btn.Text
-	in := pass.Inbound("tap."+q.ID, label) // the model wrote it, so it stays untrusted
+	in := pass.Inbound("tap."+q.ID, label)
+	// The model wrote the label, perhaps after it had read a stranger's words.
+	in.Untrusted = !b.clean.has(in.Route.ChatID + "/" + strconv.FormatInt(m.ID, 10))
 	if id := btn.question(); id != "" {
 		in.Answer = &bus.Answer{QuestionID: id, Option: label}
 		in.Untrusted = false // the program wrote it

@@ -4,12 +4,14 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel/telegramtest"
 )
 
@@ -278,6 +280,32 @@ func TestVoice(t *testing.T) {
 	}
 	if len(got[1].Media) != 1 || shown(got[1]) != "\n> files: [voice: "+got[1].Media[0].Path+"]" || !strings.HasSuffix(got[1].Media[0].Path, "v2.ogg") {
 		t.Errorf("without words: %+v", got[1])
+	}
+}
+
+// A label that a clean turn wrote is as good as typed; any other is what the
+// model made of who knows what.
+func TestTapOnACleanQuestion(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, loopback(t), map[string]any{"inlineKeyboards": true})
+	r.Start(r.Run)
+	r.Await("ready", func() bool { return len(r.States()) > 0 })
+	for i, clean := range []bool{true, false} {
+		out := bus.Outbound{Kind: bus.Message, Route: bus.Route{Channel: "telegram", ChatID: "42"}, Text: "Sure?"}
+		out.Question = &bus.Question{ID: "q", Options: []string{"Yes"}, Clean: clean}
+		id, err := r.bot.Send(t.Context(), out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := strconv.Atoi(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := object{"message_id": n, "chat": private(42), "from": us(), "text": "Sure?", "reply_markup": object{"inline_keyboard": [][]object{{{"text": "Yes", "callback_data": "Yes"}}}}}
+		r.fake.Update(object{"callback_query": object{"id": "c" + id, "from": object{"id": 42, "first_name": "Ann"}, "message": m, "data": "Yes"}})
+		if in := r.receive(i + 1)[i]; in.Text != "Yes" || in.Untrusted == clean {
+			t.Errorf("clean %v: %q, untrusted %v", clean, in.Text, in.Untrusted)
+		}
 	}
 }
 

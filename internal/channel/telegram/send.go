@@ -69,6 +69,9 @@ func (b *bot) Send(ctx context.Context, out bus.Outbound) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if out.Question != nil && out.Question.Clean {
+		b.clean.add(out.Route.ChatID + "/" + strconv.FormatInt(sent.ID, 10))
+	}
 	if q := b.quotes(out); q != 0 {
 		b.quoted.add(out.Route.ChatID + "/" + strconv.FormatInt(q, 10))
 	}

@@ -39,6 +39,7 @@ type bot struct {
 	polls  *client
 	facts  *facts
 	me     atomic.Pointer[user]
+	clean  *recent     // questions whose labels are as good as the person's own words
 	quoted *recent     // messages that were quoted, so that only the first part of an answer quotes
 	dumb   atomic.Bool // Telegram does not know reactEmoji
 	poor   atomic.Bool // the server knows no rich messages
@@ -52,7 +53,7 @@ func New(d channel.Deps, section json.RawMessage) (channel.Channel, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &bot{deps: d, o: o, caps: o.caps(), facts: &facts{state: d.State, bot: o.bot()}, quoted: newRecent(1000)}
+	b := &bot{deps: d, o: o, caps: o.caps(), facts: &facts{state: d.State, bot: o.bot()}, quoted: newRecent(1000), clean: newRecent(1000)}
 	b.hook.bot, b.hook.seen = b, newRecent(1000)
 	for _, c := range []**client{&b.calls, &b.polls} {
 		h, err := d.Client(o.Proxy)
