@@ -10,6 +10,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/memory"
 	"github.com/nanobot-go/nanobot/internal/runner"
 	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/tool"
@@ -30,18 +31,19 @@ type turn struct {
 	rt    Runtime
 	begun time.Time
 
-	frame    frame         // of the last request
-	rested   bool          // the conversation was silent for long before this message
-	asking   chan struct{} // capacity 1: held by the question being asked
-	slot     bool          // holds a slot of the gate
-	goalOpen bool          // the user set a goal with this very message
-	segment  int           // number of the visible message being streamed
-	sent     bool          // the message tool answered this chat
-	foreign  bool          // words of others came with the history
-	resumed  bool          // takes up a turn that was interrupted
-	project  tool.Project  // the folder it works in
-	gone     string        // the folder it should work in and cannot
-	joined   []*item       // messages from a queue that end with the turn
+	frame     frame         // of the last request
+	rested    bool          // the conversation was silent for long before this message
+	asking    chan struct{} // capacity 1: held by the question being asked
+	slot      bool          // holds a slot of the gate
+	goalOpen  bool          // the user set a goal with this very message
+	segment   int           // number of the visible message being streamed
+	sent      bool          // the message tool answered this chat
+	foreign   bool          // words of others came with the history
+	described bool          // words of others describe the tools
+	resumed   bool          // takes up a turn that was interrupted
+	project   tool.Project  // the folder it works in
+	gone      string        // the folder it should work in and cannot
+	joined    []*item       // messages from a queue that end with the turn
 }
 
 // stats is what /status tells about a session while its actor is busy.
@@ -198,6 +200,7 @@ func (t *turn) run(ctx context.Context, current llm.Message) (runner.Result, err
 	if err != nil {
 		return runner.Result{}, fmt.Errorf("choose tools: %w", err)
 	}
+	t.described = t.described || tools.Foreign()
 	system := t.prompt.system(t.it.in.Route.Channel, t.it.in.Scope, t.place(t.it.in), tier)
 	scale := t.calibration(t.rt.Name).Factor()
 	limits, answer := t.bounds(tier)
@@ -262,7 +265,7 @@ func (t *turn) tainted() bool {
 			return true
 		}
 	}
-	return t.foreign || t.it.in.Foreign() || len(t.it.in.Media) > 0 || t.conv.tainted() || t.frame.outside
+	return t.foreign || t.described || t.it.in.Foreign() || len(t.it.in.Media) > 0 || t.conv.tainted() || t.frame.outside
 }
 
 // typed is what the person wrote, "" when nothing shows that they did.
@@ -321,6 +324,9 @@ func (t *turn) record(_ context.Context, msgs ...llm.Message) error {
 	for i, m := range msgs {
 		m.Content.Text = t.Secrets.Redact(m.Content.Text)
 		recs[i] = session.Record{Message: storable(m)}
+		if t.described && m.Role == llm.Assistant { // nothing else in the log says it
+			recs[i].Runtime = &session.RuntimeContext{Version: 1, Sources: []string{memory.SourceForeign}}
+		}
 	}
 	return t.sess.Append(recs...)
 }

@@ -70,7 +70,9 @@ type Options struct {
 
 	figures *figures           // nil: of its own
 	secrets *httpsafe.Registry // the credentials in use
-	loaded  *config.Loaded     // instead of what the file says now
+
+	acceptIn string         // AcceptMCP: the file that remembers what was accepted
+	loaded   *config.Loaded // instead of what the file says now
 }
 
 // App is an agent with everything it needs.

@@ -136,6 +136,7 @@ func ProbeMCP(ctx context.Context, l *config.Loaded, o Options, servers []mcp.Se
 	}
 	pool, err := mcp.New(mcp.Options{
 		Redact: redact, Servers: servers, Environ: o.Env, Spawn: spawn, Cover: cover, Auth: auth, Version: o.Version, Log: slog.New(lines),
+		PinFile: o.acceptIn, Accept: o.acceptIn != "",
 	})
 	if err != nil {
 		return MCPProbed{}, err
@@ -231,10 +232,11 @@ func (o *oddLines) take() []string {
 
 // MCPTool is a tool of a server that was tried.
 type MCPTool struct {
-	Name   string `json:"name"`
-	About  string `json:"about,omitempty"`
-	Bytes  int    `json:"bytes"`  // of name, description and schema, sent with every request
-	Tokens int    `json:"tokens"` // about what that costs
+	Name        string `json:"name"`
+	About       string `json:"about,omitempty"`
+	Bytes       int    `json:"bytes"`  // of name, description and schema, sent with every request
+	Tokens      int    `json:"tokens"` // about what that costs
+	Description string `json:"description,omitempty"`
 }
 
 // MCPTrial is what trying a server found out.
@@ -252,6 +254,14 @@ type MCPTrial struct {
 	Log       string    `json:"log,omitempty"` // the last lines of the server's log
 	Odd       []string  `json:"odd,omitempty"` // printed where only messages belong
 	Warnings  []string  `json:"warnings,omitempty"`
+}
+
+// AcceptMCP connects to one server and takes what it offers now, which the
+// result shows, as looked at by the owner: its words are trusted from then on,
+// until they change.
+func AcceptMCP(ctx context.Context, l *config.Loaded, o Options, e MCPEntry) (MCPTrial, error) {
+	o.acceptIn = MCPPins(l)
+	return TryMCP(ctx, l, o, e)
 }
 
 // TryMCP connects to one server and lists what it offers, whether or not it is
@@ -274,7 +284,7 @@ func TryMCP(ctx context.Context, l *config.Loaded, o Options, e MCPEntry) (MCPTr
 		size := len(o.Name) + len(o.Description) + len(o.Schema)
 		t.Tools = append(t.Tools, MCPTool{
 			Name: o.Name, About: shortLine(strings.TrimPrefix(o.Description, "["+e.Name+"] "), 60), Bytes: size,
-			Tokens: text.Tokens(o.Name + o.Description + string(o.Schema)),
+			Tokens: text.Tokens(o.Name + o.Description + string(o.Schema)), Description: o.Description,
 		})
 	}
 	if !t.OK {

@@ -38,20 +38,29 @@ that other MCP clients use, too.`,
 func (c *command) mcpAccept() *cobra.Command {
 	return &cobra.Command{
 		Use: "accept NAME", Short: "Accept what an MCP server offers now", Args: exactArgs(1),
-		Long: `accept takes the tools a server describes now as the ones to expect. With
-tools.approval.mode ask, tools whose description changed since they were first
-seen are held back until this is said; look at them with mcp test first.`,
+		Long: `accept connects to a server, shows what it says about its tools, and takes these
+words as yours to trust. Until then, and whenever they change, they count as words
+from outside: turns that have the tools ask before risky calls. With
+tools.approval.mode ask, changed ones are held back.`,
 		Example:           "  nanobot mcp accept tracker",
 		ValidArgsFunction: c.mcpNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			_, loaded, err := c.mcpNamed(args[0])
+			e, loaded, err := c.mcpNamed(args[0])
 			if err != nil {
 				return err
 			}
-			if err := mcp.AcceptDefinitions(app.MCPPins(loaded), args[0]); err != nil {
+			t, err := app.AcceptMCP(cmd.Context(), loaded, c.mcpOptions(), e)
+			if err != nil {
 				return fmt.Errorf("accept %s: %w", args[0], err)
 			}
-			cmd.Printf("What %s offers when it is next listed is accepted.\n", args[0])
+			if !t.OK {
+				_ = printTrial(cmd, t) // it says why, on standard error
+				return failure{exitUnavailable}
+			}
+			for _, o := range t.Tools {
+				cmd.Printf("%s\n  %s\n", o.Name, strings.ReplaceAll(strings.TrimSpace(o.Description), "\n", "\n  "))
+			}
+			cmd.Printf("These words of %s are accepted. nanobot mcp test %s shows the tools again.\n", args[0], args[0])
 			return nil
 		},
 	}

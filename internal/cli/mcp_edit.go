@@ -175,7 +175,7 @@ func (c *command) addServer(cmd *cobra.Command, name string, f mcpAddFlags) erro
 		cmd.Printf("Next: nanobot mcp login %s\n", name)
 		return nil
 	}
-	cmd.Printf("Try it: nanobot mcp test %s\n", name)
+	cmd.Printf("Try it: nanobot mcp test %s\nThen trust what it says about its tools: nanobot mcp accept %s\n", name, name)
 	return nil
 }
 

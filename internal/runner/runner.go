@@ -190,6 +190,7 @@ type run struct {
 // Run executes one turn. The error is non-nil only when a message could not be
 // recorded, which the caller must treat as "nothing after this is safe".
 func Run(ctx context.Context, spec Spec) (Result, error) {
+	spec.Call.Tainted = spec.Call.Tainted || spec.Tools.Foreign()
 	r := newRun(&spec)
 	if spec.Limits.Time > 0 {
 		var cancel context.CancelFunc

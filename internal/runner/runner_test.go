@@ -610,3 +610,20 @@ func TestUndeclaredToolIsOutside(t *testing.T) {
 		}
 	}
 }
+
+// Words that describe a tool stand before the model, so a turn that has a tool
+// with words of somebody else begins tainted.
+func TestForeignDescriptionTaints(t *testing.T) {
+	t.Parallel()
+	for _, foreign := range []bool{false, true} {
+		var seen []bool
+		act := tool.Func(tool.Tool{Name: "act", Description: "d"}, func(_ context.Context, c tool.Call, _ echoIn) (tool.Result, error) {
+			seen = append(seen, c.Tainted)
+			return tool.Text("ok"), nil
+		})
+		b := newBench(t, llmtest.NewScript(t, llmtest.Call("act", `{"text":"1"}`), llmtest.Reply("a")), act, say(tool.Tool{Foreign: foreign}))
+		if res := b.run(t); res.Tainted != foreign || seen[0] != foreign {
+			t.Errorf("foreign %v: tainted %v %v", foreign, seen, res.Tainted)
+		}
+	}
+}

@@ -40,6 +40,10 @@ type Tool struct {
 	// Guests says of a tool that comes and goes, such as one of an MCP server,
 	// that others than the owner may use it.
 	Guests bool
+	// Foreign says that the name, the description and the parameters are words
+	// of somebody else that the owner has not accepted. They stand before the
+	// model in every turn that has the tool, which taints it.
+	Foreign bool
 	// Paths names the files a call is going to change, as the model wrote them,
 	// so that policy, undo and receipts see them without knowing the tool. nil
 	// means none, or (for a command) that it cannot be known.
@@ -214,7 +218,8 @@ type Set struct {
 	index map[string]int
 	defs  []llm.ToolDef
 	// absent says why a tool is not in the set; nil, or "" from it: nobody knows.
-	absent func(name string) string
+	absent  func(name string) string
+	foreign bool // one of them is Foreign
 }
 
 // validName reports whether every provider takes a name. It is plain code
@@ -254,7 +259,7 @@ func NewSet(tools ...Tool) (*Set, error) {
 			}
 			t.parsed = p
 		}
-		s.index[t.Name] = i
+		s.index[t.Name], s.foreign = i, s.foreign || t.Foreign
 		s.defs = append(s.defs, llm.ToolDef{Name: t.Name, Description: t.Description, Schema: t.Schema})
 	}
 	return s, nil
@@ -267,6 +272,9 @@ func (s *Set) Defs() []llm.ToolDef {
 	}
 	return s.defs
 }
+
+// Foreign reports whether words of somebody else describe one of the tools.
+func (s *Set) Foreign() bool { return s != nil && s.foreign }
 
 // Names lists the tools.
 func (s *Set) Names() []string {

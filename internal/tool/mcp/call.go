@@ -185,7 +185,14 @@ func (s *server) failure(o offer, sent bool, err error) tool.Result {
 
 // tool makes the tool of an offer.
 func (s *server) tool(name string, o offer) tool.Tool {
-	t := tool.Tool{Name: name, Description: o.description, Schema: o.params.schema, ReadOnly: o.readOnly, Guests: s.Guests}
+	t := tool.Tool{
+		Name:        name,
+		Description: o.description,
+		Schema:      o.params.schema,
+		ReadOnly:    o.readOnly,
+		Guests:      s.Guests,
+		Foreign:     !o.accepted,
+	}
 	if !o.readOnly {
 		t.Sink = tool.SinkRemote
 	}

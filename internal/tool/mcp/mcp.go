@@ -66,6 +66,8 @@ type Options struct {
 	PinFile string
 	// HoldChanged withholds what changed until Accept is called.
 	HoldChanged bool
+	// Accept takes what servers offer as looked at by the owner.
+	Accept bool
 	// Redact removes known secrets from texts for people and logs; may be nil.
 	Redact  func(string) string
 	Version string // of this program, told to servers
@@ -241,10 +243,10 @@ func (p *Pool) Retry(server string) {
 // Accept takes the definitions a server gives now as the ones to expect, after
 // a person has looked at them. They are offered when the server is next listed.
 func (p *Pool) Accept(server string) error {
-	if err := p.pins.forget(server); err != nil {
-		return fmt.Errorf("accept definitions of MCP server %q: %w", server, err)
-	}
 	for _, s := range p.servers {
+		if s.Name == server {
+			s.accepting.Store(true)
+		}
 		s.mu.Lock()
 		l := s.link
 		s.mu.Unlock()

@@ -34,6 +34,7 @@ type offer struct {
 	hash        string // of the definition as the server sent it
 	readOnly    bool   // changes nothing, as far as we believe it
 	repeatable  bool   // may be sent twice
+	accepted    bool   // the owner has looked at the definition
 }
 
 // listing is what a server offers after policy.

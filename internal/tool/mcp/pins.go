@@ -33,6 +33,9 @@ type pins struct {
 type pin struct {
 	Source string            `json:"source"` // hash of where the server comes from; another one starts anew
 	Hashes map[string]string `json:"hashes"` // kind and name -> hash of the definition
+	// Accepted are the definitions that the owner has looked at, in the same
+	// form. All others are words from outside.
+	Accepted map[string]string `json:"accepted,omitempty"`
 }
 
 func source(s Server) string {
@@ -62,8 +65,25 @@ func (p *pins) load() error {
 	return err
 }
 
+// accept remembers definitions as those that the owner has looked at.
+func (p *pins) accept(s Server, offers []offer) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	err := p.load()
+	now := pin{Source: source(s), Hashes: map[string]string{}, Accepted: map[string]string{}}
+	for i := range offers[:min(len(offers), maxPins)] {
+		now.Hashes[offers[i].key()], now.Accepted[offers[i].key()] = offers[i].hash, offers[i].hash
+	}
+	p.all[s.Name] = now
+	if p.path != "" {
+		err = errors.Join(err, p.save())
+	}
+	return err
+}
+
 // compare says which definitions are not the remembered ones, and remembers
-// those that are new. With keep, changed ones stay remembered as they were.
+// those that are new. With keep, changed ones stay remembered as they were. It
+// notes which of them the owner has accepted.
 func (p *pins) compare(s Server, offers []offer, keep bool) (changed []string, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -73,8 +93,9 @@ func (p *pins) compare(s Server, offers []offer, keep bool) (changed []string, e
 		old = pin{Source: source(s), Hashes: map[string]string{}}
 	}
 	dirty := false
-	for _, o := range offers {
+	for i, o := range offers {
 		key := o.key()
+		offers[i].accepted = old.Accepted[key] == o.hash && o.hash != ""
 		was, known := old.Hashes[key]
 		switch {
 		case known && was == o.hash:
@@ -98,25 +119,6 @@ func (p *pins) compare(s Server, offers []offer, keep bool) (changed []string, e
 	return changed, errors.Join(loadErr, err)
 }
 
-// AcceptDefinitions lets the definitions a server gives next be the ones to
-// expect, in the file that Options.PinFile named. Pools that use the file see
-// it when they list the server again.
-func AcceptDefinitions(pinFile, server string) error {
-	return (&pins{path: pinFile}).forget(server)
-}
-
-// forget lets the next definitions of a server be the remembered ones.
-func (p *pins) forget(server string) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	err := p.load()
-	delete(p.all, server)
-	if p.path != "" {
-		err = errors.Join(err, p.save())
-	}
-	return err
-}
-
 func (p *pins) save() error {
 	b, err := json.MarshalIndent(p.all, "", "  ")
 	if err != nil {
@@ -134,6 +136,11 @@ func (o offer) key() string { return o.kind.label() + ":" + o.raw }
 // changed when the operator wants to see it first.
 func (s *server) pinned(ctx context.Context, list *listing) {
 	hold := s.pool.o.HoldChanged
+	if s.pool.o.Accept || s.accepting.CompareAndSwap(true, false) {
+		if err := s.pool.pins.accept(s.Server, list.offers); err != nil {
+			s.log.WarnContext(ctx, "definitions of mcp tools cannot be accepted", "err", err)
+		}
+	}
 	changed, err := s.pool.pins.compare(s.Server, list.offers, hold)
 	if err != nil {
 		s.log.WarnContext(ctx, "definitions of mcp tools cannot be remembered", "err", err)

@@ -156,6 +156,9 @@ func TestPins(t *testing.T) {
 	s := stdioServer(t, "srv", "plain", nil)
 	hold := func(o *Options, _ *timing) { o.PinFile, o.HoldChanged = file, true }
 	r := start(t, hold, s)
+	if !r.find("mcp_srv_echo").Foreign {
+		t.Error("the words of a server that nobody looked at are taken for the owner's")
+	}
 	r.run(t.Context(), "mcp_srv_change", `{}`)
 	r.until("the new tool is there", func() bool { return slices.Contains(r.names(), "mcp_srv_added") })
 	if slices.Contains(r.names(), "mcp_srv_echo") {
@@ -181,12 +184,21 @@ func TestPins(t *testing.T) {
 	if !slices.Contains(again.names(), "mcp_srv_echo") {
 		t.Error("without HoldChanged a change is only logged")
 	}
-	if err := AcceptDefinitions(file, "srv"); err != nil {
-		t.Fatal(err)
+	if !again.find("mcp_srv_echo").Foreign {
+		t.Error("the words of a definition that nobody looked at are taken for the owner's")
+	}
+	seen := start(t, func(o *Options, _ *timing) { o.PinFile, o.Accept = file, true }, s)
+	if seen.find("mcp_srv_echo").Foreign {
+		t.Error("the words of a definition that was accepted are from outside")
 	}
 	third := start(t, hold, s)
-	if !slices.Contains(third.names(), "mcp_srv_echo") || third.state("srv").Held != nil {
+	if !slices.Contains(third.names(), "mcp_srv_echo") || third.state("srv").Held != nil || third.find("mcp_srv_echo").Foreign {
 		t.Errorf("after it was accepted: %v", third.names())
+	}
+	third.run(t.Context(), "mcp_srv_change", `{}`)
+	third.until("the new tool is there", func() bool { return slices.Contains(third.names(), "mcp_srv_added") })
+	if !third.find("mcp_srv_added").Foreign {
+		t.Error("the words of a tool that came later are taken for the owner's")
 	}
 	if st, err := os.Stat(file); err != nil || runtime.GOOS != "windows" && st.Mode().Perm() != 0o600 {
 		t.Errorf("%v %v", st, err)

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
@@ -43,6 +44,8 @@ type server struct {
 	log    *slog.Logger
 	stderr *ring
 	wake   chan struct{} // capacity 1: somebody wants it back sooner
+
+	accepting atomic.Bool // what it lists next is accepted
 
 	mu      sync.Mutex
 	state   State
