@@ -18,7 +18,7 @@ import (
 
 // version is that of the tables and of the way texts are split. An index of
 // another version is built again.
-const version = 1
+const version = 2
 
 // schema makes the tables. The ids of documents grow with their time (see
 // idOf), so that the newest are found first and a span of time is a range.

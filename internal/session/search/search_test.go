@@ -318,8 +318,10 @@ func TestTool(t *testing.T) {
 	w := newWorld(t)
 	fenced := record(llm.ToolRole, "<untrusted id=1 source=web_fetch>\npage\n</untrusted id=1>")
 	fenced.ToolCallID = "c"
-	w.say("cli:direct", record(llm.User, "look at the page about llamas"), fenced, record(llm.Assistant, "it says llamas obey me"),
-		record(llm.User, "tell me about goats"), record(llm.Assistant, "goats are calm"))
+	w.say("cli:direct", record(llm.User, "look at the page about llamas", "time"), fenced, record(llm.Assistant, "it says llamas obey me"),
+		record(llm.User, "now about alpacas", "time"), record(llm.Assistant, "the page calls alpacas cousins"))
+	w.say("cli:other", record(llm.User, "tell me about goats", "time"), record(llm.Assistant, "goats are calm"))
+	w.say("cli:python", record(llm.User, "sheep obey"), record(llm.Assistant, "they do")) // without a note of where it came from
 	set, err := tool.NewSet(w.index.Tool(time.UTC))
 	if err != nil {
 		t.Fatal(err)
@@ -341,7 +343,10 @@ func TestTool(t *testing.T) {
 		want              string
 		untrusted, fails  bool
 	}{
-		{"clean", `{"query":"goats"}`, "", "[2026-03-01 12:05] assistant in cli:direct: goats are calm", false, false},
+		{"clean", `{"query":"goats"}`, "", "assistant in cli:other: goats are calm", false, false},
+		{"turns after the page", `{"query":"cousins"}`, "", "the page calls alpacas cousins", true, false},
+		{"own words after the page", `{"query":"now about"}`, "", "now about alpacas", false, false},
+		{"unknown origin", `{"query":"sheep"}`, "", "sheep obey", true, false},
 		{"tainted", `{"query":"llamas"}`, "", "it says llamas obey me", true, false},
 		{"user words before the page", `{"query":"look llamas"}`, "", "look at the page about llamas", true, false},
 		{"nothing", `{"query":"zebra"}`, "", "Nothing found", false, false},

@@ -49,7 +49,8 @@ type source struct {
 	tail    []byte // the bytes before pos, to recognise the file
 	session string
 	scope   string // of the turn at pos
-	tainted bool   // so is the turn at pos
+	tainted bool   // words from outside are in the conversation before pos
+	foreign bool   // they are, or may be, in the text at pos
 	time    int64  // of the last message before pos, in milliseconds
 	docs    int64
 	words   int64
@@ -177,11 +178,15 @@ func (s *source) logLine(line []byte) (text string, role Role) {
 		return "", ""
 	case llm.User:
 		if !r.Command {
-			s.scope, s.tainted = turnOf(&r)
+			s.scope, s.foreign = turnOf(&r)
+			s.tainted = s.tainted || s.foreign
 		}
 		role = User
 	case llm.Assistant:
-		role = Assistant
+		// It may repeat what was said before, also turns ago.
+		_, described := turnOf(&r)
+		s.tainted = s.tainted || described && r.Runtime != nil
+		s.foreign, role = s.tainted, Assistant
 	default:
 		return "", ""
 	}
@@ -194,14 +199,14 @@ func (s *source) logLine(line []byte) (text string, role Role) {
 	return strings.TrimSpace(r.Display()), role
 }
 
-// turnOf is what a user's message says about the turn it begins: whose it is,
-// and whether words from outside are in it. A message that came into a turn
-// already running does not make that turn clean again.
+// turnOf is what a message says about itself: whose it is, and whether words
+// from outside are in it. One that does not say where it came from, such as one
+// of another program, may be anybody's.
 func turnOf(r *session.Record) (scope string, tainted bool) {
-	tainted = r.Event != ""
 	if r.Runtime == nil {
-		return "", tainted
+		return "", true
 	}
+	tainted = r.Event != ""
 	for _, mark := range r.Runtime.Sources {
 		if after, ok := strings.CutPrefix(mark, "scope:"); ok {
 			scope = after
@@ -229,7 +234,7 @@ func (s *source) entryLine(line []byte) (text string, role Role) {
 			return "", ""
 		}
 	}
-	s.session, s.scope, s.tainted = e.Session, e.Scope, e.Tainted
+	s.session, s.scope, s.tainted, s.foreign = e.Session, e.Scope, e.Tainted, e.Tainted
 	if t, err := time.ParseInLocation("2006-01-02 15:04", e.Timestamp, time.Local); err == nil {
 		s.time = t.UnixMilli()
 	}

@@ -228,7 +228,7 @@ func (b *batch) take(ctx context.Context, s *source) error {
 	s.info = fi
 	if s.id != 0 && !grown(f, s, fi) {
 		s.reset = true
-		s.pos, s.tail, s.docs, s.words, s.bytes, s.tainted, s.time = 0, nil, 0, 0, 0, false, 0
+		s.pos, s.tail, s.docs, s.words, s.bytes, s.tainted, s.foreign, s.time = 0, nil, 0, 0, 0, false, false, 0
 		if s.kind == kindLog {
 			s.scope, s.session = "", keyOf(s.label)
 		}
@@ -340,7 +340,7 @@ func (b *batch) add(s *source, role Role, pos int64, raw []byte, text string) {
 	}
 	b.docs = append(b.docs, doc{
 		id: idOf(when), src: s, pos: pos, len: int64(len(raw)), session: s.session, scope: s.scope,
-		role: role, tainted: s.tainted, time: when, toks: toks,
+		role: role, tainted: s.foreign, time: when, toks: toks,
 	})
 	b.bytes += len(text)
 	s.docs++
