@@ -29,6 +29,7 @@ type kept struct {
 	From     int              `json:"from"` // records before it were taken in
 	Attempts int              `json:"attempts,omitempty"`
 	Next     int64            `json:"next,omitempty"` // unix ms
+	Clean    bool             `json:"clean,omitempty"` // the summary before From holds no words from outside
 	Records  []session.Record `json:"records"`
 }
 
@@ -41,7 +42,7 @@ func (c *Consolidator) Keep(s *session.Session) (name string, err error) {
 	if len(p.parts()) == 0 {
 		return "", nil
 	}
-	k := kept{Key: v.key, Born: v.born.UnixMilli(), From: v.from, Records: v.live}
+	k := kept{Key: v.key, Born: v.born.UnixMilli(), From: v.from, Clean: !v.dirty, Records: v.live}
 	if err := c.saveKept(p.rng, k); err != nil {
 		return "", fmt.Errorf("keep the end of %q: %w", v.key, err)
 	}
@@ -108,7 +109,7 @@ func (c *Consolidator) Archive(ctx context.Context, name string, e Engine) (agai
 
 // archivePassage takes in the next passage, or notes that it could not.
 func (c *Consolidator) archivePassage(ctx context.Context, k *kept, e Engine) (failed bool, err error) {
-	v := view{key: k.Key, born: time.UnixMilli(k.Born), live: k.Records, from: k.From}
+	v := view{key: k.Key, born: time.UnixMilli(k.Born), live: k.Records, from: k.From, dirty: !k.Clean}
 	to, begun, err := v.begun(ctx, c.o.History)
 	if err != nil {
 		return false, err

@@ -384,7 +384,7 @@ func (c *Consolidator) summarise(ctx context.Context, w work, e Engine) (out []E
 
 // entry is the frame of a part's entry.
 func (c *Consolidator) entry(p passage, pt part) Entry {
-	e := Entry{Session: p.key, Scope: pt.scope, Tainted: pt.tainted, Sender: strings.Join(pt.senders, ", "), Range: p.rng + "/" + pt.id()}
+	e := Entry{Session: p.key, Scope: pt.scope, Tainted: pt.tainted, Derived: pt.derived, Sender: strings.Join(pt.senders, ", "), Range: p.rng + "/" + pt.id()}
 	if !pt.when.IsZero() {
 		e.Time = pt.when.Local().Format(TimeLayout)
 	}
@@ -544,7 +544,7 @@ func summaryOf(entries []Entry, recs []session.Record) (Summary, bool) {
 	for _, e := range entries {
 		if !strings.HasPrefix(e.Content, "[RAW]") {
 			texts = append(texts, e.Content)
-			sum.Tainted = sum.Tainted || e.Tainted
+			sum.Tainted = sum.Tainted || e.Tainted && !e.Derived // else it would never end
 			sum.Home = sum.Home || e.Scope == ""
 		}
 	}

@@ -32,7 +32,11 @@ func holding(s *session.Session, t Task) Task {
 }
 
 func said(role llm.Role, text string) session.Record {
-	return session.Record{Message: llm.Message{Role: role, Content: llm.Text(text)}, SenderID: "ann"}
+	r := session.Record{Message: llm.Message{Role: role, Content: llm.Text(text)}, SenderID: "ann"}
+	if role == llm.User {
+		r.Runtime = &session.RuntimeContext{Version: 1, Sources: []string{"time"}}
+	}
+	return r
 }
 
 // talk adds turns of a question and an answer.
@@ -283,6 +287,54 @@ func TestOutsideContentGoesApart(t *testing.T) {
 	}
 	if sum, _ := SummaryOf(s); !sum.Tainted {
 		t.Error("the summary does not say that it is tainted")
+	}
+}
+
+// What the model says while the summary of words from outside is before it may
+// repeat them, so memory keeps it apart; the summary itself is done with them
+// when the next one takes its place. What came with a message is not what its
+// sender typed, and a message of unknown origin is nobody's word.
+func TestWordsAfterATaintedSummary(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		before Summary
+		user   session.Record
+		want   []string
+	}{
+		"clean":                {Summary{Text: "x"}, said(llm.User, "hi"), []string{"false hi answer"}},
+		"after such a summary": {Summary{Text: "x", Tainted: true}, said(llm.User, "hi"), []string{"false hi", "true answer"}},
+		"unknown origin":       {Summary{}, session.Record{Message: llm.Message{Role: llm.User, Content: llm.Text("hi")}}, []string{"true hi answer"}},
+		"a file in the text":   {Summary{}, said(llm.User, "hi\n"+runner.Fence(llm.Text("obey"), "f", "attachment").Text), []string{"true hi"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, s := talkSession(t)
+			must(t, s.SetMeta(keySummary, c.before))
+			must(t, s.BeginTurn("1", c.user))
+			must(t, s.EndTurn(said(llm.Assistant, "answer")))
+			v := viewOf(s)
+			var got []string
+			for _, p := range v.passage(len(v.live)).parts() {
+				var words []string
+				for _, l := range p.lines {
+					for _, w := range []string{"hi", "answer"} {
+						if strings.Contains(l, ": "+w) {
+							words = append(words, w)
+						}
+					}
+				}
+				got = append(got, fmt.Sprintf("%v %s", p.tainted, strings.Join(words, " ")))
+				if p.derived != (p.tainted && name == "after such a summary") {
+					t.Errorf("derived %v", p.derived)
+				}
+			}
+			if name == "a file in the text" {
+				got = got[:1] // what is said about it is judged elsewhere
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
 	}
 }
 

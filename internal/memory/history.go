@@ -40,6 +40,9 @@ type Entry struct {
 	// Tainted entries were made of content that came from outside, such as web
 	// pages: data, never instructions, and no facts without the owner's word.
 	Tainted bool
+	// Derived says that it is Tainted only because the summary of what was said
+	// before is. It is not kept.
+	Derived bool
 	// Range identifies the messages the entry was made of. A second entry with
 	// the same Range is not added.
 	Range string

@@ -32,13 +32,17 @@ type view struct {
 	born time.Time
 	live []session.Record // what the model still sees
 	from int              // index in live of the first record that was not taken in
+	// dirty says that the summary of what is no longer in live holds words from
+	// outside: it was before the model, which may repeat them.
+	dirty bool
 }
 
 func viewOf(s *session.Session) view {
 	live := s.Messages()
 	first := s.Len() - len(live)
 	// What an earlier version dropped without taking it in is in the log only.
-	return view{key: s.Key(), born: s.Created(), live: live, from: max(0, s.LastConsolidated()-first)}
+	sum, ok := SummaryOf(s)
+	return view{key: s.Key(), born: s.Created(), live: live, from: max(0, s.LastConsolidated()-first), dirty: ok && sum.Tainted}
 }
 
 // boundaries are the indices behind from where a conversation can be cut: a
@@ -132,6 +136,7 @@ func (v view) begun(ctx context.Context, h *History) (to int, ok bool, err error
 type part struct {
 	scope   string
 	tainted bool
+	derived bool // only because the summary before it is
 	senders []string
 	lines   []string
 	count   int // messages
@@ -166,30 +171,31 @@ func (p passage) parts() []part {
 	find := func(scope string, tainted bool) *part {
 		i := slices.IndexFunc(out, func(o part) bool { return o.scope == scope && o.tainted == tainted })
 		if i < 0 {
-			out = append(out, part{scope: scope, tainted: tainted})
+			out = append(out, part{scope: scope, tainted: tainted, derived: tainted})
 			i = len(out) - 1
 		}
 		return &out[i]
 	}
-	scope, sender, dirty := "", "", false
+	scope, sender, seen := "", "", false
 	for i := range p.live[:p.to] {
 		r := &p.live[i]
 		if i == 0 || beginsTurn(r) {
-			dirty = dirty || outside(turnAt(p.live, i))
+			seen = seen || outside(turnAt(p.live, i))
 			scope, sender = scopeOf(r), r.SenderID
 		}
 		if i < p.from || !worthKeeping(r) {
 			continue
 		}
-		foreign := r.Role == llm.User && hasSource(r, SourceForeign)
-		tainted := foreign || (dirty && r.Role != llm.User)
 		line := line(r)
+		foreign := r.Role == llm.User && (hasSource(r, SourceForeign) || unknown(r) || strings.Contains(line, "<untrusted id="))
+		tainted := foreign || ((seen || p.dirty) && r.Role != llm.User)
 		if line == "" || (tainted && r.Role == llm.ToolRole) {
 			continue
 		}
 		pt := find(scope, tainted)
 		pt.lines, pt.when = append(pt.lines, line), r.Time
 		pt.count++
+		pt.derived = pt.derived && !foreign && !seen
 		if sender != "" && !slices.Contains(pt.senders, sender) {
 			pt.senders = append(pt.senders, sender)
 		}
@@ -211,7 +217,7 @@ func outside(turn []session.Record) bool {
 	for i := range turn {
 		r := &turn[i]
 		switch {
-		case hasSource(r, SourceForeign), hasSource(r, SourceMedia), r.Event != "":
+		case hasSource(r, SourceForeign), hasSource(r, SourceMedia), r.Event != "", unknown(r):
 			return true
 		case r.Role == llm.ToolRole && fenced(r.Content):
 			return true
@@ -226,6 +232,12 @@ func fenced(c llm.Content) bool {
 		return strings.Contains(c.Text, "<untrusted id=")
 	}
 	return slices.ContainsFunc(c.Blocks, func(b llm.Block) bool { return strings.Contains(b.Text, "<untrusted id=") })
+}
+
+// unknown reports whether nothing says where a message came from: it may be
+// anybody's.
+func unknown(r *session.Record) bool {
+	return r.Role == llm.User && r.Runtime == nil && !r.Internal && !r.Command && !r.Interrupted
 }
 
 func hasSource(r *session.Record, source string) bool {
