@@ -53,6 +53,8 @@ var byPathAllowed = map[string]string{
 	"internal/app/checkup_state.go":  "reads the data folder",
 	"internal/app/confine.go":        "resolves folders that the configuration opens for commands",
 	"internal/app/control.go":        "makes the socket in the data folder",
+	"internal/app/guest_media.go":    "links received files in the data folder, where guests cannot write",
+	"internal/app/guests.go":         "makes the folders of a chat in the data folder; what runs there cannot replace them",
 	"internal/app/figures.go":        "counts conversations in the data folder",
 	"internal/app/gateway.go":        "removes its own temporary folder",
 	"internal/app/hook.go":           "keeps a token in the data folder",
