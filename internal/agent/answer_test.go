@@ -39,7 +39,7 @@ func TestOnlyAnAnswerAnswers(t *testing.T) {
 		"an earlier question": func(_ bus.Outbound, m *bus.Inbound) { m.Answer.QuestionID = "0123456789abcdef" },
 		"no id":               func(_ bus.Outbound, m *bus.Inbound) { m.Answer.QuestionID = "" },
 		"a part of the id":    func(q bus.Outbound, m *bus.Inbound) { m.Answer.QuestionID = q.Question.ID[:8] },
-		"somebody else":       func(_ bus.Outbound, m *bus.Inbound) { m.SenderID = "stranger" },
+		"another person":      func(_ bus.Outbound, m *bus.Inbound) { m.SenderID = "stranger" },
 		"a claimed name":      func(_ bus.Outbound, m *bus.Inbound) { m.Identity = "unproven:u" },
 		"another chat":        func(_ bus.Outbound, m *bus.Inbound) { m.Route.ChatID, m.SessionKey = "2", "test:1" },
 		"another topic":       func(_ bus.Outbound, m *bus.Inbound) { m.Route.ThreadID, m.SessionKey = "7", "test:1" },
@@ -53,7 +53,7 @@ func TestOnlyAnAnswerAnswers(t *testing.T) {
 		"a report of a subagent": func(q bus.Outbound, m *bus.Inbound) {
 			m.Answer, m.Text, m.Event = nil, "yes "+q.Question.Code, bus.SubagentResult
 		},
-		"a client nobody can ask": func(_ bus.Outbound, m *bus.Inbound) { m.Interactive = false },
+		"a client without proof": func(_ bus.Outbound, m *bus.Inbound) { m.Interactive = false },
 		"with a file": func(q bus.Outbound, m *bus.Inbound) {
 			m.Answer, m.Text, m.Media = nil, "yes "+q.Question.Code, []bus.Media{{Path: "x"}}
 		},

@@ -96,7 +96,7 @@ func TestSocketWithoutTokenIsNotAsked(t *testing.T) {
 	s.say(`{"type":"message","chat_id":"yard","content":"go","turn_id":"1"}`)
 	s.until("turn_end")
 	msgs := m.Last().Messages
-	if got := msgs[len(msgs)-1].Content.String(); !strings.Contains(got, "nobody authenticated can be asked here") || !strings.Contains(got, "token") {
+	if got := msgs[len(msgs)-1].Content.String(); !strings.Contains(got, "no authenticated person can be asked here") || !strings.Contains(got, "token") {
 		t.Errorf("the model was told %q", got)
 	}
 	if _, err := os.Stat(filepath.Join(h.dir, "workspace", "first")); err == nil {

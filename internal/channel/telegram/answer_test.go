@@ -63,8 +63,8 @@ func TestTapAnswers(t *testing.T) {
 	}
 }
 
-// A reply to the question with a short word answers it. Words that somebody
-// else wrote, that were changed afterwards or only spoken do not.
+// A reply to the question with a short word answers it. Words that another
+// person wrote, that were changed afterwards or only spoken do not.
 func TestReplyAnswers(t *testing.T) {
 	t.Parallel()
 	coded := object{"message_id": 6, "chat": private(42), "from": us(), "text": "May I run this?\n  | echo\n\nAnswer with a word and the code: yes k7f2, no k7f2, session k7f2"}
@@ -76,22 +76,22 @@ func TestReplyAnswers(t *testing.T) {
 		edited bool
 		want   *bus.Answer
 	}{
-		"buttons":              {object{"text": "Yes", "reply_to_message": asking(5, "q1")}, false, yes("Yes")},
-		"another language":     {object{"text": "ja", "reply_to_message": asking(5, "q1")}, false, yes("ja")},
-		"code":                 {object{"text": "yes", "reply_to_message": coded}, false, &bus.Answer{QuestionID: "k7f2", Option: "yes"}},
-		"code, written":        {object{"text": "session k7f2", "reply_to_message": coded}, false, &bus.Answer{QuestionID: "k7f2", Option: "session"}},
-		"no reply":             {object{"text": "yes"}, false, nil},
-		"reply to another":     {object{"text": "yes", "reply_to_message": object{"message_id": 3, "chat": private(42), "from": us(), "text": "Shall I tidy up?"}}, false, nil},
-		"code above the end":   {object{"text": "yes", "reply_to_message": fake}, false, nil},
-		"question of somebody": {object{"text": "yes", "reply_to_message": theirs}, false, nil},
-		"a sentence":           {object{"text": "yes, but why?", "reply_to_message": asking(5, "q1")}, false, nil},
-		"a command":            {object{"text": "/stop", "reply_to_message": asking(5, "q1")}, false, nil},
-		"edited":               {object{"text": "yes", "reply_to_message": asking(5, "q1"), "edit_date": 1700000000}, true, nil},
-		"forwarded":            {object{"text": "yes", "reply_to_message": asking(5, "q1"), "forward_origin": object{"type": "user", "sender_user": object{"id": 77, "first_name": "Eve"}}}, false, nil},
-		"inline bot":           {object{"text": "yes", "reply_to_message": asking(5, "q1"), "via_bot": object{"id": 78, "is_bot": true, "first_name": "gif"}}, false, nil},
-		"a quote of it":        {object{"text": "yes", "reply_to_message": asking(5, "q1"), "quote": object{"text": "May"}}, false, nil},
-		"a caption":            {object{"caption": "yes", "reply_to_message": asking(5, "q1"), "location": object{"latitude": 1, "longitude": 2}}, false, nil},
-		"a sticker":            {object{"sticker": object{"file_id": "x", "file_unique_id": "x", "emoji": "👍"}, "reply_to_message": asking(5, "q1")}, false, nil},
+		"buttons":             {object{"text": "Yes", "reply_to_message": asking(5, "q1")}, false, yes("Yes")},
+		"another language":    {object{"text": "ja", "reply_to_message": asking(5, "q1")}, false, yes("ja")},
+		"code":                {object{"text": "yes", "reply_to_message": coded}, false, &bus.Answer{QuestionID: "k7f2", Option: "yes"}},
+		"code, written":       {object{"text": "session k7f2", "reply_to_message": coded}, false, &bus.Answer{QuestionID: "k7f2", Option: "session"}},
+		"no reply":            {object{"text": "yes"}, false, nil},
+		"reply to another":    {object{"text": "yes", "reply_to_message": object{"message_id": 3, "chat": private(42), "from": us(), "text": "Shall I tidy up?"}}, false, nil},
+		"code above the end":  {object{"text": "yes", "reply_to_message": fake}, false, nil},
+		"question of another": {object{"text": "yes", "reply_to_message": theirs}, false, nil},
+		"a sentence":          {object{"text": "yes, but why?", "reply_to_message": asking(5, "q1")}, false, nil},
+		"a command":           {object{"text": "/stop", "reply_to_message": asking(5, "q1")}, false, nil},
+		"edited":              {object{"text": "yes", "reply_to_message": asking(5, "q1"), "edit_date": 1700000000}, true, nil},
+		"forwarded":           {object{"text": "yes", "reply_to_message": asking(5, "q1"), "forward_origin": object{"type": "user", "sender_user": object{"id": 77, "first_name": "Eve"}}}, false, nil},
+		"inline bot":          {object{"text": "yes", "reply_to_message": asking(5, "q1"), "via_bot": object{"id": 78, "is_bot": true, "first_name": "gif"}}, false, nil},
+		"a quote of it":       {object{"text": "yes", "reply_to_message": asking(5, "q1"), "quote": object{"text": "May"}}, false, nil},
+		"a caption":           {object{"caption": "yes", "reply_to_message": asking(5, "q1"), "location": object{"latitude": 1, "longitude": 2}}, false, nil},
+		"a sticker":           {object{"sticker": object{"file_id": "x", "file_unique_id": "x", "emoji": "👍"}, "reply_to_message": asking(5, "q1")}, false, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

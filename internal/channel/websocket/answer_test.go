@@ -45,9 +45,9 @@ func TestAnswer(t *testing.T) {
 			t.Errorf("%s: %v", name, m)
 		}
 	}
-	a.say(`{"type":"answer","chat_id":"temp-of-somebody","question_id":"q","option":"yes"}`)
+	a.say(`{"type":"answer","chat_id":"temp-of-another","question_id":"q","option":"yes"}`)
 	if m := a.until("error"); m["detail"] != "access_denied" {
-		t.Errorf("somebody else's chat: %v", m)
+		t.Errorf("another client's chat: %v", m)
 	}
 }
 

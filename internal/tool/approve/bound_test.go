@@ -189,7 +189,7 @@ func TestGrantsArePersonal(t *testing.T) {
 		}
 	}
 	b.call.Ask = func(context.Context, bus.Question) (string, error) {
-		return "yes", &tool.UnaskedError{Why: "nobody authenticated can be asked here: connect with a token"}
+		return "yes", &tool.UnaskedError{Why: "no authenticated person can be asked here: connect with a token"}
 	}
 	c := b.call
 	c.TurnID, c.Input = "t9", json.RawMessage(`{"command":"touch a"}`)

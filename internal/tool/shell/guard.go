@@ -214,10 +214,10 @@ type scan struct {
 	reckless bool     // without a person to ask, risky means no
 
 	each   func(all [][]string) // gets every simple command with those it starts, if set
-	unseen func()               // is told that something runs whose text nobody sees, if set
+	unseen func()               // is told that something runs whose text is not in the command, if set
 }
 
-// hidden notes that something runs whose text nobody sees.
+// hidden notes that something runs whose text is not in the command.
 func (s *scan) hidden() {
 	if s.unseen != nil {
 		s.unseen()

@@ -65,7 +65,7 @@ func (m *matcher) perhaps() { m.found = max(m.found, Perhaps) }
 
 // see judges a simple command and those it starts through wrappers.
 func (m *matcher) see(all [][]string) {
-	open := false // the wrapper adds words that nobody sees
+	open := false // the wrapper adds words that the text does not show
 	for _, argv := range all {
 		name := base(argv[0])
 		if m.alias(name, argv) {
