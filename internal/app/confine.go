@@ -49,7 +49,7 @@ func (s *safety) only(a *App, box *sandbox.Box, c tool.Call) (sandbox.Profile, e
 		return sandbox.Profile{}, err
 	}
 	spaces := []string{a.Workspace, a.houseScope().Path}
-	p := sandbox.Profile{Workspace: dir, Exact: true, Protected: s.closed(), Network: s.Network}
+	p := sandbox.Profile{Workspace: dir, Exact: true, Protected: s.closed(), Network: s.Network, Limits: s.limits(cfg)}
 	for _, path := range slices.Concat(cfg.SandboxROBinds, cfg.SandboxRWBinds) {
 		target, err := filepath.EvalSymlinks(path)
 		if err == nil && !slices.ContainsFunc(spaces, func(ws string) bool { return within(target, ws) || within(ws, target) }) {

@@ -231,6 +231,7 @@ func (s *safety) confine(a *App) func(c tool.Call, cmd *exec.Cmd) (shell.Confine
 			ReadWrite: slices.Clone(cfg.SandboxRWBinds),
 			Protected: s.closed(),
 			Network:   s.Network,
+			Limits:    s.limits(cfg),
 		}
 		return s.enclose(c, cmd, enclosure{box: box, profile: p, folder: a.Workspace})
 	}

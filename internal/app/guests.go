@@ -168,6 +168,7 @@ func (a *App) guestShell(o Options, g guestHome) (*shell.Shell, error) {
 	sh, err := shell.New(shell.Options{
 		Workspace: g.workspace, Restrict: true, Roots: g.roots(), Timeout: timeout,
 		Allow: cfg.AllowPatterns, Deny: cfg.DenyPatterns, Environ: o.Env, Log: o.Log,
+		MaxMemory: a.safety.maxMemory(cfg), MaxDisk: a.safety.maxDisk(cfg),
 		Wrap: func(_ tool.Call, cmd *exec.Cmd) (shell.Confined, error) {
 			release, err := a.confineGuest(g, cmd)
 			return shell.Confined{Release: release}, err // what it prints is from outside
@@ -221,6 +222,7 @@ func (a *App) guestProfile(box *sandbox.Box, g guestHome) (sandbox.Profile, erro
 		Workspace: g.workspace, Exact: true, ReadOnly: []string{g.media, g.results}, ReadWrite: []string{g.home},
 		Protected: []string{a.Workspace}, // where it lies among the programs of the machine
 		Network:   a.safety.Network,
+		Limits:    a.safety.limits(a.Config.Config.Tools.Exec),
 	}
 	switch {
 	case !box.Level().MountNS:

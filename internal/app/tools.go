@@ -15,6 +15,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/document"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
@@ -148,12 +149,38 @@ func (a *App) shell(o Options) (*shell.Shell, error) {
 		Workspace: a.Workspace, Restrict: s.Restrict, Roots: []string{s.media}, Timeout: timeout,
 		PathPrepend: cfg.PathPrepend, PathAppend: cfg.PathAppend, AllowedEnv: cfg.AllowedEnvKeys,
 		Allow: cfg.AllowPatterns, Deny: cfg.DenyPatterns, Protected: s.protected, Environ: o.Env, Log: o.Log,
+		MaxMemory: s.maxMemory(cfg), MaxDisk: s.maxDisk(cfg),
 		Wrap: s.confine(a), Remark: s.proxy.remark, Sandboxed: s.Sandbox != sandbox.None, AskRisky: s.Approval != approve.Off,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("tools.exec: %w", err)
 	}
 	return sh, nil
+}
+
+// maxMemory is what all processes of a command may use together.
+func (s *safety) maxMemory(cfg config.Exec) int64 {
+	switch {
+	case cfg.MaxMemoryMB > 0:
+		return int64(cfg.MaxMemoryMB) << 20
+	case s.Sandbox == sandbox.None:
+		return sandbox.HalfMemory() // as much as leaves the machine usable
+	}
+	return sandbox.TotalMemory()
+}
+
+// maxDisk is what a command may add to the disk. Commands without a sandbox
+// write where they like, and always did.
+func (s *safety) maxDisk(cfg config.Exec) int64 {
+	if s.Sandbox == sandbox.None {
+		return 0
+	}
+	return int64(cfg.MaxDiskMB) << 20
+}
+
+// limits are what the sandbox itself bounds.
+func (s *safety) limits(cfg config.Exec) sandbox.Limits {
+	return sandbox.Limits{Total: s.maxMemory(cfg)}
 }
 
 // webTools makes web_search and web_fetch.

@@ -66,6 +66,8 @@ type Exec struct {
 	AllowedAddresses []string `json:"allowedAddresses" doc:"Private addresses that contained commands may reach, each with its port, such as 192.168.1.5:5432."`
 	SandboxROBinds   []string `json:"sandboxRoBinds" doc:"Further folders a contained command may read."`
 	SandboxRWBinds   []string `json:"sandboxRwBinds" doc:"Further folders a contained command may change."`
+	MaxMemoryMB      int      `json:"maxMemoryMB" min:"0" doc:"MiB of memory that all processes of a command may use together; 0 is 4096, or half of a small machine's."`
+	MaxDiskMB        int      `json:"maxDiskMB" min:"0" doc:"MiB that a contained command may add to the disk, a turn twice as much; 0 is no limit."`
 	AllowedEnvKeys   []string `json:"allowedEnvKeys" doc:"Environment variables passed on to commands."`
 	AllowPatterns    []string `json:"allowPatterns" doc:"Commands allowed, as regular expressions."`
 	DenyPatterns     []string `json:"denyPatterns" doc:"Commands refused in addition to the built-in rules."`
@@ -112,7 +114,7 @@ func defaultTools() Tools {
 			Enable: true,
 			Search: Search{Provider: "duckduckgo", MaxResults: 5, Timeout: 30},
 		},
-		Exec:     Exec{Enable: true, Timeout: 60, Network: "host"},
+		Exec:     Exec{Enable: true, Timeout: 60, Network: "host", MaxDiskMB: 2048},
 		File:     Switch{Enable: true},
 		My:       My{Enable: true},
 		Approval: Approval{Mode: "off", TimeoutS: 300, Fallback: "deny"},

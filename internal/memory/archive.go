@@ -28,7 +28,7 @@ type kept struct {
 	Born     int64            `json:"born"` // unix ms
 	From     int              `json:"from"` // records before it were taken in
 	Attempts int              `json:"attempts,omitempty"`
-	Next     int64            `json:"next,omitempty"` // unix ms
+	Next     int64            `json:"next,omitempty"`  // unix ms
 	Clean    bool             `json:"clean,omitempty"` // the summary before From holds no words from outside
 	Records  []session.Record `json:"records"`
 }

@@ -109,7 +109,7 @@ func intoGroup(cmd *exec.Cmd, dir string, l Limits) (func(), error) {
 			<-time.After(2 * time.Millisecond)
 		}
 	}
-	for _, s := range groupLimits(l, machineMemory()) {
+	for _, s := range groupLimits(l) {
 		err := os.WriteFile(filepath.Join(group, s.file), []byte(s.text), 0o644) //nolint:gosec // exists
 		if err != nil && !s.optional {
 			remove()
@@ -134,26 +134,22 @@ type groupLimit struct {
 	optional   bool // not there in every kernel
 }
 
-// groupLimits are the settings of a command's group on a machine with so much
-// memory. A quarter of it is left to the agent and everybody else, so that on a
-// small machine the kernel ends the command and not one of them. What the
-// command may use beyond that has to come from swap.
-func groupLimits(l Limits, machine int64) []groupLimit {
+// groupLimits are the settings of a command's group. Shared memory and files in
+// memory count for the group that touched them first; there is no swap to hide
+// in. When memory runs out the whole command ends, not one process of it.
+func groupLimits(l Limits) []groupLimit {
 	processes, memory, swap := "max", "max", "max"
 	if l.Processes >= 0 {
 		processes = strconv.FormatInt(l.Processes+16, 10) // the launcher has some threads, too
 	}
-	if l.Memory >= 0 {
-		ram := l.Memory
-		if machine > 0 {
-			ram = min(ram, machine/4*3)
-		}
-		memory, swap = strconv.FormatInt(ram, 10), strconv.FormatInt(l.Memory-ram, 10)
+	if l.Total >= 0 {
+		memory, swap = strconv.FormatInt(l.Total, 10), "0"
 	}
 	return []groupLimit{
 		{file: "pids.max", text: processes},
 		{file: "memory.max", text: memory},
 		{file: "memory.swap.max", text: swap, optional: true},
+		{file: "memory.oom.group", text: "1", optional: true},
 	}
 }
 

@@ -56,7 +56,7 @@ func TestIntoGroup(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	cmd := exec.CommandContext(t.Context(), "/bin/true")
-	done, err := intoGroup(cmd, dir, Limits{Processes: 100, Memory: -1})
+	done, err := intoGroup(cmd, dir, Limits{Processes: 100, Total: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func TestIntoGroup(t *testing.T) {
 	if len(groups) != 1 || !cmd.SysProcAttr.UseCgroupFD || cmd.SysProcAttr.CgroupFD <= 2 {
 		t.Fatalf("groups %v, attributes %+v", groups, cmd.SysProcAttr)
 	}
-	for name, want := range map[string]string{"pids.max": "116", "memory.max": "max", "memory.swap.max": "max"} {
+	for name, want := range map[string]string{"pids.max": "116", "memory.max": "max", "memory.swap.max": "max", "memory.oom.group": "1"} {
 		if got, _ := os.ReadFile(filepath.Join(groups[0], name)); string(got) != want {
 			t.Errorf("%s: got %q, want %q", name, got, want)
 		}
@@ -83,17 +83,14 @@ func TestGroupLimits(t *testing.T) {
 	t.Parallel()
 	const gib = 1 << 30
 	for name, c := range map[string]struct {
-		limits  Limits
-		machine int64
-		want    []string // pids.max, memory.max, memory.swap.max
+		limits Limits
+		want   []string // pids.max, memory.max, memory.swap.max, memory.oom.group
 	}{
-		"large machine":  {Limits{Processes: 256, Memory: 4 * gib}, 64 * gib, []string{"272", "4294967296", "0"}},
-		"small machine":  {Limits{Processes: 256, Memory: 4 * gib}, 1 * gib, []string{"272", "805306368", "3489660928"}},
-		"unknown memory": {Limits{Processes: 1, Memory: gib}, 0, []string{"17", "1073741824", "0"}},
-		"no limits":      {Limits{Processes: -1, Memory: -1}, gib, []string{"max", "max", "max"}},
+		"some":      {Limits{Processes: 256, Memory: 4 * gib, Total: 2 * gib}, []string{"272", "2147483648", "0", "1"}},
+		"no limits": {Limits{Processes: -1, Total: -1}, []string{"max", "max", "max", "1"}},
 	} {
 		var got []string
-		for _, l := range groupLimits(c.limits, c.machine) {
+		for _, l := range groupLimits(c.limits) {
 			got = append(got, l.text)
 		}
 		if !slices.Equal(got, c.want) {
@@ -148,10 +145,15 @@ func TestRealGroupLimits(t *testing.T) {
 	for name, c := range map[string]struct{ script, file, event string }{
 		"processes": {`for i in $(seq 60); do sleep 60 & done`, "pids.events", "max"},
 		"memory":    {`for i in 1 2 3 4; do { head -c 40000000 /dev/zero | tail | cat >/dev/null; } & done; wait`, "memory.events", "oom_kill"},
+		// Files in memory are nobody's, and count all the same.
+		"shared": {`python3 -c "
+import os
+f=os.memfd_create('x'); os.ftruncate(f, 8<<30)
+while True: os.write(f, b'x'*(1<<20))"`, "memory.events", "oom_kill"},
 	} {
 		cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", c.script)
 		cmd.WaitDelay = time.Second
-		done, err := intoGroup(cmd, dir, Limits{Processes: 20, Memory: 64 << 20})
+		done, err := intoGroup(cmd, dir, Limits{Processes: 20, Total: 64 << 20})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -101,7 +101,21 @@ type Limits struct {
 	FileSize  int64 // of one file; 2 GiB
 	Files     int64 // open ones, of one process; 4096
 	CPU       int64 // seconds of processor time of one process; 3600
+	Total     int64 // memory of all processes together; see TotalMemory
 }
+
+// TotalMemory is how much memory the processes of a command may use together
+// unless somebody says otherwise: 4 GiB, or half of what a small machine has.
+func TotalMemory() int64 {
+	const most = 4 << 30
+	if half := HalfMemory(); half > 0 {
+		return min(most, half)
+	}
+	return most
+}
+
+// HalfMemory is half of the machine's memory in bytes, 0 where it is unknown.
+func HalfMemory() int64 { return machineMemory() / 2 }
 
 func (l Limits) withDefaults() Limits {
 	if l.Processes == 0 {
@@ -118,6 +132,9 @@ func (l Limits) withDefaults() Limits {
 	}
 	if l.CPU == 0 {
 		l.CPU = 3600
+	}
+	if l.Total == 0 {
+		l.Total = TotalMemory()
 	}
 	return l
 }

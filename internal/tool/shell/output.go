@@ -131,6 +131,7 @@ const (
 	exited ending = iota
 	timedOut
 	cancelled
+	exceeded // it used too much
 )
 
 // outcome is a finished command.
@@ -138,8 +139,9 @@ type outcome struct {
 	stdout, stderr *capture
 	code           int
 	end            ending
-	stopped        int  // background processes that had to be stopped
-	outside        bool // what was printed may come from outside
+	stopped        int   // background processes that had to be stopped
+	outside        bool  // what was printed may come from outside
+	over           error // what it used too much of
 }
 
 // render shows both streams within limit characters.

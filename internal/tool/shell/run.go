@@ -57,6 +57,8 @@ func (r *runner) run(turn context.Context, l launch) (*outcome, error) {
 	}
 	err = j.wait(ctx, out)
 	switch {
+	case out.over != nil:
+		out.end = exceeded
 	case err == nil && ctx.Err() == nil:
 	case turn.Err() != nil:
 		out.end = cancelled
@@ -87,6 +89,7 @@ type job struct {
 	kin     *kin
 	streams *streams
 	held    Confined
+	watch   *lookout // nil: nothing is bounded
 	r       *runner
 }
 
@@ -121,6 +124,7 @@ func (r *runner) start(ctx context.Context, l launch, stdin *os.File, stdout, st
 		return nil, startError(err)
 	}
 	j.kin.started(cmd)
+	j.watch = r.watchOver(j.kin, l)
 	st.start()
 	return j, nil
 }
@@ -130,6 +134,7 @@ func (r *runner) start(ctx context.Context, l launch, stdin *os.File, stdout, st
 func (j *job) wait(ctx context.Context, out *outcome) error {
 	defer j.release()
 	err := j.cmd.Wait()
+	out.over = j.watch.end()
 	stopped, left := j.kin.end()
 	if !j.r.guard.sandboxed { // there it may have been a process of the sandbox itself
 		out.stopped = stopped

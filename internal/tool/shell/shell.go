@@ -87,6 +87,10 @@ type Options struct {
 	// AskRisky says that somebody asks a person about commands that Risk
 	// reports, so that they are not refused here.
 	AskRisky bool
+	// MaxMemory bounds the memory, in bytes, that all processes of a command use
+	// together, MaxDisk what a command adds to the disk; a turn may add twice as
+	// much. 0 is no bound.
+	MaxMemory, MaxDisk int64
 	// Environ is the environment of the agent in the form of os.Environ. It is
 	// the only source of variables; the process environment is never read.
 	Environ []string
@@ -205,6 +209,9 @@ type runner struct {
 	lookup    func(name string) string // in Options.Environ
 	wrap      func(tool.Call, *exec.Cmd) (Confined, error)
 	remark    func(tool.Call) string
+	memory    int64 // bytes; 0: no bound
+	disk      int64
+	added     *addedByTurn
 	log       *slog.Logger
 }
 
@@ -224,6 +231,7 @@ func newRunner(o Options) (*runner, error) {
 	r := &runner{
 		workspace: filepath.Clean(o.Workspace), restrict: o.Restrict, timeout: o.Timeout, guard: g, env: env,
 		origin: filepath.Clean(o.Workspace), lookup: func(name string) string { return vars[envKey(name)] }, wrap: o.Wrap, remark: o.Remark, log: o.Log,
+		memory: o.MaxMemory, disk: o.MaxDisk, added: &addedByTurn{},
 	}
 	if r.timeout == 0 {
 		r.timeout = DefaultTimeout
@@ -274,6 +282,9 @@ func (l launch) result(out *outcome) tool.Result {
 		res.MayHaveRun = true
 	case cancelled:
 		res = tool.Fail(tool.Cancelled, "the command was stopped because the turn was cancelled.%s", partial(text))
+		res.MayHaveRun = true
+	case exceeded:
+		res = tool.Fail(tool.TooLarge, "the command was ended: %v.%s", out.over, partial(text))
 		res.MayHaveRun = true
 	default:
 		if why := unconfined(out.stdout, out.stderr, out.code); l.sandboxed && why != "" {

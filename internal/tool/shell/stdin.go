@@ -172,6 +172,9 @@ func (s *Shell) report(one *session, chars int, note string) tool.Result {
 	switch {
 	case !over:
 		res = tool.Text(strings.TrimPrefix(fmt.Sprintf("%s\n\n[running, session_id %s, %s so far, %s]", text, one.id, seconds(one.elapsed()), one.left()), "\n\n"))
+	case one.out.over != nil:
+		res = tool.Fail(tool.TooLarge, "the command was ended after %s: %v.%s", seconds(one.elapsed()), one.out.over, partial(text))
+		res.MayHaveRun = true
 	case one.cause == nil && one.launch.sandboxed && unconfined(stdout, stderr, one.out.code) != "":
 		res = notStarted(errors.New(unconfined(stdout, stderr, one.out.code)))
 	case one.cause == nil:

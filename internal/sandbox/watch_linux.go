@@ -1,0 +1,287 @@
+package sandbox
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	watchEvery = 40 * time.Millisecond
+	watchClose = 10 * time.Millisecond // near the limit
+	watchWhole = time.Second           // a complete look at least so often
+	kib        = 1 << 10
+)
+
+// Run looks after the command until the context ends, or returns what it used
+// too much of. Then the caller ends the command.
+//
+// A complete look costs milliseconds, so most looks are only at what the whole
+// machine has left; if that has hardly changed, the command cannot have used
+// much. Memory is counted by what processes hold and by what files in memory
+// they have open; what neither shows (descriptors on their way through a
+// socket, buffers of the kernel) is noticed when the machine runs low.
+func (w Watch) Run(ctx context.Context) *Over {
+	s := &watching{Watch: w, free: map[string]uint64{}}
+	if w.Memory > 0 {
+		s.most, s.shared = s.machine()
+	}
+	s.disks(func(dir string, free uint64) { s.free[dir] = free })
+	tick := time.NewTimer(watchEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		if o := s.look(); o != nil {
+			return o
+		}
+		next := watchEvery
+		if s.near {
+			next = watchClose
+		}
+		tick.Reset(next)
+	}
+}
+
+type watching struct {
+	Watch
+	most   int64 // available memory at its best
+	shared int64 // shared memory of the machine at its least
+	whole  time.Time
+	near   bool
+	free   map[string]uint64 // of the disks, when the command began
+	walked int64             // what was gone from the disks at the last walk
+}
+
+func (s *watching) look() *Over {
+	if o := s.lookAtMemory(); o != nil {
+		return o
+	}
+	return s.lookAtDisk()
+}
+
+func (s *watching) lookAtMemory() *Over {
+	if s.Memory <= 0 {
+		return nil
+	}
+	available, shared := s.machine()
+	s.most, s.shared = max(s.most, available), min(s.shared, shared)
+	gone := s.most - available
+	if !s.near && gone < s.Memory/3 && time.Since(s.whole) < watchWhole {
+		return nil
+	}
+	s.whole = time.Now()
+	used := s.memory(shared - s.shared)
+	s.near = used > s.Memory/2
+	switch {
+	case used > s.Memory:
+		return &Over{What: "memory", Used: used, Limit: s.Memory}
+	case gone > s.Memory && available < machineMemory()/16:
+		return &Over{What: "memory", Used: gone, Limit: s.Memory, Low: true}
+	}
+	return nil
+}
+
+// machine reads how much memory is available and how much of it is shared.
+func (s *watching) machine() (available, shared int64) {
+	data, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return 0, 0
+	}
+	return field(data, "MemAvailable:"), field(data, "Shmem:")
+}
+
+// field is a number of kilobytes in a list of the kernel, in bytes.
+func field(data []byte, name string) int64 {
+	i := bytes.Index(data, []byte(name))
+	if i < 0 {
+		return 0
+	}
+	rest := data[i+len(name):]
+	if end := bytes.IndexByte(rest, '\n'); end >= 0 {
+		rest = rest[:end]
+	}
+	f := bytes.Fields(rest)
+	if len(f) == 0 {
+		return 0
+	}
+	n, _ := strconv.ParseInt(string(f[0]), 10, 64)
+	return n * kib
+}
+
+// memory is what the processes use together. grown is by how much the shared
+// memory of the machine grew.
+func (s *watching) memory(grown int64) int64 {
+	pids := s.Members()
+	var own, shared, inFiles int64
+	for _, pid := range pids {
+		data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+		if err != nil {
+			continue
+		}
+		own += field(data, "RssAnon:") + field(data, "VmSwap:")
+		shared += field(data, "RssShmem:")
+	}
+	if grown > s.Memory/16 {
+		inFiles, _ = openFiles(pids)
+	}
+	if own+shared+inFiles <= s.Memory {
+		return own + shared + inFiles
+	}
+	// What processes share was counted for each of them so far.
+	own, shared = 0, 0
+	for _, pid := range pids {
+		dir := "/proc/" + strconv.Itoa(pid)
+		if data, err := os.ReadFile(dir + "/smaps_rollup"); err == nil && len(data) > 0 {
+			own += field(data, "Pss_Anon:") + field(data, "SwapPss:")
+			shared += field(data, "Pss_Shmem:")
+		} else if data, err := os.ReadFile(dir + "/status"); err == nil {
+			own += field(data, "RssAnon:") + field(data, "VmSwap:")
+			shared += field(data, "RssShmem:")
+		}
+	}
+	// A file in memory may be open and mapped; the machine as a whole tells
+	// which of both it is.
+	return own + min(shared+inFiles, max(grown, shared, inFiles))
+}
+
+// openFiles sums up the files that only descriptors hold: those in memory, and
+// those that were removed from a disk.
+func openFiles(pids []int) (inMemory, removed int64) {
+	type id struct{ dev, ino uint64 }
+	seen := map[id]bool{}
+	for _, pid := range pids {
+		dir := "/proc/" + strconv.Itoa(pid) + "/fd/"
+		d, err := os.Open(dir)
+		if err != nil {
+			continue
+		}
+		names, _ := d.Readdirnames(-1)
+		_ = d.Close()
+		for _, name := range names {
+			target, err := os.Readlink(dir + name)
+			if err != nil || !strings.HasSuffix(target, " (deleted)") {
+				continue
+			}
+			var st unix.Stat_t
+			if unix.Stat(dir+name, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || seen[id{st.Dev, st.Ino}] {
+				continue
+			}
+			seen[id{st.Dev, st.Ino}] = true
+			if strings.HasPrefix(target, "/memfd:") || strings.HasPrefix(target, "/dev/shm/") || strings.HasPrefix(target, "/SYSV") {
+				inMemory += st.Blocks * 512
+			} else {
+				removed += st.Blocks * 512
+			}
+		}
+	}
+	return inMemory, removed
+}
+
+// disks calls fn with the free space of every disk that counts.
+func (s *watching) disks(fn func(dir string, free uint64)) {
+	if s.Disk <= 0 || s.Dirs == nil {
+		return
+	}
+	for _, dir := range append(s.Dirs(), os.TempDir()) {
+		var st unix.Statfs_t
+		if unix.Statfs(dir, &st) == nil {
+			fn(dir, st.Bfree*uint64(st.Bsize)) //nolint:gosec // a size
+		}
+	}
+}
+
+func (s *watching) lookAtDisk() *Over {
+	var gone int64
+	low := false
+	s.disks(func(dir string, free uint64) {
+		began, known := s.free[dir]
+		if !known {
+			s.free[dir] = free
+			return
+		}
+		if began > free {
+			gone = max(gone, int64(began-free)) //nolint:gosec // a size
+			low = low || free < lowDisk
+		}
+	})
+	if gone < s.Disk/2 || gone-s.walked < s.Disk/16 && s.walked > 0 {
+		return nil
+	}
+	s.walked = gone
+	used := s.Added()
+	switch {
+	case min(used, gone) > s.Disk:
+		return &Over{What: "disk space", Used: min(used, gone), Limit: s.Disk}
+	case gone > s.Disk && low:
+		return &Over{What: "disk space", Used: gone, Limit: s.Disk, Low: true}
+	}
+	return nil
+}
+
+// lowDisk is what has to stay free for everybody else.
+const lowDisk = 256 << 20
+
+// Added is what the command added to its directories: everything that changed
+// since it began, by the time that programs cannot set.
+func (w Watch) Added() int64 {
+	if w.Dirs == nil {
+		return 0
+	}
+	type id struct{ dev, ino uint64 }
+	seen := map[id]bool{}
+	var sum int64
+	began := w.Began.Add(-time.Second) // clocks of file systems are coarse
+	for _, dir := range w.Dirs() {
+		_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error { // what cannot be read is not counted
+			if err != nil || !d.Type().IsRegular() {
+				return nil
+			}
+			var st unix.Stat_t
+			if unix.Lstat(path, &st) != nil || time.Unix(st.Ctim.Unix()).Before(began) {
+				return nil
+			}
+			if st.Nlink > 1 {
+				if seen[id{st.Dev, st.Ino}] {
+					return nil
+				}
+				seen[id{st.Dev, st.Ino}] = true
+			}
+			sum += st.Blocks * 512
+			return nil
+		})
+	}
+	if w.Members != nil {
+		_, removed := openFiles(w.Members())
+		sum += removed
+	}
+	return sum
+}
+
+// PrivateDirs are the private temporary directories that commands got since.
+func PrivateDirs(since time.Time) []string {
+	list, err := filepath.Glob(filepath.Join(os.TempDir(), "nanobot-*"))
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, dir := range list {
+		var st unix.Stat_t
+		if unix.Lstat(dir, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR && int(st.Uid) == os.Getuid() &&
+			!errors.Is(unix.Access(dir, unix.R_OK), unix.EACCES) && !time.Unix(st.Ctim.Unix()).Before(since.Add(-time.Second)) {
+			out = append(out, dir)
+		}
+	}
+	return out
+}

@@ -1,0 +1,46 @@
+package shell
+
+import (
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const canWatch = true
+
+// twin finds the same processes, for another goroutine.
+func (k *kin) twin() *kin { return &kin{mark: k.mark, leader: k.leader, since: k.since} }
+
+func (k *kin) alive() []int {
+	pids, _ := k.members()
+	return pids
+}
+
+// kill ends all processes at once, without asking, until none is left: what
+// they use would only grow. The leader was not waited for yet or is gone with
+// its group.
+func (k *kin) kill() {
+	for range 200 {
+		pids, inGroup := k.members()
+		if len(pids) == 0 {
+			return
+		}
+		if inGroup {
+			_ = syscall.Kill(-k.leader, syscall.SIGKILL)
+		}
+		for _, pid := range pids {
+			k.signal(pid, syscall.SIGKILL)
+		}
+		<-time.After(pollEvery)
+	}
+}
+
+// freeSpace is what is left on the disk of a folder.
+func freeSpace(dir string) uint64 {
+	var st unix.Statfs_t
+	if unix.Statfs(dir, &st) != nil {
+		return 0
+	}
+	return st.Bfree * uint64(st.Bsize) //nolint:gosec // a size
+}
