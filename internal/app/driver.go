@@ -141,7 +141,7 @@ func (m *models) keyed(t target, p config.Provider, key httpsafe.Secret) (llm.Mo
 	case t.choice.Row.Auth != "":
 		billing = ledger.Subscription
 	}
-	model := ledger.Meter(driver, ledger.MeterOptions{Ledger: m.ledger, Prices: m.prices, Provider: t.choice.Name, Billing: billing})
+	model := ledger.Meter(driver, ledger.MeterOptions{Ledger: m.ledger, Prices: m.prices, Provider: t.choice.Name, Billing: billing, Window: t.window})
 	if !t.choice.Row.Local {
 		return model, nil
 	}

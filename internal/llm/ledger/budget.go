@@ -79,17 +79,20 @@ func background(source string) bool {
 
 // ask is what a call wants to spend.
 type ask struct {
-	source, turn string
-	price        Price
-	prompt       int // tokens, estimated
-	answer       int // tokens, at most; 0 is not bounded by the caller
+	source, turn             string
+	session, provider, model string
+	price                    Price
+	prompt                   int // tokens, at most
+	answer                   int // tokens, at most; 0 is not bounded by the caller
 }
 
 // hold is what a call under way may still spend.
 type hold struct {
 	account
 	source, turn string
-	answer       int // tokens the answer may have; 0 is unbounded
+	answer       int   // tokens the answer may have; 0 is unbounded
+	reserved     int   // tokens of the answer that were reserved
+	id           int64 // in the file of reservations
 }
 
 // bound is one limit as it stands for one call.
@@ -111,11 +114,21 @@ type bound struct {
 // reserve sets aside what a call may cost at most. It shortens the answer to
 // what is left, or refuses with a BudgetExceeded error. The notices are for
 // the user.
-func (l *Ledger) reserve(a ask) (hold, []string, error) {
+func (l *Ledger) reserve(a ask) (h hold, notices []string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	err = l.together(func() error {
+		h, notices, err = l.reserveNow(a)
+		return err
+	})
+	return h, notices, err
+}
+
+// reserveNow is reserve while no other process does the same.
+func (l *Ledger) reserveNow(a ask) (hold, []string, error) {
 	now := l.now()
 	l.refresh(now)
+	l.bookLost()
 	bounds := l.bounds(&a, now)
 	want := a.answer
 	if want <= 0 {
@@ -133,12 +146,15 @@ func (l *Ledger) reserve(a ask) (hold, []string, error) {
 	if answer < min(want, leastAnswer) {
 		return hold{}, nil, l.refusal(tight, &a, now)
 	}
-	h := hold{source: a.source, turn: a.turn, answer: a.answer}
-	if answer < want {
-		h.answer = answer
+	h := hold{source: a.source, turn: a.turn, answer: a.answer, reserved: answer}
+	if answer < want || slices.ContainsFunc(bounds, func(b bound) bool { return b.stops }) {
+		h.answer = answer // no more than what was reserved, also if the caller set no bound
 	}
 	h.account = a.worst(answer)
 	l.move(&h, +1)
+	if a.price.Billing != Free {
+		l.keepHeld(&h, &a)
+	}
 	return h, l.notices(bounds, a.source), nil
 }
 
@@ -183,6 +199,7 @@ func (l *Ledger) settle(h hold, e *Entry) []string {
 	l.refresh(now)
 	l.move(&h, -1)
 	l.record(e)
+	l.dropHeld(h.id) // after the record, so that others never see neither
 	if h.turn != "" {
 		t := l.turnOf(h.turn)
 		t.spent = t.spent.plus(accountOf(e))
@@ -225,7 +242,7 @@ func (l *Ledger) bounds(a *ask, now time.Time) []bound {
 	own := daily
 	own.what, own.stops, own.shared = "today's "+a.source, onExceed != Warn, false
 	today, month, held := l.counted(a.source)
-	src, srcHeld := s.Sources[a.source], l.heldBy[a.source]
+	src, srcHeld := s.Sources[a.source], l.heldBy[a.source].plus(l.shared.by[a.source])
 	srcLimits := lim.PerSource[a.source]
 	if a.price.Billing != Subscription {
 		add(daily.of("dailyUsd", toNano(lim.DailyUSD), today.Nano, held.Nano, true))

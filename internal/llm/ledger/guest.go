@@ -16,9 +16,11 @@ func (l *Ledger) guests() (spent, held account) {
 			spent = spent.plus(a)
 		}
 	}
-	for source, a := range l.heldBy {
-		if llm.IsGuest(source) {
-			held = held.plus(a)
+	for _, by := range []map[string]account{l.heldBy, l.shared.by} { // of this process, and of others
+		for source, a := range by {
+			if llm.IsGuest(source) {
+				held = held.plus(a)
+			}
 		}
 	}
 	return spent, held
@@ -28,7 +30,7 @@ func (l *Ledger) guests() (spent, held account) {
 // the owner what guests did not spend. So guests can never use up what is the
 // owner's, and never come on top of a limit that the owner used up.
 func (l *Ledger) counted(source string) (today, month, held account) {
-	today, month, held = l.sums.Today, l.sums.ThisMonth, l.held
+	today, month, held = l.sums.Today, l.sums.ThisMonth, l.held.plus(l.shared.sum)
 	if llm.IsGuest(source) {
 		return today, month, held
 	}
@@ -45,7 +47,7 @@ func (l *Ledger) guestBounds(a *ask, midnight time.Time) []bound {
 	}
 	lim, s := &l.limits, &l.sums
 	all, allHeld := l.guests()
-	own, ownHeld := s.Sources[a.source], l.heldBy[a.source]
+	own, ownHeld := s.Sources[a.source], l.heldBy[a.source].plus(l.shared.by[a.source])
 	base := bound{stops: true, reset: midnight, period: s.Day, marks: map[string]string{}}
 	var out []bound
 	add := func(key string, limit int64, amount func(account) int64, money bool) {

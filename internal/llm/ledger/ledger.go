@@ -37,8 +37,8 @@ type Options struct {
 }
 
 // Ledger counts model calls and guards the limits. It is safe for concurrent
-// use. Reservations are known to one process only: calls that another process
-// has under way count when they are finished.
+// use, and so is its folder for several processes: what one of them has set
+// aside for calls under way is known to all.
 type Ledger struct {
 	dir   string
 	loc   *time.Location
@@ -57,6 +57,8 @@ type Ledger struct {
 	turns    map[string]*turn
 	order    []string // of turns, oldest first
 	open     *os.File // the log of the month, once something was written
+	shared   shared
+	lost     []holding // of processes that died, to be booked
 }
 
 // New makes a ledger. It reads nothing before the first call.

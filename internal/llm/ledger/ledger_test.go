@@ -290,7 +290,8 @@ func TestAbandonedAndPanickingCalls(t *testing.T) {
 	}
 }
 
-// The request the model sees is the caller's, except for a shorter answer.
+// The request the model sees is the caller's, except for a shorter answer. Its
+// 400 bytes may be as many tokens, and 16 around them.
 func TestClamp(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -300,15 +301,16 @@ func TestClamp(t *testing.T) {
 		want  int // -1: refused
 	}{
 		{"room enough", ledger.Limits{DailyUSD: 1}, 1000, 1000},
-		{"no bound asked for", ledger.Limits{DailyUSD: 1}, 0, 0},
-		{"no bound asked for but little left", ledger.Limits{DailyUSD: 0.05}, 0, 4990},
-		{"money", ledger.Limits{DailyUSD: 0.05}, 8000, 4990},
-		{"month", ledger.Limits{DailyUSD: 9, MonthlyUSD: 0.05}, 8000, 4990},
-		{"turn", ledger.Limits{TurnUSD: 0.05}, 8000, 4990},
-		{"tokens", ledger.Limits{DailyTokens: 1100}, 8000, 1000},
-		{"tightest", ledger.Limits{DailyUSD: 0.05, DailyTokens: 1100}, 8000, 1000},
+		{"no bound asked for", ledger.Limits{DailyUSD: 1}, 0, 8192},
+		{"no bound asked for and none set", ledger.Limits{}, 0, 0},
+		{"no bound asked for but little left", ledger.Limits{DailyUSD: 0.05}, 0, 4958},
+		{"money", ledger.Limits{DailyUSD: 0.05}, 8000, 4958},
+		{"month", ledger.Limits{DailyUSD: 9, MonthlyUSD: 0.05}, 8000, 4958},
+		{"turn", ledger.Limits{TurnUSD: 0.05}, 8000, 4958},
+		{"tokens", ledger.Limits{DailyTokens: 1100}, 8000, 684},
+		{"tightest", ledger.Limits{DailyUSD: 0.05, DailyTokens: 1100}, 8000, 684},
 		{"too little to be of use", ledger.Limits{DailyTokens: 300}, 8000, -1},
-		{"but enough for a tiny answer", ledger.Limits{DailyTokens: 300}, 20, 20},
+		{"but enough for a tiny answer", ledger.Limits{DailyTokens: 450}, 20, 20},
 		{"only warn", ledger.Limits{DailyTokens: 300, OnExceed: ledger.Warn}, 8000, 8000},
 		{"the user goes on", ledger.Limits{DailyTokens: 300, OnExceed: ledger.StopBackground}, 8000, 8000},
 		{"off", ledger.Limits{}, 8000, 8000},

@@ -20,6 +20,8 @@ type MeterOptions struct {
 	// Billing is Free for models on the user's own machine and Subscription
 	// for accounts with a flat fee; "" looks the price up.
 	Billing Billing
+	// Window is how many tokens a request of this model can have; 0 is unknown.
+	Window int
 }
 
 // Meter makes a model whose calls are counted and kept within the limits of a
@@ -93,7 +95,8 @@ func (m *meter) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Event
 	return func(yield func(llm.Event, error) bool) {
 		c := m.begin(req)
 		h, notices, err := m.o.Ledger.reserve(ask{
-			source: c.entry.Source, turn: req.TurnID, price: c.tariff.expected(), prompt: c.tariff.scale.Apply(c.prompt), answer: req.MaxTokens,
+			source: c.entry.Source, turn: req.TurnID, price: c.tariff.expected(), prompt: m.mostPrompt(req, c.tariff.scale.Apply(c.prompt)), answer: req.MaxTokens,
+			session: req.SessionKey, provider: m.o.Provider, model: req.Model,
 		})
 		if err != nil {
 			yield(llm.Event{}, err)
@@ -105,6 +108,7 @@ func (m *meter) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Event
 		if !tell(yield, notices) {
 			return
 		}
+		c.sent = true
 		for ev, err := range m.model.Stream(ctx, req) {
 			if err != nil {
 				c.failed(ctx, err)
@@ -145,6 +149,7 @@ type call struct {
 	prompt  int // tokens of the request, estimated and not corrected
 	answer  int // tokens that came so far, estimated
 	start   time.Time
+	sent    bool
 	settled bool
 }
 
@@ -189,8 +194,9 @@ func (c *call) done(resp *llm.Response) []string {
 }
 
 // failed settles a call without an answer. What came before the failure was
-// worked for and is paid for, so it is counted with our own estimate; a call
-// that failed before its first word costs nothing.
+// worked for and is paid for, so it is counted with our own estimate. A call
+// that the vendor refused costs nothing; one that we gave up before its first
+// word costs its prompt.
 func (c *call) failed(ctx context.Context, err error) {
 	outcome := string(llm.Connection)
 	if e, ok := errors.AsType[*llm.Error](err); ok {
@@ -199,17 +205,18 @@ func (c *call) failed(ctx context.Context, err error) {
 	if ctx.Err() != nil || errors.Is(err, context.Canceled) {
 		outcome = OutcomeCancelled
 	}
-	c.settle(c.partial(), outcome)
+	c.settle(c.partial(outcome), outcome)
 }
 
 func (c *call) abandon() {
 	if !c.settled {
-		c.settle(c.partial(), OutcomeCancelled)
+		c.settle(c.partial(OutcomeCancelled), OutcomeCancelled)
 	}
 }
 
-func (c *call) partial() llm.Usage {
-	if c.answer == 0 {
+func (c *call) partial(outcome string) llm.Usage {
+	given := outcome == OutcomeCancelled || outcome == string(llm.Timeout) || outcome == string(llm.StreamTruncated)
+	if c.answer == 0 && (!given || !c.sent) {
 		return llm.Usage{}
 	}
 	return llm.Usage{Prompt: c.tariff.scale.Apply(c.prompt), Completion: c.answer, Estimated: true}
@@ -237,6 +244,42 @@ func (c *call) settle(u llm.Usage, outcome string) []string {
 	}
 	return notices
 }
+
+// mostPrompt is how many tokens a vendor can count for a request: no tokenizer
+// makes more of them than there are bytes, and no model takes more than its
+// window. The estimate is what it will be about.
+func (m *meter) mostPrompt(req llm.Request, estimate int) int {
+	n := len(req.System) + framing
+	for _, t := range req.Tools {
+		n += len(t.Name) + len(t.Description) + len(t.Schema) + framing
+	}
+	for i := range req.Messages {
+		msg := &req.Messages[i]
+		n += framing + len(msg.Content.Text) + len(msg.Reasoning) + len(msg.ReasoningDetails)
+		for _, b := range msg.Content.Blocks {
+			if b.Type == "image_url" {
+				n += largeImage
+				continue
+			}
+			n += len(b.Text) + len(b.Raw)
+		}
+		for _, raw := range msg.Thinking {
+			n += len(raw)
+		}
+		for _, c := range msg.ToolCalls {
+			n += len(c.Name) + len(c.Arguments) + framing
+		}
+	}
+	if m.o.Window > 0 {
+		n = min(n, max(m.o.Window, 2*estimate))
+	}
+	return max(n, estimate)
+}
+
+const (
+	framing    = 16   // tokens around a message
+	largeImage = 6400 // tokens of the largest images
+)
 
 // imageTokens is what an image of usual size counts as.
 const imageTokens = 1600

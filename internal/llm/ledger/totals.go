@@ -324,11 +324,11 @@ func (l *Ledger) openLog() (*os.File, error) {
 func (l *Ledger) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.open == nil {
-		return nil
+	err := l.closeHeld()
+	if l.open != nil {
+		err = errors.Join(err, l.open.Close())
+		l.open = nil
 	}
-	err := l.open.Close()
-	l.open = nil
 	return err
 }
 

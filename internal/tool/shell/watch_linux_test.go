@@ -51,7 +51,10 @@ func TestMemoryIsBoundedAsASum(t *testing.T) {
 						t.Skip(err)
 					}
 					o.Sandboxed = true
-					o.Wrap = func(cmd *exec.Cmd) (func(), error) { return box.Wrap(cmd, sandbox.Profile{Workspace: ws}) }
+					o.Wrap = func(_ tool.Call, cmd *exec.Cmd) (Confined, error) {
+						cleanup, err := box.Wrap(cmd, sandbox.Profile{Workspace: ws})
+						return Confined{Release: cleanup}, err
+					}
 				}
 				sh, err := New(o)
 				if err != nil {
@@ -153,7 +156,10 @@ func TestDiskIsBounded(t *testing.T) {
 			t.Cleanup(func() { _ = os.RemoveAll(ws) })
 			sh, err := New(Options{
 				Workspace: ws, Environ: []string{"PATH=" + os.Getenv("PATH")}, MaxDisk: limit, Sandboxed: true, Timeout: time.Minute,
-				Wrap: func(cmd *exec.Cmd) (func(), error) { return box.Wrap(cmd, sandbox.Profile{Workspace: ws}) },
+				Wrap: func(_ tool.Call, cmd *exec.Cmd) (Confined, error) {
+					cleanup, err := box.Wrap(cmd, sandbox.Profile{Workspace: ws})
+					return Confined{Release: cleanup}, err
+				},
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -182,7 +188,10 @@ func TestDiskOfATurn(t *testing.T) {
 	t.Cleanup(func() { _ = os.RemoveAll(ws) })
 	sh, err := New(Options{
 		Workspace: ws, Environ: []string{"PATH=" + os.Getenv("PATH")}, MaxDisk: 64 * mib, Sandboxed: true, Timeout: time.Minute,
-		Wrap: func(cmd *exec.Cmd) (func(), error) { return box.Wrap(cmd, sandbox.Profile{Workspace: ws}) },
+		Wrap: func(_ tool.Call, cmd *exec.Cmd) (Confined, error) {
+			cleanup, err := box.Wrap(cmd, sandbox.Profile{Workspace: ws})
+			return Confined{Release: cleanup}, err
+		},
 	})
 	if err != nil {
 		t.Fatal(err)

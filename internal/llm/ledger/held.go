@@ -1,0 +1,213 @@
+package ledger
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/llm"
+)
+
+// Reservations are shared by all processes that use one folder. Each process
+// keeps its own in a file of the folder "held" and holds a lock beside it for as
+// long as it lives; whoever reserves reads the files of the others first. One
+// lock, taken for a moment, makes looking and reserving one step.
+//
+// A file whose lock can be taken was left by a process that died with calls
+// under way. Nobody will know what these cost, so they are booked as spent with
+// all that was reserved for them.
+
+const (
+	heldName   = "held"
+	heldSuffix = ".json"
+	lockSuffix = ".lock"
+	// heldWait bounds the wait for another process that reserves right now.
+	heldWait = 5 * time.Second
+	// OutcomeLost is the outcome of calls whose process died.
+	OutcomeLost = "lost"
+)
+
+// holding is a reservation in a file.
+type holding struct {
+	ID       int64     `json:"id"`
+	At       time.Time `json:"at"`
+	Source   string    `json:"source"`
+	Turn     string    `json:"turn,omitempty"`
+	Session  string    `json:"session,omitempty"`
+	Provider string    `json:"provider,omitempty"`
+	Model    string    `json:"model,omitempty"`
+	Billing  Billing   `json:"billing"`
+	Prompt   int       `json:"in"`
+	Answer   int       `json:"out"`
+	Nano     int64     `json:"nanoUsd,omitempty"`
+	Tokens   int64     `json:"tokens,omitempty"`
+	Unpriced int64     `json:"unpriced,omitempty"`
+}
+
+func (h *holding) account() account { return account{1, h.Nano, h.Tokens, h.Unpriced} }
+
+// shared is this process's part of the reservations of all.
+type shared struct {
+	name string       // of our file, without its suffix
+	lock *diskio.Lock // nil: nothing was reserved yet
+	mine []holding    // as they stand in our file
+	last int64        // number of the last one
+	sum  account      // what the others hold
+	by   map[string]account
+}
+
+func (l *Ledger) heldDir() string { return filepath.Join(l.dir, heldName) }
+
+// together does something while no other process reserves. Trouble with the
+// disk is logged and does not stop anybody, as with the log itself; a lock that
+// somebody keeps is an error, because limits would mean nothing then.
+func (l *Ledger) together(do func() error) error {
+	if l.dir == "" {
+		return do()
+	}
+	if err := os.MkdirAll(l.heldDir(), 0o700); err != nil {
+		l.log.Warn("reservations cannot be shared with other processes", "err", err)
+		return do()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), heldWait)
+	defer cancel()
+	lock, err := diskio.WaitLock(ctx, filepath.Join(l.dir, heldName+lockSuffix))
+	if err != nil {
+		if _, busy := errors.AsType[*diskio.LockedError](err); busy {
+			return &llm.Error{Kind: llm.BudgetExceeded, Message: fmt.Sprintf("what may be spent cannot be found out: %v. End that process, or wait", err)}
+		}
+		l.log.Warn("reservations cannot be shared with other processes", "err", err)
+		return do()
+	}
+	defer func() {
+		if err := lock.Unlock(); err != nil {
+			l.log.Warn("the lock of reservations", "err", err)
+		}
+	}()
+	l.readOthers()
+	return do()
+}
+
+// readOthers sums up what other processes hold, and books what the dead held.
+// It comes before the log is read: what moves from here to there meanwhile is
+// counted twice, and never not at all.
+func (l *Ledger) readOthers() {
+	s := &l.shared
+	s.sum, s.by = account{}, map[string]account{}
+	list, err := os.ReadDir(l.heldDir())
+	if err != nil {
+		l.log.Warn("reservations of other processes cannot be read", "err", err)
+		return
+	}
+	for _, f := range list {
+		name, ok := strings.CutSuffix(f.Name(), heldSuffix)
+		if !ok || name == s.name {
+			continue
+		}
+		path := filepath.Join(l.heldDir(), f.Name())
+		data, err := os.ReadFile(path)
+		var held []holding
+		if err != nil || json.Unmarshal(data, &held) != nil {
+			continue // it went, or was never complete
+		}
+		if lock, err := diskio.TryLock(filepath.Join(l.heldDir(), name+lockSuffix)); err == nil {
+			l.lost = append(l.lost, held...)
+			if err := errors.Join(os.Remove(path), lock.Unlock()); err != nil {
+				l.log.Warn("a reservation of a process that ended cannot be removed", "err", err)
+			}
+			continue
+		}
+		for i := range held {
+			s.sum = s.sum.plus(held[i].account())
+			s.by[held[i].Source] = s.by[held[i].Source].plus(held[i].account())
+		}
+	}
+}
+
+// bookLost writes down the calls of processes that died. The sums are fresh.
+func (l *Ledger) bookLost() {
+	for _, h := range l.lost {
+		e := Entry{
+			Time: h.At, Turn: h.Turn, Session: h.Session, Source: h.Source, Provider: h.Provider, Model: h.Model, Prompt: h.Prompt, Completion: h.Answer,
+			Estimated: true, Billing: h.Billing, Outcome: OutcomeLost,
+		}
+		if h.Billing == Priced {
+			e.Cost, e.USD, e.Currency = fromNano(h.Nano), fromNano(h.Nano), usd
+		}
+		if at := l.now(); h.At.After(at) || h.At.In(l.loc).Format(monthLayout) != at.In(l.loc).Format(monthLayout) {
+			e.Time = at // the log is that of this month
+		}
+		l.record(&e)
+		l.log.Warn("a model call was under way when its process ended; it counts with all that was reserved for it", "model", h.Model, "usd", e.USD)
+	}
+	l.lost = nil
+}
+
+// keepHeld adds a reservation to our file.
+func (l *Ledger) keepHeld(h *hold, a *ask) {
+	s := &l.shared
+	s.last++
+	h.id = s.last
+	s.mine = append(s.mine, holding{
+		ID: h.id, At: l.now().In(l.loc).Round(0).Truncate(time.Millisecond), Source: h.source, Turn: h.turn, Session: a.session, Provider: a.provider, Model: a.model,
+		Billing: a.price.Billing, Prompt: a.prompt, Answer: h.reserved, Nano: h.Nano, Tokens: h.Tokens, Unpriced: h.Unpriced,
+	})
+	l.writeHeld()
+}
+
+// dropHeld removes a reservation from our file.
+func (l *Ledger) dropHeld(id int64) {
+	s := &l.shared
+	for i := range s.mine {
+		if s.mine[i].ID == id {
+			s.mine = append(s.mine[:i], s.mine[i+1:]...)
+			l.writeHeld()
+			return
+		}
+	}
+}
+
+func (l *Ledger) writeHeld() {
+	if l.dir == "" {
+		return
+	}
+	s := &l.shared
+	if s.lock == nil {
+		name := rand.Text()
+		lock, err := diskio.TryLock(filepath.Join(l.heldDir(), name+lockSuffix))
+		if err != nil {
+			l.log.Warn("a reservation cannot be shared with other processes", "err", err)
+			return
+		}
+		s.name, s.lock = name, lock
+	}
+	data, err := json.Marshal(s.mine)
+	if err == nil {
+		err = replaceFile(filepath.Join(l.heldDir(), s.name+heldSuffix), data)
+	}
+	if err != nil {
+		l.log.Warn("a reservation cannot be shared with other processes", "err", err)
+	}
+}
+
+// closeHeld gives our file back; calls under way are over for us.
+func (l *Ledger) closeHeld() error {
+	s := &l.shared
+	if s.lock == nil {
+		return nil
+	}
+	err := os.Remove(filepath.Join(l.heldDir(), s.name+heldSuffix))
+	if errors.Is(err, os.ErrNotExist) {
+		err = nil
+	}
+	err = errors.Join(err, s.lock.Unlock())
+	s.lock, s.mine = nil, nil
+	return err
+}
