@@ -24,7 +24,7 @@ func (a *App) API(o Options) (*api.API, error) {
 	ao.Ask, ao.Models, ao.Log, ao.Now = a.figures.counted(a.Agent.Ask), func() []api.Model { return apiModels(a.Config) }, a.log, o.Now
 	ao.DeleteSession = a.DeleteSession
 	ao.Transcribe = func(ctx context.Context, path string) (string, error) {
-		return transcribe(ctx, a.Config, lookup(o.Env), recording{path: path})
+		return a.transcribe(ctx, a.Config, lookup(o.Env), recording{path: path})
 	}
 	return api.New(ao)
 }

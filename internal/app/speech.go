@@ -72,7 +72,11 @@ func (g *Gateway) hear(ctx context.Context, path string, length time.Duration) (
 	if !loaded.Config.Transcription.Enabled {
 		return "", "disabled"
 	}
-	said, err := transcribe(ctx, loaded, lookup(g.o.Env), recording{path, length})
+	a, err := g.current(ctx)
+	if err != nil {
+		return "", "failed"
+	}
+	said, err = a.transcribe(ctx, loaded, lookup(g.o.Env), recording{path, length})
 	if err != nil {
 		g.log.WarnContext(ctx, "a voice message was not transcribed", "err", err)
 		if fault, ok := errors.AsType[*speech.Error](err); ok {
@@ -89,7 +93,7 @@ type recording struct {
 	length time.Duration
 }
 
-func transcribe(ctx context.Context, loaded *config.Loaded, getenv func(string) string, r recording) (string, error) {
+func (a *App) transcribe(ctx context.Context, loaded *config.Loaded, getenv func(string) string, r recording) (string, error) {
 	o, err := Speech(loaded, SpeechChoice{}, getenv)
 	if err != nil {
 		return "", err
@@ -103,7 +107,7 @@ func transcribe(ctx context.Context, loaded *config.Loaded, getenv func(string) 
 	if err != nil {
 		return "", err
 	}
-	got, err := t.Transcribe(ctx, speech.Audio{
+	got, err := CountSpeech(t, o, a.models.ledger, a.models.prices).Transcribe(ctx, speech.Audio{
 		Name: filepath.Base(r.path), Size: info.Size(), Duration: r.length,
 		Open: func() (io.ReadCloser, error) { return os.Open(r.path) },
 	})

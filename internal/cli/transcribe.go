@@ -72,7 +72,9 @@ func (c *command) transcribe(cmd *cobra.Command, file string, f transcribeFlags)
 	} else if err != nil {
 		return err
 	}
-	got, err := t.Transcribe(cmd.Context(), speech.Audio{
+	spent := app.OpenLedger(loaded, nil)
+	defer spent.Close() //nolint:errcheck // what was spent is written already
+	got, err := app.CountSpeech(t, o, spent, app.OpenPrices(loaded)).Transcribe(cmd.Context(), speech.Audio{
 		Name: filepath.Base(file), Size: info.Size(),
 		Open: func() (io.ReadCloser, error) { return os.Open(file) },
 	})

@@ -71,7 +71,7 @@ const (
 // kind we do not know is background.
 func background(source string) bool {
 	switch source {
-	case "user", "api", "compaction":
+	case "user", "api", "compaction", "speech":
 		return false
 	}
 	return true

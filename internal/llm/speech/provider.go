@@ -49,6 +49,12 @@ func Canonical(name string) (canonical string, ok bool) {
 	return r.name, ok
 }
 
+// UsualModel is what a provider uses when no model is named.
+func UsualModel(name string) string {
+	r, _ := find(cmp.Or(name, "groq"))
+	return r.model
+}
+
 func find(name string) (row, bool) {
 	name = strings.ReplaceAll(strings.ToLower(strings.TrimSpace(name)), "-", "_")
 	for _, r := range rows() {
