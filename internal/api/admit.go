@@ -138,7 +138,7 @@ func (a *API) admit(r *http.Request) error {
 	case !a.gate.named(r.Host):
 		return &fault{status: http.StatusForbidden, code: "unknown_host", message: "This host name is not served here."}
 	case a.o.Token.IsZero() && !local(r):
-		return &fault{status: http.StatusForbidden, code: "key_required", message: "Without api.apiKey only programs on the same machine are served."}
+		return &fault{status: http.StatusForbidden, code: "key_required", message: "Without api.apiKey only programs of the same user on the same machine are served, not through a proxy. Set api.apiKey and send it as a bearer token."}
 	case !a.o.Token.IsZero() && !a.gate.authorized(r):
 		return &fault{status: http.StatusUnauthorized, code: "invalid_api_key", message: "Send the key of this API as a bearer token in the Authorization header."}
 	case r.Method == http.MethodPost && !takes(r):
@@ -153,11 +153,11 @@ func takes(r *http.Request) bool {
 	return err == nil && (kind == "application/json" || kind == "multipart/form-data" && r.URL.Path == "/v1/chat/completions")
 }
 
-// local reports whether both ends of the connection are on this machine and of
-// the same user, as far as the system tells, and nobody stands between. What a
-// proxy beside us forwards comes from elsewhere.
+// local reports whether both ends of the connection are proven to be of our user
+// on this machine, and nobody stands between. What a proxy beside us forwards
+// comes from elsewhere, and what a command of the agent sends is not the user's.
 func local(r *http.Request) bool {
-	if httpsafe.Forwarded(r.Header) {
+	if !httpsafe.Direct(r) {
 		return false
 	}
 	remote, err := netip.ParseAddrPort(r.RemoteAddr)
@@ -166,10 +166,10 @@ func local(r *http.Request) bool {
 	}
 	addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if !ok {
-		return true
+		return false
 	}
-	tcp, _ := addr.(*net.TCPAddr)
-	return Loopback(addr) && !httpsafe.OtherUser(tcp.AddrPort(), remote)
+	tcp, ok := addr.(*net.TCPAddr)
+	return ok && Loopback(addr) && !httpsafe.OtherUser(tcp.AddrPort(), remote)
 }
 
 // trusted reports whether somebody may see how the program is in detail.

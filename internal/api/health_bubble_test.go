@@ -13,6 +13,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/api"
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
 )
 
 // TestHealthHangs: a check that hangs is an answer, soon, and does not pile up.
@@ -56,7 +57,7 @@ func TestHealthHangs(t *testing.T) {
 func TestPing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		a, err := api.New(api.Options{Ask: func(context.Context, bus.Inbound) iter.Seq2[bus.Outbound, error] {
+		a, err := api.New(api.Options{Token: httpsafe.NewSecret(token), Ask: func(context.Context, bus.Inbound) iter.Seq2[bus.Outbound, error] {
 			return func(yield func(bus.Outbound, error) bool) {
 				time.Sleep(50 * time.Second)
 				yield(bus.Outbound{Kind: bus.Final, Text: "at last", Turn: &bus.Turn{}}, nil)
@@ -72,6 +73,7 @@ func TestPing(t *testing.T) {
 			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, c.path, strings.NewReader(c.body))
 			r.Host, r.RemoteAddr = "localhost", "127.0.0.1:1"
 			r.Header.Set("Content-Type", "application/json")
+			r.Header.Set("Authorization", "Bearer "+token)
 			w := &limited{ResponseRecorder: httptest.NewRecorder()}
 			a.Handler().ServeHTTP(w, r)
 			got := w.Body.String()

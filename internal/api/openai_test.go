@@ -456,28 +456,34 @@ func TestAdmission(t *testing.T) {
 		headers []string
 		status  int
 	}{
-		"no key needed":        {nil, json, 200},
-		"no key":               {key, json, 401},
-		"wrong key":            {key, append(json, "Authorization", "Bearer 0123456789abcdef-tokem"), 401},
-		"wrong scheme":         {key, append(json, "Authorization", "Basic "+token), 401},
-		"right key":            {key, append(json, "Authorization", "Bearer "+token), 200},
-		"text/plain":           {nil, []string{"Content-Type", "text/plain"}, 415},
-		"no type":              {nil, nil, 415},
-		"form":                 {nil, []string{"Content-Type", "application/x-www-form-urlencoded"}, 415},
-		"foreign page":         {nil, append(json, "Origin", "https://evil.example"), 403},
-		"foreign page, null":   {nil, append(json, "Origin", "null"), 403},
-		"foreign page, quiet":  {nil, append(json, "Sec-Fetch-Site", "cross-site"), 403},
-		"foreign form":         {nil, []string{"Content-Type", "multipart/form-data; boundary=x", "Origin", "https://evil.example"}, 403},
-		"listed page":          {page, append(json, "Origin", "https://chat.example", "Sec-Fetch-Site", "cross-site"), 200},
-		"rebound name":         {nil, append(json, "Host", "evil.example"), 403},
-		"behind a proxy":       {nil, append(json, "X-Forwarded-For", "10.0.0.1"), 403},
-		"proxy, other words":   {nil, append(json, "X-Forwarded-Host", "bot.example"), 403},
-		"proxy of a CDN":       {nil, append(json, "Cf-Connecting-Ip", "10.0.0.1"), 403},
-		"proxy, only its name": {nil, append(json, "Via", "1.1 front"), 403},
-		"proxy and right key":  {key, append(json, "X-Forwarded-For", "10.0.0.1", "Authorization", "Bearer "+token), 200},
-		"localhost":            {nil, append(json, "Host", "localhost:80"), 200},
-		"name of ours":         {func(o *api.Options) { o.Hosts = []string{"bot.lan"} }, append(json, "Host", "bot.lan"), 200},
-		"same page, wrong key": {key, append(json, "Origin", "http://localhost", "Host", "localhost"), 401},
+		"no key needed":          {nil, json, 200},
+		"no key":                 {key, json, 401},
+		"wrong key":              {key, append(json, "Authorization", "Bearer 0123456789abcdef-tokem"), 401},
+		"wrong scheme":           {key, append(json, "Authorization", "Basic "+token), 401},
+		"right key":              {key, append(json, "Authorization", "Bearer "+token), 200},
+		"text/plain":             {nil, []string{"Content-Type", "text/plain"}, 415},
+		"no type":                {nil, nil, 415},
+		"form":                   {nil, []string{"Content-Type", "application/x-www-form-urlencoded"}, 415},
+		"foreign page":           {nil, append(json, "Origin", "https://evil.example"), 403},
+		"foreign page, null":     {nil, append(json, "Origin", "null"), 403},
+		"foreign page, quiet":    {nil, append(json, "Sec-Fetch-Site", "cross-site"), 403},
+		"foreign form":           {nil, []string{"Content-Type", "multipart/form-data; boundary=x", "Origin", "https://evil.example"}, 403},
+		"listed page":            {page, append(json, "Origin", "https://chat.example", "Sec-Fetch-Site", "cross-site"), 200},
+		"rebound name":           {nil, append(json, "Host", "evil.example"), 403},
+		"behind a proxy":         {nil, append(json, "X-Forwarded-For", "10.0.0.1"), 403},
+		"behind a load balancer": {nil, append(json, "X-Amzn-Trace-Id", "1"), 403},
+		"behind a mesh":          {nil, append(json, "X-Envoy-Internal", "true"), 403},
+		"behind a tunnel":        {nil, append(json, "Cf-Ray", "1"), 403},
+		"behind a platform":      {nil, append(json, "Fly-Client-Ip", "192.0.2.1"), 403},
+		"a header of tomorrow":   {nil, append(json, "X-Whoever-Sent-This", "192.0.2.1"), 403},
+		"a vendor's library":     {nil, append(json, "X-Stainless-Lang", "python", "Openai-Organization", "o"), 200},
+		"proxy, other words":     {nil, append(json, "X-Forwarded-Host", "bot.example"), 403},
+		"proxy of a CDN":         {nil, append(json, "Cf-Connecting-Ip", "10.0.0.1"), 403},
+		"proxy, only its name":   {nil, append(json, "Via", "1.1 front"), 403},
+		"proxy and right key":    {key, append(json, "X-Forwarded-For", "10.0.0.1", "Authorization", "Bearer "+token), 200},
+		"localhost":              {nil, append(json, "Host", "localhost:80"), 200},
+		"name of ours":           {func(o *api.Options) { o.Hosts = []string{"bot.lan"} }, append(json, "Host", "bot.lan"), 200},
+		"same page, wrong key":   {key, append(json, "Origin", "http://localhost", "Host", "localhost"), 401},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -614,10 +620,11 @@ func TestDeaf(t *testing.T) {
 			default:
 			}
 			yield(bus.Outbound{}, errors.New("stopped"))
-		})
+		}, func(o *api.Options) { o.Token = httpsafe.NewSecret(token) })
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, strings.NewReader(body))
 		r.Host, r.RemoteAddr = "localhost", "127.0.0.1:1"
 		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Authorization", "Bearer "+token)
 		h.Config.Handler.ServeHTTP(deaf{httptest.NewRecorder()}, r)
 		if !stopped {
 			t.Errorf("%s: the turn went on", path)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -232,11 +233,17 @@ func (a *App) pictures(o Options, jail *diskio.Jail, media string) ([]tool.Tool,
 // pictureTokens is about what a picture counts as where vendors count tokens.
 const pictureTokens = 4096
 
+// maxPictures is how many one call may ask for.
+const maxPictures = 8
+
 // metered counts the calls of a tool that costs money like calls of a model:
 // the budget is asked before, and the record is written after.
 func (a *App) metered(t tool.Tool, provider, model string) tool.Tool {
 	run := t.Run
 	t.Run = func(ctx context.Context, c tool.Call) (res tool.Result, err error) {
+		var in struct{ Count int }
+		_ = json.Unmarshal(c.Input, &in) // the tool itself says what is wrong with it
+		answer := pictureTokens * max(1, min(in.Count, maxPictures))
 		call := llm.ModelFunc(func(ctx context.Context, _ llm.Request) iter.Seq2[llm.Event, error] {
 			return func(yield func(llm.Event, error) bool) {
 				if res, err = run(ctx, c); err != nil || res.IsError {
@@ -245,13 +252,13 @@ func (a *App) metered(t tool.Tool, provider, model string) tool.Tool {
 				}
 				yield(llm.Event{Kind: llm.Done, Response: &llm.Response{
 					Message: llm.Message{Role: llm.Assistant}, Finish: llm.FinishStop,
-					Usage: llm.Usage{Prompt: len(c.Input) / 4, Completion: pictureTokens, Estimated: true},
+					Usage: llm.Usage{Prompt: len(c.Input) / 4, Completion: answer, Estimated: true},
 				}}, nil)
 			}
 		})
 		meter := ledger.Meter(call, ledger.MeterOptions{Ledger: a.models.ledger, Prices: a.models.prices, Provider: provider})
 		_, merr := llm.Collect(ctx, meter, llm.Request{
-			Model: model, SessionKey: c.SessionKey, Source: guestSource(c), TurnID: c.TurnID, Estimate: len(c.Input)/4 + 1, MaxTokens: pictureTokens,
+			Model: model, SessionKey: c.SessionKey, Source: guestSource(c), TurnID: c.TurnID, Estimate: len(c.Input)/4 + 1, MaxTokens: answer,
 		})
 		if e, ok := errors.AsType[*llm.Error](merr); ok && e.Kind == llm.BudgetExceeded {
 			return tool.Fail(tool.DeniedPolicy, "%s", e.Message), nil

@@ -10,6 +10,7 @@ import (
 // endpoint is what the kernel knows about one end of a connection.
 type endpoint struct {
 	uid         uint32
+	inode       uint32
 	established bool
 }
 
@@ -23,6 +24,7 @@ const (
 	diagAnswer    = unix.NLMSG_HDRLEN + 72
 	diagID        = 4  // of the description inside an answer
 	diagUID       = 64 // the same
+	diagInode     = 68 // the same
 )
 
 // findEnd asks the kernel for the socket that is bound to from and connected
@@ -82,7 +84,7 @@ func parseEnd(answer, question []byte) (endpoint, bool) {
 	if state == diagListen || !sameEnds(a[diagID:diagID+36], q[8:44], q[0] == unix.AF_INET) {
 		return endpoint{}, false
 	}
-	return endpoint{uid: binary.NativeEndian.Uint32(a[diagUID:]), established: state == diagConnected}, true
+	return endpoint{uid: binary.NativeEndian.Uint32(a[diagUID:]), inode: binary.NativeEndian.Uint32(a[diagInode:]), established: state == diagConnected}, true
 }
 
 // sameEnds compares two pairs of ports and addresses. An IPv4 address takes the

@@ -67,9 +67,9 @@ func TestParseEnd(t *testing.T) {
 		want   endpoint
 		ok     bool
 	}{
-		"whole":           {good, endpoint{7, true}, true},
-		"mapped":          {mapped, endpoint{7, true}, true},
-		"closing":         {change(17, 6), endpoint{7, false}, true},
+		"whole":           {good, endpoint{7, 0, true}, true},
+		"mapped":          {mapped, endpoint{7, 0, true}, true},
+		"closing":         {change(17, 6), endpoint{7, 0, false}, true},
 		"listener":        {change(17, diagListen), endpoint{}, false},
 		"another port":    {change(20, 1), endpoint{}, false},
 		"another address": {change(24, 1), endpoint{}, false},

@@ -9,14 +9,14 @@ import (
 	"strconv"
 )
 
-// OtherUser reports whether a connection of this machine to itself was made by
-// another user, whom a listener without a key would take for ours. Local and
-// remote are the addresses as the server sees them. Root counts as one of us:
-// it can do everything anyway. Where the kernel does not tell, nobody is
-// another.
+// OtherUser reports whether a connection of this machine to itself was not
+// proven to be our user's. Local and remote are the addresses as the server sees
+// them. Root counts as one of us: it can do everything anyway. A command that
+// this process started is another, although it runs as our user; so is
+// everybody where the kernel does not tell.
 func OtherUser(local, remote netip.AddrPort) bool {
 	if end, ok := findEnd(remote, local); ok {
-		return isOther(int(end.uid), end.established, os.Geteuid())
+		return isOther(int(end.uid), end.established, os.Geteuid()) || heldByChild(end.inode)
 	}
 	var tables [][]byte
 	for _, name := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
@@ -28,30 +28,30 @@ func OtherUser(local, remote netip.AddrPort) bool {
 }
 
 // otherUser looks the client's end up in the kernel's list of connections. One
-// that is missing, while our end is there, was closed to hide who had it; so
-// was one that nobody holds, which the kernel shows as root's.
+// that is missing was closed to hide who had it, or is not shown; so was one
+// that nobody holds, which the kernel shows as root's.
 func otherUser(table []byte, local, remote netip.AddrPort, self int) bool {
 	server, client := tableNames(local), tableNames(remote)
-	known := false
 	for line := range bytes.Lines(table) {
 		f := bytes.Fields(line)
 		if len(f) < 8 {
 			continue
 		}
-		from, to := string(f[1]), string(f[2])
-		switch {
-		case isOneOf(from, client) && isOneOf(to, server):
-			uid, err := strconv.Atoi(string(f[7]))
-			if err != nil {
-				return true
-			}
-			const established = "01"
-			return isOther(uid, string(f[3]) == established, self)
-		case isOneOf(from, server) && isOneOf(to, client):
-			known = true
+		if from, to := string(f[1]), string(f[2]); !isOneOf(from, client) || !isOneOf(to, server) {
+			continue
 		}
+		uid, err := strconv.Atoi(string(f[7]))
+		if err != nil {
+			return true
+		}
+		const established = "01"
+		inode := uint64(0)
+		if len(f) > 9 {
+			inode, _ = strconv.ParseUint(string(f[9]), 10, 32)
+		}
+		return isOther(uid, string(f[3]) == established, self) || heldByChild(uint32(inode))
 	}
-	return known
+	return true
 }
 
 // isOther judges the owner of the client's end.

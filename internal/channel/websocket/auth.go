@@ -263,7 +263,7 @@ func (c *Channel) identity(r *http.Request, client string, proven bool) string {
 // machine that meant this machine: a name that somebody points at a loopback address,
 // or a proxy that passes strangers on, does not count.
 func (c *Channel) isLocal(r *http.Request) bool {
-	if httpsafe.Forwarded(r.Header) || c.proxied(r) {
+	if !httpsafe.Direct(r) || c.proxied(r) {
 		return false
 	}
 	if c.set.UnixSocketPath != "" {
@@ -278,7 +278,7 @@ func (c *Channel) isLocal(r *http.Request) bool {
 		return false
 	}
 	here, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
-	return !ok || !httpsafe.OtherUser(here.AddrPort(), peer)
+	return ok && !httpsafe.OtherUser(here.AddrPort(), peer)
 }
 
 // originAllowed keeps other people's web pages from using the browser of

@@ -35,9 +35,10 @@ type request struct {
 // status runs a handshake up to the answer; 0 means that it is let in.
 func (q request) status(t *testing.T, c *Channel) int {
 	t.Helper()
-	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, q.target, nil)
-	r.RemoteAddr, r.Host = "127.0.0.1:5000", "localhost:8765"
-	if q.peer != "" {
+	ctx, peer := connected(t, strings.HasPrefix(q.peer, "[::1]"))
+	r := httptest.NewRequestWithContext(ctx, http.MethodGet, q.target, nil)
+	r.RemoteAddr, r.Host = peer, "localhost:8765"
+	if q.peer != "" && !strings.HasPrefix(q.peer, "[::1]") {
 		r.RemoteAddr = q.peer
 	}
 	if q.host != "" {
@@ -55,6 +56,31 @@ func (q request) status(t *testing.T, c *Channel) int {
 		t.Errorf("%s: the refusal says nothing: %s", q.target, w.Body)
 	}
 	return w.Code
+}
+
+// connected is the context of a request that came over a connection of our own,
+// and the address at its other end.
+func connected(t *testing.T, six bool) (ctx context.Context, peer string) {
+	t.Helper()
+	addr := "127.0.0.1:0"
+	if six {
+		addr = "[::1]:0"
+	}
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", addr)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer l.Close()
+	there, err := new(net.Dialer).DialContext(t.Context(), "tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	here, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = here.Close(), there.Close() })
+	return context.WithValue(t.Context(), http.LocalAddrContextKey, here.LocalAddr()), here.RemoteAddr().String()
 }
 
 func TestHandshake(t *testing.T) {
@@ -86,6 +112,8 @@ func TestHandshake(t *testing.T) {
 		{"unknown issued token", `{}`, request{target: "/?token=nbwt_x"}, 401},
 		{"open", open, request{target: "/"}, 0},
 		{"open v6", open, request{target: "/", peer: "[::1]:5", host: "[::1]:8765"}, 0},
+		{"open to nobody in particular", open, request{target: "/", peer: "127.0.0.1:5000"}, 401},
+		{"open behind an unknown proxy", open, request{target: "/", header: h("X-Envoy-Internal", "1")}, 401},
 		{"open to others", open, request{target: "/", peer: "192.0.2.1:7"}, 401},
 		{"open behind a proxy", open, request{target: "/", header: h("X-Forwarded-For", "192.0.2.1")}, 401},
 		{"open behind another proxy", open, request{target: "/", header: h("Via", "1.1 front")}, 401},
@@ -196,7 +224,8 @@ func TestIssueWithoutSecret(t *testing.T) {
 		name, header, value string
 		want                int
 	}{
-		{"program", "X-None", "", 200},
+		{"program", "User-Agent", "curl/8", 200},
+		{"unknown header", "X-None", "", 401},
 		{"own page", "Sec-Fetch-Site", "same-origin", 200},
 		{"typed address", "Sec-Fetch-Site", "none", 200},
 		{"picture in a page", "Sec-Fetch-Site", "cross-site", 401},
@@ -205,8 +234,9 @@ func TestIssueWithoutSecret(t *testing.T) {
 		{"sandboxed page", "Origin", "null", 401},
 		{"proxy", "X-Forwarded-For", "192.0.2.1", 401},
 	} {
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/issue", nil)
-		r.RemoteAddr, r.Host = "127.0.0.1:5000", "localhost:8765"
+		ctx, peer := connected(t, false)
+		r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/issue", nil)
+		r.RemoteAddr, r.Host = peer, "localhost:8765"
 		r.Header.Set(tt.header, tt.value)
 		w := httptest.NewRecorder()
 		c.serveToken(w, r)
