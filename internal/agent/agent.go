@@ -67,7 +67,10 @@ type Options struct {
 	// their names begin, with a sentence for the user. May be nil.
 	Missing func() map[string]string
 	// Secrets are taken out of what tools return and of what is said. May be nil.
-	Secrets   *httpsafe.Registry
+	Secrets *httpsafe.Registry
+	// Clean takes keys out of what a person typed, before anything of it is kept
+	// or shown to a model; the note is for that person. May be nil.
+	Clean     func(in bus.Inbound) (clean bus.Inbound, note string)
 	Subagents Subagents
 	// Deliver gets what is said in turns that nobody asked for, such as the
 	// result of a subagent. May be nil.
@@ -288,6 +291,12 @@ func (a *Agent) Ask(ctx context.Context, in bus.Inbound) iter.Seq2[bus.Outbound,
 	return func(yield func(bus.Outbound, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
+		if a.Clean != nil {
+			clean, note := a.Clean(in)
+			if in = clean; note != "" && !yield(bus.Outbound{Kind: bus.Notice, Route: in.Route, Text: note}, nil) {
+				return
+			}
+		}
 		it := &item{in: in, key: a.keyOf(in), ctx: ctx, out: make(chan bus.Outbound, 16), done: make(chan struct{})}
 		if err := a.submit(it); err != nil { //nolint:contextcheck // the item carries it
 			yield(bus.Outbound{}, err)

@@ -236,7 +236,7 @@ func (a *App) build(ctx context.Context, o Options) error {
 		Workspace: a.Workspace, Results: a.results(), Sessions: store, Runtime: a.models.runtime, Presets: a.models.presets(),
 		Tools: set, MoreTools: a.moreTools(), Missing: a.missingTools(), Skills: a.Skills, Media: media, Folder: a.folder, UserShell: a.userShell(o), Restart: o.Restart,
 		Hooks: append(slices.Clone(o.Hooks), runner.Hooks{AfterTool: a.safety.after(a, o)}), Approve: a.safety.approve(a, o),
-		Secrets: a.safety.secrets, Undo: undoer{a.others}, Guest: a.guestPlace, GuestSkills: guestSkills, Ended: a.ended,
+		Secrets: a.safety.secrets, Clean: a.vault(o).clean, Undo: undoer{a.others}, Guest: a.guestPlace, GuestSkills: guestSkills, Ended: a.ended,
 		Subagents: a.subagents(o), Deliver: o.Deliver, Elsewhere: o.Elsewhere, Memory: taken, IdleCompact: idleCompact(def), IdleCheck: idleCheck(def), SharedMemory: def.SharedMemory, Dream: dreamer,
 		My:      agent.Settings{Offer: !o.NoBuiltins && a.Config.Config.Tools.My.Enable, AllowSet: a.Config.Config.Tools.My.AllowSet, Shown: map[string]string{"exec": a.Exec}},
 		Operate: a.operate(o), Problems: o.Link.Problems, Aside: asideCommands(o),

@@ -86,7 +86,7 @@ func backupItems(secrets bool) []string {
 		"skills.json", "prices.json", "history", "webui", "media", "origin", guestsFolder,
 	}
 	if secrets {
-		items = append(items, "auth", "whatsapp-auth", "weixin")
+		items = append(items, "auth", secretsFolder, "whatsapp-auth", "weixin")
 	}
 	return items
 }

@@ -89,7 +89,7 @@ func isOwnName(name string) bool {
 	}
 	return slices.Contains([]string{
 		"auth", "bridge", "bus", "cache", "channels", guestsFolder, "history", "index", "logs", "matrix-store", "media", "mochat", "msteams", "origin", "prices.json", "run",
-		"secrets.json", "sessions", "skills.json", "subagents", "tool-results", "undo", "usage", "webui", "weixin", "whatsapp-auth", "workspaces.json",
+		"secrets", "secrets.json", "sessions", "skills.json", "subagents", "tool-results", "undo", "usage", "webui", "weixin", "whatsapp-auth", "workspaces.json",
 	}, name)
 }
 

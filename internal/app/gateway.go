@@ -108,7 +108,7 @@ func NewGateway(ctx context.Context, o GatewayOptions) (*Gateway, error) {
 	}
 	g.o.Deliver, g.o.Elsewhere, g.o.Notify = g.deliver, g.elsewhere, g.tellOwner
 	g.o.Link = Link{
-		Submit:    func(ctx context.Context, in bus.Inbound) error { return g.queue.Submit(ctx, in) },
+		Submit:    func(ctx context.Context, in bus.Inbound) error { return g.queue.Submit(ctx, g.withoutKeys(ctx, in)) },
 		Notify:    g.publish,
 		LastRoute: func(context.Context) (bus.Route, bool) { return g.owner.last() }, Deliverable: g.deliverable,
 		Blocked: g.blocked, Reload: g.reloadFor, Problems: g.Problems,

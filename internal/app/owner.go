@@ -90,12 +90,29 @@ type frontDoor struct {
 	owner   *ownerChat
 	figures *figures
 	guests  func(ctx context.Context, in *bus.Inbound)
+	clean   func(ctx context.Context, in bus.Inbound) bus.Inbound
 }
 
-func (g *Gateway) door() frontDoor { return frontDoor{g.queue, g.owner, g.o.figures, g.guestMedia} }
+func (g *Gateway) door() frontDoor {
+	return frontDoor{g.queue, g.owner, g.o.figures, g.guestMedia, g.withoutKeys}
+}
+
+// withoutKeys is a message as it may be kept; the sender of a key is told.
+func (g *Gateway) withoutKeys(ctx context.Context, in bus.Inbound) bus.Inbound {
+	v := &vault{data: g.config().DataDir, secrets: g.secrets, log: g.log}
+	clean, note := v.clean(in)
+	if note != "" {
+		out := bus.Outbound{Kind: bus.Message, Route: in.Route, Text: note, Plain: true}
+		if err := g.publish(ctx, out); err != nil {
+			g.log.WarnContext(ctx, "tell about a key that was typed", "err", err)
+		}
+	}
+	return clean
+}
 
 // Submit implements bus.Inbox.
 func (f frontDoor) Submit(ctx context.Context, in bus.Inbound) error {
+	in = f.clean(ctx, in)
 	f.guests(ctx, &in)
 	err := f.Journal.Submit(ctx, in)
 	if err == nil {

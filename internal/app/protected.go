@@ -67,6 +67,6 @@ func (a *App) ownFolder(home string) bool {
 // stateNames are what we keep in the data folder.
 func stateNames() []string {
 	return strings.Fields(`config.json ` + GoodConfig + ` secrets.json ` + pairingFile + ` skills.json prices.json
-		auth bus cache channels cron guests history index logs memory origin run sessions subagents tool-results undo usage webui
+		auth bus cache channels cron guests history index logs memory origin run secrets sessions subagents tool-results undo usage webui
 		whatsapp-auth weixin workspaces.json`)
 }

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
 )
 
 const (
@@ -65,6 +67,7 @@ func (h *history) remember(s string) bool {
 
 // add remembers an entry and appends it to the file.
 func (h *history) add(s string) error {
+	s, _ = httpsafe.TypedKeys(s)
 	if !h.remember(s) || h.path == "" || len(s) > maxHistoryEntry {
 		return nil
 	}

@@ -1,0 +1,105 @@
+package app
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
+)
+
+// secretsFolder holds keys that were typed into a chat, one per file, which the
+// configuration can name as ${file:secrets/...}.
+const secretsFolder = "secrets"
+
+// vault takes keys out of what people type before anything else sees or keeps
+// it, and stores those of the owner.
+type vault struct {
+	data    string // the data folder
+	secrets *httpsafe.Registry
+	log     *slog.Logger
+}
+
+func (a *App) vault(o Options) *vault {
+	return &vault{data: a.Config.DataDir, secrets: a.safety.secrets, log: o.Log}
+}
+
+// clean is a message without keys. The note, if there is one, is for the person
+// who typed them. A command line that the owner runs is left as it is.
+func (v *vault) clean(in bus.Inbound) (_ bus.Inbound, note string) { //nolint:gocritic // plain data travels by value
+	if v == nil || in.Event != "" || in.Shell {
+		return in, ""
+	}
+	in.History = slices.Clone(in.History)
+	for i := range in.History {
+		in.History[i].Text, _ = httpsafe.TypedKeys(in.History[i].Text)
+	}
+	text, keys := httpsafe.TypedKeys(in.Text)
+	if len(keys) == 0 {
+		return in, ""
+	}
+	in.Text = text
+	if in.Untrusted {
+		return in, "" // somebody else's words; there is nobody to tell
+	}
+	if in.Scope != "" {
+		return in, "That looks like a key or password. It was taken out of the conversation and kept nowhere. Other people in this chat may have seen it: replace it."
+	}
+	var notes []string
+	for _, key := range keys {
+		if n := v.keep(key); n != "" {
+			notes = append(notes, n)
+		}
+	}
+	return in, strings.Join(notes, "\n")
+}
+
+// keep stores a key in a file of its own and says where it is. It is empty for
+// one that was stored before.
+func (v *vault) keep(key string) string {
+	v.secrets.Add("typed key", httpsafe.NewSecret(key))
+	sum := sha256.Sum256([]byte(key))
+	name := secretsFolder + "/typed-" + hex.EncodeToString(sum[:4])
+	path := filepath.Join(v.data, filepath.FromSlash(name))
+	if _, err := os.Lstat(path); err == nil {
+		return ""
+	}
+	err := diskio.MkdirAll(filepath.Dir(path), 0o700)
+	if err == nil {
+		err = diskio.WriteFile(path, []byte(key+"\n"), 0o600)
+	}
+	if err != nil {
+		if !errors.Is(err, fs.ErrExist) {
+			v.log.Warn("a key that was typed into a chat cannot be stored", "err", err)
+		}
+		return "That looks like an API key. It was taken out of the conversation; the model did not see it, and it could not be stored."
+	}
+	setting := "SETTING"
+	if p := keyOwner(key); p != "" {
+		setting = "providers." + p + ".apiKey"
+	}
+	return fmt.Sprintf("That looks like an API key. It was taken out of the conversation; the model did not see it. It is stored in %s, which only you can read.\n"+
+		"To use it: nanobot config set %s '${file:%s}'. To forget it: delete that file. The chat platform may still have it.", path, setting, name)
+}
+
+// keyOwner is the provider whose keys begin like this one.
+func keyOwner(key string) string {
+	for _, p := range [][2]string{
+		{"sk-ant-", "anthropic"}, {"sk-or-", "openrouter"}, {"gsk_", "groq"}, {"AIza", "gemini"}, {"nvapi-", "nvidia"}, {"hf_", "huggingface"},
+		{"sk-proj-", "openai"},
+	} {
+		if strings.HasPrefix(key, p[0]) {
+			return p[1]
+		}
+	}
+	return ""
+}
