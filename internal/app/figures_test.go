@@ -1,7 +1,9 @@
 package app_test
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -32,12 +34,16 @@ func answering(t *testing.T, refuse *atomic.Bool) string {
 // read asks the gateway for one of its pages as a program on this machine.
 func (h *host) read(path string) string {
 	h.t.Helper()
-	r := httptest.NewRequestWithContext(h.t.Context(), http.MethodGet, "http://127.0.0.1"+path, nil)
-	r.RemoteAddr = "127.0.0.1:1"
+	srv := httptest.NewServer(h.g.Handler())
+	defer srv.Close()
+	r, err := http.NewRequestWithContext(h.t.Context(), http.MethodGet, srv.URL+path, nil)
+	h.must(err)
 	r.Header.Set("Authorization", "Bearer 0123456789abcdef")
-	w := httptest.NewRecorder()
-	h.g.Handler().ServeHTTP(w, r)
-	return w.Body.String()
+	res, err := srv.Client().Do(r)
+	h.must(err)
+	b, err := io.ReadAll(res.Body)
+	h.must(errors.Join(err, res.Body.Close()))
+	return string(b)
 }
 
 // What happens in a gateway is counted: model calls, turns of all edges, runs

@@ -111,11 +111,7 @@ func (i *inspection) sandbox(ctx context.Context) string {
 		i.ok(id, "commands are switched off")
 		return "no commands"
 	case i.p.Sandbox == sandbox.None:
-		i.found(Check{
-			ID: id, Severity: High, Detail: "commands run with all rights of your user; only rules on their text apply",
-			Fix: "set tools.exec.sandbox to auto", Set: map[string]string{"tools.exec.sandbox": "auto"},
-		})
-		return "no sandbox"
+		return i.noSandbox(ctx, id)
 	}
 	box, err := sandbox.Open(ctx, sandbox.Options{Mode: i.p.Sandbox})
 	if err != nil {
@@ -133,6 +129,33 @@ func (i *inspection) sandbox(ctx context.Context) string {
 		Fix: "allow unprivileged user namespaces, or use a kernel of 6.12 or newer",
 	})
 	return l.String()
+}
+
+// noSandbox names what commands without a sandbox can do, and closes it with
+// the strongest that this machine has.
+func (i *inspection) noSandbox(ctx context.Context, id string) string {
+	set := map[string]string{"tools.exec.sandbox": "auto", "tools.exec.network": "proxy"}
+	fix := "set tools.exec.sandbox to auto and tools.exec.network to proxy"
+	switch l := sandbox.Probe(ctx, sandbox.Options{Mode: sandbox.Auto}); {
+	case l.Mode == sandbox.Auto && len(l.Missing) > 0 && !l.MountNS && l.LandlockABI == 0:
+		set = nil // then commands would not run at all
+		fix = "there is no sandbox for this machine (" + strings.Join(l.Missing, "; ") + "); set tools.exec.enable to false, or run nanobot as a user of its own"
+	case !l.NetNS:
+		set["tools.exec.network"] = "none"
+		fix = "set tools.exec.sandbox to auto and tools.exec.network to none"
+	}
+	if _, err := sandbox.Open(ctx, sandbox.Options{Mode: sandbox.Hide}); err != nil {
+		i.found(Check{
+			ID: id, Severity: Critical, Fix: fix, Set: set,
+			Detail: "commands run with all rights of your user and can read your keys and change what nanobot spends and trusts; this cannot be hidden from them here: " + err.Error(),
+		})
+		return "no sandbox, nothing hidden"
+	}
+	i.found(Check{
+		ID: id, Severity: High, Fix: fix, Set: set,
+		Detail: "commands run with all rights of your user; nanobot's own data and other processes are hidden from them, but what they write into your files may run later, outside",
+	})
+	return "no sandbox, nanobot's own data hidden"
 }
 
 // reach looks at what tools may touch.

@@ -160,6 +160,7 @@ func (c *command) oneShot(ctx context.Context, f agentFlags) error {
 	defer bot.Close() //nolint:errcheck // always nil
 	if !f.json {
 		c.warn(loaded)
+		c.firstLook(loaded)
 		for _, n := range bot.Notes() {
 			fmt.Fprintln(c.Err, n)
 		}
@@ -278,6 +279,7 @@ func (c *command) chat(ctx context.Context, f agentFlags) error {
 		return err
 	}
 	c.warn(loaded)
+	c.firstLook(loaded)
 	interrupts := make(chan os.Signal, 1) // one pending Ctrl-C is enough
 	signal.Notify(interrupts, os.Interrupt)
 	defer signal.Stop(interrupts)

@@ -208,6 +208,13 @@ func (c *command) warn(l *config.Loaded) {
 	}
 }
 
+// firstLook tells once what the configuration leaves open.
+func (c *command) firstLook(l *config.Loaded) {
+	for _, line := range app.FirstLook(l) {
+		fmt.Fprintln(c.Err, line)
+	}
+}
+
 func (c *command) logger() *slog.Logger {
 	if !c.logs || c.noLogs {
 		return slog.New(slog.DiscardHandler)

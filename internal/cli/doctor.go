@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -56,7 +57,7 @@ help you, without keys and conversations.`,
 }
 
 func (c *command) doctorSecurity() *cobra.Command {
-	var asJSON, fix bool
+	var asJSON, fix, yes bool
 	cmd := &cobra.Command{
 		Use: "security", Short: "Show what protects this machine from the agent, and what is open", Args: noArgs,
 		Long: `security tells what the agent could do at worst with this configuration: which
@@ -65,18 +66,21 @@ before risky calls and who may talk to the agent. Each check has a name, what
 is the case, and how to close it. A new install has no findings.
 
 The exit code is 0 without findings, 1 with findings. --fix closes those that
-need no decision; the configuration before is kept as config.json.bak-<time>.`,
+need no decision, after it has asked; the configuration before is kept as
+config.json.bak-<time>.`,
 		Example: `  nanobot doctor security
   nanobot doctor security --fix
+  nanobot doctor security --fix --yes
   nanobot doctor security --json | jq .findings`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return c.security(cmd, asJSON, fix) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return c.security(cmd, asJSON, fix, yes) },
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	cmd.Flags().BoolVar(&fix, "fix", false, "close what needs no decision")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask before --fix")
 	return cmd
 }
 
-func (c *command) security(cmd *cobra.Command, asJSON, fix bool) error {
+func (c *command) security(cmd *cobra.Command, asJSON, fix, yes bool) error {
 	look := func() (app.SecurityReport, error) {
 		return app.Security(cmd.Context(), app.Options{Config: c.configOptions(), Workspace: c.workspace, Env: c.Env, Version: nanobot.Version()})
 	}
@@ -85,7 +89,12 @@ func (c *command) security(cmd *cobra.Command, asJSON, fix bool) error {
 		return err
 	}
 	var fixed []string
-	if fix {
+	if fix && slices.ContainsFunc(r.Findings(), app.Check.Fixable) {
+		if !yes {
+			if err := c.agreeToFix(cmd, r.Findings()); err != nil {
+				return err
+			}
+		}
 		if fixed, err = c.closeFindings(r.Findings()); err != nil {
 			return err
 		}
@@ -101,6 +110,28 @@ func (c *command) security(cmd *cobra.Command, asJSON, fix bool) error {
 		printSecurity(cmd, r, fixed)
 	}
 	if len(r.Findings()) > 0 {
+		return failure{exitFailure}
+	}
+	return nil
+}
+
+// agreeToFix shows what would change and asks.
+func (c *command) agreeToFix(cmd *cobra.Command, found []app.Check) error {
+	ask := newPrompter(c.In, cmd.OutOrStdout())
+	if !ask.terminal() {
+		return usageError{errors.New("nobody can be asked here; give --yes to go on")}
+	}
+	for _, check := range found {
+		if check.Fixable() {
+			cmd.Printf("%-9s %s\n          → %s\n", check.Severity, check.Detail, check.Fix)
+		}
+	}
+	answer, err := ask.line("Change this? A copy of the configuration is kept. yes or no", "no")
+	if err != nil && !errors.Is(err, errSkipped) {
+		return err
+	}
+	if a := strings.ToLower(answer); a != "y" && a != "yes" {
+		cmd.Println("Nothing was changed.")
 		return failure{exitFailure}
 	}
 	return nil

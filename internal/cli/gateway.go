@@ -168,6 +168,10 @@ func (c *command) gatewayRun(ctx context.Context, f gatewayFlags) error {
 
 // warnExposed says what the configuration leaves open.
 func (c *command) warnExposed(ctx context.Context, l *config.Loaded, log *slog.Logger) {
+	for _, line := range app.FirstLook(l) {
+		log.WarnContext(ctx, "security", "open", line)
+		fmt.Fprintln(c.Err, line)
+	}
 	for _, w := range app.Exposed(l) {
 		log.WarnContext(ctx, "security", "open", w)
 		fmt.Fprintf(c.Err, "nanobot: warning: %s\n", w)
