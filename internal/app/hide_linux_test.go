@@ -2,12 +2,16 @@ package app_test
 
 import (
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/nanobot-go/nanobot/internal/app"
+	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/sandbox"
 )
 
@@ -95,3 +99,50 @@ func TestOurDataIsClosedWithoutSandbox(t *testing.T) {
 }
 
 func encoded(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
+
+// MCP servers see no more of our data than commands do, and still use what the
+// configuration names for them.
+func TestServersDoNotSeeOurData(t *testing.T) {
+	t.Parallel()
+	if _, err := sandbox.Open(t.Context(), sandbox.Options{Mode: sandbox.Hide}); err != nil {
+		t.Skipf("this machine cannot hide anything: %v", err)
+	}
+	for _, conf := range pythonConfigs() {
+		home := t.TempDir()
+		for name, text := range map[string]string{
+			"config.json": conf, "usage/totals.json": "CANARY-state", "servers/mine/run.sh": "cat $(dirname $0)/own.txt; " + everything,
+			"servers/mine/own.txt": "own-of-the-server", "workspace/x.txt": "of-the-workspace",
+		} {
+			path := filepath.Join(home, filepath.FromSlash(name))
+			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		l, err := config.Load(config.Options{Home: home, Env: []string{"NANOBOT_HOME=" + home}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, cover, stop, err := app.MCPSpawn(t.Context(), l, app.Options{Workspace: filepath.Join(home, "workspace")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.CommandContext(t.Context(), "/bin/bash", filepath.Join(home, "servers", "mine", "run.sh"))
+		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "DATA=" + home, fmt.Sprintf("AGENT=%d", os.Getpid())}
+		cleanup, err := cover(cmd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, _ := cmd.CombinedOutput() // most of it fails
+		cleanup()
+		stop()
+		if text := string(out); strings.Contains(text, "CANARY-") || !strings.Contains(text, "own-of-the-server") || !strings.Contains(text, "of-the-workspace") {
+			t.Errorf("the server saw %s", text)
+		}
+	}
+}
+
+// everything tries to read what a server must not.
+const everything = `cat $DATA/workspace/x.txt; cat $DATA/config.json; cat $DATA/servers/../config.json; cat $DATA/usage/totals.json
+cat /proc/$AGENT/environ /proc/$AGENT/root$DATA/config.json; cd $DATA/servers/..; cat config.json; grep -r -h CANARY-[ks] --include=*.json $DATA; ln $DATA/config.json $DATA/servers/h; cat $DATA/servers/h
+unshare -Urm sh -c "umount -l $DATA; cat $DATA/config.json"; kill -0 $AGENT && echo CAN""ARY-signal
+`
