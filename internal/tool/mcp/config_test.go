@@ -42,6 +42,16 @@ func TestParseServer(t *testing.T) {
 			Server{Type: Stdio, Command: "x", ToolTimeout: 30 * time.Second, EnabledTools: all},
 			[]string{"autoApprove: ignored; approvals are set in tools.approval", "comand: not known, ignored; did you mean command?", "zzz: not known, ignored"},
 		},
+		{
+			"hosts", `{"command": "x", "sandbox": true, "allowedHosts": ["api.example.com", "https://no"]}`,
+			Server{Type: Stdio, Command: "x", ToolTimeout: 30 * time.Second, EnabledTools: all, Sandbox: true, AllowedHosts: []string{"api.example.com", "https://no"}},
+			[]string{`allowedHosts: ignored: "https://no": write a host name such as example.com, without a scheme or a path`},
+		},
+		{
+			"hosts of a program outside", `{"command": "x", "allowed_hosts": ["api.example.com"]}`,
+			Server{Type: Stdio, Command: "x", ToolTimeout: 30 * time.Second, EnabledTools: all, AllowedHosts: []string{"api.example.com"}},
+			[]string{"allowedHosts: without effect, because the server does not run in the sandbox"},
+		},
 		{"disabled", `{"command": "x", "disabled": true}`, Server{Type: Stdio, Command: "x", ToolTimeout: 30 * time.Second, EnabledTools: all, Disabled: true}, nil},
 		{"not enabled", `{"command": "x", "enabled": false}`, Server{Type: Stdio, Command: "x", ToolTimeout: 30 * time.Second, EnabledTools: all, Disabled: true}, nil},
 		{"null is absent", `{"command": "x", "url": null, "args": null, "enabledTools": null}`, Server{Type: Stdio, Command: "x", ToolTimeout: 30 * time.Second, EnabledTools: all}, nil},
