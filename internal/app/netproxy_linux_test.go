@@ -250,3 +250,40 @@ func BenchmarkCommandWithLine(b *testing.B) {
 		line.stop()
 	}
 }
+
+// Where a command cannot be kept to the proxy it has no network, and that is said.
+func TestNetworkNote(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		network sandbox.Network
+		spaces  bool
+		want    string
+	}{
+		{sandbox.NetHost, true, "any public host"}, {sandbox.NetProxy, true, "hosts that you allow"}, {sandbox.NetNone, true, "none"},
+		{sandbox.NetHost, false, "none (tools.exec.network"}, {sandbox.NetProxy, false, "none (tools.exec.network"}, {sandbox.NetNone, false, "none"},
+	} {
+		if got := networkNote(tt.network, sandbox.Level{NetNS: tt.spaces}); !strings.Contains(got, tt.want) {
+			t.Errorf("%s, %v: %q", tt.network, tt.spaces, got)
+		}
+	}
+}
+
+// A sandbox that makes no network namespace gives commands none, not that of
+// the machine.
+func TestNoNamespaceNoNetwork(t *testing.T) {
+	t.Parallel()
+	box, err := sandbox.Open(t.Context(), sandbox.Options{Mode: sandbox.None})
+	if err != nil || box.Level().NetNS {
+		t.Fatalf("%v, %v", box.Level(), err)
+	}
+	for _, network := range []sandbox.Network{sandbox.NetHost, sandbox.NetProxy, sandbox.NetNone} {
+		p := sandbox.Profile{Network: network}
+		l, err := (&safety{}).connect(box, &p, func() (*line, error) {
+			t.Error("a line was opened")
+			return nil, nil
+		})
+		if err != nil || p.Network != sandbox.NetNone || p.ProxySocket != "" || l.used().Requests != 0 {
+			t.Errorf("%s: %+v, %v", network, p, err)
+		}
+	}
+}
