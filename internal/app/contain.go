@@ -142,6 +142,7 @@ type watch struct {
 	why     string         // it is contained; "" if it is clean
 	tainted atomic.Bool    // content from outside was typed into it
 	used    func() bool    // it made connections
+	counts  func()         // from now on what it sends counts; may be nil
 	log     *slog.Logger
 }
 
@@ -190,7 +191,12 @@ func (w *watch) end() {
 func (w *watch) confined(release ...func()) shell.Confined {
 	return shell.Confined{
 		Outside: w.outside,
-		Taint:   func() { w.tainted.Store(true) },
+		Taint: func() {
+			w.tainted.Store(true)
+			if w.counts != nil {
+				w.counts()
+			}
+		},
 		Release: sync.OnceFunc(func() {
 			for _, f := range release {
 				f()
@@ -276,6 +282,7 @@ func (s *safety) enclose(c tool.Call, cmd *exec.Cmd, e enclosure) (_ shell.Confi
 	}
 	release = append(release, out.stop)
 	w.used = func() bool { return out.used().Requests > 0 }
+	w.counts = out.taint
 	p.ReadOnly = s.visible(append(slices.Clip(p.ReadOnly), paths...), p.Protected)
 	p.ReadWrite = append(slices.Clip(p.ReadWrite), s.visible(pins(paths), p.Protected)...)
 
