@@ -178,7 +178,7 @@ func unknownKey(key string, fields map[string]func(json.RawMessage) error) strin
 	}
 	known := []string{
 		"type", "command", "args", "env", "cwd", "url", "headers", "auth", "toolTimeout", "enabledTools",
-		"enabledResources", "enabledPrompts", "trusted", "sandbox", "disabled",
+		"enabledResources", "enabledPrompts", "trusted", "sandbox", "allowedHosts", "disabled",
 	}
 	if near := text.Nearest(key, known); near != "" && fields[plainKey(near)] != nil {
 		return "not known, ignored; did you mean " + near + "?"
@@ -228,6 +228,14 @@ func (s *Server) settleStdio() (warns []Warning, err error) {
 	if s.URL != "" || len(s.Headers) > 0 {
 		warns = append(warns, Warning{"url", "ignored, because the server is started by its command"})
 		s.URL, s.Headers = "", nil
+	}
+	for _, host := range s.AllowedHosts {
+		if _, err := httpsafe.ParseHostRule(host); err != nil {
+			warns = append(warns, Warning{"allowedHosts", "ignored: " + err.Error()})
+		}
+	}
+	if len(s.AllowedHosts) > 0 && !s.Sandbox {
+		warns = append(warns, Warning{"allowedHosts", "without effect, because the server does not run in the sandbox"})
 	}
 	if s.Auth != "" {
 		warns = append(warns, Warning{"auth", "ignored, because only HTTP servers have it"})
