@@ -212,13 +212,14 @@ func (m *memoryOf) forgetters() []forgetter {
 }
 
 // forgetCopies takes the lines out of what was set aside when the memory of an
-// older version was taken over.
+// older version was taken over, and of what still waits to be.
 func (m *memoryOf) forgetCopies(_ context.Context, f *forgotten) (lines int, err error) {
 	for _, part := range []struct {
 		base, dir string
 		want      func(name string) bool
 	}{
 		{m.dir, "imported", func(string) bool { return true }},
+		{m.dir, ".", func(name string) bool { return strings.HasPrefix(name, "foreign.jsonl") }},
 		{m.workspace, "memory", func(name string) bool { return strings.HasPrefix(name, "HISTORY.md") }},
 	} {
 		tree, err := diskio.OpenTree(part.base)

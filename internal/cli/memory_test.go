@@ -133,11 +133,12 @@ func TestMemoryWhyAndWaiting(t *testing.T) {
 func TestMemoryForgetsEverywhere(t *testing.T) {
 	t.Parallel()
 	r := newRemembering(t)
-	dir := r.dir()
+	r.put("ws/memory/history.jsonl", `{"cursor":1,"timestamp":"2026-01-01 10:00","content":"- acme builds rockets\n- tea"}`+"\n")
+	dir := r.dir() // takes it over
 	r.put("ws/memory/MEMORY.md", "- works at Acme\n")
 	r.put("ws/memory/scopes/team/MEMORY.md", "- ACME  builds rockets\n- likes go\n")
 	r.put("ws/skills/acme/SKILL.md", "how to reach acme builds\n")
-	r.put("ws/memory/history.jsonl", `{"cursor":1,"timestamp":"2026-01-01 10:00","content":"- acme builds rockets\n- tea"}`+"\n")
+	r.put(dir+"/foreign.jsonl", `{"cursor":9,"timestamp":"2026-01-01 10:00","content":"acme builds boats"}`+"\n")
 	r.put(dir+"/provenance.jsonl", `{"run":"d1","file":"memory/MEMORY.md","line":"- acme builds something"}`+"\n")
 	r.put(dir+"/quarantine.jsonl", `{"id":"aabbccdd","target":"MEMORY","text":"Acme builds cars","time":"2026-03-01T10:00:00Z"}`+"\n")
 	if _, err := r.run("forget", "acme builds"); exitCode(err) != exitUsage {
@@ -153,7 +154,7 @@ func TestMemoryForgetsEverywhere(t *testing.T) {
 	for _, want := range []string{
 		"removed 1 line from memory/scopes/team/MEMORY.md\n",
 		"removed 1 line from 1 summary, and from their copy in the workspace\n",
-		"removed 1 line from copies of what older versions left\n",
+		"removed 2 lines from copies of what older versions left\n",
 		"removed 2 lines from the notes on where facts come from",
 		"left alone: the skill skills/acme/SKILL.md holds it",
 	} {

@@ -19,7 +19,7 @@ func (c *command) migrateCommand() *cobra.Command {
 	var yes, dry bool
 	var from string
 	cmd := &cobra.Command{
-		Use: "migrate", Short: "Take in conversations and jobs that another program left in the workspace", Args: noArgs,
+		Use: "migrate", Short: "Take in what another program left in the workspace", Args: noArgs,
 		Long: `The first start with a workspace takes over what Python nanobot left there:
 sessions, jobs and history. What appears in the workspace later is not used,
 because commands of the agent write there. migrate shows it and, after a yes,
