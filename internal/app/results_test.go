@@ -26,9 +26,13 @@ func longTool(word string) tool.Tool {
 // keptFiles are the long results that lie in the data folder.
 func (s *shared) keptFiles(session string) []string {
 	s.t.Helper()
-	found, err := filepath.Glob(filepath.Join(s.home, "tool-results", "*", text.SafeName(session), "*"))
-	if err != nil {
-		s.t.Fatal(err)
+	var found []string
+	for _, pattern := range []string{"tool-results/*", "guests/*/tool-results"} {
+		more, err := filepath.Glob(filepath.Join(s.home, filepath.FromSlash(pattern), text.SafeName(session), "*"))
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		found = append(found, more...)
 	}
 	return found
 }
