@@ -218,6 +218,9 @@ func (w *Workspace) open() (*table, error) {
 	file := TableFile(w.Data)
 	aside := ""
 	if damage, ok := errors.AsType[*damagedError](err); ok {
+		if err := w.writable(); err != nil {
+			return nil, fmt.Errorf("%w, and cannot be made again here: %w", damage, err)
+		}
 		aside = fmt.Sprintf("%s.damaged-%d", file, time.Now().Unix())
 		if err := diskio.WriteFile(aside, damage.data, 0o600); err != nil {
 			return nil, err
@@ -242,6 +245,20 @@ func (w *Workspace) open() (*table, error) {
 		}
 	}
 	return t, nil
+}
+
+// writable makes sure that a table can be made again, before anything is done
+// about one that looks damaged: it may only be hidden from this process.
+func (w *Workspace) writable() error {
+	root := filepath.Join(w.Data, dirRoot)
+	if err := diskio.MkdirAll(root, 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(root, ".probe-*")
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
 func (w *Workspace) note(format string, args ...any) {
