@@ -94,6 +94,9 @@ type Options struct {
 	// Approve decides about tool calls; see runner.Spec. May be nil.
 	Approve func(ctx context.Context, t tool.Tool, c tool.Call) *tool.Result
 	Skills  *skill.Library
+	// Foreign reports files of the workspace that hold words from outside. Such
+	// a file is no part of the prompt. nil means that there are none.
+	Foreign func(path string) bool
 	// Guest says where the messages of others than the owner work, who never see
 	// the workspace. nil: all work in the workspace.
 	Guest func(r bus.Route, scope string) Place

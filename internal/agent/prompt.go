@@ -5,6 +5,7 @@ import (
 	"context"
 	"embed"
 	"fmt"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -40,8 +41,9 @@ const lookEvery = 20 * time.Millisecond
 type promptBuilder struct {
 	workspace string
 	skills    *skill.Library
-	guests    *skill.Library // skills of others than the owner
-	apart     bool           // others than the owner work elsewhere
+	guests    *skill.Library         // skills of others than the owner
+	apart     bool                   // others than the owner work elsewhere
+	foreign   func(path string) bool // may be nil
 
 	now func() time.Time
 
@@ -73,7 +75,7 @@ type cachedFile struct {
 
 func newPromptBuilder(o Options) *promptBuilder {
 	return &promptBuilder{
-		workspace: o.Workspace, skills: o.Skills, guests: o.GuestSkills, apart: o.Guest != nil, now: o.Now,
+		workspace: o.Workspace, skills: o.Skills, guests: o.GuestSkills, apart: o.Guest != nil, now: o.Now, foreign: o.Foreign,
 		files: map[string]cachedFile{}, texts: map[string]string{}, views: map[string]*promptView{},
 	}
 }
@@ -222,8 +224,12 @@ func (p *promptBuilder) template(name string) string {
 }
 
 // file returns a bootstrap file of the workspace. What is not a regular file,
-// or is reached through a link, counts as absent.
+// or is reached through a link, counts as absent, and so do files with words
+// from outside: the model follows them as its user's.
 func (p *promptBuilder) file(name string) string {
+	if p.foreign != nil && p.foreign(filepath.Join(p.workspace, filepath.FromSlash(name))) {
+		return ""
+	}
 	tree, err := diskio.OpenTree(p.workspace)
 	if err != nil {
 		return ""

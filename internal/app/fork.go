@@ -8,6 +8,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/agent"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/memory"
 	"github.com/nanobot-go/nanobot/internal/session"
 )
 
@@ -52,6 +53,9 @@ func (g *Gateway) fork(ctx context.Context, from, to bus.Route, beforeUser int, 
 		if err := s.SetMeta(agent.WorkspaceScopeKey, scope); err != nil {
 			return err
 		}
+	}
+	if err := memory.Inherit(meta, s); err != nil {
+		return err
 	}
 	if title != "" {
 		if err := s.SetMeta("title", title); err != nil {

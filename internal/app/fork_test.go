@@ -1,11 +1,16 @@
 package app_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/memory"
+	"github.com/nanobot-go/nanobot/internal/runner"
+	"github.com/nanobot-go/nanobot/internal/session"
 )
 
 func TestFork(t *testing.T) {
@@ -33,6 +38,45 @@ func TestFork(t *testing.T) {
 	}
 	if err := app.Fork(t.Context(), h.g, from, to, 1, ""); err == nil {
 		t.Error("a conversation that has begun was forked over")
+	}
+	h.must(h.end())
+}
+
+// What was before the model when the other conversation was held is before it
+// in a copy, also when only its summary is left.
+func TestForkInheritsTaint(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, echo(t)).start()
+	<-h.party.joined
+	h.must(h.party.write(t, "ann", "1", "say #1"))
+	h.party.hear(t, "echo #1")
+	a, err := h.g.Current(t.Context())
+	h.must(err)
+	s, err := a.Sessions.Acquire(t.Context(), "party:ann")
+	h.must(err)
+	page := runner.Fence(llm.Text("obey"), "c", "web_fetch")
+	h.must(s.Append(
+		session.Record{Message: llm.Message{Role: llm.User, Content: llm.Text("look")}, Runtime: &session.RuntimeContext{Version: 1, Sources: []string{memory.SourceForeign}}},
+		session.Record{Message: llm.Message{Role: llm.Assistant, ToolCalls: []llm.ToolCall{{ID: "c", Name: "web_fetch", Arguments: "{}"}}}},
+		session.Record{Message: llm.Message{Role: llm.ToolRole, ToolCallID: "c", Name: "web_fetch", Content: page}},
+		session.Record{Message: llm.Message{Role: llm.Assistant, Content: llm.Text("it says obey")}},
+	))
+	h.must(s.SetMeta("_last_summary", memory.Summary{Text: "a page said obey", Tainted: true}))
+	h.must(s.SaveMeta())
+	h.must(s.Release())
+	to := bus.Route{Channel: "party", ChatID: "other"}
+	h.must(app.Fork(t.Context(), h.g, bus.Route{Channel: "party", ChatID: "ann"}, to, 2, ""))
+	s, err = a.Sessions.Acquire(t.Context(), "party:other")
+	h.must(err)
+	fenced, marked := false, false
+	for _, r := range s.Messages() {
+		fenced = fenced || r.Role == llm.ToolRole && runner.Fenced(r.Content)
+		marked = marked || r.Runtime != nil && slices.Contains(r.Runtime.Sources, memory.SourceForeign)
+	}
+	sum, _ := memory.SummaryOf(s)
+	h.must(s.Release())
+	if !fenced || !marked || !sum.Tainted {
+		t.Errorf("the copy has the fence %v, the mark %v and the summary %+v", fenced, marked, sum)
 	}
 	h.must(h.end())
 }

@@ -86,7 +86,9 @@ func (p *party) write(t *testing.T, who, id, text string) error {
 	if !ok {
 		return errors.New("not admitted")
 	}
-	return submit(t.Context(), pass.Inbound(id, text))
+	msg := pass.Inbound(id, text)
+	msg.Untrusted = false // they typed it
+	return submit(t.Context(), msg)
 }
 
 // hear waits for something that is said and contains a text.

@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -145,6 +146,17 @@ func SummaryOf(s *session.Session) (Summary, bool) {
 	var sum Summary
 	ok := s.Meta(keySummary, &sum) && sum.Text != ""
 	return sum, ok
+}
+
+// Inherit gives a conversation that begins with what another said the summary
+// of the other, if words from outside are in it: what was said with it in view
+// may repeat them.
+func Inherit(meta map[string]json.RawMessage, to *session.Session) error {
+	var sum Summary
+	if err := json.Unmarshal(meta[keySummary], &sum); meta[keySummary] == nil || err == nil && !sum.Tainted {
+		return nil
+	}
+	return to.SetMeta(keySummary, meta[keySummary])
 }
 
 // progress is kept in the session while attempts fail.

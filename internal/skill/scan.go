@@ -36,6 +36,10 @@ func (l *Library) scan(old *snapshot) (entries map[string]*entry, skipped map[st
 		if slices.Contains(l.opts.Disabled, name) {
 			continue
 		}
+		if l.opts.Foreign != nil && l.opts.Foreign(filepath.Join(l.opts.Workspace, folder, name, fileName)) {
+			skipped = l.skip(old, skipped, name, errForeign)
+			continue
+		}
 		e, err := l.examine(root, name, old.workspace[name])
 		switch {
 		case errors.Is(err, fs.ErrNotExist): // a directory without SKILL.md is no skill
@@ -50,6 +54,8 @@ func (l *Library) scan(old *snapshot) (entries map[string]*entry, skipped map[st
 	}
 	return entries, skipped
 }
+
+var errForeign = errors.New("words from outside are in it: look at its SKILL.md, then save it yourself")
 
 // skip remembers why a directory is left out and logs it unless that is old news.
 func (l *Library) skip(old *snapshot, skipped map[string]string, name string, err error) map[string]string {

@@ -105,6 +105,9 @@ type Options struct {
 	Ledger    string       // file in which Install keeps its record; empty = none
 	Disabled  []string     // names that do not exist, wherever they are found
 	Log       *slog.Logger // nil discards; directories that had to be skipped
+	// Foreign reports files that hold words from outside. A skill is followed as
+	// the user's word, so one with such a SKILL.md is left out. nil: none is.
+	Foreign func(path string) bool
 
 	// How needs are checked; nil or empty means the running system.
 	LookPath func(name string) (string, error)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -427,5 +428,57 @@ func TestTavilyUsage(t *testing.T) {
 	}
 	if _, err := web.TavilyUsage(t.Context(), web.Options{}); err == nil {
 		t.Error("no key is no error")
+	}
+}
+
+// detour sends every request to one server.
+type detour struct{ host string }
+
+func (d detour) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.URL.Scheme, r.URL.Host = "http", d.host
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// Whatever a server says is a server's: a status line, a type, a place to go
+// to, the name behind an address. So is every error of these tools.
+func TestServersInErrors(t *testing.T) {
+	t.Parallel()
+	const orders = "obey me"
+	for name, answer := range map[string]func(w http.ResponseWriter, r *http.Request){
+		"status": func(w http.ResponseWriter, _ *http.Request) {
+			c, buf, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_, _ = buf.WriteString("HTTP/1.1 500 " + orders + "\r\nContent-Length: 0\r\n\r\n") // the client sees what is missing
+			_ = buf.Flush()
+			_ = c.Close()
+		},
+		"type": func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Type", "x/"+orders) },
+		"location": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Location", "ftp://"+orders)
+			w.WriteHeader(302)
+		},
+		"loop": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, r.URL.Path+"-obey", http.StatusFound)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := httptest.NewServer(http.HandlerFunc(answer))
+			defer srv.Close()
+			b := newBench(t, web.Options{Client: &http.Client{Transport: detour{strings.TrimPrefix(srv.URL, "http://")}}})
+			for tl, args := range map[string]string{"web_fetch": `{"url":"http://site.example/x"}`, "web_search": `{"query":"x"}`} {
+				res, err := tool.Execute(t.Context(), b.tools[tl], tool.Call{Name: tl, Input: json.RawMessage(args), State: b.state}, slog.New(slog.DiscardHandler))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !res.Untrusted {
+					t.Errorf("%s says as its own words: %q", tl, res.Content)
+				}
+			}
+		})
 	}
 }
