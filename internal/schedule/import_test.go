@@ -69,7 +69,7 @@ not json
 	}
 	for _, name := range []string{"1-tdl_a.json", "2-tdl_b.json"} {
 		data, err := os.ReadFile(filepath.Join(s.triggers.inbox(), name))
-		if err != nil || !strings.Contains(string(data), `"untrusted":true`) {
+		if err != nil || strings.Contains(string(data), `"trusted":true`) {
 			t.Errorf("%s: %s %v; nothing says who wrote it", name, data, err)
 		}
 	}
