@@ -424,6 +424,12 @@ func (t *Tree) Lstat(name string) (fs.FileInfo, error) {
 	if clean == "." {
 		return t.root.Lstat(".")
 	}
+	if info, err := t.lstatKernel(clean); err == nil {
+		return info, nil
+	} else if errors.Is(err, fs.ErrNotExist) {
+		return nil, t.describe("lstat", clean, fs.ErrNotExist)
+	}
+
 	dir, base, done, err := t.parent(clean)
 	if err != nil {
 		return nil, err

@@ -15,15 +15,8 @@ const kernelWay = true
 // link at all. Any error but fs.ErrNotExist means that the caller goes step by
 // step, which works on kernels before 5.6, too, and can say what is wrong.
 func (t *Tree) openKernel(clean string) (*os.File, error) {
-	if t.self == nil {
-		return nil, errors.ErrUnsupported
-	}
-	seen, err := t.beneath(clean, unix.O_PATH)
+	info, err := t.lstatKernel(clean) // a device is not opened at all
 	if err != nil {
-		return nil, err
-	}
-	info, err := seen.Stat() // a device is not opened at all
-	if err = errors.Join(err, seen.Close()); err != nil {
 		return nil, err
 	}
 	if err := t.mustBeFile(clean, info); err != nil {
@@ -39,6 +32,20 @@ func (t *Tree) openKernel(clean string) (*os.File, error) {
 	}
 
 	return f, nil
+}
+
+// lstatKernel describes a name in one step of the kernel. Errors are as those of
+// openKernel.
+func (t *Tree) lstatKernel(clean string) (fs.FileInfo, error) {
+	if t.self == nil {
+		return nil, errors.ErrUnsupported
+	}
+	seen, err := t.beneath(clean, unix.O_PATH)
+	if err != nil {
+		return nil, err
+	}
+	info, err := seen.Stat()
+	return info, errors.Join(err, seen.Close())
 }
 
 func (t *Tree) beneath(clean string, flags uint64) (*os.File, error) {

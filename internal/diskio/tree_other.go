@@ -4,6 +4,7 @@ package diskio
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 )
 
@@ -11,3 +12,5 @@ import (
 const kernelWay = false
 
 func (t *Tree) openKernel(string) (*os.File, error) { return nil, errors.ErrUnsupported }
+
+func (t *Tree) lstatKernel(string) (fs.FileInfo, error) { return nil, errors.ErrUnsupported }
