@@ -45,6 +45,7 @@ var byPathAllowed = map[string]string{
 
 	"internal/api/media.go":   "keeps received files in the data folder",
 	"internal/api/request.go": "removes received files in the data folder",
+	"internal/api/nonce.go":   "keeps used nonces in the data folder",
 
 	"internal/app/backup.go":         "reads the data folder by path; the workspace goes through a tree",
 	"internal/app/backup_own.go":     "finds out whether the workspace and the data folder are one",
@@ -62,12 +63,16 @@ var byPathAllowed = map[string]string{
 	"internal/app/netproxy.go":       "removes its own temporary folder",
 	"internal/app/owner.go":          "keeps the owner's chat in the data folder",
 	"internal/app/reload.go":         "copies the configuration in the data folder",
-	"internal/app/schedule.go":       "moves jobs of older versions",
 	"internal/app/seal.go":           "resolves the path of the workspace itself",
 	"internal/app/security.go":       "looks at the configuration and the data folder",
 	"internal/app/serve.go":          "watches the configuration",
 	"internal/app/speech.go":         "reads received recordings in the data folder",
 	"internal/app/workspace.go":      "makes the workspace",
+	"internal/app/contain.go":        "looks whether names exist to judge a command, and makes the cache in the data folder",
+	"internal/app/guest_media.go":    "copies received files inside the data folder",
+	"internal/app/guests.go":         "makes the folders of guests in the data folder",
+	"internal/app/hide.go":           "looks whether names exist to hide them",
+	"internal/app/takeover.go":       "looks whether the workspace itself exists",
 
 	"internal/channel/channeltest/suite.go":   "is for tests of channels",
 	"internal/channel/deliver.go":             "looks at files to send, which are copies in the data folder",
@@ -114,6 +119,7 @@ var byPathAllowed = map[string]string{
 	"internal/memory/history_file.go":     "keeps the history in the data folder",
 	"internal/memory/history_import.go":   "keeps the history in the data folder; the workspace goes through a tree",
 	"internal/memory/history_mirror.go":   "keeps originals in the data folder; the workspace goes through a tree",
+	"internal/memory/history_foreign.go":  "keeps entries in the data folder; the workspace goes through a tree",
 
 	"internal/runner/offload.go": "keeps results of tools in the data folder",
 
@@ -121,10 +127,11 @@ var byPathAllowed = map[string]string{
 	"internal/schedule/run.go":     "keeps jobs in the data folder",
 	"internal/schedule/store.go":   "keeps jobs in the data folder",
 	"internal/schedule/trigger.go": "keeps triggers in the data folder",
+	"internal/schedule/import.go":  "keeps jobs in the data folder and removes those of an older data folder; the workspace goes through a tree",
 
 	"internal/session/archive.go":         "keeps conversations in the data folder",
-	"internal/session/copyback.go":        "writes copies of conversations for older versions",
-	"internal/session/import.go":          "takes over conversations of older versions",
+	"internal/session/copyback.go":        "makes the workspace itself; the copies go through a tree",
+	"internal/session/import.go":          "keeps conversations in the data folder; the workspace goes through a tree",
 	"internal/session/journal.go":         "keeps conversations in the data folder",
 	"internal/session/list.go":            "keeps conversations in the data folder",
 	"internal/session/recent.go":          "keeps conversations in the data folder",
@@ -135,7 +142,9 @@ var byPathAllowed = map[string]string{
 	"internal/session/search/source.go":   "reads conversations in the data folder",
 	"internal/session/session.go":         "keeps conversations in the data folder",
 	"internal/session/store.go":           "keeps conversations in the data folder",
-	"internal/session/workspace.go":       "tells workspaces apart",
+	"internal/session/workspace.go":       "keeps the identity of workspaces in the data folder and looks at the workspace itself",
+	"internal/session/migrate.go":         "removes its own temporary file in the data folder",
+	"internal/session/root_darwin.go":     "tells the workspace itself from other folders",
 
 	"internal/skill/archive.go":  "reads an archive that the user names",
 	"internal/skill/bundle.go":   "looks at what the user names; the content goes through a tree",
