@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
 
 	"github.com/nanobot-go/nanobot/internal/agent"
@@ -118,20 +117,4 @@ func createIn(tree *diskio.Tree, name string, body []byte) (bool, error) {
 // which is no reason not to start.
 func passes(err error) bool {
 	return errors.Is(err, diskio.ErrLink) || errors.Is(err, diskio.ErrNotRegular) || errors.Is(err, diskio.ErrChanged)
-}
-
-// writeNew creates a file and reports false if it was there already.
-func writeNew(path string, body []byte) (bool, error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if errors.Is(err, fs.ErrExist) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	if _, err := f.Write(body); err != nil {
-		_ = f.Close() // the write error is what matters
-		return false, err
-	}
-	return true, f.Close()
 }
