@@ -69,8 +69,6 @@ var byPathAllowed = map[string]string{
 	"internal/app/speech.go":         "reads received recordings in the data folder",
 	"internal/app/workspace.go":      "makes the workspace",
 	"internal/app/contain.go":        "looks whether names exist to judge a command, and makes the cache in the data folder",
-	"internal/app/guest_media.go":    "copies received files inside the data folder",
-	"internal/app/guests.go":         "makes the folders of guests in the data folder",
 	"internal/app/hide.go":           "looks whether names exist to hide them",
 	"internal/app/takeover.go":       "looks whether the workspace itself exists",
 
