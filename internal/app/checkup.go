@@ -222,7 +222,7 @@ func linkedNames(workspace string) []string {
 	}
 	defer tree.Close() //nolint:errcheck // only read
 
-	links := tree.Links(append(followedFiles(), followedFolders()...)...)
+	links := tree.Links(slices.Concat(followedFiles(), followedFolders(), []string{".git"})...)
 	for _, dir := range followedFolders() {
 		entries, _ := tree.ReadDir(dir) // a folder that is a link is in the list already
 		for _, e := range entries {

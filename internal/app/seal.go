@@ -1,7 +1,7 @@
 package app
 
 import (
-	"os"
+	"path"
 	"path/filepath"
 	"sync"
 
@@ -15,7 +15,20 @@ type seal struct {
 
 	mu      sync.Mutex
 	running int
-	made    []string // repositories whose hooks stand there only for the seal
+	made    []stand
+}
+
+// stand is a folder of hooks that stands there only for the seal: where the
+// search began, without links, and its name from there.
+type stand struct{ base, name string }
+
+// open opens a folder that a command works in. Only the way to the workspace
+// itself may contain links, because the owner chose it.
+func (s *seal) open(dir string) (*diskio.Tree, error) {
+	if dir == s.workspace {
+		return diskio.OpenTree(dir)
+	}
+	return diskio.OpenTreeAt(dir)
 }
 
 // followed returns what the agent follows of a folder, for the sandbox to make
@@ -25,68 +38,61 @@ func (s *seal) followed(dir string) (paths []string, unsealed bool) {
 	if !within(s.workspace, dir) && !within(resolved(s.workspace), dir) {
 		return nil, false
 	}
+	tree, err := diskio.OpenTree(s.workspace)
+	if err != nil {
+		return nil, true
+	}
+	defer tree.Close() //nolint:errcheck // only folders were made through it
+
 	for _, name := range followedFiles() {
-		path := filepath.Join(s.workspace, name)
-		if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() {
-			paths = append(paths, path)
+		if info, err := tree.Lstat(name); err == nil && info.Mode().IsRegular() {
+			paths = append(paths, filepath.Join(s.workspace, filepath.FromSlash(name)))
 		}
 	}
 	for _, name := range followedFolders() {
-		path := filepath.Join(s.workspace, name)
-		if !isFolder(path) {
-			_ = os.Mkdir(path, 0o700) // fails if something else is there
-		}
-		if !isFolder(path) {
+		if tree.MkdirAll(name, 0o700) != nil { // something else is there, or a link
 			unsealed = true
 			continue
 		}
-		paths = append(paths, path)
+		paths = append(paths, filepath.Join(s.workspace, filepath.FromSlash(name)))
 	}
 	return paths, unsealed
 }
 
 // repositories returns the hooks and settings of the repositories in a folder,
 // which name programs that git runs by itself; done says that the command has
-// ended. Missing folders of hooks are made, so that they can be sealed.
+// ended. Missing folders of hooks are made, so that they can be sealed. Commands
+// may be changing names meanwhile, so no link is followed.
 func (s *seal) repositories(dir string) (paths []string, done func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.running++
-	found := repositories(dir)
-	if own := filepath.Join(dir, ".git"); isFolder(own) {
-		found = append(found, own)
-	}
-	for _, dir := range found {
-		hooks := filepath.Join(dir, "hooks")
-		if s.makeHooks(dir) {
-			s.made = append(s.made, dir)
-		}
-		paths = append(paths, hooks, filepath.Join(dir, "config"), filepath.Join(dir, "config.worktree"))
-	}
-	return paths, sync.OnceFunc(func() {
+	done = sync.OnceFunc(func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.end()
 	})
-}
 
-// makeHooks makes the folder of hooks that a repository lacks. Commands may be
-// changing names meanwhile, so no link is followed.
-func (s *seal) makeHooks(repository string) (made bool) {
-	tree, err := diskio.OpenTree(filepath.Dir(repository))
+	tree, err := s.open(dir)
 	if err != nil {
-		return false
+		return nil, done // a command cannot work there, either
 	}
-	defer tree.Close() //nolint:errcheck // nothing was written through it
-	if _, err := tree.Lstat(".git/hooks"); err == nil {
-		return false
+	defer tree.Close() //nolint:errcheck // only folders were made through it
+	found := repositories(tree)
+	if info, err := tree.Lstat(".git"); err == nil && info.IsDir() {
+		found = append(found, ".git")
 	}
-	return tree.MkdirAll(".git/hooks", 0o700) == nil
-}
+	for _, repository := range found {
+		hooks := path.Join(repository, "hooks")
+		if tree.Mkdir(hooks, 0o700) == nil {
+			s.made = append(s.made, stand{tree.Path(), hooks})
+		}
+		for _, part := range []string{"hooks", "config", "config.worktree"} {
+			paths = append(paths, filepath.Join(dir, filepath.FromSlash(repository), part))
+		}
+	}
 
-func isFolder(path string) bool {
-	info, err := os.Lstat(path)
-	return err == nil && info.IsDir()
+	return paths, done
 }
 
 // resolved is a path without links, if it exists.
@@ -103,9 +109,11 @@ func (s *seal) end() {
 	if s.running--; s.running > 0 {
 		return
 	}
-	for _, dir := range s.made {
-		if tree, err := diskio.OpenTree(filepath.Dir(dir)); err == nil {
-			_ = tree.Remove(".git/hooks") // only if it is empty
+	for _, m := range s.made {
+		if tree, err := diskio.OpenTreeAt(m.base); err == nil {
+			if info, err := tree.Lstat(m.name); err == nil && info.IsDir() {
+				_ = tree.Remove(m.name) // only if it is empty
+			}
 			_ = tree.Close()
 		}
 	}
@@ -120,12 +128,12 @@ const (
 	repositoryFolders = 256
 )
 
-// repositories lists the folders named .git below a workspace, its own aside.
-// What lies deeper, behind a link or in a folder of packages is not found, and
-// neither is a repository that a command makes itself or moves elsewhere.
-func repositories(workspace string) []string {
+// repositories lists the folders named .git below a tree, its own aside. What
+// lies deeper, behind a link or in a folder of packages is not found, and neither
+// is a repository that a command makes itself or moves elsewhere.
+func repositories(tree *diskio.Tree) []string {
 	var out []string
-	level := []string{workspace}
+	level := []string{"."}
 	left := repositoryFolders
 	for range repositoryDepth + 1 {
 		var next []string
@@ -133,16 +141,16 @@ func repositories(workspace string) []string {
 			if left--; left < 0 {
 				return out
 			}
-			list, _ := os.ReadDir(dir) // what cannot be read here cannot be reached by the command
+			list, _ := tree.ReadDir(dir) // what cannot be read here cannot be reached by the command
 			for _, e := range list {
-				switch path := filepath.Join(dir, e.Name()); {
+				switch name := path.Join(dir, e.Name()); {
 				case !e.IsDir():
 				case e.Name() == ".git":
-					if dir != workspace {
-						out = append(out, path)
+					if dir != "." {
+						out = append(out, name)
 					}
 				case e.Name()[0] != '.' && e.Name() != "node_modules" && e.Name() != "__pycache__":
-					next = append(next, path)
+					next = append(next, name)
 				}
 			}
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/sandbox"
 )
 
@@ -34,10 +35,12 @@ func TestRepositories(t *testing.T) {
 	if err := os.Symlink("a", filepath.Join(ws, "link")); err != nil {
 		t.Fatal(err)
 	}
-	got := repositories(ws)
-	for i := range got {
-		got[i], _ = filepath.Rel(ws, got[i])
+	tree, err := diskio.OpenTree(ws)
+	if err != nil {
+		t.Fatal(err)
 	}
+	defer tree.Close() //nolint:errcheck // only read
+	got := repositories(tree)
 	slices.Sort(got)
 	if diff := cmp.Diff([]string{"a/.git", "a/sub/.git", "b/c/d/.git"}, got); diff != "" {
 		t.Errorf("repositories (-want +got):\n%s", diff)
@@ -47,7 +50,7 @@ func TestRepositories(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := len(repositories(ws)); got > 3 {
+	if got := len(repositories(tree)); got > 3 {
 		t.Errorf("%d repositories among many folders", got)
 	}
 }
@@ -151,10 +154,58 @@ func TestHooksAreNotMadeBehindALink(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &seal{workspace: ws}
-	if s.makeHooks(filepath.Join(ws, ".git")) {
-		t.Error("hooks were made")
+	paths, done := s.repositories(ws)
+	if len(paths) > 0 {
+		t.Errorf("sealed %q", paths)
 	}
+	done()
 	if list, _ := os.ReadDir(outside); len(list) > 0 {
 		t.Errorf("outside: %v", list)
+	}
+}
+
+// A seal neither plants nor removes anything behind a link, whether it was there
+// before or took the place of what the seal made.
+func TestSealFollowsNoLink(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"AGENTS.md", "HEARTBEAT.md", "memory", "skills"} {
+		base := t.TempDir()
+		ws, out := filepath.Join(base, "ws"), filepath.Join(base, "out")
+		for _, dir := range []string{ws, out} {
+			if err := os.MkdirAll(dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.Symlink(filepath.Join(out, "planted"), filepath.Join(ws, name)); err != nil {
+			t.Fatal(err)
+		}
+		s := &seal{workspace: ws}
+		if paths, _ := s.followed(ws); slices.Contains(paths, filepath.Join(ws, name)) {
+			t.Errorf("%s is a link and sealed: %q", name, paths)
+		}
+		if list, err := os.ReadDir(out); err != nil || len(list) > 0 {
+			t.Errorf("%s: outside are %v, %v", name, list, err)
+		}
+	}
+
+	base := t.TempDir()
+	ws, out := filepath.Join(base, "ws"), filepath.Join(base, "out")
+	makeRepositories(t, ws, "project")
+	if err := os.MkdirAll(filepath.Join(out, "hooks"), 0o700); err != nil { // empty, so that a removal would succeed
+		t.Fatal(err)
+	}
+	s := &seal{workspace: ws}
+	_, done := s.repositories(ws)
+	for _, change := range []error{
+		os.RemoveAll(filepath.Join(ws, "project", ".git")),
+		os.Symlink(out, filepath.Join(ws, "project", ".git")),
+	} {
+		if change != nil {
+			t.Fatal(change)
+		}
+	}
+	done()
+	if _, err := os.Stat(filepath.Join(out, "hooks")); err != nil {
+		t.Errorf("a folder outside was removed: %v", err)
 	}
 }
