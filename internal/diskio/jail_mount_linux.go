@@ -149,37 +149,55 @@ func unescapeMount(s string) string {
 
 // mountedNames are the further names that paths have through mounts: a folder
 // that is bound into a workspace shows protected files there, too. Names that
-// cover the workspace are left out, as whoever mounted it there meant it.
+// cover the workspace are left out, as whoever mounted it there meant it, and so
+// is what comes from the workspace itself although it lies in a protected folder.
 func mountedNames(all []mount, paths []string, workspace string) (names []string) {
-	add := func(name string) {
-		if _, covers := under(name, workspace, false); !covers {
-			names = append(names, name)
-		}
-	}
+	wsDisk, wsRoot, _ := onDisk(all, workspace)
 	for _, p := range paths {
-		own := -1
-		for i, m := range all {
-			if _, ok := under(m.point, p, false); ok && (own < 0 || len(m.point) >= len(all[own].point)) {
-				own = i
-			}
-		}
+		disk, root, own := onDisk(all, p)
 		if own < 0 {
 			continue
 		}
-		rel, _ := under(all[own].point, p, false)
-		onDisk := filepath.Join(all[own].root, rel)
+		_, around := under(root, wsRoot, false)
+		around = around && disk == wsDisk && root != wsRoot
+
 		for i, m := range all {
-			if i == own || m.disk != all[own].disk {
+			if i == own || m.disk != disk {
 				continue
 			}
-			if below, ok := under(m.root, onDisk, false); ok {
-				add(filepath.Join(m.point, below))
-			} else if _, ok := under(onDisk, m.root, false); ok {
-				add(m.point)
+			name := ""
+			if below, ok := under(m.root, root, false); ok {
+				name = filepath.Join(m.point, below)
+			} else if _, ok := under(root, m.root, false); ok {
+				if _, ours := under(wsRoot, m.root, false); ours && around {
+					continue
+				}
+				name = m.point
+			} else {
+				continue
+			}
+			if _, covers := under(name, workspace, false); !covers {
+				names = append(names, name)
 			}
 		}
 	}
 	return names
+}
+
+// onDisk finds the disk of a path, the path there, and the mount that shows it;
+// -1 if there is none.
+func onDisk(all []mount, p string) (disk, root string, own int) {
+	own = -1
+	for i, m := range all {
+		if _, ok := under(m.point, p, false); ok && (own < 0 || len(m.point) >= len(all[own].point)) {
+			own = i
+		}
+	}
+	if own < 0 {
+		return "", "", own
+	}
+	rel, _ := under(all[own].point, p, false)
+	return all[own].disk, filepath.Join(all[own].root, rel), own
 }
 
 // processMounts are the places, besides the usual one, where the inside of

@@ -34,9 +34,11 @@ this is no line of the table
 		"on a mount": {"/home/u/ws/etc/passwd", "/home/u/ws", []string{
 			"/etc/passwd",
 		}},
-		"workspace in it": {"/home/u/.ssh", "/srv/ws/deep", []string{"/mnt/whole/@home/u/.ssh", "/home/u/ws/my keys", "/home/u/ws/old"}},
-		"nowhere else":    {"/var/x", "/home/u/ws", nil},
-		"neighbour":       {"/home/u/.sshd", "/home/u/ws", []string{"/mnt/whole/@home/u/.sshd"}},
+		"workspace in it":      {"/home/u/.ssh", "/srv/ws/deep", []string{"/mnt/whole/@home/u/.ssh", "/home/u/ws/my keys", "/home/u/ws/old"}},
+		"around the workspace": {"/home/u", "/home/u/ws", []string{"/mnt/whole/@home/u", "/home/u/ws/my keys", "/home/u/ws/old", "/srv/ws"}},
+		"of the workspace":     {"/home/u/.ssh", "/home/u/.ssh/old", []string{"/mnt/whole/@home/u/.ssh", "/home/u/ws/my keys", "/srv/ws"}},
+		"nowhere else":         {"/var/x", "/home/u/ws", nil},
+		"neighbour":            {"/home/u/.sshd", "/home/u/ws", []string{"/mnt/whole/@home/u/.sshd"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
