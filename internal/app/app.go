@@ -116,6 +116,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	if err := a.build(ctx, o); err != nil {
 		return nil, err
 	}
+	a.noteForeign()
 	return a, nil
 }
 
@@ -196,14 +197,14 @@ func (a *App) build(ctx context.Context, o Options) error {
 	}
 	var set *tool.Set
 	skills := skill.Options{
-		Workspace: a.Workspace, Disabled: def.DisabledSkills, Log: o.Log, Getenv: lookup(o.Env), Ledger: SkillLedger(a.Config),
+		Workspace: a.Workspace, Disabled: def.DisabledSkills, Log: o.Log, Getenv: lookup(o.Env), Ledger: SkillLedger(a.Config), Foreign: a.foreign,
 		HasTool: func(name string) bool {
 			_, ok := set.Get(name)
 			return ok || name == "my" && a.Config.Config.Tools.My.Enable
 		},
 	}
 	a.Skills = skill.Open(skills)
-	skills.Workspace, skills.Ledger = "", "" // guests have those that everybody has
+	skills.Workspace, skills.Ledger, skills.Foreign = "", "", nil // guests have those that everybody has
 	guestSkills := skill.Open(skills)
 	set, media, err := a.tools(o) //nolint:contextcheck // what commands need begins with the first one and ends with the app
 	if err != nil {
@@ -233,7 +234,7 @@ func (a *App) build(ctx context.Context, o Options) error {
 	}
 	home, _ := os.UserHomeDir() // only shortens paths in hints
 	a.Agent, err = agent.New(agent.Options{
-		Workspace: a.Workspace, Results: a.results(), Sessions: store, Runtime: a.models.runtime, Presets: a.models.presets(),
+		Workspace: a.Workspace, Results: a.results(), Foreign: a.foreign, Sessions: store, Runtime: a.models.runtime, Presets: a.models.presets(),
 		Tools: set, MoreTools: a.moreTools(), Missing: a.missingTools(), Skills: a.Skills, Media: media, Folder: a.folder, UserShell: a.userShell(o), Restart: o.Restart,
 		Hooks: append(slices.Clone(o.Hooks), runner.Hooks{AfterTool: a.safety.after(a, o)}), Approve: a.safety.approve(a, o),
 		Secrets: a.safety.secrets, Clean: a.vault(o).clean, Undo: undoer{a.others}, Guest: a.guestPlace, GuestSkills: guestSkills, Ended: a.ended,

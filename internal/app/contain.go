@@ -97,6 +97,10 @@ func (o *origins) foreign(path string) bool {
 	return err != nil || s.Foreign(path)
 }
 
+// foreign reports whether a file of the workspace came from outside, for those
+// who would follow what it says.
+func (a *App) foreign(path string) bool { return a.safety == nil || a.safety.origins.foreign(path) }
+
 // record is the record of the files of a call; nil for people with a scope,
 // whose files are all from outside for the owner.
 func (s *safety) record(c tool.Call) (*origin.Store, error) {

@@ -13,6 +13,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/sandbox"
+	"github.com/nanobot-go/nanobot/internal/tool/mcp"
 )
 
 // pythonConfigs are configurations as people bring them along: no sandbox, no
@@ -128,7 +129,7 @@ func TestServersDoNotSeeOurData(t *testing.T) {
 		}
 		cmd := exec.CommandContext(t.Context(), "/bin/bash", filepath.Join(home, "servers", "mine", "run.sh"))
 		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "DATA=" + home, fmt.Sprintf("AGENT=%d", os.Getpid())}
-		cleanup, err := cover(cmd)
+		cleanup, err := cover(mcp.Server{}, cmd)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -87,13 +87,7 @@ func (a *App) guard(o Options) error {
 		log:     o.Log,
 	}
 	id := filepath.Base(a.Sessions.Dir())
-	s.origins = &origins{
-		dir:       filepath.Join(a.Config.DataDir, "origin"),
-		workspace: a.Workspace,
-		name:      id,
-		cache:     filepath.Join(a.Config.DataDir, "cache", id),
-		log:       o.Log,
-	}
+	s.origins = originsOf(a.Config, a.Workspace, id, o.Log)
 	deny, denyWrite := a.protectedPaths()
 	s.protected, s.names = deny, a.protectedNames()
 	for _, p := range denyWrite {

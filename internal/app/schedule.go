@@ -40,6 +40,7 @@ func (a *App) openSchedule(o Options) (err error) {
 	}
 	so.Stop = func(ctx context.Context, in bus.Inbound) { a.Agent.StopMessage(ctx, in) }
 	so.Preview = a.preview
+	so.Foreign = a.foreign
 	so.Began, so.Ended = a.figures.began, a.figures.ended
 	so.Now, so.Log = o.Now, o.Log
 	if g.Heartbeat.Enabled {

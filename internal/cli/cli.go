@@ -114,6 +114,7 @@ func (c *command) commands() []entry {
 		{"status", c.statusCommand},
 		{"sessions", c.sessionsCommand},
 		{"migrate", c.migrateCommand},
+		{"trust", c.trustCommand},
 		{"memory", c.memoryCommand},
 		{"undo", c.undoCommand},
 		{"config", c.configCommand},

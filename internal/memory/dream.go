@@ -46,6 +46,9 @@ type DreamOptions struct {
 
 	// Notify tells the owner something that needs no answer. May be nil.
 	Notify func(ctx context.Context, text string)
+	// Writing is told of a file of the workspace and its new content just before
+	// it is written, so that the change is known to be ours. May be nil.
+	Writing func(name, content string) error
 	Now    func() time.Time
 	Log    *slog.Logger
 }

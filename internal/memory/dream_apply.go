@@ -105,6 +105,11 @@ func (d *Dream) finish(ctx context.Context) {
 // perform does the steps of a change; each may be done again.
 func (d *Dream) perform(ctx context.Context, c change, root *diskio.Tree, committed func(id string, changed bool)) error {
 	for i := range c.Pages {
+		if d.o.Writing != nil {
+			if err := d.o.Writing(c.Pages[i].Name, c.Pages[i].After); err != nil {
+				return fmt.Errorf("write %s: %w", c.Pages[i].Name, err)
+			}
+		}
 		if err := c.Pages[i].write(root); err != nil {
 			return fmt.Errorf("write %s: %w", c.Pages[i].Name, err)
 		}

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/diskio"
@@ -166,7 +167,7 @@ func (s *Store) apply(data []byte) {
 				s.sums[e.sum] = true
 			}
 			if !e.foreign {
-				delete(s.sums, e.sum)
+				s.trusted(l.Path, e)
 			}
 		case opForget:
 			delete(s.entries, l.Path)
@@ -178,6 +179,19 @@ func (s *Store) apply(data []byte) {
 			}
 		case opDrop:
 			delete(s.windows, l.ID)
+		}
+	}
+}
+
+// trusted forgets the contents that a trusted file or folder holds.
+func (s *Store) trusted(name string, e entry) {
+	delete(s.sums, e.sum)
+	if !e.dir {
+		return
+	}
+	for path, old := range s.entries {
+		if strings.HasPrefix(path, name+"/") {
+			delete(s.sums, old.sum)
 		}
 	}
 }

@@ -193,12 +193,40 @@ func TestTrustOfAFolder(t *testing.T) {
 	r.write("repo/sub/b.txt", "b "+text)
 	r.must(w.Foreign(t.Context()))
 	r.want("repo/sub/b.txt", true)
+	later := "later " + text
+	r.must(r.store.Mark(r.write("repo/page.txt", later)))
 	r.must(r.store.Trust(r.path("repo")))
 	r.want("repo/a.txt", false)
 	r.want("repo/sub/b.txt", false)
+	r.want("repo/page.txt", false)
+	if r.store.ForeignContent([]byte(later)) {
+		t.Error("the content of a trusted file is from outside")
+	}
+	if list, err := r.store.List(); err != nil || len(list) > 0 {
+		t.Errorf("List = %q, %v", list, err)
+	}
 	if e := r.store.Example(r.root); e != "" {
 		t.Errorf("Example = %q", e)
 	}
+}
+
+// The program writes a file while a command of another conversation runs.
+func TestWriting(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	r.old("SOUL.md", text)
+	r.must(r.store.Mark(r.write("page.md", "page "+text)))
+	w, err := r.store.Begin(false)
+	r.must(err)
+	r.must(r.store.Writing(r.path("SOUL.md"), []byte("new "+text)))
+	r.write("SOUL.md", "new "+text)
+	r.want("SOUL.md", false)
+	r.must(r.store.Writing(r.path("page.md"), []byte("edited "+text)))
+	r.write("page.md", "edited "+text)
+	r.want("page.md", true)
+	r.must(w.Foreign(t.Context()))
+	r.want("SOUL.md", false)
+	r.want("page.md", true)
 }
 
 // TestLossOfOneFile takes away or damages one file of the record.

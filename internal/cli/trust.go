@@ -1,0 +1,89 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nanobot-go/nanobot/internal/app"
+	"github.com/nanobot-go/nanobot/internal/diskio"
+)
+
+func (c *command) trustCommand() *cobra.Command {
+	var list bool
+	cmd := &cobra.Command{
+		Use: "trust [PATH...]", Short: "Trust files that came from outside",
+		Long: `nanobot records which files of the workspace came from outside: what a command
+with network wrote, what was cloned or downloaded, and what a turn wrote after it
+had read such content. Reading one of them taints a turn, and commands that can
+read one are contained. trust says that files, or folders with all that is in
+them now, are yours. Look at them first.`,
+		Example: "  nanobot trust --list\n  nanobot trust notes/page.md\n  nanobot trust my-clone",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if list == (len(args) > 0) {
+				return usageError{fmt.Errorf("usage: %s\nName the files, or give --list alone. See: %s --help", cmd.UseLine(), cmd.CommandPath())}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return c.trust(cmd, args) },
+	}
+	cmd.Flags().BoolVar(&list, "list", false, "show the files that came from outside")
+	return cmd
+}
+
+func (c *command) trust(cmd *cobra.Command, args []string) error {
+	loaded, ws, err := c.inUse()
+	if err != nil {
+		return err
+	}
+	rec, err := app.OpenOrigins(loaded, ws, c.logger())
+	if err != nil {
+		return err
+	}
+	if err := rec.Settle(cmd.Context()); err != nil {
+		return err
+	}
+	if len(args) == 0 {
+		marked, err := rec.List()
+		if err != nil {
+			return err
+		}
+		for _, name := range marked {
+			cmd.Println(name)
+		}
+		if len(marked) == 0 {
+			fmt.Fprintln(c.Err, "No file of the workspace is recorded as from outside.")
+		}
+		return nil
+	}
+
+	tree, err := diskio.OpenTree(ws)
+	if err != nil {
+		return err
+	}
+	defer tree.Close() //nolint:errcheck // read only
+	var paths []string
+	for _, name := range args {
+		path := name
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(ws, name)
+		}
+		rel, err := filepath.Rel(ws, path)
+		if err != nil || !filepath.IsLocal(rel) {
+			return usageError{fmt.Errorf("%s is not in the workspace %s", name, ws)}
+		}
+		if _, err := tree.Lstat(filepath.ToSlash(rel)); err != nil {
+			return errors.Join(fmt.Errorf("%s cannot be trusted", name), err)
+		}
+		paths = append(paths, path)
+	}
+	if err := rec.Trust(paths...); err != nil {
+		return err
+	}
+	for _, path := range paths {
+		cmd.Printf("Trusted: %s\n", path)
+	}
+	return nil
+}
