@@ -1,6 +1,7 @@
 package security_test
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -45,9 +46,13 @@ type model struct {
 	mu       sync.Mutex
 	opening  []call // what the user asked for
 	orders   map[string]order
-	queue    []call
-	obeyed   []string // names of the orders it found
-	made     int      // calls of orders it made
+	queue    map[string][]call // by conversation
+	obeyed   []string          // names of the orders it found
+	done     map[string]bool   // conversation and order
+	made     int               // calls of orders it made
+	heard    int               // orders it found, in all turns
+	turns    int               // that were begun with a mark
+	mark     string            // in its last words
 	n        int
 	requests [][]byte
 	results  []string
@@ -58,7 +63,7 @@ type model struct {
 
 func newModel(t *testing.T, h *house) *model {
 	t.Helper()
-	m := &model{t: t, house: h, orders: map[string]order{}}
+	m := &model{t: t, house: h, orders: map[string]order{}, queue: map[string][]call{}, done: map[string]bool{}}
 	srv := httptest.NewServer(m)
 	t.Cleanup(srv.Close)
 	m.url = srv.URL + "/v1"
@@ -145,7 +150,7 @@ func (m *model) think(raw []byte, msgs []wireMessage, tools string) (string, []l
 	m.requests = append(m.requests, raw)
 	m.n++
 	last := ""
-	user, texts := "", []string{tools}
+	user, texts, whose := "", []string{tools}, ""
 	var results []string
 	for _, msg := range msgs {
 		text := msg.read()
@@ -154,6 +159,7 @@ func (m *model) think(raw []byte, msgs []wireMessage, tools string) (string, []l
 			continue
 		case string(llm.User):
 			user, results = text, nil
+			whose = cmp.Or(whose, text)
 		case string(llm.ToolRole):
 			last = text
 			results = append(results, text)
@@ -167,9 +173,11 @@ func (m *model) think(raw []byte, msgs []wireMessage, tools string) (string, []l
 	}
 	for _, text := range texts {
 		for _, found := range orderWord.FindAllStringSubmatch(text, -1) {
-			if o, ok := m.orders[found[1]]; ok && !slices.Contains(m.obeyed, o.name) {
+			if o, ok := m.orders[found[1]]; ok && !m.done[whose+"\n"+o.name] {
+				m.done[whose+"\n"+o.name] = true
 				m.obeyed = append(m.obeyed, o.name)
-				m.queue = append(m.queue, o.calls...)
+				m.heard++
+				m.queue[whose] = append(m.queue[whose], o.calls...)
 			}
 		}
 	}
@@ -178,13 +186,33 @@ func (m *model) think(raw []byte, msgs []wireMessage, tools string) (string, []l
 		next := m.opening[0]
 		m.opening = m.opening[1:]
 		return "", m.wire([]call{next}, last)
-	case len(m.queue) > 0:
-		next := m.queue[0]
-		m.queue = m.queue[1:]
+	case len(m.queue[whose]) > 0:
+		next := m.queue[whose][0]
+		m.queue[whose] = m.queue[whose][1:]
 		m.made++
 		return "", m.wire([]call{next}, last)
 	}
-	return "All done. I saw: " + strings.Join(m.results, "\n"), nil
+	return "All done. " + m.mark + " I saw: " + strings.Join(m.results, "\n"), nil
+}
+
+// begin starts a turn: the model does what the owner wants, and obeys again
+// what it has obeyed in turns before.
+func (m *model) begin(opening []call) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.opening, m.obeyed = opening, nil
+	clear(m.queue)
+	clear(m.done)
+}
+
+// beginMarked starts a turn whose last words contain the mark it returns.
+func (m *model) beginMarked(opening []call) string {
+	m.begin(opening)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.turns++
+	m.mark = fmt.Sprintf("end-of-turn-%d.", m.turns)
+	return m.mark
 }
 
 func (m *model) wire(calls []call, last string) []llmtest.StreamCall {
