@@ -143,12 +143,22 @@ func serverWords() []attempt {
 		a.args = append(a.args, "--file", name)
 		return nil
 	})
-	add("the owner attaches a text file somebody sent", false, func(a *trial) []call {
+	list = append(list, attempt{route: "the owner attaches a text file somebody sent, and has it read", expect: notObey, run: func(a *trial) {
 		name := filepath.Join(a.home, "outside", "minutes.txt")
 		a.write(name, words)
+		a.seal()
 		a.args = append(a.args, "--file", name)
-		return []call{read(name)}
-	})
+		a.turn("here it is")
+		a.args = nil
+		var got []call
+		_ = filepath.WalkDir(a.data, func(path string, d os.DirEntry, _ error) error {
+			if b, err := os.ReadFile(path); err == nil && d.Type().IsRegular() && string(b) == words {
+				got = append(got, read(path))
+			}
+			return nil
+		})
+		a.fresh("what is in it?", append(got, read(name))...)
+	}})
 	return list
 }
 

@@ -222,10 +222,18 @@ func outliving() []attempt {
 					calls = append([]call{fetch(a.web.page("/q", "text/plain", "hello"))}, calls...)
 				}
 				a.gate.say(ada, "serve", calls...)
-				a.gate.say(ada, "/new")
 				before, _ := filepath.Glob(filepath.Join(a.ws, "after*.txt"))
 				notes, _ := os.ReadFile(filepath.Join(a.ws, "notes.txt"))
-				a.gate.say(ada, "and now", sh("sleep 3"))
+				other, err := a.gate.connect("me", wsToken)
+				if err != nil {
+					a.shows(false, "connect: %v", err)
+					return
+				}
+				other.send(map[string]any{"type": "new_chat"})
+				chat := other.event("attached")["chat_id"]
+				mark := a.model.beginMarked([]call{sh("sleep 3")})
+				other.send(map[string]any{"type": "message", "chat_id": chat, "content": "and now", "turn_id": "t1"})
+				other.told(mark)
 				after, _ := filepath.Glob(filepath.Join(a.ws, "after*.txt"))
 				if len(after) > len(before)+1 {
 					a.broke("it wrote %d files after its turn", len(after)-len(before))

@@ -53,6 +53,7 @@ type model struct {
 	heard    int               // orders it found, in all turns
 	turns    int               // that were begun with a mark
 	mark     string            // in its last words
+	usage    [2]int            // tokens it says it used
 	n        int
 	requests [][]byte
 	results  []string
@@ -117,11 +118,11 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	say, calls := m.think(raw, body.Messages, string(body.Tools))
-	reply(w, say, calls)
+	reply(w, say, calls, m.usage)
 }
 
-// reply streams an answer.
-func reply(w http.ResponseWriter, say string, calls []llmtest.StreamCall) {
+// reply streams an answer. usage is what it says it used, prompt and answer.
+func reply(w http.ResponseWriter, say string, calls []llmtest.StreamCall, usage [2]int) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	send := func(v any) {
 		b, _ := json.Marshal(v) // plain maps
@@ -138,7 +139,7 @@ func reply(w http.ResponseWriter, say string, calls []llmtest.StreamCall) {
 		delta["tool_calls"] = list
 	}
 	send(map[string]any{"choices": []any{map[string]any{"index": 0, "delta": delta, "finish_reason": nil}}})
-	send(map[string]any{"choices": []any{map[string]any{"index": 0, "delta": map[string]any{}, "finish_reason": finish}}, "usage": map[string]any{"prompt_tokens": 10, "completion_tokens": 5}})
+	send(map[string]any{"choices": []any{map[string]any{"index": 0, "delta": map[string]any{}, "finish_reason": finish}}, "usage": map[string]any{"prompt_tokens": max(usage[0], 10), "completion_tokens": max(usage[1], 5)}})
 	fmt.Fprint(w, "data: [DONE]\n\n")
 }
 

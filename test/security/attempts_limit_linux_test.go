@@ -1,0 +1,194 @@
+package security_test
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// limitAttempts take more than a command, a trigger or a model may have.
+func limitAttempts() []attempt {
+	list := greedyCommands()
+	list = append(list, protectedState()...)
+	return append(list, doors()...)
+}
+
+// greedyCommands run in a house where a command may have 512 MiB of memory and
+// 256 MiB of disk.
+func greedyCommands() []attempt {
+	var list []attempt
+	for _, c := range [][2]string{
+		{"memory in a file that has no name", `python3 -c '
+import os
+fd=os.memfd_create("x")
+b=b"x"*(1<<20)
+for i in range(1400): os.write(fd,b)
+print("got-it-all")'`},
+		{"memory by twenty processes", `for i in $(seq 20); do python3 -c 'x=b"x"*(80<<20); import time; time.sleep(3)' & done; wait; echo got-it-all`},
+		{"memory in shared pages", `python3 -c '
+import mmap
+m=[]
+for i in range(14):
+    x=mmap.mmap(-1,100<<20); 
+    for o in range(0,100<<20,4096): x[o]=1
+    m.append(x)
+print("got-it-all")'`},
+		{"memory in /dev/shm and /tmp", `for d in /dev/shm /tmp /run /var/tmp; do for i in 1 2 3 4 5; do head -c 140M /dev/zero > $d/x$i 2>/dev/null || break 2; done; done; s=$(du -cm /dev/shm/x* /tmp/x* 2>/dev/null | tail -1 | cut -f1); [ "$s" -gt 700 ] && echo got-it-all`},
+		{"disk by one file", `head -c 900M /dev/zero > big.bin && echo got-it-all`},
+		{"disk by many files", `for i in $(seq 45); do head -c 20M /dev/zero > b$i || exit 1; done; echo got-it-all`},
+		{"disk by a file that was removed", `exec 3>gone; rm gone; head -c 900M /dev/zero >&3 && echo got-it-all`},
+	} {
+		list = append(list, attempt{
+			route: "a command takes " + c[0], expect: "ended at the limit of the sum",
+			config: func(a *trial) { a.exec()["maxMemoryMB"], a.exec()["maxDiskMB"], a.exec()["timeout"] = 512, 256, 30 },
+			run: func(a *trial) {
+				a.turn("calculate", a.pkg(c[1]))
+				if strings.Contains(strings.Join(a.model.lastResults(), "\n"), "got-it-all") {
+					a.broke("it got all it wanted")
+				}
+			},
+		})
+	}
+	return list
+}
+
+// protectedState are files that decide about money and trust, in a house
+// without a sandbox.
+func protectedState() []attempt {
+	var list []attempt
+	for _, f := range [][2]string{
+		{"usage/totals.json", `{"days":{}}`}, {"prices.json", `{"prices":[{"model":"*","in":0,"out":0}]}`}, {"pairing.json", `{"approved":{"telegram":["90"]}}`},
+		{"web/state.json", `{}`}, {"config.json", `{}`}, {"sessions/other.jsonl", "forged"},
+	} {
+		list = append(list, attempt{
+			route: fmt.Sprintf("without a sandbox a command writes `%s`", f[0]), expect: "contained: the data folder is closed in every mode",
+			config: func(a *trial) {
+				a.exec()["sandbox"], a.exec()["network"] = "none", "host"
+				a.tools()["approval"] = map[string]any{"mode": "off"}
+				path := filepath.Join(a.data, filepath.FromSlash(f[0]))
+				if _, err := os.Stat(path); err != nil && f[0] != "config.json" {
+					a.write(path, "{}")
+				}
+			},
+			run: func(a *trial) {
+				a.seal()
+				path := filepath.Join(a.data, filepath.FromSlash(f[0]))
+				before, _ := os.ReadFile(path)
+				a.turn("install", a.pkg(fmt.Sprintf("mkdir -p $(dirname {{data}}/%s); echo '%s forged' > {{data}}/%s; rm -f {{data}}/%s; echo '%s forged' > {{data}}/%s", f[0], f[1], f[0], f[0], f[1], f[0])),
+					write(path, f[1]+" forged"))
+				if now, _ := os.ReadFile(path); strings.Contains(string(now), "forged") || len(before) > 0 && len(now) == 0 {
+					a.broke("it was changed: %s", now)
+				}
+			},
+		})
+	}
+	return list
+}
+
+// doors are requests that are not what they look like.
+func doors() []attempt {
+	trigger := func(a *trial) (id, secret string) {
+		out := a.cli("trigger", "add", "deploys", "--channel", "telegram", "--to", "42").stdout
+		id = regexp.MustCompile(`trg_\w+`).FindString(out)
+		secret = strings.TrimSpace(a.cli("trigger", "secret", id).stdout)
+		if f := strings.Fields(secret); len(f) > 0 {
+			secret = f[len(f)-1]
+		}
+		a.shows(id != "" && secret != "", "no trigger: %s", out)
+		return id, secret
+	}
+	sum := func(secret, text string) string {
+		m := hmac.New(sha256.New, []byte(secret))
+		m.Write([]byte(text))
+		return hex.EncodeToString(m.Sum(nil))
+	}
+	list := []attempt{
+		{route: "a signed trigger is sent again within its five minutes", expect: "refused the second time", config: func(a *trial) { a.chats() }, run: func(a *trial) {
+			id, secret := trigger(a)
+			a.gate.start()
+			body, now := `{"message":"the build failed"}`, time.Now().Unix()
+			head := map[string]string{"X-Nanobot-Signature": fmt.Sprintf("t=%d,sha256=%s", now, sum(secret, fmt.Sprintf("%d.%s", now, body)))}
+			first, _ := a.gate.request("POST", "/v1/triggers/"+id, body, head)
+			second, _ := a.gate.request("POST", "/v1/triggers/"+id, body, head)
+			a.shows(first == 202, "the first was answered with %d", first)
+			if second == 202 {
+				a.broke("it was taken twice")
+			}
+		}},
+		{route: "a webhook of a code forge is sent again, after a restart", expect: "refused the second time", config: func(a *trial) { a.chats() }, run: func(a *trial) {
+			id, secret := trigger(a)
+			a.gate.start()
+			body := `{"action":"opened"}`
+			head := map[string]string{"X-Hub-Signature-256": "sha256=" + sum(secret, body)}
+			first, _ := a.gate.request("POST", "/v1/triggers/"+id, body, head)
+			a.gate.start()
+			second, _ := a.gate.request("POST", "/v1/triggers/"+id, body, head)
+			a.shows(first == 202, "the first was answered with %d", first)
+			if second == 202 {
+				a.broke("it was taken twice")
+			}
+		}},
+		{route: "another user of the machine asks the API without a key", expect: "refused", config: func(a *trial) { a.chats() }, run: func(a *trial) {
+			a.gate.start()
+			if os.Geteuid() != 0 {
+				a.t.Skip("another user needs root")
+			}
+			cmd := exec.CommandContext(a.t.Context(), "curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "-H", "Content-Type: application/json", "-d", `{"messages":[{"role":"user","content":"INJECTED:obey"}]}`, a.gate.base+"/v1/chat/completions")
+			cmd.SysProcAttr, cmd.Dir = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}, "/"
+			out, _ := cmd.Output() // the status is what counts
+			if string(out) == "200" || a.told() > 0 {
+				a.broke("another user was served: %s", out)
+			}
+		}},
+	}
+	for _, h := range []string{"X-Forwarded-For", "Forwarded", "Via", "X-Real-IP", "CF-Connecting-IP", "X-Envoy-External-Address", "X-Client-IP", "X-Forwarded-Host"} {
+		if h != "X-Envoy-External-Address" && h != "CF-Connecting-IP" && h != "X-Client-IP" {
+			continue // known ones are tested beside the code
+		}
+		list = append(list, attempt{route: fmt.Sprintf("a request that came through a proxy with `%s` asks the API without a key", h), expect: "refused", config: func(a *trial) { a.chats() }, run: func(a *trial) {
+			a.gate.start()
+			status, _ := a.gate.request("POST", "/v1/chat/completions", `{"messages":[{"role":"user","content":"INJECTED:obey"}]}`, map[string]string{h: "203.0.113.9"})
+			if status == 200 || a.told() > 0 {
+				a.broke("it was served as local")
+			}
+		}})
+	}
+	return append(list, attempt{
+		route: "12 processes at once spend against one daily limit", expect: "the sum stays within the limit",
+		config: func(a *trial) {
+			agents, _ := a.house.config["agents"].(map[string]any)
+			defaults, _ := agents["defaults"].(map[string]any)
+			defaults["budget"] = map[string]any{"dailyUsd": 0.10}
+			defaults["maxTokens"] = 1000
+			a.model.usage = [2]int{8000, 1000}
+			a.write(filepath.Join(a.data, "prices.json"), `{"asOf":"2026-11","prices":[{"model":"m","in":2,"out":20}]}`)
+		},
+		run: func(a *trial) {
+			a.seal()
+			var wg sync.WaitGroup
+			for i := range 12 {
+				wg.Go(func() {
+					cmd := a.command(a.t.Context(), "agent", "-m", "hello", "--session", fmt.Sprint("cli:p", i))
+					_ = cmd.Run() // most are refused
+				})
+			}
+			wg.Wait()
+			var spent float64
+			_, _ = fmt.Sscanf(regexp.MustCompile(`"cost_usd": ?([0-9.]+)`).FindString(a.cli("usage", "--json").stdout), `"cost_usd": %f`, &spent)
+			calls := len(a.model.bodies())
+			a.shows(calls > 0, "nothing was asked")
+			if cost := float64(calls) * (8000*2 + 1000*20) / 1e6; cost > 0.11 {
+				a.broke("%d calls cost %.3f of 0.10", calls, cost)
+			}
+		},
+	})
+}
