@@ -172,6 +172,7 @@ func (g *gateway) post(chat int64, m map[string]any, calls ...call) string {
 
 func (g *gateway) answer(chat int64, mark string) (text string) {
 	g.a.t.Helper()
+	var said time.Time
 	g.until("an answer in the chat", func() bool {
 		for _, m := range g.tg.Messages(chat) {
 			if strings.Contains(m.Plain, mark) {
@@ -179,7 +180,10 @@ func (g *gateway) answer(chat int64, mark string) (text string) {
 				return true
 			}
 		}
-		return false
+		if said.IsZero() && g.a.model.said(mark) {
+			said = time.Now()
+		}
+		return !said.IsZero() && time.Since(said) > 5*time.Second // a turn that sent a message by itself may end without another one
 	})
 	return text
 }

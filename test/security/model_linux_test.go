@@ -54,6 +54,7 @@ type model struct {
 	turns    int               // that were begun with a mark
 	mark     string            // in its last words
 	usage    [2]int            // tokens it says it used
+	ended    []string          // marks of turns that are over
 	n        int
 	requests [][]byte
 	results  []string
@@ -193,6 +194,7 @@ func (m *model) think(raw []byte, msgs []wireMessage, tools string) (string, []l
 		m.made++
 		return "", m.wire([]call{next}, last)
 	}
+	m.ended = append(m.ended, m.mark)
 	return "All done. " + m.mark + " I saw: " + strings.Join(m.results, "\n"), nil
 }
 
@@ -239,6 +241,13 @@ func (m *model) lastResults() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.results)
+}
+
+// said tells whether the model has ended the turn with this mark.
+func (m *model) said(mark string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Contains(m.ended, mark)
 }
 
 // followed says which orders reached the model and how many calls it made for them.
