@@ -76,6 +76,7 @@ type trial struct {
 	turns   int
 	scripts int
 	gate    *gateway
+	forge   *site // that commands may reach, if the attempt wants one
 }
 
 // broke notes that the attempt got something.
@@ -354,6 +355,9 @@ func (a *trial) pkg(body string) call {
 
 // fill puts the values of the house into a text.
 func (a *trial) fill(text string) string {
+	if a.forge != nil {
+		text = strings.ReplaceAll(text, "{{forge}}", a.forge.url)
+	}
 	return strings.NewReplacer("{{home}}", a.home, "{{data}}", a.data, "{{ws}}", a.ws, "{{id}}", a.id, "{{web}}", a.web.url, "{{evil}}", a.evil.url,
 		"{{private}}", "http://"+a.private.addr.String(), "{{privatehost}}", a.private.addr.IP.String(), "{{privateport}}", fmt.Sprint(a.private.addr.Port)).Replace(text)
 }
