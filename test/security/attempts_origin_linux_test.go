@@ -487,6 +487,6 @@ func (a *trial) reaches(network string) {
 	a.t.Helper()
 	a.forge = newSite(a.t, "127.0.0.5")
 	a.exec()["network"] = network
-	a.exec()["allowedHosts"] = []string{"127.0.0.5"}
+	a.exec()["allowedHosts"] = []string{strings.TrimPrefix(a.forge.url, "http://")}
 	a.exec()["allowedAddresses"] = []string{strings.TrimPrefix(a.forge.url, "http://")}
 }
