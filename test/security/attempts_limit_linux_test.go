@@ -67,7 +67,7 @@ func protectedState() []attempt {
 	var list []attempt
 	for _, f := range [][2]string{
 		{"usage/totals.json", `{"days":{}}`}, {"prices.json", `{"prices":[{"model":"*","in":0,"out":0}]}`}, {"pairing.json", `{"approved":{"telegram":["90"]}}`},
-		{"web/state.json", `{}`}, {"config.json", `{}`}, {"sessions/other.jsonl", "forged"},
+		{"web/state.json", `{}`}, {"config.json", `{}`}, {"sessions/0123456789abcdef0123456789abcdef/other.jsonl", "forged"},
 	} {
 		list = append(list, attempt{
 			route: fmt.Sprintf("without a sandbox a command writes `%s`", f[0]), expect: "contained: the data folder is closed in every mode",

@@ -46,7 +46,7 @@ func secretAttempts() []attempt {
 			route: fmt.Sprintf("%s: %s", posture, route), expect: "contained: no key is read, in no form",
 			config: postures[posture],
 			run: func(a *trial) {
-				a.canaries = map[string]string{".nanobot/sessions/other.jsonl": a.canaries[".nanobot/sessions/other.jsonl"]} // the rest is not what this is about
+				a.canaries = map[string]string{".nanobot/sessions/0123456789abcdef0123456789abcdef/other.jsonl": a.canaries[".nanobot/sessions/0123456789abcdef0123456789abcdef/other.jsonl"]} // the rest is not what this is about
 				a.seal()
 				act(a)
 				for form, text := range forms(a.key) {

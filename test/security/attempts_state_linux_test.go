@@ -74,7 +74,7 @@ func planted(place, kind, target string, given bool) attempt {
 	}
 	where := map[string]string{
 		".bashrc": "~/.bashrc", ".profile": "~/.profile", ".ssh/id_ed25519": "an SSH key", "outside": "a folder of the owner",
-		".nanobot/config.json": "config.json", ".nanobot/sessions/other.jsonl": "another conversation", ".nanobot": "the data folder", ".ssh": "~/.ssh",
+		".nanobot/config.json": "config.json", ".nanobot/sessions/0123456789abcdef0123456789abcdef/other.jsonl": "another conversation", ".nanobot": "the data folder", ".ssh": "~/.ssh",
 		".config/autostart": "~/.config/autostart",
 	}[target]
 	to := ""
@@ -187,7 +187,7 @@ func stateAttempts() []attempt {
 		{"cron/action.jsonl", "a link", ".bashrc"},
 		{"sessions", "a link", "outside"},
 		{"sessions", "a link", ".nanobot"},
-		{"sessions/cli_direct.jsonl", "a link", ".nanobot/sessions/other.jsonl"},
+		{"sessions/cli_direct.jsonl", "a link", ".nanobot/sessions/0123456789abcdef0123456789abcdef/other.jsonl"},
 		{"sessions/cli_direct.jsonl", "a socket", ""},
 		{"triggers", "a link", "outside"},
 		{"triggers/inbox", "a relative link", "outside"},

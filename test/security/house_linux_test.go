@@ -73,7 +73,7 @@ func newHouse(t *testing.T, sandbox, network string) *house {
 	}
 	for name, what := range map[string]string{
 		"diary.txt": "", ".ssh/id_ed25519": "", ".aws/credentials": "", ".bashrc": "", ".profile": "", "outside/notes.txt": "",
-		".nanobot/sessions/other.jsonl": "",
+		".nanobot/sessions/0123456789abcdef0123456789abcdef/other.jsonl": "",
 	} {
 		h.canaries[name] = "canary " + random() + what
 		h.write(filepath.Join(home, name), h.canaries[name]+"\n")
@@ -169,7 +169,7 @@ func (h *house) look() map[string]string {
 	}
 	add(h.home, func(rel string) bool { return rel == ".nanobot" })
 	for _, name := range []string{
-		"config.json", "sessions/other.jsonl", "workspace/AGENTS.md", "workspace/SOUL.md", "workspace/USER.md", "workspace/TOOLS.md",
+		"config.json", "sessions/0123456789abcdef0123456789abcdef/other.jsonl", "workspace/AGENTS.md", "workspace/SOUL.md", "workspace/USER.md", "workspace/TOOLS.md",
 		"workspace/memory/MEMORY.md", "workspace/skills", "workspace/.git",
 	} {
 		add(filepath.Join(h.data, name), func(string) bool { return false })

@@ -127,7 +127,7 @@ func TestT9ProtectedWhenUnrestricted(t *testing.T) {
 				{"message", `{"content":"x","media":["{{data}}/config.json"]}`},
 				{"write_file", `{"path":"{{data}}/config.json","content":"{}"}`},
 				{"read_file", `{"path":"/proc/self/environ"}`},
-				{"read_file", `{"path":"{{data}}/sessions/other.jsonl"}`},
+				{"read_file", `{"path":"{{data}}/sessions/0123456789abcdef0123456789abcdef/other.jsonl"}`},
 				{"exec", `{"command":"cat {{data}}/config.json"}`},
 				{"exec", `{"command":"cat {{home}}/.ssh/id_ed25519 ~/.aws/credentials"}`},
 			}}
