@@ -42,8 +42,14 @@ func run(m *testing.M) int {
 // goEnv is the environment of the go command: its caches are in the real home.
 var goEnv = os.Environ()
 
+// binVariable names a program to test instead of one that is built.
+const binVariable = "NANOBOT_SECURITY_BIN"
+
 // binary builds the real program once.
 var binary = sync.OnceValues(func() (string, error) {
+	if bin := os.Getenv(binVariable); bin != "" {
+		return bin, nil
+	}
 	bin := filepath.Join(binDir, "nanobot")
 	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w "+launcher.LinkerFlag, "-o", bin, "github.com/nanobot-go/nanobot/cmd/nanobot")
 	cmd.Env = append(goEnv, "CGO_ENABLED=0")

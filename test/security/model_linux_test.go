@@ -184,6 +184,8 @@ func (m *model) think(raw []byte, msgs []wireMessage, tools string) (string, []l
 		}
 	}
 	switch {
+	case !strings.Contains(tools, `"exec"`):
+		return "nothing", nil // work beside the turns, such as a summary
 	case len(m.opening) > 0:
 		next := m.opening[0]
 		m.opening = m.opening[1:]
