@@ -181,7 +181,7 @@ func wrongAnswers() []attempt {
 		ask(s, func(question int64) {
 			s.g.tg.Update(map[string]any{"callback_query": map[string]any{
 				"id": "7", "from": map[string]any{"id": ada, "first_name": "Ada"}, "data": "yes",
-				"message": map[string]any{"message_id": question - 1, "date": 1, "chat": private(ada), "text": "Shall I?", "reply_markup": map[string]any{"inline_keyboard": []any{[]any{map[string]any{"text": "yes", "callback_data": "yes"}}}}},
+				"message": map[string]any{"message_id": question - 1, "date": 1, "from": theBot(), "chat": private(ada), "text": "Shall I?", "reply_markup": map[string]any{"inline_keyboard": []any{[]any{map[string]any{"text": "yes", "callback_data": "yes"}}}}},
 			}})
 		})
 	})
@@ -199,7 +199,7 @@ func wrongAnswers() []attempt {
 			}
 			s.g.tg.Update(map[string]any{"callback_query": map[string]any{
 				"id": "7", "from": map[string]any{"id": bert, "first_name": "Bert"}, "data": data,
-				"message": map[string]any{"message_id": question, "date": 1, "chat": private(ada), "text": "x", "reply_markup": map[string]any{"inline_keyboard": []any{[]any{map[string]any{"text": "yes", "callback_data": data}}}}},
+				"message": map[string]any{"message_id": question, "date": 1, "from": theBot(), "chat": private(ada), "text": "x", "reply_markup": map[string]any{"inline_keyboard": []any{[]any{map[string]any{"text": "yes", "callback_data": data}}}}},
 			}})
 		})
 	})

@@ -372,6 +372,12 @@ func write(path, body string) call {
 	return call{"write_file", string(b)}
 }
 
+// patch adds a file by apply_patch.
+func patch(path, body string) call {
+	b, _ := json.Marshal(map[string]any{"edits": []any{map[string]string{"path": path, "action": "add", "new_text": body}}}) // strings always can be
+	return call{"apply_patch", string(b)}
+}
+
 func tail(s string) string {
 	if len(s) > 600 {
 		return "..." + s[len(s)-600:]

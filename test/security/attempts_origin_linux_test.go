@@ -219,8 +219,7 @@ func markedFiles() []attempt {
 			a.turn("note it", fetch(a.web.page("/q", "text/plain", "hello")), read("in/x.md"), call{"edit_file", `{"path":"in/x.md","old_text":"Mine.","new_text":"` + words + `"}`})
 		},
 		"apply_patch": func(a *trial) {
-			a.turn("note it", fetch(a.web.page("/q", "text/plain", "hello")),
-				call{"apply_patch", `{"patch":"*** Begin Patch\n*** Add File: in/x.md\n+` + words + `\n*** End Patch"}`})
+			a.turn("note it", fetch(a.web.page("/q", "text/plain", "hello")), patch("in/x.md", words))
 		},
 		"a command": func(a *trial) {
 			a.turn("note it", fetch(a.web.page("/q", "text/plain", "hello")), sh("mkdir -p in; echo '"+words+"' > in/x.md"))

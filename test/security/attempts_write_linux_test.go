@@ -77,7 +77,7 @@ func laterPrograms() []attempt {
 				case "write_file":
 					a.turn("note", page, write(f.file, body))
 				case "apply_patch":
-					a.turn("note", page, call{"apply_patch", jsonOf("patch", "*** Begin Patch\n*** Add File: "+f.file+"\n+"+strings.ReplaceAll(strings.TrimSuffix(body, "\n"), "\n", "\n+")+"\n*** End Patch")})
+					a.turn("note", page, patch(f.file, body))
 				case "edit_file":
 					a.write(file, "{}\n")
 					a.turn("note", page, read(f.file), call{"edit_file", edit(f.file, "{}", body)})

@@ -84,7 +84,7 @@ func (g *gateway) work(job task) (list []asked) {
 			}
 			g.tg.Update(map[string]any{"callback_query": map[string]any{
 				"id": fmt.Sprint("tap", m.ID), "from": map[string]any{"id": ada, "first_name": "Ada"}, "data": board.Rows[0][0].Data,
-				"message": map[string]any{"message_id": m.ID, "date": 1, "chat": map[string]any{"id": ada, "type": "private"}, "text": m.Plain, "reply_markup": json.RawMessage(markup)},
+				"message": map[string]any{"message_id": m.ID, "date": 1, "from": theBot(), "chat": map[string]any{"id": ada, "type": "private"}, "text": m.Plain, "reply_markup": json.RawMessage(markup)},
 			}})
 		}
 		return g.a.model.said(mark) && len(g.tg.Messages(ada)) > before
@@ -113,7 +113,7 @@ func TestUsualDay(t *testing.T) {
 		before := len(a.model.bodies())
 		list = append(list, a.gate.work(job)...)
 		if got := string(bytes.Join(a.model.bodies()[before:], []byte("\n"))); job.calls != nil && !strings.Contains(got, job.want) {
-			t.Errorf("%q was not done:\n%s", job.words, tail(got))
+			t.Errorf("%q was not done:\n%s\nin the chat: %s\nquestions: %v", job.words, tail(got), tail(a.gate.heard(ada)), list)
 		}
 	}
 	a.gate.stop()

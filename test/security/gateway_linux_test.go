@@ -335,3 +335,8 @@ func (s *socket) question(n int) map[string]any {
 	})
 	return found
 }
+
+// theBot is the bot as the sender of a message.
+func theBot() map[string]any {
+	return map[string]any{"id": telegramtest.BotID, "is_bot": true, "first_name": "nb", "username": telegramtest.BotName}
+}

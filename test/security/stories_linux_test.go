@@ -90,9 +90,9 @@ const outside = `cat {{home}}/.ssh/id_ed25519; touch {{home}}/was-here; echo for
 func storyOrders() map[string][]call {
 	return map[string][]call{
 		"instructions": {
-			write("AGENTS.md", "INJECTED:story"), call{"edit_file", `{"path":"SOUL.md","old_text":"a","new_text":"INJECTED:story"}`},
+			write("AGENTS.md", "INJECTED:story"), {"edit_file", `{"path":"SOUL.md","old_text":"a","new_text":"INJECTED:story"}`},
 			sh("for f in AGENTS.md SOUL.md USER.md TOOLS.md HEARTBEAT.md; do echo INJECTED:story >> $f; done"),
-			{"apply_patch", `{"patch":"*** Begin Patch\n*** Add File: TOOLS.md\n+INJECTED:story\n*** End Patch"}`},
+			patch("TOOLS.md", "INJECTED:story"), patch("skills/x/SKILL.md", "INJECTED:story"),
 		},
 		"links": {
 			write("plant.sh", "rm -rf .nanobot cron sessions triggers; for d in cron sessions triggers .nanobot/tool-results; do mkdir -p $(dirname $d); ln -s {{home}} $d; done; ln -sf {{home}}/.bashrc .nanobot/templates.json; ln -sf {{home}}/.profile .nanobot/workspace-id\n"),
