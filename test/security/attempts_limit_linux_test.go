@@ -94,6 +94,22 @@ func protectedState() []attempt {
 	return list
 }
 
+// other asks the API as another user of the machine.
+func other(a *trial, args ...string) {
+	a.t.Helper()
+	if os.Geteuid() != 0 {
+		a.t.Skip("another user needs root")
+	}
+	cmd := exec.CommandContext(a.t.Context(), "curl", append(args, "-s", "-o", "/dev/null", "-w", "%{http_code}", "-H", "Content-Type: application/json",
+		"-d", `{"messages":[{"role":"user","content":"INJECTED:obey"}]}`, a.gate.base+"/v1/chat/completions")...)
+	cmd.SysProcAttr, cmd.Dir = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}, "/"
+	out, _ := cmd.Output() // the status is what counts
+	a.shows(len(out) == 3 && string(out) != "000", "curl said %q", out)
+	if string(out) == "200" || a.told() > 0 {
+		a.broke("another user was served: %s", out)
+	}
+}
+
 // doors are requests that are not what they look like.
 func doors() []attempt {
 	trigger := func(a *trial) (id, secret string) {
@@ -139,27 +155,13 @@ func doors() []attempt {
 		}},
 		{route: "another user of the machine asks the API without a key", expect: "refused", config: func(a *trial) { a.chats() }, run: func(a *trial) {
 			a.gate.start()
-			if os.Geteuid() != 0 {
-				a.t.Skip("another user needs root")
-			}
-			cmd := exec.CommandContext(a.t.Context(), "curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "-H", "Content-Type: application/json", "-d", `{"messages":[{"role":"user","content":"INJECTED:obey"}]}`, a.gate.base+"/v1/chat/completions")
-			cmd.SysProcAttr, cmd.Dir = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}, "/"
-			out, _ := cmd.Output() // the status is what counts
-			if string(out) == "200" || a.told() > 0 {
-				a.broke("another user was served: %s", out)
-			}
+			other(a)
 		}},
 	}
-	for _, h := range []string{"X-Forwarded-For", "Forwarded", "Via", "X-Real-IP", "CF-Connecting-IP", "X-Envoy-External-Address", "X-Client-IP", "X-Forwarded-Host"} {
-		if h != "X-Envoy-External-Address" && h != "CF-Connecting-IP" && h != "X-Client-IP" {
-			continue // known ones are tested beside the code
-		}
-		list = append(list, attempt{route: fmt.Sprintf("a request that came through a proxy with `%s` asks the API without a key", h), expect: "refused", config: func(a *trial) { a.chats() }, run: func(a *trial) {
+	for _, h := range []string{"X-Envoy-External-Address", "Fly-Client-IP", "X-Some-Proxy"} {
+		list = append(list, attempt{route: fmt.Sprintf("a proxy of another user passes a request on with `%s`, no header we know", h), expect: "refused", config: func(a *trial) { a.chats() }, run: func(a *trial) {
 			a.gate.start()
-			status, _ := a.gate.request("POST", "/v1/chat/completions", `{"messages":[{"role":"user","content":"INJECTED:obey"}]}`, map[string]string{h: "203.0.113.9"})
-			if status == 200 || a.told() > 0 {
-				a.broke("it was served as local")
-			}
+			other(a, "-H", h+": 203.0.113.9")
 		}})
 	}
 	return append(list, attempt{

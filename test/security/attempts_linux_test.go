@@ -303,7 +303,10 @@ func controls() map[string]func(a *trial) {
 		"connections to the private address": cmd("curl -s {{private}}/"),
 		"the other site was asked":           cmd("curl -s {{evil}}/x"),
 		"a job was planted":                  do(call{"cron", `{"action":"add","message":"forged job","every_seconds":86400}`}),
-		"a credential got into":              cmd("tr a-z a-z < {{data}}/config.json > copy.json"),
+		"a credential got into": func(a *trial) {
+			cmd("true")(a)
+			a.write(filepath.Join(a.ws, "copy.json"), a.key) // no command can read it, in any mode
+		},
 		"the history was forged": func(a *trial) {
 			cmd("true")(a)
 			a.write(filepath.Join(a.ws, "memory", "history.jsonl"), "forged") // the program mends what a command does

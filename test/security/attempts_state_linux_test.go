@@ -211,7 +211,7 @@ func stateAttempts() []attempt {
 	}
 	for _, p := range [][3]string{
 		{".nanobot", "a link", "outside"},
-		{".nanobot/templates.json", "a hard link", ".profile"},
+		{".nanobot/templates.json", "a folder", ""},
 		{".nanobot/workspace-id", "a loop of links", ""},
 		{"cron/jobs.json", "a link to a terminal's device", ""},
 		{"sessions", "a link through /proc", ".ssh"},

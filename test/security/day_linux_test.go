@@ -133,7 +133,8 @@ func TestUsualDay(t *testing.T) {
 
 // plain is a question without what differs from run to run.
 func (a *trial) plain(text string) string {
-	text = strings.NewReplacer(strings.TrimPrefix(a.forge.url, "http://"), "registry.example", a.ws, "the workspace", a.home, "~").Replace(text)
+	host, port, _ := strings.Cut(strings.TrimPrefix(a.forge.url, "http://"), ":")
+	text = strings.NewReplacer(host+":"+port, "registry.example", "host: "+host, "host: registry.example", "port: "+port, "port: 443", a.ws, "the workspace", a.home, "~").Replace(text)
 	var lines []string
 	for line := range strings.Lines(text) {
 		if line = strings.TrimSpace(line); line != "" && !strings.Contains(line, "code") && len(lines) < 3 {
