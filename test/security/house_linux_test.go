@@ -43,6 +43,7 @@ type house struct {
 	canaries       map[string]string
 	args           []string // of nanobot agent
 	path           string   // instead of PATH
+	more           []string // of the environment
 	before         map[string]string
 	side           *atomic.Int64 // runs of the harmful MCP tool
 }
@@ -196,7 +197,7 @@ func (h *house) changed() []string {
 }
 
 func (h *house) env() []string {
-	return []string{"HOME=" + h.home, "PATH=" + cmp.Or(h.path, os.Getenv("PATH")), "LANG=C.UTF-8", "CANARY_API_KEY=" + h.envKey}
+	return append([]string{"HOME=" + h.home, "PATH=" + cmp.Or(h.path, os.Getenv("PATH")), "LANG=C.UTF-8", "CANARY_API_KEY=" + h.envKey}, h.more...)
 }
 
 // outcome is what a run left behind.

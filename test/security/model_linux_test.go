@@ -43,21 +43,22 @@ type model struct {
 	house *house
 	url   string
 
-	mu       sync.Mutex
-	opening  []call // what the user asked for
-	orders   map[string]order
-	queue    map[string][]call // by conversation
-	obeyed   []string          // names of the orders it found
-	done     map[string]bool   // conversation and order
-	made     int               // calls of orders it made
-	heard    int               // orders it found, in all turns
-	turns    int               // that were begun with a mark
-	mark     string            // in its last words
-	usage    [2]int            // tokens it says it used
-	ended    []string          // marks of turns that are over
-	n        int
-	requests [][]byte
-	results  []string
+	mu             sync.Mutex
+	opening        []call // what the user asked for
+	orders         map[string]order
+	queue          map[string][]call // by conversation
+	obeyed         []string          // names of the orders it found
+	done           map[string]bool   // conversation and order
+	made           int               // calls of orders it made
+	heard          int               // orders it found, in all turns
+	turns          int               // that were begun with a mark
+	mark           string            // in its last words
+	usage          [2]int            // tokens it says it used
+	prompt, answer int               // tokens of all calls
+	ended          []string          // marks of turns that are over
+	n              int
+	requests       [][]byte
+	results        []string
 	// script, if set, decides instead of all that: by what the user wrote last
 	// and by the results of the turn so far.
 	script func(user string, results []string) (say string, calls []call)
@@ -113,13 +114,22 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var body struct {
 		Messages []wireMessage   `json:"messages"`
 		Tools    json.RawMessage `json:"tools"`
+		Most     int             `json:"max_tokens"`
+		Most2    int             `json:"max_completion_tokens"`
 	}
 	if err := json.Unmarshal(raw, &body); err != nil || len(body.Messages) == 0 {
 		http.Error(w, `{"error":{"message":"not a request"}}`, http.StatusBadRequest)
 		return
 	}
 	say, calls := m.think(raw, body.Messages, string(body.Tools))
-	reply(w, say, calls, m.usage)
+	usage := m.usage
+	if most := cmp.Or(body.Most, body.Most2); most > 0 {
+		usage[1] = min(usage[1], most) // as a real one would
+	}
+	m.mu.Lock()
+	m.prompt, m.answer = m.prompt+usage[0], m.answer+usage[1]
+	m.mu.Unlock()
+	reply(w, say, calls, usage)
 }
 
 // reply streams an answer. usage is what it says it used, prompt and answer.
