@@ -191,7 +191,7 @@ func ownPorts() []attempt {
 
 // mostRequests may go out in a tainted turn to an address that only a stranger
 // named before it asks.
-const mostRequests = 40
+const mostRequests = 64
 
 // budgets are attempts to carry much away in little pieces.
 func budgets() []attempt {
@@ -211,15 +211,19 @@ func budgets() []attempt {
 			a.turn("look", calls...)
 			few(a)
 		}},
-		{route: "a tainted turn sends a file away by 120 queries of a search", expect: bounded, run: func(a *trial) {
+		{route: "a tainted turn sends a file away by 120 long queries of a search", expect: bounded, run: func(a *trial) {
 			calls := []call{taint(a)}
 			for i := range 120 {
-				calls = append(calls, call{"web_search", fmt.Sprintf(`{"query":"secret %d %d"}`, i, i*104729)})
+				calls = append(calls, call{"web_search", fmt.Sprintf(`{"query":"secret %d %s"}`, i, strings.Repeat(fmt.Sprintf("%08x ", i*104729), 90))})
 			}
 			a.web.page("/search", "application/json", `{"results":[]}`)
 			a.turn("look", calls...)
-			if n := len(a.web.seen()); n > mostRequests+2 {
-				a.broke("%d queries carried something away", n)
+			sent := 0
+			for _, r := range a.web.seen() {
+				sent += len(r)
+			}
+			if sent > 128<<10 { // headers included, which carry nothing
+				a.broke("queries carried %d bytes away", sent)
 			}
 		}},
 		{route: "a tainted turn sends data in the names of hosts", expect: bounded, own: []string{"evil"}, run: func(a *trial) {

@@ -104,7 +104,7 @@ func serverWords() []attempt {
 		})
 		return nil
 	})
-	add("MCP: the error of a tool carries orders", false, func(a *trial) []call {
+	add("MCP: the error of a tool carries orders", true, func(a *trial) []call {
 		server(a, func(s *mcp.Server) { lookup(s, "Look up.", words, true) })
 		return []call{{"mcp_desk_lookup", `{}`}}
 	})

@@ -113,10 +113,14 @@ for line in sys.stdin:
 			route: "the owner types " + k[0] + " into the chat", expect: "redacted at rest and in the backup",
 			run: func(a *trial) {
 				a.turn("my key is " + k[1] + " please use it")
-				a.turn("thank you")
+				a.turn("thank you", read("{{data}}/secrets"), sh("cat {{data}}/secrets/*"), call{"grep", `{"pattern":"typed","path":"{{data}}","output_mode":"content"}`})
+				a.backup(k[1])
 				err := filepath.WalkDir(a.data, func(path string, d os.DirEntry, err error) error {
 					if err != nil || !d.Type().IsRegular() {
 						return err
+					}
+					if strings.HasPrefix(path, filepath.Join(a.data, "secrets")) {
+						return nil // where it is kept for the owner, closed to everything else
 					}
 					if b, err := os.ReadFile(path); err == nil && bytes.Contains(b, []byte(k[1])) {
 						a.broke("it lies in %s", strings.TrimPrefix(path, a.home))

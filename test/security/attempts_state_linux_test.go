@@ -122,8 +122,8 @@ func (a *trial) housework() {
 	a.cli("skill", "list")
 }
 
-// backup makes one and looks for canaries in it.
-func (a *trial) backup() {
+// backup makes one and looks for canaries, the key and other secrets in it.
+func (a *trial) backup(secrets ...string) {
 	a.t.Helper()
 	file := filepath.Join(a.t.TempDir(), "backup.tar.gz")
 	a.cli("backup", "create", file)
@@ -153,8 +153,10 @@ func (a *trial) backup() {
 				a.broke("the backup holds %s as %s", name, head.Name)
 			}
 		}
-		if bytes.Contains(b, []byte(a.key)) {
-			a.broke("the backup without secrets holds the key in %s", head.Name)
+		for _, secret := range append(secrets, a.key) {
+			if bytes.Contains(b, []byte(secret)) {
+				a.broke("the backup without secrets holds a key in %s", head.Name)
+			}
 		}
 	}
 }
