@@ -43,6 +43,9 @@ var byPath = map[string][]string{
 var byPathAllowed = map[string]string{
 	"internal/agent/subagent.go": "keeps subagents in the data folder",
 
+	"internal/app/firstlook.go": "notes in the data folder what was said once",
+	"internal/app/vault.go":     "keeps typed keys in the data folder",
+
 	"internal/api/media.go":   "keeps received files in the data folder",
 	"internal/api/request.go": "removes received files in the data folder",
 	"internal/api/nonce.go":   "keeps used nonces in the data folder",

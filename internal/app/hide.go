@@ -18,6 +18,9 @@ import (
 // the configuration names for it inside of the data folder.
 func (s *safety) coverServer(a *App) func(_ mcp.Server, cmd *exec.Cmd) (func(), error) {
 	return func(_ mcp.Server, cmd *exec.Cmd) (func(), error) {
+		if isOurselves(cmd.Path) {
+			return func() {}, nil // the owner made nanobot a server of nanobot
+		}
 		var named []string
 		for _, word := range append([]string{cmd.Path, cmd.Dir}, cmd.Args...) {
 			if dir := besideState(a.Config.DataDir, word); dir != "" {
@@ -56,6 +59,20 @@ func (s *safety) covered(a *App) []string {
 	out := slices.DeleteFunc(s.closed(), func(p string) bool { return !within(p, a.Config.DataDir) && p != a.Config.File })
 	run := filepath.Join("/run/user", strconv.Itoa(os.Getuid()))
 	return append(out, filepath.Join(run, "bus"), filepath.Join(run, "systemd"))
+}
+
+// isOurselves reports whether a program is the one that runs.
+func isOurselves(path string) bool {
+	exe, err := os.Executable()
+	if err != nil {
+		return false
+	}
+	one, err := os.Stat(exe)
+	if err != nil {
+		return false
+	}
+	two, err := os.Stat(path)
+	return err == nil && os.SameFile(one, two)
 }
 
 // besideState is the folder in the data folder that a word of a command names,

@@ -18,8 +18,9 @@ func (c *command) pairingCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "pairing", Short: "Let people in who wrote to the bot",
 		Long: `A stranger who writes to the bot gets a code, which only they see: ask them for it.
-pairing approves or denies such codes, shows who was let in, and shuts people out again. It works whether
-the gateway runs or not, and takes effect with their next message.`,
+pairing approves or denies such codes, shows who was let in, and shuts people
+out again. It works whether the gateway runs or not, and takes effect with
+their next message.`,
 		Example: `  nanobot pairing list
   nanobot pairing approve ABCD-EFGH
   nanobot pairing revoke telegram 123456`,
