@@ -37,7 +37,7 @@ func settleClock(t *testing.T, path string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	timer := time.NewTimer(time.Until(info.ModTime().Add(300 * time.Millisecond)))
+	timer := time.NewTimer(time.Until(info.ModTime().Add(60 * time.Millisecond)))
 	defer timer.Stop()
 	select {
 	case <-timer.C:

@@ -27,8 +27,12 @@ import (
 )
 
 const (
-	// slack widens a window: file times advance in ticks of up to 10 ms.
-	slack = 100 * time.Millisecond
+	// slack widens the beginning of a window for other processes: file times
+	// advance in ticks of up to 10 ms, so a change can look that much older.
+	slack = 20 * time.Millisecond
+	// justNow is how long a file that the program wrote is remembered, so that a
+	// command which starts within the same tick is not taken for its author.
+	justNow = 50 * time.Millisecond
 
 	// maxSum bounds the files whose content is hashed.
 	maxSum = 16 << 20
@@ -71,6 +75,7 @@ type Store struct {
 	entries map[string]entry // by path relative to root, or absolute outside of it
 	sums    map[[32]byte]bool
 	windows map[string]*window
+	recent  []written
 }
 
 // entry is the latest word about a path.
@@ -87,6 +92,12 @@ type window struct {
 	start, end time.Time // end is zero while it runs
 	pid        int
 	unsealed   bool // nothing kept the command from writing to sealed folders
+}
+
+// written is a file that the program wrote just now.
+type written struct {
+	path string
+	at   time.Time
 }
 
 // Open prepares a store; the record is read with the first question.
@@ -201,7 +212,7 @@ func (s *Store) sealed(name string) bool {
 }
 
 func (w *window) covers(changed time.Time) bool {
-	return !changed.Before(w.start.Add(-slack)) && (w.end.IsZero() || !changed.After(w.end.Add(slack)))
+	return !changed.Before(w.start) && (w.end.IsZero() || !changed.After(w.end))
 }
 
 // ForeignContent reports whether a content was seen in a marked file, wherever
@@ -292,6 +303,9 @@ func (s *Store) Wrote(abs string) error {
 	s.mu.Lock()
 	err := s.follow()
 	needed := err == nil && (len(s.windows) > 0 || s.lookup(s.name(abs)).foreign)
+	now := s.o.Now()
+	s.recent = slices.DeleteFunc(s.recent, func(w written) bool { return now.Sub(w.at) > justNow })
+	s.recent = append(s.recent, written{abs, now})
 	s.mu.Unlock()
 	if err != nil || !needed {
 		return err

@@ -31,8 +31,22 @@ func (s *Store) Begin(unsealed bool) (*Window, error) {
 	if err := s.follow(); err != nil {
 		return nil, err
 	}
-	w := &Window{s: s, id: newID()}
-	return w, s.append(line{Op: opOpen, ID: w.id, At: s.o.Now().UnixNano(), PID: os.Getpid(), Unsealed: unsealed})
+	now := s.o.Now()
+	lines := []line{{Op: opOpen, ID: newID(), At: now.Add(-slack).UnixNano(), PID: os.Getpid(), Unsealed: unsealed}}
+	for _, own := range s.recent {
+		if sum, size, err := sumOf(own.path); err == nil && now.Sub(own.at) <= justNow && !s.foreign(own.path) {
+			lines = append(lines, line{Op: opTrust, Path: s.name(own.path), Sum: sum[:], Size: size})
+		}
+	}
+	if err := s.append(lines...); err != nil {
+		return nil, err
+	}
+	// The record was written before the command starts, so nothing that the
+	// command changes can look older than it.
+	if open, at := s.windows[lines[0].ID], s.loaded.ModTime(); open != nil && at.After(open.start) && !at.After(s.o.Now()) {
+		open.start = at
+	}
+	return &Window{s: s, id: lines[0].ID}, nil
 }
 
 // Window is a command between its start and its end.
