@@ -142,17 +142,17 @@ func (s *safety) contained(c tool.Call) string {
 // watch follows a command from its start to its end, to know what came from
 // outside of what it wrote and printed.
 type watch struct {
-	window  *origin.Window // nil: nothing is recorded
-	why     string         // it is contained; "" if it is clean
-	tainted atomic.Bool    // content from outside was typed into it
-	used    func() bool    // it made connections
-	counts  func()         // from now on what it sends counts; may be nil
+	window  *origin.Window              // nil: nothing is recorded
+	why     string                      // it is contained; "" if it is clean
+	tainted atomic.Bool                 // content from outside was typed into it
+	used    atomic.Pointer[func() bool] // reports whether it made connections; nil: it cannot
+	counts  func()                      // from now on what it sends counts; may be nil
 	log     *slog.Logger
 }
 
 // watch begins to follow a command.
 func (s *safety) watch(c tool.Call, seals bool) (*watch, error) {
-	w := &watch{why: s.contained(c), used: func() bool { return false }, log: s.log}
+	w := &watch{why: s.contained(c), log: s.log}
 	rec, err := s.record(c)
 	if err != nil {
 		return nil, err
@@ -160,14 +160,20 @@ func (s *safety) watch(c tool.Call, seals bool) (*watch, error) {
 	if rec == nil {
 		return w, nil
 	}
-	if w.window, err = rec.Begin(!seals); err != nil {
+	if w.window, err = rec.Begin(origin.Running{Unsealed: !seals, Outside: w.outside}); err != nil {
 		return nil, fmt.Errorf("a command does not run without a record of what it brings in: %w", err)
 	}
 	return w, nil
 }
 
 // outside reports whether the command may have brought in content so far.
-func (w *watch) outside() bool { return w.why != "" || w.tainted.Load() || w.used() }
+func (w *watch) outside() bool {
+	if w.why != "" || w.tainted.Load() {
+		return true
+	}
+	used := w.used.Load()
+	return used != nil && (*used)()
+}
 
 // settleTime bounds the walk for files that a command wrote.
 const settleTime = 30 * time.Second
@@ -270,6 +276,9 @@ func (s *safety) enclose(c tool.Call, cmd *exec.Cmd, e enclosure) (_ shell.Confi
 	}()
 
 	p := e.profile
+	// What a contained command writes belongs to its turn. One that is left
+	// running would go on writing in turns that are clean.
+	p.Frozen = w.why != "" && shell.StaysRunning(c)
 	if w.why != "" {
 		hooks, done := s.seal.repositories(e.folder)
 		release = append(release, done)
@@ -285,10 +294,13 @@ func (s *safety) enclose(c tool.Call, cmd *exec.Cmd, e enclosure) (_ shell.Confi
 		return shell.Confined{}, err
 	}
 	release = append(release, out.stop)
-	w.used = func() bool { return out.used().Requests > 0 }
+	used := func() bool { return out.used().Requests > 0 }
+	w.used.Store(&used)
 	w.counts = out.taint
 	p.ReadOnly = s.visible(append(slices.Clip(p.ReadOnly), paths...), p.Protected)
-	p.ReadWrite = append(slices.Clip(p.ReadWrite), s.visible(pins(paths), p.Protected)...)
+	if !p.Frozen {
+		p.ReadWrite = append(slices.Clip(p.ReadWrite), s.visible(pins(paths), p.Protected)...)
+	}
 
 	cleanup, err := e.box.Wrap(cmd, p)
 	if err != nil {

@@ -18,7 +18,7 @@ func TestMain(m *testing.M) {
 	}
 	s, err := origin.Open(origin.Options{Dir: dir, Name: "ws", Root: root})
 	if err == nil {
-		_, err = s.Begin(false)
+		_, err = s.Begin(origin.Running{})
 	}
 	if err == nil {
 		err = os.WriteFile(filepath.Join(root, "written.txt"), []byte(text), 0o600)

@@ -75,6 +75,7 @@ type Store struct {
 	entries map[string]entry // by path relative to root, or absolute outside of it
 	sums    map[[32]byte]bool
 	windows map[string]*window
+	live    map[string]func() bool // windows of this process; see Running.Outside
 	recent  []written
 }
 
@@ -117,6 +118,7 @@ func Open(o Options) (*Store, error) {
 		entries: map[string]entry{},
 		sums:    map[[32]byte]bool{},
 		windows: map[string]*window{},
+		live:    map[string]func() bool{},
 	}
 	for i, suffix := range []string{".jsonl", ".copy.jsonl"} {
 		s.paths[i] = filepath.Join(o.Dir, o.Name+suffix)
@@ -193,8 +195,8 @@ func (s *Store) inWindow(abs, name string, last entry) bool {
 		return false // there is nothing to read
 	}
 	sealed := s.sealed(name)
-	for _, w := range s.windows {
-		if sealed && !w.unsealed || !w.covers(changed) {
+	for id, w := range s.windows {
+		if sealed && !w.unsealed || !w.covers(changed) || !s.counts(id) {
 			continue
 		}
 		if last.seq > 0 && !last.foreign && last.sum != ([32]byte{}) {
@@ -209,6 +211,12 @@ func (s *Store) inWindow(abs, name string, last entry) bool {
 
 func (s *Store) sealed(name string) bool {
 	return slices.ContainsFunc(s.o.Sealed, func(dir string) bool { return name == dir || strings.HasPrefix(name, dir+"/") })
+}
+
+// counts reports whether a window may hold content from outside by now.
+func (s *Store) counts(id string) bool {
+	outside := s.live[id]
+	return outside == nil || outside()
 }
 
 func (w *window) covers(changed time.Time) bool {
@@ -244,8 +252,10 @@ func (s *Store) Example(dir string) string {
 	if err := s.follow(); err != nil {
 		return "a file (the record cannot be read)"
 	}
-	if len(s.windows) > 0 {
-		return "what another command is writing"
+	for id := range s.windows {
+		if s.counts(id) {
+			return "what another command is writing"
+		}
 	}
 
 	var gone []string

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/origin"
@@ -90,7 +91,7 @@ func TestWindowMarksWhatACommandWrote(t *testing.T) {
 	r.old("changed.txt", text)
 	r.old("old/moved.txt", "moved by the command, "+text)
 
-	w, err := r.store.Begin(false)
+	w, err := r.store.Begin(origin.Running{})
 	r.must(err)
 	r.write("new.txt", "new "+text)
 	r.write("changed.txt", "changed "+text)
@@ -126,7 +127,7 @@ func TestWindowMarksWhatACommandWrote(t *testing.T) {
 func TestCleanWindowMarksNothing(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
-	w, err := r.store.Begin(false)
+	w, err := r.store.Begin(origin.Running{})
 	r.must(err)
 	r.write("new.txt", text)
 	r.must(w.Clean())
@@ -139,7 +140,7 @@ func TestCleanWindowMarksNothing(t *testing.T) {
 func TestProgramsOwnWritesStayTrusted(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
-	w, err := r.store.Begin(false) // of another conversation
+	w, err := r.store.Begin(origin.Running{}) // of another conversation
 	r.must(err)
 	path := r.write("ours.txt", "ok")
 	r.want("ours.txt", true)
@@ -149,7 +150,7 @@ func TestProgramsOwnWritesStayTrusted(t *testing.T) {
 	r.want("ours.txt", false)
 
 	// What the command does to it afterwards counts.
-	w, err = r.store.Begin(false)
+	w, err = r.store.Begin(origin.Running{})
 	r.must(err)
 	r.write("ours.txt", "OK")
 	r.want("ours.txt", true)
@@ -187,7 +188,7 @@ func TestMarkAndTrust(t *testing.T) {
 func TestTrustOfAFolder(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
-	w, err := r.store.Begin(false)
+	w, err := r.store.Begin(origin.Running{})
 	r.must(err)
 	r.write("repo/a.txt", "a "+text)
 	r.write("repo/sub/b.txt", "b "+text)
@@ -210,13 +211,47 @@ func TestTrustOfAFolder(t *testing.T) {
 	}
 }
 
+// A command that is clean so far, such as a server that was left running, marks
+// nothing that the owner edits meanwhile.
+func TestCleanSoFar(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	var fetched atomic.Bool
+	w, err := r.store.Begin(origin.Running{Outside: fetched.Load})
+	r.must(err)
+	r.write("AGENTS.md", text)
+	r.want("AGENTS.md", false)
+	if e := r.store.Example(r.root); e != "" {
+		t.Errorf("Example = %q", e)
+	}
+	fetched.Store(true)
+	r.want("AGENTS.md", true)
+	r.reopen() // another process
+	r.want("AGENTS.md", true)
+	r.must(w.Foreign(t.Context()))
+	r.want("AGENTS.md", true)
+}
+
+// No command may write what the agent follows, also a clean one.
+func TestCleanCommandThatWritesInstructions(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	w, err := r.store.Begin(origin.Running{Outside: func() bool { return false }})
+	r.must(err)
+	r.write("TOOLS.md", text)
+	r.write("notes.md", text)
+	r.must(w.Clean("TOOLS.md", "SOUL.md"))
+	r.want("TOOLS.md", true)
+	r.want("notes.md", false)
+}
+
 // The program writes a file while a command of another conversation runs.
 func TestWriting(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
 	r.old("SOUL.md", text)
 	r.must(r.store.Mark(r.write("page.md", "page "+text)))
-	w, err := r.store.Begin(false)
+	w, err := r.store.Begin(origin.Running{})
 	r.must(err)
 	r.must(r.store.Writing(r.path("SOUL.md"), []byte("new "+text)))
 	r.write("SOUL.md", "new "+text)
@@ -263,7 +298,7 @@ func TestUnreadableRecordMeansForeign(t *testing.T) {
 	r.write("notes.md", text)
 	r.must(os.MkdirAll(filepath.Join(r.dir, "ws.jsonl"), 0o700))
 	r.want("notes.md", true)
-	if _, err := r.store.Begin(false); err == nil {
+	if _, err := r.store.Begin(origin.Running{}); err == nil {
 		t.Error("a window was opened without a record")
 	}
 }
@@ -306,7 +341,7 @@ func TestLinksAreNotFollowed(t *testing.T) {
 	r := newRoom(t)
 	outside := filepath.Join(t.TempDir(), "secret")
 	r.must(os.WriteFile(outside, []byte(text), 0o600))
-	w, err := r.store.Begin(false)
+	w, err := r.store.Begin(origin.Running{})
 	r.must(err)
 	r.must(os.Symlink(outside, r.path("link")))
 	r.must(os.Symlink(filepath.Dir(outside), r.path("folder")))

@@ -22,17 +22,27 @@ const (
 	maxDepth = 128
 )
 
+// Running is a command that starts.
+type Running struct {
+	// Unsealed says that nothing keeps it from writing to sealed folders.
+	Unsealed bool
+	// Outside reports whether it may have brought in content from outside so
+	// far. Other processes, and those after a crash, cannot ask and assume it.
+	// nil means that it may.
+	Outside func() bool
+}
+
 // Begin records that a command starts that may bring content from outside.
-// Until the window is ended every file that changes counts as marked, apart from
-// those in sealed folders unless nothing seals them for this command.
-func (s *Store) Begin(unsealed bool) (*Window, error) {
+// While it has, every file that changes counts as marked, until the window is
+// ended.
+func (s *Store) Begin(r Running) (*Window, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.follow(); err != nil {
 		return nil, err
 	}
 	now := s.o.Now()
-	lines := []line{{Op: opOpen, ID: newID(), At: now.Add(-slack).UnixNano(), PID: os.Getpid(), Unsealed: unsealed}}
+	lines := []line{{Op: opOpen, ID: newID(), At: now.Add(-slack).UnixNano(), PID: os.Getpid(), Unsealed: r.Unsealed}}
 	for _, own := range s.recent {
 		if sum, size, err := sumOf(own.path); err == nil && now.Sub(own.at) <= justNow && !s.foreign(own.path) {
 			lines = append(lines, line{Op: opTrust, Path: s.name(own.path), Sum: sum[:], Size: size})
@@ -45,6 +55,9 @@ func (s *Store) Begin(unsealed bool) (*Window, error) {
 	// command changes can look older than it.
 	if open, at := s.windows[lines[0].ID], s.loaded.ModTime(); open != nil && at.After(open.start) && !at.After(s.o.Now()) {
 		open.start = at
+	}
+	if r.Outside != nil {
+		s.live[lines[0].ID] = r.Outside
 	}
 	return &Window{s: s, id: lines[0].ID}, nil
 }
@@ -62,6 +75,7 @@ func (w *Window) Clean(followed ...string) error {
 	s := w.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	delete(s.live, w.id) // for what it changed here, it counts
 	var lines []line
 	if open := s.windows[w.id]; open != nil {
 		for _, name := range followed {
@@ -80,6 +94,7 @@ func (w *Window) Foreign(ctx context.Context) error {
 	s := w.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	delete(s.live, w.id)
 	if err := s.append(line{Op: opClose, ID: w.id, At: s.o.Now().UnixNano()}); err != nil {
 		return err
 	}

@@ -169,7 +169,12 @@ func (p *plan) rules(out *launcher.Program) {
 		}
 		write = append(write, p.Temp)
 	}
-	for _, path := range append(write, p.Profile.Workspace) {
+	if p.Profile.Frozen {
+		r.grant(p.Profile.Workspace, accessRead, p.exact(p.Profile.Workspace))
+	} else {
+		write = append(write, p.Profile.Workspace)
+	}
+	for _, path := range write {
 		r.grant(path, accessRead|accessWrite, p.exact(path))
 	}
 }

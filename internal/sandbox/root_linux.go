@@ -96,7 +96,11 @@ func (p *plan) layout() []place {
 	for _, dir := range p.Profile.ReadOnly {
 		bind(dir, dir, bindRead)
 	}
-	bind(p.Profile.Workspace, p.Profile.Workspace, bindWrite)
+	own := bindWrite
+	if p.Profile.Frozen {
+		own = bindRead
+	}
+	bind(p.Profile.Workspace, p.Profile.Workspace, own)
 	for pair := range slices.Chunk(p.Links, 2) {
 		add(pair[0], link, pair[1])
 	}

@@ -61,6 +61,8 @@ const (
 type Profile struct {
 	// Workspace may be read and changed.
 	Workspace string
+	// Frozen says that the workspace may only be read.
+	Frozen bool
 	// Exact says that Workspace and all further entries are without links, and
 	// that others can put some there: then the command does not run, and such
 	// entries are ignored. Bubblewrap does not notice links of the last moment.

@@ -73,6 +73,9 @@ func (p Profile) seatbelt(temp string) string {
 		"/private/etc/ssl", "/private/var/db/dyld", "/private/var/select")
 	rule("allow file-read*", p.ReadOnly...)
 	rule("allow file-read* file-write*", append([]string{p.Workspace, temp}, p.ReadWrite...)...)
+	if p.Frozen {
+		rule("deny file-write*", p.Workspace)
+	}
 	for _, path := range p.ReadOnly {
 		if within(path, p.Workspace) {
 			rule("deny file-write*", path)

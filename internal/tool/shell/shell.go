@@ -14,6 +14,7 @@ package shell
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -185,6 +186,12 @@ type input struct {
 	MaxChars   int    `json:"max_output_chars,omitempty" alias:"max_output_tokens" min:"1000" max:"50000" hidden:"1"`
 	Shell      string `json:"shell,omitempty" hidden:"1"`
 	Login      bool   `json:"login,omitempty" hidden:"1"`
+}
+
+// StaysRunning reports whether a call of exec leaves its command running.
+func StaysRunning(c tool.Call) bool {
+	var in input
+	return json.Unmarshal(c.Input, &in) == nil && in.Yield != nil
 }
 
 func description() string {
