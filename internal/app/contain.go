@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -146,7 +147,10 @@ type watch struct {
 	why     string                      // it is contained; "" if it is clean
 	tainted atomic.Bool                 // content from outside was typed into it
 	used    atomic.Pointer[func() bool] // reports whether it made connections; nil: it cannot
-	counts  func()                      // from now on what it sends counts; may be nil
+	absent  []string                    // files that the agent would follow, which were not there
+	folder  string                      // the workspace
+	rec     *origin.Store
+	counts  func() // from now on what it sends counts; may be nil
 	log     *slog.Logger
 }
 
@@ -159,6 +163,12 @@ func (s *safety) watch(c tool.Call, seals bool) (*watch, error) {
 	}
 	if rec == nil {
 		return w, nil
+	}
+	w.rec, w.folder = rec, s.jail.Workspace()
+	for _, name := range followedFiles() {
+		if _, err := os.Lstat(filepath.Join(w.folder, name)); errors.Is(err, fs.ErrNotExist) {
+			w.absent = append(w.absent, name)
+		}
 	}
 	if w.window, err = rec.Begin(origin.Running{Unsealed: !seals, Outside: w.outside}); err != nil {
 		return nil, fmt.Errorf("a command does not run without a record of what it brings in: %w", err)
@@ -193,6 +203,27 @@ func (w *watch) end() {
 	}
 	if err != nil {
 		w.log.Error("record what a command wrote; its window stays open", "err", err)
+	}
+	w.setAside()
+}
+
+// setAside takes files away that a command has put where the agent would follow
+// them. They stay beside under another name for the owner to look at.
+func (w *watch) setAside() {
+	for _, name := range w.absent {
+		path := filepath.Join(w.folder, name)
+		if _, err := os.Lstat(path); err != nil || !w.rec.Foreign(path) {
+			continue
+		}
+		tree, err := diskio.OpenTree(w.folder)
+		if err == nil {
+			err = errors.Join(tree.Rename(name, name+".from-command"), w.rec.Mark(path+".from-command"), tree.Close())
+		}
+		if err != nil {
+			w.log.Error("a command made a file that the agent would follow; it is not followed", "file", name, "err", err)
+			continue
+		}
+		w.log.Warn("a command made a file that the agent would follow; it was set aside", "file", name, "now", name+".from-command")
 	}
 }
 

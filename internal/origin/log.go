@@ -24,7 +24,8 @@ const (
 	opForget = "forget" // the file is gone
 	opOpen   = "open"   // a window begins
 	opClose  = "close"  // its command has ended
-	opDrop   = "drop"   // what it wrote is marked, or it brought nothing
+	opDrop   = "drop"   // it brought nothing
+	opSettle = "settle" // what it wrote is marked
 )
 
 // maxLog is the size at which the record is written again without what later
@@ -39,7 +40,8 @@ type line struct {
 	Sum  []byte `json:"sum,omitempty"`
 	Size int64  `json:"size,omitempty"`
 	ID   string `json:"id,omitempty"`
-	At   int64  `json:"at,omitempty"` // Unix time in nanoseconds
+	At   int64  `json:"at,omitempty"`   // Unix time in nanoseconds
+	From int64  `json:"from,omitempty"` // the same, of a beginning
 	PID  int    `json:"pid,omitempty"`
 
 	Unsealed bool `json:"unsealed,omitempty"`
@@ -64,6 +66,7 @@ func (s *Store) load() error {
 	clear(s.entries)
 	clear(s.sums)
 	clear(s.windows)
+	s.past = nil
 	s.loaded = nil
 
 	one, err := s.content(0)
@@ -179,6 +182,16 @@ func (s *Store) apply(data []byte) {
 			}
 		case opDrop:
 			delete(s.windows, l.ID)
+		case opSettle:
+			w := s.windows[l.ID]
+			if w == nil && l.From > 0 { // of a record that was written again
+				w = &window{start: time.Unix(0, l.From), end: time.Unix(0, l.At)}
+			}
+			if w != nil {
+				w.seq = s.seq
+				s.past = append(s.past, *w)
+			}
+			delete(s.windows, l.ID)
 		}
 	}
 }
@@ -239,15 +252,12 @@ func (s *Store) compact() error {
 	}
 	defer lock.Unlock() //nolint:errcheck // the process that holds it ends at some time
 
-	names := make([]string, 0, len(s.entries))
-	for name := range s.entries {
-		names = append(names, name)
+	type numbered struct {
+		seq int
+		line
 	}
-	slices.SortFunc(names, func(a, b string) int { return s.entries[a].seq - s.entries[b].seq })
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	for _, name := range names {
-		e := s.entries[name]
+	var all []numbered
+	for name, e := range s.entries {
 		l := line{Op: opTrust, Path: name, Dir: e.dir}
 		if e.foreign {
 			l.Op = opMark
@@ -255,7 +265,16 @@ func (s *Store) compact() error {
 		if e.sum != ([32]byte{}) {
 			l.Sum, l.Size = e.sum[:], minSum
 		}
-		_ = enc.Encode(l) // a buffer takes everything
+		all = append(all, numbered{e.seq, l})
+	}
+	for _, w := range s.past {
+		all = append(all, numbered{w.seq, line{Op: opSettle, ID: newID(), From: w.start.UnixNano(), At: w.end.UnixNano()}})
+	}
+	slices.SortFunc(all, func(a, b numbered) int { return a.seq - b.seq })
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	for _, l := range all {
+		_ = enc.Encode(l.line) // a buffer takes everything
 	}
 	for id, w := range s.windows {
 		_ = enc.Encode(line{Op: opOpen, ID: id, At: w.start.UnixNano(), PID: w.pid, Unsealed: w.unsealed})

@@ -75,6 +75,7 @@ type Store struct {
 	entries map[string]entry // by path relative to root, or absolute outside of it
 	sums    map[[32]byte]bool
 	windows map[string]*window
+	past    []window               // commands that brought content, for files that are moved with their folder
 	live    map[string]func() bool // windows of this process; see Running.Outside
 	recent  []written
 }
@@ -162,7 +163,7 @@ func (s *Store) Foreign(abs string) bool {
 func (s *Store) foreign(abs string) bool {
 	name := s.name(abs)
 	last := s.lookup(name)
-	return s.inWindow(abs, name, last) || last.foreign
+	return last.foreign || s.inWindow(abs, name, last) || s.inPast(abs, name, last)
 }
 
 // lookup is the latest entry about a path or a folder above it.
@@ -199,14 +200,35 @@ func (s *Store) inWindow(abs, name string, last entry) bool {
 		if sealed && !w.unsealed || !w.covers(changed) || !s.counts(id) {
 			continue
 		}
-		if last.seq > 0 && !last.foreign && last.sum != ([32]byte{}) {
-			if sum, _, err := sumOf(abs); err == nil && sum == last.sum {
-				return false
-			}
-		}
-		return true
+		return !isOwn(abs, last)
 	}
 	return false
+}
+
+// inPast reports whether a file was last changed by a command that brought
+// content, wherever it lies now: moving the folder around it changes neither the
+// file nor that time. A later word of the owner counts.
+func (s *Store) inPast(abs, name string, last entry) bool {
+	if len(s.past) == 0 || s.sealed(name) {
+		return false
+	}
+	changed, err := changeTime(abs)
+	return err == nil && s.pastCovers(changed, last) && !isOwn(abs, last)
+}
+
+// isOwn reports whether a file has the content that the program gave it.
+func isOwn(abs string, last entry) bool {
+	if last.seq == 0 || last.foreign || last.sum == ([32]byte{}) {
+		return false
+	}
+	sum, _, err := sumOf(abs)
+	return err == nil && sum == last.sum
+}
+
+func (s *Store) pastCovers(changed time.Time, last entry) bool {
+	return slices.ContainsFunc(s.past, func(w window) bool {
+		return w.covers(changed) && (last.seq < w.seq || last.foreign)
+	})
 }
 
 func (s *Store) sealed(name string) bool {

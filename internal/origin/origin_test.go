@@ -124,6 +124,41 @@ func TestWindowMarksWhatACommandWrote(t *testing.T) {
 	}
 }
 
+// A command renames a folder from outside: the files in it are the same, and the
+// name that was marked is gone.
+func TestFolderThatIsMoved(t *testing.T) {
+	t.Parallel()
+	for _, reopen := range []bool{false, true} {
+		r := newRoom(t)
+		r.old("mine/a.txt", "mine "+text)
+		w, err := r.store.Begin(origin.Running{})
+		r.must(err)
+		r.write("repo/sub/README.md", "ok")
+		r.must(w.Foreign(t.Context()))
+		settleClock(t, r.path("repo/sub/README.md"))
+
+		w, err = r.store.Begin(origin.Running{})
+		r.must(err)
+		r.must(os.Rename(r.path("repo"), r.path("mine/stuff")))
+		r.must(exec.Command("touch", r.path("mine/stuff")).Run())
+		r.must(w.Foreign(t.Context()))
+		if reopen {
+			r.reopen()
+		}
+		r.want("mine/stuff/sub/README.md", true)
+		r.want("mine/a.txt", false)
+		if e := r.store.Example(r.root); e == "" {
+			t.Error("a command sees no file from outside")
+		}
+
+		// The owner moves it on, which nothing of ours sees.
+		r.must(os.Rename(r.path("mine/stuff"), r.path("elsewhere")))
+		r.want("elsewhere/sub/README.md", true)
+		r.must(r.store.Trust(r.path("elsewhere")))
+		r.want("elsewhere/sub/README.md", false)
+	}
+}
+
 func TestCleanWindowMarksNothing(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)

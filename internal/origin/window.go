@@ -126,7 +126,7 @@ func (s *Store) settle(ctx context.Context, id string) error {
 	walk := &walk{ctx: ctx, s: s, window: *w, left: maxWalk}
 	tree, err := diskio.OpenTree(s.realRoot())
 	if errors.Is(err, fs.ErrNotExist) {
-		return s.append(line{Op: opDrop, ID: id})
+		return s.append(line{Op: opSettle, ID: id})
 	}
 	if err != nil {
 		return err
@@ -147,7 +147,7 @@ func (s *Store) settle(ctx context.Context, id string) error {
 			lines = append(lines, line{Op: opMark, Path: s.name(root), Dir: true})
 		}
 	}
-	return s.append(append(lines, line{Op: opDrop, ID: id})...)
+	return s.append(append(lines, line{Op: opSettle, ID: id})...)
 }
 
 var errTooMany = errors.New("too many files")
@@ -212,7 +212,8 @@ func (w *walk) changed(name string) bool {
 	if err != nil {
 		return false
 	}
-	return w.window.covers(changeTimeOf(info))
+	at := changeTimeOf(info)
+	return w.window.covers(at) || w.s.pastCovers(at, w.s.lookup(name)) // moved with its folder
 }
 
 func (w *walk) mark(name string) {

@@ -30,12 +30,12 @@ func threats() []threat {
 			"internal/runner TestFence", "internal/tool/web TestHiddenTextIsDropped",
 		}, "what the model said after a page taints no longer than the page itself"},
 		{"T2", "injection through files, pictures, attachments", []string{
-			"TestInjections", "internal/tool/files TestT2Untrusted", "internal/tool/files TestReadMediaIsUntrusted", "internal/skill TestLinksStayInTheWorkspace",
+			"TestInjections", "internal/tool/files TestT2Untrusted", "internal/tool/files TestReadMediaIsUntrusted", "internal/skill TestLinksAreNotFollowed",
 		}, "a file in the workspace counts as the owner's"},
 		{"T3", "injection through channels", []string{
 			"TestInjections", "internal/agent TestRuntimeBlockIsMarked", "internal/agent TestMessageToolIsIsolated", "internal/agent TestOthersDoNotJoin",
 			"internal/channel TestNameOfAStranger", "internal/channel/telegram TestWordsOfOthers", "internal/channel/email TestForgedSender",
-			"internal/channel/email TestVerified", "internal/channel/email TestForwardedIsUntrusted",
+			"internal/channel/email TestVerified", "internal/channel/email TestWordsOfOthersInAMail",
 		}, "what a guest or a member of a group writes is an order in their own chat"},
 		{"T4", "commands that leave the workspace", []string{
 			"TestInjections", "internal/tool/shell TestAdversarial", "internal/tool/shell TestAdversarialControl", "internal/tool/shell TestAdversarialRowsAreComplete",
@@ -77,7 +77,7 @@ func threats() []threat {
 		{"T12", "strangers and pairing", []string{
 			"internal/agent TestQuestionInATurn", "internal/agent TestCommandsOfTheOwner", "internal/channel TestAdmit", "internal/channel TestPairingByCode",
 			"internal/channel TestPairingLimits", "internal/channel/telegram TestStrangerCausesNothing", "internal/schedule TestToolKeepsChatsApart",
-		}, "guests approve the calls of their own turns and use your MCP servers; members of a group can stop each other's turns"},
+		}, "guests approve the calls of their own turns; members of a group can stop each other's turns"},
 		{"T13", "listeners without a key", []string{
 			"internal/api TestGate", "internal/api TestGateNeedsToken", "internal/api TestServeRefusesStrangers", "cmd/nanobot TestMCPServeHTTP",
 			"internal/cli TestMCPServeRefuses", "internal/api TestAdmission", "internal/api TestServeNeedsKey", "internal/api TestOtherUserIsRefused",
