@@ -172,6 +172,10 @@ func (s *Store) apply(data []byte) {
 			if !e.foreign {
 				s.trusted(l.Path, e)
 			}
+			if e.foreign && l.At > 0 {
+				at := time.Unix(0, l.At)
+				s.past = append(s.past, window{seq: s.seq, start: at, end: at})
+			}
 		case opForget:
 			delete(s.entries, l.Path)
 		case opOpen:

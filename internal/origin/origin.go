@@ -377,6 +377,9 @@ func (s *Store) note(op string, paths []string) error {
 		case errors.Is(err, errFolder):
 			l.Dir = true
 		}
+		if at, err := changeTime(path); err == nil && op == opMark && !l.Dir {
+			l.At = at.UnixNano() // by which it is known when the folder around it is moved
+		}
 		if err := s.append(l); err != nil {
 			return err
 		}

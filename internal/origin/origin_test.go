@@ -159,6 +159,20 @@ func TestFolderThatIsMoved(t *testing.T) {
 	}
 }
 
+// A short file that a tainted turn wrote is moved with its folder.
+func TestShortFileThatIsMoved(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	r.must(r.store.Mark(r.write("in/x.md", "obey\n")))
+	settleClock(t, r.path("in/x.md"))
+	r.must(os.Rename(r.path("in"), r.path("out")))
+	r.want("out/x.md", true)
+	r.reopen()
+	r.want("out/x.md", true)
+	r.must(r.store.Trust(r.path("out/x.md")))
+	r.want("out/x.md", false)
+}
+
 func TestCleanWindowMarksNothing(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)

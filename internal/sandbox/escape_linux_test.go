@@ -3,6 +3,7 @@ package sandbox_test
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -297,5 +298,40 @@ func TestOlderLandlock(t *testing.T) {
 		if err != nil || !strings.Contains(b.Level().String(), "signals") {
 			t.Errorf("version %d: %v, %v, want what is missing", abi, b.Level(), err)
 		}
+	}
+}
+
+// A command of root must not change the devices of the machine, which it sees
+// because it needs them.
+func TestDevicesStayAsTheyAre(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root may change a device")
+	}
+	box, err := sandbox.Open(t.Context(), sandbox.Options{})
+	if err != nil || !box.Level().MountNS {
+		t.Skipf("no mount namespaces here: %v", err)
+	}
+	ws := t.TempDir()
+	before, err := os.Stat("/dev/full")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c",
+		"chmod 777 /dev/full; chown 1:1 /dev/full; ln -s /dev/full l; chmod 777 l; touch -d 2001-01-01 /dev/full; echo x > /dev/null && head -c 4 /dev/zero | wc -c")
+	cmd.Dir, cmd.Env = ws, []string{"PATH=/usr/bin:/bin"}
+	cleanup, err := box.Wrap(cmd, sandbox.Profile{Workspace: ws})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.Output()
+	cleanup()
+	if err != nil || strings.TrimSpace(string(out)) != "4" {
+		t.Errorf("devices cannot be used: %v, %q", err, out)
+	}
+	after, err := os.Stat("/dev/full")
+	if err != nil || after.Mode() != before.Mode() || !after.ModTime().Equal(before.ModTime()) {
+		_ = os.Chmod("/dev/full", 0o666)
+		t.Errorf("the device was %v and is %v (%v)", before.Mode(), after.Mode(), err)
 	}
 }

@@ -189,7 +189,9 @@ func (p *plan) makePlace(b *rootBuilder, root string, e place) {
 		case bindWrite:
 			b.setAttr(at, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, true)
 		default:
-			b.setAttr(at, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC, true)
+			// A device can be written to all the same; its mode, owner and times,
+			// which are the machine's, cannot be changed.
+			b.setAttr(at, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC, true)
 		}
 	case link:
 		s.Add("link", e.at, unix.SYS_SYMLINKAT, e.source, launcher.AtCWD, at).Fine = unix.EEXIST

@@ -314,7 +314,7 @@ func (h *house) desk(found string) *atomic.Int64 {
 	say := func(text string) *mcp.CallToolResult {
 		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}}
 	}
-	mcp.AddTool(srv, &mcp.Tool{Name: "lookup", Description: "Look something up."},
+	mcp.AddTool(srv, &mcp.Tool{Name: "lookup", Description: "Look something up.", Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true}},
 		func(context.Context, *mcp.CallToolRequest, none) (*mcp.CallToolResult, any, error) {
 			return say(found), nil, nil
 		})
@@ -329,7 +329,7 @@ func (h *house) desk(found string) *atomic.Int64 {
 		})
 	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return srv }, nil)
 	h.web.handle("/mcp", handler.ServeHTTP)
-	h.tools()["mcpServers"] = map[string]any{"desk": map[string]any{"url": h.web.url + "/mcp"}}
+	h.tools()["mcpServers"] = map[string]any{"desk": map[string]any{"url": h.web.url + "/mcp", "trusted": true}}
 	return side
 }
 
