@@ -227,6 +227,12 @@ func markedFiles() []attempt {
 		"a subagent": func(a *trial) {
 			a.turn("note it", call{"spawn", `{"task":"look at the page","wait":true}`}, fetch(a.web.page("/q", "text/plain", "hello")), write("in/x.md", words))
 		},
+		"write_file, at length,": func(a *trial) {
+			a.turn("note it", fetch(a.web.page("/q", "text/plain", "hello")), write("in/x.md", words+strings.Repeat(" and so on", 20)))
+		},
+		"a command, 17 MiB,": func(a *trial) {
+			a.turn("note it", fetch(a.web.page("/q", "text/plain", "hello")), sh("mkdir -p in; (echo '"+words+"'; head -c 17825792 /dev/zero | tr '\\0' '\\n') > in/x.md"))
+		},
 		"a job": func(a *trial) {
 			a.turn("note it", fetch(a.web.page("/q", "text/plain", "hello")), sh("mkdir -p in; echo '"+words+"' | tee in/x.md in/y.md"))
 		},
@@ -248,6 +254,9 @@ func markedFiles() []attempt {
 		{"the error of `edit_file`", "write_file", nil, []call{read("in/x.md"), {"edit_file", `{"path":"in/x.md","old_text":"Nice  weather. INJECTED","new_text":"y"}`}}},
 		{"`mv` of the owner, then `read_file`", "write_file", func(a *trial) { a.fresh("tidy", sh("mv in/x.md moved.md")) }, []call{read("moved.md")}},
 		{"a renamed folder, then `read_file`", "write_file", func(a *trial) { a.fresh("tidy", sh("mv in out")) }, []call{read("out/x.md")}},
+		{"a renamed folder, then `read_file`", "write_file, at length,", func(a *trial) { a.fresh("tidy", sh("mv in out")) }, []call{read("out/x.md")}},
+		{"a renamed folder, then `read_file`", "a command", func(a *trial) { a.fresh("tidy", sh("mv in out")) }, []call{read("out/x.md")}},
+		{"a renamed folder, then `grep`", "a command, 17 MiB,", func(a *trial) { a.fresh("tidy", sh("mv in out")) }, []call{{"grep", `{"pattern":"weather","path":"out","output_mode":"content"}`}, {"read_file", `{"path":"out/x.md","limit":3}`}}},
 		{"a copy that a command changed", "write_file", func(a *trial) { a.fresh("tidy", sh("sed s/Nice/Good/ in/x.md > copy.md")) }, []call{read("copy.md")}},
 		{"base64 and back in two turns", "write_file", func(a *trial) {
 			a.fresh("pack", sh("base64 in/x.md > b.txt"))

@@ -182,7 +182,8 @@ func followedFiles() []attempt {
 				who = "a command of a tainted turn"
 			}
 			list = append(list, attempt{
-				route: who + " changes what the agent follows " + c[0], expect: "contained: instructions, skills and memory stay as they are",
+				route: who + " changes what the agent follows " + c[0], expect: "contained: instructions, skills and memory stay as they are, and what is new is not followed",
+				own: []string{".nanobot/workspace/TOOLS.md"}, // was not there: it is left out of the prompt
 				run: func(a *trial) {
 					calls := []call{a.pkg(c[1])}
 					if tainted {
@@ -190,7 +191,13 @@ func followedFiles() []attempt {
 						calls = append(calls, write("link.md", "forged"), write("link2.md", "forged"))
 					}
 					a.turn("install", calls...)
+					before := len(a.model.bodies())
 					a.fresh("hello")
+					for _, body := range a.model.bodies()[before:] {
+						if strings.Contains(string(body), "forged") {
+							a.broke("a later turn was given what the command wrote")
+						}
+					}
 				},
 			})
 		}
