@@ -49,8 +49,8 @@ type DreamOptions struct {
 	// Writing is told of a file of the workspace and its new content just before
 	// it is written, so that the change is known to be ours. May be nil.
 	Writing func(name, content string) error
-	Now    func() time.Time
-	Log    *slog.Logger
+	Now     func() time.Time
+	Log     *slog.Logger
 }
 
 // Dream takes what the history says into the long-term files: SOUL.md, USER.md,

@@ -66,7 +66,7 @@ func (s *Store) load() error {
 	clear(s.entries)
 	clear(s.sums)
 	clear(s.windows)
-	s.past = nil
+	s.past, s.unwalked = nil, false
 	s.loaded = nil
 
 	one, err := s.content(0)
@@ -195,6 +195,7 @@ func (s *Store) apply(data []byte) {
 				w.seq = s.seq
 				s.past = append(s.past, *w)
 			}
+			s.unwalked = s.unwalked || l.Dir
 			delete(s.windows, l.ID)
 		}
 	}
@@ -279,6 +280,9 @@ func (s *Store) compact() error {
 	enc := json.NewEncoder(&buf)
 	for _, l := range all {
 		_ = enc.Encode(l.line) // a buffer takes everything
+	}
+	if s.unwalked {
+		_ = enc.Encode(line{Op: opSettle, ID: newID(), Dir: true})
 	}
 	for id, w := range s.windows {
 		_ = enc.Encode(line{Op: opOpen, ID: id, At: w.start.UnixNano(), PID: w.pid, Unsealed: w.unsealed})

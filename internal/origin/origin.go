@@ -75,9 +75,12 @@ type Store struct {
 	entries map[string]entry // by path relative to root, or absolute outside of it
 	sums    map[[32]byte]bool
 	windows map[string]*window
-	past    []window               // commands that brought content, for files that are moved with their folder
-	live    map[string]func() bool // windows of this process; see Running.Outside
-	recent  []written
+	// unwalked says that the workspace was too large to mark what a command
+	// wrote: some of it may lie anywhere.
+	unwalked bool
+	past     []window               // commands that brought content, for files that are moved with their folder
+	live     map[string]func() bool // windows of this process; see Running.Outside
+	recent   []written
 }
 
 // entry is the latest word about a path.
@@ -280,6 +283,10 @@ func (s *Store) Example(dir string) string {
 		}
 	}
 
+	if s.unwalked {
+		return "what a command wrote in this large workspace"
+	}
+
 	var gone []string
 	defer func() {
 		for _, name := range gone {
@@ -288,14 +295,10 @@ func (s *Store) Example(dir string) string {
 		}
 	}()
 	seen := s.name(dir)
-	names := make([]string, 0, len(s.entries))
 	for name, e := range s.entries {
-		if e.foreign && s.lookup(name).foreign && s.visible(name, seen, e.dir) {
-			names = append(names, name)
+		if !e.foreign || !s.lookup(name).foreign || !s.visible(name, seen, e.dir) {
+			continue
 		}
-	}
-	slices.Sort(names)
-	for _, name := range names {
 		path := name
 		if !filepath.IsAbs(filepath.FromSlash(name)) {
 			path = filepath.Join(s.realRoot(), filepath.FromSlash(name))

@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -399,4 +400,29 @@ func TestLinksAreNotFollowed(t *testing.T) {
 		t.Error("a file behind a link was read")
 	}
 	r.want("link", true)
+}
+
+// In a workspace that is too large to be walked the time of a command is kept,
+// and files are compared with it when they are read.
+func TestLargeWorkspace(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	for i := range 205 {
+		dir := r.path("many/" + strconv.Itoa(i))
+		r.must(os.MkdirAll(dir, 0o700))
+		for j := range 100 {
+			r.must(os.Mkdir(filepath.Join(dir, strconv.Itoa(j)), 0o700))
+		}
+	}
+	r.old("mine.txt", text)
+	w, err := r.store.Begin(origin.Running{})
+	r.must(err)
+	r.write("zz.txt", "new "+text)
+	r.must(w.Foreign(t.Context()))
+	r.reopen()
+	r.want("zz.txt", true)
+	r.want("mine.txt", false)
+	if e := r.store.Example(r.root); e == "" {
+		t.Error("a command sees no file from outside")
+	}
 }

@@ -137,7 +137,7 @@ func (s *Store) settle(ctx context.Context, id string) error {
 	if _, err := walk.folder(".", 0); err != nil {
 		if errors.Is(err, errTooMany) {
 			s.o.Log.DebugContext(ctx, "the workspace is too large to mark what a command wrote; its time is kept instead")
-			return nil
+			return s.append(line{Op: opSettle, ID: id, Dir: true})
 		}
 		return err
 	}
