@@ -71,7 +71,7 @@ func realAPI(t *testing.T) (address string, store *session.Store) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	probe := tool.Func(tool.Tool{Name: "probe", Description: "probe"}, func(_ context.Context, _ tool.Call, in struct {
+	probe := tool.Func(tool.Tool{Name: "probe", Description: "probe", Trusted: true}, func(_ context.Context, _ tool.Call, in struct {
 		Text string `json:"text"`
 	},
 	) (tool.Result, error) {
