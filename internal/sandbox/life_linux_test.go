@@ -27,6 +27,17 @@ func alive(text string) bool {
 	return false
 }
 
+// asleep counts the processes that run sleep with this text.
+func asleep(text string) (n int) {
+	names, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, name := range names {
+		if data, _ := os.ReadFile(name); string(data) == "sleep\x00"+text+"\x00" {
+			n++
+		}
+	}
+	return n
+}
+
 // eventually waits up to a minute for a condition.
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
@@ -144,9 +155,9 @@ func TestEndOfHelper(t *testing.T) {
 	everyBox(t, func(t *testing.T, b *box) {
 		for _, how := range []string{"kill", "group", "cleanup"} {
 			m := mark(t)
-			script := "(setsid sleep " + m + " &); sleep " + m
+			script, sleepers := "(setsid sleep "+m+" &); sleep "+m, 2
 			if how == "kill" && (b.kind == plain || b.kind == old) {
-				script = "exec sleep " + m // nobody is left who could know of more
+				script, sleepers = "exec sleep "+m, 1 // nobody is left who could know of more
 			}
 			cmd := b.command(t.Context(), script)
 			cleanup, err := b.Wrap(cmd, b.profile())
@@ -156,7 +167,7 @@ func TestEndOfHelper(t *testing.T) {
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "start", func() bool { return alive(m) })
+			eventually(t, "start", func() bool { return asleep(m) == sleepers }) // both, not one that is being started
 			switch how {
 			case "kill":
 				_ = cmd.Process.Kill()
