@@ -31,7 +31,10 @@ func greedyCommands() []attempt {
 import os
 fd=os.memfd_create("x")
 b=b"x"*(1<<20)
-for i in range(1400): os.write(fd,b)
+import time
+for i in range(1400):
+  os.write(fd,b)
+  if i%20==0: time.sleep(0.02)
 print("got-it-all")'`},
 		{"memory by twenty processes", `for i in $(seq 20); do python3 -c 'x=b"x"*(80<<20); import time; time.sleep(3)' & done; wait; echo got-it-all`},
 		{"memory in shared pages", `python3 -c '

@@ -2,6 +2,7 @@ package search
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -64,6 +65,12 @@ func (x *Index) list() ([]*source, error) {
 
 // logs finds the logs of a directory. The result is the caller's to read.
 func (x *Index) logs(dir string) ([]logFile, error) {
+	switch info, err := os.Stat(dir); {
+	case err != nil:
+		return nil, err
+	case !info.IsDir(): // opening a FIFO would wait for ever
+		return nil, fmt.Errorf("%s is not a folder", dir)
+	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, err
