@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -196,16 +195,22 @@ func TestDiskOfATurn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// Each command adds 40 MB, which is below the limit of one command; the
+	// turn may add 128 MiB. What other programs free meanwhile counts in favour
+	// of the turn, and a busy machine looks late: so one of many must be ended.
 	ended := 0
-	for i := range 8 {
-		res := callExec(t, sh, `for i in $(seq 10); do head -c 4000000 /dev/zero > f`+strings.Repeat("x", i+1)+`$i; sleep 0.02; done; echo survived`)
-		if res.IsError {
+	for i := 0; ended == 0 && i < 20; i++ {
+		res := callExec(t, sh, `for i in $(seq 10); do head -c 4000000 /dev/zero > f`+strings.Repeat("x", i+1)+`$i; sleep 0.02; done; sleep 1; echo survived`)
+		switch {
+		case !res.IsError:
+		case i < 3:
+			t.Fatalf("command %d was ended: %.300s", i+1, res.Content.String())
+		default:
 			ended++
 		}
 	}
-	list, err := filepath.Glob(filepath.Join(ws, "f*"))
-	if err != nil || ended == 0 || len(list) > 45 {
-		t.Errorf("%d commands were ended, and there are %d files of 4 MB, %v", ended, len(list), err)
+	if ended == 0 {
+		t.Error("20 commands of one turn added 800 MB, and none was ended")
 	}
 	if res := callExecIn(t, sh, `for i in $(seq 10); do head -c 4000000 /dev/zero > n$i; sleep 0.02; done; echo survived`, "another"); res.IsError {
 		t.Errorf("another turn: %s", res.Content.String())
