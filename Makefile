@@ -62,7 +62,7 @@ update: ## rewrite golden files
 	$(GO) test ./internal/config ./internal/tool/files ./internal/tui ./cmd/nanobot -update
 
 docs: ## rewrite the generated parts of docs/
-	$(GO) test . -run TestConfigReference -update
+	$(GO) test . -run 'TestConfigReference|TestDataFolderPage' -update
 
 # Packages of others that end up in the binary, on any system.
 LINKED = for os in linux darwin windows; do GOOS=$$os $(GO) list -deps -f '{{if not .Standard}}{{.ImportPath}}{{end}}' ./cmd/nanobot; done | grep -v "^$$($(GO) list -m)" | sort -u

@@ -20,7 +20,7 @@ const module = "github.com/nanobot-go/nanobot"
 // own with a decision record, never to make a build pass.
 var layers = []string{
 	"internal/sandbox/launcher",
-	"internal/diskio internal/httpsafe internal/text internal/markdown internal/document internal/sandbox",
+	"internal/datadir internal/diskio internal/httpsafe internal/text internal/markdown internal/document internal/sandbox",
 	"internal/bus internal/llm internal/config internal/daemon internal/gitstore internal/origin",
 	"internal/tool",
 	"internal/bus/* internal/llm/* internal/tool/*",

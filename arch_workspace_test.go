@@ -5,8 +5,10 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -272,5 +274,24 @@ func TestWorkspaceAccessRule(t *testing.T) {
 		if got := openers(f); len(got) != want {
 			t.Errorf("%s\nnames %q, want %d", src, got, want)
 		}
+	}
+}
+
+// Names below the data folder are in one table, package datadir.
+func TestDataFolderNames(t *testing.T) {
+	t.Parallel()
+	joined := regexp.MustCompile(`filepath\.Join\((\w+\.)*([dD]ataDir|Config\.DataDir)(\(\))?,\s*"`)
+	err := filepath.WalkDir("internal", func(file string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(file)
+		if m := joined.Find(text); m != nil {
+			t.Errorf("%s: %s...: name it in internal/datadir and use datadir.Name.In", file, m)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/llm/demo"
 )
 
@@ -145,19 +146,23 @@ func TestConfigReference(t *testing.T) {
 	if err := json.Unmarshal(config.Schema(), &root); err != nil {
 		t.Fatal(err)
 	}
-	page, err := os.ReadFile(configPage)
+	compareTable(t, configPage, "| Setting | Type | Default | Meaning |\n| --- | --- | --- | --- |\n"+strings.Join(root.rows(t, ""), ""))
+	compareDocument(t, configSchema, string(config.Schema()))
+}
+
+// compareTable is compareDocument for the generated table of a page.
+func compareTable(t *testing.T, file, table string) {
+	t.Helper()
+	page, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	head, rest, ok1 := strings.Cut(string(page), tableBegin)
 	_, tail, ok2 := strings.Cut(rest, tableEnd)
 	if !ok1 || !ok2 {
-		t.Fatalf("%s has lost the marks around its table", configPage)
+		t.Fatalf("%s has lost the marks around its table", file)
 	}
-	want := head + tableBegin + "| Setting | Type | Default | Meaning |\n| --- | --- | --- | --- |\n" +
-		strings.Join(root.rows(t, ""), "") + tableEnd + tail
-	compareDocument(t, configPage, want)
-	compareDocument(t, configSchema, string(config.Schema()))
+	compareDocument(t, file, head+tableBegin+table+tableEnd+tail)
 }
 
 func compareDocument(t *testing.T, file, want string) {
@@ -219,4 +224,32 @@ func TestDocumentLinks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// The page about the data folder has every row of the table.
+func TestDataFolderPage(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("| Name | Holds | Backup | Tools may | If it is lost |\n| --- | --- | --- | --- | --- |\n")
+	for _, e := range datadir.Data() {
+		name := string(e.Name)
+		if e.Folder {
+			name += "/"
+		}
+		lost := "restore it from a backup"
+		switch {
+		case e.Derived:
+			lost = "made again"
+		case e.Backup == datadir.Never:
+			lost = "gone"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", name, e.Holds, or(string(e.Backup), "no"), or(string(e.Access), "not touch it"), lost)
+	}
+	compareTable(t, "docs/data-folder.md", b.String())
+}
+
+func or(text, empty string) string {
+	if text == "" {
+		return empty
+	}
+	return text
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/memory"
 	"github.com/nanobot-go/nanobot/internal/session/search"
@@ -187,7 +188,7 @@ func (y *simulatedYear) check(ctx context.Context, a *app.App, w *world) error {
 // searchFor looks for a fact in everything that was ever said.
 func searchFor(ctx context.Context, a *app.App, fact string) (bool, error) {
 	index, err := search.Open(search.Options{
-		Path: filepath.Join(a.Config.DataDir, "index", "year.db"), Sessions: a.Sessions.Dir(), Workspace: a.Workspace,
+		Path: datadir.Index.In(a.Config.DataDir, "year.db"), Sessions: a.Sessions.Dir(), Workspace: a.Workspace,
 		History: filepath.Join(a.History.Dir(), "history.jsonl"),
 	})
 	if err != nil {

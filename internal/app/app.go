@@ -19,6 +19,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
@@ -176,7 +177,7 @@ func (a *App) settle(ctx context.Context, o Options) error {
 		ledger:   openLedger(a.Config, o.Log, a.figures.call),
 		prices:   ledger.NewPrices(PricesFile(a.Config), o.Log),
 		windows:  local.NewWindows(local.Options{Getenv: lookup(o.Env)}),
-		breakers: llm.NewBreakers(llm.BreakersOptions{Path: filepath.Join(a.Config.DataDir, "run", "breakers.json"), Log: o.Log}),
+		breakers: llm.NewBreakers(llm.BreakersOptions{Path: datadir.Breakers.In(a.Config.DataDir), Log: o.Log}),
 	}
 	notes, err := a.models.settle(ctx)
 	a.Notes = append(a.Notes, notes...)
@@ -287,7 +288,7 @@ func (a *App) subagents(o Options) agent.Subagents {
 		return agent.Subagents{}
 	}
 	return agent.Subagents{
-		Dir:  filepath.Join(a.Config.DataDir, "subagents", filepath.Base(a.Sessions.Dir())),
+		Dir:  datadir.Subagents.In(a.Config.DataDir, filepath.Base(a.Sessions.Dir())),
 		Most: a.Config.Config.Agents.Defaults.MaxConcurrentSubagents,
 	}
 }
@@ -383,4 +384,4 @@ func lookup(env []string) func(string) string {
 }
 
 // SkillLedger is the record of skills that were installed.
-func SkillLedger(l *config.Loaded) string { return filepath.Join(l.DataDir, "skills.json") }
+func SkillLedger(l *config.Loaded) string { return datadir.Skills.In(l.DataDir) }

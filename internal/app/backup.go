@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/session"
 )
@@ -68,25 +69,23 @@ const (
 	backupFormat   = 1
 	manifestName   = "manifest.json"
 	backupConfig   = "config.json"
-	pairingFile    = "pairing.json"
 	mediaLimit     = 50 << 20 // bytes up to which the media folder is taken along
 	maxBackupFiles = 1 << 20
 	maxBackupBytes = 64 << 30
 	maxManifest    = 256 << 20
 )
 
-// backupItems are the names in the data folder that are worth keeping. The
-// message journal comes before the conversations: a message that is answered
-// between the two is then answered again from its conversation, while the
-// other order would lose it. The data folder may hold foreign files, so
-// nothing else is looked at.
+// backupItems are the names in the data folder that are worth keeping, in the
+// order in which they are taken. The data folder may hold foreign files, so
+// nothing else is looked at. The configuration and the workspace are taken apart.
 func backupItems(secrets bool) []string {
-	items := []string{
-		"bus", pairingFile, "channels", "run/owner-chat.json", "run/mcp-tools.json", "workspaces.json", "sessions", "cron", "tool-results", "memory", "subagents", "usage",
-		"skills.json", "prices.json", "history", "webui", "media", "origin", guestsFolder,
-	}
-	if secrets {
-		items = append(items, "auth", secretsFolder, "whatsapp-auth", "weixin")
+	var items []string
+	for _, e := range datadir.Data() {
+		switch {
+		case e.Name == datadir.Config || e.Name == datadir.Workspace:
+		case e.Backup == datadir.Always || e.Backup == datadir.Small || e.Backup == datadir.WithSecrets && secrets:
+			items = append(items, string(e.Name))
+		}
 	}
 	return items
 }
@@ -102,7 +101,7 @@ func WriteBackup(ctx context.Context, w io.Writer, o BackupOptions) (BackupManif
 	b := &backup{o: o, tar: tar.NewWriter(z), ctx: ctx}
 	b.m = BackupManifest{
 		Format: backupFormat, Version: o.Version, Created: o.Now.UTC(), DataDir: o.Config.DataDir, Workspace: o.Workspace, Secrets: o.Secrets,
-		Inside: filepath.Clean(o.Workspace) == filepath.Join(o.Config.DataDir, "workspace"),
+		Inside: filepath.Clean(o.Workspace) == datadir.Workspace.In(o.Config.DataDir),
 	}
 	if info, err := os.Stat(o.Skip); err == nil {
 		b.skip = info
@@ -130,13 +129,13 @@ func (b *backup) write() error {
 		return err
 	}
 	for _, item := range backupItems(b.o.Secrets) {
-		if item == guestsFolder {
+		if item == string(datadir.Guests) {
 			if err := b.guests("data/" + item); err != nil {
 				return err
 			}
 			continue
 		}
-		if item == "media" {
+		if item == string(datadir.Media) {
 			if n := folderBytes(filepath.Join(b.o.Config.DataDir, item)); n > mediaLimit {
 				b.left("data/media", fmt.Sprintf("%d MB of received files", n>>20))
 				continue
@@ -299,7 +298,7 @@ func (b *backup) file(at visit) error {
 	if err != nil || !info.Mode().IsRegular() || b.skip != nil && os.SameFile(b.skip, info) {
 		return err
 	}
-	if name == "data/"+pairingFile && !b.o.Secrets {
+	if name == "data/"+string(datadir.Pairing) && !b.o.Secrets {
 		return b.pairing(f, name, info)
 	}
 	size := info.Size()

@@ -5,10 +5,10 @@ import (
 	"io"
 	"io/fs"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 )
 
@@ -16,7 +16,7 @@ import (
 // may change them meanwhile, so no link is followed. The rest of their folders
 // can be made again, or is not part of a backup for the owner either.
 func (b *backup) guests(as string) error {
-	tree, err := diskio.OpenTree(filepath.Join(b.o.Config.DataDir, guestsFolder))
+	tree, err := diskio.OpenTree(datadir.Guests.In(b.o.Config.DataDir))
 	if diskio.IsMissing(err) {
 		return nil
 	}

@@ -8,8 +8,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
+
+	"github.com/nanobot-go/nanobot/internal/datadir"
 )
 
 // ownData tells what in a workspace is our own data. A workspace may be the
@@ -33,7 +34,7 @@ func (b *backup) ownData(root string) (o ownData) {
 	}
 	if below, ok := belowFolder(o.folder, root); ok {
 		o.same = below == "."
-		if top, _, _ := strings.Cut(filepath.ToSlash(below), "/"); isOwnName(top) {
+		if top, _, _ := strings.Cut(filepath.ToSlash(below), "/"); datadir.Own(top) {
 			o.around = top
 		}
 	}
@@ -59,7 +60,7 @@ func belowFolder(folder fs.FileInfo, path string) (string, bool) {
 func (o ownData) has(rel string, d fs.DirEntry) bool {
 	if o.same {
 		top, _, _ := strings.Cut(filepath.ToSlash(rel), "/")
-		return isOwnName(top)
+		return datadir.Own(top)
 	}
 	if o.folder == nil || !d.IsDir() {
 		return false
@@ -74,23 +75,6 @@ func pass(d fs.DirEntry) error {
 		return fs.SkipDir
 	}
 	return nil
-}
-
-// isOwnName reports whether a name in the data folder is of a file or folder
-// that we, or an older version, keep there. The names of a workspace that we
-// use in both, such as memory, are none of them: they hold no credentials.
-// Copies that editors and people make of a configuration hold the same keys.
-func isOwnName(name string) bool {
-	name = strings.ToLower(name)
-	for _, prefix := range []string{"config.", ".config.", pairingFile, "." + pairingFile} {
-		if strings.HasPrefix(name, prefix) {
-			return true
-		}
-	}
-	return slices.Contains([]string{
-		"auth", "bridge", "bus", "cache", "channels", guestsFolder, "history", "index", "logs", "matrix-store", "media", "mochat", "msteams", "origin", "prices.json", "run",
-		"secrets", "secrets.json", "sessions", "skills.json", "subagents", "tool-results", "undo", "usage", "webui", "weixin", "whatsapp-auth", "workspaces.json",
-	}, name)
 }
 
 // isOldBackup reports names that backup and restore give, in which the

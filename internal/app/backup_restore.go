@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/session"
 )
@@ -166,7 +167,7 @@ func (b *Backup) Restore(ctx context.Context, o RestoreOptions) (Restored, error
 	if o.Workspace == "" {
 		o.Workspace = b.Workspace
 		if b.Inside || !filepath.IsAbs(b.Workspace) {
-			o.Workspace = filepath.Join(data, "workspace")
+			o.Workspace = datadir.Workspace.In(data)
 		}
 	}
 	if resolved, err := filepath.EvalSymlinks(o.Workspace); err == nil {
@@ -232,9 +233,9 @@ func (b *Backup) moves(o RestoreOptions, data string) []move {
 		}
 	}
 	// These describe what was there before.
-	for _, name := range []string{"bus", "workspaces.json", "sessions", "cron", "tool-results", "memory", "subagents", "index", "undo"} {
-		if !slices.Contains(parts, "data/"+name) {
-			out = append(out, move{"", filepath.Join(data, name)})
+	for _, name := range datadir.Select(datadir.Data(), func(e datadir.Entry) bool { return e.Stale }) {
+		if !slices.Contains(parts, "data/"+string(name)) {
+			out = append(out, move{"", name.In(data)})
 		}
 	}
 	return out

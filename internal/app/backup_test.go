@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/datadir"
 )
 
 const plantedKey = "sk-ant-api03-Pl4ntedKeyPl4ntedKeyPl4nted-99"
@@ -211,7 +212,7 @@ func tangled() map[string]string {
 		"config.json~":                   plantedKey,
 		"Config.copy.json":               plantedKey,
 		".config.json.swp":               plantedKey,
-		GoodConfig:                       plantedKey,
+		string(datadir.LastGood):         plantedKey,
 		"secrets.json":                   plantedKey,
 		"auth/x.json":                    plantedKey,
 		"auth/deep/y.json":               plantedKey,

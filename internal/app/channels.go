@@ -7,7 +7,6 @@ import (
 	"errors"
 	"maps"
 	"net/http"
-	"path/filepath"
 	"sync"
 
 	"github.com/nanobot-go/nanobot/internal/agent"
@@ -17,6 +16,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/channel/telegram"
 	"github.com/nanobot-go/nanobot/internal/channel/websocket"
 	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/webui"
@@ -115,7 +115,7 @@ func (g *Gateway) channelOptions(a *App) channel.Options {
 	return channel.Options{
 		Queue: g.door(), Factories: g.factories(), Sections: g.sections(a.Config),
 		Defaults:   channel.Filters{SendProgress: cfg.SendProgress, SendToolHints: cfg.SendToolHints, ShowReasoning: cfg.ShowReasoning},
-		MaxRetries: cfg.SendMaxRetries, DataDir: a.Config.DataDir, Kept: []string{sentFiles, "api"}, Pairing: filepath.Join(a.Config.DataDir, "pairing.json"),
+		MaxRetries: cfg.SendMaxRetries, DataDir: a.Config.DataDir, Kept: []string{sentFiles, "api"}, Pairing: datadir.Pairing.In(a.Config.DataDir),
 		Client: channelClient, Fetch: channelFetch,
 		Transcribe: g.transcribe, Commands: commands(), Redact: a.safety.secrets.Redact, Log: g.log, Now: g.o.Now,
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/daemon"
+	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/sandbox"
 )
@@ -100,8 +101,8 @@ func Checkup(ctx context.Context, o Options) *Diagnosis {
 	d.channels(l)
 	running := d.gateway(ctx, l)
 	d.jobs(ctx, l, ws, running, o.Now())
-	d.logs("sessions", filepath.Join(l.DataDir, "sessions"), "the next use of the conversation puts a torn end aside")
-	d.logs("journal", filepath.Join(l.DataDir, "bus"), "the next start of the gateway puts a torn end aside")
+	d.logs("sessions", datadir.Sessions.In(l.DataDir), "the next use of the conversation puts a torn end aside")
+	d.logs("journal", datadir.Bus.In(l.DataDir), "the next start of the gateway puts a torn end aside")
 	return d
 }
 
@@ -222,8 +223,8 @@ func linkedNames(workspace string) []string {
 	}
 	defer tree.Close() //nolint:errcheck // only read
 
-	links := tree.Links(slices.Concat(followedFiles(), followedFolders(), []string{".git"})...)
-	for _, dir := range followedFolders() {
+	links := tree.Links(slices.Concat(datadir.FollowedFiles(), datadir.FollowedFolders(), []string{".git"})...)
+	for _, dir := range datadir.FollowedFolders() {
 		entries, _ := tree.ReadDir(dir) // a folder that is a link is in the list already
 		for _, e := range entries {
 			name := path.Join(dir, e.Name())

@@ -17,6 +17,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/daemon"
+	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/schedule"
 	"github.com/nanobot-go/nanobot/internal/session"
@@ -82,7 +83,7 @@ func (d *Diagnosis) port(ctx context.Context, l *config.Loaded) {
 
 // crashes counts starts that nobody took back.
 func (d *Diagnosis) crashes(l *config.Loaded) {
-	data, err := os.ReadFile(filepath.Join(l.DataDir, "run", "starts.json"))
+	data, err := os.ReadFile(datadir.Starts.In(l.DataDir))
 	if err != nil {
 		return
 	}

@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/origin"
 	"github.com/nanobot-go/nanobot/internal/sandbox"
@@ -24,14 +25,6 @@ import (
 	"github.com/nanobot-go/nanobot/internal/tool/approve"
 	"github.com/nanobot-go/nanobot/internal/tool/shell"
 )
-
-// followedFiles become part of prompts, or make turns begin.
-func followedFiles() []string {
-	return []string{"AGENTS.md", "SOUL.md", "USER.md", "TOOLS.md", "IDENTITY.md", "HEARTBEAT.md"}
-}
-
-// followedFolders are those whose content does.
-func followedFolders() []string { return []string{"memory", "skills"} }
 
 // origins are the records of files from outside: one for the workspace, and one
 // for each folder outside of it that a conversation works in.
@@ -60,7 +53,7 @@ func (o *origins) of(dir string) (*origin.Store, error) {
 			Name:   o.name,
 			Root:   o.workspace,
 			Roots:  []string{o.cache},
-			Sealed: followedFolders(),
+			Sealed: datadir.FollowedFolders(),
 			Log:    o.log,
 		})
 		o.main = s
@@ -165,7 +158,7 @@ func (s *safety) watch(c tool.Call, seals bool) (*watch, error) {
 		return w, nil
 	}
 	w.rec, w.folder = rec, s.jail.Workspace()
-	for _, name := range followedFiles() {
+	for _, name := range datadir.FollowedFiles() {
 		if _, err := os.Lstat(filepath.Join(w.folder, name)); errors.Is(err, fs.ErrNotExist) {
 			w.absent = append(w.absent, name)
 		}
@@ -199,7 +192,7 @@ func (w *watch) end() {
 		defer cancel()
 		err = w.window.Foreign(ctx)
 	} else {
-		err = w.window.Clean(followedFiles()...)
+		err = w.window.Clean(datadir.FollowedFiles()...)
 	}
 	if err != nil {
 		w.log.Error("record what a command wrote; its window stays open", "err", err)
@@ -428,6 +421,6 @@ func (s *safety) followed(path string) bool {
 		return false
 	}
 	rel = filepath.ToSlash(rel)
-	return slices.Contains(followedFiles(), rel) ||
-		slices.ContainsFunc(followedFolders(), func(dir string) bool { return rel == dir || strings.HasPrefix(rel, dir+"/") })
+	return slices.Contains(datadir.FollowedFiles(), rel) ||
+		slices.ContainsFunc(datadir.FollowedFolders(), func(dir string) bool { return rel == dir || strings.HasPrefix(rel, dir+"/") })
 }

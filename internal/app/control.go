@@ -16,16 +16,17 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/daemon"
+	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 )
 
 // InstanceFile describes the gateway that runs with a configuration.
-func InstanceFile(l *config.Loaded) string { return filepath.Join(l.DataDir, "run", "gateway.json") }
+func InstanceFile(l *config.Loaded) string { return datadir.GatewayFile.In(l.DataDir) }
 
 // controlPath is the local socket through which commands of the same user talk
 // to a running gateway.
-func controlPath(dataDir string) string { return filepath.Join(dataDir, "run", "gateway.sock") }
+func controlPath(dataDir string) string { return datadir.GatewaySock.In(dataDir) }
 
 // listenControl opens the socket, which only we and our user can use. The
 // journal's lock is ours, so whatever lies there belongs to nobody.

@@ -2,9 +2,9 @@ package app
 
 import (
 	"context"
-	"path/filepath"
 
 	"github.com/nanobot-go/nanobot/internal/agent"
+	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/skill"
 	"github.com/nanobot-go/nanobot/internal/webui"
 )
@@ -13,7 +13,7 @@ import (
 // replaced.
 func (g *Gateway) desk() *webui.Desk {
 	o := webui.Options{
-		House: g.house, Dir: filepath.Join(g.config().DataDir, "webui"), Log: g.log, Now: g.o.Now,
+		House: g.house, Dir: datadir.WebUI.In(g.config().DataDir), Log: g.log, Now: g.o.Now,
 		Reads: g.settingsReads(), Actions: g.settingsActions(),
 	}
 	for _, c := range append(agent.Commands(), asideCommands(g.o.Options)...) {

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/agent"
 	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/anthropic"
@@ -236,7 +236,7 @@ func (m *models) signer(c llm.Choice, p config.Provider, client *http.Client) (s
 	case c.Row.Auth != "":
 		home, _ := os.UserHomeDir() // without one no older tokens are found
 		a, err := signin.New(c.Row.Auth, signin.Options{
-			Dir: filepath.Join(m.loaded.DataDir, "auth"), Home: home, Getenv: m.getenv, Client: client, Version: m.version, Log: m.log, BaseURL: p.APIBase,
+			Dir: datadir.Auth.In(m.loaded.DataDir), Home: home, Getenv: m.getenv, Client: client, Version: m.version, Log: m.log, BaseURL: p.APIBase,
 		})
 		if err != nil {
 			return nil, "", err

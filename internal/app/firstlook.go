@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/sandbox"
 	"github.com/nanobot-go/nanobot/internal/tool/approve"
@@ -20,7 +21,7 @@ func FirstLook(l *config.Loaded) []string {
 	if len(open) == 0 {
 		return nil
 	}
-	told := filepath.Join(l.DataDir, "run", "security-told")
+	told := datadir.SecurityTold.In(l.DataDir)
 	if _, err := os.Lstat(told); err == nil {
 		return nil
 	}

@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -20,6 +19,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 )
@@ -131,7 +131,7 @@ func NewGateway(ctx context.Context, o GatewayOptions) (*Gateway, error) {
 
 // open takes what only one gateway can have.
 func (g *Gateway) open(ctx context.Context, a *App) (err error) {
-	g.queue, err = journal.Open(filepath.Join(a.Config.DataDir, "bus"), journal.Options{Now: g.o.Now, Log: g.log})
+	g.queue, err = journal.Open(datadir.Bus.In(a.Config.DataDir), journal.Options{Now: g.o.Now, Log: g.log})
 	locked, ok := errors.AsType[*diskio.LockedError](err)
 	if ok && g.o.Dry {
 		a.Notes = append(a.Notes, fmt.Sprintf("A gateway runs with %s already (process %d).", a.Config.DataDir, locked.PID))
@@ -145,7 +145,7 @@ func (g *Gateway) open(ctx context.Context, a *App) (err error) {
 	if err != nil {
 		return err
 	}
-	g.owner = &ownerChat{path: filepath.Join(a.Config.DataDir, "run", "owner-chat.json")}
+	g.owner = &ownerChat{path: datadir.OwnerChat.In(a.Config.DataDir)}
 	if err := g.listen(ctx, a.Config.Config.Gateway); err != nil && g.o.Dry {
 		a.Notes = append(a.Notes, fmt.Sprintf("It could not start now: %v.", err))
 	} else if err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
 	"github.com/nanobot-go/nanobot/internal/tool"
@@ -126,8 +127,30 @@ const partyConfig = `{"agents": {"defaults": {"model": "m"}}, "gateway": {"port"
 func newHost(t *testing.T, model llm.Model) *host {
 	t.Helper()
 	h := &host{t: t, dir: t.TempDir(), model: model, party: newParty()}
+	t.Cleanup(func() { checkNames(t, h.dir) })
 	h.configure(partyConfig)
 	return h
+}
+
+// checkNames fails a test in which something was made in the data folder that
+// the table of package datadir does not list.
+func checkNames(t *testing.T, dir string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Error(err)
+	}
+	for _, e := range entries {
+		if _, ok := datadir.Lookup(e.Name()); !ok {
+			t.Errorf("%s is in the data folder, but not in the table of package datadir", e.Name())
+		}
+	}
+	run, _ := os.ReadDir(datadir.Run.In(dir)) // it may not be there
+	for _, e := range run {
+		if entry, _ := datadir.Lookup("run/" + e.Name()); entry.Name == datadir.Run {
+			t.Errorf("run/%s is in the data folder, but not in the table of package datadir", e.Name())
+		}
+	}
 }
 
 func (h *host) configure(text string) {

@@ -13,6 +13,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/agent"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/sandbox"
@@ -23,10 +24,6 @@ import (
 	"github.com/nanobot-go/nanobot/internal/tool/shell"
 	"github.com/nanobot-go/nanobot/internal/tool/undo"
 )
-
-// guestsFolder is the part of the data folder in which chats of others than the
-// owner have their files.
-const guestsFolder = "guests"
 
 // guestHome are the folders of one chat that is not the owner's alone. Only
 // workspace, home and share can be changed by what runs there.
@@ -42,7 +39,7 @@ type guestHome struct {
 
 // guestFolders names the folders of a room. It makes nothing.
 func guestFolders(data, room string) guestHome {
-	root := filepath.Join(resolved(data), guestsFolder, text.SafeName(room))
+	root := datadir.Guests.In(resolved(data), text.SafeName(room))
 	return guestHome{
 		root: root, workspace: filepath.Join(root, "workspace"), home: filepath.Join(root, "home"), media: filepath.Join(root, "media"),
 		results: filepath.Join(root, "tool-results"), undo: filepath.Join(root, "undo"),
@@ -90,7 +87,7 @@ func guestShare(setting string) string {
 		return ""
 	}
 	top, _, _ := strings.Cut(filepath.ToSlash(name), "/")
-	own := slices.Concat(followedFiles(), followedFolders(), []string{".git", ".nanobot", "cron", "sessions", "triggers"})
+	own := slices.Concat(datadir.FollowedFiles(), datadir.WorkspaceFolders())
 	if slices.ContainsFunc(own, func(own string) bool { return strings.EqualFold(own, top) }) {
 		return ""
 	}

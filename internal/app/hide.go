@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/sandbox"
 	"github.com/nanobot-go/nanobot/internal/tool/mcp"
 )
@@ -89,7 +90,7 @@ func besideState(data, word string) string {
 		return ""
 	}
 	top, _, _ := strings.Cut(rel, string(filepath.Separator))
-	if slices.Contains(stateNames(), top) {
+	if datadir.Own(top) || slices.Contains(datadir.Closed(), datadir.Name(top)) {
 		return ""
 	}
 	dir := filepath.Join(data, top)

@@ -7,11 +7,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/sandbox"
 	"github.com/nanobot-go/nanobot/internal/tool/mcp"
 )
@@ -29,11 +31,20 @@ func pythonConfigs() []string {
 
 // stateFiles decide about money and trust, or hold what others must not read.
 func stateFiles() []string {
-	return []string{
+	files := []string{
 		"config.json", "secrets.json", "usage/totals.json", "usage/2026-01.jsonl", "prices.json", "webui/state.json", "index/a.db",
 		"run/nonces", "run/owner-chat.json", "pairing.json", "auth/mcp.json", "sessions/x.jsonl", "bus/1.log", "skills.json",
 		"cron/jobs.json", "triggers.json", "something-of-tomorrow/x",
 	}
+	for _, n := range datadir.Closed() {
+		if e, _ := datadir.Lookup(string(n)); !slices.ContainsFunc(files, func(f string) bool { return datadir.Name(f).Top() == n }) {
+			if e.Folder {
+				n += "/x.json"
+			}
+			files = append(files, string(n))
+		}
+	}
+	return files
 }
 
 // Without any sandbox the file tools and the commands of an obedient model get

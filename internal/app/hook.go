@@ -12,12 +12,13 @@ import (
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 )
 
 // hookFile holds what the keys of triggers are made from. It lies with the
 // logins and not with the triggers, because tools of the agent read the workspace.
-func hookFile(l *config.Loaded) string { return filepath.Join(l.DataDir, "auth", "triggers.key") }
+func hookFile(l *config.Loaded) string { return datadir.TriggersKey.In(l.DataDir) }
 
 // TriggerSecret is the key with which programs elsewhere sign what they send
 // to a trigger. The first call makes what all keys come from.

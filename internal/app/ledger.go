@@ -2,9 +2,9 @@ package app
 
 import (
 	"log/slog"
-	"path/filepath"
 
 	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
 )
 
@@ -17,12 +17,12 @@ func OpenLedger(loaded *config.Loaded, log *slog.Logger) *ledger.Ledger {
 func openLedger(loaded *config.Loaded, log *slog.Logger, watch func(ledger.Entry)) *ledger.Ledger {
 	d := loaded.Config.Agents.Defaults
 	return ledger.New(ledger.Options{
-		Dir: filepath.Join(loaded.DataDir, "usage"), Limits: SpendingLimits(d.Budget), Location: d.Location(), Watch: watch, Log: log,
+		Dir: datadir.Usage.In(loaded.DataDir), Limits: SpendingLimits(d.Budget), Location: d.Location(), Watch: watch, Log: log,
 	})
 }
 
 // PricesFile is where the user may put prices of models.
-func PricesFile(loaded *config.Loaded) string { return filepath.Join(loaded.DataDir, "prices.json") }
+func PricesFile(loaded *config.Loaded) string { return datadir.Prices.In(loaded.DataDir) }
 
 // SpendingLimits are the limits a budget sets.
 func SpendingLimits(b config.Budget) ledger.Limits {

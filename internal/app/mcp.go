@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/sandbox"
 	"github.com/nanobot-go/nanobot/internal/tool/approve"
@@ -97,7 +98,7 @@ func MCPSpawn(ctx context.Context, l *config.Loaded, o Options) (spawn, cover fu
 	}
 	s := &safety{
 		Posture: PostureOf(l),
-		media:   filepath.Join(l.DataDir, "media"),
+		media:   datadir.Media.In(l.DataDir),
 		home:    placeOf(l.DataDir),
 		seal:    seal{workspace: a.Workspace},
 	}
@@ -124,12 +125,12 @@ func MCPSpawn(ctx context.Context, l *config.Loaded, o Options) (spawn, cover fu
 }
 
 // MCPPins is the file that remembers what MCP servers offered first.
-func MCPPins(l *config.Loaded) string { return filepath.Join(l.DataDir, "run", "mcp-tools.json") }
+func MCPPins(l *config.Loaded) string { return datadir.MCPTools.In(l.DataDir) }
 
 // MCPLogins opens the store of logins at MCP servers.
 func MCPLogins(l *config.Loaded, o Options) (*mcp.OAuth, error) {
 	return mcp.NewOAuth(mcp.OAuthOptions{
-		File: filepath.Join(l.DataDir, "auth", "mcp.json"), Proxy: l.Config.Tools.Web.Proxy.Reveal(),
+		File: datadir.MCPTokens.In(l.DataDir), Proxy: l.Config.Tools.Web.Proxy.Reveal(),
 		Allow: networks(l.Config.Tools.SSRFWhitelist), Agent: "nanobot/" + cmp.Or(o.Version, "dev"), Log: o.Log,
 		Known: func(name string, s httpsafe.Secret) {
 			if o.secrets != nil {

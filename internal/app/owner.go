@@ -10,6 +10,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
+	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 )
 
@@ -144,7 +145,7 @@ func (g *Gateway) tellOwner(ctx context.Context, text string) {
 
 // restartNote is where a restart remembers who asked for it.
 func (g *Gateway) restartNote() string {
-	return filepath.Join(g.config().DataDir, "run", "restart.json")
+	return datadir.Restart.In(g.config().DataDir)
 }
 
 type restarted struct {

@@ -13,6 +13,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/agent"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel/websocket"
+	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/text"
@@ -155,7 +156,7 @@ func (a *App) folder(path string) (string, error) {
 	}
 	// What the agent itself follows or keeps is not a place to work in.
 	house := a.houseScope().Path
-	for _, name := range append(followedFolders(), ".nanobot", "sessions", "cron", "triggers", ".git") {
+	for _, name := range datadir.WorkspaceFolders() {
 		if within(dir, filepath.Join(house, name)) {
 			return "", fmt.Errorf("%s belongs to the agent itself; name a folder with your own files", path)
 		}

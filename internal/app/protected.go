@@ -4,8 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
+	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/skill"
 )
@@ -15,7 +15,12 @@ import (
 // things; inside of a data folder of its own everything is protected anyway.
 func (a *App) protectedNames() []string {
 	data, own := a.Config.DataDir, a.Config.File
-	names := []string{filepath.Join(data, "config.json"), filepath.Join(data, ".config.json"), filepath.Join(data, GoodConfig), filepath.Join(data, "secrets.json"), filepath.Join(data, pairingFile)}
+	names := []string{datadir.Config.In(data), filepath.Join(data, "."+string(datadir.Config))}
+	for _, e := range datadir.Data() {
+		if !e.Folder && (e.Secret || e.Name == datadir.Pairing) && e.Name != datadir.Config {
+			names = append(names, e.Name.In(data))
+		}
+	}
 	if own != names[0] {
 		names = append(names, own, filepath.Join(filepath.Dir(own), "."+filepath.Base(own)))
 	}
@@ -35,8 +40,8 @@ func (a *App) protectedPaths() (deny, denyWrite []string) {
 		deny = append(deny, data)
 	}
 	deny = append(deny, a.Config.File)
-	for _, name := range stateNames() {
-		deny = append(deny, filepath.Join(data, name))
+	for _, name := range datadir.Closed() {
+		deny = append(deny, name.In(data))
 	}
 	// What others wrote and the user installed is not the model's to change.
 	if dirs, err := skill.InstalledDirs(SkillLedger(a.Config)); err == nil {
@@ -45,10 +50,10 @@ func (a *App) protectedPaths() (deny, denyWrite []string) {
 	if exe, err := os.Executable(); err == nil {
 		denyWrite = append(denyWrite, exe)
 	}
-	denyWrite = append(denyWrite,
-		filepath.Join(a.Workspace, "memory", "history.jsonl"), filepath.Join(a.Workspace, "memory", ".cursor"),
-		filepath.Join(a.Workspace, "memory", ".dream_cursor"), filepath.Join(a.Workspace, "cron"), filepath.Join(a.Workspace, "triggers"),
-		filepath.Join(a.Workspace, ".git", "hooks"))
+	for _, name := range datadir.Kept() {
+		denyWrite = append(denyWrite, name.In(a.Workspace))
+	}
+	denyWrite = append(denyWrite, filepath.Join(a.Workspace, ".git", "hooks"))
 	around := func(p string) bool { return p != data && within(a.Workspace, p) }
 	return slices.DeleteFunc(deny, around), denyWrite
 }
@@ -62,11 +67,4 @@ func (a *App) ownFolder(home string) bool {
 		return false
 	}
 	return home == "" || !within(resolved(home), data)
-}
-
-// stateNames are what we keep in the data folder.
-func stateNames() []string {
-	return strings.Fields(`config.json ` + GoodConfig + ` secrets.json ` + pairingFile + ` skills.json prices.json
-		auth bus cache channels cron guests history index logs memory origin run secrets sessions subagents tool-results undo usage webui
-		whatsapp-auth weixin workspaces.json`)
 }

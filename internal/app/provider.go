@@ -3,12 +3,12 @@ package app
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/local"
@@ -106,6 +106,6 @@ func Account(l *config.Loaded, name string, o Options) (*signin.Account, error) 
 		home = getenv("USERPROFILE")
 	}
 	return signin.New(name, signin.Options{
-		Dir: filepath.Join(l.DataDir, "auth"), Home: home, Getenv: getenv, Client: client, Version: o.Version, Log: o.Log, BaseURL: p.APIBase,
+		Dir: datadir.Auth.In(l.DataDir), Home: home, Getenv: getenv, Client: client, Version: o.Version, Log: o.Log, BaseURL: p.APIBase,
 	})
 }

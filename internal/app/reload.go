@@ -10,6 +10,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/text"
 )
@@ -236,17 +237,14 @@ func (g *Gateway) takeOver(next *generation) {
 	}
 }
 
-// GoodConfig is the name of the last configuration a gateway started with, if
-// gateway.bootFallback asks for it.
-const GoodConfig = "config.last-good.json"
-
-// keepGood keeps a copy of a configuration that works.
+// keepGood keeps a copy of a configuration that works, if gateway.bootFallback
+// asks for it.
 func (g *Gateway) keepGood(ctx context.Context) {
 	l := g.config()
-	if l.Config.Gateway.BootFallback != "last-good" || !l.Exists || len(l.Disabled) > 0 || filepath.Base(l.File) == GoodConfig {
+	if l.Config.Gateway.BootFallback != "last-good" || !l.Exists || len(l.Disabled) > 0 || filepath.Base(l.File) == string(datadir.LastGood) {
 		return
 	}
-	path := filepath.Join(l.DataDir, GoodConfig)
+	path := datadir.LastGood.In(l.DataDir)
 	data, err := os.ReadFile(l.File)
 	if err == nil {
 		if old, e := os.ReadFile(path); e == nil && bytes.Equal(old, data) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/sandbox"
@@ -81,7 +82,7 @@ type safety struct {
 func (a *App) guard(o Options) error {
 	s := &safety{
 		Posture: PostureOf(a.Config),
-		media:   filepath.Join(a.Config.DataDir, "media"),
+		media:   datadir.Media.In(a.Config.DataDir),
 		seal:    seal{workspace: a.Workspace},
 		share:   a.untrustedRoot(),
 		log:     o.Log,

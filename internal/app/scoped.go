@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/sandbox"
 	"github.com/nanobot-go/nanobot/internal/text"
 	"github.com/nanobot-go/nanobot/internal/tool"
@@ -25,7 +26,7 @@ const oldResults = ".nanobot/tool-results"
 // results is where long results of tools are kept, by conversation. It is in the
 // data folder: what is read there is what a tool returned.
 func (a *App) results() string {
-	return filepath.Join(a.Config.DataDir, "tool-results", a.Sessions.Workspace().ID)
+	return datadir.ToolResults.In(a.Config.DataDir, a.Sessions.Workspace().ID)
 }
 
 // resultsOf is where those of one conversation are.

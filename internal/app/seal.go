@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"sync"
 
+	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 )
 
@@ -44,12 +45,12 @@ func (s *seal) followed(dir string) (paths []string, unsealed bool) {
 	}
 	defer tree.Close() //nolint:errcheck // only folders were made through it
 
-	for _, name := range followedFiles() {
+	for _, name := range datadir.FollowedFiles() {
 		if info, err := tree.Lstat(name); err == nil && info.Mode().IsRegular() {
 			paths = append(paths, filepath.Join(s.workspace, filepath.FromSlash(name)))
 		}
 	}
-	for _, name := range followedFolders() {
+	for _, name := range datadir.FollowedFolders() {
 		if tree.MkdirAll(name, 0o700) != nil { // something else is there, or a link
 			unsealed = true
 			continue

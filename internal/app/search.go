@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/memory"
 	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/session/search"
@@ -20,7 +21,7 @@ func OpenSearch(loaded *config.Loaded, workspace string, sessions *session.Store
 func searchOptions(loaded *config.Loaded, workspace string, sessions *session.Store, log *slog.Logger) search.Options {
 	dir := sessions.Dir()
 	return search.Options{
-		Path:     filepath.Join(loaded.DataDir, "index", filepath.Base(dir)+".db"),
+		Path:     datadir.Index.In(loaded.DataDir, filepath.Base(dir)+".db"),
 		Sessions: dir, OldSessions: []string{filepath.Join(workspace, "sessions"), filepath.Dir(dir)},
 		History:   filepath.Join(memory.Dir(loaded.DataDir, sessions), "history.jsonl"),
 		Workspace: workspace, Log: log,

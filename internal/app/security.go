@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/sandbox"
 	"github.com/nanobot-go/nanobot/internal/tool/approve"
@@ -228,8 +229,10 @@ func (i *inspection) files() {
 	}
 	look(i.l.File, 0o600)
 	look(i.l.DataDir, 0o700)
-	for _, name := range []string{"sessions", "auth", "logs", "run", "undo", "media", "memory", "index", "bus", guestsFolder} {
-		look(filepath.Join(i.l.DataDir, name), 0o700)
+	for _, e := range datadir.Data() {
+		if e.Owner != "" && e.Name != datadir.Config { // what others put there is looked at by its owner
+			look(e.Name.In(i.l.DataDir), e.Mode)
+		}
 	}
 	var names []string
 	for p := range open {

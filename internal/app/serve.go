@@ -21,6 +21,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/daemon"
+	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/schedule"
 	"github.com/nanobot-go/nanobot/internal/session"
@@ -46,7 +47,7 @@ func (g *Gateway) renewAPI(a *App) error {
 	case g.serveAPI(a.Config.Config):
 		o.Ask, o.Models, o.DeleteSession = g.Ask, func() []api.Model { return apiModels(g.config()) }, g.deleteSession
 		o.Trigger, o.TriggerKey = g.fireTrigger, func(id string) []byte { return triggerKey(a.Config, id) }
-		o.Nonces = api.NewNonces(filepath.Join(a.Config.DataDir, "run", "nonces"))
+		o.Nonces = api.NewNonces(datadir.Nonces.In(a.Config.DataDir))
 	default:
 		g.log.Warn("the API is not served, because other machines can reach it: set api.apiKey to 16 characters or more, or gateway.host to 127.0.0.1")
 	}

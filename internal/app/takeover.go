@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/memory"
 	"github.com/nanobot-go/nanobot/internal/schedule"
 	"github.com/nanobot-go/nanobot/internal/session"
@@ -67,7 +67,7 @@ func takeOver(loaded *config.Loaded, store *session.Store, o Options) error {
 		}
 		elsewhere := ""
 		if configured(loaded, w.Path) {
-			elsewhere = filepath.Join(loaded.DataDir, "cron", "jobs.json")
+			elsewhere = datadir.Cron.In(loaded.DataDir, "jobs.json")
 		}
 		jobs, err = s.TakeOver(ctx, elsewhere)
 		return err

@@ -7,16 +7,17 @@ import (
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/origin"
 )
 
 // originsOf are the records of a workspace.
 func originsOf(l *config.Loaded, workspace, id string, log *slog.Logger) *origins {
 	return &origins{
-		dir:       filepath.Join(l.DataDir, "origin"),
+		dir:       datadir.Origin.In(l.DataDir),
 		workspace: workspace,
 		name:      id,
-		cache:     filepath.Join(l.DataDir, "cache", id),
+		cache:     datadir.Cache.In(l.DataDir, id),
 		log:       log,
 	}
 }
@@ -36,7 +37,7 @@ func OpenOrigins(l *config.Loaded, workspace string, log *slog.Logger) (*origin.
 // out because a command or a tainted turn wrote them.
 func (a *App) noteForeign() {
 	var names []string
-	for _, name := range followedFiles() {
+	for _, name := range datadir.FollowedFiles() {
 		if a.foreign(filepath.Join(a.Workspace, name)) {
 			names = append(names, name)
 		}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/tool/undo"
 )
@@ -37,5 +38,5 @@ func OpenUndo(loaded *config.Loaded, workspace string, log *slog.Logger) (store 
 // undoDir is where the changes of a workspace are kept: beside its sessions,
 // under the same id.
 func undoDir(loaded *config.Loaded, sessions string) string {
-	return filepath.Join(loaded.DataDir, "undo", filepath.Base(sessions))
+	return datadir.Undo.In(loaded.DataDir, filepath.Base(sessions))
 }

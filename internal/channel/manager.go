@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 )
 
@@ -95,10 +96,10 @@ func NewManager(o Options) (*Manager, error) {
 		o.MaxRetries = 1
 	}
 	if o.MediaDir == "" {
-		o.MediaDir = filepath.Join(o.DataDir, "media")
+		o.MediaDir = datadir.Media.In(o.DataDir)
 	}
 	if o.Pairing == "" {
-		o.Pairing = filepath.Join(o.DataDir, "pairing.json")
+		o.Pairing = datadir.Pairing.In(o.DataDir)
 	}
 	m := &Manager{o: o, slots: map[string]*slot{}, requests: make(chan applyRequest)}
 	m.pairing = OpenPairing(o.Pairing, o.Now, o.Log)
@@ -310,7 +311,7 @@ func (s *slot) make(factory Factory) (ch Channel, err error) {
 	}
 	return factory(Deps{
 		Name: s.name, Gate: s.gate, Media: &MediaStore{Dir: filepath.Join(o.MediaDir, SafeName(s.name)), Max: limit},
-		State: OpenState(filepath.Join(o.DataDir, "channels", SafeName(s.name)+".json")),
+		State: OpenState(datadir.Channels.In(o.DataDir, SafeName(s.name)+".json")),
 		Ready: s.ready, Client: o.Client, Fetch: o.Fetch, Transcribe: o.Transcribe, Commands: o.Commands, Shown: s.wish(), Known: known, Log: s.log, Now: o.Now,
 	}, s.section)
 }

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -20,6 +19,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/agent"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/tui"
 )
@@ -286,7 +286,7 @@ func (c *command) chat(ctx context.Context, f agentFlags) error {
 	def := loaded.Config.Agents.Defaults
 	o := c.tuiOptions(bot, f, loaded)
 	o.Ask, o.Interrupts, o.Late = gently(o.Ask), interrupts, late
-	o.History = filepath.Join(bot.DataDir(), "history", "cli_history")
+	o.History = datadir.History.In(bot.DataDir(), "cli_history")
 	o.Banner = tui.Banner{Name: def.BotName, Icon: def.BotIcon, Model: bot.Model(), Hints: c.greeting(bot)}
 	for _, cmd := range agent.Commands() {
 		o.Commands = append(o.Commands, tui.Command{Name: "/" + cmd.Name, Args: cmd.Args, Help: cmd.Help})

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 )
 
@@ -53,7 +54,7 @@ func attach(files []bus.Media, workspace, dataDir string) ([]bus.Media, error) {
 			files[i].Path = path
 			continue
 		}
-		path, err := keepCopy(m, filepath.Join(dataDir, "media", "cli"))
+		path, err := keepCopy(m, datadir.Media.In(dataDir, "cli"))
 		if err != nil {
 			return nil, fmt.Errorf("attach %s: %w", m.Name, err)
 		}

@@ -21,6 +21,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/daemon"
+	"github.com/nanobot-go/nanobot/internal/datadir"
 )
 
 // gatewayFlags are the flags of nanobot gateway.
@@ -110,7 +111,7 @@ func (c *command) gatewayRun(ctx context.Context, f gatewayFlags) error {
 	c.warn(loaded)
 	log, done := c.gatewayLog(loaded, f)
 	defer done()
-	crashes := daemon.OpenCrashes(filepath.Join(loaded.DataDir, "run", "starts.json"))
+	crashes := daemon.OpenCrashes(datadir.Starts.In(loaded.DataDir))
 	o := c.gatewayOptions(loaded, f, log)
 	o.Loaded, o.Rejected, o.Dry = loaded, rejected, f.dryRun
 	begun := time.Now()
@@ -185,7 +186,7 @@ func lastGood(o config.Options) *config.Loaded {
 	if err != nil {
 		return nil
 	}
-	o.Path = filepath.Join(filepath.Dir(path), app.GoodConfig)
+	o.Path = datadir.LastGood.In(filepath.Dir(path))
 	l, err := config.Load(o)
 	if err != nil || l.Config.Gateway.BootFallback != "last-good" {
 		return nil
@@ -301,7 +302,7 @@ func gatewayLogPath(l *config.Loaded) string {
 	if l.Config.Gateway.Log.File != "" {
 		return l.Config.Gateway.Log.File
 	}
-	return filepath.Join(l.DataDir, "logs", "gateway.log")
+	return datadir.Logs.In(l.DataDir, "gateway.log")
 }
 
 // gatewayLog is where the gateway writes what it does: a file that rotates,

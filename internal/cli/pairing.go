@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -12,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/datadir"
 )
 
 func (c *command) pairingCommand() *cobra.Command {
@@ -37,7 +37,7 @@ func (c *command) pairing() (*channel.Pairing, error) {
 	if err != nil {
 		return nil, err
 	}
-	return channel.OpenPairing(filepath.Join(loaded.DataDir, "pairing.json"), time.Now, c.logger()), nil
+	return channel.OpenPairing(datadir.Pairing.In(loaded.DataDir), time.Now, c.logger()), nil
 }
 
 func (c *command) pairingList() *cobra.Command {

@@ -17,6 +17,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/daemon"
+	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 )
 
@@ -317,7 +318,7 @@ func (c *command) serviceUnit(s serviceHost, f serviceFlags) (daemon.Service, *c
 		u.Env = append(u.Env, "PATH="+p)
 	}
 	if s.os == "darwin" {
-		u.Log = filepath.Join(l.DataDir, "logs", f.name+".launchd")
+		u.Log = datadir.Logs.In(l.DataDir, f.name+".launchd")
 	}
 	return u, l, nil
 }

@@ -14,6 +14,7 @@ package memory
 import (
 	"path/filepath"
 
+	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/text"
 )
@@ -22,7 +23,7 @@ import (
 // the data directory. A copied workspace has an id of its own and so a memory
 // of its own.
 func Dir(data string, sessions *session.Store) string {
-	return filepath.Join(data, "memory", filepath.Base(sessions.Dir()))
+	return datadir.Memory.In(data, filepath.Base(sessions.Dir()))
 }
 
 // ScopeFile is the file of long-term facts of a scope, relative to the

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 )
 
@@ -391,4 +392,4 @@ func (s *Store) accept() error {
 }
 
 // Dir is the folder for the jobs of a workspace, below the data folder.
-func Dir(data, workspaceID string) string { return filepath.Join(data, "cron", workspaceID) }
+func Dir(data, workspaceID string) string { return datadir.Cron.In(data, workspaceID) }

@@ -16,14 +16,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 )
 
 // Names of what the data folder knows about workspaces. The table is the truth;
 // the copies beside the conversations are what it is rebuilt from.
 const (
-	fileTable  = "workspaces.json"
-	dirRoot    = "sessions"
+	fileTable  = string(datadir.Workspaces)
+	dirRoot    = string(datadir.Sessions)
 	markerPath = ".workspace"      // the path alone, as versions before wrote it
 	markerCopy = ".workspace.json" // the whole record
 )
