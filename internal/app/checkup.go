@@ -272,7 +272,7 @@ func (d *Diagnosis) space(dirs ...string) {
 		for !exists(dir) && dir != filepath.Dir(dir) {
 			dir = filepath.Dir(dir)
 		}
-		free, ok := freeBytes(dir)
+		free, ok := diskio.FreeBytes(dir)
 		line := fmt.Sprintf("%d MB free", free>>20)
 		if !ok || slices.Contains(seen, line) {
 			continue

@@ -1,9 +1,12 @@
 package app
 
 import (
+	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/config"
@@ -55,25 +58,29 @@ func TestCheckup(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := resolved(t.TempDir())
-			files := map[string]string{}
+			files := fstest.MapFS{}
 			for name, body := range tt.files {
-				files[name] = strings.ReplaceAll(body, "DIR", filepath.ToSlash(dir))
+				files[name] = &fstest.MapFile{Mode: 0o600, Data: []byte(strings.ReplaceAll(body, "DIR", filepath.ToSlash(dir)))}
 			}
-			plant(t, dir, files)
+			if err := os.CopyFS(dir, files); err != nil {
+				t.Fatal(err)
+			}
 			o := Options{Config: config.Options{Home: dir}, Version: "1", Now: func() time.Time { return tt.now }, Workspace: filepath.Join(dir, "workspace")}
 			if tt.files != nil {
 				o.Config.Path = filepath.Join(dir, "config.json")
-			}
-			before := map[string]string{}
-			if tt.files != nil {
-				before = harvest(t, dir)
 			}
 			d := Checkup(t.Context(), o)
 			if got, detail := stateOf(d, tt.id); got != tt.want || !strings.Contains(detail, tt.detail) {
 				t.Errorf("%s is %q (%s), want %q with %q\n%+v", tt.id, got, detail, tt.want, tt.detail, d.Symptoms)
 			}
-			if after := harvest(t, dir); len(after) != len(before) {
-				t.Errorf("files before %v, after %v", before, after)
+			err := fs.WalkDir(os.DirFS(dir), ".", func(name string, d fs.DirEntry, err error) error {
+				if err == nil && !d.IsDir() && files[name] == nil {
+					t.Errorf("the checkup made %s", name)
+				}
+				return err
+			})
+			if err != nil {
+				t.Error(err)
 			}
 		})
 	}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/sandbox"
 	"github.com/nanobot-go/nanobot/internal/tool"
 	"github.com/nanobot-go/nanobot/internal/tool/shell"
@@ -52,21 +53,21 @@ func (s *safety) only(a *App, box *sandbox.Box, c tool.Call) (sandbox.Profile, e
 	p := sandbox.Profile{Workspace: dir, Exact: true, Protected: s.closed(), Network: s.Network, Limits: s.limits(cfg)}
 	for _, path := range slices.Concat(cfg.SandboxROBinds, cfg.SandboxRWBinds) {
 		target, err := filepath.EvalSymlinks(path)
-		if err == nil && !slices.ContainsFunc(spaces, func(ws string) bool { return within(target, ws) || within(ws, target) }) {
+		if err == nil && !slices.ContainsFunc(spaces, func(ws string) bool { return diskio.Within(target, ws) || diskio.Within(ws, target) }) {
 			p.ReadOnly = append(p.ReadOnly, target)
 		}
 	}
 	for _, path := range s.fixed {
-		if path = resolved(path); within(path, dir) {
+		if path = resolved(path); diskio.Within(path, dir) {
 			p.ReadOnly = append(p.ReadOnly, path)
 		}
 	}
 	for _, name := range besides(c) {
-		if path := filepath.Join(spaces[1], name); !within(path, dir) {
+		if path := filepath.Join(spaces[1], name); !diskio.Within(path, dir) {
 			p.ReadOnly = append(p.ReadOnly, path)
 		}
 	}
-	if runtime.GOOS == "linux" && !box.Level().MountNS && slices.ContainsFunc(p.Protected, func(path string) bool { return within(path, dir) }) {
+	if runtime.GOOS == "linux" && !box.Level().MountNS && slices.ContainsFunc(p.Protected, func(path string) bool { return diskio.Within(path, dir) }) {
 		return p, errors.New("commands do not run in this chat: the sandbox of this machine cannot hide the protected files that are in its folder")
 	}
 	return p, nil

@@ -44,7 +44,7 @@ type origins struct {
 func (o *origins) of(dir string) (*origin.Store, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if dir == "" || within(dir, o.workspace) || within(dir, resolved(o.workspace)) {
+	if dir == "" || diskio.Within(dir, o.workspace) || diskio.Within(dir, resolved(o.workspace)) {
 		if o.main != nil {
 			return o.main, nil
 		}

@@ -92,7 +92,7 @@ func NewGateway(ctx context.Context, o GatewayOptions) (*Gateway, error) {
 	o.Config.Lenient = true
 	g := &Gateway{
 		o: o, log: o.Log, started: o.Now(), restart: make(chan bus.Route, 1), reload: make(chan chan error),
-		moved: make(chan struct{}), ending: make(chan struct{}), free: freeBytes,
+		moved: make(chan struct{}), ending: make(chan struct{}), free: diskio.FreeBytes,
 	}
 	if file, err := config.Locate(g.configOptions()); err == nil {
 		g.stamp = stampOf(file)

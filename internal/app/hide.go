@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/datadir"
+	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/sandbox"
 	"github.com/nanobot-go/nanobot/internal/tool/mcp"
 )
@@ -44,7 +45,7 @@ func (s *safety) coverWith(a *App, cmd *exec.Cmd, named []string) (func(), error
 		return nil, err
 	}
 	if cmd.Dir == "" {
-		if cmd.Dir, err = os.Getwd(); err != nil || within(cmd.Dir, a.Config.DataDir) {
+		if cmd.Dir, err = os.Getwd(); err != nil || diskio.Within(cmd.Dir, a.Config.DataDir) {
 			cmd.Dir = a.Workspace
 		}
 	}
@@ -57,7 +58,7 @@ func (s *safety) coverWith(a *App, cmd *exec.Cmd, named []string) (func(), error
 // covered are the places of ours that commands without a sandbox do not see,
 // and the sockets of the service manager, which starts programs outside.
 func (s *safety) covered(a *App) []string {
-	out := slices.DeleteFunc(s.closed(), func(p string) bool { return !within(p, a.Config.DataDir) && p != a.Config.File })
+	out := slices.DeleteFunc(s.closed(), func(p string) bool { return !diskio.Within(p, a.Config.DataDir) && p != a.Config.File })
 	run := filepath.Join("/run/user", strconv.Itoa(os.Getuid()))
 	return append(out, filepath.Join(run, "bus"), filepath.Join(run, "systemd"))
 }

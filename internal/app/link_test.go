@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/app"
+	"github.com/nanobot-go/nanobot/internal/backup"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/llm"
@@ -192,7 +193,7 @@ func TestBackupFollowsNoLink(t *testing.T) {
 	})
 	for range 60 {
 		var buf bytes.Buffer
-		if _, err := app.WriteBackup(t.Context(), &buf, app.BackupOptions{Config: cfg, Workspace: l.ws, Version: "1", Now: time.Unix(1e9, 0)}); err != nil {
+		if _, err := backup.Write(t.Context(), &buf, backup.Options{Config: cfg, Workspace: l.ws, Version: "1", Now: time.Unix(1e9, 0)}); err != nil {
 			t.Fatal(err)
 		}
 		z, err := gzip.NewReader(&buf)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/datadir"
+	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/sandbox"
 	"github.com/nanobot-go/nanobot/internal/tool/approve"
@@ -106,7 +107,7 @@ func MCPSpawn(ctx context.Context, l *config.Loaded, o Options) (spawn, cover fu
 	s.protected, denyWrite = a.protectedPaths()
 	s.names = a.protectedNames()
 	for _, p := range denyWrite {
-		if within(p, a.Workspace) {
+		if diskio.Within(p, a.Workspace) {
 			s.fixed = append(s.fixed, p)
 		}
 	}

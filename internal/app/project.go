@@ -122,9 +122,9 @@ func (a *App) narrower(was, want agent.WorkspaceScope) error {
 		return err
 	}
 	house := a.houseScope()
-	inside := within(path, was.Path)
+	inside := diskio.Within(path, was.Path)
 	if was.Mode == agent.AccessFull {
-		inside = inside || within(path, house.Path) || within(path, a.Workspace)
+		inside = inside || diskio.Within(path, house.Path) || diskio.Within(path, a.Workspace)
 	}
 	if !inside {
 		return fmt.Errorf("from another machine, or without the token, a chat can only be moved to a folder inside %s", was.Path)
@@ -157,7 +157,7 @@ func (a *App) folder(path string) (string, error) {
 	// What the agent itself follows or keeps is not a place to work in.
 	house := a.houseScope().Path
 	for _, name := range datadir.WorkspaceFolders() {
-		if within(dir, filepath.Join(house, name)) {
+		if diskio.Within(dir, filepath.Join(house, name)) {
 			return "", fmt.Errorf("%s belongs to the agent itself; name a folder with your own files", path)
 		}
 	}

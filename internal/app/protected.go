@@ -54,7 +54,7 @@ func (a *App) protectedPaths() (deny, denyWrite []string) {
 		denyWrite = append(denyWrite, name.In(a.Workspace))
 	}
 	denyWrite = append(denyWrite, filepath.Join(a.Workspace, ".git", "hooks"))
-	around := func(p string) bool { return p != data && within(a.Workspace, p) }
+	around := func(p string) bool { return p != data && diskio.Within(a.Workspace, p) }
 	return slices.DeleteFunc(deny, around), denyWrite
 }
 
@@ -63,8 +63,8 @@ func (a *App) protectedPaths() (deny, denyWrite []string) {
 // the workspace itself; then only our names are protected there.
 func (a *App) ownFolder(home string) bool {
 	data, ws := resolved(a.Config.DataDir), resolved(a.Workspace)
-	if within(data, ws) || filepath.Dir(data) == data {
+	if diskio.Within(data, ws) || filepath.Dir(data) == data {
 		return false
 	}
-	return home == "" || !within(resolved(home), data)
+	return home == "" || !diskio.Within(resolved(home), data)
 }

@@ -92,7 +92,7 @@ func (a *App) guard(o Options) error {
 	deny, denyWrite := a.protectedPaths()
 	s.protected, s.names = deny, a.protectedNames()
 	for _, p := range denyWrite {
-		if within(p, a.Workspace) {
+		if diskio.Within(p, a.Workspace) {
 			s.fixed = append(s.fixed, p)
 		}
 	}
@@ -153,7 +153,7 @@ func straight(share string) []string {
 // workspace hides what is beside it, not what is in it.
 func (s *safety) visible(paths, hidden []string) []string {
 	return slices.DeleteFunc(paths, func(p string) bool {
-		return slices.ContainsFunc(hidden, func(h string) bool { return within(p, h) && !within(s.seal.workspace, h) })
+		return slices.ContainsFunc(hidden, func(h string) bool { return diskio.Within(p, h) && !diskio.Within(s.seal.workspace, h) })
 	})
 }
 
@@ -181,7 +181,7 @@ func (s *safety) mounted(box *sandbox.Box) error {
 	}
 	ws := resolved(s.seal.workspace)
 	for _, at := range diskio.ShownAt(s.copies(), ws) {
-		if within(at, ws) {
+		if diskio.Within(at, ws) {
 			return fmt.Errorf("commands do not run: the mount at %s shows protected files, and the sandbox of this machine cannot hide them; unmount it", at)
 		}
 	}

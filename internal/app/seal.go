@@ -36,7 +36,7 @@ func (s *seal) open(dir string) (*diskio.Tree, error) {
 // read-only, and whether a part of it cannot be sealed because it is not there
 // or is a link. Files that do not exist need no seal: a new one is marked.
 func (s *seal) followed(dir string) (paths []string, unsealed bool) {
-	if !within(s.workspace, dir) && !within(resolved(s.workspace), dir) {
+	if !diskio.Within(s.workspace, dir) && !diskio.Within(resolved(s.workspace), dir) {
 		return nil, false
 	}
 	tree, err := diskio.OpenTree(s.workspace)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/datadir"
+	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/sandbox"
 	"github.com/nanobot-go/nanobot/internal/tool/approve"
@@ -168,14 +169,14 @@ func (i *inspection) reach() {
 	})
 	i.ok("files.protect", "file tools are kept out of the configuration, credentials and all other data of nanobot")
 	home, _ := os.UserHomeDir()
-	wide := i.ws == home || i.ws == filepath.Dir(home) || i.ws == string(filepath.Separator) || within(i.l.DataDir, i.ws) && i.ws != i.l.DataDir
+	wide := i.ws == home || i.ws == filepath.Dir(home) || i.ws == string(filepath.Separator) || diskio.Within(i.l.DataDir, i.ws) && i.ws != i.l.DataDir
 	i.check(wide, "the workspace holds nothing else", Check{
 		ID: "files.workspace", Severity: High, Detail: "the workspace " + i.ws + " contains your whole home or nanobot's own data",
 		Fix: "choose a folder of its own for agents.defaults.workspace",
 	})
 	var binds []string
 	for _, b := range t.Exec.SandboxRWBinds {
-		if b == string(filepath.Separator) || b == home || within(i.l.DataDir, b) || strings.HasSuffix(b, "docker.sock") || strings.HasPrefix(b, "/etc") {
+		if b == string(filepath.Separator) || b == home || diskio.Within(i.l.DataDir, b) || strings.HasSuffix(b, "docker.sock") || strings.HasPrefix(b, "/etc") {
 			binds = append(binds, b)
 		}
 	}
@@ -362,9 +363,4 @@ func loopback(host string) bool {
 	}
 	addr, err := netip.ParseAddr(strings.Trim(host, "[]"))
 	return err == nil && addr.IsLoopback()
-}
-
-// within reports whether path is dir or below it.
-func within(path, dir string) bool {
-	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, string(filepath.Separator))+string(filepath.Separator))
 }

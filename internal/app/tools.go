@@ -107,7 +107,7 @@ func (a *App) fileTools(jail *diskio.Jail, record func() (*origin.Store, error))
 		Jail:    jail,
 		Virtual: skill.BuiltinFS(),
 		Foreign: func(path string) bool {
-			if slices.ContainsFunc(outside, func(dir string) bool { return within(path, dir) }) {
+			if slices.ContainsFunc(outside, func(dir string) bool { return diskio.Within(path, dir) }) {
 				return true
 			}
 			if record == nil {
@@ -314,7 +314,7 @@ func (a *App) keepMedia(jail *diskio.Jail, path string) (bus.Media, error) {
 		return bus.Media{}, err
 	}
 	defer f.Close() //nolint:errcheck // read only
-	if path, err = jail.Path(path); err != nil || within(path, a.safety.media) {
+	if path, err = jail.Path(path); err != nil || diskio.Within(path, a.safety.media) {
 		return openMedia(jail, path)
 	}
 	name := filepath.Base(path)

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/app"
+	"github.com/nanobot-go/nanobot/internal/backup"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/llm"
@@ -135,7 +135,7 @@ func TestTypedKeysAreKeptApart(t *testing.T) {
 	loaded, err := config.Load(config.Options{Home: h.dir, Env: []string{"NANOBOT_HOME=" + h.dir}})
 	h.must(err)
 	var buf bytes.Buffer
-	_, err = app.WriteBackup(t.Context(), &buf, app.BackupOptions{Config: loaded, Workspace: filepath.Join(h.dir, "workspace"), Now: time.Now()})
+	_, err = backup.Write(t.Context(), &buf, backup.Options{Config: loaded, Workspace: filepath.Join(h.dir, "workspace"), Now: time.Now()})
 	h.must(err)
 	z, err := gzip.NewReader(&buf)
 	h.must(err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nanobot-go/nanobot"
 	"github.com/nanobot-go/nanobot/internal/app"
+	"github.com/nanobot-go/nanobot/internal/backup"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/daemon"
 	"github.com/nanobot-go/nanobot/internal/diskio"
@@ -67,7 +68,7 @@ things all the same: keep the file where only you can read it.`,
 	return cmd
 }
 
-func (c *command) createBackup(cmd *cobra.Command, file string, secrets bool) (m app.BackupManifest, err error) {
+func (c *command) createBackup(cmd *cobra.Command, file string, secrets bool) (m backup.Manifest, err error) {
 	l, err := c.lenient()
 	if err != nil {
 		return m, err
@@ -87,7 +88,7 @@ func (c *command) createBackup(cmd *cobra.Command, file string, secrets bool) (m
 	if err != nil {
 		return m, err
 	}
-	m, err = app.WriteBackup(cmd.Context(), f, app.BackupOptions{
+	m, err = backup.Write(cmd.Context(), f, backup.Options{
 		Config: l, Workspace: ws, Secrets: secrets, Version: nanobot.Version(), Now: time.Now(), Skip: tmp,
 	})
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
@@ -109,16 +110,16 @@ and nothing is deleted.`,
   nanobot backup restore bot.tar.gz
   nanobot backup restore bot.tar.gz --to ~/second-bot`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o := app.RestoreOptions{Force: force, DryRun: dry, Now: time.Now()}
+			o := backup.RestoreOptions{Force: force, DryRun: dry, Now: time.Now()}
 			if err := c.restorePlace(&o, to); err != nil {
 				return err
 			}
-			b, err := app.OpenBackup(cmd.Context(), args[0])
+			b, err := backup.Open(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
 			r, err := b.Restore(cmd.Context(), o)
-			if errors.Is(err, app.ErrInTheWay) {
+			if errors.Is(err, backup.ErrInTheWay) {
 				return fmt.Errorf("%w\nPut it aside with --force, or restore somewhere else with --to DIR", err)
 			}
 			if err != nil {
@@ -126,7 +127,7 @@ and nothing is deleted.`,
 			}
 			if to != "" && !dry {
 				if _, err := os.Stat(r.Config); err == nil {
-					if err := app.Relocate(r.Config, r.Workspace); err != nil {
+					if err := backup.Relocate(r.Config, r.Workspace); err != nil {
 						return err
 					}
 				}
@@ -147,7 +148,7 @@ and nothing is deleted.`,
 
 // restorePlace finds where a backup goes and that nobody works there. The
 // configuration there may be missing or broken: that is when one restores.
-func (c *command) restorePlace(o *app.RestoreOptions, to string) (err error) {
+func (c *command) restorePlace(o *backup.RestoreOptions, to string) (err error) {
 	if to != "" {
 		if o.Config, err = filepath.Abs(filepath.Join(to, "config.json")); err != nil {
 			return err
@@ -168,7 +169,7 @@ func (c *command) restorePlace(o *app.RestoreOptions, to string) (err error) {
 	return nil
 }
 
-func printRestored(cmd *cobra.Command, b *app.Backup, r app.Restored, dry bool) {
+func printRestored(cmd *cobra.Command, b *backup.Backup, r backup.Restored, dry bool) {
 	cmd.Printf("The backup of %s is whole: %d files, %s.\n", b.Created.Local().Format(time.DateTime), r.Files, megabytes(r.Bytes))
 	words := [3]string{"Restored", "Put aside", "Now fill in again"}
 	if dry {

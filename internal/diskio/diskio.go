@@ -7,3 +7,13 @@
 // Functions are safe for concurrent use on different files. Two writers of one
 // file must agree on a lock first.
 package diskio
+
+import (
+	"path/filepath"
+	"strings"
+)
+
+// Within reports whether a path is a folder or below it. Both are clean.
+func Within(path, dir string) bool {
+	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, string(filepath.Separator))+string(filepath.Separator))
+}

@@ -1,4 +1,4 @@
-package app
+package backup
 
 import (
 	"os"
@@ -40,7 +40,7 @@ func TestBackupOfGuests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := WriteBackup(t.Context(), f, BackupOptions{Config: l, Workspace: filepath.Join(dir, "workspace"), Now: time.Now()})
+	m, err := Write(t.Context(), f, Options{Config: l, Workspace: filepath.Join(dir, "workspace"), Now: time.Now()})
 	if err != nil || f.Close() != nil {
 		t.Fatal(err)
 	}

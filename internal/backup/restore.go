@@ -1,4 +1,4 @@
-package app
+package backup
 
 import (
 	"archive/tar"
@@ -29,15 +29,15 @@ var ErrInTheWay = errors.New("there is data in the way")
 
 // Backup is a backup that was read from end to end and found whole.
 type Backup struct {
-	BackupManifest
+	Manifest
 	path string
 }
 
-// OpenBackup checks a backup: every name, every size and every hash. Nothing
+// Open checks a backup: every name, every size and every hash. Nothing
 // is written.
-func OpenBackup(ctx context.Context, file string) (*Backup, error) {
+func Open(ctx context.Context, file string) (*Backup, error) {
 	b := &Backup{path: file}
-	found := map[string]BackupFile{}
+	found := map[string]File{}
 	var manifest []byte
 	err := b.each(ctx, func(h *tar.Header, r io.Reader) (err error) {
 		if h.Name == manifestName {
@@ -52,7 +52,7 @@ func OpenBackup(ctx context.Context, file string) (*Backup, error) {
 		}
 		sum := sha256.New()
 		n, err := io.Copy(sum, r)
-		found[h.Name] = BackupFile{h.Name, n, hex.EncodeToString(sum.Sum(nil))}
+		found[h.Name] = File{h.Name, n, hex.EncodeToString(sum.Sum(nil))}
 		return err
 	})
 	if err != nil {
@@ -61,11 +61,11 @@ func OpenBackup(ctx context.Context, file string) (*Backup, error) {
 	if manifest == nil {
 		return nil, fmt.Errorf("%s is not whole, or no backup of ours: it has no list of contents", file)
 	}
-	if err := json.Unmarshal(manifest, &b.BackupManifest); err != nil {
+	if err := json.Unmarshal(manifest, &b.Manifest); err != nil {
 		return nil, fmt.Errorf("%s cannot be used: its list of contents is damaged", file)
 	}
-	if b.Format != backupFormat {
-		return nil, fmt.Errorf("%s has format %d, which this version (it knows %d) cannot read", file, b.Format, backupFormat)
+	if b.Format != format {
+		return nil, fmt.Errorf("%s has format %d, which this version (it knows %d) cannot read", file, b.Format, format)
 	}
 	for _, f := range b.Files {
 		if got, ok := found[f.Name]; !ok || got != f {
@@ -90,7 +90,7 @@ func (b *Backup) each(ctx context.Context, visit func(*tar.Header, io.Reader) er
 	if err != nil {
 		return fmt.Errorf("it is no .tar.gz: %w", err)
 	}
-	r := tar.NewReader(io.LimitReader(z, maxBackupBytes+1))
+	r := tar.NewReader(io.LimitReader(z, maxBytes+1))
 	var total int64
 	for n := 0; ; n++ {
 		if err := ctx.Err(); err != nil {
@@ -102,15 +102,15 @@ func (b *Backup) each(ctx context.Context, visit func(*tar.Header, io.Reader) er
 			return nil
 		case err != nil:
 			return fmt.Errorf("read the archive: %w", err)
-		case n > 2*maxBackupFiles:
+		case n > 2*maxFiles:
 			return errors.New("it has too many entries")
 		case h.Typeflag != tar.TypeReg && h.Typeflag != tar.TypeDir:
 			return fmt.Errorf("%.100q is a link or no regular file", h.Name)
 		}
-		if total += h.Size; h.Size < 0 || total > maxBackupBytes {
+		if total += h.Size; h.Size < 0 || total > maxBytes {
 			return errors.New("it unpacks to too many bytes")
 		}
-		if err := backupName(h.Name); err != nil {
+		if err := checkName(h.Name); err != nil {
 			return err
 		}
 		if err := visit(h, r); err != nil {
@@ -119,11 +119,11 @@ func (b *Backup) each(ctx context.Context, visit func(*tar.Header, io.Reader) er
 	}
 }
 
-// backupName refuses names that WriteBackup does not make.
-func backupName(name string) error {
+// checkName refuses names that Write does not make.
+func checkName(name string) error {
 	clean := strings.TrimSuffix(name, "/")
-	known := clean == manifestName || clean == backupConfig || strings.HasPrefix(clean, "workspace/") ||
-		slices.ContainsFunc(backupItems(true), func(item string) bool {
+	known := clean == manifestName || clean == configName || strings.HasPrefix(clean, "workspace/") ||
+		slices.ContainsFunc(items(true), func(item string) bool {
 			return clean == "data/"+item || strings.HasPrefix(clean, "data/"+item+"/")
 		})
 	if !known || !fs.ValidPath(clean) || !filepath.IsLocal(filepath.FromSlash(clean)) || strings.ContainsAny(clean, "\\\x00") {
@@ -173,7 +173,7 @@ func (b *Backup) Restore(ctx context.Context, o RestoreOptions) (Restored, error
 	if resolved, err := filepath.EvalSymlinks(o.Workspace); err == nil {
 		o.Workspace = resolved // a link says on which disk it lies
 	}
-	if resolved, err := filepath.EvalSymlinks(data); within(data, o.Workspace) || err == nil && within(resolved, o.Workspace) {
+	if resolved, err := filepath.EvalSymlinks(data); diskio.Within(data, o.Workspace) || err == nil && diskio.Within(resolved, o.Workspace) {
 		return Restored{}, fmt.Errorf("the workspace %s holds the data folder %s, and neither can be replaced without the other; restore to a new place with --to DIR", o.Workspace, data)
 	}
 	r := Restored{Config: o.Config, DataDir: data, Workspace: o.Workspace, Files: len(b.Files), Bytes: b.Bytes(), Blank: b.Blank}
@@ -209,10 +209,13 @@ func (b *Backup) Restore(ctx context.Context, o RestoreOptions) (Restored, error
 
 // fits makes sure that there is space before anything is written.
 func (b *Backup) fits(dir string) error {
-	for !exists(dir) && dir != filepath.Dir(dir) {
+	for dir != filepath.Dir(dir) {
+		if _, err := os.Stat(dir); err == nil {
+			break
+		}
 		dir = filepath.Dir(dir)
 	}
-	if free, ok := freeBytes(dir); ok && uint64(b.Bytes()) > free { //nolint:gosec // a sum of sizes that were read
+	if free, ok := diskio.FreeBytes(dir); ok && uint64(b.Bytes()) > free { //nolint:gosec // a sum of sizes that were read
 		return fmt.Errorf("%s has %d MB free, the backup needs %d MB", dir, free>>20, b.Bytes()>>20)
 	}
 	return nil
@@ -224,7 +227,7 @@ func (b *Backup) moves(o RestoreOptions, data string) []move {
 	parts := b.sortedNames()
 	for _, part := range parts {
 		switch part {
-		case backupConfig:
+		case configName:
 			out = append(out, move{part, o.Config})
 		case "workspace":
 			out = append(out, move{part, o.Workspace})
@@ -285,7 +288,7 @@ func (b *Backup) unpack(ctx context.Context, moves []move, stamp string) error {
 		}
 	}
 	return b.each(ctx, func(h *tar.Header, r io.Reader) error {
-		m, ok := byPart[backupTop(strings.TrimSuffix(h.Name, "/"))]
+		m, ok := byPart[top(strings.TrimSuffix(h.Name, "/"))]
 		if !ok {
 			return nil // the manifest, or an empty workspace
 		}

@@ -1,4 +1,4 @@
-package app
+package backup
 
 import (
 	"archive/tar"
@@ -105,10 +105,10 @@ func oldHome(t *testing.T) (dir string, l *config.Loaded) {
 	return dir, l
 }
 
-func writeBackup(t *testing.T, l *config.Loaded, secrets bool) (string, BackupManifest) {
+func writeBackup(t *testing.T, l *config.Loaded, secrets bool) (string, Manifest) {
 	t.Helper()
 	var buf bytes.Buffer
-	m, err := WriteBackup(t.Context(), &buf, BackupOptions{
+	m, err := Write(t.Context(), &buf, Options{
 		Config: l, Workspace: filepath.Join(l.DataDir, "workspace"), Secrets: secrets, Version: "1", Now: time.Unix(1e9, 0),
 	})
 	if err != nil {
@@ -134,7 +134,7 @@ func TestBackupOfAWorkspaceAroundTheData(t *testing.T) {
 		t.Fatal(err)
 	}
 	var buf bytes.Buffer
-	m, err := WriteBackup(t.Context(), &buf, BackupOptions{Config: l, Workspace: ws, Version: "1", Now: time.Unix(1e9, 0)})
+	m, err := Write(t.Context(), &buf, Options{Config: l, Workspace: ws, Version: "1", Now: time.Unix(1e9, 0)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +179,7 @@ func TestBackupOfATangledWorkspaceHoldsNoSecrets(t *testing.T) {
 				t.Fatal(err)
 			}
 			var buf bytes.Buffer
-			_, err = WriteBackup(t.Context(), &buf, BackupOptions{
+			_, err = Write(t.Context(), &buf, Options{
 				Config: l, Workspace: filepath.Join(data, filepath.FromSlash(tt.workspace)), Secrets: tt.secrets, Version: "1", Now: time.Unix(1e9, 0),
 			})
 			if err != nil {
@@ -189,7 +189,7 @@ func TestBackupOfATangledWorkspaceHoldsNoSecrets(t *testing.T) {
 			if err := os.WriteFile(file, buf.Bytes(), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := OpenBackup(t.Context(), file); err != nil {
+			if _, err := Open(t.Context(), file); err != nil {
 				t.Fatal(err)
 			}
 			holds, names := grepBackup(t, file, plantedKey, "AAbbCCddEE", "WXYZ-1234")
@@ -270,7 +270,7 @@ func TestRestoreRefusesAWorkspaceAroundTheData(t *testing.T) {
 	t.Parallel()
 	_, l := oldHome(t)
 	file, _ := writeBackup(t, l, false)
-	b, err := OpenBackup(t.Context(), file)
+	b, err := Open(t.Context(), file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -290,7 +290,7 @@ func TestBackupRoundTrip(t *testing.T) {
 	t.Parallel()
 	old, l := oldHome(t)
 	file, m := writeBackup(t, l, true)
-	b, err := OpenBackup(t.Context(), file)
+	b, err := Open(t.Context(), file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -331,7 +331,7 @@ func TestBackupFollowsTheTopOnly(t *testing.T) {
 		t.Skip("no links here: ", err)
 	}
 	_, m := writeBackup(t, l, false)
-	if !slices.ContainsFunc(m.Files, func(f BackupFile) bool { return f.Name == "workspace/SOUL.md" }) {
+	if !slices.ContainsFunc(m.Files, func(f File) bool { return f.Name == "workspace/SOUL.md" }) {
 		t.Errorf("the workspace is not in it: %+v", m.Files)
 	}
 	if !slices.ContainsFunc(m.Skipped, func(s string) bool { return strings.HasPrefix(s, "workspace/leak: ") }) {
@@ -360,7 +360,7 @@ func TestBackupWhileWriting(t *testing.T) {
 	})
 	for range 5 {
 		name, _ := writeBackup(t, l, false)
-		if _, err := OpenBackup(t.Context(), name); err != nil {
+		if _, err := Open(t.Context(), name); err != nil {
 			t.Fatal(err)
 		}
 		err := (&Backup{path: name}).each(t.Context(), func(h *tar.Header, r io.Reader) error {
@@ -391,7 +391,7 @@ func TestBackupHidesSecrets(t *testing.T) {
 		t.Errorf("blank: %s", diff)
 	}
 	to := t.TempDir()
-	b, err := OpenBackup(t.Context(), file)
+	b, err := Open(t.Context(), file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -416,7 +416,7 @@ func TestRestoreInTheWay(t *testing.T) {
 	t.Parallel()
 	_, l := oldHome(t)
 	file, _ := writeBackup(t, l, false)
-	b, err := OpenBackup(t.Context(), file)
+	b, err := Open(t.Context(), file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -558,7 +558,7 @@ func TestOpenBackupRefuses(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if _, err := OpenBackup(t.Context(), repack(t, good, tt.change)); err == nil || !strings.Contains(err.Error(), tt.want) {
+			if _, err := Open(t.Context(), repack(t, good, tt.change)); err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %q", err, tt.want)
 			}
 		})
@@ -567,7 +567,7 @@ func TestOpenBackupRefuses(t *testing.T) {
 	if err := os.WriteFile(text, []byte("hello"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenBackup(t.Context(), text); err == nil {
+	if _, err := Open(t.Context(), text); err == nil {
 		t.Error("a text file passes for a backup")
 	}
 	data, err := os.ReadFile(good)
@@ -577,7 +577,7 @@ func TestOpenBackupRefuses(t *testing.T) {
 	if err := os.WriteFile(text, slices.Clone(data[:len(data)/2]), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenBackup(t.Context(), text); err == nil {
+	if _, err := Open(t.Context(), text); err == nil {
 		t.Error("half a backup passes for one")
 	}
 }

@@ -1,11 +1,11 @@
 //go:build linux || darwin
 
-package app
+package diskio
 
 import "golang.org/x/sys/unix"
 
-// freeBytes is how much the user may still write where a folder lies.
-func freeBytes(dir string) (uint64, bool) {
+// FreeBytes is how much the user may still write where a folder lies.
+func FreeBytes(dir string) (uint64, bool) {
 	var st unix.Statfs_t
 	if unix.Statfs(dir, &st) != nil {
 		return 0, false

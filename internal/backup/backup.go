@@ -1,4 +1,6 @@
-package app
+// Package backup writes everything that cannot be made again into one archive,
+// and puts it back.
+package backup
 
 import (
 	"archive/tar"
@@ -25,8 +27,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/session"
 )
 
-// BackupOptions say what goes into a backup.
-type BackupOptions struct {
+// Options say what goes into a backup.
+type Options struct {
 	Config    *config.Loaded
 	Workspace string
 	Secrets   bool // with credentials: keys in the configuration and logins
@@ -35,30 +37,30 @@ type BackupOptions struct {
 	Skip      string // file that is left out: the backup itself
 }
 
-// BackupManifest is the list of contents of a backup, its last entry.
-type BackupManifest struct {
-	Format    int          `json:"format"`
-	Version   string       `json:"version"` // of the program that wrote it
-	Created   time.Time    `json:"created"`
-	DataDir   string       `json:"data_dir"`
-	Workspace string       `json:"workspace"`
-	ID        string       `json:"workspace_id,omitempty"` // of the workspace in the list of workspaces
-	Inside    bool         `json:"workspace_inside"`       // the workspace is in its usual place below the data folder
-	Secrets   bool         `json:"with_secrets"`
-	Blank     []string     `json:"blank,omitempty"`   // settings whose credentials were taken out
-	Skipped   []string     `json:"skipped,omitempty"` // what could not be taken, and why
-	Files     []BackupFile `json:"files"`
+// Manifest is the list of contents of a backup, its last entry.
+type Manifest struct {
+	Format    int       `json:"format"`
+	Version   string    `json:"version"` // of the program that wrote it
+	Created   time.Time `json:"created"`
+	DataDir   string    `json:"data_dir"`
+	Workspace string    `json:"workspace"`
+	ID        string    `json:"workspace_id,omitempty"` // of the workspace in the list of workspaces
+	Inside    bool      `json:"workspace_inside"`       // the workspace is in its usual place below the data folder
+	Secrets   bool      `json:"with_secrets"`
+	Blank     []string  `json:"blank,omitempty"`   // settings whose credentials were taken out
+	Skipped   []string  `json:"skipped,omitempty"` // what could not be taken, and why
+	Files     []File    `json:"files"`
 }
 
-// BackupFile is one file of a backup.
-type BackupFile struct {
+// File is one file of a backup.
+type File struct {
 	Name   string `json:"name"`
 	Size   int64  `json:"size"`
 	SHA256 string `json:"sha256"`
 }
 
 // Bytes are those of all files, unpacked.
-func (m BackupManifest) Bytes() (n int64) {
+func (m Manifest) Bytes() (n int64) {
 	for _, f := range m.Files {
 		n += f.Size
 	}
@@ -66,19 +68,19 @@ func (m BackupManifest) Bytes() (n int64) {
 }
 
 const (
-	backupFormat   = 1
-	manifestName   = "manifest.json"
-	backupConfig   = "config.json"
-	mediaLimit     = 50 << 20 // bytes up to which the media folder is taken along
-	maxBackupFiles = 1 << 20
-	maxBackupBytes = 64 << 30
-	maxManifest    = 256 << 20
+	format       = 1
+	manifestName = "manifest.json"
+	configName   = "config.json"
+	mediaLimit   = 50 << 20 // bytes up to which the media folder is taken along
+	maxFiles     = 1 << 20
+	maxBytes     = 64 << 30
+	maxManifest  = 256 << 20
 )
 
-// backupItems are the names in the data folder that are worth keeping, in the
+// items are the names in the data folder that are worth keeping, in the
 // order in which they are taken. The data folder may hold foreign files, so
 // nothing else is looked at. The configuration and the workspace are taken apart.
-func backupItems(secrets bool) []string {
+func items(secrets bool) []string {
 	var items []string
 	for _, e := range datadir.Data() {
 		switch {
@@ -90,17 +92,17 @@ func backupItems(secrets bool) []string {
 	return items
 }
 
-// WriteBackup writes a .tar.gz of everything that cannot be made again:
+// Write writes a .tar.gz of everything that cannot be made again:
 // configuration, workspace, conversations, memory, schedule, pairings and
 // messages that are on their way. A gateway may run meanwhile: files that only
 // grow are taken up to their last whole line, all others are replaced as a
 // whole by those who write them. Logs, caches and the search index are left
 // out.
-func WriteBackup(ctx context.Context, w io.Writer, o BackupOptions) (BackupManifest, error) {
+func Write(ctx context.Context, w io.Writer, o Options) (Manifest, error) {
 	z := gzip.NewWriter(w)
 	b := &backup{o: o, tar: tar.NewWriter(z), ctx: ctx}
-	b.m = BackupManifest{
-		Format: backupFormat, Version: o.Version, Created: o.Now.UTC(), DataDir: o.Config.DataDir, Workspace: o.Workspace, Secrets: o.Secrets,
+	b.m = Manifest{
+		Format: format, Version: o.Version, Created: o.Now.UTC(), DataDir: o.Config.DataDir, Workspace: o.Workspace, Secrets: o.Secrets,
 		Inside: filepath.Clean(o.Workspace) == datadir.Workspace.In(o.Config.DataDir),
 	}
 	if info, err := os.Stat(o.Skip); err == nil {
@@ -117,18 +119,18 @@ func WriteBackup(ctx context.Context, w io.Writer, o BackupOptions) (BackupManif
 
 // backup is one that is being written.
 type backup struct {
-	o    BackupOptions
+	o    Options
 	ctx  context.Context //nolint:containedctx // of the one call this lives for
 	tar  *tar.Writer
 	skip fs.FileInfo
-	m    BackupManifest
+	m    Manifest
 }
 
 func (b *backup) write() error {
 	if err := b.config(); err != nil {
 		return err
 	}
-	for _, item := range backupItems(b.o.Secrets) {
+	for _, item := range items(b.o.Secrets) {
 		if item == string(datadir.Guests) {
 			if err := b.guests("data/" + item); err != nil {
 				return err
@@ -170,7 +172,7 @@ func (b *backup) config() error {
 			return err
 		}
 	}
-	return b.add(&tar.Header{Name: backupConfig, Mode: 0o600, Size: int64(len(data)), ModTime: b.o.Now}, bytes.NewReader(data))
+	return b.add(&tar.Header{Name: configName, Mode: 0o600, Size: int64(len(data)), ModTime: b.o.Now}, bytes.NewReader(data))
 }
 
 // data adds a file or a folder of the data folder with all that is in it. A link
@@ -314,8 +316,8 @@ func (b *backup) file(at visit) error {
 
 // add puts a file into the archive and the manifest.
 func (b *backup) add(h *tar.Header, r io.Reader) error {
-	if len(b.m.Files) >= maxBackupFiles {
-		return fmt.Errorf("more than %d files; is the workspace %s the right folder?", maxBackupFiles, b.o.Workspace)
+	if len(b.m.Files) >= maxFiles {
+		return fmt.Errorf("more than %d files; is the workspace %s the right folder?", maxFiles, b.o.Workspace)
 	}
 	sum := sha256.New()
 	p := &padded{r: r, n: h.Size}
@@ -325,7 +327,7 @@ func (b *backup) add(h *tar.Header, r io.Reader) error {
 	if p.short {
 		b.left(h.Name, "got shorter while it was read; its end is zeros")
 	}
-	b.m.Files = append(b.m.Files, BackupFile{h.Name, h.Size, hex.EncodeToString(sum.Sum(nil))})
+	b.m.Files = append(b.m.Files, File{h.Name, h.Size, hex.EncodeToString(sum.Sum(nil))})
 	return nil
 }
 
@@ -378,10 +380,10 @@ func folderBytes(dir string) (n int64) {
 }
 
 // sortedNames are the top-level parts of a backup, for people.
-func (m BackupManifest) sortedNames() []string {
+func (m Manifest) sortedNames() []string {
 	var names []string
 	for _, f := range m.Files {
-		if top := backupTop(f.Name); !slices.Contains(names, top) {
+		if top := top(f.Name); !slices.Contains(names, top) {
 			names = append(names, top)
 		}
 	}
@@ -389,8 +391,8 @@ func (m BackupManifest) sortedNames() []string {
 	return names
 }
 
-// backupTop is the part of a backup that is put in place as a whole.
-func backupTop(name string) string {
+// top is the part of a backup that is put in place as a whole.
+func top(name string) string {
 	parts := strings.SplitN(name, "/", 4)
 	switch {
 	case parts[0] == "data" && len(parts) > 2 && parts[1] == "run":

@@ -1,9 +1,9 @@
-package app
+package diskio
 
 import "golang.org/x/sys/windows"
 
-// freeBytes is how much the user may still write where a folder lies.
-func freeBytes(dir string) (uint64, bool) {
+// FreeBytes is how much the user may still write where a folder lies.
+func FreeBytes(dir string) (uint64, bool) {
 	name, err := windows.UTF16PtrFromString(dir)
 	if err != nil {
 		return 0, false
