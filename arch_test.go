@@ -30,6 +30,8 @@ var layers = []string{
 	"internal/channel internal/api internal/webui internal/tui",
 	"internal/channel/* internal/backup",
 	"internal/app",
+	"internal/gateway",
+	"internal/doctor",
 	".",
 	"internal/cli",
 	"cmd/*",

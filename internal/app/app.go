@@ -69,11 +69,14 @@ type Options struct {
 	// nil means none.
 	Reminders func(r bus.Route) bool
 
-	figures *figures           // nil: of its own
-	secrets *httpsafe.Registry // the credentials in use
+	// Doctor answers /doctor. May be nil.
+	Doctor func(ctx context.Context) string
 
-	acceptIn string         // AcceptMCP: the file that remembers what was accepted
-	loaded   *config.Loaded // instead of what the file says now
+	Figures *Figures       // nil: of its own
+	Loaded  *config.Loaded // instead of what the file says now
+
+	Secrets  *httpsafe.Registry // the credentials in use; New makes its own
+	acceptIn string             // AcceptMCP: the file that remembers what was accepted
 }
 
 // App is an agent with everything it needs.
@@ -93,7 +96,7 @@ type App struct {
 	gateway  bool                                         // whose schedule runs Dream
 	begin    func()                                       // starts the agent for KeepTime
 	say      func(ctx context.Context, text string) error // shows something in the chat of KeepTime; nil: there is none
-	figures  *figures
+	figures  *Figures
 	models   *models
 	safety   *safety
 	commands *shell.Shell   // nil: commands are switched off
@@ -140,18 +143,27 @@ func Inspect(ctx context.Context, o Options) (*App, error) {
 	return a, a.settle(ctx, o)
 }
 
+// Load reads the configuration that New would use, and names the workspace.
+func Load(o *Options) (*config.Loaded, string, error) {
+	a, err := load(o)
+	if err != nil {
+		return nil, "", err
+	}
+	return a.Config, a.Workspace, nil
+}
+
 // load reads the configuration and fills in what o leaves open.
 func load(o *Options) (*App, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	// Whatever is logged from here on is free of credentials.
-	o.secrets = &httpsafe.Registry{}
-	o.Log = slog.New(o.secrets.Handler(o.Log.Handler()))
+	o.Secrets = &httpsafe.Registry{}
+	o.Log = slog.New(o.Secrets.Handler(o.Log.Handler()))
 	if o.Config.Env == nil {
 		o.Config.Env = o.Env
 	}
-	loaded, err := o.loaded, error(nil)
+	loaded, err := o.Loaded, error(nil)
 	if loaded == nil {
 		loaded, err = config.Load(o.Config)
 	}
@@ -159,13 +171,13 @@ func load(o *Options) (*App, error) {
 		return nil, err
 	}
 	for name, s := range loaded.Secrets() {
-		_ = o.secrets.Add(name, s) // doctor names those that are not looked for
+		_ = o.Secrets.Add(name, s) // doctor names those that are not looked for
 	}
-	o.secrets.AddEnv(o.Env)
-	if o.figures == nil {
-		o.figures = &figures{embedded: o.UseModel != nil}
+	o.Secrets.AddEnv(o.Env)
+	if o.Figures == nil {
+		o.Figures = &Figures{embedded: o.UseModel != nil}
 	}
-	a := &App{Config: loaded, log: o.Log, gateway: o.Link.inGateway(), figures: o.figures}
+	a := &App{Config: loaded, log: o.Log, gateway: o.Link.inGateway(), figures: o.Figures}
 	a.Workspace, err = workspaceOf(o.Workspace, loaded)
 	return a, err
 }
@@ -173,15 +185,15 @@ func load(o *Options) (*App, error) {
 // settle decides which model answers.
 func (a *App) settle(ctx context.Context, o Options) error {
 	a.models = &models{
-		loaded: a.Config, model: o.Model, fixed: o.UseModel, getenv: lookup(o.Env), version: o.Version, log: o.Log,
+		loaded: a.Config, model: o.Model, fixed: o.UseModel, getenv: Getenv(o.Env), version: o.Version, log: o.Log,
 		ledger:   openLedger(a.Config, o.Log, a.figures.call),
 		prices:   ledger.NewPrices(PricesFile(a.Config), o.Log),
-		windows:  local.NewWindows(local.Options{Getenv: lookup(o.Env)}),
+		windows:  local.NewWindows(local.Options{Getenv: Getenv(o.Env)}),
 		breakers: llm.NewBreakers(llm.BreakersOptions{Path: datadir.Breakers.In(a.Config.DataDir), Log: o.Log}),
 	}
 	notes, err := a.models.settle(ctx)
 	a.Notes = append(a.Notes, notes...)
-	a.Notes = append(a.Notes, linkNotes(a.Workspace)...)
+	a.Notes = append(a.Notes, LinkNotes(a.Workspace)...)
 	return err
 }
 
@@ -198,7 +210,7 @@ func (a *App) build(ctx context.Context, o Options) error {
 	}
 	var set *tool.Set
 	skills := skill.Options{
-		Workspace: a.Workspace, Disabled: def.DisabledSkills, Log: o.Log, Getenv: lookup(o.Env), Ledger: SkillLedger(a.Config), Foreign: a.foreign,
+		Workspace: a.Workspace, Disabled: def.DisabledSkills, Log: o.Log, Getenv: Getenv(o.Env), Ledger: SkillLedger(a.Config), Foreign: a.foreign,
 		HasTool: func(name string) bool {
 			_, ok := set.Get(name)
 			return ok || name == "my" && a.Config.Config.Tools.My.Enable
@@ -241,7 +253,7 @@ func (a *App) build(ctx context.Context, o Options) error {
 		Secrets: a.safety.secrets, Clean: a.vault(o).clean, Undo: undoer{a.others}, Guest: a.guestPlace, GuestSkills: guestSkills, Ended: a.ended,
 		Subagents: a.subagents(o), Deliver: o.Deliver, Elsewhere: o.Elsewhere, Memory: taken, IdleCompact: idleCompact(def), IdleCheck: idleCheck(def), SharedMemory: def.SharedMemory, Dream: dreamer,
 		My:      agent.Settings{Offer: !o.NoBuiltins && a.Config.Config.Tools.My.Enable, AllowSet: a.Config.Config.Tools.My.AllowSet, Shown: map[string]string{"exec": a.Exec}},
-		Operate: a.operate(o), Problems: o.Link.Problems, Aside: asideCommands(o),
+		Operate: a.operate(o), Problems: o.Link.Problems, Aside: AsideCommands(o),
 		Usage: a.models.ledger.Report, TurnCost: a.models.ledger.TurnCost,
 		Limits: runner.Limits{
 			Iterations: def.MaxToolIterations, ToolResultChars: def.MaxToolResultChars,
@@ -372,7 +384,7 @@ func Workspace(override string, loaded *config.Loaded) (string, error) {
 	return workspaceOf(override, loaded)
 }
 
-func lookup(env []string) func(string) string {
+func Getenv(env []string) func(string) string {
 	return func(name string) string {
 		for _, kv := range slices.Backward(env) {
 			if v, ok := strings.CutPrefix(kv, name+"="); ok {

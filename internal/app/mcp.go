@@ -132,10 +132,10 @@ func MCPPins(l *config.Loaded) string { return datadir.MCPTools.In(l.DataDir) }
 func MCPLogins(l *config.Loaded, o Options) (*mcp.OAuth, error) {
 	return mcp.NewOAuth(mcp.OAuthOptions{
 		File: datadir.MCPTokens.In(l.DataDir), Proxy: l.Config.Tools.Web.Proxy.Reveal(),
-		Allow: networks(l.Config.Tools.SSRFWhitelist), Agent: "nanobot/" + cmp.Or(o.Version, "dev"), Log: o.Log,
+		Allow: Networks(l.Config.Tools.SSRFWhitelist), Agent: "nanobot/" + cmp.Or(o.Version, "dev"), Log: o.Log,
 		Known: func(name string, s httpsafe.Secret) {
-			if o.secrets != nil {
-				_ = o.secrets.Add(name, s) // a token is never too ordinary
+			if o.Secrets != nil {
+				_ = o.Secrets.Add(name, s) // a token is never too ordinary
 			}
 		},
 	})

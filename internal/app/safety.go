@@ -104,7 +104,7 @@ func (a *App) guard(o Options) error {
 	if err != nil {
 		return fmt.Errorf("open the workspace: %w", err)
 	}
-	s.secrets = o.secrets
+	s.secrets = o.Secrets
 	s.undo, err = undo.Open(undo.Options{
 		Dir: undoDir(a.Config, a.Sessions.Dir()), Jail: s.jail, Exclude: append(slices.Clone(deny), denyWrite...), Log: o.Log,
 		Busy: func(session string) bool {
@@ -274,8 +274,8 @@ func (s *safety) exposed() bool {
 	return err == nil && !box.Level().MountNS
 }
 
-// networks parses tools.ssrfWhitelist; what cannot be parsed was warned about.
-func networks(list []string) []netip.Prefix {
+// Networks parses tools.ssrfWhitelist; what cannot be parsed was warned about.
+func Networks(list []string) []netip.Prefix {
 	var out []netip.Prefix
 	for _, s := range list {
 		if p, err := netip.ParsePrefix(strings.TrimSpace(s)); err == nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/text"
 )
 
-// kindJobs is the kind of jobs and triggers in what was taken over.
-const kindJobs = "jobs"
+// KindJobs is the kind of jobs and triggers in what was taken over.
+const KindJobs = "jobs"
 
 // configured reports whether a workspace is the one that the configuration
 // names. What the oldest versions kept in the data folder itself belongs to it.
@@ -60,7 +60,7 @@ func takeOver(loaded *config.Loaded, store *session.Store, o Options) error {
 	var jobs schedule.Taken
 	var entries int
 
-	err := w.Once(kindJobs, o.Now(), func() error {
+	err := w.Once(KindJobs, o.Now(), func() error {
 		s, err := schedule.Open(schedule.Options{Dir: schedule.Dir(loaded.DataDir, w.ID), Workspace: w.Path, Now: o.Now, Log: o.Log})
 		if err != nil {
 			return err

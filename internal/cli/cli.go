@@ -19,6 +19,7 @@ import (
 	"github.com/nanobot-go/nanobot"
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/doctor"
 )
 
 // Stdio is what a command talks to.
@@ -211,7 +212,7 @@ func (c *command) warn(l *config.Loaded) {
 
 // firstLook tells once what the configuration leaves open.
 func (c *command) firstLook(l *config.Loaded) {
-	for _, line := range app.FirstLook(l) {
+	for _, line := range doctor.FirstLook(l) {
 		fmt.Fprintln(c.Err, line)
 	}
 }

@@ -14,11 +14,12 @@ import (
 	"github.com/nanobot-go/nanobot"
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/doctor"
 )
 
 // securityJSON is what nanobot doctor security --json writes.
 type securityJSON struct {
-	app.SecurityReport
+	doctor.SecurityReport
 	Findings int      `json:"findings"`
 	Fixed    []string `json:"fixed,omitempty"`
 }
@@ -81,15 +82,15 @@ config.json.bak-<time>.`,
 }
 
 func (c *command) security(cmd *cobra.Command, asJSON, fix, yes bool) error {
-	look := func() (app.SecurityReport, error) {
-		return app.Security(cmd.Context(), app.Options{Config: c.configOptions(), Workspace: c.workspace, Env: c.Env, Version: nanobot.Version()})
+	look := func() (doctor.SecurityReport, error) {
+		return doctor.Security(cmd.Context(), app.Options{Config: c.configOptions(), Workspace: c.workspace, Env: c.Env, Version: nanobot.Version()})
 	}
 	r, err := look()
 	if err != nil {
 		return err
 	}
 	var fixed []string
-	if fix && slices.ContainsFunc(r.Findings(), app.Check.Fixable) {
+	if fix && slices.ContainsFunc(r.Findings(), doctor.Check.Fixable) {
 		if !yes {
 			if err := c.agreeToFix(cmd, r.Findings()); err != nil {
 				return err
@@ -116,7 +117,7 @@ func (c *command) security(cmd *cobra.Command, asJSON, fix, yes bool) error {
 }
 
 // agreeToFix shows what would change and asks.
-func (c *command) agreeToFix(cmd *cobra.Command, found []app.Check) error {
+func (c *command) agreeToFix(cmd *cobra.Command, found []doctor.Check) error {
 	ask := newPrompter(c.In, cmd.OutOrStdout())
 	if !ask.terminal() {
 		return usageError{errors.New("nobody can be asked here; give --yes to go on")}
@@ -138,7 +139,7 @@ func (c *command) agreeToFix(cmd *cobra.Command, found []app.Check) error {
 }
 
 // closeFindings applies the fixes that need no decision and names them.
-func (c *command) closeFindings(found []app.Check) ([]string, error) {
+func (c *command) closeFindings(found []doctor.Check) ([]string, error) {
 	path, err := config.Locate(c.configOptions())
 	if err != nil {
 		return nil, err
@@ -174,7 +175,7 @@ func (c *command) closeFindings(found []app.Check) ([]string, error) {
 	return done, nil
 }
 
-func printSecurity(cmd *cobra.Command, r app.SecurityReport, fixed []string) {
+func printSecurity(cmd *cobra.Command, r doctor.SecurityReport, fixed []string) {
 	cmd.Printf("Protection  %s\n\n", r.Level)
 	if len(fixed) > 0 {
 		cmd.Printf("Closed: %s\n\n", strings.Join(fixed, ", "))
