@@ -18,7 +18,7 @@ func (g *Gateway) guestMedia(ctx context.Context, in *bus.Inbound) {
 		return
 	}
 	home := guestFolders(g.config().DataDir, bus.Room(in.Route, in.Scope))
-	home.sweepMedia(g.o.Now())
+	home.sweepMedia(ctx, g.o.Now())
 	media := make([]bus.Media, len(in.Media))
 	for i, m := range in.Media {
 		media[i] = m

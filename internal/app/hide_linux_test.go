@@ -47,7 +47,6 @@ func TestOurDataIsClosedWithoutSandbox(t *testing.T) {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()
 			s := newShared(t, conf)
-			was := map[string]string{}
 			for _, name := range stateFiles() {
 				if path := filepath.Join(s.home, filepath.FromSlash(name)); name != "config.json" {
 					if _, err := os.Lstat(path); err != nil {
@@ -64,7 +63,7 @@ func TestOurDataIsClosedWithoutSandbox(t *testing.T) {
 				}
 				return out
 			}
-			was = read()
+			was := read()
 			for _, name := range stateFiles() {
 				path := filepath.Join(s.home, filepath.FromSlash(name))
 				up := "../" + name

@@ -35,7 +35,7 @@ import (
 )
 
 // tools builds the set of tools and the way the model may send files.
-func (a *App) tools(o Options) (*tool.Set, func(tool.Call, string) (bus.Media, error), error) {
+func (a *App) tools(o Options) (*tool.Set, func(context.Context, tool.Call, string) (bus.Media, error), error) {
 	cfg := a.Config.Config.Tools
 	a.others, a.projects = &others{app: a, o: o}, &projects{app: a, o: o}
 	if err := a.guard(o); err != nil {

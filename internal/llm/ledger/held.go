@@ -68,7 +68,7 @@ func (l *Ledger) heldDir() string { return filepath.Join(l.dir, heldName) }
 // together does something while no other process reserves. Trouble with the
 // disk is logged and does not stop anybody, as with the log itself; a lock that
 // somebody keeps is an error, because limits would mean nothing then.
-func (l *Ledger) together(do func() error) error {
+func (l *Ledger) together(ctx context.Context, do func() error) error {
 	if l.dir == "" {
 		return do()
 	}
@@ -76,7 +76,7 @@ func (l *Ledger) together(do func() error) error {
 		l.log.Warn("reservations cannot be shared with other processes", "err", err)
 		return do()
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), heldWait)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), heldWait)
 	defer cancel()
 	lock, err := diskio.WaitLock(ctx, filepath.Join(l.dir, heldName+lockSuffix))
 	if err != nil {
