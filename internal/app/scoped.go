@@ -160,7 +160,7 @@ func (x *others) commands(ctx context.Context, c tool.Call) (map[string]tool.Too
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if v.shell == nil {
-		sh, err := x.app.guestShell(x.o, v.guestHome)
+		sh, err := x.app.guestShell(x.o, v.guestHome) //nolint:contextcheck // it serves later calls, too
 		if err != nil {
 			v.using--
 			return nil, nil, err
@@ -222,7 +222,7 @@ func (x *others) media(ctx context.Context, c tool.Call, path string) (bus.Media
 		jail = v.jail
 	}
 	if x.app.gateway {
-		return x.app.keepMedia(jail, path)
+		return x.app.keepMedia(ctx, jail, path)
 	}
 	return openMedia(jail, path)
 }

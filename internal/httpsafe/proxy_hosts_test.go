@@ -334,10 +334,20 @@ func TestSOCKS(t *testing.T) {
 		port    uint16
 		fine    bool
 	}{
-		{connect, "open.example.com", 443, true}, {connect, "open.example.com", 5432, true}, {connect, "example.com", 443, true},
-		{connect, "evil.example.com", 443, false}, {connect, "example.com", 22, false}, {connect, "127.0.0.1", 443, false}, {connect, "localhost", 443, false},
-		{connect, "169.254.169.254", 80, false}, {connect, "::1", 80, false}, {connect, "fd00:ec2::254", 80, false}, {connect, "168.63.129.16", 80, false},
-		{bind, "open.example.com", 443, false}, {udp, "open.example.com", 53, false}, {connect, "open.example.com", 0, false},
+		{connect, "open.example.com", 443, true},
+		{connect, "open.example.com", 5432, true},
+		{connect, "example.com", 443, true},
+		{connect, "evil.example.com", 443, false},
+		{connect, "example.com", 22, false},
+		{connect, "127.0.0.1", 443, false},
+		{connect, "localhost", 443, false},
+		{connect, "169.254.169.254", 80, false},
+		{connect, "::1", 80, false},
+		{connect, "fd00:ec2::254", 80, false},
+		{connect, "168.63.129.16", 80, false},
+		{bind, "open.example.com", 443, false},
+		{udp, "open.example.com", 53, false},
+		{connect, "open.example.com", 0, false},
 	} {
 		if got := ask(tt.command, tt.host, tt.port); (got == 0) != tt.fine {
 			t.Errorf("command %d to %s:%d: %d", tt.command, tt.host, tt.port, got)

@@ -93,7 +93,7 @@ func (a *trial) shows(ok bool, format string, args ...any) {
 
 // turn is one of the owner: the model does the calls the owner wants, then
 // what it reads.
-func (a *trial) turn(words string, calls ...call) outcome {
+func (a *trial) turn(words string, calls ...call) {
 	a.t.Helper()
 	a.turns++
 	a.model.begin(calls)
@@ -107,7 +107,6 @@ func (a *trial) turn(words string, calls ...call) outcome {
 	if a.last.code != 0 || a.last.final.Turn == nil {
 		a.broke("the turn did not end with an answer (exit code %d): %s", a.last.code, tail(a.last.stderr))
 	}
-	return a.last
 }
 
 func (a *trial) note(o outcome) {

@@ -73,7 +73,7 @@ func (l *Ledger) together(ctx context.Context, do func() error) error {
 		return do()
 	}
 	if err := os.MkdirAll(l.heldDir(), 0o700); err != nil {
-		l.log.Warn("reservations cannot be shared with other processes", "err", err)
+		l.log.WarnContext(ctx, "reservations cannot be shared with other processes", "err", err)
 		return do()
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), heldWait)
@@ -83,12 +83,12 @@ func (l *Ledger) together(ctx context.Context, do func() error) error {
 		if _, busy := errors.AsType[*diskio.LockedError](err); busy {
 			return &llm.Error{Kind: llm.BudgetExceeded, Message: fmt.Sprintf("what may be spent cannot be found out: %v. End that process, or wait", err)}
 		}
-		l.log.Warn("reservations cannot be shared with other processes", "err", err)
+		l.log.WarnContext(ctx, "reservations cannot be shared with other processes", "err", err)
 		return do()
 	}
 	defer func() {
 		if err := lock.Unlock(); err != nil {
-			l.log.Warn("the lock of reservations", "err", err)
+			l.log.WarnContext(ctx, "the lock of reservations", "err", err)
 		}
 	}()
 	l.readOthers()
