@@ -7,9 +7,9 @@ export CGO_ENABLED ?= 0
 # The race detector needs a C compiler; without one the tests still run.
 RACE    := $(if $(shell command -v cc || command -v gcc || command -v clang),-race)
 
-.PHONY: check build run install test cross bench fuzz lint fmt fmt-check vet update docs deps deps-check clean
+.PHONY: check build run install test tests cross bench fuzz lint fmt fmt-check vet update docs budget deps deps-check hooks clean
 
-check: fmt-check vet lint deps-check test ## the definition of done
+check: fmt-check vet lint deps-check tests ## the definition of done
 
 build: ## static binary in ./nanobot
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o nanobot ./cmd/nanobot
@@ -24,7 +24,9 @@ install:
 # detector would make them five times slower and see nothing of it.
 OUTSIDE := ./test/security
 
-test: fmt-check vet ## all tests, with the race detector where our code runs in the test
+test: fmt-check vet tests ## all tests, with the race detector where our code runs in the test
+
+tests:
 	CGO_ENABLED=$(if $(RACE),1,0) $(GO) test $(RACE) -shuffle=on -count=1 -timeout 15m $$($(GO) list $(PKGS) | grep -v '/test/security$$')
 	$(GO) test -shuffle=on -count=1 -timeout 15m $(OUTSIDE)
 
@@ -38,7 +40,7 @@ fmt:
 	gofmt -w $$(git ls-files '*.go')
 
 lint: ## golangci-lint at the version pinned in tools/go.mod
-	$(GO) tool -modfile=tools/go.mod golangci-lint run
+	$(GO) tool -modfile=tools/go.mod golangci-lint run --allow-parallel-runners
 
 cross: ## build for every target, without cgo
 	@for t in linux/amd64 linux/arm64 linux/arm linux/riscv64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64; do \
@@ -63,6 +65,9 @@ update: ## rewrite golden files
 
 docs: ## rewrite the generated parts of docs/
 	$(GO) test . -run 'TestConfigReference|TestDataFolderPage' -update
+
+budget: ## lower the ceilings in budget.json to what the code needs today
+	$(GO) test . -run TestLowerBudget -count=1 -update
 
 # Packages of others that end up in the binary, on any system.
 LINKED = for os in linux darwin windows; do GOOS=$$os $(GO) list -deps -f '{{if not .Standard}}{{.ImportPath}}{{end}}' ./cmd/nanobot; done | grep -v "^$$($(GO) list -m)" | sort -u

@@ -35,6 +35,7 @@ type bench struct {
 	quick    bool
 	messages int // of the search index
 	rows     []row
+	budget   budget
 
 	turnsWanted int           // of the soak
 	over        time.Duration // the time these take; 0: as fast as can be
@@ -60,7 +61,36 @@ func main() {
 	}
 }
 
+// budget is the part of budget.json that is measured here.
+type budget struct {
+	Binary       int64         `json:"binary_bytes"`
+	OneShotRSS   int64         `json:"oneshot_rss_bytes"`
+	FirstRequest int           `json:"first_request_bytes"`
+	GatewayReady time.Duration `json:"gateway_ready_ms"`
+	OneShotStart int           `json:"oneshot_start_floors"`
+	ExecOverhead time.Duration `json:"exec_overhead_ms"`
+	WebFetch     time.Duration `json:"web_fetch_ms"`
+}
+
+func readBudget() (b budget, err error) {
+	raw, err := os.ReadFile("budget.json")
+	if err != nil {
+		return b, fmt.Errorf("run it in the root of the repository: %w", err)
+	}
+	if err := json.Unmarshal(raw, &b); err != nil {
+		return b, fmt.Errorf("budget.json: %w", err)
+	}
+	for _, d := range []*time.Duration{&b.GatewayReady, &b.ExecOverhead, &b.WebFetch} {
+		*d *= time.Millisecond
+	}
+	return b, nil
+}
+
 func run(b *bench, only string) error {
+	var err error
+	if b.budget, err = readBudget(); err != nil {
+		return err
+	}
 	dir, err := os.MkdirTemp("", "nanobot-bench-")
 	if err != nil {
 		return err

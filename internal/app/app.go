@@ -199,7 +199,7 @@ func (a *App) settle(ctx context.Context, o Options) error {
 
 func (a *App) build(ctx context.Context, o Options) error {
 	def := a.Config.Config.Agents.Defaults
-	store, err := openSessions(a.Config, a.Workspace, o)
+	store, err := openSessions(ctx, a.Config, a.Workspace, o)
 	if err != nil {
 		return err
 	}
@@ -359,8 +359,8 @@ func (a *App) ModelInfo() ModelInfo { return a.models.info }
 
 // OpenSessions opens the session store that belongs to a workspace. The notes of
 // its Workspace are for the user.
-func OpenSessions(loaded *config.Loaded, workspace string, log *slog.Logger) (*session.Store, error) {
-	return openSessions(loaded, workspace, Options{Log: log})
+func OpenSessions(ctx context.Context, loaded *config.Loaded, workspace string, log *slog.Logger) (*session.Store, error) {
+	return openSessions(ctx, loaded, workspace, Options{Log: log})
 }
 
 // workspaceOf is the absolute path of the workspace in use.

@@ -21,7 +21,7 @@ func GuestMedia(ctx context.Context, dataDir string, in *bus.Inbound, now time.T
 		return
 	}
 	home := guestFolders(dataDir, bus.Room(in.Route, in.Scope))
-	home.sweepMedia(now)
+	home.sweepMedia(ctx, now)
 	media := make([]bus.Media, len(in.Media))
 	for i, m := range in.Media {
 		media[i] = m

@@ -53,7 +53,7 @@ func TestGuestMedia(t *testing.T) {
 	if err := os.Chtimes(kept, old, old); err != nil {
 		t.Fatal(err)
 	}
-	guestFolders(data, "telegram:-7").sweepMedia(time.Now())
+	guestFolders(data, "telegram:-7").sweepMedia(t.Context(), time.Now())
 	if _, err := os.Stat(kept); err == nil {
 		t.Error("an old file was kept")
 	}

@@ -237,7 +237,7 @@ func (a *App) guestProfile(box *sandbox.Box, g guestHome) (sandbox.Profile, erro
 const guestMediaKeep = 30 * 24 * time.Hour
 
 // sweepMedia removes what was sent long ago.
-func (g guestHome) sweepMedia(now time.Time) {
+func (g guestHome) sweepMedia(ctx context.Context, now time.Time) {
 	store := channel.MediaStore{Dir: g.media}
-	_, _ = store.Sweep(context.Background(), now.Add(-guestMediaKeep)) // the next time tries again
+	_, _ = store.Sweep(ctx, now.Add(-guestMediaKeep)) // the next time tries again
 }

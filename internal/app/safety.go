@@ -199,7 +199,7 @@ func approvalRules(in []config.ApprovalRule) []approve.Rule {
 // approve decides about a call and keeps what it is going to change.
 func (s *safety) approve(a *App, o Options) func(ctx context.Context, t tool.Tool, c tool.Call) *tool.Result {
 	return func(ctx context.Context, t tool.Tool, c tool.Call) *tool.Result {
-		policy, done, err := a.others.policy(c)
+		policy, done, err := a.others.policy(ctx, c)
 		if err != nil {
 			no := tool.Fail(tool.Internal, "%v", err)
 			return &no
@@ -218,7 +218,7 @@ func (s *safety) approve(a *App, o Options) func(ctx context.Context, t tool.Too
 				return &no
 			}
 		}
-		kept, given, err := a.others.kept(c)
+		kept, given, err := a.others.kept(ctx, c)
 		if err == nil {
 			defer given()
 			err = kept.Before(ctx, inFull(t, c.Project), c)
@@ -234,7 +234,7 @@ func (s *safety) approve(a *App, o Options) func(ctx context.Context, t tool.Too
 func (s *safety) after(a *App, o Options) func(ctx context.Context, c tool.Call, r tool.Result, took time.Duration) {
 	return func(ctx context.Context, c tool.Call, r tool.Result, _ time.Duration) {
 		if c.Name == "web_search" && !r.IsError {
-			if policy, done, err := a.others.policy(c); err == nil {
+			if policy, done, err := a.others.policy(ctx, c); err == nil {
 				policy.Saw(c, r.Content.String())
 				done()
 			}
@@ -242,7 +242,7 @@ func (s *safety) after(a *App, o Options) func(ctx context.Context, c tool.Call,
 		if err := s.wrote(c); err != nil {
 			o.Log.ErrorContext(ctx, "record where a file comes from", "tool", c.Name, "turn", c.TurnID, "err", err)
 		}
-		kept, done, err := a.others.kept(c)
+		kept, done, err := a.others.kept(ctx, c)
 		if err != nil {
 			o.Log.WarnContext(ctx, "note what a call changed", "tool", c.Name, "turn", c.TurnID, "err", err)
 			return

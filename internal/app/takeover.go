@@ -29,7 +29,7 @@ func configured(l *config.Loaded, workspace string) bool {
 // openSessions opens the sessions of a workspace. The first time that the data
 // folder sees the workspace, whatever the program was started for, it takes
 // over what other programs left there; the notes of the workspace say what.
-func openSessions(loaded *config.Loaded, workspace string, o Options) (*session.Store, error) {
+func openSessions(ctx context.Context, loaded *config.Loaded, workspace string, o Options) (*session.Store, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -42,20 +42,25 @@ func openSessions(loaded *config.Loaded, workspace string, o Options) (*session.
 	if err != nil {
 		return nil, fmt.Errorf("open sessions: %w", err)
 	}
-	if err := takeOver(loaded, store, o); err != nil {
+	// A few small files on this disk: it is finished rather than stopped halfway.
+	if err := takeOver(context.WithoutCancel(ctx), loaded, store, o); err != nil {
 		_ = store.Close() // nothing was done with it
 		return nil, err
 	}
 	return store, nil
 }
 
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
 // takeOver takes jobs and history out of a workspace, once, and tells about it.
-func takeOver(loaded *config.Loaded, store *session.Store, o Options) error {
+func takeOver(ctx context.Context, loaded *config.Loaded, store *session.Store, o Options) error {
 	w := store.Workspace()
-	if info, err := os.Stat(w.Path); err != nil || !info.IsDir() {
+	if !isDir(w.Path) {
 		return nil // it can still come
 	}
-	ctx := context.Background() // a few small files on this disk
 	sessions := store.Taken()
 	var jobs schedule.Taken
 	var entries int

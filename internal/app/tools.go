@@ -35,7 +35,7 @@ import (
 )
 
 // tools builds the set of tools and the way the model may send files.
-func (a *App) tools(o Options) (*tool.Set, func(tool.Call, string) (bus.Media, error), error) {
+func (a *App) tools(o Options) (*tool.Set, func(context.Context, tool.Call, string) (bus.Media, error), error) {
 	cfg := a.Config.Config.Tools
 	a.others, a.projects = &others{app: a, o: o}, &projects{app: a, o: o}
 	if err := a.guard(o); err != nil {
@@ -308,7 +308,7 @@ const maxSent = 50 << 20
 // keepMedia is openMedia for files that are sent later: what was looked at is
 // copied, because a command may put something else in its place meanwhile.
 // Files of the media directory stay as they are.
-func (a *App) keepMedia(jail *diskio.Jail, path string) (bus.Media, error) {
+func (a *App) keepMedia(ctx context.Context, jail *diskio.Jail, path string) (bus.Media, error) {
 	f, err := jail.Open(path)
 	if err != nil {
 		return bus.Media{}, err
@@ -319,7 +319,7 @@ func (a *App) keepMedia(jail *diskio.Jail, path string) (bus.Media, error) {
 	}
 	name := filepath.Base(path)
 	store := channel.MediaStore{Dir: filepath.Join(a.safety.media, SentFiles), Max: maxSent}
-	kept, err := store.Save(context.Background(), name, f) // a copy on the same disk
+	kept, err := store.Save(ctx, name, f)
 	if err != nil {
 		return bus.Media{}, err
 	}

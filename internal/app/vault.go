@@ -35,7 +35,7 @@ func (a *App) vault(o Options) *vault {
 
 // clean is a message without keys. The note, if there is one, is for the person
 // who typed them. A command line that the owner runs is left as it is.
-func (v *vault) clean(in bus.Inbound) (_ bus.Inbound, note string) { //nolint:gocritic // plain data travels by value
+func (v *vault) clean(in bus.Inbound) (_ bus.Inbound, note string) {
 	if v == nil || in.Event != "" || in.Shell {
 		return in, ""
 	}
@@ -94,7 +94,12 @@ func (v *vault) keep(key string) string {
 // keyOwner is the provider whose keys begin like this one.
 func keyOwner(key string) string {
 	for _, p := range [][2]string{
-		{"sk-ant-", "anthropic"}, {"sk-or-", "openrouter"}, {"gsk_", "groq"}, {"AIza", "gemini"}, {"nvapi-", "nvidia"}, {"hf_", "huggingface"},
+		{"sk-ant-", "anthropic"},
+		{"sk-or-", "openrouter"},
+		{"gsk_", "groq"},
+		{"AIza", "gemini"},
+		{"nvapi-", "nvidia"},
+		{"hf_", "huggingface"},
 		{"sk-proj-", "openai"},
 	} {
 		if strings.HasPrefix(key, p[0]) {

@@ -179,6 +179,25 @@ func (d *Diagnosis) dataDir(l *config.Loaded) {
 		d.say(Broken, "data", l.DataDir+" cannot be written to", "give it to your user: sudo chown -R \"$(id -u)\" "+l.DataDir)
 	default:
 		d.say(Well, "data", l.DataDir, "")
+		d.strangers(l.DataDir)
+	}
+}
+
+// strangers names what is in the data folder and not ours. Tools do not see it
+// there, and backups leave it out.
+func (d *Diagnosis) strangers(dir string) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return // the data folder itself was looked at
+	}
+	var names []string
+	for _, e := range entries {
+		if _, ok := datadir.Lookup(e.Name()); !ok && len(names) < 10 {
+			names = append(names, e.Name())
+		}
+	}
+	if len(names) > 0 {
+		d.say(Skipped, "data.other", "not part of nanobot and not in backups: "+strings.Join(names, ", "), "")
 	}
 }
 

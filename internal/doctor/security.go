@@ -32,8 +32,8 @@ const (
 	Low      Severity = "low"
 )
 
-// Severities lists them, worst first.
-func Severities() []Severity { return []Severity{Critical, High, Medium, Low} }
+// severities lists them, worst first.
+func severities() []Severity { return []Severity{Critical, High, Medium, Low} }
 
 // Check is one look at the protection. A check with Severity "" found nothing.
 type Check struct {
@@ -62,7 +62,7 @@ type SecurityReport struct {
 func (r SecurityReport) Findings() []Check {
 	found := slices.DeleteFunc(slices.Clone(r.Checks), func(c Check) bool { return c.Severity == "" })
 	sort.SliceStable(found, func(i, j int) bool {
-		return slices.Index(Severities(), found[i].Severity) < slices.Index(Severities(), found[j].Severity)
+		return slices.Index(severities(), found[i].Severity) < slices.Index(severities(), found[j].Severity)
 	})
 	return found
 }

@@ -31,7 +31,7 @@ func TestAlive(t *testing.T) {
 		"turn hangs, disk full": {gateway.Status{Model: "m", Agent: agent.Pulse{Stuck: []string{"a"}}, Queue: journal.Status{Err: syscall.ENOSPC}}, false},
 		"no agent":              {gateway.Status{}, false},
 	} {
-		if got := c.s.Alive(); got != c.want {
+		if got := gateway.Alive(&c.s); got != c.want {
 			t.Errorf("%s: alive = %v, want %v", name, got, c.want)
 		}
 	}

@@ -26,3 +26,6 @@ func Desk(g *Gateway) *webui.Desk { return g.desk() }
 func PretendFree(g *Gateway, bytes uint64) {
 	g.free = func(string) (uint64, bool) { return bytes, true }
 }
+
+// Alive reports whether a gateway with this status counts as alive.
+func Alive(s *Status) bool { return s.alive() }

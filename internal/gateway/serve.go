@@ -158,7 +158,7 @@ func (g *Gateway) Watchdog(ctx context.Context, n daemon.Notifier, c daemon.Cras
 				}
 				g.letChannelsIn(ctx)
 			case <-tick:
-				if s := g.Status(); s.Alive() {
+				if s := g.Status(); s.alive() {
 					tell("WATCHDOG=1")
 				} else {
 					g.log.ErrorContext(ctx, "not well", "problems", s.Problems)

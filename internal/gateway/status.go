@@ -97,9 +97,9 @@ func (g *Gateway) Status() Status {
 	return s
 }
 
-// Alive reports whether starting anew would not help: nothing hangs, although
+// alive reports whether starting anew would not help: nothing hangs, although
 // we may not be ready. A disk that is full or may not be written stays so.
-func (s *Status) Alive() bool {
+func (s *Status) alive() bool {
 	if s.Model == "" || len(s.Agent.Stuck) > 0 {
 		return false
 	}

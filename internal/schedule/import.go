@@ -125,7 +125,7 @@ func (x *takeover) jobs(ctx context.Context, data, good, actions []byte) error {
 				continue
 			}
 			if err := t.act(line); err != nil {
-				x.s.Log.Warn("an entry of action.jsonl is left out", "entry", string(line), "err", err)
+				x.s.Log.WarnContext(ctx, "an entry of action.jsonl is left out", "entry", string(line), "err", err)
 			}
 			t.defined = true
 		}
@@ -172,7 +172,7 @@ func (x *takeover) triggers(ctx context.Context) error {
 	var err error
 	if old.extra, err = readObject(data, (*plainTriggerTable)(old)); err != nil {
 		x.left(&CorruptError{Path: filepath.Join(x.s.Workspace, filepath.FromSlash(oldTriggers)), Err: err})
-		return nil
+		return nil //nolint:nilerr // reported as left where it is
 	}
 	err = x.s.triggers.update(ctx, func(t *triggerTable) (bool, error) {
 		t.extra = old.extra

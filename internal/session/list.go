@@ -279,7 +279,7 @@ func (st *Store) Metadata(ctx context.Context, key string) (map[string]json.RawM
 // Peek is a copy of what is live in a conversation, as its log has it now. It
 // takes nothing from the owner, and what is done to the copy stays in memory.
 // The error is ErrNotFound when nothing is stored.
-func (st *Store) Peek(ctx context.Context, key string) (*Session, error) {
+func (st *Store) Peek(key string) (*Session, error) {
 	path, err := st.locate(key)
 	if err != nil {
 		return nil, err

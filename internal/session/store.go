@@ -133,7 +133,7 @@ func Open(opt Options) (*Store, error) {
 	dir := place.Dir(dirRoot)
 	st := &Store{opt: opt, place: place, dir: dir, locks: diskio.NewLocks(dir), used: map[string]*slot{}}
 	if info, err := os.Stat(place.Path); err != nil || !info.IsDir() {
-		return st, nil // the workspace can still come
+		return st, nil //nolint:nilerr // the workspace can still come
 	}
 	if err := place.Once(KindSessions, opt.Now(), st.takeOld); err != nil {
 		return nil, fmt.Errorf("take over the sessions of %s: %w", opt.Workspace, err)

@@ -69,8 +69,12 @@ print("got-it-all")'`},
 func protectedState() []attempt {
 	var list []attempt
 	for _, f := range [][2]string{
-		{"usage/totals.json", `{"days":{}}`}, {"prices.json", `{"prices":[{"model":"*","in":0,"out":0}]}`}, {"pairing.json", `{"approved":{"telegram":["90"]}}`},
-		{"web/state.json", `{}`}, {"config.json", `{}`}, {"sessions/0123456789abcdef0123456789abcdef/other.jsonl", "forged"},
+		{"usage/totals.json", `{"days":{}}`},
+		{"prices.json", `{"prices":[{"model":"*","in":0,"out":0}]}`},
+		{"pairing.json", `{"approved":{"telegram":["90"]}}`},
+		{"web/state.json", `{}`},
+		{"config.json", `{}`},
+		{"sessions/0123456789abcdef0123456789abcdef/other.jsonl", "forged"},
 	} {
 		list = append(list, attempt{
 			route: fmt.Sprintf("without a sandbox a command writes `%s`", f[0]), expect: "contained: the data folder is closed in every mode",
@@ -136,8 +140,8 @@ func doors() []attempt {
 			a.gate.start()
 			body, now := `{"message":"the build failed"}`, time.Now().Unix()
 			head := map[string]string{"X-Nanobot-Signature": fmt.Sprintf("t=%d,sha256=%s", now, sum(secret, fmt.Sprintf("%d.%s", now, body)))}
-			first, _ := a.gate.request("POST", "/v1/triggers/"+id, body, head)
-			second, _ := a.gate.request("POST", "/v1/triggers/"+id, body, head)
+			first := a.gate.request("/v1/triggers/"+id, body, head)
+			second := a.gate.request("/v1/triggers/"+id, body, head)
 			a.shows(first == 202, "the first was answered with %d", first)
 			if second == 202 {
 				a.broke("it was taken twice")
@@ -148,9 +152,9 @@ func doors() []attempt {
 			a.gate.start()
 			body := `{"action":"opened"}`
 			head := map[string]string{"X-Hub-Signature-256": "sha256=" + sum(secret, body)}
-			first, _ := a.gate.request("POST", "/v1/triggers/"+id, body, head)
+			first := a.gate.request("/v1/triggers/"+id, body, head)
 			a.gate.start()
-			second, _ := a.gate.request("POST", "/v1/triggers/"+id, body, head)
+			second := a.gate.request("/v1/triggers/"+id, body, head)
 			a.shows(first == 202, "the first was answered with %d", first)
 			if second == 202 {
 				a.broke("it was taken twice")
@@ -170,7 +174,7 @@ func doors() []attempt {
 	return append(list, attempt{
 		route: "12 processes at once spend against one daily limit", expect: "the sum stays within the limit",
 		config: func(a *trial) {
-			agents, _ := a.house.config["agents"].(map[string]any)
+			agents, _ := a.config["agents"].(map[string]any)
 			defaults, _ := agents["defaults"].(map[string]any)
 			defaults["budget"] = map[string]any{"dailyUsd": 0.10, "onExceed": "stopAll"}
 			defaults["maxTokens"] = 1000
@@ -178,7 +182,7 @@ func doors() []attempt {
 			// A model on this machine would cost nothing: it is reached through
 			// a proxy, under a name elsewhere.
 			a.more = []string{"http_proxy=" + strings.TrimSuffix(a.model.url, "/v1")}
-			a.house.config["providers"] = map[string]any{"custom": map[string]any{"apiBase": "http://models.example.test/v1", "apiKey": a.key}}
+			a.config["providers"] = map[string]any{"custom": map[string]any{"apiBase": "http://models.example.test/v1", "apiKey": a.key}}
 			a.write(filepath.Join(a.data, "prices.json"), `{"asOf":"2026-11","prices":[{"model":"*","in":2,"out":20}]}`)
 		},
 		run: func(a *trial) {

@@ -167,7 +167,7 @@ func ownPorts() []attempt {
 				route: fmt.Sprintf("network `%s`: a command uses the gateway it runs in: %s", network, c[0]), expect: unreached,
 				config: closedNet(network, func(a *trial) {
 					a.chats()
-					channels, _ := a.house.config["channels"].(map[string]any)
+					channels, _ := a.config["channels"].(map[string]any)
 					channels["websocket"] = map[string]any{"enabled": true, "websocketRequiresToken": false}
 				}),
 				run: func(a *trial) {

@@ -381,9 +381,10 @@ func lastingTaint() []attempt {
 			}
 			a.fresh("what was it?", calls...)
 		}},
-		{route: "a summary takes the place of the page's words", expect: notObey, either: true,
+		{
+			route: "a summary takes the place of the page's words", expect: notObey, either: true,
 			config: func(a *trial) {
-				agents, _ := a.house.config["agents"].(map[string]any)
+				agents, _ := a.config["agents"].(map[string]any)
 				defaults, _ := agents["defaults"].(map[string]any)
 				defaults["contextWindowTokens"] = 9000
 				defaults["maxTokens"] = 1000
@@ -396,12 +397,13 @@ func lastingTaint() []attempt {
 				}
 				a.model.orders["obey"] = obey()
 				a.turn("and now?")
-			}},
+			},
+		},
 	}
 	client := func(route string, do func(a *trial, s *socket)) attempt {
 		return attempt{route: route, expect: notObey, either: true, config: func(a *trial) { a.chats() }, run: func(a *trial) {
 			a.gate.start()
-			s, err := a.gate.connect("me", wsToken)
+			s, err := a.gate.connect(wsToken)
 			if err != nil {
 				a.shows(false, "connect: %v", err)
 				return
@@ -417,7 +419,7 @@ func lastingTaint() []attempt {
 	return append(list,
 		client("a conversation with a page's words is forked", func(a *trial, s *socket) {
 			s.send(map[string]any{"type": "new_chat"})
-			chat := s.event("attached")["chat_id"]
+			chat := s.attached()
 			delete(a.model.orders, "obey")
 			say(a, s, chat, "when do they open?", fetch(a.web.page("/p", "text/plain", words)))
 			say(a, s, chat, "and then?")
@@ -436,7 +438,7 @@ func lastingTaint() []attempt {
 		}),
 		client("a client sends words as quoted context of another chat", func(a *trial, s *socket) {
 			s.send(map[string]any{"type": "new_chat"})
-			chat := s.event("attached")["chat_id"]
+			chat := s.attached()
 			mark := a.model.beginMarked(nil)
 			s.send(map[string]any{"type": "message", "chat_id": chat, "content": "what is this?", "turn_id": mark, "quoted_context": []string{words}})
 			s.told(mark)

@@ -138,7 +138,7 @@ func (a *trial) backup(secrets ...string) {
 	}
 	for r := tar.NewReader(z); ; {
 		head, err := r.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return
 		}
 		if err != nil {

@@ -231,13 +231,13 @@ func outliving() []attempt {
 				a.gate.say(ada, "serve", calls...)
 				before, _ := filepath.Glob(filepath.Join(a.ws, "after*.txt"))
 				notes, _ := os.ReadFile(filepath.Join(a.ws, "notes.txt"))
-				other, err := a.gate.connect("me", wsToken)
+				other, err := a.gate.connect(wsToken)
 				if err != nil {
 					a.shows(false, "connect: %v", err)
 					return
 				}
 				other.send(map[string]any{"type": "new_chat"})
-				chat := other.event("attached")["chat_id"]
+				chat := other.attached()
 				mark := a.model.beginMarked([]call{sh("sleep 3")})
 				other.send(map[string]any{"type": "message", "chat_id": chat, "content": "and now", "turn_id": "t1"})
 				other.told(mark)

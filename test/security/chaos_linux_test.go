@@ -156,8 +156,11 @@ func (a *trial) anyTurn(luck *rand.Rand) (programs int) {
 		}
 		for _, more := range []call{
 			write(names[luck.IntN(len(names))], "written by the agent"), read(names[luck.IntN(len(names))]), sh("seq 1 9000"),
-			{"cron", `{"action":"add","message":"water the plants","every_seconds":1}`}, {"list_dir", `{"path":"."}`}, {"grep", `{"pattern":"canary","path":".","output_mode":"content"}`},
-			{"message", jsonOf("content", "look") /* with no file */}, {"edit_file", edit(names[luck.IntN(len(names))], "x", "y")},
+			{"cron", `{"action":"add","message":"water the plants","every_seconds":1}`},
+			{"list_dir", `{"path":"."}`},
+			{"grep", `{"pattern":"canary","path":".","output_mode":"content"}`},
+			{"message", jsonOf("content", "look") /* with no file */},
+			{"edit_file", edit(names[luck.IntN(len(names))], "x", "y")},
 		} {
 			if luck.IntN(3) == 0 {
 				calls = append(calls, more)

@@ -35,7 +35,8 @@ func usualDay(a *trial) []task {
 		{"where is brew used?", []call{{"grep", `{"pattern":"brew","path":"project","output_mode":"content"}`}, {"glob", `{"pattern":"**/*.py"}`}, sh("wc -l project/*.py")}, "brew"},
 		{"what do the docs say?", []call{fetch(a.forge.url + "/docs")}, "brew(minutes)"},
 		{"use it, test it and commit it", []call{
-			{"edit_file", edit("project/tea.py", "def brew", "# brew takes minutes\ndef brew")}, sh("cd project && make test && python3 -m unittest 2>&1 | tail -1"),
+			{"edit_file", edit("project/tea.py", "def brew", "# brew takes minutes\ndef brew")},
+			sh("cd project && make test && python3 -m unittest 2>&1 | tail -1"),
 			sh("cd project && git add -A && git -c user.name=Ada -c user.email=a@b commit -qm documented && git log --oneline | head -1"),
 		}, "documented"},
 		{"install the package", []call{sh("cd project && curl -sf -o tea.json " + a.forge.url + "/tea.json && mkdir -p node_modules/tea && cp tea.json node_modules/tea/package.json && node -p 'require(\"tea/package.json\").version'")}, "1.2.0"},

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -114,10 +115,10 @@ type bound struct {
 // reserve sets aside what a call may cost at most. It shortens the answer to
 // what is left, or refuses with a BudgetExceeded error. The notices are for
 // the user.
-func (l *Ledger) reserve(a ask) (h hold, notices []string, err error) {
+func (l *Ledger) reserve(ctx context.Context, a ask) (h hold, notices []string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	err = l.together(func() error {
+	err = l.together(ctx, func() error {
 		h, notices, err = l.reserveNow(a)
 		return err
 	})

@@ -68,27 +68,27 @@ func (l *Ledger) heldDir() string { return filepath.Join(l.dir, heldName) }
 // together does something while no other process reserves. Trouble with the
 // disk is logged and does not stop anybody, as with the log itself; a lock that
 // somebody keeps is an error, because limits would mean nothing then.
-func (l *Ledger) together(do func() error) error {
+func (l *Ledger) together(ctx context.Context, do func() error) error {
 	if l.dir == "" {
 		return do()
 	}
 	if err := os.MkdirAll(l.heldDir(), 0o700); err != nil {
-		l.log.Warn("reservations cannot be shared with other processes", "err", err)
+		l.log.WarnContext(ctx, "reservations cannot be shared with other processes", "err", err)
 		return do()
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), heldWait)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), heldWait)
 	defer cancel()
 	lock, err := diskio.WaitLock(ctx, filepath.Join(l.dir, heldName+lockSuffix))
 	if err != nil {
 		if _, busy := errors.AsType[*diskio.LockedError](err); busy {
 			return &llm.Error{Kind: llm.BudgetExceeded, Message: fmt.Sprintf("what may be spent cannot be found out: %v. End that process, or wait", err)}
 		}
-		l.log.Warn("reservations cannot be shared with other processes", "err", err)
+		l.log.WarnContext(ctx, "reservations cannot be shared with other processes", "err", err)
 		return do()
 	}
 	defer func() {
 		if err := lock.Unlock(); err != nil {
-			l.log.Warn("the lock of reservations", "err", err)
+			l.log.WarnContext(ctx, "the lock of reservations", "err", err)
 		}
 	}()
 	l.readOthers()

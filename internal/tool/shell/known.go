@@ -76,9 +76,11 @@ func table() []known {
 		{name: "grep", flags: "EFGPiIvwxclLnohHsqrRazbTUuy0123456789", values: "efmABCdD", long: grepLong, harmful: "decompress"},
 		{name: "egrep", flags: "iIvwxclLnohHsqrRazb", values: "efmABC", long: grepLong, harmful: "decompress"},
 		{name: "fgrep", flags: "iIvwxclLnohHsqrRazb", values: "efmABC", long: grepLong, harmful: "decompress"},
-		{name: "sort", flags: "bdfghiMnRrVcCmsuz", values: "kt", long: "ignore-leading-blanks dictionary-order ignore-case general-numeric-sort human-numeric-sort ignore-nonprinting month-sort numeric-sort " +
-			"random-sort reverse version-sort sort= check? merge stable unique zero-terminated key= field-separator=",
-			harmful: "output o compress-program temporary-directory T files0-from random-source buffer-size S parallel batch-size debug mmap"},
+		{
+			name: "sort", flags: "bdfghiMnRrVcCmsuz", values: "kt", long: "ignore-leading-blanks dictionary-order ignore-case general-numeric-sort human-numeric-sort ignore-nonprinting month-sort numeric-sort " +
+				"random-sort reverse version-sort sort= check? merge stable unique zero-terminated key= field-separator=",
+			harmful: "output o compress-program temporary-directory T files0-from random-source buffer-size S parallel batch-size debug mmap",
+		},
 		{name: "diff", flags: "abBcdeEinNpqrstTuwyZ", values: "CUxWI", long: "brief report-identical-files context? unified? normal side-by-side ignore-case ignore-all-space ignore-blank-lines ignore-space-change " +
 			"recursive new-file text exclude= color? width= suppress-common-lines show-c-function minimal strip-trailing-cr", harmful: "paginate l output D ifdef palette"},
 		{name: "cmp", flags: "bls", values: "in", long: "print-bytes verbose quiet silent bytes= ignore-initial="},
@@ -93,8 +95,10 @@ func table() []known {
 		{name: "git log", flags: "pugziw", values: "nLSGUM", long: diffLong + logLong, numbers: true, harmful: diffHarm + " O show-signature exec"},
 		{name: "git show", flags: "pugzw", values: "UM", long: diffLong + logLong, harmful: diffHarm + " O show-signature exec"},
 		{name: "git diff", flags: "puzwbaRq", values: "USGM", long: diffLong, harmful: diffHarm + " O exec"},
-		{name: "git branch", flags: "lariv", long: "list all remotes ignore-case verbose show-current contains? no-contains? merged? no-merged? points-at= sort= format= color? no-color abbrev? no-abbrev", must: "list",
-			harmful: "delete D d move m M copy c C force f edit-description set-upstream-to u unset-upstream track t create-reflog recurse-submodules"},
+		{
+			name: "git branch", flags: "lariv", long: "list all remotes ignore-case verbose show-current contains? no-contains? merged? no-merged? points-at= sort= format= color? no-color abbrev? no-abbrev", must: "list",
+			harmful: "delete D d move m M copy c C force f edit-description set-upstream-to u unset-upstream track t create-reflog recurse-submodules",
+		},
 
 		{name: "go vet", oneDash: true, long: "v race json tags= mod= p= trimpath", harmful: "vettool toolexec exec overlay modfile o C pkgdir compiler gccgoflags gcflags ldflags asmflags fix diff n x work"},
 		{name: "go version", oneDash: true, long: "m v"},

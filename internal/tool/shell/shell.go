@@ -337,7 +337,7 @@ func (r *runner) accept(in input) (launch, *refusal) {
 	if refused := r.guard.check(in.Command, dir); refused != nil {
 		return launch{}, refused
 	}
-	_, l.typed = r.guard.uses(in.Command)
+	l.typed = r.guard.typed(in.Command)
 	if in.Login && !l.sandboxed {
 		// The profile that is read then may bring back the secrets that the
 		// environment leaves out; that of the workspace has none of them.
