@@ -35,7 +35,8 @@ func usualDay(a *trial) []task {
 		{"where is brew used?", []call{{"grep", `{"pattern":"brew","path":"project","output_mode":"content"}`}, {"glob", `{"pattern":"**/*.py"}`}, sh("wc -l project/*.py")}, "brew"},
 		{"what do the docs say?", []call{fetch(a.forge.url + "/docs")}, "brew(minutes)"},
 		{"use it, test it and commit it", []call{
-			{"edit_file", edit("project/tea.py", "def brew", "# brew takes minutes\ndef brew")}, sh("cd project && make test && python3 -m unittest 2>&1 | tail -1"),
+			{"edit_file", edit("project/tea.py", "def brew", "# brew takes minutes\ndef brew")},
+			sh("cd project && make test && python3 -m unittest 2>&1 | tail -1"),
 			sh("cd project && git add -A && git -c user.name=Ada -c user.email=a@b commit -qm documented && git log --oneline | head -1"),
 		}, "documented"},
 		{"install the package", []call{sh("cd project && curl -sf -o tea.json " + a.forge.url + "/tea.json && mkdir -p node_modules/tea && cp tea.json node_modules/tea/package.json && node -p 'require(\"tea/package.json\").version'")}, "1.2.0"},
@@ -53,6 +54,12 @@ type asked struct{ task, question string }
 
 // work does a task in the owner's chat and says yes to every question.
 func (g *gateway) work(job task) (list []asked) {
+	g.a.t.Helper()
+	return g.workSaying("yes", job)
+}
+
+// workSaying does a task and gives every question the same answer.
+func (g *gateway) workSaying(answer string, job task) (list []asked) {
 	g.a.t.Helper()
 	mark := g.a.model.beginMarked(job.calls)
 	before := len(g.tg.Messages(ada))
@@ -82,8 +89,14 @@ func (g *gateway) work(job task) (list []asked) {
 			if err := json.Unmarshal([]byte(markup), &board); err != nil || len(board.Rows) == 0 {
 				g.a.t.Fatalf("buttons %s: %v", markup, err)
 			}
+			data := board.Rows[0][0].Data // a question that does not know the answer gets its first one
+			for _, row := range board.Rows {
+				if row[0].Text == answer {
+					data = row[0].Data
+				}
+			}
 			g.tg.Update(map[string]any{"callback_query": map[string]any{
-				"id": fmt.Sprint("tap", m.ID), "from": map[string]any{"id": ada, "first_name": "Ada"}, "data": board.Rows[0][0].Data,
+				"id": fmt.Sprint("tap", m.ID), "from": map[string]any{"id": ada, "first_name": "Ada"}, "data": data,
 				"message": map[string]any{"message_id": m.ID, "date": 1, "from": theBot(), "chat": map[string]any{"id": ada, "type": "private"}, "text": m.Plain, "reply_markup": json.RawMessage(markup)},
 			}})
 		}
