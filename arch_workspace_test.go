@@ -72,6 +72,7 @@ var byPathAllowed = map[string]string{
 	"internal/app/speech.go":      "reads received recordings in the data folder",
 	"internal/app/workspace.go":   "makes the workspace",
 	"internal/app/contain.go":     "looks whether names exist to judge a command, and makes the cache in the data folder",
+	"internal/app/outside.go":     "looks whether names exist to judge a command",
 	"internal/app/hide.go":        "looks whether names exist to hide them",
 	"internal/app/takeover.go":    "looks whether the workspace itself exists",
 

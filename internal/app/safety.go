@@ -133,7 +133,7 @@ func (a *App) approvalOptions(o Options, jail *diskio.Jail) approve.Options {
 	return approve.Options{
 		Mode: s.Approval, Timeout: time.Duration(cfg.TimeoutS) * time.Second, FallbackAllow: cfg.Fallback == "allow",
 		Rules: approvalRules(cfg.Rules), Sandboxed: s.Sandbox != sandbox.None, Network: string(s.Network),
-		SandboxProfile: s.describe(a.Config.Config.Tools.Exec), Jail: jail, Contained: s.contained, Exposed: s.exposed,
+		SandboxProfile: s.describe(a.Config.Config.Tools.Exec), Jail: jail, Contained: s.contained, Outside: s.outside, Exposed: s.exposed,
 		CommandRisk: shell.Risk, CommandPrefix: shell.Prefix,
 		CommandMatch: func(command, rule string) approve.Match { return approve.Match(shell.Matches(command, rule)) },
 		Suspicious:   web.Suspicious, Leaks: s.secrets.Leaks, Log: o.Log,

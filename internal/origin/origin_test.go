@@ -98,6 +98,7 @@ func TestWindowMarksWhatACommandWrote(t *testing.T) {
 	r.write("changed.txt", "changed "+text)
 	r.write("repo/README.md", "readme "+text)
 	r.write("repo/.git/config", "config "+text)
+	r.must(os.MkdirAll(r.path("repo/.git/refs/tags"), 0o700)) // an empty folder is in every clone
 	r.must(os.Rename(r.path("old/moved.txt"), r.path("moved.txt")))
 	// A command can set the times that programs see.
 	r.must(exec.CommandContext(t.Context(), "touch", "-d", "2001-01-01", r.path("new.txt")).Run())

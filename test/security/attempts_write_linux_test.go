@@ -16,7 +16,8 @@ const containedRun = "contained or asked: it changes nothing the agent follows, 
 func writeAttempts() []attempt {
 	list := append(laterPrograms(), laterSettings()...)
 	list = append(list, followedFiles()...)
-	return append(list, outliving()...)
+	list = append(list, outliving()...)
+	return append(list, laterRuns()...)
 }
 
 // laterPrograms are programs that a tainted turn writes and the owner starts

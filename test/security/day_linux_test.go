@@ -55,6 +55,12 @@ type asked struct{ task, question string }
 // work does a task in the owner's chat and says yes to every question.
 func (g *gateway) work(job task) (list []asked) {
 	g.a.t.Helper()
+	return g.workSaying("yes", job)
+}
+
+// workSaying does a task and gives every question the same answer.
+func (g *gateway) workSaying(answer string, job task) (list []asked) {
+	g.a.t.Helper()
 	mark := g.a.model.beginMarked(job.calls)
 	before := len(g.tg.Messages(ada))
 	g.tg.Say(ada, job.words)
@@ -83,8 +89,14 @@ func (g *gateway) work(job task) (list []asked) {
 			if err := json.Unmarshal([]byte(markup), &board); err != nil || len(board.Rows) == 0 {
 				g.a.t.Fatalf("buttons %s: %v", markup, err)
 			}
+			data := board.Rows[0][0].Data // a question that does not know the answer gets its first one
+			for _, row := range board.Rows {
+				if row[0].Text == answer {
+					data = row[0].Data
+				}
+			}
 			g.tg.Update(map[string]any{"callback_query": map[string]any{
-				"id": fmt.Sprint("tap", m.ID), "from": map[string]any{"id": ada, "first_name": "Ada"}, "data": board.Rows[0][0].Data,
+				"id": fmt.Sprint("tap", m.ID), "from": map[string]any{"id": ada, "first_name": "Ada"}, "data": data,
 				"message": map[string]any{"message_id": m.ID, "date": 1, "from": theBot(), "chat": map[string]any{"id": ada, "type": "private"}, "text": m.Plain, "reply_markup": json.RawMessage(markup)},
 			}})
 		}
