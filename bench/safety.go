@@ -30,7 +30,7 @@ func (b *bench) exec() error {
 		network sandbox.Network
 	}{{sandbox.Auto, sandbox.NetHost}, {sandbox.Auto, sandbox.NetNone}, {sandbox.Bwrap, sandbox.NetHost}} {
 		what := fmt.Sprintf("a command (`bash -c true`) in sandbox %s, network %s", c.mode, c.network)
-		const limit = "at most 5 ms more"
+		const limit = "at most 8 ms more"
 		box, err := sandbox.Open(context.Background(), sandbox.Options{Mode: c.mode, Self: b.binary})
 		if err != nil {
 			b.rows = append(b.rows, row{what, "not measured", err.Error(), limit, ""})
@@ -60,7 +60,7 @@ func (b *bench) exec() error {
 		if len(bare) > 0 {
 			floor += fmt.Sprintf(", %s in bubblewrap without us", ms(median(bare)))
 		}
-		b.add(what, ours, floor, limit, more <= 5*time.Millisecond)
+		b.add(what, ours, floor, limit, more <= 8*time.Millisecond)
 	}
 	return nil
 }

@@ -12,8 +12,6 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/nanobot-go/nanobot/internal/sandbox/launcher"
 )
 
 // runningProgram leads to the program that was started, even when its file has
@@ -200,7 +198,7 @@ func (b *Box) wrapTrial(cmd *exec.Cmd, p Profile, trial bool) (_ func(), err err
 		}
 		done()
 		leave()
-		launcher.RemoveAll(private)
+		removeAll(private)
 	})
 	defer func() {
 		if err != nil {
@@ -227,11 +225,11 @@ func (b *Box) wrapTrial(cmd *exec.Cmd, p Profile, trial bool) (_ func(), err err
 			return nil, err
 		}
 	} else {
-		cmd.Args = append([]string{launcher.Name, nextDescriptor(cmd), cmd.Path}, cmd.Args...)
+		cmd.Args = append([]string{helperName, nextDescriptor(cmd), cmd.Path}, cmd.Args...)
 		cmd.Path = b.o.Self
 	}
 	if !slices.ContainsFunc(cmd.Env, func(kv string) bool { return strings.HasPrefix(kv, "GOMAXPROCS=") }) {
-		cmd.Env = append([]string{"GOMAXPROCS=1"}, cmd.Env...) // the launcher waits, nothing else
+		cmd.Env = append([]string{"GOMAXPROCS=1"}, cmd.Env...) // the helper waits, nothing else
 		pl.DropEnv = 1
 	}
 	if err := send(pl, w); err != nil {
@@ -247,9 +245,9 @@ func (b *Box) wrapTrial(cmd *exec.Cmd, p Profile, trial bool) (_ func(), err err
 	return cleanup, nil
 }
 
-// send leaves the program in the pipe. Nobody reads yet, so it has to fit.
+// send leaves the plan in the pipe, which has no reader yet, so it has to fit.
 func send(p *plan, w *os.File) error {
-	data, err := p.program().Encode()
+	data, err := p.encode()
 	if err != nil {
 		return err
 	}
@@ -275,10 +273,10 @@ const pipeSize = 60 << 10
 func (b *Box) plan(cmd *exec.Cmd, p Profile, temp string) *plan {
 	pl := &plan{
 		Profile: p, Command: cmd.Path, Dir: cmd.Dir, Temp: temp, Links: p.links, Spaces: b.means.spaces,
-		NoProc: b.means.noProc, PIDMax: b.means.pidMax, ABI: b.level.LandlockABI, uid: os.Getuid(), gid: os.Getgid(),
+		NoProc: b.means.noProc, PIDMax: b.means.pidMax, ABI: b.level.LandlockABI, UID: os.Getuid(), GID: os.Getgid(), Agent: os.Getpid(), Group: unix.Getpgrp(),
 	}
 	if cmd.SysProcAttr != nil && cmd.SysProcAttr.Credential != nil {
-		pl.uid, pl.gid = int(cmd.SysProcAttr.Credential.Uid), int(cmd.SysProcAttr.Credential.Gid)
+		pl.UID, pl.GID = int(cmd.SysProcAttr.Credential.Uid), int(cmd.SysProcAttr.Credential.Gid)
 	}
 	if pl.Dir == "" {
 		pl.Dir = p.Workspace

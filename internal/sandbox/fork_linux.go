@@ -1,13 +1,13 @@
-package launcher
+package sandbox
 
 import (
-	"errors"
+	"fmt"
 	"syscall"
 	"unsafe"
 )
 
 // A new user namespace needs a process with a single thread, which a Go program
-// never is. So the launcher forks, and its child performs a list of system calls
+// never is. So the helper forks, and its child performs a list of system calls
 // that was prepared before, without the Go runtime: no allocation, no growing
 // stack, no scheduler. That is the same trick, and the same rules, by which the
 // standard library starts programs.
@@ -17,22 +17,22 @@ import (
 //
 //go:norace
 //go:nosplit
-func perform(steps []Step) (failed int, errno syscall.Errno) {
+func perform(steps []step) (failed int, errno syscall.Errno) {
 	var result uintptr
 	for i := 0; i < len(steps); i++ {
 		s := &steps[i]
 		first := s.args[0]
-		if first == Saved {
+		if first == saved {
 			first = result
 		}
 		r, _, e := syscall.RawSyscall6(s.nr, first, s.args[1], s.args[2], s.args[3], s.args[4], s.args[5])
 		switch {
 		case e == 0:
-			if s.Save {
+			if s.save {
 				result = r
 			}
-		case e == s.Fine || s.Lax:
-			i += int(s.Skip)
+		case e == s.fine || s.lax:
+			i += s.skip
 		default:
 			return i, e
 		}
@@ -42,8 +42,8 @@ func perform(steps []Step) (failed int, errno syscall.Errno) {
 
 // launch is what the child does.
 type launch struct {
-	spaces            uintptr
-	setup, leave, run []Step
+	spaces            uintptr // namespaces to make, as flags of clone
+	setup, leave, run []step
 	report            int // a descriptor for complaint
 }
 
@@ -53,12 +53,14 @@ type complaint struct {
 	errno        syscall.Errno
 }
 
+// The order of routine.scripts.
 const (
-	scriptBefore = iota
-	scriptSetup
+	scriptSetup = iota
 	scriptLeave
 	scriptRun
 )
+
+const sigSetMask = 2
 
 // fork makes the child, which dies with the calling thread.
 //
@@ -76,8 +78,6 @@ func (l *launch) fork() (uintptr, syscall.Errno) {
 	_, _, _ = syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, sigSetMask, uintptr(unsafe.Pointer(&old)), 0, 8, 0, 0)
 	return pid, errno
 }
-
-const sigSetMask = 2
 
 // child never returns.
 //
@@ -106,7 +106,7 @@ func (l *launch) child() {
 		switch {
 		case e == syscall.EINTR:
 		case e != 0:
-			exit(FailureCode)
+			exit(failureCode)
 		case got != pid:
 		default:
 			exit(exitCode(status))
@@ -137,7 +137,7 @@ func (l *launch) become() {
 func (l *launch) fail(script, i int, e syscall.Errno) {
 	c := complaint{script, i, e}
 	_, _, _ = syscall.RawSyscall6(syscall.SYS_WRITE, uintptr(l.report), uintptr(unsafe.Pointer(&c)), unsafe.Sizeof(c), 0, 0, 0)
-	exit(FailureCode)
+	exit(failureCode)
 }
 
 //go:norace
@@ -149,28 +149,12 @@ func exit(code uintptr) {
 }
 
 // explain turns a complaint into words.
-func (p *Program) explain(c complaint) error {
+func (r *routine) explain(c complaint) error {
 	what := "start the command"
-	if c.script >= scriptBefore && c.script <= scriptRun {
-		labels := p.scripts()[c.script].labels
-		for i := 0; len(labels) > 0; i++ {
-			verb, rest := cut(labels)
-			object, rest := cut(rest)
-			if i == c.step {
-				what = string(verb) + " " + string(object)
-			}
-			labels = rest
+	if c.script >= scriptSetup && c.script <= scriptRun {
+		if list := r.scripts()[c.script].what; c.step >= 0 && c.step < len(list) {
+			what = list[c.step]
 		}
 	}
-	return errors.New(what + ": " + c.errno.Error())
-}
-
-// cut splits after the first zero.
-func cut(data []byte) (text, rest []byte) {
-	for i, b := range data {
-		if b == 0 {
-			return data[:i], data[i+1:]
-		}
-	}
-	return data, nil
+	return fmt.Errorf("%s: %w", what, c.errno)
 }
