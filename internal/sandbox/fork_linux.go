@@ -44,7 +44,8 @@ func perform(steps []step) (failed int, errno syscall.Errno) {
 type launch struct {
 	spaces            uintptr // namespaces to make, as flags of clone
 	setup, leave, run []step
-	report            int // a descriptor for complaint
+	freeze            []step // nil: the agent never asks for it
+	report            int    // a descriptor for complaint
 }
 
 // complaint is how a child says which step failed.
@@ -100,18 +101,77 @@ func (l *launch) child() {
 	if i, e := perform(l.leave); e != 0 {
 		l.fail(scriptLeave, i, e)
 	}
+	for l.freeze != nil {
+		l.listen()
+		reap(pid, syscall.WNOHANG)
+	}
+	for {
+		reap(pid, 0)
+	}
+}
+
+// reap takes leave of processes that have ended. With the command it ends the
+// namespace.
+//
+//go:norace
+//go:nosplit
+func reap(command, options uintptr) {
 	for {
 		var status uint32
-		got, _, e := syscall.RawSyscall6(syscall.SYS_WAIT4, ^uintptr(0), uintptr(unsafe.Pointer(&status)), 0, 0, 0, 0)
+		got, _, e := syscall.RawSyscall6(syscall.SYS_WAIT4, ^uintptr(0), uintptr(unsafe.Pointer(&status)), options, 0, 0, 0)
 		switch {
 		case e == syscall.EINTR:
 		case e != 0:
 			exit(failureCode)
-		case got != pid:
-		default:
+		case got == command:
 			exit(exitCode(status))
+		case got == 0:
+			return
 		}
 	}
+}
+
+// Descriptors of the first process of a namespace that can be frozen.
+const (
+	controlFD = 0
+	endedFD   = 1 // can be read when a process has ended
+)
+
+// pollFD is struct pollfd.
+type pollFD struct {
+	fd              int32
+	events, revents int16
+}
+
+const pollIn = 1
+
+// listen waits until a process has ended or the agent asks to freeze what the
+// command may write, which is answered by the number of an error. The end of
+// the agent is the end of the command.
+//
+//go:norace
+//go:nosplit
+func (l *launch) listen() {
+	fds := [2]pollFD{{fd: controlFD, events: pollIn}, {fd: endedFD, events: pollIn}}
+	_, _, _ = syscall.RawSyscall6(syscall.SYS_PPOLL, uintptr(unsafe.Pointer(&fds)), 2, 0, 0, 0, 0)
+	if fds[1].revents != 0 {
+		var info [128]byte // struct signalfd_siginfo
+		_, _, _ = syscall.RawSyscall6(syscall.SYS_READ, endedFD, uintptr(unsafe.Pointer(&info)), 128, 0, 0, 0)
+	}
+	if fds[0].revents == 0 {
+		return
+	}
+	var request byte
+	n, _, e := syscall.RawSyscall6(syscall.SYS_READ, controlFD, uintptr(unsafe.Pointer(&request)), 1, 0, 0, 0)
+	if e == syscall.EINTR {
+		return
+	}
+	if e != 0 || n == 0 {
+		exit(failureCode)
+	}
+	_, e = perform(l.freeze)
+	answer := byte(e)
+	_, _, _ = syscall.RawSyscall6(syscall.SYS_WRITE, controlFD, uintptr(unsafe.Pointer(&answer)), 1, 0, 0, 0)
 }
 
 // exitCode is how shells say how a process has ended.

@@ -108,7 +108,9 @@ func (h *helper) start(path string, argv []string) error {
 		_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 	}
 	r := h.routine
-	l := launch{spaces: h.Spaces, setup: r.setup.steps, leave: r.leave.steps, run: r.run.steps, report: reports[1]}
+	l := launch{
+		spaces: h.Spaces, setup: r.setup.steps, leave: r.leave.steps, run: r.run.steps, freeze: r.freeze.steps, report: reports[1],
+	}
 	pid, errno := l.fork()
 	runtime.KeepAlive(r)
 	if errno != 0 {
@@ -117,6 +119,9 @@ func (h *helper) start(path string, argv []string) error {
 	h.pid = int(pid)
 	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 	_ = unix.Close(reports[1])
+	if h.Control > 0 {
+		_ = unix.Close(h.Control)
+	}
 	if send > 0 {
 		_ = unix.Close(send)
 	}

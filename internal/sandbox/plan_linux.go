@@ -28,16 +28,19 @@ type plan struct {
 	Hide     bool     // the disk as it is, except what is protected
 	OwnNet   bool     // Inner, and the network is a private one
 	Trial    bool     // do everything but run the command
+	Control  int      // descriptor for requests to freeze; 0 without
 	DropEnv  int      // leading variables meant for the helper alone
 	UID, GID int      // of the command
 	Agent    int      // its process number
 	Group    int      // its process group
 	Version  int      // of this type
+
+	places []place // see layout
 }
 
 // planVersion changes with the meaning of a plan: a helper may be started from
 // a file that was replaced since the agent began.
-const planVersion = 3
+const planVersion = 4
 
 // encode writes the plan down.
 func (p plan) encode() ([]byte, error) {

@@ -40,6 +40,13 @@ type place struct {
 // layout is the file system a command sees, parents before children, so that
 // the deeper entry of two wins.
 func (p *plan) layout() []place {
+	if p.places == nil {
+		p.places = p.lay()
+	}
+	return p.places
+}
+
+func (p *plan) lay() []place {
 	var out []place
 	add := func(at string, k kind, source string) { out = append(out, place{at: at, kind: k, source: source}) }
 	bind := func(at, source string, k kind) {
@@ -94,11 +101,7 @@ func (p *plan) layout() []place {
 	for _, dir := range p.Profile.ReadOnly {
 		bind(dir, dir, bindRead)
 	}
-	own := bindWrite
-	if p.Profile.Frozen {
-		own = bindRead
-	}
-	bind(p.Profile.Workspace, p.Profile.Workspace, own)
+	bind(p.Profile.Workspace, p.Profile.Workspace, bindWrite)
 	for pair := range slices.Chunk(p.Links, 2) {
 		add(pair[0], link, pair[1])
 	}

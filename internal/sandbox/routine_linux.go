@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -28,12 +29,17 @@ func (p *plan) routine(send int) *routine {
 			p.network(out, send)
 		}
 		s.add("be", "untouchable", unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0)
-		if p.Hide && p.Spaces&unix.CLONE_NEWUSER == 0 {
+		switch {
+		case p.Control > 0:
+			p.listen(out)
+		case p.Hide && p.Spaces&unix.CLONE_NEWUSER == 0:
 			dropMost(out, s)
-		} else {
+		default:
 			dropRights(out, s)
 		}
-		out.leave.add("close", "files", unix.SYS_CLOSE_RANGE, 0, ^uintptr(0)>>1, 0)
+		if p.Control == 0 {
+			out.leave.add("close", "files", unix.SYS_CLOSE_RANGE, 0, ^uintptr(0)>>1, 0)
+		}
 	}
 	p.confine(out)
 	return out
@@ -61,6 +67,45 @@ func dropRights(out *routine, s *script) {
 	s.add("drop", "rights", unix.SYS_CAPSET, header, put(out, [2]unix.CapUserData{}))
 }
 
+// listen lets the first process of the namespace make everything read-only that
+// the command may write, when the agent asks for it. It keeps no other right,
+// and nothing in the namespace can touch it.
+func (p *plan) listen(out *routine) {
+	s := &out.leave
+	s.add("keep", "the control socket", unix.SYS_DUP3, p.Control, controlFD, 0)
+	signals := put(out, uint64(1)<<(unix.SIGCHLD-1))
+	s.add("watch", "processes", unix.SYS_SIGNALFD4, ^uintptr(0), signals, 8, 0).save = true
+	s.add("watch", "processes", unix.SYS_DUP3, saved, endedFD, 0)
+	s.add("close", "files", unix.SYS_CLOSE_RANGE, endedFD+1, frozenFD-1, 0)
+	s.add("refuse", "new rights", unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+	header := put(out, unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3})
+	mounts := unix.CapUserData{Effective: 1 << unix.CAP_SYS_ADMIN, Permitted: 1 << unix.CAP_SYS_ADMIN}
+	s.add("drop", "rights", unix.SYS_CAPSET, header, put(out, [2]unix.CapUserData{mounts}))
+
+	attr := put(out, unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
+	for i, at := range p.writable() {
+		// Held from the start: the command may change names on the way to it.
+		fd := frozenFD + i
+		out.setup.add("open", at, unix.SYS_OPENAT, atCWD, at, unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0).save = true
+		out.setup.add("keep", at, unix.SYS_DUP3, saved, fd, unix.O_CLOEXEC)
+		out.setup.add("close", at, unix.SYS_CLOSE, saved)
+		out.freeze.add("freeze", at, unix.SYS_MOUNT_SETATTR, fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, attr, unsafe.Sizeof(unix.MountAttr{}))
+	}
+}
+
+// writable are the places that a command may change and others see. What lies
+// below one of them is frozen with it, whatever its name has become by then.
+func (p *plan) writable() []string {
+	var out []string
+	for _, e := range p.layout() { // parents before children
+		inside := func(dir string) bool { return within(e.at, dir) }
+		if e.kind == bindWrite && e.source != p.Temp && !slices.ContainsFunc(out, inside) {
+			out = append(out, e.at)
+		}
+	}
+	return out
+}
+
 // confine adds the steps by which the child becomes the command.
 func (p *plan) confine(out *routine) {
 	s := &out.run
@@ -71,7 +116,7 @@ func (p *plan) confine(out *routine) {
 	if p.ABI > 0 {
 		p.rules(out)
 	}
-	if p.Spaces == 0 {
+	if p.Spaces == 0 || p.Control > 0 {
 		dropRights(out, s)
 	}
 	if p.ABI > 0 {
@@ -115,16 +160,17 @@ func (p *plan) guarded() []int {
 // may read all of it; without, what may be read is listed one by one.
 func (p *plan) rules(out *routine) {
 	r := newRules(out, p.ABI, p.Profile.Network != NetHost && !p.ownNet())
-	write := slices.Clone(p.Profile.ReadWrite)
+	shared := append(slices.Clip(p.Profile.ReadWrite), p.Profile.Workspace)
+	var private []string
 	switch {
 	case p.Inner:
 		r.allow("/", accessRead)
 		r.allow("/dev", accessRead|accessDevice)
-		write = append(write, "/tmp", "/dev/shm", "/dev/pts")
+		private = []string{"/tmp", "/dev/shm", "/dev/pts"}
 	case p.ownFiles():
 		r.allow("/", accessRead)
 		r.allow("/dev", accessRead|accessWrite|accessDevice)
-		write = append(write, "/tmp")
+		private = []string{"/tmp"}
 	default:
 		for _, path := range slices.Concat(systemPaths(), etcPaths(), p.Profile.ReadOnly) {
 			r.grant(path, accessRead, p.exact(path))
@@ -132,14 +178,18 @@ func (p *plan) rules(out *routine) {
 		for _, path := range append(devices(), "/dev/pts", "/dev/ptmx") {
 			r.allow(path, accessRead|accessDevice)
 		}
-		write = append(write, p.Temp)
+		private = []string{p.Temp}
 	}
-	if p.Profile.Frozen {
-		r.grant(p.Profile.Workspace, accessRead, p.exact(p.Profile.Workspace))
-	} else {
-		write = append(write, p.Profile.Workspace)
+	// Through a socket that two commands see, one that ends could leave its open
+	// folders to one that has lost its write access.
+	for _, path := range shared {
+		r.grant(path, accessRead|accessWrite&^unix.LANDLOCK_ACCESS_FS_MAKE_SOCK, p.exact(path))
 	}
-	for _, path := range write {
-		r.grant(path, accessRead|accessWrite, p.exact(path))
+	for _, path := range private {
+		access := uint64(accessRead | accessWrite)
+		if slices.ContainsFunc(shared, func(dir string) bool { return within(dir, path) }) { // what is allowed around it is allowed in it
+			access &^= unix.LANDLOCK_ACCESS_FS_MAKE_SOCK
+		}
+		r.allow(path, access)
 	}
 }

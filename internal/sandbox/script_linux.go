@@ -13,6 +13,8 @@ type routine struct {
 	// forks, performs leave and stays to reap; the fork performs run. Without,
 	// the child performs run alone, which ends with the command.
 	setup, leave, run script
+	// freeze is performed by the first process when the agent asks for it.
+	freeze script
 
 	keep []any // what steps point to; the collector does not know them
 }
@@ -21,6 +23,8 @@ type routine struct {
 const (
 	passFD  = 200
 	rulesFD = 201
+	// frozenFD is the first of those that lead to what can be frozen.
+	frozenFD = 300
 )
 
 // saved as the first argument stands for the result of the last step that
@@ -38,7 +42,7 @@ func newRoutine() *routine {
 	return r
 }
 
-func (r *routine) scripts() [3]*script { return [3]*script{&r.setup, &r.leave, &r.run} }
+func (r *routine) scripts() [4]*script { return [4]*script{&r.setup, &r.leave, &r.run, &r.freeze} }
 
 // script is a list of system calls.
 type script struct {

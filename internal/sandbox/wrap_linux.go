@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -175,6 +177,74 @@ func (b *Box) wrap(cmd *exec.Cmd, p Profile) (func(), error) {
 	return b.wrapTrial(cmd, p, false)
 }
 
+// canFreeze reports whether a process of ours stays among the mounts of a
+// command. Bubblewrap leaves none there with the right to change them.
+func (b *Box) canFreeze() bool {
+	return b.level.MountNS && b.means.bwrap == "" && b.o.Mode != Hide
+}
+
+func (b *Box) wrapFreezable(cmd *exec.Cmd, p Profile) (freeze func() error, cleanup func(), err error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("control socket: %w", err)
+	}
+	ours, theirs := os.NewFile(uintptr(pair[0]), "control"), os.NewFile(uintptr(pair[1]), "control")
+	_ = theirs.Fd() // makes it blocking, for a process without a runtime
+	p.control = theirs
+	done, err := b.wrapTrial(cmd, p, false)
+	cleanup = func() {
+		_ = ours.Close()
+		_ = theirs.Close()
+		if done != nil {
+			done()
+		}
+	}
+	if err != nil {
+		cleanup()
+		return nil, nil, err
+	}
+	return sync.OnceValue(func() error {
+		_ = theirs.Close() // the command has its own, and its end is to be seen
+		return askToFreeze(ours)
+	}), cleanup, nil
+}
+
+const (
+	// freezeTries is how often a command is given the time to close its files.
+	freezeTries = 10
+	freezePause = 20 * time.Millisecond
+	// freezeWait bounds the wait for an answer.
+	freezeWait = 5 * time.Second
+)
+
+// askToFreeze asks until nothing is open for writing any more.
+func askToFreeze(control *os.File) error {
+	for try := range freezeTries {
+		if try > 0 {
+			<-time.After(freezePause)
+		}
+		err := control.SetDeadline(time.Now().Add(freezeWait))
+		answer := make([]byte, 1)
+		if err == nil {
+			_, err = control.Write(answer)
+		}
+		if err == nil {
+			_, err = io.ReadFull(control, answer)
+		}
+		if err != nil {
+			return fmt.Errorf("freeze the files of a command: %w", err)
+		}
+		switch e := unix.Errno(answer[0]); e {
+		case 0:
+			return nil
+		case unix.EBUSY:
+		default:
+			return fmt.Errorf("freeze the files of a command: %w", e)
+		}
+	}
+	return ErrWriting
+}
+
 func (b *Box) wrapTrial(cmd *exec.Cmd, p Profile, trial bool) (_ func(), err error) {
 	if b.o.Mode == Hide && p.Network != NetHost {
 		return nil, errors.New("commands without a sandbox have the network of the machine")
@@ -220,6 +290,9 @@ func (b *Box) wrapTrial(cmd *exec.Cmd, p Profile, trial bool) (_ func(), err err
 	}
 	pl := b.plan(cmd, p, temp)
 	pl.Trial = trial
+	if p.control != nil {
+		pl.Control = 4 + len(cmd.ExtraFiles) // after the pipe
+	}
 	if b.means.bwrap != "" {
 		if done, err = b.wrapBwrap(cmd, pl, private); err != nil {
 			return nil, err
@@ -242,6 +315,9 @@ func (b *Box) wrapTrial(cmd *exec.Cmd, p Profile, trial bool) (_ func(), err err
 		}
 	}
 	cmd.ExtraFiles = append(slices.Clip(cmd.ExtraFiles), r)
+	if p.control != nil {
+		cmd.ExtraFiles = append(cmd.ExtraFiles, p.control)
+	}
 	return cleanup, nil
 }
 
