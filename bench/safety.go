@@ -62,7 +62,7 @@ func (b *bench) exec() error {
 		}
 		b.add(what, ours, floor, limit, more <= 8*time.Millisecond)
 	}
-	return nil
+	return b.execTool()
 }
 
 // timed runs a command that does nothing, in the box if there is one.
