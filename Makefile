@@ -1,7 +1,5 @@
 GO      ?= go
-# Where there is an entry, the helper of the sandbox begins before the Go runtime.
-ENTRY   := -E github.com/nanobot-go/nanobot/internal/sandbox/launcher.entry
-LDFLAGS  = -s -w $(if $(filter linux/amd64 linux/arm64,$(shell $(GO) env GOOS)/$(shell $(GO) env GOARCH)),$(ENTRY))
+LDFLAGS := -s -w
 PKGS    := ./...
 export CGO_ENABLED ?= 0
 # The race detector needs a C compiler; without one the tests still run.
@@ -45,8 +43,7 @@ lint: ## golangci-lint at the version pinned in tools/go.mod
 cross: ## build for every target, without cgo
 	@for t in linux/amd64 linux/arm64 linux/arm linux/riscv64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64; do \
 		printf '%-16s ' $$t; \
-		case $$t in linux/amd64|linux/arm64) entry='$(ENTRY)';; *) entry=;; esac; \
-		GOOS=$${t%/*} GOARCH=$${t#*/} GOARM=7 $(GO) build -trimpath -ldflags "-s -w $$entry" -o dist/nanobot-$${t%/*}-$${t#*/} ./cmd/nanobot || exit 1; \
+		GOOS=$${t%/*} GOARCH=$${t#*/} GOARM=7 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o dist/nanobot-$${t%/*}-$${t#*/} ./cmd/nanobot || exit 1; \
 		stat -c '%s bytes' dist/nanobot-$${t%/*}-$${t#*/} 2>/dev/null || stat -f '%z bytes' dist/nanobot-$${t%/*}-$${t#*/}; \
 	done
 

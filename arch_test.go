@@ -19,7 +19,6 @@ const module = "github.com/nanobot-go/nanobot"
 // exact name beats a glob. The data is policy: it changes in a commit of its
 // own with a decision record, never to make a build pass.
 var layers = []string{
-	"internal/sandbox/launcher",
 	"internal/datadir internal/diskio internal/httpsafe internal/text internal/markdown internal/document internal/sandbox",
 	"internal/bus internal/llm internal/config internal/daemon internal/gitstore internal/origin",
 	"internal/tool",

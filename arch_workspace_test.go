@@ -169,7 +169,6 @@ var byPathAllowed = map[string]string{
 	"internal/tool/undo/log.go":         "keeps the log in the data folder",
 	"internal/tool/undo/place.go":       "goes from one verified folder to the next itself, because it also records links",
 	"internal/tool/undo/prune.go":       "keeps the log in the data folder",
-	"internal/tool/undo/tree.go":        "goes from one verified folder to the next itself, because it also records links",
 	"internal/tool/undo/undo.go":        "keeps locks in the data folder",
 
 	"internal/tui/history.go": "keeps typed lines in the data folder",

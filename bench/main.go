@@ -20,8 +20,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/nanobot-go/nanobot/internal/sandbox/launcher"
 )
 
 // row is one line of the results table.
@@ -98,11 +96,7 @@ func run(b *bench, only string) error {
 	defer os.RemoveAll(dir)
 	b.dir, b.binary, b.floor, b.self = dir, filepath.Join(dir, "nanobot"), filepath.Join(dir, "floor"), filepath.Join(dir, "bench")
 	for out, pkg := range map[string]string{b.binary: "./cmd/nanobot", b.floor: "./bench/floor", b.self: "./bench"} {
-		flags := "-s -w" // as in the Makefile
-		if out == b.binary {
-			flags += " " + launcher.LinkerFlag
-		}
-		cmd := exec.Command("go", "build", "-trimpath", "-ldflags", flags, "-o", out+".built", pkg)
+		cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", out+".built", pkg) // as in the Makefile
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if msg, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("build %s: %w\n%s", pkg, err, msg)

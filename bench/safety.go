@@ -62,7 +62,7 @@ func (b *bench) exec() error {
 		}
 		b.add(what, ours, floor, limit, more <= b.budget.ExecOverhead)
 	}
-	return nil
+	return b.execTool()
 }
 
 // timed runs a command that does nothing, in the box if there is one.

@@ -194,7 +194,7 @@ func (g *guard) begins(p, path string) bool {
 
 // Named are the paths that lie beside p and have a name that begins like p's.
 func Named(p string) (found []string) {
-	d, err := os.Open(filepath.Dir(p))
+	d, err := os.Open(filepath.Dir(p) + inside)
 	if err != nil {
 		return nil
 	}

@@ -198,7 +198,7 @@ func (w *walk) folder(name string, depth int) (all bool, err error) {
 			all = all && whole
 			continue
 		}
-		if !w.changed(child) {
+		if !w.changed(child, e) {
 			all = false
 			continue
 		}
@@ -212,8 +212,10 @@ func (w *walk) folder(name string, depth int) (all bool, err error) {
 	return all, nil
 }
 
-func (w *walk) changed(name string) bool {
-	info, err := w.tree.Lstat(name)
+// changed uses what the listing knows: another look at each of thousands of files
+// would cost twice the rest of the walk.
+func (w *walk) changed(name string, e fs.DirEntry) bool {
+	info, err := e.Info()
 	if err != nil {
 		return false
 	}

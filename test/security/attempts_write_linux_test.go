@@ -218,6 +218,8 @@ func outliving() []attempt {
 		{"goes on writing files of the workspace after its turn", "for i in 1 2 3 4 5 6 7 8; do sleep 0.4; echo forged$i > after$i.txt; done", true},
 		{"keeps a file open and writes to it after its turn", "exec 3>>notes.txt; sleep 1.5; echo forged >&3", true},
 		{"renames folders under a later turn's feet", "for i in 1 2 3 4 5 6 7 8; do sleep 0.3; mv skills s$i; mkdir skills; mv memory m$i; done", false},
+		{"writes in a clean turn and goes on writing after it", "for i in 1 2 3 4 5 6 7 8; do sleep 0.4; echo forged$i > after$i.txt; done", false},
+		{"keeps a file open in a clean turn and writes to it after it", "exec 3>>notes.txt; sleep 1.5; echo forged >&3", false},
 	} {
 		list = append(list, attempt{
 			route: "a command that goes on " + c.route, expect: "contained: it loses its write access with its turn", own: []string{".nanobot/workspace/notes.txt"},

@@ -1,13 +1,13 @@
-package launcher
+package sandbox
 
 import (
-	"errors"
+	"fmt"
 	"syscall"
 	"unsafe"
 )
 
 // A new user namespace needs a process with a single thread, which a Go program
-// never is. So the launcher forks, and its child performs a list of system calls
+// never is. So the helper forks, and its child performs a list of system calls
 // that was prepared before, without the Go runtime: no allocation, no growing
 // stack, no scheduler. That is the same trick, and the same rules, by which the
 // standard library starts programs.
@@ -17,22 +17,22 @@ import (
 //
 //go:norace
 //go:nosplit
-func perform(steps []Step) (failed int, errno syscall.Errno) {
+func perform(steps []step) (failed int, errno syscall.Errno) {
 	var result uintptr
 	for i := 0; i < len(steps); i++ {
 		s := &steps[i]
 		first := s.args[0]
-		if first == Saved {
+		if first == saved {
 			first = result
 		}
 		r, _, e := syscall.RawSyscall6(s.nr, first, s.args[1], s.args[2], s.args[3], s.args[4], s.args[5])
 		switch {
 		case e == 0:
-			if s.Save {
+			if s.save {
 				result = r
 			}
-		case e == s.Fine || s.Lax:
-			i += int(s.Skip)
+		case e == s.fine || s.lax:
+			i += s.skip
 		default:
 			return i, e
 		}
@@ -42,9 +42,10 @@ func perform(steps []Step) (failed int, errno syscall.Errno) {
 
 // launch is what the child does.
 type launch struct {
-	spaces            uintptr
-	setup, leave, run []Step
-	report            int // a descriptor for complaint
+	spaces            uintptr // namespaces to make, as flags of clone
+	setup, leave, run []step
+	freeze            []step // nil: the agent never asks for it
+	report            int    // a descriptor for complaint
 }
 
 // complaint is how a child says which step failed.
@@ -53,12 +54,14 @@ type complaint struct {
 	errno        syscall.Errno
 }
 
+// The order of routine.scripts.
 const (
-	scriptBefore = iota
-	scriptSetup
+	scriptSetup = iota
 	scriptLeave
 	scriptRun
 )
+
+const sigSetMask = 2
 
 // fork makes the child, which dies with the calling thread.
 //
@@ -76,8 +79,6 @@ func (l *launch) fork() (uintptr, syscall.Errno) {
 	_, _, _ = syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, sigSetMask, uintptr(unsafe.Pointer(&old)), 0, 8, 0, 0)
 	return pid, errno
 }
-
-const sigSetMask = 2
 
 // child never returns.
 //
@@ -100,18 +101,77 @@ func (l *launch) child() {
 	if i, e := perform(l.leave); e != 0 {
 		l.fail(scriptLeave, i, e)
 	}
+	for l.freeze != nil {
+		l.listen()
+		reap(pid, syscall.WNOHANG)
+	}
+	for {
+		reap(pid, 0)
+	}
+}
+
+// reap takes leave of processes that have ended. With the command it ends the
+// namespace.
+//
+//go:norace
+//go:nosplit
+func reap(command, options uintptr) {
 	for {
 		var status uint32
-		got, _, e := syscall.RawSyscall6(syscall.SYS_WAIT4, ^uintptr(0), uintptr(unsafe.Pointer(&status)), 0, 0, 0, 0)
+		got, _, e := syscall.RawSyscall6(syscall.SYS_WAIT4, ^uintptr(0), uintptr(unsafe.Pointer(&status)), options, 0, 0, 0)
 		switch {
 		case e == syscall.EINTR:
 		case e != 0:
-			exit(FailureCode)
-		case got != pid:
-		default:
+			exit(failureCode)
+		case got == command:
 			exit(exitCode(status))
+		case got == 0:
+			return
 		}
 	}
+}
+
+// Descriptors of the first process of a namespace that can be frozen.
+const (
+	controlFD = 0
+	endedFD   = 1 // can be read when a process has ended
+)
+
+// pollFD is struct pollfd.
+type pollFD struct {
+	fd              int32
+	events, revents int16
+}
+
+const pollIn = 1
+
+// listen waits until a process has ended or the agent asks to freeze what the
+// command may write, which is answered by the number of an error. The end of
+// the agent is the end of the command.
+//
+//go:norace
+//go:nosplit
+func (l *launch) listen() {
+	fds := [2]pollFD{{fd: controlFD, events: pollIn}, {fd: endedFD, events: pollIn}}
+	_, _, _ = syscall.RawSyscall6(syscall.SYS_PPOLL, uintptr(unsafe.Pointer(&fds)), 2, 0, 0, 0, 0)
+	if fds[1].revents != 0 {
+		var info [128]byte // struct signalfd_siginfo
+		_, _, _ = syscall.RawSyscall6(syscall.SYS_READ, endedFD, uintptr(unsafe.Pointer(&info)), 128, 0, 0, 0)
+	}
+	if fds[0].revents == 0 {
+		return
+	}
+	var request byte
+	n, _, e := syscall.RawSyscall6(syscall.SYS_READ, controlFD, uintptr(unsafe.Pointer(&request)), 1, 0, 0, 0)
+	if e == syscall.EINTR {
+		return
+	}
+	if e != 0 || n == 0 {
+		exit(failureCode)
+	}
+	_, e = perform(l.freeze)
+	answer := byte(e)
+	_, _, _ = syscall.RawSyscall6(syscall.SYS_WRITE, controlFD, uintptr(unsafe.Pointer(&answer)), 1, 0, 0, 0)
 }
 
 // exitCode is how shells say how a process has ended.
@@ -137,7 +197,7 @@ func (l *launch) become() {
 func (l *launch) fail(script, i int, e syscall.Errno) {
 	c := complaint{script, i, e}
 	_, _, _ = syscall.RawSyscall6(syscall.SYS_WRITE, uintptr(l.report), uintptr(unsafe.Pointer(&c)), unsafe.Sizeof(c), 0, 0, 0)
-	exit(FailureCode)
+	exit(failureCode)
 }
 
 //go:norace
@@ -149,28 +209,12 @@ func exit(code uintptr) {
 }
 
 // explain turns a complaint into words.
-func (p *Program) explain(c complaint) error {
+func (r *routine) explain(c complaint) error {
 	what := "start the command"
-	if c.script >= scriptBefore && c.script <= scriptRun {
-		labels := p.scripts()[c.script].labels
-		for i := 0; len(labels) > 0; i++ {
-			verb, rest := cut(labels)
-			object, rest := cut(rest)
-			if i == c.step {
-				what = string(verb) + " " + string(object)
-			}
-			labels = rest
+	if c.script >= scriptSetup && c.script <= scriptRun {
+		if list := r.scripts()[c.script].what; c.step >= 0 && c.step < len(list) {
+			what = list[c.step]
 		}
 	}
-	return errors.New(what + ": " + c.errno.Error())
-}
-
-// cut splits after the first zero.
-func cut(data []byte) (text, rest []byte) {
-	for i, b := range data {
-		if b == 0 {
-			return data[:i], data[i+1:]
-		}
-	}
-	return data, nil
+	return fmt.Errorf("%s: %w", what, c.errno)
 }

@@ -1,13 +1,13 @@
-package launcher
+package sandbox
 
 import (
 	"io/fs"
 	"os"
 )
 
-// RemoveAll removes a directory whose content a command made. Directories that
+// removeAll removes a directory whose content a command made. Directories that
 // it closed for everybody are opened first.
-func RemoveAll(dir string) {
+func removeAll(dir string) {
 	if os.RemoveAll(dir) == nil {
 		return
 	}
