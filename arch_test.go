@@ -21,6 +21,7 @@ const module = "github.com/nanobot-go/nanobot"
 var layers = []string{
 	"internal/sandbox/launcher",
 	"internal/datadir internal/diskio internal/httpsafe internal/text internal/markdown internal/document internal/sandbox",
+	"internal/keyring",
 	"internal/bus internal/llm internal/config internal/daemon internal/gitstore internal/origin",
 	"internal/tool",
 	"internal/bus/* internal/llm/* internal/tool/*",
