@@ -99,7 +99,7 @@ func (a *App) guard(o Options) error {
 	}
 	var err error
 	s.jail, err = diskio.OpenJail(diskio.JailOptions{
-		Workspace: a.Workspace, Restrict: s.Restrict, ReadOnly: []string{s.media, a.results()}, Protected: deny, ProtectedNames: s.names, ProtectedWrite: denyWrite,
+		Workspace: a.Workspace, Restrict: s.Restrict, ReadOnly: []string{s.media, a.results()}, Protected: deny, ProtectedNames: s.names, ProtectedWrite: denyWrite, Unlinked: unlinked(a.Config.DataDir, deny),
 		Straight: straight(a.untrustedRoot()),
 	})
 	if err != nil {
