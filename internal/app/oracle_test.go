@@ -77,7 +77,9 @@ func TestGuestsLearnNothingAboutOtherFiles(t *testing.T) {
 				{"list_dir", func(p string) map[string]any { return call("list_dir", "path", p) }},
 				{"glob", func(p string) map[string]any { return call("glob", "pattern", "*", "path", p) }},
 				{"glob pattern", func(p string) map[string]any { return call("glob", "pattern", p) }},
-				{"grep", func(p string) map[string]any { return call("grep", "pattern", "CANARY", "path", p, "output_mode", "content") }},
+				{"grep", func(p string) map[string]any {
+					return call("grep", "pattern", "CANARY", "path", p, "output_mode", "content")
+				}},
 				{"write_file", func(p string) map[string]any { return call("write_file", "path", p+"/sub/x", "content", "x") }},
 				{"edit_file", func(p string) map[string]any { return call("edit_file", "path", p, "old_text", "a", "new_text", "b") }},
 				{"apply_patch", func(p string) map[string]any {
