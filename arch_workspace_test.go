@@ -44,7 +44,9 @@ var byPathAllowed = map[string]string{
 	"internal/agent/subagent.go": "keeps subagents in the data folder",
 
 	"internal/doctor/firstlook.go": "notes in the data folder what was said once",
-	"internal/app/vault.go":        "keeps typed keys in the data folder",
+	"internal/doctor/scrub.go":     "reads sessions, which lie in the data folder",
+	"internal/session/scrub.go":    "rewrites sessions, which lie in the data folder",
+	"internal/app/inherit.go":      "looks for records in the data folder",
 
 	"internal/api/media.go":   "keeps received files in the data folder",
 	"internal/api/request.go": "removes received files in the data folder",

@@ -7,6 +7,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/keyring"
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
 	"github.com/nanobot-go/nanobot/internal/tool/mcp"
 )
@@ -35,7 +36,7 @@ func NewFigures(m *api.Metrics, embedded bool) *Figures {
 
 // CleanKeys returns a message without the keys that were typed in it, and what
 // to tell the sender about them.
-func CleanKeys(dataDir string, secrets *httpsafe.Registry, log *slog.Logger, in bus.Inbound) (bus.Inbound, string) {
-	v := &vault{data: dataDir, secrets: secrets, log: log}
+func CleanKeys(ring func() *keyring.Ring, secrets *httpsafe.Registry, log *slog.Logger, in bus.Inbound) (bus.Inbound, string) {
+	v := &vault{ring: ring, secrets: secrets, log: log}
 	return v.clean(in)
 }

@@ -2,8 +2,6 @@ package app
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -66,10 +64,9 @@ func (o *origins) of(dir string) (*origin.Store, error) {
 	if o.other == nil || len(o.other) >= maxOthers {
 		o.other = map[string]*origin.Store{}
 	}
-	sum := sha256.Sum256([]byte(dir))
 	s, err := origin.Open(origin.Options{
 		Dir:   o.dir,
-		Name:  "folder-" + hex.EncodeToString(sum[:12]),
+		Name:  folderRecord(dir),
 		Root:  dir,
 		Roots: []string{o.cache},
 		Log:   o.log,

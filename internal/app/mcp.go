@@ -50,7 +50,7 @@ func (a *App) mcpPool(o Options, reserved []string) (*mcp.Pool, error) {
 		return nil, err
 	}
 	return mcp.New(mcp.Options{
-		Servers: servers, Environ: o.Env, Spawn: a.safety.spawn(a), Cover: a.safety.coverServer(a), Auth: auth, Reserved: reserved, MediaDir: filepath.Join(a.safety.media, "mcp"),
+		Servers: servers, Environ: o.Env, Memory: a.safety.maxMemory(a.Config.Config.Tools.Exec), Spawn: a.safety.spawn(a), Cover: a.safety.coverServer(a), Auth: auth, Reserved: reserved, MediaDir: filepath.Join(a.safety.media, "mcp"),
 		PinFile: MCPPins(a.Config), HoldChanged: a.safety.Approval == approve.Ask,
 		Redact: a.safety.secrets.Scrub, Version: o.Version, Log: o.Log,
 	})
@@ -105,7 +105,7 @@ func MCPSpawn(ctx context.Context, l *config.Loaded, o Options) (spawn, cover fu
 	}
 	var denyWrite []string
 	s.protected, denyWrite = a.protectedPaths()
-	s.names = a.protectedNames()
+	s.names, s.sockets = a.protectedNames(), sessionSockets(lookup(o.Env))
 	for _, p := range denyWrite {
 		if diskio.Within(p, a.Workspace) {
 			s.fixed = append(s.fixed, p)

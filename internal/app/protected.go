@@ -58,6 +58,19 @@ func (a *App) protectedPaths() (deny, denyWrite []string) {
 	return slices.DeleteFunc(deny, around), denyWrite
 }
 
+// unlinked are the protected folders whose files no other name may show: those
+// with credentials, money, trust and conversations. The caches of commands are
+// not among them, since package managers link from there on purpose.
+func unlinked(data string, deny []string) []string {
+	out := slices.DeleteFunc(slices.Clone(deny), func(p string) bool { return within(p, data) || within(data, p) })
+	for _, name := range stateNames() {
+		if !slices.Contains([]string{"cache", "guests", "index", "logs", "tool-results", "undo"}, name) {
+			out = append(out, filepath.Join(data, name))
+		}
+	}
+	return out
+}
+
 // ownFolder reports whether the data folder holds nothing but our data, so that
 // all of it can be closed. A configuration may also lie in a home folder or in
 // the workspace itself; then only our names are protected there.

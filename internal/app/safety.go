@@ -61,6 +61,7 @@ type safety struct {
 	jail      *diskio.Jail
 	protected []string
 	names     []string // how further protected paths begin
+	sockets   []string // of the user's session, see sessionSockets
 	fixed     []string // inside the workspace, not to be changed
 	secrets   *httpsafe.Registry
 	policy    *approve.Policy
@@ -90,7 +91,7 @@ func (a *App) guard(o Options) error {
 	id := filepath.Base(a.Sessions.Dir())
 	s.origins = originsOf(a.Config, a.Workspace, id, o.Log)
 	deny, denyWrite := a.protectedPaths()
-	s.protected, s.names = deny, a.protectedNames()
+	s.protected, s.names, s.sockets = deny, a.protectedNames(), sessionSockets(Getenv(o.Env))
 	for _, p := range denyWrite {
 		if diskio.Within(p, a.Workspace) {
 			s.fixed = append(s.fixed, p)
@@ -98,7 +99,7 @@ func (a *App) guard(o Options) error {
 	}
 	var err error
 	s.jail, err = diskio.OpenJail(diskio.JailOptions{
-		Workspace: a.Workspace, Restrict: s.Restrict, ReadOnly: []string{s.media, a.results()}, Protected: deny, ProtectedNames: s.names, ProtectedWrite: denyWrite,
+		Workspace: a.Workspace, Restrict: s.Restrict, ReadOnly: []string{s.media, a.results()}, Protected: deny, ProtectedNames: s.names, ProtectedWrite: denyWrite, Unlinked: unlinked(a.Config.DataDir, deny),
 		Straight: straight(a.untrustedRoot()),
 	})
 	if err != nil {
@@ -157,11 +158,11 @@ func (s *safety) visible(paths, hidden []string) []string {
 	})
 }
 
-// closed are the protected paths, with the copies there are now and the names
-// that mounts give them now.
+// closed are the protected paths, with the copies there are now, the names that
+// mounts give them now, and the sockets of the user's session.
 func (s *safety) closed() []string {
 	all := s.copies()
-	return append(all, diskio.ShownAt(all, s.seal.workspace)...)
+	return slices.Concat(all, diskio.ShownAt(all, s.seal.workspace), s.sockets)
 }
 
 // copies are the protected paths, with the copies there are now.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,14 +37,15 @@ func openSessions(ctx context.Context, loaded *config.Loaded, workspace string, 
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	everywhere := originsEverywhere(loaded, o.Log)
 	store, err := session.Open(session.Options{
-		DataDir: loaded.DataDir, Workspace: workspace, Secondary: !configured(loaded, workspace), Now: o.Now, Log: o.Log,
+		DataDir: loaded.DataDir, Workspace: workspace, Secondary: !configured(loaded, workspace), Foreign: everywhere.foreign, Now: o.Now, Log: o.Log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open sessions: %w", err)
 	}
 	// A few small files on this disk: it is finished rather than stopped halfway.
-	if err := takeOver(context.WithoutCancel(ctx), loaded, store, o); err != nil {
+	if err := takeOver(context.WithoutCancel(ctx), loaded, store, everywhere, o); err != nil {
 		_ = store.Close() // nothing was done with it
 		return nil, err
 	}
@@ -56,7 +58,8 @@ func isDir(path string) bool {
 }
 
 // takeOver takes jobs and history out of a workspace, once, and tells about it.
-func takeOver(ctx context.Context, loaded *config.Loaded, store *session.Store, o Options) error {
+// What another workspace knows as from outside stays that, and is left.
+func takeOver(ctx context.Context, loaded *config.Loaded, store *session.Store, everywhere *allOrigins, o Options) error {
 	w := store.Workspace()
 	if !isDir(w.Path) {
 		return nil // it can still come
@@ -65,8 +68,19 @@ func takeOver(ctx context.Context, loaded *config.Loaded, store *session.Store, 
 	var jobs schedule.Taken
 	var entries int
 
-	err := w.Once(KindJobs, o.Now(), func() error {
-		s, err := schedule.Open(schedule.Options{Dir: schedule.Dir(loaded.DataDir, w.ID), Workspace: w.Path, Now: o.Now, Log: o.Log})
+	err := w.Once(kindOrigins, o.Now(), func() error {
+		to, err := originsOf(loaded, w.Path, w.ID, o.Log).of("")
+		if err != nil {
+			return err
+		}
+		return everywhere.inherit(to, w.Path)
+	})
+	if err != nil {
+		return fmt.Errorf("mark what came from outside in %s: %w", w.Path, err)
+	}
+
+	err = w.Once(KindJobs, o.Now(), func() error {
+		s, err := schedule.Open(schedule.Options{Dir: schedule.Dir(loaded.DataDir, w.ID), Workspace: w.Path, Foreign: everywhere.foreign, Now: o.Now, Log: o.Log})
 		if err != nil {
 			return err
 		}
@@ -81,7 +95,16 @@ func takeOver(ctx context.Context, loaded *config.Loaded, store *session.Store, 
 		return fmt.Errorf("take over the jobs of %s: %w", w.Path, err)
 	}
 
+	var strange []string
 	err = w.Once(memory.KindHistory, o.Now(), func() (err error) {
+		for _, name := range memory.Leftovers(w.Path) {
+			if everywhere.foreign(name) {
+				strange = append(strange, name+": it came from outside")
+			}
+		}
+		if len(strange) > 0 {
+			return nil
+		}
 		entries, err = memory.TakeOver(ctx, memory.HistoryOptions{Dir: memory.Dir(loaded.DataDir, store), Workspace: w.Path, Now: o.Now, Log: o.Log})
 		return err
 	})
@@ -96,7 +119,7 @@ func takeOver(ctx context.Context, loaded *config.Loaded, store *session.Store, 
 		}
 		w.Notes = append(w.Notes, fmt.Sprintf("Taken over from %s: %s. What appears in %s later is not taken in by itself; see: nanobot migrate", from, what, w.Path))
 	}
-	if left := append(sessions.Left, jobs.Left...); len(left) > 0 {
+	if left := slices.Concat(sessions.Left, jobs.Left, strange); len(left) > 0 {
 		w.Notes = append(w.Notes, fmt.Sprintf("Not taken over (%d): %s", len(left), text.Cut(strings.Join(left, "; "), 500)))
 	}
 	return nil

@@ -119,6 +119,7 @@ func (c *command) commands() []entry {
 		{"memory", c.memoryCommand},
 		{"undo", c.undoCommand},
 		{"config", c.configCommand},
+		{"keys", c.keysCommand},
 		{"provider", c.providerCommand},
 		{"models", c.modelsCommand},
 		{"usage", c.usageCommand},

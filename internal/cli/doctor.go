@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -68,7 +69,7 @@ is the case, and how to close it. A new install has no findings.
 
 The exit code is 0 without findings, 1 with findings. --fix closes those that
 need no decision, after it has asked; the configuration before is kept as
-config.json.bak-<time>.`,
+config.json.bak-<time>. Keys in old conversations are replaced without a copy.`,
 		Example: `  nanobot doctor security
   nanobot doctor security --fix
   nanobot doctor security --fix --yes
@@ -96,7 +97,7 @@ func (c *command) security(cmd *cobra.Command, asJSON, fix, yes bool) error {
 				return err
 			}
 		}
-		if fixed, err = c.closeFindings(r.Findings()); err != nil {
+		if fixed, err = c.closeFindings(cmd.Context(), r.Findings()); err != nil {
 			return err
 		}
 		if r, err = look(); err != nil {
@@ -139,7 +140,7 @@ func (c *command) agreeToFix(cmd *cobra.Command, found []doctor.Check) error {
 }
 
 // closeFindings applies the fixes that need no decision and names them.
-func (c *command) closeFindings(found []doctor.Check) ([]string, error) {
+func (c *command) closeFindings(ctx context.Context, found []doctor.Check) ([]string, error) {
 	path, err := config.Locate(c.configOptions())
 	if err != nil {
 		return nil, err
@@ -162,6 +163,11 @@ func (c *command) closeFindings(found []doctor.Check) ([]string, error) {
 		}
 		for _, name := range slices.Sorted(maps.Keys(check.Mode)) {
 			if err := os.Chmod(name, check.Mode[name]); err != nil {
+				return done, fmt.Errorf("%s: %w", check.ID, err)
+			}
+		}
+		if check.Do != nil {
+			if err := check.Do(ctx); err != nil {
 				return done, fmt.Errorf("%s: %w", check.ID, err)
 			}
 		}

@@ -42,14 +42,15 @@ type Check struct {
 	Detail   string   `json:"detail"`        // what is the case
 	Fix      string   `json:"fix,omitempty"` // how to close it, for a person
 
-	// Set is the setting that closes it and Mode the permissions, for --fix;
-	// empty when a person has to decide.
-	Set  map[string]string      `json:"-"`
-	Mode map[string]fs.FileMode `json:"-"`
+	// Set is the setting that closes it, Mode the permissions and Do anything
+	// else, for --fix; empty when a person has to decide.
+	Set  map[string]string               `json:"-"`
+	Mode map[string]fs.FileMode          `json:"-"`
+	Do   func(ctx context.Context) error `json:"-"`
 }
 
 // Fixable reports whether the check can be closed without a decision.
-func (c Check) Fixable() bool { return c.Severity != "" && len(c.Set)+len(c.Mode) > 0 }
+func (c Check) Fixable() bool { return c.Severity != "" && (len(c.Set)+len(c.Mode) > 0 || c.Do != nil) }
 
 // SecurityReport is the effective protection and what is open.
 type SecurityReport struct {
@@ -87,6 +88,7 @@ func Security(ctx context.Context, o app.Options) (SecurityReport, error) {
 	i.approval()
 	i.files()
 	i.secretsAt(o.Env)
+	i.sessions(ctx)
 	i.network()
 	i.servers()
 	i.people()

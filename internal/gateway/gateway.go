@@ -26,6 +26,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/keyring"
 )
 
 // ErrRestart ends a gateway that somebody asked to restart.
@@ -51,6 +52,7 @@ type Gateway struct {
 	o        Options
 	log      *slog.Logger
 	secrets  *httpsafe.Registry
+	keys     func() *keyring.Ring
 	started  time.Time
 	notes    []string
 	queue    *journal.Journal
@@ -123,6 +125,7 @@ func New(ctx context.Context, o Options) (*Gateway, error) {
 	}
 	g.o.Loaded = nil // the next agent reads the file
 	g.log, g.loaded, g.booted, g.secrets = a.Log(), a.Config, a.Config, a.Secrets()
+	g.keys = app.KeyRing(a.Config.DataDir, o.Env)
 	if err := g.open(ctx, a); err != nil {
 		return nil, errors.Join(err, a.Close(), g.close())
 	}

@@ -105,7 +105,7 @@ func (g *Gateway) guestMedia(ctx context.Context, in *bus.Inbound) {
 
 // withoutKeys is a message as it may be kept; the sender of a key is told.
 func (g *Gateway) withoutKeys(ctx context.Context, in bus.Inbound) bus.Inbound {
-	clean, note := app.CleanKeys(g.config().DataDir, g.secrets, g.log, in)
+	clean, note := app.CleanKeys(g.keys, g.secrets, g.log, in)
 	if note != "" {
 		out := bus.Outbound{Kind: bus.Message, Route: in.Route, Text: note, Plain: true}
 		if err := g.publish(ctx, out); err != nil {

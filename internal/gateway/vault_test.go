@@ -84,7 +84,7 @@ func TestTypedKeysAreKeptApart(t *testing.T) {
 		t.Errorf("as soon as the message was taken: %q", found)
 	}
 	note := h.party.hear(t, "looks like an API key")
-	if !strings.Contains(note.Text, "providers.anthropic.apiKey '${file:secrets/typed-") || strings.Contains(note.Text, keys[0]) {
+	if !strings.Contains(note.Text, "providers.anthropic.apiKey '${keyring:typed-") || strings.Contains(note.Text, keys[0]) {
 		t.Errorf("the note says %q", note.Text)
 	}
 	<-begun

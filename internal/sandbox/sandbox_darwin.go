@@ -85,6 +85,8 @@ func (p Profile) seatbelt(temp string) string {
 		}
 	}
 	rule("deny file-read* file-write*", p.Protected...)
+	// The Keychain answers every program of the user.
+	b.WriteString("(deny mach-lookup (global-name \"com.apple.SecurityServer\") (global-name \"com.apple.securityd.xpc\"))\n")
 	if p.Network == NetHost {
 		b.WriteString("(allow network*)\n(allow file-read* (literal \"/private/etc/resolv.conf\") (literal \"/private/etc/hosts\"))\n" +
 			"(allow mach-lookup (global-name \"com.apple.mDNSResponder\") (global-name \"com.apple.SystemConfiguration.DNSConfiguration\"))\n")

@@ -86,12 +86,24 @@ func (x *takeover) read(name string) []byte {
 	}
 	data, err := x.tree.ReadFile(name, maxOldFile)
 	switch {
+	case err == nil && x.foreign(name):
+		return nil
 	case err == nil && data == nil:
 		return []byte{}
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		x.left(err)
 	}
 	return data
+}
+
+// foreign reports, and notes, that a file came from outside.
+func (x *takeover) foreign(name string) bool {
+	path := filepath.Join(x.s.Workspace, filepath.FromSlash(name))
+	if x.s.Foreign == nil || !x.s.Foreign(path) {
+		return false
+	}
+	x.left(fmt.Errorf("%s: it came from outside", path))
+	return true
 }
 
 func (x *takeover) left(err error) {
@@ -214,6 +226,9 @@ func (x *takeover) deliveries(dir string) error {
 		data, err := x.tree.ReadFile(path.Join(dir, e.Name()), 2*triggerMax)
 		if err != nil {
 			x.left(err)
+			continue
+		}
+		if x.foreign(path.Join(dir, e.Name())) {
 			continue
 		}
 		var f deliveryFile

@@ -154,7 +154,12 @@ func (st *Store) oldLogs() (logs []oldLog, left []string, done func(), err error
 			if !strings.HasSuffix(e.Name(), suffixLog) || e.Name() == suffixLog {
 				continue
 			}
-			l, err := oldLog{tree: tree, name: path.Join(p.sub, e.Name())}.look()
+			l := oldLog{tree: tree, name: path.Join(p.sub, e.Name())}
+			if st.opt.Foreign != nil && st.opt.Foreign(l.String()) {
+				left = append(left, l.String()+": it came from outside")
+				continue
+			}
+			l, err := l.look()
 			if err != nil {
 				left = append(left, l.String()+": "+err.Error())
 				continue

@@ -54,6 +54,9 @@ type Options struct {
 	// Secondary is a workspace that is not the configured one. What older
 	// versions kept in the data folder itself is not its.
 	Secondary bool
+	// Foreign reports that a file came from outside; it is never taken over. May
+	// be nil.
+	Foreign func(path string) bool
 
 	Fsync        Fsync
 	MaxLive      int           // sessions kept in memory while unused; default 64

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/keyring"
 )
 
 // Status is what is known about a sign-in without using it.
@@ -29,8 +30,8 @@ type Status struct {
 // whether there is a sign-in.
 type store struct {
 	path, lockPath, mark string
-	user                 string // the keyring's name for the token
-	vault                vault  // nil: files only
+	user                 string         // the keyring's name for the token
+	vault                keyring.System // nil: files only
 	foreign              []foreign
 }
 
@@ -42,9 +43,7 @@ func newStore(b brand, o Options) *store {
 		// renews itself needs a shared lock.
 		user: b.command + " in " + o.Dir, foreign: b.foreign(o),
 	}
-	if o.Getenv("NANOBOT_NO_KEYRING") == "" {
-		s.vault = systemVault(o.Getenv)
-	}
+	s.vault, _ = keyring.OfSystem(o.Getenv) // without one there is the file
 	return s
 }
 
@@ -109,7 +108,7 @@ func (s *store) load(ctx context.Context) (token, error) {
 	if s.vault == nil {
 		return token{}, errors.New("the sign-in is in the system keyring, which is switched off by NANOBOT_NO_KEYRING or missing here")
 	}
-	text, err := askVault(ctx, func() (string, error) { return s.vault.Get(service, s.user) })
+	text, err := s.ask(ctx, func(ctx context.Context) (string, error) { return s.vault.Get(ctx, keyring.Service, s.user) })
 	if err != nil {
 		return token{}, fmt.Errorf("the system keyring does not give the sign-in out: %w", err)
 	}
@@ -132,7 +131,9 @@ func (s *store) save(ctx context.Context, t token) error {
 	}
 	before, _ := s.describe() // only tells whether the keyring has an old one
 	if s.vault != nil && len(full) <= s.vault.Limit() {
-		_, err := askVault(ctx, func() (string, error) { return "", s.vault.Set(service, s.user, string(full)) })
+		_, err := s.ask(ctx, func(ctx context.Context) (string, error) {
+			return "", s.vault.Set(ctx, keyring.Service, s.user, string(full))
+		})
 		if err == nil {
 			marker, err := json.Marshal(token{Keyring: true, Expires: t.Expires, AccountID: t.AccountID, Name: t.Name})
 			if err != nil {
@@ -150,11 +151,16 @@ func (s *store) save(ctx context.Context, t token) error {
 	return nil
 }
 
+// ask calls the keyring, for as long as a person needs to unlock it.
+func (s *store) ask(ctx context.Context, call func(ctx context.Context) (string, error)) (string, error) {
+	return keyring.Bounded(ctx, keyring.WaitForPerson, call)
+}
+
 func (s *store) forget(ctx context.Context) bool {
 	if s.vault == nil {
 		return false
 	}
-	_, err := askVault(ctx, func() (string, error) { return "", s.vault.Delete(service, s.user) })
+	_, err := s.ask(ctx, func(ctx context.Context) (string, error) { return "", s.vault.Delete(ctx, keyring.Service, s.user) })
 	return err == nil
 }
 

@@ -376,9 +376,13 @@ func (r *runner) directory(name string) (string, *refusal) {
 	default:
 		dir = filepath.Join(r.origin, name)
 	}
-	resolved, err := filepath.EvalSymlinks(dir)
 	g := r.guard.withLinks()
-	if r.restrict && (err != nil && !g.inside(dir) || err == nil && !g.inside(resolved)) {
+	resolve := filepath.EvalSymlinks
+	if r.restrict { // nothing outside is looked at, so no answer tells what is there
+		resolve = func(dir string) (string, error) { return resolveInside(dir, g.inside) }
+	}
+	resolved, err := resolve(dir)
+	if errors.Is(err, errOutside) {
 		return "", &refusal{
 			code: tool.DeniedPolicy, why: fmt.Sprintf("working_dir %q is outside the workspace", name),
 			instead: "Use a directory inside " + r.workspace + ".",
