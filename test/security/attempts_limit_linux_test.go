@@ -63,7 +63,7 @@ signal.pause()'`},
 				}
 				full := strings.Contains(got, "No space left") || strings.Contains(got, "MemoryError")
 				a.shows(ended || full || len(a.broken) > 0, "nothing ended it: %s", tail(got))
-				if strings.Contains(got, "timed out") {
+				if strings.Contains(got, "was stopped after") {
 					a.broke("it was ended by its time only: %s", tail(got))
 				}
 			},
