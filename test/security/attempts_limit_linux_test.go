@@ -19,7 +19,7 @@ import (
 func limitAttempts() []attempt {
 	list := greedyCommands()
 	list = append(list, protectedState()...)
-	return append(list, doors()...)
+	return append(append(list, doors()...), spendingAttempts()...)
 }
 
 // greedyCommands run in a house where a command may have 512 MiB of memory and

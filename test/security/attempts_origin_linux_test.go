@@ -23,7 +23,10 @@ func originAttempts() []attempt {
 	list = append(list, commandWords()...)
 	list = append(list, markedFiles()...)
 	list = append(list, lastingTaint()...)
-	return append(list, chatWords()...)
+	list = append(list, chatWords()...)
+	list = append(list, mailWords()...)
+	list = append(list, speechWords()...)
+	return append(list, lastingAttempts()...)
 }
 
 // raw answers with bytes as they are.
@@ -438,50 +441,14 @@ func lastingTaint() []attempt {
 				a.turn("and now?")
 			}},
 	}
-	client := func(route string, do func(a *trial, s *socket)) attempt {
-		return attempt{route: route, expect: notObey, either: true, config: func(a *trial) { a.chats() }, run: func(a *trial) {
-			a.gate.start()
-			s, err := a.gate.connect("me", wsToken)
-			if err != nil {
-				a.shows(false, "connect: %v", err)
-				return
-			}
-			do(a, s)
-		}}
-	}
-	say := func(a *trial, s *socket, chat any, text string, calls ...call) {
-		mark := a.model.beginMarked(calls)
-		s.send(map[string]any{"type": "message", "chat_id": chat, "content": text, "turn_id": mark})
+	quoted := client("a client sends words as quoted context of another chat", func(a *trial, s *socket) {
+		chat := s.chat("new_chat")
+		mark := a.model.beginMarked(nil)
+		s.send(map[string]any{"type": "message", "chat_id": chat, "content": "what is this?", "turn_id": "t1", "quoted_context": []string{words}})
 		s.told(mark)
-	}
-	return append(list,
-		client("a conversation with a page's words is forked", func(a *trial, s *socket) {
-			s.send(map[string]any{"type": "new_chat"})
-			chat := s.event("attached")["chat_id"]
-			delete(a.model.orders, "obey")
-			say(a, s, chat, "when do they open?", fetch(a.web.page("/p", "text/plain", words)))
-			say(a, s, chat, "and then?")
-			s.send(map[string]any{"type": "fork_chat", "source_chat_id": chat, "before_user_index": 1})
-			forked := s.wait("the fork", func(m map[string]any) bool { return m["event"] == "attached" && m["chat_id"] != chat })
-			a.model.orders["obey"] = obey()
-			say(a, s, forked["chat_id"], "and on Sundays?")
-		}),
-		client("a temporary chat reads a page and goes on", func(a *trial, s *socket) {
-			s.send(map[string]any{"type": "new_temporary_chat"})
-			chat := s.wait("the chat", func(m map[string]any) bool { return m["chat_id"] != nil && m["event"] != "ready" })["chat_id"]
-			delete(a.model.orders, "obey")
-			say(a, s, chat, "when do they open?", fetch(a.web.page("/p", "text/plain", words)))
-			a.model.orders["obey"] = obey()
-			say(a, s, chat, "and on Sundays?")
-		}),
-		client("a client sends words as quoted context of another chat", func(a *trial, s *socket) {
-			s.send(map[string]any{"type": "new_chat"})
-			chat := s.event("attached")["chat_id"]
-			mark := a.model.beginMarked(nil)
-			s.send(map[string]any{"type": "message", "chat_id": chat, "content": "what is this?", "turn_id": mark, "quoted_context": []string{words}})
-			s.told(mark)
-		}),
-	)
+	})
+	quoted.expect, quoted.kept = keptOff, true
+	return append(list, quoted)
 }
 
 // chatWords are words of others in a message the owner sends on Telegram.
