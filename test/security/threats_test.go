@@ -81,7 +81,7 @@ func threats() []threat {
 		{"T13", "listeners without a key", []string{
 			"internal/api TestGate", "internal/api TestGateNeedsToken", "internal/api TestServeRefusesStrangers", "cmd/nanobot TestMCPServeHTTP",
 			"internal/cli TestMCPServeRefuses", "internal/api TestAdmission", "internal/api TestServeNeedsKey", "internal/api TestOtherUserIsRefused",
-			"internal/gateway TestWeakKeyOffLoopback", "internal/app TestKeysFollowTheConfiguration", "internal/channel/websocket TestHandshake",
+			"internal/gateway TestWeakKeyOffLoopback", "internal/gateway TestKeysFollowTheConfiguration", "internal/channel/websocket TestHandshake",
 			"internal/channel/websocket TestIssueWithoutSecret", "internal/channel/websocket TestSettings", "internal/channel/websocket TestSignedMedia",
 			"internal/channel/websocket TestRequestsNeedProof", "internal/channel/websocket TestAPIAccess", "internal/channel/websocket TestUserShell",
 			"internal/channel/telegram TestWebhookRefuses",
