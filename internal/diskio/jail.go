@@ -120,7 +120,7 @@ func (r *jailRoot) open() (*os.Root, error) {
 	var root *os.Root
 	var err error
 	if r.through == nil {
-		root, err = OpenRoot(r.path)
+		root, err = os.OpenRoot(r.path)
 	} else {
 		root, err = r.through.openRoot(r.real)
 	}

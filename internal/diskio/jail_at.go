@@ -88,7 +88,7 @@ func (j *Jail) openRoot(dir string) (*os.Root, error) {
 	if err != nil {
 		return nil, err
 	}
-	root, err := OpenRootIn(p.root, p.rel)
+	root, err := p.root.OpenRoot(p.rel)
 	if err != nil {
 		return nil, err
 	}

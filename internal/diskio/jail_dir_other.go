@@ -15,7 +15,7 @@ type dirHandle struct{ root *os.Root }
 
 // newDir also tells the directory's real path.
 func newDir(root *os.Root, rel, abs string) (*Dir, string, error) {
-	sub, err := OpenRootIn(root, rel)
+	sub, err := root.OpenRoot(rel)
 	if err != nil {
 		return nil, "", err
 	}

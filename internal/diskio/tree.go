@@ -41,11 +41,14 @@ func OpenTree(dir string, protected ...string) (*Tree, error) {
 		return nil, err
 	}
 
-	root, err := OpenRoot(abs)
+	// Opening a FIFO that was put in place of the folder would wait for ever.
+	if info, err := os.Stat(abs); err != nil {
+		return nil, err
+	} else if !info.IsDir() {
+		return nil, refuse(abs, ErrNotRegular, "not a folder")
+	}
+	root, err := os.OpenRoot(abs)
 	if err != nil {
-		if info, serr := os.Stat(abs); serr == nil && !info.IsDir() {
-			return nil, refuse(abs, ErrNotRegular, "not a folder")
-		}
 		return nil, err
 	}
 

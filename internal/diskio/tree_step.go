@@ -142,7 +142,7 @@ func enter(dir *os.Root, name string) (*os.Root, error) {
 		return nil, &stepError{ErrNotRegular, "is not a folder"}
 	}
 
-	sub, err := OpenRootIn(dir, name)
+	sub, err := dir.OpenRoot(name)
 	if err != nil {
 		return nil, err
 	}

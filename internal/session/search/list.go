@@ -2,6 +2,7 @@ package search
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -10,8 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/nanobot-go/nanobot/internal/diskio"
 )
 
 // A year leaves hundreds of logs, of which a few are written to. Looking at
@@ -66,7 +65,13 @@ func (x *Index) list() ([]*source, error) {
 
 // logs finds the logs of a directory. The result is the caller's to read.
 func (x *Index) logs(dir string) ([]logFile, error) {
-	root, err := diskio.OpenRoot(dir)
+	switch info, err := os.Stat(dir); {
+	case err != nil:
+		return nil, err
+	case !info.IsDir(): // opening a FIFO would wait for ever
+		return nil, fmt.Errorf("%s is not a folder", dir)
+	}
+	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, err
 	}

@@ -16,7 +16,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/session"
 )
@@ -80,7 +79,7 @@ func (x *Index) notes() ([]*source, error) {
 	if x.opt.Workspace == "" {
 		return nil, nil
 	}
-	root, err := diskio.OpenRoot(x.opt.Workspace)
+	root, err := os.OpenRoot(x.opt.Workspace)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -120,7 +119,7 @@ func (x *Index) openSource(label string) (*os.File, error) {
 	case "a":
 		return os.Open(filepath.Join(x.opt.Sessions, "archive", name))
 	case "n":
-		root, err := diskio.OpenRoot(x.opt.Workspace)
+		root, err := os.OpenRoot(x.opt.Workspace)
 		if err != nil {
 			return nil, err
 		}
