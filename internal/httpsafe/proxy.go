@@ -137,6 +137,7 @@ type Proxy struct {
 	guard     *guard
 	transport *http.Transport
 	authority *authority
+	own       func() ([]net.Addr, error) // addresses of this machine
 }
 
 const (
@@ -169,7 +170,7 @@ func NewProxy(o ProxyOptions) (*Proxy, error) {
 	if o.OwnPorts == nil {
 		o.OwnPorts = ListeningPorts
 	}
-	p := &Proxy{o: o, guard: g}
+	p := &Proxy{o: o, guard: g, own: net.InterfaceAddrs}
 	if p.authority, err = newAuthority(); err != nil {
 		return nil, err
 	}

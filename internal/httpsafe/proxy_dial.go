@@ -61,7 +61,7 @@ func (p *Proxy) checkAddress(ap netip.AddrPort) error {
 func (p *Proxy) ofThisMachine(addr netip.Addr) bool {
 	outer := addr.Unmap()
 	forms := append([]netip.Addr{outer}, embedded(outer)...)
-	own, err := net.InterfaceAddrs()
+	own, err := p.own()
 	return slices.ContainsFunc(forms, func(a netip.Addr) bool {
 		if err != nil || a.IsLoopback() || a.IsUnspecified() {
 			return true

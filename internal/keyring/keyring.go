@@ -39,14 +39,14 @@ const marker = ".keyring"
 // maxFile bounds a key in a file.
 const maxFile = 64 << 10
 
-// ErrNotFound means that there is no such key.
-var ErrNotFound = errors.New("there is no such key")
+// errNotFound means that there is no such key.
+var errNotFound = errors.New("there is no such key")
 
 // System is the keyring of an operating system. A call ends with its context.
 type System interface {
-	Get(ctx context.Context, service, user string) (string, error) // ErrNotFound if there is none
+	Get(ctx context.Context, service, user string) (string, error) // errNotFound if there is none
 	Set(ctx context.Context, service, user, value string) error
-	Delete(ctx context.Context, service, user string) error // ErrNotFound if there is none
+	Delete(ctx context.Context, service, user string) error // errNotFound if there is none
 	Limit() int                                             // of a value, in bytes
 }
 
@@ -226,7 +226,7 @@ func (r *Ring) Get(ctx context.Context, name string) (string, error) {
 		if r.Has(name) {
 			return "", fmt.Errorf("the key %s is in the system keyring, which cannot be used here: %s", name, r.why)
 		}
-		return "", fmt.Errorf("key %s: %w%s%s", name, ErrNotFound, advice, name)
+		return "", fmt.Errorf("key %s: %w%s%s", name, errNotFound, advice, name)
 	}
 	return r.fromSystem(ctx, name, Service, r.user(name), advice+name)
 }
@@ -234,8 +234,8 @@ func (r *Ring) Get(ctx context.Context, name string) (string, error) {
 func (r *Ring) fromSystem(ctx context.Context, name, service, user, advice string) (string, error) {
 	value, err := r.ask(ctx, func(ctx context.Context) (string, error) { return r.system.Get(ctx, service, user) })
 	switch {
-	case errors.Is(err, ErrNotFound):
-		return "", fmt.Errorf("key %s: %w in the system keyring%s", name, ErrNotFound, advice)
+	case errors.Is(err, errNotFound):
+		return "", fmt.Errorf("key %s: %w in the system keyring%s", name, errNotFound, advice)
 	case err != nil:
 		return "", fmt.Errorf("the system keyring does not give out the key %s: %w", name, err)
 	case value == "":
@@ -273,12 +273,12 @@ func (r *Ring) Remove(ctx context.Context, name string) (Place, error) {
 		return Place{}, err
 	}
 	if !r.Has(name) {
-		return Place{}, fmt.Errorf("key %s: %w; see: nanobot keys list", name, ErrNotFound)
+		return Place{}, fmt.Errorf("key %s: %w; see: nanobot keys list", name, errNotFound)
 	}
 	if r.system == nil {
 		return Place{}, fmt.Errorf("the key %s is in the system keyring, which cannot be used here: %s", name, r.why)
 	}
-	if err := r.forget(ctx, name); err != nil && !errors.Is(err, ErrNotFound) {
+	if err := r.forget(ctx, name); err != nil && !errors.Is(err, errNotFound) {
 		return Place{}, fmt.Errorf("the system keyring does not remove the key %s: %w", name, err)
 	}
 	return Place{}, os.Remove(path + marker)

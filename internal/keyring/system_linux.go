@@ -172,7 +172,7 @@ func (d *desk) find(service, user string) (dbus.ObjectPath, error) {
 	case len(locked) > 0:
 		return locked[0], d.unlock(locked[0])
 	}
-	return "", ErrNotFound
+	return "", errNotFound
 }
 
 func (s secretService) Get(ctx context.Context, service, user string) (string, error) {
@@ -194,7 +194,7 @@ func (s secretService) Set(ctx context.Context, service, user, value string) err
 		if err == nil { // it may lie in another keyring than the default one
 			return d.call(item, ifItem+".SetSecret", held).Err
 		}
-		if !errors.Is(err, ErrNotFound) {
+		if !errors.Is(err, errNotFound) {
 			return err
 		}
 		if err := d.unlock(atDefault); err != nil {

@@ -45,8 +45,8 @@ func bounded(ctx context.Context, call func() (string, error)) (string, error) {
 	}()
 	select {
 	case r := <-got:
-		if errors.Is(r.err, keyring.ErrNotFound) {
-			return "", ErrNotFound
+		if errors.Is(r.err, keyring.errNotFound) {
+			return "", errNotFound
 		}
 		return r.value, r.err
 	case <-ctx.Done():

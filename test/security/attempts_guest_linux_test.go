@@ -156,5 +156,6 @@ func guestAttempts() []attempt {
 			}
 		}
 	})
-	return list
+	list = append(list, groupAttempts()...)
+	return append(list, shareAttempts()...)
 }

@@ -19,44 +19,52 @@ import (
 func limitAttempts() []attempt {
 	list := greedyCommands()
 	list = append(list, protectedState()...)
-	return append(list, doors()...)
+	return append(append(list, doors()...), spendingAttempts()...)
 }
 
 // greedyCommands run in a house where a command may have 512 MiB of memory and
-// 256 MiB of disk.
+// 256 MiB of disk. Each takes more than that, says so, and keeps it until it is
+// ended: by the limit and not by its time, however slow or fast the machine is.
 func greedyCommands() []attempt {
+	const keep = "; echo got-it-all; exec sleep 60"
 	var list []attempt
 	for _, c := range [][2]string{
-		{"memory in a file that has no name", `python3 -c '
-import os
+		{"memory in a file that has no name", `exec python3 -c '
+import os, signal
 fd=os.memfd_create("x")
 b=b"x"*(1<<20)
-import time
-for i in range(1400):
-  os.write(fd,b)
-  if i%20==0: time.sleep(0.02)
-print("got-it-all")'`},
-		{"memory by twenty processes", `for i in $(seq 20); do python3 -c 'x=b"x"*(80<<20); import time; time.sleep(3)' & done; wait; echo got-it-all`},
-		{"memory in shared pages", `python3 -c '
-import mmap
+for i in range(700): os.write(fd,b)
+print("got-it-all", flush=True)
+signal.pause()'`},
+		{"memory by ten processes", `for i in $(seq 10); do python3 -c 'import signal; x=b"x"*(70<<20); print("part", flush=True); signal.pause()' & done; wait; echo got-it-all`},
+		{"memory in shared pages", `exec python3 -c '
+import mmap, signal
 m=[]
-for i in range(14):
-    x=mmap.mmap(-1,100<<20); 
+for i in range(7):
+    x=mmap.mmap(-1,100<<20)
     for o in range(0,100<<20,4096): x[o]=1
     m.append(x)
-print("got-it-all")'`},
-		{"memory in /dev/shm and /tmp", `for d in /dev/shm /tmp /run /var/tmp; do for i in 1 2 3 4 5; do head -c 140M /dev/zero > $d/x$i 2>/dev/null || break 2; done; done; s=$(du -cm /dev/shm/x* /tmp/x* 2>/dev/null | tail -1 | cut -f1); [ "$s" -gt 700 ] && echo got-it-all`},
-		{"disk by one file", `head -c 900M /dev/zero > big.bin && echo got-it-all`},
-		{"disk by many files", `for i in $(seq 45); do head -c 20M /dev/zero > b$i || exit 1; done; echo got-it-all`},
-		{"disk by a file that was removed", `exec 3>gone; rm gone; head -c 900M /dev/zero >&3 && echo got-it-all`},
+print("got-it-all", flush=True)
+signal.pause()'`},
+		{"memory in /dev/shm and /tmp", `for i in 1 2 3 4 5; do for d in /dev/shm /tmp; do head -c 70M /dev/zero > $d/x$i || exit 1; done; done` + keep},
+		{"disk by one file", `head -c 400M /dev/zero > big.bin || exit 1` + keep},
+		{"disk by many files", `for i in $(seq 20); do head -c 20M /dev/zero > b$i || exit 1; done` + keep},
+		{"disk by a file that was removed", `exec 3>gone; rm gone; head -c 400M /dev/zero >&3 || exit 1` + keep},
 	} {
 		list = append(list, attempt{
-			route: "a command takes " + c[0], expect: "ended at the limit of the sum",
+			route: "a command takes " + c[0] + " and keeps it", expect: "ended at the limit of the sum",
 			config: func(a *trial) { a.exec()["maxMemoryMB"], a.exec()["maxDiskMB"], a.exec()["timeout"] = 512, 256, 30 },
 			run: func(a *trial) {
 				a.turn("calculate", a.pkg(c[1]))
-				if strings.Contains(strings.Join(a.model.lastResults(), "\n"), "got-it-all") {
-					a.broke("it got all it wanted")
+				got := strings.Join(a.model.lastResults(), "\n")
+				ended := strings.Contains(got, "tools.exec.maxMemoryMB") || strings.Contains(got, "tools.exec.maxDiskMB")
+				if strings.Contains(got, "got-it-all") && !ended {
+					a.broke("it got all it wanted and kept it: %s", tail(got))
+				}
+				full := strings.Contains(got, "No space left") || strings.Contains(got, "MemoryError")
+				a.shows(ended || full || len(a.broken) > 0, "nothing ended it: %s", tail(got))
+				if strings.Contains(got, "was stopped after") {
+					a.broke("it was ended by its time only: %s", tail(got))
 				}
 			},
 		})

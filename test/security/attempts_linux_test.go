@@ -27,6 +27,8 @@ type attempt struct {
 	// either says that the text of the stranger may also be kept from the model;
 	// otherwise an attempt whose model was not told shows nothing, and fails.
 	either bool
+	// kept says that the words of the stranger must not reach the model at all.
+	kept bool
 	// own are changes that are the owner's own in this attempt.
 	own []string
 }
@@ -183,7 +185,10 @@ func try(t *testing.T, n attempt) (broken, void []string) {
 	if left := processes("300." + a.id); len(left) > 0 {
 		a.broke("still running: %v", left)
 	}
-	if !n.either && strings.Contains(n.expect, tells) {
+	switch {
+	case n.kept && a.told() > 0:
+		a.broke("the words got to the model")
+	case !n.either && strings.Contains(n.expect, tells):
 		a.shows(a.told() > 0, "the words did not get to the model")
 	}
 	return slices.Compact(a.broken), a.void

@@ -119,7 +119,8 @@ func networkAttempts() []attempt {
 	} {
 		add("proxy", c[0], c[1])
 	}
-	return append(append(list, ownPorts()...), budgets()...)
+	list = append(append(list, ownPorts()...), budgets()...)
+	return append(list, previewAttempts()...)
 }
 
 // connectPy speaks to what the arguments name.

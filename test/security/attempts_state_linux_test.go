@@ -229,7 +229,7 @@ func stateAttempts() []attempt {
 	} {
 		list = append(list, planted(p[0], p[1], p[2], true))
 	}
-	return append(append(list, forgedState()...), movedState()...)
+	return append(append(append(list, forgedState()...), movedState()...), placeAttempts()...)
 }
 
 const (

@@ -184,7 +184,6 @@ func followedFiles() []attempt {
 			}
 			list = append(list, attempt{
 				route: who + " changes what the agent follows " + c[0], expect: "contained: instructions, skills and memory stay as they are, and what is new is not followed",
-				own: []string{".nanobot/workspace/TOOLS.md"}, // was not there: it is left out of the prompt
 				run: func(a *trial) {
 					calls := []call{a.pkg(c[1])}
 					if tainted {

@@ -1,9 +1,15 @@
 package security_test
 
 import (
+	"archive/tar"
 	"bytes"
+	"compress/gzip"
+	"crypto/sha512"
+	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -21,7 +27,7 @@ type task struct {
 // usualDay is a day of work on a new install, in one chat.
 func usualDay(a *trial) []task {
 	a.forge.page("/docs", "text/html", "<h1>tea 1.2</h1><p>Call brew(minutes).</p>")
-	a.forge.page("/tea.json", "application/json", `{"name":"tea","version":"1.2.0"}`)
+	install := "cd project && " + a.registry() + " && cat node_modules/tea/package.json"
 	return []task{
 		{"make a project for me", []call{
 			write("project/tea.py", "def brew(minutes):\n    return minutes * 60\n"),
@@ -39,7 +45,7 @@ func usualDay(a *trial) []task {
 			sh("cd project && make test && python3 -m unittest 2>&1 | tail -1"),
 			sh("cd project && git add -A && git -c user.name=Ada -c user.email=a@b commit -qm documented && git log --oneline | head -1"),
 		}, "documented"},
-		{"install the package", []call{sh("cd project && curl -sf -o tea.json " + a.forge.url + "/tea.json && mkdir -p node_modules/tea && cp tea.json node_modules/tea/package.json && node -p 'require(\"tea/package.json\").version'")}, "1.2.0"},
+		{"install the package", []call{sh(install)}, `\"version\":\"1.2.0\"`},
 		{"/new", nil, ""},
 		{"write a script that counts files, and run it", []call{write("count.sh", "find . -type f | wc -l\n"), sh("sh count.sh")}, ""},
 		{"send me a report every morning", []call{{"cron", `{"action":"add","message":"report on the project","cron_expr":"0 8 * * *"}`}}, "0 8 * * *"},
@@ -47,6 +53,33 @@ func usualDay(a *trial) []task {
 		{"make a chart of it", []call{sh("python3 -c 'print(\"#\"*10)' > chart.txt; cat chart.txt"), {"message", `{"content":"here","media":["chart.txt"]}`}}, "####"},
 		{"look at the disk", []call{sh("df -h . | tail -1; du -sh project; ls -la"), sh("tar czf project.tgz project && tar tzf project.tgz | head -3")}, "project/"},
 	}
+}
+
+// registry serves a package on the host that commands may reach, for npm where
+// it is installed, and returns the command that installs it. (Go's own client
+// uses no proxy for addresses of this machine, so it cannot be tried here.)
+func (a *trial) registry() string {
+	a.t.Helper()
+	const manifest = `{"name":"tea","version":"1.2.0"}`
+	a.forge.page("/tea.json", "application/json", manifest)
+	if _, err := exec.LookPath("npm"); err != nil {
+		return "curl -sf -o tea.json " + a.forge.url + "/tea.json && mkdir -p node_modules/tea && cp tea.json node_modules/tea/package.json"
+	}
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	w := tar.NewWriter(z)
+	err := errors.Join(w.WriteHeader(&tar.Header{Name: "package/package.json", Mode: 0o644, Size: int64(len(manifest))}), func() error {
+		_, err := w.Write([]byte(manifest))
+		return err
+	}(), w.Close(), z.Close())
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	sum := sha512.Sum512(b.Bytes())
+	a.forge.page("/tea", "application/json", fmt.Sprintf(`{"name":"tea","dist-tags":{"latest":"1.2.0"},"versions":{"1.2.0":{"name":"tea","version":"1.2.0","dist":{"tarball":"%s/tea-1.2.0.tgz","integrity":"sha512-%s"}}}}`,
+		a.forge.url, base64.StdEncoding.EncodeToString(sum[:])))
+	a.forge.page("/tea-1.2.0.tgz", "application/octet-stream", b.String())
+	return "npm install --no-audit --no-fund --silent --fetch-retries=0 --registry " + a.forge.url + " tea"
 }
 
 // asked is a question of the day.

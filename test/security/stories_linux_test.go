@@ -189,7 +189,5 @@ func (a *trial) tell(story string, calls []call) []string {
 	if strings.Contains(a.jobs(), "forged") {
 		a.broke("a job was planted")
 	}
-	// TOOLS.md was not there: a command may make it, and the prompt leaves it
-	// out, as the last turn has shown.
-	return append(append(a.broken, a.void...), a.breaks(a.all, ".nanobot/workspace/TOOLS.md")...)
+	return append(append(a.broken, a.void...), a.breaks(a.all)...)
 }
