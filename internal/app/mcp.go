@@ -105,7 +105,7 @@ func MCPSpawn(ctx context.Context, l *config.Loaded, o Options) (spawn, cover fu
 	}
 	var denyWrite []string
 	s.protected, denyWrite = a.protectedPaths()
-	s.names, s.sockets = a.protectedNames(), sessionSockets(lookup(o.Env))
+	s.names, s.sockets = a.protectedNames(), sessionSockets(Getenv(o.Env))
 	for _, p := range denyWrite {
 		if diskio.Within(p, a.Workspace) {
 			s.fixed = append(s.fixed, p)

@@ -62,10 +62,11 @@ func (a *App) protectedPaths() (deny, denyWrite []string) {
 // with credentials, money, trust and conversations. The caches of commands are
 // not among them, since package managers link from there on purpose.
 func unlinked(data string, deny []string) []string {
-	out := slices.DeleteFunc(slices.Clone(deny), func(p string) bool { return within(p, data) || within(data, p) })
-	for _, name := range stateNames() {
-		if !slices.Contains([]string{"cache", "guests", "index", "logs", "tool-results", "undo"}, name) {
-			out = append(out, filepath.Join(data, name))
+	out := slices.DeleteFunc(slices.Clone(deny), func(p string) bool { return diskio.Within(p, data) || diskio.Within(data, p) })
+	linked := []datadir.Name{datadir.Cache, datadir.Guests, datadir.Index, datadir.Logs, datadir.ToolResults, datadir.Undo}
+	for _, name := range datadir.Closed() {
+		if !slices.Contains(linked, name) {
+			out = append(out, name.In(data))
 		}
 	}
 	return out
