@@ -63,8 +63,9 @@ func (a *App) protectedPaths() (deny, denyWrite []string) {
 // not among them, since package managers link from there on purpose.
 func unlinked(data string, deny []string) []string {
 	out := slices.DeleteFunc(slices.Clone(deny), func(p string) bool { return diskio.Within(p, data) || diskio.Within(data, p) })
+	linked := []datadir.Name{datadir.Cache, datadir.Guests, datadir.Index, datadir.Logs, datadir.ToolResults, datadir.Undo}
 	for _, name := range datadir.Closed() {
-		if !slices.Contains([]datadir.Name{datadir.Cache, datadir.Guests, datadir.Index, datadir.Logs, datadir.ToolResults, datadir.Undo}, name) {
+		if !slices.Contains(linked, name) {
 			out = append(out, name.In(data))
 		}
 	}
