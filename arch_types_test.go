@@ -423,7 +423,7 @@ func TestExportsAreUsed(t *testing.T) {
 	}
 }
 
-// nolint comments name linters that run, and give a reason.
+// Comments that silence a linter name one that runs, and give a reason.
 func TestNolint(t *testing.T) {
 	conf, err := os.ReadFile(".golangci.yml")
 	if err != nil {
