@@ -5,7 +5,7 @@ export CGO_ENABLED ?= 0
 # The race detector needs a C compiler; without one the tests still run.
 RACE    := $(if $(shell command -v cc || command -v gcc || command -v clang),-race)
 
-.PHONY: check build run install test tests cross bench fuzz lint fmt fmt-check vet update docs budget deps deps-check hooks clean
+.PHONY: check build run install test tests cross bench fuzz lint fmt fmt-check vet update docs budget deps deps-check clean
 
 check: fmt-check vet lint deps-check tests ## the definition of done
 

@@ -396,16 +396,21 @@ func unusedExports(list []*packages.Package) ([]string, error) {
 // shorter.
 const unusedList = "arch_exports.txt"
 
+func listedExports(t *testing.T) []string {
+	t.Helper()
+	raw, err := os.ReadFile(unusedList)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Fields(string(raw))
+}
+
 func TestExportsAreUsed(t *testing.T) {
 	found, err := unusedExports(loadProgram(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	raw, err := os.ReadFile(unusedList)
-	if err != nil {
-		t.Fatal(err)
-	}
-	listed := strings.Fields(string(raw))
+	listed := listedExports(t)
 	for _, name := range found {
 		if !slices.Contains(listed, name) {
 			t.Errorf("%s is exported, but no other package uses it (tests do not count): unexport it, or delete it", name)
@@ -413,12 +418,12 @@ func TestExportsAreUsed(t *testing.T) {
 	}
 	for _, name := range listed {
 		if !slices.Contains(found, name) {
-			t.Errorf("%s is used, unexported or gone: remove it from %s", name, unusedList)
+			t.Errorf("%s is used, unexported or gone: run make budget, which removes it from %s", name, unusedList)
 		}
 	}
 }
 
-// nolint comments name linters that run, and give a reason.
+// Comments that silence a linter name one that runs, and give a reason.
 func TestNolint(t *testing.T) {
 	conf, err := os.ReadFile(".golangci.yml")
 	if err != nil {

@@ -257,7 +257,7 @@ func (b *bench) gateways() error {
 		}
 		g.stop()
 	}
-	b.add("gateway: exec to ready (median)", ms(median(ready)), "", fmt.Sprint("<= ", b.budget.GatewayReady), median(ready) <= b.budget.GatewayReady)
+	b.add("gateway: exec to ready (median)", ms(median(ready)), "", fmt.Sprint("<= ", b.budget.GatewayReady.time()), median(ready) <= b.budget.GatewayReady.time())
 	return b.idle(dir, conf)
 }
 

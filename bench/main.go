@@ -61,14 +61,19 @@ func main() {
 
 // budget is the part of budget.json that is measured here.
 type budget struct {
-	Binary       int64         `json:"binary_bytes"`
-	OneShotRSS   int64         `json:"oneshot_rss_bytes"`
-	FirstRequest int           `json:"first_request_bytes"`
-	GatewayReady time.Duration `json:"gateway_ready_ms"`
-	OneShotStart int           `json:"oneshot_start_floors"`
-	ExecOverhead time.Duration `json:"exec_overhead_ms"`
-	WebFetch     time.Duration `json:"web_fetch_ms"`
+	Binary       int64  `json:"binary_bytes"`
+	OneShotRSS   int64  `json:"oneshot_rss_bytes"`
+	FirstRequest int    `json:"first_request_bytes"`
+	GatewayReady millis `json:"gateway_ready_ms"`
+	OneShotStart int    `json:"oneshot_start_floors"`
+	ExecOverhead millis `json:"exec_overhead_ms"`
+	WebFetch     millis `json:"web_fetch_ms"`
 }
+
+// millis is a time in budget.json.
+type millis int
+
+func (m millis) time() time.Duration { return time.Duration(m) * time.Millisecond }
 
 func readBudget() (b budget, err error) {
 	raw, err := os.ReadFile("budget.json")
@@ -77,9 +82,6 @@ func readBudget() (b budget, err error) {
 	}
 	if err := json.Unmarshal(raw, &b); err != nil {
 		return b, fmt.Errorf("budget.json: %w", err)
-	}
-	for _, d := range []*time.Duration{&b.GatewayReady, &b.ExecOverhead, &b.WebFetch} {
-		*d *= time.Millisecond
 	}
 	return b, nil
 }

@@ -147,7 +147,7 @@ func (t *turn) answer(ctx context.Context) error {
 		return err
 	}
 	rec, msg := t.question(ctx)
-	if err := t.sess.BeginTurnUnsynced(t.id, rec); err != nil {
+	if err := t.sess.BeginTurn(t.id, rec); err != nil {
 		return fmt.Errorf("keep the message: %w", err)
 	}
 	// The message is in the file, which outlives this process. Making it

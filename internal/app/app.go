@@ -384,6 +384,7 @@ func Workspace(override string, loaded *config.Loaded) (string, error) {
 	return workspaceOf(override, loaded)
 }
 
+// Getenv looks a variable up in an environment of "NAME=value" lines.
 func Getenv(env []string) func(string) string {
 	return func(name string) string {
 		for _, kv := range slices.Backward(env) {

@@ -87,13 +87,6 @@ func (l ledger) save(path string) error {
 	return diskio.WriteFile(path, append(data, '\n'), 0o600)
 }
 
-// ListInstalled returns the records of a ledger, of all workspaces. A ledger
-// that does not exist is empty.
-func ListInstalled(path string) ([]Installed, error) {
-	l, err := readLedger(path)
-	return l.Skills, err
-}
-
 // FindInstalled returns the record of a skill of one workspace.
 func FindInstalled(p Place, name string) (rec Installed, found bool, err error) {
 	book, err := readLedger(p.Ledger)

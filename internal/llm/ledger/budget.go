@@ -51,12 +51,6 @@ type SourceLimits struct {
 	DailyTokens int
 }
 
-// DefaultLimits are in force until the user says otherwise. A day of busy
-// chatting stays below them; a loop that ran away does not.
-func DefaultLimits() Limits {
-	return Limits{DailyUSD: 5, UnpricedDailyTokens: 5_000_000, GuestShare: 0.2, PerGuestShare: 0.1, WarnAt: []float64{0.8}, OnExceed: StopAll}
-}
-
 const (
 	// budgetKey is where the limits stand in the configuration.
 	budgetKey = "agents.defaults.budget."

@@ -121,7 +121,7 @@ func (s *Store) logPath() string { return filepath.Join(s.Dir, "log") }
 
 // refresh reads what others wrote since this process looked last.
 func (s *Store) refresh(ctx context.Context) error {
-	named, err := os.Stat(s.logPath()) //nolint:gosec // in the data folder
+	named, err := os.Stat(s.logPath())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -134,7 +134,7 @@ func (s *Store) refresh(ctx context.Context) error {
 			return cerr
 		}
 	}
-	f, err := os.OpenFile(s.logPath(), os.O_RDWR|os.O_CREATE, 0o600) //nolint:gosec // in the data folder
+	f, err := os.OpenFile(s.logPath(), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
 	}
