@@ -3,7 +3,7 @@ package gitstore
 import (
 	"bytes"
 	"compress/zlib"
-	"crypto/sha1" //nolint:gosec // git names packs by SHA-1
+	"crypto/sha1"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -109,7 +109,7 @@ func TestHostilePacks(t *testing.T) {
 			packOf(t, dir, objects)
 			root, err := diskio.OpenTree(dir)
 			must(t, err)
-			defer root.Close() //nolint:errcheck // only read
+			defer root.Close()
 			if kind, data, err := (&repo{root: root}).object(at, ""); !errors.Is(err, errCorrupt) {
 				t.Errorf("object = %s, %d bytes, %v", kind, len(data), err)
 			}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -16,7 +17,7 @@ import (
 	"time"
 )
 
-// aws is a fake of the services that give out credentials. It refuses what the
+// awsFake is a fake of the services that give out credentials. It refuses what the
 // real ones would refuse, and tells what it was asked.
 type awsFake struct {
 	t     *testing.T
@@ -93,12 +94,10 @@ func cached(key, token string, expires time.Time) map[string]string {
 	return map[string]string{".aws/sso/cache/" + hex.EncodeToString(sum[:]) + ".json": string(data)}
 }
 
-func merged(maps ...map[string]string) map[string]string {
+func merged(files ...map[string]string) map[string]string {
 	out := map[string]string{}
-	for _, m := range maps {
-		for k, v := range m {
-			out[k] = v
-		}
+	for _, f := range files {
+		maps.Copy(out, f)
 	}
 	return out
 }
@@ -122,41 +121,57 @@ func TestRoles(t *testing.T) {
 		err   string
 	}{
 		{
-			"role", ringOptions{profile: "p", files: config("[profile p]\nrole_arn=arn:aws:iam::1:role/dev\nsource_profile=base\nexternal_id=ext\nduration_seconds=1800\nregion=eu-west-1\n")},
+			"role",
+			ringOptions{profile: "p", files: config("[profile p]\nrole_arn=arn:aws:iam::1:role/dev\nsource_profile=base\nexternal_id=ext\nduration_seconds=1800\nregion=eu-west-1\n")},
 			"ASIADEV role of profile p",
-			[]string{"AssumeRole arn:aws:iam::1:role/dev nanobot ext 1800  AKIDBASE@eu-west-1 sts.eu-west-1.amazonaws.com"}, "",
+			[]string{"AssumeRole arn:aws:iam::1:role/dev nanobot ext 1800  AKIDBASE@eu-west-1 sts.eu-west-1.amazonaws.com"},
+			"",
 		},
 		{
-			"role of a role", ringOptions{profile: "p", files: config("[profile p]\nrole_arn=arn:aws:iam::1:role/dev\nsource_profile=q\n[profile q]\nrole_arn=arn:aws:iam::1:role/mid\nsource_profile=base\nrole_session_name=me\n")},
+			"role of a role",
+			ringOptions{profile: "p", files: config("[profile p]\nrole_arn=arn:aws:iam::1:role/dev\nsource_profile=q\n[profile q]\nrole_arn=arn:aws:iam::1:role/mid\nsource_profile=base\nrole_session_name=me\n")},
 			"ASIADEV role of profile p",
-			[]string{"AssumeRole arn:aws:iam::1:role/mid me  900  AKIDBASE@us-east-1 sts.us-east-1.amazonaws.com", "AssumeRole arn:aws:iam::1:role/dev nanobot  900  ASIAMID@us-east-1 sts.us-east-1.amazonaws.com"}, "",
+			[]string{"AssumeRole arn:aws:iam::1:role/mid me  900  AKIDBASE@us-east-1 sts.us-east-1.amazonaws.com", "AssumeRole arn:aws:iam::1:role/dev nanobot  900  ASIAMID@us-east-1 sts.us-east-1.amazonaws.com"},
+			"",
 		},
 		{
-			"role with the keys of the environment", ringOptions{profile: "p", env: map[string]string{"AWS_ACCESS_KEY_ID": "AKIDENV", "AWS_SECRET_ACCESS_KEY": "x", "AWS_REGION": "us-west-2"}, files: config("[profile p]\nrole_arn=arn:aws:iam::1:role/dev\ncredential_source=Environment\n")},
+			"role with the keys of the environment",
+			ringOptions{profile: "p", env: map[string]string{"AWS_ACCESS_KEY_ID": "AKIDENV", "AWS_SECRET_ACCESS_KEY": "x", "AWS_REGION": "us-west-2"}, files: config("[profile p]\nrole_arn=arn:aws:iam::1:role/dev\ncredential_source=Environment\n")},
 			"ASIADEV role of profile p",
-			[]string{"AssumeRole arn:aws:iam::1:role/dev nanobot  900  AKIDENV@us-west-2 sts.us-west-2.amazonaws.com"}, "",
+			[]string{"AssumeRole arn:aws:iam::1:role/dev nanobot  900  AKIDENV@us-west-2 sts.us-west-2.amazonaws.com"},
+			"",
 		},
 		{"role with a source that has none", ringOptions{profile: "p", files: config("[profile p]\nrole_arn=arn:aws:iam::1:role/dev\ncredential_source=Environment\n")}, "", nil, "from Environment, which has none"},
 		{
-			"role refused", ringOptions{profile: "p", files: config("[profile p]\nrole_arn=arn:aws:iam::1:role/forbidden\nsource_profile=base\n")}, "",
-			[]string{"AssumeRole arn:aws:iam::1:role/forbidden nanobot  900  AKIDBASE@us-east-1 sts.us-east-1.amazonaws.com"}, "not for you",
+			"role refused",
+			ringOptions{profile: "p", files: config("[profile p]\nrole_arn=arn:aws:iam::1:role/forbidden\nsource_profile=base\n")},
+			"",
+			[]string{"AssumeRole arn:aws:iam::1:role/forbidden nanobot  900  AKIDBASE@us-east-1 sts.us-east-1.amazonaws.com"},
+			"not for you",
 		},
 		{
-			"web identity of the platform", ringOptions{env: map[string]string{"AWS_WEB_IDENTITY_TOKEN_FILE": "$HOME/token", "AWS_ROLE_ARN": "arn:aws:iam::1:role/pod", "AWS_REGION": "ap-south-1"}, files: map[string]string{"token": "jwt"}},
+			"web identity of the platform",
+			ringOptions{env: map[string]string{"AWS_WEB_IDENTITY_TOKEN_FILE": "$HOME/token", "AWS_ROLE_ARN": "arn:aws:iam::1:role/pod", "AWS_REGION": "ap-south-1"}, files: map[string]string{"token": "jwt"}},
 			"ASIAPOD web identity",
-			[]string{"AssumeRoleWithWebIdentity arn:aws:iam::1:role/pod nanobot   jwt  sts.ap-south-1.amazonaws.com"}, "",
+			[]string{"AssumeRoleWithWebIdentity arn:aws:iam::1:role/pod nanobot   jwt  sts.ap-south-1.amazonaws.com"},
+			"",
 		},
 		{"web identity without its file", ringOptions{env: map[string]string{"AWS_WEB_IDENTITY_TOKEN_FILE": "$HOME/token", "AWS_ROLE_ARN": "arn:aws:iam::1:role/pod"}}, "", nil, "web identity"},
 		{"sign-in of the older form", ringOptions{profile: "p", files: merged(config(legacy), cached("https://start", "good", later))}, "ASIASSO sign-in of profile p", []string{portal}, ""},
 		{"sign-in", ringOptions{profile: "p", files: merged(config(session), cached("work", "good", later))}, "ASIASSO sign-in of profile p", []string{portal}, ""},
 		{
-			"sign-in is renewed", ringOptions{profile: "p", files: merged(config(session), cached("work", "old", before))}, "ASIASSO sign-in of profile p",
-			[]string{"/token refresh_token refresh id cs oidc.eu-west-1.amazonaws.com", portal}, "",
+			"sign-in is renewed",
+			ringOptions{profile: "p", files: merged(config(session), cached("work", "old", before))},
+			"ASIASSO sign-in of profile p",
+			[]string{"/token refresh_token refresh id cs oidc.eu-west-1.amazonaws.com", portal},
+			"",
 		},
 		{
-			"role of a sign-in", ringOptions{profile: "r", files: merged(config(session+"[profile r]\nrole_arn=arn:aws:iam::1:role/dev\nsource_profile=p\n"), cached("work", "good", later))},
+			"role of a sign-in",
+			ringOptions{profile: "r", files: merged(config(session+"[profile r]\nrole_arn=arn:aws:iam::1:role/dev\nsource_profile=p\n"), cached("work", "good", later))},
 			"ASIADEV role of profile r",
-			[]string{portal, "AssumeRole arn:aws:iam::1:role/dev nanobot  900  ASIASSO@us-east-1 sts.us-east-1.amazonaws.com"}, "",
+			[]string{portal, "AssumeRole arn:aws:iam::1:role/dev nanobot  900  ASIASSO@us-east-1 sts.us-east-1.amazonaws.com"},
+			"",
 		},
 		{"no sign-in", ringOptions{profile: "p", files: config(session)}, "", nil, "aws sso login --profile p"},
 		{"sign-in has ended", ringOptions{profile: "p", files: merged(config(legacy), cached("https://start", "good", before))}, "", nil, "aws sso login --profile p"},
@@ -209,6 +224,7 @@ func TestServiceAddress(t *testing.T) {
 			t.Error(err)
 			return
 		}
+		defer a.Body.Close()
 		w.Header().Set("Content-Type", "text/xml")
 		w.WriteHeader(a.StatusCode)
 		_, _ = io.Copy(w, a.Body)
