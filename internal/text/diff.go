@@ -1,6 +1,7 @@
 package text
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/aymanbagabas/go-udiff"
@@ -66,10 +67,4 @@ func UnifiedDiff(fromLabel, toLabel, a, b string) (patch string, added, removed 
 }
 
 // SplitLines cuts a text behind its newlines.
-func SplitLines(s string) []string {
-	var out []string
-	for line := range strings.Lines(s) {
-		out = append(out, line)
-	}
-	return out
-}
+func SplitLines(s string) []string { return slices.Collect(strings.Lines(s)) }
