@@ -115,6 +115,19 @@ func startService(t *testing.T, address string) *service {
 	return s
 }
 
+// set changes what the service is like.
+func (s *service) set(change func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change()
+}
+
+func (s *service) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.items)
+}
+
 func fault(name string) *dbus.Error { return dbus.NewError(name, []any{"refused"}) }
 
 func (s *service) openSession(algorithm string, input dbus.Variant) (dbus.Variant, dbus.ObjectPath, *dbus.Error) {
@@ -246,26 +259,26 @@ func TestSecretService(t *testing.T) {
 			t.Errorf("Get = %.20q, %v", got, err)
 		}
 	}
-	if len(s.items) != 1 {
-		t.Errorf("items: %d", len(s.items))
+	if n := s.count(); n != 1 {
+		t.Errorf("items: %d", n)
 	}
 
-	s.locked = true
+	s.set(func() { s.locked = true })
 	if got, err := sys.Get(ctx, "svc", "ann"); err != nil || len(got) != 50_000 {
 		t.Errorf("after a question: %.20q, %v", got, err)
 	}
-	s.locked, s.answer = true, "no"
+	s.set(func() { s.locked, s.answer = true, "no" })
 	if _, err := sys.Get(ctx, "svc", "ann"); err == nil || !strings.Contains(err.Error(), "question was not answered") {
 		t.Errorf("after a no: %v", err)
 	}
-	s.locked = false
-	if err := sys.Delete(ctx, "svc", "ann"); err != nil || len(s.items) > 0 {
-		t.Errorf("Delete: %v, %d left", err, len(s.items))
+	s.set(func() { s.locked = false })
+	if err := sys.Delete(ctx, "svc", "ann"); err != nil || s.count() > 0 {
+		t.Errorf("Delete: %v, %d left", err, s.count())
 	}
 	if err := sys.Delete(ctx, "svc", "ann"); !errors.Is(err, keyring.ErrNotFound) {
 		t.Errorf("Delete again: %v", err)
 	}
-	s.noDefault = true
+	s.set(func() { s.noDefault = true })
 	if err := sys.Set(ctx, "svc", "ann", "v"); err == nil || !strings.Contains(err.Error(), "no default keyring") {
 		t.Errorf("without a default keyring: %v", err)
 	}
@@ -304,7 +317,7 @@ func TestHeadless(t *testing.T) {
 		"locked for ever": {func(t *testing.T) string {
 			address := startBus(t)
 			s := startService(t, address)
-			s.locked, s.answer = true, ""
+			s.set(func() { s.locked, s.answer = true, "" })
 			return address
 		}, "did not answer within 300ms"},
 	} {

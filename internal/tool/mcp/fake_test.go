@@ -176,7 +176,10 @@ func (f *fake) listTools(m message) {
 		fakeTool("flood", nil), fakeTool("refuse", nil), fakeTool("fail", nil), fakeTool("nothing", nil),
 	}
 	if f.mode == "dies once" || f.mode == "plain" || f.mode == "" {
-		tools = append(tools, fakeTool("pid", nil), fakeTool("hog", nil))
+		tools = append(tools, fakeTool("pid", nil))
+	}
+	if f.mode == "hogs" {
+		tools = append(tools, fakeTool("hog", nil))
 	}
 	if f.gen > 0 {
 		tools = append(tools, fakeTool("added", nil))

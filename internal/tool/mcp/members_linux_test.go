@@ -13,7 +13,7 @@ func TestServerMemoryIsBoundedAsASum(t *testing.T) {
 	if _, err := exec.LookPath("setsid"); err != nil {
 		t.Skip(err)
 	}
-	r := start(t, func(o *Options, _ *timing) { o.Memory = 150 << 20 }, stdioServer(t, "srv", "plain", nil))
+	r := start(t, func(o *Options, _ *timing) { o.Memory = 150 << 20 }, stdioServer(t, "srv", "hogs", nil))
 	if res := r.run(t.Context(), "mcp_srv_echo", `{"text":"a"}`); res.IsError {
 		t.Fatalf("before: %q", res.Content.String())
 	}
