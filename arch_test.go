@@ -21,7 +21,8 @@ const module = "github.com/nanobot-go/nanobot"
 var layers = []string{
 	"internal/sandbox/launcher",
 	"internal/datadir internal/diskio internal/httpsafe internal/text internal/markdown internal/document internal/sandbox",
-	"internal/bus internal/llm internal/config internal/daemon internal/gitstore internal/origin",
+	"internal/store",
+	"internal/bus internal/llm internal/config internal/daemon internal/gitstore internal/origin internal/store/*",
 	"internal/tool",
 	"internal/bus/* internal/llm/* internal/tool/*",
 	"internal/session internal/skill internal/runner",
