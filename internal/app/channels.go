@@ -115,7 +115,7 @@ func (g *Gateway) channelOptions(a *App) channel.Options {
 	return channel.Options{
 		Queue: g.door(), Factories: g.factories(), Sections: g.sections(a.Config),
 		Defaults:   channel.Filters{SendProgress: cfg.SendProgress, SendToolHints: cfg.SendToolHints, ShowReasoning: cfg.ShowReasoning},
-		MaxRetries: cfg.SendMaxRetries, DataDir: a.Config.DataDir, Kept: []string{sentFiles, "api"}, Pairing: datadir.Pairing.In(a.Config.DataDir),
+		MaxRetries: cfg.SendMaxRetries, Store: State(a.Config, g.log), DataDir: a.Config.DataDir, Kept: []string{sentFiles, "api"}, Pairing: filepath.Join(a.Config.DataDir, "pairing.json"),
 		Client: channelClient, Fetch: channelFetch,
 		Transcribe: g.transcribe, Commands: commands(), Redact: a.safety.secrets.Redact, Log: g.log, Now: g.o.Now,
 	}
@@ -132,7 +132,7 @@ func channelFetch() (*http.Client, error) { return httpsafe.Guarded(httpsafe.Gua
 // LoginChannel connects a channel to an account by hand.
 func LoginChannel(ctx context.Context, l *config.Loaded, name string, t channel.Terminal, force bool) error {
 	return channel.Login(ctx, channel.Options{
-		Queue: nowhere{}, Factories: Channels(), Sections: sections(l), DataDir: l.DataDir,
+		Queue: nowhere{}, Factories: Channels(), Sections: sections(l), Store: State(l, nil), DataDir: l.DataDir,
 		Client: channelClient, Fetch: channelFetch,
 	}, name, t, force)
 }

@@ -319,7 +319,7 @@ type nowhere struct{ bus.Queue }
 // CheckChannels makes the channels that are switched on, without connecting
 // them: those with an Error would not start.
 func CheckChannels(l *config.Loaded) ([]channel.Status, error) {
-	m, err := channel.NewManager(channel.Options{Queue: nowhere{}, Factories: Channels(), Sections: sections(l), DataDir: l.DataDir})
+	m, err := channel.NewManager(channel.Options{Queue: nowhere{}, Factories: Channels(), Sections: sections(l), Store: State(l, nil), DataDir: l.DataDir})
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
 	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 // patience is how long something that must happen may take.
@@ -111,7 +112,7 @@ func (h *house) begin() {
 		h.t.Fatal(err)
 	}
 	o := channel.Options{
-		Queue: q, DataDir: h.dir, MaxRetries: 3, Factories: map[string]channel.Factory{"test": h.Factory},
+		Queue: q, Store: disk.Open(h.dir, nil), DataDir: h.dir, MaxRetries: 3, Factories: map[string]channel.Factory{"test": h.Factory},
 		Sections: map[string]json.RawMessage{"test": h.Section(channel.Common{Enabled: true, AllowFrom: []string{h.Owner}})},
 	}
 	if h.Options != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/channel/telegramtest"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 // The channel satisfies what the manager looks for.
@@ -34,7 +35,7 @@ func house(t *testing.T, fake *telegramtest.Server, dir string, answer func(q bu
 		t.Fatal(err)
 	}
 	m, err := channel.NewManager(channel.Options{
-		Queue: q, Factories: map[string]channel.Factory{"telegram": New}, DataDir: dir, MaxRetries: 3,
+		Queue: q, Factories: map[string]channel.Factory{"telegram": New}, Store: disk.Open(dir, nil), DataDir: dir, MaxRetries: 3,
 		Sections: map[string]json.RawMessage{"telegram": section(map[string]any{"apiBase": fake.URL()})},
 		Client:   func(string) (*http.Client, error) { return &http.Client{Transport: fake.Transport()}, nil },
 	})
