@@ -115,7 +115,7 @@ func (g *Gateway) channelOptions(a *App) channel.Options {
 	return channel.Options{
 		Queue: g.door(), Factories: g.factories(), Sections: g.sections(a.Config),
 		Defaults:   channel.Filters{SendProgress: cfg.SendProgress, SendToolHints: cfg.SendToolHints, ShowReasoning: cfg.ShowReasoning},
-		MaxRetries: cfg.SendMaxRetries, Store: State(a.Config, g.log), DataDir: a.Config.DataDir, Kept: []string{sentFiles, "api"}, Pairing: filepath.Join(a.Config.DataDir, "pairing.json"),
+		MaxRetries: cfg.SendMaxRetries, Store: State(a.Config, g.log), DataDir: a.Config.DataDir, Kept: []string{sentFiles, "api"},
 		Client: channelClient, Fetch: channelFetch,
 		Transcribe: g.transcribe, Commands: commands(), Redact: a.safety.secrets.Redact, Log: g.log, Now: g.o.Now,
 	}

@@ -51,7 +51,6 @@ type Options struct {
 	DataDir    string
 	MediaDir   string   // "" is media below DataDir
 	Kept       []string // further folders of MediaDir that old files are removed from
-	Pairing    string   // file; "" is pairing.json in DataDir
 
 	Client     func(proxy string) (*http.Client, error)
 	Fetch      func() (*http.Client, error)
@@ -100,11 +99,8 @@ func NewManager(o Options) (*Manager, error) {
 	if o.MediaDir == "" {
 		o.MediaDir = datadir.Media.In(o.DataDir)
 	}
-	if o.Pairing == "" {
-		o.Pairing = datadir.Pairing.In(o.DataDir)
-	}
 	m := &Manager{o: o, slots: map[string]*slot{}, requests: make(chan applyRequest)}
-	m.pairing = OpenPairing(o.Pairing, o.Now, o.Log)
+	m.pairing = OpenPairing(o.Store, o.Now, o.Log)
 	for name, section := range o.Sections {
 		m.slots[name] = m.build(name, section)
 	}
