@@ -32,6 +32,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/session/search"
 	"github.com/nanobot-go/nanobot/internal/skill"
+	"github.com/nanobot-go/nanobot/internal/store"
 	"github.com/nanobot-go/nanobot/internal/tool"
 	"github.com/nanobot-go/nanobot/internal/tool/mcp"
 	"github.com/nanobot-go/nanobot/internal/tool/shell"
@@ -90,6 +91,7 @@ type App struct {
 	Notes     []string // what the user should know about this start
 	Exec      string   // how commands are contained, for status
 
+	state    store.Store                                  // of the data folder
 	gateway  bool                                         // whose schedule runs Dream
 	begin    func()                                       // starts the agent for KeepTime
 	say      func(ctx context.Context, text string) error // shows something in the chat of KeepTime; nil: there is none
@@ -165,7 +167,7 @@ func load(o *Options) (*App, error) {
 	if o.figures == nil {
 		o.figures = &figures{embedded: o.UseModel != nil}
 	}
-	a := &App{Config: loaded, log: o.Log, gateway: o.Link.inGateway(), figures: o.figures}
+	a := &App{Config: loaded, state: State(loaded, o.Log), log: o.Log, gateway: o.Link.inGateway(), figures: o.figures}
 	a.Workspace, err = workspaceOf(o.Workspace, loaded)
 	return a, err
 }
@@ -177,7 +179,7 @@ func (a *App) settle(ctx context.Context, o Options) error {
 		ledger:   openLedger(a.Config, o.Log, a.figures.call),
 		prices:   ledger.NewPrices(PricesFile(a.Config), o.Log),
 		windows:  local.NewWindows(local.Options{Getenv: lookup(o.Env)}),
-		breakers: llm.NewBreakers(llm.BreakersOptions{Path: datadir.Breakers.In(a.Config.DataDir), Log: o.Log}),
+		breakers: llm.NewBreakers(llm.BreakersOptions{Store: a.state, Log: o.Log}),
 	}
 	notes, err := a.models.settle(ctx)
 	a.Notes = append(a.Notes, notes...)
