@@ -73,7 +73,7 @@ type Options struct {
 	figures *figures           // nil: of its own
 	secrets *httpsafe.Registry // the credentials in use
 
-	acceptIn string         // AcceptMCP: the file that remembers what was accepted
+	acceptIn store.Store    // AcceptMCP: what remembers what was accepted
 	loaded   *config.Loaded // instead of what the file says now
 }
 

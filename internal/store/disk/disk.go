@@ -197,6 +197,9 @@ func (s *Store) Put(ctx context.Context, name string, data []byte, old store.Ver
 			return now, nil // it need not make the disk work
 		}
 	}
+	if err := s.tighten(filepath.Dir(p)); err != nil {
+		return store.Missing, err
+	}
 	write := diskio.WriteFile
 	if !sync {
 		write = replaceSoon
@@ -205,6 +208,16 @@ func (s *Store) Put(ctx context.Context, name string, data []byte, old store.Ver
 		return store.Missing, err
 	}
 	return version(data), nil
+}
+
+// tighten makes a folder of documents the owner's alone: it may be older than
+// this program, and documents hold credentials.
+func (s *Store) tighten(dir string) error {
+	fi, err := os.Stat(dir)
+	if err != nil || dir == filepath.Clean(s.root) || fi.Mode().Perm()&0o077 == 0 {
+		return nil //nolint:nilerr // a missing one is made with the right mode
+	}
+	return os.Chmod(dir, 0o700) //nolint:gosec // a folder needs the x
 }
 
 // inFolder does something in the folder of a path, which is made when missing.
