@@ -200,14 +200,14 @@ func (a *App) build(ctx context.Context, o Options) error {
 	}
 	var set *tool.Set
 	skills := skill.Options{
-		Workspace: a.Workspace, Disabled: def.DisabledSkills, Log: o.Log, Getenv: lookup(o.Env), Ledger: SkillLedger(a.Config), Foreign: a.foreign,
+		Workspace: a.Workspace, Disabled: def.DisabledSkills, Log: o.Log, Getenv: lookup(o.Env), Ledger: a.state, Foreign: a.foreign,
 		HasTool: func(name string) bool {
 			_, ok := set.Get(name)
 			return ok || name == "my" && a.Config.Config.Tools.My.Enable
 		},
 	}
 	a.Skills = skill.Open(skills)
-	skills.Workspace, skills.Ledger, skills.Foreign = "", "", nil // guests have those that everybody has
+	skills.Workspace, skills.Ledger, skills.Foreign = "", nil, nil // guests have those that everybody has
 	guestSkills := skill.Open(skills)
 	set, media, err := a.tools(o) //nolint:contextcheck // what commands need begins with the first one and ends with the app
 	if err != nil {
@@ -384,6 +384,3 @@ func lookup(env []string) func(string) string {
 		return ""
 	}
 }
-
-// SkillLedger is the record of skills that were installed.
-func SkillLedger(l *config.Loaded) string { return datadir.Skills.In(l.DataDir) }

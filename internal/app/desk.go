@@ -31,7 +31,7 @@ func (g *Gateway) house(ctx context.Context) (webui.House, error) {
 	return webui.House{
 		Workspace: a.Workspace, Sessions: a.Sessions, Schedule: a.Schedule, Skills: a.Skills, Jail: a.safety.jail,
 		Disabled: a.Config.Config.Agents.Defaults.DisabledSkills,
-		Place:    skill.Place{Workspace: a.Workspace, Ledger: SkillLedger(a.Config)},
+		Place:    skill.Place{Workspace: a.Workspace, Ledger: a.state},
 		Running:  a.Agent.BusyWith, Delete: a.DeleteSession, Redact: a.safety.secrets.Redact,
 		Context: func(ctx context.Context, key string) (any, error) { return a.Agent.Context(ctx, key) },
 	}, nil

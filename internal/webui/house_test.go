@@ -14,6 +14,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/schedule"
 	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/skill"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 	"github.com/nanobot-go/nanobot/internal/webui"
 )
 
@@ -48,7 +49,7 @@ func newHome(t *testing.T) *home {
 	jail, err := diskio.OpenJail(diskio.JailOptions{Workspace: ws, Restrict: true, Protected: []string{secret}})
 	must(t, err)
 	t.Cleanup(func() { must(t, jail.Close()) })
-	place := skill.Place{Workspace: ws, Ledger: filepath.Join(data, "skills.json")}
+	place := skill.Place{Workspace: ws, Ledger: disk.Open(data, nil)}
 	h := &home{busy: map[string]bool{}}
 	h.House = webui.House{
 		Workspace: ws, Sessions: st, Schedule: sched, Jail: jail, Place: place,
