@@ -21,7 +21,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/daemon"
-	"github.com/nanobot-go/nanobot/internal/datadir"
+	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/schedule"
 	"github.com/nanobot-go/nanobot/internal/session"
@@ -305,7 +305,7 @@ func (g *Gateway) watchConfig(ctx context.Context) {
 		dirs = append(dirs, filepath.Dir(at)) // people keep the file elsewhere and link to it
 	}
 	g.background.Go(func() {
-		err := schedule.Watch(ctx, dirs, func() {
+		err := diskio.Watch(ctx, dirs, func() {
 			select {
 			case changed <- struct{}{}:
 			default:

@@ -61,7 +61,7 @@ func takeOver(loaded *config.Loaded, store *session.Store, o Options) error {
 	var entries int
 
 	err := w.Once(kindJobs, o.Now(), func() error {
-		s, err := schedule.Open(schedule.Options{Dir: schedule.Dir(loaded.DataDir, w.ID), Workspace: w.Path, Now: o.Now, Log: o.Log})
+		s, err := schedule.Open(schedule.Options{State: schedule.Place(State(loaded, o.Log), w.ID), Workspace: w.Path, Now: o.Now, Log: o.Log})
 		if err != nil {
 			return err
 		}

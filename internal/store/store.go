@@ -80,7 +80,8 @@ type Store interface {
 	// Docs lists the documents of a folder, in the order of their names.
 	Docs(ctx context.Context, dir string) iter.Seq2[Info, error]
 
-	// Stat describes a log or a document without reading it.
+	// Stat describes a log or a document without reading it. A lock that is
+	// held exists, too.
 	Stat(ctx context.Context, name string) (Info, error)
 	// Remove deletes a log or a document; it may be missing.
 	Remove(ctx context.Context, name string) error
@@ -92,6 +93,9 @@ type Store interface {
 	// The death of the holder releases it.
 	Lock(ctx context.Context, name string) (release func() error, err error)
 
+	// Watch calls changed whenever something happens in one of the folders,
+	// until the context ends. The first call says that watching has begun.
+	Watch(ctx context.Context, dirs []string, changed func()) error
 	// Wake says when somebody must look at this place; zero is never.
 	Wake(ctx context.Context, at time.Time) error
 	// Lost is closed when the place belongs to another process.
@@ -182,6 +186,14 @@ func (u *under) Where(name string) string { return u.Store.Where(u.name(name)) }
 
 func (u *under) Lock(ctx context.Context, name string) (func() error, error) {
 	return u.Store.Lock(ctx, u.name(name))
+}
+
+func (u *under) Watch(ctx context.Context, dirs []string, changed func()) error {
+	full := make([]string, len(dirs))
+	for i, dir := range dirs {
+		full[i] = u.name(dir)
+	}
+	return u.Store.Watch(ctx, full, changed)
 }
 
 func (u *under) Close() error { return nil }

@@ -50,6 +50,21 @@ func WaitLock(ctx context.Context, s Store, name string, patience time.Duration)
 	}
 }
 
+// Holder says which process holds a lock.
+func Holder(ctx context.Context, s Store, name string) (pid int, held bool) {
+	if i, err := s.Stat(ctx, name); err != nil || !i.Exists() {
+		return 0, false
+	}
+	release, err := s.Lock(ctx, name)
+	if by, locked := errors.AsType[*LockedError](err); locked {
+		return by.PID, true
+	}
+	if err == nil {
+		_ = release() // what a process that died left is gone now
+	}
+	return 0, false
+}
+
 // wait lets about so much time pass, so that those who wait do not meet again.
 func wait(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d/2 + rand.N(d)) //nolint:gosec // it only spreads those who wait

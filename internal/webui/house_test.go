@@ -41,7 +41,7 @@ func newHome(t *testing.T) *home {
 	must(t, err)
 	t.Cleanup(func() { must(t, st.Close()) })
 	sched, err := schedule.Open(schedule.Options{
-		Dir: filepath.Join(data, "cron"), Location: time.UTC, Now: noon,
+		State: disk.Open(filepath.Join(data, "cron"), nil), Location: time.UTC, Now: noon,
 		System: []schedule.System{{ID: "dream", Name: "dream", Timing: schedule.Every(time.Hour)}},
 	})
 	must(t, err)
@@ -128,8 +128,8 @@ func (h *home) write(t *testing.T, name, content string) {
 
 func (h *home) writeJobs(t *testing.T, content string) {
 	t.Helper()
-	must(t, os.MkdirAll(h.Schedule.Dir, 0o755))
-	must(t, os.WriteFile(filepath.Join(h.Schedule.Dir, "jobs.json"), []byte(content), 0o600))
+	must(t, os.MkdirAll(h.Schedule.State.Where(""), 0o755))
+	must(t, os.WriteFile(filepath.Join(h.Schedule.State.Where(""), "jobs.json"), []byte(content), 0o600))
 }
 
 func TestCommandsAndWorkspaces(t *testing.T) {

@@ -353,6 +353,23 @@ func sameContent(p string, want io.Reader) (bool, error) {
 	}
 }
 
+// Watch hears of changes from the operating system. Folders that are missing
+// are made.
+func (s *Store) Watch(ctx context.Context, dirs []string, changed func()) error {
+	paths := make([]string, len(dirs))
+	for i, dir := range dirs {
+		p, err := s.path(path.Join(".", dir))
+		if err == nil {
+			err = diskio.MkdirAll(p, 0o700)
+		}
+		if err != nil {
+			return err
+		}
+		paths[i] = p
+	}
+	return diskio.Watch(ctx, paths, changed)
+}
+
 // Wake does nothing: this process is there.
 func (s *Store) Wake(context.Context, time.Time) error { return nil }
 

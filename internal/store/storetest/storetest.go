@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -41,6 +42,7 @@ func Run(t *testing.T, open Open) {
 		"waiting for a lock":  testWaitLock,
 		"cursor":              testCursor,
 		"under a folder":      testUnder,
+		"watching":            testWatch,
 		"life":                testLife,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -421,6 +423,18 @@ func testLocks(r *rig) {
 		}
 		r.must(again())
 	}
+	if _, held := store.Holder(r.ctx, r.Store, "d/none.lock"); held {
+		r.Error("a lock that nobody took is held")
+	}
+	release, err := r.Lock(r.ctx, "d/x.lock")
+	r.must(err)
+	if pid, held := store.Holder(r.ctx, r.open(), "d/x.lock"); !held || pid != os.Getpid() {
+		r.Errorf("the lock is held by %d, %v", pid, held)
+	}
+	r.must(release())
+	if _, held := store.Holder(r.ctx, r.open(), "d/x.lock"); held {
+		r.Error("a lock that was released is held")
+	}
 	var all []func() error
 	for i := range 200 {
 		release, err := r.Lock(r.ctx, fmt.Sprintf("many/%d", i))
@@ -536,6 +550,25 @@ func testUnder(r *rig) {
 	if _, v, err := part.Doc(r.ctx, "d.json"); err != nil || v != store.Missing {
 		r.Errorf("%q, %v", v, err)
 	}
+}
+
+func testWatch(r *rig) {
+	ctx, cancel := context.WithCancel(r.ctx)
+	defer cancel()
+	heard, done := make(chan struct{}, 1000), make(chan error, 1)
+	part := store.Under(r.Store, "cron")
+	go func() { done <- part.Watch(ctx, []string{"", "inbox"}, func() { heard <- struct{}{} }) }()
+	<-heard
+	for _, name := range []string{"cron/jobs.json", "cron/inbox/1.json"} {
+		for len(heard) > 0 {
+			<-heard
+		}
+		_, err := r.open().Put(r.ctx, name, []byte("{}"), store.Any, true)
+		r.must(err)
+		<-heard
+	}
+	cancel()
+	r.must(<-done)
 }
 
 func testLife(r *rig) {
