@@ -79,8 +79,6 @@ var byPathAllowed = map[string]string{
 	"internal/channel/deliver.go":             "looks at files to send, which are copies in the data folder",
 	"internal/channel/email/send.go":          "sends copies in the data folder",
 	"internal/channel/media.go":               "keeps received files in the data folder",
-	"internal/channel/pairing.go":             "keeps pairings in the data folder",
-	"internal/channel/state.go":               "keeps the state of channels in the data folder",
 	"internal/channel/telegram/file.go":       "sends copies in the data folder",
 	"internal/channel/websocket/media.go":     "sends copies in the data folder",
 	"internal/channel/websocket/receive.go":   "removes received files in the data folder",
@@ -124,10 +122,6 @@ var byPathAllowed = map[string]string{
 
 	"internal/runner/offload.go": "keeps results of tools in the data folder",
 
-	"internal/schedule/guest.go":   "keeps jobs in the data folder",
-	"internal/schedule/run.go":     "keeps jobs in the data folder",
-	"internal/schedule/store.go":   "keeps jobs in the data folder",
-	"internal/schedule/trigger.go": "keeps triggers in the data folder",
 	"internal/schedule/import.go":  "keeps jobs in the data folder and removes those of an older data folder; the workspace goes through a tree",
 
 	"internal/session/archive.go":         "keeps conversations in the data folder",
@@ -150,15 +144,12 @@ var byPathAllowed = map[string]string{
 	"internal/skill/archive.go":  "reads an archive that the user names",
 	"internal/skill/bundle.go":   "looks at what the user names; the content goes through a tree",
 	"internal/skill/install.go":  "keeps the ledger in the data folder and makes the workspace itself",
-	"internal/skill/ledger.go":   "keeps the ledger in the data folder",
 	"internal/skill/scaffold.go": "makes the workspace itself",
 
 	"internal/tool/approve/file.go":     "finds the name behind links to judge it; it opens nothing",
 	"internal/tool/files/patch.go":      "finds the name behind links to compare it; it opens nothing",
 	"internal/tool/files/read.go":       "finds the name behind links to judge it; the jail opens",
 	"internal/tool/image/store.go":      "keeps pictures in the data folder",
-	"internal/tool/mcp/oauth_store.go":  "keeps tokens in the data folder",
-	"internal/tool/mcp/pins.go":         "keeps descriptions in the data folder",
 	"internal/tool/mcp/process_unix.go": "reads /proc",
 	"internal/tool/mcp/result.go":       "keeps results in the data folder",
 	"internal/tool/shell/paths.go":      "finds the names behind links in a command to judge them; it opens nothing",

@@ -107,6 +107,6 @@ func Account(l *config.Loaded, name string, o Options) (*signin.Account, error) 
 		home = getenv("USERPROFILE")
 	}
 	return signin.New(name, signin.Options{
-		Store: store.Under(State(l, o.Log), "auth"), Home: home, Getenv: getenv, Client: client, Version: o.Version, Log: o.Log, BaseURL: p.APIBase,
+		Store: store.Under(State(l, o.Log), string(datadir.Auth)), Home: home, Getenv: getenv, Client: client, Version: o.Version, Log: o.Log, BaseURL: p.APIBase,
 	})
 }

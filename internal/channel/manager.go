@@ -309,7 +309,7 @@ func (s *slot) make(factory Factory) (ch Channel, err error) {
 	}
 	return factory(Deps{
 		Name: s.name, Gate: s.gate, Media: &MediaStore{Dir: filepath.Join(o.MediaDir, SafeName(s.name)), Max: limit},
-		State: OpenState(o.Store, "channels/"+SafeName(s.name)+".json"),
+		State: OpenState(o.Store, string(datadir.Channels)+"/"+SafeName(s.name)+".json"),
 		Ready: s.ready, Client: o.Client, Fetch: o.Fetch, Transcribe: o.Transcribe, Commands: o.Commands, Shown: s.wish(), Known: known, Log: s.log, Now: o.Now,
 	}, s.section)
 }

@@ -21,10 +21,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/store"
 )
 
-const pairingName = "pairing.json"
+const pairingName = string(datadir.Pairing)
 
 // Limits of pairing.
 const (

@@ -12,7 +12,6 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/channel"
-	"github.com/nanobot-go/nanobot/internal/datadir"
 )
 
 func (c *command) pairingCommand() *cobra.Command {

@@ -4,10 +4,11 @@ import (
 	"context"
 	"encoding/json"
 
+	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/store"
 )
 
-const breakerName = "run/breakers.json"
+const breakerName = string(datadir.Breakers)
 
 // breakerFile is the document. Processes that run side by side write it in
 // turn, each keeping what others changed later than itself.

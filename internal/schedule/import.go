@@ -388,4 +388,6 @@ func (s *Store) accept(ctx context.Context) error {
 }
 
 // Place is the part of a store that holds the jobs of a workspace.
-func Place(s store.Store, workspaceID string) store.Store { return store.Under(s, "cron", workspaceID) }
+func Place(s store.Store, workspaceID string) store.Store {
+	return store.Under(s, string(datadir.Cron), workspaceID)
+}

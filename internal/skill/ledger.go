@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/store"
 )
@@ -38,8 +39,8 @@ type ledger struct {
 }
 
 const (
-	ledgerName = "skills.json"      // the document
-	ledgerLock = "skills.json.lock" // held while skills are installed or removed
+	ledgerName = string(datadir.Skills) // the document
+	ledgerLock = ledgerName + ".lock"   // held while skills are installed or removed
 )
 
 // readLedger reads the record; without a store there is none.

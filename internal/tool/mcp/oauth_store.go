@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/store"
 )
 
@@ -78,7 +79,7 @@ type oauthPlace struct {
 type oauthStore struct{ store store.Store }
 
 // oauthName is the document of a store.
-const oauthName = "auth/mcp.json"
+const oauthName = string(datadir.MCPTokens)
 
 // oauthLockWait bounds the wait for another process.
 const oauthLockWait = 15 * time.Second

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/store"
 )
 
@@ -28,7 +29,7 @@ type pins struct {
 }
 
 // pinsName is the document of a store.
-const pinsName = "run/mcp-tools.json"
+const pinsName = string(datadir.MCPTools)
 
 // pin is what is remembered of one server.
 type pin struct {
