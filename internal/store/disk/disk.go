@@ -93,7 +93,7 @@ func (s *Store) Docs(ctx context.Context, dir string) iter.Seq2[store.Info, erro
 
 func (s *Store) list(ctx context.Context, dir, suffix string) iter.Seq2[store.Info, error] {
 	return func(yield func(store.Info, error) bool) {
-		p, err := s.path(dir)
+		p, err := s.path(path.Join(".", dir)) // "" is the folder itself
 		if err != nil {
 			yield(store.Info{}, err)
 			return
@@ -239,7 +239,7 @@ func replaceSoon(p string, data []byte, perm fs.FileMode) error {
 		return err
 	}
 	_, err = f.Write(data)
-	if err == nil {
+	if err == nil && perm != 0o600 { // that of temporary files
 		err = f.Chmod(perm)
 	}
 	if err = errors.Join(err, f.Close()); err == nil {

@@ -260,6 +260,10 @@ func testList(r *rig) {
 	}
 	release, err := r.Lock(r.ctx, "d/some.lock")
 	r.must(err)
+	r.must(r.log(r.Store, "top.jsonl").Append(r.ctx, 0, []byte("1\n"), false))
+	if got := names(r, r.Logs(r.ctx, "")); got != "top.jsonl:2" {
+		r.Errorf("logs at the top: %q", got)
+	}
 	if got := names(r, r.open().Logs(r.ctx, "d")); got != "d/a.jsonl:2 d/b.jsonl:2" {
 		r.Errorf("logs: %q", got)
 	}
