@@ -41,7 +41,6 @@ var byPath = map[string][]string{
 // the reason why no path of a workspace reaches it. It changes in the commit
 // that changes the file.
 var byPathAllowed = map[string]string{
-	"internal/agent/subagent.go": "keeps subagents in the data folder",
 
 	"internal/app/firstlook.go": "notes in the data folder what was said once",
 	"internal/app/vault.go":     "keeps typed keys in the data folder",

@@ -290,8 +290,8 @@ func (a *App) subagents(o Options) agent.Subagents {
 		return agent.Subagents{}
 	}
 	return agent.Subagents{
-		Dir:  datadir.Subagents.In(a.Config.DataDir, filepath.Base(a.Sessions.Dir())),
-		Most: a.Config.Config.Agents.Defaults.MaxConcurrentSubagents,
+		Store: store.Under(a.state, string(datadir.Subagents), filepath.Base(a.Sessions.Dir())),
+		Most:  a.Config.Config.Agents.Defaults.MaxConcurrentSubagents,
 	}
 }
 
