@@ -22,6 +22,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/store"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 // ErrRestart ends a gateway that somebody asked to restart.
@@ -131,14 +133,14 @@ func NewGateway(ctx context.Context, o GatewayOptions) (*Gateway, error) {
 
 // open takes what only one gateway can have.
 func (g *Gateway) open(ctx context.Context, a *App) (err error) {
-	g.queue, err = journal.Open(datadir.Bus.In(a.Config.DataDir), journal.Options{Now: g.o.Now, Log: g.log})
+	g.queue, err = journal.Open(store.Under(State(a.Config, g.log), string(datadir.Bus)), journal.Options{Now: g.o.Now, Log: g.log})
 	locked, ok := errors.AsType[*diskio.LockedError](err)
 	if ok && g.o.Dry {
 		a.Notes = append(a.Notes, fmt.Sprintf("A gateway runs with %s already (process %d).", a.Config.DataDir, locked.PID))
 		if g.scratch, err = os.MkdirTemp("", "nanobot-dry-"); err != nil {
 			return err
 		}
-		g.queue, err = journal.Open(g.scratch, journal.Options{Now: g.o.Now, Log: g.log})
+		g.queue, err = journal.Open(disk.Open(g.scratch, g.log), journal.Options{Now: g.o.Now, Log: g.log})
 	} else if ok {
 		return fmt.Errorf("another gateway already works with %s: %w", a.Config.DataDir, locked)
 	}

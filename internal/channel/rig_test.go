@@ -190,7 +190,7 @@ func newRig(t *testing.T, platforms map[string]*platform, change ...func(*channe
 
 func (r *rig) begin() {
 	r.t.Helper()
-	q, err := journal.Open(r.dir+"/bus", journal.Options{})
+	q, err := journal.Open(disk.Open(r.dir+"/bus", nil), journal.Options{})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -256,7 +256,7 @@ func (r *rig) publish(outs ...bus.Outbound) {
 // undelivered counts what a new reader of channel a would get.
 func (r *rig) undelivered() (n int) {
 	r.t.Helper()
-	q, err := journal.Open(r.dir+"/bus", journal.Options{})
+	q, err := journal.Open(disk.Open(r.dir+"/bus", nil), journal.Options{})
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -107,7 +107,7 @@ type house struct {
 
 func (h *house) begin() {
 	h.t.Helper()
-	q, err := journal.Open(filepath.Join(h.dir, "bus"), journal.Options{})
+	q, err := journal.Open(disk.Open(filepath.Join(h.dir, "bus"), nil), journal.Options{})
 	if err != nil {
 		h.t.Fatal(err)
 	}

@@ -30,7 +30,7 @@ var (
 // that answers by the function.
 func house(t *testing.T, fake *telegramtest.Server, dir string, answer func(q bus.Queue, in bus.Inbound)) (stop func()) {
 	t.Helper()
-	q, err := journal.Open(dir+"/bus", journal.Options{})
+	q, err := journal.Open(disk.Open(dir+"/bus", nil), journal.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
