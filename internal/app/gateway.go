@@ -53,7 +53,7 @@ type Gateway struct {
 	secrets  *httpsafe.Registry
 	started  time.Time
 	notes    []string
-	queue    *journal.Journal
+	queue    queue
 	owner    *ownerChat
 	channels *channel.Manager
 	answers  atomic.Pointer[http.Handler] // health and the API, with the settings in use
@@ -133,20 +133,21 @@ func NewGateway(ctx context.Context, o GatewayOptions) (*Gateway, error) {
 
 // open takes what only one gateway can have.
 func (g *Gateway) open(ctx context.Context, a *App) (err error) {
-	g.queue, err = journal.Open(store.Under(State(a.Config, g.log), string(datadir.Bus)), journal.Options{Now: g.o.Now, Log: g.log})
+	j, err := journal.Open(store.Under(State(a.Config, g.log), string(datadir.Bus)), journal.Options{Now: g.o.Now, Log: g.log})
 	locked, ok := errors.AsType[*diskio.LockedError](err)
 	if ok && g.o.Dry {
 		a.Notes = append(a.Notes, fmt.Sprintf("A gateway runs with %s already (process %d).", a.Config.DataDir, locked.PID))
 		if g.scratch, err = os.MkdirTemp("", "nanobot-dry-"); err != nil {
 			return err
 		}
-		g.queue, err = journal.Open(disk.Open(g.scratch, g.log), journal.Options{Now: g.o.Now, Log: g.log})
+		j, err = journal.Open(disk.Open(g.scratch, g.log), journal.Options{Now: g.o.Now, Log: g.log})
 	} else if ok {
 		return fmt.Errorf("another gateway already works with %s: %w", a.Config.DataDir, locked)
 	}
 	if err != nil {
 		return err
 	}
+	g.queue = j
 	g.owner = &ownerChat{path: datadir.OwnerChat.In(a.Config.DataDir)}
 	if err := g.listen(ctx, a.Config.Config.Gateway); err != nil && g.o.Dry {
 		a.Notes = append(a.Notes, fmt.Sprintf("It could not start now: %v.", err))
