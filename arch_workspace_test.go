@@ -110,14 +110,6 @@ var byPathAllowed = map[string]string{
 	"internal/llm/record/load.go":   "reads a recording that the user names",
 	"internal/llm/record/record.go": "writes a recording that the user names",
 
-	"internal/memory/archive.go":          "keeps records in the data folder",
-	"internal/memory/dream.go":            "keeps its state in the data folder",
-	"internal/memory/dream_apply.go":      "keeps its journal in the data folder",
-	"internal/memory/dream_provenance.go": "keeps sources in the data folder",
-	"internal/memory/history_file.go":     "keeps the history in the data folder",
-	"internal/memory/history_import.go":   "keeps the history in the data folder; the workspace goes through a tree",
-	"internal/memory/history_mirror.go":   "keeps originals in the data folder; the workspace goes through a tree",
-	"internal/memory/history_foreign.go":  "keeps entries in the data folder; the workspace goes through a tree",
 
 	"internal/runner/offload.go": "keeps results of tools in the data folder",
 

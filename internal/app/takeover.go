@@ -77,7 +77,7 @@ func takeOver(loaded *config.Loaded, store *session.Store, o Options) error {
 	}
 
 	err = w.Once(memory.KindHistory, o.Now(), func() (err error) {
-		entries, err = memory.TakeOver(ctx, memory.HistoryOptions{Dir: memory.Dir(loaded.DataDir, store), Workspace: w.Path, Now: o.Now, Log: o.Log})
+		entries, err = memory.TakeOver(ctx, memory.HistoryOptions{Store: memory.Place(State(loaded, o.Log), store), Workspace: w.Path, Now: o.Now, Log: o.Log})
 		return err
 	})
 	if err != nil {

@@ -48,7 +48,8 @@ type Store struct {
 	mu      sync.Mutex
 	locks   map[string]*diskio.Locks // by folder
 	held    map[string]bool
-	resting []string // names of locks that were released, the oldest first
+	swept   map[string]bool // folders without what others left, see sweep
+	resting []string        // names of locks that were released, the oldest first
 }
 
 var _ store.Store = (*Store)(nil)
@@ -58,7 +59,7 @@ func Open(root string, log *slog.Logger) *Store {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Store{root: root, log: log, locks: map[string]*diskio.Locks{}, held: map[string]bool{}}
+	return &Store{root: root, log: log, locks: map[string]*diskio.Locks{}, held: map[string]bool{}, swept: map[string]bool{}}
 }
 
 // Where is the path of a name.
@@ -200,6 +201,7 @@ func (s *Store) Put(ctx context.Context, name string, data []byte, old store.Ver
 	if err := s.tighten(filepath.Dir(p)); err != nil {
 		return store.Missing, err
 	}
+	s.sweep(filepath.Dir(p))
 	write := diskio.WriteFile
 	if !sync {
 		write = replaceSoon
@@ -218,6 +220,27 @@ func (s *Store) tighten(dir string) error {
 		return nil //nolint:nilerr // a missing one is made with the right mode
 	}
 	return os.Chmod(dir, 0o700) //nolint:gosec // a folder needs the x
+}
+
+// litterAge is how old a temporary file is whose writer is certainly dead.
+const litterAge = time.Hour
+
+// sweep removes temporary files of processes that died while they wrote, once
+// per folder.
+func (s *Store) sweep(dir string) {
+	s.mu.Lock()
+	swept := s.swept[dir]
+	s.swept[dir] = true
+	s.mu.Unlock()
+	if swept {
+		return
+	}
+	old, _ := filepath.Glob(filepath.Join(dir, ".*.tmp-*")) // the pattern is sound
+	for _, p := range old {
+		if fi, err := os.Lstat(p); err == nil && time.Since(fi.ModTime()) > litterAge {
+			_ = os.Remove(p) // only litter
+		}
+	}
 }
 
 // inFolder does something in the folder of a path, which is made when missing.

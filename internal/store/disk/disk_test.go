@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -145,6 +146,9 @@ func TestNoLitter(t *testing.T) {
 	t.Parallel()
 	dir, ctx := t.TempDir(), t.Context()
 	s := disk.Open(dir, nil)
+	litter := filepath.Join(dir, ".x.json.tmp-1")
+	must(t, os.WriteFile(litter, nil, 0o600))
+	must(t, os.Chtimes(litter, time.Now(), time.Now().Add(-2*time.Hour)))
 	v, err := s.Put(ctx, "x.json", []byte("1"), store.Missing, true)
 	must(t, err)
 	_, err = s.Put(ctx, "x.json", []byte("2"), v, false)
