@@ -110,23 +110,18 @@ var byPathAllowed = map[string]string{
 	"internal/llm/record/load.go":   "reads a recording that the user names",
 	"internal/llm/record/record.go": "writes a recording that the user names",
 
-
 	"internal/runner/offload.go": "keeps results of tools in the data folder",
 
-	"internal/schedule/import.go":  "keeps jobs in the data folder and removes those of an older data folder; the workspace goes through a tree",
+	"internal/schedule/import.go": "keeps jobs in the data folder and removes those of an older data folder; the workspace goes through a tree",
 
 	"internal/session/archive.go":         "keeps conversations in the data folder",
 	"internal/session/copyback.go":        "makes the workspace itself; the copies go through a tree",
 	"internal/session/import.go":          "keeps conversations in the data folder; the workspace goes through a tree",
-	"internal/session/journal.go":         "keeps conversations in the data folder",
-	"internal/session/list.go":            "keeps conversations in the data folder",
-	"internal/session/recent.go":          "keeps conversations in the data folder",
 	"internal/session/search/database.go": "keeps the index in the data folder",
 	"internal/session/search/forget.go":   "keeps the index in the data folder",
 	"internal/session/search/list.go":     "keeps the index in the data folder",
 	"internal/session/search/search.go":   "keeps the index in the data folder",
 	"internal/session/search/source.go":   "reads conversations in the data folder",
-	"internal/session/session.go":         "keeps conversations in the data folder",
 	"internal/session/store.go":           "keeps conversations in the data folder",
 	"internal/session/workspace.go":       "keeps the identity of workspaces in the data folder and looks at the workspace itself",
 	"internal/session/migrate.go":         "removes its own temporary file in the data folder",

@@ -143,7 +143,7 @@ func TestServeTellsErrors(t *testing.T) {
 // past writes the beginning of a turn as an earlier process left it.
 func (h *house) past(end bool, turns ...[]session.Record) {
 	h.t.Helper()
-	st, err := session.Open(session.Options{DataDir: h.dir, Workspace: h.ws, Fsync: session.FsyncNever})
+	st, err := session.Open(session.Options{DataDir: h.dir, Store: disk.Open(h.dir, nil), Workspace: h.ws, Fsync: session.FsyncNever})
 	if err != nil {
 		h.t.Fatal(err)
 	}

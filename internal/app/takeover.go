@@ -37,7 +37,7 @@ func openSessions(loaded *config.Loaded, workspace string, o Options) (*session.
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	store, err := session.Open(session.Options{
-		DataDir: loaded.DataDir, Workspace: workspace, Secondary: !configured(loaded, workspace), Now: o.Now, Log: o.Log,
+		DataDir: loaded.DataDir, Store: State(loaded, o.Log), Workspace: workspace, Secondary: !configured(loaded, workspace), Now: o.Now, Log: o.Log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open sessions: %w", err)

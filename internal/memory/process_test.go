@@ -16,6 +16,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
 	"github.com/nanobot-go/nanobot/internal/session"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 const roleEnv = "NANOBOT_MEMORY_TEST_ROLE"
@@ -80,7 +81,7 @@ func TestRole(t *testing.T) {
 
 func openSession(t *testing.T, p place) *session.Session {
 	t.Helper()
-	st, err := session.Open(session.Options{DataDir: filepath.Join(p.dir, "data"), Workspace: p.ws})
+	st, err := session.Open(session.Options{DataDir: filepath.Join(p.dir, "data"), Store: disk.Open(filepath.Join(p.dir, "data"), nil), Workspace: p.ws})
 	must(t, err)
 	t.Cleanup(func() { must(t, st.Close()) })
 	s, err := st.Acquire(t.Context(), "cli:direct")
@@ -220,7 +221,7 @@ func TestKilledBetweenSummaryAndSession(t *testing.T) {
 	p := newPlace(t)
 	p.open(t)
 	func() {
-		st, err := session.Open(session.Options{DataDir: filepath.Join(p.dir, "data"), Workspace: p.ws})
+		st, err := session.Open(session.Options{DataDir: filepath.Join(p.dir, "data"), Store: disk.Open(filepath.Join(p.dir, "data"), nil), Workspace: p.ws})
 		must(t, err)
 		s, err := st.Acquire(t.Context(), "cli:direct")
 		must(t, err)

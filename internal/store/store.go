@@ -118,6 +118,9 @@ type Log interface {
 	// Sync makes what was appended survive a power loss. It does not hold up
 	// appends that happen meanwhile.
 	Sync(ctx context.Context) error
+	// Repair keeps half a line of a crash aside now instead of with the next
+	// write, and says how long it was.
+	Repair(ctx context.Context) (torn int64, err error)
 	// Replace puts other lines in place of a log that is at bytes long, or of
 	// any with a negative at. Others see the old or the new lines.
 	Replace(ctx context.Context, at int64, lines []byte) error

@@ -37,7 +37,7 @@ func must(tb testing.TB, err error) {
 func newHome(t *testing.T) *home {
 	t.Helper()
 	data, ws := t.TempDir(), t.TempDir()
-	st, err := session.Open(session.Options{DataDir: data, Workspace: ws, Fsync: session.FsyncNever, Now: noon})
+	st, err := session.Open(session.Options{DataDir: data, Store: disk.Open(data, nil), Workspace: ws, Fsync: session.FsyncNever, Now: noon})
 	must(t, err)
 	t.Cleanup(func() { must(t, st.Close()) })
 	sched, err := schedule.Open(schedule.Options{

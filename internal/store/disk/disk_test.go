@@ -36,7 +36,7 @@ func must(t *testing.T, err error) {
 // only read, and is kept aside by the next write.
 func TestTornLine(t *testing.T) {
 	t.Parallel()
-	for _, how := range []string{"append", "replace"} {
+	for _, how := range []string{"append", "replace", "repair"} {
 		for _, before := range []string{"", "one\n"} {
 			dir, ctx := t.TempDir(), t.Context()
 			path := filepath.Join(dir, "x.jsonl")
@@ -50,9 +50,15 @@ func TestTornLine(t *testing.T) {
 			if data, _ := os.ReadFile(path); string(data) != before+`{"torn":` {
 				t.Fatalf("looking at a log changed it to %q", data)
 			}
-			if how == "append" {
+			switch how {
+			case "repair":
+				if torn, err := l.Repair(ctx); err != nil || torn != 8 {
+					t.Errorf("%d bytes, %v", torn, err)
+				}
+				fallthrough
+			case "append":
 				must(t, l.Append(ctx, info.Size, []byte("two\n"), true))
-			} else {
+			default:
 				must(t, l.Replace(ctx, info.Size, []byte(before+"two\n")))
 			}
 			if data, _ := os.ReadFile(path); string(data) != before+"two\n" {

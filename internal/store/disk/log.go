@@ -270,6 +270,30 @@ func (l *logFile) repair() error {
 	return nil
 }
 
+// Repair keeps half a line aside, if there is one, and removes a new log that
+// never got its name.
+func (l *logFile) Repair(ctx context.Context) (torn int64, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	defer l.rest()
+	if err := l.look(); err != nil || !l.info.Exists() {
+		return 0, err
+	}
+	tmp := l.path + suffixTemp
+	_, left := os.Lstat(tmp)
+	if l.size == l.info.Size && left != nil {
+		return 0, nil
+	}
+	if err := l.lock(ctx, false); err != nil {
+		return 0, err
+	}
+	if left == nil {
+		_ = os.Remove(tmp) // whoever replaces the log holds its lock: this one died
+	}
+	torn = l.size - l.info.Size
+	return torn, errors.Join(l.repair(), diskio.UnlockOpen(l.f))
+}
+
 // Sync waits for the disk, without the lock of this log.
 func (l *logFile) Sync(context.Context) error {
 	l.mu.Lock()
