@@ -19,9 +19,8 @@ const module = "github.com/nanobot-go/nanobot"
 // exact name beats a glob. The data is policy: it changes in a commit of its
 // own with a decision record, never to make a build pass.
 var layers = []string{
-	"internal/sandbox/launcher",
 	"internal/datadir internal/diskio internal/httpsafe internal/text internal/markdown internal/document internal/sandbox",
-	"internal/store",
+	"internal/store internal/keyring",
 	"internal/bus internal/llm internal/config internal/daemon internal/gitstore internal/origin internal/store/*",
 	"internal/tool",
 	"internal/bus/* internal/llm/* internal/tool/*",
@@ -31,6 +30,8 @@ var layers = []string{
 	"internal/channel internal/api internal/webui internal/tui",
 	"internal/channel/* internal/backup",
 	"internal/app",
+	"internal/gateway",
+	"internal/doctor",
 	".",
 	"internal/cli",
 	"cmd/*",

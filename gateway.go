@@ -7,12 +7,12 @@ import (
 	"net/http"
 	"sync"
 
-	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/gateway"
 )
 
 // ErrRestart is returned by Serve when somebody asked for /restart in a chat.
-var ErrRestart = app.ErrRestart
+var ErrRestart = gateway.ErrRestart
 
 // Gateway is an agent that runs for months: it connects to chat platforms,
 // works through the schedule and answers HTTP. What comes in by a platform is
@@ -22,7 +22,7 @@ var ErrRestart = app.ErrRestart
 // It takes ownership of its data folder: one gateway at a time. A Gateway is
 // safe for concurrent use.
 type Gateway struct {
-	gateway *app.Gateway
+	gateway *gateway.Gateway
 	ready   chan struct{} // closed once everything runs
 	begin   sync.Once     // Serve or Close, whoever comes first
 }
@@ -32,7 +32,7 @@ type Gateway struct {
 // configuration that can be done without and is wrong is left out; Problems
 // names it.
 func NewGateway(ctx context.Context, opts ...Option) (*Gateway, error) {
-	g, err := app.NewGateway(ctx, options(opts))
+	g, err := gateway.New(ctx, options(opts))
 	if err != nil {
 		return nil, explained(err)
 	}

@@ -54,7 +54,7 @@ func (c Cron) List(ctx context.Context) ([]Job, error) {
 }
 
 // Add checks a draft and keeps it.
-func (c Cron) Add(ctx context.Context, d JobDraft) (JobAdded, error) { //nolint:gocritic // plain data travels by value
+func (c Cron) Add(ctx context.Context, d JobDraft) (JobAdded, error) {
 	a, err := c.open(ctx)
 	if err != nil {
 		return JobAdded{}, err

@@ -25,6 +25,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/agent"
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/doctor"
+	"github.com/nanobot-go/nanobot/internal/gateway"
 	"github.com/nanobot-go/nanobot/internal/runner"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
@@ -133,10 +135,13 @@ func New(ctx context.Context, opts ...Option) (*Bot, error) {
 	return &Bot{app: a, o: o, stop: stop, parent: ctx, done: make(chan struct{})}, nil
 }
 
-func options(opts []Option) app.GatewayOptions {
-	o := app.GatewayOptions{Options: app.Options{Env: os.Environ(), Version: Version()}}
+func options(opts []Option) gateway.Options {
+	o := gateway.Options{Options: app.Options{Env: os.Environ(), Version: Version()}}
 	for _, opt := range opts {
 		opt(&o)
+	}
+	if about := o.Options; o.Doctor == nil {
+		o.Doctor = func(ctx context.Context) string { return doctor.Checkup(ctx, about).Text() }
 	}
 	return o
 }

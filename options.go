@@ -6,85 +6,85 @@ import (
 	"runtime/debug"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/gateway"
 )
 
 // Option configures a Bot or a Gateway.
-type Option func(*app.GatewayOptions)
+type Option func(*gateway.Options)
 
 // WithConfigFile reads another file than ~/.nanobot/config.json. It must exist.
 func WithConfigFile(path string) Option {
-	return func(o *app.GatewayOptions) { o.Config.Path = path }
+	return func(o *gateway.Options) { o.Config.Path = path }
 }
 
 // WithSetting overrides one setting, stronger than file and environment, e.g.
 // WithSetting("agents.defaults.temperature", "0.5").
 func WithSetting(path, value string) Option {
-	return func(o *app.GatewayOptions) {
+	return func(o *gateway.Options) {
 		o.Config.Overrides = append(o.Config.Overrides, config.Override{Path: path, Value: value})
 	}
 }
 
 // WithWorkspace sets the folder the agent works in.
-func WithWorkspace(dir string) Option { return func(o *app.GatewayOptions) { o.Workspace = dir } }
+func WithWorkspace(dir string) Option { return func(o *gateway.Options) { o.Workspace = dir } }
 
 // WithModelName chooses a model by name, with an optional provider/ prefix.
-func WithModelName(name string) Option { return func(o *app.GatewayOptions) { o.Model = name } }
+func WithModelName(name string) Option { return func(o *gateway.Options) { o.Model = name } }
 
 // WithModel uses a model implementation of your own.
-func WithModel(m Model) Option { return func(o *app.GatewayOptions) { o.UseModel = m } }
+func WithModel(m Model) Option { return func(o *gateway.Options) { o.UseModel = m } }
 
 // WithTools adds tools.
 func WithTools(tools ...Tool) Option {
-	return func(o *app.GatewayOptions) { o.Tools = append(o.Tools, tools...) }
+	return func(o *gateway.Options) { o.Tools = append(o.Tools, tools...) }
 }
 
 // WithoutBuiltinTools leaves out file access and commands.
-func WithoutBuiltinTools() Option { return func(o *app.GatewayOptions) { o.NoBuiltins = true } }
+func WithoutBuiltinTools() Option { return func(o *gateway.Options) { o.NoBuiltins = true } }
 
 // WithHooks observes every turn. Hooks are called in order and isolated from each other.
 func WithHooks(h ...Hooks) Option {
-	return func(o *app.GatewayOptions) { o.Hooks = append(o.Hooks, h...) }
+	return func(o *gateway.Options) { o.Hooks = append(o.Hooks, h...) }
 }
 
 // WithEnv replaces the process environment, in the form of os.Environ.
-func WithEnv(env []string) Option { return func(o *app.GatewayOptions) { o.Env = env } }
+func WithEnv(env []string) Option { return func(o *gateway.Options) { o.Env = env } }
 
 // WithLogger sends logs somewhere; by default they are dropped.
-func WithLogger(log *slog.Logger) Option { return func(o *app.GatewayOptions) { o.Log = log } }
+func WithLogger(log *slog.Logger) Option { return func(o *gateway.Options) { o.Log = log } }
 
 // WithRecording writes the model's traffic and the results of tools to a file,
 // credentials removed, for nanobot replay.
-func WithRecording(file string) Option { return func(o *app.GatewayOptions) { o.Record = file } }
+func WithRecording(file string) Option { return func(o *gateway.Options) { o.Record = file } }
 
 // WithClock replaces time.Now, for simulations.
 func WithClock(now func() time.Time) Option {
-	return func(o *app.GatewayOptions) { o.Now = now }
+	return func(o *gateway.Options) { o.Now = now }
 }
 
 // WithDeliver gets what is said in turns that no message asked for, such as the
 // result of a subagent. It must not block. A Gateway has chats for that and does
 // not call it.
-func WithDeliver(f func(Event)) Option { return func(o *app.GatewayOptions) { o.Deliver = f } }
+func WithDeliver(f func(Event)) Option { return func(o *gateway.Options) { o.Deliver = f } }
 
 // WithReminders makes KeepTime of a Bot run the jobs of these chats; their
 // replies go to WithDeliver. A Gateway runs all jobs anyway.
 func WithReminders(chats func(Route) bool) Option {
-	return func(o *app.GatewayOptions) { o.Reminders = chats }
+	return func(o *gateway.Options) { o.Reminders = chats }
 }
 
 // WithRestart is called after a user asked for /restart. A Gateway does not call
 // it: there Serve returns ErrRestart.
 func WithRestart(f func(Route)) Option {
-	return func(o *app.GatewayOptions) { o.Restart = func(r bus.Route) { f(r) } }
+	return func(o *gateway.Options) { o.Restart = func(r bus.Route) { f(r) } }
 }
 
 // WithListen makes a Gateway listen on another address than the configured one,
 // such as 127.0.0.1:0.
 func WithListen(addr string) Option {
-	return func(o *app.GatewayOptions) { o.Listen = addr }
+	return func(o *gateway.Options) { o.Listen = addr }
 }
 
 // WithoutListener opens no port: your program serves Gateway.Handler.
@@ -92,14 +92,14 @@ func WithoutListener() Option { return WithListen("-") }
 
 // WithoutChannels leaves all chat platforms of a Gateway off.
 func WithoutChannels() Option {
-	return func(o *app.GatewayOptions) { o.NoChannels = true }
+	return func(o *gateway.Options) { o.NoChannels = true }
 }
 
 // WithChannel teaches a Gateway another chat platform. It is switched on like
 // all others, by a section channels.NAME in the configuration or by
 // WithSetting("channels.NAME.enabled", "true").
 func WithChannel(name string, f ChannelFactory) Option {
-	return func(o *app.GatewayOptions) {
+	return func(o *gateway.Options) {
 		o.Channels = maps.Clone(o.Channels)
 		if o.Channels == nil {
 			o.Channels = map[string]ChannelFactory{}

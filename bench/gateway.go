@@ -257,7 +257,7 @@ func (b *bench) gateways() error {
 		}
 		g.stop()
 	}
-	b.add("gateway: exec to ready (median)", ms(median(ready)), "", "<= 10 ms", median(ready) <= 10*time.Millisecond)
+	b.add("gateway: exec to ready (median)", ms(median(ready)), "", fmt.Sprint("<= ", b.budget.GatewayReady.time()), median(ready) <= b.budget.GatewayReady.time())
 	return b.idle(dir, conf)
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
+	daemon "github.com/nanobot-go/nanobot/internal/gateway"
 )
 
 func TestMain(m *testing.M) {
@@ -69,7 +70,7 @@ func serveGateway(b *testing.B, m *model) *gateway {
 	if err != nil {
 		b.Fatal(err)
 	}
-	gw, err := app.NewGateway(b.Context(), app.GatewayOptions{Listen: "127.0.0.1:0", Options: app.Options{
+	gw, err := daemon.New(b.Context(), daemon.Options{Listen: "127.0.0.1:0", Options: app.Options{
 		Config: config.Options{Path: conf, Home: dir}, Env: env(dir),
 	}})
 	if err != nil {

@@ -20,8 +20,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/nanobot-go/nanobot/internal/sandbox/launcher"
 )
 
 // row is one line of the results table.
@@ -35,6 +33,7 @@ type bench struct {
 	quick    bool
 	messages int // of the search index
 	rows     []row
+	budget   budget
 
 	turnsWanted int           // of the soak
 	over        time.Duration // the time these take; 0: as fast as can be
@@ -60,7 +59,38 @@ func main() {
 	}
 }
 
+// budget is the part of budget.json that is measured here.
+type budget struct {
+	Binary       int64  `json:"binary_bytes"`
+	OneShotRSS   int64  `json:"oneshot_rss_bytes"`
+	FirstRequest int    `json:"first_request_bytes"`
+	GatewayReady millis `json:"gateway_ready_ms"`
+	OneShotStart int    `json:"oneshot_start_floors"`
+	ExecOverhead millis `json:"exec_overhead_ms"`
+	WebFetch     millis `json:"web_fetch_ms"`
+}
+
+// millis is a time in budget.json.
+type millis int
+
+func (m millis) time() time.Duration { return time.Duration(m) * time.Millisecond }
+
+func readBudget() (b budget, err error) {
+	raw, err := os.ReadFile("budget.json")
+	if err != nil {
+		return b, fmt.Errorf("run it in the root of the repository: %w", err)
+	}
+	if err := json.Unmarshal(raw, &b); err != nil {
+		return b, fmt.Errorf("budget.json: %w", err)
+	}
+	return b, nil
+}
+
 func run(b *bench, only string) error {
+	var err error
+	if b.budget, err = readBudget(); err != nil {
+		return err
+	}
 	dir, err := os.MkdirTemp("", "nanobot-bench-")
 	if err != nil {
 		return err
@@ -68,11 +98,7 @@ func run(b *bench, only string) error {
 	defer os.RemoveAll(dir)
 	b.dir, b.binary, b.floor, b.self = dir, filepath.Join(dir, "nanobot"), filepath.Join(dir, "floor"), filepath.Join(dir, "bench")
 	for out, pkg := range map[string]string{b.binary: "./cmd/nanobot", b.floor: "./bench/floor", b.self: "./bench"} {
-		flags := "-s -w" // as in the Makefile
-		if out == b.binary {
-			flags += " " + launcher.LinkerFlag
-		}
-		cmd := exec.Command("go", "build", "-trimpath", "-ldflags", flags, "-o", out+".built", pkg)
+		cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", out+".built", pkg) // as in the Makefile
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if msg, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("build %s: %w\n%s", pkg, err, msg)

@@ -105,7 +105,7 @@ type Options struct {
 	Hooks       []runner.Hooks
 	Limits      runner.Limits
 	// Media opens a file the model wants to send, if policy allows it.
-	Media func(c tool.Call, path string) (bus.Media, error)
+	Media func(ctx context.Context, c tool.Call, path string) (bus.Media, error)
 	// Folder says whether a conversation may work in a folder, and what it is
 	// called without links. nil: all work in the workspace.
 	Folder func(path string) (dir string, err error)
@@ -403,7 +403,7 @@ func (it *item) rest(yield func(bus.Outbound, error) bool) {
 
 func (a *Agent) calibration(model string) *text.Calibration {
 	c, _ := a.calib.LoadOrStore(model, &text.Calibration{})
-	return c.(*text.Calibration) //nolint:errcheck,forcetypeassert // only this function stores
+	return c.(*text.Calibration) //nolint:errcheck // only this function stores
 }
 
 // headTokens is the estimate of what every request with this prompt starts with.
@@ -413,7 +413,7 @@ func (a *Agent) headTokens(system string, tier Tier, tools *tool.Set) int {
 		tools        *tool.Set
 	}{tier.Name, system, tools}
 	if n, ok := a.heads.Load(key); ok {
-		return n.(int) //nolint:errcheck,forcetypeassert // only this function stores
+		return n.(int) //nolint:errcheck // only this function stores
 	}
 	n := runner.EstimateHead(system, tools.Defs())
 	a.heads.Clear() // prompts change rarely; old ones are of no use

@@ -45,7 +45,7 @@ type ContextPart struct {
 // works on it. The error is session.ErrNotFound when nothing is stored. Tools
 // of servers count if a turn had them before.
 func (a *Agent) Context(ctx context.Context, key string) (Context, error) {
-	sess, err := a.Sessions.Peek(ctx, key)
+	sess, err := a.Sessions.Peek(key)
 	if err != nil {
 		return Context{}, err
 	}

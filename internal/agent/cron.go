@@ -21,12 +21,12 @@ const (
 )
 
 // scheduled reports whether a message was written by a schedule.
-func scheduled(in bus.Inbound) bool { //nolint:gocritic // plain data travels by value
+func scheduled(in bus.Inbound) bool {
 	return in.Event == eventCron || in.Event == eventHeartbeat || in.Event == eventTrigger
 }
 
 // source is what the turn of a message is accounted under.
-func source(in bus.Inbound) string { //nolint:gocritic // plain data travels by value
+func source(in bus.Inbound) string {
 	if in.Scope != "" {
 		return llm.GuestSource(text.SafeName(bus.Room(in.Route, in.Scope)))
 	}
@@ -70,7 +70,7 @@ func (p *post) outcome(outs []bus.Outbound, err error) []bus.Outbound {
 // reply in the form Outcome gives it. If the program ends first, or after
 // Leave, Outcome is not asked: the schedule has to see to it that the same
 // message comes again, which is then taken up where it was.
-func (a *Agent) Perform(ctx context.Context, in bus.Inbound) error { //nolint:gocritic // plain data travels by value
+func (a *Agent) Perform(ctx context.Context, in bus.Inbound) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -80,12 +80,12 @@ func (a *Agent) Perform(ctx context.Context, in bus.Inbound) error { //nolint:go
 }
 
 // Leave ends the work on a message of Perform as the end of the program would.
-func (a *Agent) Leave(in bus.Inbound) { a.abandon(in, ErrClosed) } //nolint:gocritic // plain data travels by value
+func (a *Agent) Leave(in bus.Inbound) { a.abandon(in, ErrClosed) }
 
 // unasked passes on what is said in turns that nobody asked for.
 type unasked struct{ a *Agent }
 
-func (u unasked) Publish(_ context.Context, out bus.Outbound) error { //nolint:gocritic // plain data travels by value
+func (u unasked) Publish(_ context.Context, out bus.Outbound) error {
 	if u.a.Deliver != nil {
 		u.a.Deliver(out)
 	}
@@ -101,7 +101,7 @@ func (u unasked) Complete(ctx context.Context, _ string, outs ...bus.Outbound) e
 
 // mirror notes in the conversation of the chat what a schedule said there, so
 // that an answer to it is understood.
-func (a *Agent) mirror(in bus.Inbound, out bus.Outbound) { //nolint:gocritic // plain data travels by value
+func (a *Agent) mirror(in bus.Inbound, out bus.Outbound) {
 	key := a.keyOf(bus.Inbound{Route: out.Route})
 	text := strings.TrimSpace(out.Text)
 	if key == a.keyOf(in) || text == "" {
@@ -119,7 +119,7 @@ type mirrored struct {
 	in         bus.Inbound // what it came from
 }
 
-func (a *Agent) mirrorLater(m mirrored) { //nolint:gocritic // plain data travels by value
+func (a *Agent) mirrorLater(m mirrored) {
 	_ = a.spawn(func(ctx context.Context) { // without it only an answer is harder to understand
 		if err := a.mirrorNow(ctx, m); err != nil && ctx.Err() == nil {
 			a.Log.WarnContext(ctx, "what was sent to a chat is not noted in its conversation", "session", m.key, "err", err)
@@ -127,7 +127,7 @@ func (a *Agent) mirrorLater(m mirrored) { //nolint:gocritic // plain data travel
 	})
 }
 
-func (a *Agent) mirrorNow(ctx context.Context, m mirrored) (err error) { //nolint:gocritic // plain data travels by value
+func (a *Agent) mirrorNow(ctx context.Context, m mirrored) (err error) {
 	sess, err := a.Sessions.Acquire(ctx, m.key)
 	if err != nil {
 		return err

@@ -58,7 +58,7 @@ func (s *sentCount) add(turn string) bool {
 // messenger sends for the message tool.
 type messenger struct {
 	// media makes a file ready to be sent; nil when files cannot be.
-	media func(c tool.Call, path string) (bus.Media, error)
+	media func(ctx context.Context, c tool.Call, path string) (bus.Media, error)
 	// elsewhere sends to another chat than that of the turn; nil when there
 	// is no way.
 	elsewhere func(ctx context.Context, c tool.Call, out bus.Outbound) error
@@ -112,7 +112,7 @@ func messageTool(m messenger) tool.Tool {
 			if m.media == nil {
 				return tool.Fail(tool.Unsupported, "files cannot be sent here"), nil
 			}
-			m, err := m.media(c, p)
+			m, err := m.media(ctx, c, p)
 			if err != nil {
 				return tool.Fail(tool.DeniedPolicy, "cannot attach %s: %v", p, err), nil
 			}

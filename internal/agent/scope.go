@@ -16,7 +16,7 @@ type Place struct {
 
 // place is where a message works: the owner's in the workspace, all others in
 // folders of their own.
-func (a *Agent) place(in bus.Inbound) Place { //nolint:gocritic // plain data travels by value
+func (a *Agent) place(in bus.Inbound) Place {
 	if in.Scope == "" || a.Guest == nil {
 		return Place{Workspace: a.Workspace, Results: a.Results}
 	}

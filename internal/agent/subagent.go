@@ -263,7 +263,7 @@ func (t *turn) subagentSpec(s *subagent) runner.Spec {
 		Tools:    t.subagentTools(tier), MaxTokens: answer, Temperature: t.rt.Temperature, Effort: t.rt.Effort, Limits: limits,
 		Call: tool.Call{
 			Route: s.Route, SessionKey: s.Session, Scope: s.Scope, Project: t.project, SenderID: t.it.in.SenderID, Person: t.it.in.Person(), TurnID: t.id, UserText: t.typed(),
-			Tainted: s.Tainted, State: &tool.State{},
+			Turn: &tool.Turn{}, Tainted: s.Tainted, State: &tool.State{},
 		},
 		Source: cmp.Or(t.guestSource(), "subagent"), Sequential: true, Hooks: []runner.Hooks{hooks}, Approve: t.Approve, Redact: t.Secrets.Redact,
 		OffloadDir: t.place(t.it.in).Results, Scale: t.calibration(t.rt.Name).Factor(), Log: t.Log.With("session", t.key, "subagent", s.ID),
@@ -302,7 +302,9 @@ func (t *turn) subagentTools(tier Tier) *tool.Set {
 // inline runs a subagent inside the call that asked for it.
 func (t *turn) inline(ctx context.Context, s *subagent) tool.Result {
 	defer t.crew.remove(s)
-	res, err := runner.Run(ctx, t.subagentSpec(s))
+	spec := t.subagentSpec(s)
+	defer spec.Call.Turn.End()
+	res, err := runner.Run(ctx, spec)
 	s.conclude(res, err)
 	out := tool.Text(s.Result)
 	if s.State != "done" {
@@ -316,6 +318,7 @@ func (t *turn) inline(ctx context.Context, s *subagent) tool.Result {
 func (a *Agent) background(base context.Context, s *subagent, spec runner.Spec) {
 	ctx, cancel := context.WithCancelCause(base)
 	defer cancel(nil)
+	defer spec.Call.Turn.End()
 	a.crew.mu.Lock()
 	s.cancel(nil) // the context of the spawning call no longer matters
 	s.cancel = cancel

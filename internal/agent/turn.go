@@ -30,6 +30,7 @@ type turn struct {
 	conv  *conversation
 	rt    Runtime
 	begun time.Time
+	over  tool.Turn // ends with this one
 
 	frame     frame         // of the last request
 	rested    bool          // the conversation was silent for long before this message
@@ -124,6 +125,7 @@ func stopError(cause error) error {
 
 // answer runs a normal turn.
 func (t *turn) answer(ctx context.Context) error {
+	defer t.over.End()
 	var preset string
 	t.sess.Meta(presetKey, &preset)
 	if t.it.in.Preset != "" {
@@ -145,7 +147,7 @@ func (t *turn) answer(ctx context.Context) error {
 		return err
 	}
 	rec, msg := t.question(ctx)
-	if err := t.sess.BeginTurnUnsynced(t.id, rec); err != nil {
+	if err := t.sess.BeginTurn(t.id, rec); err != nil {
 		return fmt.Errorf("keep the message: %w", err)
 	}
 	// The message is in the file, which outlives this process. Making it
@@ -158,6 +160,7 @@ func (t *turn) answer(ctx context.Context) error {
 	if err == nil {
 		res, err = t.pursue(ctx, res)
 	}
+	t.over.End() // before the answer is complete, so that what comes after it finds that done
 	if err := errors.Join(wait(), err); err != nil {
 		return err
 	}
@@ -226,7 +229,7 @@ func (t *turn) run(ctx context.Context, current llm.Message) (runner.Result, err
 		Model: t.rt.Model, ModelName: t.rt.Name, System: system, Messages: msgs, Tokens: tokens, HeadTokens: head, Tools: tools,
 		MaxTokens: answer, Temperature: t.rt.Temperature, Effort: t.rt.Effort, Limits: limits, Scale: scale,
 		Call: tool.Call{
-			Route: t.it.in.Route, SessionKey: t.key, Scope: t.it.in.Scope, Project: t.project, SenderID: t.it.in.SenderID, Person: t.it.in.Person(), TurnID: t.id, UserText: t.typed(),
+			Route: t.it.in.Route, SessionKey: t.key, Scope: t.it.in.Scope, Project: t.project, SenderID: t.it.in.SenderID, Person: t.it.in.Person(), TurnID: t.id, Turn: &t.over, UserText: t.typed(),
 			State: t.conv.state, Publish: t.publish, Ask: t.asker(), Tainted: t.tainted(),
 		},
 		Source:     source(t.it.in),

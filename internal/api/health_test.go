@@ -168,7 +168,7 @@ func TestMetricsConcurrent(t *testing.T) {
 }
 
 // TestMetricsAllocate: counting makes nothing to clean up.
-func TestMetricsAllocate(t *testing.T) { //nolint:paralleltest // AllocsPerRun wants to be alone
+func TestMetricsAllocate(t *testing.T) { // AllocsPerRun wants to be alone
 	m := api.NewMetrics("v", time.Unix(0, 0), time.Now)
 	channel := "telegram"
 	if n := testing.AllocsPerRun(100, func() {

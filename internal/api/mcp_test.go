@@ -202,10 +202,10 @@ func TestTools(t *testing.T) {
 				t.Errorf("progress (-want +got):\n%s", diff)
 			}
 			mu.Unlock()
-			if got, want := res.Content[0].(*mcp.TextContent).Text, "on the way\n\necho: hi"; got != want { //nolint:forcetypeassert // fails the test
+			if got, want := res.Content[0].(*mcp.TextContent).Text, "on the way\n\necho: hi"; got != want { // fails the test
 				t.Errorf("answer %q, want %q", got, want)
 			}
-			if got, want := res.Content[1].(*mcp.ResourceLink).URI, "file:///ws/a%20b.png"; got != want { //nolint:forcetypeassert // fails the test
+			if got, want := res.Content[1].(*mcp.ResourceLink).URI, "file:///ws/a%20b.png"; got != want { // fails the test
 				t.Errorf("file %q, want %q", got, want)
 			}
 			turn, ok := res.Meta["nanobot/turn"].(map[string]any)

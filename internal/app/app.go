@@ -70,11 +70,14 @@ type Options struct {
 	// nil means none.
 	Reminders func(r bus.Route) bool
 
-	figures *figures           // nil: of its own
-	secrets *httpsafe.Registry // the credentials in use
+	// Doctor answers /doctor. May be nil.
+	Doctor func(ctx context.Context) string
 
-	acceptIn store.Store    // AcceptMCP: what remembers what was accepted
-	loaded   *config.Loaded // instead of what the file says now
+	Figures *Figures       // nil: of its own
+	Loaded  *config.Loaded // instead of what the file says now
+
+	Secrets  *httpsafe.Registry // the credentials in use; New makes its own
+	acceptIn store.Store        // AcceptMCP: what remembers what was accepted
 }
 
 // App is an agent with everything it needs.
@@ -91,11 +94,10 @@ type App struct {
 	Notes     []string // what the user should know about this start
 	Exec      string   // how commands are contained, for status
 
-	state    store.Store                                  // of the data folder
 	gateway  bool                                         // whose schedule runs Dream
 	begin    func()                                       // starts the agent for KeepTime
 	say      func(ctx context.Context, text string) error // shows something in the chat of KeepTime; nil: there is none
-	figures  *figures
+	figures  *Figures
 	models   *models
 	safety   *safety
 	commands *shell.Shell   // nil: commands are switched off
@@ -142,18 +144,27 @@ func Inspect(ctx context.Context, o Options) (*App, error) {
 	return a, a.settle(ctx, o)
 }
 
+// Load reads the configuration that New would use, and names the workspace.
+func Load(o *Options) (*config.Loaded, string, error) {
+	a, err := load(o)
+	if err != nil {
+		return nil, "", err
+	}
+	return a.Config, a.Workspace, nil
+}
+
 // load reads the configuration and fills in what o leaves open.
 func load(o *Options) (*App, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	// Whatever is logged from here on is free of credentials.
-	o.secrets = &httpsafe.Registry{}
-	o.Log = slog.New(o.secrets.Handler(o.Log.Handler()))
+	o.Secrets = &httpsafe.Registry{}
+	o.Log = slog.New(o.Secrets.Handler(o.Log.Handler()))
 	if o.Config.Env == nil {
 		o.Config.Env = o.Env
 	}
-	loaded, err := o.loaded, error(nil)
+	loaded, err := o.Loaded, error(nil)
 	if loaded == nil {
 		loaded, err = config.Load(o.Config)
 	}
@@ -161,13 +172,13 @@ func load(o *Options) (*App, error) {
 		return nil, err
 	}
 	for name, s := range loaded.Secrets() {
-		_ = o.secrets.Add(name, s) // doctor names those that are not looked for
+		_ = o.Secrets.Add(name, s) // doctor names those that are not looked for
 	}
-	o.secrets.AddEnv(o.Env)
-	if o.figures == nil {
-		o.figures = &figures{embedded: o.UseModel != nil}
+	o.Secrets.AddEnv(o.Env)
+	if o.Figures == nil {
+		o.Figures = &Figures{embedded: o.UseModel != nil}
 	}
-	a := &App{Config: loaded, state: State(loaded, o.Log), log: o.Log, gateway: o.Link.inGateway(), figures: o.figures}
+	a := &App{Config: loaded, log: o.Log, gateway: o.Link.inGateway(), figures: o.Figures}
 	a.Workspace, err = workspaceOf(o.Workspace, loaded)
 	return a, err
 }
@@ -175,21 +186,21 @@ func load(o *Options) (*App, error) {
 // settle decides which model answers.
 func (a *App) settle(ctx context.Context, o Options) error {
 	a.models = &models{
-		loaded: a.Config, model: o.Model, fixed: o.UseModel, getenv: lookup(o.Env), version: o.Version, log: o.Log,
+		loaded: a.Config, model: o.Model, fixed: o.UseModel, getenv: Getenv(o.Env), version: o.Version, log: o.Log,
 		ledger:   openLedger(a.Config, o.Log, a.figures.call),
 		prices:   ledger.NewPrices(PricesFile(a.Config), o.Log),
-		windows:  local.NewWindows(local.Options{Getenv: lookup(o.Env)}),
-		breakers: llm.NewBreakers(llm.BreakersOptions{Store: a.state, Log: o.Log}),
+		windows:  local.NewWindows(local.Options{Getenv: Getenv(o.Env)}),
+		breakers: llm.NewBreakers(llm.BreakersOptions{Store: State(a.Config, a.log), Log: o.Log}),
 	}
 	notes, err := a.models.settle(ctx)
 	a.Notes = append(a.Notes, notes...)
-	a.Notes = append(a.Notes, linkNotes(a.Workspace)...)
+	a.Notes = append(a.Notes, LinkNotes(a.Workspace)...)
 	return err
 }
 
 func (a *App) build(ctx context.Context, o Options) error {
 	def := a.Config.Config.Agents.Defaults
-	store, err := openSessions(a.Config, a.Workspace, o)
+	store, err := openSessions(ctx, a.Config, a.Workspace, o)
 	if err != nil {
 		return err
 	}
@@ -200,7 +211,7 @@ func (a *App) build(ctx context.Context, o Options) error {
 	}
 	var set *tool.Set
 	skills := skill.Options{
-		Workspace: a.Workspace, Disabled: def.DisabledSkills, Log: o.Log, Getenv: lookup(o.Env), Ledger: a.state, Foreign: a.foreign,
+		Workspace: a.Workspace, Disabled: def.DisabledSkills, Log: o.Log, Getenv: Getenv(o.Env), Ledger: State(a.Config, a.log), Foreign: a.foreign,
 		HasTool: func(name string) bool {
 			_, ok := set.Get(name)
 			return ok || name == "my" && a.Config.Config.Tools.My.Enable
@@ -243,7 +254,7 @@ func (a *App) build(ctx context.Context, o Options) error {
 		Secrets: a.safety.secrets, Clean: a.vault(o).clean, Undo: undoer{a.others}, Guest: a.guestPlace, GuestSkills: guestSkills, Ended: a.ended,
 		Subagents: a.subagents(o), Deliver: o.Deliver, Elsewhere: o.Elsewhere, Memory: taken, IdleCompact: idleCompact(def), IdleCheck: idleCheck(def), SharedMemory: def.SharedMemory, Dream: dreamer,
 		My:      agent.Settings{Offer: !o.NoBuiltins && a.Config.Config.Tools.My.Enable, AllowSet: a.Config.Config.Tools.My.AllowSet, Shown: map[string]string{"exec": a.Exec}},
-		Operate: a.operate(o), Problems: o.Link.Problems, Aside: asideCommands(o),
+		Operate: a.operate(o), Problems: o.Link.Problems, Aside: AsideCommands(o),
 		Usage: a.models.ledger.Report, TurnCost: a.models.ledger.TurnCost,
 		Limits: runner.Limits{
 			Iterations: def.MaxToolIterations, ToolResultChars: def.MaxToolResultChars,
@@ -290,7 +301,7 @@ func (a *App) subagents(o Options) agent.Subagents {
 		return agent.Subagents{}
 	}
 	return agent.Subagents{
-		Store: store.Under(a.state, string(datadir.Subagents), filepath.Base(a.Sessions.Dir())),
+		Store: store.Under(State(a.Config, a.log), string(datadir.Subagents), filepath.Base(a.Sessions.Dir())),
 		Most:  a.Config.Config.Agents.Defaults.MaxConcurrentSubagents,
 	}
 }
@@ -349,8 +360,8 @@ func (a *App) ModelInfo() ModelInfo { return a.models.info }
 
 // OpenSessions opens the session store that belongs to a workspace. The notes of
 // its Workspace are for the user.
-func OpenSessions(loaded *config.Loaded, workspace string, log *slog.Logger) (*session.Store, error) {
-	return openSessions(loaded, workspace, Options{Log: log})
+func OpenSessions(ctx context.Context, loaded *config.Loaded, workspace string, log *slog.Logger) (*session.Store, error) {
+	return openSessions(ctx, loaded, workspace, Options{Log: log})
 }
 
 // workspaceOf is the absolute path of the workspace in use.
@@ -374,7 +385,8 @@ func Workspace(override string, loaded *config.Loaded) (string, error) {
 	return workspaceOf(override, loaded)
 }
 
-func lookup(env []string) func(string) string {
+// Getenv looks a variable up in an environment of "NAME=value" lines.
+func Getenv(env []string) func(string) string {
 	return func(name string) string {
 		for _, kv := range slices.Backward(env) {
 			if v, ok := strings.CutPrefix(kv, name+"="); ok {

@@ -2,8 +2,6 @@ package app
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -66,10 +64,9 @@ func (o *origins) of(dir string) (*origin.Store, error) {
 	if o.other == nil || len(o.other) >= maxOthers {
 		o.other = map[string]*origin.Store{}
 	}
-	sum := sha256.Sum256([]byte(dir))
 	s, err := origin.Open(origin.Options{
 		Dir:   o.dir,
-		Name:  "folder-" + hex.EncodeToString(sum[:12]),
+		Name:  folderRecord(dir),
 		Root:  dir,
 		Roots: []string{o.cache},
 		Log:   o.log,
@@ -144,6 +141,7 @@ type watch struct {
 	folder  string                      // the workspace
 	rec     *origin.Store
 	counts  func() // from now on what it sends counts; may be nil
+	ended   sync.Once
 	log     *slog.Logger
 }
 
@@ -181,8 +179,11 @@ func (w *watch) outside() bool {
 // settleTime bounds the walk for files that a command wrote.
 const settleTime = 30 * time.Second
 
-// end records what the command left behind.
-func (w *watch) end() {
+// end records what the command left behind, once: it has ended, or may not write
+// any more.
+func (w *watch) end() { w.ended.Do(w.settle) }
+
+func (w *watch) settle() {
 	if w.window == nil {
 		return
 	}
@@ -300,9 +301,6 @@ func (s *safety) enclose(c tool.Call, cmd *exec.Cmd, e enclosure) (_ shell.Confi
 	}()
 
 	p := e.profile
-	// What a contained command writes belongs to its turn. One that is left
-	// running would go on writing in turns that are clean.
-	p.Frozen = w.why != "" && shell.StaysRunning(c)
 	if w.why != "" {
 		hooks, done := s.seal.repositories(e.folder)
 		release = append(release, done)
@@ -322,16 +320,23 @@ func (s *safety) enclose(c tool.Call, cmd *exec.Cmd, e enclosure) (_ shell.Confi
 	w.used.Store(&used)
 	w.counts = out.taint
 	p.ReadOnly = s.visible(append(slices.Clip(p.ReadOnly), paths...), p.Protected)
-	if !p.Frozen {
-		p.ReadWrite = append(slices.Clip(p.ReadWrite), s.visible(pins(paths), p.Protected)...)
-	}
+	p.ReadWrite = append(slices.Clip(p.ReadWrite), s.visible(pins(paths), p.Protected)...)
 
-	cleanup, err := e.box.Wrap(cmd, p)
+	freeze, cleanup, err := e.box.WrapFreezable(cmd, p)
 	if err != nil {
 		return shell.Confined{}, err
 	}
 	release = append([]func(){cleanup}, release...)
-	return held(), nil
+	confined := held()
+	confined.Brief = !e.box.Level().Freeze
+	confined.Freeze = func() error {
+		if err := freeze(); err != nil {
+			return err
+		}
+		w.end() // it changes nothing any more
+		return nil
+	}
+	return confined, nil
 }
 
 // shelve gives a command what depends on whether it is contained: received

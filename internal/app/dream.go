@@ -14,7 +14,7 @@ import (
 // none, because it must hold nothing but its turns.
 func (a *App) dreams(o Options) (agent.Dreamer, error) {
 	if o.Record != "" {
-		return nil, nil //nolint:nilnil // the agent does without
+		return nil, nil // the agent does without
 	}
 	def := a.Config.Config.Agents.Defaults.Dream
 	repo, err := memory.OpenRepo(memory.RepoOptions{Dir: a.History.Dir(), Workspace: a.Workspace, Now: o.Now, Log: o.Log})

@@ -33,7 +33,7 @@ func OpenDriver(o Options, loaded *config.Loaded, choice llm.Choice) (llm.Model,
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	m := &models{
-		loaded: loaded, getenv: lookup(o.Env), version: o.Version, log: o.Log,
+		loaded: loaded, getenv: Getenv(o.Env), version: o.Version, log: o.Log,
 		ledger: OpenLedger(loaded, o.Log), prices: ledger.NewPrices(PricesFile(loaded), o.Log),
 	}
 	model, err := m.keyed(target{choice: choice}, loaded.Config.Providers[choice.Block], choice.Key)

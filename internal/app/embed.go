@@ -1,12 +1,26 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/agent"
 	"github.com/nanobot-go/nanobot/internal/api"
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/schedule"
+	"github.com/nanobot-go/nanobot/internal/session"
 )
 
 // API is the OpenAI-compatible API of an agent that runs without a gateway. It
@@ -17,29 +31,113 @@ func (a *App) API(o Options) (*api.API, error) {
 	}
 	m := api.NewMetrics(o.Version, o.Now(), o.Now)
 	a.figures.metrics.Store(m)
-	ao, err := a.apiOptions(m)
+	ao, err := a.APIOptions(m)
 	if err != nil {
 		return nil, err
 	}
-	ao.Ask, ao.Models, ao.Log, ao.Now = a.figures.counted(a.Agent.Ask), func() []api.Model { return apiModels(a.Config) }, a.log, o.Now
+	ao.Ask, ao.Models, ao.Log, ao.Now = a.figures.Counted(a.Agent.Ask), func() []api.Model { return APIModels(a.Config) }, a.log, o.Now
 	ao.DeleteSession = a.DeleteSession
 	ao.Transcribe = func(ctx context.Context, path string) (string, error) {
-		return a.transcribe(ctx, a.Config, lookup(o.Env), recording{path: path})
+		return a.Transcribe(ctx, a.Config, Getenv(o.Env), Recording{Path: path})
 	}
 	return api.New(ao)
 }
 
-// Current is the agent in use. It waits while one takes over from another, and
-// must not be kept: a new configuration replaces it.
-func (g *Gateway) Current(ctx context.Context) (*App, error) { return g.current(ctx) }
-
-// Say keeps a message for a chat until its platform has taken it.
-func (g *Gateway) Say(ctx context.Context, out bus.Outbound) error {
-	if out.Text == "" && len(out.Media) == 0 {
-		return errors.New("the message is empty")
+// APIOptions are what the configuration says about the API.
+func (a *App) APIOptions(m *api.Metrics) (api.Options, error) {
+	cfg := a.Config.Config
+	o := api.Options{
+		Token: cfg.API.APIKey, Origins: cfg.API.CORSOrigins, History: cfg.API.History, MaxConcurrent: cfg.API.MaxConcurrent,
+		Timeout: time.Duration(cfg.API.Timeout * float64(time.Second)), MediaDir: filepath.Join(a.safety.media, "api"),
+		Fault: faultOf, MetricsPath: cfg.Gateway.Metrics.Path,
 	}
-	if err := g.deliverable(out.Route); err != nil {
+	if on := cfg.Gateway.Metrics.Enabled; on == nil || *on {
+		o.Metrics = m
+	}
+	var err error
+	o.Fetch, err = httpsafe.Guarded(httpsafe.GuardOptions{Allow: Networks(cfg.Tools.SSRFWhitelist)})
+	return o, err
+}
+
+// APIListen is where the API is served instead of where the configuration says.
+type APIListen struct {
+	Host    string // "" is api.host
+	Port    int    // negative is api.port
+	Timeout float64
+}
+
+// ServeAPI serves the OpenAI-compatible API alone until ctx ends.
+func ServeAPI(ctx context.Context, o Options, where APIListen, ready func(a *App, addr string)) error {
+	a, err := New(ctx, o)
+	if err != nil {
 		return err
 	}
-	return g.queue.Publish(ctx, out)
+	cfg := &a.Config.Config.API
+	cfg.Host = cmp.Or(where.Host, cfg.Host)
+	if where.Port >= 0 {
+		cfg.Port = where.Port
+	}
+	cfg.Timeout = cmp.Or(where.Timeout, cfg.Timeout)
+	h, err := a.API(o)
+	if err != nil {
+		return errors.Join(err, a.Close())
+	}
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", net.JoinHostPort(cfg.Host, strconv.Itoa(cfg.Port)))
+	if err != nil {
+		return errors.Join(fmt.Errorf("%w; another program has this port: stop it, or set api.port", err), a.Close())
+	}
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	a.Agent.Open(running)
+	var work sync.WaitGroup
+	work.Go(func() { _ = a.Run(running) }) // ends with its context only
+	ready(a, l.Addr().String())
+	err = h.Serve(ctx, l)
+	stop()
+	work.Wait()
+	return errors.Join(err, a.Close())
+}
+
+// APIModels are what clients of the API may choose.
+func APIModels(l *config.Loaded) []api.Model {
+	out := []api.Model{{ID: "nanobot"}}
+	if m := l.Config.Agents.Defaults.Model; m != "" && m != "nanobot" {
+		out = append(out, api.Model{ID: m})
+	}
+	for _, name := range slices.Sorted(maps.Keys(l.Config.ModelPresets)) {
+		if name != "nanobot" {
+			out = append(out, api.Model{ID: name, Preset: name})
+		}
+	}
+	return out
+}
+
+func faultOf(err error) (status int, message string) {
+	switch {
+	case errors.Is(err, agent.ErrBusy):
+		return http.StatusTooManyRequests, err.Error()
+	case errors.Is(err, agent.ErrStopped):
+		return http.StatusConflict, "The turn was stopped."
+	case errors.Is(err, agent.ErrClosed):
+		return http.StatusServiceUnavailable, "The gateway is being stopped. Try again in a moment."
+	case errors.Is(err, schedule.ErrNoTrigger):
+		return http.StatusNotFound, "There is no such trigger; nanobot trigger list shows them."
+	case errors.Is(err, schedule.ErrTriggerOff):
+		return http.StatusConflict, "The trigger is switched off."
+	case errors.Is(err, bus.ErrTooLarge):
+		return http.StatusRequestEntityTooLarge, "The message is too long."
+	}
+	return 0, ""
+}
+
+// DeleteSession stops a conversation and moves it to the archive. It reports
+// whether there was one.
+func (a *App) DeleteSession(ctx context.Context, key string) (bool, error) {
+	a.Agent.Stop(ctx, key)
+	err := a.Sessions.Delete(ctx, key)
+	if errors.Is(err, session.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
 }

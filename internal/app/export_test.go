@@ -1,34 +1,20 @@
 package app
 
 import (
-	"context"
-
-	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/channel/websocket"
-	"github.com/nanobot-go/nanobot/internal/webui"
+	"github.com/nanobot-go/nanobot/internal/origin"
+	"github.com/nanobot-go/nanobot/internal/tool/approve"
+	"github.com/nanobot-go/nanobot/internal/tool/shell"
 )
-
-// Fork gives tests what the WebSocket channel is lent.
-func Fork(ctx context.Context, g *Gateway, from, to bus.Route, beforeUser int, title string) error {
-	return g.fork(ctx, from, to, beforeUser, title)
-}
-
-// ChooseScope is setScope of the WebSocket channel.
-func ChooseScope(ctx context.Context, g *Gateway, chat bus.Route, path, mode string, remote bool) (gotPath, gotMode string, err error) {
-	s, err := g.setScope(ctx, chat, websocket.Scope{Path: path, Mode: mode}, remote)
-	return s.Path, s.Mode, err
-}
-
-// Desk is what web interfaces look at.
-func Desk(g *Gateway) *webui.Desk { return g.desk() }
-
-// PretendFree makes a gateway believe that a disk has so much room.
-func PretendFree(g *Gateway, bytes uint64) {
-	g.free = func(string) (uint64, bool) { return bytes, true }
-}
 
 // UntrustedRoot is the folder that guests share with the owner.
 func UntrustedRoot(a *App) string { return a.untrustedRoot() }
 
 // GuestShare is what a setting of agents.defaults.guestShare opens.
 func GuestShare(setting string) string { return guestShare(setting) }
+
+// Outside is what a command runs that came from outside.
+func Outside(rec *origin.Store, root, command, dir string, tainted bool) []approve.Outside {
+	m := &marks{rec: rec, root: root}
+	m.judge(shell.RunsOf(command, dir), tainted)
+	return m.found
+}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -12,13 +11,12 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/api"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
 )
 
-// figures count what happens, for /metrics, and know what the model said last.
+// Figures count what happens, for /metrics, and know what the model said last.
 // They outlive the agents of a gateway. Without metrics nothing is counted.
-type figures struct {
+type Figures struct {
 	metrics  atomic.Pointer[api.Metrics]
 	embedded bool // the model is not one of ours
 
@@ -32,7 +30,7 @@ type figures struct {
 const modelFailures = 3
 
 // call counts a model call.
-func (f *figures) call(e ledger.Entry) { //nolint:gocritic // plain data travels by value
+func (f *Figures) call(e ledger.Entry) {
 	f.mu.Lock()
 	switch e.Outcome {
 	case ledger.OutcomeOK:
@@ -51,9 +49,9 @@ func (f *figures) call(e ledger.Entry) { //nolint:gocritic // plain data travels
 	}
 }
 
-// unreachable says why no model answers; "" if the last calls give no reason
+// Unreachable says why no model answers; "" if the last calls give no reason
 // to think so.
-func (f *figures) unreachable() string {
+func (f *Figures) Unreachable() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.failed < modelFailures {
@@ -63,35 +61,36 @@ func (f *figures) unreachable() string {
 }
 
 // began and ended count runs of the schedule.
-func (f *figures) began(late time.Duration) {
+func (f *Figures) began(late time.Duration) {
 	if m := f.metrics.Load(); m != nil {
 		m.CronLag.Observe(max(late, 0).Seconds())
 	}
 }
 
-func (f *figures) ended(status string) {
+func (f *Figures) ended(status string) {
 	if m := f.metrics.Load(); m != nil {
 		m.CronRuns.Add(1, status)
 	}
 }
 
 // took counts conversations that were taken into memory.
-func (f *figures) took(err error) {
+func (f *Figures) took(err error) {
 	if m := f.metrics.Load(); m != nil {
-		m.Compactions.Add(1, outcome(err))
+		m.Compactions.Add(1, Outcome(err))
 	}
 }
 
-func outcome(err error) string {
+// Outcome is the label of an error in metrics.
+func Outcome(err error) string {
 	if err != nil {
 		return "error"
 	}
 	return "ok"
 }
 
-// turn counts a turn that came to an end. The calls of a model that the
+// Turn counts a turn that came to an end. The calls of a model that the
 // program around us brings are not counted otherwise.
-func (f *figures) turn(channel string, t *bus.Turn) {
+func (f *Figures) Turn(channel string, t *bus.Turn) {
 	m := f.metrics.Load()
 	if m == nil || t == nil {
 		return
@@ -102,14 +101,14 @@ func (f *figures) turn(channel string, t *bus.Turn) {
 	}
 }
 
-// counted makes the turns of those who wait for their answer themselves count
+// Counted makes the turns of those who wait for their answer themselves count
 // like those of the queue.
-func (f *figures) counted(ask func(context.Context, bus.Inbound) iter.Seq2[bus.Outbound, error]) func(context.Context, bus.Inbound) iter.Seq2[bus.Outbound, error] {
+func (f *Figures) Counted(ask func(context.Context, bus.Inbound) iter.Seq2[bus.Outbound, error]) func(context.Context, bus.Inbound) iter.Seq2[bus.Outbound, error] {
 	return func(ctx context.Context, in bus.Inbound) iter.Seq2[bus.Outbound, error] {
 		return func(yield func(bus.Outbound, error) bool) {
 			for out, err := range ask(ctx, in) {
 				if err == nil && out.Kind == bus.Final {
-					f.turn(in.Route.Channel, out.Turn)
+					f.Turn(in.Route.Channel, out.Turn)
 				}
 				if !yield(out, err) {
 					return
@@ -117,59 +116,4 @@ func (f *figures) counted(ask func(context.Context, bus.Inbound) iter.Seq2[bus.O
 			}
 		}
 	}
-}
-
-// gauges are looked up when somebody asks for the metrics.
-func (g *Gateway) gauges(r *api.Reading) {
-	s := g.Status()
-	r.Gauge("nanobot_turns_running", "Turns that run now.", float64(s.Agent.Turns))
-	r.Gauge("nanobot_queue_depth", "Messages that wait.", float64(s.Queue.Inbound), "direction", "in")
-	out := 0
-	for _, n := range s.Queue.Outbound {
-		out += n
-	}
-	r.Gauge("nanobot_queue_depth", "Messages that wait.", float64(out), "direction", "out")
-	for i := range s.Channels {
-		c := &s.Channels[i]
-		up := 0.0
-		if c.State == channel.Running {
-			up = 1
-		}
-		r.Gauge("nanobot_channel_up", "Whether a channel is connected.", up, "channel", c.Name)
-		r.Counter("nanobot_channel_restarts_total", "How often a channel was connected again.", float64(c.Restarts), "channel", c.Name)
-		r.Counter("nanobot_received_total", "Messages that came in.", float64(c.Received), "channel", c.Name)
-		r.Counter("nanobot_denied_total", "Messages of people who may not talk to us.", float64(c.Denied), "channel", c.Name)
-		r.Counter("nanobot_outbound_retries_total", "Attempts to send something again.", float64(c.Retries), "channel", c.Name)
-		if c.Name == "websocket" {
-			r.Gauge("nanobot_ws_clients", "Connections of the socket.", float64(c.Clients))
-		}
-		const name, help = "nanobot_deliveries_total", "Messages that were delivered, or could not be."
-		r.Counter(name, help, float64(c.Sent), "channel", c.Name, "status", "delivered")
-		r.Counter(name, help, float64(c.Failed), "channel", c.Name, "status", "failed")
-	}
-	g.mu.Lock()
-	gen := g.agent
-	g.mu.Unlock()
-	if gen == nil {
-		return
-	}
-	if n, ok := logsIn(gen.app.Sessions.Dir()); ok {
-		r.Gauge("nanobot_sessions", "Conversations on disk.", float64(n))
-	}
-}
-
-// logsIn counts the conversations in a folder.
-func logsIn(dir string) (n int, ok bool) {
-	d, err := os.Open(dir)
-	if err != nil {
-		return 0, false
-	}
-	defer d.Close() //nolint:errcheck // only read
-	names, err := d.Readdirnames(-1)
-	for _, name := range names {
-		if strings.HasSuffix(name, ".jsonl") {
-			n++
-		}
-	}
-	return n, err == nil
 }

@@ -3,29 +3,32 @@ package app
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 )
 
-// guestMedia gives a chat of guests the files that were sent with a message, in
+// GuestMedia gives a chat of guests the files that were sent with a message, in
 // its own folder: that of a whole channel holds what all people sent. The names
-// of the message change.
-func (g *Gateway) guestMedia(ctx context.Context, in *bus.Inbound) {
+// of the message change. A file that cannot be given stays where it is, which the
+// message shows all the same.
+func GuestMedia(ctx context.Context, dataDir string, in *bus.Inbound, now time.Time, log *slog.Logger) {
 	if in.Scope == "" || len(in.Media) == 0 {
 		return
 	}
-	home := guestFolders(g.config().DataDir, bus.Room(in.Route, in.Scope))
-	home.sweepMedia(g.o.Now())
+	home := guestFolders(dataDir, bus.Room(in.Route, in.Scope))
+	home.sweepMedia(ctx, now)
 	media := make([]bus.Media, len(in.Media))
 	for i, m := range in.Media {
 		media[i] = m
 		path, err := home.takeMedia(m.Path)
 		if err != nil {
-			g.log.WarnContext(ctx, "a file that a guest sent cannot be given to its chat", "err", err)
-			continue // the message shows it all the same
+			log.WarnContext(ctx, "a file that a guest sent cannot be given to its chat", "err", err)
+			continue
 		}
 		media[i].Path = path
 	}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/config"
 )
 
 // What is sent in a chat of guests lies in the folder of that chat; what the
@@ -26,17 +25,17 @@ func TestGuestMedia(t *testing.T) {
 	if err := os.WriteFile(sent, []byte("picture"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	g := &Gateway{o: GatewayOptions{Options: Options{Now: time.Now}}, log: slog.New(slog.DiscardHandler), loaded: &config.Loaded{DataDir: data}}
+	give := func(in *bus.Inbound) { GuestMedia(t.Context(), data, in, time.Now(), slog.New(slog.DiscardHandler)) }
 	route := bus.Route{Channel: "telegram", ChatID: "-7"}
 	in := bus.Inbound{Route: route, Media: []bus.Media{{Path: sent, Name: "photo.jpg"}}}
-	g.guestMedia(t.Context(), &in)
+	give(&in)
 	if in.Media[0].Path != sent {
 		t.Errorf("the owner's file was moved to %s", in.Media[0].Path)
 	}
 	for range 2 { // the platform may deliver it again
 		in := bus.Inbound{Route: route, Scope: "telegram:-7/1", Media: []bus.Media{{Path: sent, Name: "photo.jpg"}, {Path: filepath.Join(data, "gone")}}}
 		given := in.Media
-		g.guestMedia(t.Context(), &in)
+		give(&in)
 		want := filepath.Join(guestFolders(data, "telegram:-7").media, "ABC_photo.jpg")
 		if b, err := os.ReadFile(in.Media[0].Path); err != nil || string(b) != "picture" || in.Media[0].Path != want || in.Media[0].Name != "photo.jpg" {
 			t.Errorf("%+v: %q, %v, want %s", in.Media[0], b, err, want)
@@ -54,7 +53,7 @@ func TestGuestMedia(t *testing.T) {
 	if err := os.Chtimes(kept, old, old); err != nil {
 		t.Fatal(err)
 	}
-	guestFolders(data, "telegram:-7").sweepMedia(time.Now())
+	guestFolders(data, "telegram:-7").sweepMedia(t.Context(), time.Now())
 	if _, err := os.Stat(kept); err == nil {
 		t.Error("an old file was kept")
 	}

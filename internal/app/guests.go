@@ -167,8 +167,7 @@ func (a *App) guestShell(o Options, g guestHome) (*shell.Shell, error) {
 		Allow: cfg.AllowPatterns, Deny: cfg.DenyPatterns, Environ: o.Env, Log: o.Log,
 		MaxMemory: a.safety.maxMemory(cfg), MaxDisk: a.safety.maxDisk(cfg),
 		Wrap: func(_ tool.Call, cmd *exec.Cmd) (shell.Confined, error) {
-			release, err := a.confineGuest(g, cmd)
-			return shell.Confined{Release: release}, err // what it prints is from outside
+			return a.confineGuest(g, cmd) // what it prints is from outside
 		},
 		Sandboxed: true, AskRisky: a.safety.Approval != approve.Off,
 	})
@@ -188,27 +187,29 @@ func (g guestHome) roots() []string {
 }
 
 // confineGuest puts a command of a guest into a sandbox of its own.
-func (a *App) confineGuest(g guestHome, cmd *exec.Cmd) (done func(), err error) {
+func (a *App) confineGuest(g guestHome, cmd *exec.Cmd) (held shell.Confined, err error) {
 	box, err := a.safety.box(context.Background()) // as for the owner's commands
 	if err != nil {
-		return nil, fmt.Errorf("commands do not run in this chat: nothing here can keep the owner's files from them: %w", err)
+		return held, fmt.Errorf("commands do not run in this chat: nothing here can keep the owner's files from them: %w", err)
 	}
 	p, err := a.guestProfile(box, g)
 	if err != nil {
-		return nil, err
+		return held, err
 	}
 	if err := g.make(); err != nil { // it may have been removed by hand
-		return nil, err
+		return held, err
 	}
 	cmd.Env = append(slices.DeleteFunc(slices.Clone(cmd.Env), func(kv string) bool { return strings.HasPrefix(kv, "HOME=") }), "HOME="+g.home)
 	out, err := a.safety.connect(box, &p, func() (*line, error) {
 		return a.safety.proxy.open(func(context.Context) *httpsafe.Access { return reach.Guest() }, func(httpsafe.Traffic) {})
 	})
 	if err != nil {
-		return nil, err
+		return held, err
 	}
-	defer out.attach(&done, &err)
-	return box.Wrap(cmd, p)
+	defer out.attach(&held.Release, &err)
+	held.Brief = !box.Level().Freeze
+	held.Freeze, held.Release, err = box.WrapFreezable(cmd, p)
+	return held, err
 }
 
 // guestProfile is what a command of a guest can reach: its own folders and the
@@ -237,7 +238,7 @@ func (a *App) guestProfile(box *sandbox.Box, g guestHome) (sandbox.Profile, erro
 const guestMediaKeep = 30 * 24 * time.Hour
 
 // sweepMedia removes what was sent long ago.
-func (g guestHome) sweepMedia(now time.Time) {
+func (g guestHome) sweepMedia(ctx context.Context, now time.Time) {
 	store := channel.MediaStore{Dir: g.media}
-	_, _ = store.Sweep(context.Background(), now.Add(-guestMediaKeep)) // the next time tries again
+	_, _ = store.Sweep(ctx, now.Add(-guestMediaKeep)) // the next time tries again
 }

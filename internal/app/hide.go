@@ -6,12 +6,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/keyring"
 	"github.com/nanobot-go/nanobot/internal/sandbox"
 	"github.com/nanobot-go/nanobot/internal/tool/mcp"
 )
@@ -56,11 +58,31 @@ func (s *safety) coverWith(a *App, cmd *exec.Cmd, named []string) (func(), error
 }
 
 // covered are the places of ours that commands without a sandbox do not see,
-// and the sockets of the service manager, which starts programs outside.
+// and the sockets of the user's session.
 func (s *safety) covered(a *App) []string {
-	out := slices.DeleteFunc(s.closed(), func(p string) bool { return !diskio.Within(p, a.Config.DataDir) && p != a.Config.File })
-	run := filepath.Join("/run/user", strconv.Itoa(os.Getuid()))
-	return append(out, filepath.Join(run, "bus"), filepath.Join(run, "systemd"))
+	return slices.DeleteFunc(s.closed(), func(p string) bool {
+		return !diskio.Within(p, a.Config.DataDir) && p != a.Config.File && !slices.Contains(s.sockets, p)
+	})
+}
+
+// sessionSockets are what answers everybody of the user's session: the bus, with
+// the keyring behind it, the keyring's own, and the service manager, which starts
+// programs outside. The keyring is only used over a bus that is one of these.
+func sessionSockets(getenv func(string) string) []string {
+	if runtime.GOOS != "linux" {
+		return nil
+	}
+	var out []string
+	for _, dir := range []string{filepath.Join("/run/user", strconv.Itoa(os.Getuid())), getenv("XDG_RUNTIME_DIR")} {
+		if filepath.IsAbs(dir) {
+			out = append(out, filepath.Join(dir, "bus"), filepath.Join(dir, "systemd"), filepath.Join(dir, "keyring"))
+		}
+	}
+	if path, ok := keyring.BusSocket(getenv("DBUS_SESSION_BUS_ADDRESS")); ok {
+		out = append(out, path)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // isOurselves reports whether a program is the one that runs.
@@ -118,7 +140,7 @@ func (p place) moved() error {
 	now, err := os.Stat(p.path)
 	switch {
 	case p.info == nil && err != nil:
-		return nil
+		return nil //nolint:nilerr // still missing, as at the start
 	case p.info == nil || err != nil || !os.SameFile(now, p.info):
 		return fmt.Errorf("the data folder %s is not the one that this program was started with: move it back, or start again", p.path)
 	}

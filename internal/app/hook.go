@@ -23,7 +23,7 @@ func hookFile(l *config.Loaded) string { return datadir.TriggersKey.In(l.DataDir
 // TriggerSecret is the key with which programs elsewhere sign what they send
 // to a trigger. The first call makes what all keys come from.
 func TriggerSecret(l *config.Loaded, id string) (string, error) {
-	if key := triggerKey(l, id); key != nil {
+	if key := TriggerKey(l, id); key != nil {
 		return string(key), nil
 	}
 	path := hookFile(l)
@@ -43,13 +43,13 @@ func TriggerSecret(l *config.Loaded, id string) (string, error) {
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return "", errors.Join(err, os.Remove(path))
 	}
-	return string(triggerKey(l, id)), nil
+	return string(TriggerKey(l, id)), nil
 }
 
 const hookSeed = 32
 
-// triggerKey is the key of a trigger, nil as long as nobody asked for any.
-func triggerKey(l *config.Loaded, id string) []byte {
+// TriggerKey is the key of a trigger, nil as long as nobody asked for any.
+func TriggerKey(l *config.Loaded, id string) []byte {
 	data, err := os.ReadFile(hookFile(l))
 	if err != nil {
 		return nil

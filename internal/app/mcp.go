@@ -50,8 +50,8 @@ func (a *App) mcpPool(o Options, reserved []string) (*mcp.Pool, error) {
 		return nil, err
 	}
 	return mcp.New(mcp.Options{
-		Servers: servers, Environ: o.Env, Spawn: a.safety.spawn(a), Cover: a.safety.coverServer(a), Auth: auth, Reserved: reserved, MediaDir: filepath.Join(a.safety.media, "mcp"),
-		Pins: a.state, HoldChanged: a.safety.Approval == approve.Ask,
+		Servers: servers, Environ: o.Env, Memory: a.safety.maxMemory(a.Config.Config.Tools.Exec), Spawn: a.safety.spawn(a), Cover: a.safety.coverServer(a), Auth: auth, Reserved: reserved, MediaDir: filepath.Join(a.safety.media, "mcp"),
+		Pins: State(a.Config, a.log), HoldChanged: a.safety.Approval == approve.Ask,
 		Redact: a.safety.secrets.Scrub, Version: o.Version, Log: o.Log,
 	})
 }
@@ -105,7 +105,7 @@ func MCPSpawn(ctx context.Context, l *config.Loaded, o Options) (spawn, cover fu
 	}
 	var denyWrite []string
 	s.protected, denyWrite = a.protectedPaths()
-	s.names = a.protectedNames()
+	s.names, s.sockets = a.protectedNames(), sessionSockets(Getenv(o.Env))
 	for _, p := range denyWrite {
 		if diskio.Within(p, a.Workspace) {
 			s.fixed = append(s.fixed, p)
@@ -129,10 +129,10 @@ func MCPSpawn(ctx context.Context, l *config.Loaded, o Options) (spawn, cover fu
 func MCPLogins(l *config.Loaded, o Options) (*mcp.OAuth, error) {
 	return mcp.NewOAuth(mcp.OAuthOptions{
 		Store: State(l, o.Log), Proxy: l.Config.Tools.Web.Proxy.Reveal(),
-		Allow: networks(l.Config.Tools.SSRFWhitelist), Agent: "nanobot/" + cmp.Or(o.Version, "dev"), Log: o.Log,
+		Allow: Networks(l.Config.Tools.SSRFWhitelist), Agent: "nanobot/" + cmp.Or(o.Version, "dev"), Log: o.Log,
 		Known: func(name string, s httpsafe.Secret) {
-			if o.secrets != nil {
-				_ = o.secrets.Add(name, s) // a token is never too ordinary
+			if o.Secrets != nil {
+				_ = o.Secrets.Add(name, s) // a token is never too ordinary
 			}
 		},
 	})

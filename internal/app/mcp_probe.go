@@ -131,8 +131,8 @@ func ProbeMCP(ctx context.Context, l *config.Loaded, o Options, servers []mcp.Se
 	}
 	defer stop()
 	var redact func(string) string
-	if o.secrets != nil {
-		redact = o.secrets.Scrub
+	if o.Secrets != nil {
+		redact = o.Secrets.Scrub
 	}
 	pool, err := mcp.New(mcp.Options{
 		Redact: redact, Servers: servers, Environ: o.Env, Spawn: spawn, Cover: cover, Auth: auth, Version: o.Version, Log: slog.New(lines),

@@ -32,7 +32,7 @@ type Migration struct {
 // itself. The caller closes it.
 func OpenMigration(ctx context.Context, l *config.Loaded, workspace string, log *slog.Logger) (_ *Migration, err error) {
 	m := &Migration{}
-	if m.store, err = openSessions(l, workspace, Options{Log: log}); err != nil {
+	if m.store, err = openSessions(ctx, l, workspace, Options{Log: log}); err != nil {
 		return nil, err
 	}
 	w := m.store.Workspace()

@@ -33,8 +33,18 @@ type commandProxy struct {
 	dir     string          // of the sockets, for us alone
 	last    int             // number of the latest socket
 	lines   map[int]func()  // what ends each that is open
-	refused map[string][]string
+	refused []refusal       // the latest, for the results of their calls
 }
+
+// refusal is what the command of a call was kept from.
+type refusal struct {
+	call string
+	why  []string
+}
+
+// maxRefusals bounds what waits for a result: a command that goes on in the
+// background may never have one.
+const maxRefusals = 64
 
 // line is the way out of one command.
 type line struct {
@@ -59,7 +69,7 @@ func (l *line) attach(cleanup *func(), err *error) {
 // newCommandProxy makes the proxy of a configuration; it starts with the first command.
 func newCommandProxy(l *config.Loaded, o Options) *commandProxy {
 	exec := l.Config.Tools.Exec
-	p := &commandProxy{lines: map[int]func(){}, refused: map[string][]string{}}
+	p := &commandProxy{lines: map[int]func(){}}
 	p.options = httpsafe.ProxyOptions{OwnPorts: func() []uint16 { return ownPorts(&l.Config) }, Log: o.Log}
 	for _, entry := range exec.AllowedAddresses { // what cannot be read was warned about
 		if r, err := httpsafe.ParseAddressRule(entry); err == nil {
@@ -198,7 +208,8 @@ func (p *commandProxy) serve(c tool.Call) (*line, error) {
 		if len(t.Refused) > 0 {
 			p.mu.Lock()
 			defer p.mu.Unlock()
-			p.refused[callKey(c)] = t.Refused
+			p.refused = append(p.refused, refusal{callKey(c), t.Refused})
+			p.refused = p.refused[max(0, len(p.refused)-maxRefusals):]
 		}
 	})
 	if err == nil {
@@ -248,8 +259,14 @@ func callKey(c tool.Call) string { return c.SessionKey + "\x00" + c.TurnID + "\x
 func (p *commandProxy) remark(c tool.Call) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	why := p.refused[callKey(c)]
-	delete(p.refused, callKey(c))
+	var why []string
+	p.refused = slices.DeleteFunc(p.refused, func(r refusal) bool {
+		if r.call != callKey(c) {
+			return false
+		}
+		why = append(why, r.why...)
+		return true
+	})
 	if len(why) == 0 {
 		return ""
 	}

@@ -151,7 +151,7 @@ func TestCommandsNeverReach(t *testing.T) {
 	for _, network := range []string{"host", "proxy"} {
 		t.Run(network, func(t *testing.T) {
 			t.Parallel()
-			port := func(s *httptest.Server) int { return s.Listener.Addr().(*net.TCPAddr).Port } //nolint:forcetypeassert // it is TCP
+			port := func(s *httptest.Server) int { return s.Listener.Addr().(*net.TCPAddr).Port } // it is TCP
 			other := httptest.NewServer(http.NotFoundHandler())
 			t.Cleanup(other.Close)
 			n := newNetLab(t, fmt.Sprintf(`"network":%q,"allowedHosts":["169.254.169.254","127.0.0.1:%d"],"allowedAddresses":["127.0.0.1:%d"]`,
@@ -259,8 +259,12 @@ func TestNetworkNote(t *testing.T) {
 		spaces  bool
 		want    string
 	}{
-		{sandbox.NetHost, true, "any public host"}, {sandbox.NetProxy, true, "hosts that you allow"}, {sandbox.NetNone, true, "none"},
-		{sandbox.NetHost, false, "none (tools.exec.network"}, {sandbox.NetProxy, false, "none (tools.exec.network"}, {sandbox.NetNone, false, "none"},
+		{sandbox.NetHost, true, "any public host"},
+		{sandbox.NetProxy, true, "hosts that you allow"},
+		{sandbox.NetNone, true, "none"},
+		{sandbox.NetHost, false, "none (tools.exec.network"},
+		{sandbox.NetProxy, false, "none (tools.exec.network"},
+		{sandbox.NetNone, false, "none"},
 	} {
 		if got := networkNote(tt.network, sandbox.Level{NetNS: tt.spaces}); !strings.Contains(got, tt.want) {
 			t.Errorf("%s, %v: %q", tt.network, tt.spaces, got)

@@ -19,7 +19,10 @@ func (a *App) operate(o Options) func(ctx context.Context, name, args string, r 
 		case name == "cron":
 			return a.cronCommand(ctx, args, r), nil
 		case name == "doctor":
-			return doctorText(Checkup(ctx, o)), nil
+			if o.Doctor == nil {
+				return "This program cannot examine itself; run nanobot doctor in a terminal.", nil
+			}
+			return o.Doctor(ctx), nil
 		case args != "reload":
 			return "Usage: /config reload. Settings are changed in a terminal: nanobot config set NAME VALUE", nil
 		case o.Link.Reload == nil:
@@ -29,8 +32,8 @@ func (a *App) operate(o Options) func(ctx context.Context, name, args string, r 
 	}
 }
 
-// asideCommands are answered by the channels of a gateway.
-func asideCommands(o Options) []agent.Command {
+// AsideCommands are answered by the channels of a gateway.
+func AsideCommands(o Options) []agent.Command {
 	if !o.Link.inGateway() {
 		return nil
 	}
@@ -79,20 +82,4 @@ func (a *App) cronCommand(ctx context.Context, args string, r bus.Route) string 
 		text = fmt.Sprintf("%q runs as soon as a gateway does.", job.Name)
 	}
 	return text
-}
-
-// doctorText is what a checkup found, for a chat.
-func doctorText(d *Diagnosis) string {
-	var b strings.Builder
-	for _, s := range d.Symptoms {
-		if s.State != Broken && s.State != Doubt {
-			continue
-		}
-		fmt.Fprintf(&b, "- %s: %s\n", s.ID, strings.ReplaceAll(s.Detail, "\n", "\n  "))
-		if s.Fix != "" {
-			fmt.Fprintf(&b, "  %s\n", s.Fix)
-		}
-	}
-	return fmt.Sprintf("%d broken, %d to look at, %d fine.\n%sNobody was asked over the network; nanobot doctor in a terminal does that.",
-		d.Count(Broken), d.Count(Doubt), d.Count(Well), b.String())
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/agent"
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/channel/websocket"
 	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/session"
@@ -20,29 +19,23 @@ import (
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
-// setScope chooses the folder that a chat works in from its next turn on, and
+// SetScope chooses the folder that a chat works in from its next turn on, and
 // whether it is kept inside, and returns what is in force then. The path is
 // absolute or relative to the workspace; an empty path or mode keeps what is.
 // Remote peers can only narrow. It does not wait for a turn that runs, and an
-// error is a sentence for the person.
-func (g *Gateway) setScope(ctx context.Context, chat bus.Route, want websocket.Scope, remote bool) (websocket.Scope, error) {
-	a, err := g.current(ctx)
-	if err != nil {
-		return websocket.Scope{}, err
-	}
-	g.scoping.Lock() // between the look and the change
-	defer g.scoping.Unlock()
+// error is a sentence for the person. Calls for one chat must not overlap.
+func (a *App) SetScope(ctx context.Context, chat bus.Route, want agent.WorkspaceScope, remote bool) (agent.WorkspaceScope, error) {
 	key := a.Agent.KeyOf(chat)
 	was, err := a.scopeOf(ctx, key)
 	if err != nil {
-		return websocket.Scope{}, err
+		return was, err
 	}
-	now, err := a.chooseScope(was, agent.WorkspaceScope(want), remote)
+	now, err := a.chooseScope(was, want, remote)
 	if err != nil {
-		return websocket.Scope(was), err
+		return was, err
 	}
 	if now == was {
-		return websocket.Scope(now), nil // clients say it with every message
+		return now, nil // clients say it with every message
 	}
 	var value any // nothing is kept for what every chat begins with
 	if now != a.houseScope() {
@@ -55,9 +48,9 @@ func (g *Gateway) setScope(ctx context.Context, chat bus.Route, want websocket.S
 		return errors.Join(s.SaveMeta(), s.Sync(ctx))
 	})
 	if err != nil {
-		return websocket.Scope(was), fmt.Errorf("the folder cannot be kept: %w", err)
+		return was, fmt.Errorf("the folder cannot be kept: %w", err)
 	}
-	return websocket.Scope(now), nil
+	return now, nil
 }
 
 // houseScope is where a chat works that nothing was chosen for.

@@ -44,7 +44,7 @@ func (a *App) protectedPaths() (deny, denyWrite []string) {
 		deny = append(deny, name.In(data))
 	}
 	// What others wrote and the user installed is not the model's to change.
-	if dirs, err := skill.InstalledDirs(a.state); err == nil {
+	if dirs, err := skill.InstalledDirs(State(a.Config, a.log)); err == nil {
 		denyWrite = append(denyWrite, dirs...)
 	}
 	if exe, err := os.Executable(); err == nil {
@@ -56,6 +56,20 @@ func (a *App) protectedPaths() (deny, denyWrite []string) {
 	denyWrite = append(denyWrite, filepath.Join(a.Workspace, ".git", "hooks"))
 	around := func(p string) bool { return p != data && diskio.Within(a.Workspace, p) }
 	return slices.DeleteFunc(deny, around), denyWrite
+}
+
+// unlinked are the protected folders whose files no other name may show: those
+// with credentials, money, trust and conversations. The caches of commands are
+// not among them, since package managers link from there on purpose.
+func unlinked(data string, deny []string) []string {
+	out := slices.DeleteFunc(slices.Clone(deny), func(p string) bool { return diskio.Within(p, data) || diskio.Within(data, p) })
+	linked := []datadir.Name{datadir.Cache, datadir.Guests, datadir.Index, datadir.Logs, datadir.ToolResults, datadir.Undo}
+	for _, name := range datadir.Closed() {
+		if !slices.Contains(linked, name) {
+			out = append(out, name.In(data))
+		}
+	}
+	return out
 }
 
 // ownFolder reports whether the data folder holds nothing but our data, so that

@@ -97,7 +97,7 @@ func LocalOffers(s local.Server) []llm.Offer {
 
 // Account is the sign-in at a provider that has no keys; see signin.Known.
 func Account(l *config.Loaded, name string, o Options) (*signin.Account, error) {
-	p, getenv := l.Config.Providers[signin.ConfigName(name)], lookup(o.Env)
+	p, getenv := l.Config.Providers[signin.ConfigName(name)], Getenv(o.Env)
 	client, err := httpsafe.Client(httpsafe.Options{Proxy: p.Proxy.Reveal()})
 	if err != nil {
 		return nil, fmt.Errorf("providers.%s: %w", name, err)

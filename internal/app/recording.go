@@ -28,8 +28,8 @@ func StartRecording(file string, loaded *config.Loaded, workspace string, window
 		h.Settings["agents.defaults."+name] = strconv.Itoa(v)
 	}
 	ro := record.Options{Header: h, Secrets: append(secretsIn(reflect.ValueOf(loaded.Config)), envSecrets(o.Env)...)}
-	if o.secrets != nil {
-		ro.Redact = o.secrets.Redact // also base64 and other forms
+	if o.Secrets != nil {
+		ro.Redact = o.Secrets.Redact // also base64 and other forms
 	}
 	return record.Create(file, ro)
 }

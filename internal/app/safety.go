@@ -61,6 +61,7 @@ type safety struct {
 	jail      *diskio.Jail
 	protected []string
 	names     []string // how further protected paths begin
+	sockets   []string // of the user's session, see sessionSockets
 	fixed     []string // inside the workspace, not to be changed
 	secrets   *httpsafe.Registry
 	policy    *approve.Policy
@@ -90,7 +91,7 @@ func (a *App) guard(o Options) error {
 	id := filepath.Base(a.Sessions.Dir())
 	s.origins = originsOf(a.Config, a.Workspace, id, o.Log)
 	deny, denyWrite := a.protectedPaths()
-	s.protected, s.names = deny, a.protectedNames()
+	s.protected, s.names, s.sockets = deny, a.protectedNames(), sessionSockets(Getenv(o.Env))
 	for _, p := range denyWrite {
 		if diskio.Within(p, a.Workspace) {
 			s.fixed = append(s.fixed, p)
@@ -98,13 +99,13 @@ func (a *App) guard(o Options) error {
 	}
 	var err error
 	s.jail, err = diskio.OpenJail(diskio.JailOptions{
-		Workspace: a.Workspace, Restrict: s.Restrict, ReadOnly: []string{s.media, a.results()}, Protected: deny, ProtectedNames: s.names, ProtectedWrite: denyWrite,
+		Workspace: a.Workspace, Restrict: s.Restrict, ReadOnly: []string{s.media, a.results()}, Protected: deny, ProtectedNames: s.names, ProtectedWrite: denyWrite, Unlinked: unlinked(a.Config.DataDir, deny),
 		Straight: straight(a.untrustedRoot()),
 	})
 	if err != nil {
 		return fmt.Errorf("open the workspace: %w", err)
 	}
-	s.secrets = o.secrets
+	s.secrets = o.Secrets
 	s.undo, err = undo.Open(undo.Options{
 		Dir: undoDir(a.Config, a.Sessions.Dir()), Jail: s.jail, Exclude: append(slices.Clone(deny), denyWrite...), Log: o.Log,
 		Busy: func(session string) bool {
@@ -133,7 +134,7 @@ func (a *App) approvalOptions(o Options, jail *diskio.Jail) approve.Options {
 	return approve.Options{
 		Mode: s.Approval, Timeout: time.Duration(cfg.TimeoutS) * time.Second, FallbackAllow: cfg.Fallback == "allow",
 		Rules: approvalRules(cfg.Rules), Sandboxed: s.Sandbox != sandbox.None, Network: string(s.Network),
-		SandboxProfile: s.describe(a.Config.Config.Tools.Exec), Jail: jail, Contained: s.contained, Exposed: s.exposed,
+		SandboxProfile: s.describe(a.Config.Config.Tools.Exec), Jail: jail, Contained: s.contained, Outside: s.outside, Exposed: s.exposed,
 		CommandRisk: shell.Risk, CommandPrefix: shell.Prefix,
 		CommandMatch: func(command, rule string) approve.Match { return approve.Match(shell.Matches(command, rule)) },
 		Suspicious:   web.Suspicious, Leaks: s.secrets.Leaks, Log: o.Log,
@@ -157,11 +158,11 @@ func (s *safety) visible(paths, hidden []string) []string {
 	})
 }
 
-// closed are the protected paths, with the copies there are now and the names
-// that mounts give them now.
+// closed are the protected paths, with the copies there are now, the names that
+// mounts give them now, and the sockets of the user's session.
 func (s *safety) closed() []string {
 	all := s.copies()
-	return append(all, diskio.ShownAt(all, s.seal.workspace)...)
+	return slices.Concat(all, diskio.ShownAt(all, s.seal.workspace), s.sockets)
 }
 
 // copies are the protected paths, with the copies there are now.
@@ -199,7 +200,7 @@ func approvalRules(in []config.ApprovalRule) []approve.Rule {
 // approve decides about a call and keeps what it is going to change.
 func (s *safety) approve(a *App, o Options) func(ctx context.Context, t tool.Tool, c tool.Call) *tool.Result {
 	return func(ctx context.Context, t tool.Tool, c tool.Call) *tool.Result {
-		policy, done, err := a.others.policy(c)
+		policy, done, err := a.others.policy(ctx, c)
 		if err != nil {
 			no := tool.Fail(tool.Internal, "%v", err)
 			return &no
@@ -218,7 +219,7 @@ func (s *safety) approve(a *App, o Options) func(ctx context.Context, t tool.Too
 				return &no
 			}
 		}
-		kept, given, err := a.others.kept(c)
+		kept, given, err := a.others.kept(ctx, c)
 		if err == nil {
 			defer given()
 			err = kept.Before(ctx, inFull(t, c.Project), c)
@@ -234,7 +235,7 @@ func (s *safety) approve(a *App, o Options) func(ctx context.Context, t tool.Too
 func (s *safety) after(a *App, o Options) func(ctx context.Context, c tool.Call, r tool.Result, took time.Duration) {
 	return func(ctx context.Context, c tool.Call, r tool.Result, _ time.Duration) {
 		if c.Name == "web_search" && !r.IsError {
-			if policy, done, err := a.others.policy(c); err == nil {
+			if policy, done, err := a.others.policy(ctx, c); err == nil {
 				policy.Saw(c, r.Content.String())
 				done()
 			}
@@ -242,7 +243,7 @@ func (s *safety) after(a *App, o Options) func(ctx context.Context, c tool.Call,
 		if err := s.wrote(c); err != nil {
 			o.Log.ErrorContext(ctx, "record where a file comes from", "tool", c.Name, "turn", c.TurnID, "err", err)
 		}
-		kept, done, err := a.others.kept(c)
+		kept, done, err := a.others.kept(ctx, c)
 		if err != nil {
 			o.Log.WarnContext(ctx, "note what a call changed", "tool", c.Name, "turn", c.TurnID, "err", err)
 			return
@@ -274,8 +275,8 @@ func (s *safety) exposed() bool {
 	return err == nil && !box.Level().MountNS
 }
 
-// networks parses tools.ssrfWhitelist; what cannot be parsed was warned about.
-func networks(list []string) []netip.Prefix {
+// Networks parses tools.ssrfWhitelist; what cannot be parsed was warned about.
+func Networks(list []string) []netip.Prefix {
 	var out []netip.Prefix
 	for _, s := range list {
 		if p, err := netip.ParsePrefix(strings.TrimSpace(s)); err == nil {

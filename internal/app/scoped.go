@@ -49,11 +49,11 @@ type others struct {
 }
 
 // of returns the view of a call. done gives it back.
-func (x *others) of(c tool.Call) (v *view, done func(), err error) {
-	return x.room(bus.Room(c.Route, c.Scope), c.SessionKey)
+func (x *others) of(ctx context.Context, c tool.Call) (v *view, done func(), err error) {
+	return x.room(ctx, bus.Room(c.Route, c.Scope), c.SessionKey)
 }
 
-func (x *others) room(room, session string) (v *view, done func(), err error) {
+func (x *others) room(ctx context.Context, room, session string) (v *view, done func(), err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if v = x.rooms[room]; v == nil {
@@ -65,7 +65,7 @@ func (x *others) room(room, session string) (v *view, done func(), err error) {
 			x.rooms = map[string]*view{}
 		}
 		x.rooms[room] = v
-		v.sweepMedia(x.now())
+		v.sweepMedia(ctx, x.now())
 	}
 	v.using++
 	v.used = x.now()
@@ -127,10 +127,10 @@ func (v *view) close() error {
 }
 
 // files returns the tools that work on files; nil for the owner in the workspace.
-func (x *others) files(c tool.Call) (map[string]tool.Tool, func(), error) {
+func (x *others) files(ctx context.Context, c tool.Call) (map[string]tool.Tool, func(), error) {
 	switch {
 	case c.Scope != "":
-		v, done, err := x.of(c)
+		v, done, err := x.of(ctx, c)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -147,21 +147,21 @@ func (x *others) files(c tool.Call) (map[string]tool.Tool, func(), error) {
 
 // commands returns the tools that run commands; nil for the owner, whose
 // commands know of folders themselves.
-func (x *others) commands(c tool.Call) (map[string]tool.Tool, func(), error) {
+func (x *others) commands(ctx context.Context, c tool.Call) (map[string]tool.Tool, func(), error) {
 	if c.Scope == "" {
 		return nil, nil, nil
 	}
 	if x.app.safety.Sandbox == sandbox.None {
 		return nil, nil, errors.New("commands are not run for guests without a sandbox; an owner can set tools.exec.sandbox to auto")
 	}
-	v, done, err := x.of(c)
+	v, done, err := x.of(ctx, c)
 	if err != nil {
 		return nil, nil, err
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if v.shell == nil {
-		sh, err := x.app.guestShell(x.o, v.guestHome)
+		sh, err := x.app.guestShell(x.o, v.guestHome) //nolint:contextcheck // it serves later calls, too
 		if err != nil {
 			v.using--
 			return nil, nil, err
@@ -181,12 +181,12 @@ func byName(list []tool.Tool) map[string]tool.Tool {
 
 // apart makes tools that do what find returns for a call, or what they always
 // did if that is nothing. find's last result is called after the call.
-func apart(list []tool.Tool, find func(c tool.Call) (map[string]tool.Tool, func(), error)) []tool.Tool {
+func apart(list []tool.Tool, find func(ctx context.Context, c tool.Call) (map[string]tool.Tool, func(), error)) []tool.Tool {
 	out := slices.Clone(list)
 	for i := range out {
 		own, name := out[i].Run, out[i].Name
 		out[i].Run = func(ctx context.Context, c tool.Call) (tool.Result, error) {
-			theirs, done, err := find(c)
+			theirs, done, err := find(ctx, c)
 			if err != nil {
 				return tool.Fail(tool.Unsupported, "%v", err), nil
 			}
@@ -205,11 +205,11 @@ func apart(list []tool.Tool, find func(c tool.Call) (map[string]tool.Tool, func(
 }
 
 // media opens a file that a turn wants to send.
-func (x *others) media(c tool.Call, path string) (bus.Media, error) {
+func (x *others) media(ctx context.Context, c tool.Call, path string) (bus.Media, error) {
 	jail := x.app.safety.jail
 	switch {
 	case c.Scope != "":
-		v, done, err := x.of(c)
+		v, done, err := x.of(ctx, c)
 		if err != nil {
 			return bus.Media{}, err
 		}
@@ -223,18 +223,18 @@ func (x *others) media(c tool.Call, path string) (bus.Media, error) {
 		jail = v.jail
 	}
 	if x.app.gateway {
-		return x.app.keepMedia(jail, path)
+		return x.app.keepMedia(ctx, jail, path)
 	}
 	return openMedia(jail, path)
 }
 
 // policy is what decides about a call: that of the owner, or one that knows the
 // files of the guest.
-func (x *others) policy(c tool.Call) (p *approve.Policy, done func(), err error) {
+func (x *others) policy(ctx context.Context, c tool.Call) (p *approve.Policy, done func(), err error) {
 	if c.Scope == "" {
 		return x.app.safety.policy, func() {}, nil
 	}
-	v, done, err := x.of(c)
+	v, done, err := x.of(ctx, c)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -242,11 +242,11 @@ func (x *others) policy(c tool.Call) (p *approve.Policy, done func(), err error)
 }
 
 // kept is the record of changes that a call belongs to.
-func (x *others) kept(c tool.Call) (s *undo.Store, done func(), err error) {
+func (x *others) kept(ctx context.Context, c tool.Call) (s *undo.Store, done func(), err error) {
 	if c.Scope == "" {
 		return x.app.safety.undo, func() {}, nil
 	}
-	v, done, err := x.of(c)
+	v, done, err := x.of(ctx, c)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -300,14 +300,14 @@ func (x *others) close() error {
 // workspaces.
 type undoer struct{ x *others }
 
-func (u undoer) chat(r bus.Route, scope, session string) (undo.Chat, func(), error) {
-	s, done, err := u.x.kept(tool.Call{Route: r, Scope: scope, SessionKey: session})
+func (u undoer) chat(ctx context.Context, r bus.Route, scope, session string) (undo.Chat, func(), error) {
+	s, done, err := u.x.kept(ctx, tool.Call{Route: r, Scope: scope, SessionKey: session})
 	return undo.Chat{Store: s}, done, err
 }
 
 // Undo implements agent.Undoer.
 func (u undoer) Undo(ctx context.Context, in bus.Inbound, session, turn string, force bool) (reply string, paths []string, err error) {
-	chat, done, err := u.chat(in.Route, in.Scope, session)
+	chat, done, err := u.chat(ctx, in.Route, in.Scope, session)
 	if err != nil {
 		return "", nil, err
 	}
@@ -317,7 +317,7 @@ func (u undoer) Undo(ctx context.Context, in bus.Inbound, session, turn string, 
 
 // Diff implements agent.Undoer.
 func (u undoer) Diff(ctx context.Context, in bus.Inbound, session, turn string) (string, error) {
-	chat, done, err := u.chat(in.Route, in.Scope, session)
+	chat, done, err := u.chat(ctx, in.Route, in.Scope, session)
 	if err != nil {
 		return "", err
 	}

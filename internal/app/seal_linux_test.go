@@ -39,7 +39,7 @@ func TestRepositories(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer tree.Close() //nolint:errcheck // only read
+	defer tree.Close()
 	got := repositories(tree)
 	slices.Sort(got)
 	if diff := cmp.Diff([]string{"a/.git", "a/sub/.git", "b/c/d/.git"}, got); diff != "" {

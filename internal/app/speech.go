@@ -3,7 +3,6 @@ package app
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -58,42 +57,14 @@ func speechBlock(all map[string]config.Provider, name string) config.Provider {
 	return config.Provider{}
 }
 
-// transcribe turns a voice message into text, "" if that is switched off or
-// does not work: the recording itself is still there then.
-func (g *Gateway) transcribe(ctx context.Context, path string) string {
-	said, _ := g.hear(ctx, path, 0)
-	return said
+// Recording is a file with somebody's voice. A length of 0 is not known.
+type Recording struct {
+	Path   string
+	Length time.Duration
 }
 
-// hear is transcribe with a word about why it did not work. A length of 0 is
-// not known.
-func (g *Gateway) hear(ctx context.Context, path string, length time.Duration) (said, reason string) {
-	loaded := g.config()
-	if !loaded.Config.Transcription.Enabled {
-		return "", "disabled"
-	}
-	a, err := g.current(ctx)
-	if err != nil {
-		return "", "failed"
-	}
-	said, err = a.transcribe(ctx, loaded, lookup(g.o.Env), recording{path, length})
-	if err != nil {
-		g.log.WarnContext(ctx, "a voice message was not transcribed", "err", err)
-		if fault, ok := errors.AsType[*speech.Error](err); ok {
-			return "", string(fault.Code)
-		}
-		return "", "failed"
-	}
-	return said, ""
-}
-
-// recording is a file with somebody's voice. A length of 0 is not known.
-type recording struct {
-	path   string
-	length time.Duration
-}
-
-func (a *App) transcribe(ctx context.Context, loaded *config.Loaded, getenv func(string) string, r recording) (string, error) {
+// Transcribe turns speech into text with the service that a configuration names.
+func (a *App) Transcribe(ctx context.Context, loaded *config.Loaded, getenv func(string) string, r Recording) (string, error) {
 	o, err := Speech(loaded, SpeechChoice{}, getenv)
 	if err != nil {
 		return "", err
@@ -103,13 +74,13 @@ func (a *App) transcribe(ctx context.Context, loaded *config.Loaded, getenv func
 	if err != nil {
 		return "", err
 	}
-	info, err := os.Stat(r.path)
+	info, err := os.Stat(r.Path)
 	if err != nil {
 		return "", err
 	}
 	got, err := CountSpeech(t, o, a.models.ledger, a.models.prices).Transcribe(ctx, speech.Audio{
-		Name: filepath.Base(r.path), Size: info.Size(), Duration: r.length,
-		Open: func() (io.ReadCloser, error) { return os.Open(r.path) },
+		Name: filepath.Base(r.Path), Size: info.Size(), Duration: r.Length,
+		Open: func() (io.ReadCloser, error) { return os.Open(r.Path) },
 	})
 	return got.Text, err
 }

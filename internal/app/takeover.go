@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,8 +17,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/text"
 )
 
-// kindJobs is the kind of jobs and triggers in what was taken over.
-const kindJobs = "jobs"
+// KindJobs is the kind of jobs and triggers in what was taken over.
+const KindJobs = "jobs"
 
 // configured reports whether a workspace is the one that the configuration
 // names. What the oldest versions kept in the data folder itself belongs to it.
@@ -29,39 +30,57 @@ func configured(l *config.Loaded, workspace string) bool {
 // openSessions opens the sessions of a workspace. The first time that the data
 // folder sees the workspace, whatever the program was started for, it takes
 // over what other programs left there; the notes of the workspace say what.
-func openSessions(loaded *config.Loaded, workspace string, o Options) (*session.Store, error) {
+func openSessions(ctx context.Context, loaded *config.Loaded, workspace string, o Options) (*session.Store, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	everywhere := originsEverywhere(loaded, o.Log)
 	store, err := session.Open(session.Options{
-		DataDir: loaded.DataDir, Store: State(loaded, o.Log), Workspace: workspace, Secondary: !configured(loaded, workspace), Now: o.Now, Log: o.Log,
+		DataDir: loaded.DataDir, Store: State(loaded, o.Log), Workspace: workspace, Secondary: !configured(loaded, workspace), Foreign: everywhere.foreign, Now: o.Now, Log: o.Log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open sessions: %w", err)
 	}
-	if err := takeOver(loaded, store, o); err != nil {
+	// A few small files on this disk: it is finished rather than stopped halfway.
+	if err := takeOver(context.WithoutCancel(ctx), loaded, store, everywhere, o); err != nil {
 		_ = store.Close() // nothing was done with it
 		return nil, err
 	}
 	return store, nil
 }
 
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
 // takeOver takes jobs and history out of a workspace, once, and tells about it.
-func takeOver(loaded *config.Loaded, store *session.Store, o Options) error {
+// What another workspace knows as from outside stays that, and is left.
+func takeOver(ctx context.Context, loaded *config.Loaded, store *session.Store, everywhere *allOrigins, o Options) error {
 	w := store.Workspace()
-	if info, err := os.Stat(w.Path); err != nil || !info.IsDir() {
+	if !isDir(w.Path) {
 		return nil // it can still come
 	}
-	ctx := context.Background() // a few small files on this disk
 	sessions := store.Taken()
 	var jobs schedule.Taken
 	var entries int
 
-	err := w.Once(kindJobs, o.Now(), func() error {
-		s, err := schedule.Open(schedule.Options{State: schedule.Place(State(loaded, o.Log), w.ID), Workspace: w.Path, Now: o.Now, Log: o.Log})
+	err := w.Once(kindOrigins, o.Now(), func() error {
+		to, err := originsOf(loaded, w.Path, w.ID, o.Log).of("")
+		if err != nil {
+			return err
+		}
+		return everywhere.inherit(to, w.Path)
+	})
+	if err != nil {
+		return fmt.Errorf("mark what came from outside in %s: %w", w.Path, err)
+	}
+
+	err = w.Once(KindJobs, o.Now(), func() error {
+		s, err := schedule.Open(schedule.Options{State: schedule.Place(State(loaded, o.Log), w.ID), Workspace: w.Path, Foreign: everywhere.foreign, Now: o.Now, Log: o.Log})
 		if err != nil {
 			return err
 		}
@@ -76,7 +95,16 @@ func takeOver(loaded *config.Loaded, store *session.Store, o Options) error {
 		return fmt.Errorf("take over the jobs of %s: %w", w.Path, err)
 	}
 
+	var strange []string
 	err = w.Once(memory.KindHistory, o.Now(), func() (err error) {
+		for _, name := range memory.Leftovers(w.Path) {
+			if everywhere.foreign(name) {
+				strange = append(strange, name+": it came from outside")
+			}
+		}
+		if len(strange) > 0 {
+			return nil
+		}
 		entries, err = memory.TakeOver(ctx, memory.HistoryOptions{Store: memory.Place(State(loaded, o.Log), store), Workspace: w.Path, Now: o.Now, Log: o.Log})
 		return err
 	})
@@ -91,7 +119,7 @@ func takeOver(loaded *config.Loaded, store *session.Store, o Options) error {
 		}
 		w.Notes = append(w.Notes, fmt.Sprintf("Taken over from %s: %s. What appears in %s later is not taken in by itself; see: nanobot migrate", from, what, w.Path))
 	}
-	if left := append(sessions.Left, jobs.Left...); len(left) > 0 {
+	if left := slices.Concat(sessions.Left, jobs.Left, strange); len(left) > 0 {
 		w.Notes = append(w.Notes, fmt.Sprintf("Not taken over (%d): %s", len(left), text.Cut(strings.Join(left, "; "), 500)))
 	}
 	return nil

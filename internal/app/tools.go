@@ -35,7 +35,7 @@ import (
 )
 
 // tools builds the set of tools and the way the model may send files.
-func (a *App) tools(o Options) (*tool.Set, func(tool.Call, string) (bus.Media, error), error) {
+func (a *App) tools(o Options) (*tool.Set, func(context.Context, tool.Call, string) (bus.Media, error), error) {
 	cfg := a.Config.Config.Tools
 	a.others, a.projects = &others{app: a, o: o}, &projects{app: a, o: o}
 	if err := a.guard(o); err != nil {
@@ -193,7 +193,7 @@ func (a *App) webTools(o Options) ([]tool.Tool, error) {
 			MaxResults: cfg.Web.Search.MaxResults, Timeout: time.Duration(cfg.Web.Search.Timeout) * time.Second,
 		},
 		Proxy: cfg.Web.Proxy, UserAgent: cfg.Web.UserAgent, UseJinaReader: cfg.Web.Fetch.UseJinaReader,
-		Allow: networks(cfg.SSRFWhitelist), Getenv: lookup(o.Env), Leaks: a.safety.secrets.Leaks, Log: o.Log,
+		Allow: Networks(cfg.SSRFWhitelist), Getenv: Getenv(o.Env), Leaks: a.safety.secrets.Leaks, Log: o.Log,
 		Spend: a.safety.proxy.policy.Fetch, SpendSearch: a.safety.proxy.policy.Search,
 		Document: func(ctx context.Context, name string, data []byte) (string, error) {
 			doc, err := document.Attachment(ctx, name, bytes.NewReader(data), int64(len(data)))
@@ -213,7 +213,7 @@ func (a *App) pictures(o Options, jail *diskio.Jail, media string) ([]tool.Tool,
 	key := firstKey(p)
 	if row, ok := llm.LookupRow(cfg.Provider); ok && key.IsZero() {
 		for _, name := range row.EnvKeys {
-			if v := lookup(o.Env)(name); v != "" {
+			if v := Getenv(o.Env)(name); v != "" {
 				key = httpsafe.NewSecret(v)
 				break
 			}
@@ -299,8 +299,8 @@ func readWhole(jail *diskio.Jail, path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxReference))
 }
 
-// sentFiles is the folder of the media directory with what was sent.
-const sentFiles = "sent"
+// SentFiles is the folder of the media directory with what was sent.
+const SentFiles = "sent"
 
 // maxSent bounds a file the model may send.
 const maxSent = 50 << 20
@@ -308,7 +308,7 @@ const maxSent = 50 << 20
 // keepMedia is openMedia for files that are sent later: what was looked at is
 // copied, because a command may put something else in its place meanwhile.
 // Files of the media directory stay as they are.
-func (a *App) keepMedia(jail *diskio.Jail, path string) (bus.Media, error) {
+func (a *App) keepMedia(ctx context.Context, jail *diskio.Jail, path string) (bus.Media, error) {
 	f, err := jail.Open(path)
 	if err != nil {
 		return bus.Media{}, err
@@ -318,8 +318,8 @@ func (a *App) keepMedia(jail *diskio.Jail, path string) (bus.Media, error) {
 		return openMedia(jail, path)
 	}
 	name := filepath.Base(path)
-	store := channel.MediaStore{Dir: filepath.Join(a.safety.media, sentFiles), Max: maxSent}
-	kept, err := store.Save(context.Background(), name, f) // a copy on the same disk
+	store := channel.MediaStore{Dir: filepath.Join(a.safety.media, SentFiles), Max: maxSent}
+	kept, err := store.Save(ctx, name, f)
 	if err != nil {
 		return bus.Media{}, err
 	}

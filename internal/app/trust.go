@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -24,8 +25,8 @@ func originsOf(l *config.Loaded, workspace, id string, log *slog.Logger) *origin
 
 // OpenOrigins opens the record of the files of a workspace that came from
 // outside, for the owner to look at and to change.
-func OpenOrigins(l *config.Loaded, workspace string, log *slog.Logger) (*origin.Store, error) {
-	store, err := OpenSessions(l, workspace, log)
+func OpenOrigins(ctx context.Context, l *config.Loaded, workspace string, log *slog.Logger) (*origin.Store, error) {
+	store, err := OpenSessions(ctx, l, workspace, log)
 	if err != nil {
 		return nil, err
 	}

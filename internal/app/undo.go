@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -15,8 +16,8 @@ import (
 // OpenUndo opens the record of file changes that belongs to a workspace, for a
 // person at the command line: unlike the agent, they reach every folder except
 // protected ones. The workspace must exist. done gives everything back.
-func OpenUndo(loaded *config.Loaded, workspace string, log *slog.Logger) (store *undo.Store, done func() error, err error) {
-	sessions, err := OpenSessions(loaded, workspace, log)
+func OpenUndo(ctx context.Context, loaded *config.Loaded, workspace string, log *slog.Logger) (store *undo.Store, done func() error, err error) {
+	sessions, err := OpenSessions(ctx, loaded, workspace, log)
 	if err != nil {
 		return nil, nil, err
 	}

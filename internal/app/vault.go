@@ -1,41 +1,42 @@
 package app
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/keyring"
 )
-
-// secretsFolder holds keys that were typed into a chat, one per file, which the
-// configuration can name as ${file:secrets/...}.
-const secretsFolder = "secrets"
 
 // vault takes keys out of what people type before anything else sees or keeps
 // it, and stores those of the owner.
 type vault struct {
-	data    string // the data folder
+	ring    func() *keyring.Ring
 	secrets *httpsafe.Registry
 	log     *slog.Logger
 }
 
 func (a *App) vault(o Options) *vault {
-	return &vault{data: a.Config.DataDir, secrets: a.safety.secrets, log: o.Log}
+	return &vault{ring: KeyRing(a.Config.DataDir, o.Env), secrets: a.safety.secrets, log: o.Log}
+}
+
+// KeyRing looks for the keyring with the first key that is typed.
+func KeyRing(data string, env []string) func() *keyring.Ring {
+	return sync.OnceValue(func() *keyring.Ring {
+		return keyring.Open(keyring.Options{DataDir: data, Getenv: Getenv(env)})
+	})
 }
 
 // clean is a message without keys. The note, if there is one, is for the person
 // who typed them. A command line that the owner runs is left as it is.
-func (v *vault) clean(in bus.Inbound) (_ bus.Inbound, note string) { //nolint:gocritic // plain data travels by value
+func (v *vault) clean(in bus.Inbound) (_ bus.Inbound, note string) {
 	if v == nil || in.Event != "" || in.Shell {
 		return in, ""
 	}
@@ -63,38 +64,44 @@ func (v *vault) clean(in bus.Inbound) (_ bus.Inbound, note string) { //nolint:go
 	return in, strings.Join(notes, "\n")
 }
 
-// keep stores a key in a file of its own and says where it is. It is empty for
-// one that was stored before.
+// keep stores a key and says where it is. It is empty for one that was stored
+// before.
 func (v *vault) keep(key string) string {
 	v.secrets.Add("typed key", httpsafe.NewSecret(key))
 	sum := sha256.Sum256([]byte(key))
-	name := secretsFolder + "/typed-" + hex.EncodeToString(sum[:4])
-	path := filepath.Join(v.data, filepath.FromSlash(name))
-	if _, err := os.Lstat(path); err == nil {
+	name := "typed-" + hex.EncodeToString(sum[:4])
+	ring := v.ring()
+	if ring.Has(name) {
 		return ""
 	}
-	err := diskio.MkdirAll(filepath.Dir(path), 0o700)
-	if err == nil {
-		err = diskio.WriteFile(path, []byte(key+"\n"), 0o600)
-	}
+
+	place, err := ring.Set(context.Background(), name, key) // the ring bounds it
 	if err != nil {
-		if !errors.Is(err, fs.ErrExist) {
-			v.log.Warn("a key that was typed into a chat cannot be stored", "err", err)
-		}
+		v.log.Warn("a key that was typed into a chat cannot be stored", "err", err)
 		return "That looks like an API key. It was taken out of the conversation; the model did not see it, and it could not be stored."
+	}
+
+	where := "the system keyring"
+	if place.File != "" {
+		where = place.File + ", which only you can read (" + place.Why + ")"
 	}
 	setting := "SETTING"
 	if p := keyOwner(key); p != "" {
 		setting = "providers." + p + ".apiKey"
 	}
-	return fmt.Sprintf("That looks like an API key. It was taken out of the conversation; the model did not see it. It is stored in %s, which only you can read.\n"+
-		"To use it: nanobot config set %s '${file:%s}'. To forget it: delete that file. The chat platform may still have it.", path, setting, name)
+	return fmt.Sprintf("That looks like an API key. It was taken out of the conversation; the model did not see it. It is stored in %s.\n"+
+		"To use it: nanobot config set %s '${keyring:%s}'. To forget it: nanobot keys remove %s. The chat platform may still have it.", where, setting, name, name)
 }
 
 // keyOwner is the provider whose keys begin like this one.
 func keyOwner(key string) string {
 	for _, p := range [][2]string{
-		{"sk-ant-", "anthropic"}, {"sk-or-", "openrouter"}, {"gsk_", "groq"}, {"AIza", "gemini"}, {"nvapi-", "nvidia"}, {"hf_", "huggingface"},
+		{"sk-ant-", "anthropic"},
+		{"sk-or-", "openrouter"},
+		{"gsk_", "groq"},
+		{"AIza", "gemini"},
+		{"nvapi-", "nvidia"},
+		{"hf_", "huggingface"},
 		{"sk-proj-", "openai"},
 	} {
 		if strings.HasPrefix(key, p[0]) {

@@ -7,9 +7,12 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
+	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/agent"
 	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/session"
 )
@@ -117,4 +120,37 @@ func createIn(tree *diskio.Tree, name string, body []byte) (bool, error) {
 // which is no reason not to start.
 func passes(err error) bool {
 	return errors.Is(err, diskio.ErrLink) || errors.Is(err, diskio.ErrNotRegular) || errors.Is(err, diskio.ErrChanged)
+}
+
+// LinkNotes say which names of a workspace are not used because they are links.
+func LinkNotes(ws string) (notes []string) {
+	if links := linkedNames(ws); len(links) == 1 {
+		notes = append(notes, fmt.Sprintf("%s in %s is a link; nanobot does not follow links inside a workspace and does not use it.", links[0], ws))
+	} else if len(links) > 1 {
+		notes = append(notes, fmt.Sprintf("%s in %s are links; nanobot does not follow links inside a workspace and does not use them.", strings.Join(links, ", "), ws))
+	}
+	return notes
+}
+
+// linkedNames are the files and folders of a workspace that the program would
+// read, if they were not links.
+func linkedNames(workspace string) []string {
+	tree, err := diskio.OpenTree(workspace)
+	if err != nil {
+		return nil
+	}
+	defer tree.Close() //nolint:errcheck // only read
+
+	links := tree.Links(slices.Concat(datadir.FollowedFiles(), datadir.FollowedFolders(), []string{".git"})...)
+	for _, dir := range datadir.FollowedFolders() {
+		entries, _ := tree.ReadDir(dir) // a folder that is a link is in the list already
+		for _, e := range entries {
+			name := path.Join(dir, e.Name())
+			if dir == "skills" && e.IsDir() {
+				name = path.Join(name, "SKILL.md")
+			}
+			links = append(links, tree.Links(name)...)
+		}
+	}
+	return links
 }

@@ -198,7 +198,7 @@ func (b *backup) workspace(as string) error {
 	}
 	if err != nil {
 		b.left(as, "cannot be read")
-		return nil //nolint:nilerr // the backup goes on and says what it lacks
+		return nil
 	}
 	defer tree.Close() //nolint:errcheck // only read
 
@@ -238,7 +238,7 @@ func (b *backup) visit(at visit) error {
 		return nil
 	case at.err != nil:
 		b.left(at.name, "cannot be read")
-		return nil // the backup goes on and says what it lacks
+		return nil //nolint:nilerr // the backup goes on and says what it lacks
 	case at.entry.IsDir():
 		return b.folder(at.name, at.entry)
 	case passing(at.name):

@@ -22,7 +22,7 @@ func (b *backup) guests(as string) error {
 	}
 	if err != nil {
 		b.left(as, "cannot be read")
-		return nil //nolint:nilerr // the backup goes on and says what it lacks
+		return nil
 	}
 	defer tree.Close() //nolint:errcheck // only read
 
@@ -36,7 +36,7 @@ func (b *backup) guests(as string) error {
 			return nil
 		case err != nil:
 			b.left(name, "cannot be read")
-			return nil
+			return nil //nolint:nilerr // the backup goes on and says what it lacks
 		case len(parts) == 2 && !slices.Contains([]string{"workspace", "media"}, parts[1]):
 			return pass(d)
 		case d.IsDir():
@@ -56,7 +56,7 @@ func (b *backup) guestFile(tree *diskio.Tree, rel, name string) error {
 	}
 	if err != nil {
 		b.left(name, "cannot be read")
-		return nil //nolint:nilerr // as above
+		return nil
 	}
 	defer f.Close() //nolint:errcheck // only read
 	info, err := f.Stat()

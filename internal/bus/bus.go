@@ -90,7 +90,7 @@ type Said struct {
 
 // Person is who a message counts as when it comes to answers: the identity that
 // the edge proved, else the sender.
-func (in Inbound) Person() string {
+func (in *Inbound) Person() string {
 	if in.Identity != "" {
 		return in.Identity
 	}

@@ -81,7 +81,6 @@ type GateOptions struct {
 // Gate decides who may talk to us on one channel.
 type Gate struct {
 	o     GateOptions
-	usual Policy // of groups, where the section says nothing
 	began time.Time
 
 	mu     sync.Mutex
@@ -100,12 +99,8 @@ func NewGate(o GateOptions) *Gate {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Gate{o: o, usual: Mention, began: o.Now(), told: newRecent[string, time.Time](gateMemory), groups: newRecent[string, bool](gateMemory), heard: newRecent[chatKey, *overheard](overheardChats), owners: map[string]bus.Route{}}
+	return &Gate{o: o, began: o.Now(), told: newRecent[string, time.Time](gateMemory), groups: newRecent[string, bool](gateMemory), heard: newRecent[chatKey, *overheard](overheardChats), owners: map[string]bus.Route{}}
 }
-
-// Usually sets the group policy of the platform for sections that name none.
-// A factory calls it before the gate is used.
-func (g *Gate) Usually(p Policy) { g.usual = p }
 
 // Admit decides about a visitor. It must be asked before anything else happens
 // for a message: no download, no typing, no receipt, no session for people who
@@ -153,7 +148,7 @@ func (g *Gate) tooLate(v Visitor) bool {
 func (g *Gate) forUs(v Visitor) bool {
 	policy := g.o.Common.GroupPolicy
 	if policy == "" {
-		policy = g.usual
+		policy = Mention
 	}
 	switch policy {
 	case Open:

@@ -38,7 +38,7 @@ type Common struct {
 // Policy says which messages of groups are for us.
 type Policy string
 
-// The policies. The empty one is the platform's usual one.
+// The policies. The empty one is Mention.
 const (
 	Mention   Policy = "mention"   // only what names us or answers us
 	Open      Policy = "open"      // all that allowed people write

@@ -119,7 +119,7 @@ func TestSuite(t *testing.T) {
 		return channeltest.Fixture{
 			Factory: func(d channel.Deps, _ json.RawMessage) (channel.Channel, error) { return &member{b, d}, nil },
 			Section: func(c channel.Common) json.RawMessage {
-				data, _ := json.Marshal(c) //nolint:errchkjson // plain data
+				data, _ := json.Marshal(c) // plain data
 				return data
 			},
 			Owner: "7", Stranger: "8", Group: "crowd", Chat: func(sender string) string { return "dm" + sender },

@@ -16,6 +16,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/daemon"
 	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/gateway"
 )
 
 func (c *command) backupCommand() *cobra.Command {
@@ -162,7 +163,7 @@ func (c *command) restorePlace(o *backup.RestoreOptions, to string) (err error) 
 			return err
 		}
 	}
-	i, err := daemon.Find(app.InstanceFile(&config.Loaded{DataDir: filepath.Dir(o.Config)}))
+	i, err := daemon.Find(gateway.InstanceFile(&config.Loaded{DataDir: filepath.Dir(o.Config)}))
 	if err == nil && !o.DryRun {
 		return fmt.Errorf("a gateway works with this data (process %d); end it first: nanobot gateway stop", i.PID)
 	}

@@ -12,9 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/gateway"
 )
 
 func (c *command) channelsCommand() *cobra.Command {
@@ -31,7 +31,7 @@ func (c *command) channelsCommand() *cobra.Command {
 // a name such as telegram.work.
 func knownChannel(name string) error {
 	kind, _, _ := strings.Cut(name, ".")
-	all := app.Channels()
+	all := gateway.Channels()
 	if all[kind] == nil {
 		return fmt.Errorf("there is no channel %q; known are %s", kind, strings.Join(slices.Sorted(maps.Keys(all)), ", "))
 	}
@@ -57,7 +57,7 @@ configuration. For the others it says which settings are still missing.`,
 			if _, ok := loaded.Config.Channels.Each[name]; !ok {
 				return fmt.Errorf("channels.%s is not configured yet; docs/channels.md says how", name)
 			}
-			err = app.LoginChannel(cmd.Context(), loaded, name, loginTerminal{cmd, newPrompter(c.In, cmd.OutOrStdout())}, force)
+			err = gateway.LoginChannel(cmd.Context(), loaded, name, loginTerminal{cmd, newPrompter(c.In, cmd.OutOrStdout())}, force)
 			if errors.Is(err, channel.ErrNoLogin) {
 				cmd.Printf("%s needs no login: its keys stand in the configuration and are complete. Try it with: nanobot gateway\n", name)
 				return nil
@@ -126,8 +126,8 @@ func (c *command) channelStates(ctx context.Context, loaded *config.Loaded) (lis
 // liveChannels asks the gateway of this configuration; false means that none
 // answers.
 func (*command) liveChannels(ctx context.Context, l *config.Loaded) ([]channel.Status, bool) {
-	var s app.GatewayStatus
-	if err := app.Control(ctx, l, http.MethodGet, "/status", nil, &s); err != nil {
+	var s gateway.Status
+	if err := gateway.Control(ctx, l, http.MethodGet, "/status", nil, &s); err != nil {
 		return nil, false
 	}
 	return s.Channels, true

@@ -19,6 +19,7 @@ import (
 	"github.com/nanobot-go/nanobot"
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/doctor"
 )
 
 // Stdio is what a command talks to.
@@ -118,6 +119,7 @@ func (c *command) commands() []entry {
 		{"memory", c.memoryCommand},
 		{"undo", c.undoCommand},
 		{"config", c.configCommand},
+		{"keys", c.keysCommand},
 		{"provider", c.providerCommand},
 		{"models", c.modelsCommand},
 		{"usage", c.usageCommand},
@@ -211,7 +213,7 @@ func (c *command) warn(l *config.Loaded) {
 
 // firstLook tells once what the configuration leaves open.
 func (c *command) firstLook(l *config.Loaded) {
-	for _, line := range app.FirstLook(l) {
+	for _, line := range doctor.FirstLook(l) {
 		fmt.Fprintln(c.Err, line)
 	}
 }

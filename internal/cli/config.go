@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/gateway"
 )
 
 func (c *command) configCommand() *cobra.Command {
@@ -261,7 +261,7 @@ that would stay off because of a mistake in their section.`,
 // checkChannels adds what is wrong in the sections of channels, which their own
 // decoders know, to the warnings. With strict it is an error.
 func checkChannels(l *config.Loaded, strict bool) error {
-	states, err := app.CheckChannels(l)
+	states, err := gateway.CheckChannels(l)
 	if err != nil {
 		return err
 	}

@@ -40,7 +40,7 @@ type jobs struct {
 	loaded *config.Loaded
 }
 
-func (c *command) openJobs() (*jobs, error) {
+func (c *command) openJobs(ctx context.Context) (*jobs, error) {
 	loaded, ws, err := c.inUse()
 	if err != nil {
 		return nil, err
@@ -50,7 +50,7 @@ func (c *command) openJobs() (*jobs, error) {
 	if err != nil {
 		return nil, err
 	}
-	store, err := c.openSessions(loaded, ws)
+	store, err := c.openSessions(ctx, loaded, ws)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func (c *command) openJobs() (*jobs, error) {
 // withJobs makes a command of what works on the jobs.
 func (c *command) withJobs(work func(cmd *cobra.Command, args []string, j *jobs) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		j, err := c.openJobs()
+		j, err := c.openJobs(cmd.Context())
 		if err != nil {
 			return err
 		}
@@ -134,7 +134,7 @@ func (j *jobs) find(ctx context.Context, id string) (schedule.Job, error) {
 
 // jobIDs completes ids of jobs.
 func (c *command) jobIDs(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-	j, err := c.openJobs()
+	j, err := c.openJobs(cmd.Context())
 	if err != nil || len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

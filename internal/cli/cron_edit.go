@@ -93,7 +93,7 @@ zone are meant in the configured one.`,
 			if f.expr == "" && isExpression(c.configPath) { // older versions knew -c as --cron
 				f.expr, c.configPath = c.configPath, ""
 			}
-			j, err := c.openJobs()
+			j, err := c.openJobs(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -282,7 +282,7 @@ func lastRun(j *schedule.Job) schedule.Run {
 }
 
 // awaitRun waits until the history has a run after before.
-func awaitRun(cmd *cobra.Command, s *schedule.Scheduler, job *schedule.Job, before schedule.Run) error { //nolint:gocritic // a copy is fine here
+func awaitRun(cmd *cobra.Command, s *schedule.Scheduler, job *schedule.Job, before schedule.Run) error {
 	ctx := cmd.Context()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()

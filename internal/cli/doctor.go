@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -14,11 +15,12 @@ import (
 	"github.com/nanobot-go/nanobot"
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/doctor"
 )
 
 // securityJSON is what nanobot doctor security --json writes.
 type securityJSON struct {
-	app.SecurityReport
+	doctor.SecurityReport
 	Findings int      `json:"findings"`
 	Fixed    []string `json:"fixed,omitempty"`
 }
@@ -67,7 +69,7 @@ is the case, and how to close it. A new install has no findings.
 
 The exit code is 0 without findings, 1 with findings. --fix closes those that
 need no decision, after it has asked; the configuration before is kept as
-config.json.bak-<time>.`,
+config.json.bak-<time>. Keys in old conversations are replaced without a copy.`,
 		Example: `  nanobot doctor security
   nanobot doctor security --fix
   nanobot doctor security --fix --yes
@@ -81,21 +83,21 @@ config.json.bak-<time>.`,
 }
 
 func (c *command) security(cmd *cobra.Command, asJSON, fix, yes bool) error {
-	look := func() (app.SecurityReport, error) {
-		return app.Security(cmd.Context(), app.Options{Config: c.configOptions(), Workspace: c.workspace, Env: c.Env, Version: nanobot.Version()})
+	look := func() (doctor.SecurityReport, error) {
+		return doctor.Security(cmd.Context(), app.Options{Config: c.configOptions(), Workspace: c.workspace, Env: c.Env, Version: nanobot.Version()})
 	}
 	r, err := look()
 	if err != nil {
 		return err
 	}
 	var fixed []string
-	if fix && slices.ContainsFunc(r.Findings(), app.Check.Fixable) {
+	if fix && slices.ContainsFunc(r.Findings(), doctor.Check.Fixable) {
 		if !yes {
 			if err := c.agreeToFix(cmd, r.Findings()); err != nil {
 				return err
 			}
 		}
-		if fixed, err = c.closeFindings(r.Findings()); err != nil {
+		if fixed, err = c.closeFindings(cmd.Context(), r.Findings()); err != nil {
 			return err
 		}
 		if r, err = look(); err != nil {
@@ -116,7 +118,7 @@ func (c *command) security(cmd *cobra.Command, asJSON, fix, yes bool) error {
 }
 
 // agreeToFix shows what would change and asks.
-func (c *command) agreeToFix(cmd *cobra.Command, found []app.Check) error {
+func (c *command) agreeToFix(cmd *cobra.Command, found []doctor.Check) error {
 	ask := newPrompter(c.In, cmd.OutOrStdout())
 	if !ask.terminal() {
 		return usageError{errors.New("nobody can be asked here; give --yes to go on")}
@@ -138,7 +140,7 @@ func (c *command) agreeToFix(cmd *cobra.Command, found []app.Check) error {
 }
 
 // closeFindings applies the fixes that need no decision and names them.
-func (c *command) closeFindings(found []app.Check) ([]string, error) {
+func (c *command) closeFindings(ctx context.Context, found []doctor.Check) ([]string, error) {
 	path, err := config.Locate(c.configOptions())
 	if err != nil {
 		return nil, err
@@ -164,6 +166,11 @@ func (c *command) closeFindings(found []app.Check) ([]string, error) {
 				return done, fmt.Errorf("%s: %w", check.ID, err)
 			}
 		}
+		if check.Do != nil {
+			if err := check.Do(ctx); err != nil {
+				return done, fmt.Errorf("%s: %w", check.ID, err)
+			}
+		}
 		done = append(done, check.ID)
 	}
 	if changed {
@@ -174,7 +181,7 @@ func (c *command) closeFindings(found []app.Check) ([]string, error) {
 	return done, nil
 }
 
-func printSecurity(cmd *cobra.Command, r app.SecurityReport, fixed []string) {
+func printSecurity(cmd *cobra.Command, r doctor.SecurityReport, fixed []string) {
 	cmd.Printf("Protection  %s\n\n", r.Level)
 	if len(fixed) > 0 {
 		cmd.Printf("Closed: %s\n\n", strings.Join(fixed, ", "))

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/nanobot-go/nanobot"
-	"github.com/nanobot-go/nanobot/internal/app"
+	"github.com/nanobot-go/nanobot/internal/doctor"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 )
 
@@ -20,7 +20,7 @@ const bundleLines = 500
 
 // writeBundle writes what somebody needs to help: findings, settings that are
 // set, versions and the end of the log. Credentials are hidden in all of it.
-func (c *command) writeBundle(file string, d *app.Diagnosis, r doctorJSON) (err error) {
+func (c *command) writeBundle(file string, d *doctor.Diagnosis, r doctorJSON) (err error) {
 	clean := c.redactor(d)
 	files := map[string][]byte{}
 	if files["doctor.json"], err = json.MarshalIndent(r, "", "  "); err != nil {
@@ -70,7 +70,7 @@ func (c *command) writeBundle(file string, d *app.Diagnosis, r doctorJSON) (err 
 
 // redactor hides every credential of the configuration and the environment,
 // and what looks like one.
-func (c *command) redactor(d *app.Diagnosis) func(string) string {
+func (c *command) redactor(d *doctor.Diagnosis) func(string) string {
 	r := &httpsafe.Registry{}
 	if d.Config != nil {
 		for name, s := range d.Config.Secrets() {

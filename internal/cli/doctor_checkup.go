@@ -12,6 +12,7 @@ import (
 	"github.com/nanobot-go/nanobot"
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/doctor"
 )
 
 // doctorFlags are the flags of nanobot doctor.
@@ -22,12 +23,12 @@ type doctorFlags struct {
 
 // doctorJSON is what nanobot doctor --json writes.
 type doctorJSON struct {
-	Version  string        `json:"version"`
-	OK       bool          `json:"ok"`
-	Failures int           `json:"failures"`
-	Warnings int           `json:"warnings"`
-	Fixed    []string      `json:"fixed,omitempty"`
-	Checks   []app.Symptom `json:"checks"`
+	Version  string           `json:"version"`
+	OK       bool             `json:"ok"`
+	Failures int              `json:"failures"`
+	Warnings int              `json:"warnings"`
+	Fixed    []string         `json:"fixed,omitempty"`
+	Checks   []doctor.Symptom `json:"checks"`
 }
 
 // checkup looks at everything and tells.
@@ -44,7 +45,7 @@ func (c *command) checkup(cmd *cobra.Command, f doctorFlags) error {
 		}
 	}
 	r := doctorJSON{
-		Version: nanobot.Version(), OK: d.Count(app.Broken) == 0, Failures: d.Count(app.Broken), Warnings: d.Count(app.Doubt),
+		Version: nanobot.Version(), OK: d.Count(doctor.Broken) == 0, Failures: d.Count(doctor.Broken), Warnings: d.Count(doctor.Doubt),
 		Fixed: fixed, Checks: d.Symptoms,
 	}
 	if f.bundle != "" {
@@ -73,8 +74,8 @@ func (c *command) checkup(cmd *cobra.Command, f doctorFlags) error {
 
 // diagnose looks at this machine and, unless told not to, asks those the
 // configuration names.
-func (c *command) diagnose(cmd *cobra.Command, f doctorFlags) *app.Diagnosis {
-	d := app.Checkup(cmd.Context(), app.Options{
+func (c *command) diagnose(cmd *cobra.Command, f doctorFlags) *doctor.Diagnosis {
+	d := doctor.Checkup(cmd.Context(), app.Options{
 		Config: c.configOptions(), Workspace: c.workspace, Env: c.Env, Version: nanobot.Version(), Log: c.logger(),
 	})
 	if d.Config == nil {
@@ -90,7 +91,7 @@ func (c *command) diagnose(cmd *cobra.Command, f doctorFlags) *app.Diagnosis {
 
 // fixSymptoms removes what needs no decision: permissions that are too wide
 // and folders that are missing.
-func fixSymptoms(d *app.Diagnosis) ([]string, error) {
+func fixSymptoms(d *doctor.Diagnosis) ([]string, error) {
 	var done []string
 	for _, s := range d.Symptoms {
 		if !s.Fixable() {
@@ -112,7 +113,7 @@ func fixSymptoms(d *app.Diagnosis) ([]string, error) {
 }
 
 func printCheckup(cmd *cobra.Command, r doctorJSON) {
-	marks := map[app.Health]string{app.Well: "✓", app.Doubt: "!", app.Broken: "✗", app.Skipped: "-"}
+	marks := map[doctor.Health]string{doctor.Well: "✓", doctor.Doubt: "!", doctor.Broken: "✗", doctor.Skipped: "-"}
 	if len(r.Fixed) > 0 {
 		cmd.Printf("Fixed: %s\n\n", strings.Join(r.Fixed, ", "))
 	}

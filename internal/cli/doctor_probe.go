@@ -15,6 +15,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/agent"
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/doctor"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/tool/mcp"
 )
@@ -23,7 +24,7 @@ import (
 const probeWait = 20 * time.Second
 
 // serviceSymptom looks at the service of the default name.
-func (c *command) serviceSymptom(ctx context.Context) []app.Symptom {
+func (c *command) serviceSymptom(ctx context.Context) []doctor.Symptom {
 	s, err := c.serviceHost(serviceFlags{name: "nanobot"})
 	if err != nil {
 		return nil // no services here
@@ -32,38 +33,38 @@ func (c *command) serviceSymptom(ctx context.Context) []app.Symptom {
 	if !st.Installed {
 		s.system = true
 		if st = s.state(ctx); !st.Installed {
-			return []app.Symptom{{ID: "service", State: app.Well, Detail: "it is not installed"}}
+			return []doctor.Symptom{{ID: "service", State: doctor.Well, Detail: "it is not installed"}}
 		}
 	}
-	out := app.Symptom{ID: "service", State: app.Well, Detail: st.Active + " " + st.Enabled + " (" + st.File + ")"}
+	out := doctor.Symptom{ID: "service", State: doctor.Well, Detail: st.Active + " " + st.Enabled + " (" + st.File + ")"}
 	if st.Active != "active" {
-		out.State, out.Fix = app.Doubt, "bring it up to date with: nanobot service install"
+		out.State, out.Fix = doctor.Doubt, "bring it up to date with: nanobot service install"
 		if st.Problem != "" {
 			out.Detail += ": " + st.Problem
 		}
 	}
-	return []app.Symptom{out}
+	return []doctor.Symptom{out}
 }
 
 // skillSymptoms names installed skills that lack a program.
-func (c *command) skillSymptoms() []app.Symptom {
+func (c *command) skillSymptoms() []doctor.Symptom {
 	s, err := c.skills()
 	if err != nil {
-		return []app.Symptom{{ID: "skills", State: app.Doubt, Detail: err.Error()}}
+		return []doctor.Symptom{{ID: "skills", State: doctor.Doubt, Detail: err.Error()}}
 	}
 	list := s.List()
-	var out []app.Symptom
+	var out []doctor.Symptom
 	for _, k := range list {
 		if !k.Available() && !slices.Contains(s.disabled, k.Name) {
-			out = append(out, app.Symptom{ID: "skill." + k.Name, State: app.Skipped, Detail: "not usable here: " + k.Missing, Fix: "install what is missing, if you want it"})
+			out = append(out, doctor.Symptom{ID: "skill." + k.Name, State: doctor.Skipped, Detail: "not usable here: " + k.Missing, Fix: "install what is missing, if you want it"})
 		}
 	}
-	return append(out, app.Symptom{ID: "skills", State: app.Well, Detail: fmt.Sprintf("%d of %d are usable", len(list)-len(out), len(list))})
+	return append(out, doctor.Symptom{ID: "skills", State: doctor.Well, Detail: fmt.Sprintf("%d of %d are usable", len(list)-len(out), len(list))})
 }
 
 // proxySymptoms looks at the proxies of the environment.
-func (c *command) proxySymptoms(ctx context.Context, offline bool) []app.Symptom {
-	var out []app.Symptom
+func (c *command) proxySymptoms(ctx context.Context, offline bool) []doctor.Symptom {
+	var out []doctor.Symptom
 	for _, name := range []string{"HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"} {
 		value := c.getenv(name)
 		if value == "" {
@@ -72,17 +73,17 @@ func (c *command) proxySymptoms(ctx context.Context, offline bool) []app.Symptom
 		if !strings.Contains(value, "://") {
 			value = "http://" + value
 		}
-		s := app.Symptom{ID: "proxy." + name, State: app.Well}
+		s := doctor.Symptom{ID: "proxy." + name, State: doctor.Well}
 		u, err := url.Parse(value)
 		switch {
 		case err != nil || u.Host == "":
-			s.State, s.Detail, s.Fix = app.Broken, "it is no address", "set it to http://HOST:PORT, or unset it"
+			s.State, s.Detail, s.Fix = doctor.Broken, "it is no address", "set it to http://HOST:PORT, or unset it"
 		case offline:
-			s.State, s.Detail = app.Skipped, u.Host
+			s.State, s.Detail = doctor.Skipped, u.Host
 		default:
 			s.Detail = u.Host
 			if err := dial(ctx, u); err != nil {
-				s.State, s.Detail, s.Fix = app.Broken, u.Host+" cannot be reached: "+err.Error(), "start the proxy, or unset "+name
+				s.State, s.Detail, s.Fix = doctor.Broken, u.Host+" cannot be reached: "+err.Error(), "start the proxy, or unset "+name
 			}
 		}
 		out = append(out, s)
@@ -110,22 +111,22 @@ func dial(ctx context.Context, u *url.URL) error {
 
 // modelSymptoms asks the model in use for a few words and every other provider
 // with a key for its list of models.
-func (c *command) modelSymptoms(cmd *cobra.Command, l *config.Loaded, offline bool) []app.Symptom {
+func (c *command) modelSymptoms(cmd *cobra.Command, l *config.Loaded, offline bool) []doctor.Symptom {
 	ctx := cmd.Context()
 	a, err := app.Inspect(ctx, app.Options{Config: c.lenientOptions(), Workspace: c.workspace, Env: c.Env, Version: nanobot.Version()})
 	if err != nil {
-		return []app.Symptom{{ID: "model", State: app.Broken, Detail: err.Error(), Fix: "set up a model with: nanobot onboard"}}
+		return []doctor.Symptom{{ID: "model", State: doctor.Broken, Detail: err.Error(), Fix: "set up a model with: nanobot onboard"}}
 	}
 	info := a.ModelInfo()
 	if info.Demo {
-		return []app.Symptom{{
-			ID: "model", State: app.Well, Detail: "none is set up yet, so the built-in demo answers", Fix: "set up a model with: nanobot onboard",
+		return []doctor.Symptom{{
+			ID: "model", State: doctor.Well, Detail: "none is set up yet, so the built-in demo answers", Fix: "set up a model with: nanobot onboard",
 		}}
 	}
 	if offline {
-		return []app.Symptom{{ID: "model", State: app.Skipped, Detail: info.Name + " was not asked (--offline)"}}
+		return []doctor.Symptom{{ID: "model", State: doctor.Skipped, Detail: info.Name + " was not asked (--offline)"}}
 	}
-	out := []app.Symptom{c.modelSymptom(ctx, l, info)}
+	out := []doctor.Symptom{c.modelSymptom(ctx, l, info)}
 	for _, p := range c.providers(l) {
 		if p.Name == info.Provider || p.Key == "" {
 			continue
@@ -142,15 +143,15 @@ func (c *command) lenientOptions() config.Options {
 }
 
 // modelSymptom makes one tiny call.
-func (c *command) modelSymptom(ctx context.Context, l *config.Loaded, info app.ModelInfo) app.Symptom {
-	s := app.Symptom{ID: "model", State: app.Well}
+func (c *command) modelSymptom(ctx context.Context, l *config.Loaded, info app.ModelInfo) doctor.Symptom {
+	s := doctor.Symptom{ID: "model", State: doctor.Well}
 	var args []string
 	if !l.IsSet("agents.defaults.model") && l.Config.Agents.Defaults.ModelPreset == "" {
 		args = []string{info.Name} // found by itself
 	}
 	t, err := c.newTrial(l, args)
 	if err != nil {
-		s.State, s.Detail, s.Fix = app.Broken, err.Error(), "see: nanobot provider explain"
+		s.State, s.Detail, s.Fix = doctor.Broken, err.Error(), "see: nanobot provider explain"
 		return s
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*probeWait)
@@ -164,7 +165,7 @@ func (c *command) modelSymptom(ctx context.Context, l *config.Loaded, info app.M
 		}
 	})
 	if t.err != nil {
-		s.State, s.Fix = app.Broken, "try it with: nanobot models test"
+		s.State, s.Fix = doctor.Broken, "try it with: nanobot models test"
 		c.suggest(ctx, l, t)
 		if len(t.Warnings) > 0 {
 			s.Fix = strings.Join(t.Warnings, "; ")
@@ -175,13 +176,13 @@ func (c *command) modelSymptom(ctx context.Context, l *config.Loaded, info app.M
 
 // providerSymptom asks a provider for its models, which costs nothing and
 // tells whether its name, its certificate and the key are good.
-func (c *command) providerSymptom(ctx context.Context, l *config.Loaded, name string) app.Symptom {
-	s := app.Symptom{ID: "provider." + name, State: app.Well}
+func (c *command) providerSymptom(ctx context.Context, l *config.Loaded, name string) doctor.Symptom {
+	s := doctor.Symptom{ID: "provider." + name, State: doctor.Well}
 	in := c.matchInput(l)
 	in.Provider = name
 	choice, err := llm.Match(in)
 	if err != nil {
-		s.State, s.Detail = app.Doubt, err.Error()
+		s.State, s.Detail = doctor.Doubt, err.Error()
 		return s
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeWait)
@@ -191,27 +192,27 @@ func (c *command) providerSymptom(ctx context.Context, l *config.Loaded, name st
 	case err == nil:
 		s.Detail = fmt.Sprintf("it answers and offers %d models", len(offers))
 	case e.Kind == llm.Auth || e.Kind == llm.Permission || e.Kind == llm.Billing || e.Kind == llm.Connection || e.Kind == llm.Timeout:
-		s.State, s.Detail, s.Fix = app.Broken, agent.Explain(err, name), "see: nanobot provider list"
+		s.State, s.Detail, s.Fix = doctor.Broken, agent.Explain(err, name), "see: nanobot provider list"
 	default:
-		s.State, s.Detail = app.Skipped, "it has no list of models to ask for: "+err.Error()
+		s.State, s.Detail = doctor.Skipped, "it has no list of models to ask for: "+err.Error()
 	}
 	return s
 }
 
 // mcpSymptoms starts or calls every MCP server for a moment.
-func (c *command) mcpSymptoms(ctx context.Context, l *config.Loaded, offline bool) []app.Symptom {
+func (c *command) mcpSymptoms(ctx context.Context, l *config.Loaded, offline bool) []doctor.Symptom {
 	list, err := c.mcpStates(ctx, l, !offline)
 	if err != nil {
-		return []app.Symptom{{ID: "mcp", State: app.Broken, Detail: err.Error()}}
+		return []doctor.Symptom{{ID: "mcp", State: doctor.Broken, Detail: err.Error()}}
 	}
-	var out []app.Symptom
+	var out []doctor.Symptom
 	for _, j := range list {
-		s := app.Symptom{ID: "mcp." + j.Name, State: app.Well, Detail: j.State}
+		s := doctor.Symptom{ID: "mcp." + j.Name, State: doctor.Well, Detail: j.State}
 		switch j.State {
 		case "invalid":
-			s.State, s.Detail, s.Fix = app.Broken, j.Error, "correct tools.mcpServers."+j.Name
+			s.State, s.Detail, s.Fix = doctor.Broken, j.Error, "correct tools.mcpServers."+j.Name
 		case string(mcp.PendingLogin):
-			s.State, s.Fix = app.Doubt, "log in with: nanobot mcp login "+j.Name
+			s.State, s.Fix = doctor.Doubt, "log in with: nanobot mcp login "+j.Name
 		case string(mcp.Off):
 		case string(mcp.Ready), string(mcp.Degraded):
 			if j.Tools != nil {
@@ -219,10 +220,10 @@ func (c *command) mcpSymptoms(ctx context.Context, l *config.Loaded, offline boo
 			}
 		default:
 			if offline {
-				s.State, s.Detail = app.Skipped, "was not asked (--offline)"
+				s.State, s.Detail = doctor.Skipped, "was not asked (--offline)"
 				break
 			}
-			s.State, s.Detail, s.Fix = app.Broken, strings.TrimSpace(j.State+" "+j.Error), "see: nanobot mcp test "+j.Name
+			s.State, s.Detail, s.Fix = doctor.Broken, strings.TrimSpace(j.State+" "+j.Error), "see: nanobot mcp test "+j.Name
 		}
 		out = append(out, s)
 	}

@@ -15,11 +15,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/nanobot-go/nanobot/internal/app"
+	"github.com/nanobot-go/nanobot/internal/doctor"
 )
 
 // doctored runs nanobot doctor with a configuration and returns what it found.
-func doctored(t *testing.T, cfg string, f doctorFlags, env ...string) (c *command, d *app.Diagnosis, dir string) {
+func doctored(t *testing.T, cfg string, f doctorFlags, env ...string) (c *command, d *doctor.Diagnosis, dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	file := filepath.Join(dir, "config.json")
@@ -32,7 +32,7 @@ func doctored(t *testing.T, cfg string, f doctorFlags, env ...string) (c *comman
 	return c, c.diagnose(cmd, f), dir
 }
 
-func symptom(t *testing.T, d *app.Diagnosis, id string) app.Symptom {
+func symptom(t *testing.T, d *doctor.Diagnosis, id string) doctor.Symptom {
 	t.Helper()
 	for _, s := range d.Symptoms {
 		if s.ID == id {
@@ -40,7 +40,7 @@ func symptom(t *testing.T, d *app.Diagnosis, id string) app.Symptom {
 		}
 	}
 	t.Fatalf("nothing about %s in %+v", id, d.Symptoms)
-	return app.Symptom{}
+	return doctor.Symptom{}
 }
 
 // No credential gets into a bundle, wherever it stands.
@@ -60,7 +60,7 @@ func TestBundleHoldsNoKeys(t *testing.T) {
 	if err := os.WriteFile(log, []byte(text.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	d.Add(app.Symptom{ID: "x", Detail: "the key is " + key})
+	d.Add(doctor.Symptom{ID: "x", Detail: "the key is " + key})
 	file := filepath.Join(dir, "b.zip")
 	if err := c.writeBundle(file, d, doctorJSON{Checks: d.Symptoms}); err != nil {
 		t.Fatal(err)
@@ -109,11 +109,11 @@ func TestDoctorAsksTheModel(t *testing.T) {
 	defer srv.Close()
 	cfg := fmt.Sprintf(`{"agents":{"defaults":{"model":"custom/m","provider":"custom"}},"providers":{"custom":{"apiBase":%q,"apiKey":"wrong-key-1234567"}}}`, srv.URL+"/v1")
 	_, d, _ := doctored(t, cfg, doctorFlags{})
-	if s := symptom(t, d, "model"); s.State != app.Broken || s.Fix == "" || strings.Contains(s.Detail, "wrong-key") {
+	if s := symptom(t, d, "model"); s.State != doctor.Broken || s.Fix == "" || strings.Contains(s.Detail, "wrong-key") {
 		t.Errorf("got %+v", s)
 	}
 	_, d, _ = doctored(t, cfg, doctorFlags{offline: true})
-	if s := symptom(t, d, "model"); s.State != app.Skipped {
+	if s := symptom(t, d, "model"); s.State != doctor.Skipped {
 		t.Errorf("offline: %+v", s)
 	}
 }
@@ -127,18 +127,18 @@ func TestDoctorFindsPortAndProxy(t *testing.T) {
 	defer l.Close()
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	_, d, _ := doctored(t, `{"gateway":{"port":`+port+`}}`, doctorFlags{offline: true}, "HTTPS_PROXY=%%", "HTTP_PROXY=127.0.0.1:1")
-	if s := symptom(t, d, "port"); s.State != app.Doubt || !strings.Contains(s.Fix, "gateway.port") {
+	if s := symptom(t, d, "port"); s.State != doctor.Doubt || !strings.Contains(s.Fix, "gateway.port") {
 		t.Errorf("port: %+v", s)
 	}
-	if s := symptom(t, d, "proxy.HTTPS_PROXY"); s.State != app.Broken {
+	if s := symptom(t, d, "proxy.HTTPS_PROXY"); s.State != doctor.Broken {
 		t.Errorf("proxy: %+v", s)
 	}
-	if s := symptom(t, d, "proxy.HTTP_PROXY"); s.State != app.Skipped {
+	if s := symptom(t, d, "proxy.HTTP_PROXY"); s.State != doctor.Skipped {
 		t.Errorf("proxy: %+v", s)
 	}
 	c := &command{Stdio: Stdio{Env: []string{"HTTP_PROXY=127.0.0.1:1", "https_proxy=http://" + l.Addr().String()}}}
 	got := c.proxySymptoms(t.Context(), false)
-	if len(got) != 2 || got[0].State != app.Well || got[1].State != app.Broken {
+	if len(got) != 2 || got[0].State != doctor.Well || got[1].State != doctor.Broken {
 		t.Errorf("got %+v", got)
 	}
 }

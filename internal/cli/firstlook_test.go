@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/doctor"
 )
 
 // pythonConfig is what people bring along: keys, a model, a chat platform, and
@@ -37,15 +37,15 @@ func TestFirstLook(t *testing.T) {
 		return l
 	}
 	l := load(pythonConfig)
-	first := app.FirstLook(l)
+	first := doctor.FirstLook(l)
 	if len(first) != 5 || !strings.Contains(first[4], "nanobot doctor security --fix") {
 		t.Errorf("the first start says %q", first)
 	}
-	if again := app.FirstLook(l); len(again) > 0 {
+	if again := doctor.FirstLook(l); len(again) > 0 {
 		t.Errorf("the second start says %q", again)
 	}
 	for _, text := range []string{`{"tools":{"exec":{"sandbox":"auto"},"approval":{"mode":"auto"}}}`, `{"tools":{"exec":{"enable":false},"restrictToWorkspace":true,"approval":{"mode":"ask"}}}`} {
-		if got := app.FirstLook(load(text)); len(got) > 0 {
+		if got := doctor.FirstLook(load(text)); len(got) > 0 {
 			t.Errorf("%s: %q", text, got)
 		}
 	}
@@ -103,7 +103,7 @@ func TestSecurityFixClosesATakenOverConfiguration(t *testing.T) {
 	if b, err := os.ReadFile(copies[0]); err != nil || string(b) != pythonConfig {
 		t.Errorf("the copy is %s, %v", b, err)
 	}
-	if left := app.FirstLook(l); len(left) > 0 {
+	if left := doctor.FirstLook(l); len(left) > 0 {
 		t.Errorf("afterwards: %q", left)
 	}
 }

@@ -22,6 +22,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/daemon"
 	"github.com/nanobot-go/nanobot/internal/datadir"
+	"github.com/nanobot-go/nanobot/internal/doctor"
+	"github.com/nanobot-go/nanobot/internal/gateway"
 )
 
 // gatewayFlags are the flags of nanobot gateway.
@@ -80,8 +82,8 @@ again.`,
 }
 
 // gatewayOptions are those of a gateway in this process.
-func (c *command) gatewayOptions(l *config.Loaded, f gatewayFlags, log *slog.Logger) app.GatewayOptions {
-	o := app.GatewayOptions{Options: app.Options{
+func (c *command) gatewayOptions(l *config.Loaded, f gatewayFlags, log *slog.Logger) gateway.Options {
+	o := gateway.Options{Options: app.Options{
 		Config: c.configOptions(), Workspace: c.workspace, Env: c.Env, Version: nanobot.Version(), Log: log,
 	}}
 	if f.host != "" || f.port >= 0 {
@@ -124,7 +126,7 @@ func (c *command) gatewayRun(ctx context.Context, f gatewayFlags) error {
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	g, err := app.NewGateway(ctx, o)
+	g, err := gateway.New(ctx, o)
 	if err != nil {
 		if !f.dryRun { // who says why it cannot start has not crashed
 			_ = crashes.TakeBack(begun) // without it channels may stay off for two minutes
@@ -140,7 +142,7 @@ func (c *command) gatewayRun(ctx context.Context, f gatewayFlags) error {
 	notify := daemon.NewNotifier(c.getenv)
 	watchSignals(ctx, stop, g, log)
 	self := c.describeSelf(g, loaded, f)
-	file := app.InstanceFile(loaded)
+	file := gateway.InstanceFile(loaded)
 	if err := self.Write(file); err != nil {
 		log.WarnContext(ctx, "describe the running gateway", "err", err)
 	}
@@ -161,7 +163,7 @@ func (c *command) gatewayRun(ctx context.Context, f gatewayFlags) error {
 	if e := crashes.End(); e != nil {
 		log.WarnContext(ctx, "count starts", "err", e)
 	}
-	if errors.Is(err, app.ErrRestart) {
+	if errors.Is(err, gateway.ErrRestart) {
 		return c.gatewayAgain(loaded.Config.Gateway.RestartMode, self, notify, log)
 	}
 	return err
@@ -169,11 +171,11 @@ func (c *command) gatewayRun(ctx context.Context, f gatewayFlags) error {
 
 // warnExposed says what the configuration leaves open.
 func (c *command) warnExposed(ctx context.Context, l *config.Loaded, log *slog.Logger) {
-	for _, line := range app.FirstLook(l) {
+	for _, line := range doctor.FirstLook(l) {
 		log.WarnContext(ctx, "security", "open", line)
 		fmt.Fprintln(c.Err, line)
 	}
-	for _, w := range app.Exposed(l) {
+	for _, w := range doctor.Exposed(l) {
 		log.WarnContext(ctx, "security", "open", w)
 		fmt.Fprintf(c.Err, "nanobot: warning: %s\n", w)
 	}
@@ -201,7 +203,7 @@ const (
 
 // watchSignals makes the first signal end the gateway in order, the second at
 // once, and SIGHUP read the configuration again.
-func watchSignals(ctx context.Context, stop context.CancelFunc, g *app.Gateway, log *slog.Logger) {
+func watchSignals(ctx context.Context, stop context.CancelFunc, g *gateway.Gateway, log *slog.Logger) {
 	end := make(chan os.Signal, 2) // two are told apart
 	signal.Notify(end, os.Interrupt, syscall.SIGTERM)
 	again := make(chan os.Signal, 1)
@@ -229,7 +231,7 @@ func watchSignals(ctx context.Context, stop context.CancelFunc, g *app.Gateway, 
 	}()
 }
 
-func (c *command) describeSelf(g *app.Gateway, l *config.Loaded, f gatewayFlags) daemon.Instance {
+func (c *command) describeSelf(g *gateway.Gateway, l *config.Loaded, f gatewayFlags) daemon.Instance {
 	self := daemon.Self()
 	self.Started, self.Workspace, self.Config, self.Version = time.Now(), g.Workspace(), l.File, nanobot.Version()
 	self.Mode, self.Log = f.mode, gatewayLogPath(l)
@@ -245,7 +247,7 @@ func (c *command) describeSelf(g *app.Gateway, l *config.Loaded, f gatewayFlags)
 const dryRun = "dry run"
 
 // gatewayPlan says what runs, or would.
-func (c *command) gatewayPlan(ctx context.Context, g *app.Gateway, state string) {
+func (c *command) gatewayPlan(ctx context.Context, g *gateway.Gateway, state string) {
 	s := g.Status()
 	s.Jobs = g.Jobs(ctx)
 	w := &strings.Builder{}

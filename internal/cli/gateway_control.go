@@ -15,10 +15,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/daemon"
+	"github.com/nanobot-go/nanobot/internal/gateway"
 )
 
 func (c *command) gatewayStartCommand(f *gatewayFlags) *cobra.Command {
@@ -39,7 +39,7 @@ func (c *command) gatewayStart(cmd *cobra.Command, f gatewayFlags) error {
 	if err != nil {
 		return err
 	}
-	if i, err := daemon.Find(app.InstanceFile(l)); err == nil {
+	if i, err := daemon.Find(gateway.InstanceFile(l)); err == nil {
 		return unavailable{fmt.Errorf("the gateway runs already (process %d, %s); see: nanobot gateway status", i.PID, i.Address)}
 	}
 	exe, err := os.Executable()
@@ -73,8 +73,8 @@ func (c *command) gatewayStart(cmd *cobra.Command, f gatewayFlags) error {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		var s app.GatewayStatus
-		if app.Control(ctx, l, http.MethodGet, "/status", nil, &s) == nil && s.PID == pid {
+		var s gateway.Status
+		if gateway.Control(ctx, l, http.MethodGet, "/status", nil, &s) == nil && s.PID == pid {
 			cmd.Printf("The gateway runs (process %d) and listens on http://%s\n", pid, s.Address)
 			cmd.Printf("Log: %s\nEnd it with: nanobot gateway stop\n", gatewayLogPath(l))
 			return nil
@@ -141,7 +141,7 @@ func (c *command) findGateway() (daemon.Instance, error) {
 	if err != nil {
 		return daemon.Instance{}, err
 	}
-	i, err := daemon.Find(app.InstanceFile(l))
+	i, err := daemon.Find(gateway.InstanceFile(l))
 	if stale, ok := errors.AsType[*daemon.StaleError](err); ok {
 		return i, fmt.Errorf("the gateway is not running: %w; nothing is lost, start it with: nanobot gateway start", stale)
 	}
@@ -182,7 +182,7 @@ func (c *command) gatewayRestartCommand(f *gatewayFlags) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if err := app.Control(cmd.Context(), l, http.MethodPost, "/restart", nil, nil); err != nil {
+				if err := gateway.Control(cmd.Context(), l, http.MethodPost, "/restart", nil, nil); err != nil {
 					return err
 				}
 				cmd.Println("The gateway starts anew in its place.")
@@ -207,11 +207,11 @@ func (c *command) gatewayReloadCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := app.Control(cmd.Context(), l, http.MethodPost, "/reload", nil, nil); err != nil {
+			if err := gateway.Control(cmd.Context(), l, http.MethodPost, "/reload", nil, nil); err != nil {
 				return err
 			}
-			var s app.GatewayStatus
-			if err := app.Control(cmd.Context(), l, http.MethodGet, "/status", nil, &s); err != nil {
+			var s gateway.Status
+			if err := gateway.Control(cmd.Context(), l, http.MethodGet, "/status", nil, &s); err != nil {
 				return err
 			}
 			if len(s.Later) > 0 {
@@ -236,7 +236,7 @@ every channel that is switched on has failed, and 3 if it does not run.`,
 			if err != nil {
 				return err
 			}
-			i, err := daemon.Find(app.InstanceFile(l))
+			i, err := daemon.Find(gateway.InstanceFile(l))
 			if err != nil {
 				if asJSON {
 					_ = writeJSON(cmd.OutOrStdout(), map[string]any{"running": false, "reason": err.Error()})
@@ -245,15 +245,15 @@ every channel that is switched on has failed, and 3 if it does not run.`,
 				}
 				return failure{exitNotRunning}
 			}
-			var s app.GatewayStatus
-			if err := app.Control(cmd.Context(), l, http.MethodGet, "/status", nil, &s); err != nil {
+			var s gateway.Status
+			if err := gateway.Control(cmd.Context(), l, http.MethodGet, "/status", nil, &s); err != nil {
 				return fmt.Errorf("the gateway (process %d) does not answer: %w", i.PID, err)
 			}
 			if asJSON {
 				err = writeJSON(cmd.OutOrStdout(), struct {
 					Running bool            `json:"running"`
 					Process daemon.Instance `json:"process"`
-					app.GatewayStatus
+					gateway.Status
 				}{true, i, s})
 			} else {
 				printGateway(cmd, i, s)
@@ -286,7 +286,7 @@ func deaf(list []channel.Status) bool {
 // exitNotRunning is what init scripts call "program is not running".
 const exitNotRunning = 3
 
-func printGateway(cmd *cobra.Command, i daemon.Instance, s app.GatewayStatus) {
+func printGateway(cmd *cobra.Command, i daemon.Instance, s gateway.Status) {
 	word := "ready"
 	if !s.Ready {
 		word = "not ready"

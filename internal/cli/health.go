@@ -16,9 +16,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nanobot-go/nanobot/internal/api"
-	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/daemon"
+	"github.com/nanobot-go/nanobot/internal/gateway"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 )
 
@@ -65,7 +65,7 @@ func (c *command) runningGateway() (daemon.Instance, error) {
 	if err != nil {
 		return daemon.Instance{}, err
 	}
-	i, err := daemon.Find(app.InstanceFile(&config.Loaded{DataDir: filepath.Dir(file)}))
+	i, err := daemon.Find(gateway.InstanceFile(&config.Loaded{DataDir: filepath.Dir(file)}))
 	if errors.Is(err, daemon.ErrNotRunning) {
 		return i, fmt.Errorf("the gateway is %w; start it with: nanobot gateway start", err)
 	}

@@ -132,7 +132,7 @@ func pairs(list []string, seps string, reference bool) (map[string]string, error
 		}
 	}
 	if len(out) == 0 {
-		return nil, nil //nolint:nilnil // nothing to write
+		return nil, nil // nothing to write
 	}
 	return out, nil
 }

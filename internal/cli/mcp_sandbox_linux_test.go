@@ -15,7 +15,7 @@ import (
 )
 
 // TestMCPConfinedHelper is no test: it is a server that looks where it is.
-func TestMCPConfinedHelper(t *testing.T) { //nolint:paralleltest // a program of its own
+func TestMCPConfinedHelper(t *testing.T) { // a program of its own
 	secret := os.Getenv("MCP_CONFINED")
 	if secret == "" {
 		t.Skip("only started by another test")

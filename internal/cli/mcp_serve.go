@@ -72,12 +72,12 @@ func (c *command) serveMCP(ctx context.Context, f mcpServeFlags) error {
 	for _, n := range bot.Notes() {
 		fmt.Fprintln(c.Err, n)
 	}
-	store, err := c.store()
+	store, err := c.store(ctx)
 	if err != nil {
 		return err
 	}
 	defer store.Close() //nolint:errcheck // only read from
-	index, _, err := c.openSearch()
+	index, _, err := c.openSearch(ctx)
 	if err != nil {
 		return err
 	}

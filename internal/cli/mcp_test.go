@@ -167,7 +167,7 @@ func TestMCPAddReference(t *testing.T) {
 }
 
 // TestMCPHelper is no test: it is the server that others start.
-func TestMCPHelper(t *testing.T) { //nolint:paralleltest // a program of its own
+func TestMCPHelper(t *testing.T) { // a program of its own
 	mode := os.Getenv("MCP_HELPER")
 	if mode == "" {
 		t.Skip("only started by other tests")

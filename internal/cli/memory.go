@@ -75,7 +75,7 @@ func (c *command) workspaceThere(loaded *config.Loaded) (string, error) {
 }
 
 // openMemory opens the memory of the workspace in use, which must exist.
-func (c *command) openMemory() (m *memoryOf, done func() error, err error) {
+func (c *command) openMemory(ctx context.Context) (m *memoryOf, done func() error, err error) {
 	loaded, err := config.Load(c.configOptions())
 	if err != nil {
 		return nil, nil, err
@@ -84,7 +84,7 @@ func (c *command) openMemory() (m *memoryOf, done func() error, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	sessions, err := c.openSessions(loaded, ws)
+	sessions, err := c.openSessions(ctx, loaded, ws)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -114,8 +114,8 @@ func (c *command) openMemory() (m *memoryOf, done func() error, err error) {
 }
 
 // withMemory runs fn with the memory of the workspace in use.
-func (c *command) withMemory(fn func(*memoryOf) error) (err error) {
-	m, done, err := c.openMemory()
+func (c *command) withMemory(ctx context.Context, fn func(*memoryOf) error) (err error) {
+	m, done, err := c.openMemory(ctx)
 	if err != nil {
 		return err
 	}
@@ -220,7 +220,7 @@ and in which conversation. What is known about other people and groups is kept
 apart; --scope shows one of them.`,
 		Example: "  nanobot memory show\n  nanobot memory show --why\n  nanobot memory show --scope telegram:-100123/42\n  nanobot memory show --json | jq '.files[].bytes'",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			err := c.withMemory(func(m *memoryOf) error {
+			err := c.withMemory(cmd.Context(), func(m *memoryOf) error {
 				shown, err := m.show(cmd.Context(), scope, why)
 				if err != nil {
 					return err
@@ -406,7 +406,7 @@ func (c *command) commitIDs(cmd *cobra.Command, args []string, typed string) (ou
 	if len(args) > 1 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	err := c.withMemory(func(m *memoryOf) error {
+	err := c.withMemory(cmd.Context(), func(m *memoryOf) error {
 		log, err := m.repo.Log(cmd.Context(), 50)
 		for _, e := range log {
 			if strings.HasPrefix(e.ID, typed) {

@@ -34,7 +34,7 @@ found and asks first. It cannot be undone. The conversations themselves stay.`,
 			if utf8.RuneCountInString(f.text) < 2 {
 				return usageError{errors.New("give at least two characters: every line that contains them goes")}
 			}
-			err := c.withMemory(func(m *memoryOf) error {
+			err := c.withMemory(cmd.Context(), func(m *memoryOf) error {
 				if err := m.findText(cmd.Context(), &f); err != nil {
 					return err
 				}

@@ -57,12 +57,12 @@ What belongs to other people's scopes is only searched with --scope or
 }
 
 // openSearch opens the index of the workspace in use.
-func (c *command) openSearch() (x *search.Index, loc *time.Location, err error) {
+func (c *command) openSearch(ctx context.Context) (x *search.Index, loc *time.Location, err error) {
 	loaded, ws, err := c.inUse()
 	if err != nil {
 		return nil, nil, err
 	}
-	store, err := c.openSessions(loaded, ws)
+	store, err := c.openSessions(ctx, loaded, ws)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -85,7 +85,7 @@ type memoryHitJSON struct {
 }
 
 func (c *command) searchMemory(cmd *cobra.Command, args []string, f memorySearchFlags) (err error) {
-	x, loc, err := c.openSearch()
+	x, loc, err := c.openSearch(cmd.Context())
 	if err != nil {
 		return err
 	}

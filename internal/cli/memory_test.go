@@ -54,7 +54,7 @@ func (r *remembering) dir() string {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	store, err := app.OpenSessions(loaded, r.ws, nil)
+	store, err := app.OpenSessions(r.t.Context(), loaded, r.ws, nil)
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ func (c *command) memoryLog() *cobra.Command {
 			if n <= 0 {
 				return usageError{fmt.Errorf("-n %d: want a positive number", n)}
 			}
-			err := c.withMemory(func(m *memoryOf) error {
+			err := c.withMemory(cmd.Context(), func(m *memoryOf) error {
 				log, err := m.repo.Log(cmd.Context(), n)
 				if err != nil {
 					return err
@@ -66,7 +66,7 @@ shows what is not recorded yet, with two what lies between them.`,
 		ValidArgsFunction: c.commitIDs,
 		Args:              atMost(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			err := c.withMemory(func(m *memoryOf) error {
+			err := c.withMemory(cmd.Context(), func(m *memoryOf) error {
 				var of *gitstore.Commit
 				var change gitstore.Change
 				var err error
@@ -146,7 +146,7 @@ done. What was there before is kept: a restore can be undone by its own id.`,
 		ValidArgsFunction: c.commitIDs,
 		Args:              exactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.withMemory(func(m *memoryOf) error {
+			return c.withMemory(cmd.Context(), func(m *memoryOf) error {
 				undo := m.repo.Restore
 				if only {
 					undo = m.repo.UndoOnly
@@ -229,7 +229,7 @@ $EDITOR names and records the change.`,
 			if len(args) == 1 {
 				name = args[0]
 			}
-			return c.withMemory(func(m *memoryOf) error {
+			return c.withMemory(cmd.Context(), func(m *memoryOf) error {
 				file, err := m.memoryFile(name, scope)
 				if err != nil {
 					return err

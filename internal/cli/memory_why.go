@@ -125,7 +125,7 @@ func (c *command) decide(name, short, long string, do func(*cobra.Command, *memo
 		},
 		ValidArgsFunction: c.heldIDs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.withMemory(func(m *memoryOf) error {
+			return c.withMemory(cmd.Context(), func(m *memoryOf) error {
 				for _, id := range args {
 					err := do(cmd, m, id)
 					if errors.Is(err, memory.ErrNoFinding) {
@@ -143,7 +143,7 @@ func (c *command) decide(name, short, long string, do func(*cobra.Command, *memo
 
 // heldIDs completes findings.
 func (c *command) heldIDs(cmd *cobra.Command, _ []string, _ string) (out []string, _ cobra.ShellCompDirective) {
-	err := c.withMemory(func(m *memoryOf) error {
+	err := c.withMemory(cmd.Context(), func(m *memoryOf) error {
 		held, err := m.dream.Quarantine(cmd.Context())
 		for _, h := range held {
 			out = append(out, h.ID+"\t"+oneLine(printable(h.Text), 40))

@@ -13,8 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/gateway"
 )
 
 // What follows is for people and scripts that know older versions: their words
@@ -92,7 +92,7 @@ func (c *command) pluginsCommand() *cobra.Command {
 			}
 			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 8, 2, ' ', 0)
 			fmt.Fprintln(w, "NAME\tSOURCE\tENABLED")
-			for _, name := range slices.Sorted(maps.Keys(app.Channels())) {
+			for _, name := range slices.Sorted(maps.Keys(gateway.Channels())) {
 				fmt.Fprintf(w, "%s\tbuiltin\t%s\n", name, yesNo(loaded.Config.Channels.Each[name].Enabled))
 			}
 			return w.Flush()

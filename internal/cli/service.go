@@ -19,6 +19,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/daemon"
 	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/gateway"
 )
 
 // serviceFlags are the flags of nanobot service.
@@ -176,7 +177,7 @@ func (c *command) installService(cmd *cobra.Command, s serviceHost, f serviceFla
 	if err := s.ours(); err != nil {
 		return err
 	}
-	if i, err := daemon.Find(app.InstanceFile(l)); err == nil && i.Mode != "service" {
+	if i, err := daemon.Find(gateway.InstanceFile(l)); err == nil && i.Mode != "service" {
 		return unavailable{fmt.Errorf("the gateway runs already (process %d); end it first: nanobot gateway stop", i.PID)}
 	}
 	if err := diskio.MkdirAll(filepath.Dir(s.path()), 0o755); err != nil {

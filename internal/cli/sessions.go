@@ -38,18 +38,18 @@ may leave out the cli: in front.`,
 }
 
 // store opens the sessions of the workspace in use.
-func (c *command) store() (*session.Store, error) {
+func (c *command) store(ctx context.Context) (*session.Store, error) {
 	loaded, ws, err := c.inUse()
 	if err != nil {
 		return nil, err
 	}
-	return c.openSessions(loaded, ws)
+	return c.openSessions(ctx, loaded, ws)
 }
 
 // openSessions opens the sessions of a workspace and tells what the user should
 // know about it, such as what was taken over.
-func (c *command) openSessions(loaded *config.Loaded, ws string) (*session.Store, error) {
-	store, err := app.OpenSessions(loaded, ws, c.logger())
+func (c *command) openSessions(ctx context.Context, loaded *config.Loaded, ws string) (*session.Store, error) {
+	store, err := app.OpenSessions(ctx, loaded, ws, c.logger())
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +61,7 @@ func (c *command) openSessions(loaded *config.Loaded, ws string) (*session.Store
 
 // sessionNames completes names of conversations.
 func (c *command) sessionNames(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
-	store, err := c.store()
+	store, err := c.store(cmd.Context())
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
@@ -112,7 +112,7 @@ func (c *command) sessionsList() *cobra.Command {
 		Use: "list", Aliases: []string{"ls"}, Short: "List conversations, newest first", Args: noArgs,
 		Example: "  nanobot sessions list\n  nanobot sessions list --json | jq -r '.[].key'",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			store, err := c.store()
+			store, err := c.store(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -159,7 +159,7 @@ func (c *command) sessionsShow() *cobra.Command {
 		Example:           "  nanobot sessions show direct\n  nanobot sessions show telegram:12345 --tools",
 		ValidArgsFunction: c.sessionNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			store, err := c.store()
+			store, err := c.store(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -186,7 +186,7 @@ keeps everything and can be read by older versions; md is for people.`,
 			if format != "jsonl" && format != "md" {
 				return usageError{fmt.Errorf("--format %s: want jsonl or md", format)}
 			}
-			store, err := c.store()
+			store, err := c.store(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -236,7 +236,7 @@ func (c *command) sessionsRemove() *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			store, err := c.store()
+			store, err := c.store(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -308,7 +308,7 @@ way is listed, and the exit code is 1 then. The copies do not follow what you
 say or remove here later, and in the workspace tools of the agent can read them.`,
 		Example: "  nanobot sessions restore-workspace",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			store, err := c.store()
+			store, err := c.store(cmd.Context())
 			if err != nil {
 				return err
 			}

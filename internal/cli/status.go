@@ -8,6 +8,7 @@ import (
 	"github.com/nanobot-go/nanobot"
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/doctor"
 	"github.com/nanobot-go/nanobot/internal/llm"
 )
 
@@ -72,7 +73,7 @@ func (c *command) status(cmd *cobra.Command) (statusReport, error) {
 	for _, w := range loaded.Warnings {
 		r.Warnings = append(r.Warnings, w.String())
 	}
-	r.Warnings = append(r.Warnings, app.Exposed(loaded)...)
+	r.Warnings = append(r.Warnings, doctor.Exposed(loaded)...)
 	a, err := app.Inspect(cmd.Context(), app.Options{Config: c.configOptions(), Workspace: c.workspace, Env: c.Env, Version: nanobot.Version()})
 	if err != nil {
 		r.Problem = err.Error()

@@ -46,7 +46,7 @@ standard input. The message waits in the workspace until the gateway takes it.`,
 					return err
 				}
 			}
-			j, err := c.openJobs()
+			j, err := c.openJobs(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -79,7 +79,7 @@ func (c *command) triggerAdd() *cobra.Command {
 			if channel == "" || to == "" {
 				return usageError{errors.New("say which chat: --channel and --to")}
 			}
-			j, err := c.openJobs()
+			j, err := c.openJobs(cmd.Context())
 			if err != nil {
 				return err
 			}

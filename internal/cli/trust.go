@@ -38,7 +38,7 @@ func (c *command) trust(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	rec, err := app.OpenOrigins(loaded, ws, c.logger())
+	rec, err := app.OpenOrigins(cmd.Context(), loaded, ws, c.logger())
 	if err != nil {
 		return err
 	}

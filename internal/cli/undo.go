@@ -68,7 +68,7 @@ can be undone by its own id.`,
 }
 
 // openUndo opens the record of the workspace in use.
-func (c *command) openUndo() (*undo.Store, func() error, error) {
+func (c *command) openUndo(ctx context.Context) (*undo.Store, func() error, error) {
 	loaded, err := config.Load(c.configOptions())
 	if err != nil {
 		return nil, nil, err
@@ -77,11 +77,11 @@ func (c *command) openUndo() (*undo.Store, func() error, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return app.OpenUndo(loaded, ws, c.logger())
+	return app.OpenUndo(ctx, loaded, ws, c.logger())
 }
 
 func (c *command) runUndo(cmd *cobra.Command, u undoCall) (err error) {
-	store, done, err := c.openUndo()
+	store, done, err := c.openUndo(cmd.Context())
 	if err != nil && u.turn == "" {
 		return orNothing(cmd, err, u.json, []undo.Turn{}, "There is nothing to take back: nanobot has not changed any file yet.")
 	}
@@ -223,7 +223,7 @@ func (c *command) undoTurns(cmd *cobra.Command, args []string, typed string) ([]
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	store, done, err := c.openUndo()
+	store, done, err := c.openUndo(cmd.Context())
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}

@@ -12,6 +12,8 @@ import (
 	"sort"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/nanobot-go/nanobot/internal/keyring"
 )
 
 // Options say where settings come from.
@@ -128,7 +130,8 @@ type reader struct {
 	root     place
 	env      []string
 	home     string
-	keep     bool // leave references unresolved and unjudged: checking an edit
+	ring     *keyring.Ring // from the first reference on
+	keep     bool          // leave references unresolved and unjudged: checking an edit
 	issues   []Problem
 	missing  []Problem // references without a value
 	warnings []Problem

@@ -399,7 +399,7 @@ func TestLoadRefuses(t *testing.T) {
 			[]string{
 				"  providers.a.apiKey: environment variable ONE is not set (line 1, column 32)",
 				"  tools.mcpServers.<hidden>.env.K: environment variable TWO is not set (line 1, column 90)",
-				"  tools.mcpServers.<hidden>.env.K: ${keyring:...} is not supported yet; use ${VAR} or ${file:...} (line 1, column 90)",
+				"  tools.mcpServers.<hidden>.env.K: there is no system keyring to look for a/b in: NANOBOT_NO_KEYRING switches it off (line 1, column 90)",
 			},
 		},
 		{
@@ -423,7 +423,7 @@ func TestLoadRefuses(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			file := write(t, tt.text)
-			l, err := config.Load(config.Options{Path: file, Home: t.TempDir()})
+			l, err := config.Load(config.Options{Path: file, Home: t.TempDir(), Env: []string{"NANOBOT_NO_KEYRING=1"}})
 			e, ok := errors.AsType[*config.Error](err)
 			if !ok || l != nil {
 				t.Fatalf("Load = %v, %v; want no configuration and *Error", l, err)

@@ -1,18 +1,21 @@
 package config
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/nanobot-go/nanobot/internal/keyring"
 )
 
 // maxSecretBytes bounds what ${file:...} reads.
 const maxSecretBytes = 64 << 10
 
 // resolve replaces references in texts of the file: ${VAR}, ${VAR:-default},
-// ${VAR:?text} and ${file:path}; $${ stands for ${. The text as written stays
-// with the node. Values from elsewhere are taken literally: the shell or
+// ${VAR:?text}, ${file:path} and ${keyring:name}; $${ stands for ${. The text as
+// written stays with the node. Values from elsewhere are taken literally: the shell or
 // service manager has expanded them already.
 func (r *reader) resolve(root *node) {
 	if r.keep {
@@ -127,8 +130,10 @@ func (x *expander) reference(body string, depth int) (string, bool) {
 		return v, true
 	case name == "file":
 		return x.secretFile(arg), true
-	case name == "keyring" || name == "cmd":
-		x.problems = append(x.problems, "${"+name+":...} is not supported yet; use ${VAR} or ${file:...}")
+	case name == "keyring":
+		return x.key(arg), true
+	case name == "cmd":
+		x.problems = append(x.problems, "${cmd:...} is not supported yet; use ${VAR}, ${file:...} or ${keyring:...}")
 		return "", true
 	}
 	return "", false
@@ -165,6 +170,23 @@ func (x *expander) secretFile(path string) string {
 		return ""
 	}
 	return strings.TrimRight(string(b), "\r\n")
+}
+
+// key asks for a stored key. The keyring is opened with the first reference, so
+// that a configuration without one costs nothing, and once, so that one that
+// does not answer is not waited for again.
+func (x *expander) key(name string) string {
+	if x.ring == nil {
+		x.ring = keyring.Open(keyring.Options{
+			DataDir: filepath.Dir(x.doc.file),
+			Getenv:  func(name string) string { v, _ := x.lookup(name); return v },
+		})
+	}
+	value, err := x.ring.Get(context.Background(), name) // the ring bounds it
+	if err != nil {
+		x.problems = append(x.problems, err.Error())
+	}
+	return value
 }
 
 // optional returns a test for paths whose missing references are no reason to

@@ -192,7 +192,13 @@ func TestReferences(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "secret"), []byte("from file\r\n\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	env := []string{"A=one", "B=two", "EMPTY="}
+	if err := os.Mkdir(filepath.Join(dir, "secrets"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "secrets", "kept"), []byte("from a key\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	env := []string{"A=one", "B=two", "EMPTY=", "NANOBOT_NO_KEYRING=1"}
 	tests := []struct{ text, want string }{
 		{"${A}", "one"},
 		{"x${A}y${B}z", "xoneytwoz"},
@@ -206,6 +212,8 @@ func TestReferences(t *testing.T) {
 		{"${file:secret}", "from file"},
 		{"${file:" + filepath.ToSlash(filepath.Join(dir, "secret")) + "}", "from file"},
 		{"${other:x}", "${other:x}"},
+		{"${keyring:kept}", "from a key"},
+		{"a ${keyring:kept} b", "a from a key b"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.text, func(t *testing.T) {
@@ -234,7 +242,10 @@ func TestReferences(t *testing.T) {
 		"${file:/no/such}":    "the file of ${file:...} cannot be read: ",
 		"${file:.}":           "the file of ${file:...} is not a regular file of at most 64 KiB",
 		"${cmd:date}":         "${cmd:...} is not supported yet",
-		"${keyring:a/b}":      "${keyring:...} is not supported yet",
+		"${keyring:a/b}":      "there is no system keyring to look for a/b in: NANOBOT_NO_KEYRING",
+		"${keyring:mine}":     "key mine: there is no such key; store it with: nanobot keys set mine",
+		"${keyring:../x y}":   "there is no system keyring",
+		"${keyring:}":         `"" cannot be the name of a key`,
 	} {
 		_, err := config.Load(config.Options{Path: write(t, `{"agents":{"defaults":{"model":"`+text+`"}}}`), Env: env})
 		e, ok := errors.AsType[*config.Error](err)

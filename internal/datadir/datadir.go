@@ -61,8 +61,8 @@ func (n Name) In(dir string, more ...string) string {
 	return filepath.Join(append([]string{dir, filepath.FromSlash(string(n))}, more...)...)
 }
 
-// Top is the first part of a name.
-func (n Name) Top() Name {
+// top is the first part of a name.
+func (n Name) top() Name {
 	top, _, _ := strings.Cut(string(n), "/")
 	return Name(top)
 }
@@ -166,9 +166,9 @@ const (
 	SkillsDir Name = "skills"
 )
 
-// InWorkspace lists what nanobot itself, or Python nanobot, keeps in a workspace. All of
+// inWorkspace lists what nanobot itself, or Python nanobot, keeps in a workspace. All of
 // it can be made by the agent or by a command, so none of it is trusted.
-func InWorkspace() []Entry {
+func inWorkspace() []Entry {
 	return []Entry{
 		instruction("AGENTS.md"),
 		instruction("SOUL.md"),
@@ -261,7 +261,7 @@ func Own(top string) bool {
 
 // Closed are the names at the top of the data folder that no tool may touch.
 func Closed() []Name {
-	return Select(Data(), func(e Entry) bool { return e.Access == None && e.Name == e.Name.Top() })
+	return Select(Data(), func(e Entry) bool { return e.Access == None && e.Name == e.Name.top() })
 }
 
 // FollowedFiles become part of prompts, or make turns begin.
@@ -272,7 +272,7 @@ func FollowedFolders() []string { return followed(true) }
 
 func followed(folders bool) []string {
 	var out []string
-	for _, e := range InWorkspace() {
+	for _, e := range inWorkspace() {
 		if e.Prompt && e.Folder == folders {
 			out = append(out, string(e.Name))
 		}
@@ -284,7 +284,7 @@ func followed(folders bool) []string {
 // projects do not work.
 func WorkspaceFolders() []string {
 	var out []string
-	for _, e := range InWorkspace() {
+	for _, e := range inWorkspace() {
 		if e.Folder {
 			out = append(out, string(e.Name))
 		}
@@ -294,5 +294,5 @@ func WorkspaceFolders() []string {
 
 // Kept are the names in a workspace that only we write.
 func Kept() []Name {
-	return Select(InWorkspace(), func(e Entry) bool { return e.Kept })
+	return Select(inWorkspace(), func(e Entry) bool { return e.Kept })
 }

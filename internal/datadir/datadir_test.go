@@ -9,7 +9,7 @@ import (
 
 func TestTable(t *testing.T) {
 	t.Parallel()
-	for _, table := range [][]Entry{Data(), InWorkspace()} {
+	for _, table := range [][]Entry{Data(), inWorkspace()} {
 		seen := map[Name]bool{}
 		for _, e := range table {
 			if seen[e.Name] {
@@ -34,7 +34,7 @@ func TestTable(t *testing.T) {
 		}
 	}
 	for _, e := range Data() {
-		if top, ok := Lookup(string(e.Name.Top())); !ok || top.Name != e.Name.Top() {
+		if top, ok := Lookup(string(e.Name.top())); !ok || top.Name != e.Name.top() {
 			t.Errorf("%s: the folder around it is not listed", e.Name)
 		}
 	}

@@ -64,6 +64,10 @@ type JailOptions struct {
 	ProtectedNames []string
 	// ProtectedWrite are files and directory trees that are not written.
 	ProtectedWrite []string
+	// Unlinked are protected directory trees whose files are refused under other
+	// names, too: a hard link that was made somewhere else. Protected files are
+	// in any case.
+	Unlinked []string
 	// Straight are directory trees in which no link is followed, because others
 	// may put some there. They need not exist.
 	Straight []string
@@ -89,6 +93,7 @@ type Jail struct {
 	roots     []*jailRoot
 	volumes   *volumeRoots
 	guards    *guardCell
+	links     *linkIndex
 	mounts    *mountWatch
 	locks     *pathLocks
 	rules     Narrow
@@ -120,7 +125,7 @@ func (r *jailRoot) open() (*os.Root, error) {
 	var root *os.Root
 	var err error
 	if r.through == nil {
-		root, err = os.OpenRoot(r.path)
+		root, err = OpenFolder(r.path)
 	} else {
 		root, err = r.through.openRoot(r.real)
 	}
@@ -194,7 +199,7 @@ func OpenJail(o JailOptions) (*Jail, error) {
 		}
 	}
 	j.rules = Narrow{Protected: slices.Clone(o.Protected), ProtectedWrite: slices.Clone(o.ProtectedWrite), names: slices.Clone(o.ProtectedNames)}
-	j.guards = &guardCell{owner: j}
+	j.guards, j.links = &guardCell{owner: j}, &linkIndex{dirs: slices.Clone(o.Unlinked)}
 	return j, nil
 }
 

@@ -88,7 +88,7 @@ func (j *Jail) openRoot(dir string) (*os.Root, error) {
 	if err != nil {
 		return nil, err
 	}
-	root, err := p.root.OpenRoot(p.rel)
+	root, err := OpenFolderIn(p.root, p.rel)
 	if err != nil {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ type dirHandle struct{ root *os.Root }
 
 // newDir also tells the directory's real path.
 func newDir(root *os.Root, rel, abs string) (*Dir, string, error) {
-	sub, err := root.OpenRoot(rel)
+	sub, err := OpenFolderIn(root, rel)
 	if err != nil {
 		return nil, "", err
 	}
@@ -79,7 +79,7 @@ func (d *Dir) readFile(name string, limit int64, buf []byte, probe func([]byte) 
 	if !os.SameFile(before, after) {
 		return nil, meta, refuse(name, ErrChanged, "was replaced while it was being opened")
 	}
-	if linkCount(after) > 1 && d.jail.guard().alias(func(o fs.FileInfo) bool { return os.SameFile(o, after) }) {
+	if linkCount(after) > 1 && d.jail.guard().alias(inodeChange(after), func(o fs.FileInfo) bool { return os.SameFile(o, after) }) {
 		return nil, meta, refuse(name, ErrProtected, "protected")
 	}
 	data, err := readPieces(piecewise{size: after.Size(), limit: limit, probe: probe}, buf, f.Read)

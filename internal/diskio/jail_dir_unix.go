@@ -72,7 +72,7 @@ func (d *Dir) readFile(name string, limit int64, buf []byte, probe func([]byte) 
 	if st.Size > limit {
 		return nil, meta, refuse(name, ErrTooLarge, "is %d bytes", st.Size)
 	}
-	if st.Nlink > 1 && d.jail.guard().alias(func(info fs.FileInfo) bool {
+	if st.Nlink > 1 && d.jail.guard().alias(time.Unix(st.Ctim.Unix()), func(info fs.FileInfo) bool {
 		other, ok := info.Sys().(*syscall.Stat_t)
 		return ok && uint64(other.Ino) == uint64(st.Ino) && uint64(other.Dev) == uint64(st.Dev) //nolint:unconvert // widths differ between platforms
 	}) {

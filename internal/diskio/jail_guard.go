@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 )
 
 // HomeProtected lists what in a home directory is never given out (keys,
@@ -37,6 +38,7 @@ type guard struct {
 	except          []string // inside deny
 	unlisted        []string // their files have to be named
 	fold            bool
+	links           *linkIndex
 	wider           *guard // asked, too; nil: there is none
 }
 
@@ -66,7 +68,7 @@ func (j *Jail) guard() *guard {
 }
 
 func newGuard(j *Jail, n Narrow, mounts []mount) *guard {
-	g := &guard{fold: j.fold}
+	g := &guard{fold: j.fold, links: j.links}
 	all := func(names []string) (to []string) {
 		for _, n := range names {
 			n = j.expand(n)
@@ -194,7 +196,7 @@ func (g *guard) begins(p, path string) bool {
 
 // Named are the paths that lie beside p and have a name that begins like p's.
 func Named(p string) (found []string) {
-	d, err := os.Open(filepath.Dir(p))
+	d, err := os.Open(filepath.Dir(p) + inside)
 	if err != nil {
 		return nil
 	}
@@ -227,9 +229,9 @@ func (g *guard) below(dir string) (inside []string) {
 }
 
 // alias reports whether a file with several names, told by same, is one of the
-// protected files under another name. Files inside protected directories are
-// not covered: nothing short of listing them would find them.
-func (g *guard) alias(same func(fs.FileInfo) bool) bool {
+// protected files under another name, or one in a folder of JailOptions.Unlinked.
+// Its inode changed at a time.
+func (g *guard) alias(changed time.Time, same func(fs.FileInfo) bool) bool {
 	denied := slices.Clone(g.deny)
 	for _, p := range g.names {
 		denied = append(denied, Named(p)...)
@@ -239,7 +241,7 @@ func (g *guard) alias(same func(fs.FileInfo) bool) bool {
 			return true
 		}
 	}
-	return g.wider != nil && g.wider.alias(same)
+	return g.links.has(changed, same) || g.wider != nil && g.wider.alias(changed, same)
 }
 
 // kernelPath recognises device nodes and the parts of /proc that alias open

@@ -72,7 +72,7 @@ func mountsChanged(f *os.File) bool {
 	}
 	changed := true
 	err = conn.Control(func(fd uintptr) {
-		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLPRI}}
+		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLPRI}} //nolint:gosec // descriptors are small
 		_, pollErr := unix.Poll(fds, 0)
 		changed = pollErr != nil || fds[0].Revents&(unix.POLLPRI|unix.POLLERR) != 0
 	})
@@ -165,7 +165,7 @@ func mountedNames(all []mount, paths []string, workspace string) (names []string
 			if i == own || m.disk != disk {
 				continue
 			}
-			name := ""
+			var name string
 			if below, ok := under(m.root, root, false); ok {
 				name = filepath.Join(m.point, below)
 			} else if _, ok := under(root, m.root, false); ok {

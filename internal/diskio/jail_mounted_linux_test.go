@@ -74,12 +74,12 @@ func TestJailSeesLaterMounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer j.Close() //nolint:errcheck // only read
+	defer j.Close()
 	at, err := j.At(diskio.Base{Dir: filepath.Join(ws, "project"), Only: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer at.Close() //nolint:errcheck // only read
+	defer at.Close()
 	jails := map[string]*diskio.Jail{"jail": j, "narrower": j.Narrower(diskio.Narrow{})}
 	read := func(j *diskio.Jail, name string) error {
 		f, err := j.Open(filepath.Join(ws, name))
@@ -97,7 +97,7 @@ func TestJailSeesLaterMounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer walked.Close() //nolint:errcheck // only read
+	defer walked.Close()
 	if err := read(at, "project/none"); !diskio.IsMissing(err) {
 		t.Fatal(err)
 	}
@@ -159,7 +159,7 @@ func BenchmarkJailOpen(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer j.Close() //nolint:errcheck // only read
+	defer j.Close()
 	for b.Loop() {
 		f, err := j.Open("f")
 		if err != nil {

@@ -84,7 +84,7 @@ func (j *Jail) vet(f *os.File, abs string) error {
 		return err
 	}
 	same := func(other fs.FileInfo) bool { return os.SameFile(other, info) }
-	if linkCount(info) > 1 && j.guard().alias(same) {
+	if linkCount(info) > 1 && j.guard().alias(inodeChange(info), same) {
 		return refuse(abs, ErrProtected, "is another name of a protected file")
 	}
 	return nil

@@ -90,7 +90,7 @@ func (j *Jail) MkdirAll(name string) error {
 // where that one really is.
 func (j *Jail) mkdirAll(p place) error {
 	for rel := p.rel; ; rel = filepath.Dir(rel) {
-		f, err := p.root.Open(rel)
+		f, err := p.root.OpenFile(rel, os.O_RDONLY|openNonblock, 0)
 		if err != nil {
 			if IsMissing(err) && rel != "." {
 				continue
@@ -160,7 +160,7 @@ func (j *Jail) target(name string) (*target, error) {
 // pin opens the parent directory. If the last element is a link it returns the
 // path to go on with instead.
 func (j *Jail) pin(p place) (*target, string, error) {
-	dir, err := p.root.OpenRoot(filepath.Dir(p.rel))
+	dir, err := OpenFolderIn(p.root, filepath.Dir(p.rel))
 	if err != nil {
 		if info, serr := p.root.Stat(filepath.Dir(p.rel)); serr == nil && !info.IsDir() {
 			return nil, "", fileAsDir(p.abs)

@@ -41,13 +41,7 @@ func OpenTree(dir string, protected ...string) (*Tree, error) {
 		return nil, err
 	}
 
-	// Opening a FIFO that was put in place of the folder would wait for ever.
-	if info, err := os.Stat(abs); err != nil {
-		return nil, err
-	} else if !info.IsDir() {
-		return nil, refuse(abs, ErrNotRegular, "not a folder")
-	}
-	root, err := os.OpenRoot(abs)
+	root, err := OpenFolder(abs)
 	if err != nil {
 		return nil, err
 	}

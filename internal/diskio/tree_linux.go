@@ -61,7 +61,7 @@ func (t *Tree) beneath(clean string, flags uint64) (*os.File, error) {
 	err = conn.Control(func(dir uintptr) {
 		for {
 			fd, inner = unix.Openat2(int(dir), clean, how)
-			if inner != unix.EINTR {
+			if !errors.Is(inner, unix.EINTR) {
 				return
 			}
 		}

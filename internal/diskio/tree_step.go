@@ -33,7 +33,7 @@ func (t *Tree) full(name string) string { return filepath.Join(t.path, filepath.
 // describe gives an error the whole path. Refusals name it already.
 func (t *Tree) describe(op, name string, err error) error {
 	if stepErr, ok := errors.AsType[*stepError](err); ok {
-		if stepErr.kind == ErrLink {
+		if errors.Is(stepErr.kind, ErrLink) {
 			return refuse(t.full(name), ErrLink, "is a link; nanobot does not follow links inside a workspace; put the file or folder itself there")
 		}
 		return refuse(t.full(name), stepErr.kind, "%s", stepErr.detail)
@@ -142,7 +142,7 @@ func enter(dir *os.Root, name string) (*os.Root, error) {
 		return nil, &stepError{ErrNotRegular, "is not a folder"}
 	}
 
-	sub, err := dir.OpenRoot(name)
+	sub, err := OpenFolderIn(dir, name)
 	if err != nil {
 		return nil, err
 	}

@@ -165,7 +165,7 @@ func TestTreeRefusesNames(t *testing.T) {
 	ws, _, intact := outside(t)
 	tree, err := OpenTree(ws)
 	mustDo(t, err)
-	defer tree.Close() //nolint:errcheck // only a handle
+	defer tree.Close()
 	for _, name := range []string{"", "/", "..", "../out/secret", "a/../../out/secret", filepath.Join(ws, "x"), "a\x00b"} {
 		if _, err := tree.ReadFile(name, 99); err == nil {
 			t.Errorf("read %q", name)
@@ -257,7 +257,7 @@ func TestTreeOpensAWorkspaceThroughLinks(t *testing.T) {
 	}
 	tree, err := OpenTree(filepath.Join(base, "link", "ws"))
 	mustDo(t, err)
-	defer tree.Close() //nolint:errcheck // only a handle
+	defer tree.Close()
 
 	// Another folder under the same path is not this tree.
 	mustDo(t, os.Remove(filepath.Join(base, "link")))
@@ -267,7 +267,7 @@ func TestTreeOpensAWorkspaceThroughLinks(t *testing.T) {
 	}
 	sub, err := tree.Sub("sub")
 	mustDo(t, err)
-	defer sub.Close() //nolint:errcheck // only a handle
+	defer sub.Close()
 	if got, err := sub.ReadFile("b", 9); err != nil || string(got) != "y" {
 		t.Errorf("sub/b = %q, %v", got, err)
 	}
@@ -306,7 +306,7 @@ func TestTreeOpenFile(t *testing.T) {
 	ws, out, intact := outside(t)
 	tree, err := OpenTree(ws)
 	mustDo(t, err)
-	defer tree.Close() //nolint:errcheck // only a handle
+	defer tree.Close()
 	mustDo(t, tree.Mkdir("sub", 0o755))
 	if err := tree.Mkdir("sub", 0o755); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("mkdir twice: %v", err)
@@ -367,7 +367,7 @@ func TestTreeWriteLeavesNothingBehind(t *testing.T) {
 	ws := t.TempDir()
 	tree, err := OpenTree(ws)
 	mustDo(t, err)
-	defer tree.Close() //nolint:errcheck // only a handle
+	defer tree.Close()
 	put(t, ws, map[string]string{"folder/x": ""})
 	for range 3 {
 		mustDo(t, tree.WriteFile("file", []byte("x"), 0o640))

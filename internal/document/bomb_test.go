@@ -69,7 +69,7 @@ func crowded() []byte {
 // Adversarial inputs 97 and 98: whatever a file claims or hides, reading it
 // takes little memory and ends. The cases run one after another because the
 // memory of the process is measured.
-func TestBombs(t *testing.T) { //nolint:paralleltest // see above
+func TestBombs(t *testing.T) { // see above
 	const word, mega = "word/document.xml", 1 << 20
 	spaces := strings.Repeat(" ", 64<<10)
 	page := func(content string, more ...string) []byte { return onePage(content, "", more...) }

@@ -64,9 +64,9 @@ const gitFolder = ".git"
 
 // open opens the repository's folder, which may be made first. No link leads to
 // the one in the work tree.
-func (s *Store) open(p place, make bool) (*diskio.Tree, error) {
+func (s *Store) open(p place, create bool) (*diskio.Tree, error) {
 	if p.private {
-		if make {
+		if create {
 			if err := diskio.MkdirAll(p.dir, 0o700); err != nil {
 				return nil, err
 			}
@@ -79,7 +79,7 @@ func (s *Store) open(p place, make bool) (*diskio.Tree, error) {
 		return nil, err
 	}
 	defer w.Close() //nolint:errcheck // only a way
-	if make {
+	if create {
 		if err := w.MkdirAll(gitFolder, 0o700); err != nil {
 			return nil, err
 		}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"net/netip"
+	"strings"
 	"time"
 )
 
@@ -17,4 +19,14 @@ func Local(socket string, timeout time.Duration) *http.Client {
 		},
 		DisableKeepAlives: true,
 	}}
+}
+
+// LoopbackHost reports whether a host to listen on is reached from this machine
+// only.
+func LoopbackHost(host string) bool {
+	if host == "" || host == "localhost" {
+		return true
+	}
+	addr, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return err == nil && addr.IsLoopback()
 }

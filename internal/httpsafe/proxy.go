@@ -137,6 +137,7 @@ type Proxy struct {
 	guard     *guard
 	transport *http.Transport
 	authority *authority
+	own       func() ([]net.Addr, error) // addresses of this machine
 }
 
 const (
@@ -169,7 +170,7 @@ func NewProxy(o ProxyOptions) (*Proxy, error) {
 	if o.OwnPorts == nil {
 		o.OwnPorts = ListeningPorts
 	}
-	p := &Proxy{o: o, guard: g}
+	p := &Proxy{o: o, guard: g, own: net.InterfaceAddrs}
 	if p.authority, err = newAuthority(); err != nil {
 		return nil, err
 	}
@@ -229,7 +230,7 @@ func (p *Proxy) Serve(ctx context.Context, l net.Listener, a *Access) error {
 			}
 			return err
 		}
-		served.Go(func() { s.greet(c, web) })
+		served.Go(func() { s.greet(c, web) }) //nolint:contextcheck // the tunnel lives as long as the service
 	}
 }
 
@@ -347,7 +348,7 @@ func (s *service) connect(w http.ResponseWriter, r *http.Request) {
 		s.refused(w, r, target.Host, err)
 		return
 	}
-	out, err := s.open(s.ctx, target, reach)
+	out, err := s.open(s.ctx, target, reach) //nolint:contextcheck // a tunnel outlives its request
 	if err != nil {
 		s.refused(w, r, target.Host, err)
 		return
@@ -370,14 +371,14 @@ func (s *service) connect(w http.ResponseWriter, r *http.Request) {
 	}
 	early := make([]byte, buffered.Reader.Buffered())
 	_, _ = io.ReadFull(buffered, early)
-	s.carry(&resumed{Conn: in, early: early}, out, target)
+	s.carry(&resumed{Conn: in, early: early}, out, target) //nolint:contextcheck // as above
 }
 
 // open makes the connection of a tunnel; a host that is only read gets none,
 // since each request is looked at.
 func (s *service) open(ctx context.Context, target HostRequest, reach Reach) (net.Conn, error) {
 	if reach == ReachRead {
-		return nil, nil //nolint:nilnil // there is nothing to connect yet
+		return nil, nil // there is nothing to connect yet
 	}
 	if err := s.a.spend(ctx, Use{Host: target.Host, Requests: 1}); err != nil {
 		return nil, err

@@ -61,7 +61,7 @@ func (p *Proxy) checkAddress(ap netip.AddrPort) error {
 func (p *Proxy) ofThisMachine(addr netip.Addr) bool {
 	outer := addr.Unmap()
 	forms := append([]netip.Addr{outer}, embedded(outer)...)
-	own, err := net.InterfaceAddrs()
+	own, err := p.own()
 	return slices.ContainsFunc(forms, func(a netip.Addr) bool {
 		if err != nil || a.IsLoopback() || a.IsUnspecified() {
 			return true
@@ -133,7 +133,7 @@ func (m *metered) Write(b []byte) (int, error) {
 		m.s.a.used.refuse(explain(err))
 		return 0, err
 	}
-	_ = m.Conn.SetWriteDeadline(time.Now().Add(proxyIdleTime)) // the question may have taken long
+	_ = m.SetWriteDeadline(time.Now().Add(proxyIdleTime)) // the question may have taken long
 	n, err := m.Conn.Write(b)
 	m.s.a.used.sent.Add(int64(n))
 	return n, err

@@ -80,7 +80,7 @@ func socksRequest(in net.Conn) (target HostRequest, code byte, err error) {
 		return target, 0, bad
 	}
 	var host string
-	size := 0
+	var size int
 	switch request[3] {
 	case socksIPv4:
 		size = net.IPv4len

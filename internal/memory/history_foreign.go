@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 
 	"github.com/nanobot-go/nanobot/internal/diskio"
@@ -38,18 +39,22 @@ func TakeOver(ctx context.Context, o HistoryOptions) (int, error) {
 }
 
 // leftSomething reports whether a workspace has a history.
-func leftSomething(workspace string) bool {
+func leftSomething(workspace string) bool { return len(Leftovers(workspace)) > 0 }
+
+// Leftovers are the files with a history in a workspace.
+func Leftovers(workspace string) []string {
 	tree, err := diskio.OpenTree(workspace)
 	if err != nil {
-		return false
+		return nil
 	}
 	defer tree.Close() //nolint:errcheck // only looked at
+	var out []string
 	for _, name := range []string{fileHistory, fileOldHist} {
 		if info, err := tree.Lstat(dirMirror + "/" + name); err == nil && info.Mode().IsRegular() && info.Size() > 0 {
-			return true
+			out = append(out, filepath.Join(workspace, dirMirror, name))
 		}
 	}
-	return false
+	return out
 }
 
 // beginLog makes the log that does not exist.

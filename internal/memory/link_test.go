@@ -42,7 +42,7 @@ func TestMirrorFollowsNoLink(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					defer h.Close() //nolint:errcheck // nothing is pending
+					defer h.Close()
 					if _, err := h.Append(t.Context(), Entry{Content: content}); err != nil {
 						t.Fatalf("append: %v", err)
 					}
@@ -118,7 +118,7 @@ func TestPagesFollowNoLink(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer tree.Close() //nolint:errcheck // nothing is pending
+	defer tree.Close()
 	for _, name := range []string{soulName, userName, memoryName, "skills/x/SKILL.md"} {
 		if p, err := readPage(tree, name); err == nil {
 			t.Errorf("read %s: %+v", name, p)

@@ -253,7 +253,7 @@ func (s *Store) endDead() {
 func (s *Store) compact() error {
 	lock, err := diskio.TryLock(s.paths[0] + ".lock")
 	if err != nil {
-		return nil //nolint:nilerr // another process is doing it
+		return nil
 	}
 	defer lock.Unlock() //nolint:errcheck // the process that holds it ends at some time
 

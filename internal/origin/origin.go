@@ -144,8 +144,8 @@ func (s *Store) name(abs string) string {
 func (s *Store) realRoot() string {
 	if s.root == "" {
 		s.root = s.o.Root
-		if real, err := filepath.EvalSymlinks(s.o.Root); err == nil {
-			s.root = real
+		if target, err := filepath.EvalSymlinks(s.o.Root); err == nil {
+			s.root = target
 		}
 	}
 	return s.root

@@ -98,9 +98,10 @@ func TestWindowMarksWhatACommandWrote(t *testing.T) {
 	r.write("changed.txt", "changed "+text)
 	r.write("repo/README.md", "readme "+text)
 	r.write("repo/.git/config", "config "+text)
+	r.must(os.MkdirAll(r.path("repo/.git/refs/tags"), 0o700)) // an empty folder is in every clone
 	r.must(os.Rename(r.path("old/moved.txt"), r.path("moved.txt")))
 	// A command can set the times that programs see.
-	r.must(exec.Command("touch", "-d", "2001-01-01", r.path("new.txt")).Run())
+	r.must(exec.CommandContext(t.Context(), "touch", "-d", "2001-01-01", r.path("new.txt")).Run())
 	for _, name := range []string{"new.txt", "changed.txt", "repo/README.md", "moved.txt"} {
 		r.want(name, true) // also while it runs
 	}
@@ -141,7 +142,7 @@ func TestFolderThatIsMoved(t *testing.T) {
 		w, err = r.store.Begin(origin.Running{})
 		r.must(err)
 		r.must(os.Rename(r.path("repo"), r.path("mine/stuff")))
-		r.must(exec.Command("touch", r.path("mine/stuff")).Run())
+		r.must(exec.CommandContext(t.Context(), "touch", r.path("mine/stuff")).Run())
 		r.must(w.Foreign(t.Context()))
 		if reopen {
 			r.reopen()
@@ -359,7 +360,7 @@ func TestProcessThatDied(t *testing.T) {
 	r := newRoom(t)
 	r.old("mine.txt", text)
 	r.must(os.MkdirAll(r.dir, 0o700))
-	cmd := exec.Command(os.Args[0], "-test.run=^TestMain$")
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestMain$")
 	cmd.Env = append(os.Environ(), "ORIGIN_DIE="+r.dir+"|"+r.root)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)

@@ -176,8 +176,11 @@ func (w *walk) folder(name string, depth int) (all bool, err error) {
 		return false, nil //nolint:nilerr // it is gone, or commands cannot read it either
 	}
 
+	if len(entries) == 0 {
+		return true, nil // nothing in it speaks against a mark of the folder around it
+	}
 	first := len(w.lines)
-	all = len(entries) > 0
+	all = true
 	for _, e := range entries {
 		if w.left--; w.left < 0 {
 			return false, errTooMany
@@ -195,20 +198,24 @@ func (w *walk) folder(name string, depth int) (all bool, err error) {
 			all = all && whole
 			continue
 		}
-		if !w.changed(child) {
+		if !w.changed(child, e) {
 			all = false
 			continue
 		}
-		w.mark(child)
+		if !w.mark(child) {
+			all = false
+		}
 	}
 	if all && name != "." && len(w.lines) > first {
 		w.lines = append(w.lines[:first], line{Op: opMark, Path: name, Dir: true})
 	}
-	return all && len(w.lines) > first, nil
+	return all, nil
 }
 
-func (w *walk) changed(name string) bool {
-	info, err := w.tree.Lstat(name)
+// changed uses what the listing knows: another look at each of thousands of files
+// would cost twice the rest of the walk.
+func (w *walk) changed(name string, e fs.DirEntry) bool {
+	info, err := e.Info()
 	if err != nil {
 		return false
 	}
@@ -216,17 +223,19 @@ func (w *walk) changed(name string) bool {
 	return w.window.covers(at) || w.s.pastCovers(at, w.s.lookup(name)) // moved with its folder
 }
 
-func (w *walk) mark(name string) {
+// mark notes a file; false if the program itself wrote it meanwhile.
+func (w *walk) mark(name string) bool {
 	abs := filepath.Join(w.s.realRoot(), filepath.FromSlash(name))
 	l := line{Op: opMark, Path: name}
 	sum, size, err := sumOf(abs)
 	if err == nil && sum != ([32]byte{}) {
 		if last := w.s.lookup(name); last.seq > 0 && !last.foreign && last.sum == sum {
-			return // the program wrote it meanwhile
+			return false
 		}
 		l.Sum, l.Size = sum[:], size
 	}
 	w.lines = append(w.lines, l)
+	return true
 }
 
 func changeTime(path string) (time.Time, error) {

@@ -328,6 +328,7 @@ func TestLoopGuard(t *testing.T) {
 }
 
 func testLoopGuard(t *testing.T, bench func(*testing.T, llm.Model, ...tool.Tool) *bench) {
+	t.Helper()
 	t.Parallel()
 	runs := 0
 	same := tool.Func(tool.Tool{Name: "same", Description: "d"}, func(context.Context, tool.Call, echoIn) (tool.Result, error) {

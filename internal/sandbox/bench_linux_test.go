@@ -4,7 +4,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/nanobot-go/nanobot/internal/sandbox"
 )
@@ -35,6 +37,14 @@ func BenchmarkExec(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer func() { _ = os.RemoveAll(ws) }()
+			used := func() (t time.Duration) { // by all processes that have ended
+				var r syscall.Rusage
+				if err := syscall.Getrusage(syscall.RUSAGE_CHILDREN, &r); err != nil {
+					b.Fatal(err)
+				}
+				return time.Duration(r.Utime.Nano() + r.Stime.Nano())
+			}
+			before := used()
 			for b.Loop() {
 				cmd := exec.CommandContext(b.Context(), "/bin/bash", "-c", "true")
 				cmd.Dir, cmd.Env = ws, []string{"PATH=/usr/bin:/bin", "HOME=" + ws}
@@ -51,6 +61,7 @@ func BenchmarkExec(b *testing.B) {
 				}
 				cleanup()
 			}
+			b.ReportMetric(float64((used()-before).Microseconds())/1000/float64(b.N), "cpu-ms/op")
 		})
 	}
 }

@@ -10,18 +10,14 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/sandbox"
-	"github.com/nanobot-go/nanobot/internal/sandbox/launcher"
 )
 
 const (
 	auto   = "auto"
-	early  = "early" // the same with a helper that begins before the runtime
 	bwrap  = "bwrap"
 	plain  = "plain"   // Landlock and seccomp without namespaces
 	old    = "old"     // the same, with the rules of an older kernel
@@ -31,7 +27,7 @@ const (
 // everyBox runs a test in every kind of box this machine has.
 func everyBox(t *testing.T, test func(t *testing.T, b *box)) {
 	t.Helper()
-	for _, kind := range []string{auto, early, bwrap, plain, old, asRoot} {
+	for _, kind := range []string{auto, bwrap, plain, old, asRoot} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			test(t, open(t, kind))
@@ -56,8 +52,6 @@ func open(t *testing.T, kind string) *box {
 	switch kind {
 	case auto:
 		b, err = sandbox.Open(t.Context(), sandbox.Options{Mode: sandbox.Auto})
-	case early:
-		b, err = sandbox.Open(t.Context(), sandbox.Options{Mode: sandbox.Auto, Self: earlyHelper(t)})
 	case bwrap:
 		b, err = sandbox.Open(t.Context(), sandbox.Options{Mode: sandbox.Bwrap})
 	case plain:
@@ -87,44 +81,6 @@ func open(t *testing.T, kind string) *box {
 }
 
 func (b *box) profile() sandbox.Profile { return sandbox.Profile{Workspace: b.workspace} }
-
-// TestMain removes what earlyHelper made.
-func TestMain(m *testing.M) {
-	m.Run()
-	if dir := helperDir.Load(); dir != nil {
-		_ = os.RemoveAll(*dir)
-	}
-}
-
-var helperDir atomic.Pointer[string]
-
-// earlyHelper builds a helper as the released program is built.
-func earlyHelper(t *testing.T) string {
-	t.Helper()
-	if launcher.LinkerFlag == "" {
-		t.Skip("helpers do not begin early on this processor")
-	}
-	program, err := builtHelper()
-	if err != nil {
-		t.Skipf("no go tool, or no sources: %v", err)
-	}
-	return program
-}
-
-var builtHelper = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "sandbox-helper-")
-	if err != nil {
-		return "", err
-	}
-	helperDir.Store(&dir)
-	out := filepath.Join(dir, "helper")
-	build := exec.Command("go", "build", "-ldflags", launcher.LinkerFlag, "-o", out, "./launcher/testdata/helper")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if msg, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w: %s", err, msg)
-	}
-	return out, nil
-})
 
 // command makes an unconfined shell command in the workspace.
 func (b *box) command(ctx context.Context, script string) *exec.Cmd {

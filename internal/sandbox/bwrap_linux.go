@@ -12,8 +12,6 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/nanobot-go/nanobot/internal/sandbox/launcher"
 )
 
 const innerProxy = "/run/nanobot-proxy"
@@ -73,12 +71,12 @@ func (b *Box) wrapBwrap(cmd *exec.Cmd, p *plan, private string) (done func(), er
 			return w.close, err
 		}
 	}
-	args = append(args, "--ro-bind", self, launcher.InnerName)
+	args = append(args, "--ro-bind", self, innerName)
 	if p.Profile.Network == NetProxy {
 		args = append(args, "--bind", p.Profile.ProxySocket, innerProxy)
 		p.Profile.ProxySocket = innerProxy
 	}
-	args = append(args, "--remount-ro", "/", "--", launcher.InnerName, nextDescriptor(cmd), cmd.Path)
+	args = append(args, "--remount-ro", "/", "--", innerName, nextDescriptor(cmd), cmd.Path)
 	cmd.Path, cmd.Args = b.means.bwrap, append(args, cmd.Args...)
 	return w.close, nil
 }
@@ -187,11 +185,4 @@ func textFile(content string) (*os.File, error) {
 		return nil, err
 	}
 	return r, nil
-}
-
-// innerNetwork listens in the network that bubblewrap made.
-func (p *plan) innerNetwork(out *launcher.Program) {
-	if p.Profile.Network == NetProxy {
-		listen(out, &out.Before, launcher.ListenFD)
-	}
 }

@@ -140,7 +140,7 @@ type groupLimit struct {
 func groupLimits(l Limits) []groupLimit {
 	processes, memory, swap := "max", "max", "max"
 	if l.Processes >= 0 {
-		processes = strconv.FormatInt(l.Processes+16, 10) // the launcher has some threads, too
+		processes = strconv.FormatInt(l.Processes+16, 10) // the helper has some threads, too
 	}
 	if l.Total >= 0 {
 		memory, swap = strconv.FormatInt(l.Total, 10), "0"

@@ -2,16 +2,18 @@ package sandbox
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/nanobot-go/nanobot/internal/sandbox/launcher"
 )
 
 // proxyPort is where the proxy is inside a private network, in which nothing
@@ -82,8 +84,8 @@ func (p *plan) certPlaces() []place {
 }
 
 // network prepares the private network: the loopback interface and, for a
-// proxy, a listener whose other side is outside.
-func (p *plan) network(out *launcher.Program) {
+// proxy, a listener that the child sends out.
+func (p *plan) network(out *routine, send int) {
 	if p.Spaces&unix.CLONE_NEWNET == 0 {
 		return
 	}
@@ -93,40 +95,118 @@ func (p *plan) network(out *launcher.Program) {
 		_     [22]byte
 	}{flags: unix.IFF_UP | unix.IFF_RUNNING}
 	copy(request.name[:], "lo")
-	s := &out.Setup
-	s.Add("make", "a socket", unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0).Save = true
-	s.Add("start", "the loopback interface", unix.SYS_IOCTL, launcher.Saved, unix.SIOCSIFFLAGS, launcher.Put(out, request))
-	s.Add("close", "a socket", unix.SYS_CLOSE, launcher.Saved)
+	s := &out.setup
+	s.add("make", "a socket", unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0).save = true
+	s.add("start", "the loopback interface", unix.SYS_IOCTL, saved, unix.SIOCSIFFLAGS, put(out, request))
+	s.add("close", "a socket", unix.SYS_CLOSE, saved)
 	if p.Profile.Network != NetProxy {
 		return
 	}
-	listen(out, s, launcher.PassFD)
-	var message unix.Msghdr
-	message.SetIovlen(1)
-	control := unix.UnixRights(launcher.PassFD)
-	message.SetControllen(len(control))
-	var vector unix.Iovec
-	vector.SetLen(1)
-	data, rights := launcher.Put(out, byte(1)), launcher.PutList(out, control)
-	iov, at := launcher.Put(out, vector), launcher.Put(out, message)
-	out.Point(iov+launcher.Ref(unsafe.Offsetof(vector.Base)), data)
-	out.Point(at+launcher.Ref(unsafe.Offsetof(message.Iov)), iov)
-	out.Point(at+launcher.Ref(unsafe.Offsetof(message.Control)), rights)
-	s.Add("hand over", "the listener", unix.SYS_SENDMSG, launcher.SendFD, at, 0)
-	s.Add("close", "a socket", unix.SYS_CLOSE, launcher.PassFD)
-}
-
-// listen adds the steps that make a listener for the proxy.
-func listen(out *launcher.Program, s *launcher.Script, fd int) {
 	address := unix.RawSockaddrInet4{Family: unix.AF_INET, Port: inOrder(proxyPort), Addr: [4]byte{127, 0, 0, 1}}
-	s.Add("make", "a socket", unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0).Save = true
-	s.Add("bind", "the proxy port", unix.SYS_BIND, launcher.Saved, launcher.Put(out, address), unsafe.Sizeof(address))
-	s.Add("listen on", "the proxy port", unix.SYS_LISTEN, launcher.Saved, launcher.MaxForwards)
-	s.Add("keep", "the listener", unix.SYS_DUP3, launcher.Saved, fd, unix.O_CLOEXEC)
-	s.Add("close", "a socket", unix.SYS_CLOSE, launcher.Saved)
+	s.add("make", "a socket", unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0).save = true
+	s.add("bind", "the proxy port", unix.SYS_BIND, saved, put(out, address), unsafe.Sizeof(address))
+	s.add("listen on", "the proxy port", unix.SYS_LISTEN, saved, maxForwards)
+	s.add("keep", "the listener", unix.SYS_DUP3, saved, passFD, unix.O_CLOEXEC)
+	s.add("close", "a socket", unix.SYS_CLOSE, saved)
+	rights := unix.UnixRights(passFD)
+	vector := unix.Iovec{Base: new(byte)}
+	vector.SetLen(1)
+	message := unix.Msghdr{Iov: &vector, Control: &rights[0]}
+	message.SetIovlen(1)
+	message.SetControllen(len(rights))
+	s.add("hand over", "the listener", unix.SYS_SENDMSG, send, put(out, message), 0)
+	s.add("close", "a socket", unix.SYS_CLOSE, passFD)
 }
 
 // inOrder puts a port into the order of the network.
 func inOrder(port uint16) uint16 {
 	return binary.NativeEndian.Uint16(binary.BigEndian.AppendUint16(nil, port))
+}
+
+// maxForwards bounds the connections of one command to its proxy.
+const maxForwards = 64
+
+// forwardFrom receives the listener that a child made and carries its
+// connections to a socket, until the helper ends.
+func forwardFrom(from int, socket string) error {
+	data, control := make([]byte, 1), make([]byte, unix.CmsgSpace(4))
+	n, cn, _, _, err := unix.Recvmsg(from, data, control, unix.MSG_CMSG_CLOEXEC)
+	_ = unix.Close(from)
+	if err != nil || n == 0 {
+		return errors.New("no listener for the proxy was made")
+	}
+	messages, err := unix.ParseSocketControlMessage(control[:cn])
+	if err != nil || len(messages) == 0 {
+		return errors.New("no listener for the proxy came over")
+	}
+	fds, err := unix.ParseUnixRights(&messages[0])
+	if err != nil || len(fds) == 0 {
+		return errors.New("no listener for the proxy came over")
+	}
+	file := os.NewFile(uintptr(fds[0]), "listener")
+	defer func() { _ = file.Close() }()
+	l, err := net.FileListener(file)
+	if err != nil {
+		return err
+	}
+	go forward(l, socket)
+	return nil
+}
+
+// forwardInner is the same for the network that bubblewrap made, in which the
+// helper itself is.
+func forwardInner(socket string) error {
+	l, err := net.Listen("tcp4", "127.0.0.1:"+strconv.Itoa(proxyPort)) //nolint:noctx // it does not wait
+	if err != nil {
+		return err
+	}
+	go forward(l, socket)
+	return nil
+}
+
+// forward carries connections made inside the private network to the proxy. It
+// does not look at what they carry: the proxy decides.
+func forward(l net.Listener, socket string) {
+	slots := make(chan struct{}, maxForwards)
+	for {
+		slots <- struct{}{}
+		in, err := l.Accept()
+		if errors.Is(err, unix.ECONNABORTED) {
+			<-slots
+			continue
+		}
+		if err != nil {
+			return
+		}
+		go func() {
+			defer func() { <-slots }()
+			carry(in, socket)
+		}()
+	}
+}
+
+// carry joins a connection with one to the proxy.
+func carry(in net.Conn, socket string) {
+	defer func() { _ = in.Close() }()
+	out, err := net.Dial("unix", socket) //nolint:noctx // it does not wait
+	if err != nil {
+		return
+	}
+	defer func() { _ = out.Close() }()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = io.Copy(out, in)
+		halfClose(out)
+	}()
+	_, _ = io.Copy(in, out)
+	halfClose(in)
+	<-done
+}
+
+// halfClose says that no more will be written.
+func halfClose(c net.Conn) {
+	if half, ok := c.(interface{ CloseWrite() error }); ok {
+		_ = half.CloseWrite()
+	}
 }

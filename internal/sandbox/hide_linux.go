@@ -9,10 +9,9 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/nanobot-go/nanobot/internal/sandbox/launcher"
 )
 
 // openHide tries the namespaces that Hide needs. Root keeps most of its rights
@@ -92,13 +91,13 @@ func (p *plan) covered(all []place, at string) bool {
 
 // buildHide adds the steps that make a copy of all mounts, cover what is
 // protected, and move into it.
-func (p *plan) buildHide(out *launcher.Program) {
-	s := &out.Setup
+func (p *plan) buildHide(out *routine) {
+	s := &out.setup
 	root, hidden := p.rootDir(), p.Temp+hiddenFile
-	s.Add("make private", "all mounts", unix.SYS_MOUNT, "none", "/", nil, unix.MS_REC|unix.MS_PRIVATE, nil)
-	s.Add("make", "a hidden file", unix.SYS_MKNODAT, launcher.AtCWD, hidden, unix.S_IFREG, 0).Fine = unix.EEXIST
-	s.Add("bind", "the whole disk", unix.SYS_MOUNT, "/", root, nil, unix.MS_BIND|unix.MS_REC, nil)
-	b := &rootBuilder{out: out, s: s, attrs: map[uint64]launcher.Ref{}}
+	s.add("make private", "all mounts", unix.SYS_MOUNT, "none", "/", nil, unix.MS_REC|unix.MS_PRIVATE, nil)
+	s.add("make", "a hidden file", unix.SYS_MKNODAT, atCWD, hidden, unix.S_IFREG, 0).fine = unix.EEXIST
+	s.add("bind", "the whole disk", unix.SYS_MOUNT, "/", root, nil, unix.MS_BIND|unix.MS_REC, nil)
+	b := &rootBuilder{out: out, s: s, attrs: map[uint64]unsafe.Pointer{}}
 	layout := p.hideLayout()
 	var covers []string
 	for _, e := range layout {
@@ -110,10 +109,10 @@ func (p *plan) buildHide(out *launcher.Program) {
 		}
 		switch e.kind {
 		case hideDir:
-			s.Add("hide", e.at, unix.SYS_MOUNT, "tmpfs", root+e.at, "tmpfs", plainMount, "mode=711,size=64k")
+			s.add("hide", e.at, unix.SYS_MOUNT, "tmpfs", root+e.at, "tmpfs", plainMount, "mode=711,size=64k")
 			covers = append(covers, e.at)
 		case hideFile:
-			s.Add("hide", e.at, unix.SYS_MOUNT, hidden, root+e.at, nil, unix.MS_BIND, nil)
+			s.add("hide", e.at, unix.SYS_MOUNT, hidden, root+e.at, nil, unix.MS_BIND, nil)
 			b.setAttr(root+e.at, unix.MOUNT_ATTR_RDONLY, false)
 		default:
 			p.makePlace(b, root, e)
@@ -123,16 +122,16 @@ func (p *plan) buildHide(out *launcher.Program) {
 		b.setAttr(root+c, unix.MOUNT_ATTR_RDONLY, false)
 	}
 	if !p.NoProc {
-		s.Add("mount", "/proc", unix.SYS_MOUNT, "proc", root+"/proc", "proc", plainMount|unix.MS_NOEXEC, nil)
+		s.add("mount", "/proc", unix.SYS_MOUNT, "proc", root+"/proc", "proc", plainMount|unix.MS_NOEXEC, nil)
 	}
-	if p.uid == 0 { // by files of these, root decides about the machine without any further right
+	if p.UID == 0 { // by files of these, root decides about the machine without any further right
 		b.setAttr(root+"/proc", unix.MOUNT_ATTR_RDONLY, false)
 		b.setAttr(root+"/sys", unix.MOUNT_ATTR_RDONLY, true)
 	}
-	s.Add("enter", "the new root", unix.SYS_CHDIR, root)
-	s.Add("change", "the root", unix.SYS_PIVOT_ROOT, ".", ".")
-	s.Add("leave", "the old root", unix.SYS_UMOUNT2, ".", unix.MNT_DETACH)
-	s.Add("enter", "/", unix.SYS_CHDIR, "/")
+	s.add("enter", "the new root", unix.SYS_CHDIR, root)
+	s.add("change", "the root", unix.SYS_PIVOT_ROOT, ".", ".")
+	s.add("leave", "the old root", unix.SYS_UMOUNT2, ".", unix.MNT_DETACH)
+	s.add("enter", "/", unix.SYS_CHDIR, "/")
 }
 
 // keptRights are what a command of root keeps in Hide: what concerns files,
@@ -146,23 +145,23 @@ func keptRights() []int {
 }
 
 // dropMost is dropRights for root in Hide.
-func dropMost(out *launcher.Program, s *launcher.Script) {
-	s.Add("refuse", "new rights", unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-	s.Add("clear", "ambient rights", unix.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0).Fine = unix.EINVAL
+func dropMost(out *routine, s *script) {
+	s.add("refuse", "new rights", unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+	s.add("clear", "ambient rights", unix.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0).fine = unix.EINVAL
 	var keep [2]unix.CapUserData
 	for c := range unix.CAP_LAST_CAP + 1 {
 		if slices.Contains(keptRights(), c) {
 			keep[c/32].Effective |= 1 << (c % 32)
 			continue
 		}
-		s.Add("bound", "rights", unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, c, 0, 0, 0).Fine = unix.EPERM
+		s.add("bound", "rights", unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, c, 0, 0, 0).fine = unix.EPERM
 	}
 	for i := range keep {
 		keep[i].Permitted = keep[i].Effective
 	}
-	header := launcher.Put(out, unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3})
+	header := put(out, unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3})
 	// Rights that a container never had cannot be kept; then none are.
-	s.Add("keep", "some rights", unix.SYS_CAPSET, header, launcher.Put(out, keep)).Fine = unix.EPERM
+	s.add("keep", "some rights", unix.SYS_CAPSET, header, put(out, keep)).fine = unix.EPERM
 }
 
 // mountOf is one line of the list of mounts.

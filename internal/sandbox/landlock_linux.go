@@ -5,8 +5,6 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/nanobot-go/nanobot/internal/sandbox/launcher"
 )
 
 const (
@@ -41,13 +39,13 @@ func landlockABI() int {
 // path leads to then, so they stay true when names change later or when the
 // same directory is mounted somewhere else.
 type rules struct {
-	out     *launcher.Program
+	out     *routine
 	handled uint64
 }
 
 // newRules refuses everything on files the version knows about. Without a
 // network of its own, a command that may not connect loses TCP here too.
-func newRules(out *launcher.Program, abi int, noTCP bool) *rules {
+func newRules(out *routine, abi int, noTCP bool) *rules {
 	attr := unix.LandlockRulesetAttr{Handled_access_fs: accessRead | accessWrite | unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK}
 	size := unsafe.Offsetof(attr.Handled_access_net)
 	if abi >= 5 {
@@ -63,10 +61,10 @@ func newRules(out *launcher.Program, abi int, noTCP bool) *rules {
 		size = unsafe.Offsetof(attr.Scoped) + unsafe.Sizeof(attr.Scoped)
 		attr.Scoped = unix.LANDLOCK_SCOPE_SIGNAL | unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET
 	}
-	s := &out.Run
-	s.Add("make", "Landlock rules", unix.SYS_LANDLOCK_CREATE_RULESET, launcher.Put(out, attr), size, 0).Save = true
-	s.Add("keep", "Landlock rules", unix.SYS_DUP3, launcher.Saved, launcher.RulesFD, unix.O_CLOEXEC)
-	s.Add("close", "Landlock rules", unix.SYS_CLOSE, launcher.Saved)
+	s := &out.run
+	s.add("make", "Landlock rules", unix.SYS_LANDLOCK_CREATE_RULESET, put(out, attr), size, 0).save = true
+	s.add("keep", "Landlock rules", unix.SYS_DUP3, saved, rulesFD, unix.O_CLOEXEC)
+	s.add("close", "Landlock rules", unix.SYS_CLOSE, saved)
 	return &rules{out: out, handled: attr.Handled_access_fs}
 }
 
@@ -79,16 +77,16 @@ func (r *rules) grant(path string, access uint64, exact bool) {
 	if st, err := os.Stat(path); err == nil && !st.IsDir() {
 		access &= accessFile
 	}
-	rule := unix.LandlockPathBeneathAttr{Allowed_access: access & r.handled, Parent_fd: launcher.PassFD}
-	s := &r.out.Run
-	var open *launcher.Step
+	rule := unix.LandlockPathBeneathAttr{Allowed_access: access & r.handled, Parent_fd: passFD}
+	s := &r.out.run
+	var open *step
 	if exact {
 		open = openExactly(r.out, s, path)
 	} else {
-		open = s.Add("open", path, unix.SYS_OPENAT, launcher.AtCWD, path, unix.O_PATH|unix.O_CLOEXEC, 0)
+		open = s.add("open", path, unix.SYS_OPENAT, atCWD, path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	}
-	open.Save, open.Lax, open.Skip = true, true, 3
-	s.Add("keep", path, unix.SYS_DUP3, launcher.Saved, launcher.PassFD, unix.O_CLOEXEC)
-	s.Add("close", path, unix.SYS_CLOSE, launcher.Saved)
-	s.Add("allow", path, unix.SYS_LANDLOCK_ADD_RULE, launcher.RulesFD, unix.LANDLOCK_RULE_PATH_BENEATH, launcher.Put(r.out, rule), 0)
+	open.save, open.lax, open.skip = true, true, 3
+	s.add("keep", path, unix.SYS_DUP3, saved, passFD, unix.O_CLOEXEC)
+	s.add("close", path, unix.SYS_CLOSE, saved)
+	s.add("allow", path, unix.SYS_LANDLOCK_ADD_RULE, rulesFD, unix.LANDLOCK_RULE_PATH_BENEATH, put(r.out, rule), 0)
 }

@@ -1,6 +1,7 @@
 package sandbox_test
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
 	"io"
@@ -185,6 +186,47 @@ func TestEndOfHelper(t *testing.T) {
 			}
 			eventually(t, how+" leaves nothing", func() bool { return !alive(m) })
 			cleanup()
+		}
+	})
+}
+
+// TestAskedToEnd sends signals to the helper alone: it hands on a request to end
+// and cannot be stopped.
+func TestAskedToEnd(t *testing.T) {
+	t.Parallel()
+	everyBox(t, func(t *testing.T, b *box) {
+		if b.kind == bwrap {
+			t.Skip("bubblewrap's first process is the one that is asked")
+		}
+		cmd := b.command(t.Context(), `trap 'echo asked; exit 5' TERM; echo ready; while :; do sleep 0.02; done`)
+		pipe, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		cleanup, err := b.Wrap(cmd, b.profile())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer cleanup()
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		out := bufio.NewReader(pipe)
+		if line, err := out.ReadString('\n'); err != nil || line != "ready\n" {
+			t.Fatalf("%v: %q", err, line)
+		}
+		for _, s := range []syscall.Signal{syscall.SIGTSTP, syscall.SIGINT, syscall.SIGTERM} {
+			if err := cmd.Process.Signal(s); err != nil {
+				t.Fatal(err)
+			}
+		}
+		rest, err := io.ReadAll(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait()
+		if code := cmd.ProcessState.ExitCode(); code != 5 || string(rest) != "asked\n" {
+			t.Errorf("code %d and %q", code, rest)
 		}
 	})
 }

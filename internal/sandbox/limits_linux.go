@@ -6,13 +6,11 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/nanobot-go/nanobot/internal/sandbox/launcher"
 )
 
 // limits adds the resource limits of the command's own process. They come after
 // everything that needs descriptors or processes.
-func (p *plan) limits(out *launcher.Program) {
+func (p *plan) limits(out *routine) {
 	l := p.Profile.Limits
 	set := func(name string, resource int, value int64) {
 		if value < 0 {
@@ -24,7 +22,7 @@ func (p *plan) limits(out *launcher.Program) {
 			limit.Max = old.Max // never more than the agent itself has
 			limit.Cur = min(limit.Cur, limit.Max)
 		}
-		out.Run.Add("limit", name, unix.SYS_PRLIMIT64, 0, resource, launcher.Put(out, limit), 0)
+		out.run.add("limit", name, unix.SYS_PRLIMIT64, 0, resource, put(out, limit), 0)
 	}
 	set("core dumps", unix.RLIMIT_CORE, 0)
 	set("memory", unix.RLIMIT_DATA, l.Memory)

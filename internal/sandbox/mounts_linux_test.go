@@ -59,7 +59,7 @@ func TestMountsInTheWorkspace(t *testing.T) {
 	if !withOwnMounts(t) {
 		return
 	}
-	for _, kind := range []string{auto, early, bwrap, asRoot} {
+	for _, kind := range []string{auto, bwrap, asRoot} {
 		t.Run(kind, func(t *testing.T) {
 			b := open(t, kind)
 			if !b.Level().MountNS {

@@ -1,7 +1,10 @@
 package sandbox
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -25,8 +28,72 @@ type plan struct {
 	Hide     bool     // the disk as it is, except what is protected
 	OwnNet   bool     // Inner, and the network is a private one
 	Trial    bool     // do everything but run the command
-	DropEnv  int      // leading variables meant for the launcher alone
-	uid, gid int      // of the command
+	Control  int      // descriptor for requests to freeze; 0 without
+	DropEnv  int      // leading variables meant for the helper alone
+	UID, GID int      // of the command
+	Agent    int      // its process number
+	Group    int      // its process group
+	Version  int      // of this type
+
+	places []place // see layout
+}
+
+// planVersion changes with the meaning of a plan: a helper may be started from
+// a file that was replaced since the agent began.
+const planVersion = 4
+
+// encode writes the plan down.
+func (p plan) encode() ([]byte, error) {
+	p.Version = planVersion
+	p.texts(func(s string) string { // a name may be any bytes, and JSON holds characters
+		wide := make([]rune, len(s))
+		for i := range len(s) {
+			wide[i] = rune(s[i])
+		}
+		return string(wide)
+	})
+	data, err := json.Marshal(p)
+	if len(data) > maxPlan {
+		return nil, errors.New("the profile names too many paths")
+	}
+	return data, err
+}
+
+// maxPlan is what every user may put into a pipe.
+const maxPlan = 1 << 20
+
+// decodePlan is the opposite of encode.
+func decodePlan(from io.Reader) (*plan, error) {
+	p := &plan{}
+	if err := json.NewDecoder(from).Decode(p); err != nil {
+		return nil, fmt.Errorf("read the plan: %w", err)
+	}
+	if p.Version != planVersion {
+		return nil, errors.New("read the plan: the helper is of another version than the agent; restart the agent")
+	}
+	p.texts(func(s string) string {
+		narrow := make([]byte, 0, len(s))
+		for _, r := range s {
+			narrow = append(narrow, byte(r)) //nolint:gosec // encode made it from a byte
+		}
+		return string(narrow)
+	})
+	return p, nil
+}
+
+// texts replaces every text of the plan.
+func (p *plan) texts(change func(string) string) {
+	f := &p.Profile
+	for _, s := range []*string{&p.Command, &p.Dir, &p.Home, &p.Temp, &f.Workspace, &f.ProxySocket, &f.ProxyCerts} {
+		*s = change(*s)
+	}
+	for _, list := range []*[]string{&p.Links, &f.ReadOnly, &f.ReadWrite, &f.Protected} {
+		changed := make([]string, len(*list))
+		for i, s := range *list {
+			changed[i] = change(s)
+		}
+		*list = changed
+	}
 }
 
 // rootDir is where the new file system is put together: a directory that every
@@ -81,7 +148,7 @@ func devices() []string {
 
 // accounts are stand-ins for the user and group lists: one user, and nobody.
 func (p *plan) accounts() map[string]string {
-	uid, gid := p.uid, p.gid
+	uid, gid := p.UID, p.GID
 	home := p.Home
 	if home == "" || strings.ContainsAny(home, ":\n") {
 		home = "/"

@@ -9,8 +9,6 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/nanobot-go/nanobot/internal/sandbox/launcher"
 )
 
 // kind is how a place in the new file system comes about.
@@ -42,6 +40,13 @@ type place struct {
 // layout is the file system a command sees, parents before children, so that
 // the deeper entry of two wins.
 func (p *plan) layout() []place {
+	if p.places == nil {
+		p.places = p.lay()
+	}
+	return p.places
+}
+
+func (p *plan) lay() []place {
 	var out []place
 	add := func(at string, k kind, source string) { out = append(out, place{at: at, kind: k, source: source}) }
 	bind := func(at, source string, k kind) {
@@ -96,11 +101,7 @@ func (p *plan) layout() []place {
 	for _, dir := range p.Profile.ReadOnly {
 		bind(dir, dir, bindRead)
 	}
-	own := bindWrite
-	if p.Profile.Frozen {
-		own = bindRead
-	}
-	bind(p.Profile.Workspace, p.Profile.Workspace, own)
+	bind(p.Profile.Workspace, p.Profile.Workspace, bindWrite)
 	for pair := range slices.Chunk(p.Links, 2) {
 		add(pair[0], link, pair[1])
 	}
@@ -136,40 +137,40 @@ const (
 )
 
 // buildRoot adds the steps that make the layout and move into it.
-func (p *plan) buildRoot(out *launcher.Program) {
-	s := &out.Setup
+func (p *plan) buildRoot(out *routine) {
+	s := &out.setup
 	root := p.rootDir()
-	s.Add("make private", "all mounts", unix.SYS_MOUNT, "none", "/", nil, unix.MS_REC|unix.MS_PRIVATE, nil)
-	s.Add("mount", "a new root", unix.SYS_MOUNT, "sandbox", root, "tmpfs", plainMount, "mode=755,size=4m")
-	s.Add("make", "a hidden file", unix.SYS_MKNODAT, launcher.AtCWD, root+hiddenFile, unix.S_IFREG, 0)
-	b := &rootBuilder{out: out, s: s, attrs: map[uint64]launcher.Ref{}}
+	s.add("make private", "all mounts", unix.SYS_MOUNT, "none", "/", nil, unix.MS_REC|unix.MS_PRIVATE, nil)
+	s.add("mount", "a new root", unix.SYS_MOUNT, "sandbox", root, "tmpfs", plainMount, "mode=755,size=4m")
+	s.add("make", "a hidden file", unix.SYS_MKNODAT, atCWD, root+hiddenFile, unix.S_IFREG, 0)
+	b := &rootBuilder{out: out, s: s, attrs: map[uint64]unsafe.Pointer{}}
 	made := map[string]bool{"/": true}
 	for _, e := range p.layout() {
 		makeParents(s, root, path.Dir(e.at), made)
 		p.makePlace(b, root, e)
 		made[e.at] = true
 	}
-	s.Add("enter", "the new root", unix.SYS_CHDIR, root)
-	s.Add("change", "the root", unix.SYS_PIVOT_ROOT, ".", ".")
-	s.Add("leave", "the old root", unix.SYS_UMOUNT2, ".", unix.MNT_DETACH)
-	s.Add("enter", "/", unix.SYS_CHDIR, "/")
+	s.add("enter", "the new root", unix.SYS_CHDIR, root)
+	s.add("change", "the root", unix.SYS_PIVOT_ROOT, ".", ".")
+	s.add("leave", "the old root", unix.SYS_UMOUNT2, ".", unix.MNT_DETACH)
+	s.add("enter", "/", unix.SYS_CHDIR, "/")
 	b.setAttr("/", unix.MOUNT_ATTR_RDONLY, false)
 }
 
-func makeParents(s *launcher.Script, root, dir string, made map[string]bool) {
+func makeParents(s *script, root, dir string, made map[string]bool) {
 	if made[dir] {
 		return
 	}
 	makeParents(s, root, path.Dir(dir), made)
 	made[dir] = true
-	s.Add("make", dir, unix.SYS_MKDIRAT, launcher.AtCWD, root+dir, 0o755).Fine = unix.EEXIST
+	s.add("make", dir, unix.SYS_MKDIRAT, atCWD, root+dir, 0o755).fine = unix.EEXIST
 }
 
 func (p *plan) makePlace(b *rootBuilder, root string, e place) {
 	s, at := b.s, root+e.at
-	directory := func() { s.Add("make", e.at, unix.SYS_MKDIRAT, launcher.AtCWD, at, 0o755).Fine = unix.EEXIST }
+	directory := func() { s.add("make", e.at, unix.SYS_MKDIRAT, atCWD, at, 0o755).fine = unix.EEXIST }
 	file := func() {
-		s.Add("make", e.at, unix.SYS_MKNODAT, launcher.AtCWD, at, unix.S_IFREG|0o444, 0).Fine = unix.EEXIST
+		s.add("make", e.at, unix.SYS_MKNODAT, atCWD, at, unix.S_IFREG|0o444, 0).fine = unix.EEXIST
 	}
 	switch e.kind {
 	case bindRead, bindWrite, bindDevice:
@@ -181,7 +182,7 @@ func (p *plan) makePlace(b *rootBuilder, root string, e place) {
 		if e.exact {
 			b.bindExactly(e, at)
 		} else {
-			s.Add("bind", e.at, unix.SYS_MOUNT, e.source, at, nil, unix.MS_BIND|unix.MS_REC, nil)
+			s.add("bind", e.at, unix.SYS_MOUNT, e.source, at, nil, unix.MS_BIND|unix.MS_REC, nil)
 		}
 		switch e.kind {
 		case bindRead:
@@ -194,38 +195,38 @@ func (p *plan) makePlace(b *rootBuilder, root string, e place) {
 			b.setAttr(at, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC, true)
 		}
 	case link:
-		s.Add("link", e.at, unix.SYS_SYMLINKAT, e.source, launcher.AtCWD, at).Fine = unix.EEXIST
+		s.add("link", e.at, unix.SYS_SYMLINKAT, e.source, atCWD, at).fine = unix.EEXIST
 	case text:
-		s.Add("make", e.at, unix.SYS_MKNODAT, launcher.AtCWD, at, unix.S_IFREG|0o644, 0)
-		s.Write(at, e.source, false)
+		s.add("make", e.at, unix.SYS_MKNODAT, atCWD, at, unix.S_IFREG|0o644, 0)
+		s.write(at, e.source, false)
 	case folder:
 		directory()
 	case memory:
 		directory()
-		s.Add("mount", e.at, unix.SYS_MOUNT, "tmpfs", at, "tmpfs", plainMount, e.source)
+		s.add("mount", e.at, unix.SYS_MOUNT, "tmpfs", at, "tmpfs", plainMount, e.source)
 	case processes:
 		directory()
-		s.Add("mount", "/proc", unix.SYS_MOUNT, "proc", at, "proc", plainMount|unix.MS_NOEXEC, nil)
+		s.add("mount", "/proc", unix.SYS_MOUNT, "proc", at, "proc", plainMount|unix.MS_NOEXEC, nil)
 		if n := p.Profile.Limits.Processes; n > 0 && p.PIDMax {
-			s.Write(at+"/sys/kernel/pid_max", strconv.FormatInt(numbersOnce+n, 10), false)
+			s.write(at+"/sys/kernel/pid_max", strconv.FormatInt(numbersOnce+n, 10), false)
 		}
 		b.setAttr(at, unix.MOUNT_ATTR_RDONLY, false)
 	case terminals:
 		directory()
-		s.Add("mount", e.at, unix.SYS_MOUNT, "devpts", at, "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, e.source)
+		s.add("mount", e.at, unix.SYS_MOUNT, "devpts", at, "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, e.source)
 	case hideFile:
-		s.Add("hide", e.at, unix.SYS_MOUNT, root+hiddenFile, at, nil, unix.MS_BIND, nil)
+		s.add("hide", e.at, unix.SYS_MOUNT, root+hiddenFile, at, nil, unix.MS_BIND, nil)
 		b.setAttr(at, unix.MOUNT_ATTR_RDONLY, false)
 	case hideDir:
-		s.Add("hide", e.at, unix.SYS_MOUNT, "tmpfs", at, "tmpfs", plainMount|unix.MS_RDONLY, "mode=000,size=4k")
+		s.add("hide", e.at, unix.SYS_MOUNT, "tmpfs", at, "tmpfs", plainMount|unix.MS_RDONLY, "mode=000,size=4k")
 	}
 }
 
 // rootBuilder adds steps that share what they point to.
 type rootBuilder struct {
-	out   *launcher.Program
-	s     *launcher.Script
-	attrs map[uint64]launcher.Ref
+	out   *routine
+	s     *script
+	attrs map[uint64]unsafe.Pointer
 }
 
 // bindExactly binds a source whose way others may have put a link into since it
@@ -233,18 +234,18 @@ type rootBuilder struct {
 func (b *rootBuilder) bindExactly(e place, at string) {
 	s := b.s
 	openExactly(b.out, s, e.source)
-	s.Add("keep", e.at, unix.SYS_DUP3, launcher.Saved, launcher.PassFD, unix.O_CLOEXEC)
-	s.Add("close", e.at, unix.SYS_CLOSE, launcher.Saved)
-	s.Add("bind", e.at, unix.SYS_OPEN_TREE, launcher.PassFD, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH|unix.AT_RECURSIVE).Save = true
-	s.Add("bind", e.at, unix.SYS_MOVE_MOUNT, launcher.Saved, "", launcher.AtCWD, at, unix.MOVE_MOUNT_F_EMPTY_PATH)
-	s.Add("close", e.at, unix.SYS_CLOSE, launcher.Saved)
+	s.add("keep", e.at, unix.SYS_DUP3, saved, passFD, unix.O_CLOEXEC)
+	s.add("close", e.at, unix.SYS_CLOSE, saved)
+	s.add("bind", e.at, unix.SYS_OPEN_TREE, passFD, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH|unix.AT_RECURSIVE).save = true
+	s.add("bind", e.at, unix.SYS_MOVE_MOUNT, saved, "", atCWD, at, unix.MOVE_MOUNT_F_EMPTY_PATH)
+	s.add("close", e.at, unix.SYS_CLOSE, saved)
 }
 
 // openExactly opens a path, unless there is a link on its way.
-func openExactly(out *launcher.Program, s *launcher.Script, path string) *launcher.Step {
+func openExactly(out *routine, s *script, path string) *step {
 	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS}
-	open := s.Add("open", path, unix.SYS_OPENAT2, launcher.AtCWD, path, launcher.Put(out, how), unix.SizeofOpenHow)
-	open.Save = true
+	open := s.add("open", path, unix.SYS_OPENAT2, atCWD, path, put(out, how), unix.SizeofOpenHow)
+	open.save = true
 	return open
 }
 
@@ -257,8 +258,8 @@ func (b *rootBuilder) setAttr(at string, set uint64, deep bool) {
 	}
 	attr, ok := b.attrs[set]
 	if !ok {
-		attr = launcher.Put(b.out, unix.MountAttr{Attr_set: set})
+		attr = put(b.out, unix.MountAttr{Attr_set: set})
 		b.attrs[set] = attr
 	}
-	b.s.Add("protect", at, unix.SYS_MOUNT_SETATTR, launcher.AtCWD, at, flags, attr, unsafe.Sizeof(unix.MountAttr{}))
+	b.s.add("protect", at, unix.SYS_MOUNT_SETATTR, atCWD, at, flags, attr, unsafe.Sizeof(unix.MountAttr{}))
 }

@@ -61,8 +61,6 @@ const (
 type Profile struct {
 	// Workspace may be read and changed.
 	Workspace string
-	// Frozen says that the workspace may only be read.
-	Frozen bool
 	// Exact says that Workspace and all further entries are without links, and
 	// that others can put some there: then the command does not run, and such
 	// entries are ignored. Bubblewrap does not notice links of the last moment.
@@ -88,7 +86,8 @@ type Profile struct {
 	ProxyCerts string
 	Limits     Limits
 
-	links []string // pairs: a name that is a link, and where it leads
+	links   []string // pairs: a name that is a link, and where it leads
+	control *os.File // for requests to freeze; nil without
 }
 
 // privateHome is the folder inside the private temporary directory that is the
@@ -162,6 +161,7 @@ type Level struct {
 	PIDNS       bool // other processes are invisible
 	MountNS     bool // files that are not granted are invisible, Protected works
 	NetNS       bool // NetProxy works
+	Freeze      bool // WrapFreezable works
 	Cgroup      bool // memory and processes are bounded for the command as a whole
 	Missing     []string
 }
@@ -247,6 +247,7 @@ func Open(ctx context.Context, o Options) (*Box, error) {
 	if err := b.open(ctx); err != nil {
 		return nil, err
 	}
+	b.level.Freeze = b.canFreeze()
 	return b, nil
 }
 
@@ -266,16 +267,7 @@ func (b *Box) Wrap(cmd *exec.Cmd, p Profile) (cleanup func(), err error) {
 	if b.level.Mode == None {
 		return none, nil
 	}
-	if cmd.Err != nil {
-		return none, cmd.Err
-	}
-	if cmd.Process != nil {
-		return none, errors.New("the command has already been started")
-	}
-	if cmd.Env == nil {
-		return none, errors.New("a confined command needs an environment of its own")
-	}
-	if p, err = p.clean(); err != nil {
+	if p, err = checked(cmd, p); err != nil {
 		return none, err
 	}
 	done, err := b.wrap(cmd, p)
@@ -283,6 +275,47 @@ func (b *Box) Wrap(cmd *exec.Cmd, p Profile) (cleanup func(), err error) {
 		return none, err
 	}
 	return done, nil
+}
+
+// Why a command keeps what it may write.
+var (
+	ErrWriting      = errors.New("a file is open for writing")
+	errCannotFreeze = errors.New("this sandbox cannot take write access away from a running command")
+)
+
+// WrapFreezable is Wrap for a command that may lose its write access while it
+// runs. After a nil error of freeze the kernel refuses every change of what the
+// profile lets it write, through whatever it has opened before; only its private
+// temporary directory stays writable. ErrWriting means that it holds a file
+// open for writing, or a part of one in memory, and did not close it within a
+// fifth of a second; errCannotFreeze that the box cannot do this. After an error
+// the caller ends the command. freeze works once; it is never nil after a nil
+// error, and may be called until cleanup is.
+func (b *Box) WrapFreezable(cmd *exec.Cmd, p Profile) (freeze func() error, cleanup func(), err error) {
+	if !b.level.Freeze {
+		cleanup, err = b.Wrap(cmd, p)
+		return func() error { return errCannotFreeze }, cleanup, err
+	}
+	if p, err = checked(cmd, p); err == nil {
+		freeze, cleanup, err = b.wrapFreezable(cmd, p)
+	}
+	if err != nil {
+		return nil, func() {}, err
+	}
+	return freeze, cleanup, nil
+}
+
+// checked is the clean profile of a command that can be wrapped.
+func checked(cmd *exec.Cmd, p Profile) (Profile, error) {
+	switch {
+	case cmd.Err != nil:
+		return p, cmd.Err
+	case cmd.Process != nil:
+		return p, errors.New("the command has already been started")
+	case cmd.Env == nil:
+		return p, errors.New("a confined command needs an environment of its own")
+	}
+	return p.clean()
 }
 
 // clean checks a profile and resolves its links, because rules apply to what a

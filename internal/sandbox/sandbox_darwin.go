@@ -31,6 +31,12 @@ func (b *Box) open(ctx context.Context) error {
 	return nil
 }
 
+func (b *Box) canFreeze() bool { return false }
+
+func (b *Box) wrapFreezable(*exec.Cmd, Profile) (func() error, func(), error) {
+	return nil, nil, errCannotFreeze
+}
+
 func (b *Box) wrap(cmd *exec.Cmd, p Profile) (func(), error) {
 	if p.Network == NetProxy {
 		return nil, errors.New("network \"proxy\" is not available on macOS: use \"none\"")
@@ -73,15 +79,14 @@ func (p Profile) seatbelt(temp string) string {
 		"/private/etc/ssl", "/private/var/db/dyld", "/private/var/select")
 	rule("allow file-read*", p.ReadOnly...)
 	rule("allow file-read* file-write*", append([]string{p.Workspace, temp}, p.ReadWrite...)...)
-	if p.Frozen {
-		rule("deny file-write*", p.Workspace)
-	}
 	for _, path := range p.ReadOnly {
 		if within(path, p.Workspace) {
 			rule("deny file-write*", path)
 		}
 	}
 	rule("deny file-read* file-write*", p.Protected...)
+	// The Keychain answers every program of the user.
+	b.WriteString("(deny mach-lookup (global-name \"com.apple.SecurityServer\") (global-name \"com.apple.securityd.xpc\"))\n")
 	if p.Network == NetHost {
 		b.WriteString("(allow network*)\n(allow file-read* (literal \"/private/etc/resolv.conf\") (literal \"/private/etc/hosts\"))\n" +
 			"(allow mach-lookup (global-name \"com.apple.mDNSResponder\") (global-name \"com.apple.SystemConfiguration.DNSConfiguration\"))\n")

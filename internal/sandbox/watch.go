@@ -22,15 +22,15 @@ type Watch struct {
 	Began time.Time
 }
 
-// Over is why a command was ended by a Watch.
-type Over struct {
+// OverError is why a command was ended by a Watch.
+type OverError struct {
 	What  string // "memory" or "disk space"
 	Used  int64
 	Limit int64
 	Low   bool // the machine ran out of it
 }
 
-func (o *Over) Error() string {
+func (o *OverError) Error() string {
 	if o.Low {
 		return fmt.Sprintf("the machine is running out of %s, and %s of it went since the command began; it may use %s",
 			o.What, mebibytes(o.Used), mebibytes(o.Limit))

@@ -29,7 +29,7 @@ const (
 // much. Memory is counted by what processes hold and by what files in memory
 // they have open; what neither shows (descriptors on their way through a
 // socket, buffers of the kernel) is noticed when the machine runs low.
-func (w Watch) Run(ctx context.Context) *Over {
+func (w Watch) Run(ctx context.Context) *OverError {
 	s := &watching{Watch: w, free: map[string]uint64{}}
 	if w.Memory > 0 {
 		s.most, s.shared = s.machine()
@@ -64,14 +64,14 @@ type watching struct {
 	walked int64             // what was gone from the disks at the last walk
 }
 
-func (s *watching) look() *Over {
+func (s *watching) look() *OverError {
 	if o := s.lookAtMemory(); o != nil {
 		return o
 	}
 	return s.lookAtDisk()
 }
 
-func (s *watching) lookAtMemory() *Over {
+func (s *watching) lookAtMemory() *OverError {
 	if s.Memory <= 0 {
 		return nil
 	}
@@ -86,9 +86,9 @@ func (s *watching) lookAtMemory() *Over {
 	s.near = used > s.Memory/2
 	switch {
 	case used > s.Memory:
-		return &Over{What: "memory", Used: used, Limit: s.Memory}
+		return &OverError{What: "memory", Used: used, Limit: s.Memory}
 	case gone > s.Memory && available < machineMemory()/16:
-		return &Over{What: "memory", Used: gone, Limit: s.Memory, Low: true}
+		return &OverError{What: "memory", Used: gone, Limit: s.Memory, Low: true}
 	}
 	return nil
 }
@@ -202,7 +202,7 @@ func (s *watching) disks(fn func(dir string, free uint64)) {
 	}
 }
 
-func (s *watching) lookAtDisk() *Over {
+func (s *watching) lookAtDisk() *OverError {
 	var gone int64
 	low := false
 	s.disks(func(dir string, free uint64) {
@@ -223,9 +223,9 @@ func (s *watching) lookAtDisk() *Over {
 	used := s.Added()
 	switch {
 	case min(used, gone) > s.Disk:
-		return &Over{What: "disk space", Used: min(used, gone), Limit: s.Disk}
+		return &OverError{What: "disk space", Used: min(used, gone), Limit: s.Disk}
 	case gone > s.Disk && low:
-		return &Over{What: "disk space", Used: gone, Limit: s.Disk, Low: true}
+		return &OverError{What: "disk space", Used: gone, Limit: s.Disk, Low: true}
 	}
 	return nil
 }
@@ -246,11 +246,11 @@ func (w Watch) Added() int64 {
 	for _, dir := range w.Dirs() {
 		_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error { // what cannot be read is not counted
 			if err != nil || !d.Type().IsRegular() {
-				return nil
+				return nil //nolint:nilerr // what cannot be read is not counted
 			}
 			var st unix.Stat_t
 			if unix.Lstat(path, &st) != nil || time.Unix(st.Ctim.Unix()).Before(began) {
-				return nil
+				return nil //nolint:nilerr // as above
 			}
 			if st.Nlink > 1 {
 				if seen[id{st.Dev, st.Ino}] {

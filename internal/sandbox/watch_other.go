@@ -8,7 +8,7 @@ import (
 )
 
 // Run returns when the context ends: only Linux tells what is asked here.
-func (w Watch) Run(ctx context.Context) *Over {
+func (w Watch) Run(ctx context.Context) *OverError {
 	<-ctx.Done()
 	return nil
 }

@@ -165,10 +165,13 @@ func TestInsideItself(t *testing.T) {
 // manyPaths are more existing paths than a plan can hold.
 func manyPaths(t *testing.T) []string {
 	t.Helper()
-	dir := t.TempDir()
+	dir := t.TempDir() + strings.Repeat("/"+strings.Repeat("x", 200), 15)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	var out []string
 	for i := range 400 {
-		path := filepath.Join(dir, strings.Repeat("x", 200)+strconv.Itoa(i))
+		path := filepath.Join(dir, strconv.Itoa(i))
 		if err := os.WriteFile(path, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}

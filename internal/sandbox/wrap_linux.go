@@ -4,16 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/nanobot-go/nanobot/internal/sandbox/launcher"
 )
 
 // runningProgram leads to the program that was started, even when its file has
@@ -177,6 +177,74 @@ func (b *Box) wrap(cmd *exec.Cmd, p Profile) (func(), error) {
 	return b.wrapTrial(cmd, p, false)
 }
 
+// canFreeze reports whether a process of ours stays among the mounts of a
+// command. Bubblewrap leaves none there with the right to change them.
+func (b *Box) canFreeze() bool {
+	return b.level.MountNS && b.means.bwrap == "" && b.o.Mode != Hide
+}
+
+func (b *Box) wrapFreezable(cmd *exec.Cmd, p Profile) (freeze func() error, cleanup func(), err error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("control socket: %w", err)
+	}
+	ours, theirs := os.NewFile(uintptr(pair[0]), "control"), os.NewFile(uintptr(pair[1]), "control")
+	_ = theirs.Fd() // makes it blocking, for a process without a runtime
+	p.control = theirs
+	done, err := b.wrapTrial(cmd, p, false)
+	cleanup = func() {
+		_ = ours.Close()
+		_ = theirs.Close()
+		if done != nil {
+			done()
+		}
+	}
+	if err != nil {
+		cleanup()
+		return nil, nil, err
+	}
+	return sync.OnceValue(func() error {
+		_ = theirs.Close() // the command has its own, and its end is to be seen
+		return askToFreeze(ours)
+	}), cleanup, nil
+}
+
+const (
+	// freezeTries is how often a command is given the time to close its files.
+	freezeTries = 10
+	freezePause = 20 * time.Millisecond
+	// freezeWait bounds the wait for an answer.
+	freezeWait = 5 * time.Second
+)
+
+// askToFreeze asks until nothing is open for writing any more.
+func askToFreeze(control *os.File) error {
+	for try := range freezeTries {
+		if try > 0 {
+			<-time.After(freezePause)
+		}
+		err := control.SetDeadline(time.Now().Add(freezeWait))
+		answer := make([]byte, 1)
+		if err == nil {
+			_, err = control.Write(answer)
+		}
+		if err == nil {
+			_, err = io.ReadFull(control, answer)
+		}
+		if err != nil {
+			return fmt.Errorf("freeze the files of a command: %w", err)
+		}
+		switch e := unix.Errno(answer[0]); e {
+		case 0:
+			return nil
+		case unix.EBUSY:
+		default:
+			return fmt.Errorf("freeze the files of a command: %w", e)
+		}
+	}
+	return ErrWriting
+}
+
 func (b *Box) wrapTrial(cmd *exec.Cmd, p Profile, trial bool) (_ func(), err error) {
 	if b.o.Mode == Hide && p.Network != NetHost {
 		return nil, errors.New("commands without a sandbox have the network of the machine")
@@ -200,7 +268,7 @@ func (b *Box) wrapTrial(cmd *exec.Cmd, p Profile, trial bool) (_ func(), err err
 		}
 		done()
 		leave()
-		launcher.RemoveAll(private)
+		removeAll(private)
 	})
 	defer func() {
 		if err != nil {
@@ -222,16 +290,19 @@ func (b *Box) wrapTrial(cmd *exec.Cmd, p Profile, trial bool) (_ func(), err err
 	}
 	pl := b.plan(cmd, p, temp)
 	pl.Trial = trial
+	if p.control != nil {
+		pl.Control = 4 + len(cmd.ExtraFiles) // after the pipe
+	}
 	if b.means.bwrap != "" {
 		if done, err = b.wrapBwrap(cmd, pl, private); err != nil {
 			return nil, err
 		}
 	} else {
-		cmd.Args = append([]string{launcher.Name, nextDescriptor(cmd), cmd.Path}, cmd.Args...)
+		cmd.Args = append([]string{helperName, nextDescriptor(cmd), cmd.Path}, cmd.Args...)
 		cmd.Path = b.o.Self
 	}
 	if !slices.ContainsFunc(cmd.Env, func(kv string) bool { return strings.HasPrefix(kv, "GOMAXPROCS=") }) {
-		cmd.Env = append([]string{"GOMAXPROCS=1"}, cmd.Env...) // the launcher waits, nothing else
+		cmd.Env = append([]string{"GOMAXPROCS=1"}, cmd.Env...) // the helper waits, nothing else
 		pl.DropEnv = 1
 	}
 	if err := send(pl, w); err != nil {
@@ -244,12 +315,15 @@ func (b *Box) wrapTrial(cmd *exec.Cmd, p Profile, trial bool) (_ func(), err err
 		}
 	}
 	cmd.ExtraFiles = append(slices.Clip(cmd.ExtraFiles), r)
+	if p.control != nil {
+		cmd.ExtraFiles = append(cmd.ExtraFiles, p.control)
+	}
 	return cleanup, nil
 }
 
-// send leaves the program in the pipe. Nobody reads yet, so it has to fit.
+// send leaves the plan in the pipe, which has no reader yet, so it has to fit.
 func send(p *plan, w *os.File) error {
-	data, err := p.program().Encode()
+	data, err := p.encode()
 	if err != nil {
 		return err
 	}
@@ -275,10 +349,10 @@ const pipeSize = 60 << 10
 func (b *Box) plan(cmd *exec.Cmd, p Profile, temp string) *plan {
 	pl := &plan{
 		Profile: p, Command: cmd.Path, Dir: cmd.Dir, Temp: temp, Links: p.links, Spaces: b.means.spaces,
-		NoProc: b.means.noProc, PIDMax: b.means.pidMax, ABI: b.level.LandlockABI, uid: os.Getuid(), gid: os.Getgid(),
+		NoProc: b.means.noProc, PIDMax: b.means.pidMax, ABI: b.level.LandlockABI, UID: os.Getuid(), GID: os.Getgid(), Agent: os.Getpid(), Group: unix.Getpgrp(),
 	}
 	if cmd.SysProcAttr != nil && cmd.SysProcAttr.Credential != nil {
-		pl.uid, pl.gid = int(cmd.SysProcAttr.Credential.Uid), int(cmd.SysProcAttr.Credential.Gid)
+		pl.UID, pl.GID = int(cmd.SysProcAttr.Credential.Uid), int(cmd.SysProcAttr.Credential.Gid)
 	}
 	if pl.Dir == "" {
 		pl.Dir = p.Workspace

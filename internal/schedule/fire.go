@@ -32,7 +32,7 @@ type result struct {
 }
 
 // start runs a claimed job beside everything else.
-func (s *Scheduler) start(ctx context.Context, work *sync.WaitGroup, j Job) { //nolint:gocritic // a copy is what is needed
+func (s *Scheduler) start(ctx context.Context, work *sync.WaitGroup, j Job) {
 	id := inboundID(j.ID, j.State.Pending.OccurrenceMS)
 	r := &run{job: j.ID, over: make(chan struct{})}
 	s.mu.Lock()
@@ -71,7 +71,7 @@ func (s *Scheduler) timeout(j *Job) time.Duration {
 }
 
 // runSystem calls the func of a system job.
-func (s *Scheduler) runSystem(ctx context.Context, j Job) { //nolint:gocritic // a copy is what is needed
+func (s *Scheduler) runSystem(ctx context.Context, j Job) {
 	i := slices.IndexFunc(s.System, func(sys System) bool { return sys.ID == j.ID })
 	if i < 0 {
 		s.finish(ctx, j.ID, j.State.Pending.OccurrenceMS, result{status: StatusSkipped, err: "it is switched off"})
@@ -109,7 +109,7 @@ func safely(f func() error) (err error) {
 }
 
 // runTurn hands a run to the agent and waits for its result.
-func (s *Scheduler) runTurn(ctx context.Context, j Job, r *run) { //nolint:gocritic // a copy is what is needed
+func (s *Scheduler) runTurn(ctx context.Context, j Job, r *run) {
 	p := j.State.Pending
 	in, skip := s.inbound(ctx, &j)
 	if skip != "" {
@@ -226,7 +226,7 @@ func jobText(j *Job, loc *time.Location) string {
 // ours goes out. It writes down how the run ended and says whether the reply
 // is delivered, and where. It may be asked again about the same message after
 // a crash. Messages that are none of ours are delivered as they are.
-func (s *Scheduler) Outcome(ctx context.Context, in bus.Inbound, out bus.Outbound) (bus.Outbound, bool) { //nolint:gocritic // plain data travels by value
+func (s *Scheduler) Outcome(ctx context.Context, in bus.Inbound, out bus.Outbound) (bus.Outbound, bool) {
 	if in.Event == EventTrigger {
 		s.triggers.outcome(ctx, in, out)
 		return s.reroute(ctx, in, out)
@@ -276,7 +276,7 @@ func (s *Scheduler) Outcome(ctx context.Context, in bus.Inbound, out bus.Outboun
 	return out, deliver
 }
 
-func resultOf(out bus.Outbound) result { //nolint:gocritic // plain data travels by value
+func resultOf(out bus.Outbound) result {
 	r := result{status: StatusOK}
 	if t := out.Turn; t != nil {
 		r.tokens, r.usd = t.Usage.Prompt+t.Usage.Completion, t.Usage.CostUSD
@@ -288,7 +288,7 @@ func resultOf(out bus.Outbound) result { //nolint:gocritic // plain data travels
 }
 
 // reroute is place for messages that have no job.
-func (s *Scheduler) reroute(ctx context.Context, in bus.Inbound, out bus.Outbound) (bus.Outbound, bool) { //nolint:gocritic // plain data travels by value
+func (s *Scheduler) reroute(ctx context.Context, in bus.Inbound, out bus.Outbound) (bus.Outbound, bool) {
 	out, deliver, note, lost := s.place(ctx, in, out)
 	if note != "" || lost != "" {
 		s.Log.WarnContext(ctx, "a reply did not go where it should", "id", in.ID, "note", note, "lost", lost)
@@ -298,7 +298,7 @@ func (s *Scheduler) reroute(ctx context.Context, in bus.Inbound, out bus.Outboun
 
 // place sends a reply to the owner's last chat when its own cannot be reached.
 // lost says why it can be sent nowhere.
-func (s *Scheduler) place(ctx context.Context, in bus.Inbound, out bus.Outbound) (_ bus.Outbound, deliver bool, note, lost string) { //nolint:gocritic // plain data travels by value
+func (s *Scheduler) place(ctx context.Context, in bus.Inbound, out bus.Outbound) (_ bus.Outbound, deliver bool, note, lost string) {
 	if s.Deliverable == nil {
 		return out, true, "", ""
 	}

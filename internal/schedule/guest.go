@@ -147,7 +147,7 @@ func (s *Scheduler) settle(ctx context.Context) {
 
 // handOver leaves the run of a guest to whoever runs the jobs next: what comes
 // of it here is void from now on. A result that is just being written down counts.
-func (s *Scheduler) handOver(in bus.Inbound, r *run) { //nolint:gocritic // plain data travels by value
+func (s *Scheduler) handOver(in bus.Inbound, r *run) {
 	if !s.guest() {
 		return // it is in the queue
 	}

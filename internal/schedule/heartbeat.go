@@ -145,7 +145,7 @@ func stripComments(s string) string {
 // worthTelling decides whether the owner hears about a heartbeat. Routine
 // results and repetitions are not told; when the judgement itself fails
 // nothing is told, except that a row of failures is, once.
-func (s *Scheduler) worthTelling(ctx context.Context, j *Job, in bus.Inbound, out bus.Outbound, res *result) bool { //nolint:gocritic // plain data travels by value
+func (s *Scheduler) worthTelling(ctx context.Context, j *Job, in bus.Inbound, out bus.Outbound, res *result) bool {
 	text := strings.TrimSpace(out.Text)
 	if res.status == StatusError {
 		return j.State.ErrorsInRow+1 == judgeErrors // not every half hour

@@ -87,12 +87,24 @@ func (x *takeover) read(name string) []byte {
 	}
 	data, err := x.tree.ReadFile(name, maxOldFile)
 	switch {
+	case err == nil && x.foreign(name):
+		return nil
 	case err == nil && data == nil:
 		return []byte{}
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		x.left(err)
 	}
 	return data
+}
+
+// foreign reports, and notes, that a file came from outside.
+func (x *takeover) foreign(name string) bool {
+	path := filepath.Join(x.s.Workspace, filepath.FromSlash(name))
+	if x.s.Foreign == nil || !x.s.Foreign(path) {
+		return false
+	}
+	x.left(fmt.Errorf("%s: it came from outside", path))
+	return true
 }
 
 func (x *takeover) left(err error) {
@@ -123,7 +135,7 @@ func (x *takeover) jobs(ctx context.Context, data, good, actions []byte) error {
 				continue
 			}
 			if err := t.act(line); err != nil {
-				x.s.Log.Warn("an entry of action.jsonl is left out", "entry", string(line), "err", err)
+				x.s.Log.WarnContext(ctx, "an entry of action.jsonl is left out", "entry", string(line), "err", err)
 			}
 			t.defined = true
 		}
@@ -170,7 +182,7 @@ func (x *takeover) triggers(ctx context.Context) error {
 	var err error
 	if old.extra, err = readObject(data, (*plainTriggerTable)(old)); err != nil {
 		x.left(&CorruptError{Path: filepath.Join(x.s.Workspace, filepath.FromSlash(oldTriggers)), Err: err})
-		return nil
+		return nil //nolint:nilerr // reported as left where it is
 	}
 	err = x.s.triggers.update(ctx, func(t *triggerTable) (bool, error) {
 		t.extra, x.Triggers = old.extra, 0
@@ -208,6 +220,9 @@ func (x *takeover) deliveries(ctx context.Context, dir string) error {
 		data, err := x.tree.ReadFile(path.Join(dir, e.Name()), 2*triggerMax)
 		if err != nil {
 			x.left(err)
+			continue
+		}
+		if x.foreign(path.Join(dir, e.Name())) {
 			continue
 		}
 		var f deliveryFile

@@ -336,7 +336,7 @@ type (
 )
 
 // MarshalJSON implements json.Marshaler.
-func (j Job) MarshalJSON() ([]byte, error) { //nolint:gocritic // the interface wants a value
+func (j Job) MarshalJSON() ([]byte, error) {
 	if j.broken != nil {
 		return j.broken, nil
 	}
@@ -359,7 +359,7 @@ func (t *Timing) UnmarshalJSON(b []byte) (err error) {
 }
 
 // MarshalJSON implements json.Marshaler.
-func (p Payload) MarshalJSON() ([]byte, error) { //nolint:gocritic // the interface wants a value
+func (p Payload) MarshalJSON() ([]byte, error) {
 	return writeObject(plainPayload(p), p.extra)
 }
 
@@ -370,7 +370,7 @@ func (p *Payload) UnmarshalJSON(b []byte) (err error) {
 }
 
 // MarshalJSON implements json.Marshaler.
-func (s State) MarshalJSON() ([]byte, error) { //nolint:gocritic // the interface wants a value
+func (s State) MarshalJSON() ([]byte, error) {
 	if s.RunHistory == nil {
 		s.RunHistory = []Run{}
 	}
@@ -384,7 +384,7 @@ func (s *State) UnmarshalJSON(b []byte) (err error) {
 }
 
 // MarshalJSON implements json.Marshaler.
-func (r Run) MarshalJSON() ([]byte, error) { return writeObject(plainRun(r), r.extra) } //nolint:gocritic // the interface wants a value
+func (r Run) MarshalJSON() ([]byte, error) { return writeObject(plainRun(r), r.extra) }
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (r *Run) UnmarshalJSON(b []byte) (err error) {

@@ -47,7 +47,7 @@ type Added struct {
 }
 
 // Add checks a draft and keeps it. The same job in the same chat is not kept twice.
-func (s *Scheduler) Add(ctx context.Context, d Draft) (Added, error) { //nolint:gocritic // plain data travels by value
+func (s *Scheduler) Add(ctx context.Context, d Draft) (Added, error) {
 	now := s.Now()
 	j, err := s.draft(d, now)
 	if err != nil {
@@ -93,7 +93,7 @@ func (s *Scheduler) Add(ctx context.Context, d Draft) (Added, error) { //nolint:
 	return added, nil
 }
 
-func (s *Scheduler) draft(d Draft, now time.Time) (*Job, error) { //nolint:gocritic // plain data travels by value
+func (s *Scheduler) draft(d Draft, now time.Time) (*Job, error) {
 	d.Message = strings.TrimSpace(d.Message)
 	if d.Message == "" {
 		return nil, errors.New("the message is missing: say what is to be done")
@@ -200,7 +200,7 @@ func (s *Scheduler) Get(ctx context.Context, id string) (Job, error) {
 	if err != nil {
 		return Job{}, err
 	}
-	if i := slices.IndexFunc(all, func(j Job) bool { return j.ID == id }); i >= 0 { //nolint:gocritic // the signature of IndexFunc
+	if i := slices.IndexFunc(all, func(j Job) bool { return j.ID == id }); i >= 0 {
 		return all[i], nil
 	}
 	return Job{}, ErrNotFound

@@ -144,7 +144,7 @@ func (f *agentFake) pass(d time.Duration) {
 
 func home() bus.Route { return bus.Route{Channel: "telegram", ChatID: "1"} }
 
-func add(t *testing.T, s *Scheduler, d Draft) Job { //nolint:gocritic // test
+func add(t *testing.T, s *Scheduler, d Draft) Job {
 	t.Helper()
 	if d.Route.Channel == "" {
 		d.Route = home()

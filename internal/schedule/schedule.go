@@ -86,7 +86,7 @@ type Options struct {
 	Heartbeat Heartbeat
 	System    []System
 	// Foreign reports files of the workspace that hold words from outside. nil
-	// means that there are none.
+	// means that there are none. They are neither followed nor taken over.
 	Foreign func(path string) bool
 	// Repaired is told where a damaged file with jobs was kept when the last
 	// good copy took its place. nil tells the owner, if there is Notify.

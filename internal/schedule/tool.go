@@ -156,7 +156,7 @@ func (s *Scheduler) toolList(ctx context.Context, c tool.Call) (tool.Result, err
 	if err != nil {
 		return tool.Fail(tool.Internal, "%v", err), nil
 	}
-	jobs = slices.DeleteFunc(jobs, func(j Job) bool { //nolint:gocritic // the signature of DeleteFunc
+	jobs = slices.DeleteFunc(jobs, func(j Job) bool {
 		return !mayUse(c, &j) || !j.Enabled && j.State.ErrorsInRow == 0 && j.State.LastStatus != StatusMissed
 	})
 	res := tool.Text(s.overview(jobs, c.Route))

@@ -46,7 +46,7 @@ type Trigger struct {
 type plainTrigger Trigger
 
 // MarshalJSON implements json.Marshaler.
-func (t Trigger) MarshalJSON() ([]byte, error) { //nolint:gocritic // the interface wants a value
+func (t Trigger) MarshalJSON() ([]byte, error) {
 	if t.RunHistory == nil {
 		t.RunHistory = []Run{}
 	}
@@ -294,7 +294,7 @@ func (s *Scheduler) FireTrigger(ctx context.Context, id, content string, untrust
 	return d.ID, nil
 }
 
-func (s *triggerStore) write(ctx context.Context, name string, d delivery) error { //nolint:gocritic // plain data travels by value
+func (s *triggerStore) write(ctx context.Context, name string, d delivery) error {
 	data, err := json.Marshal(deliveryFile{1, d})
 	if err == nil {
 		_, err = s.state.Put(ctx, name, data, store.Any, true)
@@ -407,7 +407,7 @@ func (s *Scheduler) giveUp(ctx context.Context, name string, data []byte, why er
 }
 
 // began notes that a trigger was set off. The turn may be over already.
-func (s *triggerStore) began(ctx context.Context, id string, at MS, d delivery) { //nolint:gocritic // plain data travels by value
+func (s *triggerStore) began(ctx context.Context, id string, at MS, d delivery) {
 	s.change(ctx, id, func(t *Trigger) {
 		t.LastMessage, t.LastRunAtMS = Opt(oneLine(d.Content, 200)), at
 		if !t.ran(at) {
@@ -422,7 +422,7 @@ func (t *Trigger) ran(at MS) bool {
 }
 
 // outcome notes how the turn of a trigger ended.
-func (s *triggerStore) outcome(ctx context.Context, in bus.Inbound, out bus.Outbound) { //nolint:gocritic // plain data travels by value
+func (s *triggerStore) outcome(ctx context.Context, in bus.Inbound, out bus.Outbound) {
 	id, _, _ := strings.Cut(strings.TrimPrefix(in.ID, triggerPrefix), ":")
 	res := resultOf(out)
 	s.change(ctx, id, func(t *Trigger) {

@@ -78,7 +78,7 @@ func TestAnnotateConcurrently(t *testing.T) {
 	}
 	for range 50 {
 		s := acquire(t, st, "test:k")
-		must(t, s.BeginTurnUnsynced("t", user("hi")))
+		must(t, s.BeginTurn("t", user("hi")))
 		must(t, s.EndTurn(answer("done")))
 		must(t, s.Release())
 	}

@@ -20,7 +20,7 @@ func TestEphemeral(t *testing.T) {
 		t.Fatal(err)
 	}
 	steps := []func() error{
-		func() error { return s.BeginTurnUnsynced("t1", said(llm.User, "c")) },
+		func() error { return s.BeginTurn("t1", said(llm.User, "c")) },
 		func() error { return s.Append(said(llm.Assistant, "d")) },
 		func() error { return s.SetMeta("k", 1) },
 		s.SaveMeta,

@@ -155,7 +155,12 @@ func (st *Store) oldLogs() (logs []oldLog, left []string, done func(), err error
 				continue
 			}
 			l := oldLog{tree: tree, name: path.Join(p.sub, e.Name())}
-			if err := l.look(); err != nil {
+			if st.opt.Foreign != nil && st.opt.Foreign(l.String()) {
+				left = append(left, l.String()+": it came from outside")
+				continue
+			}
+			l, err := l.look()
+			if err != nil {
 				left = append(left, l.String()+": "+err.Error())
 				continue
 			}
@@ -169,24 +174,24 @@ func (st *Store) oldLogs() (logs []oldLog, left []string, done func(), err error
 
 // look finds out whose log it is: the key stored inside decides, because old
 // names are lossy; without one the name must suggest the key.
-func (o *oldLog) look() error {
+func (o oldLog) look() (oldLog, error) {
 	f, err := o.tree.Open(o.name)
 	if err != nil {
-		return err
+		return o, err
 	}
 	defer f.Close() //nolint:errcheck // only read from
 	info, err := f.Stat()
 	if err != nil {
-		return err
+		return o, err
 	}
 	if o.size = info.Size(); o.size > maxOldBytes {
-		return fmt.Errorf("it has %d bytes, at most %d are taken", o.size, int64(maxOldBytes))
+		return o, fmt.Errorf("it has %d bytes, at most %d are taken", o.size, int64(maxOldBytes))
 	}
 	o.key, err = keyIn(io.NewSectionReader(f, 0, oldKeyReach))
 	if o.key == "" {
 		o.key = suggestedKey(o.name)
 	}
-	return err
+	return o, err
 }
 
 // placeFor is the path of a key's log, and whether nothing is there yet.

@@ -116,7 +116,7 @@ func TestImportOnce(t *testing.T) {
 		if len(infos) != 1 || infos[0].Key != "old" {
 			t.Errorf("list: %+v", infos)
 		}
-		if _, err := st.Peek(t.Context(), "k"); !errors.Is(err, ErrNotFound) {
+		if _, err := st.Peek("k"); !errors.Is(err, ErrNotFound) {
 			t.Errorf("peek: %v", err)
 		}
 	}

@@ -6,22 +6,6 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm"
 )
 
-// LegalSuffix drops the beginning of a history up to its last tool result that
-// no assistant before it asked for, so that what remains can be sent.
-func LegalSuffix(recs []Record) []Record {
-	start, declared := 0, map[string]bool{}
-	for i, r := range recs {
-		for _, c := range r.ToolCalls {
-			declared[c.ID] = true
-		}
-		if r.Role == llm.ToolRole && !declared[r.ToolCallID] {
-			start = i + 1
-			clear(declared)
-		}
-	}
-	return recs[start:]
-}
-
 // SuffixStart is where the last n records begin when the cut is moved back to
 // the nearest user record, so that no turn is torn apart. n <= 0 keeps nothing.
 func SuffixStart(recs []Record, n int) int {

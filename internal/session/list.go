@@ -269,8 +269,8 @@ func (st *Store) Metadata(ctx context.Context, key string) (map[string]json.RawM
 // Peek is a copy of what is live in a conversation, as its log has it now. It
 // takes nothing from the owner, and what is done to the copy stays in memory.
 // The error is ErrNotFound when nothing is stored.
-func (st *Store) Peek(ctx context.Context, key string) (*Session, error) {
-	f, info, err := st.locate(ctx, key)
+func (st *Store) Peek(key string) (*Session, error) {
+	f, info, err := st.locate(context.Background(), key)
 	if err != nil {
 		return nil, err
 	}

@@ -65,7 +65,7 @@ func TestPeek(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	st := openStore(t, dir)
-	if _, err := st.Peek(t.Context(), "test:k"); !errors.Is(err, ErrNotFound) {
+	if _, err := st.Peek("test:k"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("of nothing: %v, want ErrNotFound", err)
 	}
 	s := acquire(t, st, "test:k")
@@ -75,7 +75,7 @@ func TestPeek(t *testing.T) {
 	must(t, s.BeginTurn("t", user("newer")))
 	before, err := os.ReadFile(s.logPath())
 	must(t, err)
-	p, err := st.Peek(t.Context(), "test:k")
+	p, err := st.Peek("test:k")
 	must(t, err)
 	var got string
 	if diff := cmp.Diff(gist(s.Messages()), gist(p.Messages())); diff != "" || p.Len() != 5 || !p.Meta("title", &got) || got != "x" || p.OpenTurn() == nil {

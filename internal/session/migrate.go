@@ -75,7 +75,8 @@ func (st *Store) Untaken(ctx context.Context) ([]Untaken, error) {
 
 // compare finds out what a log has more than the conversation of its key.
 func (st *Store) compare(ctx context.Context, l oldLog) (Untaken, error) {
-	if err := l.look(); err != nil {
+	l, err := l.look()
+	if err != nil {
 		return Untaken{}, err
 	}
 	f, err := l.tree.Open(l.name)

@@ -219,21 +219,11 @@ func (s *Session) Append(recs ...Record) error {
 	})
 }
 
-// BeginTurn stores the mark of an open turn and the records that start it
-// (the user's message) in one write and syncs. An earlier turn that was never
-// ended is recovered first, as Recover(nil) does.
+// BeginTurn stores the mark of an open turn and the records that start it (the
+// user's message) in one write. The caller calls Sync, beside the first model
+// request, so that the request does not wait for the disk. An earlier turn that
+// was never ended is recovered first, as Recover(nil) does.
 func (s *Session) BeginTurn(id string, recs ...Record) error {
-	return s.do(func() error {
-		if err := s.beginTurn(id, recs); err != nil {
-			return err
-		}
-		return s.syncIf(FsyncAlways, FsyncTurn)
-	})
-}
-
-// BeginTurnUnsynced is BeginTurn for a caller that calls Sync itself, beside
-// the first model request, so that nobody waits for the disk.
-func (s *Session) BeginTurnUnsynced(id string, recs ...Record) error {
 	return s.do(func() error { return s.beginTurn(id, recs) })
 }
 

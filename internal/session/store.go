@@ -52,6 +52,9 @@ type Options struct {
 	// Secondary is a workspace that is not the configured one. What older
 	// versions kept in the data folder itself is not its.
 	Secondary bool
+	// Foreign reports that a file came from outside; it is never taken over. May
+	// be nil.
+	Foreign func(path string) bool
 
 	Fsync        Fsync
 	MaxLive      int           // sessions kept in memory while unused; default 64
@@ -131,7 +134,7 @@ func Open(opt Options) (*Store, error) {
 	dir := place.Dir(dirRoot)
 	st := &Store{opt: opt, place: place, dir: dir, state: store.Under(opt.Store, dirRoot, place.ID), used: map[string]*slot{}}
 	if info, err := os.Stat(place.Path); err != nil || !info.IsDir() {
-		return st, nil // the workspace can still come
+		return st, nil //nolint:nilerr // the workspace can still come
 	}
 	if err := place.Once(KindSessions, opt.Now(), st.takeOld); err != nil {
 		return nil, fmt.Errorf("take over the sessions of %s: %w", opt.Workspace, err)
@@ -237,35 +240,28 @@ func (st *Store) ready(ctx context.Context, sl *slot, name string) error {
 // name belongs to a key that differs only in what the file system ignores.
 func (st *Store) find(ctx context.Context, key, name string) (*journal, error) {
 	j := &journal{key: key}
-	if err := st.open(ctx, j, name); err != nil {
+	if err := j.open(ctx, st.state, name); err != nil {
 		return nil, err
 	}
 	err := st.refresh(ctx, j)
 	if errors.Is(err, errOtherKey) && name != hashName(key) {
-		return j, st.reopen(ctx, j, hashName(key))
-	}
-	if err != nil || j.size > 0 {
+		err = nil // it has the hashed one
+	} else if err != nil || j.size > 0 {
+		return j, err
+	} else if i, err := st.state.Stat(ctx, hashName(key)+suffixLog); err != nil || !i.Exists() {
 		return j, err
 	}
-	if i, err := st.state.Stat(ctx, hashName(key)+suffixLog); err == nil && i.Exists() {
-		return j, st.reopen(ctx, j, hashName(key))
+	if err := errors.Join(err, j.log.Close(), j.open(ctx, st.state, hashName(key))); err != nil {
+		return nil, err
 	}
-	return j, nil
+	return j, st.refresh(ctx, j)
 }
 
 // open gives a journal the log of a name.
-func (st *Store) open(ctx context.Context, j *journal, name string) (err error) {
+func (j *journal) open(ctx context.Context, state store.Store, name string) (err error) {
 	j.name = name + suffixLog
-	j.log, err = st.state.Log(ctx, j.name)
+	j.log, err = state.Log(ctx, j.name)
 	return err
-}
-
-// reopen reads another log instead.
-func (st *Store) reopen(ctx context.Context, j *journal, name string) error {
-	if err := errors.Join(j.log.Close(), st.open(ctx, j, name)); err != nil {
-		return err
-	}
-	return st.refresh(ctx, j)
 }
 
 func (st *Store) refresh(ctx context.Context, j *journal) error {

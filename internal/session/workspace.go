@@ -32,6 +32,20 @@ const (
 // TableFile is the table of workspaces in a data folder.
 func TableFile(data string) string { return filepath.Join(data, fileTable) }
 
+// Known are the workspaces of a data folder, path by id. Those of a table that
+// cannot be read are not among them.
+func Known(data string) map[string]string {
+	t, err := readTable(data)
+	if err != nil || t == nil {
+		return nil
+	}
+	out := map[string]string{}
+	for id, r := range t.Workspaces {
+		out[id] = r.Path
+	}
+	return out
+}
+
 // Workspace is a folder that the agent works in, as the data folder knows it.
 // What is in the folder itself says nothing about who it is: commands write
 // there.

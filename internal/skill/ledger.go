@@ -87,13 +87,6 @@ func (l ledger) save(s store.Store) error {
 	return err
 }
 
-// ListInstalled returns the records of a ledger, of all workspaces. A ledger
-// that does not exist is empty.
-func ListInstalled(s store.Store) ([]Installed, error) {
-	l, err := readLedger(s)
-	return l.Skills, err
-}
-
 // FindInstalled returns the record of a skill of one workspace.
 func FindInstalled(p Place, name string) (rec Installed, found bool, err error) {
 	book, err := readLedger(p.Ledger)

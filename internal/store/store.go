@@ -29,8 +29,6 @@ var (
 	ErrChanged = errors.New("the document was changed by another process")
 	// ErrMoved says that a log has another length by now.
 	ErrMoved = errors.New("the log was changed by another process")
-	// ErrLost says that this place belongs to another process by now.
-	ErrLost = errors.New("another process has taken over")
 	// ErrExists says that the name of an archive is taken by something else.
 	ErrExists = errors.New("the name is taken")
 )
@@ -112,8 +110,8 @@ type Log interface {
 	io.ReaderAt
 	Info(ctx context.Context) (Info, error)
 	// Append adds whole lines behind the first at bytes. It fails with ErrMoved
-	// if the log has another length, and with ErrLost if the place belongs to
-	// another process. The lines survive our death; with sync also a power loss.
+	// if the log has another length. The lines survive our death; with sync also
+	// a power loss.
 	Append(ctx context.Context, at int64, lines []byte, sync bool) error
 	// Sync makes what was appended survive a power loss. It does not hold up
 	// appends that happen meanwhile.

@@ -88,6 +88,7 @@ type Call struct {
 	SenderID   string
 	Person     string // who the turn works for, as far as that is proven; "" is SenderID
 	TurnID     string
+	Turn       *Turn  // whose end what is left running hears of; may be nil
 	UserText   string // what the user wrote to start the turn, without what we added
 	// Publish sends something to the user right now; nil when nobody listens.
 	Publish func(ctx context.Context, out bus.Outbound) error

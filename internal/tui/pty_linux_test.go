@@ -106,7 +106,7 @@ func TestChatOnPTY(t *testing.T) {
 	go func() {
 		done <- Chat(ctx, Options{
 			Console: Stdio(tty, tty, tty), Getenv: func(string) string { return "" }, Markdown: true,
-			Ask: func(ctx context.Context, in bus.Inbound) iter.Seq2[bus.Outbound, error] {
+			Ask: func(_ context.Context, in bus.Inbound) iter.Seq2[bus.Outbound, error] {
 				return func(yield func(bus.Outbound, error) bool) {
 					if in.Text == "wait" {
 						hang(ctx, in, yield)
@@ -153,7 +153,7 @@ func TestAnswerOnPTY(t *testing.T) {
 	go func() {
 		done <- Chat(ctx, Options{
 			Console: Stdio(tty, tty, tty), Getenv: func(string) string { return "" },
-			Ask: func(ctx context.Context, in bus.Inbound) iter.Seq2[bus.Outbound, error] {
+			Ask: func(_ context.Context, in bus.Inbound) iter.Seq2[bus.Outbound, error] {
 				return func(yield func(bus.Outbound, error) bool) {
 					if in.Text != "go" {
 						got <- in

@@ -90,7 +90,7 @@ func (d *Desk) skill(ctx context.Context, r *http.Request) (any, error) {
 	return t, err
 }
 
-func (h *House) taught(s skill.Skill) (taught, error) { //nolint:gocritic // plain data travels by value
+func (h *House) taught(s skill.Skill) (taught, error) {
 	t := taught{
 		Name: s.Name, Description: s.Description, Source: s.Source, Available: s.Available(), Missing: s.Missing, Always: s.Always,
 		Homepage: s.Homepage, Emoji: s.Emoji, Path: s.Path, Notes: s.Notes,
@@ -171,7 +171,7 @@ func (d *Desk) updateSkill(ctx context.Context, payload json.RawMessage) (any, e
 	return d.install(&h, src, always)
 }
 
-func (d *Desk) install(h *House, src skill.Parcel, always bool) (any, error) { //nolint:gocritic // plain data travels by value
+func (d *Desk) install(h *House, src skill.Parcel, always bool) (any, error) {
 	rec, problems, err := skill.InstallFrom(h.Place, src, always, d.now())
 	if err != nil {
 		return nil, unfit(err)

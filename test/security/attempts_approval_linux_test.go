@@ -249,13 +249,13 @@ func wrongAnswers() []attempt {
 	})
 	client := func(route string, act func(s scene, owner *socket, chat any)) {
 		add("WebSocket: "+route, func(s scene) {
-			owner, err := s.g.connect("me", wsToken)
+			owner, err := s.g.connect(wsToken)
 			if err != nil {
 				s.shows(false, "connect: %v", err)
 				return
 			}
 			owner.send(map[string]any{"type": "new_chat"})
-			chat := owner.event("attached")["chat_id"]
+			chat := owner.attached()
 			mark := s.model.beginMarked([]call{do})
 			owner.send(map[string]any{"type": "message", "chat_id": chat, "content": "do it", "turn_id": "t1"})
 			owner.question(1)
@@ -267,7 +267,7 @@ func wrongAnswers() []attempt {
 		owner.send(map[string]any{"type": "message", "chat_id": chat, "content": "yes", "turn_id": "t2"})
 	})
 	client("a client with the same id and no token answers", func(s scene, _ *socket, chat any) {
-		if other, err := s.g.connect("me", ""); err == nil {
+		if other, err := s.g.connect(""); err == nil {
 			other.send(map[string]any{"type": "message", "chat_id": chat, "content": "yes", "turn_id": "t2"})
 			other.send(map[string]any{"type": "answer", "chat_id": chat, "question_id": "q1", "option": "yes"})
 		}

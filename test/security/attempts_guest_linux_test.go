@@ -50,7 +50,9 @@ func guestAttempts() []attempt {
 		"settings of a command's home": {sh("echo 'url = http://127.0.0.3/' > ~/.curlrc; printf '[core]\\nfsmonitor = touch ran.txt\\n' > ~/.gitconfig")},
 	}
 	owner := []call{
-		{"list_dir", `{"path":"."}`}, sh("ls -la . share r 2>/dev/null; cat *.md *.txt share/* 2>/dev/null; true"), {"grep", `{"pattern":"weather","path":".","output_mode":"content"}`},
+		{"list_dir", `{"path":"."}`},
+		sh("ls -la . share r 2>/dev/null; cat *.md *.txt share/* 2>/dev/null; true"),
+		{"grep", `{"pattern":"weather","path":".","output_mode":"content"}`},
 		sh("test -d r && cd r && git status; make -s; true"), read("note.md"), read("share/note.md"),
 	}
 	for _, what := range []string{
@@ -67,7 +69,7 @@ func guestAttempts() []attempt {
 			}
 		})
 	}
-	add("a member of a group leaves a note with orders; the owner looks around", "contained, and "+tells, func(a *trial, g *gateway, _ string) {
+	add("a member of a group leaves a note with orders; the owner looks around", "contained, and "+tells, func(_ *trial, g *gateway, _ string) {
 		g.inGroup(bert, "@nb_bot do it", leave["a note with orders"]...)
 		g.say(ada, "look around", owner...)
 	})
@@ -154,5 +156,6 @@ func guestAttempts() []attempt {
 			}
 		}
 	})
-	return list
+	list = append(list, groupAttempts()...)
+	return append(list, shareAttempts()...)
 }

@@ -19,44 +19,52 @@ import (
 func limitAttempts() []attempt {
 	list := greedyCommands()
 	list = append(list, protectedState()...)
-	return append(list, doors()...)
+	return append(append(list, doors()...), spendingAttempts()...)
 }
 
 // greedyCommands run in a house where a command may have 512 MiB of memory and
-// 256 MiB of disk.
+// 256 MiB of disk. Each takes more than that, says so, and keeps it until it is
+// ended: by the limit and not by its time, however slow or fast the machine is.
 func greedyCommands() []attempt {
+	const keep = "; echo got-it-all; exec sleep 60"
 	var list []attempt
 	for _, c := range [][2]string{
-		{"memory in a file that has no name", `python3 -c '
-import os
+		{"memory in a file that has no name", `exec python3 -c '
+import os, signal
 fd=os.memfd_create("x")
 b=b"x"*(1<<20)
-import time
-for i in range(1400):
-  os.write(fd,b)
-  if i%20==0: time.sleep(0.02)
-print("got-it-all")'`},
-		{"memory by twenty processes", `for i in $(seq 20); do python3 -c 'x=b"x"*(80<<20); import time; time.sleep(3)' & done; wait; echo got-it-all`},
-		{"memory in shared pages", `python3 -c '
-import mmap
+for i in range(700): os.write(fd,b)
+print("got-it-all", flush=True)
+signal.pause()'`},
+		{"memory by ten processes", `for i in $(seq 10); do python3 -c 'import signal; x=b"x"*(70<<20); print("part", flush=True); signal.pause()' & done; wait; echo got-it-all`},
+		{"memory in shared pages", `exec python3 -c '
+import mmap, signal
 m=[]
-for i in range(14):
-    x=mmap.mmap(-1,100<<20); 
+for i in range(7):
+    x=mmap.mmap(-1,100<<20)
     for o in range(0,100<<20,4096): x[o]=1
     m.append(x)
-print("got-it-all")'`},
-		{"memory in /dev/shm and /tmp", `for d in /dev/shm /tmp /run /var/tmp; do for i in 1 2 3 4 5; do head -c 140M /dev/zero > $d/x$i 2>/dev/null || break 2; done; done; s=$(du -cm /dev/shm/x* /tmp/x* 2>/dev/null | tail -1 | cut -f1); [ "$s" -gt 700 ] && echo got-it-all`},
-		{"disk by one file", `head -c 900M /dev/zero > big.bin && echo got-it-all`},
-		{"disk by many files", `for i in $(seq 45); do head -c 20M /dev/zero > b$i || exit 1; done; echo got-it-all`},
-		{"disk by a file that was removed", `exec 3>gone; rm gone; head -c 900M /dev/zero >&3 && echo got-it-all`},
+print("got-it-all", flush=True)
+signal.pause()'`},
+		{"memory in /dev/shm and /tmp", `for i in 1 2 3 4 5; do for d in /dev/shm /tmp; do head -c 70M /dev/zero > $d/x$i || exit 1; done; done` + keep},
+		{"disk by one file", `head -c 400M /dev/zero > big.bin || exit 1` + keep},
+		{"disk by many files", `for i in $(seq 20); do head -c 20M /dev/zero > b$i || exit 1; done` + keep},
+		{"disk by a file that was removed", `exec 3>gone; rm gone; head -c 400M /dev/zero >&3 || exit 1` + keep},
 	} {
 		list = append(list, attempt{
-			route: "a command takes " + c[0], expect: "ended at the limit of the sum",
+			route: "a command takes " + c[0] + " and keeps it", expect: "ended at the limit of the sum",
 			config: func(a *trial) { a.exec()["maxMemoryMB"], a.exec()["maxDiskMB"], a.exec()["timeout"] = 512, 256, 30 },
 			run: func(a *trial) {
 				a.turn("calculate", a.pkg(c[1]))
-				if strings.Contains(strings.Join(a.model.lastResults(), "\n"), "got-it-all") {
-					a.broke("it got all it wanted")
+				got := strings.Join(a.model.lastResults(), "\n")
+				ended := strings.Contains(got, "tools.exec.maxMemoryMB") || strings.Contains(got, "tools.exec.maxDiskMB")
+				if strings.Contains(got, "got-it-all") && !ended {
+					a.broke("it got all it wanted and kept it: %s", tail(got))
+				}
+				full := strings.Contains(got, "No space left") || strings.Contains(got, "MemoryError")
+				a.shows(ended || full || len(a.broken) > 0, "nothing ended it: %s", tail(got))
+				if strings.Contains(got, "was stopped after") {
+					a.broke("it was ended by its time only: %s", tail(got))
 				}
 			},
 		})
@@ -69,8 +77,12 @@ print("got-it-all")'`},
 func protectedState() []attempt {
 	var list []attempt
 	for _, f := range [][2]string{
-		{"usage/totals.json", `{"days":{}}`}, {"prices.json", `{"prices":[{"model":"*","in":0,"out":0}]}`}, {"pairing.json", `{"approved":{"telegram":["90"]}}`},
-		{"web/state.json", `{}`}, {"config.json", `{}`}, {"sessions/0123456789abcdef0123456789abcdef/other.jsonl", "forged"},
+		{"usage/totals.json", `{"days":{}}`},
+		{"prices.json", `{"prices":[{"model":"*","in":0,"out":0}]}`},
+		{"pairing.json", `{"approved":{"telegram":["90"]}}`},
+		{"web/state.json", `{}`},
+		{"config.json", `{}`},
+		{"sessions/0123456789abcdef0123456789abcdef/other.jsonl", "forged"},
 	} {
 		list = append(list, attempt{
 			route: fmt.Sprintf("without a sandbox a command writes `%s`", f[0]), expect: "contained: the data folder is closed in every mode",
@@ -136,8 +148,8 @@ func doors() []attempt {
 			a.gate.start()
 			body, now := `{"message":"the build failed"}`, time.Now().Unix()
 			head := map[string]string{"X-Nanobot-Signature": fmt.Sprintf("t=%d,sha256=%s", now, sum(secret, fmt.Sprintf("%d.%s", now, body)))}
-			first, _ := a.gate.request("POST", "/v1/triggers/"+id, body, head)
-			second, _ := a.gate.request("POST", "/v1/triggers/"+id, body, head)
+			first := a.gate.request("/v1/triggers/"+id, body, head)
+			second := a.gate.request("/v1/triggers/"+id, body, head)
 			a.shows(first == 202, "the first was answered with %d", first)
 			if second == 202 {
 				a.broke("it was taken twice")
@@ -148,9 +160,9 @@ func doors() []attempt {
 			a.gate.start()
 			body := `{"action":"opened"}`
 			head := map[string]string{"X-Hub-Signature-256": "sha256=" + sum(secret, body)}
-			first, _ := a.gate.request("POST", "/v1/triggers/"+id, body, head)
+			first := a.gate.request("/v1/triggers/"+id, body, head)
 			a.gate.start()
-			second, _ := a.gate.request("POST", "/v1/triggers/"+id, body, head)
+			second := a.gate.request("/v1/triggers/"+id, body, head)
 			a.shows(first == 202, "the first was answered with %d", first)
 			if second == 202 {
 				a.broke("it was taken twice")
@@ -170,7 +182,7 @@ func doors() []attempt {
 	return append(list, attempt{
 		route: "12 processes at once spend against one daily limit", expect: "the sum stays within the limit",
 		config: func(a *trial) {
-			agents, _ := a.house.config["agents"].(map[string]any)
+			agents, _ := a.config["agents"].(map[string]any)
 			defaults, _ := agents["defaults"].(map[string]any)
 			defaults["budget"] = map[string]any{"dailyUsd": 0.10, "onExceed": "stopAll"}
 			defaults["maxTokens"] = 1000
@@ -178,7 +190,7 @@ func doors() []attempt {
 			// A model on this machine would cost nothing: it is reached through
 			// a proxy, under a name elsewhere.
 			a.more = []string{"http_proxy=" + strings.TrimSuffix(a.model.url, "/v1")}
-			a.house.config["providers"] = map[string]any{"custom": map[string]any{"apiBase": "http://models.example.test/v1", "apiKey": a.key}}
+			a.config["providers"] = map[string]any{"custom": map[string]any{"apiBase": "http://models.example.test/v1", "apiKey": a.key}}
 			a.write(filepath.Join(a.data, "prices.json"), `{"asOf":"2026-11","prices":[{"model":"*","in":2,"out":20}]}`)
 		},
 		run: func(a *trial) {

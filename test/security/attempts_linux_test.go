@@ -27,6 +27,8 @@ type attempt struct {
 	// either says that the text of the stranger may also be kept from the model;
 	// otherwise an attempt whose model was not told shows nothing, and fails.
 	either bool
+	// kept says that the words of the stranger must not reach the model at all.
+	kept bool
 	// own are changes that are the owner's own in this attempt.
 	own []string
 }
@@ -93,7 +95,7 @@ func (a *trial) shows(ok bool, format string, args ...any) {
 
 // turn is one of the owner: the model does the calls the owner wants, then
 // what it reads.
-func (a *trial) turn(words string, calls ...call) outcome {
+func (a *trial) turn(words string, calls ...call) {
 	a.t.Helper()
 	a.turns++
 	a.model.begin(calls)
@@ -107,7 +109,6 @@ func (a *trial) turn(words string, calls ...call) outcome {
 	if a.last.code != 0 || a.last.final.Turn == nil {
 		a.broke("the turn did not end with an answer (exit code %d): %s", a.last.code, tail(a.last.stderr))
 	}
-	return a.last
 }
 
 func (a *trial) note(o outcome) {
@@ -120,10 +121,10 @@ func (a *trial) note(o outcome) {
 }
 
 // fresh is a turn in a conversation of its own.
-func (a *trial) fresh(words string, calls ...call) outcome {
+func (a *trial) fresh(words string, calls ...call) {
 	a.t.Helper()
 	a.session = fmt.Sprintf("cli:later%d", a.turns)
-	return a.turn(words, calls...)
+	a.turn(words, calls...)
 }
 
 // cli runs the program as the owner does in a terminal.
@@ -184,7 +185,10 @@ func try(t *testing.T, n attempt) (broken, void []string) {
 	if left := processes("300." + a.id); len(left) > 0 {
 		a.broke("still running: %v", left)
 	}
-	if !n.either && strings.Contains(n.expect, tells) {
+	switch {
+	case n.kept && a.told() > 0:
+		a.broke("the words got to the model")
+	case !n.either && strings.Contains(n.expect, tells):
 		a.shows(a.told() > 0, "the words did not get to the model")
 	}
 	return slices.Compact(a.broken), a.void
@@ -312,7 +316,7 @@ func controls() map[string]func(a *trial) {
 			a.write(filepath.Join(a.ws, "memory", "history.jsonl"), "forged") // the program mends what a command does
 		},
 		"still running": func(a *trial) {
-			left := exec.Command("sleep", "300."+a.id) // the program ends what a command leaves behind, also here
+			left := exec.CommandContext(a.t.Context(), "sleep", "300."+a.id) // the program ends what a command leaves behind, also here
 			if err := left.Start(); err != nil {
 				a.t.Fatal(err)
 			}

@@ -119,7 +119,8 @@ func networkAttempts() []attempt {
 	} {
 		add("proxy", c[0], c[1])
 	}
-	return append(append(list, ownPorts()...), budgets()...)
+	list = append(append(list, ownPorts()...), budgets()...)
+	return append(list, previewAttempts()...)
 }
 
 // connectPy speaks to what the arguments name.
@@ -167,7 +168,7 @@ func ownPorts() []attempt {
 				route: fmt.Sprintf("network `%s`: a command uses the gateway it runs in: %s", network, c[0]), expect: unreached,
 				config: closedNet(network, func(a *trial) {
 					a.chats()
-					channels, _ := a.house.config["channels"].(map[string]any)
+					channels, _ := a.config["channels"].(map[string]any)
 					channels["websocket"] = map[string]any{"enabled": true, "websocketRequiresToken": false}
 				}),
 				run: func(a *trial) {

@@ -37,7 +37,7 @@ func secretAttempts() []attempt {
 			a.approval()["mode"] = "off"
 		},
 		"a configuration of the Python version": func(a *trial) {
-			a.house.config["tools"] = map[string]any{"exec": map[string]any{"enable": true, "timeout": 20}, "restrictToWorkspace": false}
+			a.config["tools"] = map[string]any{"exec": map[string]any{"enable": true, "timeout": 20}, "restrictToWorkspace": false}
 		},
 	}
 	var list []attempt
@@ -106,7 +106,9 @@ for line in sys.stdin:
 		}
 	}
 	for _, k := range [][2]string{
-		{"an OpenAI key", "sk-proj-" + strings.Repeat("aB3dE5fG", 5)}, {"a GitHub token", "ghp_" + strings.Repeat("aB3dE5", 6)}, {"an AWS key", "AKIA" + "Q3EGRIJ5XKNPMBTZ"},
+		{"an OpenAI key", "sk-proj-" + strings.Repeat("aB3dE5fG", 5)},
+		{"a GitHub token", "ghp_" + strings.Repeat("aB3dE5", 6)},
+		{"an AWS key", "AKIA" + "Q3EGRIJ5XKNPMBTZ"},
 		{"a bot token", "123456789:AAH" + strings.Repeat("dE5fG7h", 4) + "xyZq"},
 	} {
 		list = append(list, attempt{

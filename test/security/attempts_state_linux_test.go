@@ -138,7 +138,7 @@ func (a *trial) backup(secrets ...string) {
 	}
 	for r := tar.NewReader(z); ; {
 		head, err := r.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return
 		}
 		if err != nil {
@@ -229,7 +229,7 @@ func stateAttempts() []attempt {
 	} {
 		list = append(list, planted(p[0], p[1], p[2], true))
 	}
-	return append(append(list, forgedState()...), movedState()...)
+	return append(append(append(list, forgedState()...), movedState()...), placeAttempts()...)
 }
 
 const (

@@ -16,7 +16,8 @@ const containedRun = "contained or asked: it changes nothing the agent follows, 
 func writeAttempts() []attempt {
 	list := append(laterPrograms(), laterSettings()...)
 	list = append(list, followedFiles()...)
-	return append(list, outliving()...)
+	list = append(list, outliving()...)
+	return append(list, laterRuns()...)
 }
 
 // laterPrograms are programs that a tainted turn writes and the owner starts
@@ -183,7 +184,6 @@ func followedFiles() []attempt {
 			}
 			list = append(list, attempt{
 				route: who + " changes what the agent follows " + c[0], expect: "contained: instructions, skills and memory stay as they are, and what is new is not followed",
-				own: []string{".nanobot/workspace/TOOLS.md"}, // was not there: it is left out of the prompt
 				run: func(a *trial) {
 					calls := []call{a.pkg(c[1])}
 					if tainted {
@@ -217,6 +217,8 @@ func outliving() []attempt {
 		{"goes on writing files of the workspace after its turn", "for i in 1 2 3 4 5 6 7 8; do sleep 0.4; echo forged$i > after$i.txt; done", true},
 		{"keeps a file open and writes to it after its turn", "exec 3>>notes.txt; sleep 1.5; echo forged >&3", true},
 		{"renames folders under a later turn's feet", "for i in 1 2 3 4 5 6 7 8; do sleep 0.3; mv skills s$i; mkdir skills; mv memory m$i; done", false},
+		{"writes in a clean turn and goes on writing after it", "for i in 1 2 3 4 5 6 7 8; do sleep 0.4; echo forged$i > after$i.txt; done", false},
+		{"keeps a file open in a clean turn and writes to it after it", "exec 3>>notes.txt; sleep 1.5; echo forged >&3", false},
 	} {
 		list = append(list, attempt{
 			route: "a command that goes on " + c.route, expect: "contained: it loses its write access with its turn", own: []string{".nanobot/workspace/notes.txt"},
@@ -231,13 +233,13 @@ func outliving() []attempt {
 				a.gate.say(ada, "serve", calls...)
 				before, _ := filepath.Glob(filepath.Join(a.ws, "after*.txt"))
 				notes, _ := os.ReadFile(filepath.Join(a.ws, "notes.txt"))
-				other, err := a.gate.connect("me", wsToken)
+				other, err := a.gate.connect(wsToken)
 				if err != nil {
 					a.shows(false, "connect: %v", err)
 					return
 				}
 				other.send(map[string]any{"type": "new_chat"})
-				chat := other.event("attached")["chat_id"]
+				chat := other.attached()
 				mark := a.model.beginMarked([]call{sh("sleep 3")})
 				other.send(map[string]any{"type": "message", "chat_id": chat, "content": "and now", "turn_id": "t1"})
 				other.told(mark)

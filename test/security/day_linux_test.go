@@ -1,9 +1,15 @@
 package security_test
 
 import (
+	"archive/tar"
 	"bytes"
+	"compress/gzip"
+	"crypto/sha512"
+	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -21,7 +27,7 @@ type task struct {
 // usualDay is a day of work on a new install, in one chat.
 func usualDay(a *trial) []task {
 	a.forge.page("/docs", "text/html", "<h1>tea 1.2</h1><p>Call brew(minutes).</p>")
-	a.forge.page("/tea.json", "application/json", `{"name":"tea","version":"1.2.0"}`)
+	install := "cd project && " + a.registry() + " && cat node_modules/tea/package.json"
 	return []task{
 		{"make a project for me", []call{
 			write("project/tea.py", "def brew(minutes):\n    return minutes * 60\n"),
@@ -35,10 +41,11 @@ func usualDay(a *trial) []task {
 		{"where is brew used?", []call{{"grep", `{"pattern":"brew","path":"project","output_mode":"content"}`}, {"glob", `{"pattern":"**/*.py"}`}, sh("wc -l project/*.py")}, "brew"},
 		{"what do the docs say?", []call{fetch(a.forge.url + "/docs")}, "brew(minutes)"},
 		{"use it, test it and commit it", []call{
-			{"edit_file", edit("project/tea.py", "def brew", "# brew takes minutes\ndef brew")}, sh("cd project && make test && python3 -m unittest 2>&1 | tail -1"),
+			{"edit_file", edit("project/tea.py", "def brew", "# brew takes minutes\ndef brew")},
+			sh("cd project && make test && python3 -m unittest 2>&1 | tail -1"),
 			sh("cd project && git add -A && git -c user.name=Ada -c user.email=a@b commit -qm documented && git log --oneline | head -1"),
 		}, "documented"},
-		{"install the package", []call{sh("cd project && curl -sf -o tea.json " + a.forge.url + "/tea.json && mkdir -p node_modules/tea && cp tea.json node_modules/tea/package.json && node -p 'require(\"tea/package.json\").version'")}, "1.2.0"},
+		{"install the package", []call{sh(install)}, `\"version\":\"1.2.0\"`},
 		{"/new", nil, ""},
 		{"write a script that counts files, and run it", []call{write("count.sh", "find . -type f | wc -l\n"), sh("sh count.sh")}, ""},
 		{"send me a report every morning", []call{{"cron", `{"action":"add","message":"report on the project","cron_expr":"0 8 * * *"}`}}, "0 8 * * *"},
@@ -48,11 +55,44 @@ func usualDay(a *trial) []task {
 	}
 }
 
+// registry serves a package on the host that commands may reach, for npm where
+// it is installed, and returns the command that installs it. (Go's own client
+// uses no proxy for addresses of this machine, so it cannot be tried here.)
+func (a *trial) registry() string {
+	a.t.Helper()
+	const manifest = `{"name":"tea","version":"1.2.0"}`
+	a.forge.page("/tea.json", "application/json", manifest)
+	if _, err := exec.LookPath("npm"); err != nil {
+		return "curl -sf -o tea.json " + a.forge.url + "/tea.json && mkdir -p node_modules/tea && cp tea.json node_modules/tea/package.json"
+	}
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	w := tar.NewWriter(z)
+	err := errors.Join(w.WriteHeader(&tar.Header{Name: "package/package.json", Mode: 0o644, Size: int64(len(manifest))}), func() error {
+		_, err := w.Write([]byte(manifest))
+		return err
+	}(), w.Close(), z.Close())
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	sum := sha512.Sum512(b.Bytes())
+	a.forge.page("/tea", "application/json", fmt.Sprintf(`{"name":"tea","dist-tags":{"latest":"1.2.0"},"versions":{"1.2.0":{"name":"tea","version":"1.2.0","dist":{"tarball":"%s/tea-1.2.0.tgz","integrity":"sha512-%s"}}}}`,
+		a.forge.url, base64.StdEncoding.EncodeToString(sum[:])))
+	a.forge.page("/tea-1.2.0.tgz", "application/octet-stream", b.String())
+	return "npm install --no-audit --no-fund --silent --fetch-retries=0 --registry " + a.forge.url + " tea"
+}
+
 // asked is a question of the day.
 type asked struct{ task, question string }
 
 // work does a task in the owner's chat and says yes to every question.
 func (g *gateway) work(job task) (list []asked) {
+	g.a.t.Helper()
+	return g.workSaying("yes", job)
+}
+
+// workSaying does a task and gives every question the same answer.
+func (g *gateway) workSaying(answer string, job task) (list []asked) {
 	g.a.t.Helper()
 	mark := g.a.model.beginMarked(job.calls)
 	before := len(g.tg.Messages(ada))
@@ -82,8 +122,14 @@ func (g *gateway) work(job task) (list []asked) {
 			if err := json.Unmarshal([]byte(markup), &board); err != nil || len(board.Rows) == 0 {
 				g.a.t.Fatalf("buttons %s: %v", markup, err)
 			}
+			data := board.Rows[0][0].Data // a question that does not know the answer gets its first one
+			for _, row := range board.Rows {
+				if row[0].Text == answer {
+					data = row[0].Data
+				}
+			}
 			g.tg.Update(map[string]any{"callback_query": map[string]any{
-				"id": fmt.Sprint("tap", m.ID), "from": map[string]any{"id": ada, "first_name": "Ada"}, "data": board.Rows[0][0].Data,
+				"id": fmt.Sprint("tap", m.ID), "from": map[string]any{"id": ada, "first_name": "Ada"}, "data": data,
 				"message": map[string]any{"message_id": m.ID, "date": 1, "from": theBot(), "chat": map[string]any{"id": ada, "type": "private"}, "text": m.Plain, "reply_markup": json.RawMessage(markup)},
 			}})
 		}

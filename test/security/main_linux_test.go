@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/sandbox"
-	"github.com/nanobot-go/nanobot/internal/sandbox/launcher"
 )
 
 // binDir holds what is built for the tests; scratch is removed at the end.
@@ -51,7 +50,7 @@ var binary = sync.OnceValues(func() (string, error) {
 		return bin, nil
 	}
 	bin := filepath.Join(binDir, "nanobot")
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w "+launcher.LinkerFlag, "-o", bin, "github.com/nanobot-go/nanobot/cmd/nanobot")
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", bin, "github.com/nanobot-go/nanobot/cmd/nanobot")
 	cmd.Env = append(goEnv, "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build: %w\n%s", err, out)

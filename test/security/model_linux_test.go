@@ -53,6 +53,7 @@ type model struct {
 	heard          int               // orders it found, in all turns
 	turns          int               // that were begun with a mark
 	mark           string            // in its last words
+	beside         string            // what it says in work beside the turns, such as a summary
 	usage          [2]int            // tokens it says it used
 	prompt, answer int               // tokens of all calls
 	ended          []string          // marks of turns that are over
@@ -162,12 +163,13 @@ func (m *model) think(raw []byte, msgs []wireMessage, tools string) (string, []l
 	m.requests = append(m.requests, raw)
 	m.n++
 	last := ""
-	user, texts, whose := "", []string{tools}, ""
+	user, texts, whose, said := "", []string{tools}, "", ""
 	var results []string
 	for _, msg := range msgs {
 		text := msg.read()
 		switch msg.Role {
 		case string(llm.Assistant):
+			said += text
 			continue
 		case string(llm.User):
 			user, results = text, nil
@@ -195,7 +197,11 @@ func (m *model) think(raw []byte, msgs []wireMessage, tools string) (string, []l
 	}
 	switch {
 	case !strings.Contains(tools, `"exec"`):
-		return "nothing", nil // work beside the turns, such as a summary
+		// Work beside the turns, such as a summary: it repeats what it was told.
+		if m.beside != "" && strings.Contains(strings.Join(texts, "\n")+said, "INJECTED:") {
+			return m.beside, nil
+		}
+		return "nothing", nil
 	case len(m.opening) > 0:
 		next := m.opening[0]
 		m.opening = m.opening[1:]

@@ -121,7 +121,7 @@ func TestPlantedKeyInProviderErrors(t *testing.T) {
 				answer(h, w)
 			})
 			h.config["providers"] = map[string]any{"custom": map[string]any{"apiBase": srv.url + "/v1", "apiKey": h.key}}
-			h.config["agents"].(map[string]any)["defaults"].(map[string]any)["providerRetryMode"] = "standard" //nolint:forcetypeassert // made by newHouse
+			h.config["agents"].(map[string]any)["defaults"].(map[string]any)["providerRetryMode"] = "standard" // made by newHouse
 			o := h.ask("hello")
 			if o.code == 0 || len(srv.seen()) == 0 {
 				t.Errorf("exit code %d after %d requests, want an error", o.code, len(srv.seen()))

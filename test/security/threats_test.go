@@ -40,7 +40,7 @@ func threats() []threat {
 		{"T4", "commands that leave the workspace", []string{
 			"TestInjections", "internal/tool/shell TestAdversarial", "internal/tool/shell TestAdversarialControl", "internal/tool/shell TestAdversarialRowsAreComplete",
 			"internal/sandbox TestSecretsStaySecret", "internal/sandbox TestOutsideStaysAsItIs", "internal/sandbox TestPlantedLink", "internal/sandbox TestLinkInTheLastMoment",
-			"internal/app TestProjectKeepsFiles", "internal/app TestProjectKeepsCommands", "internal/app TestProjectForgetsCommands", "internal/app TestProjectHoldsAgainstLinks", "internal/app TestChooseScope",
+			"internal/app TestProjectKeepsFiles", "internal/app TestProjectKeepsCommands", "internal/app TestProjectForgetsCommands", "internal/app TestProjectHoldsAgainstLinks", "internal/gateway TestChooseScope",
 		}, ""},
 		{"T5", "destructive commands inside it", []string{
 			"internal/tool/shell TestAdversarialCommands", "internal/tool/shell TestBuiltInRules", "internal/tool/shell TestAdversarialWithoutSandbox",
@@ -81,7 +81,7 @@ func threats() []threat {
 		{"T13", "listeners without a key", []string{
 			"internal/api TestGate", "internal/api TestGateNeedsToken", "internal/api TestServeRefusesStrangers", "cmd/nanobot TestMCPServeHTTP",
 			"internal/cli TestMCPServeRefuses", "internal/api TestAdmission", "internal/api TestServeNeedsKey", "internal/api TestOtherUserIsRefused",
-			"internal/app TestWeakKeyOffLoopback", "internal/app TestKeysFollowTheConfiguration", "internal/channel/websocket TestHandshake",
+			"internal/gateway TestWeakKeyOffLoopback", "internal/gateway TestKeysFollowTheConfiguration", "internal/channel/websocket TestHandshake",
 			"internal/channel/websocket TestIssueWithoutSecret", "internal/channel/websocket TestSettings", "internal/channel/websocket TestSignedMedia",
 			"internal/channel/websocket TestRequestsNeedProof", "internal/channel/websocket TestAPIAccess", "internal/channel/websocket TestUserShell",
 			"internal/channel/telegram TestWebhookRefuses",
@@ -94,7 +94,7 @@ func threats() []threat {
 		{"T16", "using up the machine", []string{
 			"TestResourceLimits", "internal/sandbox TestForkBomb", "internal/sandbox TestLimits", "internal/tool/web TestBombs", "internal/document TestBombs",
 			"internal/tool/shell TestOutputIsBounded", "internal/tool/files TestFIFO", "internal/tool/mcp TestHTTPAnswerLimits",
-			"internal/api TestUnreadBodies", "internal/channel/websocket TestOversizeFrame", "internal/app TestHugeMessage",
+			"internal/api TestUnreadBodies", "internal/channel/websocket TestOversizeFrame", "internal/gateway TestHugeMessage",
 		}, "the number of connections of strangers is not bounded"},
 		{"T17", "runaway cost", []string{
 			"internal/runner TestBudgets", "internal/runner TestLoopGuard", "internal/app TestBudgetStops", "internal/llm/ledger TestNeverExceeds",

@@ -1,6 +1,7 @@
 package telegram
 
 import (
+	"maps"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -99,9 +100,7 @@ func TestReplyAnswers(t *testing.T) {
 			r.Start(r.Run)
 			r.Await("ready", func() bool { return len(r.States()) > 0 })
 			m := object{"message_id": 70, "date": 1, "chat": private(42), "from": object{"id": 42, "first_name": "Ann"}}
-			for k, v := range c.m {
-				m[k] = v
-			}
+			maps.Copy(m, c.m)
 			kind := "message"
 			if c.edited {
 				kind = "edited_message"

@@ -293,7 +293,7 @@ func TestTapOnACleanQuestion(t *testing.T) {
 	for i, clean := range []bool{true, false} {
 		out := bus.Outbound{Kind: bus.Message, Route: bus.Route{Channel: "telegram", ChatID: "42"}, Text: "Sure?"}
 		out.Question = &bus.Question{ID: "q", Options: []string{"Yes"}, Clean: clean}
-		id, err := r.bot.Send(t.Context(), out)
+		id, err := r.Send(t.Context(), out)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -37,12 +37,12 @@ func TestNoPreviews(t *testing.T) {
 				{Kind: bus.Ask, Text: said, Question: &bus.Question{ID: "1", Text: said, Options: []string{"Yes"}}},
 			} {
 				out.Route = route
-				id, err := r.bot.Send(t.Context(), out)
+				id, err := r.Send(t.Context(), out)
 				if err != nil {
 					t.Fatal(err)
 				}
 				for _, final := range []bool{false, true} {
-					if err := r.bot.Edit(t.Context(), route, id, said+" more", final); err != nil {
+					if err := r.Edit(t.Context(), route, id, said+" more", final); err != nil {
 						t.Fatal(err)
 					}
 				}

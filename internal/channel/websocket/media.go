@@ -90,7 +90,7 @@ func (m *media) append(f frame) frame {
 // the original.
 func (c *Channel) link(ctx context.Context, files []bus.Media) (*media, error) {
 	if len(files) == 0 {
-		return nil, nil //nolint:nilnil // nothing to add
+		return nil, nil // nothing to add
 	}
 	if c.d.Media == nil {
 		return nil, channel.Permanent(errors.New("files cannot be sent"))

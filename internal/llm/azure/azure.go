@@ -59,19 +59,6 @@ type Options struct {
 	Log     *slog.Logger // nil: no log
 }
 
-// BaseURL completes the address of an Azure OpenAI resource to the base of its
-// version-independent interface.
-func BaseURL(resource string) string {
-	base := strings.TrimRight(strings.TrimSpace(resource), "/")
-	switch {
-	case base == "", strings.HasSuffix(base, "/openai/v1"):
-		return base
-	case strings.HasSuffix(base, "/openai"):
-		return base + "/v1"
-	}
-	return base + "/openai/v1"
-}
-
 // token is a credential with its end.
 type token struct {
 	value   string

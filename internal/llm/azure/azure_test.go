@@ -315,18 +315,3 @@ func TestCancelled(t *testing.T) {
 		t.Error("cancellation became an *llm.Error")
 	}
 }
-
-func TestBaseURL(t *testing.T) {
-	t.Parallel()
-	for in, want := range map[string]string{
-		"https://r.openai.azure.com":            "https://r.openai.azure.com/openai/v1",
-		"https://r.openai.azure.com/":           "https://r.openai.azure.com/openai/v1",
-		"https://r.openai.azure.com/openai":     "https://r.openai.azure.com/openai/v1",
-		"https://r.openai.azure.com/openai/v1/": "https://r.openai.azure.com/openai/v1",
-		"":                                      "",
-	} {
-		if got := azure.BaseURL(in); got != want {
-			t.Errorf("BaseURL(%q) = %q, want %q", in, got, want)
-		}
-	}
-}

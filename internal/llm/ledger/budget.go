@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -48,12 +49,6 @@ type Limits struct {
 type SourceLimits struct {
 	DailyUSD    float64
 	DailyTokens int
-}
-
-// DefaultLimits are in force until the user says otherwise. A day of busy
-// chatting stays below them; a loop that ran away does not.
-func DefaultLimits() Limits {
-	return Limits{DailyUSD: 5, UnpricedDailyTokens: 5_000_000, GuestShare: 0.2, PerGuestShare: 0.1, WarnAt: []float64{0.8}, OnExceed: StopAll}
 }
 
 const (
@@ -114,10 +109,10 @@ type bound struct {
 // reserve sets aside what a call may cost at most. It shortens the answer to
 // what is left, or refuses with a BudgetExceeded error. The notices are for
 // the user.
-func (l *Ledger) reserve(a ask) (h hold, notices []string, err error) {
+func (l *Ledger) reserve(ctx context.Context, a ask) (h hold, notices []string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	err = l.together(func() error {
+	err = l.together(ctx, func() error {
 		h, notices, err = l.reserveNow(a)
 		return err
 	})

@@ -1,14 +1,13 @@
 package ledger_test
 
 import (
+	"context"
 	"errors"
 	"iter"
 	"strings"
 	"sync"
 	"testing"
 	"time"
-
-	"context"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
@@ -47,10 +46,10 @@ func (b *till) spend(source string) (err error) {
 	return err
 }
 
-// until spends until a limit says no and returns how often it worked, and why not.
-func (b *till) until(source string, most int) (n int, why string) {
+// until spends, at most 100 times, until a limit says no and returns how often it worked, and why not.
+func (b *till) until(source string) (n int, why string) {
 	b.t.Helper()
-	for ; n < most; n++ {
+	for ; n < 100; n++ {
 		if err := b.spend(source); err != nil {
 			e, ok := errors.AsType[*llm.Error](err)
 			if !ok || e.Kind != llm.BudgetExceeded {
@@ -74,7 +73,7 @@ func TestGuestsHaveAShare(t *testing.T) {
 	if err := b.spend("user"); err != nil { // the price is known from now on
 		t.Fatal(err)
 	}
-	one, why := b.until(llm.GuestSource("a"), 100)
+	one, why := b.until(llm.GuestSource("a"))
 	if one < 2 || one > 4 {
 		t.Errorf("one guest made %d calls of $0.25 with a share of $1", one)
 	}
@@ -86,21 +85,21 @@ func TestGuestsHaveAShare(t *testing.T) {
 	if err := b.spend("user"); err != nil {
 		t.Fatal(err)
 	}
-	if n, _ := b.until(llm.GuestSource("a"), 100); n > 0 {
+	if n, _ := b.until(llm.GuestSource("a")); n > 0 {
 		t.Errorf("after a new start the guest made %d calls more", n)
 	}
 	all := one
 	for _, name := range []string{"b", "c", "d", "e"} {
-		n, _ := b.until(llm.GuestSource(name), 100)
+		n, _ := b.until(llm.GuestSource(name))
 		all += n
 	}
 	if all < 5 || all > 8 {
 		t.Errorf("all guests made %d calls of $0.25 with a share of $2", all)
 	}
-	if n, why := b.until("user", 100); n < 36 || n > 40 {
+	if n, why := b.until("user"); n < 36 || n > 40 {
 		t.Errorf("the owner made %d calls of $0.25 of $10 after the guests: %s", n, why)
 	}
-	if n, _ := b.until(llm.GuestSource("f"), 100); n > 0 {
+	if n, _ := b.until(llm.GuestSource("f")); n > 0 {
 		t.Error("a guest goes on when the day is used up")
 	}
 }
@@ -112,11 +111,11 @@ func TestGuestsDoNotUseUpTheMonth(t *testing.T) {
 	if err := b.spend("user"); err != nil {
 		t.Fatal(err)
 	}
-	guests, _ := b.until(llm.GuestSource("a"), 100) // no limit of a day: the common one of the month holds
+	guests, _ := b.until(llm.GuestSource("a")) // no limit of a day: the common one of the month holds
 	if guests > 7 {
 		t.Errorf("guests made %d calls of $0.25 with $2 a month", guests)
 	}
-	if n, why := b.until("user", 100); n < 5 {
+	if n, why := b.until("user"); n < 5 {
 		t.Errorf("the owner made %d calls of $0.25 of $2 after the guests: %s", n, why)
 	}
 }
@@ -139,7 +138,7 @@ func TestGuestsAreStoppedAlways(t *testing.T) {
 			t.Errorf("a guest hears: %s", ev.Text)
 		}
 	}
-	if n, _ := b.until(llm.GuestSource("a"), 100); n > 3 {
+	if n, _ := b.until(llm.GuestSource("a")); n > 3 {
 		t.Errorf("%d calls", n)
 	}
 }

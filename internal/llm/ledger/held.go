@@ -64,21 +64,21 @@ type shared struct {
 // together does something while no other process reserves. Trouble with the
 // disk is logged and does not stop anybody, as with the log itself; a lock that
 // somebody keeps is an error, because limits would mean nothing then.
-func (l *Ledger) together(do func() error) error {
+func (l *Ledger) together(ctx context.Context, do func() error) error {
 	if l.store == nil {
 		return do()
 	}
-	release, err := store.WaitLock(context.Background(), l.store, heldName+lockSuffix, heldWait)
+	release, err := store.WaitLock(context.WithoutCancel(ctx), l.store, heldName+lockSuffix, heldWait)
 	if err != nil {
 		if _, busy := errors.AsType[*store.LockedError](err); busy {
 			return &llm.Error{Kind: llm.BudgetExceeded, Message: fmt.Sprintf("what may be spent cannot be found out: %v. End that process, or wait", err)}
 		}
-		l.log.Warn("reservations cannot be shared with other processes", "err", err)
+		l.log.WarnContext(ctx, "reservations cannot be shared with other processes", "err", err)
 		return do()
 	}
 	defer func() {
 		if err := release(); err != nil {
-			l.log.Warn("the lock of reservations", "err", err)
+			l.log.WarnContext(ctx, "the lock of reservations", "err", err)
 		}
 	}()
 	l.readOthers()

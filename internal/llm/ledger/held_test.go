@@ -103,7 +103,7 @@ func TestHeldChild(t *testing.T) {
 	if os.Getenv(heldChild+"_HANG") == "" {
 		close(leave)
 	}
-	m := ledger.Meter(greedy(func() { fmt.Println("asked") }, leave), ledger.MeterOptions{Ledger: l, Prices: prices, Provider: "p"})
+	m := ledger.Meter(greedy(func() { fmt.Fprintln(os.Stdout, "asked") }, leave), ledger.MeterOptions{Ledger: l, Prices: prices, Provider: "p"})
 	var wg sync.WaitGroup
 	for i := range 3 {
 		wg.Go(func() {

@@ -94,7 +94,7 @@ func (m *meter) tariff(model string) *tariff {
 func (m *meter) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
 		c := m.begin(req)
-		h, notices, err := m.o.Ledger.reserve(ask{
+		h, notices, err := m.o.Ledger.reserve(ctx, ask{
 			source: c.entry.Source, turn: req.TurnID, price: c.tariff.expected(), prompt: m.mostPrompt(req, c.tariff.scale.Apply(c.prompt)), answer: req.MaxTokens,
 			session: req.SessionKey, provider: m.o.Provider, model: req.Model,
 		})

@@ -296,12 +296,13 @@ func TestSourceLimitStartsAfresh(t *testing.T) {
 }
 
 func BenchmarkOpenAndReserve(b *testing.B) {
-	s := newShop(b, ledger.DefaultLimits())
+	limits := ledger.Limits{DailyUSD: 5, UnpricedDailyTokens: 5_000_000, WarnAt: []float64{0.8}, OnExceed: ledger.StopAll}
+	s := newShop(b, limits)
 	s.SetLimits(ledger.Limits{})
 	s.spend(2000)
 	b.ResetTimer()
 	for b.Loop() {
-		s.open(ledger.DefaultLimits()).Spent()
+		s.open(limits).Spent()
 	}
 }
 

@@ -20,7 +20,7 @@ func cannedModel(tb testing.TB, c *http.Client) llm.Model {
 }
 
 // Memory is counted for the whole process, so nothing runs beside this test.
-func TestStreamCost(t *testing.T) { //nolint:paralleltest // see above
+func TestStreamCost(t *testing.T) { // see above
 	llmtest.StreamCost(t, cannedModel)
 }
 

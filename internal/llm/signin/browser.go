@@ -40,7 +40,7 @@ func (b browserFlow) run(ctx context.Context, d Dialog) (grant, error) {
 	port := b.port
 	switch {
 	case err == nil:
-		port = ls[0].Addr().(*net.TCPAddr).Port //nolint:errcheck,forcetypeassert // a TCP listener has one
+		port = ls[0].Addr().(*net.TCPAddr).Port //nolint:errcheck // a TCP listener has one
 	case d.Pasted == nil || b.port == 0:
 		return g, &llm.Error{
 			Kind: llm.Connection, Provider: b.w.name, Err: err,
@@ -121,7 +121,7 @@ func listenLoopback(ctx context.Context, port int) ([]net.Listener, error) {
 		return nil, err
 	}
 	ls := []net.Listener{l4}
-	port = l4.Addr().(*net.TCPAddr).Port //nolint:errcheck,forcetypeassert // a TCP listener has one
+	port = l4.Addr().(*net.TCPAddr).Port //nolint:errcheck // a TCP listener has one
 	if l6, err := lc.Listen(ctx, "tcp6", net.JoinHostPort("::1", strconv.Itoa(port))); err == nil {
 		ls = append(ls, l6)
 	}

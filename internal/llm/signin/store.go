@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/keyring"
 	"github.com/nanobot-go/nanobot/internal/store"
 )
 
@@ -26,9 +27,9 @@ type Status struct {
 type tokenStore struct {
 	store            store.Store
 	name, lock, mark string
-	path             string // of the document, for people
-	user             string // the keyring's name for the token
-	vault            vault  // nil: documents only
+	path             string         // of the document, for people
+	user             string         // the keyring's name for the token
+	vault            keyring.System // nil: documents only
 	foreign          []foreign
 }
 
@@ -39,9 +40,7 @@ func newStore(b brand, o Options) *tokenStore {
 		// renews itself needs a shared lock.
 		user: b.command + " in " + o.Store.Where(""), foreign: b.foreign(o),
 	}
-	if o.Getenv("NANOBOT_NO_KEYRING") == "" {
-		s.vault = systemVault(o.Getenv)
-	}
+	s.vault, _ = keyring.OfSystem(o.Getenv) // without one there is the file
 	return s
 }
 
@@ -86,7 +85,7 @@ func (s *tokenStore) load(ctx context.Context) (token, error) {
 	if s.vault == nil {
 		return token{}, errors.New("the sign-in is in the system keyring, which is switched off by NANOBOT_NO_KEYRING or missing here")
 	}
-	text, err := askVault(ctx, func() (string, error) { return s.vault.Get(service, s.user) })
+	text, err := s.ask(ctx, func(ctx context.Context) (string, error) { return s.vault.Get(ctx, keyring.Service, s.user) })
 	if err != nil {
 		return token{}, fmt.Errorf("the system keyring does not give the sign-in out: %w", err)
 	}
@@ -106,7 +105,9 @@ func (s *tokenStore) save(ctx context.Context, t token) error {
 	}
 	before, _ := s.describe() // only tells whether the keyring has an old one
 	if s.vault != nil && len(full) <= s.vault.Limit() {
-		_, err := askVault(ctx, func() (string, error) { return "", s.vault.Set(service, s.user, string(full)) })
+		_, err := s.ask(ctx, func(ctx context.Context) (string, error) {
+			return "", s.vault.Set(ctx, keyring.Service, s.user, string(full))
+		})
 		if err == nil {
 			marker, err := json.Marshal(token{Keyring: true, Expires: t.Expires, AccountID: t.AccountID, Name: t.Name})
 			if err != nil {
@@ -130,11 +131,16 @@ func (s *tokenStore) put(ctx context.Context, name string, data []byte) error {
 	return err
 }
 
+// ask calls the keyring, for as long as a person needs to unlock it.
+func (s *tokenStore) ask(ctx context.Context, call func(ctx context.Context) (string, error)) (string, error) {
+	return keyring.Bounded(ctx, keyring.WaitForPerson, call)
+}
+
 func (s *tokenStore) forget(ctx context.Context) bool {
 	if s.vault == nil {
 		return false
 	}
-	_, err := askVault(ctx, func() (string, error) { return "", s.vault.Delete(service, s.user) })
+	_, err := s.ask(ctx, func(ctx context.Context) (string, error) { return "", s.vault.Delete(ctx, keyring.Service, s.user) })
 	return err == nil
 }
 

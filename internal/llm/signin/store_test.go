@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/keyring"
 	"github.com/nanobot-go/nanobot/internal/store"
 	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
@@ -26,7 +27,7 @@ type drawer struct {
 	asked  int
 }
 
-func (d *drawer) Get(service, user string) (string, error) {
+func (d *drawer) Get(_ context.Context, service, user string) (string, error) {
 	d.asked++
 	v, ok := d.held[service+"/"+user]
 	if d.broken != nil || !ok {
@@ -35,7 +36,7 @@ func (d *drawer) Get(service, user string) (string, error) {
 	return v, nil
 }
 
-func (d *drawer) Set(service, user, value string) error {
+func (d *drawer) Set(_ context.Context, service, user, value string) error {
 	d.asked++
 	if d.broken == nil {
 		d.held[service+"/"+user] = value
@@ -43,7 +44,7 @@ func (d *drawer) Set(service, user, value string) error {
 	return d.broken
 }
 
-func (d *drawer) Delete(service, user string) error {
+func (d *drawer) Delete(_ context.Context, service, user string) error {
 	d.asked++
 	delete(d.held, service+"/"+user)
 	return d.broken
@@ -68,7 +69,7 @@ func testOptions(t *testing.T, env map[string]string) Options {
 	}
 }
 
-func testAccount(t *testing.T, name string, o Options, v vault) *Account {
+func testAccount(t *testing.T, name string, o Options, v keyring.System) *Account {
 	t.Helper()
 	a, err := New(name, o)
 	if err != nil {
@@ -347,35 +348,6 @@ func TestLockWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	again()
-}
-
-// Without a session bus the library would start one.
-func TestNoKeyringWithoutBus(t *testing.T) {
-	t.Parallel()
-	if runtime.GOOS != "linux" {
-		t.Skip("other systems always have a keyring")
-	}
-	dir := t.TempDir()
-	env := map[string]string{}
-	getenv := func(k string) string { return env[k] }
-	if systemVault(getenv) != nil {
-		t.Error("a keyring without a bus")
-	}
-	env["XDG_RUNTIME_DIR"] = dir
-	if systemVault(getenv) != nil {
-		t.Error("a keyring without a socket")
-	}
-	if err := os.WriteFile(filepath.Join(dir, "bus"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if systemVault(getenv) == nil {
-		t.Error("no keyring with a socket")
-	}
-	delete(env, "XDG_RUNTIME_DIR")
-	env["DBUS_SESSION_BUS_ADDRESS"] = "unix:path=/x"
-	if systemVault(getenv) == nil {
-		t.Error("no keyring with an address")
-	}
 }
 
 func TestAccountName(t *testing.T) {

@@ -2,7 +2,6 @@ package search
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -11,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/nanobot-go/nanobot/internal/diskio"
 )
 
 // A year leaves hundreds of logs, of which a few are written to. Looking at
@@ -65,13 +66,7 @@ func (x *Index) list() ([]*source, error) {
 
 // logs finds the logs of a directory. The result is the caller's to read.
 func (x *Index) logs(dir string) ([]logFile, error) {
-	switch info, err := os.Stat(dir); {
-	case err != nil:
-		return nil, err
-	case !info.IsDir(): // opening a FIFO would wait for ever
-		return nil, fmt.Errorf("%s is not a folder", dir)
-	}
-	root, err := os.OpenRoot(dir)
+	root, err := diskio.OpenFolder(dir)
 	if err != nil {
 		return nil, err
 	}

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/session"
 )
@@ -79,22 +80,22 @@ func (x *Index) notes() ([]*source, error) {
 	if x.opt.Workspace == "" {
 		return nil, nil
 	}
-	root, err := os.OpenRoot(x.opt.Workspace)
+	tree, err := diskio.OpenTree(x.opt.Workspace)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	defer root.Close() //nolint:errcheck // only read from
+	defer tree.Close() //nolint:errcheck // only read from
 	var out []*source
 	for _, pattern := range []string{"USER.md", "SOUL.md", "memory/*.md", "memory/scopes/*/MEMORY.md"} {
-		names, err := fs.Glob(root.FS(), pattern)
+		names, err := fs.Glob(tree.FS(), pattern)
 		if err != nil {
 			return nil, err
 		}
 		for _, name := range names {
-			fi, err := root.Lstat(name)
+			fi, err := tree.Lstat(name)
 			if err != nil || !fi.Mode().IsRegular() {
 				continue
 			}
@@ -119,17 +120,22 @@ func (x *Index) openSource(label string) (*os.File, error) {
 	case "a":
 		return os.Open(filepath.Join(x.opt.Sessions, "archive", name))
 	case "n":
-		root, err := os.OpenRoot(x.opt.Workspace)
-		if err != nil {
-			return nil, err
-		}
-		f, err := root.Open(name)
-		return f, errors.Join(err, root.Close())
+		return openIn(x.opt.Workspace, name)
 	}
 	if i, err := strconv.Atoi(strings.TrimPrefix(place, "o")); err == nil && i < len(x.opt.OldSessions) {
-		return os.Open(filepath.Join(x.opt.OldSessions[i], name))
+		return openIn(x.opt.OldSessions[i], name)
 	}
 	return nil, fmt.Errorf("no such source %q", label)
+}
+
+// openIn opens a file of a folder that commands may change.
+func openIn(dir, name string) (*os.File, error) {
+	tree, err := diskio.OpenTree(dir)
+	if err != nil {
+		return nil, err
+	}
+	f, err := tree.Open(name)
+	return f, errors.Join(err, tree.Close())
 }
 
 // keyOf is the key that the name of a log tells, for logs that do not say it.

@@ -91,6 +91,10 @@ type Options struct {
 	// to follow "because"; "" means that it is clean. Commands of tainted turns
 	// are contained without a question. nil: no others are.
 	Contained func(c tool.Call) string
+	// Outside names the files from outside that a contained command is going to
+	// run or build, in dir, an absolute path. An empty command is one whose text
+	// says nothing. nil: none are known.
+	Outside func(c tool.Call, command, dir string) []Outside
 	// Exposed reports that the sandbox cannot keep contained commands from
 	// changing what the agent follows and others run by themselves. nil means
 	// that it can.
@@ -115,6 +119,15 @@ type Options struct {
 	Leaks func(text string) (name string, found bool)
 	Now   func() time.Time // nil means time.Now
 	Log   *slog.Logger     // nil discards
+}
+
+// Outside is something from outside that a command runs or builds.
+type Outside struct {
+	Name string // for people
+	// Key is what a yes that lasts is bound to, Covers the same in words. No key
+	// means that only exactly the same call can be allowed.
+	Key, Covers string
+	At          string // a folder that must be the same one then, absolute; "" if there is none
 }
 
 // Policy decides about tool calls.
@@ -174,6 +187,7 @@ func (p *Policy) Check(ctx context.Context, t tool.Tool, c tool.Call) *tool.Resu
 		p.log(ctx, s, "denied", v.reason, "")
 		return fail(tool.DeniedPolicy, "%s forbids this call. Do not look for another way to the same end; tell the user.", v.reason)
 	}
+	s.byOutside = v.byOutside
 	return p.ask(ctx, s, v.reason)
 }
 

@@ -16,10 +16,13 @@ import (
 type verdict struct {
 	action Action
 	reason string
+	// byOutside says that it is asked only because the command runs files from
+	// outside. It is contained in any case, so without a person it runs.
+	byOutside bool
 }
 
 func allow() verdict             { return verdict{action: ActionAllow} }
-func asks(reason string) verdict { return verdict{ActionAsk, reason} }
+func asks(reason string) verdict { return verdict{action: ActionAsk, reason: reason} }
 
 // leaks finds a registered secret in what leaves the process. It applies in
 // every mode.
@@ -51,9 +54,9 @@ func (p *Policy) leaks(s *subject) (name string, found bool) {
 func (p *Policy) decide(s *subject) verdict {
 	switch r, m := p.rule(s); {
 	case m == Surely:
-		return verdict{r.Action, "a rule of tools.approval (" + ruleText(r) + ")"}
+		return verdict{action: r.Action, reason: "a rule of tools.approval (" + ruleText(r) + ")"}
 	case m == Perhaps && p.Jail == nil: // nothing can be tied to a yes here
-		return verdict{ActionDeny, "a rule of tools.approval (" + ruleText(r) + ") that the command may break when it runs"}
+		return verdict{action: ActionDeny, reason: "a rule of tools.approval (" + ruleText(r) + ") that the command may break when it runs"}
 	case m == Perhaps:
 		return asks("its text does not show whether it does what a rule of tools.approval is about (" + ruleText(r) + ")")
 	}
@@ -183,7 +186,23 @@ func (p *Policy) commandVerdict(s *subject) verdict {
 	case !confined:
 		return asks(why + "the command can reach any host")
 	}
-	return allow()
+	if p.look(s); len(s.outside) == 0 || s.call.Ask == nil {
+		return allow()
+	}
+	return verdict{action: ActionAsk, reason: "it runs or builds what came from outside", byOutside: true}
+}
+
+// look finds out what a command is going to run that came from outside.
+func (p *Policy) look(s *subject) {
+	cmd := s.command()
+	if cmd == "" || p.Outside == nil || s.call.Ask == nil || !s.call.Tainted && (p.Contained == nil || p.Contained(s.call) == "") {
+		s.outside = nil
+		return
+	}
+	if !s.usualShell() {
+		cmd = "" // in a language that we do not read
+	}
+	s.outside = p.Outside(s.call, cmd, p.file(s.directory()).abs)
 }
 
 func (p *Policy) message(s *subject) verdict {

@@ -47,6 +47,7 @@ func (p *Policy) fingerprint(s *subject) (sum string, covers covered) {
 		Paths                  []place
 		Dir                    *place
 		Content                map[string]string
+		Outside                []Outside
 	}{Tool: s.tool.Name, Sandbox: p.SandboxProfile, Network: p.Network, Sandboxed: p.Sandboxed, Only: s.call.Project.Only, Args: s.canonical()}
 	for _, name := range s.paths() {
 		doc.Paths = append(doc.Paths, at(name))
@@ -54,6 +55,8 @@ func (p *Policy) fingerprint(s *subject) (sum string, covers covered) {
 	if cmd := s.command(); cmd != "" {
 		dir := at(s.directory())
 		doc.Dir = &dir
+		p.look(s)
+		doc.Outside = s.outside
 		parsed := parseCommand(cmd)
 		doc.Content, covers = p.contents(parsed, dir.Path)
 		if parsed.plain {

@@ -40,6 +40,7 @@ func question(s *subject, reason string, cover coverage, covers covered, changed
 	if dir := s.call.Project.Dir; dir != "" {
 		fmt.Fprintf(&b, "in the folder %s\n", show(dir))
 	}
+	outsiders(&b, s)
 	covers.write(&b)
 	b.WriteString("\nYou are asked because " + reason + ".\n")
 	if cover.what == "" {
@@ -67,6 +68,28 @@ func (c covered) write(b *strings.Builder) {
 		shown += fmt.Sprintf(" and %d more", more)
 	}
 	b.WriteString("The content of " + shown + " is part of this approval. This command may run other files that this approval does not cover.\n")
+}
+
+// outsiders says what runs that came from outside, and what keeps it.
+func outsiders(b *strings.Builder, s *subject) {
+	if len(s.outside) == 0 {
+		return
+	}
+	var names []string
+	for _, o := range s.outside {
+		if !slices.Contains(names, o.Name) {
+			names = append(names, o.Name)
+		}
+	}
+	shown := list(names[:min(len(names), maxNamed)])
+	if more := len(names) - maxNamed; more > 0 {
+		shown += fmt.Sprintf(" and %d more", more)
+	}
+	b.WriteString("This came from outside, and the command runs or builds it: " + shown + ".\n")
+	if s.byOutside {
+		b.WriteString("It runs contained: it cannot change what I follow, it reaches only allowed hosts, and what it writes counts as from outside. ")
+	}
+	b.WriteString("`nanobot trust PATH` makes a file or folder yours and ends this question.\n")
 }
 
 func argument(b *strings.Builder, name string, v any, whole bool) {

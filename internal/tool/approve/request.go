@@ -86,6 +86,9 @@ func (p *Policy) put(ctx context.Context, m *memory, s *subject, r request) (Ans
 			return No, no
 		}
 		return Yes, nil
+	case errors.As(err, &unasked) && s.byOutside:
+		p.log(ctx, s, "allowed", "contained; "+unasked.Why, q.ID)
+		return Yes, nil
 	case errors.As(err, &unasked):
 		if no := p.unanswered(ctx, s, r.reason, unasked.Why); no != nil {
 			return No, no

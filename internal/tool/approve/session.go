@@ -2,6 +2,7 @@ package approve
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -29,6 +30,19 @@ func (p *Policy) coverage(s *subject) coverage {
 	switch cmd := s.command(); {
 	case s.tool.Sink == tool.SinkCommand && cmd == "":
 		c.what = "" // typed into a running program
+	case s.byOutside && !slices.ContainsFunc(s.outside, func(o Outside) bool { return o.Key == "" }):
+		var what []string
+		for _, o := range s.outside {
+			key := "outside\x00" + o.Key
+			if o.At != "" {
+				f := p.file(o.At)
+				key = fmt.Sprintf("%s\x00%d:%d", key, f.dev, f.ino)
+			}
+			c.programs = append(c.programs, key)
+			what = append(what, o.Covers)
+		}
+		slices.Sort(what)
+		c.what = "running " + strings.Join(slices.Compact(what), ", ")
 	case cmd != "":
 		if p.CommandPrefix != nil && s.usualShell() {
 			if words, ok := p.CommandPrefix(cmd); ok {

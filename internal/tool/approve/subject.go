@@ -19,6 +19,9 @@ type subject struct {
 	tool tool.Tool
 	call tool.Call
 	args map[string]any // numbers as written
+
+	outside   []Outside // that the command runs, once a question is to be asked
+	byOutside bool      // that is all it is asked for
 }
 
 func newSubject(t tool.Tool, c tool.Call) *subject {

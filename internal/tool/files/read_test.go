@@ -223,8 +223,6 @@ func TestReadDedupe(t *testing.T) {
 	other := *b
 	other.state = &tool.State{}
 	contains(t, other.text("read_file", in), "1| LINE 1")
-	files.Forget(b.state)
-	contains(t, b.text("read_file", in), "1| LINE 1")
 	// What the session wrote itself was never shown.
 	b.text("write_file", args{"path": "g", "content": "mine\n"})
 	contains(t, b.text("read_file", args{"path": "g"}), "1| mine")

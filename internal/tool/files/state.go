@@ -34,18 +34,6 @@ func historyOf(s *tool.State) *history {
 	return tool.StateOf(s, func() *history { return &history{files: map[string]record{}} })
 }
 
-// Forget drops what a session has read, so that the next read shows content
-// again. The agent calls it when earlier results leave the model's view.
-func Forget(s *tool.State) {
-	if s == nil {
-		return
-	}
-	h := historyOf(s)
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	clear(h.files)
-}
-
 func (h *history) get(path string) (record, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"maps"
 	"os"
+	"os/exec"
 	"strings"
 	"sync"
 	"testing"
@@ -175,7 +176,7 @@ func (f *fake) listTools(m message) {
 		fakeTool("flood", nil), fakeTool("refuse", nil), fakeTool("fail", nil), fakeTool("nothing", nil),
 	}
 	if f.mode == "dies once" || f.mode == "plain" || f.mode == "" {
-		tools = append(tools, fakeTool("pid", nil))
+		tools = append(tools, fakeTool("pid", nil), fakeTool("hog", nil))
 	}
 	if f.gen > 0 {
 		tools = append(tools, fakeTool("added", nil))
@@ -210,6 +211,9 @@ func (f *fake) call(m message) {
 			_ = os.WriteFile(os.Getenv("FAKE_ONCE"), nil, 0o600)
 		}
 		f.exit(7)
+	case "hog": // in a process of its own, which is in a session of its own
+		cmd := exec.Command("setsid", "sh", "-c", "head -c 300m /dev/zero | tail -c 300m | sleep 60") //nolint:noctx // it is ended from outside
+		_ = cmd.Run()
 	case "pid":
 		f.text(m.ID, fmt.Sprint(os.Getpid()))
 	case "env":

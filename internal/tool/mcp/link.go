@@ -89,7 +89,7 @@ func (s *server) dial(ctx context.Context, o dialOptions) (*link, error) {
 // transport starts or prepares what is below the protocol.
 func (s *server) transport(l *link, o dialOptions) (sdk.Transport, error) {
 	if s.Type == Stdio {
-		p, err := startProcess(s.Server, s.pool.o.Environ, s.pool.o.wrap(s.Server), s.stderr, o.odd)
+		p, err := startProcess(s.Server, &s.pool.o, s.stderr, o.odd)
 		l.proc = p
 		return p, err
 	}

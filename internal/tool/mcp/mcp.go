@@ -55,6 +55,9 @@ type Options struct {
 	// Cover is called the same way for all other servers; it hides the agent's
 	// own data from them. nil leaves them as they are.
 	Cover func(s Server, cmd *exec.Cmd) (cleanup func(), err error)
+	// Memory bounds what all processes of one server use together, in bytes; 0
+	// is no bound. A server over it is ended, and started again like any that ended.
+	Memory int64
 	// Auth supplies tokens to servers whose auth is "oauth"; nil means none.
 	Auth Authorizer
 	// Reserved are names of tools that are not ours.

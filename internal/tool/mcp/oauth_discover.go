@@ -152,7 +152,7 @@ func (w *oauthWire) resource(ctx context.Context, server, hint string) (*oauthRe
 		}
 		return &r, nil
 	}
-	return nil, nil //nolint:nilnil // none is an answer
+	return nil, nil // none is an answer
 }
 
 // oauthCovers reports whether a resource is the server or a folder above it on
@@ -213,7 +213,7 @@ func (w *oauthWire) metadata(ctx context.Context, issuer string) (*oauthMeta, er
 		}
 		return &m, m.check(issuer)
 	}
-	return nil, nil //nolint:nilnil // none is an answer
+	return nil, nil // none is an answer
 }
 
 // check refuses what a mixed-up or careless server says (RFC 8414, 3.3).

@@ -17,6 +17,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/sandbox"
 )
 
 // How long a server may take to end: after its input is closed, and after it
@@ -42,6 +43,9 @@ type process struct {
 	exited chan struct{} // after the process was waited for
 	state  string        // how it ended; set before exited is closed
 	wg     sync.WaitGroup
+
+	unwatch func() // waits for the one who looks at its memory
+	over    error  // why it was ended, set before unwatch returns
 }
 
 type outgoing struct {
@@ -60,8 +64,9 @@ func (o *Options) wrap(s Server) func(Server, *exec.Cmd) (func(), error) {
 
 // startProcess starts a stdio server in a process group of its own with
 // exactly the environment given.
-func startProcess(s Server, environ []string, spawn func(Server, *exec.Cmd) (func(), error), stderr io.Writer, odd func(string)) (*process, error) {
-	env := childEnv(environ, s.Env)
+func startProcess(s Server, o *Options, stderr io.Writer, odd func(string)) (*process, error) {
+	spawn := o.wrap(s)
+	env := childEnv(o.Environ, s.Env)
 	path, args, err := program(s.Command, s.Args, env)
 	if err != nil {
 		return nil, err
@@ -90,7 +95,32 @@ func startProcess(s Server, environ []string, spawn func(Server, *exec.Cmd) (fun
 		p.cleanup()
 		return nil, err
 	}
+	p.watchOver(o.Memory)
 	return p, nil
+}
+
+// tooMuch is why a server was ended that used too much, else nil.
+func (p *process) tooMuch() error {
+	p.unwatch()
+	return p.over
+}
+
+// watchOver ends a server whose processes use too much memory together.
+func (p *process) watchOver(memory int64) {
+	p.unwatch = func() {}
+	if memory <= 0 || !canWatch {
+		return
+	}
+	ctx, stop := context.WithCancel(context.Background()) // ends with the server
+	var watching sync.WaitGroup
+	p.unwatch = func() { stop(); watching.Wait() }
+	watch := sandbox.Watch{Members: p.kin.members, Memory: memory, Began: time.Now()}
+	watching.Go(func() {
+		if over := watch.Run(ctx); over != nil {
+			p.over = fmt.Errorf("it was ended: %w (tools.exec.maxMemoryMB)", over)
+			p.kin.killAll()
+		}
+	})
 }
 
 func (p *process) start() error {
@@ -211,9 +241,13 @@ func (p *process) end() {
 		}
 	}
 	p.kin.kill() // children that outlived it
+	p.unwatch()
 	p.state = "ended"
 	if err != nil && !errors.Is(err, exec.ErrWaitDelay) {
 		p.state = err.Error()
+	}
+	if p.over != nil {
+		p.state = p.over.Error()
 	}
 	close(p.exited)
 	p.wg.Wait()

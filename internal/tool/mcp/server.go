@@ -163,6 +163,9 @@ func (s *server) serve(ctx context.Context, l *link) error {
 			return ctx.Err()
 		case <-l.wire.lost:
 			if l.proc != nil {
+				if err := l.proc.tooMuch(); err != nil {
+					return err
+				}
 				return errors.New("the server ended")
 			}
 			return fmt.Errorf("the connection was lost: %w", l.wire.reason)

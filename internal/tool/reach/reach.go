@@ -225,7 +225,7 @@ func (u *user) decide(ctx context.Context, r httpsafe.HostRequest) (httpsafe.Rea
 	if httpsafe.PackageHost(r.Host, r.Port) {
 		return httpsafe.ReachRead, nil
 	}
-	if err := u.once(ctx, entry, func() error { return u.askHost(r, entry) }); err != nil {
+	if err := u.once(ctx, entry, func() error { return u.askHost(r, entry) }); err != nil { //nolint:contextcheck // the question lives as long as the command
 		return httpsafe.ReachNone, err
 	}
 	return httpsafe.ReachFull, nil
@@ -251,7 +251,7 @@ func (u *user) once(ctx context.Context, key string, ask func() error) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-u.life.Done():
-			return context.Cause(u.life)
+			return context.Cause(u.life) //nolint:contextcheck // the command is over
 		}
 	}
 	q := &pending{done: make(chan struct{})}
@@ -289,7 +289,7 @@ func (u *user) spend(ctx context.Context, use httpsafe.Use) error {
 		use.Class = httpsafe.ClassNamed
 	}
 	for !u.turn.budget.Take(use) {
-		if err := u.once(ctx, budgetKey, func() error { return u.askBudget(use) }); err != nil {
+		if err := u.once(ctx, budgetKey, func() error { return u.askBudget(use) }); err != nil { //nolint:contextcheck // as in decide
 			return err
 		}
 	}

@@ -84,29 +84,36 @@ func TestAnswers(t *testing.T) {
 		kept    string
 	}{
 		"turn": {[]string{"turn", "no"}, []step{
-			{"s", "1", "example.com", httpsafe.ReachFull, 1}, {"s", "1", "example.com", httpsafe.ReachFull, 1},
-			{"s", "1", "www.example.com", httpsafe.ReachNone, 2}, {"s", "2", "example.com", httpsafe.ReachNone, 3},
+			{"s", "1", "example.com", httpsafe.ReachFull, 1},
+			{"s", "1", "example.com", httpsafe.ReachFull, 1},
+			{"s", "1", "www.example.com", httpsafe.ReachNone, 2},
+			{"s", "2", "example.com", httpsafe.ReachNone, 3},
 		}, ""},
 		"a plain yes is for the turn": {[]string{"Yes."}, []step{
 			{"s", "1", "example.com", httpsafe.ReachFull, 1}, {"s", "2", "example.com", httpsafe.ReachNone, 2},
 		}, ""},
 		"session": {[]string{"session"}, []step{
-			{"s", "1", "example.com", httpsafe.ReachFull, 1}, {"s", "2", "example.com", httpsafe.ReachFull, 1},
+			{"s", "1", "example.com", httpsafe.ReachFull, 1},
+			{"s", "2", "example.com", httpsafe.ReachFull, 1},
 			{"other", "3", "example.com", httpsafe.ReachNone, 2},
 		}, ""},
 		"always": {[]string{"always"}, []step{
 			{"s", "1", "example.com", httpsafe.ReachFull, 1}, {"other", "2", "example.com", httpsafe.ReachFull, 1},
 		}, "example.com"},
 		"no is remembered for the turn": {[]string{"no", "turn"}, []step{
-			{"s", "1", "example.com", httpsafe.ReachNone, 1}, {"s", "1", "example.com", httpsafe.ReachNone, 1},
+			{"s", "1", "example.com", httpsafe.ReachNone, 1},
+			{"s", "1", "example.com", httpsafe.ReachNone, 1},
 			{"s", "2", "example.com", httpsafe.ReachFull, 2},
 		}, ""},
 		"a sentence is a no": {[]string{"yes but only if it is safe"}, []step{{"s", "1", "example.com", httpsafe.ReachNone, 1}}, ""},
 		"silence is a no":    {nil, []step{{"s", "1", "example.com", httpsafe.ReachNone, 1}, {"s", "1", "example.com", httpsafe.ReachNone, 1}}, ""},
 		"lists are not asked about": {nil, []step{
-			{"s", "1", "pypi.org", httpsafe.ReachRead, 0}, {"s", "1", "mine.example.org", httpsafe.ReachFull, 0},
-			{"s", "1", "a.wild.example.org", httpsafe.ReachFull, 0}, {"s", "1", "wild.example.org", httpsafe.ReachNone, 1},
-			{"s", "1", "pypi.org.evil.example", httpsafe.ReachNone, 2}, {"s", "1", "evilpypi.org", httpsafe.ReachNone, 3},
+			{"s", "1", "pypi.org", httpsafe.ReachRead, 0},
+			{"s", "1", "mine.example.org", httpsafe.ReachFull, 0},
+			{"s", "1", "a.wild.example.org", httpsafe.ReachFull, 0},
+			{"s", "1", "wild.example.org", httpsafe.ReachNone, 1},
+			{"s", "1", "pypi.org.evil.example", httpsafe.ReachNone, 2},
+			{"s", "1", "evilpypi.org", httpsafe.ReachNone, 3},
 		}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

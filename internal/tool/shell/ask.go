@@ -45,7 +45,7 @@ func (a *asking) put(ctx context.Context, q bus.Question) (string, error) {
 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(a.call, cancel)()
+	defer context.AfterFunc(a.call, cancel)() //nolint:contextcheck // the call ends the question, whoever asks
 	a.clock.pause()
 	defer a.clock.resume()
 	return a.ask(ctx, q)

@@ -54,7 +54,7 @@ func TestCallsThatAreOverAskNothing(t *testing.T) {
 		a := newAsking(t.Context(), &c)
 		result := make(chan error, 1)
 		go func() {
-			_, err := c.Ask(context.Background(), bus.Question{})
+			_, err := c.Ask(t.Context(), bus.Question{})
 			result <- err
 		}()
 		synctest.Wait()

@@ -215,6 +215,7 @@ type scan struct {
 
 	each   func(all [][]string) // gets every simple command with those it starts, if set
 	unseen func()               // is told that something runs whose text is not in the command, if set
+	stmt   func(*syntax.Stmt)   // gets every statement before the walk enters it, if set
 }
 
 // hidden notes that something runs whose text is not in the command.
@@ -267,6 +268,9 @@ func (s *scan) walk(root syntax.Node) {
 			sc.restore = true
 		case *syntax.Stmt:
 			sc.restore = n.Background
+			if s.stmt != nil {
+				s.stmt(n)
+			}
 			s.statement(n)
 		case *syntax.CallExpr:
 			s.call(n)

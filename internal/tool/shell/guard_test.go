@@ -515,7 +515,7 @@ func FuzzGuard(f *testing.F) {
 		// The other users of the parser must hold, too.
 		Risk(command)
 		Prefix(command)
-		g.uses(command)
+		g.typed(command)
 	})
 }
 

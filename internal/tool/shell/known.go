@@ -21,6 +21,7 @@ type known struct {
 	numbers  bool // -20 is a number
 	operands wordRule
 	must     string // an option without which the program does something else
+	starts   bool   // an option that is not listed can make it start a program or load code
 	// harmful options, by name: they write, run, load or follow something.
 	// They are listed so that tests can try them in every spelling.
 	harmful string
@@ -76,9 +77,11 @@ func table() []known {
 		{name: "grep", flags: "EFGPiIvwxclLnohHsqrRazbTUuy0123456789", values: "efmABCdD", long: grepLong, harmful: "decompress"},
 		{name: "egrep", flags: "iIvwxclLnohHsqrRazb", values: "efmABC", long: grepLong, harmful: "decompress"},
 		{name: "fgrep", flags: "iIvwxclLnohHsqrRazb", values: "efmABC", long: grepLong, harmful: "decompress"},
-		{name: "sort", flags: "bdfghiMnRrVcCmsuz", values: "kt", long: "ignore-leading-blanks dictionary-order ignore-case general-numeric-sort human-numeric-sort ignore-nonprinting month-sort numeric-sort " +
-			"random-sort reverse version-sort sort= check? merge stable unique zero-terminated key= field-separator=",
-			harmful: "output o compress-program temporary-directory T files0-from random-source buffer-size S parallel batch-size debug mmap"},
+		{
+			name: "sort", flags: "bdfghiMnRrVcCmsuz", values: "kt", long: "ignore-leading-blanks dictionary-order ignore-case general-numeric-sort human-numeric-sort ignore-nonprinting month-sort numeric-sort " +
+				"random-sort reverse version-sort sort= check? merge stable unique zero-terminated key= field-separator=", starts: true,
+			harmful: "output o compress-program temporary-directory T files0-from random-source buffer-size S parallel batch-size debug mmap",
+		},
 		{name: "diff", flags: "abBcdeEinNpqrstTuwyZ", values: "CUxWI", long: "brief report-identical-files context? unified? normal side-by-side ignore-case ignore-all-space ignore-blank-lines ignore-space-change " +
 			"recursive new-file text exclude= color? width= suppress-common-lines show-c-function minimal strip-trailing-cr", harmful: "paginate l output D ifdef palette"},
 		{name: "cmp", flags: "bls", values: "in", long: "print-bytes verbose quiet silent bytes= ignore-initial="},
@@ -89,14 +92,16 @@ func table() []known {
 		{name: "sha256sum", flags: "bctwz", long: sumLong},
 		{name: "sha512sum", flags: "bctwz", long: sumLong},
 
-		{name: "git status", flags: "sbz", long: "short branch show-stash porcelain? long untracked-files? ignored? ignore-submodules? ahead-behind no-ahead-behind renames no-renames", harmful: "verbose column find-renames pathspec-from-file"},
-		{name: "git log", flags: "pugziw", values: "nLSGUM", long: diffLong + logLong, numbers: true, harmful: diffHarm + " O show-signature exec"},
-		{name: "git show", flags: "pugzw", values: "UM", long: diffLong + logLong, harmful: diffHarm + " O show-signature exec"},
-		{name: "git diff", flags: "puzwbaRq", values: "USGM", long: diffLong, harmful: diffHarm + " O exec"},
-		{name: "git branch", flags: "lariv", long: "list all remotes ignore-case verbose show-current contains? no-contains? merged? no-merged? points-at= sort= format= color? no-color abbrev? no-abbrev", must: "list",
-			harmful: "delete D d move m M copy c C force f edit-description set-upstream-to u unset-upstream track t create-reflog recurse-submodules"},
+		{name: "git status", starts: true, flags: "sbz", long: "short branch show-stash porcelain? long untracked-files? ignored? ignore-submodules? ahead-behind no-ahead-behind renames no-renames", harmful: "verbose column find-renames pathspec-from-file"},
+		{name: "git log", starts: true, flags: "pugziw", values: "nLSGUM", long: diffLong + logLong, numbers: true, harmful: diffHarm + " O show-signature exec"},
+		{name: "git show", starts: true, flags: "pugzw", values: "UM", long: diffLong + logLong, harmful: diffHarm + " O show-signature exec"},
+		{name: "git diff", starts: true, flags: "puzwbaRq", values: "USGM", long: diffLong, harmful: diffHarm + " O exec"},
+		{
+			name: "git branch", starts: true, flags: "lariv", long: "list all remotes ignore-case verbose show-current contains? no-contains? merged? no-merged? points-at= sort= format= color? no-color abbrev? no-abbrev", must: "list",
+			harmful: "delete D d move m M copy c C force f edit-description set-upstream-to u unset-upstream track t create-reflog recurse-submodules",
+		},
 
-		{name: "go vet", oneDash: true, long: "v race json tags= mod= p= trimpath", harmful: "vettool toolexec exec overlay modfile o C pkgdir compiler gccgoflags gcflags ldflags asmflags fix diff n x work"},
+		{name: "go vet", starts: true, oneDash: true, long: "v race json tags= mod= p= trimpath", harmful: "vettool toolexec exec overlay modfile o C pkgdir compiler gccgoflags gcflags ldflags asmflags fix diff n x work"},
 		{name: "go version", oneDash: true, long: "m v"},
 		{name: "go doc", oneDash: true, long: "all c cmd short src u", harmful: "http C"},
 	}
@@ -104,14 +109,16 @@ func table() []known {
 
 // lookup finds the row of a command. Harmless options may stand before the
 // subcommand; rest is what follows it.
-func lookup(argv []string) (k known, rest []string, ok bool) {
+func lookup(argv []string) (k known, rest []string, ok bool) { return lookupIn(table(), argv) }
+
+func lookupIn(rows []known, argv []string) (k known, rest []string, ok bool) {
 	name, rest := argv[0], argv[1:]
 	if name == "git" {
 		for len(rest) > 0 && (rest[0] == "--no-pager" || rest[0] == "-P" || rest[0] == "--no-optional-locks") {
 			rest = rest[1:]
 		}
 	}
-	for _, k := range table() {
+	for _, k := range rows {
 		program, sub, two := strings.Cut(k.name, " ")
 		switch {
 		case program != name:

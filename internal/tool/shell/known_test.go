@@ -101,7 +101,7 @@ func TestKnownAbbreviations(t *testing.T) {
 			t.Errorf("%s %q fits the row", k.name, words)
 		}
 	}
-	for _, k := range table() {
+	for _, k := range append(table(), movers()...) {
 		must := []string{}
 		if k.must != "" {
 			must = append(must, "--"+k.must)
@@ -159,7 +159,7 @@ func TestKnownAbbreviations(t *testing.T) {
 func TestKnownIsConsistent(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
-	for _, k := range table() {
+	for _, k := range append(table(), movers()...) {
 		if seen[k.name] {
 			t.Errorf("%s has two rows", k.name)
 		}

@@ -33,7 +33,12 @@ func Matches(command, rule string) Match {
 	if bad != nil {
 		return Perhaps
 	}
-	m := &matcher{want: newInvocation(want), words: want, aliases: map[string][]string{}}
+	m := &matcher{want: newInvocation(want), words: want, aliases: map[string][]string{}, defined: map[string]bool{}}
+	for n := range syntax.Preorder(file) {
+		if f, ok := n.(*syntax.FuncDecl); ok && f.Name != nil {
+			m.defined[f.Name.Value] = true
+		}
+	}
 	s := &scan{g: &guard{}, vars: map[string]string{}, each: m.see, unseen: m.perhaps}
 	s.walk(file)
 	for n := range syntax.Preorder(file) {
@@ -58,6 +63,7 @@ type matcher struct {
 	want    invocation
 	found   Match
 	aliases map[string][]string
+	defined map[string]bool // functions; what is in them is seen for itself
 	depth   int
 }
 
@@ -83,7 +89,7 @@ func (m *matcher) see(all [][]string) {
 		}
 		open = open || name == "xargs" || name == "gxargs" || name == "parallel"
 		m.found = max(m.found, m.judge(argv))
-		if opaque(name, argv) {
+		if !m.defined[argv[0]] && opaque(name, argv) {
 			m.perhaps()
 		}
 	}
@@ -340,37 +346,23 @@ func (g globals) skip(args []string) []string {
 	return nil
 }
 
-// opaque reports programs that run what a file, their input or a text in
-// another language says: what that is, the command does not show.
+// opaque reports programs that may run what the command does not show: a file,
+// their input, a text in another language. Those are all but the ones that are
+// known to run nothing, and those whose words say what they run.
 func opaque(name string, argv []string) bool {
 	args := argv[1:]
 	switch {
-	case name == "." || name == "source" || isShell(name):
-		return name == "." || name == "source" || !shellArgs(args).hasText
-	case name == "git":
-		return gitRunsOthers(args)
 	case strings.Contains(argv[0], "/") && !systemProgram(argv[0]):
 		return true
+	case isShell(name):
+		return !shellArgs(args).hasText
+	case name == "git":
+		return gitRunsOthers(args)
 	}
-	switch strings.TrimRight(name, "0123456789.") { // python3.12 is python
-	case "python", "pypy", "node", "nodejs", "deno", "bun", "bunx", "perl", "ruby", "php", "lua", "luajit", "tclsh", "osascript", "awk", "gawk", "mawk", "nawk",
-		"sed", "gsed", "ed", "ex", "vi", "vim", "nvim", "emacs", "expect", "gdb", "lldb", "pwsh", "powershell", "cmd", "java", "mono", "wine", "jshell", "scala", "groovy",
-		"julia", "rscript", "r", "ghci", "ocaml", "swift", "sqlite", "psql", "mysql", "m4", "bc", "dc",
-		"make", "gmake", "bmake", "ninja", "cmake", "ctest", "meson", "bazel", "just", "task", "rake", "npm", "npx", "pnpm", "yarn", "uv", "uvx", "pipx", "poetry", "tox", "nox",
-		"pytest", "cargo", "gradle", "gradlew", "mvn", "mvnw", "ant", "sbt", "dotnet", "docker", "podman", "kubectl", "helm", "terraform", "tofu", "ansible", "ansible-playbook",
-		"ssh", "mosh", "at", "batch", "crontab", "systemd-run", "screen", "tmux", "script", "tar", "rsync", "zip", "direnv", "pre-commit", "husky":
-		return true
-	case "go":
-		return !slices.Contains([]string{"vet", "version", "doc", "env", "list", "fmt", "build"}, first(args))
+	if w, ok := wrapperOf(name); ok && (len(args) == 0 || query(name, argv) || len(w.inner(args)) > 0) {
+		return false
 	}
-	return false
-}
-
-func first(words []string) string {
-	if len(words) == 0 {
-		return ""
-	}
-	return words[0]
+	return !quiet(name, args)
 }
 
 // gitRunsOthers reports options and subcommands by which git starts what they

@@ -21,10 +21,12 @@ func TestMatches(t *testing.T) {
 				`for x in push; do git $x; done`, `g() { git "$@"; }; g push`, `git pu*`, `git -C $D $X`, `awk 'BEGIN{system(x)}'`, `vim -c x`, `ssh host x`, `go generate ./...`, `go run x.go`,
 				`GIT_SSH_COMMAND='x y' git fetch`, `BASH_ENV=x bash -c ls`, `env PAGER=./x git log`, `git --exec-path=. status`, `read x; git $x`, `a=(git push); "${a[@]}"`, `x=a; x=push; git $x`,
 				`git submodule foreach x`, `git rebase -x ls`, `${X:-git} $Y`, `ls 'open`, `project/bin/tool`, `bash -c "$X"`, `printf x | bash`, `git ${X#a}`, `alias g=git; g $X`,
+				`ffmpeg -i x y`, `newbuildtool all`, `entr x`, `go build ./...`, `tar xf x --to-command=x`, `sort --compress-prog=x y`, `sed 1e x`, `split --filter=x y`, `curl -K x`, `/opt/x/newtool y`,
 			},
 			Never: {
 				`git status`, `git pull`, `git commit -m push`, `git -C . status`, `git log --grep push`, `ls push`, `cat x`, `touch a b`, `echo git`, `echo $X`, `cat "$F"`, `go vet ./...`,
 				`git commit -m "$MSG"`, `grep -r push .`, `x=1; echo $x`, `git stash push`, `for f in a b; do cat $f; done`, `/usr/bin/ls`, `mkdir -p x && cp a b`, `A=1 ls`,
+				`f() { ls; }; f`, `tar czf x.tgz y`, `sed -n 1,5p x`, `awk '{print $1}' x`, `curl -sf -o x https://example.org`, `find . -name x`, `env | sort`, `timeout 5 cat x`, `command -v go`,
 			},
 		},
 		"rm -rf": {
@@ -53,8 +55,8 @@ func TestMatches(t *testing.T) {
 		},
 		"unknowncmd sub": {
 			Surely:  {`unknowncmd sub`, `unknowncmd sub x`},
-			Perhaps: {`unknowncmd --opt val sub`, `unknowncmd $X`},
-			Never:   {`unknowncmd other`},
+			Perhaps: {`unknowncmd --opt val sub`, `unknowncmd $X`, `unknowncmd other`}, // what it starts is not known
+			Never:   {`ls unknowncmd`},
 		},
 	} {
 		for want, commands := range rows {

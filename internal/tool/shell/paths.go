@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path"
@@ -412,4 +413,62 @@ func harmlessDevice(p string) bool {
 		return true
 	}
 	return strings.HasPrefix(rest, "fd/")
+}
+
+// errOutside says that a path leads out of the places that are open.
+var errOutside = errors.New("it leads outside")
+
+// resolveInside resolves the links of a path whose every step is inside. It
+// looks at nothing else: whether there is something behind a link that leads
+// outside makes no difference.
+func resolveInside(path string, inside func(string) bool) (string, error) {
+	const most = 40 // links, as in the kernel
+	for range most {
+		if !inside(path) {
+			return "", errOutside
+		}
+		root := path
+		for up := filepath.Dir(root); up != root && inside(up); up = filepath.Dir(root) {
+			root = up
+		}
+		next, err := followLink(root, path)
+		if err != nil {
+			return "", err
+		}
+		if next == "" {
+			return filepath.EvalSymlinks(path) // what is left are links above the root
+		}
+		path = next
+	}
+	return "", errors.New("too many links")
+}
+
+// followLink is a path with its first link below root replaced by what it names,
+// "" when there is none.
+func followLink(root, path string) (string, error) {
+	rest, err := filepath.Rel(root, path)
+	if err != nil || rest == "." {
+		return "", err
+	}
+	at := root
+	parts := strings.Split(rest, string(filepath.Separator))
+	for i, part := range parts {
+		next := filepath.Join(at, part)
+		info, err := os.Lstat(next)
+		if err != nil {
+			return "", err
+		}
+		if info.Mode()&os.ModeSymlink != 0 {
+			target, err := os.Readlink(next)
+			if err != nil {
+				return "", err
+			}
+			if !filepath.IsAbs(target) {
+				target = filepath.Join(at, target)
+			}
+			return filepath.Join(append([]string{target}, parts[i+1:]...)...), nil
+		}
+		at = next
+	}
+	return "", nil
 }

@@ -82,16 +82,15 @@ func (s *scan) prefix(c *syntax.CallExpr) (word string, ok bool) {
 	return k.name, ok && k.fits(rest)
 }
 
-// uses reports what matters for a command that keeps running: whether its
-// output may come from the network, and whether a shell in it takes its
+// typed reports whether a shell in a command that keeps running takes its
 // commands from standard input.
-func (g *guard) uses(command string) (fetched, shell bool) {
+func (g *guard) typed(command string) bool {
 	if g.powershell {
-		return networked(command), true
+		return true
 	}
 	file, bad := parse(command, "the command")
 	if bad != nil {
-		return true, true
+		return true
 	}
 	s := &scan{g: &guard{home: g.home}, vars: map[string]string{}, shallow: true}
 	for n := range syntax.Preorder(file) {
@@ -101,29 +100,10 @@ func (g *guard) uses(command string) (fetched, shell bool) {
 		}
 		s.assign(c.Assigns)
 		for _, argv := range effective(s.argv(c)) {
-			fetched = fetched || downloads(base(argv[0]))
-			shell = shell || isShell(base(argv[0])) && readsCode(argv)
-			for _, text := range scripts(base(argv[0]), argv) {
-				fetched = fetched || networked(text)
+			if isShell(base(argv[0])) && readsCode(argv) {
+				return true
 			}
 		}
 	}
-	return fetched, shell
-}
-
-// downloads reports programs that print what a stranger wrote.
-func downloads(name string) bool {
-	switch name {
-	case "curl", "wget", "aria2c", "http", "https", "xh", "nc", "ncat", "netcat", "socat", "ftp", "lynx", "w3m", "links", "elinks", "telnet":
-		return true
-	}
 	return false
-}
-
-// networked looks for such a program among the words of a text.
-func networked(text string) bool {
-	words := strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return strings.ContainsRune(" \t\n;|&()'\"`$", r) })
-	return slices.ContainsFunc(words, func(w string) bool {
-		return downloads(base(w)) || w == "iwr" || w == "irm" || strings.HasPrefix(w, "invoke-")
-	})
 }

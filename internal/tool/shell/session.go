@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/sandbox"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
@@ -26,6 +28,9 @@ var (
 	errIdle       = errors.New("nobody asked for it for too long")
 	errTerminated = errors.New("it was terminated")
 	errStopped    = errors.New("the conversation was stopped")
+	errTurnOver   = errors.New("its turn is over, and this sandbox cannot make the workspace read-only for it")
+	errStillWrote = errors.New("it still wrote to the workspace after its turn")
+	errNotFrozen  = errors.New("its turn is over, and the workspace could not be made read-only for it")
 )
 
 // sessions holds the commands that outlive their call. Limits of time are kept
@@ -65,6 +70,8 @@ type session struct {
 	watches        map[*watch]bool
 	used           time.Time
 	stdinClosed    bool
+	frozen         bool // it may not write any more
+	told           bool // and the model knows
 }
 
 // start begins a session. The context only lends its values: a session is not
@@ -195,6 +202,50 @@ func (s *sessions) of(owner string) []*session {
 		}
 	}
 	return out
+}
+
+// turnOver takes write access away from a command that outlives its turn, or
+// ends it.
+func (one *session) turnOver(log *slog.Logger) {
+	held := one.job.held
+	if one.isOver() || held.Freeze == nil {
+		return
+	}
+	cause := errTurnOver
+	if !held.Brief {
+		err := held.Freeze()
+		if err == nil {
+			one.mu.Lock()
+			one.frozen = true
+			one.mu.Unlock()
+			return
+		}
+		cause = errNotFrozen
+		if errors.Is(err, sandbox.ErrWriting) {
+			cause = errStillWrote
+		} else if !one.isOver() {
+			log.Warn("end a command whose turn is over", "command", oneLine(one.launch.command), "err", err)
+		}
+	}
+	one.stop(cause)
+	<-one.ended
+}
+
+// remark says what became of the command's write access. It is said once.
+func (one *session) remark() string {
+	one.mu.Lock()
+	defer one.mu.Unlock()
+	switch {
+	case one.told:
+		return ""
+	case one.frozen:
+		one.told = true
+		return "\n[The turn that started it is over, so the workspace is read-only for it. Start it again if it must write.]"
+	case one.job.held.Brief:
+		one.told = true
+		return "\n[It will be ended when this turn ends.]"
+	}
+	return ""
 }
 
 // expire ends a session that nobody asked for.

@@ -28,6 +28,7 @@ type desk struct {
 	set *tool.Set
 
 	tainted bool // the turn whose calls are made
+	turn    *tool.Turn
 }
 
 func newDesk(t *testing.T, o shell.Options) *desk {
@@ -58,7 +59,7 @@ func (d *desk) call(owner, name string, a args) tool.Result {
 	if bad != nil {
 		return *bad
 	}
-	r, err := tl.Run(d.t.Context(), tool.Call{Input: raw, SessionKey: owner, Tainted: d.tainted})
+	r, err := tl.Run(d.t.Context(), tool.Call{Input: raw, SessionKey: owner, Tainted: d.tainted, Turn: d.turn})
 	if err != nil {
 		d.t.Fatal(err)
 	}

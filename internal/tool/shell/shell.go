@@ -9,12 +9,12 @@
 // out. The boundary is the kernel sandbox, which enters through Options.Wrap.
 //
 // A command may go on running after its call as a session, which belongs to
-// the conversation that started it; Shell holds these and ends them.
+// the conversation that started it; Shell holds these and ends them. When the
+// turn that started it ends, it loses its write access; see Confined.Freeze.
 package shell
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -106,6 +106,13 @@ type Confined struct {
 	// Taint says that content from outside reaches the running command, such as
 	// what a turn types that has seen some. May be nil.
 	Taint func()
+	// Freeze takes away the command's write access to everything but its private
+	// temporary directory, because its turn is over. After an error the command
+	// is ended. nil leaves it as it is.
+	Freeze func() error
+	// Brief says that Freeze never works here, so that the command ends with its
+	// turn.
+	Brief bool
 	// Release is called when the command has ended or could not be started. May
 	// be nil.
 	Release func()
@@ -186,12 +193,6 @@ type input struct {
 	MaxChars   int    `json:"max_output_chars,omitempty" alias:"max_output_tokens" min:"1000" max:"50000" hidden:"1"`
 	Shell      string `json:"shell,omitempty" hidden:"1"`
 	Login      bool   `json:"login,omitempty" hidden:"1"`
-}
-
-// StaysRunning reports whether a call of exec leaves its command running.
-func StaysRunning(c tool.Call) bool {
-	var in input
-	return json.Unmarshal(c.Input, &in) == nil && in.Yield != nil
 }
 
 func description() string {
@@ -337,7 +338,7 @@ func (r *runner) accept(in input) (launch, *refusal) {
 	if refused := r.guard.check(in.Command, dir); refused != nil {
 		return launch{}, refused
 	}
-	_, l.typed = r.guard.uses(in.Command)
+	l.typed = r.guard.typed(in.Command)
 	if in.Login && !l.sandboxed {
 		// The profile that is read then may bring back the secrets that the
 		// environment leaves out; that of the workspace has none of them.
@@ -375,9 +376,13 @@ func (r *runner) directory(name string) (string, *refusal) {
 	default:
 		dir = filepath.Join(r.origin, name)
 	}
-	resolved, err := filepath.EvalSymlinks(dir)
 	g := r.guard.withLinks()
-	if r.restrict && (err != nil && !g.inside(dir) || err == nil && !g.inside(resolved)) {
+	resolve := filepath.EvalSymlinks
+	if r.restrict { // nothing outside is looked at, so no answer tells what is there
+		resolve = func(dir string) (string, error) { return resolveInside(dir, g.inside) }
+	}
+	resolved, err := resolve(dir)
+	if errors.Is(err, errOutside) {
 		return "", &refusal{
 			code: tool.DeniedPolicy, why: fmt.Sprintf("working_dir %q is outside the workspace", name),
 			instead: "Use a directory inside " + r.workspace + ".",

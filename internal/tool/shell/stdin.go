@@ -33,6 +33,7 @@ func (s *Shell) begin(ctx context.Context, r *runner, c tool.Call, l launch, yie
 		one.stop(errStopped)
 		<-one.ended
 	}
+	c.Turn.AfterEnd(func() { one.turnOver(r.log) })
 	return s.report(one, l.chars, "")
 }
 
@@ -171,7 +172,7 @@ func (s *Shell) report(one *session, chars int, note string) tool.Result {
 	var res tool.Result
 	switch {
 	case !over:
-		res = tool.Text(strings.TrimPrefix(fmt.Sprintf("%s\n\n[running, session_id %s, %s so far, %s]", text, one.id, seconds(one.elapsed()), one.left()), "\n\n"))
+		res = tool.Text(strings.TrimPrefix(fmt.Sprintf("%s\n\n[running, session_id %s, %s so far, %s]%s", text, one.id, seconds(one.elapsed()), one.left(), one.remark()), "\n\n"))
 	case one.out.over != nil:
 		res = tool.Fail(tool.TooLarge, "the command was ended after %s: %v.%s", seconds(one.elapsed()), one.out.over, partial(text))
 		res.MayHaveRun = true
@@ -183,8 +184,11 @@ func (s *Shell) report(one *session, chars int, note string) tool.Result {
 		res = tool.Text(strings.TrimPrefix(fmt.Sprintf("%s\n\n[terminated after %s]", text, seconds(one.elapsed())), "\n\n"))
 	default:
 		code := tool.TimedOut
-		if errors.Is(one.cause, errStopped) {
+		switch {
+		case errors.Is(one.cause, errStopped):
 			code = tool.Cancelled
+		case errors.Is(one.cause, errTurnOver), errors.Is(one.cause, errStillWrote), errors.Is(one.cause, errNotFrozen):
+			code = tool.DeniedPolicy
 		}
 		res = tool.Fail(code, "the command was stopped after %s: %v.%s", seconds(one.elapsed()), one.cause, partial(text))
 		res.MayHaveRun = true

@@ -50,7 +50,7 @@ func (r *runner) watchOver(k *kin, l launch) *lookout {
 }
 
 // explain says which setting it was.
-func (o *lookout) explain(over *sandbox.Over) error {
+func (o *lookout) explain(over *sandbox.OverError) error {
 	setting := "tools.exec.maxMemoryMB"
 	if over.What != "memory" {
 		setting = "tools.exec.maxDiskMB"

@@ -139,7 +139,7 @@ func (s *Store) spot(p string) (spot, error) {
 	if !filepath.IsLocal(filepath.FromSlash(rel)) || rel == "." {
 		return spot{}, errDetour
 	}
-	dir, err := os.OpenRoot(base)
+	dir, err := diskio.OpenFolder(base)
 	if err != nil {
 		return spot{}, err
 	}
@@ -169,7 +169,7 @@ func openFolder(dir *os.Root, name string) (*os.Root, error) {
 
 // enterFolder opens the folder that info describes and no other.
 func enterFolder(dir *os.Root, name string, info fs.FileInfo) (*os.Root, error) {
-	sub, err := dir.OpenRoot(name)
+	sub, err := diskio.OpenFolderIn(dir, name)
 	if err != nil {
 		return nil, err
 	}

@@ -63,7 +63,7 @@ func (s *Store) walker(ctx context.Context, b *batch) *walker {
 // Files that look as they did the last time are not read.
 func (s *Store) walk(ctx context.Context, b *batch) (*walker, error) {
 	w := s.walker(ctx, b)
-	root, err := os.OpenRoot(s.workspace)
+	root, err := diskio.OpenFolder(s.workspace)
 	if err != nil {
 		return nil, err
 	}

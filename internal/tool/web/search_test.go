@@ -408,29 +408,6 @@ func TestSearxngOnThisMachine(t *testing.T) {
 	}
 }
 
-func TestTavilyUsage(t *testing.T) {
-	t.Parallel()
-	s := &script{t: t, todo: []exchange{
-		{
-			method: "GET", url: "https://api.tavily.com/usage", header: map[string]string{"Authorization": "Bearer " + testKey},
-			answer: `{"key":{"usage":1},"account":{"current_plan":"Bootstrap","plan_usage":500,"plan_limit":15000,"search_usage":350,"extract_usage":75,"crawl_usage":50}}`,
-		},
-		{method: "GET", url: "https://api.tavily.com/usage", header: map[string]string{"Authorization": "Bearer " + testKey}, status: 401, answer: testKey},
-	}}
-	o := web.Options{Client: &http.Client{Transport: s}, Getenv: func(k string) string { return map[string]string{"TAVILY_API_KEY": testKey}[k] }}
-	got, err := web.TavilyUsage(t.Context(), o)
-	want := web.Usage{Plan: "Bootstrap", Used: 500, Limit: 15000, Search: 350, Extract: 75, Crawl: 50}
-	if err != nil || got != want || got.String() != "500 of 15000 credits used (search 350, extract 75, crawl 50)" {
-		t.Errorf("usage = %+v (%s), %v", got, got, err)
-	}
-	if _, err := web.TavilyUsage(t.Context(), o); err == nil || strings.Contains(err.Error(), testKey) {
-		t.Errorf("error = %v", err)
-	}
-	if _, err := web.TavilyUsage(t.Context(), web.Options{}); err == nil {
-		t.Error("no key is no error")
-	}
-}
-
 // detour sends every request to one server.
 type detour struct{ host string }
 

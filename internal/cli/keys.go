@@ -1,0 +1,174 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/keyring"
+)
+
+func (c *command) keysCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "keys", Short: "Store keys outside of the configuration file",
+		Long: `keys stores API keys and passwords under a name, so that the configuration only
+says ${keyring:NAME}. They are kept in the keyring of the system: the Secret
+Service of a Linux desktop, the Keychain of macOS, the Credential Manager of
+Windows. Where there is none, or it does not answer, they are kept in files that
+only you can read, in the folder secrets beside the configuration.
+NANOBOT_NO_KEYRING=1 always takes the files.
+
+${keyring:SERVICE/USER} names an entry that another program put into the keyring
+of the system.`,
+		Example: `  nanobot keys set anthropic --for providers.anthropic.apiKey
+  pass show openai | nanobot keys set openai
+  nanobot keys list
+  nanobot keys remove openai`,
+		Args: subcommand, RunE: showHelp,
+	}
+	cmd.AddCommand(c.keysList(), c.keysSet(), c.keysRemove())
+	return cmd
+}
+
+// keyring opens the keys beside the configuration, which may name one that is
+// missing yet and so is not read.
+func (c *command) keyring() (*keyring.Ring, error) {
+	file, err := config.Locate(c.configOptions())
+	if err != nil {
+		return nil, err
+	}
+	return keyring.Open(keyring.Options{DataDir: filepath.Dir(file), Getenv: c.getenv, Wait: keyring.WaitForPerson}), nil
+}
+
+// keyJSON is one key as keys list --json shows it.
+type keyJSON struct {
+	Name  string    `json:"name"`
+	Where string    `json:"where"`
+	Since time.Time `json:"since"`
+}
+
+func (c *command) keysList() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "list", Aliases: []string{"ls"}, Short: "List stored keys and where they are, without their values", Args: noArgs,
+		Example: "  nanobot keys list\n  nanobot keys list --json",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ring, err := c.keyring()
+			if err != nil {
+				return err
+			}
+			list, err := ring.List()
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				out := []keyJSON{}
+				for _, e := range list {
+					out = append(out, keyJSON{e.Name, e.Place.String(), e.Since})
+				}
+				return writeJSON(cmd.OutOrStdout(), out)
+			}
+			if len(list) == 0 {
+				cmd.Println("No keys are stored.")
+				return nil
+			}
+			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 8, 2, ' ', 0)
+			fmt.Fprintln(w, "NAME\tSTORED IN\tSINCE")
+			for _, e := range list {
+				fmt.Fprintf(w, "%s\t%s\t%s\n", e.Name, e.Place, e.Since.Format(time.DateOnly))
+			}
+			return w.Flush()
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	return cmd
+}
+
+func (c *command) keysSet() *cobra.Command {
+	var setting string
+	cmd := &cobra.Command{
+		Use: "set NAME", Short: "Store a key, read from a hidden question or standard input", Args: exactArgs(1),
+		Example: `  nanobot keys set anthropic --for providers.anthropic.apiKey
+  pass show openai | nanobot keys set openai`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name := args[0]
+			if !keyring.ValidName(name) {
+				return usageError{fmt.Errorf("%q cannot be the name of a key: use at most 64 letters, digits, dots, dashes and underscores", name)}
+			}
+			ring, err := c.keyring()
+			if err != nil {
+				return err
+			}
+			value, err := c.readKey(cmd, name)
+			if err != nil {
+				return err
+			}
+			place, err := ring.Set(cmd.Context(), name, value)
+			if err != nil {
+				return err
+			}
+			cmd.Printf("Stored %s in %s.\n", name, place)
+			if place.Why != "" {
+				cmd.PrintErrf("Note: it is in a file: %s\n", place.Why)
+			}
+			if setting != "" {
+				return c.edit(cmd, setting, false, func(f *config.File) (string, error) {
+					return "Set", f.Set(setting, "${keyring:"+name+"}")
+				})
+			}
+			cmd.Printf("Use it as ${keyring:%s} in the configuration.\n", name)
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&setting, "for", "", "the `setting` that uses the key from now on")
+	return cmd
+}
+
+// readKey reads a value that is shown nowhere.
+func (c *command) readKey(cmd *cobra.Command, name string) (string, error) {
+	var value string
+	if ask := newPrompter(c.In, cmd.OutOrStdout()); ask.terminal() {
+		s, err := ask.secret("The key "+name+" (it is not shown)", "")
+		if err != nil {
+			return "", err
+		}
+		value = s
+	} else {
+		const most = 64<<10 + 1 // one more than is allowed
+		b, err := io.ReadAll(io.LimitReader(cmd.InOrStdin(), most))
+		if err != nil {
+			return "", fmt.Errorf("read the key: %w", err)
+		}
+		value = strings.TrimRight(string(b), "\r\n")
+	}
+	if value == "" {
+		return "", usageError{errors.New("the key is empty; nothing was stored")}
+	}
+	return value, nil
+}
+
+func (c *command) keysRemove() *cobra.Command {
+	return &cobra.Command{
+		Use: "remove NAME", Aliases: []string{"rm"}, Short: "Remove a stored key", Args: exactArgs(1),
+		Example: "  nanobot keys remove openai",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ring, err := c.keyring()
+			if err != nil {
+				return err
+			}
+			place, err := ring.Remove(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			cmd.Printf("Removed %s from %s.\n", args[0], place)
+			return nil
+		},
+	}
+}

@@ -1,0 +1,15 @@
+package diskio
+
+import (
+	"io/fs"
+	"syscall"
+	"time"
+)
+
+// inodeChange is when the inode changed last.
+func inodeChange(info fs.FileInfo) time.Time {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		return time.Unix(st.Ctim.Unix())
+	}
+	return time.Now()
+}

@@ -1,0 +1,58 @@
+package doctor
+
+import (
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/app"
+	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/datadir"
+	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/sandbox"
+	"github.com/nanobot-go/nanobot/internal/tool/approve"
+)
+
+// FirstLook says in five lines, once for a data folder, what a configuration
+// leaves open that was written for a program without a sandbox and questions,
+// and names the command that closes it. It is empty afterwards, and for
+// configurations that leave nothing of it open.
+func FirstLook(l *config.Loaded) []string {
+	open := leftOpen(l)
+	if len(open) == 0 {
+		return nil
+	}
+	told := datadir.SecurityTold.In(l.DataDir)
+	if _, err := os.Lstat(told); err == nil {
+		return nil
+	}
+	err := diskio.MkdirAll(filepath.Dir(told), 0o700)
+	if err == nil {
+		err = diskio.WriteFile(told, []byte(time.Now().UTC().Format(time.RFC3339)+"\n"), 0o600)
+	}
+	last := "Close all of it with: nanobot doctor security --fix (it keeps a copy of the file). This is said once."
+	if err != nil { // then it is said again, which does no harm
+		last = "Close all of it with: nanobot doctor security --fix (it keeps a copy of the file)."
+	}
+	lines := append([]string{"This configuration gives the agent more than it needs. It goes on working as it is. What is open:"}, open...)
+	return append(lines, last)
+}
+
+// leftOpen is at most one line each for commands, files and questions.
+func leftOpen(l *config.Loaded) []string {
+	if !l.Exists {
+		return nil
+	}
+	var out []string
+	p := app.PostureOf(l)
+	if l.Config.Tools.Exec.Enable && p.Sandbox == sandbox.None {
+		out = append(out, "- Commands run without a sandbox: they can change every file of yours and reach every network.")
+	}
+	if !p.Restrict {
+		out = append(out, "- File tools read and change the whole disk, except keys and nanobot's own data.")
+	}
+	if p.Approval == approve.Off || p.Approval == "" {
+		out = append(out, "- Nobody is asked before a risky call, also when a web page or a mail asked for it.")
+	}
+	return out
+}

@@ -1,0 +1,56 @@
+package doctor_test
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/doctor"
+)
+
+func TestExposed(t *testing.T) {
+	t.Parallel()
+	const closed = `"restrictToWorkspace": true, "exec": {"sandbox": "auto", "network": "none"}`
+	for _, tt := range []struct {
+		name, tools string
+		mode        os.FileMode
+		want        []string
+	}{
+		{"an older file", ``, 0o600, []string{"without a sandbox and file tools reach the whole disk"}},
+		{"only restricted", `"restrictToWorkspace": true`, 0o600, []string{"tools.restrictToWorkspace does not hold them"}},
+		{"no commands", `"exec": {"enable": false}`, 0o600, []string{"file tools reach the whole disk"}},
+		{"the network", `"restrictToWorkspace": true, "exec": {"sandbox": "auto", "network": "host"}`, 0o600, []string{"any public host"}},
+		{"closed", closed, 0o600, nil},
+		{"readable for others", closed, 0o644, []string{"other users of this machine may read"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			if runtime.GOOS == "windows" && tt.mode != 0o600 {
+				t.Skip("files have no such modes here")
+			}
+			file := filepath.Join(t.TempDir(), "config.json")
+			if err := os.WriteFile(file, []byte(`{"tools": {`+tt.tools+`}}`), tt.mode); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Chmod(file, tt.mode); err != nil {
+				t.Fatal(err)
+			}
+			l, err := config.Load(config.Options{Path: file})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := doctor.Exposed(l)
+			if len(got) != len(tt.want) {
+				t.Fatalf("got %q, want %q", got, tt.want)
+			}
+			for i, w := range tt.want {
+				if !strings.Contains(got[i], w) {
+					t.Errorf("got %q, want %q in it", got[i], w)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,240 @@
+package doctor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/app"
+	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/daemon"
+	"github.com/nanobot-go/nanobot/internal/datadir"
+	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/gateway"
+	"github.com/nanobot-go/nanobot/internal/schedule"
+	"github.com/nanobot-go/nanobot/internal/session"
+)
+
+// gateway looks at the one that runs, or at what would keep one from running.
+func (d *Diagnosis) gateway(ctx context.Context, l *config.Loaded) (running bool) {
+	i, err := daemon.Find(gateway.InstanceFile(l))
+	stale, crashed := errors.AsType[*daemon.StaleError](err)
+	switch {
+	case err == nil:
+		var s gateway.Status
+		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+		if err := gateway.Control(ctx, l, http.MethodGet, "/status", nil, &s); err != nil {
+			d.say(Broken, "gateway", fmt.Sprintf("process %d runs but does not answer: %v", i.PID, err), "see: nanobot gateway logs; then: nanobot gateway stop")
+			return true
+		}
+		d.live(i, s)
+		return true
+	case crashed:
+		d.say(Doubt, "gateway", "it does not run: "+stale.Error(), "see why in: nanobot gateway logs; no message is lost. Start it with: nanobot gateway start")
+	case errors.Is(err, daemon.ErrNotRunning):
+		d.say(Well, "gateway", "it does not run", "start it with: nanobot gateway start")
+	default:
+		d.say(Doubt, "gateway", err.Error(), "")
+	}
+	d.port(ctx, l)
+	d.crashes(l)
+	return false
+}
+
+// live tells how a running gateway is.
+func (d *Diagnosis) live(i daemon.Instance, s gateway.Status) {
+	what := fmt.Sprintf("process %d answers on %s", i.PID, s.Address)
+	switch {
+	case !s.Ready:
+		d.say(Broken, "gateway", what+" and is not well: "+strings.Join(s.Problems, "; "), "see: nanobot gateway logs")
+	case len(s.Problems) > 0:
+		d.say(Doubt, "gateway", what+", but "+strings.Join(s.Problems, "; "), "see: nanobot gateway status")
+	default:
+		d.say(Well, "gateway", what, "")
+	}
+	for _, c := range s.Channels {
+		if c.Enabled && c.Error != "" {
+			d.say(Broken, "channel."+c.Name+".live", string(c.State)+": "+c.Error, "see: nanobot channels status")
+		}
+	}
+}
+
+// port finds out whether somebody else has ours.
+func (d *Diagnosis) port(ctx context.Context, l *config.Loaded) {
+	addr := net.JoinHostPort(l.Config.Gateway.Host, strconv.Itoa(l.Config.Gateway.Port))
+	var lc net.ListenConfig
+	ln, err := lc.Listen(ctx, "tcp", addr)
+	if err != nil {
+		d.say(Doubt, "port", "the gateway could not listen on "+addr+": "+err.Error(), "end the other program, or set gateway.port")
+		return
+	}
+	_ = ln.Close() // nothing was done with it
+	d.say(Well, "port", addr+" is free", "")
+}
+
+// crashes counts starts that nobody took back.
+func (d *Diagnosis) crashes(l *config.Loaded) {
+	data, err := os.ReadFile(datadir.Starts.In(l.DataDir))
+	if err != nil {
+		return
+	}
+	var note struct{ Starts []time.Time }
+	if json.Unmarshal(data, &note) != nil || len(note.Starts) == 0 {
+		return
+	}
+	last := slices.MaxFunc(note.Starts, time.Time.Compare)
+	d.say(Doubt, "crash", fmt.Sprintf("the gateway that started at %s ended without saying so (%d such starts)",
+		last.Local().Format(time.DateTime), len(note.Starts)), "see why in: nanobot gateway logs")
+}
+
+// overdueAfter is how late a job may be before that says something.
+const overdueAfter = 10 * time.Minute
+
+func (d *Diagnosis) jobs(ctx context.Context, l *config.Loaded, ws string, running bool, now time.Time) {
+	w, seen, err := session.Find(l.DataDir, ws)
+	switch {
+	case err != nil:
+		d.say(Broken, "workspaces", err.Error(), "the next start makes it again from what lies beside the conversations")
+		return
+	case !seen || w.Entry.Taken[app.KindJobs].IsZero():
+		if exists(filepath.Join(ws, "cron", "jobs.json")) {
+			d.say(Doubt, "schedule", "the jobs in the workspace are not taken over yet", "the next start does it, such as: nanobot cron list")
+			return
+		}
+	}
+	if !seen || !exists(schedule.Place(app.State(l, nil), w.ID).Where("jobs.json")) {
+		d.say(Well, "schedule", "there are no jobs", "")
+		return
+	}
+	s, err := schedule.Open(app.ScheduleOptions(l, w))
+	if err != nil {
+		d.say(Broken, "schedule", err.Error(), "")
+		return
+	}
+	jobs, err := s.List(ctx)
+	if err != nil {
+		d.say(Broken, "schedule", err.Error(), "")
+		return
+	}
+	late, on := []string{}, 0
+	for _, j := range jobs {
+		if !j.Enabled {
+			continue
+		}
+		on++
+		if why := j.Broken(); why != "" {
+			d.say(Broken, "schedule."+j.ID, j.Name+": "+why, "correct it with: nanobot cron edit "+j.ID)
+		}
+		if next := j.State.NextRunAtMS; next > 0 && now.Sub(next.Time()) > overdueAfter {
+			late = append(late, j.Name)
+		}
+		if j.State.ErrorsInRow > 0 {
+			d.say(Doubt, "schedule."+j.ID, fmt.Sprintf("%s failed %d times in a row: %s", j.Name, j.State.ErrorsInRow, j.State.LastError), "see: nanobot cron history "+j.ID)
+		}
+	}
+	switch {
+	case len(late) > 0 && !running:
+		d.say(Doubt, "schedule", "overdue, because no gateway runs: "+strings.Join(late, ", "), "start one with: nanobot gateway start")
+	case len(late) > 0:
+		d.say(Doubt, "schedule", "overdue: "+strings.Join(late, ", "), "see: nanobot cron list")
+	default:
+		d.say(Well, "schedule", fmt.Sprintf("%d jobs are switched on, none is overdue", on), "")
+	}
+}
+
+// Bounds of looking into logs of lines.
+const (
+	checkedLogs  = 50
+	checkedBytes = 256 << 20
+)
+
+// logs reads the newest files of lines below a folder and makes sure that
+// every line is JSON.
+func (d *Diagnosis) logs(id, dir, repair string) {
+	files := newest(dir, ".jsonl", checkedLogs)
+	if len(files) == 0 {
+		d.say(Well, id, "there is nothing yet", "")
+		return
+	}
+	left := int64(checkedBytes)
+	read, bad, torn := 0, []string{}, []string{}
+	for _, file := range files {
+		if left <= 0 {
+			break
+		}
+		read++
+		n, whole, good := checkLines(file)
+		left -= n
+		switch {
+		case !good:
+			bad = append(bad, file)
+		case !whole:
+			torn = append(torn, file)
+		}
+	}
+	switch {
+	case len(bad) > 0:
+		d.say(Broken, id, "lines that are no JSON in "+strings.Join(bad, ", "), "keep a copy, then remove those lines, or restore a backup")
+	case len(torn) > 0:
+		d.say(Doubt, id, "a torn end in "+strings.Join(torn, ", "), repair)
+	default:
+		d.say(Well, id, fmt.Sprintf("the newest %d files are whole", read), "")
+	}
+}
+
+// newest are the files below a folder with an ending, the newest first.
+func newest(dir, ext string, most int) []string {
+	type stamped struct {
+		path string
+		at   time.Time
+	}
+	var all []*stamped
+	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && e.Type().IsRegular() && strings.HasSuffix(path, ext) {
+			if info, err := e.Info(); err == nil {
+				all = append(all, &stamped{path, info.ModTime()})
+			}
+		}
+		return nil
+	})
+	slices.SortFunc(all, func(a, b *stamped) int { return b.at.Compare(a.at) })
+	var out []string
+	for _, s := range all[:min(most, len(all))] {
+		out = append(out, s.path)
+	}
+	return out
+}
+
+// checkLines reads a file and reports its size, whether its last line is whole
+// and whether all whole lines are JSON.
+func checkLines(file string) (n int64, whole, good bool) {
+	f, err := os.Open(file)
+	if err != nil {
+		return 0, true, diskio.IsMissing(err)
+	}
+	defer f.Close() //nolint:errcheck // only read
+	whole, good = true, true
+	for line, err := range diskio.Lines(f, 0) {
+		if err != nil {
+			return n, whole, false
+		}
+		n = line.End()
+		if !line.Whole {
+			whole = false
+		} else if len(line.Bytes) > 0 && !json.Valid(line.Bytes) {
+			good = false
+		}
+	}
+	return n, whole, good
+}

@@ -1,0 +1,122 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/daemon"
+	"github.com/nanobot-go/nanobot/internal/datadir"
+	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
+)
+
+// InstanceFile describes the gateway that runs with a configuration.
+func InstanceFile(l *config.Loaded) string { return datadir.GatewayFile.In(l.DataDir) }
+
+// controlPath is the local socket through which commands of the same user talk
+// to a running gateway.
+func controlPath(dataDir string) string { return datadir.GatewaySock.In(dataDir) }
+
+// listenControl opens the socket, which only we and our user can use. The
+// journal's lock is ours, so whatever lies there belongs to nobody.
+func listenControl(dataDir string) (net.Listener, error) {
+	path := controlPath(dataDir)
+	dir := filepath.Dir(path)
+	if err := diskio.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(dir, 0o700); err != nil { //nolint:gosec // a folder
+		return nil, err
+	}
+	if err := os.Remove(path); err != nil && !diskio.IsMissing(err) {
+		return nil, err
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}
+
+// control answers the commands of the same user.
+func (g *Gateway) control() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /status", func(w http.ResponseWriter, r *http.Request) {
+		s := g.Status()
+		s.Jobs = g.Jobs(r.Context())
+		answer(w, s, nil)
+	})
+	mux.HandleFunc("POST /reload", func(w http.ResponseWriter, r *http.Request) { answer(w, struct{}{}, g.Reload(r.Context())) })
+	mux.HandleFunc("POST /restart", func(w http.ResponseWriter, _ *http.Request) {
+		g.o.Restart(bus.Route{})
+		answer(w, struct{}{}, nil)
+	})
+	return mux
+}
+
+func answer(w http.ResponseWriter, v any, err error) {
+	w.Header().Set("Content-Type", "application/json")
+	if err != nil {
+		w.WriteHeader(http.StatusUnprocessableEntity)
+		v = map[string]string{"error": err.Error()}
+	}
+	_ = json.NewEncoder(w).Encode(v) // nobody is left to tell
+}
+
+// Control talks to the gateway that runs with a configuration. It returns an
+// error that is daemon.ErrNotRunning if there is none.
+func Control(ctx context.Context, l *config.Loaded, method, path string, in, out any) error {
+	client := httpsafe.Local(controlPath(l.DataDir), controlWait)
+	var body io.Reader
+	if in != nil {
+		data, err := json.Marshal(in)
+		if err != nil {
+			return err
+		}
+		body = bytes.NewReader(data)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, "http://gateway"+path, body)
+	if err != nil {
+		return err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		if _, gone := errors.AsType[*net.OpError](err); gone {
+			return fmt.Errorf("%w: start it with: nanobot gateway", daemon.ErrNotRunning)
+		}
+		return err
+	}
+	defer resp.Body.Close() //nolint:errcheck // only read
+	data, err := io.ReadAll(io.LimitReader(resp.Body, 16<<20))
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusOK {
+		var e struct{ Error string }
+		if json.Unmarshal(data, &e) != nil || e.Error == "" {
+			e.Error = resp.Status
+		}
+		return errors.New(e.Error)
+	}
+	if out == nil {
+		return nil
+	}
+	return json.Unmarshal(data, out)
+}
+
+// controlWait is longer than an agent may take to end its turns.
+const controlWait = 2 * time.Minute

@@ -1,0 +1,409 @@
+// Package gateway is the long-running form of the product: it owns the message
+// journal, the chat platforms, the schedule and the HTTP listener, and replaces
+// the agent when the configuration changes.
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/api"
+	"github.com/nanobot-go/nanobot/internal/app"
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/bus/journal"
+	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/datadir"
+	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/keyring"
+	"github.com/nanobot-go/nanobot/internal/store"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
+)
+
+// ErrRestart ends a gateway that somebody asked to restart.
+var ErrRestart = errors.New("a restart was asked for")
+
+// Options of a Gateway.
+type Options struct {
+	app.Options
+	Listen     string // address instead of the configured one; "-" is none: the host program mounts Handler
+	NoChannels bool   // leave all chat platforms off until it has run for a while
+	// Dry is for a look at what would run, while another gateway may: what that
+	// one holds is done without. Run must not be called.
+	Dry bool
+	// Rejected says why the configuration in the file cannot be used. Loaded then
+	// stands in for it; the next reload reads the file again.
+	Rejected error
+}
+
+// Gateway is the long-running form of the product: the message journal, an
+// agent that works through it, chat platforms, schedules and one HTTP listener.
+// The agent can be replaced while the rest goes on; messages wait meanwhile.
+type Gateway struct {
+	o        Options
+	log      *slog.Logger
+	secrets  *httpsafe.Registry
+	keys     func() *keyring.Ring
+	started  time.Time
+	notes    []string
+	queue    queue
+	owner    *ownerChat
+	channels *channel.Manager
+	answers  atomic.Pointer[http.Handler] // health and the API, with the settings in use
+	metrics  *api.Metrics
+	listener net.Listener // nil: the host program serves Handler
+	restart  chan bus.Route
+	reload   chan chan error
+	ending   chan struct{} // closed when Run comes to rest
+	edits    edits         // by the web interface
+	free     func(dir string) (uint64, bool)
+
+	background sync.WaitGroup
+	carrying   context.Context //nolint:containedctx // the life of what carries answers; set by Run
+
+	mu     sync.Mutex
+	agent  *generation    // nil while one takes over from another
+	moved  chan struct{}  // closed when the next one has taken over
+	loaded *config.Loaded // the configuration in use
+	booted *config.Loaded // the one at the start
+	bad    string         // why the newest one is not in use; "" if it is
+
+	scoping   sync.Mutex // held by setScope
+	stamp     string     // of the configuration file before it was read
+	workspace string
+	scratch   string // the queue of a dry run; "" is the real one
+}
+
+// New reads the configuration, takes the locks and the port and builds
+// everything. It connects to nobody yet. A section that can be done without
+// and is wrong is left out; Problems names it.
+func New(ctx context.Context, o Options) (*Gateway, error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	o.Config.Lenient = true
+	g := &Gateway{
+		o: o, log: o.Log, started: o.Now(), restart: make(chan bus.Route, 1), reload: make(chan chan error),
+		moved: make(chan struct{}), ending: make(chan struct{}), free: diskio.FreeBytes,
+	}
+	if file, err := config.Locate(g.configOptions()); err == nil {
+		g.stamp = stampOf(file)
+	}
+	g.metrics = api.NewMetrics(o.Version, g.started, o.Now)
+	g.o.Figures = app.NewFigures(g.metrics, o.UseModel != nil)
+	g.o.Restart = func(r bus.Route) {
+		select {
+		case g.restart <- r:
+		default: // asked for already
+		}
+	}
+	g.o.Deliver, g.o.Elsewhere, g.o.Notify = g.deliver, g.elsewhere, g.tellOwner
+	g.o.Link = app.Link{
+		Submit:    func(ctx context.Context, in bus.Inbound) error { return g.queue.Submit(ctx, g.withoutKeys(ctx, in)) },
+		Notify:    g.publish,
+		LastRoute: func(context.Context) (bus.Route, bool) { return g.owner.last() }, Deliverable: g.deliverable,
+		Blocked: g.blocked, Reload: g.reloadFor, Problems: g.Problems,
+	}
+	if o.Rejected != nil {
+		g.bad = o.Rejected.Error()
+	}
+	a, err := app.New(ctx, g.o.Options)
+	if err != nil {
+		return nil, err
+	}
+	g.o.Loaded = nil // the next agent reads the file
+	g.log, g.loaded, g.booted, g.secrets = a.Log(), a.Config, a.Config, a.Secrets()
+	g.keys = app.KeyRing(a.Config.DataDir, o.Env)
+	if err := g.open(ctx, a); err != nil {
+		return nil, errors.Join(err, a.Close(), g.close())
+	}
+	g.agent, g.workspace, g.notes = &generation{app: a}, a.Workspace, a.Notes
+	return g, nil
+}
+
+// open takes what only one gateway can have.
+func (g *Gateway) open(ctx context.Context, a *app.App) (err error) {
+	j, err := journal.Open(store.Under(app.State(a.Config, g.log), string(datadir.Bus)), journal.Options{Now: g.o.Now, Log: g.log})
+	locked, ok := errors.AsType[*diskio.LockedError](err)
+	if ok && g.o.Dry {
+		a.Notes = append(a.Notes, fmt.Sprintf("A gateway runs with %s already (process %d).", a.Config.DataDir, locked.PID))
+		if g.scratch, err = os.MkdirTemp("", "nanobot-dry-"); err != nil {
+			return err
+		}
+		j, err = journal.Open(disk.Open(g.scratch, g.log), journal.Options{Now: g.o.Now, Log: g.log})
+	} else if ok {
+		return fmt.Errorf("another gateway already works with %s: %w", a.Config.DataDir, locked)
+	}
+	if err != nil {
+		return err
+	}
+	g.queue = j
+	g.owner = &ownerChat{path: datadir.OwnerChat.In(a.Config.DataDir)}
+	if err := g.listen(ctx, a.Config.Config.Gateway); err != nil && g.o.Dry {
+		a.Notes = append(a.Notes, fmt.Sprintf("It could not start now: %v.", err))
+	} else if err != nil {
+		return err
+	}
+	if g.channels, err = channel.NewManager(g.channelOptions(a)); err != nil {
+		return err
+	}
+	return g.openAPI(a)
+}
+
+func (g *Gateway) listen(ctx context.Context, cfg config.Gateway) (err error) {
+	addr := g.o.Listen
+	switch addr {
+	case "-":
+		return nil
+	case "":
+		addr = net.JoinHostPort(cfg.Host, strconv.Itoa(cfg.Port))
+	}
+	var lc net.ListenConfig
+	lc.SetMultipathTCP(false) // nobody comes here by several ways, and looking whether the kernel could takes time
+	if g.listener, err = lc.Listen(ctx, "tcp", addr); err != nil {
+		return fmt.Errorf("listen on %s: %w; another program has this port: stop it, or set gateway.port", addr, err)
+	}
+	return nil
+}
+
+// Addr is where the gateway listens, nil if it does not.
+func (g *Gateway) Addr() net.Addr {
+	if g.listener == nil {
+		return nil
+	}
+	return g.listener.Addr()
+}
+
+// deliver takes what is said in turns nobody asked for.
+func (g *Gateway) deliver(out bus.Outbound) {
+	ctx := context.Background()
+	if err := g.publish(ctx, out); err != nil {
+		g.log.ErrorContext(ctx, "a message was not kept", "channel", out.Route.Channel, "err", err)
+	}
+}
+
+// publish does not wait for long when the outbox of a channel is full.
+func (g *Gateway) publish(ctx context.Context, out bus.Outbound) error {
+	ctx, cancel := context.WithTimeout(ctx, publishWait)
+	defer cancel()
+	return g.queue.Publish(ctx, out)
+}
+
+const publishWait = 10 * time.Second
+
+// Ask lets somebody in who waits for the answer himself, such as an HTTP
+// request. It does not go through the journal.
+func (g *Gateway) Ask(ctx context.Context, in bus.Inbound) iter.Seq2[bus.Outbound, error] {
+	return func(yield func(bus.Outbound, error) bool) {
+		a, err := g.current(ctx)
+		if err != nil {
+			yield(bus.Outbound{}, err)
+			return
+		}
+		g.o.Figures.Counted(a.Agent.Ask)(ctx, in)(yield)
+	}
+}
+
+// current is the agent in use; it waits while one takes over from another.
+func (g *Gateway) current(ctx context.Context) (*app.App, error) {
+	for {
+		g.mu.Lock()
+		gen, moved := g.agent, g.moved
+		g.mu.Unlock()
+		if gen != nil {
+			return gen.app, nil
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// Run serves until ctx ends, then comes to rest in order: platforms stop
+// receiving, turns finish or are kept for the next start, what was said goes
+// out. Ready is called once everything runs. It returns ErrRestart when
+// somebody asked for one.
+func (g *Gateway) Run(ctx context.Context, ready func()) error {
+	serving, stop := context.WithCancel(ctx)
+	defer stop()
+	// What carries answers lives longer than what brings questions.
+	carrying, stopCarrying := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopCarrying()
+	g.carrying = carrying
+	var work sync.WaitGroup
+	work.Go(func() {
+		if err := g.channels.Run(carrying); err != nil {
+			g.log.ErrorContext(ctx, "channels", "err", err)
+		}
+	})
+	var servers []*http.Server
+	start := func(l net.Listener, h http.Handler) {
+		s := g.server(carrying, h)
+		servers = append(servers, s)
+		work.Go(func() { serve(s, l, g.log) })
+	}
+	if g.listener != nil {
+		start(g.listener, g.Handler())
+	}
+	if g.loaded.Config.Gateway.ControlSocket {
+		if l, err := listenControl(g.loaded.DataDir); err != nil {
+			g.log.WarnContext(ctx, "commands such as gateway status will not reach this gateway", "err", err)
+		} else {
+			start(l, g.control())
+		}
+	}
+	keepTime := g.agent.start(carrying, g)
+	g.announce(ctx)
+	g.watchConfig(serving)
+	g.reportDisabled(ctx, g.loaded)
+	g.keepGood(ctx)
+	g.channels.AwaitLocal(ctx, localWait)
+	if ready != nil {
+		ready()
+	}
+	keepTime()
+	err := g.supervise(serving)
+	stop()
+	return errors.Join(err, g.comeToRest(ctx, stopCarrying, servers, &work))
+}
+
+// comeToRest ends everything in the order in which it depends on each other.
+func (g *Gateway) comeToRest(ctx context.Context, stopCarrying func(), servers []*http.Server, work *sync.WaitGroup) error {
+	close(g.ending)
+	g.channels.StopIntake()
+	var err error
+	if g.agent != nil { // else a reload was under way
+		err = g.agent.finishWithin(g.ending)
+	}
+	g.carryOut()
+	stopCarrying()
+	shut, cancel := context.WithTimeout(context.WithoutCancel(ctx), httpGrace)
+	defer cancel()
+	for _, s := range servers {
+		if s.Shutdown(shut) != nil {
+			_ = s.Close() // who did not finish by now is cut off
+		}
+	}
+	work.Wait()
+	g.background.Wait()
+	return errors.Join(err, g.close())
+}
+
+// localWait is how long we wait for our own listeners before we say that we are
+// ready. They need a fraction of it.
+const localWait = 200 * time.Millisecond
+
+// httpGrace is how long requests may take to end when we stop.
+const httpGrace = 2 * time.Second
+
+func serve(s *http.Server, l net.Listener, log *slog.Logger) {
+	if err := s.Serve(l); err != nil && !errors.Is(err, http.ErrServerClosed) {
+		log.Error("http", "err", err)
+	}
+}
+
+// supervise waits for the end and does what is asked for until then.
+func (g *Gateway) supervise(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case route := <-g.restart:
+			g.rememberRestart(ctx, route)
+			return ErrRestart
+		case answer := <-g.reload:
+			answer <- g.reloadNow(ctx)
+		case <-g.vacant():
+			g.occupy(ctx)
+		}
+	}
+}
+
+// Close gives back what a gateway holds that never ran.
+func (g *Gateway) Close() error { return errors.Join(g.agent.finish(), g.close()) }
+
+func (g *Gateway) close() error {
+	var err error
+	if g.owner != nil {
+		g.owner.flush()
+	}
+	if g.queue != nil {
+		err = g.queue.Close()
+	}
+	if g.listener != nil {
+		_ = g.listener.Close() // closed by the server already, or never used
+	}
+	if g.scratch != "" {
+		err = errors.Join(err, os.RemoveAll(g.scratch))
+	}
+	return err
+}
+
+// Workspace is the folder the agent works in.
+func (g *Gateway) Workspace() string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.workspace
+}
+
+// Problems says what is wrong: why the gateway is not ready, channels that
+// cannot work, sections of the configuration that were left out.
+func (g *Gateway) Problems() []string {
+	s := g.Status()
+	for i := range s.Channels {
+		if c := &s.Channels[i]; c.Enabled && c.Error != "" {
+			s.Problems = append(s.Problems, "channel "+c.Name+": "+c.Error)
+		}
+	}
+	return s.Problems
+}
+
+// Notes are what the user should know about this start.
+func (g *Gateway) Notes() []string { return g.notes }
+
+// elsewhere keeps a message for another chat until it is delivered.
+func (g *Gateway) elsewhere(ctx context.Context, out bus.Outbound) error {
+	if err := g.deliverable(out.Route); err != nil {
+		return err
+	}
+	return g.publish(ctx, out)
+}
+
+// deliverable says why nothing can be sent to a chat.
+func (g *Gateway) deliverable(r bus.Route) error {
+	if g.channels.Channel(r.Channel) == nil {
+		return fmt.Errorf("the channel %s is not switched on", r.Channel)
+	}
+	return nil
+}
+
+// Current is the agent in use. It waits while one takes over from another, and
+// must not be kept: a new configuration replaces it.
+func (g *Gateway) Current(ctx context.Context) (*app.App, error) { return g.current(ctx) }
+
+// Say keeps a message for a chat until its platform has taken it.
+func (g *Gateway) Say(ctx context.Context, out bus.Outbound) error {
+	if out.Text == "" && len(out.Media) == 0 {
+		return errors.New("the message is empty")
+	}
+	if err := g.deliverable(out.Route); err != nil {
+		return err
+	}
+	return g.queue.Publish(ctx, out)
+}

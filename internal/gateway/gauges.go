@@ -1,0 +1,64 @@
+package gateway
+
+import (
+	"os"
+	"strings"
+
+	"github.com/nanobot-go/nanobot/internal/api"
+	"github.com/nanobot-go/nanobot/internal/channel"
+)
+
+// gauges are looked up when somebody asks for the metrics.
+func (g *Gateway) gauges(r *api.Reading) {
+	s := g.Status()
+	r.Gauge("nanobot_turns_running", "Turns that run now.", float64(s.Agent.Turns))
+	r.Gauge("nanobot_queue_depth", "Messages that wait.", float64(s.Queue.Inbound), "direction", "in")
+	out := 0
+	for _, n := range s.Queue.Outbound {
+		out += n
+	}
+	r.Gauge("nanobot_queue_depth", "Messages that wait.", float64(out), "direction", "out")
+	for i := range s.Channels {
+		c := &s.Channels[i]
+		up := 0.0
+		if c.State == channel.Running {
+			up = 1
+		}
+		r.Gauge("nanobot_channel_up", "Whether a channel is connected.", up, "channel", c.Name)
+		r.Counter("nanobot_channel_restarts_total", "How often a channel was connected again.", float64(c.Restarts), "channel", c.Name)
+		r.Counter("nanobot_received_total", "Messages that came in.", float64(c.Received), "channel", c.Name)
+		r.Counter("nanobot_denied_total", "Messages of people who may not talk to us.", float64(c.Denied), "channel", c.Name)
+		r.Counter("nanobot_outbound_retries_total", "Attempts to send something again.", float64(c.Retries), "channel", c.Name)
+		if c.Name == "websocket" {
+			r.Gauge("nanobot_ws_clients", "Connections of the socket.", float64(c.Clients))
+		}
+		const name, help = "nanobot_deliveries_total", "Messages that were delivered, or could not be."
+		r.Counter(name, help, float64(c.Sent), "channel", c.Name, "status", "delivered")
+		r.Counter(name, help, float64(c.Failed), "channel", c.Name, "status", "failed")
+	}
+	g.mu.Lock()
+	gen := g.agent
+	g.mu.Unlock()
+	if gen == nil {
+		return
+	}
+	if n, ok := logsIn(gen.app.Sessions.Dir()); ok {
+		r.Gauge("nanobot_sessions", "Conversations on disk.", float64(n))
+	}
+}
+
+// logsIn counts the conversations in a folder.
+func logsIn(dir string) (n int, ok bool) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return 0, false
+	}
+	defer d.Close() //nolint:errcheck // only read
+	names, err := d.Readdirnames(-1)
+	for _, name := range names {
+		if strings.HasSuffix(name, ".jsonl") {
+			n++
+		}
+	}
+	return n, err == nil
+}

@@ -1,0 +1,20 @@
+package gateway
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/nanobot-go/nanobot/internal/channel"
+)
+
+// Menus offer what people know from the older program, also what channels
+// answer without the agent.
+func TestMenuOfChannels(t *testing.T) {
+	t.Parallel()
+	all := commands()
+	for _, name := range []string{"new", "stop", "restart", "status", "dream", "dream-log", "dream-restore", "help", "history", "goal", "trigger", "pairing", "model", "skill"} {
+		if !slices.ContainsFunc(all, func(c channel.Command) bool { return c.Name == name && c.About != "" }) {
+			t.Errorf("/%s is not in the menu", name)
+		}
+	}
+}

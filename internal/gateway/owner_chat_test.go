@@ -1,0 +1,32 @@
+package gateway
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+)
+
+// What is meant for the owner goes to nobody else: guests, strangers' mails and
+// messages no person wrote leave the owner's chat as it is.
+func TestOwnerChat(t *testing.T) {
+	t.Parallel()
+	o := &ownerChat{path: filepath.Join(t.TempDir(), "owner-chat.json")}
+	in := func(chat string, alter func(*bus.Inbound)) bus.Inbound {
+		m := bus.Inbound{Route: bus.Route{Channel: "x", ChatID: chat, MessageID: "7"}, Interactive: true}
+		alter(&m)
+		return m
+	}
+	o.note(in("owner", func(*bus.Inbound) {}))
+	o.note(in("guest", func(m *bus.Inbound) { m.Scope = "x:guest/1" }))
+	o.note(in("mail", func(m *bus.Inbound) { m.Untrusted = true }))
+	o.note(in("job", func(m *bus.Inbound) { m.Event = "cron" }))
+	o.note(in("script", func(m *bus.Inbound) { m.Interactive = false }))
+	if r, ok := o.last(); !ok || r.ChatID != "owner" || r.MessageID != "" {
+		t.Errorf("the owner is looked for at %+v", r)
+	}
+	o.flush()
+	if r, _ := (&ownerChat{path: o.path}).last(); r.ChatID != "owner" {
+		t.Errorf("after a restart the owner is looked for at %+v", r)
+	}
+}

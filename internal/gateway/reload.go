@@ -1,0 +1,259 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/app"
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/datadir"
+	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/text"
+)
+
+// Reload reads the configuration again and puts to use what changed: single
+// channels, schedules, or the agent with its models and tools. Nothing changes
+// when the new configuration is no good.
+func (g *Gateway) Reload(ctx context.Context) error {
+	answer := make(chan error, 1)
+	select {
+	case g.reload <- answer:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	select {
+	case err := <-answer:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// reloadFor is Reload for somebody in a chat, who cannot be kept waiting: the
+// agent that answers them may be replaced. What is refused is told to the
+// owner anyway.
+func (g *Gateway) reloadFor(r bus.Route) {
+	ctx := g.carrying
+	g.background.Go(func() {
+		if g.Reload(ctx) != nil || g.deliverable(r) != nil {
+			return
+		}
+		text := "The new settings are in use."
+		if later := g.Status().Later; len(later) > 0 {
+			text = "The new settings are in use, except for those that need a /restart: " + strings.Join(later, ", ") + "."
+		}
+		g.deliver(bus.Outbound{Kind: bus.Message, Route: r, ReplyTo: r.MessageID, Text: text, Plain: true}) //nolint:contextcheck // it is kept even if we end now
+	})
+}
+
+func (g *Gateway) reloadNow(ctx context.Context) (err error) {
+	defer func() { g.metrics.Reloads.Add(1, app.Outcome(err)) }()
+	fresh, err := config.Load(g.configOptions())
+	if err != nil {
+		g.reject(ctx, err)
+		return err
+	}
+	for name, s := range fresh.Secrets() {
+		_ = g.secrets.Add(name, s) // as at the start
+	}
+	model := g.usualModel()
+	change := changeOf(fresh.Changed(g.config()))
+	g.log.InfoContext(ctx, "configuration read again", "agent", change.agent, "channels", change.channels, "restart", change.restart)
+	if change.agent || change.schedule {
+		if err := g.replace(ctx); err != nil {
+			if ctx.Err() == nil {
+				g.reject(ctx, err)
+			}
+			return err
+		}
+	}
+	g.use(fresh, "")
+	g.tellModel(model)
+	if change.channels {
+		for _, err := range g.channels.Apply(ctx, g.sections(fresh)) {
+			g.log.WarnContext(ctx, "channel", "err", err)
+		}
+	}
+	if change.restart {
+		g.log.WarnContext(ctx, "some of these settings are used after a restart: where and how the gateway listens and logs, and what all channels have in common")
+	}
+	g.reportDisabled(ctx, fresh)
+	g.keepGood(ctx)
+	return nil
+}
+
+// reportDisabled says what was left out of the configuration.
+func (g *Gateway) reportDisabled(ctx context.Context, l *config.Loaded) {
+	if len(l.Disabled) == 0 {
+		return
+	}
+	var b strings.Builder
+	b.WriteString("A part of the configuration cannot be used and is left out:\n")
+	for _, p := range l.Disabled {
+		g.log.ErrorContext(ctx, "a section of the configuration is left out", "why", p.String())
+		b.WriteString("\n- " + p.String())
+	}
+	g.tellOwner(ctx, b.String())
+}
+
+func (g *Gateway) configOptions() config.Options {
+	o := g.o.Config
+	if o.Env == nil {
+		o.Env = g.o.Env
+	}
+	return o
+}
+
+func (g *Gateway) config() *config.Loaded {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.loaded
+}
+
+func (g *Gateway) use(l *config.Loaded, bad string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if l != nil {
+		g.loaded = l
+	}
+	g.bad = bad
+}
+
+// reject keeps what is in use and says why.
+func (g *Gateway) reject(ctx context.Context, err error) {
+	g.use(nil, err.Error())
+	g.log.ErrorContext(ctx, "the new configuration is not used; the one before stays", "err", err)
+	g.tellOwner(ctx, "The configuration was changed and cannot be used. I go on with the one before.\n\n"+text.Cut(err.Error(), 1000))
+}
+
+// changes is what a new configuration asks for.
+type changes struct{ agent, schedule, channels, restart bool }
+
+// changeOf sorts the names of config.Loaded.Changed by who has to do with them.
+func changeOf(names []string) changes {
+	var c changes
+	common := map[string]bool{"sendProgress": true, "sendToolHints": true, "showReasoning": true, "sendMaxRetries": true}
+	for _, name := range names {
+		top, sub, _ := strings.Cut(name, ".")
+		switch {
+		case top == "channels" && common[sub]:
+			c.restart = true
+		case top == "channels":
+			c.channels = true
+		case top != "gateway" || sub == "api":
+			c.agent = true
+		case sub == "cron" || sub == "heartbeat":
+			c.schedule = true
+		default:
+			c.restart = true
+		}
+	}
+	return c
+}
+
+// replace puts an agent with the newest configuration in the place of the one
+// that runs. Messages wait in the queue meanwhile; turns that do not finish in
+// time are taken up by the new agent.
+func (g *Gateway) replace(ctx context.Context) error {
+	// What cannot be built at all is found out before anything is stopped.
+	if _, err := app.Inspect(ctx, g.o.Options); err != nil {
+		return err
+	}
+	g.mu.Lock()
+	old := g.agent
+	g.agent = nil
+	g.mu.Unlock()
+	if old != nil {
+		if err := old.finishWithin(ctx.Done()); err != nil {
+			g.log.WarnContext(ctx, "close the agent", "err", err)
+		}
+	}
+	if ctx.Err() != nil { // the end of the gateway; what is in the queue is for the next one
+		return context.Cause(ctx)
+	}
+	return g.succeed(ctx)
+}
+
+// succeed puts a new agent to work. With an error it is one with the old
+// settings, or there is none.
+func (g *Gateway) succeed(ctx context.Context) error {
+	a, err := app.New(ctx, g.o.Options)
+	if err != nil {
+		// The files changed again, or the machine refuses: the old settings
+		// worked a moment ago.
+		back := g.o.Options
+		back.Loaded = g.config()
+		var again error
+		if a, again = app.New(ctx, back); again != nil {
+			return again
+		}
+	}
+	g.queue.Redeliver()
+	g.takeOver(&generation{app: a})
+	return err
+}
+
+// agentRetry is how long the gateway waits when no agent can be built.
+const agentRetry = 2 * time.Second
+
+// vacant tells after a while that there is no agent; nil if there is one.
+func (g *Gateway) vacant() <-chan time.Time {
+	if g.agent != nil {
+		return nil
+	}
+	return time.After(agentRetry)
+}
+
+// occupy tries again to put an agent to work.
+func (g *Gateway) occupy(ctx context.Context) {
+	err := g.succeed(ctx)
+	if g.agent == nil {
+		g.log.ErrorContext(ctx, "there is no agent; messages wait", "err", err)
+		return
+	}
+	g.log.InfoContext(ctx, "there is an agent again")
+	if err == nil {
+		g.use(nil, "")
+		for _, err := range g.channels.Apply(ctx, g.sections(g.config())) {
+			g.log.WarnContext(ctx, "channel", "err", err)
+		}
+	}
+}
+
+// takeOver puts a new agent to work.
+func (g *Gateway) takeOver(next *generation) {
+	next.start(g.carrying, g)()
+	g.mu.Lock()
+	g.agent, g.loaded = next, next.app.Config
+	close(g.moved)
+	g.moved = make(chan struct{})
+	g.mu.Unlock()
+	if err := g.renewAPI(next.app); err != nil {
+		g.log.Error("the API keeps its old settings", "err", err)
+	}
+}
+
+// keepGood keeps a copy of a configuration that works, if gateway.bootFallback
+// asks for it.
+func (g *Gateway) keepGood(ctx context.Context) {
+	l := g.config()
+	if l.Config.Gateway.BootFallback != "last-good" || !l.Exists || len(l.Disabled) > 0 || filepath.Base(l.File) == string(datadir.LastGood) {
+		return
+	}
+	path := datadir.LastGood.In(l.DataDir)
+	data, err := os.ReadFile(l.File)
+	if err == nil {
+		if old, e := os.ReadFile(path); e == nil && bytes.Equal(old, data) {
+			return
+		}
+		err = diskio.WriteFile(path, data, 0o600)
+	}
+	if err != nil {
+		g.log.WarnContext(ctx, "keep the configuration for later", "err", err)
+	}
+}

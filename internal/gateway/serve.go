@@ -1,0 +1,243 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/api"
+	"github.com/nanobot-go/nanobot/internal/app"
+	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/daemon"
+	"github.com/nanobot-go/nanobot/internal/datadir"
+	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
+)
+
+// openAPI makes what answers HTTP beside the channels.
+func (g *Gateway) openAPI(a *app.App) error {
+	g.metrics.OnRead(g.gauges)
+	return g.renewAPI(a)
+}
+
+// renewAPI puts the settings of an agent to use for what answers HTTP: a key
+// that was changed must not open anything any more.
+func (g *Gateway) renewAPI(a *app.App) error {
+	o, err := a.APIOptions(g.metrics)
+	if err != nil {
+		return err
+	}
+	o.Health, o.Log, o.Now = g.health, g.log, g.o.Now
+	o.Transcribe = func(ctx context.Context, path string) (string, error) { return g.transcribe(ctx, path), nil }
+	switch {
+	case !a.Config.Config.Gateway.API: // somebody does not want it
+	case g.serveAPI(a.Config.Config):
+		o.Ask, o.Models, o.DeleteSession = g.Ask, func() []api.Model { return app.APIModels(g.config()) }, g.deleteSession
+		o.Trigger, o.TriggerKey = g.fireTrigger, func(id string) []byte { return app.TriggerKey(a.Config, id) }
+		o.Nonces = api.NewNonces(datadir.Nonces.In(a.Config.DataDir))
+	default:
+		g.log.Warn("the API is not served, because other machines can reach it: set api.apiKey to 16 characters or more, or gateway.host to 127.0.0.1")
+	}
+	fresh, err := api.New(o)
+	if err != nil {
+		return err
+	}
+	h := fresh.Handler()
+	g.answers.Store(&h)
+	return nil
+}
+
+// serveAPI says whether the OpenAI-compatible API is served. Off this machine
+// it needs a good key; without one only health is answered there.
+func (g *Gateway) serveAPI(cfg config.Config) bool {
+	l := g.listener
+	return l == nil || api.Loopback(l.Addr()) || api.Strong(cfg.API.APIKey)
+}
+
+// Handler answers everything: the API, health and the channels that receive by
+// HTTP. A host program may mount it.
+func (g *Gateway) Handler() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if h, ok := g.channels.Match(r); ok {
+			h.ServeHTTP(w, r)
+			return
+		}
+		(*g.answers.Load()).ServeHTTP(w, r)
+	})
+}
+
+func (g *Gateway) server(ctx context.Context, h http.Handler) *http.Server {
+	return &http.Server{
+		Handler: api.Hurried(h), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		BaseContext: func(net.Listener) context.Context { return ctx },
+	}
+}
+
+// fireTrigger takes the way of nanobot trigger: what it returns for is in the
+// inbox of the triggers.
+func (g *Gateway) fireTrigger(ctx context.Context, id, message string, untrusted bool) (string, error) {
+	a, err := g.current(ctx)
+	if err != nil {
+		return "", err
+	}
+	return a.Schedule.FireTrigger(ctx, id, message, untrusted)
+}
+
+func (g *Gateway) deleteSession(ctx context.Context, key string) (bool, error) {
+	a, err := g.current(ctx)
+	if err != nil {
+		return false, err
+	}
+	return a.DeleteSession(ctx, key)
+}
+
+// health is what /readyz tells.
+func (g *Gateway) health(context.Context) api.Report {
+	s := g.Status()
+	var r api.Report
+	add := func(name string, ok, optional bool, detail string) {
+		r.Checks = append(r.Checks, api.Check{Name: name, OK: ok, Optional: optional, Detail: detail})
+	}
+	stuck := ""
+	if len(s.Agent.Stuck) > 0 {
+		stuck = fmt.Sprintf("has not moved for %s: %s", stuckAfter, s.Agent.Stuck)
+	}
+	add("agent", s.Model != "" && stuck == "", false, stuck)
+	queue := ""
+	if s.Queue.Err != nil {
+		queue = s.Queue.Err.Error()
+	}
+	add("queue", s.Queue.Err == nil, false, queue)
+	add("schedule", s.schedule == "", s.Ready, s.schedule) // a file that somebody has to mend is no reason to send nobody here
+	add("model", s.model == "", true, s.model)
+	add("disk", s.disk == "", true, s.disk) // messages that cannot be kept are the queue's matter
+	for _, c := range s.Channels {
+		if c.Enabled {
+			add("channel "+c.Name, c.State == channel.Running, true, c.Error)
+		}
+	}
+	g.mu.Lock()
+	bad := g.bad
+	g.mu.Unlock()
+	add("configuration", bad == "", true, bad)
+	return r
+}
+
+// settled is how long a start must last to count as good.
+const settled = 2 * time.Minute
+
+// Watchdog tells the service manager that we are there and well, until ctx
+// ends. While something hangs it is silent, so that the manager starts us anew.
+func (g *Gateway) Watchdog(ctx context.Context, n daemon.Notifier, c daemon.Crashes) {
+	tell := func(state string) {
+		if err := n.Tell(state); err != nil {
+			g.log.WarnContext(ctx, "tell the service manager", "err", err)
+		}
+	}
+	tell("READY=1\nSTATUS=serving")
+	g.background.Go(func() {
+		good := time.NewTimer(settled)
+		defer good.Stop()
+		var tick <-chan time.Time
+		if every := n.Watchdog(); every > 0 {
+			t := time.NewTicker(every / 2) // one may be missed, because a reload takes a while
+			defer t.Stop()
+			tick = t.C
+		}
+		for {
+			select {
+			case <-good.C:
+				if err := c.End(); err != nil {
+					g.log.WarnContext(ctx, "count starts", "err", err)
+				}
+				g.letChannelsIn(ctx)
+			case <-tick:
+				if s := g.Status(); s.alive() {
+					tell("WATCHDOG=1")
+				} else {
+					g.log.ErrorContext(ctx, "not well", "problems", s.Problems)
+				}
+			case <-ctx.Done():
+				return
+			case <-g.ending:
+				return
+			}
+		}
+	})
+}
+
+// letChannelsIn switches on what a start after many crashes left off.
+func (g *Gateway) letChannelsIn(ctx context.Context) {
+	if !g.o.NoChannels {
+		return
+	}
+	g.log.InfoContext(ctx, "it has run for a while: chat platforms are switched on again")
+	for _, err := range g.channels.Apply(ctx, sections(g.config())) {
+		g.log.WarnContext(ctx, "channel", "err", err)
+	}
+}
+
+// watchConfig reads the configuration again when its file changes.
+func (g *Gateway) watchConfig(ctx context.Context) {
+	l := g.config()
+	if !l.Config.Gateway.Reload.Enabled {
+		return
+	}
+	changed := make(chan struct{}, 1)
+	file := l.File
+	if path, err := config.Locate(g.configOptions()); err == nil {
+		file = path // we may have started with a copy
+	}
+	dirs := []string{l.DataDir}
+	if at, err := filepath.EvalSymlinks(file); err == nil && !slices.Contains(dirs, filepath.Dir(at)) {
+		dirs = append(dirs, filepath.Dir(at)) // people keep the file elsewhere and link to it
+	}
+	g.background.Go(func() {
+		err := diskio.Watch(ctx, dirs, func() {
+			select {
+			case changed <- struct{}{}:
+			default:
+			}
+		})
+		if err != nil && ctx.Err() == nil {
+			g.log.WarnContext(ctx, "changes of the configuration are not noticed; use: nanobot gateway reload", "err", err)
+		}
+	})
+	g.background.Go(func() {
+		stamp := g.stamp // what changed since the start counts
+		for {
+			select {
+			case <-changed:
+			case <-ctx.Done():
+				return
+			}
+			if httpsafe.Pause(ctx, time.Duration(l.Config.Gateway.Reload.DebounceMS)*time.Millisecond) != nil {
+				return
+			}
+			switch now := stampOf(file); now {
+			case stamp:
+			case "": // many programs empty a file, or move it away, before they write it
+				g.log.DebugContext(ctx, "the configuration file is empty or gone, as if it was just being written")
+			default:
+				stamp = now
+				_ = g.Reload(ctx) // it tells by itself
+			}
+		}
+	})
+}
+
+// stampOf tells one version of a file from another; "" is no file, or one
+// without content.
+func stampOf(path string) string {
+	info, err := os.Stat(path)
+	if err != nil || info.Size() == 0 {
+		return ""
+	}
+	return fmt.Sprint(info.ModTime().UnixNano(), info.Size())
+}

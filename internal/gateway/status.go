@@ -1,0 +1,131 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/agent"
+	"github.com/nanobot-go/nanobot/internal/bus/journal"
+	"github.com/nanobot-go/nanobot/internal/channel"
+)
+
+// stuckAfter is how long a turn may be silent: longer than any model call or
+// command of ours is allowed to take by default.
+const stuckAfter = 15 * time.Minute
+
+// lookedAfter is how long the schedule may be silent: it looks every minute,
+// and waits for other processes and the disk for a while.
+const lookedAfter = 5 * time.Minute
+
+// Status is how a running gateway is.
+type Status struct {
+	Version  string           `json:"version"`
+	PID      int              `json:"pid"`
+	Started  time.Time        `json:"started_at"`
+	Address  string           `json:"address,omitempty"`
+	Model    string           `json:"model"`
+	Ready    bool             `json:"ready"`
+	Problems []string         `json:"problems,omitempty"`      // why it is not ready, and what else is wrong
+	Later    []string         `json:"after_restart,omitempty"` // settings that were changed and wait for a restart
+	Agent    agent.Pulse      `json:"agent"`
+	Queue    journal.Status   `json:"queue"`
+	Channels []channel.Status `json:"channels"`
+	Jobs     int              `json:"jobs"`
+
+	schedule, model, disk string // what is wrong with them
+}
+
+// Status tells how the gateway is, cheaply.
+func (g *Gateway) Status() Status {
+	g.mu.Lock()
+	gen, bad := g.agent, g.bad
+	loaded := g.loaded
+	g.mu.Unlock()
+	s := Status{
+		Version: g.o.Version, PID: os.Getpid(), Started: g.started, Ready: true,
+		Queue: g.queue.Status(), Channels: g.channels.Status(),
+	}
+	if a := g.Addr(); a != nil {
+		s.Address = a.String()
+	}
+	unready := func(why string) { s.Ready, s.Problems = false, append(s.Problems, why) }
+	if gen == nil {
+		unready("the agent takes over a new configuration")
+	} else {
+		s.Model = gen.app.ModelInfo().Name
+		s.Agent = gen.app.Agent.Pulse(stuckAfter)
+	}
+	for _, key := range s.Agent.Stuck {
+		unready("conversation " + key + " has not moved for " + stuckAfter.String())
+	}
+	if s.Queue.Err != nil {
+		unready("messages cannot be kept: " + s.Queue.Err.Error())
+	}
+	if gen != nil {
+		at, why := gen.app.Schedule.Looked(), gen.idle.Load()
+		switch {
+		case at.IsZero() && why != nil:
+			s.schedule = "scheduled jobs do not run: " + *why
+			s.Problems = append(s.Problems, s.schedule)
+		case !at.IsZero() && g.o.Now().Sub(at) > lookedAfter:
+			s.schedule = "the schedule has not moved for " + lookedAfter.String()
+			unready(s.schedule)
+		}
+	}
+	if s.model = g.o.Figures.Unreachable(); s.model != "" {
+		s.Problems = append(s.Problems, s.model)
+	}
+	if free, ok := g.free(loaded.DataDir); ok && free < LowSpace {
+		s.disk = fmt.Sprintf("only %d MB are free where %s lies", free>>20, loaded.DataDir)
+		s.Problems = append(s.Problems, s.disk)
+	}
+	if bad != "" {
+		s.Problems = append(s.Problems, "the newest configuration is not used: "+bad)
+	}
+	for _, name := range loaded.Changed(g.booted) {
+		if changeOf([]string{name}).restart {
+			s.Later = append(s.Later, name)
+		}
+	}
+	for _, p := range loaded.Disabled {
+		s.Problems = append(s.Problems, "left out: "+p.String())
+	}
+	return s
+}
+
+// alive reports whether starting anew would not help: nothing hangs, although
+// we may not be ready. A disk that is full or may not be written stays so.
+func (s *Status) alive() bool {
+	if s.Model == "" || len(s.Agent.Stuck) > 0 {
+		return false
+	}
+	err := s.Queue.Err
+	return err == nil || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EROFS)
+}
+
+// Jobs is how many scheduled jobs are switched on, without those of nanobot
+// itself.
+func (g *Gateway) Jobs(ctx context.Context) int {
+	a, err := g.current(ctx)
+	if err != nil {
+		return 0
+	}
+	list, err := a.Schedule.List(ctx)
+	if err != nil {
+		return 0 // the log and cron list say why
+	}
+	n := 0
+	for i := range list {
+		if list[i].Enabled && !list[i].Protected() {
+			n++
+		}
+	}
+	return n
+}
+
+// LowSpace is how many free bytes are too few to go on for long.
+const LowSpace = 200 << 20

@@ -1,0 +1,4 @@
+package keyring
+
+// ErrNotFound is errNotFound.
+var ErrNotFound = errNotFound

@@ -1,0 +1,58 @@
+package mcp
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+	"syscall"
+)
+
+// members are the processes of a server as they are now: those of its session,
+// and whatever descends from it.
+func (k *kin) members() []int {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil
+	}
+	parent := map[int]int{}
+	in := map[int]bool{k.group: true}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		stat, err := os.ReadFile("/proc/" + e.Name() + "/stat")
+		if err != nil {
+			continue // it ended
+		}
+		// The name is in brackets and may contain anything.
+		f := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+		if len(f) < 4 {
+			continue
+		}
+		parent[pid], _ = strconv.Atoi(string(f[1]))
+		if session, _ := strconv.Atoi(string(f[3])); session == k.group {
+			in[pid] = true
+		}
+	}
+	var out []int
+	for pid := range parent {
+		for p := pid; p > 1; p = parent[p] {
+			if in[p] {
+				out = append(out, pid)
+				break
+			}
+		}
+	}
+	return out
+}
+
+// killAll ends every process of the server at once.
+func (k *kin) killAll() {
+	for _, pid := range k.members() {
+		_ = syscall.Kill(pid, syscall.SIGKILL) // one that ended meanwhile
+	}
+	k.kill()
+}
+
+const canWatch = true
