@@ -345,6 +345,7 @@ type item struct {
 	err  error // set before done is closed
 	post *post // of a message from a queue, which has no out and done
 
+	over  tool.Turn    // ends with the work on it
 	began time.Time    // when its turn began; guarded by Agent.mu until then
 	moved atomic.Int64 // how long after that something happened last, whatever the clock on the wall says; see Pulse
 }

@@ -30,7 +30,6 @@ type turn struct {
 	conv  *conversation
 	rt    Runtime
 	begun time.Time
-	over  tool.Turn // ends with this one
 
 	frame     frame         // of the last request
 	rested    bool          // the conversation was silent for long before this message
@@ -125,7 +124,7 @@ func stopError(cause error) error {
 
 // answer runs a normal turn.
 func (t *turn) answer(ctx context.Context) error {
-	defer t.over.End()
+	defer t.it.over.End()
 	var preset string
 	t.sess.Meta(presetKey, &preset)
 	if t.it.in.Preset != "" {
@@ -160,7 +159,7 @@ func (t *turn) answer(ctx context.Context) error {
 	if err == nil {
 		res, err = t.pursue(ctx, res)
 	}
-	t.over.End() // before the answer is complete, so that what comes after it finds that done
+	t.it.over.End() // before the answer is complete, so that what comes after it finds that done
 	if err := errors.Join(wait(), err); err != nil {
 		return err
 	}
@@ -229,7 +228,7 @@ func (t *turn) run(ctx context.Context, current llm.Message) (runner.Result, err
 		Model: t.rt.Model, ModelName: t.rt.Name, System: system, Messages: msgs, Tokens: tokens, HeadTokens: head, Tools: tools,
 		MaxTokens: answer, Temperature: t.rt.Temperature, Effort: t.rt.Effort, Limits: limits, Scale: scale,
 		Call: tool.Call{
-			Route: t.it.in.Route, SessionKey: t.key, Scope: t.it.in.Scope, Project: t.project, SenderID: t.it.in.SenderID, Person: t.it.in.Person(), TurnID: t.id, Turn: &t.over, UserText: t.typed(),
+			Route: t.it.in.Route, SessionKey: t.key, Scope: t.it.in.Scope, Project: t.project, SenderID: t.it.in.SenderID, Person: t.it.in.Person(), TurnID: t.id, Turn: &t.it.over, UserText: t.typed(),
 			State: t.conv.state, Publish: t.publish, Ask: t.asker(), Tainted: t.tainted(),
 		},
 		Source:     source(t.it.in),

@@ -6,21 +6,17 @@ import (
 	"os"
 )
 
-// inside is appended to the path of a folder: what is not one has no such entry,
-// and the kernel says so without opening it.
 const inside = string(os.PathSeparator) + "."
 
-// OpenFolder opens a folder, following links on the way, and nothing else: a
-// FIFO in its place would otherwise be opened and waited for. The kernel itself
-// tells them apart, so that nothing can be swapped between a look and the
-// opening.
+// OpenFolder opens a folder, following links on the way, and nothing else. What
+// is not a folder has no entry ".", so the kernel does not open it: it would wait
+// for a FIFO that somebody puts there at any moment.
 func OpenFolder(dir string) (*os.Root, error) {
 	root, err := os.OpenRoot(dir + inside)
 	return root, named(err, dir)
 }
 
-// OpenFolderIn is OpenFolder for a folder inside a root. Like os.Root itself it
-// follows links that stay inside.
+// OpenFolderIn is the same inside a root, where links that stay inside are followed.
 func OpenFolderIn(root *os.Root, name string) (*os.Root, error) {
 	sub, err := root.OpenRoot(name + inside)
 	return sub, named(err, name)

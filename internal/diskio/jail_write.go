@@ -90,7 +90,7 @@ func (j *Jail) MkdirAll(name string) error {
 // where that one really is.
 func (j *Jail) mkdirAll(p place) error {
 	for rel := p.rel; ; rel = filepath.Dir(rel) {
-		f, err := p.root.OpenFile(rel, os.O_RDONLY|openNonblock, 0)
+		f, err := p.root.Open(rel + inside)
 		if err != nil {
 			if IsMissing(err) && rel != "." {
 				continue

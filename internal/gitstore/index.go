@@ -143,6 +143,24 @@ func (c *cursor) back() int {
 	return n
 }
 
+// cursor reads bytes and remembers that there were too few.
+type cursor struct {
+	data  []byte
+	at    int
+	short bool
+}
+
+func (c *cursor) next() byte { return c.take(1)[0] }
+
+func (c *cursor) take(n int) []byte {
+	if n < 0 || n > len(c.data)-c.at {
+		c.short, c.at = true, len(c.data)
+		return make([]byte, min(max(n, 1), 256)) // no caller reads more of it
+	}
+	c.at += n
+	return c.data[c.at-n : c.at]
+}
+
 func formatIndex(entries []staged) []byte {
 	sort.Slice(entries, func(i, j int) bool {
 		a, b := &entries[i], &entries[j]

@@ -60,10 +60,7 @@ func loosePath(h hash) string {
 // object reads an object, checks it against its name and wants it to be of a
 // kind; "" is any.
 func (r *repo) object(h hash, want string) (kind string, data []byte, err error) {
-	kind, data, err = r.loose(h)
-	if errors.Is(err, fs.ErrNotExist) {
-		kind, data, err = r.packed(h)
-	}
+	kind, data, err = r.build(h, maxDeltas)
 	switch {
 	case err != nil:
 		return "", nil, fmt.Errorf("object %s: %w", h, err)
@@ -73,6 +70,15 @@ func (r *repo) object(h hash, want string) (kind string, data []byte, err error)
 		return "", nil, fmt.Errorf("object %s is a %s, not a %s: %w", h, kind, want, errCorrupt)
 	}
 	return kind, data, nil
+}
+
+// build finds an object, which may rest on so many others.
+func (r *repo) build(h hash, deltas int) (kind string, data []byte, err error) {
+	kind, data, err = r.loose(h)
+	if errors.Is(err, fs.ErrNotExist) {
+		kind, data, err = r.packed(h, deltas)
+	}
+	return kind, data, err
 }
 
 func (r *repo) loose(h hash) (kind string, data []byte, err error) {

@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // Undone says what an undo did.
@@ -256,22 +258,22 @@ func takeBack(before, after, now filesOf) (want filesOf, conflicts []string) {
 // not overlap; the same change on both sides counts once.
 func merge(base, ours, theirs []byte) ([]byte, bool) {
 	b, o, t := bareLines(base), bareLines(ours), bareLines(theirs)
-	mine, other := differences(b, o), differences(b, t)
+	mine, other := text.DiffLines(b, o), text.DiffLines(b, t)
 	var out []string
 	at, i, j := 0, 0, 0
-	take := func(s span, lines []string) {
-		out = append(append(out, b[at:s.a0]...), lines[s.b0:s.b1]...)
-		at = s.a1
+	take := func(s text.Span, lines []string) {
+		out = append(append(out, b[at:s.A0]...), lines[s.B0:s.B1]...)
+		at = s.A1
 	}
 	for i < len(mine) || j < len(other) {
 		switch {
-		case j == len(other) || i < len(mine) && mine[i].before(other[j]):
+		case j == len(other) || i < len(mine) && before(mine[i], other[j]):
 			take(mine[i], o)
 			i++
-		case i == len(mine) || other[j].before(mine[i]):
+		case i == len(mine) || before(other[j], mine[i]):
 			take(other[j], t)
 			j++
-		case mine[i].a0 == other[j].a0 && mine[i].a1 == other[j].a1 && slices.Equal(o[mine[i].b0:mine[i].b1], t[other[j].b0:other[j].b1]):
+		case mine[i].A0 == other[j].A0 && mine[i].A1 == other[j].A1 && slices.Equal(o[mine[i].B0:mine[i].B1], t[other[j].B0:other[j].B1]):
 			take(mine[i], o)
 			i, j = i+1, j+1
 		default:
@@ -282,22 +284,22 @@ func merge(base, ours, theirs []byte) ([]byte, bool) {
 	if len(out) == 0 {
 		return []byte{}, true
 	}
-	text := strings.Join(out, "\n")
+	joined := strings.Join(out, "\n")
 	if len(ours) == 0 || bytes.HasSuffix(ours, []byte("\n")) {
-		text += "\n"
+		joined += "\n"
 	}
-	return []byte(text), true
+	return []byte(joined), true
 }
 
 // before reports whether a change ends where another one begins or earlier.
 // Two insertions at one place have no order.
-func (s span) before(o span) bool {
-	return s.a1 <= o.a0 && (s.a0 != o.a0 || s.a1 != o.a1)
+func before(s, o text.Span) bool {
+	return s.A1 <= o.A0 && (s.A0 != o.A0 || s.A1 != o.A1)
 }
 
 // bareLines are the lines of a text without their newlines.
 func bareLines(data []byte) []string {
-	out := splitLines(data)
+	out := text.SplitLines(string(data))
 	for i, l := range out {
 		out[i] = strings.TrimSuffix(l, "\n")
 	}

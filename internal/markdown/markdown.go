@@ -68,12 +68,3 @@ type Node struct {
 	Align    []Align
 	Children []Node
 }
-
-// maxDepth bounds how deep blocks nest, and again how deep words in them do.
-// What nests deeper is text.
-const maxDepth = 24
-
-// Parse reads a text.
-func Parse(source string) Node {
-	return Node{Kind: Document, Children: blocks(splitLines(source), 0)}
-}

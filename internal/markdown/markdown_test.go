@@ -6,6 +6,7 @@ import (
 	"html"
 	"math/rand/v2"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -89,7 +90,8 @@ func toHTML(b *strings.Builder, n markdown.Node, tight bool) {
 	}
 }
 
-// reference is what a library of high repute makes of a text, in the same form.
+// reference is what goldmark's own renderer makes of a text, in the same form: our
+// tree must say the same as its.
 func reference(t *testing.T, src string) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -129,7 +131,7 @@ func render(src string) string {
 	return b.String()
 }
 
-// Texts as models write them come out as a full implementation reads them.
+// Texts as models write them come out as the library's own renderer shows them.
 func TestParseLikeReference(t *testing.T) {
 	t.Parallel()
 	for _, src := range []string{
@@ -186,6 +188,14 @@ func TestLinks(t *testing.T) {
 		"xhttps://x.org":                 `<p>xhttps://x.org</p>`,
 		"https://":                       `<p>https://</p>`,
 		"[https://a.org](https://b.org)": `<p><a https://b.org>https://a.org</a></p>`,
+		"at http://localhost:8080/a":     `<p>at <a http://localhost:8080/a>http://localhost:8080/a</a></p>`,
+		`"http://10.0.0.1/x"`:            `<p>&#34;http://10.0.0.1/x&#34;</p>`,
+		"http://10.0.0.1/x, yes":         `<p><a http://10.0.0.1/x>http://10.0.0.1/x</a>, yes</p>`,
+		"a<br>\nb<BR />c":                `<p>a<br>b<br>c</p>`,
+		"~a~ ~~b~~":                      `<p>~a~ <del>b</del></p>`,
+		"- [x](y)\n- [x] z":              `<ul><li><a y>x</a></li><li>[x]z</li></ul>`,
+		"<div>a</div>":                   `<p>&lt;div&gt;a&lt;/div&gt;</p>`,
+		"[a]: b\n\n[a]":                  `<p>[a]: b</p><p>[a]</p>`,
 		"a<br>b <i>c</i>":                `<p>a<br>b &lt;i&gt;c&lt;/i&gt;</p>`,
 	} {
 		if got := render(src); got != want {
@@ -216,6 +226,66 @@ func TestParseIsBounded(t *testing.T) {
 		}
 		if d := depth(n); d > 60 {
 			t.Errorf("%q repeated makes a tree of depth %d", unit, d)
+		}
+	}
+}
+
+// Limits that the library does not have: work that grows with the square of a
+// text, and tables that are mostly made of cells which nobody wrote.
+func TestHostileTexts(t *testing.T) {
+	table := func(columns, rows int) string {
+		return strings.Repeat("|a", columns) + "|\n" + strings.Repeat("|-", columns) + "|\n" + strings.Repeat("a\n", rows)
+	}
+	nested := func(n int) string {
+		var b strings.Builder
+		for i := range n {
+			b.WriteString(strings.Repeat(" ", 2*i) + "- a\n")
+		}
+		return b.String()
+	}
+	for name, src := range map[string]string{
+		"brackets":         strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000),
+		"emphasis":         strings.Repeat("*a_ ", 100_000),
+		"small paragraphs": strings.Repeat(strings.Repeat("*a_ ", 400)+"\n\n", 100),
+		"open titles":      strings.Repeat("[a](b (c ", 50_000),
+		"quotes and lines": strings.Repeat("> ", 50_000) + "\n" + strings.Repeat("a\n", 50_000),
+		"nested list":      nested(1000),
+		"mail addresses":   strings.Repeat("*a", 200_000),
+		"wide table":       table(10_000, 10_000),
+		"long table":       table(90, 50_000),
+		"many tables":      strings.Repeat(table(90, 40)+"\n", 500),
+		"bars in code":     "|a|\n|-|\n" + strings.Repeat("| `\\|` |\n", 50_000),
+		"heading":          "# " + strings.Repeat("*a ", 100_000),
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		start := time.Now()
+		n := markdown.Parse(src)
+		took := time.Since(start)
+		runtime.ReadMemStats(&after)
+		if got := (after.TotalAlloc - before.TotalAlloc) / uint64(len(src)); got > 2000 {
+			t.Errorf("%s: %d bytes of memory per byte of text", name, got)
+		}
+		if took > 10*time.Second {
+			t.Errorf("%s: %v for %d bytes", name, took, len(src))
+		}
+		if d := depth(n); d > 60 {
+			t.Errorf("%s: a tree of depth %d", name, d)
+		}
+	}
+}
+
+// What lies beyond a limit is still shown.
+func TestBeyondLimits(t *testing.T) {
+	t.Parallel()
+	for name, src := range map[string]string{
+		"marks":   strings.Repeat("*a* ", 1000) + "**end**",
+		"long":    strings.Repeat("word ", 20_000) + "**end**",
+		"depth":   strings.Repeat("> ", 40) + "end",
+		"columns": strings.Repeat("|a", 200) + "|\n" + strings.Repeat("|-", 200) + "|\n| end |",
+	} {
+		if got := markdown.Plain(markdown.Parse(src)); !strings.HasSuffix(strings.Trim(got, "* |"), "end") {
+			t.Errorf("%s: the text ends in %q", name, got[max(0, len(got)-40):])
 		}
 	}
 }

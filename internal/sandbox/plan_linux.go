@@ -14,32 +14,35 @@ import (
 
 // plan is what one command gets, in terms of this machine.
 type plan struct {
-	Profile  Profile
-	Command  string // path of the program
-	Dir      string
-	Home     string
-	Temp     string   // private temporary directory of this call
-	Links    []string // pairs: a name of the profile that is a link, and where it leads
-	Spaces   uintptr  // namespaces to make, as flags of clone
-	NoProc   bool     // no process file system can be mounted
-	PIDMax   bool     // the number of processes is a setting of the process namespace
-	ABI      int      // of Landlock; 0 leaves it out
-	Inner    bool     // bubblewrap makes the namespaces
-	Hide     bool     // the disk as it is, except what is protected
-	OwnNet   bool     // Inner, and the network is a private one
-	Trial    bool     // do everything but run the command
-	Control  int      // descriptor for requests to freeze; 0 without
-	DropEnv  int      // leading variables meant for the helper alone
-	UID, GID int      // of the command
-	Agent    int      // its process number
-	Group    int      // its process group
-	Version  int      // of this type
+	Profile Profile
+	Command string // path of the program
+	Dir     string
+	Home    string
+	Temp    string   // private temporary directory of this call
+	Links   []string // pairs: a name of the profile that is a link, and where it leads
+	Spaces  uintptr  // namespaces to make, as flags of clone
+	NoProc  bool     // no process file system can be mounted
+	PIDMax  bool     // the number of processes is a setting of the process namespace
+	ABI     int      // of Landlock; 0 leaves it out
+	Inner   bool     // bubblewrap makes the namespaces
+	Hide    bool     // the disk as it is, except what is protected
+	OwnNet  bool     // Inner, and the network is a private one
+	Trial   bool     // do everything but run the command
+	Control int      // descriptor for requests to freeze; 0 without
+	DropEnv int      // leading variables meant for the helper alone
+	identity
+	Version int // of this type
 
 	places []place // see layout
 }
 
-// planVersion changes with the meaning of a plan: a helper may be started from
-// a file that was replaced since the agent began.
+// identity are the numbers of a plan that the kernel gives.
+type identity struct {
+	UID, GID     int // of the command
+	Agent, Group int // process number of the agent and its process group
+}
+
+// planVersion changes with the meaning of a plan: the helper's file may be newer.
 const planVersion = 4
 
 // encode writes the plan down.

@@ -20,7 +20,7 @@ func TestPlanTravels(t *testing.T) {
 			Network: NetProxy, ProxySocket: "/s\x80", ProxyCerts: "/c", Limits: Limits{Processes: 3},
 		},
 		Command: "/bin/\xf0", Dir: "/d", Home: "/h", Temp: "/t\xff", Links: []string{"/from", "/to"},
-		Spaces: unix.CLONE_NEWUSER | unix.CLONE_NEWNET, UID: 7, GID: 8, Agent: 9, Group: 10, DropEnv: 1, Version: planVersion,
+		Spaces: unix.CLONE_NEWUSER | unix.CLONE_NEWNET, identity: identity{UID: 7, GID: 8, Agent: 9, Group: 10}, DropEnv: 1, Version: planVersion,
 	}
 	before := slices.Clone(p.Profile.ReadOnly)
 	data, err := p.encode()

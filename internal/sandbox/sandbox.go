@@ -288,7 +288,7 @@ var (
 // profile lets it write, through whatever it has opened before; only its private
 // temporary directory stays writable. ErrWriting means that it holds a file
 // open for writing, or a part of one in memory, and did not close it within a
-// fifth of a second; errCannotFreeze that the box cannot do this. After an error
+// fifth of a second. Without Level.Freeze there is always an error. After one
 // the caller ends the command. freeze works once; it is never nil after a nil
 // error, and may be called until cleanup is.
 func (b *Box) WrapFreezable(cmd *exec.Cmd, p Profile) (freeze func() error, cleanup func(), err error) {

@@ -349,7 +349,7 @@ const pipeSize = 60 << 10
 func (b *Box) plan(cmd *exec.Cmd, p Profile, temp string) *plan {
 	pl := &plan{
 		Profile: p, Command: cmd.Path, Dir: cmd.Dir, Temp: temp, Links: p.links, Spaces: b.means.spaces,
-		NoProc: b.means.noProc, PIDMax: b.means.pidMax, ABI: b.level.LandlockABI, UID: os.Getuid(), GID: os.Getgid(), Agent: os.Getpid(), Group: unix.Getpgrp(),
+		NoProc: b.means.noProc, PIDMax: b.means.pidMax, ABI: b.level.LandlockABI, identity: identity{UID: os.Getuid(), GID: os.Getgid(), Agent: os.Getpid(), Group: unix.Getpgrp()},
 	}
 	if cmd.SysProcAttr != nil && cmd.SysProcAttr.Credential != nil {
 		pl.UID, pl.GID = int(cmd.SysProcAttr.Credential.Uid), int(cmd.SysProcAttr.Credential.Gid)

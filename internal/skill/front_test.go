@@ -1,6 +1,8 @@
 package skill
 
 import (
+	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -27,7 +29,7 @@ func TestParseYAML(t *testing.T) {
 		{"plain", "name: x\ndescription:  two words  # comment", dict{"name": "x", "description": "two words"}, 0},
 		{"colon in plain text", "description: Use when: asked, see http://x/#y", dict{"description": "Use when: asked, see http://x/#y"}, 0},
 		{"null", "a:\nb: ~\nc: null", dict{"a": nil, "b": nil, "c": nil}, 0},
-		{"continued", "description: one\n  two\n\n  three\nname: x", dict{"description": "one two three", "name": "x"}, 0},
+		{"continued", "description: one\n  two\n\n  three\nname: x", dict{"description": "one two\nthree", "name": "x"}, 0},
 		{"continued below", "description:\n  one two\n  three\nname: x", dict{"description": "one two three", "name": "x"}, 0},
 		{"double quotes", `a: "x\n\"y\" \u4f60\ud83d\ude42 # no"`, dict{"a": "x\n\"y\" 你🙂 # no"}, 0},
 		{"single quotes", "a: 'it''s \\n: x' # yes", dict{"a": `it's \n: x`}, 0},
@@ -35,14 +37,15 @@ func TestParseYAML(t *testing.T) {
 		{"unfinished quote", "a: \"one\nb: c", dict{"a": `"one`, "b": "c"}, 1},
 		{"quoted with a tail", "a: \"one\" two", dict{"a": `"one" two`}, 1},
 		{"literal block", "a: |\n  one\n    two\n\n  three\nb: c", dict{"a": "one\n  two\n\nthree", "b": "c"}, 0},
-		{"folded block", "a: >-\n  one\n  two\n\n  three\nb: c", dict{"a": "one two\n\nthree", "b": "c"}, 0},
+		{"folded block", "a: >-\n  one\n  two\n\n  three\nb: c", dict{"a": "one two\nthree", "b": "c"}, 0},
 		{"empty block", "a: |\nb: c", dict{"a": "", "b": "c"}, 0},
 		{"greater than is text", "a: > 5 things", dict{"a": "> 5 things"}, 0},
 		{"nested", "a:\n  b:\n    c: d\n  e: f\ng: h", dict{"a": dict{"b": dict{"c": "d"}, "e": "f"}, "g": "h"}, 0},
 		{"list", "a:\n  - x\n  - 'y'\n  -\n  - z: 1\n    w: 2\n  - - p\n    - q", dict{"a": seq{"x", "y", nil, dict{"z": "1", "w": "2"}, seq{"p", "q"}}}, 0},
 		{"list at the key's indentation", "a:\n- x\n- y\nb: c", dict{"a": seq{"x", "y"}, "b": "c"}, 0},
 		{"flow", "a: [x, 'y, z', {b: c}]", dict{"a": seq{"x", "y, z", dict{"b": "c"}}}, 0},
-		{"list of flows", "a:\n  - {b: c}\n  - [d: e]", dict{"a": seq{dict{"b": "c"}, "[d: e]"}}, 1},
+		{"list of flows", "a:\n  - {b: c}\n  - [d: e]", dict{"a": seq{dict{"b": "c"}, seq{dict{"d": "e"}}}}, 0},
+		{"list of odd items", "a:\n  - b: c: d\n  - \"e\" f\n  - g\nh: i: j", dict{"a": seq{dict{"b": "c: d"}, `"e" f`, "g"}, "h": "i: j"}, 1},
 		{"json", `m: {"nanobot":{"always":true,"n":1.5,"x":null,"l":["a","b"]}}`, dict{"m": dict{"nanobot": dict{"always": "true", "n": "1.5", "x": nil, "l": seq{"a", "b"}}}}, 0},
 		{"json over lines", "m:\n  {\n    \"a\":\n      { \"b\": [\"c\", ], }, # tail\n  }\nn: x", dict{"m": dict{"a": dict{"b": seq{"c"}}}, "n": "x"}, 0},
 		{"json from the key's line", "m: {\n\"a\": 1\n}\nn: x", dict{"m": dict{"a": "1"}, "n": "x"}, 0},
@@ -53,6 +56,11 @@ func TestParseYAML(t *testing.T) {
 		{"twice", "a: b\na: c", dict{"a": "c"}, 1},
 		{"a list is no map", "- a\n- b", nil, 1},
 		{"tabs", "a:\n\tb: c", dict{"a": dict{"b": "c"}}, 0},
+		{"special characters at the start", "a: @x\nb: `c` d\ne: %5\nf: *bold* text\ng: - x", dict{"a": "@x", "b": "`c` d", "e": "%5", "f": "*bold* text", "g": "- x"}, 0},
+		{"anchors and tags are text", "a: &x [1]\nb: *x\nc: !y z", dict{"a": "&x [1]", "b": "*x", "c": "!y z"}, 0},
+		{"odd below a value", "a: {b: c}\n  d: e\nf: 'g'\n   h", dict{"a": dict{"b": "c"}, "f": "g"}, 2},
+		{"odd in the depth", "a:\n  b: c: d\n  e: [f\n  g:\n  - h\ni: j", dict{"a": dict{"b": "c: d", "e": "[f", "g": seq{"h"}}, "i": "j"}, 1},
+		{"control characters", "a: b\x00\u2028c\nd: e", dict{"a": "bc", "d": "e"}, 0},
 		{"too deep", "a: " + strings.Repeat("[", 50) + strings.Repeat("]", 50), dict{"a": strings.Repeat("[", 50) + strings.Repeat("]", 50)}, 1},
 	} {
 		got, notes := parseYAML(c.in)
@@ -63,6 +71,69 @@ func TestParseYAML(t *testing.T) {
 			t.Errorf("%s: notes %q, want %d", c.name, notes, c.notes)
 		}
 	}
+}
+
+// Notes and keys name the line of the file, whether the library read it or not.
+func TestYAMLLines(t *testing.T) {
+	t.Parallel()
+
+	for _, c := range []struct {
+		in   string
+		line int // of the only note
+		key  int // of x
+	}{
+		{"a: b\n\nx: c\na: d", 5, 4},
+		{"# c\nx: y: z\n\nb: \"c\" d\n", 5, 3},
+		{"a:\n  b: c: d\n  e: f\n  e: g\nx: 1", 5, 6},
+		{"x: |\n  a\n\n  b\nc: [d", 6, 2},
+	} {
+		_, p := readYAML(c.in)
+		if len(p.notes) != 1 || p.notes[0].line != c.line || p.keys["x"] != c.key {
+			t.Errorf("%q: notes %v, keys %v, want line %d and %d", c.in, p.notes, p.keys, c.line, c.key)
+		}
+	}
+}
+
+// Front matter that is made to cost time or memory costs little. What is
+// allocated stands for both.
+func TestHostileYAML(t *testing.T) { // not parallel: it counts what is allocated
+	var bomb strings.Builder
+	bomb.WriteString("a: &a [x,x,x,x,x,x,x,x,x]\n")
+	for c := 'b'; c < 'j'; c++ {
+		fmt.Fprintf(&bomb, "%c: &%c [%s*%c]\n", c, c, strings.Repeat(fmt.Sprintf("*%c,", c-1), 8), c-1)
+	}
+	fill := func(s string) string { return strings.Repeat(s, maxFront/len(s)) }
+	for name, in := range map[string]string{
+		"aliases":       bomb.String(),
+		"itself":        "a: &a [*a]",
+		"open brackets": "a: " + fill("["),
+		"open maps":     "a: " + fill("{a: "),
+		"dashes":        fill("- "),
+		"keys":          fill("a: "),
+		"odd entries":   fill("a: b: c\n"),
+		"open quotes":   fill("a: \"\n"),
+		"steps":         steps(150),
+		"merge keys":    fill("<<: {a: b}\n"),
+		"questions":     fill("? "),
+		"tags":          fill("!a "),
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		parseYAML(in)
+		runtime.ReadMemStats(&after)
+		if n := after.TotalAlloc - before.TotalAlloc; n > 32<<20 {
+			t.Errorf("%s: %d KB allocated for %d bytes", name, n>>10, len(in))
+		}
+	}
+}
+
+// steps is a map in a map and so on, none of them valid YAML.
+func steps(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "%sa: b: c\n%sa:\n", strings.Repeat(" ", i), strings.Repeat(" ", i))
+	}
+	return b.String()[:min(b.Len(), maxFront)]
 }
 
 func TestParse(t *testing.T) {

@@ -1,19 +1,27 @@
 package skill
 
 import (
+	"errors"
 	"fmt"
+	"io"
+	"maps"
+	"regexp"
+	"strconv"
 	"strings"
+	"sync"
+	"unicode"
+	"unicode/utf16"
+
+	"go.yaml.in/yaml/v3"
 )
 
-// parseYAML reads the part of YAML that front matter uses: maps and lists by
-// indentation, plain, quoted and block scalars, flow lists and maps over any
-// number of lines (so also JSON), comments. Values are string, []any,
-// map[string]any, or nil for null. There are no numbers, anchors or tags: they
-// stay text. What cannot be understood is left out and noted.
-func parseYAML(src string) (fields map[string]any, notes []note) {
-	fields, p := readYAML(src)
-	return fields, p.notes
-}
+const (
+	maxDepth = 16 // of nested values
+	maxNotes = 8  // more say nothing new
+
+	// tooManyDashes is a line of lists in lists, which is expensive to parse.
+	tooManyDashes = "- - - - - - - - - - - - - - - - - "
+)
 
 // note is something odd on a line of the file.
 type note struct {
@@ -23,295 +31,366 @@ type note struct {
 
 func (n note) String() string { return fmt.Sprintf("front matter line %d: %s", n.line, n.text) }
 
+// parseYAML reads front matter. Values are string, []any, map[string]any, or nil
+// for null; numbers and truth values stay text. Many published skills are not
+// valid YAML ("description: Use when: asked"), so a part that the YAML
+// library refuses is taken apart by indentation and its values count as plain
+// text. Anchors, aliases and tags are not followed; they stay text, too.
+func parseYAML(src string) (fields map[string]any, notes []note) {
+	fields, p := readYAML(src)
+	return fields, p.notes
+}
+
+// parseFlow reads a value that stands in a string, such as JSON; nil if it
+// cannot be read.
+func parseFlow(src string) any {
+	v, err := new(yamlParser).strict(yamlLines(src), 0)
+	if err != nil {
+		return nil
+	}
+	return v
+}
+
 // readYAML is parseYAML that also tells where the outermost keys stand.
 func readYAML(src string) (fields map[string]any, p *yamlParser) {
 	p = &yamlParser{keys: map[string]int{}}
-	for line := range strings.SplitSeq(src, "\n") {
-		content := strings.TrimLeft(line, " \t")
-		p.lines = append(p.lines, yamlLine{indent: len(line) - len(content), text: strings.TrimRight(content, " \t")})
-	}
-	if line, ok := p.peek(); ok {
-		v := p.block(line.indent, 0)
+	lines := yamlLines(src)
+	if first := significant(lines); first < len(lines) {
 		var isMap bool
-		if fields, isMap = v.(map[string]any); !isMap {
-			p.note("not a map")
+		if fields, isMap = p.value(lines[first:], 0).(map[string]any); !isMap {
+			p.note(lines[first], "not a map")
 		}
-	}
-	for line, ok := p.peek(); ok; line, ok = p.peek() {
-		p.note("not understood: %.40q", line.text)
-		p.at++
 	}
 	return fields, p
 }
 
-const (
-	maxDepth = 16  // of nested values
-	maxNotes = 8   // more say nothing new
-	maxSpan  = 200 // lines of one quoted or flow value
-	maxFails = 8   // values that never end; then only their first line is tried
-)
-
-type yamlLine struct {
-	indent int    // blanks before the text; a tab counts as one
-	text   string // without outer blanks
-}
-
-func (l yamlLine) item() bool { return l.text == "-" || strings.HasPrefix(l.text, "- ") }
-
 type yamlParser struct {
-	lines []yamlLine
-	at    int
-	fails int // values that did not end within maxSpan lines
 	notes []note
 	keys  map[string]int // outermost key -> its line of the file
 }
 
-func (p *yamlParser) note(format string, args ...any) {
+func (p *yamlParser) note(l yamlLine, format string, args ...any) {
 	if len(p.notes) < maxNotes {
-		p.notes = append(p.notes, note{p.line(), fmt.Sprintf(format, args...)})
+		p.notes = append(p.notes, note{l.number, fmt.Sprintf(format, args...)})
 	}
 }
 
-// line is the number of the current line in the file: the first one is a fence.
-func (p *yamlParser) line() int { return min(p.at, len(p.lines)-1) + 2 }
-
-// peek goes to the next line that is neither blank nor a comment.
-func (p *yamlParser) peek() (yamlLine, bool) {
-	for ; p.at < len(p.lines); p.at++ {
-		if l := p.lines[p.at]; l.text != "" && l.text[0] != '#' {
-			return l, true
-		}
+// value reads the lines of one value: with the library, or else in parts.
+func (p *yamlParser) value(lines []yamlLine, depth int) any {
+	if v, err := p.strict(lines, depth); err == nil {
+		return v
 	}
-	return yamlLine{}, false
-}
-
-// block reads the map or list that begins on the current line.
-func (p *yamlParser) block(indent, depth int) any {
+	lines = dedent(lines)
+	first := lines[0]
 	if depth > maxDepth {
-		p.note("nested too deeply")
-		p.skipBlock(indent)
+		p.note(first, "nested too deeply")
 		return nil
 	}
-	if l, ok := p.peek(); ok && l.item() {
-		return p.list(indent, depth)
+
+	if _, _, isEntry := cutKey(first.text); isEntry || depth == 0 && !first.item() {
+		return p.mapping(lines, depth)
 	}
-	return p.mapping(indent, depth)
+	if first.item() {
+		return p.list(lines, depth)
+	}
+	return p.plain(first.text, lines)
 }
 
-func (p *yamlParser) skipBlock(indent int) {
-	for l, ok := p.peek(); ok && l.indent >= indent; l, ok = p.peek() {
-		p.at++
-	}
-}
-
-func (p *yamlParser) mapping(indent, depth int) map[string]any {
+// mapping reads one entry after the other.
+func (p *yamlParser) mapping(lines []yamlLine, depth int) map[string]any {
 	m := map[string]any{}
-	for {
-		l, ok := p.peek()
-		if !ok || l.indent < indent {
-			return m
-		}
-		key, rest, isEntry := cutKey(l.text)
-		if l.indent > indent || !isEntry {
-			p.note("not understood: %.40q", l.text)
-			p.at++
+	for len(lines) > 0 {
+		key, rest, isEntry := cutKey(lines[0].text)
+		n := extent(lines, isEntry && rest == "")
+		entry := lines[:n]
+		lines = lines[n:]
+		if !isEntry {
+			p.odd(entry)
 			continue
 		}
-		if _, double := m[key]; double {
-			p.note("%q is given twice; the last counts", key)
+
+		p.entered(m, key, entry[0], depth)
+		m[key] = p.entry(key, rest, entry, depth)
+	}
+	return m
+}
+
+// entry reads the value of a key: with the library, or from the lines below the
+// key, or from its own line alone, or as plain text.
+func (p *yamlParser) entry(key, rest string, lines []yamlLine, depth int) any {
+	if v, err := p.strict(lines, depth); err == nil {
+		single, _ := v.(map[string]any)
+		return single[key]
+	}
+	below := lines[1:]
+	if first := significant(below); rest == "" && first < len(below) {
+		return p.value(below[first:], depth+1)
+	}
+	if quotedOrFlow(rest) && len(below) > 0 {
+		if v, err := p.strict(lines[:1], depth); err == nil {
+			p.odd(below)
+			single, _ := v.(map[string]any)
+			return single[key]
 		}
-		if depth == 0 {
-			p.keys[key] = p.line()
+	}
+	return p.plain(rest, lines)
+}
+
+// odd notes lines that belong to nothing.
+func (p *yamlParser) odd(lines []yamlLine) {
+	for _, l := range lines {
+		if !l.empty() {
+			p.note(l, "not understood: %.40q", strings.TrimSpace(l.text))
 		}
-		m[key] = p.value(rest, indent, depth)
 	}
 }
 
-func (p *yamlParser) list(indent, depth int) []any {
+// entered notes a key of a map before its value is read.
+func (p *yamlParser) entered(m map[string]any, key string, l yamlLine, depth int) {
+	if _, double := m[key]; double {
+		p.note(l, "%q is given twice; the last counts", key)
+	}
+	if depth == 0 && p.keys != nil {
+		p.keys[key] = l.number
+	}
+}
+
+// list reads one item after the other.
+func (p *yamlParser) list(lines []yamlLine, depth int) []any {
 	list := []any{}
-	for {
-		l, ok := p.peek()
-		if !ok || l.indent < indent || l.indent == indent && !l.item() {
-			return list
-		}
-		if l.indent > indent {
-			p.note("not understood: %.40q", l.text)
-			p.at++
+	for len(lines) > 0 {
+		n := extent(lines, false)
+		item := append([]yamlLine(nil), lines[:n]...)
+		lines = lines[n:]
+		if !item[0].item() {
+			p.odd(item)
 			continue
 		}
-		rest := strings.TrimLeft(l.text[1:], " \t")
-		inner := yamlLine{indent: l.indent + len(l.text) - len(rest), text: rest}
-		if _, _, isEntry := cutKey(rest); isEntry && rest[0] != '{' && rest[0] != '[' || inner.item() && rest != "" {
-			p.lines[p.at] = inner
-			list = append(list, p.block(inner.indent, depth+1))
-			continue
+
+		item[0].text = " " + item[0].text[1:]
+		if first := significant(item); first < n {
+			list = append(list, p.value(item[first:], depth+1))
+		} else {
+			list = append(list, nil)
 		}
-		list = append(list, p.value(rest, indent, depth))
 	}
+	return list
 }
 
-// value reads what follows a key or a dash at the given indentation, and
-// leaves the current line.
-func (p *yamlParser) value(rest string, indent, depth int) any {
-	if rest == "" || rest[0] == '#' {
-		p.at++
-		next, ok := p.peek()
-		if ok && (next.indent > indent || next.indent == indent && next.item() && !p.inList(indent)) {
-			return p.nested(next, depth)
-		}
+// plain takes a value and the lines below its first one as text.
+func (p *yamlParser) plain(first string, lines []yamlLine) any {
+	strip := stripComment
+	switch {
+	case quotedOrFlow(first):
+		p.note(lines[0], "taken as plain text: %.40q", first)
+	case blockHeader().MatchString(first):
+		first, strip = "", strings.TrimSpace
+	}
+
+	parts := []string{strip(first)}
+	for _, l := range lines[1:] {
+		parts = append(parts, strip(l.text))
+	}
+	switch s := strings.Join(strings.Fields(strings.Join(parts, " ")), " "); s {
+	case "", "~", "null":
 		return nil
-	}
-	switch rest[0] {
-	case '|', '>':
-		if header := strings.TrimLeft(stripComment(rest[1:]), "+-0123456789"); header == "" {
-			return p.scalarBlock(rest, indent)
-		}
-	case '{', '[', '"', '\'':
-		if v, ok := p.spanning(rest); ok {
-			return v
-		}
-		p.note("taken as plain text: %.40q", rest)
-	}
-	return p.plain(rest, indent)
-}
-
-// nested reads a value that stands on lines of its own.
-func (p *yamlParser) nested(l yamlLine, depth int) any {
-	if l.item() {
-		return p.block(l.indent, depth+1)
-	}
-	if _, _, isEntry := cutKey(l.text); isEntry && l.text[0] != '{' && l.text[0] != '[' {
-		return p.block(l.indent, depth+1)
-	}
-	return p.value(l.text, l.indent-1, depth+1)
-}
-
-// inList reports whether the line before the current one was a list item of
-// that indentation: its value is then empty and the next item is its brother.
-func (p *yamlParser) inList(indent int) bool {
-	for i := p.at - 1; i >= 0; i-- {
-		if l := p.lines[i]; l.text != "" && l.text[0] != '#' {
-			return l.indent == indent && l.item()
-		}
-	}
-	return false
-}
-
-// spanning reads a quoted or flow value, which may go on over several lines.
-func (p *yamlParser) spanning(rest string) (any, bool) {
-	src := rest
-	for n := 1; ; n++ {
-		f := flowParser{src: src}
-		v, ok := f.value(0)
-		if ok && stripComment(src[f.at:]) == "" {
-			p.at += n
-			return v, true
-		}
-		next := p.at + n
-		if !f.unfinished || n >= maxSpan || next >= len(p.lines) || p.fails >= maxFails {
-			p.fails++
-			return nil, false
-		}
-		src += "\n" + p.lines[next].text
+	default:
+		return s
 	}
 }
 
-// plain reads an unquoted scalar; deeper lines go on with it.
-func (p *yamlParser) plain(rest string, indent int) any {
-	parts := []string{stripComment(rest)}
-	for p.at++; p.at < len(p.lines); p.at++ {
-		l := p.lines[p.at]
-		if l.text == "" || l.text[0] == '#' {
+func quotedOrFlow(s string) bool { return s != "" && strings.ContainsAny(s[:1], "{[\"'") }
+
+var errYAML = errors.New("not front matter")
+
+// strict reads lines with the YAML library. It adds notes and keys only if all
+// of them can be read.
+func (p *yamlParser) strict(lines []yamlLine, depth int) (any, error) {
+	var b strings.Builder
+	for _, l := range lines {
+		if strings.Contains(l.text, tooManyDashes) {
+			return nil, errYAML
+		}
+		b.WriteString(l.text + "\n")
+	}
+	var doc yaml.Node
+	decoder := yaml.NewDecoder(strings.NewReader(b.String()))
+	if err := decoder.Decode(&doc); err != nil || len(doc.Content) == 0 {
+		return nil, errYAML
+	}
+	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return nil, errYAML // something follows the value
+	}
+
+	try := yamlParser{notes: p.notes}
+	if depth == 0 && p.keys != nil {
+		try.keys = map[string]int{}
+	}
+	v, err := try.convert(doc.Content[0], lines, depth)
+	if err != nil {
+		return nil, err
+	}
+	p.notes = try.notes
+	maps.Copy(p.keys, try.keys)
+	return v, nil
+}
+
+// convert turns a node of the library into a plain value.
+func (p *yamlParser) convert(n *yaml.Node, lines []yamlLine, depth int) (any, error) {
+	if depth > maxDepth || n.Anchor != "" || n.Style&yaml.TaggedStyle != 0 {
+		return nil, errYAML
+	}
+	switch n.Kind {
+	case yaml.ScalarNode:
+		if n.Tag == "!!null" {
+			return nil, nil
+		}
+		return strings.TrimRight(n.Value, "\n"), nil
+
+	case yaml.SequenceNode:
+		list := []any{}
+		for _, item := range n.Content {
+			v, err := p.convert(item, lines, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, v)
+		}
+		return list, nil
+
+	case yaml.MappingNode:
+		m := map[string]any{}
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			key := n.Content[i]
+			if key.Kind != yaml.ScalarNode || key.Anchor != "" || key.Line > len(lines) {
+				return nil, errYAML
+			}
+			p.entered(m, key.Value, lines[max(key.Line, 1)-1], depth)
+			v, err := p.convert(n.Content[i+1], lines, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			m[key.Value] = v
+		}
+		return m, nil
+	}
+	return nil, errYAML // an alias
+}
+
+// yamlLine is a line of front matter.
+type yamlLine struct {
+	number int // in the file
+	text   string
+}
+
+func (l yamlLine) item() bool { return l.text == "-" || strings.HasPrefix(l.text, "- ") }
+
+func (l yamlLine) empty() bool {
+	s := strings.TrimLeft(l.text, " ")
+	return s == "" || s[0] == '#'
+}
+
+func (l yamlLine) indent() int { return len(l.text) - len(strings.TrimLeft(l.text, " ")) }
+
+// surrogates is how JSON writes a character that does not fit in 16 bits. YAML
+// has a form of its own.
+var surrogates = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}`)
+})
+
+// blockHeader is what stands before the lines of a block scalar.
+var blockHeader = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[|>][-+0-9]*( +#.*)?$`) })
+
+// yamlLines splits front matter. A tab that indents counts as one blank, and
+// characters that YAML forbids or takes for line ends are left out.
+func yamlLines(src string) (lines []yamlLine) {
+	src = surrogates().ReplaceAllStringFunc(src, func(s string) string {
+		high, _ := strconv.ParseUint(s[2:6], 16, 16)
+		low, _ := strconv.ParseUint(s[8:12], 16, 16)
+		return fmt.Sprintf(`\U%08X`, utf16.DecodeRune(rune(high), rune(low)))
+	})
+	src = strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return r
+		case unicode.IsControl(r), r == '\u2028', r == '\u2029', r == '\uFEFF', r >= '\uFFFE' && r <= '\uFFFF':
+			return -1
+		}
+		return r
+	}, src)
+
+	number := 2 // the first line of the file is a fence
+	for line := range strings.SplitSeq(src, "\n") {
+		content := strings.TrimLeft(line, " \t")
+		indent := strings.Repeat(" ", len(line)-len(content))
+		lines = append(lines, yamlLine{number, indent + strings.TrimRight(content, " \t")})
+		number++
+	}
+	return lines
+}
+
+// significant is the index of the first line that is neither blank nor a comment.
+func significant(lines []yamlLine) int {
+	for i, l := range lines {
+		if !l.empty() {
+			return i
+		}
+	}
+	return len(lines)
+}
+
+// dedent removes the indentation of the first line from all lines.
+func dedent(lines []yamlLine) []yamlLine {
+	by := lines[0].indent()
+	out := make([]yamlLine, len(lines))
+	for i, l := range lines {
+		out[i] = yamlLine{l.number, l.text[min(by, l.indent()):]}
+	}
+	return out
+}
+
+// extent counts the lines of the entry or item that begins on the first line.
+// The items of a list may stand below their key without indentation.
+func extent(lines []yamlLine, open bool) int {
+	for i, l := range lines[1:] {
+		if l.empty() || l.indent() > 0 || open && l.item() {
 			continue
 		}
-		if l.indent <= indent {
-			break
-		}
-		parts = append(parts, stripComment(l.text))
+		return i + 1
 	}
-	return plainValue(strings.Join(parts, " "))
+	return len(lines)
 }
 
-func plainValue(s string) any {
-	switch s {
-	case "", "~", "null", "Null", "NULL":
-		return nil
+// cutKey splits "key: value". What begins like a flow value has no key.
+func cutKey(s string) (key, rest string, ok bool) {
+	if s == "" || strings.ContainsAny(s[:1], " {[") || s == "-" || strings.HasPrefix(s, "- ") {
+		return "", "", false
+	}
+	key, rest, ok = strings.Cut(s+" ", ": ")
+	if !ok || key == "" {
+		return "", "", false
+	}
+	if unquoted, err := strconv.Unquote(key); err == nil {
+		key = unquoted
+	}
+	return strings.TrimSpace(key), stripLead(rest), true
+}
+
+// stripLead is a value without blanks around it; a comment is none.
+func stripLead(s string) string {
+	if s = strings.TrimSpace(s); strings.HasPrefix(s, "#") {
+		return ""
 	}
 	return s
 }
 
-// scalarBlock reads the lines behind "|" or ">".
-func (p *yamlParser) scalarBlock(header string, indent int) any {
-	folded := header[0] == '>'
-	var b strings.Builder
-	base, blank := -1, 0
-	for p.at++; p.at < len(p.lines); p.at++ {
-		l := p.lines[p.at]
-		if l.text == "" {
-			blank++
-			continue
-		}
-		if l.indent <= indent {
-			break
-		}
-		if base < 0 {
-			base = l.indent
-		} else if folded && blank == 0 && l.indent <= base {
-			b.WriteByte(' ')
-		} else {
-			b.WriteString(strings.Repeat("\n", blank+1))
-		}
-		blank = 0
-		b.WriteString(strings.Repeat(" ", max(l.indent-base, 0)))
-		b.WriteString(l.text)
-	}
-	return b.String()
-}
-
-// cutKey splits "key: value". A key may be quoted.
-func cutKey(s string) (key, rest string, ok bool) {
-	if s == "" {
-		return "", "", false
-	}
-	var at int
-	if s[0] == '"' || s[0] == '\'' {
-		f := flowParser{src: s}
-		v, closed := f.quoted()
-		if !closed {
-			return "", "", false
-		}
-		key, at = v, f.at
-		if rest, ok = strings.CutPrefix(strings.TrimLeft(s[at:], " \t"), ":"); !ok {
-			return "", "", false
-		}
-	} else {
-		for at = strings.IndexByte(s, ':'); at >= 0 && at+1 < len(s) && s[at+1] != ' ' && s[at+1] != '\t'; {
-			next := strings.IndexByte(s[at+1:], ':')
-			if next < 0 {
-				return "", "", false
-			}
-			at += 1 + next
-		}
-		if at <= 0 {
-			return "", "", false
-		}
-		key, rest = strings.TrimSpace(s[:at]), s[at+1:]
-	}
-	return key, strings.TrimLeft(rest, " \t"), true
-}
-
 // stripComment removes " # ..." from plain text, and outer blanks.
 func stripComment(s string) string {
-	for at := strings.IndexByte(s, '#'); at >= 0; {
-		if at == 0 || s[at-1] == ' ' || s[at-1] == '\t' {
-			s = s[:at]
+	for i := range len(s) {
+		if s[i] == '#' && (i == 0 || s[i-1] == ' ' || s[i-1] == '\t') {
+			s = s[:i]
 			break
 		}
-		next := strings.IndexByte(s[at+1:], '#')
-		if next < 0 {
-			break
-		}
-		at += 1 + next
 	}
 	return strings.TrimSpace(s)
 }

@@ -9,11 +9,11 @@
 //
 // A bearer key from the configuration or AWS_BEARER_TOKEN_BEDROCK is used as
 // it is. Otherwise requests are signed with a key pair from the environment,
-// the shared files of the AWS tools (keys or credential_process), the
-// container's or the machine's metadata service, kept until shortly before it
-// expires. Profiles that assume a role or sign in through a browser need the
-// AWS CLI as their credential_process. Signing and framing are our own few
-// lines, because the vendor's module brings thirty packages for them.
+// a web identity, the shared files of the AWS tools (keys, assumed roles,
+// IAM Identity Center, credential_process), the container's or the machine's
+// metadata service, kept until shortly before it expires. The vendor's modules
+// read the files, talk to STS and Identity Center and sign; framing and the
+// metadata endpoints are our own, with limits that the modules lack.
 //
 // # Prompt cache
 //
@@ -165,7 +165,14 @@ func New(o Options) (llm.Model, error) {
 	}
 	d.header = header(o)
 	d.keys = &keyring{
-		getenv: o.Getenv, home: o.Home, profile: o.Profile, client: o.MetadataClient, log: d.log, turn: make(chan struct{}, 1),
+		getenv:  o.Getenv,
+		home:    o.Home,
+		profile: o.Profile,
+		region:  d.region,
+		client:  o.MetadataClient,
+		public:  d.client,
+		log:     d.log,
+		turn:    make(chan struct{}, 1),
 	}
 	d.keys.turn <- struct{}{}
 	d.classify = llm.Classifier{Provider: d.name, BaseURL: d.base, Local: local, Secrets: slices.AppendSeq([]httpsafe.Secret{d.bearer}, maps.Values(o.Headers))}
@@ -290,7 +297,7 @@ func (d *driver) request(ctx context.Context, c call, region string, cred creden
 	if c.whole {
 		method = "converse"
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, base+"/model/"+escape(c.model, false)+"/"+method, bytes.NewReader(c.body))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, base+"/model/"+escape(c.model)+"/"+method, bytes.NewReader(c.body))
 	if err != nil {
 		return nil, err
 	}
@@ -301,8 +308,7 @@ func (d *driver) request(ctx context.Context, c call, region string, cred creden
 		}
 		return r, nil
 	}
-	scope{region: region, service: service, at: time.Now()}.sign(r, c.body, cred)
-	return r, nil
+	return r, scope{region: region, service: service, at: time.Now()}.sign(r, c.body, cred)
 }
 
 // broken classifies an error in the middle of an answer. A connection that

@@ -52,14 +52,17 @@ func (c credentials) same(o credentials) bool {
 var errNoCredentials = errors.New("no credentials here")
 
 // keyring finds and keeps credentials. The sources, first hit wins: the
-// environment (unless a profile was asked for by name), the shared files of
-// the vendor's tools, the container's endpoint, the machine's endpoint.
+// environment (unless a profile was asked for by name), a role for the web
+// identity of a container platform, the shared files of the vendor's tools,
+// the container's endpoint, the machine's endpoint.
 // Nothing is ever put into the environment.
 type keyring struct {
 	getenv  func(string) string
 	home    string
-	profile string // asked for in our own configuration
-	client  *http.Client
+	profile string       // asked for in our own configuration
+	region  string       // for the services that give out credentials; may be empty
+	client  *http.Client // to metadata endpoints
+	public  *http.Client // to the services that give out credentials
 	log     *slog.Logger
 
 	turn chan struct{} // holds one token: whoever has it looks for credentials
@@ -126,9 +129,9 @@ func (k *keyring) refused(ctx context.Context, bad credentials) bool {
 
 // look asks the sources in order.
 func (k *keyring) look(ctx context.Context) (credentials, error) {
-	sources := []func(context.Context) (credentials, error){k.fromEnv, k.fromFiles, k.fromContainer, k.fromMachine}
+	sources := []func(context.Context) (credentials, error){k.fromEnv, k.fromWebIdentity, k.fromFiles, k.fromContainer, k.fromMachine}
 	if k.profile != "" {
-		sources = sources[1:2]
+		sources = sources[2:3]
 	}
 	for _, source := range sources {
 		c, err := source(ctx)
@@ -165,37 +168,15 @@ func (k *keyring) profileName() (name string, chosen bool) {
 	return cmp.Or(name, "default"), name != ""
 }
 
-// fromFiles reads the profile from the shared files: a key pair, or a command
-// that prints one.
+// fromFiles follows the profile of the shared files to its credentials.
 func (k *keyring) fromFiles(ctx context.Context) (credentials, error) {
 	name, chosen := k.profileName()
-	p, err := k.readProfile(name)
-	if err != nil {
-		return credentials{}, err
-	}
-	c := credentials{
-		id: p["aws_access_key_id"], secret: httpsafe.NewSecret(p["aws_secret_access_key"]),
-		token: httpsafe.NewSecret(p["aws_session_token"]), source: "profile " + name,
-	}
+	p, exists, err := k.readProfile(ctx, name)
 	switch {
-	case p["role_arn"] != "":
-		err = unsupported(name, "takes on a role")
-	case c.complete():
-		return c, nil
-	case p["credential_process"] != "":
-		return runProcess(ctx, p["credential_process"], name)
-	case p["sso_session"] != "" || p["sso_start_url"] != "" || p["login_session"] != "":
-		err = unsupported(name, "signs in through the browser")
-	case len(p) == 0 && chosen:
-		err = fmt.Errorf("the AWS profile %q does not exist", name)
-	default:
-		err = errNoCredentials
+	case err != nil:
+		return credentials{}, err
+	case !exists && chosen:
+		return credentials{}, fmt.Errorf("the AWS profile %q does not exist", name)
 	}
-	return credentials{}, err
-}
-
-// unsupported names the way out for profiles that need the vendor's own tool.
-func unsupported(profile, what string) error {
-	return fmt.Errorf("the AWS profile %q %s, which needs the AWS CLI: add a profile with the line "+
-		"credential_process = aws configure export-credentials --profile %s --format process, and use that one", profile, what, profile)
+	return k.fromProfile(ctx, &p, name)
 }

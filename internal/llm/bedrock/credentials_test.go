@@ -74,7 +74,7 @@ func ring(t *testing.T, o ringOptions) *keyring {
 	}
 	k := &keyring{
 		getenv: func(n string) string { return strings.ReplaceAll(o.env[n], "$HOME", home) }, home: home, profile: o.profile,
-		client: &http.Client{Transport: o.trip}, log: slog.New(slog.DiscardHandler), turn: make(chan struct{}, 1),
+		client: &http.Client{Transport: o.trip}, public: &http.Client{Transport: o.trip}, log: slog.New(slog.DiscardHandler), turn: make(chan struct{}, 1),
 	}
 	k.turn <- struct{}{}
 	return k
@@ -151,8 +151,10 @@ func TestCredentialSources(t *testing.T) {
 		{"nothing", ringOptions{}, "", "AWS_ACCESS_KEY_ID"},
 		{"chosen profile is missing", ringOptions{env: with("AWS_PROFILE", "gone"), files: static, trip: machine}, "", `"gone" does not exist`},
 		{"chosen profile is empty", ringOptions{profile: "p", files: map[string]string{".aws/config": "[profile p]\nregion=x"}, trip: machine}, "", `"p" has no credentials`},
-		{"role", ringOptions{profile: "p", files: map[string]string{".aws/config": "[profile p]\nrole_arn=x\nsource_profile=default", ".aws/credentials": files}}, "", "export-credentials --profile p"},
-		{"browser", ringOptions{profile: "p", files: map[string]string{".aws/config": "[profile p]\nsso_session=x"}}, "", "export-credentials --profile p"},
+		{"second device", ringOptions{profile: "p", files: map[string]string{".aws/config": "[profile p]\nrole_arn=x\nmfa_serial=y\nsource_profile=default", ".aws/credentials": files}}, "", "export-credentials --profile p"},
+		{"browser", ringOptions{profile: "p", files: map[string]string{".aws/config": "[profile p]\nlogin_session=x"}}, "", "export-credentials --profile p"},
+		{"role without a source", ringOptions{profile: "p", files: map[string]string{".aws/config": "[profile p]\nrole_arn=x"}}, "", `"p" has no credentials`},
+		{"roles in a circle", ringOptions{profile: "p", files: map[string]string{".aws/config": "[profile p]\nrole_arn=x\nsource_profile=q\n[profile q]\nrole_arn=y\nsource_profile=p"}}, "", "read AWS settings"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -231,17 +233,24 @@ func TestRefusedCredentials(t *testing.T) {
 	}
 }
 
-func TestParseINI(t *testing.T) {
+func TestReadProfile(t *testing.T) {
 	t.Parallel()
-	got := parseINI([]byte("\xEF\xBB\xBFlost = 1\n[ default ]\n; note\nRegion = us-east-1 ; here\n\ns3 =\n  max = 3\n  role_arn = no\n# x\nkey = a#b;c\r\n" +
-		"[profile \"my one\"]\n  region = eu-west-1\n  output = json\n[profile  two ]\nregion=\nnonsense\n[default]\noutput=text\n"))
-	want := map[string]map[string]string{
-		"default":        {"region": "us-east-1", "s3": "", "key": "a#b;c", "output": "text"},
-		"profile my one": {"region": "eu-west-1", "output": "json"},
-		"profile two":    {"region": ""},
-	}
-	if d := cmp.Diff(want, got); d != "" {
-		t.Errorf("sections differ: %s", d)
+	const text = "[ default ]\n; note\nRegion = us-east-1 ; here\n\ns3 =\n  max = 3\n  role_arn = no\n# x\naws_access_key_id = a#b;c\r\naws_secret_access_key=x\n" +
+		"[profile \"my one\"]\n  region = eu-west-1\n  output = json\n[profile  two ]\nregion=\nnonsense\n[default]\noutput=text\n"
+	k := ring(t, ringOptions{files: map[string]string{".aws/config": text}})
+	for _, c := range []struct {
+		name, region, id string
+		exists           bool
+	}{
+		{"default", "us-east-1", "a#b;c", true},
+		{"my one", "eu-west-1", "", true},
+		{"two", "", "", true},
+		{"three", "", "", false},
+	} {
+		p, exists, err := k.readProfile(t.Context(), c.name)
+		if p.Region != c.region || p.Credentials.AccessKeyID != c.id || p.RoleARN != "" || exists != c.exists || err != nil {
+			t.Errorf("%s: region %q, key %q, role %q, %v, %v", c.name, p.Region, p.Credentials.AccessKeyID, p.RoleARN, exists, err)
+		}
 	}
 }
 

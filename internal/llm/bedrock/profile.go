@@ -8,13 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
+
+	"github.com/aws/aws-sdk-go-v2/config"
 
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 )
@@ -23,41 +24,43 @@ import (
 const maxFile = 1 << 20
 
 // readProfile merges what both shared files say of a profile; the credentials
-// file wins. Files that do not exist say nothing.
-func (k *keyring) readProfile(name string) (map[string]string, error) {
-	out := map[string]string{}
-	for _, f := range []struct {
-		env, base string
-		sections  []string
-	}{
-		{"AWS_CONFIG_FILE", "config", []string{"profile " + name}},
-		{"AWS_SHARED_CREDENTIALS_FILE", "credentials", []string{name}},
-	} {
-		if name == "default" {
-			f.sections = []string{"default", "profile default"}
-		}
-		path := k.getenv(f.env)
-		if path == "" {
-			if k.home == "" {
-				continue
-			}
-			path = filepath.Join(k.home, ".aws", f.base)
-		} else if rest, ok := strings.CutPrefix(path, "~/"); ok {
-			path = filepath.Join(k.home, rest)
-		}
-		data, err := readFile(path)
-		if errors.Is(err, fs.ErrNotExist) {
+// file wins. Files that do not exist say nothing, and neither does a profile
+// that is not in them.
+func (k *keyring) readProfile(ctx context.Context, name string) (p config.SharedConfig, exists bool, err error) {
+	for _, spelled := range []string{name, strconv.Quote(name)} { // the package keeps the quotes of [profile "x y"]
+		p, err = config.LoadSharedConfigProfile(ctx, spelled, func(o *config.LoadSharedConfigOptions) {
+			o.ConfigFiles = k.sharedFile("AWS_CONFIG_FILE", "config")
+			o.CredentialsFiles = k.sharedFile("AWS_SHARED_CREDENTIALS_FILE", "credentials")
+		})
+		if _, missing := errors.AsType[config.SharedConfigProfileNotExistError](err); missing {
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("read AWS settings: %w", err)
+			return config.SharedConfig{}, false, fmt.Errorf("read AWS settings: %w", err)
 		}
-		all := parseINI(data)
-		for _, s := range f.sections {
-			maps.Copy(out, all[s])
-		}
+		return p, true, nil
 	}
-	return out, nil
+	return config.SharedConfig{}, false, nil
+}
+
+// sharedFile is where one of the shared files lies; an empty list means nowhere.
+func (k *keyring) sharedFile(env, base string) []string {
+	path := k.getenv(env)
+	rest, below := strings.CutPrefix(path, "~/")
+	switch {
+	case path != "" && !below:
+		return []string{path}
+	case k.home == "":
+		return []string{}
+	case below:
+		return []string{filepath.Join(k.home, rest)}
+	}
+	return []string{k.awsFile(base)}
+}
+
+// awsFile is a file of the vendor's tools below the home folder.
+func (k *keyring) awsFile(name ...string) string {
+	return filepath.Join(append([]string{k.home, ".aws"}, name...)...)
 }
 
 func readFile(path string) ([]byte, error) {
@@ -67,57 +70,6 @@ func readFile(path string) ([]byte, error) {
 	}
 	defer func() { _ = f.Close() }()
 	return io.ReadAll(io.LimitReader(f, maxFile))
-}
-
-// parseINI reads the vendor's dialect: keys in sections, # and ; comments, and
-// values of nested settings on deeper lines, which are skipped.
-func parseINI(data []byte) map[string]map[string]string {
-	data = bytes.TrimPrefix(data, []byte("\xEF\xBB\xBF"))
-	all := map[string]map[string]string{}
-	var section map[string]string
-	depth := -1 // of the last key; deeper lines belong to it
-	for line := range strings.Lines(string(data)) {
-		text := strings.TrimSpace(line)
-		if text == "" || text[0] == '#' || text[0] == ';' {
-			continue
-		}
-		indent := len(line) - len(strings.TrimLeft(line, " \t"))
-		if text[0] == '[' {
-			head, _, _ := strings.Cut(text[1:], "]")
-			name := sectionName(head)
-			if all[name] == nil {
-				all[name] = map[string]string{}
-			}
-			section, depth = all[name], -1
-			continue
-		}
-		key, value, ok := strings.Cut(text, "=")
-		if section == nil || !ok || depth >= 0 && indent > depth {
-			continue
-		}
-		depth = indent
-		section[strings.ToLower(strings.TrimSpace(key))] = uncomment(strings.TrimSpace(value))
-	}
-	return all
-}
-
-// sectionName makes one form of [profile x], [profile "x"] and [ profile  x ].
-func sectionName(s string) string {
-	kind, name, ok := strings.Cut(strings.TrimSpace(s), " ")
-	if !ok {
-		return strings.Trim(kind, `"'`)
-	}
-	return kind + " " + strings.Trim(strings.TrimSpace(name), `"'`)
-}
-
-// uncomment cuts a comment that a blank separates from the value.
-func uncomment(v string) string {
-	for i := 1; i < len(v); i++ {
-		if (v[i] == '#' || v[i] == ';') && (v[i-1] == ' ' || v[i-1] == '\t') {
-			return strings.TrimSpace(v[:i])
-		}
-	}
-	return v
 }
 
 // keyJSON is how processes and metadata endpoints write credentials.

@@ -1,21 +1,17 @@
 package bedrock
 
 import (
-	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
-	"net/url"
-	"slices"
 	"strings"
 	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 )
 
-const (
-	algorithm = "AWS4-HMAC-SHA256"
-	service   = "bedrock"
-	amzTime   = "20060102T150405Z"
-)
+const service = "bedrock"
 
 // scope is where and when a signature is valid.
 type scope struct {
@@ -25,99 +21,53 @@ type scope struct {
 }
 
 // sign puts a version 4 signature of the request and its body into the
-// headers. The host, the content type and all x-amz headers are signed; others
-// are left out because proxies may change them.
-func (s scope) sign(r *http.Request, body []byte, c credentials) {
-	stamp := s.at.UTC().Format(amzTime)
-	r.Header.Set("X-Amz-Date", stamp)
+// headers. The host, the content type and all x-amz headers are signed. The
+// signer would sign every header, but proxies may change the others, so it gets
+// a copy without them.
+func (s scope) sign(r *http.Request, body []byte, c credentials) error {
 	r.Header.Del("X-Amz-Security-Token")
-	if !c.token.IsZero() {
-		r.Header.Set("X-Amz-Security-Token", c.token.Reveal())
-	}
-	names, canonical := canonicalRequest(r, body)
-	day := stamp[:8]
-	where := day + "/" + s.region + "/" + s.service + "/aws4_request"
-	text := algorithm + "\n" + stamp + "\n" + where + "\n" + hexSum([]byte(canonical))
-	key := mac([]byte("AWS4"+c.secret.Reveal()), day)
-	for _, part := range []string{s.region, s.service, "aws4_request"} {
-		key = mac(key, part)
-	}
-	r.Header.Set("Authorization", algorithm+" Credential="+c.id+"/"+where+
-		", SignedHeaders="+names+", Signature="+hex.EncodeToString(mac(key, text)))
-}
-
-// canonicalRequest is the form of a request that both sides hash. Requests to
-// this service have no query, so its line is empty.
-func canonicalRequest(r *http.Request, body []byte) (names, text string) {
-	host := r.Host
-	if host == "" {
-		host = r.URL.Host
-	}
-	values := map[string]string{"host": host}
+	bare := &http.Request{Method: r.Method, URL: r.URL, Host: r.Host, Header: http.Header{}}
 	for k, v := range r.Header {
-		if k = strings.ToLower(k); k == "content-type" || strings.HasPrefix(k, "x-amz") {
-			values[k] = squeeze(strings.Join(v, ","))
+		if low := strings.ToLower(k); low == "content-type" || strings.HasPrefix(low, "x-amz") {
+			bare.Header[k] = v
 		}
 	}
-	order := make([]string, 0, len(values))
-	for k := range values {
-		order = append(order, k)
+
+	sum := sha256.Sum256(body)
+	err := v4.NewSigner().SignHTTP(r.Context(), c.aws(), bare, hex.EncodeToString(sum[:]), s.service, s.region, s.at)
+	for _, k := range []string{"Authorization", "X-Amz-Date", "X-Amz-Security-Token"} {
+		if v := bare.Header.Get(k); v != "" {
+			r.Header.Set(k, v)
+		}
 	}
-	slices.Sort(order)
-	names = strings.Join(order, ";")
-	var b strings.Builder
-	b.WriteString(r.Method + "\n" + canonicalPath(r.URL) + "\n\n")
-	for _, k := range order {
-		b.WriteString(k + ":" + values[k] + "\n")
-	}
-	b.WriteString("\n" + names + "\n" + hexSum(body))
-	return names, b.String()
+	return err
 }
 
-// canonicalPath escapes the path as it is on the wire once more: the colon of
-// a model id is %3A in the URL and %253A in the signature.
-func canonicalPath(u *url.URL) string {
-	p := u.EscapedPath()
-	if p == "" {
-		return "/"
+// aws is the form in which the vendor's packages take credentials.
+func (c credentials) aws() aws.Credentials {
+	return aws.Credentials{
+		AccessKeyID:     c.id,
+		SecretAccessKey: c.secret.Reveal(),
+		SessionToken:    c.token.Reveal(),
+		CanExpire:       !c.expires.IsZero(),
+		Expires:         c.expires,
 	}
-	return escape(p, true)
 }
 
 // escape percent-encodes everything that is not a letter, a digit or one of
 // -._~, which is stricter than net/url.
-func escape(s string, slashes bool) string {
+func escape(s string) string {
 	const hexDigits = "0123456789ABCDEF"
 	var b strings.Builder
 	for i := range len(s) {
 		c := s[i]
 		switch {
 		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9',
-			c == '-', c == '.', c == '_', c == '~', c == '/' && slashes:
+			c == '-', c == '.', c == '_', c == '~':
 			b.WriteByte(c)
 		default:
 			b.Write([]byte{'%', hexDigits[c>>4], hexDigits[c&15]})
 		}
 	}
 	return b.String()
-}
-
-// squeeze trims a header value and makes one space of several.
-func squeeze(s string) string {
-	s = strings.Trim(s, " ")
-	for strings.Contains(s, "  ") {
-		s = strings.ReplaceAll(s, "  ", " ")
-	}
-	return s
-}
-
-func mac(key []byte, text string) []byte {
-	h := hmac.New(sha256.New, key)
-	h.Write([]byte(text))
-	return h.Sum(nil)
-}
-
-func hexSum(b []byte) string {
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:])
 }

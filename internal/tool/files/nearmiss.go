@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // Bounds of the search for similar text: it is a courtesy and must stay cheap.
@@ -136,39 +138,21 @@ func likeness(a, b string, ga, gb []uint16) float64 {
 
 // diffLines renders the difference of two short texts, common lines unmarked.
 func diffLines(a, b []string) string {
-	// length[i][j] is that of the longest common run of a[i:] and b[j:].
-	length := make([][]int, len(a)+1)
-	for i := range length {
-		length[i] = make([]int, len(b)+1)
-	}
-	for i, x := range slices.Backward(a) {
-		for j, y := range slices.Backward(b) {
-			if x == y {
-				length[i][j] = length[i+1][j+1] + 1
-			} else {
-				length[i][j] = max(length[i+1][j], length[i][j+1])
-			}
-		}
-	}
 	var out strings.Builder
-	put := func(mark, line string) {
-		shown, _ := visible(line)
-		out.WriteString(mark + cutRunes(shown, 2*maxNearBytes) + "\n")
-	}
-	i, j := 0, 0
-	for i < len(a) || j < len(b) {
-		switch {
-		case i < len(a) && j < len(b) && a[i] == b[j]:
-			put(" ", a[i])
-			i++
-			j++
-		case j == len(b) || i < len(a) && length[i+1][j] >= length[i][j+1]:
-			put("-", a[i])
-			i++
-		default:
-			put("+", b[j])
-			j++
+	put := func(mark string, lines []string) {
+		for _, line := range lines {
+			shown, _ := visible(line)
+			out.WriteString(mark + cutRunes(shown, 2*maxNearBytes) + "\n")
 		}
 	}
+
+	at := 0
+	for _, s := range text.DiffLines(a, b) {
+		put(" ", a[at:s.A0])
+		put("-", a[s.A0:s.A1])
+		put("+", b[s.B0:s.B1])
+		at = s.A1
+	}
+	put(" ", a[at:])
 	return strings.TrimSuffix(out.String(), "\n")
 }

@@ -28,9 +28,8 @@ var (
 	errIdle       = errors.New("nobody asked for it for too long")
 	errTerminated = errors.New("it was terminated")
 	errStopped    = errors.New("the conversation was stopped")
-	errTurnOver   = errors.New("its turn is over, and this sandbox cannot make the workspace read-only for it")
+	errTurnOver   = errors.New("its turn is over, and the workspace cannot be made read-only for it")
 	errStillWrote = errors.New("it still wrote to the workspace after its turn")
-	errNotFrozen  = errors.New("its turn is over, and the workspace could not be made read-only for it")
 )
 
 // sessions holds the commands that outlive their call. Limits of time are kept
@@ -69,9 +68,14 @@ type session struct {
 	stdout, stderr *stream
 	watches        map[*watch]bool
 	used           time.Time
-	stdinClosed    bool
-	frozen         bool // it may not write any more
-	told           bool // and the model knows
+	state
+}
+
+// state is what has happened to a session, under its lock.
+type state struct {
+	stdinClosed bool
+	frozen      bool // it may not write any more
+	told        bool // and the model knows
 }
 
 // start begins a session. The context only lends its values: a session is not
@@ -204,8 +208,7 @@ func (s *sessions) of(owner string) []*session {
 	return out
 }
 
-// turnOver takes write access away from a command that outlives its turn, or
-// ends it.
+// turnOver freezes a command that outlives its turn, or ends it.
 func (one *session) turnOver(log *slog.Logger) {
 	held := one.job.held
 	if one.isOver() || held.Freeze == nil {
@@ -220,7 +223,6 @@ func (one *session) turnOver(log *slog.Logger) {
 			one.mu.Unlock()
 			return
 		}
-		cause = errNotFrozen
 		if errors.Is(err, sandbox.ErrWriting) {
 			cause = errStillWrote
 		} else if !one.isOver() {

@@ -9,8 +9,7 @@
 // out. The boundary is the kernel sandbox, which enters through Options.Wrap.
 //
 // A command may go on running after its call as a session, which belongs to
-// the conversation that started it; Shell holds these and ends them. When the
-// turn that started it ends, it loses its write access; see Confined.Freeze.
+// the conversation that started it; Shell holds these and ends them.
 package shell
 
 import (
@@ -110,8 +109,7 @@ type Confined struct {
 	// temporary directory, because its turn is over. After an error the command
 	// is ended. nil leaves it as it is.
 	Freeze func() error
-	// Brief says that Freeze never works here, so that the command ends with its
-	// turn.
+	// Brief says that Freeze never works: the command ends with its turn.
 	Brief bool
 	// Release is called when the command has ended or could not be started. May
 	// be nil.

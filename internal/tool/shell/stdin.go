@@ -187,7 +187,7 @@ func (s *Shell) report(one *session, chars int, note string) tool.Result {
 		switch {
 		case errors.Is(one.cause, errStopped):
 			code = tool.Cancelled
-		case errors.Is(one.cause, errTurnOver), errors.Is(one.cause, errStillWrote), errors.Is(one.cause, errNotFrozen):
+		case errors.Is(one.cause, errTurnOver), errors.Is(one.cause, errStillWrote):
 			code = tool.DeniedPolicy
 		}
 		res = tool.Fail(code, "the command was stopped after %s: %v.%s", seconds(one.elapsed()), one.cause, partial(text))

@@ -4,10 +4,11 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // Diff shows what a turn changed as a unified diff. Control characters are made
@@ -87,25 +88,23 @@ func (s side) label() string {
 	return fmt.Sprintf("%d bytes", s.Size)
 }
 
-const (
-	maxDiffBytes = 1 << 20
-	diffContext  = 3
-)
+const maxDiffBytes = 1 << 20
 
-func writeChange(out *strings.Builder, path string, a, b side) {
+// writeChange shows what became of a path and counts the lines if it shows them.
+func writeChange(out *strings.Builder, path string, a, b side) (added, removed int) {
 	if a.Kind == kindFile && b.Kind == kindFile && a.Mode != b.Mode {
 		fmt.Fprintf(out, "%s: mode %o -> %o\n", path, a.Mode, b.Mode)
 	}
 	if a.state == b.state || a.Kind == kindFile && b.Kind == kindFile && a.Hash == b.Hash {
-		return
+		return 0, 0
 	}
 	if !a.text() || !b.text() {
 		if a.Kind == b.Kind && a.Kind == kindDir {
 			fmt.Fprintf(out, "%s: mode %o -> %o\n", path, a.Mode, b.Mode)
-			return
+			return 0, 0
 		}
 		fmt.Fprintf(out, "%s: %s -> %s\n", path, a.label(), b.label())
-		return
+		return 0, 0
 	}
 	from, to := "a/"+strings.TrimPrefix(path, "/"), "b/"+strings.TrimPrefix(path, "/")
 	if a.Kind == kindGone {
@@ -114,71 +113,11 @@ func writeChange(out *strings.Builder, path string, a, b side) {
 	if b.Kind == kindGone {
 		to = "/dev/null"
 	}
-	fmt.Fprintf(out, "--- %s\n+++ %s\n", from, to)
-	writeHunks(out, lines(a.data), lines(b.data))
-}
-
-// lines splits a text; each line keeps its newline so that a missing one shows.
-func lines(data []byte) []string {
-	return slices.Collect(strings.Lines(string(data)))
-}
-
-// edit is a line of a diff: kept (' '), removed ('-') or added ('+').
-type edit struct {
-	op   byte
-	line string
-	a, b int // the line's numbers in both texts, from 0
-}
-
-func writeHunks(out *strings.Builder, a, b []string) {
-	edits := compare(a, b)
-	for i := 0; i < len(edits); {
-		if edits[i].op == ' ' {
-			i++
-			continue
-		}
-		start := max(i-diffContext, 0)
-		end, quiet := i, 0
-		for end < len(edits) && quiet <= 2*diffContext {
-			if edits[end].op == ' ' {
-				quiet++
-			} else {
-				quiet = 0
-			}
-			end++
-		}
-		end -= max(quiet-diffContext, 0)
-		writeHunk(out, edits[start:end])
-		i = end
+	patch, added, removed := text.UnifiedDiff(from, to, string(a.data), string(b.data))
+	for line := range strings.Lines(patch) {
+		out.WriteString(shown(strings.TrimSuffix(line, "\n")) + "\n")
 	}
-}
-
-func writeHunk(out *strings.Builder, edits []edit) {
-	na, nb := 0, 0
-	for _, e := range edits {
-		if e.op != '+' {
-			na++
-		}
-		if e.op != '-' {
-			nb++
-		}
-	}
-	first := func(line, n int) int {
-		if n == 0 {
-			return line
-		}
-		return line + 1
-	}
-	fmt.Fprintf(out, "@@ -%d,%d +%d,%d @@\n", first(edits[0].a, na), na, first(edits[0].b, nb), nb)
-	for _, e := range edits {
-		out.WriteByte(e.op)
-		body, whole := strings.CutSuffix(e.line, "\n")
-		out.WriteString(strings.Map(visible, body))
-		out.WriteByte('\n')
-		if !whole {
-			out.WriteString("\\ no newline at the end\n")
-		}
-	}
+	return added, removed
 }
 
 // visible replaces what moves a cursor or reorders text.
@@ -194,110 +133,4 @@ func visible(r rune) rune {
 		return unicode.ReplacementChar
 	}
 	return r
-}
-
-// maxEdits bounds the work of compare: texts that differ more are shown as
-// replaced, which nobody would read line by line anyway.
-const maxEdits = 1000
-
-// compare finds a shortest list of edits that turns a into b (Myers 1986).
-func compare(a, b []string) []edit {
-	head := 0
-	for head < len(a) && head < len(b) && a[head] == b[head] {
-		head++
-	}
-	tail := 0
-	for tail < len(a)-head && tail < len(b)-head && a[len(a)-1-tail] == b[len(b)-1-tail] {
-		tail++
-	}
-	var out []edit
-	for i := range head {
-		out = append(out, edit{' ', a[i], i, i})
-	}
-	for _, e := range middle(a[head:len(a)-tail], b[head:len(b)-tail]) {
-		e.a, e.b = e.a+head, e.b+head
-		out = append(out, e)
-	}
-	for i := range tail {
-		x, y := len(a)-tail+i, len(b)-tail+i
-		out = append(out, edit{' ', a[x], x, y})
-	}
-	return out
-}
-
-func middle(a, b []string) []edit {
-	trace := shortest(a, b)
-	if trace == nil {
-		return replaced(a, b)
-	}
-	x, y := len(a), len(b)
-	var out []edit
-	for d, v := range slices.Backward(trace) {
-		at := func(k int) int { return v[k+d+1] }
-		k := x - y
-		prev := k - 1
-		if k == -d || k != d && at(k-1) < at(k+1) {
-			prev = k + 1
-		}
-		px := 0
-		if d > 0 {
-			px = at(prev)
-		}
-		py := px - prev
-		if d == 0 {
-			px, py = 0, 0
-		}
-		for x > px && y > py && x > 0 && y > 0 && a[x-1] == b[y-1] {
-			x, y = x-1, y-1
-			out = append(out, edit{' ', a[x], x, y})
-		}
-		if d == 0 {
-			break
-		}
-		if x == px {
-			y--
-			out = append(out, edit{'+', b[y], x, y})
-		} else {
-			x--
-			out = append(out, edit{'-', a[x], x, y})
-		}
-	}
-	slices.Reverse(out)
-	return out
-}
-
-// shortest returns, for each number of edits d, how far each diagonal -d-1..d+1
-// was reached before that step; nil if there are more than maxEdits.
-func shortest(a, b []string) (trace [][]int) {
-	most := min(len(a)+len(b), maxEdits)
-	v := make([]int, 2*most+3)
-	mid := most + 1
-	for d := range most + 1 {
-		trace = append(trace, slices.Clone(v[mid-d-1:mid+d+2]))
-		for k := -d; k <= d; k += 2 {
-			x := v[mid+k-1] + 1
-			if k == -d || k != d && v[mid+k-1] < v[mid+k+1] {
-				x = v[mid+k+1]
-			}
-			y := x - k
-			for x < len(a) && y < len(b) && a[x] == b[y] {
-				x, y = x+1, y+1
-			}
-			v[mid+k] = x
-			if x >= len(a) && y >= len(b) {
-				return trace
-			}
-		}
-	}
-	return nil
-}
-
-func replaced(a, b []string) (out []edit) {
-	for i, l := range a {
-		out = append(out, edit{'-', l, i, 0})
-	}
-	for i, l := range b {
-		out = append(out, edit{'+', l, len(a), i})
-	}
-	return out
 }

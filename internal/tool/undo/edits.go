@@ -50,16 +50,8 @@ func (s *Store) compareInto(e *bus.Edit, c change) {
 		return
 	}
 	e.Lines = true
-	for _, l := range compare(lines(a.data), lines(b.data)) {
-		switch l.op {
-		case '+':
-			e.Added++
-		case '-':
-			e.Deleted++
-		}
-	}
 	var diff strings.Builder
-	writeChange(&diff, e.Path, a, b)
+	e.Added, e.Deleted = writeChange(&diff, e.Path, a, b)
 	if diff.Len() <= maxEditDiff {
 		e.Diff = diff.String()
 	}

@@ -174,7 +174,7 @@ func TestUndoEdits(t *testing.T) {
 	}
 	diff, err := b.Diff(t.Context(), "t1")
 	must(t, err)
-	for _, s := range []string{"--- a/a.txt\n+++ b/a.txt\n@@ -1,1 +1,1 @@\n-one\n+three\n", "--- a/gone.txt\n+++ /dev/null\n", "--- /dev/null\n+++ b/new/deep/b.txt\n", "\\ no newline"} {
+	for _, s := range []string{"--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+three\n", "--- a/gone.txt\n+++ /dev/null\n", "--- /dev/null\n+++ b/new/deep/b.txt\n", "\\ No newline"} {
 		if !strings.Contains(diff, s) {
 			t.Errorf("diff lacks %q:\n%s", s, diff)
 		}

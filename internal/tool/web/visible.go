@@ -5,6 +5,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
 
 	"github.com/nanobot-go/nanobot/internal/text"
@@ -12,14 +13,33 @@ import (
 
 // invisible says that a reader of the page does not see an element: whoever
 // hides text from people may mean it for the model.
-func (a *attributes) invisible(tag atom.Atom) bool {
-	if a.hidden || strings.EqualFold(a.ariaHidden, "true") || tag == atom.Dialog && !a.open {
-		return true
+func invisible(tag atom.Atom, list []html.Attribute) bool {
+	open := false
+	for _, a := range list {
+		switch a.Key {
+		case "hidden":
+			return true
+		case "aria-hidden":
+			if strings.EqualFold(a.Val, "true") {
+				return true
+			}
+		case "open":
+			open = true
+		case "width", "height":
+			if tag == atom.Img && small(a.Val) {
+				return true
+			}
+		case "style":
+			if tag != atom.Img && hiddenStyle(a.Val) {
+				return true
+			}
+		case "class":
+			if tag != atom.Img && hiddenClass(a.Val) {
+				return true
+			}
+		}
 	}
-	if tag == atom.Img {
-		return small(a.width) || small(a.height)
-	}
-	return a.style != "" && hiddenStyle(a.style) || a.class != "" && hiddenClass(a.class)
+	return tag == atom.Dialog && !open
 }
 
 // small recognises the size of pictures that count visitors.
