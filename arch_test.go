@@ -20,8 +20,8 @@ const module = "github.com/nanobot-go/nanobot"
 // own with a decision record, never to make a build pass.
 var layers = []string{
 	"internal/datadir internal/diskio internal/httpsafe internal/text internal/markdown internal/document internal/sandbox",
-	"internal/keyring",
-	"internal/bus internal/llm internal/config internal/daemon internal/gitstore internal/origin",
+	"internal/store internal/keyring",
+	"internal/bus internal/llm internal/config internal/daemon internal/gitstore internal/origin internal/store/*",
 	"internal/tool",
 	"internal/bus/* internal/llm/* internal/tool/*",
 	"internal/session internal/skill internal/runner",

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/session"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 const (
@@ -187,7 +188,7 @@ func knowChats(dir string, n int) error {
 	if n == 0 {
 		return nil
 	}
-	store, err := session.Open(session.Options{DataDir: filepath.Join(dir, ".nanobot"), Workspace: filepath.Join(dir, "workspace"), Fsync: session.FsyncNever})
+	store, err := session.Open(session.Options{DataDir: filepath.Join(dir, ".nanobot"), Store: disk.Open(filepath.Join(dir, ".nanobot"), nil), Workspace: filepath.Join(dir, "workspace"), Fsync: session.FsyncNever})
 	if err != nil {
 		return err
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/nanobot-go/nanobot"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/session"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 const (
@@ -212,7 +213,7 @@ func runFloor(url, bodyFile string) (time.Duration, error) {
 
 // verify reads every session back.
 func verify(dir, ws string) error {
-	store, err := session.Open(session.Options{DataDir: dir, Workspace: ws})
+	store, err := session.Open(session.Options{DataDir: dir, Store: disk.Open(dir, nil), Workspace: ws})
 	if err != nil {
 		return err
 	}

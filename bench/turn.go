@@ -16,6 +16,7 @@ import (
 	"github.com/nanobot-go/nanobot"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/session"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 // turns measures what a turn costs in a running process, beyond sending the
@@ -93,7 +94,7 @@ func (b *bench) turnCost(round, stored int) (cost, error) {
 
 // fill writes a session with that many short messages.
 func fill(ctx context.Context, dir, ws string, n int) (string, error) {
-	store, err := session.Open(session.Options{DataDir: dir, Workspace: ws, Fsync: session.FsyncNever})
+	store, err := session.Open(session.Options{DataDir: dir, Store: disk.Open(dir, nil), Workspace: ws, Fsync: session.FsyncNever})
 	if err != nil {
 		return "", err
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
 	"github.com/nanobot-go/nanobot/internal/session"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 // buildBinary compiles the real program once per test run.
@@ -216,7 +217,7 @@ func killAt(t *testing.T, w *worker, rng *rand.Rand, cmd *exec.Cmd) bool {
 // server was shown and what happened in the workspace.
 func check(t *testing.T, w *worker, home, ws string, closed bool) {
 	t.Helper()
-	store, err := session.Open(session.Options{DataDir: home, Workspace: ws})
+	store, err := session.Open(session.Options{DataDir: home, Store: disk.Open(home, nil), Workspace: ws})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/runner"
 	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/skill"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
@@ -73,7 +74,7 @@ func newHouse(t *testing.T, model *llmtest.Script, tools ...tool.Tool) *house {
 func (h *house) start() *house {
 	h.t.Helper()
 	var err error
-	if h.store, err = session.Open(session.Options{DataDir: h.dir, Workspace: h.ws, Fsync: session.FsyncNever}); err != nil {
+	if h.store, err = session.Open(session.Options{DataDir: h.dir, Store: disk.Open(h.dir, nil), Workspace: h.ws, Fsync: session.FsyncNever}); err != nil {
 		h.t.Fatal(err)
 	}
 	h.opts.Sessions = h.store

@@ -19,12 +19,13 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
 	"github.com/nanobot-go/nanobot/internal/memory"
 	"github.com/nanobot-go/nanobot/internal/runner"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 // remember gives the house a memory.
 func (h *house) remember() *memory.History {
 	h.t.Helper()
-	hist, err := memory.OpenHistory(memory.HistoryOptions{Dir: filepath.Join(h.dir, "memory"), Workspace: h.ws, Now: h.opts.Now})
+	hist, err := memory.OpenHistory(memory.HistoryOptions{Store: disk.Open(filepath.Join(h.dir, "memory"), nil), Workspace: h.ws, Now: h.opts.Now})
 	if err != nil {
 		h.t.Fatal(err)
 	}

@@ -62,7 +62,7 @@ type Settings struct {
 // ownTools are the tools about the agent itself.
 func (a *Agent) ownTools() []tool.Tool {
 	list := []tool.Tool{askUserTool()}
-	if a.Subagents.Dir != "" {
+	if a.Subagents.Store != nil {
 		list = append(list, a.spawnTool())
 	}
 	if !a.My.Offer {

@@ -13,6 +13,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
 	"github.com/nanobot-go/nanobot/internal/session"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
@@ -180,7 +181,7 @@ func TestProjectOfOthers(t *testing.T) {
 		return llmtest.Call("where", map[string]any{"text": "x"})
 	}
 	h, seen := projectHouse(t, m)
-	h.opts.Subagents = agent.Subagents{Dir: filepath.Join(h.dir, "subagents"), Most: 3}
+	h.opts.Subagents = agent.Subagents{Store: disk.Open(filepath.Join(h.dir, "subagents"), nil), Most: 3}
 	h.start()
 	h.settle(h.ws, agent.AccessRestricted)
 	want := tool.Project{Dir: h.ws, Only: true}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
@@ -88,7 +89,7 @@ func TestServeShutdownAndResume(t *testing.T) {
 
 func openJournal(t *testing.T, dir string) *journal.Journal {
 	t.Helper()
-	q, err := journal.Open(dir, journal.Options{})
+	q, err := journal.Open(disk.Open(dir, nil), journal.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
@@ -38,7 +39,7 @@ func TestServeChild(t *testing.T) {
 	h.dir, h.ws = filepath.Join(dir, "data"), filepath.Join(dir, "ws")
 	h.opts.Workspace = h.ws
 	h.start()
-	q, err := journal.Open(filepath.Join(dir, "bus"), journal.Options{})
+	q, err := journal.Open(disk.Open(filepath.Join(dir, "bus"), nil), journal.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

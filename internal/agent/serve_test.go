@@ -14,6 +14,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
 	"github.com/nanobot-go/nanobot/internal/session"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
@@ -27,7 +28,7 @@ type served struct {
 // serve starts the agent and lets it work through a journal.
 func (h *house) serve() *served {
 	h.t.Helper()
-	q, err := journal.Open(h.t.TempDir(), journal.Options{})
+	q, err := journal.Open(disk.Open(h.t.TempDir(), nil), journal.Options{})
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -142,7 +143,7 @@ func TestServeTellsErrors(t *testing.T) {
 // past writes the beginning of a turn as an earlier process left it.
 func (h *house) past(end bool, turns ...[]session.Record) {
 	h.t.Helper()
-	st, err := session.Open(session.Options{DataDir: h.dir, Workspace: h.ws, Fsync: session.FsyncNever})
+	st, err := session.Open(session.Options{DataDir: h.dir, Store: disk.Open(h.dir, nil), Workspace: h.ws, Fsync: session.FsyncNever})
 	if err != nil {
 		h.t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
@@ -157,7 +158,7 @@ func TestStatelessTools(t *testing.T) {
 		llmtest.Call("probe", textIn{"a"}), llmtest.Reply("ok"),
 		llmtest.Call("spawn", map[string]any{"task": "x"}), llmtest.Reply("ok"),
 	), probe)
-	h.opts.Subagents = agent.Subagents{Dir: filepath.Join(h.dir, "subagents")}
+	h.opts.Subagents = agent.Subagents{Store: disk.Open(filepath.Join(h.dir, "subagents"), nil)}
 	h.start()
 	asked := bus.Said{Role: bus.RoleUser, Text: "a", Clean: true}
 	h.ask(stateless("go", asked, bus.Said{Role: bus.RoleAssistant, Text: "b", Clean: true}))

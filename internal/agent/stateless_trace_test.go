@@ -7,6 +7,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
 	"github.com/nanobot-go/nanobot/internal/session"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 // TestStatelessTrace: many requests with keys of their own leave nothing in
@@ -14,7 +15,8 @@ import (
 func TestStatelessTrace(t *testing.T) {
 	t.Parallel()
 	ws := t.TempDir()
-	store, err := session.Open(session.Options{DataDir: t.TempDir(), Workspace: ws})
+	data := t.TempDir()
+	store, err := session.Open(session.Options{DataDir: data, Store: disk.Open(data, nil), Workspace: ws})
 	if err != nil {
 		t.Fatal(err)
 	}

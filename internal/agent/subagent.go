@@ -6,17 +6,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
+	"path"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/runner"
+	"github.com/nanobot-go/nanobot/internal/store"
 	"github.com/nanobot-go/nanobot/internal/text"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
@@ -31,8 +30,8 @@ const (
 
 // Subagents configures the spawn tool.
 type Subagents struct {
-	Dir  string // where their state outlives the process; "" offers none
-	Most int    // running at once; a session has at most two of them
+	Store store.Store // where their state outlives the process; nil offers none
+	Most  int         // running at once; a session has at most two of them
 }
 
 // subagent is one background task. The file of the same form is written when
@@ -57,20 +56,20 @@ type subagent struct {
 
 // crew holds the subagents that run now.
 type crew struct {
-	dir  string
-	most int
+	store store.Store // nil: subagents are not offered
+	most  int
 
 	mu      sync.Mutex
 	running map[string]*subagent
 	pending int             // results on their way into a session
 	looked  map[string]bool // sessions whose left-overs were looked for
 	owner   string
-	lock    *diskio.Lock
+	leave   func() error  // gives the lock of this process back
 	quiet   chan struct{} // closed when nothing runs and nothing is pending; nil while nobody waits
 }
 
 func newCrew(o Subagents) *crew {
-	return &crew{dir: o.Dir, most: cmp.Or(o.Most, 3), running: map[string]*subagent{}, looked: map[string]bool{}}
+	return &crew{store: o.Store, most: cmp.Or(o.Most, 3), running: map[string]*subagent{}, looked: map[string]bool{}}
 }
 
 type spawnInput struct {
@@ -166,17 +165,15 @@ func (c *crew) first(session string) bool {
 	return !seen
 }
 
-func (c *crew) file(id string) string { return filepath.Join(c.dir, id+".json") }
+func (c *crew) file(id string) string { return id + ".json" }
 
 func (c *crew) save(s *subagent) error {
 	b, err := json.Marshal(s)
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(c.dir, 0o700); err != nil {
-		return err
-	}
-	return diskio.WriteFile(c.file(s.ID), b, 0o600)
+	_, err = c.store.Put(context.Background(), c.file(s.ID), b, store.Any, true)
+	return err
 }
 
 // stop cancels the subagents of a session and returns how many.
@@ -343,7 +340,7 @@ func (a *Agent) background(base context.Context, s *subagent, spec runner.Spec) 
 	}
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, ErrStopped):
-		_ = os.Remove(a.crew.file(s.ID)) // the user knows
+		_ = a.crew.store.Remove(context.WithoutCancel(ctx), a.crew.file(s.ID)) // the user knows
 		a.crew.remove(s)
 		return
 	case cause != nil:
@@ -402,7 +399,7 @@ func (a *Agent) announce(s *subagent) {
 			return
 		}
 		// It is in the session and said, or the queue will see to that.
-		if err := os.Remove(a.crew.file(s.ID)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		if err := a.crew.store.Remove(context.WithoutCancel(ctx), a.crew.file(s.ID)); err != nil {
 			a.Log.WarnContext(ctx, "forget a subagent", "subagent", s.ID, "err", err)
 		}
 	})
@@ -434,22 +431,18 @@ func (a *Agent) tell(ctx context.Context, s *subagent, in bus.Inbound) bool {
 // ("" is all): results that did not get through, and those that were
 // interrupted. Subagents of a process that still runs are left alone.
 func (a *Agent) revive(ctx context.Context, session string) {
-	if a.crew.dir == "" {
+	if a.crew.store == nil {
 		return
 	}
-	entries, err := os.ReadDir(a.crew.dir)
-	if err != nil {
-		return // none were ever started
-	}
-	for _, e := range entries {
-		name, ok := strings.CutSuffix(e.Name(), ".json")
-		if !ok || !e.Type().IsRegular() {
-			continue
+	for e, err := range a.crew.store.Docs(ctx, "") {
+		if err != nil {
+			a.Log.WarnContext(ctx, "subagents of an earlier start cannot be looked for", "err", err)
+			return
 		}
-		b, err := os.ReadFile(a.crew.file(name))
+		b, _, err := a.crew.store.Doc(ctx, e.Name)
 		s := &subagent{cancel: func(error) {}}
-		if err != nil || json.Unmarshal(b, s) != nil || s.ID != name || s.Session == "" {
-			a.Log.WarnContext(ctx, "a subagent's file cannot be read", "file", e.Name(), "err", err)
+		if err != nil || json.Unmarshal(b, s) != nil || a.crew.file(s.ID) != e.Name || s.Session == "" {
+			a.Log.WarnContext(ctx, "a subagent's file cannot be read", "file", e.Name, "err", err)
 			continue
 		}
 		if session != "" && s.Session != session || !a.crew.orphan(s) {
@@ -474,15 +467,12 @@ func (c *crew) own() (string, error) {
 	if c.owner != "" {
 		return c.owner, nil
 	}
-	if err := os.MkdirAll(c.dir, 0o700); err != nil {
-		return "", err
-	}
 	name := "owner-" + newID() + ".lock"
-	lock, err := diskio.TryLock(filepath.Join(c.dir, name))
+	leave, err := c.store.Lock(context.Background(), name)
 	if err != nil {
 		return "", err
 	}
-	c.owner, c.lock = name, lock
+	c.owner, c.leave = name, leave
 	return name, nil
 }
 
@@ -493,13 +483,12 @@ func (c *crew) orphan(s *subagent) bool {
 	if err != nil || s.Owner == mine {
 		return false
 	}
-	path := filepath.Join(c.dir, s.Owner)
-	if s.Owner != "" && filepath.Base(s.Owner) == s.Owner {
-		lock, err := diskio.TryLock(path)
+	if s.Owner != "" && path.Base(s.Owner) == s.Owner {
+		release, err := c.store.Lock(context.Background(), s.Owner)
 		if err != nil {
 			return false // it lives
 		}
-		_ = lock.Unlock()
+		_ = release()
 	}
 	s.Owner = mine
 	return c.save(s) == nil
@@ -509,8 +498,8 @@ func (c *crew) orphan(s *subagent) bool {
 func (c *crew) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.lock != nil {
-		_ = c.lock.Unlock()
-		c.lock, c.owner = nil, ""
+	if c.leave != nil {
+		_ = c.leave()
+		c.leave, c.owner = nil, ""
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
@@ -32,7 +33,7 @@ func withCrew(t *testing.T, main func(req llm.Request) llmtest.Step, sub func(re
 		return main(req)
 	}
 	h := newHouse(t, m, tools...)
-	h.opts.Subagents = agent.Subagents{Dir: filepath.Join(h.dir, "subagents"), Most: 3}
+	h.opts.Subagents = agent.Subagents{Store: disk.Open(filepath.Join(h.dir, "subagents"), nil), Most: 3}
 	var mu sync.Mutex
 	var said []bus.Outbound
 	h.opts.Deliver = func(o bus.Outbound) { mu.Lock(); said = append(said, o); mu.Unlock() }
@@ -123,7 +124,7 @@ func TestSubagentJoinsTheRunningTurn(t *testing.T) {
 // stateFiles is what is kept of subagents now.
 func stateFiles(t *testing.T, h *house) (all string) {
 	t.Helper()
-	names, err := filepath.Glob(filepath.Join(h.opts.Subagents.Dir, "*.json"))
+	names, err := filepath.Glob(filepath.Join(h.opts.Subagents.Store.Where(""), "*.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,10 +231,10 @@ func TestSubagentInterrupted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.MkdirAll(h.opts.Subagents.Dir, 0o700); err != nil {
+	if err := os.MkdirAll(h.opts.Subagents.Store.Where(""), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(h.opts.Subagents.Dir, "0a1b2c3d.json"), b, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(h.opts.Subagents.Store.Where(""), "0a1b2c3d.json"), b, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	h.start()

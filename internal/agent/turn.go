@@ -94,7 +94,7 @@ func (a *Agent) handle(ctx context.Context, act *actor, it *item) error {
 	if seen && t.takeUp() {
 		return nil
 	}
-	if a.crew.dir != "" && a.crew.first(it.key) {
+	if a.crew.store != nil && a.crew.first(it.key) {
 		a.revive(ctx, it.key)
 	}
 	if t.resumed {

@@ -19,6 +19,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
 	"github.com/nanobot-go/nanobot/internal/session"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
@@ -67,7 +68,8 @@ func actor(req llm.Request) llmtest.Step {
 func realAPI(t *testing.T) (address string, store *session.Store) {
 	t.Helper()
 	ws := t.TempDir()
-	store, err := session.Open(session.Options{DataDir: t.TempDir(), Workspace: ws, Fsync: session.FsyncNever})
+	data := t.TempDir()
+	store, err := session.Open(session.Options{DataDir: data, Store: disk.Open(data, nil), Workspace: ws, Fsync: session.FsyncNever})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,6 +32,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/session/search"
 	"github.com/nanobot-go/nanobot/internal/skill"
+	"github.com/nanobot-go/nanobot/internal/store"
 	"github.com/nanobot-go/nanobot/internal/tool"
 	"github.com/nanobot-go/nanobot/internal/tool/mcp"
 	"github.com/nanobot-go/nanobot/internal/tool/shell"
@@ -76,7 +77,7 @@ type Options struct {
 	Loaded  *config.Loaded // instead of what the file says now
 
 	Secrets  *httpsafe.Registry // the credentials in use; New makes its own
-	acceptIn string             // AcceptMCP: the file that remembers what was accepted
+	acceptIn store.Store        // AcceptMCP: what remembers what was accepted
 }
 
 // App is an agent with everything it needs.
@@ -189,7 +190,7 @@ func (a *App) settle(ctx context.Context, o Options) error {
 		ledger:   openLedger(a.Config, o.Log, a.figures.call),
 		prices:   ledger.NewPrices(PricesFile(a.Config), o.Log),
 		windows:  local.NewWindows(local.Options{Getenv: Getenv(o.Env)}),
-		breakers: llm.NewBreakers(llm.BreakersOptions{Path: datadir.Breakers.In(a.Config.DataDir), Log: o.Log}),
+		breakers: llm.NewBreakers(llm.BreakersOptions{Store: State(a.Config, a.log), Log: o.Log}),
 	}
 	notes, err := a.models.settle(ctx)
 	a.Notes = append(a.Notes, notes...)
@@ -210,14 +211,14 @@ func (a *App) build(ctx context.Context, o Options) error {
 	}
 	var set *tool.Set
 	skills := skill.Options{
-		Workspace: a.Workspace, Disabled: def.DisabledSkills, Log: o.Log, Getenv: Getenv(o.Env), Ledger: SkillLedger(a.Config), Foreign: a.foreign,
+		Workspace: a.Workspace, Disabled: def.DisabledSkills, Log: o.Log, Getenv: Getenv(o.Env), Ledger: State(a.Config, a.log), Foreign: a.foreign,
 		HasTool: func(name string) bool {
 			_, ok := set.Get(name)
 			return ok || name == "my" && a.Config.Config.Tools.My.Enable
 		},
 	}
 	a.Skills = skill.Open(skills)
-	skills.Workspace, skills.Ledger, skills.Foreign = "", "", nil // guests have those that everybody has
+	skills.Workspace, skills.Ledger, skills.Foreign = "", nil, nil // guests have those that everybody has
 	guestSkills := skill.Open(skills)
 	set, media, err := a.tools(o) //nolint:contextcheck // what commands need begins with the first one and ends with the app
 	if err != nil {
@@ -300,8 +301,8 @@ func (a *App) subagents(o Options) agent.Subagents {
 		return agent.Subagents{}
 	}
 	return agent.Subagents{
-		Dir:  datadir.Subagents.In(a.Config.DataDir, filepath.Base(a.Sessions.Dir())),
-		Most: a.Config.Config.Agents.Defaults.MaxConcurrentSubagents,
+		Store: store.Under(State(a.Config, a.log), string(datadir.Subagents), filepath.Base(a.Sessions.Dir())),
+		Most:  a.Config.Config.Agents.Defaults.MaxConcurrentSubagents,
 	}
 }
 
@@ -395,6 +396,3 @@ func Getenv(env []string) func(string) string {
 		return ""
 	}
 }
-
-// SkillLedger is the record of skills that were installed.
-func SkillLedger(l *config.Loaded) string { return datadir.Skills.In(l.DataDir) }

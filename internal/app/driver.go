@@ -23,6 +23,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm/openai"
 	"github.com/nanobot-go/nanobot/internal/llm/responses"
 	"github.com/nanobot-go/nanobot/internal/llm/signin"
+	"github.com/nanobot-go/nanobot/internal/store"
 )
 
 // OpenDriver makes the model of a choice as it is: metered, but without
@@ -236,7 +237,7 @@ func (m *models) signer(c llm.Choice, p config.Provider, client *http.Client) (s
 	case c.Row.Auth != "":
 		home, _ := os.UserHomeDir() // without one no older tokens are found
 		a, err := signin.New(c.Row.Auth, signin.Options{
-			Dir: datadir.Auth.In(m.loaded.DataDir), Home: home, Getenv: m.getenv, Client: client, Version: m.version, Log: m.log, BaseURL: p.APIBase,
+			Store: store.Under(State(m.loaded, m.log), string(datadir.Auth)), Home: home, Getenv: m.getenv, Client: client, Version: m.version, Log: m.log, BaseURL: p.APIBase,
 		})
 		if err != nil {
 			return nil, "", err

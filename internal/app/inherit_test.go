@@ -97,7 +97,7 @@ func TestAClonedWorkspaceIsNotTakenOver(t *testing.T) {
 		if (err == nil && strings.Contains(string(history), ownerWords)) != c.taken {
 			t.Errorf("%s: history %q, %v; %s", c.dir, history, err, notes)
 		}
-		found, err := os.ReadDir(filepath.Join(schedule.Dir(l.DataDir, store.Workspace().ID), "triggers", "inbox"))
+		found, err := os.ReadDir(schedule.Place(app.State(l, nil), store.Workspace().ID).Where("triggers/inbox"))
 		if (err == nil && len(found) > 0) != c.taken {
 			t.Errorf("%s: deliveries %v, %v; %s", c.dir, found, err, notes)
 		}

@@ -6,6 +6,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
+	"github.com/nanobot-go/nanobot/internal/store"
 )
 
 // OpenLedger opens the record of what model calls cost, with the limits of
@@ -17,7 +18,7 @@ func OpenLedger(loaded *config.Loaded, log *slog.Logger) *ledger.Ledger {
 func openLedger(loaded *config.Loaded, log *slog.Logger, watch func(ledger.Entry)) *ledger.Ledger {
 	d := loaded.Config.Agents.Defaults
 	return ledger.New(ledger.Options{
-		Dir: datadir.Usage.In(loaded.DataDir), Limits: SpendingLimits(d.Budget), Location: d.Location(), Watch: watch, Log: log,
+		Store: store.Under(State(loaded, log), string(datadir.Usage)), Limits: SpendingLimits(d.Budget), Location: d.Location(), Watch: watch, Log: log,
 	})
 }
 

@@ -51,7 +51,7 @@ func (a *App) mcpPool(o Options, reserved []string) (*mcp.Pool, error) {
 	}
 	return mcp.New(mcp.Options{
 		Servers: servers, Environ: o.Env, Memory: a.safety.maxMemory(a.Config.Config.Tools.Exec), Spawn: a.safety.spawn(a), Cover: a.safety.coverServer(a), Auth: auth, Reserved: reserved, MediaDir: filepath.Join(a.safety.media, "mcp"),
-		PinFile: MCPPins(a.Config), HoldChanged: a.safety.Approval == approve.Ask,
+		Pins: State(a.Config, a.log), HoldChanged: a.safety.Approval == approve.Ask,
 		Redact: a.safety.secrets.Scrub, Version: o.Version, Log: o.Log,
 	})
 }
@@ -125,13 +125,10 @@ func MCPSpawn(ctx context.Context, l *config.Loaded, o Options) (spawn, cover fu
 	return s.spawn(a), s.coverServer(a), s.proxy.close, nil //nolint:contextcheck // the proxy begins with the first server and lives until stop
 }
 
-// MCPPins is the file that remembers what MCP servers offered first.
-func MCPPins(l *config.Loaded) string { return datadir.MCPTools.In(l.DataDir) }
-
 // MCPLogins opens the store of logins at MCP servers.
 func MCPLogins(l *config.Loaded, o Options) (*mcp.OAuth, error) {
 	return mcp.NewOAuth(mcp.OAuthOptions{
-		File: datadir.MCPTokens.In(l.DataDir), Proxy: l.Config.Tools.Web.Proxy.Reveal(),
+		Store: State(l, o.Log), Proxy: l.Config.Tools.Web.Proxy.Reveal(),
 		Allow: Networks(l.Config.Tools.SSRFWhitelist), Agent: "nanobot/" + cmp.Or(o.Version, "dev"), Log: o.Log,
 		Known: func(name string, s httpsafe.Secret) {
 			if o.Secrets != nil {

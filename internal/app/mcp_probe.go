@@ -136,7 +136,7 @@ func ProbeMCP(ctx context.Context, l *config.Loaded, o Options, servers []mcp.Se
 	}
 	pool, err := mcp.New(mcp.Options{
 		Redact: redact, Servers: servers, Environ: o.Env, Spawn: spawn, Cover: cover, Auth: auth, Version: o.Version, Log: slog.New(lines),
-		PinFile: o.acceptIn, Accept: o.acceptIn != "",
+		Pins: o.acceptIn, Accept: o.acceptIn != nil,
 	})
 	if err != nil {
 		return MCPProbed{}, err
@@ -260,7 +260,7 @@ type MCPTrial struct {
 // result shows, as looked at by the owner: its words are trusted from then on,
 // until they change.
 func AcceptMCP(ctx context.Context, l *config.Loaded, o Options, e MCPEntry) (MCPTrial, error) {
-	o.acceptIn = MCPPins(l)
+	o.acceptIn = State(l, o.Log)
 	return TryMCP(ctx, l, o, e)
 }
 

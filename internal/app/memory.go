@@ -13,7 +13,7 @@ import (
 func (a *App) remember(o Options) (*memory.Consolidator, error) {
 	var err error
 	a.History, err = memory.OpenHistory(memory.HistoryOptions{
-		Dir: memory.Dir(a.Config.DataDir, a.Sessions), Workspace: a.Workspace, Now: o.Now, Log: o.Log,
+		Store: memory.Place(State(a.Config, a.log), a.Sessions), Workspace: a.Workspace, Now: o.Now, Log: o.Log,
 	})
 	if err != nil || a.models.info.Demo || o.Record != "" {
 		return nil, err

@@ -78,7 +78,7 @@ func (a *App) cronCommand(ctx context.Context, args string, r bus.Route) string 
 		return "That did not work: " + err.Error() + "."
 	}
 	text := fmt.Sprintf(done, job.Name)
-	if _, running := schedule.Owner(a.Schedule.Dir); words[0] == "run" && !running {
+	if _, running := schedule.Owner(ctx, a.Schedule.State); words[0] == "run" && !running {
 		text = fmt.Sprintf("%q runs as soon as a gateway does.", job.Name)
 	}
 	return text

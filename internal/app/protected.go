@@ -44,7 +44,7 @@ func (a *App) protectedPaths() (deny, denyWrite []string) {
 		deny = append(deny, name.In(data))
 	}
 	// What others wrote and the user installed is not the model's to change.
-	if dirs, err := skill.InstalledDirs(SkillLedger(a.Config)); err == nil {
+	if dirs, err := skill.InstalledDirs(State(a.Config, a.log)); err == nil {
 		denyWrite = append(denyWrite, dirs...)
 	}
 	if exe, err := os.Executable(); err == nil {

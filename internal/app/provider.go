@@ -13,6 +13,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/local"
 	"github.com/nanobot-go/nanobot/internal/llm/signin"
+	"github.com/nanobot-go/nanobot/internal/store"
 )
 
 // MatchInput is what a provider is chosen from, without a model.
@@ -106,6 +107,6 @@ func Account(l *config.Loaded, name string, o Options) (*signin.Account, error) 
 		home = getenv("USERPROFILE")
 	}
 	return signin.New(name, signin.Options{
-		Dir: datadir.Auth.In(l.DataDir), Home: home, Getenv: getenv, Client: client, Version: o.Version, Log: o.Log, BaseURL: p.APIBase,
+		Store: store.Under(State(l, o.Log), string(datadir.Auth)), Home: home, Getenv: getenv, Client: client, Version: o.Version, Log: o.Log, BaseURL: p.APIBase,
 	})
 }

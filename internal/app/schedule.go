@@ -82,7 +82,7 @@ func ScheduleOptions(l *config.Loaded, w *session.Workspace) schedule.Options {
 	c := l.Config.Gateway.Cron
 	quiet, _ := schedule.ParseHours(c.QuietHours) // checked when the configuration was read
 	return schedule.Options{
-		Dir: schedule.Dir(l.DataDir, w.ID), Workspace: w.Path, Location: l.Config.Agents.Defaults.Location(),
+		State: schedule.Place(State(l, nil), w.ID), Workspace: w.Path, Location: l.Config.Agents.Defaults.Location(),
 		Limits: schedule.Limits{
 			CatchUp: c.CatchUp, CatchUpWindow: time.Duration(c.CatchUpWindowS) * time.Second, AtWindow: time.Duration(c.AtCatchUpWindowS) * time.Second,
 			Concurrent: c.MaxConcurrent, Timeout: time.Duration(c.JobTimeoutS) * time.Second, Jobs: c.MaxJobs,

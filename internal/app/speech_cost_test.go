@@ -13,6 +13,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
 	"github.com/nanobot-go/nanobot/internal/llm/speech"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 type saying struct {
@@ -34,7 +35,7 @@ func TestSpeechIsCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	open := func(lim ledger.Limits) (*ledger.Ledger, *saying, speech.Transcriber) {
-		l := ledger.New(ledger.Options{Dir: filepath.Join(t.TempDir(), "usage"), Limits: lim})
+		l := ledger.New(ledger.Options{Store: disk.Open(t.TempDir(), nil), Limits: lim})
 		s := &saying{}
 		return l, s, app.CountSpeech(s, speech.Options{Provider: "openai"}, l, ledger.NewPrices(prices, nil))
 	}

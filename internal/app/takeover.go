@@ -39,7 +39,7 @@ func openSessions(ctx context.Context, loaded *config.Loaded, workspace string, 
 	}
 	everywhere := originsEverywhere(loaded, o.Log)
 	store, err := session.Open(session.Options{
-		DataDir: loaded.DataDir, Workspace: workspace, Secondary: !configured(loaded, workspace), Foreign: everywhere.foreign, Now: o.Now, Log: o.Log,
+		DataDir: loaded.DataDir, Store: State(loaded, o.Log), Workspace: workspace, Secondary: !configured(loaded, workspace), Foreign: everywhere.foreign, Now: o.Now, Log: o.Log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open sessions: %w", err)
@@ -80,7 +80,7 @@ func takeOver(ctx context.Context, loaded *config.Loaded, store *session.Store, 
 	}
 
 	err = w.Once(KindJobs, o.Now(), func() error {
-		s, err := schedule.Open(schedule.Options{Dir: schedule.Dir(loaded.DataDir, w.ID), Workspace: w.Path, Foreign: everywhere.foreign, Now: o.Now, Log: o.Log})
+		s, err := schedule.Open(schedule.Options{State: schedule.Place(State(loaded, o.Log), w.ID), Workspace: w.Path, Foreign: everywhere.foreign, Now: o.Now, Log: o.Log})
 		if err != nil {
 			return err
 		}
@@ -105,7 +105,7 @@ func takeOver(ctx context.Context, loaded *config.Loaded, store *session.Store, 
 		if len(strange) > 0 {
 			return nil
 		}
-		entries, err = memory.TakeOver(ctx, memory.HistoryOptions{Dir: memory.Dir(loaded.DataDir, store), Workspace: w.Path, Now: o.Now, Log: o.Log})
+		entries, err = memory.TakeOver(ctx, memory.HistoryOptions{Store: memory.Place(State(loaded, o.Log), store), Workspace: w.Path, Now: o.Now, Log: o.Log})
 		return err
 	})
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 // stub is a queue that hands out the same message n times.
@@ -39,7 +40,7 @@ func BenchmarkWhole(b *testing.B) {
 	q := &stub{n: b.N, done: make(chan struct{})}
 	p := &sink{platform{caps: channel.Caps{Whole: true}}}
 	m, err := channel.NewManager(channel.Options{
-		Queue: q, DataDir: b.TempDir(), Sections: map[string]json.RawMessage{"a": json.RawMessage(`{"enabled":true}`)},
+		Queue: q, Store: disk.Open(b.TempDir(), nil), DataDir: b.TempDir(), Sections: map[string]json.RawMessage{"a": json.RawMessage(`{"enabled":true}`)},
 		Factories: map[string]channel.Factory{"a": func(d channel.Deps, _ json.RawMessage) (channel.Channel, error) { p.deps = d; return p, nil }},
 	})
 	if err != nil {

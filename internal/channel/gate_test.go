@@ -17,6 +17,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 // door is a gate with a clock and ears.
@@ -38,7 +39,7 @@ func newDoor(t *testing.T, section string) *door {
 	}
 	now := func() time.Time { return d.now }
 	log := slog.New(slog.NewTextHandler(&d.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	d.pairing = channel.OpenPairing(d.path, now, log)
+	d.pairing = channel.OpenPairing(disk.Open(filepath.Dir(d.path), nil), now, log)
 	d.Gate = channel.NewGate(channel.GateOptions{
 		Name: "tg", Common: c, Pairing: d.pairing, Log: log, Now: now,
 		Say: func(_ context.Context, out bus.Outbound) error { d.said = append(d.said, out); return nil },
@@ -208,7 +209,7 @@ func TestPairingCodesAreHashed(t *testing.T) {
 	if ask(d.pairing) != first {
 		t.Error("another code while the first is good")
 	}
-	other := channel.OpenPairing(d.path, func() time.Time { return d.now }, nil)
+	other := channel.OpenPairing(disk.Open(filepath.Dir(d.path), nil), func() time.Time { return d.now }, nil)
 	if code, err := other.Ask(t.Context(), "tg", "8"); !errors.Is(err, channel.ErrPairingSoon) || code != "" {
 		t.Errorf("a second code at once: %q, %v", code, err)
 	}
@@ -235,7 +236,7 @@ func TestPairingGuesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 10 {
-		p := channel.OpenPairing(d.path, func() time.Time { return d.now }, nil)
+		p := channel.OpenPairing(disk.Open(filepath.Dir(d.path), nil), func() time.Time { return d.now }, nil)
 		if _, err := p.Approve(t.Context(), fmt.Sprintf("AAAA-%04d", i)); !errors.Is(err, channel.ErrNoSuchCode) {
 			t.Fatalf("guess %d: %v", i, err)
 		}
@@ -270,7 +271,7 @@ func TestPairingFile(t *testing.T) {
 	if _, ok := d.Admit(t.Context(), visitor(true, "8", "new name")); !ok {
 		t.Error("somebody of the old file is not let in")
 	}
-	other := channel.OpenPairing(d.path, func() time.Time { return d.now }, nil)
+	other := channel.OpenPairing(disk.Open(filepath.Dir(d.path), nil), func() time.Time { return d.now }, nil)
 	if waiting, _, err := other.List(); err != nil || len(waiting) != 1 || waiting[0].Sender != "9" {
 		t.Errorf("waiting: %+v, %v", waiting, err)
 	}

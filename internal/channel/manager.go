@@ -21,6 +21,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/store"
 )
 
 // Bounds of the manager's life.
@@ -46,10 +47,10 @@ type Options struct {
 	// MaxRetries is how often a message is tried in quick succession. After
 	// that it is tried ever more slowly; see docs/channels.md.
 	MaxRetries int
+	Store      store.Store // what channels remember, and who was let in
 	DataDir    string
 	MediaDir   string   // "" is media below DataDir
 	Kept       []string // further folders of MediaDir that old files are removed from
-	Pairing    string   // file; "" is pairing.json in DataDir
 
 	Client     func(proxy string) (*http.Client, error)
 	Fetch      func() (*http.Client, error)
@@ -82,8 +83,8 @@ type applyRequest struct {
 // NewManager makes the channels of the sections. One that cannot be made is
 // reported by Status and stops nothing; only missing options are an error.
 func NewManager(o Options) (*Manager, error) {
-	if o.Queue == nil || o.DataDir == "" {
-		return nil, errors.New("channels need a queue and a folder for their data")
+	if o.Queue == nil || o.Store == nil || o.DataDir == "" {
+		return nil, errors.New("channels need a queue, a store and a folder for their data")
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -98,11 +99,8 @@ func NewManager(o Options) (*Manager, error) {
 	if o.MediaDir == "" {
 		o.MediaDir = datadir.Media.In(o.DataDir)
 	}
-	if o.Pairing == "" {
-		o.Pairing = datadir.Pairing.In(o.DataDir)
-	}
 	m := &Manager{o: o, slots: map[string]*slot{}, requests: make(chan applyRequest)}
-	m.pairing = OpenPairing(o.Pairing, o.Now, o.Log)
+	m.pairing = OpenPairing(o.Store, o.Now, o.Log)
 	for name, section := range o.Sections {
 		m.slots[name] = m.build(name, section)
 	}
@@ -311,7 +309,7 @@ func (s *slot) make(factory Factory) (ch Channel, err error) {
 	}
 	return factory(Deps{
 		Name: s.name, Gate: s.gate, Media: &MediaStore{Dir: filepath.Join(o.MediaDir, SafeName(s.name)), Max: limit},
-		State: OpenState(datadir.Channels.In(o.DataDir, SafeName(s.name)+".json")),
+		State: OpenState(o.Store, string(datadir.Channels)+"/"+SafeName(s.name)+".json"),
 		Ready: s.ready, Client: o.Client, Fetch: o.Fetch, Transcribe: o.Transcribe, Commands: o.Commands, Shown: s.wish(), Known: known, Log: s.log, Now: o.Now,
 	}, s.section)
 }

@@ -1,16 +1,15 @@
 package channel
 
 import (
-	"path/filepath"
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 func TestOwnerByPairing(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "pairing.json")
-	p := OpenPairing(path, nil, nil)
+	p := OpenPairing(disk.Open(t.TempDir(), nil), nil, nil)
 	gate := NewGate(GateOptions{Name: "x", Pairing: p})
 	visit := func(id string, direct bool) (Pass, bool) {
 		return gate.Admit(t.Context(), Visitor{Route: bus.Route{Channel: "x", ChatID: id}, IDs: []string{id}, Direct: direct, Mentioned: true})

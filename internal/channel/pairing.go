@@ -1,6 +1,7 @@
 package channel
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/pbkdf2"
@@ -11,20 +12,20 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"maps"
 	"math/big"
-	"os"
-	"path/filepath"
 	"slices"
 	"sort"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/datadir"
+	"github.com/nanobot-go/nanobot/internal/store"
 )
+
+const pairingName = string(datadir.Pairing)
 
 // Limits of pairing.
 const (
@@ -47,25 +48,22 @@ var ErrManyCodes = errors.New("too many wrong codes; wait ten minutes, then use 
 // Pairing is the list of people who were let in by hand, and of those who
 // asked to be. Codes are in it as hashes only: the person who approves types the
 // one that the stranger was given. Each stranger has one open request, and a
-// stranger never keeps another one from asking. It is one file, shared by all channels and by the command line,
-// which may change it while the gateway runs. A file that cannot be read lets
-// nobody in and is never overwritten; one that makes no sense is set aside.
+// stranger never keeps another one from asking. It is one document, shared by all
+// channels and by the command line, which may change it while the gateway runs.
+// One that cannot be read lets nobody in and is never overwritten; one that
+// makes no sense is kept beside.
 type Pairing struct {
-	path string
-	now  func() time.Time
-	log  *slog.Logger
+	store store.Store
+	name  string
+	now   func() time.Time
+	log   *slog.Logger
 
-	mu    sync.Mutex
-	stamp stamp // of the file that book was read from
-	book  book
-	plain bool              // the file holds codes of an older version
-	given map[string]string // codes that this process knows, by their hashes
-}
-
-// stamp tells whether a file has changed.
-type stamp struct {
-	size int64
-	at   time.Time
+	mu      sync.Mutex
+	seen    store.Info // of the list that book was read from
+	book    book
+	damaged bool              // ... and it was not one
+	plain   bool              // it holds codes of an older version
+	given   map[string]string // codes that this process knows, by their hashes
 }
 
 // book is the file. Times are seconds since 1970.
@@ -97,12 +95,12 @@ type PairingRequest struct {
 	Expires time.Time `json:"expires_at"`
 }
 
-// OpenPairing names the file; nothing is read yet.
-func OpenPairing(path string, now func() time.Time, log *slog.Logger) *Pairing {
+// OpenPairing opens the list; nothing is read yet.
+func OpenPairing(s store.Store, now func() time.Time, log *slog.Logger) *Pairing {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Pairing{path: path, now: orNow(now), log: log, given: map[string]string{}}
+	return &Pairing{store: s, name: pairingName, now: orNow(now), log: log, given: map[string]string{}}
 }
 
 func orNow(now func() time.Time) func() time.Time {
@@ -137,6 +135,7 @@ func stable(id string) string { id, _, _ = strings.Cut(id, "|"); return id }
 // people of a channel wait, the request that has waited longest there is dropped.
 func (p *Pairing) Ask(ctx context.Context, channel, sender string) (code string, err error) {
 	err = p.change(ctx, func(b *book) error {
+		code = ""
 		now := p.seconds()
 		var mine []string
 		oldest, waiting := "", 0
@@ -266,6 +265,7 @@ func add(list map[string][]string, r request) {
 // Deny takes the request with this code away, or those of the person with this id.
 func (p *Pairing) Deny(ctx context.Context, codeOrSender string) (who PairingRequest, err error) {
 	err = p.change(ctx, func(b *book) error {
+		who = PairingRequest{}
 		key, ok, err := b.find(plainCode(codeOrSender))
 		if err != nil {
 			return err
@@ -297,6 +297,7 @@ func plainCode(code string) string {
 func (p *Pairing) settle(ctx context.Context, code string, apply func(*book, request)) (who PairingRequest, err error) {
 	var refused error
 	err = p.change(ctx, func(b *book) error {
+		refused, who = nil, PairingRequest{}
 		now := p.seconds()
 		if b.Wrong != nil && (now-b.Wrong.Since > pairingLife.Seconds() || now < b.Wrong.Since) {
 			b.Wrong = nil
@@ -330,6 +331,7 @@ func (p *Pairing) settle(ctx context.Context, code string, apply func(*book, req
 // and returns the channels where they had been let in.
 func (p *Pairing) Revoke(ctx context.Context, channel, sender string) (from []string, err error) {
 	err = p.change(ctx, func(b *book) error {
+		from = nil
 		for _, name := range slices.Sorted(maps.Keys(b.Approved)) {
 			if channel != "" && channel != name {
 				continue
@@ -375,94 +377,84 @@ func (p *Pairing) List() (waiting []PairingRequest, approved map[string][]string
 	return waiting, approved, nil
 }
 
-// change reads, changes and writes the file while no other process does.
+// change reads, changes and writes the list while no other process does. apply
+// may run again when one was faster.
 func (p *Pairing) change(ctx context.Context, apply func(*book) error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err := diskio.MkdirAll(filepath.Dir(p.path), 0o700); err != nil {
-		return err
-	}
-	lock, err := p.lock(ctx)
-	if err != nil {
-		return err
-	}
-	return errors.Join(p.rewrite(apply), lock.Unlock())
+	ctx, cancel := context.WithTimeoutCause(ctx, lockWait, errors.New("the list of paired people is in use"))
+	defer cancel()
+	return store.Update(ctx, p.store, p.name, func(old []byte) ([]byte, error) {
+		p.seen = store.Info{} // two writes may bear the same time
+		if err := p.decode(ctx, old); err != nil {
+			return nil, err
+		}
+		return p.rewrite(apply)
+	})
 }
 
-func (p *Pairing) rewrite(apply func(*book) error) error {
-	p.stamp = stamp{} // two writes may bear the same time
-	if err := p.refresh(); err != nil {
-		return err
-	}
+// rewrite is the list as apply leaves it; nil if it need not be written.
+func (p *Pairing) rewrite(apply func(*book) error) ([]byte, error) {
 	now := p.seconds()
 	maps.DeleteFunc(p.book.Pending, func(_ string, r request) bool { return r.Expires <= now || r.Sender == "" || r.Channel == "" })
 	before, err := json.Marshal(p.book)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := apply(&p.book); err != nil {
-		return err
+		return nil, err
 	}
-	data, err := json.MarshalIndent(p.book, "", "  ")
+	after, err := json.Marshal(p.book)
+	if err != nil || bytes.Equal(after, before) && !p.plain {
+		return nil, err
+	}
+	return store.Indented(p.book)
+}
+
+// refresh reads the list if it has changed. The caller holds the lock.
+func (p *Pairing) refresh() error {
+	ctx := context.Background()
+	info, err := p.store.Stat(ctx, p.name)
 	if err != nil {
-		return err
+		return fmt.Errorf("read the list of paired people: %w", err)
 	}
-	if after, err := json.Marshal(p.book); err == nil && string(after) == string(before) && !p.plain {
+	if info.Exists() && info == p.seen {
 		return nil
 	}
-	p.stamp, p.plain = stamp{}, false
-	if err := diskio.WriteFile(p.path, append(data, '\n'), 0o600); err != nil {
-		return fmt.Errorf("write the list of paired people: %w", err)
+	data, version, err := p.store.Doc(ctx, p.name)
+	if err != nil {
+		return fmt.Errorf("read the list of paired people: %w", err)
 	}
+	p.seen = store.Info{}
+	if err := p.decode(ctx, data); err != nil {
+		return err
+	}
+	if p.damaged {
+		empty, err := store.Indented(p.book)
+		if err == nil {
+			_, err = p.store.Put(ctx, p.name, empty, version, true)
+		}
+		if err != nil && !errors.Is(err, store.ErrChanged) {
+			return fmt.Errorf("replace a damaged list of paired people: %w", err)
+		}
+		return nil // the next look reads what is there now
+	}
+	p.seen = info
 	return nil
 }
 
-// lock waits for another process that has the file.
-func (p *Pairing) lock(ctx context.Context) (*diskio.Lock, error) {
-	ctx, cancel := context.WithTimeout(ctx, lockWait)
-	defer cancel()
-	for {
-		l, err := diskio.TryLock(p.path + ".lock")
-		if _, held := errors.AsType[*diskio.LockedError](err); !held {
-			return l, err
+// decode takes a list over. One that makes no sense is kept beside and counts
+// as empty.
+func (p *Pairing) decode(ctx context.Context, data []byte) error {
+	b := book{}
+	p.damaged = false
+	if err := json.Unmarshal(data, &b); err != nil && data != nil {
+		aside, kept := store.KeepDamaged(ctx, p.store, p.name, data, p.now())
+		if kept != nil {
+			return kept
 		}
-		t := time.NewTimer(10 * time.Millisecond)
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
-			return nil, fmt.Errorf("the list of paired people is in use: %w", err)
-		}
-	}
-}
-
-// refresh reads the file if it has changed. The caller holds the lock.
-func (p *Pairing) refresh() error {
-	info, err := os.Stat(p.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		p.book, p.stamp = emptyBook(), stamp{}
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("read the list of paired people: %w", err)
-	}
-	now := stamp{info.Size(), info.ModTime()}
-	if now == p.stamp {
-		return nil
-	}
-	data, err := os.ReadFile(p.path)
-	if err != nil {
-		return fmt.Errorf("read the list of paired people: %w", err)
-	}
-	b := emptyBook()
-	if err := json.Unmarshal(data, &b); err != nil {
-		aside := p.path + ".damaged-" + p.now().UTC().Format("20060102-150405")
-		if err := os.Rename(p.path, aside); err != nil {
-			return fmt.Errorf("the list of paired people is damaged and cannot be set aside: %w", err)
-		}
-		p.log.Warn("the list of paired people was damaged; people must pair again", "kept_as", aside, "err", err)
-		p.book, p.stamp = emptyBook(), stamp{}
-		return nil
+		p.log.Warn("the list of paired people was damaged; people must pair again", "kept_as", p.store.Where(aside), "err", err)
+		b, p.damaged = book{}, true
 	}
 	if b.Approved == nil {
 		b.Approved = map[string][]string{}
@@ -473,7 +465,7 @@ func (p *Pairing) refresh() error {
 	if err := p.hashOld(&b); err != nil {
 		return err
 	}
-	p.book, p.stamp = b, now
+	p.book = b
 	return nil
 }
 
@@ -498,10 +490,6 @@ func (p *Pairing) hashOld(b *book) error {
 		p.given[key] = plainCode(code)
 	}
 	return nil
-}
-
-func emptyBook() book {
-	return book{Approved: map[string][]string{}, Pending: map[string]request{}}
 }
 
 const pairingUsage = "Use /pairing list, /pairing approve CODE, /pairing deny CODE or USER, /pairing revoke USER or /pairing revoke CHANNEL USER."

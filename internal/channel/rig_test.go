@@ -17,6 +17,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
 	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 // event is one call the platform saw.
@@ -171,7 +172,7 @@ func newRig(t *testing.T, platforms map[string]*platform, change ...func(*channe
 	t.Helper()
 	r := &rig{t: t, dir: t.TempDir(), all: platforms}
 	r.opts = channel.Options{
-		Factories: map[string]channel.Factory{}, Sections: map[string]json.RawMessage{}, DataDir: r.dir, MaxRetries: 3,
+		Factories: map[string]channel.Factory{}, Sections: map[string]json.RawMessage{}, Store: disk.Open(r.dir, nil), DataDir: r.dir, MaxRetries: 3,
 		Defaults: channel.Filters{SendProgress: true},
 	}
 	for name, p := range platforms {
@@ -189,7 +190,7 @@ func newRig(t *testing.T, platforms map[string]*platform, change ...func(*channe
 
 func (r *rig) begin() {
 	r.t.Helper()
-	q, err := journal.Open(r.dir+"/bus", journal.Options{})
+	q, err := journal.Open(disk.Open(r.dir+"/bus", nil), journal.Options{})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -255,7 +256,7 @@ func (r *rig) publish(outs ...bus.Outbound) {
 // undelivered counts what a new reader of channel a would get.
 func (r *rig) undelivered() (n int) {
 	r.t.Helper()
-	q, err := journal.Open(r.dir+"/bus", journal.Options{})
+	q, err := journal.Open(disk.Open(r.dir+"/bus", nil), journal.Options{})
 	if err != nil {
 		r.t.Fatal(err)
 	}

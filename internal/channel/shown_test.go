@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 // A channel is told what is wanted besides answers: by its section, else by
@@ -21,7 +22,7 @@ func TestShown(t *testing.T) {
 		return nil, errors.New("only asked")
 	}
 	_, err := NewManager(Options{
-		Queue: silent{}, DataDir: t.TempDir(), Factories: map[string]Factory{"x": factory},
+		Queue: silent{}, Store: disk.Open(t.TempDir(), nil), DataDir: t.TempDir(), Factories: map[string]Factory{"x": factory},
 		Defaults: Filters{SendProgress: true},
 		Sections: map[string]json.RawMessage{
 			"x": json.RawMessage(`{"enabled":true}`), "x.b": json.RawMessage(`{"enabled":true,"sendProgress":false,"sendToolHints":true}`),

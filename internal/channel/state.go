@@ -1,34 +1,34 @@
 package channel
 
 import (
+	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 
-	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/store"
 )
 
 // State keeps the small facts of one channel, such as how far it has read, in
-// one file. Writers must not overlap.
-type State struct{ path string }
+// one document. Writers must not overlap.
+type State struct {
+	store store.Store
+	name  string
+}
 
-// OpenState names the file; nothing is read yet.
-func OpenState(path string) *State { return &State{path: path} }
+// OpenState names the document; nothing is read yet.
+func OpenState(s store.Store, name string) *State { return &State{s, name} }
 
 // Load fills a struct with what was saved. Nothing saved leaves it as it is.
 func (s *State) Load(into any) error {
-	data, err := os.ReadFile(s.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
+	data, version, err := s.store.Doc(context.Background(), s.name)
 	if err != nil {
 		return fmt.Errorf("read the state of the channel: %w", err)
 	}
+	if version == store.Missing {
+		return nil
+	}
 	if err := json.Unmarshal(data, into); err != nil {
-		return fmt.Errorf("%s is damaged (%w); move it away to start afresh", s.path, err)
+		return fmt.Errorf("%s is damaged (%w); move it away to start afresh", s.store.Where(s.name), err)
 	}
 	return nil
 }
@@ -39,8 +39,6 @@ func (s *State) Save(v any) error {
 	if err != nil {
 		return err
 	}
-	if err := diskio.MkdirAll(filepath.Dir(s.path), 0o700); err != nil {
-		return err
-	}
-	return diskio.WriteFile(s.path, append(data, '\n'), 0o600)
+	_, err = s.store.Put(context.Background(), s.name, append(data, '\n'), store.Any, true)
+	return err
 }

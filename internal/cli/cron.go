@@ -59,7 +59,7 @@ func (c *command) openJobs(ctx context.Context) (*jobs, error) {
 		return nil, err
 	}
 	s, err := schedule.Open(schedule.Options{
-		Dir: schedule.Dir(loaded.DataDir, w.ID), Workspace: ws, Log: c.logger(), Location: loaded.Config.Agents.Defaults.Location(),
+		State: schedule.Place(app.State(loaded, c.logger()), w.ID), Workspace: ws, Log: c.logger(), Location: loaded.Config.Agents.Defaults.Location(),
 		Repaired: func(_ context.Context, aside string) {
 			fmt.Fprintf(c.Err, "nanobot: the file with the jobs was damaged; the last good copy is used, and the damaged file is kept as %s\n", aside)
 		},
@@ -98,11 +98,11 @@ func (c *command) withJob(work func(cmd *cobra.Command, j *jobs, job *schedule.J
 }
 
 // deliverer says who runs the jobs.
-func (j *jobs) deliverer() string {
-	if pid, running := schedule.Owner(j.Dir); running {
+func (j *jobs) deliverer(ctx context.Context) string {
+	if pid, running := schedule.Owner(ctx, j.State); running {
 		return fmt.Sprintf("The program with process id %d runs the jobs of this workspace.", pid)
 	}
-	if pid, chat := schedule.Guest(j.Dir); chat {
+	if pid, chat := schedule.Guest(ctx, j.State); chat {
 		return fmt.Sprintf("Only the jobs of a chat that is open in a terminal (process id %d) run now: for all others start nanobot gateway.", pid)
 	}
 	return "Nothing runs the jobs of this workspace now: start nanobot gateway."
@@ -164,7 +164,7 @@ func (c *command) cronList() *cobra.Command {
 			if asJSON {
 				return writeJSON(cmd.OutOrStdout(), list)
 			}
-			j.print(cmd.OutOrStdout(), list, all)
+			j.print(cmd.Context(), cmd.OutOrStdout(), list, all)
 			return nil
 		}),
 	}
@@ -173,7 +173,7 @@ func (c *command) cronList() *cobra.Command {
 	return cmd
 }
 
-func (j *jobs) print(out io.Writer, list []schedule.Job, all bool) {
+func (j *jobs) print(ctx context.Context, out io.Writer, list []schedule.Job, all bool) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	shown, hidden := 0, 0
 	for i := range list {
@@ -201,7 +201,7 @@ func (j *jobs) print(out io.Writer, list []schedule.Job, all bool) {
 			fmt.Fprintf(out, "%s: a result waits to be delivered: %s\n", job.ID, printable(u.Cause))
 		}
 	}
-	fmt.Fprintln(out, j.deliverer())
+	fmt.Fprintln(out, j.deliverer(ctx))
 }
 
 func target(job *schedule.Job) string {

@@ -144,7 +144,7 @@ func (j *jobs) tellNext(cmd *cobra.Command, added schedule.Added) {
 	if added.Cost != "" {
 		cmd.Println("Cost: " + added.Cost + ".")
 	}
-	cmd.Println(j.deliverer())
+	cmd.Println(j.deliverer(cmd.Context()))
 }
 
 func (c *command) cronEdit() *cobra.Command {
@@ -254,8 +254,8 @@ func (c *command) cronRun() *cobra.Command {
 		Use: "run ID", Short: "Run a job now, beside its schedule", Args: exactArgs(1), ValidArgsFunction: c.jobIDs,
 		Example: "  nanobot cron run 3f2a91bc\n  nanobot cron run 3f2a91bc --wait",
 		RunE: c.withJob(func(cmd *cobra.Command, j *jobs, job *schedule.Job) error {
-			if _, running := schedule.Owner(j.Dir); !running {
-				return fmt.Errorf("job %s was not started. %s", job.ID, j.deliverer())
+			if _, running := schedule.Owner(cmd.Context(), j.State); !running {
+				return fmt.Errorf("job %s was not started. %s", job.ID, j.deliverer(cmd.Context()))
 			}
 			before := lastRun(job)
 			started, err := j.RunNow(cmd.Context(), job.ID, force)

@@ -23,6 +23,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/session/search"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 // mcpRun is the outcome of one command.
@@ -392,7 +393,8 @@ func TestMemorySearch(t *testing.T) {
 	if err := os.Symlink(secret, filepath.Join(ws, "memory", "link.md")); err != nil {
 		t.Logf("no links here: %v", err)
 	}
-	store, err := session.Open(session.Options{DataDir: t.TempDir(), Workspace: ws})
+	data := t.TempDir()
+	store, err := session.Open(session.Options{DataDir: data, Store: disk.Open(data, nil), Workspace: ws})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -97,7 +97,7 @@ func (c *command) openMemory(ctx context.Context) (m *memoryOf, done func() erro
 	if err != nil {
 		return nil, nil, err
 	}
-	m.history, err = memory.OpenHistory(memory.HistoryOptions{Dir: m.dir, Workspace: ws, Log: c.logger()})
+	m.history, err = memory.OpenHistory(memory.HistoryOptions{Store: memory.Place(app.State(loaded, c.logger()), sessions), Workspace: ws, Log: c.logger()})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/channel"
-	"github.com/nanobot-go/nanobot/internal/datadir"
 )
 
 func (c *command) pairingCommand() *cobra.Command {
@@ -37,7 +37,7 @@ func (c *command) pairing() (*channel.Pairing, error) {
 	if err != nil {
 		return nil, err
 	}
-	return channel.OpenPairing(datadir.Pairing.In(loaded.DataDir), time.Now, c.logger()), nil
+	return channel.OpenPairing(app.State(loaded, c.logger()), time.Now, c.logger()), nil
 }
 
 func (c *command) pairingList() *cobra.Command {

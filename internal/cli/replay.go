@@ -24,6 +24,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/record"
 	"github.com/nanobot-go/nanobot/internal/session"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 	"github.com/nanobot-go/nanobot/internal/tool"
 	"github.com/nanobot-go/nanobot/internal/tool/files"
 	"github.com/nanobot-go/nanobot/internal/tool/shell"
@@ -264,7 +265,7 @@ func builtinTools(workspace string) ([]tool.Tool, error) {
 
 // seed puts what was said before the recording into the session.
 func seed(ctx context.Context, dir, workspace string, t record.Turn) (err error) {
-	store, err := session.Open(session.Options{DataDir: dir, Workspace: workspace})
+	store, err := session.Open(session.Options{DataDir: dir, Store: disk.Open(dir, nil), Workspace: workspace})
 	if err != nil {
 		return err
 	}

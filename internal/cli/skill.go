@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/nanobot-go/nanobot/internal/datadir"
+	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/skill"
 	"github.com/nanobot-go/nanobot/internal/text"
 )
@@ -47,7 +47,7 @@ func (c *command) skills() (*skills, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &skills{place: skill.Place{Workspace: ws, Ledger: datadir.Skills.In(loaded.DataDir)}, disabled: loaded.Config.Agents.Defaults.DisabledSkills}
+	s := &skills{place: skill.Place{Workspace: ws, Ledger: app.State(loaded, c.logger())}, disabled: loaded.Config.Agents.Defaults.DisabledSkills}
 	tools := loaded.Config.Tools
 	s.Library = skill.Open(skill.Options{
 		Workspace: ws, Ledger: s.place.Ledger, Log: c.logger(), Getenv: c.getenv,

@@ -58,8 +58,8 @@ standard input. The message waits in the workspace until the gateway takes it.`,
 				return err
 			}
 			cmd.Printf("Queued %s.\n", id)
-			if _, running := schedule.Owner(j.Dir); !running {
-				fmt.Fprintln(c.Err, j.deliverer())
+			if _, running := schedule.Owner(cmd.Context(), j.State); !running {
+				fmt.Fprintln(c.Err, j.deliverer(cmd.Context()))
 			}
 			return nil
 		},

@@ -110,7 +110,7 @@ func (c *command) showUsage(cmd *cobra.Command, by, since string, asJSON bool) e
 		if !from.IsZero() {
 			when = " since " + from.Format("2006-01-02")
 		}
-		cmd.Printf("No model was called%s. Every call is counted in %s as it is made.\n", when, l.Dir())
+		cmd.Printf("No model was called%s. Every call is counted in %s as it is made.\n", when, l.Where())
 		return nil
 	}
 	cmd.Print(s.Table() + "\n" + l.Standing())

@@ -113,7 +113,7 @@ func (d *Diagnosis) jobs(ctx context.Context, l *config.Loaded, ws string, runni
 			return
 		}
 	}
-	if !seen || !exists(filepath.Join(schedule.Dir(l.DataDir, w.ID), "jobs.json")) {
+	if !seen || !exists(schedule.Place(app.State(l, nil), w.ID).Where("jobs.json")) {
 		d.say(Well, "schedule", "there are no jobs", "")
 		return
 	}

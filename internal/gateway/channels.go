@@ -17,7 +17,6 @@ import (
 	"github.com/nanobot-go/nanobot/internal/channel/telegram"
 	"github.com/nanobot-go/nanobot/internal/channel/websocket"
 	"github.com/nanobot-go/nanobot/internal/config"
-	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/webui"
@@ -116,7 +115,7 @@ func (g *Gateway) channelOptions(a *app.App) channel.Options {
 	return channel.Options{
 		Queue: g.door(), Factories: g.factories(), Sections: g.sections(a.Config),
 		Defaults:   channel.Filters{SendProgress: cfg.SendProgress, SendToolHints: cfg.SendToolHints, ShowReasoning: cfg.ShowReasoning},
-		MaxRetries: cfg.SendMaxRetries, DataDir: a.Config.DataDir, Kept: []string{app.SentFiles, "api"}, Pairing: datadir.Pairing.In(a.Config.DataDir),
+		MaxRetries: cfg.SendMaxRetries, Store: app.State(a.Config, g.log), DataDir: a.Config.DataDir, Kept: []string{app.SentFiles, "api"},
 		Client: channelClient, Fetch: channelFetch,
 		Transcribe: g.transcribe, Commands: commands(), Redact: a.Secrets().Redact, Log: g.log, Now: g.o.Now,
 	}
@@ -133,7 +132,7 @@ func channelFetch() (*http.Client, error) { return httpsafe.Guarded(httpsafe.Gua
 // LoginChannel connects a channel to an account by hand.
 func LoginChannel(ctx context.Context, l *config.Loaded, name string, t channel.Terminal, force bool) error {
 	return channel.Login(ctx, channel.Options{
-		Queue: nowhere{}, Factories: Channels(), Sections: sections(l), DataDir: l.DataDir,
+		Queue: nowhere{}, Factories: Channels(), Sections: sections(l), Store: app.State(l, nil), DataDir: l.DataDir,
 		Client: channelClient, Fetch: channelFetch,
 	}, name, t, force)
 }
@@ -153,7 +152,7 @@ type nowhere struct{ bus.Queue }
 // CheckChannels makes the channels that are switched on, without connecting
 // them: those with an Error would not start.
 func CheckChannels(l *config.Loaded) ([]channel.Status, error) {
-	m, err := channel.NewManager(channel.Options{Queue: nowhere{}, Factories: Channels(), Sections: sections(l), DataDir: l.DataDir})
+	m, err := channel.NewManager(channel.Options{Queue: nowhere{}, Factories: Channels(), Sections: sections(l), Store: app.State(l, nil), DataDir: l.DataDir})
 	if err != nil {
 		return nil, err
 	}

@@ -32,7 +32,7 @@ func (g *Gateway) house(ctx context.Context) (webui.House, error) {
 	return webui.House{
 		Workspace: a.Workspace, Sessions: a.Sessions, Schedule: a.Schedule, Skills: a.Skills, Jail: a.Jail(),
 		Disabled: a.Config.Config.Agents.Defaults.DisabledSkills,
-		Place:    skill.Place{Workspace: a.Workspace, Ledger: app.SkillLedger(a.Config)},
+		Place:    skill.Place{Workspace: a.Workspace, Ledger: app.State(a.Config, g.log)},
 		Running:  a.Agent.BusyWith, Delete: a.DeleteSession, Redact: a.Secrets().Redact,
 		Context: func(ctx context.Context, key string) (any, error) { return a.Agent.Context(ctx, key) },
 	}, nil

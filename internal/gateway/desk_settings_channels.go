@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/webui"
@@ -58,7 +59,7 @@ func (g *Gateway) judgeChannel(l *config.Loaded, name string) error {
 		return err
 	}
 	m, err := channel.NewManager(channel.Options{
-		Queue: nowhere{}, Factories: g.factories(), Sections: map[string]json.RawMessage{name: text}, DataDir: l.DataDir,
+		Queue: nowhere{}, Factories: g.factories(), Sections: map[string]json.RawMessage{name: text}, Store: app.State(l, g.log), DataDir: l.DataDir,
 		Client: channelClient, Fetch: channelFetch, Redact: g.secrets.Redact,
 	})
 	if err != nil {

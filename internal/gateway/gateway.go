@@ -27,6 +27,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/keyring"
+	"github.com/nanobot-go/nanobot/internal/store"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 // ErrRestart ends a gateway that somebody asked to restart.
@@ -55,7 +57,7 @@ type Gateway struct {
 	keys     func() *keyring.Ring
 	started  time.Time
 	notes    []string
-	queue    *journal.Journal
+	queue    queue
 	owner    *ownerChat
 	channels *channel.Manager
 	answers  atomic.Pointer[http.Handler] // health and the API, with the settings in use
@@ -135,20 +137,21 @@ func New(ctx context.Context, o Options) (*Gateway, error) {
 
 // open takes what only one gateway can have.
 func (g *Gateway) open(ctx context.Context, a *app.App) (err error) {
-	g.queue, err = journal.Open(datadir.Bus.In(a.Config.DataDir), journal.Options{Now: g.o.Now, Log: g.log})
+	j, err := journal.Open(store.Under(app.State(a.Config, g.log), string(datadir.Bus)), journal.Options{Now: g.o.Now, Log: g.log})
 	locked, ok := errors.AsType[*diskio.LockedError](err)
 	if ok && g.o.Dry {
 		a.Notes = append(a.Notes, fmt.Sprintf("A gateway runs with %s already (process %d).", a.Config.DataDir, locked.PID))
 		if g.scratch, err = os.MkdirTemp("", "nanobot-dry-"); err != nil {
 			return err
 		}
-		g.queue, err = journal.Open(g.scratch, journal.Options{Now: g.o.Now, Log: g.log})
+		j, err = journal.Open(disk.Open(g.scratch, g.log), journal.Options{Now: g.o.Now, Log: g.log})
 	} else if ok {
 		return fmt.Errorf("another gateway already works with %s: %w", a.Config.DataDir, locked)
 	}
 	if err != nil {
 		return err
 	}
+	g.queue = j
 	g.owner = &ownerChat{path: datadir.OwnerChat.In(a.Config.DataDir)}
 	if err := g.listen(ctx, a.Config.Config.Gateway); err != nil && g.o.Dry {
 		a.Notes = append(a.Notes, fmt.Sprintf("It could not start now: %v.", err))

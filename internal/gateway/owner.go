@@ -86,9 +86,19 @@ func (o *ownerChat) last() (bus.Route, bool) {
 	return o.route, o.route.Channel != ""
 }
 
+// queue is what a gateway needs of the bus.
+type queue interface {
+	bus.Queue
+	bus.Knower
+	// Redeliver hands out again what was received and not completed.
+	Redeliver()
+	Status() journal.Status
+	Close() error
+}
+
 // frontDoor is the queue as channels and agent see it: what passes is noted.
 type frontDoor struct {
-	*journal.Journal
+	queue
 	owner   *ownerChat
 	figures *app.Figures
 	guests  func(ctx context.Context, in *bus.Inbound)
@@ -119,7 +129,7 @@ func (g *Gateway) withoutKeys(ctx context.Context, in bus.Inbound) bus.Inbound {
 func (f frontDoor) Submit(ctx context.Context, in bus.Inbound) error {
 	in = f.clean(ctx, in)
 	f.guests(ctx, &in)
-	err := f.Journal.Submit(ctx, in)
+	err := f.queue.Submit(ctx, in)
 	if err == nil {
 		f.owner.note(in)
 	}
@@ -131,7 +141,7 @@ func (f frontDoor) Complete(ctx context.Context, id string, outs ...bus.Outbound
 	for i := range outs {
 		f.figures.Turn(outs[i].Route.Channel, outs[i].Turn)
 	}
-	return f.Journal.Complete(ctx, id, outs...)
+	return f.queue.Complete(ctx, id, outs...)
 }
 
 // tellOwner says something to the owner, wherever they were last. The log has

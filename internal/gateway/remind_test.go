@@ -56,7 +56,7 @@ func TestChatHandsOverToGateway(t *testing.T) {
 
 	h.start()
 	<-h.party.joined
-	jobs, err := schedule.Open(schedule.Options{Dir: chat.Schedule.Dir})
+	jobs, err := schedule.Open(schedule.Options{State: chat.Schedule.State})
 	h.must(err)
 	for j.State.Pending != nil {
 		<-time.After(5 * time.Millisecond)

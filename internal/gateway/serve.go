@@ -16,8 +16,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/daemon"
 	"github.com/nanobot-go/nanobot/internal/datadir"
+	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
-	"github.com/nanobot-go/nanobot/internal/schedule"
 )
 
 // openAPI makes what answers HTTP beside the channels.
@@ -199,7 +199,7 @@ func (g *Gateway) watchConfig(ctx context.Context) {
 		dirs = append(dirs, filepath.Dir(at)) // people keep the file elsewhere and link to it
 	}
 	g.background.Go(func() {
-		err := schedule.Watch(ctx, dirs, func() {
+		err := diskio.Watch(ctx, dirs, func() {
 			select {
 			case changed <- struct{}{}:
 			default:

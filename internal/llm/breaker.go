@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/store"
 )
 
 const (
@@ -51,12 +52,12 @@ func endpointFault(k Kind) bool {
 
 // BreakersOptions configure Breakers. The zero value keeps everything in memory.
 type BreakersOptions struct {
-	// Path is the file that carries the state from one process to the next,
-	// <data>/run/breakers.json; "" keeps it in memory. The file is read on first
-	// use and written when a circuit changes; one that cannot be read or written
-	// is reported to Log and otherwise ignored.
-	Path string
-	Log  *slog.Logger // nil: no log
+	// Store carries the state from one process to the next in the document
+	// run/breakers.json; nil keeps it in memory. It is read on first use and
+	// written when a circuit changes; one that cannot be read or written is
+	// reported to Log and otherwise ignored.
+	Store store.Store
+	Log   *slog.Logger // nil: no log
 }
 
 // Breakers is the set of circuit breakers of a process, one per endpoint and
@@ -69,9 +70,9 @@ type BreakersOptions struct {
 // failure begins the next pause. A recovery takes back one step, a day without
 // trouble all of them.
 type Breakers struct {
-	path string
-	log  *slog.Logger
-	load sync.Once
+	store store.Store // nil: in memory only
+	log   *slog.Logger
+	load  sync.Once
 
 	mu       sync.Mutex
 	circuits map[string]*circuit
@@ -84,7 +85,7 @@ func NewBreakers(o BreakersOptions) *Breakers {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Breakers{path: o.Path, log: o.Log, circuits: map[string]*circuit{}}
+	return &Breakers{store: o.Store, log: o.Log, circuits: map[string]*circuit{}}
 }
 
 // BreakerID names an endpoint with its keys, for Breakers.At. It holds a short

@@ -21,6 +21,8 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/store"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 // endpoint is a model that fails with err while it is set, and takes its time.
@@ -370,12 +372,24 @@ func TestBreakerInsist(t *testing.T) {
 	})
 }
 
+// breakerPath is where breakers keep their state, in a folder of the test.
+func breakerPath(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "run")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(dir, "breakers.json")
+}
+
+func breakerStore(path string) store.Store { return disk.Open(filepath.Dir(filepath.Dir(path)), nil) }
+
 func TestBreakerFile(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "run", "breakers.json")
+	path := breakerPath(t)
 	id := llm.BreakerID("openai", "https://api.example/v1/", httpsafe.NewSecret("sk-very-secret"))
 	synctest.Test(t, func(t *testing.T) {
-		set := func() *llm.Breakers { return llm.NewBreakers(llm.BreakersOptions{Path: path}) }
+		set := func() *llm.Breakers { return llm.NewBreakers(llm.BreakersOptions{Store: breakerStore(path)}) }
 		a := &endpoint{err: overloaded()}
 		for range 3 { // three processes, one failure each
 			a.asks(t, guarded(a, set().At(id)), llm.Request{})
@@ -422,18 +436,18 @@ func TestBreakerFileDamaged(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			path := filepath.Join(t.TempDir(), "breakers.json")
+			path := breakerPath(t)
 			if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Test(t, func(t *testing.T) {
-				set := llm.NewBreakers(llm.BreakersOptions{Path: path})
+				set := llm.NewBreakers(llm.BreakersOptions{Store: breakerStore(path)})
 				a := &endpoint{}
 				if !a.asks(t, guarded(a, set.At("a")), llm.Request{}) {
 					t.Error("not asked")
 				}
 				fail(t, a, guarded(a, set.At("a")), 3, 0)
-				if got := len(llm.NewBreakers(llm.BreakersOptions{Path: path}).Paused(t.Context())); got != 1 {
+				if got := len(llm.NewBreakers(llm.BreakersOptions{Store: breakerStore(path)}).Paused(t.Context())); got != 1 {
 					t.Errorf("%d paused in the file, want 1", got)
 				}
 			})
@@ -449,7 +463,7 @@ func TestBreakerFileCannotBeWritten(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		set := llm.NewBreakers(llm.BreakersOptions{Path: filepath.Join(blocker, "breakers.json"), Log: slog.New(slog.NewTextHandler(&log, nil))})
+		set := llm.NewBreakers(llm.BreakersOptions{Store: disk.Open(blocker, nil), Log: slog.New(slog.NewTextHandler(&log, nil))})
 		a := &endpoint{}
 		m := guarded(a, set.At("a"))
 		fail(t, a, m, 3, 0)
@@ -461,7 +475,7 @@ func TestBreakerFileCannotBeWritten(t *testing.T) {
 
 func TestBreakerFileIsBounded(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "breakers.json")
+	path := breakerPath(t)
 	synctest.Test(t, func(t *testing.T) {
 		var old []string
 		for i := range 200 {
@@ -472,7 +486,7 @@ func TestBreakerFileIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		a := &endpoint{err: &llm.Error{Kind: llm.Billing}}
-		a.asks(t, guarded(a, llm.NewBreakers(llm.BreakersOptions{Path: path}).At("a")), llm.Request{})
+		a.asks(t, guarded(a, llm.NewBreakers(llm.BreakersOptions{Store: breakerStore(path)}).At("a")), llm.Request{})
 		data, err := os.ReadFile(path)
 		if n := bytes.Count(data, []byte(`"step"`)); err != nil || n != 128 || !bytes.Contains(data, []byte(`"a"`)) || bytes.Contains(data, []byte(`"072"`)) {
 			t.Errorf("error %v, %d endpoints kept, want the newest 128: %s", err, n, data)
@@ -580,9 +594,9 @@ func TestBreakerID(t *testing.T) {
 // happens, an open circuit lets nobody through and a half-open one exactly one.
 func TestBreakerConcurrent(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "breakers.json")
+	path := breakerPath(t)
 	synctest.Test(t, func(t *testing.T) {
-		set := llm.NewBreakers(llm.BreakersOptions{Path: path})
+		set := llm.NewBreakers(llm.BreakersOptions{Store: breakerStore(path)})
 		var under [3]atomic.Int32 // calls under way while the circuit was open at their begin
 		var wg sync.WaitGroup
 		for g := range 12 {

@@ -3,57 +3,47 @@ package llm
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
 
-	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/datadir"
+	"github.com/nanobot-go/nanobot/internal/store"
 )
 
-// maxBreakerFile bounds what is read: the file of knownCircuits endpoints is a
-// tenth of it.
-const maxBreakerFile = 1 << 20
+const breakerName = string(datadir.Breakers)
 
-// breakerFile is the state on disk. Processes that run side by side write it in
-// turn, each keeping what others changed later than itself; a change lost in a
-// race costs one more failed call.
+// breakerFile is the document. Processes that run side by side write it in
+// turn, each keeping what others changed later than itself.
 type breakerFile struct {
 	Version  int                 `json:"version"` // 1
 	Circuits map[string]*circuit `json:"circuits"`
 }
 
-// read gives the circuits in the file; trouble with it is logged and means none.
+// read gives the circuits in the document; trouble with it is logged and means none.
 func (b *Breakers) read(ctx context.Context) map[string]*circuit {
-	if b.path == "" {
+	if b.store == nil {
 		return nil
 	}
-	data, err := readBounded(b.path, maxBreakerFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	var f breakerFile
-	if err == nil {
-		err = json.Unmarshal(data, &f)
-	}
+	data, _, err := b.store.Doc(ctx, breakerName)
 	if err != nil {
-		b.log.WarnContext(ctx, "state of the circuit breakers is unreadable, starting afresh", "path", b.path, "err", err)
+		b.log.WarnContext(ctx, "state of the circuit breakers is unreadable, starting afresh", "path", b.store.Where(breakerName), "err", err)
 		return nil
 	}
-	if f.Version != 1 {
-		return nil
-	}
-	return f.Circuits
+	circuits, _ := b.decode(ctx, data)
+	return circuits
 }
 
-func readBounded(path string, limit int64) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
+func (b *Breakers) decode(ctx context.Context, data []byte) (circuits map[string]*circuit, err error) {
+	var f breakerFile
+	if data == nil {
+		return nil, nil
+	}
+	if err := json.Unmarshal(data, &f); err != nil {
+		b.log.WarnContext(ctx, "state of the circuit breakers is unreadable, starting afresh", "path", b.store.Where(breakerName), "err", err)
 		return nil, err
 	}
-	defer f.Close() //nolint:errcheck // read only
-	return io.ReadAll(io.LimitReader(f, limit))
+	if f.Version != 1 {
+		return nil, nil
+	}
+	return f.Circuits, nil
 }
 
 // merge takes over what another process changed later. What claims to be from
@@ -83,10 +73,10 @@ func (b *Breakers) merge(other map[string]*circuit) {
 	b.prune(knownCircuits)
 }
 
-// save writes the file. Whoever finds another call writing leaves the work to
-// it, so no lock is held while the disk is busy.
+// save writes the document. Whoever finds another call writing leaves the work
+// to it, so no lock is held while the disk is busy.
 func (b *Breakers) save(ctx context.Context) {
-	if b.path == "" {
+	if b.store == nil {
 		return
 	}
 	b.mu.Lock()
@@ -99,15 +89,23 @@ func (b *Breakers) save(ctx context.Context) {
 	for b.dirty {
 		b.dirty = false
 		b.mu.Unlock()
-		err := b.write(b.read(ctx))
+		err := store.Update(ctx, b.store, breakerName, func(old []byte) ([]byte, error) { return b.write(ctx, old) })
 		if err != nil {
-			b.log.WarnContext(ctx, "state of the circuit breakers not saved", "path", b.path, "err", err)
+			b.log.WarnContext(ctx, "state of the circuit breakers not saved", "path", b.store.Where(breakerName), "err", err)
 		}
 		b.mu.Lock()
 	}
 }
 
-func (b *Breakers) write(other map[string]*circuit) error {
+// write is the document with what another process changed. A damaged one is
+// kept beside.
+func (b *Breakers) write(ctx context.Context, old []byte) ([]byte, error) {
+	other, err := b.decode(ctx, old)
+	if err != nil && len(old) > 0 {
+		if _, err := store.KeepDamaged(ctx, b.store, breakerName, old, wall()); err != nil {
+			return nil, err
+		}
+	}
 	b.mu.Lock()
 	b.merge(other)
 	f := breakerFile{Version: 1, Circuits: map[string]*circuit{}}
@@ -120,11 +118,5 @@ func (b *Breakers) write(other map[string]*circuit) error {
 	}
 	b.mu.Unlock()
 	data, err := json.Marshal(f)
-	if err != nil {
-		return err
-	}
-	if err := diskio.MkdirAll(filepath.Dir(b.path), 0o700); err != nil {
-		return err
-	}
-	return diskio.WriteFile(b.path, append(data, '\n'), 0o600)
+	return append(data, '\n'), err
 }

@@ -6,13 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
+	"path"
 	"strings"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/session"
+	"github.com/nanobot-go/nanobot/internal/store"
 )
 
 const (
@@ -51,17 +50,14 @@ func (c *Consolidator) Keep(s *session.Session) (name string, err error) {
 
 // Kept lists the names that Keep gave and Archive has not finished.
 func (c *Consolidator) Kept() ([]string, error) {
-	files, err := os.ReadDir(filepath.Join(c.o.History.Dir(), dirKept))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
 	var names []string
-	for _, f := range files {
-		if name, ok := strings.CutSuffix(f.Name(), suffixKept); ok && !strings.HasPrefix(name, ".") {
-			names = append(names, name)
+	for f, err := range c.state().Docs(context.Background(), dirKept) {
+		if err != nil {
+			return names, err
 		}
+		names = append(names, strings.TrimSuffix(path.Base(f.Name), suffixKept))
 	}
-	return names, err
+	return names, nil
 }
 
 // Archive turns what Keep put aside into history entries. again is when it
@@ -70,16 +66,15 @@ func (c *Consolidator) Archive(ctx context.Context, name string, e Engine) (agai
 	if e.Scale <= 0 {
 		e.Scale = 1
 	}
-	locks := diskio.NewLocks(c.o.History.Dir())
-	defer locks.Close() //nolint:errcheck // the lock is given back before
-	if err := locks.Try("kept-" + name); err != nil {
-		if _, busy := errors.AsType[*diskio.LockedError](err); busy {
+	release, err := c.state().Lock(ctx, "kept-"+name)
+	if err != nil {
+		if _, busy := errors.AsType[*store.LockedError](err); busy {
 			return time.Time{}, nil // another process is at it
 		}
 		return time.Time{}, err
 	}
-	defer locks.Release("kept-" + name) //nolint:errcheck // the end of the file gives it up, too
-	k, err := c.loadKept(name)
+	defer release() //nolint:errcheck // the end of the process gives it up, too
+	k, err := c.loadKept(ctx, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return time.Time{}, nil
 	}
@@ -101,10 +96,7 @@ func (c *Consolidator) Archive(ctx context.Context, name string, e Engine) (agai
 			return time.UnixMilli(k.Next), nil
 		}
 	}
-	if err := os.Remove(c.keptPath(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return time.Time{}, err
-	}
-	return time.Time{}, nil
+	return time.Time{}, c.state().Remove(ctx, keptName(name))
 }
 
 // archivePassage takes in the next passage, or notes that it could not.
@@ -142,30 +134,31 @@ func (c *Consolidator) archivePassage(ctx context.Context, k *kept, e Engine) (f
 	return false, nil
 }
 
-func (c *Consolidator) keptPath(name string) string {
-	return filepath.Join(c.o.History.Dir(), dirKept, filepath.Base(name)+suffixKept)
-}
+func (c *Consolidator) state() store.Store { return c.o.History.o.Store }
+
+func keptName(name string) string { return dirKept + "/" + path.Base(name) + suffixKept }
 
 func (c *Consolidator) saveKept(name string, k kept) error {
-	if err := diskio.MkdirAll(filepath.Dir(c.keptPath(name)), 0o700); err != nil {
-		return err
-	}
 	data, err := json.Marshal(k) //nolint:gosec // the key names a conversation and opens nothing
 	if err != nil {
 		return err
 	}
-	return diskio.WriteFile(c.keptPath(name), data, 0o600)
+	_, err = c.state().Put(context.Background(), keptName(name), data, store.Any, true)
+	return err
 }
 
-func (c *Consolidator) loadKept(name string) (kept, error) {
+func (c *Consolidator) loadKept(ctx context.Context, name string) (kept, error) {
 	var k kept
-	data, err := os.ReadFile(c.keptPath(name))
+	data, version, err := c.state().Doc(ctx, keptName(name))
 	if err != nil {
 		return k, err
 	}
+	if version == store.Missing {
+		return k, fs.ErrNotExist
+	}
 	if err := json.Unmarshal(data, &k); err != nil {
 		// Nothing can be made of it; out of the way it goes.
-		return k, errors.Join(err, os.Rename(c.keptPath(name), c.keptPath(name)+".bad"))
+		return k, errors.Join(err, setAside(ctx, c.state(), keptName(name), data))
 	}
 	k.From = min(max(k.From, 0), len(k.Records))
 	return k, nil

@@ -527,14 +527,14 @@ func TestKeptDamaged(t *testing.T) {
 	talk(t, s, 1)
 	name, err := c.Keep(s)
 	must(t, err)
-	must(t, writeFile(c.keptPath(name), "{"))
+	must(t, writeFile(c.state().Where(keptName(name)), "{"))
 	if _, err := c.Archive(t.Context(), name, Engine{}); err == nil {
 		t.Error("no error")
 	}
 	if names, err := c.Kept(); len(names) != 0 || err != nil {
 		t.Errorf("it would be tried for ever: %q, %v", names, err)
 	}
-	if _, err := filepath.Glob(c.keptPath(name) + ".bad"); err != nil {
+	if _, err := filepath.Glob(c.state().Where(keptName(name)) + ".bad"); err != nil {
 		t.Error(err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/skill"
+	"github.com/nanobot-go/nanobot/internal/store"
 )
 
 // Repo keeps versions of the memory files. gitstore.Store is one.
@@ -59,9 +60,8 @@ type DreamOptions struct {
 // of it succeeded, together with the cursor. Content from outside is looked at
 // apart from everything else and never gets into the files by itself.
 type Dream struct {
-	o     DreamOptions
-	locks *diskio.Locks
-	turn  chan struct{} // capacity 1: holds the right to change anything
+	o    DreamOptions
+	turn chan struct{} // capacity 1: holds the right to change anything
 
 	broken func(step string) error // tests end a run here
 }
@@ -105,13 +105,13 @@ func NewDream(o DreamOptions) (*Dream, error) {
 		o.Notify = func(context.Context, string) {}
 	}
 	return &Dream{
-		o: o, locks: diskio.NewLocks(o.History.Dir()), turn: make(chan struct{}, 1),
+		o: o, turn: make(chan struct{}, 1),
 		broken: func(string) error { return nil },
 	}, nil
 }
 
 // Close gives back what the Dream holds. No run may be going on.
-func (d *Dream) Close() error { return d.locks.Close() }
+func (d *Dream) Close() error { return nil }
 
 // FileChange is how much of a file a run changed, in lines.
 type FileChange struct {
@@ -218,18 +218,16 @@ func (d *Dream) enter(ctx context.Context) (leave func(), err error) {
 	default:
 		return nil, ErrDreaming
 	}
-	if err = diskio.MkdirAll(d.o.History.Dir(), 0o700); err == nil {
-		err = d.locks.Try(dreamLock)
-	}
+	release, err := d.state().Lock(ctx, dreamLock)
 	if err != nil {
 		<-d.turn
-		if _, busy := errors.AsType[*diskio.LockedError](err); busy {
+		if _, busy := errors.AsType[*store.LockedError](err); busy {
 			return nil, ErrDreaming
 		}
 		return nil, err
 	}
 	return func() {
-		if err := d.locks.Release(dreamLock); err != nil {
+		if err := release(); err != nil {
 			d.o.Log.WarnContext(ctx, "release the lock of the dream", "err", err)
 		}
 		<-d.turn

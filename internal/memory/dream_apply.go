@@ -5,12 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/store"
 )
 
 // change is everything a run does to the disk, written down before it is done
@@ -81,22 +79,19 @@ func (d *Dream) commit(ctx context.Context, subject, body string) (id string, ch
 	return d.o.Repo.Commit(ctx, subject, body)
 }
 
-func (d *Dream) journal() string { return filepath.Join(d.o.History.Dir(), fileJournal) }
-
 func (d *Dream) begin(c change) error {
 	data, err := json.Marshal(c)
 	if err != nil {
 		return err
 	}
-	if err := diskio.WriteFile(d.journal(), data, 0o600); err != nil {
+	if _, err := d.state().Put(context.Background(), fileJournal, data, store.Any, true); err != nil {
 		return err
 	}
 	return d.broken("journal")
 }
 
 func (d *Dream) finish(ctx context.Context) {
-	err := os.Remove(d.journal())
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := d.state().Remove(context.WithoutCancel(ctx), fileJournal); err != nil {
 		// Doing it once more does nothing, so this is no failure of the run.
 		d.o.Log.WarnContext(ctx, "remove the journal of the dream", "err", err)
 	}
@@ -164,7 +159,7 @@ func (d *Dream) takeBack(ctx context.Context, c change, root *diskio.Tree, commi
 
 // Recover brings a change to its end that a process died in. Run does it too.
 func (d *Dream) Recover(ctx context.Context) error {
-	if _, err := os.Lstat(d.journal()); errors.Is(err, fs.ErrNotExist) {
+	if i, err := d.state().Stat(ctx, fileJournal); err == nil && !i.Exists() {
 		return nil
 	}
 	leave, err := d.enter(ctx)
@@ -177,16 +172,14 @@ func (d *Dream) Recover(ctx context.Context) error {
 }
 
 func (d *Dream) recover(ctx context.Context) (recovered bool, err error) {
-	data, err := os.ReadFile(d.journal())
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	} else if err != nil {
+	data, version, err := d.state().Doc(ctx, fileJournal)
+	if err != nil || version == store.Missing {
 		return false, err
 	}
 	var c change
 	if err := json.Unmarshal(data, &c); err != nil {
 		d.o.Log.WarnContext(ctx, "the journal of the dream cannot be read", "err", err)
-		return false, os.Rename(d.journal(), d.journal()+".bad")
+		return false, setAside(ctx, d.state(), fileJournal, data)
 	}
 	root, err := diskio.OpenTree(d.o.History.Workspace())
 	if err != nil {
@@ -213,4 +206,13 @@ func (d *Dream) recover(ctx context.Context) (recovered bool, err error) {
 	d.o.Log.InfoContext(ctx, "finished an interrupted dream", "id", c.ID)
 	d.finish(ctx)
 	return true, nil
+}
+
+// setAside moves a document that cannot be read out of the way.
+func setAside(ctx context.Context, s store.Store, name string, data []byte) error {
+	_, err := s.Put(ctx, name+".bad", data, store.Any, true)
+	if err == nil {
+		err = s.Remove(ctx, name)
+	}
+	return err
 }

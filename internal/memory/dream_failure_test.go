@@ -179,7 +179,7 @@ func TestDreamMakesProgress(t *testing.T) {
 	if dream(t, d.h) != 8 {
 		t.Fatalf("cursor = %d after %d runs", dream(t, d.h), runs)
 	}
-	failed, err := readRows[failedEntry](d.file(fileFailed))
+	failed, err := readRows[failedEntry](d.state(), fileFailed)
 	if err != nil || len(failed) != 1 || !strings.Contains(string(failed[0].Entry), "POISON") {
 		t.Errorf("passed over: %+v, %v", failed, err)
 	}
@@ -268,7 +268,7 @@ func TestKilledDream(t *testing.T) {
 				if err != nil || why[1].ByHand || why[1].Commit == "" {
 					t.Errorf("why: %+v, %v", why, err)
 				}
-				if rows, _ := readRows[fact](d.file(fileProvenance)); len(rows) != 2 {
+				if rows, _ := readRows[fact](d.state(), fileProvenance); len(rows) != 2 {
 					t.Errorf("%d origins, want 2", len(rows))
 				}
 				if s := d.subjects(t)[0]; !strings.HasPrefix(s, "dream: ") {
@@ -283,11 +283,11 @@ func TestBrokenJournalIsSetAside(t *testing.T) {
 	t.Parallel()
 	d := newDreamer(t, llmtest.NewScript(t, llmtest.Reply("(nothing)")))
 	d.entry(t, Entry{Content: "x"})
-	must(t, os.WriteFile(d.journal(), []byte("{"), 0o600))
+	must(t, os.WriteFile(d.state().Where(fileJournal), []byte("{"), 0o600))
 	if _, err := d.Run(t.Context(), true); err != nil || dream(t, d.h) != 1 {
 		t.Errorf("run: %v", err)
 	}
-	if file(t, d.journal()+".bad") != "{" {
+	if file(t, d.state().Where(fileJournal)+".bad") != "{" {
 		t.Error("the journal is gone")
 	}
 }

@@ -4,15 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"unicode"
 
 	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/store"
 )
 
 // Origin is a history entry that a fact comes from.
@@ -172,7 +169,7 @@ func (d *Dream) Why(_ context.Context, file string) ([]Fact, error) {
 	if err != nil {
 		return nil, err
 	}
-	known, err := readRows[fact](d.file(fileProvenance))
+	known, err := readRows[fact](d.state(), fileProvenance)
 	if err != nil {
 		return nil, err
 	}
@@ -215,14 +212,15 @@ func nearest(line map[[2]rune]int, known []map[[2]rune]int) int {
 	return at
 }
 
-func (d *Dream) file(name string) string { return filepath.Join(d.o.History.Dir(), name) }
+// state is where Dream keeps what it remembers, beside the history.
+func (d *Dream) state() store.Store { return d.o.History.o.Store }
 
 // keepFacts adds the origins of a change, once.
 func (d *Dream) keepFacts(c change, commit string) error {
 	if len(c.Facts) == 0 {
 		return nil
 	}
-	old, err := readRows[fact](d.file(fileProvenance))
+	old, err := readRows[fact](d.state(), fileProvenance)
 	if err != nil {
 		return err
 	}
@@ -231,7 +229,7 @@ func (d *Dream) keepFacts(c change, commit string) error {
 		f.Commit = commit
 		old = append(old, f)
 	}
-	return writeRows(d.file(fileProvenance), old, maxFacts)
+	return writeRows(d.state(), fileProvenance, old, maxFacts)
 }
 
 // Renamed tells that versions got other ids, new ones by their old ones, so that
@@ -254,7 +252,7 @@ func (d *Dream) Renamed(ctx context.Context, ids map[string]string) error {
 			return err
 		}
 	}
-	facts, err := readRows[fact](d.file(fileProvenance))
+	facts, err := readRows[fact](d.state(), fileProvenance)
 	if err != nil {
 		return err
 	}
@@ -267,14 +265,14 @@ func (d *Dream) Renamed(ctx context.Context, ids map[string]string) error {
 	if !changed {
 		return nil
 	}
-	return writeRows(d.file(fileProvenance), facts, len(facts))
+	return writeRows(d.state(), fileProvenance, facts, len(facts))
 }
 
 // readRows reads a file of one JSON object per line; lines that cannot be read
 // are left out.
-func readRows[T any](path string) (out []T, err error) {
-	data, err := os.ReadFile(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+func readRows[T any](s store.Store, name string) (out []T, err error) {
+	data, _, err := s.Doc(context.Background(), name)
+	if err != nil {
 		return nil, err
 	}
 	for line := range bytes.Lines(data) {
@@ -287,7 +285,7 @@ func readRows[T any](path string) (out []T, err error) {
 }
 
 // writeRows replaces such a file, keeping the newest rows.
-func writeRows[T any](path string, rows []T, most int) error {
+func writeRows[T any](s store.Store, name string, rows []T, most int) error {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
@@ -296,13 +294,14 @@ func writeRows[T any](path string, rows []T, most int) error {
 			return err
 		}
 	}
-	return diskio.WriteFile(path, b.Bytes(), 0o600)
+	_, err := s.Put(context.Background(), name, b.Bytes(), store.Any, true)
+	return err
 }
 
-func appendRows[T any](path string, rows []T, most int) error {
-	old, err := readRows[T](path)
+func appendRows[T any](s store.Store, name string, rows []T, most int) error {
+	old, err := readRows[T](s, name)
 	if err != nil {
 		return err
 	}
-	return writeRows(path, append(old, rows...), most)
+	return writeRows(s, name, append(old, rows...), most)
 }

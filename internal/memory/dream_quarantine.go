@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/store"
 )
 
 // Held is a finding that came from outside and waits for the owner.
@@ -51,7 +52,7 @@ func hold(scope string, f Finding, src []Origin, now time.Time) Held {
 
 // Quarantine lists the findings that wait for the owner, oldest first.
 func (d *Dream) Quarantine(context.Context) ([]Held, error) {
-	rows, err := readRows[Held](d.file(fileQuarantine))
+	rows, err := readRows[Held](d.state(), fileQuarantine)
 	return slices.DeleteFunc(rows, func(h Held) bool { return h.State != "" }), err
 }
 
@@ -115,7 +116,7 @@ func (d *Dream) Confirm(ctx context.Context, id string) (file string, err error)
 
 // waiting finds a finding by the beginning of its id.
 func (d *Dream) waiting(id string) (found Held, err error) {
-	rows, err := readRows[Held](d.file(fileQuarantine))
+	rows, err := readRows[Held](d.state(), fileQuarantine)
 	if err != nil {
 		return found, err
 	}
@@ -134,7 +135,7 @@ func (d *Dream) waiting(id string) (found Held, err error) {
 }
 
 func (d *Dream) settle(id, state string) error {
-	rows, err := readRows[Held](d.file(fileQuarantine))
+	rows, err := readRows[Held](d.state(), fileQuarantine)
 	if err != nil {
 		return err
 	}
@@ -143,7 +144,7 @@ func (d *Dream) settle(id, state string) error {
 			rows[i].State, rows[i].Text, rows[i].Sources = state, "", nil
 		}
 	}
-	return writeRows(d.file(fileQuarantine), rows, maxHeld)
+	return writeRows(d.state(), fileQuarantine, rows, maxHeld)
 }
 
 // holdBack adds the findings of a change that wait for the owner; those known
@@ -155,7 +156,7 @@ func (d *Dream) holdBack(c change) error {
 	if len(c.Held) == 0 {
 		return nil
 	}
-	rows, err := readRows[Held](d.file(fileQuarantine))
+	rows, err := readRows[Held](d.state(), fileQuarantine)
 	if err != nil {
 		return err
 	}
@@ -164,7 +165,7 @@ func (d *Dream) holdBack(c change) error {
 			rows = append(rows, h)
 		}
 	}
-	return writeRows(d.file(fileQuarantine), rows, maxHeld)
+	return writeRows(d.state(), fileQuarantine, rows, maxHeld)
 }
 
 // Forget removes what match is true for from the record of origins, the
@@ -179,17 +180,17 @@ func (d *Dream) Forget(ctx context.Context, match func(text string) bool) (remov
 	if _, err := d.recover(ctx); err != nil {
 		return 0, err
 	}
-	n1, err1 := dropRows(d.file(fileProvenance), func(f fact) bool { return match(f.Line) || match(f.Finding) })
-	n2, err2 := dropRows(d.file(fileQuarantine), func(h Held) bool { return h.State == "" && match(h.Text) })
-	n3, err3 := dropRows(d.file(fileFailed), func(f failedEntry) bool {
+	n1, err1 := dropRows(d.state(), fileProvenance, func(f fact) bool { return match(f.Line) || match(f.Finding) })
+	n2, err2 := dropRows(d.state(), fileQuarantine, func(h Held) bool { return h.State == "" && match(h.Text) })
+	n3, err3 := dropRows(d.state(), fileFailed, func(f failedEntry) bool {
 		e, ok := parseEntry(f.Entry)
 		return ok && match(e.Content)
 	})
 	return n1 + n2 + n3, errors.Join(err1, err2, err3)
 }
 
-func dropRows[T any](path string, drop func(T) bool) (int, error) {
-	rows, err := readRows[T](path)
+func dropRows[T any](s store.Store, name string, drop func(T) bool) (int, error) {
+	rows, err := readRows[T](s, name)
 	if err != nil {
 		return 0, err
 	}
@@ -198,5 +199,5 @@ func dropRows[T any](path string, drop func(T) bool) (int, error) {
 	if len(rows) == before {
 		return 0, nil
 	}
-	return before - len(rows), writeRows(path, rows, before)
+	return before - len(rows), writeRows(s, name, rows, before)
 }

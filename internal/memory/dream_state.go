@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
@@ -93,7 +92,7 @@ func entriesFault(err error) bool {
 // passOver puts an entry aside that no run gets through.
 func (d *Dream) passOver(ctx context.Context, e Entry, cause error) string {
 	row := failedEntry{Time: stamp(d.o.Now()), Error: text.Ellipsis(cause.Error(), 300), Entry: json.RawMessage(e.line())}
-	err := appendRows(filepath.Join(d.o.History.Dir(), fileFailed), []failedEntry{row}, 1000)
+	err := appendRows(d.state(), fileFailed, []failedEntry{row}, 1000)
 	if err == nil {
 		err = d.o.History.SetDreamCursor(ctx, e.Cursor)
 	}

@@ -270,7 +270,7 @@ func TestPoisonedPage(t *testing.T) {
 	if held, _ = d.Quarantine(t.Context()); len(held) != 1 {
 		t.Errorf("held: %+v", held)
 	}
-	raw := file(t, d.file(fileQuarantine))
+	raw := file(t, d.state().Where(fileQuarantine))
 	if strings.Contains(raw, "museum") || strings.Contains(raw, "Always send") {
 		t.Errorf("decided texts are still there: %s", raw)
 	}

@@ -6,13 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/store"
 	"github.com/nanobot-go/nanobot/internal/text"
 )
 
@@ -50,10 +48,10 @@ type Entry struct {
 	Extra map[string]json.RawMessage
 }
 
-// HistoryOptions configure a History. Dir and Workspace are required.
+// HistoryOptions configure a History. Store and Workspace are required.
 type HistoryOptions struct {
-	Dir       string // of the authoritative files; see Dir
-	Workspace string // where the copy for searching is kept
+	Store     store.Store // of the authoritative files; see Place
+	Workspace string      // where the copy for searching is kept
 	// Import lets a history that does not exist yet begin with what older
 	// versions left in the workspace. Otherwise nothing there is ever read back.
 	Import   bool
@@ -67,22 +65,22 @@ type HistoryOptions struct {
 // cursor in the state file is a hint that keeps it from going back when entries
 // are lost.
 type History struct {
-	o     HistoryOptions
-	locks *diskio.Locks
-	turn  chan struct{} // capacity 1: holds the right to everything below
+	o    HistoryOptions
+	turn chan struct{} // capacity 1: holds the right to everything below
 
 	opened  bool
-	log     logFile
-	entries []Entry // sorted by cursor
+	log     store.Log
+	read    store.Cursor // how far log is in entries
+	entries []Entry      // sorted by cursor
 	ranges  map[string]int64
 	st      state
-	stSeen  os.FileInfo
+	stSeen  store.Info
 }
 
 // OpenHistory makes a History. It does no I/O: the first use reads the files.
 func OpenHistory(o HistoryOptions) (*History, error) {
-	if o.Dir == "" || o.Workspace == "" {
-		return nil, errors.New("a history needs a directory and a workspace")
+	if o.Store == nil || o.Workspace == "" {
+		return nil, errors.New("a history needs a store and a workspace")
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -93,15 +91,16 @@ func OpenHistory(o HistoryOptions) (*History, error) {
 	if o.LockWait <= 0 {
 		o.LockWait = 30 * time.Second
 	}
-	return &History{
-		o: o, locks: diskio.NewLocks(o.Dir), turn: make(chan struct{}, 1),
-		log: logFile{path: filepath.Join(o.Dir, fileHistory)},
-	}, nil
+	log, err := o.Store.Log(context.Background(), fileHistory)
+	if err != nil {
+		return nil, err
+	}
+	return &History{o: o, turn: make(chan struct{}, 1), log: log, ranges: map[string]int64{}}, nil
 }
 
 // Dir is the directory of the authoritative files, for those who keep more
 // about the same memory.
-func (h *History) Dir() string { return h.o.Dir }
+func (h *History) Dir() string { return h.o.Store.Where("") }
 
 // Workspace is the directory that holds the copy.
 func (h *History) Workspace() string { return h.o.Workspace }
@@ -110,7 +109,7 @@ func (h *History) Workspace() string { return h.o.Workspace }
 func (h *History) Close() error {
 	h.turn <- struct{}{}
 	defer func() { <-h.turn }()
-	return h.locks.Close()
+	return h.log.Close()
 }
 
 // Append adds an entry, makes it durable and returns its cursor. An entry
@@ -129,13 +128,13 @@ func (h *History) Append(ctx context.Context, e Entry) (int64, error) {
 			return nil
 		}
 		e.Cursor = h.high() + 1
-		if err := h.log.append(e.line()); err != nil {
+		if err := h.add(ctx, append(e.line(), '\n')); err != nil {
 			return err
 		}
 		h.take(e)
 		h.st.Cursor = e.Cursor
 		if len(h.entries) > MaxEntries+compactSlack {
-			return h.compact()
+			return h.compact(ctx)
 		}
 		return nil
 	})
@@ -255,13 +254,13 @@ func (h *History) SetDreamState(ctx context.Context, v any) error {
 // Compact drops the oldest entries beyond MaxEntries, but none that Dream has
 // not read.
 func (h *History) Compact(ctx context.Context) error {
-	if err := h.update(ctx, h.compact); err != nil {
+	if err := h.update(ctx, func() error { return h.compact(ctx) }); err != nil {
 		return fmt.Errorf("compact the history: %w", err)
 	}
 	return nil
 }
 
-func (h *History) compact() error {
+func (h *History) compact(ctx context.Context) error {
 	drop, read := 0, h.dreamCursor()
 	for drop < len(h.entries)-MaxEntries && h.entries[drop].Cursor <= read {
 		drop++
@@ -269,7 +268,7 @@ func (h *History) compact() error {
 	if drop == 0 {
 		return nil
 	}
-	return h.rewrite(slices.Clone(h.entries[drop:]))
+	return h.rewrite(ctx, slices.Clone(h.entries[drop:]))
 }
 
 // Forget rewrites the history: each entry becomes what change returns, or goes
@@ -290,7 +289,7 @@ func (h *History) Forget(ctx context.Context, change func(Entry) (e Entry, keep 
 		if changed == 0 {
 			return nil
 		}
-		return h.rewrite(kept)
+		return h.rewrite(ctx, kept)
 	})
 	if err != nil {
 		return 0, fmt.Errorf("forget history: %w", err)

@@ -9,16 +9,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
-	"time"
 
-	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/store"
 )
 
 // Names of the authoritative files.
@@ -47,36 +43,16 @@ func (s state) equal(o state) bool {
 	return s.Cursor == o.Cursor && s.DreamCursor == o.DreamCursor && bytes.Equal(s.Dream, o.Dream)
 }
 
-// logFile is the authoritative log and what is known of it.
-type logFile struct {
-	path string
-	seen os.FileInfo // when last read; nil: must be read anew
-	size int64
-	tail []byte // the last bytes, because inode numbers are used again
-}
-
-const tailKept = 256
-
-// append adds a whole line and makes it durable.
-func (l *logFile) append(line []byte) error {
-	f, err := os.OpenFile(l.path, os.O_APPEND|os.O_RDWR, 0o600)
+// add appends a whole line and makes it durable.
+func (h *History) add(ctx context.Context, line []byte) error {
+	if err := h.log.Append(ctx, h.read.At, line, true); err != nil {
+		return err
+	}
+	info, err := h.log.Info(ctx)
 	if err != nil {
 		return err
 	}
-	line = append(line, '\n')
-	err = diskio.AppendLines(f, l.size, line)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err == nil {
-		l.size += int64(len(line))
-		l.tail = slices.Clone(line[max(0, len(line)-tailKept):])
-		l.seen, err = f.Stat()
-	}
-	if err != nil {
-		l.seen = nil
-	}
-	return errors.Join(err, f.Close())
+	return h.read.Reached(h.log, info)
 }
 
 // view runs fn with the history as it is on disk now.
@@ -88,7 +64,7 @@ func (h *History) view(ctx context.Context, fn func() error) error {
 	if !h.opened {
 		return h.locked(ctx, fn)
 	}
-	if err := h.refresh(ctx, false); err != nil {
+	if err := h.refresh(ctx); err != nil {
 		return fmt.Errorf("read the history: %w", err)
 	}
 	return fn()
@@ -104,11 +80,11 @@ func (h *History) update(ctx context.Context, fn func() error) error {
 	return h.locked(ctx, func() error {
 		before := h.st
 		if err := fn(); err != nil {
-			h.log.seen, h.stSeen = nil, nil // the disk is the truth
+			h.read, h.stSeen = store.Cursor{}, store.Info{} // the disk is the truth
 			return err
 		}
 		if !h.st.equal(before) {
-			if err := h.saveState(); err != nil {
+			if err := h.saveState(ctx); err != nil {
 				return err
 			}
 		}
@@ -134,59 +110,37 @@ func (h *History) enter(ctx context.Context) error {
 
 // locked runs fn holding the lock against other processes, everything read.
 func (h *History) locked(ctx context.Context, fn func() error) error {
-	if err := diskio.MkdirAll(h.o.Dir, 0o700); err != nil {
+	release, err := store.WaitLock(ctx, h.o.Store, lockName, h.o.LockWait)
+	if err != nil {
 		return err
 	}
-	if err := h.lock(ctx); err != nil {
-		return err
-	}
-	err := h.prepare(ctx)
+	err = h.prepare(ctx)
 	if err == nil {
 		err = fn()
 	}
-	return errors.Join(err, h.locks.Release(lockName))
-}
-
-// lock waits for the lock in growing steps.
-func (h *History) lock(ctx context.Context) error {
-	var waited, pause time.Duration
-	for {
-		err := h.locks.Try(lockName)
-		if _, busy := errors.AsType[*diskio.LockedError](err); !busy || waited >= h.o.LockWait {
-			return err
-		}
-		pause = min(max(2*pause, time.Millisecond), 50*time.Millisecond)
-		t := time.NewTimer(pause)
-		select {
-		case <-t.C:
-			waited += pause
-		case <-ctx.Done():
-			t.Stop()
-			return context.Cause(ctx)
-		}
-	}
+	return errors.Join(err, release())
 }
 
 // prepare reads the files, makes them on the first occasion, and mends what a
 // crash left.
 func (h *History) prepare(ctx context.Context) error {
-	_, err := os.Lstat(h.log.path)
-	if errors.Is(err, fs.ErrNotExist) {
+	info, err := h.log.Info(ctx)
+	if err != nil {
+		return err
+	}
+	if !info.Exists() {
 		h.opened = false
 		if err := h.beginLog(ctx); err != nil {
 			return err
 		}
-	} else if err != nil {
-		return err
 	}
-	if err := h.refresh(ctx, true); err != nil {
+	if err := h.refresh(ctx); err != nil {
 		return fmt.Errorf("read the history: %w", err)
 	}
 	if h.opened {
 		return nil
 	}
 	h.opened = true
-	h.sweep()
 	if err := h.noteForeign(ctx); err != nil {
 		return err
 	}
@@ -196,98 +150,40 @@ func (h *History) prepare(ctx context.Context) error {
 	return nil
 }
 
-// sweep removes temporary files of a process that died while it wrote.
-func (h *History) sweep() {
-	for _, name := range []string{fileHistory, fileState} {
-		old, _ := filepath.Glob(filepath.Join(h.o.Dir, "."+name+".tmp-*")) // the pattern is sound
-		for _, p := range old {
-			_ = os.Remove(p) // only litter
-		}
-	}
-}
-
 // refresh makes memory agree with the disk: nothing to do when the files are
 // as they were left, only the new end is read when another process appended.
-func (h *History) refresh(ctx context.Context, repair bool) error {
+func (h *History) refresh(ctx context.Context) error {
 	if err := h.readState(ctx); err != nil {
 		return err
 	}
-	now, err := os.Stat(h.log.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		// Removed under us: the next update begins a new one.
-		h.log.seen, h.log.size, h.log.tail, h.entries, h.ranges = nil, 0, nil, nil, map[string]int64{}
-		return nil
-	}
-	if err != nil {
+	info, change, err := h.read.Look(ctx, h.log)
+	if err != nil || change == store.Same {
 		return err
 	}
-	same := h.log.seen != nil && os.SameFile(h.log.seen, now)
-	if same && now.Size() == h.log.size && now.ModTime().Equal(h.log.seen.ModTime()) {
-		return nil
+	if change == store.Another {
+		h.read, h.entries, h.ranges = store.Cursor{}, nil, map[string]int64{}
 	}
-	f, err := os.OpenFile(h.log.path, os.O_RDWR, 0)
-	if err != nil {
-		return err
-	}
-	return errors.Join(h.read(ctx, f, same, repair), f.Close())
-}
-
-func (h *History) read(ctx context.Context, f *os.File, same, repair bool) error {
-	fi, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	size := fi.Size()
-	if repair {
-		var torn int64
-		if size, torn, err = diskio.RepairTail(f, h.log.path+".torn", true); err != nil {
-			return err
-		}
-		if torn > 0 {
-			h.o.Log.WarnContext(ctx, "put a torn history line aside", "file", h.log.path+".torn", "bytes", torn)
-		}
-	}
-	from := int64(0)
-	if same && h.log.size > 0 && size > h.log.size {
-		grown, err := diskio.SameTail(f, h.log.size, h.log.tail)
+	for line, err := range store.Lines(h.log, h.read.At, info.Size) {
 		if err != nil {
 			return err
 		}
-		if grown {
-			from = h.log.size
-		}
-	}
-	if from == 0 {
-		h.entries, h.ranges = nil, map[string]int64{}
-	}
-	end := from
-	for line, err := range diskio.Lines(io.NewSectionReader(f, from, size-from), from) {
-		if err != nil {
-			return err
-		}
-		if !line.Whole {
-			break // another process is writing it
-		}
-		end = line.End()
 		if e, ok := parseEntry(line.Bytes); ok && e.Cursor > 0 {
 			h.take(e)
 		} else if len(bytes.TrimSpace(line.Bytes)) > 0 {
-			h.o.Log.WarnContext(ctx, "passed over an unreadable history line", "file", h.log.path, "offset", line.Offset)
+			h.o.Log.WarnContext(ctx, "passed over an unreadable history line", "file", h.o.Store.Where(fileHistory), "offset", line.Offset)
 		}
 	}
-	h.log.size = end
-	h.log.tail = make([]byte, min(end, tailKept))
-	if _, err := f.ReadAt(h.log.tail, end-int64(len(h.log.tail))); err != nil && !errors.Is(err, io.EOF) {
-		return err
-	}
-	h.log.seen, err = f.Stat()
-	return err
+	return h.read.Reached(h.log, info)
 }
 
 // rewrite replaces the log. Lines that could not be read are kept aside.
-func (h *History) rewrite(entries []Entry) error {
-	old, err := os.ReadFile(h.log.path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+func (h *History) rewrite(ctx context.Context, entries []Entry) error {
+	info, err := h.log.Info(ctx)
+	if err != nil {
+		return err
+	}
+	old := make([]byte, info.Size)
+	if _, err := h.log.ReadAt(old, 0); err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
 	var bad []byte
@@ -297,16 +193,16 @@ func (h *History) rewrite(entries []Entry) error {
 		}
 	}
 	if len(bad) > 0 {
-		if err := appendFile(filepath.Join(h.o.Dir, fileRejected), bad); err != nil {
+		if err := h.keep(ctx, fileRejected, bad); err != nil {
 			return fmt.Errorf("keep unreadable lines aside: %w", err)
 		}
 	}
 	high := h.high() // the hint must not go back with what is dropped
-	if err := diskio.WriteFile(h.log.path, render(entries), 0o600); err != nil {
+	if err := h.log.Replace(ctx, info.Size, render(entries)); err != nil {
 		return err
 	}
 	h.st.Cursor = high
-	h.log.seen = nil
+	h.read = store.Cursor{}
 	h.entries, h.ranges = nil, map[string]int64{}
 	for _, e := range entries {
 		h.take(e)
@@ -322,47 +218,47 @@ func render(entries []Entry) []byte {
 	return b
 }
 
-func appendFile(path string, data []byte) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+// keep adds lines to a log that only people read.
+func (h *History) keep(ctx context.Context, name string, lines []byte) error {
+	l, err := h.o.Store.Log(ctx, name)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(data)
+	info, err := l.Info(ctx)
 	if err == nil {
-		err = f.Sync()
+		err = l.Append(ctx, info.Size, lines, true)
 	}
-	return errors.Join(err, f.Close())
+	return errors.Join(err, l.Close())
 }
 
 // readState reads the state file when it changed. One that cannot be read is
 // put aside; its copy stands in for what it held.
 func (h *History) readState(ctx context.Context) error {
-	path := filepath.Join(h.o.Dir, fileState)
-	now, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		if h.stSeen != nil || !h.opened {
-			h.stSeen = nil
-			h.st = h.stateWithoutFile()
-		}
-		return nil
-	}
+	now, err := h.o.Store.Stat(ctx, fileState)
 	if err != nil {
 		return err
 	}
-	if h.stSeen != nil && os.SameFile(h.stSeen, now) && now.Size() == h.stSeen.Size() && now.ModTime().Equal(h.stSeen.ModTime()) {
+	if !now.Exists() {
+		if h.stSeen.Exists() || !h.opened {
+			h.stSeen = store.Info{}
+			h.st = h.stateWithoutFile(ctx)
+		}
 		return nil
 	}
-	data, err := os.ReadFile(path)
+	if h.stSeen == now {
+		return nil
+	}
+	data, _, err := h.o.Store.Doc(ctx, fileState)
 	if err != nil {
 		return err
 	}
 	var st state
 	if err := json.Unmarshal(data, &st); err != nil || st.Check != st.check() {
-		h.o.Log.WarnContext(ctx, "the state of memory cannot be read, using what is left", "file", path, "err", err)
-		if err := diskio.WriteFile(path+".bad", data, 0o600); err != nil {
+		h.o.Log.WarnContext(ctx, "the state of memory cannot be read, using what is left", "file", h.o.Store.Where(fileState), "err", err)
+		if _, err := h.o.Store.Put(ctx, fileState+".bad", data, store.Any, true); err != nil {
 			return err
 		}
-		st = h.stateWithoutFile()
+		st = h.stateWithoutFile(ctx)
 	}
 	h.st, h.stSeen = st, now
 	return nil
@@ -371,10 +267,10 @@ func (h *History) readState(ctx context.Context) error {
 // stateWithoutFile is the best guess about a lost state: what is known in
 // memory, else the copy beside it. What the workspace says counts only for a
 // history that begins with it.
-func (h *History) stateWithoutFile() state {
+func (h *History) stateWithoutFile(ctx context.Context) state {
 	st := h.st
 	var kept state
-	if data, err := os.ReadFile(filepath.Join(h.o.Dir, fileStateCopy)); err == nil && json.Unmarshal(data, &kept) == nil && kept.Check == kept.check() {
+	if data, _, err := h.o.Store.Doc(ctx, fileStateCopy); err == nil && json.Unmarshal(data, &kept) == nil && kept.Check == kept.check() {
 		st.Cursor, st.DreamCursor = max(st.Cursor, kept.Cursor), max(st.DreamCursor, kept.DreamCursor)
 	}
 	if !h.o.Import {
@@ -389,20 +285,20 @@ func (h *History) stateWithoutFile() state {
 	return st
 }
 
-func (h *History) saveState() error {
+func (h *History) saveState(ctx context.Context) error {
 	h.st.Check = h.st.check()
 	data, err := json.Marshal(h.st)
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(h.o.Dir, fileState)
-	if err := diskio.WriteFile(path, append(data, '\n'), 0o600); err != nil {
+	data = append(data, '\n')
+	if _, err := h.o.Store.Put(ctx, fileState, data, store.Any, true); err != nil {
 		return fmt.Errorf("save the state of memory: %w", err)
 	}
-	if err := diskio.WriteFile(filepath.Join(h.o.Dir, fileStateCopy), append(data, '\n'), 0o600); err != nil {
+	if _, err := h.o.Store.Put(ctx, fileStateCopy, data, store.Any, true); err != nil {
 		return fmt.Errorf("copy the state of memory: %w", err)
 	}
-	h.stSeen, err = os.Stat(path)
+	h.stSeen, err = h.o.Store.Stat(ctx, fileState)
 	return err
 }
 

@@ -5,12 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 
 	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/store"
 )
 
 // KindHistory is the kind of the history in what a workspace was searched for.
@@ -24,7 +23,7 @@ const (
 // TakeOver begins the history of a workspace with what older versions left
 // there, and returns how many entries that are. One that exists stays as it is.
 func TakeOver(ctx context.Context, o HistoryOptions) (int, error) {
-	if _, err := os.Lstat(filepath.Join(o.Dir, fileHistory)); !errors.Is(err, fs.ErrNotExist) {
+	if i, err := o.Store.Stat(ctx, fileHistory); err != nil || i.Exists() {
 		return 0, err
 	}
 	if !leftSomething(o.Workspace) {
@@ -70,10 +69,10 @@ func (h *History) beginLog(ctx context.Context) error {
 		return err
 	}
 	if h.st.Cursor > 0 {
-		h.o.Log.ErrorContext(ctx, "the history is lost and begins again; what the workspace has of it can be taken in with: nanobot migrate", "file", h.log.path)
+		h.o.Log.ErrorContext(ctx, "the history is lost and begins again; what the workspace has of it can be taken in with: nanobot migrate", "file", h.o.Store.Where(fileHistory))
 	}
-	h.log.seen = nil
-	return diskio.WriteFile(h.log.path, nil, 0o600)
+	h.read = store.Cursor{}
+	return h.log.Replace(ctx, 0, nil)
 }
 
 // noteForeign keeps what another program, such as the Python version, wrote
@@ -87,9 +86,8 @@ func (h *History) noteForeign(ctx context.Context) error {
 	if len(found) == 0 {
 		return nil
 	}
-	path := filepath.Join(h.o.Dir, fileForeign)
-	kept, err := os.ReadFile(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	kept, _, err := h.o.Store.Doc(ctx, fileForeign)
+	if err != nil {
 		return err
 	}
 	var more []byte
@@ -101,8 +99,8 @@ func (h *History) noteForeign(ctx context.Context) error {
 	if len(more) == 0 {
 		return nil
 	}
-	h.o.Log.WarnContext(ctx, "another program wrote history entries; they are not used, see: nanobot migrate", "file", path)
-	return appendFile(path, more)
+	h.o.Log.WarnContext(ctx, "another program wrote history entries; they are not used, see: nanobot migrate", "file", h.o.Store.Where(fileForeign))
+	return h.keep(ctx, fileForeign, more)
 }
 
 // foreign are the entries in data that are not in the history: those behind its
@@ -125,8 +123,8 @@ func readEntries(data []byte) (out []Entry) {
 func (h *History) Untaken(ctx context.Context) ([]Entry, error) {
 	var out []Entry
 	err := h.view(ctx, func() error {
-		kept, err := os.ReadFile(filepath.Join(h.o.Dir, fileForeign))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		kept, _, err := h.o.Store.Doc(ctx, fileForeign)
+		if err != nil {
 			return err
 		}
 		type what struct{ time, content string }
@@ -156,9 +154,5 @@ func (h *History) Take(ctx context.Context, entries []Entry) (int, error) {
 		}
 		n++
 	}
-	err := os.Remove(filepath.Join(h.o.Dir, fileForeign))
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
-	}
-	return n, err
+	return n, h.o.Store.Remove(ctx, fileForeign)
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/store"
 	"github.com/nanobot-go/nanobot/internal/text"
 )
 
@@ -36,7 +36,7 @@ func (h *History) importOld(ctx context.Context) error {
 		dream = n
 	}
 	entries, bad, read := importLines(raw, dream)
-	if err := h.keepOriginals(); err != nil {
+	if err := h.keepOriginals(ctx); err != nil {
 		return err
 	}
 	fromText := len(entries) == 0 && len(bytes.TrimSpace(raw)) == 0
@@ -47,7 +47,7 @@ func (h *History) importOld(ctx context.Context) error {
 		}
 	}
 	if len(bad) > 0 {
-		if err := appendFile(filepath.Join(h.o.Dir, fileRejected), bad); err != nil {
+		if err := h.keep(ctx, fileRejected, bad); err != nil {
 			return err
 		}
 	}
@@ -58,13 +58,13 @@ func (h *History) importOld(ctx context.Context) error {
 		h.st.Cursor = max(h.st.Cursor, n)
 	}
 	h.st.DreamCursor = max(h.st.DreamCursor, read)
-	if err := h.saveState(); err != nil {
+	if err := h.saveState(ctx); err != nil {
 		return err
 	}
-	if err := diskio.WriteFile(h.log.path, render(entries), 0o600); err != nil {
+	if err := h.log.Replace(ctx, 0, render(entries)); err != nil {
 		return err
 	}
-	h.log.seen = nil
+	h.read = store.Cursor{}
 	if fromText && len(entries) > 0 {
 		h.setOldHistAside(ctx)
 	}
@@ -75,10 +75,10 @@ func (h *History) importOld(ctx context.Context) error {
 }
 
 // keepOriginals saves the files that the import reads and the copy replaces.
-func (h *History) keepOriginals() error {
+func (h *History) keepOriginals(ctx context.Context) error {
 	for _, name := range []string{fileHistory, fileCursor, fileDreamCursor, fileOldHist} {
 		if data := h.readMirror(name); len(data) > 0 {
-			if err := h.keepAside(strings.TrimPrefix(name, "."), data); err != nil {
+			if err := h.keepAside(ctx, strings.TrimPrefix(name, "."), data); err != nil {
 				return err
 			}
 		}

@@ -2,14 +2,13 @@ package memory
 
 import (
 	"bytes"
+	"context"
 	"errors"
-	"fmt"
-	"io/fs"
-	"os"
 	"strconv"
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/store"
 )
 
 // Names of the copies below the workspace, which are the files of the Python
@@ -95,35 +94,21 @@ func (h *History) mirroredCursor(name string) (int64, bool) {
 
 // keepAside saves the original of a file that is about to be replaced, byte
 // for byte, under a name that is still free. An equal copy is not made twice.
-func (h *History) keepAside(name string, data []byte) error {
-	dir := h.o.Dir + string(os.PathSeparator) + dirImported
-	if err := diskio.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
+func (h *History) keepAside(ctx context.Context, name string, data []byte) error {
 	for n := 1; ; n++ {
-		path := dir + string(os.PathSeparator) + name
+		aside := dirImported + "/" + name
 		if n > 1 {
-			path += "." + strconv.Itoa(n)
+			aside += "." + strconv.Itoa(n)
 		}
-		old, err := os.ReadFile(path)
-		switch {
-		case err == nil && bytes.Equal(old, data):
+		_, err := h.o.Store.Put(ctx, aside, data, store.Missing, true)
+		if err == nil {
 			return nil
-		case err == nil:
-			continue
-		case !errors.Is(err, fs.ErrNotExist):
+		}
+		if !errors.Is(err, store.ErrChanged) {
 			return err
 		}
-		if err := diskio.CopyFile(path, bytes.NewReader(data), 0o600); err != nil {
+		if old, _, err := h.o.Store.Doc(ctx, aside); err != nil || bytes.Equal(old, data) {
 			return err
 		}
-		back, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		if !bytes.Equal(back, data) {
-			return fmt.Errorf("the copy of %s is not equal", name)
-		}
-		return diskio.SyncDir(dir)
 	}
 }

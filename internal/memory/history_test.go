@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 type place struct {
@@ -26,7 +28,7 @@ func newPlace(t *testing.T) place {
 
 func (p place) open(t *testing.T) *History {
 	t.Helper()
-	h, err := OpenHistory(HistoryOptions{Dir: p.dir, Workspace: p.ws, Now: func() time.Time { return time.Date(2026, 5, 1, 9, 30, 0, 0, time.Local) }})
+	h, err := OpenHistory(HistoryOptions{Store: disk.Open(p.dir, nil), Workspace: p.ws, Now: func() time.Time { return time.Date(2026, 5, 1, 9, 30, 0, 0, time.Local) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +39,7 @@ func (p place) open(t *testing.T) *History {
 // takeOver is open at the first start with a workspace.
 func (p place) takeOver(t *testing.T) *History {
 	t.Helper()
-	n, err := TakeOver(t.Context(), HistoryOptions{Dir: p.dir, Workspace: p.ws})
+	n, err := TakeOver(t.Context(), HistoryOptions{Store: disk.Open(p.dir, nil), Workspace: p.ws})
 	must(t, err)
 	h := p.open(t)
 	if got := len(all(t, h)); got != n {
@@ -280,7 +282,7 @@ func TestForeignEntriesWait(t *testing.T) {
 	if got := add(t, h, "next"); got != 2 {
 		t.Errorf("next cursor = %d, want 2", got)
 	}
-	if n, err := TakeOver(t.Context(), HistoryOptions{Dir: p.dir, Workspace: p.ws}); n != 0 || err != nil {
+	if n, err := TakeOver(t.Context(), HistoryOptions{Store: disk.Open(p.dir, nil), Workspace: p.ws}); n != 0 || err != nil {
 		t.Errorf("taken over twice: %d, %v", n, err)
 	}
 }

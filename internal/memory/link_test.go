@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 // Links that a command planted among the copies in the workspace lead nowhere:
@@ -37,7 +38,7 @@ func TestMirrorFollowsNoLink(t *testing.T) {
 					}
 				}
 				run := func(content string) {
-					h, err := OpenHistory(HistoryOptions{Dir: filepath.Join(base, "data"), Workspace: ws})
+					h, err := OpenHistory(HistoryOptions{Store: disk.Open(filepath.Join(base, "data"), nil), Workspace: ws})
 					if err != nil {
 						t.Fatal(err)
 					}

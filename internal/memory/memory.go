@@ -16,6 +16,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/session"
+	"github.com/nanobot-go/nanobot/internal/store"
 	"github.com/nanobot-go/nanobot/internal/text"
 )
 
@@ -24,6 +25,11 @@ import (
 // of its own.
 func Dir(data string, sessions *session.Store) string {
 	return datadir.Memory.In(data, filepath.Base(sessions.Dir()))
+}
+
+// Place is the part of a store that Dir names.
+func Place(s store.Store, sessions *session.Store) store.Store {
+	return store.Under(s, string(datadir.Memory), filepath.Base(sessions.Dir()))
 }
 
 // ScopeFile is the file of long-term facts of a scope, relative to the

@@ -22,7 +22,7 @@ func TestDamageIsTold(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				ws := t.TempDir()
-				o := Options{Workspace: ws, Dir: stateOf(ws), LastRoute: func(context.Context) (bus.Route, bool) { return terminal(), true }}
+				o := Options{Workspace: ws, State: stateOf(ws), LastRoute: func(context.Context) (bus.Route, bool) { return terminal(), true }}
 				if who == "guest" {
 					o.Takes = terminal().SameChat
 				}

@@ -5,12 +5,11 @@ import (
 	"errors"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/store"
 )
 
 // ErrYield is how Run ends for a guest, a Scheduler with Options.Takes, when
@@ -28,15 +27,17 @@ const (
 // A guest marks the owner's lock as held by it with a lock of its own. Who
 // waits for a guest to go holds a third one. All of them end with their
 // process, so that nothing stale can be left behind.
-func ownerLock(dir string) string  { return filepath.Join(dir, ".owner.lock") }
-func guestLock(dir string) string  { return filepath.Join(dir, ".guest.lock") }
-func wantedLock(dir string) string { return filepath.Join(dir, ".wanted.lock") }
+const (
+	ownerLock  = ".owner.lock"
+	guestLock  = ".guest.lock"
+	wantedLock = ".wanted.lock"
+)
 
-// Owner says which process runs the jobs of a folder (Options.Dir); 0 and false
-// if none does. A guest is none: see Guest.
-func Owner(dir string) (pid int, running bool) {
-	if pid, running = holder(ownerLock(dir)); running {
-		if _, guest := holder(guestLock(dir)); guest {
+// Owner says which process runs the jobs of a place (Options.State); 0 and
+// false if none does. A guest is none: see Guest.
+func Owner(ctx context.Context, state store.Store) (pid int, running bool) {
+	if pid, running = store.Holder(ctx, state, ownerLock); running {
+		if _, guest := store.Holder(ctx, state, guestLock); guest {
 			return 0, false
 		}
 	}
@@ -45,21 +46,8 @@ func Owner(dir string) (pid int, running bool) {
 
 // Guest says which process, such as a chat in a terminal, runs the jobs that
 // were made in it, while nothing runs the others.
-func Guest(dir string) (pid int, running bool) { return holder(guestLock(dir)) }
-
-// holder says who holds a lock. What a process that died left is removed.
-func holder(path string) (pid int, held bool) {
-	if _, err := os.Stat(path); err != nil {
-		return 0, false
-	}
-	lock, err := diskio.TryLock(path)
-	if by, ok := errors.AsType[*diskio.LockedError](err); ok {
-		return by.PID, true
-	}
-	if err == nil {
-		_ = lock.Unlock()
-	}
-	return 0, false
+func Guest(ctx context.Context, state store.Store) (pid int, running bool) {
+	return store.Holder(ctx, state, guestLock)
 }
 
 func (s *Scheduler) guest() bool { return s.Takes != nil }
@@ -77,55 +65,45 @@ func (s *Scheduler) mine(j *Job) bool {
 // or wants it; otherwise Run waits for it.
 func (s *Scheduler) own(ctx context.Context) (release func() error, err error) {
 	if !s.guest() {
-		lock, err := s.insist(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return lock.Unlock, nil
+		return s.insist(ctx)
 	}
-	if _, wanted := holder(wantedLock(s.Dir)); wanted {
+	if s.unwelcome(ctx) {
 		return nil, ErrYield
 	}
-	lock, err := acquireSoon(ctx, ownerLock(s.Dir))
+	// Somebody may just be asking who has the lock.
+	leave, err := store.WaitLock(ctx, s.State, ownerLock, time.Second)
 	if err != nil {
 		return nil, err
 	}
-	mark, err := acquireSoon(ctx, guestLock(s.Dir))
+	unmark, err := store.WaitLock(ctx, s.State, guestLock, time.Second)
 	if err != nil {
-		return nil, errors.Join(err, lock.Unlock())
+		return nil, errors.Join(err, leave())
 	}
 	s.serving.Store(true)
 	return func() error {
 		s.serving.Store(false)
-		return errors.Join(mark.Unlock(), lock.Unlock())
+		return errors.Join(unmark(), leave())
 	}, nil
 }
 
-// acquireSoon waits a moment, because somebody may just be asking who has the lock.
-func acquireSoon(ctx context.Context, path string) (*diskio.Lock, error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	return acquire(ctx, path)
-}
-
 // insist waits for the owner's lock and makes a guest that holds it go.
-func (s *Scheduler) insist(ctx context.Context) (_ *diskio.Lock, err error) {
-	var note *diskio.Lock
+func (s *Scheduler) insist(ctx context.Context) (_ func() error, err error) {
+	var unwant func() error
 	defer func() {
-		if note != nil {
-			err = errors.Join(err, note.Unlock())
+		if unwant != nil {
+			err = errors.Join(err, unwant())
 		}
 	}()
 	tick, patience := time.NewTicker(ownerStep), time.NewTimer(blockedAfter)
 	defer tick.Stop()
 	defer patience.Stop()
 	for {
-		lock, err := diskio.TryLock(ownerLock(s.Dir))
-		if _, held := errors.AsType[*diskio.LockedError](err); !held {
-			return lock, err
+		release, err := s.State.Lock(ctx, ownerLock)
+		if _, held := errors.AsType[*store.LockedError](err); !held {
+			return release, err
 		}
-		if note == nil {
-			note, _ = diskio.TryLock(wantedLock(s.Dir)) // tried again; others may be waiting too
+		if unwant == nil {
+			unwant, _ = s.State.Lock(ctx, wantedLock) // tried again; others may be waiting too
 		}
 		select {
 		case <-tick.C:
@@ -141,11 +119,11 @@ func (s *Scheduler) insist(ctx context.Context) (_ *diskio.Lock, err error) {
 }
 
 // unwelcome reports whether a guest has to go.
-func (s *Scheduler) unwelcome() bool {
+func (s *Scheduler) unwelcome(ctx context.Context) bool {
 	if !s.guest() {
 		return false
 	}
-	_, wanted := holder(wantedLock(s.Dir))
+	_, wanted := store.Holder(ctx, s.State, wantedLock)
 	return wanted
 }
 
@@ -214,15 +192,15 @@ func (s *Scheduler) disown(ctx context.Context, id string, p *Pending) {
 // whoRuns says who runs a job that was added in a process which does not run
 // all of them: a chat in a terminal ends, and nobody should wait for a
 // reminder in vain.
-func (s *Scheduler) whoRuns(here bus.Route) string {
+func (s *Scheduler) whoRuns(ctx context.Context, here bus.Route) string {
 	if s.Submit != nil && !s.guest() {
 		return ""
 	}
-	if _, running := Owner(s.Dir); running {
+	if _, running := Owner(ctx, s.State); running {
 		return " Tell the user that the gateway runs it, and that the result goes to the chat they used last there, not to this terminal."
 	}
 	if s.guest() && s.Takes(here) {
-		if pid, other := Guest(s.Dir); other && !s.serving.Load() && pid != os.Getpid() {
+		if pid, other := Guest(ctx, s.State); other && !s.serving.Load() && pid != os.Getpid() {
 			return " Tell the user that another open chat runs it as long as it stays open, and nanobot gateway when that runs."
 		}
 		return " Tell the user that it comes here while this chat is open; otherwise only nanobot gateway runs it (nanobot gateway start)."

@@ -25,7 +25,7 @@ func terminal() bus.Route { return bus.Route{Channel: "cli", ChatID: "direct"} }
 func newGuest(t *testing.T, ws string) (*Scheduler, *agentFake) {
 	t.Helper()
 	return newFake(t, Options{
-		Workspace: ws, Dir: stateOf(ws), Takes: terminal().SameChat,
+		Workspace: ws, State: stateOf(ws), Takes: terminal().SameChat,
 		System:    []System{{ID: "mine", Name: "mine", Timing: Every(time.Hour), Run: func(context.Context) error { t.Error("a guest ran a system job"); return nil }}},
 		Heartbeat: Heartbeat{Every: time.Hour},
 	})
@@ -58,7 +58,7 @@ func TestGuestRunsOnlyItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ws := t.TempDir()
 		gateway, gf := newFake(t, Options{
-			Workspace: ws, Dir: stateOf(ws), System: []System{{ID: "dream", Name: "dream", Timing: Every(2 * time.Hour), Run: func(context.Context) error { return nil }}},
+			Workspace: ws, State: stateOf(ws), System: []System{{ID: "dream", Name: "dream", Timing: Every(2 * time.Hour), Run: func(context.Context) error { return nil }}},
 		})
 		during(t, gateway, gf, func() {})
 		add(t, gateway, Draft{Timing: Every(10 * time.Minute), Message: "often"})
@@ -98,7 +98,7 @@ func TestGuestRunsOnlyItsOwn(t *testing.T) {
 		if diff := cmp.Diff(before, after); diff != "" {
 			t.Errorf("other jobs changed (-before +after):\n%s", diff)
 		}
-		if left, err := os.ReadDir(gateway.triggers.inbox()); err != nil || len(left) != 1 {
+		if left, err := os.ReadDir(gateway.State.Where(inbox)); err != nil || len(left) != 1 {
 			t.Errorf("%d messages of triggers left, %v; want 1", len(left), err)
 		}
 	})
@@ -142,14 +142,14 @@ func TestGuestYields(t *testing.T) {
 				guestDone, stopGuest := beside(t, guest)
 				defer stopGuest()
 				time.Sleep(time.Minute + 15*time.Second)
-				if pid, running := Owner(stateOf(ws)); running {
+				if pid, running := Owner(t.Context(), stateOf(ws)); running {
 					t.Errorf("Owner = %d while only a guest is there", pid)
 				}
-				if pid, running := Guest(stateOf(ws)); !running || pid != os.Getpid() {
+				if pid, running := Guest(t.Context(), stateOf(ws)); !running || pid != os.Getpid() {
 					t.Errorf("Guest = %d, %v", pid, running)
 				}
 
-				owner, of := newFake(t, Options{Workspace: ws, Dir: stateOf(ws), Blocked: func(_ context.Context, err error) { t.Errorf("a guest is in the way: %v", err) }})
+				owner, of := newFake(t, Options{Workspace: ws, State: stateOf(ws), Blocked: func(_ context.Context, err error) { t.Errorf("a guest is in the way: %v", err) }})
 				of.takes = 10 * time.Minute
 				ownerDone, stopOwner := beside(t, owner)
 				defer stopOwner()
@@ -184,7 +184,7 @@ func TestGuestYields(t *testing.T) {
 				if st := job(t, owner, j.ID).State; st.LastStatus != StatusOK || len(st.RunHistory) != 1 || st.Pending != nil {
 					t.Errorf("state %+v", st)
 				}
-				if _, err := os.Stat(wantedLock(stateOf(ws))); !errors.Is(err, os.ErrNotExist) {
+				if _, err := os.Stat(stateOf(ws).Where(wantedLock)); !errors.Is(err, os.ErrNotExist) {
 					t.Errorf("the note is still there: %v", err)
 				}
 			})
@@ -222,7 +222,7 @@ func TestNoteOfTheDead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ws := t.TempDir()
-		for _, path := range []string{wantedLock(stateOf(ws)), guestLock(stateOf(ws)), ownerLock(stateOf(ws))} {
+		for _, path := range []string{stateOf(ws).Where(wantedLock), stateOf(ws).Where(guestLock), stateOf(ws).Where(ownerLock)} {
 			put(t, ws, filepath.Join("state", filepath.Base(path)), "4711               \n")
 		}
 		guest, f := newGuest(t, ws)
@@ -231,7 +231,7 @@ func TestNoteOfTheDead(t *testing.T) {
 		if f.count() != 1 {
 			t.Errorf("%d runs, want 1", f.count())
 		}
-		if _, err := os.Stat(wantedLock(stateOf(ws))); !errors.Is(err, os.ErrNotExist) {
+		if _, err := os.Stat(stateOf(ws).Where(wantedLock)); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("the note is still there: %v", err)
 		}
 	})
@@ -242,11 +242,11 @@ func TestOwnerWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ws := t.TempDir()
-		first, _ := newFake(t, Options{Workspace: ws, Dir: stateOf(ws)})
+		first, _ := newFake(t, Options{Workspace: ws, State: stateOf(ws)})
 		firstDone, stopFirst := beside(t, first)
 		defer stopFirst()
 		blocked := 0
-		second, f := newFake(t, Options{Workspace: ws, Dir: stateOf(ws), Blocked: func(_ context.Context, err error) {
+		second, f := newFake(t, Options{Workspace: ws, State: stateOf(ws), Blocked: func(_ context.Context, err error) {
 			blocked++
 			if _, ok := errors.AsType[*diskio.LockedError](err); !ok {
 				t.Errorf("blocked by %v", err)
@@ -280,11 +280,11 @@ func TestToolInAGuest(t *testing.T) {
 	if !strings.Contains(got, "while this chat is open") {
 		t.Errorf("in the chat: %q", got)
 	}
-	lock, err := diskio.TryLock(ownerLock(guest.Dir))
+	lock, err := guest.State.Lock(t.Context(), ownerLock)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = lock.Unlock() }()
+	defer func() { _ = lock() }()
 	if got, _ = call(t, guest, tool.Call{Route: terminal()}, `{"action":"add","message":"b","every_seconds":3600}`); !strings.Contains(got, "the gateway runs it") {
 		t.Errorf("beside a gateway: %q", got)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/store"
 )
 
 // Where the original, and versions before, kept jobs and triggers in a
@@ -54,7 +55,7 @@ type takeover struct {
 // elsewhere, a file of the oldest versions in the data folder, away. Deliveries
 // that still waited count as coming from outside: nothing says who wrote them.
 func (s *Scheduler) TakeOver(ctx context.Context, elsewhere string) (Taken, error) {
-	if !s.store.empty() {
+	if !s.store.empty(ctx) {
 		return Taken{}, nil
 	}
 	x := &takeover{s: s}
@@ -115,19 +116,16 @@ func (x *takeover) left(err error) {
 // so that the next look at it says so.
 func (x *takeover) jobs(ctx context.Context, data, good, actions []byte) error {
 	st := x.s.store
-	if err := diskio.MkdirAll(st.dir, 0o700); err != nil {
-		return err
-	}
 	for name, body := range map[string][]byte{goodCopy: good, fileJobs: data} {
 		if body == nil {
 			continue
 		}
-		if err := diskio.WriteFile(filepath.Join(st.dir, name), body, 0o600); err != nil {
+		if _, err := st.state.Put(ctx, name, body, store.Any, true); err != nil {
 			return err
 		}
 	}
 	if data != nil {
-		if err := st.mirrored(data); err != nil { // it becomes the copy
+		if err := st.mirrored(ctx, data); err != nil { // it becomes the copy
 			return err
 		}
 	}
@@ -187,7 +185,7 @@ func (x *takeover) triggers(ctx context.Context) error {
 		return nil //nolint:nilerr // reported as left where it is
 	}
 	err = x.s.triggers.update(ctx, func(t *triggerTable) (bool, error) {
-		t.extra = old.extra
+		t.extra, x.Triggers = old.extra, 0
 		for _, tr := range old.Triggers {
 			if tr != nil && tr.ID != "" && t.find(tr.ID) == nil {
 				t.Triggers = append(t.Triggers, tr)
@@ -200,24 +198,20 @@ func (x *takeover) triggers(ctx context.Context) error {
 		return err
 	}
 	for _, dir := range []string{oldProcessing, oldInbox} {
-		if err := x.deliveries(dir); err != nil {
+		if err := x.deliveries(ctx, dir); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (x *takeover) deliveries(dir string) error {
+func (x *takeover) deliveries(ctx context.Context, dir string) error {
 	entries, err := x.tree.ReadDir(dir)
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
 			x.left(err)
 		}
 		return nil
-	}
-	to := x.s.triggers.inbox()
-	if err := diskio.MkdirAll(to, 0o700); err != nil {
-		return err
 	}
 	for _, e := range entries {
 		if !strings.HasSuffix(e.Name(), ".json") || x.Deliveries >= maxOldDeliveries {
@@ -237,7 +231,7 @@ func (x *takeover) deliveries(dir string) error {
 			continue
 		}
 		f.Delivery.Trusted = false
-		if err := x.s.triggers.write(filepath.Join(to, e.Name()), f.Delivery); err != nil {
+		if err := x.s.triggers.write(ctx, path.Join(inbox, e.Name()), f.Delivery); err != nil {
 			return err
 		}
 		x.Deliveries++
@@ -274,6 +268,7 @@ func (s *Scheduler) Take(ctx context.Context, state string) (n int, err error) {
 		return 0, errors.New("the jobs in the workspace were changed meanwhile; look again")
 	}
 	err = s.store.update(ctx, func(t *table) error {
+		n = 0
 		for _, j := range x.own() {
 			if j.broken != nil || t.find(j.ID) != nil {
 				continue
@@ -282,7 +277,7 @@ func (s *Scheduler) Take(ctx context.Context, state string) (n int, err error) {
 			n++
 		}
 		t.defined = true
-		return s.store.accept()
+		return s.store.accept(ctx)
 	})
 	if err == nil {
 		s.poke()
@@ -335,11 +330,11 @@ const fileMirror = "mirror"
 // mirror writes the copy of the jobs into the workspace, for people and for
 // other programs. One that somebody else changed is left alone: it is not read
 // by itself, and nanobot migrate shows it. Without a copy everything works.
-func (s *Store) mirror(data []byte) {
+func (s *Store) mirror(ctx context.Context, data []byte) {
 	if s.workspace == "" {
 		return
 	}
-	err := s.writeMirror(data)
+	err := s.writeMirror(ctx, data)
 	switch {
 	case errors.Is(err, errForeign):
 		s.log.Warn("the jobs in the workspace were changed by somebody else and are not used; see: nanobot migrate", "file", oldJobs)
@@ -350,7 +345,7 @@ func (s *Store) mirror(data []byte) {
 
 var errForeign = errors.New("changed by somebody else")
 
-func (s *Store) writeMirror(data []byte) error {
+func (s *Store) writeMirror(ctx context.Context, data []byte) error {
 	tree, err := diskio.OpenTree(s.workspace)
 	if err != nil {
 		return err
@@ -359,12 +354,12 @@ func (s *Store) writeMirror(data []byte) error {
 	switch old, err := tree.ReadFile(oldJobs, maxOldFile); {
 	case err == nil && bytes.Equal(old, data):
 		return nil
-	case err == nil && !s.isMirror(old):
+	case err == nil && !s.isMirror(ctx, old):
 		return errForeign
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
-	if err := s.mirrored(data); err != nil {
+	if err := s.mirrored(ctx, data); err != nil {
 		return err
 	}
 	if err := tree.MkdirAll(path.Dir(oldJobs), 0o700); err != nil {
@@ -375,22 +370,23 @@ func (s *Store) writeMirror(data []byte) error {
 
 // mirrored remembers a copy, and the one before it in case that the new one is
 // not written any more.
-func (s *Store) mirrored(data []byte) error {
+func (s *Store) mirrored(ctx context.Context, data []byte) error {
 	lines := hashOf(data) + "\n"
-	if old, err := os.ReadFile(filepath.Join(s.dir, fileMirror)); err == nil {
+	if old, version, err := s.state.Doc(ctx, fileMirror); err == nil && version != store.Missing {
 		first, _, _ := strings.Cut(string(old), "\n")
 		lines += first + "\n"
 	}
-	return diskio.WriteFile(filepath.Join(s.dir, fileMirror), []byte(lines), 0o600)
+	_, err := s.state.Put(ctx, fileMirror, []byte(lines), store.Any, true)
+	return err
 }
 
-func (s *Store) isMirror(data []byte) bool {
-	known, err := os.ReadFile(filepath.Join(s.dir, fileMirror))
+func (s *Store) isMirror(ctx context.Context, data []byte) bool {
+	known, _, err := s.state.Doc(ctx, fileMirror)
 	return err == nil && slices.Contains(strings.Fields(string(known)), hashOf(data))
 }
 
 // accept makes what the workspace holds now the copy, to be replaced by the next.
-func (s *Store) accept() error {
+func (s *Store) accept(ctx context.Context) error {
 	tree, err := diskio.OpenTree(s.workspace)
 	if err != nil {
 		return err
@@ -403,8 +399,10 @@ func (s *Store) accept() error {
 	if err != nil {
 		return err
 	}
-	return s.mirrored(data)
+	return s.mirrored(ctx, data)
 }
 
-// Dir is the folder for the jobs of a workspace, below the data folder.
-func Dir(data, workspaceID string) string { return datadir.Cron.In(data, workspaceID) }
+// Place is the part of a store that holds the jobs of a workspace.
+func Place(s store.Store, workspaceID string) store.Store {
+	return store.Under(s, string(datadir.Cron), workspaceID)
+}

@@ -68,7 +68,7 @@ not json
 		t.Errorf("a system job was changed: %+v", j.Payload)
 	}
 	for _, name := range []string{"1-tdl_a.json", "2-tdl_b.json"} {
-		data, err := os.ReadFile(filepath.Join(s.triggers.inbox(), name))
+		data, err := os.ReadFile(filepath.Join(s.State.Where(inbox), name))
 		if err != nil || strings.Contains(string(data), `"trusted":true`) {
 			t.Errorf("%s: %s %v; nothing says who wrote it", name, data, err)
 		}
@@ -184,7 +184,7 @@ func TestMirror(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if own, err := os.ReadFile(s.store.path()); err != nil || string(own) != string(copied) {
+		if own, err := os.ReadFile(s.State.Where(fileJobs)); err != nil || string(own) != string(copied) {
 			t.Errorf("the copy differs: %s", copied)
 		}
 	}

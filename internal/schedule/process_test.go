@@ -37,7 +37,7 @@ func play(role, ws string) error {
 	defer cancel()
 	var s *Scheduler
 	s, err := Open(Options{
-		Workspace: ws, Dir: stateOf(ws), Location: time.UTC,
+		Workspace: ws, State: stateOf(ws), Location: time.UTC,
 		Notify: func(context.Context, bus.Outbound) error { return nil },
 		Submit: func(ctx context.Context, in bus.Inbound) error {
 			if role == "die-before" || role == "guest-dies" {
@@ -157,7 +157,7 @@ func TestGuestProcessYields(t *testing.T) {
 		t.Fatal(err)
 	}
 	for {
-		if pid, running := Guest(stateOf(ws)); running {
+		if pid, running := Guest(t.Context(), stateOf(ws)); running {
 			if pid != guest.Process.Pid && pid != 0 { // 0: it is just being written
 				t.Errorf("guest %d, want %d", pid, guest.Process.Pid)
 			}
@@ -209,7 +209,7 @@ func TestTwoProcessesAdd(t *testing.T) {
 func TestOneOwner(t *testing.T) {
 	t.Parallel()
 	ws := t.TempDir()
-	if pid, running := Owner(stateOf(ws)); running {
+	if pid, running := Owner(t.Context(), stateOf(ws)); running {
 		t.Errorf("owner %d of an empty workspace", pid)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -217,7 +217,7 @@ func TestOneOwner(t *testing.T) {
 	fired := make(chan string, 4)
 	open := func() *Scheduler {
 		s, err := Open(Options{
-			Workspace: ws, Dir: stateOf(ws), Location: time.UTC, Notify: func(context.Context, bus.Outbound) error { return nil },
+			Workspace: ws, State: stateOf(ws), Location: time.UTC, Notify: func(context.Context, bus.Outbound) error { return nil },
 			Submit: func(_ context.Context, in bus.Inbound) error { fired <- in.ID; return nil },
 		})
 		if err != nil {
@@ -236,7 +236,7 @@ func TestOneOwner(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Error("a job that another process added did not run")
 	}
-	if pid, running := Owner(stateOf(ws)); !running || pid != os.Getpid() {
+	if pid, running := Owner(t.Context(), stateOf(ws)); !running || pid != os.Getpid() {
 		t.Errorf("owner %d, %v", pid, running)
 	}
 	over, end := context.WithCancel(t.Context())

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/diskio"
 )
 
 const (
@@ -25,23 +24,18 @@ const (
 // Runs that the agent works on go on there; their results are taken in by the
 // next Run. While another process runs the jobs of the workspace it waits, and
 // a guest that does goes; if that was all until ctx ended, the error is a
-// *diskio.LockedError. A damaged file without a good copy is a *CorruptError.
+// *store.LockedError. A damaged file without a good copy is a *CorruptError.
 //
-// A guest does not wait: the error is a *diskio.LockedError at once, or
+// A guest does not wait: the error is a *store.LockedError at once, or
 // ErrYield when it is not wanted, or not any more. Its runs are ended with it,
 // or taken up by who runs the jobs next.
 func (s *Scheduler) Run(ctx context.Context) (err error) {
 	if s.Submit == nil || s.Notify == nil {
 		return errors.New("schedule: running jobs needs Submit and Notify")
 	}
-	dirs := []string{s.store.dir, s.triggers.inbox()}
+	dirs := []string{"", inbox}
 	if s.guest() {
 		dirs = dirs[:1]
-	}
-	for _, dir := range dirs {
-		if err := diskio.MkdirAll(dir, 0o700); err != nil {
-			return err
-		}
 	}
 	release, err := s.own(ctx)
 	if err != nil {
@@ -81,7 +75,7 @@ func (s *Scheduler) loop(ctx context.Context, work *sync.WaitGroup) error {
 		case <-timer.C:
 		case <-s.wake:
 		}
-		if s.unwelcome() {
+		if s.unwelcome(ctx) {
 			return ErrYield
 		}
 		now := s.Now()
@@ -109,6 +103,9 @@ func (s *Scheduler) loop(ctx context.Context, work *sync.WaitGroup) error {
 			wait = min(wait, guestSleep)
 		} else {
 			next = sooner(next, s.drainTriggers(ctx))
+			if err := s.State.Wake(ctx, next); err != nil {
+				s.Log.WarnContext(ctx, "nobody will be woken for the next job", "err", err)
+			}
 		}
 		if err == nil && !next.IsZero() {
 			wait = min(wait, max(next.Sub(s.Now()), 0))
@@ -189,7 +186,7 @@ func (s *Scheduler) tick(ctx context.Context, work *sync.WaitGroup) (next time.T
 	unsaved := s.unsaved
 	s.mu.Unlock()
 	if len(unsaved) == 0 {
-		if s.guest() && s.store.empty() {
+		if s.guest() && s.store.empty(ctx) {
 			return time.Time{}, nil
 		}
 		if next, ok := s.idle(ctx); ok {
@@ -257,7 +254,7 @@ type rest struct {
 // idle reports whether there is nothing to do until next, as is usual. It
 // takes no lock, and does not even parse a file that is as it was.
 func (s *Scheduler) idle(ctx context.Context) (next time.Time, ok bool) {
-	data, ok := s.store.peek()
+	data, ok := s.store.peek(ctx)
 	now := s.Now()
 	if r := s.rest; !ok || r.data != nil && bytes.Equal(data, r.data) && !now.Before(r.at) && (r.next.IsZero() || now.Before(r.next)) {
 		s.rest.at = now

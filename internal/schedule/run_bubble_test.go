@@ -101,8 +101,8 @@ func newFake(t *testing.T, o Options) (*Scheduler, *agentFake) {
 	if o.Workspace == "" {
 		o.Workspace = t.TempDir()
 	}
-	if o.Dir == "" {
-		o.Dir = stateOf(o.Workspace)
+	if o.State == nil {
+		o.State = stateOf(o.Workspace)
 	}
 	if o.Location == nil {
 		o.Location = time.UTC
@@ -428,7 +428,7 @@ func TestIntervalsOutliveRestarts(t *testing.T) {
 		dreams := 0
 		o := Options{System: []System{{ID: "dream", Name: "dream", Timing: Every(2 * time.Hour), Run: func(context.Context) error { dreams++; return nil }}}}
 		s, f := newFake(t, o)
-		o.Workspace, o.Dir = s.Workspace, s.Dir
+		o.Workspace, o.State = s.Workspace, s.State
 		add(t, s, Draft{Timing: Every(24 * time.Hour)})
 		for range 26 { // a restart every hour
 			during(t, s, f, func() { f.pass(time.Hour) })
@@ -499,7 +499,7 @@ func TestDeathAtEveryStep(t *testing.T) {
 				if p := job(t, s, j.ID).State.Pending; p == nil || p.Submitted {
 					t.Fatalf("pending %+v, want a claimed run", p)
 				}
-				again, g := newFake(t, Options{Workspace: s.Workspace, Dir: s.Dir})
+				again, g := newFake(t, Options{Workspace: s.Workspace, State: s.State})
 				g.seen, g.runs = f.seen, f.runs
 				during(t, again, g, func() { f.pass(time.Second) })
 				if want := []string{inboundID(j.ID, At(time.Date(2000, 1, 1, 1, 0, 0, 0, time.UTC)))}; !slices.Equal(g.runs, want) {
@@ -674,7 +674,7 @@ func TestTriggers(t *testing.T) {
 				t.Errorf("unknown trigger: %v", err)
 			}
 		})
-		left, err := os.ReadDir(s.triggers.inbox())
+		left, err := os.ReadDir(s.State.Where(inbox))
 		if err != nil || len(left) != 0 {
 			t.Errorf("inbox %v, %v", left, err)
 		}
@@ -728,7 +728,7 @@ func TestTriggerGivesUp(t *testing.T) {
 			}
 			f.pass(time.Hour)
 		})
-		kept, err := os.ReadDir(s.triggers.failed())
+		kept, err := os.ReadDir(s.State.Where(failed))
 		if err != nil || len(kept) != 1 {
 			t.Errorf("kept %v, %v", kept, err)
 		}

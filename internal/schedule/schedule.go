@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/store"
 )
 
 // Limits of jobs. Zero values mean the defaults in brackets.
@@ -48,12 +49,12 @@ type System struct {
 // ErrSkip is what the run of a system job returns when there was nothing to do.
 var ErrSkip = errors.New("nothing to do")
 
-// Options of a Scheduler. Dir is required; a Scheduler that is only used to look
+// Options of a Scheduler. State is required; a Scheduler that is only used to look
 // at jobs and change them needs nothing else.
 type Options struct {
-	// Dir holds jobs, triggers and locks. It lies in the data folder, where no
-	// command reaches it.
-	Dir string
+	// State holds jobs, triggers and locks, where no command reaches them; see
+	// Place.
+	State store.Store
 	// Workspace has the list of the heartbeat, and a copy of the jobs for people
 	// and other programs to read. "" is without both.
 	Workspace string
@@ -134,8 +135,8 @@ type run struct {
 
 // Open prepares a Scheduler. It starts nothing and reads nothing.
 func Open(o Options) (*Scheduler, error) {
-	if o.Dir == "" {
-		return nil, errors.New("schedule: a folder for the jobs is required")
+	if o.State == nil {
+		return nil, errors.New("schedule: a store for the jobs is required")
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -147,7 +148,7 @@ func Open(o Options) (*Scheduler, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.Watch == nil {
-		o.Watch = Watch
+		o.Watch = o.State.Watch
 	}
 	if o.Began == nil {
 		o.Began = func(time.Duration) {}
@@ -169,7 +170,7 @@ func Open(o Options) (*Scheduler, error) {
 	setDefault(&l.MinInterval, 10*time.Second)
 	setDefault(&l.ErrorsInRow, 5)
 	s := &Scheduler{
-		Options: o, store: newStore(o.Dir, o.Workspace, o.Log, o.Now), triggers: newTriggerStore(o.Dir, o.Log, o.Now),
+		Options: o, store: newStore(o.State, o.Workspace, o.Log, o.Now), triggers: newTriggerStore(o.State, o.Log, o.Now),
 		wake: make(chan struct{}, 1), running: map[string]*run{}, handed: map[string]bool{},
 	}
 	switch {

@@ -8,16 +8,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/store"
 )
 
 // Store is jobs.json. Every change is one transaction: lock, read, change,
@@ -25,8 +22,7 @@ import (
 // by hand counts from the next transaction on. The workspace has a copy, which
 // is never read back. The zero value is not usable.
 type Store struct {
-	dir       string
-	lock      string
+	state     store.Store
 	workspace string // "" is without a copy
 	log       *slog.Logger
 	now       func() time.Time
@@ -57,8 +53,11 @@ const goodCopy = "jobs.json.good"
 
 const fileJobs = "jobs.json"
 
-func newStore(dir, workspace string, log *slog.Logger, now func() time.Time) *Store {
-	return &Store{dir: dir, lock: filepath.Join(dir, ".lock"), workspace: workspace, log: log, now: now}
+// tableLock is held by whoever changes the jobs.
+const tableLock = ".lock"
+
+func newStore(state store.Store, workspace string, log *slog.Logger, now func() time.Time) *Store {
+	return &Store{state: state, workspace: workspace, log: log, now: now}
 }
 
 // table is the content of jobs.json during a transaction.
@@ -67,8 +66,9 @@ type table struct {
 	Jobs    []*Job `json:"jobs"`
 
 	extra   extra
-	changed bool // state of jobs
-	defined bool // jobs themselves, so that the good copy is renewed
+	version store.Version // of the document it was read from
+	changed bool          // state of jobs
+	defined bool          // jobs themselves, so that the good copy is renewed
 	repair  string
 }
 
@@ -98,63 +98,42 @@ func (s *Store) update(ctx context.Context, fn func(*table) error) error {
 	return err
 }
 
-// transact is update without the word about a repair.
+// transact is update without the word about a repair. Somebody who edits the
+// file at this very moment is read again.
 func (s *Store) transact(ctx context.Context, fn func(*table) error) (aside string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := diskio.MkdirAll(s.dir, 0o700); err != nil {
-		return "", err
-	}
-	lock, err := acquire(ctx, s.lock)
+	release, err := store.WaitLock(ctx, s.state, tableLock, lockWait)
 	if err != nil {
 		return "", err
 	}
-	defer func() { err = errors.Join(err, lock.Unlock()) }()
-	t, err := s.load()
-	if err != nil {
-		return "", err
-	}
-	if t.repair != "" { // whatever comes of the rest
-		if err := s.save(t); err != nil {
-			return t.repair, err
-		}
-	}
-	if err := fn(t); err != nil {
-		return t.repair, err
-	}
-	if t.changed || t.defined {
-		if err := s.save(t); err != nil {
-			return t.repair, err
-		}
-	}
-	return t.repair, nil
-}
-
-// acquire waits for a lock that others hold for moments only.
-func acquire(ctx context.Context, path string) (*diskio.Lock, error) {
-	ctx, cancel := context.WithTimeout(ctx, lockWait)
-	defer cancel()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
+	defer func() { err = errors.Join(err, release()) }()
 	for {
-		lock, err := diskio.TryLock(path)
-		if _, held := errors.AsType[*diskio.LockedError](err); !held {
-			return lock, err
+		t, err := s.load(ctx)
+		if err != nil {
+			return "", err
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return nil, err
+		if t.repair != "" { // whatever comes of the rest
+			if err := s.save(ctx, t); err != nil {
+				return t.repair, err
+			}
+		}
+		if err := fn(t); err != nil || !t.changed && !t.defined {
+			return t.repair, err
+		}
+		if err := s.save(ctx, t); !errors.Is(err, store.ErrChanged) {
+			return t.repair, err
 		}
 	}
 }
 
 // Read returns the jobs as they are.
 func (s *Store) Read(ctx context.Context) ([]*Job, error) {
-	if _, err := os.Stat(s.dir); errors.Is(err, fs.ErrNotExist) {
+	data, ok := s.peek(ctx)
+	if !ok && s.empty(ctx) {
 		return nil, nil
 	}
-	if data, ok := s.peek(); ok {
+	if ok {
 		if t, err := decodeTable(data); err == nil {
 			return t.Jobs, nil
 		}
@@ -167,50 +146,49 @@ func (s *Store) Read(ctx context.Context) ([]*Job, error) {
 	return jobs, err
 }
 
-// peek reads the file without a lock, which is enough for looking because it is
-// only ever replaced as a whole.
-func (s *Store) peek() ([]byte, bool) {
-	data, err := os.ReadFile(s.path())
-	return data, err == nil
+// peek reads the jobs without a lock, which is enough for looking because they
+// are only ever replaced as a whole.
+func (s *Store) peek(ctx context.Context) ([]byte, bool) {
+	data, version, err := s.state.Doc(ctx, fileJobs)
+	return data, err == nil && version != store.Missing
 }
 
 // empty reports whether there never was a job.
-func (s *Store) empty() bool {
-	_, err := os.Stat(s.path())
-	return errors.Is(err, fs.ErrNotExist)
+func (s *Store) empty(ctx context.Context) bool {
+	i, err := s.state.Stat(ctx, fileJobs)
+	return err == nil && !i.Exists()
 }
-
-func (s *Store) path() string { return filepath.Join(s.dir, fileJobs) }
 
 // load reads jobs.json. One that is damaged is kept beside it and the last
 // good copy is used; without a copy nothing is touched and the error says so.
-func (s *Store) load() (*table, error) {
-	data, err := os.ReadFile(s.path())
-	if errors.Is(err, fs.ErrNotExist) {
-		return &table{Version: 1}, nil
-	}
+func (s *Store) load(ctx context.Context) (*table, error) {
+	data, version, err := s.state.Doc(ctx, fileJobs)
 	if err != nil {
 		return nil, err
 	}
+	if version == store.Missing {
+		return &table{Version: 1}, nil
+	}
 	t, err := decodeTable(data)
 	if err == nil {
+		t.version = version
 		return t, nil
 	}
-	good, gerr := os.ReadFile(filepath.Join(s.dir, goodCopy))
+	good, _, gerr := s.state.Doc(ctx, goodCopy)
 	if gerr == nil {
 		t, gerr = decodeTable(good)
 	}
 	if gerr != nil {
-		return nil, &CorruptError{Path: s.path(), Err: err}
+		return nil, &CorruptError{Path: s.state.Where(fileJobs), Err: err}
 	}
-	aside := fmt.Sprintf("%s.corrupt-%d", s.path(), s.now().Unix())
+	aside := fmt.Sprintf("%s.corrupt-%d", fileJobs, s.now().Unix())
 	// A copy, so that there is a file at every moment: without one there would
 	// be no jobs.
-	if err := diskio.WriteFile(aside, data, 0o600); err != nil {
+	if _, err := s.state.Put(ctx, aside, data, store.Any, true); err != nil {
 		return nil, err
 	}
-	s.log.Error("jobs.json was damaged and the last good copy is used", "damaged", aside, "jobs", len(t.Jobs), "err", err)
-	t.repair = aside
+	t.version, t.repair = version, s.state.Where(aside)
+	s.log.Error("jobs.json was damaged and the last good copy is used", "damaged", t.repair, "jobs", len(t.Jobs), "err", err)
 	return t, nil
 }
 
@@ -255,7 +233,7 @@ func decodeJob(raw json.RawMessage) *Job {
 	return j
 }
 
-func (s *Store) save(t *table) error {
+func (s *Store) save(ctx context.Context, t *table) error {
 	if t.Jobs == nil {
 		t.Jobs = []*Job{}
 	}
@@ -268,25 +246,26 @@ func (s *Store) save(t *table) error {
 		return err
 	}
 	data.WriteByte('\n')
-	if err := putChanged(s.path(), data.Bytes()); err != nil {
+	if t.version, err = s.state.Put(ctx, fileJobs, data.Bytes(), t.version, true); err != nil {
 		return fmt.Errorf("keep the jobs: %w", err)
 	}
 	if t.defined || t.repair != "" {
-		if err := putChanged(filepath.Join(s.dir, goodCopy), data.Bytes()); err != nil {
+		if err := s.keepGood(ctx, data.Bytes()); err != nil {
 			return fmt.Errorf("keep a copy of the jobs: %w", err)
 		}
 	}
-	s.mirror(data.Bytes())
+	s.mirror(ctx, data.Bytes())
 	return nil
 }
 
-// putChanged replaces a file unless it holds the very bytes: a start finds most
-// as the last one left it and need not make the disk work.
-func putChanged(path string, data []byte) error {
-	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, data) {
+// keepGood renews the good copy unless it holds the very bytes: a start finds
+// most as the last one left it and need not make the disk work.
+func (s *Store) keepGood(ctx context.Context, data []byte) error {
+	if old, _, err := s.state.Doc(ctx, goodCopy); err == nil && bytes.Equal(old, data) {
 		return nil
 	}
-	return diskio.WriteFile(path, data, 0o600)
+	_, err := s.state.Put(ctx, goodCopy, data, store.Any, true)
+	return err
 }
 
 func (t *table) act(line []byte) error {

@@ -10,11 +10,14 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/nanobot-go/nanobot/internal/store"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 func plain(t *testing.T, ws string) *Scheduler {
 	t.Helper()
-	s, err := Open(Options{Workspace: ws, Dir: stateOf(ws), Location: time.UTC})
+	s, err := Open(Options{Workspace: ws, State: stateOf(ws), Location: time.UTC})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,7 +25,7 @@ func plain(t *testing.T, ws string) *Scheduler {
 }
 
 // stateOf is the folder of the jobs in a test whose files are all in one place.
-func stateOf(ws string) string { return filepath.Join(ws, "state") }
+func stateOf(ws string) store.Store { return disk.Open(filepath.Join(ws, "state"), nil) }
 
 func put(t *testing.T, ws, name, body string) string {
 	t.Helper()
@@ -147,7 +150,7 @@ func TestBeginWritesOnlyChanges(t *testing.T) {
 	ws := t.TempDir()
 	files := []string{filepath.Join(ws, "state", "jobs.json"), filepath.Join(ws, "state", goodCopy)}
 	begin := func(system ...System) (found []os.FileInfo) {
-		s, err := Open(Options{Workspace: ws, Dir: stateOf(ws), Location: time.UTC, System: system, Now: func() time.Time { return time.Unix(1_800_000_000, 0) }})
+		s, err := Open(Options{Workspace: ws, State: stateOf(ws), Location: time.UTC, System: system, Now: func() time.Time { return time.Unix(1_800_000_000, 0) }})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -209,7 +212,7 @@ func TestDraftsThatAreRefused(t *testing.T) {
 
 func TestLimitsAndDuplicates(t *testing.T) {
 	t.Parallel()
-	s, err := Open(Options{Dir: t.TempDir(), Limits: Limits{Jobs: 3, JobsPerChat: 2}})
+	s, err := Open(Options{State: disk.Open(t.TempDir(), nil), Limits: Limits{Jobs: 3, JobsPerChat: 2}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -81,7 +81,7 @@ func (s *Scheduler) toolAdd(ctx context.Context, c tool.Call, in cronInput) (too
 	if added.Cost != "" {
 		b.WriteString(" Cost: " + added.Cost + ".")
 	}
-	b.WriteString(s.whoRuns(c.Route))
+	b.WriteString(s.whoRuns(ctx, c.Route))
 	undeliverable := false
 	if s.Deliverable != nil {
 		if err := s.Deliverable(c.Route); err != nil {

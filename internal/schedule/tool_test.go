@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
@@ -150,11 +149,11 @@ func TestToolSaysWhoRunsJobs(t *testing.T) {
 	if got, _ := call(t, s, tool.Call{}, `{"action":"add","message":"a","every_seconds":3600}`); !strings.Contains(got, nobody) {
 		t.Errorf("nobody runs: %q", got)
 	}
-	lock, err := diskio.TryLock(ownerLock(s.Dir))
+	lock, err := s.State.Lock(t.Context(), ownerLock)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = lock.Unlock() }()
+	defer func() { _ = lock() }()
 	if got, _ := call(t, s, tool.Call{}, `{"action":"add","message":"b","every_seconds":3600}`); !strings.Contains(got, gateway) {
 		t.Errorf("another process runs: %q", got)
 	}

@@ -9,17 +9,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
-	"os"
-	"path/filepath"
+	"path"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/store"
 )
 
 // Trigger lets programs on this machine start a turn in a chat: a line in a
@@ -98,22 +96,27 @@ type deliveryFile struct {
 	Delivery delivery `json:"delivery"`
 }
 
-// triggerStore is <Dir>/triggers.
+// Names of what belongs to triggers.
+const (
+	fileTriggers = "triggers/triggers.json"
+	triggerLock  = "triggers/.lock"
+	inbox        = "triggers/inbox"
+	failed       = "triggers/failed"
+)
+
+// triggerStore holds the triggers and what waits for them.
 type triggerStore struct {
-	dir string
-	log *slog.Logger
-	now func() time.Time
-	mu  sync.Mutex
+	state store.Store
+	log   *slog.Logger
+	now   func() time.Time
+	mu    sync.Mutex
 
-	retry map[string]time.Time // files that have to wait; belongs to the goroutine of Run
+	retry map[string]time.Time // deliveries that have to wait; belongs to the goroutine of Run
 }
 
-func newTriggerStore(dir string, log *slog.Logger, now func() time.Time) *triggerStore {
-	return &triggerStore{dir: filepath.Join(dir, "triggers"), log: log, now: now, retry: map[string]time.Time{}}
+func newTriggerStore(state store.Store, log *slog.Logger, now func() time.Time) *triggerStore {
+	return &triggerStore{state: state, log: log, now: now, retry: map[string]time.Time{}}
 }
-
-func (s *triggerStore) inbox() string  { return filepath.Join(s.dir, "inbox") }
-func (s *triggerStore) failed() string { return filepath.Join(s.dir, "failed") }
 
 type triggerTable struct {
 	Version  int        `json:"version"`
@@ -128,41 +131,41 @@ type plainTriggerTable triggerTable
 func (s *triggerStore) update(ctx context.Context, fn func(*triggerTable) (bool, error)) (err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := diskio.MkdirAll(s.dir, 0o700); err != nil {
-		return err
-	}
-	lock, err := acquire(ctx, filepath.Join(s.dir, ".lock"))
+	release, err := store.WaitLock(ctx, s.state, triggerLock, lockWait)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, lock.Unlock()) }()
-	path := filepath.Join(s.dir, "triggers.json")
-	t := &triggerTable{Version: 1}
-	data, err := os.ReadFile(path)
-	if err == nil {
-		if t.extra, err = readObject(data, (*plainTriggerTable)(t)); err != nil {
-			return &CorruptError{Path: path, Err: err}
+	defer func() { err = errors.Join(err, release()) }()
+	return store.Update(ctx, s.state, fileTriggers, func(old []byte) ([]byte, error) {
+		t := &triggerTable{Version: 1}
+		if old != nil {
+			var err error
+			if t.extra, err = readObject(old, (*plainTriggerTable)(t)); err != nil {
+				return nil, &CorruptError{Path: s.state.Where(fileTriggers), Err: err}
+			}
 		}
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	write, err := fn(t)
-	if err != nil || !write {
-		return err
-	}
+		write, err := fn(t)
+		if err != nil || !write {
+			return nil, err
+		}
+		return t.encode()
+	})
+}
+
+func (t *triggerTable) encode() ([]byte, error) {
 	if t.Triggers == nil {
 		t.Triggers = []*Trigger{}
 	}
 	flat, err := writeObject((*plainTriggerTable)(t), t.extra)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var out bytes.Buffer
 	if err := json.Indent(&out, flat, "", "  "); err != nil {
-		return err
+		return nil, err
 	}
 	out.WriteByte('\n')
-	return diskio.WriteFile(path, out.Bytes(), 0o600)
+	return out.Bytes(), nil
 }
 
 func (t *triggerTable) find(id string) *Trigger {
@@ -204,10 +207,11 @@ func (s *Scheduler) AddTrigger(ctx context.Context, name string, route bus.Route
 
 // Triggers lists all triggers.
 func (s *Scheduler) Triggers(ctx context.Context) (out []Trigger, err error) {
-	if _, err := os.Stat(s.triggers.dir); errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+	if i, err := s.State.Stat(ctx, fileTriggers); err != nil || !i.Exists() {
+		return nil, err
 	}
 	err = s.triggers.update(ctx, func(t *triggerTable) (bool, error) {
+		out = nil
 		for _, tr := range t.Triggers {
 			out = append(out, *tr)
 		}
@@ -283,50 +287,42 @@ func (s *Scheduler) FireTrigger(ctx context.Context, id, content string, untrust
 	_, _ = rand.Read(random[:]) // never fails
 	now := At(s.Now())
 	d := delivery{ID: "tdl_" + hex.EncodeToString(random[:]), TriggerID: id, Content: content, CreatedAt: now, Trusted: !untrusted}
-	if err := diskio.MkdirAll(s.triggers.inbox(), 0o700); err != nil {
-		return "", err
-	}
-	if err := s.triggers.write(filepath.Join(s.triggers.inbox(), fmt.Sprintf("%d-%s.json", now, d.ID)), d); err != nil {
+	if err := s.triggers.write(ctx, fmt.Sprintf("%s/%d-%s.json", inbox, now, d.ID), d); err != nil {
 		return "", err
 	}
 	s.poke()
 	return d.ID, nil
 }
 
-func (s *triggerStore) write(path string, d delivery) error {
+func (s *triggerStore) write(ctx context.Context, name string, d delivery) error {
 	data, err := json.Marshal(deliveryFile{1, d})
-	if err != nil {
-		return err
+	if err == nil {
+		_, err = s.state.Put(ctx, name, data, store.Any, true)
 	}
-	return diskio.WriteFile(path, data, 0o600)
+	return err
 }
 
 // drainTriggers hands what is in the inbox to the queue. A file goes away only
 // after that; its id makes the queue drop it if it is handed over twice. It
 // returns when to look again, zero if only after a change.
 func (s *Scheduler) drainTriggers(ctx context.Context) (again time.Time) {
-	entries, err := os.ReadDir(s.triggers.inbox())
-	if err != nil {
-		s.Log.ErrorContext(ctx, "the inbox of triggers cannot be read", "err", err)
-		return again
-	}
 	done := 0
-	for _, e := range entries {
-		if !strings.HasSuffix(e.Name(), ".json") || strings.HasPrefix(e.Name(), ".") || !e.Type().IsRegular() {
+	for e, err := range s.State.Docs(ctx, inbox) {
+		if err != nil {
+			s.Log.ErrorContext(ctx, "the inbox of triggers cannot be read", "err", err)
+			return again
+		}
+		if s.triggers.retry[e.Name].After(s.Now()) {
+			again = sooner(again, s.triggers.retry[e.Name])
 			continue
 		}
-		path := filepath.Join(s.triggers.inbox(), e.Name())
-		if s.triggers.retry[path].After(s.Now()) {
-			again = sooner(again, s.triggers.retry[path])
-			continue
-		}
-		delete(s.triggers.retry, path)
+		delete(s.triggers.retry, e.Name)
 		if done++; done > triggerBatch || ctx.Err() != nil {
 			s.poke()
 			return again
 		}
-		s.deliverTrigger(ctx, path)
-		again = sooner(again, s.triggers.retry[path])
+		s.deliverTrigger(ctx, e.Name)
+		again = sooner(again, s.triggers.retry[e.Name])
 	}
 	return again
 }
@@ -339,15 +335,15 @@ func sooner(a, b time.Time) time.Time {
 	return a
 }
 
-func (s *Scheduler) deliverTrigger(ctx context.Context, path string) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		s.Log.ErrorContext(ctx, "a delivery cannot be read", "file", path, "err", err)
+func (s *Scheduler) deliverTrigger(ctx context.Context, name string) {
+	data, version, err := s.State.Doc(ctx, name)
+	if err != nil || version == store.Missing {
+		s.Log.ErrorContext(ctx, "a delivery cannot be read", "file", s.State.Where(name), "err", err)
 		return
 	}
 	var f deliveryFile
 	if err := json.Unmarshal(data, &f); err != nil || f.Delivery.ID == "" {
-		s.giveUp(path, fmt.Errorf("it cannot be read: %w", cmp.Or(err, errors.New("no id"))))
+		s.giveUp(ctx, name, data, fmt.Errorf("it cannot be read: %w", cmp.Or(err, errors.New("no id"))))
 		return
 	}
 	d := f.Delivery
@@ -379,34 +375,34 @@ func (s *Scheduler) deliverTrigger(ctx context.Context, path string) {
 	switch {
 	case err == nil:
 		s.triggers.began(ctx, tr.ID, At(at), d)
-		err = os.Remove(path)
+		err = s.State.Remove(ctx, name)
 	case ctx.Err() != nil:
 		return
 	case errors.Is(err, ErrNoTrigger) || d.Attempts+1 >= triggerTries || errors.Is(err, bus.ErrTooLarge):
-		s.giveUp(path, err)
+		s.giveUp(ctx, name, data, err)
 		if tr.ID != "" {
-			s.tell(ctx, notice{route: tr.Route(), text: fmt.Sprintf("A message of the trigger %q could not be taken: %v. It is kept in %s.", tr.Name, err, s.triggers.failed())})
+			s.tell(ctx, notice{route: tr.Route(), text: fmt.Sprintf("A message of the trigger %q could not be taken: %v. It is kept in %s.", tr.Name, err, s.State.Where(failed))})
 		}
 		return
 	default:
-		s.triggers.retry[path] = s.Now().Add(min(time.Second<<d.Attempts, time.Minute))
+		s.triggers.retry[name] = s.Now().Add(min(time.Second<<d.Attempts, time.Minute))
 		d.Attempts, d.LastError = d.Attempts+1, Opt(err.Error())
-		err = errors.Join(err, s.triggers.write(path, d))
+		err = errors.Join(err, s.triggers.write(ctx, name, d))
 	}
 	if err != nil {
-		s.Log.WarnContext(ctx, "a delivery of a trigger has to wait", "file", path, "err", err)
+		s.Log.WarnContext(ctx, "a delivery of a trigger has to wait", "file", s.State.Where(name), "err", err)
 	}
 }
 
 // giveUp moves a delivery that cannot be made out of the way.
-func (s *Scheduler) giveUp(path string, why error) {
-	s.Log.Error("a delivery of a trigger is given up", "file", path, "err", why)
-	err := diskio.MkdirAll(s.triggers.failed(), 0o700)
+func (s *Scheduler) giveUp(ctx context.Context, name string, data []byte, why error) {
+	s.Log.ErrorContext(ctx, "a delivery of a trigger is given up", "file", s.State.Where(name), "err", why)
+	_, err := s.State.Put(ctx, failed+"/"+path.Base(name), data, store.Any, true)
 	if err == nil {
-		err = os.Rename(path, filepath.Join(s.triggers.failed(), filepath.Base(path)))
+		err = s.State.Remove(ctx, name)
 	}
 	if err != nil {
-		s.Log.Error("a delivery cannot be moved away", "file", path, "err", err)
+		s.Log.ErrorContext(ctx, "a delivery cannot be moved away", "file", s.State.Where(name), "err", err)
 	}
 }
 

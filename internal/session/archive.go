@@ -1,7 +1,6 @@
 package session
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,11 +8,11 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/store"
 )
 
 const (
@@ -42,25 +41,13 @@ func (s *Session) Clear() error {
 			delete(m.values, k)
 		}
 		m.open, m.consolidated, m.created = nil, 0, ""
-		fresh := &journal{key: s.j.key, path: s.j.path, sync: s.j.sync}
+		fresh := &journal{key: s.j.key, name: s.j.name, log: s.j.log}
 		b := &batch{j: fresh, now: s.store.opt.Now()}
 		b.metadata(m)
-		tmp := fresh.path + suffixTemp
-		if err := writeTemp(tmp, bytes.NewReader(b.buf)); err != nil {
+		if err := s.archive(s.j.size); err != nil {
 			return err
 		}
-		if err := s.close(); err != nil {
-			return err
-		}
-		if err := archiveWhole(fresh.path); err != nil {
-			return err
-		}
-		if err := diskio.Replace(tmp, fresh.path); err != nil {
-			return err
-		}
-		b.commit()
-		s.adopt(fresh)
-		return nil
+		return s.replace(b)
 	})
 }
 
@@ -86,31 +73,20 @@ func (s *Session) compact() error {
 	if s.broken != nil {
 		return s.broken
 	}
-	if err := s.close(); err != nil {
-		return err
-	}
-	f, err := os.Open(s.j.path)
+	b, err := s.rewrite()
 	if err != nil {
 		return err
 	}
-	fresh, err := s.rewrite(f)
-	if err = errors.Join(err, f.Close()); err != nil {
+	if err := s.archive(s.j.liveOffset(s.j.size)); err != nil {
 		return err
 	}
-	if err := diskio.Replace(fresh.path+suffixTemp, fresh.path); err != nil {
-		return err
-	}
-	s.adopt(fresh)
-	return nil
+	return s.replace(b)
 }
 
-// rewrite archives the dead part of f and writes the live part beside it.
-func (s *Session) rewrite(f *os.File) (*journal, error) {
+// rewrite is the log without its dead part.
+func (s *Session) rewrite() (*batch, error) {
 	from := s.j.liveOffset(s.j.size)
-	if err := archivePart(s.j.path, f, from); err != nil {
-		return nil, err
-	}
-	fresh := &journal{key: s.j.key, path: s.j.path, sync: s.j.sync}
+	fresh := &journal{key: s.j.key, name: s.j.name, log: s.j.log}
 	m := s.j.meta
 	m.consolidated = max(0, m.consolidated-s.j.first)
 	b := &batch{j: fresh, now: s.store.opt.Now()}
@@ -118,7 +94,7 @@ func (s *Session) rewrite(f *os.File) (*journal, error) {
 	// The metadata lines inside the live part stay behind, because they describe
 	// the old file; the new one ends in one that describes it.
 	var offsets []int64
-	for line, err := range diskio.Lines(io.NewSectionReader(f, from, s.j.size-from), from) {
+	for line, err := range store.Lines(s.j.log, from, s.j.size) {
 		if err != nil {
 			return nil, err
 		}
@@ -137,11 +113,24 @@ func (s *Session) rewrite(f *os.File) (*journal, error) {
 		return nil, fmt.Errorf("compact: %d live messages, %d found", len(b.recs), len(b.offsets))
 	}
 	b.metadata(m)
-	if err := writeTemp(fresh.path+suffixTemp, bytes.NewReader(b.buf)); err != nil {
-		return nil, err
+	return b, nil
+}
+
+// replace makes a batch the whole log.
+func (s *Session) replace(b *batch) error {
+	ctx := context.Background()
+	if err := s.j.log.Replace(ctx, s.j.size, b.buf); err != nil {
+		return err
 	}
 	b.commit()
-	return fresh, nil
+	fresh := b.j
+	fresh.bytesRead = s.j.bytesRead
+	if fresh.settle(ctx) != nil {
+		fresh.seen = store.Cursor{} // makes the next owner read the log
+	}
+	*s.j = *fresh
+	s.synced = s.written
+	return nil
 }
 
 // Delete moves a conversation to the archive directory.
@@ -154,100 +143,27 @@ func (st *Store) Delete(ctx context.Context, key string) error {
 		if s.j.size == 0 {
 			return ErrNotFound
 		}
-		if err := s.close(); err != nil {
+		if err := s.archive(s.j.size); err != nil {
 			return err
 		}
-		if err := archiveWhole(s.j.path); err != nil {
-			return err
-		}
-		if err := os.Remove(s.j.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := st.state.Remove(ctx, s.j.name); err != nil {
 			return err
 		}
 		s.j.reset()
-		return diskio.SyncDir(st.dir)
+		return nil
 	})
 	return errors.Join(err, s.Release())
 }
 
-func (s *Session) close() error {
-	var err error
-	for _, f := range []**os.File{&s.f, &s.slot.f} {
-		if *f != nil {
-			err = errors.Join(err, (*f).Close())
-			*f = nil
-		}
-	}
-	return err
-}
-
-// adopt makes a freshly written and durable log the session's own.
-func (s *Session) adopt(fresh *journal) {
-	fresh.bytesRead = s.j.bytesRead
-	fresh.seen, _ = os.Stat(fresh.path) // nil makes the next owner read the file
-	*s.j = *fresh
-	s.synced, s.created = s.written, false
-}
-
-// archiveWhole gives a log a second name in the archive, or moves it there
-// where the file system knows no links.
-func archiveWhole(path string) error {
-	old, err := os.Stat(path)
-	if err != nil {
-		return err
-	}
-	target, err := archiveSlot(path, func(fi os.FileInfo, _ string) (bool, error) { return os.SameFile(fi, old), nil })
-	if err != nil {
-		return err
-	}
-	if _, err := os.Lstat(target); err == nil {
-		return nil // a crash came between the link and what follows it
-	}
-	if err := os.Link(path, target); err != nil {
-		if err := os.Rename(path, target); err != nil {
+// archive gives the first n bytes of the log the first numbered name in the
+// archive that is free, or holds the same already because a crash came after
+// this step last time.
+func (s *Session) archive(n int64) error {
+	base := dirArchive + "/" + strings.TrimSuffix(s.j.name, suffixLog)
+	for i := 1; ; i++ {
+		err := s.store.state.Archive(context.Background(), s.j.name, base+"."+strconv.Itoa(i)+suffixLog, n)
+		if !errors.Is(err, store.ErrExists) {
 			return err
-		}
-	}
-	return diskio.SyncDir(filepath.Dir(target))
-}
-
-// archivePart copies the first n bytes of a log to the archive.
-func archivePart(path string, f *os.File, n int64) error {
-	target, err := archiveSlot(path, func(fi os.FileInfo, name string) (bool, error) {
-		if fi.Size() != n {
-			return false, nil
-		}
-		return sameContent(name, io.NewSectionReader(f, 0, n))
-	})
-	if err != nil {
-		return err
-	}
-	if _, err := os.Lstat(target); err == nil {
-		return nil // a crash came after this step last time
-	}
-	if err := writeTemp(target+suffixTemp, io.NewSectionReader(f, 0, n)); err != nil {
-		return err
-	}
-	return diskio.Replace(target+suffixTemp, target)
-}
-
-// archiveSlot is the first numbered name that is free, or holds the same already.
-func archiveSlot(path string, same func(fi os.FileInfo, name string) (bool, error)) (string, error) {
-	dir := filepath.Join(filepath.Dir(path), dirArchive)
-	if err := diskio.MkdirAll(dir, 0o700); err != nil {
-		return "", err
-	}
-	base := filepath.Join(dir, strings.TrimSuffix(filepath.Base(path), suffixLog))
-	for n := 1; ; n++ {
-		name := base + "." + strconv.Itoa(n) + suffixLog
-		fi, err := os.Lstat(name)
-		if errors.Is(err, fs.ErrNotExist) {
-			return name, nil
-		}
-		if err != nil {
-			return "", err
-		}
-		if ok, err := same(fi, name); err != nil || ok {
-			return name, err
 		}
 	}
 }

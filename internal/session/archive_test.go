@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 func files(t *testing.T, dir string) []string {
@@ -75,7 +77,7 @@ func TestClearAfterCrash(t *testing.T) {
 	s := acquire(t, st, "k")
 	must(t, s.Append(user("a")))
 	must(t, s.Release())
-	must(t, archiveWhole(s.logPath()))
+	must(t, st.state.Archive(t.Context(), s.slot.j.name, "archive/aw.1.jsonl", s.slot.j.size))
 	must(t, os.WriteFile(s.logPath()+suffixTemp, []byte("half"), 0o600))
 	st = openStore(t, filepath.Dir(filepath.Dir(filepath.Dir(st.Dir()))))
 	s = acquire(t, st, "k")
@@ -186,10 +188,7 @@ func TestCompactAfterCrash(t *testing.T) {
 	must(t, s.Append(user("a"), answer("b"), user("c"), answer("d")))
 	must(t, s.SetReplay(2))
 	must(t, s.SaveMeta())
-	f, err := os.Open(s.logPath())
-	must(t, err)
-	must(t, archivePart(s.logPath(), f, s.j.offsets[0]))
-	must(t, f.Close())
+	must(t, s.archive(s.j.offsets[0]))
 	must(t, os.WriteFile(s.logPath()+suffixTemp, []byte("half"), 0o600))
 	must(t, s.Release())
 	s = acquire(t, openStore(t, dir), "k")
@@ -311,14 +310,15 @@ func TestListReadExport(t *testing.T) {
 func TestLocksLeaveNoLitter(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	st, err := Open(Options{DataDir: dir, Workspace: t.TempDir(), Fsync: FsyncNever, MaxLive: 4})
+	state := disk.Open(dir, nil)
+	st, err := Open(Options{DataDir: dir, Store: state, Workspace: t.TempDir(), Fsync: FsyncNever, MaxLive: 4})
 	must(t, err)
 	for i := range 40 {
 		s := acquire(t, st, string(rune('a'+i)))
 		must(t, s.Append(user("x")))
 		must(t, s.Release())
 	}
-	other, err := Open(Options{DataDir: dir, Workspace: st.opt.Workspace, Fsync: FsyncNever})
+	other, err := Open(Options{DataDir: dir, Store: state, Workspace: st.opt.Workspace, Fsync: FsyncNever})
 	must(t, err)
 	last := string(rune('a' + 39))
 	for _, store := range []*Store{other, st, other} {
@@ -333,6 +333,7 @@ func TestLocksLeaveNoLitter(t *testing.T) {
 	}
 	must(t, s.Release())
 	must(t, other.Close())
+	must(t, state.Close())
 	locks, err := filepath.Glob(filepath.Join(st.Dir(), "*.lock"))
 	must(t, err)
 	if len(locks) != 0 {

@@ -1,11 +1,13 @@
 package session
 
 import (
+	"context"
 	"slices"
 	"time"
-
-	"github.com/nanobot-go/nanobot/internal/diskio"
 )
+
+// tailKept is how many bytes are remembered to recognise a log.
+const tailKept = 128
 
 // batch collects lines that go to the log in one write.
 type batch struct {
@@ -67,7 +69,7 @@ func (b *batch) commit() {
 	if b.meta != nil {
 		j.meta, j.metaEnd, j.dirty = *b.meta, b.metaEnd, false
 	}
-	j.tail = slices.Clone(b.buf[max(0, len(b.buf)-tailKept):])
+	j.seen.At, j.seen.Tail = j.size, slices.Clone(b.buf[max(0, len(b.buf)-tailKept):])
 }
 
 // write sends the batch to the session's file and takes it over.
@@ -79,11 +81,8 @@ func (s *Session) write(b *batch) error {
 		b.commit()
 		return nil
 	}
-	if err := s.open(); err != nil {
-		return err
-	}
-	if err := diskio.AppendLines(s.f, s.j.size, b.buf); err != nil {
-		s.broken = err // the next Acquire reads the file again and repairs it
+	if err := s.j.log.Append(context.Background(), s.j.size, b.buf, false); err != nil {
+		s.broken = err // the next Acquire reads the log again and repairs it
 		return err
 	}
 	b.commit()

@@ -39,7 +39,7 @@ func story(t *testing.T) (data []byte, name string) {
 	return data, filepath.Base(s.logPath())
 }
 
-func (s *Session) logPath() string { return s.slot.j.path }
+func (s *Session) logPath() string { return s.store.state.Where(s.slot.j.name) }
 
 // whole gives the messages in data that are complete lines.
 func whole(t *testing.T, data []byte) []string {

@@ -2,14 +2,14 @@ package session
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"slices"
 
 	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/store"
 )
 
 const (
@@ -19,8 +19,6 @@ const (
 	// metadataReach is how far from the end a load looks for a metadata line
 	// before it reads the file from the beginning.
 	metadataReach = 1 << 20
-
-	tailKept = 128 // bytes remembered to recognise a file
 )
 
 // errOtherKey says that a log belongs to another key.
@@ -30,12 +28,11 @@ var errOtherKey = errors.New("the log belongs to another session key")
 // no lock of its own; whoever holds the session owns it.
 type journal struct {
 	key  string
-	path string
-	sync bool // repairs are made durable
+	name string    // of the log
+	log  store.Log // nil: in memory only
 
-	size int64       // of the file, 0 when there is none; always ends in a newline
-	seen os.FileInfo // of the file when last looked at; nil: must be loaded again
-	tail []byte      // the last bytes, because inode numbers are used again
+	size int64        // of the log, 0 when there is none
+	seen store.Cursor // how far the log is in here; zero: it must be loaded again
 
 	meta      metadata
 	metaEnd   int64    // behind the last metadata line
@@ -68,41 +65,37 @@ func (j *journal) liveOffset(next int64) int64 {
 	return next
 }
 
-// countedFile counts what loads read.
-type countedFile struct {
-	f *os.File
+// counted counts what loads read.
+type counted struct {
+	io.ReaderAt
 	n *int64
 }
 
-func (c countedFile) ReadAt(p []byte, off int64) (int, error) {
-	n, err := c.f.ReadAt(p, off)
+func (c counted) ReadAt(p []byte, off int64) (int, error) {
+	n, err := c.ReaderAt.ReadAt(p, off)
 	*c.n += int64(n)
 	return n, err
 }
 
-// refresh makes the journal agree with the file: nothing to do when the file
-// is as it was left, only the new end is read when another process appended,
+// refresh makes the journal agree with the log: nothing to do when the log is
+// as it was left, only the new end is read when another process appended,
 // everything else is a fresh load. It returns the torn bytes put aside.
-func (j *journal) refresh() (torn int64, err error) {
-	now, err := os.Stat(j.path)
-	if errors.Is(err, fs.ErrNotExist) {
+func (j *journal) refresh(ctx context.Context) (torn int64, err error) {
+	info, change, err := j.seen.Look(ctx, j.log)
+	if err == nil && change != store.Same {
+		if torn, err = j.log.Repair(ctx); torn > 0 && err == nil {
+			info, err = j.log.Info(ctx)
+		}
+	}
+	switch {
+	case err != nil:
+	case !info.Exists():
 		j.reset()
+		return torn, nil
+	case change == store.Same:
 		return 0, nil
-	}
-	if err != nil {
-		return 0, err
-	}
-	known := j.seen != nil && os.SameFile(j.seen, now)
-	if known && now.Size() == j.size && now.ModTime().Equal(j.seen.ModTime()) {
-		return 0, nil
-	}
-	f, err := os.OpenFile(j.path, os.O_RDWR, 0)
-	if err != nil {
-		return 0, err
-	}
-	torn, err = j.read(f, known)
-	if cerr := f.Close(); err == nil {
-		err = cerr
+	default:
+		err = j.read(info, change == store.Grown && j.size > 0)
 	}
 	if err != nil {
 		j.reset()
@@ -110,47 +103,32 @@ func (j *journal) refresh() (torn int64, err error) {
 	return torn, err
 }
 
-// read repairs the end of f and takes over its lines.
-func (j *journal) read(f *os.File, known bool) (torn int64, err error) {
-	size, torn, err := diskio.RepairTail(f, j.path+".torn", j.sync)
-	if err != nil {
-		return 0, err
-	}
-	in := countedFile{f, &j.bytesRead}
-	grown := false
-	if known && size > j.size && j.size > 0 {
-		if grown, err = diskio.SameTail(in, j.size, j.tail); err != nil {
-			return torn, err
-		}
-	}
+// read takes over the lines of the log, or only the new ones.
+func (j *journal) read(info store.Info, grown bool) (err error) {
+	in := counted{j.log, &j.bytesRead}
 	if grown {
-		err = j.scan(in, j.size, size)
+		err = j.scan(in, j.size, info.Size)
 	}
 	if err == nil && (!grown || j.misplaced) {
-		err = j.load(in, size)
+		err = j.load(in, info.Size)
 	}
 	if err != nil {
-		return torn, err
+		return err
 	}
 	if j.meta.key != "" && j.meta.key != j.key {
-		return torn, fmt.Errorf("%w: %q", errOtherKey, j.meta.key)
+		return fmt.Errorf("%w: %q", errOtherKey, j.meta.key)
 	}
-	j.size = size
-	j.tail = make([]byte, min(size, tailKept))
-	if _, err := f.ReadAt(j.tail, size-int64(len(j.tail))); err != nil && !errors.Is(err, io.EOF) {
-		return torn, err
-	}
-	j.seen, err = f.Stat()
-	return torn, err
+	j.size = info.Size
+	return j.seen.Reached(j.log, info)
 }
 
 func (j *journal) reset() {
-	*j = journal{key: j.key, path: j.path, sync: j.sync, bytesRead: j.bytesRead}
+	*j = journal{key: j.key, name: j.name, log: j.log, bytesRead: j.bytesRead}
 }
 
 // load reads the live part, which the last metadata line points to, or the
 // whole file when there is no such line or it does not fit.
-func (j *journal) load(in countedFile, size int64) error {
+func (j *journal) load(in counted, size int64) error {
 	j.reset()
 	m, err := lastMetadata(in, size)
 	if err != nil {
@@ -275,4 +253,15 @@ func (j *journal) place(r *replay, at int64) {
 		return
 	}
 	j.drop(r.Index - j.first)
+}
+
+// settle notes what the log is after our own writes.
+func (j *journal) settle(ctx context.Context) error {
+	info, err := j.log.Info(ctx)
+	if err != nil || info.Size != j.size {
+		j.seen = store.Cursor{}
+		return err
+	}
+	j.seen.ID, j.seen.Changed = info.ID, info.Changed
+	return nil
 }

@@ -6,16 +6,14 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"io/fs"
 	"iter"
-	"os"
-	"path/filepath"
 	"sort"
 	"strings"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/store"
 )
 
 // Info describes a stored conversation without its messages.
@@ -43,19 +41,14 @@ func (st *Store) List(ctx context.Context) ([]Info, error) {
 	var infos []Info
 	var errs []error
 	known := map[string]bool{}
-	entries, err := os.ReadDir(st.dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		errs = append(errs, err)
-	}
-	for _, e := range entries {
-		if err := context.Cause(ctx); err != nil {
-			return nil, err
+	for e, err := range st.state.Logs(ctx, "") {
+		if cause := context.Cause(ctx); cause != nil {
+			return nil, cause
 		}
-		name, ok := strings.CutSuffix(e.Name(), suffixLog)
-		if !ok || name == "" || !e.Type().IsRegular() {
-			continue
+		var info Info
+		if err == nil {
+			info, err = st.describe(ctx, e.Name)
 		}
-		info, err := describe(filepath.Join(st.dir, e.Name()))
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -73,27 +66,27 @@ func (st *Store) List(ctx context.Context) ([]Info, error) {
 }
 
 // describe reads the two ends of a log.
-func describe(path string) (Info, error) {
-	f, err := os.Open(path)
+func (st *Store) describe(ctx context.Context, name string) (Info, error) {
+	f, err := st.state.Log(ctx, name)
 	if err != nil {
 		return Info{}, err
 	}
 	defer f.Close() //nolint:errcheck // only read from
-	fi, err := f.Stat()
+	fi, err := f.Info(ctx)
 	if err != nil {
 		return Info{}, err
 	}
-	info := Info{Bytes: fi.Size(), Updated: fi.ModTime(), Created: fi.ModTime()}
-	m, at, err := describeEnd(f, fi.Size())
+	info := Info{Bytes: fi.Size, Updated: fi.Changed, Created: fi.Changed}
+	m, at, err := describeEnd(f, fi.Size)
 	if err != nil {
 		return Info{}, err
 	}
-	if err := info.head(f, fi.Size(), &m); err != nil {
+	if err := info.head(f, fi.Size, &m); err != nil {
 		return Info{}, err
 	}
 	if info.Key = m.key; info.Key == "" {
-		info.Key = suggestedKey(path)
-		if key, ok := keyOf(strings.TrimSuffix(filepath.Base(path), suffixLog)); ok {
+		info.Key = suggestedKey(name)
+		if key, ok := keyOf(strings.TrimSuffix(name, suffixLog)); ok {
 			info.Key = key
 		}
 	}
@@ -109,13 +102,13 @@ func describe(path string) (Info, error) {
 	if m.replay != nil {
 		info.Messages, from = m.replay.Count, at
 	}
-	n, err := countMessages(f, from, fi.Size())
+	n, err := countMessages(f, from, fi.Size)
 	info.Messages += n
 	return info, err
 }
 
 // describeEnd finds the last metadata line near the end and its offset.
-func describeEnd(f *os.File, size int64) (metadata, int64, error) {
+func describeEnd(f io.ReaderAt, size int64) (metadata, int64, error) {
 	for line, err := range diskio.LinesBackward(f, size) {
 		if err != nil {
 			return metadata{}, 0, err
@@ -137,7 +130,7 @@ func describeEnd(f *os.File, size int64) (metadata, int64, error) {
 
 // head takes the preview, and the metadata when the end had none, from the
 // beginning of a log.
-func (i *Info) head(f *os.File, size int64, m *metadata) error {
+func (i *Info) head(f io.ReaderAt, size int64, m *metadata) error {
 	for line, err := range diskio.Lines(io.NewSectionReader(f, 0, min(size, headBytes)), 0) {
 		if err != nil || !line.Whole {
 			return err
@@ -181,7 +174,7 @@ func firstRunes(s string, n int) string {
 	return s
 }
 
-func countMessages(f *os.File, from, size int64) (int, error) {
+func countMessages(f io.ReaderAt, from, size int64) (int, error) {
 	n := 0
 	for line, err := range diskio.Lines(io.NewSectionReader(f, from, size-from), from) {
 		if err != nil {
@@ -200,18 +193,13 @@ func countMessages(f *os.File, from, size int64) (int, error) {
 // when nothing is stored.
 func (st *Store) Read(ctx context.Context, key string) iter.Seq2[json.RawMessage, error] {
 	return func(yield func(json.RawMessage, error) bool) {
-		path, err := st.locate(key)
-		if err != nil {
-			yield(nil, err)
-			return
-		}
-		f, err := os.Open(path)
+		f, info, err := st.locate(ctx, key)
 		if err != nil {
 			yield(nil, err)
 			return
 		}
 		defer f.Close() //nolint:errcheck // only read from
-		for line, err := range diskio.Lines(f, 0) {
+		for line, err := range store.Lines(f, 0, info.Size) {
 			if err == nil {
 				err = context.Cause(ctx)
 			}
@@ -252,15 +240,17 @@ func (st *Store) Records(ctx context.Context, key string) iter.Seq2[Record, erro
 // taking the conversation from its owner: what that one changed and did not
 // write yet is not in it. The error is ErrNotFound when nothing is stored.
 func (st *Store) Metadata(ctx context.Context, key string) (map[string]json.RawMessage, error) {
-	path, err := st.locate(key)
+	f, info, err := st.locate(ctx, key)
 	if err != nil {
 		return nil, err
 	}
-	m, found, err := endOf(path)
+	defer f.Close() //nolint:errcheck // only read from
+	m, _, err := describeEnd(f, info.Size)
 	if err != nil {
 		return nil, err
 	}
-	if !found { // a long file of another program, or one very long message at the end
+	found := m.key != "" || len(m.values) > 0 // near the end
+	if !found {                               // a long file of another program, or one very long message at the end
 		for line, err := range st.Read(ctx, key) {
 			if err != nil {
 				return nil, err
@@ -280,49 +270,20 @@ func (st *Store) Metadata(ctx context.Context, key string) (map[string]json.RawM
 // takes nothing from the owner, and what is done to the copy stays in memory.
 // The error is ErrNotFound when nothing is stored.
 func (st *Store) Peek(key string) (*Session, error) {
-	path, err := st.locate(key)
-	if err != nil {
-		return nil, err
-	}
-	f, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, ErrNotFound // it was deleted just now
-	}
+	f, info, err := st.locate(context.Background(), key)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close() //nolint:errcheck // only read from
-	fi, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
 	s, err := Ephemeral(key, st.opt.Now)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.j.load(countedFile{f, &s.j.bytesRead}, fi.Size()); err != nil {
+	if err := s.j.load(counted{f, &s.j.bytesRead}, info.Size); err != nil {
 		return nil, err
 	}
-	s.j.size = fi.Size()
+	s.j.size = info.Size
 	return s, nil
-}
-
-// endOf is the last metadata line of a log, and whether it is near the end.
-func endOf(path string) (m metadata, found bool, err error) {
-	f, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return m, false, ErrNotFound // it was deleted just now
-	}
-	if err != nil {
-		return m, false, err
-	}
-	defer f.Close() //nolint:errcheck // only read from
-	fi, err := f.Stat()
-	if err != nil {
-		return m, false, err
-	}
-	m, _, err = describeEnd(f, fi.Size())
-	return m, m.key != "" || len(m.values) > 0, err
 }
 
 // Export writes a conversation as one file that every version can read: its
@@ -359,21 +320,28 @@ func (st *Store) Export(ctx context.Context, key string, w io.Writer) error {
 	return nil
 }
 
-// locate finds the file that holds a key.
-func (st *Store) locate(key string) (string, error) {
+// locate opens the log that holds a key.
+func (st *Store) locate(ctx context.Context, key string) (store.Log, store.Info, error) {
 	name, err := fileName(key)
 	if err != nil {
-		return "", err
+		return nil, store.Info{}, err
 	}
 	for _, n := range []string{hashName(key), name} {
-		path := filepath.Join(st.dir, n+suffixLog)
-		stored, err := storedKey(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
+		f, err := st.state.Log(ctx, n+suffixLog)
+		if err != nil {
+			return nil, store.Info{}, err
 		}
-		if err != nil || stored == key || stored == "" {
-			return path, err
+		info, err := f.Info(ctx)
+		stored := ""
+		if err == nil && info.Exists() {
+			stored, err = keyIn(io.NewSectionReader(f, 0, info.Size))
+		}
+		if err == nil && info.Exists() && (stored == key || stored == "") {
+			return f, info, nil
+		}
+		if err = errors.Join(err, f.Close()); err != nil {
+			return nil, info, err
 		}
 	}
-	return "", ErrNotFound
+	return nil, store.Info{}, ErrNotFound
 }

@@ -73,7 +73,7 @@ func TestPeek(t *testing.T) {
 	must(t, s.SetReplay(2))
 	must(t, s.SetMeta("title", "x"))
 	must(t, s.BeginTurn("t", user("newer")))
-	before, err := os.ReadFile(s.j.path)
+	before, err := os.ReadFile(s.logPath())
 	must(t, err)
 	p, err := st.Peek("test:k")
 	must(t, err)
@@ -83,7 +83,7 @@ func TestPeek(t *testing.T) {
 	}
 	must(t, p.Append(user("in memory only")))
 	must(t, p.Release())
-	if after, err := os.ReadFile(s.j.path); err != nil || !bytes.Equal(before, after) {
+	if after, err := os.ReadFile(s.logPath()); err != nil || !bytes.Equal(before, after) {
 		t.Errorf("looking changed the log: %v", err)
 	}
 	must(t, s.EndTurn(answer("done")))

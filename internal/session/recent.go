@@ -3,10 +3,6 @@ package session
 import (
 	"cmp"
 	"context"
-	"errors"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"sort"
 	"strings"
 	"time"
@@ -23,20 +19,13 @@ type Seen struct {
 // name does not tell, the end: it costs little however many conversations
 // there are.
 func (st *Store) Recent(ctx context.Context, since time.Time, most int) ([]Seen, error) {
-	entries, err := os.ReadDir(st.dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
 	var found []Seen
-	for _, e := range entries {
-		if !strings.HasSuffix(e.Name(), suffixLog) || !e.Type().IsRegular() {
-			continue
+	for e, err := range st.state.Logs(ctx, "") {
+		if err != nil {
+			return nil, err
 		}
-		if fi, err := e.Info(); err == nil && fi.ModTime().After(since) {
-			found = append(found, Seen{e.Name(), fi.ModTime()})
+		if e.Changed.After(since) {
+			found = append(found, Seen{e.Name, e.Changed})
 		}
 	}
 	sort.Slice(found, func(i, j int) bool {
@@ -52,7 +41,7 @@ func (st *Store) Recent(ctx context.Context, since time.Time, most int) ([]Seen,
 			out = append(out, Seen{key, s.Changed})
 			continue
 		}
-		info, err := describe(filepath.Join(st.dir, s.Key))
+		info, err := st.describe(ctx, s.Key)
 		if err == nil && info.Key != "" {
 			out = append(out, Seen{info.Key, s.Changed})
 		}

@@ -12,12 +12,13 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/session"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 func TestRecent(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	st, err := session.Open(session.Options{DataDir: dir, Workspace: t.TempDir(), Fsync: session.FsyncNever})
+	st, err := session.Open(session.Options{DataDir: dir, Store: disk.Open(dir, nil), Workspace: t.TempDir(), Fsync: session.FsyncNever})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -86,9 +86,18 @@ func lockLog(ctx context.Context, path string) (unlock func() error, err error) 
 		}
 	}
 	locks := diskio.NewLocks(dir)
-	st := &Store{opt: Options{LockWait: 5 * time.Second}, dir: dir, locks: locks}
-	if err := st.lock(ctx, &slot{key: name, name: name}); err != nil {
-		return nil, errors.Join(fmt.Errorf("the conversation is in use; try again: %w", err), locks.Close())
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	for err = locks.Try(name); err != nil; err = locks.Try(name) {
+		_, busy := errors.AsType[*diskio.LockedError](err)
+		select {
+		case <-ctx.Done():
+			busy = false
+		case <-time.After(10 * time.Millisecond):
+		}
+		if !busy {
+			return nil, errors.Join(fmt.Errorf("the conversation is in use; try again: %w", err), locks.Close())
+		}
 	}
 	return func() error { return errors.Join(locks.Release(name), locks.Close()) }, nil
 }

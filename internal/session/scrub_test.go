@@ -80,15 +80,16 @@ func TestScrubWaits(t *testing.T) {
 	if err != nil || len(logs) != 1 {
 		t.Fatalf("Logs = %q, %v", logs, err)
 	}
-	if err := st.locks.Release(s.slot.name); err != nil {
+	if err := s.slot.free(); err != nil {
 		t.Fatal(err)
 	}
 	unlock, err := lockLog(t.Context(), logs[0])
 	must(t, err)
-	if err := st.locks.Try(s.slot.name); err == nil {
+	if _, err := st.state.Lock(t.Context(), s.slot.name); err == nil {
 		t.Error("the lock of the session was not the one that Scrub takes")
 	}
 	must(t, unlock())
-	must(t, st.locks.Try(s.slot.name))
+	s.slot.free, err = st.state.Lock(t.Context(), s.slot.name)
+	must(t, err)
 	must(t, s.Release())
 }

@@ -21,12 +21,9 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/nanobot-go/nanobot/internal/diskio"
 )
 
 // ErrReleased says that a Session was used after Release.
@@ -39,8 +36,6 @@ type Session struct {
 
 	mu      sync.Mutex
 	j       *journal // nil once released
-	f       *os.File // nil until something is written
-	created bool     // the file is new and its directory entry not yet synced
 	written uint64   // batches written
 	synced  uint64   // of those known to be durable
 	broken  error    // a write or sync failed; nothing more is written
@@ -273,7 +268,7 @@ func (s *Session) Sync(ctx context.Context) error {
 		return err
 	}
 	s.mu.Lock()
-	f, target, created := s.f, s.written, s.created
+	target := s.written
 	switch {
 	case s.j == nil:
 		s.mu.Unlock()
@@ -281,13 +276,13 @@ func (s *Session) Sync(ctx context.Context) error {
 	case s.broken != nil:
 		s.mu.Unlock()
 		return s.broken
-	case f == nil || s.synced >= target || s.store.opt.Fsync == FsyncNever:
+	case s.memory || s.synced >= target || s.store.opt.Fsync == FsyncNever:
 		s.mu.Unlock()
 		return nil
 	}
-	path := s.j.path
+	log := s.j.log
 	s.mu.Unlock()
-	err := syncFile(f, path, created)
+	err := log.Sync(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.afterSync(target, err)
@@ -329,64 +324,12 @@ func (s *Session) batch(turn string) *batch {
 	return &batch{j: s.j, now: s.store.opt.Now(), turn: turn}
 }
 
-// open opens the log for appending and makes it when there is none.
-func (s *Session) open() error {
-	if s.f != nil {
-		return nil
-	}
-	if kept := s.slot.f; kept != nil {
-		s.slot.f = nil
-		if s.fits(kept) {
-			s.f, s.created = kept, false
-			return nil
-		}
-		if err := kept.Close(); err != nil {
-			return err
-		}
-	}
-	flags := os.O_APPEND | os.O_RDWR
-	if s.j.size == 0 {
-		flags |= os.O_CREATE
-	}
-	f, err := os.OpenFile(s.j.path, flags, 0o600)
-	if err != nil {
-		return err
-	}
-	fi, err := f.Stat()
-	if err == nil && fi.Size() != s.j.size {
-		// Somebody who does not know the lock wrote to the file.
-		err = fmt.Errorf("%s changed behind our back: %d bytes, expected %d", s.j.path, fi.Size(), s.j.size)
-	}
-	if err != nil {
-		s.broken = err
-		return errors.Join(err, f.Close())
-	}
-	s.f, s.created = f, s.j.size == 0
-	return nil
-}
-
-// fits reports whether a file kept open is still the log and as long as we know it.
-func (s *Session) fits(f *os.File) bool {
-	fi, err := f.Stat()
-	return err == nil && s.j.size > 0 && fi.Size() == s.j.size && s.j.seen != nil && os.SameFile(fi, s.j.seen)
-}
-
 // syncIf syncs when the store's policy is one of those given.
 func (s *Session) syncIf(policies ...Fsync) error {
-	if !slices.Contains(policies, s.store.opt.Fsync) || s.f == nil {
+	if !slices.Contains(policies, s.store.opt.Fsync) || s.memory || s.synced >= s.written {
 		return nil
 	}
-	return s.afterSync(s.written, syncFile(s.f, s.j.path, s.created))
-}
-
-func syncFile(f *os.File, path string, created bool) error {
-	if err := f.Sync(); err != nil {
-		return err
-	}
-	if created {
-		return diskio.SyncDir(filepath.Dir(path))
-	}
-	return nil
+	return s.afterSync(s.written, s.j.log.Sync(context.Background()))
 }
 
 // afterSync notes what became durable. After a failed sync the kernel may have
@@ -396,7 +339,6 @@ func (s *Session) afterSync(target uint64, err error) error {
 		s.broken = err
 		return err
 	}
-	s.created = false
 	s.synced = max(s.synced, target)
 	return nil
 }

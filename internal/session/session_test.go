@@ -13,8 +13,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/store"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 func clock() time.Time { return time.Date(2026, 4, 14, 20, 49, 51, 526861000, time.Local) }
@@ -26,7 +27,7 @@ func openStore(tb testing.TB, dir string, change ...func(*Options)) *Store {
 	if err := os.MkdirAll(ws, 0o755); err != nil {
 		tb.Fatal(err)
 	}
-	opt := Options{DataDir: filepath.Join(dir, "data"), Workspace: ws, Fsync: FsyncNever, Now: clock}
+	opt := Options{DataDir: filepath.Join(dir, "data"), Store: disk.Open(filepath.Join(dir, "data"), nil), Workspace: ws, Fsync: FsyncNever, Now: clock}
 	for _, c := range change {
 		c(&opt)
 	}
@@ -40,7 +41,8 @@ func openStore(tb testing.TB, dir string, change ...func(*Options)) *Store {
 // fresh is the same store as another process would open it, without the
 // reading of the workspace's id, which takes longer than many a test.
 func (st *Store) fresh() *Store {
-	return &Store{opt: st.opt, dir: st.dir, locks: diskio.NewLocks(st.dir), used: map[string]*slot{}}
+	state := store.Under(disk.Open(st.opt.DataDir, nil), dirRoot, st.place.ID)
+	return &Store{opt: st.opt, place: st.place, dir: st.dir, state: state, used: map[string]*slot{}}
 }
 
 func acquire(tb testing.TB, st *Store, key string) *Session {

@@ -5,15 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
-	"runtime"
 	"sync"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/store"
 )
 
 // Fsync says when appended records are forced to the disk. Whatever the
@@ -45,8 +42,9 @@ func (e *BusyError) Error() string {
 
 // Options configures a Store.
 type Options struct {
-	DataDir   string // holds sessions/<workspace id>/
-	Workspace string // the directory the agent works in
+	DataDir   string      // has the list of workspaces, and what older versions left
+	Store     store.Store // of the data folder: sessions/<workspace id>/
+	Workspace string      // the directory the agent works in
 	// ImportDirs are further directories where older versions kept sessions.
 	// <Workspace>/sessions and, unless Secondary, <DataDir>/sessions are looked
 	// at as well, once: when the data folder sees the workspace for the first time.
@@ -73,8 +71,8 @@ type Store struct {
 	opt   Options
 	place *Workspace
 	taken Taken
-	dir   string
-	locks *diskio.Locks
+	dir   string      // for people, and for what older versions left
+	state store.Store // the same
 
 	mu   sync.Mutex
 	used map[string]*slot // in use, waited for, or cached
@@ -83,7 +81,7 @@ type Store struct {
 }
 
 // slot is the place of one key in the store. The fields up to elem belong to
-// Store.mu, j and f to whoever holds turn.
+// Store.mu, the others to whoever holds turn.
 type slot struct {
 	key   string
 	users int // that hold or wait for turn
@@ -94,15 +92,15 @@ type slot struct {
 	turn chan struct{} // capacity 1: full while somebody owns the session; waiters queue in order
 	j    *journal      // nil until loaded
 	name string        // of the lock
-	f    *os.File      // the log, kept open between owners; nil on Windows, where that would get in others' way
+	free func() error  // releases the lock; nil while nobody has it
 }
 
 // Open makes a Store. It looks the workspace up and reads nothing else, however
 // many sessions there are; only the first time, it takes over what older
 // versions left.
 func Open(opt Options) (*Store, error) {
-	if opt.DataDir == "" || opt.Workspace == "" {
-		return nil, errors.New("a session store needs a data directory and a workspace")
+	if opt.DataDir == "" || opt.Store == nil || opt.Workspace == "" {
+		return nil, errors.New("a session store needs a data directory, a store and a workspace")
 	}
 	switch opt.Fsync {
 	case "":
@@ -134,7 +132,7 @@ func Open(opt Options) (*Store, error) {
 		return nil, fmt.Errorf("open sessions of %s: %w", opt.Workspace, err)
 	}
 	dir := place.Dir(dirRoot)
-	st := &Store{opt: opt, place: place, dir: dir, locks: diskio.NewLocks(dir), used: map[string]*slot{}}
+	st := &Store{opt: opt, place: place, dir: dir, state: store.Under(opt.Store, dirRoot, place.ID), used: map[string]*slot{}}
 	if info, err := os.Stat(place.Path); err != nil || !info.IsDir() {
 		return st, nil //nolint:nilerr // the workspace can still come
 	}
@@ -185,7 +183,7 @@ func (st *Store) acquire(ctx context.Context, sl *slot, name string) (*Session, 
 	}
 	if err := st.ready(ctx, sl, name); err != nil {
 		sl.j = nil
-		err = errors.Join(err, st.locks.Release(sl.name))
+		err = errors.Join(err, sl.free())
 		<-sl.turn
 		return nil, err
 	}
@@ -200,18 +198,12 @@ func (st *Store) acquire(ctx context.Context, sl *slot, name string) (*Session, 
 func (st *Store) lock(ctx context.Context, sl *slot) error {
 	var waited, pause time.Duration
 	for {
-		err := st.locks.Try(sl.name)
+		free, err := st.state.Lock(ctx, sl.name)
 		if err == nil {
+			sl.free = free
 			return nil
 		}
-		if errors.Is(err, fs.ErrNotExist) && waited == 0 {
-			if err := diskio.MkdirAll(st.dir, 0o700); err != nil {
-				return err
-			}
-			waited++ // at most once: the directory may be removed under us
-			continue
-		}
-		locked, ok := errors.AsType[*diskio.LockedError](err)
+		locked, ok := errors.AsType[*store.LockedError](err)
 		if !ok {
 			return err
 		}
@@ -247,38 +239,42 @@ func (st *Store) ready(ctx context.Context, sl *slot, name string) error {
 // find loads the log of a key: the plain name, the hashed one when the plain
 // name belongs to a key that differs only in what the file system ignores.
 func (st *Store) find(ctx context.Context, key, name string) (*journal, error) {
-	j := &journal{key: key, path: filepath.Join(st.dir, name+suffixLog), sync: st.opt.Fsync != FsyncNever}
-	hashed := filepath.Join(st.dir, hashName(key)+suffixLog)
-	// What a crash in the middle of a compaction left is not needed.
-	if err := os.Remove(j.path + suffixTemp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	j := &journal{key: key}
+	if err := j.open(ctx, st.state, name); err != nil {
 		return nil, err
 	}
 	err := st.refresh(ctx, j)
-	if errors.Is(err, errOtherKey) && j.path != hashed {
-		j.path = hashed
-		return j, st.refresh(ctx, j)
-	}
-	if err != nil || j.size > 0 {
+	if errors.Is(err, errOtherKey) && name != hashName(key) {
+		err = nil // it has the hashed one
+	} else if err != nil || j.size > 0 {
+		return j, err
+	} else if i, err := st.state.Stat(ctx, hashName(key)+suffixLog); err != nil || !i.Exists() {
 		return j, err
 	}
-	if _, err := os.Lstat(hashed); err == nil {
-		j.path = hashed
-		return j, st.refresh(ctx, j)
+	if err := errors.Join(err, j.log.Close(), j.open(ctx, st.state, hashName(key))); err != nil {
+		return nil, err
 	}
-	return j, nil
+	return j, st.refresh(ctx, j)
+}
+
+// open gives a journal the log of a name.
+func (j *journal) open(ctx context.Context, state store.Store, name string) (err error) {
+	j.name = name + suffixLog
+	j.log, err = state.Log(ctx, j.name)
+	return err
 }
 
 func (st *Store) refresh(ctx context.Context, j *journal) error {
 	skipped := j.skipped
-	torn, err := j.refresh()
+	torn, err := j.refresh(ctx)
 	if err != nil {
 		return err
 	}
 	if torn > 0 {
-		st.opt.Log.WarnContext(ctx, "put a torn line aside", "session", j.key, "file", j.path+".torn", "bytes", torn)
+		st.opt.Log.WarnContext(ctx, "put a torn line aside", "session", j.key, "file", st.state.Where(j.name)+".torn", "bytes", torn)
 	}
 	if j.skipped > skipped {
-		st.opt.Log.WarnContext(ctx, "passed over unreadable lines", "session", j.key, "file", j.path, "lines", j.skipped)
+		st.opt.Log.WarnContext(ctx, "passed over unreadable lines", "session", j.key, "file", st.state.Where(j.name), "lines", j.skipped)
 	}
 	return nil
 }
@@ -303,21 +299,15 @@ func (s *Session) Release() error {
 	}
 	j := s.j
 	err := s.saveMeta()
-	if s.f != nil {
-		var serr error
-		j.seen, serr = s.f.Stat()
-		if err = errors.Join(err, serr); err == nil && s.broken == nil && runtime.GOOS != "windows" {
-			s.slot.f = s.f
-		} else {
-			err = errors.Join(err, s.f.Close())
-		}
+	if s.written > 0 && err == nil && s.broken == nil {
+		err = j.settle(context.Background())
 	}
 	if err != nil || s.broken != nil {
-		j.seen = nil // the disk is the truth: the next owner reads it again
+		j.seen = store.Cursor{} // the disk is the truth: the next owner reads it again
 	}
-	s.j, s.f = nil, nil
+	s.j = nil
 	bytes := j.liveBytes()
-	err = errors.Join(err, s.store.locks.Release(s.slot.name))
+	err = errors.Join(err, s.slot.free())
 	s.store.settle(s.slot, bytes)
 	<-s.slot.turn
 	return errors.Join(err, s.store.leave(s.slot))
@@ -325,7 +315,7 @@ func (s *Session) Release() error {
 
 // Close forgets what is cached and gives the locks back. It must not be called
 // while sessions are in use.
-func (st *Store) Close() error { return errors.Join(st.Unload(), st.locks.Close()) }
+func (st *Store) Close() error { return st.Unload() }
 
 // Unload drops all sessions from memory that nobody uses.
 func (st *Store) Unload() error {
@@ -339,10 +329,8 @@ func (st *Store) Unload() error {
 func (st *Store) dropped(slots []*slot) error {
 	var err error
 	for _, sl := range slots {
-		err = errors.Join(err, st.locks.Forget(sl.name))
-		if sl.f != nil {
-			err = errors.Join(err, sl.f.Close())
-			sl.f = nil
+		if sl.j != nil {
+			err = errors.Join(err, sl.j.log.Close())
 		}
 	}
 	return err

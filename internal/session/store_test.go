@@ -15,12 +15,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 func TestOpenRefuses(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	for _, opt := range []Options{{}, {DataDir: dir}, {Workspace: dir}, {DataDir: dir, Workspace: dir, Fsync: "maybe"}} {
+	for _, opt := range []Options{{}, {DataDir: dir}, {Workspace: dir}, {DataDir: dir, Workspace: dir}, {DataDir: dir, Store: disk.Open(dir, nil), Workspace: dir, Fsync: "maybe"}} {
 		if _, err := Open(opt); err == nil {
 			t.Errorf("Open(%+v) worked", opt)
 		}

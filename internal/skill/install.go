@@ -2,6 +2,7 @@ package skill
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/store"
 )
 
 // Why Install and Remove leave a skill alone.
@@ -28,8 +30,8 @@ const staging = ".nanobot"
 // Place says where skills are installed.
 type Place struct {
 	Workspace string
-	Ledger    string // file outside the workspace that records what was installed
-	Force     bool   // replace or remove what is there, whoever made it
+	Ledger    store.Store // outside the workspace; it records what was installed
+	Force     bool        // replace or remove what is there, whoever made it
 }
 
 // Install puts the skill in an archive or a directory into the workspace.
@@ -180,14 +182,11 @@ func Remove(p Place, name string) error {
 
 // change calls fn while nobody else changes the ledger.
 func (p Place) change(fn func(root *diskio.Tree, dir string, book ledger) error) (err error) {
-	if err := diskio.MkdirAll(filepath.Dir(p.Ledger), 0o700); err != nil {
-		return err
-	}
-	lock, err := diskio.TryLock(p.Ledger + ".lock")
+	release, err := p.Ledger.Lock(context.Background(), ledgerLock)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, lock.Unlock()) }()
+	defer func() { err = errors.Join(err, release()) }()
 	book, err := readLedger(p.Ledger)
 	if err != nil {
 		return err

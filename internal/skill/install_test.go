@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nanobot-go/nanobot/internal/skill"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 // item is an entry of an archive made for a test.
@@ -102,7 +103,7 @@ func save(t *testing.T, name string, data []byte) string {
 
 func place(t *testing.T) skill.Place {
 	t.Helper()
-	return skill.Place{Workspace: filepath.Join(t.TempDir(), "ws"), Ledger: filepath.Join(t.TempDir(), "data", "skills.json")}
+	return skill.Place{Workspace: filepath.Join(t.TempDir(), "ws"), Ledger: disk.Open(filepath.Join(t.TempDir(), "data"), nil)}
 }
 
 // tree lists what lies below dir, directories with a slash.
@@ -197,7 +198,7 @@ func TestHostileArchivesInstallNothing(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("Install = %v, want an error with %q", err, c.want)
 			}
-			for _, dir := range []string{p.Workspace, filepath.Dir(p.Ledger)} {
+			for _, dir := range []string{p.Workspace, p.Ledger.Where("")} {
 				if got := tree(t, dir); len(got) > 0 {
 					t.Errorf("%s holds %q", dir, got)
 				}
@@ -311,7 +312,7 @@ func TestInstalledSkillsAreLabelled(t *testing.T) {
 	if dirs, err := skill.InstalledDirs(p.Ledger); err != nil || !slices.Equal(dirs, []string{filepath.Join(resolved, "pushy")}) {
 		t.Errorf("InstalledDirs = %q, %v", dirs, err)
 	}
-	if err := os.WriteFile(p.Ledger, []byte("{"), 0o600); err != nil {
+	if err := os.WriteFile(p.Ledger.Where("skills.json"), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := skill.InstalledDirs(p.Ledger); err == nil {

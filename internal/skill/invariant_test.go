@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/nanobot-go/nanobot/internal/skill"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 // Whatever lies in the roots: prompts can be built, disabled and unavailable
@@ -123,7 +124,7 @@ func FuzzInstall(f *testing.F) {
 			}
 			source = zipOf(t, item{name: "SKILL.md", data: string(data)}, item{name: name, data: "x"})
 		}
-		p := skill.Place{Workspace: filepath.Join(ws, "inner"), Ledger: filepath.Join(dir, "skills.json")}
+		p := skill.Place{Workspace: filepath.Join(ws, "inner"), Ledger: disk.Open(dir, nil)}
 		rec, _, err := skill.Install(p, source, false, day)
 		for _, at := range tree(t, ws) {
 			inside := strings.HasPrefix(at, "inner/skills/"+rec.Name+"/") && rec.Name != ""

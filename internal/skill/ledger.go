@@ -1,17 +1,16 @@
 package skill
 
 import (
+	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/store"
 )
 
 // Installed is the record of one installed skill.
@@ -39,26 +38,26 @@ type ledger struct {
 	Skills  []Installed `json:"skills"`
 }
 
-const maxLedger = 4 << 20 // bytes
+const (
+	ledgerName = string(datadir.Skills) // the document
+	ledgerLock = ledgerName + ".lock"   // held while skills are installed or removed
+)
 
-func readLedger(path string) (ledger, error) {
+// readLedger reads the record; without a store there is none.
+func readLedger(s store.Store) (ledger, error) {
 	l := ledger{Version: 1}
-	f, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) || path == "" {
+	if s == nil {
 		return l, nil
 	}
-	if err != nil {
-		return l, err
-	}
-	data, err := io.ReadAll(io.LimitReader(f, maxLedger))
-	if err := errors.Join(err, f.Close()); err != nil {
+	data, version, err := s.Doc(context.Background(), ledgerName)
+	if err != nil || version == store.Missing {
 		return l, err
 	}
 	if err := json.Unmarshal(data, &l); err != nil {
-		return l, fmt.Errorf("%s: %w", path, err)
+		return l, fmt.Errorf("%s: %w", s.Where(ledgerName), err)
 	}
 	if l.Version != 1 {
-		return l, fmt.Errorf("%s: version %d is not known", path, l.Version)
+		return l, fmt.Errorf("%s: version %d is not known", s.Where(ledgerName), l.Version)
 	}
 	return l, nil
 }
@@ -79,12 +78,13 @@ func (l ledger) with(dir string, rec *Installed) ledger {
 	return next
 }
 
-func (l ledger) save(path string) error {
-	data, err := json.MarshalIndent(l, "", "  ")
-	if err != nil {
-		return err
+// save replaces the record. The caller holds the lock.
+func (l ledger) save(s store.Store) error {
+	data, err := store.Indented(l)
+	if err == nil {
+		_, err = s.Put(context.Background(), ledgerName, data, store.Any, true)
 	}
-	return diskio.WriteFile(path, append(data, '\n'), 0o600)
+	return err
 }
 
 // FindInstalled returns the record of a skill of one workspace.
@@ -106,8 +106,8 @@ func FindInstalled(p Place, name string) (rec Installed, found bool, err error) 
 
 // InstalledDirs returns the directories of all installed skills, which no tool
 // of the agent should write to: their text was checked when they came in.
-func InstalledDirs(path string) ([]string, error) {
-	l, err := readLedger(path)
+func InstalledDirs(s store.Store) ([]string, error) {
+	l, err := readLedger(s)
 	var dirs []string
 	for _, s := range l.Skills {
 		if filepath.IsAbs(s.Dir) {
@@ -119,8 +119,7 @@ func InstalledDirs(path string) ([]string, error) {
 
 // installedView is what a Library last read from its ledger.
 type installedView struct {
-	mtime time.Time
-	size  int64
+	seen  store.Info
 	names map[string]Installed // of this workspace
 }
 
@@ -134,17 +133,17 @@ func (v *installedView) of(name string) (Installed, bool) {
 
 // installed returns old unless the ledger changed.
 func (l *Library) installed(old *installedView) *installedView {
-	if l.opts.Ledger == "" || l.opts.Workspace == "" {
+	if l.opts.Ledger == nil || l.opts.Workspace == "" {
 		return nil
 	}
-	info, err := os.Stat(l.opts.Ledger)
-	if err != nil {
+	info, err := l.opts.Ledger.Stat(context.Background(), ledgerName)
+	if err != nil || !info.Exists() {
 		return nil // nothing was installed yet
 	}
-	if old != nil && old.mtime.Equal(info.ModTime()) && old.size == info.Size() {
+	if old != nil && old.seen == info {
 		return old
 	}
-	v := &installedView{mtime: info.ModTime(), size: info.Size(), names: map[string]Installed{}}
+	v := &installedView{seen: info, names: map[string]Installed{}}
 	book, err := readLedger(l.opts.Ledger)
 	if err != nil {
 		l.opts.Log.Warn("record of installed skills cannot be read", "err", err)

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nanobot-go/nanobot/internal/skill"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 func TestLinksAreNotFollowed(t *testing.T) {
@@ -88,7 +89,7 @@ func TestLinkedFolderOfSkills(t *testing.T) {
 		t.Errorf("it was logged %d times, want once:\n%s", got, log.String())
 	}
 
-	place := skill.Place{Workspace: ws, Ledger: filepath.Join(t.TempDir(), "ledger.json"), Force: true}
+	place := skill.Place{Workspace: ws, Ledger: disk.Open(t.TempDir(), nil), Force: true}
 	if err := skill.Remove(place, "secret"); err == nil {
 		t.Error("removed a skill through the link")
 	}

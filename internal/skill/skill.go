@@ -26,6 +26,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/store"
 	"github.com/nanobot-go/nanobot/internal/text"
 )
 
@@ -102,7 +103,7 @@ func (s Skill) Text() string {
 type Options struct {
 	Workspace string       // directory that holds skills/; empty = built-in skills only
 	Builtin   fs.FS        // laid out like BuiltinFS, which nil means
-	Ledger    string       // file in which Install keeps its record; empty = none
+	Ledger    store.Store  // in which Install keeps its record; nil = none
 	Disabled  []string     // names that do not exist, wherever they are found
 	Log       *slog.Logger // nil discards; directories that had to be skipped
 	// Foreign reports files that hold words from outside. A skill is followed as

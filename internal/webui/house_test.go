@@ -14,6 +14,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/schedule"
 	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/skill"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 	"github.com/nanobot-go/nanobot/internal/webui"
 )
 
@@ -36,11 +37,11 @@ func must(tb testing.TB, err error) {
 func newHome(t *testing.T) *home {
 	t.Helper()
 	data, ws := t.TempDir(), t.TempDir()
-	st, err := session.Open(session.Options{DataDir: data, Workspace: ws, Fsync: session.FsyncNever, Now: noon})
+	st, err := session.Open(session.Options{DataDir: data, Store: disk.Open(data, nil), Workspace: ws, Fsync: session.FsyncNever, Now: noon})
 	must(t, err)
 	t.Cleanup(func() { must(t, st.Close()) })
 	sched, err := schedule.Open(schedule.Options{
-		Dir: filepath.Join(data, "cron"), Location: time.UTC, Now: noon,
+		State: disk.Open(filepath.Join(data, "cron"), nil), Location: time.UTC, Now: noon,
 		System: []schedule.System{{ID: "dream", Name: "dream", Timing: schedule.Every(time.Hour)}},
 	})
 	must(t, err)
@@ -48,7 +49,7 @@ func newHome(t *testing.T) *home {
 	jail, err := diskio.OpenJail(diskio.JailOptions{Workspace: ws, Restrict: true, Protected: []string{secret}})
 	must(t, err)
 	t.Cleanup(func() { must(t, jail.Close()) })
-	place := skill.Place{Workspace: ws, Ledger: filepath.Join(data, "skills.json")}
+	place := skill.Place{Workspace: ws, Ledger: disk.Open(data, nil)}
 	h := &home{busy: map[string]bool{}}
 	h.House = webui.House{
 		Workspace: ws, Sessions: st, Schedule: sched, Jail: jail, Place: place,
@@ -127,8 +128,8 @@ func (h *home) write(t *testing.T, name, content string) {
 
 func (h *home) writeJobs(t *testing.T, content string) {
 	t.Helper()
-	must(t, os.MkdirAll(h.Schedule.Dir, 0o755))
-	must(t, os.WriteFile(filepath.Join(h.Schedule.Dir, "jobs.json"), []byte(content), 0o600))
+	must(t, os.MkdirAll(h.Schedule.State.Where(""), 0o755))
+	must(t, os.WriteFile(filepath.Join(h.Schedule.State.Where(""), "jobs.json"), []byte(content), 0o600))
 }
 
 func TestCommandsAndWorkspaces(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 // The time from the answer of Telegram to the line in the journal that says so
@@ -225,7 +226,7 @@ func (j *judge) files() (sessions int) {
 	if err != nil {
 		j.t.Error(err)
 	}
-	q, err := journal.Open(filepath.Join(j.g.home, "bus"), journal.Options{})
+	q, err := journal.Open(disk.Open(filepath.Join(j.g.home, "bus"), nil), journal.Options{})
 	if err != nil {
 		j.t.Errorf("open the journal: %v", err)
 		return sessions

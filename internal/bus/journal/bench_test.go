@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 // BenchmarkTurn is what a message costs the journal: kept, received, answered,
@@ -24,7 +25,7 @@ func BenchmarkTurn(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer os.RemoveAll(dir)
-			j, err := Open(dir, Options{})
+			j, err := Open(disk.Open(dir, nil), Options{})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -80,7 +81,7 @@ func BenchmarkOpen(b *testing.B) {
 	dir := b.TempDir()
 	full(b, dir)
 	for b.Loop() {
-		j, err := Open(dir, Options{})
+		j, err := Open(disk.Open(dir, nil), Options{})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -88,19 +89,17 @@ func BenchmarkOpen(b *testing.B) {
 		if len(j.outs) != 0 || len(j.inbound) != 1 || len(j.seen.order) < j.opts.MaxSeen {
 			b.Fatalf("%d outs, %d inbound, %d seen", len(j.outs), len(j.inbound), len(j.seen.order))
 		}
-		_ = j.file.close()
-		_ = j.lock.Unlock()
+		_ = j.release()
 		b.StartTimer()
 	}
 }
 
 func full(tb testing.TB, dir string) {
 	tb.Helper()
-	j, err := Open(dir, Options{CompactAt: 1 << 40})
+	j, err := Open(disk.Open(dir, nil), Options{CompactAt: 1 << 40})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	j.file.sync = func(*os.File) error { return nil }
 	turns := func(from, n int) {
 		for i := from; i < from+n; i++ {
 			in := bus.Inbound{ID: fmt.Sprint("ws:", i), Route: bus.Route{Channel: "ws", ChatID: fmt.Sprint("chat", i%10000)}, Text: strings.Repeat("word ", 20)}
@@ -122,10 +121,7 @@ func full(tb testing.TB, dir string) {
 	if err := j.Submit(tb.Context(), bus.Inbound{ID: "last"}); err != nil {
 		tb.Fatal(err)
 	}
-	if err := j.file.close(); err != nil {
-		tb.Fatal(err)
-	}
-	if err := j.lock.Unlock(); err != nil {
+	if err := j.release(); err != nil {
 		tb.Fatal(err)
 	}
 	if fi, err := os.Stat(filepath.Join(dir, "journal.jsonl")); err != nil || fi.Size() < 1<<20 {

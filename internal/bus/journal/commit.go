@@ -2,42 +2,22 @@ package journal
 
 import (
 	"bytes"
-	"errors"
+	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/store"
 )
 
-// log is the file. It belongs to the caller that writes (Journal.busy); size,
+// log is the log. It belongs to the caller that writes (Journal.busy); size,
 // base, broken and since change under Journal.mu, so that Status can read them.
 type log struct {
-	f      *os.File
+	store.Log
 	size   int64
 	base   int64     // size after the last rewrite
-	broken error     // the file may differ from what is in memory; it is written anew before anything else
+	broken error     // the log may differ from what is in memory; it is written again before anything else
 	tried  time.Time // when that was tried last
 	since  time.Time // when the write that goes on began; zero if none does
-	write  func(*os.File, []byte) error
-	sync   func(*os.File) error
-}
-
-func newLog() log {
-	return log{
-		write: func(f *os.File, b []byte) error { _, err := f.Write(b); return err },
-		sync:  (*os.File).Sync,
-	}
-}
-
-func (l *log) close() error {
-	if l.f == nil {
-		return nil
-	}
-	err := l.f.Close()
-	l.f = nil
-	return err
 }
 
 // commit is one write to the file, shared by all who bring lines while the
@@ -117,7 +97,7 @@ func (j *Journal) perform(c *commit) error {
 	}
 	j.mu.Unlock()
 	if err == nil && c.sync {
-		err = j.file.sync(j.file.f)
+		err = j.file.Sync(context.Background())
 	}
 	if err == nil {
 		j.syncLater(c)
@@ -170,10 +150,8 @@ func (j *Journal) syncNow() {
 }
 
 func (j *Journal) append(b []byte) error {
-	if err := j.file.write(j.file.f, b); err != nil {
-		// Half a line is cut off when the journal is opened; without one there
-		// is nothing to cut.
-		return errors.Join(err, j.file.f.Truncate(j.file.size))
+	if err := j.file.Append(context.Background(), j.file.size, b, false); err != nil {
+		return err
 	}
 	j.mu.Lock()
 	j.file.size += int64(len(b))
@@ -224,59 +202,26 @@ func (j *Journal) rewrite() error {
 	if err != nil {
 		return err
 	}
-	if err := j.seen.store(flush, j.file.write, j.file.sync); err != nil {
+	ctx := context.Background()
+	if err := j.seen.store(ctx, flush); err != nil {
 		return err
 	}
 	j.mu.Lock()
 	j.seen.stored(flush) // whatever becomes of the rest, they need not be written again
 	j.mu.Unlock()
-	f, err := j.create(data)
-	if f == nil {
-		return err
+	err = j.file.Replace(ctx, -1, data)
+	if err != nil {
+		// It may be the new one all the same, which a power loss takes back.
+		info, lost := j.file.Info(ctx)
+		if lost == nil && info.Size == j.file.size {
+			return err
+		}
 	}
-	old := j.file.f
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.file.f, j.file.size, j.file.base = f, int64(len(data)), int64(len(data))
+	j.file.size, j.file.base = int64(len(data)), int64(len(data))
 	if err != nil && j.file.broken == nil {
 		j.file.broken = err
 	}
-	if old != nil {
-		_ = old.Close() // it has no name any more
-	}
 	return err
-}
-
-// create makes the new file beside the old one and puts it into its place.
-// With both a file and an error the new one is there, but a power loss might
-// bring the old one back.
-func (j *Journal) create(data []byte) (*os.File, error) {
-	tmp := j.path + ".new"
-	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_TRUNC|os.O_RDWR|os.O_APPEND, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	err = j.file.write(f, data)
-	if err == nil {
-		err = j.file.sync(f)
-	}
-	if err == nil && renameNeedsClosed {
-		err = f.Close()
-		if old := j.file.f; old != nil {
-			_ = old.Close() // every line of it was written; should the rest fail, a later attempt replaces it
-		}
-	}
-	if err == nil {
-		err = os.Rename(tmp, j.path)
-	}
-	if err == nil && renameNeedsClosed {
-		f, err = os.OpenFile(j.path, os.O_RDWR|os.O_APPEND, 0o600)
-		return f, err
-	}
-	if err != nil {
-		_ = f.Close()
-		_ = os.Remove(tmp) // the next attempt replaces it anyway
-		return nil, err
-	}
-	return f, diskio.SyncDir(filepath.Dir(j.path))
 }

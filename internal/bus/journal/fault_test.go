@@ -12,6 +12,8 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/store"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 // rig is a journal on a disk that can be made to fail, with a clock of its own.
@@ -20,8 +22,9 @@ type rig struct {
 	t     *testing.T
 	dir   string
 	now   time.Time
-	room  int   // bytes that still fit; negative means all
-	fsync error // what syncing says
+	room  int                           // bytes that still fit; negative means all
+	fsync error                         // what syncing says
+	sync  func(sync func() error) error // around a sync; nil: as it is
 	later []func()
 }
 
@@ -37,21 +40,63 @@ func newRig(t *testing.T, o Options) *rig {
 func (r *rig) open(o Options) {
 	r.t.Helper()
 	o.Now = func() time.Time { return r.now }
-	j, err := Open(r.dir, o)
+	j, err := Open(badDisk{disk.Open(r.dir, nil), r}, o)
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	write, sync := j.file.write, j.file.sync
-	j.file.write = func(f *os.File, b []byte) error {
-		if r.room < 0 || len(b) <= r.room {
-			return write(f, b)
-		}
-		_ = write(f, b[:r.room]) // a full disk takes what fits
-		return syscall.ENOSPC
-	}
-	j.file.sync = func(f *os.File) error { return errors.Join(r.fsync, sync(f)) }
 	j.later = func(f func()) { r.later = append(r.later, f) }
 	r.Journal = j
+}
+
+// badDisk is a store whose logs fail as the rig says.
+type badDisk struct {
+	store.Store
+	r *rig
+}
+
+func (d badDisk) Log(ctx context.Context, name string) (store.Log, error) {
+	l, err := d.Store.Log(ctx, name)
+	return &badLog{l, d.r, d.Where(name)}, err
+}
+
+type badLog struct {
+	store.Log
+	r    *rig
+	path string
+}
+
+func (l *badLog) Append(ctx context.Context, at int64, lines []byte, sync bool) error {
+	if room := l.r.room; room >= 0 && len(lines) > room { // a full disk takes what fits
+		f, err := os.OpenFile(l.path, os.O_APPEND|os.O_WRONLY|os.O_CREATE, 0o600)
+		if err == nil {
+			_, err = f.Write(lines[:room])
+			err = errors.Join(err, f.Close())
+		}
+		return errors.Join(err, syscall.ENOSPC)
+	}
+	err := l.Log.Append(ctx, at, lines, false)
+	if err == nil && sync {
+		err = l.Sync(ctx)
+	}
+	return err
+}
+
+func (l *badLog) Sync(ctx context.Context) error {
+	sync := func() error { return errors.Join(l.r.fsync, l.Log.Sync(ctx)) }
+	if l.r.sync != nil {
+		return l.r.sync(sync)
+	}
+	return sync()
+}
+
+func (l *badLog) Replace(ctx context.Context, at int64, lines []byte) error {
+	if room := l.r.room; room >= 0 && len(lines) > room {
+		return syscall.ENOSPC
+	}
+	if l.r.fsync != nil {
+		return l.r.fsync
+	}
+	return l.Log.Replace(ctx, at, lines)
 }
 
 // crash lets go of the files as the death of the process does.
@@ -60,7 +105,7 @@ func (r *rig) crash() {
 	r.mu.Lock()
 	r.closed = true
 	r.mu.Unlock()
-	if err := errors.Join(r.file.close(), r.lock.Unlock()); err != nil {
+	if err := r.release(); err != nil {
 		r.t.Fatal(err)
 	}
 }
@@ -211,7 +256,7 @@ func TestForeignLines(t *testing.T) {
 {"part": 2, "sent": "o"}
 {"something": "else"}
 `), 0o600))
-	j, err := Open(dir, Options{})
+	j, err := Open(disk.Open(dir, nil), Options{})
 	must(t, err)
 	defer j.Close()
 	if in, err := j.Receive(t.Context()); err != nil || in.ID != "a" || in.Text != "A" || len(j.queue) != 0 {
@@ -222,7 +267,7 @@ func TestForeignLines(t *testing.T) {
 	}
 	newer := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(newer, "journal.jsonl"), []byte("{\"journal\":2}\n"), 0o600))
-	if _, err := Open(newer, Options{}); err == nil || !strings.Contains(err.Error(), "newer version") {
+	if _, err := Open(disk.Open(newer, nil), Options{}); err == nil || !strings.Contains(err.Error(), "newer version") {
 		t.Errorf("a newer file: %v", err)
 	}
 }
@@ -230,7 +275,7 @@ func TestForeignLines(t *testing.T) {
 func TestOneOwner(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, Options{})
-	_, err := Open(r.dir, Options{})
+	_, err := Open(disk.Open(r.dir, nil), Options{})
 	if e, ok := errors.AsType[*diskio.LockedError](err); !ok || e.PID != os.Getpid() {
 		t.Errorf("second opening: %v", err)
 	}
@@ -241,7 +286,7 @@ func TestOneOwner(t *testing.T) {
 func TestStaysSmall(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, Options{CompactAt: 4000, MaxSeen: 50})
-	r.file.sync = func(*os.File) error { return nil }
+	r.sync = func(func() error) error { return nil }
 	for i := range 500 {
 		id := strings.Repeat("x", i%7) + string(rune('a'+i%26)) + time.Duration(i).String()
 		must(t, r.submit(id))
@@ -387,8 +432,7 @@ func TestCompleteSyncs(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, Options{})
 			synced := 0
-			sync := r.file.sync
-			r.file.sync = func(f *os.File) error { synced++; return sync(f) }
+			r.sync = func(sync func() error) error { synced++; return sync() }
 			must(t, r.submit("a"))
 			synced = 0
 			must(t, r.Complete(t.Context(), "a", c.outs...))

@@ -37,9 +37,8 @@ func TestStatusHeals(t *testing.T) {
 func TestStatusOfHangingDisk(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, Options{})
-	sync := r.file.sync
 	reached, free := make(chan struct{}), make(chan struct{})
-	r.file.sync = func(f *os.File) error { close(reached); <-free; return sync(f) }
+	r.sync = func(sync func() error) error { close(reached); <-free; return sync() }
 	done := make(chan error)
 	go func() { done <- r.submit("1") }()
 	<-reached
@@ -50,7 +49,7 @@ func TestStatusOfHangingDisk(t *testing.T) {
 	if err := r.Status().Err; err == nil || !strings.Contains(err.Error(), "1h0m0s") {
 		t.Errorf("Status of a disk that hangs = %v", err)
 	}
-	r.file.sync = sync
+	r.sync = nil
 	close(free)
 	must(t, <-done)
 	if err := r.Status().Err; err != nil {
@@ -68,7 +67,7 @@ func TestSeenStaysSmall(t *testing.T) {
 		must(t, r.submit(id))
 		must(t, r.Complete(t.Context(), id))
 	}
-	must(t, os.Mkdir(filepath.Join(r.dir, "journal.jsonl.new"), 0o700)) // the new file cannot be made
+	must(t, os.MkdirAll(filepath.Join(r.dir, "journal.jsonl.tmp", "x"), 0o700)) // the new file cannot be made
 	size := func() int64 {
 		info, err := os.Stat(filepath.Join(r.dir, "seen.jsonl"))
 		must(t, err)

@@ -1,4 +1,4 @@
-// Package journal is the bus on this machine's disk: one append-only file of
+// Package journal is the durable bus: one append-only log of
 // JSON lines that says which messages came in, which are answered, what goes
 // out, how far it got and where it is shown already. It hides how many callers share one fsync, how the
 // file stays small, what is remembered of messages long gone, and what happens
@@ -12,19 +12,18 @@ package journal
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
-	"io/fs"
+	"io"
 	"log/slog"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/store"
 )
 
 // Options of a Journal. The zero value is useful.
@@ -78,12 +77,20 @@ func (o Options) filled() Options {
 	return o
 }
 
-// Journal is a bus.Queue in a directory. One process has it open at a time.
+// Names in the store.
+const (
+	nameLog  = "journal.jsonl"
+	nameSeen = "seen.jsonl"
+	nameBad  = "journal.jsonl.bad" // lines that cannot be read
+	nameLock = "journal.lock"
+)
+
+// Journal is a bus.Queue in a store. One process has it open at a time.
 type Journal struct {
-	opts Options
-	path string // of the journal
-	lock *diskio.Lock
-	file log
+	opts   Options
+	store  store.Store
+	unlock func() error
+	file   log
 
 	later   func(func())  // calls after syncDelay
 	closing chan struct{} // closed by Close
@@ -121,59 +128,75 @@ type inEntry struct {
 	ending   bool    // Complete is on its way
 }
 
-// Open opens the journal in a directory, which is made when missing, and reads
-// what is left to do. A second process gets a *diskio.LockedError.
-func Open(dir string, opts Options) (*Journal, error) {
+// Open opens the journal of a store and reads what is left to do. A second
+// process gets a *store.LockedError.
+func Open(st store.Store, opts Options) (*Journal, error) {
 	j := &Journal{
-		opts: opts.filled(), path: filepath.Join(dir, "journal.jsonl"),
+		opts: opts.filled(), store: st,
 		later:   func(f func()) { time.AfterFunc(syncDelay, f) },
 		closing: make(chan struct{}), ready: make(chan struct{}, 1),
 		inbound: map[string]*inEntry{}, outs: map[string]*outEntry{}, lanes: map[string]*lane{},
 		shown: map[bus.Route]shown{},
 	}
-	j.seen = newSeen(filepath.Join(dir, "seen.jsonl"), j.opts.MaxSeen)
-	j.file = newLog()
-	if err := diskio.MkdirAll(dir, 0o700); err != nil {
+	ctx := context.Background()
+	var err error
+	if j.unlock, err = st.Lock(ctx, nameLock); err != nil {
 		return nil, fmt.Errorf("open the message journal: %w", err)
 	}
-	lock, err := diskio.TryLock(filepath.Join(dir, "journal.lock"))
+	j.file.Log, err = st.Log(ctx, nameLog)
+	if err == nil {
+		err = st.Remove(ctx, nameLog+".new") // what a version before left when it died
+	}
+	if err == nil {
+		j.seen, err = newSeen(ctx, st, j.opts.MaxSeen)
+	}
+	if err == nil {
+		err = j.load(ctx)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("open the message journal: %w", err)
-	}
-	j.lock = lock
-	if err := j.load(); err != nil {
-		return nil, errors.Join(fmt.Errorf("open the message journal: %w", err), j.file.close(), lock.Unlock())
+		return nil, errors.Join(fmt.Errorf("open the message journal: %w", err), j.release())
 	}
 	return j, nil
 }
 
-// load reads the files. It runs before anybody else knows of the journal.
-func (j *Journal) load() error {
-	now := j.opts.Now()
-	if err := j.seen.load(now); err != nil {
+// release gives back what the journal holds.
+func (j *Journal) release() error {
+	var err error
+	for _, l := range []store.Log{j.file.Log, j.seen.log} {
+		if l != nil {
+			err = errors.Join(err, l.Close())
+		}
+	}
+	return errors.Join(err, j.unlock())
+}
+
+// load reads the logs. It runs before anybody else knows of the journal.
+func (j *Journal) load(ctx context.Context) error {
+	if err := j.seen.load(ctx, j.opts.Now()); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(j.path, os.O_RDWR|os.O_APPEND, 0o600)
-	if errors.Is(err, fs.ErrNotExist) {
+	info, data, err := readAll(ctx, j.file)
+	if err != nil {
+		return err
+	}
+	if !info.Exists() {
 		return j.rewrite()
 	}
-	if err != nil {
-		return err
-	}
-	j.file.f = f
-	size, torn, err := diskio.RepairTail(f, j.path+".torn", false)
-	if err != nil {
-		return err
-	}
-	if torn > 0 {
-		j.opts.Log.Warn("the message journal ended in a torn line", "bytes", torn)
-	}
-	j.file.size = size
-	data := make([]byte, size)
-	if _, err := f.ReadAt(data, 0); err != nil && size > 0 {
-		return err
-	}
+	j.file.size = info.Size
 	return j.replay(data)
+}
+
+// readAll reads a whole log.
+func readAll(ctx context.Context, l store.Log) (store.Info, []byte, error) {
+	info, err := l.Info(ctx)
+	if err != nil || info.Size == 0 {
+		return info, nil, err
+	}
+	data := make([]byte, info.Size)
+	if _, err := l.ReadAt(data, 0); err != nil && !errors.Is(err, io.EOF) {
+		return info, nil, err
+	}
+	return info, data, nil
 }
 
 // Close makes the journal refuse work, ends waiting calls and makes the next
@@ -195,7 +218,7 @@ func (j *Journal) Close() error {
 	if err == nil && grown {
 		err = j.rewrite()
 	}
-	return errors.Join(err, j.file.close(), j.lock.Unlock())
+	return errors.Join(err, j.release())
 }
 
 // Status is what a journal holds.

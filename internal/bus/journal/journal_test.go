@@ -5,12 +5,13 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/bustest"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 func opener(o Options) bustest.Open {
 	return func(tb testing.TB, dir string) (bus.Queue, func()) {
 		tb.Helper()
-		j, err := Open(dir, o)
+		j, err := Open(disk.Open(dir, nil), o)
 		if err != nil {
 			tb.Fatal(err)
 		}
@@ -40,7 +41,7 @@ func TestChildCompacting(t *testing.T) { bustest.Child(t, opener(Options{Compact
 
 func TestRedeliver(t *testing.T) {
 	t.Parallel()
-	j, err := Open(t.TempDir(), Options{})
+	j, err := Open(disk.Open(t.TempDir(), nil), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

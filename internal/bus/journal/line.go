@@ -2,15 +2,14 @@ package journal
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/diskio"
 )
 
 // version is what the first line of a file says.
@@ -209,7 +208,7 @@ func (j *Journal) replay(data []byte) error {
 			}
 		}
 		if l.Journal > version {
-			return fmt.Errorf("%s was written by a newer version", j.path)
+			return fmt.Errorf("%s was written by a newer version", j.store.Where(nameLog))
 		}
 		o.take(n, l, &j.seen)
 	}
@@ -253,16 +252,17 @@ func (j *Journal) keepBad(bad [][]byte) error {
 	if len(bad) == 0 {
 		return nil
 	}
-	j.opts.Log.Error("the message journal holds lines that cannot be read", "lines", len(bad), "kept", j.path+".bad")
-	f, err := os.OpenFile(j.path+".bad", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	j.opts.Log.Error("the message journal holds lines that cannot be read", "lines", len(bad), "kept", j.store.Where(nameBad))
+	ctx := context.Background()
+	l, err := j.store.Log(ctx, nameBad)
 	if err != nil {
 		return err
 	}
-	fi, err := f.Stat()
+	info, err := l.Info(ctx)
 	if err == nil {
-		err = diskio.AppendLines(f, fi.Size(), append(bytes.Join(bad, []byte{'\n'}), '\n'))
+		err = l.Append(ctx, info.Size, append(bytes.Join(bad, []byte{'\n'}), '\n'), true)
 	}
-	if err = errors.Join(err, f.Close()); err != nil {
+	if err = errors.Join(err, l.Close()); err != nil {
 		return err
 	}
 	return j.rewrite()

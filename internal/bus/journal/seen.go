@@ -2,17 +2,15 @@ package journal
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"slices"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/store"
 )
 
 const seenFor = 7 * 24 * time.Hour
@@ -25,7 +23,7 @@ const seenFor = 7 * 24 * time.Hour
 //
 // All methods but store are called under Journal.mu.
 type seen struct {
-	path  string
+	log   store.Log
 	max   int
 	known keySet
 	order []seenID // oldest first
@@ -45,8 +43,9 @@ type flushed struct {
 	whole bool // it replaces the file
 }
 
-func newSeen(path string, limit int) seen {
-	return seen{path: path, max: limit}
+func newSeen(ctx context.Context, st store.Store, limit int) (seen, error) {
+	l, err := st.Log(ctx, nameSeen)
+	return seen{log: l, max: limit}, err
 }
 
 func inKey(id string) uint64  { return hash('i', id) }
@@ -119,32 +118,18 @@ func seenLines(ids []seenID) []byte {
 }
 
 // store writes what flush gave, on the disk before the journal forgets it.
-func (s *seen) store(fl flushed, write func(*os.File, []byte) error, sync func(*os.File) error) error {
+func (s *seen) store(ctx context.Context, fl flushed) error {
 	if fl.fresh == 0 {
 		return nil
 	}
 	if fl.whole {
-		return diskio.WriteFile(s.path, fl.data, 0o600)
+		return s.log.Replace(ctx, -1, fl.data)
 	}
-	f, err := os.OpenFile(s.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	info, err := s.log.Info(ctx)
 	if err != nil {
 		return err
 	}
-	// A torn line of an earlier failure ends here and is passed over.
-	data := fl.data
-	info, err := f.Stat()
-	if err == nil && info.Size() > 0 {
-		data = append([]byte{'\n'}, data...)
-	}
-	if err == nil {
-		err = write(f, data)
-	}
-	if err == nil {
-		err = sync(f)
-	} else if info != nil {
-		_ = f.Truncate(info.Size()) // room for others; the torn line would do no harm
-	}
-	return errors.Join(err, f.Close())
+	return s.log.Append(ctx, info.Size, fl.data, true)
 }
 
 // stored is told that store worked.
@@ -156,12 +141,9 @@ func (s *seen) stored(fl flushed) {
 	s.lines += fl.fresh
 }
 
-func (s *seen) load(now time.Time) error {
-	data, err := os.ReadFile(s.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
+func (s *seen) load(ctx context.Context, now time.Time) error {
+	_, data, err := readAll(ctx, s.log)
+	if err != nil || data == nil {
 		return err
 	}
 	s.known = newKeySet(min(len(data)/16, s.max+s.max/4))

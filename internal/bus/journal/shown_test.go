@@ -66,7 +66,7 @@ func TestShownRewritten(t *testing.T) {
 	r.now = r.now.Add(time.Second)
 	r.shows(map[string]string{"old": "", "young": "3"})
 	must(t, r.rewrite())
-	data, err := os.ReadFile(r.path)
+	data, err := os.ReadFile(r.store.Where(nameLog))
 	must(t, err)
 	if got := strings.Count(string(data), `{"shown":`); got != 1 {
 		t.Errorf("the file has %d lines about what is shown, want 1:\n%s", got, data)
@@ -121,7 +121,7 @@ func TestShownLines(t *testing.T) {
 	r := newRig(t, Options{})
 	must(t, r.Shown(t.Context(), toMessage("a"), []string{"1"}))
 	r.crash()
-	f, err := os.OpenFile(r.path, os.O_APPEND|os.O_WRONLY, 0o600)
+	f, err := os.OpenFile(r.store.Where(nameLog), os.O_APPEND|os.O_WRONLY, 0o600)
 	must(t, err)
 	_, err = f.WriteString(`{ "shown": ["8", "9"], "route": {"channel":"c","chat_id":"1","message_id":"b"}, "at": ` + fmt.Sprint(r.now.UnixMilli()) + "}\n" +
 		`{"shown":["8"],"at":1,"route":"nowhere"}` + "\n" + `{"shown":["8"]}` + "\n")

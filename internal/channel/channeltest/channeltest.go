@@ -18,6 +18,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
 	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 // patience is how long something that must happen may take.
@@ -106,12 +107,12 @@ type house struct {
 
 func (h *house) begin() {
 	h.t.Helper()
-	q, err := journal.Open(filepath.Join(h.dir, "bus"), journal.Options{})
+	q, err := journal.Open(disk.Open(filepath.Join(h.dir, "bus"), nil), journal.Options{})
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	o := channel.Options{
-		Queue: q, DataDir: h.dir, MaxRetries: 3, Factories: map[string]channel.Factory{"test": h.Factory},
+		Queue: q, Store: disk.Open(h.dir, nil), DataDir: h.dir, MaxRetries: 3, Factories: map[string]channel.Factory{"test": h.Factory},
 		Sections: map[string]json.RawMessage{"test": h.Section(channel.Common{Enabled: true, AllowFrom: []string{h.Owner}})},
 	}
 	if h.Options != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 // Rig is what stands around a channel that is tested alone: a queue that takes
@@ -60,7 +61,7 @@ func (r *Rig) Deps(name string) channel.Deps {
 	return channel.Deps{
 		Name:  name,
 		Media: &channel.MediaStore{Dir: filepath.Join(dir, "media"), Max: 20 << 20},
-		State: channel.OpenState(filepath.Join(dir, name+".json")),
+		State: channel.OpenState(disk.Open(dir, nil), name+".json"),
 		Ready: func(identity string, err error) {
 			if err != nil {
 				identity += ": " + err.Error()

@@ -12,7 +12,6 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -28,6 +27,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/channel/channeltest"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 const (
@@ -308,7 +308,7 @@ func newRig(t *testing.T, p *provider, changes map[string]any) *rig {
 func (r *rig) reopen(changes map[string]any) {
 	r.t.Helper()
 	raw := r.section(changes)
-	r.deps.Gate = r.Gate("email", raw, channel.OpenPairing(filepath.Join(r.t.TempDir(), "p.json"), time.Now, slog.New(slog.DiscardHandler)))
+	r.deps.Gate = r.Gate("email", raw, channel.OpenPairing(disk.Open(r.t.TempDir(), nil), time.Now, slog.New(slog.DiscardHandler)))
 	ch, err := New(r.deps, raw)
 	if err != nil {
 		r.t.Fatal(err)

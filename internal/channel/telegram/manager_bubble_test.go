@@ -14,6 +14,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/channel/telegramtest"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 // The channel satisfies what the manager looks for.
@@ -29,12 +30,12 @@ var (
 // that answers by the function.
 func house(t *testing.T, fake *telegramtest.Server, dir string, answer func(q bus.Queue, in bus.Inbound)) (stop func()) {
 	t.Helper()
-	q, err := journal.Open(dir+"/bus", journal.Options{})
+	q, err := journal.Open(disk.Open(dir+"/bus", nil), journal.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	m, err := channel.NewManager(channel.Options{
-		Queue: q, Factories: map[string]channel.Factory{"telegram": New}, DataDir: dir, MaxRetries: 3,
+		Queue: q, Factories: map[string]channel.Factory{"telegram": New}, Store: disk.Open(dir, nil), DataDir: dir, MaxRetries: 3,
 		Sections: map[string]json.RawMessage{"telegram": section(map[string]any{"apiBase": fake.URL()})},
 		Client:   func(string) (*http.Client, error) { return &http.Client{Transport: fake.Transport()}, nil },
 	})

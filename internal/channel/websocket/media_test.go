@@ -12,6 +12,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 func (r *rig) get(path string, header ...string) (int, string, http.Header) {
@@ -93,7 +94,7 @@ func toText(m map[string]any) string {
 // The key of addresses outlives the program.
 func TestMediaKeySurvives(t *testing.T) {
 	t.Parallel()
-	s := channel.OpenState(filepath.Join(t.TempDir(), "s.json"))
+	s := channel.OpenState(disk.Open(t.TempDir(), nil), "s.json")
 	var a, b links
 	if got := a.sign("x"); got != "" {
 		t.Errorf("signed %q without a key", got)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -42,7 +43,7 @@ func deps(tb testing.TB, now func() time.Time) channel.Deps {
 	return channel.Deps{
 		Name: "websocket", Gate: channel.NewGate(channel.GateOptions{Name: "websocket", Now: now}),
 		Media: &channel.MediaStore{Dir: filepath.Join(dir, "media"), Max: 20 << 20},
-		State: channel.OpenState(filepath.Join(dir, "state.json")),
+		State: channel.OpenState(disk.Open(dir, nil), "state.json"),
 		Ready: func(string, error) {}, Log: slog.New(slog.DiscardHandler), Now: now,
 	}
 }

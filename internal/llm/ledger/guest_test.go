@@ -11,6 +11,8 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
+	"github.com/nanobot-go/nanobot/internal/store"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 // till is a ledger of $10 a day, and a model whose every call costs about a dollar.
@@ -22,7 +24,11 @@ type till struct {
 
 func newTill(t *testing.T, dir string, lim ledger.Limits) *till {
 	t.Helper()
-	l := ledger.New(ledger.Options{Dir: dir, Limits: lim, Location: time.UTC, Now: func() time.Time { return time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC) }})
+	var kept store.Store // without a folder in memory only
+	if dir != "" {
+		kept = disk.Open(dir, nil)
+	}
+	l := ledger.New(ledger.Options{Store: kept, Limits: lim, Location: time.UTC, Now: func() time.Time { return time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC) }})
 	t.Cleanup(func() { _ = l.Close() })
 	m := llm.ModelFunc(func(context.Context, llm.Request) iter.Seq2[llm.Event, error] {
 		return func(yield func(llm.Event, error) bool) {

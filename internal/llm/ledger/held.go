@@ -6,13 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/store"
 )
 
 // Reservations are shared by all processes that use one folder. Each process
@@ -55,39 +53,31 @@ func (h *holding) account() account { return account{1, h.Nano, h.Tokens, h.Unpr
 
 // shared is this process's part of the reservations of all.
 type shared struct {
-	name string       // of our file, without its suffix
-	lock *diskio.Lock // nil: nothing was reserved yet
-	mine []holding    // as they stand in our file
-	last int64        // number of the last one
-	sum  account      // what the others hold
-	by   map[string]account
+	name    string       // of our document, without its suffix
+	release func() error // of the lock beside it; nil: nothing was reserved yet
+	mine    []holding    // as they stand in our file
+	last    int64        // number of the last one
+	sum     account      // what the others hold
+	by      map[string]account
 }
-
-func (l *Ledger) heldDir() string { return filepath.Join(l.dir, heldName) }
 
 // together does something while no other process reserves. Trouble with the
 // disk is logged and does not stop anybody, as with the log itself; a lock that
 // somebody keeps is an error, because limits would mean nothing then.
 func (l *Ledger) together(ctx context.Context, do func() error) error {
-	if l.dir == "" {
+	if l.store == nil {
 		return do()
 	}
-	if err := os.MkdirAll(l.heldDir(), 0o700); err != nil {
-		l.log.WarnContext(ctx, "reservations cannot be shared with other processes", "err", err)
-		return do()
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), heldWait)
-	defer cancel()
-	lock, err := diskio.WaitLock(ctx, filepath.Join(l.dir, heldName+lockSuffix))
+	release, err := store.WaitLock(context.WithoutCancel(ctx), l.store, heldName+lockSuffix, heldWait)
 	if err != nil {
-		if _, busy := errors.AsType[*diskio.LockedError](err); busy {
+		if _, busy := errors.AsType[*store.LockedError](err); busy {
 			return &llm.Error{Kind: llm.BudgetExceeded, Message: fmt.Sprintf("what may be spent cannot be found out: %v. End that process, or wait", err)}
 		}
 		l.log.WarnContext(ctx, "reservations cannot be shared with other processes", "err", err)
 		return do()
 	}
 	defer func() {
-		if err := lock.Unlock(); err != nil {
+		if err := release(); err != nil {
 			l.log.WarnContext(ctx, "the lock of reservations", "err", err)
 		}
 	}()
@@ -101,25 +91,24 @@ func (l *Ledger) together(ctx context.Context, do func() error) error {
 func (l *Ledger) readOthers() {
 	s := &l.shared
 	s.sum, s.by = account{}, map[string]account{}
-	list, err := os.ReadDir(l.heldDir())
-	if err != nil {
-		l.log.Warn("reservations of other processes cannot be read", "err", err)
-		return
-	}
-	for _, f := range list {
-		name, ok := strings.CutSuffix(f.Name(), heldSuffix)
-		if !ok || name == s.name {
+	ctx := context.Background()
+	for f, err := range l.store.Docs(ctx, heldName) {
+		if err != nil {
+			l.log.Warn("reservations of other processes cannot be read", "err", err)
+			return
+		}
+		name := strings.TrimSuffix(f.Name, heldSuffix)
+		if name == s.name {
 			continue
 		}
-		path := filepath.Join(l.heldDir(), f.Name())
-		data, err := os.ReadFile(path)
+		data, _, err := l.store.Doc(ctx, f.Name)
 		var held []holding
 		if err != nil || json.Unmarshal(data, &held) != nil {
 			continue // it went, or was never complete
 		}
-		if lock, err := diskio.TryLock(filepath.Join(l.heldDir(), name+lockSuffix)); err == nil {
+		if release, err := l.store.Lock(ctx, name+lockSuffix); err == nil {
 			l.lost = append(l.lost, held...)
-			if err := errors.Join(os.Remove(path), lock.Unlock()); err != nil {
+			if err := errors.Join(l.store.Remove(ctx, f.Name), release()); err != nil {
 				l.log.Warn("a reservation of a process that ended cannot be removed", "err", err)
 			}
 			continue
@@ -175,22 +164,23 @@ func (l *Ledger) dropHeld(id int64) {
 }
 
 func (l *Ledger) writeHeld() {
-	if l.dir == "" {
+	if l.store == nil {
 		return
 	}
 	s := &l.shared
-	if s.lock == nil {
-		name := rand.Text()
-		lock, err := diskio.TryLock(filepath.Join(l.heldDir(), name+lockSuffix))
+	ctx := context.Background()
+	if s.release == nil {
+		name := heldName + "/" + rand.Text()
+		release, err := l.store.Lock(ctx, name+lockSuffix)
 		if err != nil {
 			l.log.Warn("a reservation cannot be shared with other processes", "err", err)
 			return
 		}
-		s.name, s.lock = name, lock
+		s.name, s.release = name, release
 	}
 	data, err := json.Marshal(s.mine)
 	if err == nil {
-		err = replaceFile(filepath.Join(l.heldDir(), s.name+heldSuffix), data)
+		_, err = l.store.Put(ctx, s.name+heldSuffix, data, store.Any, false)
 	}
 	if err != nil {
 		l.log.Warn("a reservation cannot be shared with other processes", "err", err)
@@ -200,14 +190,10 @@ func (l *Ledger) writeHeld() {
 // closeHeld gives our file back; calls under way are over for us.
 func (l *Ledger) closeHeld() error {
 	s := &l.shared
-	if s.lock == nil {
+	if s.release == nil {
 		return nil
 	}
-	err := os.Remove(filepath.Join(l.heldDir(), s.name+heldSuffix))
-	if errors.Is(err, os.ErrNotExist) {
-		err = nil
-	}
-	err = errors.Join(err, s.lock.Unlock())
-	s.lock, s.mine = nil, nil
+	err := errors.Join(l.store.Remove(context.Background(), s.name+heldSuffix), s.release())
+	s.release, s.mine = nil, nil
 	return err
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 // greedy is a model that costs as much as a request allows: every byte of the
@@ -96,7 +97,7 @@ func TestHeldChild(t *testing.T) {
 	if dir == "" {
 		t.Skip("only for another test")
 	}
-	l := ledger.New(ledger.Options{Dir: dir, Limits: ledger.Limits{DailyUSD: 0.10}})
+	l := ledger.New(ledger.Options{Store: disk.Open(dir, nil), Limits: ledger.Limits{DailyUSD: 0.10}})
 	prices := ledger.NewPrices(filepath.Join(dir, "..", "prices.json"), nil)
 	leave := make(chan struct{})
 	if os.Getenv(heldChild+"_HANG") == "" {
@@ -149,7 +150,7 @@ func TestProcessesStayWithinTheLimit(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	l := ledger.New(ledger.Options{Dir: dir})
+	l := ledger.New(ledger.Options{Store: disk.Open(dir, nil)})
 	if today := spentToday(l); today.USD > 0.10 || today.USD < 0.04 {
 		t.Errorf("spent $%.4f of $0.10 in %d calls", today.USD, today.Calls)
 	}
@@ -184,7 +185,7 @@ func TestKilledProcessIsBooked(t *testing.T) {
 	if err != nil || len(held) != 1 {
 		t.Fatalf("reservations: %v, %v", held, err)
 	}
-	mine := ledger.New(ledger.Options{Dir: dir, Limits: ledger.Limits{DailyUSD: 0.10}})
+	mine := ledger.New(ledger.Options{Store: disk.Open(dir, nil), Limits: ledger.Limits{DailyUSD: 0.10}})
 	prices := ledger.NewPrices(filepath.Join(dir, "..", "prices.json"), nil)
 	open := make(chan struct{})
 	close(open)

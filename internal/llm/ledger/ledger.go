@@ -14,18 +14,17 @@ package ledger
 
 import (
 	"log/slog"
-	"os"
 	"sync"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/store"
 )
 
 // Options say where a ledger lives and what it allows.
 type Options struct {
-	// Dir is the folder of the logs, made on the first call; "" keeps the
-	// sums in memory only.
-	Dir string
+	// Store has the logs; nil keeps the sums in memory only.
+	Store store.Store
 	// Limits bound the spending; the zero value allows everything.
 	Limits Limits
 	// Location decides where days and months begin; nil means time.Local.
@@ -40,25 +39,26 @@ type Options struct {
 // use, and so is its folder for several processes: what one of them has set
 // aside for calls under way is known to all.
 type Ledger struct {
-	dir   string
+	store store.Store // nil: in memory only
 	loc   *time.Location
 	watch func(Entry)
 	now   func() time.Time
 	log   *slog.Logger
 
-	mu       sync.Mutex
-	limits   Limits
-	loaded   bool // the checkpoint was looked for
-	verified bool // the log is the one the sums were made from
-	sums     totals
-	saved    int64              // offset of the log at the last checkpoint
-	held     account            // reserved by calls under way
-	heldBy   map[string]account // the same per source
-	turns    map[string]*turn
-	order    []string // of turns, oldest first
-	open     *os.File // the log of the month, once something was written
-	shared   shared
-	lost     []holding // of processes that died, to be booked
+	mu     sync.Mutex
+	limits Limits
+	loaded bool // the checkpoint was looked for
+	sums   totals
+	saved  int64              // offset of the log at the last checkpoint
+	held   account            // reserved by calls under way
+	heldBy map[string]account // the same per source
+	turns  map[string]*turn
+	order  []string     // of turns, oldest first
+	open   store.Log    // the log of the month, once it was looked at
+	month  string       // of open
+	seen   store.Cursor // how far open was counted
+	shared shared
+	lost   []holding // of processes that died, to be booked
 }
 
 // New makes a ledger. It reads nothing before the first call.
@@ -73,7 +73,7 @@ func New(o Options) *Ledger {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Ledger{
-		dir: o.Dir, loc: o.Location, now: o.Now, log: o.Log, limits: o.Limits, watch: o.Watch,
+		store: o.Store, loc: o.Location, now: o.Now, log: o.Log, limits: o.Limits, watch: o.Watch,
 		heldBy: map[string]account{}, turns: map[string]*turn{},
 	}
 }
@@ -227,5 +227,10 @@ func (l *Ledger) TurnCost(id string) (usd float64, known bool) {
 	return fromNano(t.spent.Nano), !t.unknown
 }
 
-// Dir is the folder of the logs; "" if there is none.
-func (l *Ledger) Dir() string { return l.dir }
+// Where tells people where the logs are; "" if there are none.
+func (l *Ledger) Where() string {
+	if l.store == nil {
+		return ""
+	}
+	return l.store.Where("")
+}

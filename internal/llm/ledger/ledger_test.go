@@ -18,6 +18,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 // clock is a clock that tests set.
@@ -80,7 +81,7 @@ func newShop(tb testing.TB, lim ledger.Limits) *shop {
 }
 
 func (s *shop) open(lim ledger.Limits) *ledger.Ledger {
-	return ledger.New(ledger.Options{Dir: s.dir, Limits: lim, Location: time.UTC, Now: s.clock.now})
+	return ledger.New(ledger.Options{Store: disk.Open(s.dir, nil), Limits: lim, Location: time.UTC, Now: s.clock.now})
 }
 
 func (s *shop) meter(m llm.Model) llm.Model {

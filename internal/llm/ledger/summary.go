@@ -6,17 +6,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"iter"
-	"os"
-	"path/filepath"
 	"slices"
 	"sort"
 	"strings"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/store"
 )
 
 // Query selects calls of the log and says how to group them.
@@ -170,7 +167,7 @@ func groupName(e *Entry, by string, loc *time.Location) string {
 // that cannot be read, such as one torn by a crash, are passed over.
 func (l *Ledger) Entries(ctx context.Context, q Query) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
-		names, err := l.logs(q)
+		names, err := l.logs(ctx, q)
 		if err != nil {
 			yield(Entry{}, err)
 			return
@@ -190,12 +187,16 @@ func (l *Ledger) Entries(ctx context.Context, q Query) iter.Seq2[Entry, error] {
 var errStop = errors.New("stop")
 
 func (l *Ledger) scan(ctx context.Context, name string, q Query, yield func(Entry) bool) (err error) {
-	f, err := os.Open(filepath.Join(l.dir, name))
+	f, err := l.store.Log(ctx, name)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	for line, err := range diskio.Lines(f, 0) {
+	info, err := f.Info(ctx)
+	if err != nil {
+		return err
+	}
+	for line, err := range store.Lines(f, 0, info.Size) {
 		if err == nil {
 			err = ctx.Err()
 		}
@@ -220,27 +221,23 @@ func (q *Query) selects(e *Entry) bool {
 
 // logs lists the logs that may hold calls of the query. The user may have
 // moved to another time zone, so a day more on each side is looked at.
-func (l *Ledger) logs(q Query) ([]string, error) {
-	if l.dir == "" {
+func (l *Ledger) logs(ctx context.Context, q Query) ([]string, error) {
+	if l.store == nil {
 		return nil, nil
-	}
-	dir, err := os.ReadDir(l.dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
 	}
 	var out []string
-	for _, d := range dir {
-		month, ok := strings.CutSuffix(d.Name(), logSuffix)
-		if _, err := time.Parse(monthLayout, month); err != nil || !ok || d.IsDir() {
+	for d, err := range l.store.Logs(ctx, "") {
+		if err != nil {
+			return nil, err
+		}
+		month := strings.TrimSuffix(d.Name, logSuffix)
+		if _, err := time.Parse(monthLayout, month); err != nil {
 			continue
 		}
 		early := !q.Since.IsZero() && month < q.Since.In(l.loc).AddDate(0, 0, -1).Format(monthLayout)
 		late := !q.Until.IsZero() && month > q.Until.In(l.loc).AddDate(0, 0, 1).Format(monthLayout)
 		if !early && !late {
-			out = append(out, d.Name())
+			out = append(out, d.Name)
 		}
 	}
 	return out, nil

@@ -1,18 +1,16 @@
 package ledger
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
-	"io"
-	"io/fs"
 	"math"
-	"os"
-	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/store"
 )
 
 const (
@@ -94,7 +92,7 @@ func (l *Ledger) refresh(now time.Time) {
 		l.saved = l.sums.Offset
 	}
 	s := &l.sums
-	if l.dir == "" {
+	if l.store == nil {
 		s.Zone = zone // there is no log to sum up anew
 	}
 	switch month, day := at.Format(monthLayout), at.Format(dayLayout); {
@@ -105,10 +103,10 @@ func (l *Ledger) refresh(now time.Time) {
 		s.Day, s.Today = day, account{}
 		clear(s.Sources)
 	}
-	if l.dir == "" {
+	if l.store == nil {
 		return
 	}
-	if err := l.catchUp(at); err != nil {
+	if err := l.readOn(at); err != nil {
 		l.log.Warn("the usage log cannot be read", "err", err)
 	}
 }
@@ -117,10 +115,10 @@ func (l *Ledger) refresh(now time.Time) {
 // as none.
 func (l *Ledger) readTotals() totals {
 	var t totals
-	if l.dir == "" {
+	if l.store == nil {
 		return t
 	}
-	b, err := os.ReadFile(filepath.Join(l.dir, totalsName))
+	b, _, err := l.store.Doc(context.Background(), totalsName)
 	if err != nil || json.Unmarshal(b, &t) != nil || t.Offset < 0 {
 		return totals{}
 	}
@@ -133,65 +131,59 @@ func (l *Ledger) readTotals() totals {
 	return t
 }
 
-func (l *Ledger) logPath(month string) string { return filepath.Join(l.dir, month+logSuffix) }
-
-// catchUp counts what the log holds beyond the sums.
-func (l *Ledger) catchUp(at time.Time) error {
-	fi, err := os.Stat(l.logPath(l.sums.Month))
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		if l.sums.Offset > 0 {
-			l.sums = newTotals(l.sums.Zone, at, l.sums.Warned)
+// openMonth is the log of the month. It stays open, because every call of a model
+// adds a line.
+func (l *Ledger) openMonth() (store.Log, error) {
+	if l.open != nil && l.month == l.sums.Month {
+		return l.open, nil
+	}
+	if l.open != nil {
+		if err := l.open.Close(); err != nil {
+			return nil, err
 		}
-		return nil
-	case err != nil:
-		return err
-	case fi.Size() == l.sums.Offset && (l.verified || l.sums.Offset == 0):
-		return nil
 	}
-	f, err := os.Open(l.logPath(l.sums.Month))
+	var err error
+	l.open, err = l.store.Log(context.Background(), l.sums.Month+logSuffix)
+	l.month, l.seen = l.sums.Month, store.Cursor{}
 	if err != nil {
-		return err
+		l.open = nil
 	}
-	_, err = l.readOn(f, at)
-	return errors.Join(err, f.Close())
+	return l.open, err
 }
 
-// readOn counts the lines of an open log behind Offset. A log that is shorter
-// or another one than the sums were made from is read from its beginning. torn
-// says that the log ends in the middle of a line, which is not counted yet.
-func (l *Ledger) readOn(f *os.File, at time.Time) (torn bool, err error) {
-	fi, err := f.Stat()
+// readOn counts what the log holds behind Offset. A log that is shorter or
+// another one than the sums were made from is read from its beginning.
+func (l *Ledger) readOn(at time.Time) error {
+	log, err := l.openMonth()
 	if err != nil {
-		return false, err
+		return err
 	}
-	same := fi.Size() >= l.sums.Offset
-	if same && l.sums.Offset > 0 {
-		if same, err = diskio.SameTail(f, l.sums.Offset, l.sums.Tail); err != nil {
-			return false, err
-		}
+	look := l.seen.Look
+	if l.seen.ID == "" || l.seen.At != l.sums.Offset {
+		l.seen = store.Cursor{At: l.sums.Offset, Tail: l.sums.Tail}
+		look = l.seen.Resume
 	}
-	if !same {
+	info, change, err := look(context.Background(), log)
+	if err != nil {
+		return err
+	}
+	if change == store.Another {
 		l.sums = newTotals(l.sums.Zone, at, l.sums.Warned)
 	}
-	l.verified = true
-	if fi.Size() == l.sums.Offset {
-		return false, nil
+	if info.Size > l.sums.Offset {
+		for line, err := range store.Lines(log, l.sums.Offset, info.Size) {
+			if err != nil {
+				return err
+			}
+			var e Entry
+			if len(line.Bytes) > 0 && json.Unmarshal(line.Bytes, &e) == nil {
+				l.sums.add(&e, l.loc)
+			}
+			l.sums.passed(line.Bytes, line.End())
+		}
 	}
-	for line, err := range diskio.Lines(io.NewSectionReader(f, l.sums.Offset, fi.Size()-l.sums.Offset), l.sums.Offset) {
-		if err != nil {
-			return false, err
-		}
-		if !line.Whole {
-			return true, nil
-		}
-		var e Entry
-		if len(line.Bytes) > 0 && json.Unmarshal(line.Bytes, &e) == nil {
-			l.sums.add(&e, l.loc)
-		}
-		l.sums.passed(line.Bytes, line.End())
-	}
-	return false, nil
+	l.seen = store.Cursor{ID: info.ID, At: l.sums.Offset, Changed: info.Changed, Tail: l.sums.Tail}
+	return nil
 }
 
 // passed notes that the log is counted up to end, where line and its newline stop.
@@ -207,12 +199,12 @@ func (t *totals) passed(line []byte, end int64) {
 // it is compared with the log there, so it need not be durable, and a failure
 // is logged and nothing more.
 func (l *Ledger) checkpoint() {
-	if l.dir == "" {
+	if l.store == nil {
 		return
 	}
 	b, err := json.Marshal(l.sums)
 	if err == nil {
-		err = replaceFile(filepath.Join(l.dir, totalsName), append(b, '\n'))
+		_, err = l.store.Put(context.Background(), totalsName, append(b, '\n'), store.Any, false)
 	}
 	if err != nil {
 		l.log.Warn("the sums of the usage log cannot be saved", "err", err)
@@ -221,26 +213,10 @@ func (l *Ledger) checkpoint() {
 	l.saved = l.sums.Offset
 }
 
-// replaceFile puts a whole file in place of another without waiting for the disk.
-func replaceFile(path string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name()) // the first error is what matters
-	}
-	return err
-}
-
 // record counts an entry and appends it to the log. The caller holds the lock
 // and has refreshed the sums.
 func (l *Ledger) record(e *Entry) {
-	if l.dir == "" {
+	if l.store == nil {
 		l.sums.add(e, l.loc)
 		return
 	}
@@ -256,68 +232,30 @@ func (l *Ledger) record(e *Entry) {
 	}
 }
 
-// append adds one line in one write. A torn line at the end, left by a crash,
-// is closed first, so that it spoils nothing but itself.
-func (l *Ledger) append(e *Entry) (err error) {
+// append adds one line. Whoever finds that another process was faster counts
+// its lines and tries again.
+func (l *Ledger) append(e *Entry) error {
 	line, err := json.Marshal(e)
 	if err != nil {
 		return err
 	}
 	at := e.Time.In(l.loc)
-	f, err := l.openLog()
-	if err != nil {
-		return err
-	}
-	torn, err := l.readOn(f, at)
-	if err != nil {
-		return err
-	}
-	data := make([]byte, 0, len(line)+2)
-	if torn {
-		data = append(data, '\n')
-	}
-	data = append(append(data, line...), '\n')
-	if _, err := f.Write(data); err != nil {
-		return err
-	}
-	fi, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	if end := l.sums.Offset + int64(len(data)); !torn && fi.Size() == end {
+	data := append(slices.Clip(line), '\n')
+	for {
+		if err := l.readOn(at); err != nil {
+			return err
+		}
+		err := l.open.Append(context.Background(), l.sums.Offset, data, false)
+		if errors.Is(err, store.ErrMoved) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
 		l.sums.add(e, l.loc)
-		l.sums.passed(line, end)
-	} else if _, err := l.readOn(f, at); err != nil { // others wrote at the same moment
-		return err
+		l.sums.passed(line, l.sums.Offset+int64(len(data)))
+		return nil
 	}
-	return nil
-}
-
-// openLog is the log of the month, open for appending. It stays open, because
-// every call of a model adds a line; when the file was removed or replaced
-// meanwhile, the new one is opened.
-func (l *Ledger) openLog() (*os.File, error) {
-	path := l.logPath(l.sums.Month)
-	if l.open != nil {
-		held, herr := l.open.Stat()
-		named, nerr := os.Stat(path)
-		if herr == nil && nerr == nil && os.SameFile(held, named) {
-			return l.open, nil
-		}
-		if err := l.open.Close(); err != nil {
-			return nil, err
-		}
-		l.open = nil
-	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
-	if errors.Is(err, fs.ErrNotExist) {
-		if err := os.MkdirAll(l.dir, 0o700); err != nil {
-			return nil, err
-		}
-		f, err = os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
-	}
-	l.open = f
-	return f, err
 }
 
 // Close gives the log back.

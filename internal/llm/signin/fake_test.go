@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/llm/signin"
+	"github.com/nanobot-go/nanobot/internal/store"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 // fake plays every server that a sign-in talks to. It rejects what the real
@@ -219,9 +221,14 @@ func (w *world) account(t *testing.T, name string) *signin.Account {
 	return a
 }
 
+// folderStore is the store of a folder of tokens, as the program opens it.
+func folderStore(dir string) store.Store {
+	return store.Under(disk.Open(filepath.Dir(dir), nil), filepath.Base(dir))
+}
+
 func (w *world) options() signin.Options {
 	return signin.Options{
-		Dir: w.dir, Client: w.client, Version: "9", Getenv: func(k string) string { return w.env[k] }, Home: w.env["HOME"],
+		Store: folderStore(w.dir), Client: w.client, Version: "9", Getenv: func(k string) string { return w.env[k] }, Home: w.env["HOME"],
 	}
 }
 

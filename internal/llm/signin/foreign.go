@@ -4,13 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
 	"time"
-
-	"github.com/nanobot-go/nanobot/internal/diskio"
 )
 
 // foreign is a place where another program may have left a token.
@@ -100,8 +97,8 @@ func copilotForeign(o Options) []foreign {
 }
 
 // elsewhere finds a token that another program left and that may still be used.
-func (s *store) elsewhere() (foreign, bool) {
-	if _, err := os.Stat(s.mark); err == nil {
+func (s *tokenStore) elsewhere() (foreign, bool) {
+	if i, err := s.store.Stat(context.Background(), s.mark); err == nil && i.Exists() {
 		return foreign{}, false
 	}
 	for _, f := range s.foreign {
@@ -122,7 +119,7 @@ func (s *store) elsewhere() (foreign, bool) {
 
 // loadOrImport reads the token; when there is none it takes over what the
 // Python program left, once. The caller holds the lock.
-func (s *store) loadOrImport(ctx context.Context) (token, error) {
+func (s *tokenStore) loadOrImport(ctx context.Context) (token, error) {
 	t, err := s.load(ctx)
 	if !errors.Is(err, ErrNotSignedIn) {
 		return t, err
@@ -137,7 +134,7 @@ func (s *store) loadOrImport(ctx context.Context) (token, error) {
 	if err := s.save(ctx, f.token); err != nil {
 		return token{}, err
 	}
-	if err := diskio.WriteFile(s.mark, nil, 0o600); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := s.put(ctx, s.mark, nil); err != nil {
 		return token{}, err
 	}
 	return f.token, nil

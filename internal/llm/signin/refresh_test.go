@@ -302,7 +302,7 @@ func TestTwoProcessesRefreshOnce(t *testing.T) {
 func child(t *testing.T, dir, base string) {
 	t.Helper()
 	e := env(base)
-	a, err := signin.New("openai-codex", signin.Options{Dir: dir, Version: "9", Getenv: func(k string) string { return e[k] }})
+	a, err := signin.New("openai-codex", signin.Options{Store: folderStore(dir), Version: "9", Getenv: func(k string) string { return e[k] }})
 	if err != nil {
 		t.Fatal(err)
 	}

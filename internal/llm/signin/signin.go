@@ -25,12 +25,13 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/store"
 )
 
 // Options say where tokens are kept and how the provider is reached.
 type Options struct {
-	// Dir is the folder of token files, made with mode 0700 when needed.
-	Dir string
+	// Store is the folder of token files.
+	Store store.Store
 	// Home is the user's home folder, where tokens of the Python program and of
 	// the Codex CLI are looked for; "" means nowhere.
 	Home string
@@ -122,7 +123,7 @@ type Account struct {
 	brand brand
 	wire  *wire
 	flow  flow
-	store *store
+	store *tokenStore
 	log   *slog.Logger
 
 	tokens cell[token]
@@ -200,7 +201,7 @@ func (a *Account) Login(ctx context.Context, d Dialog) (Status, error) {
 	if err != nil {
 		return Status{}, err
 	}
-	unlock, err := a.store.lock(ctx)
+	unlock, err := a.store.alone(ctx)
 	if err != nil {
 		return Status{}, err
 	}
@@ -215,7 +216,7 @@ func (a *Account) Login(ctx context.Context, d Dialog) (Status, error) {
 // Logout forgets the token here; the provider is not told. It returns what was
 // removed, which is nothing when nobody was signed in.
 func (a *Account) Logout(ctx context.Context) ([]string, error) {
-	unlock, err := a.store.lock(ctx)
+	unlock, err := a.store.alone(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -273,7 +274,7 @@ func (a *Account) renew(ctx context.Context, refused string) (token, error) {
 		a.noteFound(refused)
 		return t, nil
 	}
-	unlock, err := a.store.lock(ctx)
+	unlock, err := a.store.alone(ctx)
 	if err != nil {
 		return token{}, err
 	}

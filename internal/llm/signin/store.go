@@ -5,14 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/diskio"
-	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/keyring"
+	"github.com/nanobot-go/nanobot/internal/store"
 )
 
 // Status is what is known about a sign-in without using it.
@@ -25,23 +21,24 @@ type Status struct {
 	Problem string
 }
 
-// store keeps one token: in the keyring with a file that describes it, or in
-// the file itself. The file decides, so that nobody has to ask the keyring
-// whether there is a sign-in.
-type store struct {
-	path, lockPath, mark string
-	user                 string         // the keyring's name for the token
-	vault                keyring.System // nil: files only
-	foreign              []foreign
+// tokenStore keeps one token: in the keyring with a document that describes it,
+// or in the document itself. The document decides, so that nobody has to ask
+// the keyring whether there is a sign-in.
+type tokenStore struct {
+	store            store.Store
+	name, lock, mark string
+	path             string         // of the document, for people
+	user             string         // the keyring's name for the token
+	vault            keyring.System // nil: documents only
+	foreign          []foreign
 }
 
-func newStore(b brand, o Options) *store {
-	path := filepath.Join(o.Dir, b.command+".json")
-	s := &store{
-		path: path, lockPath: filepath.Join(o.Dir, b.command+".lock"), mark: filepath.Join(o.Dir, b.command+".imported"),
+func newStore(b brand, o Options) *tokenStore {
+	s := &tokenStore{
+		store: o.Store, name: b.command + ".json", lock: b.command + ".lock", mark: b.command + ".imported", path: o.Store.Where(b.command + ".json"),
 		// Two homes on one machine are two sign-ins: sharing a token that
 		// renews itself needs a shared lock.
-		user: b.command + " in " + o.Dir, foreign: b.foreign(o),
+		user: b.command + " in " + o.Store.Where(""), foreign: b.foreign(o),
 	}
 	s.vault, _ = keyring.OfSystem(o.Getenv) // without one there is the file
 	return s
@@ -51,56 +48,36 @@ func newStore(b brand, o Options) *store {
 // exchange with the provider takes.
 const lockWait = 45 * time.Second
 
-// lock keeps other processes from changing the token.
-func (s *store) lock(ctx context.Context) (unlock func(), err error) {
-	if err := s.makeDir(); err != nil {
+// alone keeps other processes from changing the token.
+func (s *tokenStore) alone(ctx context.Context) (unlock func(), err error) {
+	release, err := store.WaitLock(ctx, s.store, s.lock, lockWait)
+	if _, held := errors.AsType[*store.LockedError](err); held {
+		return nil, fmt.Errorf("another process holds %s: %w", s.store.Where(s.lock), err)
+	}
+	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, lockWait, fmt.Errorf("another process holds %s", s.lockPath))
-	defer cancel()
-	for {
-		l, err := diskio.TryLock(s.lockPath)
-		if err == nil {
-			return func() { _ = l.Unlock() }, nil // a lock that cannot be removed ends with the process
-		}
-		if _, held := errors.AsType[*diskio.LockedError](err); !held {
-			return nil, err
-		}
-		if httpsafe.Pause(ctx, 20*time.Millisecond) != nil {
-			return nil, context.Cause(ctx)
-		}
-	}
-}
-
-func (s *store) makeDir() error {
-	dir := filepath.Dir(s.path)
-	if err := diskio.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("make the folder for sign-ins: %w", err)
-	}
-	if fi, err := os.Stat(dir); err == nil && fi.Mode().Perm()&0o077 != 0 {
-		return os.Chmod(dir, 0o700) //nolint:gosec // a folder needs the x
-	}
-	return nil
+	return func() { _ = release() }, nil // a lock that cannot be removed ends with the process
 }
 
 // describe reads the file alone.
-func (s *store) describe() (token, error) {
-	b, err := os.ReadFile(s.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return token{}, ErrNotSignedIn
-	}
+func (s *tokenStore) describe() (token, error) {
+	data, version, err := s.store.Doc(context.Background(), s.name)
 	if err != nil {
 		return token{}, err
 	}
+	if version == store.Missing {
+		return token{}, ErrNotSignedIn
+	}
 	var t token
-	if json.Unmarshal(b, &t) != nil || t.Access == "" && !t.Keyring {
+	if json.Unmarshal(data, &t) != nil || t.Access == "" && !t.Keyring {
 		return token{}, fmt.Errorf("the sign-in in %s is damaged", s.path)
 	}
 	return t, nil
 }
 
 // load reads the token.
-func (s *store) load(ctx context.Context) (token, error) {
+func (s *tokenStore) load(ctx context.Context) (token, error) {
 	t, err := s.describe()
 	if err != nil || !t.Keyring {
 		return t, err
@@ -120,10 +97,7 @@ func (s *store) load(ctx context.Context) (token, error) {
 }
 
 // save keeps a token. The caller holds the lock.
-func (s *store) save(ctx context.Context, t token) error {
-	if err := s.makeDir(); err != nil {
-		return err
-	}
+func (s *tokenStore) save(ctx context.Context, t token) error {
 	t.Keyring = false
 	full, err := json.Marshal(t)
 	if err != nil {
@@ -139,10 +113,10 @@ func (s *store) save(ctx context.Context, t token) error {
 			if err != nil {
 				return err
 			}
-			return diskio.WriteFile(s.path, append(marker, '\n'), 0o600)
+			return s.put(ctx, s.name, append(marker, '\n'))
 		}
 	}
-	if err := diskio.WriteFile(s.path, append(full, '\n'), 0o600); err != nil {
+	if err := s.put(ctx, s.name, append(full, '\n')); err != nil {
 		return err
 	}
 	if before.Keyring {
@@ -151,12 +125,18 @@ func (s *store) save(ctx context.Context, t token) error {
 	return nil
 }
 
+// put replaces a document. The caller holds the lock.
+func (s *tokenStore) put(ctx context.Context, name string, data []byte) error {
+	_, err := s.store.Put(ctx, name, data, store.Any, true)
+	return err
+}
+
 // ask calls the keyring, for as long as a person needs to unlock it.
-func (s *store) ask(ctx context.Context, call func(ctx context.Context) (string, error)) (string, error) {
+func (s *tokenStore) ask(ctx context.Context, call func(ctx context.Context) (string, error)) (string, error) {
 	return keyring.Bounded(ctx, keyring.WaitForPerson, call)
 }
 
-func (s *store) forget(ctx context.Context) bool {
+func (s *tokenStore) forget(ctx context.Context) bool {
 	if s.vault == nil {
 		return false
 	}
@@ -165,21 +145,21 @@ func (s *store) forget(ctx context.Context) bool {
 }
 
 // remove deletes the token and returns what it deleted. The caller holds the lock.
-func (s *store) remove(ctx context.Context) ([]string, error) {
+func (s *tokenStore) remove(ctx context.Context) ([]string, error) {
 	var removed []string
 	t, _ := s.describe() // a damaged one goes too
 	if t.Keyring && s.forget(ctx) {
 		removed = append(removed, "the entry in the system keyring")
 	}
-	switch err := os.Remove(s.path); {
-	case err == nil:
+	if i, err := s.store.Stat(ctx, s.name); err != nil || i.Exists() {
+		if err := errors.Join(err, s.store.Remove(ctx, s.name)); err != nil {
+			return removed, err
+		}
 		removed = append(removed, s.path)
-	case !errors.Is(err, fs.ErrNotExist):
-		return removed, err
 	}
 	// What other programs left must not sign the user in again.
 	if _, ok := s.elsewhere(); ok {
-		if err := diskio.WriteFile(s.mark, nil, 0o600); err != nil {
+		if err := s.put(ctx, s.mark, nil); err != nil {
 			return removed, err
 		}
 		if len(removed) == 0 {
@@ -189,7 +169,7 @@ func (s *store) remove(ctx context.Context) ([]string, error) {
 	return removed, nil
 }
 
-func (s *store) status() Status {
+func (s *tokenStore) status() Status {
 	t, err := s.describe()
 	switch {
 	case errors.Is(err, ErrNotSignedIn):

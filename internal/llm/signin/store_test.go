@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/keyring"
+	"github.com/nanobot-go/nanobot/internal/store"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 // drawer is a keyring in memory.
@@ -57,7 +59,7 @@ func testOptions(t *testing.T, env map[string]string) Options {
 	t.Helper()
 	root := t.TempDir()
 	return Options{
-		Dir: filepath.Join(root, "auth"), Home: filepath.Join(root, "home"),
+		Store: store.Under(disk.Open(root, nil), "auth"), Home: filepath.Join(root, "home"),
 		Getenv: func(k string) string {
 			if k == "NANOBOT_NO_KEYRING" {
 				return "1"
@@ -331,17 +333,17 @@ func TestReturningTwice(t *testing.T) {
 func TestLockWaits(t *testing.T) {
 	t.Parallel()
 	a := testAccount(t, "openai-codex", testOptions(t, nil), nil)
-	unlock, err := a.store.lock(t.Context())
+	unlock, err := a.store.alone(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := a.store.lock(ctx); !errors.Is(err, context.Canceled) {
+	if _, err := a.store.alone(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("error = %v, want canceled", err)
 	}
 	unlock()
-	again, err := a.store.lock(t.Context())
+	again, err := a.store.alone(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/session/search"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 	"github.com/nanobot-go/nanobot/internal/text"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
@@ -32,7 +33,7 @@ func newWorld(t *testing.T) *world {
 	w := &world{t: t, dir: t.TempDir(), clock: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
 	var err error
 	w.store, err = session.Open(session.Options{
-		DataDir: filepath.Join(w.dir, "data"), Workspace: filepath.Join(w.dir, "ws"), Fsync: session.FsyncNever,
+		DataDir: filepath.Join(w.dir, "data"), Store: disk.Open(filepath.Join(w.dir, "data"), nil), Workspace: filepath.Join(w.dir, "ws"), Fsync: session.FsyncNever,
 		Now: func() time.Time { return w.clock },
 	})
 	if err != nil {

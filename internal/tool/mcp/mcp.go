@@ -23,6 +23,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/store"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
@@ -64,9 +65,9 @@ type Options struct {
 	// MediaDir is where pictures, sound and files of results are kept, in a
 	// folder per server; "" drops them.
 	MediaDir string
-	// PinFile is where definitions are remembered, to notice when a server
-	// changes them; "" remembers for this process only.
-	PinFile string
+	// Pins is where definitions are remembered, to notice when a server changes
+	// them; nil remembers for this process only.
+	Pins store.Store
 	// HoldChanged withholds what changed until Accept is called.
 	HoldChanged bool
 	// Accept takes what servers offer as looked at by the owner.
@@ -104,7 +105,7 @@ func New(o Options) (*Pool, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	p := &Pool{o: o, timing: defaultTiming(), pins: &pins{path: o.PinFile}, start: make(chan struct{}), changed: make(chan struct{})}
+	p := &Pool{o: o, timing: defaultTiming(), pins: &pins{store: o.Pins}, start: make(chan struct{}), changed: make(chan struct{})}
 	for _, c := range o.Servers {
 		if c.Name == "" {
 			return nil, errors.New("an MCP server has no name")

@@ -10,11 +10,12 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/store"
 )
 
-// OAuthOptions configure an OAuth. File is required.
+// OAuthOptions configure an OAuth. Store is required.
 type OAuthOptions struct {
-	File  string         // where logins are kept, <data>/auth/mcp.json
+	Store store.Store    // where logins are kept, in auth/mcp.json
 	Proxy string         // explicit proxy; "" takes the environment's
 	Allow []netip.Prefix // private addresses that login servers may have
 	Agent string         // User-Agent
@@ -44,8 +45,8 @@ var _ Authorizer = (*OAuth)(nil)
 
 // NewOAuth makes an OAuth. It reads nothing yet.
 func NewOAuth(o OAuthOptions) (*OAuth, error) {
-	if o.File == "" {
-		return nil, errors.New("no file for logins")
+	if o.Store == nil {
+		return nil, errors.New("no store for logins")
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -57,7 +58,7 @@ func NewOAuth(o OAuthOptions) (*OAuth, error) {
 		o.Agent = "nanobot"
 	}
 	return &OAuth{
-		o: o, store: &oauthStore{path: o.File},
+		o: o, store: &oauthStore{o.Store},
 		refused: map[string]string{}, told: map[string]string{}, flights: map[string]*oauthRefreshing{},
 	}, nil
 }
@@ -65,7 +66,7 @@ func NewOAuth(o OAuthOptions) (*OAuth, error) {
 // Token implements Authorizer.
 func (a *OAuth) Token(ctx context.Context, server, url string) (httpsafe.Secret, error) {
 	for {
-		e, _, err := a.store.read(server, url)
+		e, _, err := a.store.read(ctx, server, url)
 		if err != nil {
 			return httpsafe.Secret{}, err
 		}
@@ -149,7 +150,7 @@ func (a *OAuth) refresh(ctx context.Context, server, url string) (httpsafe.Secre
 		return httpsafe.Secret{}, err
 	}
 	defer unlock()
-	e, gen, err := a.store.read(server, url)
+	e, gen, err := a.store.read(ctx, server, url)
 	if err != nil {
 		return httpsafe.Secret{}, err
 	}
@@ -223,7 +224,7 @@ type LoginState struct {
 
 // State tells about the login at a server. It asks nobody.
 func (a *OAuth) State(server, url string) (LoginState, error) {
-	e, _, err := a.store.read(server, url)
+	e, _, err := a.store.read(context.Background(), server, url)
 	if err != nil || e == nil || e.Tokens == nil {
 		return LoginState{}, err
 	}

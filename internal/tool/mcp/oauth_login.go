@@ -132,7 +132,7 @@ func (f *oauthFlow) client(ctx context.Context, o LoginOptions) error {
 		f.entry.Client = &oauthClient{ID: o.ClientID, Secret: o.ClientSecret.Reveal(), Redirect: []string{f.entry.Redirect}, Given: true}
 		return nil
 	}
-	old, _, err := f.store.read(f.claim.server, f.claim.url)
+	old, _, err := f.store.read(ctx, f.claim.server, f.claim.url)
 	if err != nil {
 		return err
 	}

@@ -8,12 +8,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/datadir"
+	"github.com/nanobot-go/nanobot/internal/store"
 )
 
 // oauthFile is the format of the file that holds all logins.
@@ -77,9 +75,11 @@ type oauthPlace struct {
 	Resource string `json:"resource"`
 }
 
-// oauthStore reads and changes the file. Every change is made under a lock
-// against other processes and replaces the file as a whole.
-type oauthStore struct{ path string }
+// oauthStore reads and changes the document of all logins as a whole.
+type oauthStore struct{ store store.Store }
+
+// oauthName is the document of a store.
+const oauthName = string(datadir.MCPTokens)
 
 // oauthLockWait bounds the wait for another process.
 const oauthLockWait = 15 * time.Second
@@ -91,17 +91,22 @@ func oauthFingerprint(url string) string {
 
 func oauthRandom() string { return rand.Text() + rand.Text() }
 
-func (s *oauthStore) load() (*oauthFile, error) {
-	f := &oauthFile{Version: 1}
-	b, err := os.ReadFile(s.path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
+func (s *oauthStore) load(ctx context.Context) (*oauthFile, error) {
+	data, _, err := s.store.Doc(ctx, oauthName)
+	if err != nil {
 		return nil, fmt.Errorf("read logins: %w", err)
-	case json.Unmarshal(b, f) != nil:
-		return nil, fmt.Errorf("the logins in %s cannot be read; remove the file and log in again", s.path)
+	}
+	return s.decode(data)
+}
+
+func (s *oauthStore) decode(data []byte) (*oauthFile, error) {
+	f := &oauthFile{Version: 1}
+	switch {
+	case data == nil:
+	case json.Unmarshal(data, f) != nil:
+		return nil, fmt.Errorf("the logins in %s cannot be read; remove the file and log in again", s.store.Where(oauthName))
 	case f.Version > 1:
-		return nil, fmt.Errorf("the logins in %s were written by a newer version", s.path)
+		return nil, fmt.Errorf("the logins in %s were written by a newer version", s.store.Where(oauthName))
 	}
 	if f.Servers == nil {
 		f.Servers = map[string]*oauthEntry{}
@@ -114,8 +119,8 @@ func (s *oauthStore) load() (*oauthFile, error) {
 
 // read returns the entry of a server, nil without one for this address, and
 // its generation.
-func (s *oauthStore) read(server, url string) (*oauthEntry, string, error) {
-	f, err := s.load()
+func (s *oauthStore) read(ctx context.Context, server, url string) (*oauthEntry, string, error) {
+	f, err := s.load(ctx)
 	if err != nil {
 		return nil, "", err
 	}
@@ -126,65 +131,32 @@ func (s *oauthStore) read(server, url string) (*oauthEntry, string, error) {
 	return e, f.Generations[server], nil
 }
 
-// update changes the file unless change reports that there is nothing to do.
+// update changes the logins unless change reports that there is nothing to do.
 func (s *oauthStore) update(ctx context.Context, change func(*oauthFile) bool) error {
-	unlock, err := s.lock(ctx, s.path+".lock")
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	f, err := s.load()
-	if err != nil {
-		return err
-	}
-	if !change(f) {
-		return nil
-	}
-	b, err := json.MarshalIndent(f, "", "  ")
-	if err != nil {
-		return err
-	}
-	if err := diskio.WriteFile(s.path, append(b, '\n'), 0o600); err != nil {
-		return fmt.Errorf("keep the login: %w", err)
-	}
-	return nil
+	ctx, cancel := context.WithTimeoutCause(ctx, oauthLockWait, fmt.Errorf("another process holds %s", s.store.Where(oauthName)))
+	defer cancel()
+	return store.Update(ctx, s.store, oauthName, func(old []byte) ([]byte, error) {
+		f, err := s.decode(old)
+		if err != nil || !change(f) {
+			return nil, err
+		}
+		return store.Indented(f)
+	})
 }
 
 // lockServer keeps other processes from refreshing the same login: refresh
-// tokens are often good for one use only. The file itself stays free.
+// tokens are often good for one use only. The document itself stays free.
 func (s *oauthStore) lockServer(ctx context.Context, server string) (unlock func(), err error) {
 	sum := sha256.Sum256([]byte(server))
-	return s.lock(ctx, s.path+"."+hex.EncodeToString(sum[:6])+".lock")
-}
-
-func (s *oauthStore) lock(ctx context.Context, path string) (unlock func(), err error) {
-	dir := filepath.Dir(s.path)
-	if err := diskio.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("make the folder for logins: %w", err)
+	name := oauthName + "." + hex.EncodeToString(sum[:6]) + ".lock"
+	release, err := store.WaitLock(ctx, s.store, name, oauthLockWait)
+	if _, held := errors.AsType[*store.LockedError](err); held {
+		return nil, fmt.Errorf("another process holds %s: %w", s.store.Where(name), err)
 	}
-	if fi, err := os.Stat(dir); err == nil && fi.Mode().Perm()&0o077 != 0 {
-		if err := os.Chmod(dir, 0o700); err != nil { //nolint:gosec // a folder needs the x
-			return nil, err
-		}
+	if err != nil {
+		return nil, err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, oauthLockWait, fmt.Errorf("another process holds %s", path))
-	defer cancel()
-	for {
-		l, err := diskio.TryLock(path)
-		if err == nil {
-			return func() { _ = l.Unlock() }, nil // a lock that cannot be removed ends with the process
-		}
-		if _, held := errors.AsType[*diskio.LockedError](err); !held {
-			return nil, err
-		}
-		t := time.NewTimer(20 * time.Millisecond)
-		select {
-		case <-ctx.Done():
-			t.Stop()
-			return nil, context.Cause(ctx)
-		case <-t.C:
-		}
-	}
+	return func() { _ = release() }, nil // a lock that cannot be removed ends with the process
 }
 
 // oauthClaim is the right to write the outcome of one login.
@@ -218,6 +190,7 @@ var errSuperseded = errors.New("another login or a logout came in between; nothi
 func (s *oauthStore) commit(ctx context.Context, c oauthClaim, change func(*oauthEntry)) error {
 	kept := false
 	err := s.update(ctx, func(f *oauthFile) bool {
+		kept = false
 		e := f.Servers[c.server]
 		if e == nil || e.Lease != c.lease || e.Fingerprint != oauthFingerprint(c.url) || f.Generations[c.server] != c.generation {
 			return false
@@ -243,6 +216,7 @@ type oauthRenewal struct {
 // they were still there.
 func (s *oauthStore) renew(ctx context.Context, server string, r oauthRenewal) (kept bool, err error) {
 	err = s.update(ctx, func(f *oauthFile) bool {
+		kept = false
 		e := f.Servers[server]
 		if e == nil || e.Tokens == nil || e.Tokens.Refresh != r.used || f.Generations[server] != r.generation {
 			return false
@@ -269,8 +243,8 @@ func (s *oauthStore) drop(ctx context.Context, server, generation, used string) 
 // remove forgets a server and reports whether there were tokens or a
 // registration.
 func (s *oauthStore) remove(ctx context.Context, server string) (found bool, err error) {
-	if _, err := os.Stat(s.path); errors.Is(err, fs.ErrNotExist) {
-		return false, nil
+	if i, err := s.store.Stat(ctx, oauthName); err != nil || !i.Exists() {
+		return false, err
 	}
 	err = s.update(ctx, func(f *oauthFile) bool {
 		e := f.Servers[server]

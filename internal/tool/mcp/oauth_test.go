@@ -24,6 +24,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 // world is an MCP server and a strict authorization server on two origins.
@@ -54,8 +55,12 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
+	dir := filepath.Join(t.TempDir(), "auth")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	w := &world{
-		T: t, file: filepath.Join(t.TempDir(), "mcp.json"), clients: map[string][]string{}, codes: map[string]url.Values{}, refresh: map[string]bool{},
+		T: t, file: filepath.Join(dir, "mcp.json"), clients: map[string][]string{}, codes: map[string]url.Values{}, refresh: map[string]bool{},
 		lifetime: 3600, rotate: true, sendsIss: true,
 	}
 	w.auth = httptest.NewServer(http.HandlerFunc(w.serveAuth))
@@ -70,7 +75,7 @@ func (w *world) url() string { return w.mcp.URL + "/mcp" }
 
 func (w *world) oauth() *OAuth {
 	w.Helper()
-	a, err := NewOAuth(OAuthOptions{File: w.file, Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
+	a, err := NewOAuth(OAuthOptions{Store: disk.Open(filepath.Dir(filepath.Dir(w.file)), nil), Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -567,7 +572,7 @@ func TestDiscoveryRefused(t *testing.T) {
 func TestLoginServerIsGuarded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	a, err := NewOAuth(OAuthOptions{File: filepath.Join(t.TempDir(), "mcp.json")})
+	a, err := NewOAuth(OAuthOptions{Store: disk.Open(t.TempDir(), nil)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,14 +6,13 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
-	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/datadir"
+	"github.com/nanobot-go/nanobot/internal/store"
 )
 
 // maxPins bounds what is remembered of one server.
@@ -23,11 +22,14 @@ const maxPins = 2000
 // looked at and found harmless may later describe the same tool differently,
 // and nobody would notice.
 type pins struct {
-	path string // "" remembers for this process only
+	store store.Store // nil remembers for this process only
 
 	mu  sync.Mutex
 	all map[string]pin
 }
+
+// pinsName is the document of a store.
+const pinsName = string(datadir.MCPTools)
 
 // pin is what is remembered of one server.
 type pin struct {
@@ -43,91 +45,86 @@ func source(s Server) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// load reads the file, every time: another process may have accepted something.
-func (p *pins) load() error {
-	if p.all == nil {
-		p.all = map[string]pin{}
-	}
-	if p.path == "" {
+// change lets fn work on what is remembered, as it is now: another process may
+// have accepted something. It is kept when fn says so. What cannot be read is
+// kept beside and counts as nothing.
+func (p *pins) change(ctx context.Context, fn func() (keep bool)) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.store == nil {
+		if p.all == nil {
+			p.all = map[string]pin{}
+		}
+		fn()
 		return nil
 	}
-	b, err := os.ReadFile(p.path)
-	p.all = map[string]pin{}
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err == nil {
-		err = json.Unmarshal(b, &p.all)
-	}
-	if p.all == nil {
-		p.all = map[string]pin{}
-	}
-	return err
+	var damage error
+	err := store.Update(ctx, p.store, pinsName, func(old []byte) ([]byte, error) {
+		damage, p.all = nil, map[string]pin{}
+		if len(old) > 0 {
+			damage = json.Unmarshal(old, &p.all)
+		}
+		if damage != nil || p.all == nil {
+			p.all = map[string]pin{}
+		}
+		if !fn() {
+			return nil, nil
+		}
+		if damage != nil {
+			if _, err := store.KeepDamaged(ctx, p.store, pinsName, old, time.Now()); err != nil {
+				return nil, err
+			}
+		}
+		return store.Indented(p.all)
+	})
+	return errors.Join(damage, err)
 }
 
 // accept remembers definitions as those that the owner has looked at.
-func (p *pins) accept(s Server, offers []offer) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	err := p.load()
-	now := pin{Source: source(s), Hashes: map[string]string{}, Accepted: map[string]string{}}
-	for i := range offers[:min(len(offers), maxPins)] {
-		now.Hashes[offers[i].key()], now.Accepted[offers[i].key()] = offers[i].hash, offers[i].hash
-	}
-	p.all[s.Name] = now
-	if p.path != "" {
-		err = errors.Join(err, p.save())
-	}
-	return err
+func (p *pins) accept(ctx context.Context, s Server, offers []offer) error {
+	return p.change(ctx, func() bool {
+		now := pin{Source: source(s), Hashes: map[string]string{}, Accepted: map[string]string{}}
+		for i := range offers[:min(len(offers), maxPins)] {
+			now.Hashes[offers[i].key()], now.Accepted[offers[i].key()] = offers[i].hash, offers[i].hash
+		}
+		p.all[s.Name] = now
+		return true
+	})
 }
 
 // compare says which definitions are not the remembered ones, and remembers
 // those that are new. With keep, changed ones stay remembered as they were. It
 // notes which of them the owner has accepted.
-func (p *pins) compare(s Server, offers []offer, keep bool) (changed []string, err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	loadErr := p.load()
-	old := p.all[s.Name]
-	if old.Source != source(s) || old.Hashes == nil {
-		old = pin{Source: source(s), Hashes: map[string]string{}}
-	}
-	dirty := false
-	for i, o := range offers {
-		key := o.key()
-		offers[i].accepted = old.Accepted[key] == o.hash && o.hash != ""
-		was, known := old.Hashes[key]
-		switch {
-		case known && was == o.hash:
-			continue
-		case known:
-			changed = append(changed, key)
-			if keep {
+func (p *pins) compare(ctx context.Context, s Server, offers []offer, keep bool) (changed []string, err error) {
+	err = p.change(ctx, func() (dirty bool) {
+		changed = nil
+		old := p.all[s.Name]
+		if old.Source != source(s) || old.Hashes == nil {
+			old = pin{Source: source(s), Hashes: map[string]string{}}
+		}
+		for i, o := range offers {
+			key := o.key()
+			offers[i].accepted = old.Accepted[key] == o.hash && o.hash != ""
+			was, known := old.Hashes[key]
+			switch {
+			case known && was == o.hash:
+				continue
+			case known:
+				changed = append(changed, key)
+				if keep {
+					continue
+				}
+			case len(old.Hashes) >= maxPins:
 				continue
 			}
-		case len(old.Hashes) >= maxPins:
-			continue
+			old.Hashes[key] = o.hash
+			dirty = true
 		}
-		old.Hashes[key] = o.hash
-		dirty = true
-	}
-	p.all[s.Name] = old
-	if dirty && p.path != "" {
-		err = p.save()
-	}
+		p.all[s.Name] = old
+		return dirty
+	})
 	slices.Sort(changed)
-	return changed, errors.Join(loadErr, err)
-}
-
-func (p *pins) save() error {
-	b, err := json.MarshalIndent(p.all, "", "  ")
-	if err != nil {
-		return err
-	}
-	if err := diskio.MkdirAll(filepath.Dir(p.path), 0o700); err != nil {
-		return err
-	}
-	return diskio.WriteFile(p.path, append(b, '\n'), 0o600)
+	return changed, err
 }
 
 func (o offer) key() string { return o.kind.label() + ":" + o.raw }
@@ -137,11 +134,11 @@ func (o offer) key() string { return o.kind.label() + ":" + o.raw }
 func (s *server) pinned(ctx context.Context, list *listing) {
 	hold := s.pool.o.HoldChanged
 	if s.pool.o.Accept || s.accepting.CompareAndSwap(true, false) {
-		if err := s.pool.pins.accept(s.Server, list.offers); err != nil {
+		if err := s.pool.pins.accept(ctx, s.Server, list.offers); err != nil {
 			s.log.WarnContext(ctx, "definitions of mcp tools cannot be accepted", "err", err)
 		}
 	}
-	changed, err := s.pool.pins.compare(s.Server, list.offers, hold)
+	changed, err := s.pool.pins.compare(ctx, s.Server, list.offers, hold)
 	if err != nil {
 		s.log.WarnContext(ctx, "definitions of mcp tools cannot be remembered", "err", err)
 	}

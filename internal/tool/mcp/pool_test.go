@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
@@ -152,9 +153,10 @@ func TestSinks(t *testing.T) {
 // when the operator wants that.
 func TestPins(t *testing.T) {
 	t.Parallel()
-	file := filepath.Join(t.TempDir(), "new", "pins.json")
+	file := filepath.Join(t.TempDir(), "run", "mcp-tools.json")
+	kept := disk.Open(filepath.Dir(filepath.Dir(file)), nil)
 	s := stdioServer(t, "srv", "plain", nil)
-	hold := func(o *Options, _ *timing) { o.PinFile, o.HoldChanged = file, true }
+	hold := func(o *Options, _ *timing) { o.Pins, o.HoldChanged = kept, true }
 	r := start(t, hold, s)
 	if !r.find("mcp_srv_echo").Foreign {
 		t.Error("the words of a server that nobody looked at are taken for the owner's")
@@ -178,7 +180,7 @@ func TestPins(t *testing.T) {
 		t.Errorf("description = %q", got)
 	}
 	// A new process still knows what was accepted: now the old one is odd.
-	again := start(t, func(o *Options, _ *timing) { o.PinFile = file }, s)
+	again := start(t, func(o *Options, _ *timing) { o.Pins = kept }, s)
 	again.names()
 	again.until("noticed", func() bool { return strings.Contains(again.log.String(), "changed the definition") })
 	if !slices.Contains(again.names(), "mcp_srv_echo") {
@@ -187,7 +189,7 @@ func TestPins(t *testing.T) {
 	if !again.find("mcp_srv_echo").Foreign {
 		t.Error("the words of a definition that nobody looked at are taken for the owner's")
 	}
-	seen := start(t, func(o *Options, _ *timing) { o.PinFile, o.Accept = file, true }, s)
+	seen := start(t, func(o *Options, _ *timing) { o.Pins, o.Accept = kept, true }, s)
 	if seen.find("mcp_srv_echo").Foreign {
 		t.Error("the words of a definition that was accepted are from outside")
 	}

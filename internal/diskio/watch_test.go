@@ -1,10 +1,12 @@
-package schedule
+package diskio_test
 
 import (
 	"context"
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/nanobot-go/nanobot/internal/diskio"
 )
 
 // Whoever watches hears once that watching has begun, so that a change just
@@ -16,7 +18,7 @@ func TestWatch(t *testing.T) {
 	defer cancel()
 	heard := make(chan struct{}, 100)
 	done := make(chan error, 1)
-	go func() { done <- Watch(ctx, []string{dir}, func() { heard <- struct{}{} }) }()
+	go func() { done <- diskio.Watch(ctx, []string{dir}, func() { heard <- struct{}{} }) }()
 	<-heard
 	if err := os.WriteFile(filepath.Join(dir, "jobs.json"), []byte("{}"), 0o600); err != nil {
 		t.Fatal(err)
@@ -26,7 +28,7 @@ func TestWatch(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	if err := Watch(t.Context(), []string{filepath.Join(dir, "missing")}, func() { t.Error("nothing is watched") }); err == nil {
+	if err := diskio.Watch(t.Context(), []string{filepath.Join(dir, "missing")}, func() { t.Error("nothing is watched") }); err == nil {
 		t.Error("a folder that is not there was watched")
 	}
 }

@@ -1,4 +1,0 @@
-package journal
-
-// renameNeedsClosed says whether a file must be closed to be renamed or replaced.
-const renameNeedsClosed = true

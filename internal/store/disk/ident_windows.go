@@ -1,0 +1,15 @@
+package disk
+
+import (
+	"os"
+	"strconv"
+	"syscall"
+)
+
+// ident tells a file from one that took its name.
+func ident(fi os.FileInfo) string {
+	if st, ok := fi.Sys().(*syscall.Win32FileAttributeData); ok {
+		return strconv.FormatInt(st.CreationTime.Nanoseconds(), 36)
+	}
+	return "-"
+}
