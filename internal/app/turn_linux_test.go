@@ -31,7 +31,7 @@ func TestCommandLosesWriteAccess(t *testing.T) {
 			t.Parallel()
 			var ws string
 			appear := tool.Func(tool.Tool{Name: "appear", Description: "Wait for a file.", Trusted: !c.outside, Exclusive: true},
-				func(ctx context.Context, _ tool.Call, _ struct{}) (tool.Result, error) {
+				func(_ context.Context, _ tool.Call, _ struct{}) (tool.Result, error) {
 					tick := time.NewTicker(5 * time.Millisecond)
 					defer tick.Stop()
 					for range 12000 {

@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 )
@@ -36,12 +37,7 @@ func (x *linkIndex) has(changed time.Time, same func(fs.FileInfo) bool) bool {
 	if !changed.Add(linkTick).Before(x.at) {
 		x.look()
 	}
-	for _, info := range x.found {
-		if same(info) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(x.found, same)
 }
 
 func (x *linkIndex) look() {

@@ -90,7 +90,7 @@ func TestOwnPublicAddress(t *testing.T) {
 func TestTunnelSpends(t *testing.T) {
 	t.Parallel()
 	near, far := net.Pipe()
-	defer far.Close() //nolint:errcheck // nothing was written to it
+	defer far.Close()
 	no := errors.New("the budget is used up")
 	var asked []Use
 	a := &Access{Spend: func(_ context.Context, u Use) error {
@@ -98,7 +98,7 @@ func TestTunnelSpends(t *testing.T) {
 		return no
 	}}
 	m := &metered{Conn: near, s: &service{a: a}, ctx: t.Context(), host: "example.org"}
-	defer m.Close()  //nolint:errcheck // the same
+	defer m.Close()
 	_ = near.Close() // a write that is not refused fails at once
 	if n, err := m.Write([]byte("secret")); n != 0 || !errors.Is(err, no) {
 		t.Errorf("Write = %d, %v, want %v", n, err, no)

@@ -39,7 +39,7 @@ func helpInstead(args []string) (handled bool) {
 		_, _ = os.Stderr.WriteString("sandbox: " + err.Error() + "\n")
 		code = failureCode
 	}
-	os.Exit(code)
+	os.Exit(code) //nolint:forbidigo // this process is the helper, nothing of the program runs in it
 	return true
 }
 

@@ -46,16 +46,17 @@ type identity struct {
 const planVersion = 4
 
 // encode writes the plan down.
-func (p plan) encode() ([]byte, error) {
-	p.Version = planVersion
-	p.texts(func(s string) string { // a name may be any bytes, and JSON holds characters
+func (p *plan) encode() ([]byte, error) {
+	c := *p
+	c.Version = planVersion
+	c.texts(func(s string) string { // a name may be any bytes, and JSON holds characters
 		wide := make([]rune, len(s))
 		for i := range len(s) {
 			wide[i] = rune(s[i])
 		}
 		return string(wide)
 	})
-	data, err := json.Marshal(p)
+	data, err := json.Marshal(&c)
 	if len(data) > maxPlan {
 		return nil, errors.New("the profile names too many paths")
 	}

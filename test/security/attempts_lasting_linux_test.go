@@ -236,7 +236,7 @@ func temporaryAttempts() []attempt {
 // summaryAttempts: the model that sums a conversation up repeats the words.
 func summaryAttempts() []attempt {
 	small := func(a *trial) {
-		agents, _ := a.house.config["agents"].(map[string]any)
+		agents, _ := a.config["agents"].(map[string]any)
 		defaults, _ := agents["defaults"].(map[string]any)
 		defaults["contextWindowTokens"], defaults["maxTokens"] = 9000, 1000
 		a.model.beside = "They open at nine. " + words

@@ -97,7 +97,7 @@ func deviceAttempts() []attempt {
 				a.shows(false, "%v", err)
 				return
 			}
-			defer l.Close() //nolint:errcheck // only its name matters
+			defer l.Close()
 			a.turn("look", a.pkg(`python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind("mine")'`), read("s"), read("mine"), write("s", "x"), call{"message", `{"content":"x","media":["s"]}`}, call{"edit_file", edit("mine", "a", "b")},
 				call{"grep", `{"pattern":"x","path":".","output_mode":"content"}`}, call{"list_dir", `{"path":"."}`})
 			if n := l.visits.Load(); n > 0 {
@@ -125,7 +125,7 @@ func listenUnix(path string) (*counting, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer dir.Close()                                                                               //nolint:errcheck // only read from
+	defer dir.Close()                                                                              
 	l, err := net.Listen("unix", fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), filepath.Base(path))) //nolint:noctx // at once
 	if err != nil {
 		return nil, err

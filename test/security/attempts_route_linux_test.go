@@ -2,6 +2,7 @@ package security_test
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -137,13 +138,13 @@ func spendingAttempts() []attempt {
 			route: "guests spend: " + route, expect: fmt.Sprintf("at most %.0f %% of the day, and the owner is answered", most*100),
 			config: func(a *trial) {
 				a.chats()
-				agents, _ := a.house.config["agents"].(map[string]any)
+				agents, _ := a.config["agents"].(map[string]any)
 				defaults, _ := agents["defaults"].(map[string]any)
 				defaults["budget"] = map[string]any{"dailyUsd": 1, "onExceed": "stopAll", "guestShare": 0.2, "perGuestShare": 0.1}
 				defaults["maxTokens"] = 500
 				a.model.usage = [2]int{4000, 500}
 				a.more = []string{"http_proxy=" + strings.TrimSuffix(a.model.url, "/v1")}
-				a.house.config["providers"] = map[string]any{"custom": map[string]any{"apiBase": "http://models.example.test/v1", "apiKey": a.key}}
+				a.config["providers"] = map[string]any{"custom": map[string]any{"apiBase": "http://models.example.test/v1", "apiKey": a.key}}
 				a.write(filepath.Join(a.data, "prices.json"), `{"asOf":"2026-11","prices":[{"model":"*","in":1,"out":10}]}`)
 			},
 			run: func(a *trial) {
@@ -235,9 +236,7 @@ func groupAttempts() []attempt {
 	}
 	own := func(more map[string]any) map[string]any {
 		m := map[string]any{"text": "@nb_bot what do you say?", "chat": chat("Friends"), "from": from(ada, "Ada")}
-		for k, v := range more {
-			m[k] = v
-		}
+		maps.Copy(m, more)
 		return m
 	}
 	add("the owner asks after a member gave orders", map[string]any{"text": words, "chat": chat("Friends"), "from": from(carl, "Carl")}, own(nil))
@@ -258,7 +257,7 @@ func shareAttempts() []attempt {
 			config: func(a *trial) {
 				a.chats()
 				obeyLess(a)
-				agents, _ := a.house.config["agents"].(map[string]any)
+				agents, _ := a.config["agents"].(map[string]any)
 				defaults, _ := agents["defaults"].(map[string]any)
 				defaults["guestShare"] = "share"
 				a.write(filepath.Join(a.ws, "share", "list.md"), "tea\n")
