@@ -69,8 +69,9 @@ budget: ## lower the ceilings in budget.json to what the code needs today
 # Packages of others that end up in the binary, on any system.
 LINKED = for os in linux darwin windows; do GOOS=$$os $(GO) list -deps -f '{{if not .Standard}}{{.ImportPath}}{{end}}' ./cmd/nanobot; done | grep -v "^$$($(GO) list -m)" | sort -u
 
-deps: ## list what is linked into the binary
+deps: ## list what is linked into the binary, and the direct dependencies
 	@$(LINKED) > docs/deps.txt
+	$(GO) test . -run TestDependencyTable -count=1 -update
 
 deps-check:
 	@$(LINKED) | diff docs/deps.txt - || { echo "docs/deps.txt is stale: run make deps"; exit 1; }
