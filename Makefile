@@ -5,9 +5,9 @@ export CGO_ENABLED ?= 0
 # The race detector needs a C compiler; without one the tests still run.
 RACE    := $(if $(shell command -v cc || command -v gcc || command -v clang),-race)
 
-.PHONY: check build run install test tests cross bench fuzz lint fmt fmt-check vet update docs budget deps deps-check clean
+.PHONY: check build run install test tests cross bench fuzz lint fmt fmt-check vet update docs budget deps deps-check hooks tools-test clean
 
-check: fmt-check vet lint deps-check tests ## the definition of done
+check: fmt-check vet lint deps-check tools-test tests ## the definition of done
 
 build: ## static binary in ./nanobot
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o nanobot ./cmd/nanobot
@@ -69,11 +69,20 @@ budget: ## lower the ceilings in budget.json to what the code needs today
 # Packages of others that end up in the binary, on any system.
 LINKED = for os in linux darwin windows; do GOOS=$$os $(GO) list -deps -f '{{if not .Standard}}{{.ImportPath}}{{end}}' ./cmd/nanobot; done | grep -v "^$$($(GO) list -m)" | sort -u
 
-deps: ## list what is linked into the binary
+deps: ## list what is linked into the binary, and the direct dependencies
 	@$(LINKED) > docs/deps.txt
+	$(GO) test . -run TestDependencyTable -count=1 -update
 
 deps-check:
 	@$(LINKED) | diff docs/deps.txt - || { echo "docs/deps.txt is stale: run make deps"; exit 1; }
+
+tools-test: ## tests of our own tools, which are not part of the product
+	cd tools && $(GO) test -count=1 ./...
+
+hooks: ## check commit messages before git accepts them
+	@at=$$(git rev-parse --git-path hooks)/commit-msg; \
+	if [ -e "$$at" ] && ! grep -q tools/commitmsg "$$at"; then echo "$$at is another hook: remove it first, or call tools/commit-msg from it"; exit 1; fi; \
+	mkdir -p "$$(dirname "$$at")" && cp tools/commit-msg "$$at" && chmod +x "$$at" && echo "installed $$at"
 
 clean:
 	rm -rf nanobot dist bench-out

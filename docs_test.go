@@ -25,7 +25,6 @@ var update = flag.Bool("update", false, "rewrite generated documents")
 const (
 	configPage   = "docs/configuration.md"
 	configSchema = "docs/config.schema.json"
-	tableBegin   = "<!-- begin generated table: make docs -->\n"
 	tableEnd     = "<!-- end generated table -->\n"
 )
 
@@ -146,26 +145,27 @@ func TestConfigReference(t *testing.T) {
 	if err := json.Unmarshal(config.Schema(), &root); err != nil {
 		t.Fatal(err)
 	}
-	compareTable(t, configPage, "| Setting | Type | Default | Meaning |\n| --- | --- | --- | --- |\n"+strings.Join(root.rows(t, ""), ""))
-	compareDocument(t, configSchema, string(config.Schema()))
+	compareTable(t, "make docs", configPage, "| Setting | Type | Default | Meaning |\n| --- | --- | --- | --- |\n"+strings.Join(root.rows(t, ""), ""))
+	compareDocument(t, "make docs", configSchema, string(config.Schema()))
 }
 
-// compareTable is compareDocument for the generated table of a page.
-func compareTable(t *testing.T, file, table string) {
+// compareTable compares the generated part of a page, which the command rewrites.
+func compareTable(t *testing.T, command, file, table string) {
 	t.Helper()
 	page, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	head, rest, ok1 := strings.Cut(string(page), tableBegin)
+	begin := "<!-- begin generated table: " + command + " -->\n"
+	head, rest, ok1 := strings.Cut(string(page), begin)
 	_, tail, ok2 := strings.Cut(rest, tableEnd)
 	if !ok1 || !ok2 {
 		t.Fatalf("%s has lost the marks around its table", file)
 	}
-	compareDocument(t, file, head+tableBegin+table+tableEnd+tail)
+	compareDocument(t, command, file, head+begin+table+tableEnd+tail)
 }
 
-func compareDocument(t *testing.T, file, want string) {
+func compareDocument(t *testing.T, command, file, want string) {
 	t.Helper()
 	if *update {
 		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
@@ -177,7 +177,7 @@ func compareDocument(t *testing.T, file, want string) {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff(want, string(got)); d != "" {
-		t.Errorf("%s is stale; run make docs (-want +got):\n%s", file, d)
+		t.Errorf("%s is stale; run %s (-want +got):\n%s", file, command, d)
 	}
 }
 
@@ -244,7 +244,7 @@ func TestDataFolderPage(t *testing.T) {
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", name, e.Holds, or(string(e.Backup), "no"), or(string(e.Access), "not touch it"), lost)
 	}
-	compareTable(t, "docs/data-folder.md", b.String())
+	compareTable(t, "make docs", "docs/data-folder.md", b.String())
 }
 
 func or(text, empty string) string {

@@ -397,12 +397,6 @@ func (t *turn) conclude(ctx context.Context, res runner.Result) error {
 	if t.sent && (!res.Injected || res.Stop == runner.EmptyFinal) {
 		out.Text = "" // the message tool has answered already
 	}
-	if res.Stop != runner.ModelError {
-		out.Turn.Notice = receiptNotice(out.Text, out.Turn.Receipts)
-	}
-	if out.Turn.Notice != "" {
-		t.it.emit(bus.Outbound{Kind: bus.Notice, Route: out.Route, Text: out.Turn.Notice})
-	}
 	t.it.emit(out)
 	return nil
 }

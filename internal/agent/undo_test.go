@@ -90,7 +90,7 @@ func TestUndoWithoutRecord(t *testing.T) {
 	}
 }
 
-// A reply that claims work is followed by what really happened.
+// Receipts say what ran. What the reply says about it is the model's business.
 func TestReceiptsTravel(t *testing.T) {
 	t.Parallel()
 	fail := textTool("write_it", tool.Tool{Sink: tool.SinkWrite}, func(_ context.Context, _ tool.Call, s string) (tool.Result, error) {
@@ -106,26 +106,26 @@ func TestReceiptsTravel(t *testing.T) {
 		llmtest.Reply("Paris."),
 	), fail).start()
 	for _, c := range []struct {
-		msg, notice string
-		status      []string
+		msg    string
+		status []string
 	}{
-		{"write", "No tool ran in this turn", nil},
-		{"write again", "The only tool call of this turn (write_it)", []string{"denied"}},
-		{"and again", "", []string{"ok"}},
-		{"capital of France?", "", nil},
+		{"write", nil},
+		{"write again", []string{"denied"}},
+		{"and again", []string{"ok"}},
+		{"capital of France?", nil},
 	} {
 		outs, err := h.collect(in("1", c.msg))
 		if err != nil {
 			t.Fatal(err)
 		}
-		final, notice := outs[len(outs)-1], ""
 		for _, o := range outs {
 			if o.Kind == bus.Notice {
-				notice = o.Text
+				t.Errorf("%s: notice %q", c.msg, o.Text)
 			}
 		}
-		if final.Kind != bus.Final || final.Turn.Notice != notice || !strings.HasPrefix(notice, c.notice) || c.notice == "" && notice != "" {
-			t.Errorf("%s: notice %q, in the turn %q, want %q", c.msg, notice, final.Turn.Notice, c.notice)
+		final := outs[len(outs)-1]
+		if final.Kind != bus.Final {
+			t.Fatalf("%s: the last event is %+v", c.msg, final)
 		}
 		var status []string
 		for _, r := range final.Turn.Receipts {

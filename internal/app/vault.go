@@ -66,7 +66,7 @@ func (v *vault) clean(in bus.Inbound) (_ bus.Inbound, note string) {
 
 // keep stores a key and says where it is. It is empty for one that was stored
 // before.
-func (v *vault) keep(key string) string { //nolint:contextcheck // the ring bounds the time
+func (v *vault) keep(key string) string {
 	v.secrets.Add("typed key", httpsafe.NewSecret(key))
 	sum := sha256.Sum256([]byte(key))
 	name := "typed-" + hex.EncodeToString(sum[:4])

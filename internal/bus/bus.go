@@ -220,7 +220,6 @@ type Turn struct {
 	Receipts   []Receipt `json:"receipts,omitempty"`
 	Truncated  bool      `json:"truncated,omitempty"` // the reply was cut off by the model's output limit
 	Clean      bool      `json:"clean,omitempty"`     // no words from outside were before the model
-	Notice     string    `json:"notice,omitempty"`    // the reply claims more than the receipts show
 	Usage      Usage     `json:"usage"`
 	DurationMS int64     `json:"duration_ms"`
 }

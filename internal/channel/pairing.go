@@ -453,7 +453,7 @@ func (p *Pairing) decode(ctx context.Context, data []byte) error {
 		if kept != nil {
 			return kept
 		}
-		p.log.Warn("the list of paired people was damaged; people must pair again", "kept_as", p.store.Where(aside), "err", err)
+		p.log.WarnContext(ctx, "the list of paired people was damaged; people must pair again", "kept_as", p.store.Where(aside), "err", err)
 		b, p.damaged = book{}, true
 	}
 	if b.Approved == nil {

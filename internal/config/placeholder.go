@@ -175,7 +175,7 @@ func (x *expander) secretFile(path string) string {
 // key asks for a stored key. The keyring is opened with the first reference, so
 // that a configuration without one costs nothing, and once, so that one that
 // does not answer is not waited for again.
-func (x *expander) key(name string) string { //nolint:contextcheck // a configuration is read without a context; the ring bounds the time
+func (x *expander) key(name string) string {
 	if x.ring == nil {
 		x.ring = keyring.Open(keyring.Options{
 			DataDir: filepath.Dir(x.doc.file),

@@ -45,7 +45,7 @@ func bounded(ctx context.Context, call func() (string, error)) (string, error) {
 	}()
 	select {
 	case r := <-got:
-		if errors.Is(r.err, keyring.errNotFound) {
+		if errors.Is(r.err, keyring.ErrNotFound) {
 			return "", errNotFound
 		}
 		return r.value, r.err

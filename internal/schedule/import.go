@@ -337,9 +337,9 @@ func (s *Store) mirror(ctx context.Context, data []byte) {
 	err := s.writeMirror(ctx, data)
 	switch {
 	case errors.Is(err, errForeign):
-		s.log.Warn("the jobs in the workspace were changed by somebody else and are not used; see: nanobot migrate", "file", oldJobs)
+		s.log.WarnContext(ctx, "the jobs in the workspace were changed by somebody else and are not used; see: nanobot migrate", "file", oldJobs)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		s.log.Warn("the copy of the jobs in the workspace was not written", "err", err)
+		s.log.WarnContext(ctx, "the copy of the jobs in the workspace was not written", "err", err)
 	}
 }
 

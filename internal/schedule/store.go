@@ -188,7 +188,7 @@ func (s *Store) load(ctx context.Context) (*table, error) {
 		return nil, err
 	}
 	t.version, t.repair = version, s.state.Where(aside)
-	s.log.Error("jobs.json was damaged and the last good copy is used", "damaged", t.repair, "jobs", len(t.Jobs), "err", err)
+	s.log.ErrorContext(ctx, "jobs.json was damaged and the last good copy is used", "damaged", t.repair, "jobs", len(t.Jobs), "err", err)
 	return t, nil
 }
 

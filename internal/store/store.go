@@ -60,7 +60,7 @@ func (i Info) Exists() bool { return i.ID != "" }
 // Store is the state of one bot. It is safe for concurrent use, and several
 // processes may use one place. Constructors do no I/O: missing logs and
 // documents are empty, and the first write makes what is needed.
-type Store interface {
+type Store interface { //nolint:interfacebloat // the whole seam between state and storage
 	// Log opens a log for reading and appending. The caller closes it.
 	Log(ctx context.Context, name string) (Log, error)
 	// Logs lists the logs of a folder, in the order of their names.
@@ -105,7 +105,7 @@ type Store interface {
 
 // Log is an append-only log of whole lines. Only a crash can leave half a line
 // at its end; no method shows it, and the next write keeps it aside.
-type Log interface {
+type Log interface { //nolint:interfacebloat // seven ways to use one file
 	// ReaderAt reads the log as the last Info or write of this Log left it.
 	io.ReaderAt
 	Info(ctx context.Context) (Info, error)

@@ -125,7 +125,7 @@ func TestModes(t *testing.T) {
 	dir, ctx := t.TempDir(), t.Context()
 	s := disk.Open(dir, nil)
 	must(t, os.MkdirAll(filepath.Join(dir, "b/c"), 0o700))
-	must(t, os.Chmod(filepath.Join(dir, "b/c"), 0o755)) //nolint:gosec // as an older program made it
+	must(t, os.Chmod(filepath.Join(dir, "b/c"), 0o755)) // as an older program made it
 	l, err := s.Log(ctx, "a/x.jsonl")
 	must(t, err)
 	must(t, l.Append(ctx, 0, []byte("1\n"), true))

@@ -249,6 +249,7 @@ type witness struct {
 
 // watch runs a process until it has said so many lines.
 func (w *witness) watch(t *testing.T, test, env string, lines int) {
+	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+test+"$", "-test.count=1") //nolint:gosec // the test's own binary
 	cmd.Env = append(os.Environ(), childEnv+"="+env)
 	cmd.Stderr = os.Stderr
@@ -279,6 +280,7 @@ func (w *witness) watch(t *testing.T, test, env string, lines int) {
 }
 
 func (w *witness) note(t *testing.T, line string) {
+	t.Helper()
 	what, id, ok := strings.Cut(line, " ")
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -386,7 +386,7 @@ func testUpdate(r *rig) {
 
 func testNames(r *rig) {
 	for _, name := range []string{"", "..", "../x", "a/../../x", "/etc/x", "a\x00b"} {
-		if _, err := r.Store.Log(r.ctx, name); err == nil && name != "" {
+		if _, err := r.Log(r.ctx, name); err == nil && name != "" {
 			r.Errorf("Log takes %q", name)
 		}
 		if _, err := r.Put(r.ctx, name, []byte("x"), store.Any, false); err == nil {
@@ -588,8 +588,8 @@ func testLife(r *rig) {
 	}
 	held, err := r.Lock(r.ctx, "held")
 	r.must(err)
-	r.must(r.Store.Close())
-	r.must(r.Store.Close())
+	r.must(r.Close())
+	r.must(r.Close())
 	again, err := r.open().Lock(r.ctx, "held")
 	r.must(err)
 	r.must(again())

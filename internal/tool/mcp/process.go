@@ -106,7 +106,7 @@ func (p *process) tooMuch() error {
 }
 
 // watchOver ends a server whose processes use too much memory together.
-func (p *process) watchOver(memory int64) { //nolint:contextcheck // it watches for as long as the server runs
+func (p *process) watchOver(memory int64) {
 	p.unwatch = func() {}
 	if memory <= 0 || !canWatch {
 		return
