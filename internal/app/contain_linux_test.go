@@ -1,10 +1,12 @@
 package app
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -84,7 +86,7 @@ func TestContained(t *testing.T) {
 		"kept inside a folder without it":           {change: markPart, call: tool.Call{Project: tool.Project{Dir: "other", Only: true}}, want: ""},
 		"kept inside the folder with it":            {change: markPart, call: tool.Call{Project: tool.Project{Dir: "sub", Only: true}}, want: "it can read a file from outside: sub/part.txt"},
 		"a record that cannot be read": {change: func(t *testing.T, s *safety, _ *origin.Store, _ string) {
-			s.origins.main, s.origins.name = nil, "../bad/name"
+			s.origins.main, s.origins.dir = nil, filepath.Join(s.jail.Workspace(), "mine.txt") // a file
 		}, want: "?"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -127,6 +129,7 @@ func markPart(t *testing.T, _ *safety, rec *origin.Store, ws string) {
 // part of a marked file never ends its mark; a whole file of a clean turn does.
 func TestWritesOfATurn(t *testing.T) {
 	t.Parallel()
+	written := strings.Repeat("what the turn wrote, long enough to be known by its content\n", 20)
 	for name, row := range map[string]struct {
 		call            tool.Call
 		files           []string
@@ -168,7 +171,7 @@ func TestWritesOfATurn(t *testing.T) {
 			}
 			for _, name := range row.files {
 				if name != row.absent && !strings.HasPrefix(name, "..") {
-					writeFiles(t, ws, map[string]string{name: "written\n"})
+					writeFiles(t, ws, map[string]string{name: written})
 				}
 			}
 			if err := s.wrote(row.call); err != nil {
@@ -176,6 +179,9 @@ func TestWritesOfATurn(t *testing.T) {
 			}
 			if row.after != "" && !rec.Foreign(filepath.Join(ws, row.after)) {
 				t.Errorf("%s is not marked", row.after)
+			}
+			if known := rec.ForeignContent([]byte(written)); known != (row.after != "") {
+				t.Errorf("what was written is known as from outside: %v", known)
 			}
 			if row.trusted != "" && rec.Foreign(filepath.Join(ws, row.trusted)) {
 				t.Errorf("%s is marked", row.trusted)
@@ -241,6 +247,86 @@ func TestWatch(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What nothing seals from a command counts as from outside while it runs, and is
+// marked when it has brought something in.
+func TestWatchUnsealed(t *testing.T) {
+	t.Parallel()
+	for _, seals := range []bool{true, false} {
+		s, rec, ws := keeper(t)
+		w, err := s.watch(tool.Call{Tainted: true}, seals)
+		if err != nil {
+			t.Fatal(err)
+		}
+		put(t, ws, "skills/new/SKILL.md")
+		if got := rec.Foreign(filepath.Join(ws, "skills", "new", "SKILL.md")); got == seals {
+			t.Errorf("sealed %v: a skill that appears is from outside: %v", seals, got)
+		}
+		w.end()
+		if got := rec.Foreign(filepath.Join(ws, "skills", "new", "SKILL.md")); got == seals {
+			t.Errorf("sealed %v: afterwards it is from outside: %v", seals, got)
+		}
+	}
+	// Without a sandbox nothing is sealed.
+	s, rec, ws := keeper(t)
+	s.Sandbox = sandbox.None
+	s.covers = func(context.Context) (*sandbox.Box, error) { return nil, errors.New("none here") }
+	cmd := exec.CommandContext(t.Context(), "true")
+	held, err := s.confine(&App{})(tool.Call{}, cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, ws, "skills/new/SKILL.md")
+	if !rec.Foreign(filepath.Join(ws, "skills", "new", "SKILL.md")) || !held.Outside() {
+		t.Error("a skill that a command made without a sandbox is the owner's")
+	}
+	held.Release()
+	if !rec.Foreign(filepath.Join(ws, "skills", "new", "SKILL.md")) {
+		t.Error("afterwards it is the owner's")
+	}
+}
+
+// Without a readable record every file is from outside.
+func TestNoRecord(t *testing.T) {
+	t.Parallel()
+	s, _, ws := keeper(t)
+	if s.origins.foreign(filepath.Join(ws, "mine.txt")) {
+		t.Error("a file of the owner is from outside")
+	}
+	s.origins.main, s.origins.name = nil, ""
+	if _, err := s.origins.of(""); err == nil {
+		t.Fatal("a record without a name was opened")
+	}
+	if !s.origins.foreign(filepath.Join(ws, "mine.txt")) {
+		t.Error("a file counts as the owner's although nothing is known")
+	}
+	if s.contained(tool.Call{}) == "" {
+		t.Error("a command is clean although nothing is known")
+	}
+	if _, err := s.watch(tool.Call{}, true); err == nil {
+		t.Error("a command starts without a record")
+	}
+}
+
+// What a command sends counts from the moment content from outside is typed
+// into it, and from its start if it can read a marked file.
+func TestContainedCommandsAreCounted(t *testing.T) {
+	t.Parallel()
+	n := newNetLab(t, `"network":"host"`)
+	ws := n.s.jail.Workspace()
+	rec, err := n.s.origins.of("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, ws, "got.txt")
+	if err := rec.Mark(filepath.Join(ws, "got.txt")); err != nil {
+		t.Fatal(err)
+	}
+	const many = `for i in $(seq 80); do curl -s -m 20 http://x.example.com/$i; echo; done | sort | uniq -c`
+	c := tool.Call{ID: "1", Name: "exec", SessionKey: "s", TurnID: "t1", Ask: n.ask}
+	n.answers = []string{"no"}
+	n.expect(n.run(c, many), 1, "!80 page", "sent as much as it may")
 }
 
 // The same with the real sandbox: what it can write, and what its output counts as.
