@@ -336,6 +336,12 @@ func TestBudget(t *testing.T) {
 	if taint(); a.Spend(t.Context(), big) == nil {
 		t.Error("what a command sends is not counted after it was tainted")
 	}
+	who = &person{answers: []string{"yes"}}
+	guest := call(who, "g", "1")
+	guest.Tainted, guest.Scope = true, "test:group/7"
+	if err := p.Fetch(t.Context(), guest, "x.example.com", 64<<20); err == nil || who.count() != 0 {
+		t.Errorf("a guest's turn sends more: %v, %d questions", err, who.count())
+	}
 	c.Ask, c.Tainted = nil, true
 	c.TurnID = "2"
 	for range 100 {
