@@ -41,7 +41,7 @@ func (w *mountWatch) look() ([]mount, uint64) {
 	defer w.mu.Unlock()
 	if !w.opened {
 		w.opened = true
-		w.f, _ = os.Open(mountsFile) // without it every look reads the list again
+		w.f = openMounts()
 		w.read()
 		return w.table, w.count
 	}
@@ -49,6 +49,18 @@ func (w *mountWatch) look() ([]mount, uint64) {
 		w.read()
 	}
 	return w.table, w.count
+}
+
+// openMounts opens the list of mounts, or returns nil, and then every look reads
+// it again. os.Open would hand the file to the runtime, which asks the kernel
+// about all of its files whenever it has nothing to do. The kernel tells of a
+// change only once, so we would miss those that the runtime was told of.
+func openMounts() *os.File {
+	fd, err := unix.Open(mountsFile, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil
+	}
+	return os.NewFile(uintptr(fd), mountsFile)
 }
 
 func (w *mountWatch) read() {

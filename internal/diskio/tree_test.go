@@ -293,6 +293,26 @@ func TestTreeKnowsProtectedFilesByOtherNames(t *testing.T) {
 			t.Errorf("an ordinary file with two names: %q, %v", got, err)
 		}
 
+		// So do the trees that are opened from it or at its path, and opening the
+		// file to empty it leaves it as it was.
+		mustDo(t, os.Mkdir(filepath.Join(ws, "deep"), 0o755))
+		mustDo(t, os.Link(filepath.Join(out, "secret"), filepath.Join(ws, "deep", "x")))
+		sub, err := tree.Sub("deep")
+		mustDo(t, err)
+		defer sub.Close()
+		at, err := OpenTreeAt(filepath.Join(tree.Path(), "deep"), filepath.Join(out, "secret"))
+		mustDo(t, err)
+		defer at.Close()
+		for way, tree := range map[string]*Tree{"a tree below": sub, "a tree at a path": at} {
+			if got, err := tree.ReadFile("x", 99); !errors.Is(err, ErrProtected) {
+				t.Errorf("%s: %q, %v", way, got, err)
+			}
+			if f, err := tree.OpenFile("x", os.O_WRONLY|os.O_TRUNC, 0o600); !errors.Is(err, ErrProtected) {
+				t.Errorf("%s, to write: %v, %v", way, f, err)
+			}
+		}
+		intact()
+
 		// A write gives the name a file of its own.
 		mustDo(t, tree.WriteFile("AGENTS.md", []byte("new"), 0o644))
 		if got, err := tree.ReadFile("AGENTS.md", 99); err != nil || string(got) != "new" {

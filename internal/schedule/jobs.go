@@ -46,7 +46,8 @@ type Added struct {
 	Same bool        // it was there already
 }
 
-// Add checks a draft and keeps it. The same job in the same chat is not kept twice.
+// Add checks a draft and keeps it. The same job of the same
+// person in the same chat is not kept twice.
 func (s *Scheduler) Add(ctx context.Context, d Draft) (Added, error) {
 	now := s.Now()
 	j, err := s.draft(d, now)
@@ -64,7 +65,7 @@ func (s *Scheduler) Add(ctx context.Context, d Draft) (Added, error) {
 				continue
 			}
 			chat++
-			if o.Enabled && o.Schedule.key() == j.Schedule.key() && strings.TrimSpace(o.Payload.Message) == j.Payload.Message {
+			if o.Enabled && o.Payload.Scope == d.Scope && o.Schedule.key() == j.Schedule.key() && strings.TrimSpace(o.Payload.Message) == j.Payload.Message {
 				added.Job, added.Same = *o, true
 				return nil
 			}

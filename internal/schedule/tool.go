@@ -90,14 +90,14 @@ func (s *Scheduler) toolAdd(ctx context.Context, c tool.Call, in cronInput) (too
 		}
 	}
 	res := tool.Text(b.String())
-	res.Untrusted = quotes(&added.Job) || undeliverable
+	res.Untrusted = quotes(&added.Job, c.Scope) || undeliverable
 	return res, nil
 }
 
-// quotes reports whether the description of a job holds words that are not its
-// owner's: those of a tainted turn, or of a server in an error.
-func quotes(j *Job) bool {
-	return j.Payload.Untrusted || j.broken != nil || j.State.LastError != "" || j.State.Undelivered != nil
+// quotes reports whether the description of a job holds words of others than the
+// reader: of another person, of a tainted turn, or of a server in an error.
+func quotes(j *Job, reader string) bool {
+	return j.Payload.Scope != reader || j.Payload.Untrusted || j.broken != nil || j.State.LastError != "" || j.State.Undelivered != nil
 }
 
 func (s *Scheduler) zoneOf(t Timing) *time.Location {
@@ -146,9 +146,14 @@ func civil(t time.Time, loc *time.Location) time.Time {
 	return (&Expr{}).instants(t.Unix(), loc)[0].Add(time.Duration(t.Nanosecond()))
 }
 
-// mayUse reports whether a call may see and remove a job.
+// mayUse reports whether a call may see and remove a job. What the owner has
+// scheduled for a group is not the group's.
 func mayUse(c tool.Call, j *Job) bool {
-	return c.Scope == "" || j.broken == nil && !j.Protected() && j.Payload.Route().SameChat(c.Route)
+	if c.Scope == "" {
+		return true
+	}
+	r := j.Payload.Route()
+	return j.broken == nil && !j.Protected() && r.SameChat(c.Route) && bus.Room(r, j.Payload.Scope) == bus.Room(c.Route, c.Scope)
 }
 
 func (s *Scheduler) toolList(ctx context.Context, c tool.Call) (tool.Result, error) {
@@ -161,7 +166,7 @@ func (s *Scheduler) toolList(ctx context.Context, c tool.Call) (tool.Result, err
 	})
 	res := tool.Text(s.overview(jobs, c.Route))
 	for i := range jobs {
-		res.Untrusted = res.Untrusted || quotes(&jobs[i])
+		res.Untrusted = res.Untrusted || quotes(&jobs[i], c.Scope)
 	}
 	return res, nil
 }
@@ -240,6 +245,6 @@ func (s *Scheduler) toolRemove(ctx context.Context, c tool.Call, id string) (too
 		return tool.Fail(tool.Internal, "%v", err), nil
 	}
 	res := tool.Textf("Removed %q (id %s).", j.Name, j.ID)
-	res.Untrusted = quotes(&j)
+	res.Untrusted = quotes(&j, c.Scope)
 	return res, nil
 }

@@ -95,6 +95,24 @@ func TestToolKeepsChatsApart(t *testing.T) {
 			t.Errorf("payload %+v, want the scope and the taint of its turn", p)
 		}
 	}
+	clean := guest
+	clean.Tainted = false
+	if got, code := call(t, s, clean, `{"action":"add","message":"clean words of a guest","every_seconds":7200}`); code != "" {
+		t.Fatal(got)
+	}
+	for i := range all {
+		if all[i].Payload.Message == "g" {
+			if _, err := s.Remove(t.Context(), all[i].ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for scope, want := range map[string]bool{"": true, guest.Scope: false} { // nothing but clean words is left
+		c := tool.Call{Scope: scope, Route: guest.Route, Input: json.RawMessage(`{"action":"list"}`)}
+		if res, err := s.Tool().Run(t.Context(), c); err != nil || res.Untrusted != want {
+			t.Errorf("the list for %q is untrusted: %v, %v", scope, res.Untrusted, err)
+		}
+	}
 	if got, _ := call(t, s, tool.Call{}, `{"action":"list"}`); strings.Count(got, "\n- ") != 1 {
 		t.Errorf("the owner sees %q, want two jobs", got)
 	}
@@ -189,8 +207,8 @@ func TestWordsOfAJob(t *testing.T) {
 			if in.Foreign() != c.tainted || strings.Contains(in.Text, "do it") == c.tainted || strings.Contains(in.Text, "the name") == c.tainted {
 				t.Errorf("a run begins with %q beside %v", in.Text, in.Quoted)
 			}
-			if quotes(&j) != c.listed {
-				t.Errorf("the list is foreign: %v", quotes(&j))
+			if quotes(&j, j.Payload.Scope) != c.listed {
+				t.Errorf("the list is foreign: %v", quotes(&j, j.Payload.Scope))
 			}
 		})
 	}

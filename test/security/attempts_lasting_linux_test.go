@@ -247,7 +247,12 @@ func summaryAttempts() []attempt {
 		}
 	}
 	add := func(route string, run func(a *trial)) attempt {
-		return attempt{route: route, expect: notObey, config: small, run: run}
+		return attempt{route: route, expect: notObey, config: small, run: func(a *trial) {
+			run(a)
+			a.model.mu.Lock()
+			defer a.model.mu.Unlock()
+			a.shows(a.model.repeated > 0, "no summary repeated the words")
+		}}
 	}
 	return []attempt{
 		add("a summary repeats a page's words in the next turns", func(a *trial) {

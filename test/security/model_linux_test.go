@@ -54,6 +54,7 @@ type model struct {
 	turns          int               // that were begun with a mark
 	mark           string            // in its last words
 	beside         string            // what it says in work beside the turns, such as a summary
+	repeated       int               // how often it said that
 	usage          [2]int            // tokens it says it used
 	prompt, answer int               // tokens of all calls
 	ended          []string          // marks of turns that are over
@@ -199,6 +200,7 @@ func (m *model) think(raw []byte, msgs []wireMessage, tools string) (string, []l
 	case !strings.Contains(tools, `"exec"`):
 		// Work beside the turns, such as a summary: it repeats what it was told.
 		if m.beside != "" && strings.Contains(strings.Join(texts, "\n")+said, "INJECTED:") {
+			m.repeated++
 			return m.beside, nil
 		}
 		return "nothing", nil

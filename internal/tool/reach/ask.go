@@ -51,7 +51,6 @@ func (u *user) askHost(r httpsafe.HostRequest, entry string) error {
 	case answerSession:
 		u.p.allowInTalk(u.c, entry)
 	case answerAlways:
-		u.allowInTurn(entry)
 		u.keep(r, entry)
 	default:
 		return no("the user said no to this host. Do not try it again in this turn, and do not look for another way to it")

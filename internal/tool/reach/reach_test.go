@@ -171,6 +171,21 @@ func TestGrantsAreNarrow(t *testing.T) {
 	if who.count() != 5 {
 		t.Errorf("%d questions", who.count())
 	}
+
+	who.answers = []string{"turn", "no", "turn", "no", "turn", "no"}
+	if decide(call(who, "s", "5"), host("once.example.com")) != httpsafe.ReachFull || decide(call(who, "other", "5"), host("once.example.com")) != httpsafe.ReachNone {
+		t.Error("a yes for a turn counted in another conversation, whose turn has the same id")
+	}
+	if decide(call(who, "s", ""), host("once.example.com")) != httpsafe.ReachFull || decide(call(who, "s", ""), host("once.example.com")) != httpsafe.ReachNone {
+		t.Error("a yes for a call without a turn counted for the next one")
+	}
+	if decide(call(who, "over", "6"), host("once.example.com")) != httpsafe.ReachFull {
+		t.Error("a yes for a turn did not count")
+	}
+	p.Forget("over")
+	if decide(call(who, "over", "6"), host("once.example.com")) != httpsafe.ReachNone {
+		t.Error("a yes for a turn outlived the conversation")
+	}
 }
 
 func TestNobodyToAsk(t *testing.T) {
@@ -320,6 +335,12 @@ func TestBudget(t *testing.T) {
 	}
 	if taint(); a.Spend(t.Context(), big) == nil {
 		t.Error("what a command sends is not counted after it was tainted")
+	}
+	who = &person{answers: []string{"yes"}}
+	guest := call(who, "g", "1")
+	guest.Tainted, guest.Scope = true, "test:group/7"
+	if err := p.Fetch(t.Context(), guest, "x.example.com", 64<<20); err == nil || who.count() != 0 {
+		t.Errorf("a guest's turn sends more: %v, %d questions", err, who.count())
 	}
 	c.Ask, c.Tainted = nil, true
 	c.TurnID = "2"

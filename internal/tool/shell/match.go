@@ -167,7 +167,7 @@ type invocation struct {
 	words   []string // no options
 	options []string
 	unknown bool // words or options that only the run decides
-	other   bool // a subcommand that may be an alias
+	other   bool // the subcommand may be another one: an alias, or one that the run puts before it
 }
 
 func newInvocation(argv []string) invocation {
@@ -175,9 +175,10 @@ func newInvocation(argv []string) invocation {
 	rest := argv[1:]
 	g, ok := globalsOf(inv.program)
 	if ok {
-		rest = g.skip(rest)
+		var open bool
+		rest, open = g.skip(rest)
 		inv.sub = len(rest) > 0
-		inv.other = inv.sub && g.builtin != "" && !slices.Contains(strings.Fields(g.builtin), rest[0])
+		inv.other = open || inv.sub && g.builtin != "" && !slices.Contains(strings.Fields(g.builtin), rest[0])
 	}
 	for i, w := range rest {
 		switch {
@@ -215,7 +216,7 @@ func (inv invocation) compareWords(want []string) Match {
 	for i, w := range want {
 		switch {
 		case i >= len(inv.words):
-			if inv.unknown {
+			if inv.unknown || inv.other {
 				return Perhaps
 			}
 			return Never
@@ -223,7 +224,7 @@ func (inv invocation) compareWords(want []string) Match {
 			return Perhaps // it may also be several words
 		case inv.words[i] == w:
 		case i == 0 && inv.sub && inv.other:
-			return Perhaps // an alias can mean anything
+			return Perhaps
 		case i == 0 && inv.sub:
 			return Never
 		default:
@@ -330,20 +331,23 @@ func globalsOf(program string) (globals, bool) {
 	return globals{}, false
 }
 
-// skip leaves out the options before the subcommand.
-func (g globals) skip(args []string) []string {
+// skip leaves out the options before the subcommand. open says that one of
+// their values is known only to the run: it may be several words, of which one
+// is the subcommand.
+func (g globals) skip(args []string) (rest []string, open bool) {
 	for len(args) > 0 {
 		a := args[0]
 		switch {
 		case a == "--" || len(a) < 2 || a[0] != '-' && a[0] != '+' || isUnknown(a):
-			return args
+			return args, open
 		case slices.Contains(strings.Fields(g.values), a):
+			open = open || len(args) > 1 && isUnknown(args[1])
 			args = args[min(2, len(args)):]
 		default:
 			args = args[1:]
 		}
 	}
-	return nil
+	return nil, open
 }
 
 // opaque reports programs that may run what the command does not show: a file,

@@ -9,7 +9,7 @@ func TestMatches(t *testing.T) {
 			Surely: {
 				`git push`, `git push origin main`, `git -C . push`, `git --git-dir=x push`, `git --git-dir x push`, `git -c a=b -C .. --no-pager push -u o`, `command git push`, `env git push`,
 				`env -i A=b git push`, `\git push`, `g''it push`, `"git" "push"`, `/usr/bin/git push`, `/usr/bin/../bin/git push`, `x=push; git $x`, `x=git; $x push`, `c="git push"; $c`,
-				`(git push)`, `{ git push; }`, `ls && git push`, `git status; git push`, `true | git push`, `git push &`, `! git push`, `time git push`, `bash -c 'git push'`,
+				`(git push)`, `{ git push; }`, `ls && git push`, `git status; git push`, `true | git push`, `git push &`, `git -C "$D" push`, `! git push`, `time git push`, `bash -c 'git push'`,
 				`sh -c "cd x && git -C . push"`, `eval git push`, `eval "git push"`, `f() { git push; }; f`, `alias g='git push'; g`, `alias g=git; g push`, `if true; then git push; fi`,
 				`echo $(git push)`, "echo `git push`", `cat <(git push)`, `nice -n 5 git push`, `timeout 5 git push`, `sudo -u me git push`, `xargs git push`, `find . -exec git push \;`,
 				`bash <<< 'git push'`, "bash <<X\ngit push\nX", `env -S 'git push'`, `trap 'git push' EXIT`, `$'git' push`, `$'\x67it' push`, `{git,push}`, `while :; do git push; done`,
@@ -22,6 +22,8 @@ func TestMatches(t *testing.T) {
 				`GIT_SSH_COMMAND='x y' git fetch`, `BASH_ENV=x bash -c ls`, `env PAGER=./x git log`, `git --exec-path=. status`, `read x; git $x`, `a=(git push); "${a[@]}"`, `x=a; x=push; git $x`,
 				`git submodule foreach x`, `git rebase -x ls`, `${X:-git} $Y`, `ls 'open`, `project/bin/tool`, `bash -c "$X"`, `printf x | bash`, `git ${X#a}`, `alias g=git; g $X`,
 				`ffmpeg -i x y`, `newbuildtool all`, `entr x`, `go build ./...`, `tar xf x --to-command=x`, `sort --compress-prog=x y`, `sed 1e x`, `split --filter=x y`, `curl -K x`, `/opt/x/newtool y`,
+				`git -$X`, `git -$X status`, `git -c $X status`, `git -C $X status`, `git -C $X`, `git -c a=b -C $(cat x) log`, `git --git-dir $X log`, `alias a=b; alias b=a; a`, `alias a='a x'; a`,
+				`/usr/bin/$X push`, `/usr/bin/g?t push`,
 			},
 			Never: {
 				`git status`, `git pull`, `git commit -m push`, `git -C . status`, `git log --grep push`, `ls push`, `cat x`, `touch a b`, `echo git`, `echo $X`, `cat "$F"`, `go vet ./...`,
@@ -39,6 +41,11 @@ func TestMatches(t *testing.T) {
 			Perhaps: {`git push -f`, `git push $X`, `git push origin $X`},
 			Never:   {`git push`, `git push origin main`, `git fetch --force`},
 		},
+		"git push origin main": {
+			Surely:  {`git push origin main`, `git push -u origin main`},
+			Perhaps: {`git push a $X`, `git push -- a $X`, `git push -o x origin main`, `git push origin $X`},
+			Never:   {`git push origin`, `git push a main`, `git push -- a b`},
+		},
 		"docker run": {
 			Surely:  {`docker run x`, `docker --host=x run y`, `docker -H x run y`},
 			Perhaps: {`docker ps`}, // what it starts is not shown
@@ -50,7 +57,7 @@ func TestMatches(t *testing.T) {
 		},
 		"push --force": {
 			Surely:  {`git push --force`},
-			Perhaps: {`git push $X`},
+			Perhaps: {`git push $X`, `$X push --force`, `g?t push --force`},
 			Never:   {`git status $X`},
 		},
 		"unknowncmd sub": {
