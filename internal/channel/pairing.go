@@ -16,7 +16,6 @@ import (
 	"maps"
 	"math/big"
 	"slices"
-	"sort"
 	"strings"
 	"sync"
 	"time"
@@ -370,9 +369,8 @@ func (p *Pairing) List() (waiting []PairingRequest, approved map[string][]string
 			waiting = append(waiting, PairingRequest{Channel: r.Channel, Sender: r.Sender, Expires: time.UnixMilli(int64(r.Expires * 1000))})
 		}
 	}
-	sort.Slice(waiting, func(i, j int) bool {
-		a, b := &waiting[i], &waiting[j]
-		return cmp.Or(a.Expires.Compare(b.Expires), cmp.Compare(a.Channel, b.Channel), cmp.Compare(a.Sender, b.Sender)) < 0
+	slices.SortFunc(waiting, func(a, b PairingRequest) int {
+		return cmp.Or(a.Expires.Compare(b.Expires), cmp.Compare(a.Channel, b.Channel), cmp.Compare(a.Sender, b.Sender))
 	})
 	return waiting, approved, nil
 }

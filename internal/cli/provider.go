@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"sort"
 	"strings"
 	"text/tabwriter"
 
@@ -57,7 +56,7 @@ address with nanobot config set providers.NAME.apiBase URL.`,
 			if ready {
 				list = slices.DeleteFunc(list, func(s llm.Standing) bool { return !s.Ready })
 			}
-			sort.SliceStable(list, func(i, j int) bool { return rank(list[i]) < rank(list[j]) })
+			slices.SortStableFunc(list, func(a, b llm.Standing) int { return cmp.Compare(rank(a), rank(b)) })
 			if asJSON {
 				return writeJSON(cmd.OutOrStdout(), app.Standings(list))
 			}

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
@@ -9,7 +10,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"sort"
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/app"
@@ -62,8 +62,8 @@ type SecurityReport struct {
 // Findings are the checks that found something, worst first.
 func (r SecurityReport) Findings() []Check {
 	found := slices.DeleteFunc(slices.Clone(r.Checks), func(c Check) bool { return c.Severity == "" })
-	sort.SliceStable(found, func(i, j int) bool {
-		return slices.Index(severities(), found[i].Severity) < slices.Index(severities(), found[j].Severity)
+	slices.SortStableFunc(found, func(a, b Check) int {
+		return cmp.Compare(slices.Index(severities(), a.Severity), slices.Index(severities(), b.Severity))
 	})
 	return found
 }
