@@ -275,7 +275,7 @@ func (m *Manager) build(name string, section json.RawMessage) *slot {
 	factory := m.o.Factories[kind]
 	if factory == nil {
 		known := slices.Sorted(maps.Keys(m.o.Factories))
-		s.fail(Fatal(fmt.Errorf("there is no channel %q; known are %s", kind, strings.Join(known, ", "))))
+		s.fail(Fatal(fmt.Errorf("unknown channel %q; known channels: %s", kind, strings.Join(known, ", "))))
 		return s
 	}
 	s.gate = NewGate(GateOptions{Name: name, Common: s.common, Pairing: m.pairing, Say: m.o.Queue.Publish, Log: s.log, Now: m.o.Now})
@@ -442,7 +442,7 @@ func Login(ctx context.Context, o Options, name string, t Terminal, force bool) 
 	kind, _, _ := strings.Cut(name, ".")
 	factory := m.o.Factories[kind]
 	if factory == nil {
-		return fmt.Errorf("there is no channel %q; known are %s", kind, strings.Join(slices.Sorted(maps.Keys(m.o.Factories)), ", "))
+		return fmt.Errorf("unknown channel %q; known channels: %s", kind, strings.Join(slices.Sorted(maps.Keys(m.o.Factories)), ", "))
 	}
 	s.gate = NewGate(GateOptions{Name: name, Common: s.common, Pairing: m.pairing, Log: s.log, Now: m.o.Now})
 	ch, err := s.make(factory)

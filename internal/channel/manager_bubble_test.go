@@ -338,7 +338,7 @@ func TestBadSectionsStopNothing(t *testing.T) {
 			got[s.Name] = string(s.State) + " " + s.Error
 		}
 		want := map[string]string{
-			"a": "running ", "off": "stopped ", "ghost": `failed there is no channel "ghost"; known are a, bad`,
+			"a": "running ", "off": "stopped ", "ghost": `failed unknown channel "ghost"; known channels: a, bad`,
 			"bad": `failed unknown key "tokn", did you mean "token"?`,
 		}
 		if d := cmp.Diff(want, got); d != "" {

@@ -43,7 +43,7 @@ func (g *Gateway) known(name string) error {
 	if all[kind] != nil && plainName(name) && !strings.HasSuffix(name, ".") {
 		return nil
 	}
-	return webui.Refuse(http.StatusNotFound, "there is no channel %q; known are %s", name, strings.Join(slices.Sorted(maps.Keys(all)), ", "))
+	return webui.Refuse(http.StatusNotFound, "unknown channel %q; known channels: %s", name, strings.Join(slices.Sorted(maps.Keys(all)), ", "))
 }
 
 // judgeChannel says why a section cannot be used; it makes the channel without
