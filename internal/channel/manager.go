@@ -118,7 +118,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	m.mu.Lock()
 	if m.running {
 		m.mu.Unlock()
-		return errors.New("the channels run already")
+		return errors.New("the channels are already running")
 	}
 	m.running, m.ended = true, make(chan struct{})
 	for _, s := range m.slots {
@@ -286,7 +286,7 @@ func (m *Manager) build(name string, section json.RawMessage) *slot {
 	}
 	s.adopt(ch)
 	if len(s.common.AllowFrom) == 0 && !s.caps.Whole { // programs of ours know who may come by themselves
-		s.log.Warn("allowFrom is empty: everybody new has to pair first")
+		s.log.Warn("allowFrom is empty: new people must pair first")
 	}
 	return s
 }
@@ -372,7 +372,7 @@ func handle(mux *http.ServeMux, pattern string, h http.Handler) (err error) {
 		if r := recover(); r != nil {
 			why := fmt.Sprint(r)
 			if strings.Contains(why, "conflicts with pattern") {
-				why = "another channel has it; give one of them a port of its own"
+				why = "another channel uses it; give one of them a separate port"
 			}
 			err = fmt.Errorf("the address %q cannot be served: %s", pattern, why)
 		}

@@ -151,9 +151,9 @@ func TestPermanentFailure(t *testing.T) {
 		files.Media = []bus.Media{{Name: "virus", Size: 1}, {Name: "ok", Size: 1}}
 		r.publish(final("1", "c", "bad"), files, final("3", "c", "panic"), final("4", "c", "good"))
 		diff(t, "sent", p.texts("send"), []string{
-			"I had an answer, but it could not be shown here. Ask me to say it in another way.",
+			"My answer could not be shown here. Ask me to write it differently.",
 			"files", "[attachment: virus - send failed]", "<ok>",
-			"I had an answer, but it could not be shown here. Ask me to say it in another way.", "good",
+			"My answer could not be shown here. Ask me to write it differently.", "good",
 		})
 		st := r.m.Status()[0]
 		if st.Failed != 3 || len(st.Failures) != 3 || st.Failures[0].Error != "refused for ever" || st.Sent != 2 {
