@@ -345,7 +345,7 @@ func TestSettingsOfChannels(t *testing.T) {
 	for payload, want := range map[string]any{
 		`{"name": "party"}`: nil,
 		`{"name": "party", "settings": {"allowFrom": ["bob"], "groupPolicy": "open"}}`: nil,
-		`{"name": "party", "settings": {"groupPolicy": "wild"}}`:                       `channels.party: groupPolicy: "wild" is none of mention, open, allowlist`,
+		`{"name": "party", "settings": {"groupPolicy": "wild"}}`:                       `channels.party: groupPolicy: "wild" must be mention, open or allowlist`,
 		`{"name": "telegram.work", "settings": {}}`:                                    "channels.telegram.work",
 	} {
 		got := o.do("settings.channel.validate", payload)
