@@ -147,7 +147,7 @@ func TestModelsList(t *testing.T) {
 		{"no key", []string{"groq"}, "GROQ_API_KEY", "", exitConfig},
 		{"bedrock", []string{"bedrock"}, "no list of models", "", exitConfig},
 		{"built-in list", []string{"openai_codex"}, "gpt-5.6-sol", "", 0},
-		{"sign-in", []string{"github_copilot"}, "only after signing in", "", exitFailure},
+		{"sign-in", []string{"github_copilot"}, "only after sign-in", "", exitFailure},
 		{"two", []string{"a", "b"}, "usage", "", exitUsage},
 	} {
 		t.Run(c.name, func(t *testing.T) {
