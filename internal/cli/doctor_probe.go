@@ -38,7 +38,7 @@ func (c *command) serviceSymptom(ctx context.Context) []doctor.Symptom {
 	}
 	out := doctor.Symptom{ID: "service", State: doctor.Well, Detail: st.Active + " " + st.Enabled + " (" + st.File + ")"}
 	if st.Active != "active" {
-		out.State, out.Fix = doctor.Doubt, "bring it up to date with: nanobot service install"
+		out.State, out.Fix = doctor.Doubt, "update it with: nanobot service install"
 		if st.Problem != "" {
 			out.Detail += ": " + st.Problem
 		}
@@ -56,7 +56,7 @@ func (c *command) skillSymptoms() []doctor.Symptom {
 	var out []doctor.Symptom
 	for _, k := range list {
 		if !k.Available() && !slices.Contains(s.disabled, k.Name) {
-			out = append(out, doctor.Symptom{ID: "skill." + k.Name, State: doctor.Skipped, Detail: "not usable here: " + k.Missing, Fix: "install what is missing, if you want it"})
+			out = append(out, doctor.Symptom{ID: "skill." + k.Name, State: doctor.Skipped, Detail: "not usable here: " + k.Missing, Fix: "install the missing requirements to use it"})
 		}
 	}
 	return append(out, doctor.Symptom{ID: "skills", State: doctor.Well, Detail: fmt.Sprintf("%d of %d are usable", len(list)-len(out), len(list))})
@@ -77,7 +77,7 @@ func (c *command) proxySymptoms(ctx context.Context, offline bool) []doctor.Symp
 		u, err := url.Parse(value)
 		switch {
 		case err != nil || u.Host == "":
-			s.State, s.Detail, s.Fix = doctor.Broken, "it is no address", "set it to http://HOST:PORT, or unset it"
+			s.State, s.Detail, s.Fix = doctor.Broken, "it is not an address", "set it to http://HOST:PORT, or unset it"
 		case offline:
 			s.State, s.Detail = doctor.Skipped, u.Host
 		default:
@@ -120,11 +120,11 @@ func (c *command) modelSymptoms(cmd *cobra.Command, l *config.Loaded, offline bo
 	info := a.ModelInfo()
 	if info.Demo {
 		return []doctor.Symptom{{
-			ID: "model", State: doctor.Well, Detail: "none is set up yet, so the built-in demo answers", Fix: "set up a model with: nanobot onboard",
+			ID: "model", State: doctor.Well, Detail: "none is configured yet, so the built-in demo answers", Fix: "set up a model with: nanobot onboard",
 		}}
 	}
 	if offline {
-		return []doctor.Symptom{{ID: "model", State: doctor.Skipped, Detail: info.Name + " was not asked (--offline)"}}
+		return []doctor.Symptom{{ID: "model", State: doctor.Skipped, Detail: info.Name + " was not checked (--offline)"}}
 	}
 	out := []doctor.Symptom{c.modelSymptom(ctx, l, info)}
 	for _, p := range c.providers(l) {
@@ -194,7 +194,7 @@ func (c *command) providerSymptom(ctx context.Context, l *config.Loaded, name st
 	case e.Kind == llm.Auth || e.Kind == llm.Permission || e.Kind == llm.Billing || e.Kind == llm.Connection || e.Kind == llm.Timeout:
 		s.State, s.Detail, s.Fix = doctor.Broken, agent.Explain(err, name), "see: nanobot provider list"
 	default:
-		s.State, s.Detail = doctor.Skipped, "it has no list of models to ask for: "+err.Error()
+		s.State, s.Detail = doctor.Skipped, "it does not list its models: "+err.Error()
 	}
 	return s
 }
@@ -220,7 +220,7 @@ func (c *command) mcpSymptoms(ctx context.Context, l *config.Loaded, offline boo
 			}
 		default:
 			if offline {
-				s.State, s.Detail = doctor.Skipped, "was not asked (--offline)"
+				s.State, s.Detail = doctor.Skipped, "was not checked (--offline)"
 				break
 			}
 			s.State, s.Detail, s.Fix = doctor.Broken, strings.TrimSpace(j.State+" "+j.Error), "see: nanobot mcp test "+j.Name

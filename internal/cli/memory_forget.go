@@ -23,16 +23,16 @@ func (c *command) memoryForget() *cobra.Command {
 	var yes bool
 	cmd := &cobra.Command{
 		Use: "forget TEXT", Short: "Remove every remembered line that contains a text",
-		Long: `forget removes the lines that contain TEXT, in whatever case, from the memory
-files and all their earlier versions, from the summaries of conversations, from
-the notes on where facts come from and from the search index. It shows what it
-found and asks first. It cannot be undone. The conversations themselves stay.`,
+		Long: `forget removes all lines that contain TEXT, ignoring case, from the memory files
+and all their earlier versions, from the summaries of conversations, from the
+record of sources and from the search index. It shows what it found and asks
+first. You cannot undo it. The conversations themselves stay.`,
 		Example: "  nanobot memory forget \"old address\"\n  nanobot memory forget 555-0100 --yes",
 		Args:    exactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f := forgotten{text: fold(args[0])}
 			if utf8.RuneCountInString(f.text) < 2 {
-				return usageError{errors.New("give at least two characters: every line that contains them goes")}
+				return usageError{errors.New("give at least two characters: every line that contains them is removed")}
 			}
 			err := c.withMemory(cmd.Context(), func(m *memoryOf) error {
 				if err := m.findText(cmd.Context(), &f); err != nil {
@@ -49,7 +49,7 @@ found and asks first. It cannot be undone. The conversations themselves stay.`,
 			return orNothing(cmd, err, false, nil, "Nothing is remembered yet, so there is nothing to forget.")
 		},
 	}
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
 	return cmd
 }
 
@@ -57,9 +57,9 @@ found and asks first. It cannot be undone. The conversations themselves stay.`,
 func (c *command) agree(cmd *cobra.Command) error {
 	ask := newPrompter(c.In, cmd.OutOrStdout())
 	if !ask.terminal() {
-		return usageError{errors.New("nobody can be asked here; give --yes to go on")}
+		return usageError{errors.New("cannot ask for confirmation here; use --yes to continue")}
 	}
-	answer, err := ask.line("Remove all of this for good? yes or no", "no")
+	answer, err := ask.line("Remove all of this permanently? yes or no", "no")
 	if err != nil && !errors.Is(err, errSkipped) {
 		return err
 	}
@@ -134,7 +134,7 @@ func (m *memoryOf) findText(ctx context.Context, f *forgotten) error {
 
 func (f *forgotten) tellFound(cmd *cobra.Command) {
 	if len(f.lines)+len(f.entries) == 0 {
-		cmd.Println("No memory file and no summary holds it now. Earlier versions, notes and the index are cleaned all the same.")
+		cmd.Println("No memory file and no summary contains it now. Earlier versions, the record of sources and the index are cleaned anyway.")
 	}
 	for _, l := range f.lines {
 		cmd.Printf("%s: %s\n", printable(l.file), oneLine(printable(l.line), 160))
@@ -197,8 +197,8 @@ type forgetter struct {
 // forgetters are the parts besides the files and the history.
 func (m *memoryOf) forgetters() []forgetter {
 	return []forgetter{
-		{"copies of what older versions left", m.forgetCopies},
-		{"the notes on where facts come from, and from what waited for your word", func(ctx context.Context, f *forgotten) (int, error) {
+		{"copies of files of older versions", m.forgetCopies},
+		{"the record of sources, and from findings that waited for your decision", func(ctx context.Context, f *forgotten) (int, error) {
 			return m.dream.Forget(ctx, f.has)
 		}},
 		{"the search index", func(ctx context.Context, f *forgotten) (int, error) {
@@ -336,7 +336,7 @@ const maxScan = 16 << 20
 // tellLeft names the files of the memory that still hold the text.
 func (m *memoryOf) tellLeft(cmd *cobra.Command, f *forgotten) error {
 	for _, s := range f.skills {
-		cmd.Printf("left alone: the skill %s holds it; edit it by hand\n", printable(s))
+		cmd.Printf("not changed: the skill %s contains it; edit it by hand\n", printable(s))
 	}
 	repo, err := m.repo.Path()
 	if err != nil {
@@ -347,7 +347,7 @@ func (m *memoryOf) tellLeft(cmd *cobra.Command, f *forgotten) error {
 			return err
 		}
 	}
-	cmd.Println("What was said stays in the conversations: nanobot sessions list")
+	cmd.Println("The conversations still contain it: nanobot sessions list")
 	return nil
 }
 
@@ -375,7 +375,7 @@ func tellLeftIn(cmd *cobra.Command, base, dir, repo string, f *forgotten) error 
 			return nil
 		}
 		if data, err := tree.ReadFile(name, maxScan); err == nil && f.has(string(data)) {
-			cmd.Printf("left alone: %s still holds it\n", printable(full))
+			cmd.Printf("not changed: %s still contains it\n", printable(full))
 		}
 		return nil
 	})

@@ -49,7 +49,7 @@ func originLines(f memory.Fact) (out []string) {
 		out = append(out, originText(o)+note)
 	}
 	if len(out) == 0 {
-		out = append(out, "written by Dream, origin not known"+note)
+		out = append(out, "written by Dream, source unknown"+note)
 	}
 	return out
 }
@@ -92,7 +92,7 @@ func printWaiting(w io.Writer, held []memory.Held) {
 }
 
 func (c *command) memoryConfirm() *cobra.Command {
-	return c.decide("confirm", "Believe findings that came from outside", "confirm writes findings that came from web pages, documents or other tools into\nthe memory files. nanobot memory show lists them.",
+	return c.decide("confirm", "Accept findings from outside", "confirm writes findings from web pages, documents or other tools to the memory\nfiles. nanobot memory show lists them.",
 		func(cmd *cobra.Command, m *memoryOf, id string) error {
 			file, err := m.dream.Confirm(cmd.Context(), id)
 			if err == nil {
@@ -103,7 +103,7 @@ func (c *command) memoryConfirm() *cobra.Command {
 }
 
 func (c *command) memoryReject() *cobra.Command {
-	return c.decide("reject", "Drop findings that came from outside", "reject drops findings that wait for your word. They do not come back.",
+	return c.decide("reject", "Reject findings from outside", "reject drops findings that wait for your decision. They do not come back.",
 		func(cmd *cobra.Command, m *memoryOf, id string) error {
 			err := m.dream.Reject(cmd.Context(), id)
 			if err == nil {

@@ -37,9 +37,9 @@ type serviceFlags struct {
 func (c *command) serviceCommand() *cobra.Command {
 	var f serviceFlags
 	cmd := &cobra.Command{
-		Use: "service", Short: "Start the gateway with the machine", Args: subcommand, RunE: showHelp,
-		Long: `service makes the gateway a service of systemd (Linux) or launchd (macOS), so
-that it starts by itself and is started again when it ends by accident.`,
+		Use: "service", Short: "Run the gateway as a service", Args: subcommand, RunE: showHelp,
+		Long: `service installs the gateway as a systemd (Linux) or launchd (macOS) service, so
+that it starts automatically and restarts after a crash.`,
 		Example: `  nanobot service install
   nanobot service install --dry-run
   sudo nanobot service install --system --user me
@@ -48,7 +48,7 @@ that it starts by itself and is started again when it ends by accident.`,
 	}
 	fl := cmd.PersistentFlags()
 	fl.StringVar(&f.name, "name", "nanobot", "`name` of the service; one for each configuration")
-	fl.BoolVar(&f.system, "system", false, "a service of the machine instead of your user; needs root")
+	fl.BoolVar(&f.system, "system", false, "system service instead of a user service; requires root")
 	cmd.AddCommand(c.serviceInstall(&f), c.serviceUninstall(&f), c.serviceStatus(&f))
 	return cmd
 }
@@ -56,10 +56,9 @@ that it starts by itself and is started again when it ends by accident.`,
 func (c *command) serviceInstall(f *serviceFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "install", Short: "Install the service and start it", Args: noArgs,
-		Long: `install writes the service file, switches the service on and starts it. Doing it
-again brings an existing service up to date, for example after the program was
-moved. The service does not see the variables of your shell: keep keys in the
-configuration.`,
+		Long: `install writes the service file, enables the service and starts it. Run it again to
+update an existing service, for example after you moved the program. The service
+does not see the variables of your shell: store keys in the configuration.`,
 		Example: "  nanobot service install\n  nanobot service install --dry-run\n  sudo nanobot service install --system --user me",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := c.serviceHost(*f)
@@ -71,7 +70,7 @@ configuration.`,
 	}
 	fl := cmd.Flags()
 	fl.BoolVar(&f.dryRun, "dry-run", false, "only show the file and the commands")
-	fl.StringVar(&f.user, "user", "", "with --system: the `user` the gateway runs as")
+	fl.StringVar(&f.user, "user", "", "with --system: `user` that the gateway runs as")
 	fl.IntVarP(&f.port, "port", "p", -1, "`port` to listen on instead of gateway.port")
 	fl.StringVar(&f.host, "host", "", "`address` to listen on instead of gateway.host")
 	return cmd
@@ -97,8 +96,8 @@ func (c *command) serviceUninstall(f *serviceFlags) *cobra.Command {
 func (c *command) serviceStatus(f *serviceFlags) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "status", Short: "Show whether the service is installed and runs", Args: noArgs,
-		Long:    "status ends with code 0 if the service runs, else with 3.",
+		Use: "status", Short: "Show the service's status", Args: noArgs,
+		Long:    "status exits with 0 if the service is running, otherwise with 3.",
 		Example: "  nanobot service status\n  nanobot service status --json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := c.serviceHost(*f)
@@ -126,10 +125,10 @@ func (c *command) serviceStatus(f *serviceFlags) *cobra.Command {
 func (c *command) serviceHost(f serviceFlags) (serviceHost, error) {
 	s := serviceHost{os: runtime.GOOS, uid: os.Geteuid(), name: f.name, system: f.system, env: c.Env}
 	if s.os != "linux" && s.os != "darwin" {
-		return s, errors.New("services are for systemd and launchd. On Windows let the Task Scheduler run at logon: nanobot gateway start")
+		return s, errors.New("services require systemd or launchd. On Windows, use the Task Scheduler to run at logon: nanobot gateway start")
 	}
 	if !serviceName(f.name) {
-		return s, usageError{fmt.Errorf("%q is no name for a service; use letters, digits, - and _", f.name)}
+		return s, usageError{fmt.Errorf("%q is not a valid service name; use letters, digits, - and _", f.name)}
 	}
 	if f.system { // it may be set up by a program that has no home
 		return s, nil
@@ -152,10 +151,10 @@ func serviceName(s string) bool {
 func (s serviceHost) allowed() error {
 	switch {
 	case s.system && s.uid != 0:
-		return errors.New("a service of the machine needs root: sudo nanobot service ... --system")
+		return errors.New("a system service requires root: sudo nanobot service ... --system")
 	case !s.system && s.uid == 0:
-		return errors.New("you are root, and a service of root's login is hardly what you want.\n" +
-			"Run this as the user the bot belongs to, or make it a service of the machine:\n" +
+		return errors.New("you are root; a user service of root is rarely useful.\n" +
+			"Run this as the user that owns the bot, or install a system service:\n" +
 			"  nanobot service install --system --user NAME")
 	}
 	return nil
@@ -178,7 +177,7 @@ func (c *command) installService(cmd *cobra.Command, s serviceHost, f serviceFla
 		return err
 	}
 	if i, err := daemon.Find(gateway.InstanceFile(l)); err == nil && i.Mode != "service" {
-		return unavailable{fmt.Errorf("the gateway runs already (process %d); end it first: nanobot gateway stop", i.PID)}
+		return unavailable{fmt.Errorf("the gateway is already running (process %d); stop it first: nanobot gateway stop", i.PID)}
 	}
 	if err := diskio.MkdirAll(filepath.Dir(s.path()), 0o755); err != nil {
 		return err
@@ -199,19 +198,19 @@ func (c *command) installService(cmd *cobra.Command, s serviceHost, f serviceFla
 	cmd.Printf("Wrote %s\n", s.path())
 	switch left, err := s.run(cmd.Context(), f.begin(s)); {
 	case left == 1 && !f.noStart: // the start itself
-		return fmt.Errorf("%w\nThe service is installed, but the gateway does not start. See why with: %s", err, s.journal())
+		return fmt.Errorf("%w\nThe service is installed, but the gateway does not start. Show the reason with: %s", err, s.journal())
 	case err != nil:
 		return fmt.Errorf("%w\nThe file is in place. Do the rest by hand:\n%s", err, strings.TrimRight(shellLines(f.begin(s)), "\n"))
 	}
 	if f.noStart {
-		cmd.Println("The service is installed and not started.")
+		cmd.Println("The service is installed but not started.")
 		return nil
 	}
 	see := "nanobot gateway status"
 	if s.system { // what root has is another configuration
 		see = "nanobot service status --system, or as the user " + unit.User + ": " + see
 	}
-	cmd.Println("The service is switched on and started. See: " + see)
+	cmd.Println("The service is enabled and started. See: " + see)
 	if s.os == "linux" && !s.system {
 		cmd.Println("It runs while you are logged in. To keep it running without a login: loginctl enable-linger")
 	}
@@ -237,7 +236,7 @@ func (f serviceFlags) begin(s serviceHost) [][]string {
 func (c *command) warnOfShellKeys(l *config.Loaded) {
 	for _, p := range c.providers(l) {
 		if p.Key != "" && p.Key != "configuration" {
-			fmt.Fprintf(c.Err, "nanobot: warning: the key for %s is in %s of your shell, which the service does not see; keep it with: nanobot config set providers.%s.apiKey\n", p.Name, p.Key, p.Name)
+			fmt.Fprintf(c.Err, "nanobot: warning: the key for %s is in the variable %s of your shell, which the service does not see; store it with: nanobot config set providers.%s.apiKey\n", p.Name, p.Key, p.Name)
 		}
 	}
 }
@@ -261,9 +260,9 @@ func (c *command) uninstallService(cmd *cobra.Command, s serviceHost, f serviceF
 	cmd.Printf("Removed %s\n", s.path())
 	_, err := s.run(cmd.Context(), s.forget())
 	if err = errors.Join(stopped, err); err != nil {
-		return fmt.Errorf("%w\nThe file is gone. Do the rest by hand:\n%s", err, strings.TrimRight(shellLines(slices.Concat(s.stop(), s.forget())), "\n"))
+		return fmt.Errorf("%w\nThe file is removed. Do the rest by hand:\n%s", err, strings.TrimRight(shellLines(slices.Concat(s.stop(), s.forget())), "\n"))
 	}
-	cmd.Println("The service is stopped and gone. Your data stays.")
+	cmd.Println("The service is stopped and removed. Your data stays.")
 	return nil
 }
 
@@ -327,7 +326,7 @@ func (c *command) serviceUnit(s serviceHost, f serviceFlags) (daemon.Service, *c
 // serviceOwner is the user a service of the machine runs as.
 func serviceOwner(name string) (*user.User, error) {
 	if name == "" {
-		return nil, usageError{errors.New("say which user the gateway runs as: --user NAME")}
+		return nil, usageError{errors.New("give the user that the gateway runs as: --user NAME")}
 	}
 	u, err := user.Lookup(name)
 	if err != nil {

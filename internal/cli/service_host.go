@@ -76,7 +76,7 @@ func (s serviceHost) ours() error {
 		return err
 	}
 	if !bytes.Contains(data, []byte("--launch-mode")) {
-		return fmt.Errorf("%s is not a service of ours; choose another name with --name", s.path())
+		return fmt.Errorf("%s is not a nanobot service; choose another name with --name", s.path())
 	}
 	return nil
 }

@@ -44,10 +44,10 @@ type trial struct {
 func (c *command) modelsTest() *cobra.Command {
 	var asJSON, vision bool
 	cmd := &cobra.Command{
-		Use: "test [MODEL]", Short: "Try out what a model can do, with a few tiny calls", Args: atMostOne,
+		Use: "test [MODEL]", Short: "Test what a model can do, with a few small calls", Args: atMostOne,
 		Long: `test asks a model (or a preset, or the configured model) for a few words, for a
-tool call and, if it reads images, for the colour of a small one. It prints a
-verdict for each and what the calls took. They cost a fraction of a cent.`,
+tool call and, if it supports images, for the colour of a small image. It prints
+the result and the duration of each call. The calls cost a fraction of a cent.`,
 		Example: `  nanobot models test
   nanobot models test claude-sonnet-4-6
   nanobot models test ollama/gemma3:4b --vision`,
@@ -80,7 +80,7 @@ verdict for each and what the calls took. They cost a fraction of a cent.`,
 			return tellTrial(cmd, t, asJSON)
 		},
 	}
-	cmd.Flags().BoolVar(&vision, "vision", false, "send an image even if the model is not known to read them")
+	cmd.Flags().BoolVar(&vision, "vision", false, "send an image even if the model is not known to support images")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	return cmd
 }
@@ -148,7 +148,7 @@ func said(yes *bool, otherwise llm.Ability) llm.Ability {
 func (t *trial) warnOfWindow(loaded, wanted int) {
 	if t.choice.Row.Truncates && loaded > 0 && loaded < wanted {
 		t.Warnings = append(t.Warnings, fmt.Sprintf(
-			"%s has loaded it with a window of %d tokens and drops the beginning of longer prompts without a word; raise OLLAMA_CONTEXT_LENGTH or num_ctx, or set agents.defaults.contextWindowTokens to %d",
+			"%s has loaded it with a window of %d tokens and drops the beginning of longer prompts without an error; raise OLLAMA_CONTEXT_LENGTH or num_ctx, or set agents.defaults.contextWindowTokens to %d",
 			t.choice.Row.Display, loaded, loaded))
 	}
 }
@@ -163,7 +163,7 @@ func (t *trial) run(ctx context.Context, claim llm.Offer, tell func(verdict)) {
 		return
 	}
 	if claim.Tools == llm.Unable {
-		say(verdict{Ability: "tools", Result: "skipped", Note: "it is said to have none"})
+		say(verdict{Ability: "tools", Result: "skipped", Note: "it is reported not to support tools"})
 	} else {
 		say(t.tools(ctx))
 	}
@@ -171,9 +171,9 @@ func (t *trial) run(ctx context.Context, claim llm.Offer, tell func(verdict)) {
 	case llm.Able:
 		say(t.vision(ctx))
 	case llm.Unable:
-		say(verdict{Ability: "vision", Result: "skipped", Note: "it is said to read no images; --vision tries"})
+		say(verdict{Ability: "vision", Result: "skipped", Note: "it is reported not to support images; --vision tests it"})
 	default:
-		say(verdict{Ability: "vision", Result: "skipped", Note: "it is not known to read images; --vision tries"})
+		say(verdict{Ability: "vision", Result: "skipped", Note: "it is not known to support images; --vision tests it"})
 	}
 }
 
