@@ -220,7 +220,7 @@ func (a *App) build(ctx context.Context, o Options) error {
 	a.Skills = skill.Open(skills)
 	skills.Workspace, skills.Ledger, skills.Foreign = "", nil, nil // guests have those that everybody has
 	guestSkills := skill.Open(skills)
-	set, media, err := a.tools(o) //nolint:contextcheck // what commands need begins with the first one and ends with the app
+	set, media, err := a.tools(o)
 	if err != nil {
 		return err
 	}

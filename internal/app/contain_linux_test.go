@@ -85,7 +85,7 @@ func TestContained(t *testing.T) {
 		"works in a folder without the marked file": {change: markPart, call: tool.Call{Project: tool.Project{Dir: "other"}}, want: "it can read a file from outside: sub/part.txt"},
 		"kept inside a folder without it":           {change: markPart, call: tool.Call{Project: tool.Project{Dir: "other", Only: true}}, want: ""},
 		"kept inside the folder with it":            {change: markPart, call: tool.Call{Project: tool.Project{Dir: "sub", Only: true}}, want: "it can read a file from outside: sub/part.txt"},
-		"a record that cannot be read": {change: func(t *testing.T, s *safety, _ *origin.Store, _ string) {
+		"a record that cannot be read": {change: func(_ *testing.T, s *safety, _ *origin.Store, _ string) {
 			s.origins.main, s.origins.dir = nil, filepath.Join(s.jail.Workspace(), "mine.txt") // a file
 		}, want: "?"},
 	} {

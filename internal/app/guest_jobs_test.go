@@ -149,6 +149,7 @@ func TestGuestsLeaveTheOwnersJobsAlone(t *testing.T) {
 
 // withoutJobs takes the damaged jobs away that the workspace of shared begins with.
 func withoutJobs(t *testing.T) func(o *app.Options) {
+	t.Helper()
 	return func(o *app.Options) {
 		for _, name := range []string{"cron/jobs.json", "triggers/triggers.json"} {
 			if err := os.Remove(filepath.Join(o.Workspace, filepath.FromSlash(name))); err != nil {
