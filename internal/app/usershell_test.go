@@ -35,7 +35,7 @@ func TestUserShell(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the commands are for a POSIX shell")
 	}
-	s := newShared(t, `{"tools":{"approval":{"mode":"ask"},"exec":{"sandbox":"none","timeout":1,"denyPatterns":["forbidden"]}}}`)
+	s := newShared(t, `{"tools":{"approval":{"mode":"ask"},"exec":{"sandbox":"none","timeout":8,"denyPatterns":["forbidden"]}}}`)
 	got, all := s.typed("cat notes.txt; echo changed > notes.txt")
 	if !strings.Contains(got, ownTag+" 3") || !strings.HasPrefix(got, "```\n") || !strings.Contains(got, "Exit code: 0") {
 		t.Errorf("got %q", got)
@@ -55,7 +55,7 @@ func TestUserShell(t *testing.T) {
 		t.Errorf("after /undo the file is %q", b)
 	}
 	for line, want := range map[string]string{
-		"sleep 600":             "was stopped after 1s",
+		"sleep 600":             "was stopped after 8s",
 		"echo forbidden things": "the user forbids commands that match",
 		"rm -rf /":              "the command was not run",
 		"echo 'open":            "not valid bash",

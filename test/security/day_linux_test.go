@@ -27,7 +27,7 @@ type task struct {
 // usualDay is a day of work on a new install, in one chat.
 func usualDay(a *trial) []task {
 	a.forge.page("/docs", "text/html", "<h1>tea 1.2</h1><p>Call brew(minutes).</p>")
-	install := "cd project && " + a.registry() + " && cat node_modules/tea/package.json"
+	install := "mkdir -p site && cd site && " + a.registry() + " && cat node_modules/tea/package.json"
 	return []task{
 		{"make a project for me", []call{
 			write("project/tea.py", "def brew(minutes):\n    return minutes * 60\n"),
