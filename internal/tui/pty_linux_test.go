@@ -106,7 +106,7 @@ func TestChatOnPTY(t *testing.T) {
 	go func() {
 		done <- Chat(ctx, Options{
 			Console: Stdio(tty, tty, tty), Getenv: func(string) string { return "" }, Markdown: true,
-			Ask: func(_ context.Context, in bus.Inbound) iter.Seq2[bus.Outbound, error] {
+			Ask: func(ctx context.Context, in bus.Inbound) iter.Seq2[bus.Outbound, error] {
 				return func(yield func(bus.Outbound, error) bool) {
 					if in.Text == "wait" {
 						hang(ctx, in, yield)
