@@ -138,11 +138,18 @@ for step in json.load(open(sys.argv[2])):
 print("steps:", " ".join("%s=%d" % c for c in sorted(count.items())), "end")
 `
 
-// randomProgram is a list of steps with any names of the workspace.
-func randomProgram(r *rand.Rand, a *trial) []byte {
+// randomProgram is a list of steps with any names of the workspace. The first
+// one of a run begins with a step of each kind on a name of its own, so how
+// much a run shows is no matter of luck.
+func randomProgram(r *rand.Rand, a *trial, first bool) []byte {
 	pick := func(list []string) string { return list[r.IntN(len(list))] }
 	names, targets, kinds := chaosNames(), chaosTargets(a), stepKinds()
 	var steps [][]any
+	if first {
+		for _, kind := range kinds {
+			steps = append(steps, []any{kind, "first/" + kind, "first/other", "program.py", 1})
+		}
+	}
 	for range 10 + r.IntN(40) {
 		steps = append(steps, []any{pick(kinds), pick(names), pick(names), pick(targets), r.IntN(1000)})
 	}
@@ -239,7 +246,7 @@ func anyProgram(t *testing.T, seed uint64, cover *coverage) {
 	}
 	programs := 0
 	for i := range turns {
-		programs += a.anyTurn(luck)
+		programs += a.anyTurn(luck, i == 0)
 		if len(a.void) > 0 {
 			break // it does not answer
 		}
@@ -344,8 +351,9 @@ func (c *coverage) count(a *trial) {
 	}
 }
 
-// anyTurn is a turn with random programs, some of which go on.
-func (a *trial) anyTurn(luck *rand.Rand) (programs int) {
+// anyTurn is a turn with random programs, some of which go on. The first
+// program of the first turn runs to its end.
+func (a *trial) anyTurn(luck *rand.Rand, first bool) (programs int) {
 	a.t.Helper()
 	// The names of the programs are the owner's; they are put there without
 	// following what earlier ones made of the workspace.
@@ -371,12 +379,13 @@ func (a *trial) anyTurn(luck *rand.Rand) (programs int) {
 	var calls []call
 	for i := range 1 + luck.IntN(2) {
 		name := fmt.Sprintf("program%d", i)
-		if !put(name+".json", randomProgram(luck, a)) || !put("program.py", []byte(programPy)) {
+		whole := first && i == 0
+		if !put(name+".json", randomProgram(luck, a, whole)) || !put("program.py", []byte(programPy)) {
 			continue
 		}
 		programs++
 		command := fmt.Sprintf("python3 program.py . %s.json", name)
-		if luck.IntN(3) == 0 {
+		if luck.IntN(3) == 0 && !whole {
 			calls = append(calls, call{"exec", fmt.Sprintf(`{"command":%q,"yield_time_ms":0}`, command)})
 		} else {
 			calls = append(calls, sh(command))
