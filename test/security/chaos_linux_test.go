@@ -233,8 +233,9 @@ func anyProgram(t *testing.T, seed uint64, cover *coverage) {
 		a.canaries[name] = "canary " + random()
 		a.write(filepath.Join(a.home, name), a.canaries[name]+"\n")
 	}
-	a.approval()["timeout"] = 1
+	a.approval()["timeout"] = 20
 	a.chats()
+	a.telegram()["inlineKeyboards"] = true
 	before := outsideBytes(t, a)
 	a.gate.start()
 	events := chaosEvents()
@@ -261,6 +262,9 @@ func anyProgram(t *testing.T, seed uint64, cover *coverage) {
 	}
 	cover.count(a)
 	for _, what := range append(append(a.broken, a.void...), a.breaks(a.all, ".nanobot/workspace/")...) {
+		if strings.HasPrefix(what, "something was approved: ") && strings.Contains(what, `decision="approved: yes"`) {
+			continue // by the owner
+		}
 		t.Error(what)
 	}
 	after := outsideBytes(t, a)
@@ -352,7 +356,8 @@ func (c *coverage) count(a *trial) {
 }
 
 // anyTurn is a turn with random programs, some of which go on. The first
-// program of the first turn runs to its end.
+// program of the first turn runs to its end. The owner says yes to every
+// question: what holds is not the question.
 func (a *trial) anyTurn(luck *rand.Rand, first bool) (programs int) {
 	a.t.Helper()
 	// The names of the programs are the owner's; they are put there without
@@ -403,6 +408,6 @@ func (a *trial) anyTurn(luck *rand.Rand, first bool) (programs int) {
 			}
 		}
 	}
-	a.gate.say(ada, "go on", calls...)
+	a.gate.work(task{words: "go on", calls: calls})
 	return programs
 }
