@@ -15,6 +15,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/agent"
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/daemon"
 	"github.com/nanobot-go/nanobot/internal/doctor"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/tool/mcp"
@@ -25,14 +26,14 @@ const probeWait = 20 * time.Second
 
 // serviceSymptom looks at the service of the default name.
 func (c *command) serviceSymptom(ctx context.Context) []doctor.Symptom {
-	s, err := c.serviceHost(serviceFlags{name: "nanobot"})
+	s, err := daemon.NewManager("nanobot", false, c.Env)
 	if err != nil {
 		return nil // no services here
 	}
-	st := s.state(ctx)
+	st := s.State(ctx)
 	if !st.Installed {
-		s.system = true
-		if st = s.state(ctx); !st.Installed {
+		s.System = true
+		if st = s.State(ctx); !st.Installed {
 			return []doctor.Symptom{{ID: "service", State: doctor.Well, Detail: "it is not installed"}}
 		}
 	}

@@ -2,15 +2,10 @@ package cli
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"os"
-	"os/user"
 	"path/filepath"
-	"runtime"
-	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -62,11 +57,11 @@ moved. The service does not see the variables of your shell: keep keys in the
 configuration.`,
 		Example: "  nanobot service install\n  nanobot service install --dry-run\n  sudo nanobot service install --system --user me",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := c.serviceHost(*f)
+			m, err := daemon.NewManager(f.name, f.system, c.Env)
 			if err != nil {
 				return err
 			}
-			return c.installService(cmd, s, *f)
+			return c.installService(cmd, m, *f)
 		},
 	}
 	fl := cmd.Flags()
@@ -83,11 +78,11 @@ func (c *command) serviceUninstall(f *serviceFlags) *cobra.Command {
 		Long:    "uninstall stops the gateway and removes the service file. Your data stays.",
 		Example: "  nanobot service uninstall\n  nanobot service uninstall --dry-run",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := c.serviceHost(*f)
+			m, err := daemon.NewManager(f.name, f.system, c.Env)
 			if err != nil {
 				return err
 			}
-			return c.uninstallService(cmd, s, *f)
+			return c.uninstallService(cmd, m, *f)
 		},
 	}
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "only show what would be done")
@@ -101,11 +96,11 @@ func (c *command) serviceStatus(f *serviceFlags) *cobra.Command {
 		Long:    "status ends with code 0 if the service runs, else with 3.",
 		Example: "  nanobot service status\n  nanobot service status --json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := c.serviceHost(*f)
+			m, err := daemon.NewManager(f.name, f.system, c.Env)
 			if err != nil {
 				return err
 			}
-			st := s.state(cmd.Context())
+			st := m.State(cmd.Context())
 			if asJSON {
 				err = writeJSON(cmd.OutOrStdout(), st)
 			} else {
@@ -121,116 +116,45 @@ func (c *command) serviceStatus(f *serviceFlags) *cobra.Command {
 	return cmd
 }
 
-// serviceHost finds the service manager of this machine and checks that the
-// caller may use it.
-func (c *command) serviceHost(f serviceFlags) (serviceHost, error) {
-	s := serviceHost{os: runtime.GOOS, uid: os.Geteuid(), name: f.name, system: f.system, env: c.Env}
-	if s.os != "linux" && s.os != "darwin" {
-		return s, errors.New("services are for systemd and launchd. On Windows let the Task Scheduler run at logon: nanobot gateway start")
+func (c *command) installService(cmd *cobra.Command, m daemon.Manager, f serviceFlags) error {
+	if !f.dryRun {
+		if err := m.Check(); err != nil {
+			return err
+		}
 	}
-	if !serviceName(f.name) {
-		return s, usageError{fmt.Errorf("%q is no name for a service; use letters, digits, - and _", f.name)}
-	}
-	if f.system { // it may be set up by a program that has no home
-		return s, nil
-	}
-	var err error
-	s.home, err = os.UserHomeDir()
-	return s, err
-}
-
-// serviceName reports names that mean the same everywhere: as a file, a unit
-// and a label.
-func serviceName(s string) bool {
-	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_'
-	}
-	return s != "" && len(s) <= 64 && s[0] != '-' && strings.TrimFunc(s, plain) == ""
-}
-
-// allowed says why the caller cannot change the service.
-func (s serviceHost) allowed() error {
-	switch {
-	case s.system && s.uid != 0:
-		return errors.New("a service of the machine needs root: sudo nanobot service ... --system")
-	case !s.system && s.uid == 0:
-		return errors.New("you are root, and a service of root's login is hardly what you want.\n" +
-			"Run this as the user the bot belongs to, or make it a service of the machine:\n" +
-			"  nanobot service install --system --user NAME")
-	}
-	return nil
-}
-
-func (c *command) installService(cmd *cobra.Command, s serviceHost, f serviceFlags) error {
-	if err := s.allowed(); err != nil && !f.dryRun {
-		return err
-	}
-	unit, l, err := c.serviceUnit(s, f)
+	unit, l, err := c.serviceUnit(m, f)
 	if err != nil {
 		return err
 	}
-	text := s.text(unit)
+	begin := daemon.Begin{NoStart: f.noStart, NoEnable: f.noEnable}
 	if f.dryRun {
-		cmd.Printf("# %s\n%s\n# then:\n%s", s.path(), text, shellLines(f.begin(s)))
+		cmd.Print(m.InstallPlan(unit, begin))
 		return nil
-	}
-	if err := s.ours(); err != nil {
-		return err
 	}
 	if i, err := daemon.Find(gateway.InstanceFile(l)); err == nil && i.Mode != "service" {
 		return unavailable{fmt.Errorf("the gateway runs already (process %d); end it first: nanobot gateway stop", i.PID)}
 	}
-	if err := diskio.MkdirAll(filepath.Dir(s.path()), 0o755); err != nil {
+	if err := m.Install(unit); err != nil {
 		return err
 	}
-	if s.system {
-		if err := ownFolders(unit.Write, unit.User); err != nil {
-			return err
-		}
-	}
-	if unit.Log != "" {
-		if err := diskio.MkdirAll(filepath.Dir(unit.Log), 0o700); err != nil {
-			return err
-		}
-	}
-	if err := diskio.WriteFile(s.path(), []byte(text), 0o644); err != nil {
+	cmd.Printf("Wrote %s\n", m.Path())
+	if err := m.Start(cmd.Context(), begin); err != nil {
 		return err
-	}
-	cmd.Printf("Wrote %s\n", s.path())
-	switch left, err := s.run(cmd.Context(), f.begin(s)); {
-	case left == 1 && !f.noStart: // the start itself
-		return fmt.Errorf("%w\nThe service is installed, but the gateway does not start. See why with: %s", err, s.journal())
-	case err != nil:
-		return fmt.Errorf("%w\nThe file is in place. Do the rest by hand:\n%s", err, strings.TrimRight(shellLines(f.begin(s)), "\n"))
 	}
 	if f.noStart {
 		cmd.Println("The service is installed and not started.")
 		return nil
 	}
 	see := "nanobot gateway status"
-	if s.system { // what root has is another configuration
+	if m.System { // what root has is another configuration
 		see = "nanobot service status --system, or as the user " + unit.User + ": " + see
 	}
 	cmd.Println("The service is switched on and started. See: " + see)
-	if s.os == "linux" && !s.system {
+	if m.OS == "linux" && !m.System {
 		cmd.Println("It runs while you are logged in. To keep it running without a login: loginctl enable-linger")
 	}
 	c.warnOfShellKeys(l)
 	return nil
-}
-
-// begin are the commands that make an installed service run.
-func (f serviceFlags) begin(s serviceHost) [][]string {
-	return slices.DeleteFunc(s.start(), func(words []string) bool {
-		verb := words[len(words)-2] // before the unit, or what launchd calls it
-		switch {
-		case slices.Contains(words, "daemon-reload"):
-			return false
-		case f.noStart && s.os == "darwin":
-			return true // what is loaded runs
-		}
-		return f.noEnable && verb == "enable" || f.noStart && verb == "restart"
-	})
 }
 
 // warnOfShellKeys names keys that are in this shell and will be missing there.
@@ -242,42 +166,37 @@ func (c *command) warnOfShellKeys(l *config.Loaded) {
 	}
 }
 
-func (c *command) uninstallService(cmd *cobra.Command, s serviceHost, f serviceFlags) error {
-	if _, err := os.Lstat(s.path()); diskio.IsMissing(err) {
-		cmd.Printf("There is no service: %s does not exist.\n", s.path())
+func (c *command) uninstallService(cmd *cobra.Command, m daemon.Manager, f serviceFlags) error {
+	if _, err := os.Lstat(m.Path()); diskio.IsMissing(err) {
+		cmd.Printf("There is no service: %s does not exist.\n", m.Path())
 		return nil
 	}
 	if f.dryRun {
-		cmd.Printf("%srm %s\n%s", shellLines(s.stop()), shellWord(s.path()), shellLines(s.forget()))
+		cmd.Print(m.UninstallPlan())
 		return nil
 	}
-	if err := errors.Join(s.allowed(), s.ours()); err != nil {
-		return err
+	removed, err := m.Uninstall(cmd.Context())
+	if removed {
+		cmd.Printf("Removed %s\n", m.Path())
 	}
-	_, stopped := s.run(cmd.Context(), s.stop())
-	if err := os.Remove(s.path()); err != nil {
+	if err != nil {
 		return err
-	}
-	cmd.Printf("Removed %s\n", s.path())
-	_, err := s.run(cmd.Context(), s.forget())
-	if err = errors.Join(stopped, err); err != nil {
-		return fmt.Errorf("%w\nThe file is gone. Do the rest by hand:\n%s", err, strings.TrimRight(shellLines(slices.Concat(s.stop(), s.forget())), "\n"))
 	}
 	cmd.Println("The service is stopped and gone. Your data stays.")
 	return nil
 }
 
 // serviceUnit describes the gateway as a service.
-func (c *command) serviceUnit(s serviceHost, f serviceFlags) (daemon.Service, *config.Loaded, error) {
-	u := daemon.Service{Name: s.label(), About: "nanobot gateway", System: s.system}
+func (c *command) serviceUnit(m daemon.Manager, f serviceFlags) (daemon.Service, *config.Loaded, error) {
+	u := daemon.Service{Name: m.Label(), About: "nanobot gateway", System: m.System}
 	o := c.configOptions()
 	o.Lenient = true
-	if s.system {
-		owner, err := serviceOwner(cmp.Or(f.user, c.getenv("SUDO_USER")))
+	if m.System {
+		owner, err := daemon.ServiceOwner(cmp.Or(f.user, c.getenv("SUDO_USER")))
 		if err != nil {
 			return u, nil, err
 		}
-		u.User, s.home, o.Home = owner.Username, owner.HomeDir, owner.HomeDir
+		u.User, m.Home, o.Home = owner.Username, owner.HomeDir, owner.HomeDir
 	}
 	l, err := config.Load(o)
 	if err != nil {
@@ -313,57 +232,13 @@ func (c *command) serviceUnit(s serviceHost, f serviceFlags) (daemon.Service, *c
 	if f.host != "" {
 		u.Command = append(u.Command, "--host", f.host)
 	}
-	u.Folder, u.Write = s.home, []string{l.DataDir, ws}
+	u.Folder, u.Write = m.Home, []string{l.DataDir, ws}
 	// Programs the agent and MCP servers need are found as in this shell.
-	if p := c.getenv("PATH"); p != "" && !s.system {
+	if p := c.getenv("PATH"); p != "" && !m.System {
 		u.Env = append(u.Env, "PATH="+p)
 	}
-	if s.os == "darwin" {
+	if m.OS == "darwin" {
 		u.Log = datadir.Logs.In(l.DataDir, f.name+".launchd")
 	}
 	return u, l, nil
-}
-
-// serviceOwner is the user a service of the machine runs as.
-func serviceOwner(name string) (*user.User, error) {
-	if name == "" {
-		return nil, usageError{errors.New("say which user the gateway runs as: --user NAME")}
-	}
-	u, err := user.Lookup(name)
-	if err != nil {
-		return nil, usageError{fmt.Errorf("there is no user %q", name)}
-	}
-	return u, nil
-}
-
-// ownFolders makes folders that are missing and gives them to a user: a service
-// manager refuses to open what is not there.
-func ownFolders(dirs []string, owner string) error {
-	u, err := serviceOwner(owner)
-	if err != nil {
-		return err
-	}
-	uid, err := strconv.Atoi(u.Uid)
-	if err != nil {
-		return err
-	}
-	gid, err := strconv.Atoi(u.Gid)
-	if err != nil {
-		return err
-	}
-	for _, dir := range dirs {
-		var missing []string
-		for at := dir; ; at = filepath.Dir(at) {
-			if _, err := os.Stat(at); !diskio.IsMissing(err) {
-				break
-			}
-			missing = append(missing, at)
-		}
-		for _, at := range slices.Backward(missing) {
-			if err := errors.Join(os.Mkdir(at, 0o700), os.Lchown(at, uid, gid)); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
