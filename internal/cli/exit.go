@@ -12,6 +12,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/daemon"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/memory"
 	"github.com/nanobot-go/nanobot/internal/session"
 )
 
@@ -97,6 +98,9 @@ func exitCode(err error) int {
 		return exitUsage
 	}
 	if _, ok := errors.AsType[*daemon.RequestError](err); ok {
+		return exitUsage
+	}
+	if _, ok := errors.AsType[*memory.NameError](err); ok {
 		return exitUsage
 	}
 	if _, ok := errors.AsType[*config.Error](err); ok {

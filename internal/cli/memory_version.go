@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nanobot-go/nanobot/internal/gitstore"
+	"github.com/nanobot-go/nanobot/internal/memory"
 )
 
 func (c *command) memoryLog() *cobra.Command {
@@ -26,8 +26,8 @@ func (c *command) memoryLog() *cobra.Command {
 			if n <= 0 {
 				return usageError{fmt.Errorf("-n %d: want a positive number", n)}
 			}
-			err := c.withMemory(cmd.Context(), func(m *memoryOf) error {
-				log, err := m.repo.Log(cmd.Context(), n)
+			err := c.withMemory(cmd.Context(), func(m *memory.Memory) error {
+				log, err := m.Repo.Log(cmd.Context(), n)
 				if err != nil {
 					return err
 				}
@@ -66,19 +66,19 @@ shows what is not recorded yet, with two what lies between them.`,
 		ValidArgsFunction: c.commitIDs,
 		Args:              atMost(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			err := c.withMemory(cmd.Context(), func(m *memoryOf) error {
+			err := c.withMemory(cmd.Context(), func(m *memory.Memory) error {
 				var of *gitstore.Commit
 				var change gitstore.Change
 				var err error
 				switch len(args) {
 				case 0:
-					change, err = m.repo.Diff(cmd.Context(), "", "")
+					change, err = m.Repo.Diff(cmd.Context(), "", "")
 				case 1:
 					var e gitstore.Commit
-					e, change, err = m.repo.Show(cmd.Context(), args[0])
+					e, change, err = m.Repo.Show(cmd.Context(), args[0])
 					of = &e
 				default:
-					change, err = m.repo.Diff(cmd.Context(), args[0], args[1])
+					change, err = m.Repo.Diff(cmd.Context(), args[0], args[1])
 				}
 				if err != nil {
 					return commitError(strings.Join(args, " or "), err)
@@ -146,12 +146,12 @@ done. What was there before is kept: a restore can be undone by its own id.`,
 		ValidArgsFunction: c.commitIDs,
 		Args:              exactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.withMemory(cmd.Context(), func(m *memoryOf) error {
-				undo := m.repo.Restore
+			return c.withMemory(cmd.Context(), func(m *memory.Memory) error {
+				undo := m.Repo.Restore
 				if only {
-					undo = m.repo.UndoOnly
+					undo = m.Repo.UndoOnly
 				}
-				later, err := m.since(cmd.Context(), args[0])
+				later, err := m.LaterChanges(cmd.Context(), args[0])
 				if err != nil {
 					return commitError(args[0], err)
 				}
@@ -173,24 +173,6 @@ done. What was there before is kept: a restore can be undone by its own id.`,
 	cmd.Flags().BoolVar(&only, "only", false, "undo this change alone")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	return cmd
-}
-
-// since lists the changes after one, newest first.
-func (m *memoryOf) since(ctx context.Context, prefix string) ([]gitstore.Commit, error) {
-	of, err := m.repo.Find(ctx, prefix)
-	if err != nil {
-		return nil, err
-	}
-	log, err := m.repo.Log(ctx, 0)
-	if err != nil {
-		return nil, err
-	}
-	for i, e := range log {
-		if e.ID == of.ID {
-			return log[:i], nil
-		}
-	}
-	return nil, nil
 }
 
 func tellRestore(cmd *cobra.Command, u gitstore.Undone, only bool, later []gitstore.Commit) {
@@ -229,8 +211,8 @@ $EDITOR names and records the change.`,
 			if len(args) == 1 {
 				name = args[0]
 			}
-			return c.withMemory(cmd.Context(), func(m *memoryOf) error {
-				file, err := m.memoryFile(name, scope)
+			return c.withMemory(cmd.Context(), func(m *memory.Memory) error {
+				file, err := m.FileNamed(name, scope)
 				if err != nil {
 					return err
 				}
@@ -244,12 +226,12 @@ $EDITOR names and records the change.`,
 
 // editMemory lets a person change a copy and takes it over if nobody else
 // changed the file meanwhile.
-func (c *command) editMemory(cmd *cobra.Command, m *memoryOf, file string) (err error) {
+func (c *command) editMemory(cmd *cobra.Command, m *memory.Memory, file string) (err error) {
 	ctx := cmd.Context()
-	if _, _, err := m.repo.Commit(ctx, "snapshot: before an edit by hand", ""); err != nil {
+	if _, _, err := m.Repo.Commit(ctx, "snapshot: before an edit by hand", ""); err != nil {
 		return err
 	}
-	old, err := m.repo.ReadWork(file)
+	old, err := m.Repo.ReadWork(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -278,16 +260,16 @@ func (c *command) editMemory(cmd *cobra.Command, m *memoryOf, file string) (err 
 		cmd.Println("No changes.")
 		return nil
 	}
-	now, err := m.repo.ReadWork(file)
+	now, err := m.Repo.ReadWork(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) || !bytes.Equal(now, old) {
 		keep = true
 		return fmt.Errorf("%s changed while you edited it; your version is %s", file, tmp)
 	}
-	if err := m.repo.WriteWork(file, edited); err != nil {
+	if err := m.Repo.WriteWork(file, edited); err != nil {
 		keep = true
 		return fmt.Errorf("%w; your version is %s", err, tmp)
 	}
-	id, _, err := m.repo.Commit(ctx, "edit: by hand", "")
+	id, _, err := m.Repo.Commit(ctx, "edit: by hand", "")
 	if err != nil {
 		return err
 	}
