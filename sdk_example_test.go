@@ -345,3 +345,20 @@ func ExampleBot_Ask() {
 	}
 	// Output: You said: hello
 }
+
+// What can this model do? A parrot writes words and calls no tools.
+func ExampleTryModel() {
+	opts, done := home()
+	defer done()
+
+	trial, err := nanobot.TryModel(context.Background(), "parrot", opts...)
+	must(err)
+	for _, v := range trial.Verdicts {
+		fmt.Println(v.Ability, v.Result)
+	}
+	// Output:
+	// text yes
+	// streaming no
+	// tools no
+	// vision skipped
+}

@@ -18,6 +18,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/daemon"
 	"github.com/nanobot-go/nanobot/internal/doctor"
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/trial"
 	"github.com/nanobot-go/nanobot/internal/tool/mcp"
 )
 
@@ -146,18 +147,18 @@ func (c *command) lenientOptions() config.Options {
 // modelSymptom makes one tiny call.
 func (c *command) modelSymptom(ctx context.Context, l *config.Loaded, info app.ModelInfo) doctor.Symptom {
 	s := doctor.Symptom{ID: "model", State: doctor.Well}
-	var args []string
+	name := ""
 	if !l.IsSet("agents.defaults.model") && l.Config.Agents.Defaults.ModelPreset == "" {
-		args = []string{info.Name} // found by itself
+		name = info.Name // found by itself
 	}
-	t, err := c.newTrial(l, args)
+	t, err := app.OpenTrial(c.mcpOptions(), l, name)
 	if err != nil {
 		s.State, s.Detail, s.Fix = doctor.Broken, err.Error(), "see: nanobot provider explain"
 		return s
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*probeWait)
 	defer cancel()
-	t.text(ctx, func(v verdict) {
+	t.Text(ctx, func(v trial.Verdict) {
 		if v.Ability == "text" {
 			s.Detail = fmt.Sprintf("%s at %s: %s", info.Name, t.Provider, v.Note)
 			if v.Seconds > 0 {
@@ -165,9 +166,9 @@ func (c *command) modelSymptom(ctx context.Context, l *config.Loaded, info app.M
 			}
 		}
 	})
-	if t.err != nil {
+	if t.Err() != nil {
 		s.State, s.Fix = doctor.Broken, "try it with: nanobot models test"
-		c.suggest(ctx, l, t)
+		app.SuggestModels(ctx, l, t)
 		if len(t.Warnings) > 0 {
 			s.Fix = strings.Join(t.Warnings, "; ")
 		}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/nanobot-go/nanobot"
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/llm"
@@ -163,10 +162,4 @@ func printModels(cmd *cobra.Command, list []modelJSON) error {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", m.Provider, oneLine(m.ID, 100), window, cmp.Or(m.Tools, "-"), cmp.Or(m.Vision, "-"))
 	}
 	return w.Flush()
-}
-
-// openModel makes the bare driver of a choice: no retries and no fallback, so
-// that a verdict is about the model and nothing else.
-func (c *command) openModel(loaded *config.Loaded, choice llm.Choice) (llm.Model, error) {
-	return app.OpenDriver(app.Options{Env: c.Env, Version: nanobot.Version(), Log: c.logger()}, loaded, choice)
 }
