@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/nanobot-go/nanobot"
@@ -361,4 +362,23 @@ func ExampleTryModel() {
 	// streaming no
 	// tools no
 	// vision skipped
+}
+
+// A recorded turn runs again without a model.
+func ExampleReplay() {
+	opts, done := home()
+	defer done()
+	ctx := context.Background()
+	file := filepath.Join(os.TempDir(), fmt.Sprintf("nanobot-example-%d.jsonl", os.Getpid()))
+	defer os.Remove(file)
+	bot, err := nanobot.New(ctx, append(opts, nanobot.WithRecording(file))...)
+	must(err)
+	_, err = bot.Run(ctx, nanobot.Input{Text: "hello"})
+	must(err)
+	must(bot.Close())
+
+	replayed, err := nanobot.Replay(ctx, file)
+	must(err)
+	fmt.Println(len(replayed.Turns), "turn,", len(replayed.Differences), "differences")
+	// Output: 1 turn, 0 differences
 }
