@@ -94,6 +94,30 @@ func MCPStates(l *config.Loaded, auth *mcp.OAuth) []MCPState {
 	return out
 }
 
+// ProbedMCP describes all servers after a moment's connection to each that can
+// be used.
+func ProbedMCP(ctx context.Context, l *config.Loaded, o Options, auth *mcp.OAuth) ([]MCPState, error) {
+	out := MCPStates(l, auth)
+	var servers []mcp.Server
+	for _, e := range MCPEntries(l) {
+		if e.Problem == nil {
+			servers = append(servers, e.Server)
+		}
+	}
+	if len(servers) == 0 {
+		return out, nil
+	}
+	p, err := ProbeMCP(ctx, l, o, servers)
+	if err != nil {
+		return nil, err
+	}
+	for _, st := range p.Status {
+		i := slices.IndexFunc(out, func(j MCPState) bool { return j.Name == st.Name })
+		out[i].Live(st)
+	}
+	return out, nil
+}
+
 // Live puts in what a connection to the server found out.
 func (j *MCPState) Live(st mcp.Status) {
 	j.State, j.Error, j.Protocol = string(st.State), st.Error, st.Protocol

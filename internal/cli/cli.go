@@ -183,6 +183,11 @@ func (c *command) configOptions() config.Options {
 	return config.Options{Path: c.configPath, Env: c.Env}
 }
 
+// appOptions are what the parts of the program are built from for this call.
+func (c *command) appOptions() app.Options {
+	return app.Options{Config: c.configOptions(), Workspace: c.workspace, Env: c.Env, Version: nanobot.Version(), Log: c.logger()}
+}
+
 // load reads the configuration and tells its warnings.
 func (c *command) load() (*config.Loaded, error) {
 	l, err := config.Load(c.configOptions())

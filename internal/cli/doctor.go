@@ -1,20 +1,12 @@
 package cli
 
 import (
-	"context"
 	"errors"
-	"fmt"
-	"maps"
-	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/nanobot-go/nanobot"
-	"github.com/nanobot-go/nanobot/internal/app"
-	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/doctor"
 )
 
@@ -84,7 +76,7 @@ config.json.bak-<time>. Keys in old conversations are replaced without a copy.`,
 
 func (c *command) security(cmd *cobra.Command, asJSON, fix, yes bool) error {
 	look := func() (doctor.SecurityReport, error) {
-		return doctor.Security(cmd.Context(), app.Options{Config: c.configOptions(), Workspace: c.workspace, Env: c.Env, Version: nanobot.Version()})
+		return doctor.Security(cmd.Context(), c.appOptions())
 	}
 	r, err := look()
 	if err != nil {
@@ -97,7 +89,7 @@ func (c *command) security(cmd *cobra.Command, asJSON, fix, yes bool) error {
 				return err
 			}
 		}
-		if fixed, err = c.closeFindings(cmd.Context(), r.Findings()); err != nil {
+		if fixed, err = r.Fix(cmd.Context(), c.configOptions()); err != nil {
 			return err
 		}
 		if r, err = look(); err != nil {
@@ -137,48 +129,6 @@ func (c *command) agreeToFix(cmd *cobra.Command, found []doctor.Check) error {
 		return failure{exitFailure}
 	}
 	return nil
-}
-
-// closeFindings applies the fixes that need no decision and names them.
-func (c *command) closeFindings(ctx context.Context, found []doctor.Check) ([]string, error) {
-	path, err := config.Locate(c.configOptions())
-	if err != nil {
-		return nil, err
-	}
-	f, err := config.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	var done []string
-	changed := false
-	for _, check := range found {
-		if !check.Fixable() {
-			continue
-		}
-		for _, name := range slices.Sorted(maps.Keys(check.Set)) {
-			if err := f.Set(name, check.Set[name]); err != nil {
-				return done, fmt.Errorf("%s: %w", check.ID, err)
-			}
-			changed = true
-		}
-		for _, name := range slices.Sorted(maps.Keys(check.Mode)) {
-			if err := os.Chmod(name, check.Mode[name]); err != nil {
-				return done, fmt.Errorf("%s: %w", check.ID, err)
-			}
-		}
-		if check.Do != nil {
-			if err := check.Do(ctx); err != nil {
-				return done, fmt.Errorf("%s: %w", check.ID, err)
-			}
-		}
-		done = append(done, check.ID)
-	}
-	if changed {
-		if err := f.Save(time.Now()); err != nil {
-			return nil, err
-		}
-	}
-	return done, nil
 }
 
 func printSecurity(cmd *cobra.Command, r doctor.SecurityReport, fixed []string) {

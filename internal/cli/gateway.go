@@ -234,7 +234,7 @@ func watchSignals(ctx context.Context, stop context.CancelFunc, g *gateway.Gatew
 func (c *command) describeSelf(g *gateway.Gateway, l *config.Loaded, f gatewayFlags) daemon.Instance {
 	self := daemon.Self()
 	self.Started, self.Workspace, self.Config, self.Version = time.Now(), g.Workspace(), l.File, nanobot.Version()
-	self.Mode, self.Log = f.mode, gatewayLogPath(l)
+	self.Mode, self.Log = f.mode, gateway.LogFile(l)
 	if a := g.Addr(); a != nil {
 		self.Address = a.String()
 		if _, port, ok := cutLast(self.Address, ":"); ok {
@@ -300,18 +300,11 @@ func cutLast(s, sep string) (before, after string, ok bool) {
 	return s[:i], s[i+len(sep):], true
 }
 
-func gatewayLogPath(l *config.Loaded) string {
-	if l.Config.Gateway.Log.File != "" {
-		return l.Config.Gateway.Log.File
-	}
-	return datadir.Logs.In(l.DataDir, "gateway.log")
-}
-
 // gatewayLog is where the gateway writes what it does: a file that rotates,
 // and standard error for what a person in front of it should see.
 func (c *command) gatewayLog(l *config.Loaded, f gatewayFlags) (log *slog.Logger, done func()) {
 	cfg := l.Config.Gateway.Log
-	file, err := daemon.OpenLog(gatewayLogPath(l), int64(cfg.MaxSizeMB)<<20, cfg.MaxFiles, c.Err)
+	file, err := daemon.OpenLog(gateway.LogFile(l), int64(cfg.MaxSizeMB)<<20, cfg.MaxFiles, c.Err)
 	if err != nil {
 		// A disk that cannot be written must not keep the gateway from saying so.
 		fmt.Fprintf(c.Err, "nanobot: %v; logging to standard error\n", err)

@@ -60,7 +60,7 @@ func (c *command) gatewayStart(cmd *cobra.Command, f gatewayFlags) error {
 	if f.verbose {
 		args = append(args, "--verbose")
 	}
-	out := gatewayLogPath(l) + ".start"
+	out := gateway.LogFile(l) + ".start"
 	_ = os.Remove(out) // what an earlier start said
 	pid, ended, err := daemon.Start(exe, args, c.Env, out)
 	if err != nil {
@@ -74,7 +74,7 @@ func (c *command) gatewayStart(cmd *cobra.Command, f gatewayFlags) error {
 		var s gateway.Status
 		if gateway.Control(ctx, l, http.MethodGet, "/status", nil, &s) == nil && s.PID == pid {
 			cmd.Printf("The gateway runs (process %d) and listens on http://%s\n", pid, s.Address)
-			cmd.Printf("Log: %s\nEnd it with: nanobot gateway stop\n", gatewayLogPath(l))
+			cmd.Printf("Log: %s\nEnd it with: nanobot gateway stop\n", gateway.LogFile(l))
 			return nil
 		}
 		select {
@@ -83,7 +83,7 @@ func (c *command) gatewayStart(cmd *cobra.Command, f gatewayFlags) error {
 			said, _ := os.ReadFile(out)
 			return fmt.Errorf("the gateway ended at once. It said:\n%s", strings.TrimSpace(string(said)))
 		case <-ctx.Done():
-			return fmt.Errorf("the gateway (process %d) does not answer after %s; see %s", pid, startWait, gatewayLogPath(l))
+			return fmt.Errorf("the gateway (process %d) does not answer after %s; see %s", pid, startWait, gateway.LogFile(l))
 		}
 	}
 }
@@ -334,7 +334,7 @@ func (c *command) gatewayLogsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return daemon.ShowLog(cmd.Context(), cmd.OutOrStdout(), gatewayLogPath(l), daemon.LogView{Lines: lines, Follow: follow, Text: session})
+			return daemon.ShowLog(cmd.Context(), cmd.OutOrStdout(), gateway.LogFile(l), daemon.LogView{Lines: lines, Follow: follow, Text: session})
 		},
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "wait for more")

@@ -52,7 +52,7 @@ func (c *command) mcpTry(cmd *cobra.Command, name string) (app.MCPTrial, error) 
 	if err != nil {
 		return app.MCPTrial{}, err
 	}
-	return app.TryMCP(cmd.Context(), loaded, c.mcpOptions(), e)
+	return app.TryMCP(cmd.Context(), loaded, c.appOptions(), e)
 }
 
 func printTrial(cmd *cobra.Command, t app.MCPTrial) error {

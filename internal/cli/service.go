@@ -14,6 +14,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/daemon"
 	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/doctor"
 	"github.com/nanobot-go/nanobot/internal/gateway"
 )
 
@@ -159,7 +160,7 @@ func (c *command) installService(cmd *cobra.Command, m daemon.Manager, f service
 
 // warnOfShellKeys names keys that are in this shell and will be missing there.
 func (c *command) warnOfShellKeys(l *config.Loaded) {
-	for _, p := range c.providers(l) {
+	for _, p := range doctor.KeyedProviders(l, c.getenv) {
 		if p.Key != "" && p.Key != "configuration" {
 			fmt.Fprintf(c.Err, "nanobot: warning: the key for %s is in %s of your shell, which the service does not see; keep it with: nanobot config set providers.%s.apiKey\n", p.Name, p.Key, p.Name)
 		}

@@ -47,15 +47,10 @@ func (c *command) skills() (*skills, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &skills{place: skill.Place{Workspace: ws, Ledger: app.State(loaded, c.logger())}, disabled: loaded.Config.Agents.Defaults.DisabledSkills}
-	tools := loaded.Config.Tools
-	s.Library = skill.Open(skill.Options{
-		Workspace: ws, Ledger: s.place.Ledger, Log: c.logger(), Getenv: c.getenv,
-		HasTool: func(name string) bool {
-			return (name != "my" || tools.My.Enable) && (name != "generate_image" || tools.ImageGeneration.Enabled)
-		},
-	})
-	return s, nil
+	return &skills{
+		Library: app.OpenSkills(loaded, ws, c.getenv, c.logger()), place: skill.Place{Workspace: ws, Ledger: app.State(loaded, c.logger())},
+		disabled: loaded.Config.Agents.Defaults.DisabledSkills,
+	}, nil
 }
 
 // find returns a skill by name, or an error with the nearest one.

@@ -32,7 +32,7 @@ verdict for each and what the calls took. They cost a fraction of a cent.`,
 			if len(args) == 1 {
 				name = args[0]
 			}
-			t, err := app.OpenTrial(c.mcpOptions(), loaded, name)
+			t, err := app.OpenTrial(c.appOptions(), loaded, name)
 			if err != nil {
 				return err
 			}

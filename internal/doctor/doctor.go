@@ -1,5 +1,5 @@
 // Package doctor looks at an installation: what is broken, and what is less
-// protected than it could be. It changes nothing.
+// protected than it could be. It changes nothing before Fix.
 package doctor
 
 import (

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,6 +24,11 @@ import (
 
 // InstanceFile describes the gateway that runs with a configuration.
 func InstanceFile(l *config.Loaded) string { return datadir.GatewayFile.In(l.DataDir) }
+
+// LogFile is where the gateway writes what it does.
+func LogFile(l *config.Loaded) string {
+	return cmp.Or(l.Config.Gateway.Log.File, datadir.Logs.In(l.DataDir, "gateway.log"))
+}
 
 // controlPath is the local socket through which commands of the same user talk
 // to a running gateway.
