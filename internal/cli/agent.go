@@ -19,6 +19,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/agent"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/daemon"
 	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/tui"
@@ -338,5 +339,5 @@ func (c *command) restart() error {
 	}
 	env := append([]string{}, c.Env...)
 	env = append(env, fmt.Sprintf("%s=%.3f", restartEnv, float64(time.Now().UnixMilli())/1000))
-	return replaceProcess(exe, os.Args, env)
+	return exited(daemon.ReplaceProcess(exe, os.Args, env))
 }

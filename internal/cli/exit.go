@@ -32,6 +32,14 @@ type failure struct{ code int }
 
 func (f failure) Error() string { return fmt.Sprintf("exit code %d", f.code) }
 
+// exited ends us silently with the code that an error names.
+func exited(err error) error {
+	if e, ok := errors.AsType[*daemon.ExitError](err); ok {
+		return failure{e.Code}
+	}
+	return err
+}
+
 // usageError marks a wrong call, so that the exit code says so.
 type usageError struct{ error }
 

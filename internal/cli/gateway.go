@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -94,7 +95,7 @@ func (c *command) gatewayOptions(l *config.Loaded, f gatewayFlags, log *slog.Log
 		if f.port >= 0 {
 			port = f.port
 		}
-		o.Listen = joinHostPort(host, port)
+		o.Listen = net.JoinHostPort(host, strconv.Itoa(port))
 	}
 	return o
 }
@@ -164,7 +165,7 @@ func (c *command) gatewayRun(ctx context.Context, f gatewayFlags) error {
 		log.WarnContext(ctx, "count starts", "err", e)
 	}
 	if errors.Is(err, gateway.ErrRestart) {
-		return c.gatewayAgain(loaded.Config.Gateway.RestartMode, self, notify, log)
+		return exited(self.Again(loaded.Config.Gateway.RestartMode, c.Env, log))
 	}
 	return err
 }
@@ -237,7 +238,7 @@ func (c *command) describeSelf(g *gateway.Gateway, l *config.Loaded, f gatewayFl
 	self.Mode, self.Log = f.mode, gateway.LogFile(l)
 	if a := g.Addr(); a != nil {
 		self.Address = a.String()
-		if _, port, ok := cutLast(self.Address, ":"); ok {
+		if _, port, err := net.SplitHostPort(self.Address); err == nil {
 			self.Port, _ = strconv.Atoi(port) // it is one
 		}
 	}
@@ -285,60 +286,20 @@ func (c *command) gatewayPlan(ctx context.Context, g *gateway.Gateway, state str
 	}
 }
 
-func joinHostPort(host string, port int) string {
-	if strings.Contains(host, ":") {
-		host = "[" + host + "]"
-	}
-	return host + ":" + strconv.Itoa(port)
-}
-
-func cutLast(s, sep string) (before, after string, ok bool) {
-	i := strings.LastIndex(s, sep)
-	if i < 0 {
-		return s, "", false
-	}
-	return s[:i], s[i+len(sep):], true
-}
-
 // gatewayLog is where the gateway writes what it does: a file that rotates,
 // and standard error for what a person in front of it should see.
 func (c *command) gatewayLog(l *config.Loaded, f gatewayFlags) (log *slog.Logger, done func()) {
 	cfg := l.Config.Gateway.Log
+	opts := daemon.LogOptions{Level: cfg.Level, Format: cfg.Format, Components: cfg.Components, Verbose: f.verbose}
 	file, err := daemon.OpenLog(gateway.LogFile(l), int64(cfg.MaxSizeMB)<<20, cfg.MaxFiles, c.Err)
 	if err != nil {
 		// A disk that cannot be written must not keep the gateway from saying so.
 		fmt.Fprintf(c.Err, "nanobot: %v; logging to standard error\n", err)
-		return slog.New(logHandler(c.Err, cfg, f.verbose)), func() {}
+		return slog.New(daemon.LogHandler(c.Err, opts)), func() {}
 	}
 	var w io.Writer = file
 	if c.logs && f.mode == "foreground" {
 		w = io.MultiWriter(file, c.Err)
 	}
-	return slog.New(logHandler(w, cfg, f.verbose)), func() { _ = file.Close() } // every write was checked
-}
-
-func logHandler(w io.Writer, cfg config.Log, verbose bool) slog.Handler {
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(cfg.Level)); err != nil {
-		level = slog.LevelInfo
-	}
-	if verbose {
-		level = slog.LevelDebug
-	}
-	o := &slog.HandlerOptions{Level: level}
-	var h slog.Handler = slog.NewJSONHandler(w, o)
-	if cfg.Format == "text" {
-		h = slog.NewTextHandler(w, o)
-	}
-	if len(cfg.Components) == 0 {
-		return h
-	}
-	levels := map[string]slog.Level{}
-	for name, text := range cfg.Components {
-		var l slog.Level
-		if l.UnmarshalText([]byte(text)) == nil { // checked when the configuration was read
-			levels[name] = l
-		}
-	}
-	return byComponent{h, level, levels}
+	return slog.New(daemon.LogHandler(w, opts)), func() { _ = file.Close() } // every write was checked
 }

@@ -88,13 +88,18 @@ func (m Manager) Path() string {
 	return filepath.Join(dir, "systemd", "user", m.Name+".service")
 }
 
-func (m Manager) getenv(name string) string {
-	for _, kv := range slices.Backward(m.Env) {
-		if v, ok := strings.CutPrefix(kv, name+"="); ok {
-			return v
+func (m Manager) getenv(name string) string { return lookup(m.Env)(name) }
+
+// lookup finds variables in an environment of the form of os.Environ.
+func lookup(env []string) func(name string) string {
+	return func(name string) string {
+		for _, kv := range slices.Backward(env) {
+			if v, ok := strings.CutPrefix(kv, name+"="); ok {
+				return v
+			}
 		}
+		return ""
 	}
-	return ""
 }
 
 func (m Manager) text(u Service) string {

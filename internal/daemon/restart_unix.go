@@ -1,6 +1,6 @@
 //go:build unix
 
-package cli
+package daemon
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 // canReplace says whether a program can take the place of another.
 const canReplace = true
 
-// replaceProcess runs another program in the place of this one.
-func replaceProcess(exe string, args, env []string) error {
+// ReplaceProcess runs another program in the place of this one.
+func ReplaceProcess(exe string, args, env []string) error {
 	return fmt.Errorf("restart: %w", syscall.Exec(exe, args, env)) //nolint:gosec // our own binary with our own arguments
 }
