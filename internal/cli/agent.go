@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -206,7 +205,7 @@ func (c *command) await(ctx context.Context, bot *nanobot.Bot, asJSON bool, late
 	show := func(out bus.Outbound) error {
 		switch {
 		case asJSON:
-			return writeJSONLine(c.Out, out)
+			return encodeJSON(c.Out, out, "")
 		case out.Kind == bus.Final || out.Kind == bus.Message:
 			_, err := fmt.Fprintln(c.Out, strings.TrimSpace(out.Text))
 			return err
@@ -228,13 +227,6 @@ func (c *command) await(ctx context.Context, bot *nanobot.Bot, asJSON bool, late
 			return err
 		}
 	}
-}
-
-// writeJSONLine writes an event like --json does.
-func writeJSONLine(w io.Writer, v any) error {
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
 }
 
 // readQuestion reads a message from standard input.

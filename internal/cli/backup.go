@@ -50,7 +50,7 @@ things all the same: keep the file where only you can read it.`,
 				return err
 			}
 			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), map[string]any{
+				return printJSON(cmd, map[string]any{
 					"file": file, "files": len(m.Files), "bytes": m.Bytes(), "blank": m.Blank, "skipped": m.Skipped, "with_secrets": m.Secrets,
 				})
 			}
@@ -65,7 +65,7 @@ things all the same: keep the file where only you can read it.`,
 		},
 	}
 	cmd.Flags().BoolVar(&secrets, "with-secrets", false, "with keys and logins; the file is then as secret as they are")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	jsonFlag(cmd, &asJSON)
 	return cmd
 }
 
@@ -134,7 +134,7 @@ and nothing is deleted.`,
 				}
 			}
 			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), r)
+				return printJSON(cmd, r)
 			}
 			printRestored(cmd, b, r, dry)
 			return nil
@@ -143,7 +143,7 @@ and nothing is deleted.`,
 	cmd.Flags().StringVar(&to, "to", "", "`folder` to restore to instead of the place it has")
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "only check the backup and say what would be done")
 	cmd.Flags().BoolVar(&force, "force", false, "put aside what is in the way")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	jsonFlag(cmd, &asJSON)
 	return cmd
 }
 

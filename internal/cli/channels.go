@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,7 +9,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -101,12 +101,12 @@ wrong last, how much waits to be sent, and who was turned away.`,
 			}
 			list, live := c.channelStates(cmd.Context(), loaded)
 			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), map[string]any{"gateway": live, "channels": list})
+				return printJSON(cmd, map[string]any{"gateway": live, "channels": list})
 			}
 			return printChannels(cmd, list, live)
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	jsonFlag(cmd, &asJSON)
 	return cmd
 }
 
@@ -138,14 +138,9 @@ func printChannels(cmd *cobra.Command, list []channel.Status, live bool) error {
 		cmd.Println("No channel is configured. docs/channels.md says how to add one.")
 		return nil
 	}
-	w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 8, 2, ' ', 0)
-	fmt.Fprintln(w, "CHANNEL\tENABLED\tSTATE\tAS\tWAITING\tSENT\tFAILED\tDENIED\tREASON")
+	w := newTable(cmd.OutOrStdout(), "CHANNEL", "ENABLED", "STATE", "AS", "WAITING", "SENT", "FAILED", "DENIED", "REASON")
 	for _, s := range list {
-		enabled := "no"
-		if s.Enabled {
-			enabled = "yes"
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%s\n", s.Name, enabled, s.State, dash(s.Identity), s.Queue, s.Sent, s.Failed, s.Denied, dash(s.Error))
+		w.row(s.Name, yesNo(s.Enabled), s.State, cmp.Or(s.Identity, "-"), s.Queue, s.Sent, s.Failed, s.Denied, cmp.Or(s.Error, "-"))
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -159,12 +154,4 @@ func printChannels(cmd *cobra.Command, list []channel.Status, live bool) error {
 		cmd.Println("No running gateway answered, so this is only what is configured.")
 	}
 	return nil
-}
-
-// dash stands for nothing in a table.
-func dash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
 }

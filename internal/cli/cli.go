@@ -148,7 +148,7 @@ func (c *command) versionCommand() *cobra.Command {
 		Example: "  nanobot version\n  nanobot version --json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), map[string]string{
+				return printJSON(cmd, map[string]string{
 					"version": nanobot.Version(), "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH,
 				})
 			}
@@ -156,7 +156,7 @@ func (c *command) versionCommand() *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	jsonFlag(cmd, &asJSON)
 	return cmd
 }
 

@@ -254,7 +254,7 @@ that would stay off because of a mistake in their section.`,
 		},
 	}
 	cmd.Flags().BoolVar(&strict, "strict", false, "unknown and doubled keys are errors")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	jsonFlag(cmd, &asJSON)
 	return cmd
 }
 
@@ -287,14 +287,14 @@ func atMostOneFile(cmd *cobra.Command, args []string) error {
 
 func tellJSON(cmd *cobra.Command, l *config.Loaded, err error) error {
 	if err == nil {
-		return writeJSON(cmd.OutOrStdout(), validation{File: l.File, Exists: l.Exists, OK: true, Warnings: findings(l.Warnings)})
+		return printJSON(cmd, validation{File: l.File, Exists: l.Exists, OK: true, Warnings: findings(l.Warnings)})
 	}
 	e, ok := errors.AsType[*config.Error](err)
 	if !ok {
 		return err
 	}
 	v := validation{File: e.File, Exists: !errors.Is(err, fs.ErrNotExist), Kind: e.Kind, Issues: findings(e.Issues)}
-	if err := writeJSON(cmd.OutOrStdout(), v); err != nil {
+	if err := printJSON(cmd, v); err != nil {
 		return err
 	}
 	return failure{exitConfig}
@@ -363,7 +363,7 @@ sources it hides. For a section it explains every setting that is set.`,
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	jsonFlag(cmd, &asJSON)
 	return cmd
 }
 
@@ -376,7 +376,7 @@ func explainJSON(cmd *cobra.Command, es []config.Explanation) error {
 		}
 		out = append(out, x)
 	}
-	return writeJSON(cmd.OutOrStdout(), out)
+	return printJSON(cmd, out)
 }
 
 func printExplanation(cmd *cobra.Command, e config.Explanation) {

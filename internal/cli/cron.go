@@ -7,7 +7,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -162,7 +161,7 @@ func (c *command) cronList() *cobra.Command {
 				return err
 			}
 			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), list)
+				return printJSON(cmd, list)
 			}
 			j.print(cmd.Context(), cmd.OutOrStdout(), list, all)
 			return nil
@@ -174,24 +173,23 @@ func (c *command) cronList() *cobra.Command {
 }
 
 func (j *jobs) print(ctx context.Context, out io.Writer, list []schedule.Job, all bool) {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	shown, hidden := 0, 0
+	var shown []*schedule.Job
 	for i := range list {
 		job := &list[i]
-		if !all && !job.Enabled && job.Broken() == "" && job.State.ErrorsInRow == 0 && job.State.LastStatus != schedule.StatusMissed {
-			hidden++
-			continue
+		if all || job.Enabled || job.Broken() != "" || job.State.ErrorsInRow > 0 || job.State.LastStatus == schedule.StatusMissed {
+			shown = append(shown, job)
 		}
-		if shown++; shown == 1 {
-			fmt.Fprintln(w, "ID\tNAME\tWHEN\tNEXT\tLAST\tFOR")
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", job.ID, oneLine(printable(job.Name), 30), job.Schedule.Describe(j.Location), j.next(job), j.last(job), target(job))
 	}
-	_ = w.Flush() // standard output
-	if shown == 0 {
+	if len(shown) == 0 {
 		fmt.Fprintln(out, "There are no jobs.")
+	} else {
+		w := newTable(out, "ID", "NAME", "WHEN", "NEXT", "LAST", "FOR")
+		for _, job := range shown {
+			w.row(job.ID, oneLine(printable(job.Name), 30), job.Schedule.Describe(j.Location), j.next(job), j.last(job), target(job))
+		}
+		_ = w.Flush() // standard output
 	}
-	if hidden > 0 {
+	if hidden := len(list) - len(shown); hidden > 0 {
 		fmt.Fprintf(out, "%d switched off; --all shows them.\n", hidden)
 	}
 	for i := range list {
@@ -250,14 +248,13 @@ func (c *command) cronHistory() *cobra.Command {
 		Example: "  nanobot cron history 3f2a91bc",
 		RunE: c.withJob(func(cmd *cobra.Command, j *jobs, job *schedule.Job) error {
 			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), job.State.RunHistory)
+				return printJSON(cmd, job.State.RunHistory)
 			}
 			if len(job.State.RunHistory) == 0 {
 				cmd.Println("It has not run yet.")
 				return nil
 			}
-			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-			fmt.Fprintln(w, "TIME\tSTATUS\tTOOK\tTOKENS\tCOST\tNOTE")
+			w := newTable(cmd.OutOrStdout(), "TIME", "STATUS", "TOOK", "TOKENS", "COST", "NOTE")
 			for _, r := range job.State.RunHistory {
 				note := strings.TrimSpace(string(r.Error) + " " + r.Note)
 				took := (time.Duration(r.DurationMS) * time.Millisecond).Round(100 * time.Millisecond)
@@ -265,12 +262,12 @@ func (c *command) cronHistory() *cobra.Command {
 				if r.CostUSD > 0 {
 					cost = ledger.Dollars(r.CostUSD)
 				}
-				fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\n", r.RunAtMS.Time().In(j.Location).Format("2006-01-02 15:04:05"), r.Status, took, r.Tokens, cost, oneLine(printable(note), 100))
+				w.row(r.RunAtMS.Time().In(j.Location).Format("2006-01-02 15:04:05"), r.Status, took, r.Tokens, cost, oneLine(printable(note), 100))
 			}
 			return w.Flush()
 		}),
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	jsonFlag(cmd, &asJSON)
 	return cmd
 }
 

@@ -42,7 +42,7 @@ help you, without keys and conversations.`,
 			return c.checkup(cmd, f)
 		},
 	}
-	cmd.Flags().BoolVar(&f.json, "json", false, "write JSON")
+	jsonFlag(cmd, &f.json)
 	cmd.Flags().BoolVar(&f.fix, "fix", false, "remove what needs no decision")
 	cmd.Flags().BoolVar(&f.offline, "offline", false, "ask nobody on the network")
 	cmd.Flags().StringVar(&f.bundle, "bundle", "", "write a zip `file` for somebody who helps")
@@ -68,7 +68,7 @@ config.json.bak-<time>. Keys in old conversations are replaced without a copy.`,
   nanobot doctor security --json | jq .findings`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return c.security(cmd, asJSON, fix, yes) },
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	jsonFlag(cmd, &asJSON)
 	cmd.Flags().BoolVar(&fix, "fix", false, "close what needs no decision")
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask before --fix")
 	return cmd
@@ -97,7 +97,7 @@ func (c *command) security(cmd *cobra.Command, asJSON, fix, yes bool) error {
 		}
 	}
 	if asJSON {
-		if err := writeJSON(cmd.OutOrStdout(), securityJSON{SecurityReport: r, Findings: len(r.Findings()), Fixed: fixed}); err != nil {
+		if err := printJSON(cmd, securityJSON{SecurityReport: r, Findings: len(r.Findings()), Fixed: fixed}); err != nil {
 			return err
 		}
 	} else {

@@ -37,7 +37,7 @@ func (c *command) checkup(cmd *cobra.Command, f doctorFlags) error {
 		}
 	}
 	if f.json {
-		if err := writeJSON(cmd.OutOrStdout(), r); err != nil {
+		if err := printJSON(cmd, r); err != nil {
 			return err
 		}
 	} else {

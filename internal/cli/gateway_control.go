@@ -237,7 +237,7 @@ every channel that is switched on has failed, and 3 if it does not run.`,
 			i, err := daemon.Find(gateway.InstanceFile(l))
 			if err != nil {
 				if asJSON {
-					_ = writeJSON(cmd.OutOrStdout(), map[string]any{"running": false, "reason": err.Error()})
+					_ = printJSON(cmd, map[string]any{"running": false, "reason": err.Error()})
 				} else {
 					cmd.Println(notRunning(err))
 				}
@@ -248,7 +248,7 @@ every channel that is switched on has failed, and 3 if it does not run.`,
 				return fmt.Errorf("the gateway (process %d) does not answer: %w", i.PID, err)
 			}
 			if asJSON {
-				err = writeJSON(cmd.OutOrStdout(), struct {
+				err = printJSON(cmd, struct {
 					Running bool            `json:"running"`
 					Process daemon.Instance `json:"process"`
 					gateway.Status
@@ -262,7 +262,7 @@ every channel that is switched on has failed, and 3 if it does not run.`,
 			return err
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	jsonFlag(cmd, &asJSON)
 	return cmd
 }
 

@@ -117,7 +117,7 @@ func (c *command) providerStatus() *cobra.Command {
 				return err
 			}
 			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), states)
+				return printJSON(cmd, states)
 			}
 			for _, s := range states {
 				cmd.Println(s.String())
@@ -125,7 +125,7 @@ func (c *command) providerStatus() *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	jsonFlag(cmd, &asJSON)
 	return cmd
 }
 

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -127,12 +127,12 @@ func (c *command) mcpList() *cobra.Command {
 				return err
 			}
 			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), list)
+				return printJSON(cmd, list)
 			}
 			return printMCP(cmd, list, probe)
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	jsonFlag(cmd, &asJSON)
 	cmd.Flags().BoolVar(&probe, "probe", false, "connect to every server for a moment")
 	return cmd
 }
@@ -154,21 +154,19 @@ func printMCP(cmd *cobra.Command, list []app.MCPState, probed bool) error {
 		cmd.Println("No MCP server is set up. See: nanobot mcp add --help")
 		return nil
 	}
-	w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 4, 2, ' ', 0)
-	offers := ""
+	heads := []string{"SERVER", "TRANSPORT", "STATE", "TARGET"}
 	if probed {
-		offers = "\tOFFERS"
+		heads = slices.Insert(heads, 3, "OFFERS")
 	}
-	fmt.Fprintf(w, "SERVER\tTRANSPORT\tSTATE%s\tTARGET\n", offers)
+	w := newTable(cmd.OutOrStdout(), heads...)
 	for _, j := range list {
-		offers := ""
-		if probed {
-			offers = "\t-"
-			if j.Tools != nil {
-				offers = fmt.Sprintf("\t%d tools, %d resources, %d prompts", *j.Tools, *j.Resources, *j.Prompts)
-			}
+		cells := []any{j.Name, cmp.Or(j.Transport, "-"), j.State, oneLine(cmp.Or(j.Target, "-"), 60)}
+		if probed && j.Tools != nil {
+			cells = slices.Insert(cells, 3, any(fmt.Sprintf("%d tools, %d resources, %d prompts", *j.Tools, *j.Resources, *j.Prompts)))
+		} else if probed {
+			cells = slices.Insert(cells, 3, any("-"))
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s%s\t%s\n", j.Name, cmp.Or(j.Transport, "-"), j.State, offers, oneLine(cmp.Or(j.Target, "-"), 60))
+		w.row(cells...)
 	}
 	if err := w.Flush(); err != nil {
 		return err

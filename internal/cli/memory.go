@@ -90,7 +90,7 @@ func orNothing(cmd *cobra.Command, err error, asJSON bool, empty any, words stri
 		return err
 	}
 	if asJSON {
-		return writeJSON(cmd.OutOrStdout(), empty)
+		return printJSON(cmd, empty)
 	}
 	cmd.Println(words)
 	return nil
@@ -113,7 +113,7 @@ apart; --scope shows one of them.`,
 					return err
 				}
 				if asJSON {
-					return writeJSON(cmd.OutOrStdout(), shown)
+					return printJSON(cmd, shown)
 				}
 				printMemory(cmd.OutOrStdout(), shown, why)
 				return nil
@@ -124,7 +124,7 @@ apart; --scope shows one of them.`,
 	f := cmd.Flags()
 	f.BoolVar(&why, "why", false, "say where each line comes from")
 	f.StringVar(&scope, "scope", "", "show what is kept about this `person or group`")
-	f.BoolVar(&asJSON, "json", false, "write JSON")
+	jsonFlag(cmd, &asJSON)
 	return cmd
 }
 

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -35,16 +34,15 @@ func (c *command) memoryLog() *cobra.Command {
 					if log == nil {
 						log = []gitstore.Commit{}
 					}
-					return writeJSON(cmd.OutOrStdout(), log)
+					return printJSON(cmd, log)
 				}
 				if len(log) == 0 {
 					cmd.Println("No changes are recorded yet.")
 					return nil
 				}
-				w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 4, 2, ' ', 0)
-				fmt.Fprintln(w, "CHANGE\tTIME\tABOUT")
+				w := newTable(cmd.OutOrStdout(), "CHANGE", "TIME", "ABOUT")
 				for _, e := range log {
-					fmt.Fprintf(w, "%s\t%s\t%s\n", gitstore.Short(e.ID), e.Time.Local().Format("2006-01-02 15:04"), oneLine(printable(e.Subject), 80))
+					w.row(gitstore.Short(e.ID), e.Time.Local().Format("2006-01-02 15:04"), oneLine(printable(e.Subject), 80))
 				}
 				return w.Flush()
 			})
@@ -52,7 +50,7 @@ func (c *command) memoryLog() *cobra.Command {
 		},
 	}
 	cmd.Flags().IntVarP(&n, "number", "n", 20, "how many")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	jsonFlag(cmd, &asJSON)
 	return cmd
 }
 
@@ -84,7 +82,7 @@ shows what is not recorded yet, with two what lies between them.`,
 					return commitError(strings.Join(args, " or "), err)
 				}
 				if asJSON {
-					return writeJSON(cmd.OutOrStdout(), struct {
+					return printJSON(cmd, struct {
 						*gitstore.Commit
 						gitstore.Change
 					}{of, change})
@@ -108,7 +106,7 @@ shows what is not recorded yet, with two what lies between them.`,
 			return orNothing(cmd, err, asJSON, gitstore.Change{}, "Nothing differs.")
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	jsonFlag(cmd, &asJSON)
 	return cmd
 }
 
@@ -163,7 +161,7 @@ done. What was there before is kept: a restore can be undone by its own id.`,
 					return commitError(args[0], err)
 				}
 				if asJSON {
-					return writeJSON(cmd.OutOrStdout(), u)
+					return printJSON(cmd, u)
 				}
 				tellRestore(cmd, u, only, later)
 				return nil
@@ -171,7 +169,7 @@ done. What was there before is kept: a restore can be undone by its own id.`,
 		},
 	}
 	cmd.Flags().BoolVar(&only, "only", false, "undo this change alone")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	jsonFlag(cmd, &asJSON)
 	return cmd
 }
 

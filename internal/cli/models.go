@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -62,12 +61,12 @@ provider tells; for a server on this machine it is the one really in use.`,
 				return !strings.Contains(strings.ToLower(m.ID), strings.ToLower(filter))
 			})
 			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), list)
+				return printJSON(cmd, list)
 			}
 			return printModels(cmd, list)
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	jsonFlag(cmd, &asJSON)
 	cmd.Flags().StringVarP(&filter, "filter", "f", "", "only names that contain this `text`")
 	return cmd
 }
@@ -152,14 +151,13 @@ func printModels(cmd *cobra.Command, list []modelJSON) error {
 		cmd.PrintErrln("No models. nanobot provider list shows what is set up.")
 		return nil
 	}
-	w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 4, 2, ' ', 0)
-	fmt.Fprintln(w, "PROVIDER\tMODEL\tWINDOW\tTOOLS\tIMAGES")
+	w := newTable(cmd.OutOrStdout(), "PROVIDER", "MODEL", "WINDOW", "TOOLS", "IMAGES")
 	for _, m := range list {
 		window := "-"
 		if m.Window > 0 {
 			window = fmt.Sprint(m.Window)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", m.Provider, oneLine(m.ID, 100), window, cmp.Or(m.Tools, "-"), cmp.Or(m.Vision, "-"))
+		w.row(m.Provider, oneLine(m.ID, 100), window, cmp.Or(m.Tools, "-"), cmp.Or(m.Vision, "-"))
 	}
 	return w.Flush()
 }

@@ -8,7 +8,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -90,10 +89,9 @@ func (c *command) pluginsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 8, 2, ' ', 0)
-			fmt.Fprintln(w, "NAME\tSOURCE\tENABLED")
+			w := newTable(cmd.OutOrStdout(), "NAME", "SOURCE", "ENABLED")
 			for _, name := range slices.Sorted(maps.Keys(gateway.Channels())) {
-				fmt.Fprintf(w, "%s\tbuiltin\t%s\n", name, yesNo(loaded.Config.Channels.Each[name].Enabled))
+				w.row(name, "builtin", yesNo(loaded.Config.Channels.Each[name].Enabled))
 			}
 			return w.Flush()
 		},

@@ -2,11 +2,9 @@ package cli
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"sort"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -59,12 +57,12 @@ address with nanobot config set providers.NAME.apiBase URL.`,
 			}
 			sort.SliceStable(list, func(i, j int) bool { return rank(list[i]) < rank(list[j]) })
 			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), app.Standings(list))
+				return printJSON(cmd, app.Standings(list))
 			}
 			return printStandings(cmd, list)
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	jsonFlag(cmd, &asJSON)
 	cmd.Flags().BoolVar(&ready, "ready", false, "only those that are set up")
 	return cmd
 }
@@ -82,8 +80,7 @@ func printStandings(cmd *cobra.Command, list []llm.Standing) error {
 		cmd.Println("No provider is set up. nanobot onboard --wizard does it in three questions.")
 		return nil
 	}
-	w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 4, 2, ' ', 0)
-	fmt.Fprintln(w, " \tPROVIDER\tKEY\tADDRESS\tPROTOCOL")
+	w := newTable(cmd.OutOrStdout(), " ", "PROVIDER", "KEY", "ADDRESS", "PROTOCOL")
 	for _, s := range list {
 		mark := " "
 		if s.Ready {
@@ -93,7 +90,7 @@ func printStandings(cmd *cobra.Command, list []llm.Standing) error {
 		if s.Row.Speech {
 			wire = "speech only"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", mark, s.Name, keyNote(s), cmp.Or(s.Base, "-"), wire)
+		w.row(mark, s.Name, keyNote(s), cmp.Or(s.Base, "-"), wire)
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -177,7 +174,7 @@ It calls nobody.`,
 				Window: llm.ContextWindow(choice.WireModel), Warnings: choice.Warnings,
 			}
 			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), e)
+				return printJSON(cmd, e)
 			}
 			printChoice(cmd, e)
 			return nil
@@ -185,7 +182,7 @@ It calls nobody.`,
 	}
 	cmd.Flags().StringVar(&provider, "provider", "", "as if agents.defaults.provider were this `name`")
 	cmd.Flags().StringVar(&effort, "effort", "", "as if this reasoning `effort` were set")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	jsonFlag(cmd, &asJSON)
 	return cmd
 }
 

@@ -23,7 +23,7 @@ exit code 1. Make a recording with: nanobot agent --record FILE`,
 			return c.replay(cmd, args[0], asJSON)
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	jsonFlag(cmd, &asJSON)
 	return cmd
 }
 
@@ -32,11 +32,10 @@ func (c *command) replay(cmd *cobra.Command, file string, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	out := cmd.OutOrStdout()
 	if asJSON {
-		err = writeJSON(out, report)
+		err = printJSON(cmd, report)
 	} else {
-		_, err = fmt.Fprint(out, report)
+		_, err = fmt.Fprint(cmd.OutOrStdout(), report)
 	}
 	if err != nil {
 		return err

@@ -103,7 +103,7 @@ func (c *command) serviceStatus(f *serviceFlags) *cobra.Command {
 			}
 			st := m.State(cmd.Context())
 			if asJSON {
-				err = writeJSON(cmd.OutOrStdout(), st)
+				err = printJSON(cmd, st)
 			} else {
 				cmd.Println(st.String())
 			}
@@ -113,7 +113,7 @@ func (c *command) serviceStatus(f *serviceFlags) *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	jsonFlag(cmd, &asJSON)
 	return cmd
 }
 

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -153,21 +152,20 @@ func (c *command) skillList() *cobra.Command {
 				return err
 			}
 			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), list)
+				return printJSON(cmd, list)
 			}
-			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 4, 2, ' ', 0)
-			fmt.Fprintln(w, " \tSKILL\tSOURCE\tSTATE\tDESCRIPTION")
+			w := newTable(cmd.OutOrStdout(), " ", "SKILL", "SOURCE", "STATE", "DESCRIPTION")
 			for _, e := range list {
 				mark := " "
 				if e.Available {
 					mark = "✓"
 				}
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", mark, e.Name, e.Source, e.state(), text.Ellipsis(e.Description, 80))
+				w.row(mark, e.Name, e.Source, e.state(), text.Ellipsis(e.Description, 80))
 			}
 			return w.Flush()
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	jsonFlag(cmd, &asJSON)
 	return cmd
 }
 
@@ -191,7 +189,7 @@ func (c *command) skillShow() *cobra.Command {
 			}
 			e := list[0]
 			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), e)
+				return printJSON(cmd, e)
 			}
 			cmd.Printf("Skill   %s: %s\nSource  %s\nState   %s\nFile    %s\n", e.Name, e.Description, e.Source, e.state(), e.Path)
 			for _, n := range e.Notes {
@@ -201,7 +199,7 @@ func (c *command) skillShow() *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	jsonFlag(cmd, &asJSON)
 	return cmd
 }
 
@@ -242,7 +240,7 @@ there are errors; warnings are about skills that work but not as it seems.`,
 				return err
 			}
 			if asJSON {
-				if err := writeJSON(cmd.OutOrStdout(), append([]skill.Problem{}, problems...)); err != nil {
+				if err := printJSON(cmd, append([]skill.Problem{}, problems...)); err != nil {
 					return err
 				}
 			}
@@ -264,7 +262,7 @@ there are errors; warnings are about skills that work but not as it seems.`,
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	jsonFlag(cmd, &asJSON)
 	cmd.Flags().BoolVar(&strict, "strict", false, "end with 1 for warnings, too")
 	return cmd
 }

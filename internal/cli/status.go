@@ -19,13 +19,13 @@ answer and why, and how commands are contained. It never calls a model.`,
 				return err
 			}
 			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), r)
+				return printJSON(cmd, r)
 			}
 			printStatus(cmd, r)
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	jsonFlag(cmd, &asJSON)
 	return cmd
 }
 

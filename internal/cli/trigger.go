@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -109,14 +108,13 @@ func (c *command) triggerList() *cobra.Command {
 				if all == nil {
 					all = []schedule.Trigger{}
 				}
-				return writeJSON(cmd.OutOrStdout(), all)
+				return printJSON(cmd, all)
 			}
 			if len(all) == 0 {
 				cmd.Println("There are no triggers.")
 				return nil
 			}
-			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-			fmt.Fprintln(w, "ID\tNAME\tFOR\tLAST")
+			w := newTable(cmd.OutOrStdout(), "ID", "NAME", "FOR", "LAST")
 			for i := range all {
 				t := &all[i]
 				last := "never"
@@ -126,12 +124,12 @@ func (c *command) triggerList() *cobra.Command {
 				if !t.Enabled {
 					last += ", off"
 				}
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", t.ID, oneLine(printable(t.Name), 40), t.Route().SessionKey(), last)
+				w.row(t.ID, oneLine(printable(t.Name), 40), t.Route().SessionKey(), last)
 			}
 			return w.Flush()
 		}),
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	jsonFlag(cmd, &asJSON)
 	return cmd
 }
 

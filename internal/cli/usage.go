@@ -57,7 +57,7 @@ beside the configuration. Limits are set under agents.defaults.budget.`,
 	f.StringVar(&since, "since", "30d", "how far back: `30d`, 12h, 4w, a date, or all")
 	f.StringVar(&job, "job", "", "preview per month of the recurring work in this `session`, judged by its runs so far")
 	f.Float64Var(&times, "times", 30, "how often the job runs in a `month`")
-	f.BoolVar(&asJSON, "json", false, "write JSON")
+	jsonFlag(cmd, &asJSON)
 	_ = cmd.RegisterFlagCompletionFunc("by", cobra.FixedCompletions(ledger.Groups(), cobra.ShellCompDirectiveNoFileComp)) // the flag exists
 	return cmd
 }
@@ -103,7 +103,7 @@ func (c *command) showUsage(cmd *cobra.Command, by, since string, asJSON bool) e
 	}
 	if asJSON {
 		today, month := l.Spent()
-		return writeJSON(cmd.OutOrStdout(), usageJSON{s, today, month})
+		return printJSON(cmd, usageJSON{s, today, month})
 	}
 	if s.Total.Calls == 0 {
 		when := ""

@@ -51,7 +51,7 @@ verdict for each and what the calls took. They cost a fraction of a cent.`,
 		},
 	}
 	cmd.Flags().BoolVar(&vision, "vision", false, "send an image even if the model is not known to read them")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	jsonFlag(cmd, &asJSON)
 	return cmd
 }
 
@@ -66,7 +66,7 @@ func printVerdict(cmd *cobra.Command, v trial.Verdict) {
 
 func tellTrial(cmd *cobra.Command, t *trial.Trial, asJSON bool) error {
 	if asJSON {
-		if err := writeJSON(cmd.OutOrStdout(), t); err != nil {
+		if err := printJSON(cmd, t); err != nil {
 			return err
 		}
 	} else {
