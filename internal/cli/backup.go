@@ -15,7 +15,6 @@ import (
 	"github.com/nanobot-go/nanobot/internal/backup"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/daemon"
-	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/gateway"
 )
 
@@ -45,7 +44,15 @@ things all the same: keep the file where only you can read it.`,
 			if len(args) == 1 {
 				file = args[0]
 			}
-			m, err := c.createBackup(cmd, file, secrets)
+			l, err := c.lenient()
+			if err != nil {
+				return err
+			}
+			ws, err := app.Workspace(c.workspace, l)
+			if err != nil {
+				return err
+			}
+			m, err := backup.Create(cmd.Context(), file, backup.Options{Config: l, Workspace: ws, Secrets: secrets, Version: nanobot.Version(), Now: time.Now()})
 			if err != nil {
 				return err
 			}
@@ -67,35 +74,6 @@ things all the same: keep the file where only you can read it.`,
 	cmd.Flags().BoolVar(&secrets, "with-secrets", false, "with keys and logins; the file is then as secret as they are")
 	jsonFlag(cmd, &asJSON)
 	return cmd
-}
-
-func (c *command) createBackup(cmd *cobra.Command, file string, secrets bool) (m backup.Manifest, err error) {
-	l, err := c.lenient()
-	if err != nil {
-		return m, err
-	}
-	ws, err := app.Workspace(c.workspace, l)
-	if err != nil {
-		return m, err
-	}
-	if _, err := os.Lstat(file); err == nil {
-		return m, fmt.Errorf("%s exists already", file)
-	}
-	if file, err = filepath.Abs(file); err != nil {
-		return m, err
-	}
-	tmp := file + ".part"
-	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
-	if err != nil {
-		return m, err
-	}
-	m, err = backup.Write(cmd.Context(), f, backup.Options{
-		Config: l, Workspace: ws, Secrets: secrets, Version: nanobot.Version(), Now: time.Now(), Skip: tmp,
-	})
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return m, errors.Join(err, os.Remove(tmp))
-	}
-	return m, diskio.Replace(tmp, file)
 }
 
 func (c *command) backupRestore() *cobra.Command {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"time"
 
@@ -107,28 +106,13 @@ func (j *jobs) deliverer(ctx context.Context) string {
 	return "Nothing runs the jobs of this workspace now: start nanobot gateway."
 }
 
-// find takes an id, or the beginning of one.
+// find takes an id, the beginning of one, or a name.
 func (j *jobs) find(ctx context.Context, id string) (schedule.Job, error) {
 	all, err := j.List(ctx)
 	if err != nil {
 		return schedule.Job{}, err
 	}
-	var found []schedule.Job
-	for _, job := range all {
-		if job.ID == id {
-			return job, nil
-		}
-		if strings.HasPrefix(job.ID, id) || strings.EqualFold(job.Name, id) {
-			found = append(found, job)
-		}
-	}
-	switch len(found) {
-	case 1:
-		return found[0], nil
-	case 0:
-		return schedule.Job{}, usageError{fmt.Errorf("there is no job %q; nanobot cron list --all shows them", id)}
-	}
-	return schedule.Job{}, usageError{fmt.Errorf("%q fits %d jobs; use the whole id", id, len(found))}
+	return schedule.FindJob(all, id)
 }
 
 // jobIDs completes ids of jobs.
@@ -309,21 +293,4 @@ func (c *command) cronNext() *cobra.Command {
 	cmd.Flags().IntVarP(&count, "number", "n", 5, "how `many`")
 	cmd.Flags().StringVar(&tz, "tz", "", "time `zone` of an expression")
 	return cmd
-}
-
-// interval reads a number of seconds or a length such as 20m.
-func interval(s string) (time.Duration, error) {
-	if n, err := strconv.ParseFloat(s, 64); err == nil && n > 0 && n < 1e10 {
-		return time.Duration(n * float64(time.Second)), nil
-	}
-	if days, ok := strings.CutSuffix(s, "d"); ok {
-		if n, err := strconv.Atoi(days); err == nil && n > 0 && n < 100000 {
-			return time.Duration(n) * 24 * time.Hour, nil
-		}
-	}
-	d, err := time.ParseDuration(s)
-	if err != nil || d <= 0 {
-		return 0, fmt.Errorf("%q is not an interval; use seconds, or a length such as 20m, 2h, 1d", s)
-	}
-	return d, nil
 }

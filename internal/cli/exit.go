@@ -13,6 +13,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/memory"
+	"github.com/nanobot-go/nanobot/internal/schedule"
 	"github.com/nanobot-go/nanobot/internal/session"
 )
 
@@ -109,6 +110,9 @@ func exitCode(err error) int {
 		return exitUsage
 	}
 	if _, ok := errors.AsType[*memory.NameError](err); ok {
+		return exitUsage
+	}
+	if _, ok := errors.AsType[*schedule.NameError](err); ok {
 		return exitUsage
 	}
 	if _, ok := errors.AsType[*config.Error](err); ok {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/gateway"
+	"github.com/nanobot-go/nanobot/internal/schedule"
 )
 
 // What follows is for people and scripts that know older versions: their words
@@ -32,7 +33,7 @@ func (l length) String() string {
 
 // Set implements pflag.Value.
 func (l length) Set(s string) error {
-	d, err := interval(s)
+	d, err := schedule.ParseInterval(s)
 	if err == nil {
 		*l.to = d
 	}

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -83,60 +82,6 @@ func (c *command) skillNames(_ *cobra.Command, args []string, typed string) ([]s
 	return out, cobra.ShellCompDirectiveDefault
 }
 
-// skillJSON is an element of skill list --json.
-type skillJSON struct {
-	Name        string       `json:"name"`
-	Description string       `json:"description"`
-	Source      skill.Source `json:"source"`
-	Available   bool         `json:"available"`
-	Missing     string       `json:"missing,omitempty"`
-	Disabled    bool         `json:"disabled,omitempty"`
-	Always      bool         `json:"always,omitempty"`
-	Changed     bool         `json:"changed,omitempty"` // since it was installed
-	SHA256      string       `json:"sha256,omitempty"`  // as installed
-	Homepage    string       `json:"homepage,omitempty"`
-	Path        string       `json:"path"`
-	Notes       []string     `json:"notes,omitempty"`
-	Text        string       `json:"text,omitempty"` // of skill show
-}
-
-func (s *skills) describe(list []skill.Skill) ([]skillJSON, error) {
-	out := []skillJSON{}
-	for _, k := range list {
-		e := skillJSON{
-			Name: k.Name, Description: k.Description, Source: k.Source, Available: k.Available(), Missing: k.Missing,
-			Disabled: slices.Contains(s.disabled, k.Name), Always: k.Always, Homepage: k.Homepage, Path: k.Path, Notes: k.Notes, Text: k.Body,
-		}
-		e.Available = e.Available && !e.Disabled
-		if k.Source == skill.FromInstalled {
-			rec, found, err := skill.FindInstalled(s.place, k.Name)
-			if err != nil {
-				return nil, err
-			}
-			if found {
-				e.SHA256, e.Changed = rec.SHA256, rec.Changed()
-			}
-		}
-		out = append(out, e)
-	}
-	return out, nil
-}
-
-// state says in a word or two whether a skill can be used.
-func (e skillJSON) state() string {
-	switch {
-	case e.Disabled:
-		return "disabled in the configuration"
-	case e.Changed:
-		return "changed since it was installed"
-	case !e.Available:
-		return "needs " + e.Missing
-	case e.Always:
-		return "in every prompt"
-	}
-	return "ready"
-}
-
 func (c *command) skillList() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -147,7 +92,7 @@ func (c *command) skillList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			list, err := s.describe(s.List())
+			list, err := skill.Describe(s.place, s.List(), s.disabled)
 			if err != nil {
 				return err
 			}
@@ -160,7 +105,7 @@ func (c *command) skillList() *cobra.Command {
 				if e.Available {
 					mark = "✓"
 				}
-				w.row(mark, e.Name, e.Source, e.state(), text.Ellipsis(e.Description, 80))
+				w.row(mark, e.Name, e.Source, e.State(), text.Ellipsis(e.Description, 80))
 			}
 			return w.Flush()
 		},
@@ -183,7 +128,7 @@ func (c *command) skillShow() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			list, err := s.describe([]skill.Skill{k})
+			list, err := skill.Describe(s.place, []skill.Skill{k}, s.disabled)
 			if err != nil {
 				return err
 			}
@@ -191,7 +136,7 @@ func (c *command) skillShow() *cobra.Command {
 			if asJSON {
 				return printJSON(cmd, e)
 			}
-			cmd.Printf("Skill   %s: %s\nSource  %s\nState   %s\nFile    %s\n", e.Name, e.Description, e.Source, e.state(), e.Path)
+			cmd.Printf("Skill   %s: %s\nSource  %s\nState   %s\nFile    %s\n", e.Name, e.Description, e.Source, e.State(), e.Path)
 			for _, n := range e.Notes {
 				cmd.Println("Note    " + n)
 			}
@@ -318,7 +263,7 @@ give the same archive. A skill with errors is not packed.`,
 			if rel, err := filepath.Rel(dir, file); err == nil && filepath.IsLocal(rel) {
 				return usageError{fmt.Errorf("%s would become a part of itself; choose another place with -o", file)}
 			}
-			packed, err := packTo(file, dir)
+			packed, err := skill.PackFile(file, dir)
 			if err != nil {
 				return tellInvalid(cmd, err)
 			}
@@ -328,26 +273,6 @@ give the same archive. A skill with errors is not packed.`,
 	}
 	cmd.Flags().StringVarP(&out, "output", "o", "", "`file` to write")
 	return cmd
-}
-
-// packTo writes an archive beside its place first, so that no half of one
-// ever stands there.
-func packTo(file, dir string) (packed skill.Packed, err error) {
-	f, err := os.CreateTemp(filepath.Dir(file), ".pack-*")
-	if err != nil {
-		return packed, err
-	}
-	packed, err = skill.Pack(f, dir)
-	if err == nil {
-		err = f.Chmod(0o644)
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), file)
-	}
-	if err != nil {
-		err = errors.Join(err, os.Remove(f.Name()))
-	}
-	return packed, err
 }
 
 // tellInvalid prints what is wrong with a skill that was refused for it.
