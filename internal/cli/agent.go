@@ -139,8 +139,7 @@ func (c *command) oneShot(ctx context.Context, f agentFlags) error {
 			return err
 		}
 	}
-	files, err := checkFiles(f.files)
-	if err != nil {
+	if err := checkFiles(f.files); err != nil {
 		return err
 	}
 	loaded, err := config.Load(c.configOptions())
@@ -167,8 +166,12 @@ func (c *command) oneShot(ctx context.Context, f agentFlags) error {
 	}
 	o := c.tuiOptions(bot, f, loaded)
 	o.Message = text
-	if o.Media, err = attach(files, bot.Workspace(), bot.DataDir()); err != nil {
-		return err
+	for _, name := range f.files {
+		m, err := bot.Attach(name)
+		if err != nil {
+			return err
+		}
+		o.Media = append(o.Media, m)
 	}
 	if !f.json {
 		o.Ask = failing(o.Ask)
@@ -188,6 +191,20 @@ func (c *command) oneShot(ctx context.Context, f agentFlags) error {
 		"requests", t.Iterations, "tools", t.Tools, "prompt_tokens", t.Usage.Prompt, "completion_tokens", t.Usage.Completion)
 	if t.Error != "" {
 		return failure{kindCode(llm.Kind(t.ErrorKind))} // told by the final event
+	}
+	return nil
+}
+
+// checkFiles finds mistakes in --file before anything is started.
+func checkFiles(files []string) error {
+	for _, name := range files {
+		info, err := os.Stat(name)
+		if err != nil {
+			return usageError{fmt.Errorf("--file %s: %w", name, errors.Unwrap(err))}
+		}
+		if !info.Mode().IsRegular() {
+			return usageError{fmt.Errorf("--file %s: not a regular file", name)}
+		}
 	}
 	return nil
 }

@@ -30,7 +30,7 @@ func (c *command) backupCommand() *cobra.Command {
 func (c *command) backupCreate() *cobra.Command {
 	var secrets, asJSON bool
 	cmd := &cobra.Command{
-		Use: "create [FILE]", Short: "Write a backup", Args: atMostOneFile,
+		Use: "create [FILE]", Short: "Write a backup", Args: atMost(1),
 		Long: `create writes the configuration, the workspace, conversations, memory, schedule,
 pairings and messages on their way into one .tar.gz. A gateway may go on
 running. Logs, caches and the search index are left out.

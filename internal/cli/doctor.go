@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"slices"
 	"strings"
 
@@ -85,7 +84,14 @@ func (c *command) security(cmd *cobra.Command, asJSON, fix, yes bool) error {
 	var fixed []string
 	if fix && slices.ContainsFunc(r.Findings(), doctor.Check.Fixable) {
 		if !yes {
-			if err := c.agreeToFix(cmd, r.Findings()); err != nil {
+			err := c.agree(cmd, "Change this? A copy of the configuration is kept. yes or no", func() {
+				for _, check := range r.Findings() {
+					if check.Fixable() {
+						cmd.Printf("%-9s %s\n          → %s\n", check.Severity, check.Detail, check.Fix)
+					}
+				}
+			})
+			if err != nil {
 				return err
 			}
 		}
@@ -104,28 +110,6 @@ func (c *command) security(cmd *cobra.Command, asJSON, fix, yes bool) error {
 		printSecurity(cmd, r, fixed)
 	}
 	if len(r.Findings()) > 0 {
-		return failure{exitFailure}
-	}
-	return nil
-}
-
-// agreeToFix shows what would change and asks.
-func (c *command) agreeToFix(cmd *cobra.Command, found []doctor.Check) error {
-	ask := newPrompter(c.In, cmd.OutOrStdout())
-	if !ask.terminal() {
-		return usageError{errors.New("nobody can be asked here; give --yes to go on")}
-	}
-	for _, check := range found {
-		if check.Fixable() {
-			cmd.Printf("%-9s %s\n          → %s\n", check.Severity, check.Detail, check.Fix)
-		}
-	}
-	answer, err := ask.line("Change this? A copy of the configuration is kept. yes or no", "no")
-	if err != nil && !errors.Is(err, errSkipped) {
-		return err
-	}
-	if a := strings.ToLower(answer); a != "y" && a != "yes" {
-		cmd.Println("Nothing was changed.")
 		return failure{exitFailure}
 	}
 	return nil

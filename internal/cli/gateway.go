@@ -9,7 +9,6 @@ import (
 	"net"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -106,7 +105,7 @@ func (c *command) gatewayRun(ctx context.Context, f gatewayFlags) error {
 	opts.Lenient = true
 	loaded, rejected := config.Load(opts)
 	if rejected != nil {
-		if loaded = lastGood(opts); loaded == nil {
+		if loaded = gateway.LastGood(opts); loaded == nil {
 			return rejected
 		}
 		fmt.Fprintf(c.Err, "nanobot: %v\n\nStarting with the last good configuration instead: %s\n", rejected, loaded.File)
@@ -180,21 +179,6 @@ func (c *command) warnExposed(ctx context.Context, l *config.Loaded, log *slog.L
 		log.WarnContext(ctx, "security", "open", w)
 		fmt.Fprintf(c.Err, "nanobot: warning: %s\n", w)
 	}
-}
-
-// lastGood is the configuration of the last start, if it says that it may be
-// used in the place of one that is broken; else nil.
-func lastGood(o config.Options) *config.Loaded {
-	path, err := config.Locate(o)
-	if err != nil {
-		return nil
-	}
-	o.Path = datadir.LastGood.In(filepath.Dir(path))
-	l, err := config.Load(o)
-	if err != nil || l.Config.Gateway.BootFallback != "last-good" {
-		return nil
-	}
-	return l
 }
 
 const (

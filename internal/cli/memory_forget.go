@@ -2,7 +2,6 @@ package cli
 
 import (
 	"errors"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -27,7 +26,7 @@ found and asks first. It cannot be undone. The conversations themselves stay.`,
 				}
 				tellFound(cmd, found)
 				if !yes {
-					if err := c.agree(cmd); err != nil {
+					if err := c.agree(cmd, "Remove all of this for good? yes or no"); err != nil {
 						return err
 					}
 				}
@@ -51,23 +50,6 @@ found and asks first. It cannot be undone. The conversations themselves stay.`,
 	}
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	return cmd
-}
-
-// agree asks whether to go on.
-func (c *command) agree(cmd *cobra.Command) error {
-	ask := newPrompter(c.In, cmd.OutOrStdout())
-	if !ask.terminal() {
-		return usageError{errors.New("nobody can be asked here; give --yes to go on")}
-	}
-	answer, err := ask.line("Remove all of this for good? yes or no", "no")
-	if err != nil && !errors.Is(err, errSkipped) {
-		return err
-	}
-	if a := strings.ToLower(answer); a != "y" && a != "yes" {
-		cmd.Println("Nothing was changed.")
-		return failure{exitFailure}
-	}
-	return nil
 }
 
 func tellFound(cmd *cobra.Command, found *memory.Occurrences) {

@@ -40,7 +40,7 @@ func (c *command) modelsList() *cobra.Command {
 	var asJSON bool
 	var filter string
 	cmd := &cobra.Command{
-		Use: "list [PROVIDER]", Aliases: []string{"ls"}, Short: "List the models a provider offers", Args: atMostOne,
+		Use: "list [PROVIDER]", Aliases: []string{"ls"}, Short: "List the models a provider offers", Args: atMost(1),
 		Long: `list asks a provider for its models. Without a name it asks every provider that is
 set up, and looks for model servers on this machine. The window is what the
 provider tells; for a server on this machine it is the one really in use.`,
@@ -69,14 +69,6 @@ provider tells; for a server on this machine it is the one really in use.`,
 	jsonFlag(cmd, &asJSON)
 	cmd.Flags().StringVarP(&filter, "filter", "f", "", "only names that contain this `text`")
 	return cmd
-}
-
-// atMostOne takes one optional argument.
-func atMostOne(cmd *cobra.Command, args []string) error {
-	if len(args) > 1 {
-		return usageError{fmt.Errorf("usage: %s\nSee: %s --help", cmd.UseLine(), cmd.CommandPath())}
-	}
-	return nil
 }
 
 // readyNames completes names of providers that are set up.

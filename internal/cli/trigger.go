@@ -23,12 +23,7 @@ standard input. The message waits in the workspace until the gateway takes it.`,
   nanobot trigger trg_AB23CD45 "the build failed"
   make test 2>&1 | tail -20 | nanobot trigger trg_AB23CD45
   nanobot trigger list`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 2 {
-				return usageError{fmt.Errorf("usage: %s\nSee: %s --help", cmd.UseLine(), cmd.CommandPath())}
-			}
-			return nil
-		},
+		Args: atMost(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return cmd.Help()

@@ -34,12 +34,7 @@ can be undone by its own id.`,
   nanobot undo
   nanobot undo 3f2a91bc --force
   nanobot undo --session telegram:12345`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return usageError{fmt.Errorf("usage: %s\nSee: %s --help", cmd.UseLine(), cmd.CommandPath())}
-			}
-			return nil
-		},
+		Args:              atMost(1),
 		ValidArgsFunction: c.undoTurns,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {

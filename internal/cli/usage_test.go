@@ -153,7 +153,6 @@ func TestUsageErrors(t *testing.T) {
 	}
 }
 
-
 // A recurring job shows what it will cost per month, judged by its own runs.
 func TestUsagePreview(t *testing.T) {
 	t.Parallel()

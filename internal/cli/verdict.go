@@ -15,7 +15,7 @@ import (
 func (c *command) modelsTest() *cobra.Command {
 	var asJSON, vision bool
 	cmd := &cobra.Command{
-		Use: "test [MODEL]", Short: "Try out what a model can do, with a few tiny calls", Args: atMostOne,
+		Use: "test [MODEL]", Short: "Try out what a model can do, with a few tiny calls", Args: atMost(1),
 		Long: `test asks a model (or a preset, or the configured model) for a few words, for a
 tool call and, if it reads images, for the colour of a small one. It prints a
 verdict for each and what the calls took. They cost a fraction of a cent.`,

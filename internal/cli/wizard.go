@@ -197,3 +197,23 @@ func label(question, otherwise string) string {
 	}
 	return question + ": "
 }
+
+// agree asks whether to go on, after it has shown what is at stake.
+func (c *command) agree(cmd *cobra.Command, question string, show ...func()) error {
+	ask := newPrompter(c.In, cmd.OutOrStdout())
+	if !ask.terminal() {
+		return usageError{errors.New("nobody can be asked here; give --yes to go on")}
+	}
+	for _, f := range show {
+		f()
+	}
+	answer, err := ask.line(question, "no")
+	if err != nil && !errors.Is(err, errSkipped) {
+		return err
+	}
+	if a := strings.ToLower(answer); a != "y" && a != "yes" {
+		cmd.Println("Nothing was changed.")
+		return failure{exitFailure}
+	}
+	return nil
+}

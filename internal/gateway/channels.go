@@ -158,3 +158,23 @@ func CheckChannels(l *config.Loaded) ([]channel.Status, error) {
 	}
 	return m.Status(), nil
 }
+
+// CheckSections adds what is wrong in the sections of channels, which their own
+// decoders know, to the warnings. With strict it is an error.
+func CheckSections(l *config.Loaded, strict bool) error {
+	states, err := CheckChannels(l)
+	if err != nil {
+		return err
+	}
+	var wrong []config.Problem
+	for _, s := range states {
+		if s.Enabled && s.Error != "" {
+			wrong = append(wrong, config.Problem{Path: "channels." + s.Name, Message: s.Error, Hint: "this channel stays off; see docs/channels.md"})
+		}
+	}
+	if strict && len(wrong) > 0 {
+		return &config.Error{Kind: config.InvalidSchema, File: l.File, Issues: wrong}
+	}
+	l.Warnings = append(l.Warnings, wrong...)
+	return nil
+}
