@@ -8,7 +8,6 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -27,17 +26,6 @@ func (c *command) channelsCommand() *cobra.Command {
 	return cmd
 }
 
-// knownChannel refuses a name that is no channel of ours. A second account has
-// a name such as telegram.work.
-func knownChannel(name string) error {
-	kind, _, _ := strings.Cut(name, ".")
-	all := gateway.Channels()
-	if all[kind] == nil {
-		return fmt.Errorf("there is no channel %q; known are %s", kind, strings.Join(slices.Sorted(maps.Keys(all)), ", "))
-	}
-	return nil
-}
-
 func (c *command) channelsLogin() *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
@@ -47,7 +35,7 @@ configuration. For the others it says which settings are still missing.`,
 		Example: "  nanobot channels login telegram\n  nanobot channels login telegram.work --force",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name := args[0]
-			if err := knownChannel(name); err != nil {
+			if err := gateway.KnownChannel(name); err != nil {
 				return err
 			}
 			loaded, err := c.load()

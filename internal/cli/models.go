@@ -11,7 +11,6 @@ import (
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/llm"
-	"github.com/nanobot-go/nanobot/internal/llm/local"
 )
 
 func (c *command) modelsCommand() *cobra.Command {
@@ -25,15 +24,6 @@ func (c *command) modelsCommand() *cobra.Command {
 	}
 	cmd.AddCommand(c.modelsList(), c.modelsTest())
 	return cmd
-}
-
-// modelJSON is an element of models list --json.
-type modelJSON struct {
-	Provider string      `json:"provider"`
-	ID       string      `json:"id"`
-	Window   int         `json:"context_window,omitempty"`
-	Tools    llm.Ability `json:"tools,omitempty"`
-	Vision   llm.Ability `json:"vision,omitempty"`
 }
 
 func (c *command) modelsList() *cobra.Command {
@@ -53,11 +43,17 @@ provider tells; for a server on this machine it is the one really in use.`,
 			if err != nil {
 				return err
 			}
-			list, err := c.list(cmd, loaded, args)
+			name := ""
+			if len(args) == 1 {
+				name = args[0]
+			}
+			list, err := app.OfferedModels(cmd.Context(), loaded, c.getenv, name, func(provider string, err error) {
+				cmd.PrintErrf("nanobot: %s: %v\n", provider, err)
+			})
 			if err != nil {
 				return err
 			}
-			list = slices.DeleteFunc(list, func(m modelJSON) bool {
+			list = slices.DeleteFunc(list, func(m app.OfferedModel) bool {
 				return !strings.Contains(strings.ToLower(m.ID), strings.ToLower(filter))
 			})
 			if asJSON {
@@ -90,55 +86,7 @@ func (c *command) readyNames(_ *cobra.Command, args []string, typed string) ([]s
 	return out, cobra.ShellCompDirectiveNoFileComp
 }
 
-// list asks the named provider, or all that are set up. Of several, one that
-// does not answer is only told about.
-func (c *command) list(cmd *cobra.Command, loaded *config.Loaded, args []string) ([]modelJSON, error) {
-	ctx := cmd.Context()
-	in := c.matchInput(loaded)
-	out := []modelJSON{}
-	add := func(provider string, offers []llm.Offer) {
-		for _, o := range offers {
-			out = append(out, modelJSON{provider, o.ID, o.Window, o.Tools, o.Vision})
-		}
-	}
-	if len(args) == 1 {
-		in.Provider, in.Model = args[0], "any" // the list does not depend on it
-		choice, err := llm.Match(in)
-		if err != nil {
-			return nil, err
-		}
-		offers, err := app.ListModels(ctx, loaded, choice)
-		add(choice.Name, offers)
-		return out, err
-	}
-	all, err := llm.Survey(in)
-	if err != nil {
-		return nil, err
-	}
-	asked := map[string]bool{}
-	for _, s := range all {
-		if !s.Ready || s.Row.Speech {
-			continue
-		}
-		asked[s.Base] = true
-		offers, err := app.ListModels(ctx, loaded, s.Choice)
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		if err != nil {
-			cmd.PrintErrf("nanobot: %s: %v\n", s.Name, err)
-		}
-		add(s.Name, offers)
-	}
-	for _, s := range local.Discover(ctx, local.Options{Getenv: c.getenv}) {
-		if base := strings.Replace(s.Base, "127.0.0.1", "localhost", 1); !asked[s.Base] && !asked[base] {
-			add(string(s.Kind), app.LocalOffers(s))
-		}
-	}
-	return out, nil
-}
-
-func printModels(cmd *cobra.Command, list []modelJSON) error {
+func printModels(cmd *cobra.Command, list []app.OfferedModel) error {
 	if len(list) == 0 {
 		cmd.PrintErrln("No models. nanobot provider list shows what is set up.")
 		return nil

@@ -105,7 +105,7 @@ func (c *command) pluginsSwitch(verb string, on bool) *cobra.Command {
 		Use: verb + " NAME", Short: "Switch a channel " + map[bool]string{true: "on", false: "off"}[on], Args: exactArgs(1),
 		Example: "  nanobot plugins " + verb + " telegram",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := knownChannel(args[0]); err != nil {
+			if err := gateway.KnownChannel(args[0]); err != nil {
 				return err
 			}
 			loaded, err := c.load()
@@ -113,7 +113,7 @@ func (c *command) pluginsSwitch(verb string, on bool) *cobra.Command {
 				return err
 			}
 			path := "channels." + args[0] + ".enabled"
-			if err := setConfig(loaded.File, path, fmt.Sprint(on)); err != nil {
+			if err := setConfig(loaded.File, setting{path, fmt.Sprint(on)}); err != nil {
 				return err
 			}
 			cmd.Printf("Set %s to %t in %s\n", path, on, loaded.File)

@@ -1,18 +1,13 @@
 package cli
 
 import (
-	"cmp"
 	"fmt"
 	"os"
-	"path/filepath"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
-	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/daemon"
-	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/doctor"
 	"github.com/nanobot-go/nanobot/internal/gateway"
@@ -189,57 +184,7 @@ func (c *command) uninstallService(cmd *cobra.Command, m daemon.Manager, f servi
 
 // serviceUnit describes the gateway as a service.
 func (c *command) serviceUnit(m daemon.Manager, f serviceFlags) (daemon.Service, *config.Loaded, error) {
-	u := daemon.Service{Name: m.Label(), About: "nanobot gateway", System: m.System}
-	o := c.configOptions()
-	o.Lenient = true
-	if m.System {
-		owner, err := daemon.ServiceOwner(cmp.Or(f.user, c.getenv("SUDO_USER")))
-		if err != nil {
-			return u, nil, err
-		}
-		u.User, m.Home, o.Home = owner.Username, owner.HomeDir, owner.HomeDir
-	}
-	l, err := config.Load(o)
-	if err != nil {
-		return u, nil, err
-	}
-	exe, err := os.Executable()
-	if err != nil {
-		return u, nil, err
-	}
-	u.Command = []string{exe, "gateway", "--launch-mode", "service"}
-	ws := l.Workspace()
-	// The variables of this shell that lead to the configuration are not there.
-	home := c.getenv("NANOBOT_HOME")
-	if c.configPath != "" || c.getenv("NANOBOT_CONFIG") != "" || home != "" {
-		u.Command = append(u.Command, "-c", l.File)
-	}
-	if home != "" {
-		file, err := config.Locate(config.Options{Home: o.Home, Env: []string{"NANOBOT_HOME=" + home}})
-		if err != nil {
-			return u, nil, err
-		}
-		u.Env = append(u.Env, "NANOBOT_HOME="+filepath.Dir(file))
-	}
-	if c.workspace != "" {
-		if ws, err = app.Workspace(c.workspace, l); err != nil {
-			return u, nil, err
-		}
-		u.Command = append(u.Command, "-w", ws)
-	}
-	if f.port >= 0 {
-		u.Command = append(u.Command, "--port", strconv.Itoa(f.port))
-	}
-	if f.host != "" {
-		u.Command = append(u.Command, "--host", f.host)
-	}
-	u.Folder, u.Write = m.Home, []string{l.DataDir, ws}
-	// Programs the agent and MCP servers need are found as in this shell.
-	if p := c.getenv("PATH"); p != "" && !m.System {
-		u.Env = append(u.Env, "PATH="+p)
-	}
-	if m.OS == "darwin" {
-		u.Log = datadir.Logs.In(l.DataDir, f.name+".launchd")
-	}
-	return u, l, nil
+	return gateway.ServiceUnit(m, gateway.UnitOptions{
+		Config: c.configOptions(), Workspace: c.workspace, User: f.user, Log: f.name + ".launchd", Port: f.port, Host: f.host, Env: c.Env,
+	})
 }

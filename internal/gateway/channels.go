@@ -5,8 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/nanobot-go/nanobot/internal/agent"
@@ -176,5 +179,16 @@ func CheckSections(l *config.Loaded, strict bool) error {
 		return &config.Error{Kind: config.InvalidSchema, File: l.File, Issues: wrong}
 	}
 	l.Warnings = append(l.Warnings, wrong...)
+	return nil
+}
+
+// KnownChannel refuses a name that is no channel of ours. A second account has
+// a name such as telegram.work.
+func KnownChannel(name string) error {
+	kind, _, _ := strings.Cut(name, ".")
+	all := Channels()
+	if all[kind] == nil {
+		return fmt.Errorf("there is no channel %q; known are %s", kind, strings.Join(slices.Sorted(maps.Keys(all)), ", "))
+	}
 	return nil
 }
