@@ -71,7 +71,7 @@ func ListModels(ctx context.Context, l *config.Loaded, choice llm.Choice) ([]llm
 			Timeout: 3 * time.Second, Endpoints: []local.Endpoint{{Kind: local.Kind(choice.Row.Name), URL: root}},
 		})
 		if len(found) > 0 {
-			return LocalOffers(found[0]), nil
+			return localOffers(found[0]), nil
 		}
 	}
 	if choice.Row.Auth != "" && choice.Row.Models == "" {
@@ -86,8 +86,8 @@ func ListModels(ctx context.Context, l *config.Loaded, choice llm.Choice) ([]llm
 	return llm.ListModels(ctx, choice, llm.ListOptions{Client: client, Headers: p.ExtraHeaders, Query: reveal(p.ExtraQuery)})
 }
 
-// LocalOffers are the models of a server on this machine.
-func LocalOffers(s local.Server) []llm.Offer {
+// localOffers are the models of a server on this machine.
+func localOffers(s local.Server) []llm.Offer {
 	out := make([]llm.Offer, 0, len(s.Models))
 	for _, m := range s.Models {
 		out = append(out, llm.Offer{ID: m.ID, Window: m.Context})
@@ -161,7 +161,7 @@ func OfferedModels(ctx context.Context, loaded *config.Loaded, getenv func(strin
 	}
 	for _, s := range local.Discover(ctx, local.Options{Getenv: getenv}) {
 		if base := strings.Replace(s.Base, "127.0.0.1", "localhost", 1); !asked[s.Base] && !asked[base] {
-			add(string(s.Kind), LocalOffers(s))
+			add(string(s.Kind), localOffers(s))
 		}
 	}
 	return out, nil

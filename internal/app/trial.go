@@ -32,7 +32,7 @@ func OpenTrial(o Options, loaded *config.Loaded, name string) (*trial.Trial, err
 	if err != nil {
 		return nil, err
 	}
-	model, err := OpenDriver(o, loaded, choice)
+	model, err := openDriver(o, loaded, choice)
 	if err != nil {
 		return nil, err
 	}

@@ -24,7 +24,7 @@ func Create(ctx context.Context, file string, o Options) (m Manifest, err error)
 		return m, err
 	}
 	o.Skip = tmp
-	m, err = Write(ctx, f, o)
+	m, err = write(ctx, f, o)
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return m, errors.Join(err, os.Remove(tmp))
 	}

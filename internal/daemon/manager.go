@@ -104,9 +104,9 @@ func lookup(env []string) func(name string) string {
 
 func (m Manager) text(u Service) string {
 	if m.OS == "darwin" {
-		return u.Launchd()
+		return u.launchd()
 	}
-	return u.Systemd()
+	return u.systemd()
 }
 
 // Check says why the caller cannot change the service: it needs other rights,

@@ -77,7 +77,7 @@ func TestServiceExample(t *testing.T) {
 		t.Fatal(err)
 	}
 	head, unit, _ := strings.Cut(string(data), "\n\n")
-	if diff := cmp.Diff(u.Systemd(), unit); diff != "" || !strings.HasPrefix(head, "#") {
+	if diff := cmp.Diff(u.systemd(), unit); diff != "" || !strings.HasPrefix(head, "#") {
 		t.Errorf("deploy/nanobot.service: %s", diff)
 	}
 }
@@ -100,7 +100,7 @@ func TestServiceVerified(t *testing.T) {
 			Env: []string{"PATH=/bin:/a b"}, Folder: dir, Write: []string{dir, filepath.Join(dir, "a b")}, User: me.Username, System: system,
 		}
 		path := filepath.Join(dir, "nanobot-verify.service")
-		if err := os.WriteFile(path, []byte(u.Systemd()), 0o600); err != nil {
+		if err := os.WriteFile(path, []byte(u.systemd()), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		args := []string{"verify", "--man=no", "--recursive-errors=no", path}

@@ -18,7 +18,7 @@ func (e *ExitError) Error() string { return fmt.Sprintf("exit code %d", e.Code) 
 // another program, such as a service manager, starts it.
 func (i Instance) Again(mode string, env []string, log *slog.Logger) error {
 	if mode == "exit" || mode == "auto" && i.supervised(env) {
-		return &ExitError{ExitRestart}
+		return &ExitError{exitRestart}
 	}
 	exe, err := os.Executable()
 	if err != nil {
@@ -45,7 +45,7 @@ func (i Instance) supervised(env []string) bool {
 	if main := getenv("SYSTEMD_EXEC_PID"); main != "" {
 		return main == strconv.Itoa(i.PID)
 	}
-	if NewNotifier(getenv).Active() || getenv("INVOCATION_ID") != "" {
+	if NewNotifier(getenv).active() || getenv("INVOCATION_ID") != "" {
 		return true
 	}
 	return getenv("XPC_SERVICE_NAME") != "" && os.Getppid() == 1 // launchd

@@ -44,8 +44,8 @@ func TestRestartByOthers(t *testing.T) {
 				return // this would start another program
 			}
 			err := instance.Again(tt.mode, tt.env, slog.New(slog.DiscardHandler))
-			if e, ok := errors.AsType[*ExitError](err); !ok || e.Code != ExitRestart {
-				t.Errorf("got %v, want exit code %d", err, ExitRestart)
+			if e, ok := errors.AsType[*ExitError](err); !ok || e.Code != exitRestart {
+				t.Errorf("got %v, want exit code %d", err, exitRestart)
 			}
 		})
 	}

@@ -27,7 +27,7 @@ type Report struct {
 // Report sums the diagnosis up.
 func (d *Diagnosis) Report(version string, fixed []string) Report {
 	return Report{
-		Version: version, OK: d.Count(Broken) == 0, Failures: d.Count(Broken), Warnings: d.Count(Doubt),
+		Version: version, OK: d.count(Broken) == 0, Failures: d.count(Broken), Warnings: d.count(Doubt),
 		Fixed: fixed, Checks: d.Symptoms,
 	}
 }

@@ -28,11 +28,11 @@ func Examine(ctx context.Context, o app.Options, offline bool) *Diagnosis {
 	if d.Config == nil {
 		return d
 	}
-	d.Add(serviceSymptom(ctx, o.Env)...)
-	d.Add(skillSymptoms(o, d.Config)...)
-	d.Add(proxySymptoms(ctx, app.Getenv(o.Env), offline)...)
-	d.Add(modelSymptoms(ctx, o, d.Config, offline)...)
-	d.Add(mcpSymptoms(ctx, o, d.Config, offline)...)
+	d.add(serviceSymptom(ctx, o.Env)...)
+	d.add(skillSymptoms(o, d.Config)...)
+	d.add(proxySymptoms(ctx, app.Getenv(o.Env), offline)...)
+	d.add(modelSymptoms(ctx, o, d.Config, offline)...)
+	d.add(mcpSymptoms(ctx, o, d.Config, offline)...)
 	return d
 }
 
@@ -257,7 +257,7 @@ func mcpStates(ctx context.Context, o app.Options, l *config.Loaded, offline boo
 func (d *Diagnosis) Fix() ([]string, error) {
 	var done []string
 	for _, s := range d.Symptoms {
-		if !s.Fixable() {
+		if !s.fixable() {
 			continue
 		}
 		for _, name := range slices.Sorted(maps.Keys(s.Mode)) {

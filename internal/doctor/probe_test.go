@@ -59,7 +59,7 @@ func TestBundleHoldsNoKeys(t *testing.T) {
 	if err := os.WriteFile(log, []byte(text.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	d.Add(Symptom{ID: "x", Detail: "the key is " + key})
+	d.add(Symptom{ID: "x", Detail: "the key is " + key})
 	file := filepath.Join(dir, "b.zip")
 	if err := d.WriteBundle(file, d.Report("dev", nil), o.Env); err != nil {
 		t.Fatal(err)

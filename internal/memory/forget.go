@@ -77,7 +77,7 @@ func (m *Memory) Find(ctx context.Context, text string) (*Occurrences, error) {
 			f.Lines = append(f.Lines, Occurrence{name, strings.TrimSpace(l)})
 		}
 	}
-	all, err := m.History.Since(ctx, 0)
+	all, err := m.History.since(ctx, 0)
 	for _, e := range all {
 		for l := range strings.Lines(e.Content) {
 			if f.has(l) {
@@ -100,14 +100,14 @@ type Forgotten struct {
 // conversations themselves stay. The result says what was done, also with an
 // error.
 func (m *Memory) Forget(ctx context.Context, f *Occurrences) (out Forgotten, err error) {
-	if err := m.Dream.Recover(ctx); err != nil { // else a change that died half-way comes back later
+	if err := m.Dream.repair(ctx); err != nil { // else a change that died half-way comes back later
 		return out, err
 	}
 	if out.Removed, err = m.forgetFiles(ctx, f); err != nil {
 		return out, err
 	}
 	entries, lines := 0, 0
-	_, err = m.History.Forget(ctx, func(e Entry) (Entry, bool) {
+	_, err = m.History.forget(ctx, func(e Entry) (Entry, bool) {
 		left, n := f.without(e.Content)
 		if n == 0 {
 			return e, true
@@ -150,7 +150,7 @@ func (m *Memory) forgetters() []forgetter {
 	out := []forgetter{
 		{"copies of what older versions left", m.forgetCopies},
 		{"the notes on where facts come from, and from what waited for your word", func(ctx context.Context, f *Occurrences) (int, error) {
-			return m.Dream.Forget(ctx, f.has)
+			return m.Dream.forget(ctx, f.has)
 		}},
 	}
 	if m.Index != nil {
@@ -266,7 +266,7 @@ func (m *Memory) forgetFiles(ctx context.Context, f *Occurrences) (touched []str
 	if err != nil {
 		return touched, fmt.Errorf("clean earlier versions: %w", err)
 	}
-	if err := m.Dream.Renamed(ctx, old.IDs); err != nil {
+	if err := m.Dream.renamed(ctx, old.IDs); err != nil {
 		return touched, err
 	}
 	if n := len(old.IDs); n > 0 {

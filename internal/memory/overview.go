@@ -183,7 +183,7 @@ func (m *Memory) addRest(ctx context.Context, out *Overview) error {
 	if out.Waiting, err = m.Dream.Quarantine(ctx); err != nil {
 		return err
 	}
-	all, err := m.History.Since(ctx, 0)
+	all, err := m.History.since(ctx, 0)
 	if err != nil {
 		return err
 	}

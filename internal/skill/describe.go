@@ -70,7 +70,7 @@ func PackFile(file, dir string) (packed Packed, err error) {
 	if err != nil {
 		return packed, err
 	}
-	packed, err = Pack(f, dir)
+	packed, err = pack(f, dir)
 	if err == nil {
 		err = f.Chmod(0o644)
 	}

@@ -81,7 +81,7 @@ func Replay(ctx context.Context, rec *Recording, o ReplayOptions) (out Replayed,
 	if err := restoreFiles(s.Workspace, rec.Header.Files); err != nil {
 		return out, err
 	}
-	s.Player = NewPlayer(rec, PlayerOptions{
+	s.Player = newPlayer(rec, playerOptions{
 		Recorded: placeholders(rec.Header.Workspace, rec.Header.OS, rec.Header.Arch),
 		Current:  placeholders(s.Workspace, runtime.GOOS, runtime.GOARCH),
 	})
@@ -110,7 +110,7 @@ func Replay(ctx context.Context, rec *Recording, o ReplayOptions) (out Replayed,
 			return out, ctx.Err()
 		}
 	}
-	out.Differences = append(out.Differences, s.Player.Differences()...)
+	out.Differences = append(out.Differences, s.Player.differences()...)
 	return out, nil
 }
 
