@@ -12,5 +12,5 @@ const canReplace = true
 
 // ReplaceProcess runs another program in the place of this one.
 func ReplaceProcess(exe string, args, env []string) error {
-	return fmt.Errorf("restart: %w", syscall.Exec(exe, args, env)) //nolint:gosec // our own binary with our own arguments
+	return fmt.Errorf("restart: %w", syscall.Exec(exe, args, env))
 }
