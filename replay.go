@@ -33,7 +33,7 @@ func Replay(ctx context.Context, file string, opts ...Option) (Replayed, error) 
 		return Replayed{}, err
 	}
 	if len(rec.Turns()) == 0 {
-		return Replayed{}, fmt.Errorf("%s: the recording holds no turn", file)
+		return Replayed{}, fmt.Errorf("%s: the recording contains no turn", file)
 	}
 	o := options(opts)
 	out, err := record.Replay(ctx, rec, record.ReplayOptions{

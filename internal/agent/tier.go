@@ -1,8 +1,8 @@
 package agent
 
 import (
+	"cmp"
 	"slices"
-	"sort"
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
@@ -82,7 +82,7 @@ func (t Tier) Tools(set *tool.Set) (*tool.Set, error) {
 		}
 		return len(core)
 	}
-	sort.SliceStable(order, func(i, j int) bool { return rank(order[i]) < rank(order[j]) })
+	slices.SortStableFunc(order, func(a, b llm.ToolDef) int { return cmp.Compare(rank(a), rank(b)) })
 	var kept []tool.Tool
 	var defs []llm.ToolDef
 	for _, d := range order {

@@ -47,5 +47,5 @@ func AskReady(ctx context.Context, address string) error {
 	if len(wrong) == 0 {
 		wrong = []string{resp.Status}
 	}
-	return fmt.Errorf("the gateway is not well: %s", strings.Join(wrong, "; "))
+	return fmt.Errorf("the gateway is not ready: %s", strings.Join(wrong, "; "))
 }

@@ -394,3 +394,52 @@ func TestContainedCommands(t *testing.T) {
 		t.Error("what a tainted turn's command wrote is not marked")
 	}
 }
+
+// Settings of a repository are plain only if every line of them is known to
+// start no program.
+func TestPlainGitConfig(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]bool{
+		"[core]\n\tbare = false\n[remote \"origin\"]\n\turl = x\n# note\n; note\n\n": true,
+		"[core]\n\tfsmonitor = ./x\n":              false,
+		"[core] fsmonitor = ./x\n":                 false, // behind the head of the section
+		"[remote \"o\"]\n\turl = a\\\n\turl = b\n": false, // goes on in the next line
+		"[alias]\n\tx = !sh\n":                     false,
+		"[remote \"o\"]\n\tuploadpack = ./x\n":     false,
+		"[include]\n\tpath = x\n":                  false,
+		"[core]\n" + strings.Repeat("#\n", 40<<10): false, // too long to be read
+	} {
+		dir := t.TempDir()
+		writeFiles(t, dir, map[string]string{"config": body})
+		if got := plainGitConfig(filepath.Join(dir, "config")); got != want {
+			t.Errorf("%.60q is plain: %v", body, got)
+		}
+	}
+	if plainGitConfig(filepath.Join(t.TempDir(), "none")) {
+		t.Error("a missing file is plain")
+	}
+}
+
+// Everything in the folders of received and shared files came from outside,
+// whatever the record says.
+func TestOutsideAlways(t *testing.T) {
+	t.Parallel()
+	s, rec, ws := keeper(t)
+	put(t, ws, "share/x.sh")
+	s.media = t.TempDir()
+	put(t, s.media, "sent.sh")
+	for path, want := range map[string]int{
+		filepath.Join(ws, "share", "x.sh"): 1, filepath.Join(s.media, "sent.sh"): 1, filepath.Join(ws, "mine.txt"): 0,
+	} {
+		if got := s.outside(tool.Call{}, "sh "+path, ws); len(got) != want {
+			t.Errorf("%s: %v", path, got)
+		}
+	}
+	if got := s.outside(tool.Call{}, "sh ../*", ws); len(got) != 0 {
+		t.Errorf("nothing is marked: %v", got)
+	}
+	markPart(t, s, rec, ws)
+	if got := s.outside(tool.Call{}, "", ws); len(got) != 1 {
+		t.Errorf("a call without a command: %v", got)
+	}
+}

@@ -124,7 +124,7 @@ func faultOf(err error) (status int, message string) {
 	case errors.Is(err, schedule.ErrNoTrigger):
 		return http.StatusNotFound, "There is no such trigger; nanobot trigger list shows them."
 	case errors.Is(err, schedule.ErrTriggerOff):
-		return http.StatusConflict, "The trigger is switched off."
+		return http.StatusConflict, "The trigger is disabled."
 	case errors.Is(err, bus.ErrTooLarge):
 		return http.StatusRequestEntityTooLarge, "The message is too long."
 	}

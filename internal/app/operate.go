@@ -69,7 +69,7 @@ func (a *App) cronCommand(ctx context.Context, args string, r bus.Route) string 
 		job, err = a.Schedule.Remove(ctx, id)
 		done = "%q is removed."
 	default:
-		return fmt.Sprintf("There is no /cron %s. It is run, enable, disable or remove with the id of a job.", words[0])
+		return fmt.Sprintf("Unknown subcommand /cron %s. Use run, enable, disable or remove with the id of a job.", words[0])
 	}
 	if errors.Is(err, schedule.ErrNotFound) {
 		return fmt.Sprintf("There is no job %s; /cron lists them.", id)

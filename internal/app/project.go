@@ -137,7 +137,7 @@ func (a *App) folder(path string) (string, error) {
 	case errors.Is(err, diskio.ErrNotRegular):
 		return "", fmt.Errorf("%s is not a folder", path)
 	case diskio.IsMissing(err):
-		return "", fmt.Errorf("there is no folder %s; make it first, or name another one", path)
+		return "", fmt.Errorf("there is no folder %s; create it first, or name another one", path)
 	default:
 		return "", err
 	}

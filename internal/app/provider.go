@@ -75,7 +75,7 @@ func ListModels(ctx context.Context, l *config.Loaded, choice llm.Choice) ([]llm
 		}
 	}
 	if choice.Row.Auth != "" && choice.Row.Models == "" {
-		return nil, fmt.Errorf("%s tells its models only after signing in; see its own pages", choice.Row.Display)
+		return nil, fmt.Errorf("%s lists its models only after sign-in; see its own pages", choice.Row.Display)
 	}
 	p := l.Config.Providers[choice.Block]
 	client, err := httpsafe.Client(httpsafe.Options{Proxy: p.Proxy.Reveal(), Direct: choice.Row.Local || httpsafe.IsLocal(choice.Base)})

@@ -117,10 +117,10 @@ func takeOver(ctx context.Context, loaded *config.Loaded, store *session.Store, 
 		if w.Entry.Seen.IsZero() { // a version before knew the workspace
 			from = "the workspace"
 		}
-		w.Notes = append(w.Notes, fmt.Sprintf("Taken over from %s: %s. What appears in %s later is not taken in by itself; see: nanobot migrate", from, what, w.Path))
+		w.Notes = append(w.Notes, fmt.Sprintf("Imported from %s: %s. Files that appear in %s later are not imported automatically; see: nanobot migrate", from, what, w.Path))
 	}
 	if left := slices.Concat(sessions.Left, jobs.Left, strange); len(left) > 0 {
-		w.Notes = append(w.Notes, fmt.Sprintf("Not taken over (%d): %s", len(left), text.Cut(strings.Join(left, "; "), 500)))
+		w.Notes = append(w.Notes, fmt.Sprintf("Not imported (%d): %s", len(left), text.Cut(strings.Join(left, "; "), 500)))
 	}
 	return nil
 }

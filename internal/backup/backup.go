@@ -215,7 +215,7 @@ func (b *backup) workspace(as string) error {
 		case own.has(filepath.FromSlash(rel), d):
 			return pass(d) // our own data is taken by name
 		case isOldBackup(d.Name()):
-			b.left(at.name, "is a backup, or what a restore put aside")
+			b.left(at.name, "is a backup, or was set aside by a restore")
 			return pass(d)
 		}
 		return b.visit(at)
@@ -244,7 +244,7 @@ func (b *backup) visit(at visit) error {
 	case passing(at.name):
 		return nil
 	case !at.entry.Type().IsRegular():
-		b.left(at.name, "is a link or no regular file")
+		b.left(at.name, "is a link or not a regular file")
 		return nil
 	}
 	return b.file(at)
@@ -325,7 +325,7 @@ func (b *backup) add(h *tar.Header, r io.Reader) error {
 		return fmt.Errorf("%s: %w", h.Name, err)
 	}
 	if p.short {
-		b.left(h.Name, "got shorter while it was read; its end is zeros")
+		b.left(h.Name, "became shorter while it was read; its end is filled with zeros")
 	}
 	b.m.Files = append(b.m.Files, File{h.Name, h.Size, hex.EncodeToString(sum.Sum(nil))})
 	return nil

@@ -543,9 +543,9 @@ func TestOpenBackupRefuses(t *testing.T) {
 			}
 			return h, data
 		}, "format 2"},
-		"above":    {rename("data/sessions/../../../x", tar.TypeReg), "no name"},
-		"absolute": {rename("/etc/x", tar.TypeReg), "no name"},
-		"foreign":  {rename("data/foreign", tar.TypeReg), "no name"},
+		"above":    {rename("data/sessions/../../../x", tar.TypeReg), "not a valid name"},
+		"absolute": {rename("/etc/x", tar.TypeReg), "not a valid name"},
+		"foreign":  {rename("data/foreign", tar.TypeReg), "not a valid name"},
 		"link":     {rename("data/pairing.json", tar.TypeSymlink), "is a link"},
 		"hard":     {rename("data/pairing.json", tar.TypeLink), "is a link"},
 		"unlisted": {func(h *tar.Header, data []byte) (*tar.Header, []byte) {
@@ -553,7 +553,7 @@ func TestOpenBackupRefuses(t *testing.T) {
 				data = bytes.Replace(data, []byte(`"workspace/SOUL.md"`), []byte(`"workspace/cron/jobs.json"`), 1)
 			}
 			return h, data
-		}, "not what was put in"},
+		}, "does not match the list of contents"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

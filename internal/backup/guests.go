@@ -42,7 +42,7 @@ func (b *backup) guests(as string) error {
 		case d.IsDir():
 			return nil
 		case !d.Type().IsRegular():
-			b.left(name, "is a link or no regular file")
+			b.left(name, "is a link or not a regular file")
 			return nil
 		}
 		return b.guestFile(tree, rel, name)

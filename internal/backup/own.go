@@ -93,7 +93,7 @@ func (b *backup) pairing(f io.Reader, name string, info fs.FileInfo) error {
 	}
 	var book map[string]json.RawMessage
 	if err := json.Unmarshal(data, &book); err != nil || book == nil {
-		b.left(name, "is damaged, and may hold codes")
+		b.left(name, "is damaged and may contain codes")
 		return nil //nolint:nilerr // the backup goes on and says what it lacks
 	}
 	for key := range book {

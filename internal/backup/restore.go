@@ -25,7 +25,7 @@ import (
 )
 
 // ErrInTheWay says that a restore would replace something.
-var ErrInTheWay = errors.New("there is data in the way")
+var ErrInTheWay = errors.New("existing data is in the way")
 
 // Backup is a backup that was read from end to end and found whole.
 type Backup struct {
@@ -48,7 +48,7 @@ func Open(ctx context.Context, file string) (*Backup, error) {
 			return nil
 		}
 		if _, twice := found[h.Name]; twice {
-			return fmt.Errorf("%.100q is in it twice", h.Name)
+			return fmt.Errorf("it contains %.100q twice", h.Name)
 		}
 		sum := sha256.New()
 		n, err := io.Copy(sum, r)
@@ -59,17 +59,17 @@ func Open(ctx context.Context, file string) (*Backup, error) {
 		return nil, fmt.Errorf("%s cannot be used: %w", file, err)
 	}
 	if manifest == nil {
-		return nil, fmt.Errorf("%s is not whole, or no backup of ours: it has no list of contents", file)
+		return nil, fmt.Errorf("%s is incomplete or not a nanobot backup: it has no list of contents", file)
 	}
 	if err := json.Unmarshal(manifest, &b.Manifest); err != nil {
 		return nil, fmt.Errorf("%s cannot be used: its list of contents is damaged", file)
 	}
 	if b.Format != format {
-		return nil, fmt.Errorf("%s has format %d, which this version (it knows %d) cannot read", file, b.Format, format)
+		return nil, fmt.Errorf("%s has format %d; this version supports format %d", file, b.Format, format)
 	}
 	for _, f := range b.Files {
 		if got, ok := found[f.Name]; !ok || got != f {
-			return nil, fmt.Errorf("%s is damaged: %.100q is not what was put in", file, f.Name)
+			return nil, fmt.Errorf("%s is damaged: %.100q does not match the list of contents", file, f.Name)
 		}
 		delete(found, f.Name)
 	}
@@ -88,7 +88,7 @@ func (b *Backup) each(ctx context.Context, visit func(*tar.Header, io.Reader) er
 	defer func() { err = errors.Join(err, f.Close()) }()
 	z, err := gzip.NewReader(bufio.NewReader(f))
 	if err != nil {
-		return fmt.Errorf("it is no .tar.gz: %w", err)
+		return fmt.Errorf("it is not a .tar.gz file: %w", err)
 	}
 	r := tar.NewReader(io.LimitReader(z, maxBytes+1))
 	var total int64
@@ -105,7 +105,7 @@ func (b *Backup) each(ctx context.Context, visit func(*tar.Header, io.Reader) er
 		case n > 2*maxFiles:
 			return errors.New("it has too many entries")
 		case h.Typeflag != tar.TypeReg && h.Typeflag != tar.TypeDir:
-			return fmt.Errorf("%.100q is a link or no regular file", h.Name)
+			return fmt.Errorf("%.100q is a link or not a regular file", h.Name)
 		}
 		if total += h.Size; h.Size < 0 || total > maxBytes {
 			return errors.New("it unpacks to too many bytes")
@@ -127,7 +127,7 @@ func checkName(name string) error {
 			return clean == "data/"+item || strings.HasPrefix(clean, "data/"+item+"/")
 		})
 	if !known || !fs.ValidPath(clean) || !filepath.IsLocal(filepath.FromSlash(clean)) || strings.ContainsAny(clean, "\\\x00") {
-		return fmt.Errorf("%.100q is no name of a backup", name)
+		return fmt.Errorf("%.100q is not a valid name in a backup", name)
 	}
 	return nil
 }
@@ -174,7 +174,7 @@ func (b *Backup) Restore(ctx context.Context, o RestoreOptions) (Restored, error
 		o.Workspace = resolved // a link says on which disk it lies
 	}
 	if resolved, err := filepath.EvalSymlinks(data); diskio.Within(data, o.Workspace) || err == nil && diskio.Within(resolved, o.Workspace) {
-		return Restored{}, fmt.Errorf("the workspace %s holds the data folder %s, and neither can be replaced without the other; restore to a new place with --to DIR", o.Workspace, data)
+		return Restored{}, fmt.Errorf("the workspace %s contains the data folder %s, and neither can be replaced alone; restore to another folder with --to DIR", o.Workspace, data)
 	}
 	r := Restored{Config: o.Config, DataDir: data, Workspace: o.Workspace, Files: len(b.Files), Bytes: b.Bytes(), Blank: b.Blank}
 	moves := b.moves(o, data)
@@ -201,7 +201,7 @@ func (b *Backup) Restore(ctx context.Context, o RestoreOptions) (Restored, error
 	if err == nil && b.ID != "" {
 		// In backups of versions before, the workspace itself says who it is.
 		if err = session.Relocate(data, b.ID, o.Workspace); err != nil {
-			err = fmt.Errorf("everything is restored, but not noted where the workspace is: %w", err)
+			err = fmt.Errorf("everything is restored, but the place of the workspace could not be recorded: %w", err)
 		}
 	}
 	return r, errors.Join(err, removeStaging(moves, stamp))

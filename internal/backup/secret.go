@@ -20,7 +20,7 @@ import (
 func withoutSecrets(l *config.Loaded, text []byte) ([]byte, []string, error) {
 	v, err := hujson.Parse(bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")))
 	if err != nil {
-		return nil, nil, fmt.Errorf("the configuration is no JSON: %w; repair it, or keep it as it is with --with-secrets", err)
+		return nil, nil, fmt.Errorf("the configuration is not valid JSON: %w; repair it, or include it unchanged with --with-secrets", err)
 	}
 	v.Standardize()
 	v.Minimize()

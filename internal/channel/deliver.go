@@ -202,7 +202,7 @@ func (s *slot) substitute(ctx context.Context, whole, part bus.Outbound, err err
 	case errors.Is(err, errGivenUp) || whole.Kind != bus.Final:
 		return false
 	default:
-		notice.Text = "I had an answer, but it could not be shown here. Ask me to say it in another way."
+		notice.Text = "My answer could not be shown here. Ask me to write it differently."
 	}
 	if _, err := s.try(ctx, notice); err != nil {
 		s.log.DebugContext(ctx, "the notice about a lost message is lost too", "err", err)

@@ -119,7 +119,7 @@ func (g *Gate) Admit(ctx context.Context, v Visitor) (Pass, bool) {
 		return Pass{}, false
 	}
 	if g.tooLate(v) {
-		g.o.Log.InfoContext(ctx, "a message from before the start is passed over (catchUp)", "channel", g.o.Name, "sender", v.IDs[0], "at", v.At)
+		g.o.Log.InfoContext(ctx, "a message from before the start is skipped (catchUp)", "channel", g.o.Name, "sender", v.IDs[0], "at", v.At)
 		return Pass{}, false
 	}
 	if !g.allowed(ctx, v) {
@@ -169,7 +169,7 @@ func (g *Gate) allowed(ctx context.Context, v Visitor) bool {
 	}
 	if listed(c.AllowFrom, v.IDs) || listed(c.Owners, v.IDs) {
 		if g.once("name:"+v.IDs[0], tellEvery) {
-			g.o.Log.WarnContext(ctx, "somebody is let in by a name that can be taken over by others; put the id into allowFrom", "channel", g.o.Name, "id", v.IDs[0], "names", v.IDs[1:])
+			g.o.Log.WarnContext(ctx, "a person is admitted by a name that others can take over; use the id in allowFrom", "channel", g.o.Name, "id", v.IDs[0], "names", v.IDs[1:])
 		}
 		return true
 	}
@@ -178,7 +178,7 @@ func (g *Gate) allowed(ctx context.Context, v Visitor) bool {
 	}
 	ok, err := g.o.Pairing.Approved(g.o.Name, v.IDs[0])
 	if err != nil {
-		g.o.Log.ErrorContext(ctx, "nobody can be let in by pairing", "channel", g.o.Name, "err", err)
+		g.o.Log.ErrorContext(ctx, "pairing is not available", "channel", g.o.Name, "err", err)
 	}
 	return ok
 }
@@ -230,7 +230,7 @@ func (g *Gate) refuse(ctx context.Context, v Visitor) {
 		if !ok {
 			return
 		}
-		g.tell(ctx, fmt.Sprintf("%s%s wrote to me on %s and was refused. To let them in, add %q to channels.%s.allowFrom, or approve their code if they have one: /pairing list.", who, others, g.o.Name, id, g.o.Name))
+		g.tell(ctx, fmt.Sprintf("%s%s wrote to me on %s and was refused. To admit them, add %q to channels.%s.allowFrom, or approve their code if they have one: /pairing list.", who, others, g.o.Name, id, g.o.Name))
 	}
 }
 
@@ -279,9 +279,9 @@ func (g *Gate) invite(ctx context.Context, v Visitor) {
 	}
 	g.say(ctx, bus.Outbound{
 		Kind: bus.Message, Route: v.Route, Plain: true, Meta: map[string]string{"_pairing_code": code},
-		Text: "I only talk to people my owner knows. Your code is " + code + ", good for 10 minutes. " +
-			"The owner can let you in with /pairing approve " + code + " in a chat with me, with \"nanobot pairing approve " + code + "\" in a terminal, or in the web UI. " +
-			"If this bot is yours, write instead in a terminal: nanobot pairing approve " + code + " --owner",
+		Text: "I only talk to people that my owner has approved. Your code is " + code + ", valid for 10 minutes. " +
+			"The owner can approve it with /pairing approve " + code + " in a chat with me, with \"nanobot pairing approve " + code + "\" in a terminal, or in the web UI. " +
+			"If this is your bot, run in a terminal instead: nanobot pairing approve " + code + " --owner",
 	})
 }
 

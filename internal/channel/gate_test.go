@@ -254,7 +254,7 @@ func TestPairingGuesses(t *testing.T) {
 	if _, err := d.pairing.Ask(t.Context(), "tg", "9"); err != nil {
 		t.Fatal(err)
 	}
-	if got := d.pairing.Command(t.Context(), "deny 9"); got != "The request of 9 on tg is gone." {
+	if got := d.pairing.Command(t.Context(), "deny 9"); got != "Denied the request of 9 on tg." {
 		t.Errorf("deny by name: %s", got)
 	}
 }
@@ -320,7 +320,7 @@ func TestPairingUsage(t *testing.T) {
 			t.Errorf("%q: %q", args, got)
 		}
 	}
-	if got := d.pairing.Command(t.Context(), ""); got != "Nobody is paired and nobody waits." {
+	if got := d.pairing.Command(t.Context(), ""); got != "No people are paired or waiting." {
 		t.Errorf("list: %q", got)
 	}
 	if got := d.pairing.Command(t.Context(), "revoke x"); got != "x was not paired. /pairing list shows who is." {
@@ -347,8 +347,8 @@ func TestDecode(t *testing.T) {
 	}
 	for section, want := range map[string]string{
 		`{"tokn":"x"}`:                 `unknown key "tokn", did you mean "token"?`,
-		`{"groupPolicy":"never"}`:      `groupPolicy: "never" is none of mention, open, allowlist`,
-		`[]`:                           "the section is no JSON object: json: cannot unmarshal array into Go value of type map[string]jsontext.Value",
+		`{"groupPolicy":"never"}`:      `groupPolicy: "never" must be mention, open or allowlist`,
+		`[]`:                           "the section is not a JSON object: json: cannot unmarshal array into Go value of type map[string]jsontext.Value",
 		`{"token":"x","enabled":true}`: "",
 		`{"token":["sk-secret"]}`:      "token: a text is needed",
 		`{"maxMediaBytes":"much"}`:     "maxMediaBytes: a whole number is needed",

@@ -51,7 +51,7 @@ func pairingArgs(text string) (string, bool) {
 // pair answers /pairing without the agent: it must work when no model does,
 // and no model should see codes.
 func (s *slot) pair(ctx context.Context, in bus.Inbound, args string) error {
-	text := "Only an owner of this bot can do that, in a chat with nobody else."
+	text := "Only an owner of this bot can do that, in a direct chat."
 	if in.Scope == "" && !in.Untrusted {
 		text = s.m.pairing.Command(ctx, args)
 	}

@@ -85,7 +85,7 @@ func TestAddressTaken(t *testing.T) {
 			if want := map[string]channel.Condition{"a": channel.Failed, "b": channel.Running}[s.Name]; s.State != want {
 				t.Errorf("%s is %s (%s), want %s", s.Name, s.State, s.Error, want)
 			}
-			if want := `the address "POST /hook" cannot be served: another channel has it; give one of them a port of its own`; s.Name == "a" && s.Error != want {
+			if want := `the address "POST /hook" cannot be served: another channel uses it; give one of them a separate port`; s.Name == "a" && s.Error != want {
 				t.Errorf("a failed because %q, want %q", s.Error, want)
 			}
 		}

@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"path/filepath"
 	"slices"
-	"sort"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -118,7 +117,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	m.mu.Lock()
 	if m.running {
 		m.mu.Unlock()
-		return errors.New("the channels run already")
+		return errors.New("the channels are already running")
 	}
 	m.running, m.ended = true, make(chan struct{})
 	for _, s := range m.slots {
@@ -275,7 +274,7 @@ func (m *Manager) build(name string, section json.RawMessage) *slot {
 	factory := m.o.Factories[kind]
 	if factory == nil {
 		known := slices.Sorted(maps.Keys(m.o.Factories))
-		s.fail(Fatal(fmt.Errorf("there is no channel %q; known are %s", kind, strings.Join(known, ", "))))
+		s.fail(Fatal(fmt.Errorf("unknown channel %q; known channels: %s", kind, strings.Join(known, ", "))))
 		return s
 	}
 	s.gate = NewGate(GateOptions{Name: name, Common: s.common, Pairing: m.pairing, Say: m.o.Queue.Publish, Log: s.log, Now: m.o.Now})
@@ -286,7 +285,7 @@ func (m *Manager) build(name string, section json.RawMessage) *slot {
 	}
 	s.adopt(ch)
 	if len(s.common.AllowFrom) == 0 && !s.caps.Whole { // programs of ours know who may come by themselves
-		s.log.Warn("allowFrom is empty: everybody new has to pair first")
+		s.log.Warn("allowFrom is empty: new people must pair first")
 	}
 	return s
 }
@@ -338,7 +337,7 @@ func (m *Manager) Status() []Status {
 	for _, s := range slots {
 		out = append(out, s.status())
 	}
-	sort.Slice(out, func(i, j int) bool { return out[i].Name < out[j].Name })
+	slices.SortFunc(out, func(a, b Status) int { return cmp.Compare(a.Name, b.Name) })
 	return out
 }
 
@@ -372,7 +371,7 @@ func handle(mux *http.ServeMux, pattern string, h http.Handler) (err error) {
 		if r := recover(); r != nil {
 			why := fmt.Sprint(r)
 			if strings.Contains(why, "conflicts with pattern") {
-				why = "another channel has it; give one of them a port of its own"
+				why = "another channel uses it; give one of them a separate port"
 			}
 			err = fmt.Errorf("the address %q cannot be served: %s", pattern, why)
 		}
@@ -442,7 +441,7 @@ func Login(ctx context.Context, o Options, name string, t Terminal, force bool) 
 	kind, _, _ := strings.Cut(name, ".")
 	factory := m.o.Factories[kind]
 	if factory == nil {
-		return fmt.Errorf("there is no channel %q; known are %s", kind, strings.Join(slices.Sorted(maps.Keys(m.o.Factories)), ", "))
+		return fmt.Errorf("unknown channel %q; known channels: %s", kind, strings.Join(slices.Sorted(maps.Keys(m.o.Factories)), ", "))
 	}
 	s.gate = NewGate(GateOptions{Name: name, Common: s.common, Pairing: m.pairing, Log: s.log, Now: m.o.Now})
 	ch, err := s.make(factory)

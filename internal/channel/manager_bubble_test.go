@@ -151,9 +151,9 @@ func TestPermanentFailure(t *testing.T) {
 		files.Media = []bus.Media{{Name: "virus", Size: 1}, {Name: "ok", Size: 1}}
 		r.publish(final("1", "c", "bad"), files, final("3", "c", "panic"), final("4", "c", "good"))
 		diff(t, "sent", p.texts("send"), []string{
-			"I had an answer, but it could not be shown here. Ask me to say it in another way.",
+			"My answer could not be shown here. Ask me to write it differently.",
 			"files", "[attachment: virus - send failed]", "<ok>",
-			"I had an answer, but it could not be shown here. Ask me to say it in another way.", "good",
+			"My answer could not be shown here. Ask me to write it differently.", "good",
 		})
 		st := r.m.Status()[0]
 		if st.Failed != 3 || len(st.Failures) != 3 || st.Failures[0].Error != "refused for ever" || st.Sent != 2 {
@@ -338,7 +338,7 @@ func TestBadSectionsStopNothing(t *testing.T) {
 			got[s.Name] = string(s.State) + " " + s.Error
 		}
 		want := map[string]string{
-			"a": "running ", "off": "stopped ", "ghost": `failed there is no channel "ghost"; known are a, bad`,
+			"a": "running ", "off": "stopped ", "ghost": `failed unknown channel "ghost"; known channels: a, bad`,
 			"bad": `failed unknown key "tokn", did you mean "token"?`,
 		}
 		if d := cmp.Diff(want, got); d != "" {

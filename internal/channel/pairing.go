@@ -16,7 +16,6 @@ import (
 	"maps"
 	"math/big"
 	"slices"
-	"sort"
 	"strings"
 	"sync"
 	"time"
@@ -37,13 +36,13 @@ const (
 )
 
 // ErrPairingSoon says that a person got a code a moment ago.
-var ErrPairingSoon = errors.New("this person got a pairing code a moment ago")
+var ErrPairingSoon = errors.New("this person received a pairing code a moment ago")
 
 // ErrNoSuchCode refuses a code that is unknown or too old.
-var ErrNoSuchCode = errors.New("no open request has this code; codes are good for 10 minutes")
+var ErrNoSuchCode = errors.New("no open request has this code; codes are valid for 10 minutes")
 
 // ErrManyCodes refuses codes after too many wrong ones.
-var ErrManyCodes = errors.New("too many wrong codes; wait ten minutes, then use the code that the person was given last")
+var ErrManyCodes = errors.New("too many wrong codes; wait ten minutes, then use the person's latest code")
 
 // Pairing is the list of people who were let in by hand, and of those who
 // asked to be. Codes are in it as hashes only: the person who approves types the
@@ -370,9 +369,8 @@ func (p *Pairing) List() (waiting []PairingRequest, approved map[string][]string
 			waiting = append(waiting, PairingRequest{Channel: r.Channel, Sender: r.Sender, Expires: time.UnixMilli(int64(r.Expires * 1000))})
 		}
 	}
-	sort.Slice(waiting, func(i, j int) bool {
-		a, b := &waiting[i], &waiting[j]
-		return cmp.Or(a.Expires.Compare(b.Expires), cmp.Compare(a.Channel, b.Channel), cmp.Compare(a.Sender, b.Sender)) < 0
+	slices.SortFunc(waiting, func(a, b PairingRequest) int {
+		return cmp.Or(a.Expires.Compare(b.Expires), cmp.Compare(a.Channel, b.Channel), cmp.Compare(a.Sender, b.Sender))
 	})
 	return waiting, approved, nil
 }
@@ -496,7 +494,7 @@ const pairingUsage = "Use /pairing list, /pairing approve CODE, /pairing deny CO
 
 // PairingCommand is the line of menus for what channels answer by themselves.
 func PairingCommand() Command {
-	return Command{Name: "pairing", About: "let people in or shut them out: list, approve CODE, deny CODE, revoke USER"}
+	return Command{Name: "pairing", About: "manage who may talk to the bot: list, approve CODE, deny CODE, revoke USER"}
 }
 
 // Command runs the words after /pairing and says what happened. The caller has
@@ -518,7 +516,7 @@ func (p *Pairing) Command(ctx context.Context, args string) string {
 			reply = fmt.Sprintf("%s may now talk to me on %s.", who.Sender, who.Channel)
 		} else {
 			who, err = p.Deny(ctx, words[1])
-			reply = fmt.Sprintf("The request of %s on %s is gone.", who.Sender, who.Channel)
+			reply = fmt.Sprintf("Denied the request of %s on %s.", who.Sender, who.Channel)
 		}
 	case verb == "revoke" && (len(words) == 2 || len(words) == 3):
 		channel, sender := "", words[len(words)-1]
@@ -547,13 +545,13 @@ func (p *Pairing) describe() (string, error) {
 	}
 	var b strings.Builder
 	for _, r := range waiting {
-		fmt.Fprintf(&b, "waiting: %s on %s, until %s; approve with the code they were given\n", r.Sender, r.Channel, r.Expires.Format("15:04"))
+		fmt.Fprintf(&b, "waiting: %s on %s, until %s; approve with their code\n", r.Sender, r.Channel, r.Expires.Format("15:04"))
 	}
 	for _, name := range slices.Sorted(maps.Keys(approved)) {
 		fmt.Fprintf(&b, "approved on %s: %s\n", name, strings.Join(approved[name], ", "))
 	}
 	if b.Len() == 0 {
-		return "Nobody is paired and nobody waits.", nil
+		return "No people are paired or waiting.", nil
 	}
 	return strings.TrimSuffix(b.String(), "\n"), nil
 }

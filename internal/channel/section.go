@@ -57,7 +57,7 @@ func (p *Policy) UnmarshalJSON(data []byte) error {
 		*p = v
 		return nil
 	}
-	return fmt.Errorf("groupPolicy: %q is none of mention, open, allowlist", s)
+	return fmt.Errorf("groupPolicy: %q must be mention, open or allowlist", s)
 }
 
 // Decode fills a struct, which holds the defaults already, from a section.
@@ -76,7 +76,7 @@ func decode(section json.RawMessage, into any, others bool) error {
 	}
 	var keys map[string]json.RawMessage
 	if err := json.Unmarshal(section, &keys); err != nil {
-		return Fatal(fmt.Errorf("the section is no JSON object: %w", err))
+		return Fatal(fmt.Errorf("the section is not a JSON object: %w", err))
 	}
 	known := fields(reflect.ValueOf(into).Elem())
 	for _, k := range slices.Sorted(maps.Keys(keys)) { // the same one each time

@@ -28,7 +28,7 @@ func (s *State) Load(into any) error {
 		return nil
 	}
 	if err := json.Unmarshal(data, into); err != nil {
-		return fmt.Errorf("%s is damaged (%w); move it away to start afresh", s.store.Where(s.name), err)
+		return fmt.Errorf("%s is damaged (%w); move it away to reset the state", s.store.Where(s.name), err)
 	}
 	return nil
 }

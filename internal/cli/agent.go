@@ -37,12 +37,12 @@ func (c *command) agentCommand() *cobra.Command {
 		Use:   "agent [message]",
 		Short: "Chat, or answer one message with -m",
 		Long: `Without a message, agent opens a chat in the terminal. With -m it answers one
-message and ends. Standard output then carries the answer and nothing else, so
-it can be piped; notes and errors go to standard error, and the exit code says
-what went wrong (69 model not reachable, 77 key refused, 78 configuration).
+message and exits. Standard output then contains only the answer, so that you can
+pipe it; notes and errors go to standard error, and the exit code shows the
+problem (69 model not reachable, 77 key refused, 78 configuration).
 
-The conversation is kept under its session name: the next call goes on where
-this one stopped. In a chat, /help lists commands such as /new and /model.`,
+The conversation is stored under its session name, and the next call continues
+it. In a chat, /help lists commands such as /new and /model.`,
 		Example: `  nanobot agent                                          chat
   nanobot agent -m "summarise notes.md in three lines"   one answer
   git diff | nanobot agent -m - --session review         question from a pipe
@@ -77,9 +77,9 @@ this one stopped. In a chat, /help lists commands such as /new and /model.`,
 	fl.BoolVar(&f.json, "json", false, "write events as JSON, one per line")
 	fl.BoolVar(&f.markup, "markdown", true, "render Markdown on a terminal")
 	fl.BoolVar(&f.noMarkdown, "no-markdown", false, "show the answer as the model wrote it")
-	fl.Bool("classic", false, "chat line by line, which is the only way there is")
-	fl.Bool("no-tui", false, "the same as --classic")
-	fl.String("theme", "auto", "colours, which the terminal chooses")
+	fl.Bool("classic", false, "accepted for compatibility; the chat is always line by line")
+	fl.Bool("no-tui", false, "same as --classic")
+	fl.String("theme", "auto", "accepted for compatibility; the terminal defines the colours")
 	for _, older := range []string{"markdown", "classic", "no-tui", "theme"} {
 		_ = fl.MarkHidden(older) // kept for old scripts
 	}
@@ -215,7 +215,7 @@ func (c *command) await(ctx context.Context, bot *nanobot.Bot, asJSON bool, late
 		return nil
 	}
 	if !asJSON {
-		fmt.Fprintln(c.Err, "Waiting for subagents; Ctrl-C leaves, and the next question in this conversation tells what became of them.")
+		fmt.Fprintln(c.Err, "Waiting for subagents. Ctrl-C exits; the next message in this conversation reports their results.")
 	}
 	over := make(chan error, 1)
 	go func() { over <- bot.Wait(ctx) }()

@@ -20,7 +20,7 @@ import (
 
 func (c *command) backupCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "backup", Short: "Keep everything in one file, and bring it back", Args: subcommand, RunE: showHelp,
+		Use: "backup", Short: "Create and restore backups", Args: subcommand, RunE: showHelp,
 		Example: "  nanobot backup create\n  nanobot backup restore nanobot-backup.tar.gz --dry-run",
 	}
 	cmd.AddCommand(c.backupCreate(), c.backupRestore())
@@ -30,14 +30,14 @@ func (c *command) backupCommand() *cobra.Command {
 func (c *command) backupCreate() *cobra.Command {
 	var secrets, asJSON bool
 	cmd := &cobra.Command{
-		Use: "create [FILE]", Short: "Write a backup", Args: atMost(1),
+		Use: "create [FILE]", Short: "Create a backup", Args: atMost(1),
 		Long: `create writes the configuration, the workspace, conversations, memory, schedule,
-pairings and messages on their way into one .tar.gz. A gateway may go on
+pairings and undelivered messages to one .tar.gz file. A gateway may keep
 running. Logs, caches and the search index are left out.
 
-Keys and logins are taken out unless --with-secrets is given; the list of
-contents names the settings to fill in again. Conversations may hold private
-things all the same: keep the file where only you can read it.`,
+Keys and logins are removed unless --with-secrets is given; create lists the
+settings that you must fill in again. Conversations can contain private content:
+keep the file where only you can read it.`,
 		Example: "  nanobot backup create\n  nanobot backup create /mnt/usb/bot.tar.gz --with-secrets",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			file := "nanobot-backup-" + time.Now().Format("20060102-150405") + ".tar.gz"
@@ -71,7 +71,7 @@ things all the same: keep the file where only you can read it.`,
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&secrets, "with-secrets", false, "with keys and logins; the file is then as secret as they are")
+	cmd.Flags().BoolVar(&secrets, "with-secrets", false, "include keys and logins; protect the file like the keys")
 	jsonFlag(cmd, &asJSON)
 	return cmd
 }
@@ -80,11 +80,10 @@ func (c *command) backupRestore() *cobra.Command {
 	var to string
 	var dry, force, asJSON bool
 	cmd := &cobra.Command{
-		Use: "restore FILE", Short: "Bring back what a backup holds", Args: exactArgs(1),
-		Long: `restore first reads the whole backup and checks every hash. It does nothing
-while a gateway runs, or while there is data in the way, unless --force is
-given: then that is put aside as before-restore-<time>, beside where it was,
-and nothing is deleted.`,
+		Use: "restore FILE", Short: "Restore a backup", Args: exactArgs(1),
+		Long: `restore first reads the whole backup and checks every hash. It refuses to run
+while a gateway runs, or if existing data is in the way. With --force it moves
+that data to before-restore-<time> next to its old place; it deletes nothing.`,
 		Example: `  nanobot backup restore bot.tar.gz --dry-run
   nanobot backup restore bot.tar.gz
   nanobot backup restore bot.tar.gz --to ~/second-bot`,
@@ -99,7 +98,7 @@ and nothing is deleted.`,
 			}
 			r, err := b.Restore(cmd.Context(), o)
 			if errors.Is(err, backup.ErrInTheWay) {
-				return fmt.Errorf("%w\nPut it aside with --force, or restore somewhere else with --to DIR", err)
+				return fmt.Errorf("%w\nMove it aside with --force, or restore to another folder with --to DIR", err)
 			}
 			if err != nil {
 				return err
@@ -118,9 +117,9 @@ and nothing is deleted.`,
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&to, "to", "", "`folder` to restore to instead of the place it has")
-	cmd.Flags().BoolVar(&dry, "dry-run", false, "only check the backup and say what would be done")
-	cmd.Flags().BoolVar(&force, "force", false, "put aside what is in the way")
+	cmd.Flags().StringVar(&to, "to", "", "`folder` to restore to instead of the original place")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "only check the backup and show what would be done")
+	cmd.Flags().BoolVar(&force, "force", false, "move existing data aside")
 	jsonFlag(cmd, &asJSON)
 	return cmd
 }
@@ -143,13 +142,13 @@ func (c *command) restorePlace(o *backup.RestoreOptions, to string) (err error) 
 	}
 	i, err := daemon.Find(gateway.InstanceFile(&config.Loaded{DataDir: filepath.Dir(o.Config)}))
 	if err == nil && !o.DryRun {
-		return fmt.Errorf("a gateway works with this data (process %d); end it first: nanobot gateway stop", i.PID)
+		return fmt.Errorf("a gateway uses this data (process %d); stop it first: nanobot gateway stop", i.PID)
 	}
 	return nil
 }
 
 func printRestored(cmd *cobra.Command, b *backup.Backup, r backup.Restored, dry bool) {
-	cmd.Printf("The backup of %s is whole: %d files, %s.\n", b.Created.Local().Format(time.DateTime), r.Files, megabytes(r.Bytes))
+	cmd.Printf("The backup of %s is complete: %d files, %s.\n", b.Created.Local().Format(time.DateTime), r.Files, megabytes(r.Bytes))
 	words := [3]string{"Restored", "Put aside", "Now fill in again"}
 	if dry {
 		words = [3]string{"Would restore", "Would put aside", "Then fill in again"}

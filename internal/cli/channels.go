@@ -18,7 +18,7 @@ import (
 
 func (c *command) channelsCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "channels", Short: "Show the chat platforms the bot is on", Aliases: []string{"channel"},
+		Use: "channels", Short: "Show the chat platforms of the bot", Aliases: []string{"channel"},
 		Example: "  nanobot channels status\n  nanobot channels status --json",
 		Args:    subcommand, RunE: showHelp,
 	}
@@ -29,9 +29,9 @@ func (c *command) channelsCommand() *cobra.Command {
 func (c *command) channelsLogin() *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
-		Use: "login NAME", Short: "Log in at a chat platform that has no token", Args: exactArgs(1),
-		Long: `login connects a channel to an account, where that takes more than a token in the
-configuration. For the others it says which settings are still missing.`,
+		Use: "login NAME", Short: "Log in to a chat platform", Args: exactArgs(1),
+		Long: `login connects a channel to an account if that needs more than a token in the
+configuration. For other channels it lists the missing settings.`,
 		Example: "  nanobot channels login telegram\n  nanobot channels login telegram.work --force",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name := args[0]
@@ -47,13 +47,13 @@ configuration. For the others it says which settings are still missing.`,
 			}
 			err = gateway.LoginChannel(cmd.Context(), loaded, name, loginTerminal{cmd, newPrompter(c.In, cmd.OutOrStdout())}, force)
 			if errors.Is(err, channel.ErrNoLogin) {
-				cmd.Printf("%s needs no login: its keys stand in the configuration and are complete. Try it with: nanobot gateway\n", name)
+				cmd.Printf("%s needs no login: its settings in the configuration are complete. Try it with: nanobot gateway\n", name)
 				return nil
 			}
 			return err
 		},
 	}
-	cmd.Flags().BoolVarP(&force, "force", "f", false, "forget what an earlier login left")
+	cmd.Flags().BoolVarP(&force, "force", "f", false, "discard an earlier login")
 	return cmd
 }
 
@@ -77,10 +77,10 @@ func (l loginTerminal) Ask(_ context.Context, question string, hidden bool) (str
 func (c *command) channelsStatus() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "status", Short: "Show which channels are on and how they are", Args: noArgs,
-		Long: `status lists the sections of channels in the configuration. While a gateway
-runs it also tells how each channel is, as whom it is logged in, what went
-wrong last, how much waits to be sent, and who was turned away.`,
+		Use: "status", Short: "Show the status of the channels", Args: noArgs,
+		Long: `status lists the channels in the configuration. While a gateway runs, it also
+shows for each channel its state, its account, the last error, the number of
+undelivered messages, and the people who were refused.`,
 		Example: "  nanobot channels status\n  nanobot channels status --json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			loaded, err := c.load()
@@ -135,11 +135,11 @@ func printChannels(cmd *cobra.Command, list []channel.Status, live bool) error {
 	}
 	for _, s := range list {
 		for _, who := range s.Refused {
-			cmd.Printf("%s turned away %s. To let them in: nanobot pairing list, or add the id to channels.%s.allowFrom.\n", s.Name, who, s.Name)
+			cmd.Printf("%s refused %s. To admit them: nanobot pairing list, or add the id to channels.%s.allowFrom.\n", s.Name, who, s.Name)
 		}
 	}
 	if !live {
-		cmd.Println("No running gateway answered, so this is only what is configured.")
+		cmd.Println("No gateway is running, so this shows only the configuration.")
 	}
 	return nil
 }

@@ -86,7 +86,7 @@ or a built-in demo.`,
 	f.StringVarP(&c.configPath, "config", "c", "", "configuration `file` (default ~/.nanobot/config.json)")
 	f.StringVarP(&c.workspace, "workspace", "w", "", "`folder` the agent works in (default ~/.nanobot/workspace)")
 	f.BoolVar(&c.logs, "logs", false, "write logs to standard error")
-	f.BoolVar(&c.noLogs, "no-logs", false, "write no logs, which is the default")
+	f.BoolVar(&c.noLogs, "no-logs", false, "write no logs (default)")
 	_ = f.MarkHidden("no-logs") // it exists
 	root.Flags().BoolVarP(&c.version, "version", "v", false, "print the version")
 	all := c.commands()

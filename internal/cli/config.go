@@ -19,9 +19,9 @@ import (
 func (c *command) configCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "config", Short: "Show, check and change settings", Args: subcommand,
-		Long: `config works on the settings of nanobot. A setting is named by its path, such
-as agents.defaults.model. Its value comes from, strongest first: the command
-line, an environment variable (NANOBOT_AGENTS__DEFAULTS__MODEL), the
+		Long: `config shows and changes the settings of nanobot. A setting is named by its path,
+such as agents.defaults.model. The first of these sources that has a value wins:
+the command line, an environment variable (NANOBOT_AGENTS__DEFAULTS__MODEL), the
 configuration file, the default. Credentials are never printed.`,
 		Example: `  nanobot config set agents.defaults.model openrouter/anthropic/claude-sonnet-4.5
   nanobot config set providers.openrouter.apiKey '${OPENROUTER_API_KEY}'
@@ -49,7 +49,7 @@ func (c *command) configShow() *cobra.Command {
 	var set bool
 	cmd := &cobra.Command{
 		Use: "show", Short: "Print all settings in effect as JSON", Args: noArgs,
-		Example: "  nanobot config show\n  nanobot config show --set     only what is set somewhere",
+		Example: "  nanobot config show\n  nanobot config show --set     only settings that are set",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			l, err := c.load()
 			if err != nil {
@@ -59,7 +59,7 @@ func (c *command) configShow() *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().BoolVar(&set, "set", false, "leave out settings that have their default")
+	cmd.Flags().BoolVar(&set, "set", false, "omit settings that have their default")
 	return cmd
 }
 
@@ -86,7 +86,7 @@ func (c *command) configGet() *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print texts with quotes, as JSON")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print strings with quotes, as JSON")
 	return cmd
 }
 
@@ -94,12 +94,12 @@ func (c *command) configSet() *cobra.Command {
 	var dry bool
 	cmd := &cobra.Command{
 		Use: "set PATH VALUE", Short: "Change one setting in the file", Args: exactArgs(2),
-		Long: `set changes one setting and leaves the rest of the file alone: order, comments,
-unknown keys and ${...} references stay. The change is refused if the value
-cannot be used. The version before is kept as config.json.bak-<time>.
+		Long: `set changes one setting and preserves the rest of the file: order, comments,
+unknown keys and ${...} references. It refuses an invalid value. The previous
+version is kept as config.json.bak-<time>.
 
-Lists are written as JSON or with commas, objects as JSON. The value - is read
-from standard input, so that a key does not end up in the shell's history.`,
+Write lists as JSON or separated by commas, and objects as JSON. The value - is
+read from standard input, which keeps keys out of the shell history.`,
 		Example: `  nanobot config set agents.defaults.maxTokens 4096
   nanobot config set agents.defaults.disabledSkills tmux,weather
   nanobot config set channels.telegram.enabled true
@@ -121,7 +121,7 @@ from standard input, so that a key does not end up in the shell's history.`,
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&dry, "dry-run", false, "only check whether the change is possible")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "only check the change")
 	return cmd
 }
 
@@ -141,7 +141,7 @@ func (c *command) configUnset() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&dry, "dry-run", false, "only check whether the change is possible")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "only check the change")
 	return cmd
 }
 
@@ -176,7 +176,7 @@ func (c *command) edit(cmd *cobra.Command, path string, dry bool, change func(*c
 func (c *command) tellStronger(cmd *cobra.Command, path string) {
 	l, err := config.Load(c.configOptions())
 	if err != nil {
-		cmd.PrintErrf("Note: the configuration cannot be used yet. See: nanobot config validate\n")
+		cmd.PrintErrf("Note: the configuration is not valid yet. See: nanobot config validate\n")
 		return
 	}
 	es, err := l.Explain(path)
@@ -185,7 +185,7 @@ func (c *command) tellStronger(cmd *cobra.Command, path string) {
 	}
 	for _, e := range es {
 		if e.Source.Layer == config.LayerEnv {
-			cmd.PrintErrf("Note: %s is stronger than the file and decides %s\n", e.Source, e.Path)
+			cmd.PrintErrf("Note: %s takes precedence over the file for %s\n", e.Source, e.Path)
 		}
 	}
 }
@@ -203,11 +203,11 @@ type validation struct {
 func (c *command) configValidate() *cobra.Command {
 	var strict, asJSON bool
 	cmd := &cobra.Command{
-		Use: "validate [FILE]", Short: "Check the configuration and explain what is wrong", Args: atMost(1),
-		Long: `validate reads the configuration the way every command does and lists what is
-wrong or doubtful. It exits with 78 when the configuration cannot be used.
-With --strict unknown and doubled keys count as wrong, too, and so do channels
-that would stay off because of a mistake in their section.`,
+		Use: "validate [FILE]", Short: "Check the configuration and explain problems", Args: atMost(1),
+		Long: `validate reads the configuration like every command and lists errors and
+warnings. It exits with 78 if the configuration is not valid. With --strict,
+unknown and duplicate keys are errors too, and so are channels that would stay
+off because of a mistake in their section.`,
 		Example: "  nanobot config validate\n  nanobot config validate ./config.json --strict\n  nanobot config validate --json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o := c.configOptions()
@@ -236,7 +236,7 @@ that would stay off because of a mistake in their section.`,
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&strict, "strict", false, "unknown and doubled keys are errors")
+	cmd.Flags().BoolVar(&strict, "strict", false, "treat unknown and duplicate keys as errors")
 	jsonFlag(cmd, &asJSON)
 	return cmd
 }
@@ -293,9 +293,9 @@ func sourceOf(s config.Source) sourceJSON {
 func (c *command) configExplain() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "explain PATH", Short: "Tell where the value of a setting comes from", Args: exactArgs(1),
-		Long: `explain prints the value of a setting, the source it comes from, and the weaker
-sources it hides. For a section it explains every setting that is set.`,
+		Use: "explain PATH", Short: "Show where the value of a setting comes from", Args: exactArgs(1),
+		Long: `explain prints the value of a setting, its source, and the sources that it
+overrides. For a section, it explains every setting that is set.`,
 		Example:           "  nanobot config explain agents.defaults.model\n  nanobot config explain providers",
 		ValidArgsFunction: settingNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -348,7 +348,7 @@ func printExplanation(cmd *cobra.Command, e config.Explanation) {
 
 func (c *command) configWhere() *cobra.Command {
 	return &cobra.Command{
-		Use: "path", Short: "Print where the configuration file is", Args: noArgs,
+		Use: "path", Short: "Print the path of the configuration file", Args: noArgs,
 		Example: "  $EDITOR \"$(nanobot config path)\"",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			file, err := config.Locate(c.configOptions())

@@ -18,11 +18,10 @@ import (
 
 func (c *command) configEdit() *cobra.Command {
 	return &cobra.Command{
-		Use: "edit", Short: "Change the configuration file in your editor", Args: noArgs,
-		Long: `edit opens a copy of the configuration file in the editor that $VISUAL or $EDITOR
-names. It takes the place of the file only if it can be used; otherwise it is
-kept beside it, and the file stays as it is. The version before is kept as
-config.json.bak-<time>.`,
+		Use: "edit", Short: "Edit the configuration file in your editor", Args: noArgs,
+		Long: `edit opens a copy of the configuration file in $VISUAL or $EDITOR. The copy
+replaces the file only if it is valid; otherwise it is kept next to the file,
+which stays unchanged. The previous version is kept as config.json.bak-<time>.`,
 		Example: "  nanobot config edit\n  EDITOR='code --wait' nanobot config edit",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			file, err := config.Locate(c.configOptions())
@@ -98,10 +97,10 @@ func (c *command) loadAs(file string) (*config.Loaded, error) {
 
 func (c *command) configRestore() *cobra.Command {
 	return &cobra.Command{
-		Use: "restore [latest|FILE]", Short: "Bring back an earlier version of the configuration file", Args: atMost(1),
-		Long: `restore lists the copies that were kept when the configuration file was changed,
-the newest first. With the name of one, or latest, it puts it in place of the
-file, which is kept in the same way. A copy that cannot be used is refused.`,
+		Use: "restore [latest|FILE]", Short: "Restore an earlier version of the configuration file", Args: atMost(1),
+		Long: `restore lists the copies that were kept when the configuration file changed,
+newest first. With the name of a copy, or latest, it replaces the file with the
+copy and keeps the current version too. It refuses a copy that is not valid.`,
 		Example: "  nanobot config restore\n  nanobot config restore latest",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			file, err := config.Locate(c.configOptions())

@@ -19,8 +19,8 @@ import (
 func (c *command) cronCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "cron", Short: "List, add and change reminders and recurring jobs",
-		Long: `cron works on the jobs of the workspace: messages that come back to the agent at
-their time. The gateway runs them; a change made here is seen by it at once.`,
+		Long: `cron manages the jobs of the workspace: messages that are sent to the agent on a
+schedule. The gateway runs them and sees changes immediately.`,
 		Example: `  nanobot cron list
   nanobot cron add -m "Check mail" --cron "0 8 * * 1-5" --channel telegram --to 42
   nanobot cron add -m "Drink water" --every 2h
@@ -59,7 +59,7 @@ func (c *command) openJobs(ctx context.Context) (*jobs, error) {
 	s, err := schedule.Open(schedule.Options{
 		State: schedule.Place(app.State(loaded, c.logger()), w.ID), Workspace: ws, Log: c.logger(), Location: loaded.Config.Agents.Defaults.Location(),
 		Repaired: func(_ context.Context, aside string) {
-			fmt.Fprintf(c.Err, "nanobot: the file with the jobs was damaged; the last good copy is used, and the damaged file is kept as %s\n", aside)
+			fmt.Fprintf(c.Err, "nanobot: the jobs file was damaged; nanobot uses the last good copy and keeps the damaged file as %s\n", aside)
 		},
 		Limits: schedule.Limits{Jobs: limits.MaxJobs, MinInterval: time.Duration(limits.MinIntervalS) * time.Second, Quiet: quiet},
 		Preview: func(ctx context.Context, perMonth float64) string {
@@ -151,8 +151,8 @@ func (c *command) cronList() *cobra.Command {
 			return nil
 		}),
 	}
-	cmd.Flags().BoolVarP(&all, "all", "a", false, "also those that are switched off")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON, all jobs with their state")
+	cmd.Flags().BoolVarP(&all, "all", "a", false, "include disabled jobs")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write all jobs with their state as JSON")
 	return cmd
 }
 
@@ -174,13 +174,13 @@ func (j *jobs) print(ctx context.Context, out io.Writer, list []schedule.Job, al
 		_ = w.Flush() // standard output
 	}
 	if hidden := len(list) - len(shown); hidden > 0 {
-		fmt.Fprintf(out, "%d switched off; --all shows them.\n", hidden)
+		fmt.Fprintf(out, "%d disabled; --all shows them.\n", hidden)
 	}
 	for i := range list {
 		if job := &list[i]; job.Broken() != "" {
 			fmt.Fprintf(out, "%s: %s\n", job.ID, printable(job.Broken()))
 		} else if u := job.State.Undelivered; u != nil {
-			fmt.Fprintf(out, "%s: a result waits to be delivered: %s\n", job.ID, printable(u.Cause))
+			fmt.Fprintf(out, "%s: a result is waiting for delivery: %s\n", job.ID, printable(u.Cause))
 		}
 	}
 	fmt.Fprintln(out, j.deliverer(ctx))
@@ -259,7 +259,7 @@ func (c *command) cronNext() *cobra.Command {
 	var count int
 	var tz string
 	cmd := &cobra.Command{
-		Use: "next ID|EXPRESSION", Short: "Show when a job or an expression happens next", Args: exactArgs(1), ValidArgsFunction: c.jobIDs,
+		Use: "next ID|EXPRESSION", Short: "Show the next times of a job or an expression", Args: exactArgs(1), ValidArgsFunction: c.jobIDs,
 		Example: "  nanobot cron next 3f2a91bc\n  nanobot cron next \"30 2 * * *\" --tz America/New_York -n 10",
 		RunE: c.withJobs(func(cmd *cobra.Command, args []string, j *jobs) error {
 			timing, created := schedule.Cron(args[0], tz), time.Now()
@@ -282,7 +282,7 @@ func (c *command) cronNext() *cobra.Command {
 				return usageError{err}
 			}
 			if len(all) == 0 {
-				return errors.New("it never happens again")
+				return errors.New("it never runs again")
 			}
 			for _, at := range all {
 				cmd.Println(at.In(zone).Format("Mon 2006-01-02 15:04:05 -07:00"))

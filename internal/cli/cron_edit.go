@@ -23,15 +23,15 @@ type jobFlags struct {
 func (f *jobFlags) register(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVarP(&f.name, "name", "n", "", "`name` of the job")
-	fl.StringVarP(&f.message, "message", "m", "", "`text` of what is to be done")
+	fl.StringVarP(&f.message, "message", "m", "", "`text` of the task")
 	fl.StringVarP(&f.every, "every", "e", "", "run at this `interval`: seconds, or 20m, 2h, 1d")
 	fl.StringVar(&f.expr, "cron", "", "run by a cron `expression`: minute hour day month weekday")
 	fl.StringVar(&f.tz, "tz", "", "time `zone` of the expression, such as Europe/Berlin")
 	fl.StringVar(&f.at, "at", "", "run once at this `time`, such as 2027-01-31T09:00")
-	fl.StringVar(&f.channel, "channel", "", "`channel` the result goes to (default: the chat used last)")
+	fl.StringVar(&f.channel, "channel", "", "`channel` for the result (default: the chat used last)")
 	fl.StringVar(&f.to, "to", "", "`chat` in the channel")
-	fl.StringVar(&f.catchUp, "catch-up", "", "what happens to missed runs: once, skip or tell")
-	fl.DurationVar(&f.timeout, "timeout", 0, "longest `time` one run may take")
+	fl.StringVar(&f.catchUp, "catch-up", "", "how to handle missed runs: once, skip or tell")
+	fl.DurationVar(&f.timeout, "timeout", 0, "maximum `time` of one run")
 	fl.BoolVar(&f.silent, "silent", false, "deliver failures only")
 	fl.BoolVarP(&f.deliver, "deliver", "d", true, "deliver the result")
 	_ = fl.MarkHidden("deliver") // the old word; it exists
@@ -48,9 +48,9 @@ func (f *jobFlags) timing(loc *time.Location) (*schedule.Timing, error) {
 	}
 	switch {
 	case given > 1:
-		return nil, errors.New("give one of --every, --cron and --at")
+		return nil, errors.New("use exactly one of --every, --cron and --at")
 	case f.tz != "" && f.expr == "":
-		return nil, errors.New("--tz goes with --cron")
+		return nil, errors.New("--tz requires --cron")
 	case f.every != "":
 		d, err := schedule.ParseInterval(f.every)
 		if err != nil {
@@ -74,7 +74,7 @@ func (f *jobFlags) timing(loc *time.Location) (*schedule.Timing, error) {
 
 func (f *jobFlags) route() (bus.Route, error) {
 	if (f.channel == "") != (f.to == "") {
-		return bus.Route{}, errors.New("--channel and --to go together")
+		return bus.Route{}, errors.New("--channel and --to must be used together")
 	}
 	return bus.Route{Channel: f.channel, ChatID: f.to}, nil
 }
@@ -83,9 +83,9 @@ func (c *command) cronAdd() *cobra.Command {
 	var f jobFlags
 	cmd := &cobra.Command{
 		Use: "add", Short: "Add a reminder or a recurring job", Args: noArgs,
-		Long: `add keeps a message that comes back to the agent at its time; the answer goes to
-the chat given by --channel and --to, or to the chat used last. Times without a
-zone are meant in the configured one.`,
+		Long: `add creates a job that sends a message to the agent on a schedule. The answer goes
+to the chat given by --channel and --to, or to the chat used last. Times without
+a zone use the configured time zone.`,
 		Example: `  nanobot cron add -m "Remind me to stretch" --every 2h
   nanobot cron add -m "Weather for Lisbon" --cron "0 7 * * *" --tz Europe/Lisbon
   nanobot cron add -m "Call Ana" --at 2027-01-31T09:00 --channel telegram --to 12345`,
@@ -99,7 +99,7 @@ zone are meant in the configured one.`,
 			}
 			timing, err := f.timing(j.Location)
 			if err == nil && timing == nil {
-				err = errors.New("say when: --every, --cron or --at")
+				err = errors.New("missing schedule: use --every, --cron or --at")
 			}
 			if err != nil {
 				return usageError{err}
@@ -115,7 +115,7 @@ zone are meant in the configured one.`,
 				return usageError{err}
 			}
 			if added.Same {
-				cmd.Printf("The same job is there already: %s.\n", added.Job.ID)
+				cmd.Printf("This job exists already: %s.\n", added.Job.ID)
 				return nil
 			}
 			cmd.Printf("Added %s: %s, %s.\n", added.Job.ID, printable(added.Job.Name), added.Job.Schedule.Describe(j.Location))
@@ -199,7 +199,7 @@ func (f *jobFlags) change(cmd *cobra.Command, loc *time.Location) (c schedule.Ch
 		c.Timeout = &f.timeout
 	}
 	if c == (schedule.Change{}) {
-		return c, errors.New("say what to change; nanobot cron edit --help lists the flags")
+		return c, errors.New("nothing to change; nanobot cron edit --help lists the flags")
 	}
 	return c, nil
 }
@@ -251,7 +251,7 @@ func (c *command) cronEnable(on bool) *cobra.Command {
 func (c *command) cronRun() *cobra.Command {
 	var force, wait bool
 	cmd := &cobra.Command{
-		Use: "run ID", Short: "Run a job now, beside its schedule", Args: exactArgs(1), ValidArgsFunction: c.jobIDs,
+		Use: "run ID", Short: "Run a job now, in addition to its schedule", Args: exactArgs(1), ValidArgsFunction: c.jobIDs,
 		Example: "  nanobot cron run 3f2a91bc\n  nanobot cron run 3f2a91bc --wait",
 		RunE: c.withJob(func(cmd *cobra.Command, j *jobs, job *schedule.Job) error {
 			if _, running := schedule.Owner(cmd.Context(), j.State); !running {
@@ -265,12 +265,12 @@ func (c *command) cronRun() *cobra.Command {
 			if wait {
 				return awaitRun(cmd, j.Scheduler, &started, before)
 			}
-			cmd.Printf("Started %s: %s. nanobot cron history %s shows how it ends.\n", started.ID, printable(started.Name), started.ID)
+			cmd.Printf("Started %s: %s. nanobot cron history %s shows the result.\n", started.ID, printable(started.Name), started.ID)
 			return nil
 		}),
 	}
-	cmd.Flags().BoolVarP(&force, "force", "f", false, "also if it is switched off")
-	cmd.Flags().BoolVar(&wait, "wait", false, "wait for its end; the exit code tells how it was")
+	cmd.Flags().BoolVarP(&force, "force", "f", false, "run it even if it is disabled")
+	cmd.Flags().BoolVar(&wait, "wait", false, "wait until it ends; the exit code shows the result")
 	return cmd
 }
 
@@ -284,6 +284,6 @@ func awaitRun(cmd *cobra.Command, s *schedule.Scheduler, job *schedule.Job, befo
 	if r.Status != "ok" {
 		return fmt.Errorf("job %s ended with %s after %s: %s", job.ID, r.Status, took, printable(string(r.Error)))
 	}
-	cmd.Printf("%s ended well after %s. %s\n", printable(job.Name), took, printable(r.Note))
+	cmd.Printf("%s succeeded after %s. %s\n", printable(job.Name), took, printable(r.Note))
 	return nil
 }

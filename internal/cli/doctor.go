@@ -19,15 +19,15 @@ type securityJSON struct {
 func (c *command) doctorCommand() *cobra.Command {
 	var f doctorFlags
 	cmd := &cobra.Command{
-		Use: "doctor", Short: "Look for problems and how to solve them", Args: subcommand,
-		Long: `doctor looks at the program, its configuration and data, the model, chat
-platforms, MCP servers, the schedule, the service and the gateway that runs. It
-says for each what is the case and what to do about it. The model in use gets
-one tiny call; --offline asks nobody.
+		Use: "doctor", Short: "Find problems and show how to fix them", Args: subcommand,
+		Long: `doctor checks the program, its configuration and data, the model, chat platforms,
+MCP servers, the schedule, the service and the running gateway. It shows the
+result of each check and how to fix problems. It makes one small call to the
+model in use; --offline makes no network requests.
 
 The exit code is 0 if everything works, 1 if something does not and 78 if the
-configuration has errors. --fix removes what needs no decision: permissions
-that are too wide and missing folders. --bundle writes what somebody needs to
+configuration has errors. --fix corrects what needs no decision: permissions
+that are too wide and missing folders. --bundle writes a file for people who
 help you, without keys and conversations.`,
 		Example: `  nanobot doctor
   nanobot doctor --offline --json
@@ -42,9 +42,9 @@ help you, without keys and conversations.`,
 		},
 	}
 	jsonFlag(cmd, &f.json)
-	cmd.Flags().BoolVar(&f.fix, "fix", false, "remove what needs no decision")
-	cmd.Flags().BoolVar(&f.offline, "offline", false, "ask nobody on the network")
-	cmd.Flags().StringVar(&f.bundle, "bundle", "", "write a zip `file` for somebody who helps")
+	cmd.Flags().BoolVar(&f.fix, "fix", false, "fix what needs no decision")
+	cmd.Flags().BoolVar(&f.offline, "offline", false, "make no network requests")
+	cmd.Flags().StringVar(&f.bundle, "bundle", "", "write a zip `file` for people who help you")
 	cmd.AddCommand(c.doctorSecurity())
 	return cmd
 }
@@ -52,14 +52,14 @@ help you, without keys and conversations.`,
 func (c *command) doctorSecurity() *cobra.Command {
 	var asJSON, fix, yes bool
 	cmd := &cobra.Command{
-		Use: "security", Short: "Show what protects this machine from the agent, and what is open", Args: noArgs,
-		Long: `security tells what the agent could do at worst with this configuration: which
-sandbox holds commands, what files and networks are in reach, who is asked
-before risky calls and who may talk to the agent. Each check has a name, what
-is the case, and how to close it. A new install has no findings.
+		Use: "security", Short: "Check how this machine is protected from the agent", Args: noArgs,
+		Long: `security shows what the agent could do at worst with this configuration: which
+sandbox commands run in, which files and networks they can reach, who approves
+risky calls and who may talk to the agent. Each finding has a name, a
+description and a fix. A new install has no findings.
 
-The exit code is 0 without findings, 1 with findings. --fix closes those that
-need no decision, after it has asked; the configuration before is kept as
+The exit code is 0 without findings, 1 with findings. --fix closes findings that
+need no decision, after a confirmation; the previous configuration is kept as
 config.json.bak-<time>. Keys in old conversations are replaced without a copy.`,
 		Example: `  nanobot doctor security
   nanobot doctor security --fix
@@ -84,7 +84,7 @@ func (c *command) security(cmd *cobra.Command, asJSON, fix, yes bool) error {
 	var fixed []string
 	if fix && slices.ContainsFunc(r.Findings(), doctor.Check.Fixable) {
 		if !yes {
-			err := c.agree(cmd, "Change this? A copy of the configuration is kept. yes or no", func() {
+			err := c.agree(cmd, "Apply these changes? A copy of the configuration is kept. yes or no", func() {
 				for _, check := range r.Findings() {
 					if check.Fixable() {
 						cmd.Printf("%-9s %s\n          → %s\n", check.Severity, check.Detail, check.Fix)

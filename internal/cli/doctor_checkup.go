@@ -43,7 +43,7 @@ func (c *command) checkup(cmd *cobra.Command, f doctorFlags) error {
 	} else {
 		printCheckup(cmd, r)
 		if f.bundle != "" {
-			cmd.Printf("Wrote %s. It holds no keys and no conversations; look into it before you pass it on.\n", f.bundle)
+			cmd.Printf("Wrote %s. It contains no keys and no conversations; review it before you share it.\n", f.bundle)
 		}
 	}
 	switch {

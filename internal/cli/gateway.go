@@ -41,19 +41,17 @@ func (c *command) gatewayCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "gateway",
 		Short: "Serve chat platforms, schedules and the HTTP API",
-		Long: `gateway keeps the agent running: it connects to the chat platforms that are
-switched on, works through the schedule and serves HTTP on one port. Every
-message that comes in is on disk before its platform is told so, and every
-answer stays there until it is delivered.
+		Long: `gateway keeps the agent running: it connects to the enabled chat platforms, runs
+the schedule and serves HTTP on one port. It stores every message on disk before
+it confirms it to the platform, and keeps every answer until it is delivered.
 
 Without a subcommand it runs in the foreground until Ctrl-C. The first Ctrl-C
-lets running turns finish, the second ends at once; nothing is lost either way.
-SIGHUP, or a change of the configuration file, makes it read its settings
-again.`,
-		Example: `  nanobot gateway                  run here
-  nanobot gateway --dry-run        build everything, connect to nobody
+lets running turns finish, the second exits immediately; nothing is lost either
+way. SIGHUP, or a change of the configuration file, reloads the settings.`,
+		Example: `  nanobot gateway                  run in the foreground
+  nanobot gateway --dry-run        check everything without connecting
   nanobot gateway start            run in the background
-  nanobot gateway status           how it is
+  nanobot gateway status           show its status
   nanobot gateway logs -f          follow the log
   nanobot service install          start with the machine`,
 		Args: subcommand,
@@ -68,9 +66,9 @@ again.`,
 	fl.IntVarP(&f.port, "port", "p", -1, "`port` to listen on instead of gateway.port")
 	fl.StringVar(&f.host, "host", "", "`address` to listen on instead of gateway.host")
 	fl.BoolVarP(&f.verbose, "verbose", "v", false, "log in more detail")
-	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "build everything, connect to nobody and print the plan")
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "check everything without connecting and print the plan")
 	cmd.Flags().BoolVar(&f.background, "background", false, "same as nanobot gateway start")
-	cmd.Flags().Bool("foreground", true, "run here, which is the default")
+	cmd.Flags().Bool("foreground", true, "run in the foreground (default)")
 	cmd.Flags().StringVar(&f.mode, "launch-mode", "foreground", "")
 	for _, hidden := range []string{"background", "foreground", "launch-mode"} {
 		_ = cmd.Flags().MarkHidden(hidden) // it exists
@@ -196,7 +194,7 @@ func watchSignals(ctx context.Context, stop context.CancelFunc, g *gateway.Gatew
 	go func() {
 		select {
 		case <-end:
-			log.InfoContext(ctx, "ending; turns may finish, a second signal ends at once")
+			log.InfoContext(ctx, "shutting down; running turns may finish, a second signal exits immediately")
 			stop()
 			signal.Reset(os.Interrupt, syscall.SIGTERM)
 		case <-ctx.Done():
@@ -259,7 +257,7 @@ func (c *command) gatewayPlan(ctx context.Context, g *gateway.Gateway, state str
 		fmt.Fprintf(w, "  channel    %-10s %s\n", ch.Name, line)
 	}
 	if on == 0 {
-		fmt.Fprintln(w, "  channel    none is switched on; see docs/channels.md")
+		fmt.Fprintln(w, "  channel    none is enabled; see docs/channels.md")
 	}
 	fmt.Fprintf(w, "  schedule   %d %s\n", s.Jobs, plural(s.Jobs, "job"))
 	for _, p := range s.Problems {

@@ -38,7 +38,7 @@ func (c *command) gatewayStart(cmd *cobra.Command, f gatewayFlags) error {
 		return err
 	}
 	if i, err := daemon.Find(gateway.InstanceFile(l)); err == nil {
-		return unavailable{fmt.Errorf("the gateway runs already (process %d, %s); see: nanobot gateway status", i.PID, i.Address)}
+		return unavailable{fmt.Errorf("the gateway is already running (process %d, %s); see: nanobot gateway status", i.PID, i.Address)}
 	}
 	exe, err := os.Executable()
 	if err != nil {
@@ -73,15 +73,15 @@ func (c *command) gatewayStart(cmd *cobra.Command, f gatewayFlags) error {
 	for {
 		var s gateway.Status
 		if gateway.Control(ctx, l, http.MethodGet, "/status", nil, &s) == nil && s.PID == pid {
-			cmd.Printf("The gateway runs (process %d) and listens on http://%s\n", pid, s.Address)
-			cmd.Printf("Log: %s\nEnd it with: nanobot gateway stop\n", gateway.LogFile(l))
+			cmd.Printf("The gateway is running (process %d) and listens on http://%s\n", pid, s.Address)
+			cmd.Printf("Log: %s\nStop it with: nanobot gateway stop\n", gateway.LogFile(l))
 			return nil
 		}
 		select {
 		case <-tick.C:
 		case <-ended:
 			said, _ := os.ReadFile(out)
-			return fmt.Errorf("the gateway ended at once. It said:\n%s", strings.TrimSpace(string(said)))
+			return fmt.Errorf("the gateway exited immediately. Its output:\n%s", strings.TrimSpace(string(said)))
 		case <-ctx.Done():
 			return fmt.Errorf("the gateway (process %d) does not answer after %s; see %s", pid, startWait, gateway.LogFile(l))
 		}
@@ -91,9 +91,9 @@ func (c *command) gatewayStart(cmd *cobra.Command, f gatewayFlags) error {
 func (c *command) gatewayStopCommand() *cobra.Command {
 	var timeout time.Duration
 	cmd := &cobra.Command{
-		Use: "stop", Short: "End the gateway that runs in the background", Args: noArgs,
-		Long: `stop lets running turns finish. What does not finish in time is taken up by the
-next start: no message is lost.`,
+		Use: "stop", Short: "Stop the gateway", Args: noArgs,
+		Long: `stop lets running turns finish. The next start continues turns that did not
+finish in time: no message is lost.`,
 		Example: "  nanobot gateway stop\n  nanobot gateway stop --timeout 5s",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			i, err := c.findGateway()
@@ -105,10 +105,10 @@ next start: no message is lost.`,
 				return err
 			}
 			if !gently {
-				cmd.Printf("The gateway (process %d) did not end within %s and was killed. What it left is taken up by the next start.\n", i.PID, timeout)
+				cmd.Printf("The gateway (process %d) did not stop within %s and was killed. The next start continues its work.\n", i.PID, timeout)
 				return nil
 			}
-			cmd.Printf("The gateway (process %d) has ended.\n", i.PID)
+			cmd.Printf("The gateway (process %d) has stopped.\n", i.PID)
 			return nil
 		},
 	}
@@ -119,7 +119,7 @@ next start: no message is lost.`,
 // stopTimeout adds the flag that bounds how long a gateway may take to end.
 func stopTimeout(cmd *cobra.Command, d *time.Duration) {
 	*d = 40 * time.Second
-	cmd.Flags().Var(length{d}, "timeout", "`time` to finish what runs: seconds, or 20s, 1m")
+	cmd.Flags().Var(length{d}, "timeout", "`time` for running turns to finish: seconds, or 20s, 1m")
 }
 
 // notRunning says that no gateway runs and what to do.
@@ -168,7 +168,7 @@ func (c *command) lenient() (*config.Loaded, error) {
 func (c *command) gatewayRestartCommand(f *gatewayFlags) *cobra.Command {
 	var timeout time.Duration
 	cmd := &cobra.Command{
-		Use: "restart", Short: "End the gateway and start it again", Args: noArgs,
+		Use: "restart", Short: "Restart the gateway", Args: noArgs,
 		Example: "  nanobot gateway restart",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			i, err := c.findGateway()
@@ -183,7 +183,7 @@ func (c *command) gatewayRestartCommand(f *gatewayFlags) *cobra.Command {
 				if err := gateway.Control(cmd.Context(), l, http.MethodPost, "/restart", nil, nil); err != nil {
 					return err
 				}
-				cmd.Println("The gateway starts anew in its place.")
+				cmd.Println("The gateway is restarting.")
 				return nil
 			}
 			if _, err := i.Stop(cmd.Context(), timeout); err != nil {
@@ -198,7 +198,7 @@ func (c *command) gatewayRestartCommand(f *gatewayFlags) *cobra.Command {
 
 func (c *command) gatewayReloadCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "reload", Short: "Make the gateway read its configuration again", Args: noArgs,
+		Use: "reload", Short: "Reload the configuration", Args: noArgs,
 		Example: "  nanobot gateway reload",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			l, err := c.lenient()
@@ -225,9 +225,9 @@ func (c *command) gatewayReloadCommand() *cobra.Command {
 func (c *command) gatewayStatusCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "status", Short: "Show how the gateway is", Args: noArgs,
-		Long: `status ends with code 0 if the gateway runs and is well, 1 if it is not ready or
-every channel that is switched on has failed, and 3 if it does not run.`,
+		Use: "status", Short: "Show the gateway's status", Args: noArgs,
+		Long: `status exits with 0 if the gateway is running and ready, 1 if it is not ready or
+every enabled channel has failed, and 3 if it is not running.`,
 		Example: "  nanobot gateway status\n  nanobot gateway status --json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			l, err := c.lenient()
@@ -327,7 +327,7 @@ func (c *command) gatewayLogsCommand() *cobra.Command {
 	var lines int
 	var session string
 	cmd := &cobra.Command{
-		Use: "logs", Short: "Show the log of the gateway", Args: noArgs,
+		Use: "logs", Short: "Show the gateway's log", Args: noArgs,
 		Example: "  nanobot gateway logs\n  nanobot gateway logs -f\n  nanobot gateway logs -n 500 --session telegram:42",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			l, err := c.lenient()
@@ -337,10 +337,10 @@ func (c *command) gatewayLogsCommand() *cobra.Command {
 			return daemon.ShowLog(cmd.Context(), cmd.OutOrStdout(), gateway.LogFile(l), daemon.LogView{Lines: lines, Follow: follow, Text: session})
 		},
 	}
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "wait for more")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "follow the log")
 	cmd.Flags().IntVarP(&lines, "lines", "n", 100, "`number` of lines from the end")
-	cmd.Flags().IntVar(&lines, "tail", 100, "the same as --lines")
-	cmd.Flags().Bool("no-follow", true, "do not wait for more, which is the default")
+	cmd.Flags().IntVar(&lines, "tail", 100, "same as --lines")
+	cmd.Flags().Bool("no-follow", true, "do not follow the log (default)")
 	for _, older := range []string{"tail", "no-follow"} {
 		_ = cmd.Flags().MarkHidden(older) // it exists
 	}

@@ -24,10 +24,10 @@ const healthWait = 5 * time.Second
 func (c *command) healthCommand() *cobra.Command {
 	var address string
 	cmd := &cobra.Command{
-		Use: "health", Short: "Ask a running gateway whether it is well", Args: noArgs,
-		Long: `health asks for /readyz of the gateway that runs with this configuration. It
-ends with code 0 if all is well, else with 1. It is meant for containers and
-monitors.`,
+		Use: "health", Short: "Check whether the gateway is ready", Args: noArgs,
+		Long: `health requests /readyz of the gateway that runs with this configuration. It
+exits with 0 if the gateway is ready, otherwise with 1. Use it in containers and
+monitoring.`,
 		Example: "  nanobot health\n  nanobot health --url http://127.0.0.1:18790",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), healthWait)
@@ -49,7 +49,7 @@ monitors.`,
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&address, "url", "", "`address` of the gateway instead of the one that runs here")
+	cmd.Flags().StringVar(&address, "url", "", "`address` of another gateway")
 	return cmd
 }
 
@@ -83,7 +83,7 @@ func reachable(addr string) string {
 func health(ctx context.Context, address string) error {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return usageError{fmt.Errorf("%q is no address; use http://HOST:PORT", address)}
+		return usageError{fmt.Errorf("%q is not an address; use http://HOST:PORT", address)}
 	}
 	if u.Path == "" || u.Path == "/" {
 		u.Path = "/readyz"

@@ -29,9 +29,9 @@ func retell(cmd *cobra.Command) {
 		f.Usage = "show this help"
 	}
 	if cmd.Name() == "completion" {
-		cmd.Short = "Write a script that lets the shell complete commands with Tab"
+		cmd.Short = "Generate a shell completion script"
 		cmd.Args, cmd.RunE = subcommand, showHelp
-		cmd.Long = "completion writes a script for your shell. It completes commands, flags, names of\nsettings and of sessions."
+		cmd.Long = "completion writes a script for your shell. It completes commands, flags, settings\nand sessions."
 		cmd.Example = `  source <(nanobot completion bash)                                     this bash
   nanobot completion bash > ~/.local/share/bash-completion/completions/nanobot
   nanobot completion zsh > "${fpath[1]}/_nanobot"
@@ -47,7 +47,7 @@ func showHelp(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 
 func helpCommand(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{
-		Use: "help [command]", Short: "Explain a command", Example: "  nanobot help agent\n  nanobot help config set",
+		Use: "help [command]", Short: "Show help for a command", Example: "  nanobot help agent\n  nanobot help config set",
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			at, _, err := root.Find(args)
 			if err != nil {
@@ -134,7 +134,7 @@ func unknown(cmd *cobra.Command, name string) error {
 	} else if !cmd.HasParent() && strings.ContainsAny(name, " ?？") {
 		hint = "; to ask something: nanobot agent -m \"...\""
 	}
-	return usageError{fmt.Errorf("there is no command %q in %s%s\nSee: %s --help", name, cmd.CommandPath(), hint, cmd.CommandPath())}
+	return usageError{fmt.Errorf("unknown command %q for %s%s\nSee: %s --help", name, cmd.CommandPath(), hint, cmd.CommandPath())}
 }
 
 // wrongFlag adds the flag that was probably meant.

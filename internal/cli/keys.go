@@ -18,14 +18,13 @@ func (c *command) keysCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "keys", Short: "Store keys outside of the configuration file",
 		Long: `keys stores API keys and passwords under a name, so that the configuration only
-says ${keyring:NAME}. They are kept in the keyring of the system: the Secret
-Service of a Linux desktop, the Keychain of macOS, the Credential Manager of
-Windows. Where there is none, or it does not answer, they are kept in files that
-only you can read, in the folder secrets beside the configuration.
-NANOBOT_NO_KEYRING=1 always takes the files.
+contains ${keyring:NAME}. It uses the system keyring: the Secret Service of a
+Linux desktop, the macOS Keychain or the Windows Credential Manager. Without a
+keyring, or if it does not answer, keys are stored in files that only you can
+read, in the folder secrets next to the configuration. NANOBOT_NO_KEYRING=1
+always uses the files.
 
-${keyring:SERVICE/USER} names an entry that another program put into the keyring
-of the system.`,
+${keyring:SERVICE/USER} names an entry of another program in the system keyring.`,
 		Example: `  nanobot keys set anthropic --for providers.anthropic.apiKey
   pass show openai | nanobot keys set openai
   nanobot keys list
@@ -92,7 +91,7 @@ func (c *command) keysList() *cobra.Command {
 func (c *command) keysSet() *cobra.Command {
 	var setting string
 	cmd := &cobra.Command{
-		Use: "set NAME", Short: "Store a key, read from a hidden question or standard input", Args: exactArgs(1),
+		Use: "set NAME", Short: "Store a key, from a hidden prompt or standard input", Args: exactArgs(1),
 		Example: `  nanobot keys set anthropic --for providers.anthropic.apiKey
   pass show openai | nanobot keys set openai`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -125,7 +124,7 @@ func (c *command) keysSet() *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&setting, "for", "", "the `setting` that uses the key from now on")
+	cmd.Flags().StringVar(&setting, "for", "", "`setting` that will use the key")
 	return cmd
 }
 

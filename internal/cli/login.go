@@ -34,14 +34,14 @@ type loginFlags struct {
 func (c *command) providerLogin() *cobra.Command {
 	var f loginFlags
 	cmd := &cobra.Command{
-		Use: "login NAME", Short: "Sign in at a provider that has no keys", Args: exactArgs(1),
+		Use: "login NAME", Short: "Sign in to a provider without an API key", Args: exactArgs(1),
 		Long: `login signs in with a subscription instead of a key: ` + strings.Join(signin.Names(), ", ") + `.
-It shows an address to open in a browser. When the browser runs on another
-machine, paste the address it ends at, or use --device and type a code there.
+It shows an address to open in a browser. If the browser runs on another machine,
+paste the address of the last page, or use --device and enter a code there.
 
-The sign-in is kept in the system keyring, or in a file that only you can read
-when there is none (NANOBOT_NO_KEYRING=1 always takes the file). It is renewed
-when needed.`,
+The sign-in is stored in the system keyring, or in a file that only you can read
+if there is none (NANOBOT_NO_KEYRING=1 always uses the file). It is renewed
+automatically.`,
 		Example: `  nanobot provider login openai-codex --set-main
   nanobot provider login openai-codex --device           no browser here
   nanobot provider login github-copilot --set-main -m gpt-5.4-mini`,
@@ -51,20 +51,20 @@ when needed.`,
 		},
 	}
 	fl := cmd.Flags()
-	fl.BoolVar(&f.main, "set-main", false, "make this provider answer from now on")
-	fl.BoolVar(&f.main, "main", false, "the same as --set-main")
+	fl.BoolVar(&f.main, "set-main", false, "use this provider by default")
+	fl.BoolVar(&f.main, "main", false, "same as --set-main")
 	_ = fl.MarkHidden("main") // it exists
 	fl.StringVarP(&f.model, "model", "m", "", "`model` for --set-main")
 	fl.BoolVar(&f.device, "device", false, "sign in with a code, on any machine")
-	fl.BoolVar(&f.force, "force", false, "sign in again although a sign-in is there")
+	fl.BoolVar(&f.force, "force", false, "sign in again even if already signed in")
 	fl.BoolVar(&f.stay, "no-browser", false, "only print the address")
 	return cmd
 }
 
 func (c *command) providerLogout() *cobra.Command {
 	return &cobra.Command{
-		Use: "logout NAME", Short: "Forget a sign-in", Args: exactArgs(1),
-		Long:              "logout removes the sign-in from this machine. The provider is not told; its\naccount page lists and ends sign-ins everywhere.",
+		Use: "logout NAME", Short: "Sign out of a provider", Args: exactArgs(1),
+		Long:              "logout removes the sign-in from this machine. It does not notify the provider; use\nthe provider's account page to end sign-ins everywhere.",
 		Example:           "  nanobot provider logout openai-codex",
 		ValidArgsFunction: signinNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -81,7 +81,7 @@ func (c *command) providerLogout() *cobra.Command {
 				return err
 			}
 			if len(removed) == 0 {
-				cmd.Printf("Nobody was signed in at %s.\n", a.Display())
+				cmd.Printf("You were not signed in to %s.\n", a.Display())
 				return nil
 			}
 			cmd.Printf("Signed out of %s. Removed %s.\n", a.Display(), strings.Join(removed, " and "))
@@ -104,7 +104,7 @@ func (c *command) providerStatus() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "status", Short: "Show where you are signed in", Args: noArgs,
-		Long:    "status lists the providers that want a sign-in instead of a key. It asks neither\nthem nor the keyring.",
+		Long:    "status lists the providers that use a sign-in instead of a key. It contacts neither\nthem nor the keyring.",
 		Example: "  nanobot provider status\n  nanobot provider status --json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			loaded, err := c.load()
@@ -177,7 +177,7 @@ func (c *command) account(loaded *config.Loaded, name string) (*signin.Account, 
 
 func (c *command) login(cmd *cobra.Command, name string, f loginFlags) error {
 	if f.model != "" && !f.main {
-		return usageError{errors.New("--model needs --set-main")}
+		return usageError{errors.New("--model requires --set-main")}
 	}
 	loaded, err := c.load()
 	if err != nil {
@@ -199,12 +199,12 @@ func (c *command) login(cmd *cobra.Command, name string, f loginFlags) error {
 		if st.Account != "" {
 			who = " as " + st.Account
 		}
-		cmd.Printf("Signed in at %s%s. Kept in: %s\n", a.Display(), who, st.Where)
+		cmd.Printf("Signed in to %s%s. Stored in: %s\n", a.Display(), who, st.Where)
 	}
 	if f.main {
 		return c.setMain(cmd, loaded.File, a, f.model)
 	}
-	cmd.Printf("Make it answer from now on with: nanobot provider login %s --set-main\n", a.Command())
+	cmd.Printf("Use it by default with: nanobot provider login %s --set-main\n", a.Command())
 	return nil
 }
 
@@ -223,7 +223,7 @@ func (c *command) signedIn(cmd *cobra.Command, a *signin.Account, f loginFlags) 
 		}
 		return signin.Status{}, err
 	}
-	cmd.Printf("Already signed in at %s. Sign in again with --force.\n", a.Display())
+	cmd.Printf("Already signed in to %s. Sign in again with --force.\n", a.Display())
 	return st, nil
 }
 
@@ -266,10 +266,10 @@ func (c *command) tellStep(ctx context.Context, cmd *cobra.Command, s signin.Ste
 	}
 	cmd.Printf("\nOpen this address in a browser:\n\n  %s\n\n", s.URL)
 	if s.Code != "" {
-		cmd.Printf("and type the code:  %s\n\n", s.Code)
+		cmd.Printf("and enter the code:  %s\n\n", s.Code)
 	}
 	if s.Paste {
-		cmd.Println("If the browser runs on another machine it ends at a page that cannot be shown:\npaste the address of that page here and press Enter.")
+		cmd.Println("If the browser runs on another machine, the last page cannot be displayed:\npaste the address of that page here and press Enter.")
 	}
 	if !stay && c.hasBrowser() {
 		openBrowser(ctx, s.URL)
@@ -328,7 +328,7 @@ func (c *command) setMain(cmd *cobra.Command, file string, a *signin.Account, mo
 	if err := f.Save(time.Now()); err != nil {
 		return err
 	}
-	cmd.Printf("From now on %s answers. Set in %s\n", model, file)
+	cmd.Printf("%s is now the default. Set in %s\n", model, file)
 	c.tellStronger(cmd, "agents.defaults.model")
 	return nil
 }

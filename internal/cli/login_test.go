@@ -82,15 +82,15 @@ func TestLoginCommands(t *testing.T) {
 		{"model alone", "", "login openai-codex -m x", exitUsage, []string{"--set-main"}},
 		{
 			"sign in", "pasted-code\n", "login openai_codex", exitOK,
-			[]string{"/oauth/authorize?", "Signed in at OpenAI Codex (ChatGPT subscription) as acc. Kept in: HOME/auth/openai-codex.json\n", "--set-main"},
+			[]string{"/oauth/authorize?", "Signed in to OpenAI Codex (ChatGPT subscription) as acc. Stored in: HOME/auth/openai-codex.json\n", "--set-main"},
 		},
 		{"status", "", "status", exitOK, []string{"openai-codex     ✓ signed in as acc (HOME/auth/openai-codex.json)\n"}},
 		{"as JSON", "", "status --json", exitOK, []string{`"signed_in": true`, `"account": "acc"`}},
-		{"again", "", "login openai-codex --main", exitOK, []string{"Already signed in", "openai-codex/gpt-5.6-sol answers. Set in HOME/config.json"}},
-		{"other model", "", "login openai-codex --set-main -m gpt-5.5", exitOK, []string{"openai-codex/gpt-5.5 answers"}},
-		{"forced", "pasted-code\n", "login openai-codex --force", exitOK, []string{"Signed in at"}},
+		{"again", "", "login openai-codex --main", exitOK, []string{"Already signed in", "openai-codex/gpt-5.6-sol is now the default. Set in HOME/config.json"}},
+		{"other model", "", "login openai-codex --set-main -m gpt-5.5", exitOK, []string{"openai-codex/gpt-5.5 is now the default"}},
+		{"forced", "pasted-code\n", "login openai-codex --force", exitOK, []string{"Signed in to"}},
 		{"sign out", "", "logout openai-codex", exitOK, []string{"Signed out", "Removed HOME/auth/openai-codex.json.\n"}},
-		{"again out", "", "logout openai-codex", exitOK, []string{"Nobody was signed in"}},
+		{"again out", "", "logout openai-codex", exitOK, []string{"You were not signed in"}},
 	}
 	for _, st := range steps {
 		out, err := runLogin(t, dir, st.stdin, env, strings.Fields(st.args)...)

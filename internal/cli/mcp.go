@@ -17,16 +17,16 @@ import (
 
 func (c *command) mcpCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "mcp", Short: "Use MCP servers, or be one for other programs",
+		Use: "mcp", Short: "Manage MCP servers, or run as one",
 		Long: `mcp manages the MCP servers whose tools the agent may use, and offers the agent
-itself to other programs. Servers are kept under tools.mcpServers in the form
-that other MCP clients use, too.`,
+itself to other programs. Servers are configured under tools.mcpServers, in the
+format of other MCP clients.`,
 		Example: `  nanobot mcp add files -- npx -y @modelcontextprotocol/server-filesystem ~/docs
   nanobot mcp add tracker https://mcp.example.com/mcp --auth oauth
   nanobot mcp login tracker
   nanobot mcp test files
   nanobot mcp list --probe
-  nanobot mcp serve                  be a server on standard input and output`,
+  nanobot mcp serve                  run as a server on standard input and output`,
 		Args: subcommand, RunE: showHelp,
 	}
 	cmd.AddCommand(c.mcpList(), c.mcpAdd(), c.mcpRemove(), c.mcpTest(), c.mcpAccept(), c.mcpLogin(), c.mcpLogout(), c.mcpServe())
@@ -35,11 +35,11 @@ that other MCP clients use, too.`,
 
 func (c *command) mcpAccept() *cobra.Command {
 	return &cobra.Command{
-		Use: "accept NAME", Short: "Accept what an MCP server offers now", Args: exactArgs(1),
-		Long: `accept connects to a server, shows what it says about its tools, and takes these
-words as yours to trust. Until then, and whenever they change, they count as words
-from outside: turns that have the tools ask before risky calls. With
-tools.approval.mode ask, changed ones are held back.`,
+		Use: "accept NAME", Short: "Accept the tool descriptions of an MCP server", Args: exactArgs(1),
+		Long: `accept connects to a server, shows its tool descriptions and marks them as trusted.
+Until then, and whenever they change, they count as content from outside: turns
+with these tools ask before risky calls. With tools.approval.mode ask, changed
+tools are withheld.`,
 		Example:           "  nanobot mcp accept tracker",
 		ValidArgsFunction: c.mcpNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -58,7 +58,7 @@ tools.approval.mode ask, changed ones are held back.`,
 			for _, o := range t.Tools {
 				cmd.Printf("%s\n  %s\n", o.Name, strings.ReplaceAll(strings.TrimSpace(o.Description), "\n", "\n  "))
 			}
-			cmd.Printf("These words of %s are accepted. nanobot mcp test %s shows the tools again.\n", args[0], args[0])
+			cmd.Printf("Accepted the descriptions of %s. nanobot mcp test %s shows the tools again.\n", args[0], args[0])
 			return nil
 		},
 	}
@@ -85,7 +85,7 @@ func (c *command) mcpNamed(name string) (app.MCPEntry, *config.Loaded, error) {
 	if near := text.NearestRatio(name, names, 0.6); near != "" {
 		hint = "; did you mean " + near + "?"
 	} else if len(names) == 0 {
-		hint = "; none is set up yet. See: nanobot mcp add --help"
+		hint = "; none is configured yet. See: nanobot mcp add --help"
 	}
 	return app.MCPEntry{}, nil, usageError{fmt.Errorf("there is no MCP server %q%s", name, hint)}
 }
@@ -113,9 +113,9 @@ func (c *command) mcpAuth(loaded *config.Loaded) (*mcp.OAuth, error) {
 func (c *command) mcpList() *cobra.Command {
 	var asJSON, probe bool
 	cmd := &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List MCP servers and how they are doing", Args: noArgs,
-		Long: `list shows the servers under tools.mcpServers. It starts none of them unless
---probe is given: then each is started or called, and asked what it offers.`,
+		Use: "list", Aliases: []string{"ls"}, Short: "List MCP servers and their status", Args: noArgs,
+		Long: `list shows the servers under tools.mcpServers. It does not start them unless
+--probe is given: then it connects to each server and lists its tools.`,
 		Example: "  nanobot mcp list\n  nanobot mcp list --probe\n  nanobot mcp list --json | jq -r '.[].name'",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			loaded, err := c.load()
@@ -133,7 +133,7 @@ func (c *command) mcpList() *cobra.Command {
 		},
 	}
 	jsonFlag(cmd, &asJSON)
-	cmd.Flags().BoolVar(&probe, "probe", false, "connect to every server for a moment")
+	cmd.Flags().BoolVar(&probe, "probe", false, "connect to every server briefly")
 	return cmd
 }
 
@@ -151,7 +151,7 @@ func (c *command) mcpStates(ctx context.Context, loaded *config.Loaded, probe bo
 
 func printMCP(cmd *cobra.Command, list []app.MCPState, probed bool) error {
 	if len(list) == 0 {
-		cmd.Println("No MCP server is set up. See: nanobot mcp add --help")
+		cmd.Println("No MCP server is configured. See: nanobot mcp add --help")
 		return nil
 	}
 	heads := []string{"SERVER", "TRANSPORT", "STATE", "TARGET"}

@@ -13,11 +13,11 @@ import (
 func (c *command) mcpTest() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "test NAME", Short: "Connect to a server and list what it offers", Args: exactArgs(1),
-		Long: `test starts or calls a server, greets it and lists its tools as the agent would
-see them, with what their definitions add to every request. When that does not
-work it says why: the command is missing, the server ended and what it logged,
-it printed something that is no message, or it wants a login.`,
+		Use: "test NAME", Short: "Connect to an MCP server and list its tools", Args: exactArgs(1),
+		Long: `test connects to a server and lists its tools as the agent sees them, with the
+size that they add to every request. If that fails it shows the reason: the
+command is missing, the server exited (with its log), the server printed
+invalid messages, or it requires a login.`,
 		Example:           "  nanobot mcp test files\n  nanobot mcp test files --json | jq '.tools | length'",
 		ValidArgsFunction: c.mcpNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -64,7 +64,7 @@ func printTrial(cmd *cobra.Command, t app.MCPTrial) error {
 		}
 	}
 	for _, line := range t.Odd {
-		cmd.PrintErrf("It printed something that is no message: %s\n", line)
+		cmd.PrintErrf("It printed an invalid message: %s\n", line)
 	}
 	if t.Hint != "" {
 		cmd.PrintErrln(t.Hint)

@@ -41,11 +41,11 @@ func (c *command) mcpAdd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "add NAME [flags] URL | add NAME [flags] -- COMMAND [ARGUMENTS]", Short: "Add an MCP server to the configuration",
 		Long: `add writes a server to tools.mcpServers. A server is a program that nanobot
-starts, given after --, or an address. The rest of the file stays as it is.
+starts, given after --, or an address. The rest of the file stays unchanged.
 
-Keys belong into the environment: --env NAME without a value, or a value such
-as 'Bearer ${NAME}', writes a reference that is looked up when nanobot starts.
-A server that is started sees only these variables and a few harmless ones.`,
+Keep keys in the environment: --env NAME without a value, or a value such as
+'Bearer ${NAME}', writes a reference that is resolved when nanobot starts. A
+program sees only these variables and a few harmless ones.`,
 		Example: `  nanobot mcp add files -- npx -y @modelcontextprotocol/server-filesystem ~/docs
   nanobot mcp add github --env GITHUB_TOKEN -- github-mcp-server stdio
   nanobot mcp add tracker https://mcp.example.com/mcp --auth oauth
@@ -60,17 +60,17 @@ A server that is started sees only these variables and a few harmless ones.`,
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringVarP(&f.Type, "transport", "t", "", "stdio, sse or http; found out from the rest when left out")
+	fl.StringVarP(&f.Type, "transport", "t", "", "stdio, sse or http; detected by default")
 	fl.StringArrayVarP(&f.env, "env", "e", nil, "`NAME=VALUE` for a program (repeatable)")
 	fl.StringArrayVarP(&f.headers, "header", "H", nil, "`NAME=VALUE` for an address (repeatable)")
-	fl.StringSliceVar(&f.EnabledTools, "enabled-tools", nil, "`names` of the tools to offer, with commas; all when left out")
-	fl.StringVar(&f.Auth, "auth", "", "oauth for an address that wants a login")
-	fl.StringVar(&f.Cwd, "cwd", "", "`folder` a program starts in")
+	fl.StringSliceVar(&f.EnabledTools, "enabled-tools", nil, "`names` of the tools to use, separated by commas (default all)")
+	fl.StringVar(&f.Auth, "auth", "", "oauth for an address that requires a login")
+	fl.StringVar(&f.Cwd, "cwd", "", "working `folder` of a program")
 	fl.IntVar(&f.ToolTimeout, "timeout", 0, "`seconds` a call may take (default 30)")
-	fl.BoolVar(&f.Trusted, "trusted", false, "believe it which of its tools only read")
-	fl.BoolVar(&f.Sandbox, "sandbox", false, "contain a program like commands of the agent")
-	fl.BoolVar(&f.force, "force", false, "replace a server of that name")
-	fl.BoolVar(&f.dry, "dry-run", false, "only check whether it is possible")
+	fl.BoolVar(&f.Trusted, "trusted", false, "trust its declaration of read-only tools")
+	fl.BoolVar(&f.Sandbox, "sandbox", false, "run a program in the sandbox")
+	fl.BoolVar(&f.force, "force", false, "replace a server with the same name")
+	fl.BoolVar(&f.dry, "dry-run", false, "only check the change")
 	return cmd
 }
 
@@ -81,13 +81,13 @@ func (f *mcpAddFlags) read(cmd *cobra.Command, args []string) (err error) {
 	case len(args) == 0 || dash == 0:
 		return errors.New("a server needs a name")
 	case !regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,39}$`).MatchString(args[0]):
-		return fmt.Errorf("%q cannot be a name: letters, digits, - and _, at most 40", args[0])
+		return fmt.Errorf("%q is not a valid name: use letters, digits, - and _, at most 40", args[0])
 	case len(args) == 1:
 		return errors.New("give an address, or a command after --")
 	case dash < 0 && len(args) > 2:
 		return errors.New("put -- in front of the command")
 	case dash > 1:
-		return errors.New("only the name stands in front of --")
+		return errors.New("only the name may come before --")
 	case isURL(args[1]) && len(args) == 2:
 		f.URL = args[1]
 	default:
@@ -100,10 +100,10 @@ func (f *mcpAddFlags) read(cmd *cobra.Command, args []string) (err error) {
 		return fmt.Errorf("--header: %w", err)
 	}
 	if len(f.Env) > 0 && f.URL != "" {
-		return errors.New("--env is for programs; an address gets --header")
+		return errors.New("--env is for programs; use --header for an address")
 	}
 	if len(f.Headers) > 0 && f.URL == "" {
-		return errors.New("--header is for addresses; a program gets --env")
+		return errors.New("--header is for addresses; use --env for a program")
 	}
 	if f.Type == "http" {
 		f.Type = mcp.StreamableHTTP
@@ -159,7 +159,7 @@ func (c *command) addServer(cmd *cobra.Command, name string, f mcpAddFlags) erro
 			return "", err
 		}
 		if old != nil && !f.force {
-			return "", fmt.Errorf("there is an MCP server %q already; replace it with --force", name)
+			return "", fmt.Errorf("MCP server %q exists already; replace it with --force", name)
 		}
 		return "Set", file.SetValue(path, f.mcpSetting)
 	})
@@ -175,7 +175,7 @@ func (c *command) addServer(cmd *cobra.Command, name string, f mcpAddFlags) erro
 		cmd.Printf("Next: nanobot mcp login %s\n", name)
 		return nil
 	}
-	cmd.Printf("Try it: nanobot mcp test %s\nThen trust what it says about its tools: nanobot mcp accept %s\n", name, name)
+	cmd.Printf("Try it: nanobot mcp test %s\nThen accept its tool descriptions: nanobot mcp accept %s\n", name, name)
 	return nil
 }
 
@@ -183,7 +183,7 @@ func (c *command) mcpRemove() *cobra.Command {
 	var dry bool
 	cmd := &cobra.Command{
 		Use: "remove NAME", Aliases: []string{"rm"}, Short: "Remove an MCP server and its login", Args: exactArgs(1),
-		Long:              "remove takes a server out of the configuration and forgets the login at it. The\nrest of the file stays as it is.",
+		Long:              "remove deletes a server from the configuration, and its login. The rest of the file\nstays unchanged.",
 		Example:           "  nanobot mcp remove files",
 		ValidArgsFunction: c.mcpNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -208,11 +208,11 @@ func (c *command) mcpRemove() *cobra.Command {
 			}
 			found, err := auth.Logout(cmd.Context(), args[0])
 			if found {
-				cmd.Printf("The login at %s was forgotten, too.\n", args[0])
+				cmd.Printf("The login to %s was removed too.\n", args[0])
 			}
 			return err
 		},
 	}
-	cmd.Flags().BoolVar(&dry, "dry-run", false, "only check whether it is possible")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "only check the change")
 	return cmd
 }

@@ -24,13 +24,12 @@ type mcpLoginFlags struct {
 func (c *command) mcpLogin() *cobra.Command {
 	var f mcpLoginFlags
 	cmd := &cobra.Command{
-		Use: "login NAME", Short: "Log in at an MCP server", Args: exactArgs(1),
-		Long: `login asks the server where to log in and shows an address to open in a browser,
-which then comes back to this machine. When the browser runs on another machine,
-paste the address it ends at. The login is kept in a file that only you can
-read and is renewed when needed.
+		Use: "login NAME", Short: "Log in to an MCP server", Args: exactArgs(1),
+		Long: `login shows an address to open in a browser, which then redirects to this machine.
+If the browser runs on another machine, paste the address of the last page. The
+login is stored in a file that only you can read and is renewed automatically.
 
-A server that lets no program register itself needs an OAuth app that you make
+If the server does not allow programs to register themselves, create an OAuth app
 there: give its id with --client-id and a fixed --port for its redirect address
 http://127.0.0.1:PORT/auth/mcp/callback.`,
 		Example: `  nanobot mcp login tracker
@@ -40,8 +39,8 @@ http://127.0.0.1:PORT/auth/mcp/callback.`,
 		RunE:              func(cmd *cobra.Command, args []string) error { return c.mcpLogIn(cmd, args[0], f) },
 	}
 	fl := cmd.Flags()
-	fl.IntVar(&f.port, "port", 0, "`port` the browser comes back to; any when left out")
-	fl.StringVar(&f.client, "client-id", "", "`id` of an OAuth app of your own")
+	fl.IntVar(&f.port, "port", 0, "`port` for the redirect (default any)")
+	fl.StringVar(&f.client, "client-id", "", "`id` of your own OAuth app")
 	fl.StringVar(&f.secretIn, "client-secret-file", "", "`file` with the secret of that app, if it has one")
 	fl.BoolVar(&f.stay, "no-browser", false, "only print the address")
 	return cmd
@@ -53,10 +52,10 @@ func (c *command) mcpLogIn(cmd *cobra.Command, name string, f mcpLoginFlags) err
 		return err
 	}
 	if e.Type == mcp.Stdio {
-		return usageError{fmt.Errorf("%s is a program that is started here; it takes keys with nanobot mcp add --env", name)}
+		return usageError{fmt.Errorf("%s is a local program; give it keys with nanobot mcp add --env", name)}
 	}
 	if f.secretIn != "" && f.client == "" {
-		return usageError{fmt.Errorf("--client-secret-file needs --client-id")}
+		return usageError{fmt.Errorf("--client-secret-file requires --client-id")}
 	}
 	auth, err := c.mcpAuth(loaded)
 	if err != nil {
@@ -69,7 +68,7 @@ func (c *command) mcpLogIn(cmd *cobra.Command, name string, f mcpLoginFlags) err
 		Note: func(text string) { cmd.Println(text) },
 		Tell: func(address string) {
 			cmd.Printf("Open this address in a browser:\n\n  %s\n\n", address)
-			cmd.Println("If the browser runs on another machine it ends at a page that cannot be shown:\npaste the address of that page here and press Enter.")
+			cmd.Println("If the browser runs on another machine, the last page cannot be displayed:\npaste the address of that page here and press Enter.")
 			if !f.stay && c.hasBrowser() {
 				openBrowser(ctx, address)
 			}
@@ -85,9 +84,9 @@ func (c *command) mcpLogIn(cmd *cobra.Command, name string, f mcpLoginFlags) err
 	}
 	st, err := auth.Login(ctx, name, e.URL, o)
 	if err != nil {
-		return fmt.Errorf("log in at %s: %w", name, err)
+		return fmt.Errorf("log in to %s: %w", name, err)
 	}
-	cmd.Printf("Logged in at %s. %s\n", name, mcpLoginNote(st, time.Now()))
+	cmd.Printf("Logged in to %s. %s\n", name, mcpLoginNote(st, time.Now()))
 	if e.Auth == "oauth" {
 		return nil
 	}
@@ -99,17 +98,17 @@ func (c *command) mcpLogIn(cmd *cobra.Command, name string, f mcpLoginFlags) err
 func mcpLoginNote(st mcp.LoginState, now time.Time) string {
 	switch {
 	case st.Renews:
-		return "It is renewed when needed."
+		return "The login is renewed automatically."
 	case !st.Expires.IsZero():
-		return fmt.Sprintf("It ends in %s and cannot be renewed.", st.Expires.Sub(now).Round(time.Minute))
+		return fmt.Sprintf("The login expires in %s and cannot be renewed.", st.Expires.Sub(now).Round(time.Minute))
 	}
-	return "The server does not say when it ends."
+	return "The server does not say when the login expires."
 }
 
 func (c *command) mcpLogout() *cobra.Command {
 	return &cobra.Command{
-		Use: "logout NAME", Short: "Forget the login at an MCP server", Args: exactArgs(1),
-		Long:              "logout removes the login and the registration from this machine. The server is not\ntold; its account page lists and ends logins everywhere.",
+		Use: "logout NAME", Short: "Log out of an MCP server", Args: exactArgs(1),
+		Long:              "logout removes the login and the registration from this machine. It does not notify\nthe server; use the server's account page to end logins everywhere.",
 		Example:           "  nanobot mcp logout tracker",
 		ValidArgsFunction: c.mcpNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -126,7 +125,7 @@ func (c *command) mcpLogout() *cobra.Command {
 				return err
 			}
 			if !found {
-				cmd.Printf("There was no login at %s.\n", args[0])
+				cmd.Printf("You were not logged in to %s.\n", args[0])
 				return nil
 			}
 			cmd.Printf("Logged out of %s.\n", args[0])

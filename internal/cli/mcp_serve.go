@@ -27,14 +27,14 @@ func (c *command) mcpServe() *cobra.Command {
 	var f mcpServeFlags
 	cmd := &cobra.Command{
 		Use: "serve", Short: "Offer the agent to other programs as an MCP server", Args: noArgs,
-		Long: `serve makes the agent a server for MCP clients, with the tools ask, search_memory
-and list_sessions. Without --http it talks over standard input and output: enter
-"nanobot mcp serve" as the command in the client. Nobody can be asked back, so
-what needs an approval is denied.
+		Long: `serve offers the agent to MCP clients, with the tools ask, search_memory and
+list_sessions. Without --http it uses standard input and output: enter
+"nanobot mcp serve" as the command in the client. It cannot ask questions, so
+calls that need an approval are denied.
 
-With --http it listens on this machine and wants a token with every request. It
-makes one when there is none yet and says where it is. Other machines are let
-in only with a --token-file of your own.`,
+With --http it listens on this machine and requires a token with every request.
+It creates a token if there is none and prints its path. Access from other
+machines requires your own --token-file.`,
 		Example: `  nanobot mcp serve
   nanobot mcp serve --http 127.0.0.1:8765
   nanobot mcp serve --http 0.0.0.0:8765 --token-file token --allow-host box.lan`,
@@ -42,8 +42,8 @@ in only with a --token-file of your own.`,
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&f.http, "http", "", "listen on this `address` instead, e.g. 127.0.0.1:8765")
-	fl.StringVar(&f.tokenFile, "token-file", "", "`file` with the token clients must send")
-	fl.StringArrayVar(&f.hosts, "allow-host", nil, "further `name` clients may call this machine by (repeatable)")
+	fl.StringVar(&f.tokenFile, "token-file", "", "`file` with the token that clients must send")
+	fl.StringArrayVar(&f.hosts, "allow-host", nil, "additional host `name` of this machine (repeatable)")
 	fl.StringVar(&f.model, "model", "", "`model` to use, e.g. anthropic/claude-sonnet-4-5")
 	return cmd
 }
@@ -52,7 +52,7 @@ in only with a --token-file of your own.`,
 // is for people goes to standard error.
 func (c *command) serveMCP(ctx context.Context, f mcpServeFlags) error {
 	if f.http == "" && (f.tokenFile != "" || len(f.hosts) > 0) {
-		return usageError{errors.New("--token-file and --allow-host need --http")}
+		return usageError{errors.New("--token-file and --allow-host require --http")}
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
 	defer stop()
@@ -106,7 +106,7 @@ func (c *command) serveMCPOn(ctx context.Context, m *api.MCP, f mcpServeFlags, d
 		return fmt.Errorf("listen: %w", err)
 	}
 	if !api.Loopback(l.Addr()) && f.tokenFile == "" {
-		return errors.Join(usageError{fmt.Errorf("%s can be reached from other machines; give a token of your own with --token-file", l.Addr())}, l.Close())
+		return errors.Join(usageError{fmt.Errorf("%s is reachable from other machines; give your own token with --token-file", l.Addr())}, l.Close())
 	}
 	token, where, err := api.MCPToken(f.tokenFile, data)
 	if err != nil {

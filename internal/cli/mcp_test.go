@@ -88,14 +88,14 @@ func TestMCPEdit(t *testing.T) {
 		code       int
 		want       string // part of what is printed
 	}{
-		{"none", "list", 0, "No MCP server is set up"},
+		{"none", "list", 0, "No MCP server is configured"},
 		{"program", "add files --env A=b=c --enabled-tools x,y --timeout 5 -- prog -y a", 0, "nanobot mcp test files"},
 		{"address", "add web https://u.example/mcp --header X-Key:v --auth oauth", 0, "nanobot mcp login web"},
 		{"older address", "add old http://127.0.0.1:1/sse/", 0, ""},
 		{"twice", "add files -- other", exitUsage, "--force"},
 		{"replaced", "add files --force -- prog2", 0, "Set tools.mcpServers.files"},
 		{"no name", "add", exitUsage, "needs a name"},
-		{"bad name", "add a.b -- x", exitUsage, "cannot be a name"},
+		{"bad name", "add a.b -- x", exitUsage, "is not a valid name"},
 		{"nothing", "add x", exitUsage, "an address, or a command"},
 		{"no dash", "add x prog arg", exitUsage, "put -- in front"},
 		{"dash too late", "add x prog -- arg", exitUsage, "only the name"},
@@ -108,7 +108,7 @@ func TestMCPEdit(t *testing.T) {
 		{"gone", "remove nothing", exitUsage, "no MCP server"},
 		{"login of a program", "login files", exitUsage, "--env"},
 		{"removed", "remove old", 0, "Removed tools.mcpServers.old"},
-		{"no login", "logout web", 0, "no login at web"},
+		{"no login", "logout web", 0, "not logged in to web"},
 		{"list", "list", 0, "web     streamableHttp  pending-login  https://u.example/mcp"},
 	}
 	for _, s := range steps {
@@ -214,7 +214,7 @@ func TestMCPTest(t *testing.T) {
 		not  string
 	}{
 		{"good", exitOK, []string{"good works: stdio, protocol 20", "1 tools, about", "mcp_good_shout", "Say it loud"}, "no message"},
-		{"banner", exitOK, []string{"banner works", "no message: Welcome to my server!", "standard error"}, ""},
+		{"banner", exitOK, []string{"banner works", "an invalid message: Welcome to my server!", "standard error"}, ""},
 		{"exit", exitUnavailable, []string{"exit does not work: the server ended", "It logged:\n  config missing", "Run it by hand"}, "WELCOME"},
 		{"missing", exitUnavailable, []string{`"no-such-program-here" is not in PATH`, "Install it"}, ""},
 		{"locked", exitUnavailable, []string{"wants credentials", "nanobot mcp login locked"}, ""},
@@ -307,7 +307,7 @@ func TestMCPLogin(t *testing.T) {
 		}
 	}
 	got := runMCP(t, dir, browse, "login", "s")
-	if got.code != 0 || !strings.Contains(got.out, "Logged in at s. It is renewed when needed.") || !strings.Contains(got.out, "Set tools.mcpServers.s.auth") {
+	if got.code != 0 || !strings.Contains(got.out, "Logged in to s. The login is renewed automatically.") || !strings.Contains(got.out, "Set tools.mcpServers.s.auth") {
 		t.Fatalf("login: code %d\n%s%s", got.code, got.out, got.err)
 	}
 	if strings.Contains(got.out+got.err, "tok\n") {
@@ -344,7 +344,7 @@ func TestMCPServeRefuses(t *testing.T) {
 		{"everywhere", []string{"--http", "0.0.0.0:0"}, exitUsage, "--token-file"},
 		{"weak token", []string{"--http", "127.0.0.1:0", "--token-file", weak}, exitFailure, "at least 16"},
 		{"missing token", []string{"--http", "127.0.0.1:0", "--token-file", weak + "x"}, exitFailure, "read the token"},
-		{"no listener", []string{"--token-file", weak}, exitUsage, "need --http"},
+		{"no listener", []string{"--token-file", weak}, exitUsage, "require --http"},
 		{"bad address", []string{"--http", "here"}, exitUsage, "HOST:PORT"},
 	} {
 		if got := runMCP(t, dir, nil, append([]string{"serve"}, tt.args...)...); got.code != tt.code || !strings.Contains(got.err, tt.want) || got.out != "" {

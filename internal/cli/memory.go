@@ -21,10 +21,10 @@ import (
 
 func (c *command) memoryCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "memory", Short: "See, change, undo and forget what nanobot remembers",
-		Long: `memory works on what nanobot knows: USER.md about you, SOUL.md about how it
-behaves, MEMORY.md about everything else. Earlier versions are kept in a git
-repository, so that every change can be seen and taken back.`,
+		Use: "memory", Short: "Show, edit, undo and forget memories",
+		Long: `memory manages the long-term memory: USER.md about you, SOUL.md about how the agent
+behaves, MEMORY.md about everything else. A git repository keeps earlier
+versions, so that you can view and undo every change.`,
 		Example: `  nanobot memory show --why
   nanobot memory edit USER
   nanobot memory log
@@ -43,7 +43,7 @@ repository, so that every change can be seen and taken back.`,
 type noWorkspaceError struct{ path string }
 
 func (e noWorkspaceError) Error() string {
-	return fmt.Sprintf("nothing is there yet: the workspace %s appears with the first conversation (nanobot agent) or with nanobot onboard", e.path)
+	return fmt.Sprintf("nothing is stored yet: the first conversation (nanobot agent) or nanobot onboard creates the workspace %s", e.path)
 }
 
 // workspaceThere finds the workspace in use, which must exist.
@@ -100,11 +100,11 @@ func (c *command) memoryShow() *cobra.Command {
 	var why, asJSON bool
 	var scope string
 	cmd := &cobra.Command{
-		Use: "show", Short: "Print what nanobot remembers, and why", Args: noArgs,
-		Long: `show prints the memory files with their sizes, what came from outside and waits
-for your word, and the last change. --why says for each line who said it, when
-and in which conversation. What is known about other people and groups is kept
-apart; --scope shows one of them.`,
+		Use: "show", Short: "Print the memory files and their sources", Args: noArgs,
+		Long: `show prints the memory files with their sizes, the findings from outside that wait
+for your decision, and the last change. --why shows for each line who said it,
+when and in which conversation. Memories of other people and groups are separate;
+--scope shows one of them.`,
 		Example: "  nanobot memory show\n  nanobot memory show --why\n  nanobot memory show --scope telegram:-100123/42\n  nanobot memory show --json | jq '.files[].bytes'",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			err := c.withMemory(cmd.Context(), func(m *memory.Memory) error {
@@ -122,16 +122,16 @@ apart; --scope shows one of them.`,
 		},
 	}
 	f := cmd.Flags()
-	f.BoolVar(&why, "why", false, "say where each line comes from")
-	f.StringVar(&scope, "scope", "", "show what is kept about this `person or group`")
+	f.BoolVar(&why, "why", false, "show the source of each line")
+	f.StringVar(&scope, "scope", "", "show the memory of this `person or group`")
 	jsonFlag(cmd, &asJSON)
 	return cmd
 }
 
 // nothingYet says what there is to see before anything happened.
-const nothingYet = `Nothing is remembered yet. What matters in your conversations (nanobot agent) is
-noted in USER.md, SOUL.md and MEMORY.md of the workspace as time goes by. After
-nanobot onboard you can also write into them yourself: nanobot memory edit`
+const nothingYet = `Nothing is remembered yet. nanobot adds facts from your conversations (nanobot agent)
+to USER.md, SOUL.md and MEMORY.md in the workspace over time. After nanobot onboard
+you can also edit them yourself: nanobot memory edit`
 
 func printMemory(w io.Writer, m memory.Overview, why bool) {
 	for _, f := range m.Files {
@@ -148,14 +148,14 @@ func printMemory(w io.Writer, m memory.Overview, why bool) {
 	printWaiting(w, m.Waiting)
 	for i, s := range m.Scopes {
 		if i == 0 {
-			fmt.Fprintln(w, "== Kept apart, about other people and groups (--scope)")
+			fmt.Fprintln(w, "== Separate memories of other people and groups (--scope)")
 		}
 		fmt.Fprintf(w, "  %s  %d bytes\n", printable(s.Name), s.Bytes)
 	}
 	if len(m.Scopes) > 0 {
 		fmt.Fprintln(w)
 	}
-	fmt.Fprintf(w, "Summaries of conversations: %d, of which Dream has not read %d\n", m.History.Entries, m.History.Unread)
+	fmt.Fprintf(w, "Summaries of conversations: %d, not yet read by Dream: %d\n", m.History.Entries, m.History.Unread)
 	commitLine(w, "Last Dream:", m.Dreamed)
 	commitLine(w, "Last change:", m.Last)
 	if m.Unsaved > 0 {

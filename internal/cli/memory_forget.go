@@ -12,10 +12,10 @@ func (c *command) memoryForget() *cobra.Command {
 	var yes bool
 	cmd := &cobra.Command{
 		Use: "forget TEXT", Short: "Remove every remembered line that contains a text",
-		Long: `forget removes the lines that contain TEXT, in whatever case, from the memory
-files and all their earlier versions, from the summaries of conversations, from
-the notes on where facts come from and from the search index. It shows what it
-found and asks first. It cannot be undone. The conversations themselves stay.`,
+		Long: `forget removes all lines that contain TEXT, ignoring case, from the memory files
+and all their earlier versions, from the summaries of conversations, from the
+record of sources and from the search index. It shows what it found and asks
+first. You cannot undo it. The conversations themselves stay.`,
 		Example: "  nanobot memory forget \"old address\"\n  nanobot memory forget 555-0100 --yes",
 		Args:    exactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -26,7 +26,7 @@ found and asks first. It cannot be undone. The conversations themselves stay.`,
 				}
 				tellFound(cmd, found)
 				if !yes {
-					if err := c.agree(cmd, "Remove all of this for good? yes or no"); err != nil {
+					if err := c.agree(cmd, "Remove all of this permanently? yes or no"); err != nil {
 						return err
 					}
 				}
@@ -35,10 +35,10 @@ found and asks first. It cannot be undone. The conversations themselves stay.`,
 					cmd.Println("removed " + printable(s))
 				}
 				for _, s := range done.Left {
-					cmd.Println("left alone: " + printable(s))
+					cmd.Println("not changed: " + printable(s))
 				}
 				if err == nil {
-					cmd.Println("What was said stays in the conversations: nanobot sessions list")
+					cmd.Println("The conversations still contain it: nanobot sessions list")
 				}
 				return err
 			})
@@ -48,13 +48,13 @@ found and asks first. It cannot be undone. The conversations themselves stay.`,
 			return orNothing(cmd, err, false, nil, "Nothing is remembered yet, so there is nothing to forget.")
 		},
 	}
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
 	return cmd
 }
 
 func tellFound(cmd *cobra.Command, found *memory.Occurrences) {
 	if len(found.Lines)+len(found.Entries) == 0 {
-		cmd.Println("No memory file and no summary holds it now. Earlier versions, notes and the index are cleaned all the same.")
+		cmd.Println("No memory file and no summary contains it now. Earlier versions, the record of sources and the index are cleaned anyway.")
 	}
 	for _, l := range found.Lines {
 		cmd.Printf("%s: %s\n", printable(l.File), oneLine(printable(l.Line), 160))

@@ -24,14 +24,14 @@ type memorySearchFlags struct {
 func (c *command) memorySearch() *cobra.Command {
 	var f memorySearchFlags
 	cmd := &cobra.Command{
-		Use: "search QUERY...", Short: "Find what was said and noted",
-		Long: `search looks for words in conversations, also archived ones, in their summaries
-and in the memory files, the best first. All words should occur; "several words"
-in quotes must stand together, -word must not occur (put -- before the query),
-wor* is a beginning. Accents and case do not matter.
+		Use: "search QUERY...", Short: "Search conversations and memory",
+		Long: `search finds words in conversations (including archived ones), in their summaries
+and in the memory files, best matches first. All words should occur; "several
+words" in quotes must occur together, -word must not occur (put -- before the
+query), and wor* matches a prefix. Accents and case are ignored.
 
-What belongs to other people's scopes is only searched with --scope or
---everyone. The index is made on first use and may be deleted at any time.`,
+Texts in other people's scopes are searched only with --scope or --everyone. The
+index is created on first use, and you can delete it at any time.`,
 		Example: `  nanobot memory search passport number
   nanobot memory search '"birthday party" cake*' --after 2026-01-01
   nanobot memory search 京都 旅行 --json
@@ -46,11 +46,11 @@ What belongs to other people's scopes is only searched with --scope or
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&f.session, "session", "", "only this `conversation`")
-	fl.StringVar(&f.scope, "scope", "", "what belongs to this `scope` instead of you")
-	fl.BoolVar(&f.everyone, "everyone", false, "what belongs to anybody")
+	fl.StringVar(&f.scope, "scope", "", "search this `scope` instead of your own")
+	fl.BoolVar(&f.everyone, "everyone", false, "search all scopes")
 	fl.StringVar(&f.after, "after", "", "not before this `day` (YYYY-MM-DD)")
 	fl.StringVar(&f.before, "before", "", "earlier than this `day`")
-	fl.IntVarP(&f.limit, "limit", "n", 10, "at most this `number` of hits")
+	fl.IntVarP(&f.limit, "limit", "n", 10, "maximum `number` of results")
 	jsonFlag(cmd, &f.asJSON)
 	cmd.MarkFlagsMutuallyExclusive("scope", "everyone")
 	return cmd
@@ -129,7 +129,7 @@ func (c *command) sayWhenSlow(cmd *cobra.Command) (stop func()) {
 		defer t.Stop()
 		select {
 		case <-t.C:
-			cmd.PrintErrln("nanobot: reading what is not in the index yet...")
+			cmd.PrintErrln("nanobot: updating the index...")
 		case <-ctx.Done():
 		}
 	}()
@@ -142,7 +142,7 @@ func printHits(cmd *cobra.Command, res search.Result, loc *time.Location) error 
 		return failure{exitFailure}
 	}
 	if res.Total == 0 {
-		cmd.PrintErrln("Nothing has all of these words; this has some:")
+		cmd.PrintErrln("No text contains all of these words; these contain some:")
 	}
 	for _, h := range res.Hits {
 		where := h.Source
@@ -156,7 +156,7 @@ func printHits(cmd *cobra.Command, res search.Result, loc *time.Location) error 
 	}
 	switch {
 	case res.AtLeast:
-		cmd.PrintErrf("More than %d texts have these words; more words or --after narrow it down.\n", res.Total)
+		cmd.PrintErrf("More than %d texts contain these words; narrow the search with more words or --after.\n", res.Total)
 	case res.Total > len(res.Hits):
 		cmd.PrintErrf("%d of %d shown; --limit shows more.\n", len(res.Hits), res.Total)
 	}

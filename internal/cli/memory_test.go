@@ -154,15 +154,15 @@ func TestMemoryForgetsEverywhere(t *testing.T) {
 	for _, want := range []string{
 		"removed 1 line from memory/scopes/team/MEMORY.md\n",
 		"removed 1 line from 1 summary, and from their copy in the workspace\n",
-		"removed 2 lines from copies of what older versions left\n",
-		"removed 2 lines from the notes on where facts come from",
-		"left alone: the skill skills/acme/SKILL.md holds it",
+		"removed 2 lines from copies of files of older versions\n",
+		"removed 2 lines from the record of sources",
+		"not changed: the skill skills/acme/SKILL.md contains it",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing in\n%s", want, out)
 		}
 	}
-	if strings.Contains(out, "still holds it") {
+	if strings.Contains(out, "still contains it") {
 		t.Errorf("something is left:\n%s", out)
 	}
 	if got := r.text("ws/memory/MEMORY.md") + r.text("ws/memory/scopes/team/MEMORY.md"); got != "- works at Acme\n- likes go\n" {
@@ -173,7 +173,7 @@ func TestMemoryForgetsEverywhere(t *testing.T) {
 	}
 	// What is left behind in a file nobody knows is named.
 	r.put(dir+"/stray.txt", "ACME builds\n")
-	if out, err := r.run("forget", "acme builds", "-y"); err != nil || !strings.Contains(out, "stray.txt still holds it") {
+	if out, err := r.run("forget", "acme builds", "-y"); err != nil || !strings.Contains(out, "stray.txt still contains it") {
 		t.Errorf("forget = %q, %v", out, err)
 	}
 }
@@ -196,15 +196,15 @@ func TestMemoryOfAnEmptyHome(t *testing.T) {
 		return out.String(), err
 	}
 	for _, c := range []struct{ args, want string }{
-		{"show", "Nothing is remembered yet. What matters"},
+		{"show", "Nothing is remembered yet. nanobot adds facts"},
 		{"show --why", "Nothing is remembered yet."},
 		{"show --json", `"files": []`},
 		{"log", "No changes are recorded yet."},
 		{"log --json", "[]\n"},
 		{"diff", "Nothing differs."},
 		{"forget tea --yes", "nothing to forget"},
-		{"undo", "nothing to take back"},
-		{"undo --list", "nothing to take back"},
+		{"undo", "nothing to undo"},
+		{"undo --list", "nothing to undo"},
 		{"undo --list --json", "[]\n"},
 	} {
 		if out, err := run("", strings.Fields(c.args)...); err != nil || !strings.Contains(out, c.want) {
@@ -212,7 +212,7 @@ func TestMemoryOfAnEmptyHome(t *testing.T) {
 		}
 	}
 	for _, args := range []string{"restore abc", "confirm abcd", "diff abc", "undo abc"} {
-		if _, err := run("", strings.Fields(args)...); exitCode(err) != exitUsage || !strings.Contains(err.Error(), "nothing is there yet") {
+		if _, err := run("", strings.Fields(args)...); exitCode(err) != exitUsage || !strings.Contains(err.Error(), "nothing is stored yet") {
 			t.Errorf("%s: %v", args, err)
 		}
 	}

@@ -19,7 +19,7 @@ func (c *command) memoryLog() *cobra.Command {
 	var n int
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "log", Short: "List the changes of the memory files, newest first", Args: noArgs,
+		Use: "log", Short: "List changes of the memory files, newest first", Args: noArgs,
 		Example: "  nanobot memory log\n  nanobot memory log -n 100\n  nanobot memory log --json | jq -r '.[].id'",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if n <= 0 {
@@ -57,9 +57,9 @@ func (c *command) memoryLog() *cobra.Command {
 func (c *command) memoryDiff() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "diff [CHANGE [CHANGE]]", Short: "Show what a change did to the memory files",
-		Long: `diff shows what one change did; nanobot memory log lists them. Without CHANGE it
-shows what is not recorded yet, with two what lies between them.`,
+		Use: "diff [CHANGE [CHANGE]]", Short: "Show a change of the memory files",
+		Long: `diff shows one change; nanobot memory log lists them. Without CHANGE it shows what
+is not recorded yet, with two it shows the difference between them.`,
 		Example:           "  nanobot memory diff\n  nanobot memory diff 3f2a91bc",
 		ValidArgsFunction: c.commitIDs,
 		Args:              atMost(2),
@@ -136,10 +136,10 @@ func commitError(name string, err error) error {
 func (c *command) memoryRestore() *cobra.Command {
 	var only, asJSON bool
 	cmd := &cobra.Command{
-		Use: "restore CHANGE", Short: "Bring the memory files back to what they were before a change",
+		Use: "restore CHANGE", Short: "Restore the memory files to before a change",
 		Long: `restore undoes a change and everything after it. With --only it undoes that one
-change and keeps what came later; if the same lines changed again, nothing is
-done. What was there before is kept: a restore can be undone by its own id.`,
+change and keeps later ones; if the same lines changed again, it does nothing.
+The current version is kept: you can undo a restore by its own id.`,
 		Example:           "  nanobot memory restore 3f2a91bc\n  nanobot memory restore 3f2a91bc --only",
 		ValidArgsFunction: c.commitIDs,
 		Args:              exactArgs(1),
@@ -175,7 +175,7 @@ done. What was there before is kept: a restore can be undone by its own id.`,
 
 func tellRestore(cmd *cobra.Command, u gitstore.Undone, only bool, later []gitstore.Commit) {
 	if u.Commit == "" {
-		cmd.Println("Nothing had to change: the files are as they were before it.")
+		cmd.Println("Nothing to do: the files are already as they were before the change.")
 		return
 	}
 	cmd.Printf("Undid %s %s\n", gitstore.Short(u.Of.ID), oneLine(printable(u.Of.Subject), 80))
@@ -196,9 +196,9 @@ func tellRestore(cmd *cobra.Command, u gitstore.Undone, only bool, later []gitst
 func (c *command) memoryEdit() *cobra.Command {
 	var scope string
 	cmd := &cobra.Command{
-		Use: "edit [USER|SOUL|MEMORY]", Short: "Change a memory file in your editor",
-		Long: `edit opens a memory file, MEMORY if none is named, in the editor that $VISUAL or
-$EDITOR names and records the change.`,
+		Use: "edit [USER|SOUL|MEMORY]", Short: "Edit a memory file in your editor",
+		Long: `edit opens a memory file (default MEMORY) in $VISUAL or $EDITOR and records the
+change.`,
 		Example: "  nanobot memory edit USER\n  EDITOR='code --wait' nanobot memory edit",
 		Args:    atMost(1),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {

@@ -53,7 +53,7 @@ func printWaiting(w io.Writer, held []memory.Held) {
 }
 
 func (c *command) memoryConfirm() *cobra.Command {
-	return c.decide("confirm", "Believe findings that came from outside", "confirm writes findings that came from web pages, documents or other tools into\nthe memory files. nanobot memory show lists them.",
+	return c.decide("confirm", "Accept findings from outside", "confirm writes findings from web pages, documents or other tools to the memory\nfiles. nanobot memory show lists them.",
 		func(cmd *cobra.Command, m *memory.Memory, id string) error {
 			file, err := m.Dream.Confirm(cmd.Context(), id)
 			if err == nil {
@@ -64,7 +64,7 @@ func (c *command) memoryConfirm() *cobra.Command {
 }
 
 func (c *command) memoryReject() *cobra.Command {
-	return c.decide("reject", "Drop findings that came from outside", "reject drops findings that wait for your word. They do not come back.",
+	return c.decide("reject", "Reject findings from outside", "reject drops findings that wait for your decision. They do not come back.",
 		func(cmd *cobra.Command, m *memory.Memory, id string) error {
 			err := m.Dream.Reject(cmd.Context(), id)
 			if err == nil {

@@ -19,16 +19,16 @@ func (c *command) migrateCommand() *cobra.Command {
 	var yes, dry bool
 	var from string
 	cmd := &cobra.Command{
-		Use: "migrate", Short: "Take in what another program left in the workspace", Args: noArgs,
-		Long: `The first start with a workspace takes over what Python nanobot left there:
-sessions, jobs and history. What appears in the workspace later is not used,
-because commands of the agent write there. migrate shows it and, after a yes,
-takes it in: new conversations, what was added to conversations, jobs and
-entries of the history. Look at it first: what you take in counts as said and
-wanted by you. The files in the workspace stay where they are.
+		Use: "migrate", Short: "Import files that another program left in the workspace", Args: noArgs,
+		Long: `The first start with a workspace imports the files of Python nanobot: sessions,
+jobs and history. Files that appear in the workspace later are not used, because
+the agent's commands can write there. migrate shows them and, after
+confirmation, imports them: new conversations, additions to conversations, jobs
+and history entries. Review them first: imported content counts as your own
+words. The files in the workspace stay where they are.
 
---from names the folder where the workspace was before, if the program did not
-recognise it after a move to another disk.`,
+--from names the previous folder of the workspace, if nanobot did not recognise
+it after a move to another disk.`,
 		Example: "  nanobot migrate --dry-run\n  nanobot migrate\n  nanobot migrate --from /old/disk/workspace",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if from != "" {
@@ -37,9 +37,9 @@ recognise it after a move to another disk.`,
 			return c.migrate(cmd, yes, dry)
 		},
 	}
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "take it in without asking")
-	cmd.Flags().BoolVar(&dry, "dry-run", false, "only show it")
-	cmd.Flags().StringVar(&from, "from", "", "`folder` where this workspace was before")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "import without asking")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "only show what would be imported")
+	cmd.Flags().StringVar(&from, "from", "", "previous `folder` of this workspace")
 	cmd.MarkFlagsMutuallyExclusive("yes", "dry-run")
 	return cmd
 }
@@ -61,19 +61,19 @@ func (c *command) migrate(cmd *cobra.Command, yes, dry bool) (err error) {
 	showMigration(cmd, m)
 	switch {
 	case m.Empty():
-		cmd.Printf("There is nothing to take in from %s.\n", ws)
+		cmd.Printf("There is nothing to import from %s.\n", ws)
 		return nil
 	case dry:
 		return nil
 	case !yes:
-		ok, err := c.agreed(cmd, "Take this in?")
+		ok, err := c.agreed(cmd, "Import this?")
 		if err != nil || !ok {
 			return err
 		}
 	}
 	what, err := m.Take(cmd.Context())
 	if what != "" {
-		cmd.Printf("Taken in: %s.\n", what)
+		cmd.Printf("Imported: %s.\n", what)
 	}
 	return err
 }
@@ -82,7 +82,7 @@ func (c *command) migrate(cmd *cobra.Command, yes, dry bool) (err error) {
 func (c *command) agreed(cmd *cobra.Command, question string) (bool, error) {
 	ask := newPrompter(c.In, c.Out)
 	if !ask.terminal() {
-		return false, usageError{errors.New("there is nobody to ask; look at it with --dry-run, then say --yes")}
+		return false, usageError{errors.New("cannot ask for confirmation here; review with --dry-run, then use --yes")}
 	}
 	answer, err := ask.line(question, "no")
 	if err != nil {
@@ -102,7 +102,7 @@ func (c *command) adopt(cmd *cobra.Command, from string, yes, dry bool) error {
 		return err
 	}
 	if dry {
-		cmd.Printf("%s would get the conversations, jobs and memory of %s.\n", ws, from)
+		cmd.Printf("%s would receive the conversations, jobs and memory of %s.\n", ws, from)
 		return nil
 	}
 	if !yes {
@@ -115,7 +115,7 @@ func (c *command) adopt(cmd *cobra.Command, from string, yes, dry bool) error {
 	if err != nil {
 		return err
 	}
-	cmd.Printf("%s goes on where %s ended.\n", w.Path, from)
+	cmd.Printf("%s continues where %s ended.\n", w.Path, from)
 	return nil
 }
 
@@ -127,7 +127,7 @@ func showMigration(cmd *cobra.Command, m *app.Migration) {
 		what := fmt.Sprintf("%d more messages", s.Messages)
 		switch {
 		case s.Apart:
-			what = "is not taken: it does not go on where the conversation here ends"
+			what = "is not imported: it does not continue the conversation here"
 		case s.New:
 			what = fmt.Sprintf("new, %d messages", s.Messages)
 		}
@@ -149,7 +149,7 @@ func showMigration(cmd *cobra.Command, m *app.Migration) {
 	showKind(cmd, "History:", lines)
 
 	for _, u := range m.Unread {
-		cmd.Printf("Cannot be looked at: %s\n", plainLine(u, 400))
+		cmd.Printf("Cannot be read: %s\n", plainLine(u, 400))
 	}
 }
 

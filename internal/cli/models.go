@@ -15,8 +15,8 @@ import (
 
 func (c *command) modelsCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "models", Aliases: []string{"model"}, Short: "List the models of a provider, or try one",
-		Long: `models asks providers which models they have, and tries out what a model can do.`,
+		Use: "models", Aliases: []string{"model"}, Short: "List and test models",
+		Long: `models lists the models of providers and tests what a model can do.`,
 		Example: `  nanobot models list openrouter --filter claude
   nanobot models test
   nanobot models test ollama/qwen3:8b --vision`,
@@ -30,10 +30,10 @@ func (c *command) modelsList() *cobra.Command {
 	var asJSON bool
 	var filter string
 	cmd := &cobra.Command{
-		Use: "list [PROVIDER]", Aliases: []string{"ls"}, Short: "List the models a provider offers", Args: atMost(1),
-		Long: `list asks a provider for its models. Without a name it asks every provider that is
-set up, and looks for model servers on this machine. The window is what the
-provider tells; for a server on this machine it is the one really in use.`,
+		Use: "list [PROVIDER]", Aliases: []string{"ls"}, Short: "List the models of a provider", Args: atMost(1),
+		Long: `list requests the models of a provider. Without a name it asks every configured
+provider and looks for model servers on this machine. The context window is the
+one that the provider reports; for a server on this machine, the one in use.`,
 		Example: `  nanobot models list
   nanobot models list ollama
   nanobot models list openrouter --filter gemini --json`,
@@ -88,7 +88,7 @@ func (c *command) readyNames(_ *cobra.Command, args []string, typed string) ([]s
 
 func printModels(cmd *cobra.Command, list []app.OfferedModel) error {
 	if len(list) == 0 {
-		cmd.PrintErrln("No models. nanobot provider list shows what is set up.")
+		cmd.PrintErrln("No models. nanobot provider list shows the configured providers.")
 		return nil
 	}
 	w := newTable(cmd.OutOrStdout(), "PROVIDER", "MODEL", "WINDOW", "TOOLS", "IMAGES")

@@ -84,11 +84,11 @@ func TestModelsTest(t *testing.T) {
 			"✗ streaming  the text came in one piece", "✗ tools      it answered in words", "✗ vision     the provider refuses images",
 		}, 0, 3},
 		{"wrong arguments", &fakeModel{text: "1 2", tools: `call {"a":1}`, image: "blue"}, nil, []string{"wrong arguments", `said \"blue\"`}, 0, 3},
-		{"a name that promises no eyes", &fakeModel{text: "1 2", tools: `call {"a":17,"b":25}`}, []string{"plain"}, []string{"- vision     it is not known to read images"}, 0, 2},
+		{"a name that promises no eyes", &fakeModel{text: "1 2", tools: `call {"a":17,"b":25}`}, []string{"plain"}, []string{"- vision     it is not known to support images"}, 0, 2},
 		{"asked for eyes", &fakeModel{text: "1 2", tools: `call {"a":17,"b":25}`, image: "red"}, []string{"plain", "--vision"}, []string{"✓ vision"}, 0, 3},
 		{"the list knows better", &fakeModel{
 			list: `{"data":[{"id":"house-vl","capabilities":["completion"]}]}`, text: "1 2",
-		}, nil, []string{"- tools      it is said to have none", "- vision     it is said to read no images"}, 0, 1},
+		}, nil, []string{"- tools      it is reported not to support tools", "- vision     it is reported not to support images"}, 0, 1},
 		{"wrong key", &fakeModel{text: "401!no such key"}, nil, []string{"✗ text       custom rejected the API key", "providers.custom.apiKey", "no such key"}, exitAuth, 1},
 		{"wrong model", &fakeModel{
 			list: `{"data":[{"id":"house-v1"},{"id":"whisper"}]}`, text: "404!The model house-vl does not exist",
@@ -147,7 +147,7 @@ func TestModelsList(t *testing.T) {
 		{"no key", []string{"groq"}, "GROQ_API_KEY", "", exitConfig},
 		{"bedrock", []string{"bedrock"}, "no list of models", "", exitConfig},
 		{"built-in list", []string{"openai_codex"}, "gpt-5.6-sol", "", 0},
-		{"sign-in", []string{"github_copilot"}, "only after signing in", "", exitFailure},
+		{"sign-in", []string{"github_copilot"}, "only after sign-in", "", exitFailure},
 		{"two", []string{"a", "b"}, "usage", "", exitUsage},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -58,12 +58,12 @@ func (c *command) olderService() []*cobra.Command {
 	var f serviceFlags
 	install, uninstall := c.serviceInstall(&f), c.serviceUninstall(&f)
 	install.Flags().BoolVar(&f.noStart, "no-start", false, "do not start it")
-	install.Flags().BoolVar(&f.noEnable, "no-enable", false, "do not switch it on for the next login")
-	install.Flags().Bool("start", true, "start it, which is the default")
-	install.Flags().Bool("enable", true, "switch it on, which is the default")
+	install.Flags().BoolVar(&f.noEnable, "no-enable", false, "do not enable it for the next login")
+	install.Flags().Bool("start", true, "start it (default)")
+	install.Flags().Bool("enable", true, "enable it (default)")
 	for _, cmd := range []*cobra.Command{install, uninstall} {
 		cmd.Flags().StringVar(&f.name, "name", "nanobot-gateway", "`name` of the service")
-		manager := cmd.Flags().String("manager", "auto", "there is one that fits this machine")
+		manager := cmd.Flags().String("manager", "auto", "accepted for compatibility; it must match this machine")
 		cmd.PreRunE = func(*cobra.Command, []string) error {
 			if own := map[string]string{"linux": "systemd", "darwin": "launchd"}[runtime.GOOS]; *manager != "auto" && *manager != own {
 				return usageError{fmt.Errorf("--manager %s: this machine has %s", *manager, cmp.Or(own, "none"))}
@@ -79,12 +79,12 @@ func (c *command) olderService() []*cobra.Command {
 // pluginsCommand is what older versions called their channels.
 func (c *command) pluginsCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "plugins", Short: "Show the channels this program has", Hidden: true, Args: subcommand, RunE: showHelp,
-		Long:    "plugins is kept for older scripts: every channel is built in. See nanobot channels.",
+		Use: "plugins", Short: "Show the built-in channels", Hidden: true, Args: subcommand, RunE: showHelp,
+		Long:    "plugins exists for older scripts: every channel is built in. See nanobot channels.",
 		Example: "  nanobot plugins list\n  nanobot plugins enable telegram",
 	}
 	cmd.AddCommand(&cobra.Command{
-		Use: "list", Short: "List the channels and which are switched on", Args: noArgs, Example: "  nanobot plugins list",
+		Use: "list", Short: "List the channels and whether they are enabled", Args: noArgs, Example: "  nanobot plugins list",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			loaded, err := c.load()
 			if err != nil {

@@ -19,9 +19,9 @@ func (c *command) onboardCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "onboard",
 		Short: "Set up a configuration and a workspace",
-		Long: `onboard writes a small configuration file with safe defaults and makes the
-workspace with its starting files. It can be run again at any time: it never
-overwrites what is there.`,
+		Long: `onboard writes a small configuration file with safe defaults and creates the
+workspace with its initial files. You can run it again at any time: it never
+overwrites anything.`,
 		Example: `  nanobot onboard
   nanobot onboard --wizard          answer three questions: provider, key, model
   nanobot onboard -c ~/lab/nanobot.json -w ~/lab/agent`,
@@ -41,7 +41,7 @@ func (c *command) onboard(cmd *cobra.Command, wizard bool) error {
 		return err
 	}
 	if loaded.Exists {
-		cmd.Printf("Configuration: %s (kept as it is)\n", loaded.File)
+		cmd.Printf("Configuration: %s (unchanged)\n", loaded.File)
 	} else {
 		if err := writeConfig(loaded.File); err != nil {
 			return err

@@ -15,18 +15,18 @@ import (
 
 func (c *command) pairingCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "pairing", Short: "Let people in who wrote to the bot",
-		Long: `A stranger who writes to the bot gets a code, which only they see: ask them for it.
-pairing approves or denies such codes, shows who was let in, and shuts people
-out again. It works whether the gateway runs or not, and takes effect with
-their next message.`,
+		Use: "pairing", Short: "Manage who may talk to the bot",
+		Long: `A stranger who writes to the bot receives a code that only they see: ask them for
+it. pairing approves or denies such codes, lists paired people and revokes their
+access. It works whether or not the gateway runs, and takes effect with their
+next message.`,
 		Example: `  nanobot pairing list
   nanobot pairing approve ABCD-EFGH
   nanobot pairing revoke telegram 123456`,
 		Args: subcommand, RunE: showHelp,
 	}
-	cmd.AddCommand(c.pairingList(), c.pairingSettle("approve", "Let the person with this code in"),
-		c.pairingSettle("deny", "Take a request away"), c.pairingRevoke())
+	cmd.AddCommand(c.pairingList(), c.pairingSettle("approve", "Admit the person with this code"),
+		c.pairingSettle("deny", "Deny a request"), c.pairingRevoke())
 	return cmd
 }
 
@@ -42,7 +42,7 @@ func (c *command) pairing() (*channel.Pairing, error) {
 func (c *command) pairingList() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List who waits and who was let in", Args: noArgs,
+		Use: "list", Aliases: []string{"ls"}, Short: "List waiting and paired people", Args: noArgs,
 		Example: "  nanobot pairing list\n  nanobot pairing list --json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			p, err := c.pairing()
@@ -65,7 +65,7 @@ func (c *command) pairingList() *cobra.Command {
 
 func printPairing(cmd *cobra.Command, waiting []channel.PairingRequest, approved map[string][]string) error {
 	if len(waiting)+len(approved) == 0 {
-		cmd.Println("Nobody is paired and nobody waits.")
+		cmd.Println("No people are paired or waiting.")
 		return nil
 	}
 	w := newTable(cmd.OutOrStdout(), "CHANNEL", "PERSON", "STATE")
@@ -89,10 +89,10 @@ func (c *command) pairingSettle(verb, short string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			settle, done := p.Approve, "%s may now talk to the bot on %s, as a guest with a memory of their own.\n"
+			settle, done := p.Approve, "%s may now talk to the bot on %s, as a guest with a separate memory.\n"
 			switch {
 			case verb == "deny":
-				settle, done = p.Deny, "The request of %s on %s is gone.\n"
+				settle, done = p.Deny, "Denied the request of %s on %s.\n"
 			case owner:
 				settle, done = p.ApproveOwner, "%s is now the owner on %s.\n"
 			}
@@ -105,15 +105,15 @@ func (c *command) pairingSettle(verb, short string) *cobra.Command {
 		},
 	}
 	if verb == "approve" {
-		cmd.Example += "\n  nanobot pairing approve ABCD-EFGH --owner   it is you"
-		cmd.Flags().BoolVar(&owner, "owner", false, "the person is you: the bot's memory, files and rights are theirs")
+		cmd.Example += "\n  nanobot pairing approve ABCD-EFGH --owner   this is you"
+		cmd.Flags().BoolVar(&owner, "owner", false, "make the person an owner, with full access to memory, files and rights")
 	}
 	return cmd
 }
 
 func (c *command) pairingRevoke() *cobra.Command {
 	return &cobra.Command{
-		Use: "revoke [CHANNEL] PERSON", Short: "Shut somebody out who was let in",
+		Use: "revoke [CHANNEL] PERSON", Short: "Revoke a person's access",
 		Example: "  nanobot pairing revoke 123456\n  nanobot pairing revoke telegram 123456",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 2 {

@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"slices"
-	"sort"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -15,9 +14,9 @@ import (
 
 func (c *command) providerCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "provider", Aliases: []string{"providers"}, Short: "Show providers and how a model finds one",
-		Long: `provider shows who can answer: the brands nanobot knows, your own endpoints, where
-their keys come from, and which of them a model name leads to.`,
+		Use: "provider", Aliases: []string{"providers"}, Short: "Show providers and how one is selected",
+		Long: `provider shows the known providers, your own endpoints, where their keys come from,
+and which provider is selected for a model.`,
 		Example: `  nanobot provider list --ready
   nanobot provider explain gpt-4o
   nanobot provider explain openrouter/anthropic/claude-sonnet-4.5`,
@@ -37,9 +36,9 @@ func (c *command) providerList() *cobra.Command {
 	var asJSON, ready bool
 	cmd := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List providers, where their keys come from and their addresses", Args: noArgs,
-		Long: `list shows every provider nanobot knows and your own endpoints, those that are set
-up first. Any other OpenAI-compatible endpoint works, too: give it a name and an
-address with nanobot config set providers.NAME.apiBase URL.`,
+		Long: `list shows all known providers and your own endpoints, configured ones first. To
+add another OpenAI-compatible endpoint, give it a name and an address with
+nanobot config set providers.NAME.apiBase URL.`,
 		Example: `  nanobot provider list
   nanobot provider list --ready
   nanobot provider list --json | jq -r '.[] | select(.ready) | .name'`,
@@ -55,7 +54,7 @@ address with nanobot config set providers.NAME.apiBase URL.`,
 			if ready {
 				list = slices.DeleteFunc(list, func(s llm.Standing) bool { return !s.Ready })
 			}
-			sort.SliceStable(list, func(i, j int) bool { return rank(list[i]) < rank(list[j]) })
+			slices.SortStableFunc(list, func(a, b llm.Standing) int { return cmp.Compare(rank(a), rank(b)) })
 			if asJSON {
 				return printJSON(cmd, app.Standings(list))
 			}
@@ -63,7 +62,7 @@ address with nanobot config set providers.NAME.apiBase URL.`,
 		},
 	}
 	jsonFlag(cmd, &asJSON)
-	cmd.Flags().BoolVar(&ready, "ready", false, "only those that are set up")
+	cmd.Flags().BoolVar(&ready, "ready", false, "only configured providers")
 	return cmd
 }
 
@@ -77,7 +76,7 @@ func rank(s llm.Standing) int {
 
 func printStandings(cmd *cobra.Command, list []llm.Standing) error {
 	if len(list) == 0 {
-		cmd.Println("No provider is set up. nanobot onboard --wizard does it in three questions.")
+		cmd.Println("No provider is configured. Set one up with: nanobot onboard --wizard")
 		return nil
 	}
 	w := newTable(cmd.OutOrStdout(), " ", "PROVIDER", "KEY", "ADDRESS", "PROTOCOL")
@@ -145,10 +144,10 @@ func (c *command) providerExplain() *cobra.Command {
 	var asJSON bool
 	var provider, effort string
 	cmd := &cobra.Command{
-		Use: "explain MODEL", Short: "Tell which provider a model leads to, and why", Args: exactArgs(1),
-		Long: `explain tells which provider would answer for a model or a preset, which rule
-decided that, where the key comes from, and the name the provider gets to see.
-It calls nobody.`,
+		Use: "explain MODEL", Short: "Show which provider is selected for a model, and why", Args: exactArgs(1),
+		Long: `explain shows which provider is selected for a model or a preset, which rule
+selected it, where the key comes from, and the model name that the provider
+receives. It makes no requests.`,
 		Example: `  nanobot provider explain claude-sonnet-4-6
   nanobot provider explain qwen3:8b
   nanobot provider explain gpt-5 --provider openrouter --json`,

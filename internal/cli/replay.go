@@ -13,10 +13,10 @@ func (c *command) replayCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "replay FILE", Short: "Run a recorded conversation again, without a model", Args: exactArgs(1),
 		Long: `replay runs the turns of a recording again with this version of nanobot. The
-model's answers and the results of tools come from the file: nothing is sent
-anywhere, no command runs, no file of yours is read or changed. It tells where
-the requests of this version differ from the recorded ones and then ends with
-exit code 1. Make a recording with: nanobot agent --record FILE`,
+model's answers and the tool results come from the file: replay sends nothing,
+runs no command, and reads and changes none of your files. If the requests of
+this version differ from the recorded ones, it shows the differences and exits
+with 1. Create a recording with: nanobot agent --record FILE`,
 		Example: `  nanobot replay bug.jsonl
   nanobot replay bug.jsonl --json | jq .differences`,
 		RunE: func(cmd *cobra.Command, args []string) error {

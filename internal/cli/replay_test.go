@@ -31,7 +31,7 @@ func TestReplayCommand(t *testing.T) {
 		{"no file named", nil, "usage: replay FILE"},
 		{"no such file", []string{filepath.Join(t.TempDir(), "x")}, "open the recording"},
 		{"not a recording", []string{notes}, "not a nanobot recording"},
-		{"no turn", []string{good}, "holds no turn"},
+		{"no turn", []string{good}, "contains no turn"},
 	} {
 		cmd := (&command{}).replayCommand()
 		cmd.SilenceErrors, cmd.SilenceUsage = true, true

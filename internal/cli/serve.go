@@ -20,11 +20,11 @@ func (c *command) serveCommand() *cobra.Command {
 	var verbose bool
 	cmd := &cobra.Command{
 		Use: "serve", Short: "Serve only the OpenAI-compatible API", Args: noArgs,
-		Long: `serve answers the OpenAI-compatible API on api.host and api.port, without chat
+		Long: `serve offers the OpenAI-compatible API on api.host and api.port, without chat
 platforms and schedules. The gateway serves the same API on its own port; serve
-is for programs that want nothing else, also beside a gateway.
+is for programs that need only the API. It can run next to a gateway.
 
-Beyond this machine it needs a key: set api.apiKey.`,
+Access from other machines requires a key: set api.apiKey.`,
 		Example: `  nanobot serve
   nanobot serve --port 9000
   curl http://127.0.0.1:8900/v1/models`,
@@ -37,7 +37,7 @@ Beyond this machine it needs a key: set api.apiKey.`,
 	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "log in more detail")
 	cmd.Flags().StringVarP(&host, "host", "H", "", "`address` to listen on instead of api.host")
 	cmd.Flags().IntVarP(&port, "port", "p", -1, "`port` to listen on instead of api.port")
-	cmd.Flags().Float64VarP(&timeout, "timeout", "t", 0, "`seconds` one request may take instead of api.timeout")
+	cmd.Flags().Float64VarP(&timeout, "timeout", "t", 0, "maximum `seconds` of one request instead of api.timeout")
 	return cmd
 }
 

@@ -28,9 +28,9 @@ type serviceFlags struct {
 func (c *command) serviceCommand() *cobra.Command {
 	var f serviceFlags
 	cmd := &cobra.Command{
-		Use: "service", Short: "Start the gateway with the machine", Args: subcommand, RunE: showHelp,
-		Long: `service makes the gateway a service of systemd (Linux) or launchd (macOS), so
-that it starts by itself and is started again when it ends by accident.`,
+		Use: "service", Short: "Run the gateway as a service", Args: subcommand, RunE: showHelp,
+		Long: `service installs the gateway as a systemd (Linux) or launchd (macOS) service, so
+that it starts automatically and restarts after a crash.`,
 		Example: `  nanobot service install
   nanobot service install --dry-run
   sudo nanobot service install --system --user me
@@ -39,7 +39,7 @@ that it starts by itself and is started again when it ends by accident.`,
 	}
 	fl := cmd.PersistentFlags()
 	fl.StringVar(&f.name, "name", "nanobot", "`name` of the service; one for each configuration")
-	fl.BoolVar(&f.system, "system", false, "a service of the machine instead of your user; needs root")
+	fl.BoolVar(&f.system, "system", false, "system service instead of a user service; requires root")
 	cmd.AddCommand(c.serviceInstall(&f), c.serviceUninstall(&f), c.serviceStatus(&f))
 	return cmd
 }
@@ -47,10 +47,9 @@ that it starts by itself and is started again when it ends by accident.`,
 func (c *command) serviceInstall(f *serviceFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "install", Short: "Install the service and start it", Args: noArgs,
-		Long: `install writes the service file, switches the service on and starts it. Doing it
-again brings an existing service up to date, for example after the program was
-moved. The service does not see the variables of your shell: keep keys in the
-configuration.`,
+		Long: `install writes the service file, enables the service and starts it. Run it again to
+update an existing service, for example after you moved the program. The service
+does not see the variables of your shell: store keys in the configuration.`,
 		Example: "  nanobot service install\n  nanobot service install --dry-run\n  sudo nanobot service install --system --user me",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			m, err := daemon.NewManager(f.name, f.system, c.Env)
@@ -62,7 +61,7 @@ configuration.`,
 	}
 	fl := cmd.Flags()
 	fl.BoolVar(&f.dryRun, "dry-run", false, "only show the file and the commands")
-	fl.StringVar(&f.user, "user", "", "with --system: the `user` the gateway runs as")
+	fl.StringVar(&f.user, "user", "", "with --system: `user` that the gateway runs as")
 	fl.IntVarP(&f.port, "port", "p", -1, "`port` to listen on instead of gateway.port")
 	fl.StringVar(&f.host, "host", "", "`address` to listen on instead of gateway.host")
 	return cmd
@@ -88,8 +87,8 @@ func (c *command) serviceUninstall(f *serviceFlags) *cobra.Command {
 func (c *command) serviceStatus(f *serviceFlags) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "status", Short: "Show whether the service is installed and runs", Args: noArgs,
-		Long:    "status ends with code 0 if the service runs, else with 3.",
+		Use: "status", Short: "Show the service's status", Args: noArgs,
+		Long:    "status exits with 0 if the service is running, otherwise with 3.",
 		Example: "  nanobot service status\n  nanobot service status --json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			m, err := daemon.NewManager(f.name, f.system, c.Env)
@@ -128,7 +127,7 @@ func (c *command) installService(cmd *cobra.Command, m daemon.Manager, f service
 		return nil
 	}
 	if i, err := daemon.Find(gateway.InstanceFile(l)); err == nil && i.Mode != "service" {
-		return unavailable{fmt.Errorf("the gateway runs already (process %d); end it first: nanobot gateway stop", i.PID)}
+		return unavailable{fmt.Errorf("the gateway is already running (process %d); stop it first: nanobot gateway stop", i.PID)}
 	}
 	if err := m.Install(unit); err != nil {
 		return err
@@ -138,14 +137,14 @@ func (c *command) installService(cmd *cobra.Command, m daemon.Manager, f service
 		return err
 	}
 	if f.noStart {
-		cmd.Println("The service is installed and not started.")
+		cmd.Println("The service is installed but not started.")
 		return nil
 	}
 	see := "nanobot gateway status"
 	if m.System { // what root has is another configuration
 		see = "nanobot service status --system, or as the user " + unit.User + ": " + see
 	}
-	cmd.Println("The service is switched on and started. See: " + see)
+	cmd.Println("The service is enabled and started. See: " + see)
 	if m.OS == "linux" && !m.System {
 		cmd.Println("It runs while you are logged in. To keep it running without a login: loginctl enable-linger")
 	}
@@ -157,7 +156,7 @@ func (c *command) installService(cmd *cobra.Command, m daemon.Manager, f service
 func (c *command) warnOfShellKeys(l *config.Loaded) {
 	for _, p := range doctor.KeyedProviders(l, c.getenv) {
 		if p.Key != "" && p.Key != "configuration" {
-			fmt.Fprintf(c.Err, "nanobot: warning: the key for %s is in %s of your shell, which the service does not see; keep it with: nanobot config set providers.%s.apiKey\n", p.Name, p.Key, p.Name)
+			fmt.Fprintf(c.Err, "nanobot: warning: the key for %s is in the variable %s of your shell, which the service does not see; store it with: nanobot config set providers.%s.apiKey\n", p.Name, p.Key, p.Name)
 		}
 	}
 }
@@ -178,7 +177,7 @@ func (c *command) uninstallService(cmd *cobra.Command, m daemon.Manager, f servi
 	if err != nil {
 		return err
 	}
-	cmd.Println("The service is stopped and gone. Your data stays.")
+	cmd.Println("The service is stopped and removed. Your data stays.")
 	return nil
 }
 

@@ -214,7 +214,7 @@ func TestServiceRefuses(t *testing.T) {
 	c, s, cmd, _ := installed(t, "linux", path)
 	root, other := s, s
 	root.UID, other.System = 0, true
-	for name, s := range map[string]daemon.Manager{"--system --user": root, "needs root": other} {
+	for name, s := range map[string]daemon.Manager{"--system --user": root, "requires root": other} {
 		if err := c.installService(cmd, s, serviceFlags{name: "nanobot", port: -1}); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: got %v", name, err)
 		}
@@ -227,7 +227,7 @@ func TestServiceRefuses(t *testing.T) {
 	}
 	f := serviceFlags{name: "nanobot", port: -1}
 	for what, err := range map[string]error{"install": c.installService(cmd, s, f), "uninstall": c.uninstallService(cmd, s, f)} {
-		if err == nil || !strings.Contains(err.Error(), "not a service of ours") {
+		if err == nil || !strings.Contains(err.Error(), "not a nanobot service") {
 			t.Errorf("%s over somebody's file: %v", what, err)
 		}
 	}
@@ -253,7 +253,7 @@ func TestHealth(t *testing.T) {
 		t.Error(err)
 	}
 	status, body = http.StatusServiceUnavailable, `{"status":"not ready","checks":[{"name":"queue","ok":false,"detail":"disk full"},{"name":"x","ok":false,"optional":true}]}`
-	if err := health(t.Context(), srv.URL); err == nil || !strings.HasSuffix(err.Error(), "not well: queue disk full") {
+	if err := health(t.Context(), srv.URL); err == nil || !strings.HasSuffix(err.Error(), "not ready: queue disk full") {
 		t.Errorf("got %v", err)
 	}
 	if err := health(t.Context(), "localhost:1"); err == nil || exitCode(err) != exitUsage {

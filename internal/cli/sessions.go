@@ -22,9 +22,9 @@ import (
 func (c *command) sessionsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "sessions", Short: "List, show, export and remove conversations", Aliases: []string{"session"},
-		Long: `sessions works on the conversations of the workspace. A conversation has the
-name its channel and chat give it, such as cli:direct; names of the terminal
-may leave out the cli: in front.`,
+		Long: `sessions manages the conversations of the workspace. The name of a conversation
+consists of its channel and chat, such as cli:direct; for terminal conversations
+you can omit cli:.`,
 		Example: `  nanobot sessions list
   nanobot sessions show direct --tools
   nanobot sessions export direct --format md -o chat.md
@@ -176,7 +176,7 @@ func (c *command) sessionsExport() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "export SESSION", Short: "Write a conversation as JSONL or Markdown", Args: exactArgs(1),
 		Long: `export writes a conversation to standard output or a file. The format jsonl
-keeps everything and can be read by older versions; md is for people.`,
+contains everything, and older versions can read it; md is for people.`,
 		Example:           "  nanobot sessions export direct > chat.jsonl\n  nanobot sessions export direct --format md -o chat.md",
 		ValidArgsFunction: c.sessionNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -223,7 +223,7 @@ func export(cmd *cobra.Command, name string, write func(io.Writer) error) error 
 func (c *command) sessionsRemove() *cobra.Command {
 	return &cobra.Command{
 		Use: "rm SESSION...", Aliases: []string{"remove"}, Short: "Move conversations to the archive",
-		Long:              "rm takes conversations out of the list. Their files move to the archive folder of\nthe sessions and are not deleted.",
+		Long:              "rm removes conversations from the list. It moves their files to the archive folder\nof the sessions and does not delete them.",
 		Example:           "  nanobot sessions rm old-project\n  nanobot sessions rm cli:a cli:b",
 		ValidArgsFunction: c.sessionNames,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -291,11 +291,11 @@ func printSession(ctx context.Context, w io.Writer, store *session.Store, key st
 func (c *command) sessionsCopyBack() *cobra.Command {
 	return &cobra.Command{
 		Use: "restore-workspace", Short: "Copy conversations to where older versions look for them", Args: noArgs,
-		Long: `restore-workspace is for going back to an older version, which keeps its
-conversations in the folder sessions of the workspace. They are copied there;
-nothing is removed and nothing that lies there is overwritten. What is in the
-way is listed, and the exit code is 1 then. The copies do not follow what you
-say or remove here later, and in the workspace tools of the agent can read them.`,
+		Long: `restore-workspace prepares a return to an older version, which keeps its
+conversations in the folder sessions of the workspace. It copies them there,
+removes nothing and overwrites nothing. It lists conflicts and then exits with
+1. Later changes are not copied, and the agent's tools can read the copies in
+the workspace.`,
 		Example: "  nanobot sessions restore-workspace",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			store, err := c.store(cmd.Context())
@@ -308,13 +308,13 @@ say or remove here later, and in the workspace tools of the agent can read them.
 			}
 			cmd.Printf("%d copied to %s", len(done.Copied), done.Dir)
 			if n := len(done.Same); n > 0 {
-				cmd.Printf(", %d there already", n)
+				cmd.Printf(", %d already there", n)
 			}
 			cmd.Println(".")
 			if len(done.Conflict) == 0 {
 				return nil
 			}
-			fmt.Fprintln(c.Err, "Not copied, because something else is in their place:")
+			fmt.Fprintln(c.Err, "Not copied, because another file exists:")
 			for _, key := range done.Conflict {
 				fmt.Fprintln(c.Err, "  "+oneLine(key, 200))
 			}

@@ -19,10 +19,10 @@ import (
 
 func (c *command) skillCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "skill", Aliases: []string{"skills"}, Short: "List, write, check, pack and install skills",
-		Long: `skill works on the instructions that teach the agent kinds of tasks. A skill is a
-folder with a SKILL.md; those of the workspace come before the built-in ones.
-In a chat, $NAME in a message loads one.`,
+		Use: "skill", Aliases: []string{"skills"}, Short: "List, create, validate, pack and install skills",
+		Long: `skill manages skills, which teach the agent kinds of tasks. A skill is a folder with
+a SKILL.md; workspace skills take precedence over built-in skills. In a chat,
+$NAME in a message loads a skill.`,
 		Example: `  nanobot skill list
   nanobot skill init release-notes
   nanobot skill validate release-notes
@@ -85,7 +85,7 @@ func (c *command) skillNames(_ *cobra.Command, args []string, typed string) ([]s
 func (c *command) skillList() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List skills, where they come from and what they lack", Args: noArgs,
+		Use: "list", Aliases: []string{"ls"}, Short: "List skills with their source and missing requirements", Args: noArgs,
 		Example: "  nanobot skill list\n  nanobot skill list --json | jq -r '.[] | select(.available) | .name'",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := c.skills()
@@ -151,9 +151,9 @@ func (c *command) skillShow() *cobra.Command {
 func (c *command) skillInit() *cobra.Command {
 	var description string
 	cmd := &cobra.Command{
-		Use: "init NAME", Short: "Start a skill in the workspace", Args: exactArgs(1),
-		Long: `init makes skills/NAME/SKILL.md in the workspace with the parts a skill has. NAME
-consists of lower-case letters and digits with single hyphens.`,
+		Use: "init NAME", Short: "Create a skill in the workspace", Args: exactArgs(1),
+		Long: `init creates skills/NAME/SKILL.md in the workspace from a template. NAME consists of
+lower-case letters and digits with single hyphens.`,
 		Example: "  nanobot skill init release-notes\n  nanobot skill init rotate-logs --description \"Rotate and compress old logs\"",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := c.skills()
@@ -164,20 +164,20 @@ consists of lower-case letters and digits with single hyphens.`,
 			if err != nil {
 				return usageError{err}
 			}
-			cmd.Printf("Made %s. Fill it in, then: nanobot skill validate %s\n", file, args[0])
+			cmd.Printf("Created %s. Fill it in, then run: nanobot skill validate %s\n", file, args[0])
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&description, "description", "", "`text` that says when to use it")
+	cmd.Flags().StringVar(&description, "description", "", "`text` that describes when to use it")
 	return cmd
 }
 
 func (c *command) skillValidate() *cobra.Command {
 	var asJSON, strict bool
 	cmd := &cobra.Command{
-		Use: "validate PATH|NAME", Short: "Check a skill and name what is wrong, by line", Args: exactArgs(1), ValidArgsFunction: c.skillNames,
-		Long: `validate checks a folder, an archive, or a skill by its name. It ends with 1 when
-there are errors; warnings are about skills that work but not as it seems.`,
+		Use: "validate PATH|NAME", Short: "Check a skill and list problems by line", Args: exactArgs(1), ValidArgsFunction: c.skillNames,
+		Long: `validate checks a folder, an archive, or a skill by its name. It exits with 1 on
+errors; a warning means that the skill works, but perhaps not as intended.`,
 		Example: "  nanobot skill validate release-notes\n  nanobot skill validate ./my-skill --strict\n  nanobot skill validate download.zip --json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			problems, err := c.validateSkill(args[0])
@@ -208,7 +208,7 @@ there are errors; warnings are about skills that work but not as it seems.`,
 		},
 	}
 	jsonFlag(cmd, &asJSON)
-	cmd.Flags().BoolVar(&strict, "strict", false, "end with 1 for warnings, too")
+	cmd.Flags().BoolVar(&strict, "strict", false, "exit with 1 on warnings too")
 	return cmd
 }
 
@@ -245,8 +245,8 @@ func (c *command) skillPack() *cobra.Command {
 	var out string
 	cmd := &cobra.Command{
 		Use: "pack DIR", Short: "Pack a skill into one file", Args: exactArgs(1),
-		Long: `pack writes the folder of a skill to NAME.skill, a zip archive. The same files
-give the same archive. A skill with errors is not packed.`,
+		Long: `pack writes the folder of a skill to NAME.skill, a zip archive. Identical files
+give identical archives. It does not pack a skill with errors.`,
 		Example: "  nanobot skill pack ~/.nanobot/workspace/skills/release-notes\n  nanobot skill pack ./my-skill -o /tmp/my-skill.zip",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir, err := filepath.Abs(args[0])
@@ -254,14 +254,14 @@ give the same archive. A skill with errors is not packed.`,
 				return err
 			}
 			if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-				return usageError{fmt.Errorf("%s is no folder", args[0])}
+				return usageError{fmt.Errorf("%s is not a folder", args[0])}
 			}
 			file, err := filepath.Abs(cmp.Or(out, filepath.Base(dir)+".skill"))
 			if err != nil {
 				return err
 			}
 			if rel, err := filepath.Rel(dir, file); err == nil && filepath.IsLocal(rel) {
-				return usageError{fmt.Errorf("%s would become a part of itself; choose another place with -o", file)}
+				return usageError{fmt.Errorf("%s would contain itself; choose another place with -o", file)}
 			}
 			packed, err := skill.PackFile(file, dir)
 			if err != nil {
@@ -284,18 +284,18 @@ func tellInvalid(cmd *cobra.Command, err error) error {
 	for _, p := range bad.Problems {
 		cmd.PrintErrln(p)
 	}
-	cmd.PrintErrln("nanobot: the skill has errors; nothing was done")
+	cmd.PrintErrln("nanobot: the skill has errors; nothing was changed")
 	return failure{exitFailure}
 }
 
 func (c *command) skillInstall() *cobra.Command {
 	var force, always bool
 	cmd := &cobra.Command{
-		Use: "install FILE|DIR", Short: "Put a skill from elsewhere into the workspace", Args: exactArgs(1),
+		Use: "install FILE|DIR", Short: "Install a skill into the workspace", Args: exactArgs(1),
 		Long: `install takes a .skill, .zip or .tar.gz file, or a folder. It refuses links, paths
-that lead out, names that differ in case only, and more than 500 files or 10 MiB.
-The skill is labelled as third-party for the model, and the agent's tools cannot
-change it. Read what it says before you install it: it will be followed.`,
+outside the archive, names that differ only in case, and more than 500 files or
+10 MiB. The skill is labelled as third-party for the model, and the agent's tools
+cannot change it. Read it before you install it: the agent will follow it.`,
 		Example: "  nanobot skill install release-notes.skill\n  nanobot skill install ~/Downloads/notes.zip --force",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := c.skills()
@@ -315,13 +315,13 @@ change it. Read what it says before you install it: it will be followed.`,
 			}
 			cmd.Printf("Installed %s in %s: %d files, %d bytes\nsha256 %s\n", rec.Name, rec.Dir, rec.Files, rec.Bytes, rec.SHA256)
 			if k, ok := s.Load(rec.Name); ok && !k.Available() {
-				cmd.Println("It cannot be used yet; it needs " + k.Missing)
+				cmd.Println("It is not available yet; it requires " + k.Missing)
 			}
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&force, "force", false, "replace a skill of the same name, or hide a built-in one")
-	cmd.Flags().BoolVar(&always, "always", false, "let it be in every prompt if it asks for that")
+	cmd.Flags().BoolVar(&force, "force", false, "replace a skill with the same name, or hide a built-in one")
+	cmd.Flags().BoolVar(&always, "always", false, "allow it in every prompt if it requests that")
 	return cmd
 }
 
@@ -329,8 +329,8 @@ func (c *command) skillRemove() *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
 		Use: "remove NAME", Aliases: []string{"rm", "uninstall"}, Short: "Remove a skill from the workspace", Args: exactArgs(1), ValidArgsFunction: c.skillNames,
-		Long: `remove deletes the folder of an installed skill. One that was written in the
-workspace goes only with --force. Built-in skills are left out by the setting
+		Long: `remove deletes the folder of an installed skill. To remove a skill that was written
+in the workspace, use --force. To disable built-in skills, use the setting
 agents.defaults.disabledSkills.`,
 		Example: "  nanobot skill remove release-notes",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -340,7 +340,7 @@ agents.defaults.disabledSkills.`,
 			}
 			k, found := s.Load(args[0])
 			if found && k.Source == skill.FromBuiltin {
-				return usageError{fmt.Errorf("%s is built in; leave it out with: nanobot config set agents.defaults.disabledSkills '[%q]'", k.Name, k.Name)}
+				return usageError{fmt.Errorf("%s is built in; disable it with: nanobot config set agents.defaults.disabledSkills '[%q]'", k.Name, k.Name)}
 			}
 			s.place.Force = force
 			err = skill.Remove(s.place, args[0])
@@ -355,14 +355,14 @@ agents.defaults.disabledSkills.`,
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&force, "force", false, "also a skill that was not installed")
+	cmd.Flags().BoolVar(&force, "force", false, "also remove a skill that was not installed")
 	return cmd
 }
 
 // explainSkill says how to go on when a skill is in the way.
 func explainSkill(err error) error {
 	if errors.Is(err, skill.ErrExists) || errors.Is(err, skill.ErrOwn) {
-		return usageError{fmt.Errorf("%w; --force does it anyway", err)}
+		return usageError{fmt.Errorf("%w; use --force to override", err)}
 	}
 	return err
 }

@@ -9,9 +9,9 @@ import (
 func (c *command) statusCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "status", Short: "Show what is set up and which model is used", Args: noArgs,
-		Long: `status tells where the configuration and the workspace are, which model would
-answer and why, and how commands are contained. It never calls a model.`,
+		Use: "status", Short: "Show the configuration and the model in use", Args: noArgs,
+		Long: `status shows where the configuration and the workspace are, which model is used
+and why, and how commands are contained. It never calls a model.`,
 		Example: "  nanobot status\n  nanobot status --json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r, err := doctor.StatusOf(cmd.Context(), c.appOptions())

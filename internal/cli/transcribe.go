@@ -29,11 +29,11 @@ type transcribeFlags struct {
 func (c *command) transcribeCommand() *cobra.Command {
 	var f transcribeFlags
 	cmd := &cobra.Command{
-		Use: "transcribe FILE", Short: "Turn a recording into text", Args: exactArgs(1),
-		Long: `transcribe sends a recording to the service that is set up for voice messages
-and prints what was said. The settings are under transcription; the key is the
-one of the provider. A server on this machine that speaks OpenAI's protocol
-works too: set providers.openai.apiBase and use --provider openai.`,
+		Use: "transcribe FILE", Short: "Transcribe a recording", Args: exactArgs(1),
+		Long: `transcribe sends a recording to the service that is configured for voice messages
+and prints the text. The settings are under transcription; the key is the
+provider's. A server on this machine with OpenAI's protocol works too: set
+providers.openai.apiBase and use --provider openai.`,
 		Example: `  nanobot transcribe note.ogg
   nanobot transcribe --language de --provider openai interview.m4a
   nanobot transcribe memo.mp3 | nanobot agent -m -`,
@@ -41,7 +41,7 @@ works too: set providers.openai.apiBase and use --provider openai.`,
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&f.provider, "provider", "", "`name`: "+strings.Join(speech.Providers(), ", "))
-	fl.StringVar(&f.model, "model", "", "`model` instead of the provider's usual one")
+	fl.StringVar(&f.model, "model", "", "`model` instead of the provider's default")
 	fl.StringVar(&f.language, "language", "", "language `code` such as en")
 	jsonFlag(cmd, &f.asJSON)
 	_ = cmd.RegisterFlagCompletionFunc("provider", cobra.FixedCompletions(speech.Providers(), cobra.ShellCompDirectiveNoFileComp)) // the flag exists

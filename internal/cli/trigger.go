@@ -15,10 +15,10 @@ import (
 func (c *command) triggerCommand() *cobra.Command {
 	var trusted, untrusted bool
 	cmd := &cobra.Command{
-		Use: "trigger ID [MESSAGE]", Short: "Let a program start a turn in a chat",
-		Long: `trigger hands a message to a chat as if a schedule had come due: put it at the end
-of a script, a hook or a cron job of the system. Without MESSAGE it is read from
-standard input. The message waits in the workspace until the gateway takes it.`,
+		Use: "trigger ID [MESSAGE]", Short: "Start a turn in a chat from a program",
+		Long: `trigger sends a message to a chat, which starts a turn there: use it at the end of
+a script, a hook or a system cron job. Without MESSAGE it reads standard input.
+The message waits in the data folder until the gateway accepts it.`,
 		Example: `  nanobot trigger add deploys --channel telegram --to 12345
   nanobot trigger trg_AB23CD45 "the build failed"
   make test 2>&1 | tail -20 | nanobot trigger trg_AB23CD45
@@ -58,8 +58,8 @@ standard input. The message waits in the workspace until the gateway takes it.`,
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&trusted, "trusted", false, "the message is your own words; without it, it is data that gives no orders")
-	cmd.Flags().BoolVar(&untrusted, "untrusted", false, "the message holds words of strangers, which is the default")
+	cmd.Flags().BoolVar(&trusted, "trusted", false, "treat the message as your own words; by default it is data, not instructions")
+	cmd.Flags().BoolVar(&untrusted, "untrusted", false, "treat the message as untrusted (default)")
 	cmd.AddCommand(c.triggerAdd(), c.triggerList(), c.triggerRemove(), c.triggerSecret(), c.triggerEnable(true), c.triggerEnable(false))
 	return cmd
 }
@@ -67,11 +67,11 @@ standard input. The message waits in the workspace until the gateway takes it.`,
 func (c *command) triggerAdd() *cobra.Command {
 	var channel, to string
 	cmd := &cobra.Command{
-		Use: "add NAME", Short: "Make a trigger for a chat", Args: exactArgs(1),
+		Use: "add NAME", Short: "Create a trigger for a chat", Args: exactArgs(1),
 		Example: "  nanobot trigger add deploys --channel telegram --to 12345",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if channel == "" || to == "" {
-				return usageError{errors.New("say which chat: --channel and --to")}
+				return usageError{errors.New("missing chat: use --channel and --to")}
 			}
 			j, err := c.openJobs(cmd.Context())
 			if err != nil {
@@ -143,11 +143,11 @@ func (c *command) triggerRemove() *cobra.Command {
 
 func (c *command) triggerSecret() *cobra.Command {
 	return &cobra.Command{
-		Use: "secret ID", Short: "Print the key that requests to a trigger are signed with", Args: exactArgs(1),
-		Long: `secret prints a key for one trigger. A program on another machine that signs what
-it sends to POST /v1/triggers/ID with it needs no key of the API, and can do
-nothing else. Put it where a code forge asks for the secret of a webhook. A
-trigger that is removed takes its key along.`,
+		Use: "secret ID", Short: "Print the signing key of a trigger", Args: exactArgs(1),
+		Long: `secret prints the signing key of one trigger. A program on another machine that
+signs its requests to POST /v1/triggers/ID with this key needs no API key, and
+can do nothing else. Use it as the secret of a webhook at a code forge. Removing
+a trigger also removes its key.`,
 		Example: "  nanobot trigger secret trg_AB23CD45",
 		RunE: c.withJobs(func(cmd *cobra.Command, args []string, j *jobs) error {
 			all, err := j.Triggers(cmd.Context())

@@ -15,15 +15,15 @@ func (c *command) trustCommand() *cobra.Command {
 	var list bool
 	cmd := &cobra.Command{
 		Use: "trust [PATH...]", Short: "Trust files that came from outside",
-		Long: `nanobot records which files of the workspace came from outside: what a command
-with network wrote, what was cloned or downloaded, and what a turn wrote after it
-had read such content. Reading one of them taints a turn, and commands that can
-read one are contained. trust says that files, or folders with all that is in
-them now, are yours. Look at them first.`,
+		Long: `nanobot records which files of the workspace came from outside: files written by a
+command with network access, files that were cloned or downloaded, and files
+written by a turn after it had read such content. Reading one of them taints a
+turn, and commands that can read one are contained. trust declares files, or
+folders with all their current content, as yours. Review them first.`,
 		Example: "  nanobot trust --list\n  nanobot trust notes/page.md\n  nanobot trust my-clone",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if list == (len(args) > 0) {
-				return usageError{fmt.Errorf("usage: %s\nName the files, or give --list alone. See: %s --help", cmd.UseLine(), cmd.CommandPath())}
+				return usageError{fmt.Errorf("usage: %s\nName the files, or use --list alone. See: %s --help", cmd.UseLine(), cmd.CommandPath())}
 			}
 			return nil
 		},

@@ -23,12 +23,12 @@ type undoCall struct {
 func (c *command) undoCommand() *cobra.Command {
 	var u undoCall
 	cmd := &cobra.Command{
-		Use: "undo [TURN]", Short: "Take back what a turn changed in files",
-		Long: `undo brings the files a turn changed back to what they were before it, and shows
-the difference. Without TURN it is the last turn that changed files; the first
-characters of an id are enough. A file that changed again after the turn is left
-alone unless --force is given. What is there now is kept first, so that an undo
-can be undone by its own id.`,
+		Use: "undo [TURN]", Short: "Undo the file changes of a turn",
+		Long: `undo restores the files that a turn changed and shows the difference. Without TURN
+it undoes the last turn that changed files; the first characters of an id are
+enough. A file that changed again after the turn is left alone unless --force is
+given. undo saves the current content first, so that you can undo an undo by its
+own id.`,
 		Example: `  nanobot undo --list
   nanobot undo --diff
   nanobot undo
@@ -42,9 +42,9 @@ can be undone by its own id.`,
 			}
 			switch {
 			case u.list && (u.turn != "" || u.diff || u.force):
-				return usageError{errors.New("--list takes no TURN and goes with --session and --json only")}
+				return usageError{errors.New("--list takes no TURN, and only the flags --session and --json")}
 			case u.diff && u.force:
-				return usageError{errors.New("--diff only shows; leave out --force")}
+				return usageError{errors.New("--diff changes nothing; do not use --force with it")}
 			}
 			if u.session != "" && !strings.Contains(u.session, ":") {
 				u.session = "cli:" + u.session
@@ -54,7 +54,7 @@ can be undone by its own id.`,
 	}
 	f := cmd.Flags()
 	f.BoolVarP(&u.list, "list", "l", false, "list the turns that changed files, newest first")
-	f.BoolVar(&u.diff, "diff", false, "show what the turn changed and change nothing")
+	f.BoolVar(&u.diff, "diff", false, "show the changes without undoing them")
 	f.BoolVar(&u.force, "force", false, "also replace files that changed again after the turn")
 	f.StringVarP(&u.session, "session", "s", "", "only turns of this `conversation`")
 	jsonFlag(cmd, &u.json)
@@ -77,7 +77,7 @@ func (c *command) openUndo(ctx context.Context) (*undo.Store, func() error, erro
 func (c *command) runUndo(cmd *cobra.Command, u undoCall) (err error) {
 	store, done, err := c.openUndo(cmd.Context())
 	if err != nil && u.turn == "" {
-		return orNothing(cmd, err, u.json, []undo.Turn{}, "There is nothing to take back: nanobot has not changed any file yet.")
+		return orNothing(cmd, err, u.json, []undo.Turn{}, "There is nothing to undo: nanobot has not changed any file yet.")
 	}
 	if err != nil {
 		return err
@@ -111,7 +111,7 @@ func chosenTurn(ctx context.Context, store *undo.Store, u undoCall) (undo.Turn, 
 	if u.turn == "" {
 		t, err := store.Last(ctx, u.session)
 		if errors.Is(err, undo.ErrNoTurn) {
-			return t, errors.New("there is nothing to take back: no turn that is still kept changed files")
+			return t, errors.New("there is nothing to undo: no stored turn changed files")
 		}
 		return t, err
 	}
@@ -137,7 +137,7 @@ func listUndo(cmd *cobra.Command, store *undo.Store, u undoCall) error {
 		return printJSON(cmd, turns)
 	}
 	if len(turns) == 0 {
-		cmd.Println("No turn changed files, as far as it is kept.")
+		cmd.Println("No stored turn changed files.")
 		return nil
 	}
 	w := newTable(cmd.OutOrStdout(), "TURN", "TIME", "SESSION", "CHANGES")
@@ -206,7 +206,7 @@ func tellUndo(cmd *cobra.Command, store *undo.Store, r undo.Report, asJSON bool)
 	fmt.Fprintln(out, r.Text("nanobot undo TURN --force"))
 	if diff != "" {
 		fmt.Fprint(out, "\n"+diff)
-		fmt.Fprintf(out, "\nTo have the changes again: nanobot undo %s\n", undo.Short(r.Undo))
+		fmt.Fprintf(out, "\nTo redo the changes: nanobot undo %s\n", undo.Short(r.Undo))
 	}
 	return nil
 }

@@ -25,12 +25,12 @@ func (c *command) usageCommand() *cobra.Command {
 	var times float64
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "usage", Short: "Show what model calls cost", Args: noArgs,
-		Long: `usage sums up the calls of models: tokens, the share that came out of the
-provider's cache, and the cost. Costs are what the provider reported or what
-the built-in price list says; check them against your provider's own page. A
-price that is not known is shown as unknown and can be added in prices.json
-beside the configuration. Limits are set under agents.defaults.budget.`,
+		Use: "usage", Short: "Show the cost of model calls", Args: noArgs,
+		Long: `usage totals the model calls: tokens, the share from the provider's cache, and the
+cost. Costs are reported by the provider or come from the built-in price list;
+check them against your provider's own page. Unknown prices are shown as unknown;
+you can add them to prices.json next to the configuration. Limits are set under
+agents.defaults.budget.`,
 		Example: `  nanobot usage
   nanobot usage --by model --since 7d
   nanobot usage --by source --since 2026-01-01
@@ -53,8 +53,8 @@ beside the configuration. Limits are set under agents.defaults.budget.`,
 	f := cmd.Flags()
 	f.StringVar(&by, "by", "day", "`group`: "+strings.Join(ledger.Groups(), ", "))
 	f.StringVar(&since, "since", "30d", "how far back: `30d`, 12h, 4w, a date, or all")
-	f.StringVar(&job, "job", "", "preview per month of the recurring work in this `session`, judged by its runs so far")
-	f.Float64Var(&times, "times", 30, "how often the job runs in a `month`")
+	f.StringVar(&job, "job", "", "estimate the monthly cost of the recurring job in this `session` from its runs so far")
+	f.Float64Var(&times, "times", 30, "number of runs per `month`")
 	jsonFlag(cmd, &asJSON)
 	_ = cmd.RegisterFlagCompletionFunc("by", cobra.FixedCompletions(ledger.Groups(), cobra.ShellCompDirectiveNoFileComp)) // the flag exists
 	return cmd

@@ -15,10 +15,10 @@ import (
 func (c *command) modelsTest() *cobra.Command {
 	var asJSON, vision bool
 	cmd := &cobra.Command{
-		Use: "test [MODEL]", Short: "Try out what a model can do, with a few tiny calls", Args: atMost(1),
+		Use: "test [MODEL]", Short: "Test what a model can do, with a few small calls", Args: atMost(1),
 		Long: `test asks a model (or a preset, or the configured model) for a few words, for a
-tool call and, if it reads images, for the colour of a small one. It prints a
-verdict for each and what the calls took. They cost a fraction of a cent.`,
+tool call and, if it supports images, for the colour of a small image. It prints
+the result and the duration of each call. The calls cost a fraction of a cent.`,
 		Example: `  nanobot models test
   nanobot models test claude-sonnet-4-6
   nanobot models test ollama/gemma3:4b --vision`,
@@ -50,7 +50,7 @@ verdict for each and what the calls took. They cost a fraction of a cent.`,
 			return tellTrial(cmd, t, asJSON)
 		},
 	}
-	cmd.Flags().BoolVar(&vision, "vision", false, "send an image even if the model is not known to read them")
+	cmd.Flags().BoolVar(&vision, "vision", false, "send an image even if the model is not known to support images")
 	jsonFlag(cmd, &asJSON)
 	return cmd
 }

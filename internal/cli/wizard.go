@@ -185,7 +185,7 @@ func label(question, otherwise string) string {
 func (c *command) agree(cmd *cobra.Command, question string, show ...func()) error {
 	ask := newPrompter(c.In, cmd.OutOrStdout())
 	if !ask.terminal() {
-		return usageError{errors.New("nobody can be asked here; give --yes to go on")}
+		return usageError{errors.New("cannot ask for confirmation here; use --yes to continue")}
 	}
 	for _, f := range show {
 		f()

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"sort"
 	"strings"
 	"unicode/utf8"
 
@@ -172,8 +171,8 @@ func (r *reader) double(p Problem) {
 }
 
 func sortByPosition(all []Problem) {
-	sort.SliceStable(all, func(i, j int) bool {
-		return cmp.Or(cmp.Compare(all[i].Line, all[j].Line), cmp.Compare(all[i].Column, all[j].Column)) < 0
+	slices.SortStableFunc(all, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
 }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"reflect"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 )
@@ -30,9 +29,8 @@ func (r *reader) overlay(root *node, o Options) {
 		list = append(list, setting{name, strings.Split(name[len(envPrefix):], "__"), value})
 	}
 	// Whole objects first, so that a variable for one key of them wins.
-	sort.Slice(list, func(i, j int) bool {
-		a, b := &list[i], &list[j]
-		return cmp.Or(cmp.Compare(len(a.parts), len(b.parts)), strings.Compare(a.name, b.name)) < 0
+	slices.SortFunc(list, func(a, b setting) int {
+		return cmp.Or(cmp.Compare(len(a.parts), len(b.parts)), strings.Compare(a.name, b.name))
 	})
 	for _, s := range list {
 		r.setEnv(root, s.parts, s.value, origin{layer: LayerEnv, name: s.name})

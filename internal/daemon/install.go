@@ -63,7 +63,7 @@ func (m Manager) Start(ctx context.Context, b Begin) error {
 	commands := b.commands(m)
 	switch left, err := m.run(ctx, commands); {
 	case left == 1 && !b.NoStart: // the start itself
-		return fmt.Errorf("%w\nThe service is installed, but the gateway does not start. See why with: %s", err, m.journal())
+		return fmt.Errorf("%w\nThe service is installed, but the gateway does not start. Show the reason with: %s", err, m.journal())
 	case err != nil:
 		return fmt.Errorf("%w\nThe file is in place. Do the rest by hand:\n%s", err, strings.TrimRight(shellLines(commands), "\n"))
 	}
@@ -87,7 +87,7 @@ func (m Manager) Uninstall(ctx context.Context) (removed bool, err error) {
 	}
 	_, err = m.run(ctx, m.forget())
 	if err = errors.Join(stopped, err); err != nil {
-		return true, fmt.Errorf("%w\nThe file is gone. Do the rest by hand:\n%s", err, strings.TrimRight(shellLines(slices.Concat(m.stop(), m.forget())), "\n"))
+		return true, fmt.Errorf("%w\nThe file is removed. Do the rest by hand:\n%s", err, strings.TrimRight(shellLines(slices.Concat(m.stop(), m.forget())), "\n"))
 	}
 	return true, nil
 }
@@ -95,7 +95,7 @@ func (m Manager) Uninstall(ctx context.Context) (removed bool, err error) {
 // ServiceOwner is the user that a service of the machine runs as.
 func ServiceOwner(name string) (*user.User, error) {
 	if name == "" {
-		return nil, &RequestError{"say which user the gateway runs as: --user NAME"}
+		return nil, &RequestError{"give the user that the gateway runs as: --user NAME"}
 	}
 	u, err := user.Lookup(name)
 	if err != nil {

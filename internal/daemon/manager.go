@@ -37,10 +37,10 @@ func (e *RequestError) Error() string { return e.Problem }
 func NewManager(name string, system bool, env []string) (Manager, error) {
 	m := Manager{OS: runtime.GOOS, UID: os.Geteuid(), Name: name, System: system, Env: env}
 	if m.OS != "linux" && m.OS != "darwin" {
-		return m, errors.New("services are for systemd and launchd. On Windows let the Task Scheduler run at logon: nanobot gateway start")
+		return m, errors.New("services require systemd or launchd. On Windows, use the Task Scheduler to run at logon: nanobot gateway start")
 	}
 	if !serviceName(name) {
-		return m, &RequestError{fmt.Sprintf("%q is no name for a service; use letters, digits, - and _", name)}
+		return m, &RequestError{fmt.Sprintf("%q is not a valid service name; use letters, digits, - and _", name)}
 	}
 	if system { // it may be set up by a program that has no home
 		return m, nil
@@ -114,10 +114,10 @@ func (m Manager) text(u Service) string {
 func (m Manager) Check() error {
 	switch {
 	case m.System && m.UID != 0:
-		return errors.New("a service of the machine needs root: sudo nanobot service ... --system")
+		return errors.New("a system service requires root: sudo nanobot service ... --system")
 	case !m.System && m.UID == 0:
-		return errors.New("you are root, and a service of root's login is hardly what you want.\n" +
-			"Run this as the user the bot belongs to, or make it a service of the machine:\n" +
+		return errors.New("you are root; a user service of root is rarely useful.\n" +
+			"Run this as the user that owns the bot, or install a system service:\n" +
 			"  nanobot service install --system --user NAME")
 	}
 
@@ -129,7 +129,7 @@ func (m Manager) Check() error {
 		return err
 	}
 	if !bytes.Contains(data, []byte("--launch-mode")) {
-		return fmt.Errorf("%s is not a service of ours; choose another name with --name", m.Path())
+		return fmt.Errorf("%s is not a nanobot service; choose another name with --name", m.Path())
 	}
 	return nil
 }

@@ -102,8 +102,8 @@ func Checkup(ctx context.Context, o app.Options) *Diagnosis {
 	d.channels(l)
 	running := d.gateway(ctx, l)
 	d.jobs(ctx, l, ws, running, o.Now())
-	d.logs("sessions", datadir.Sessions.In(l.DataDir), "the next use of the conversation puts a torn end aside")
-	d.logs("journal", datadir.Bus.In(l.DataDir), "the next start of the gateway puts a torn end aside")
+	d.logs("sessions", datadir.Sessions.In(l.DataDir), "the next use of the conversation sets the incomplete last line aside")
+	d.logs("journal", datadir.Bus.In(l.DataDir), "the next start of the gateway sets the incomplete last line aside")
 	return d
 }
 
@@ -114,13 +114,13 @@ func (d *Diagnosis) program(o app.Options) {
 	}
 	d.say(Well, "program", fmt.Sprintf("nanobot %s, %s/%s, %s", o.Version, runtime.GOOS, runtime.GOARCH, exe), "")
 	if os.Geteuid() == 0 && os.Getpid() != 1 {
-		d.say(Doubt, "program.user", "this runs as root", "run it as a user of its own, which limits what a mistake can do")
+		d.say(Doubt, "program.user", "this runs as root", "run it as a dedicated user, which limits the effect of mistakes")
 	}
 }
 
 func (d *Diagnosis) clock(now time.Time) {
 	if y := now.Year(); y < 2025 || y > 2100 {
-		d.say(Broken, "clock", "the clock says "+now.Format(time.DateTime), "set the clock; encrypted connections and schedules need it")
+		d.say(Broken, "clock", "the clock shows "+now.Format(time.DateTime), "set the clock; encrypted connections and schedules need it")
 		return
 	}
 	d.say(Well, "clock", now.Format(time.RFC3339), "")
@@ -164,7 +164,7 @@ func (d *Diagnosis) goesOn(o app.Options) {
 		return
 	}
 	if i, err := daemon.Find(gateway.InstanceFile(&config.Loaded{DataDir: filepath.Dir(file)})); err == nil {
-		d.say(Well, "gateway", fmt.Sprintf("process %d goes on with the configuration before", i.PID), "")
+		d.say(Well, "gateway", fmt.Sprintf("process %d continues with the previous configuration", i.PID), "")
 	}
 }
 
@@ -172,11 +172,11 @@ func (d *Diagnosis) dataDir(l *config.Loaded) {
 	info, err := os.Stat(l.DataDir)
 	switch {
 	case diskio.IsMissing(err):
-		d.say(Well, "data", l.DataDir+" will be made when it is needed", "")
+		d.say(Well, "data", l.DataDir+" will be created when it is needed", "")
 	case err != nil || !info.IsDir():
-		d.say(Broken, "data", l.DataDir+" cannot be used as a folder", "remove what is there, or use another place with -c")
+		d.say(Broken, "data", l.DataDir+" cannot be used as a folder", "remove the existing file, or choose another place with -c")
 	case !writable(l.DataDir):
-		d.say(Broken, "data", l.DataDir+" cannot be written to", "give it to your user: sudo chown -R \"$(id -u)\" "+l.DataDir)
+		d.say(Broken, "data", l.DataDir+" cannot be written to", "make your user its owner: sudo chown -R \"$(id -u)\" "+l.DataDir)
 	default:
 		d.say(Well, "data", l.DataDir, "")
 		d.strangers(l.DataDir)
@@ -205,11 +205,11 @@ func (d *Diagnosis) workspace(ws string) {
 	info, err := os.Stat(ws)
 	switch {
 	case diskio.IsMissing(err):
-		d.add(Symptom{ID: "workspace", State: Well, Detail: ws + " will be made when it is needed", Make: []string{ws}})
+		d.add(Symptom{ID: "workspace", State: Well, Detail: ws + " will be created when it is needed", Make: []string{ws}})
 	case err != nil || !info.IsDir():
 		d.say(Broken, "workspace", ws+" cannot be used as a folder", "set agents.defaults.workspace to another one")
 	case !writable(ws):
-		d.say(Broken, "workspace", ws+" cannot be written to", "give it to your user: sudo chown -R \"$(id -u)\" "+ws)
+		d.say(Broken, "workspace", ws+" cannot be written to", "make your user its owner: sudo chown -R \"$(id -u)\" "+ws)
 	default:
 		d.say(Well, "workspace", ws, "")
 		d.links(ws)
@@ -220,7 +220,7 @@ func (d *Diagnosis) workspace(ws string) {
 // it is a link.
 func (d *Diagnosis) links(ws string) {
 	for _, note := range app.LinkNotes(ws) {
-		d.say(Doubt, "links", note, "put the file or folder itself there; a link from elsewhere to it works")
+		d.say(Doubt, "links", note, "move the file or folder there; you can link to it from elsewhere")
 	}
 }
 
@@ -264,7 +264,7 @@ func (d *Diagnosis) space(dirs ...string) {
 		seen = append(seen, line)
 		switch {
 		case free < gateway.LowSpace/10:
-			d.say(Broken, "disk", line+" at "+dir, "free some space; new messages cannot be kept")
+			d.say(Broken, "disk", line+" at "+dir, "free some space; new messages cannot be stored")
 		case free < gateway.LowSpace:
 			d.say(Doubt, "disk", line+" at "+dir, "free some space")
 		default:
@@ -283,7 +283,7 @@ func (d *Diagnosis) commands(ctx context.Context, l *config.Loaded) {
 	p := app.PostureOf(l)
 	switch {
 	case !l.Config.Tools.Exec.Enable:
-		d.say(Well, "sandbox", "commands are switched off", "")
+		d.say(Well, "sandbox", "commands are disabled", "")
 		return
 	case p.Sandbox == sandbox.None:
 		d.say(Doubt, "sandbox", "commands run with all rights of your user", "set tools.exec.sandbox to auto; see: nanobot doctor security")
@@ -306,7 +306,7 @@ func (d *Diagnosis) channels(l *config.Loaded) {
 		}
 	}
 	if on == 0 {
-		d.say(Well, "channels", "none is switched on", "")
+		d.say(Well, "channels", "none is enabled", "")
 		return
 	}
 	states, err := gateway.CheckChannels(l)
@@ -320,7 +320,7 @@ func (d *Diagnosis) channels(l *config.Loaded) {
 		case s.Error != "":
 			d.say(Broken, "channel."+s.Name, s.Error, "correct channels."+s.Name+" in the configuration; see docs/channels.md")
 		default:
-			d.say(Well, "channel."+s.Name, "its settings are in order", "")
+			d.say(Well, "channel."+s.Name, "its settings are valid", "")
 		}
 	}
 }
@@ -337,6 +337,6 @@ func (d *Diagnosis) Text() string {
 			fmt.Fprintf(&b, "  %s\n", s.Fix)
 		}
 	}
-	return fmt.Sprintf("%d broken, %d to look at, %d fine.\n%sNobody was asked over the network; nanobot doctor in a terminal does that.",
+	return fmt.Sprintf("%d broken, %d to check, %d ok.\n%sThis made no network requests; nanobot doctor in a terminal does.",
 		d.count(Broken), d.count(Doubt), d.count(Well), b.String())
 }

@@ -30,11 +30,11 @@ func FirstLook(l *config.Loaded) []string {
 	if err == nil {
 		err = diskio.WriteFile(told, []byte(time.Now().UTC().Format(time.RFC3339)+"\n"), 0o600)
 	}
-	last := "Close all of it with: nanobot doctor security --fix (it keeps a copy of the file). This is said once."
+	last := "Close all of it with: nanobot doctor security --fix (it keeps a copy of the file). This message appears once."
 	if err != nil { // then it is said again, which does no harm
 		last = "Close all of it with: nanobot doctor security --fix (it keeps a copy of the file)."
 	}
-	lines := append([]string{"This configuration gives the agent more than it needs. It goes on working as it is. What is open:"}, open...)
+	lines := append([]string{"This configuration gives the agent more access than it needs. It continues to work. What is open:"}, open...)
 	return append(lines, last)
 }
 
@@ -46,13 +46,13 @@ func leftOpen(l *config.Loaded) []string {
 	var out []string
 	p := app.PostureOf(l)
 	if l.Config.Tools.Exec.Enable && p.Sandbox == sandbox.None {
-		out = append(out, "- Commands run without a sandbox: they can change every file of yours and reach every network.")
+		out = append(out, "- Commands run without a sandbox: they can change all your files and reach every network.")
 	}
 	if !p.Restrict {
 		out = append(out, "- File tools read and change the whole disk, except keys and nanobot's own data.")
 	}
 	if p.Approval == approve.Off || p.Approval == "" {
-		out = append(out, "- Nobody is asked before a risky call, also when a web page or a mail asked for it.")
+		out = append(out, "- Risky calls need no approval, even if a web page or an email caused them.")
 	}
 	return out
 }

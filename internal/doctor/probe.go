@@ -54,7 +54,7 @@ func serviceSymptom(ctx context.Context, env []string) []Symptom {
 	}
 	out := Symptom{ID: "service", State: Well, Detail: st.Active + " " + st.Enabled + " (" + st.File + ")"}
 	if st.Active != "active" {
-		out.State, out.Fix = Doubt, "bring it up to date with: nanobot service install"
+		out.State, out.Fix = Doubt, "update it with: nanobot service install"
 		if st.Problem != "" {
 			out.Detail += ": " + st.Problem
 		}
@@ -72,7 +72,7 @@ func skillSymptoms(o app.Options, l *config.Loaded) []Symptom {
 	var out []Symptom
 	for _, k := range list {
 		if !k.Available() && !slices.Contains(l.Config.Agents.Defaults.DisabledSkills, k.Name) {
-			out = append(out, Symptom{ID: "skill." + k.Name, State: Skipped, Detail: "not usable here: " + k.Missing, Fix: "install what is missing, if you want it"})
+			out = append(out, Symptom{ID: "skill." + k.Name, State: Skipped, Detail: "not usable here: " + k.Missing, Fix: "install the missing requirements to use it"})
 		}
 	}
 	return append(out, Symptom{ID: "skills", State: Well, Detail: fmt.Sprintf("%d of %d are usable", len(list)-len(out), len(list))})
@@ -93,7 +93,7 @@ func proxySymptoms(ctx context.Context, getenv func(string) string, offline bool
 		u, err := url.Parse(value)
 		switch {
 		case err != nil || u.Host == "":
-			s.State, s.Detail, s.Fix = Broken, "it is no address", "set it to http://HOST:PORT, or unset it"
+			s.State, s.Detail, s.Fix = Broken, "it is not an address", "set it to http://HOST:PORT, or unset it"
 		case offline:
 			s.State, s.Detail = Skipped, u.Host
 		default:
@@ -137,11 +137,11 @@ func modelSymptoms(ctx context.Context, o app.Options, l *config.Loaded, offline
 	info := a.ModelInfo()
 	if info.Demo {
 		return []Symptom{{
-			ID: "model", State: Well, Detail: "none is set up yet, so the built-in demo answers", Fix: "set up a model with: nanobot onboard",
+			ID: "model", State: Well, Detail: "none is configured yet, so the built-in demo answers", Fix: "set up a model with: nanobot onboard",
 		}}
 	}
 	if offline {
-		return []Symptom{{ID: "model", State: Skipped, Detail: info.Name + " was not asked (--offline)"}}
+		return []Symptom{{ID: "model", State: Skipped, Detail: info.Name + " was not checked (--offline)"}}
 	}
 	out := []Symptom{modelSymptom(ctx, o, l, info)}
 	for _, p := range KeyedProviders(l, app.Getenv(o.Env)) {
@@ -205,7 +205,7 @@ func providerSymptom(ctx context.Context, o app.Options, l *config.Loaded, name 
 	case e.Kind == llm.Auth || e.Kind == llm.Permission || e.Kind == llm.Billing || e.Kind == llm.Connection || e.Kind == llm.Timeout:
 		s.State, s.Detail, s.Fix = Broken, agent.Explain(err, name), "see: nanobot provider list"
 	default:
-		s.State, s.Detail = Skipped, "it has no list of models to ask for: "+err.Error()
+		s.State, s.Detail = Skipped, "it does not list its models: "+err.Error()
 	}
 	return s
 }
@@ -231,7 +231,7 @@ func mcpSymptoms(ctx context.Context, o app.Options, l *config.Loaded, offline b
 			}
 		default:
 			if offline {
-				s.State, s.Detail = Skipped, "was not asked (--offline)"
+				s.State, s.Detail = Skipped, "was not checked (--offline)"
 				break
 			}
 			s.State, s.Detail, s.Fix = Broken, strings.TrimSpace(j.State+" "+j.Error), "see: nanobot mcp test "+j.Name

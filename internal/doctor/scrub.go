@@ -32,18 +32,18 @@ func (i *inspection) sessions(ctx context.Context) {
 	}
 	if err != nil {
 		i.found(Check{
-			ID: id, Severity: Low, Detail: "stored conversations cannot all be searched for keys: " + firstLine(err.Error()),
-			Fix: "repair or remove the files that the message names",
+			ID: id, Severity: Low, Detail: "some stored conversations cannot be searched for keys: " + firstLine(err.Error()),
+			Fix: "repair or remove the files in the message",
 		})
 	}
 	if len(keys) == 0 {
-		i.ok(id, "no stored conversation holds a key that was typed")
+		i.ok(id, "no stored conversation contains a key that was typed")
 		return
 	}
 	i.found(Check{
 		ID: id, Severity: Medium,
-		Detail: fmt.Sprintf("keys that were typed into chats (%d) stand in stored conversations (files: %d)", len(keys), places),
-		Fix:    "take them out of the conversations; no copy is kept. Then replace the keys where they were issued",
+		Detail: fmt.Sprintf("stored conversations contain keys that were typed into chats (%d keys, %d files)", len(keys), places),
+		Fix:    "remove them from the conversations; no copy is kept. Then replace the keys at their providers",
 		Do: func(ctx context.Context) error {
 			var errs []error
 			for _, path := range logs {

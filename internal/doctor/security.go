@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
@@ -9,7 +10,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"sort"
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/app"
@@ -62,8 +62,8 @@ type SecurityReport struct {
 // Findings are the checks that found something, worst first.
 func (r SecurityReport) Findings() []Check {
 	found := slices.DeleteFunc(slices.Clone(r.Checks), func(c Check) bool { return c.Severity == "" })
-	sort.SliceStable(found, func(i, j int) bool {
-		return slices.Index(severities(), found[i].Severity) < slices.Index(severities(), found[j].Severity)
+	slices.SortStableFunc(found, func(a, b Check) int {
+		return cmp.Compare(slices.Index(severities(), a.Severity), slices.Index(severities(), b.Severity))
 	})
 	return found
 }
@@ -113,7 +113,7 @@ func (i *inspection) sandbox(ctx context.Context) string {
 	const id = "exec.sandbox"
 	switch {
 	case !i.l.Config.Tools.Exec.Enable:
-		i.ok(id, "commands are switched off")
+		i.ok(id, "commands are disabled")
 		return "no commands"
 	case i.p.Sandbox == sandbox.None:
 		return i.noSandbox(ctx, id)
@@ -131,7 +131,7 @@ func (i *inspection) sandbox(ctx context.Context) string {
 	})
 	i.check(!l.PIDNS && l.LandlockABI < 6, "commands cannot reach other processes", Check{
 		ID: "exec.processes", Severity: Medium, Detail: "commands can see and signal other processes of your user",
-		Fix: "allow unprivileged user namespaces, or use a kernel of 6.12 or newer",
+		Fix: "allow unprivileged user namespaces, or use kernel 6.12 or newer",
 	})
 	return l.String()
 }
@@ -144,7 +144,7 @@ func (i *inspection) noSandbox(ctx context.Context, id string) string {
 	switch l := sandbox.Probe(ctx, sandbox.Options{Mode: sandbox.Auto}); {
 	case l.Mode == sandbox.Auto && len(l.Missing) > 0 && !l.MountNS && l.LandlockABI == 0:
 		set = nil // then commands would not run at all
-		fix = "there is no sandbox for this machine (" + strings.Join(l.Missing, "; ") + "); set tools.exec.enable to false, or run nanobot as a user of its own"
+		fix = "there is no sandbox for this machine (" + strings.Join(l.Missing, "; ") + "); set tools.exec.enable to false, or run nanobot as a dedicated user"
 	case !l.NetNS:
 		set["tools.exec.network"] = "none"
 		fix = "set tools.exec.sandbox to auto and tools.exec.network to none"
@@ -152,13 +152,13 @@ func (i *inspection) noSandbox(ctx context.Context, id string) string {
 	if _, err := sandbox.Open(ctx, sandbox.Options{Mode: sandbox.Hide}); err != nil {
 		i.found(Check{
 			ID: id, Severity: Critical, Fix: fix, Set: set,
-			Detail: "commands run with all rights of your user and can read your keys and change what nanobot spends and trusts; this cannot be hidden from them here: " + err.Error(),
+			Detail: "commands run with all rights of your user, can read your keys, and can change the records of spending and trust; these cannot be hidden here: " + err.Error(),
 		})
 		return "no sandbox, nothing hidden"
 	}
 	i.found(Check{
 		ID: id, Severity: High, Fix: fix, Set: set,
-		Detail: "commands run with all rights of your user; nanobot's own data and other processes are hidden from them, but what they write into your files may run later, outside",
+		Detail: "commands run with all rights of your user; nanobot's own data and other processes are hidden from them, but changes to your files may run later, outside",
 	})
 	return "no sandbox, nanobot's own data hidden"
 }
@@ -170,12 +170,12 @@ func (i *inspection) reach() {
 		ID: "files.restrict", Severity: Medium, Detail: "file tools may read and change every file of your user except protected ones",
 		Fix: "set tools.restrictToWorkspace to true", Set: map[string]string{"tools.restrictToWorkspace": "true"},
 	})
-	i.ok("files.protect", "file tools are kept out of the configuration, credentials and all other data of nanobot")
+	i.ok("files.protect", "file tools cannot reach the configuration, credentials and other data of nanobot")
 	home, _ := os.UserHomeDir()
 	wide := i.ws == home || i.ws == filepath.Dir(home) || i.ws == string(filepath.Separator) || diskio.Within(i.l.DataDir, i.ws) && i.ws != i.l.DataDir
-	i.check(wide, "the workspace holds nothing else", Check{
+	i.check(wide, "the workspace contains neither your home nor nanobot's data", Check{
 		ID: "files.workspace", Severity: High, Detail: "the workspace " + i.ws + " contains your whole home or nanobot's own data",
-		Fix: "choose a folder of its own for agents.defaults.workspace",
+		Fix: "set agents.defaults.workspace to a dedicated folder",
 	})
 	var binds []string
 	for _, b := range t.Exec.SandboxRWBinds {
@@ -184,8 +184,8 @@ func (i *inspection) reach() {
 		}
 	}
 	i.check(len(binds) > 0, "the sandbox opens no dangerous folders", Check{
-		ID: "exec.binds", Severity: Critical, Detail: "commands may write to " + strings.Join(binds, ", ") + ", which undoes the sandbox",
-		Fix: "take these out of tools.exec.sandboxRwBinds",
+		ID: "exec.binds", Severity: Critical, Detail: "commands may write to " + strings.Join(binds, ", ") + ", which defeats the sandbox",
+		Fix: "remove these from tools.exec.sandboxRwBinds",
 	})
 	var env []string
 	for _, name := range t.Exec.AllowedEnvKeys {
@@ -195,19 +195,19 @@ func (i *inspection) reach() {
 	}
 	i.check(len(env) > 0, "commands see no credentials of the environment", Check{
 		ID: "exec.env", Severity: High, Detail: "commands see " + strings.Join(env, ", "),
-		Fix: "take these out of tools.exec.allowedEnvKeys",
+		Fix: "remove these from tools.exec.allowedEnvKeys",
 	})
 }
 
 // approval looks at who is asked.
 func (i *inspection) approval() {
 	cfg := i.l.Config.Tools.Approval
-	i.check(i.p.Approval == approve.Off || i.p.Approval == "", "risky calls are asked for (approval "+string(i.p.Approval)+")", Check{
-		ID: "approval.mode", Severity: Medium, Detail: "nobody is asked before a risky call, also after the agent read something from outside",
+	i.check(i.p.Approval == approve.Off || i.p.Approval == "", "risky calls need approval (mode "+string(i.p.Approval)+")", Check{
+		ID: "approval.mode", Severity: Medium, Detail: "risky calls need no approval, even after the agent read content from outside",
 		Fix: "set tools.approval.mode to auto", Set: map[string]string{"tools.approval.mode": "auto"},
 	})
-	i.check(cfg.Fallback == "allow", "no answer means no", Check{
-		ID: "approval.fallback", Severity: High, Detail: "a question nobody answers counts as yes",
+	i.check(cfg.Fallback == "allow", "calls without an answer are refused", Check{
+		ID: "approval.fallback", Severity: High, Detail: "calls without an answer are allowed",
 		Fix: "set tools.approval.fallback to deny", Set: map[string]string{"tools.approval.fallback": "deny"},
 	})
 	wide := slices.ContainsFunc(cfg.Rules, func(r config.ApprovalRule) bool {
@@ -243,8 +243,8 @@ func (i *inspection) files() {
 		names = append(names, p)
 	}
 	slices.Sort(names)
-	i.check(len(open) > 0, "other users of this machine cannot read our files", Check{
-		ID: "files.modes", Severity: High, Detail: "other users of this machine may read " + strings.Join(names, ", "),
+	i.check(len(open) > 0, "other users of this machine cannot read nanobot's files", Check{
+		ID: "files.modes", Severity: High, Detail: "other users of this machine can read " + strings.Join(names, ", "),
 		Fix: "chmod go= on these", Mode: open,
 	})
 }
@@ -261,7 +261,7 @@ func (i *inspection) secretsAt(env []string) {
 		weak = append(weak, name)
 	}
 	slices.Sort(weak)
-	i.check(len(weak) > 0, "every credential is recognised in texts and taken out", Check{
+	i.check(len(weak) > 0, "every credential is recognised in texts and removed", Check{
 		ID: "secrets.weak", Severity: Low, Detail: "too short or ordinary to be recognised in texts: " + strings.Join(weak, ", "),
 		Fix: "use longer, random values",
 	})
@@ -280,15 +280,15 @@ func (i *inspection) network() {
 			worst = Medium
 		}
 	}
-	i.check(worst != "", "web tools reach no private networks", Check{
-		ID: "web.private", Severity: worst, Detail: "web tools may reach " + strings.Join(nets, ", "),
+	i.check(worst != "", "web tools cannot reach private networks", Check{
+		ID: "web.private", Severity: worst, Detail: "web tools can reach " + strings.Join(nets, ", "),
 		Fix: "list single addresses in tools.ssrfWhitelist",
 	})
 	i.check(c.Tools.Web.Fetch.UseJinaReader, "pages are read directly", Check{
-		ID: "web.reader", Severity: Low, Detail: "every address that is read goes to r.jina.ai",
+		ID: "web.reader", Severity: Low, Detail: "r.jina.ai sees every address that is read",
 		Fix: "set tools.web.fetch.useJinaReader to false", Set: map[string]string{"tools.web.fetch.useJinaReader": "false"},
 	})
-	i.check(!httpsafe.LoopbackHost(c.API.Host) && c.API.APIKey.IsZero(), "listeners are for this machine or need a key", Check{
+	i.check(!httpsafe.LoopbackHost(c.API.Host) && c.API.APIKey.IsZero(), "listeners accept only this machine or require a key", Check{
 		ID: "api.key", Severity: Critical, Detail: "the API listens on " + c.API.Host + " without a key",
 		Fix: "set api.apiKey, or api.host to 127.0.0.1", Set: map[string]string{"api.host": "127.0.0.1"},
 	})
@@ -304,7 +304,7 @@ func (i *inspection) servers() {
 			Fix: "use https in tools.mcpServers." + s.Name + ".url",
 		})
 		i.check(s.Trusted && s.URL != "" && !httpsafe.IsLocal(s.URL), "MCP server "+s.Name+" needs approval for changes", Check{
-			ID: "mcp." + s.Name + ".trusted", Severity: Low, Detail: "MCP server " + s.Name + " decides itself which of its tools need no approval",
+			ID: "mcp." + s.Name + ".trusted", Severity: Low, Detail: "MCP server " + s.Name + " decides which of its tools need no approval",
 			Fix: "remove trusted from tools.mcpServers." + s.Name,
 		})
 	}
@@ -320,7 +320,7 @@ func (i *inspection) people() {
 	}
 	slices.Sort(open)
 	i.check(len(open) > 0, "only people on a list may talk to the agent", Check{
-		ID: "channels.open", Severity: High, Detail: "everybody may use the agent over " + strings.Join(open, ", "),
+		ID: "channels.open", Severity: High, Detail: "all people may use the agent over " + strings.Join(open, ", "),
 		Fix: "list people in allowFrom, or leave it empty and approve them with a pairing code",
 	})
 }
@@ -334,16 +334,16 @@ func Exposed(l *config.Loaded) []string {
 	const fix = "; close it with: nanobot doctor security --fix"
 	switch none := t.Exec.Enable && p.Sandbox == sandbox.None; {
 	case none && !p.Restrict:
-		out = append(out, "commands run without a sandbox and file tools reach the whole disk except protected paths"+fix)
+		out = append(out, "commands run without a sandbox and file tools can reach the whole disk except protected paths"+fix)
 	case none:
-		out = append(out, "commands run without a sandbox, so tools.restrictToWorkspace does not hold them"+fix)
+		out = append(out, "commands run without a sandbox, so tools.restrictToWorkspace does not confine them"+fix)
 	case !p.Restrict:
-		out = append(out, "file tools reach the whole disk except protected paths"+fix)
+		out = append(out, "file tools can reach the whole disk except protected paths"+fix)
 	case t.Exec.Enable && p.Network == sandbox.NetHost:
-		out = append(out, "commands can send data to any public host; tools.exec.network proxy asks first, none closes it")
+		out = append(out, "commands can send data to any public host; tools.exec.network proxy asks first, none disables it")
 	}
 	if info, err := os.Stat(l.File); err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
-		out = append(out, "other users of this machine may read "+l.File+"; close it with: chmod 600")
+		out = append(out, "other users of this machine can read "+l.File+"; close it with: chmod 600")
 	}
 	return out
 }
@@ -352,10 +352,10 @@ func Exposed(l *config.Loaded) []string {
 func (i *inspection) notes() []string {
 	var notes []string
 	if t := i.l.Config.Tools.Exec; t.Enable && i.p.Sandbox != sandbox.None && i.p.Network == sandbox.NetHost {
-		notes = append(notes, "Commands in the sandbox reach every public host; tools.exec.network proxy asks first, none closes that.")
+		notes = append(notes, "Commands in the sandbox reach every public host; tools.exec.network proxy asks first, none disables it.")
 	}
 	if os.Geteuid() == 0 {
-		notes = append(notes, "This runs as root; a user of its own would limit what a mistake can do.")
+		notes = append(notes, "This runs as root; a dedicated user would limit the effect of mistakes.")
 	}
 	return notes
 }

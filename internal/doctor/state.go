@@ -35,15 +35,15 @@ func (d *Diagnosis) gateway(ctx context.Context, l *config.Loaded) (running bool
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
 		if err := gateway.Control(ctx, l, http.MethodGet, "/status", nil, &s); err != nil {
-			d.say(Broken, "gateway", fmt.Sprintf("process %d runs but does not answer: %v", i.PID, err), "see: nanobot gateway logs; then: nanobot gateway stop")
+			d.say(Broken, "gateway", fmt.Sprintf("process %d is running but does not answer: %v", i.PID, err), "see: nanobot gateway logs; then: nanobot gateway stop")
 			return true
 		}
 		d.live(i, s)
 		return true
 	case crashed:
-		d.say(Doubt, "gateway", "it does not run: "+stale.Error(), "see why in: nanobot gateway logs; no message is lost. Start it with: nanobot gateway start")
+		d.say(Doubt, "gateway", "it is not running: "+stale.Error(), "for the reason see: nanobot gateway logs; no message is lost. Start it with: nanobot gateway start")
 	case errors.Is(err, daemon.ErrNotRunning):
-		d.say(Well, "gateway", "it does not run", "start it with: nanobot gateway start")
+		d.say(Well, "gateway", "it is not running", "start it with: nanobot gateway start")
 	default:
 		d.say(Doubt, "gateway", err.Error(), "")
 	}
@@ -57,7 +57,7 @@ func (d *Diagnosis) live(i daemon.Instance, s gateway.Status) {
 	what := fmt.Sprintf("process %d answers on %s", i.PID, s.Address)
 	switch {
 	case !s.Ready:
-		d.say(Broken, "gateway", what+" and is not well: "+strings.Join(s.Problems, "; "), "see: nanobot gateway logs")
+		d.say(Broken, "gateway", what+" and is not ready: "+strings.Join(s.Problems, "; "), "see: nanobot gateway logs")
 	case len(s.Problems) > 0:
 		d.say(Doubt, "gateway", what+", but "+strings.Join(s.Problems, "; "), "see: nanobot gateway status")
 	default:
@@ -76,7 +76,7 @@ func (d *Diagnosis) port(ctx context.Context, l *config.Loaded) {
 	var lc net.ListenConfig
 	ln, err := lc.Listen(ctx, "tcp", addr)
 	if err != nil {
-		d.say(Doubt, "port", "the gateway could not listen on "+addr+": "+err.Error(), "end the other program, or set gateway.port")
+		d.say(Doubt, "port", "the gateway could not listen on "+addr+": "+err.Error(), "stop the other program, or set gateway.port")
 		return
 	}
 	_ = ln.Close() // nothing was done with it
@@ -94,8 +94,8 @@ func (d *Diagnosis) crashes(l *config.Loaded) {
 		return
 	}
 	last := slices.MaxFunc(note.Starts, time.Time.Compare)
-	d.say(Doubt, "crash", fmt.Sprintf("the gateway that started at %s ended without saying so (%d such starts)",
-		last.Local().Format(time.DateTime), len(note.Starts)), "see why in: nanobot gateway logs")
+	d.say(Doubt, "crash", fmt.Sprintf("the gateway that started at %s crashed (%d such starts)",
+		last.Local().Format(time.DateTime), len(note.Starts)), "for the reason see: nanobot gateway logs")
 }
 
 // overdueAfter is how late a job may be before that says something.
@@ -105,11 +105,11 @@ func (d *Diagnosis) jobs(ctx context.Context, l *config.Loaded, ws string, runni
 	w, seen, err := session.Find(l.DataDir, ws)
 	switch {
 	case err != nil:
-		d.say(Broken, "workspaces", err.Error(), "the next start makes it again from what lies beside the conversations")
+		d.say(Broken, "workspaces", err.Error(), "the next start recreates it from the files next to the conversations")
 		return
 	case !seen || w.Entry.Taken[app.KindJobs].IsZero():
 		if exists(filepath.Join(ws, "cron", "jobs.json")) {
-			d.say(Doubt, "schedule", "the jobs in the workspace are not taken over yet", "the next start does it, such as: nanobot cron list")
+			d.say(Doubt, "schedule", "the jobs in the workspace are not imported yet", "the next start imports them, for example: nanobot cron list")
 			return
 		}
 	}
@@ -145,11 +145,11 @@ func (d *Diagnosis) jobs(ctx context.Context, l *config.Loaded, ws string, runni
 	}
 	switch {
 	case len(late) > 0 && !running:
-		d.say(Doubt, "schedule", "overdue, because no gateway runs: "+strings.Join(late, ", "), "start one with: nanobot gateway start")
+		d.say(Doubt, "schedule", "overdue, because no gateway is running: "+strings.Join(late, ", "), "start one with: nanobot gateway start")
 	case len(late) > 0:
 		d.say(Doubt, "schedule", "overdue: "+strings.Join(late, ", "), "see: nanobot cron list")
 	default:
-		d.say(Well, "schedule", fmt.Sprintf("%d jobs are switched on, none is overdue", on), "")
+		d.say(Well, "schedule", fmt.Sprintf("%d jobs are enabled, none is overdue", on), "")
 	}
 }
 
@@ -185,11 +185,11 @@ func (d *Diagnosis) logs(id, dir, repair string) {
 	}
 	switch {
 	case len(bad) > 0:
-		d.say(Broken, id, "lines that are no JSON in "+strings.Join(bad, ", "), "keep a copy, then remove those lines, or restore a backup")
+		d.say(Broken, id, "invalid JSON lines in "+strings.Join(bad, ", "), "keep a copy, then remove those lines, or restore a backup")
 	case len(torn) > 0:
-		d.say(Doubt, id, "a torn end in "+strings.Join(torn, ", "), repair)
+		d.say(Doubt, id, "an incomplete last line in "+strings.Join(torn, ", "), repair)
 	default:
-		d.say(Well, id, fmt.Sprintf("the newest %d files are whole", read), "")
+		d.say(Well, id, fmt.Sprintf("the newest %d files are intact", read), "")
 	}
 }
 

@@ -1,7 +1,9 @@
 package document
 
 import (
+	"cmp"
 	"io"
+	"slices"
 	"sort"
 	"unicode/utf16"
 )
@@ -59,7 +61,7 @@ func (d *pdf) loadCMap(s stream) *cmap {
 		}
 		args = args[:0]
 	}
-	sort.SliceStable(m.spans, func(a, b int) bool { return m.spans[a].lo < m.spans[b].lo })
+	slices.SortStableFunc(m.spans, func(a, b codeSpan) int { return cmp.Compare(a.lo, b.lo) })
 	return m
 }
 

@@ -188,7 +188,7 @@ func KnownChannel(name string) error {
 	kind, _, _ := strings.Cut(name, ".")
 	all := Channels()
 	if all[kind] == nil {
-		return fmt.Errorf("there is no channel %q; known are %s", kind, strings.Join(slices.Sorted(maps.Keys(all)), ", "))
+		return fmt.Errorf("unknown channel %q; known channels: %s", kind, strings.Join(slices.Sorted(maps.Keys(all)), ", "))
 	}
 	return nil
 }

@@ -133,7 +133,7 @@ type edited struct {
 	// Overridden settings were written, but something stronger than the file
 	// decides them.
 	Overridden []string `json:"overridden,omitempty"`
-	// Reconnect says that the socket itself begins anew in a moment.
+	// Reconnect says that the socket itself restarts in a moment.
 	Reconnect bool   `json:"reconnect,omitempty"`
 	Note      string `json:"note,omitempty"`
 }
@@ -165,7 +165,7 @@ func (g *Gateway) change(ctx context.Context, e edit) (edited, error) {
 		}
 	}
 	if slices.ContainsFunc(changed, ofSocket) {
-		out.Reconnect, out.Note = true, "The socket begins anew with these settings; connect again, with the new token or address if you changed them."
+		out.Reconnect, out.Note = true, "The socket restarts with these settings; connect again, with the new token or address if you changed them."
 		g.reloadSoon() //nolint:contextcheck // it goes on when nobody waits any more
 	} else if err := g.reloadAndWait(ctx); err != nil {
 		return edited{}, webui.Refuse(http.StatusUnprocessableEntity, "the settings are saved, but they cannot be used: %s", g.secrets.Redact(err.Error()))

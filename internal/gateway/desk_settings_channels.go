@@ -43,7 +43,7 @@ func (g *Gateway) known(name string) error {
 	if all[kind] != nil && plainName(name) && !strings.HasSuffix(name, ".") {
 		return nil
 	}
-	return webui.Refuse(http.StatusNotFound, "there is no channel %q; known are %s", name, strings.Join(slices.Sorted(maps.Keys(all)), ", "))
+	return webui.Refuse(http.StatusNotFound, "unknown channel %q; known channels: %s", name, strings.Join(slices.Sorted(maps.Keys(all)), ", "))
 }
 
 // judgeChannel says why a section cannot be used; it makes the channel without
@@ -164,9 +164,9 @@ func lockOut(l *config.Loaded, name string) error {
 	}
 	switch {
 	case s.AllowFrom != nil && len(s.AllowFrom) == 0:
-		return webui.Refuse(http.StatusUnprocessableEntity, "channels.%s.allowFrom: nobody could connect any more; name client ids, or \"*\" for all that have the token", name)
+		return webui.Refuse(http.StatusUnprocessableEntity, "channels.%s.allowFrom: no client could connect; list client ids, or \"*\" for all clients with the token", name)
 	case s.Token == "" && s.TokenIssueSecret == "" && (len(s.TrustedProxyAuth) == 0 || string(s.TrustedProxyAuth) == "null"):
-		return webui.Refuse(http.StatusUnprocessableEntity, "channels.%s: nobody could change settings here any more; keep token, tokenIssueSecret or trustedProxyAuth, or take them out of the file by hand", name)
+		return webui.Refuse(http.StatusUnprocessableEntity, "channels.%s: no client could change settings here; keep token, tokenIssueSecret or trustedProxyAuth, or remove them from the file by hand", name)
 	}
 	return nil
 }

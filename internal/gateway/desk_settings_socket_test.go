@@ -56,7 +56,7 @@ func TestSettingsOfTheSocket(t *testing.T) {
 	}
 	for id, settings := range []string{`{"allowFrom": []}`, `{"token": null}`, `{"token": "", "websocketRequiresToken": false}`} {
 		s.say(fmt.Sprintf(`{"type":"webui_request","request_id":"no%d","action":"settings.channel.configure","payload":{"name": "websocket", "settings": %s}}`, id, settings))
-		if m := s.until("webui_response"); m["ok"] != false || !strings.Contains(fmt.Sprint(m["error"]), "nobody could") {
+		if m := s.until("webui_response"); m["ok"] != false || !strings.Contains(fmt.Sprint(m["error"]), "no client could") {
 			t.Errorf("%s locks the owner out: %v", settings, m)
 		}
 	}

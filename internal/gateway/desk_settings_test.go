@@ -192,13 +192,13 @@ func TestSettingsAreRefused(t *testing.T) {
 		{"settings.provider.create", `{"name": "other", "settings": {"apiKey": "x"}}`, 422, "apiBase"},
 		{"settings.network_safety.update", `{"web": {"enable": false}}`, 400, "cannot be changed by this action"},
 		{"settings.network_safety.update", `{"exec": {"sandbox": "glass"}}`, 422, "must be one of"},
-		{"settings.feature.enable", `{"name": "icq"}`, 404, "known are"},
+		{"settings.feature.enable", `{"name": "icq"}`, 404, "known channels"},
 		{"settings.feature.enable", `{"name": "email"}`, 422, "channels.email"},
 		{"settings.feature.disable", `{"name": "email"}`, 404, "not configured"},
 		{"settings.channel.configure", `{"name": "party", "settings": {"allowFrm": ["ann"]}}`, 422, "allowFrom"},
 		{"settings.channel.configure", `{"name": "telegram", "settings": {"enabled": true, "token": "${NO_SUCH_VARIABLE}"}}`, 422, "NO_SUCH_VARIABLE"},
 		{"settings.channel.connect.start", `{"name": "telegram"}`, 501, "needs no login"},
-		{"settings.channel.connect.poll", `{"name": "icq"}`, 404, "known are"},
+		{"settings.channel.connect.poll", `{"name": "icq"}`, 404, "known channels"},
 		{"settings.api_service.start", `{"settings": 1}`, 400, "settings must be"},
 		{"settings.pairing.approve", `{"code": "ABCD-EFGH"}`, 404, "no open request"},
 		{"settings.pairing.deny", `{"code": "x", "owner": true}`, 400, "approve"},
@@ -345,7 +345,7 @@ func TestSettingsOfChannels(t *testing.T) {
 	for payload, want := range map[string]any{
 		`{"name": "party"}`: nil,
 		`{"name": "party", "settings": {"allowFrom": ["bob"], "groupPolicy": "open"}}`: nil,
-		`{"name": "party", "settings": {"groupPolicy": "wild"}}`:                       `channels.party: groupPolicy: "wild" is none of mention, open, allowlist`,
+		`{"name": "party", "settings": {"groupPolicy": "wild"}}`:                       `channels.party: groupPolicy: "wild" must be mention, open or allowlist`,
 		`{"name": "telegram.work", "settings": {}}`:                                    "channels.telegram.work",
 	} {
 		got := o.do("settings.channel.validate", payload)

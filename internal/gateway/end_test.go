@@ -116,7 +116,7 @@ func TestEndDespiteStuckTool(t *testing.T) {
 	<-begun
 	start := time.Now()
 	err := h.end()
-	if err == nil || !strings.Contains(err.Error(), "left behind") {
+	if err == nil || !strings.Contains(err.Error(), "did not stop in time") {
 		t.Errorf("ended with %v", err)
 	}
 	if d := time.Since(start); d > 30*time.Second {

@@ -302,7 +302,7 @@ func TestReload(t *testing.T) {
 	if err := h.g.Reload(t.Context()); err == nil {
 		t.Error("a broken file was taken")
 	}
-	h.party.hear(t, "cannot be used")
+	h.party.hear(t, "is not valid")
 	h.must(h.party.write(t, "ann", "2", "say #two"))
 	h.party.hear(t, "echo #two")
 	if s := h.g.Status(); len(s.Problems) == 0 || h.party.builds() != 1 {

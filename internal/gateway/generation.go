@@ -99,6 +99,6 @@ func (g *generation) finishWithin(hurry <-chan struct{}) error {
 	case err := <-done:
 		return err
 	case <-t.C:
-		return errors.New("a turn did not end when it was told to; it is left behind and taken up by the next start")
+		return errors.New("a turn did not stop in time; the next start continues it")
 	}
 }

@@ -53,7 +53,7 @@ func TestOperateInChat(t *testing.T) {
 	write("ann", "/cron dream")
 	h.party.hear(t, "Usage: /cron")
 	write("ann", "/doctor")
-	if out := h.party.hear(t, "to look at"); !strings.Contains(out.Text, "broken") {
+	if out := h.party.hear(t, "to check"); !strings.Contains(out.Text, "broken") {
 		t.Errorf("/doctor: %q", out.Text)
 	}
 	write("ann", "/cost")
@@ -68,7 +68,7 @@ func TestOperateInChat(t *testing.T) {
 	h.party.hear(t, "The new settings are in use.")
 	h.configure("{")
 	write("ann", "/config reload")
-	h.party.hear(t, "cannot be used. I go on with the one before")
+	h.party.hear(t, "is not valid. I continue with the previous one")
 	write("ann", "/status")
 	if out := h.party.hear(t, "Model:"); !strings.Contains(out.Text, "Problem: the newest configuration is not used") {
 		t.Errorf("/status: %q", out.Text)

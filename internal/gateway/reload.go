@@ -128,7 +128,7 @@ func (g *Gateway) use(l *config.Loaded, bad string) {
 func (g *Gateway) reject(ctx context.Context, err error) {
 	g.use(nil, err.Error())
 	g.log.ErrorContext(ctx, "the new configuration is not used; the one before stays", "err", err)
-	g.tellOwner(ctx, "The configuration was changed and cannot be used. I go on with the one before.\n\n"+text.Cut(err.Error(), 1000))
+	g.tellOwner(ctx, "The changed configuration is not valid. I continue with the previous one.\n\n"+text.Cut(err.Error(), 1000))
 }
 
 // changes is what a new configuration asks for.

@@ -177,7 +177,7 @@ func (g *Gateway) letChannelsIn(ctx context.Context) {
 	if !g.o.NoChannels {
 		return
 	}
-	g.log.InfoContext(ctx, "it has run for a while: chat platforms are switched on again")
+	g.log.InfoContext(ctx, "the gateway has been stable for a while: chat platforms are enabled again")
 	for _, err := range g.channels.Apply(ctx, sections(g.config())) {
 		g.log.WarnContext(ctx, "channel", "err", err)
 	}

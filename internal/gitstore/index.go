@@ -2,12 +2,12 @@ package gitstore
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha1" //nolint:gosec // git's index ends in a SHA-1
 	"encoding/binary"
 	"os"
 	"slices"
-	"sort"
 	"strconv"
 )
 
@@ -162,12 +162,8 @@ func (c *cursor) take(n int) []byte {
 }
 
 func formatIndex(entries []staged) []byte {
-	sort.Slice(entries, func(i, j int) bool {
-		a, b := &entries[i], &entries[j]
-		if a.name != b.name {
-			return a.name < b.name
-		}
-		return a.flags&flagStages < b.flags&flagStages
+	slices.SortFunc(entries, func(a, b staged) int {
+		return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.flags&flagStages, b.flags&flagStages))
 	})
 	version := uint32(2)
 	if slices.ContainsFunc(entries, func(e staged) bool { return e.flags&flagMore != 0 }) {

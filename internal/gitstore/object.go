@@ -2,6 +2,7 @@ package gitstore
 
 import (
 	"bytes"
+	"cmp"
 	"compress/zlib"
 	"crypto/sha1" //nolint:gosec // git names objects by SHA-1
 	"encoding/hex"
@@ -10,7 +11,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"sort"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -170,7 +171,7 @@ func (r *repo) tree(h hash) (out []entry, err error) {
 }
 
 func (r *repo) storeTree(entries []entry) (hash, error) {
-	sort.Slice(entries, func(i, j int) bool { return entries[i].sortKey() < entries[j].sortKey() })
+	slices.SortFunc(entries, func(a, b entry) int { return cmp.Compare(a.sortKey(), b.sortKey()) })
 	var b []byte
 	for _, e := range entries {
 		b = append(b, e.mode...)

@@ -1,12 +1,12 @@
 package httpsafe
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"net/url"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -56,7 +56,7 @@ func newMatcher(values map[string]string) *matcher {
 	if len(m.needles) == 0 {
 		return m
 	}
-	sort.Slice(m.needles, func(i, j int) bool { return m.needles[i].text < m.needles[j].text })
+	slices.SortFunc(m.needles, func(a, b needle) int { return cmp.Compare(a.text, b.text) })
 	m.shift = make([]uint8, 1<<hashBits)
 	for i := range m.shift {
 		m.shift[i] = uint8(m.window - 2) //nolint:gosec // at most 62

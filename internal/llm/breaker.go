@@ -1,12 +1,13 @@
 package llm
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"log/slog"
-	"sort"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -130,7 +131,7 @@ func (b *Breakers) Paused(ctx context.Context) []Pause {
 			out = append(out, Pause{ID: id, Kind: c.Kind, Until: c.Until})
 		}
 	}
-	sort.Slice(out, func(i, j int) bool { return out[i].ID < out[j].ID })
+	slices.SortFunc(out, func(a, b Pause) int { return cmp.Compare(a.ID, b.ID) })
 	return out
 }
 

@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -8,7 +9,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -69,7 +69,7 @@ func ListModels(ctx context.Context, c Choice, o ListOptions) ([]Offer, error) {
 	if !ok {
 		return nil, &Error{Kind: InvalidRequest, Provider: c.Name, Message: "the answer of " + c.Base + " is not a list of models; is the base URL right?"}
 	}
-	sort.Slice(out, func(i, j int) bool { return out[i].ID < out[j].ID })
+	slices.SortFunc(out, func(a, b Offer) int { return cmp.Compare(a.ID, b.ID) })
 	return slices.CompactFunc(out, func(a, b Offer) bool { return a.ID == b.ID }), nil
 }
 

@@ -1,9 +1,9 @@
 package llm
 
 import (
+	"cmp"
 	"maps"
 	"slices"
-	"sort"
 	"strings"
 )
 
@@ -59,12 +59,8 @@ func NearestModels(model string, offers []Offer, n int) []string {
 			all = append(all, scored{o.ID, s})
 		}
 	}
-	sort.SliceStable(all, func(i, j int) bool {
-		a, b := all[i], all[j]
-		if a.score != b.score {
-			return a.score > b.score
-		}
-		return len(a.id) < len(b.id)
+	slices.SortStableFunc(all, func(a, b scored) int {
+		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(len(a.id), len(b.id)))
 	})
 	out := make([]string, 0, n)
 	for _, s := range all[:min(n, len(all))] {

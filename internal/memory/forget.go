@@ -16,7 +16,7 @@ import (
 )
 
 // ErrTooShort says that a text is too short to forget what contains it.
-var ErrTooShort = errors.New("give at least two characters: every line that contains them goes")
+var ErrTooShort = errors.New("give at least two characters: every line that contains them is removed")
 
 // Occurrences is a text and where it is remembered.
 type Occurrences struct {
@@ -148,8 +148,8 @@ type forgetter struct {
 // forgetters are the parts besides the files and the history.
 func (m *Memory) forgetters() []forgetter {
 	out := []forgetter{
-		{"copies of what older versions left", m.forgetCopies},
-		{"the notes on where facts come from, and from what waited for your word", func(ctx context.Context, f *Occurrences) (int, error) {
+		{"copies of files of older versions", m.forgetCopies},
+		{"the record of sources, and from findings that waited for your decision", func(ctx context.Context, f *Occurrences) (int, error) {
 			return m.Dream.forget(ctx, f.has)
 		}},
 	}
@@ -284,7 +284,7 @@ const maxScan = 16 << 20
 // left names the files of the memory that still hold the text.
 func (m *Memory) left(f *Occurrences) (out []string, err error) {
 	for _, s := range f.Skills {
-		out = append(out, "the skill "+s+" holds it; edit it by hand")
+		out = append(out, "the skill "+s+" contains it; edit it by hand")
 	}
 	repo, err := m.Repo.Path()
 	if err != nil {
@@ -324,7 +324,7 @@ func leftIn(base, dir, repo string, f *Occurrences) (out []string, err error) {
 			return nil
 		}
 		if data, err := tree.ReadFile(name, maxScan); err == nil && f.has(string(data)) {
-			out = append(out, full+" still holds it")
+			out = append(out, full+" still contains it")
 		}
 		return nil
 	})

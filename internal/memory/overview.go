@@ -43,7 +43,7 @@ func Open(o HistoryOptions) (*Memory, error) {
 	m.Dream, err = NewDream(DreamOptions{
 		History: m.History, Repo: m.Repo, Log: o.Log, Now: o.Now,
 		Model: func(context.Context) (DreamModel, error) {
-			return DreamModel{}, errors.New("this command asks no model")
+			return DreamModel{}, errors.New("this command does not call a model")
 		},
 	})
 	if err != nil {
@@ -72,7 +72,7 @@ func (m *Memory) FileNamed(name, scope string) (string, error) {
 	default:
 		return "", &NameError{fmt.Sprintf("there is no memory file %q; it is USER, SOUL or MEMORY", name)}
 	}
-	return "", &NameError{"a scope has a MEMORY only"}
+	return "", &NameError{"a scope has only MEMORY"}
 }
 
 const scopesDir = "memory/scopes/"
@@ -90,7 +90,7 @@ func (m *Memory) scopeFile(scope string) (string, error) {
 	if folder := scopesDir + scope + "/MEMORY.md"; !strings.ContainsAny(scope, `/\`) && there(folder) {
 		return folder, nil
 	}
-	return "", &NameError{fmt.Sprintf("nothing is kept about the scope %q; nanobot memory show lists them", scope)}
+	return "", &NameError{fmt.Sprintf("there is no scope %q; nanobot memory show lists them", scope)}
 }
 
 // Overview is what is remembered, as people and programs look at it.
@@ -252,7 +252,7 @@ func (f Fact) Explain() (out []string) {
 		out = append(out, o.String()+note)
 	}
 	if len(out) == 0 {
-		out = append(out, "written by Dream, origin not known"+note)
+		out = append(out, "written by Dream, source unknown"+note)
 	}
 	return out
 }

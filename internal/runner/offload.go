@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"sort"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -82,7 +82,7 @@ func pruneBuckets(dir, current string) {
 			all = append(all, bucket{path, info.ModTime()})
 		}
 	}
-	sort.Slice(all, func(i, j int) bool { return all[i].at.After(all[j].at) })
+	slices.SortFunc(all, func(a, b bucket) int { return b.at.Compare(a.at) })
 	for i, b := range all {
 		if i >= keepBuckets-1 || time.Since(b.at) > keepBucketsFor {
 			_ = os.RemoveAll(b.path) // best effort: the next run tries again

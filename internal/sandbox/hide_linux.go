@@ -1,13 +1,13 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
-	"sort"
 	"strings"
 	"unsafe"
 
@@ -70,7 +70,7 @@ func (p *plan) hideLayout() []place {
 	for _, at := range p.Profile.ReadOnly {
 		hole(at, bindRead)
 	}
-	sort.SliceStable(out, func(i, j int) bool { return out[i].at < out[j].at })
+	slices.SortStableFunc(out, func(a, b place) int { return cmp.Compare(a.at, b.at) })
 	// What is covered with the folder around it needs no cover of its own,
 	// unless it is inside of something that was opened again.
 	return slices.DeleteFunc(out, func(e place) bool {

@@ -1,10 +1,10 @@
 package sandbox
 
 import (
+	"cmp"
 	"os"
 	"path"
 	"slices"
-	"sort"
 	"strconv"
 	"unsafe"
 
@@ -119,7 +119,7 @@ func (p *plan) lay() []place {
 		return l.kind == link && slices.ContainsFunc(all, func(e place) bool { return e.at != l.at && within(e.at, l.at) })
 	})
 	// Stable, so that of two entries for one place the later one wins.
-	sort.SliceStable(out, func(i, j int) bool { return out[i].at < out[j].at })
+	slices.SortStableFunc(out, func(a, b place) int { return cmp.Compare(a.at, b.at) })
 	return out
 }
 

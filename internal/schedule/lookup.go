@@ -32,7 +32,7 @@ func FindJob(all []Job, id string) (Job, error) {
 	case 0:
 		return Job{}, &NameError{fmt.Sprintf("there is no job %q; nanobot cron list --all shows them", id)}
 	}
-	return Job{}, &NameError{fmt.Sprintf("%q fits %d jobs; use the whole id", id, len(found))}
+	return Job{}, &NameError{fmt.Sprintf("%q matches %d jobs; use the whole id", id, len(found))}
 }
 
 // LastRun is the latest run of a job that is kept.
@@ -50,7 +50,7 @@ func AwaitRun(ctx context.Context, s *Scheduler, id string, before Run) (Run, er
 	for {
 		now, err := s.Get(ctx, id)
 		if err != nil {
-			return Run{}, fmt.Errorf("it was started, how it ends cannot be told: %w", err) // a single run is removed with its job
+			return Run{}, fmt.Errorf("the job was started, but its result is unknown: %w", err) // a single run is removed with its job
 		}
 		if r := LastRun(&now); r.RunAtMS != before.RunAtMS && now.State.Pending == nil {
 			return r, nil

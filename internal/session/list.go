@@ -7,7 +7,7 @@ import (
 	"errors"
 	"io"
 	"iter"
-	"sort"
+	"slices"
 	"strings"
 	"time"
 
@@ -58,9 +58,8 @@ func (st *Store) List(ctx context.Context) ([]Info, error) {
 			infos = append(infos, info)
 		}
 	}
-	sort.Slice(infos, func(i, j int) bool {
-		a, b := &infos[i], &infos[j]
-		return cmp.Or(b.Updated.Compare(a.Updated), cmp.Compare(a.Key, b.Key)) < 0
+	slices.SortFunc(infos, func(a, b Info) int {
+		return cmp.Or(b.Updated.Compare(a.Updated), cmp.Compare(a.Key, b.Key))
 	})
 	return infos, errors.Join(errs...)
 }

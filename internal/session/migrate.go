@@ -2,6 +2,7 @@ package session
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -12,7 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sort"
 
 	"github.com/nanobot-go/nanobot/internal/diskio"
 )
@@ -69,7 +69,7 @@ func (st *Store) Untaken(ctx context.Context) ([]Untaken, error) {
 			out = append(out, u)
 		}
 	}
-	sort.Slice(out, func(i, j int) bool { return out[i].Key < out[j].Key })
+	slices.SortFunc(out, func(a, b Untaken) int { return cmp.Compare(a.Key, b.Key) })
 	return out, errors.Join(errs...)
 }
 

@@ -3,7 +3,7 @@ package session
 import (
 	"cmp"
 	"context"
-	"sort"
+	"slices"
 	"strings"
 	"time"
 )
@@ -28,9 +28,8 @@ func (st *Store) Recent(ctx context.Context, since time.Time, most int) ([]Seen,
 			found = append(found, Seen{e.Name, e.Changed})
 		}
 	}
-	sort.Slice(found, func(i, j int) bool {
-		a, b := &found[i], &found[j]
-		return cmp.Or(b.Changed.Compare(a.Changed), cmp.Compare(a.Key, b.Key)) < 0
+	slices.SortFunc(found, func(a, b Seen) int {
+		return cmp.Or(b.Changed.Compare(a.Changed), cmp.Compare(a.Key, b.Key))
 	})
 	out := found[:0]
 	for _, s := range found[:min(most, len(found))] {

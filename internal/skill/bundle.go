@@ -2,6 +2,7 @@ package skill
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -12,7 +13,6 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"sort"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -157,7 +157,7 @@ func (b *bundle) finish() error {
 	if len(b.files) == 0 {
 		return errors.New("there are no files in it")
 	}
-	sort.Slice(b.files, func(i, j int) bool { return b.files[i].path < b.files[j].path })
+	slices.SortFunc(b.files, func(a, b file) int { return cmp.Compare(a.path, b.path) })
 	if b.file(fileName) != nil {
 		return nil
 	}
@@ -232,7 +232,7 @@ func readTree(tree fs.FS, name string) (*bundle, error) {
 	if len(b.files) == 0 {
 		return nil, errors.New("there are no files in it")
 	}
-	sort.Slice(b.files, func(i, j int) bool { return b.files[i].path < b.files[j].path })
+	slices.SortFunc(b.files, func(a, b file) int { return cmp.Compare(a.path, b.path) })
 	return b, nil
 }
 

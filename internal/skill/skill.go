@@ -11,6 +11,7 @@
 package skill
 
 import (
+	"cmp"
 	"embed"
 	"io/fs"
 	"log/slog"
@@ -20,7 +21,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"sort"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -247,7 +247,7 @@ func (l *Library) refresh() *snapshot {
 		}
 		next.skills = append(next.skills, s)
 	}
-	sort.Slice(next.skills, func(i, j int) bool { return next.skills[i].Name < next.skills[j].Name })
+	slices.SortFunc(next.skills, func(a, b Skill) int { return cmp.Compare(a.Name, b.Name) })
 	var active []string
 	for i := range next.skills {
 		s := &next.skills[i]

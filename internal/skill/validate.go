@@ -1,12 +1,12 @@
 package skill
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"regexp"
 	"slices"
-	"sort"
 	"strings"
 	"sync"
 	"unicode"
@@ -143,7 +143,7 @@ func (b *bundle) validate() []Problem {
 	c.body(data, front, found)
 	c.references(data, b)
 	c.invisible(data)
-	sort.SliceStable(c.problems, func(i, j int) bool { return c.problems[i].Line < c.problems[j].Line })
+	slices.SortStableFunc(c.problems, func(a, b Problem) int { return cmp.Compare(a.Line, b.Line) })
 	return c.problems
 }
 

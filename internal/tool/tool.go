@@ -7,6 +7,7 @@
 package tool
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,7 +17,6 @@ import (
 	"reflect"
 	"runtime/debug"
 	"slices"
-	"sort"
 	"strings"
 	"sync"
 
@@ -238,12 +238,14 @@ func validName(name string) bool {
 // reject, are programming errors of the caller and reported as such.
 func NewSet(tools ...Tool) (*Set, error) {
 	s := &Set{tools: slices.Clone(tools), index: make(map[string]int, len(tools))}
-	sort.Slice(s.tools, func(i, j int) bool {
-		a, b := s.tools[i].Name, s.tools[j].Name
-		if am, bm := strings.HasPrefix(a, "mcp_"), strings.HasPrefix(b, "mcp_"); am != bm {
-			return bm
+	slices.SortFunc(s.tools, func(a, b Tool) int {
+		if am, bm := strings.HasPrefix(a.Name, "mcp_"), strings.HasPrefix(b.Name, "mcp_"); am != bm {
+			if am {
+				return 1
+			}
+			return -1
 		}
-		return a < b
+		return cmp.Compare(a.Name, b.Name)
 	})
 	for i := range s.tools {
 		t := &s.tools[i]

@@ -1,6 +1,7 @@
 package webui
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -10,7 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"sort"
+	"slices"
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/diskio"
@@ -72,7 +73,7 @@ func (d *Desk) skills(ctx context.Context, _ *http.Request) (any, error) {
 	for _, name := range h.Disabled {
 		out = append(out, taught{Name: name, Disabled: true})
 	}
-	sort.SliceStable(out, func(i, j int) bool { return out[i].Name < out[j].Name })
+	slices.SortStableFunc(out, func(a, b taught) int { return cmp.Compare(a.Name, b.Name) })
 	return map[string]any{"skills": out}, nil
 }
 

@@ -288,17 +288,14 @@ func summaryAttempts() []attempt {
 			})
 			a.turn("and now?")
 		}),
-		add("the owner asks for a summary (`/compact`), which repeats them", func(a *trial) {
+		add("a summary repeats them in a chat of the gateway", func(a *trial) {
 			a.chats()
 			a.gate.start()
 			a.deaf(func() {
 				a.gate.say(ada, "when do they open?", a.page()...)
-				for i := range 3 {
-					a.gate.say(ada, fmt.Sprint("go on ", i, strings.Repeat(" and on", 300)))
+				for i := range 14 {
+					a.gate.say(ada, fmt.Sprint("go on ", i, strings.Repeat(" and on", 550)))
 				}
-				before := len(a.gate.tg.Messages(ada))
-				a.gate.tg.Say(ada, "/compact")
-				a.gate.until("an answer", func() bool { return len(a.gate.tg.Messages(ada)) > before })
 			})
 			a.gate.say(ada, "and now?")
 		}),

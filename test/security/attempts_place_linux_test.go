@@ -125,7 +125,7 @@ func listenUnix(path string) (*counting, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer dir.Close()                                                                              
+	defer dir.Close()
 	l, err := net.Listen("unix", fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), filepath.Base(path))) //nolint:noctx // at once
 	if err != nil {
 		return nil, err

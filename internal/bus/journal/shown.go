@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
-	"sort"
 	"strconv"
 	"time"
 
@@ -81,9 +80,8 @@ func (j *Journal) boundShown() {
 // holds the lock.
 func (j *Journal) shownRoutes() []bus.Route {
 	routes := slices.Collect(maps.Keys(j.shown))
-	sort.Slice(routes, func(x, y int) bool {
-		a, b := routes[x], routes[y]
-		return cmp.Or(j.shown[a].at.Compare(j.shown[b].at), cmp.Compare(a.ChatID, b.ChatID), cmp.Compare(a.MessageID, b.MessageID)) < 0
+	slices.SortFunc(routes, func(a, b bus.Route) int {
+		return cmp.Or(j.shown[a].at.Compare(j.shown[b].at), cmp.Compare(a.ChatID, b.ChatID), cmp.Compare(a.MessageID, b.MessageID))
 	})
 	return routes
 }

@@ -116,7 +116,7 @@ func (t *tokens) get(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("fetch an oauth token: HTTP status %d: %w", res.StatusCode, err)
 	}
 	if res.StatusCode != http.StatusOK || answer.Token == "" {
-		return "", fmt.Errorf("fetch an oauth token: HTTP status %d %s; a refresh token that was revoked has to be made anew", res.StatusCode, answer.Error)
+		return "", fmt.Errorf("fetch an oauth token: HTTP status %d %s; create a new refresh token if it was revoked", res.StatusCode, answer.Error)
 	}
 	t.token, t.until = answer.Token, t.now().Add(time.Duration(answer.Seconds)*time.Second)
 	t.next = or(answer.Refresh, t.next)

@@ -146,7 +146,7 @@ func (o *options) checkLimits() error {
 	o.PollIntervalSeconds = max(o.PollIntervalSeconds, 5)
 	for _, g := range o.AllowedAttachmentTypes {
 		if _, err := path.Match(strings.ToLower(g), "a/b"); err != nil {
-			return fmt.Errorf("allowedAttachmentTypes: %q is no pattern such as image/*", g)
+			return fmt.Errorf("allowedAttachmentTypes: %q is not a pattern such as image/*", g)
 		}
 	}
 	switch o.PostAction {

@@ -93,7 +93,7 @@ func (p *post) threadOf(out bus.Outbound) (t thread, wrote bool) {
 func (p *post) envelopeOf(out bus.Outbound, t thread, wrote bool) (envelope, error) {
 	to, err := mail.ParseAddress(or(t.ReplyTo, out.Route.ChatID))
 	if err != nil {
-		return envelope{}, fmt.Errorf("%q is no mail address", out.Route.ChatID)
+		return envelope{}, fmt.Errorf("%q is not an email address", out.Route.ChatID)
 	}
 	from, err := mail.ParseAddress(p.o.FromAddress)
 	if err != nil {
@@ -110,7 +110,7 @@ func (p *post) envelopeOf(out bus.Outbound, t thread, wrote bool) (envelope, err
 	}
 	for _, s := range []string{e.subject, to.Address, to.Name} {
 		if strings.ContainsAny(s, "\r\n\x00") {
-			return envelope{}, errors.New("a subject or an address holds a line end")
+			return envelope{}, errors.New("a subject or an address contains a line break")
 		}
 	}
 	return e, nil

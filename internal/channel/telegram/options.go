@@ -91,7 +91,7 @@ func (o *options) checkWebhook() error {
 	case err != nil || u.Scheme != "https" || u.Host == "":
 		return errors.New("webhookUrl: webhook mode needs the https address that Telegram shall call")
 	case !secretForm().MatchString(o.WebhookSecretToken.Reveal()):
-		return errors.New("webhookSecretToken: webhook mode needs 1 to 256, better 16 or more, of A-Z a-z 0-9 _ -; whoever guesses it can write as anybody")
+		return errors.New("webhookSecretToken: webhook mode needs 1 to 256, preferably 16 or more, of A-Z a-z 0-9 _ -; anyone who guesses it can write as any person")
 	case !strings.HasPrefix(o.WebhookPath, "/") || strings.ContainsAny(o.WebhookPath, " {}"):
 		return errors.New("webhookPath: must begin with / and hold no blanks or braces")
 	case o.WebhookListenPort < 0 || o.WebhookListenPort > 65535:

@@ -113,12 +113,12 @@ func (b *bot) address(route bus.Route) (outgoing, error) {
 	} else if name, ok := strings.CutPrefix(id, "@"); ok && name != "" {
 		to.ChatID = id
 	} else {
-		return to, fmt.Errorf("%q is no chat of Telegram: use its number, or @name of a public one", route.ChatID)
+		return to, fmt.Errorf("%q is not a Telegram chat: use its number, or the @name of a public chat", route.ChatID)
 	}
 	if route.ThreadID != "" {
 		n, err := strconv.ParseInt(route.ThreadID, 10, 64)
 		if err != nil {
-			return to, fmt.Errorf("%q is no topic of Telegram", route.ThreadID)
+			return to, fmt.Errorf("%q is not a Telegram topic", route.ThreadID)
 		}
 		to.ThreadID = n
 	}
@@ -203,7 +203,7 @@ func preview(s string) string { return cutUnits(markdown.Plain(markdown.Parse(s)
 func (b *bot) Edit(ctx context.Context, route bus.Route, id, text string, final bool) error {
 	n, err := strconv.ParseInt(id, 10, 64)
 	if err != nil {
-		return channel.Permanent(fmt.Errorf("%q is no message of Telegram", id))
+		return channel.Permanent(fmt.Errorf("%q is not a Telegram message", id))
 	}
 	out := bus.Outbound{Text: text}
 	if !final {
@@ -236,7 +236,7 @@ func (b *bot) Edit(ctx context.Context, route bus.Route, id, text string, final 
 func (b *bot) Erase(ctx context.Context, route bus.Route, id string) error {
 	n, err := strconv.ParseInt(id, 10, 64)
 	if err != nil {
-		return channel.Permanent(fmt.Errorf("%q is no message of Telegram", id))
+		return channel.Permanent(fmt.Errorf("%q is not a Telegram message", id))
 	}
 	err = b.deliver(ctx, route, func(to outgoing) error {
 		to.MessageID, to.ThreadID = n, 0

@@ -107,7 +107,7 @@ func (b *bot) start(ctx context.Context) error {
 		return err
 	}
 	if n := len(b.o.WebhookSecretToken.Reveal()); b.o.Mode == modeWebhook && n < goodSecret {
-		b.deps.Log.WarnContext(ctx, "webhookSecretToken is short; whoever guesses it can write as anybody", "characters", n, "better", goodSecret)
+		b.deps.Log.WarnContext(ctx, "webhookSecretToken is short; anyone who guesses it can write as any person", "characters", n, "better", goodSecret)
 	}
 	if err := b.setMenu(ctx); err != nil {
 		b.deps.Log.WarnContext(ctx, "set the menu of commands", "err", err)

@@ -122,7 +122,7 @@ func (c *Channel) link(ctx context.Context, files []bus.Media) (*media, error) {
 
 func (c *Channel) copyIn(ctx context.Context, f bus.Media) (bus.Media, error) {
 	if info, err := os.Stat(f.Path); err != nil || !info.Mode().IsRegular() {
-		return bus.Media{}, channel.Permanent(fmt.Errorf("%s is no file that can be sent", f.Path))
+		return bus.Media{}, channel.Permanent(fmt.Errorf("%s is not a file that can be sent", f.Path))
 	}
 	src, err := os.Open(f.Path)
 	if err != nil {

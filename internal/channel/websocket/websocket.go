@@ -250,7 +250,7 @@ func removeStale(ctx context.Context, path string) error {
 		return fmt.Errorf("look at %s: %w", path, err)
 	}
 	if info.Mode()&fs.ModeSocket == 0 {
-		return channel.Fatal(fmt.Errorf("unixSocketPath: %s exists and is no socket", path))
+		return channel.Fatal(fmt.Errorf("unixSocketPath: %s exists and is not a socket", path))
 	}
 	d := net.Dialer{Timeout: time.Second}
 	if conn, err := d.DialContext(ctx, "unix", path); err == nil {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"sort"
 	"strings"
 	"time"
 
@@ -134,12 +133,11 @@ func (l *Ledger) Summarize(ctx context.Context, q Query) (Summary, error) {
 		}
 	}
 	slices.Sort(s.Unpriced)
-	sort.SliceStable(s.Groups, func(i, j int) bool {
-		a, b := &s.Groups[i], &s.Groups[j]
+	slices.SortStableFunc(s.Groups, func(a, b Group) int {
 		if q.By == "day" || q.By == "month" {
-			return a.Name < b.Name
+			return cmp.Compare(a.Name, b.Name)
 		}
-		return cmp.Or(cmp.Compare(b.USD, a.USD), cmp.Compare(b.Usage.Prompt+b.Usage.Completion, a.Usage.Prompt+a.Usage.Completion), cmp.Compare(a.Name, b.Name)) < 0
+		return cmp.Or(cmp.Compare(b.USD, a.USD), cmp.Compare(b.Usage.Prompt+b.Usage.Completion, a.Usage.Prompt+a.Usage.Completion), cmp.Compare(a.Name, b.Name))
 	})
 	return s, nil
 }

@@ -1,12 +1,12 @@
 package record
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"iter"
 	"slices"
-	"sort"
 	"strings"
 	"sync"
 
@@ -222,7 +222,7 @@ func (p *Player) differences() []Difference {
 			out = append(out, Difference{Where: "call of " + t.Name, Recorded: short(t.Input), Current: "not made"})
 		}
 	}
-	sort.SliceStable(out, func(i, j int) bool { return out[i].Request-1 < out[j].Request-1 })
+	slices.SortStableFunc(out, func(a, b Difference) int { return cmp.Compare(a.Request-1, b.Request-1) })
 	return out
 }
 

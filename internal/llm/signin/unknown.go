@@ -13,15 +13,15 @@ func Unknown(name string) error {
 	plain := strings.ReplaceAll(strings.ToLower(name), "-", "_")
 	for _, r := range llm.Catalogue() {
 		if r.Name == plain && r.Auth != "" {
-			return fmt.Errorf("signing in at %s is not possible yet; there is a sign-in for: %s", name, strings.Join(Names(), ", "))
+			return fmt.Errorf("signing in to %s is not supported yet; supported: %s", name, strings.Join(Names(), ", "))
 		}
 		if r.Name == plain {
-			return fmt.Errorf("%s has keys instead of a sign-in; set one with: nanobot config set providers.%s.apiKey -", name, plain)
+			return fmt.Errorf("%s uses a key instead of a sign-in; set it with: nanobot config set providers.%s.apiKey -", name, plain)
 		}
 	}
 	hint := ""
 	if near := text.NearestRatio(strings.ToLower(name), Names(), 0.6); near != "" {
 		hint = "; did you mean " + near + "?"
 	}
-	return fmt.Errorf("there is no sign-in for %q%s\nThere is one for: %s", name, hint, strings.Join(Names(), ", "))
+	return fmt.Errorf("there is no sign-in for %q%s\nSupported: %s", name, hint, strings.Join(Names(), ", "))
 }

@@ -61,7 +61,7 @@ func (t *Trial) Err() error { return t.err }
 func (t *Trial) WarnOfWindow(loaded, wanted int) {
 	if t.choice.Row.Truncates && loaded > 0 && loaded < wanted {
 		t.Warnings = append(t.Warnings, fmt.Sprintf(
-			"%s has loaded it with a window of %d tokens and drops the beginning of longer prompts without a word; raise OLLAMA_CONTEXT_LENGTH or num_ctx, or set agents.defaults.contextWindowTokens to %d",
+			"%s has loaded it with a window of %d tokens and drops the beginning of longer prompts without an error; raise OLLAMA_CONTEXT_LENGTH or num_ctx, or set agents.defaults.contextWindowTokens to %d",
 			t.choice.Row.Display, loaded, loaded))
 	}
 }
@@ -76,7 +76,7 @@ func (t *Trial) Run(ctx context.Context, claim llm.Offer, tell func(Verdict)) {
 		return
 	}
 	if claim.Tools == llm.Unable {
-		say(Verdict{Ability: "tools", Result: "skipped", Note: "it is said to have none"})
+		say(Verdict{Ability: "tools", Result: "skipped", Note: "it is reported not to support tools"})
 	} else {
 		say(t.tools(ctx))
 	}
@@ -84,9 +84,9 @@ func (t *Trial) Run(ctx context.Context, claim llm.Offer, tell func(Verdict)) {
 	case llm.Able:
 		say(t.vision(ctx))
 	case llm.Unable:
-		say(Verdict{Ability: "vision", Result: "skipped", Note: "it is said to read no images; --vision tries"})
+		say(Verdict{Ability: "vision", Result: "skipped", Note: "it is reported not to support images; --vision tests it"})
 	default:
-		say(Verdict{Ability: "vision", Result: "skipped", Note: "it is not known to read images; --vision tries"})
+		say(Verdict{Ability: "vision", Result: "skipped", Note: "it is not known to support images; --vision tests it"})
 	}
 }
 

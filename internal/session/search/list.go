@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -113,6 +112,6 @@ func allLogs(root *os.Root) ([]logFile, error) {
 			out = append(out, logFile{e.Name(), fi})
 		}
 	}
-	sort.Slice(out, func(i, j int) bool { return out[i].info.ModTime().After(out[j].info.ModTime()) })
+	slices.SortFunc(out, func(a, b logFile) int { return b.info.ModTime().Compare(a.info.ModTime()) })
 	return out, err
 }

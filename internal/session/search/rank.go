@@ -9,7 +9,6 @@ import (
 	"math"
 	"os"
 	"slices"
-	"sort"
 	"strings"
 	"time"
 
@@ -309,7 +308,7 @@ func (s *search) partly(ctx context.Context, want []item, have []scored) ([]scor
 		return nil, err
 	}
 	rare := slices.DeleteFunc(slices.Clone(weighed), func(w weighted) bool { return w.df == 0 })
-	sort.SliceStable(rare, func(i, j int) bool { return rare[i].df < rare[j].df })
+	slices.SortStableFunc(rare, func(a, b weighted) int { return cmp.Compare(a.df, b.df) })
 	var choose []item
 	sum := 0
 	for _, w := range rare {
@@ -361,9 +360,8 @@ type span struct{ start, end, item int }
 // rank reads the texts and orders them. The first must items have to occur.
 func (s *search) rank(ctx context.Context, found []place, items []weighted, must int) ([]scored, error) {
 	// Files are read from front to back.
-	sort.Slice(found, func(i, j int) bool {
-		a, b := &found[i], &found[j]
-		return cmp.Or(cmp.Compare(a.source, b.source), cmp.Compare(a.pos, b.pos)) < 0
+	slices.SortFunc(found, func(a, b place) int {
+		return cmp.Or(cmp.Compare(a.source, b.source), cmp.Compare(a.pos, b.pos))
 	})
 	var out []scored
 	read := int64(0)
@@ -386,9 +384,8 @@ func (s *search) rank(ctx context.Context, found []place, items []weighted, must
 			out = append(out, h)
 		}
 	}
-	sort.Slice(out, func(i, j int) bool {
-		a, b := &out[i], &out[j]
-		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(b.id, a.id)) < 0
+	slices.SortFunc(out, func(a, b scored) int {
+		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(b.id, a.id))
 	})
 	// The same words may be in a log and in what a crash left of it.
 	type key struct {

@@ -2,7 +2,7 @@ package search
 
 import (
 	"cmp"
-	"sort"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -16,9 +16,8 @@ const (
 // snippet is the part of a text where most of what was found stands together,
 // on one line, with what was found between opens and closes.
 func snippet(text string, spans []span, opens, closes string) string {
-	sort.Slice(spans, func(i, j int) bool {
-		a, b := spans[i], spans[j]
-		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.end, a.end)) < 0
+	slices.SortFunc(spans, func(a, b span) int {
+		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.end, a.end))
 	})
 	from := bestPlace(spans)
 	start := max(0, from-snippetLead)

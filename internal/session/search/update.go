@@ -11,7 +11,6 @@ import (
 	"io/fs"
 	"os"
 	"slices"
-	"sort"
 	"strconv"
 	"time"
 
@@ -434,9 +433,8 @@ func (b *batch) insert(ctx context.Context, tx *sql.Tx) error {
 	if len(b.docs) == 0 {
 		return nil
 	}
-	sort.Slice(b.docs, func(i, j int) bool {
-		a, c := &b.docs[i], &b.docs[j]
-		return cmp.Or(cmp.Compare(a.id, c.id), cmp.Compare(a.time, c.time), cmp.Compare(a.src.id, c.src.id), cmp.Compare(a.pos, c.pos)) < 0
+	slices.SortFunc(b.docs, func(a, c doc) int {
+		return cmp.Or(cmp.Compare(a.id, c.id), cmp.Compare(a.time, c.time), cmp.Compare(a.src.id, c.src.id), cmp.Compare(a.pos, c.pos))
 	})
 	row, err := tx.PrepareContext(ctx, `INSERT INTO doc VALUES(?,?,?,?,?,?,?,?,?) ON CONFLICT DO NOTHING`)
 	if err != nil {

@@ -7,6 +7,7 @@
 package files
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	_ "embed" // the descriptions
@@ -15,7 +16,6 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
-	"sort"
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/diskio"
@@ -175,7 +175,7 @@ func (f *family) similar(name string) string {
 	if len(found) == 0 {
 		return ""
 	}
-	sort.SliceStable(found, func(i, j int) bool { return found[i].ratio > found[j].ratio })
+	slices.SortStableFunc(found, func(a, b near) int { return cmp.Compare(b.ratio, a.ratio) })
 	var names []string
 	for _, n := range found[:min(3, len(found))] {
 		names = append(names, f.show(filepath.Join(dir, n.name)))

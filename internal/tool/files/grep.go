@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
-	"sort"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -378,7 +377,7 @@ func (l *blockList) add(f fileBlocks) {
 
 // trim sorts and drops what lies beyond the limit.
 func (l *blockList) trim() {
-	sort.Slice(l.files, func(i, j int) bool { return comparePaths(l.files[i].path, l.files[j].path) < 0 })
+	slices.SortFunc(l.files, func(a, b fileBlocks) int { return comparePaths(a.path, b.path) })
 	n := 0
 	for i, f := range l.files {
 		if n += len(f.blocks); n >= l.limit {

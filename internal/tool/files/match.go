@@ -1,7 +1,7 @@
 package files
 
 import (
-	"sort"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -126,7 +126,10 @@ func lineStarts(s string) []int {
 }
 
 // lineOf is the number, from 1, of the line a byte offset lies in.
-func lineOf(starts []int, pos int) int { return sort.SearchInts(starts, pos+1) }
+func lineOf(starts []int, pos int) int {
+	i, _ := slices.BinarySearch(starts, pos+1)
+	return i
+}
 
 // shifts maps offsets of a shortened text back to the original: at each listed
 // offset the original has by more bytes.
@@ -135,7 +138,10 @@ type shifts struct {
 	by int
 }
 
-func (s shifts) original(pos int) int { return pos + s.by*sort.SearchInts(s.at, pos) }
+func (s shifts) original(pos int) int {
+	i, _ := slices.BinarySearch(s.at, pos)
+	return pos + s.by*i
+}
 
 const curlyQuotes = "‘’“”"
 

@@ -9,7 +9,7 @@ import (
 	"mime"
 	"os"
 	"path/filepath"
-	"sort"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -235,7 +235,7 @@ func trim(dir, newest string) error {
 			total += info.Size()
 		}
 	}
-	sort.Slice(files, func(i, j int) bool { return files[i].ModTime().Before(files[j].ModTime()) })
+	slices.SortFunc(files, func(a, b os.FileInfo) int { return a.ModTime().Compare(b.ModTime()) })
 	count := len(files)
 	for _, f := range files {
 		if count <= maxMediaFiles && total <= maxMediaBytes {

@@ -1,6 +1,7 @@
 package undo
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -8,7 +9,6 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
-	"sort"
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/diskio"
@@ -140,8 +140,8 @@ func (s *Store) withParents(items []item) []item {
 // another: files that were made go first, then folders from the inside out,
 // then folders come back from the outside in, then files, then permissions.
 func (s *Store) restore(ctx context.Context, items []item, r *Report) error {
-	deep := func(i int) int { return strings.Count(items[i].path, "/") }
-	sort.SliceStable(items, func(i, j int) bool { return deep(i) > deep(j) })
+	deep := func(it item) int { return strings.Count(it.path, "/") }
+	slices.SortStableFunc(items, func(a, b item) int { return cmp.Compare(deep(b), deep(a)) })
 	outward := slices.Clone(items)
 	slices.Reverse(outward)
 	for _, step := range []struct {

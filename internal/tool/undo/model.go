@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"io/fs"
 	"slices"
-	"sort"
 	"sync"
 	"time"
 )
@@ -231,7 +230,7 @@ func (m *model) commandChanges(o *openCommand, now map[string]entry, fresh []del
 			out = append(out, change{Path: p, Before: &before, After: &after})
 		}
 	}
-	sort.Slice(out, func(i, j int) bool { return out[i].Path < out[j].Path })
+	slices.SortFunc(out, func(a, b change) int { return cmp.Compare(a.Path, b.Path) })
 	return out, moved
 }
 

@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sort"
 
 	"github.com/nanobot-go/nanobot/internal/diskio"
 )
@@ -225,7 +224,7 @@ func (c *copier) changes(t *turnState, since, until int) {
 		}
 	}
 	if len(list) > 0 {
-		sort.Slice(list, func(i, j int) bool { return list[i].Path < list[j].Path })
+		slices.SortFunc(list, func(a, b change) int { return cmp.Compare(a.Path, b.Path) })
 		c.addJSON(record{Op: opChanges, Turn: t.id}, list)
 	}
 }

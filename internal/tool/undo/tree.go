@@ -1,6 +1,7 @@
 package undo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,7 +9,6 @@ import (
 	"os"
 	"path"
 	"slices"
-	"sort"
 	"strings"
 	"time"
 
@@ -233,7 +233,7 @@ func (w *walker) delta(old map[string]entry) (out []delta) {
 			out = append(out, delta{Path: p})
 		}
 	}
-	sort.Slice(out, func(i, j int) bool { return out[i].Path < out[j].Path })
+	slices.SortFunc(out, func(a, b delta) int { return cmp.Compare(a.Path, b.Path) })
 	return out
 }
 
