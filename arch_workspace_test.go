@@ -41,7 +41,6 @@ var byPath = map[string][]string{
 // the reason why no path of a workspace reaches it. It changes in the commit
 // that changes the file.
 var byPathAllowed = map[string]string{
-
 	"internal/doctor/firstlook.go": "notes in the data folder what was said once",
 	"internal/doctor/scrub.go":     "reads sessions, which lie in the data folder",
 	"internal/session/scrub.go":    "rewrites sessions, which lie in the data folder",
