@@ -21,8 +21,8 @@ import (
 var starters = []string{
 	"internal/cli/config_edit.go",        // the user's editor
 	"internal/cli/login.go",              // a browser
-	"internal/cli/restart*.go",           // ourselves
-	"internal/cli/service_host.go",       // the service manager
+	"internal/daemon/restart*.go",        // ourselves
+	"internal/daemon/manager.go",         // the service manager
 	"internal/daemon/process_*.go",       // ourselves
 	"internal/llm/azure/azure.go",        // az, for a token
 	"internal/llm/bedrock/profile.go",    // credential_process of the user's profile

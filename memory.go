@@ -21,8 +21,15 @@ const (
 	Facts     MemoryFile = "memory/MEMORY.md" // everything else
 )
 
-// HistoryEntry is a summary of something that was said in the past.
-type HistoryEntry = memory.Entry
+// What the memory is made of.
+type (
+	// HistoryEntry is a summary of something that was said in the past.
+	HistoryEntry = memory.Entry
+	// Fact is a line of a memory file and where it comes from.
+	Fact = memory.Fact
+	// Forgotten says what Memory.Forget removed and what it left alone.
+	Forgotten = memory.Forgotten
+)
 
 // Memory is what the agent remembers across conversations.
 type Memory struct {
@@ -93,4 +100,46 @@ func (m Memory) Append(ctx context.Context, text string) error {
 	}
 	_, err = a.History.Append(ctx, HistoryEntry{Content: text})
 	return err
+}
+
+// Why says for each line of a file who said it, when and in which conversation;
+// Fact.Explain puts it in words.
+func (m Memory) Why(ctx context.Context, file MemoryFile) (facts []Fact, err error) {
+	if _, err := m.repo(ctx, file); err != nil {
+		return nil, err
+	}
+	err = m.whole(ctx, func(all *memory.Memory) error {
+		facts, err = all.Dream.Why(ctx, string(file))
+		return err
+	})
+	return facts, err
+}
+
+// Forget removes every line that contains the text, in whatever case, from the
+// files and all their earlier versions, from the history, from the notes on
+// where facts come from and from the search index. It cannot be undone. The
+// conversations themselves stay.
+func (m Memory) Forget(ctx context.Context, text string) (done Forgotten, err error) {
+	err = m.whole(ctx, func(all *memory.Memory) error {
+		found, err := all.Find(ctx, text)
+		if err != nil {
+			return err
+		}
+		done, err = all.Forget(ctx, found)
+		return err
+	})
+	return done, err
+}
+
+// whole opens all parts of the memory for fn.
+func (m Memory) whole(ctx context.Context, fn func(*memory.Memory) error) error {
+	a, err := m.open(ctx)
+	if err != nil {
+		return err
+	}
+	all, done, err := app.OpenMemory(a.Config, a.Workspace, a.Sessions, nil)
+	if err != nil {
+		return err
+	}
+	return errors.Join(fn(all), done())
 }

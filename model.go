@@ -1,6 +1,12 @@
 package nanobot
 
-import "github.com/nanobot-go/nanobot/internal/llm"
+import (
+	"context"
+
+	"github.com/nanobot-go/nanobot/internal/app"
+	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/trial"
+)
 
 // What a model of your own is made of; see WithModel.
 type (
@@ -20,6 +26,10 @@ type (
 	ModelResponse = llm.Response
 	// ModelUsage counts tokens.
 	ModelUsage = llm.Usage
+	// ModelTrial is what TryModel found out; Err says why there was no answer.
+	ModelTrial = trial.Trial
+	// ModelVerdict is what was found about one ability of a model.
+	ModelVerdict = trial.Verdict
 )
 
 // The kinds of ModelEvent that a model needs.
@@ -35,4 +45,21 @@ func ModelAnswer(text string, calls ...ModelCall) ModelEvent {
 		res.Finish = llm.FinishToolCalls
 	}
 	return ModelEvent{Kind: llm.Done, Response: &res}
+}
+
+// TryModel finds out what a model can do, with a few tiny calls: it asks for
+// some words, for a tool call and, if it reads images, for the colour of a
+// small one. The name is that of a model or a preset; "" is the configured
+// model. With WithModel it tries that one.
+func TryModel(ctx context.Context, name string, opts ...Option) (*ModelTrial, error) {
+	o := options(opts).Options
+	loaded, _, err := app.Load(&o)
+	if err != nil {
+		return nil, explained(err)
+	}
+	t, err := app.OpenTrial(o, loaded, name)
+	if err != nil {
+		return nil, explained(err)
+	}
+	return t, app.RunTrial(ctx, loaded, t, false, func(ModelVerdict) {})
 }

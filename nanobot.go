@@ -165,7 +165,7 @@ func (b *Bot) Stream(ctx context.Context, in Input) iter.Seq2[Event, error] {
 }
 
 // Ask is Stream for a complete inbound message, as user interfaces build it.
-func (b *Bot) Ask(ctx context.Context, in bus.Inbound) iter.Seq2[Event, error] {
+func (b *Bot) Ask(ctx context.Context, in Inbound) iter.Seq2[Event, error] {
 	b.run()
 	return b.app.Agent.Ask(ctx, in)
 }

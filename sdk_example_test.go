@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/nanobot-go/nanobot"
@@ -294,4 +295,90 @@ func ExampleMemory() {
 	// Output:
 	// - The spare key is under the blue pot.
 	// Moved to Oslo.
+}
+
+// What the agent remembers can be explained and forgotten for good.
+func ExampleMemory_Forget() {
+	opts, done := home()
+	defer done()
+	ctx := context.Background()
+	bot, err := nanobot.New(ctx, opts...)
+	must(err)
+	defer bot.Close()
+	must(bot.Memory().Write(ctx, nanobot.AboutUser, "- phone 555-0100\n- has a cat\n"))
+
+	facts, err := bot.Memory().Why(ctx, nanobot.AboutUser)
+	must(err)
+	for _, f := range facts {
+		fmt.Println(f.Text, f.Explain())
+	}
+	forgotten, err := bot.Memory().Forget(ctx, "555-0100")
+	must(err)
+	fmt.Println(forgotten.Removed[0])
+
+	about, err := bot.Memory().Read(ctx, nanobot.AboutUser)
+	must(err)
+	fmt.Print(about)
+	// Output:
+	// - phone 555-0100 [written by hand]
+	// - has a cat [written by hand]
+	// 1 line from USER.md
+	// - has a cat
+}
+
+// Ask takes a message with everything that a user interface knows of it.
+func ExampleBot_Ask() {
+	opts, done := home()
+	defer done()
+	ctx := context.Background()
+	bot, err := nanobot.New(ctx, opts...)
+	must(err)
+	defer bot.Close()
+
+	msg := nanobot.Inbound{
+		Route: nanobot.Route{Channel: "desk", ChatID: "7"}, SenderID: "ana", Text: "hello", OwnTurn: true,
+	}
+	for ev, err := range bot.Ask(ctx, msg) {
+		must(err)
+		if ev.Kind == nanobot.Final {
+			fmt.Println(ev.Text)
+		}
+	}
+	// Output: You said: hello
+}
+
+// What can this model do? A parrot writes words and calls no tools.
+func ExampleTryModel() {
+	opts, done := home()
+	defer done()
+
+	trial, err := nanobot.TryModel(context.Background(), "parrot", opts...)
+	must(err)
+	for _, v := range trial.Verdicts {
+		fmt.Println(v.Ability, v.Result)
+	}
+	// Output:
+	// text yes
+	// streaming no
+	// tools no
+	// vision skipped
+}
+
+// A recorded turn runs again without a model.
+func ExampleReplay() {
+	opts, done := home()
+	defer done()
+	ctx := context.Background()
+	file := filepath.Join(os.TempDir(), fmt.Sprintf("nanobot-example-%d.jsonl", os.Getpid()))
+	defer os.Remove(file)
+	bot, err := nanobot.New(ctx, append(opts, nanobot.WithRecording(file))...)
+	must(err)
+	_, err = bot.Run(ctx, nanobot.Input{Text: "hello"})
+	must(err)
+	must(bot.Close())
+
+	replayed, err := nanobot.Replay(ctx, file)
+	must(err)
+	fmt.Println(len(replayed.Turns), "turn,", len(replayed.Differences), "differences")
+	// Output: 1 turn, 0 differences
 }

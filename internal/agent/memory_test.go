@@ -45,7 +45,7 @@ func (h *house) window(tokens int) {
 
 func entries(t *testing.T, hist *memory.History) []memory.Entry {
 	t.Helper()
-	es, err := hist.Since(t.Context(), 0)
+	es, err := hist.Recent(t.Context(), 1000, func(memory.Entry) bool { return true })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,9 +26,9 @@ import (
 	"github.com/nanobot-go/nanobot/internal/store"
 )
 
-// OpenDriver makes the model of a choice as it is: metered, but without
+// openDriver makes the model of a choice as it is: metered, but without
 // retries, rotation or fallback, for verdicts about that model alone.
-func OpenDriver(o Options, loaded *config.Loaded, choice llm.Choice) (llm.Model, error) {
+func openDriver(o Options, loaded *config.Loaded, choice llm.Choice) (llm.Model, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}

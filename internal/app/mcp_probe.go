@@ -94,6 +94,30 @@ func MCPStates(l *config.Loaded, auth *mcp.OAuth) []MCPState {
 	return out
 }
 
+// ProbedMCP describes all servers after a moment's connection to each that can
+// be used.
+func ProbedMCP(ctx context.Context, l *config.Loaded, o Options, auth *mcp.OAuth) ([]MCPState, error) {
+	out := MCPStates(l, auth)
+	var servers []mcp.Server
+	for _, e := range MCPEntries(l) {
+		if e.Problem == nil {
+			servers = append(servers, e.Server)
+		}
+	}
+	if len(servers) == 0 {
+		return out, nil
+	}
+	p, err := probeMCP(ctx, l, o, servers)
+	if err != nil {
+		return nil, err
+	}
+	for _, st := range p.Status {
+		i := slices.IndexFunc(out, func(j MCPState) bool { return j.Name == st.Name })
+		out[i].Live(st)
+	}
+	return out, nil
+}
+
 // Live puts in what a connection to the server found out.
 func (j *MCPState) Live(st mcp.Status) {
 	j.State, j.Error, j.Protocol = string(st.State), st.Error, st.Protocol
@@ -102,8 +126,8 @@ func (j *MCPState) Live(st mcp.Status) {
 	}
 }
 
-// MCPProbed is what a short connection to servers found out.
-type MCPProbed struct {
+// mcpProbed is what a short connection to servers found out.
+type mcpProbed struct {
 	Status []mcp.Status
 	Tools  []tool.Tool
 	Took   time.Duration // until the last server had answered
@@ -114,20 +138,20 @@ type MCPProbed struct {
 // at a question it does not know is greeted a second time.
 const mcpProbeTime = 30 * time.Second
 
-// ProbeMCP connects to servers, waits until every one of them is ready or has
+// probeMCP connects to servers, waits until every one of them is ready or has
 // failed twice, and hangs up.
-func ProbeMCP(ctx context.Context, l *config.Loaded, o Options, servers []mcp.Server) (MCPProbed, error) {
+func probeMCP(ctx context.Context, l *config.Loaded, o Options, servers []mcp.Server) (mcpProbed, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	auth, err := MCPLogins(l, o)
 	if err != nil {
-		return MCPProbed{}, err
+		return mcpProbed{}, err
 	}
 	lines := &oddLines{next: o.Log.Handler()}
 	spawn, cover, stop, err := MCPSpawn(ctx, l, o)
 	if err != nil {
-		return MCPProbed{}, err
+		return mcpProbed{}, err
 	}
 	defer stop()
 	var redact func(string) string
@@ -139,7 +163,7 @@ func ProbeMCP(ctx context.Context, l *config.Loaded, o Options, servers []mcp.Se
 		Pins: o.acceptIn, Accept: o.acceptIn != nil,
 	})
 	if err != nil {
-		return MCPProbed{}, err
+		return mcpProbed{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, mcpProbeTime)
 	var wg sync.WaitGroup
@@ -147,7 +171,7 @@ func ProbeMCP(ctx context.Context, l *config.Loaded, o Options, servers []mcp.Se
 	defer cancel()
 	wg.Go(func() { _ = pool.Run(ctx) }) // ends with ctx
 	began := time.Now()
-	p := MCPProbed{}
+	p := mcpProbed{}
 	p.Tools, _ = pool.Tools(ctx)
 	failed := map[string]map[time.Time]bool{}
 	look := time.NewTicker(20 * time.Millisecond)
@@ -268,7 +292,7 @@ func AcceptMCP(ctx context.Context, l *config.Loaded, o Options, e MCPEntry) (MC
 // switched on.
 func TryMCP(ctx context.Context, l *config.Loaded, o Options, e MCPEntry) (MCPTrial, error) {
 	e.Disabled = false // whoever asks wants to know
-	p, err := ProbeMCP(ctx, l, o, []mcp.Server{e.Server})
+	p, err := probeMCP(ctx, l, o, []mcp.Server{e.Server})
 	if err != nil {
 		return MCPTrial{}, err
 	}

@@ -1,10 +1,15 @@
 package app
 
 import (
+	"context"
+	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/memory"
+	"github.com/nanobot-go/nanobot/internal/session"
+	"github.com/nanobot-go/nanobot/internal/session/search"
 )
 
 // remember opens the history and makes what takes conversations into it. The
@@ -31,4 +36,25 @@ func idleCompact(def config.AgentDefaults) time.Duration {
 // idleCheck is the pause between conversations that are taken in late.
 func idleCheck(def config.AgentDefaults) time.Duration {
 	return time.Duration(def.IdleCompactCheckIntervalSeconds) * time.Second
+}
+
+// OpenMemory opens what is remembered in a workspace, with its search index,
+// for looking at it and changing it. Done gives both back.
+func OpenMemory(loaded *config.Loaded, workspace string, sessions *session.Store, log *slog.Logger) (m *memory.Memory, done func() error, err error) {
+	index, err := OpenSearch(loaded, workspace, sessions, log)
+	if err != nil {
+		return nil, nil, err
+	}
+	m, err = memory.Open(memory.HistoryOptions{Store: memory.Place(State(loaded, log), sessions), Workspace: workspace, Log: log})
+	if err != nil {
+		return nil, nil, errors.Join(err, index.Close())
+	}
+	m.Index = func(ctx context.Context, text string) (int, error) {
+		gone, err := index.Forget(ctx, text)
+		if errors.Is(err, search.ErrEmpty) {
+			return 0, nil // no word of it is in the index
+		}
+		return len(gone), err
+	}
+	return m, func() error { return errors.Join(m.Close(), index.Close()) }, nil
 }

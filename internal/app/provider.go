@@ -71,7 +71,7 @@ func ListModels(ctx context.Context, l *config.Loaded, choice llm.Choice) ([]llm
 			Timeout: 3 * time.Second, Endpoints: []local.Endpoint{{Kind: local.Kind(choice.Row.Name), URL: root}},
 		})
 		if len(found) > 0 {
-			return LocalOffers(found[0]), nil
+			return localOffers(found[0]), nil
 		}
 	}
 	if choice.Row.Auth != "" && choice.Row.Models == "" {
@@ -86,8 +86,8 @@ func ListModels(ctx context.Context, l *config.Loaded, choice llm.Choice) ([]llm
 	return llm.ListModels(ctx, choice, llm.ListOptions{Client: client, Headers: p.ExtraHeaders, Query: reveal(p.ExtraQuery)})
 }
 
-// LocalOffers are the models of a server on this machine.
-func LocalOffers(s local.Server) []llm.Offer {
+// localOffers are the models of a server on this machine.
+func localOffers(s local.Server) []llm.Offer {
 	out := make([]llm.Offer, 0, len(s.Models))
 	for _, m := range s.Models {
 		out = append(out, llm.Offer{ID: m.ID, Window: m.Context})
@@ -109,4 +109,60 @@ func Account(l *config.Loaded, name string, o Options) (*signin.Account, error) 
 	return signin.New(name, signin.Options{
 		Store: store.Under(State(l, o.Log), string(datadir.Auth)), Home: home, Getenv: getenv, Client: client, Version: o.Version, Log: o.Log, BaseURL: p.APIBase,
 	})
+}
+
+// OfferedModel is a model that a provider offers.
+type OfferedModel struct {
+	Provider string      `json:"provider"`
+	ID       string      `json:"id"`
+	Window   int         `json:"context_window,omitempty"`
+	Tools    llm.Ability `json:"tools,omitempty"`
+	Vision   llm.Ability `json:"vision,omitempty"`
+}
+
+// OfferedModels asks the named provider, or for "" all that are set up and the
+// servers on this machine. Of several, one that does not answer is only told.
+func OfferedModels(ctx context.Context, loaded *config.Loaded, getenv func(string) string, name string, tell func(provider string, err error)) ([]OfferedModel, error) {
+	in := MatchInput(loaded, getenv)
+	out := []OfferedModel{}
+	add := func(provider string, offers []llm.Offer) {
+		for _, o := range offers {
+			out = append(out, OfferedModel{provider, o.ID, o.Window, o.Tools, o.Vision})
+		}
+	}
+	if name != "" {
+		in.Provider, in.Model = name, "any" // the list does not depend on it
+		choice, err := llm.Match(in)
+		if err != nil {
+			return nil, err
+		}
+		offers, err := ListModels(ctx, loaded, choice)
+		add(choice.Name, offers)
+		return out, err
+	}
+	all, err := llm.Survey(in)
+	if err != nil {
+		return nil, err
+	}
+	asked := map[string]bool{}
+	for _, s := range all {
+		if !s.Ready || s.Row.Speech {
+			continue
+		}
+		asked[s.Base] = true
+		offers, err := ListModels(ctx, loaded, s.Choice)
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if err != nil {
+			tell(s.Name, err)
+		}
+		add(s.Name, offers)
+	}
+	for _, s := range local.Discover(ctx, local.Options{Getenv: getenv}) {
+		if base := strings.Replace(s.Base, "127.0.0.1", "localhost", 1); !asked[s.Base] && !asked[base] {
+			add(string(s.Kind), localOffers(s))
+		}
+	}
+	return out, nil
 }

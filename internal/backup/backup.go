@@ -92,13 +92,13 @@ func items(secrets bool) []string {
 	return items
 }
 
-// Write writes a .tar.gz of everything that cannot be made again:
+// write writes a .tar.gz of everything that cannot be made again:
 // configuration, workspace, conversations, memory, schedule, pairings and
 // messages that are on their way. A gateway may run meanwhile: files that only
 // grow are taken up to their last whole line, all others are replaced as a
 // whole by those who write them. Logs, caches and the search index are left
 // out.
-func Write(ctx context.Context, w io.Writer, o Options) (Manifest, error) {
+func write(ctx context.Context, w io.Writer, o Options) (Manifest, error) {
 	z := gzip.NewWriter(w)
 	b := &backup{o: o, tar: tar.NewWriter(z), ctx: ctx}
 	b.m = Manifest{

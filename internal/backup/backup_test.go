@@ -108,7 +108,7 @@ func oldHome(t *testing.T) (dir string, l *config.Loaded) {
 func writeBackup(t *testing.T, l *config.Loaded, secrets bool) (string, Manifest) {
 	t.Helper()
 	var buf bytes.Buffer
-	m, err := Write(t.Context(), &buf, Options{
+	m, err := write(t.Context(), &buf, Options{
 		Config: l, Workspace: filepath.Join(l.DataDir, "workspace"), Secrets: secrets, Version: "1", Now: time.Unix(1e9, 0),
 	})
 	if err != nil {
@@ -134,7 +134,7 @@ func TestBackupOfAWorkspaceAroundTheData(t *testing.T) {
 		t.Fatal(err)
 	}
 	var buf bytes.Buffer
-	m, err := Write(t.Context(), &buf, Options{Config: l, Workspace: ws, Version: "1", Now: time.Unix(1e9, 0)})
+	m, err := write(t.Context(), &buf, Options{Config: l, Workspace: ws, Version: "1", Now: time.Unix(1e9, 0)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +179,7 @@ func TestBackupOfATangledWorkspaceHoldsNoSecrets(t *testing.T) {
 				t.Fatal(err)
 			}
 			var buf bytes.Buffer
-			_, err = Write(t.Context(), &buf, Options{
+			_, err = write(t.Context(), &buf, Options{
 				Config: l, Workspace: filepath.Join(data, filepath.FromSlash(tt.workspace)), Secrets: tt.secrets, Version: "1", Now: time.Unix(1e9, 0),
 			})
 			if err != nil {

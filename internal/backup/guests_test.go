@@ -40,7 +40,7 @@ func TestBackupOfGuests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := Write(t.Context(), f, Options{Config: l, Workspace: filepath.Join(dir, "workspace"), Now: time.Now()})
+	m, err := write(t.Context(), f, Options{Config: l, Workspace: filepath.Join(dir, "workspace"), Now: time.Now()})
 	if err != nil || f.Close() != nil {
 		t.Fatal(err)
 	}

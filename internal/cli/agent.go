@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +18,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/agent"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/daemon"
 	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/tui"
@@ -139,8 +139,7 @@ func (c *command) oneShot(ctx context.Context, f agentFlags) error {
 			return err
 		}
 	}
-	files, err := checkFiles(f.files)
-	if err != nil {
+	if err := checkFiles(f.files); err != nil {
 		return err
 	}
 	loaded, err := config.Load(c.configOptions())
@@ -167,8 +166,12 @@ func (c *command) oneShot(ctx context.Context, f agentFlags) error {
 	}
 	o := c.tuiOptions(bot, f, loaded)
 	o.Message = text
-	if o.Media, err = attach(files, bot.Workspace(), bot.DataDir()); err != nil {
-		return err
+	for _, name := range f.files {
+		m, err := bot.Attach(name)
+		if err != nil {
+			return err
+		}
+		o.Media = append(o.Media, m)
 	}
 	if !f.json {
 		o.Ask = failing(o.Ask)
@@ -192,6 +195,20 @@ func (c *command) oneShot(ctx context.Context, f agentFlags) error {
 	return nil
 }
 
+// checkFiles finds mistakes in --file before anything is started.
+func checkFiles(files []string) error {
+	for _, name := range files {
+		info, err := os.Stat(name)
+		if err != nil {
+			return usageError{fmt.Errorf("--file %s: %w", name, errors.Unwrap(err))}
+		}
+		if !info.Mode().IsRegular() {
+			return usageError{fmt.Errorf("--file %s: not a regular file", name)}
+		}
+	}
+	return nil
+}
+
 // await waits for the subagents a question started and shows what they bring.
 func (c *command) await(ctx context.Context, bot *nanobot.Bot, asJSON bool, late <-chan bus.Outbound) error {
 	if bot.Working() == 0 {
@@ -205,7 +222,7 @@ func (c *command) await(ctx context.Context, bot *nanobot.Bot, asJSON bool, late
 	show := func(out bus.Outbound) error {
 		switch {
 		case asJSON:
-			return writeJSONLine(c.Out, out)
+			return encodeJSON(c.Out, out, "")
 		case out.Kind == bus.Final || out.Kind == bus.Message:
 			_, err := fmt.Fprintln(c.Out, strings.TrimSpace(out.Text))
 			return err
@@ -227,13 +244,6 @@ func (c *command) await(ctx context.Context, bot *nanobot.Bot, asJSON bool, late
 			return err
 		}
 	}
-}
-
-// writeJSONLine writes an event like --json does.
-func writeJSONLine(w io.Writer, v any) error {
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
 }
 
 // readQuestion reads a message from standard input.
@@ -338,5 +348,5 @@ func (c *command) restart() error {
 	}
 	env := append([]string{}, c.Env...)
 	env = append(env, fmt.Sprintf("%s=%.3f", restartEnv, float64(time.Now().UnixMilli())/1000))
-	return replaceProcess(exe, os.Args, env)
+	return exited(daemon.ReplaceProcess(exe, os.Args, env))
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/nanobot-go/nanobot/internal/backup"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/daemon"
-	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/gateway"
 )
 
@@ -31,7 +30,7 @@ func (c *command) backupCommand() *cobra.Command {
 func (c *command) backupCreate() *cobra.Command {
 	var secrets, asJSON bool
 	cmd := &cobra.Command{
-		Use: "create [FILE]", Short: "Create a backup", Args: atMostOneFile,
+		Use: "create [FILE]", Short: "Create a backup", Args: atMost(1),
 		Long: `create writes the configuration, the workspace, conversations, memory, schedule,
 pairings and undelivered messages to one .tar.gz file. A gateway may keep
 running. Logs, caches and the search index are left out.
@@ -45,12 +44,20 @@ keep the file where only you can read it.`,
 			if len(args) == 1 {
 				file = args[0]
 			}
-			m, err := c.createBackup(cmd, file, secrets)
+			l, err := c.lenient()
+			if err != nil {
+				return err
+			}
+			ws, err := app.Workspace(c.workspace, l)
+			if err != nil {
+				return err
+			}
+			m, err := backup.Create(cmd.Context(), file, backup.Options{Config: l, Workspace: ws, Secrets: secrets, Version: nanobot.Version(), Now: time.Now()})
 			if err != nil {
 				return err
 			}
 			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), map[string]any{
+				return printJSON(cmd, map[string]any{
 					"file": file, "files": len(m.Files), "bytes": m.Bytes(), "blank": m.Blank, "skipped": m.Skipped, "with_secrets": m.Secrets,
 				})
 			}
@@ -65,37 +72,8 @@ keep the file where only you can read it.`,
 		},
 	}
 	cmd.Flags().BoolVar(&secrets, "with-secrets", false, "include keys and logins; protect the file like the keys")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	jsonFlag(cmd, &asJSON)
 	return cmd
-}
-
-func (c *command) createBackup(cmd *cobra.Command, file string, secrets bool) (m backup.Manifest, err error) {
-	l, err := c.lenient()
-	if err != nil {
-		return m, err
-	}
-	ws, err := app.Workspace(c.workspace, l)
-	if err != nil {
-		return m, err
-	}
-	if _, err := os.Lstat(file); err == nil {
-		return m, fmt.Errorf("%s exists already", file)
-	}
-	if file, err = filepath.Abs(file); err != nil {
-		return m, err
-	}
-	tmp := file + ".part"
-	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
-	if err != nil {
-		return m, err
-	}
-	m, err = backup.Write(cmd.Context(), f, backup.Options{
-		Config: l, Workspace: ws, Secrets: secrets, Version: nanobot.Version(), Now: time.Now(), Skip: tmp,
-	})
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return m, errors.Join(err, os.Remove(tmp))
-	}
-	return m, diskio.Replace(tmp, file)
 }
 
 func (c *command) backupRestore() *cobra.Command {
@@ -133,7 +111,7 @@ that data to before-restore-<time> next to its old place; it deletes nothing.`,
 				}
 			}
 			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), r)
+				return printJSON(cmd, r)
 			}
 			printRestored(cmd, b, r, dry)
 			return nil
@@ -142,7 +120,7 @@ that data to before-restore-<time> next to its old place; it deletes nothing.`,
 	cmd.Flags().StringVar(&to, "to", "", "`folder` to restore to instead of the original place")
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "only check the backup and show what would be done")
 	cmd.Flags().BoolVar(&force, "force", false, "move existing data aside")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	jsonFlag(cmd, &asJSON)
 	return cmd
 }
 

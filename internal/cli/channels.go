@@ -1,14 +1,13 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"net/http"
 	"slices"
-	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -27,17 +26,6 @@ func (c *command) channelsCommand() *cobra.Command {
 	return cmd
 }
 
-// knownChannel refuses a name that is no channel of ours. A second account has
-// a name such as telegram.work.
-func knownChannel(name string) error {
-	kind, _, _ := strings.Cut(name, ".")
-	all := gateway.Channels()
-	if all[kind] == nil {
-		return fmt.Errorf("unknown channel %q; known channels: %s", kind, strings.Join(slices.Sorted(maps.Keys(all)), ", "))
-	}
-	return nil
-}
-
 func (c *command) channelsLogin() *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
@@ -47,7 +35,7 @@ configuration. For other channels it lists the missing settings.`,
 		Example: "  nanobot channels login telegram\n  nanobot channels login telegram.work --force",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name := args[0]
-			if err := knownChannel(name); err != nil {
+			if err := gateway.KnownChannel(name); err != nil {
 				return err
 			}
 			loaded, err := c.load()
@@ -101,12 +89,12 @@ undelivered messages, and the people who were refused.`,
 			}
 			list, live := c.channelStates(cmd.Context(), loaded)
 			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), map[string]any{"gateway": live, "channels": list})
+				return printJSON(cmd, map[string]any{"gateway": live, "channels": list})
 			}
 			return printChannels(cmd, list, live)
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	jsonFlag(cmd, &asJSON)
 	return cmd
 }
 
@@ -138,14 +126,9 @@ func printChannels(cmd *cobra.Command, list []channel.Status, live bool) error {
 		cmd.Println("No channel is configured. docs/channels.md says how to add one.")
 		return nil
 	}
-	w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 8, 2, ' ', 0)
-	fmt.Fprintln(w, "CHANNEL\tENABLED\tSTATE\tAS\tWAITING\tSENT\tFAILED\tDENIED\tREASON")
+	w := newTable(cmd.OutOrStdout(), "CHANNEL", "ENABLED", "STATE", "AS", "WAITING", "SENT", "FAILED", "DENIED", "REASON")
 	for _, s := range list {
-		enabled := "no"
-		if s.Enabled {
-			enabled = "yes"
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%s\n", s.Name, enabled, s.State, dash(s.Identity), s.Queue, s.Sent, s.Failed, s.Denied, dash(s.Error))
+		w.row(s.Name, yesNo(s.Enabled), s.State, cmp.Or(s.Identity, "-"), s.Queue, s.Sent, s.Failed, s.Denied, cmp.Or(s.Error, "-"))
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -159,12 +142,4 @@ func printChannels(cmd *cobra.Command, list []channel.Status, live bool) error {
 		cmd.Println("No gateway is running, so this shows only the configuration.")
 	}
 	return nil
-}
-
-// dash stands for nothing in a table.
-func dash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
 }

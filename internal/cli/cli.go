@@ -148,7 +148,7 @@ func (c *command) versionCommand() *cobra.Command {
 		Example: "  nanobot version\n  nanobot version --json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), map[string]string{
+				return printJSON(cmd, map[string]string{
 					"version": nanobot.Version(), "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH,
 				})
 			}
@@ -156,7 +156,7 @@ func (c *command) versionCommand() *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	jsonFlag(cmd, &asJSON)
 	return cmd
 }
 
@@ -181,6 +181,11 @@ func exactArgs(n int) cobra.PositionalArgs {
 // configOptions says where settings come from for this call.
 func (c *command) configOptions() config.Options {
 	return config.Options{Path: c.configPath, Env: c.Env}
+}
+
+// appOptions are what the parts of the program are built from for this call.
+func (c *command) appOptions() app.Options {
+	return app.Options{Config: c.configOptions(), Workspace: c.workspace, Env: c.Env, Version: nanobot.Version(), Log: c.logger()}
 }
 
 // load reads the configuration and tells its warnings.

@@ -192,35 +192,18 @@ func (c *command) tellStronger(cmd *cobra.Command, path string) {
 
 // validation is what config validate --json tells.
 type validation struct {
-	File     string        `json:"file"`
-	Exists   bool          `json:"exists"`
-	OK       bool          `json:"ok"`
-	Kind     config.Kind   `json:"kind,omitempty"`
-	Issues   []findingJSON `json:"issues,omitempty"`
-	Warnings []findingJSON `json:"warnings,omitempty"`
-}
-
-type findingJSON struct {
-	Path    string `json:"path,omitempty"`
-	Message string `json:"message"`
-	Hint    string `json:"hint,omitempty"`
-	Line    int    `json:"line,omitempty"`
-	Column  int    `json:"column,omitempty"`
-	Env     string `json:"env,omitempty"`
-}
-
-func findings(ps []config.Problem) []findingJSON {
-	var out []findingJSON
-	for _, p := range ps {
-		out = append(out, findingJSON{p.Path, p.Message, p.Hint, p.Line, p.Column, p.Env})
-	}
-	return out
+	File     string           `json:"file"`
+	Exists   bool             `json:"exists"`
+	OK       bool             `json:"ok"`
+	Kind     config.Kind      `json:"kind,omitempty"`
+	Issues   []config.Problem `json:"issues,omitempty"`
+	Warnings []config.Problem `json:"warnings,omitempty"`
 }
 
 func (c *command) configValidate() *cobra.Command {
 	var strict, asJSON bool
 	cmd := &cobra.Command{
-		Use: "validate [FILE]", Short: "Check the configuration and explain problems", Args: atMostOneFile,
+		Use: "validate [FILE]", Short: "Check the configuration and explain problems", Args: atMost(1),
 		Long: `validate reads the configuration like every command and lists errors and
 warnings. It exits with 78 if the configuration is not valid. With --strict,
 unknown and duplicate keys are errors too, and so are channels that would stay
@@ -234,7 +217,7 @@ off because of a mistake in their section.`,
 			}
 			l, err := config.Load(o)
 			if err == nil {
-				err = checkChannels(l, strict)
+				err = gateway.CheckSections(l, strict)
 			}
 			if asJSON {
 				return tellJSON(cmd, l, err)
@@ -254,47 +237,20 @@ off because of a mistake in their section.`,
 		},
 	}
 	cmd.Flags().BoolVar(&strict, "strict", false, "treat unknown and duplicate keys as errors")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	jsonFlag(cmd, &asJSON)
 	return cmd
-}
-
-// checkChannels adds what is wrong in the sections of channels, which their own
-// decoders know, to the warnings. With strict it is an error.
-func checkChannels(l *config.Loaded, strict bool) error {
-	states, err := gateway.CheckChannels(l)
-	if err != nil {
-		return err
-	}
-	var wrong []config.Problem
-	for _, s := range states {
-		if s.Enabled && s.Error != "" {
-			wrong = append(wrong, config.Problem{Path: "channels." + s.Name, Message: s.Error, Hint: "this channel stays off; see docs/channels.md"})
-		}
-	}
-	if strict && len(wrong) > 0 {
-		return &config.Error{Kind: config.InvalidSchema, File: l.File, Issues: wrong}
-	}
-	l.Warnings = append(l.Warnings, wrong...)
-	return nil
-}
-
-func atMostOneFile(cmd *cobra.Command, args []string) error {
-	if len(args) > 1 {
-		return usageError{fmt.Errorf("usage: %s\nSee: %s --help", cmd.UseLine(), cmd.CommandPath())}
-	}
-	return nil
 }
 
 func tellJSON(cmd *cobra.Command, l *config.Loaded, err error) error {
 	if err == nil {
-		return writeJSON(cmd.OutOrStdout(), validation{File: l.File, Exists: l.Exists, OK: true, Warnings: findings(l.Warnings)})
+		return printJSON(cmd, validation{File: l.File, Exists: l.Exists, OK: true, Warnings: l.Warnings})
 	}
 	e, ok := errors.AsType[*config.Error](err)
 	if !ok {
 		return err
 	}
-	v := validation{File: e.File, Exists: !errors.Is(err, fs.ErrNotExist), Kind: e.Kind, Issues: findings(e.Issues)}
-	if err := writeJSON(cmd.OutOrStdout(), v); err != nil {
+	v := validation{File: e.File, Exists: !errors.Is(err, fs.ErrNotExist), Kind: e.Kind, Issues: e.Issues}
+	if err := printJSON(cmd, v); err != nil {
 		return err
 	}
 	return failure{exitConfig}
@@ -363,7 +319,7 @@ overrides. For a section, it explains every setting that is set.`,
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	jsonFlag(cmd, &asJSON)
 	return cmd
 }
 
@@ -376,7 +332,7 @@ func explainJSON(cmd *cobra.Command, es []config.Explanation) error {
 		}
 		out = append(out, x)
 	}
-	return writeJSON(cmd.OutOrStdout(), out)
+	return printJSON(cmd, out)
 }
 
 func printExplanation(cmd *cobra.Command, e config.Explanation) {

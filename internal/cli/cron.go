@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -108,28 +106,13 @@ func (j *jobs) deliverer(ctx context.Context) string {
 	return "Nothing runs the jobs of this workspace now: start nanobot gateway."
 }
 
-// find takes an id, or the beginning of one.
+// find takes an id, the beginning of one, or a name.
 func (j *jobs) find(ctx context.Context, id string) (schedule.Job, error) {
 	all, err := j.List(ctx)
 	if err != nil {
 		return schedule.Job{}, err
 	}
-	var found []schedule.Job
-	for _, job := range all {
-		if job.ID == id {
-			return job, nil
-		}
-		if strings.HasPrefix(job.ID, id) || strings.EqualFold(job.Name, id) {
-			found = append(found, job)
-		}
-	}
-	switch len(found) {
-	case 1:
-		return found[0], nil
-	case 0:
-		return schedule.Job{}, usageError{fmt.Errorf("there is no job %q; nanobot cron list --all shows them", id)}
-	}
-	return schedule.Job{}, usageError{fmt.Errorf("%q matches %d jobs; use the whole id", id, len(found))}
+	return schedule.FindJob(all, id)
 }
 
 // jobIDs completes ids of jobs.
@@ -162,7 +145,7 @@ func (c *command) cronList() *cobra.Command {
 				return err
 			}
 			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), list)
+				return printJSON(cmd, list)
 			}
 			j.print(cmd.Context(), cmd.OutOrStdout(), list, all)
 			return nil
@@ -174,24 +157,23 @@ func (c *command) cronList() *cobra.Command {
 }
 
 func (j *jobs) print(ctx context.Context, out io.Writer, list []schedule.Job, all bool) {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	shown, hidden := 0, 0
+	var shown []*schedule.Job
 	for i := range list {
 		job := &list[i]
-		if !all && !job.Enabled && job.Broken() == "" && job.State.ErrorsInRow == 0 && job.State.LastStatus != schedule.StatusMissed {
-			hidden++
-			continue
+		if all || job.Enabled || job.Broken() != "" || job.State.ErrorsInRow > 0 || job.State.LastStatus == schedule.StatusMissed {
+			shown = append(shown, job)
 		}
-		if shown++; shown == 1 {
-			fmt.Fprintln(w, "ID\tNAME\tWHEN\tNEXT\tLAST\tFOR")
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", job.ID, oneLine(printable(job.Name), 30), job.Schedule.Describe(j.Location), j.next(job), j.last(job), target(job))
 	}
-	_ = w.Flush() // standard output
-	if shown == 0 {
+	if len(shown) == 0 {
 		fmt.Fprintln(out, "There are no jobs.")
+	} else {
+		w := newTable(out, "ID", "NAME", "WHEN", "NEXT", "LAST", "FOR")
+		for _, job := range shown {
+			w.row(job.ID, oneLine(printable(job.Name), 30), job.Schedule.Describe(j.Location), j.next(job), j.last(job), target(job))
+		}
+		_ = w.Flush() // standard output
 	}
-	if hidden > 0 {
+	if hidden := len(list) - len(shown); hidden > 0 {
 		fmt.Fprintf(out, "%d disabled; --all shows them.\n", hidden)
 	}
 	for i := range list {
@@ -250,14 +232,13 @@ func (c *command) cronHistory() *cobra.Command {
 		Example: "  nanobot cron history 3f2a91bc",
 		RunE: c.withJob(func(cmd *cobra.Command, j *jobs, job *schedule.Job) error {
 			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), job.State.RunHistory)
+				return printJSON(cmd, job.State.RunHistory)
 			}
 			if len(job.State.RunHistory) == 0 {
 				cmd.Println("It has not run yet.")
 				return nil
 			}
-			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-			fmt.Fprintln(w, "TIME\tSTATUS\tTOOK\tTOKENS\tCOST\tNOTE")
+			w := newTable(cmd.OutOrStdout(), "TIME", "STATUS", "TOOK", "TOKENS", "COST", "NOTE")
 			for _, r := range job.State.RunHistory {
 				note := strings.TrimSpace(string(r.Error) + " " + r.Note)
 				took := (time.Duration(r.DurationMS) * time.Millisecond).Round(100 * time.Millisecond)
@@ -265,12 +246,12 @@ func (c *command) cronHistory() *cobra.Command {
 				if r.CostUSD > 0 {
 					cost = ledger.Dollars(r.CostUSD)
 				}
-				fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\n", r.RunAtMS.Time().In(j.Location).Format("2006-01-02 15:04:05"), r.Status, took, r.Tokens, cost, oneLine(printable(note), 100))
+				w.row(r.RunAtMS.Time().In(j.Location).Format("2006-01-02 15:04:05"), r.Status, took, r.Tokens, cost, oneLine(printable(note), 100))
 			}
 			return w.Flush()
 		}),
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	jsonFlag(cmd, &asJSON)
 	return cmd
 }
 
@@ -312,21 +293,4 @@ func (c *command) cronNext() *cobra.Command {
 	cmd.Flags().IntVarP(&count, "number", "n", 5, "how `many`")
 	cmd.Flags().StringVar(&tz, "tz", "", "time `zone` of an expression")
 	return cmd
-}
-
-// interval reads a number of seconds or a length such as 20m.
-func interval(s string) (time.Duration, error) {
-	if n, err := strconv.ParseFloat(s, 64); err == nil && n > 0 && n < 1e10 {
-		return time.Duration(n * float64(time.Second)), nil
-	}
-	if days, ok := strings.CutSuffix(s, "d"); ok {
-		if n, err := strconv.Atoi(days); err == nil && n > 0 && n < 100000 {
-			return time.Duration(n) * 24 * time.Hour, nil
-		}
-	}
-	d, err := time.ParseDuration(s)
-	if err != nil || d <= 0 {
-		return 0, fmt.Errorf("%q is not an interval; use seconds, or a length such as 20m, 2h, 1d", s)
-	}
-	return d, nil
 }

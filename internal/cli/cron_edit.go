@@ -52,7 +52,7 @@ func (f *jobFlags) timing(loc *time.Location) (*schedule.Timing, error) {
 	case f.tz != "" && f.expr == "":
 		return nil, errors.New("--tz requires --cron")
 	case f.every != "":
-		d, err := interval(f.every)
+		d, err := schedule.ParseInterval(f.every)
 		if err != nil {
 			return nil, err
 		}
@@ -257,7 +257,7 @@ func (c *command) cronRun() *cobra.Command {
 			if _, running := schedule.Owner(cmd.Context(), j.State); !running {
 				return fmt.Errorf("job %s was not started. %s", job.ID, j.deliverer(cmd.Context()))
 			}
-			before := lastRun(job)
+			before := schedule.LastRun(job)
 			started, err := j.RunNow(cmd.Context(), job.ID, force)
 			if err != nil {
 				return err
@@ -274,35 +274,16 @@ func (c *command) cronRun() *cobra.Command {
 	return cmd
 }
 
-func lastRun(j *schedule.Job) schedule.Run {
-	if n := len(j.State.RunHistory); n > 0 {
-		return j.State.RunHistory[n-1]
-	}
-	return schedule.Run{}
-}
-
-// awaitRun waits until the history has a run after before.
+// awaitRun waits for the end of a run and tells it.
 func awaitRun(cmd *cobra.Command, s *schedule.Scheduler, job *schedule.Job, before schedule.Run) error {
-	ctx := cmd.Context()
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		now, err := s.Get(ctx, job.ID)
-		if err != nil {
-			return fmt.Errorf("the job was started, but its result is unknown: %w", err) // a single run is removed with its job
-		}
-		if r := lastRun(&now); r.RunAtMS != before.RunAtMS && now.State.Pending == nil {
-			took := (time.Duration(r.DurationMS) * time.Millisecond).Round(100 * time.Millisecond)
-			if r.Status != "ok" {
-				return fmt.Errorf("job %s ended with %s after %s: %s", job.ID, r.Status, took, printable(string(r.Error)))
-			}
-			cmd.Printf("%s succeeded after %s. %s\n", printable(job.Name), took, printable(r.Note))
-			return nil
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+	r, err := schedule.AwaitRun(cmd.Context(), s, job.ID, before)
+	if err != nil {
+		return err
 	}
+	took := (time.Duration(r.DurationMS) * time.Millisecond).Round(100 * time.Millisecond)
+	if r.Status != "ok" {
+		return fmt.Errorf("job %s ended with %s after %s: %s", job.ID, r.Status, took, printable(string(r.Error)))
+	}
+	cmd.Printf("%s succeeded after %s. %s\n", printable(job.Name), took, printable(r.Note))
+	return nil
 }

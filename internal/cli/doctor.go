@@ -1,20 +1,11 @@
 package cli
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"maps"
-	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/nanobot-go/nanobot"
-	"github.com/nanobot-go/nanobot/internal/app"
-	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/doctor"
 )
 
@@ -50,7 +41,7 @@ help you, without keys and conversations.`,
 			return c.checkup(cmd, f)
 		},
 	}
-	cmd.Flags().BoolVar(&f.json, "json", false, "write JSON")
+	jsonFlag(cmd, &f.json)
 	cmd.Flags().BoolVar(&f.fix, "fix", false, "fix what needs no decision")
 	cmd.Flags().BoolVar(&f.offline, "offline", false, "make no network requests")
 	cmd.Flags().StringVar(&f.bundle, "bundle", "", "write a zip `file` for people who help you")
@@ -76,7 +67,7 @@ config.json.bak-<time>. Keys in old conversations are replaced without a copy.`,
   nanobot doctor security --json | jq .findings`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return c.security(cmd, asJSON, fix, yes) },
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	jsonFlag(cmd, &asJSON)
 	cmd.Flags().BoolVar(&fix, "fix", false, "close what needs no decision")
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask before --fix")
 	return cmd
@@ -84,7 +75,7 @@ config.json.bak-<time>. Keys in old conversations are replaced without a copy.`,
 
 func (c *command) security(cmd *cobra.Command, asJSON, fix, yes bool) error {
 	look := func() (doctor.SecurityReport, error) {
-		return doctor.Security(cmd.Context(), app.Options{Config: c.configOptions(), Workspace: c.workspace, Env: c.Env, Version: nanobot.Version()})
+		return doctor.Security(cmd.Context(), c.appOptions())
 	}
 	r, err := look()
 	if err != nil {
@@ -93,11 +84,18 @@ func (c *command) security(cmd *cobra.Command, asJSON, fix, yes bool) error {
 	var fixed []string
 	if fix && slices.ContainsFunc(r.Findings(), doctor.Check.Fixable) {
 		if !yes {
-			if err := c.agreeToFix(cmd, r.Findings()); err != nil {
+			err := c.agree(cmd, "Apply these changes? A copy of the configuration is kept. yes or no", func() {
+				for _, check := range r.Findings() {
+					if check.Fixable() {
+						cmd.Printf("%-9s %s\n          → %s\n", check.Severity, check.Detail, check.Fix)
+					}
+				}
+			})
+			if err != nil {
 				return err
 			}
 		}
-		if fixed, err = c.closeFindings(cmd.Context(), r.Findings()); err != nil {
+		if fixed, err = r.Fix(cmd.Context(), c.configOptions()); err != nil {
 			return err
 		}
 		if r, err = look(); err != nil {
@@ -105,7 +103,7 @@ func (c *command) security(cmd *cobra.Command, asJSON, fix, yes bool) error {
 		}
 	}
 	if asJSON {
-		if err := writeJSON(cmd.OutOrStdout(), securityJSON{SecurityReport: r, Findings: len(r.Findings()), Fixed: fixed}); err != nil {
+		if err := printJSON(cmd, securityJSON{SecurityReport: r, Findings: len(r.Findings()), Fixed: fixed}); err != nil {
 			return err
 		}
 	} else {
@@ -115,70 +113,6 @@ func (c *command) security(cmd *cobra.Command, asJSON, fix, yes bool) error {
 		return failure{exitFailure}
 	}
 	return nil
-}
-
-// agreeToFix shows what would change and asks.
-func (c *command) agreeToFix(cmd *cobra.Command, found []doctor.Check) error {
-	ask := newPrompter(c.In, cmd.OutOrStdout())
-	if !ask.terminal() {
-		return usageError{errors.New("cannot ask for confirmation here; use --yes to continue")}
-	}
-	for _, check := range found {
-		if check.Fixable() {
-			cmd.Printf("%-9s %s\n          → %s\n", check.Severity, check.Detail, check.Fix)
-		}
-	}
-	answer, err := ask.line("Apply these changes? A copy of the configuration is kept. yes or no", "no")
-	if err != nil && !errors.Is(err, errSkipped) {
-		return err
-	}
-	if a := strings.ToLower(answer); a != "y" && a != "yes" {
-		cmd.Println("Nothing was changed.")
-		return failure{exitFailure}
-	}
-	return nil
-}
-
-// closeFindings applies the fixes that need no decision and names them.
-func (c *command) closeFindings(ctx context.Context, found []doctor.Check) ([]string, error) {
-	path, err := config.Locate(c.configOptions())
-	if err != nil {
-		return nil, err
-	}
-	f, err := config.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	var done []string
-	changed := false
-	for _, check := range found {
-		if !check.Fixable() {
-			continue
-		}
-		for _, name := range slices.Sorted(maps.Keys(check.Set)) {
-			if err := f.Set(name, check.Set[name]); err != nil {
-				return done, fmt.Errorf("%s: %w", check.ID, err)
-			}
-			changed = true
-		}
-		for _, name := range slices.Sorted(maps.Keys(check.Mode)) {
-			if err := os.Chmod(name, check.Mode[name]); err != nil {
-				return done, fmt.Errorf("%s: %w", check.ID, err)
-			}
-		}
-		if check.Do != nil {
-			if err := check.Do(ctx); err != nil {
-				return done, fmt.Errorf("%s: %w", check.ID, err)
-			}
-		}
-		done = append(done, check.ID)
-	}
-	if changed {
-		if err := f.Save(time.Now()); err != nil {
-			return nil, err
-		}
-	}
-	return done, nil
 }
 
 func printSecurity(cmd *cobra.Command, r doctor.SecurityReport, fixed []string) {

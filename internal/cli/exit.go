@@ -9,8 +9,11 @@ import (
 	"github.com/nanobot-go/nanobot"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/daemon"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/memory"
+	"github.com/nanobot-go/nanobot/internal/schedule"
 	"github.com/nanobot-go/nanobot/internal/session"
 )
 
@@ -29,6 +32,14 @@ const (
 type failure struct{ code int }
 
 func (f failure) Error() string { return fmt.Sprintf("exit code %d", f.code) }
+
+// exited ends us silently with the code that an error names.
+func exited(err error) error {
+	if e, ok := errors.AsType[*daemon.ExitError](err); ok {
+		return failure{e.Code}
+	}
+	return err
+}
 
 // usageError marks a wrong call, so that the exit code says so.
 type usageError struct{ error }
@@ -93,6 +104,15 @@ func exitCode(err error) int {
 		return f.code
 	}
 	if _, ok := errors.AsType[usageError](err); ok {
+		return exitUsage
+	}
+	if _, ok := errors.AsType[*daemon.RequestError](err); ok {
+		return exitUsage
+	}
+	if _, ok := errors.AsType[*memory.NameError](err); ok {
+		return exitUsage
+	}
+	if _, ok := errors.AsType[*schedule.NameError](err); ok {
 		return exitUsage
 	}
 	if _, ok := errors.AsType[*config.Error](err); ok {

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -92,7 +92,7 @@ func (c *command) gatewayOptions(l *config.Loaded, f gatewayFlags, log *slog.Log
 		if f.port >= 0 {
 			port = f.port
 		}
-		o.Listen = joinHostPort(host, port)
+		o.Listen = net.JoinHostPort(host, strconv.Itoa(port))
 	}
 	return o
 }
@@ -103,7 +103,7 @@ func (c *command) gatewayRun(ctx context.Context, f gatewayFlags) error {
 	opts.Lenient = true
 	loaded, rejected := config.Load(opts)
 	if rejected != nil {
-		if loaded = lastGood(opts); loaded == nil {
+		if loaded = gateway.LastGood(opts); loaded == nil {
 			return rejected
 		}
 		fmt.Fprintf(c.Err, "nanobot: %v\n\nStarting with the last good configuration instead: %s\n", rejected, loaded.File)
@@ -162,7 +162,7 @@ func (c *command) gatewayRun(ctx context.Context, f gatewayFlags) error {
 		log.WarnContext(ctx, "count starts", "err", e)
 	}
 	if errors.Is(err, gateway.ErrRestart) {
-		return c.gatewayAgain(loaded.Config.Gateway.RestartMode, self, notify, log)
+		return exited(self.Again(loaded.Config.Gateway.RestartMode, c.Env, log))
 	}
 	return err
 }
@@ -177,21 +177,6 @@ func (c *command) warnExposed(ctx context.Context, l *config.Loaded, log *slog.L
 		log.WarnContext(ctx, "security", "open", w)
 		fmt.Fprintf(c.Err, "nanobot: warning: %s\n", w)
 	}
-}
-
-// lastGood is the configuration of the last start, if it says that it may be
-// used in the place of one that is broken; else nil.
-func lastGood(o config.Options) *config.Loaded {
-	path, err := config.Locate(o)
-	if err != nil {
-		return nil
-	}
-	o.Path = datadir.LastGood.In(filepath.Dir(path))
-	l, err := config.Load(o)
-	if err != nil || l.Config.Gateway.BootFallback != "last-good" {
-		return nil
-	}
-	return l
 }
 
 const (
@@ -232,10 +217,10 @@ func watchSignals(ctx context.Context, stop context.CancelFunc, g *gateway.Gatew
 func (c *command) describeSelf(g *gateway.Gateway, l *config.Loaded, f gatewayFlags) daemon.Instance {
 	self := daemon.Self()
 	self.Started, self.Workspace, self.Config, self.Version = time.Now(), g.Workspace(), l.File, nanobot.Version()
-	self.Mode, self.Log = f.mode, gatewayLogPath(l)
+	self.Mode, self.Log = f.mode, gateway.LogFile(l)
 	if a := g.Addr(); a != nil {
 		self.Address = a.String()
-		if _, port, ok := cutLast(self.Address, ":"); ok {
+		if _, port, err := net.SplitHostPort(self.Address); err == nil {
 			self.Port, _ = strconv.Atoi(port) // it is one
 		}
 	}
@@ -283,67 +268,20 @@ func (c *command) gatewayPlan(ctx context.Context, g *gateway.Gateway, state str
 	}
 }
 
-func joinHostPort(host string, port int) string {
-	if strings.Contains(host, ":") {
-		host = "[" + host + "]"
-	}
-	return host + ":" + strconv.Itoa(port)
-}
-
-func cutLast(s, sep string) (before, after string, ok bool) {
-	i := strings.LastIndex(s, sep)
-	if i < 0 {
-		return s, "", false
-	}
-	return s[:i], s[i+len(sep):], true
-}
-
-func gatewayLogPath(l *config.Loaded) string {
-	if l.Config.Gateway.Log.File != "" {
-		return l.Config.Gateway.Log.File
-	}
-	return datadir.Logs.In(l.DataDir, "gateway.log")
-}
-
 // gatewayLog is where the gateway writes what it does: a file that rotates,
 // and standard error for what a person in front of it should see.
 func (c *command) gatewayLog(l *config.Loaded, f gatewayFlags) (log *slog.Logger, done func()) {
 	cfg := l.Config.Gateway.Log
-	file, err := daemon.OpenLog(gatewayLogPath(l), int64(cfg.MaxSizeMB)<<20, cfg.MaxFiles, c.Err)
+	opts := daemon.LogOptions{Level: cfg.Level, Format: cfg.Format, Components: cfg.Components, Verbose: f.verbose}
+	file, err := daemon.OpenLog(gateway.LogFile(l), int64(cfg.MaxSizeMB)<<20, cfg.MaxFiles, c.Err)
 	if err != nil {
 		// A disk that cannot be written must not keep the gateway from saying so.
 		fmt.Fprintf(c.Err, "nanobot: %v; logging to standard error\n", err)
-		return slog.New(logHandler(c.Err, cfg, f.verbose)), func() {}
+		return slog.New(daemon.LogHandler(c.Err, opts)), func() {}
 	}
 	var w io.Writer = file
 	if c.logs && f.mode == "foreground" {
 		w = io.MultiWriter(file, c.Err)
 	}
-	return slog.New(logHandler(w, cfg, f.verbose)), func() { _ = file.Close() } // every write was checked
-}
-
-func logHandler(w io.Writer, cfg config.Log, verbose bool) slog.Handler {
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(cfg.Level)); err != nil {
-		level = slog.LevelInfo
-	}
-	if verbose {
-		level = slog.LevelDebug
-	}
-	o := &slog.HandlerOptions{Level: level}
-	var h slog.Handler = slog.NewJSONHandler(w, o)
-	if cfg.Format == "text" {
-		h = slog.NewTextHandler(w, o)
-	}
-	if len(cfg.Components) == 0 {
-		return h
-	}
-	levels := map[string]slog.Level{}
-	for name, text := range cfg.Components {
-		var l slog.Level
-		if l.UnmarshalText([]byte(text)) == nil { // checked when the configuration was read
-			levels[name] = l
-		}
-	}
-	return byComponent{h, level, levels}
+	return slog.New(daemon.LogHandler(w, opts)), func() { _ = file.Close() } // every write was checked
 }

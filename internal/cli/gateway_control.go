@@ -1,11 +1,9 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -62,7 +60,7 @@ func (c *command) gatewayStart(cmd *cobra.Command, f gatewayFlags) error {
 	if f.verbose {
 		args = append(args, "--verbose")
 	}
-	out := gatewayLogPath(l) + ".start"
+	out := gateway.LogFile(l) + ".start"
 	_ = os.Remove(out) // what an earlier start said
 	pid, ended, err := daemon.Start(exe, args, c.Env, out)
 	if err != nil {
@@ -76,7 +74,7 @@ func (c *command) gatewayStart(cmd *cobra.Command, f gatewayFlags) error {
 		var s gateway.Status
 		if gateway.Control(ctx, l, http.MethodGet, "/status", nil, &s) == nil && s.PID == pid {
 			cmd.Printf("The gateway is running (process %d) and listens on http://%s\n", pid, s.Address)
-			cmd.Printf("Log: %s\nStop it with: nanobot gateway stop\n", gatewayLogPath(l))
+			cmd.Printf("Log: %s\nStop it with: nanobot gateway stop\n", gateway.LogFile(l))
 			return nil
 		}
 		select {
@@ -85,7 +83,7 @@ func (c *command) gatewayStart(cmd *cobra.Command, f gatewayFlags) error {
 			said, _ := os.ReadFile(out)
 			return fmt.Errorf("the gateway exited immediately. Its output:\n%s", strings.TrimSpace(string(said)))
 		case <-ctx.Done():
-			return fmt.Errorf("the gateway (process %d) does not answer after %s; see %s", pid, startWait, gatewayLogPath(l))
+			return fmt.Errorf("the gateway (process %d) does not answer after %s; see %s", pid, startWait, gateway.LogFile(l))
 		}
 	}
 }
@@ -239,7 +237,7 @@ every enabled channel has failed, and 3 if it is not running.`,
 			i, err := daemon.Find(gateway.InstanceFile(l))
 			if err != nil {
 				if asJSON {
-					_ = writeJSON(cmd.OutOrStdout(), map[string]any{"running": false, "reason": err.Error()})
+					_ = printJSON(cmd, map[string]any{"running": false, "reason": err.Error()})
 				} else {
 					cmd.Println(notRunning(err))
 				}
@@ -250,7 +248,7 @@ every enabled channel has failed, and 3 if it is not running.`,
 				return fmt.Errorf("the gateway (process %d) does not answer: %w", i.PID, err)
 			}
 			if asJSON {
-				err = writeJSON(cmd.OutOrStdout(), struct {
+				err = printJSON(cmd, struct {
 					Running bool            `json:"running"`
 					Process daemon.Instance `json:"process"`
 					gateway.Status
@@ -264,7 +262,7 @@ every enabled channel has failed, and 3 if it is not running.`,
 			return err
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	jsonFlag(cmd, &asJSON)
 	return cmd
 }
 
@@ -336,7 +334,7 @@ func (c *command) gatewayLogsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return showLog(cmd.Context(), cmd.OutOrStdout(), gatewayLogPath(l), logView{lines: lines, follow: follow, session: session})
+			return daemon.ShowLog(cmd.Context(), cmd.OutOrStdout(), gateway.LogFile(l), daemon.LogView{Lines: lines, Follow: follow, Text: session})
 		},
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "follow the log")
@@ -348,103 +346,4 @@ func (c *command) gatewayLogsCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&session, "session", "", "only lines about this `session`")
 	return cmd
-}
-
-type logView struct {
-	lines   int
-	follow  bool
-	session string
-}
-
-// showLog prints the end of a log and, if asked, what is added to it, also
-// after it was put aside for a new one.
-func showLog(ctx context.Context, w io.Writer, path string, v logView) error {
-	f, err := os.Open(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("there is no log yet: %s", path)
-	}
-	if err != nil {
-		return err
-	}
-	end := &logEnd{path: path, session: v.session, file: f, r: bufio.NewReader(f)}
-	defer func() { _ = end.file.Close() }() // only read
-	last := end.lines(v.lines)
-	if len(last) == 0 && !v.follow {
-		return fmt.Errorf("nothing was found in %s", path)
-	}
-	for _, line := range last {
-		if _, err := io.WriteString(w, line); err != nil {
-			return err
-		}
-	}
-	if !v.follow {
-		return nil
-	}
-	return end.follow(ctx, w)
-}
-
-// logEnd reads a log up to its end, which moves.
-type logEnd struct {
-	path, session string
-	file          *os.File
-	r             *bufio.Reader
-}
-
-// lines are the last n lines there are, of those about the session.
-func (l *logEnd) lines(n int) []string {
-	var last []string
-	for {
-		line, err := l.r.ReadString('\n')
-		if line != "" && strings.Contains(line, l.session) {
-			last = append(last, line)
-			if len(last) > 2*n {
-				last = append(last[:0], last[len(last)-n:]...)
-			}
-		}
-		if err != nil {
-			break
-		}
-	}
-	return last[max(0, len(last)-n):]
-}
-
-// follow prints what is added until ctx ends.
-func (l *logEnd) follow(ctx context.Context, w io.Writer) error {
-	tick := time.NewTicker(200 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		line, err := l.r.ReadString('\n')
-		for err == nil {
-			if strings.Contains(line, l.session) {
-				if _, err := io.WriteString(w, line); err != nil {
-					return err
-				}
-			}
-			line, err = l.r.ReadString('\n')
-		}
-		if line != "" { // half a line: read it again when it is whole
-			l.r = bufio.NewReader(io.MultiReader(strings.NewReader(line), l.file))
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return nil
-		}
-		l.reopen()
-	}
-}
-
-// reopen goes on with the file that took the name of the one that is read.
-func (l *logEnd) reopen() {
-	now, err := os.Stat(l.path)
-	if err != nil {
-		return
-	}
-	if was, err := l.file.Stat(); err != nil || os.SameFile(now, was) {
-		return
-	}
-	if next, err := os.Open(l.path); err == nil {
-		_ = l.file.Close() // only read
-		l.file, l.r = next, bufio.NewReader(next)
-	}
 }

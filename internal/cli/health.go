@@ -2,15 +2,11 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
-	"net/http"
 	"net/url"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,7 +15,6 @@ import (
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/daemon"
 	"github.com/nanobot-go/nanobot/internal/gateway"
-	"github.com/nanobot-go/nanobot/internal/httpsafe"
 )
 
 // healthWait is how long nanobot health waits for an answer.
@@ -93,38 +88,5 @@ func health(ctx context.Context, address string) error {
 	if u.Path == "" || u.Path == "/" {
 		u.Path = "/readyz"
 	}
-	client, err := httpsafe.Client(httpsafe.Options{Direct: httpsafe.IsLocal(address)})
-	if err != nil {
-		return err
-	}
-	defer client.CloseIdleConnections()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), http.NoBody)
-	if err != nil {
-		return err
-	}
-	resp, err := client.Do(req)
-	if err != nil {
-		return fmt.Errorf("the gateway does not answer: %w", httpsafe.WithoutURL(err))
-	}
-	defer resp.Body.Close() //nolint:errcheck // only read
-	data, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
-	if err != nil {
-		return err
-	}
-	if resp.StatusCode == http.StatusOK {
-		return nil
-	}
-	var r api.Report
-	var wrong []string
-	if json.Unmarshal(data, &r) == nil {
-		for _, check := range r.Checks {
-			if !check.OK && !check.Optional {
-				wrong = append(wrong, strings.TrimSpace(check.Name+" "+check.Detail))
-			}
-		}
-	}
-	if len(wrong) == 0 {
-		wrong = []string{resp.Status}
-	}
-	return fmt.Errorf("the gateway is not ready: %s", strings.Join(wrong, "; "))
+	return api.AskReady(ctx, u.String())
 }

@@ -6,7 +6,6 @@ import (
 	"io"
 	"path/filepath"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -72,21 +71,20 @@ func (c *command) keysList() *cobra.Command {
 				for _, e := range list {
 					out = append(out, keyJSON{e.Name, e.Place.String(), e.Since})
 				}
-				return writeJSON(cmd.OutOrStdout(), out)
+				return printJSON(cmd, out)
 			}
 			if len(list) == 0 {
 				cmd.Println("No keys are stored.")
 				return nil
 			}
-			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 8, 2, ' ', 0)
-			fmt.Fprintln(w, "NAME\tSTORED IN\tSINCE")
+			w := newTable(cmd.OutOrStdout(), "NAME", "STORED IN", "SINCE")
 			for _, e := range list {
-				fmt.Fprintf(w, "%s\t%s\t%s\n", e.Name, e.Place, e.Since.Format(time.DateOnly))
+				w.row(e.Name, e.Place, e.Since.Format(time.DateOnly))
 			}
 			return w.Flush()
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	jsonFlag(cmd, &asJSON)
 	return cmd
 }
 

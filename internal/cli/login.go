@@ -18,7 +18,6 @@ import (
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/signin"
-	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // loginCommands are the parts of the provider command that deal with sign-ins.
@@ -117,7 +116,7 @@ func (c *command) providerStatus() *cobra.Command {
 				return err
 			}
 			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), states)
+				return printJSON(cmd, states)
 			}
 			for _, s := range states {
 				cmd.Println(s.String())
@@ -125,7 +124,7 @@ func (c *command) providerStatus() *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	jsonFlag(cmd, &asJSON)
 	return cmd
 }
 
@@ -171,26 +170,9 @@ func signinNames(_ *cobra.Command, args []string, _ string) ([]string, cobra.She
 // account finds the sign-in of a provider by the name that the user typed.
 func (c *command) account(loaded *config.Loaded, name string) (*signin.Account, error) {
 	if !signin.Known(name) {
-		return nil, usageError{noSignin(name)}
+		return nil, usageError{signin.Unknown(name)}
 	}
 	return app.Account(loaded, name, app.Options{Env: c.Env, Version: nanobot.Version(), Log: c.logger()})
-}
-
-func noSignin(name string) error {
-	plain := strings.ReplaceAll(strings.ToLower(name), "-", "_")
-	for _, r := range llm.Catalogue() {
-		if r.Name == plain && r.Auth != "" {
-			return fmt.Errorf("signing in to %s is not supported yet; supported: %s", name, strings.Join(signin.Names(), ", "))
-		}
-		if r.Name == plain {
-			return fmt.Errorf("%s uses a key instead of a sign-in; set it with: nanobot config set providers.%s.apiKey -", name, plain)
-		}
-	}
-	hint := ""
-	if near := text.NearestRatio(strings.ToLower(name), signin.Names(), 0.6); near != "" {
-		hint = "; did you mean " + near + "?"
-	}
-	return fmt.Errorf("there is no sign-in for %q%s\nSupported: %s", name, hint, strings.Join(signin.Names(), ", "))
 }
 
 func (c *command) login(cmd *cobra.Command, name string, f loginFlags) error {

@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
-	"github.com/nanobot-go/nanobot"
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/text"
@@ -49,7 +47,7 @@ tools are withheld.`,
 			if err != nil {
 				return err
 			}
-			t, err := app.AcceptMCP(cmd.Context(), loaded, c.mcpOptions(), e)
+			t, err := app.AcceptMCP(cmd.Context(), loaded, c.appOptions(), e)
 			if err != nil {
 				return fmt.Errorf("accept %s: %w", args[0], err)
 			}
@@ -109,7 +107,7 @@ func (c *command) mcpNames(_ *cobra.Command, args []string, typed string) ([]str
 
 // mcpAuth opens the store of logins.
 func (c *command) mcpAuth(loaded *config.Loaded) (*mcp.OAuth, error) {
-	return app.MCPLogins(loaded, c.mcpOptions())
+	return app.MCPLogins(loaded, c.appOptions())
 }
 
 func (c *command) mcpList() *cobra.Command {
@@ -129,46 +127,26 @@ func (c *command) mcpList() *cobra.Command {
 				return err
 			}
 			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), list)
+				return printJSON(cmd, list)
 			}
 			return printMCP(cmd, list, probe)
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	jsonFlag(cmd, &asJSON)
 	cmd.Flags().BoolVar(&probe, "probe", false, "connect to every server briefly")
 	return cmd
-}
-
-// mcpOptions are what a connection to servers needs.
-func (c *command) mcpOptions() app.Options {
-	return app.Options{Workspace: c.workspace, Env: c.Env, Version: nanobot.Version(), Log: c.logger()}
 }
 
 // mcpStates describes all servers.
 func (c *command) mcpStates(ctx context.Context, loaded *config.Loaded, probe bool) ([]app.MCPState, error) {
 	auth, err := c.mcpAuth(loaded)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case !probe:
+		return app.MCPStates(loaded, auth), nil
 	}
-	out := app.MCPStates(loaded, auth)
-	var servers []mcp.Server
-	for _, e := range app.MCPEntries(loaded) {
-		if e.Problem == nil {
-			servers = append(servers, e.Server)
-		}
-	}
-	if !probe || len(servers) == 0 {
-		return out, nil
-	}
-	p, err := app.ProbeMCP(ctx, loaded, c.mcpOptions(), servers)
-	if err != nil {
-		return nil, err
-	}
-	for _, st := range p.Status {
-		i := slices.IndexFunc(out, func(j app.MCPState) bool { return j.Name == st.Name })
-		out[i].Live(st)
-	}
-	return out, nil
+	return app.ProbedMCP(ctx, loaded, c.appOptions(), auth)
 }
 
 func printMCP(cmd *cobra.Command, list []app.MCPState, probed bool) error {
@@ -176,21 +154,19 @@ func printMCP(cmd *cobra.Command, list []app.MCPState, probed bool) error {
 		cmd.Println("No MCP server is configured. See: nanobot mcp add --help")
 		return nil
 	}
-	w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 4, 2, ' ', 0)
-	offers := ""
+	heads := []string{"SERVER", "TRANSPORT", "STATE", "TARGET"}
 	if probed {
-		offers = "\tOFFERS"
+		heads = slices.Insert(heads, 3, "OFFERS")
 	}
-	fmt.Fprintf(w, "SERVER\tTRANSPORT\tSTATE%s\tTARGET\n", offers)
+	w := newTable(cmd.OutOrStdout(), heads...)
 	for _, j := range list {
-		offers := ""
-		if probed {
-			offers = "\t-"
-			if j.Tools != nil {
-				offers = fmt.Sprintf("\t%d tools, %d resources, %d prompts", *j.Tools, *j.Resources, *j.Prompts)
-			}
+		cells := []any{j.Name, cmp.Or(j.Transport, "-"), j.State, oneLine(cmp.Or(j.Target, "-"), 60)}
+		if probed && j.Tools != nil {
+			cells = slices.Insert(cells, 3, any(fmt.Sprintf("%d tools, %d resources, %d prompts", *j.Tools, *j.Resources, *j.Prompts)))
+		} else if probed {
+			cells = slices.Insert(cells, 3, any("-"))
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s%s\t%s\n", j.Name, cmp.Or(j.Transport, "-"), j.State, offers, oneLine(cmp.Or(j.Target, "-"), 60))
+		w.row(cells...)
 	}
 	if err := w.Flush(); err != nil {
 		return err

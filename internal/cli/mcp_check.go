@@ -1,9 +1,7 @@
 package cli
 
 import (
-	"fmt"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -28,7 +26,7 @@ invalid messages, or it requires a login.`,
 				return err
 			}
 			if asJSON {
-				if err := writeJSON(cmd.OutOrStdout(), t); err != nil {
+				if err := printJSON(cmd, t); err != nil {
 					return err
 				}
 			} else if err := printTrial(cmd, t); err != nil {
@@ -43,7 +41,7 @@ invalid messages, or it requires a login.`,
 			return failure{exitUnavailable}
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	jsonFlag(cmd, &asJSON)
 	return cmd
 }
 
@@ -52,7 +50,7 @@ func (c *command) mcpTry(cmd *cobra.Command, name string) (app.MCPTrial, error) 
 	if err != nil {
 		return app.MCPTrial{}, err
 	}
-	return app.TryMCP(cmd.Context(), loaded, c.mcpOptions(), e)
+	return app.TryMCP(cmd.Context(), loaded, c.appOptions(), e)
 }
 
 func printTrial(cmd *cobra.Command, t app.MCPTrial) error {
@@ -85,10 +83,9 @@ func printTrial(cmd *cobra.Command, t app.MCPTrial) error {
 		return nil
 	}
 	cmd.Println()
-	w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 4, 2, ' ', 0)
-	fmt.Fprintln(w, "TOOL\tTOKENS\tABOUT")
+	w := newTable(cmd.OutOrStdout(), "TOOL", "TOKENS", "ABOUT")
 	for _, o := range t.Tools {
-		fmt.Fprintf(w, "%s\t%d\t%s\n", o.Name, o.Tokens, o.About)
+		w.row(o.Name, o.Tokens, o.About)
 	}
 	return w.Flush()
 }

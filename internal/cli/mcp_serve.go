@@ -2,25 +2,18 @@ package cli
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"net/http"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/nanobot-go/nanobot"
 	"github.com/nanobot-go/nanobot/internal/api"
-	"github.com/nanobot-go/nanobot/internal/diskio"
-	"github.com/nanobot-go/nanobot/internal/httpsafe"
-	"github.com/nanobot-go/nanobot/internal/session"
 )
 
 // mcpServeFlags are the flags of mcp serve.
@@ -84,8 +77,7 @@ func (c *command) serveMCP(ctx context.Context, f mcpServeFlags) error {
 	defer index.Close() //nolint:errcheck // derived data
 	m, err := api.NewMCP(api.MCPOptions{
 		Ask: bot.Ask, Version: nanobot.Version(), Log: c.logger(),
-		Sessions:     func(ctx context.Context) ([]api.SessionInfo, error) { return sessionInfos(ctx, store) },
-		SearchMemory: wordSearch{index}.search,
+		Sessions: api.ListSessions(store), SearchMemory: api.SearchOwner(index),
 	})
 	if err != nil {
 		return err
@@ -116,9 +108,12 @@ func (c *command) serveMCPOn(ctx context.Context, m *api.MCP, f mcpServeFlags, d
 	if !api.Loopback(l.Addr()) && f.tokenFile == "" {
 		return errors.Join(usageError{fmt.Errorf("%s is reachable from other machines; give your own token with --token-file", l.Addr())}, l.Close())
 	}
-	token, where, err := c.serveToken(f.tokenFile, data)
+	token, where, err := api.MCPToken(f.tokenFile, data)
 	if err != nil {
 		return errors.Join(err, l.Close())
+	}
+	if fi, err := os.Stat(where); err == nil && fi.Mode().Perm()&0o077 != 0 && os.PathSeparator == '/' {
+		fmt.Fprintf(c.Err, "nanobot: warning: other users of this machine can read %s; chmod 600 it\n", where)
 	}
 	fmt.Fprintf(c.Err, "MCP server at http://%s/mcp\nClients send the header Authorization: Bearer with the token in %s\n", l.Addr(), where)
 	err = m.Serve(ctx, l, api.Gate{Token: token, Hosts: f.hosts})
@@ -126,46 +121,4 @@ func (c *command) serveMCPOn(ctx context.Context, m *api.MCP, f mcpServeFlags, d
 		return nil
 	}
 	return err
-}
-
-// serveToken reads the token of a listener, or makes one that stays the same
-// from start to start.
-func (c *command) serveToken(file, data string) (httpsafe.Secret, string, error) {
-	own := file == ""
-	if own {
-		file = filepath.Join(data, "auth", "mcp-serve.token")
-	}
-	b, err := os.ReadFile(file)
-	switch {
-	case errors.Is(err, fs.ErrNotExist) && own:
-		b = []byte(rand.Text() + rand.Text())
-		if err := diskio.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-			return httpsafe.Secret{}, "", err
-		}
-		if err := diskio.WriteFile(file, append(b, '\n'), 0o600); err != nil {
-			return httpsafe.Secret{}, "", fmt.Errorf("keep the token: %w", err)
-		}
-	case err != nil:
-		return httpsafe.Secret{}, "", fmt.Errorf("read the token: %w", err)
-	}
-	if fi, err := os.Stat(file); err == nil && fi.Mode().Perm()&0o077 != 0 && os.PathSeparator == '/' {
-		fmt.Fprintf(c.Err, "nanobot: warning: other users of this machine can read %s; chmod 600 it\n", file)
-	}
-	return httpsafe.NewSecret(strings.TrimSpace(string(b))), file, nil
-}
-
-func sessionInfos(ctx context.Context, store *session.Store) ([]api.SessionInfo, error) {
-	list, err := store.List(ctx)
-	if err != nil && len(list) == 0 {
-		return nil, err
-	}
-	var out []api.SessionInfo
-	for _, s := range list {
-		title := s.Title
-		if title == "" {
-			title = s.Preview
-		}
-		out = append(out, api.SessionInfo{Session: s.Key, Title: oneLine(title, 120), Messages: s.Messages, Updated: s.Updated})
-	}
-	return out, nil
 }

@@ -8,8 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"unicode"
 
@@ -19,7 +17,6 @@ import (
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/gitstore"
 	"github.com/nanobot-go/nanobot/internal/memory"
-	"github.com/nanobot-go/nanobot/internal/session/search"
 )
 
 func (c *command) memoryCommand() *cobra.Command {
@@ -39,16 +36,6 @@ versions, so that you can view and undo every change.`,
 	cmd.AddCommand(c.memoryShow(), c.memoryEdit(), c.memoryLog(), c.memoryDiff(), c.memoryRestore(), c.memoryForget(),
 		c.memoryConfirm(), c.memoryReject(), c.memorySearch())
 	return cmd
-}
-
-// memoryOf is the memory of the workspace in use.
-type memoryOf struct {
-	workspace string
-	dir       string // of the authoritative files
-	repo      *gitstore.Store
-	history   *memory.History
-	dream     *memory.Dream // only what it noted; it runs elsewhere
-	index     *search.Index
 }
 
 // noWorkspaceError says that nanobot has not been used here yet. It is no mistake of
@@ -74,49 +61,22 @@ func (c *command) workspaceThere(loaded *config.Loaded) (string, error) {
 	return ws, nil
 }
 
-// openMemory opens the memory of the workspace in use, which must exist.
-func (c *command) openMemory(ctx context.Context) (m *memoryOf, done func() error, err error) {
+// withMemory runs fn with the memory of the workspace in use, which must exist.
+func (c *command) withMemory(ctx context.Context, fn func(*memory.Memory) error) (err error) {
 	loaded, err := config.Load(c.configOptions())
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
 	ws, err := c.workspaceThere(loaded)
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
 	sessions, err := c.openSessions(ctx, loaded, ws)
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	m = &memoryOf{workspace: ws, dir: memory.Dir(loaded.DataDir, sessions)}
-	m.index, err = app.OpenSearch(loaded, ws, sessions, c.logger())
+	m, done, err := app.OpenMemory(loaded, ws, sessions, c.logger())
 	if err := errors.Join(err, sessions.Close()); err != nil {
-		return nil, nil, err
-	}
-	m.repo, err = memory.OpenRepo(memory.RepoOptions{Dir: m.dir, Workspace: ws, Log: c.logger()})
-	if err != nil {
-		return nil, nil, err
-	}
-	m.history, err = memory.OpenHistory(memory.HistoryOptions{Store: memory.Place(app.State(loaded, c.logger()), sessions), Workspace: ws, Log: c.logger()})
-	if err != nil {
-		return nil, nil, err
-	}
-	m.dream, err = memory.NewDream(memory.DreamOptions{
-		History: m.history, Repo: m.repo, Log: c.logger(),
-		Model: func(context.Context) (memory.DreamModel, error) {
-			return memory.DreamModel{}, errors.New("this command does not call a model")
-		},
-	})
-	if err != nil {
-		return nil, nil, err
-	}
-	return m, func() error { return errors.Join(m.dream.Close(), m.history.Close(), m.index.Close()) }, nil
-}
-
-// withMemory runs fn with the memory of the workspace in use.
-func (c *command) withMemory(ctx context.Context, fn func(*memoryOf) error) (err error) {
-	m, done, err := c.openMemory(ctx)
-	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, done()) }()
@@ -130,83 +90,10 @@ func orNothing(cmd *cobra.Command, err error, asJSON bool, empty any, words stri
 		return err
 	}
 	if asJSON {
-		return writeJSON(cmd.OutOrStdout(), empty)
+		return printJSON(cmd, empty)
 	}
 	cmd.Println(words)
 	return nil
-}
-
-// memoryFile finds the file a person means: USER, SOUL or MEMORY, with or
-// without ending, of the owner or of a scope.
-func (m *memoryOf) memoryFile(name, scope string) (string, error) {
-	switch strings.ToUpper(strings.TrimSuffix(strings.ToLower(filepath.Base(name)), ".md")) {
-	case "USER":
-		if scope == "" {
-			return "USER.md", nil
-		}
-	case "SOUL":
-		if scope == "" {
-			return "SOUL.md", nil
-		}
-	case "MEMORY":
-		return m.scopeFile(scope)
-	default:
-		return "", usageError{fmt.Errorf("there is no memory file %q; it is USER, SOUL or MEMORY", name)}
-	}
-	return "", usageError{errors.New("a scope has only MEMORY")}
-}
-
-const scopesDir = "memory/scopes/"
-
-// scopeFile is the file of a scope, given by its id or by the name of its folder.
-func (m *memoryOf) scopeFile(scope string) (string, error) {
-	file := memory.ScopeFile(scope)
-	if scope == "" || m.there(file) {
-		return file, nil
-	}
-	if folder := scopesDir + scope + "/MEMORY.md"; !strings.ContainsAny(scope, `/\`) && m.there(folder) {
-		return folder, nil
-	}
-	return "", usageError{fmt.Errorf("there is no scope %q; nanobot memory show lists them", scope)}
-}
-
-func (m *memoryOf) there(file string) bool {
-	_, err := m.repo.ReadWork(file)
-	return err == nil
-}
-
-// shownFile is one file of memory show.
-type shownFile struct {
-	Path  string        `json:"path"`
-	Bytes int           `json:"bytes"`
-	Cap   int           `json:"cap"`
-	Text  string        `json:"text"`
-	Facts []memory.Fact `json:"facts,omitempty"` // with --why
-}
-
-// shownScope is the memory of another person or group.
-type shownScope struct {
-	Name  string `json:"name"`
-	Bytes int    `json:"bytes"`
-}
-
-// shownMemory is memory show --json.
-type shownMemory struct {
-	Workspace  string           `json:"workspace"`
-	Repository string           `json:"repository"`
-	Files      []shownFile      `json:"files"`
-	Scopes     []shownScope     `json:"scopes,omitempty"`
-	Waiting    []memory.Held    `json:"waiting,omitempty"`
-	History    shownHistory     `json:"history"`
-	Last       *gitstore.Commit `json:"last_change,omitempty"`
-	Dream      *gitstore.Commit `json:"last_dream,omitempty"`
-	Unsaved    int              `json:"uncommitted_files"`
-}
-
-// shownHistory counts what was summarised.
-type shownHistory struct {
-	Entries int `json:"entries"`
-	Unread  int `json:"unread"` // by Dream
 }
 
 func (c *command) memoryShow() *cobra.Command {
@@ -220,24 +107,24 @@ when and in which conversation. Memories of other people and groups are separate
 --scope shows one of them.`,
 		Example: "  nanobot memory show\n  nanobot memory show --why\n  nanobot memory show --scope telegram:-100123/42\n  nanobot memory show --json | jq '.files[].bytes'",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			err := c.withMemory(cmd.Context(), func(m *memoryOf) error {
-				shown, err := m.show(cmd.Context(), scope, why)
+			err := c.withMemory(cmd.Context(), func(m *memory.Memory) error {
+				shown, err := m.Overview(cmd.Context(), scope, why)
 				if err != nil {
 					return err
 				}
 				if asJSON {
-					return writeJSON(cmd.OutOrStdout(), shown)
+					return printJSON(cmd, shown)
 				}
 				printMemory(cmd.OutOrStdout(), shown, why)
 				return nil
 			})
-			return orNothing(cmd, err, asJSON, shownMemory{Files: []shownFile{}}, nothingYet)
+			return orNothing(cmd, err, asJSON, memory.Overview{Files: []memory.FileView{}}, nothingYet)
 		},
 	}
 	f := cmd.Flags()
 	f.BoolVar(&why, "why", false, "show the source of each line")
 	f.StringVar(&scope, "scope", "", "show the memory of this `person or group`")
-	f.BoolVar(&asJSON, "json", false, "write JSON")
+	jsonFlag(cmd, &asJSON)
 	return cmd
 }
 
@@ -246,96 +133,7 @@ const nothingYet = `Nothing is remembered yet. nanobot adds facts from your conv
 to USER.md, SOUL.md and MEMORY.md in the workspace over time. After nanobot onboard
 you can also edit them yourself: nanobot memory edit`
 
-// show collects what is remembered.
-func (m *memoryOf) show(ctx context.Context, scope string, why bool) (out shownMemory, err error) {
-	out.Workspace = m.workspace
-	if out.Repository, err = m.repo.Path(); err != nil {
-		return out, err
-	}
-	files := []string{"USER.md", "SOUL.md", "memory/MEMORY.md"}
-	if scope != "" {
-		file, err := m.scopeFile(scope)
-		if err != nil {
-			return out, err
-		}
-		files = []string{file}
-	}
-	for _, name := range files {
-		data, err := m.repo.ReadWork(name)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return out, err
-		}
-		f := shownFile{Path: name, Bytes: len(data), Cap: memory.MaxFile, Text: string(data)}
-		if why {
-			if f.Facts, err = m.dream.Why(ctx, name); err != nil {
-				return out, err
-			}
-		}
-		out.Files = append(out.Files, f)
-	}
-	if scope == "" {
-		if err := m.showRest(ctx, &out); err != nil {
-			return out, err
-		}
-	}
-	return out, m.showChanges(ctx, &out)
-}
-
-// showRest adds what lies beside the owner's files.
-func (m *memoryOf) showRest(ctx context.Context, out *shownMemory) error {
-	names, err := m.repo.Names(ctx)
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		folder, ok := strings.CutPrefix(name, scopesDir)
-		if !ok {
-			continue
-		}
-		data, err := m.repo.ReadWork(name)
-		if err != nil {
-			continue // a link or worse; it is not read for anybody
-		}
-		out.Scopes = append(out.Scopes, shownScope{filepath.Dir(folder), len(data)})
-	}
-	if out.Waiting, err = m.dream.Quarantine(ctx); err != nil {
-		return err
-	}
-	all, err := m.history.Since(ctx, 0)
-	if err != nil {
-		return err
-	}
-	read, err := m.history.DreamCursor(ctx)
-	if err != nil {
-		return err
-	}
-	out.History.Entries = len(all)
-	for _, e := range all {
-		if e.Cursor > read {
-			out.History.Unread++
-		}
-	}
-	return nil
-}
-
-// showChanges adds the last changes.
-func (m *memoryOf) showChanges(ctx context.Context, out *shownMemory) error {
-	log, err := m.repo.Log(ctx, 0)
-	if err != nil {
-		return err
-	}
-	if len(log) > 0 {
-		out.Last = &log[0]
-	}
-	if i := slices.IndexFunc(log, func(c gitstore.Commit) bool { return strings.HasPrefix(c.Subject, "dream:") }); i >= 0 {
-		out.Dream = &log[i]
-	}
-	change, err := m.repo.Diff(ctx, "", "")
-	out.Unsaved = len(change.Files)
-	return err
-}
-
-func printMemory(w io.Writer, m shownMemory, why bool) {
+func printMemory(w io.Writer, m memory.Overview, why bool) {
 	for _, f := range m.Files {
 		fmt.Fprintf(w, "== %s (%d of %d bytes)\n\n", f.Path, f.Bytes, f.Cap)
 		switch {
@@ -358,7 +156,7 @@ func printMemory(w io.Writer, m shownMemory, why bool) {
 		fmt.Fprintln(w)
 	}
 	fmt.Fprintf(w, "Summaries of conversations: %d, not yet read by Dream: %d\n", m.History.Entries, m.History.Unread)
-	commitLine(w, "Last Dream:", m.Dream)
+	commitLine(w, "Last Dream:", m.Dreamed)
 	commitLine(w, "Last change:", m.Last)
 	if m.Unsaved > 0 {
 		fmt.Fprintf(w, "Changed since: %d %s; nanobot memory diff\n", m.Unsaved, plural(m.Unsaved, "file"))
@@ -406,8 +204,8 @@ func (c *command) commitIDs(cmd *cobra.Command, args []string, typed string) (ou
 	if len(args) > 1 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	err := c.withMemory(cmd.Context(), func(m *memoryOf) error {
-		log, err := m.repo.Log(cmd.Context(), 50)
+	err := c.withMemory(cmd.Context(), func(m *memory.Memory) error {
+		log, err := m.Repo.Log(cmd.Context(), 50)
 		for _, e := range log {
 			if strings.HasPrefix(e.ID, typed) {
 				out = append(out, gitstore.Short(e.ID)+"\t"+oneLine(e.Subject, 40))

@@ -51,7 +51,7 @@ index is created on first use, and you can delete it at any time.`,
 	fl.StringVar(&f.after, "after", "", "not before this `day` (YYYY-MM-DD)")
 	fl.StringVar(&f.before, "before", "", "earlier than this `day`")
 	fl.IntVarP(&f.limit, "limit", "n", 10, "maximum `number` of results")
-	fl.BoolVar(&f.asJSON, "json", false, "write JSON")
+	jsonFlag(cmd, &f.asJSON)
 	cmd.MarkFlagsMutuallyExclusive("scope", "everyone")
 	return cmd
 }
@@ -114,7 +114,7 @@ func (c *command) searchMemory(cmd *cobra.Command, args []string, f memorySearch
 		for i, h := range res.Hits {
 			out = append(out, memoryHitJSON{h.Session, h.Source, string(h.Role), h.Time, h.Scope, h.Score, h.Partial, h.Tainted, h.Snippet, i + 1})
 		}
-		return writeJSON(cmd.OutOrStdout(), out)
+		return printJSON(cmd, out)
 	}
 	return printHits(cmd, res, loc)
 }

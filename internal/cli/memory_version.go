@@ -2,18 +2,17 @@ package cli
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"github.com/nanobot-go/nanobot/internal/gitstore"
+	"github.com/nanobot-go/nanobot/internal/memory"
 )
 
 func (c *command) memoryLog() *cobra.Command {
@@ -26,8 +25,8 @@ func (c *command) memoryLog() *cobra.Command {
 			if n <= 0 {
 				return usageError{fmt.Errorf("-n %d: want a positive number", n)}
 			}
-			err := c.withMemory(cmd.Context(), func(m *memoryOf) error {
-				log, err := m.repo.Log(cmd.Context(), n)
+			err := c.withMemory(cmd.Context(), func(m *memory.Memory) error {
+				log, err := m.Repo.Log(cmd.Context(), n)
 				if err != nil {
 					return err
 				}
@@ -35,16 +34,15 @@ func (c *command) memoryLog() *cobra.Command {
 					if log == nil {
 						log = []gitstore.Commit{}
 					}
-					return writeJSON(cmd.OutOrStdout(), log)
+					return printJSON(cmd, log)
 				}
 				if len(log) == 0 {
 					cmd.Println("No changes are recorded yet.")
 					return nil
 				}
-				w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 4, 2, ' ', 0)
-				fmt.Fprintln(w, "CHANGE\tTIME\tABOUT")
+				w := newTable(cmd.OutOrStdout(), "CHANGE", "TIME", "ABOUT")
 				for _, e := range log {
-					fmt.Fprintf(w, "%s\t%s\t%s\n", gitstore.Short(e.ID), e.Time.Local().Format("2006-01-02 15:04"), oneLine(printable(e.Subject), 80))
+					w.row(gitstore.Short(e.ID), e.Time.Local().Format("2006-01-02 15:04"), oneLine(printable(e.Subject), 80))
 				}
 				return w.Flush()
 			})
@@ -52,7 +50,7 @@ func (c *command) memoryLog() *cobra.Command {
 		},
 	}
 	cmd.Flags().IntVarP(&n, "number", "n", 20, "how many")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	jsonFlag(cmd, &asJSON)
 	return cmd
 }
 
@@ -66,25 +64,25 @@ is not recorded yet, with two it shows the difference between them.`,
 		ValidArgsFunction: c.commitIDs,
 		Args:              atMost(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			err := c.withMemory(cmd.Context(), func(m *memoryOf) error {
+			err := c.withMemory(cmd.Context(), func(m *memory.Memory) error {
 				var of *gitstore.Commit
 				var change gitstore.Change
 				var err error
 				switch len(args) {
 				case 0:
-					change, err = m.repo.Diff(cmd.Context(), "", "")
+					change, err = m.Repo.Diff(cmd.Context(), "", "")
 				case 1:
 					var e gitstore.Commit
-					e, change, err = m.repo.Show(cmd.Context(), args[0])
+					e, change, err = m.Repo.Show(cmd.Context(), args[0])
 					of = &e
 				default:
-					change, err = m.repo.Diff(cmd.Context(), args[0], args[1])
+					change, err = m.Repo.Diff(cmd.Context(), args[0], args[1])
 				}
 				if err != nil {
 					return commitError(strings.Join(args, " or "), err)
 				}
 				if asJSON {
-					return writeJSON(cmd.OutOrStdout(), struct {
+					return printJSON(cmd, struct {
 						*gitstore.Commit
 						gitstore.Change
 					}{of, change})
@@ -108,7 +106,7 @@ is not recorded yet, with two it shows the difference between them.`,
 			return orNothing(cmd, err, asJSON, gitstore.Change{}, "Nothing differs.")
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	jsonFlag(cmd, &asJSON)
 	return cmd
 }
 
@@ -146,12 +144,12 @@ The current version is kept: you can undo a restore by its own id.`,
 		ValidArgsFunction: c.commitIDs,
 		Args:              exactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.withMemory(cmd.Context(), func(m *memoryOf) error {
-				undo := m.repo.Restore
+			return c.withMemory(cmd.Context(), func(m *memory.Memory) error {
+				undo := m.Repo.Restore
 				if only {
-					undo = m.repo.UndoOnly
+					undo = m.Repo.UndoOnly
 				}
-				later, err := m.since(cmd.Context(), args[0])
+				later, err := m.LaterChanges(cmd.Context(), args[0])
 				if err != nil {
 					return commitError(args[0], err)
 				}
@@ -163,7 +161,7 @@ The current version is kept: you can undo a restore by its own id.`,
 					return commitError(args[0], err)
 				}
 				if asJSON {
-					return writeJSON(cmd.OutOrStdout(), u)
+					return printJSON(cmd, u)
 				}
 				tellRestore(cmd, u, only, later)
 				return nil
@@ -171,26 +169,8 @@ The current version is kept: you can undo a restore by its own id.`,
 		},
 	}
 	cmd.Flags().BoolVar(&only, "only", false, "undo this change alone")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	jsonFlag(cmd, &asJSON)
 	return cmd
-}
-
-// since lists the changes after one, newest first.
-func (m *memoryOf) since(ctx context.Context, prefix string) ([]gitstore.Commit, error) {
-	of, err := m.repo.Find(ctx, prefix)
-	if err != nil {
-		return nil, err
-	}
-	log, err := m.repo.Log(ctx, 0)
-	if err != nil {
-		return nil, err
-	}
-	for i, e := range log {
-		if e.ID == of.ID {
-			return log[:i], nil
-		}
-	}
-	return nil, nil
 }
 
 func tellRestore(cmd *cobra.Command, u gitstore.Undone, only bool, later []gitstore.Commit) {
@@ -229,8 +209,8 @@ change.`,
 			if len(args) == 1 {
 				name = args[0]
 			}
-			return c.withMemory(cmd.Context(), func(m *memoryOf) error {
-				file, err := m.memoryFile(name, scope)
+			return c.withMemory(cmd.Context(), func(m *memory.Memory) error {
+				file, err := m.FileNamed(name, scope)
 				if err != nil {
 					return err
 				}
@@ -244,12 +224,12 @@ change.`,
 
 // editMemory lets a person change a copy and takes it over if nobody else
 // changed the file meanwhile.
-func (c *command) editMemory(cmd *cobra.Command, m *memoryOf, file string) (err error) {
+func (c *command) editMemory(cmd *cobra.Command, m *memory.Memory, file string) (err error) {
 	ctx := cmd.Context()
-	if _, _, err := m.repo.Commit(ctx, "snapshot: before an edit by hand", ""); err != nil {
+	if _, _, err := m.Repo.Commit(ctx, "snapshot: before an edit by hand", ""); err != nil {
 		return err
 	}
-	old, err := m.repo.ReadWork(file)
+	old, err := m.Repo.ReadWork(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -278,16 +258,16 @@ func (c *command) editMemory(cmd *cobra.Command, m *memoryOf, file string) (err 
 		cmd.Println("No changes.")
 		return nil
 	}
-	now, err := m.repo.ReadWork(file)
+	now, err := m.Repo.ReadWork(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) || !bytes.Equal(now, old) {
 		keep = true
 		return fmt.Errorf("%s changed while you edited it; your version is %s", file, tmp)
 	}
-	if err := m.repo.WriteWork(file, edited); err != nil {
+	if err := m.Repo.WriteWork(file, edited); err != nil {
 		keep = true
 		return fmt.Errorf("%w; your version is %s", err, tmp)
 	}
-	id, _, err := m.repo.Commit(ctx, "edit: by hand", "")
+	id, _, err := m.Repo.Commit(ctx, "edit: by hand", "")
 	if err != nil {
 		return err
 	}

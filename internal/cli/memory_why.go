@@ -12,7 +12,7 @@ import (
 )
 
 // printWhy writes a file with the origin of each line below it.
-func printWhy(w io.Writer, f shownFile) {
+func printWhy(w io.Writer, f memory.FileView) {
 	facts := map[int]memory.Fact{}
 	for _, fact := range f.Facts {
 		facts[fact.Line] = fact
@@ -22,51 +22,12 @@ func printWhy(w io.Writer, f shownFile) {
 		n++
 		fmt.Fprintln(w, printable(strings.TrimRight(line, "\r\n")))
 		if fact, ok := facts[n]; ok {
-			for _, s := range originLines(fact) {
+			for _, s := range fact.Explain() {
 				fmt.Fprintf(w, "    <- %s\n", oneLine(printable(s), 200))
 			}
 		}
 	}
 	fmt.Fprintln(w)
-}
-
-// originLines say where a fact comes from.
-func originLines(f memory.Fact) (out []string) {
-	if f.ByHand {
-		return []string{"written by hand"}
-	}
-	note := ""
-	if f.Guessed {
-		note += ", probably"
-	}
-	if f.Edited {
-		note += ", edited since"
-	}
-	if f.Confirmed {
-		note += ", from outside, confirmed by you"
-	}
-	for _, o := range f.Sources {
-		out = append(out, originText(o)+note)
-	}
-	if len(out) == 0 {
-		out = append(out, "written by Dream, source unknown"+note)
-	}
-	return out
-}
-
-// originText is who said something, when and where.
-func originText(o memory.Origin) string {
-	var parts []string
-	if o.Sender != "" {
-		parts = append(parts, "said by "+o.Sender)
-	}
-	if o.Session != "" {
-		parts = append(parts, "in "+o.Session)
-	}
-	if o.Time != "" {
-		parts = append(parts, "on "+o.Time)
-	}
-	return strings.Join(append(parts, fmt.Sprintf("(summary %d)", o.Cursor)), " ")
 }
 
 // printWaiting lists what came from outside and is not believed yet.
@@ -85,7 +46,7 @@ func printWaiting(w io.Writer, held []memory.Held) {
 		}
 		fmt.Fprintf(w, "  %s  %s  [%s]\n", h.ID, oneLine(printable(h.Text), 200), printable(where))
 		for _, o := range h.Sources {
-			fmt.Fprintf(w, "    <- %s\n", oneLine(printable(originText(o)), 200))
+			fmt.Fprintf(w, "    <- %s\n", oneLine(printable(o.String()), 200))
 		}
 	}
 	fmt.Fprintln(w)
@@ -93,8 +54,8 @@ func printWaiting(w io.Writer, held []memory.Held) {
 
 func (c *command) memoryConfirm() *cobra.Command {
 	return c.decide("confirm", "Accept findings from outside", "confirm writes findings from web pages, documents or other tools to the memory\nfiles. nanobot memory show lists them.",
-		func(cmd *cobra.Command, m *memoryOf, id string) error {
-			file, err := m.dream.Confirm(cmd.Context(), id)
+		func(cmd *cobra.Command, m *memory.Memory, id string) error {
+			file, err := m.Dream.Confirm(cmd.Context(), id)
 			if err == nil {
 				cmd.Printf("%s is now in %s\n", id, file)
 			}
@@ -104,8 +65,8 @@ func (c *command) memoryConfirm() *cobra.Command {
 
 func (c *command) memoryReject() *cobra.Command {
 	return c.decide("reject", "Reject findings from outside", "reject drops findings that wait for your decision. They do not come back.",
-		func(cmd *cobra.Command, m *memoryOf, id string) error {
-			err := m.dream.Reject(cmd.Context(), id)
+		func(cmd *cobra.Command, m *memory.Memory, id string) error {
+			err := m.Dream.Reject(cmd.Context(), id)
 			if err == nil {
 				cmd.Printf("%s is dropped\n", id)
 			}
@@ -114,7 +75,7 @@ func (c *command) memoryReject() *cobra.Command {
 }
 
 // decide makes a command about findings that wait.
-func (c *command) decide(name, short, long string, do func(*cobra.Command, *memoryOf, string) error) *cobra.Command {
+func (c *command) decide(name, short, long string, do func(*cobra.Command, *memory.Memory, string) error) *cobra.Command {
 	return &cobra.Command{
 		Use: name + " ID...", Short: short, Long: long, Example: "  nanobot memory " + name + " 3f2a91bc",
 		Args: func(_ *cobra.Command, args []string) error {
@@ -125,7 +86,7 @@ func (c *command) decide(name, short, long string, do func(*cobra.Command, *memo
 		},
 		ValidArgsFunction: c.heldIDs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.withMemory(cmd.Context(), func(m *memoryOf) error {
+			return c.withMemory(cmd.Context(), func(m *memory.Memory) error {
 				for _, id := range args {
 					err := do(cmd, m, id)
 					if errors.Is(err, memory.ErrNoFinding) {
@@ -143,8 +104,8 @@ func (c *command) decide(name, short, long string, do func(*cobra.Command, *memo
 
 // heldIDs completes findings.
 func (c *command) heldIDs(cmd *cobra.Command, _ []string, _ string) (out []string, _ cobra.ShellCompDirective) {
-	err := c.withMemory(cmd.Context(), func(m *memoryOf) error {
-		held, err := m.dream.Quarantine(cmd.Context())
+	err := c.withMemory(cmd.Context(), func(m *memory.Memory) error {
+		held, err := m.Dream.Quarantine(cmd.Context())
 		for _, h := range held {
 			out = append(out, h.ID+"\t"+oneLine(printable(h.Text), 40))
 		}

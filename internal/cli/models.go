@@ -5,15 +5,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
-	"github.com/nanobot-go/nanobot"
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/llm"
-	"github.com/nanobot-go/nanobot/internal/llm/local"
 )
 
 func (c *command) modelsCommand() *cobra.Command {
@@ -29,20 +26,11 @@ func (c *command) modelsCommand() *cobra.Command {
 	return cmd
 }
 
-// modelJSON is an element of models list --json.
-type modelJSON struct {
-	Provider string      `json:"provider"`
-	ID       string      `json:"id"`
-	Window   int         `json:"context_window,omitempty"`
-	Tools    llm.Ability `json:"tools,omitempty"`
-	Vision   llm.Ability `json:"vision,omitempty"`
-}
-
 func (c *command) modelsList() *cobra.Command {
 	var asJSON bool
 	var filter string
 	cmd := &cobra.Command{
-		Use: "list [PROVIDER]", Aliases: []string{"ls"}, Short: "List the models of a provider", Args: atMostOne,
+		Use: "list [PROVIDER]", Aliases: []string{"ls"}, Short: "List the models of a provider", Args: atMost(1),
 		Long: `list requests the models of a provider. Without a name it asks every configured
 provider and looks for model servers on this machine. The context window is the
 one that the provider reports; for a server on this machine, the one in use.`,
@@ -55,30 +43,28 @@ one that the provider reports; for a server on this machine, the one in use.`,
 			if err != nil {
 				return err
 			}
-			list, err := c.list(cmd, loaded, args)
+			name := ""
+			if len(args) == 1 {
+				name = args[0]
+			}
+			list, err := app.OfferedModels(cmd.Context(), loaded, c.getenv, name, func(provider string, err error) {
+				cmd.PrintErrf("nanobot: %s: %v\n", provider, err)
+			})
 			if err != nil {
 				return err
 			}
-			list = slices.DeleteFunc(list, func(m modelJSON) bool {
+			list = slices.DeleteFunc(list, func(m app.OfferedModel) bool {
 				return !strings.Contains(strings.ToLower(m.ID), strings.ToLower(filter))
 			})
 			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), list)
+				return printJSON(cmd, list)
 			}
 			return printModels(cmd, list)
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	jsonFlag(cmd, &asJSON)
 	cmd.Flags().StringVarP(&filter, "filter", "f", "", "only names that contain this `text`")
 	return cmd
-}
-
-// atMostOne takes one optional argument.
-func atMostOne(cmd *cobra.Command, args []string) error {
-	if len(args) > 1 {
-		return usageError{fmt.Errorf("usage: %s\nSee: %s --help", cmd.UseLine(), cmd.CommandPath())}
-	}
-	return nil
 }
 
 // readyNames completes names of providers that are set up.
@@ -100,73 +86,18 @@ func (c *command) readyNames(_ *cobra.Command, args []string, typed string) ([]s
 	return out, cobra.ShellCompDirectiveNoFileComp
 }
 
-// list asks the named provider, or all that are set up. Of several, one that
-// does not answer is only told about.
-func (c *command) list(cmd *cobra.Command, loaded *config.Loaded, args []string) ([]modelJSON, error) {
-	ctx := cmd.Context()
-	in := c.matchInput(loaded)
-	out := []modelJSON{}
-	add := func(provider string, offers []llm.Offer) {
-		for _, o := range offers {
-			out = append(out, modelJSON{provider, o.ID, o.Window, o.Tools, o.Vision})
-		}
-	}
-	if len(args) == 1 {
-		in.Provider, in.Model = args[0], "any" // the list does not depend on it
-		choice, err := llm.Match(in)
-		if err != nil {
-			return nil, err
-		}
-		offers, err := app.ListModels(ctx, loaded, choice)
-		add(choice.Name, offers)
-		return out, err
-	}
-	all, err := llm.Survey(in)
-	if err != nil {
-		return nil, err
-	}
-	asked := map[string]bool{}
-	for _, s := range all {
-		if !s.Ready || s.Row.Speech {
-			continue
-		}
-		asked[s.Base] = true
-		offers, err := app.ListModels(ctx, loaded, s.Choice)
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		if err != nil {
-			cmd.PrintErrf("nanobot: %s: %v\n", s.Name, err)
-		}
-		add(s.Name, offers)
-	}
-	for _, s := range local.Discover(ctx, local.Options{Getenv: c.getenv}) {
-		if base := strings.Replace(s.Base, "127.0.0.1", "localhost", 1); !asked[s.Base] && !asked[base] {
-			add(string(s.Kind), app.LocalOffers(s))
-		}
-	}
-	return out, nil
-}
-
-func printModels(cmd *cobra.Command, list []modelJSON) error {
+func printModels(cmd *cobra.Command, list []app.OfferedModel) error {
 	if len(list) == 0 {
 		cmd.PrintErrln("No models. nanobot provider list shows the configured providers.")
 		return nil
 	}
-	w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 4, 2, ' ', 0)
-	fmt.Fprintln(w, "PROVIDER\tMODEL\tWINDOW\tTOOLS\tIMAGES")
+	w := newTable(cmd.OutOrStdout(), "PROVIDER", "MODEL", "WINDOW", "TOOLS", "IMAGES")
 	for _, m := range list {
 		window := "-"
 		if m.Window > 0 {
 			window = fmt.Sprint(m.Window)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", m.Provider, oneLine(m.ID, 100), window, cmp.Or(m.Tools, "-"), cmp.Or(m.Vision, "-"))
+		w.row(m.Provider, oneLine(m.ID, 100), window, cmp.Or(m.Tools, "-"), cmp.Or(m.Vision, "-"))
 	}
 	return w.Flush()
-}
-
-// openModel makes the bare driver of a choice: no retries and no fallback, so
-// that a verdict is about the model and nothing else.
-func (c *command) openModel(loaded *config.Loaded, choice llm.Choice) (llm.Model, error) {
-	return app.OpenDriver(app.Options{Env: c.Env, Version: nanobot.Version(), Log: c.logger()}, loaded, choice)
 }

@@ -8,13 +8,13 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/gateway"
+	"github.com/nanobot-go/nanobot/internal/schedule"
 )
 
 // What follows is for people and scripts that know older versions: their words
@@ -33,7 +33,7 @@ func (l length) String() string {
 
 // Set implements pflag.Value.
 func (l length) Set(s string) error {
-	d, err := interval(s)
+	d, err := schedule.ParseInterval(s)
 	if err == nil {
 		*l.to = d
 	}
@@ -90,10 +90,9 @@ func (c *command) pluginsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 8, 2, ' ', 0)
-			fmt.Fprintln(w, "NAME\tSOURCE\tENABLED")
+			w := newTable(cmd.OutOrStdout(), "NAME", "SOURCE", "ENABLED")
 			for _, name := range slices.Sorted(maps.Keys(gateway.Channels())) {
-				fmt.Fprintf(w, "%s\tbuiltin\t%s\n", name, yesNo(loaded.Config.Channels.Each[name].Enabled))
+				w.row(name, "builtin", yesNo(loaded.Config.Channels.Each[name].Enabled))
 			}
 			return w.Flush()
 		},
@@ -106,7 +105,7 @@ func (c *command) pluginsSwitch(verb string, on bool) *cobra.Command {
 		Use: verb + " NAME", Short: "Switch a channel " + map[bool]string{true: "on", false: "off"}[on], Args: exactArgs(1),
 		Example: "  nanobot plugins " + verb + " telegram",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := knownChannel(args[0]); err != nil {
+			if err := gateway.KnownChannel(args[0]); err != nil {
 				return err
 			}
 			loaded, err := c.load()
@@ -114,7 +113,7 @@ func (c *command) pluginsSwitch(verb string, on bool) *cobra.Command {
 				return err
 			}
 			path := "channels." + args[0] + ".enabled"
-			if err := setConfig(loaded.File, path, fmt.Sprint(on)); err != nil {
+			if err := setConfig(loaded.File, setting{path, fmt.Sprint(on)}); err != nil {
 				return err
 			}
 			cmd.Printf("Set %s to %t in %s\n", path, on, loaded.File)

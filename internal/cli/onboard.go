@@ -53,7 +53,7 @@ func (c *command) onboard(cmd *cobra.Command, wizard bool) error {
 		if err != nil {
 			return err
 		}
-		if err := setConfig(loaded.File, "agents.defaults.workspace", abs); err != nil {
+		if err := setConfig(loaded.File, setting{"agents.defaults.workspace", abs}); err != nil {
 			return err
 		}
 	}
@@ -111,14 +111,22 @@ Until then a built-in demo answers (it is not an AI):
 	return nil
 }
 
-// setConfig changes one setting in the file and nothing else.
-func setConfig(file, path, value string) error {
+// setting is a setting and its new value; "" leaves it as it is.
+type setting struct{ path, value string }
+
+// setConfig changes settings in the file, together, and nothing else.
+func setConfig(file string, settings ...setting) error {
 	f, err := config.Open(file)
 	if err != nil {
 		return err
 	}
-	if err := f.SetValue(path, value); err != nil {
-		return err
+	for _, s := range settings {
+		if s.value == "" {
+			continue
+		}
+		if err := f.SetValue(s.path, s.value); err != nil {
+			return err
+		}
 	}
 	return f.Save(time.Now())
 }

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -55,12 +54,12 @@ func (c *command) pairingList() *cobra.Command {
 				return err
 			}
 			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), map[string]any{"pending": append([]channel.PairingRequest{}, waiting...), "approved": approved})
+				return printJSON(cmd, map[string]any{"pending": append([]channel.PairingRequest{}, waiting...), "approved": approved})
 			}
 			return printPairing(cmd, waiting, approved)
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	jsonFlag(cmd, &asJSON)
 	return cmd
 }
 
@@ -69,14 +68,13 @@ func printPairing(cmd *cobra.Command, waiting []channel.PairingRequest, approved
 		cmd.Println("No people are paired or waiting.")
 		return nil
 	}
-	w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 8, 2, ' ', 0)
-	fmt.Fprintln(w, "CHANNEL\tPERSON\tSTATE")
+	w := newTable(cmd.OutOrStdout(), "CHANNEL", "PERSON", "STATE")
 	for _, r := range waiting {
-		fmt.Fprintf(w, "%s\t%s\twaits until %s\n", r.Channel, r.Sender, r.Expires.Format("15:04"))
+		w.row(r.Channel, r.Sender, "waits until "+r.Expires.Format("15:04"))
 	}
 	for _, name := range slices.Sorted(maps.Keys(approved)) {
 		for _, who := range approved[name] {
-			fmt.Fprintf(w, "%s\t%s\tapproved\n", name, who)
+			w.row(name, who, "approved")
 		}
 	}
 	return w.Flush()

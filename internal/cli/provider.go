@@ -2,10 +2,8 @@ package cli
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -58,12 +56,12 @@ nanobot config set providers.NAME.apiBase URL.`,
 			}
 			slices.SortStableFunc(list, func(a, b llm.Standing) int { return cmp.Compare(rank(a), rank(b)) })
 			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), app.Standings(list))
+				return printJSON(cmd, app.Standings(list))
 			}
 			return printStandings(cmd, list)
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	jsonFlag(cmd, &asJSON)
 	cmd.Flags().BoolVar(&ready, "ready", false, "only configured providers")
 	return cmd
 }
@@ -81,8 +79,7 @@ func printStandings(cmd *cobra.Command, list []llm.Standing) error {
 		cmd.Println("No provider is configured. Set one up with: nanobot onboard --wizard")
 		return nil
 	}
-	w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 4, 2, ' ', 0)
-	fmt.Fprintln(w, " \tPROVIDER\tKEY\tADDRESS\tPROTOCOL")
+	w := newTable(cmd.OutOrStdout(), " ", "PROVIDER", "KEY", "ADDRESS", "PROTOCOL")
 	for _, s := range list {
 		mark := " "
 		if s.Ready {
@@ -92,7 +89,7 @@ func printStandings(cmd *cobra.Command, list []llm.Standing) error {
 		if s.Row.Speech {
 			wire = "speech only"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", mark, s.Name, keyNote(s), cmp.Or(s.Base, "-"), wire)
+		w.row(mark, s.Name, keyNote(s), cmp.Or(s.Base, "-"), wire)
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -176,7 +173,7 @@ receives. It makes no requests.`,
 				Window: llm.ContextWindow(choice.WireModel), Warnings: choice.Warnings,
 			}
 			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), e)
+				return printJSON(cmd, e)
 			}
 			printChoice(cmd, e)
 			return nil
@@ -184,7 +181,7 @@ receives. It makes no requests.`,
 	}
 	cmd.Flags().StringVar(&provider, "provider", "", "as if agents.defaults.provider were this `name`")
 	cmd.Flags().StringVar(&effort, "effort", "", "as if this reasoning `effort` were set")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	jsonFlag(cmd, &asJSON)
 	return cmd
 }
 

@@ -5,11 +5,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"os/user"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -51,7 +49,7 @@ func read(t *testing.T, path string) string {
 }
 
 // installed is a command line with a home of its own and the host of a user.
-func installed(t *testing.T, host, path string) (*command, serviceHost, *cobra.Command, *bytes.Buffer) {
+func installed(t *testing.T, host, path string) (*command, daemon.Manager, *cobra.Command, *bytes.Buffer) {
 	t.Helper()
 	home := t.TempDir()
 	env := []string{"HOME=" + home, "PATH=" + path}
@@ -71,7 +69,7 @@ func installed(t *testing.T, host, path string) (*command, serviceHost, *cobra.C
 	cmd := &cobra.Command{}
 	cmd.SetOut(&out)
 	cmd.SetContext(t.Context())
-	return c, serviceHost{os: host, uid: 1000, home: home, name: "nanobot", env: env}, cmd, &out
+	return c, daemon.Manager{OS: host, UID: 1000, Home: home, Name: "nanobot", Env: env}, cmd, &out
 }
 
 func TestServiceInstallSystemd(t *testing.T) {
@@ -82,7 +80,7 @@ func TestServiceInstallSystemd(t *testing.T) {
 	if err := c.installService(cmd, s, f); err != nil {
 		t.Fatal(err)
 	}
-	unit := read(t, filepath.Join(s.home, ".config/systemd/user/nanobot.service"))
+	unit := read(t, filepath.Join(s.Home, ".config/systemd/user/nanobot.service"))
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -95,7 +93,7 @@ func TestServiceInstallSystemd(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, unit)
 		}
 	}
-	for _, want := range []string{s.path(), "loginctl enable-linger"} {
+	for _, want := range []string{s.Path(), "loginctl enable-linger"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in %q", want, out.String())
 		}
@@ -104,19 +102,19 @@ func TestServiceInstallSystemd(t *testing.T) {
 	if diff := cmp.Diff(want, read(t, calls)); diff != "" {
 		t.Errorf("calls: %s", diff)
 	}
-	if st := s.state(t.Context()); !st.Installed || st.Active != "active" || st.Enabled != "enabled" {
+	if st := s.State(t.Context()); !st.Installed || st.Active != "active" || st.Enabled != "enabled" {
 		t.Errorf("state %+v", st)
 	}
 	if err := c.uninstallService(cmd, s, f); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(s.path()); err == nil {
+	if _, err := os.Stat(s.Path()); err == nil {
 		t.Error("the file is still there")
 	}
 	if got := read(t, calls); !strings.HasSuffix(got, "systemctl --user disable --now nanobot.service\nsystemctl --user daemon-reload\nsystemctl --user reset-failed nanobot.service\n") {
 		t.Errorf("calls: %s", got)
 	}
-	if st := s.state(t.Context()); st.Installed || st.Active == "active" {
+	if st := s.State(t.Context()); st.Installed || st.Active == "active" {
 		t.Errorf("state %+v", st)
 	}
 }
@@ -128,11 +126,11 @@ func TestServiceInstallLaunchd(t *testing.T) {
 	if err := c.installService(cmd, s, serviceFlags{name: "nanobot", port: -1}); err != nil {
 		t.Fatal(err)
 	}
-	plist := read(t, filepath.Join(s.home, "Library/LaunchAgents/ai.nanobot.nanobot.plist"))
+	plist := read(t, filepath.Join(s.Home, "Library/LaunchAgents/ai.nanobot.nanobot.plist"))
 	if !strings.Contains(plist, "<string>--launch-mode</string>") {
 		t.Error(plist)
 	}
-	want := "launchctl bootout gui/1000/ai.nanobot.nanobot\nlaunchctl bootstrap gui/1000 " + s.path() +
+	want := "launchctl bootout gui/1000/ai.nanobot.nanobot\nlaunchctl bootstrap gui/1000 " + s.Path() +
 		"\nlaunchctl enable gui/1000/ai.nanobot.nanobot\nlaunchctl kickstart -k gui/1000/ai.nanobot.nanobot\n"
 	if diff := cmp.Diff(want, read(t, calls)); diff != "" {
 		t.Errorf("calls: %s", diff)
@@ -154,26 +152,26 @@ func TestServiceElsewhere(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			command, s, _, _ := installed(t, "linux", "/nowhere")
-			value := s.home + c.file
+			value := s.Home + c.file
 			if c.home {
 				value = filepath.Dir(value)
 			}
 			command.configPath, command.Env = "", append(command.Env, name+"="+value)
-			s.system = true
+			s.System = true
 			u, _, err := command.serviceUnit(s, serviceFlags{user: me.Username, port: -1})
 			if err != nil {
 				t.Fatal(err)
 			}
 			want := []string{"gateway", "--launch-mode", "service"}
 			if c.file != "" {
-				want = append(want, "-c", s.home+c.file)
+				want = append(want, "-c", s.Home+c.file)
 			}
 			if diff := cmp.Diff(want, u.Command[1:]); diff != "" {
 				t.Error(diff)
 			}
 			var env []string
 			if c.home {
-				env = []string{"NANOBOT_HOME=" + s.home + "/data"}
+				env = []string{"NANOBOT_HOME=" + s.Home + "/data"}
 			}
 			if diff := cmp.Diff(env, u.Env); diff != "" {
 				t.Error(diff)
@@ -193,7 +191,7 @@ func TestServiceByHand(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), "by hand:\nsystemctl --user daemon-reload\n") {
 				t.Errorf("got %v", err)
 			}
-			if read(t, s.path()) == "" {
+			if read(t, s.Path()) == "" {
 				t.Error("the file is not in place")
 			}
 		})
@@ -210,46 +208,21 @@ func TestServiceDoesNotStart(t *testing.T) {
 	}
 }
 
-// Somebody who became a user without a login has no way to its manager, but it
-// is where it always is.
-func TestServiceManagerEnv(t *testing.T) {
-	t.Parallel()
-	s := serviceHost{os: "linux", uid: os.Getuid(), env: []string{"A=b"}}
-	want := []string{"A=b"}
-	dir := filepath.Join("/run/user", strconv.Itoa(s.uid))
-	if info, err := os.Stat(dir); err == nil && info.IsDir() {
-		want = append(want, "XDG_RUNTIME_DIR="+dir)
-	}
-	if diff := cmp.Diff(want, s.managerEnv()); diff != "" {
-		t.Error(diff)
-	}
-	for name, other := range map[string]serviceHost{
-		"has one":  {os: "linux", uid: s.uid, env: []string{"XDG_RUNTIME_DIR=/x"}},
-		"system":   {os: "linux", uid: s.uid, env: []string{"A=b"}, system: true},
-		"launchd":  {os: "darwin", uid: s.uid, env: []string{"A=b"}},
-		"no login": {os: "linux", uid: 1 << 30, env: []string{"A=b"}},
-	} {
-		if diff := cmp.Diff(other.env, other.managerEnv()); diff != "" {
-			t.Errorf("%s: %s", name, diff)
-		}
-	}
-}
-
 func TestServiceRefuses(t *testing.T) {
 	t.Parallel()
 	path, calls := fakeManager(t, "systemctl", "")
 	c, s, cmd, _ := installed(t, "linux", path)
 	root, other := s, s
-	root.uid, other.system = 0, true
-	for name, s := range map[string]serviceHost{"--system --user": root, "requires root": other} {
+	root.UID, other.System = 0, true
+	for name, s := range map[string]daemon.Manager{"--system --user": root, "requires root": other} {
 		if err := c.installService(cmd, s, serviceFlags{name: "nanobot", port: -1}); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
-	if err := os.MkdirAll(filepath.Dir(s.path()), 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Dir(s.Path()), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(s.path(), []byte("[Unit]\n"), 0o600); err != nil {
+	if err := os.WriteFile(s.Path(), []byte("[Unit]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	f := serviceFlags{name: "nanobot", port: -1}
@@ -258,85 +231,8 @@ func TestServiceRefuses(t *testing.T) {
 			t.Errorf("%s over somebody's file: %v", what, err)
 		}
 	}
-	if got := read(t, s.path()) + read(t, calls); got != "[Unit]\n" {
+	if got := read(t, s.Path()) + read(t, calls); got != "[Unit]\n" {
 		t.Errorf("something was done: %q", got)
-	}
-	for name, ok := range map[string]bool{"nanobot": true, "bot-2_x": true, "": false, "../x": false, "-x": false, "a b": false, "a.service": false} {
-		if got := serviceName(name); got != ok {
-			t.Errorf("serviceName(%q) = %v, want %v", name, got, ok)
-		}
-	}
-}
-
-func TestOwnFolders(t *testing.T) {
-	t.Parallel()
-	me, err := user.Current()
-	if err != nil || runtime.GOOS == "windows" {
-		t.Skip("no such users here")
-	}
-	dir := t.TempDir()
-	if err := ownFolders([]string{filepath.Join(dir, "a", "b"), filepath.Join(dir, "a")}, me.Username); err != nil {
-		t.Fatal(err)
-	}
-	if info, err := os.Stat(filepath.Join(dir, "a", "b")); err != nil || info.Mode().Perm() != 0o700 {
-		t.Errorf("got %v, %v", info, err)
-	}
-	if err := ownFolders(nil, "no-such-user-here"); err == nil {
-		t.Error("a user that does not exist is no error")
-	}
-}
-
-// The example in the repository is what we would install.
-func TestServiceExample(t *testing.T) {
-	t.Parallel()
-	u := daemon.Service{
-		Name: "nanobot", About: "nanobot gateway", Command: []string{"/usr/local/bin/nanobot", "gateway", "--launch-mode", "service"},
-		Folder: "/home/nanobot", Write: []string{"/home/nanobot/.nanobot", "/home/nanobot/.nanobot/workspace"}, User: "nanobot", System: true,
-	}
-	data, err := os.ReadFile("../../deploy/nanobot.service")
-	if err != nil {
-		t.Fatal(err)
-	}
-	head, unit, _ := strings.Cut(string(data), "\n\n")
-	if diff := cmp.Diff(u.Systemd(), unit); diff != "" || !strings.HasPrefix(head, "#") {
-		t.Errorf("deploy/nanobot.service: %s", diff)
-	}
-}
-
-// A machine with systemd takes the file as it is.
-func TestServiceVerified(t *testing.T) {
-	t.Parallel()
-	analyze, err := exec.LookPath("systemd-analyze")
-	if err != nil {
-		t.Skip("this machine has no systemd-analyze")
-	}
-	me, err := user.Current()
-	if err != nil {
-		t.Skip(err)
-	}
-	dir := t.TempDir()
-	for _, system := range []bool{true, false} {
-		u := daemon.Service{
-			Name: "nanobot", About: "100% nanobot", Command: []string{"/bin/true", "gateway", "a b", `"c"`, "$d"},
-			Env: []string{"PATH=/bin:/a b"}, Folder: dir, Write: []string{dir, filepath.Join(dir, "a b")}, User: me.Username, System: system,
-		}
-		path := filepath.Join(dir, "nanobot-verify.service")
-		if err := os.WriteFile(path, []byte(u.Systemd()), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		args := []string{"verify", "--man=no", "--recursive-errors=no", path}
-		if !system {
-			args = append([]string{"--user"}, args...)
-		}
-		out, err := exec.CommandContext(t.Context(), analyze, args...).CombinedOutput()
-		for line := range strings.Lines(string(out)) {
-			if strings.Contains(line, filepath.Base(path)) {
-				t.Errorf("system %v: %s", system, line)
-			}
-		}
-		if err != nil {
-			t.Logf("systemd-analyze: %v: %s", err, out)
-		}
 	}
 }
 

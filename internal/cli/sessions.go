@@ -2,13 +2,11 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -125,25 +123,24 @@ func (c *command) sessionsList() *cobra.Command {
 				for _, s := range list {
 					out = append(out, sessionJSON{s.Key, s.Title, s.Preview, s.Messages, s.Bytes, s.Created, s.Updated})
 				}
-				return writeJSON(cmd.OutOrStdout(), out)
+				return printJSON(cmd, out)
 			}
 			if len(list) == 0 {
 				cmd.Println("No conversations yet. Start one with: nanobot agent")
 				return nil
 			}
-			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 4, 2, ' ', 0)
-			fmt.Fprintln(w, "SESSION\tMESSAGES\tUPDATED\tABOUT")
+			w := newTable(cmd.OutOrStdout(), "SESSION", "MESSAGES", "UPDATED", "ABOUT")
 			for _, s := range list {
 				about := s.Title
 				if about == "" {
 					about = s.Preview
 				}
-				fmt.Fprintf(w, "%s\t%d\t%s\t%s\n", s.Key, s.Messages, s.Updated.Local().Format("2006-01-02 15:04"), oneLine(about, 40))
+				w.row(s.Key, s.Messages, s.Updated.Local().Format("2006-01-02 15:04"), oneLine(about, 40))
 			}
 			return w.Flush()
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	jsonFlag(cmd, &asJSON)
 	return cmd
 }
 
@@ -253,13 +250,6 @@ func (c *command) sessionsRemove() *cobra.Command {
 			return nil
 		},
 	}
-}
-
-func writeJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	return e.Encode(v)
 }
 
 // printRecord writes one message for a reader.

@@ -7,9 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -47,15 +45,10 @@ func (c *command) skills() (*skills, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &skills{place: skill.Place{Workspace: ws, Ledger: app.State(loaded, c.logger())}, disabled: loaded.Config.Agents.Defaults.DisabledSkills}
-	tools := loaded.Config.Tools
-	s.Library = skill.Open(skill.Options{
-		Workspace: ws, Ledger: s.place.Ledger, Log: c.logger(), Getenv: c.getenv,
-		HasTool: func(name string) bool {
-			return (name != "my" || tools.My.Enable) && (name != "generate_image" || tools.ImageGeneration.Enabled)
-		},
-	})
-	return s, nil
+	return &skills{
+		Library: app.OpenSkills(loaded, ws, c.getenv, c.logger()), place: skill.Place{Workspace: ws, Ledger: app.State(loaded, c.logger())},
+		disabled: loaded.Config.Agents.Defaults.DisabledSkills,
+	}, nil
 }
 
 // find returns a skill by name, or an error with the nearest one.
@@ -89,60 +82,6 @@ func (c *command) skillNames(_ *cobra.Command, args []string, typed string) ([]s
 	return out, cobra.ShellCompDirectiveDefault
 }
 
-// skillJSON is an element of skill list --json.
-type skillJSON struct {
-	Name        string       `json:"name"`
-	Description string       `json:"description"`
-	Source      skill.Source `json:"source"`
-	Available   bool         `json:"available"`
-	Missing     string       `json:"missing,omitempty"`
-	Disabled    bool         `json:"disabled,omitempty"`
-	Always      bool         `json:"always,omitempty"`
-	Changed     bool         `json:"changed,omitempty"` // since it was installed
-	SHA256      string       `json:"sha256,omitempty"`  // as installed
-	Homepage    string       `json:"homepage,omitempty"`
-	Path        string       `json:"path"`
-	Notes       []string     `json:"notes,omitempty"`
-	Text        string       `json:"text,omitempty"` // of skill show
-}
-
-func (s *skills) describe(list []skill.Skill) ([]skillJSON, error) {
-	out := []skillJSON{}
-	for _, k := range list {
-		e := skillJSON{
-			Name: k.Name, Description: k.Description, Source: k.Source, Available: k.Available(), Missing: k.Missing,
-			Disabled: slices.Contains(s.disabled, k.Name), Always: k.Always, Homepage: k.Homepage, Path: k.Path, Notes: k.Notes, Text: k.Body,
-		}
-		e.Available = e.Available && !e.Disabled
-		if k.Source == skill.FromInstalled {
-			rec, found, err := skill.FindInstalled(s.place, k.Name)
-			if err != nil {
-				return nil, err
-			}
-			if found {
-				e.SHA256, e.Changed = rec.SHA256, rec.Changed()
-			}
-		}
-		out = append(out, e)
-	}
-	return out, nil
-}
-
-// state says in a word or two whether a skill can be used.
-func (e skillJSON) state() string {
-	switch {
-	case e.Disabled:
-		return "disabled in the configuration"
-	case e.Changed:
-		return "changed since it was installed"
-	case !e.Available:
-		return "needs " + e.Missing
-	case e.Always:
-		return "in every prompt"
-	}
-	return "ready"
-}
-
 func (c *command) skillList() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -153,26 +92,25 @@ func (c *command) skillList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			list, err := s.describe(s.List())
+			list, err := skill.Describe(s.place, s.List(), s.disabled)
 			if err != nil {
 				return err
 			}
 			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), list)
+				return printJSON(cmd, list)
 			}
-			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 4, 2, ' ', 0)
-			fmt.Fprintln(w, " \tSKILL\tSOURCE\tSTATE\tDESCRIPTION")
+			w := newTable(cmd.OutOrStdout(), " ", "SKILL", "SOURCE", "STATE", "DESCRIPTION")
 			for _, e := range list {
 				mark := " "
 				if e.Available {
 					mark = "✓"
 				}
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", mark, e.Name, e.Source, e.state(), text.Ellipsis(e.Description, 80))
+				w.row(mark, e.Name, e.Source, e.State(), text.Ellipsis(e.Description, 80))
 			}
 			return w.Flush()
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	jsonFlag(cmd, &asJSON)
 	return cmd
 }
 
@@ -190,15 +128,15 @@ func (c *command) skillShow() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			list, err := s.describe([]skill.Skill{k})
+			list, err := skill.Describe(s.place, []skill.Skill{k}, s.disabled)
 			if err != nil {
 				return err
 			}
 			e := list[0]
 			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), e)
+				return printJSON(cmd, e)
 			}
-			cmd.Printf("Skill   %s: %s\nSource  %s\nState   %s\nFile    %s\n", e.Name, e.Description, e.Source, e.state(), e.Path)
+			cmd.Printf("Skill   %s: %s\nSource  %s\nState   %s\nFile    %s\n", e.Name, e.Description, e.Source, e.State(), e.Path)
 			for _, n := range e.Notes {
 				cmd.Println("Note    " + n)
 			}
@@ -206,7 +144,7 @@ func (c *command) skillShow() *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	jsonFlag(cmd, &asJSON)
 	return cmd
 }
 
@@ -247,7 +185,7 @@ errors; a warning means that the skill works, but perhaps not as intended.`,
 				return err
 			}
 			if asJSON {
-				if err := writeJSON(cmd.OutOrStdout(), append([]skill.Problem{}, problems...)); err != nil {
+				if err := printJSON(cmd, append([]skill.Problem{}, problems...)); err != nil {
 					return err
 				}
 			}
@@ -269,7 +207,7 @@ errors; a warning means that the skill works, but perhaps not as intended.`,
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	jsonFlag(cmd, &asJSON)
 	cmd.Flags().BoolVar(&strict, "strict", false, "exit with 1 on warnings too")
 	return cmd
 }
@@ -325,7 +263,7 @@ give identical archives. It does not pack a skill with errors.`,
 			if rel, err := filepath.Rel(dir, file); err == nil && filepath.IsLocal(rel) {
 				return usageError{fmt.Errorf("%s would contain itself; choose another place with -o", file)}
 			}
-			packed, err := packTo(file, dir)
+			packed, err := skill.PackFile(file, dir)
 			if err != nil {
 				return tellInvalid(cmd, err)
 			}
@@ -335,26 +273,6 @@ give identical archives. It does not pack a skill with errors.`,
 	}
 	cmd.Flags().StringVarP(&out, "output", "o", "", "`file` to write")
 	return cmd
-}
-
-// packTo writes an archive beside its place first, so that no half of one
-// ever stands there.
-func packTo(file, dir string) (packed skill.Packed, err error) {
-	f, err := os.CreateTemp(filepath.Dir(file), ".pack-*")
-	if err != nil {
-		return packed, err
-	}
-	packed, err = skill.Pack(f, dir)
-	if err == nil {
-		err = f.Chmod(0o644)
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), file)
-	}
-	if err != nil {
-		err = errors.Join(err, os.Remove(f.Name()))
-	}
-	return packed, err
 }
 
 // tellInvalid prints what is wrong with a skill that was refused for it.

@@ -43,7 +43,7 @@ providers.openai.apiBase and use --provider openai.`,
 	fl.StringVar(&f.provider, "provider", "", "`name`: "+strings.Join(speech.Providers(), ", "))
 	fl.StringVar(&f.model, "model", "", "`model` instead of the provider's default")
 	fl.StringVar(&f.language, "language", "", "language `code` such as en")
-	fl.BoolVar(&f.asJSON, "json", false, "write JSON")
+	jsonFlag(cmd, &f.asJSON)
 	_ = cmd.RegisterFlagCompletionFunc("provider", cobra.FixedCompletions(speech.Providers(), cobra.ShellCompDirectiveNoFileComp)) // the flag exists
 	return cmd
 }
@@ -82,7 +82,7 @@ func (c *command) transcribe(cmd *cobra.Command, file string, f transcribeFlags)
 		return err
 	}
 	if f.asJSON {
-		return writeJSON(cmd.OutOrStdout(), transcribeJSON(got))
+		return printJSON(cmd, transcribeJSON(got))
 	}
 	_, err = fmt.Fprintln(cmd.OutOrStdout(), got.Text)
 	return err

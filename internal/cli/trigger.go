@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -24,12 +23,7 @@ The message waits in the data folder until the gateway accepts it.`,
   nanobot trigger trg_AB23CD45 "the build failed"
   make test 2>&1 | tail -20 | nanobot trigger trg_AB23CD45
   nanobot trigger list`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 2 {
-				return usageError{fmt.Errorf("usage: %s\nSee: %s --help", cmd.UseLine(), cmd.CommandPath())}
-			}
-			return nil
-		},
+		Args: atMost(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return cmd.Help()
@@ -109,14 +103,13 @@ func (c *command) triggerList() *cobra.Command {
 				if all == nil {
 					all = []schedule.Trigger{}
 				}
-				return writeJSON(cmd.OutOrStdout(), all)
+				return printJSON(cmd, all)
 			}
 			if len(all) == 0 {
 				cmd.Println("There are no triggers.")
 				return nil
 			}
-			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-			fmt.Fprintln(w, "ID\tNAME\tFOR\tLAST")
+			w := newTable(cmd.OutOrStdout(), "ID", "NAME", "FOR", "LAST")
 			for i := range all {
 				t := &all[i]
 				last := "never"
@@ -126,12 +119,12 @@ func (c *command) triggerList() *cobra.Command {
 				if !t.Enabled {
 					last += ", off"
 				}
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", t.ID, oneLine(printable(t.Name), 40), t.Route().SessionKey(), last)
+				w.row(t.ID, oneLine(printable(t.Name), 40), t.Route().SessionKey(), last)
 			}
 			return w.Flush()
 		}),
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	jsonFlag(cmd, &asJSON)
 	return cmd
 }
 

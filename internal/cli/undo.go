@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -35,12 +34,7 @@ own id.`,
   nanobot undo
   nanobot undo 3f2a91bc --force
   nanobot undo --session telegram:12345`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return usageError{fmt.Errorf("usage: %s\nSee: %s --help", cmd.UseLine(), cmd.CommandPath())}
-			}
-			return nil
-		},
+		Args:              atMost(1),
 		ValidArgsFunction: c.undoTurns,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
@@ -63,7 +57,7 @@ own id.`,
 	f.BoolVar(&u.diff, "diff", false, "show the changes without undoing them")
 	f.BoolVar(&u.force, "force", false, "also replace files that changed again after the turn")
 	f.StringVarP(&u.session, "session", "s", "", "only turns of this `conversation`")
-	f.BoolVar(&u.json, "json", false, "write JSON")
+	jsonFlag(cmd, &u.json)
 	return cmd
 }
 
@@ -140,16 +134,15 @@ func listUndo(cmd *cobra.Command, store *undo.Store, u undoCall) error {
 		if turns == nil {
 			turns = []undo.Turn{}
 		}
-		return writeJSON(cmd.OutOrStdout(), turns)
+		return printJSON(cmd, turns)
 	}
 	if len(turns) == 0 {
 		cmd.Println("No stored turn changed files.")
 		return nil
 	}
-	w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 4, 2, ' ', 0)
-	fmt.Fprintln(w, "TURN\tTIME\tSESSION\tCHANGES")
+	w := newTable(cmd.OutOrStdout(), "TURN", "TIME", "SESSION", "CHANGES")
 	for _, t := range turns {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", undo.Short(t.ID), t.At.Local().Format("2006-01-02 15:04"), oneLine(t.Session, 30), turnSummary(t))
+		w.row(undo.Short(t.ID), t.At.Local().Format("2006-01-02 15:04"), oneLine(t.Session, 30), turnSummary(t))
 	}
 	return w.Flush()
 }
@@ -182,7 +175,7 @@ func showDiff(cmd *cobra.Command, store *undo.Store, t undo.Turn, asJSON bool) e
 		return err
 	}
 	if asJSON {
-		return writeJSON(cmd.OutOrStdout(), struct {
+		return printJSON(cmd, struct {
 			undo.Turn
 			Diff string `json:"diff"`
 		}{t, diff})
@@ -204,7 +197,7 @@ func tellUndo(cmd *cobra.Command, store *undo.Store, r undo.Report, asJSON bool)
 		}
 	}
 	if asJSON {
-		return writeJSON(cmd.OutOrStdout(), struct {
+		return printJSON(cmd, struct {
 			undo.Report
 			Diff string `json:"diff,omitempty"`
 		}{r, diff})

@@ -1,10 +1,8 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -57,7 +55,7 @@ agents.defaults.budget.`,
 	f.StringVar(&since, "since", "30d", "how far back: `30d`, 12h, 4w, a date, or all")
 	f.StringVar(&job, "job", "", "estimate the monthly cost of the recurring job in this `session` from its runs so far")
 	f.Float64Var(&times, "times", 30, "number of runs per `month`")
-	f.BoolVar(&asJSON, "json", false, "write JSON")
+	jsonFlag(cmd, &asJSON)
 	_ = cmd.RegisterFlagCompletionFunc("by", cobra.FixedCompletions(ledger.Groups(), cobra.ShellCompDirectiveNoFileComp)) // the flag exists
 	return cmd
 }
@@ -71,7 +69,7 @@ func (c *command) showPreview(cmd *cobra.Command, job, since string, times float
 	if err != nil {
 		return err
 	}
-	from, err := parseSince(since, time.Now().In(loaded.Config.Agents.Defaults.Location()))
+	from, err := ledger.ParseSince(since, time.Now().In(loaded.Config.Agents.Defaults.Location()))
 	if err != nil {
 		return usageError{fmt.Errorf("--since %s: %w", since, err)}
 	}
@@ -92,7 +90,7 @@ func (c *command) showUsage(cmd *cobra.Command, by, since string, asJSON bool) e
 		return err
 	}
 	loc := loaded.Config.Agents.Defaults.Location()
-	from, err := parseSince(since, time.Now().In(loc))
+	from, err := ledger.ParseSince(since, time.Now().In(loc))
 	if err != nil {
 		return usageError{fmt.Errorf("--since %s: %w", since, err)}
 	}
@@ -103,7 +101,7 @@ func (c *command) showUsage(cmd *cobra.Command, by, since string, asJSON bool) e
 	}
 	if asJSON {
 		today, month := l.Spent()
-		return writeJSON(cmd.OutOrStdout(), usageJSON{s, today, month})
+		return printJSON(cmd, usageJSON{s, today, month})
 	}
 	if s.Total.Calls == 0 {
 		when := ""
@@ -118,30 +116,4 @@ func (c *command) showUsage(cmd *cobra.Command, by, since string, asJSON bool) e
 		cmd.Print("\n" + notes)
 	}
 	return nil
-}
-
-// parseSince reads how far back to look: a number of hours, days or weeks, a
-// date, or all. Days and weeks begin at midnight.
-func parseSince(s string, now time.Time) (time.Time, error) {
-	if s == "" || s == "all" {
-		return time.Time{}, nil
-	}
-	for _, layout := range []string{"2006-01-02", "2006-01"} {
-		if t, err := time.ParseInLocation(layout, s, now.Location()); err == nil {
-			return t, nil
-		}
-	}
-	unit := s[len(s)-1:]
-	n, err := strconv.ParseUint(s[:len(s)-1], 10, 16)
-	y, m, d := now.Date()
-	switch {
-	case err != nil:
-	case unit == "h":
-		return now.Add(-time.Duration(n) * time.Hour), nil
-	case unit == "d":
-		return time.Date(y, m, d-int(n), 0, 0, 0, 0, now.Location()), nil
-	case unit == "w":
-		return time.Date(y, m, d-7*int(n), 0, 0, 0, 0, now.Location()), nil
-	}
-	return time.Time{}, errors.New("want a span of time such as 30d, 12h or 4w, a date such as 2026-01-31, or all")
 }

@@ -7,13 +7,11 @@ import (
 	"io"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"github.com/nanobot-go/nanobot/internal/app"
-	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/text"
 )
@@ -39,24 +37,9 @@ func (c *command) wizard(cmd *cobra.Command, file string) error {
 	if err != nil {
 		return err
 	}
-	f, err := config.Open(file)
-	if err != nil {
-		return err
-	}
-	for _, s := range []struct{ path, value string }{
-		{"providers." + ch.row.Name + ".apiBase", ch.base},
-		{"providers." + ch.row.Name + ".apiKey", ch.key},
-		{"agents.defaults.model", ch.model},
-		{"agents.defaults.provider", ch.row.Name},
-	} {
-		if s.value == "" {
-			continue
-		}
-		if err := f.SetValue(s.path, s.value); err != nil {
-			return err
-		}
-	}
-	return f.Save(time.Now())
+	provider := "providers." + ch.row.Name
+	return setConfig(file, setting{provider + ".apiBase", ch.base}, setting{provider + ".apiKey", ch.key},
+		setting{"agents.defaults.model", ch.model}, setting{"agents.defaults.provider", ch.row.Name})
 }
 
 func (c *command) interview(cmd *cobra.Command, ask *prompter) (ch choices, err error) {
@@ -196,4 +179,24 @@ func label(question, otherwise string) string {
 		question += " [" + otherwise + "]"
 	}
 	return question + ": "
+}
+
+// agree asks whether to go on, after it has shown what is at stake.
+func (c *command) agree(cmd *cobra.Command, question string, show ...func()) error {
+	ask := newPrompter(c.In, cmd.OutOrStdout())
+	if !ask.terminal() {
+		return usageError{errors.New("cannot ask for confirmation here; use --yes to continue")}
+	}
+	for _, f := range show {
+		f()
+	}
+	answer, err := ask.line(question, "no")
+	if err != nil && !errors.Is(err, errSkipped) {
+		return err
+	}
+	if a := strings.ToLower(answer); a != "y" && a != "yes" {
+		cmd.Println("Nothing was changed.")
+		return failure{exitFailure}
+	}
+	return nil
 }

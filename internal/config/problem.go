@@ -28,13 +28,13 @@ const maxIssues = 10
 // Problem is one finding. It never quotes an input value, because any value
 // may be a credential put in the wrong place.
 type Problem struct {
-	Path    string // dotted location; parts that do not look like names are hidden
-	Message string
-	Hint    string // what to do about it, such as a similar name; may be empty
-	Line    int    // 1-based, 0 when the value is not from the file
-	Column  int    // 1-based, in characters
-	Env     string // environment variable the value came from, if any
-	Unknown bool   // an unknown key: harmless at start, an error when strict
+	Path    string `json:"path,omitempty"` // dotted location; parts that do not look like names are hidden
+	Message string `json:"message"`
+	Hint    string `json:"hint,omitempty"`   // what to do about it, such as a similar name; may be empty
+	Line    int    `json:"line,omitempty"`   // 1-based, 0 when the value is not from the file
+	Column  int    `json:"column,omitempty"` // 1-based, in characters
+	Env     string `json:"env,omitempty"`    // environment variable the value came from, if any
+	Unknown bool   `json:"-"`                // an unknown key: harmless at start, an error when strict
 	at      string // the real path; see joinPath
 }
 

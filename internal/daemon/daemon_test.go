@@ -213,7 +213,7 @@ func TestUnits(t *testing.T) {
 		Name: "bot", About: "A bot\nwith 100%", Command: []string{"/opt/my bot", "run", `--x=a"b$c`},
 		Env: []string{"HOME=/home/a & b", "COST=5$"}, Folder: "/srv",
 	}
-	unit := s.Systemd()
+	unit := s.systemd()
 	for _, want := range []string{
 		"Description=A bot with 100%%\n", `ExecStart="/opt/my bot" run "--x=a\"b$$c"` + "\n", "Type=notify\n",
 		"WorkingDirectory=/srv\n", `Environment="HOME=/home/a & b"` + "\nEnvironment=COST=5$\n", "WantedBy=default.target\n", "RestartPreventExitStatus=78\n",
@@ -222,7 +222,7 @@ func TestUnits(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, unit)
 		}
 	}
-	dec := xml.NewDecoder(strings.NewReader(s.Launchd()))
+	dec := xml.NewDecoder(strings.NewReader(s.launchd()))
 	dec.Strict = true
 	var texts []string
 	for {
@@ -231,7 +231,7 @@ func TestUnits(t *testing.T) {
 			break
 		}
 		if err != nil {
-			t.Fatalf("%v in\n%s", err, s.Launchd())
+			t.Fatalf("%v in\n%s", err, s.launchd())
 		}
 		if c, ok := tok.(xml.CharData); ok && strings.TrimSpace(string(c)) != "" {
 			texts = append(texts, string(c))

@@ -28,8 +28,8 @@ func NewNotifier(getenv func(string) string) Notifier {
 // Watchdog is how often Tell("WATCHDOG=1") is expected; 0 is never.
 func (n Notifier) Watchdog() time.Duration { return n.every }
 
-// Active reports whether somebody listens.
-func (n Notifier) Active() bool { return n.addr != "" }
+// active reports whether somebody listens.
+func (n Notifier) active() bool { return n.addr != "" }
 
 // Tell sends a state such as READY=1.
 func (n Notifier) Tell(state string) error {

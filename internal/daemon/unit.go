@@ -22,7 +22,7 @@ type Service struct {
 
 // Exit codes the service manager is told about.
 const (
-	ExitRestart = 75 // start me again at once
+	exitRestart = 75 // start me again at once
 	ExitConfig  = 78 // starting me again is pointless
 )
 
@@ -30,8 +30,8 @@ const (
 // left to it. The sandbox looks for it.
 const Delegated = "NANOBOT_DELEGATED"
 
-// Systemd is the unit file.
-func (s Service) Systemd() string {
+// systemd is the unit file.
+func (s Service) systemd() string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	line("[Unit]")
@@ -54,9 +54,9 @@ func (s Service) Systemd() string {
 	}
 	line("Restart=on-failure")
 	line("RestartSec=5")
-	line("RestartForceExitStatus=%d", ExitRestart)
+	line("RestartForceExitStatus=%d", exitRestart)
 	line("RestartPreventExitStatus=%d", ExitConfig)
-	line("SuccessExitStatus=%d", ExitRestart)
+	line("SuccessExitStatus=%d", exitRestart)
 	line("WatchdogSec=120")
 	line("TimeoutStopSec=45")
 	line("KillMode=mixed")
@@ -113,8 +113,8 @@ func unitList(words []string) string {
 	return strings.Join(out, " ")
 }
 
-// Launchd is the property list.
-func (s Service) Launchd() string {
+// launchd is the property list.
+func (s Service) launchd() string {
 	var b strings.Builder
 	b.WriteString(`<?xml version="1.0" encoding="UTF-8"?>
 <!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "http://www.apple.com/DTDs/PropertyList-1.0.dtd">

@@ -1,5 +1,5 @@
 // Package doctor looks at an installation: what is broken, and what is less
-// protected than it could be. It changes nothing.
+// protected than it could be. It changes nothing before Fix.
 package doctor
 
 import (
@@ -46,8 +46,8 @@ type Symptom struct {
 	Make []string               `json:"-"` // folders
 }
 
-// Fixable reports whether the symptom can be removed without a decision.
-func (s Symptom) Fixable() bool { return len(s.Mode)+len(s.Make) > 0 }
+// fixable reports whether the symptom can be removed without a decision.
+func (s Symptom) fixable() bool { return len(s.Mode)+len(s.Make) > 0 }
 
 // Diagnosis is all that was found.
 type Diagnosis struct {
@@ -58,8 +58,8 @@ type Diagnosis struct {
 	Unusable bool `json:"-"`
 }
 
-// Count is how many symptoms have a state.
-func (d *Diagnosis) Count(h Health) (n int) {
+// count is how many symptoms have a state.
+func (d *Diagnosis) count(h Health) (n int) {
 	for _, s := range d.Symptoms {
 		if s.State == h {
 			n++
@@ -68,11 +68,11 @@ func (d *Diagnosis) Count(h Health) (n int) {
 	return n
 }
 
-// Add takes note of more.
-func (d *Diagnosis) Add(s ...Symptom) { d.Symptoms = append(d.Symptoms, s...) }
+// add takes note of more.
+func (d *Diagnosis) add(s ...Symptom) { d.Symptoms = append(d.Symptoms, s...) }
 
 func (d *Diagnosis) say(h Health, id, detail, fix string) {
-	d.Add(Symptom{ID: id, State: h, Detail: detail, Fix: fix})
+	d.add(Symptom{ID: id, State: h, Detail: detail, Fix: fix})
 }
 
 // Checkup looks at everything on this machine that can go wrong. It changes
@@ -205,7 +205,7 @@ func (d *Diagnosis) workspace(ws string) {
 	info, err := os.Stat(ws)
 	switch {
 	case diskio.IsMissing(err):
-		d.Add(Symptom{ID: "workspace", State: Well, Detail: ws + " will be created when it is needed", Make: []string{ws}})
+		d.add(Symptom{ID: "workspace", State: Well, Detail: ws + " will be created when it is needed", Make: []string{ws}})
 	case err != nil || !info.IsDir():
 		d.say(Broken, "workspace", ws+" cannot be used as a folder", "set agents.defaults.workspace to another one")
 	case !writable(ws):
@@ -247,7 +247,7 @@ func (d *Diagnosis) modes(l *config.Loaded) {
 	if c.Severity != "" {
 		s.State, s.Fix, s.Mode = Broken, c.Fix+", or: nanobot doctor --fix", c.Mode
 	}
-	d.Add(s)
+	d.add(s)
 }
 
 func (d *Diagnosis) space(dirs ...string) {
@@ -338,5 +338,5 @@ func (d *Diagnosis) Text() string {
 		}
 	}
 	return fmt.Sprintf("%d broken, %d to check, %d ok.\n%sThis made no network requests; nanobot doctor in a terminal does.",
-		d.Count(Broken), d.Count(Doubt), d.Count(Well), b.String())
+		d.count(Broken), d.count(Doubt), d.count(Well), b.String())
 }

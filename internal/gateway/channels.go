@@ -5,8 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/nanobot-go/nanobot/internal/agent"
@@ -157,4 +160,35 @@ func CheckChannels(l *config.Loaded) ([]channel.Status, error) {
 		return nil, err
 	}
 	return m.Status(), nil
+}
+
+// CheckSections adds what is wrong in the sections of channels, which their own
+// decoders know, to the warnings. With strict it is an error.
+func CheckSections(l *config.Loaded, strict bool) error {
+	states, err := CheckChannels(l)
+	if err != nil {
+		return err
+	}
+	var wrong []config.Problem
+	for _, s := range states {
+		if s.Enabled && s.Error != "" {
+			wrong = append(wrong, config.Problem{Path: "channels." + s.Name, Message: s.Error, Hint: "this channel stays off; see docs/channels.md"})
+		}
+	}
+	if strict && len(wrong) > 0 {
+		return &config.Error{Kind: config.InvalidSchema, File: l.File, Issues: wrong}
+	}
+	l.Warnings = append(l.Warnings, wrong...)
+	return nil
+}
+
+// KnownChannel refuses a name that is no channel of ours. A second account has
+// a name such as telegram.work.
+func KnownChannel(name string) error {
+	kind, _, _ := strings.Cut(name, ".")
+	all := Channels()
+	if all[kind] == nil {
+		return fmt.Errorf("unknown channel %q; known channels: %s", kind, strings.Join(slices.Sorted(maps.Keys(all)), ", "))
+	}
+	return nil
 }

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,6 +24,26 @@ import (
 
 // InstanceFile describes the gateway that runs with a configuration.
 func InstanceFile(l *config.Loaded) string { return datadir.GatewayFile.In(l.DataDir) }
+
+// LastGood is the configuration of the last start, if it says that it may be
+// used in the place of one that is broken; else nil.
+func LastGood(o config.Options) *config.Loaded {
+	path, err := config.Locate(o)
+	if err != nil {
+		return nil
+	}
+	o.Path = datadir.LastGood.In(filepath.Dir(path))
+	l, err := config.Load(o)
+	if err != nil || l.Config.Gateway.BootFallback != "last-good" {
+		return nil
+	}
+	return l
+}
+
+// LogFile is where the gateway writes what it does.
+func LogFile(l *config.Loaded) string {
+	return cmp.Or(l.Config.Gateway.Log.File, datadir.Logs.In(l.DataDir, "gateway.log"))
+}
 
 // controlPath is the local socket through which commands of the same user talk
 // to a running gateway.

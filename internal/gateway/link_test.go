@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -192,12 +193,16 @@ func TestBackupFollowsNoLink(t *testing.T) {
 			_ = os.Rename(kept, dir)
 		}
 	})
-	for range 60 {
-		var buf bytes.Buffer
-		if _, err := backup.Write(t.Context(), &buf, backup.Options{Config: cfg, Workspace: l.ws, Version: "1", Now: time.Unix(1e9, 0)}); err != nil {
+	for i := range 60 {
+		file := filepath.Join(t.TempDir(), strconv.Itoa(i))
+		if _, err := backup.Create(t.Context(), file, backup.Options{Config: cfg, Workspace: l.ws, Version: "1", Now: time.Unix(1e9, 0)}); err != nil {
 			t.Fatal(err)
 		}
-		z, err := gzip.NewReader(&buf)
+		packed, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		z, err := gzip.NewReader(bytes.NewReader(packed))
 		if err != nil {
 			t.Fatal(err)
 		}

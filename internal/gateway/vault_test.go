@@ -134,10 +134,12 @@ func TestTypedKeysAreKeptApart(t *testing.T) {
 	}
 	loaded, err := config.Load(config.Options{Home: h.dir, Env: []string{"NANOBOT_HOME=" + h.dir}})
 	h.must(err)
-	var buf bytes.Buffer
-	_, err = backup.Write(t.Context(), &buf, backup.Options{Config: loaded, Workspace: filepath.Join(h.dir, "workspace"), Now: time.Now()})
+	file := filepath.Join(t.TempDir(), "backup")
+	_, err = backup.Create(t.Context(), file, backup.Options{Config: loaded, Workspace: filepath.Join(h.dir, "workspace"), Now: time.Now()})
 	h.must(err)
-	z, err := gzip.NewReader(&buf)
+	packed, err := os.ReadFile(file)
+	h.must(err)
+	z, err := gzip.NewReader(bytes.NewReader(packed))
 	h.must(err)
 	for r := tar.NewReader(z); ; {
 		head, err := r.Next()

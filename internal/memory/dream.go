@@ -246,7 +246,7 @@ func (d *Dream) look(ctx context.Context) (st dreamState, pending []Entry, err e
 		st = dreamState{LastRun: st.LastRun, LastCommit: st.LastCommit} // about other entries
 	}
 	st.Cursor = cursor
-	pending, err = d.o.History.Since(ctx, cursor)
+	pending, err = d.o.History.since(ctx, cursor)
 	return st, pending, err
 }
 

@@ -157,8 +157,8 @@ func (d *Dream) takeBack(ctx context.Context, c change, root *diskio.Tree, commi
 	return errors.Join(errs...)
 }
 
-// Recover brings a change to its end that a process died in. Run does it too.
-func (d *Dream) Recover(ctx context.Context) error {
+// repair brings a change to its end that a process died in. Run does it too.
+func (d *Dream) repair(ctx context.Context) error {
 	if i, err := d.state().Stat(ctx, fileJournal); err == nil && !i.Exists() {
 		return nil
 	}

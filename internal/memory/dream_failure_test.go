@@ -248,8 +248,8 @@ func TestKilledDream(t *testing.T) {
 				if meddled {
 					d.put(t, userName, "by hand\n")
 				}
-				must(t, d.Recover(t.Context()))
-				must(t, d.Recover(t.Context()))
+				must(t, d.repair(t.Context()))
+				must(t, d.repair(t.Context()))
 				cursor := int64(0)
 				if meddled {
 					before[userName] = "by hand\n"

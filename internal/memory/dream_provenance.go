@@ -232,9 +232,9 @@ func (d *Dream) keepFacts(c change, commit string) error {
 	return writeRows(d.state(), fileProvenance, old, maxFacts)
 }
 
-// Renamed tells that versions got other ids, new ones by their old ones, so that
+// renamed tells that versions got other ids, new ones by their old ones, so that
 // origins name versions that exist.
-func (d *Dream) Renamed(ctx context.Context, ids map[string]string) error {
+func (d *Dream) renamed(ctx context.Context, ids map[string]string) error {
 	if len(ids) == 0 {
 		return nil
 	}

@@ -168,10 +168,10 @@ func (d *Dream) holdBack(c change) error {
 	return writeRows(d.state(), fileQuarantine, rows, maxHeld)
 }
 
-// Forget removes what match is true for from the record of origins, the
+// forget removes what match is true for from the record of origins, the
 // findings that wait and the entries that were passed over. It returns how
 // many rows went.
-func (d *Dream) Forget(ctx context.Context, match func(text string) bool) (removed int, err error) {
+func (d *Dream) forget(ctx context.Context, match func(text string) bool) (removed int, err error) {
 	leave, err := d.enter(ctx)
 	if err != nil {
 		return 0, err

@@ -120,7 +120,7 @@ const (
 // Serve runs Dream on its schedule until ctx ends. Nothing but an interrupted
 // run is looked at before a first pause, so that short lives cost nothing.
 func (d *Dream) Serve(ctx context.Context) error {
-	if err := d.Recover(ctx); err != nil && !errors.Is(err, ErrDreaming) {
+	if err := d.repair(ctx); err != nil && !errors.Is(err, ErrDreaming) {
 		d.o.Log.ErrorContext(ctx, "finish an interrupted dream", "err", err)
 	}
 	for wait := firstLook; ; {

@@ -204,7 +204,7 @@ func TestDreamWhy(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	n, err := d.Forget(t.Context(), func(s string) bool { return strings.Contains(s, "coffee") })
+	n, err := d.forget(t.Context(), func(s string) bool { return strings.Contains(s, "coffee") })
 	if n != 1 || err != nil {
 		t.Errorf("forgot %d, %v", n, err)
 	}

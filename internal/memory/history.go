@@ -150,8 +150,8 @@ func tidy(s string, most int) string {
 	return text.Cut(s, most)
 }
 
-// Since returns the entries behind a cursor, oldest first.
-func (h *History) Since(ctx context.Context, cursor int64) ([]Entry, error) {
+// since returns the entries behind a cursor, oldest first.
+func (h *History) since(ctx context.Context, cursor int64) ([]Entry, error) {
 	var out []Entry
 	err := h.view(ctx, func() error {
 		i, _ := slices.BinarySearchFunc(h.entries, cursor+1, func(e Entry, c int64) int { return compare(e.Cursor, c) })
@@ -271,9 +271,9 @@ func (h *History) compact(ctx context.Context) error {
 	return h.rewrite(ctx, slices.Clone(h.entries[drop:]))
 }
 
-// Forget rewrites the history: each entry becomes what change returns, or goes
+// forget rewrites the history: each entry becomes what change returns, or goes
 // when keep is false. Cursors stay. It returns how many entries changed or went.
-func (h *History) Forget(ctx context.Context, change func(Entry) (e Entry, keep bool)) (changed int, err error) {
+func (h *History) forget(ctx context.Context, change func(Entry) (e Entry, keep bool)) (changed int, err error) {
 	err = h.update(ctx, func() error {
 		kept := make([]Entry, 0, len(h.entries))
 		for _, old := range h.entries {

@@ -75,7 +75,7 @@ func TestCursorsNeverGoBack(t *testing.T) {
 				case 3:
 					must(t, h.Compact(t.Context()))
 				case 4:
-					_, err := h.Forget(t.Context(), func(e Entry) (Entry, bool) { return e, r.IntN(5) > 0 })
+					_, err := h.forget(t.Context(), func(e Entry) (Entry, bool) { return e, r.IntN(5) > 0 })
 					must(t, err)
 				}
 				n := add(t, h, fmt.Sprintf("entry %d", i))
@@ -113,7 +113,7 @@ func TestUnreadableLinesAreKeptAside(t *testing.T) {
 	if got := len(all(t, h)); got != 2 {
 		t.Errorf("%d entries, want 2", got)
 	}
-	_, err := h.Forget(t.Context(), func(e Entry) (Entry, bool) { return e, e.Content != "one" })
+	_, err := h.forget(t.Context(), func(e Entry) (Entry, bool) { return e, e.Content != "one" })
 	must(t, err)
 	if got := file(t, filepath.Join(p.dir, fileRejected)); got != "{broken\n"+`{"cursor":"x","timestamp":"2026-01-01 00:00","content":"no cursor"}`+"\n" {
 		t.Errorf("kept aside: %q", got)

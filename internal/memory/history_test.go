@@ -76,7 +76,7 @@ func add(t *testing.T, h *History, content string) int64 {
 
 func all(t *testing.T, h *History) []Entry {
 	t.Helper()
-	es, err := h.Since(t.Context(), 0)
+	es, err := h.since(t.Context(), 0)
 	must(t, err)
 	return es
 }
@@ -198,7 +198,7 @@ func TestForget(t *testing.T) {
 	for _, c := range []string{"likes tea", "likes coffee and tea", "works at X"} {
 		add(t, h, c)
 	}
-	n, err := h.Forget(t.Context(), func(e Entry) (Entry, bool) {
+	n, err := h.forget(t.Context(), func(e Entry) (Entry, bool) {
 		e.Content = strings.ReplaceAll(e.Content, " and tea", "")
 		return e, e.Content != "works at X"
 	})

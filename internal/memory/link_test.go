@@ -47,7 +47,7 @@ func TestMirrorFollowsNoLink(t *testing.T) {
 						t.Fatalf("append: %v", err)
 					}
 					_, _ = h.RestoreMirror(t.Context()) // may fail; what it does outside counts
-					entries, err := h.Since(t.Context(), 0)
+					entries, err := h.since(t.Context(), 0)
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -56,7 +56,7 @@ func TestRole(t *testing.T) {
 		}
 	case "rewrite": // until killed
 		for i := 0; ; i++ {
-			_, err := h.Forget(t.Context(), func(e Entry) (Entry, bool) {
+			_, err := h.forget(t.Context(), func(e Entry) (Entry, bool) {
 				e.Content = e.Content[:10] + strconv.Itoa(i)
 				return e, true
 			})

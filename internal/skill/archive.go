@@ -182,9 +182,9 @@ type Packed struct {
 	SHA256 string // of paths and contents; the same one Install records
 }
 
-// Pack writes the skill in dir to w as a .zip archive, and the same bytes for
+// pack writes the skill in dir to w as a .zip archive, and the same bytes for
 // the same files. A skill with errors is refused with an *InvalidError.
-func Pack(w io.Writer, dir string) (Packed, error) {
+func pack(w io.Writer, dir string) (Packed, error) {
 	b, err := readSource(dir)
 	if err != nil {
 		return Packed{}, err

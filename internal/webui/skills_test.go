@@ -129,10 +129,8 @@ func TestInstallSkillFromPath(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(h.Workspace, "skills", "tidy", "scripts", "run.sh")); err != nil {
 		t.Error(err)
 	}
-	var b bytes.Buffer
-	_, err = skill.Pack(&b, filepath.Join(h.Workspace, "dl", "tidy"))
+	_, err = skill.PackFile(filepath.Join(h.Workspace, "tidy.skill"), filepath.Join(h.Workspace, "dl", "tidy"))
 	must(t, err)
-	h.write(t, "tidy.skill", b.String())
 	if got := acts[installed](t, h, "skill.install", `{"path":"tidy.skill","force":true}`); got.Name != "tidy" {
 		t.Errorf("of an archive: %+v", got)
 	}

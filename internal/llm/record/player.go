@@ -14,10 +14,10 @@ import (
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
-// PlayerOptions configure a Player. Recorded and Current are pairs of texts,
+// playerOptions configure a Player. Recorded and Current are pairs of texts,
 // old and new, that are replaced before a recorded and a current request are
 // compared: paths and names of machines that mean nothing.
-type PlayerOptions struct {
+type playerOptions struct {
 	Recorded, Current []string
 }
 
@@ -39,8 +39,8 @@ type Player struct {
 
 var _ llm.Model = (*Player)(nil)
 
-// NewPlayer makes a player.
-func NewPlayer(r *Recording, o PlayerOptions) *Player {
+// newPlayer makes a player.
+func newPlayer(r *Recording, o playerOptions) *Player {
 	return &Player{
 		rec: r, recorded: strings.NewReplacer(o.Recorded...), current: strings.NewReplacer(o.Current...),
 		played: make([]bool, len(r.Exchanges)), used: make([]bool, len(r.Tools)), given: map[string]bool{},
@@ -206,9 +206,9 @@ func canonical(s string, r *strings.Replacer) string {
 	return r.Replace(s)
 }
 
-// Differences lists what was not as recorded, including what was recorded and
+// differences lists what was not as recorded, including what was recorded and
 // did not happen. An empty list means that the behaviour is the same.
-func (p *Player) Differences() []Difference {
+func (p *Player) differences() []Difference {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	out := slices.Clone(p.diffs)

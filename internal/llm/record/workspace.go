@@ -7,9 +7,9 @@ import (
 	"github.com/nanobot-go/nanobot/internal/diskio"
 )
 
-// PromptFiles are the files of a workspace that every prompt shows, by their
+// promptNames are the files of a workspace that every prompt shows, by their
 // slash-separated path.
-func PromptFiles() []string {
+func promptNames() []string {
 	return []string{"AGENTS.md", "SOUL.md", "USER.md", "TOOLS.md", "memory/MEMORY.md"}
 }
 
@@ -33,7 +33,7 @@ func promptFiles(workspace string) map[string]string {
 	}
 	defer tree.Close() //nolint:errcheck // read only
 
-	names := PromptFiles()
+	names := promptNames()
 	if entries, err := tree.ReadDir("skills"); err == nil {
 		for _, e := range entries[:min(len(entries), skills)] {
 			names = append(names, path.Join("skills", e.Name(), "SKILL.md"))

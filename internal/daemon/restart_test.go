@@ -1,4 +1,4 @@
-package cli
+package daemon
 
 import (
 	"errors"
@@ -7,8 +7,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
-
-	"github.com/nanobot-go/nanobot/internal/daemon"
 )
 
 // After /restart somebody else starts the gateway: always with restartMode
@@ -36,20 +34,18 @@ func TestRestartByOthers(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			c := &command{Stdio: Stdio{Env: tt.env}}
-			notify := daemon.NewNotifier(c.getenv)
-			instance := daemon.Instance{PID: os.Getpid(), Mode: tt.launch}
+			instance := Instance{PID: os.Getpid(), Mode: tt.launch}
 			if tt.mode == "auto" {
-				if got := c.supervised(instance, notify); got != tt.others {
+				if got := instance.supervised(tt.env); got != tt.others {
 					t.Errorf("supervised %v, want %v", got, tt.others)
 				}
 			}
 			if !tt.others {
 				return // this would start another program
 			}
-			err := c.gatewayAgain(tt.mode, instance, notify, slog.New(slog.DiscardHandler))
-			if got := exitCode(err); got != daemon.ExitRestart {
-				t.Errorf("exit code %d, want %d", got, daemon.ExitRestart)
+			err := instance.Again(tt.mode, tt.env, slog.New(slog.DiscardHandler))
+			if e, ok := errors.AsType[*ExitError](err); !ok || e.Code != exitRestart {
+				t.Errorf("got %v, want exit code %d", err, exitRestart)
 			}
 		})
 	}

@@ -1,4 +1,4 @@
-package cli
+package doctor
 
 import (
 	"archive/zip"
@@ -13,26 +13,25 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spf13/cobra"
-
-	"github.com/nanobot-go/nanobot/internal/doctor"
+	"github.com/nanobot-go/nanobot/internal/app"
+	"github.com/nanobot-go/nanobot/internal/config"
 )
 
-// doctored runs nanobot doctor with a configuration and returns what it found.
-func doctored(t *testing.T, cfg string, f doctorFlags, env ...string) (c *command, d *doctor.Diagnosis, dir string) {
+// doctored examines a configuration.
+func doctored(t *testing.T, cfg string, offline bool, env ...string) (o app.Options, d *Diagnosis, dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	file := filepath.Join(dir, "config.json")
 	if err := os.WriteFile(file, []byte(cfg), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c = &command{Stdio: Stdio{Env: append(env, "HOME="+dir, "PATH=/nowhere")}, configPath: file, workspace: filepath.Join(dir, "ws")}
-	cmd := &cobra.Command{}
-	cmd.SetContext(t.Context())
-	return c, c.diagnose(cmd, f), dir
+	o.Env = append(env, "HOME="+dir, "PATH=/nowhere")
+	o.Config = config.Options{Path: file, Env: o.Env}
+	o.Workspace = filepath.Join(dir, "ws")
+	return o, Examine(t.Context(), o, offline), dir
 }
 
-func symptom(t *testing.T, d *doctor.Diagnosis, id string) doctor.Symptom {
+func symptom(t *testing.T, d *Diagnosis, id string) Symptom {
 	t.Helper()
 	for _, s := range d.Symptoms {
 		if s.ID == id {
@@ -40,7 +39,7 @@ func symptom(t *testing.T, d *doctor.Diagnosis, id string) doctor.Symptom {
 		}
 	}
 	t.Fatalf("nothing about %s in %+v", id, d.Symptoms)
-	return doctor.Symptom{}
+	return Symptom{}
 }
 
 // No credential gets into a bundle, wherever it stands.
@@ -48,7 +47,7 @@ func TestBundleHoldsNoKeys(t *testing.T) {
 	t.Parallel()
 	const key, password, fromEnv = "sk-ant-api03-Pl4ntedKeyPl4ntedKeyPl4nted-99", "Tr0ub4dor&3-horse", "gsk_EnvEnvEnvEnvEnvEnvEnvEnvEnvEnv12"
 	cfg := `{"providers": {"anthropic": {"apiKey": "` + key + `"}}, "channels": {"email": {"enabled": false, "imapPassword": "` + password + `"}}}`
-	c, d, dir := doctored(t, cfg, doctorFlags{offline: true}, "GROQ_API_KEY="+fromEnv)
+	o, d, dir := doctored(t, cfg, true, "GROQ_API_KEY="+fromEnv)
 	log := filepath.Join(dir, "logs", "gateway.log")
 	if err := os.Mkdir(filepath.Dir(log), 0o700); err != nil {
 		t.Fatal(err)
@@ -60,9 +59,9 @@ func TestBundleHoldsNoKeys(t *testing.T) {
 	if err := os.WriteFile(log, []byte(text.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	d.Add(doctor.Symptom{ID: "x", Detail: "the key is " + key})
+	d.add(Symptom{ID: "x", Detail: "the key is " + key})
 	file := filepath.Join(dir, "b.zip")
-	if err := c.writeBundle(file, d, doctorJSON{Checks: d.Symptoms}); err != nil {
+	if err := d.WriteBundle(file, d.Report("dev", nil), o.Env); err != nil {
 		t.Fatal(err)
 	}
 	z, err := zip.OpenReader(file)
@@ -95,7 +94,7 @@ func TestBundleHoldsNoKeys(t *testing.T) {
 			t.Errorf("no %s", name)
 		}
 	}
-	if err := c.writeBundle(file, d, doctorJSON{}); err == nil {
+	if err := d.WriteBundle(file, Report{}, o.Env); err == nil {
 		t.Error("a file was overwritten")
 	}
 }
@@ -108,12 +107,12 @@ func TestDoctorAsksTheModel(t *testing.T) {
 	}))
 	defer srv.Close()
 	cfg := fmt.Sprintf(`{"agents":{"defaults":{"model":"custom/m","provider":"custom"}},"providers":{"custom":{"apiBase":%q,"apiKey":"wrong-key-1234567"}}}`, srv.URL+"/v1")
-	_, d, _ := doctored(t, cfg, doctorFlags{})
-	if s := symptom(t, d, "model"); s.State != doctor.Broken || s.Fix == "" || strings.Contains(s.Detail, "wrong-key") {
+	_, d, _ := doctored(t, cfg, false)
+	if s := symptom(t, d, "model"); s.State != Broken || s.Fix == "" || strings.Contains(s.Detail, "wrong-key") {
 		t.Errorf("got %+v", s)
 	}
-	_, d, _ = doctored(t, cfg, doctorFlags{offline: true})
-	if s := symptom(t, d, "model"); s.State != doctor.Skipped {
+	_, d, _ = doctored(t, cfg, true)
+	if s := symptom(t, d, "model"); s.State != Skipped {
 		t.Errorf("offline: %+v", s)
 	}
 }
@@ -126,27 +125,27 @@ func TestDoctorFindsPortAndProxy(t *testing.T) {
 	}
 	defer l.Close()
 	_, port, _ := net.SplitHostPort(l.Addr().String())
-	_, d, _ := doctored(t, `{"gateway":{"port":`+port+`}}`, doctorFlags{offline: true}, "HTTPS_PROXY=%%", "HTTP_PROXY=127.0.0.1:1")
-	if s := symptom(t, d, "port"); s.State != doctor.Doubt || !strings.Contains(s.Fix, "gateway.port") {
+	_, d, _ := doctored(t, `{"gateway":{"port":`+port+`}}`, true, "HTTPS_PROXY=%%", "HTTP_PROXY=127.0.0.1:1")
+	if s := symptom(t, d, "port"); s.State != Doubt || !strings.Contains(s.Fix, "gateway.port") {
 		t.Errorf("port: %+v", s)
 	}
-	if s := symptom(t, d, "proxy.HTTPS_PROXY"); s.State != doctor.Broken {
+	if s := symptom(t, d, "proxy.HTTPS_PROXY"); s.State != Broken {
 		t.Errorf("proxy: %+v", s)
 	}
-	if s := symptom(t, d, "proxy.HTTP_PROXY"); s.State != doctor.Skipped {
+	if s := symptom(t, d, "proxy.HTTP_PROXY"); s.State != Skipped {
 		t.Errorf("proxy: %+v", s)
 	}
-	c := &command{Stdio: Stdio{Env: []string{"HTTP_PROXY=127.0.0.1:1", "https_proxy=http://" + l.Addr().String()}}}
-	got := c.proxySymptoms(t.Context(), false)
-	if len(got) != 2 || got[0].State != doctor.Well || got[1].State != doctor.Broken {
+	env := app.Getenv([]string{"HTTP_PROXY=127.0.0.1:1", "https_proxy=http://" + l.Addr().String()})
+	got := proxySymptoms(t.Context(), env, false)
+	if len(got) != 2 || got[0].State != Well || got[1].State != Broken {
 		t.Errorf("got %+v", got)
 	}
 }
 
 func TestDoctorFixes(t *testing.T) {
 	t.Parallel()
-	_, d, dir := doctored(t, "{}", doctorFlags{offline: true})
-	done, err := fixSymptoms(d)
+	_, d, dir := doctored(t, "{}", true)
+	done, err := d.Fix()
 	if err != nil || len(done) == 0 {
 		t.Fatalf("fixed %v, %v", done, err)
 	}

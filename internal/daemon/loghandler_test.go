@@ -1,4 +1,4 @@
-package cli
+package daemon
 
 import (
 	"bytes"
@@ -6,8 +6,6 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
-
-	"github.com/nanobot-go/nanobot/internal/config"
 )
 
 // messages are those of JSON lines.
@@ -29,25 +27,25 @@ func TestLogLevels(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		verbose bool
-		cfg     config.Log
+		cfg     LogOptions
 		want    string
 	}{
-		{name: "one for all", cfg: config.Log{Level: "info"}, want: "general info\nmcp info\nmail info\n"},
-		{name: "verbose", verbose: true, cfg: config.Log{Level: "warn"}, want: "general debug\ngeneral info\nmcp debug\nmcp info\nmail debug\nmail info\n"},
+		{name: "one for all", cfg: LogOptions{Level: "info"}, want: "general info\nmcp info\nmail info\n"},
+		{name: "verbose", verbose: true, cfg: LogOptions{Level: "warn"}, want: "general debug\ngeneral info\nmcp debug\nmcp info\nmail debug\nmail info\n"},
 		{
-			name: "by component", cfg: config.Log{Level: "info", Components: map[string]string{"mcp": "debug", "email": "error"}},
+			name: "by component", cfg: LogOptions{Level: "info", Components: map[string]string{"mcp": "debug", "email": "error"}},
 			want: "general info\nmcp debug\nmcp info\n",
 		},
 		{
-			name: "verbose is for the rest", verbose: true, cfg: config.Log{Level: "info", Components: map[string]string{"email": "error"}},
+			name: "verbose is for the rest", verbose: true, cfg: LogOptions{Level: "info", Components: map[string]string{"email": "error"}},
 			want: "general debug\ngeneral info\nmcp debug\nmcp info\n",
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			var b bytes.Buffer
-			tt.cfg.Format = "json"
-			log := slog.New(logHandler(&b, tt.cfg, tt.verbose))
+			tt.cfg.Format, tt.cfg.Verbose = "json", tt.verbose
+			log := slog.New(LogHandler(&b, tt.cfg))
 			for _, part := range []struct {
 				name string
 				log  *slog.Logger

@@ -1,4 +1,4 @@
-package cli
+package daemon
 
 import (
 	"fmt"
@@ -8,9 +8,9 @@ import (
 // canReplace says whether a program can take the place of another.
 const canReplace = false
 
-// replaceProcess starts another program on the same console and waits for it,
+// ReplaceProcess starts another program on the same console and waits for it,
 // which is as close as Windows comes to replacing a process.
-func replaceProcess(exe string, args, env []string) error {
+func ReplaceProcess(exe string, args, env []string) error {
 	p, err := os.StartProcess(exe, args, &os.ProcAttr{Env: env, Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}})
 	if err != nil {
 		return fmt.Errorf("restart: %w", err)
@@ -20,7 +20,7 @@ func replaceProcess(exe string, args, env []string) error {
 		return fmt.Errorf("restart: %w", err)
 	}
 	if code := st.ExitCode(); code != 0 {
-		return failure{code}
+		return &ExitError{code}
 	}
 	return nil
 }

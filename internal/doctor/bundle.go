@@ -1,4 +1,4 @@
-package cli
+package doctor
 
 import (
 	"archive/zip"
@@ -10,35 +10,52 @@ import (
 	"runtime"
 	"strings"
 
-	"github.com/nanobot-go/nanobot"
-	"github.com/nanobot-go/nanobot/internal/doctor"
+	"github.com/nanobot-go/nanobot/internal/gateway"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 )
+
+// Report is a Diagnosis for programs.
+type Report struct {
+	Version  string    `json:"version"`
+	OK       bool      `json:"ok"`
+	Failures int       `json:"failures"`
+	Warnings int       `json:"warnings"`
+	Fixed    []string  `json:"fixed,omitempty"`
+	Checks   []Symptom `json:"checks"`
+}
+
+// Report sums the diagnosis up.
+func (d *Diagnosis) Report(version string, fixed []string) Report {
+	return Report{
+		Version: version, OK: d.count(Broken) == 0, Failures: d.count(Broken), Warnings: d.count(Doubt),
+		Fixed: fixed, Checks: d.Symptoms,
+	}
+}
 
 // bundleLines is how much of the log goes into a bundle.
 const bundleLines = 500
 
-// writeBundle writes what somebody needs to help: findings, settings that are
+// WriteBundle writes what somebody needs to help: findings, settings that are
 // set, versions and the end of the log. Credentials are hidden in all of it.
-func (c *command) writeBundle(file string, d *doctor.Diagnosis, r doctorJSON) (err error) {
-	clean := c.redactor(d)
+func (d *Diagnosis) WriteBundle(file string, r Report, env []string) (err error) {
+	clean := d.redactor(env)
 	files := map[string][]byte{}
 	if files["doctor.json"], err = json.MarshalIndent(r, "", "  "); err != nil {
 		return err
 	}
 	if files["version.json"], err = json.MarshalIndent(map[string]string{
-		"version": nanobot.Version(), "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH,
+		"version": r.Version, "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH,
 	}, "", "  "); err != nil {
 		return err
 	}
 	if d.Config != nil {
 		files["config.json"] = d.Config.Show(true)
 		var log bytes.Buffer
-		if data, err := tailFile(gatewayLogPath(d.Config), bundleLines); err == nil {
+		if data, err := tailFile(gateway.LogFile(d.Config), bundleLines); err == nil {
 			log.Write(data)
 		}
 		files["gateway.log"] = log.Bytes()
-		if data, err := tailFile(gatewayLogPath(d.Config)+".start", bundleLines); err == nil {
+		if data, err := tailFile(gateway.LogFile(d.Config)+".start", bundleLines); err == nil {
 			files["gateway.start.log"] = data
 		}
 	}
@@ -70,14 +87,14 @@ func (c *command) writeBundle(file string, d *doctor.Diagnosis, r doctorJSON) (e
 
 // redactor hides every credential of the configuration and the environment,
 // and what looks like one.
-func (c *command) redactor(d *doctor.Diagnosis) func(string) string {
+func (d *Diagnosis) redactor(env []string) func(string) string {
 	r := &httpsafe.Registry{}
 	if d.Config != nil {
 		for name, s := range d.Config.Secrets() {
 			_ = r.Add(name, s) // what is too ordinary to be found is too ordinary to be a key
 		}
 	}
-	r.AddEnv(c.Env)
+	r.AddEnv(env)
 	return func(s string) string { return httpsafe.RedactPatterns(r.Redact(s)) }
 }
 

@@ -1,0 +1,20 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestTable(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	w := newTable(&b, "NAME", "N", "ABOUT")
+	w.row("a", 12, "x")
+	w.row("longer", 3, "")
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if want := "NAME    N   ABOUT\na       12  x\nlonger  3   \n"; b.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
+	}
+}

@@ -1,0 +1,16 @@
+//go:build unix
+
+package daemon
+
+import (
+	"fmt"
+	"syscall"
+)
+
+// canReplace says whether a program can take the place of another.
+const canReplace = true
+
+// ReplaceProcess runs another program in the place of this one.
+func ReplaceProcess(exe string, args, env []string) error {
+	return fmt.Errorf("restart: %w", syscall.Exec(exe, args, env))
+}
