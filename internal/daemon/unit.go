@@ -23,12 +23,12 @@ type Service struct {
 // Exit codes the service manager is told about.
 const (
 	ExitRestart = 75 // start me again at once
-	ExitConfig  = 78 // starting me again is pointless
+	exitConfig  = 78 // starting me again is pointless
 )
 
-// Delegated is the variable that says that the control group of the service is
+// delegated is the variable that says that the control group of the service is
 // left to it. The sandbox looks for it.
-const Delegated = "NANOBOT_DELEGATED"
+const delegated = "NANOBOT_DELEGATED"
 
 // Systemd is the unit file.
 func (s Service) Systemd() string {
@@ -55,7 +55,7 @@ func (s Service) Systemd() string {
 	line("Restart=on-failure")
 	line("RestartSec=5")
 	line("RestartForceExitStatus=%d", ExitRestart)
-	line("RestartPreventExitStatus=%d", ExitConfig)
+	line("RestartPreventExitStatus=%d", exitConfig)
 	line("SuccessExitStatus=%d", ExitRestart)
 	line("WatchdogSec=120")
 	line("TimeoutStopSec=45")
@@ -63,7 +63,7 @@ func (s Service) Systemd() string {
 	// Commands of the agent get groups of their own with limits. One that is
 	// ended for its memory is no reason to end the service.
 	line("Delegate=memory pids")
-	line("Environment=%s=1", Delegated) // a user's manager does not mark the group
+	line("Environment=%s=1", delegated) // a user's manager does not mark the group
 	line("OOMPolicy=continue")
 	line("NoNewPrivileges=yes")
 	if s.System {
