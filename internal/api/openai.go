@@ -17,9 +17,9 @@ import (
 
 // Who keeps the conversations of the OpenAI-compatible API.
 const (
-	// HistoryServer keeps conversations that have a name here; requests
+	// historyServer keeps conversations that have a name here; requests
 	// without a name are answered over the messages they bring.
-	HistoryServer = "server"
+	historyServer = "server"
 	// HistoryClient keeps none: every request brings its own messages.
 	HistoryClient = "client"
 )
@@ -117,10 +117,10 @@ const (
 func New(o Options) (*API, error) {
 	switch o.History {
 	case "":
-		o.History = HistoryServer
-	case HistoryServer, HistoryClient:
+		o.History = historyServer
+	case historyServer, HistoryClient:
 	default:
-		return nil, fmt.Errorf("api history %q is neither %s nor %s", o.History, HistoryServer, HistoryClient)
+		return nil, fmt.Errorf("api history %q is neither %s nor %s", o.History, historyServer, HistoryClient)
 	}
 	if o.MaxConcurrent <= 0 {
 		o.MaxConcurrent = defaultTurns

@@ -232,7 +232,7 @@ func (a *App) build(ctx context.Context, o Options) error {
 		if err != nil {
 			return err
 		}
-		if a.recorder, err = StartRecording(o.Record, a.Config, a.Workspace, rt.Window, o); err != nil {
+		if a.recorder, err = startRecording(o.Record, a.Config, a.Workspace, rt.Window, o); err != nil {
 			return fmt.Errorf("record: %w", err)
 		}
 		a.models.wrap = func(m llm.Model) llm.Model { return record.Record(m, a.recorder) }

@@ -18,15 +18,15 @@ func OpenLedger(loaded *config.Loaded, log *slog.Logger) *ledger.Ledger {
 func openLedger(loaded *config.Loaded, log *slog.Logger, watch func(ledger.Entry)) *ledger.Ledger {
 	d := loaded.Config.Agents.Defaults
 	return ledger.New(ledger.Options{
-		Store: store.Under(State(loaded, log), string(datadir.Usage)), Limits: SpendingLimits(d.Budget), Location: d.Location(), Watch: watch, Log: log,
+		Store: store.Under(State(loaded, log), string(datadir.Usage)), Limits: spendingLimits(d.Budget), Location: d.Location(), Watch: watch, Log: log,
 	})
 }
 
 // PricesFile is where the user may put prices of models.
 func PricesFile(loaded *config.Loaded) string { return datadir.Prices.In(loaded.DataDir) }
 
-// SpendingLimits are the limits a budget sets.
-func SpendingLimits(b config.Budget) ledger.Limits {
+// spendingLimits are the limits a budget sets.
+func spendingLimits(b config.Budget) ledger.Limits {
 	lim := ledger.Limits{
 		DailyUSD: b.DailyUSD, MonthlyUSD: b.MonthlyUSD, TurnUSD: b.TurnUSD, DailyTokens: b.DailyTokens,
 		UnpricedDailyTokens: b.UnpricedDailyTokens, GuestShare: b.GuestShare, PerGuestShare: b.PerGuestShare, WarnAt: b.WarnAt, OnExceed: ledger.OnExceed(b.OnExceed),

@@ -10,12 +10,12 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm/record"
 )
 
-// StartRecording begins a file that nanobot replay can run again. It holds the
+// startRecording begins a file that nanobot replay can run again. It holds the
 // files that are part of the prompt and the settings that shape it, but no key:
 // everything that is a secret in the configuration or looks like one in the
 // environment is removed wherever it appears. window is the one the prompt was
 // fitted to.
-func StartRecording(file string, loaded *config.Loaded, workspace string, window int, o Options) (*record.Writer, error) {
+func startRecording(file string, loaded *config.Loaded, workspace string, window int, o Options) (*record.Writer, error) {
 	def := loaded.Config.Agents.Defaults
 	settings := map[string]int{
 		"maxTokens": def.MaxTokens, "contextWindowTokens": window, "contextBlockLimit": def.ContextBlockLimit,

@@ -9,9 +9,9 @@ import (
 // codeIntro begins the last line of a question that is answered in writing.
 const codeIntro = "Answer with a word and the code: "
 
-// AnswerLine says how a question is answered in writing. It is the last line
+// answerLine says how a question is answered in writing. It is the last line
 // of the message that asks, so that a reply to that message names the question.
-func AnswerLine(q *bus.Question) string {
+func answerLine(q *bus.Question) string {
 	words := make([]string, len(q.Options))
 	for i, o := range q.Options {
 		words[i] = o + " " + q.Code

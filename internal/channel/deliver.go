@@ -126,7 +126,7 @@ func (s *slot) parts(out bus.Outbound) []bus.Outbound {
 		switch {
 		case len(q.Options) == 0 || s.caps.Buttons:
 		case out.Kind == bus.Ask && q.Code != "":
-			text += "\n\n" + AnswerLine(q)
+			text += "\n\n" + answerLine(q)
 		default:
 			text += "\n\nAnswer with one of: " + strings.Join(q.Options, ", ")
 		}

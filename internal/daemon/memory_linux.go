@@ -10,11 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ReleaseMemory gives back what a process does not need while it has nothing
+// releaseMemory gives back what a process does not need while it has nothing
 // to do: freed memory, and the pages of the program itself. The kernel still
 // has those in its cache, can use them for something better, and maps them
 // again when they are touched, which costs the next turn about a millisecond.
-func ReleaseMemory() {
+func releaseMemory() {
 	debug.FreeOSMemory()
 	maps, err := os.ReadFile("/proc/self/maps")
 	if err != nil {

@@ -31,7 +31,7 @@ func TestOwnPages(t *testing.T) {
 // A program goes on after its pages are gone, and has fewer of them.
 func TestReleaseMemory(t *testing.T) {
 	before := resident(t)
-	ReleaseMemory()
+	releaseMemory()
 	after := resident(t)
 	t.Logf("pages of files: %s before, %s after", before, after)
 	if !strings.HasSuffix(after, " kB") || len(after) > len(before) {

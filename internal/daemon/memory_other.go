@@ -4,6 +4,6 @@ package daemon
 
 import "runtime/debug"
 
-// ReleaseMemory gives back what a process does not need while it has nothing
+// releaseMemory gives back what a process does not need while it has nothing
 // to do.
-func ReleaseMemory() { debug.FreeOSMemory() }
+func releaseMemory() { debug.FreeOSMemory() }

@@ -14,7 +14,7 @@ const (
 	sleepAfter  = 4                // looks that found nothing done, one after the other
 )
 
-// ReleaseWhenQuiet calls ReleaseMemory soon after the start and again whenever
+// ReleaseWhenQuiet calls releaseMemory soon after the start and again whenever
 // the process has worked and come to rest, until ctx ends. After a longer rest
 // it calls unload before, which lets go of what would only make further work
 // faster. Meanwhile it keeps the heap from growing far beyond what is in use.
@@ -36,7 +36,7 @@ func ReleaseWhenQuiet(ctx context.Context, unload func()) {
 			unload()
 		}
 		if rest || sleep {
-			ReleaseMemory()
+			releaseMemory()
 			q.released = allocated()
 			q.seen = q.released
 		}

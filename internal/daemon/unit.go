@@ -26,9 +26,9 @@ const (
 	ExitConfig  = 78 // starting me again is pointless
 )
 
-// Delegated is the variable that says that the control group of the service is
+// delegated is the variable that says that the control group of the service is
 // left to it. The sandbox looks for it.
-const Delegated = "NANOBOT_DELEGATED"
+const delegated = "NANOBOT_DELEGATED"
 
 // systemd is the unit file.
 func (s Service) systemd() string {
@@ -63,7 +63,7 @@ func (s Service) systemd() string {
 	// Commands of the agent get groups of their own with limits. One that is
 	// ended for its memory is no reason to end the service.
 	line("Delegate=memory pids")
-	line("Environment=%s=1", Delegated) // a user's manager does not mark the group
+	line("Environment=%s=1", delegated) // a user's manager does not mark the group
 	line("OOMPolicy=continue")
 	line("NoNewPrivileges=yes")
 	if s.System {

@@ -27,7 +27,7 @@ const (
 // The defaults of Options, which are also the limits for attachments.
 const (
 	DefaultMaxChars = 200_000
-	DefaultMaxPages = 100
+	defaultMaxPages = 100
 )
 
 // The reasons a document has no text for us. Every error of Extract other than
@@ -180,7 +180,7 @@ func Extract(ctx context.Context, name string, r io.ReaderAt, size int64, o Opti
 		o.MaxChars = DefaultMaxChars
 	}
 	if o.MaxPages <= 0 {
-		o.MaxPages = DefaultMaxPages
+		o.MaxPages = defaultMaxPages
 	}
 	limited, cancel := context.WithTimeout(ctx, maxTime)
 	defer cancel()

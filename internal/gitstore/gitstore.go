@@ -57,7 +57,7 @@ var (
 	ErrNoCommit  = errors.New("there is no such commit")
 	ErrAmbiguous = errors.New("several commits begin like this")
 	ErrFirst     = errors.New("nothing is kept from before this commit")
-	ErrBusy      = errors.New("another program is working on the memory repository")
+	errBusy      = errors.New("another program is working on the memory repository")
 	errCorrupt   = errors.New("damaged git object")
 	errNoRepo    = errors.New("there is no repository yet")
 )

@@ -74,7 +74,7 @@ func (r *repo) setRef(ctx context.Context, name string, old, id hash) error {
 	}
 	now, err := r.ref(name)
 	if err == nil && now != old {
-		err = fmt.Errorf("%s moved meanwhile: %w", name, ErrBusy)
+		err = fmt.Errorf("%s moved meanwhile: %w", name, errBusy)
 	}
 	if err != nil {
 		return errors.Join(err, r.dropLock(f, name))
@@ -94,7 +94,7 @@ func (r *repo) gitLock(ctx context.Context, name string) (*os.File, error) {
 			return f, err
 		}
 		if waited >= lockPatience {
-			return nil, fmt.Errorf("%s.lock exists: %w", name, ErrBusy)
+			return nil, fmt.Errorf("%s.lock exists: %w", name, errBusy)
 		}
 		if err := pause(ctx, lockPause); err != nil {
 			return nil, err

@@ -66,8 +66,8 @@ type Dream struct {
 	broken func(step string) error // tests end a run here
 }
 
-// ErrDreaming refuses work because a run is going on, here or in another process.
-var ErrDreaming = errors.New("a dream is already running")
+// errDreaming refuses work because a run is going on, here or in another process.
+var errDreaming = errors.New("a dream is already running")
 
 // Files beside the history.
 const (
@@ -174,7 +174,7 @@ func (d *Dream) Run(ctx context.Context, manual bool) (rep Report, err error) {
 		}
 		return rep, err
 	}
-	if err := d.o.History.SetDreamState(ctx, dreamState{LastRun: start, LastCommit: rep.Commit}); err != nil {
+	if err := d.o.History.setDreamState(ctx, dreamState{LastRun: start, LastCommit: rep.Commit}); err != nil {
 		d.o.Log.WarnContext(ctx, "keep the state of the dream", "err", err)
 	}
 	if err := d.o.History.Compact(ctx); err != nil {
@@ -216,13 +216,13 @@ func (d *Dream) enter(ctx context.Context) (leave func(), err error) {
 	select {
 	case d.turn <- struct{}{}:
 	default:
-		return nil, ErrDreaming
+		return nil, errDreaming
 	}
 	release, err := d.state().Lock(ctx, dreamLock)
 	if err != nil {
 		<-d.turn
 		if _, busy := errors.AsType[*store.LockedError](err); busy {
-			return nil, ErrDreaming
+			return nil, errDreaming
 		}
 		return nil, err
 	}
@@ -240,7 +240,7 @@ func (d *Dream) look(ctx context.Context) (st dreamState, pending []Entry, err e
 	if err != nil {
 		return st, nil, err
 	}
-	if ok, err := d.o.History.DreamState(ctx, &st); err != nil {
+	if ok, err := d.o.History.dreamState(ctx, &st); err != nil {
 		return st, nil, err
 	} else if !ok || st.Attempts > 0 && st.Cursor != cursor {
 		st = dreamState{LastRun: st.LastRun, LastCommit: st.LastCommit} // about other entries

@@ -42,7 +42,7 @@ func (c DreamChat) Run(ctx context.Context) string {
 		notes = "\n" + strings.Join(rep.Notes, "\n")
 	}
 	switch {
-	case errors.Is(err, ErrDreaming):
+	case errors.Is(err, errDreaming):
 		return "A dream is already running."
 	case err != nil:
 		return fmt.Sprintf("Dream failed after %.1f s: %s\nFiles and cursor are as before; it will be tried again.%s", took, text.Ellipsis(err.Error(), 300), notes)

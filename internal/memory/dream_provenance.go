@@ -244,11 +244,11 @@ func (d *Dream) renamed(ctx context.Context, ids map[string]string) error {
 	}
 	defer leave()
 	var st dreamState
-	if ok, err := d.o.History.DreamState(ctx, &st); err != nil {
+	if ok, err := d.o.History.dreamState(ctx, &st); err != nil {
 		return err
 	} else if id := ids[st.LastCommit]; ok && id != "" {
 		st.LastCommit = id
-		if err := d.o.History.SetDreamState(ctx, st); err != nil {
+		if err := d.o.History.setDreamState(ctx, st); err != nil {
 			return err
 		}
 	}

@@ -63,7 +63,7 @@ func (d *Dream) failed(ctx context.Context, st dreamState, batch []Entry, cause 
 			d.o.Notify(ctx, note)
 		}
 	}
-	if err := d.o.History.SetDreamState(ctx, st); err != nil {
+	if err := d.o.History.setDreamState(ctx, st); err != nil {
 		d.o.Log.ErrorContext(ctx, "keep the state of the dream", "err", err)
 	}
 	return note
@@ -120,7 +120,7 @@ const (
 // Serve runs Dream on its schedule until ctx ends. Nothing but an interrupted
 // run is looked at before a first pause, so that short lives cost nothing.
 func (d *Dream) Serve(ctx context.Context) error {
-	if err := d.repair(ctx); err != nil && !errors.Is(err, ErrDreaming) {
+	if err := d.repair(ctx); err != nil && !errors.Is(err, errDreaming) {
 		d.o.Log.ErrorContext(ctx, "finish an interrupted dream", "err", err)
 	}
 	for wait := firstLook; ; {
@@ -144,7 +144,7 @@ func (d *Dream) tick(ctx context.Context) time.Duration {
 	}
 	rep, err := d.Run(ctx, false)
 	switch {
-	case err != nil && ctx.Err() == nil && !errors.Is(err, ErrDreaming):
+	case err != nil && ctx.Err() == nil && !errors.Is(err, errDreaming):
 		d.o.Log.ErrorContext(ctx, "dream failed", "err", err)
 	case err == nil && rep.Remaining > 0 && rep.Waiting.IsZero():
 		return min(d.o.Interval, backlog)

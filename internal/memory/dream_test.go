@@ -246,7 +246,7 @@ func TestPoisonedPage(t *testing.T) {
 	if held[2].Sources[0].Cursor != 2 || held[0].Sources[0].Cursor != 2 {
 		t.Errorf("sources: %+v; a clean entry must not be blamed", held)
 	}
-	if _, err := d.Confirm(t.Context(), held[0].ID); !errors.Is(err, ErrOrder) {
+	if _, err := d.Confirm(t.Context(), held[0].ID); !errors.Is(err, errOrder) {
 		t.Errorf("confirming an order: %v", err)
 	}
 	if s := d.chat.Log(t.Context(), ""); !strings.Contains(s, held[0].ID) || !strings.Contains(s, "Plans a trip") {
@@ -396,10 +396,10 @@ func TestDreamRunsOnce(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { _, err := d.Run(t.Context(), true); done <- err }()
 	<-started
-	if _, err := d.Run(t.Context(), true); !errors.Is(err, ErrDreaming) {
+	if _, err := d.Run(t.Context(), true); !errors.Is(err, errDreaming) {
 		t.Errorf("second run: %v", err)
 	}
-	if _, err := other.Run(t.Context(), true); !errors.Is(err, ErrDreaming) {
+	if _, err := other.Run(t.Context(), true); !errors.Is(err, errDreaming) {
 		t.Errorf("run of another process: %v", err)
 	}
 	if got := d.chat.Run(t.Context()); got != "A dream is already running." {

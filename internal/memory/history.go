@@ -16,11 +16,11 @@ import (
 
 // Limits of the history.
 const (
-	// MaxEntries is how many entries are kept, besides those Dream has not read.
-	MaxEntries = 1000
-	// MaxEntryChars bounds one entry, whatever it is made of.
-	MaxEntryChars = 64000
-	// compactSlack is how far over MaxEntries the file may grow before an
+	// maxEntries is how many entries are kept, besides those Dream has not read.
+	maxEntries = 1000
+	// maxEntryChars bounds one entry, whatever it is made of.
+	maxEntryChars = 64000
+	// compactSlack is how far over maxEntries the file may grow before an
 	// append rewrites it, so that not every append does.
 	compactSlack = 100
 	// TimeLayout is how entries tell their time, in local time.
@@ -115,7 +115,7 @@ func (h *History) Close() error {
 // Append adds an entry, makes it durable and returns its cursor. An entry
 // whose Range is there already is not added again; its cursor is returned.
 func (h *History) Append(ctx context.Context, e Entry) (int64, error) {
-	e.Content = tidy(e.Content, MaxEntryChars)
+	e.Content = tidy(e.Content, maxEntryChars)
 	if e.Content == "" {
 		return 0, errors.New("add to the history: the entry is empty")
 	}
@@ -133,7 +133,7 @@ func (h *History) Append(ctx context.Context, e Entry) (int64, error) {
 		}
 		h.take(e)
 		h.st.Cursor = e.Cursor
-		if len(h.entries) > MaxEntries+compactSlack {
+		if len(h.entries) > maxEntries+compactSlack {
 			return h.compact(ctx)
 		}
 		return nil
@@ -226,9 +226,9 @@ func (h *History) RestoreDreamCursor(ctx context.Context, n int64) error {
 	return nil
 }
 
-// DreamState reads what SetDreamState kept into v and reports whether it was
+// dreamState reads what setDreamState kept into v and reports whether it was
 // there and fit.
-func (h *History) DreamState(ctx context.Context, v any) (ok bool, err error) {
+func (h *History) dreamState(ctx context.Context, v any) (ok bool, err error) {
 	err = h.view(ctx, func() error {
 		ok = len(h.st.Dream) > 0 && json.Unmarshal(h.st.Dream, v) == nil
 		return nil
@@ -236,8 +236,8 @@ func (h *History) DreamState(ctx context.Context, v any) (ok bool, err error) {
 	return ok, err
 }
 
-// SetDreamState keeps a value for Dream; nil forgets it.
-func (h *History) SetDreamState(ctx context.Context, v any) error {
+// setDreamState keeps a value for Dream; nil forgets it.
+func (h *History) setDreamState(ctx context.Context, v any) error {
 	var raw json.RawMessage
 	if v != nil {
 		var err error
@@ -251,7 +251,7 @@ func (h *History) SetDreamState(ctx context.Context, v any) error {
 	return nil
 }
 
-// Compact drops the oldest entries beyond MaxEntries, but none that Dream has
+// Compact drops the oldest entries beyond maxEntries, but none that Dream has
 // not read.
 func (h *History) Compact(ctx context.Context) error {
 	if err := h.update(ctx, func() error { return h.compact(ctx) }); err != nil {
@@ -262,7 +262,7 @@ func (h *History) Compact(ctx context.Context) error {
 
 func (h *History) compact(ctx context.Context) error {
 	drop, read := 0, h.dreamCursor()
-	for drop < len(h.entries)-MaxEntries && h.entries[drop].Cursor <= read {
+	for drop < len(h.entries)-maxEntries && h.entries[drop].Cursor <= read {
 		drop++
 	}
 	if drop == 0 {

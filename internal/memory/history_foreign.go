@@ -112,7 +112,7 @@ func (h *History) foreign(data []byte) []Entry {
 func readEntries(data []byte) (out []Entry) {
 	for line := range bytes.Lines(data) {
 		e, ok := parseEntry(line)
-		if e.Content = tidy(e.Content, MaxEntryChars); ok && e.Content != "" {
+		if e.Content = tidy(e.Content, maxEntryChars); ok && e.Content != "" {
 			out = append(out, e)
 		}
 	}

@@ -95,7 +95,7 @@ func importLines(data []byte, dream int64) (entries []Entry, bad []byte, read in
 	for line := range bytes.Lines(data) {
 		line = bytes.TrimRight(line, "\r\n")
 		e, ok := parseEntry(bytes.ToValidUTF8(line, []byte("\uFFFD")))
-		if e.Content = tidy(e.Content, MaxEntryChars); !ok || e.Content == "" {
+		if e.Content = tidy(e.Content, maxEntryChars); !ok || e.Content == "" {
 			if len(bytes.TrimSpace(line)) > 0 {
 				bad = append(append(bad, line...), '\n')
 			}
@@ -151,7 +151,7 @@ func importText(data []byte, fallback time.Time) []Entry {
 				e.Content = rest
 			}
 		}
-		if e.Content = tidy(e.Content, MaxEntryChars); e.Content == "" {
+		if e.Content = tidy(e.Content, maxEntryChars); e.Content == "" {
 			continue
 		}
 		e.Cursor = int64(len(out) + 1)

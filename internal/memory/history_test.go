@@ -158,9 +158,9 @@ func TestDreamCursorIsBounded(t *testing.T) {
 		t.Errorf("restored cursor = %d, want 1", got)
 	}
 	type ds struct{ Attempts int }
-	must(t, h.SetDreamState(t.Context(), ds{3}))
+	must(t, h.setDreamState(t.Context(), ds{3}))
 	var got ds
-	if ok, err := p.open(t).DreamState(t.Context(), &got); !ok || err != nil || got.Attempts != 3 {
+	if ok, err := p.open(t).dreamState(t.Context(), &got); !ok || err != nil || got.Attempts != 3 {
 		t.Errorf("dream state = %+v, %v, %v", got, ok, err)
 	}
 }
@@ -170,7 +170,7 @@ func TestCompactKeepsUnread(t *testing.T) {
 	p := newPlace(t)
 	h := p.open(t)
 	var lines []Entry
-	for i := range MaxEntries + 50 {
+	for i := range maxEntries + 50 {
 		lines = append(lines, Entry{Cursor: int64(i + 1), Time: "2026-05-01 09:30", Content: "x"})
 	}
 	add(t, h, "first")
@@ -178,15 +178,15 @@ func TestCompactKeepsUnread(t *testing.T) {
 	must(t, h.SetDreamCursor(t.Context(), 20))
 	must(t, h.Compact(t.Context()))
 	es := all(t, h)
-	if len(es) != MaxEntries+30 || es[0].Cursor != 21 {
+	if len(es) != maxEntries+30 || es[0].Cursor != 21 {
 		t.Fatalf("%d entries from cursor %d; unread ones must stay", len(es), es[0].Cursor)
 	}
 	must(t, h.SetDreamCursor(t.Context(), 1<<40))
 	must(t, h.Compact(t.Context()))
-	if es = all(t, h); len(es) != MaxEntries || es[0].Cursor != 51 {
+	if es = all(t, h); len(es) != maxEntries || es[0].Cursor != 51 {
 		t.Errorf("%d entries from cursor %d", len(es), es[0].Cursor)
 	}
-	if got := add(t, h, "next"); got != MaxEntries+51 {
+	if got := add(t, h, "next"); got != maxEntries+51 {
 		t.Errorf("next cursor = %d", got)
 	}
 }

@@ -83,7 +83,7 @@ func TestGuestRunsOnlyItsOwn(t *testing.T) {
 			t.Errorf("%d runs, want 49", n)
 		}
 		for _, id := range f.runs {
-			if !strings.HasPrefix(id, IDPrefix+once.ID) && !strings.HasPrefix(id, IDPrefix+hourly.ID) {
+			if !strings.HasPrefix(id, idPrefix+once.ID) && !strings.HasPrefix(id, idPrefix+hourly.ID) {
 				t.Errorf("ran %s, which is none of its jobs", id)
 			}
 		}

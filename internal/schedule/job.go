@@ -205,16 +205,16 @@ type Undelivered struct {
 	Cause string `json:"cause"`
 }
 
-// IDPrefix begins the id of every inbound message of a job.
-const IDPrefix = "cron:"
+// idPrefix begins the id of every inbound message of a job.
+const idPrefix = "cron:"
 
 // inboundID names one occurrence of a job, so that the queue takes it once.
 func inboundID(job string, occurrence MS) string {
-	return IDPrefix + job + ":" + strconv.FormatInt(int64(occurrence), 10)
+	return idPrefix + job + ":" + strconv.FormatInt(int64(occurrence), 10)
 }
 
 func parseInboundID(id string) (job string, occurrence MS, ok bool) {
-	rest, ok := strings.CutPrefix(id, IDPrefix)
+	rest, ok := strings.CutPrefix(id, idPrefix)
 	if !ok {
 		return "", 0, false
 	}
@@ -242,7 +242,7 @@ func (j *Job) Session() string {
 	if j.Payload.SessionKey != "" {
 		return j.Payload.SessionKey
 	}
-	return IDPrefix + j.ID
+	return idPrefix + j.ID
 }
 
 const historyLen = 20

@@ -177,7 +177,7 @@ func TestGuestProcessYields(t *testing.T) {
 		t.Errorf("the guest ended with %v: %s", err, out)
 	}
 	j := add(t, s, Draft{Timing: Once(time.Now())})
-	if id := <-ran; !strings.HasPrefix(id, IDPrefix+j.ID) {
+	if id := <-ran; !strings.HasPrefix(id, idPrefix+j.ID) {
 		t.Errorf("ran %s", id)
 	}
 	cancel()
@@ -230,7 +230,7 @@ func TestOneOwner(t *testing.T) {
 	j := add(t, plain(t, ws), Draft{Timing: Once(time.Now())}) // seen by watching the file
 	select {
 	case id := <-fired:
-		if !strings.HasPrefix(id, IDPrefix+j.ID) {
+		if !strings.HasPrefix(id, idPrefix+j.ID) {
 			t.Errorf("ran %q", id)
 		}
 	case <-time.After(time.Minute):

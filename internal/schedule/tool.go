@@ -45,7 +45,7 @@ func (s *Scheduler) Tool() tool.Tool {
 }
 
 func (s *Scheduler) toolAdd(ctx context.Context, c tool.Call, in cronInput) (tool.Result, error) {
-	if c.SenderID == EventCron || c.SenderID == EventHeartbeat || strings.HasPrefix(c.SessionKey, IDPrefix) {
+	if c.SenderID == EventCron || c.SenderID == EventHeartbeat || strings.HasPrefix(c.SessionKey, idPrefix) {
 		return tool.Fail(tool.DeniedPolicy, "a scheduled run cannot add jobs; tell the user what you would schedule"), nil
 	}
 	if c.Route.Channel == "" || c.Route.ChatID == "" {

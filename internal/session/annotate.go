@@ -19,7 +19,7 @@ const annotateWait = 50 * time.Millisecond
 func (st *Store) Annotate(ctx context.Context, key string, fn func(*Session) error) error {
 	for {
 		if s := st.owner(key); s != nil {
-			if err := s.annotate(fn); !errors.Is(err, ErrReleased) {
+			if err := s.annotate(fn); !errors.Is(err, errReleased) {
 				return err
 			}
 		}
@@ -48,7 +48,7 @@ func (st *Store) owner(key string) *Session {
 func (s *Session) annotate(fn func(*Session) error) error {
 	err := fn(s)
 	// What fn found may be void: a released session has no metadata.
-	if serr := s.SaveMeta(); errors.Is(serr, ErrReleased) || err == nil {
+	if serr := s.SaveMeta(); errors.Is(serr, errReleased) || err == nil {
 		return serr
 	}
 	return err

@@ -40,7 +40,7 @@ func TestAnnotate(t *testing.T) {
 	must(t, s.Release())
 	boom := errors.New("no")
 	// What is found in a session that was let go counts for nothing.
-	if err := s.annotate(func(*Session) error { return boom }); !errors.Is(err, ErrReleased) {
+	if err := s.annotate(func(*Session) error { return boom }); !errors.Is(err, errReleased) {
 		t.Errorf("of a released session: %v", err)
 	}
 	if err := st.Annotate(t.Context(), "test:k", func(*Session) error { return boom }); !errors.Is(err, boom) {

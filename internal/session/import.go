@@ -18,8 +18,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/diskio"
 )
 
-// KindSessions is the kind of conversations in Entry.Taken.
-const KindSessions = "sessions"
+// kindSessions is the kind of conversations in Entry.Taken.
+const kindSessions = "sessions"
 
 const (
 	dirConflicts = ".migration-conflicts"

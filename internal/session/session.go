@@ -10,7 +10,7 @@
 // imported on first use and they can read ours.
 //
 // A Store is safe for concurrent use. The methods of a Session are, too, until
-// Release, after which they fail with ErrReleased.
+// Release, after which they fail with errReleased.
 package session
 
 import (
@@ -26,8 +26,8 @@ import (
 	"time"
 )
 
-// ErrReleased says that a Session was used after Release.
-var ErrReleased = errors.New("the session was released")
+// errReleased says that a Session was used after Release.
+var errReleased = errors.New("the session was released")
 
 // Session is the exclusive use of one conversation between Acquire and Release.
 type Session struct {
@@ -272,7 +272,7 @@ func (s *Session) Sync(ctx context.Context) error {
 	switch {
 	case s.j == nil:
 		s.mu.Unlock()
-		return ErrReleased
+		return errReleased
 	case s.broken != nil:
 		s.mu.Unlock()
 		return s.broken
@@ -308,7 +308,7 @@ func (s *Session) do(fn func() error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.j == nil {
-		return ErrReleased
+		return errReleased
 	}
 	if err := fn(); err != nil {
 		return fmt.Errorf("session %q: %w", s.slot.key, err)

@@ -29,8 +29,8 @@ const (
 	markerCopy = ".workspace.json" // the whole record
 )
 
-// TableFile is the table of workspaces in a data folder.
-func TableFile(data string) string { return filepath.Join(data, fileTable) }
+// tableFile is the table of workspaces in a data folder.
+func tableFile(data string) string { return filepath.Join(data, fileTable) }
 
 // Known are the workspaces of a data folder, path by id. Those of a table that
 // cannot be read are not among them.
@@ -139,7 +139,7 @@ func (w *Workspace) Update(fn func(*Entry) error) error {
 			return err
 		}
 		if t == nil || t.Workspaces[w.ID] == nil {
-			return fmt.Errorf("%s lost its entry for %s; start again", TableFile(w.Data), w.Path)
+			return fmt.Errorf("%s lost its entry for %s; start again", tableFile(w.Data), w.Path)
 		}
 		r := t.Workspaces[w.ID]
 		if err := fn(r); err != nil {
@@ -176,7 +176,7 @@ func (w *Workspace) locked(fn func() error) error {
 	if err := diskio.MkdirAll(w.Data, 0o700); err != nil {
 		return err
 	}
-	path := TableFile(w.Data) + ".lock"
+	path := tableFile(w.Data) + ".lock"
 	lock, err := diskio.TryLock(path)
 	for end := time.Now().Add(tableWait); time.Now().Before(end); {
 		if _, busy := errors.AsType[*diskio.LockedError](err); !busy {
@@ -230,7 +230,7 @@ func (w *Workspace) open() (*table, error) {
 	if err == nil && t != nil {
 		return t, nil
 	}
-	file := TableFile(w.Data)
+	file := tableFile(w.Data)
 	aside := ""
 	if damage, ok := errors.AsType[*damagedError](err); ok {
 		if err := w.writable(); err != nil {
@@ -392,7 +392,7 @@ func Relocate(data, id, workspace string) error {
 		}
 		r := t.Workspaces[id]
 		if r == nil {
-			return fmt.Errorf("%s does not know %.40q", TableFile(data), id)
+			return fmt.Errorf("%s does not know %.40q", tableFile(data), id)
 		}
 		if other := t.byPath(here.Path); other != "" && other != id {
 			t.Workspaces[other].Path = ""
@@ -503,7 +503,7 @@ func (e *damagedError) Unwrap() error { return e.err }
 
 // readTable reads the table; nil if there is none.
 func readTable(data string) (*table, error) {
-	file := TableFile(data)
+	file := tableFile(data)
 	raw, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -537,10 +537,10 @@ func (t *table) save(data, id string) error {
 		return err
 	}
 	raw = append(raw, '\n')
-	if old, err := os.ReadFile(TableFile(data)); err == nil && bytes.Equal(old, raw) {
+	if old, err := os.ReadFile(tableFile(data)); err == nil && bytes.Equal(old, raw) {
 		return nil
 	}
-	return diskio.WriteFile(TableFile(data), raw, 0o600)
+	return diskio.WriteFile(tableFile(data), raw, 0o600)
 }
 
 // mark writes the copies of an entry beside the conversations.

@@ -201,7 +201,7 @@ func TestWorkspaceTableRepair(t *testing.T) {
 			g := newGround(t)
 			a, b := g.find("a"), g.id("b")
 			must(t, a.Once("jobs", clock(), func() error { return nil }))
-			must(t, harm(TableFile(g.data())))
+			must(t, harm(tableFile(g.data())))
 			again := g.find("a")
 			if again.ID != a.ID || g.id("b") != b {
 				t.Errorf("after the repair: %s and %s, want %s and %s", again.ID, g.id("b"), a.ID, b)
@@ -212,7 +212,7 @@ func TestWorkspaceTableRepair(t *testing.T) {
 			if again.Entry.Taken["jobs"].IsZero() {
 				t.Error("what was taken over is forgotten")
 			}
-			kept, err := filepath.Glob(TableFile(g.data()) + ".damaged-*")
+			kept, err := filepath.Glob(tableFile(g.data()) + ".damaged-*")
 			must(t, err)
 			if want := map[bool]int{true: 0, false: 1}[name == "lost"]; len(kept) != want {
 				t.Errorf("kept %v", kept)

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// RenderOptions says how a Renderer shows text. The zero value renders
+// renderOptions says how a Renderer shows text. The zero value renders
 // Markdown with escape sequences and without wrapping.
-type RenderOptions struct {
+type renderOptions struct {
 	Width   int  // columns to wrap at; 0 means no wrapping
 	NoColor bool // lay out, but write no escape sequences
 	Literal bool // keep Markdown source as it is; wrap and neutralise only
@@ -22,7 +22,7 @@ type RenderOptions struct {
 // result depends only on the text, never on how it was cut into pieces. A
 // Renderer is for one goroutine.
 type Renderer struct {
-	o     RenderOptions
+	o     renderOptions
 	tint  attr   // added to every cell
 	buf   []byte // the source line still arriving
 	fence string // the mark that opened the code block we are in, else empty
@@ -30,8 +30,8 @@ type Renderer struct {
 	open  bool // rendering a preview: see inliner
 }
 
-// NewRenderer returns a Renderer at the start of a text.
-func NewRenderer(o RenderOptions) *Renderer { return &Renderer{o: o} }
+// newRenderer returns a Renderer at the start of a text.
+func newRenderer(o renderOptions) *Renderer { return &Renderer{o: o} }
 
 // Write takes the next piece of text and returns the output that is final.
 func (r *Renderer) Write(delta string) string {

@@ -34,8 +34,8 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-func render(o RenderOptions, pieces ...string) string {
-	r := NewRenderer(o)
+func render(o renderOptions, pieces ...string) string {
+	r := newRenderer(o)
 	var b strings.Builder
 	for _, p := range pieces {
 		b.WriteString(r.Write(p))
@@ -50,7 +50,7 @@ func TestRendererGolden(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, o := range map[string]RenderOptions{
+	for name, o := range map[string]renderOptions{
 		"answer.wide.golden":    {Width: 72},
 		"answer.narrow.golden":  {Width: 24},
 		"answer.nocolor.golden": {Width: 72, NoColor: true},
@@ -94,7 +94,7 @@ func TestRendererInline(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			got := mark.Replace(render(RenderOptions{}, c.in))
+			got := mark.Replace(render(renderOptions{}, c.in))
 			if want := c.want + "\n"; got != mark.Replace(want) {
 				t.Errorf("render(%q) = %q, want %q", c.in, got, want)
 			}
@@ -106,12 +106,12 @@ func TestRendererNeutralisesControls(t *testing.T) {
 	t.Parallel()
 	evil := "a\x1b[2Jb\x1b]0;t\x07c\x9b31md\u0085e\u202ef\rg\x7fh\u2028"
 	want := `a\x1b[2Jb\x1b]0;t\x07c` + "\uFFFD" + `31md\x85e\u202ef\rg\x7fh\u2028` + "\n"
-	for _, o := range []RenderOptions{{NoColor: true}, {NoColor: true, Literal: true}} {
+	for _, o := range []renderOptions{{NoColor: true}, {NoColor: true, Literal: true}} {
 		if got := render(o, evil); got != want {
 			t.Errorf("%+v: got %q, want %q", o, got, want)
 		}
 	}
-	if got := render(RenderOptions{NoColor: true}, "```sh\x1b[1m\n", evil, "\n```\n`", evil, "`\n| ", evil); strings.ContainsAny(got, "\x1b\x07\x7f\r") {
+	if got := render(renderOptions{NoColor: true}, "```sh\x1b[1m\n", evil, "\n```\n`", evil, "`\n| ", evil); strings.ContainsAny(got, "\x1b\x07\x7f\r") {
 		t.Errorf("control characters left in code, spans or tables: %q", got)
 	}
 }
@@ -119,7 +119,7 @@ func TestRendererNeutralisesControls(t *testing.T) {
 func TestRendererPlainIsUntouched(t *testing.T) {
 	t.Parallel()
 	src := "# a\x1b[1m\n| x |\r\n```\n**b**"
-	if got := render(RenderOptions{Plain: true, Width: 3}, src[:5], src[5:]); got != src {
+	if got := render(renderOptions{Plain: true, Width: 3}, src[:5], src[5:]); got != src {
 		t.Errorf("got %q, want %q", got, src)
 	}
 }
@@ -127,7 +127,7 @@ func TestRendererPlainIsUntouched(t *testing.T) {
 // A long answer must come out line by line, not at the end.
 func TestRendererStreams(t *testing.T) {
 	t.Parallel()
-	r := NewRenderer(RenderOptions{NoColor: true})
+	r := newRenderer(renderOptions{NoColor: true})
 	for _, c := range []struct{ in, want, preview string }{
 		{"one", "", "one\n"},
 		{" **tw", "", "one tw\n"},
@@ -168,7 +168,7 @@ func feedsOnly(s string) string { return strings.TrimSuffix(strings.ReplaceAll(s
 func checkRender(t *testing.T, src string, seed uint64) {
 	t.Helper()
 	src = strings.ReplaceAll(src, "\uFFFD", "?") // several bad bytes may become one or more
-	whole := render(RenderOptions{}, src)
+	whole := render(renderOptions{}, src)
 	bare := sgr.ReplaceAllString(whole, "")
 	if i := strings.IndexFunc(bare, unsafeRune); i >= 0 {
 		t.Fatalf("unsafe rune in output of %q: %q", src, bare[i:])
@@ -184,17 +184,17 @@ func checkRender(t *testing.T, src string, seed uint64) {
 		pieces = append(pieces, rest[:n])
 		rest = rest[n:]
 	}
-	if got := render(RenderOptions{}, pieces...); got != whole {
+	if got := render(renderOptions{}, pieces...); got != whole {
 		t.Fatalf("pieces of %q differ:\n got %q\nwant %q", src, got, whole)
 	}
-	r := NewRenderer(RenderOptions{Width: width})
+	r := newRenderer(renderOptions{Width: width})
 	var wrapped []line
 	for _, p := range pieces {
 		wrapped = append(wrapped, r.feed(p)...)
 		r.preview() // must change nothing
 	}
 	wrapped = append(wrapped, r.finish()...)
-	direct := render(RenderOptions{Width: width}, src)
+	direct := render(renderOptions{Width: width}, src)
 	if got := encodeLines(wrapped, true); got != direct {
 		t.Fatalf("previews changed the result of %q:\n got %q\nwant %q", src, got, direct)
 	}
@@ -235,8 +235,8 @@ func FuzzRenderer(f *testing.F) {
 func TestRendererIsFast(t *testing.T) {
 	t.Parallel()
 	for _, piece := range []string{"*a", "[", "[a](", "`", "**a_b", "![", "<http://", "> ", "\\", "|", "*a `", "~~x"} {
-		render(RenderOptions{Width: 80}, strings.Repeat(piece, 50_000/len(piece)))
-		render(RenderOptions{Width: 80}, strings.Repeat(piece, maxInlineBytes/len(piece)))
+		render(renderOptions{Width: 80}, strings.Repeat(piece, 50_000/len(piece)))
+		render(renderOptions{Width: 80}, strings.Repeat(piece, maxInlineBytes/len(piece)))
 	}
 }
 

@@ -145,7 +145,7 @@ func (v *view) reasoning(text string) []line {
 }
 
 func (v *view) renderer(literal bool) *Renderer {
-	return NewRenderer(RenderOptions{Width: v.columns(), Literal: literal})
+	return newRenderer(renderOptions{Width: v.columns(), Literal: literal})
 }
 
 // open reports whether a text is being streamed.

@@ -39,8 +39,8 @@ import (
 // Name is the provider name of the demo model in errors and message origins.
 const Name = "demo"
 
-// DefaultNotes is the file, relative to the workspace, that notes go to.
-const DefaultNotes = "notes.md"
+// defaultNotes is the file, relative to the workspace, that notes go to.
+const defaultNotes = "notes.md"
 
 // Options configure the demo model; the zero value is what the binary uses.
 type Options struct {
@@ -51,7 +51,7 @@ type Options struct {
 // New makes a demo model.
 func New(o Options) llm.Model {
 	if o.Notes == "" {
-		o.Notes = DefaultNotes
+		o.Notes = defaultNotes
 	}
 	return &model{notes: o.Notes}
 }

@@ -56,7 +56,7 @@ func (s Summary) Table() string {
 func (g Group) cells() []string {
 	cached := "-"
 	if g.Usage.Prompt > 0 {
-		cached = percent(g.CachedShare())
+		cached = percent(g.cachedShare())
 	}
 	return []string{printable(text.Ellipsis(g.Name, nameWidth)), fmt.Sprint(g.Calls), Tokens(int64(g.Usage.Prompt)), cached, Tokens(int64(g.Usage.Completion)), g.Cost()}
 }

@@ -63,9 +63,9 @@ func tally(g *Group, e *Entry) {
 	}
 }
 
-// CachedShare is the part of the prompts that came out of the vendor's cache,
+// cachedShare is the part of the prompts that came out of the vendor's cache,
 // from 0 to 1.
-func (g Group) CachedShare() float64 {
+func (g Group) cachedShare() float64 {
 	if g.Usage.Prompt == 0 {
 		return 0
 	}

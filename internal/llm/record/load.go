@@ -15,8 +15,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
-// ErrNotRecording means that a file is something else than a recording.
-var ErrNotRecording = errors.New("not a nanobot recording")
+// errNotRecording means that a file is something else than a recording.
+var errNotRecording = errors.New("not a nanobot recording")
 
 // Recording is the content of a file.
 type Recording struct {
@@ -104,21 +104,21 @@ func read(f io.Reader) (*Recording, error) {
 		}
 	}
 	if n == 0 {
-		return nil, fmt.Errorf("%w: the file is empty", ErrNotRecording)
+		return nil, fmt.Errorf("%w: the file is empty", errNotRecording)
 	}
 	return r, nil
 }
 
 func (r *Recording) header(line []byte) error {
 	if json.Unmarshal(line, &r.Header) != nil || r.Header.Type != fileType {
-		return fmt.Errorf("%w: make one with nanobot agent --record FILE", ErrNotRecording)
+		return fmt.Errorf("%w: make one with nanobot agent --record FILE", errNotRecording)
 	}
 	if r.Header.Format > Format {
 		return fmt.Errorf("the recording was made by nanobot %s in format %d; this version reads up to format %d, so a newer nanobot is needed",
 			r.Header.Version, r.Header.Format, Format)
 	}
 	if r.Header.Format < 1 {
-		return fmt.Errorf("%w: it has no format number", ErrNotRecording)
+		return fmt.Errorf("%w: it has no format number", errNotRecording)
 	}
 	return nil
 }

@@ -59,7 +59,7 @@ func (s *Store) Undo(ctx context.Context, turn string, force bool) (Report, erro
 		return Report{}, err
 	}
 	if s.isRunning(t) {
-		return Report{}, ErrRunning
+		return Report{}, errRunning
 	}
 	r := Report{Turn: t.id, Gaps: slices.Clone(t.gaps), Outside: slices.Clone(t.skipped), Interrupted: t.late}
 	b := s.batch(ctx)

@@ -64,7 +64,7 @@ const (
 // enter takes the store for the caller, against this process and others, and
 // brings it up to date. Without make a store that does not exist stays so.
 func (s *Store) enter(ctx context.Context, create bool) (leave func(), err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, lockWait, ErrBusy)
+	ctx, cancel := context.WithTimeoutCause(ctx, lockWait, errBusy)
 	defer cancel()
 	select {
 	case s.slot <- struct{}{}:

@@ -68,10 +68,10 @@ var (
 	ErrNoTurn = errors.New("no such turn")
 	// ErrAmbiguous means that a shortened turn id fits several turns.
 	ErrAmbiguous = errors.New("several turns begin like this")
-	// ErrRunning means that a command of the turn has not ended yet.
-	ErrRunning = errors.New("a command of this turn is still running")
-	// ErrBusy means that another process held the store for too long.
-	ErrBusy = errors.New("the undo store is in use by another process")
+	// errRunning means that a command of the turn has not ended yet.
+	errRunning = errors.New("a command of this turn is still running")
+	// errBusy means that another process held the store for too long.
+	errBusy = errors.New("the undo store is in use by another process")
 )
 
 // Store keeps the snapshots of one workspace.
@@ -187,7 +187,7 @@ func (s *Store) After(ctx context.Context, c tool.Call) ([]bus.Edit, error) {
 	select {
 	case s.slot <- struct{}{}:
 	case <-ctx.Done():
-		return nil, ErrBusy
+		return nil, errBusy
 	}
 	_, known := s.calls[callKey(c)]
 	<-s.slot

@@ -26,9 +26,9 @@ import (
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
-// DefaultUserAgent is sent when none is configured. Many sites answer unknown
+// defaultUserAgent is sent when none is configured. Many sites answer unknown
 // programs with an error page, so it looks like a browser.
-const DefaultUserAgent = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
+const defaultUserAgent = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
 
 // Options configure the family. The zero value searches with DuckDuckGo and
 // reads public addresses.
@@ -121,7 +121,7 @@ func newFamily(o Options) (*family, error) {
 	o.Search.MaxResults = min(max(cmp.Or(o.Search.MaxResults, 5), 1), maxCount)
 	o.Search.Timeout = cmp.Or(max(o.Search.Timeout, 0), 30*time.Second)
 	o.FetchTimeout = cmp.Or(o.FetchTimeout, 30*time.Second)
-	o.UserAgent = cmp.Or(o.UserAgent, DefaultUserAgent)
+	o.UserAgent = cmp.Or(o.UserAgent, defaultUserAgent)
 	if o.Getenv == nil {
 		o.Getenv = func(string) string { return "" }
 	}
