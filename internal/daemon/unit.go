@@ -23,7 +23,7 @@ type Service struct {
 // Exit codes the service manager is told about.
 const (
 	exitRestart = 75 // start me again at once
-	ExitConfig  = 78 // starting me again is pointless
+	exitConfig  = 78 // starting me again is pointless
 )
 
 // delegated is the variable that says that the control group of the service is
@@ -55,7 +55,7 @@ func (s Service) systemd() string {
 	line("Restart=on-failure")
 	line("RestartSec=5")
 	line("RestartForceExitStatus=%d", exitRestart)
-	line("RestartPreventExitStatus=%d", ExitConfig)
+	line("RestartPreventExitStatus=%d", exitConfig)
 	line("SuccessExitStatus=%d", exitRestart)
 	line("WatchdogSec=120")
 	line("TimeoutStopSec=45")
