@@ -38,8 +38,8 @@ func Channels() map[string]channel.Factory {
 func (g *Gateway) factories() map[string]channel.Factory {
 	out := Channels()
 	out["websocket"] = websocket.New(websocket.Options{
-		Fork: g.fork, Hear: g.hear, Model: g.usualModel,
-		Standing: g.standing, Scope: g.setScope, Desk: lateDesk(sync.OnceValue(g.desk)),
+		Fork: g.fork, Transcribe: g.hear, Model: g.usualModel,
+		ChatState: g.standing, Scope: g.setScope, API: lateDesk(sync.OnceValue(g.desk)),
 		Exposed: func() bool { return !httpsafe.LoopbackHost(g.config().Config.Gateway.Host) },
 	})
 	maps.Copy(out, g.o.Channels)
@@ -47,7 +47,7 @@ func (g *Gateway) factories() map[string]channel.Factory {
 }
 
 // lateDesk is a desk that nobody has sat down at yet: a start does without it.
-type lateDesk func() *webui.Desk
+type lateDesk func() *webui.API
 
 // ServeHTTP implements http.Handler.
 func (d lateDesk) ServeHTTP(w http.ResponseWriter, r *http.Request) { d().ServeHTTP(w, r) }
@@ -58,7 +58,7 @@ func (d lateDesk) Do(ctx context.Context, action string, payload json.RawMessage
 }
 
 // standing is what a conversation's metadata tells its clients.
-func (g *Gateway) standing(ctx context.Context, chat bus.Route) (s websocket.Standing) {
+func (g *Gateway) standing(ctx context.Context, chat bus.Route) (s websocket.ChatState) {
 	a, err := g.current(ctx)
 	if err != nil {
 		return s

@@ -12,9 +12,9 @@ import (
 
 // desk answers web interfaces about this gateway. It goes on when the agent is
 // replaced.
-func (g *Gateway) desk() *webui.Desk {
+func (g *Gateway) desk() *webui.API {
 	o := webui.Options{
-		House: g.house, Dir: datadir.WebUI.In(g.config().DataDir), Log: g.log, Now: g.o.Now,
+		Backend: g.house, Dir: datadir.WebUI.In(g.config().DataDir), Log: g.log, Now: g.o.Now,
 		Reads: g.settingsReads(), Actions: g.settingsActions(),
 	}
 	for _, c := range append(agent.Commands(), app.AsideCommands(g.o.Options)...) {
@@ -24,12 +24,12 @@ func (g *Gateway) desk() *webui.Desk {
 }
 
 // house is the program as it is now, for the desk.
-func (g *Gateway) house(ctx context.Context) (webui.House, error) {
+func (g *Gateway) house(ctx context.Context) (webui.Backend, error) {
 	a, err := g.current(ctx)
 	if err != nil {
-		return webui.House{}, err
+		return webui.Backend{}, err
 	}
-	return webui.House{
+	return webui.Backend{
 		Workspace: a.Workspace, Sessions: a.Sessions, Schedule: a.Schedule, Skills: a.Skills, Jail: a.Jail(),
 		Disabled: a.Config.Config.Agents.Defaults.DisabledSkills,
 		Place:    skill.Place{Workspace: a.Workspace, Ledger: app.State(a.Config, g.log)},

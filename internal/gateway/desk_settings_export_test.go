@@ -9,7 +9,7 @@ import (
 )
 
 // SettingsDesk is a desk with the settings of a gateway only.
-func SettingsDesk(g *Gateway) *webui.Desk {
+func SettingsDesk(g *Gateway) *webui.API {
 	return webui.New(webui.Options{Reads: g.settingsReads(), Actions: g.settingsActions(), Log: g.log})
 }
 

@@ -22,7 +22,7 @@ import (
 // office is a web interface of a gateway that runs.
 type office struct {
 	*host
-	desk *webui.Desk
+	desk *webui.API
 }
 
 const deskConfig = `{

@@ -20,7 +20,7 @@ func ChooseScope(ctx context.Context, g *Gateway, chat bus.Route, path, mode str
 }
 
 // Desk is what web interfaces look at.
-func Desk(g *Gateway) *webui.Desk { return g.desk() }
+func Desk(g *Gateway) *webui.API { return g.desk() }
 
 // PretendFree makes a gateway believe that a disk has so much room.
 func PretendFree(g *Gateway, bytes uint64) {

@@ -329,8 +329,8 @@ func (g *Gateway) supervise(ctx context.Context) error {
 			return ErrRestart
 		case answer := <-g.reload:
 			answer <- g.reloadNow(ctx)
-		case <-g.vacant():
-			g.occupy(ctx)
+		case <-g.rebuildTimer():
+			g.rebuildAgent(ctx)
 		}
 	}
 }

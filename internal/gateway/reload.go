@@ -176,12 +176,12 @@ func (g *Gateway) replace(ctx context.Context) error {
 	if ctx.Err() != nil { // the end of the gateway; what is in the queue is for the next one
 		return context.Cause(ctx)
 	}
-	return g.succeed(ctx)
+	return g.swapAgent(ctx)
 }
 
-// succeed puts a new agent to work. With an error it is one with the old
+// swapAgent puts a new agent to work. With an error it is one with the old
 // settings, or there is none.
-func (g *Gateway) succeed(ctx context.Context) error {
+func (g *Gateway) swapAgent(ctx context.Context) error {
 	a, err := app.New(ctx, g.o.Options)
 	if err != nil {
 		// The files changed again, or the machine refuses: the old settings
@@ -201,17 +201,17 @@ func (g *Gateway) succeed(ctx context.Context) error {
 // agentRetry is how long the gateway waits when no agent can be built.
 const agentRetry = 2 * time.Second
 
-// vacant tells after a while that there is no agent; nil if there is one.
-func (g *Gateway) vacant() <-chan time.Time {
+// rebuildTimer tells after a while that there is no agent; nil if there is one.
+func (g *Gateway) rebuildTimer() <-chan time.Time {
 	if g.agent != nil {
 		return nil
 	}
 	return time.After(agentRetry)
 }
 
-// occupy tries again to put an agent to work.
-func (g *Gateway) occupy(ctx context.Context) {
-	err := g.succeed(ctx)
+// rebuildAgent tries again to put an agent to work.
+func (g *Gateway) rebuildAgent(ctx context.Context) {
+	err := g.swapAgent(ctx)
 	if g.agent == nil {
 		g.log.ErrorContext(ctx, "there is no agent; messages wait", "err", err)
 		return

@@ -32,16 +32,16 @@ func (g *Gateway) carryOut() {
 // carryWait is how long answers may take to get out when we stop.
 const carryWait = 3 * time.Second
 
-// Unload lets go of conversations in memory that nobody works on. The next
+// DropCaches lets go of conversations in memory that nobody works on. The next
 // turn of each reads it again.
-func (g *Gateway) Unload() {
+func (g *Gateway) DropCaches() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.agent == nil {
 		return // one takes over from another, with nothing in memory
 	}
 	g.agent.app.Agent.Unload()
-	if err := g.agent.app.Sessions.Unload(); err != nil {
+	if err := g.agent.app.Sessions.DropCaches(); err != nil {
 		g.log.Warn("unload conversations", "err", err)
 	}
 }
