@@ -17,7 +17,7 @@ func (g *Gateway) carryOut() {
 	look := time.NewTicker(10 * time.Millisecond)
 	defer look.Stop()
 	for {
-		waiting := g.queue.Status().Outbound
+		waiting := g.messenger.queue.Status().Outbound
 		if !slices.ContainsFunc(g.channels.Status(), func(s channel.Status) bool { return s.State == channel.Running && waiting[s.Name] > 0 }) {
 			return
 		}
@@ -35,13 +35,14 @@ const carryWait = 3 * time.Second
 // DropCaches lets go of conversations in memory that nobody works on. The next
 // turn of each reads it again.
 func (g *Gateway) DropCaches() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.agent == nil {
+	g.state.mu.Lock()
+	defer g.state.mu.Unlock()
+	gen := g.state.agent
+	if gen == nil {
 		return // one takes over from another, with nothing in memory
 	}
-	g.agent.app.Agent.Unload()
-	if err := g.agent.app.Sessions.DropCaches(); err != nil {
+	gen.app.Agent.Unload()
+	if err := gen.app.Sessions.DropCaches(); err != nil {
 		g.log.Warn("unload conversations", "err", err)
 	}
 }

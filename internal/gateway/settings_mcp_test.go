@@ -90,7 +90,7 @@ func TestMCPSettings(t *testing.T) {
 	}
 	for _, secret := range []string{"key-of-web", "tok-of-files", "word-of-files", "env-of-files"} {
 		if strings.Contains(body, secret) {
-			t.Errorf("%s leaves the house", secret)
+			t.Errorf("%s is told", secret)
 		}
 	}
 
