@@ -20,8 +20,7 @@ func TestWebClientsPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := newHost(t, llmtest.NewScript(t)).start()
-	<-h.party.joined
+	h := running(t, llmtest.NewScript(t))
 	web := gateway.WebAPI(h.g)
 	read, change, _ := strings.Cut(string(page), "\n## Change\n")
 	name := regexp.MustCompile("`([^`]+)`")
