@@ -18,14 +18,13 @@ import (
 // Names of what the data folder knows about workspaces. The table is the truth;
 // the copies beside the conversations are what it is rebuilt from.
 const (
-	fileTable  = string(datadir.Workspaces)
 	dirRoot    = string(datadir.Sessions)
 	markerPath = ".workspace"      // the path alone, as versions before wrote it
 	markerCopy = ".workspace.json" // the whole record
 )
 
 // tableFile is the table of workspaces in a data folder.
-func tableFile(data string) string { return filepath.Join(data, fileTable) }
+func tableFile(data string) string { return datadir.Workspaces.In(data) }
 
 // Known are the workspaces of a data folder, path by id. Those of a table that
 // cannot be read are not among them.
@@ -127,11 +126,16 @@ func (t *table) save(data, id string) error {
 	if err != nil {
 		return err
 	}
-	raw = append(raw, '\n')
-	if old, err := os.ReadFile(tableFile(data)); err == nil && bytes.Equal(old, raw) {
+	return writeLine(tableFile(data), raw)
+}
+
+// writeLine writes a text and a line end, unless the file holds that.
+func writeLine(file string, text []byte) error {
+	text = append(text, '\n')
+	if old, err := os.ReadFile(file); err == nil && bytes.Equal(old, text) {
 		return nil
 	}
-	return diskio.WriteFile(tableFile(data), raw, 0o600)
+	return diskio.WriteFile(file, text, 0o600)
 }
 
 // mark writes the copies of an entry beside the conversations.
@@ -144,16 +148,10 @@ func (t *table) mark(data, id string) error {
 	if err != nil {
 		return err
 	}
-	for name, body := range map[string]string{markerPath: t.Workspaces[id].Path, markerCopy: string(raw)} {
-		file := filepath.Join(dir, name)
-		if old, err := os.ReadFile(file); err == nil && string(old) == body+"\n" {
-			continue
-		}
-		if err := diskio.WriteFile(file, []byte(body+"\n"), 0o600); err != nil {
-			return err
-		}
+	if err := writeLine(filepath.Join(dir, markerPath), []byte(t.Workspaces[id].Path)); err != nil {
+		return err
 	}
-	return nil
+	return writeLine(filepath.Join(dir, markerCopy), raw)
 }
 
 // rebuild makes the table of what lies beside the conversations. ours is whether
