@@ -15,7 +15,7 @@ const Token = "tok-of-the-server"
 
 // Server is the address of an MCP server with two tools. A locked one wants a
 // login, at itself.
-func Server(t testing.TB, locked bool) string {
+func Server(t *testing.T, locked bool) string {
 	t.Helper()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		reply := func(v any) {
@@ -30,7 +30,7 @@ func Server(t testing.TB, locked bool) string {
 			reply(map[string]any{"client_id": "c"})
 		case "/authorize":
 			q := r.URL.Query()
-			http.Redirect(w, r, q.Get("redirect_uri")+"?"+url.Values{"code": {"x"}, "state": {q.Get("state")}}.Encode(), http.StatusFound)
+			http.Redirect(w, r, q.Get("redirect_uri")+"?"+url.Values{"code": {"x"}, "state": {q.Get("state")}}.Encode(), http.StatusFound) //nolint:gosec // a test
 		case "/token":
 			reply(map[string]any{"access_token": Token, "token_type": "bearer", "expires_in": 3600, "refresh_token": "r"})
 		case "/mcp":
@@ -64,7 +64,7 @@ func Server(t testing.TB, locked bool) string {
 }
 
 // Browse opens an address as a browser would.
-func Browse(t testing.TB, address string) {
+func Browse(t *testing.T, address string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, http.NoBody)
 	if err != nil {
