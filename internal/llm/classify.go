@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // Classifier turns what a model server answered, or how the connection to it
@@ -63,11 +64,11 @@ func (c Classifier) Response(status int, header http.Header, body []byte) *Error
 		yes := v == "true"
 		e.ShouldRetry = &yes
 	}
-	text := strings.ToLower(e.Message)
-	e.Kind = kindOf(e, text)
+	lower := strings.ToLower(e.Message)
+	e.Kind = kindOf(e, lower)
 	switch e.Kind {
 	case ContextLength:
-		e.ContextLimit = contextLimit(text)
+		e.ContextLimit = contextLimit(lower)
 	case UnsupportedParam:
 		e.Param = paramName(w.param, e.Message)
 	}
@@ -140,7 +141,7 @@ func (c Classifier) named(e *Error) *Error {
 
 // finish removes credentials, adds the hint for local servers and cuts.
 func (c Classifier) finish(e *Error) {
-	e.Message = RedactSecrets(e.Message, c.Secrets...)
+	e.Message = httpsafe.RedactSecrets(e.Message, c.Secrets...)
 	if e.Message == "" && e.Status != 0 {
 		e.Message = strings.ToLower(http.StatusText(e.Status))
 	}
@@ -149,23 +150,9 @@ func (c Classifier) finish(e *Error) {
 		hint = "; is the model server running at " + c.BaseURL + "?"
 	}
 	if over := 500 - len([]rune(hint)); over > 0 {
-		e.Message = cutRunes(e.Message, over)
+		e.Message = text.Ellipsis(e.Message, over)
 	}
 	e.Message += hint
-}
-
-func cutRunes(s string, limit int) string {
-	n := 0
-	for i := range s {
-		if n == limit-1 {
-			if len([]rune(s[i:])) > 1 {
-				return s[:i] + "…"
-			}
-			return s
-		}
-		n++
-	}
-	return s
 }
 
 func isTLS(err error) bool {
@@ -204,18 +191,7 @@ func htmlTitle(page string) string {
 	if title == "" || strings.ContainsAny(title, "<>") {
 		return ""
 	}
-	return " (" + cutRunes(title, 80) + ")"
-}
-
-// RedactSecrets removes credentials from a text that is shown or logged: the
-// given ones literally, and everything that looks like one.
-func RedactSecrets(s string, known ...httpsafe.Secret) string {
-	for _, k := range known {
-		if v := k.Reveal(); len(v) >= 6 {
-			s = strings.ReplaceAll(s, v, "***")
-		}
-	}
-	return httpsafe.RedactPatterns(s)
+	return " (" + text.Ellipsis(title, 80) + ")"
 }
 
 // errorBody is what the many shapes of an error answer have in common.

@@ -278,7 +278,7 @@ func TestMessageIsCutAndRedacted(t *testing.T) {
 	if n := len([]rune(e.Message)); n != 500 {
 		t.Errorf("message has %d characters, want 500", n)
 	}
-	if got := llm.RedactSecrets("the api key is wrong; use a bearer token"); got != "the api key is wrong; use a bearer token" {
+	if got := httpsafe.RedactSecrets("the api key is wrong; use a bearer token"); got != "the api key is wrong; use a bearer token" {
 		t.Errorf("harmless text became %q", got)
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // rememberedTurns bounds the turns and sessions whose link is remembered.
@@ -257,7 +259,7 @@ func (run *fallbackRun) ask(ctx context.Context, i int, p *pass) (done bool, err
 			}
 			if i > 0 && ev.Response != nil {
 				r := *ev.Response // the driver's own
-				r.Stand = link.Name
+				r.FallbackModel = link.Name
 				ev.Response = &r
 			}
 		}
@@ -376,7 +378,7 @@ func (run *fallbackRun) final() error {
 	}
 	cp := *e
 	if note := " (tried " + run.story() + ")"; len([]rune(note)) < 400 {
-		cp.Message = cutRunes(e.Message, 500-len([]rune(note))) + note
+		cp.Message = text.Ellipsis(e.Message, 500-len([]rune(note))) + note
 	}
 	return &cp
 }

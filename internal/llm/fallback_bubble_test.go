@@ -135,8 +135,8 @@ func fails(errs ...error) *scripted {
 	return s
 }
 
-// chain makes links A, B, C of models.
-func chain(models ...*scripted) []llm.Link {
+// links makes links A, B, C of models.
+func links(models ...*scripted) []llm.Link {
 	var out []llm.Link
 	for i, m := range models {
 		out = append(out, llm.Link{Model: m, Name: string(rune('A' + i))})
@@ -168,7 +168,7 @@ func TestFallback(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			events, notices, err := play(t.Context(), llm.Fallback(chain(c.a, c.b), llm.FallbackOptions{}), llm.Request{})
+			events, notices, err := play(t.Context(), llm.Fallback(links(c.a, c.b), llm.FallbackOptions{}), llm.Request{})
 			if got := [2]int{len(c.a.calls), len(c.b.calls)}; events != c.events || got != c.calls {
 				t.Errorf("events %q, calls %v, want %q, %v", events, got, c.events, c.calls)
 			}
@@ -193,7 +193,7 @@ func TestFallbackWithoutLinks(t *testing.T) {
 func TestFallbackAdjustsOnlyItsOwnLink(t *testing.T) {
 	t.Parallel()
 	a, b := fails(overloaded()), fails()
-	links := chain(a, b)
+	links := links(a, b)
 	warm := 0.7
 	links[1].Adjust = func(r llm.Request) llm.Request {
 		r.Model, r.MaxTokens, r.Temperature, r.Effort = "b-1", 100, &warm, ""
@@ -234,7 +234,7 @@ func TestFallbackOverflow(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			links := chain(c.models...)
+			links := links(c.models...)
 			for i := range links {
 				links[i].Window = c.windows[i]
 			}
@@ -260,7 +260,7 @@ func TestFallbackStaysForTheTurn(t *testing.T) {
 	t.Parallel()
 	a := fails(overloaded())
 	b := fails(nil, nil, nil, overloaded())
-	m := llm.Fallback(chain(a, b), llm.FallbackOptions{})
+	m := llm.Fallback(links(a, b), llm.FallbackOptions{})
 	var log []string
 	for _, turn := range []string{"1", "1", "1", "2", "1"} {
 		before := [2]int{len(a.calls), len(b.calls)}
@@ -285,7 +285,7 @@ func TestFallbackStaysForTheTurn(t *testing.T) {
 func TestFallbackTellsOncePerSession(t *testing.T) {
 	t.Parallel()
 	a := fails(overloaded(), overloaded(), nil, overloaded(), overloaded())
-	m := llm.Fallback(chain(a, fails()), llm.FallbackOptions{})
+	m := llm.Fallback(links(a, fails()), llm.FallbackOptions{})
 	var got []string
 	for i, session := range []string{"s", "s", "s", "s", "other"} {
 		events, _, err := play(t.Context(), m, llm.Request{TurnID: fmt.Sprint(i), SessionKey: session})
@@ -383,7 +383,7 @@ func TestFallbackStopsWhenNobodyListens(t *testing.T) {
 	for leave := range 4 { // after text, Restarted, notice, Done
 		a, b := &scripted{steps: []step{{text: "x", err: &llm.Error{Kind: llm.Timeout}}}}, fails()
 		n := 0
-		for range llm.Fallback(chain(a, b), llm.FallbackOptions{}).Stream(t.Context(), llm.Request{}) {
+		for range llm.Fallback(links(a, b), llm.FallbackOptions{}).Stream(t.Context(), llm.Request{}) {
 			if n++; n > leave {
 				break
 			}

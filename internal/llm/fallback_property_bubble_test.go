@@ -112,7 +112,7 @@ func TestFallbackProperty(t *testing.T) {
 			models[i] = &scripted{}
 			o.windows = append(o.windows, 1000*rnd.IntN(5))
 		}
-		links := chain(models...)
+		links := links(models...)
 		for i := range links {
 			links[i].Window = o.windows[i]
 		}
@@ -159,7 +159,7 @@ func TestFallbackPropertyWithBreakers(t *testing.T) {
 			for i := range models {
 				models[i] = &scripted{}
 			}
-			links := chain(models...)
+			links := links(models...)
 			for i := range links {
 				links[i].Breaker = set.At(links[i].Name)
 			}

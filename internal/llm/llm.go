@@ -62,6 +62,10 @@ type Block struct {
 	Raw      json.RawMessage // verbatim form of other types
 }
 
+// ImageNote stands in for an image that a model cannot see. It names no file,
+// because a name invites an invented description.
+const ImageNote = "[An image was here, but it could not be shown to you. Do not describe it; say that you cannot see it.]"
+
 // ToolCall is a complete request by the model to run a tool.
 type ToolCall struct {
 	ID   string
@@ -136,9 +140,9 @@ type Response struct {
 	Message Message // role assistant
 	Finish  Finish
 	Usage   Usage
-	// Stand is the name of the Link that answered when it was not the first of
-	// a Fallback.
-	Stand string
+	// FallbackModel is the name of the model that answered in place of the
+	// first of a fallback chain; "" if the first one did.
+	FallbackModel string
 }
 
 // EventKind says what an Event is.

@@ -254,10 +254,6 @@ func aboutImages(e *Error) bool {
 	return strings.Contains(text, "image") || strings.Contains(text, "vision") || strings.Contains(text, "multimodal")
 }
 
-// ImageNote stands in for an image that a model cannot see. It names no file,
-// because a name invites an invented description.
-const ImageNote = "[An image was here, but it could not be shown to you. Do not describe it; say that you cannot see it.]"
-
 // withoutImages copies a request with every image replaced by ImageNote; ok is
 // false if there was none.
 func withoutImages(req Request) (out Request, ok bool) {

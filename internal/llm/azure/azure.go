@@ -219,7 +219,7 @@ func (s *signer) fetch(ctx context.Context) error {
 		if errors.Is(err, errNotHere) {
 			continue
 		}
-		problems = append(problems, s.sources[i].name+": "+llm.RedactSecrets(err.Error(), s.o.ClientSecret))
+		problems = append(problems, s.sources[i].name+": "+httpsafe.RedactSecrets(err.Error(), s.o.ClientSecret))
 		kind = kindOf(err)
 		if i < 2 {
 			break // configured on purpose: another identity would be a surprise

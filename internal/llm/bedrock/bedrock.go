@@ -194,7 +194,7 @@ func header(o Options) http.Header {
 }
 
 func (d *driver) misconfigured(text string) *llm.Error {
-	return &llm.Error{Kind: llm.Configuration, Provider: d.name, Message: llm.RedactSecrets(text)}
+	return &llm.Error{Kind: llm.Configuration, Provider: d.name, Message: httpsafe.RedactSecrets(text)}
 }
 
 // Stream implements llm.Model.
@@ -258,7 +258,7 @@ func (d *driver) exchange(parent context.Context, c call, a *answer, emit func(l
 			if parent.Err() != nil {
 				return cred, parent.Err()
 			}
-			return cred, &llm.Error{Kind: llm.Configuration, Provider: d.name, Message: llm.RedactSecrets(err.Error()), Err: err}
+			return cred, &llm.Error{Kind: llm.Configuration, Provider: d.name, Message: httpsafe.RedactSecrets(err.Error()), Err: err}
 		}
 	}
 	ctx, idle := llm.WatchIdle(parent, d.first, d.idle)

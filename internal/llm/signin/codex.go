@@ -16,7 +16,7 @@ import (
 
 // codex signs in with a ChatGPT account. Its refresh tokens work once.
 type codex struct {
-	w        *wire
+	w        *client
 	clientID string
 	issuer   string
 	baseURL  string
@@ -26,7 +26,7 @@ type codex struct {
 // codexPort is the only port that the default client may come back to.
 const codexPort = 1455
 
-func newCodex(w *wire, o Options) (flow, error) {
+func newCodex(w *client, o Options) (flow, error) {
 	c := &codex{w: w, clientID: cmp.Or(o.Getenv("NANOBOT_OPENAI_CODEX_CLIENT_ID"), "app_EMoamEEZ73f0CkXaXp7hrann"), port: codexPort}
 	var err error
 	if c.issuer, err = override(o.Getenv, "NANOBOT_OPENAI_CODEX_AUTH_URL", "https://auth.openai.com"); err != nil {

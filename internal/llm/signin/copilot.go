@@ -16,7 +16,7 @@ import (
 // copilot signs in at GitHub by a device code. GitHub's token lives for years
 // and buys, at another address, the short-lived token that the API takes.
 type copilot struct {
-	w                                  *wire
+	w                                  *client
 	clientID                           string
 	deviceURL, accessURL, userURL      string
 	exchangeURL, baseURL, editor, plug string
@@ -26,7 +26,7 @@ type copilot struct {
 	sign *copilotSigner
 }
 
-func newCopilot(w *wire, o Options) (flow, error) {
+func newCopilot(w *client, o Options) (flow, error) {
 	c := &copilot{w: w, clientID: o.Getenv("NANOBOT_GITHUB_COPILOT_CLIENT_ID"), editor: "vscode/1.99.0", plug: "copilot-chat/0.26.0"}
 	if c.clientID == "" {
 		c.clientID = "Iv1.b507a08c87ecfe98"

@@ -68,7 +68,7 @@ type brand struct {
 	model   string // what login --set-main chooses
 	caution string // what a person should know before signing in
 	foreign func(Options) []foreign
-	make    func(*wire, Options) (flow, error)
+	make    func(*client, Options) (flow, error)
 }
 
 func brands() []brand {
@@ -121,7 +121,7 @@ func find(name string) (brand, bool) {
 // Account is a sign-in at one provider.
 type Account struct {
 	brand brand
-	wire  *wire
+	wire  *client
 	flow  flow
 	store *tokenStore
 	log   *slog.Logger
@@ -152,7 +152,7 @@ func New(name string, o Options) (*Account, error) {
 			return nil, err
 		}
 	}
-	w := &wire{name: b.name, command: b.command, client: o.Client, agent: userAgent(o.Version)}
+	w := &client{name: b.name, command: b.command, client: o.Client, agent: userAgent(o.Version)}
 	f, err := b.make(w, o)
 	if err != nil {
 		return nil, &llm.Error{Kind: llm.Configuration, Provider: b.name, Message: err.Error(), Err: err}
