@@ -1,8 +1,11 @@
-// Package llm is the vocabulary of talking to language models: messages, tool
-// calls, requests, the event stream, usage and errors, the Model contract that
-// every wire driver implements, and the decorators (retry) that wrap one Model
-// in another. It knows no vendor; drivers live below it, one folder per wire
-// protocol, and brands are rows of the Catalogue.
+// Package llm has the types for talking to language models: messages, tool
+// calls, requests, the event stream, usage and errors, and the Model interface
+// that every driver and decorator implements. It knows no vendor and no wire.
+//
+// The packages below it: wire has what drivers share (event streams, error
+// classification, tool calls), catalog the table of providers and models, chain
+// the decorators around drivers (retry, key rotation, throttle, fallback). Each
+// wire protocol has a driver package of its own.
 //
 // A Message marshals to the OpenAI chat shape, which is also the line format
 // of session files.

@@ -16,6 +16,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/catalog"
 )
 
 //go:embed testdata/conformance
@@ -48,9 +49,9 @@ type Case struct {
 // Setup is how the model of a case is made. A driver's test applies Row,
 // Idle and Chat; the decorators are put around it by Conformance.
 type Setup struct {
-	// Brand names a row of the catalogue, Row gives quirks directly.
+	// Brand names a row of the catalog, Row gives quirks directly.
 	Brand string
-	Row   llm.Row
+	Row   catalog.Row
 	// Idle is how long the server may be silent; "" leaves the default.
 	Idle string
 	// Local puts the server on this machine.
@@ -78,8 +79,8 @@ func (s Setup) IdleTimeout() time.Duration {
 }
 
 // Quirks is the row of the case.
-func (s Setup) Quirks() llm.Row {
-	r, _ := llm.LookupRow(s.Brand)
+func (s Setup) Quirks() catalog.Row {
+	r, _ := catalog.Lookup(s.Brand)
 	if s.Brand == "" {
 		r = s.Row
 	}

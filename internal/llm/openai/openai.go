@@ -30,6 +30,8 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/catalog"
+	"github.com/nanobot-go/nanobot/internal/llm/wire"
 )
 
 // Options describe one endpoint.
@@ -39,8 +41,8 @@ type Options struct {
 	Key     httpsafe.Secret
 	// Signer puts the credentials on each request in place of Key. After a 401
 	// it is asked for new ones, and the request is sent once more.
-	Signer  llm.Signer
-	Row     llm.Row                    // the vendor's quirks
+	Signer  wire.Signer
+	Row     catalog.Row                // the vendor's quirks
 	Headers map[string]httpsafe.Secret // replace the driver's own
 	// ExtraBody is a JSON object merged over every request; a list under
 	// "tools" is appended instead.
@@ -63,7 +65,7 @@ type driver struct {
 	url      string
 	affinity string
 	extra    []extraField
-	classify llm.Classifier
+	classify wire.Classifier
 
 	drafts drafts
 	opened atomic.Pointer[opened]
@@ -83,7 +85,7 @@ func New(o Options) (llm.Model, error) {
 	if o.BaseURL == "" {
 		o.BaseURL = o.Row.BaseURL
 	}
-	u, err := llm.Endpoint(o.BaseURL, "/chat/completions", o.ExtraQuery)
+	u, err := wire.Endpoint(o.BaseURL, "/chat/completions", o.ExtraQuery)
 	if err != nil {
 		return nil, err
 	}
@@ -93,8 +95,8 @@ func New(o Options) (llm.Model, error) {
 			return nil, err
 		}
 	}
-	o.FirstTimeout = llm.FirstLimit(o.FirstTimeout, local)
-	o.IdleTimeout = llm.IdleLimit(o.IdleTimeout, local)
+	o.FirstTimeout = wire.FirstLimit(o.FirstTimeout, local)
+	o.IdleTimeout = wire.IdleLimit(o.IdleTimeout, local)
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -107,7 +109,7 @@ func New(o Options) (llm.Model, error) {
 	secrets := slices.AppendSeq([]httpsafe.Secret{o.Key}, maps.Values(o.Headers))
 	return &driver{
 		o: o, url: u, affinity: hex.EncodeToString(id[:]), extra: extra,
-		classify: llm.Classifier{Provider: o.Name, BaseURL: o.BaseURL, Local: local, Secrets: secrets},
+		classify: wire.Classifier{Provider: o.Name, BaseURL: o.BaseURL, Local: local, Secrets: secrets},
 		learned:  map[string]adaptations{}, schemas: map[string]json.RawMessage{},
 	}, nil
 }
@@ -118,7 +120,7 @@ const maxAdaptations = 4
 
 // Stream implements llm.Model.
 func (d *driver) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
-	return llm.Streamed(
+	return wire.Streamed(
 		func(emit func(llm.Event) error) error { return d.exchange(ctx, req, emit) },
 		func(n int, e *llm.Error) bool { return n < maxAdaptations && d.adapt(ctx, req.Model, e) })
 }
@@ -128,7 +130,7 @@ func (d *driver) exchange(parent context.Context, req llm.Request, emit func(llm
 	if err := parent.Err(); err != nil {
 		return err
 	}
-	ctx, idle := llm.WatchIdle(parent, d.o.FirstTimeout, d.o.IdleTimeout)
+	ctx, idle := wire.WatchIdle(parent, d.o.FirstTimeout, d.o.IdleTimeout)
 	defer idle.Stop()
 	body, draft := d.encode(ctx, req)
 	shared := func() { draft = nil } // a second reader: the buffer is not ours alone any more
@@ -148,7 +150,7 @@ func (d *driver) exchange(parent context.Context, req llm.Request, emit func(llm
 	defer func() { _ = stream.Close() }()
 	a := &assembler{d: d, req: req, emit: emit, sent: len(body), idle: idle, header: resp.Header}
 	if len(req.Tools) > 0 {
-		a.filter = llm.NewCallText(func(name string) bool {
+		a.filter = wire.NewCallText(func(name string) bool {
 			return slices.ContainsFunc(req.Tools, func(t llm.ToolDef) bool { return t.Name == name })
 		})
 	}

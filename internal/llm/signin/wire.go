@@ -16,6 +16,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/wire"
 )
 
 // askTimeout bounds one exchange with a sign-in server.
@@ -103,8 +104,8 @@ func (w *client) broken(ctx context.Context, q question, err error) error {
 	return w.classifier(q).Transport(ctx, err)
 }
 
-func (w *client) classifier(q question) llm.Classifier {
-	c := llm.Classifier{Provider: w.name, BaseURL: q.url}
+func (w *client) classifier(q question) wire.Classifier {
+	c := wire.Classifier{Provider: w.name, BaseURL: q.url}
 	for _, s := range q.secrets {
 		c.Secrets = append(c.Secrets, httpsafe.NewSecret(s))
 	}
