@@ -206,8 +206,8 @@ func (m *models) speak(w catalog.Wire, c catalog.Choice, o wireOptions) (llm.Mod
 		})
 	case catalog.ChatWire:
 		return openai.New(openai.Options{
-			Name: c.Name, BaseURL: c.Base, Key: c.Key, Signer: o.signer, Row: c.Row, Headers: p.ExtraHeaders, ExtraQuery: reveal(p.ExtraQuery),
-			ExtraBody: p.ExtraBody.JSON(), Client: o.client, IdleTimeout: o.idle, Log: m.log,
+			Name: c.Name, BaseURL: c.Base, Local: c.Row.Local, Key: c.Key, Signer: o.signer, Quirks: c.Row.Quirks, Headers: p.ExtraHeaders,
+			ExtraQuery: reveal(p.ExtraQuery), ExtraBody: p.ExtraBody.JSON(), Client: o.client, IdleTimeout: o.idle, Log: m.log,
 		})
 	case catalog.ResponsesWire:
 		header := ""
@@ -220,7 +220,7 @@ func (m *models) speak(w catalog.Wire, c catalog.Choice, o wireOptions) (llm.Mod
 		}
 		return responses.New(responses.Options{
 			Name: c.Name, BaseURL: c.Base, Path: path, Key: c.Key, KeyHeader: header, Signer: o.signer, Headers: p.ExtraHeaders,
-			ExtraBody: p.ExtraBody.JSON(), ExtraQuery: reveal(p.ExtraQuery), Row: c.Row, Codex: c.Row.Auth == "codex",
+			ExtraBody: p.ExtraBody.JSON(), ExtraQuery: reveal(p.ExtraQuery), Local: c.Row.Local, Quirks: c.Row.Quirks, Codex: c.Row.Auth == "codex",
 			PlainReasoning: c.Row.Name == "deepseek", Client: o.client, IdleTimeout: o.idle, Version: m.version, Log: m.log,
 		})
 	case catalog.BedrockWire:

@@ -13,6 +13,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm/catalog"
 	"github.com/nanobot-go/nanobot/internal/llm/local"
 	"github.com/nanobot-go/nanobot/internal/llm/signin"
+	"github.com/nanobot-go/nanobot/internal/llm/wire"
 	"github.com/nanobot-go/nanobot/internal/store"
 )
 
@@ -22,7 +23,7 @@ func MatchInput(l *config.Loaded, getenv func(string) string) catalog.MatchInput
 	for name, p := range l.Config.Providers {
 		in.Providers[name] = catalog.ProviderConfig{
 			Key: firstKey(p), Base: p.APIBase, Wire: catalog.Wire(p.Wire), APIType: p.APIType,
-			Thinking: catalog.ThinkingStyle(p.ThinkingStyle), Region: p.Region, Profile: p.Profile,
+			Thinking: wire.ThinkingStyle(p.ThinkingStyle), Region: p.Region, Profile: p.Profile,
 		}
 	}
 	return in

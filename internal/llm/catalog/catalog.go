@@ -4,6 +4,8 @@
 // models.
 package catalog
 
+import "github.com/nanobot-go/nanobot/internal/llm/wire"
+
 // Wire is a protocol that a driver speaks.
 type Wire string
 
@@ -15,19 +17,9 @@ const (
 	BedrockWire   Wire = "bedrock"   // AWS Bedrock Converse
 )
 
-// ThinkingStyle is how a vendor wants thinking switched on and off.
-type ThinkingStyle string
-
-// The thinking styles; "" means the vendor has no switch.
-const (
-	ThinkingType   ThinkingStyle = "thinking_type"   // "thinking":{"type":"enabled"}
-	EnableThinking ThinkingStyle = "enable_thinking" // "enable_thinking":true
-	ReasoningSplit ThinkingStyle = "reasoning_split" // "reasoning_split":true
-)
-
 // Row describes a brand: where it is found, how its key is called and in what
-// it deviates from its wire protocol. Rows are data; a driver reads the quirks
-// and knows no names.
+// it deviates from its wire protocol. Rows are data; drivers get the Quirks and
+// know no names.
 type Row struct {
 	Name    string // as in the configuration, snake_case
 	Display string
@@ -75,25 +67,10 @@ type Row struct {
 	// user's own endpoint: the name was free in older versions.
 	Yields       bool
 	APIKeyHeader bool // the key goes in the api-key header
-	Caching      bool // takes prompt-cache markers for Anthropic models
 	// StripPrefix sends only what follows the last slash of a model name.
-	StripPrefix         bool
-	MaxCompletionTokens bool // max_completion_tokens instead of max_tokens
-	Thinking            ThinkingStyle
-	GatewayReasoning    bool // takes "reasoning":{"effort"} for models with a thinking style
-	ReasoningAsContent  bool // an answer without text is in the reasoning
-	ReasoningBackfill   bool // thinking models reject assistant turns without reasoning_content
-	NoReasoningBack     bool // rejects reasoning_content in history
-	KeepSchemaSimple    bool // rejects $ref, unions and other rarely used JSON Schema
-	ShortIDs            bool // tool call ids must be nine letters or digits
-	FlatContent         bool // rejects lists of content blocks
-	CacheKey            bool // takes prompt_cache_key
-	ToolStream          bool // streams tool arguments only with tool_stream
-	DeveloperRole       bool // o-series models want the system prompt as "developer"
-	Attribution         bool // ranks callers by the attribution headers
-	EffortAsSwitch      bool // knows only high effort and none
-	FixedTemperature    bool // its thinking models choose their own temperature
-	MinimumEffort       bool // spells the lowest effort "minimum"
+	StripPrefix bool
+
+	wire.Quirks
 }
 
 // Rows lists the brands in order of priority: when nothing else decides,

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/wire"
 	"github.com/nanobot-go/nanobot/internal/text"
 )
 
@@ -18,9 +19,9 @@ type ProviderConfig struct {
 	// Wire is for named endpoints of the user's own, where "" means ChatWire,
 	// and for the few rows that can speak another one.
 	Wire     Wire
-	APIType  string        // "", "auto", "chat_completions" or "responses"; for OpenAI
-	Thinking ThinkingStyle // for custom providers
-	Region   string        // for Bedrock; like Profile it shows that the block is meant
+	APIType  string             // "", "auto", "chat_completions" or "responses"; for OpenAI
+	Thinking wire.ThinkingStyle // for custom providers
+	Region   string             // for Bedrock; like Profile it shows that the block is meant
 	Profile  string
 }
 

@@ -305,7 +305,7 @@ func (a *assembler) complete() error {
 	if !a.answered {
 		return a.failure(llm.Empty, "the server sent an empty answer")
 	}
-	if a.d.o.Row.ReasoningAsContent && a.text.Len() == 0 && len(calls) == 0 && a.reasoning.Len() > 0 {
+	if a.d.o.Quirks.ReasoningAsContent && a.text.Len() == 0 && len(calls) == 0 && a.reasoning.Len() > 0 {
 		if err := a.addText(a.reasoning.String()); err != nil {
 			return err
 		}

@@ -100,7 +100,7 @@ func (e *encoder) message(b []byte, m llm.Message, mark bool) []byte {
 // that only calls tools.
 func (e *encoder) content(b []byte, m llm.Message, mark bool) []byte {
 	c := m.Content
-	if e.d.o.Row.FlatContent && c.Blocks != nil {
+	if e.d.o.Quirks.FlatContent && c.Blocks != nil {
 		c = llm.Text(flatten(c.Blocks))
 	}
 	if c.Blocks != nil {

@@ -2,8 +2,8 @@
 // vendors and local servers share and each of them bends a little. It hides
 // the bending: histories are repaired before they are sent, parameters a
 // server refuses are dropped and remembered, and answers are read in every
-// known shape. Vendor differences are quirks of an llm.Row; there is no code
-// for single brands.
+// known shape. Vendor differences are wire.Quirks; there is no code for single
+// brands.
 //
 // Requests are encoded so that everything that stays the same between turns
 // comes before the messages: a request repeats the bytes of the one before it
@@ -30,19 +30,19 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
-	"github.com/nanobot-go/nanobot/internal/llm/catalog"
 	"github.com/nanobot-go/nanobot/internal/llm/wire"
 )
 
 // Options describe one endpoint.
 type Options struct {
-	Name    string // becomes Message.Origin and Error.Provider; "" means Row.Name
-	BaseURL string // e.g. https://api.openai.com/v1; "" means Row.BaseURL
+	Name    string // becomes Message.Origin and Error.Provider
+	BaseURL string // e.g. https://api.openai.com/v1
+	Local   bool   // the server runs on this machine or network
 	Key     httpsafe.Secret
 	// Signer puts the credentials on each request in place of Key. After a 401
 	// it is asked for new ones, and the request is sent once more.
 	Signer  wire.Signer
-	Row     catalog.Row                // the vendor's quirks
+	Quirks  wire.Quirks
 	Headers map[string]httpsafe.Secret // replace the driver's own
 	// ExtraBody is a JSON object merged over every request; a list under
 	// "tools" is appended instead.
@@ -79,17 +79,11 @@ var _ llm.Model = (*driver)(nil)
 
 // New makes a model that talks to one endpoint. It does no I/O.
 func New(o Options) (llm.Model, error) {
-	if o.Name == "" {
-		o.Name = o.Row.Name
-	}
-	if o.BaseURL == "" {
-		o.BaseURL = o.Row.BaseURL
-	}
 	u, err := wire.Endpoint(o.BaseURL, "/chat/completions", o.ExtraQuery)
 	if err != nil {
 		return nil, err
 	}
-	local := o.Row.Local || httpsafe.IsLocal(o.BaseURL)
+	local := o.Local || httpsafe.IsLocal(o.BaseURL)
 	if o.Client == nil {
 		if o.Client, err = httpsafe.Client(httpsafe.Options{Direct: local}); err != nil {
 			return nil, err
@@ -200,7 +194,7 @@ func (d *driver) headers(h http.Header) {
 		}
 		h.Set("Authorization", "Bearer "+key)
 	}
-	if d.o.Row.Attribution {
+	if d.o.Quirks.Attribution {
 		h.Set("HTTP-Referer", attributionURL)
 		h.Set("X-OpenRouter-Title", "nanobot")
 		h.Set("X-OpenRouter-Categories", "cli-agent,personal-agent")

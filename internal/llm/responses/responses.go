@@ -30,14 +30,14 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
-	"github.com/nanobot-go/nanobot/internal/llm/catalog"
 	"github.com/nanobot-go/nanobot/internal/llm/wire"
 )
 
 // Options describe one endpoint.
 type Options struct {
-	Name    string // becomes Message.Origin and Error.Provider; "" means Row.Name
-	BaseURL string // e.g. https://api.openai.com/v1; "" means Row.BaseURL
+	Name    string // becomes Message.Origin and Error.Provider
+	BaseURL string // e.g. https://api.openai.com/v1
+	Local   bool   // the server runs on this machine or network
 	Path    string // appended to BaseURL; "" means /responses
 	Key     httpsafe.Secret
 	// KeyHeader is the header that carries the bare key, such as api-key. ""
@@ -53,7 +53,7 @@ type Options struct {
 	// web_search.
 	ExtraBody  json.RawMessage
 	ExtraQuery map[string]string
-	Row        catalog.Row // the vendor's quirks
+	Quirks     wire.Quirks
 	// Codex follows the rules of the subscription backend: it takes no
 	// sampling parameters and no item ids, and insists on instructions.
 	Codex bool
@@ -85,12 +85,6 @@ var _ llm.Model = (*driver)(nil)
 
 // New makes a model that talks to one endpoint. It does no I/O.
 func New(o Options) (llm.Model, error) {
-	if o.Name == "" {
-		o.Name = o.Row.Name
-	}
-	if o.BaseURL == "" {
-		o.BaseURL = o.Row.BaseURL
-	}
 	u, err := wire.Endpoint(o.BaseURL, "/"+cmp.Or(strings.Trim(o.Path, "/"), "responses"), o.ExtraQuery)
 	if err != nil {
 		e := llm.AsError(err)
@@ -101,7 +95,7 @@ func New(o Options) (llm.Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	local := o.Row.Local || httpsafe.IsLocal(o.BaseURL)
+	local := o.Local || httpsafe.IsLocal(o.BaseURL)
 	if o.Client == nil {
 		if o.Client, err = httpsafe.Client(httpsafe.Options{Direct: local}); err != nil {
 			return nil, err
