@@ -221,7 +221,7 @@ func (c *circuit) open(now time.Time) bool {
 func (c *circuit) fail(e *llm.Error, s span, probe bool) bool {
 	now := s.Ended
 	if !c.closed() && !probe {
-		return false // a straggler, or a person who insisted: no news
+		return false // a straggler, or a forced call: no news
 	}
 	if last := later(c.Until, c.Failed); now.Sub(last) > quiet || (c.Kind == llm.Billing) != (e.Kind == llm.Billing) {
 		c.Step = 0
@@ -285,8 +285,8 @@ type pass struct {
 }
 
 // enter asks for a pass. Without one it returns the time until which the
-// endpoint is left alone, and why. insist gets a pass from an open circuit.
-func (b *Breaker) enter(ctx context.Context, insist bool) (*pass, Pause) {
+// endpoint is left alone, and why. force gets a pass from an open circuit.
+func (b *Breaker) enter(ctx context.Context, force bool) (*pass, Pause) {
 	if b == nil {
 		return nil, Pause{}
 	}
@@ -294,7 +294,7 @@ func (b *Breaker) enter(ctx context.Context, insist bool) (*pass, Pause) {
 	var refused Pause
 	b.set.change(ctx, b.id, func(c *circuit, now time.Time) bool {
 		switch {
-		case c.closed() || insist:
+		case c.closed() || force:
 		case c.open(now):
 			refused = Pause{ID: b.id, Kind: c.Kind, Until: c.Until}
 		case c.probe == nil:

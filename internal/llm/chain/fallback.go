@@ -176,13 +176,13 @@ type fallbackRun struct {
 
 // chain asks the links in order. finished means that the stream is over: an
 // answer, nobody who listens, or the returned error. Otherwise final has the error.
-func (run *fallbackRun) chain(ctx context.Context, order []int, insist bool) (finished bool, err error) {
+func (run *fallbackRun) chain(ctx context.Context, order []int, force bool) (finished bool, err error) {
 	for _, i := range order {
 		link := run.f.links[i]
 		if run.overflow != nil && link.Window <= run.need {
 			continue
 		}
-		p, pause := link.Breaker.enter(ctx, insist)
+		p, pause := link.Breaker.enter(ctx, force)
 		if pause.ID != "" {
 			if run.paused == nil {
 				run.paused = map[int]Pause{}

@@ -265,12 +265,12 @@ func (i *Idle) Limit(d time.Duration) {
 // the connection can be used again. Servers that keep the body open lose the
 // connection after a moment instead.
 func (i *Idle) Drain(body io.Reader) {
-	const patience = 50 * time.Millisecond
+	const drainLimit = 50 * time.Millisecond
 	i.between = 0
 	if i.timer == nil {
-		i.timer = time.AfterFunc(patience, func() { i.cancel(context.Canceled) })
+		i.timer = time.AfterFunc(drainLimit, func() { i.cancel(context.Canceled) })
 	} else {
-		i.timer.Reset(patience)
+		i.timer.Reset(drainLimit)
 	}
 	if b, ok := body.(*idleBody); ok {
 		body = b.body
