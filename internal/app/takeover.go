@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -132,6 +133,9 @@ func takeOver(ctx context.Context, loaded *config.Loaded, store *session.Store, 
 			from = "the workspace"
 		}
 		w.Notes = append(w.Notes, fmt.Sprintf("Imported from %s: %s. Files that appear in %s later are not imported automatically; see: nanobot migrate", from, what, w.Path))
+	}
+	if versions > 0 {
+		w.Notes = append(w.Notes, fmt.Sprintf("nanobot no longer uses %s; it is unchanged, and you can delete it if you do not use it yourself.", filepath.Join(w.Path, ".git")))
 	}
 	if left := slices.Concat(sessions.Left, jobs.Left, strange); len(left) > 0 {
 		w.Notes = append(w.Notes, fmt.Sprintf("Not imported (%d): %s", len(left), text.Cut(strings.Join(left, "; "), 500)))
