@@ -116,7 +116,7 @@ var byPathAllowed = map[string]string{
 	"internal/cli/skill.go":           "looks at files that the user names",
 	"internal/cli/transcribe.go":      "reads a recording that the user names",
 
-	"internal/gitstore/repo.go": "makes the private repository in the data folder and looks for one above the work tree",
+	"internal/gitstore/repo.go": "makes the repository in the data folder",
 
 	"internal/llm/record/load.go":   "reads a recording that the user names",
 	"internal/llm/record/record.go": "writes a recording that the user names",
