@@ -69,7 +69,7 @@ func TestSearchOwner(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	index, err := search.Open(search.Options{Path: filepath.Join(t.TempDir(), "x.db"), Sessions: store.Dir(), Workspace: ws})
+	index, err := search.Open(search.Options{Path: filepath.Join(t.TempDir(), "x.db"), Store: disk.Open(filepath.Dir(store.Dir()), nil), Sessions: filepath.Base(store.Dir()), Workspace: ws})
 	if err != nil {
 		t.Fatal(err)
 	}
