@@ -15,11 +15,11 @@ import (
 func TestMCPToken(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	first, where, err := MCPToken("", dir)
+	first, where, err := MCPToken(t.Context(), "", disk.Open(dir, nil))
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, _, err := MCPToken("", dir)
+	second, _, err := MCPToken(t.Context(), "", disk.Open(dir, nil))
 	if err != nil || first.Reveal() != second.Reveal() || len(first.Reveal()) < 32 {
 		t.Errorf("tokens %q and %q, error %v, want one long token", first.Reveal(), second.Reveal(), err)
 	}

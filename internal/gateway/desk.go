@@ -7,6 +7,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/skill"
+	"github.com/nanobot-go/nanobot/internal/store"
 	"github.com/nanobot-go/nanobot/internal/webui"
 )
 
@@ -14,7 +15,7 @@ import (
 // replaced.
 func (g *Gateway) desk() *webui.Desk {
 	o := webui.Options{
-		House: g.house, Dir: datadir.WebUI.In(g.config().DataDir), Log: g.log, Now: g.o.Now,
+		House: g.house, Store: store.Under(app.State(g.config(), g.log), string(datadir.WebUI)), Log: g.log, Now: g.o.Now,
 		Reads: g.settingsReads(), Actions: g.settingsActions(),
 	}
 	for _, c := range append(agent.Commands(), app.AsideCommands(g.o.Options)...) {

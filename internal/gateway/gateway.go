@@ -152,7 +152,7 @@ func (g *Gateway) open(ctx context.Context, a *app.App) (err error) {
 		return err
 	}
 	g.queue = j
-	g.owner = &ownerChat{path: datadir.OwnerChat.In(a.Config.DataDir)}
+	g.owner = &ownerChat{state: app.State(a.Config, g.log)}
 	if err := g.listen(ctx, a.Config.Config.Gateway); err != nil && g.o.Dry {
 		a.Notes = append(a.Notes, fmt.Sprintf("It could not start now: %v.", err))
 	} else if err != nil {

@@ -40,7 +40,7 @@ func (g *Gateway) renewAPI(a *app.App) error {
 	case g.serveAPI(a.Config.Config):
 		o.Ask, o.Models, o.DeleteSession = g.Ask, func() []api.Model { return app.APIModels(g.config()) }, g.deleteSession
 		o.Trigger, o.TriggerKey = g.fireTrigger, func(id string) []byte { return app.TriggerKey(a.Config, id) }
-		o.Nonces = api.NewNonces(datadir.Nonces.In(a.Config.DataDir))
+		o.Nonces = api.NewNonces(app.State(a.Config, g.log), string(datadir.Nonces))
 	default:
 		g.log.Warn("the API is not served, because other machines can reach it: set api.apiKey to 16 characters or more, or gateway.host to 127.0.0.1")
 	}

@@ -2,6 +2,7 @@ package session
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
@@ -11,6 +12,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,6 +20,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/store"
 )
 
 // Names of what the data folder knows about workspaces. The table is the truth;
@@ -29,13 +32,10 @@ const (
 	markerCopy = ".workspace.json" // the whole record
 )
 
-// tableFile is the table of workspaces in a data folder.
-func tableFile(data string) string { return filepath.Join(data, fileTable) }
-
 // Known are the workspaces of a data folder, path by id. Those of a table that
 // cannot be read are not among them.
-func Known(data string) map[string]string {
-	t, err := readTable(data)
+func Known(state store.Store) map[string]string {
+	t, err := readTable(state)
 	if err != nil || t == nil {
 		return nil
 	}
@@ -55,6 +55,7 @@ type Workspace struct {
 	Data  string   // the data folder
 	Notes []string // what the user should know about how it was found
 	Entry Entry    // as it was last read
+	state store.Store
 }
 
 // Entry is what the table holds of a workspace.
@@ -82,14 +83,14 @@ const tableWait = 60 * time.Second
 
 // Identify finds a workspace in the table of a data folder, or adds it. It is
 // known by its path or, after it was moved, by the folder itself.
-func Identify(data, workspace string) (*Workspace, error) {
+func Identify(state store.Store, data, workspace string) (*Workspace, error) {
 	here, err := lookAt(workspace)
 	if err != nil {
 		return nil, err
 	}
-	w := &Workspace{Path: here.Path, Data: data}
+	w := &Workspace{Path: here.Path, Data: data, state: state}
 
-	t, err := readTable(data)
+	t, err := readTable(state)
 	if err == nil && t != nil {
 		if id := t.byPath(here.Path); id != "" && t.Workspaces[id].sameRoot(here) {
 			w.ID, w.Entry = id, *t.Workspaces[id]
@@ -102,12 +103,12 @@ func Identify(data, workspace string) (*Workspace, error) {
 
 // Find is Identify without adding anything; ok is false for a workspace that
 // the data folder has not seen.
-func Find(data, workspace string) (w *Workspace, ok bool, err error) {
+func Find(state store.Store, data, workspace string) (w *Workspace, ok bool, err error) {
 	here, err := lookAt(workspace)
 	if err != nil {
 		return nil, false, err
 	}
-	t, err := readTable(data)
+	t, err := readTable(state)
 	if err != nil {
 		return nil, false, err
 	}
@@ -116,7 +117,7 @@ func Find(data, workspace string) (w *Workspace, ok bool, err error) {
 			return nil, false, err
 		}
 	}
-	w = &Workspace{Path: here.Path, Data: data}
+	w = &Workspace{Path: here.Path, Data: data, state: state}
 	if w.ID = t.byPath(here.Path); w.ID == "" {
 		w.ID = t.byRoot(here)
 	}
@@ -134,19 +135,19 @@ func (w *Workspace) Dir(name string) string { return filepath.Join(w.Data, name,
 // fn did is kept when it returns nil.
 func (w *Workspace) Update(fn func(*Entry) error) error {
 	return w.locked(func() error {
-		t, err := readTable(w.Data)
+		t, err := readTable(w.state)
 		if err != nil {
 			return err
 		}
 		if t == nil || t.Workspaces[w.ID] == nil {
-			return fmt.Errorf("%s lost its entry for %s; start again", tableFile(w.Data), w.Path)
+			return fmt.Errorf("%s lost its entry for %s; start again", w.state.Where(fileTable), w.Path)
 		}
 		r := t.Workspaces[w.ID]
 		if err := fn(r); err != nil {
 			return err
 		}
 		w.Entry = *r
-		return t.save(w.Data, w.ID)
+		return t.save(w.state, w.ID)
 	})
 }
 
@@ -173,22 +174,11 @@ func (w *Workspace) Once(kind string, now time.Time, take func() error) error {
 
 // locked runs fn while no other process changes the table.
 func (w *Workspace) locked(fn func() error) error {
-	if err := diskio.MkdirAll(w.Data, 0o700); err != nil {
-		return err
-	}
-	path := tableFile(w.Data) + ".lock"
-	lock, err := diskio.TryLock(path)
-	for end := time.Now().Add(tableWait); time.Now().Before(end); {
-		if _, busy := errors.AsType[*diskio.LockedError](err); !busy {
-			break
-		}
-		<-time.After(2 * time.Millisecond)
-		lock, err = diskio.TryLock(path)
-	}
+	release, err := store.WaitLock(context.Background(), w.state, fileTable+".lock", tableWait)
 	if err != nil {
 		return err
 	}
-	return errors.Join(fn(), lock.Unlock())
+	return errors.Join(fn(), release())
 }
 
 // settle finds or makes the entry of a folder and keeps it.
@@ -210,7 +200,7 @@ func (w *Workspace) settle(here Entry) error {
 
 	if other := t.byPath(here.Path); other != "" && other != id {
 		t.Workspaces[other].Path = ""
-		if err := t.mark(w.Data, other); err != nil {
+		if err := t.mark(w.state, other); err != nil {
 			return err
 		}
 	}
@@ -220,26 +210,25 @@ func (w *Workspace) settle(here Entry) error {
 		r.Device, r.Inode, r.Born = here.Device, here.Inode, here.Born
 	}
 	w.ID, w.Entry = id, *r
-	return t.save(w.Data, id)
+	return t.save(w.state, id)
 }
 
 // open reads the table. One that is damaged or lost is made again from the
 // copies, one that never was from the markers of versions before.
 func (w *Workspace) open() (*table, error) {
-	t, err := readTable(w.Data)
+	t, err := readTable(w.state)
 	if err == nil && t != nil {
 		return t, nil
 	}
-	file := tableFile(w.Data)
 	aside := ""
 	if damage, ok := errors.AsType[*damagedError](err); ok {
 		if err := w.writable(); err != nil {
 			return nil, fmt.Errorf("%w, and cannot be made again here: %w", damage, err)
 		}
-		aside = fmt.Sprintf("%s.damaged-%d", file, time.Now().Unix())
-		if err := diskio.WriteFile(aside, damage.data, 0o600); err != nil {
+		if aside, err = store.KeepDamaged(context.Background(), w.state, fileTable, damage.data, time.Now()); err != nil {
 			return nil, err
 		}
+		aside = w.state.Where(aside)
 	} else if err != nil {
 		return nil, err
 	}
@@ -252,10 +241,10 @@ func (w *Workspace) open() (*table, error) {
 	case aside != "":
 		w.note("The list of workspaces was damaged and made again from what lies beside the conversations (%d found). The damaged file is kept as %s.", len(t.Workspaces), aside)
 	case ours:
-		w.note("The list of workspaces %s was missing and made again from what lies beside the conversations (%d found).", file, len(t.Workspaces))
+		w.note("The list of workspaces %s was missing and made again from what lies beside the conversations (%d found).", w.state.Where(fileTable), len(t.Workspaces))
 	}
 	for id := range t.Workspaces {
-		if err := t.mark(w.Data, id); err != nil {
+		if err := t.mark(w.state, id); err != nil {
 			return nil, err
 		}
 	}
@@ -341,7 +330,7 @@ func (w *Workspace) hint(t *table) {
 
 // Adopt gives a workspace the conversations, jobs and memory of one that was in
 // another place and is gone. What the workspace has itself must be nothing.
-func Adopt(data, workspace, old string) (*Workspace, error) {
+func Adopt(state store.Store, data, workspace, old string) (*Workspace, error) {
 	here, err := lookAt(workspace)
 	if err != nil {
 		return nil, err
@@ -349,7 +338,7 @@ func Adopt(data, workspace, old string) (*Workspace, error) {
 	if old, err = filepath.Abs(old); err != nil {
 		return nil, err
 	}
-	w := &Workspace{Path: here.Path, Data: data}
+	w := &Workspace{Path: here.Path, Data: data, state: state}
 	return w, w.locked(func() error {
 		t, err := w.open()
 		if err != nil {
@@ -367,24 +356,24 @@ func Adopt(data, workspace, old string) (*Workspace, error) {
 				return fmt.Errorf("%s has %d conversations of its own", here.Path, len(logs))
 			}
 			t.Workspaces[mine] = &Entry{Seen: t.Workspaces[mine].Seen, Taken: t.Workspaces[mine].Taken}
-			if err := t.mark(data, mine); err != nil {
+			if err := t.mark(state, mine); err != nil {
 				return err
 			}
 		}
 		r := t.Workspaces[id]
 		r.Path, r.Device, r.Inode, r.Born = here.Path, here.Device, here.Inode, here.Born
 		w.ID, w.Entry = id, *r
-		return t.save(data, id)
+		return t.save(state, id)
 	})
 }
 
 // Relocate notes after a restore where a workspace is now.
-func Relocate(data, id, workspace string) error {
+func Relocate(state store.Store, data, id, workspace string) error {
 	here, err := lookAt(workspace)
 	if err != nil {
 		return err
 	}
-	w := &Workspace{Path: here.Path, Data: data}
+	w := &Workspace{Path: here.Path, Data: data, state: state}
 	return w.locked(func() error {
 		t, err := w.open()
 		if err != nil {
@@ -392,16 +381,16 @@ func Relocate(data, id, workspace string) error {
 		}
 		r := t.Workspaces[id]
 		if r == nil {
-			return fmt.Errorf("%s does not know %.40q", tableFile(data), id)
+			return fmt.Errorf("%s does not know %.40q", state.Where(fileTable), id)
 		}
 		if other := t.byPath(here.Path); other != "" && other != id {
 			t.Workspaces[other].Path = ""
-			if err := t.mark(data, other); err != nil {
+			if err := t.mark(state, other); err != nil {
 				return err
 			}
 		}
 		r.Path, r.Device, r.Inode, r.Born = here.Path, here.Device, here.Inode, here.Born
-		return t.save(data, id)
+		return t.save(state, id)
 	})
 }
 
@@ -502,13 +491,9 @@ func (e *damagedError) Error() string { return fmt.Sprintf("%s is damaged: %v", 
 func (e *damagedError) Unwrap() error { return e.err }
 
 // readTable reads the table; nil if there is none.
-func readTable(data string) (*table, error) {
-	file := tableFile(data)
-	raw, err := os.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
+func readTable(state store.Store) (*table, error) {
+	raw, version, err := state.Doc(context.Background(), fileTable)
+	if err != nil || version == store.Missing {
 		return nil, err
 	}
 	t := &table{}
@@ -521,14 +506,14 @@ func readTable(data string) (*table, error) {
 		}
 	}
 	if err != nil {
-		return nil, &damagedError{file, raw, err}
+		return nil, &damagedError{state.Where(fileTable), raw, err}
 	}
 	return t, nil
 }
 
 // save writes the table and the copy of one entry.
-func (t *table) save(data, id string) error {
-	if err := t.mark(data, id); err != nil {
+func (t *table) save(state store.Store, id string) error {
+	if err := t.mark(state, id); err != nil {
 		return err
 	}
 	t.Version = 1
@@ -536,29 +521,28 @@ func (t *table) save(data, id string) error {
 	if err != nil {
 		return err
 	}
-	raw = append(raw, '\n')
-	if old, err := os.ReadFile(tableFile(data)); err == nil && bytes.Equal(old, raw) {
-		return nil
+	return put(state, fileTable, append(raw, '\n'))
+}
+
+// put writes a document if it does not hold that already.
+func put(state store.Store, name string, data []byte) error {
+	ctx := context.Background()
+	old, _, err := state.Doc(ctx, name)
+	if err != nil || bytes.Equal(old, data) {
+		return err
 	}
-	return diskio.WriteFile(tableFile(data), raw, 0o600)
+	_, err = state.Put(ctx, name, data, store.Any, true)
+	return err
 }
 
 // mark writes the copies of an entry beside the conversations.
-func (t *table) mark(data, id string) error {
-	dir := filepath.Join(data, dirRoot, id)
-	if err := diskio.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
+func (t *table) mark(state store.Store, id string) error {
 	raw, err := json.Marshal(t.Workspaces[id])
 	if err != nil {
 		return err
 	}
 	for name, body := range map[string]string{markerPath: t.Workspaces[id].Path, markerCopy: string(raw)} {
-		file := filepath.Join(dir, name)
-		if old, err := os.ReadFile(file); err == nil && string(old) == body+"\n" {
-			continue
-		}
-		if err := diskio.WriteFile(file, []byte(body+"\n"), 0o600); err != nil {
+		if err := put(state, path.Join(dirRoot, id, name), []byte(body+"\n")); err != nil {
 			return err
 		}
 	}

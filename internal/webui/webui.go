@@ -23,6 +23,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/schedule"
 	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/skill"
+	"github.com/nanobot-go/nanobot/internal/store"
 )
 
 // Read answers a GET request with something that becomes JSON.
@@ -54,11 +55,11 @@ type House struct {
 	Redact func(string) string
 }
 
-// Options of a Desk. House and Dir are required.
+// Options of a Desk. House and Store are required.
 type Options struct {
 	House    func(ctx context.Context) (House, error)
-	Dir      string    // where what belongs to the interface is kept
-	Commands []Command // slash commands
+	Store    store.Store // where what belongs to the interface is kept
+	Commands []Command   // slash commands
 	// Reads and Actions are what the house adds by itself, by path below /api/
 	// and by name.
 	Reads   map[string]Read
@@ -97,7 +98,6 @@ type Desk struct {
 	Options
 	actions map[string]Action
 	reads   *http.ServeMux
-	sidebar sidebar
 }
 
 // New makes a Desk. It reads nothing yet.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 	"github.com/nanobot-go/nanobot/internal/webui"
 )
 
@@ -19,7 +20,7 @@ func desk(t *testing.T, change func(*webui.Options)) *webui.Desk {
 	t.Helper()
 	o := webui.Options{
 		House: func(context.Context) (webui.House, error) { return webui.House{}, errors.New("there is no house") },
-		Dir:   t.TempDir(), Log: slog.New(slog.DiscardHandler),
+		Store: disk.Open(t.TempDir(), nil), Log: slog.New(slog.DiscardHandler),
 	}
 	if change != nil {
 		change(&o)

@@ -37,9 +37,9 @@ const (
 	// its own name.
 	tempName = ".tmp-*"
 
-	// putWait bounds the wait for another process that replaces the same
-	// document, which takes it one sync.
-	putWait = 30 * time.Second
+	// writeWait bounds the wait for another process that writes the same
+	// document or log, which takes it one sync.
+	writeWait = 30 * time.Second
 	// restingLocks bounds how many lock files stay open where each lock has a
 	// file of its own.
 	restingLocks = 64
@@ -55,9 +55,9 @@ type Store struct {
 
 	mu      sync.Mutex
 	locks   map[string]*diskio.Locks // by folder
-	held    map[string]bool
-	swept   map[string]bool // folders without what others left, see sweep
-	resting []string        // names of locks that were released, the oldest first
+	held    map[string]bool          // by path
+	swept   map[string]bool          // folders without what others left, see sweep
+	resting []string                 // paths of locks that were released, the oldest first
 }
 
 var _ store.Store = (*Store)(nil)
@@ -221,17 +221,11 @@ func (s *Store) Put(ctx context.Context, name string, data []byte, old store.Ver
 		return store.Missing, err
 	}
 	if old != store.Any {
-		ctx, cancel := context.WithTimeout(ctx, putWait)
-		defer cancel()
-		var lock *diskio.Lock
-		err := inFolder(p, func() (err error) {
-			lock, err = diskio.WaitLock(ctx, p+suffixLock)
-			return err
-		})
+		release, err := store.WaitLock(ctx, s, name+suffixLock, writeWait)
 		if err != nil {
 			return store.Missing, err
 		}
-		defer func() { err = errors.Join(err, lock.Unlock()) }()
+		defer func() { err = errors.Join(err, release()) }()
 		have, now, err := readDoc(p)
 		if err != nil {
 			return store.Missing, err
@@ -399,8 +393,7 @@ func archive(f *os.File, fi os.FileInfo, to string, n int64) error {
 	}
 
 	if fi.Size() == n {
-		err := inFolder(to, func() error { return os.Link(f.Name(), to) })
-		if err == nil {
+		if inFolder(to, func() error { return os.Link(f.Name(), to) }) == nil {
 			return diskio.SyncDir(filepath.Dir(to))
 		}
 	}

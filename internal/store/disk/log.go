@@ -32,7 +32,7 @@ type logFile struct {
 	unsure bool // the name of a new file may not be on the disk
 
 	readOnly bool         // f is
-	gate     *diskio.Lock // the lock of a write where f cannot be locked, see take
+	gate     func() error // releases the lock of a write where f cannot be locked, see take
 }
 
 // ReadAt reads from the file.
@@ -255,7 +255,7 @@ func (l *logFile) take(ctx context.Context) (err error) {
 	case !l.store.rests:
 		return diskio.LockOpen(ctx, l.f)
 	case l.gate == nil:
-		l.gate, err = diskio.WaitLock(ctx, l.path+suffixGate)
+		l.gate, err = store.WaitLock(ctx, l.store, l.info.Name+suffixGate, writeWait)
 	}
 	return err
 }
@@ -264,7 +264,7 @@ func (l *logFile) take(ctx context.Context) (err error) {
 func (l *logFile) unlock() (err error) {
 	switch {
 	case l.gate != nil:
-		err = l.gate.Unlock()
+		err = l.gate()
 		l.gate = nil
 	case l.f != nil && !l.store.rests:
 		err = diskio.UnlockOpen(l.f)
