@@ -1,50 +1,24 @@
 package session
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/store"
 )
-
-// Names of what the data folder knows about workspaces. The table is the truth;
-// the copies beside the conversations are what it is rebuilt from.
-const (
-	fileTable  = string(datadir.Workspaces)
-	dirRoot    = string(datadir.Sessions)
-	markerPath = ".workspace"      // the path alone, as versions before wrote it
-	markerCopy = ".workspace.json" // the whole record
-)
-
-// Known are the workspaces of a data folder, path by id. Those of a table that
-// cannot be read are not among them.
-func Known(state store.Store) map[string]string {
-	t, err := readTable(state)
-	if err != nil || t == nil {
-		return nil
-	}
-	out := map[string]string{}
-	for id, r := range t.Workspaces {
-		out[id] = r.Path
-	}
-	return out
-}
 
 // Workspace is a folder that the agent works in, as the data folder knows it.
 // What is in the folder itself says nothing about who it is: commands write
@@ -55,27 +29,8 @@ type Workspace struct {
 	Data  string   // the data folder
 	Notes []string // what the user should know about how it was found
 	Entry Entry    // as it was last read
+
 	state store.Store
-}
-
-// Entry is what the table holds of a workspace.
-type Entry struct {
-	Path   string    `json:"path"` // free of links; "" is not known any more
-	Device uint64    `json:"device,omitempty"`
-	Inode  uint64    `json:"inode,omitempty"`
-	Born   int64     `json:"born,omitempty"` // of the folder, in nanoseconds; 0 is not known
-	Seen   time.Time `json:"first_seen,omitzero"`
-	// Taken says when the files of other programs, and of versions before, were
-	// looked at and taken over, by kind. It happens once.
-	Taken map[string]time.Time `json:"taken,omitempty"`
-	// Templates are the files that were given once, and what they were.
-	Templates map[string]string `json:"templates,omitempty"`
-}
-
-// table is the content of workspaces.json.
-type table struct {
-	Version    int               `json:"version"`
-	Workspaces map[string]*Entry `json:"workspaces"`
 }
 
 // tableWait is how long to wait for a process that takes over old files.
@@ -280,7 +235,7 @@ func (w *Workspace) find(t *table, here Entry) string {
 	gone := r.Path == "" || errors.Is(err, fs.ErrNotExist)
 	switch {
 	case gone, here.Born != 0 && !sameDir(r.Path, here.Path):
-		w.note("The workspace %s is the one that was in %s: its conversations, jobs and memory go on here.", here.Path, or(r.Path, "another place"))
+		w.note("The workspace %s is the one that was in %s: its conversations, jobs and memory go on here.", here.Path, cmp.Or(r.Path, "another place"))
 		return root
 	case path == "" && sameDir(r.Path, here.Path):
 		return root // another way to the same folder, such as a mount
@@ -394,13 +349,6 @@ func Relocate(state store.Store, data, id, workspace string) error {
 	})
 }
 
-func or(a, b string) string {
-	if a == "" {
-		return b
-	}
-	return a
-}
-
 // lookAt is what tells one folder from another.
 func lookAt(workspace string) (Entry, error) {
 	path, err := filepath.Abs(workspace)
@@ -423,12 +371,9 @@ func (r *Entry) sameRoot(o Entry) bool {
 }
 
 func sameDir(a, b string) bool {
-	fa, err := os.Stat(a)
-	if err != nil {
-		return false
-	}
-	fb, err := os.Stat(b)
-	return err == nil && os.SameFile(fa, fb)
+	fa, errA := os.Stat(a)
+	fb, errB := os.Stat(b)
+	return errA == nil && errB == nil && os.SameFile(fa, fb)
 }
 
 func newWorkspaceID() string {
@@ -457,131 +402,4 @@ func oldID(workspace string) string {
 		return id
 	}
 	return ""
-}
-
-func (t *table) byPath(path string) string {
-	for id, r := range t.Workspaces {
-		if r.Path == path && path != "" {
-			return id
-		}
-	}
-	return ""
-}
-
-func (t *table) byRoot(here Entry) string {
-	if here.Inode == 0 {
-		return ""
-	}
-	for id, r := range t.Workspaces {
-		if r.Inode != 0 && r.sameRoot(here) {
-			return id
-		}
-	}
-	return ""
-}
-
-// damagedError says that the table cannot be read as one.
-type damagedError struct {
-	file string
-	data []byte
-	err  error
-}
-
-func (e *damagedError) Error() string { return fmt.Sprintf("%s is damaged: %v", e.file, e.err) }
-func (e *damagedError) Unwrap() error { return e.err }
-
-// readTable reads the table; nil if there is none.
-func readTable(state store.Store) (*table, error) {
-	raw, version, err := state.Doc(context.Background(), fileTable)
-	if err != nil || version == store.Missing {
-		return nil, err
-	}
-	t := &table{}
-	if err = json.Unmarshal(raw, t); err == nil && t.Workspaces == nil {
-		err = errors.New(`there is no "workspaces"`)
-	}
-	for id, r := range t.Workspaces {
-		if err == nil && (r == nil || !isWorkspaceID(id)) {
-			err = fmt.Errorf("the entry %.40q cannot be used", id)
-		}
-	}
-	if err != nil {
-		return nil, &damagedError{state.Where(fileTable), raw, err}
-	}
-	return t, nil
-}
-
-// save writes the table and the copy of one entry.
-func (t *table) save(state store.Store, id string) error {
-	if err := t.mark(state, id); err != nil {
-		return err
-	}
-	t.Version = 1
-	raw, err := json.MarshalIndent(t, "", " ")
-	if err != nil {
-		return err
-	}
-	return put(state, fileTable, append(raw, '\n'))
-}
-
-// put writes a document if it does not hold that already.
-func put(state store.Store, name string, data []byte) error {
-	ctx := context.Background()
-	old, _, err := state.Doc(ctx, name)
-	if err != nil || bytes.Equal(old, data) {
-		return err
-	}
-	_, err = state.Put(ctx, name, data, store.Any, true)
-	return err
-}
-
-// mark writes the copies of an entry beside the conversations.
-func (t *table) mark(state store.Store, id string) error {
-	raw, err := json.Marshal(t.Workspaces[id])
-	if err != nil {
-		return err
-	}
-	for name, body := range map[string]string{markerPath: t.Workspaces[id].Path, markerCopy: string(raw)} {
-		if err := put(state, path.Join(dirRoot, id, name), []byte(body+"\n")); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// rebuild makes the table of what lies beside the conversations. ours is whether
-// there was a table before. Of two entries that claim one path the one with the
-// later conversation has it.
-func rebuild(data string) (t *table, ours bool, err error) {
-	t = &table{Version: 1, Workspaces: map[string]*Entry{}}
-	entries, err := os.ReadDir(filepath.Join(data, dirRoot))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, false, err
-	}
-	changed := map[string]time.Time{}
-	for _, e := range entries {
-		if !e.IsDir() || !isWorkspaceID(e.Name()) {
-			continue
-		}
-		dir := filepath.Join(data, dirRoot, e.Name())
-		r := &Entry{}
-		raw, err := os.ReadFile(filepath.Join(dir, markerCopy))
-		if err == nil && json.Unmarshal(raw, r) == nil {
-			ours = true
-		} else if raw, err := os.ReadFile(filepath.Join(dir, markerPath)); err == nil {
-			r = &Entry{Path: strings.TrimSpace(string(raw))}
-		}
-		if info, err := os.Stat(dir); err == nil {
-			changed[e.Name()] = info.ModTime()
-		}
-		if other := t.byPath(r.Path); other != "" {
-			loser := t.Workspaces[other]
-			if changed[e.Name()].Before(changed[other]) {
-				loser = r
-			}
-			loser.Path = ""
-		}
-		t.Workspaces[e.Name()] = r
-	}
-	return t, ours, nil
 }

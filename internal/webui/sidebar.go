@@ -16,15 +16,15 @@ const maxSidebar = 256 << 10
 // pinned, archived, tags, order. It is the interface's own; we only keep it.
 const sidebarName = "sidebar-state.json"
 
-func (d *Desk) sidebarReads() map[string]Read {
+func (d *API) sidebarReads() map[string]Read {
 	return map[string]Read{"webui/sidebar-state": func(ctx context.Context, _ *http.Request) (any, error) { return d.readSidebar(ctx) }}
 }
 
-func (d *Desk) sidebarActions() map[string]Action {
+func (d *API) sidebarActions() map[string]Action {
 	return map[string]Action{"sidebar.update": d.writeSidebar}
 }
 
-func (d *Desk) readSidebar(ctx context.Context) (json.RawMessage, error) {
+func (d *API) readSidebar(ctx context.Context) (json.RawMessage, error) {
 	data, version, err := d.Store.Doc(ctx, sidebarName)
 	switch {
 	case err != nil:
@@ -38,7 +38,7 @@ func (d *Desk) readSidebar(ctx context.Context) (json.RawMessage, error) {
 }
 
 // writeSidebar keeps the state as a whole: {"state": {...}}. It returns it.
-func (d *Desk) writeSidebar(ctx context.Context, payload json.RawMessage) (any, error) {
+func (d *API) writeSidebar(ctx context.Context, payload json.RawMessage) (any, error) {
 	var in struct {
 		State json.RawMessage `json:"state"`
 	}
