@@ -86,7 +86,7 @@ func (g *Gateway) fireTrigger(ctx context.Context, id, message string, untrusted
 	if err != nil {
 		return "", err
 	}
-	return a.Schedule.FireTrigger(ctx, id, message, untrusted)
+	return a.Schedule.Triggers.Fire(ctx, id, message, untrusted)
 }
 
 func (g *Gateway) deleteSession(ctx context.Context, key string) (bool, error) {
