@@ -10,6 +10,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/schedule"
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 func (c *command) triggerCommand() *cobra.Command {
@@ -119,7 +120,7 @@ func (c *command) triggerList() *cobra.Command {
 				if !t.Enabled {
 					last += ", off"
 				}
-				w.row(t.ID, oneLine(printable(t.Name), 40), t.Route().SessionKey(), last)
+				w.row(t.ID, text.Label(printable(t.Name), 40), t.Route().SessionKey(), last)
 			}
 			return w.Flush()
 		}),

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf16"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
@@ -312,15 +311,9 @@ func speaker(u *user) string {
 	return cleanName(u.shown()) + " (@" + u.Username + ")"
 }
 
-// cleanName keeps a name on its line: people choose theirs freely.
+// cleanName keeps a name on its line and before the colon that ends it.
 func cleanName(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' || r == ':' {
-			return ' '
-		}
-		return r
-	}, text.Valid(s))
-	return text.Ellipsis(strings.Join(strings.Fields(s), " "), nameShown)
+	return text.Label(strings.ReplaceAll(s, ":", " "), nameShown)
 }
 
 // replyTag quotes the message that is answered, whoever wrote it: our own may
