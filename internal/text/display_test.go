@@ -35,8 +35,8 @@ func TestDisplay(t *testing.T) {
 		"replacement":        {"a\uFFFDb", "a\uFFFDb", "a\uFFFDb", "a\uFFFDb"},
 		"our notation":       {"‹U+202E›", "‹U+202E›", "‹U+202E›", "‹U+2039›U+202E‹U+203A›"},
 		"spaces":             {" a \t b\u3000c\u00a0 ", "a b c", " a \t b\u3000c\u00a0 ", " a ‹U+0009› b‹U+3000›c‹U+00A0› "},
-		"emoji":              {"❤️‍🔥 👨‍💻", "❤️‍🔥 👨‍💻", "❤️‍🔥 👨‍💻", "❤‹U+FE0F›‹U+200D›🔥 👨‹U+200D›💻"},
-		"Persian":            {"می‌خواهم", "می‌خواهم", "می‌خواهم", "می‹U+200C›خواهم"},
+		"emoji":              {"❤\ufe0f\u200d🔥 👨\u200d💻", "❤\ufe0f\u200d🔥 👨\u200d💻", "❤\ufe0f\u200d🔥 👨\u200d💻", "❤‹U+FE0F›‹U+200D›🔥 👨‹U+200D›💻"},
+		"Persian":            {"می\u200cخواهم", "می\u200cخواهم", "می\u200cخواهم", "می‹U+200C›خواهم"},
 		"joiner in Latin":    {"pass\u200dword", "password", "password", "pass‹U+200D›word"},
 		"joiners in a row":   {"م\u200d\u200c\u200d\u200cخ", "م\u200cخ", "م\u200cخ", "م‹U+200D›‹U+200C›‹U+200D›‹U+200C›خ"},
 		"selectors in a row": {"❤\ufe0f\ufe0f\ufe0f", "❤\ufe0f", "❤\ufe0f", "❤‹U+FE0F›‹U+FE0F›‹U+FE0F›"},
@@ -63,8 +63,8 @@ func TestLabelLimit(t *testing.T) {
 
 func TestRevealProse(t *testing.T) {
 	t.Parallel()
-	in := "a\tb\nمی‌خواهم ❤️\u3000x\r\u202e\x1b[2J\u200b"
-	if got, want := Reveal(in, Prose), "a\tb\nمی‌خواهم ❤️\u3000x‹U+000D›‹U+202E›‹U+001B›[2J‹U+200B›"; got != want {
+	in := "a\tb\nمی\u200cخواهم ❤\ufe0f\u3000x\r\u202e\x1b[2J\u200b"
+	if got, want := Reveal(in, Prose), "a\tb\nمی\u200cخواهم ❤\ufe0f\u3000x‹U+000D›‹U+202E›‹U+001B›[2J‹U+200B›"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -73,7 +73,7 @@ func TestRevealProse(t *testing.T) {
 var spelled = regexp.MustCompile(`‹(?:U\+([0-9A-F]{4,6})|([0-9A-F]{2}))›`)
 
 func FuzzDisplay(f *testing.F) {
-	for _, s := range []string{"", "a b", "\x1b[31m\u202eabc\u2066\xff", "❤️‍🔥\ufe0f\u200d", "م\u200cخ\n\r\n\u2028", "‹U+202E›\uFFFD\xe2\x80"} {
+	for _, s := range []string{"", "a b", "\x1b[31m\u202eabc\u2066\xff", "❤\ufe0f\u200d🔥\ufe0f\u200d", "م\u200cخ\n\r\n\u2028", "‹U+202E›\uFFFD\xe2\x80"} {
 		f.Add(s, 10)
 	}
 	f.Fuzz(func(t *testing.T, s string, n int) {
