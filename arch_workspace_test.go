@@ -116,7 +116,7 @@ var byPathAllowed = map[string]string{
 	"internal/cli/skill.go":           "looks at files that the user names",
 	"internal/cli/transcribe.go":      "reads a recording that the user names",
 
-	"internal/gitstore/repo.go": "makes the private repository in the data folder and looks for one above the work tree",
+	"internal/gitstore/repo.go": "makes the repository in the data folder",
 
 	"internal/llm/record/load.go":   "reads a recording that the user names",
 	"internal/llm/record/record.go": "writes a recording that the user names",
@@ -135,6 +135,7 @@ var byPathAllowed = map[string]string{
 	"internal/session/search/source.go":   "reads conversations in the data folder",
 	"internal/session/store.go":           "keeps conversations in the data folder",
 	"internal/session/workspace.go":       "keeps the identity of workspaces in the data folder and looks at the workspace itself",
+	"internal/session/workspace_table.go": "keeps the identity of workspaces in the data folder",
 	"internal/session/migrate.go":         "removes its own temporary file in the data folder",
 	"internal/session/root_darwin.go":     "tells the workspace itself from other folders",
 

@@ -185,7 +185,7 @@ func wrongAnswers() []attempt {
 			}})
 		})
 	})
-	add("Telegram: somebody else taps the button of the question", func(s scene) {
+	add("Telegram: another person taps the button of the question", func(s scene) {
 		ask(s, func(question int64) {
 			var markup string
 			for _, m := range s.g.tg.Messages(ada) {

@@ -73,7 +73,7 @@ func speechWords() []attempt {
 		kind  string
 	}{
 		{"a forwarded voice message", map[string]any{"forward_origin": map[string]any{"type": "user", "sender_user": someone}}, "voice"},
-		{"a voice message forwarded from somebody hidden", map[string]any{"forward_origin": map[string]any{"type": "hidden_user", "sender_user_name": "Eve"}}, "voice"},
+		{"a voice message forwarded from a hidden sender", map[string]any{"forward_origin": map[string]any{"type": "hidden_user", "sender_user_name": "Eve"}}, "voice"},
 		{"a forwarded audio file", map[string]any{"forward_origin": map[string]any{"type": "user", "sender_user": someone}}, "audio"},
 		{"a voice message that an inline bot made", map[string]any{"via_bot": map[string]any{"id": 78, "is_bot": true, "first_name": "gif", "username": "gif"}}, "voice"},
 		{"a voice message forwarded from a channel", map[string]any{"forward_origin": map[string]any{"type": "channel", "chat": map[string]any{"id": -5, "type": "channel", "title": "News"}}}, "voice"},
