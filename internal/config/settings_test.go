@@ -150,9 +150,9 @@ func TestSchemaValidates(t *testing.T) {
 	for text, want := range map[string]bool{
 		`{}`: true,
 		`{"$schema":"./config.schema.json","x-note":1,"agents":{"defaults":{"model":"m","maxTokens":null}}}`: true,
-		`{"agents":{"defaults":{"modle":"m"}}}`:       false,
-		`{"agents":{"defaults":{"temperature":"x"}}}`: false,
-		`{"agents":{"defaults":{"temperature":99}}}`:  false,
+		`{"agents":{"defaults":{"modelName":"m"}}}`:                                                          false,
+		`{"agents":{"defaults":{"temperature":"x"}}}`:                                                        false,
+		`{"agents":{"defaults":{"temperature":99}}}`:                                                         false,
 	} {
 		var v any
 		if err := json.Unmarshal([]byte(text), &v); err != nil {
