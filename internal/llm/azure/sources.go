@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/oauth2"
 
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/oauth"
 )
@@ -108,7 +109,7 @@ func (s *signer) commandLine(ctx context.Context) (token, error) {
 		return token{}, errNotHere
 	case ok:
 		line, _, _ := strings.Cut(strings.TrimSpace(string(exit.Stderr)), "\n")
-		return token{}, errors.New(llm.RedactSecrets(line))
+		return token{}, errors.New(httpsafe.RedactSecrets(line))
 	case err != nil:
 		return token{}, err
 	}

@@ -12,11 +12,12 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/wire"
 	"github.com/nanobot-go/nanobot/internal/oauth"
 )
 
-// wire talks to a provider's sign-in servers.
-type wire struct {
+// client talks to a provider's sign-in servers.
+type client struct {
 	oauth.Wire
 
 	name, command string
@@ -24,7 +25,7 @@ type wire struct {
 
 // ask sends a request that OAuth does not define. An error means that there
 // was no answer.
-func (w *wire) ask(ctx context.Context, r oauth.Request) (oauth.Answer, error) {
+func (w *client) ask(ctx context.Context, r oauth.Request) (oauth.Answer, error) {
 	a, err := w.Do(ctx, r)
 	if err != nil {
 		return a, w.explain(ctx, r.URL, err)
@@ -33,7 +34,7 @@ func (w *wire) ask(ctx context.Context, r oauth.Request) (oauth.Answer, error) {
 }
 
 // decode reads an answer that should be 2xx JSON.
-func (w *wire) decode(ctx context.Context, a oauth.Answer, into any) error {
+func (w *client) decode(ctx context.Context, a oauth.Answer, into any) error {
 	if err := a.Decode(into); err != nil {
 		return w.explain(ctx, a.URL, err)
 	}
@@ -41,8 +42,8 @@ func (w *wire) decode(ctx context.Context, a oauth.Answer, into any) error {
 }
 
 // explain is the provider's error for one of a sign-in server.
-func (w *wire) explain(ctx context.Context, address string, err error) error {
-	c := llm.Classifier{Provider: w.name, BaseURL: address}
+func (w *client) explain(ctx context.Context, address string, err error) error {
+	c := wire.Classifier{Provider: w.name, BaseURL: address}
 	r, answered := errors.AsType[*oauth.RefusedError](err)
 	if !answered {
 		return c.Transport(ctx, httpsafe.WithoutURL(err))
@@ -63,7 +64,7 @@ func (w *wire) explain(ctx context.Context, address string, err error) error {
 }
 
 // failed is the error of a sign-in that the provider or the person ended.
-func (w *wire) failed(why string) error {
+func (w *client) failed(why string) error {
 	return &llm.Error{Kind: llm.Auth, Provider: w.name, Message: why}
 }
 
@@ -81,7 +82,7 @@ func transient(err error) bool {
 }
 
 // signIn is the error that asks the user to sign in (again).
-func (w *wire) signIn(cause error) error {
+func (w *client) signIn(cause error) error {
 	if e, ok := errors.AsType[*llm.Error](cause); ok && e.Kind != llm.Auth {
 		return cause
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
-	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/catalog"
 	"github.com/nanobot-go/nanobot/internal/webui"
 )
 
@@ -163,10 +163,10 @@ const (
 
 // modelState is a model that a provider offers.
 type modelState struct {
-	ID     string      `json:"id"`
-	Window int         `json:"context_window,omitempty"`
-	Tools  llm.Ability `json:"tools,omitempty"`
-	Vision llm.Ability `json:"vision,omitempty"`
+	ID     string          `json:"id"`
+	Window int             `json:"context_window,omitempty"`
+	Tools  catalog.Ability `json:"tools,omitempty"`
+	Vision catalog.Ability `json:"vision,omitempty"`
 }
 
 // readModels asks a provider for its models.
@@ -181,7 +181,7 @@ func (md *models) readModels(ctx context.Context, r *http.Request) (any, error) 
 	}
 	in := app.MatchInput(l, app.Getenv(md.App.Env))
 	in.Provider, in.Model = name, "any" // the list does not depend on it
-	choice, err := llm.Match(in)
+	choice, err := catalog.Match(in)
 	if err != nil {
 		return nil, webui.Refuse(http.StatusConflict, "%s", md.Secrets.Redact(err.Error()))
 	}
