@@ -20,14 +20,15 @@ import (
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/datadir"
+	"github.com/nanobot-go/nanobot/internal/guard"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/keyring"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
 	"github.com/nanobot-go/nanobot/internal/llm/local"
 	"github.com/nanobot-go/nanobot/internal/llm/record"
 	"github.com/nanobot-go/nanobot/internal/memory"
 	"github.com/nanobot-go/nanobot/internal/runner"
-	"github.com/nanobot-go/nanobot/internal/sandbox"
 	"github.com/nanobot-go/nanobot/internal/schedule"
 	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/session/search"
@@ -35,7 +36,6 @@ import (
 	"github.com/nanobot-go/nanobot/internal/store"
 	"github.com/nanobot-go/nanobot/internal/tool"
 	"github.com/nanobot-go/nanobot/internal/tool/mcp"
-	"github.com/nanobot-go/nanobot/internal/tool/shell"
 )
 
 // Options of an App.
@@ -99,10 +99,8 @@ type App struct {
 	say      func(ctx context.Context, text string) error // shows something in the chat of KeepTime; nil: there is none
 	figures  *Figures
 	models   *models
-	safety   *safety
-	commands *shell.Shell   // nil: commands are switched off
-	others   *others        // tools of people with a scope
-	projects *projects      // files of conversations with a folder of their own
+	guard    *guard.Guard // nil until the tools are made
+	secrets  *httpsafe.Registry
 	servers  *mcp.Pool      // nil: there are none
 	recorder *record.Writer // nil: nothing is recorded
 	log      *slog.Logger
@@ -121,7 +119,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	if err := a.build(ctx, o); err != nil {
 		return nil, err
 	}
-	a.noteForeign()
+	a.Notes = append(a.Notes, a.guard.Notes()...)
 	return a, nil
 }
 
@@ -132,15 +130,7 @@ func Inspect(ctx context.Context, o Options) (*App, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.Exec = a.containment()
-	if p := PostureOf(a.Config); a.Config.Config.Tools.Exec.Enable && p.Sandbox != sandbox.None {
-		box, err := sandbox.Open(ctx, sandbox.Options{Mode: p.Sandbox, Log: o.Log})
-		if err != nil {
-			a.Exec = fmt.Sprintf("off, because the sandbox they ask for (%s) cannot be used here: %v", p.Sandbox, err)
-		} else {
-			a.Exec = fmt.Sprintf("on, in a sandbox (%s), network: %s", box.Level(), networkNote(p.Network, box.Level()))
-		}
-	}
+	a.Exec = guard.ProbeExec(ctx, a.Config, o.Log)
 	return a, a.settle(ctx, o)
 }
 
@@ -178,7 +168,7 @@ func load(o *Options) (*App, error) {
 	if o.Figures == nil {
 		o.Figures = &Figures{embedded: o.UseModel != nil}
 	}
-	a := &App{Config: loaded, log: o.Log, gateway: o.Link.inGateway(), figures: o.Figures}
+	a := &App{Config: loaded, log: o.Log, gateway: o.Link.inGateway(), figures: o.Figures, secrets: o.Secrets}
 	a.Workspace, err = workspaceOf(o.Workspace, loaded)
 	return a, err
 }
@@ -220,7 +210,7 @@ func (a *App) build(ctx context.Context, o Options) error {
 	a.Skills = skill.Open(skills)
 	skills.Workspace, skills.Ledger, skills.Foreign = "", nil, nil // guests have those that everybody has
 	guestSkills := skill.Open(skills)
-	set, media, err := a.tools(o)
+	set, err = a.tools(o)
 	if err != nil {
 		return err
 	}
@@ -247,11 +237,12 @@ func (a *App) build(ctx context.Context, o Options) error {
 		return err
 	}
 	home, _ := os.UserHomeDir() // only shortens paths in hints
+	vault := guard.NewVault(keyring.Options{DataDir: a.Config.DataDir, Getenv: Getenv(o.Env)}, a.secrets, o.Log)
 	a.Agent, err = agent.New(agent.Options{
-		Workspace: a.Workspace, Results: a.results(), Foreign: a.foreign, Sessions: store, Runtime: a.models.runtime, Presets: a.models.presets(),
-		Tools: set, MoreTools: a.moreTools(), Missing: a.missingTools(), Skills: a.Skills, Media: media, Folder: a.folder, UserShell: a.userShell(o), Restart: o.Restart,
-		Hooks: append(slices.Clone(o.Hooks), runner.Hooks{AfterTool: a.safety.after(a, o)}), Approve: a.safety.approve(a, o),
-		Secrets: a.safety.secrets, Clean: a.vault(o).clean, Undo: undoer{a.others}, Guest: a.guestPlace, GuestSkills: guestSkills, Ended: a.ended,
+		Workspace: a.Workspace, Results: a.guard.Results(), Foreign: a.foreign, Sessions: store, Runtime: a.models.runtime, Presets: a.models.presets(),
+		Tools: set, MoreTools: a.moreTools(), Missing: a.missingTools(), Skills: a.Skills, Media: a.guard.Media, Folder: a.guard.Folder, UserShell: a.guard.UserShell(), Restart: o.Restart,
+		Hooks: append(slices.Clone(o.Hooks), runner.Hooks{AfterTool: a.guard.After}), Approve: a.guard.Approve,
+		Secrets: a.secrets, Clean: vault.Clean, Undo: a.guard, Guest: a.guard.Place, GuestSkills: guestSkills, Ended: a.guard.Ended,
 		Subagents: a.subagents(o), Deliver: o.Deliver, Elsewhere: o.Elsewhere, Memory: taken, IdleCompact: idleCompact(def), IdleCheck: idleCheck(def), SharedMemory: def.SharedMemory, Dream: dreamer,
 		My:      agent.Settings{Offer: !o.NoBuiltins && a.Config.Config.Tools.My.Enable, AllowSet: a.Config.Config.Tools.My.AllowSet, Shown: map[string]string{"exec": a.Exec}},
 		Operate: a.operate(o), Problems: o.Link.Problems, Aside: AsideCommands(o),
@@ -322,33 +313,19 @@ func (a *App) missingTools() func() map[string]string {
 	return a.servers.Missing
 }
 
-// ended tells the tools that a conversation starts anew or was stopped.
-func (a *App) ended(session string, stopped bool) {
-	if a.commands != nil {
-		a.commands.Stop(session)
-	}
-	a.others.stop(session)
-	if !stopped {
-		a.safety.policy.Forget(session)
-		a.others.forget(session)
-		a.safety.proxy.policy.Forget(session)
-	}
-}
+// foreign reports whether a file of the workspace came from outside, for those
+// who would follow what it says.
+func (a *App) foreign(path string) bool { return a.guard == nil || a.guard.Foreign(path) }
 
 // Close gives back what outlives Run. Run must have returned.
 func (a *App) Close() error {
-	err := errors.Join(a.Sessions.Close(), a.History.Close(), a.models.ledger.Close(), a.safety.undo.Close())
+	err := errors.Join(a.Sessions.Close(), a.History.Close(), a.models.ledger.Close(), a.guard.Close())
 	if a.Dream != nil {
 		err = errors.Join(err, a.Dream.Close())
 	}
 	if a.Index != nil {
 		err = errors.Join(err, a.Index.Close())
 	}
-	if a.commands != nil {
-		err = errors.Join(err, a.commands.Close())
-	}
-	err = errors.Join(err, a.others.close(), a.projects.close())
-	a.safety.proxy.close()
 	if a.recorder != nil {
 		err = errors.Join(err, a.recorder.Close())
 	}

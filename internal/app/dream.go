@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/agent"
@@ -24,13 +23,7 @@ func (a *App) dreams(o Options) (agent.Dreamer, error) {
 	a.Dream, err = memory.NewDream(memory.DreamOptions{
 		History: a.History, Repo: repo, Skills: a.Skills, Now: o.Now, Log: o.Log, Notify: o.Notify,
 		Interval: time.Duration(def.IntervalH) * time.Hour, MaxBatch: def.MaxBatchSize, Iterations: def.MaxIterations,
-		Writing: func(name, content string) error {
-			rec, err := a.safety.origins.of("")
-			if err != nil {
-				return err
-			}
-			return rec.Writing(filepath.Join(a.Workspace, filepath.FromSlash(name)), []byte(content))
-		},
+		Writing: a.guard.Writing,
 		Model: func(ctx context.Context) (memory.DreamModel, error) {
 			if a.models.info.Demo {
 				return memory.DreamModel{}, errors.New("the built-in demo cannot do this; a model is needed")

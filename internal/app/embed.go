@@ -8,7 +8,6 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"sync"
@@ -18,6 +17,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/api"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/schedule"
 	"github.com/nanobot-go/nanobot/internal/session"
@@ -48,7 +48,7 @@ func (a *App) APIOptions(m *api.Metrics) (api.Options, error) {
 	cfg := a.Config.Config
 	o := api.Options{
 		Token: cfg.API.APIKey, Origins: cfg.API.CORSOrigins, History: cfg.API.History, MaxConcurrent: cfg.API.MaxConcurrent,
-		Timeout: time.Duration(cfg.API.Timeout * float64(time.Second)), MediaDir: filepath.Join(a.safety.media, "api"),
+		Timeout: time.Duration(cfg.API.Timeout * float64(time.Second)), MediaDir: datadir.Media.In(a.Config.DataDir, "api"),
 		Fault: faultOf, MetricsPath: cfg.Gateway.Metrics.Path,
 	}
 	if on := cfg.Gateway.Metrics.Enabled; on == nil || *on {

@@ -149,7 +149,7 @@ func probeMCP(ctx context.Context, l *config.Loaded, o Options, servers []mcp.Se
 		return mcpProbed{}, err
 	}
 	lines := &oddLines{next: o.Log.Handler()}
-	spawn, cover, stop, err := MCPSpawn(ctx, l, o)
+	confined, stop, err := confineServers(ctx, l, o)
 	if err != nil {
 		return mcpProbed{}, err
 	}
@@ -159,7 +159,7 @@ func probeMCP(ctx context.Context, l *config.Loaded, o Options, servers []mcp.Se
 		redact = o.Secrets.Scrub
 	}
 	pool, err := mcp.New(mcp.Options{
-		Redact: redact, Servers: servers, Environ: o.Env, Spawn: spawn, Cover: cover, Auth: auth, Version: o.Version, Log: slog.New(lines),
+		Redact: redact, Servers: servers, Environ: o.Env, Spawn: confined.Spawn, Cover: confined.Cover, Auth: auth, Version: o.Version, Log: slog.New(lines),
 		Pins: o.acceptIn, Accept: o.acceptIn != nil,
 	})
 	if err != nil {

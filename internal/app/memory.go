@@ -24,7 +24,7 @@ func (a *App) remember(o Options) (*memory.Consolidator, error) {
 		return nil, err
 	}
 	return memory.NewConsolidator(memory.ConsolidatorOptions{
-		History: a.History, Ratio: a.Config.Config.Agents.Defaults.ConsolidationRatio, Redact: a.safety.secrets.Redact, Took: a.figures.took, Now: o.Now, Log: o.Log,
+		History: a.History, Ratio: a.Config.Config.Agents.Defaults.ConsolidationRatio, Redact: a.secrets.Redact, Took: a.figures.took, Now: o.Now, Log: o.Log,
 	})
 }
 

@@ -25,6 +25,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/guard"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/keyring"
 	"github.com/nanobot-go/nanobot/internal/store"
@@ -54,7 +55,7 @@ type Gateway struct {
 	o        Options
 	log      *slog.Logger
 	secrets  *httpsafe.Registry
-	keys     func() *keyring.Ring
+	vault    *guard.Vault // takes typed keys out of messages
 	started  time.Time
 	notes    []string
 	queue    queue
@@ -127,7 +128,7 @@ func New(ctx context.Context, o Options) (*Gateway, error) {
 	}
 	g.o.Loaded = nil // the next agent reads the file
 	g.log, g.loaded, g.booted, g.secrets = a.Log(), a.Config, a.Config, a.Secrets()
-	g.keys = app.KeyRing(a.Config.DataDir, o.Env)
+	g.vault = guard.NewVault(keyring.Options{DataDir: a.Config.DataDir, Getenv: app.Getenv(o.Env)}, g.secrets, g.log)
 	if err := g.open(ctx, a); err != nil {
 		return nil, errors.Join(err, a.Close(), g.close())
 	}

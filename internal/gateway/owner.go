@@ -13,6 +13,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
 	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/guard"
 )
 
 // ownerChat knows where the owner can be reached: the chat a message of theirs
@@ -110,12 +111,12 @@ func (g *Gateway) door() frontDoor {
 }
 
 func (g *Gateway) guestMedia(ctx context.Context, in *bus.Inbound) {
-	app.GuestMedia(ctx, g.config().DataDir, in, g.o.Now(), g.log)
+	guard.GuestMedia(ctx, g.config().DataDir, in, g.o.Now(), g.log)
 }
 
 // withoutKeys is a message as it may be kept; the sender of a key is told.
 func (g *Gateway) withoutKeys(ctx context.Context, in bus.Inbound) bus.Inbound {
-	clean, note := app.CleanKeys(g.keys, g.secrets, g.log, in)
+	clean, note := g.vault.Clean(in)
 	if note != "" {
 		out := bus.Outbound{Kind: bus.Message, Route: in.Route, Text: note, Plain: true}
 		if err := g.publish(ctx, out); err != nil {
