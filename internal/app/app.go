@@ -76,8 +76,7 @@ type Options struct {
 	Figures *Figures       // nil: of its own
 	Loaded  *config.Loaded // instead of what the file says now
 
-	Secrets  *httpsafe.Registry // the credentials in use; New makes its own
-	acceptIn store.Store        // AcceptMCP: what remembers what was accepted
+	Secrets *httpsafe.Registry // the credentials in use; New makes its own
 }
 
 // App is an agent with everything it needs.

@@ -3,8 +3,9 @@ package app
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
-	"maps"
+	"log/slog"
 	"slices"
 
 	"github.com/nanobot-go/nanobot/internal/config"
@@ -15,21 +16,28 @@ import (
 	"github.com/nanobot-go/nanobot/internal/tool/mcp"
 )
 
-// MCPServers reads the configured servers. One that makes no sense is left out
-// and named in the notes: the others work without it.
+// MCPEntries reads the configured servers, sorted by name.
+func MCPEntries(l *config.Loaded) []mcp.Entry {
+	configured := make(map[string]json.RawMessage, len(l.Config.Tools.MCPServers))
+	for name, raw := range l.Config.Tools.MCPServers {
+		configured[name] = raw.JSON()
+	}
+	return mcp.Entries(configured)
+}
+
+// MCPServers are the configured servers that are switched on. One that cannot
+// be used is left out and named in the notes: the others work without it.
 func MCPServers(l *config.Loaded) (servers []mcp.Server, notes []string) {
-	configured := l.Config.Tools.MCPServers
-	for _, name := range slices.Sorted(maps.Keys(configured)) {
-		s, warnings, err := mcp.ParseServer(name, configured[name].JSON())
-		if err != nil {
-			notes = append(notes, fmt.Sprintf("MCP server %s is left out: %v", name, err))
+	for _, e := range MCPEntries(l) {
+		if e.Problem != nil {
+			notes = append(notes, fmt.Sprintf("MCP server %s is left out: %v", e.Name, e.Problem))
 			continue
 		}
-		for _, w := range warnings {
-			notes = append(notes, fmt.Sprintf("MCP server %s: %s", name, w))
+		for _, w := range e.Warnings {
+			notes = append(notes, fmt.Sprintf("MCP server %s: %s", e.Name, w))
 		}
-		if !s.Disabled {
-			servers = append(servers, s)
+		if !e.Disabled {
+			servers = append(servers, e.Server)
 		}
 	}
 	slices.Sort(notes)
@@ -62,21 +70,74 @@ func (a *App) mcpPool(o Options, reserved []string) (*mcp.Pool, error) {
 	})
 }
 
-// confineServers confines MCP servers as the agent would, for a trial without
-// it. Stop ends what it started.
-func confineServers(ctx context.Context, l *config.Loaded, o Options) (s guard.Servers, stop func(), err error) {
+// ProbeMCP describes all servers after a moment's connection to each that can
+// be used.
+func ProbeMCP(ctx context.Context, l *config.Loaded, o Options, auth *mcp.OAuth) ([]mcp.Summary, error) {
+	po, stop, err := mcpTrial(ctx, l, o)
+	if err != nil {
+		return nil, err
+	}
+	defer stop()
+	return mcp.Probe(ctx, po, MCPEntries(l), auth)
+}
+
+// TryMCP connects to one server and lists what it offers, whether or not it is
+// switched on.
+func TryMCP(ctx context.Context, l *config.Loaded, o Options, e mcp.Entry) (mcp.Trial, error) {
+	po, stop, err := mcpTrial(ctx, l, o)
+	if err != nil {
+		return mcp.Trial{}, err
+	}
+	defer stop()
+	return mcp.Try(ctx, po, e)
+}
+
+// AcceptMCP is TryMCP, and takes what the server offers now, which the result
+// shows, as approved by the owner: the server's descriptions are trusted from
+// then on, until they change.
+func AcceptMCP(ctx context.Context, l *config.Loaded, o Options, e mcp.Entry) (mcp.Trial, error) {
+	po, stop, err := mcpTrial(ctx, l, o)
+	if err != nil {
+		return mcp.Trial{}, err
+	}
+	defer stop()
+	po.Pins, po.Accept = State(l, o.Log), true
+	return mcp.Try(ctx, po, e)
+}
+
+// mcpTrial are the options of a trial without an agent: servers are confined
+// as the agent would confine them. Stop ends what it started.
+func mcpTrial(ctx context.Context, l *config.Loaded, o Options) (_ mcp.Options, stop func(), err error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	auth, err := MCPLogins(l, o)
+	if err != nil {
+		return mcp.Options{}, nil, err
+	}
 	ws, err := workspaceOf(o.Workspace, l)
 	if err != nil {
-		return guard.Servers{}, nil, err
+		return mcp.Options{}, nil, err
 	}
-	s, stop = guard.OpenServers(ctx, guard.Options{
+	confined, stop := guard.OpenServers(ctx, guard.Options{
 		Config:    l,
 		Workspace: ws,
 		State:     State(l, nil),
 		Getenv:    Getenv(o.Env),
 		Log:       o.Log,
 	})
-	return s, stop, nil
+	mo := mcp.Options{
+		Environ: o.Env,
+		Spawn:   confined.Spawn,
+		Cover:   confined.Cover,
+		Auth:    auth,
+		Version: o.Version,
+		Log:     o.Log,
+	}
+	if o.Secrets != nil {
+		mo.Redact = o.Secrets.Scrub
+	}
+	return mo, stop, nil
 }
 
 // MCPLogins opens the store of logins at MCP servers.

@@ -241,15 +241,15 @@ func mcpSymptoms(ctx context.Context, o app.Options, l *config.Loaded, offline b
 	return out
 }
 
-func mcpStates(ctx context.Context, o app.Options, l *config.Loaded, offline bool) ([]app.MCPState, error) {
+func mcpStates(ctx context.Context, o app.Options, l *config.Loaded, offline bool) ([]mcp.Summary, error) {
 	auth, err := app.MCPLogins(l, o)
 	switch {
 	case err != nil:
 		return nil, err
 	case offline:
-		return app.MCPStates(l, auth), nil
+		return mcp.Summaries(app.MCPEntries(l), auth), nil
 	}
-	return app.ProbedMCP(ctx, l, o, auth)
+	return app.ProbeMCP(ctx, l, o, auth)
 }
 
 // Fix removes what needs no decision, such as permissions that are too wide and

@@ -163,7 +163,7 @@ func (g *Gateway) startLogin(ctx context.Context, payload json.RawMessage) (any,
 }
 
 // useLogin lets a server be reached with a login that was just made.
-func (g *Gateway) useLogin(ctx context.Context, e app.MCPEntry) error {
+func (g *Gateway) useLogin(ctx context.Context, e mcp.Entry) error {
 	g.tellLogin(ctx, "Somebody logged in at the MCP server "+e.Name+" in the web interface.")
 	if e.Auth != "oauth" { // a login that is not used would be a surprise
 		_, err := g.changeServer(ctx, e.Name, map[string]any{"auth": "oauth"})
@@ -234,7 +234,7 @@ func (g *Gateway) readMCPLogins(_ context.Context, r *http.Request) (any, error)
 	return map[string]any{"servers": list}, nil
 }
 
-func (g *Gateway) loginState(auth *mcp.OAuth, e app.MCPEntry) (loginState, error) {
+func (g *Gateway) loginState(auth *mcp.OAuth, e mcp.Entry) (loginState, error) {
 	st, err := auth.State(e.Name, e.URL)
 	if err != nil {
 		return loginState{}, err
