@@ -6,7 +6,6 @@ import (
 	"log/slog"
 
 	"github.com/nanobot-go/nanobot/internal/agent"
-	"github.com/nanobot-go/nanobot/internal/api"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/diskio"
@@ -14,6 +13,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
 	"github.com/nanobot-go/nanobot/internal/origin"
+	"github.com/nanobot-go/nanobot/internal/provider"
 	"github.com/nanobot-go/nanobot/internal/tool/mcp"
 	"github.com/nanobot-go/nanobot/internal/tool/undo"
 )
@@ -27,18 +27,14 @@ func (a *App) Secrets() *httpsafe.Registry { return a.secrets }
 // Jail opens files of the workspace.
 func (a *App) Jail() *diskio.Jail { return a.guard.Jail() }
 
+// Models makes the models of the agent.
+func (a *App) Models() *provider.Models { return a.models }
+
 // Ledger has the calls of models and what they cost.
-func (a *App) Ledger() *ledger.Ledger { return a.models.ledger }
+func (a *App) Ledger() *ledger.Ledger { return a.models.Ledger() }
 
 // Servers are the MCP servers; nil if there are none.
 func (a *App) Servers() *mcp.Pool { return a.servers }
-
-// NewFigures counts for m. Embedded says that the model is not one of ours.
-func NewFigures(m *api.Metrics, embedded bool) *Figures {
-	f := &Figures{embedded: embedded}
-	f.metrics.Store(m)
-	return f
-}
 
 // SetScope chooses the folder that a chat works in; see guard.Guard.SetScope.
 func (a *App) SetScope(ctx context.Context, chat bus.Route, want agent.WorkspaceScope, remote bool) (agent.WorkspaceScope, error) {

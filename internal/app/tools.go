@@ -18,7 +18,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/guard"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
-	"github.com/nanobot-go/nanobot/internal/llm/ledger"
+	"github.com/nanobot-go/nanobot/internal/provider"
 	"github.com/nanobot-go/nanobot/internal/text"
 	"github.com/nanobot-go/nanobot/internal/tool"
 	"github.com/nanobot-go/nanobot/internal/tool/image"
@@ -122,7 +122,7 @@ func (a *App) pictures(o Options, jail *diskio.Jail, media string) ([]tool.Tool,
 		return nil, nil
 	}
 	p := a.Config.Config.Providers[cfg.Provider]
-	key := firstKey(p)
+	key := provider.FirstKey(p)
 	if row, ok := llm.LookupRow(cfg.Provider); ok && key.IsZero() {
 		for _, name := range row.EnvKeys {
 			if v := Getenv(o.Env)(name); v != "" {
@@ -150,7 +150,7 @@ const maxPictures = 8
 
 // metered counts the calls of a tool that costs money like calls of a model:
 // the budget is asked before, and the record is written after.
-func (a *App) metered(t tool.Tool, provider, model string) tool.Tool {
+func (a *App) metered(t tool.Tool, vendor, model string) tool.Tool {
 	run := t.Run
 	t.Run = func(ctx context.Context, c tool.Call) (res tool.Result, err error) {
 		var in struct{ Count int }
@@ -168,7 +168,7 @@ func (a *App) metered(t tool.Tool, provider, model string) tool.Tool {
 				}}, nil)
 			}
 		})
-		meter := ledger.Meter(call, ledger.MeterOptions{Ledger: a.models.ledger, Prices: a.models.prices, Provider: provider})
+		meter := a.models.Meter(call, vendor)
 		_, merr := llm.Collect(ctx, meter, llm.Request{
 			Model: model, SessionKey: c.SessionKey, Source: guestSource(c), TurnID: c.TurnID, Estimate: len(c.Input)/4 + 1, MaxTokens: answer,
 		})

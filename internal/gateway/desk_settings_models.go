@@ -10,6 +10,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/provider"
 	"github.com/nanobot-go/nanobot/internal/webui"
 )
 
@@ -144,7 +145,7 @@ func providerKey(name string) string { return strings.ReplaceAll(name, "-", "_")
 
 func knownProvider(l *config.Loaded, name string) bool {
 	key := providerKey(name)
-	_, row := app.Row(key)
+	_, row := llm.LookupRow(key)
 	_, own := l.Config.Providers[key]
 	return row || own
 }
@@ -173,7 +174,7 @@ func (g *Gateway) readModels(ctx context.Context, r *http.Request) (any, error) 
 	if !knownProvider(l, name) {
 		return nil, webui.Refuse(http.StatusNotFound, "there is no provider %q", name)
 	}
-	in := app.MatchInput(l, app.Getenv(g.o.Env))
+	in := provider.MatchInput(l, app.Getenv(g.o.Env))
 	in.Provider, in.Model = name, "any" // the list does not depend on it
 	choice, err := llm.Match(in)
 	if err != nil {
@@ -181,7 +182,7 @@ func (g *Gateway) readModels(ctx context.Context, r *http.Request) (any, error) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, modelsWait)
 	defer cancel()
-	offers, err := app.ListModels(ctx, l, choice)
+	offers, err := provider.ListModels(ctx, l, choice)
 	if err != nil {
 		return nil, webui.Refuse(http.StatusBadGateway, "%s", g.secrets.Redact(err.Error()))
 	}

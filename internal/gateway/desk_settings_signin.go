@@ -9,7 +9,9 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/signin"
+	"github.com/nanobot-go/nanobot/internal/provider"
 	"github.com/nanobot-go/nanobot/internal/tool/mcp"
 	"github.com/nanobot-go/nanobot/internal/webui"
 )
@@ -26,8 +28,8 @@ func (g *Gateway) loginActions() map[string]webui.Action {
 	}
 }
 
-// provider reads which sign-in is meant.
-func provider(name string) error {
+// checkSignIn refuses providers that have no sign-in.
+func checkSignIn(name string) error {
 	switch {
 	case signin.Known(name):
 		return nil
@@ -38,7 +40,7 @@ func provider(name string) error {
 }
 
 func llmHasKeys(name string) bool {
-	row, ok := app.Row(providerKey(name))
+	row, ok := llm.LookupRow(providerKey(name))
 	return ok && row.Auth == ""
 }
 
@@ -51,7 +53,7 @@ func (g *Gateway) signIn(ctx context.Context, payload json.RawMessage) (any, err
 	if err := webui.Decode(payload, &in); err != nil {
 		return nil, err
 	}
-	if err := provider(in.Provider); err != nil {
+	if err := checkSignIn(in.Provider); err != nil {
 		return nil, err
 	}
 	a, err := g.account(in.Provider)
@@ -74,7 +76,7 @@ func (g *Gateway) signIn(ctx context.Context, payload json.RawMessage) (any, err
 }
 
 func (g *Gateway) account(name string) (*signin.Account, error) {
-	return app.Account(g.config(), name, g.mcpOptions())
+	return provider.Account(app.ProviderOptions(g.config(), g.mcpOptions()), name)
 }
 
 func (g *Gateway) completeSignIn(ctx context.Context, payload json.RawMessage) (any, error) {
@@ -85,7 +87,7 @@ func (g *Gateway) completeSignIn(ctx context.Context, payload json.RawMessage) (
 	if err := webui.Decode(payload, &in); err != nil {
 		return nil, err
 	}
-	if err := provider(in.Provider); err != nil {
+	if err := checkSignIn(in.Provider); err != nil {
 		return nil, err
 	}
 	return g.proceed(ctx, "provider:"+signin.ConfigName(in.Provider), in.Pasted)
@@ -99,7 +101,7 @@ func (g *Gateway) signOut(ctx context.Context, payload json.RawMessage) (any, er
 	if err := webui.Decode(payload, &in); err != nil {
 		return nil, err
 	}
-	if err := provider(in.Provider); err != nil {
+	if err := checkSignIn(in.Provider); err != nil {
 		return nil, err
 	}
 	a, err := g.account(in.Provider)

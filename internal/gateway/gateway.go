@@ -105,7 +105,7 @@ func New(ctx context.Context, o Options) (*Gateway, error) {
 		g.stamp = stampOf(file)
 	}
 	g.metrics = api.NewMetrics(o.Version, g.started, o.Now)
-	g.o.Figures = app.NewFigures(g.metrics, o.UseModel != nil)
+	g.o.Figures = api.NewFigures(g.metrics, o.UseModel != nil)
 	g.o.Restart = func(r bus.Route) {
 		select {
 		case g.restart <- r:

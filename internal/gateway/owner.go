@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/app"
+	"github.com/nanobot-go/nanobot/internal/api"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
 	"github.com/nanobot-go/nanobot/internal/datadir"
@@ -101,7 +101,7 @@ type queue interface {
 type frontDoor struct {
 	queue
 	owner   *ownerChat
-	figures *app.Figures
+	figures *api.Figures
 	guests  func(ctx context.Context, in *bus.Inbound)
 	clean   func(ctx context.Context, in bus.Inbound) bus.Inbound
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/api"
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/config"
@@ -52,7 +53,7 @@ func (g *Gateway) reloadFor(r bus.Route) {
 }
 
 func (g *Gateway) reloadNow(ctx context.Context) (err error) {
-	defer func() { g.metrics.Reloads.Add(1, app.Outcome(err)) }()
+	defer func() { g.metrics.Reloads.Add(1, api.Outcome(err)) }()
 	fresh, err := config.Load(g.configOptions())
 	if err != nil {
 		g.reject(ctx, err)

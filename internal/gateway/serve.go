@@ -18,6 +18,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/schedule"
 )
 
 // openAPI makes what answers HTTP beside the channels.
@@ -39,7 +40,7 @@ func (g *Gateway) renewAPI(a *app.App) error {
 	case !a.Config.Config.Gateway.API: // somebody does not want it
 	case g.serveAPI(a.Config.Config):
 		o.Ask, o.Models, o.DeleteSession = g.Ask, func() []api.Model { return app.APIModels(g.config()) }, g.deleteSession
-		o.Trigger, o.TriggerKey = g.fireTrigger, func(id string) []byte { return app.TriggerKey(a.Config, id) }
+		o.Trigger, o.TriggerKey = g.fireTrigger, func(id string) []byte { return schedule.TriggerKey(a.Config.DataDir, id) }
 		o.Nonces = api.NewNonces(datadir.Nonces.In(a.Config.DataDir))
 	default:
 		g.log.Warn("the API is not served, because other machines can reach it: set api.apiKey to 16 characters or more, or gateway.host to 127.0.0.1")

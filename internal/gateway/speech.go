@@ -7,6 +7,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/llm/speech"
+	"github.com/nanobot-go/nanobot/internal/provider"
 )
 
 // transcribe turns a voice message into text, "" if that is switched off or
@@ -27,7 +28,7 @@ func (g *Gateway) hear(ctx context.Context, path string, length time.Duration) (
 	if err != nil {
 		return "", "failed"
 	}
-	said, err = a.Transcribe(ctx, loaded, app.Getenv(g.o.Env), app.Recording{Path: path, Length: length})
+	said, err = a.Models().Transcribe(ctx, loaded, app.Getenv(g.o.Env), provider.Recording{Path: path, Length: length})
 	if err != nil {
 		g.log.WarnContext(ctx, "a voice message was not transcribed", "err", err)
 		if fault, ok := errors.AsType[*speech.Error](err); ok {

@@ -1,4 +1,4 @@
-package app
+package provider
 
 import (
 	"cmp"
@@ -16,7 +16,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm/speech"
 )
 
-// SpeechChoice is what somebody wants instead of the configured service.
+// SpeechChoice is what a person wants instead of the configured service.
 type SpeechChoice struct{ Provider, Model, Language string }
 
 // Speech joins the settings of transcription and of its provider.
@@ -24,10 +24,6 @@ func Speech(loaded *config.Loaded, c SpeechChoice, getenv func(string) string) (
 	cfg := loaded.Config.Transcription
 	name := cmp.Or(c.Provider, cfg.Provider, loaded.Config.Channels.TranscriptionProvider)
 	block := speechBlock(loaded.Config.Providers, name)
-	key := block.APIKey
-	if key.IsZero() && len(block.APIKeys) > 0 {
-		key = block.APIKeys[0]
-	}
 	model := c.Model
 	if model == "" && c.Provider == "" {
 		model = cfg.Model // it belongs to the configured provider
@@ -38,7 +34,7 @@ func Speech(loaded *config.Loaded, c SpeechChoice, getenv func(string) string) (
 	}
 	return speech.Options{
 		Provider: name, Model: model, Language: cmp.Or(c.Language, cfg.Language, loaded.Config.Channels.TranscriptionLanguage),
-		Key: key, Base: block.APIBase, Headers: block.ExtraHeaders, Client: client, Getenv: getenv,
+		Key: FirstKey(block), Base: block.APIBase, Headers: block.ExtraHeaders, Client: client, Getenv: getenv,
 		MaxUpload: int64(cfg.MaxUploadMB) << 20, MaxDuration: time.Duration(cfg.MaxDurationSec) * time.Second,
 	}, nil
 }
@@ -57,14 +53,14 @@ func speechBlock(all map[string]config.Provider, name string) config.Provider {
 	return config.Provider{}
 }
 
-// Recording is a file with somebody's voice. A length of 0 is not known.
+// Recording is a file with speech. A length of 0 is not known.
 type Recording struct {
 	Path   string
 	Length time.Duration
 }
 
 // Transcribe turns speech into text with the service that a configuration names.
-func (a *App) Transcribe(ctx context.Context, loaded *config.Loaded, getenv func(string) string, r Recording) (string, error) {
+func (m *Models) Transcribe(ctx context.Context, loaded *config.Loaded, getenv func(string) string, r Recording) (string, error) {
 	o, err := Speech(loaded, SpeechChoice{}, getenv)
 	if err != nil {
 		return "", err
@@ -78,7 +74,7 @@ func (a *App) Transcribe(ctx context.Context, loaded *config.Loaded, getenv func
 	if err != nil {
 		return "", err
 	}
-	got, err := CountSpeech(t, o, a.models.ledger, a.models.prices).Transcribe(ctx, speech.Audio{
+	got, err := CountSpeech(t, o, m.ledger, m.prices).Transcribe(ctx, speech.Audio{
 		Name: filepath.Base(r.Path), Size: info.Size(), Duration: r.Length,
 		Open: func() (io.ReadCloser, error) { return os.Open(r.Path) },
 	})

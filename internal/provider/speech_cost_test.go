@@ -1,4 +1,4 @@
-package app_test
+package provider_test
 
 import (
 	"context"
@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
 	"github.com/nanobot-go/nanobot/internal/llm/speech"
+	"github.com/nanobot-go/nanobot/internal/provider"
 	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
@@ -37,7 +37,7 @@ func TestSpeechIsCounted(t *testing.T) {
 	open := func(lim ledger.Limits) (*ledger.Ledger, *saying, speech.Transcriber) {
 		l := ledger.New(ledger.Options{Store: disk.Open(t.TempDir(), nil), Limits: lim})
 		s := &saying{}
-		return l, s, app.CountSpeech(s, speech.Options{Provider: "openai"}, l, ledger.NewPrices(prices, nil))
+		return l, s, provider.CountSpeech(s, speech.Options{Provider: "openai"}, l, ledger.NewPrices(prices, nil))
 	}
 	l, s, counted := open(ledger.Limits{})
 	for _, tt := range []struct {

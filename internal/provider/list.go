@@ -1,4 +1,4 @@
-package app
+package provider
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm/local"
 	"github.com/nanobot-go/nanobot/internal/llm/signin"
 	"github.com/nanobot-go/nanobot/internal/store"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 // MatchInput is what a provider is chosen from, without a model.
@@ -21,15 +22,15 @@ func MatchInput(l *config.Loaded, getenv func(string) string) llm.MatchInput {
 	in := llm.MatchInput{Getenv: getenv, Providers: make(map[string]llm.ProviderConfig, len(l.Config.Providers))}
 	for name, p := range l.Config.Providers {
 		in.Providers[name] = llm.ProviderConfig{
-			Key: firstKey(p), Base: p.APIBase, Wire: llm.Wire(p.Wire), APIType: p.APIType,
+			Key: FirstKey(p), Base: p.APIBase, Wire: llm.Wire(p.Wire), APIType: p.APIType,
 			Thinking: llm.ThinkingStyle(p.ThinkingStyle), Region: p.Region, Profile: p.Profile,
 		}
 	}
 	return in
 }
 
-// ProviderState is a provider in lists for programs.
-type ProviderState struct {
+// State is a provider in lists for programs.
+type State struct {
 	Name      string   `json:"name"`
 	Display   string   `json:"display"`
 	Ready     bool     `json:"ready"`
@@ -47,11 +48,11 @@ type ProviderState struct {
 }
 
 // Standings are the results of llm.Survey for programs.
-func Standings(list []llm.Standing) []ProviderState {
-	out := []ProviderState{}
+func Standings(list []llm.Standing) []State {
+	out := []State{}
 	for i := range list {
 		s, r := &list[i], list[i].Row
-		out = append(out, ProviderState{
+		out = append(out, State{
 			Name: s.Name, Display: r.Display, Ready: s.Ready, Own: s.Own, KeySource: s.KeySource, Variables: r.EnvKeys, SignIn: r.Auth != "",
 			Base: s.Base, Wire: r.Wire, Model: r.DefaultModel, Gateway: r.Gateway, Local: r.Local, Speech: r.Speech, Warnings: s.Warnings,
 		})
@@ -96,8 +97,8 @@ func localOffers(s local.Server) []llm.Offer {
 }
 
 // Account is the sign-in at a provider that has no keys; see signin.Known.
-func Account(l *config.Loaded, name string, o Options) (*signin.Account, error) {
-	p, getenv := l.Config.Providers[signin.ConfigName(name)], Getenv(o.Env)
+func Account(o Options, name string) (*signin.Account, error) {
+	p, getenv := o.Config.Config.Providers[signin.ConfigName(name)], o.Getenv
 	client, err := httpsafe.Client(httpsafe.Options{Proxy: p.Proxy.Reveal()})
 	if err != nil {
 		return nil, fmt.Errorf("providers.%s: %w", name, err)
@@ -107,7 +108,13 @@ func Account(l *config.Loaded, name string, o Options) (*signin.Account, error) 
 		home = getenv("USERPROFILE")
 	}
 	return signin.New(name, signin.Options{
-		Store: store.Under(State(l, o.Log), string(datadir.Auth)), Home: home, Getenv: getenv, Client: client, Version: o.Version, Log: o.Log, BaseURL: p.APIBase,
+		Store:   store.Under(disk.Open(o.Config.DataDir, o.Log), string(datadir.Auth)),
+		Home:    home,
+		Getenv:  getenv,
+		Client:  client,
+		Version: o.Version,
+		Log:     o.Log,
+		BaseURL: p.APIBase,
 	})
 }
 

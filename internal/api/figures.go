@@ -1,4 +1,4 @@
-package app
+package api
 
 import (
 	"context"
@@ -9,16 +9,16 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/api"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
 )
 
-// Figures count what happens, for /metrics, and know what the model said last.
-// They outlive the agents of a gateway. Without metrics nothing is counted.
+// Figures count what happens, for /metrics, and remember whether the last model
+// calls failed. They outlive the agents of a gateway. Without metrics nothing is
+// counted.
 type Figures struct {
-	metrics  atomic.Pointer[api.Metrics]
-	embedded bool // the model is not one of ours
+	metrics  atomic.Pointer[Metrics]
+	embedded bool // the model belongs to the program that embeds nanobot
 
 	mu     sync.Mutex
 	failed int    // model calls in a row
@@ -29,8 +29,19 @@ type Figures struct {
 // as out of reach: single ones are tried again.
 const modelFailures = 3
 
-// call counts a model call.
-func (f *Figures) call(e ledger.Entry) {
+// NewFigures counts in m, which may be nil. Embedded says that the model belongs
+// to the program that embeds nanobot.
+func NewFigures(m *Metrics, embedded bool) *Figures {
+	f := &Figures{embedded: embedded}
+	f.metrics.Store(m)
+	return f
+}
+
+// Use counts in m from now on.
+func (f *Figures) Use(m *Metrics) { f.metrics.Store(m) }
+
+// Call counts a model call.
+func (f *Figures) Call(e ledger.Entry) {
 	f.mu.Lock()
 	switch e.Outcome {
 	case ledger.OutcomeOK:
@@ -42,10 +53,7 @@ func (f *Figures) call(e ledger.Entry) {
 	}
 	f.mu.Unlock()
 	if m := f.metrics.Load(); m != nil {
-		m.Call(api.ModelCall{
-			Provider: e.Provider, Model: e.Model, Status: e.Outcome, Took: time.Duration(e.DurationMS) * time.Millisecond,
-			Usage: bus.Usage{Prompt: e.Prompt, Completion: e.Completion, Cached: e.Cached, CostUSD: e.USD},
-		})
+		m.call(e)
 	}
 }
 
@@ -60,21 +68,22 @@ func (f *Figures) Unreachable() string {
 	return fmt.Sprintf("the last %d calls of a model failed, the last one of %s", f.failed, f.last)
 }
 
-// began and ended count runs of the schedule.
-func (f *Figures) began(late time.Duration) {
+// JobBegan counts a run of the schedule, and how late it began.
+func (f *Figures) JobBegan(late time.Duration) {
 	if m := f.metrics.Load(); m != nil {
-		m.CronLag.Observe(max(late, 0).Seconds())
+		m.CronLag.observe(max(late, 0).Seconds())
 	}
 }
 
-func (f *Figures) ended(status string) {
+// JobEnded counts the outcome of a run.
+func (f *Figures) JobEnded(status string) {
 	if m := f.metrics.Load(); m != nil {
 		m.CronRuns.Add(1, status)
 	}
 }
 
-// took counts conversations that were taken into memory.
-func (f *Figures) took(err error) {
+// Compacted counts conversations that were taken into memory.
+func (f *Figures) Compacted(err error) {
 	if m := f.metrics.Load(); m != nil {
 		m.Compactions.Add(1, Outcome(err))
 	}
@@ -88,20 +97,20 @@ func Outcome(err error) string {
 	return "ok"
 }
 
-// Turn counts a turn that came to an end. The calls of a model that the
-// program around us brings are not counted otherwise.
+// Turn counts a turn that came to an end. The model calls of an embedding
+// program are not counted otherwise.
 func (f *Figures) Turn(channel string, t *bus.Turn) {
 	m := f.metrics.Load()
 	if m == nil || t == nil {
 		return
 	}
-	m.Turn(channel, t)
+	m.turn(channel, t)
 	if f.embedded {
-		m.Usage(t.Usage)
+		m.usage(t.Usage)
 	}
 }
 
-// Counted makes the turns of those who wait for their answer themselves count
+// Counted counts the turns of callers that wait for their answer themselves,
 // like those of the queue.
 func (f *Figures) Counted(ask func(context.Context, bus.Inbound) iter.Seq2[bus.Outbound, error]) func(context.Context, bus.Inbound) iter.Seq2[bus.Outbound, error] {
 	return func(ctx context.Context, in bus.Inbound) iter.Seq2[bus.Outbound, error] {

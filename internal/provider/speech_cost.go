@@ -1,4 +1,4 @@
-package app
+package provider
 
 import (
 	"cmp"
@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
@@ -87,9 +86,4 @@ func speechLength(a speech.Audio) time.Duration {
 		length = seconds(slow)
 	}
 	return max(length, seconds(fast), leastSpeech)
-}
-
-// OpenPrices opens the table of prices, the user's own first.
-func OpenPrices(loaded *config.Loaded) *ledger.Prices {
-	return ledger.NewPrices(PricesFile(loaded), nil)
 }

@@ -1,4 +1,9 @@
-package app
+// Package provider turns a configuration into models: it chooses the provider
+// that answers, makes its driver with meter, throttle, key rotation, retry and
+// fallback around it, and opens what belongs to that: the ledger with the
+// spending limits, sign-ins, lists of models, trials and transcription. It hides
+// which drivers there are.
+package provider
 
 import (
 	"context"
@@ -14,10 +19,11 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm/demo"
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
 	"github.com/nanobot-go/nanobot/internal/llm/local"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
-// ModelInfo says which model is in use and why.
-type ModelInfo struct {
+// Info says which model is in use and why.
+type Info struct {
 	Name      string // as the user knows it
 	Provider  string
 	Why       string
@@ -25,8 +31,19 @@ type ModelInfo struct {
 	Demo      bool
 }
 
-// models resolves presets to models. Drivers are made on first use.
-type models struct {
+// Options of Models.
+type Options struct {
+	Config  *config.Loaded
+	Model   string    // instead of the configured one
+	Fixed   llm.Model // of a program that embeds nanobot; used instead of any configured one
+	Getenv  func(string) string
+	Version string
+	Watch   func(ledger.Entry) // called for every model call; may be nil
+	Log     *slog.Logger
+}
+
+// Models resolves presets to models. Drivers are made on first use.
+type Models struct {
 	loaded  *config.Loaded
 	model   string    // override
 	fixed   llm.Model // from an embedding program
@@ -34,7 +51,7 @@ type models struct {
 	version string
 	log     *slog.Logger
 
-	info     ModelInfo
+	info     Info
 	fallback *agent.Runtime // local server or demo model, when nothing is configured
 
 	ledger   *ledger.Ledger
@@ -48,13 +65,53 @@ type models struct {
 	limiters map[string]*llm.Limiter // per local endpoint
 }
 
-// settle decides what "the default model" is. With nothing configured it takes
+// New opens what models need. Settle must be called before a model is used.
+func New(o Options) *Models {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Models{
+		loaded:   o.Config,
+		model:    o.Model,
+		fixed:    o.Fixed,
+		getenv:   o.Getenv,
+		version:  o.Version,
+		log:      o.Log,
+		ledger:   openLedger(o.Config, o.Log, o.Watch),
+		prices:   OpenPrices(o.Config, o.Log),
+		windows:  local.NewWindows(local.Options{Getenv: o.Getenv}),
+		breakers: llm.NewBreakers(llm.BreakersOptions{Store: disk.Open(o.Config.DataDir, o.Log), Log: o.Log}),
+	}
+}
+
+// Info describes the default model. It is empty before Settle.
+func (m *Models) Info() Info { return m.info }
+
+// Ledger has the calls of models and what they cost.
+func (m *Models) Ledger() *ledger.Ledger { return m.ledger }
+
+// Wrap puts something around every model that is made from now on.
+func (m *Models) Wrap(around func(llm.Model) llm.Model) { m.wrap = around }
+
+// Window is the context window of the default model.
+func (m *Models) Window(ctx context.Context) (int, error) {
+	rt, err := m.open(ctx, "")
+	return rt.Window, err
+}
+
+// Meter counts the calls of something that costs money like calls of a model:
+// the budget is asked before, and the record is written after.
+func (m *Models) Meter(call llm.Model, provider string) llm.Model {
+	return ledger.Meter(call, ledger.MeterOptions{Ledger: m.ledger, Prices: m.prices, Provider: provider})
+}
+
+// Settle decides what "the default model" is. With nothing configured it takes
 // a key found in the environment, else a model server on this machine, else
-// the built-in demo model, and says so.
-func (m *models) settle(ctx context.Context) ([]string, error) {
+// the built-in demo model. The notes are for the user.
+func (m *Models) Settle(ctx context.Context) ([]string, error) {
 	m.cache = map[string]agent.Runtime{}
 	if m.fixed != nil {
-		m.info = ModelInfo{Name: "custom", Provider: "embedded", Why: "given by the program"}
+		m.info = Info{Name: "custom", Provider: "embedded", Why: "given by the program"}
 		rt := m.withDefaults(agent.Runtime{Model: m.fixed, Name: "custom", Display: "custom"})
 		m.fallback = &rt
 		return nil, nil
@@ -66,7 +123,7 @@ func (m *models) settle(ctx context.Context) ([]string, error) {
 		if name == "" {
 			name = choice.Name + "/" + choice.WireModel
 		}
-		m.info = ModelInfo{Name: name, Provider: choice.Name, Why: choice.Why, KeySource: choice.KeySource}
+		m.info = Info{Name: name, Provider: choice.Name, Why: choice.Why, KeySource: choice.KeySource}
 		notes := choice.Warnings
 		if !m.configured() {
 			notes = append([]string{fmt.Sprintf("Using %s, because %s.", name, choice.Why)}, notes...)
@@ -82,7 +139,7 @@ func (m *models) settle(ctx context.Context) ([]string, error) {
 }
 
 // configured reports whether the user chose a model or provider somewhere.
-func (m *models) configured() bool {
+func (m *Models) configured() bool {
 	if m.model != "" {
 		return true
 	}
@@ -97,12 +154,12 @@ func (m *models) configured() bool {
 }
 
 // discover looks for a model server on this machine and falls back to the demo model.
-func (m *models) discover(ctx context.Context) ([]string, error) {
+func (m *Models) discover(ctx context.Context) ([]string, error) {
 	for _, s := range local.Discover(ctx, local.Options{Getenv: m.getenv}) {
 		if len(s.Models) == 0 {
 			continue
 		}
-		row, _ := Row(string(s.Kind))
+		row, _ := llm.LookupRow(string(s.Kind))
 		d := m.loaded.Config.Agents.Defaults
 		choice := llm.Choice{Row: row, Name: row.Name, Base: s.Base, WireModel: s.Models[0].ID}
 		rt, err := m.chain([]target{m.settings(choice, config.Preset{
@@ -113,17 +170,17 @@ func (m *models) discover(ctx context.Context) ([]string, error) {
 			return nil, err
 		}
 		m.fallback = &rt
-		m.info = ModelInfo{Name: rt.Display, Provider: row.Name, Why: "found on this machine at " + s.Base}
+		m.info = Info{Name: rt.Display, Provider: row.Name, Why: "found on this machine at " + s.Base}
 		return []string{fmt.Sprintf("Using %s, found on this machine at %s. Choose a model with: nanobot config set agents.defaults.model NAME", rt.Display, s.Base)}, nil
 	}
 	rt := m.withDefaults(agent.Runtime{Model: demo.New(demo.Options{}), Name: "demo", Display: "demo (not an AI)"})
 	m.fallback = &rt
-	m.info = ModelInfo{Name: rt.Display, Provider: "demo", Why: "no key and no model server was found", Demo: true}
+	m.info = Info{Name: rt.Display, Provider: "demo", Why: "no key and no model server was found", Demo: true}
 	return []string{"No model is configured: answering with the built-in demo, which is not an AI. To add a real one, set a key, for example: export OPENROUTER_API_KEY=...  or run: nanobot onboard"}, nil
 }
 
-// runtime resolves a preset; "" is the default.
-func (m *models) runtime(ctx context.Context, preset string) (agent.Runtime, error) {
+// Runtime resolves a preset; "" is the default.
+func (m *Models) Runtime(ctx context.Context, preset string) (agent.Runtime, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if rt, ok := m.cache[preset]; ok {
@@ -140,7 +197,39 @@ func (m *models) runtime(ctx context.Context, preset string) (agent.Runtime, err
 	return rt, nil
 }
 
-func (m *models) open(ctx context.Context, preset string) (agent.Runtime, error) {
+// Named resolves the name of a preset or else of a model; "" is the default.
+func (m *Models) Named(ctx context.Context, name string) (agent.Runtime, error) {
+	if _, preset := m.loaded.Config.ModelPresets[name]; preset || name == "" || m.fixed != nil {
+		if m.fixed != nil {
+			name = ""
+		}
+		return m.Runtime(ctx, name)
+	}
+	key := "model " + name // no preset is called so
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if rt, ok := m.cache[key]; ok {
+		return rt, nil
+	}
+	choice, err := m.choose(name, "auto")
+	if err != nil {
+		return agent.Runtime{}, err
+	}
+	_, p, err := m.match("")
+	if err != nil {
+		return agent.Runtime{}, err
+	}
+	p.Model = name
+	rt, err := m.chain([]target{m.settings(choice, p, "")})
+	if err != nil {
+		return agent.Runtime{}, err
+	}
+	m.fitServer(ctx, &rt, choice)
+	m.cache[key] = rt
+	return rt, nil
+}
+
+func (m *Models) open(ctx context.Context, preset string) (agent.Runtime, error) {
 	if m.fallback != nil && preset == "" {
 		return *m.fallback, nil
 	}
@@ -160,7 +249,7 @@ func (m *models) open(ctx context.Context, preset string) (agent.Runtime, error)
 
 // fitServer asks a model server on this machine for its real window, and lets
 // each turn be warned when the server would silently forget the beginning.
-func (m *models) fitServer(ctx context.Context, rt *agent.Runtime, choice llm.Choice) {
+func (m *Models) fitServer(ctx context.Context, rt *agent.Runtime, choice llm.Choice) {
 	if !choice.Row.Local {
 		return
 	}
@@ -178,7 +267,7 @@ func (m *models) fitServer(ctx context.Context, rt *agent.Runtime, choice llm.Ch
 }
 
 // settings turns a preset into what a request is made with.
-func (m *models) settings(choice llm.Choice, p config.Preset, preset string) target {
+func (m *Models) settings(choice llm.Choice, p config.Preset, preset string) target {
 	t := target{choice: choice, display: p.Model, maxTokens: p.MaxTokens, window: p.ContextWindowTokens, effort: p.ReasoningEffort, temperature: p.Temperature}
 	if t.display == "" {
 		t.display = choice.Name + "/" + choice.WireModel
@@ -194,7 +283,7 @@ func (m *models) settings(choice llm.Choice, p config.Preset, preset string) tar
 
 // fallbacks resolves the fallbacks of a preset, or else fallbackModels. One that cannot be used is left out with
 // a warning: it must not keep the first model from answering.
-func (m *models) fallbacks(first target, own config.Preset) []target {
+func (m *Models) fallbacks(first target, own config.Preset) []target {
 	list := own.Fallbacks
 	if len(list) == 0 {
 		list = m.loaded.Config.Agents.Defaults.FallbackModels
@@ -235,7 +324,7 @@ func either[T comparable](set *T, values ...T) T {
 	return zero
 }
 
-func (m *models) windowIsSet(preset string) bool {
+func (m *Models) windowIsSet(preset string) bool {
 	if preset == "" {
 		preset = m.loaded.Config.Agents.Defaults.ModelPreset
 	}
@@ -247,7 +336,7 @@ func (m *models) windowIsSet(preset string) bool {
 
 // withDefaults fills in what a preset leaves open and keeps the answer from
 // taking more than half of a small window.
-func (m *models) withDefaults(rt agent.Runtime) agent.Runtime {
+func (m *Models) withDefaults(rt agent.Runtime) agent.Runtime {
 	d := m.loaded.Config.Agents.Defaults
 	if rt.MaxTokens == 0 {
 		rt.MaxTokens = d.MaxTokens
@@ -262,12 +351,13 @@ func (m *models) withDefaults(rt agent.Runtime) agent.Runtime {
 	return rt
 }
 
-func (m *models) presets() []string {
+// Presets are the names of the configured presets.
+func (m *Models) Presets() []string {
 	return slices.Sorted(maps.Keys(m.loaded.Config.ModelPresets))
 }
 
 // match finds the provider of a preset's model.
-func (m *models) match(preset string) (llm.Choice, config.Preset, error) {
+func (m *Models) match(preset string) (llm.Choice, config.Preset, error) {
 	d := m.loaded.Config.Agents.Defaults
 	p := config.Preset{
 		Model: d.Model, Provider: d.Provider, MaxTokens: d.MaxTokens, ContextWindowTokens: d.ContextWindowTokens,
@@ -294,7 +384,7 @@ func (m *models) match(preset string) (llm.Choice, config.Preset, error) {
 }
 
 // choose finds the provider of a model.
-func (m *models) choose(model, provider string) (llm.Choice, error) {
+func (m *Models) choose(model, provider string) (llm.Choice, error) {
 	in := MatchInput(m.loaded, m.getenv)
 	in.Model, in.Provider = model, provider
 	if !m.configured() {
@@ -308,6 +398,3 @@ func (m *models) choose(model, provider string) (llm.Choice, error) {
 	}
 	return llm.Match(in)
 }
-
-// Row finds a provider of the catalogue by name.
-func Row(name string) (llm.Row, bool) { return llm.LookupRow(name) }

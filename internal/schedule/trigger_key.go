@@ -1,4 +1,4 @@
-package app
+package schedule
 
 import (
 	"crypto/hmac"
@@ -11,22 +11,21 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 )
 
-// hookFile holds what the keys of triggers are made from. It lies with the
+// seedFile holds what the keys of triggers are made from. It lies with the
 // logins and not with the triggers, because tools of the agent read the workspace.
-func hookFile(l *config.Loaded) string { return datadir.TriggersKey.In(l.DataDir) }
+func seedFile(data string) string { return datadir.TriggersKey.In(data) }
 
 // TriggerSecret is the key with which programs elsewhere sign what they send
 // to a trigger. The first call makes what all keys come from.
-func TriggerSecret(l *config.Loaded, id string) (string, error) {
-	if key := TriggerKey(l, id); key != nil {
+func TriggerSecret(data, id string) (string, error) {
+	if key := TriggerKey(data, id); key != nil {
 		return string(key), nil
 	}
-	path := hookFile(l)
+	path := seedFile(data)
 	if err := diskio.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return "", err
 	}
@@ -37,25 +36,25 @@ func TriggerSecret(l *config.Loaded, id string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var seed [hookSeed]byte
+	var seed [seedBytes]byte
 	_, _ = rand.Read(seed[:]) // never fails
 	_, err = f.WriteString(hex.EncodeToString(seed[:]) + "\n")
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return "", errors.Join(err, os.Remove(path))
 	}
-	return string(TriggerKey(l, id)), nil
+	return string(TriggerKey(data, id)), nil
 }
 
-const hookSeed = 32
+const seedBytes = 32
 
-// TriggerKey is the key of a trigger, nil as long as nobody asked for any.
-func TriggerKey(l *config.Loaded, id string) []byte {
-	data, err := os.ReadFile(hookFile(l))
+// TriggerKey is the key of a trigger, nil before the first call of TriggerSecret.
+func TriggerKey(data, id string) []byte {
+	text, err := os.ReadFile(seedFile(data))
 	if err != nil {
 		return nil
 	}
-	seed, err := hex.DecodeString(strings.TrimSpace(string(data)))
-	if err != nil || len(seed) != hookSeed {
+	seed, err := hex.DecodeString(strings.TrimSpace(string(text)))
+	if err != nil || len(seed) != seedBytes {
 		return nil
 	}
 	h := hmac.New(sha256.New, seed)

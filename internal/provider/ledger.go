@@ -1,4 +1,4 @@
-package app
+package provider
 
 import (
 	"log/slog"
@@ -7,6 +7,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
 	"github.com/nanobot-go/nanobot/internal/store"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 // OpenLedger opens the record of what model calls cost, with the limits of
@@ -18,7 +19,7 @@ func OpenLedger(loaded *config.Loaded, log *slog.Logger) *ledger.Ledger {
 func openLedger(loaded *config.Loaded, log *slog.Logger, watch func(ledger.Entry)) *ledger.Ledger {
 	d := loaded.Config.Agents.Defaults
 	return ledger.New(ledger.Options{
-		Store: store.Under(State(loaded, log), string(datadir.Usage)), Limits: spendingLimits(d.Budget), Location: d.Location(), Watch: watch, Log: log,
+		Store: store.Under(disk.Open(loaded.DataDir, log), string(datadir.Usage)), Limits: spendingLimits(d.Budget), Location: d.Location(), Watch: watch, Log: log,
 	})
 }
 
@@ -36,4 +37,9 @@ func spendingLimits(b config.Budget) ledger.Limits {
 		lim.PerSource[name] = ledger.SourceLimits{DailyUSD: s.DailyUSD, DailyTokens: s.DailyTokens}
 	}
 	return lim
+}
+
+// OpenPrices opens the table of prices, the user's own first.
+func OpenPrices(loaded *config.Loaded, log *slog.Logger) *ledger.Prices {
+	return ledger.NewPrices(PricesFile(loaded), log)
 }

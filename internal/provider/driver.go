@@ -1,9 +1,8 @@
-package app
+package provider
 
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"os"
 	"slices"
@@ -24,19 +23,13 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm/responses"
 	"github.com/nanobot-go/nanobot/internal/llm/signin"
 	"github.com/nanobot-go/nanobot/internal/store"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
-// openDriver makes the model of a choice as it is: metered, but without
-// retries, rotation or fallback, for verdicts about that model alone.
-func openDriver(o Options, loaded *config.Loaded, choice llm.Choice) (llm.Model, error) {
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
-	m := &models{
-		loaded: loaded, getenv: Getenv(o.Env), version: o.Version, log: o.Log,
-		ledger: OpenLedger(loaded, o.Log), prices: ledger.NewPrices(PricesFile(loaded), o.Log),
-	}
-	model, err := m.keyed(target{choice: choice}, loaded.Config.Providers[choice.Block], choice.Key)
+// bare makes the model of a choice as it is: metered, but without retries,
+// rotation or fallback, for verdicts about that model alone.
+func (m *Models) bare(choice llm.Choice) (llm.Model, error) {
+	model, err := m.keyed(target{choice: choice}, m.loaded.Config.Providers[choice.Block], choice.Key)
 	if err != nil {
 		return nil, fmt.Errorf("providers.%s: %w", choice.Name, err)
 	}
@@ -57,7 +50,7 @@ type target struct {
 // outwards: driver, meter, throttle, rotation of keys, retry, breaker,
 // fallback. The window is the smallest of the chain, so that a prompt that
 // fits one fits all.
-func (m *models) chain(targets []target) (agent.Runtime, error) {
+func (m *Models) chain(targets []target) (agent.Runtime, error) {
 	links := make([]llm.Link, 0, len(targets))
 	window := targets[0].window
 	persistent := m.loaded.Config.Agents.Defaults.ProviderRetryMode == "persistent"
@@ -104,7 +97,7 @@ func (t target) adjust(i int) func(llm.Request) llm.Request {
 }
 
 // attempt bounds one attempt of a link by the wall clock.
-func (m *models) attempt(p config.Provider) time.Duration {
+func (m *Models) attempt(p config.Provider) time.Duration {
 	if p.RequestTimeoutS > 0 {
 		return time.Duration(p.RequestTimeoutS) * time.Second
 	}
@@ -112,7 +105,7 @@ func (m *models) attempt(p config.Provider) time.Duration {
 }
 
 // provider makes the metered model of a provider, one per key when there are several.
-func (m *models) provider(t target, p config.Provider) (llm.Model, error) {
+func (m *Models) provider(t target, p config.Provider) (llm.Model, error) {
 	if len(p.APIKeys) < 2 || !strings.HasPrefix(t.choice.KeySource, "providers.") {
 		return m.keyed(t, p, t.choice.Key)
 	}
@@ -128,7 +121,7 @@ func (m *models) provider(t target, p config.Provider) (llm.Model, error) {
 
 // keyed makes the model of one key: driver, meter and, for a server on this
 // machine, a single slot.
-func (m *models) keyed(t target, p config.Provider, key httpsafe.Secret) (llm.Model, error) {
+func (m *Models) keyed(t target, p config.Provider, key httpsafe.Secret) (llm.Model, error) {
 	isLocal := t.choice.Row.Local || t.choice.Base != "" && httpsafe.IsLocal(t.choice.Base)
 	t.choice.Key = key
 	driver, err := m.driver(t, p, isLocal)
@@ -156,7 +149,7 @@ func (m *models) keyed(t target, p config.Provider, key httpsafe.Secret) (llm.Mo
 }
 
 // driver speaks the protocol that fits the model.
-func (m *models) driver(t target, p config.Provider, isLocal bool) (llm.Model, error) {
+func (m *Models) driver(t target, p config.Provider, isLocal bool) (llm.Model, error) {
 	client, err := httpsafe.Client(httpsafe.Options{Proxy: p.Proxy.Reveal(), Direct: isLocal})
 	if err != nil {
 		return nil, err
@@ -194,7 +187,7 @@ type wireOptions struct {
 	idle     time.Duration
 }
 
-func (m *models) speak(w llm.Wire, c llm.Choice, o wireOptions) (llm.Model, error) {
+func (m *Models) speak(w llm.Wire, c llm.Choice, o wireOptions) (llm.Model, error) {
 	p := o.provider
 	switch w {
 	case llm.AnthropicWire:
@@ -232,12 +225,12 @@ func (m *models) speak(w llm.Wire, c llm.Choice, o wireOptions) (llm.Model, erro
 
 // signer is what replaces a fixed key: a sign-in, or an identity of the cloud
 // the program runs in. base is the address that belongs to it, if any.
-func (m *models) signer(c llm.Choice, p config.Provider, client *http.Client) (s llm.Signer, base string, err error) {
+func (m *Models) signer(c llm.Choice, p config.Provider, client *http.Client) (s llm.Signer, base string, err error) {
 	switch {
 	case c.Row.Auth != "":
 		home, _ := os.UserHomeDir() // without one no older tokens are found
 		a, err := signin.New(c.Row.Auth, signin.Options{
-			Store: store.Under(State(m.loaded, m.log), string(datadir.Auth)), Home: home, Getenv: m.getenv, Client: client, Version: m.version, Log: m.log, BaseURL: p.APIBase,
+			Store: store.Under(disk.Open(m.loaded.DataDir, m.log), string(datadir.Auth)), Home: home, Getenv: m.getenv, Client: client, Version: m.version, Log: m.log, BaseURL: p.APIBase,
 		})
 		if err != nil {
 			return nil, "", err
@@ -251,7 +244,7 @@ func (m *models) signer(c llm.Choice, p config.Provider, client *http.Client) (s
 }
 
 // idle is how long a stream may stay silent.
-func (m *models) idle(p config.Provider, isLocal bool) time.Duration {
+func (m *Models) idle(p config.Provider, isLocal bool) time.Duration {
 	switch {
 	case p.StreamIdleTimeoutS > 0:
 		return time.Duration(p.StreamIdleTimeoutS) * time.Second
@@ -261,7 +254,8 @@ func (m *models) idle(p config.Provider, isLocal bool) time.Duration {
 	return time.Duration(m.loaded.Config.Agents.Defaults.Limits.StreamIdleTimeoutS) * time.Second
 }
 
-func firstKey(p config.Provider) httpsafe.Secret {
+// FirstKey is the key of a provider that is used first.
+func FirstKey(p config.Provider) httpsafe.Secret {
 	if p.APIKey.IsZero() && len(p.APIKeys) > 0 {
 		return p.APIKeys[0]
 	}

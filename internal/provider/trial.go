@@ -1,4 +1,4 @@
-package app
+package provider
 
 import (
 	"cmp"
@@ -15,11 +15,12 @@ import (
 // OpenTrial prepares a trial of a model: the named one, a preset, or the
 // configured one for "". The driver is bare: no retries and no fallback, so
 // that a verdict is about the model and nothing else.
-func OpenTrial(o Options, loaded *config.Loaded, name string) (*trial.Trial, error) {
-	if o.UseModel != nil {
-		return trial.New(name, o.UseModel, llm.Choice{WireModel: name}, agent.Explain), nil
+func OpenTrial(o Options, name string) (*trial.Trial, error) {
+	if o.Fixed != nil {
+		return trial.New(name, o.Fixed, llm.Choice{WireModel: name}, agent.Explain), nil
 	}
-	in := MatchInput(loaded, Getenv(o.Env))
+	loaded := o.Config
+	in := MatchInput(loaded, o.Getenv)
 	d := loaded.Config.Agents.Defaults
 	if p, ok := loaded.Config.ModelPresets[cmp.Or(name, d.ModelPreset)]; ok {
 		in.Model, in.Provider = p.Model, p.Provider
@@ -32,7 +33,7 @@ func OpenTrial(o Options, loaded *config.Loaded, name string) (*trial.Trial, err
 	if err != nil {
 		return nil, err
 	}
-	model, err := openDriver(o, loaded, choice)
+	model, err := New(o).bare(choice)
 	if err != nil {
 		return nil, err
 	}
