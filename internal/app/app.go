@@ -1,6 +1,6 @@
 // Package app is the composition root: it turns a configuration into a running
-// agent. It is the only package that knows which drivers exist; everything
-// below it gets what it needs through Options.
+// agent. It is the only package that knows which tools exist; everything below
+// it gets what it needs through Options.
 package app
 
 import (

@@ -37,15 +37,15 @@ func (x *folderTools) of(c tool.Call) (*view, error) {
 	if c.Project.Only {
 		key.session = c.SessionKey
 	}
-	house := x.g.jail
-	if v := x.seen[key]; v != nil && house.Holds(v.jail) {
+	whole := x.g.jail
+	if v := x.seen[key]; v != nil && whole.Holds(v.jail) {
 		return v, nil
 	}
 	if x.seen == nil || len(x.seen) >= maxOpen {
 		x.seen = map[projectKey]*view{} // a call that still uses one keeps it open
 	}
 	delete(x.seen, key)
-	jail, err := house.At(diskio.Base{
+	jail, err := whole.At(diskio.Base{
 		Dir:       c.Project.Dir,
 		Only:      c.Project.Only,
 		ReadOnly:  besides(c),

@@ -18,7 +18,7 @@ import (
 const maxOutside = 16
 
 // outside names the files from outside that a command is going to run or build.
-// Nobody is asked about the commands of guests, whose files all are.
+// Commands of guests need no question: all their files are from outside.
 func (t *tracker) outside(c tool.Call, command, dir string) []approve.Outside {
 	rec, err := t.record(c)
 	if err != nil || rec == nil {

@@ -376,7 +376,7 @@ func (m *Models) match(preset string) (llm.Choice, config.Preset, error) {
 		p.Model, p.Provider = m.model, "auto"
 	}
 	if !m.configured() {
-		// The shipped default model is nobody's choice: let the key decide.
+		// The user did not choose the shipped default model: let the key decide.
 		p.Model = ""
 	}
 	c, err := m.choose(p.Model, p.Provider)
