@@ -135,6 +135,7 @@ var byPathAllowed = map[string]string{
 	"internal/session/search/source.go":   "reads conversations in the data folder",
 	"internal/session/store.go":           "keeps conversations in the data folder",
 	"internal/session/workspace.go":       "keeps the identity of workspaces in the data folder and looks at the workspace itself",
+	"internal/session/workspace_table.go": "keeps the identity of workspaces in the data folder",
 	"internal/session/migrate.go":         "removes its own temporary file in the data folder",
 	"internal/session/root_darwin.go":     "tells the workspace itself from other folders",
 

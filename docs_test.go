@@ -33,10 +33,7 @@ const (
 func later() []string {
 	return []string{
 		"agents.defaults.failOnToolError",
-		"modelPresets.<name>.label",
 		"providers.<name>.caps", "providers.<name>.displayName",
-		"tools.cliApps", "tools.maxSessionMessagesPerMinute",
-		"tools.webuiAllow",
 	}
 }
 

@@ -710,7 +710,7 @@ func TestWindowMovesRarely(t *testing.T) {
 		}
 		if i%3 == 1 {
 			h.agent.Unload()
-			if err := h.store.Unload(); err != nil {
+			if err := h.store.DropCaches(); err != nil {
 				t.Fatal(err)
 			}
 		}

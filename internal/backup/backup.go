@@ -285,14 +285,22 @@ func (b *backup) folder(name string, d fs.DirEntry) error {
 	return b.tar.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: name + "/", Mode: int64(info.Mode().Perm()), ModTime: info.ModTime()})
 }
 
+// opened is a file as it was opened; nil if it is gone or cannot be read, which
+// is noted.
+func (b *backup) opened(name string, f *os.File, err error) *os.File {
+	if err == nil {
+		return f
+	}
+	if !diskio.IsMissing(err) {
+		b.left(name, "cannot be read")
+	}
+	return nil
+}
+
 func (b *backup) file(at visit) error {
 	name := at.name
 	f, err := at.open()
-	if diskio.IsMissing(err) {
-		return nil
-	}
-	if err != nil {
-		b.left(name, "cannot be read")
+	if f = b.opened(name, f, err); f == nil {
 		return nil
 	}
 	defer f.Close() //nolint:errcheck // only read

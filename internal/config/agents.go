@@ -21,10 +21,10 @@ type AgentDefaults struct {
 	ContextBlockLimit               int        `json:"contextBlockLimit" min:"0" doc:"Prompt budget in tokens; 0 derives it from the window."`
 	Temperature                     float64    `json:"temperature" min:"0" max:"2" doc:"Sampling temperature."`
 	FallbackModels                  []Fallback `json:"fallbackModels" doc:"Models tried in order when the first one is unavailable: preset names or objects."`
-	MaxToolIterations               int        `json:"maxToolIterations" min:"1" doc:"Model calls in one turn."`
-	MaxToolResultChars              int        `json:"maxToolResultChars" min:"1" doc:"Longest tool result the model is shown, in characters."`
-	MaxConcurrentSubagents          int        `json:"maxConcurrentSubagents" min:"1" doc:"Background agents running at once."`
-	FailOnToolError                 bool       `json:"failOnToolError" doc:"Stop a background agent at its first tool error."`
+	MaxToolIterations               int        `json:"maxToolIterations" min:"1" doc:"Maximum number of model calls per turn."`
+	MaxToolResultChars              int        `json:"maxToolResultChars" min:"1" doc:"Longest tool result shown to the model, in characters."`
+	MaxConcurrentSubagents          int        `json:"maxConcurrentSubagents" min:"1" doc:"Maximum number of subagents running at once."`
+	FailOnToolError                 bool       `json:"failOnToolError" doc:"Stop a subagent at its first tool error."`
 	ProviderRetryMode               string     `json:"providerRetryMode" enum:"standard|persistent" doc:"How long a failing provider is retried."`
 	ReasoningEffort                 string     `json:"reasoningEffort" doc:"none, low, medium, high, xhigh, max or adaptive; empty leaves it to the model."`
 	ToolHintMaxLength               int        `json:"toolHintMaxLength" min:"20" max:"500" doc:"Longest tool hint shown to users, in characters."`
@@ -34,13 +34,13 @@ type AgentDefaults struct {
 	BotIcon                         string     `json:"botIcon" blank:"keep" doc:"Icon shown in the terminal; an empty text shows none."`
 	UnifiedSession                  bool       `json:"unifiedSession" doc:"Share one conversation across all channels."`
 	DisabledSkills                  []string   `json:"disabledSkills" doc:"Skills to leave out, by folder name."`
-	IdleCompactAfterMinutes         int        `json:"idleCompactAfterMinutes" alias:"sessionTtlMinutes" min:"0" doc:"Minutes of silence after which a conversation is compacted; 0 turns it off."`
-	IdleCompactCheckIntervalSeconds int        `json:"idleCompactCheckIntervalSeconds" min:"0" doc:"Seconds between conversations that fell silent before a start and are compacted after it."`
+	IdleCompactAfterMinutes         int        `json:"idleCompactAfterMinutes" alias:"sessionTtlMinutes" min:"0" doc:"Idle minutes after which a conversation is compacted; 0 turns it off."`
+	IdleCompactCheckIntervalSeconds int        `json:"idleCompactCheckIntervalSeconds" min:"0" doc:"After a start, seconds between the compactions of conversations that were already idle."`
 	ConsolidationRatio              float64    `json:"consolidationRatio" min:"0.1" max:"0.95" doc:"Share of the prompt budget kept after compaction."`
-	SharedMemory                    []string   `json:"sharedMemory" doc:"Chats whose members have one memory together, as channel:chat, such as telegram:-100123; elsewhere each member has one of their own."`
-	ResumeInterrupted               string     `json:"resumeInterrupted" enum:"resume|notify|off" doc:"What becomes of a message the gateway was working on when it ended: taken up again, only told, or neither."`
+	SharedMemory                    []string   `json:"sharedMemory" doc:"Group chats whose members share one memory, as channel:chat, such as telegram:-100123; in other chats, each member has a separate memory."`
+	ResumeInterrupted               string     `json:"resumeInterrupted" enum:"resume|notify|off" doc:"What to do with a message that was being processed when the gateway stopped: process it again, only notify, or nothing."`
 	Dream                           Dream      `json:"dream" doc:"Background consolidation of long-term memory."`
-	GuestShare                      string     `json:"guestShare" doc:"Folder of the workspace, such as share, that guests and group chats can read and change; empty is none. What lies there is never trusted."`
+	GuestShare                      string     `json:"guestShare" doc:"Folder of the workspace, such as share, that guests and group chats can read and change; empty disables it. Its files are never trusted."`
 	Budget                          Budget     `json:"budget" doc:"What may be spent."`
 	Limits                          Limits     `json:"limits" doc:"Limits on concurrent work and waiting."`
 }
@@ -61,12 +61,12 @@ type Budget struct {
 	DailyUSD            float64                 `json:"dailyUsd" min:"0" doc:"US dollars per day; 0 is no limit."`
 	MonthlyUSD          float64                 `json:"monthlyUsd" min:"0" doc:"US dollars per month; 0 is no limit."`
 	TurnUSD             float64                 `json:"turnUsd" min:"0" doc:"US dollars one turn may cost; 0 is no limit."`
-	DailyTokens         int                     `json:"dailyTokens" min:"0" doc:"Tokens per day, in and out, models on this machine not counted; 0 is no limit."`
+	DailyTokens         int                     `json:"dailyTokens" min:"0" doc:"Input and output tokens per day, without models on this machine; 0 is no limit."`
 	UnpricedDailyTokens int                     `json:"unpricedDailyTokens" min:"0" doc:"Tokens per day for models whose price is unknown; 0 is no limit."`
-	GuestShare          float64                 `json:"guestShare" min:"0" max:"1" doc:"Share of the limits that all guests and group chats together may use; 0 is no limit of their own."`
-	PerGuestShare       float64                 `json:"perGuestShare" min:"0" max:"1" doc:"Share of the limits that one guest or group chat may use; 0 is no limit of its own."`
+	GuestShare          float64                 `json:"guestShare" min:"0" max:"1" doc:"Share of the limits that all guests and group chats together may use; 0 sets no separate limit."`
+	PerGuestShare       float64                 `json:"perGuestShare" min:"0" max:"1" doc:"Share of the limits that one guest or group chat may use; 0 sets no separate limit."`
 	WarnAt              []float64               `json:"warnAt" min:"0" max:"1" doc:"Shares of a limit at which to warn."`
-	OnExceed            string                  `json:"onExceed" enum:"warn|stopBackground|stopAll" doc:"What a reached limit does: only warn, stop work nobody waits for, or stop every call."`
+	OnExceed            string                  `json:"onExceed" enum:"warn|stopBackground|stopAll" doc:"What happens at a limit: only warn, stop background work, or stop every call."`
 	PerSource           map[string]SourceBudget `json:"perSource" doc:"Limits per source of work: user, api, cron, heartbeat, dream, subagent."`
 }
 
@@ -83,7 +83,7 @@ type Limits struct {
 	LLMTimeoutS           int `json:"llmTimeoutS" min:"0" env:"NANOBOT_LLM_TIMEOUT_S" doc:"Seconds one model request may take; 0 is no limit."`
 	StreamIdleTimeoutS    int `json:"streamIdleTimeoutS" min:"0" max:"3600" env:"NANOBOT_STREAM_IDLE_TIMEOUT_S" doc:"Seconds a stream may stay silent; 0 is no limit."`
 	TurnTimeoutS          int `json:"turnTimeoutS" min:"0" doc:"Seconds one turn may take; 0 is no limit."`
-	TurnTokens            int `json:"turnTokens" min:"0" doc:"Tokens one turn may use, in and out; 0 is no limit."`
+	TurnTokens            int `json:"turnTokens" min:"0" doc:"Input and output tokens per turn; 0 is no limit."`
 	TurnToolCalls         int `json:"turnToolCalls" min:"0" doc:"Tool calls one turn may make; 0 is no limit."`
 }
 

@@ -3,10 +3,10 @@ package config
 // Channels are the settings common to all chat platforms and one section per
 // platform.
 type Channels struct {
-	SendProgress          bool               `json:"sendProgress" doc:"Send what the agent says while it works."`
+	SendProgress          bool               `json:"sendProgress" doc:"Send the agent's intermediate messages during a turn."`
 	SendToolHints         bool               `json:"sendToolHints" doc:"Send one line per tool call."`
 	ShowReasoning         bool               `json:"showReasoning" doc:"Send the model's reasoning where a platform can show it."`
-	SendMaxRetries        int                `json:"sendMaxRetries" min:"0" max:"10" doc:"Tries to deliver one message."`
+	SendMaxRetries        int                `json:"sendMaxRetries" min:"0" max:"10" doc:"Attempts to deliver one message."`
 	TranscriptionProvider string             `json:"transcriptionProvider" doc:"Older place of transcription.provider."`
 	TranscriptionLanguage string             `json:"transcriptionLanguage" doc:"Older place of transcription.language."`
 	ExtractDocumentText   bool               `json:"extractDocumentText" doc:"Ignored; older versions wrote it."`
@@ -19,7 +19,7 @@ type Channels struct {
 // identifiers or credentials are strings, and references are resolved.
 type Channel struct {
 	Enabled            bool     `json:"enabled" doc:"Connect to this platform."`
-	AllowFrom          []string `json:"allowFrom" doc:"Who may talk to the agent; * is everybody."`
+	AllowFrom          []string `json:"allowFrom" doc:"Who may talk to the agent; * allows everyone."`
 	SendProgress       *bool    `json:"sendProgress" doc:"Replaces channels.sendProgress."`
 	SendToolHints      *bool    `json:"sendToolHints" doc:"Replaces channels.sendToolHints."`
 	ShowReasoning      *bool    `json:"showReasoning" doc:"Replaces channels.showReasoning."`

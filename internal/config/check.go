@@ -85,7 +85,7 @@ func (r *reader) spot(root *node, path ...string) (*node, place) {
 func (r *reader) check(c *Config, root *node) {
 	r.checkZone(c, root)
 	r.checkPresets(c, root)
-	r.checkLater(c, root)
+	r.checkMissing(c, root)
 	d := &c.Agents.Defaults
 	if d.MaxTokens >= d.ContextWindowTokens {
 		n, p := r.spot(root, "agents", "defaults", "maxTokens")
@@ -133,22 +133,22 @@ func (r *reader) check(c *Config, root *node) {
 	}
 }
 
-// checkLater names settings of parts that do not exist yet. Older versions write
-// every setting into the file, so a default says nothing about what is wanted.
-func (r *reader) checkLater(c *Config, root *node) {
+// checkMissing refuses settings of parts that nanobot does not have. The Python
+// version writes every setting into the file, so a default asks for nothing, and
+// neither does switching such a part off.
+func (r *reader) checkMissing(c *Config, root *node) {
 	t, usual := &c.Tools, defaultTools()
 	for _, s := range [...]struct {
-		name string
-		set  bool
+		name, text string
+		set        bool
 	}{
-		{"cliApps", t.CLIApps != usual.CLIApps},
-		{"maxSessionMessagesPerMinute", t.MaxSessionMessagesPerMinute != usual.MaxSessionMessagesPerMinute},
-		{"webuiAllowLocalServiceAccess", t.WebUIAllowLocalServiceAccess != usual.WebUIAllowLocalServiceAccess},
-		{"webuiAllowRemotePackageInstall", t.WebUIAllowRemotePackages != usual.WebUIAllowRemotePackages},
+		{"cliApps", "is not supported: there is no tool for CLI apps", t.CLIApps.Enable && t.CLIApps != usual.CLIApps},
+		{"maxSessionMessagesPerMinute", "is not supported: there is no tool that writes to other conversations", t.MaxSessionMessagesPerMinute != usual.MaxSessionMessagesPerMinute},
+		{"webuiAllowRemotePackageInstall", "is not supported: the web interface does not install packages", t.WebUIAllowRemotePackages},
 	} {
 		if s.set {
 			n, p := r.spot(root, "tools", s.name)
-			r.warning(n, p.path, "has no effect yet", "")
+			r.issue(n, p, s.text, "remove it")
 		}
 	}
 }

@@ -242,21 +242,12 @@ func TestLoadAccepts(t *testing.T) {
 			},
 		},
 		{
-			name: "settings of parts that come later",
-			text: `{"tools": {"cliApps": {"enable": true, "runTimeout": 9},
-				"maxSessionMessagesPerMinute": 7,
-				"allowLocalPreviewAccess": false,
-				"webuiAllowRemotePackageInstall": true}}`,
+			name: "parts that do not exist, switched off",
+			text: `{"tools": {"cliApps": {"enable": false, "runTimeout": 9}, "allowLocalPreviewAccess": false}}`,
 			want: map[string]string{"tools.cliApps.runTimeout": "9 from file"},
-			warnings: []string{
-				"tools.cliApps: has no effect yet (line 1, column 23)",
-				"tools.maxSessionMessagesPerMinute: has no effect yet (line 2, column 36)",
-				"tools.webuiAllowLocalServiceAccess: has no effect yet (line 3, column 32)",
-				"tools.webuiAllowRemotePackageInstall: has no effect yet (line 4, column 39)",
-			},
 		},
 		{
-			name: "defaults of parts that come later, as older versions write them",
+			name: "defaults of parts that do not exist, as the Python version writes them",
 			text: `{"tools": {"cliApps": {"enable": true, "installTimeout": 300, "runTimeout": 60, "catalogTtlSeconds": 3600},
 				"maxSessionMessagesPerMinute": 6, "webuiAllowLocalServiceAccess": true, "webuiAllowRemotePackageInstall": false}}`,
 			want: map[string]string{"tools.cliApps.runTimeout": "60 from file"},
@@ -362,6 +353,17 @@ func TestLoadRefuses(t *testing.T) {
 				"  agents.defaults.disabledSkills: must be a list in [ ] (line 1, column 112)",
 				"  agents.defaults.model: must be a text in double quotes (line 1, column 126)",
 				"  agents.defaults.dream: must be an object in { } (line 1, column 141)",
+			},
+		},
+		{
+			"parts that do not exist", `{"tools": {"cliApps": {"enable": true, "runTimeout": 9},
+				"maxSessionMessagesPerMinute": 7,
+				"webuiAllowRemotePackageInstall": true}}`,
+			config.InvalidSchema,
+			[]string{
+				"  tools.cliApps: is not supported: there is no tool for CLI apps (line 1, column 23); remove it",
+				"  tools.maxSessionMessagesPerMinute: is not supported: there is no tool that writes to other conversations (line 2, column 36); remove it",
+				"  tools.webuiAllowRemotePackageInstall: is not supported: the web interface does not install packages (line 3, column 39); remove it",
 			},
 		},
 		{

@@ -11,15 +11,15 @@ type Provider struct {
 	ExtraBody          Raw                        `json:"extraBody" doc:"JSON merged over every request body."`
 	ExtraQuery         map[string]httpsafe.Secret `json:"extraQuery" doc:"Query parameters added to every request."`
 	Proxy              httpsafe.Secret            `json:"proxy" doc:"Proxy URL for this provider."`
-	APIType            string                     `json:"apiType" enum:"auto|chat_completions|responses" doc:"Which OpenAI API to speak; only for openai."`
-	Wire               string                     `json:"wire" enum:"chat|responses|anthropic" doc:"Wire protocol of an endpoint of your own."`
-	ThinkingStyle      string                     `json:"thinkingStyle" enum:"thinking_type|enable_thinking|reasoning_split" doc:"How thinking is switched on."`
+	APIType            string                     `json:"apiType" enum:"auto|chat_completions|responses" doc:"OpenAI API to use; only for openai."`
+	Wire               string                     `json:"wire" enum:"chat|responses|anthropic" doc:"Wire protocol of a custom endpoint."`
+	ThinkingStyle      string                     `json:"thinkingStyle" enum:"thinking_type|enable_thinking|reasoning_split" doc:"How thinking is enabled."`
 	DisplayName        string                     `json:"displayName" doc:"Name shown to users."`
 	Region             string                     `json:"region" doc:"AWS region."`
 	Profile            string                     `json:"profile" doc:"AWS profile."`
 	StreamIdleTimeoutS int                        `json:"streamIdleTimeoutS" min:"0" max:"3600" doc:"Seconds a stream may stay silent; 0 uses the general limit."`
 	RequestTimeoutS    int                        `json:"requestTimeoutS" min:"0" doc:"Seconds a request may take; 0 uses the general limit."`
-	APIKeys            []httpsafe.Secret          `json:"apiKeys" doc:"Several keys to spread requests over."`
-	KeyStrategy        string                     `json:"keyStrategy" doc:"How a key is picked from apiKeys."`
+	APIKeys            []httpsafe.Secret          `json:"apiKeys" doc:"Several API keys to distribute requests over."`
+	KeyStrategy        string                     `json:"keyStrategy" doc:"How a key is selected from apiKeys."`
 	Caps               Raw                        `json:"caps" doc:"Abilities of an endpoint of your own, such as {\"vision\": true}."`
 }

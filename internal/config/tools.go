@@ -6,7 +6,7 @@ import "github.com/nanobot-go/nanobot/internal/httpsafe"
 type Tools struct {
 	RestrictToWorkspace          bool            `json:"restrictToWorkspace" doc:"Keep files and commands inside the workspace."`
 	SSRFWhitelist                []string        `json:"ssrfWhitelist" doc:"Private networks web tools may reach, as CIDR."`
-	ProtectConfigDir             bool            `json:"protectConfigDir" doc:"Without effect: tools are always kept out of the folder of this file, the workspace and media aside."`
+	ProtectConfigDir             bool            `json:"protectConfigDir" doc:"Ignored: tools never have access to the folder of this file, except for the workspace and media."`
 	Web                          Web             `json:"web" doc:"Searching and reading the web."`
 	Exec                         Exec            `json:"exec" doc:"Running commands."`
 	File                         Switch          `json:"file" doc:"Reading and writing files."`
@@ -14,26 +14,26 @@ type Tools struct {
 	Approval                     Approval        `json:"approval" doc:"Asking before risky calls."`
 	CLIApps                      CLIApps         `json:"cliApps" doc:"Installed command-line apps."`
 	ImageGeneration              ImageGeneration `json:"imageGeneration" doc:"Making pictures."`
-	MaxSessionMessagesPerMinute  int             `json:"maxSessionMessagesPerMinute" min:"1" doc:"Messages to other conversations per minute."`
-	WebUIAllowLocalServiceAccess bool            `json:"webuiAllowLocalServiceAccess" alias:"allowLocalPreviewAccess" doc:"Let the web interface preview services of this machine."`
-	WebUIAllowRemotePackages     bool            `json:"webuiAllowRemotePackageInstall" doc:"Let remote users of the web interface install packages."`
+	MaxSessionMessagesPerMinute  int             `json:"maxSessionMessagesPerMinute" min:"1" doc:"Not supported; only the default is accepted."`
+	WebUIAllowLocalServiceAccess bool            `json:"webuiAllowLocalServiceAccess" alias:"allowLocalPreviewAccess" doc:"Ignored: the web interface does not preview local services."`
+	WebUIAllowRemotePackages     bool            `json:"webuiAllowRemotePackageInstall" doc:"Not supported; only false is accepted."`
 	MCPServers                   map[string]Raw  `json:"mcpServers" camel:"1" doc:"MCP servers, by name."`
 }
 
 // Switch turns a tool family on or off.
 type Switch struct {
-	Enable bool `json:"enable" doc:"Offer these tools."`
+	Enable bool `json:"enable" doc:"Enable these tools."`
 }
 
 // My configures the agent's view of its own settings.
 type My struct {
-	Enable   bool `json:"enable" doc:"Offer the tool."`
-	AllowSet bool `json:"allowSet" doc:"Let it change settings for the session."`
+	Enable   bool `json:"enable" doc:"Enable the tool."`
+	AllowSet bool `json:"allowSet" doc:"Allow it to change settings of the session."`
 }
 
 // Web configures the web tools.
 type Web struct {
-	Enable    bool            `json:"enable" doc:"Offer these tools."`
+	Enable    bool            `json:"enable" doc:"Enable these tools."`
 	Proxy     httpsafe.Secret `json:"proxy" doc:"HTTP or SOCKS5 proxy URL."`
 	UserAgent string          `json:"userAgent" doc:"User-Agent header."`
 	Search    Search          `json:"search" doc:"Web search."`
@@ -51,23 +51,23 @@ type Search struct {
 
 // Fetch configures reading of pages.
 type Fetch struct {
-	UseJinaReader bool `json:"useJinaReader" doc:"Read pages through r.jina.ai, which then sees every address."`
+	UseJinaReader bool `json:"useJinaReader" doc:"Read pages through r.jina.ai, which then receives every address."`
 }
 
 // Exec configures the command tool.
 type Exec struct {
-	Enable           bool     `json:"enable" doc:"Offer the tool."`
+	Enable           bool     `json:"enable" doc:"Enable the tool."`
 	Timeout          int      `json:"timeout" min:"0" doc:"Seconds a command may take; 0 is no limit."`
 	PathAppend       string   `json:"pathAppend" doc:"Folders added to the end of PATH."`
 	PathPrepend      string   `json:"pathPrepend" doc:"Folders added to the front of PATH."`
-	Sandbox          string   `json:"sandbox" enum:"|auto|landlock|bwrap|none" doc:"How commands are contained; empty is not at all."`
-	Network          string   `json:"network" enum:"host|proxy|none" doc:"What a contained command reaches: host is any public host, proxy package hosts and what you allow, none nothing."`
-	AllowedHosts     []string `json:"allowedHosts" doc:"Hosts that contained commands may use freely, such as example.com, *.example.com or example.com:8443."`
-	AllowedAddresses []string `json:"allowedAddresses" doc:"Private addresses that contained commands may reach, each with its port, such as 192.168.1.5:5432."`
-	SandboxROBinds   []string `json:"sandboxRoBinds" doc:"Further folders a contained command may read."`
-	SandboxRWBinds   []string `json:"sandboxRwBinds" doc:"Further folders a contained command may change."`
+	Sandbox          string   `json:"sandbox" enum:"|auto|landlock|bwrap|none" doc:"Sandbox for commands; empty disables it."`
+	Network          string   `json:"network" enum:"host|proxy|none" doc:"Network access of commands in the sandbox: host allows every public host, proxy allows package hosts and hosts that you allow, none allows nothing."`
+	AllowedHosts     []string `json:"allowedHosts" doc:"Hosts that commands in the sandbox may use without a question, such as example.com, *.example.com or example.com:8443."`
+	AllowedAddresses []string `json:"allowedAddresses" doc:"Private addresses that commands in the sandbox may reach, each with a port, such as 192.168.1.5:5432."`
+	SandboxROBinds   []string `json:"sandboxRoBinds" doc:"Additional folders that a command in the sandbox may read."`
+	SandboxRWBinds   []string `json:"sandboxRwBinds" doc:"Additional folders that a command in the sandbox may change."`
 	MaxMemoryMB      int      `json:"maxMemoryMB" min:"0" doc:"MiB of memory that all processes of a command may use together; 0 is 4096, or half of a small machine's."`
-	MaxDiskMB        int      `json:"maxDiskMB" min:"0" doc:"MiB that a contained command may add to the disk, a turn twice as much; 0 is no limit."`
+	MaxDiskMB        int      `json:"maxDiskMB" min:"0" doc:"MiB that a command in the sandbox may write to the disk; a turn may write twice as much. 0 is no limit."`
 	AllowedEnvKeys   []string `json:"allowedEnvKeys" doc:"Environment variables passed on to commands."`
 	AllowPatterns    []string `json:"allowPatterns" doc:"Commands allowed, as regular expressions."`
 	DenyPatterns     []string `json:"denyPatterns" doc:"Commands refused in addition to the built-in rules."`
@@ -77,7 +77,7 @@ type Exec struct {
 type Approval struct {
 	Mode     string         `json:"mode" enum:"off|ask|auto" doc:"off never asks, ask asks before every change, auto asks before risky ones."`
 	TimeoutS int            `json:"timeout" min:"1" doc:"Seconds to wait for an answer."`
-	Fallback string         `json:"fallback" enum:"deny|allow" doc:"What no answer means."`
+	Fallback string         `json:"fallback" enum:"deny|allow" doc:"Decision when no answer arrives in time."`
 	Rules    []ApprovalRule `json:"rules" doc:"Exceptions, first match wins."`
 }
 
@@ -88,23 +88,24 @@ type ApprovalRule struct {
 	Action string `json:"action" enum:"allow|ask|deny" doc:"What to do."`
 }
 
-// CLIApps configures installed command-line apps. Times are in seconds.
+// CLIApps is what the Python version writes for installed command-line apps, which
+// nanobot does not have.
 type CLIApps struct {
-	Enable            bool `json:"enable" doc:"Offer the tool."`
-	InstallTimeout    int  `json:"installTimeout" min:"1" max:"3600" doc:"Seconds an installation may take."`
-	RunTimeout        int  `json:"runTimeout" min:"1" max:"600" doc:"Seconds an app may run."`
-	CatalogTTLSeconds int  `json:"catalogTtlSeconds" min:"60" max:"86400" doc:"Seconds the catalogue is kept."`
+	Enable            bool `json:"enable" doc:"Ignored: there is no tool for CLI apps."`
+	InstallTimeout    int  `json:"installTimeout" min:"1" max:"3600" doc:"Not supported; only the default is accepted."`
+	RunTimeout        int  `json:"runTimeout" min:"1" max:"600" doc:"Not supported; only the default is accepted."`
+	CatalogTTLSeconds int  `json:"catalogTtlSeconds" min:"60" max:"86400" doc:"Not supported; only the default is accepted."`
 }
 
 // ImageGeneration configures making pictures.
 type ImageGeneration struct {
-	Enabled            bool   `json:"enabled" doc:"Offer the tool."`
+	Enabled            bool   `json:"enabled" doc:"Enable the tool."`
 	Provider           string `json:"provider" doc:"Provider name."`
 	Model              string `json:"model" doc:"Model id."`
-	DefaultAspectRatio string `json:"defaultAspectRatio" doc:"Ratio when none is asked for."`
-	DefaultImageSize   string `json:"defaultImageSize" doc:"Size when none is asked for."`
-	MaxImagesPerTurn   int    `json:"maxImagesPerTurn" min:"1" max:"8" doc:"Pictures per turn."`
-	SaveDir            string `json:"saveDir" doc:"Folder under the data folder's media for pictures."`
+	DefaultAspectRatio string `json:"defaultAspectRatio" doc:"Default aspect ratio."`
+	DefaultImageSize   string `json:"defaultImageSize" doc:"Default image size."`
+	MaxImagesPerTurn   int    `json:"maxImagesPerTurn" min:"1" max:"8" doc:"Maximum number of images per turn."`
+	SaveDir            string `json:"saveDir" doc:"Folder for images, below the media folder of the data folder."`
 }
 
 func defaultTools() Tools {

@@ -315,10 +315,10 @@ func (s *Session) Release() error {
 
 // Close forgets what is cached and gives the locks back. It must not be called
 // while sessions are in use.
-func (st *Store) Close() error { return st.Unload() }
+func (st *Store) Close() error { return st.DropCaches() }
 
-// Unload drops all sessions from memory that nobody uses.
-func (st *Store) Unload() error {
+// DropCaches drops all sessions from memory that nobody uses.
+func (st *Store) DropCaches() error {
 	st.mu.Lock()
 	gone := st.evict(0)
 	st.mu.Unlock()

@@ -21,17 +21,17 @@ const maxSidebar = 256 << 10
 // archived, tags, order. It is the interface's own; we only keep it.
 type sidebar struct{ mu sync.Mutex }
 
-func (d *Desk) sidebarReads() map[string]Read {
+func (d *API) sidebarReads() map[string]Read {
 	return map[string]Read{"webui/sidebar-state": func(context.Context, *http.Request) (any, error) { return d.readSidebar() }}
 }
 
-func (d *Desk) sidebarActions() map[string]Action {
+func (d *API) sidebarActions() map[string]Action {
 	return map[string]Action{"sidebar.update": d.writeSidebar}
 }
 
-func (d *Desk) sidebarFile() string { return filepath.Join(d.Dir, "sidebar-state.json") }
+func (d *API) sidebarFile() string { return filepath.Join(d.Dir, "sidebar-state.json") }
 
-func (d *Desk) readSidebar() (json.RawMessage, error) {
+func (d *API) readSidebar() (json.RawMessage, error) {
 	data, err := os.ReadFile(d.sidebarFile())
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -45,7 +45,7 @@ func (d *Desk) readSidebar() (json.RawMessage, error) {
 }
 
 // writeSidebar keeps the state as a whole: {"state": {...}}. It returns it.
-func (d *Desk) writeSidebar(_ context.Context, payload json.RawMessage) (any, error) {
+func (d *API) writeSidebar(_ context.Context, payload json.RawMessage) (any, error) {
 	var in struct {
 		State json.RawMessage `json:"state"`
 	}

@@ -3,69 +3,20 @@ package gateway_test
 import (
 	"encoding/base64"
 	"encoding/json"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strings"
 	"testing"
-)
 
-// toolServer is an MCP server with two tools that is its own login server, if
-// it wants one.
-func toolServer(t *testing.T, locked bool) string {
-	t.Helper()
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		reply := func(v any) {
-			w.Header().Set("Content-Type", "application/json")
-			if err := json.NewEncoder(w).Encode(v); err != nil {
-				t.Error(err)
-			}
-		}
-		switch r.URL.Path {
-		case "/register":
-			w.WriteHeader(http.StatusCreated)
-			reply(map[string]any{"client_id": "c"})
-		case "/authorize":
-			q := r.URL.Query()
-			http.Redirect(w, r, q.Get("redirect_uri")+"?"+url.Values{"code": {"x"}, "state": {q.Get("state")}}.Encode(), http.StatusFound)
-		case "/token":
-			reply(map[string]any{"access_token": "tok-of-the-server", "token_type": "bearer", "expires_in": 3600, "refresh_token": "r"})
-		case "/mcp":
-			if locked && r.Header.Get("Authorization") != "Bearer tok-of-the-server" {
-				w.WriteHeader(http.StatusUnauthorized)
-				return
-			}
-			var in struct {
-				ID     json.RawMessage
-				Method string
-			}
-			if json.NewDecoder(r.Body).Decode(&in) != nil || in.ID == nil {
-				w.WriteHeader(http.StatusAccepted)
-				return
-			}
-			var result any = map[string]any{}
-			switch in.Method {
-			case "initialize":
-				result = map[string]any{"protocolVersion": "2025-06-18", "capabilities": map[string]any{"tools": map[string]any{}}, "serverInfo": map[string]any{"name": "s", "version": "1"}}
-			case "tools/list":
-				schema := map[string]any{"type": "object"}
-				result = map[string]any{"tools": []any{map[string]any{"name": "look", "inputSchema": schema}, map[string]any{"name": "touch", "inputSchema": schema}}}
-			}
-			reply(map[string]any{"jsonrpc": "2.0", "id": in.ID, "result": result})
-		default:
-			w.WriteHeader(http.StatusNotFound)
-		}
-	}))
-	t.Cleanup(srv.Close)
-	return srv.URL + "/mcp"
-}
+	"github.com/nanobot-go/nanobot/internal/tool/mcptest"
+)
 
 func TestMCPSettings(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, echo(t))
-	address := toolServer(t, false)
+	address := mcptest.Server(t, false)
 	o.do("settings.mcp.custom", `{"name": "web", "settings": {"url": "`+address+`", "headers": {"X-Key": "key-of-web"}, "toolTimeout": 5}}`)
 	if got := o.do("settings.mcp.test", `{"name": "web"}`); got["ok"] != true || len(got["tools"].([]any)) != 2 {
 		t.Errorf("test: %v", got)
@@ -90,7 +41,7 @@ func TestMCPSettings(t *testing.T) {
 	}
 	for _, secret := range []string{"key-of-web", "tok-of-files", "word-of-files", "env-of-files"} {
 		if strings.Contains(body, secret) {
-			t.Errorf("%s leaves the house", secret)
+			t.Errorf("%s is told", secret)
 		}
 	}
 
@@ -146,21 +97,10 @@ func TestMCPSettings(t *testing.T) {
 	}
 }
 
-// browse opens an address as a browser would.
-func (o office) browse(address string) {
-	o.t.Helper()
-	req, err := http.NewRequestWithContext(o.t.Context(), http.MethodGet, address, nil)
-	o.must(err)
-	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
-	o.must(err)
-	_, _ = io.Copy(io.Discard, resp.Body)
-	_ = resp.Body.Close()
-}
-
 func TestMCPLoginInTheBrowser(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, echo(t))
-	o.do("settings.mcp.custom", `{"name": "locked", "settings": {"url": "`+toolServer(t, true)+`"}}`)
+	o.do("settings.mcp.custom", `{"name": "locked", "settings": {"url": "`+mcptest.Server(t, true)+`"}}`)
 	first := o.do("settings.mcp.oauth_start", `{"name": "locked"}`)
 	if address, _ := first["url"].(string); first["state"] != "waiting" || first["paste"] != true || !strings.Contains(address, "/authorize?") {
 		t.Fatalf("start: %v", first)
@@ -173,12 +113,12 @@ func TestMCPLoginInTheBrowser(t *testing.T) {
 	}
 	o.do("settings.mcp.oauth_cancel", `{"name": "locked"}`)
 	second := o.do("settings.mcp.oauth_start", `{"name": "locked"}`)
-	o.browse(second["url"].(string))
+	mcptest.Browse(t, second["url"].(string))
 	if got := o.do("settings.mcp.oauth_complete", `{"name": "locked"}`); got["state"] != "done" {
 		t.Errorf("complete: %v", got)
 	}
 	_, _, body := o.get("settings/mcp-oauth/status")
-	if !strings.Contains(body, `"logged_in":true`) || strings.Contains(body, "tok-of-the-server") {
+	if !strings.Contains(body, `"logged_in":true`) || strings.Contains(body, mcptest.Token) {
 		t.Errorf("logged in: %s", body)
 	}
 	if !strings.Contains(o.file(), `"auth": "oauth"`) {

@@ -1,4 +1,4 @@
-package gateway
+package settings
 
 import (
 	"cmp"
@@ -29,12 +29,12 @@ type settingState struct {
 }
 
 // readSettings tells the settings in use, credentials hidden.
-func (g *Gateway) readSettings(ctx context.Context, _ *http.Request) (any, error) {
-	a, err := g.current(ctx)
+func (md *models) readSettings(ctx context.Context, _ *http.Request) (any, error) {
+	a, err := md.Current(ctx)
 	if err != nil {
 		return nil, err
 	}
-	l, status := g.config(), g.Status()
+	l := md.Config()
 	set := []settingState{}
 	for _, top := range []string{"agents", "providers", "modelPresets", "channels", "tools", "transcription", "api", "gateway"} {
 		es, err := l.Explain(top)
@@ -45,17 +45,17 @@ func (g *Gateway) readSettings(ctx context.Context, _ *http.Request) (any, error
 			set = append(set, settingState{e.Path, json.RawMessage(e.Value), e.Source.Layer, e.Source.String(), e.Source.Reference, e.Doc})
 		}
 	}
-	standings, err := llm.Survey(provider.MatchInput(l, app.Getenv(g.o.Env)))
+	standings, err := llm.Survey(provider.MatchInput(l, app.Getenv(md.App.Env)))
 	if err != nil {
 		return nil, webui.Refuse(http.StatusConflict, "%v", err)
 	}
 	providers := provider.Standings(standings)
 	for i := range providers {
-		providers[i].Base = g.secrets.Redact(providers[i].Base) // an address may hold a password
+		providers[i].Base = md.Secrets.Redact(providers[i].Base) // an address may hold a password
 	}
 	signIns := []map[string]any{}
 	for _, name := range signin.Names() {
-		acc, err := g.account(name)
+		acc, err := md.account(name)
 		if err != nil {
 			return nil, err
 		}
@@ -63,11 +63,12 @@ func (g *Gateway) readSettings(ctx context.Context, _ *http.Request) (any, error
 		signIns = append(signIns, map[string]any{"name": acc.Name(), "signed_in": st.SignedIn, "account": st.Account, "problem": st.Problem})
 	}
 	m := a.ModelInfo()
+	problems, later := md.Status()
 	return map[string]any{
-		"file": l.File, "exists": l.Exists, "version": g.o.Version, "config": json.RawMessage(l.Show(false)), "set": set,
+		"file": l.File, "exists": l.Exists, "version": md.App.Version, "config": json.RawMessage(l.Show(false)), "set": set,
 		"model":     map[string]any{"name": m.Name, "provider": m.Provider, "why": m.Why, "key_source": m.KeySource, "demo": m.Demo},
 		"providers": providers, "sign_ins": signIns, "warnings": problemTexts(l.Warnings), "disabled": problemTexts(l.Disabled),
-		"problems": append([]string{}, status.Problems...), "restart_required": append([]string{}, status.Later...),
+		"problems": append([]string{}, problems...), "restart_required": append([]string{}, later...),
 	}, nil
 }
 
@@ -79,8 +80,8 @@ func problemTexts(ps []config.Problem) []string {
 	return out
 }
 
-func (g *Gateway) readVersion(context.Context, *http.Request) (any, error) {
-	return map[string]any{"version": g.o.Version, "checked": false}, nil
+func (ed *editor) readVersion(context.Context, *http.Request) (any, error) {
+	return map[string]any{"version": ed.App.Version, "checked": false}, nil
 }
 
 // usageDays is how far back the use of models is told.
@@ -119,13 +120,13 @@ type dayUsed struct {
 }
 
 // readUsage tells what models were used for, day by day.
-func (g *Gateway) readUsage(ctx context.Context, _ *http.Request) (any, error) {
-	a, err := g.current(ctx)
+func (ed *editor) readUsage(ctx context.Context, _ *http.Request) (any, error) {
+	a, err := ed.Current(ctx)
 	if err != nil {
 		return nil, err
 	}
 	loc := a.Config.Config.Agents.Defaults.Location()
-	y, m, d := g.o.Now().In(loc).Date()
+	y, m, d := ed.App.Now().In(loc).Date()
 	since := time.Date(y, m, d-usageDays+1, 0, 0, 0, 0, loc)
 	days, total, sources := map[string]*dayUsed{}, tokensUsed{}, map[string]*tokensUsed{}
 	count := func(in map[string]*tokensUsed, e *ledger.Entry) {

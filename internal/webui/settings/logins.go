@@ -1,4 +1,4 @@
-package gateway
+package settings
 
 import (
 	"cmp"
@@ -19,9 +19,10 @@ const (
 
 // logins are those that wait for a person, by what they are for.
 type logins struct {
-	begin sync.Mutex // one starts at a time
-	mu    sync.Mutex
-	all   map[string]*login
+	Options
+	starting sync.Mutex // one starts at a time
+	mu       sync.Mutex
+	all      map[string]*login
 }
 
 // login is one that waits for a person.
@@ -79,11 +80,12 @@ func (l *login) waiting() loginStep {
 
 // begin starts a login in place of one that may be under way, and waits for
 // what the person has to do.
-func (g *Gateway) begin(ctx context.Context, key string, run func(ctx context.Context, l *login) error) (any, error) {
-	if err := g.atWork(); err != nil {
+func (ls *logins) begin(ctx context.Context, key string, run func(ctx context.Context, l *login) error) (any, error) {
+	life, err := ls.life()
+	if err != nil {
 		return nil, err
 	}
-	l, err := g.enter(ctx, key, run)
+	l, err := ls.enter(ctx, life, key, run)
 	if err != nil {
 		return nil, err
 	}
@@ -93,20 +95,20 @@ func (g *Gateway) begin(ctx context.Context, key string, run func(ctx context.Co
 	case <-l.told:
 		return l.waiting(), nil
 	case <-l.done:
-		return g.outcome(key, l)
+		return ls.outcome(key, l)
 	case <-ctx.Done():
 		return l.waiting(), nil
 	}
 }
 
-func (g *Gateway) enter(ctx context.Context, key string, run func(ctx context.Context, l *login) error) (*login, error) { //nolint:contextcheck // what it begins goes on after the request
-	ls := &g.edits.logins
-	ls.begin.Lock()
-	defer ls.begin.Unlock()
+// enter starts a login that goes on after the request.
+func (ls *logins) enter(ctx, life context.Context, key string, run func(ctx context.Context, l *login) error) (*login, error) {
+	ls.starting.Lock()
+	defer ls.starting.Unlock()
 	if err := ls.end(ctx, key); err != nil {
 		return nil, err
 	}
-	running, cancel := context.WithCancel(g.carrying) // it goes on after the request
+	running, cancel := context.WithCancel(life)
 	l := &login{
 		cancel: cancel, pasted: make(chan string), told: make(chan struct{}), done: make(chan struct{}),
 		step: loginStep{State: "waiting"}, moved: make(chan struct{}),
@@ -117,7 +119,7 @@ func (g *Gateway) enter(ctx context.Context, key string, run func(ctx context.Co
 	}
 	ls.all[key] = l
 	ls.mu.Unlock()
-	g.background.Go(func() {
+	ls.Go(func() {
 		defer cancel()
 		l.err = run(running, l)
 		close(l.done)
@@ -156,20 +158,20 @@ func (ls *logins) drop(key string, l *login) {
 }
 
 // outcome tells how a login ended, once.
-func (g *Gateway) outcome(key string, l *login) (any, error) {
-	g.edits.logins.drop(key, l)
+func (ls *logins) outcome(key string, l *login) (any, error) {
+	ls.drop(key, l)
 	if l.err != nil {
 		if _, ok := errors.AsType[*webui.Error](l.err); ok {
 			return nil, l.err
 		}
-		return nil, webui.Refuse(http.StatusBadGateway, "%s", g.secrets.Redact(l.err.Error()))
+		return nil, webui.Refuse(http.StatusBadGateway, "%s", ls.Secrets.Redact(l.err.Error()))
 	}
 	return loginStep{State: "done"}, nil
 }
 
 // proceed hands over what a person pasted and waits a while for the end.
-func (g *Gateway) proceed(ctx context.Context, key, pasted string) (any, error) {
-	l := g.edits.logins.get(key)
+func (ls *logins) proceed(ctx context.Context, key, pasted string) (any, error) {
+	l := ls.get(key)
 	if l == nil {
 		return nil, webui.Refuse(http.StatusNotFound, "no login is under way; start one")
 	}
@@ -187,7 +189,7 @@ func (g *Gateway) proceed(ctx context.Context, key, pasted string) (any, error) 
 	}
 	select {
 	case <-l.done:
-		return g.outcome(key, l)
+		return ls.outcome(key, l)
 	case <-remark:
 	case <-ctx.Done():
 	}

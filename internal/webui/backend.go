@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-func (d *Desk) houseReads() map[string]Read {
+func (d *API) backendReads() map[string]Read {
 	return map[string]Read{"commands": d.commands, "workspaces": d.workspaces}
 }
 
 // commands are the slash commands.
-func (d *Desk) commands(context.Context, *http.Request) (any, error) {
+func (d *API) commands(context.Context, *http.Request) (any, error) {
 	return map[string]any{"commands": append([]Command{}, d.Commands...)}, nil
 }
 
 // workspaces are the folders a conversation may work in.
-func (d *Desk) workspaces(ctx context.Context, _ *http.Request) (any, error) {
-	h, err := d.House(ctx)
+func (d *API) workspaces(ctx context.Context, _ *http.Request) (any, error) {
+	h, err := d.Backend(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -32,7 +32,7 @@ func (d *Desk) workspaces(ctx context.Context, _ *http.Request) (any, error) {
 	}, nil
 }
 
-func (d *Desk) now() time.Time {
+func (d *API) now() time.Time {
 	if d.Now == nil {
 		return time.Now()
 	}

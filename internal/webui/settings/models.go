@@ -1,4 +1,4 @@
-package gateway
+package settings
 
 import (
 	"context"
@@ -14,16 +14,22 @@ import (
 	"github.com/nanobot-go/nanobot/internal/webui"
 )
 
-// modelActions change which models answer and where they are.
-func (g *Gateway) modelActions() map[string]webui.Action {
+// models are which models answer, where they are, and the sign-ins there.
+type models struct {
+	*editor
+	logins *logins
+}
+
+// actions change which models answer and where they are.
+func (md *models) actions() map[string]webui.Action {
 	return map[string]webui.Action{
-		"settings.model_configuration.create":  g.preset(presetCreate),
-		"settings.model_configuration.update":  g.preset(presetUpdate),
-		"settings.model_configuration.delete":  g.preset(presetDelete),
+		"settings.model_configuration.create":  md.preset(presetCreate),
+		"settings.model_configuration.update":  md.preset(presetUpdate),
+		"settings.model_configuration.delete":  md.preset(presetDelete),
 		"settings.model_configuration.migrate": refusing(webui.Refuse(http.StatusNotImplemented, "there is nothing to migrate: model presets of older files are used as they are")),
-		"settings.model_call_order.update":     g.setCallOrder,
-		"settings.provider.update":             g.updateProvider,
-		"settings.provider.create":             g.createProvider,
+		"settings.model_call_order.update":     md.setCallOrder,
+		"settings.provider.update":             md.updateProvider,
+		"settings.provider.create":             md.createProvider,
 	}
 }
 
@@ -36,7 +42,7 @@ const (
 )
 
 // preset changes one of the named model settings.
-func (g *Gateway) preset(verb presetVerb) webui.Action {
+func (md *models) preset(verb presetVerb) webui.Action {
 	return func(ctx context.Context, payload json.RawMessage) (any, error) {
 		var in named
 		if err := webui.Decode(payload, &in); err != nil {
@@ -55,7 +61,7 @@ func (g *Gateway) preset(verb presetVerb) webui.Action {
 		if verb == presetCreate && (!plainName(in.Name) || in.Name == "default") {
 			return nil, badName(in.Name)
 		}
-		return g.change(ctx, edit{make: func(now *config.Loaded) (any, error) {
+		return md.change(ctx, edit{make: func(now *config.Loaded) (any, error) {
 			_, there := now.Config.ModelPresets[in.Name]
 			if there && verb == presetCreate {
 				return nil, webui.Refuse(http.StatusConflict, "there is a model configuration %q already", in.Name)
@@ -73,7 +79,7 @@ func badName(name string) error {
 }
 
 // setCallOrder says which models are tried when the first does not answer.
-func (g *Gateway) setCallOrder(ctx context.Context, payload json.RawMessage) (any, error) {
+func (md *models) setCallOrder(ctx context.Context, payload json.RawMessage) (any, error) {
 	var in struct {
 		Preset    string          `json:"preset"` // "" is the order of all that have none
 		Fallbacks json.RawMessage `json:"fallbacks"`
@@ -84,7 +90,7 @@ func (g *Gateway) setCallOrder(ctx context.Context, payload json.RawMessage) (an
 	if list := strings.TrimSpace(string(in.Fallbacks)); list == "" || list[0] != '[' {
 		return nil, webui.Refuse(http.StatusBadRequest, "fallbacks must be a list of names of model configurations, or of objects with a model")
 	}
-	return g.change(ctx, edit{make: func(now *config.Loaded) (any, error) {
+	return md.change(ctx, edit{make: func(now *config.Loaded) (any, error) {
 		if in.Preset == "" {
 			return under(in.Fallbacks, "agents", "defaults", "fallbackModels"), nil
 		}
@@ -96,7 +102,7 @@ func (g *Gateway) setCallOrder(ctx context.Context, payload json.RawMessage) (an
 }
 
 // updateProvider changes one that is known or configured.
-func (g *Gateway) updateProvider(ctx context.Context, payload json.RawMessage) (any, error) {
+func (md *models) updateProvider(ctx context.Context, payload json.RawMessage) (any, error) {
 	var in named
 	if err := webui.Decode(payload, &in); err != nil {
 		return nil, err
@@ -104,7 +110,7 @@ func (g *Gateway) updateProvider(ctx context.Context, payload json.RawMessage) (
 	if err := isObject(in.Settings, "settings"); err != nil {
 		return nil, err
 	}
-	return g.change(ctx, edit{make: func(now *config.Loaded) (any, error) {
+	return md.change(ctx, edit{make: func(now *config.Loaded) (any, error) {
 		if !knownProvider(now, in.Name) {
 			return nil, webui.Refuse(http.StatusNotFound, "there is no provider %q; settings.provider.create adds an endpoint of your own", in.Name)
 		}
@@ -113,7 +119,7 @@ func (g *Gateway) updateProvider(ctx context.Context, payload json.RawMessage) (
 }
 
 // createProvider adds an endpoint of the user's own.
-func (g *Gateway) createProvider(ctx context.Context, payload json.RawMessage) (any, error) {
+func (md *models) createProvider(ctx context.Context, payload json.RawMessage) (any, error) {
 	var in named
 	if err := webui.Decode(payload, &in); err != nil {
 		return nil, err
@@ -124,7 +130,7 @@ func (g *Gateway) createProvider(ctx context.Context, payload json.RawMessage) (
 	if !plainName(in.Name) {
 		return nil, badName(in.Name)
 	}
-	return g.change(ctx, edit{
+	return md.change(ctx, edit{
 		make: func(now *config.Loaded) (any, error) {
 			if knownProvider(now, in.Name) {
 				return nil, webui.Refuse(http.StatusConflict, "there is a provider %q already; settings.provider.update changes it", in.Name)
@@ -165,26 +171,26 @@ type modelState struct {
 }
 
 // readModels asks a provider for its models.
-func (g *Gateway) readModels(ctx context.Context, r *http.Request) (any, error) {
+func (md *models) readModels(ctx context.Context, r *http.Request) (any, error) {
 	name := r.URL.Query().Get("provider")
 	if name == "" {
 		return nil, webui.Refuse(http.StatusBadRequest, "say which provider: ?provider=NAME")
 	}
-	l := g.config()
+	l := md.Config()
 	if !knownProvider(l, name) {
 		return nil, webui.Refuse(http.StatusNotFound, "there is no provider %q", name)
 	}
-	in := provider.MatchInput(l, app.Getenv(g.o.Env))
+	in := provider.MatchInput(l, app.Getenv(md.App.Env))
 	in.Provider, in.Model = name, "any" // the list does not depend on it
 	choice, err := llm.Match(in)
 	if err != nil {
-		return nil, webui.Refuse(http.StatusConflict, "%s", g.secrets.Redact(err.Error()))
+		return nil, webui.Refuse(http.StatusConflict, "%s", md.Secrets.Redact(err.Error()))
 	}
 	ctx, cancel := context.WithTimeout(ctx, modelsWait)
 	defer cancel()
 	offers, err := provider.ListModels(ctx, l, choice)
 	if err != nil {
-		return nil, webui.Refuse(http.StatusBadGateway, "%s", g.secrets.Redact(err.Error()))
+		return nil, webui.Refuse(http.StatusBadGateway, "%s", md.Secrets.Redact(err.Error()))
 	}
 	list := []modelState{}
 	for _, o := range offers[:min(len(offers), modelsShown)] {

@@ -15,16 +15,16 @@ import (
 )
 
 // Who comes to a chat is told how it stands.
-func TestStanding(t *testing.T) {
+func TestChatState(t *testing.T) {
 	t.Parallel()
 	goal := &bus.Goal{Status: "active", Objective: "build a ship", StartedAt: time.Unix(1, 0).UTC(), Rounds: 2}
 	r := start(t, "", func(_ *channel.Deps, o *Options) {
 		o.Model = func() string { return "m1" }
-		o.Standing = func(_ context.Context, chat bus.Route) Standing {
+		o.ChatState = func(_ context.Context, chat bus.Route) ChatState {
 			if chat != (bus.Route{Channel: "websocket", ChatID: "known"}) {
-				return Standing{}
+				return ChatState{}
 			}
-			return Standing{Goal: goal, Preset: "fast", Scope: &Scope{Path: "/p", Mode: "restricted"}}
+			return ChatState{Goal: goal, Preset: "fast", Scope: &Scope{Path: "/p", Mode: "restricted"}}
 		}
 	})
 	c := r.login()

@@ -18,10 +18,10 @@ import (
 	"github.com/nanobot-go/nanobot/internal/webui"
 )
 
-// home is a house with real stores, and its desk.
+// home is a backend with real stores, and its API.
 type home struct {
-	webui.House
-	*webui.Desk
+	webui.Backend
+	*webui.API
 	busy map[string]bool
 }
 
@@ -51,14 +51,14 @@ func newHome(t *testing.T) *home {
 	t.Cleanup(func() { must(t, jail.Close()) })
 	place := skill.Place{Workspace: ws, Ledger: disk.Open(data, nil)}
 	h := &home{busy: map[string]bool{}}
-	h.House = webui.House{
+	h.Backend = webui.Backend{
 		Workspace: ws, Sessions: st, Schedule: sched, Jail: jail, Place: place,
 		Skills:  skill.Open(skill.Options{Workspace: ws, Ledger: place.Ledger}),
 		Running: func(key string) bool { return h.busy[key] },
 		Redact:  func(s string) string { return strings.ReplaceAll(s, "sk-hush", "[redacted]") },
 	}
-	h.Desk = desk(t, func(o *webui.Options) {
-		o.House = func(context.Context) (webui.House, error) { return h.House, nil }
+	h.API = newAPI(t, func(o *webui.Options) {
+		o.Backend = func(context.Context) (webui.Backend, error) { return h.Backend, nil }
 		o.Commands, o.Now = []webui.Command{{Name: "stop", About: "stop it"}}, noon
 	})
 	return h
@@ -84,7 +84,7 @@ func answer(s string) session.Record {
 // read gets a path that must be there.
 func read[T any](t *testing.T, h *home, path string) T {
 	t.Helper()
-	code, body := get(t, h.Desk, "GET", "/api/"+path)
+	code, body := get(t, h.API, "GET", "/api/"+path)
 	var v T
 	if code != 200 || json.Unmarshal([]byte(body), &v) != nil {
 		t.Fatalf("%s = %d %.300s", path, code, body)
@@ -95,7 +95,7 @@ func read[T any](t *testing.T, h *home, path string) T {
 // refused gets a path and wants a refusal.
 func (h *home) refused(t *testing.T, path string, want int, word string) {
 	t.Helper()
-	if code, body := get(t, h.Desk, "GET", "/api/"+path); code != want || !strings.Contains(body, word) {
+	if code, body := get(t, h.API, "GET", "/api/"+path); code != want || !strings.Contains(body, word) {
 		t.Errorf("%s = %d %.300s, want %d and %q", path, code, body, want, word)
 	}
 }
@@ -103,7 +103,7 @@ func (h *home) refused(t *testing.T, path string, want int, word string) {
 // acts carries out an action that must work.
 func acts[T any](t *testing.T, h *home, action, payload string) T {
 	t.Helper()
-	out, status := do(t, h.Desk, action, payload)
+	out, status := do(t, h.API, action, payload)
 	var v T
 	if status != 200 || json.Unmarshal([]byte(out), &v) != nil {
 		t.Fatalf("%s %.200s = %d %.300s", action, payload, status, out)
@@ -114,7 +114,7 @@ func acts[T any](t *testing.T, h *home, action, payload string) T {
 // refuses carries out an action and wants a refusal.
 func (h *home) refuses(t *testing.T, action, payload string, want int, word string) {
 	t.Helper()
-	if msg, status := do(t, h.Desk, action, payload); status != want || !strings.Contains(msg, word) {
+	if msg, status := do(t, h.API, action, payload); status != want || !strings.Contains(msg, word) {
 		t.Errorf("%s %.200s = %d %.300s, want %d and %q", action, payload, status, msg, want, word)
 	}
 }

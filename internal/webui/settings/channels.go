@@ -1,4 +1,4 @@
-package gateway
+package settings
 
 import (
 	"context"
@@ -9,37 +9,39 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/webui"
 )
 
-// channelActions change chat platforms, who may talk there, and the API.
-func (g *Gateway) channelActions() map[string]webui.Action {
+// channels are chat platforms, who may talk there, and the API.
+type channels struct{ *editor }
+
+// actions change chat platforms, who may talk there, and the API.
+func (ch *channels) actions() map[string]webui.Action {
 	out := map[string]webui.Action{
-		"settings.feature.enable":        g.switchChannel(true),
-		"settings.feature.disable":       g.switchChannel(false),
-		"settings.channel.validate":      g.validateChannel,
-		"settings.channel.configure":     g.configureChannel,
-		"settings.api_service.start":     g.switchAPI(true),
-		"settings.api_service.stop":      g.switchAPI(false),
-		"settings.pairing.approve":       g.settlePairing(true),
-		"settings.pairing.deny":          g.settlePairing(false),
-		"settings.pairing.revoke":        g.revokePairing,
-		"settings.channel.connect.start": g.noLogin,
+		"settings.feature.enable":        ch.switchChannel(true),
+		"settings.feature.disable":       ch.switchChannel(false),
+		"settings.channel.validate":      ch.validateChannel,
+		"settings.channel.configure":     ch.configureChannel,
+		"settings.api_service.start":     ch.switchAPI(true),
+		"settings.api_service.stop":      ch.switchAPI(false),
+		"settings.pairing.approve":       ch.settlePairing(true),
+		"settings.pairing.deny":          ch.settlePairing(false),
+		"settings.pairing.revoke":        ch.revokePairing,
+		"settings.channel.connect.start": ch.noLogin,
 	}
 	for _, step := range []string{"poll", "cancel"} {
-		out["settings.channel.connect."+step] = g.noLogin
+		out["settings.channel.connect."+step] = ch.noLogin
 	}
 	return out
 }
 
 // known refuses a channel whose platform is unknown; a second account has a
 // name such as telegram.work.
-func (g *Gateway) known(name string) error {
+func (ch *channels) known(name string) error {
 	kind, _, _ := strings.Cut(name, ".")
-	all := g.factories()
+	all := ch.Factories
 	if all[kind] != nil && plainName(name) && !strings.HasSuffix(name, ".") {
 		return nil
 	}
@@ -48,7 +50,7 @@ func (g *Gateway) known(name string) error {
 
 // judgeChannel says why a section cannot be used; it makes the channel without
 // running it, whether or not it is switched on.
-func (g *Gateway) judgeChannel(l *config.Loaded, name string) error {
+func (ch *channels) judgeChannel(l *config.Loaded, name string) error {
 	var section map[string]json.RawMessage
 	if json.Unmarshal(l.Config.Channels.Each[name].Raw.JSON(), &section) != nil || section == nil {
 		section = map[string]json.RawMessage{}
@@ -58,20 +60,17 @@ func (g *Gateway) judgeChannel(l *config.Loaded, name string) error {
 	if err != nil {
 		return err
 	}
-	m, err := channel.NewManager(channel.Options{
-		Queue: nowhere{}, Factories: g.factories(), Sections: map[string]json.RawMessage{name: text}, Store: app.State(l, g.log), DataDir: l.DataDir,
-		Client: channelClient, Fetch: channelFetch, Redact: g.secrets.Redact,
-	})
+	states, err := ch.TryChannels(l, map[string]json.RawMessage{name: text})
 	if err != nil {
 		return err
 	}
-	if why := m.Status()[0].Error; why != "" {
+	if why := states[0].Error; why != "" {
 		return webui.Refuse(http.StatusUnprocessableEntity, "channels.%s: %s", name, why)
 	}
 	return nil
 }
 
-func (g *Gateway) switchChannel(on bool) webui.Action {
+func (ch *channels) switchChannel(on bool) webui.Action {
 	return func(ctx context.Context, payload json.RawMessage) (any, error) {
 		var in struct {
 			Name string `json:"name"`
@@ -79,7 +78,7 @@ func (g *Gateway) switchChannel(on bool) webui.Action {
 		if err := webui.Decode(payload, &in); err != nil {
 			return nil, err
 		}
-		if err := g.known(in.Name); err != nil {
+		if err := ch.known(in.Name); err != nil {
 			return nil, err
 		}
 		e := edit{make: func(now *config.Loaded) (any, error) {
@@ -89,40 +88,40 @@ func (g *Gateway) switchChannel(on bool) webui.Action {
 			return under(on, "channels", in.Name, "enabled"), nil
 		}}
 		if on {
-			e.check = func(next *config.Loaded) error { return g.judgeChannel(next, in.Name) }
+			e.check = func(next *config.Loaded) error { return ch.judgeChannel(next, in.Name) }
 		}
-		return g.change(ctx, e)
+		return ch.change(ctx, e)
 	}
 }
 
 // validateChannel says whether a section could be used, without saving it.
-func (g *Gateway) validateChannel(_ context.Context, payload json.RawMessage) (any, error) {
-	e, err := g.channelEdit(payload, true)
+func (ch *channels) validateChannel(_ context.Context, payload json.RawMessage) (any, error) {
+	e, err := ch.channelEdit(payload, true)
 	if err != nil {
 		return nil, err
 	}
-	_, _, _, err = g.prepare(e)
-	why, refused := errors.AsType[*webui.Error](g.refuseEdit(err))
+	_, _, _, err = ch.prepare(e)
+	why, refused := errors.AsType[*webui.Error](refuseEdit(err))
 	switch {
 	case err == nil:
 		return map[string]any{"valid": true}, nil
 	case refused && why.Status == http.StatusUnprocessableEntity:
 		return map[string]any{"valid": false, "error": why.Message}, nil
 	}
-	return nil, g.refuseEdit(err)
+	return nil, refuseEdit(err)
 }
 
-func (g *Gateway) configureChannel(ctx context.Context, payload json.RawMessage) (any, error) {
-	e, err := g.channelEdit(payload, false)
+func (ch *channels) configureChannel(ctx context.Context, payload json.RawMessage) (any, error) {
+	e, err := ch.channelEdit(payload, false)
 	if err != nil {
 		return nil, err
 	}
-	return g.change(ctx, e)
+	return ch.change(ctx, e)
 }
 
 // channelEdit reads a payload with the settings of a channel. One that is
 // switched off may be incomplete, unless always is set.
-func (g *Gateway) channelEdit(payload json.RawMessage, always bool) (edit, error) {
+func (ch *channels) channelEdit(payload json.RawMessage, always bool) (edit, error) {
 	var in named
 	if err := webui.Decode(payload, &in); err != nil {
 		return edit{}, err
@@ -133,7 +132,7 @@ func (g *Gateway) channelEdit(payload json.RawMessage, always bool) (edit, error
 	if err := isObject(in.Settings, "settings"); err != nil {
 		return edit{}, err
 	}
-	if err := g.known(in.Name); err != nil {
+	if err := ch.known(in.Name); err != nil {
 		return edit{}, err
 	}
 	return edit{
@@ -142,7 +141,7 @@ func (g *Gateway) channelEdit(payload json.RawMessage, always bool) (edit, error
 			if !always && !next.Config.Channels.Each[in.Name].Enabled {
 				return nil
 			}
-			return errors.Join(g.judgeChannel(next, in.Name), lockOut(next, in.Name))
+			return errors.Join(ch.judgeChannel(next, in.Name), lockOut(next, in.Name))
 		},
 	}, nil
 }
@@ -172,7 +171,7 @@ func lockOut(l *config.Loaded, name string) error {
 }
 
 // noLogin answers who wants to connect a channel by hand.
-func (g *Gateway) noLogin(_ context.Context, payload json.RawMessage) (any, error) {
+func (ch *channels) noLogin(_ context.Context, payload json.RawMessage) (any, error) {
 	var in struct {
 		Name string `json:"name"`
 		ID   string `json:"id"`
@@ -180,10 +179,10 @@ func (g *Gateway) noLogin(_ context.Context, payload json.RawMessage) (any, erro
 	if err := webui.Decode(payload, &in); err != nil {
 		return nil, err
 	}
-	if err := g.known(in.Name); err != nil {
+	if err := ch.known(in.Name); err != nil {
 		return nil, err
 	}
-	if _, ok := g.channels.Channel(in.Name).(channel.Loginer); ok {
+	if _, ok := ch.Channels.Channel(in.Name).(channel.Loginer); ok {
 		return nil, webui.Refuse(http.StatusNotImplemented, "%s is connected in a terminal: nanobot channels login %s", in.Name, in.Name)
 	}
 	return nil, webui.Refuse(http.StatusNotImplemented, "%s needs no login: its keys stand in its settings; use settings.channel.configure", in.Name)
@@ -199,15 +198,15 @@ type featureState struct {
 	Identity   string            `json:"identity,omitempty"`
 }
 
-func (g *Gateway) readFeatures(context.Context, *http.Request) (any, error) {
+func (ch *channels) readFeatures(context.Context, *http.Request) (any, error) {
 	list := map[string]featureState{}
-	for name := range g.factories() {
+	for name := range ch.Factories {
 		list[name] = featureState{Name: name, State: channel.Stopped}
 	}
-	for name, c := range g.config().Config.Channels.Each {
+	for name, c := range ch.Config().Config.Channels.Each {
 		list[name] = featureState{Name: name, Configured: true, Enabled: c.Enabled, State: channel.Stopped}
 	}
-	for _, s := range g.channels.Status() {
+	for _, s := range ch.Channels.Status() {
 		list[s.Name] = featureState{Name: s.Name, Configured: true, Enabled: s.Enabled, State: s.State, Reason: s.Error, Identity: s.Identity}
 	}
 	out := []featureState{}
@@ -218,7 +217,7 @@ func (g *Gateway) readFeatures(context.Context, *http.Request) (any, error) {
 }
 
 // switchAPI turns the API on the gateway's port on or off.
-func (g *Gateway) switchAPI(on bool) webui.Action {
+func (ch *channels) switchAPI(on bool) webui.Action {
 	return func(ctx context.Context, payload json.RawMessage) (any, error) {
 		in := struct {
 			Settings json.RawMessage `json:"settings"`
@@ -233,14 +232,14 @@ func (g *Gateway) switchAPI(on bool) webui.Action {
 			}
 			patch["api"] = in.Settings
 		}
-		done, err := g.change(ctx, edit{make: always(patch)})
+		done, err := ch.change(ctx, edit{make: always(patch)})
 		if err != nil {
 			return nil, err
 		}
 		return struct {
 			edited
 			Service apiState `json:"service"`
-		}{done, g.apiService()}, nil
+		}{done, ch.apiService()}, nil
 	}
 }
 
@@ -254,16 +253,17 @@ type apiState struct {
 	Reason  string `json:"reason,omitempty"` // why it is not served
 }
 
-func (g *Gateway) apiService() apiState {
-	cfg := g.config().Config
+func (ch *channels) apiService() apiState {
+	cfg := ch.Config().Config
 	s := apiState{Enabled: cfg.Gateway.API, Key: !cfg.API.APIKey.IsZero()}
-	if addr := g.Addr(); addr != nil {
+	addr, legal := ch.API(cfg)
+	if addr != nil {
 		s.Address, s.BaseURL = addr.String(), "http://"+addr.String()+"/v1"
 	}
 	switch {
 	case !s.Enabled:
 		s.Reason = "it is switched off (gateway.api)"
-	case !g.serveAPI(cfg):
+	case !legal:
 		s.Reason = "other machines can reach it: set api.apiKey to 16 characters or more, or gateway.host to 127.0.0.1"
 	default:
 		s.Served = true
@@ -271,8 +271,8 @@ func (g *Gateway) apiService() apiState {
 	return s
 }
 
-func (g *Gateway) readAPIService(context.Context, *http.Request) (any, error) {
-	return g.apiService(), nil
+func (ch *channels) readAPIService(context.Context, *http.Request) (any, error) {
+	return ch.apiService(), nil
 }
 
 // person is somebody who was let in.
@@ -282,8 +282,8 @@ type person struct {
 	Owner   bool   `json:"owner"`
 }
 
-func (g *Gateway) readPairing(context.Context, *http.Request) (any, error) {
-	p := g.channels.Pairing()
+func (ch *channels) readPairing(context.Context, *http.Request) (any, error) {
+	p := ch.Channels.Pairing()
 	waiting, approved, err := p.List()
 	if err != nil {
 		return nil, err
@@ -300,7 +300,7 @@ func (g *Gateway) readPairing(context.Context, *http.Request) (any, error) {
 	return map[string]any{"pending": append([]channel.PairingRequest{}, waiting...), "approved": people}, nil
 }
 
-func (g *Gateway) settlePairing(approve bool) webui.Action {
+func (ch *channels) settlePairing(approve bool) webui.Action {
 	return func(ctx context.Context, payload json.RawMessage) (any, error) {
 		var in struct {
 			Code  string `json:"code"`
@@ -309,7 +309,7 @@ func (g *Gateway) settlePairing(approve bool) webui.Action {
 		if err := webui.Decode(payload, &in); err != nil {
 			return nil, err
 		}
-		p := g.channels.Pairing()
+		p := ch.Channels.Pairing()
 		settle, what := p.Deny, "denied"
 		switch {
 		case approve && in.Owner:
@@ -329,12 +329,12 @@ func (g *Gateway) settlePairing(approve bool) webui.Action {
 		if err != nil {
 			return nil, err
 		}
-		g.tellPairing(ctx, who.Channel, who.Sender, what)
+		ch.tellPairing(ctx, who.Channel, who.Sender, what)
 		return person{who.Channel, who.Sender, in.Owner}, nil
 	}
 }
 
-func (g *Gateway) revokePairing(ctx context.Context, payload json.RawMessage) (any, error) {
+func (ch *channels) revokePairing(ctx context.Context, payload json.RawMessage) (any, error) {
 	var in struct {
 		Channel string `json:"channel"` // "" is all
 		Sender  string `json:"sender_id"`
@@ -345,19 +345,19 @@ func (g *Gateway) revokePairing(ctx context.Context, payload json.RawMessage) (a
 	if in.Sender == "" {
 		return nil, webui.Refuse(http.StatusBadRequest, "say who: sender_id")
 	}
-	from, err := g.channels.Pairing().Revoke(ctx, in.Channel, in.Sender)
+	from, err := ch.Channels.Pairing().Revoke(ctx, in.Channel, in.Sender)
 	if err != nil {
 		return nil, err
 	}
 	if len(from) == 0 {
 		return nil, webui.Refuse(http.StatusNotFound, "%s was not let in", in.Sender)
 	}
-	g.tellPairing(ctx, strings.Join(from, ", "), in.Sender, "shut out")
+	ch.tellPairing(ctx, strings.Join(from, ", "), in.Sender, "shut out")
 	return map[string]any{"sender_id": in.Sender, "channels": from}, nil
 }
 
 // tellPairing notes a change of who may talk to the agent.
-func (g *Gateway) tellPairing(ctx context.Context, where, who, what string) {
-	g.log.InfoContext(ctx, "pairing was changed in the web interface", "channel", where, "sender", who, "what", what)
-	g.tellOwner(ctx, who+" on "+where+" was "+what+" in the web interface.")
+func (ch *channels) tellPairing(ctx context.Context, where, who, what string) {
+	ch.Log.InfoContext(ctx, "pairing was changed in the web interface", "channel", where, "sender", who, "what", what)
+	ch.Tell(ctx, who+" on "+where+" was "+what+" in the web interface.")
 }

@@ -1,4 +1,4 @@
-package gateway
+package settings
 
 import (
 	"bytes"
@@ -18,26 +18,32 @@ import (
 	"github.com/nanobot-go/nanobot/internal/webui"
 )
 
-// mcpActions change MCP servers and try them.
-func (g *Gateway) mcpActions() map[string]webui.Action {
+// servers are MCP servers.
+type servers struct {
+	*editor
+	logins *logins
+}
+
+// actions change MCP servers and try them.
+func (srv *servers) actions() map[string]webui.Action {
 	return map[string]webui.Action{
-		"settings.mcp.enable":        g.switchServer(map[string]any{"disabled": nil, "enabled": nil}),
-		"settings.mcp.disable":       g.switchServer(map[string]any{"disabled": true, "enabled": nil}),
-		"settings.mcp.remove":        g.removeServer,
-		"settings.mcp.custom":        g.setServer,
-		"settings.mcp.import":        g.importServers,
-		"settings.mcp.import_cursor": g.importLink,
-		"settings.mcp.test":          g.tryServer,
-		"settings.mcp.reconnect":     g.reconnectServer,
-		"settings.mcp.tools":         g.serverTools,
+		"settings.mcp.enable":        srv.switchServer(map[string]any{"disabled": nil, "enabled": nil}),
+		"settings.mcp.disable":       srv.switchServer(map[string]any{"disabled": true, "enabled": nil}),
+		"settings.mcp.remove":        srv.removeServer,
+		"settings.mcp.custom":        srv.setServer,
+		"settings.mcp.import":        srv.importServers,
+		"settings.mcp.import_cursor": srv.importLink,
+		"settings.mcp.test":          srv.tryServer,
+		"settings.mcp.reconnect":     srv.reconnectServer,
+		"settings.mcp.tools":         srv.serverTools,
 	}
 }
 
-// mcpOptions are what a connection to MCP servers needs.
-func (g *Gateway) mcpOptions() app.Options {
-	o := g.o.Options
-	o.Workspace, o.Log, o.Secrets = g.Workspace(), g.log, g.secrets
-	return o
+// appOptions are what connections to MCP servers and accounts need.
+func (o *Options) appOptions() app.Options {
+	out := o.App
+	out.Workspace, out.Log, out.Secrets = o.Workspace, o.Log, o.Secrets
+	return out
 }
 
 // serverState is an MCP server as far as the running agent knows it.
@@ -49,12 +55,12 @@ type serverState struct {
 	Since   time.Time `json:"since,omitzero"` // of the state
 }
 
-func (g *Gateway) readMCP(ctx context.Context, _ *http.Request) (any, error) {
-	a, err := g.current(ctx)
+func (srv *servers) readMCP(ctx context.Context, _ *http.Request) (any, error) {
+	a, err := srv.Current(ctx)
 	if err != nil {
 		return nil, err
 	}
-	auth, err := app.MCPLogins(a.Config, g.mcpOptions())
+	auth, err := app.MCPLogins(a.Config, srv.appOptions())
 	if err != nil {
 		return nil, err
 	}
@@ -93,8 +99,8 @@ func serverNamed(payload json.RawMessage) (string, error) {
 }
 
 // entry is a configured server that makes sense.
-func (g *Gateway) entry(name string) (mcp.Entry, error) {
-	for _, e := range app.MCPEntries(g.config()) {
+func (srv *servers) entry(name string) (mcp.Entry, error) {
+	for _, e := range app.MCPEntries(srv.Config()) {
 		if e.Name == name && e.Problem != nil {
 			return e, webui.Refuse(http.StatusUnprocessableEntity, "tools.mcpServers.%s: %v", name, e.Problem)
 		}
@@ -106,8 +112,8 @@ func (g *Gateway) entry(name string) (mcp.Entry, error) {
 }
 
 // changeServer edits a server that is configured.
-func (g *Gateway) changeServer(ctx context.Context, name string, patch any) (edited, error) {
-	return g.change(ctx, edit{make: func(now *config.Loaded) (any, error) {
+func (srv *servers) changeServer(ctx context.Context, name string, patch any) (edited, error) {
+	return srv.change(ctx, edit{make: func(now *config.Loaded) (any, error) {
 		if _, ok := now.Config.Tools.MCPServers[name]; !ok {
 			return nil, noServer(name)
 		}
@@ -115,30 +121,30 @@ func (g *Gateway) changeServer(ctx context.Context, name string, patch any) (edi
 	}})
 }
 
-func (g *Gateway) switchServer(patch map[string]any) webui.Action {
+func (srv *servers) switchServer(patch map[string]any) webui.Action {
 	return func(ctx context.Context, payload json.RawMessage) (any, error) {
 		name, err := serverNamed(payload)
 		if err != nil {
 			return nil, err
 		}
-		return g.changeServer(ctx, name, patch)
+		return srv.changeServer(ctx, name, patch)
 	}
 }
 
 // removeServer forgets a server and the login at it.
-func (g *Gateway) removeServer(ctx context.Context, payload json.RawMessage) (any, error) {
+func (srv *servers) removeServer(ctx context.Context, payload json.RawMessage) (any, error) {
 	name, err := serverNamed(payload)
 	if err != nil {
 		return nil, err
 	}
-	done, err := g.changeServer(ctx, name, nil)
+	done, err := srv.changeServer(ctx, name, nil)
 	if err != nil {
 		return nil, err
 	}
 	if len(done.Changed) == 0 {
 		return nil, webui.Refuse(http.StatusConflict, "MCP server %q is not in the file; it comes from the environment", name)
 	}
-	auth, err := app.MCPLogins(g.config(), g.mcpOptions())
+	auth, err := app.MCPLogins(srv.Config(), srv.appOptions())
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +156,7 @@ func (g *Gateway) removeServer(ctx context.Context, payload json.RawMessage) (an
 }
 
 // setServer adds a server, or replaces one.
-func (g *Gateway) setServer(ctx context.Context, payload json.RawMessage) (any, error) {
+func (srv *servers) setServer(ctx context.Context, payload json.RawMessage) (any, error) {
 	var in struct {
 		named
 		Replace bool `json:"replace"`
@@ -165,7 +171,7 @@ func (g *Gateway) setServer(ctx context.Context, payload json.RawMessage) (any, 
 		return nil, err
 	}
 	warnings := []string{}
-	done, err := g.change(ctx, edit{
+	done, err := srv.change(ctx, edit{
 		make: func(now *config.Loaded) (any, error) {
 			old, there := now.Config.Tools.MCPServers[in.Name]
 			if there && !in.Replace {
@@ -227,7 +233,7 @@ type skipped struct {
 }
 
 // importServers takes servers in the form that other programs keep them in.
-func (g *Gateway) importServers(ctx context.Context, payload json.RawMessage) (any, error) {
+func (srv *servers) importServers(ctx context.Context, payload json.RawMessage) (any, error) {
 	var in struct {
 		Servers map[string]json.RawMessage `json:"mcpServers"`
 		Replace bool                       `json:"replace"`
@@ -235,12 +241,12 @@ func (g *Gateway) importServers(ctx context.Context, payload json.RawMessage) (a
 	if err := webui.Decode(payload, &in); err != nil {
 		return nil, err
 	}
-	return g.takeServers(ctx, in.Servers, in.Replace)
+	return srv.takeServers(ctx, in.Servers, in.Replace)
 }
 
 // importLink takes the server of an address such as web pages offer to add one
 // to an editor: cursor://.../mcp/install?name=NAME&config=BASE64.
-func (g *Gateway) importLink(ctx context.Context, payload json.RawMessage) (any, error) {
+func (srv *servers) importLink(ctx context.Context, payload json.RawMessage) (any, error) {
 	var in struct {
 		Link    string `json:"link"`
 		Replace bool   `json:"replace"`
@@ -258,7 +264,7 @@ func (g *Gateway) importLink(ctx context.Context, payload json.RawMessage) (any,
 	if err != nil || u.Query().Get("name") == "" || !json.Valid(raw) {
 		return nil, bad
 	}
-	return g.takeServers(ctx, map[string]json.RawMessage{u.Query().Get("name"): splitCommand(raw)}, in.Replace)
+	return srv.takeServers(ctx, map[string]json.RawMessage{u.Query().Get("name"): splitCommand(raw)}, in.Replace)
 }
 
 // splitCommand makes words of a command that holds its arguments.
@@ -280,13 +286,13 @@ func splitCommand(raw json.RawMessage) json.RawMessage {
 }
 
 // takeServers adds those servers that make sense and are not there yet.
-func (g *Gateway) takeServers(ctx context.Context, servers map[string]json.RawMessage, replace bool) (any, error) {
+func (srv *servers) takeServers(ctx context.Context, servers map[string]json.RawMessage, replace bool) (any, error) {
 	if len(servers) == 0 {
 		return nil, webui.Refuse(http.StatusBadRequest, "mcpServers must be an object with servers by name")
 	}
 	var taken []string
 	var left []skipped
-	done, err := g.change(ctx, edit{make: func(now *config.Loaded) (any, error) {
+	done, err := srv.change(ctx, edit{make: func(now *config.Loaded) (any, error) {
 		taken, left = []string{}, []skipped{}
 		patch := map[string]any{}
 		for _, name := range slices.Sorted(maps.Keys(servers)) {
@@ -317,47 +323,47 @@ func (g *Gateway) takeServers(ctx context.Context, servers map[string]json.RawMe
 }
 
 // tryServer connects to a server and lists what it offers.
-func (g *Gateway) tryServer(ctx context.Context, payload json.RawMessage) (any, error) {
+func (srv *servers) tryServer(ctx context.Context, payload json.RawMessage) (any, error) {
 	name, err := serverNamed(payload)
 	if err != nil {
 		return nil, err
 	}
-	e, err := g.entry(name)
+	e, err := srv.entry(name)
 	if err != nil {
 		return nil, err
 	}
-	return g.try(ctx, e)
+	return srv.try(ctx, e)
 }
 
 // try is app.TryMCP without the arguments of a program, since one may be a
 // credential.
-func (g *Gateway) try(ctx context.Context, e mcp.Entry) (mcp.Trial, error) {
-	t, err := app.TryMCP(ctx, g.config(), g.mcpOptions(), e)
+func (srv *servers) try(ctx context.Context, e mcp.Entry) (mcp.Trial, error) {
+	t, err := app.TryMCP(ctx, srv.Config(), srv.appOptions(), e)
 	if e.Type == mcp.Stdio {
 		t.Hint = strings.ReplaceAll(t.Hint, t.Target, e.Command+" ...")
 		t.Target = e.Command
 	}
-	t.Error, t.Log = g.secrets.Redact(t.Error), g.secrets.Redact(t.Log)
+	t.Error, t.Log = srv.Secrets.Redact(t.Error), srv.Secrets.Redact(t.Log)
 	for i := range t.Odd {
-		t.Odd[i] = g.secrets.Redact(t.Odd[i])
+		t.Odd[i] = srv.Secrets.Redact(t.Odd[i])
 	}
 	return t, err
 }
 
 // reconnectServer lets a server that waits be tried again at once.
-func (g *Gateway) reconnectServer(ctx context.Context, payload json.RawMessage) (any, error) {
+func (srv *servers) reconnectServer(ctx context.Context, payload json.RawMessage) (any, error) {
 	name, err := serverNamed(payload)
 	if err != nil {
 		return nil, err
 	}
-	e, err := g.entry(name)
+	e, err := srv.entry(name)
 	if err != nil {
 		return nil, err
 	}
 	if e.Disabled {
 		return nil, webui.Refuse(http.StatusConflict, "MCP server %q is switched off", name)
 	}
-	a, err := g.current(ctx)
+	a, err := srv.Current(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -374,7 +380,7 @@ func (g *Gateway) reconnectServer(ctx context.Context, payload json.RawMessage) 
 
 // serverTools says which tools of a server the agent gets, or lists all that
 // there are.
-func (g *Gateway) serverTools(ctx context.Context, payload json.RawMessage) (any, error) {
+func (srv *servers) serverTools(ctx context.Context, payload json.RawMessage) (any, error) {
 	var in struct {
 		Name  string    `json:"name"`
 		Tools *[]string `json:"enabled_tools"`
@@ -383,15 +389,15 @@ func (g *Gateway) serverTools(ctx context.Context, payload json.RawMessage) (any
 		return nil, err
 	}
 	if in.Tools != nil {
-		return g.changeServer(ctx, in.Name, map[string]any{"enabledTools": append([]string{}, *in.Tools...)})
+		return srv.changeServer(ctx, in.Name, map[string]any{"enabledTools": append([]string{}, *in.Tools...)})
 	}
-	e, err := g.entry(in.Name)
+	e, err := srv.entry(in.Name)
 	if err != nil {
 		return nil, err
 	}
 	enabled := append([]string{}, e.EnabledTools...)
 	e.EnabledTools = []string{"*"}
-	t, err := g.try(ctx, e)
+	t, err := srv.try(ctx, e)
 	if err != nil {
 		return nil, err
 	}

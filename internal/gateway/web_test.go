@@ -14,19 +14,20 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
 )
 
-// look reads a path of the desk of a gateway that runs.
+// look reads a path of the API of a gateway that runs.
 func (o office) look(path string, into any) {
 	o.t.Helper()
 	w := httptest.NewRecorder()
-	gateway.Desk(o.g).ServeHTTP(w, httptest.NewRequestWithContext(o.t.Context(), http.MethodGet, "/api/"+path, http.NoBody))
+	gateway.WebAPI(o.g).ServeHTTP(w, httptest.NewRequestWithContext(o.t.Context(), http.MethodGet, "/api/"+path, http.NoBody))
 	if w.Code != http.StatusOK {
 		o.t.Fatalf("%s = %d %s", path, w.Code, w.Body)
 	}
 	o.must(json.Unmarshal(w.Body.Bytes(), into))
 }
 
-// The desk of a gateway is about its own conversations, jobs, skills and files.
-func TestDesk(t *testing.T) {
+// The API for web clients is about the gateway's own conversations, jobs, skills
+// and files.
+func TestWebAPI(t *testing.T) {
 	t.Parallel()
 	model := llmtest.NewScript(t)
 	model.Otherwise = func(llm.Request) llmtest.Step { return llmtest.Reply("Hello, Ann.") }
@@ -81,7 +82,7 @@ func TestDesk(t *testing.T) {
 	for list.Sessions[0].Running { // the answer may be out before its turn is over
 		o.look("sessions", &list)
 	}
-	if _, err := gateway.Desk(o.g).Do(t.Context(), "session.delete", json.RawMessage(`{"key":"`+key+`"}`)); err != nil {
+	if _, err := gateway.WebAPI(o.g).Do(t.Context(), "session.delete", json.RawMessage(`{"key":"`+key+`"}`)); err != nil {
 		t.Fatal(err)
 	}
 	list.Sessions = nil

@@ -1,4 +1,4 @@
-package gateway
+package settings
 
 import (
 	"bytes"
@@ -6,77 +6,22 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/webui"
 )
 
-// edits is what the web interface changes.
-type edits struct {
-	mu     sync.Mutex // one change of settings at a time
-	logins logins
-}
-
-// settingsReads are what a web interface may know about the settings.
-func (g *Gateway) settingsReads() map[string]webui.Read {
-	return map[string]webui.Read{
-		"settings":                  g.readSettings,
-		"settings/usage":            g.readUsage,
-		"settings/provider-models":  g.readModels,
-		"settings/api-service":      g.readAPIService,
-		"settings/pairing":          g.readPairing,
-		"settings/mcp-presets":      g.readMCP,
-		"settings/mcp-oauth/status": g.readMCPLogins,
-		"settings/nanobot-features": g.readFeatures,
-		"settings/version-check":    g.readVersion,
-		"settings/cli-apps": func(context.Context, *http.Request) (any, error) {
-			return nil, noCLIApps()
-		},
-	}
-}
-
-// settingsActions are what a web interface may change.
-func (g *Gateway) settingsActions() map[string]webui.Action {
-	out := map[string]webui.Action{
-		"settings.agent.update":            g.patchAction(patchOf{below: []string{"agents", "defaults"}}),
-		"settings.web_search.update":       g.patchAction(patchOf{below: []string{"tools", "web"}}),
-		"settings.image_generation.update": g.patchAction(patchOf{below: []string{"tools", "imageGeneration"}}),
-		"settings.transcription.update":    g.patchAction(patchOf{below: []string{"transcription"}}),
-		"settings.network_safety.update":   g.patchAction(patchOf{below: []string{"tools"}, only: safetySettings()}),
-	}
-	for _, more := range []map[string]webui.Action{g.modelActions(), g.channelActions(), g.mcpActions(), g.loginActions()} {
-		maps.Copy(out, more)
-	}
-	for _, name := range []string{"install", "update", "uninstall", "test"} {
-		out["settings.cli_app."+name] = refusing(noCLIApps())
-	}
-	out["workspace.pick_folder"] = refusing(webui.Refuse(http.StatusNotImplemented, "a gateway has no window to pick a folder in; type its path"))
-	return out
-}
-
-func noCLIApps() error {
-	return webui.Refuse(http.StatusNotImplemented, "there are no CLI apps in this program; use exec or MCP")
-}
-
-func refusing(err error) webui.Action {
-	return func(context.Context, json.RawMessage) (any, error) { return nil, err }
-}
-
-// safetySettings are what keeps the agent in bounds.
-func safetySettings() []string {
-	return []string{
-		"tools.ssrfWhitelist", "tools.restrictToWorkspace", "tools.protectConfigDir", "tools.exec", "tools.approval",
-		"tools.webuiAllowLocalServiceAccess", "tools.webuiAllowRemotePackageInstall",
-	}
+// editor changes the configuration file.
+type editor struct {
+	Options
+	mu sync.Mutex // one change at a time
 }
 
 // patchOf says where the payload of an action belongs.
@@ -86,12 +31,12 @@ type patchOf struct {
 }
 
 // patchAction is an action whose payload is a merge patch of a section.
-func (g *Gateway) patchAction(p patchOf) webui.Action {
+func (ed *editor) patchAction(p patchOf) webui.Action {
 	return func(ctx context.Context, payload json.RawMessage) (any, error) {
 		if err := isObject(payload, "the payload"); err != nil {
 			return nil, err
 		}
-		return g.change(ctx, edit{only: p.only, make: always(under(payload, p.below...))})
+		return ed.change(ctx, edit{only: p.only, make: always(under(payload, p.below...))})
 	}
 }
 
@@ -140,25 +85,26 @@ type edited struct {
 
 // change edits the configuration file and puts it to use. What would not work
 // is refused and changes nothing.
-func (g *Gateway) change(ctx context.Context, e edit) (edited, error) {
-	g.edits.mu.Lock()
-	defer g.edits.mu.Unlock()
-	if err := g.atWork(); err != nil {
+func (ed *editor) change(ctx context.Context, e edit) (edited, error) {
+	ed.mu.Lock()
+	defer ed.mu.Unlock()
+	life, err := ed.life()
+	if err != nil {
 		return edited{}, err
 	}
-	next, changed, err := g.write(ctx, e)
+	next, changed, err := ed.write(ctx, e)
 	if errors.Is(err, config.ErrChanged) { // somebody else was faster
-		next, changed, err = g.write(ctx, e)
+		next, changed, err = ed.write(ctx, e)
 	}
 	if err != nil {
-		return edited{}, g.refuseEdit(err)
+		return edited{}, refuseEdit(err)
 	}
 	out := edited{Changed: append([]string{}, changed...), Restart: []string{}}
 	if len(changed) == 0 {
 		return out, nil
 	}
-	g.log.InfoContext(ctx, "settings were changed in the web interface", "settings", changed)
-	g.tellOwner(ctx, "Settings were changed in the web interface: "+someOf(changed, 20)+".")
+	ed.Log.InfoContext(ctx, "settings were changed in the web interface", "settings", changed)
+	ed.Tell(ctx, "Settings were changed in the web interface: "+someOf(changed, 20)+".")
 	for _, name := range changed {
 		if es, err := next.Explain(name); err == nil && len(es) == 1 && (es[0].Source.Layer == config.LayerEnv || es[0].Source.Layer == config.LayerFlag) {
 			out.Overridden = append(out.Overridden, es[0].Path+": "+es[0].Source.String())
@@ -166,24 +112,22 @@ func (g *Gateway) change(ctx context.Context, e edit) (edited, error) {
 	}
 	if slices.ContainsFunc(changed, ofSocket) {
 		out.Reconnect, out.Note = true, "The socket restarts with these settings; connect again, with the new token or address if you changed them."
-		g.reloadSoon() //nolint:contextcheck // it goes on when nobody waits any more
-	} else if err := g.reloadAndWait(ctx); err != nil {
-		return edited{}, webui.Refuse(http.StatusUnprocessableEntity, "the settings are saved, but they cannot be used: %s", g.secrets.Redact(err.Error()))
+		ed.reloadSoon(life) //nolint:contextcheck // it goes on when nobody waits any more
+	} else if err := ed.reloadAndWait(ctx, life); err != nil {
+		return edited{}, webui.Refuse(http.StatusUnprocessableEntity, "the settings are saved, but they cannot be used: %s", ed.Secrets.Redact(err.Error()))
 	}
-	out.Restart = append(out.Restart, g.Status().Later...)
+	_, later := ed.Status()
+	out.Restart = append(out.Restart, later...)
 	return out, nil
 }
 
-// atWork refuses what would be left undone because the gateway does not run.
-func (g *Gateway) atWork() error {
-	select {
-	case <-g.ending:
-	default:
-		if g.carrying != nil {
-			return nil
-		}
+// life is how long background work may go on. While the gateway does not run,
+// what would be left undone is refused.
+func (o *Options) life() (context.Context, error) {
+	if life := o.Life(); life != nil {
+		return life, nil
 	}
-	return webui.Refuse(http.StatusServiceUnavailable, "the gateway is not running; try again in a moment")
+	return nil, webui.Refuse(http.StatusServiceUnavailable, "the gateway is not running; try again in a moment")
 }
 
 func someOf(names []string, n int) string {
@@ -200,9 +144,9 @@ func ofSocket(name string) bool {
 }
 
 // reloadAndWait puts the file to use. It goes on when nobody waits any more.
-func (g *Gateway) reloadAndWait(ctx context.Context) error {
+func (ed *editor) reloadAndWait(ctx, life context.Context) error {
 	done := make(chan error, 1)
-	g.background.Go(func() { done <- g.Reload(g.carrying) })
+	ed.Go(func() { done <- ed.Reload(life) })
 	select {
 	case err := <-done:
 		return err
@@ -215,39 +159,34 @@ func (g *Gateway) reloadAndWait(ctx context.Context) error {
 // connection ends.
 const answerTime = 250 * time.Millisecond
 
-func (g *Gateway) reloadSoon() {
-	ctx := g.carrying
-	g.background.Go(func() {
-		if httpsafe.Pause(ctx, answerTime) == nil {
-			_ = g.Reload(ctx) // the owner is told
+func (ed *editor) reloadSoon(life context.Context) {
+	ed.Go(func() {
+		if httpsafe.Pause(life, answerTime) == nil {
+			_ = ed.Reload(life) // the owner is told
 		}
 	})
 }
 
 // write saves an edit that would work. The first result is the configuration
 // that it leads to.
-func (g *Gateway) write(ctx context.Context, e edit) (*config.Loaded, []string, error) {
-	file, next, changed, err := g.prepare(e)
+func (ed *editor) write(ctx context.Context, e edit) (*config.Loaded, []string, error) {
+	file, next, changed, err := ed.prepare(e)
 	if err != nil || len(changed) == 0 {
 		return next, nil, err
 	}
 	for name, s := range next.Secrets() {
-		_ = g.secrets.Add(name, s) // errors must not show them
+		_ = ed.Secrets.Add(name, s) // errors must not show them
 	}
-	if c := changeOf(next.Changed(g.config())); c.agent || c.schedule {
-		o := g.o.Options
-		o.Loaded = next
-		if _, err := app.Inspect(ctx, o); err != nil {
-			return nil, nil, webui.Refuse(http.StatusUnprocessableEntity, "%s", g.secrets.Redact(err.Error()))
-		}
+	if err := ed.Try(ctx, next); err != nil {
+		return nil, nil, webui.Refuse(http.StatusUnprocessableEntity, "%s", ed.Secrets.Redact(err.Error()))
 	}
-	return next, changed, file.Save(g.o.Now())
+	return next, changed, file.Save(ed.App.Now())
 }
 
 // prepare makes an edit in memory.
-func (g *Gateway) prepare(e edit) (*config.File, *config.Loaded, []string, error) {
+func (ed *editor) prepare(e edit) (*config.File, *config.Loaded, []string, error) {
 	fail := func(err error) (*config.File, *config.Loaded, []string, error) { return nil, nil, nil, err }
-	o := g.configOptions()
+	o := ed.File
 	path, err := config.Locate(o)
 	if err != nil {
 		return fail(err)
@@ -295,7 +234,7 @@ func (g *Gateway) prepare(e edit) (*config.File, *config.Loaded, []string, error
 }
 
 // refuseEdit says in the terms of HTTP why an edit was not made.
-func (*Gateway) refuseEdit(err error) error {
+func refuseEdit(err error) error {
 	if _, ok := errors.AsType[*webui.Error](err); ok {
 		return err
 	}

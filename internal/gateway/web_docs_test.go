@@ -20,9 +20,8 @@ func TestWebClientsPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := newHost(t, llmtest.NewScript(t)).start()
-	<-h.party.joined
-	desk := gateway.Desk(h.g)
+	h := running(t, llmtest.NewScript(t))
+	web := gateway.WebAPI(h.g)
 	read, change, _ := strings.Cut(string(page), "\n## Change\n")
 	name := regexp.MustCompile("`([^`]+)`")
 	actions := 0
@@ -42,7 +41,7 @@ func TestWebClientsPage(t *testing.T) {
 				first = action
 			}
 			actions++
-			_, err := desk.Do(t.Context(), action, json.RawMessage(`{"no_such_member": 1}`))
+			_, err := web.Do(t.Context(), action, json.RawMessage(`{"no_such_member": 1}`))
 			if err == nil || strings.Contains(err.Error(), "there is no action") {
 				t.Errorf("%s: %v", action, err)
 			}
@@ -58,7 +57,7 @@ func TestWebClientsPage(t *testing.T) {
 			reads++
 			path, _, _ := strings.Cut(strings.NewReplacer("{key}", "party%3Aann", "{name}", "cron").Replace(m[1]), "?")
 			w := httptest.NewRecorder()
-			desk.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/api/"+path, http.NoBody))
+			web.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/api/"+path, http.NoBody))
 			if strings.Contains(w.Body.String(), "there is nothing at") {
 				t.Errorf("%s: %s", path, w.Body)
 			}
