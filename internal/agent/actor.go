@@ -407,10 +407,16 @@ func (a *Agent) shrink(current string) {
 	}
 }
 
-// unload lets go of the messages of a conversation. The caller holds the lock.
+// unload lets go of the messages of a conversation. It keeps where they begin,
+// which tells whether they still do when they are read again. The caller holds
+// the lock.
 func (a *Agent) unload(key string) {
 	old := a.live[key]
-	a.live[key] = &conversation{used: old.used, state: old.state}
+	a.live[key] = &conversation{
+		used:  old.used,
+		state: old.state,
+		view:  view{born: old.born, first: old.first, next: old.first},
+	}
 }
 
 // Unload lets go of the messages of all conversations that nobody works on.

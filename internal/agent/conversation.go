@@ -47,6 +47,7 @@ func (c *conversation) follow(s *session.Session) {
 	recs := s.Messages()
 	first := s.Len() - len(recs)
 	if born := s.Created(); !c.born.Equal(born) || c.first != first || c.next > first+len(recs) {
+		c.state.Reset() // results of earlier calls may have left the prompt
 		c.view = view{born: born, first: first, next: first}
 	}
 	for i := c.next - first; i < len(recs); i++ {

@@ -403,7 +403,7 @@ func (t *turn) conclude(ctx context.Context, res runner.Result) error {
 
 func (t *turn) summary(res runner.Result) *bus.Turn {
 	s := &bus.Turn{
-		ID: t.id, SessionKey: t.key, Model: t.rt.Display, Preset: t.rt.Preset, Fallback: res.Stand, Window: t.window(), Goal: t.shownGoal(), StopReason: string(res.Stop), Iterations: res.Requests, Truncated: res.Cut,
+		ID: t.id, SessionKey: t.key, Model: t.rt.Display, Preset: t.rt.Preset, Fallback: res.FallbackModel, Window: t.window(), Goal: t.shownGoal(), StopReason: string(res.Stop), Iterations: res.Requests, Truncated: res.Cut,
 		Usage:      bus.Usage{Prompt: res.Usage.Prompt, Completion: res.Usage.Completion, Cached: res.Usage.Cached, Estimated: res.Usage.Estimated},
 		DurationMS: t.Now().Sub(t.begun).Milliseconds(), Clean: !res.Tainted,
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/guard"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/catalog"
 	"github.com/nanobot-go/nanobot/internal/provider"
 	"github.com/nanobot-go/nanobot/internal/text"
 	"github.com/nanobot-go/nanobot/internal/tool"
@@ -123,7 +124,7 @@ func (a *App) pictures(o Options, jail *diskio.Jail, media string) ([]tool.Tool,
 	}
 	p := a.Config.Config.Providers[cfg.Provider]
 	key := provider.FirstKey(p)
-	if row, ok := llm.LookupRow(cfg.Provider); ok && key.IsZero() {
+	if row, ok := catalog.Lookup(cfg.Provider); ok && key.IsZero() {
 		for _, name := range row.EnvKeys {
 			if v := Getenv(o.Env)(name); v != "" {
 				key = httpsafe.NewSecret(v)

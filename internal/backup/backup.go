@@ -25,6 +25,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/session"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 // Options say what goes into a backup.
@@ -108,7 +109,7 @@ func write(ctx context.Context, w io.Writer, o Options) (Manifest, error) {
 	if info, err := os.Stat(o.Skip); err == nil {
 		b.skip = info
 	}
-	if w, ok, err := session.Find(o.Config.DataDir, o.Workspace); err == nil && ok {
+	if w, ok, err := session.Find(disk.Open(o.Config.DataDir, nil), o.Config.DataDir, o.Workspace); err == nil && ok {
 		b.m.ID = w.ID
 	}
 	if err := b.write(); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nanobot-go/nanobot/internal/config"
-	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/catalog"
 	"github.com/nanobot-go/nanobot/internal/provider"
 )
 
@@ -73,7 +73,7 @@ func (c *command) readyNames(_ *cobra.Command, args []string, typed string) ([]s
 	if err != nil || len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	list, err := llm.Survey(c.matchInput(loaded))
+	list, err := catalog.Survey(c.matchInput(loaded))
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/catalog"
 	"github.com/nanobot-go/nanobot/internal/text"
 )
 
@@ -20,7 +20,7 @@ var errSkipped = errors.New("skipped")
 
 // choices is what a user answered.
 type choices struct {
-	row              llm.Row
+	row              catalog.Row
 	base, key, model string
 }
 
@@ -81,9 +81,9 @@ func (c *command) interview(cmd *cobra.Command, ask *prompter) (ch choices, err 
 }
 
 // askProvider asks until there is a known name; on a pipe a wrong one is an error.
-func (c *command) askProvider(cmd *cobra.Command, ask *prompter) (llm.Row, error) {
+func (c *command) askProvider(cmd *cobra.Command, ask *prompter) (catalog.Row, error) {
 	var names []string
-	for _, r := range llm.Catalogue() {
+	for _, r := range catalog.Rows() {
 		if r.Auth == "" && !r.Speech { // sign-ins have "provider login"
 			names = append(names, r.Name)
 		}
@@ -92,12 +92,12 @@ func (c *command) askProvider(cmd *cobra.Command, ask *prompter) (llm.Row, error
 	for {
 		name, err := ask.line("Provider", "skip")
 		if err != nil {
-			return llm.Row{}, err
+			return catalog.Row{}, err
 		}
 		if name == "" || name == "skip" {
-			return llm.Row{}, errSkipped
+			return catalog.Row{}, errSkipped
 		}
-		if row, ok := llm.LookupRow(strings.ToLower(strings.ReplaceAll(name, "-", "_"))); ok {
+		if row, ok := catalog.Lookup(strings.ToLower(strings.ReplaceAll(name, "-", "_"))); ok {
 			return row, nil
 		}
 		err = fmt.Errorf("unknown provider %q", name)
@@ -105,7 +105,7 @@ func (c *command) askProvider(cmd *cobra.Command, ask *prompter) (llm.Row, error
 			err = fmt.Errorf("%w; did you mean %s?", err, near)
 		}
 		if !ask.terminal() {
-			return llm.Row{}, usageError{err}
+			return catalog.Row{}, usageError{err}
 		}
 		cmd.Println(err)
 	}
@@ -113,7 +113,7 @@ func (c *command) askProvider(cmd *cobra.Command, ask *prompter) (llm.Row, error
 
 // ownerOf tells a provider by the way its keys begin; "" if they could be anybody's.
 func ownerOf(key string) string {
-	for _, r := range llm.Catalogue() {
+	for _, r := range catalog.Rows() {
 		if r.KeyPrefix != "" && strings.HasPrefix(key, r.KeyPrefix) {
 			return r.Name
 		}

@@ -143,7 +143,7 @@ func (g *Gateway) open(ctx context.Context, a *app.App) (err error) {
 		return err
 	}
 	g.messenger.queue = j
-	g.messenger.owner = &ownerChat{path: datadir.OwnerChat.In(a.Config.DataDir)}
+	g.messenger.owner = &ownerChat{state: app.State(a.Config, g.log)}
 	if err := g.front.listen(ctx, g.o.Listen, a.Config.Config.Gateway); err != nil && g.o.Dry {
 		a.Notes = append(a.Notes, fmt.Sprintf("It could not start now: %v.", err))
 	} else if err != nil {

@@ -3,21 +3,20 @@ package gateway
 import (
 	"context"
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/datadir"
-	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/store"
 )
 
 // ownerChat knows where the owner can be reached: the chat a message of theirs
 // came from last. It is the way for what nobody asked about: a failed job, a
 // configuration that cannot be used.
 type ownerChat struct {
-	path string
+	state store.Store
 
 	disk    sync.Mutex // held while writing
 	mu      sync.Mutex
@@ -60,8 +59,8 @@ func (o *ownerChat) flush() {
 		return
 	}
 	timer.Stop()
-	if data, err := json.Marshal(r); err == nil && diskio.MkdirAll(filepath.Dir(o.path), 0o700) == nil {
-		_ = diskio.WriteFile(o.path, append(data, '\n'), 0o600) // the next change tries again
+	if data, err := json.Marshal(r); err == nil {
+		_, _ = o.state.Put(context.Background(), string(datadir.OwnerChat), append(data, '\n'), store.Any, true) // the next change tries again
 	}
 }
 
@@ -71,7 +70,7 @@ func (o *ownerChat) load() {
 		return
 	}
 	o.read = true
-	if data, err := os.ReadFile(o.path); err == nil {
+	if data, _, err := o.state.Doc(context.Background(), string(datadir.OwnerChat)); err == nil {
 		_ = json.Unmarshal(data, &o.route) // damaged: not known
 	}
 }
@@ -84,11 +83,7 @@ func (o *ownerChat) last() (bus.Route, bool) {
 	return o.route, o.route.Channel != ""
 }
 
-// restartNote is where a restart remembers who asked for it.
-func (m *messenger) restartNote() string {
-	return datadir.Restart.In(m.state.config().DataDir)
-}
-
+// restarted is where a restart remembers who asked for it.
 type restarted struct {
 	Route bus.Route `json:"route"`
 	At    time.Time `json:"at"`
@@ -100,7 +95,7 @@ func (m *messenger) rememberRestart(ctx context.Context, route bus.Route) {
 	}
 	data, err := json.Marshal(restarted{route, m.now()})
 	if err == nil {
-		err = diskio.WriteFile(m.restartNote(), append(data, '\n'), 0o600)
+		_, err = app.State(m.state.config(), m.log).Put(ctx, string(datadir.Restart), append(data, '\n'), store.Any, true)
 	}
 	if err != nil {
 		m.log.WarnContext(ctx, "remember who asked for the restart", "err", err)
@@ -109,12 +104,12 @@ func (m *messenger) rememberRestart(ctx context.Context, route bus.Route) {
 
 // announce tells who asked for a restart that it is over.
 func (m *messenger) announce(ctx context.Context) {
-	path := m.restartNote()
-	data, err := os.ReadFile(path)
-	if err != nil {
+	state := app.State(m.state.config(), m.log)
+	data, version, err := state.Doc(ctx, string(datadir.Restart))
+	if err != nil || version == store.Missing {
 		return
 	}
-	_ = os.Remove(path) // else it is told again
+	_ = state.Remove(ctx, string(datadir.Restart)) // else it is told again
 	var r restarted
 	if json.Unmarshal(data, &r) != nil || r.Route.Channel == "" {
 		return

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"os"
@@ -13,7 +12,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/datadir"
-	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/store"
 	"github.com/nanobot-go/nanobot/internal/text"
 )
 
@@ -212,13 +211,9 @@ func keepGood(ctx context.Context, l *config.Loaded, log *slog.Logger) {
 	if l.Config.Gateway.BootFallback != "last-good" || !l.Exists || len(l.Disabled) > 0 || filepath.Base(l.File) == string(datadir.LastGood) {
 		return
 	}
-	path := datadir.LastGood.In(l.DataDir)
 	data, err := os.ReadFile(l.File)
 	if err == nil {
-		if old, e := os.ReadFile(path); e == nil && bytes.Equal(old, data) {
-			return
-		}
-		err = diskio.WriteFile(path, data, 0o600)
+		err = store.Update(ctx, app.State(l, log), string(datadir.LastGood), func([]byte) ([]byte, error) { return data, nil })
 	}
 	if err != nil {
 		log.WarnContext(ctx, "keep the configuration for later", "err", err)

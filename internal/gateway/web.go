@@ -21,6 +21,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/skill"
+	"github.com/nanobot-go/nanobot/internal/store"
 	"github.com/nanobot-go/nanobot/internal/webui"
 	"github.com/nanobot-go/nanobot/internal/webui/settings"
 )
@@ -99,7 +100,7 @@ func (w *webClients) tellModel(all *channel.Manager, was string) {
 func (w *webClients) api() *webui.API {
 	reads, actions := settings.New(w.settings())
 	o := webui.Options{
-		Backend: w.backend, Dir: datadir.WebUI.In(w.state.config().DataDir), Log: w.log, Now: w.app.Now,
+		Backend: w.backend, Store: store.Under(app.State(w.state.config(), w.log), string(datadir.WebUI)), Log: w.log, Now: w.app.Now,
 		Reads: reads, Actions: actions,
 	}
 	for _, c := range append(agent.Commands(), app.AsideCommands(w.app)...) {

@@ -16,6 +16,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/agent"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/catalog"
+	"github.com/nanobot-go/nanobot/internal/llm/chain"
 	"github.com/nanobot-go/nanobot/internal/llm/demo"
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
 	"github.com/nanobot-go/nanobot/internal/llm/local"
@@ -56,13 +58,13 @@ type Models struct {
 
 	ledger   *ledger.Ledger
 	prices   *ledger.Prices
-	breakers *llm.Breakers
+	breakers *chain.Breakers
 	windows  *local.Windows
 	wrap     func(llm.Model) llm.Model // around every model; nil leaves them alone
 
 	mu       sync.Mutex
 	cache    map[string]agent.Runtime
-	limiters map[string]*llm.Limiter // per local endpoint
+	limiters map[string]*chain.Limiter // per local endpoint
 }
 
 // New opens what models need. Settle must be called before a model is used.
@@ -80,7 +82,7 @@ func New(o Options) *Models {
 		ledger:   openLedger(o.Config, o.Log, o.Watch),
 		prices:   OpenPrices(o.Config, o.Log),
 		windows:  local.NewWindows(local.Options{Getenv: o.Getenv}),
-		breakers: llm.NewBreakers(llm.BreakersOptions{Store: disk.Open(o.Config.DataDir, o.Log), Log: o.Log}),
+		breakers: chain.NewBreakers(chain.BreakersOptions{Store: disk.Open(o.Config.DataDir, o.Log), Log: o.Log}),
 	}
 }
 
@@ -159,9 +161,9 @@ func (m *Models) discover(ctx context.Context) ([]string, error) {
 		if len(s.Models) == 0 {
 			continue
 		}
-		row, _ := llm.LookupRow(string(s.Kind))
+		row, _ := catalog.Lookup(string(s.Kind))
 		d := m.loaded.Config.Agents.Defaults
-		choice := llm.Choice{Row: row, Name: row.Name, Base: s.Base, WireModel: s.Models[0].ID}
+		choice := catalog.Choice{Row: row, Name: row.Name, Base: s.Base, WireModel: s.Models[0].ID}
 		rt, err := m.chain([]target{m.settings(choice, config.Preset{
 			Model: row.Name + "/" + s.Models[0].ID, MaxTokens: d.MaxTokens, Temperature: d.Temperature,
 			ContextWindowTokens: either(nil, s.Models[0].Context, d.ContextWindowTokens),
@@ -249,7 +251,7 @@ func (m *Models) open(ctx context.Context, preset string) (agent.Runtime, error)
 
 // fitServer asks a model server on this machine for its real window, and lets
 // each turn be warned when the server would silently forget the beginning.
-func (m *Models) fitServer(ctx context.Context, rt *agent.Runtime, choice llm.Choice) {
+func (m *Models) fitServer(ctx context.Context, rt *agent.Runtime, choice catalog.Choice) {
 	if !choice.Row.Local {
 		return
 	}
@@ -267,12 +269,12 @@ func (m *Models) fitServer(ctx context.Context, rt *agent.Runtime, choice llm.Ch
 }
 
 // settings turns a preset into what a request is made with.
-func (m *Models) settings(choice llm.Choice, p config.Preset, preset string) target {
+func (m *Models) settings(choice catalog.Choice, p config.Preset, preset string) target {
 	t := target{choice: choice, display: p.Model, maxTokens: p.MaxTokens, window: p.ContextWindowTokens, effort: p.ReasoningEffort, temperature: p.Temperature}
 	if t.display == "" {
 		t.display = choice.Name + "/" + choice.WireModel
 	}
-	if known := llm.ContextWindow(choice.WireModel); known > 0 && !m.windowIsSet(preset) {
+	if known := catalog.ContextWindow(choice.WireModel); known > 0 && !m.windowIsSet(preset) {
 		t.window = known
 	}
 	if t.window > 0 && t.maxTokens > t.window/2 {
@@ -357,7 +359,7 @@ func (m *Models) Presets() []string {
 }
 
 // match finds the provider of a preset's model.
-func (m *Models) match(preset string) (llm.Choice, config.Preset, error) {
+func (m *Models) match(preset string) (catalog.Choice, config.Preset, error) {
 	d := m.loaded.Config.Agents.Defaults
 	p := config.Preset{
 		Model: d.Model, Provider: d.Provider, MaxTokens: d.MaxTokens, ContextWindowTokens: d.ContextWindowTokens,
@@ -369,7 +371,7 @@ func (m *Models) match(preset string) (llm.Choice, config.Preset, error) {
 	if preset != "" {
 		var ok bool
 		if p, ok = m.loaded.Config.ModelPresets[preset]; !ok {
-			return llm.Choice{}, p, fmt.Errorf("there is no model preset %q", preset)
+			return catalog.Choice{}, p, fmt.Errorf("there is no model preset %q", preset)
 		}
 	}
 	if m.model != "" {
@@ -384,7 +386,7 @@ func (m *Models) match(preset string) (llm.Choice, config.Preset, error) {
 }
 
 // choose finds the provider of a model.
-func (m *Models) choose(model, provider string) (llm.Choice, error) {
+func (m *Models) choose(model, provider string) (catalog.Choice, error) {
 	in := MatchInput(m.loaded, m.getenv)
 	in.Model, in.Provider = model, provider
 	if !m.configured() {
@@ -396,5 +398,5 @@ func (m *Models) choose(model, provider string) (llm.Choice, error) {
 			return m.getenv(name)
 		}
 	}
-	return llm.Match(in)
+	return catalog.Match(in)
 }

@@ -127,7 +127,7 @@ func Open(opt Options) (*Store, error) {
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
-	place, err := Identify(opt.DataDir, opt.Workspace)
+	place, err := Identify(opt.Store, opt.DataDir, opt.Workspace)
 	if err != nil {
 		return nil, fmt.Errorf("open sessions of %s: %w", opt.Workspace, err)
 	}

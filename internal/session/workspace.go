@@ -2,6 +2,7 @@ package session
 
 import (
 	"cmp"
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/store"
 )
 
 // Workspace is a folder that the agent works in, as the data folder knows it.
@@ -27,6 +29,8 @@ type Workspace struct {
 	Data  string   // the data folder
 	Notes []string // what the user should know about how it was found
 	Entry Entry    // as it was last read
+
+	state store.Store
 }
 
 // tableWait is how long to wait for a process that takes over old files.
@@ -34,14 +38,14 @@ const tableWait = 60 * time.Second
 
 // Identify finds a workspace in the table of a data folder, or adds it. It is
 // known by its path or, after it was moved, by the folder itself.
-func Identify(data, workspace string) (*Workspace, error) {
+func Identify(state store.Store, data, workspace string) (*Workspace, error) {
 	here, err := lookAt(workspace)
 	if err != nil {
 		return nil, err
 	}
-	w := &Workspace{Path: here.Path, Data: data}
+	w := &Workspace{Path: here.Path, Data: data, state: state}
 
-	t, err := readTable(data)
+	t, err := readTable(state)
 	if err == nil && t != nil {
 		if id := t.byPath(here.Path); id != "" && t.Workspaces[id].sameRoot(here) {
 			w.ID, w.Entry = id, *t.Workspaces[id]
@@ -54,12 +58,12 @@ func Identify(data, workspace string) (*Workspace, error) {
 
 // Find is Identify without adding anything; ok is false for a workspace that
 // the data folder has not seen.
-func Find(data, workspace string) (w *Workspace, ok bool, err error) {
+func Find(state store.Store, data, workspace string) (w *Workspace, ok bool, err error) {
 	here, err := lookAt(workspace)
 	if err != nil {
 		return nil, false, err
 	}
-	t, err := readTable(data)
+	t, err := readTable(state)
 	if err != nil {
 		return nil, false, err
 	}
@@ -68,7 +72,7 @@ func Find(data, workspace string) (w *Workspace, ok bool, err error) {
 			return nil, false, err
 		}
 	}
-	w = &Workspace{Path: here.Path, Data: data}
+	w = &Workspace{Path: here.Path, Data: data, state: state}
 	if w.ID = t.byPath(here.Path); w.ID == "" {
 		w.ID = t.byRoot(here)
 	}
@@ -86,19 +90,19 @@ func (w *Workspace) Dir(name string) string { return filepath.Join(w.Data, name,
 // fn did is kept when it returns nil.
 func (w *Workspace) Update(fn func(*Entry) error) error {
 	return w.locked(func() error {
-		t, err := readTable(w.Data)
+		t, err := readTable(w.state)
 		if err != nil {
 			return err
 		}
 		if t == nil || t.Workspaces[w.ID] == nil {
-			return fmt.Errorf("%s lost its entry for %s; start again", tableFile(w.Data), w.Path)
+			return fmt.Errorf("%s lost its entry for %s; start again", w.state.Where(fileTable), w.Path)
 		}
 		r := t.Workspaces[w.ID]
 		if err := fn(r); err != nil {
 			return err
 		}
 		w.Entry = *r
-		return t.save(w.Data, w.ID)
+		return t.save(w.state, w.ID)
 	})
 }
 
@@ -125,22 +129,11 @@ func (w *Workspace) Once(kind string, now time.Time, take func() error) error {
 
 // locked runs fn while no other process changes the table.
 func (w *Workspace) locked(fn func() error) error {
-	if err := diskio.MkdirAll(w.Data, 0o700); err != nil {
-		return err
-	}
-	path := tableFile(w.Data) + ".lock"
-	lock, err := diskio.TryLock(path)
-	for end := time.Now().Add(tableWait); time.Now().Before(end); {
-		if _, busy := errors.AsType[*diskio.LockedError](err); !busy {
-			break
-		}
-		<-time.After(2 * time.Millisecond)
-		lock, err = diskio.TryLock(path)
-	}
+	release, err := store.WaitLock(context.Background(), w.state, fileTable+".lock", tableWait)
 	if err != nil {
 		return err
 	}
-	return errors.Join(fn(), lock.Unlock())
+	return errors.Join(fn(), release())
 }
 
 // settle finds or makes the entry of a folder and keeps it.
@@ -162,7 +155,7 @@ func (w *Workspace) settle(here Entry) error {
 
 	if other := t.byPath(here.Path); other != "" && other != id {
 		t.Workspaces[other].Path = ""
-		if err := t.mark(w.Data, other); err != nil {
+		if err := t.mark(w.state, other); err != nil {
 			return err
 		}
 	}
@@ -172,26 +165,25 @@ func (w *Workspace) settle(here Entry) error {
 		r.Device, r.Inode, r.Born = here.Device, here.Inode, here.Born
 	}
 	w.ID, w.Entry = id, *r
-	return t.save(w.Data, id)
+	return t.save(w.state, id)
 }
 
 // open reads the table. One that is damaged or lost is made again from the
 // copies, one that never was from the markers of versions before.
 func (w *Workspace) open() (*table, error) {
-	t, err := readTable(w.Data)
+	t, err := readTable(w.state)
 	if err == nil && t != nil {
 		return t, nil
 	}
-	file := tableFile(w.Data)
 	aside := ""
 	if damage, ok := errors.AsType[*damagedError](err); ok {
 		if err := w.writable(); err != nil {
 			return nil, fmt.Errorf("%w, and cannot be made again here: %w", damage, err)
 		}
-		aside = fmt.Sprintf("%s.damaged-%d", file, time.Now().Unix())
-		if err := diskio.WriteFile(aside, damage.data, 0o600); err != nil {
+		if aside, err = store.KeepDamaged(context.Background(), w.state, fileTable, damage.data, time.Now()); err != nil {
 			return nil, err
 		}
+		aside = w.state.Where(aside)
 	} else if err != nil {
 		return nil, err
 	}
@@ -204,10 +196,10 @@ func (w *Workspace) open() (*table, error) {
 	case aside != "":
 		w.note("The list of workspaces was damaged and made again from what lies beside the conversations (%d found). The damaged file is kept as %s.", len(t.Workspaces), aside)
 	case ours:
-		w.note("The list of workspaces %s was missing and made again from what lies beside the conversations (%d found).", file, len(t.Workspaces))
+		w.note("The list of workspaces %s was missing and made again from what lies beside the conversations (%d found).", w.state.Where(fileTable), len(t.Workspaces))
 	}
 	for id := range t.Workspaces {
-		if err := t.mark(w.Data, id); err != nil {
+		if err := t.mark(w.state, id); err != nil {
 			return nil, err
 		}
 	}
@@ -293,7 +285,7 @@ func (w *Workspace) hint(t *table) {
 
 // Adopt gives a workspace the conversations, jobs and memory of one that was in
 // another place and is gone. What the workspace has itself must be nothing.
-func Adopt(data, workspace, old string) (*Workspace, error) {
+func Adopt(state store.Store, data, workspace, old string) (*Workspace, error) {
 	here, err := lookAt(workspace)
 	if err != nil {
 		return nil, err
@@ -301,7 +293,7 @@ func Adopt(data, workspace, old string) (*Workspace, error) {
 	if old, err = filepath.Abs(old); err != nil {
 		return nil, err
 	}
-	w := &Workspace{Path: here.Path, Data: data}
+	w := &Workspace{Path: here.Path, Data: data, state: state}
 	return w, w.locked(func() error {
 		t, err := w.open()
 		if err != nil {
@@ -319,24 +311,24 @@ func Adopt(data, workspace, old string) (*Workspace, error) {
 				return fmt.Errorf("%s has %d conversations of its own", here.Path, len(logs))
 			}
 			t.Workspaces[mine] = &Entry{Seen: t.Workspaces[mine].Seen, Taken: t.Workspaces[mine].Taken}
-			if err := t.mark(data, mine); err != nil {
+			if err := t.mark(state, mine); err != nil {
 				return err
 			}
 		}
 		r := t.Workspaces[id]
 		r.Path, r.Device, r.Inode, r.Born = here.Path, here.Device, here.Inode, here.Born
 		w.ID, w.Entry = id, *r
-		return t.save(data, id)
+		return t.save(state, id)
 	})
 }
 
 // Relocate notes after a restore where a workspace is now.
-func Relocate(data, id, workspace string) error {
+func Relocate(state store.Store, data, id, workspace string) error {
 	here, err := lookAt(workspace)
 	if err != nil {
 		return err
 	}
-	w := &Workspace{Path: here.Path, Data: data}
+	w := &Workspace{Path: here.Path, Data: data, state: state}
 	return w.locked(func() error {
 		t, err := w.open()
 		if err != nil {
@@ -344,16 +336,16 @@ func Relocate(data, id, workspace string) error {
 		}
 		r := t.Workspaces[id]
 		if r == nil {
-			return fmt.Errorf("%s does not know %.40q", tableFile(data), id)
+			return fmt.Errorf("%s does not know %.40q", state.Where(fileTable), id)
 		}
 		if other := t.byPath(here.Path); other != "" && other != id {
 			t.Workspaces[other].Path = ""
-			if err := t.mark(data, other); err != nil {
+			if err := t.mark(state, other); err != nil {
 				return err
 			}
 		}
 		r.Path, r.Device, r.Inode, r.Born = here.Path, here.Device, here.Inode, here.Born
-		return t.save(data, id)
+		return t.save(state, id)
 	})
 }
 

@@ -2,34 +2,34 @@ package session
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/datadir"
-	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/store"
 )
 
 // Names of what the data folder knows about workspaces. The table is the truth;
 // the copies beside the conversations are what it is rebuilt from.
 const (
+	fileTable  = string(datadir.Workspaces)
 	dirRoot    = string(datadir.Sessions)
 	markerPath = ".workspace"      // the path alone, as versions before wrote it
 	markerCopy = ".workspace.json" // the whole record
 )
 
-// tableFile is the table of workspaces in a data folder.
-func tableFile(data string) string { return datadir.Workspaces.In(data) }
-
 // Known are the workspaces of a data folder, path by id. Those of a table that
 // cannot be read are not among them.
-func Known(data string) map[string]string {
-	t, err := readTable(data)
+func Known(state store.Store) map[string]string {
+	t, err := readTable(state)
 	if err != nil || t == nil {
 		return nil
 	}
@@ -92,13 +92,9 @@ func (e *damagedError) Error() string { return fmt.Sprintf("%s is damaged: %v", 
 func (e *damagedError) Unwrap() error { return e.err }
 
 // readTable reads the table; nil if there is none.
-func readTable(data string) (*table, error) {
-	file := tableFile(data)
-	raw, err := os.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
+func readTable(state store.Store) (*table, error) {
+	raw, version, err := state.Doc(context.Background(), fileTable)
+	if err != nil || version == store.Missing {
 		return nil, err
 	}
 	t := &table{}
@@ -111,14 +107,14 @@ func readTable(data string) (*table, error) {
 		}
 	}
 	if err != nil {
-		return nil, &damagedError{file, raw, err}
+		return nil, &damagedError{state.Where(fileTable), raw, err}
 	}
 	return t, nil
 }
 
 // save writes the table and the copy of one entry.
-func (t *table) save(data, id string) error {
-	if err := t.mark(data, id); err != nil {
+func (t *table) save(state store.Store, id string) error {
+	if err := t.mark(state, id); err != nil {
 		return err
 	}
 	t.Version = 1
@@ -126,32 +122,30 @@ func (t *table) save(data, id string) error {
 	if err != nil {
 		return err
 	}
-	return writeLine(tableFile(data), raw)
+	return writeLine(state, fileTable, raw)
 }
 
-// writeLine writes a text and a line end, unless the file holds that.
-func writeLine(file string, text []byte) error {
+// writeLine writes a text and a line end, unless the document holds that.
+func writeLine(state store.Store, name string, text []byte) error {
 	text = append(text, '\n')
-	if old, err := os.ReadFile(file); err == nil && bytes.Equal(old, text) {
-		return nil
+	old, _, err := state.Doc(context.Background(), name)
+	if err != nil || bytes.Equal(old, text) {
+		return err
 	}
-	return diskio.WriteFile(file, text, 0o600)
+	_, err = state.Put(context.Background(), name, text, store.Any, true)
+	return err
 }
 
 // mark writes the copies of an entry beside the conversations.
-func (t *table) mark(data, id string) error {
-	dir := filepath.Join(data, dirRoot, id)
-	if err := diskio.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
+func (t *table) mark(state store.Store, id string) error {
 	raw, err := json.Marshal(t.Workspaces[id])
 	if err != nil {
 		return err
 	}
-	if err := writeLine(filepath.Join(dir, markerPath), []byte(t.Workspaces[id].Path)); err != nil {
+	if err := writeLine(state, path.Join(dirRoot, id, markerPath), []byte(t.Workspaces[id].Path)); err != nil {
 		return err
 	}
-	return writeLine(filepath.Join(dir, markerCopy), raw)
+	return writeLine(state, path.Join(dirRoot, id, markerCopy), raw)
 }
 
 // rebuild makes the table of what lies beside the conversations. ours is whether

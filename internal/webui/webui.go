@@ -23,6 +23,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/schedule"
 	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/skill"
+	"github.com/nanobot-go/nanobot/internal/store"
 )
 
 // Read answers a GET request with something that becomes JSON.
@@ -54,11 +55,11 @@ type Backend struct {
 	Redact func(string) string
 }
 
-// Options of an API. Backend and Dir are required.
+// Options of an API. Backend and Store are required.
 type Options struct {
 	Backend  func(ctx context.Context) (Backend, error)
-	Dir      string    // where what belongs to the interface is kept
-	Commands []Command // slash commands
+	Store    store.Store // where what belongs to the interface is kept
+	Commands []Command   // slash commands
 	// Reads and Actions are what the program adds, by path below /api/
 	// and by name.
 	Reads   map[string]Read
@@ -97,7 +98,6 @@ type API struct {
 	Options
 	actions map[string]Action
 	reads   *http.ServeMux
-	sidebar sidebar
 }
 
 // New makes an API. It reads nothing yet.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 	"github.com/nanobot-go/nanobot/internal/webui"
 )
 
@@ -21,7 +22,7 @@ func newAPI(t *testing.T, change func(*webui.Options)) *webui.API {
 		Backend: func(context.Context) (webui.Backend, error) {
 			return webui.Backend{}, errors.New("there is no backend")
 		},
-		Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler),
+		Store: disk.Open(t.TempDir(), nil), Log: slog.New(slog.DiscardHandler),
 	}
 	if change != nil {
 		change(&o)

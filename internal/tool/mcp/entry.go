@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
-	"github.com/nanobot-go/nanobot/internal/llm"
 )
 
 // Entry is a configured server, or why it cannot be used.
@@ -39,7 +38,7 @@ func (s Server) Target() string {
 				words[i+1] = "***"
 			}
 		}
-		return llm.RedactSecrets(strings.Join(words, " "))
+		return httpsafe.RedactSecrets(strings.Join(words, " "))
 	}
 	u, err := url.Parse(s.URL)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
-	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/catalog"
 	"github.com/nanobot-go/nanobot/internal/provider"
 	"github.com/nanobot-go/nanobot/internal/webui"
 )
@@ -151,7 +151,7 @@ func providerKey(name string) string { return strings.ReplaceAll(name, "-", "_")
 
 func knownProvider(l *config.Loaded, name string) bool {
 	key := providerKey(name)
-	_, row := llm.LookupRow(key)
+	_, row := catalog.Lookup(key)
 	_, own := l.Config.Providers[key]
 	return row || own
 }
@@ -164,10 +164,10 @@ const (
 
 // modelState is a model that a provider offers.
 type modelState struct {
-	ID     string      `json:"id"`
-	Window int         `json:"context_window,omitempty"`
-	Tools  llm.Ability `json:"tools,omitempty"`
-	Vision llm.Ability `json:"vision,omitempty"`
+	ID     string          `json:"id"`
+	Window int             `json:"context_window,omitempty"`
+	Tools  catalog.Ability `json:"tools,omitempty"`
+	Vision catalog.Ability `json:"vision,omitempty"`
 }
 
 // readModels asks a provider for its models.
@@ -182,7 +182,7 @@ func (md *models) readModels(ctx context.Context, r *http.Request) (any, error) 
 	}
 	in := provider.MatchInput(l, app.Getenv(md.App.Env))
 	in.Provider, in.Model = name, "any" // the list does not depend on it
-	choice, err := llm.Match(in)
+	choice, err := catalog.Match(in)
 	if err != nil {
 		return nil, webui.Refuse(http.StatusConflict, "%s", md.Secrets.Redact(err.Error()))
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
-	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/catalog"
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
 	"github.com/nanobot-go/nanobot/internal/llm/signin"
 	"github.com/nanobot-go/nanobot/internal/provider"
@@ -45,7 +45,7 @@ func (md *models) readSettings(ctx context.Context, _ *http.Request) (any, error
 			set = append(set, settingState{e.Path, json.RawMessage(e.Value), e.Source.Layer, e.Source.String(), e.Source.Reference, e.Doc})
 		}
 	}
-	standings, err := llm.Survey(provider.MatchInput(l, app.Getenv(md.App.Env)))
+	standings, err := catalog.Survey(provider.MatchInput(l, app.Getenv(md.App.Env)))
 	if err != nil {
 		return nil, webui.Refuse(http.StatusConflict, "%v", err)
 	}

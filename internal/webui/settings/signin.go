@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/app"
-	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/catalog"
 	"github.com/nanobot-go/nanobot/internal/llm/signin"
 	"github.com/nanobot-go/nanobot/internal/provider"
 	"github.com/nanobot-go/nanobot/internal/webui"
@@ -34,7 +34,7 @@ func checkSignIn(name string) error {
 }
 
 func llmHasKeys(name string) bool {
-	row, ok := llm.LookupRow(providerKey(name))
+	row, ok := catalog.Lookup(providerKey(name))
 	return ok && row.Auth == ""
 }
 
