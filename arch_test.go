@@ -30,7 +30,7 @@ var layers = []string{
 	"internal/session/* internal/memory internal/schedule",
 	"internal/agent",
 	"internal/channel internal/api internal/webui internal/tui",
-	"internal/channel/* internal/backup",
+	"internal/channel/* internal/backup internal/guard internal/provider",
 	"internal/app",
 	"internal/webui/settings",
 	"internal/gateway",
