@@ -109,7 +109,7 @@ func threats() []threat {
 			"internal/tool/approve TestNobodyAnswers",
 		}, ""},
 		{"T20", "other users of the machine", []string{
-			"TestT20FilesAreOurs", "internal/cli TestServeToken", "internal/api TestOtherUserIsRefused", "internal/httpsafe TestOtherUser",
+			"TestT20FilesAreOurs", "internal/api TestMCPToken", "internal/api TestOtherUserIsRefused", "internal/httpsafe TestOtherUser",
 			"internal/channel/websocket TestUnixSocket",
 		}, "beside Linux other users reach an API without a key"},
 	}
