@@ -9,6 +9,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/session"
+	"github.com/nanobot-go/nanobot/internal/text"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
@@ -127,7 +128,7 @@ func (t *turn) projectNote() string {
 
 // projectText is what a model should know about its folder.
 func projectText(p tool.Project, gone, workspace string) string {
-	line := func(s string) string { return escapeMarkers(strings.Map(printable, s)) }
+	line := func(s string) string { return escapeMarkers(text.Reveal(s, text.Prose)) }
 	if gone != "" {
 		return fmt.Sprintf("Working folder: %s is gone; this turn works in the workspace\n", line(gone))
 	}
@@ -136,11 +137,4 @@ func projectText(p tool.Project, gone, workspace string) string {
 		s = fmt.Sprintf("Working folder: %s (relative paths and commands start there; files and commands cannot reach anything outside of it, except skills)\n", line(p.Dir))
 	}
 	return s
-}
-
-func printable(r rune) rune {
-	if r < ' ' || r == 0x7f {
-		return ' '
-	}
-	return r
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/runner"
 	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/skill"
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 //go:embed all:templates
@@ -363,14 +364,10 @@ func (t *turn) runtimeBlock(in bus.Inbound) string {
 	return b.String()
 }
 
-// oneLine keeps names chosen by others from breaking out of their line.
+// oneLine keeps names chosen by others from breaking out of their line and of
+// the brackets around it.
 func oneLine(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r == '[' || r == ']' {
-			return ' '
-		}
-		return r
-	}, s)
+	return text.Label(strings.NewReplacer("[", " ", "]", " ").Replace(s), 0)
 }
 
 // DisplayText is the text of a stored message as people should see it: what we

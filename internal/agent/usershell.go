@@ -13,6 +13,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/memory"
 	"github.com/nanobot-go/nanobot/internal/runner"
 	"github.com/nanobot-go/nanobot/internal/session"
+	"github.com/nanobot-go/nanobot/internal/text"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
@@ -99,7 +100,7 @@ func (t *turn) keepShell(ctx context.Context, line, turn string, res tool.Result
 	}
 	where := ""
 	if t.project.Dir != "" {
-		where = " in " + escapeMarkers(strings.Map(printable, t.project.Dir))
+		where = " in " + escapeMarkers(text.Reveal(t.project.Dir, text.Prose))
 	}
 	note := fmt.Sprintf("[I ran a command myself%s:]\n$ %s\n\n[It printed:]\n%s", where, escapeMarkers(t.Secrets.Redact(line)), told)
 	rec := func(role llm.Role, text string) session.Record {
