@@ -27,7 +27,7 @@ func (g *Guard) Servers() Servers { return g.confiner.servers() }
 // It needs the configuration, the workspace, which is made if it is missing,
 // and the environment. Stop ends what it started.
 func OpenServers(ctx context.Context, o Options) (s Servers, stop func()) {
-	f := newConfiner(o, placesOf(o), nil) //nolint:contextcheck // the proxy begins with the first server and lives until stop
+	f := newConfiner(o, placesOf(o), nil)
 	open := func(mode sandbox.Mode) opener {
 		once := sync.OnceValues(func() (*sandbox.Box, error) {
 			if err := os.MkdirAll(o.Workspace, 0o700); err != nil {

@@ -30,7 +30,7 @@ func Entries(configured map[string]json.RawMessage) []Entry {
 }
 
 // Target is what a server is, without anything that may be a credential.
-func (s Server) Target() string {
+func (s *Server) Target() string {
 	if s.Type == Stdio {
 		words := append([]string{s.Command}, s.Args...)
 		for i := range s.Args {
