@@ -280,7 +280,7 @@ func (a *Agent) settle(ctx context.Context, key string, s stopped) string {
 	if a.Ended != nil {
 		a.Ended(key, true)
 	}
-	helpers := a.crew.stop(key)
+	helpers := a.subagents.Stop(key)
 	if over == nil && dropped == 0 && helpers == 0 {
 		return "Nothing is running."
 	}

@@ -15,13 +15,14 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
 	"iter"
 	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/agent/prompt"
+	"github.com/nanobot-go/nanobot/internal/agent/subagent"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
@@ -71,7 +72,7 @@ type Options struct {
 	// Clean takes keys out of what a person typed, before anything of it is kept
 	// or shown to a model; the note is for that person. May be nil.
 	Clean     func(in bus.Inbound) (clean bus.Inbound, note string)
-	Subagents Subagents
+	Subagents subagent.Options
 	// Deliver gets what is said in turns that nobody asked for, such as the
 	// result of a subagent. May be nil.
 	Deliver func(bus.Outbound)
@@ -99,7 +100,7 @@ type Options struct {
 	Foreign func(path string) bool
 	// Guest says where the messages of others than the owner work, who never see
 	// the workspace. nil: all work in the workspace.
-	Guest func(r bus.Route, scope string) Place
+	Guest func(r bus.Route, scope string) prompt.Place
 	// GuestSkills are the skills of these messages. May be nil.
 	GuestSkills *skill.Library
 	Hooks       []runner.Hooks
@@ -180,12 +181,12 @@ var (
 // Agent runs turns.
 type Agent struct {
 	Options
-	prompt *promptBuilder
-	keeper *keeper
-	fixed  *tool.Set // the tools that are always there
-	sets   toolSets
-	crew   *crew
-	gate   chan struct{} // nil: no limit
+	prompt    *prompt.Builder
+	keeper    *keeper
+	fixed     *tool.Set // the tools that are always there
+	sets      toolSets
+	subagents *subagent.Manager
+	gate      gate // nil: no limit
 
 	started time.Time
 	calib   sync.Map // model name -> *text.Calibration
@@ -233,15 +234,19 @@ func New(o Options) (*Agent, error) {
 		o.Grace = drainGrace
 	}
 	a := &Agent{
-		Options: o, prompt: newPromptBuilder(o),
+		Options: o,
+		prompt: prompt.New(prompt.Options{
+			Workspace: o.Workspace, Skills: o.Skills, GuestSkills: o.GuestSkills, Guests: o.Guest != nil, Foreign: o.Foreign,
+			Location: o.Location, Now: o.Now, Log: o.Log,
+		}),
 		idle: make(chan *actor), quit: make(chan struct{}),
 		actors: map[string]*actor{}, live: map[string]*conversation{}, stats: map[string]stats{}, started: o.Now(),
 	}
 	a.keeper = newKeeper(a)
 	if o.Concurrency > 0 {
-		a.gate = make(chan struct{}, o.Concurrency) // capacity is the limit
+		a.gate = make(gate, o.Concurrency) // capacity is the limit
 	}
-	a.crew = newCrew(o.Subagents)
+	a.subagents = subagent.New(o.Subagents, a.subagentHost())
 	var err error
 	if a.fixed, err = o.Tools.With(append(a.ownTools(), messageTool(a.messenger()))...); err != nil {
 		return nil, fmt.Errorf("agent tools: %w", err)
@@ -282,7 +287,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		<-idle
 	}
 	a.cancel(ErrClosed)
-	a.crew.close()
+	a.subagents.Close()
 	return nil
 }
 
@@ -408,7 +413,7 @@ func (a *Agent) calibration(model string) *text.Calibration {
 }
 
 // headTokens is the estimate of what every request with this prompt starts with.
-func (a *Agent) headTokens(system string, tier Tier, tools *tool.Set) int {
+func (a *Agent) headTokens(system string, tier prompt.Tier, tools *tool.Set) int {
 	key := struct {
 		tier, system string
 		tools        *tool.Set
@@ -422,17 +427,31 @@ func (a *Agent) headTokens(system string, tier Tier, tools *tool.Set) int {
 	return n
 }
 
+// gate bounds the model work that goes on at once by its capacity; nil does not.
+type gate chan struct{}
+
+// enter waits for a slot.
+func (g gate) enter(ctx context.Context) error {
+	if g == nil {
+		return nil
+	}
+	select {
+	case g <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// leave gives a slot back.
+func (g gate) leave() {
+	if g != nil {
+		<-g
+	}
+}
+
 func newID() string {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails
 	return hex.EncodeToString(b[:])
-}
-
-// Templates returns the files onboarding copies into a workspace.
-func Templates() fs.FS {
-	sub, err := fs.Sub(templates, "templates")
-	if err != nil {
-		panic(err) // the folder is embedded
-	}
-	return sub
 }

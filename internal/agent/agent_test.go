@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/nanobot-go/nanobot/internal/agent"
+	"github.com/nanobot-go/nanobot/internal/agent/prompt"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
@@ -149,7 +150,7 @@ func brief(recs []session.Record) string {
 		if len(r.ToolCalls) > 0 {
 			s += fmt.Sprintf("+%d", len(r.ToolCalls))
 		}
-		out = append(out, s+":"+agent.DisplayText(r))
+		out = append(out, s+":"+prompt.DisplayText(r))
 	}
 	return strings.Join(out, " | ")
 }
@@ -289,7 +290,7 @@ func TestFollowUpsKeepOrder(t *testing.T) {
 	var got []string
 	for _, r := range h.log("test:1") {
 		if r.Role == llm.User {
-			got = append(got, agent.DisplayText(r))
+			got = append(got, prompt.DisplayText(r))
 		}
 	}
 	if len(got) != 23 {
@@ -439,8 +440,8 @@ func TestRuntimeBlockIsMarked(t *testing.T) {
 	close(gate)
 	wg.Wait()
 	for _, r := range h.log("test:1") {
-		if strings.Contains(agent.DisplayText(r), "[Runtime Context") {
-			t.Errorf("leaked: %q", agent.DisplayText(r))
+		if strings.Contains(prompt.DisplayText(r), "[Runtime Context") {
+			t.Errorf("leaked: %q", prompt.DisplayText(r))
 		}
 	}
 	last := m.Last().Messages

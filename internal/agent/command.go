@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/nanobot-go/nanobot/internal/agent/prompt"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/session"
@@ -209,7 +210,7 @@ func (a *Agent) helpText() string {
 }
 
 func (a *Agent) skillText(scope string) string {
-	skills := a.skillsFor(scope)
+	skills := a.prompt.Skills(scope)
 	if skills == nil || len(skills.List()) == 0 {
 		return "No skills are installed."
 	}
@@ -255,7 +256,7 @@ func (t *turn) historyText(args string) string {
 		if r.Command || r.Internal || r.Hidden || (r.Role != llm.User && r.Role != llm.Assistant) {
 			continue
 		}
-		s := strings.TrimSpace(strings.ReplaceAll(DisplayText(r), "\n", " "))
+		s := strings.TrimSpace(strings.ReplaceAll(prompt.DisplayText(r), "\n", " "))
 		if s == "" {
 			continue
 		}
@@ -340,7 +341,7 @@ func (a *Agent) status(ctx context.Context, key string) string {
 		fmt.Fprintf(&b, "Session: %d messages\n", s.messages)
 	}
 	fmt.Fprintf(&b, "Uptime: %s\nActive turns: %d", uptime(a.Now().Sub(a.started)), a.active())
-	if labels := a.crew.labels(key); len(labels) > 0 {
+	if labels := a.subagents.Labels(key); len(labels) > 0 {
 		fmt.Fprintf(&b, "\nSubagents: %s", strings.Join(labels, "; "))
 	}
 	if waiting > 0 {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/nanobot-go/nanobot/internal/agent/prompt"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/runner"
 	"github.com/nanobot-go/nanobot/internal/text"
@@ -70,7 +71,7 @@ func (a *Agent) Context(ctx context.Context, key string) (Context, error) {
 
 // measure fills in the sizes.
 func (t *turn) measure(ctx context.Context, out *Context) error {
-	tier := TierOf(t.window())
+	tier := prompt.TierOf(t.window())
 	tools, err := t.knownTools(tier)
 	if err != nil {
 		return err
@@ -80,7 +81,7 @@ func (t *turn) measure(ctx context.Context, out *Context) error {
 	add := func(name string, tokens, bytes, count int) {
 		out.Parts = append(out.Parts, ContextPart{name, int(float64(tokens) * scale), bytes, count})
 	}
-	system := t.prompt.describe(t.it.in.Route.Channel, tier, func(name, part string) { add(name, text.Tokens(part), len(part), 0) })
+	system := t.prompt.Describe(t.it.in.Route.Channel, tier, func(name, part string) { add(name, text.Tokens(part), len(part), 0) })
 	head := runner.EstimateHead(system, tools.Defs())
 	t.frame = frame{rt: t.rt, base: system, baseHead: head, budget: runner.InputBudget(limits, answer), answer: answer, scale: scale}
 	t.complete(ctx)
@@ -110,7 +111,7 @@ func (t *turn) measure(ctx context.Context, out *Context) error {
 
 // knownTools are the tools of the last turn like this one, else those that are
 // always there: looking must not start servers.
-func (t *turn) knownTools(tier Tier) (*tool.Set, error) {
+func (t *turn) knownTools(tier prompt.Tier) (*tool.Set, error) {
 	s := &t.sets
 	s.mu.Lock()
 	set := s.built[toolChoice{tier.Name, t.goalTools(), t.it.in.Scope != ""}]
@@ -119,30 +120,4 @@ func (t *turn) knownTools(tier Tier) (*tool.Set, error) {
 		return set, nil
 	}
 	return tier.Tools(t.fixed)
-}
-
-// describe names the pieces of the owner's prompt and returns it.
-func (p *promptBuilder) describe(channel string, tier Tier, each func(name, part string)) string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	parts := p.parts("")
-	pieces := p.pieces(formatHint(channel), tier, Place{Workspace: p.workspace}, parts)
-	for i, part := range pieces {
-		each(p.pieceName(i, part), part)
-	}
-	return strings.Join(pieces, divider)
-}
-
-func (p *promptBuilder) pieceName(i int, part string) string {
-	switch {
-	case i == 0:
-		return "identity"
-	case strings.HasPrefix(part, "# Memory\n"):
-		return "memory"
-	case strings.HasPrefix(part, "# Active Skills\n"):
-		return "active_skills"
-	case strings.HasPrefix(part, p.template("system/skills.md")):
-		return "skills"
-	}
-	return "bootstrap"
 }

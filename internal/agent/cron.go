@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/nanobot-go/nanobot/internal/agent/prompt"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/session"
@@ -37,6 +38,14 @@ func source(in bus.Inbound) string {
 		return eventCron
 	}
 	return ""
+}
+
+// guestSource is what the work of a guest is accounted under; "" for the owner.
+func guestSource(in bus.Inbound) string {
+	if in.Scope == "" {
+		return ""
+	}
+	return source(in)
 }
 
 // outcome asks the schedule about the final reply of a message it wrote:
@@ -137,7 +146,7 @@ func (a *Agent) mirrorNow(ctx context.Context, m mirrored) (err error) {
 	if sess.SeenInbound(id) || sess.OpenTurn() != nil {
 		return nil
 	}
-	about := &session.RuntimeContext{Version: 1, Sources: sources(m.in)}
+	about := &session.RuntimeContext{Version: 1, Sources: prompt.Sources(m.in)}
 	return sess.Append(
 		session.Record{Message: llm.Message{Role: llm.User, Content: llm.Text(m.note)}, Internal: true, Event: m.in.Event, InboundID: id, Runtime: about},
 		session.Record{Message: llm.Message{Role: llm.Assistant, Content: llm.Text(m.text)}, Delivery: true, Event: m.in.Event},

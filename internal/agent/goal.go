@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/agent/prompt"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/memory"
@@ -140,7 +141,7 @@ func (t *turn) pursue(ctx context.Context, res runner.Result) (runner.Result, er
 		case res.Text != "":
 			t.it.emit(bus.Outbound{Kind: bus.Progress, Route: t.it.in.Route, Text: res.Text})
 		}
-		next := llm.Message{Role: llm.User, Content: llm.Text("[The goal is still open: " + shownObjective(g) +
+		next := llm.Message{Role: llm.User, Content: llm.Text("[The goal is still open: " + prompt.Objective(g) +
 			"\nGo on with the next step. When it is reached, impossible or waits for the user, call update_goal.]")}
 		about := &session.RuntimeContext{Version: 1, Sources: []string{"time"}}
 		if g.Untrusted {
@@ -156,15 +157,6 @@ func (t *turn) pursue(ctx context.Context, res runner.Result) (runner.Result, er
 		}
 	}
 	return res, nil
-}
-
-// shownObjective is the goal as the model reads it: what a turn with words from
-// outside made of it is not the user's.
-func shownObjective(g bus.Goal) string {
-	if !g.Untrusted {
-		return escapeMarkers(g.Objective)
-	}
-	return runner.Fence(llm.Text(g.Objective), g.StartedAt.UTC().Format(time.RFC3339Nano), "goal").Text
 }
 
 // overdone says which ceiling is reached; "" if none.

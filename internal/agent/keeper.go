@@ -237,10 +237,10 @@ func (k *keeper) do(ctx context.Context, j *job) (again time.Time, err error) {
 	if j.left && k.a.BusyWith(j.id) {
 		return time.Time{}, nil // its turn plans what comes after it
 	}
-	if err := k.enter(ctx); err != nil {
+	if err := k.a.gate.enter(ctx); err != nil {
 		return time.Time{}, err
 	}
-	defer k.leave()
+	defer k.a.gate.leave()
 	if j.kept != "" {
 		return k.archive(ctx, j)
 	}
@@ -309,25 +309,6 @@ func (k *keeper) archive(ctx context.Context, j *job) (time.Time, error) {
 	}
 	f := k.a.frameOf(rt)
 	return k.a.Memory.Archive(ctx, j.kept, f.engine())
-}
-
-// enter waits for a slot of the gate, like a turn does.
-func (k *keeper) enter(ctx context.Context) error {
-	if k.a.gate == nil {
-		return nil
-	}
-	select {
-	case k.a.gate <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-func (k *keeper) leave() {
-	if k.a.gate != nil {
-		<-k.a.gate
-	}
 }
 
 // afterTurn plans what memory has to do with the session now.

@@ -3,12 +3,9 @@ package agent
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/agent/prompt"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/memory"
 	"github.com/nanobot-go/nanobot/internal/runner"
@@ -37,7 +34,7 @@ type frame struct {
 func (a *Agent) frameOf(rt Runtime) frame {
 	l := a.Limits
 	l.ContextWindow, l.ContextBlock = rt.Window, rt.Block
-	l, answer := TierOf(rt.Window).limits(l, rt.MaxTokens)
+	l, answer := prompt.TierOf(rt.Window).Limits(l, rt.MaxTokens)
 	return frame{rt: rt, budget: runner.InputBudget(l, answer), answer: answer, scale: a.calibration(rt.Name).Factor()}
 }
 
@@ -86,14 +83,22 @@ func (t *turn) makeRoom(ctx context.Context) error {
 func (t *turn) complete(ctx context.Context) {
 	f := &t.frame
 	f.system, f.head, f.outside = f.base, f.baseHead, false
-	if own := t.instructions(); own != "" {
-		f.system += divider + own
-		f.head += text.Tokens(own)
+	add := func(own string) {
+		if own != "" {
+			f.system += prompt.Divider + own
+			f.head += text.Tokens(own)
+		}
 	}
-	if own := t.remembered(ctx, f.budget); own != "" {
-		f.system += divider + own
-		f.head += text.Tokens(own)
+	add(prompt.Instructions(t.key, t.it.in.History))
+	if t.Memory == nil {
+		return
 	}
+	own, outside := t.prompt.Remembered(ctx, prompt.Recall{
+		History: t.Memory.History(), Session: t.sess, Key: t.key, Scope: t.it.in.Scope,
+		Unified: t.Unified, Job: t.ofJob(), Tainted: t.tainted(), Window: f.budget,
+	})
+	f.outside = outside
+	add(own)
 }
 
 // takeIn summarises the oldest turns while the user waits, but not for long.
@@ -113,117 +118,6 @@ func (t *turn) takeIn(ctx context.Context, f frame) error {
 	}
 	t.conv.follow(t.sess)
 	return err
-}
-
-// Bounds of what a prompt repeats of the history.
-const (
-	recentEntries = 50
-	recentTokens  = 8000
-	// recentShare is the part of a small window that the history may take.
-	recentShare = 8
-)
-
-// remembered is the part of the system prompt that belongs to this session:
-// what was taken in lately and Dream has not seen yet, and how the conversation
-// went before what is still in it. It changes only when those do.
-func (t *turn) remembered(ctx context.Context, window int) string {
-	if t.Memory == nil {
-		return ""
-	}
-	most := recentTokens
-	if window > 0 {
-		most = min(most, window/recentShare)
-	}
-	sum, ok := memory.SummaryOf(t.sess)
-	if sum.Home && t.it.in.Scope != "" {
-		sum, ok = memory.Summary{}, false // one session for all channels: the owner's words stay the owner's
-	}
-	if sum.Tainted && t.ofJob() {
-		sum, ok = memory.Summary{}, false // each run begins without what earlier ones saw
-	}
-	t.frame.outside = ok && sum.Tainted
-	recent := t.recentHistory(ctx, sum.Text, most)
-	if !ok {
-		return recent
-	}
-	body := cutTokens(sum.Text, most/2)
-	if sum.Tainted {
-		body = runner.Fence(llm.Text(body), t.key, "history").Text
-	}
-	own := "# Earlier in This Conversation\n\nSummary of what is no longer shown (until " +
-		strings.Replace(text.Cut(sum.LastActive, 16), "T", " ", 1) + "):\n" + body
-	if recent == "" {
-		return own
-	}
-	return recent + divider + own
-}
-
-func (t *turn) recentHistory(ctx context.Context, summary string, most int) string {
-	h := t.Memory.History()
-	read, err := h.DreamCursor(ctx)
-	if err != nil {
-		t.Log.WarnContext(ctx, "read the history", "err", err)
-		return ""
-	}
-	// Notes of words from outside are for turns that have such words before
-	// them anyway. In others they wait to be asked for, so that a conversation
-	// that begins anew begins clean.
-	tainted := t.tainted()
-	entries, err := h.Recent(ctx, recentEntries, func(e memory.Entry) bool {
-		return e.Cursor > read && (tainted || !e.Tainted) && e.Scope == t.it.in.Scope && t.sees(e.Session) && !strings.Contains(summary, e.Content)
-	})
-	if err != nil {
-		t.Log.WarnContext(ctx, "read the history", "err", err)
-		return ""
-	}
-	lines, used := make([]string, len(entries)), 0
-	first := len(entries)
-	for i, e := range slices.Backward(entries) {
-		body := strings.ReplaceAll(e.Content, "\n", "\n  ")
-		if e.Tainted {
-			body = runner.Fence(llm.Text(body), strconv.FormatInt(e.Cursor, 10), "history").Text
-		}
-		lines[i] = "- [" + e.Time + "] " + body
-		if used += text.Tokens(lines[i]); used > most {
-			break
-		}
-		first = i
-	}
-	if first == len(entries) {
-		return ""
-	}
-	return "# Recent History\n\n" + strings.Join(lines[first:], "\n")
-}
-
-// sees says whether entries of a session belong into this one's prompt.
-func (t *turn) sees(key string) bool {
-	if !t.Unified {
-		return key == t.key
-	}
-	return key != "heartbeat" && !strings.HasPrefix(key, "cron:") && !strings.HasPrefix(key, "dream:")
-}
-
-// cutTokens shortens a text to about so many tokens.
-func cutTokens(s string, most int) string {
-	for chars := 4 * most; text.Tokens(s) > most && chars > 0; chars = chars * 3 / 4 {
-		s = text.Cut(s, chars)
-	}
-	return s
-}
-
-// sources says what the log should know about a message beside its words.
-func sources(in bus.Inbound) []string {
-	out := []string{"time", "route"}
-	if in.Foreign() {
-		out = append(out, memory.SourceForeign)
-	}
-	if len(in.Media) > 0 {
-		out = append(out, memory.SourceMedia)
-	}
-	if in.Scope != "" {
-		out = append(out, memory.SourceScope+in.Scope)
-	}
-	return out
 }
 
 // beginAnew clears the session. What memory had not taken in is put aside

@@ -61,10 +61,7 @@ type Settings struct {
 
 // ownTools are the tools about the agent itself.
 func (a *Agent) ownTools() []tool.Tool {
-	list := []tool.Tool{askUserTool()}
-	if a.Subagents.Store != nil {
-		list = append(list, a.spawnTool())
-	}
+	list := append([]tool.Tool{askUserTool()}, a.subagents.Tools(a.parentOf)...)
 	if !a.My.Offer {
 		return list
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/nanobot-go/nanobot/internal/agent/prompt"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/tool"
@@ -114,7 +115,7 @@ func (t *turn) projectLines() string {
 		return "Working folder: the workspace again, relative paths and commands start there\n"
 	}
 	_ = t.sess.SetMeta(toldKey, true) // written with the message
-	return projectText(t.project, t.gone, t.Workspace)
+	return prompt.Folder(t.project, t.gone, t.Workspace)
 }
 
 // projectNote tells a subagent where it works.
@@ -122,25 +123,5 @@ func (t *turn) projectNote() string {
 	if t.project.Dir == "" {
 		return ""
 	}
-	return "\n\n[" + strings.TrimSpace(projectText(t.project, "", t.Workspace)) + "]"
-}
-
-// projectText is what a model should know about its folder.
-func projectText(p tool.Project, gone, workspace string) string {
-	line := func(s string) string { return escapeMarkers(strings.Map(printable, s)) }
-	if gone != "" {
-		return fmt.Sprintf("Working folder: %s is gone; this turn works in the workspace\n", line(gone))
-	}
-	s := fmt.Sprintf("Working folder: %s (relative paths and commands start there, not in the workspace %s)\n", line(p.Dir), line(workspace))
-	if p.Only {
-		s = fmt.Sprintf("Working folder: %s (relative paths and commands start there; files and commands cannot reach anything outside of it, except skills)\n", line(p.Dir))
-	}
-	return s
-}
-
-func printable(r rune) rune {
-	if r < ' ' || r == 0x7f {
-		return ' '
-	}
-	return r
+	return "\n\n[" + strings.TrimSpace(prompt.Folder(t.project, "", t.Workspace)) + "]"
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/agent/prompt"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/runner"
@@ -252,6 +253,16 @@ func sentByTool(recs []session.Record, turn string) bool {
 	return slices.ContainsFunc(recs, func(r session.Record) bool {
 		return r.TurnID == turn && slices.ContainsFunc(r.ToolCalls, func(c llm.ToolCall) bool { return c.Name == "message" })
 	})
+}
+
+// userMessage is a message as it is kept and as it is sent.
+func (t *turn) userMessage(ctx context.Context, in bus.Inbound) (session.Record, llm.Message) {
+	about := prompt.About{Folder: t.projectLines()}
+	if g, active := t.goal(); active && !t.goalOpen {
+		about.Goal, about.Foreign = prompt.Objective(g), g.Untrusted
+		t.foreign = t.foreign || g.Untrusted && !in.Foreign()
+	}
+	return t.prompt.Message(ctx, in, about)
 }
 
 // question is the message the turn begins with: what came in, or the word to

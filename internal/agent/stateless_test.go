@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/agent"
+	"github.com/nanobot-go/nanobot/internal/agent/subagent"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
@@ -158,7 +158,7 @@ func TestStatelessTools(t *testing.T) {
 		llmtest.Call("probe", textIn{"a"}), llmtest.Reply("ok"),
 		llmtest.Call("spawn", map[string]any{"task": "x"}), llmtest.Reply("ok"),
 	), probe)
-	h.opts.Subagents = agent.Subagents{Store: disk.Open(filepath.Join(h.dir, "subagents"), nil)}
+	h.opts.Subagents = subagent.Options{Store: disk.Open(filepath.Join(h.dir, "subagents"), nil)}
 	h.start()
 	asked := bus.Said{Role: bus.RoleUser, Text: "a", Clean: true}
 	h.ask(stateless("go", asked, bus.Said{Role: bus.RoleAssistant, Text: "b", Clean: true}))

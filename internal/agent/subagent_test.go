@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/agent"
+	"github.com/nanobot-go/nanobot/internal/agent/subagent"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
@@ -21,9 +21,9 @@ import (
 // isSubagent tells the requests of subagents from those of the conversation.
 func isSubagent(req llm.Request) bool { return strings.HasPrefix(req.System, "You are a subagent") }
 
-// withCrew makes a house whose model answers subagents with sub and the
+// withSubagents makes a house whose model answers subagents with sub and the
 // conversation with the script.
-func withCrew(t *testing.T, main func(req llm.Request) llmtest.Step, sub func(req llm.Request) llmtest.Step, tools ...tool.Tool) (*house, func() []bus.Outbound) {
+func withSubagents(t *testing.T, main func(req llm.Request) llmtest.Step, sub func(req llm.Request) llmtest.Step, tools ...tool.Tool) (*house, func() []bus.Outbound) {
 	t.Helper()
 	m := llmtest.NewScript(t)
 	m.Otherwise = func(req llm.Request) llmtest.Step {
@@ -33,7 +33,7 @@ func withCrew(t *testing.T, main func(req llm.Request) llmtest.Step, sub func(re
 		return main(req)
 	}
 	h := newHouse(t, m, tools...)
-	h.opts.Subagents = agent.Subagents{Store: disk.Open(filepath.Join(h.dir, "subagents"), nil), Most: 3}
+	h.opts.Subagents = subagent.Options{Store: disk.Open(filepath.Join(h.dir, "subagents"), nil), Most: 3}
 	var mu sync.Mutex
 	var said []bus.Outbound
 	h.opts.Deliver = func(o bus.Outbound) { mu.Lock(); said = append(said, o); mu.Unlock() }
@@ -44,7 +44,7 @@ func last(req llm.Request) string { return req.Messages[len(req.Messages)-1].Con
 
 func TestSubagentInline(t *testing.T) {
 	t.Parallel()
-	h, _ := withCrew(t, func(req llm.Request) llmtest.Step {
+	h, _ := withSubagents(t, func(req llm.Request) llmtest.Step {
 		if req.Messages[len(req.Messages)-1].Role == llm.ToolRole {
 			return llmtest.Reply("main saw: " + last(req))
 		}
@@ -80,7 +80,7 @@ func TestSubagentJoinsTheRunningTurn(t *testing.T) {
 		return tool.Text("worked"), nil
 	})
 	seen := 0
-	h, said := withCrew(t, func(req llm.Request) llmtest.Step {
+	h, said := withSubagents(t, func(req llm.Request) llmtest.Step {
 		var all strings.Builder
 		for _, m := range req.Messages {
 			all.WriteString(m.Content.String())
@@ -137,7 +137,7 @@ func stateFiles(t *testing.T, h *house) (all string) {
 
 func TestSubagentStartsATurn(t *testing.T) {
 	t.Parallel()
-	h, said := withCrew(t, func(req llm.Request) llmtest.Step {
+	h, said := withSubagents(t, func(req llm.Request) llmtest.Step {
 		switch {
 		case strings.Contains(last(req), "Result:\nall good"):
 			return llmtest.Reply("the check went well")
@@ -177,7 +177,7 @@ func TestSubagentLimitsAndStop(t *testing.T) {
 	never := make(chan struct{})
 	answers := map[string]string{}
 	var mu sync.Mutex
-	h, said := withCrew(t, func(req llm.Request) llmtest.Step {
+	h, said := withSubagents(t, func(req llm.Request) llmtest.Step {
 		if m := req.Messages[len(req.Messages)-1]; m.Role == llm.ToolRole {
 			mu.Lock()
 			answers[m.ToolCallID] = m.Content.String()
@@ -214,7 +214,7 @@ func TestSubagentLimitsAndStop(t *testing.T) {
 func TestSubagentInterrupted(t *testing.T) {
 	t.Parallel()
 	told := 0
-	h, _ := withCrew(t, func(req llm.Request) llmtest.Step {
+	h, _ := withSubagents(t, func(req llm.Request) llmtest.Step {
 		for _, m := range req.Messages {
 			if strings.Contains(m.Content.String(), "has ended: interrupted.") {
 				told++
@@ -272,7 +272,7 @@ func TestSubagentTaint(t *testing.T) {
 		tainted = c.Tainted
 		return tool.Text("ok"), nil
 	})
-	h, _ := withCrew(t, func(req llm.Request) llmtest.Step {
+	h, _ := withSubagents(t, func(req llm.Request) llmtest.Step {
 		switch {
 		case strings.Contains(last(req), "<untrusted id="):
 			return llmtest.Call("act", map[string]any{"text": "x"})

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/nanobot-go/nanobot/internal/agent/prompt"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
@@ -31,7 +32,7 @@ type toolChoice struct {
 // chooseTools puts together the tools of the turn: those always there, those
 // of the servers connected now, the goal tools when there is a goal, and of
 // all these what fits the model.
-func (t *turn) chooseTools(ctx context.Context, tier Tier) (*tool.Set, error) {
+func (t *turn) chooseTools(ctx context.Context, tier prompt.Tier) (*tool.Set, error) {
 	var more []tool.Tool
 	var generation uint64
 	if t.MoreTools != nil {

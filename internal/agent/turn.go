@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/agent/prompt"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/memory"
@@ -94,9 +95,7 @@ func (a *Agent) handle(ctx context.Context, act *actor, it *item) error {
 	if seen && t.takeUp() {
 		return nil
 	}
-	if a.crew.store != nil && a.crew.first(it.key) {
-		a.revive(ctx, it.key)
-	}
+	a.subagents.Revive(ctx, it.key)
 	if t.resumed {
 		return t.answer(ctx)
 	}
@@ -197,13 +196,13 @@ func (t *turn) run(ctx context.Context, current llm.Message) (runner.Result, err
 	defer t.leave()
 	t.conv = t.conversationOf(t.key)
 	t.conv.follow(t.sess)
-	tier := TierOf(t.window())
+	tier := prompt.TierOf(t.window())
 	tools, err := t.chooseTools(ctx, tier)
 	if err != nil {
 		return runner.Result{}, fmt.Errorf("choose tools: %w", err)
 	}
 	t.described = t.described || tools.Foreign()
-	system := t.prompt.system(t.it.in.Route.Channel, t.it.in.Scope, t.place(t.it.in), tier)
+	system := t.prompt.System(t.it.in.Route.Channel, t.it.in.Scope, t.place(t.it.in), tier)
 	scale := t.calibration(t.rt.Name).Factor()
 	limits, answer := t.bounds(tier)
 	budget := runner.InputBudget(limits, answer)
@@ -249,12 +248,12 @@ func (t *turn) run(ctx context.Context, current llm.Message) (runner.Result, err
 }
 
 // bounds are the limits of the turn and of one answer, in tokens.
-func (t *turn) bounds(tier Tier) (limits runner.Limits, answer int) {
+func (t *turn) bounds(tier prompt.Tier) (limits runner.Limits, answer int) {
 	var changed own
 	t.sess.Meta(ownKey, &changed)
 	limits = t.Limits
 	limits.ContextWindow, limits.ContextBlock = t.window(), t.rt.Block
-	return tier.limits(changed.apply(limits), t.rt.MaxTokens)
+	return tier.Limits(changed.apply(limits), t.rt.MaxTokens)
 }
 
 // tainted reports whether words from outside are before the model when the
@@ -301,22 +300,15 @@ func withCurrent(stored, current llm.Message) llm.Message {
 
 // enter waits for a slot of the gate around model work.
 func (t *turn) enter(ctx context.Context) error {
-	if t.gate == nil {
-		return nil
-	}
-	select {
-	case t.gate <- struct{}{}:
-		t.slot = true
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	err := t.gate.enter(ctx)
+	t.slot = err == nil
+	return err
 }
 
 func (t *turn) leave() {
 	if t.slot {
 		t.slot = false
-		<-t.gate
+		t.gate.leave()
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/agent/prompt"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/memory"
@@ -92,16 +93,16 @@ func (t *turn) runShell(ctx context.Context, line string) tool.Result {
 func (t *turn) keepShell(ctx context.Context, line, turn string, res tool.Result) error {
 	out := t.Secrets.Redact(res.Content.String())
 	about := &session.RuntimeContext{Version: 1, Sources: []string{"time", "route"}}
-	told := escapeMarkers(out)
+	told := prompt.EscapeMarkers(out)
 	if res.Untrusted {
 		about.Sources = append(about.Sources, memory.SourceForeign)
 		told = runner.Fence(llm.Text(out), turn, eventShell).Text
 	}
 	where := ""
 	if t.project.Dir != "" {
-		where = " in " + escapeMarkers(strings.Map(printable, t.project.Dir))
+		where = " in " + prompt.Path(t.project.Dir)
 	}
-	note := fmt.Sprintf("[I ran a command myself%s:]\n$ %s\n\n[It printed:]\n%s", where, escapeMarkers(t.Secrets.Redact(line)), told)
+	note := fmt.Sprintf("[I ran a command myself%s:]\n$ %s\n\n[It printed:]\n%s", where, prompt.EscapeMarkers(t.Secrets.Redact(line)), told)
 	rec := func(role llm.Role, text string) session.Record {
 		return session.Record{Message: llm.Message{Role: role, Content: llm.Text(text)}, TurnID: turn, Event: eventShell}
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/agent"
+	"github.com/nanobot-go/nanobot/internal/agent/subagent"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/config"
@@ -296,11 +297,11 @@ func (a *App) Run(ctx context.Context) error {
 }
 
 // subagents are offered with the other built-in tools.
-func (a *App) subagents(o Options) agent.Subagents {
+func (a *App) subagents(o Options) subagent.Options {
 	if o.NoBuiltins {
-		return agent.Subagents{}
+		return subagent.Options{}
 	}
-	return agent.Subagents{
+	return subagent.Options{
 		Store: store.Under(State(a.Config, a.log), string(datadir.Subagents), filepath.Base(a.Sessions.Dir())),
 		Most:  a.Config.Config.Agents.Defaults.MaxConcurrentSubagents,
 	}

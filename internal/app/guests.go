@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/agent"
+	"github.com/nanobot-go/nanobot/internal/agent/prompt"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/datadir"
@@ -64,9 +64,9 @@ func (g guestHome) make() error {
 }
 
 // guestPlace tells the agent where a message of a guest works.
-func (a *App) guestPlace(r bus.Route, scope string) agent.Place {
+func (a *App) guestPlace(r bus.Route, scope string) prompt.Place {
 	g := a.guestHome(bus.Room(r, scope))
-	return agent.Place{Workspace: g.workspace, Results: g.results, Share: g.share}
+	return prompt.Place{Workspace: g.workspace, Results: g.results, Share: g.share}
 }
 
 // untrustedRoot is the folder of the workspace that guests can write to, without
