@@ -33,15 +33,20 @@ func (a *Agent) submit(it *item) error {
 	if it.in.Answer != nil {
 		return a.submitAnswer(it)
 	}
-	if cmd, ok := a.command(it.in); ok && cmd.name == "stop" && cmd.args == "" {
-		return a.submitStop(cmd, it)
-	} else if ok && cmd.priority {
-		return a.spawn(func(context.Context) { a.priority(cmd, it, stopped{}) })
-	} else if ok && strings.HasPrefix(cmd.name, "dream") {
-		return a.spawn(func(base context.Context) { a.dreamCommand(base, cmd, it) })
-	} else if ok && cmd.name == "new" {
-		// A new conversation makes the running turn and all that waits for it moot.
-		a.cut(it.key, &it.in).drop(ErrStopped)
+	if c, ok := a.command(it); ok {
+		if c.row.Ends && c.fits() {
+			// What came before it is ended at once, so that what comes right behind
+			// it is safe.
+			c.stopped = a.cut(it.key, &it.in)
+		}
+		if c.row.DuringTurn {
+			err := a.spawn(func(base context.Context) { c.stopped.drop(ErrStopped); c.beside(base) })
+			if err != nil {
+				c.stopped.drop(err)
+			}
+			return err
+		}
+		c.stopped.drop(ErrStopped)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -80,17 +85,6 @@ func (a *Agent) submitAnswer(it *item) error {
 		return nil
 	}
 	return a.refused(it, open)
-}
-
-// submitStop stops what came before /stop at once, so that what comes right
-// behind it is safe, and sees to the rest without holding up the reader.
-func (a *Agent) submitStop(cmd command, it *item) error {
-	s := a.cut(it.key, &it.in)
-	err := a.spawn(func(context.Context) { s.drop(ErrStopped); a.priority(cmd, it, s) })
-	if err != nil {
-		s.drop(err)
-	}
-	return err
 }
 
 // BusyWith reports whether a conversation has a turn or messages that wait for one.
@@ -323,7 +317,7 @@ func (a *Agent) takeInjections(act *actor, n int) []*item {
 		it := act.queue[0]
 		elsewhere := it.post != nil && !it.in.Route.SameChat(act.current.in.Route)
 		other := it.in.Scope != act.current.in.Scope || it.in.Identity != act.current.in.Identity // may not see what this turn sees, or do what it may
-		if _, isCmd := a.command(it.in); isCmd || elsewhere || other || it.in.OwnTurn || it.in.Shell || looksLikeCommand(it.in.Text) {
+		if elsewhere || other || it.in.OwnTurn || it.in.Shell || looksLikeCommand(it.in.Text) {
 			break
 		}
 		act.queue = act.queue[1:]
@@ -441,14 +435,4 @@ func (a *Agent) forget(key string) {
 	defer a.mu.Unlock()
 	delete(a.live, key)
 	delete(a.stats, key)
-}
-
-// looksLikeCommand tells "/help" and "/foo bar" from a path such as "/etc/hosts".
-func looksLikeCommand(s string) bool {
-	s = strings.TrimSpace(s)
-	if len(s) < 2 || s[0] != '/' {
-		return false
-	}
-	word, _ := cutWord(s)
-	return word != "" && !strings.ContainsAny(word, "/.") && slices.Index([]byte("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_"), word[0]) >= 0
 }

@@ -132,15 +132,11 @@ type Options struct {
 	Undo Undoer
 	// Dream makes long-term memory of the history; nil means there is none.
 	Dream Dreamer
-	// Operate carries out /config, /cron and /doctor, which are about the
-	// program around the agent; only owners get there. Then is called after the
-	// reply, if it is not nil. nil: there are none.
-	Operate func(ctx context.Context, name, args string, r bus.Route) (reply string, then func())
 	// Problems are what an owner reads in /status about the program around the
 	// agent. May be nil.
 	Problems func() []string
-	// Aside are commands that somebody else answers before they come here, for /help.
-	Aside []Command
+	// Commands are the rows of commands whose code lives elsewhere.
+	Commands []Command
 	// Restart is called after /restart was acknowledged; nil means it is not possible here.
 	Restart func(route bus.Route)
 
@@ -181,6 +177,7 @@ var (
 // Agent runs turns.
 type Agent struct {
 	Options
+	commands  []Command // the table, by name
 	prompt    *prompt.Builder
 	keeper    *keeper
 	fixed     *tool.Set // the tools that are always there
@@ -189,9 +186,7 @@ type Agent struct {
 	gate      gate // nil: no limit
 
 	started time.Time
-	calib   sync.Map // model name -> *text.Calibration
-	windows sync.Map // model name -> real context window in tokens, learned from refusals
-	heads   sync.Map // tier and system prompt -> estimated tokens of prompt and tools
+	models  modelFacts
 
 	queue  atomic.Pointer[bus.Queue] // that Serve takes messages from
 	served sync.Map                  // names of channels whose messages come from it
@@ -242,12 +237,15 @@ func New(o Options) (*Agent, error) {
 		idle: make(chan *actor), quit: make(chan struct{}),
 		actors: map[string]*actor{}, live: map[string]*conversation{}, stats: map[string]stats{}, started: o.Now(),
 	}
+	var err error
+	if a.commands, err = commandTable(o.Commands); err != nil {
+		return nil, err
+	}
 	a.keeper = newKeeper(a)
 	if o.Concurrency > 0 {
 		a.gate = make(gate, o.Concurrency) // capacity is the limit
 	}
 	a.subagents = subagent.New(o.Subagents, a.subagentHost())
-	var err error
 	if a.fixed, err = o.Tools.With(append(a.ownTools(), messageTool(a.messenger()))...); err != nil {
 		return nil, fmt.Errorf("agent tools: %w", err)
 	}
@@ -407,23 +405,30 @@ func (it *item) rest(yield func(bus.Outbound, error) bool) {
 	}
 }
 
-func (a *Agent) calibration(model string) *text.Calibration {
-	c, _ := a.calib.LoadOrStore(model, &text.Calibration{})
+// modelFacts are what was learned about models.
+type modelFacts struct {
+	calib   sync.Map // model name -> *text.Calibration
+	windows sync.Map // model name -> real context window in tokens, learned from refusals
+	heads   sync.Map // tier and system prompt -> estimated tokens of prompt and tools
+}
+
+func (m *modelFacts) calibration(model string) *text.Calibration {
+	c, _ := m.calib.LoadOrStore(model, &text.Calibration{})
 	return c.(*text.Calibration) //nolint:errcheck // only this function stores
 }
 
 // headTokens is the estimate of what every request with this prompt starts with.
-func (a *Agent) headTokens(system string, tier prompt.Tier, tools *tool.Set) int {
+func (m *modelFacts) headTokens(system string, tier prompt.Tier, tools *tool.Set) int {
 	key := struct {
 		tier, system string
 		tools        *tool.Set
 	}{tier.Name, system, tools}
-	if n, ok := a.heads.Load(key); ok {
+	if n, ok := m.heads.Load(key); ok {
 		return n.(int) //nolint:errcheck // only this function stores
 	}
 	n := runner.EstimateHead(system, tools.Defs())
-	a.heads.Clear() // prompts change rarely; old ones are of no use
-	a.heads.Store(key, n)
+	m.heads.Clear() // prompts change rarely; old ones are of no use
+	m.heads.Store(key, n)
 	return n
 }
 

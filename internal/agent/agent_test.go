@@ -590,18 +590,6 @@ func TestModelErrorIsExplained(t *testing.T) {
 	h.ask(in("1", "again"))
 }
 
-func TestExplainCoversEveryKind(t *testing.T) {
-	t.Parallel()
-	seen := map[string]llm.Kind{}
-	for _, k := range llm.Kinds() {
-		s := agent.Explain(&llm.Error{Kind: k, Provider: "p"}, "m")
-		if s == "" || s == "The model call failed." {
-			t.Errorf("kind %s has no explanation", k)
-		}
-		seen[s] = k
-	}
-}
-
 func TestCommands(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, llmtest.NewScript(t, llmtest.Reply("hello"), llmtest.Reply("path answer"), llmtest.Reply("fast"))).start()
@@ -621,7 +609,6 @@ func TestCommands(t *testing.T) {
 		{"/restart", "Nothing to restart"},
 		{"/usage", "spent 3 cents"},
 		{"/cost", "spent 3 cents"},
-		{"/doctor", "not possible here"},
 		{"/history\n1", "bot: hello"},
 		{"/sttaus", "Did you mean /status?"},
 		{"/xyzzy", "/help lists"},
@@ -638,11 +625,6 @@ func TestCommands(t *testing.T) {
 	for _, m := range h.model.Last().Messages {
 		if strings.Contains(m.Content.Text, "/model") {
 			t.Error("a command reached the model")
-		}
-	}
-	for _, c := range agent.Commands() {
-		if c.Help == "" {
-			t.Errorf("/%s has no help", c.Name)
 		}
 	}
 }

@@ -77,7 +77,7 @@ func (t *turn) measure(ctx context.Context, out *Context) error {
 		return err
 	}
 	limits, answer := t.bounds(tier)
-	scale := t.calibration(t.rt.Name).Factor()
+	scale := t.models.calibration(t.rt.Name).Factor()
 	add := func(name string, tokens, bytes, count int) {
 		out.Parts = append(out.Parts, ContextPart{name, int(float64(tokens) * scale), bytes, count})
 	}

@@ -73,7 +73,7 @@ func TestDreamCommands(t *testing.T) {
 		other, mail := in("2", cmd), in("1", cmd)
 		other.Scope, mail.Untrusted = "telegram:-1/2", true
 		for _, msg := range []bus.Inbound{other, mail} {
-			if got := h.ask(msg); !strings.Contains(got, "Only the owner") || len(d.asked) > 0 {
+			if got := h.ask(msg); !strings.Contains(got, "Only an owner") || len(d.asked) > 0 {
 				t.Errorf("%s by somebody else: %q, asked %q", cmd, got, d.asked)
 			}
 		}

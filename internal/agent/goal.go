@@ -86,31 +86,32 @@ func (t *turn) goalTools() bool {
 	return active
 }
 
-// startGoal is /goal. With words it sets the goal and makes them the message
-// of a turn; without it tells how things stand.
-func (t *turn) startGoal(ctx context.Context, cmd command) error {
+// runGoal is /goal. With words it sets the goal and makes them the message of a
+// turn; without it tells how things stand.
+func runGoal(ctx context.Context, c *Call) (Reply, error) {
+	t := c.turn
 	g, active := t.goal()
 	switch {
-	case cmd.args == "" && !active:
-		return t.remember(cmd, "There is no goal. /goal WORDS sets one: I then work on it round after round until it is done.")
-	case cmd.args == "":
-		return t.remember(cmd, fmt.Sprintf("Goal: %s\n%s of work so far. /goal stop ends it.", g.Objective, plural(g.Rounds, "round")))
-	case strings.EqualFold(cmd.args, "stop"):
+	case c.Args == "" && !active:
+		return Say("There is no goal. /goal WORDS sets one: I then work on it round after round until it is done."), nil
+	case c.Args == "":
+		return Say(fmt.Sprintf("Goal: %s\n%s of work so far. /goal stop ends it.", g.Objective, plural(g.Rounds, "round"))), nil
+	case strings.EqualFold(c.Args, "stop"):
 		if !active {
-			return t.remember(cmd, "There is no goal to stop.")
+			return Say("There is no goal to stop."), nil
 		}
 		g.Status = "cancelled"
 		if err := t.setGoal(g); err != nil {
-			return fmt.Errorf("stop the goal: %w", err)
+			return Reply{}, fmt.Errorf("stop the goal: %w", err)
 		}
-		return t.remember(cmd, "The goal is stopped.")
+		return Say("The goal is stopped."), nil
 	}
-	if err := t.setGoal(bus.Goal{Status: "active", Objective: cmd.args, StartedAt: t.Now()}); err != nil {
-		return fmt.Errorf("set the goal: %w", err)
+	if err := t.setGoal(bus.Goal{Status: "active", Objective: c.Args, StartedAt: t.Now()}); err != nil {
+		return Reply{}, fmt.Errorf("set the goal: %w", err)
 	}
 	t.goalOpen = true
-	t.it.in.Text = "Goal: " + cmd.args
-	return t.answer(ctx)
+	t.it.in.Text = "Goal: " + c.Args
+	return Reply{answered: true}, t.answer(ctx)
 }
 
 // pursue works on the goal of the session for as long as it is open: whenever

@@ -35,7 +35,7 @@ func (a *Agent) frameOf(rt Runtime) frame {
 	l := a.Limits
 	l.ContextWindow, l.ContextBlock = rt.Window, rt.Block
 	l, answer := prompt.TierOf(rt.Window).Limits(l, rt.MaxTokens)
-	return frame{rt: rt, budget: runner.InputBudget(l, answer), answer: answer, scale: a.calibration(rt.Name).Factor()}
+	return frame{rt: rt, budget: runner.InputBudget(l, answer), answer: answer, scale: a.models.calibration(rt.Name).Factor()}
 }
 
 func (f frame) engine() memory.Engine {

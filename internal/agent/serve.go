@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/agent/explain"
 	"github.com/nanobot-go/nanobot/internal/agent/prompt"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/llm"
@@ -148,7 +149,7 @@ func (p *post) end(err error) {
 	if err != nil && !errors.Is(err, ErrStopped) { // who stopped it knows
 		text := err.Error()
 		if !errors.Is(err, ErrBusy) {
-			text = p.a.Secrets.Redact(Explain(err, "the model"))
+			text = p.a.Secrets.Redact(explain.Error(err, "the model"))
 		}
 		outs = append(outs, bus.Outbound{
 			ID: "final:" + p.it.in.ID, Kind: bus.Final, Route: p.it.in.Route, ReplyTo: p.it.in.Route.MessageID, Text: text, Plain: true, Meta: p.it.in.Meta,
@@ -182,12 +183,12 @@ func (t *turn) takeUp() (over bool) {
 		}
 		return true
 	case p.tries >= resumeMax:
-		t.reply(textGivenUp)
+		t.reply(Say(textGivenUp))
 		return true
 	case t.Resume == ResumeOff:
 		return true
 	case t.Resume == ResumeNotify:
-		t.reply(textNotify)
+		t.reply(Say(textNotify))
 		return true
 	}
 	t.resumed = true

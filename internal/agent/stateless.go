@@ -15,7 +15,7 @@ import (
 func (a *Agent) stateless(ctx context.Context, act *actor, it *item) error {
 	t := &turn{Agent: a, act: act, it: it, id: newID(), key: it.key, begun: a.Now(), asking: make(chan struct{}, 1)}
 	if it.in.Shell {
-		t.reply("Commands cannot be run in a temporary chat: nothing of them could be kept.")
+		t.reply(Say("Commands cannot be run in a temporary chat: nothing of them could be kept."))
 		return nil
 	}
 	past, foreign := a.prompt.History(ctx, it.key, &it.in)

@@ -98,7 +98,7 @@ func (t *turn) subagentSpec(id, task string, tainted bool) runner.Spec {
 			Turn: &tool.Turn{}, Tainted: tainted, State: &tool.State{},
 		},
 		Source: cmp.Or(guestSource(in), "subagent"), Sequential: true, Hooks: []runner.Hooks{hooks}, Approve: t.Approve, Redact: t.Secrets.Redact,
-		OffloadDir: place.Results, Scale: t.calibration(t.rt.Name).Factor(), Log: t.Log.With("session", t.key, "subagent", id),
+		OffloadDir: place.Results, Scale: t.models.calibration(t.rt.Name).Factor(), Log: t.Log.With("session", t.key, "subagent", id),
 	}
 }
 

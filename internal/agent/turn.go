@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/agent/explain"
 	"github.com/nanobot-go/nanobot/internal/agent/prompt"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/llm"
@@ -99,10 +100,10 @@ func (a *Agent) handle(ctx context.Context, act *actor, it *item) error {
 	if t.resumed {
 		return t.answer(ctx)
 	}
-	if cmd, ok := a.command(it.in); ok {
-		return t.runCommand(ctx, cmd)
+	if c, ok := a.command(it); ok {
+		return t.runCommand(ctx, c)
 	} else if looksLikeCommand(it.in.Text) {
-		t.reply(a.unknownCommand(it.in.Text))
+		t.reply(Say(a.unknownCommand(it.in.Text)))
 		return nil
 	}
 	return t.answer(ctx)
@@ -203,10 +204,10 @@ func (t *turn) run(ctx context.Context, current llm.Message) (runner.Result, err
 	}
 	t.described = t.described || tools.Foreign()
 	system := t.prompt.System(t.it.in.Route.Channel, t.it.in.Scope, t.place(t.it.in), tier)
-	scale := t.calibration(t.rt.Name).Factor()
+	scale := t.models.calibration(t.rt.Name).Factor()
 	limits, answer := t.bounds(tier)
 	budget := runner.InputBudget(limits, answer)
-	head := t.headTokens(system, tier, tools)
+	head := t.models.headTokens(system, tier, tools)
 	t.frame = frame{rt: t.rt, base: system, baseHead: head, tools: tools.Defs(), budget: budget, answer: answer, scale: scale}
 	if err := t.makeRoom(ctx); err != nil {
 		return runner.Result{}, err
@@ -242,7 +243,7 @@ func (t *turn) run(ctx context.Context, current llm.Message) (runner.Result, err
 		Log:        t.Log.With("session", t.key, "turn", t.id),
 	}
 	res, err := runner.Run(ctx, spec)
-	t.calibration(t.rt.Name).Observe(res.Estimated, res.Prompt)
+	t.models.calibration(t.rt.Name).Observe(res.Estimated, res.Prompt)
 	t.afterTurn(t.note(res, budget), res.Text)
 	return res, err
 }
@@ -280,7 +281,7 @@ func (t *turn) typed() string {
 // window is the model's context window, as configured or as small as it turned
 // out to be.
 func (t *turn) window() int {
-	if w, ok := t.windows.Load(t.rt.Name); ok {
+	if w, ok := t.models.windows.Load(t.rt.Name); ok {
 		if n, ok := w.(int); ok && (t.rt.Window <= 0 || n < t.rt.Window) {
 			return n
 		}
@@ -368,7 +369,7 @@ func (t *turn) conclude(ctx context.Context, res runner.Result) error {
 		return fmt.Errorf("finish the turn: %w", err)
 	}
 	if res.ContextLimit > 0 {
-		t.windows.Store(t.rt.Name, res.ContextLimit)
+		t.models.windows.Store(t.rt.Name, res.ContextLimit)
 		t.Log.WarnContext(ctx, "the model's real window is smaller than configured", "model", t.rt.Name, "window", res.ContextLimit)
 	}
 	out := bus.Outbound{
@@ -376,11 +377,11 @@ func (t *turn) conclude(ctx context.Context, res runner.Result) error {
 		Streamed: res.Streamed && t.it.in.WantsStream, Meta: t.it.in.Meta, Turn: t.summary(res),
 	}
 	if res.Stop == runner.ModelError && res.Err != nil {
-		hint := keptHint
+		say := explain.Kept
 		if t.it.in.Stateless || t.it.in.Event != "" { // there is no conversation to go on with, or it is another one
-			hint = ""
+			say = explain.Error
 		}
-		out.Text, out.Streamed = t.Secrets.Redact(explain(res.Err, t.rt.Display, hint)), false
+		out.Text, out.Streamed = t.Secrets.Redact(say(res.Err, t.rt.Display)), false
 		out.Turn.Error = out.Text
 		if e, ok := errors.AsType[*llm.Error](res.Err); ok {
 			out.Turn.ErrorKind = string(e.Kind)
@@ -427,9 +428,9 @@ func (t *turn) publish(ctx context.Context, o bus.Outbound) error {
 }
 
 // reply answers a command.
-func (t *turn) reply(s string) {
+func (t *turn) reply(r Reply) {
 	t.it.emit(bus.Outbound{
-		Kind: bus.Final, Route: t.it.in.Route, ReplyTo: t.it.in.Route.MessageID, Text: s, Plain: true, Meta: t.it.in.Meta,
+		Kind: bus.Final, Route: t.it.in.Route, ReplyTo: t.it.in.Route.MessageID, Text: r.Text, Plain: !r.Markdown, Meta: t.it.in.Meta,
 		Turn: &bus.Turn{ID: t.id, SessionKey: t.key, StopReason: string(runner.Completed)},
 	})
 }
@@ -442,20 +443,21 @@ func (t *turn) streamID(segment int) string {
 // hooks shows the progress of the turn to its asker.
 func (t *turn) hooks() runner.Hooks {
 	send := func(o bus.Outbound) { o.Route = t.it.in.Route; t.it.emit(o) }
+	hint := explain.Hint{Redact: t.Secrets.Redact, Workspace: t.place(t.it.in).Workspace, Home: t.Home, Chars: t.HintChars}
 	h := runner.Hooks{
 		Notice: func(_ context.Context, s string) { send(bus.Outbound{Kind: bus.Notice, Text: t.Secrets.Redact(s)}) },
 		BeforeTools: func(_ context.Context, it *runner.Iteration) {
 			if said := strings.TrimSpace(it.Response.Message.Content.String()); said != "" && !t.it.in.WantsStream {
 				send(bus.Outbound{Kind: bus.Progress, Text: t.Secrets.Redact(said)})
 			}
-			send(bus.Outbound{Kind: bus.ToolHint, Text: t.hint(it.Calls)})
+			send(bus.Outbound{Kind: bus.ToolHint, Text: hint.Calls(it.Calls)})
 		},
 		BeforeTool: func(_ context.Context, c tool.Call) error {
 			send(bus.Outbound{Kind: bus.ToolEvent, Tool: &bus.Tool{CallID: c.ID, Name: c.Name, Phase: "start", Arguments: t.Secrets.Redact(string(c.Input))}})
 			return nil
 		},
 		AfterTool: func(_ context.Context, c tool.Call, r tool.Result, took time.Duration) {
-			ev := &bus.Tool{CallID: c.ID, Name: c.Name, Phase: "end", Detail: firstLine(t.Secrets.Redact(r.Content.String()), 120), DurationMS: took.Milliseconds()}
+			ev := &bus.Tool{CallID: c.ID, Name: c.Name, Phase: "end", Detail: explain.FirstLine(t.Secrets.Redact(r.Content.String()), 120), DurationMS: took.Milliseconds()}
 			if r.IsError {
 				ev.Phase = "error"
 			}

@@ -32,7 +32,7 @@ func (t *turn) userShell(ctx context.Context, seen bool) error {
 		return t.shellAgain(ctx)
 	}
 	if why := t.noShell(); why != "" {
-		t.reply(why)
+		t.reply(Say(why))
 		return nil
 	}
 	t.enterProject(ctx)

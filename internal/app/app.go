@@ -254,8 +254,8 @@ func (a *App) build(ctx context.Context, o Options) error {
 		Hooks: append(slices.Clone(o.Hooks), runner.Hooks{AfterTool: a.safety.after(a, o)}), Approve: a.safety.approve(a, o),
 		Secrets: a.safety.secrets, Clean: a.vault(o).clean, Undo: undoer{a.others}, Guest: a.guestPlace, GuestSkills: guestSkills, Ended: a.ended,
 		Subagents: a.subagents(o), Deliver: o.Deliver, Elsewhere: o.Elsewhere, Memory: taken, IdleCompact: idleCompact(def), IdleCheck: idleCheck(def), SharedMemory: def.SharedMemory, Dream: dreamer,
-		My:      agent.Settings{Offer: !o.NoBuiltins && a.Config.Config.Tools.My.Enable, AllowSet: a.Config.Config.Tools.My.AllowSet, Shown: map[string]string{"exec": a.Exec}},
-		Operate: a.operate(o), Problems: o.Link.Problems, Aside: AsideCommands(o),
+		My:       agent.Settings{Offer: !o.NoBuiltins && a.Config.Config.Tools.My.Enable, AllowSet: a.Config.Config.Tools.My.AllowSet, Shown: map[string]string{"exec": a.Exec}},
+		Problems: o.Link.Problems, Commands: programCommands(a, o),
 		Usage: a.models.ledger.Report, TurnCost: a.models.ledger.TurnCost,
 		Limits: runner.Limits{
 			Iterations: def.MaxToolIterations, ToolResultChars: def.MaxToolResultChars,

@@ -6,7 +6,7 @@ import (
 	"encoding/json"
 	"slices"
 
-	"github.com/nanobot-go/nanobot/internal/agent"
+	"github.com/nanobot-go/nanobot/internal/agent/explain"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/trial"
@@ -17,7 +17,7 @@ import (
 // that a verdict is about the model and nothing else.
 func OpenTrial(o Options, loaded *config.Loaded, name string) (*trial.Trial, error) {
 	if o.UseModel != nil {
-		return trial.New(name, o.UseModel, llm.Choice{WireModel: name}, agent.Explain), nil
+		return trial.New(name, o.UseModel, llm.Choice{WireModel: name}, explain.Error), nil
 	}
 	in := MatchInput(loaded, Getenv(o.Env))
 	d := loaded.Config.Agents.Defaults
@@ -36,7 +36,7 @@ func OpenTrial(o Options, loaded *config.Loaded, name string) (*trial.Trial, err
 	if err != nil {
 		return nil, err
 	}
-	return trial.New(cmp.Or(in.Model, choice.Name+"/"+choice.WireModel), model, choice, agent.Explain), nil
+	return trial.New(cmp.Or(in.Model, choice.Name+"/"+choice.WireModel), model, choice, explain.Error), nil
 }
 
 // RunTrial makes the calls of a trial and tells each verdict. With vision it

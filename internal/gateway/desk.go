@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 
-	"github.com/nanobot-go/nanobot/internal/agent"
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/skill"
@@ -17,7 +16,7 @@ func (g *Gateway) desk() *webui.Desk {
 		House: g.house, Dir: datadir.WebUI.In(g.config().DataDir), Log: g.log, Now: g.o.Now,
 		Reads: g.settingsReads(), Actions: g.settingsActions(),
 	}
-	for _, c := range append(agent.Commands(), app.AsideCommands(g.o.Options)...) {
+	for _, c := range app.Commands(g.o.Options) {
 		o.Commands = append(o.Commands, webui.Command{Name: c.Name, Args: c.Args, About: c.Help})
 	}
 	return webui.New(o)

@@ -1,4 +1,4 @@
-package agent
+package explain
 
 import (
 	"encoding/json"
@@ -9,32 +9,40 @@ import (
 	"github.com/nanobot-go/nanobot/internal/text"
 )
 
-// hint names the calls about to run in one line, neighbours that look the same once.
-func (t *turn) hint(calls []llm.ToolCall) string {
+// Hint says how calls of tools are shown.
+type Hint struct {
+	Redact    func(s string) string
+	Workspace string // left off the paths in it
+	Home      string // shown as ~
+	Chars     int    // of a path or command
+}
+
+// Calls names the calls about to run in one line, neighbours that look the same once.
+func (h Hint) Calls(calls []llm.ToolCall) string {
 	var parts []string
 	for i := 0; i < len(calls); {
-		h := t.hintOne(calls[i])
+		one := h.call(calls[i])
 		n := 1
-		for i+n < len(calls) && t.hintOne(calls[i+n]) == h {
+		for i+n < len(calls) && h.call(calls[i+n]) == one {
 			n++
 		}
 		if n > 1 {
-			h = fmt.Sprintf("%s × %d", h, n)
+			one = fmt.Sprintf("%s × %d", one, n)
 		}
-		parts = append(parts, h)
+		parts = append(parts, one)
 		i += n
 	}
 	return strings.Join(parts, ", ")
 }
 
-func (t *turn) hintOne(c llm.ToolCall) string {
+func (h Hint) call(c llm.ToolCall) string {
 	args := map[string]any{}
-	c.Arguments = t.Secrets.Redact(c.Arguments)    // before anything is cut, which would hide a part of a secret
+	c.Arguments = h.Redact(c.Arguments)            // before anything is cut, which would hide a part of a secret
 	_ = json.Unmarshal([]byte(c.Arguments), &args) // unreadable arguments just give a shorter hint
 	str := func(key string) string { s, _ := args[key].(string); return s }
 	path := func() string {
-		p := strings.TrimPrefix(str("path"), t.place(t.it.in).Workspace+"/")
-		return text.ShortPath(p, t.Home, t.HintChars)
+		p := strings.TrimPrefix(str("path"), h.Workspace+"/")
+		return text.ShortPath(p, h.Home, h.Chars)
 	}
 	switch c.Name {
 	case "read_file":
@@ -46,20 +54,20 @@ func (t *turn) hintOne(c llm.ToolCall) string {
 	case "list_dir":
 		return "ls " + path()
 	case "glob", "grep":
-		return c.Name + ` "` + text.Ellipsis(str("pattern"), t.HintChars) + `"`
+		return c.Name + ` "` + text.Ellipsis(str("pattern"), h.Chars) + `"`
 	case "exec":
-		return "$ " + text.Ellipsis(firstLine(str("command"), 400), t.HintChars)
+		return "$ " + text.Ellipsis(FirstLine(str("command"), 400), h.Chars)
 	case "web_search":
-		return `search "` + text.Ellipsis(str("query"), t.HintChars) + `"`
+		return `search "` + text.Ellipsis(str("query"), h.Chars) + `"`
 	case "web_fetch":
-		return "fetch " + text.Ellipsis(str("url"), t.HintChars)
+		return "fetch " + text.Ellipsis(str("url"), h.Chars)
 	}
 	name := c.Name
 	if server, tool, ok := strings.Cut(strings.TrimPrefix(name, "mcp_"), "_"); ok && strings.HasPrefix(name, "mcp_") {
 		name = server + "::" + tool
 	}
 	if s := firstString(c.Arguments); s != "" {
-		return name + `("` + text.Ellipsis(firstLine(s, 400), t.HintChars) + `")`
+		return name + `("` + text.Ellipsis(FirstLine(s, 400), h.Chars) + `")`
 	}
 	return name
 }
@@ -85,7 +93,8 @@ func firstString(arguments string) string {
 	return ""
 }
 
-func firstLine(s string, n int) string {
+// FirstLine is the first line of a text, at most n characters of it.
+func FirstLine(s string, n int) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
 	return text.Ellipsis(line, n)
 }
