@@ -58,15 +58,17 @@ func newHouse(t *testing.T, model *llmtest.Script, tools ...tool.Tool) *house {
 		t.Fatal(err)
 	}
 	h.opts = agent.Options{
-		Workspace: h.ws, Tools: set, Skills: skill.Open(skill.Options{Workspace: h.ws}), Version: "test", Location: time.UTC,
-		Runtime: func(_ context.Context, preset string) (agent.Runtime, error) {
-			if preset == "gone" {
-				return agent.Runtime{}, errors.New("no such preset")
-			}
-			return agent.Runtime{Model: h.model, Name: "m" + preset, Display: "script" + preset, MaxTokens: 1000, Window: 100000}, nil
+		Workspace: h.ws, Tools: agent.Tools{Set: set}, Skills: skill.Open(skill.Options{Workspace: h.ws}), Version: "test", Location: time.UTC,
+		Models: agent.Models{
+			Runtime: func(_ context.Context, preset string) (agent.Runtime, error) {
+				if preset == "gone" {
+					return agent.Runtime{}, errors.New("no such preset")
+				}
+				return agent.Runtime{Model: h.model, Name: "m" + preset, Display: "script" + preset, MaxTokens: 1000, Window: 100000}, nil
+			},
+			Presets: []string{"fast"},
+			Usage:   func(context.Context) (string, error) { return "spent 3 cents", nil },
 		},
-		Presets: []string{"fast"},
-		Usage:   func(context.Context) (string, error) { return "spent 3 cents", nil },
 	}
 	return h
 }
@@ -350,7 +352,7 @@ func TestStop(t *testing.T) {
 			t.Parallel()
 			m := llmtest.NewScript(t, llmtest.Block(make(chan struct{})))
 			h := newHouse(t, m)
-			h.opts.Unified = unified
+			h.opts.Turns.Unified = unified
 			h.start()
 			var wg sync.WaitGroup
 			for _, s := range []string{"long", "queued"} {
@@ -492,7 +494,7 @@ func TestMessageToolIsIsolated(t *testing.T) {
 		return llmtest.Call("message", map[string]any{"content": "for " + who})
 	}
 	h := newHouse(t, m)
-	h.opts.Concurrency = n
+	h.opts.Turns.Concurrency = n
 	h.start()
 	var wg sync.WaitGroup
 	for i := range n {
@@ -529,7 +531,7 @@ func TestSerialisation(t *testing.T) {
 	m := llmtest.NewScript(t)
 	m.Otherwise = func(llm.Request) llmtest.Step { return llmtest.Reply("ok").After(gate) }
 	h := newHouse(t, m)
-	h.opts.Concurrency = 2
+	h.opts.Turns.Concurrency = 2
 	h.start()
 	var wg sync.WaitGroup
 	for i := range 6 {
@@ -680,7 +682,7 @@ func TestWindowMovesRarely(t *testing.T) {
 	m := llmtest.NewScript(t)
 	m.Otherwise = func(llm.Request) llmtest.Step { return llmtest.Reply(strings.Repeat("word ", 60)) }
 	h := newHouse(t, m)
-	h.opts.Runtime = func(context.Context, string) (agent.Runtime, error) {
+	h.opts.Models.Runtime = func(context.Context, string) (agent.Runtime, error) {
 		return agent.Runtime{Model: m, Name: "m", Display: "m", MaxTokens: 500, Window: 8000}, nil
 	}
 	h.start()
@@ -692,7 +694,7 @@ func TestWindowMovesRarely(t *testing.T) {
 			h.start()
 		}
 		if i%3 == 1 {
-			h.agent.Unload()
+			h.agent.DropCaches()
 			if err := h.store.Unload(); err != nil {
 				t.Fatal(err)
 			}

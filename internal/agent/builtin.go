@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/agent/owntool"
 	"github.com/nanobot-go/nanobot/internal/agent/prompt"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/text"
@@ -23,7 +24,7 @@ func runHelp(_ context.Context, c *Call) (Reply, error) {
 }
 
 func runSkills(_ context.Context, c *Call) (Reply, error) {
-	skills := c.agent.prompt.Skills(c.Inbound.Scope)
+	skills := c.agent.deps.prompt.Skills(c.Inbound.Scope)
 	if skills == nil || len(skills.List()) == 0 {
 		return Say("No skills are installed."), nil
 	}
@@ -36,10 +37,10 @@ func runSkills(_ context.Context, c *Call) (Reply, error) {
 }
 
 func runUsage(ctx context.Context, c *Call) (Reply, error) {
-	if c.agent.Usage == nil {
+	if c.agent.deps.opts.Models.Usage == nil {
 		return Say("What model calls cost is not counted here."), nil
 	}
-	s, err := c.agent.Usage(ctx)
+	s, err := c.agent.deps.opts.Models.Usage(ctx)
 	if err != nil {
 		return Say("The record of model calls cannot be read: " + err.Error()), nil //nolint:nilerr // the user is told
 	}
@@ -52,18 +53,18 @@ func runStop(ctx context.Context, c *Call) (Reply, error) {
 }
 
 func runRestart(_ context.Context, c *Call) (Reply, error) {
-	if c.agent.Restart == nil {
+	if c.agent.deps.opts.Events.Restart == nil {
 		return Say("Nothing to restart here: this program ends after its answer."), nil
 	}
-	return Reply{Text: "Restarting.", Then: func() { c.agent.Restart(c.Inbound.Route) }}, nil
+	return Reply{Text: "Restarting.", Then: func() { c.agent.deps.opts.Events.Restart(c.Inbound.Route) }}, nil
 }
 
 func runStartNew(ctx context.Context, c *Call) (Reply, error) {
 	if err := c.turn.beginAnew(ctx); err != nil {
 		return Reply{}, err
 	}
-	if c.agent.Ended != nil {
-		c.agent.Ended(c.turn.key, false)
+	if c.agent.deps.opts.Events.Ended != nil {
+		c.agent.deps.opts.Events.Ended(c.turn.key, false)
 	}
 	return Reply{Text: "New conversation. The old one is kept in the archive.", unkept: true}, nil
 }
@@ -71,12 +72,12 @@ func runStartNew(ctx context.Context, c *Call) (Reply, error) {
 // runTrigger binds a trigger to this conversation.
 func runTrigger(ctx context.Context, c *Call) (Reply, error) {
 	switch {
-	case c.agent.Trigger == nil:
+	case c.agent.deps.opts.Schedule.Trigger == nil:
 		return Say("Triggers need a gateway."), nil
 	case c.Args == "":
 		return Say("Give it a name: /trigger backup-done"), nil
 	}
-	reply, err := c.agent.Trigger(ctx, c.Args, c.Inbound.Route, c.turn.key)
+	reply, err := c.agent.deps.opts.Schedule.Trigger(ctx, c.Args, c.Inbound.Route, c.turn.key)
 	if err != nil {
 		return Say("The trigger was not made: " + err.Error()), nil //nolint:nilerr // the user is told
 	}
@@ -125,15 +126,15 @@ func runHistory(_ context.Context, c *Call) (Reply, error) {
 
 func runModel(ctx context.Context, c *Call) (Reply, error) {
 	t := c.turn
-	names := append([]string{"default"}, t.Presets...)
+	names := append([]string{"default"}, t.deps.opts.Models.Presets...)
 	if c.Args == "" {
 		var preset string
-		t.sess.Meta(presetKey, &preset)
+		t.sess.Meta(owntool.PresetKey, &preset)
 		if preset == "" {
 			preset = "default"
 		}
 		current := "unknown"
-		if rt, err := t.Runtime(ctx, strings.TrimPrefix(preset, "default")); err == nil {
+		if rt, err := t.deps.opts.Models.Runtime(ctx, strings.TrimPrefix(preset, "default")); err == nil {
 			current = rt.Display
 		}
 		return Say(fmt.Sprintf("Model: %s (preset %s)\nAvailable: %s", current, preset, strings.Join(names, ", "))), nil
@@ -147,11 +148,11 @@ func runModel(ctx context.Context, c *Call) (Reply, error) {
 	if preset == "default" {
 		value, preset = nil, ""
 	}
-	rt, err := t.Runtime(ctx, preset)
+	rt, err := t.deps.opts.Models.Runtime(ctx, preset)
 	if err != nil {
 		return Say(fmt.Sprintf("Preset %s cannot be used: %v", names[i], err)), nil
 	}
-	if err := t.sess.SetMeta(presetKey, value); err != nil {
+	if err := t.sess.SetMeta(owntool.PresetKey, value); err != nil {
 		return Reply{}, fmt.Errorf("keep the model choice: %w", err)
 	}
 	if err := t.sess.SaveMeta(); err != nil {
@@ -163,23 +164,18 @@ func runModel(ctx context.Context, c *Call) (Reply, error) {
 // runStatus needs no session, so it answers although all slots are busy.
 func runStatus(ctx context.Context, c *Call) (Reply, error) {
 	a, key := c.agent, c.it.key
-	a.mu.Lock()
-	s, known := a.stats[key]
-	waiting := 0
-	if act := a.actors[key]; act != nil {
-		waiting = len(act.queue)
-	}
-	a.mu.Unlock()
+	s, known := a.deps.conversations.statsOf(key)
+	waiting := a.deps.mailboxes.waiting(key)
 	model := s.model
 	if !known {
-		if rt, err := a.Runtime(ctx, ""); err == nil {
+		if rt, err := a.deps.opts.Models.Runtime(ctx, ""); err == nil {
 			model = rt.Display
 		} else {
 			model = "none: " + err.Error()
 		}
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "nanobot %s\nModel: %s\n", a.Version, model)
+	fmt.Fprintf(&b, "nanobot %s\nModel: %s\n", a.deps.opts.Version, model)
 	if known {
 		cached := ""
 		if s.usage.Prompt > 0 && s.usage.Cached > 0 {
@@ -191,15 +187,15 @@ func runStatus(ctx context.Context, c *Call) (Reply, error) {
 		}
 		fmt.Fprintf(&b, "Session: %d messages\n", s.messages)
 	}
-	fmt.Fprintf(&b, "Uptime: %s\nActive turns: %d", uptime(a.Now().Sub(a.started)), a.active())
-	if labels := a.subagents.Labels(key); len(labels) > 0 {
+	fmt.Fprintf(&b, "Uptime: %s\nActive turns: %d", uptime(a.deps.now().Sub(a.started)), a.deps.mailboxes.active())
+	if labels := a.deps.subagents.Labels(key); len(labels) > 0 {
 		fmt.Fprintf(&b, "\nSubagents: %s", strings.Join(labels, "; "))
 	}
 	if waiting > 0 {
 		fmt.Fprintf(&b, "\nWaiting here: %s", plural(waiting, "message"))
 	}
-	if c.owner() && a.Problems != nil {
-		for _, p := range a.Problems() {
+	if c.owner() && a.deps.opts.Events.Problems != nil {
+		for _, p := range a.deps.opts.Events.Problems() {
 			b.WriteString("\nProblem: " + p)
 		}
 	}

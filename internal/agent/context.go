@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/nanobot-go/nanobot/internal/agent/owntool"
 	"github.com/nanobot-go/nanobot/internal/agent/prompt"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/runner"
 	"github.com/nanobot-go/nanobot/internal/text"
-	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
 // Context is what the model would be shown of a conversation if somebody wrote
@@ -46,18 +46,18 @@ type ContextPart struct {
 // works on it. The error is session.ErrNotFound when nothing is stored. Tools
 // of servers count if a turn had them before.
 func (a *Agent) Context(ctx context.Context, key string) (Context, error) {
-	sess, err := a.Sessions.Peek(key)
+	sess, err := a.deps.opts.Sessions.Peek(key)
 	if err != nil {
 		return Context{}, err
 	}
 	defer sess.Release() //nolint:errcheck // it has no file
 	channel, chat, _ := strings.Cut(key, ":")
-	t := &turn{Agent: a, key: key, sess: sess, it: &item{in: bus.Inbound{Route: bus.Route{Channel: channel, ChatID: chat}}, ctx: ctx}}
+	t := &turn{deps: a.deps, key: key, sess: sess, it: &item{in: bus.Inbound{Route: bus.Route{Channel: channel, ChatID: chat}}, ctx: ctx}}
 	var out Context
-	sess.Meta(presetKey, &out.Preset)
-	if t.rt, err = a.Runtime(ctx, out.Preset); err != nil && out.Preset != "" {
+	sess.Meta(owntool.PresetKey, &out.Preset)
+	if t.rt, err = a.deps.opts.Models.Runtime(ctx, out.Preset); err != nil && out.Preset != "" {
 		out.Problem = fmt.Sprintf("the preset %s cannot be used: %v", out.Preset, err)
-		t.rt, err = a.Runtime(ctx, "")
+		t.rt, err = a.deps.opts.Models.Runtime(ctx, "")
 	}
 	if err != nil {
 		if ctx.Err() != nil {
@@ -65,23 +65,23 @@ func (a *Agent) Context(ctx context.Context, key string) (Context, error) {
 		}
 		out.Problem = err.Error()
 	}
-	out.Problem = a.Secrets.Redact(out.Problem)
+	out.Problem = a.deps.secrets.Redact(out.Problem)
 	return out, errors.Join(t.measure(ctx, &out), ctx.Err())
 }
 
 // measure fills in the sizes.
 func (t *turn) measure(ctx context.Context, out *Context) error {
 	tier := prompt.TierOf(t.window())
-	tools, err := t.knownTools(tier)
+	tools, err := t.deps.tools.known(t.toolChoice(tier), tier)
 	if err != nil {
 		return err
 	}
 	limits, answer := t.bounds(tier)
-	scale := t.models.calibration(t.rt.Name).Factor()
+	scale := t.deps.models.calibration(t.rt.Name).Factor()
 	add := func(name string, tokens, bytes, count int) {
 		out.Parts = append(out.Parts, ContextPart{name, int(float64(tokens) * scale), bytes, count})
 	}
-	system := t.prompt.Describe(t.it.in.Route.Channel, tier, func(name, part string) { add(name, text.Tokens(part), len(part), 0) })
+	system := t.deps.prompt.Describe(t.it.in.Route.Channel, tier, func(name, part string) { add(name, text.Tokens(part), len(part), 0) })
 	head := runner.EstimateHead(system, tools.Defs())
 	t.frame = frame{rt: t.rt, base: system, baseHead: head, budget: runner.InputBudget(limits, answer), answer: answer, scale: scale}
 	t.complete(ctx)
@@ -103,21 +103,7 @@ func (t *turn) measure(ctx context.Context, out *Context) error {
 	add("history", t.conv.total, 0, len(t.conv.msgs))
 	out.Model, out.Window, out.Budget, out.Used = t.rt.Display, t.window(), t.frame.budget, t.frame.size(t.conv)
 	out.Messages, out.Stored = len(t.conv.msgs), t.sess.Len()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	out.Last = t.stats[t.key].context
+	last, _ := t.deps.conversations.statsOf(t.key)
+	out.Last = last.context
 	return nil
-}
-
-// knownTools are the tools of the last turn like this one, else those that are
-// always there: looking must not start servers.
-func (t *turn) knownTools(tier prompt.Tier) (*tool.Set, error) {
-	s := &t.sets
-	s.mu.Lock()
-	set := s.built[toolChoice{tier.Name, t.goalTools(), t.it.in.Scope != ""}]
-	s.mu.Unlock()
-	if set != nil {
-		return set, nil
-	}
-	return tier.Tools(t.fixed)
 }

@@ -18,7 +18,7 @@ import (
 // belongs to the session's actor.
 type conversation struct {
 	used  time.Time
-	size  int         // messages at the end of the last turn; guarded by Agent.mu like used
+	size  int         // messages at the end of the last turn; guarded by conversations.mu like used
 	state *tool.State // what tool families remember about this session
 	view
 }

@@ -51,7 +51,7 @@ type job struct {
 // the order of their deadlines, never one of a conversation with a running
 // turn. A turn that begins takes the job of its session away, or ends it.
 type keeper struct {
-	a    *Agent
+	deps *deps
 	wake chan struct{} // capacity 1: something changed
 
 	mu      sync.Mutex
@@ -62,8 +62,8 @@ type keeper struct {
 	over    chan struct{} // closed when that job is over
 }
 
-func newKeeper(a *Agent) *keeper {
-	return &keeper{a: a, wake: make(chan struct{}, 1), jobs: map[string]*job{}}
+func newKeeper(d *deps) *keeper {
+	return &keeper{deps: d, wake: make(chan struct{}, 1), jobs: map[string]*job{}}
 }
 
 // run works until ctx ends. What is at work then can be done again.
@@ -88,15 +88,15 @@ func (k *keeper) run(ctx context.Context) {
 
 // findKept takes up what an earlier run left.
 func (k *keeper) findKept(ctx context.Context) {
-	names, err := k.a.Memory.Kept()
+	names, err := k.deps.opts.Memory.Consolidator.Kept()
 	if err != nil {
-		k.a.Log.WarnContext(ctx, "look for conversations to take in", "err", err)
+		k.deps.log.WarnContext(ctx, "look for conversations to take in", "err", err)
 	}
 	for _, name := range names {
-		k.add(&job{id: keptPrefix + name, kept: name, due: k.a.Now().Add(quiet)})
+		k.add(&job{id: keptPrefix + name, kept: name, due: k.deps.now().Add(quiet)})
 	}
-	if k.a.IdleCompact > 0 {
-		k.add(&job{id: lookID, due: k.a.Now().Add(lookBack)})
+	if k.deps.opts.Memory.IdleCompact > 0 {
+		k.add(&job{id: lookID, due: k.deps.now().Add(lookBack)})
 	}
 }
 
@@ -104,25 +104,25 @@ func (k *keeper) findKept(ctx context.Context) {
 // in: each when it has been silent for long enough, and some time after the one
 // before, so that a start does not cost a burst of model calls.
 func (k *keeper) findLeft(ctx context.Context) error {
-	now := k.a.Now()
-	found, err := k.a.Sessions.Recent(ctx, now.Add(-leftFor), leftAtMost)
+	now := k.deps.now()
+	found, err := k.deps.opts.Sessions.Recent(ctx, now.Add(-leftFor), leftAtMost)
 	if err != nil {
 		return err
 	}
 	next := now
 	for _, s := range slices.Backward(found) { // who is silent for longest comes first
-		if !compacts(s.Key) || k.a.BusyWith(s.Key) {
+		if !compacts(s.Key) || k.deps.mailboxes.holds(s.Key) {
 			continue
 		}
-		due := s.Changed.Add(k.a.IdleCompact)
-		if last := now.Add(k.a.IdleCompact); due.After(last) {
+		due := s.Changed.Add(k.deps.opts.Memory.IdleCompact)
+		if last := now.Add(k.deps.opts.Memory.IdleCompact); due.After(last) {
 			due = last // the clock was turned back
 		}
 		if due.Before(next) {
 			due = next
 		}
 		if k.addLeft(&job{id: s.Key, whole: true, left: true, due: due}) {
-			next = due.Add(k.a.IdleCheck)
+			next = due.Add(k.deps.opts.Memory.IdleCheck)
 		}
 	}
 	return nil
@@ -196,7 +196,7 @@ func (k *keeper) next(ctx context.Context) (*started, time.Duration) {
 	if len(k.queue) == 0 {
 		return nil, time.Hour
 	}
-	if wait := k.queue[0].due.Sub(k.a.Now()); wait > 0 {
+	if wait := k.queue[0].due.Sub(k.deps.now()); wait > 0 {
 		return nil, wait
 	}
 	j, _ := heap.Pop(&k.queue).(*job) // only jobs are in it
@@ -216,8 +216,8 @@ func (k *keeper) work(s *started) {
 	k.running, k.cancel, k.over = "", nil, nil
 	k.mu.Unlock()
 	if err != nil && !cancelled {
-		k.a.Log.WarnContext(s.ctx, "work on memory", "session", s.id, "err", err)
-		again = k.a.Now().Add(retryAfter)
+		k.deps.log.WarnContext(s.ctx, "work on memory", "session", s.id, "err", err)
+		again = k.deps.now().Add(retryAfter)
 		if s.kept == "" && !s.whole {
 			again = time.Time{} // the next turn looks again
 		}
@@ -234,31 +234,31 @@ func (k *keeper) do(ctx context.Context, j *job) (again time.Time, err error) {
 	if j.id == lookID {
 		return time.Time{}, k.findLeft(ctx)
 	}
-	if j.left && k.a.BusyWith(j.id) {
+	if j.left && k.deps.mailboxes.holds(j.id) {
 		return time.Time{}, nil // its turn plans what comes after it
 	}
-	if err := k.a.gate.enter(ctx); err != nil {
+	if err := k.deps.gate.enter(ctx); err != nil {
 		return time.Time{}, err
 	}
-	defer k.a.gate.leave()
+	defer k.deps.gate.leave()
 	if j.kept != "" {
 		return k.archive(ctx, j)
 	}
-	if j.whole && k.a.IdleCompact > 0 {
+	if j.whole && k.deps.opts.Memory.IdleCompact > 0 {
 		if wait, err := k.stillBusy(ctx, j); err != nil || wait > 0 {
-			return k.a.Now().Add(wait), err
+			return k.deps.now().Add(wait), err
 		}
 	}
 	if j.left {
-		rt, err := k.a.Runtime(ctx, "")
+		rt, err := k.deps.opts.Models.Runtime(ctx, "")
 		if err != nil {
 			return time.Time{}, err
 		}
-		j.frame = k.a.frameOf(rt)
+		j.frame = k.deps.frameOf(rt)
 	}
-	_, err = k.a.Memory.Run(ctx, memory.Task{
+	_, err = k.deps.opts.Memory.Consolidator.Run(ctx, memory.Task{
 		With:   func(ctx context.Context, fn func(*session.Session) error) error { return k.with(ctx, j.id, fn) },
-		Engine: j.frame.engine(), Budget: j.frame.budget, Trigger: k.a.Memory.BackgroundTrigger(),
+		Engine: j.frame.engine(), Budget: j.frame.budget, Trigger: k.deps.opts.Memory.Consolidator.BackgroundTrigger(),
 		Whole: j.whole || j.resume, KeepTurn: j.resume,
 		Prompt: func(s *session.Session) (memory.Prompt, error) {
 			c := newConversation()
@@ -266,12 +266,12 @@ func (k *keeper) do(ctx context.Context, j *job) (again time.Time, err error) {
 			return j.frame.prompt(c), nil
 		},
 	})
-	if err != nil || j.whole || k.a.IdleCompact <= 0 {
+	if err != nil || j.whole || k.deps.opts.Memory.IdleCompact <= 0 {
 		return time.Time{}, err
 	}
 	// What is left is taken in when the conversation falls silent.
 	j.whole, j.resume = true, false
-	return k.a.Now().Add(k.a.IdleCompact), nil
+	return k.deps.now().Add(k.deps.opts.Memory.IdleCompact), nil
 }
 
 // stillBusy says how long a conversation lacks until it counts as silent:
@@ -280,7 +280,7 @@ func (k *keeper) stillBusy(ctx context.Context, j *job) (wait time.Duration, err
 	err = k.with(ctx, j.id, func(s *session.Session) error {
 		if u := s.Updated(); !u.IsZero() {
 			// Times of sessions are kept to the microsecond.
-			wait = k.a.IdleCompact - k.a.Now().Sub(u) - time.Millisecond
+			wait = k.deps.opts.Memory.IdleCompact - k.deps.now().Sub(u) - time.Millisecond
 		}
 		return nil
 	})
@@ -289,7 +289,7 @@ func (k *keeper) stillBusy(ctx context.Context, j *job) (wait time.Duration, err
 
 // with gives access to a session between its turns.
 func (k *keeper) with(ctx context.Context, key string, fn func(*session.Session) error) error {
-	s, err := k.a.Sessions.Acquire(ctx, key)
+	s, err := k.deps.opts.Sessions.Acquire(ctx, key)
 	if err != nil {
 		return err
 	}
@@ -300,15 +300,15 @@ func (k *keeper) with(ctx context.Context, key string, fn func(*session.Session)
 }
 
 func (k *keeper) archive(ctx context.Context, j *job) (time.Time, error) {
-	rt, err := k.a.Runtime(ctx, j.preset)
+	rt, err := k.deps.opts.Models.Runtime(ctx, j.preset)
 	if err != nil && j.preset != "" {
-		rt, err = k.a.Runtime(ctx, "")
+		rt, err = k.deps.opts.Models.Runtime(ctx, "")
 	}
 	if err != nil {
 		return time.Time{}, err
 	}
-	f := k.a.frameOf(rt)
-	return k.a.Memory.Archive(ctx, j.kept, f.engine())
+	f := k.deps.frameOf(rt)
+	return k.deps.opts.Memory.Consolidator.Archive(ctx, j.kept, f.engine())
 }
 
 // afterTurn plans what memory has to do with the session now.
@@ -317,23 +317,23 @@ func (t *turn) afterTurn(used int, said string) {
 		return
 	}
 	f := t.frame
-	j := &job{id: t.key, frame: f, due: t.Now().Add(quiet)}
+	j := &job{id: t.key, frame: f, due: t.deps.now().Add(quiet)}
 	used += int(float64(text.Tokens(said)) * f.scale)
 	switch {
-	case f.budget > 0 && float64(used) > float64(f.budget)*t.Memory.BackgroundTrigger() || t.conv.owed:
+	case f.budget > 0 && float64(used) > float64(f.budget)*t.deps.opts.Memory.Consolidator.BackgroundTrigger() || t.conv.owed:
 	case !compacts(t.key):
 		return
 	case t.rested:
 		j.resume = true
-	case t.IdleCompact > 0:
-		j.whole, j.due = true, t.Now().Add(t.IdleCompact)
+	case t.deps.opts.Memory.IdleCompact > 0:
+		j.whole, j.due = true, t.deps.now().Add(t.deps.opts.Memory.IdleCompact)
 	default:
 		return
 	}
 	if j.whole || j.resume {
 		j.frame.base, j.frame.system, j.frame.tools = "", "", nil // made from a transcript; many may wait
 	}
-	t.keeper.add(j)
+	t.deps.memory.add(j)
 }
 
 // jobQueue is a heap of jobs, the next one due first.

@@ -85,7 +85,7 @@ func live(t *testing.T, seed uint64) { //nolint:thelper // the test itself
 		return tool.Text("saw " + s), nil
 	})
 	h := newHouse(t, randomModel(t, seed), say, look)
-	h.opts.Limits.Iterations = 12
+	h.opts.Turns.Limits.Iterations = 12
 	h.start()
 	r := rand.New(rand.NewPCG(seed, 3))
 	var mu sync.Mutex
@@ -169,7 +169,7 @@ func TestStopAtRandomMoments(t *testing.T) {
 			return tool.Text(s), nil
 		}
 	}), textTool("look", tool.Tool{ReadOnly: true}, func(context.Context, tool.Call, string) (tool.Result, error) { return tool.Text("x"), nil }))
-	h.opts.Limits.Iterations = 10
+	h.opts.Turns.Limits.Iterations = 10
 	h.start()
 	r := rand.New(rand.NewPCG(5, 5))
 	for i := range 80 {

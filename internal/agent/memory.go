@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/agent/owntool"
 	"github.com/nanobot-go/nanobot/internal/agent/prompt"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/memory"
@@ -18,24 +19,25 @@ const preflight = 20 * time.Second
 
 // frame is what the requests of a turn have in common.
 type frame struct {
-	rt       Runtime
-	base     string // the system prompt without what belongs to the session
-	baseHead int    // estimated tokens of base and tools
-	system   string
-	head     int  // estimated tokens of system and tools
-	outside  bool // the summary in system holds words from outside
-	tools    []llm.ToolDef
-	budget   int // of a prompt, in tokens
-	answer   int // of one answer, in tokens
-	scale    float64
+	rt        Runtime
+	base      string // the system prompt without what belongs to the session
+	baseHead  int    // estimated tokens of base and tools
+	system    string
+	head      int  // estimated tokens of system and tools
+	outside   bool // the summary in system holds words from outside
+	described bool // words of others describe the tools
+	tools     []llm.ToolDef
+	budget    int // of a prompt, in tokens
+	answer    int // of one answer, in tokens
+	scale     float64
 }
 
 // frameOf is the frame of work that belongs to no turn.
-func (a *Agent) frameOf(rt Runtime) frame {
-	l := a.Limits
+func (d *deps) frameOf(rt Runtime) frame {
+	l := d.opts.Turns.Limits
 	l.ContextWindow, l.ContextBlock = rt.Window, rt.Block
 	l, answer := prompt.TierOf(rt.Window).Limits(l, rt.MaxTokens)
-	return frame{rt: rt, budget: runner.InputBudget(l, answer), answer: answer, scale: a.models.calibration(rt.Name).Factor()}
+	return frame{rt: rt, budget: runner.InputBudget(l, answer), answer: answer, scale: d.models.calibration(rt.Name).Factor()}
 }
 
 func (f frame) engine() memory.Engine {
@@ -59,7 +61,7 @@ func (t *turn) makeRoom(ctx context.Context) error {
 	f := &t.frame
 	if t.remembers() && f.budget > 0 && f.size(t.conv) > f.budget {
 		if err := t.takeIn(ctx, *f); err != nil && ctx.Err() == nil {
-			t.Log.WarnContext(ctx, "take in old turns", "session", t.key, "err", err)
+			t.deps.log.WarnContext(ctx, "take in old turns", "session", t.key, "err", err)
 		}
 		t.complete(ctx)
 	}
@@ -90,12 +92,12 @@ func (t *turn) complete(ctx context.Context) {
 		}
 	}
 	add(prompt.Instructions(t.key, t.it.in.History))
-	if t.Memory == nil {
+	if t.deps.opts.Memory.Consolidator == nil {
 		return
 	}
-	own, outside := t.prompt.Remembered(ctx, prompt.Recall{
-		History: t.Memory.History(), Session: t.sess, Key: t.key, Scope: t.it.in.Scope,
-		Unified: t.Unified, Job: t.ofJob(), Tainted: t.tainted(), Window: f.budget,
+	own, outside := t.deps.prompt.Remembered(ctx, prompt.Recall{
+		History: t.deps.opts.Memory.Consolidator.History(), Session: t.sess, Key: t.key, Scope: t.it.in.Scope,
+		Unified: t.deps.opts.Turns.Unified, Job: t.ofJob(), Tainted: t.tainted(), Window: f.budget,
 	})
 	f.outside = outside
 	add(own)
@@ -105,7 +107,7 @@ func (t *turn) complete(ctx context.Context) {
 func (t *turn) takeIn(ctx context.Context, f frame) error {
 	ctx, cancel := context.WithTimeout(ctx, preflight)
 	defer cancel()
-	changed, err := t.Memory.Run(ctx, memory.Task{
+	changed, err := t.deps.opts.Memory.Consolidator.Run(ctx, memory.Task{
 		With:   func(_ context.Context, fn func(*session.Session) error) error { return fn(t.sess) },
 		Engine: f.engine(), Budget: f.budget, Trigger: 1,
 		Prompt: func(*session.Session) (memory.Prompt, error) {
@@ -123,20 +125,20 @@ func (t *turn) takeIn(ctx context.Context, f frame) error {
 // beginAnew clears the session. What memory had not taken in is put aside
 // first and summarised in the background.
 func (t *turn) beginAnew(ctx context.Context) error {
-	if t.Memory != nil {
-		name, err := t.Memory.Keep(t.sess)
+	if t.deps.opts.Memory.Consolidator != nil {
+		name, err := t.deps.opts.Memory.Consolidator.Keep(t.sess)
 		if err != nil {
 			// The old log goes to the archive whatever happens here.
-			t.Log.WarnContext(ctx, "keep the end of a conversation for memory", "session", t.key, "err", err)
+			t.deps.log.WarnContext(ctx, "keep the end of a conversation for memory", "session", t.key, "err", err)
 		} else if name != "" {
 			var preset string
-			t.sess.Meta(presetKey, &preset)
-			t.keeper.add(&job{id: keptPrefix + name, kept: name, preset: preset, due: t.Now().Add(quiet)})
+			t.sess.Meta(owntool.PresetKey, &preset)
+			t.deps.memory.add(&job{id: keptPrefix + name, kept: name, preset: preset, due: t.deps.now().Add(quiet)})
 		}
 	}
 	if err := t.sess.Clear(); err != nil {
 		return fmt.Errorf("start a new conversation: %w", err)
 	}
-	t.forget(t.key)
+	t.deps.conversations.forget(t.key)
 	return nil
 }

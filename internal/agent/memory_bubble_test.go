@@ -43,7 +43,7 @@ func memoryCalls(h *house) (n int) {
 func TestSilenceIsTakenIn(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, h *house, hist *memory.History) {
-		h.opts.IdleCompact = 15 * time.Minute
+		h.opts.Memory.IdleCompact = 15 * time.Minute
 		h.start()
 		for range 6 {
 			h.ask(in("1", "FACT-1"))
@@ -77,7 +77,7 @@ func TestSilenceIsTakenIn(t *testing.T) {
 func TestSilenceOfAnEarlierRun(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, h *house, hist *memory.History) {
-		h.opts.IdleCompact, h.opts.IdleCheck = 15*time.Minute, time.Minute
+		h.opts.Memory.IdleCompact, h.opts.Memory.IdleCheck = 15*time.Minute, time.Minute
 		h.start()
 		for range 6 {
 			h.ask(in("1", "FACT-1"))
@@ -121,7 +121,7 @@ func TestSilenceOfAnEarlierRun(t *testing.T) {
 func TestMessageDuringSummary(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, h *house, hist *memory.History) {
-		h.opts.IdleCompact = 15 * time.Minute
+		h.opts.Memory.IdleCompact = 15 * time.Minute
 		good := h.model.Otherwise
 		var slow atomic.Bool
 		slow.Store(true)
@@ -134,7 +134,7 @@ func TestMessageDuringSummary(t *testing.T) {
 			return good(req)
 		}
 		alone := &oneAtATime{t: t, Model: h.model}
-		h.opts.Runtime = func(context.Context, string) (agent.Runtime, error) {
+		h.opts.Models.Runtime = func(context.Context, string) (agent.Runtime, error) {
 			return agent.Runtime{Model: alone, Name: "m", MaxTokens: 1000, Window: 100000}, nil
 		}
 		h.start()
@@ -292,7 +292,7 @@ func TestNewThenRestart(t *testing.T) {
 func TestSilenceAcrossRestart(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, h *house, hist *memory.History) {
-		h.opts.IdleCompact = 15 * time.Minute
+		h.opts.Memory.IdleCompact = 15 * time.Minute
 		h.start()
 		for range 8 {
 			h.ask(in("1", "FACT-1"))

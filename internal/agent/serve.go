@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/agent/explain"
+	"github.com/nanobot-go/nanobot/internal/agent/owntool"
 	"github.com/nanobot-go/nanobot/internal/agent/prompt"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/llm"
@@ -61,7 +62,7 @@ func (a *Agent) Serve(ctx context.Context, q bus.Queue) error {
 			return fmt.Errorf("receive messages: %w", err)
 		}
 		a.served.Store(in.Route.Channel, true)
-		it := &item{in: in, key: a.keyOf(in), ctx: context.WithoutCancel(ctx)}
+		it := &item{in: in, key: a.deps.keyOf(in), ctx: context.WithoutCancel(ctx)}
 		it.post = &post{a: a, q: q, it: it}
 		switch err := a.submit(it); { //nolint:contextcheck // the item carries it
 		case errors.Is(err, ErrClosed):
@@ -121,7 +122,7 @@ func (p *post) say(o bus.Outbound) {
 		if err == nil {
 			return
 		}
-		p.a.Log.Warn("a message has to wait for the end of its turn", "session", p.it.key, "kind", o.Kind, "err", err)
+		p.a.deps.log.Warn("a message has to wait for the end of its turn", "session", p.it.key, "kind", o.Kind, "err", err)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -149,7 +150,7 @@ func (p *post) end(err error) {
 	if err != nil && !errors.Is(err, ErrStopped) { // who stopped it knows
 		text := err.Error()
 		if !errors.Is(err, ErrBusy) {
-			text = p.a.Secrets.Redact(explain.Error(err, "the model"))
+			text = p.a.deps.secrets.Redact(explain.Error(err, "the model"))
 		}
 		outs = append(outs, bus.Outbound{
 			ID: "final:" + p.it.in.ID, Kind: bus.Final, Route: p.it.in.Route, ReplyTo: p.it.in.Route.MessageID, Text: text, Plain: true, Meta: p.it.in.Meta,
@@ -158,7 +159,7 @@ func (p *post) end(err error) {
 	}
 	outs = p.outcome(outs, err)
 	if err := p.q.Complete(p.it.ctx, p.it.in.ID, outs...); err != nil {
-		p.a.Log.Error("complete a message", "session", p.it.key, "id", p.it.in.ID, "err", err)
+		p.a.deps.log.Error("complete a message", "session", p.it.key, "id", p.it.in.ID, "err", err)
 	}
 }
 
@@ -185,9 +186,9 @@ func (t *turn) takeUp() (over bool) {
 	case p.tries >= resumeMax:
 		t.reply(Say(textGivenUp))
 		return true
-	case t.Resume == ResumeOff:
+	case t.deps.opts.Turns.Resume == ResumeOff:
 		return true
-	case t.Resume == ResumeNotify:
+	case t.deps.opts.Turns.Resume == ResumeNotify:
 		t.reply(Say(textNotify))
 		return true
 	}
@@ -197,7 +198,7 @@ func (t *turn) takeUp() (over bool) {
 
 func (t *turn) replyAgain(text, id string) {
 	t.it.emit(bus.Outbound{
-		Kind: bus.Final, Route: t.it.in.Route, ReplyTo: t.it.in.Route.MessageID, Text: t.Secrets.Redact(text), Meta: t.it.in.Meta,
+		Kind: bus.Final, Route: t.it.in.Route, ReplyTo: t.it.in.Route.MessageID, Text: t.deps.secrets.Redact(text), Meta: t.it.in.Meta,
 		Turn: &bus.Turn{ID: id, SessionKey: t.key, StopReason: string(runner.Completed)},
 	})
 }
@@ -258,12 +259,12 @@ func sentByTool(recs []session.Record, turn string) bool {
 
 // userMessage is a message as it is kept and as it is sent.
 func (t *turn) userMessage(ctx context.Context, in bus.Inbound) (session.Record, llm.Message) {
-	about := prompt.About{Folder: t.projectLines()}
-	if g, active := t.goal(); active && !t.goalOpen {
+	about := prompt.About{Folder: t.folder.lines(t.sess, t.deps.opts.Workspace)}
+	if g, active := owntool.Goal(t.sess); active && !t.goalOpen {
 		about.Goal, about.Foreign = prompt.Objective(g), g.Untrusted
 		t.foreign = t.foreign || g.Untrusted && !in.Foreign()
 	}
-	return t.prompt.Message(ctx, in, about)
+	return t.deps.prompt.Message(ctx, in, about)
 }
 
 // question is the message the turn begins with: what came in, or the word to
@@ -271,7 +272,7 @@ func (t *turn) userMessage(ctx context.Context, in bus.Inbound) (session.Record,
 func (t *turn) question(ctx context.Context) (session.Record, llm.Message) {
 	in := t.it.in
 	if t.resumed {
-		in.Text, in.Media, in.At = textResume, nil, t.Now()
+		in.Text, in.Media, in.At = textResume, nil, t.deps.now()
 	}
 	rec, msg := t.userMessage(ctx, in)
 	rec.Internal = rec.Internal || t.resumed

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nanobot-go/nanobot/internal/agent"
+	"github.com/nanobot-go/nanobot/internal/agent/owntool"
 	"github.com/nanobot-go/nanobot/internal/agent/prompt"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/llm"
@@ -220,7 +220,7 @@ func TestNoteOfATaintedTurn(t *testing.T) {
 				script = append([]llmtest.Step{llmtest.Call("page", map[string]any{"text": "x"})}, script...)
 			}
 			h := newHouse(t, llmtest.NewScript(t, script...), page)
-			h.opts.My = agent.Settings{Offer: true, AllowSet: true}
+			h.opts.Tools.My = owntool.Settings{Offer: true, AllowSet: true}
 			h.start()
 			h.ask(in("1", "note it"))
 			h.ask(in("1", "look"))

@@ -33,10 +33,10 @@ func withSubagents(t *testing.T, main func(req llm.Request) llmtest.Step, sub fu
 		return main(req)
 	}
 	h := newHouse(t, m, tools...)
-	h.opts.Subagents = subagent.Options{Store: disk.Open(filepath.Join(h.dir, "subagents"), nil), Most: 3}
+	h.opts.Tools.Subagents = subagent.Options{Store: disk.Open(filepath.Join(h.dir, "subagents"), nil), Most: 3}
 	var mu sync.Mutex
 	var said []bus.Outbound
-	h.opts.Deliver = func(o bus.Outbound) { mu.Lock(); said = append(said, o); mu.Unlock() }
+	h.opts.Events.Deliver = func(o bus.Outbound) { mu.Lock(); said = append(said, o); mu.Unlock() }
 	return h, func() []bus.Outbound { mu.Lock(); defer mu.Unlock(); return append([]bus.Outbound(nil), said...) }
 }
 
@@ -124,7 +124,7 @@ func TestSubagentJoinsTheRunningTurn(t *testing.T) {
 // stateFiles is what is kept of subagents now.
 func stateFiles(t *testing.T, h *house) (all string) {
 	t.Helper()
-	names, err := filepath.Glob(filepath.Join(h.opts.Subagents.Store.Where(""), "*.json"))
+	names, err := filepath.Glob(filepath.Join(h.opts.Tools.Subagents.Store.Where(""), "*.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +187,7 @@ func TestSubagentLimitsAndStop(t *testing.T) {
 		s := llmtest.Call("spawn", map[string]any{"task": "a"})
 		return s.Call("spawn", map[string]any{"task": "b"}).Call("spawn", map[string]any{"task": "c"})
 	}, func(llm.Request) llmtest.Step { return llmtest.Block(never) })
-	h.opts.Concurrency = 8
+	h.opts.Turns.Concurrency = 8
 	h.start()
 	h.ask(in("1", "go"))
 	if n := h.agent.Working(); n != 2 {
@@ -231,10 +231,10 @@ func TestSubagentInterrupted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.MkdirAll(h.opts.Subagents.Store.Where(""), 0o700); err != nil {
+	if err := os.MkdirAll(h.opts.Tools.Subagents.Store.Where(""), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(h.opts.Subagents.Store.Where(""), "0a1b2c3d.json"), b, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(h.opts.Tools.Subagents.Store.Where(""), "0a1b2c3d.json"), b, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	h.start()

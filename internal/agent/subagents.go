@@ -21,14 +21,14 @@ const (
 )
 
 // Quiet waits until no subagent works and all results were handled.
-func (a *Agent) Quiet(ctx context.Context) error { return a.subagents.Quiet(ctx) }
+func (a *Agent) Quiet(ctx context.Context) error { return a.deps.subagents.Quiet(ctx) }
 
 // Working is how many subagents run or have a result that is not handled yet.
-func (a *Agent) Working() int { return a.subagents.Working() }
+func (a *Agent) Working() int { return a.deps.subagents.Working() }
 
 // subagentHost is what subagents need of this agent.
 func (a *Agent) subagentHost() subagent.Host {
-	return subagent.Host{Go: a.spawn, Enter: a.gate.enter, Leave: a.gate.leave, Announce: a.announce, Now: a.Now, Log: a.Log}
+	return subagent.Host{Go: a.deps.mailboxes.spawn, Enter: a.deps.gate.enter, Leave: a.deps.gate.leave, Announce: a.announce, Now: a.deps.now, Log: a.deps.log}
 }
 
 // announce hands the result of a subagent to the queue, or runs its turn when
@@ -39,7 +39,7 @@ func (a *Agent) announce(ctx context.Context, in bus.Inbound) bool {
 		err = a.deliver(context.WithoutCancel(ctx), in)
 	}
 	if err != nil && !errors.Is(err, ErrClosed) {
-		a.Log.WarnContext(ctx, "announce a subagent", "message", in.ID, "err", err)
+		a.deps.log.WarnContext(ctx, "announce a subagent", "message", in.ID, "err", err)
 	}
 	return err == nil
 }
@@ -50,8 +50,8 @@ func (a *Agent) deliver(ctx context.Context, in bus.Inbound) error {
 		if err != nil {
 			return err
 		}
-		if a.Deliver != nil {
-			a.Deliver(out)
+		if a.deps.opts.Events.Deliver != nil {
+			a.deps.opts.Events.Deliver(out)
 		}
 	}
 	return nil
@@ -59,7 +59,7 @@ func (a *Agent) deliver(ctx context.Context, in bus.Inbound) error {
 
 // parentOf finds the turn that a call to start a subagent belongs to.
 func (a *Agent) parentOf(c tool.Call) (subagent.Parent, bool) {
-	t, ok := a.turnOf(c)
+	t, ok := a.deps.mailboxes.turnOf(c)
 	if !ok {
 		return subagent.Parent{}, false
 	}
@@ -70,7 +70,7 @@ func (a *Agent) parentOf(c tool.Call) (subagent.Parent, bool) {
 // subagentSpec is the run of a subagent: the model of the turn that spawned
 // it, a fresh history, and the tools that concern nobody but itself.
 func (t *turn) subagentSpec(id, task string, tainted bool) runner.Spec {
-	limits := t.Limits
+	limits := t.deps.opts.Turns.Limits
 	limits.ContextWindow, limits.ContextBlock = t.window(), t.rt.Block
 	limits.Time = subagentTime
 	if limits.Tokens <= 0 || limits.Tokens > subagentTokens {
@@ -79,26 +79,26 @@ func (t *turn) subagentSpec(id, task string, tainted bool) runner.Spec {
 	tier := prompt.TierOf(t.window())
 	limits, answer := tier.Limits(limits, t.rt.MaxTokens)
 	hooks := runner.Hooks{}
-	if len(t.Hooks) > 0 {
+	if len(t.deps.opts.Tools.Hooks) > 0 {
 		hooks.AfterTool = func(ctx context.Context, c tool.Call, r tool.Result, took time.Duration) {
-			for _, h := range t.Hooks {
+			for _, h := range t.deps.opts.Tools.Hooks {
 				if h.AfterTool != nil {
 					h.AfterTool(ctx, c, r, took)
 				}
 			}
 		}
 	}
-	in, place := t.it.in, t.place(t.it.in)
+	in, place := t.it.in, t.deps.place(t.it.in)
 	return runner.Spec{
-		Model: t.rt.Model, ModelName: t.rt.Name, System: t.prompt.Subagent(in.Scope, place, tier),
-		Messages: []llm.Message{{Role: llm.User, Content: llm.Text(task + t.projectNote())}},
-		Tools:    subagentTools(t.Tools, tier), MaxTokens: answer, Temperature: t.rt.Temperature, Effort: t.rt.Effort, Limits: limits,
+		Model: t.rt.Model, ModelName: t.rt.Name, System: t.deps.prompt.Subagent(in.Scope, place, tier),
+		Messages: []llm.Message{{Role: llm.User, Content: llm.Text(task + t.folder.note(t.deps.opts.Workspace))}},
+		Tools:    subagentTools(t.deps.opts.Tools.Set, tier), MaxTokens: answer, Temperature: t.rt.Temperature, Effort: t.rt.Effort, Limits: limits,
 		Call: tool.Call{
-			Route: in.Route, SessionKey: t.key, Scope: in.Scope, Project: t.project, SenderID: in.SenderID, Person: in.Person(), TurnID: t.id, UserText: t.typed(),
+			Route: in.Route, SessionKey: t.key, Scope: in.Scope, Project: t.folder.project, SenderID: in.SenderID, Person: in.Person(), TurnID: t.id, UserText: t.typed(),
 			Turn: &tool.Turn{}, Tainted: tainted, State: &tool.State{},
 		},
-		Source: cmp.Or(guestSource(in), "subagent"), Sequential: true, Hooks: []runner.Hooks{hooks}, Approve: t.Approve, Redact: t.Secrets.Redact,
-		OffloadDir: place.Results, Scale: t.models.calibration(t.rt.Name).Factor(), Log: t.Log.With("session", t.key, "subagent", id),
+		Source: cmp.Or(guestSource(in), "subagent"), Sequential: true, Hooks: []runner.Hooks{hooks}, Approve: t.deps.opts.Tools.Approve, Redact: t.deps.secrets.Redact,
+		OffloadDir: place.Results, Scale: t.deps.models.calibration(t.rt.Name).Factor(), Log: t.deps.log.With("session", t.key, "subagent", id),
 	}
 }
 

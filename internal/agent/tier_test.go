@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/agent/owntool"
 	"github.com/nanobot-go/nanobot/internal/agent/prompt"
-	"github.com/nanobot-go/nanobot/internal/agent/subagent"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/runner"
 	"github.com/nanobot-go/nanobot/internal/skill"
@@ -39,8 +39,8 @@ func productTools(t *testing.T, workspace string) *tool.Set {
 	if err != nil {
 		t.Fatal(err)
 	}
-	own := (&Agent{Options: Options{My: Settings{Offer: true}}, subagents: subagent.New(subagent.Options{}, subagent.Host{})}).ownTools()
-	set, err := tool.NewSet(slices.Concat(files.Tools(files.Options{Jail: jail}), exec.Tools(), pages, own, []tool.Tool{messageTool(messenger{})})...)
+	own := append(owntool.My(owntool.Settings{Offer: true}, nil), owntool.AskUser(), owntool.Message(owntool.Messenger{}))
+	set, err := tool.NewSet(slices.Concat(files.Tools(files.Options{Jail: jail}), exec.Tools(), pages, own)...)
 	if err != nil {
 		t.Fatal(err)
 	}

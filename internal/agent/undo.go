@@ -31,22 +31,22 @@ func runUndo(ctx context.Context, c *Call) (Reply, error) {
 	switch {
 	case !ok:
 		return Say(c.usageLine()), nil
-	case c.agent.Undo == nil:
+	case c.agent.deps.opts.Tools.Undo == nil:
 		return Say("Changes to files are not kept here, so there is nothing to show or take back."), nil
 	case c.Name == "diff":
-		reply, err := c.agent.Undo.Diff(ctx, t.it.in, t.key, id)
+		reply, err := c.agent.deps.opts.Tools.Undo.Diff(ctx, t.it.in, t.key, id)
 		if err != nil {
 			return c.undoFailed(ctx, err)
 		}
 		return Reply{Text: reply, Markdown: true}, nil
 	}
-	reply, paths, err := c.agent.Undo.Undo(ctx, t.it.in, t.key, id, force)
+	reply, paths, err := c.agent.deps.opts.Tools.Undo.Undo(ctx, t.it.in, t.key, id, force)
 	if err != nil {
 		return c.undoFailed(ctx, err)
 	}
 	if len(paths) > 0 {
 		// What the model knows about these files is no longer true.
-		t.conversationOf(t.key).state.Reset()
+		t.deps.conversations.of(t.key).state.Reset()
 		if err := t.tellUndone(paths); err != nil {
 			return Reply{}, err
 		}
@@ -70,7 +70,7 @@ func (c *Call) undoArgs() (id string, force, ok bool) {
 }
 
 func (c *Call) undoFailed(ctx context.Context, err error) (Reply, error) {
-	c.agent.Log.ErrorContext(ctx, "undo command failed", "session", c.turn.key, "command", c.Name, "err", err)
+	c.agent.deps.log.ErrorContext(ctx, "undo command failed", "session", c.turn.key, "command", c.Name, "err", err)
 	return Say("The record of changes cannot be used: " + err.Error()), nil
 }
 

@@ -36,10 +36,9 @@ func (t *turn) userShell(ctx context.Context, seen bool) error {
 		return nil
 	}
 	t.enterProject(ctx)
-	t.tellGone()
 	line := strings.TrimSpace(in.Text)
 	err := t.sess.Append(session.Record{
-		Message: llm.Message{Role: llm.User, Content: llm.Text("!" + t.Secrets.Redact(line))}, Time: in.At,
+		Message: llm.Message{Role: llm.User, Content: llm.Text("!" + t.deps.secrets.Redact(line))}, Time: in.At,
 		InboundID: in.ID, SenderID: in.SenderID, TurnID: t.id, Command: true, Event: eventShell,
 	})
 	if err == nil {
@@ -55,7 +54,7 @@ func (t *turn) userShell(ctx context.Context, seen bool) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return stopError(cause)
 	}
-	t.replyShell(codeBlock(t.Secrets.Redact(res.Content.String())), t.id)
+	t.replyShell(codeBlock(t.deps.secrets.Redact(res.Content.String())), t.id)
 	return nil
 }
 
@@ -66,7 +65,7 @@ func (t *turn) noShell() string {
 		return "Only an owner can run commands, in a chat with nobody else."
 	case in.Route.Channel != "websocket":
 		return "Commands cannot be run from here."
-	case t.UserShell == nil:
+	case t.deps.opts.Tools.UserShell == nil:
 		return "Commands are switched off; tools.exec.enable switches them on."
 	}
 	return ""
@@ -75,13 +74,13 @@ func (t *turn) noShell() string {
 // runShell runs the command and shows that it does.
 func (t *turn) runShell(ctx context.Context, line string) tool.Result {
 	c := tool.Call{
-		ID: "shell-" + t.id, Name: "exec", Route: t.it.in.Route, SessionKey: t.key, Project: t.project,
+		ID: "shell-" + t.id, Name: "exec", Route: t.it.in.Route, SessionKey: t.key, Project: t.folder.project,
 		SenderID: t.it.in.SenderID, Person: t.it.in.Person(), TurnID: t.id, UserText: line, Publish: t.publish,
 	}
 	c.Input, _ = json.Marshal(map[string]string{"command": line}) // texts
 	h, begun := t.hooks(), time.Now()
 	_ = h.BeforeTool(ctx, c) // only shows it
-	res, err := t.UserShell(ctx, c, line)
+	res, err := t.deps.opts.Tools.UserShell(ctx, c, line)
 	if err != nil {
 		res = tool.Fail(tool.Internal, "%v", err)
 	}
@@ -91,7 +90,7 @@ func (t *turn) runShell(ctx context.Context, line string) tool.Result {
 
 // keepShell keeps what came out, for people and for the model, in one write.
 func (t *turn) keepShell(ctx context.Context, line, turn string, res tool.Result) error {
-	out := t.Secrets.Redact(res.Content.String())
+	out := t.deps.secrets.Redact(res.Content.String())
 	about := &session.RuntimeContext{Version: 1, Sources: []string{"time", "route"}}
 	told := prompt.EscapeMarkers(out)
 	if res.Untrusted {
@@ -99,10 +98,10 @@ func (t *turn) keepShell(ctx context.Context, line, turn string, res tool.Result
 		told = runner.Fence(llm.Text(out), turn, eventShell).Text
 	}
 	where := ""
-	if t.project.Dir != "" {
-		where = " in " + prompt.Path(t.project.Dir)
+	if t.folder.project.Dir != "" {
+		where = " in " + prompt.Path(t.folder.project.Dir)
 	}
-	note := fmt.Sprintf("[I ran a command myself%s:]\n$ %s\n\n[It printed:]\n%s", where, prompt.EscapeMarkers(t.Secrets.Redact(line)), told)
+	note := fmt.Sprintf("[I ran a command myself%s:]\n$ %s\n\n[It printed:]\n%s", where, prompt.EscapeMarkers(t.deps.secrets.Redact(line)), told)
 	rec := func(role llm.Role, text string) session.Record {
 		return session.Record{Message: llm.Message{Role: role, Content: llm.Text(text)}, TurnID: turn, Event: eventShell}
 	}
@@ -145,10 +144,10 @@ func (t *turn) shellAgain(ctx context.Context) error {
 
 func (t *turn) replyShell(text, turn string) {
 	t.it.emit(bus.Outbound{
-		Kind: bus.Final, Route: t.it.in.Route, ReplyTo: t.it.in.Route.MessageID, Text: t.Secrets.Redact(text), Meta: t.it.in.Meta,
+		Kind: bus.Final, Route: t.it.in.Route, ReplyTo: t.it.in.Route.MessageID, Text: t.deps.secrets.Redact(text), Meta: t.it.in.Meta,
 		Turn: &bus.Turn{
 			ID: turn, SessionKey: t.key, StopReason: string(runner.Completed), Tools: []string{"exec"},
-			DurationMS: t.Now().Sub(t.begun).Milliseconds(),
+			DurationMS: t.deps.now().Sub(t.begun).Milliseconds(),
 		},
 	})
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/agent"
+	"github.com/nanobot-go/nanobot/internal/agent/owntool"
 	"github.com/nanobot-go/nanobot/internal/agent/subagent"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
@@ -249,23 +250,38 @@ func (a *App) build(ctx context.Context, o Options) error {
 	}
 	home, _ := os.UserHomeDir() // only shortens paths in hints
 	a.Agent, err = agent.New(agent.Options{
-		Workspace: a.Workspace, Results: a.results(), Foreign: a.foreign, Sessions: store, Runtime: a.models.runtime, Presets: a.models.presets(),
-		Tools: set, MoreTools: a.moreTools(), Missing: a.missingTools(), Skills: a.Skills, Media: media, Folder: a.folder, UserShell: a.userShell(o), Restart: o.Restart,
-		Hooks: append(slices.Clone(o.Hooks), runner.Hooks{AfterTool: a.safety.after(a, o)}), Approve: a.safety.approve(a, o),
-		Secrets: a.safety.secrets, Clean: a.vault(o).clean, Undo: undoer{a.others}, Guest: a.guestPlace, GuestSkills: guestSkills, Ended: a.ended,
-		Subagents: a.subagents(o), Deliver: o.Deliver, Elsewhere: o.Elsewhere, Memory: taken, IdleCompact: idleCompact(def), IdleCheck: idleCheck(def), SharedMemory: def.SharedMemory, Dream: dreamer,
-		My:       agent.Settings{Offer: !o.NoBuiltins && a.Config.Config.Tools.My.Enable, AllowSet: a.Config.Config.Tools.My.AllowSet, Shown: map[string]string{"exec": a.Exec}},
-		Problems: o.Link.Problems, Commands: programCommands(a, o),
-		Usage: a.models.ledger.Report, TurnCost: a.models.ledger.TurnCost,
-		Limits: runner.Limits{
-			Iterations: def.MaxToolIterations, ToolResultChars: def.MaxToolResultChars,
-			Time: time.Duration(def.Limits.TurnTimeoutS) * time.Second, Tokens: def.Limits.TurnTokens, ToolCalls: def.Limits.TurnToolCalls,
+		Workspace: a.Workspace, Sessions: store, Skills: a.Skills, Foreign: a.foreign,
+		Models: agent.Models{Runtime: a.models.runtime, Presets: a.models.presets(), Usage: a.models.ledger.Report, TurnCost: a.models.ledger.TurnCost},
+		Tools: agent.Tools{
+			Set: set, More: a.moreTools(), Missing: a.missingTools(),
+			Approve: a.safety.approve(a, o),
+			Hooks:   append(slices.Clone(o.Hooks), runner.Hooks{AfterTool: a.safety.after(a, o)}),
+			Results: a.results(), Media: media, Folder: a.folder, UserShell: a.userShell(o),
+			Undo: undoer{a.others}, Subagents: a.subagents(o),
+			My: owntool.Settings{
+				Offer: !o.NoBuiltins && a.Config.Config.Tools.My.Enable, AllowSet: a.Config.Config.Tools.My.AllowSet,
+				Shown: map[string]string{"exec": a.Exec},
+			},
 		},
-		Unified: def.UnifiedSession, Concurrency: concurrency(def.Limits.MaxConcurrentRequests), HintChars: def.ToolHintMaxLength,
-		Resume:  agent.ResumePolicy(def.ResumeInterrupted),
-		Trigger: a.trigger, Outcome: a.Schedule.Outcome, HeartbeatKeep: a.Config.Config.Gateway.Heartbeat.KeepRecentMessages,
-		Grace:   time.Duration(a.Config.Config.Gateway.ShutdownTimeoutS) * time.Second,
-		Version: o.Version, Location: def.Location(), Now: o.Now, Log: o.Log, Home: home,
+		Guests:   agent.Guests{Place: a.guestPlace, Skills: guestSkills},
+		Memory:   agent.Memory{Consolidator: taken, Dream: dreamer, IdleCompact: idleCompact(def), IdleCheck: idleCheck(def), Shared: def.SharedMemory},
+		Schedule: agent.Schedule{Outcome: a.Schedule.Outcome, Trigger: a.trigger, HeartbeatKeep: a.Config.Config.Gateway.Heartbeat.KeepRecentMessages},
+		Turns: agent.Turns{
+			Limits: runner.Limits{
+				Iterations: def.MaxToolIterations, ToolResultChars: def.MaxToolResultChars,
+				Time: time.Duration(def.Limits.TurnTimeoutS) * time.Second, Tokens: def.Limits.TurnTokens, ToolCalls: def.Limits.TurnToolCalls,
+			},
+			Concurrency: concurrency(def.Limits.MaxConcurrentRequests),
+			Grace:       time.Duration(a.Config.Config.Gateway.ShutdownTimeoutS) * time.Second,
+			Unified:     def.UnifiedSession,
+			Resume:      agent.ResumePolicy(def.ResumeInterrupted),
+		},
+		Events: agent.Events{
+			Clean: a.vault(o).clean, Deliver: o.Deliver, Elsewhere: o.Elsewhere, Ended: a.ended, Problems: o.Link.Problems, Restart: o.Restart,
+		},
+		Hints:    agent.Hints{Chars: def.ToolHintMaxLength, Home: home},
+		Commands: programCommands(a, o),
+		Secrets:  a.safety.secrets, Version: o.Version, Location: def.Location(), Now: o.Now, Log: o.Log,
 	})
 	return err
 }

@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/nanobot-go/nanobot/internal/agent"
+	"github.com/nanobot-go/nanobot/internal/agent/owntool"
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
@@ -71,7 +72,7 @@ func (g *Gateway) standing(ctx context.Context, chat bus.Route) (s websocket.Sta
 		}
 		return s
 	}
-	s.Goal, s.Preset, s.Scope = agent.GoalOf(meta), agent.PresetOf(meta), (*websocket.Scope)(agent.ScopeOf(meta))
+	s.Goal, s.Preset, s.Scope = owntool.GoalOf(meta), agent.PresetOf(meta), (*websocket.Scope)(agent.ScopeOf(meta))
 	return s
 }
 

@@ -40,7 +40,7 @@ func (g *Gateway) Unload() {
 	if g.agent == nil {
 		return // one takes over from another, with nothing in memory
 	}
-	g.agent.app.Agent.Unload()
+	g.agent.app.Agent.DropCaches()
 	if err := g.agent.app.Sessions.Unload(); err != nil {
 		g.log.Warn("unload conversations", "err", err)
 	}
