@@ -11,7 +11,7 @@ import (
 )
 
 // submit puts a message into its mailbox, or answers it at once.
-func (a *Agent) submit(it *item) error {
+func (a *Agent) submit(it *envelope) error {
 	if it.in.At.IsZero() {
 		it.in.At = a.deps.now()
 	}
@@ -38,7 +38,7 @@ func (a *Agent) submit(it *item) error {
 }
 
 // submitAnswer takes an answer to its question, or says that there is none.
-func (a *Agent) submitAnswer(it *item) error {
+func (a *Agent) submitAnswer(it *envelope) error {
 	taken, open := a.deps.mailboxes.answer(it)
 	if taken {
 		return nil

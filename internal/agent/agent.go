@@ -106,7 +106,7 @@ func (a *Agent) Ask(ctx context.Context, in bus.Inbound) iter.Seq2[bus.Outbound,
 				return
 			}
 		}
-		it := &item{in: in, key: a.deps.keyOf(in), ctx: ctx, out: make(chan bus.Outbound, 16), done: make(chan struct{})}
+		it := &envelope{in: in, key: a.deps.keyOf(in), ctx: ctx, out: make(chan bus.Outbound, 16), done: make(chan struct{})}
 		if err := a.submit(it); err != nil { //nolint:contextcheck // the item carries it
 			yield(bus.Outbound{}, err)
 			return

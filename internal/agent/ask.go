@@ -20,7 +20,7 @@ type waiting struct {
 	person string
 	scope  string
 	route  bus.Route
-	answer chan *item // capacity 1: whoever takes the question out of the actor sends once
+	answer chan *envelope // capacity 1: whoever takes the question out of the actor sends once
 }
 
 // mine reports whether a message comes from the person who was asked, in the
@@ -50,7 +50,7 @@ func (w *waiting) answers(in bus.Inbound) (*bus.Answer, bool) {
 
 // answered gives a message to the question it answers; false means that it
 // answers none. The caller holds the lock.
-func (act *actor) answered(it *item) bool {
+func (act *actor) answered(it *envelope) bool {
 	if act == nil {
 		return false
 	}
@@ -74,7 +74,7 @@ const (
 // refused tells that an answer found no question, or none of the options of
 // the one that is open. It is never a message: what was meant for one question
 // must not be read as something else.
-func (a *Agent) refused(it *item, open *bus.Question) error {
+func (a *Agent) refused(it *envelope, open *bus.Question) error {
 	out := bus.Outbound{Kind: bus.Gone, Text: textGone, Question: &bus.Question{ID: it.in.Answer.QuestionID}}
 	if open != nil {
 		out = bus.Outbound{Kind: bus.Notice, Text: "The question is still open. It takes one of these answers: " + strings.Join(open.Options, ", ")}
@@ -111,17 +111,17 @@ func (t *turn) ask(ctx context.Context, q bus.Question) (string, error) {
 	}
 	q.Code = newCode()
 	in := t.it.in
-	w := &waiting{q: q, person: in.Person(), scope: in.Scope, route: in.Route, answer: make(chan *item, 1)}
+	w := &waiting{q: q, person: in.Person(), scope: in.Scope, route: in.Route, answer: make(chan *envelope, 1)}
 	t.deps.mailboxes.mu.Lock()
 	t.act.waiting = w
 	t.deps.mailboxes.mu.Unlock()
 	t.it.emit(bus.Outbound{Kind: bus.Ask, Route: in.Route, ReplyTo: in.Route.MessageID, Text: q.Text, Question: &q, Meta: in.Meta})
-	t.leave()
+	t.slot.leave()
 	it, err := t.await(ctx, w, q.Expires)
-	t.it.stir()
+	t.it.touch()
 	t.it.emit(bus.Outbound{Kind: bus.Gone, Route: in.Route, Question: &bus.Question{ID: q.ID}, Meta: in.Meta})
 	if err == nil {
-		err = t.enter(ctx)
+		err = t.slot.enter(ctx)
 	}
 	if it == nil {
 		return "", err
@@ -155,7 +155,7 @@ func newCode() string {
 
 // await waits for the message that answers. One that comes at the very last
 // moment still counts, unless the turn ends: then it is dropped.
-func (t *turn) await(ctx context.Context, w *waiting, until time.Time) (it *item, err error) {
+func (t *turn) await(ctx context.Context, w *waiting, until time.Time) (it *envelope, err error) {
 	expires := time.NewTimer(until.Sub(t.deps.now()))
 	defer expires.Stop()
 	select {
@@ -183,7 +183,7 @@ func (t *turn) await(ctx context.Context, w *waiting, until time.Time) (it *item
 
 // keepAnswer stores question and answer, unseen by the model: the answer is a
 // message that was accepted.
-func (t *turn) keepAnswer(q bus.Question, it *item) error {
+func (t *turn) keepAnswer(q bus.Question, it *envelope) error {
 	if it.in.ID != "" && t.sess.SeenInbound(it.in.ID) {
 		it.finish(nil)
 		return tool.ErrNoAnswer // an old message delivered again is no answer

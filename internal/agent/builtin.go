@@ -59,8 +59,8 @@ func runRestart(_ context.Context, c *Call) (Reply, error) {
 	return Reply{Text: "Restarting.", Then: func() { c.agent.deps.opts.Events.Restart(c.Inbound.Route) }}, nil
 }
 
-func runStartNew(ctx context.Context, c *Call) (Reply, error) {
-	if err := c.turn.beginAnew(ctx); err != nil {
+func runNew(ctx context.Context, c *Call) (Reply, error) {
+	if err := c.turn.startNewSession(ctx); err != nil {
 		return Reply{}, err
 	}
 	if c.agent.deps.opts.Events.Ended != nil {

@@ -39,7 +39,7 @@ type Call struct {
 
 	row     Command
 	agent   *Agent
-	it      *item
+	it      *envelope
 	turn    *turn   // nil beside a turn
 	stopped stopped // what it ended
 }
@@ -69,7 +69,7 @@ func Commands() []Command {
 		{Name: "help", Aliases: []string{"start"}, Help: "list the commands", DuringTurn: true, Run: runHelp},
 		{Name: "history", Args: "[n]", Help: "show the last n messages (default 10)", Run: runHistory},
 		{Name: "model", Args: "[preset]", Help: "show or choose the model of this conversation", Run: runModel},
-		{Name: "new", Help: "start a new conversation; the old one is archived", Ends: true, Run: runStartNew},
+		{Name: "new", Help: "start a new conversation; the old one is archived", Ends: true, Run: runNew},
 		{Name: "restart", Help: "restart nanobot", Owner: true, DuringTurn: true, Run: runRestart},
 		{Name: "skill", Help: "list the skills", DuringTurn: true, Run: runSkills},
 		{Name: "status", Help: "show version, model, tokens and what is running", DuringTurn: true, Run: runStatus},
@@ -97,7 +97,7 @@ func commandTable(more []Command) ([]Command, error) {
 }
 
 // command recognises a slash command. Text such as "/etc/hosts explain" is not one.
-func (a *Agent) command(it *item) (*Call, bool) {
+func (a *Agent) command(it *envelope) (*Call, bool) {
 	in := it.in
 	if in.Stateless || in.Shell || in.Route.Channel == "system" || !looksLikeCommand(in.Text) {
 		return nil, false
@@ -199,8 +199,8 @@ func (c *Call) beside(base context.Context) {
 	}
 }
 
-// runCommand carries out a command that needs the session.
-func (t *turn) runCommand(ctx context.Context, c *Call) error {
+// within carries out a command that needs the session, as a turn of it.
+func (c *Call) within(ctx context.Context, t *turn) error {
 	c.turn = t
 	if why := c.refused(); why != "" {
 		t.reply(Say(why))

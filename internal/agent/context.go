@@ -52,7 +52,7 @@ func (a *Agent) Context(ctx context.Context, key string) (Context, error) {
 	}
 	defer sess.Release() //nolint:errcheck // it has no file
 	channel, chat, _ := strings.Cut(key, ":")
-	t := &turn{deps: a.deps, key: key, sess: sess, it: &item{in: bus.Inbound{Route: bus.Route{Channel: channel, ChatID: chat}}, ctx: ctx}}
+	t := &turn{deps: a.deps, key: key, sess: sess, it: &envelope{in: bus.Inbound{Route: bus.Route{Channel: channel, ChatID: chat}}, ctx: ctx}}
 	var out Context
 	sess.Meta(owntool.PresetKey, &out.Preset)
 	if t.rt, err = a.deps.opts.Models.Runtime(ctx, out.Preset); err != nil && out.Preset != "" {
@@ -66,11 +66,11 @@ func (a *Agent) Context(ctx context.Context, key string) (Context, error) {
 		out.Problem = err.Error()
 	}
 	out.Problem = a.deps.secrets.Redact(out.Problem)
-	return out, errors.Join(t.measure(ctx, &out), ctx.Err())
+	return out, errors.Join(out.measure(ctx, t), ctx.Err())
 }
 
 // measure fills in the sizes.
-func (t *turn) measure(ctx context.Context, out *Context) error {
+func (out *Context) measure(ctx context.Context, t *turn) error {
 	tier := prompt.TierOf(t.window())
 	tools, err := t.deps.tools.known(t.toolChoice(tier), tier)
 	if err != nil {

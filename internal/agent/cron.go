@@ -50,7 +50,7 @@ func guestSource(in bus.Inbound) string {
 
 // outcome asks the schedule about the final reply of a message it wrote:
 // whether it goes out, and where. Everything else goes out as it is.
-func (p *post) outcome(outs []bus.Outbound, err error) []bus.Outbound {
+func (p *replyTo) outcome(outs []bus.Outbound, err error) []bus.Outbound {
 	in := p.it.in
 	if p.a.deps.opts.Schedule.Outcome == nil || !scheduled(in) {
 		return outs
@@ -83,8 +83,8 @@ func (a *Agent) Perform(ctx context.Context, in bus.Inbound) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	it := &item{in: in, key: a.deps.keyOf(in), ctx: context.WithoutCancel(ctx)}
-	it.post = &post{a: a, q: unasked{a}, it: it}
+	it := &envelope{in: in, key: a.deps.keyOf(in), ctx: context.WithoutCancel(ctx)}
+	it.replyTo = &replyTo{a: a, q: unasked{a}, it: it}
 	return a.submit(it) //nolint:contextcheck // the item carries it
 }
 

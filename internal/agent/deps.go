@@ -30,7 +30,7 @@ type deps struct {
 	tools         *toolSets
 	mailboxes     *mailboxes
 	conversations *conversations
-	memory        *keeper
+	memory        *memoryWorker
 	subagents     *subagent.Manager
 	gate          gate // nil: no limit
 }
@@ -44,7 +44,7 @@ func newDeps(o *Options, m *mailboxes) *deps {
 		}),
 		models: &modelFacts{}, tools: &toolSets{opts: o.Tools}, mailboxes: m, conversations: newConversations(m.holds, o.Now),
 	}
-	d.memory = newKeeper(d)
+	d.memory = newMemoryWorker(d)
 	if o.Turns.Concurrency > 0 {
 		d.gate = make(gate, o.Turns.Concurrency) // capacity is the limit
 	}
@@ -130,6 +130,25 @@ func (g gate) enter(ctx context.Context) error {
 func (g gate) leave() {
 	if g != nil {
 		<-g
+	}
+}
+
+// slot is a place in the gate that a turn gives back while it waits for a person.
+type slot struct {
+	gate gate
+	held bool
+}
+
+func (s *slot) enter(ctx context.Context) error {
+	err := s.gate.enter(ctx)
+	s.held = err == nil
+	return err
+}
+
+func (s *slot) leave() {
+	if s.held {
+		s.held = false
+		s.gate.leave()
 	}
 }
 

@@ -9,28 +9,28 @@ import (
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
-// item is a message in a mailbox, with the way back to its asker.
-type item struct {
+// envelope is a message in a mailbox, with the way back to its asker.
+type envelope struct {
 	in   bus.Inbound
 	key  string
 	ctx  context.Context   //nolint:containedctx // the asker's context, which travels with the message
 	out  chan bus.Outbound // 16 deep; a slow asker slows its own turn, nobody else's
 	done chan struct{}
 	err  error // set before done is closed
-	post *post // of a message from a queue, which has no out and done
+	replyTo *replyTo // of a message from a queue, which has no out and done
 
 	over  tool.Turn    // ends with the work on it
 	began time.Time    // when its turn began; guarded by mailboxes.mu until then
 	moved atomic.Int64 // how long after that something happened last, whatever the clock on the wall says; see Pulse
 }
 
-// stir notes that the turn of the message moves.
-func (it *item) stir() { it.moved.Store(int64(time.Since(it.began))) }
+// touch notes that the turn of the message moves.
+func (it *envelope) touch() { it.moved.Store(int64(time.Since(it.began))) }
 
-func (it *item) emit(o bus.Outbound) {
-	it.stir()
-	if it.post != nil {
-		it.post.say(o)
+func (it *envelope) emit(o bus.Outbound) {
+	it.touch()
+	if it.replyTo != nil {
+		it.replyTo.say(o)
 		return
 	}
 	select {
@@ -39,9 +39,9 @@ func (it *item) emit(o bus.Outbound) {
 	}
 }
 
-func (it *item) finish(err error) {
-	if it.post != nil {
-		it.post.end(err)
+func (it *envelope) finish(err error) {
+	if it.replyTo != nil {
+		it.replyTo.end(err)
 		return
 	}
 	it.err = err
@@ -49,7 +49,7 @@ func (it *item) finish(err error) {
 }
 
 // discard waits for the end of a turn nobody listens to.
-func (it *item) discard() {
+func (it *envelope) discard() {
 	for {
 		select {
 		case <-it.out:
@@ -60,7 +60,7 @@ func (it *item) discard() {
 }
 
 // rest yields what is still buffered after the turn ended.
-func (it *item) rest(yield func(bus.Outbound, error) bool) {
+func (it *envelope) rest(yield func(bus.Outbound, error) bool) {
 	for {
 		select {
 		case o := <-it.out:

@@ -16,7 +16,7 @@ import (
 // through them: one session is never worked on twice at once.
 type mailboxes struct {
 	// handle answers one message.
-	handle func(ctx context.Context, act *actor, it *item) error
+	handle func(ctx context.Context, act *actor, it *envelope) error
 
 	mu     sync.Mutex
 	base   context.Context //nolint:containedctx // the context of Run, which owns all turns
@@ -27,7 +27,7 @@ type mailboxes struct {
 	wg     sync.WaitGroup
 }
 
-func newMailboxes(handle func(ctx context.Context, act *actor, it *item) error) *mailboxes {
+func newMailboxes(handle func(ctx context.Context, act *actor, it *envelope) error) *mailboxes {
 	return &mailboxes{handle: handle, idle: make(chan *actor), quit: make(chan struct{}), actors: map[string]*actor{}}
 }
 
@@ -35,8 +35,8 @@ func newMailboxes(handle func(ctx context.Context, act *actor, it *item) error) 
 // mailboxes.mu; the goroutine itself lives as long as there is something to do.
 type actor struct {
 	key     string
-	queue   []*item
-	current *item
+	queue   []*envelope
+	current *envelope
 	cancel  context.CancelCauseFunc // of the running turn
 	turnEnd chan struct{}           // closed when the running turn is over
 	turn    *turn                   // the running turn, for tools that are about it
@@ -74,7 +74,7 @@ func (m *mailboxes) close(grace time.Duration) {
 
 // put adds a message to the mailbox of its session, and starts a goroutine for
 // a mailbox that has none.
-func (m *mailboxes) put(it *item) error {
+func (m *mailboxes) put(it *envelope) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.base == nil {
@@ -82,7 +82,7 @@ func (m *mailboxes) put(it *item) error {
 	}
 	act := m.actors[it.key]
 	if act == nil {
-		act = &actor{key: it.key, queue: []*item{it}}
+		act = &actor{key: it.key, queue: []*envelope{it}}
 		m.actors[it.key] = act
 		m.start(act)
 		return nil
@@ -100,7 +100,7 @@ func (m *mailboxes) put(it *item) error {
 
 // answer gives an answer to the question it is for. Open is the question that
 // waits for the same person when the answer is none of its options.
-func (m *mailboxes) answer(it *item) (taken bool, open *bus.Question) {
+func (m *mailboxes) answer(it *envelope) (taken bool, open *bus.Question) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	act := m.actors[it.key]
@@ -197,7 +197,7 @@ func (m *mailboxes) work(base context.Context, act *actor) {
 		ctx, cancel := context.WithCancelCause(base)
 		act.current, act.cancel, act.turnEnd = it, cancel, make(chan struct{})
 		it.began = time.Now()
-		it.stir()
+		it.touch()
 		m.mu.Unlock()
 
 		// The asker going away stops its turn, like /stop does.
@@ -208,7 +208,7 @@ func (m *mailboxes) work(base context.Context, act *actor) {
 
 		m.mu.Lock()
 		close(act.turnEnd)
-		var joined []*item
+		var joined []*envelope
 		if act.turn != nil {
 			joined = act.turn.joined
 		}
@@ -233,8 +233,8 @@ func (m *mailboxes) cut(key string, by *bus.Inbound) (s stopped) {
 	if act == nil {
 		return s
 	}
-	theirs := func(it *item) bool { return by == nil || by.Scope == "" || by.SenderID == it.in.SenderID }
-	var kept []*item
+	theirs := func(it *envelope) bool { return by == nil || by.Scope == "" || by.SenderID == it.in.SenderID }
+	var kept []*envelope
 	for _, it := range act.queue {
 		if theirs(it) {
 			s.queue = append(s.queue, it)
@@ -255,7 +255,7 @@ func (m *mailboxes) cut(key string, by *bus.Inbound) (s stopped) {
 
 // stopped is what cut ended.
 type stopped struct {
-	queue   []*item
+	queue   []*envelope
 	over    <-chan struct{} // closes when the turn is over; nil if none ran
 	refused bool            // the turn is somebody else's
 }
@@ -270,9 +270,9 @@ func (s stopped) drop(err error) {
 func (m *mailboxes) abandon(key, id string, why error) {
 	m.mu.Lock()
 	act := m.actors[key]
-	var waiting []*item
+	var waiting []*envelope
 	if act != nil {
-		i := slices.IndexFunc(act.queue, func(it *item) bool { return it.in.ID == id })
+		i := slices.IndexFunc(act.queue, func(it *envelope) bool { return it.in.ID == id })
 		switch {
 		case act.current != nil && act.current.in.ID == id && act.cancel != nil:
 			act.cancel(why)
@@ -289,13 +289,13 @@ func (m *mailboxes) abandon(key, id string, why error) {
 // may join the running turn. Commands, messages that want a turn of their own
 // and those whose sender would not see the reply stop the taking, so the order
 // of arrival holds.
-func (m *mailboxes) takeInjections(act *actor, n int) []*item {
+func (m *mailboxes) takeInjections(act *actor, n int) []*envelope {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var out []*item
+	var out []*envelope
 	for len(out) < n && len(act.queue) > 0 {
 		it := act.queue[0]
-		elsewhere := it.post != nil && !it.in.Route.SameChat(act.current.in.Route)
+		elsewhere := it.replyTo != nil && !it.in.Route.SameChat(act.current.in.Route)
 		other := it.in.Scope != act.current.in.Scope || it.in.Identity != act.current.in.Identity // may not see what this turn sees, or do what it may
 		if elsewhere || other || it.in.OwnTurn || it.in.Shell || looksLikeCommand(it.in.Text) {
 			break
@@ -321,7 +321,7 @@ func (m *mailboxes) active() int {
 
 // remind says that a message did not answer the question that is open. The
 // caller holds the lock.
-func (m *mailboxes) remind(w *waiting, it *item) {
+func (m *mailboxes) remind(w *waiting, it *envelope) {
 	if !w.mine(it.in) {
 		return
 	}

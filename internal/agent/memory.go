@@ -122,9 +122,9 @@ func (t *turn) takeIn(ctx context.Context, f frame) error {
 	return err
 }
 
-// beginAnew clears the session. What memory had not taken in is put aside
+// startNewSession clears the session. What memory had not taken in is put aside
 // first and summarised in the background.
-func (t *turn) beginAnew(ctx context.Context) error {
+func (t *turn) startNewSession(ctx context.Context) error {
 	if t.deps.opts.Memory.Consolidator != nil {
 		name, err := t.deps.opts.Memory.Consolidator.Keep(t.sess)
 		if err != nil {

@@ -13,7 +13,6 @@ import (
 	"github.com/nanobot-go/nanobot/internal/agent/prompt"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/llm"
-	"github.com/nanobot-go/nanobot/internal/runner"
 	"github.com/nanobot-go/nanobot/internal/session"
 )
 
@@ -62,8 +61,8 @@ func (a *Agent) Serve(ctx context.Context, q bus.Queue) error {
 			return fmt.Errorf("receive messages: %w", err)
 		}
 		a.served.Store(in.Route.Channel, true)
-		it := &item{in: in, key: a.deps.keyOf(in), ctx: context.WithoutCancel(ctx)}
-		it.post = &post{a: a, q: q, it: it}
+		it := &envelope{in: in, key: a.deps.keyOf(in), ctx: context.WithoutCancel(ctx)}
+		it.replyTo = &replyTo{a: a, q: q, it: it}
 		switch err := a.submit(it); { //nolint:contextcheck // the item carries it
 		case errors.Is(err, ErrClosed):
 			return err // the message stays in the queue
@@ -90,11 +89,11 @@ type outlet interface {
 	Complete(ctx context.Context, id string, outs ...bus.Outbound) error
 }
 
-// post is the way back of a message that came from a queue.
-type post struct {
+// replyTo is the way back of a message that came from a queue.
+type replyTo struct {
 	a  *Agent
 	q  outlet
-	it *item
+	it *envelope
 
 	mu    sync.Mutex
 	held  []bus.Outbound // could not be published yet
@@ -103,7 +102,7 @@ type post struct {
 
 // say passes something on. The final reply waits for the end of the message,
 // so that both become durable in one step.
-func (p *post) say(o bus.Outbound) {
+func (p *replyTo) say(o bus.Outbound) {
 	p.mu.Lock()
 	if o.Kind == bus.Final {
 		o.ID = "final:" + p.it.in.ID // the same if the turn's end has to be told again
@@ -130,14 +129,14 @@ func (p *post) say(o bus.Outbound) {
 }
 
 // publish hands something to the queue, if it gets room in time.
-func (p *post) publish(ctx context.Context, o bus.Outbound) error {
+func (p *replyTo) publish(ctx context.Context, o bus.Outbound) error {
 	ctx, cancel := context.WithTimeout(ctx, publishWait)
 	defer cancel()
 	return p.q.Publish(ctx, o)
 }
 
 // end completes the message, unless the program ends: then it is for the next start.
-func (p *post) end(err error) {
+func (p *replyTo) end(err error) {
 	if errors.Is(err, ErrClosed) {
 		return
 	}
@@ -164,23 +163,23 @@ func (p *post) end(err error) {
 }
 
 // join makes a message end with the turn, if its sender does not wait for it.
-func (t *turn) join(it *item) {
-	if it.post != nil {
+func (t *turn) join(it *envelope) {
+	if it.replyTo != nil {
 		t.joined = append(t.joined, it)
 		return
 	}
 	it.finish(nil)
 }
 
-// takeUp decides about a message that is in the session already, because an
+// resume decides about a message that is in the session already, because an
 // earlier process worked on it. It reports whether all is said; otherwise the
 // turn goes on.
-func (t *turn) takeUp() (over bool) {
+func (t *turn) resume() (over bool) {
 	p := findPast(t.sess.Messages(), t.it.in.ID)
 	switch {
 	case p.answered:
 		if p.reply != nil {
-			t.replyAgain(*p.reply, p.turn)
+			t.replyAs(p.turn, Reply{Text: t.deps.secrets.Redact(*p.reply), Markdown: true})
 		}
 		return true
 	case p.tries >= resumeMax:
@@ -194,13 +193,6 @@ func (t *turn) takeUp() (over bool) {
 	}
 	t.resumed = true
 	return false
-}
-
-func (t *turn) replyAgain(text, id string) {
-	t.it.emit(bus.Outbound{
-		Kind: bus.Final, Route: t.it.in.Route, ReplyTo: t.it.in.Route.MessageID, Text: t.deps.secrets.Redact(text), Meta: t.it.in.Meta,
-		Turn: &bus.Turn{ID: id, SessionKey: t.key, StopReason: string(runner.Completed)},
-	})
 }
 
 // past is what a session knows about a message.

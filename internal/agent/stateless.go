@@ -11,7 +11,7 @@ import (
 // is an ordinary one on a session without a file: no log is read or written,
 // memory takes nothing in, slash commands are just text, and when it is over
 // nothing of it is left here.
-func (a *Agent) stateless(ctx context.Context, act *actor, it *item) error {
+func (a *Agent) stateless(ctx context.Context, act *actor, it *envelope) error {
 	t := newTurn(a.deps, act, it)
 	if it.in.Shell {
 		t.reply(Say("Commands cannot be run in a temporary chat: nothing of them could be kept."))
@@ -25,16 +25,16 @@ func (a *Agent) stateless(ctx context.Context, act *actor, it *item) error {
 	}
 	t.sess = sess
 	a.deps.mailboxes.attach(act, t)
-	defer t.vanish(ctx)
+	defer t.discardSession(ctx)
 	return t.answer(ctx)
 }
 
 // remembers reports whether memory may take in what is said.
 func (t *turn) remembers() bool { return t.deps.opts.Memory.Consolidator != nil && !t.it.in.Stateless }
 
-// vanish forgets all that was kept for the turn of a conversation that is
+// discardSession forgets all that was kept for the turn of a conversation that is
 // nobody's any more.
-func (t *turn) vanish(ctx context.Context) {
+func (t *turn) discardSession(ctx context.Context) {
 	if err := t.sess.Release(); err != nil {
 		t.deps.log.ErrorContext(ctx, "release session", "session", t.key, "err", err)
 	}

@@ -64,12 +64,12 @@ func (a *Agent) parentOf(c tool.Call) (subagent.Parent, bool) {
 		return subagent.Parent{}, false
 	}
 	in := t.it.in
-	return subagent.Parent{Session: t.key, Route: in.Route, Scope: in.Scope, Stateless: in.Stateless, Spec: t.subagentSpec}, true
+	return subagent.Parent{Session: t.key, Route: in.Route, Scope: in.Scope, Stateless: in.Stateless, Spec: func(id, task string, tainted bool) runner.Spec { return subagentSpec(t, id, task, tainted) }}, true
 }
 
 // subagentSpec is the run of a subagent: the model of the turn that spawned
 // it, a fresh history, and the tools that concern nobody but itself.
-func (t *turn) subagentSpec(id, task string, tainted bool) runner.Spec {
+func subagentSpec(t *turn, id, task string, tainted bool) runner.Spec {
 	limits := t.deps.opts.Turns.Limits
 	limits.ContextWindow, limits.ContextBlock = t.window(), t.rt.Block
 	limits.Time = subagentTime
@@ -94,7 +94,7 @@ func (t *turn) subagentSpec(id, task string, tainted bool) runner.Spec {
 		Messages: []llm.Message{{Role: llm.User, Content: llm.Text(task + t.folder.note(t.deps.opts.Workspace))}},
 		Tools:    subagentTools(t.deps.opts.Tools.Set, tier), MaxTokens: answer, Temperature: t.rt.Temperature, Effort: t.rt.Effort, Limits: limits,
 		Call: tool.Call{
-			Route: in.Route, SessionKey: t.key, Scope: in.Scope, Project: t.folder.project, SenderID: in.SenderID, Person: in.Person(), TurnID: t.id, UserText: t.typed(),
+			Route: in.Route, SessionKey: t.key, Scope: in.Scope, Project: t.folder.project, SenderID: in.SenderID, Person: in.Person(), TurnID: t.id, UserText: typed(in),
 			Turn: &tool.Turn{}, Tainted: tainted, State: &tool.State{},
 		},
 		Source: cmp.Or(guestSource(in), "subagent"), Sequential: true, Hooks: []runner.Hooks{hooks}, Approve: t.deps.opts.Tools.Approve, Redact: t.deps.secrets.Redact,

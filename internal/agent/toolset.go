@@ -114,6 +114,12 @@ func (s *toolSets) missing(key string) (news []string) {
 	return news
 }
 
+// readOnly reports whether a tool changes nothing.
+func (s *toolSets) readOnly(name string) bool {
+	tl, ok := s.fixed.Get(name)
+	return ok && tl.ReadOnly
+}
+
 // forget drops what a session was told to be missing.
 func (s *toolSets) forget(key string) {
 	s.mu.Lock()

@@ -23,7 +23,7 @@ import (
 type turn struct {
 	deps  *deps
 	act   *actor
-	it    *item
+	it    *envelope
 	id    string
 	key   string
 	sess  *session.Session
@@ -34,19 +34,19 @@ type turn struct {
 	frame    frame         // of the last request
 	rested   bool          // the conversation was silent for long before this message
 	asking   chan struct{} // capacity 1: held by the question being asked
-	slot     bool          // holds a slot of the gate
+	slot     slot          // of the gate around model work
 	goalOpen bool          // the user set a goal with this very message
 	segment  int           // number of the visible message being streamed
 	sent     bool          // the message tool answered this chat
 	foreign  bool          // words of others came with the history
 	resumed  bool          // takes up a turn that was interrupted
 	folder   folder        // the folder it works in
-	joined   []*item       // messages from a queue that end with the turn
+	joined   []*envelope       // messages from a queue that end with the turn
 }
 
 // newTurn begins the work on a message.
-func newTurn(d *deps, act *actor, it *item) *turn {
-	return &turn{deps: d, act: act, it: it, id: newID(), key: it.key, begun: d.now(), asking: make(chan struct{}, 1)}
+func newTurn(d *deps, act *actor, it *envelope) *turn {
+	return &turn{deps: d, slot: slot{gate: d.gate}, act: act, it: it, id: newID(), key: it.key, begun: d.now(), asking: make(chan struct{}, 1)}
 }
 
 // stats is what /status tells about a session while its actor is busy.
@@ -59,7 +59,7 @@ type stats struct {
 }
 
 // handle answers one message. The error is what its asker sees instead of a reply.
-func (a *Agent) handle(ctx context.Context, act *actor, it *item) error {
+func (a *Agent) handle(ctx context.Context, act *actor, it *envelope) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return stopError(cause)
 	}
@@ -80,20 +80,20 @@ func (a *Agent) handle(ctx context.Context, act *actor, it *item) error {
 		}
 	}()
 	seen := it.in.ID != "" && sess.SeenInbound(it.in.ID)
-	if seen && it.post == nil {
+	if seen && it.replyTo == nil {
 		return nil // it was answered or is in the history already
 	}
 	t := newTurn(a.deps, act, it)
 	t.sess = sess
 	a.deps.mailboxes.attach(act, t)
 	t.rested = a.deps.opts.Memory.IdleCompact > 0 && !sess.Updated().IsZero() && t.begun.Sub(sess.Updated()) >= a.deps.opts.Memory.IdleCompact
-	if _, err := sess.Recover(t.readOnly); err != nil {
+	if _, err := sess.Recover(t.deps.tools.readOnly); err != nil {
 		return fmt.Errorf("recover session %q: %w", it.key, err)
 	}
 	if it.in.Shell {
-		return t.userShell(ctx, seen)
+		return shellTurn{t}.run(ctx, seen)
 	}
-	if seen && t.takeUp() {
+	if seen && t.resume() {
 		return nil
 	}
 	a.deps.subagents.Revive(ctx, it.key)
@@ -101,17 +101,12 @@ func (a *Agent) handle(ctx context.Context, act *actor, it *item) error {
 		return t.answer(ctx)
 	}
 	if c, ok := a.command(it); ok {
-		return t.runCommand(ctx, c)
+		return c.within(ctx, t)
 	} else if looksLikeCommand(it.in.Text) {
 		t.reply(Say(a.unknownCommand(it.in.Text)))
 		return nil
 	}
 	return t.answer(ctx)
-}
-
-func (t *turn) readOnly(name string) bool {
-	tl, ok := t.deps.tools.fixed.Get(name)
-	return ok && tl.ReadOnly
 }
 
 // stopError tells a stop by the user from the end of the program.
@@ -151,7 +146,7 @@ func (t *turn) answer(ctx context.Context) error {
 	// The message is in the file, which outlives this process. Making it
 	// outlive the power too is done while the model is asked.
 	wait := func() error { return nil } // a message from a queue is safe there
-	if t.it.post == nil {
+	if t.it.replyTo == nil {
 		wait = t.syncSoon(ctx)
 	}
 	res, err := t.run(ctx, msg)
@@ -190,10 +185,10 @@ func (t *turn) syncSoon(ctx context.Context) (wait func() error) {
 
 // run builds the prompt and lets the runner work, holding a slot of the gate.
 func (t *turn) run(ctx context.Context, current llm.Message) (runner.Result, error) {
-	if err := t.enter(ctx); err != nil {
+	if err := t.slot.enter(ctx); err != nil {
 		return runner.Result{Stop: runner.Cancelled, Err: err}, nil // a stop while waiting is an ordinary end
 	}
-	defer t.leave()
+	defer t.slot.leave()
 	t.conv = t.deps.conversations.of(t.key)
 	t.conv.follow(t.sess)
 	tier := prompt.TierOf(t.window())
@@ -226,7 +221,7 @@ func (t *turn) run(ctx context.Context, current llm.Message) (runner.Result, err
 		Model: t.rt.Model, ModelName: t.rt.Name, System: system, Messages: msgs, Tokens: tokens, HeadTokens: head, Tools: tools,
 		MaxTokens: answer, Temperature: t.rt.Temperature, Effort: t.rt.Effort, Limits: limits, Scale: scale,
 		Call: tool.Call{
-			Route: t.it.in.Route, SessionKey: t.key, Scope: t.it.in.Scope, Project: t.folder.project, SenderID: t.it.in.SenderID, Person: t.it.in.Person(), TurnID: t.id, Turn: &t.it.over, UserText: t.typed(),
+			Route: t.it.in.Route, SessionKey: t.key, Scope: t.it.in.Scope, Project: t.folder.project, SenderID: t.it.in.SenderID, Person: t.it.in.Person(), TurnID: t.id, Turn: &t.it.over, UserText: typed(t.it.in),
 			State: t.conv.state, Publish: t.publish, Ask: t.asker(), Tainted: t.tainted(),
 		},
 		Source:     source(t.it.in),
@@ -237,7 +232,7 @@ func (t *turn) run(ctx context.Context, current llm.Message) (runner.Result, err
 		Record:     t.record,
 		Sync:       t.sess.Sync,
 		Inject:     t.inject,
-		Whole:      t.it.post != nil, // its reply is kept only as the end of the turn
+		Whole:      t.it.replyTo != nil, // its reply is kept only as the end of the turn
 		Log:        t.deps.log.With("session", t.key, "turn", t.id),
 	}
 	res, err := runner.Run(ctx, spec)
@@ -267,11 +262,11 @@ func (t *turn) tainted() bool {
 }
 
 // typed is what the person wrote, "" when nothing shows that they did.
-func (t *turn) typed() string {
-	if t.it.in.Untrusted {
+func typed(in bus.Inbound) string {
+	if in.Untrusted {
 		return ""
 	}
-	return t.it.in.Text
+	return in.Text
 }
 
 // window is the model's context window, as configured or as small as it turned
@@ -293,20 +288,6 @@ func withCurrent(stored, current llm.Message) llm.Message {
 		return runner.MergeUser(llm.Message{Role: llm.User, Content: llm.Text(strings.TrimSpace(stored.Content.Text[:i]))}, current)
 	}
 	return current
-}
-
-// enter waits for a slot of the gate around model work.
-func (t *turn) enter(ctx context.Context) error {
-	err := t.deps.gate.enter(ctx)
-	t.slot = err == nil
-	return err
-}
-
-func (t *turn) leave() {
-	if t.slot {
-		t.slot = false
-		t.deps.gate.leave()
-	}
 }
 
 // record keeps messages of the turn the moment they exist.
@@ -352,7 +333,7 @@ func (t *turn) note(res runner.Result, budget int) (used int) {
 func (t *turn) conclude(ctx context.Context, res runner.Result) error {
 	if res.Stop == runner.Cancelled {
 		// The same repair that follows a crash makes the history whole again.
-		if _, err := t.sess.Recover(t.readOnly); err != nil {
+		if _, err := t.sess.Recover(t.deps.tools.readOnly); err != nil {
 			return fmt.Errorf("close the stopped turn: %w", err)
 		}
 		return stopError(context.Cause(ctx))
@@ -419,11 +400,14 @@ func (t *turn) publish(ctx context.Context, o bus.Outbound) error {
 	return nil
 }
 
-// reply answers a command.
-func (t *turn) reply(r Reply) {
+// reply answers a message without the model.
+func (t *turn) reply(r Reply) { t.replyAs(t.id, r) }
+
+// replyAs answers in the name of an earlier turn.
+func (t *turn) replyAs(id string, r Reply) {
 	t.it.emit(bus.Outbound{
 		Kind: bus.Final, Route: t.it.in.Route, ReplyTo: t.it.in.Route.MessageID, Text: r.Text, Plain: !r.Markdown, Meta: t.it.in.Meta,
-		Turn: &bus.Turn{ID: t.id, SessionKey: t.key, StopReason: string(runner.Completed)},
+		Turn: &bus.Turn{ID: id, SessionKey: t.key, StopReason: string(runner.Completed)},
 	})
 }
 

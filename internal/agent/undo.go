@@ -47,7 +47,7 @@ func runUndo(ctx context.Context, c *Call) (Reply, error) {
 	if len(paths) > 0 {
 		// What the model knows about these files is no longer true.
 		t.deps.conversations.of(t.key).state.Reset()
-		if err := t.tellUndone(paths); err != nil {
+		if err := tellUndone(t.sess, paths); err != nil {
 			return Reply{}, err
 		}
 	}
@@ -75,14 +75,14 @@ func (c *Call) undoFailed(ctx context.Context, err error) (Reply, error) {
 }
 
 // tellUndone lets the model know, in the conversation, that its changes are gone.
-func (t *turn) tellUndone(paths []string) error {
+func tellUndone(sess *session.Session, paths []string) error {
 	named := paths[:min(len(paths), undoPaths)]
 	note := "[The user took back file changes you made. These files are now as they were before: " + strings.Join(named, ", ")
 	if more := len(paths) - len(named); more > 0 {
 		note += fmt.Sprintf(" and %d more", more)
 	}
 	note += ". Read them again before you rely on what you know.]"
-	err := t.sess.Append(
+	err := sess.Append(
 		session.Record{Message: llm.Message{Role: llm.User, Content: llm.Text(note)}, Internal: true, Event: "undo"},
 		session.Record{Message: llm.Message{Role: llm.Assistant, Content: llm.Text("Understood.")}, Internal: true, Event: "undo"},
 	)

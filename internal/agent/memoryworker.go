@@ -47,10 +47,10 @@ type job struct {
 	index  int    // in the heap, -1 outside
 }
 
-// keeper does the work on memory that nobody waits for: one job at a time, in
+// memoryWorker does the work on memory that nobody waits for: one job at a time, in
 // the order of their deadlines, never one of a conversation with a running
 // turn. A turn that begins takes the job of its session away, or ends it.
-type keeper struct {
+type memoryWorker struct {
 	deps *deps
 	wake chan struct{} // capacity 1: something changed
 
@@ -62,67 +62,67 @@ type keeper struct {
 	over    chan struct{} // closed when that job is over
 }
 
-func newKeeper(d *deps) *keeper {
-	return &keeper{deps: d, wake: make(chan struct{}, 1), jobs: map[string]*job{}}
+func newMemoryWorker(d *deps) *memoryWorker {
+	return &memoryWorker{deps: d, wake: make(chan struct{}, 1), jobs: map[string]*job{}}
 }
 
 // run works until ctx ends. What is at work then can be done again.
-func (k *keeper) run(ctx context.Context) {
-	k.findKept(ctx)
+func (w *memoryWorker) run(ctx context.Context) {
+	w.findKept(ctx)
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for ctx.Err() == nil {
-		j, wait := k.next(ctx)
+		j, wait := w.next(ctx)
 		if j != nil {
-			k.work(j)
+			w.work(j)
 			continue
 		}
 		timer.Reset(wait)
 		select {
 		case <-timer.C:
-		case <-k.wake:
+		case <-w.wake:
 		case <-ctx.Done():
 		}
 	}
 }
 
 // findKept takes up what an earlier run left.
-func (k *keeper) findKept(ctx context.Context) {
-	names, err := k.deps.opts.Memory.Consolidator.Kept()
+func (w *memoryWorker) findKept(ctx context.Context) {
+	names, err := w.deps.opts.Memory.Consolidator.Kept()
 	if err != nil {
-		k.deps.log.WarnContext(ctx, "look for conversations to take in", "err", err)
+		w.deps.log.WarnContext(ctx, "look for conversations to take in", "err", err)
 	}
 	for _, name := range names {
-		k.add(&job{id: keptPrefix + name, kept: name, due: k.deps.now().Add(quiet)})
+		w.add(&job{id: keptPrefix + name, kept: name, due: w.deps.now().Add(quiet)})
 	}
-	if k.deps.opts.Memory.IdleCompact > 0 {
-		k.add(&job{id: lookID, due: k.deps.now().Add(lookBack)})
+	if w.deps.opts.Memory.IdleCompact > 0 {
+		w.add(&job{id: lookID, due: w.deps.now().Add(lookBack)})
 	}
 }
 
 // findLeft plans the conversations that an earlier run left without taking them
 // in: each when it has been silent for long enough, and some time after the one
 // before, so that a start does not cost a burst of model calls.
-func (k *keeper) findLeft(ctx context.Context) error {
-	now := k.deps.now()
-	found, err := k.deps.opts.Sessions.Recent(ctx, now.Add(-leftFor), leftAtMost)
+func (w *memoryWorker) findLeft(ctx context.Context) error {
+	now := w.deps.now()
+	found, err := w.deps.opts.Sessions.Recent(ctx, now.Add(-leftFor), leftAtMost)
 	if err != nil {
 		return err
 	}
 	next := now
 	for _, s := range slices.Backward(found) { // who is silent for longest comes first
-		if !compacts(s.Key) || k.deps.mailboxes.holds(s.Key) {
+		if !compacts(s.Key) || w.deps.mailboxes.holds(s.Key) {
 			continue
 		}
-		due := s.Changed.Add(k.deps.opts.Memory.IdleCompact)
-		if last := now.Add(k.deps.opts.Memory.IdleCompact); due.After(last) {
+		due := s.Changed.Add(w.deps.opts.Memory.IdleCompact)
+		if last := now.Add(w.deps.opts.Memory.IdleCompact); due.After(last) {
 			due = last // the clock was turned back
 		}
 		if due.Before(next) {
 			due = next
 		}
-		if k.addLeft(&job{id: s.Key, whole: true, left: true, due: due}) {
-			next = due.Add(k.deps.opts.Memory.IdleCheck)
+		if w.addLeft(&job{id: s.Key, whole: true, left: true, due: due}) {
+			next = due.Add(w.deps.opts.Memory.IdleCheck)
 		}
 	}
 	return nil
@@ -135,46 +135,46 @@ func compacts(key string) bool {
 }
 
 // addLeft adds a job unless there is one for the same conversation.
-func (k *keeper) addLeft(j *job) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.jobs[j.id] != nil || k.running == j.id {
+func (w *memoryWorker) addLeft(j *job) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.jobs[j.id] != nil || w.running == j.id {
 		return false
 	}
-	k.jobs[j.id] = j
-	heap.Push(&k.queue, j)
+	w.jobs[j.id] = j
+	heap.Push(&w.queue, j)
 	return true
 }
 
 // add puts a job in place of the one with the same id.
-func (k *keeper) add(j *job) {
-	k.mu.Lock()
-	if old := k.jobs[j.id]; old != nil {
-		heap.Remove(&k.queue, old.index)
+func (w *memoryWorker) add(j *job) {
+	w.mu.Lock()
+	if old := w.jobs[j.id]; old != nil {
+		heap.Remove(&w.queue, old.index)
 	}
-	k.jobs[j.id] = j
-	heap.Push(&k.queue, j)
-	k.mu.Unlock()
+	w.jobs[j.id] = j
+	heap.Push(&w.queue, j)
+	w.mu.Unlock()
 	select {
-	case k.wake <- struct{}{}:
+	case w.wake <- struct{}{}:
 	default: // it will look anyway
 	}
 }
 
 // pause takes the job of a session away. One that is at work is ended and
 // waited for, so that a session never has two model calls at once.
-func (k *keeper) pause(ctx context.Context, key string) {
-	k.mu.Lock()
-	if j := k.jobs[key]; j != nil {
-		heap.Remove(&k.queue, j.index)
-		delete(k.jobs, key)
+func (w *memoryWorker) pause(ctx context.Context, key string) {
+	w.mu.Lock()
+	if j := w.jobs[key]; j != nil {
+		heap.Remove(&w.queue, j.index)
+		delete(w.jobs, key)
 	}
 	var over chan struct{}
-	if k.running == key && k.cancel != nil {
-		k.cancel()
-		over = k.over
+	if w.running == key && w.cancel != nil {
+		w.cancel()
+		over = w.over
 	}
-	k.mu.Unlock()
+	w.mu.Unlock()
 	if over != nil {
 		select {
 		case <-over:
@@ -190,34 +190,34 @@ type started struct {
 }
 
 // next takes the first job whose time has come, or says how long to wait.
-func (k *keeper) next(ctx context.Context) (*started, time.Duration) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if len(k.queue) == 0 {
+func (w *memoryWorker) next(ctx context.Context) (*started, time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.queue) == 0 {
 		return nil, time.Hour
 	}
-	if wait := k.queue[0].due.Sub(k.deps.now()); wait > 0 {
+	if wait := w.queue[0].due.Sub(w.deps.now()); wait > 0 {
 		return nil, wait
 	}
-	j, _ := heap.Pop(&k.queue).(*job) // only jobs are in it
-	delete(k.jobs, j.id)
+	j, _ := heap.Pop(&w.queue).(*job) // only jobs are in it
+	delete(w.jobs, j.id)
 	s := &started{job: j}
-	s.ctx, k.cancel = context.WithTimeout(ctx, jobLimit)
-	k.running, k.over = j.id, make(chan struct{})
+	s.ctx, w.cancel = context.WithTimeout(ctx, jobLimit)
+	w.running, w.over = j.id, make(chan struct{})
 	return s, 0
 }
 
-func (k *keeper) work(s *started) {
-	again, err := k.do(s.ctx, s.job)
+func (w *memoryWorker) work(s *started) {
+	again, err := w.do(s.ctx, s.job)
 	cancelled := errors.Is(context.Cause(s.ctx), context.Canceled)
-	k.mu.Lock()
-	k.cancel()
-	close(k.over)
-	k.running, k.cancel, k.over = "", nil, nil
-	k.mu.Unlock()
+	w.mu.Lock()
+	w.cancel()
+	close(w.over)
+	w.running, w.cancel, w.over = "", nil, nil
+	w.mu.Unlock()
 	if err != nil && !cancelled {
-		k.deps.log.WarnContext(s.ctx, "work on memory", "session", s.id, "err", err)
-		again = k.deps.now().Add(retryAfter)
+		w.deps.log.WarnContext(s.ctx, "work on memory", "session", s.id, "err", err)
+		again = w.deps.now().Add(retryAfter)
 		if s.kept == "" && !s.whole {
 			again = time.Time{} // the next turn looks again
 		}
@@ -226,39 +226,39 @@ func (k *keeper) work(s *started) {
 		return
 	}
 	s.due = again
-	k.add(s.job)
+	w.add(s.job)
 }
 
 // do works on one conversation and says when to come again, zero for never.
-func (k *keeper) do(ctx context.Context, j *job) (again time.Time, err error) {
+func (w *memoryWorker) do(ctx context.Context, j *job) (again time.Time, err error) {
 	if j.id == lookID {
-		return time.Time{}, k.findLeft(ctx)
+		return time.Time{}, w.findLeft(ctx)
 	}
-	if j.left && k.deps.mailboxes.holds(j.id) {
+	if j.left && w.deps.mailboxes.holds(j.id) {
 		return time.Time{}, nil // its turn plans what comes after it
 	}
-	if err := k.deps.gate.enter(ctx); err != nil {
+	if err := w.deps.gate.enter(ctx); err != nil {
 		return time.Time{}, err
 	}
-	defer k.deps.gate.leave()
+	defer w.deps.gate.leave()
 	if j.kept != "" {
-		return k.archive(ctx, j)
+		return w.archive(ctx, j)
 	}
-	if j.whole && k.deps.opts.Memory.IdleCompact > 0 {
-		if wait, err := k.stillBusy(ctx, j); err != nil || wait > 0 {
-			return k.deps.now().Add(wait), err
+	if j.whole && w.deps.opts.Memory.IdleCompact > 0 {
+		if wait, err := w.stillBusy(ctx, j); err != nil || wait > 0 {
+			return w.deps.now().Add(wait), err
 		}
 	}
 	if j.left {
-		rt, err := k.deps.opts.Models.Runtime(ctx, "")
+		rt, err := w.deps.opts.Models.Runtime(ctx, "")
 		if err != nil {
 			return time.Time{}, err
 		}
-		j.frame = k.deps.frameOf(rt)
+		j.frame = w.deps.frameOf(rt)
 	}
-	_, err = k.deps.opts.Memory.Consolidator.Run(ctx, memory.Task{
-		With:   func(ctx context.Context, fn func(*session.Session) error) error { return k.with(ctx, j.id, fn) },
-		Engine: j.frame.engine(), Budget: j.frame.budget, Trigger: k.deps.opts.Memory.Consolidator.BackgroundTrigger(),
+	_, err = w.deps.opts.Memory.Consolidator.Run(ctx, memory.Task{
+		With:   func(ctx context.Context, fn func(*session.Session) error) error { return w.with(ctx, j.id, fn) },
+		Engine: j.frame.engine(), Budget: j.frame.budget, Trigger: w.deps.opts.Memory.Consolidator.BackgroundTrigger(),
 		Whole: j.whole || j.resume, KeepTurn: j.resume,
 		Prompt: func(s *session.Session) (memory.Prompt, error) {
 			c := newConversation()
@@ -266,21 +266,21 @@ func (k *keeper) do(ctx context.Context, j *job) (again time.Time, err error) {
 			return j.frame.prompt(c), nil
 		},
 	})
-	if err != nil || j.whole || k.deps.opts.Memory.IdleCompact <= 0 {
+	if err != nil || j.whole || w.deps.opts.Memory.IdleCompact <= 0 {
 		return time.Time{}, err
 	}
 	// What is left is taken in when the conversation falls silent.
 	j.whole, j.resume = true, false
-	return k.deps.now().Add(k.deps.opts.Memory.IdleCompact), nil
+	return w.deps.now().Add(w.deps.opts.Memory.IdleCompact), nil
 }
 
 // stillBusy says how long a conversation lacks until it counts as silent:
 // another process may have used it.
-func (k *keeper) stillBusy(ctx context.Context, j *job) (wait time.Duration, err error) {
-	err = k.with(ctx, j.id, func(s *session.Session) error {
+func (w *memoryWorker) stillBusy(ctx context.Context, j *job) (wait time.Duration, err error) {
+	err = w.with(ctx, j.id, func(s *session.Session) error {
 		if u := s.Updated(); !u.IsZero() {
 			// Times of sessions are kept to the microsecond.
-			wait = k.deps.opts.Memory.IdleCompact - k.deps.now().Sub(u) - time.Millisecond
+			wait = w.deps.opts.Memory.IdleCompact - w.deps.now().Sub(u) - time.Millisecond
 		}
 		return nil
 	})
@@ -288,8 +288,8 @@ func (k *keeper) stillBusy(ctx context.Context, j *job) (wait time.Duration, err
 }
 
 // with gives access to a session between its turns.
-func (k *keeper) with(ctx context.Context, key string, fn func(*session.Session) error) error {
-	s, err := k.deps.opts.Sessions.Acquire(ctx, key)
+func (w *memoryWorker) with(ctx context.Context, key string, fn func(*session.Session) error) error {
+	s, err := w.deps.opts.Sessions.Acquire(ctx, key)
 	if err != nil {
 		return err
 	}
@@ -299,16 +299,16 @@ func (k *keeper) with(ctx context.Context, key string, fn func(*session.Session)
 	return errors.Join(err, s.Release())
 }
 
-func (k *keeper) archive(ctx context.Context, j *job) (time.Time, error) {
-	rt, err := k.deps.opts.Models.Runtime(ctx, j.preset)
+func (w *memoryWorker) archive(ctx context.Context, j *job) (time.Time, error) {
+	rt, err := w.deps.opts.Models.Runtime(ctx, j.preset)
 	if err != nil && j.preset != "" {
-		rt, err = k.deps.opts.Models.Runtime(ctx, "")
+		rt, err = w.deps.opts.Models.Runtime(ctx, "")
 	}
 	if err != nil {
 		return time.Time{}, err
 	}
-	f := k.deps.frameOf(rt)
-	return k.deps.opts.Memory.Consolidator.Archive(ctx, j.kept, f.engine())
+	f := w.deps.frameOf(rt)
+	return w.deps.opts.Memory.Consolidator.Archive(ctx, j.kept, f.engine())
 }
 
 // afterTurn plans what memory has to do with the session now.
