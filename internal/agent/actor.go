@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/agent/transcript"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/llm"
 )
@@ -127,7 +128,7 @@ func (t *turn) inject(ctx context.Context, n int) (out []llm.Message, outside bo
 		}
 		it.emit(bus.Outbound{Kind: bus.Notice, Route: it.in.Route, Text: "added to the running turn"})
 		t.join(it)
-		out, outside = append(out, msg), outside || fromOutside(&rec)
+		out, outside = append(out, msg), outside || transcript.FromOutside(&rec)
 	}
 	if len(out) > 0 {
 		if err := t.sess.Sync(ctx); err != nil {

@@ -80,7 +80,7 @@ func (a *Agent) Open(ctx context.Context) { a.deps.mailboxes.open(ctx) }
 func (a *Agent) Run(ctx context.Context) error {
 	a.Open(ctx)
 	if a.deps.opts.Memory.Consolidator != nil {
-		a.deps.mailboxes.wg.Go(func() { a.deps.memory.run(ctx) })
+		a.deps.mailboxes.wg.Go(func() { a.deps.memory.Run(ctx) })
 	}
 	<-ctx.Done()
 	a.deps.mailboxes.close(a.deps.opts.Turns.Grace)

@@ -95,14 +95,14 @@ func (out *Context) measure(ctx context.Context, t *turn) error {
 	add("tools", runner.EstimateHead("", tools.Defs()), size, len(tools.Defs()))
 	t.conv = newConversation()
 	recs := t.sess.Messages()
-	t.conv.first = t.sess.Len() - len(recs)
+	t.conv.First = t.sess.Len() - len(recs)
 	for i := range recs {
-		t.conv.add(t.conv.first+i, &recs[i])
+		t.conv.Add(t.conv.First+i, &recs[i])
 	}
-	t.conv.fit(t.frame.budget, t.frame.head, scale)
-	add("history", t.conv.total, 0, len(t.conv.msgs))
-	out.Model, out.Window, out.Budget, out.Used = t.rt.Display, t.window(), t.frame.budget, t.frame.size(t.conv)
-	out.Messages, out.Stored = len(t.conv.msgs), t.sess.Len()
+	t.conv.Fit(t.frame.budget, t.frame.head, scale)
+	add("history", t.conv.Total, 0, len(t.conv.Messages))
+	out.Model, out.Window, out.Budget, out.Used = t.rt.Display, t.window(), t.frame.budget, t.frame.size(&t.conv.View)
+	out.Messages, out.Stored = len(t.conv.Messages), t.sess.Len()
 	last, _ := t.deps.conversations.statsOf(t.key)
 	out.Last = last.context
 	return nil

@@ -3,7 +3,20 @@ package agent
 import (
 	"sync"
 	"time"
+
+	"github.com/nanobot-go/nanobot/internal/agent/transcript"
+	"github.com/nanobot-go/nanobot/internal/tool"
 )
+
+// conversation is the view of a session that its actor works with.
+type conversation struct {
+	used  time.Time
+	size  int         // messages at the end of the last turn; guarded by conversations.mu like used
+	state *tool.State // what tool families remember about this session
+	transcript.View
+}
+
+func newConversation() *conversation { return &conversation{state: &tool.State{}} }
 
 // conversations caches the model's view of sessions, and what /status tells
 // about them.
@@ -96,7 +109,7 @@ func (s *conversations) forget(key string) {
 func (s *conversations) note(key string, c *conversation, st stats) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c.size = len(c.msgs)
+	c.size = len(c.Messages)
 	s.stats[key] = st
 }
 

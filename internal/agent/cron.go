@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/agent/prompt"
+	"github.com/nanobot-go/nanobot/internal/agent/transcript"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/session"
@@ -176,7 +177,7 @@ func (t *turn) trim() error {
 	recs := t.sess.Messages()
 	drop := 0
 	for i := range recs {
-		if fromOutside(&recs[i]) {
+		if transcript.FromOutside(&recs[i]) {
 			drop = i + 1
 		}
 	}

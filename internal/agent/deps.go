@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/agent/memoryworker"
 	"github.com/nanobot-go/nanobot/internal/agent/prompt"
 	"github.com/nanobot-go/nanobot/internal/agent/subagent"
 	"github.com/nanobot-go/nanobot/internal/bus"
@@ -30,7 +31,7 @@ type deps struct {
 	tools         *toolSets
 	mailboxes     *mailboxes
 	conversations *conversations
-	memory        *memoryWorker
+	memory        *memoryworker.Worker
 	subagents     *subagent.Manager
 	gate          gate // nil: no limit
 }
@@ -44,10 +45,13 @@ func newDeps(o *Options, m *mailboxes) *deps {
 		}),
 		models: &modelFacts{}, tools: &toolSets{opts: o.Tools}, mailboxes: m, conversations: newConversations(m.holds, o.Now),
 	}
-	d.memory = newMemoryWorker(d)
 	if o.Turns.Concurrency > 0 {
 		d.gate = make(gate, o.Turns.Concurrency) // capacity is the limit
 	}
+	d.memory = memoryworker.New(memoryworker.Options{
+		Memory: o.Memory.Consolidator, Sessions: o.Sessions, Idle: o.Memory.IdleCompact, Check: o.Memory.IdleCheck,
+		Busy: m.holds, Enter: d.gate.enter, Leave: d.gate.leave, Frame: d.frameOf, Now: o.Now, Log: o.Log,
+	})
 	return d
 }
 

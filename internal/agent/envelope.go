@@ -11,12 +11,12 @@ import (
 
 // envelope is a message in a mailbox, with the way back to its asker.
 type envelope struct {
-	in   bus.Inbound
-	key  string
-	ctx  context.Context   //nolint:containedctx // the asker's context, which travels with the message
-	out  chan bus.Outbound // 16 deep; a slow asker slows its own turn, nobody else's
-	done chan struct{}
-	err  error // set before done is closed
+	in      bus.Inbound
+	key     string
+	ctx     context.Context   //nolint:containedctx // the asker's context, which travels with the message
+	out     chan bus.Outbound // 16 deep; a slow asker slows its own turn, nobody else's
+	done    chan struct{}
+	err     error    // set before done is closed
 	replyTo *replyTo // of a message from a queue, which has no out and done
 
 	over  tool.Turn    // ends with the work on it

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -14,13 +13,6 @@ import (
 	"github.com/nanobot-go/nanobot/internal/runner"
 	"github.com/nanobot-go/nanobot/internal/session"
 )
-
-// PresetOf finds the model preset in the metadata of a session; "" is the usual
-// model.
-func PresetOf(meta map[string]json.RawMessage) (preset string) {
-	_ = json.Unmarshal(meta[owntool.PresetKey], &preset) // what is no name is none
-	return preset
-}
 
 // setGoal keeps the goal and shows it.
 func (t *turn) setGoal(g bus.Goal) error {

@@ -3,10 +3,13 @@ package agent
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/agent/memoryworker"
 	"github.com/nanobot-go/nanobot/internal/agent/owntool"
 	"github.com/nanobot-go/nanobot/internal/agent/prompt"
+	"github.com/nanobot-go/nanobot/internal/agent/transcript"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/memory"
 	"github.com/nanobot-go/nanobot/internal/runner"
@@ -33,11 +36,27 @@ type frame struct {
 }
 
 // frameOf is the frame of work that belongs to no turn.
-func (d *deps) frameOf(rt Runtime) frame {
+func (d *deps) frameOf(ctx context.Context, preset string) (memoryworker.Frame, error) {
+	rt, err := d.opts.Models.Runtime(ctx, preset)
+	if err != nil && preset != "" {
+		rt, err = d.opts.Models.Runtime(ctx, "")
+	}
+	if err != nil {
+		return memoryworker.Frame{}, err
+	}
 	l := d.opts.Turns.Limits
 	l.ContextWindow, l.ContextBlock = rt.Window, rt.Block
 	l, answer := prompt.TierOf(rt.Window).Limits(l, rt.MaxTokens)
-	return frame{rt: rt, budget: runner.InputBudget(l, answer), answer: answer, scale: d.models.calibration(rt.Name).Factor()}
+	return frame{rt: rt, budget: runner.InputBudget(l, answer), answer: answer, scale: d.models.calibration(rt.Name).Factor()}.forMemory(), nil
+}
+
+// forMemory is what the memory worker needs of the frame.
+func (f frame) forMemory() memoryworker.Frame {
+	return memoryworker.Frame{Engine: f.engine(), Budget: f.budget, Prompt: func(s *session.Session) memory.Prompt {
+		var c transcript.View
+		c.Follow(s)
+		return f.prompt(&c)
+	}}
 }
 
 func (f frame) engine() memory.Engine {
@@ -47,11 +66,11 @@ func (f frame) engine() memory.Engine {
 	}
 }
 
-func (f frame) prompt(c *conversation) memory.Prompt {
-	return memory.Prompt{System: f.system, Tools: f.tools, Messages: c.msgs, Tokens: c.tokens, Origin: c.origin, Head: f.head}
+func (f frame) prompt(c *transcript.View) memory.Prompt {
+	return memory.Prompt{System: f.system, Tools: f.tools, Messages: c.Messages, Tokens: c.Tokens, Origin: c.Origin, Head: f.head}
 }
 
-func (f frame) size(c *conversation) int { return int(float64(f.head+c.total) * f.scale) }
+func (f frame) size(c *transcript.View) int { return int(float64(f.head+c.Total) * f.scale) }
 
 // makeRoom sees to it that the conversation fits. Memory takes in the oldest
 // turns first; where that is not possible, or takes too long, they are left
@@ -59,25 +78,25 @@ func (f frame) size(c *conversation) int { return int(float64(f.head+c.total) * 
 func (t *turn) makeRoom(ctx context.Context) error {
 	t.complete(ctx)
 	f := &t.frame
-	if t.remembers() && f.budget > 0 && f.size(t.conv) > f.budget {
+	if t.remembers() && f.budget > 0 && f.size(&t.conv.View) > f.budget {
 		if err := t.takeIn(ctx, *f); err != nil && ctx.Err() == nil {
 			t.deps.log.WarnContext(ctx, "take in old turns", "session", t.key, "err", err)
 		}
 		t.complete(ctx)
 	}
-	replay, dropped := t.conv.fit(f.budget, f.head, f.scale)
+	replay, dropped := t.conv.Fit(f.budget, f.head, f.scale)
 	if !dropped {
 		return nil
 	}
 	t.conv.state.Reset()
 	if t.remembers() {
-		t.conv.owed = true
+		t.conv.Owed = true
 		return nil
 	}
 	if err := t.sess.SetReplay(replay); err != nil {
 		return fmt.Errorf("shorten the conversation: %w", err)
 	}
-	t.conv.first = replay
+	t.conv.First = replay
 	return nil
 }
 
@@ -111,14 +130,14 @@ func (t *turn) takeIn(ctx context.Context, f frame) error {
 		With:   func(_ context.Context, fn func(*session.Session) error) error { return fn(t.sess) },
 		Engine: f.engine(), Budget: f.budget, Trigger: 1,
 		Prompt: func(*session.Session) (memory.Prompt, error) {
-			t.conv.follow(t.sess)
-			return f.prompt(t.conv), nil
+			t.conv.Follow(t.sess)
+			return f.prompt(&t.conv.View), nil
 		},
 	})
 	if changed {
 		t.conv.state.Reset()
 	}
-	t.conv.follow(t.sess)
+	t.conv.Follow(t.sess)
 	return err
 }
 
@@ -133,7 +152,7 @@ func (t *turn) startNewSession(ctx context.Context) error {
 		} else if name != "" {
 			var preset string
 			t.sess.Meta(owntool.PresetKey, &preset)
-			t.deps.memory.add(&job{id: keptPrefix + name, kept: name, preset: preset, due: t.deps.now().Add(quiet)})
+			t.deps.memory.PlanKept(name, preset)
 		}
 	}
 	if err := t.sess.Clear(); err != nil {
@@ -141,4 +160,29 @@ func (t *turn) startNewSession(ctx context.Context) error {
 	}
 	t.deps.conversations.forget(t.key)
 	return nil
+}
+
+// afterTurn plans what memory has to do with the session now.
+func (t *turn) afterTurn(used int, said string) {
+	if !t.remembers() || t.frame.rt.Model == nil || strings.HasPrefix(t.key, "dream:") {
+		return
+	}
+	f := t.frame
+	used += int(float64(text.Tokens(said)) * f.scale)
+	var when memoryworker.When
+	switch {
+	case f.budget > 0 && float64(used) > float64(f.budget)*t.deps.opts.Memory.Consolidator.BackgroundTrigger() || t.conv.Owed:
+		t.deps.memory.Plan(t.key, f.forMemory(), memoryworker.Soon)
+		return
+	case !memoryworker.Compacts(t.key):
+		return
+	case t.rested:
+		when = memoryworker.Resumed
+	case t.deps.opts.Memory.IdleCompact > 0:
+		when = memoryworker.IfSilent
+	default:
+		return
+	}
+	f.base, f.system, f.tools = "", "", nil // made from a transcript; many may wait
+	t.deps.memory.Plan(t.key, f.forMemory(), when)
 }

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/agent/explain"
 	"github.com/nanobot-go/nanobot/internal/agent/owntool"
 	"github.com/nanobot-go/nanobot/internal/agent/prompt"
+	"github.com/nanobot-go/nanobot/internal/agent/transcript"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/session"
@@ -175,14 +175,14 @@ func (t *turn) join(it *envelope) {
 // earlier process worked on it. It reports whether all is said; otherwise the
 // turn goes on.
 func (t *turn) resume() (over bool) {
-	p := findPast(t.sess.Messages(), t.it.in.ID)
+	p := transcript.FindPast(t.sess.Messages(), t.it.in.ID)
 	switch {
-	case p.answered:
-		if p.reply != nil {
-			t.replyAs(p.turn, Reply{Text: t.deps.secrets.Redact(*p.reply), Markdown: true})
+	case p.Answered:
+		if p.Reply != nil {
+			t.replyAs(p.Turn, Reply{Text: t.deps.secrets.Redact(*p.Reply), Markdown: true})
 		}
 		return true
-	case p.tries >= resumeMax:
+	case p.Tries >= resumeMax:
 		t.reply(Say(textGivenUp))
 		return true
 	case t.deps.opts.Turns.Resume == ResumeOff:
@@ -193,60 +193,6 @@ func (t *turn) resume() (over bool) {
 	}
 	t.resumed = true
 	return false
-}
-
-// past is what a session knows about a message.
-type past struct {
-	tries    int
-	turn     string
-	answered bool
-	reply    *string // nil if it was answered together with another message, or nobody knows any more
-}
-
-// findPast looks for a message in a history that was recovered.
-func findPast(recs []session.Record, id string) past {
-	var p past
-	at, first := -1, false
-	for i, r := range recs {
-		if r.InboundID == id {
-			p.tries++
-			at, p.turn = i, r.TurnID
-			first = r.TurnID == "" || i == 0 || recs[i-1].TurnID != r.TurnID
-		}
-	}
-	if at < 0 {
-		p.answered = true // it left the live part long ago
-		return p
-	}
-	if recs[at].Command { // a command and its reply are written together
-		p.answered = true
-		if at+1 < len(recs) && recs[at+1].Command && recs[at+1].Role == llm.Assistant {
-			p.reply = &recs[at+1].Content.Text
-		}
-		return p
-	}
-	for _, r := range recs[at+1:] {
-		reply := r.Role == llm.Assistant && len(r.ToolCalls) == 0 && !r.Interrupted && !r.Command
-		switch {
-		case !first: // it joined a turn: whatever was answered later, answered it too
-			p.answered = p.answered || reply
-		case r.TurnID == p.turn && reply:
-			text := r.Content.String()
-			p.answered, p.reply = true, &text
-		case r.TurnID == p.turn && !r.Command:
-			p.answered, p.reply = false, nil // that was not the end of it
-		}
-	}
-	if p.reply != nil && sentByTool(recs[at+1:], p.turn) {
-		p.reply = new(string) // it was said already, by the message tool
-	}
-	return p
-}
-
-func sentByTool(recs []session.Record, turn string) bool {
-	return slices.ContainsFunc(recs, func(r session.Record) bool {
-		return r.TurnID == turn && slices.ContainsFunc(r.ToolCalls, func(c llm.ToolCall) bool { return c.Name == "message" })
-	})
 }
 
 // userMessage is a message as it is kept and as it is sent.

@@ -11,6 +11,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/agent/explain"
 	"github.com/nanobot-go/nanobot/internal/agent/owntool"
 	"github.com/nanobot-go/nanobot/internal/agent/prompt"
+	"github.com/nanobot-go/nanobot/internal/agent/transcript"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/memory"
@@ -41,7 +42,7 @@ type turn struct {
 	foreign  bool          // words of others came with the history
 	resumed  bool          // takes up a turn that was interrupted
 	folder   folder        // the folder it works in
-	joined   []*envelope       // messages from a queue that end with the turn
+	joined   []*envelope   // messages from a queue that end with the turn
 }
 
 // newTurn begins the work on a message.
@@ -66,7 +67,7 @@ func (a *Agent) handle(ctx context.Context, act *actor, it *envelope) error {
 	if it.in.Stateless {
 		return a.stateless(ctx, act, it)
 	}
-	a.deps.memory.pause(ctx, it.key)
+	a.deps.memory.Pause(ctx, it.key)
 	sess, err := a.deps.opts.Sessions.Acquire(ctx, it.key)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -190,7 +191,7 @@ func (t *turn) run(ctx context.Context, current llm.Message) (runner.Result, err
 	}
 	defer t.slot.leave()
 	t.conv = t.deps.conversations.of(t.key)
-	t.conv.follow(t.sess)
+	t.conv.Follow(t.sess)
 	tier := prompt.TierOf(t.window())
 	tools, err := t.chooseTools(ctx, tier)
 	if err != nil {
@@ -207,14 +208,14 @@ func (t *turn) run(ctx context.Context, current llm.Message) (runner.Result, err
 	}
 	system, head = t.frame.system, t.frame.head
 	if t.rt.Check != nil {
-		if warning := t.rt.Check(ctx, int(float64(head+t.conv.total)*scale)+answer); warning != "" {
+		if warning := t.rt.Check(ctx, int(float64(head+t.conv.Total)*scale)+answer); warning != "" {
 			t.it.emit(bus.Outbound{Kind: bus.Notice, Route: t.it.in.Route, Text: warning})
 		}
 	}
-	msgs, tokens := t.conv.msgs, t.conv.total
-	t.conv.sent = len(msgs)
+	msgs, tokens := t.conv.Messages, t.conv.Total
+	t.conv.Sent = len(msgs)
 	if current.Content.Blocks != nil { // pictures are sent once and remembered by name
-		msgs = append(msgs[:len(msgs)-1:len(msgs)-1], withCurrent(msgs[len(msgs)-1], current))
+		msgs = append(msgs[:len(msgs)-1:len(msgs)-1], transcript.WithCurrent(msgs[len(msgs)-1], current))
 		tokens = 0
 	}
 	spec := runner.Spec{
@@ -258,7 +259,7 @@ func (t *turn) tainted() bool {
 			return true
 		}
 	}
-	return t.foreign || t.frame.described || t.it.in.Foreign() || len(t.it.in.Media) > 0 || t.conv.tainted() || t.frame.outside
+	return t.foreign || t.frame.described || t.it.in.Foreign() || len(t.it.in.Media) > 0 || t.conv.Tainted() || t.frame.outside
 }
 
 // typed is what the person wrote, "" when nothing shows that they did.
@@ -280,43 +281,17 @@ func (t *turn) window() int {
 	return t.rt.Window
 }
 
-// withCurrent swaps the stored form of the last user message for the one with
-// pictures; earlier unanswered text that was joined to it stays in front.
-func withCurrent(stored, current llm.Message) llm.Message {
-	plain := current.Content.Blocks[len(current.Content.Blocks)-1].Text
-	if i := strings.LastIndex(stored.Content.Text, plain); stored.Content.Blocks == nil && i > 0 {
-		return runner.MergeUser(llm.Message{Role: llm.User, Content: llm.Text(strings.TrimSpace(stored.Content.Text[:i]))}, current)
-	}
-	return current
-}
-
 // record keeps messages of the turn the moment they exist.
 func (t *turn) record(_ context.Context, msgs ...llm.Message) error {
 	recs := make([]session.Record, len(msgs))
 	for i, m := range msgs {
 		m.Content.Text = t.deps.secrets.Redact(m.Content.Text)
-		recs[i] = session.Record{Message: storable(m)}
+		recs[i] = session.Record{Message: transcript.Storable(m)}
 		if t.frame.described && m.Role == llm.Assistant { // nothing else in the log says it
 			recs[i].Runtime = &session.RuntimeContext{Version: 1, Sources: []string{memory.SourceForeign}}
 		}
 	}
 	return t.sess.Append(recs...)
-}
-
-// storable replaces inline pictures by their name: a log is not a picture store.
-func storable(m llm.Message) llm.Message {
-	if m.Content.Blocks == nil {
-		return m
-	}
-	blocks := make([]llm.Block, len(m.Content.Blocks))
-	for i, b := range m.Content.Blocks {
-		if b.Type == "image_url" && strings.HasPrefix(b.ImageURL, "data:") {
-			b = llm.Block{Type: "text", Text: llm.Content{Blocks: []llm.Block{b}}.String()}
-		}
-		blocks[i] = b
-	}
-	m.Content = llm.Content{Blocks: blocks}
-	return m
 }
 
 // note updates what /status shows and returns the size of the last prompt.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/agent/explain"
 	"github.com/nanobot-go/nanobot/internal/agent/prompt"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/llm"
@@ -57,7 +58,7 @@ func (t shellTurn) run(ctx context.Context, seen bool) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return stopError(cause)
 	}
-	t.reply(codeBlock(t.turn.deps.secrets.Redact(res.Content.String())), t.turn.id)
+	t.reply(explain.CodeBlock(t.turn.deps.secrets.Redact(res.Content.String())), t.turn.id)
 	return nil
 }
 
@@ -108,7 +109,7 @@ func (t shellTurn) keep(ctx context.Context, line, turn string, res tool.Result)
 	rec := func(role llm.Role, text string) session.Record {
 		return session.Record{Message: llm.Message{Role: role, Content: llm.Text(text)}, TurnID: turn, Event: eventShell}
 	}
-	shown, asked, noted := rec(llm.Assistant, codeBlock(out)), rec(llm.User, note), rec(llm.Assistant, "Noted.")
+	shown, asked, noted := rec(llm.Assistant, explain.CodeBlock(out)), rec(llm.User, note), rec(llm.Assistant, "Noted.")
 	shown.Command, asked.Internal, noted.Internal, asked.Runtime = true, true, true, about
 	err := t.turn.sess.Append(shown, asked, noted)
 	if err == nil {
@@ -141,7 +142,7 @@ func (t shellTurn) again(ctx context.Context) error {
 	if err := t.keep(ctx, strings.TrimSpace(t.turn.it.in.Text), turn, res); err != nil {
 		return err
 	}
-	t.reply(codeBlock(res.Content.String()), turn)
+	t.reply(explain.CodeBlock(res.Content.String()), turn)
 	return nil
 }
 
@@ -153,20 +154,4 @@ func (t shellTurn) reply(text, turn string) {
 			DurationMS: t.turn.deps.now().Sub(t.turn.begun).Milliseconds(),
 		},
 	})
-}
-
-// codeBlock is a text as Markdown shows it unchanged: between more backticks
-// than it has in a row itself.
-func codeBlock(s string) string {
-	longest, row := 2, 0
-	for _, r := range s {
-		if r != '`' {
-			row = 0
-			continue
-		}
-		row++
-		longest = max(longest, row)
-	}
-	fence := strings.Repeat("`", longest+1)
-	return fence + "\n" + strings.TrimRight(s, "\n") + "\n" + fence
 }

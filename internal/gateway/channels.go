@@ -72,7 +72,7 @@ func (g *Gateway) standing(ctx context.Context, chat bus.Route) (s websocket.Sta
 		}
 		return s
 	}
-	s.Goal, s.Preset, s.Scope = owntool.GoalOf(meta), agent.PresetOf(meta), (*websocket.Scope)(agent.ScopeOf(meta))
+	s.Goal, s.Preset, s.Scope = owntool.GoalOf(meta), owntool.PresetOf(meta), (*websocket.Scope)(agent.ScopeOf(meta))
 	return s
 }
 

@@ -98,3 +98,19 @@ func FirstLine(s string, n int) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
 	return text.Ellipsis(line, n)
 }
+
+// CodeBlock is a text as Markdown shows it unchanged: between more backticks
+// than it has in a row itself.
+func CodeBlock(s string) string {
+	longest, row := 2, 0
+	for _, r := range s {
+		if r != '`' {
+			row = 0
+			continue
+		}
+		row++
+		longest = max(longest, row)
+	}
+	fence := strings.Repeat("`", longest+1)
+	return fence + "\n" + strings.TrimRight(s, "\n") + "\n" + fence
+}

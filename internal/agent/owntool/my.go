@@ -67,6 +67,13 @@ type Settings struct {
 // PresetKey is the session metadata that holds the model preset of /model.
 const PresetKey = "_nanobot_model_preset"
 
+// PresetOf finds the model preset in the metadata of a session; "" is the usual
+// model.
+func PresetOf(meta map[string]json.RawMessage) (preset string) {
+	_ = json.Unmarshal(meta[PresetKey], &preset) // what is no name is none
+	return preset
+}
+
 // Conversation is what the my tool looks at.
 type Conversation struct {
 	Session *session.Session

@@ -1,9 +1,12 @@
-package agent
+// Package memoryworker takes conversations into memory when nobody waits for it:
+// after a turn, when they fell silent, and when a new one began in their place.
+package memoryworker
 
 import (
 	"container/heap"
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -11,7 +14,6 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/memory"
 	"github.com/nanobot-go/nanobot/internal/session"
-	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 const (
@@ -38,7 +40,7 @@ const (
 type job struct {
 	id     string // session key, or keptPrefix and a name
 	due    time.Time
-	frame  frame  // of the last turn; unused for kept ones
+	frame  Frame  // of the last turn; unused for kept ones
 	kept   string // name of the end of a conversation that began anew
 	preset string // of kept ones
 	whole  bool   // the conversation fell silent: take in all of it
@@ -47,11 +49,35 @@ type job struct {
 	index  int    // in the heap, -1 outside
 }
 
-// memoryWorker does the work on memory that nobody waits for: one job at a time, in
+// Frame is the model that summarises a conversation, and how much it can read.
+type Frame struct {
+	Engine memory.Engine
+	Budget int // of a prompt, in tokens
+	Prompt func(s *session.Session) memory.Prompt
+}
+
+// Options of a Worker. Memory nil means that there is nothing to do.
+type Options struct {
+	Memory   *memory.Consolidator
+	Sessions *session.Store
+	// Idle is the silence after which all of a conversation is taken in; 0 is
+	// never. Check is the time between two that fell silent before this run.
+	Idle, Check time.Duration
+	Busy        func(key string) bool // a session is worked on
+	// Enter waits for a slot of the gate around model work, and Leave gives it back.
+	Enter func(ctx context.Context) error
+	Leave func()
+	// Frame is that of work which belongs to no turn.
+	Frame func(ctx context.Context, preset string) (Frame, error)
+	Now   func() time.Time
+	Log   *slog.Logger
+}
+
+// Worker does the work on memory that nobody waits for: one job at a time, in
 // the order of their deadlines, never one of a conversation with a running
 // turn. A turn that begins takes the job of its session away, or ends it.
-type memoryWorker struct {
-	deps *deps
+type Worker struct {
+	o    Options
 	wake chan struct{} // capacity 1: something changed
 
 	mu      sync.Mutex
@@ -62,12 +88,41 @@ type memoryWorker struct {
 	over    chan struct{} // closed when that job is over
 }
 
-func newMemoryWorker(d *deps) *memoryWorker {
-	return &memoryWorker{deps: d, wake: make(chan struct{}, 1), jobs: map[string]*job{}}
+// New makes a Worker. It does nothing until Run.
+func New(o Options) *Worker {
+	return &Worker{o: o, wake: make(chan struct{}, 1), jobs: map[string]*job{}}
 }
 
-// run works until ctx ends. What is at work then can be done again.
-func (w *memoryWorker) run(ctx context.Context) {
+// When says when a conversation is taken in, and how much of it.
+type When int
+
+// The plans after a turn.
+const (
+	Soon     When = iota // it is long: what is too much, after a moment of quiet
+	Resumed              // it was silent before its last turn: all before that, after a moment
+	IfSilent             // all of it, when it falls silent
+)
+
+// Plan has a conversation taken in. It replaces an earlier plan.
+func (w *Worker) Plan(key string, f Frame, when When) {
+	j := &job{id: key, frame: f, due: w.o.Now().Add(quiet)}
+	switch when {
+	case Soon:
+	case Resumed:
+		j.resume = true
+	case IfSilent:
+		j.whole, j.due = true, w.o.Now().Add(w.o.Idle)
+	}
+	w.add(j)
+}
+
+// PlanKept has the end of a conversation taken in that was put aside under a name.
+func (w *Worker) PlanKept(name, preset string) {
+	w.add(&job{id: keptPrefix + name, kept: name, preset: preset, due: w.o.Now().Add(quiet)})
+}
+
+// Run works until ctx ends. What is at work then can be done again.
+func (w *Worker) Run(ctx context.Context) {
 	w.findKept(ctx)
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -87,55 +142,55 @@ func (w *memoryWorker) run(ctx context.Context) {
 }
 
 // findKept takes up what an earlier run left.
-func (w *memoryWorker) findKept(ctx context.Context) {
-	names, err := w.deps.opts.Memory.Consolidator.Kept()
+func (w *Worker) findKept(ctx context.Context) {
+	names, err := w.o.Memory.Kept()
 	if err != nil {
-		w.deps.log.WarnContext(ctx, "look for conversations to take in", "err", err)
+		w.o.Log.WarnContext(ctx, "look for conversations to take in", "err", err)
 	}
 	for _, name := range names {
-		w.add(&job{id: keptPrefix + name, kept: name, due: w.deps.now().Add(quiet)})
+		w.PlanKept(name, "")
 	}
-	if w.deps.opts.Memory.IdleCompact > 0 {
-		w.add(&job{id: lookID, due: w.deps.now().Add(lookBack)})
+	if w.o.Idle > 0 {
+		w.add(&job{id: lookID, due: w.o.Now().Add(lookBack)})
 	}
 }
 
 // findLeft plans the conversations that an earlier run left without taking them
 // in: each when it has been silent for long enough, and some time after the one
 // before, so that a start does not cost a burst of model calls.
-func (w *memoryWorker) findLeft(ctx context.Context) error {
-	now := w.deps.now()
-	found, err := w.deps.opts.Sessions.Recent(ctx, now.Add(-leftFor), leftAtMost)
+func (w *Worker) findLeft(ctx context.Context) error {
+	now := w.o.Now()
+	found, err := w.o.Sessions.Recent(ctx, now.Add(-leftFor), leftAtMost)
 	if err != nil {
 		return err
 	}
 	next := now
 	for _, s := range slices.Backward(found) { // who is silent for longest comes first
-		if !compacts(s.Key) || w.deps.mailboxes.holds(s.Key) {
+		if !Compacts(s.Key) || w.o.Busy(s.Key) {
 			continue
 		}
-		due := s.Changed.Add(w.deps.opts.Memory.IdleCompact)
-		if last := now.Add(w.deps.opts.Memory.IdleCompact); due.After(last) {
+		due := s.Changed.Add(w.o.Idle)
+		if last := now.Add(w.o.Idle); due.After(last) {
 			due = last // the clock was turned back
 		}
 		if due.Before(next) {
 			due = next
 		}
 		if w.addLeft(&job{id: s.Key, whole: true, left: true, due: due}) {
-			next = due.Add(w.deps.opts.Memory.IdleCheck)
+			next = due.Add(w.o.Check)
 		}
 	}
 	return nil
 }
 
-// compacts reports whether a conversation is taken in when it falls silent.
+// Compacts reports whether a conversation is taken in when it falls silent.
 // Jobs run in silence; a summary of each run would cost more than it is worth.
-func compacts(key string) bool {
+func Compacts(key string) bool {
 	return !strings.HasPrefix(key, "cron:") && key != "heartbeat" && !strings.HasPrefix(key, "dream:")
 }
 
 // addLeft adds a job unless there is one for the same conversation.
-func (w *memoryWorker) addLeft(j *job) bool {
+func (w *Worker) addLeft(j *job) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.jobs[j.id] != nil || w.running == j.id {
@@ -147,7 +202,7 @@ func (w *memoryWorker) addLeft(j *job) bool {
 }
 
 // add puts a job in place of the one with the same id.
-func (w *memoryWorker) add(j *job) {
+func (w *Worker) add(j *job) {
 	w.mu.Lock()
 	if old := w.jobs[j.id]; old != nil {
 		heap.Remove(&w.queue, old.index)
@@ -161,9 +216,9 @@ func (w *memoryWorker) add(j *job) {
 	}
 }
 
-// pause takes the job of a session away. One that is at work is ended and
+// Pause takes the job of a session away. One that is at work is ended and
 // waited for, so that a session never has two model calls at once.
-func (w *memoryWorker) pause(ctx context.Context, key string) {
+func (w *Worker) Pause(ctx context.Context, key string) {
 	w.mu.Lock()
 	if j := w.jobs[key]; j != nil {
 		heap.Remove(&w.queue, j.index)
@@ -190,13 +245,13 @@ type started struct {
 }
 
 // next takes the first job whose time has come, or says how long to wait.
-func (w *memoryWorker) next(ctx context.Context) (*started, time.Duration) {
+func (w *Worker) next(ctx context.Context) (*started, time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.queue) == 0 {
 		return nil, time.Hour
 	}
-	if wait := w.queue[0].due.Sub(w.deps.now()); wait > 0 {
+	if wait := w.queue[0].due.Sub(w.o.Now()); wait > 0 {
 		return nil, wait
 	}
 	j, _ := heap.Pop(&w.queue).(*job) // only jobs are in it
@@ -207,7 +262,7 @@ func (w *memoryWorker) next(ctx context.Context) (*started, time.Duration) {
 	return s, 0
 }
 
-func (w *memoryWorker) work(s *started) {
+func (w *Worker) work(s *started) {
 	again, err := w.do(s.ctx, s.job)
 	cancelled := errors.Is(context.Cause(s.ctx), context.Canceled)
 	w.mu.Lock()
@@ -216,8 +271,8 @@ func (w *memoryWorker) work(s *started) {
 	w.running, w.cancel, w.over = "", nil, nil
 	w.mu.Unlock()
 	if err != nil && !cancelled {
-		w.deps.log.WarnContext(s.ctx, "work on memory", "session", s.id, "err", err)
-		again = w.deps.now().Add(retryAfter)
+		w.o.Log.WarnContext(s.ctx, "work on memory", "session", s.id, "err", err)
+		again = w.o.Now().Add(retryAfter)
 		if s.kept == "" && !s.whole {
 			again = time.Time{} // the next turn looks again
 		}
@@ -230,57 +285,51 @@ func (w *memoryWorker) work(s *started) {
 }
 
 // do works on one conversation and says when to come again, zero for never.
-func (w *memoryWorker) do(ctx context.Context, j *job) (again time.Time, err error) {
+func (w *Worker) do(ctx context.Context, j *job) (again time.Time, err error) {
 	if j.id == lookID {
 		return time.Time{}, w.findLeft(ctx)
 	}
-	if j.left && w.deps.mailboxes.holds(j.id) {
+	if j.left && w.o.Busy(j.id) {
 		return time.Time{}, nil // its turn plans what comes after it
 	}
-	if err := w.deps.gate.enter(ctx); err != nil {
+	if err := w.o.Enter(ctx); err != nil {
 		return time.Time{}, err
 	}
-	defer w.deps.gate.leave()
+	defer w.o.Leave()
 	if j.kept != "" {
 		return w.archive(ctx, j)
 	}
-	if j.whole && w.deps.opts.Memory.IdleCompact > 0 {
+	if j.whole && w.o.Idle > 0 {
 		if wait, err := w.stillBusy(ctx, j); err != nil || wait > 0 {
-			return w.deps.now().Add(wait), err
+			return w.o.Now().Add(wait), err
 		}
 	}
 	if j.left {
-		rt, err := w.deps.opts.Models.Runtime(ctx, "")
-		if err != nil {
+		if j.frame, err = w.o.Frame(ctx, ""); err != nil {
 			return time.Time{}, err
 		}
-		j.frame = w.deps.frameOf(rt)
 	}
-	_, err = w.deps.opts.Memory.Consolidator.Run(ctx, memory.Task{
+	_, err = w.o.Memory.Run(ctx, memory.Task{
 		With:   func(ctx context.Context, fn func(*session.Session) error) error { return w.with(ctx, j.id, fn) },
-		Engine: j.frame.engine(), Budget: j.frame.budget, Trigger: w.deps.opts.Memory.Consolidator.BackgroundTrigger(),
+		Engine: j.frame.Engine, Budget: j.frame.Budget, Trigger: w.o.Memory.BackgroundTrigger(),
 		Whole: j.whole || j.resume, KeepTurn: j.resume,
-		Prompt: func(s *session.Session) (memory.Prompt, error) {
-			c := newConversation()
-			c.follow(s)
-			return j.frame.prompt(c), nil
-		},
+		Prompt: func(s *session.Session) (memory.Prompt, error) { return j.frame.Prompt(s), nil },
 	})
-	if err != nil || j.whole || w.deps.opts.Memory.IdleCompact <= 0 {
+	if err != nil || j.whole || w.o.Idle <= 0 {
 		return time.Time{}, err
 	}
 	// What is left is taken in when the conversation falls silent.
 	j.whole, j.resume = true, false
-	return w.deps.now().Add(w.deps.opts.Memory.IdleCompact), nil
+	return w.o.Now().Add(w.o.Idle), nil
 }
 
 // stillBusy says how long a conversation lacks until it counts as silent:
 // another process may have used it.
-func (w *memoryWorker) stillBusy(ctx context.Context, j *job) (wait time.Duration, err error) {
+func (w *Worker) stillBusy(ctx context.Context, j *job) (wait time.Duration, err error) {
 	err = w.with(ctx, j.id, func(s *session.Session) error {
 		if u := s.Updated(); !u.IsZero() {
 			// Times of sessions are kept to the microsecond.
-			wait = w.deps.opts.Memory.IdleCompact - w.deps.now().Sub(u) - time.Millisecond
+			wait = w.o.Idle - w.o.Now().Sub(u) - time.Millisecond
 		}
 		return nil
 	})
@@ -288,8 +337,8 @@ func (w *memoryWorker) stillBusy(ctx context.Context, j *job) (wait time.Duratio
 }
 
 // with gives access to a session between its turns.
-func (w *memoryWorker) with(ctx context.Context, key string, fn func(*session.Session) error) error {
-	s, err := w.deps.opts.Sessions.Acquire(ctx, key)
+func (w *Worker) with(ctx context.Context, key string, fn func(*session.Session) error) error {
+	s, err := w.o.Sessions.Acquire(ctx, key)
 	if err != nil {
 		return err
 	}
@@ -299,41 +348,12 @@ func (w *memoryWorker) with(ctx context.Context, key string, fn func(*session.Se
 	return errors.Join(err, s.Release())
 }
 
-func (w *memoryWorker) archive(ctx context.Context, j *job) (time.Time, error) {
-	rt, err := w.deps.opts.Models.Runtime(ctx, j.preset)
-	if err != nil && j.preset != "" {
-		rt, err = w.deps.opts.Models.Runtime(ctx, "")
-	}
+func (w *Worker) archive(ctx context.Context, j *job) (time.Time, error) {
+	f, err := w.o.Frame(ctx, j.preset)
 	if err != nil {
 		return time.Time{}, err
 	}
-	f := w.deps.frameOf(rt)
-	return w.deps.opts.Memory.Consolidator.Archive(ctx, j.kept, f.engine())
-}
-
-// afterTurn plans what memory has to do with the session now.
-func (t *turn) afterTurn(used int, said string) {
-	if !t.remembers() || t.frame.rt.Model == nil || strings.HasPrefix(t.key, "dream:") {
-		return
-	}
-	f := t.frame
-	j := &job{id: t.key, frame: f, due: t.deps.now().Add(quiet)}
-	used += int(float64(text.Tokens(said)) * f.scale)
-	switch {
-	case f.budget > 0 && float64(used) > float64(f.budget)*t.deps.opts.Memory.Consolidator.BackgroundTrigger() || t.conv.owed:
-	case !compacts(t.key):
-		return
-	case t.rested:
-		j.resume = true
-	case t.deps.opts.Memory.IdleCompact > 0:
-		j.whole, j.due = true, t.deps.now().Add(t.deps.opts.Memory.IdleCompact)
-	default:
-		return
-	}
-	if j.whole || j.resume {
-		j.frame.base, j.frame.system, j.frame.tools = "", "", nil // made from a transcript; many may wait
-	}
-	t.deps.memory.add(j)
+	return w.o.Memory.Archive(ctx, j.kept, f.Engine)
 }
 
 // jobQueue is a heap of jobs, the next one due first.
