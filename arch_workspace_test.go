@@ -41,14 +41,12 @@ var byPath = map[string][]string{
 // the reason why no path of a workspace reaches it. It changes in the commit
 // that changes the file.
 var byPathAllowed = map[string]string{
-	"internal/doctor/firstlook.go": "notes in the data folder what was said once",
-	"internal/doctor/scrub.go":     "reads sessions, which lie in the data folder",
-	"internal/session/scrub.go":    "rewrites sessions, which lie in the data folder",
-	"internal/app/inherit.go":      "looks for records in the data folder",
+	"internal/doctor/scrub.go":  "reads sessions, which lie in the data folder",
+	"internal/session/scrub.go": "rewrites sessions, which lie in the data folder",
+	"internal/app/inherit.go":   "looks for records in the data folder",
 
 	"internal/api/media.go":   "keeps received files in the data folder",
 	"internal/api/request.go": "removes received files in the data folder",
-	"internal/api/nonce.go":   "keeps used nonces in the data folder",
 
 	"internal/keyring/keyring.go":        "keeps keys in the data folder",
 	"internal/keyring/system_linux.go":   "looks for the socket of the session bus",
@@ -68,7 +66,6 @@ var byPathAllowed = map[string]string{
 	"internal/app/hook.go":        "keeps a token in the data folder",
 	"internal/app/mcp.go":         "makes the workspace itself",
 	"internal/app/netproxy.go":    "removes its own temporary folder",
-	"internal/gateway/owner.go":   "keeps the owner's chat in the data folder",
 	"internal/gateway/reload.go":  "copies the configuration in the data folder",
 	"internal/app/seal.go":        "resolves the path of the workspace itself",
 	"internal/doctor/security.go": "looks at the configuration and the data folder",
@@ -116,7 +113,7 @@ var byPathAllowed = map[string]string{
 	"internal/cli/skill.go":           "looks at files that the user names",
 	"internal/cli/transcribe.go":      "reads a recording that the user names",
 
-	"internal/gitstore/repo.go": "makes the private repository in the data folder and looks for one above the work tree",
+	"internal/gitstore/repo.go": "makes the repository in the data folder",
 
 	"internal/llm/record/load.go":   "reads a recording that the user names",
 	"internal/llm/record/record.go": "writes a recording that the user names",
@@ -130,11 +127,10 @@ var byPathAllowed = map[string]string{
 	"internal/session/import.go":          "keeps conversations in the data folder; the workspace goes through a tree",
 	"internal/session/search/database.go": "keeps the index in the data folder",
 	"internal/session/search/forget.go":   "keeps the index in the data folder",
-	"internal/session/search/list.go":     "keeps the index in the data folder",
 	"internal/session/search/search.go":   "keeps the index in the data folder",
-	"internal/session/search/source.go":   "reads conversations in the data folder",
 	"internal/session/store.go":           "keeps conversations in the data folder",
 	"internal/session/workspace.go":       "keeps the identity of workspaces in the data folder and looks at the workspace itself",
+	"internal/session/workspace_table.go": "keeps the identity of workspaces in the data folder",
 	"internal/session/migrate.go":         "removes its own temporary file in the data folder",
 	"internal/session/root_darwin.go":     "tells the workspace itself from other folders",
 
@@ -159,8 +155,6 @@ var byPathAllowed = map[string]string{
 	"internal/tool/undo/undo.go":        "keeps locks in the data folder",
 
 	"internal/tui/history.go": "keeps typed lines in the data folder",
-
-	"internal/webui/sidebar.go": "keeps the state of the sidebar in the data folder",
 }
 
 // openers are the functions of byPath that a file names.

@@ -695,7 +695,7 @@ func TestWindowMovesRarely(t *testing.T) {
 		}
 		if i%3 == 1 {
 			h.agent.DropCaches()
-			if err := h.store.Unload(); err != nil {
+			if err := h.store.DropCaches(); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/agent/transcript"
+	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
@@ -17,6 +18,13 @@ type conversation struct {
 }
 
 func newConversation() *conversation { return &conversation{state: &tool.State{}} }
+
+// follow takes over what was added to the session.
+func (c *conversation) follow(s *session.Session) {
+	if c.Follow(s) {
+		c.state.Reset() // results of earlier calls may have left the prompt
+	}
+}
 
 // conversations caches the model's view of sessions, and what /status tells
 // about them.
@@ -71,7 +79,7 @@ func (s *conversations) shrink(current string) {
 // drop lets go of the messages of a conversation. The caller holds the lock.
 func (s *conversations) drop(key string) {
 	old := s.live[key]
-	s.live[key] = &conversation{used: old.used, state: old.state}
+	s.live[key] = &conversation{used: old.used, state: old.state, View: old.Empty()}
 }
 
 // dropAll lets go of the messages of all conversations that are not worked on.

@@ -130,14 +130,14 @@ func (t *turn) takeIn(ctx context.Context, f frame) error {
 		With:   func(_ context.Context, fn func(*session.Session) error) error { return fn(t.sess) },
 		Engine: f.engine(), Budget: f.budget, Trigger: 1,
 		Prompt: func(*session.Session) (memory.Prompt, error) {
-			t.conv.Follow(t.sess)
+			t.conv.follow(t.sess)
 			return f.prompt(&t.conv.View), nil
 		},
 	})
 	if changed {
 		t.conv.state.Reset()
 	}
-	t.conv.Follow(t.sess)
+	t.conv.follow(t.sess)
 	return err
 }
 

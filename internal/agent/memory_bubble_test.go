@@ -3,6 +3,8 @@ package agent_test
 import (
 	"context"
 	"iter"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -10,9 +12,12 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/agent"
+	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
 	"github.com/nanobot-go/nanobot/internal/memory"
+	"github.com/nanobot-go/nanobot/internal/tool"
+	filetools "github.com/nanobot-go/nanobot/internal/tool/files"
 )
 
 // bubble runs a test in a house with a memory and clocks of its own.
@@ -311,4 +316,61 @@ func TestSilenceAcrossRestart(t *testing.T) {
 			t.Errorf("%d messages are still sent", n)
 		}
 	})
+}
+
+// A file that was read before the conversation was summarised is shown again:
+// the model no longer has its content, whether or not the messages were let go
+// in between. While the content is in the prompt, one line says so.
+func TestSummarisedReadIsShownAgain(t *testing.T) {
+	t.Parallel()
+	for name, between := range map[string]func(h *house){"kept in memory": func(*house) {}, "unloaded": func(h *house) { h.agent.DropCaches() }} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T, h *house, _ *memory.History) {
+				if err := os.WriteFile(filepath.Join(h.ws, "plan.txt"), []byte("the plan\n"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				jail, err := diskio.OpenJail(diskio.JailOptions{Workspace: h.ws, Restrict: true})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if h.opts.Tools.Set, err = tool.NewSet(filetools.Tools(filetools.Options{Jail: jail})...); err != nil {
+					t.Fatal(err)
+				}
+				other := h.model.Otherwise
+				h.model.Otherwise = func(req llm.Request) llmtest.Step {
+					switch {
+					case req.Source == memory.Source:
+						return other(req)
+					case req.Messages[len(req.Messages)-1].Role == llm.ToolRole:
+						return llmtest.Reply("It says: " + last(req))
+					case strings.Contains(last(req), "read the plan"):
+						return llmtest.Call("read_file", map[string]any{"path": "plan.txt"})
+					}
+					return other(req)
+				}
+				h.opts.Memory.IdleCompact = 15 * time.Minute
+				h.start()
+				read := func(want string) {
+					t.Helper()
+					if got := h.ask(in("1", "read the plan")); !strings.Contains(got, want) {
+						t.Errorf("read_file answered %q, want %q", got, want)
+					}
+				}
+				read("the plan\n")
+				read("is unchanged")
+				between(h)
+				read("is unchanged")
+				for range 6 {
+					h.ask(in("1", "FACT-1"))
+				}
+				between(h)
+				wait(16 * time.Minute)
+				if memoryCalls(h) == 0 {
+					t.Fatal("nothing was summarised")
+				}
+				read("the plan\n")
+			})
+		})
+	}
 }

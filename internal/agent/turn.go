@@ -191,7 +191,7 @@ func (t *turn) run(ctx context.Context, current llm.Message) (runner.Result, err
 	}
 	defer t.slot.leave()
 	t.conv = t.deps.conversations.of(t.key)
-	t.conv.Follow(t.sess)
+	t.conv.follow(t.sess)
 	tier := prompt.TierOf(t.window())
 	tools, err := t.chooseTools(ctx, tier)
 	if err != nil {
@@ -344,7 +344,7 @@ func (t *turn) conclude(ctx context.Context, res runner.Result) error {
 
 func (t *turn) summary(res runner.Result) *bus.Turn {
 	s := &bus.Turn{
-		ID: t.id, SessionKey: t.key, Model: t.rt.Display, Preset: t.rt.Preset, Fallback: res.Stand, Window: t.window(), Goal: t.shownGoal(), StopReason: string(res.Stop), Iterations: res.Requests, Truncated: res.Cut,
+		ID: t.id, SessionKey: t.key, Model: t.rt.Display, Preset: t.rt.Preset, Fallback: res.FallbackModel, Window: t.window(), Goal: t.shownGoal(), StopReason: string(res.Stop), Iterations: res.Requests, Truncated: res.Cut,
 		Usage:      bus.Usage{Prompt: res.Usage.Prompt, Completion: res.Usage.Completion, Cached: res.Usage.Cached, Estimated: res.Usage.Estimated},
 		DurationMS: t.deps.now().Sub(t.begun).Milliseconds(), Clean: !res.Tainted,
 	}

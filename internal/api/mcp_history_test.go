@@ -15,11 +15,11 @@ import (
 func TestMCPToken(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	first, where, err := MCPToken("", dir)
+	first, where, err := MCPToken(t.Context(), "", disk.Open(dir, nil))
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, _, err := MCPToken("", dir)
+	second, _, err := MCPToken(t.Context(), "", disk.Open(dir, nil))
 	if err != nil || first.Reveal() != second.Reveal() || len(first.Reveal()) < 32 {
 		t.Errorf("tokens %q and %q, error %v, want one long token", first.Reveal(), second.Reveal(), err)
 	}
@@ -69,7 +69,7 @@ func TestSearchOwner(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	index, err := search.Open(search.Options{Path: filepath.Join(t.TempDir(), "x.db"), Sessions: store.Dir(), Workspace: ws})
+	index, err := search.Open(search.Options{Path: filepath.Join(t.TempDir(), "x.db"), Store: disk.Open(filepath.Dir(store.Dir()), nil), Sessions: filepath.Base(store.Dir()), Workspace: ws})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,36 +1,35 @@
 package api
 
 import (
+	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 
-	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/store"
 )
 
-// MCPToken reads the token of a listener from a file, or for "" from the data
-// folder, where it makes one that stays the same from start to start.
-func MCPToken(file, data string) (httpsafe.Secret, string, error) {
-	own := file == ""
-	if own {
-		file = filepath.Join(data, "auth", "mcp-serve.token")
+const serveDoc = "auth/mcp-serve.token"
+
+// MCPToken reads the token of a listener from a file, or for "" from the
+// state, where it makes one that stays the same from start to start.
+func MCPToken(ctx context.Context, file string, state store.Store) (token httpsafe.Secret, where string, err error) {
+	var b []byte
+	if file != "" {
+		b, err = os.ReadFile(file)
+	} else {
+		file = state.Where(serveDoc)
+		err = store.Update(ctx, state, serveDoc, func(old []byte) ([]byte, error) {
+			if b = old; len(old) > 0 {
+				return nil, nil
+			}
+			b = []byte(rand.Text() + rand.Text() + "\n")
+			return b, nil
+		})
 	}
-	b, err := os.ReadFile(file)
-	switch {
-	case errors.Is(err, fs.ErrNotExist) && own:
-		b = []byte(rand.Text() + rand.Text())
-		if err := diskio.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-			return httpsafe.Secret{}, "", err
-		}
-		if err := diskio.WriteFile(file, append(b, '\n'), 0o600); err != nil {
-			return httpsafe.Secret{}, "", fmt.Errorf("keep the token: %w", err)
-		}
-	case err != nil:
+	if err != nil {
 		return httpsafe.Secret{}, "", fmt.Errorf("read the token: %w", err)
 	}
 	return httpsafe.NewSecret(strings.TrimSpace(string(b))), file, nil

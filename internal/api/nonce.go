@@ -6,21 +6,18 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/store"
 )
 
 const (
 	// hubLife is how long a signature without a time in it is remembered.
 	hubLife = 180 * 24 * time.Hour
-	// keptNonces bounds the file; then the ones that expire first go. Only
+	// keptNonces bounds the log; then the ones that expire first go. Only
 	// requests with a good signature are kept, so a stranger cannot fill it.
 	keptNonces = 50_000
 	// nonceWait bounds the wait for another process that keeps one.
@@ -28,19 +25,21 @@ const (
 )
 
 // Nonces remembers signed requests, so that each is taken once. What it knows
-// is in a file that several processes may share and that outlives them. It is
+// is in a log that several processes may share and that outlives them. It is
 // safe for concurrent use.
 type Nonces struct {
-	path string
+	store store.Store
+	name  string
 
-	mu     sync.Mutex
-	known  map[string]int64 // until when, in Unix seconds
-	offset int64            // of the file that known holds
-	held   fs.FileInfo      // the file it came from
+	mu    sync.Mutex
+	known map[string]int64 // until when, in Unix seconds
+	read  store.Cursor     // of the log that known holds
 }
 
-// NewNonces keeps what was seen in a file, which the first request makes.
-func NewNonces(path string) *Nonces { return &Nonces{path: path, known: map[string]int64{}} }
+// NewNonces keeps what was seen in a log, which the first request makes.
+func NewNonces(s store.Store, name string) *Nonces {
+	return &Nonces{store: s, name: name, known: map[string]int64{}}
+}
 
 // Take reports whether nobody took this nonce before, and remembers it until
 // then. It is on disk when Take returns; an error means that it could not be
@@ -51,87 +50,60 @@ func (n *Nonces) Take(ctx context.Context, nonce string, until, now time.Time) (
 	n.mu.Lock()
 	defer n.mu.Unlock()
 
-	if err := diskio.MkdirAll(filepath.Dir(n.path), 0o700); err != nil {
-		return false, err
-	}
 	ctx, cancel := context.WithTimeout(ctx, nonceWait)
 	defer cancel()
-	lock, err := diskio.WaitLock(ctx, n.path+".lock")
+	log, err := n.store.Log(ctx, n.name)
 	if err != nil {
-		return false, fmt.Errorf("remember a signed request: %w", err)
-	}
-	defer func() { err = errors.Join(err, lock.Unlock()) }()
-
-	if err := n.catchUp(); err != nil {
 		return false, err
 	}
-	if end, ok := n.known[name]; ok && end > now.Unix() {
-		return false, nil
-	}
-	if len(n.known) >= keptNonces {
-		if err := n.compact(now); err != nil {
+	defer func() { err = errors.Join(err, log.Close()) }()
+	for {
+		size, err := n.catchUp(ctx, log)
+		if err != nil {
 			return false, err
 		}
+		if end, ok := n.known[name]; ok && end > now.Unix() {
+			return false, nil
+		}
+		if len(n.known) >= keptNonces {
+			err = log.Replace(ctx, size, n.compacted(now))
+		} else if err = log.Append(ctx, size, line(name, until.Unix()), true); err == nil {
+			return true, nil
+		}
+		if err != nil && !errors.Is(err, store.ErrMoved) { // else another process was faster
+			return false, fmt.Errorf("remember a signed request: %w", err)
+		}
 	}
-	return true, n.keep(name, until.Unix())
 }
 
-// catchUp reads what other processes added.
-func (n *Nonces) catchUp() error {
-	f, err := os.Open(n.path)
-	if errors.Is(err, fs.ErrNotExist) {
+func line(name string, until int64) []byte { return fmt.Appendf(nil, "%d %s\n", until, name) }
+
+// catchUp reads what was added to the log, and says how long it is.
+func (n *Nonces) catchUp(ctx context.Context, log store.Log) (int64, error) {
+	info, change, err := n.read.Look(ctx, log)
+	if err != nil || change == store.Same {
+		return info.Size, err
+	}
+	from := n.read.At
+	if change == store.Another {
 		clear(n.known)
-		n.offset, n.held = 0, nil
-		return nil
+		from = 0
 	}
-	if err != nil {
-		return err
-	}
-	defer f.Close() //nolint:errcheck // read only
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	if n.held == nil || !os.SameFile(n.held, info) || info.Size() < n.offset {
-		clear(n.known)
-		n.offset = 0
-	}
-	n.held = info
-	if _, err := f.Seek(n.offset, 0); err != nil {
-		return err
-	}
-	for line, err := range diskio.Lines(f, n.offset) {
+	for line, err := range store.Lines(log, from, info.Size) {
 		if err != nil {
-			return err
-		}
-		if !line.Whole {
-			break // a crash left it; what comes next closes it
+			n.read = store.Cursor{} // then all of it is read again
+			return 0, err
 		}
 		at, name, _ := strings.Cut(string(line.Bytes), " ")
 		if end, err := strconv.ParseInt(at, 10, 64); err == nil {
 			n.known[name] = max(n.known[name], end)
 		}
-		n.offset = line.End()
 	}
-	return nil
+	return info.Size, n.read.Reached(log, info)
 }
 
-// keep adds one line. A torn line before it is closed by its newline.
-func (n *Nonces) keep(name string, until int64) error {
-	f, err := os.OpenFile(n.path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	if err != nil {
-		return err
-	}
-	line := fmt.Sprintf("%d %s\n", until, name)
-	if info, err := f.Stat(); err == nil && info.Size() > n.offset {
-		line = "\n" + line
-	}
-	_, err = f.WriteString(line)
-	return errors.Join(err, f.Sync(), f.Close())
-}
-
-// compact leaves out what has expired, and of the rest what does so first.
-func (n *Nonces) compact(now time.Time) error {
+// compacted leaves out what has expired, and of the rest what does so first.
+func (n *Nonces) compacted(now time.Time) []byte {
 	for name, end := range n.known {
 		if end <= now.Unix() {
 			delete(n.known, name)
@@ -146,10 +118,9 @@ func (n *Nonces) compact(now time.Time) error {
 		}
 		delete(n.known, first)
 	}
-	var b strings.Builder
+	var out []byte
 	for name, end := range n.known {
-		fmt.Fprintf(&b, "%d %s\n", end, name)
+		out = append(out, line(name, end)...)
 	}
-	n.offset, n.held = 0, nil
-	return diskio.WriteFile(n.path, []byte(b.String()), 0o600)
+	return out
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nanobot-go/nanobot/internal/api"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 func mac(key, text string) string {
@@ -37,7 +38,7 @@ func TestSignedTrigger(t *testing.T) {
 	h := open(t, says(), func(o *api.Options) {
 		withTriggers(&mu, &got)(o)
 		o.TriggerKey = func(id string) []byte { return []byte("key of " + id) }
-		o.Nonces = api.NewNonces(filepath.Join(t.TempDir(), "run", "nonces"))
+		o.Nonces = api.NewNonces(disk.Open(t.TempDir(), nil), "run/nonces")
 		now = o.Now()
 	})
 	at := func(d time.Duration) string { return fmt.Sprint(now.Add(d).Unix()) }
@@ -88,7 +89,9 @@ func TestSignedTrigger(t *testing.T) {
 // crash in the middle of a line; at once by many it is taken by one.
 func TestNonces(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "run", "nonces")
+	dir := t.TempDir()
+	path := filepath.Join(dir, "run", "nonces")
+	open := func() *api.Nonces { return api.NewNonces(disk.Open(dir, nil), "run/nonces") }
 	now := time.Unix(1700000000, 0)
 	take := func(n *api.Nonces, name string, at time.Time) bool {
 		t.Helper()
@@ -98,7 +101,7 @@ func TestNonces(t *testing.T) {
 		}
 		return fresh
 	}
-	one, two := api.NewNonces(path), api.NewNonces(path)
+	one, two := open(), open()
 	if !take(one, "a", now) || take(two, "a", now) || !take(two, "b", now) || take(one, "b", now) {
 		t.Error("two processes do not share what they saw")
 	}
@@ -110,8 +113,8 @@ func TestNonces(t *testing.T) {
 	if err := errors.Join(err, f.Close()); err != nil {
 		t.Fatal(err)
 	}
-	three := api.NewNonces(path)
-	if !take(three, "c", now) || take(api.NewNonces(path), "c", now) || take(three, "a", now) {
+	three := open()
+	if !take(three, "c", now) || take(open(), "c", now) || take(three, "a", now) {
 		t.Error("a torn line costs more than itself")
 	}
 	if !take(one, "a", now.Add(6*time.Minute)) {
@@ -122,7 +125,7 @@ func TestNonces(t *testing.T) {
 	var work sync.WaitGroup
 	for range 16 {
 		work.Go(func() {
-			if fresh, err := api.NewNonces(path).Take(t.Context(), "race", now.Add(time.Minute), now); err == nil && fresh {
+			if fresh, err := open().Take(t.Context(), "race", now.Add(time.Minute), now); err == nil && fresh {
 				wins.Add(1)
 			}
 		})

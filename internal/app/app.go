@@ -24,6 +24,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/chain"
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
 	"github.com/nanobot-go/nanobot/internal/llm/local"
 	"github.com/nanobot-go/nanobot/internal/llm/record"
@@ -192,7 +193,7 @@ func (a *App) settle(ctx context.Context, o Options) error {
 		ledger:   openLedger(a.Config, o.Log, a.figures.call),
 		prices:   ledger.NewPrices(PricesFile(a.Config), o.Log),
 		windows:  local.NewWindows(local.Options{Getenv: Getenv(o.Env)}),
-		breakers: llm.NewBreakers(llm.BreakersOptions{Store: State(a.Config, a.log), Log: o.Log}),
+		breakers: chain.NewBreakers(chain.BreakersOptions{Store: State(a.Config, a.log), Log: o.Log}),
 	}
 	notes, err := a.models.settle(ctx)
 	a.Notes = append(a.Notes, notes...)

@@ -19,16 +19,19 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm/anthropic"
 	"github.com/nanobot-go/nanobot/internal/llm/azure"
 	"github.com/nanobot-go/nanobot/internal/llm/bedrock"
+	"github.com/nanobot-go/nanobot/internal/llm/catalog"
+	"github.com/nanobot-go/nanobot/internal/llm/chain"
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
 	"github.com/nanobot-go/nanobot/internal/llm/openai"
 	"github.com/nanobot-go/nanobot/internal/llm/responses"
 	"github.com/nanobot-go/nanobot/internal/llm/signin"
+	"github.com/nanobot-go/nanobot/internal/llm/wire"
 	"github.com/nanobot-go/nanobot/internal/store"
 )
 
 // openDriver makes the model of a choice as it is: metered, but without
 // retries, rotation or fallback, for verdicts about that model alone.
-func openDriver(o Options, loaded *config.Loaded, choice llm.Choice) (llm.Model, error) {
+func openDriver(o Options, loaded *config.Loaded, choice catalog.Choice) (llm.Model, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -45,7 +48,7 @@ func openDriver(o Options, loaded *config.Loaded, choice llm.Choice) (llm.Model,
 
 // target is a model with the settings it is asked with.
 type target struct {
-	choice      llm.Choice
+	choice      catalog.Choice
 	display     string
 	maxTokens   int
 	window      int
@@ -58,7 +61,7 @@ type target struct {
 // fallback. The window is the smallest of the chain, so that a prompt that
 // fits one fits all.
 func (m *models) chain(targets []target) (agent.Runtime, error) {
-	links := make([]llm.Link, 0, len(targets))
+	links := make([]chain.Link, 0, len(targets))
 	window := targets[0].window
 	persistent := m.loaded.Config.Agents.Defaults.ProviderRetryMode == "persistent"
 	for i, t := range targets {
@@ -71,19 +74,19 @@ func (m *models) chain(targets []target) (agent.Runtime, error) {
 			}
 			return agent.Runtime{}, fmt.Errorf("providers.%s: %w", t.choice.Name, err)
 		}
-		links = append(links, llm.Link{
+		links = append(links, chain.Link{
 			// Persistent mode repeats the whole chain, or the one model there is.
-			Model: llm.Retry(model, llm.RetryOptions{Persistent: persistent && len(targets) == 1, Log: m.log}),
+			Model: chain.Retry(model, chain.RetryOptions{Persistent: persistent && len(targets) == 1, Log: m.log}),
 			Name:  t.display, Adjust: t.adjust(i), Window: t.window, Attempt: m.attempt(p),
-			Breaker: m.breakers.At(llm.BreakerID(t.choice.Name, t.choice.Base, append(slices.Clone(p.APIKeys), t.choice.Key)...)),
+			Breaker: m.breakers.At(chain.BreakerID(t.choice.Name, t.choice.Base, append(slices.Clone(p.APIKeys), t.choice.Key)...)),
 		})
 		if t.window > 0 && (window == 0 || t.window < window) {
 			window = t.window
 		}
 	}
-	model := llm.Fallback(links, llm.FallbackOptions{Log: m.log})
+	model := chain.Fallback(links, chain.FallbackOptions{Log: m.log})
 	if persistent && len(targets) > 1 {
-		model = llm.Retry(model, llm.RetryOptions{Persistent: true, Log: m.log})
+		model = chain.Retry(model, chain.RetryOptions{Persistent: true, Log: m.log})
 	}
 	t := targets[0]
 	return agent.Runtime{
@@ -116,14 +119,14 @@ func (m *models) provider(t target, p config.Provider) (llm.Model, error) {
 	if len(p.APIKeys) < 2 || !strings.HasPrefix(t.choice.KeySource, "providers.") {
 		return m.keyed(t, p, t.choice.Key)
 	}
-	keys := make([]llm.Keyed, len(p.APIKeys))
+	keys := make([]chain.Keyed, len(p.APIKeys))
 	for i, key := range p.APIKeys {
-		keys[i] = llm.Keyed{
+		keys[i] = chain.Keyed{
 			Name: "apiKeys[" + strconv.Itoa(i) + "]",
 			Make: func() (llm.Model, error) { return m.keyed(t, p, key) },
 		}
 	}
-	return llm.Rotate(keys, llm.RotateOptions{Provider: t.choice.Name, InOrder: p.KeyStrategy == "order", Log: m.log}), nil
+	return chain.Rotate(keys, chain.RotateOptions{Provider: t.choice.Name, InOrder: p.KeyStrategy == "order", Log: m.log}), nil
 }
 
 // keyed makes the model of one key: driver, meter and, for a server on this
@@ -147,12 +150,12 @@ func (m *models) keyed(t target, p config.Provider, key httpsafe.Secret) (llm.Mo
 		return model, nil
 	}
 	if m.limiters == nil {
-		m.limiters = map[string]*llm.Limiter{}
+		m.limiters = map[string]*chain.Limiter{}
 	}
 	if m.limiters[t.choice.Base] == nil {
-		m.limiters[t.choice.Base] = llm.NewLimiter(0, 1)
+		m.limiters[t.choice.Base] = chain.NewLimiter(0, 1)
 	}
-	return llm.Throttle(model, m.limiters[t.choice.Base]), nil
+	return chain.Throttle(model, m.limiters[t.choice.Base]), nil
 }
 
 // driver speaks the protocol that fits the model.
@@ -180,7 +183,7 @@ func (m *models) driver(t target, p config.Provider, isLocal bool) (llm.Model, e
 		}
 		models = append(models, d)
 	}
-	if len(models) > 1 && wires[0] == llm.ResponsesWire {
+	if len(models) > 1 && wires[0] == catalog.ResponsesWire {
 		return responses.WithChat(models[0], models[1], responses.ChatOptions{Log: m.log}), nil
 	}
 	return models[0], nil
@@ -190,23 +193,23 @@ func (m *models) driver(t target, p config.Provider, isLocal bool) (llm.Model, e
 type wireOptions struct {
 	provider config.Provider
 	client   *http.Client
-	signer   llm.Signer
+	signer   wire.Signer
 	idle     time.Duration
 }
 
-func (m *models) speak(w llm.Wire, c llm.Choice, o wireOptions) (llm.Model, error) {
+func (m *models) speak(w catalog.Wire, c catalog.Choice, o wireOptions) (llm.Model, error) {
 	p := o.provider
 	switch w {
-	case llm.AnthropicWire:
+	case catalog.AnthropicWire:
 		return anthropic.New(anthropic.Options{
 			Name: c.Name, BaseURL: c.Base, Key: c.Key, Headers: p.ExtraHeaders, Client: o.client, IdleTimeout: o.idle, Version: m.version, Log: m.log,
 		})
-	case llm.ChatWire:
+	case catalog.ChatWire:
 		return openai.New(openai.Options{
-			Name: c.Name, BaseURL: c.Base, Key: c.Key, Signer: o.signer, Row: c.Row, Headers: p.ExtraHeaders, ExtraQuery: reveal(p.ExtraQuery),
-			ExtraBody: p.ExtraBody.JSON(), Client: o.client, IdleTimeout: o.idle, Log: m.log,
+			Name: c.Name, BaseURL: c.Base, Local: c.Row.Local, Key: c.Key, Signer: o.signer, Quirks: c.Row.Quirks, Headers: p.ExtraHeaders,
+			ExtraQuery: reveal(p.ExtraQuery), ExtraBody: p.ExtraBody.JSON(), Client: o.client, IdleTimeout: o.idle, Log: m.log,
 		})
-	case llm.ResponsesWire:
+	case catalog.ResponsesWire:
 		header := ""
 		if c.Row.APIKeyHeader {
 			header, c.Row.CacheKey = "api-key", true
@@ -217,10 +220,10 @@ func (m *models) speak(w llm.Wire, c llm.Choice, o wireOptions) (llm.Model, erro
 		}
 		return responses.New(responses.Options{
 			Name: c.Name, BaseURL: c.Base, Path: path, Key: c.Key, KeyHeader: header, Signer: o.signer, Headers: p.ExtraHeaders,
-			ExtraBody: p.ExtraBody.JSON(), ExtraQuery: reveal(p.ExtraQuery), Row: c.Row, Codex: c.Row.Auth == "codex",
+			ExtraBody: p.ExtraBody.JSON(), ExtraQuery: reveal(p.ExtraQuery), Local: c.Row.Local, Quirks: c.Row.Quirks, Codex: c.Row.Auth == "codex",
 			PlainReasoning: c.Row.Name == "deepseek", Client: o.client, IdleTimeout: o.idle, Version: m.version, Log: m.log,
 		})
-	case llm.BedrockWire:
+	case catalog.BedrockWire:
 		home, _ := os.UserHomeDir() // without one there are no AWS files
 		return bedrock.New(bedrock.Options{
 			Name: c.Name, Region: p.Region, Profile: p.Profile, BaseURL: c.Base, Key: c.Key, Headers: p.ExtraHeaders,
@@ -232,7 +235,7 @@ func (m *models) speak(w llm.Wire, c llm.Choice, o wireOptions) (llm.Model, erro
 
 // signer is what replaces a fixed key: a sign-in, or an identity of the cloud
 // the program runs in. base is the address that belongs to it, if any.
-func (m *models) signer(c llm.Choice, p config.Provider, client *http.Client) (s llm.Signer, base string, err error) {
+func (m *models) signer(c catalog.Choice, p config.Provider, client *http.Client) (s wire.Signer, base string, err error) {
 	switch {
 	case c.Row.Auth != "":
 		home, _ := os.UserHomeDir() // without one no older tokens are found

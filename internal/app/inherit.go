@@ -14,6 +14,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/origin"
 	"github.com/nanobot-go/nanobot/internal/session"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 // kindOrigins is the kind of marks in what was taken over.
@@ -48,7 +49,7 @@ func (a *allOrigins) record(name, root string) *origin.Store {
 
 func (a *allOrigins) read() map[string]*origin.Store {
 	out := map[string]*origin.Store{}
-	for id, path := range session.Known(a.data) {
+	for id, path := range session.Known(disk.Open(a.data, nil)) {
 		if s := a.record(id, path); s != nil && filepath.IsAbs(path) {
 			out[path] = s
 		}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
-	"github.com/nanobot-go/nanobot/internal/memory"
+	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/schedule"
 )
 
@@ -93,7 +93,7 @@ func TestAClonedWorkspaceIsNotTakenOver(t *testing.T) {
 		if jobs, err := s.List(t.Context()); err != nil || (len(jobs) > 0) != c.taken {
 			t.Errorf("%s: jobs %v, %v", c.dir, jobs, err)
 		}
-		history, err := os.ReadFile(filepath.Join(memory.Dir(l.DataDir, store), "history.jsonl"))
+		history, err := os.ReadFile(datadir.Memory.In(l.DataDir, filepath.Base(store.Dir()), "history.jsonl"))
 		if (err == nil && strings.Contains(string(history), ownerWords)) != c.taken {
 			t.Errorf("%s: history %q, %v; %s", c.dir, history, err, notes)
 		}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
-	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/text"
 	"github.com/nanobot-go/nanobot/internal/tool"
 	"github.com/nanobot-go/nanobot/internal/tool/mcp"
@@ -46,7 +45,7 @@ func MCPTarget(s mcp.Server) string {
 				words[i+1] = "***"
 			}
 		}
-		return llm.RedactSecrets(strings.Join(words, " "))
+		return httpsafe.RedactSecrets(strings.Join(words, " "))
 	}
 	u, err := url.Parse(s.URL)
 	if err != nil {

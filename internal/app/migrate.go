@@ -98,5 +98,5 @@ func (m *Migration) Take(ctx context.Context) (string, error) {
 		entries = n
 		errs = append(errs, err)
 	}
-	return counted(sessions, jobs, entries), errors.Join(errs...)
+	return counted(sessions, jobs, entries, 0), errors.Join(errs...)
 }

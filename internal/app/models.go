@@ -11,6 +11,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/agent"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/catalog"
+	"github.com/nanobot-go/nanobot/internal/llm/chain"
 	"github.com/nanobot-go/nanobot/internal/llm/demo"
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
 	"github.com/nanobot-go/nanobot/internal/llm/local"
@@ -39,13 +41,13 @@ type models struct {
 
 	ledger   *ledger.Ledger
 	prices   *ledger.Prices
-	breakers *llm.Breakers
+	breakers *chain.Breakers
 	windows  *local.Windows
 	wrap     func(llm.Model) llm.Model // around every model; nil leaves them alone
 
 	mu       sync.Mutex
 	cache    map[string]agent.Runtime
-	limiters map[string]*llm.Limiter // per local endpoint
+	limiters map[string]*chain.Limiter // per local endpoint
 }
 
 // settle decides what "the default model" is. With nothing configured it takes
@@ -104,7 +106,7 @@ func (m *models) discover(ctx context.Context) ([]string, error) {
 		}
 		row, _ := Row(string(s.Kind))
 		d := m.loaded.Config.Agents.Defaults
-		choice := llm.Choice{Row: row, Name: row.Name, Base: s.Base, WireModel: s.Models[0].ID}
+		choice := catalog.Choice{Row: row, Name: row.Name, Base: s.Base, WireModel: s.Models[0].ID}
 		rt, err := m.chain([]target{m.settings(choice, config.Preset{
 			Model: row.Name + "/" + s.Models[0].ID, MaxTokens: d.MaxTokens, Temperature: d.Temperature,
 			ContextWindowTokens: either(nil, s.Models[0].Context, d.ContextWindowTokens),
@@ -160,7 +162,7 @@ func (m *models) open(ctx context.Context, preset string) (agent.Runtime, error)
 
 // fitServer asks a model server on this machine for its real window, and lets
 // each turn be warned when the server would silently forget the beginning.
-func (m *models) fitServer(ctx context.Context, rt *agent.Runtime, choice llm.Choice) {
+func (m *models) fitServer(ctx context.Context, rt *agent.Runtime, choice catalog.Choice) {
 	if !choice.Row.Local {
 		return
 	}
@@ -178,12 +180,12 @@ func (m *models) fitServer(ctx context.Context, rt *agent.Runtime, choice llm.Ch
 }
 
 // settings turns a preset into what a request is made with.
-func (m *models) settings(choice llm.Choice, p config.Preset, preset string) target {
+func (m *models) settings(choice catalog.Choice, p config.Preset, preset string) target {
 	t := target{choice: choice, display: p.Model, maxTokens: p.MaxTokens, window: p.ContextWindowTokens, effort: p.ReasoningEffort, temperature: p.Temperature}
 	if t.display == "" {
 		t.display = choice.Name + "/" + choice.WireModel
 	}
-	if known := llm.ContextWindow(choice.WireModel); known > 0 && !m.windowIsSet(preset) {
+	if known := catalog.ContextWindow(choice.WireModel); known > 0 && !m.windowIsSet(preset) {
 		t.window = known
 	}
 	if t.window > 0 && t.maxTokens > t.window/2 {
@@ -267,7 +269,7 @@ func (m *models) presets() []string {
 }
 
 // match finds the provider of a preset's model.
-func (m *models) match(preset string) (llm.Choice, config.Preset, error) {
+func (m *models) match(preset string) (catalog.Choice, config.Preset, error) {
 	d := m.loaded.Config.Agents.Defaults
 	p := config.Preset{
 		Model: d.Model, Provider: d.Provider, MaxTokens: d.MaxTokens, ContextWindowTokens: d.ContextWindowTokens,
@@ -279,7 +281,7 @@ func (m *models) match(preset string) (llm.Choice, config.Preset, error) {
 	if preset != "" {
 		var ok bool
 		if p, ok = m.loaded.Config.ModelPresets[preset]; !ok {
-			return llm.Choice{}, p, fmt.Errorf("there is no model preset %q", preset)
+			return catalog.Choice{}, p, fmt.Errorf("there is no model preset %q", preset)
 		}
 	}
 	if m.model != "" {
@@ -294,7 +296,7 @@ func (m *models) match(preset string) (llm.Choice, config.Preset, error) {
 }
 
 // choose finds the provider of a model.
-func (m *models) choose(model, provider string) (llm.Choice, error) {
+func (m *models) choose(model, provider string) (catalog.Choice, error) {
 	in := MatchInput(m.loaded, m.getenv)
 	in.Model, in.Provider = model, provider
 	if !m.configured() {
@@ -306,8 +308,8 @@ func (m *models) choose(model, provider string) (llm.Choice, error) {
 			return m.getenv(name)
 		}
 	}
-	return llm.Match(in)
+	return catalog.Match(in)
 }
 
-// Row finds a provider of the catalogue by name.
-func Row(name string) (llm.Row, bool) { return llm.LookupRow(name) }
+// Row finds a provider of the catalog by name.
+func Row(name string) (catalog.Row, bool) { return catalog.Lookup(name) }

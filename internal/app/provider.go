@@ -10,19 +10,20 @@ import (
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
-	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/catalog"
 	"github.com/nanobot-go/nanobot/internal/llm/local"
 	"github.com/nanobot-go/nanobot/internal/llm/signin"
+	"github.com/nanobot-go/nanobot/internal/llm/wire"
 	"github.com/nanobot-go/nanobot/internal/store"
 )
 
 // MatchInput is what a provider is chosen from, without a model.
-func MatchInput(l *config.Loaded, getenv func(string) string) llm.MatchInput {
-	in := llm.MatchInput{Getenv: getenv, Providers: make(map[string]llm.ProviderConfig, len(l.Config.Providers))}
+func MatchInput(l *config.Loaded, getenv func(string) string) catalog.MatchInput {
+	in := catalog.MatchInput{Getenv: getenv, Providers: make(map[string]catalog.ProviderConfig, len(l.Config.Providers))}
 	for name, p := range l.Config.Providers {
-		in.Providers[name] = llm.ProviderConfig{
-			Key: firstKey(p), Base: p.APIBase, Wire: llm.Wire(p.Wire), APIType: p.APIType,
-			Thinking: llm.ThinkingStyle(p.ThinkingStyle), Region: p.Region, Profile: p.Profile,
+		in.Providers[name] = catalog.ProviderConfig{
+			Key: firstKey(p), Base: p.APIBase, Wire: catalog.Wire(p.Wire), APIType: p.APIType,
+			Thinking: wire.ThinkingStyle(p.ThinkingStyle), Region: p.Region, Profile: p.Profile,
 		}
 	}
 	return in
@@ -30,24 +31,24 @@ func MatchInput(l *config.Loaded, getenv func(string) string) llm.MatchInput {
 
 // ProviderState is a provider in lists for programs.
 type ProviderState struct {
-	Name      string   `json:"name"`
-	Display   string   `json:"display"`
-	Ready     bool     `json:"ready"`
-	Own       bool     `json:"own,omitempty"`
-	KeySource string   `json:"key_source,omitempty"`
-	Variables []string `json:"variables,omitempty"`
-	SignIn    bool     `json:"sign_in,omitempty"`
-	Base      string   `json:"base,omitempty"`
-	Wire      llm.Wire `json:"wire,omitempty"`
-	Model     string   `json:"default_model,omitempty"`
-	Gateway   bool     `json:"gateway,omitempty"`
-	Local     bool     `json:"local,omitempty"`
-	Speech    bool     `json:"speech_only,omitempty"`
-	Warnings  []string `json:"warnings,omitempty"`
+	Name      string       `json:"name"`
+	Display   string       `json:"display"`
+	Ready     bool         `json:"ready"`
+	Own       bool         `json:"own,omitempty"`
+	KeySource string       `json:"key_source,omitempty"`
+	Variables []string     `json:"variables,omitempty"`
+	SignIn    bool         `json:"sign_in,omitempty"`
+	Base      string       `json:"base,omitempty"`
+	Wire      catalog.Wire `json:"wire,omitempty"`
+	Model     string       `json:"default_model,omitempty"`
+	Gateway   bool         `json:"gateway,omitempty"`
+	Local     bool         `json:"local,omitempty"`
+	Speech    bool         `json:"speech_only,omitempty"`
+	Warnings  []string     `json:"warnings,omitempty"`
 }
 
-// Standings are the results of llm.Survey for programs.
-func Standings(list []llm.Standing) []ProviderState {
+// Standings are the results of catalog.Survey for programs.
+func Standings(list []catalog.Standing) []ProviderState {
 	out := []ProviderState{}
 	for i := range list {
 		s, r := &list[i], list[i].Row
@@ -61,7 +62,7 @@ func Standings(list []llm.Standing) []ProviderState {
 
 // ListModels asks one provider for its models. A server on this machine is
 // asked in its own way first, because only that tells the window in use.
-func ListModels(ctx context.Context, l *config.Loaded, choice llm.Choice) ([]llm.Offer, error) {
+func ListModels(ctx context.Context, l *config.Loaded, choice catalog.Choice) ([]catalog.Offer, error) {
 	if choice.Row.Local {
 		root := choice.Base
 		for _, path := range []string{"/v1", "/v3"} {
@@ -83,14 +84,14 @@ func ListModels(ctx context.Context, l *config.Loaded, choice llm.Choice) ([]llm
 		return nil, fmt.Errorf("providers.%s: %w", choice.Name, err)
 	}
 	defer client.CloseIdleConnections()
-	return llm.ListModels(ctx, choice, llm.ListOptions{Client: client, Headers: p.ExtraHeaders, Query: reveal(p.ExtraQuery)})
+	return catalog.ListModels(ctx, choice, catalog.ListOptions{Client: client, Headers: p.ExtraHeaders, Query: reveal(p.ExtraQuery)})
 }
 
 // localOffers are the models of a server on this machine.
-func localOffers(s local.Server) []llm.Offer {
-	out := make([]llm.Offer, 0, len(s.Models))
+func localOffers(s local.Server) []catalog.Offer {
+	out := make([]catalog.Offer, 0, len(s.Models))
 	for _, m := range s.Models {
-		out = append(out, llm.Offer{ID: m.ID, Window: m.Context})
+		out = append(out, catalog.Offer{ID: m.ID, Window: m.Context})
 	}
 	return out
 }
@@ -113,11 +114,11 @@ func Account(l *config.Loaded, name string, o Options) (*signin.Account, error) 
 
 // OfferedModel is a model that a provider offers.
 type OfferedModel struct {
-	Provider string      `json:"provider"`
-	ID       string      `json:"id"`
-	Window   int         `json:"context_window,omitempty"`
-	Tools    llm.Ability `json:"tools,omitempty"`
-	Vision   llm.Ability `json:"vision,omitempty"`
+	Provider string          `json:"provider"`
+	ID       string          `json:"id"`
+	Window   int             `json:"context_window,omitempty"`
+	Tools    catalog.Ability `json:"tools,omitempty"`
+	Vision   catalog.Ability `json:"vision,omitempty"`
 }
 
 // OfferedModels asks the named provider, or for "" all that are set up and the
@@ -125,14 +126,14 @@ type OfferedModel struct {
 func OfferedModels(ctx context.Context, loaded *config.Loaded, getenv func(string) string, name string, tell func(provider string, err error)) ([]OfferedModel, error) {
 	in := MatchInput(loaded, getenv)
 	out := []OfferedModel{}
-	add := func(provider string, offers []llm.Offer) {
+	add := func(provider string, offers []catalog.Offer) {
 		for _, o := range offers {
 			out = append(out, OfferedModel{provider, o.ID, o.Window, o.Tools, o.Vision})
 		}
 	}
 	if name != "" {
 		in.Provider, in.Model = name, "any" // the list does not depend on it
-		choice, err := llm.Match(in)
+		choice, err := catalog.Match(in)
 		if err != nil {
 			return nil, err
 		}
@@ -140,7 +141,7 @@ func OfferedModels(ctx context.Context, loaded *config.Loaded, getenv func(strin
 		add(choice.Name, offers)
 		return out, err
 	}
-	all, err := llm.Survey(in)
+	all, err := catalog.Survey(in)
 	if err != nil {
 		return nil, err
 	}

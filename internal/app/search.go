@@ -2,12 +2,12 @@ package app
 
 import (
 	"log/slog"
+	"path"
 	"path/filepath"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/datadir"
-	"github.com/nanobot-go/nanobot/internal/memory"
 	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/session/search"
 )
@@ -19,12 +19,15 @@ func OpenSearch(loaded *config.Loaded, workspace string, sessions *session.Store
 }
 
 func searchOptions(loaded *config.Loaded, workspace string, sessions *session.Store, log *slog.Logger) search.Options {
-	dir := sessions.Dir()
+	id := filepath.Base(sessions.Dir())
 	return search.Options{
-		Path:     datadir.Index.In(loaded.DataDir, filepath.Base(dir)+".db"),
-		Sessions: dir, OldSessions: []string{filepath.Join(workspace, "sessions"), filepath.Dir(dir)},
-		History:   filepath.Join(memory.Dir(loaded.DataDir, sessions), "history.jsonl"),
-		Workspace: workspace, Log: log,
+		Path:        datadir.Index.In(loaded.DataDir, id+".db"),
+		Store:       State(loaded, log),
+		Sessions:    path.Join(string(datadir.Sessions), id),
+		OldSessions: []string{filepath.Join(workspace, "sessions"), datadir.Sessions.In(loaded.DataDir)},
+		History:     path.Join(string(datadir.Memory), id, "history.jsonl"),
+		Workspace:   workspace,
+		Log:         log,
 	}
 }
 

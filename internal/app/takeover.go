@@ -2,15 +2,18 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/datadir"
+	"github.com/nanobot-go/nanobot/internal/gitstore"
 	"github.com/nanobot-go/nanobot/internal/memory"
 	"github.com/nanobot-go/nanobot/internal/schedule"
 	"github.com/nanobot-go/nanobot/internal/session"
@@ -112,12 +115,27 @@ func takeOver(ctx context.Context, loaded *config.Loaded, store *session.Store, 
 		return fmt.Errorf("take over the history of %s: %w", w.Path, err)
 	}
 
-	if what := counted(sessions.Sessions, jobs, entries); what != "" {
+	versions := 0
+	err = w.Once(memory.KindVersions, o.Now(), func() (err error) {
+		versions, err = memory.TakeOverVersions(ctx, memory.HistoryOptions{Store: memory.Place(State(loaded, o.Log), store), Workspace: w.Path, Now: o.Now, Log: o.Log}, everywhere.foreign)
+		if source, ok := errors.AsType[*gitstore.SourceError](err); ok { // it will not get better
+			strange, err = append(strange, source.Error()), nil
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("take over the versions of the memory files of %s: %w", w.Path, err)
+	}
+
+	if what := counted(sessions.Sessions, jobs, entries, versions); what != "" {
 		from := "Python nanobot"
 		if w.Entry.Seen.IsZero() { // a version before knew the workspace
 			from = "the workspace"
 		}
 		w.Notes = append(w.Notes, fmt.Sprintf("Imported from %s: %s. Files that appear in %s later are not imported automatically; see: nanobot migrate", from, what, w.Path))
+	}
+	if versions > 0 {
+		w.Notes = append(w.Notes, fmt.Sprintf("nanobot no longer uses %s; it is unchanged, and you can delete it if you do not use it yourself.", filepath.Join(w.Path, ".git")))
 	}
 	if left := slices.Concat(sessions.Left, jobs.Left, strange); len(left) > 0 {
 		w.Notes = append(w.Notes, fmt.Sprintf("Not imported (%d): %s", len(left), text.Cut(strings.Join(left, "; "), 500)))
@@ -126,7 +144,7 @@ func takeOver(ctx context.Context, loaded *config.Loaded, store *session.Store, 
 }
 
 // counted lists what was taken over; "" if that is nothing.
-func counted(sessions int, jobs schedule.Taken, entries int) string {
+func counted(sessions int, jobs schedule.Taken, entries, versions int) string {
 	var parts []string
 	for _, p := range []struct {
 		n         int
@@ -137,6 +155,7 @@ func counted(sessions int, jobs schedule.Taken, entries int) string {
 		{jobs.Triggers, "trigger", "triggers"},
 		{jobs.Deliveries, "message for a trigger", "messages for triggers"},
 		{entries, "history entry", "history entries"},
+		{versions, "version of the memory files", "versions of the memory files"},
 	} {
 		switch {
 		case p.n == 1:

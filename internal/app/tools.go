@@ -21,6 +21,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/document"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/catalog"
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
 	"github.com/nanobot-go/nanobot/internal/origin"
 	"github.com/nanobot-go/nanobot/internal/sandbox"
@@ -211,7 +212,7 @@ func (a *App) pictures(o Options, jail *diskio.Jail, media string) ([]tool.Tool,
 	}
 	p := a.Config.Config.Providers[cfg.Provider]
 	key := firstKey(p)
-	if row, ok := llm.LookupRow(cfg.Provider); ok && key.IsZero() {
+	if row, ok := catalog.Lookup(cfg.Provider); ok && key.IsZero() {
 		for _, name := range row.EnvKeys {
 			if v := Getenv(o.Env)(name); v != "" {
 				key = httpsafe.NewSecret(v)

@@ -9,6 +9,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/agent/explain"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/catalog"
 	"github.com/nanobot-go/nanobot/internal/llm/trial"
 )
 
@@ -17,7 +18,7 @@ import (
 // that a verdict is about the model and nothing else.
 func OpenTrial(o Options, loaded *config.Loaded, name string) (*trial.Trial, error) {
 	if o.UseModel != nil {
-		return trial.New(name, o.UseModel, llm.Choice{WireModel: name}, explain.Error), nil
+		return trial.New(name, o.UseModel, catalog.Choice{WireModel: name}, explain.Error), nil
 	}
 	in := MatchInput(loaded, Getenv(o.Env))
 	d := loaded.Config.Agents.Defaults
@@ -28,7 +29,7 @@ func OpenTrial(o Options, loaded *config.Loaded, name string) (*trial.Trial, err
 	} else if in.Provider = d.Provider; loaded.IsSet("agents.defaults.model") || len(loaded.Config.Providers) > 0 {
 		in.Model = d.Model
 	}
-	choice, err := llm.Match(in)
+	choice, err := catalog.Match(in)
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +45,7 @@ func OpenTrial(o Options, loaded *config.Loaded, name string) (*trial.Trial, err
 func RunTrial(ctx context.Context, loaded *config.Loaded, t *trial.Trial, vision bool, tell func(trial.Verdict)) error {
 	claim := claims(ctx, loaded, t.Choice())
 	if vision {
-		claim.Vision = llm.Able
+		claim.Vision = catalog.Able
 	}
 	t.WarnOfWindow(claim.Window, loaded.Config.Agents.Defaults.ContextWindowTokens)
 	t.Run(ctx, claim, tell)
@@ -68,13 +69,13 @@ func SuggestModels(ctx context.Context, loaded *config.Loaded, t *trial.Trial) {
 
 // claims is what the model is said to do: by the user, by the provider's list
 // when it has one, or by its name.
-func claims(ctx context.Context, loaded *config.Loaded, choice llm.Choice) llm.Offer {
-	claim := llm.Offer{Vision: llm.Vision(choice.WireModel)}
+func claims(ctx context.Context, loaded *config.Loaded, choice catalog.Choice) catalog.Offer {
+	claim := catalog.Offer{Vision: catalog.Vision(choice.WireModel)}
 	if choice.Name == "" {
 		return claim // a program's own
 	}
 	offers, _ := ListModels(ctx, loaded, choice) // many have no list, which says nothing about the model
-	if i := slices.IndexFunc(offers, func(o llm.Offer) bool { return o.ID == choice.WireModel }); i >= 0 {
+	if i := slices.IndexFunc(offers, func(o catalog.Offer) bool { return o.ID == choice.WireModel }); i >= 0 {
 		claim.Window = offers[i].Window
 		claim.Tools = cmp.Or(offers[i].Tools, claim.Tools)
 		claim.Vision = cmp.Or(offers[i].Vision, claim.Vision)
@@ -86,12 +87,12 @@ func claims(ctx context.Context, loaded *config.Loaded, choice llm.Choice) llm.O
 	return claim
 }
 
-func said(yes *bool, otherwise llm.Ability) llm.Ability {
+func said(yes *bool, otherwise catalog.Ability) catalog.Ability {
 	switch {
 	case yes == nil:
 		return otherwise
 	case *yes:
-		return llm.Able
+		return catalog.Able
 	}
-	return llm.Unable
+	return catalog.Unable
 }

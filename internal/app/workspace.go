@@ -15,6 +15,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/session"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 // bootstrap names the templates a workspace starts with.
@@ -43,7 +44,7 @@ func syncTemplates(data, workspace string) (written, left []string, err error) {
 	if err := diskio.MkdirAll(workspace, 0o700); err != nil {
 		return nil, nil, fmt.Errorf("make the workspace: %w", err)
 	}
-	w, err := session.Identify(data, workspace)
+	w, err := session.Identify(disk.Open(data, nil), data, workspace)
 	if err != nil {
 		return nil, nil, fmt.Errorf("look up the workspace: %w", err)
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/session"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 // Options say what goes into a backup.
@@ -108,7 +109,7 @@ func write(ctx context.Context, w io.Writer, o Options) (Manifest, error) {
 	if info, err := os.Stat(o.Skip); err == nil {
 		b.skip = info
 	}
-	if w, ok, err := session.Find(o.Config.DataDir, o.Workspace); err == nil && ok {
+	if w, ok, err := session.Find(disk.Open(o.Config.DataDir, nil), o.Config.DataDir, o.Workspace); err == nil && ok {
 		b.m.ID = w.ID
 	}
 	if err := b.write(); err != nil {
@@ -285,14 +286,22 @@ func (b *backup) folder(name string, d fs.DirEntry) error {
 	return b.tar.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: name + "/", Mode: int64(info.Mode().Perm()), ModTime: info.ModTime()})
 }
 
+// opened is a file as it was opened; nil if it is gone or cannot be read, which
+// is noted.
+func (b *backup) opened(name string, f *os.File, err error) *os.File {
+	if err == nil {
+		return f
+	}
+	if !diskio.IsMissing(err) {
+		b.left(name, "cannot be read")
+	}
+	return nil
+}
+
 func (b *backup) file(at visit) error {
 	name := at.name
 	f, err := at.open()
-	if diskio.IsMissing(err) {
-		return nil
-	}
-	if err != nil {
-		b.left(name, "cannot be read")
+	if f = b.opened(name, f, err); f == nil {
 		return nil
 	}
 	defer f.Close() //nolint:errcheck // only read

@@ -121,6 +121,15 @@ func writeBackup(t *testing.T, l *config.Loaded, secrets bool) (string, Manifest
 	return file, m
 }
 
+func openBackup(t *testing.T, file string) *Backup {
+	t.Helper()
+	b, err := Open(t.Context(), file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
 // Of a workspace around the data, only the data is taken by name: what lies
 // beside it comes along, and credentials do not.
 func TestBackupOfAWorkspaceAroundTheData(t *testing.T) {
@@ -270,10 +279,7 @@ func TestRestoreRefusesAWorkspaceAroundTheData(t *testing.T) {
 	t.Parallel()
 	_, l := oldHome(t)
 	file, _ := writeBackup(t, l, false)
-	b, err := Open(t.Context(), file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := openBackup(t, file)
 	to := t.TempDir()
 	for _, ws := range []string{to, filepath.Join(to, "bot")} {
 		o := RestoreOptions{Config: filepath.Join(to, "bot", "config.json"), Workspace: ws, Force: true, Now: time.Unix(1e9, 0)}
@@ -290,10 +296,7 @@ func TestBackupRoundTrip(t *testing.T) {
 	t.Parallel()
 	old, l := oldHome(t)
 	file, m := writeBackup(t, l, true)
-	b, err := Open(t.Context(), file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := openBackup(t, file)
 	to := t.TempDir()
 	r, err := b.Restore(t.Context(), RestoreOptions{Config: filepath.Join(to, "config.json"), Now: time.Unix(1e9, 0)})
 	if err != nil {
@@ -391,10 +394,7 @@ func TestBackupHidesSecrets(t *testing.T) {
 		t.Errorf("blank: %s", diff)
 	}
 	to := t.TempDir()
-	b, err := Open(t.Context(), file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := openBackup(t, file)
 	if _, err := b.Restore(t.Context(), RestoreOptions{Config: filepath.Join(to, "config.json"), Now: time.Unix(1e9, 0)}); err != nil {
 		t.Fatal(err)
 	}
@@ -416,10 +416,7 @@ func TestRestoreInTheWay(t *testing.T) {
 	t.Parallel()
 	_, l := oldHome(t)
 	file, _ := writeBackup(t, l, false)
-	b, err := Open(t.Context(), file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := openBackup(t, file)
 	to := t.TempDir()
 	before := map[string]string{"config.json": "{}", "sessions/s": "old", "index/x.db": "stale", "mine.txt": "mine", "auth/a": "login"}
 	plant(t, to, before)

@@ -51,11 +51,7 @@ func (b *backup) guests(as string) error {
 
 func (b *backup) guestFile(tree *diskio.Tree, rel, name string) error {
 	f, err := tree.Open(rel)
-	if diskio.IsMissing(err) {
-		return nil
-	}
-	if err != nil {
-		b.left(name, "cannot be read")
+	if f = b.opened(name, f, err); f == nil {
 		return nil
 	}
 	defer f.Close() //nolint:errcheck // only read

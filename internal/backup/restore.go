@@ -22,6 +22,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/session"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 // ErrInTheWay says that a restore would replace something.
@@ -200,7 +201,7 @@ func (b *Backup) Restore(ctx context.Context, o RestoreOptions) (Restored, error
 	r.Aside = aside
 	if err == nil && b.ID != "" {
 		// In backups of versions before, the workspace itself says who it is.
-		if err = session.Relocate(data, b.ID, o.Workspace); err != nil {
+		if err = session.Relocate(disk.Open(data, nil), data, b.ID, o.Workspace); err != nil {
 			err = fmt.Errorf("everything is restored, but the place of the workspace could not be recorded: %w", err)
 		}
 	}

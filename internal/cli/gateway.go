@@ -153,7 +153,7 @@ func (c *command) gatewayRun(ctx context.Context, f gatewayFlags) error {
 			fmt.Fprintf(c.Err, "nanobot: it crashed %d times within %s, so chat platforms stay off for two minutes. See: nanobot gateway logs\n", crashLimit, crashWindow)
 		}
 		daemon.WorkBesideDisk(c.getenv)
-		go daemon.ReleaseWhenQuiet(ctx, g.Unload)
+		go daemon.ReleaseWhenQuiet(ctx, g.DropCaches)
 	})
 	_ = os.Remove(file) // before the next one describes itself; whoever finds it sees that we are gone
 	_ = notify.Tell("STOPPING=1")

@@ -14,6 +14,7 @@ import (
 
 	"github.com/nanobot-go/nanobot"
 	"github.com/nanobot-go/nanobot/internal/api"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 // mcpServeFlags are the flags of mcp serve.
@@ -108,7 +109,7 @@ func (c *command) serveMCPOn(ctx context.Context, m *api.MCP, f mcpServeFlags, d
 	if !api.Loopback(l.Addr()) && f.tokenFile == "" {
 		return errors.Join(usageError{fmt.Errorf("%s is reachable from other machines; give your own token with --token-file", l.Addr())}, l.Close())
 	}
-	token, where, err := api.MCPToken(f.tokenFile, data)
+	token, where, err := api.MCPToken(ctx, f.tokenFile, disk.Open(data, nil))
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}

@@ -5,10 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nanobot-go/nanobot/internal/app"
+	"github.com/nanobot-go/nanobot/internal/tool/mcptest"
 )
 
 // mcpRun is the outcome of one command.
@@ -258,59 +257,20 @@ func TestMCPTest(t *testing.T) {
 	})
 }
 
-// loginServer is an MCP server that is its own login server.
-func loginServer(t *testing.T) *httptest.Server {
-	t.Helper()
-	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		reply := func(v map[string]any) {
-			if err := json.NewEncoder(w).Encode(v); err != nil {
-				t.Error(err)
-			}
-		}
-		switch r.URL.Path {
-		case "/register":
-			w.WriteHeader(http.StatusCreated)
-			reply(map[string]any{"client_id": "c"})
-		case "/authorize":
-			q := r.URL.Query()
-			http.Redirect(w, r, q.Get("redirect_uri")+"?"+url.Values{"code": {"x"}, "state": {q.Get("state")}}.Encode(), http.StatusFound)
-		case "/token":
-			reply(map[string]any{"access_token": "tok", "token_type": "bearer", "expires_in": 3600, "refresh_token": "r"})
-		case "/mcp":
-			w.WriteHeader(http.StatusUnauthorized)
-		default:
-			w.WriteHeader(http.StatusNotFound)
-		}
-	}))
-}
-
 func TestMCPLogin(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	srv := loginServer(t)
-	defer srv.Close()
-	runMCP(t, dir, nil, "add", "s", srv.URL+"/mcp")
+	runMCP(t, dir, nil, "add", "s", mcptest.Server(t, true))
 	browse := func(line string) {
 		if address := strings.TrimSpace(line); strings.HasPrefix(address, "http") {
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			_, _ = io.Copy(io.Discard, resp.Body)
-			_ = resp.Body.Close()
+			mcptest.Browse(t, address)
 		}
 	}
 	got := runMCP(t, dir, browse, "login", "s")
 	if got.code != 0 || !strings.Contains(got.out, "Logged in to s. The login is renewed automatically.") || !strings.Contains(got.out, "Set tools.mcpServers.s.auth") {
 		t.Fatalf("login: code %d\n%s%s", got.code, got.out, got.err)
 	}
-	if strings.Contains(got.out+got.err, "tok\n") {
+	if strings.Contains(got.out+got.err, mcptest.Token) {
 		t.Error("the token is printed")
 	}
 	if got := runMCP(t, dir, nil, "list"); !strings.Contains(got.out, "configured") {

@@ -15,7 +15,8 @@ func (c *command) memoryForget() *cobra.Command {
 		Long: `forget removes all lines that contain TEXT, ignoring case, from the memory files
 and all their earlier versions, from the summaries of conversations, from the
 record of sources and from the search index. It shows what it found and asks
-first. You cannot undo it. The conversations themselves stay.`,
+first. You cannot undo it. It does not change the conversations themselves and a
+.git folder in the workspace, where older versions kept the memory files.`,
 		Example: "  nanobot memory forget \"old address\"\n  nanobot memory forget 555-0100 --yes",
 		Args:    exactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

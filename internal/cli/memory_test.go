@@ -9,7 +9,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
-	"github.com/nanobot-go/nanobot/internal/memory"
+	"github.com/nanobot-go/nanobot/internal/datadir"
 )
 
 // remembering is a home with a workspace.
@@ -59,7 +59,7 @@ func (r *remembering) dir() string {
 		r.t.Fatal(err)
 	}
 	defer store.Close()
-	rel, err := filepath.Rel(r.home, memory.Dir(loaded.DataDir, store))
+	rel, err := filepath.Rel(r.home, datadir.Memory.In(loaded.DataDir, filepath.Base(store.Dir())))
 	if err != nil {
 		r.t.Fatal(err)
 	}

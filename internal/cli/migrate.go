@@ -111,7 +111,7 @@ func (c *command) adopt(cmd *cobra.Command, from string, yes, dry bool) error {
 			return err
 		}
 	}
-	w, err := session.Adopt(loaded.DataDir, ws, from)
+	w, err := session.Adopt(app.State(loaded, nil), loaded.DataDir, ws, from)
 	if err != nil {
 		return err
 	}

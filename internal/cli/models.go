@@ -10,7 +10,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
-	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/catalog"
 )
 
 func (c *command) modelsCommand() *cobra.Command {
@@ -73,7 +73,7 @@ func (c *command) readyNames(_ *cobra.Command, args []string, typed string) ([]s
 	if err != nil || len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	list, err := llm.Survey(c.matchInput(loaded))
+	list, err := catalog.Survey(c.matchInput(loaded))
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
-	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/catalog"
 )
 
 func (c *command) providerCommand() *cobra.Command {
@@ -28,7 +28,7 @@ and which provider is selected for a model.`,
 }
 
 // matchInput is what a provider is chosen from.
-func (c *command) matchInput(loaded *config.Loaded) llm.MatchInput {
+func (c *command) matchInput(loaded *config.Loaded) catalog.MatchInput {
 	return app.MatchInput(loaded, c.getenv)
 }
 
@@ -47,14 +47,14 @@ nanobot config set providers.NAME.apiBase URL.`,
 			if err != nil {
 				return err
 			}
-			list, err := llm.Survey(c.matchInput(loaded))
+			list, err := catalog.Survey(c.matchInput(loaded))
 			if err != nil {
 				return err
 			}
 			if ready {
-				list = slices.DeleteFunc(list, func(s llm.Standing) bool { return !s.Ready })
+				list = slices.DeleteFunc(list, func(s catalog.Standing) bool { return !s.Ready })
 			}
-			slices.SortStableFunc(list, func(a, b llm.Standing) int { return cmp.Compare(rank(a), rank(b)) })
+			slices.SortStableFunc(list, func(a, b catalog.Standing) int { return cmp.Compare(rank(a), rank(b)) })
 			if asJSON {
 				return printJSON(cmd, app.Standings(list))
 			}
@@ -67,14 +67,14 @@ nanobot config set providers.NAME.apiBase URL.`,
 }
 
 // rank puts what is set up first.
-func rank(s llm.Standing) int {
+func rank(s catalog.Standing) int {
 	if s.Ready {
 		return 0
 	}
 	return 1
 }
 
-func printStandings(cmd *cobra.Command, list []llm.Standing) error {
+func printStandings(cmd *cobra.Command, list []catalog.Standing) error {
 	if len(list) == 0 {
 		cmd.Println("No provider is configured. Set one up with: nanobot onboard --wizard")
 		return nil
@@ -103,13 +103,13 @@ func printStandings(cmd *cobra.Command, list []llm.Standing) error {
 }
 
 // keyNote says where a key comes from, or how to give one.
-func keyNote(s llm.Standing) string {
+func keyNote(s catalog.Standing) string {
 	switch {
 	case s.KeySource != "":
 		return "from " + s.KeySource
 	case s.Row.Auth != "":
 		return "sign in: nanobot provider login " + s.Name
-	case s.Row.Wire == llm.BedrockWire:
+	case s.Row.Wire == catalog.BedrockWire:
 		return "AWS credentials"
 	case s.Row.Local:
 		return "none needed"
@@ -126,18 +126,18 @@ func keyNote(s llm.Standing) string {
 
 // choiceJSON is what provider explain tells.
 type choiceJSON struct {
-	Model     string     `json:"model"`
-	Provider  string     `json:"provider"`
-	Display   string     `json:"display"`
-	Step      llm.Step   `json:"step"`
-	Why       string     `json:"why"`
-	KeySource string     `json:"key_source,omitempty"`
-	SignIn    bool       `json:"sign_in,omitempty"`
-	Base      string     `json:"base,omitempty"`
-	Wires     []llm.Wire `json:"wires"`
-	WireModel string     `json:"wire_model"`
-	Window    int        `json:"context_window,omitempty"`
-	Warnings  []string   `json:"warnings,omitempty"`
+	Model     string         `json:"model"`
+	Provider  string         `json:"provider"`
+	Display   string         `json:"display"`
+	Step      catalog.Step   `json:"step"`
+	Why       string         `json:"why"`
+	KeySource string         `json:"key_source,omitempty"`
+	SignIn    bool           `json:"sign_in,omitempty"`
+	Base      string         `json:"base,omitempty"`
+	Wires     []catalog.Wire `json:"wires"`
+	WireModel string         `json:"wire_model"`
+	Window    int            `json:"context_window,omitempty"`
+	Warnings  []string       `json:"warnings,omitempty"`
 }
 
 func (c *command) providerExplain() *cobra.Command {
@@ -163,14 +163,14 @@ receives. It makes no requests.`,
 				in.Model, effort = p.Model, cmp.Or(effort, p.ReasoningEffort)
 				in.Provider = cmp.Or(provider, p.Provider)
 			}
-			choice, err := llm.Match(in)
+			choice, err := catalog.Match(in)
 			if err != nil {
 				return err
 			}
 			e := choiceJSON{
 				Model: in.Model, Provider: choice.Name, Display: choice.Row.Display, Step: choice.Step, Why: choice.Why, KeySource: choice.KeySource,
 				SignIn: choice.Row.Auth != "", Base: choice.Base, Wires: choice.Wires(effort), WireModel: choice.WireModel,
-				Window: llm.ContextWindow(choice.WireModel), Warnings: choice.Warnings,
+				Window: catalog.ContextWindow(choice.WireModel), Warnings: choice.Warnings,
 			}
 			if asJSON {
 				return printJSON(cmd, e)
@@ -225,17 +225,17 @@ func printChoice(cmd *cobra.Command, e choiceJSON) {
 	}
 }
 
-func wireNames(wires []llm.Wire) string {
+func wireNames(wires []catalog.Wire) string {
 	var names []string
 	for _, w := range wires {
 		switch w {
-		case llm.ChatWire:
+		case catalog.ChatWire:
 			names = append(names, "Chat Completions")
-		case llm.ResponsesWire:
+		case catalog.ResponsesWire:
 			names = append(names, "Responses")
-		case llm.AnthropicWire:
+		case catalog.AnthropicWire:
 			names = append(names, "Anthropic Messages")
-		case llm.BedrockWire:
+		case catalog.BedrockWire:
 			names = append(names, "Bedrock Converse")
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/nanobot-go/nanobot/internal/app"
-	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/catalog"
 	"github.com/nanobot-go/nanobot/internal/text"
 )
 
@@ -21,7 +21,7 @@ var errSkipped = errors.New("skipped")
 
 // choices is what a user answered.
 type choices struct {
-	row              llm.Row
+	row              catalog.Row
 	base, key, model string
 }
 
@@ -82,9 +82,9 @@ func (c *command) interview(cmd *cobra.Command, ask *prompter) (ch choices, err 
 }
 
 // askProvider asks until there is a known name; on a pipe a wrong one is an error.
-func (c *command) askProvider(cmd *cobra.Command, ask *prompter) (llm.Row, error) {
+func (c *command) askProvider(cmd *cobra.Command, ask *prompter) (catalog.Row, error) {
 	var names []string
-	for _, r := range llm.Catalogue() {
+	for _, r := range catalog.Rows() {
 		if r.Auth == "" && !r.Speech { // sign-ins have "provider login"
 			names = append(names, r.Name)
 		}
@@ -93,10 +93,10 @@ func (c *command) askProvider(cmd *cobra.Command, ask *prompter) (llm.Row, error
 	for {
 		name, err := ask.line("Provider", "skip")
 		if err != nil {
-			return llm.Row{}, err
+			return catalog.Row{}, err
 		}
 		if name == "" || name == "skip" {
-			return llm.Row{}, errSkipped
+			return catalog.Row{}, errSkipped
 		}
 		if row, ok := app.Row(strings.ToLower(strings.ReplaceAll(name, "-", "_"))); ok {
 			return row, nil
@@ -106,7 +106,7 @@ func (c *command) askProvider(cmd *cobra.Command, ask *prompter) (llm.Row, error
 			err = fmt.Errorf("%w; did you mean %s?", err, near)
 		}
 		if !ask.terminal() {
-			return llm.Row{}, usageError{err}
+			return catalog.Row{}, usageError{err}
 		}
 		cmd.Println(err)
 	}
@@ -114,7 +114,7 @@ func (c *command) askProvider(cmd *cobra.Command, ask *prompter) (llm.Row, error
 
 // ownerOf tells a provider by the way its keys begin; "" if they could be anybody's.
 func ownerOf(key string) string {
-	for _, r := range llm.Catalogue() {
+	for _, r := range catalog.Rows() {
 		if r.KeyPrefix != "" && strings.HasPrefix(key, r.KeyPrefix) {
 			return r.Name
 		}

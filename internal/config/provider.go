@@ -3,7 +3,7 @@ package config
 import "github.com/nanobot-go/nanobot/internal/httpsafe"
 
 // Provider is one entry of providers. A zero field is unset, so that the
-// catalogue's own endpoint, headers and environment key can apply.
+// catalog's own endpoint, headers and environment key can apply.
 type Provider struct {
 	APIKey             httpsafe.Secret            `json:"apiKey" doc:"API key."`
 	APIBase            string                     `json:"apiBase" doc:"Base URL of the endpoint."`

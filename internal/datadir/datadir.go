@@ -124,7 +124,7 @@ func Data() []Entry {
 		folder(Sessions, "session", "conversations", Entry{Backup: Always, Stale: true}),
 		folder(Cron, "schedule", "jobs, triggers and their runs", Entry{Backup: Always, Stale: true}),
 		folder(ToolResults, "runner", "long results of tools", Entry{Backup: Always, Stale: true}),
-		folder(Memory, "memory", "history, its versions and what Dream changed", Entry{Backup: Always, Stale: true}),
+		folder(Memory, "memory", "history, versions of the memory files (`memory.git`) and what Dream changed", Entry{Backup: Always, Stale: true}),
 		folder(Subagents, "agent", "running and finished subagents", Entry{Backup: Always, Stale: true}),
 		folder(Usage, "llm/ledger", "model calls and what they cost; decides about spending limits", Entry{Backup: Always}),
 		file(Skills, "skill", "skills that were installed", Entry{Backup: Always}),
@@ -185,7 +185,7 @@ func inWorkspace() []Entry {
 		folder("triggers", "schedule", "triggers of Python nanobot", Entry{Kept: true, Access: Read}),
 		folder("sessions", "session", "conversations of Python nanobot", Entry{Access: Read}),
 		folder(".nanobot", "", "state of an older version", Entry{Access: Read}),
-		folder(".git", "gitstore", "versions of an older version, or the user's repository", Entry{Access: Write}),
+		folder(".git", "", "the user's repository, or versions that an older version kept there; they are imported once", Entry{Access: Write}),
 	}
 }
 

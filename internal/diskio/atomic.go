@@ -43,7 +43,7 @@ func fill(f *os.File, data []byte, perm fs.FileMode) error {
 
 // Replace renames a finished and synced file over path and makes the rename durable.
 func Replace(tmp, path string) error {
-	if err := os.Rename(tmp, path); err != nil {
+	if err := Retry(func() error { return os.Rename(tmp, path) }); err != nil {
 		return err
 	}
 	return SyncDir(filepath.Dir(path))

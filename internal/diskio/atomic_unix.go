@@ -8,6 +8,9 @@ import (
 	"syscall"
 )
 
+// Retry opens or renames a file. Here nobody can be in the way.
+func Retry(do func() error) error { return do() }
+
 // SyncDir makes the entries of a directory durable: names created, renamed or
 // removed in it survive a power loss. File systems that cannot do it are let off.
 func SyncDir(path string) error {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"iter"
 	"os"
+	"path/filepath"
 	"slices"
 )
 
@@ -150,7 +151,7 @@ func appendAside(path string, src io.Reader, sync bool) error {
 		_, err = f.Write([]byte{'\n'})
 	}
 	if err == nil && sync {
-		err = f.Sync()
+		err = errors.Join(f.Sync(), SyncDir(filepath.Dir(path)))
 	}
 	return errors.Join(err, f.Close())
 }

@@ -1,15 +1,14 @@
 package doctor
 
 import (
-	"os"
-	"path/filepath"
+	"context"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/datadir"
-	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/sandbox"
+	"github.com/nanobot-go/nanobot/internal/store"
 	"github.com/nanobot-go/nanobot/internal/tool/approve"
 )
 
@@ -22,14 +21,11 @@ func FirstLook(l *config.Loaded) []string {
 	if len(open) == 0 {
 		return nil
 	}
-	told := datadir.SecurityTold.In(l.DataDir)
-	if _, err := os.Lstat(told); err == nil {
+	ctx, state := context.Background(), app.State(l, nil)
+	if told, err := state.Stat(ctx, string(datadir.SecurityTold)); err == nil && told.Exists() {
 		return nil
 	}
-	err := diskio.MkdirAll(filepath.Dir(told), 0o700)
-	if err == nil {
-		err = diskio.WriteFile(told, []byte(time.Now().UTC().Format(time.RFC3339)+"\n"), 0o600)
-	}
+	_, err := state.Put(ctx, string(datadir.SecurityTold), []byte(time.Now().UTC().Format(time.RFC3339)+"\n"), store.Any, true)
 	last := "Close all of it with: nanobot doctor security --fix (it keeps a copy of the file). This message appears once."
 	if err != nil { // then it is said again, which does no harm
 		last = "Close all of it with: nanobot doctor security --fix (it keeps a copy of the file)."

@@ -17,6 +17,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/daemon"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/catalog"
 	"github.com/nanobot-go/nanobot/internal/llm/trial"
 	"github.com/nanobot-go/nanobot/internal/tool/mcp"
 )
@@ -191,7 +192,7 @@ func providerSymptom(ctx context.Context, o app.Options, l *config.Loaded, name 
 	s := Symptom{ID: "provider." + name, State: Well}
 	in := app.MatchInput(l, app.Getenv(o.Env))
 	in.Provider = name
-	choice, err := llm.Match(in)
+	choice, err := catalog.Match(in)
 	if err != nil {
 		s.State, s.Detail = Doubt, err.Error()
 		return s

@@ -102,7 +102,7 @@ func (d *Diagnosis) crashes(l *config.Loaded) {
 const overdueAfter = 10 * time.Minute
 
 func (d *Diagnosis) jobs(ctx context.Context, l *config.Loaded, ws string, running bool, now time.Time) {
-	w, seen, err := session.Find(l.DataDir, ws)
+	w, seen, err := session.Find(app.State(l, nil), l.DataDir, ws)
 	switch {
 	case err != nil:
 		d.say(Broken, "workspaces", err.Error(), "the next start recreates it from the files next to the conversations")

@@ -6,7 +6,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
-	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/catalog"
 )
 
 // Status is what is set up and which model answers.
@@ -68,7 +68,7 @@ func StatusOf(ctx context.Context, o app.Options) (Status, error) {
 func KeyedProviders(loaded *config.Loaded, getenv func(string) string) []KeyedProvider {
 	out := []KeyedProvider{}
 	seen := map[string]bool{}
-	for _, row := range llm.Catalogue() {
+	for _, row := range catalog.Rows() {
 		p := loaded.Config.Providers[row.Name]
 		st := KeyedProvider{Name: row.Name, Base: p.APIBase}
 		seen[row.Name] = true

@@ -16,7 +16,7 @@ import (
 const askConfig = `{"agents": {"defaults": {"model": "m"}}, "gateway": {"heartbeat": {"enabled": false}},
 	"tools": {"approval": {"mode": "ask"}, "exec": {"sandbox": "none"}}, "channels": {"websocket": {"enabled": true, SOCKET}}}`
 
-// A question through the whole house: whatever says yes without naming it is a
+// A question through the whole gateway: whatever says yes without naming it is a
 // message or nothing, and the command runs only after the answer.
 func TestSocketAnswers(t *testing.T) {
 	t.Parallel()

@@ -1,19 +1,15 @@
 package gateway
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/nanobot-go/nanobot/internal/agent"
-	"github.com/nanobot-go/nanobot/internal/agent/owntool"
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
@@ -22,8 +18,6 @@ import (
 	"github.com/nanobot-go/nanobot/internal/channel/websocket"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
-	"github.com/nanobot-go/nanobot/internal/session"
-	"github.com/nanobot-go/nanobot/internal/webui"
 )
 
 // Channels are the chat platforms this program knows.
@@ -32,68 +26,6 @@ func Channels() map[string]channel.Factory {
 		"email":     email.New,
 		"telegram":  telegram.New,
 		"websocket": websocket.New(websocket.Options{}),
-	}
-}
-
-// factories are the chat platforms of this program and of the one around it.
-func (g *Gateway) factories() map[string]channel.Factory {
-	out := Channels()
-	out["websocket"] = websocket.New(websocket.Options{
-		Fork: g.fork, Hear: g.hear, Model: g.usualModel,
-		Standing: g.standing, Scope: g.setScope, Desk: lateDesk(sync.OnceValue(g.desk)),
-		Exposed: func() bool { return !httpsafe.LoopbackHost(g.config().Config.Gateway.Host) },
-	})
-	maps.Copy(out, g.o.Channels)
-	return out
-}
-
-// lateDesk is a desk that nobody has sat down at yet: a start does without it.
-type lateDesk func() *webui.Desk
-
-// ServeHTTP implements http.Handler.
-func (d lateDesk) ServeHTTP(w http.ResponseWriter, r *http.Request) { d().ServeHTTP(w, r) }
-
-// Do implements websocket.Desk.
-func (d lateDesk) Do(ctx context.Context, action string, payload json.RawMessage) (json.RawMessage, error) {
-	return d().Do(ctx, action, payload)
-}
-
-// standing is what a conversation's metadata tells its clients.
-func (g *Gateway) standing(ctx context.Context, chat bus.Route) (s websocket.Standing) {
-	a, err := g.current(ctx)
-	if err != nil {
-		return s
-	}
-	key := a.Agent.KeyOf(chat)
-	meta, err := a.Sessions.Metadata(ctx, key)
-	if err != nil {
-		if !errors.Is(err, session.ErrNotFound) {
-			g.log.WarnContext(ctx, "read what is kept about a conversation", "session", key, "err", err)
-		}
-		return s
-	}
-	s.Goal, s.Preset, s.Scope = owntool.GoalOf(meta), owntool.PresetOf(meta), (*websocket.Scope)(agent.ScopeOf(meta))
-	return s
-}
-
-// usualModel is the name of the model that answers unless a conversation has
-// chosen another.
-func (g *Gateway) usualModel() string {
-	g.mu.Lock()
-	gen, l := g.agent, g.loaded
-	g.mu.Unlock()
-	if gen != nil && g.o.UseModel == nil {
-		return gen.app.ModelInfo().Name // also one that was found by itself
-	}
-	d := l.Config.Agents.Defaults
-	return cmp.Or(l.Config.ModelPresets[d.ModelPreset].Model, d.Model)
-}
-
-// tellModel lets the clients of the socket know if another model answers now.
-func (g *Gateway) tellModel(was string) {
-	is := g.usualModel()
-	if c, ok := g.channels.Channel("websocket").(*websocket.Channel); ok && is != was {
-		c.UsualModel(is, g.config().Config.Agents.Defaults.ModelPreset)
 	}
 }
 
@@ -117,11 +49,11 @@ func sections(l *config.Loaded) map[string]json.RawMessage {
 func (g *Gateway) channelOptions(a *app.App) channel.Options {
 	cfg := a.Config.Config.Channels
 	return channel.Options{
-		Queue: g.door(), Factories: g.factories(), Sections: g.sections(a.Config),
+		Queue: g.messenger.door(), Factories: g.web.factories(), Sections: g.sections(a.Config),
 		Defaults:   channel.Filters{SendProgress: cfg.SendProgress, SendToolHints: cfg.SendToolHints, ShowReasoning: cfg.ShowReasoning},
 		MaxRetries: cfg.SendMaxRetries, Store: app.State(a.Config, g.log), DataDir: a.Config.DataDir, Kept: []string{app.SentFiles, "api"},
 		Client: channelClient, Fetch: channelFetch,
-		Transcribe: g.transcribe, Commands: menu(app.Commands(g.o.Options)), Redact: a.Secrets().Redact, Log: g.log, Now: g.o.Now,
+		Transcribe: g.web.transcript, Commands: menu(app.Commands(g.o.Options)), Redact: a.Secrets().Redact, Log: g.log, Now: g.o.Now,
 	}
 }
 

@@ -102,13 +102,13 @@ func endDuringReload(t *testing.T, seconds int) (int32, error) {
 func TestEndDespiteStuckTool(t *testing.T) {
 	t.Parallel()
 	begun, free := make(chan struct{}), make(chan struct{})
-	stuck := tool.Func(tool.Tool{Name: "stuck", Description: "x"}, func(context.Context, tool.Call, struct{}) (tool.Result, error) {
+	deaf := tool.Func(tool.Tool{Name: "stuck", Description: "x"}, func(context.Context, tool.Call, struct{}) (tool.Result, error) {
 		close(begun)
 		<-free
 		return tool.Text("late"), nil
 	})
 	h := newHost(t, llmtest.NewScript(t, llmtest.Call("stuck", struct{}{})))
-	h.tools = []tool.Tool{stuck}
+	h.tools = []tool.Tool{deaf}
 	h.configure(hurried)
 	h.start()
 	<-h.party.joined
@@ -129,22 +129,7 @@ func TestEndDespiteStuckTool(t *testing.T) {
 // more, the gateway goes on trying. Messages wait.
 func TestReloadWithoutWayBack(t *testing.T) {
 	t.Parallel()
-	begun, finish := make(chan struct{}), make(chan struct{})
-	model := llmtest.NewScript(t, llmtest.Func(func(llm.Request) llmtest.Step {
-		close(begun)
-		return llmtest.Reply("finished").After(finish)
-	}))
-	model.Otherwise = func(llm.Request) llmtest.Step { return llmtest.Reply("later") }
-	h := newHost(t, model).start()
-	<-h.party.joined
-	h.must(h.party.write(t, "ann", "1", "one"))
-	<-begun
-	h.configure(strings.Replace(partyConfig, `"model": "m"`, `"model": "m", "maxToolIterations": 7`, 1))
-	reloaded := make(chan error, 1)
-	go func() { reloaded <- h.g.Reload(t.Context()) }()
-	for h.g.Status().Ready {
-		<-time.After(time.Millisecond)
-	}
+	h, finish, reloaded := reloading(t)
 	ws := h.g.Workspace()
 	h.must(os.Rename(ws, ws+".away"))
 	h.must(os.WriteFile(ws, nil, 0o600))

@@ -5,22 +5,38 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel/websocket"
+	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/webui"
+	"github.com/nanobot-go/nanobot/internal/webui/settings"
 )
 
 // Fork gives tests what the WebSocket channel is lent.
 func Fork(ctx context.Context, g *Gateway, from, to bus.Route, beforeUser int, title string) error {
-	return g.fork(ctx, from, to, beforeUser, title)
+	return g.web.fork(ctx, from, to, beforeUser, title)
 }
 
 // ChooseScope is setScope of the WebSocket channel.
 func ChooseScope(ctx context.Context, g *Gateway, chat bus.Route, path, mode string, remote bool) (gotPath, gotMode string, err error) {
-	s, err := g.setScope(ctx, chat, websocket.Scope{Path: path, Mode: mode}, remote)
+	s, err := g.web.setScope(ctx, chat, websocket.Scope{Path: path, Mode: mode}, remote)
 	return s.Path, s.Mode, err
 }
 
-// Desk is what web interfaces look at.
-func Desk(g *Gateway) *webui.Desk { return g.desk() }
+// WebAPI is what web clients look at.
+func WebAPI(g *Gateway) *webui.API { return g.web.api() }
+
+// SettingsAPI has the settings of a gateway only. During, which may be nil, is
+// called while a change is being made.
+func SettingsAPI(g *Gateway, during func()) *webui.API {
+	o := g.settings()
+	o.Try = func(ctx context.Context, next *config.Loaded) error {
+		if during != nil {
+			during()
+		}
+		return g.try(ctx, next)
+	}
+	reads, actions := settings.New(o)
+	return webui.New(webui.Options{Reads: reads, Actions: actions, Log: g.log})
+}
 
 // PretendFree makes a gateway believe that a disk has so much room.
 func PretendFree(g *Gateway, bytes uint64) {

@@ -14,8 +14,8 @@ import (
 
 // fork begins a conversation with what was said in another before one of the
 // user's messages, counted from 0.
-func (g *Gateway) fork(ctx context.Context, from, to bus.Route, beforeUser int, title string) (err error) {
-	a, err := g.current(ctx)
+func (w *webClients) fork(ctx context.Context, from, to bus.Route, beforeUser int, title string) (err error) {
+	a, err := w.state.current(ctx)
 	if err != nil {
 		return err
 	}

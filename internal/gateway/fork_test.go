@@ -15,8 +15,7 @@ import (
 
 func TestFork(t *testing.T) {
 	t.Parallel()
-	h := newHost(t, echo(t)).start()
-	<-h.party.joined
+	h := running(t, echo(t))
 	for _, id := range []string{"1", "2", "3"} {
 		h.must(h.party.write(t, "ann", id, "say #"+id))
 		h.party.hear(t, "echo #"+id)
@@ -46,8 +45,7 @@ func TestFork(t *testing.T) {
 // in a copy, also when only its summary is left.
 func TestForkInheritsTaint(t *testing.T) {
 	t.Parallel()
-	h := newHost(t, echo(t)).start()
-	<-h.party.joined
+	h := running(t, echo(t))
 	h.must(h.party.write(t, "ann", "1", "say #1"))
 	h.party.hear(t, "echo #1")
 	a, err := h.g.Current(t.Context())
@@ -83,8 +81,7 @@ func TestForkInheritsTaint(t *testing.T) {
 
 func TestTriggerCommand(t *testing.T) {
 	t.Parallel()
-	h := newHost(t, echo(t)).start()
-	<-h.party.joined
+	h := running(t, echo(t))
 	h.must(h.party.write(t, "ann", "1", "/trigger backup"))
 	out := h.party.hear(t, "is ready")
 	_, id, _ := strings.Cut(out.Text, "(")

@@ -12,9 +12,7 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/api"
@@ -26,7 +24,6 @@ import (
 	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
-	"github.com/nanobot-go/nanobot/internal/keyring"
 	"github.com/nanobot-go/nanobot/internal/store"
 	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
@@ -51,36 +48,25 @@ type Options struct {
 // agent that works through it, chat platforms, schedules and one HTTP listener.
 // The agent can be replaced while the rest goes on; messages wait meanwhile.
 type Gateway struct {
-	o        Options
-	log      *slog.Logger
-	secrets  *httpsafe.Registry
-	keys     func() *keyring.Ring
-	started  time.Time
-	notes    []string
-	queue    queue
-	owner    *ownerChat
-	channels *channel.Manager
-	answers  atomic.Pointer[http.Handler] // health and the API, with the settings in use
-	metrics  *api.Metrics
-	listener net.Listener // nil: the host program serves Handler
-	restart  chan bus.Route
-	reload   chan chan error
-	ending   chan struct{} // closed when Run comes to rest
-	edits    edits         // by the web interface
-	free     func(dir string) (uint64, bool)
+	o         Options
+	log       *slog.Logger
+	secrets   *httpsafe.Registry
+	started   time.Time
+	notes     []string
+	state     state
+	messenger *messenger
+	channels  *channel.Manager
+	front     *front
+	web       *webClients
+	restart   chan bus.Route
+	reload    chan chan error
+	ending    chan struct{} // closed when Run comes to rest
+	free      func(dir string) (uint64, bool)
 
 	background sync.WaitGroup
 	carrying   context.Context //nolint:containedctx // the life of what carries answers; set by Run
 
-	mu     sync.Mutex
-	agent  *generation    // nil while one takes over from another
-	moved  chan struct{}  // closed when the next one has taken over
-	loaded *config.Loaded // the configuration in use
-	booted *config.Loaded // the one at the start
-	bad    string         // why the newest one is not in use; "" if it is
-
-	scoping   sync.Mutex // held by setScope
-	stamp     string     // of the configuration file before it was read
+	stamp     string // of the configuration file before it was read
 	workspace string
 	scratch   string // the queue of a dry run; "" is the real one
 }
@@ -98,40 +84,42 @@ func New(ctx context.Context, o Options) (*Gateway, error) {
 	o.Config.Lenient = true
 	g := &Gateway{
 		o: o, log: o.Log, started: o.Now(), restart: make(chan bus.Route, 1), reload: make(chan chan error),
-		moved: make(chan struct{}), ending: make(chan struct{}), free: diskio.FreeBytes,
+		state: state{moved: make(chan struct{})}, ending: make(chan struct{}), free: diskio.FreeBytes,
 	}
-	if file, err := config.Locate(g.configOptions()); err == nil {
+	if file, err := config.Locate(g.o.file()); err == nil {
 		g.stamp = stampOf(file)
 	}
-	g.metrics = api.NewMetrics(o.Version, g.started, o.Now)
-	g.o.Figures = app.NewFigures(g.metrics, o.UseModel != nil)
+	g.front = &front{state: &g.state, metrics: api.NewMetrics(o.Version, g.started, o.Now)}
+	g.o.Figures = app.NewFigures(g.front.metrics, o.UseModel != nil)
 	g.o.Restart = func(r bus.Route) {
 		select {
 		case g.restart <- r:
 		default: // asked for already
 		}
 	}
-	g.o.Deliver, g.o.Elsewhere, g.o.Notify = g.deliver, g.elsewhere, g.tellOwner
+	m := &messenger{state: &g.state, figures: g.o.Figures, now: o.Now, log: o.Log}
+	g.messenger = m
+	g.o.Deliver, g.o.Elsewhere, g.o.Notify = m.deliver, m.elsewhere, m.tellOwner
 	g.o.Link = app.Link{
-		Submit:    func(ctx context.Context, in bus.Inbound) error { return g.queue.Submit(ctx, g.withoutKeys(ctx, in)) },
-		Notify:    g.publish,
-		LastRoute: func(context.Context) (bus.Route, bool) { return g.owner.last() }, Deliverable: g.deliverable,
-		Blocked: g.blocked, Reload: g.reloadFor, Problems: g.Problems,
+		Submit: m.submit, Notify: m.publish, Deliverable: m.deliverable, Blocked: m.blocked,
+		LastRoute: func(context.Context) (bus.Route, bool) { return m.owner.last() },
+		Reload:    g.reloadFor, Problems: g.Problems,
 	}
 	if o.Rejected != nil {
-		g.bad = o.Rejected.Error()
+		g.state.bad = o.Rejected.Error()
 	}
 	a, err := app.New(ctx, g.o.Options)
 	if err != nil {
 		return nil, err
 	}
 	g.o.Loaded = nil // the next agent reads the file
-	g.log, g.loaded, g.booted, g.secrets = a.Log(), a.Config, a.Config, a.Secrets()
-	g.keys = app.KeyRing(a.Config.DataDir, o.Env)
+	g.log, g.secrets, g.workspace = a.Log(), a.Secrets(), a.Workspace
+	g.state.loaded, g.state.booted = a.Config, a.Config
+	m.log, m.secrets, m.keys = g.log, g.secrets, app.KeyRing(a.Config.DataDir, o.Env)
 	if err := g.open(ctx, a); err != nil {
 		return nil, errors.Join(err, a.Close(), g.close())
 	}
-	g.agent, g.workspace, g.notes = &generation{app: a}, a.Workspace, a.Notes
+	g.state.agent, g.notes = &generation{app: a}, a.Notes
 	return g, nil
 }
 
@@ -151,87 +139,39 @@ func (g *Gateway) open(ctx context.Context, a *app.App) (err error) {
 	if err != nil {
 		return err
 	}
-	g.queue = j
-	g.owner = &ownerChat{path: datadir.OwnerChat.In(a.Config.DataDir)}
-	if err := g.listen(ctx, a.Config.Config.Gateway); err != nil && g.o.Dry {
+	g.messenger.queue = j
+	g.messenger.owner = &ownerChat{state: app.State(a.Config, g.log)}
+	if err := g.front.listen(ctx, g.o.Listen, a.Config.Config.Gateway); err != nil && g.o.Dry {
 		a.Notes = append(a.Notes, fmt.Sprintf("It could not start now: %v.", err))
 	} else if err != nil {
 		return err
 	}
+	g.web = &webClients{app: g.o.Options, state: &g.state, settings: g.settings, log: g.log}
 	if g.channels, err = channel.NewManager(g.channelOptions(a)); err != nil {
 		return err
 	}
-	return g.openAPI(a)
-}
-
-func (g *Gateway) listen(ctx context.Context, cfg config.Gateway) (err error) {
-	addr := g.o.Listen
-	switch addr {
-	case "-":
-		return nil
-	case "":
-		addr = net.JoinHostPort(cfg.Host, strconv.Itoa(cfg.Port))
+	g.messenger.channels = g.channels
+	g.front.base = api.Options{
+		Ask: g.Ask, Health: g.health, Log: g.log, Now: g.o.Now,
+		Transcribe: func(ctx context.Context, path string) (string, error) { return g.web.transcript(ctx, path), nil },
 	}
-	var lc net.ListenConfig
-	lc.SetMultipathTCP(false) // nobody comes here by several ways, and looking whether the kernel could takes time
-	if g.listener, err = lc.Listen(ctx, "tcp", addr); err != nil {
-		return fmt.Errorf("listen on %s: %w; another program has this port: stop it, or set gateway.port", addr, err)
-	}
-	return nil
+	g.front.metrics.OnRead(g.gauges)
+	return g.front.renew(a)
 }
 
 // Addr is where the gateway listens, nil if it does not.
-func (g *Gateway) Addr() net.Addr {
-	if g.listener == nil {
-		return nil
-	}
-	return g.listener.Addr()
-}
-
-// deliver takes what is said in turns nobody asked for.
-func (g *Gateway) deliver(out bus.Outbound) {
-	ctx := context.Background()
-	if err := g.publish(ctx, out); err != nil {
-		g.log.ErrorContext(ctx, "a message was not kept", "channel", out.Route.Channel, "err", err)
-	}
-}
-
-// publish does not wait for long when the outbox of a channel is full.
-func (g *Gateway) publish(ctx context.Context, out bus.Outbound) error {
-	ctx, cancel := context.WithTimeout(ctx, publishWait)
-	defer cancel()
-	return g.queue.Publish(ctx, out)
-}
-
-const publishWait = 10 * time.Second
+func (g *Gateway) Addr() net.Addr { return g.front.addr() }
 
 // Ask lets somebody in who waits for the answer himself, such as an HTTP
 // request. It does not go through the journal.
 func (g *Gateway) Ask(ctx context.Context, in bus.Inbound) iter.Seq2[bus.Outbound, error] {
 	return func(yield func(bus.Outbound, error) bool) {
-		a, err := g.current(ctx)
+		a, err := g.state.current(ctx)
 		if err != nil {
 			yield(bus.Outbound{}, err)
 			return
 		}
 		g.o.Figures.Counted(a.Agent.Ask)(ctx, in)(yield)
-	}
-}
-
-// current is the agent in use; it waits while one takes over from another.
-func (g *Gateway) current(ctx context.Context) (*app.App, error) {
-	for {
-		g.mu.Lock()
-		gen, moved := g.agent, g.moved
-		g.mu.Unlock()
-		if gen != nil {
-			return gen.app, nil
-		}
-		select {
-		case <-moved:
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
 	}
 }
 
@@ -254,25 +194,26 @@ func (g *Gateway) Run(ctx context.Context, ready func()) error {
 	})
 	var servers []*http.Server
 	start := func(l net.Listener, h http.Handler) {
-		s := g.server(carrying, h)
+		s := server(carrying, h)
 		servers = append(servers, s)
 		work.Go(func() { serve(s, l, g.log) })
 	}
-	if g.listener != nil {
-		start(g.listener, g.Handler())
+	if g.front.listener != nil {
+		start(g.front.listener, g.Handler())
 	}
-	if g.loaded.Config.Gateway.ControlSocket {
-		if l, err := listenControl(g.loaded.DataDir); err != nil {
+	gen, loaded, _ := g.state.now()
+	if loaded.Config.Gateway.ControlSocket {
+		if l, err := listenControl(loaded.DataDir); err != nil {
 			g.log.WarnContext(ctx, "commands such as gateway status will not reach this gateway", "err", err)
 		} else {
 			start(l, g.control())
 		}
 	}
-	keepTime := g.agent.start(carrying, g)
-	g.announce(ctx)
+	keepTime := gen.start(carrying, g.messenger)
+	g.messenger.announce(ctx)
 	g.watchConfig(serving)
-	g.reportDisabled(ctx, g.loaded)
-	g.keepGood(ctx)
+	g.reportDisabled(ctx, loaded)
+	keepGood(ctx, loaded, g.log)
 	g.channels.AwaitLocal(ctx, localWait)
 	if ready != nil {
 		ready()
@@ -288,8 +229,8 @@ func (g *Gateway) comeToRest(ctx context.Context, stopCarrying func(), servers [
 	close(g.ending)
 	g.channels.StopIntake()
 	var err error
-	if g.agent != nil { // else a reload was under way
-		err = g.agent.finishWithin(g.ending)
+	if gen, _, _ := g.state.now(); gen != nil { // else a reload was under way
+		err = gen.finishWithin(g.ending)
 	}
 	g.carryOut()
 	stopCarrying()
@@ -325,29 +266,23 @@ func (g *Gateway) supervise(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case route := <-g.restart:
-			g.rememberRestart(ctx, route)
+			g.messenger.rememberRestart(ctx, route)
 			return ErrRestart
 		case answer := <-g.reload:
 			answer <- g.reloadNow(ctx)
-		case <-g.vacant():
-			g.occupy(ctx)
+		case <-g.state.rebuildTimer():
+			g.rebuildAgent(ctx)
 		}
 	}
 }
 
 // Close gives back what a gateway holds that never ran.
-func (g *Gateway) Close() error { return errors.Join(g.agent.finish(), g.close()) }
+func (g *Gateway) Close() error { return errors.Join(g.state.agent.finish(), g.close()) }
 
 func (g *Gateway) close() error {
-	var err error
-	if g.owner != nil {
-		g.owner.flush()
-	}
-	if g.queue != nil {
-		err = g.queue.Close()
-	}
-	if g.listener != nil {
-		_ = g.listener.Close() // closed by the server already, or never used
+	err := g.messenger.close()
+	if l := g.front.listener; l != nil {
+		_ = l.Close() // closed by the server already, or never used
 	}
 	if g.scratch != "" {
 		err = errors.Join(err, os.RemoveAll(g.scratch))
@@ -356,11 +291,7 @@ func (g *Gateway) close() error {
 }
 
 // Workspace is the folder the agent works in.
-func (g *Gateway) Workspace() string {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.workspace
-}
+func (g *Gateway) Workspace() string { return g.workspace }
 
 // Problems says what is wrong: why the gateway is not ready, channels that
 // cannot work, sections of the configuration that were left out.
@@ -377,33 +308,17 @@ func (g *Gateway) Problems() []string {
 // Notes are what the user should know about this start.
 func (g *Gateway) Notes() []string { return g.notes }
 
-// elsewhere keeps a message for another chat until it is delivered.
-func (g *Gateway) elsewhere(ctx context.Context, out bus.Outbound) error {
-	if err := g.deliverable(out.Route); err != nil {
-		return err
-	}
-	return g.publish(ctx, out)
-}
-
-// deliverable says why nothing can be sent to a chat.
-func (g *Gateway) deliverable(r bus.Route) error {
-	if g.channels.Channel(r.Channel) == nil {
-		return fmt.Errorf("the channel %s is not switched on", r.Channel)
-	}
-	return nil
-}
-
 // Current is the agent in use. It waits while one takes over from another, and
 // must not be kept: a new configuration replaces it.
-func (g *Gateway) Current(ctx context.Context) (*app.App, error) { return g.current(ctx) }
+func (g *Gateway) Current(ctx context.Context) (*app.App, error) { return g.state.current(ctx) }
 
 // Say keeps a message for a chat until its platform has taken it.
 func (g *Gateway) Say(ctx context.Context, out bus.Outbound) error {
 	if out.Text == "" && len(out.Media) == 0 {
 		return errors.New("the message is empty")
 	}
-	if err := g.deliverable(out.Route); err != nil {
+	if err := g.messenger.deliverable(out.Route); err != nil {
 		return err
 	}
-	return g.queue.Publish(ctx, out)
+	return g.messenger.queue.Publish(ctx, out)
 }

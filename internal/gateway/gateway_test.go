@@ -134,6 +134,53 @@ func newHost(t *testing.T, model llm.Model) *host {
 	return h
 }
 
+// running is a host whose gateway runs, with its platform connected.
+func running(t *testing.T, model llm.Model) *host {
+	t.Helper()
+	h := newHost(t, model).start()
+	<-h.party.joined
+	return h
+}
+
+// reloading is a host whose gateway reads a changed configuration while a turn
+// runs. The turn ends when finish is closed; the result of the reload is sent to
+// reloaded.
+func reloading(t *testing.T) (h *host, finish chan struct{}, reloaded chan error) {
+	t.Helper()
+	begun, finish := make(chan struct{}), make(chan struct{})
+	model := llmtest.NewScript(t, llmtest.Func(func(llm.Request) llmtest.Step {
+		close(begun)
+		return llmtest.Reply("finished").After(finish)
+	}))
+	model.Otherwise = func(llm.Request) llmtest.Step { return llmtest.Reply("later") }
+	h = running(t, model)
+	h.must(h.party.write(t, "ann", "1", "one"))
+	<-begun
+	h.configure(strings.Replace(partyConfig, `"model": "m"`, `"model": "m", "maxToolIterations": 7`, 1))
+	reloaded = make(chan error, 1)
+	go func() { reloaded <- h.g.Reload(t.Context()) }()
+	for h.g.Status().Ready {
+		select {
+		case err := <-reloaded:
+			t.Fatalf("reloaded before the turn ended: %v", err)
+		case <-time.After(time.Millisecond):
+		}
+	}
+	return h, finish, reloaded
+}
+
+// stuck is a model whose first answer never comes; begun is closed when it is
+// asked for.
+func stuck(t *testing.T) (model *llmtest.Script, begun chan struct{}) {
+	t.Helper()
+	begun = make(chan struct{})
+	model = llmtest.NewScript(t, llmtest.Func(func(llm.Request) llmtest.Step {
+		close(begun)
+		return llmtest.Block(make(chan struct{}))
+	}))
+	return model, begun
+}
+
 // checkNames fails a test in which something was made in the data folder that
 // the table of package datadir does not list.
 func checkNames(t *testing.T, dir string) {
@@ -231,8 +278,7 @@ func marked(text string) string {
 
 func TestGatewayAnswers(t *testing.T) {
 	t.Parallel()
-	h := newHost(t, echo(t)).start()
-	<-h.party.joined
+	h := running(t, echo(t))
 	h.must(h.party.write(t, "ann", "1", "say #one"))
 	h.party.hear(t, "echo #one")
 	h.must(h.party.write(t, "ann", "1", "say #one")) // the platform repeats itself
@@ -261,13 +307,9 @@ func TestGatewayAnswers(t *testing.T) {
 // A turn that the end of the gateway interrupts is taken up by the next one.
 func TestGatewayTakesUpTurns(t *testing.T) {
 	t.Parallel()
-	begun, never := make(chan struct{}), make(chan struct{})
-	model := llmtest.NewScript(t, llmtest.Func(func(llm.Request) llmtest.Step {
-		close(begun)
-		return llmtest.Block(never)
-	}))
+	model, begun := stuck(t)
 	h := newHost(t, model)
-	h.configure(strings.Replace(partyConfig, `"port": 0`, `"port": 0, "shutdownTimeoutS": 1`, 1))
+	h.configure(hurried)
 	h.start()
 	<-h.party.joined
 	h.must(h.party.write(t, "ann", "1", "say #one"))
@@ -292,8 +334,7 @@ func TestSecondGateway(t *testing.T) {
 
 func TestReload(t *testing.T) {
 	t.Parallel()
-	h := newHost(t, echo(t)).start()
-	<-h.party.joined
+	h := running(t, echo(t))
 	h.must(h.party.write(t, "ann", "1", "say #one"))
 	h.party.hear(t, "echo #one")
 
@@ -338,26 +379,7 @@ func TestReload(t *testing.T) {
 // A configuration that arrives while a turn runs waits for it.
 func TestReloadDuringTurn(t *testing.T) {
 	t.Parallel()
-	begun, finish := make(chan struct{}), make(chan struct{})
-	model := llmtest.NewScript(t, llmtest.Func(func(llm.Request) llmtest.Step {
-		close(begun)
-		return llmtest.Reply("finished").After(finish)
-	}))
-	model.Otherwise = func(llm.Request) llmtest.Step { return llmtest.Reply("later") }
-	h := newHost(t, model).start()
-	<-h.party.joined
-	h.must(h.party.write(t, "ann", "1", "one"))
-	<-begun
-	h.configure(strings.Replace(partyConfig, `"model": "m"`, `"model": "m", "maxToolIterations": 7`, 1))
-	reloaded := make(chan error, 1)
-	go func() { reloaded <- h.g.Reload(t.Context()) }()
-	for h.g.Status().Ready {
-		select {
-		case err := <-reloaded:
-			t.Fatalf("reloaded before the turn ended: %v", err)
-		case <-time.After(time.Millisecond):
-		}
-	}
+	h, finish, reloaded := reloading(t)
 	h.must(h.party.write(t, "ann", "2", "two"))
 	close(finish)
 	h.must(<-reloaded)
@@ -369,20 +391,15 @@ func TestReloadDuringTurn(t *testing.T) {
 // A turn that does not end in time is taken up by the agent that follows.
 func TestReloadTakesUpTurns(t *testing.T) {
 	t.Parallel()
-	begun, never := make(chan struct{}), make(chan struct{})
-	model := llmtest.NewScript(t, llmtest.Func(func(llm.Request) llmtest.Step {
-		close(begun)
-		return llmtest.Block(never)
-	}))
+	model, begun := stuck(t)
 	model.Otherwise = func(llm.Request) llmtest.Step { return llmtest.Reply("later") }
 	h := newHost(t, model)
-	short := strings.Replace(partyConfig, `"port": 0`, `"port": 0, "shutdownTimeoutS": 1`, 1)
-	h.configure(short)
+	h.configure(hurried)
 	h.start()
 	<-h.party.joined
 	h.must(h.party.write(t, "ann", "1", "one"))
 	<-begun
-	h.configure(strings.Replace(short, `"model": "m"`, `"model": "m", "maxToolIterations": 7`, 1))
+	h.configure(strings.Replace(hurried, `"model": "m"`, `"model": "m", "maxToolIterations": 7`, 1))
 	h.must(h.g.Reload(t.Context()))
 	h.party.hear(t, "later")
 	h.must(h.end())
@@ -390,8 +407,7 @@ func TestReloadTakesUpTurns(t *testing.T) {
 
 func TestRestartIsAnnounced(t *testing.T) {
 	t.Parallel()
-	h := newHost(t, echo(t)).start()
-	<-h.party.joined
+	h := running(t, echo(t))
 	h.must(h.party.write(t, "ann", "1", "/restart"))
 	select {
 	case err := <-h.done:

@@ -36,9 +36,7 @@ func (g *Gateway) gauges(r *api.Reading) {
 		r.Counter(name, help, float64(c.Sent), "channel", c.Name, "status", "delivered")
 		r.Counter(name, help, float64(c.Failed), "channel", c.Name, "status", "failed")
 	}
-	g.mu.Lock()
-	gen := g.agent
-	g.mu.Unlock()
+	gen, _, _ := g.state.now()
 	if gen == nil {
 		return
 	}

@@ -8,8 +8,89 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/app"
+	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 )
+
+// state is the agent and the configuration in use.
+type state struct {
+	mu     sync.Mutex
+	agent  *generation    // nil while one takes over from another
+	moved  chan struct{}  // closed when the next one has taken over
+	loaded *config.Loaded // the configuration in use
+	booted *config.Loaded // the one at the start
+	bad    string         // why the newest one is not in use; "" if it is
+}
+
+// now is the agent, nil while one takes over from another, the configuration,
+// and why the newest one is not in use.
+func (s *state) now() (gen *generation, l *config.Loaded, bad string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.agent, s.loaded, s.bad
+}
+
+func (s *state) config() *config.Loaded {
+	_, l, _ := s.now()
+	return l
+}
+
+// use notes the configuration in use, nil if it stays the same, and why the
+// newest one is not.
+func (s *state) use(l *config.Loaded, bad string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l != nil {
+		s.loaded = l
+	}
+	s.bad = bad
+}
+
+// take leaves no agent in use and returns the one before.
+func (s *state) take() *generation {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old := s.agent
+	s.agent = nil
+	return old
+}
+
+// put makes an agent the one in use, with its configuration.
+func (s *state) put(next *generation) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.agent, s.loaded = next, next.app.Config
+	close(s.moved)
+	s.moved = make(chan struct{})
+}
+
+// current is the agent in use; it waits while one takes over from another.
+func (s *state) current(ctx context.Context) (*app.App, error) {
+	for {
+		s.mu.Lock()
+		gen, moved := s.agent, s.moved
+		s.mu.Unlock()
+		if gen != nil {
+			return gen.app, nil
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// agentRetry is how long the gateway waits when no agent can be built.
+const agentRetry = 2 * time.Second
+
+// rebuildTimer tells after a while that there is no agent; nil if there is one.
+func (s *state) rebuildTimer() <-chan time.Time {
+	if gen, _, _ := s.now(); gen != nil {
+		return nil
+	}
+	return time.After(agentRetry)
+}
 
 // generation is an agent between two configurations.
 type generation struct {
@@ -22,19 +103,19 @@ type generation struct {
 
 // start makes the agent work through the queue. It returns what makes its
 // schedule run, which nobody waits for.
-func (g *generation) start(ctx context.Context, gw *Gateway) (keepTime func()) {
+func (g *generation) start(ctx context.Context, m *messenger) (keepTime func()) {
 	running, stop := context.WithCancel(ctx)
 	intake, stopIntake := context.WithCancel(running)
 	g.stop, g.intake = stop, stopIntake
 	g.app.Agent.Open(running)
 	g.work.Go(func() { _ = g.app.Run(running) }) // ends with its context only
 	g.work.Go(func() {
-		if err := g.app.Agent.Serve(intake, gw.door()); err != nil && intake.Err() == nil {
-			gw.log.ErrorContext(ctx, "messages are not taken from the queue any more", "err", err)
+		if err := g.app.Agent.Serve(intake, m.door()); err != nil && intake.Err() == nil {
+			m.log.ErrorContext(ctx, "messages are not taken from the queue any more", "err", err)
 		}
 	})
 	return func() {
-		g.work.Go(func() { g.keepTime(intake, gw) })
+		g.work.Go(func() { g.keepTime(intake, m) })
 	}
 }
 
@@ -43,7 +124,7 @@ func (g *generation) start(ctx context.Context, gw *Gateway) (keepTime func()) {
 const scheduleRetry = 30 * time.Second
 
 // keepTime runs the schedule until ctx ends.
-func (g *generation) keepTime(ctx context.Context, gw *Gateway) {
+func (g *generation) keepTime(ctx context.Context, m *messenger) {
 	told := ""
 	for {
 		err := g.app.Schedule.Run(ctx)
@@ -53,19 +134,13 @@ func (g *generation) keepTime(ctx context.Context, gw *Gateway) {
 		if text := err.Error(); text != told {
 			told = text
 			g.idle.Store(&text)
-			gw.log.ErrorContext(ctx, "the schedule does not run", "err", err)
-			gw.tellOwner(ctx, "Scheduled jobs do not run: "+text+".")
+			m.log.ErrorContext(ctx, "the schedule does not run", "err", err)
+			m.tellOwner(ctx, "Scheduled jobs do not run: "+text+".")
 		}
 		if httpsafe.Pause(ctx, scheduleRetry) != nil {
 			return
 		}
 	}
-}
-
-// blocked tells that another program has been running the jobs for a while.
-func (g *Gateway) blocked(ctx context.Context, err error) {
-	g.log.ErrorContext(ctx, "the schedule waits for another program", "err", err)
-	g.tellOwner(ctx, "Scheduled jobs do not run here as long as another program runs them: "+err.Error())
 }
 
 // finish lets running turns end within their grace time and gives everything

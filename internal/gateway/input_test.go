@@ -131,8 +131,7 @@ func TestHugeMessage(t *testing.T) {
 	t.Parallel()
 	model := llmtest.NewScript(t)
 	model.Otherwise = func(llm.Request) llmtest.Step { return llmtest.Reply("that was long") }
-	h := newHost(t, model).start()
-	<-h.party.joined
+	h := running(t, model)
 	h.must(h.party.write(t, "ann", "1", strings.Repeat("word ", 1<<20/5)))
 	h.party.hear(t, "that was long")
 	h.must(h.party.write(t, "ann", "2", "and now?"))
@@ -149,8 +148,7 @@ func TestMessageToAnotherChat(t *testing.T) {
 		llmtest.Call("message", map[string]any{"content": "lost", "channel": "nowhere", "chat_id": "bob"}),
 		llmtest.Reply("done"),
 	)
-	h := newHost(t, model).start()
-	<-h.party.joined
+	h := running(t, model)
 	h.must(h.party.write(t, "ann", "1", "greet bob"))
 	for heard := map[string]bool{}; len(heard) < 2; { // two chats, in any order
 		switch out := h.party.hear(t, ""); {

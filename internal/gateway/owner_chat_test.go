@@ -1,17 +1,17 @@
 package gateway
 
 import (
-	"path/filepath"
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 // What is meant for the owner goes to nobody else: guests, strangers' mails and
 // messages no person wrote leave the owner's chat as it is.
 func TestOwnerChat(t *testing.T) {
 	t.Parallel()
-	o := &ownerChat{path: filepath.Join(t.TempDir(), "owner-chat.json")}
+	o := &ownerChat{state: disk.Open(t.TempDir(), nil)}
 	in := func(chat string, alter func(*bus.Inbound)) bus.Inbound {
 		m := bus.Inbound{Route: bus.Route{Channel: "x", ChatID: chat, MessageID: "7"}, Interactive: true}
 		alter(&m)
@@ -26,7 +26,7 @@ func TestOwnerChat(t *testing.T) {
 		t.Errorf("the owner is looked for at %+v", r)
 	}
 	o.flush()
-	if r, _ := (&ownerChat{path: o.path}).last(); r.ChatID != "owner" {
+	if r, _ := (&ownerChat{state: o.state}).last(); r.ChatID != "owner" {
 		t.Errorf("after a restart the owner is looked for at %+v", r)
 	}
 }

@@ -1,18 +1,17 @@
 package gateway
 
 import (
-	"bytes"
 	"context"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/datadir"
-	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/store"
 	"github.com/nanobot-go/nanobot/internal/text"
 )
 
@@ -40,20 +39,20 @@ func (g *Gateway) Reload(ctx context.Context) error {
 func (g *Gateway) reloadFor(r bus.Route) {
 	ctx := g.carrying
 	g.background.Go(func() {
-		if g.Reload(ctx) != nil || g.deliverable(r) != nil {
+		if g.Reload(ctx) != nil || g.messenger.deliverable(r) != nil {
 			return
 		}
 		text := "The new settings are in use."
 		if later := g.Status().Later; len(later) > 0 {
 			text = "The new settings are in use, except for those that need a /restart: " + strings.Join(later, ", ") + "."
 		}
-		g.deliver(bus.Outbound{Kind: bus.Message, Route: r, ReplyTo: r.MessageID, Text: text, Plain: true}) //nolint:contextcheck // it is kept even if we end now
+		g.messenger.deliver(bus.Outbound{Kind: bus.Message, Route: r, ReplyTo: r.MessageID, Text: text, Plain: true}) //nolint:contextcheck // it is kept even if we end now
 	})
 }
 
 func (g *Gateway) reloadNow(ctx context.Context) (err error) {
-	defer func() { g.metrics.Reloads.Add(1, app.Outcome(err)) }()
-	fresh, err := config.Load(g.configOptions())
+	defer func() { g.front.metrics.Reloads.Add(1, app.Outcome(err)) }()
+	fresh, err := config.Load(g.o.file())
 	if err != nil {
 		g.reject(ctx, err)
 		return err
@@ -61,8 +60,8 @@ func (g *Gateway) reloadNow(ctx context.Context) (err error) {
 	for name, s := range fresh.Secrets() {
 		_ = g.secrets.Add(name, s) // as at the start
 	}
-	model := g.usualModel()
-	change := changeOf(fresh.Changed(g.config()))
+	model := g.web.usualModel()
+	change := changeOf(fresh.Changed(g.state.config()))
 	g.log.InfoContext(ctx, "configuration read again", "agent", change.agent, "channels", change.channels, "restart", change.restart)
 	if change.agent || change.schedule {
 		if err := g.replace(ctx); err != nil {
@@ -72,8 +71,8 @@ func (g *Gateway) reloadNow(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	g.use(fresh, "")
-	g.tellModel(model)
+	g.state.use(fresh, "")
+	g.web.tellModel(g.channels, model)
 	if change.channels {
 		for _, err := range g.channels.Apply(ctx, g.sections(fresh)) {
 			g.log.WarnContext(ctx, "channel", "err", err)
@@ -83,7 +82,7 @@ func (g *Gateway) reloadNow(ctx context.Context) (err error) {
 		g.log.WarnContext(ctx, "some of these settings are used after a restart: where and how the gateway listens and logs, and what all channels have in common")
 	}
 	g.reportDisabled(ctx, fresh)
-	g.keepGood(ctx)
+	keepGood(ctx, fresh, g.log)
 	return nil
 }
 
@@ -98,37 +97,23 @@ func (g *Gateway) reportDisabled(ctx context.Context, l *config.Loaded) {
 		g.log.ErrorContext(ctx, "a section of the configuration is left out", "why", p.String())
 		b.WriteString("\n- " + p.String())
 	}
-	g.tellOwner(ctx, b.String())
+	g.messenger.tellOwner(ctx, b.String())
 }
 
-func (g *Gateway) configOptions() config.Options {
-	o := g.o.Config
-	if o.Env == nil {
-		o.Env = g.o.Env
+// file is how the configuration is found and read.
+func (o *Options) file() config.Options {
+	out := o.Config
+	if out.Env == nil {
+		out.Env = o.Env
 	}
-	return o
-}
-
-func (g *Gateway) config() *config.Loaded {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.loaded
-}
-
-func (g *Gateway) use(l *config.Loaded, bad string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if l != nil {
-		g.loaded = l
-	}
-	g.bad = bad
+	return out
 }
 
 // reject keeps what is in use and says why.
 func (g *Gateway) reject(ctx context.Context, err error) {
-	g.use(nil, err.Error())
+	g.state.use(nil, err.Error())
 	g.log.ErrorContext(ctx, "the new configuration is not used; the one before stays", "err", err)
-	g.tellOwner(ctx, "The changed configuration is not valid. I continue with the previous one.\n\n"+text.Cut(err.Error(), 1000))
+	g.messenger.tellOwner(ctx, "The changed configuration is not valid. I continue with the previous one.\n\n"+text.Cut(err.Error(), 1000))
 }
 
 // changes is what a new configuration asks for.
@@ -164,11 +149,7 @@ func (g *Gateway) replace(ctx context.Context) error {
 	if _, err := app.Inspect(ctx, g.o.Options); err != nil {
 		return err
 	}
-	g.mu.Lock()
-	old := g.agent
-	g.agent = nil
-	g.mu.Unlock()
-	if old != nil {
+	if old := g.state.take(); old != nil {
 		if err := old.finishWithin(ctx.Done()); err != nil {
 			g.log.WarnContext(ctx, "close the agent", "err", err)
 		}
@@ -176,50 +157,39 @@ func (g *Gateway) replace(ctx context.Context) error {
 	if ctx.Err() != nil { // the end of the gateway; what is in the queue is for the next one
 		return context.Cause(ctx)
 	}
-	return g.succeed(ctx)
+	return g.swapAgent(ctx)
 }
 
-// succeed puts a new agent to work. With an error it is one with the old
+// swapAgent puts a new agent to work. With an error it is one with the old
 // settings, or there is none.
-func (g *Gateway) succeed(ctx context.Context) error {
+func (g *Gateway) swapAgent(ctx context.Context) error {
 	a, err := app.New(ctx, g.o.Options)
 	if err != nil {
 		// The files changed again, or the machine refuses: the old settings
 		// worked a moment ago.
 		back := g.o.Options
-		back.Loaded = g.config()
+		back.Loaded = g.state.config()
 		var again error
 		if a, again = app.New(ctx, back); again != nil {
 			return again
 		}
 	}
-	g.queue.Redeliver()
+	g.messenger.queue.Redeliver()
 	g.takeOver(&generation{app: a})
 	return err
 }
 
-// agentRetry is how long the gateway waits when no agent can be built.
-const agentRetry = 2 * time.Second
-
-// vacant tells after a while that there is no agent; nil if there is one.
-func (g *Gateway) vacant() <-chan time.Time {
-	if g.agent != nil {
-		return nil
-	}
-	return time.After(agentRetry)
-}
-
-// occupy tries again to put an agent to work.
-func (g *Gateway) occupy(ctx context.Context) {
-	err := g.succeed(ctx)
-	if g.agent == nil {
+// rebuildAgent tries again to put an agent to work.
+func (g *Gateway) rebuildAgent(ctx context.Context) {
+	err := g.swapAgent(ctx)
+	if gen, _, _ := g.state.now(); gen == nil {
 		g.log.ErrorContext(ctx, "there is no agent; messages wait", "err", err)
 		return
 	}
 	g.log.InfoContext(ctx, "there is an agent again")
 	if err == nil {
-		g.use(nil, "")
-		for _, err := range g.channels.Apply(ctx, g.sections(g.config())) {
+		g.state.use(nil, "")
+		for _, err := range g.channels.Apply(ctx, g.sections(g.state.config())) {
 			g.log.WarnContext(ctx, "channel", "err", err)
 		}
 	}
@@ -227,33 +197,24 @@ func (g *Gateway) occupy(ctx context.Context) {
 
 // takeOver puts a new agent to work.
 func (g *Gateway) takeOver(next *generation) {
-	next.start(g.carrying, g)()
-	g.mu.Lock()
-	g.agent, g.loaded = next, next.app.Config
-	close(g.moved)
-	g.moved = make(chan struct{})
-	g.mu.Unlock()
-	if err := g.renewAPI(next.app); err != nil {
+	next.start(g.carrying, g.messenger)()
+	g.state.put(next)
+	if err := g.front.renew(next.app); err != nil {
 		g.log.Error("the API keeps its old settings", "err", err)
 	}
 }
 
 // keepGood keeps a copy of a configuration that works, if gateway.bootFallback
 // asks for it.
-func (g *Gateway) keepGood(ctx context.Context) {
-	l := g.config()
+func keepGood(ctx context.Context, l *config.Loaded, log *slog.Logger) {
 	if l.Config.Gateway.BootFallback != "last-good" || !l.Exists || len(l.Disabled) > 0 || filepath.Base(l.File) == string(datadir.LastGood) {
 		return
 	}
-	path := datadir.LastGood.In(l.DataDir)
 	data, err := os.ReadFile(l.File)
 	if err == nil {
-		if old, e := os.ReadFile(path); e == nil && bytes.Equal(old, data) {
-			return
-		}
-		err = diskio.WriteFile(path, data, 0o600)
+		err = store.Update(ctx, app.State(l, log), string(datadir.LastGood), func([]byte) ([]byte, error) { return data, nil })
 	}
 	if err != nil {
-		g.log.WarnContext(ctx, "keep the configuration for later", "err", err)
+		log.WarnContext(ctx, "keep the configuration for later", "err", err)
 	}
 }

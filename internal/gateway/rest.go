@@ -17,7 +17,7 @@ func (g *Gateway) carryOut() {
 	look := time.NewTicker(10 * time.Millisecond)
 	defer look.Stop()
 	for {
-		waiting := g.queue.Status().Outbound
+		waiting := g.messenger.queue.Status().Outbound
 		if !slices.ContainsFunc(g.channels.Status(), func(s channel.Status) bool { return s.State == channel.Running && waiting[s.Name] > 0 }) {
 			return
 		}
@@ -32,16 +32,17 @@ func (g *Gateway) carryOut() {
 // carryWait is how long answers may take to get out when we stop.
 const carryWait = 3 * time.Second
 
-// Unload lets go of conversations in memory that nobody works on. The next
+// DropCaches lets go of conversations in memory that nobody works on. The next
 // turn of each reads it again.
-func (g *Gateway) Unload() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.agent == nil {
+func (g *Gateway) DropCaches() {
+	g.state.mu.Lock()
+	defer g.state.mu.Unlock()
+	gen := g.state.agent
+	if gen == nil {
 		return // one takes over from another, with nothing in memory
 	}
-	g.agent.app.Agent.DropCaches()
-	if err := g.agent.app.Sessions.Unload(); err != nil {
+	gen.app.Agent.DropCaches()
+	if err := gen.app.Sessions.DropCaches(); err != nil {
 		g.log.Warn("unload conversations", "err", err)
 	}
 }

@@ -31,8 +31,7 @@ func openLogs(t *testing.T, dir string) (out []string) {
 func TestUnload(t *testing.T) {
 	t.Parallel()
 	model := llmtest.NewScript(t, llmtest.Reply("first"), llmtest.Reply("second"))
-	h := newHost(t, model).start()
-	<-h.party.joined
+	h := running(t, model)
 	h.must(h.party.write(t, "ann", "1", "hello"))
 	h.party.hear(t, "first")
 	if len(openLogs(t, h.dir)) == 0 {
@@ -41,7 +40,7 @@ func TestUnload(t *testing.T) {
 	before := model.Last()
 	// A moment after its last turn a conversation still counts as in use.
 	for end := time.Now().Add(time.Minute); ; {
-		h.g.Unload()
+		h.g.DropCaches()
 		if len(openLogs(t, h.dir)) == 0 {
 			break
 		}

@@ -9,13 +9,13 @@ import (
 )
 
 // setScope chooses the folder that a chat of web clients works in.
-func (g *Gateway) setScope(ctx context.Context, chat bus.Route, want websocket.Scope, remote bool) (websocket.Scope, error) {
-	a, err := g.current(ctx)
+func (w *webClients) setScope(ctx context.Context, chat bus.Route, want websocket.Scope, remote bool) (websocket.Scope, error) {
+	a, err := w.state.current(ctx)
 	if err != nil {
 		return websocket.Scope{}, err
 	}
-	g.scoping.Lock() // between the look and the change
-	defer g.scoping.Unlock()
+	w.scoping.Lock() // between the look and the change
+	defer w.scoping.Unlock()
 	now, err := a.SetScope(ctx, chat, agent.WorkspaceScope(want), remote)
 	return websocket.Scope(now), err
 }

@@ -91,7 +91,7 @@ func TestChooseScope(t *testing.T) {
 	h.must(h.end())
 }
 
-// Where nothing keeps the house inside the workspace, the owner may go anywhere
+// Where nothing keeps the agent inside the workspace, the owner may go anywhere
 // on the machine itself, and nobody else may.
 func TestChooseScopeAnywhere(t *testing.T) {
 	t.Parallel()

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/api"
@@ -20,43 +22,68 @@ import (
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 )
 
-// openAPI makes what answers HTTP beside the channels.
-func (g *Gateway) openAPI(a *app.App) error {
-	g.metrics.OnRead(g.gauges)
-	return g.renewAPI(a)
+// front answers HTTP beside the channels: health and the API.
+type front struct {
+	state    *state
+	listener net.Listener // nil: the host program serves Handler
+	metrics  *api.Metrics
+	base     api.Options                  // what the gateway lends
+	answers  atomic.Pointer[http.Handler] // with the settings in use
 }
 
-// renewAPI puts the settings of an agent to use for what answers HTTP: a key
+// listen takes the port; "-" as the address is none, "" the configured one.
+func (f *front) listen(ctx context.Context, addr string, cfg config.Gateway) (err error) {
+	switch addr {
+	case "-":
+		return nil
+	case "":
+		addr = net.JoinHostPort(cfg.Host, strconv.Itoa(cfg.Port))
+	}
+	var lc net.ListenConfig
+	lc.SetMultipathTCP(false) // nobody comes here by several ways, and looking whether the kernel could takes time
+	if f.listener, err = lc.Listen(ctx, "tcp", addr); err != nil {
+		return fmt.Errorf("listen on %s: %w; another program has this port: stop it, or set gateway.port", addr, err)
+	}
+	return nil
+}
+
+func (f *front) addr() net.Addr {
+	if f.listener == nil {
+		return nil
+	}
+	return f.listener.Addr()
+}
+
+// renew puts the settings of an agent to use for what answers HTTP: a key
 // that was changed must not open anything any more.
-func (g *Gateway) renewAPI(a *app.App) error {
-	o, err := a.APIOptions(g.metrics)
+func (f *front) renew(a *app.App) error {
+	o, err := a.APIOptions(f.metrics)
 	if err != nil {
 		return err
 	}
-	o.Health, o.Log, o.Now = g.health, g.log, g.o.Now
-	o.Transcribe = func(ctx context.Context, path string) (string, error) { return g.transcribe(ctx, path), nil }
+	o.Health, o.Transcribe, o.Log, o.Now = f.base.Health, f.base.Transcribe, f.base.Log, f.base.Now
 	switch {
 	case !a.Config.Config.Gateway.API: // somebody does not want it
-	case g.serveAPI(a.Config.Config):
-		o.Ask, o.Models, o.DeleteSession = g.Ask, func() []api.Model { return app.APIModels(g.config()) }, g.deleteSession
-		o.Trigger, o.TriggerKey = g.fireTrigger, func(id string) []byte { return app.TriggerKey(a.Config, id) }
-		o.Nonces = api.NewNonces(datadir.Nonces.In(a.Config.DataDir))
+	case f.serves(a.Config.Config):
+		o.Ask, o.Models, o.DeleteSession = f.base.Ask, func() []api.Model { return app.APIModels(f.state.config()) }, f.deleteSession
+		o.Trigger, o.TriggerKey = f.fireTrigger, func(id string) []byte { return app.TriggerKey(a.Config, id) }
+		o.Nonces = api.NewNonces(app.State(a.Config, f.base.Log), string(datadir.Nonces))
 	default:
-		g.log.Warn("the API is not served, because other machines can reach it: set api.apiKey to 16 characters or more, or gateway.host to 127.0.0.1")
+		f.base.Log.Warn("the API is not served, because other machines can reach it: set api.apiKey to 16 characters or more, or gateway.host to 127.0.0.1")
 	}
 	fresh, err := api.New(o)
 	if err != nil {
 		return err
 	}
 	h := fresh.Handler()
-	g.answers.Store(&h)
+	f.answers.Store(&h)
 	return nil
 }
 
-// serveAPI says whether the OpenAI-compatible API is served. Off this machine
+// serves says whether the OpenAI-compatible API is served. Off this machine
 // it needs a good key; without one only health is answered there.
-func (g *Gateway) serveAPI(cfg config.Config) bool {
-	l := g.listener
+func (f *front) serves(cfg config.Config) bool {
+	l := f.listener
 	return l == nil || api.Loopback(l.Addr()) || api.Strong(cfg.API.APIKey)
 }
 
@@ -68,11 +95,11 @@ func (g *Gateway) Handler() http.Handler {
 			h.ServeHTTP(w, r)
 			return
 		}
-		(*g.answers.Load()).ServeHTTP(w, r)
+		(*g.front.answers.Load()).ServeHTTP(w, r)
 	})
 }
 
-func (g *Gateway) server(ctx context.Context, h http.Handler) *http.Server {
+func server(ctx context.Context, h http.Handler) *http.Server {
 	return &http.Server{
 		Handler: api.Hurried(h), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		BaseContext: func(net.Listener) context.Context { return ctx },
@@ -81,16 +108,16 @@ func (g *Gateway) server(ctx context.Context, h http.Handler) *http.Server {
 
 // fireTrigger takes the way of nanobot trigger: what it returns for is in the
 // inbox of the triggers.
-func (g *Gateway) fireTrigger(ctx context.Context, id, message string, untrusted bool) (string, error) {
-	a, err := g.current(ctx)
+func (f *front) fireTrigger(ctx context.Context, id, message string, untrusted bool) (string, error) {
+	a, err := f.state.current(ctx)
 	if err != nil {
 		return "", err
 	}
 	return a.Schedule.FireTrigger(ctx, id, message, untrusted)
 }
 
-func (g *Gateway) deleteSession(ctx context.Context, key string) (bool, error) {
-	a, err := g.current(ctx)
+func (f *front) deleteSession(ctx context.Context, key string) (bool, error) {
+	a, err := f.state.current(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -122,9 +149,7 @@ func (g *Gateway) health(context.Context) api.Report {
 			add("channel "+c.Name, c.State == channel.Running, true, c.Error)
 		}
 	}
-	g.mu.Lock()
-	bad := g.bad
-	g.mu.Unlock()
+	_, _, bad := g.state.now()
 	add("configuration", bad == "", true, bad)
 	return r
 }
@@ -178,20 +203,20 @@ func (g *Gateway) letChannelsIn(ctx context.Context) {
 		return
 	}
 	g.log.InfoContext(ctx, "the gateway has been stable for a while: chat platforms are enabled again")
-	for _, err := range g.channels.Apply(ctx, sections(g.config())) {
+	for _, err := range g.channels.Apply(ctx, sections(g.state.config())) {
 		g.log.WarnContext(ctx, "channel", "err", err)
 	}
 }
 
 // watchConfig reads the configuration again when its file changes.
 func (g *Gateway) watchConfig(ctx context.Context) {
-	l := g.config()
+	l := g.state.config()
 	if !l.Config.Gateway.Reload.Enabled {
 		return
 	}
 	changed := make(chan struct{}, 1)
 	file := l.File
-	if path, err := config.Locate(g.configOptions()); err == nil {
+	if path, err := config.Locate(g.o.file()); err == nil {
 		file = path // we may have started with a copy
 	}
 	dirs := []string{l.DataDir}

@@ -34,8 +34,8 @@ func fetch(t *testing.T, url, token string) (int, string) {
 	return resp.StatusCode, string(body)
 }
 
-// The newer protocol through the whole house: from the bootstrap over a goal
-// that changes a file and sends it, to the desk, and again after a restart.
+// The newer protocol through the whole gateway: from the bootstrap over a goal
+// that changes a file and sends it, to the API, and again after a restart.
 func TestSocketOfTheNewerGeneration(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, llmtest.NewScript(t,

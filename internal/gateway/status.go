@@ -41,13 +41,10 @@ type Status struct {
 
 // Status tells how the gateway is, cheaply.
 func (g *Gateway) Status() Status {
-	g.mu.Lock()
-	gen, bad := g.agent, g.bad
-	loaded := g.loaded
-	g.mu.Unlock()
+	gen, loaded, bad := g.state.now()
 	s := Status{
 		Version: g.o.Version, PID: os.Getpid(), Started: g.started, Ready: true,
-		Queue: g.queue.Status(), Channels: g.channels.Status(),
+		Queue: g.messenger.queue.Status(), Channels: g.channels.Status(),
 	}
 	if a := g.Addr(); a != nil {
 		s.Address = a.String()
@@ -86,7 +83,7 @@ func (g *Gateway) Status() Status {
 	if bad != "" {
 		s.Problems = append(s.Problems, "the newest configuration is not used: "+bad)
 	}
-	for _, name := range loaded.Changed(g.booted) {
+	for _, name := range loaded.Changed(g.state.booted) {
 		if changeOf([]string{name}).restart {
 			s.Later = append(s.Later, name)
 		}
@@ -110,7 +107,7 @@ func (s *Status) alive() bool {
 // Jobs is how many scheduled jobs are switched on, without those of nanobot
 // itself.
 func (g *Gateway) Jobs(ctx context.Context) int {
-	a, err := g.current(ctx)
+	a, err := g.state.current(ctx)
 	if err != nil {
 		return 0
 	}

@@ -77,8 +77,7 @@ func TestTypedKeysAreKeptApart(t *testing.T) {
 		<-free
 		return llmtest.Reply("echo fine")
 	}
-	h := newHost(t, script).start()
-	<-h.party.joined
+	h := running(t, script)
 	h.must(h.party.write(t, "ann", "1", "please use this key: "+keys[0]))
 	if found := grepped(t, h.dir, keys); len(found) > 0 {
 		t.Errorf("as soon as the message was taken: %q", found)

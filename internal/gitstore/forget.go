@@ -20,17 +20,6 @@ func (s *Store) trim(ctx context.Context, r *repo, t *tip) error {
 	return s.cut(ctx, r, all[:max(s.o.MaxCommits*4/5, 1)])
 }
 
-// Squash keeps the newest commits and drops what is older than them.
-func (s *Store) Squash(ctx context.Context, keep int) error {
-	return s.write(ctx, func(r *repo, t *tip) error {
-		all, err := r.history(ctx, t.id, keep)
-		if err != nil || keep <= 0 {
-			return err
-		}
-		return s.cut(ctx, r, all)
-	})
-}
-
 // cut ends the history behind the last of the commits that are kept.
 func (s *Store) cut(ctx context.Context, r *repo, kept []Commit) error {
 	last := kept[len(kept)-1]

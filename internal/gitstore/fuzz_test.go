@@ -32,9 +32,10 @@ func TestIndexRoundTrip(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.write("SOUL.md", "x\n")
+	b.write("USER.md", "y\n")
 	b.commit("one")
 	b.git("status")
-	data, err := os.ReadFile(filepath.Join(b.work, ".git", "index"))
+	data, err := os.ReadFile(filepath.Join(b.private, "index"))
 	must(t, err)
 	entries, ok := parseIndex(data)
 	if !ok || len(entries) != 2 {
@@ -60,7 +61,7 @@ func TestDamagedObjects(t *testing.T) {
 	b.commit("one")
 	b.write("SOUL.md", "two\n")
 	b.commit("two")
-	must(t, filepath.WalkDir(filepath.Join(b.work, ".git", "objects"), func(p string, d fs.DirEntry, err error) error {
+	must(t, filepath.WalkDir(filepath.Join(b.private, "objects"), func(p string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() {
 			return os.WriteFile(p, []byte("x\x9c\x4b\xca"), 0o600)
 		}

@@ -1,11 +1,11 @@
 // Package gitstore keeps the history of a handful of text files in a real git
-// repository. It hides the repository's format, where it lies, and how several
-// processes and a crash at any moment leave it whole; what it writes can be read
-// and changed with git itself. It needs no git program, runs no hooks and
+// repository outside of their folder. It hides the repository's format and how
+// several processes and a crash at any moment leave it whole; what it writes can
+// be read and changed with git itself. It needs no git program, runs no hooks and
 // follows no link out of the repository or the work tree.
 //
-// Only the tracked files are ever looked at or written. A repository that
-// belongs to somebody else is never touched.
+// Only the tracked files are ever looked at or written. A repository in the work
+// tree is read once, by Import, and never written.
 package gitstore
 
 import (
@@ -21,17 +21,15 @@ import (
 
 // Options describe a store.
 type Options struct {
-	// WorkTree is the folder of the files, as an absolute path. The repository is
-	// its .git, as long as that is missing or ours.
+	// WorkTree is the folder of the files, as an absolute path.
 	WorkTree string
-	// Dir is where the repository lies instead when the work tree holds one of
-	// somebody else, or lies inside one. Once it exists it is used.
+	// Dir is the repository. It lies where nothing but this program writes.
 	Dir string
 	// Files are the tracked files: slash-separated paths below the work tree, in
 	// which * and ? stand for parts of a name and ** for any number of folders.
 	Files []string
-	// Name and Email sign commits. A repository whose first commit bears this
-	// address is ours.
+	// Name and Email sign commits. Import takes a repository whose first commit
+	// has this address.
 	Name, Email string
 	// First is the subject of the first commit.
 	First string
@@ -118,11 +116,6 @@ func Short(id string) string {
 	return id
 }
 
-// Init makes the repository and its first commit if there is none yet.
-func (s *Store) Init(ctx context.Context) error {
-	return s.write(ctx, func(*repo, *tip) error { return nil })
-}
-
 // Commit records the tracked files as they are now. It reports false, and the
 // newest commit, when nothing changed since then.
 func (s *Store) Commit(ctx context.Context, subject, body string) (id string, changed bool, err error) {
@@ -167,11 +160,8 @@ func noRepo(err error) error {
 	return err
 }
 
-// Path says where the repository lies or will lie.
-func (s *Store) Path() (string, error) {
-	p, err := s.locate()
-	return p.dir, err
-}
+// Path is the folder of the repository, which the first commit makes.
+func (s *Store) Path() string { return s.o.Dir }
 
 // File returns a file as it was at a commit. The error is fs.ErrNotExist when
 // it was not there.

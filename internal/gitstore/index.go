@@ -36,7 +36,7 @@ func (s *Store) refreshIndex(r *repo, t *tip) error {
 	if err != nil {
 		return err
 	}
-	ps := append(s.patterns(), pattern{ignoreName})
+	ps := s.patterns()
 	old, _ := r.root.ReadFile("index", maxPart) // a missing one is made
 	entries, ok := parseIndex(old)
 	fresh, err := r.stage(c.tree, func(name string) bool { return !ok || tracks(ps, name) })
@@ -67,7 +67,7 @@ func (s *Store) refreshIndex(r *repo, t *tip) error {
 // stage lists the files of a tree as entries of the index. They carry no times:
 // git then compares the content.
 func (r *repo) stage(tree hash, want func(string) bool) (out []staged, err error) {
-	err = r.walk(tree, "", func(name string, e entry) bool {
+	err = r.walk(tree, func(name string, e entry) bool {
 		if e.dir() || !want(name) {
 			return e.dir()
 		}
@@ -193,9 +193,6 @@ func (s *Store) record(ctx context.Context, r *repo, t *tip, subject, body strin
 	}
 	defer w.close()
 	ps := s.patterns()
-	if !r.private {
-		ps = append(ps, pattern{ignoreName})
-	}
 	files, odd, err := w.snapshot(ctx, ps)
 	if err != nil {
 		return false, err

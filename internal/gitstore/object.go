@@ -40,8 +40,13 @@ const (
 	tagKind    = "tag"
 )
 
-// maxObject bounds what one object may unpack to. Our files are far smaller.
-const maxObject = 32 << 20
+const (
+	// maxObject bounds what one object may unpack to. Our files are far smaller.
+	maxObject = 32 << 20
+	// maxUnpack bounds what is unpacked for one object with all that it is built
+	// on, which is in memory at the same time.
+	maxUnpack = 2 * maxObject
+)
 
 func objectHeader(kind string, n int) []byte { return fmt.Appendf(nil, "%s %d\x00", kind, n) }
 
@@ -61,6 +66,7 @@ func loosePath(h hash) string {
 // object reads an object, checks it against its name and wants it to be of a
 // kind; "" is any.
 func (r *repo) object(h hash, want string) (kind string, data []byte, err error) {
+	r.room = maxUnpack
 	kind, data, err = r.build(h, maxDeltas)
 	switch {
 	case err != nil:
@@ -96,6 +102,9 @@ func (r *repo) loose(h hash) (kind string, data []byte, err error) {
 	if err != nil {
 		return "", nil, fmt.Errorf("%w: %w", errCorrupt, err)
 	}
+	if r.room -= int64(len(all)); r.room < 0 {
+		return "", nil, errCorrupt
+	}
 	head, data, ok := bytes.Cut(all, []byte{0})
 	kind, size, found := strings.Cut(string(head), " ")
 	if !ok || !found || size != strconv.Itoa(len(data)) {
@@ -106,6 +115,9 @@ func (r *repo) loose(h hash) (kind string, data []byte, err error) {
 
 // store writes an object so that it is on the disk before anything names it.
 func (r *repo) store(kind string, data []byte) (hash, error) {
+	if r.into != nil {
+		return r.into.add(kind, data)
+	}
 	h := hashOf(kind, data)
 	if _, err := r.root.Lstat(loosePath(h)); err == nil {
 		return h, nil
@@ -230,10 +242,13 @@ func parseSignature(s string) (name, mail string, at time.Time) {
 	if err != nil {
 		return name, mail, at
 	}
-	at = time.Unix(n, 0).UTC()
+	if at = time.Unix(n, 0).UTC(); at.Year() < 1970 || at.Year() > 9998 {
+		return name, mail, time.Unix(0, 0).UTC() // JSON has no later ones
+	}
 	if z, err := time.Parse("-0700", zone); err == nil {
-		_, offset := z.Zone()
-		at = at.In(time.FixedZone("", offset))
+		if _, offset := z.Zone(); max(offset, -offset) < 24*60*60 {
+			at = at.In(time.FixedZone("", offset))
+		}
 	}
 	return name, mail, at
 }

@@ -21,7 +21,7 @@ type pack struct {
 }
 
 const (
-	maxIdx = 64 << 20 // bytes of a pack's index
+	maxIdx = 64 << 20 // bytes of all packs' indexes
 	// maxDeltas bounds how many objects one may be built on. git makes chains
 	// of at most 50 by itself.
 	maxDeltas = 100
@@ -57,8 +57,12 @@ func (r *repo) packIndex(name string) (*idxfile.MemoryIndex, error) {
 		return nil, err
 	}
 	defer f.Close() //nolint:errcheck // only read
-	if info, err := f.Stat(); err != nil || info.Size() > maxIdx {
-		return nil, errors.Join(fmt.Errorf("%s is too large: %w", name, errCorrupt), err)
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if r.indexed += info.Size(); r.indexed > maxIdx {
+		return nil, fmt.Errorf("%s is too large: %w", name, errCorrupt)
 	}
 
 	// The decoder asks the file for its size before it takes memory.
@@ -105,7 +109,7 @@ func (r *repo) unpack(s *packfile.Scanner, at int64, deltas int) (kind string, d
 	if err != nil {
 		return "", nil, fmt.Errorf("%w: %w", errCorrupt, err)
 	}
-	if deltas == 0 || h.Length > maxObject {
+	if r.room -= h.Length; deltas == 0 || h.Length > maxObject || r.room < 0 {
 		return "", nil, errCorrupt
 	}
 	var b bytes.Buffer

@@ -170,12 +170,13 @@ func TestIndexKeepsFlags(t *testing.T) {
 	b := newBench(t)
 	b.write("SOUL.md", "soul\n")
 	b.write("USER.md", "user\n")
+	b.write("memory/MEMORY.md", "memory\n")
 	b.commit("one")
 	b.git("update-index", "--assume-unchanged", "SOUL.md")
-	b.git("update-index", "--skip-worktree", ".gitignore")
+	b.git("update-index", "--skip-worktree", "memory/MEMORY.md")
 	b.write("USER.md", "user 2\n")
 	b.commit("two")
-	if got := b.git("ls-files", "-v"); got != "S .gitignore\nh SOUL.md\nH USER.md\n" {
+	if got := b.git("ls-files", "-v"); got != "h SOUL.md\nH USER.md\nS memory/MEMORY.md\n" {
 		t.Errorf("ls-files = %q", got)
 	}
 }

@@ -64,12 +64,9 @@ func sound(segs []string) bool {
 	})
 }
 
-// ignoreName is tracked in a repository that is the work tree's own.
-const ignoreName = ".gitignore"
-
 // ignoreLines make git look at nothing but the tracked files.
 func ignoreLines(ps []pattern) []string {
-	lines := []string{"/*", "!/" + ignoreName}
+	lines := []string{"/*"}
 	add := func(more ...string) {
 		for _, l := range more {
 			if !slices.Contains(lines, l) {
@@ -100,30 +97,11 @@ func ignoreLines(ps []pattern) []string {
 	return lines
 }
 
-// ignoreRest writes the rules into the repository, or into the work tree's
-// .gitignore when the repository is its own. Lines that are there stay.
+// ignoreRest makes git itself look at nothing but the tracked files.
 func (s *Store) ignoreRest(r *repo) error {
 	block := strings.Join(ignoreLines(s.patterns()), "\n") + "\n"
-	if r.private {
-		if b, err := r.root.ReadFile("info/exclude", maxPart); err == nil && strings.Contains(string(b), block) {
-			return nil
-		}
-		return r.replace("info/exclude", []byte(block))
+	if b, err := r.root.ReadFile("info/exclude", maxPart); err == nil && strings.Contains(string(b), block) {
+		return nil
 	}
-	w, err := s.openWork()
-	if err != nil {
-		return err
-	}
-	defer w.close()
-	old, there, err := w.read(ignoreName)
-	if err != nil || strings.Contains(strings.ReplaceAll(string(old), "\r\n", "\n"), block) {
-		return err
-	}
-	if there && len(old) > 0 {
-		if !strings.HasSuffix(string(old), "\n") {
-			old = append(old, '\n')
-		}
-		block = string(old) + "\n" + block
-	}
-	return w.write(ignoreName, []byte(block))
+	return r.replace("info/exclude", []byte(block))
 }

@@ -14,121 +14,18 @@ import (
 	"github.com/nanobot-go/nanobot/internal/diskio"
 )
 
-// place is where a repository lies.
-type place struct {
-	dir     string
-	private bool // not the .git of the work tree
-	exists  bool
-}
-
 // lockName is the file in a repository that says that it is ours, keeps our
 // processes apart and holds a word while one of them is changing something.
 const lockName = "gitstore.lock"
 
-// locate decides which repository to use.
-func (s *Store) locate() (place, error) {
-	private := place{dir: s.o.Dir, private: true}
-	if _, err := os.Lstat(filepath.Join(s.o.Dir, "HEAD")); err == nil {
-		private.exists = true
-		return private, nil
-	}
-
-	w, err := diskio.OpenTree(s.o.WorkTree)
-	if err != nil {
-		return place{}, fmt.Errorf("look for a repository: %w", err)
-	}
-	defer w.Close() //nolint:errcheck // only read
-	root, err := w.Sub(gitFolder)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		if insideRepo(s.o.WorkTree) {
-			return private, nil
-		}
-		return place{dir: filepath.Join(s.o.WorkTree, gitFolder)}, nil
-	case errors.Is(err, diskio.ErrLink), errors.Is(err, diskio.ErrNotRegular):
-		return private, nil // a link, a submodule or a linked work tree
-	case err != nil:
-		return place{}, fmt.Errorf("look for a repository: %w", err)
-	}
-	defer root.Close() //nolint:errcheck // only read
-
-	ours, exists := s.ours(root)
-	if !ours {
-		return private, nil
-	}
-	return place{dir: filepath.Join(s.o.WorkTree, gitFolder), exists: exists}, nil
-}
-
-// gitFolder is the repository of a work tree.
-const gitFolder = ".git"
-
-// open opens the repository's folder, which may be made first. No link leads to
-// the one in the work tree.
-func (s *Store) open(p place, create bool) (*diskio.Tree, error) {
-	if p.private {
-		if create {
-			if err := diskio.MkdirAll(p.dir, 0o700); err != nil {
-				return nil, err
-			}
-		}
-		return diskio.OpenTree(p.dir)
-	}
-
-	w, err := diskio.OpenTree(s.o.WorkTree)
-	if err != nil {
-		return nil, err
-	}
-	defer w.Close() //nolint:errcheck // only a way
+// open opens the repository's folder, which may be made first.
+func (s *Store) open(create bool) (*diskio.Tree, error) {
 	if create {
-		if err := w.MkdirAll(gitFolder, 0o700); err != nil {
+		if err := diskio.MkdirAll(s.o.Dir, 0o700); err != nil {
 			return nil, err
 		}
 	}
-	return w.Sub(gitFolder)
-}
-
-// insideRepo reports whether a folder above holds a repository.
-func insideRepo(dir string) bool {
-	for {
-		up := filepath.Dir(dir)
-		if up == dir {
-			return false
-		}
-		dir = up
-		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
-			return true
-		}
-	}
-}
-
-// ours reports whether a repository is one of ours: it bears our mark, nothing
-// is in it yet, or its first commit was signed by us, as in the repositories
-// of older versions.
-func (s *Store) ours(root *diskio.Tree) (ours, exists bool) {
-	_, headErr := root.Lstat("HEAD")
-	if info, err := root.Lstat(lockName); err == nil && info.Mode().IsRegular() {
-		return true, headErr == nil
-	}
-	if headErr != nil {
-		names, err := root.ReadDir(".")
-		return err == nil && len(names) == 0, false
-	}
-	r := &repo{root: root}
-	if err := r.readShallow(); err != nil {
-		return false, true // what we cannot read is not ours
-	}
-	_, at, err := r.head()
-	for n := 0; err == nil && !at.zero() && n < maxWalk; n++ {
-		var c Commit
-		if c, err = r.commit(at); err != nil {
-			break
-		}
-		if len(c.parents) == 0 {
-			return c.Email == s.o.Email, true
-		}
-		at = c.parents[0]
-	}
-	return false, true
+	return diskio.OpenTree(s.o.Dir)
 }
 
 // maxWalk bounds a walk along commits.
@@ -137,10 +34,12 @@ const maxWalk = 100_000
 // repo is an opened repository.
 type repo struct {
 	root    *diskio.Tree
-	private bool
 	shallow map[hash]bool // commits whose parents are not kept
 	packs   []*pack       // read when first needed
 	looked  bool          // packs were read
+	indexed int64         // bytes of the packs' indexes
+	room    int64         // bytes that the object being read may still unpack to
+	into    *packer       // takes new objects; nil: they become files
 	temps   int
 	lock    *os.File // nil while only reading without one
 }
@@ -169,14 +68,7 @@ func (s *Store) read(ctx context.Context, fn func(*repo, *tip) error) (err error
 		return err
 	}
 	defer leave()
-	p, err := s.locate()
-	if err != nil {
-		return err
-	}
-	if !p.exists {
-		return errNoRepo
-	}
-	r, err := s.openRepo(ctx, p, true)
+	r, err := s.openRepo(ctx, true)
 	if err != nil {
 		return err
 	}
@@ -191,19 +83,28 @@ func (s *Store) read(ctx context.Context, fn func(*repo, *tip) error) (err error
 	return fn(r, t)
 }
 
-// write calls fn under the lock, after making what is missing and clearing up
+// write is locked with a first commit made if there is none.
+func (s *Store) write(ctx context.Context, fn func(*repo, *tip) error) error {
+	return s.locked(ctx, func(r *repo, t *tip) error {
+		if t.id.zero() {
+			if _, err := s.record(ctx, r, t, s.o.First, ""); err != nil {
+				return err
+			}
+			t.made = true
+		}
+		return fn(r, t)
+	})
+}
+
+// locked calls fn under the lock, after making what is missing and clearing up
 // what a crash left behind.
-func (s *Store) write(ctx context.Context, fn func(*repo, *tip) error) (err error) {
+func (s *Store) locked(ctx context.Context, fn func(*repo, *tip) error) (err error) {
 	leave, err := s.enter(ctx)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	p, err := s.locate()
-	if err != nil {
-		return err
-	}
-	r, err := s.openRepo(ctx, p, false)
+	r, err := s.openRepo(ctx, false)
 	if err != nil {
 		return err
 	}
@@ -222,23 +123,23 @@ func (s *Store) write(ctx context.Context, fn func(*repo, *tip) error) (err erro
 		return err
 	}
 	defer func() { err = errors.Join(err, r.mark("")) }()
-	if t.id.zero() {
-		if _, err := s.record(ctx, r, t, s.o.First, ""); err != nil {
-			return err
-		}
-		t.made = true
-	}
 	return fn(r, t)
 }
 
-// openRepo opens a repository and takes its lock. A reader that may not write
-// there goes without.
-func (s *Store) openRepo(ctx context.Context, p place, reading bool) (*repo, error) {
-	root, err := s.open(p, !reading)
+// openRepo opens the repository and takes its lock. A reader that may not write
+// there goes without; it fails with errNoRepo where there is nothing to read.
+func (s *Store) openRepo(ctx context.Context, reading bool) (*repo, error) {
+	root, err := s.open(!reading)
+	if reading && diskio.IsMissing(err) {
+		return nil, errNoRepo
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open the repository: %w", err)
 	}
-	r := &repo{root: root, private: p.private}
+	if _, err := root.Lstat("HEAD"); reading && diskio.IsMissing(err) {
+		return nil, errors.Join(errNoRepo, root.Close())
+	}
+	r := &repo{root: root}
 	r.lock, err = root.OpenFile(lockName, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		if reading {
@@ -369,10 +270,8 @@ func (s *Store) prepare(r *repo) error {
 	if err := s.ignoreRest(r); err != nil {
 		return err
 	}
-	config := "[core]\n\trepositoryformatversion = 0\n\tfilemode = false\n\tbare = false\n\tautocrlf = false\n"
-	if r.private {
-		config += "\tworktree = " + quoteConfig(s.o.WorkTree) + "\n"
-	}
+	config := "[core]\n\trepositoryformatversion = 0\n\tfilemode = false\n\tbare = false\n\tautocrlf = false\n\tworktree = " +
+		quoteConfig(s.o.WorkTree) + "\n"
 	for _, f := range []struct{ name, body string }{{"config", config}, {"HEAD", "ref: refs/heads/main\n"}} { // HEAD last: it makes it a repository
 		if _, err := r.root.Lstat(f.name); err == nil {
 			continue
@@ -393,7 +292,7 @@ func quoteConfig(s string) string {
 func (r *repo) mkdir(name string) error { return r.root.MkdirAll(name, 0o700) }
 
 // maxPart bounds a file of a repository that is read as a whole, in bytes.
-const maxPart = 256 << 20
+const maxPart = 16 << 20
 
 // parentDir is the folder of a slash-separated path.
 func parentDir(name string) string {

@@ -181,46 +181,6 @@ func differing(a, b filesOf) []string {
 	})
 }
 
-// Checkout writes the tracked files as they were at a commit and commits
-// nothing; what was not committed is lost. With paths, only those are written.
-// Tracked files that were not there at that time are removed. It returns the
-// names of the files it changed.
-func (s *Store) Checkout(ctx context.Context, commit string, paths ...string) (changed []string, err error) {
-	err = s.write(ctx, func(r *repo, t *tip) error {
-		c, err := r.find(ctx, t, commit)
-		if err != nil {
-			return err
-		}
-		want, err := r.contents(c.tree, s.patterns())
-		if err != nil {
-			return err
-		}
-		w, err := s.openWork()
-		if err != nil {
-			return err
-		}
-		defer w.close()
-		now, odd, err := w.snapshot(ctx, s.patterns())
-		if err != nil {
-			return err
-		}
-		for name := range odd { // a link or a folder that took the place of a file
-			now[name] = nil
-		}
-		for _, name := range differing(now, want) {
-			if len(paths) > 0 && !slices.Contains(paths, name) {
-				continue
-			}
-			if err := w.put(name, want); err != nil {
-				return fmt.Errorf("write %s: %w", name, err)
-			}
-			changed = append(changed, name)
-		}
-		return nil
-	})
-	return changed, noRepo(err)
-}
-
 // takeBack undoes the step from before to after in the files of now.
 func takeBack(before, after, now filesOf) (want filesOf, conflicts []string) {
 	want = maps.Clone(now)

@@ -18,7 +18,7 @@ func TestRestoreGoesBackBeforeACommit(t *testing.T) {
 	ctx := t.Context()
 	b.write("SOUL.md", "soul\n")
 	b.write("memory/MEMORY.md", "a\n")
-	must(t, b.Init(ctx))
+	b.commit("first")
 	b.write("memory/MEMORY.md", "a\nb\n")
 	b.write("skills/new/SKILL.md", "skill\n")
 	two := b.commit("two")

@@ -32,7 +32,7 @@ func (w *work) close() { _ = w.root.Close() } // nothing is written through it
 
 const (
 	maxFile  = 1 << 20 // bytes of a tracked file
-	maxNames = 20_000  // names looked at for one pattern
+	maxNames = 20_000  // names looked at for one pattern, or in one tree
 )
 
 // errUntrackable says that something lies at a path that is not versioned: a
@@ -146,7 +146,7 @@ func (w *work) snapshot(ctx context.Context, ps []pattern) (files filesOf, odd m
 // tracked lists the tracked files of a tree.
 func (r *repo) tracked(tree hash, ps []pattern) (map[string]entry, error) {
 	out := map[string]entry{}
-	return out, r.walk(tree, "", func(name string, e entry) bool {
+	return out, r.walk(tree, func(name string, e entry) bool {
 		if e.dir() {
 			return leads(ps, name)
 		}
@@ -158,22 +158,29 @@ func (r *repo) tracked(tree hash, ps []pattern) (map[string]entry, error) {
 }
 
 // walk calls fn with every name of a tree; fn says whether to go into a folder.
-func (r *repo) walk(tree hash, prefix string, fn func(name string, e entry) bool) error {
-	if strings.Count(prefix, "/") > 64 {
-		return errCorrupt
-	}
-	entries, err := r.tree(tree)
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if fn(prefix+e.name, e) && e.dir() {
-			if err := r.walk(e.id, prefix+e.name+"/", fn); err != nil {
-				return err
+// Folders may share one tree, so that few objects make more names than anybody
+// can look at: too many are an error.
+func (r *repo) walk(tree hash, fn func(name string, e entry) bool) error {
+	seen := 0
+	var below func(tree hash, prefix string) error
+	below = func(tree hash, prefix string) error {
+		entries, err := r.tree(tree)
+		if err != nil {
+			return err
+		}
+		if seen += len(entries); seen > maxNames || strings.Count(prefix, "/") > 64 {
+			return fmt.Errorf("more than %d names, or folders that are too deep: %w", maxNames, errCorrupt)
+		}
+		for _, e := range entries {
+			if fn(prefix+e.name, e) && e.dir() {
+				if err := below(e.id, prefix+e.name+"/"); err != nil {
+					return err
+				}
 			}
 		}
+		return nil
 	}
-	return nil
+	return below(tree, "")
 }
 
 // content reads one of the files tracked found.

@@ -25,6 +25,17 @@ func RedactPatterns(s string) string {
 	return s
 }
 
+// RedactSecrets removes credentials from a text that is shown or logged: the
+// given ones literally, and everything that looks like one.
+func RedactSecrets(s string, known ...Secret) string {
+	for _, k := range known {
+		if v := k.Reveal(); len(v) >= 6 {
+			s = strings.ReplaceAll(s, v, redacted)
+		}
+	}
+	return RedactPatterns(s)
+}
+
 // prefix is a vendor's mark at the beginning of its keys.
 type prefix struct {
 	text  string

@@ -1,8 +1,11 @@
-// Package llm is the vocabulary of talking to language models: messages, tool
-// calls, requests, the event stream, usage and errors, the Model contract that
-// every wire driver implements, and the decorators (retry) that wrap one Model
-// in another. It knows no vendor; drivers live below it, one folder per wire
-// protocol, and brands are rows of the Catalogue.
+// Package llm has the types for talking to language models: messages, tool
+// calls, requests, the event stream, usage and errors, and the Model interface
+// that every driver and decorator implements. It knows no vendor and no wire.
+//
+// The packages below it: wire has what drivers share (event streams, error
+// classification, tool calls), catalog the table of providers and models, chain
+// the decorators around drivers (retry, key rotation, throttle, fallback). Each
+// wire protocol has a driver package of its own.
 //
 // A Message marshals to the OpenAI chat shape, which is also the line format
 // of session files.
@@ -61,6 +64,10 @@ type Block struct {
 	Path     string          // where an image came from; stored as _meta.path, never sent
 	Raw      json.RawMessage // verbatim form of other types
 }
+
+// ImageNote stands in for an image that a model cannot see. It names no file,
+// because a name invites an invented description.
+const ImageNote = "[An image was here, but it could not be shown to you. Do not describe it; say that you cannot see it.]"
 
 // ToolCall is a complete request by the model to run a tool.
 type ToolCall struct {
@@ -136,9 +143,9 @@ type Response struct {
 	Message Message // role assistant
 	Finish  Finish
 	Usage   Usage
-	// Stand is the name of the Link that answered when it was not the first of
-	// a Fallback.
-	Stand string
+	// FallbackModel is the name of the model that answered in place of the
+	// first of a fallback chain; "" if the first one did.
+	FallbackModel string
 }
 
 // EventKind says what an Event is.

@@ -286,16 +286,21 @@ func (m *Memory) left(f *Occurrences) (out []string, err error) {
 	for _, s := range f.Skills {
 		out = append(out, "the skill "+s+" contains it; edit it by hand")
 	}
-	repo, err := m.Repo.Path()
-	if err != nil {
-		return out, err
-	}
 	for _, part := range [][2]string{{m.History.Dir(), "."}, {m.Workspace, "memory"}} {
-		found, err := leftIn(part[0], part[1], repo, f)
+		found, err := leftIn(part[0], part[1], m.Repo.Path(), f)
 		out = append(out, found...)
 		if err != nil {
 			return out, err
 		}
+	}
+
+	tree, err := diskio.OpenTree(m.Workspace)
+	if err != nil {
+		return out, err
+	}
+	defer tree.Close() //nolint:errcheck // only looked at
+	if _, err := tree.Lstat(".git"); err == nil {
+		out = append(out, filepath.Join(m.Workspace, ".git")+" was not searched: a git repository can contain earlier versions of the memory files. nanobot does not use it; delete it if an older version or Python nanobot made it")
 	}
 	return out, nil
 }

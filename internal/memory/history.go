@@ -297,16 +297,6 @@ func (h *History) forget(ctx context.Context, change func(Entry) (e Entry, keep 
 	return changed, nil
 }
 
-// RestoreMirror makes the copy in the workspace what it should be and reports
-// whether it was something else.
-func (h *History) RestoreMirror(ctx context.Context) (restored bool, err error) {
-	err = h.update(ctx, func() (err error) {
-		restored, err = h.mirror()
-		return err
-	})
-	return restored, err
-}
-
 // high is the newest cursor: the largest of the file, or the hint when entries
 // were lost.
 func (h *History) high() int64 {

@@ -20,14 +20,9 @@ import (
 	"github.com/nanobot-go/nanobot/internal/text"
 )
 
-// Dir is where the memory of the workspace of a session store is kept, below
-// the data directory. A copied workspace has an id of its own and so a memory
-// of its own.
-func Dir(data string, sessions *session.Store) string {
-	return datadir.Memory.In(data, filepath.Base(sessions.Dir()))
-}
-
-// Place is the part of a store that Dir names.
+// Place is the part of a store where the memory of the workspace of a session
+// store is kept. A copied workspace has an id of its own and so a memory of its
+// own.
 func Place(s store.Store, sessions *session.Store) store.Store {
 	return store.Under(s, string(datadir.Memory), filepath.Base(sessions.Dir()))
 }

@@ -130,10 +130,7 @@ type HistoryView struct {
 // Overview collects what is remembered about the owner, or about a scope. With
 // why it says where each line comes from.
 func (m *Memory) Overview(ctx context.Context, scope string, why bool) (out Overview, err error) {
-	out.Workspace = m.Workspace
-	if out.Repository, err = m.Repo.Path(); err != nil {
-		return out, err
-	}
+	out.Workspace, out.Repository = m.Workspace, m.Repo.Path()
 	files := []string{"USER.md", "SOUL.md", ScopeFile("")}
 	if scope != "" {
 		file, err := m.scopeFile(scope)

@@ -1,6 +1,8 @@
 package memory
 
 import (
+	"context"
+	"errors"
 	"log/slog"
 	"path/filepath"
 	"time"
@@ -16,10 +18,27 @@ type RepoOptions struct {
 	Now       func() time.Time // time.Now if nil
 }
 
+// KindVersions is the kind of versions in what was taken over.
+const KindVersions = "versions"
+
+// TakeOverVersions begins the versions of the memory files with those that older
+// versions kept in the .git folder of the workspace, and returns how many those
+// are. A *gitstore.SourceError says why they were not taken; see Store.Import.
+func TakeOverVersions(ctx context.Context, o HistoryOptions, foreign func(path string) bool) (int, error) {
+	m, err := Open(o)
+	if err != nil {
+		return 0, err
+	}
+	got, err := m.Repo.Import(ctx, foreign)
+	if err == nil {
+		err = m.Dream.renamed(ctx, got.IDs)
+	}
+	return got.Versions, errors.Join(err, m.Close())
+}
+
 // OpenRepo opens the repository that keeps earlier versions of what is known:
-// the files of facts and the skills. It is the workspace's own if that is free
-// or was made by an older version, else it lies beside the history, so that a
-// repository of the user is never touched. It does no I/O.
+// the files of facts and the skills. It lies beside the history, where no command
+// writes. It does no I/O.
 func OpenRepo(o RepoOptions) (*gitstore.Store, error) {
 	return gitstore.Open(gitstore.Options{
 		WorkTree: o.Workspace, Dir: filepath.Join(o.Dir, "memory.git"),

@@ -19,7 +19,7 @@ func TestCases(t *testing.T) {
 	t.Parallel()
 	llmtest.Conformance(t, "loop", func(t *testing.T, s *llmtest.Server, o llmtest.Setup) llm.Model {
 		t.Helper()
-		m, err := openai.New(openai.Options{Name: "fake", BaseURL: s.URL, Key: httpsafe.NewSecret(llmtest.Key), Client: s.Client(), Row: o.Quirks()})
+		m, err := openai.New(openai.Options{Name: "fake", BaseURL: s.URL, Key: httpsafe.NewSecret(llmtest.Key), Client: s.Client(), Quirks: o.Quirks()})
 		if err != nil {
 			t.Fatal(err)
 		}

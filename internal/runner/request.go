@@ -29,7 +29,7 @@ func (r *run) request(ctx context.Context, it *Iteration, tools *tool.Set, choic
 			if resp.Usage.Prompt == 0 && resp.Usage.Completion == 0 {
 				resp.Usage = llm.Usage{Prompt: estimate, Completion: text.Tokens(resp.Message.Content.String()), Estimated: true}
 			}
-			r.res.Usage, r.res.Stand = r.res.Usage.Add(resp.Usage), resp.Stand
+			r.res.Usage, r.res.FallbackModel = r.res.Usage.Add(resp.Usage), resp.FallbackModel
 			it.Usage = resp.Usage
 			return resp, nil
 		}

@@ -133,9 +133,9 @@ type Result struct {
 	// ContextLimit is the real window in tokens, when the provider named it or
 	// refused a prompt that we thought would fit.
 	ContextLimit int
-	// Stand is the model that answered the last request in place of the first of
+	// FallbackModel is the model that answered the last request in place of the first of
 	// its chain; "" if that did.
-	Stand string
+	FallbackModel string
 	// Estimated and Prompt are our estimate and the provider's count of the
 	// last prompt, for calibration.
 	Estimated, Prompt int

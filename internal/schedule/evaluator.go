@@ -10,6 +10,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
 const (
@@ -46,7 +47,7 @@ func Evaluator(workspace string, model func(ctx context.Context) (m llm.Model, n
 			return false, err
 		}
 		for _, c := range resp.Message.ToolCalls {
-			raw, err := llm.ParseArguments(c.Arguments)
+			raw, err := tool.ParseArguments(c.Arguments)
 			if err != nil || c.Name != "evaluate_notification" {
 				continue
 			}

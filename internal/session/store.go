@@ -127,7 +127,7 @@ func Open(opt Options) (*Store, error) {
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
-	place, err := Identify(opt.DataDir, opt.Workspace)
+	place, err := Identify(opt.Store, opt.DataDir, opt.Workspace)
 	if err != nil {
 		return nil, fmt.Errorf("open sessions of %s: %w", opt.Workspace, err)
 	}
@@ -315,10 +315,10 @@ func (s *Session) Release() error {
 
 // Close forgets what is cached and gives the locks back. It must not be called
 // while sessions are in use.
-func (st *Store) Close() error { return st.Unload() }
+func (st *Store) Close() error { return st.DropCaches() }
 
-// Unload drops all sessions from memory that nobody uses.
-func (st *Store) Unload() error {
+// DropCaches drops all sessions from memory that nobody uses.
+func (st *Store) DropCaches() error {
 	st.mu.Lock()
 	gone := st.evict(0)
 	st.mu.Unlock()

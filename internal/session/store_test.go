@@ -284,13 +284,13 @@ func TestLiveSessionsAreBounded(t *testing.T) {
 		must(t, s.Release())
 	}
 	held := acquire(t, st, "chat:1")
-	must(t, st.Unload())
+	must(t, st.DropCaches())
 	if len(st.used) != 1 || st.idle.Len() != 0 || st.size != 0 {
 		t.Errorf("%d slots, %d idle with %d bytes after Unload; want only the one in use", len(st.used), st.idle.Len(), st.size)
 	}
 	must(t, held.Append(user("more")))
 	must(t, held.Release())
-	must(t, st.Unload())
+	must(t, st.DropCaches())
 	if s := acquire(t, st, "chat:1"); len(s.Messages()) != 2 {
 		t.Errorf("it holds %q", gist(s.Messages()))
 	} else {

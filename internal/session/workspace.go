@@ -1,11 +1,11 @@
 package session
 
 import (
-	"bytes"
+	"cmp"
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,35 +16,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/store"
 )
-
-// Names of what the data folder knows about workspaces. The table is the truth;
-// the copies beside the conversations are what it is rebuilt from.
-const (
-	fileTable  = string(datadir.Workspaces)
-	dirRoot    = string(datadir.Sessions)
-	markerPath = ".workspace"      // the path alone, as versions before wrote it
-	markerCopy = ".workspace.json" // the whole record
-)
-
-// tableFile is the table of workspaces in a data folder.
-func tableFile(data string) string { return filepath.Join(data, fileTable) }
-
-// Known are the workspaces of a data folder, path by id. Those of a table that
-// cannot be read are not among them.
-func Known(data string) map[string]string {
-	t, err := readTable(data)
-	if err != nil || t == nil {
-		return nil
-	}
-	out := map[string]string{}
-	for id, r := range t.Workspaces {
-		out[id] = r.Path
-	}
-	return out
-}
 
 // Workspace is a folder that the agent works in, as the data folder knows it.
 // What is in the folder itself says nothing about who it is: commands write
@@ -55,26 +29,8 @@ type Workspace struct {
 	Data  string   // the data folder
 	Notes []string // what the user should know about how it was found
 	Entry Entry    // as it was last read
-}
 
-// Entry is what the table holds of a workspace.
-type Entry struct {
-	Path   string    `json:"path"` // free of links; "" is not known any more
-	Device uint64    `json:"device,omitempty"`
-	Inode  uint64    `json:"inode,omitempty"`
-	Born   int64     `json:"born,omitempty"` // of the folder, in nanoseconds; 0 is not known
-	Seen   time.Time `json:"first_seen,omitzero"`
-	// Taken says when the files of other programs, and of versions before, were
-	// looked at and taken over, by kind. It happens once.
-	Taken map[string]time.Time `json:"taken,omitempty"`
-	// Templates are the files that were given once, and what they were.
-	Templates map[string]string `json:"templates,omitempty"`
-}
-
-// table is the content of workspaces.json.
-type table struct {
-	Version    int               `json:"version"`
-	Workspaces map[string]*Entry `json:"workspaces"`
+	state store.Store
 }
 
 // tableWait is how long to wait for a process that takes over old files.
@@ -82,14 +38,14 @@ const tableWait = 60 * time.Second
 
 // Identify finds a workspace in the table of a data folder, or adds it. It is
 // known by its path or, after it was moved, by the folder itself.
-func Identify(data, workspace string) (*Workspace, error) {
+func Identify(state store.Store, data, workspace string) (*Workspace, error) {
 	here, err := lookAt(workspace)
 	if err != nil {
 		return nil, err
 	}
-	w := &Workspace{Path: here.Path, Data: data}
+	w := &Workspace{Path: here.Path, Data: data, state: state}
 
-	t, err := readTable(data)
+	t, err := readTable(state)
 	if err == nil && t != nil {
 		if id := t.byPath(here.Path); id != "" && t.Workspaces[id].sameRoot(here) {
 			w.ID, w.Entry = id, *t.Workspaces[id]
@@ -102,12 +58,12 @@ func Identify(data, workspace string) (*Workspace, error) {
 
 // Find is Identify without adding anything; ok is false for a workspace that
 // the data folder has not seen.
-func Find(data, workspace string) (w *Workspace, ok bool, err error) {
+func Find(state store.Store, data, workspace string) (w *Workspace, ok bool, err error) {
 	here, err := lookAt(workspace)
 	if err != nil {
 		return nil, false, err
 	}
-	t, err := readTable(data)
+	t, err := readTable(state)
 	if err != nil {
 		return nil, false, err
 	}
@@ -116,7 +72,7 @@ func Find(data, workspace string) (w *Workspace, ok bool, err error) {
 			return nil, false, err
 		}
 	}
-	w = &Workspace{Path: here.Path, Data: data}
+	w = &Workspace{Path: here.Path, Data: data, state: state}
 	if w.ID = t.byPath(here.Path); w.ID == "" {
 		w.ID = t.byRoot(here)
 	}
@@ -134,19 +90,19 @@ func (w *Workspace) Dir(name string) string { return filepath.Join(w.Data, name,
 // fn did is kept when it returns nil.
 func (w *Workspace) Update(fn func(*Entry) error) error {
 	return w.locked(func() error {
-		t, err := readTable(w.Data)
+		t, err := readTable(w.state)
 		if err != nil {
 			return err
 		}
 		if t == nil || t.Workspaces[w.ID] == nil {
-			return fmt.Errorf("%s lost its entry for %s; start again", tableFile(w.Data), w.Path)
+			return fmt.Errorf("%s lost its entry for %s; start again", w.state.Where(fileTable), w.Path)
 		}
 		r := t.Workspaces[w.ID]
 		if err := fn(r); err != nil {
 			return err
 		}
 		w.Entry = *r
-		return t.save(w.Data, w.ID)
+		return t.save(w.state, w.ID)
 	})
 }
 
@@ -173,22 +129,11 @@ func (w *Workspace) Once(kind string, now time.Time, take func() error) error {
 
 // locked runs fn while no other process changes the table.
 func (w *Workspace) locked(fn func() error) error {
-	if err := diskio.MkdirAll(w.Data, 0o700); err != nil {
-		return err
-	}
-	path := tableFile(w.Data) + ".lock"
-	lock, err := diskio.TryLock(path)
-	for end := time.Now().Add(tableWait); time.Now().Before(end); {
-		if _, busy := errors.AsType[*diskio.LockedError](err); !busy {
-			break
-		}
-		<-time.After(2 * time.Millisecond)
-		lock, err = diskio.TryLock(path)
-	}
+	release, err := store.WaitLock(context.Background(), w.state, fileTable+".lock", tableWait)
 	if err != nil {
 		return err
 	}
-	return errors.Join(fn(), lock.Unlock())
+	return errors.Join(fn(), release())
 }
 
 // settle finds or makes the entry of a folder and keeps it.
@@ -210,7 +155,7 @@ func (w *Workspace) settle(here Entry) error {
 
 	if other := t.byPath(here.Path); other != "" && other != id {
 		t.Workspaces[other].Path = ""
-		if err := t.mark(w.Data, other); err != nil {
+		if err := t.mark(w.state, other); err != nil {
 			return err
 		}
 	}
@@ -220,26 +165,25 @@ func (w *Workspace) settle(here Entry) error {
 		r.Device, r.Inode, r.Born = here.Device, here.Inode, here.Born
 	}
 	w.ID, w.Entry = id, *r
-	return t.save(w.Data, id)
+	return t.save(w.state, id)
 }
 
 // open reads the table. One that is damaged or lost is made again from the
 // copies, one that never was from the markers of versions before.
 func (w *Workspace) open() (*table, error) {
-	t, err := readTable(w.Data)
+	t, err := readTable(w.state)
 	if err == nil && t != nil {
 		return t, nil
 	}
-	file := tableFile(w.Data)
 	aside := ""
 	if damage, ok := errors.AsType[*damagedError](err); ok {
 		if err := w.writable(); err != nil {
 			return nil, fmt.Errorf("%w, and cannot be made again here: %w", damage, err)
 		}
-		aside = fmt.Sprintf("%s.damaged-%d", file, time.Now().Unix())
-		if err := diskio.WriteFile(aside, damage.data, 0o600); err != nil {
+		if aside, err = store.KeepDamaged(context.Background(), w.state, fileTable, damage.data, time.Now()); err != nil {
 			return nil, err
 		}
+		aside = w.state.Where(aside)
 	} else if err != nil {
 		return nil, err
 	}
@@ -252,10 +196,10 @@ func (w *Workspace) open() (*table, error) {
 	case aside != "":
 		w.note("The list of workspaces was damaged and made again from what lies beside the conversations (%d found). The damaged file is kept as %s.", len(t.Workspaces), aside)
 	case ours:
-		w.note("The list of workspaces %s was missing and made again from what lies beside the conversations (%d found).", file, len(t.Workspaces))
+		w.note("The list of workspaces %s was missing and made again from what lies beside the conversations (%d found).", w.state.Where(fileTable), len(t.Workspaces))
 	}
 	for id := range t.Workspaces {
-		if err := t.mark(w.Data, id); err != nil {
+		if err := t.mark(w.state, id); err != nil {
 			return nil, err
 		}
 	}
@@ -291,7 +235,7 @@ func (w *Workspace) find(t *table, here Entry) string {
 	gone := r.Path == "" || errors.Is(err, fs.ErrNotExist)
 	switch {
 	case gone, here.Born != 0 && !sameDir(r.Path, here.Path):
-		w.note("The workspace %s is the one that was in %s: its conversations, jobs and memory go on here.", here.Path, or(r.Path, "another place"))
+		w.note("The workspace %s is the one that was in %s: its conversations, jobs and memory go on here.", here.Path, cmp.Or(r.Path, "another place"))
 		return root
 	case path == "" && sameDir(r.Path, here.Path):
 		return root // another way to the same folder, such as a mount
@@ -341,7 +285,7 @@ func (w *Workspace) hint(t *table) {
 
 // Adopt gives a workspace the conversations, jobs and memory of one that was in
 // another place and is gone. What the workspace has itself must be nothing.
-func Adopt(data, workspace, old string) (*Workspace, error) {
+func Adopt(state store.Store, data, workspace, old string) (*Workspace, error) {
 	here, err := lookAt(workspace)
 	if err != nil {
 		return nil, err
@@ -349,7 +293,7 @@ func Adopt(data, workspace, old string) (*Workspace, error) {
 	if old, err = filepath.Abs(old); err != nil {
 		return nil, err
 	}
-	w := &Workspace{Path: here.Path, Data: data}
+	w := &Workspace{Path: here.Path, Data: data, state: state}
 	return w, w.locked(func() error {
 		t, err := w.open()
 		if err != nil {
@@ -367,24 +311,24 @@ func Adopt(data, workspace, old string) (*Workspace, error) {
 				return fmt.Errorf("%s has %d conversations of its own", here.Path, len(logs))
 			}
 			t.Workspaces[mine] = &Entry{Seen: t.Workspaces[mine].Seen, Taken: t.Workspaces[mine].Taken}
-			if err := t.mark(data, mine); err != nil {
+			if err := t.mark(state, mine); err != nil {
 				return err
 			}
 		}
 		r := t.Workspaces[id]
 		r.Path, r.Device, r.Inode, r.Born = here.Path, here.Device, here.Inode, here.Born
 		w.ID, w.Entry = id, *r
-		return t.save(data, id)
+		return t.save(state, id)
 	})
 }
 
 // Relocate notes after a restore where a workspace is now.
-func Relocate(data, id, workspace string) error {
+func Relocate(state store.Store, data, id, workspace string) error {
 	here, err := lookAt(workspace)
 	if err != nil {
 		return err
 	}
-	w := &Workspace{Path: here.Path, Data: data}
+	w := &Workspace{Path: here.Path, Data: data, state: state}
 	return w.locked(func() error {
 		t, err := w.open()
 		if err != nil {
@@ -392,24 +336,17 @@ func Relocate(data, id, workspace string) error {
 		}
 		r := t.Workspaces[id]
 		if r == nil {
-			return fmt.Errorf("%s does not know %.40q", tableFile(data), id)
+			return fmt.Errorf("%s does not know %.40q", state.Where(fileTable), id)
 		}
 		if other := t.byPath(here.Path); other != "" && other != id {
 			t.Workspaces[other].Path = ""
-			if err := t.mark(data, other); err != nil {
+			if err := t.mark(state, other); err != nil {
 				return err
 			}
 		}
 		r.Path, r.Device, r.Inode, r.Born = here.Path, here.Device, here.Inode, here.Born
-		return t.save(data, id)
+		return t.save(state, id)
 	})
-}
-
-func or(a, b string) string {
-	if a == "" {
-		return b
-	}
-	return a
 }
 
 // lookAt is what tells one folder from another.
@@ -434,12 +371,9 @@ func (r *Entry) sameRoot(o Entry) bool {
 }
 
 func sameDir(a, b string) bool {
-	fa, err := os.Stat(a)
-	if err != nil {
-		return false
-	}
-	fb, err := os.Stat(b)
-	return err == nil && os.SameFile(fa, fb)
+	fa, errA := os.Stat(a)
+	fb, errB := os.Stat(b)
+	return errA == nil && errB == nil && os.SameFile(fa, fb)
 }
 
 func newWorkspaceID() string {
@@ -468,136 +402,4 @@ func oldID(workspace string) string {
 		return id
 	}
 	return ""
-}
-
-func (t *table) byPath(path string) string {
-	for id, r := range t.Workspaces {
-		if r.Path == path && path != "" {
-			return id
-		}
-	}
-	return ""
-}
-
-func (t *table) byRoot(here Entry) string {
-	if here.Inode == 0 {
-		return ""
-	}
-	for id, r := range t.Workspaces {
-		if r.Inode != 0 && r.sameRoot(here) {
-			return id
-		}
-	}
-	return ""
-}
-
-// damagedError says that the table cannot be read as one.
-type damagedError struct {
-	file string
-	data []byte
-	err  error
-}
-
-func (e *damagedError) Error() string { return fmt.Sprintf("%s is damaged: %v", e.file, e.err) }
-func (e *damagedError) Unwrap() error { return e.err }
-
-// readTable reads the table; nil if there is none.
-func readTable(data string) (*table, error) {
-	file := tableFile(data)
-	raw, err := os.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	t := &table{}
-	if err = json.Unmarshal(raw, t); err == nil && t.Workspaces == nil {
-		err = errors.New(`there is no "workspaces"`)
-	}
-	for id, r := range t.Workspaces {
-		if err == nil && (r == nil || !isWorkspaceID(id)) {
-			err = fmt.Errorf("the entry %.40q cannot be used", id)
-		}
-	}
-	if err != nil {
-		return nil, &damagedError{file, raw, err}
-	}
-	return t, nil
-}
-
-// save writes the table and the copy of one entry.
-func (t *table) save(data, id string) error {
-	if err := t.mark(data, id); err != nil {
-		return err
-	}
-	t.Version = 1
-	raw, err := json.MarshalIndent(t, "", " ")
-	if err != nil {
-		return err
-	}
-	raw = append(raw, '\n')
-	if old, err := os.ReadFile(tableFile(data)); err == nil && bytes.Equal(old, raw) {
-		return nil
-	}
-	return diskio.WriteFile(tableFile(data), raw, 0o600)
-}
-
-// mark writes the copies of an entry beside the conversations.
-func (t *table) mark(data, id string) error {
-	dir := filepath.Join(data, dirRoot, id)
-	if err := diskio.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	raw, err := json.Marshal(t.Workspaces[id])
-	if err != nil {
-		return err
-	}
-	for name, body := range map[string]string{markerPath: t.Workspaces[id].Path, markerCopy: string(raw)} {
-		file := filepath.Join(dir, name)
-		if old, err := os.ReadFile(file); err == nil && string(old) == body+"\n" {
-			continue
-		}
-		if err := diskio.WriteFile(file, []byte(body+"\n"), 0o600); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// rebuild makes the table of what lies beside the conversations. ours is whether
-// there was a table before. Of two entries that claim one path the one with the
-// later conversation has it.
-func rebuild(data string) (t *table, ours bool, err error) {
-	t = &table{Version: 1, Workspaces: map[string]*Entry{}}
-	entries, err := os.ReadDir(filepath.Join(data, dirRoot))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, false, err
-	}
-	changed := map[string]time.Time{}
-	for _, e := range entries {
-		if !e.IsDir() || !isWorkspaceID(e.Name()) {
-			continue
-		}
-		dir := filepath.Join(data, dirRoot, e.Name())
-		r := &Entry{}
-		raw, err := os.ReadFile(filepath.Join(dir, markerCopy))
-		if err == nil && json.Unmarshal(raw, r) == nil {
-			ours = true
-		} else if raw, err := os.ReadFile(filepath.Join(dir, markerPath)); err == nil {
-			r = &Entry{Path: strings.TrimSpace(string(raw))}
-		}
-		if info, err := os.Stat(dir); err == nil {
-			changed[e.Name()] = info.ModTime()
-		}
-		if other := t.byPath(r.Path); other != "" {
-			loser := t.Workspaces[other]
-			if changed[e.Name()].Before(changed[other]) {
-				loser = r
-			}
-			loser.Path = ""
-		}
-		t.Workspaces[e.Name()] = r
-	}
-	return t, ours, nil
 }

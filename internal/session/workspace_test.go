@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 // ground is a place for workspaces and a data folder.
@@ -28,7 +30,7 @@ func (g *ground) find(name string) *Workspace {
 	g.t.Helper()
 	ws := filepath.Join(g.dir, name)
 	must(g.t, os.MkdirAll(ws, 0o755))
-	w, err := Identify(g.data(), ws)
+	w, err := Identify(disk.Open(g.data(), nil), g.data(), ws)
 	must(g.t, err)
 	return w
 }
@@ -201,7 +203,7 @@ func TestWorkspaceTableRepair(t *testing.T) {
 			g := newGround(t)
 			a, b := g.find("a"), g.id("b")
 			must(t, a.Once("jobs", clock(), func() error { return nil }))
-			must(t, harm(tableFile(g.data())))
+			must(t, harm(filepath.Join(g.data(), fileTable)))
 			again := g.find("a")
 			if again.ID != a.ID || g.id("b") != b {
 				t.Errorf("after the repair: %s and %s, want %s and %s", again.ID, g.id("b"), a.ID, b)
@@ -212,7 +214,7 @@ func TestWorkspaceTableRepair(t *testing.T) {
 			if again.Entry.Taken["jobs"].IsZero() {
 				t.Error("what was taken over is forgotten")
 			}
-			kept, err := filepath.Glob(tableFile(g.data()) + ".damaged-*")
+			kept, err := filepath.Glob(filepath.Join(g.data(), fileTable) + ".damaged-*")
 			must(t, err)
 			if want := map[bool]int{true: 0, false: 1}[name == "lost"]; len(kept) != want {
 				t.Errorf("kept %v", kept)
@@ -247,14 +249,14 @@ func TestWorkspaceOnce(t *testing.T) {
 func TestWorkspaceFind(t *testing.T) {
 	t.Parallel()
 	g := newGround(t)
-	if _, ok, err := Find(g.data(), filepath.Join(g.dir, "a")); ok || err != nil {
+	if _, ok, err := Find(disk.Open(g.data(), nil), g.data(), filepath.Join(g.dir, "a")); ok || err != nil {
 		t.Errorf("found %v, %v", ok, err)
 	}
 	if _, err := os.Stat(g.data()); err == nil {
 		t.Error("looking made the data folder")
 	}
 	id := g.id("a")
-	if w, ok, err := Find(g.data(), filepath.Join(g.dir, "a")); !ok || err != nil || w.ID != id {
+	if w, ok, err := Find(disk.Open(g.data(), nil), g.data(), filepath.Join(g.dir, "a")); !ok || err != nil || w.ID != id {
 		t.Errorf("found %v %v, %v", w, ok, err)
 	}
 }
@@ -263,7 +265,7 @@ func TestWorkspaceAdopt(t *testing.T) {
 	t.Parallel()
 	g := newGround(t)
 	old := g.id("old")
-	if _, err := Adopt(g.data(), filepath.Join(g.dir, "new"), filepath.Join(g.dir, "old")); err == nil {
+	if _, err := Adopt(disk.Open(g.data(), nil), g.data(), filepath.Join(g.dir, "new"), filepath.Join(g.dir, "old")); err == nil {
 		t.Error("a workspace that is there was taken away")
 	}
 	must(t, os.CopyFS(filepath.Join(g.dir, "new"), os.DirFS(filepath.Join(g.dir, "old"))))
@@ -272,7 +274,7 @@ func TestWorkspaceAdopt(t *testing.T) {
 	if w.ID == old || len(w.Notes) != 1 || !strings.Contains(w.Notes[0], "nanobot migrate --from") {
 		t.Fatalf("%s %q", w.ID, w.Notes)
 	}
-	w, err := Adopt(g.data(), filepath.Join(g.dir, "new"), filepath.Join(g.dir, "old"))
+	w, err := Adopt(disk.Open(g.data(), nil), g.data(), filepath.Join(g.dir, "new"), filepath.Join(g.dir, "old"))
 	must(t, err)
 	if w.ID != old || g.id("new") != old {
 		t.Errorf("adopted: %s, then %s, want %s", w.ID, g.id("new"), old)

@@ -16,7 +16,7 @@ import (
 
 // onAutomation makes an action of what is done with one automation. It returns
 // the automation as it is then; null if it is gone.
-func (d *Desk) onAutomation(do func(ctx context.Context, h *House, kind, id string) error) Action {
+func (d *API) onAutomation(do func(ctx context.Context, h *Backend, kind, id string) error) Action {
 	return func(ctx context.Context, payload json.RawMessage) (any, error) {
 		var in struct {
 			ID string `json:"id"`
@@ -24,7 +24,7 @@ func (d *Desk) onAutomation(do func(ctx context.Context, h *House, kind, id stri
 		if err := decode(payload, &in); err != nil {
 			return nil, err
 		}
-		h, err := d.House(ctx)
+		h, err := d.Backend(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -36,7 +36,7 @@ func (d *Desk) onAutomation(do func(ctx context.Context, h *House, kind, id stri
 }
 
 // automation is what an action tells about one.
-func (h *House) automation(ctx context.Context, id string) (any, error) {
+func (h *Backend) automation(ctx context.Context, id string) (any, error) {
 	found, err := h.automations(ctx, func(a *automation) bool { return strings.EqualFold(a.ID, id) })
 	if err != nil {
 		return nil, unwilling(err)
@@ -77,7 +77,7 @@ func unwilling(err error) error {
 	return Refuse(http.StatusUnprocessableEntity, "%v", err)
 }
 
-func (h *House) enable(ctx context.Context, kind, id string, on bool) error {
+func (h *Backend) enable(ctx context.Context, kind, id string, on bool) error {
 	if kind == kindTrigger {
 		return h.Schedule.EnableTrigger(ctx, id, on)
 	}
@@ -85,7 +85,7 @@ func (h *House) enable(ctx context.Context, kind, id string, on bool) error {
 	return err
 }
 
-func (h *House) remove(ctx context.Context, kind, id string) error {
+func (h *Backend) remove(ctx context.Context, kind, id string) error {
 	if kind == kindTrigger {
 		return h.Schedule.RemoveTrigger(ctx, id)
 	}
@@ -94,7 +94,7 @@ func (h *House) remove(ctx context.Context, kind, id string) error {
 }
 
 // runNow runs a job at once, also one that is switched off.
-func (h *House) runNow(ctx context.Context, kind, id string) error {
+func (h *Backend) runNow(ctx context.Context, kind, id string) error {
 	if kind == kindTrigger {
 		return Refuse(http.StatusUnprocessableEntity, "a trigger is set off by a program: nanobot trigger %s \"what happened\"", id)
 	}
@@ -110,7 +110,7 @@ func (h *House) runNow(ctx context.Context, kind, id string) error {
 
 // updateAutomation changes what is given and leaves the rest as it is. Of a
 // trigger that is the name only.
-func (d *Desk) updateAutomation(ctx context.Context, payload json.RawMessage) (any, error) {
+func (d *API) updateAutomation(ctx context.Context, payload json.RawMessage) (any, error) {
 	var in struct {
 		ID       string   `json:"id"`
 		Name     *string  `json:"name"`
@@ -126,7 +126,7 @@ func (d *Desk) updateAutomation(ctx context.Context, payload json.RawMessage) (a
 	if in.Name != nil && strings.TrimSpace(*in.Name) == "" {
 		return nil, Refuse(http.StatusUnprocessableEntity, "the name is empty")
 	}
-	h, err := d.House(ctx)
+	h, err := d.Backend(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -161,7 +161,7 @@ func (d *Desk) updateAutomation(ctx context.Context, payload json.RawMessage) (a
 // maxTimeout is the longest time a job may be given by an interface.
 const maxTimeout = 24 * time.Hour
 
-func (h *House) renameTrigger(ctx context.Context, id string, c schedule.Change) error {
+func (h *Backend) renameTrigger(ctx context.Context, id string, c schedule.Change) error {
 	if c.Name == nil || c.Message != nil || c.CatchUp != nil || c.Silent != nil || c.Timeout != nil || c.Timing != nil {
 		return Refuse(http.StatusUnprocessableEntity, "of a trigger only the name can be changed")
 	}

@@ -8,16 +8,16 @@ import (
 	"github.com/nanobot-go/nanobot/internal/schedule"
 )
 
-func (d *Desk) automationReads() map[string]Read {
+func (d *API) automationReads() map[string]Read {
 	return map[string]Read{"webui/automations": d.allAutomations}
 }
 
-func (d *Desk) automationActions() map[string]Action {
+func (d *API) automationActions() map[string]Action {
 	return map[string]Action{
-		"automation.enable":  d.onAutomation(func(ctx context.Context, h *House, kind, id string) error { return h.enable(ctx, kind, id, true) }),
-		"automation.disable": d.onAutomation(func(ctx context.Context, h *House, kind, id string) error { return h.enable(ctx, kind, id, false) }),
-		"automation.run":     d.onAutomation(func(ctx context.Context, h *House, kind, id string) error { return h.runNow(ctx, kind, id) }),
-		"automation.delete":  d.onAutomation(func(ctx context.Context, h *House, kind, id string) error { return h.remove(ctx, kind, id) }),
+		"automation.enable":  d.onAutomation(func(ctx context.Context, h *Backend, kind, id string) error { return h.enable(ctx, kind, id, true) }),
+		"automation.disable": d.onAutomation(func(ctx context.Context, h *Backend, kind, id string) error { return h.enable(ctx, kind, id, false) }),
+		"automation.run":     d.onAutomation(func(ctx context.Context, h *Backend, kind, id string) error { return h.runNow(ctx, kind, id) }),
+		"automation.delete":  d.onAutomation(func(ctx context.Context, h *Backend, kind, id string) error { return h.remove(ctx, kind, id) }),
 		"automation.update":  d.updateAutomation,
 	}
 }
@@ -33,33 +33,43 @@ const historyTail = 5
 
 // automation is a job or a trigger.
 type automation struct {
-	Kind        string  `json:"kind"`
-	ID          string  `json:"id"`
-	Name        string  `json:"name"`
-	Message     string  `json:"message"` // what a job does; what a trigger said last
-	Schedule    *timing `json:"schedule,omitempty"`
-	When        string  `json:"when,omitempty"` // the schedule in words
-	Enabled     bool    `json:"enabled"`
-	Protected   bool    `json:"protected"` // belongs to the program
-	Running     bool    `json:"running"`
-	Channel     string  `json:"channel"`
-	ChatID      string  `json:"chat_id"`
-	SessionKey  string  `json:"session_key"` // the conversation it happens in
-	Deliver     bool    `json:"deliver"`     // the result goes to the chat, not only failures
-	CatchUp     string  `json:"catch_up,omitempty"`
-	TimeoutS    int     `json:"timeout_seconds,omitempty"`
-	NextRun     string  `json:"next_run,omitempty"`
-	LastRun     string  `json:"last_run,omitempty"`
-	LastStatus  string  `json:"last_status,omitempty"`
-	LastError   string  `json:"last_error,omitempty"`
-	Undelivered string  `json:"undelivered,omitempty"` // why the last result waits
-	Broken      string  `json:"broken,omitempty"`      // why the entry cannot be used
-	Command     string  `json:"command,omitempty"`     // sets a trigger off
-	History     []ran   `json:"history"`               // the last runs, the newest last
-	CreatedAt   string  `json:"created_at,omitempty"`
-	UpdatedAt   string  `json:"updated_at,omitempty"`
+	Kind      string  `json:"kind"`
+	ID        string  `json:"id"`
+	Name      string  `json:"name"`
+	Message   string  `json:"message"` // what a job does; what a trigger said last
+	Schedule  *timing `json:"schedule,omitempty"`
+	When      string  `json:"when,omitempty"` // the schedule in words
+	Enabled   bool    `json:"enabled"`
+	Protected bool    `json:"protected"` // belongs to the program
+	Running   bool    `json:"running"`
+	target
+	CatchUp  string `json:"catch_up,omitempty"`
+	TimeoutS int    `json:"timeout_seconds,omitempty"`
+	outcome
+	Broken    string `json:"broken,omitempty"`  // why the entry cannot be used
+	Command   string `json:"command,omitempty"` // sets a trigger off
+	CreatedAt string `json:"created_at,omitempty"`
+	UpdatedAt string `json:"updated_at,omitempty"`
+}
+
+// target is where an automation happens and where its results go.
+type target struct {
+	Channel    string `json:"channel"`
+	ChatID     string `json:"chat_id"`
+	SessionKey string `json:"session_key"` // the conversation it happens in
+	Deliver    bool   `json:"deliver"`     // the result goes to the chat, not only failures
 
 	bound string // conversation that somebody chose for it
+}
+
+// outcome is how the last runs went, and when the next one is.
+type outcome struct {
+	NextRun     string `json:"next_run,omitempty"`
+	LastRun     string `json:"last_run,omitempty"`
+	LastStatus  string `json:"last_status,omitempty"`
+	LastError   string `json:"last_error,omitempty"`
+	Undelivered string `json:"undelivered,omitempty"` // why the last result waits
+	History     []ran  `json:"history"`               // the last runs, the newest last
 }
 
 // timing is when a job runs: one of the first three, TZ with Cron only.
@@ -83,23 +93,23 @@ type ran struct {
 }
 
 // delivers reports whether results go to a conversation.
-func (a *automation) delivers(key string) bool {
-	return a.bound == key || a.Channel != "" && bus.Route{Channel: a.Channel, ChatID: a.ChatID}.SessionKey() == key
+func (t *target) delivers(key string) bool {
+	return t.bound == key || t.Channel != "" && bus.Route{Channel: t.Channel, ChatID: t.ChatID}.SessionKey() == key
 }
 
-func (d *Desk) allAutomations(ctx context.Context, _ *http.Request) (any, error) {
+func (d *API) allAutomations(ctx context.Context, _ *http.Request) (any, error) {
 	return d.listAutomations(ctx, func(*automation) bool { return true })
 }
 
 // sessionAutomations are those that deliver into a conversation, and the job
 // whose own conversation it is.
-func (d *Desk) sessionAutomations(ctx context.Context, r *http.Request) (any, error) {
+func (d *API) sessionAutomations(ctx context.Context, r *http.Request) (any, error) {
 	key := r.PathValue("key")
 	return d.listAutomations(ctx, func(a *automation) bool { return a.delivers(key) || a.SessionKey == key })
 }
 
-func (d *Desk) listAutomations(ctx context.Context, want func(*automation) bool) (any, error) {
-	h, err := d.House(ctx)
+func (d *API) listAutomations(ctx context.Context, want func(*automation) bool) (any, error) {
+	h, err := d.Backend(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +121,7 @@ func (d *Desk) listAutomations(ctx context.Context, want func(*automation) bool)
 }
 
 // automations are the jobs, the next one first, and then the triggers.
-func (h *House) automations(ctx context.Context, want func(*automation) bool) ([]automation, error) {
+func (h *Backend) automations(ctx context.Context, want func(*automation) bool) ([]automation, error) {
 	out := []automation{}
 	jobs, err := h.Schedule.List(ctx)
 	if err != nil {
@@ -134,14 +144,17 @@ func (h *House) automations(ctx context.Context, want func(*automation) bool) ([
 	return out, nil
 }
 
-func (h *House) job(j *schedule.Job) automation {
+func (h *Backend) job(j *schedule.Job) automation {
 	r := j.Payload.Route()
 	a := automation{
 		Kind: kindJob, ID: j.ID, Name: j.Name, Message: h.redact(j.Payload.Message), Enabled: j.Enabled, Protected: j.Protected(),
-		Running: j.State.Pending != nil, Channel: r.Channel, ChatID: r.ChatID, SessionKey: j.Session(), Deliver: j.Payload.Deliver,
-		CatchUp: j.CatchUp, TimeoutS: j.TimeoutS, LastRun: stamp(j.State.LastRunAtMS.Time()), LastStatus: string(j.State.LastStatus),
-		LastError: h.redact(string(j.State.LastError)), History: h.runs(j.State.RunHistory),
-		CreatedAt: stamp(j.CreatedAtMS.Time()), UpdatedAt: stamp(j.UpdatedAtMS.Time()), bound: j.Payload.SessionKey,
+		Running: j.State.Pending != nil, CatchUp: j.CatchUp, TimeoutS: j.TimeoutS,
+		target: target{Channel: r.Channel, ChatID: r.ChatID, SessionKey: j.Session(), Deliver: j.Payload.Deliver, bound: j.Payload.SessionKey},
+		outcome: outcome{
+			LastRun: stamp(j.State.LastRunAtMS.Time()), LastStatus: string(j.State.LastStatus),
+			LastError: h.redact(string(j.State.LastError)), History: h.runs(j.State.RunHistory),
+		},
+		CreatedAt: stamp(j.CreatedAtMS.Time()), UpdatedAt: stamp(j.UpdatedAtMS.Time()),
 	}
 	if a.Broken = j.Broken(); a.Broken != "" {
 		return a
@@ -155,17 +168,19 @@ func (h *House) job(j *schedule.Job) automation {
 	return a
 }
 
-func (h *House) trigger(t *schedule.Trigger) automation {
+func (h *Backend) trigger(t *schedule.Trigger) automation {
 	return automation{
 		Kind: kindTrigger, ID: t.ID, Name: t.Name, Message: h.redact(string(t.LastMessage)), Enabled: t.Enabled, Running: t.LastStatus == "queued",
-		Channel: t.Channel, ChatID: t.ChatID, SessionKey: t.SessionKey, Deliver: true, LastRun: stamp(t.LastRunAtMS.Time()),
-		LastStatus: string(t.LastStatus), LastError: h.redact(string(t.LastError)), History: h.runs(t.RunHistory),
-		CreatedAt: stamp(t.CreatedAtMS.Time()), UpdatedAt: stamp(t.UpdatedAtMS.Time()),
-		Command: "nanobot trigger " + t.ID + ` "what happened"`, bound: t.SessionKey,
+		target: target{Channel: t.Channel, ChatID: t.ChatID, SessionKey: t.SessionKey, Deliver: true, bound: t.SessionKey},
+		outcome: outcome{
+			LastRun: stamp(t.LastRunAtMS.Time()), LastStatus: string(t.LastStatus),
+			LastError: h.redact(string(t.LastError)), History: h.runs(t.RunHistory),
+		},
+		CreatedAt: stamp(t.CreatedAtMS.Time()), UpdatedAt: stamp(t.UpdatedAtMS.Time()), Command: "nanobot trigger " + t.ID + ` "what happened"`,
 	}
 }
 
-func (h *House) runs(all []schedule.Run) []ran {
+func (h *Backend) runs(all []schedule.Run) []ran {
 	out := []ran{}
 	for _, r := range all[max(0, len(all)-historyTail):] {
 		out = append(out, ran{

@@ -2,6 +2,6 @@ package webui
 
 import "encoding/json"
 
-// Decode reads the payload of an action that the house adds, as strictly as
+// Decode reads the payload of an action that the program adds, as strictly as
 // those here are read.
 func Decode(payload json.RawMessage, into any) error { return decode(payload, into) }

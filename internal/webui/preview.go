@@ -44,7 +44,7 @@ type file struct {
 
 // preview shows a file of the workspace, through the same door as the tools of
 // the model.
-func (d *Desk) preview(ctx context.Context, r *http.Request) (any, error) {
+func (d *API) preview(ctx context.Context, r *http.Request) (any, error) {
 	q := r.URL.Query()
 	name := q.Get("path")
 	if name == "" {
@@ -54,7 +54,7 @@ func (d *Desk) preview(ctx context.Context, r *http.Request) (any, error) {
 	if probe != "" && probe != "0" && probe != "1" {
 		return nil, Refuse(http.StatusBadRequest, "probe is 0 or 1")
 	}
-	h, err := d.House(ctx)
+	h, err := d.Backend(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func (d *Desk) preview(ctx context.Context, r *http.Request) (any, error) {
 // came with messages, and the folder it works in, where its relative names
 // start. However far the model's tools reach, nobody looks at the rest of the
 // machine from afar.
-func (h *House) window(ctx context.Context, key string) (jail *diskio.Jail, done func(), err error) {
+func (h *Backend) window(ctx context.Context, key string) (jail *diskio.Jail, done func(), err error) {
 	jail, done = h.Jail.Narrower(diskio.Narrow{Restrict: true}), func() {}
 	meta, err := h.Sessions.Metadata(ctx, key)
 	if errors.Is(err, session.ErrNotFound) {
@@ -129,7 +129,7 @@ func barred(name string, err error) error {
 }
 
 // read finds out what a file is and takes in as much of it as is shown.
-func (p *file) read(f io.Reader, content bool, h *House) error {
+func (p *file) read(f io.Reader, content bool, h *Backend) error {
 	most := int64(maxPreview)
 	if !content {
 		most = previewProbe

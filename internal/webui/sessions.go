@@ -23,7 +23,7 @@ const (
 	renameWait = 5 * time.Second
 )
 
-func (d *Desk) sessionReads() map[string]Read {
+func (d *API) sessionReads() map[string]Read {
 	return map[string]Read{
 		"sessions":                    d.sessions,
 		"sessions/{key}/webui-thread": d.thread,
@@ -33,7 +33,7 @@ func (d *Desk) sessionReads() map[string]Read {
 	}
 }
 
-func (d *Desk) sessionActions() map[string]Action {
+func (d *API) sessionActions() map[string]Action {
 	return map[string]Action{"session.rename": d.renameSession, "session.delete": d.deleteSession}
 }
 
@@ -51,8 +51,8 @@ type conversation struct {
 
 // sessions lists conversations, the last changed first. What is looked for must
 // be in the title, the preview or the key.
-func (d *Desk) sessions(ctx context.Context, r *http.Request) (any, error) {
-	h, err := d.House(ctx)
+func (d *API) sessions(ctx context.Context, r *http.Request) (any, error) {
+	h, err := d.Backend(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -87,8 +87,8 @@ func (d *Desk) sessions(ctx context.Context, r *http.Request) (any, error) {
 }
 
 // context is what the model would be shown of a conversation, and its size.
-func (d *Desk) context(ctx context.Context, r *http.Request) (any, error) {
-	h, err := d.House(ctx)
+func (d *API) context(ctx context.Context, r *http.Request) (any, error) {
+	h, err := d.Backend(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func (d *Desk) context(ctx context.Context, r *http.Request) (any, error) {
 
 // renameSession gives a conversation a title; "" takes it away again. It does
 // not wait for the end of a turn.
-func (d *Desk) renameSession(ctx context.Context, payload json.RawMessage) (any, error) {
+func (d *API) renameSession(ctx context.Context, payload json.RawMessage) (any, error) {
 	var in struct {
 		Key   string `json:"key"`
 		Title string `json:"title"`
@@ -111,7 +111,7 @@ func (d *Desk) renameSession(ctx context.Context, payload json.RawMessage) (any,
 	if in.Key == "" {
 		return nil, Refuse(http.StatusBadRequest, "key is missing: say which conversation")
 	}
-	h, err := d.House(ctx)
+	h, err := d.Backend(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +143,7 @@ func elsewhere(ctx context.Context, err error) error {
 
 // deleteSession moves a conversation to the archive. Jobs and triggers that
 // deliver into it must go first, which it does itself when it is told to.
-func (d *Desk) deleteSession(ctx context.Context, payload json.RawMessage) (any, error) {
+func (d *API) deleteSession(ctx context.Context, payload json.RawMessage) (any, error) {
 	var in struct {
 		Key         string `json:"key"`
 		Automations bool   `json:"delete_automations"`
@@ -154,7 +154,7 @@ func (d *Desk) deleteSession(ctx context.Context, payload json.RawMessage) (any,
 	if in.Key == "" {
 		return nil, Refuse(http.StatusBadRequest, "key is missing: say which conversation")
 	}
-	h, err := d.House(ctx)
+	h, err := d.Backend(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -187,7 +187,7 @@ func (d *Desk) deleteSession(ctx context.Context, payload json.RawMessage) (any,
 }
 
 // drop moves a conversation to the archive.
-func (h *House) drop(ctx context.Context, key string) error {
+func (h *Backend) drop(ctx context.Context, key string) error {
 	if h.Delete == nil {
 		return h.Sessions.Delete(ctx, key)
 	}
@@ -214,9 +214,9 @@ func names(all []automation) string {
 	return b.String()
 }
 
-func (h *House) running(key string) bool { return h.Running != nil && h.Running(key) }
+func (h *Backend) running(key string) bool { return h.Running != nil && h.Running(key) }
 
-func (h *House) redact(s string) string {
+func (h *Backend) redact(s string) string {
 	if h.Redact == nil {
 		return s
 	}

@@ -27,7 +27,7 @@ func TestSessions(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
 	if got := read[listed](t, h, "sessions"); got.Sessions == nil || len(got.Sessions) != 0 {
-		t.Errorf("of an empty house: %+v", got)
+		t.Errorf("of an empty backend: %+v", got)
 	}
 	h.say(t, "websocket:a", user("Plan a trip to Rome"), answer("Gladly."))
 	h.say(t, "telegram:5", user("my key is sk-hush"))
@@ -129,13 +129,13 @@ func TestDeleteSession(t *testing.T) {
 	h.refuses(t, "session.delete", `{"key":"websocket:a"}`, 404, "conversation")
 	h.refuses(t, "session.delete", `{}`, 400, "key")
 
-	// A house that has more to do than to move a file.
+	// A backend that does more than move a file.
 	var told string
 	h.Delete = func(_ context.Context, key string) (bool, error) { told = key; return true, nil }
 	h.say(t, "websocket:c", user("hi"))
 	acts[any](t, h, "session.delete", `{"key":"websocket:c"}`)
 	if told != "websocket:c" {
-		t.Errorf("the house was told to delete %q", told)
+		t.Errorf("the backend was told to delete %q", told)
 	}
 	h.Delete = func(context.Context, string) (bool, error) { return false, &session.BusyError{PID: 7} }
 	h.refuses(t, "session.delete", `{"key":"websocket:c"}`, 409, "another program")

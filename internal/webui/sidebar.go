@@ -3,49 +3,42 @@ package webui
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"net/http"
-	"os"
-	"path/filepath"
-	"sync"
 
-	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/store"
 )
 
 // maxSidebar is how much an interface may keep about its list of conversations.
 const maxSidebar = 256 << 10
 
-// sidebar is what the interface keeps about its list of conversations: pinned,
-// archived, tags, order. It is the interface's own; we only keep it.
-type sidebar struct{ mu sync.Mutex }
+// sidebarName is what the interface keeps about its list of conversations:
+// pinned, archived, tags, order. It is the interface's own; we only keep it.
+const sidebarName = "sidebar-state.json"
 
-func (d *Desk) sidebarReads() map[string]Read {
-	return map[string]Read{"webui/sidebar-state": func(context.Context, *http.Request) (any, error) { return d.readSidebar() }}
+func (d *API) sidebarReads() map[string]Read {
+	return map[string]Read{"webui/sidebar-state": func(ctx context.Context, _ *http.Request) (any, error) { return d.readSidebar(ctx) }}
 }
 
-func (d *Desk) sidebarActions() map[string]Action {
+func (d *API) sidebarActions() map[string]Action {
 	return map[string]Action{"sidebar.update": d.writeSidebar}
 }
 
-func (d *Desk) sidebarFile() string { return filepath.Join(d.Dir, "sidebar-state.json") }
-
-func (d *Desk) readSidebar() (json.RawMessage, error) {
-	data, err := os.ReadFile(d.sidebarFile())
+func (d *API) readSidebar(ctx context.Context) (json.RawMessage, error) {
+	data, version, err := d.Store.Doc(ctx, sidebarName)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return json.RawMessage("{}"), nil
 	case err != nil:
 		return nil, err
+	case version == store.Missing:
+		return json.RawMessage("{}"), nil
 	case !object(data):
-		return nil, fmt.Errorf("%s holds no JSON object", d.sidebarFile())
+		return nil, fmt.Errorf("%s holds no JSON object", d.Store.Where(sidebarName))
 	}
 	return data, nil
 }
 
 // writeSidebar keeps the state as a whole: {"state": {...}}. It returns it.
-func (d *Desk) writeSidebar(_ context.Context, payload json.RawMessage) (any, error) {
+func (d *API) writeSidebar(ctx context.Context, payload json.RawMessage) (any, error) {
 	var in struct {
 		State json.RawMessage `json:"state"`
 	}
@@ -58,12 +51,7 @@ func (d *Desk) writeSidebar(_ context.Context, payload json.RawMessage) (any, er
 	case len(in.State) > maxSidebar:
 		return nil, Refuse(http.StatusRequestEntityTooLarge, "state is larger than %d bytes", maxSidebar)
 	}
-	d.sidebar.mu.Lock()
-	defer d.sidebar.mu.Unlock()
-	if err := os.MkdirAll(d.Dir, 0o700); err != nil {
-		return nil, err
-	}
-	if err := diskio.WriteFile(d.sidebarFile(), in.State, 0o600); err != nil {
+	if _, err := d.Store.Put(ctx, sidebarName, in.State, store.Any, true); err != nil {
 		return nil, err
 	}
 	return in.State, nil

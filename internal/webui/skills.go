@@ -18,7 +18,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/skill"
 )
 
-func (d *Desk) skillReads() map[string]Read {
+func (d *API) skillReads() map[string]Read {
 	none := func(context.Context, *http.Request) (any, error) {
 		return nil, Refuse(http.StatusNotImplemented, "this program has no catalogue of skills; install one from a file that you got elsewhere")
 	}
@@ -31,7 +31,7 @@ func (d *Desk) skillReads() map[string]Read {
 	}
 }
 
-func (d *Desk) skillActions() map[string]Action {
+func (d *API) skillActions() map[string]Action {
 	return map[string]Action{"skill.install": d.installSkill, "skill.update": d.updateSkill, "skill.delete": d.deleteSkill}
 }
 
@@ -57,8 +57,8 @@ type taught struct {
 
 // skills lists the skills; of those that the configuration leaves out it knows
 // the name only.
-func (d *Desk) skills(ctx context.Context, _ *http.Request) (any, error) {
-	h, err := d.House(ctx)
+func (d *API) skills(ctx context.Context, _ *http.Request) (any, error) {
+	h, err := d.Backend(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -77,8 +77,8 @@ func (d *Desk) skills(ctx context.Context, _ *http.Request) (any, error) {
 	return map[string]any{"skills": out}, nil
 }
 
-func (d *Desk) skill(ctx context.Context, r *http.Request) (any, error) {
-	h, err := d.House(ctx)
+func (d *API) skill(ctx context.Context, r *http.Request) (any, error) {
+	h, err := d.Backend(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ func (d *Desk) skill(ctx context.Context, r *http.Request) (any, error) {
 	return t, err
 }
 
-func (h *House) taught(s skill.Skill) (taught, error) {
+func (h *Backend) taught(s skill.Skill) (taught, error) {
 	t := taught{
 		Name: s.Name, Description: s.Description, Source: s.Source, Available: s.Available(), Missing: s.Missing, Always: s.Always,
 		Homepage: s.Homepage, Emoji: s.Emoji, Path: s.Path, Notes: s.Notes,
@@ -107,7 +107,7 @@ func (h *House) taught(s skill.Skill) (taught, error) {
 }
 
 // installed is the record of a skill of this workspace.
-func (h *House) installed(name string) (rec skill.Installed, found bool, err error) {
+func (h *Backend) installed(name string) (rec skill.Installed, found bool, err error) {
 	return skill.FindInstalled(skill.Place{Workspace: h.Workspace, Ledger: h.Place.Ledger}, name)
 }
 
@@ -120,12 +120,12 @@ type skillWish struct {
 	Force   bool   `json:"force"`    // replace what is there, whoever made it
 }
 
-func (d *Desk) installSkill(ctx context.Context, payload json.RawMessage) (any, error) {
+func (d *API) installSkill(ctx context.Context, payload json.RawMessage) (any, error) {
 	var in skillWish
 	if err := decode(payload, &in); err != nil {
 		return nil, err
 	}
-	h, err := d.House(ctx)
+	h, err := d.Backend(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -138,12 +138,12 @@ func (d *Desk) installSkill(ctx context.Context, payload json.RawMessage) (any, 
 }
 
 // updateSkill replaces an installed skill by another version of it.
-func (d *Desk) updateSkill(ctx context.Context, payload json.RawMessage) (any, error) {
+func (d *API) updateSkill(ctx context.Context, payload json.RawMessage) (any, error) {
 	var in skillWish
 	if err := decode(payload, &in); err != nil {
 		return nil, err
 	}
-	h, err := d.House(ctx)
+	h, err := d.Backend(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +172,7 @@ func (d *Desk) updateSkill(ctx context.Context, payload json.RawMessage) (any, e
 	return d.install(&h, src, always)
 }
 
-func (d *Desk) install(h *House, src skill.Parcel, always bool) (any, error) {
+func (d *API) install(h *Backend, src skill.Parcel, always bool) (any, error) {
 	rec, problems, err := skill.InstallFrom(h.Place, src, always, d.now())
 	if err != nil {
 		return nil, unfit(err)
@@ -186,7 +186,7 @@ func (d *Desk) install(h *House, src skill.Parcel, always bool) (any, error) {
 	return out, nil
 }
 
-func (d *Desk) deleteSkill(ctx context.Context, payload json.RawMessage) (any, error) {
+func (d *API) deleteSkill(ctx context.Context, payload json.RawMessage) (any, error) {
 	var in struct {
 		Name  string `json:"name"`
 		Force bool   `json:"force"`
@@ -194,7 +194,7 @@ func (d *Desk) deleteSkill(ctx context.Context, payload json.RawMessage) (any, e
 	if err := decode(payload, &in); err != nil {
 		return nil, err
 	}
-	h, err := d.House(ctx)
+	h, err := d.Backend(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -233,7 +233,7 @@ func unfit(err error) error {
 
 // source reads the skill that is to be installed: what was sent along, or
 // something in the workspace or among the files that came with messages.
-func (h *House) source(in skillWish) (skill.Parcel, error) {
+func (h *Backend) source(in skillWish) (skill.Parcel, error) {
 	switch {
 	case (in.DataURL == "") == (in.Path == ""):
 		return skill.Parcel{}, Refuse(http.StatusBadRequest, "send either data_url, an archive, or path, a place in the workspace")

@@ -61,7 +61,7 @@ type called struct {
 
 // thread is one page of a conversation, the newest by default, or the one that
 // ends before an index.
-func (d *Desk) thread(ctx context.Context, r *http.Request) (any, error) {
+func (d *API) thread(ctx context.Context, r *http.Request) (any, error) {
 	limit, err := number(r, "limit", pageDefault)
 	if err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func (d *Desk) thread(ctx context.Context, r *http.Request) (any, error) {
 	if way := r.URL.Query().Get("direction"); way != "" && way != "latest" {
 		return nil, Refuse(http.StatusBadRequest, "direction can only be latest, not %.40q", way)
 	}
-	h, err := d.House(ctx)
+	h, err := d.Backend(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -189,7 +189,7 @@ func (p *page) shrink() {
 }
 
 // finish takes credentials out and cuts what is long.
-func (p *page) finish(h *House) []*said {
+func (p *page) finish(h *Backend) []*said {
 	for _, m := range p.messages {
 		m.Content, m.Reasoning = clip(h.redact(m.Content), saidBytes), clip(h.redact(m.Reasoning), saidBytes)
 		for _, c := range m.ToolCalls {

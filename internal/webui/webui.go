@@ -23,6 +23,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/schedule"
 	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/skill"
+	"github.com/nanobot-go/nanobot/internal/store"
 )
 
 // Read answers a GET request with something that becomes JSON.
@@ -32,8 +33,8 @@ type Read func(ctx context.Context, r *http.Request) (any, error)
 // JSON. The payload is an object, or nil.
 type Action func(ctx context.Context, payload json.RawMessage) (any, error)
 
-// House is the program as it is now; a new configuration replaces parts of it.
-type House struct {
+// Backend is the program as it is now; a new configuration replaces parts of it.
+type Backend struct {
 	Workspace string
 	Sessions  *session.Store
 	Schedule  *schedule.Scheduler
@@ -54,12 +55,12 @@ type House struct {
 	Redact func(string) string
 }
 
-// Options of a Desk. House and Dir are required.
+// Options of an API. Backend and Store are required.
 type Options struct {
-	House    func(ctx context.Context) (House, error)
-	Dir      string    // where what belongs to the interface is kept
-	Commands []Command // slash commands
-	// Reads and Actions are what the house adds by itself, by path below /api/
+	Backend  func(ctx context.Context) (Backend, error)
+	Store    store.Store // where what belongs to the interface is kept
+	Commands []Command   // slash commands
+	// Reads and Actions are what the program adds, by path below /api/
 	// and by name.
 	Reads   map[string]Read
 	Actions map[string]Action
@@ -92,23 +93,22 @@ func Refuse(status int, format string, args ...any) error {
 	return &Error{Status: status, Message: fmt.Sprintf(format, args...)}
 }
 
-// Desk answers a web interface. It is safe for concurrent use.
-type Desk struct {
+// API answers a web interface. It is safe for concurrent use.
+type API struct {
 	Options
 	actions map[string]Action
 	reads   *http.ServeMux
-	sidebar sidebar
 }
 
-// New makes a Desk. It reads nothing yet.
-func New(o Options) *Desk {
-	d := &Desk{Options: o, actions: map[string]Action{}, reads: http.NewServeMux()}
+// New makes an API. It reads nothing yet.
+func New(o Options) *API {
+	d := &API{Options: o, actions: map[string]Action{}, reads: http.NewServeMux()}
 	for _, more := range []map[string]Action{d.sidebarActions(), d.sessionActions(), d.automationActions(), d.skillActions(), o.Actions} {
 		maps.Copy(d.actions, more)
 	}
 	reads := map[string]Read{}
-	for _, more := range []map[string]Read{d.sidebarReads(), d.houseReads(), d.sessionReads(), d.automationReads(), d.skillReads(), o.Reads} {
-		maps.Copy(reads, more) // what the house adds comes last and wins
+	for _, more := range []map[string]Read{d.sidebarReads(), d.backendReads(), d.sessionReads(), d.automationReads(), d.skillReads(), o.Reads} {
+		maps.Copy(reads, more) // what the program adds comes last and wins
 	}
 	for path, read := range reads {
 		d.reads.HandleFunc("GET /api/"+path, d.answer(read))
@@ -125,10 +125,10 @@ func New(o Options) *Desk {
 }
 
 // ServeHTTP answers requests below /api/.
-func (d *Desk) ServeHTTP(w http.ResponseWriter, r *http.Request) { d.reads.ServeHTTP(w, r) }
+func (d *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { d.reads.ServeHTTP(w, r) }
 
 // answer makes a handler of a Read.
-func (d *Desk) answer(read Read) http.HandlerFunc {
+func (d *API) answer(read Read) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		v, err := read(r.Context(), r)
 		var body []byte
@@ -177,14 +177,14 @@ func refusal(err error) *Error {
 	return &Error{Status: http.StatusInternalServerError, Message: "that did not work; the log says why"}
 }
 
-func (d *Desk) log(ctx context.Context, what string, err error) {
+func (d *API) log(ctx context.Context, what string, err error) {
 	if refusal(err).Status >= http.StatusInternalServerError && ctx.Err() == nil {
 		d.Log.ErrorContext(ctx, "web interface", "what", what, "err", err)
 	}
 }
 
 // Do carries out an action. The error is an *Error.
-func (d *Desk) Do(ctx context.Context, name string, payload json.RawMessage) (json.RawMessage, error) {
+func (d *API) Do(ctx context.Context, name string, payload json.RawMessage) (json.RawMessage, error) {
 	act, ok := d.actions[name]
 	if !ok {
 		return nil, Refuse(http.StatusNotFound, "there is no action %q", name)

@@ -11,15 +11,18 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 	"github.com/nanobot-go/nanobot/internal/webui"
 )
 
-// desk is a Desk in a house that stands in a folder of its own.
-func desk(t *testing.T, change func(*webui.Options)) *webui.Desk {
+// newAPI makes an API that keeps its files in a folder of its own.
+func newAPI(t *testing.T, change func(*webui.Options)) *webui.API {
 	t.Helper()
 	o := webui.Options{
-		House: func(context.Context) (webui.House, error) { return webui.House{}, errors.New("there is no house") },
-		Dir:   t.TempDir(), Log: slog.New(slog.DiscardHandler),
+		Backend: func(context.Context) (webui.Backend, error) {
+			return webui.Backend{}, errors.New("there is no backend")
+		},
+		Store: disk.Open(t.TempDir(), nil), Log: slog.New(slog.DiscardHandler),
 	}
 	if change != nil {
 		change(&o)
@@ -28,7 +31,7 @@ func desk(t *testing.T, change func(*webui.Options)) *webui.Desk {
 }
 
 // get reads a path and returns the status and the body.
-func get(t *testing.T, d *webui.Desk, method, path string) (int, string) {
+func get(t *testing.T, d *webui.API, method, path string) (int, string) {
 	t.Helper()
 	w := httptest.NewRecorder()
 	d.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, path, http.NoBody))
@@ -40,7 +43,7 @@ func get(t *testing.T, d *webui.Desk, method, path string) (int, string) {
 }
 
 // do carries out an action and returns the result, or the status of the refusal.
-func do(t *testing.T, d *webui.Desk, action, payload string) (string, int) {
+func do(t *testing.T, d *webui.API, action, payload string) (string, int) {
 	t.Helper()
 	out, err := d.Do(t.Context(), action, json.RawMessage(payload))
 	if err == nil {
@@ -55,7 +58,7 @@ func do(t *testing.T, d *webui.Desk, action, payload string) (string, int) {
 
 func TestUnknown(t *testing.T) {
 	t.Parallel()
-	d := desk(t, nil)
+	d := newAPI(t, nil)
 	for _, c := range []struct {
 		method, path string
 		want         int
@@ -76,7 +79,7 @@ func TestUnknown(t *testing.T) {
 
 func TestSidebar(t *testing.T) {
 	t.Parallel()
-	d := desk(t, nil)
+	d := newAPI(t, nil)
 	if code, body := get(t, d, "GET", "/api/webui/sidebar-state"); code != 200 || body != "{}" {
 		t.Fatalf("first = %d %s", code, body)
 	}
@@ -100,10 +103,10 @@ func TestSidebar(t *testing.T) {
 	}
 }
 
-// What a house adds by itself, and how failures are told.
+// What a backend adds, and how failures are told.
 func TestHouse(t *testing.T) {
 	t.Parallel()
-	d := desk(t, func(o *webui.Options) {
+	d := newAPI(t, func(o *webui.Options) {
 		one := func(context.Context, *http.Request) (any, error) { return map[string]int{"a": 1}, nil }
 		o.Reads = map[string]webui.Read{"settings": one, "workspaces": one}
 		o.Actions = map[string]webui.Action{"broken": func(context.Context, json.RawMessage) (any, error) { return nil, errors.New("secret detail") }}

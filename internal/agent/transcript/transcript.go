@@ -33,19 +33,25 @@ type View struct {
 	outside int
 }
 
-// Follow takes over the records that were added since the last call.
-func (c *View) Follow(s *session.Session) {
+// Follow takes over the records that were added since the last call. It reports
+// whether it had to begin again, because older ones are no longer shown.
+func (c *View) Follow(s *session.Session) (again bool) {
 	recs := s.Messages()
 	first := s.Len() - len(recs)
 	if born := s.Created(); !c.born.Equal(born) || c.First != first || c.next > first+len(recs) {
-		*c = View{born: born, First: first, next: first}
+		*c, again = View{born: born, First: first, next: first}, true
 	}
 	for i := c.next - first; i < len(recs); i++ {
 		c.Add(first+i, &recs[i])
 	}
 	c.next = first + len(recs)
 	c.check()
+	return again
 }
+
+// Empty is the view without its messages. It keeps where they begin, which tells
+// whether they still do when they are read again.
+func (c *View) Empty() View { return View{born: c.born, First: c.First, next: c.First} }
 
 // check makes the messages legal. What was checked before is not looked at
 // again: it ended with a user message, so the rest can be judged alone.

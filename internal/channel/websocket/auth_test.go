@@ -361,7 +361,7 @@ func serveOwn(t *testing.T, section string) (stop func()) {
 	}
 }
 
-// On the listener of the house a secret must be as good as on one of our own.
+// On the listener of the gateway a secret must be as good as on one of our own.
 func TestExposedHouse(t *testing.T) {
 	t.Parallel()
 	const long = "long-enough-to-try-0"

@@ -73,7 +73,7 @@ func (c *Channel) serveBootstrap(w http.ResponseWriter, r *http.Request) {
 	b := bootstrap{Path: c.set.Path, URL: c.socketURL(r), Expires: c.set.TokenTTLS, Surface: "gateway"}
 	proven, now := len(secrets) > 0, c.d.Now()
 	var ok bool
-	if b.Token, ok = c.issued.issue(now, c.set.tokenTTL(), proven); ok && proven && c.o.Desk != nil {
+	if b.Token, ok = c.issued.issue(now, c.set.tokenTTL(), proven); ok && proven && c.o.API != nil {
 		b.APIToken, ok = c.access.issue(now, c.set.tokenTTL(), true)
 	}
 	if !ok {
@@ -81,7 +81,7 @@ func (c *Channel) serveBootstrap(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	b.Capabilities = map[string]bool{
-		"desk": b.APIToken != "", "fork_chat": c.o.Fork != nil, "transcribe_audio": c.o.Hear != nil || c.d.Transcribe != nil,
+		"desk": b.APIToken != "", "fork_chat": c.o.Fork != nil, "transcribe_audio": c.o.Transcribe != nil || c.d.Transcribe != nil,
 		"workspace_scope": c.o.Scope != nil, "temporary_chats": true, "resume": true,
 	}
 	b.Limits.Transport.Frame, b.Limits.Transport.Reserve = c.set.MaxMessageBytes, envelopeBytes

@@ -25,10 +25,10 @@ func FuzzFrame(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		d := deps(t, time.Now)
 		c := build(t, d, Options{
-			Desk:  &clerk{},
-			Scope: func(_ context.Context, _ bus.Route, want Scope, _ bool) (Scope, error) { return want, nil },
-			Fork:  func(context.Context, bus.Route, bus.Route, int, string) error { return nil },
-			Hear:  func(context.Context, string, time.Duration) (string, string) { return "heard", "" },
+			API:        &clerk{},
+			Scope:      func(_ context.Context, _ bus.Route, want Scope, _ bool) (Scope, error) { return want, nil },
+			Fork:       func(context.Context, bus.Route, bus.Route, int, string) error { return nil },
+			Transcribe: func(context.Context, string, time.Duration) (string, string) { return "heard", "" },
 		}, `{"token":"x"}`)
 		l := &life{submit: func(context.Context, bus.Inbound) error { return nil }}
 		s := &socket{c: c, life: l, client: "fuzz", home: newChatID(), wake: make(chan struct{}, 1), places: map[*chat]*place{}, proven: true, local: true}

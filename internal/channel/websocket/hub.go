@@ -219,8 +219,8 @@ func (h *hub) crowded(s *socket) bool {
 	return len(s.places) >= maxPlaces
 }
 
-// post does something to a chat and wakes who listens to it.
-func (h *hub) post(id string, do func(c *chat)) {
+// update does something to a chat and wakes who listens to it.
+func (h *hub) update(id string, do func(c *chat)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	c := h.chat(id)

@@ -553,7 +553,7 @@ func TestTranscribe(t *testing.T) {
 func TestTranscribeReasons(t *testing.T) {
 	t.Parallel()
 	r := start(t, "", func(_ *channel.Deps, o *Options) {
-		o.Hear = func(_ context.Context, _ string, length time.Duration) (string, string) {
+		o.Transcribe = func(_ context.Context, _ string, length time.Duration) (string, string) {
 			if length > time.Minute {
 				return "", "duration"
 			}

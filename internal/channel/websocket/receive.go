@@ -240,7 +240,7 @@ func (r *receiver) attach(ctx context.Context, kind string, e *envelope) {
 	if resume {
 		f = f.flag("resumed", true).flag("complete", a.complete)
 	}
-	stand := r.c.standing(ctx, e.ChatID)
+	stand := r.c.chatState(ctx, e.ChatID)
 	if r.c.o.Model != nil {
 		f = f.text("model_name", r.c.o.Model())
 	}
@@ -257,12 +257,12 @@ func (r *receiver) attach(ctx context.Context, kind string, e *envelope) {
 	}
 }
 
-// standing is what is kept about a chat.
-func (c *Channel) standing(ctx context.Context, chat string) Standing {
-	if c.o.Standing == nil || strings.HasPrefix(chat, privatePrefix) {
-		return Standing{}
+// chatState is what is kept about a chat.
+func (c *Channel) chatState(ctx context.Context, chat string) ChatState {
+	if c.o.ChatState == nil || strings.HasPrefix(chat, privatePrefix) {
+		return ChatState{}
 	}
-	return c.o.Standing(ctx, bus.Route{Channel: c.d.Name, ChatID: chat})
+	return c.o.ChatState(ctx, bus.Route{Channel: c.d.Name, ChatID: chat})
 }
 
 // words are what is said, and apart from it what it is said about: that was

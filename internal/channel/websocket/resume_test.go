@@ -75,10 +75,10 @@ func TestAttachedComesFirst(t *testing.T) {
 	t.Parallel()
 	look, looked := make(chan struct{}), make(chan struct{})
 	r := start(t, "", func(_ *channel.Deps, o *Options) {
-		o.Standing = func(context.Context, bus.Route) Standing {
+		o.ChatState = func(context.Context, bus.Route) ChatState {
 			close(look)
 			<-looked
-			return Standing{}
+			return ChatState{}
 		}
 	})
 	a, c := r.login(), r.login()

@@ -22,7 +22,7 @@ func (r *receiver) setScope(ctx context.Context, id string, e *envelope) bool {
 		return newFrame(evUpdated, id, 128).text("scope", "workspace").raw("workspace_scope", mustJSON(got))
 	}
 	listens := false
-	r.c.hub.post(id, func(c *chat) {
+	r.c.hub.update(id, func(c *chat) {
 		c.ring.add(&event{to: modern}, told())
 		listens = c.sockets[r.socket] != nil
 	})

@@ -27,7 +27,7 @@ func (r *receiver) transcribe(ctx context.Context, e *envelope) {
 	case e.DataURL == "":
 		fail("missing_audio")
 		return
-	case r.c.d.Transcribe == nil && r.c.o.Hear == nil || r.c.d.Media == nil:
+	case r.c.d.Transcribe == nil && r.c.o.Transcribe == nil || r.c.d.Media == nil:
 		fail("not_configured")
 		return
 	case e.DurationMS < 0 || e.DurationMS > maxAudioMS:
@@ -50,7 +50,7 @@ func (r *receiver) transcribe(ctx context.Context, e *envelope) {
 		return
 	}
 	r.wg.Go(func() {
-		text, reason := r.hear(ctx, f, time.Duration(e.DurationMS*float64(time.Millisecond)))
+		text, reason := r.textOf(ctx, f, time.Duration(e.DurationMS*float64(time.Millisecond)))
 		r.done() // before the answer: the next request may follow it
 		if reason != "" {
 			fail(reason)
@@ -60,16 +60,16 @@ func (r *receiver) transcribe(ctx context.Context, e *envelope) {
 	})
 }
 
-// hear keeps the recording only as long as it is needed.
-func (r *receiver) hear(ctx context.Context, f attachment, length time.Duration) (text, reason string) {
+// textOf keeps the recording only as long as it is needed.
+func (r *receiver) textOf(ctx context.Context, f attachment, length time.Duration) (text, reason string) {
 	f.name = "voice" + extension(f.mime)
 	m, reason := r.c.storeOne(ctx, f)
 	if reason != "" {
 		return "", reason
 	}
 	defer discard([]bus.Media{m})
-	if r.c.o.Hear != nil {
-		text, reason = r.c.o.Hear(ctx, m.Path, length)
+	if r.c.o.Transcribe != nil {
+		text, reason = r.c.o.Transcribe(ctx, m.Path, length)
 	} else {
 		text = r.c.d.Transcribe(ctx, m.Path)
 	}

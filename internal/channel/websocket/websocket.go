@@ -31,34 +31,34 @@ const (
 	headerTimeout = 10 * time.Second // of requests on our own listener
 )
 
-// Options are abilities the house may lend.
+// Options are abilities that the gateway lends.
 type Options struct {
 	// Fork makes a new conversation of the beginning of another, up to before
 	// the given message of the user, counted from 0. Nil: clients are told
 	// that it cannot be done.
 	Fork func(ctx context.Context, from, to bus.Route, beforeUser int, title string) error
-	// Hear turns a recording of that length (0 is unknown) into text, or says
+	// Transcribe turns a recording of that length (0 is unknown) into text, or says
 	// why not in the words of the protocol, such as "not_configured". Nil:
 	// channel.Deps.Transcribe, which gives no reasons.
-	Hear func(ctx context.Context, path string, length time.Duration) (text, reason string)
+	Transcribe func(ctx context.Context, path string, length time.Duration) (text, reason string)
 	// Model names the model that answers usually; nil tells clients nothing.
 	Model func() string
-	// Standing tells what is kept about a chat besides what was said in it. Nil:
+	// ChatState tells what is kept about a chat besides what was said in it. Nil:
 	// nothing is known.
-	Standing func(ctx context.Context, chat bus.Route) Standing
+	ChatState func(ctx context.Context, chat bus.Route) ChatState
 	// Scope gives a chat a folder to work in, as far as its client may: remote
 	// ones can only narrow what there is. It returns what is in force then; an
 	// error is for the person. Nil: clients are told that it cannot be done.
 	Scope func(ctx context.Context, chat bus.Route, want Scope, remote bool) (Scope, error)
-	// Exposed reports whether other machines reach the listener of the house,
+	// Exposed reports whether other machines reach the listener of the gateway,
 	// which we are served on without one of our own. Nil: they do not.
 	Exposed func() bool
-	// Desk is what a web interface looks at and changes. Nil: there is none.
-	Desk Desk
+	// API is what a web interface looks at and changes. Nil: there is none.
+	API API
 }
 
-// Standing is what is kept about a chat.
-type Standing struct {
+// ChatState is what is kept about a chat.
+type ChatState struct {
 	Goal   *bus.Goal // nil: none was ever set
 	Preset string    // of the model, "" for the usual one
 	Scope  *Scope    // nil: the workspace
@@ -70,9 +70,9 @@ type Scope struct {
 	Mode string `json:"access_mode"` // restricted, full
 }
 
-// Desk answers a web interface. Requests are those below /api/, of people who
+// API answers a web interface. Requests are those below /api/, of people who
 // proved who they are.
-type Desk interface {
+type API interface {
 	http.Handler
 	// Do carries out a named action. An error with a method HTTPStatus says
 	// what kind it is; its text is for the person.
@@ -167,7 +167,7 @@ func (c *Channel) routes() map[string]http.Handler {
 		}
 		r["GET "+strings.TrimRight(path, "/")+"/{$}"] = h
 	}
-	if c.o.Desk != nil {
+	if c.o.API != nil {
 		r[apiPath] = http.HandlerFunc(c.serveAPI)
 	}
 	add(c.set.Path, c.serveSocket)

@@ -20,7 +20,7 @@ const (
 	maxAtOnce  = 4               // requests of one connection
 )
 
-// serveAPI lets the owner look at the desk: with a token of the bootstrap, with
+// serveAPI answers the owner: with a token of the bootstrap, with
 // the permanent one, or through a trusted proxy.
 func (c *Channel) serveAPI(w http.ResponseWriter, r *http.Request) {
 	given := bearer(r)
@@ -36,11 +36,11 @@ func (c *Channel) serveAPI(w http.ResponseWriter, r *http.Request) {
 	case !c.proxied(r) && !same(c.set.Token, given) && !c.access.good(given, c.d.Now()):
 		refuseRead(w, http.StatusUnauthorized, "wrong or missing token; "+bootstrapPath+" gives one")
 	default:
-		c.o.Desk.ServeHTTP(w, r)
+		c.o.API.ServeHTTP(w, r)
 	}
 }
 
-// refuseRead answers as the desk refuses.
+// refuseRead answers as the API refuses.
 func refuseRead(w http.ResponseWriter, status int, why string) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
@@ -145,7 +145,7 @@ func (r *receiver) webui(ctx context.Context, e *envelope) {
 	case !validAction(e.Action):
 		refuse(http.StatusBadRequest, "invalid action")
 		return
-	case r.c.o.Desk == nil:
+	case r.c.o.API == nil:
 		refuse(http.StatusNotFound, "unknown action")
 		return
 	case !r.proven:
@@ -200,7 +200,7 @@ func (c *Channel) act(ctx context.Context, id, action string, payload json.RawMe
 			f, carried = failed(id, http.StatusInternalServerError, "internal error"), true
 		}
 	}()
-	result, err := c.o.Desk.Do(ctx, action, payload)
+	result, err := c.o.API.Do(ctx, action, payload)
 	if err != nil {
 		if ctx.Err() != nil {
 			return failed(id, http.StatusServiceUnavailable, "interrupted, ask again"), false
@@ -240,7 +240,7 @@ func (c *Channel) UsualModel(model, preset string) {
 // setSidebar keeps the state of the interface's list of chats.
 func (r *receiver) setSidebar(ctx context.Context, e *envelope) {
 	switch {
-	case r.c.o.Desk == nil:
+	case r.c.o.API == nil:
 		r.problem("unsupported", "set_sidebar_state", e)
 		return
 	case !r.proven:
@@ -252,7 +252,7 @@ func (r *receiver) setSidebar(ctx context.Context, e *envelope) {
 		state = json.RawMessage("null")
 	}
 	payload := append(append([]byte(`{"state":`), state...), '}')
-	result, err := r.c.o.Desk.Do(ctx, "sidebar.update", payload)
+	result, err := r.c.o.API.Do(ctx, "sidebar.update", payload)
 	if err != nil {
 		r.problem("sidebar_state_rejected", err.Error(), e)
 		return

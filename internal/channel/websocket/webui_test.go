@@ -19,7 +19,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/channel"
 )
 
-// clerk is a desk that counts.
+// clerk is an API that counts.
 type clerk struct {
 	mu   sync.Mutex
 	done []string
@@ -67,8 +67,8 @@ func (c *clerk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, "desk "+r.URL.Path)
 }
 
-func withDesk(c *clerk) func(*channel.Deps, *Options) {
-	return func(_ *channel.Deps, o *Options) { o.Desk = c }
+func withAPI(c *clerk) func(*channel.Deps, *Options) {
+	return func(_ *channel.Deps, o *Options) { o.API = c }
 }
 
 func ask(id, action, payload string) string {
@@ -80,8 +80,8 @@ func ask(id, action, payload string) string {
 
 func TestRequests(t *testing.T) {
 	t.Parallel()
-	desk := &clerk{}
-	r := start(t, "", withDesk(desk))
+	api := &clerk{}
+	r := start(t, "", withAPI(api))
 	c := r.login()
 	refusal := func(status float64, message string) map[string]any {
 		return map[string]any{"ok": false, "error": map[string]any{"status": status, "message": message}}
@@ -107,7 +107,7 @@ func TestRequests(t *testing.T) {
 		if diff := cmp.Diff(tt.want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
 		}
-		if n := desk.count(); n != tt.done {
+		if n := api.count(); n != tt.done {
 			t.Errorf("%s: %d actions, want %d", tt.name, n, tt.done)
 		}
 	}
@@ -117,8 +117,8 @@ func TestRequests(t *testing.T) {
 // carried out twice; too many at once are refused.
 func TestRequestsBesideOthers(t *testing.T) {
 	t.Parallel()
-	desk := &clerk{hold: make(chan struct{})}
-	r := start(t, "", withDesk(desk))
+	api := &clerk{hold: make(chan struct{})}
+	r := start(t, "", withAPI(api))
 	a, b := r.login(), r.login()
 	a.modern()
 	for i := range maxAtOnce {
@@ -137,7 +137,7 @@ func TestRequestsBesideOthers(t *testing.T) {
 	if m := b.until("webui_response"); m["request_id"] != "quick" {
 		t.Errorf("got %v before it was let go", m)
 	}
-	close(desk.hold)
+	close(api.hold)
 	if m := b.until("webui_response"); m["request_id"] != "s0" || m["ok"] != true {
 		t.Errorf("got %v", m)
 	}
@@ -146,7 +146,7 @@ func TestRequestsBesideOthers(t *testing.T) {
 			t.Errorf("got %v", m)
 		}
 	}
-	if n := desk.count(); n != maxAtOnce+1 {
+	if n := api.count(); n != maxAtOnce+1 {
 		t.Errorf("%d actions, want %d", n, maxAtOnce+1)
 	}
 }
@@ -154,18 +154,18 @@ func TestRequestsBesideOthers(t *testing.T) {
 // What was interrupted by the loss of a connection may be asked again.
 func TestRequestInterrupted(t *testing.T) {
 	t.Parallel()
-	desk := &clerk{hold: make(chan struct{})}
-	r := start(t, "", withDesk(desk))
+	api := &clerk{hold: make(chan struct{})}
+	r := start(t, "", withAPI(api))
 	a := r.login()
 	a.say(ask("s", "slow", ""))
-	for desk.count() == 0 {
+	for api.count() == 0 {
 		a.say(`{"type":"attach","chat_id":"x"}`)
 		a.until("attached")
 	}
 	_ = a.conn.CloseNow()
 	b := r.login()
 	b.say(ask("s", "slow", ""))
-	close(desk.hold)
+	close(api.hold)
 	if m := b.until("webui_response"); m["ok"] != true {
 		t.Errorf("got %v", m)
 	}
@@ -202,7 +202,7 @@ func TestAnswersHaveBounds(t *testing.T) {
 // Who joins a conversation that was deleted gets nothing of it.
 func TestDeletedIsForgotten(t *testing.T) {
 	t.Parallel()
-	r := start(t, "", withDesk(&clerk{}))
+	r := start(t, "", withAPI(&clerk{}))
 	a, b := r.login(), r.login()
 	chat := a.modern()
 	r.send(bus.Outbound{ID: "1", Kind: bus.Message, Route: route(chat, ""), Text: "old"})
@@ -223,8 +223,8 @@ func TestDeletedIsForgotten(t *testing.T) {
 // in without a token, directly or by the bootstrap, has not.
 func TestRequestsNeedProof(t *testing.T) {
 	t.Parallel()
-	desk := &clerk{}
-	r := start(t, `{"websocketRequiresToken":false}`, withDesk(desk))
+	api := &clerk{}
+	r := start(t, `{"websocketRequiresToken":false}`, withAPI(api))
 	var b bootstrap
 	if err := json.Unmarshal([]byte(r.read("/webui/bootstrap", "", 200)), &b); err != nil {
 		t.Fatal(err)
@@ -243,7 +243,7 @@ func TestRequestsNeedProof(t *testing.T) {
 			t.Errorf("%s: %v", query, m)
 		}
 	}
-	if n := desk.count(); n != 0 {
+	if n := api.count(); n != 0 {
 		t.Errorf("%d actions were carried out", n)
 	}
 	r.read("/api/sessions", "", 401)
@@ -261,7 +261,7 @@ func (r *rig) read(path, token string, want int) string {
 
 func TestAPIAccess(t *testing.T) {
 	t.Parallel()
-	r := start(t, `{"tokenIssueSecret":"issue-secret-0123456789","tokenIssuePath":"/issue"}`, withDesk(&clerk{}))
+	r := start(t, `{"tokenIssueSecret":"issue-secret-0123456789","tokenIssuePath":"/issue"}`, withAPI(&clerk{}))
 	var b bootstrap
 	if err := json.Unmarshal([]byte(r.read("/webui/bootstrap", "issue-secret-0123456789", 200)), &b); err != nil {
 		t.Fatal(err)
@@ -279,7 +279,7 @@ func TestAPIAccess(t *testing.T) {
 		}
 	}
 	if err := json.Unmarshal([]byte(r.read("/api/x", "", 401)), &no); err != nil || no.Error.Status != 401 || no.Error.Message == "" {
-		t.Errorf("a refusal looks different from those of the desk: %+v %v", no, err)
+		t.Errorf("a refusal looks different from those of the API: %+v %v", no, err)
 	}
 	r.read("/api/x", "nbat_wrong", 401)
 	r.read("/api/x", b.Token, 401) // that one is for the socket
@@ -321,7 +321,7 @@ func TestHeadMakesNoToken(t *testing.T) {
 
 func TestSidebarState(t *testing.T) {
 	t.Parallel()
-	r := start(t, "", withDesk(&clerk{}))
+	r := start(t, "", withAPI(&clerk{}))
 	a, b, old := r.login(), r.login(), r.login()
 	a.modern()
 	b.modern()

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/wire"
 	"github.com/nanobot-go/nanobot/internal/text"
 )
 
@@ -33,7 +34,7 @@ type block struct {
 // answer assembles what the server streams. Several exchanges may feed one
 // answer when the server pauses it.
 type answer struct {
-	classify llm.Classifier
+	classify wire.Classifier
 	log      *slog.Logger
 	blocks   []*block
 	first    int // where the blocks of the current exchange begin
@@ -116,7 +117,7 @@ func (a *answer) read(ctx context.Context, body io.Reader, h http.Header, emit f
 	} else if lead == '{' || lead == '<' || lead == '[' {
 		return a.readWhole(br, h, emit)
 	}
-	for sse, err := range llm.SSE(br) {
+	for sse, err := range wire.SSE(br) {
 		if err != nil {
 			return err
 		}
@@ -308,7 +309,7 @@ func (b *block) verbatim() json.RawMessage {
 		if b.sign.Len() == 0 {
 			return nil
 		}
-		return llm.ThinkingBlock(b.text.String(), b.sign.String())
+		return wire.ThinkingBlock(b.text.String(), b.sign.String())
 	}
 	if b.args.Len() == 0 {
 		return b.raw
@@ -326,20 +327,20 @@ func (b *block) verbatim() json.RawMessage {
 }
 
 // part is the block as the message remembers its place.
-func (b *block) part() llm.Part {
+func (b *block) part() wire.Part {
 	switch b.kind {
 	case "text":
-		return llm.Part{Kind: llm.TextPart, Text: b.text.String()}
+		return wire.Part{Kind: wire.TextPart, Text: b.text.String()}
 	case "thinking":
-		return llm.Part{Kind: llm.ThinkingPart, Raw: llm.ThinkingBlock(b.text.String(), b.sign.String())}
+		return wire.Part{Kind: wire.ThinkingPart, Raw: wire.ThinkingBlock(b.text.String(), b.sign.String())}
 	case "redacted_thinking":
-		return llm.Part{Kind: llm.ThinkingPart, Raw: b.raw}
+		return wire.Part{Kind: wire.ThinkingPart, Raw: b.raw}
 	case "tool_use":
 		if b.name != "" {
-			return llm.Part{Kind: llm.CallPart, ID: b.id}
+			return wire.Part{Kind: wire.CallPart, ID: b.id}
 		}
 	}
-	return llm.Part{Kind: llm.RawPart}
+	return wire.Part{Kind: wire.RawPart}
 }
 
 // response is the finished answer. requestSize, in bytes, serves to estimate
@@ -379,12 +380,12 @@ func (a *answer) response(requestSize int) (*llm.Response, error) {
 			m.ToolCalls = append(m.ToolCalls, llm.ToolCall{ID: b.id, Name: b.name, Arguments: args})
 		}
 	}
-	parts := make([]llm.Part, 0, len(a.blocks))
+	parts := make([]wire.Part, 0, len(a.blocks))
 	for _, b := range a.blocks {
 		parts = append(parts, b.part())
 	}
 	m.Content, m.Reasoning = llm.Text(said.String()), thought.String()
-	m.Thinking = llm.StoreThinking(parts)
+	m.Thinking = wire.StoreThinking(parts)
 	u := a.total.Add(a.usage.counted())
 	if u.Prompt == 0 && u.Completion == 0 {
 		u = llm.Usage{Prompt: requestSize / 4, Completion: text.Tokens(said.String()) + text.Tokens(thought.String()), Estimated: true}
@@ -402,7 +403,7 @@ func (a *answer) finish(calls []llm.ToolCall) llm.Finish {
 	case "refusal":
 		f = llm.FinishRefusal
 	}
-	if f.RunsTools() && llm.AnyCut(calls) {
+	if f.RunsTools() && wire.AnyCut(calls) {
 		return llm.FinishLength // gateways rewrite the reason of a cut answer
 	}
 	return f

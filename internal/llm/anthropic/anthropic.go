@@ -37,6 +37,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/wire"
 )
 
 const (
@@ -79,7 +80,7 @@ type driver struct {
 	endpoint string
 	header   http.Header
 	client   *http.Client
-	classify llm.Classifier
+	classify wire.Classifier
 	first    time.Duration
 	idle     time.Duration
 	longTTL  bool
@@ -108,7 +109,7 @@ func New(o Options) (llm.Model, error) {
 	}
 	d.endpoint = base + "/v1/messages"
 	local := httpsafe.IsLocal(base)
-	d.first, d.idle = llm.FirstLimit(0, local), llm.IdleLimit(o.IdleTimeout, local)
+	d.first, d.idle = wire.FirstLimit(0, local), wire.IdleLimit(o.IdleTimeout, local)
 	switch { // who waits longer between bytes also waits for the first one
 	case o.IdleTimeout > 0:
 		d.first = max(d.first, d.idle)
@@ -121,7 +122,7 @@ func New(o Options) (llm.Model, error) {
 		}
 	}
 	d.header = header(o)
-	d.classify = llm.Classifier{Provider: d.name, BaseURL: base, Local: local, Secrets: slices.AppendSeq([]httpsafe.Secret{o.Key}, maps.Values(o.Headers))}
+	d.classify = wire.Classifier{Provider: d.name, BaseURL: base, Local: local, Secrets: slices.AppendSeq([]httpsafe.Secret{o.Key}, maps.Values(o.Headers))}
 	return d, nil
 }
 
@@ -148,7 +149,7 @@ func header(o Options) http.Header {
 
 // Stream implements llm.Model.
 func (d *driver) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
-	return llm.Streamed(func(emit func(llm.Event) error) error {
+	return wire.Streamed(func(emit func(llm.Event) error) error {
 		resp, err := d.run(ctx, req, &answer{classify: d.classify, log: d.log}, emit)
 		if err != nil {
 			return err
@@ -160,7 +161,7 @@ func (d *driver) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Even
 // run exchanges requests until the answer is complete; more than one is needed
 // only when the server pauses a long turn and wants it sent back as it is.
 func (d *driver) run(ctx context.Context, req llm.Request, a *answer, emit func(llm.Event) error) (*llm.Response, error) {
-	p := llm.ArrangeTurns(req, d.name)
+	p := wire.ArrangeTurns(req, d.name)
 	if p.Orphans > 0 || p.Missing > 0 {
 		d.log.WarnContext(ctx, "history repaired for the request", "session", req.SessionKey,
 			"orphan_results", p.Orphans, "missing_results", p.Missing)
@@ -182,7 +183,7 @@ func (d *driver) run(ctx context.Context, req llm.Request, a *answer, emit func(
 
 // exchange makes one request and reads its answer into a.
 func (d *driver) exchange(parent context.Context, body []byte, a *answer, emit func(llm.Event) error) error {
-	ctx, idle := llm.WatchIdle(parent, d.first, d.idle)
+	ctx, idle := wire.WatchIdle(parent, d.first, d.idle)
 	defer idle.Stop()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, d.endpoint, bytes.NewReader(body))
 	if err != nil {
@@ -204,7 +205,7 @@ func (d *driver) exchange(parent context.Context, body []byte, a *answer, emit f
 		idle.Drain(stream)
 		return nil
 	}
-	if errors.Is(err, llm.ErrStopped) {
+	if errors.Is(err, wire.ErrStopped) {
 		return err
 	}
 	return d.broken(ctx, err)

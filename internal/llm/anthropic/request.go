@@ -6,19 +6,20 @@ import (
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/wire"
 )
 
 // encode writes the request body. The same input gives the same bytes, and
 // what seldom changes comes before the messages. soFar holds the blocks of a
 // paused answer that is to be continued.
-func (d *driver) encode(req llm.Request, p llm.Turns, soFar []*block) []byte {
-	g := llm.GenerationForClaude(req)
-	if g.Thinking == "enabled" && !llm.MayThink(p.List) {
+func (d *driver) encode(req llm.Request, p wire.Turns, soFar []*block) []byte {
+	g := wire.GenerationForClaude(req)
+	if g.Thinking == "enabled" && !wire.MayThink(p.List) {
 		quiet := req
 		quiet.Effort = ""
-		g = llm.GenerationForClaude(quiet)
+		g = wire.GenerationForClaude(quiet)
 	}
-	b := make([]byte, 0, llm.SizeOf(req))
+	b := make([]byte, 0, wire.SizeOf(req))
 	b = append(b, `{"model":`...)
 	b = llm.AppendString(b, req.Model)
 	b = append(b, `,"max_tokens":`...)
@@ -32,7 +33,7 @@ func (d *driver) encode(req llm.Request, p llm.Turns, soFar []*block) []byte {
 		b = append(d.appendMarker(b, d.longTTL), "}]"...)
 	}
 	b = append(b, `,"messages":[`...)
-	marks := llm.CacheMarks(p.List)
+	marks := wire.CacheMarks(p.List)
 	for i, t := range p.List {
 		if i > 0 {
 			b = append(b, ',')
@@ -45,7 +46,7 @@ func (d *driver) encode(req llm.Request, p llm.Turns, soFar []*block) []byte {
 				b = append(b, ',')
 			}
 			b = appendPart(b, q)
-			if slices.Contains(marks, llm.CacheMark{Turn: i, Part: j}) {
+			if slices.Contains(marks, wire.CacheMark{Turn: i, Part: j}) {
 				b = append(d.appendMarker(b[:len(b)-1], false), '}')
 			}
 		}
@@ -57,7 +58,7 @@ func (d *driver) encode(req llm.Request, p llm.Turns, soFar []*block) []byte {
 	return append(b, '}')
 }
 
-func appendGeneration(b []byte, g llm.ClaudeGeneration) []byte {
+func appendGeneration(b []byte, g wire.ClaudeGeneration) []byte {
 	if g.Temperature != nil {
 		b = append(b, `,"temperature":`...)
 		b = strconv.AppendFloat(b, *g.Temperature, 'f', -1, 64)
@@ -147,28 +148,28 @@ func appendToolChoice(b []byte, req llm.Request, thinks bool) []byte {
 	return append(b, '}')
 }
 
-func appendPart(b []byte, q llm.Part) []byte {
+func appendPart(b []byte, q wire.Part) []byte {
 	switch q.Kind {
-	case llm.TextPart:
+	case wire.TextPart:
 		return appendText(b, q.Text)
-	case llm.ImagePart:
+	case wire.ImagePart:
 		return appendImage(b, q.Text)
-	case llm.CallPart:
+	case wire.CallPart:
 		b = append(b, `{"type":"tool_use","id":`...)
 		b = llm.AppendString(b, q.ID)
 		b = append(b, `,"name":`...)
 		b = llm.AppendString(b, q.Call.Name)
 		b = append(b, `,"input":`...)
-		b = append(b, llm.ReplayArguments(q.Call.Arguments)...)
+		b = append(b, wire.ReplayArguments(q.Call.Arguments)...)
 		return append(b, '}')
-	case llm.ResultPart:
+	case wire.ResultPart:
 		return appendResult(b, q)
 	default:
 		return append(b, q.Raw...)
 	}
 }
 
-func appendResult(b []byte, q llm.Part) []byte {
+func appendResult(b []byte, q wire.Part) []byte {
 	b = append(b, `{"type":"tool_result","tool_use_id":`...)
 	b = llm.AppendString(b, q.ID)
 	if q.Result == nil || q.Result.IsError {
@@ -177,13 +178,13 @@ func appendResult(b []byte, q llm.Part) []byte {
 	b = append(b, `,"content":`...)
 	switch {
 	case q.Result == nil:
-		b = llm.AppendString(b, llm.NoResult)
+		b = llm.AppendString(b, wire.NoResult)
 	case q.Result.Content.Blocks == nil && strings.TrimSpace(q.Result.Content.Text) != "":
 		b = llm.AppendString(b, q.Result.Content.Text)
 	default:
-		parts := llm.ContentParts(nil, q.Result.Content)
+		parts := wire.ContentParts(nil, q.Result.Content)
 		if len(parts) == 0 {
-			b = llm.AppendString(b, llm.EmptyText)
+			b = llm.AppendString(b, wire.EmptyText)
 			break
 		}
 		b = append(b, '[')

@@ -16,6 +16,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/wire"
 )
 
 const (
@@ -88,10 +89,10 @@ type signer struct {
 	renewed time.Time
 }
 
-var _ llm.Signer = (*signer)(nil)
+var _ wire.Signer = (*signer)(nil)
 
 // New makes a signer. It does no I/O.
-func New(o Options) (llm.Signer, error) {
+func New(o Options) (wire.Signer, error) {
 	if o.Getenv == nil {
 		o.Getenv = os.Getenv
 	}
@@ -146,7 +147,7 @@ func New(o Options) (llm.Signer, error) {
 	return s, nil
 }
 
-// Sign implements llm.Signer.
+// Sign implements wire.Signer.
 func (s *signer) Sign(ctx context.Context, req *http.Request, _ []byte) error {
 	if err := s.acquire(ctx); err != nil {
 		return err
@@ -161,7 +162,7 @@ func (s *signer) Sign(ctx context.Context, req *http.Request, _ []byte) error {
 	return nil
 }
 
-// Refused implements llm.Signer.
+// Refused implements wire.Signer.
 func (s *signer) Refused(ctx context.Context) bool {
 	if s.acquire(ctx) != nil {
 		return false
@@ -219,7 +220,7 @@ func (s *signer) fetch(ctx context.Context) error {
 		if errors.Is(err, errNotHere) {
 			continue
 		}
-		problems = append(problems, s.sources[i].name+": "+llm.RedactSecrets(err.Error(), s.o.ClientSecret))
+		problems = append(problems, s.sources[i].name+": "+httpsafe.RedactSecrets(err.Error(), s.o.ClientSecret))
 		kind = kindOf(err)
 		if i < 2 {
 			break // configured on purpose: another identity would be a surprise

@@ -22,6 +22,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/azure"
+	"github.com/nanobot-go/nanobot/internal/llm/wire"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -84,7 +85,7 @@ func noWay(t *testing.T) azure.Options {
 	}
 }
 
-func signer(t *testing.T, o azure.Options) llm.Signer {
+func signer(t *testing.T, o azure.Options) wire.Signer {
 	t.Helper()
 	s, err := azure.New(o)
 	if err != nil {
@@ -94,7 +95,7 @@ func signer(t *testing.T, o azure.Options) llm.Signer {
 }
 
 // sign returns the credential a request gets.
-func sign(t *testing.T, s llm.Signer) (string, error) {
+func sign(t *testing.T, s wire.Signer) (string, error) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://x.example/openai/v1/responses", http.NoBody)
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
 )
 
@@ -98,7 +99,7 @@ func (s *signer) commandLine(ctx context.Context) (token, error) {
 		return token{}, errNotHere
 	case ok:
 		line, _, _ := strings.Cut(strings.TrimSpace(string(exit.Stderr)), "\n")
-		return token{}, errors.New(llm.RedactSecrets(line))
+		return token{}, errors.New(httpsafe.RedactSecrets(line))
 	case err != nil:
 		return token{}, err
 	}

@@ -14,13 +14,14 @@ import (
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/wire"
 	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // block is one content block of an answer, as far as it has arrived.
 type block struct {
 	index    int
-	kind     llm.PartKind    // TextPart, ThinkingPart or CallPart
+	kind     wire.PartKind   // TextPart, ThinkingPart or CallPart
 	text     strings.Builder // text, thought or arguments
 	sign     strings.Builder
 	redacted []byte
@@ -29,7 +30,7 @@ type block struct {
 
 // answer assembles what the server sends.
 type answer struct {
-	classify llm.Classifier
+	classify wire.Classifier
 	known    map[string]bool // the tools of the request
 	begun    bool            // something was shown or counted: no second try
 	blocks   []*block
@@ -69,7 +70,7 @@ type event struct {
 }
 
 // read takes in one reply: frames, or a whole answer.
-func (a *answer) read(body io.Reader, idle *llm.Idle, h http.Header, emit func(llm.Event) error) error {
+func (a *answer) read(body io.Reader, idle *wire.Idle, h http.Header, emit func(llm.Event) error) error {
 	br := bufio.NewReader(body)
 	if lead, err := br.Peek(1); err == nil && lead[0] > 1 { // a frame is shorter than 32 MiB
 		return a.readWhole(br, h, emit)
@@ -108,7 +109,7 @@ func (a *answer) event(f frame, emit func(llm.Event) error) error {
 	case "contentBlockStart":
 		if t := ev.Start.ToolUse; t != nil {
 			a.begun = true
-			a.blocks = append(a.blocks, &block{index: ev.Index, kind: llm.CallPart, id: t.ID, name: t.Name})
+			a.blocks = append(a.blocks, &block{index: ev.Index, kind: wire.CallPart, id: t.ID, name: t.Name})
 		}
 	case "contentBlockDelta":
 		return a.delta(&ev, emit)
@@ -136,7 +137,7 @@ func (a *answer) delta(ev *event, emit func(llm.Event) error) error {
 		b.redacted = append(b.redacted, d.Reasoning.Redacted...)
 		return a.think(b, d.Reasoning.Text, emit)
 	case d.ToolUse != nil:
-		if b := a.block(ev.Index, llm.CallPart); b != nil {
+		if b := a.block(ev.Index, wire.CallPart); b != nil {
 			b.text.WriteString(d.ToolUse.Input)
 		}
 	}
@@ -147,9 +148,9 @@ func (a *answer) say(index int, s string, emit func(llm.Event) error) error {
 	if s == "" {
 		return nil
 	}
-	b := a.block(index, llm.TextPart)
+	b := a.block(index, wire.TextPart)
 	if b == nil {
-		b = &block{index: index, kind: llm.TextPart}
+		b = &block{index: index, kind: wire.TextPart}
 		a.blocks = append(a.blocks, b)
 	}
 	b.text.WriteString(s)
@@ -161,9 +162,9 @@ const thoughtBreak = "\n\n"
 
 // thought finds or begins a thinking block.
 func (a *answer) thought(index int) *block {
-	b := a.block(index, llm.ThinkingPart)
+	b := a.block(index, wire.ThinkingPart)
 	if b == nil {
-		b = &block{index: index, kind: llm.ThinkingPart}
+		b = &block{index: index, kind: wire.ThinkingPart}
 		a.blocks = append(a.blocks, b)
 	}
 	return b
@@ -174,7 +175,7 @@ func (a *answer) think(b *block, s string, emit func(llm.Event) error) error {
 	if s == "" {
 		return nil
 	}
-	second := b.text.Len() == 0 && slices.ContainsFunc(a.blocks, func(o *block) bool { return o.kind == llm.ThinkingPart && o.text.Len() > 0 })
+	second := b.text.Len() == 0 && slices.ContainsFunc(a.blocks, func(o *block) bool { return o.kind == wire.ThinkingPart && o.text.Len() > 0 })
 	b.text.WriteString(s)
 	if second {
 		s = thoughtBreak + s
@@ -183,7 +184,7 @@ func (a *answer) think(b *block, s string, emit func(llm.Event) error) error {
 }
 
 // block finds the current block of an index: the newest one, if it is of the kind.
-func (a *answer) block(index int, kind llm.PartKind) *block {
+func (a *answer) block(index int, kind wire.PartKind) *block {
 	for _, b := range slices.Backward(a.blocks) {
 		if b.index == index {
 			if b.kind == kind {
@@ -250,7 +251,7 @@ func (a *answer) whole(i int, c wholeBlock, emit func(llm.Event) error) error {
 	case c.Text != nil:
 		return a.say(i, *c.Text, emit)
 	case c.ToolUse != nil:
-		b := &block{index: i, kind: llm.CallPart, id: c.ToolUse.ID, name: c.ToolUse.Name}
+		b := &block{index: i, kind: wire.CallPart, id: c.ToolUse.ID, name: c.ToolUse.Name}
 		b.text.Write(c.ToolUse.Input)
 		a.blocks = append(a.blocks, b)
 	case c.Reasoning != nil:
@@ -270,20 +271,20 @@ func (a *answer) response(requestSize int) (*llm.Response, error) {
 	}
 	m := llm.Message{Role: llm.Assistant, Origin: a.classify.Provider}
 	var said, thought strings.Builder
-	parts := make([]llm.Part, 0, len(a.blocks))
+	parts := make([]wire.Part, 0, len(a.blocks))
 	for _, b := range a.blocks {
 		switch b.kind {
-		case llm.TextPart:
+		case wire.TextPart:
 			said.WriteString(b.text.String())
-			parts = append(parts, llm.Part{Kind: llm.TextPart, Text: b.text.String()})
-		case llm.ThinkingPart:
+			parts = append(parts, wire.Part{Kind: wire.TextPart, Text: b.text.String()})
+		case wire.ThinkingPart:
 			m.HasReasoning = true
 			if thought.Len() > 0 && b.text.Len() > 0 {
 				thought.WriteString(thoughtBreak)
 			}
 			thought.WriteString(b.text.String())
-			parts = append(parts, llm.Part{Kind: llm.ThinkingPart, Raw: b.stored()})
-		case llm.CallPart:
+			parts = append(parts, wire.Part{Kind: wire.ThinkingPart, Raw: b.stored()})
+		case wire.CallPart:
 			if b.name == "" || b.name == dummyTool && !a.known[dummyTool] {
 				continue
 			}
@@ -295,10 +296,10 @@ func (a *answer) response(requestSize int) (*llm.Response, error) {
 				args = "{}"
 			}
 			m.ToolCalls = append(m.ToolCalls, llm.ToolCall{ID: b.id, Name: b.name, Arguments: args})
-			parts = append(parts, llm.Part{Kind: llm.CallPart, ID: b.id})
+			parts = append(parts, wire.Part{Kind: wire.CallPart, ID: b.id})
 		}
 	}
-	m.Content, m.Reasoning, m.Thinking = llm.Text(said.String()), thought.String(), llm.StoreThinking(parts)
+	m.Content, m.Reasoning, m.Thinking = llm.Text(said.String()), thought.String(), wire.StoreThinking(parts)
 	u := a.counted()
 	if u.Prompt == 0 && u.Completion == 0 {
 		u = llm.Usage{Prompt: requestSize / 4, Completion: text.Tokens(said.String()) + text.Tokens(thought.String()), Estimated: true}
@@ -309,9 +310,9 @@ func (a *answer) response(requestSize int) (*llm.Response, error) {
 // stored is a thinking block as the message keeps it.
 func (b *block) stored() json.RawMessage {
 	if len(b.redacted) > 0 {
-		return llm.RedactedBlock(base64.StdEncoding.EncodeToString(b.redacted))
+		return wire.RedactedBlock(base64.StdEncoding.EncodeToString(b.redacted))
 	}
-	return llm.ThinkingBlock(b.text.String(), b.sign.String())
+	return wire.ThinkingBlock(b.text.String(), b.sign.String())
 }
 
 // counted adds the cached tokens to the prompt; the service counts them apart.
@@ -356,7 +357,7 @@ func (a *answer) finish(calls []llm.ToolCall) llm.Finish {
 	case "refusal":
 		f = llm.FinishRefusal
 	}
-	if f.RunsTools() && llm.AnyCut(calls) {
+	if f.RunsTools() && wire.AnyCut(calls) {
 		return llm.FinishLength // gateways rewrite the reason of a cut answer
 	}
 	return f

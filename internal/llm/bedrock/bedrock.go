@@ -41,6 +41,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/wire"
 )
 
 const (
@@ -104,7 +105,7 @@ type driver struct {
 	header   http.Header
 	extra    extra
 	client   *http.Client
-	classify llm.Classifier
+	classify wire.Classifier
 	first    time.Duration
 	idle     time.Duration
 	longTTL  bool
@@ -151,7 +152,7 @@ func New(o Options) (llm.Model, error) {
 		return nil, d.misconfigured(err.Error())
 	}
 	local := httpsafe.IsLocal(d.base)
-	d.first, d.idle = llm.FirstLimit(o.FirstTimeout, local), llm.IdleLimit(o.IdleTimeout, local)
+	d.first, d.idle = wire.FirstLimit(o.FirstTimeout, local), wire.IdleLimit(o.IdleTimeout, local)
 	switch { // who waits longer between bytes also waits for the first one
 	case o.FirstTimeout == 0 && o.IdleTimeout > 0:
 		d.first = max(d.first, d.idle)
@@ -175,7 +176,7 @@ func New(o Options) (llm.Model, error) {
 		turn:    make(chan struct{}, 1),
 	}
 	d.keys.turn <- struct{}{}
-	d.classify = llm.Classifier{Provider: d.name, BaseURL: d.base, Local: local, Secrets: slices.AppendSeq([]httpsafe.Secret{d.bearer}, maps.Values(o.Headers))}
+	d.classify = wire.Classifier{Provider: d.name, BaseURL: d.base, Local: local, Secrets: slices.AppendSeq([]httpsafe.Secret{d.bearer}, maps.Values(o.Headers))}
 	return d, nil
 }
 
@@ -194,12 +195,12 @@ func header(o Options) http.Header {
 }
 
 func (d *driver) misconfigured(text string) *llm.Error {
-	return &llm.Error{Kind: llm.Configuration, Provider: d.name, Message: llm.RedactSecrets(text)}
+	return &llm.Error{Kind: llm.Configuration, Provider: d.name, Message: httpsafe.RedactSecrets(text)}
 }
 
 // Stream implements llm.Model.
 func (d *driver) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
-	return llm.Streamed(func(emit func(llm.Event) error) error {
+	return wire.Streamed(func(emit func(llm.Event) error) error {
 		resp, err := d.run(ctx, req, emit)
 		if err != nil {
 			return err
@@ -212,7 +213,7 @@ func (d *driver) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Even
 // anything for a reason that can be taken away: a setting the model does not
 // take, or credentials that have been replaced.
 func (d *driver) run(ctx context.Context, req llm.Request, emit func(llm.Event) error) (*llm.Response, error) {
-	turns := llm.ArrangeTurns(req, d.name)
+	turns := wire.ArrangeTurns(req, d.name)
 	if turns.Orphans > 0 || turns.Missing > 0 {
 		d.log.WarnContext(ctx, "history repaired for the request", "session", req.SessionKey,
 			"orphan_results", turns.Orphans, "missing_results", turns.Missing)
@@ -258,10 +259,10 @@ func (d *driver) exchange(parent context.Context, c call, a *answer, emit func(l
 			if parent.Err() != nil {
 				return cred, parent.Err()
 			}
-			return cred, &llm.Error{Kind: llm.Configuration, Provider: d.name, Message: llm.RedactSecrets(err.Error()), Err: err}
+			return cred, &llm.Error{Kind: llm.Configuration, Provider: d.name, Message: httpsafe.RedactSecrets(err.Error()), Err: err}
 		}
 	}
-	ctx, idle := llm.WatchIdle(parent, d.first, d.idle)
+	ctx, idle := wire.WatchIdle(parent, d.first, d.idle)
 	defer idle.Stop()
 	r, err := d.request(ctx, c, region, cred)
 	if err != nil {
@@ -281,7 +282,7 @@ func (d *driver) exchange(parent context.Context, c call, a *answer, emit func(l
 	case err == nil:
 		idle.Drain(stream)
 		return cred, nil
-	case errors.Is(err, llm.ErrStopped):
+	case errors.Is(err, wire.ErrStopped):
 		return cred, err
 	}
 	return cred, d.broken(ctx, err)

@@ -14,6 +14,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/bedrock"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
+	"github.com/nanobot-go/nanobot/internal/llm/wire"
 )
 
 // TestConformance runs the common suite. Its server speaks the Messages
@@ -133,7 +134,7 @@ func toBlocks(blocks []object) []object {
 // toFrames translates the answer; it returns how the stream ended.
 func toFrames(r io.Reader, w io.Writer) error {
 	var usage object
-	for sse, err := range llm.SSE(r) {
+	for sse, err := range wire.SSE(r) {
 		if err != nil {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/wire"
 )
 
 // maxErrorBody is how much of an error body is read.
@@ -73,7 +74,7 @@ func (d *driver) refusal(resp *http.Response, cred credentials) *llm.Error {
 
 // classified lets the Classifier read the text and then trusts the service's
 // own code where it has one.
-func (e awsError) classified(c llm.Classifier, status int, h http.Header) *llm.Error {
+func (e awsError) classified(c wire.Classifier, status int, h http.Header) *llm.Error {
 	out := c.Response(status, h, e.body())
 	low := strings.ToLower(out.Message)
 	has := func(words ...string) bool {

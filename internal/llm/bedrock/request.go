@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/wire"
 )
 
 // dummyTool is offered when earlier turns used tools and now there are none,
@@ -18,7 +19,7 @@ const dummyTool = "unavailable"
 // family is what a model's id tells about it. Ids of profiles of one's own and
 // of imported models tell nothing.
 type family struct {
-	claude llm.ClaudeVersion
+	claude wire.ClaudeVersion
 	known  bool // a Claude whose version is understood
 	nova   int  // major version, 0 if it is none
 	oss    bool // gpt-oss
@@ -26,7 +27,7 @@ type family struct {
 
 func familyOf(model string) family {
 	id := strings.ToLower(model)
-	f := family{claude: llm.ParseClaude(id), oss: strings.Contains(id, "gpt-oss")}
+	f := family{claude: wire.ParseClaude(id), oss: strings.Contains(id, "gpt-oss")}
 	f.known = f.claude.Major > 0 || f.claude.Preview
 	if _, rest, ok := strings.Cut(id, "amazon.nova-"); ok {
 		f.nova = 1
@@ -53,7 +54,7 @@ type generation struct {
 	thinks      bool                       // no tool may be forced
 }
 
-func generationFor(req llm.Request, turns []llm.Turn, lim limits) generation {
+func generationFor(req llm.Request, turns []wire.Turn, lim limits) generation {
 	f := familyOf(req.Model)
 	g := generation{maxTokens: max(0, req.MaxTokens), temperature: req.Temperature, fields: map[string]json.RawMessage{}}
 	switch {
@@ -78,11 +79,11 @@ func generationFor(req llm.Request, turns []llm.Turn, lim limits) generation {
 }
 
 // claude applies the shared table of thinking modes.
-func (g *generation) claude(req llm.Request, turns []llm.Turn) {
-	c := llm.GenerationForClaude(req)
-	if c.Thinking == "enabled" && !llm.MayThink(turns) {
+func (g *generation) claude(req llm.Request, turns []wire.Turn) {
+	c := wire.GenerationForClaude(req)
+	if c.Thinking == "enabled" && !wire.MayThink(turns) {
 		req.Effort = ""
-		c = llm.GenerationForClaude(req)
+		c = wire.GenerationForClaude(req)
 	}
 	g.maxTokens, g.temperature, g.thinks = c.MaxTokens, c.Temperature, c.Thinks()
 	switch c.Thinking {
@@ -127,7 +128,7 @@ func quoted(s string) json.RawMessage { return llm.AppendString(nil, s) }
 
 // encode writes the request body. The same input gives the same bytes, and
 // what seldom changes comes before the messages.
-func (d *driver) encode(req llm.Request, turns llm.Turns, lim limits) []byte {
+func (d *driver) encode(req llm.Request, turns wire.Turns, lim limits) []byte {
 	f := familyOf(req.Model)
 	list := turns.List
 	if lim.apart {
@@ -140,7 +141,7 @@ func (d *driver) encode(req llm.Request, turns llm.Turns, lim limits) []byte {
 	if d.longTTL && f.claude.AtLeast(4, 5) {
 		long = `{"cachePoint":{"type":"default","ttl":"1h"}}`
 	}
-	e := encoder{b: make([]byte, 0, llm.SizeOf(req)), status: f.rich()}
+	e := encoder{b: make([]byte, 0, wire.SizeOf(req)), status: f.rich()}
 	e.raw(`{`)
 	e.inference(g)
 	e.extras(d.extra, g)
@@ -158,9 +159,9 @@ func (d *driver) encode(req llm.Request, turns llm.Turns, lim limits) []byte {
 		}
 		e.raw(`],`)
 	}
-	var marks []llm.CacheMark
+	var marks []wire.CacheMark
 	if cache {
-		marks = llm.CacheMarks(list)
+		marks = wire.CacheMarks(list)
 	}
 	e.messages(list, marks, marker)
 	e.raw(`}`)
@@ -248,7 +249,7 @@ func (e *encoder) members(m map[string]json.RawMessage) {
 }
 
 type toolPlan struct {
-	list   []llm.Turn
+	list   []wire.Turn
 	mark   string // cache point, "" for none
 	system bool   // a system prompt follows, whose cache point covers the tools
 }
@@ -310,13 +311,13 @@ func (e *encoder) tools(req llm.Request, g generation, lim limits, p toolPlan) {
 	e.raw(`},`)
 }
 
-func usesTools(turns []llm.Turn) bool {
-	return slices.ContainsFunc(turns, func(t llm.Turn) bool {
-		return slices.ContainsFunc(t.Parts, func(p llm.Part) bool { return p.Kind == llm.CallPart || p.Kind == llm.ResultPart })
+func usesTools(turns []wire.Turn) bool {
+	return slices.ContainsFunc(turns, func(t wire.Turn) bool {
+		return slices.ContainsFunc(t.Parts, func(p wire.Part) bool { return p.Kind == wire.CallPart || p.Kind == wire.ResultPart })
 	})
 }
 
-func (e *encoder) messages(turns []llm.Turn, marks []llm.CacheMark, marker string) {
+func (e *encoder) messages(turns []wire.Turn, marks []wire.CacheMark, marker string) {
 	e.raw(`"messages":[`)
 	for i, t := range turns {
 		if i > 0 {
@@ -330,7 +331,7 @@ func (e *encoder) messages(turns []llm.Turn, marks []llm.CacheMark, marker strin
 				e.raw(`,`)
 			}
 			e.part(p)
-			if slices.Contains(marks, llm.CacheMark{Turn: i, Part: j}) {
+			if slices.Contains(marks, wire.CacheMark{Turn: i, Part: j}) {
 				e.raw(`,` + marker)
 			}
 		}
@@ -339,23 +340,23 @@ func (e *encoder) messages(turns []llm.Turn, marks []llm.CacheMark, marker strin
 	e.raw(`]`)
 }
 
-func (e *encoder) part(p llm.Part) {
+func (e *encoder) part(p wire.Part) {
 	switch p.Kind {
-	case llm.TextPart:
+	case wire.TextPart:
 		e.text(p.Text)
-	case llm.ImagePart:
+	case wire.ImagePart:
 		e.image(p.Text)
-	case llm.RawPart:
+	case wire.RawPart:
 		e.text("[An attachment was here that cannot be sent to this model.]")
-	case llm.ThinkingPart:
-		e.thinking(llm.ReadThinking(p.Raw))
-	case llm.CallPart:
+	case wire.ThinkingPart:
+		e.thinking(wire.ReadThinking(p.Raw))
+	case wire.CallPart:
 		e.raw(`{"toolUse":{"toolUseId":`)
 		e.string(p.ID)
 		e.raw(`,"name":`)
 		e.string(p.Call.Name)
-		e.raw(`,"input":` + llm.ReplayArguments(p.Call.Arguments) + `}}`)
-	case llm.ResultPart:
+		e.raw(`,"input":` + wire.ReplayArguments(p.Call.Arguments) + `}}`)
+	case wire.ResultPart:
 		e.result(p)
 	}
 }
@@ -368,7 +369,7 @@ func (e *encoder) text(s string) {
 
 // thinking writes a stored thought. The data of a hidden one is base64 on both
 // sides.
-func (e *encoder) thinking(t llm.StoredThinking) {
+func (e *encoder) thinking(t wire.StoredThinking) {
 	if t.Type == "redacted_thinking" {
 		e.raw(`{"reasoningContent":{"redactedContent":`)
 		e.string(t.Data)
@@ -382,15 +383,15 @@ func (e *encoder) thinking(t llm.StoredThinking) {
 	e.raw(`}}}`)
 }
 
-func (e *encoder) result(p llm.Part) {
+func (e *encoder) result(p wire.Part) {
 	e.raw(`{"toolResult":{"toolUseId":`)
 	e.string(p.ID)
 	e.raw(`,"content":[`)
-	var parts []llm.Part
+	var parts []wire.Part
 	if p.Result == nil {
-		parts = []llm.Part{{Kind: llm.TextPart, Text: llm.NoResult}}
-	} else if parts = llm.ContentParts(nil, p.Result.Content); len(parts) == 0 {
-		parts = []llm.Part{{Kind: llm.TextPart, Text: llm.EmptyText}}
+		parts = []wire.Part{{Kind: wire.TextPart, Text: wire.NoResult}}
+	} else if parts = wire.ContentParts(nil, p.Result.Content); len(parts) == 0 {
+		parts = []wire.Part{{Kind: wire.TextPart, Text: wire.EmptyText}}
 	}
 	for i, q := range parts {
 		if i > 0 {
@@ -440,18 +441,18 @@ func isBase64Text(s string) bool {
 
 // apart gives tool results a turn of their own, for models that refuse text
 // beside them.
-func apart(turns []llm.Turn) []llm.Turn {
-	var out []llm.Turn
+func apart(turns []wire.Turn) []wire.Turn {
+	var out []wire.Turn
 	for _, t := range turns {
-		n := slices.IndexFunc(t.Parts, func(p llm.Part) bool { return p.Kind != llm.ResultPart })
+		n := slices.IndexFunc(t.Parts, func(p wire.Part) bool { return p.Kind != wire.ResultPart })
 		if t.Role != llm.User || n <= 0 {
 			out = append(out, t)
 			continue
 		}
 		out = append(out,
-			llm.Turn{Role: llm.User, Parts: t.Parts[:n:n]},
-			llm.Turn{Role: llm.Assistant, Parts: []llm.Part{{Kind: llm.TextPart, Text: "(I have the results.)"}}},
-			llm.Turn{Role: llm.User, Parts: t.Parts[n:]})
+			wire.Turn{Role: llm.User, Parts: t.Parts[:n:n]},
+			wire.Turn{Role: llm.Assistant, Parts: []wire.Part{{Kind: wire.TextPart, Text: "(I have the results.)"}}},
+			wire.Turn{Role: llm.User, Parts: t.Parts[n:]})
 	}
 	return out
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/bedrock"
+	"github.com/nanobot-go/nanobot/internal/llm/wire"
 )
 
 // sent is the body of a request, decoded and written again with sorted keys.
@@ -47,7 +48,7 @@ func TestContent(t *testing.T) {
 			"failed and missing results", claude,
 			[]llm.Message{user("a"), calls, failed, user("b")},
 			`[{"content":[{"text":"a"}],"role":"user"},{"content":[{"toolUse":{"input":{},"name":"look","toolUseId":"1"}},{"toolUse":{"input":{"p":"x"},"name":"look","toolUseId":"2"}}],"role":"assistant"},` +
-				`{"content":[{"toolResult":{"content":[{"text":"boom"}],"status":"error","toolUseId":"1"}},{"toolResult":{"content":[{"text":` + js(llm.NoResult) + `}],"status":"error","toolUseId":"2"}},{"text":"b"}],"role":"user"}]`,
+				`{"content":[{"toolResult":{"content":[{"text":"boom"}],"status":"error","toolUseId":"1"}},{"toolResult":{"content":[{"text":` + js(wire.NoResult) + `}],"status":"error","toolUseId":"2"}},{"text":"b"}],"role":"user"}]`,
 		},
 		{
 			"image in a result", "amazon.nova-pro-v1:0",
@@ -310,7 +311,7 @@ func history(data []byte) []llm.Message {
 	ids := []string{"a", "b", "", "x|y", "a__dedupe_1", strings.Repeat("l", 64)}
 	texts := []string{"", " ", "hello", "世界", "\xff"}
 	stored := []json.RawMessage{
-		llm.ThinkingBlock("t", "s"), llm.ThinkingBlock("t", ""), llm.RedactedBlock("AAAA"),
+		wire.ThinkingBlock("t", "s"), wire.ThinkingBlock("t", ""), wire.RedactedBlock("AAAA"),
 		json.RawMessage(`{"type":"text","text":"inner"}`), json.RawMessage(`{"type":"tool_use","id":"a"}`),
 	}
 	for len(data) >= 2 {

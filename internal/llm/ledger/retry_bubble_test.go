@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/chain"
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
 )
 
@@ -29,7 +30,7 @@ func TestRetryStopsAtTheLimit(t *testing.T) {
 				yield(llm.Event{}, &llm.Error{Kind: llm.StreamTruncated})
 			}
 		})
-		m := llm.Retry(ledger.Meter(broken, ledger.MeterOptions{Ledger: l, Provider: "p", Billing: ledger.Subscription}), llm.RetryOptions{Rand: func() float64 { return 0.5 }})
+		m := chain.Retry(ledger.Meter(broken, ledger.MeterOptions{Ledger: l, Provider: "p", Billing: ledger.Subscription}), chain.RetryOptions{Rand: func() float64 { return 0.5 }})
 		start := time.Now()
 		_, err := run(t.Context(), m, llm.Request{Model: "m", MaxTokens: 400})
 		budgetError(t, err, "dailyTokens")

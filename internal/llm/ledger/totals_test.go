@@ -128,8 +128,9 @@ func TestCheckpointFollowsTheLog(t *testing.T) {
 	}
 }
 
-// The log cut at any byte, as a crash may leave it, loses at most one call,
-// and the next call is not damaged by it.
+// The log cut at any byte, as a crash may leave it, loses at most one call, and
+// the next call is not damaged by it. No byte is lost: whole lines stay as they
+// are, and the half line is kept aside.
 func TestTornTail(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, ledger.Limits{})
@@ -140,6 +141,7 @@ func TestTornTail(t *testing.T) {
 		t.Fatal(err)
 	}
 	for cut := range len(whole) + 1 {
+		_ = os.Remove(path + ".torn") // of the cut before
 		if err := os.WriteFile(path, whole[:cut], 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -154,6 +156,14 @@ func TestTornTail(t *testing.T) {
 		fresh := spentToday(s.open(ledger.Limits{}))
 		if got := s.today(); got.Calls != lines+1 || got != fresh {
 			t.Fatalf("cut at %d: %d calls, a fresh look %d, want %d", cut, got.Calls, fresh.Calls, lines+1)
+		}
+		end := strings.LastIndexByte(string(whole[:cut]), '\n') + 1
+		if now, err := os.ReadFile(path); err != nil || !strings.HasPrefix(string(now), string(whole[:end])) || strings.Count(string(now), "\n") != lines+1 {
+			t.Fatalf("cut at %d: the log holds %q, %v", cut, now, err)
+		}
+		aside, _ := os.ReadFile(path + ".torn") // missing: nothing was torn
+		if want := string(whole[end:cut]); strings.TrimSuffix(string(aside), "\n") != want {
+			t.Fatalf("cut at %d: %q was kept aside, want %q", cut, aside, want)
 		}
 	}
 }

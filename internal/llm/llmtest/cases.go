@@ -16,6 +16,8 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/catalog"
+	"github.com/nanobot-go/nanobot/internal/llm/wire"
 )
 
 //go:embed testdata/conformance
@@ -45,12 +47,11 @@ type Case struct {
 	Steps  []Exchange
 }
 
-// Setup is how the model of a case is made. A driver's test applies Row,
+// Setup is how the model of a case is made. A driver's test applies Quirks,
 // Idle and Chat; the decorators are put around it by Conformance.
 type Setup struct {
-	// Brand names a row of the catalogue, Row gives quirks directly.
+	// Brand names a row of the catalog.
 	Brand string
-	Row   llm.Row
 	// Idle is how long the server may be silent; "" leaves the default.
 	Idle string
 	// Local puts the server on this machine.
@@ -77,14 +78,10 @@ func (s Setup) IdleTimeout() time.Duration {
 	return d
 }
 
-// Quirks is the row of the case.
-func (s Setup) Quirks() llm.Row {
-	r, _ := llm.LookupRow(s.Brand)
-	if s.Brand == "" {
-		r = s.Row
-	}
-	r.Name, r.BaseURL = "", ""
-	return r
+// Quirks are those of the brand.
+func (s Setup) Quirks() wire.Quirks {
+	r, _ := catalog.Lookup(s.Brand) // without a brand there are none
+	return r.Quirks
 }
 
 // Exchange is one request of a case, the answers it meets and what comes of it.

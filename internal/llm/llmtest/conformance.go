@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/wire"
 )
 
 // Quirks say in what a driver may differ from the suite.
@@ -161,7 +162,7 @@ func (c suite) toolCalls(t *testing.T) {
 	want := []string{`call_1 look {"p":"a"}`, `call_2 look {}`}
 	var got []string
 	for _, tc := range r.Message.ToolCalls {
-		args, err := llm.ParseArguments(tc.Arguments)
+		args, err := wire.ParseArguments(tc.Arguments)
 		if err != nil {
 			t.Errorf("arguments of %s: %v", tc.ID, err)
 		}
@@ -201,7 +202,7 @@ func (c suite) cutArguments(t *testing.T) {
 	if len(r.Message.ToolCalls) != 1 || r.Finish.RunsTools() {
 		t.Fatalf("calls %+v, finish %s", r.Message.ToolCalls, r.Finish)
 	}
-	if _, err := llm.ParseArguments(r.Message.ToolCalls[0].Arguments); !errors.Is(err, llm.ErrArgumentsCut) {
+	if _, err := wire.ParseArguments(r.Message.ToolCalls[0].Arguments); !errors.Is(err, wire.ErrArgumentsCut) {
 		t.Errorf("arguments %q: %v, want cut", r.Message.ToolCalls[0].Arguments, err)
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/chain"
+	"github.com/nanobot-go/nanobot/internal/llm/wire"
 )
 
 // Conformance replays the cases of a wire. Each runs in a synctest bubble with
@@ -73,9 +75,9 @@ func (s Setup) decorate(t *testing.T, m llm.Model) llm.Model {
 	for _, name := range s.Through {
 		switch name {
 		case "retry":
-			m = llm.Retry(m, llm.RetryOptions{Rand: steady})
+			m = chain.Retry(m, chain.RetryOptions{Rand: steady})
 		case "persistent":
-			m = llm.Retry(m, llm.RetryOptions{Rand: steady, Persistent: true})
+			m = chain.Retry(m, chain.RetryOptions{Rand: steady, Persistent: true})
 		case "fallback":
 			second := llm.ModelFunc(func(context.Context, llm.Request) iter.Seq2[llm.Event, error] {
 				return func(yield func(llm.Event, error) bool) {
@@ -85,8 +87,8 @@ func (s Setup) decorate(t *testing.T, m llm.Model) llm.Model {
 					}}, nil)
 				}
 			})
-			breakers := llm.NewBreakers(llm.BreakersOptions{})
-			m = llm.Fallback([]llm.Link{{Model: m, Name: "first", Breaker: breakers.At("first")}, {Model: second, Name: "second"}}, llm.FallbackOptions{})
+			breakers := chain.NewBreakers(chain.BreakersOptions{})
+			m = chain.Fallback([]chain.Link{{Model: m, Name: "first", Breaker: breakers.At("first")}, {Model: second, Name: "second"}}, chain.FallbackOptions{})
 		default:
 			t.Fatalf("unknown decorator %q", name)
 		}
@@ -262,8 +264,8 @@ func checkCalls(tb testing.TB, got []llm.ToolCall, want []WantCall) {
 		if w.ID != "" && c.ID != w.ID || c.Name != w.Name {
 			tb.Errorf("call %d is %q %q, want %q %q", i, c.ID, c.Name, w.ID, w.Name)
 		}
-		args, err := llm.ParseArguments(c.Arguments)
-		reason := map[bool]string{errors.Is(err, llm.ErrArgumentsCut): "cut", errors.Is(err, llm.ErrArgumentsShape): "shape"}[true]
+		args, err := wire.ParseArguments(c.Arguments)
+		reason := map[bool]string{errors.Is(err, wire.ErrArgumentsCut): "cut", errors.Is(err, wire.ErrArgumentsShape): "shape"}[true]
 		if reason != w.Error || (err != nil) != (w.Error != "") {
 			tb.Errorf("call %d: arguments %q: %v, want %q", i, c.Arguments, err, w.Error)
 		}
@@ -308,8 +310,8 @@ func (w WantError) check(tb testing.TB, err error) {
 	if w.Retryable != nil && e.Retryable() != *w.Retryable {
 		tb.Errorf("retryable %v, want %v: %v", e.Retryable(), *w.Retryable, e)
 	}
-	if w.FallsBack != nil && llm.FallsBack(e) != *w.FallsBack {
-		tb.Errorf("falls back %v, want %v: %v", llm.FallsBack(e), *w.FallsBack, e)
+	if w.FallsBack != nil && chain.FallsBack(e) != *w.FallsBack {
+		tb.Errorf("falls back %v, want %v: %v", chain.FallsBack(e), *w.FallsBack, e)
 	}
 	if w.RetryAfter != "" && e.RetryAfter.String() != w.RetryAfter {
 		tb.Errorf("retry after %s, want %s", e.RetryAfter, w.RetryAfter)

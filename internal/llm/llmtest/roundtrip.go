@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/wire"
 )
 
 // Keeps says what of a history a wire may lose. Text, calls with their
@@ -137,9 +138,9 @@ func (h history) think(m *llm.Message, i int) {
 	case "resp":
 		m.Thinking = []json.RawMessage{json.RawMessage(fmt.Sprintf(`{"type":"openai_responses","model":%q,"at":0,"item":{"type":"reasoning","id":"rs_%d","summary":[],"encrypted_content":"%d"}}`, h.model, i, h.r.IntN(1e6)))}
 	default:
-		m.Thinking = []json.RawMessage{llm.ThinkingBlock(m.Reasoning, "c2lnbmVk")}
+		m.Thinking = []json.RawMessage{wire.ThinkingBlock(m.Reasoning, "c2lnbmVk")}
 		if h.chance(20) {
-			m.Thinking = append(m.Thinking, llm.RedactedBlock("c2VjcmV0"))
+			m.Thinking = append(m.Thinking, wire.RedactedBlock("c2VjcmV0"))
 		}
 	}
 }

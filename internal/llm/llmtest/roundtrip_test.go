@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/wire"
 )
 
 // TestFactsNotice: whatever a wire must keep, its loss is seen, and what it may
@@ -18,7 +19,7 @@ func TestFactsNotice(t *testing.T) {
 			{Role: llm.User, Content: llm.Content{Blocks: []llm.Block{{Type: "text", Text: "look"}, {Type: "image_url", ImageURL: "data:image/png;base64,AAAA"}}}},
 			{
 				Role: llm.Assistant, Content: llm.Text("so"), Origin: "fake", Reasoning: "why", HasReasoning: true, ReasoningDetails: json.RawMessage(`[1]`),
-				Thinking: []json.RawMessage{llm.ThinkingBlock("why", "s")}, ToolCalls: []llm.ToolCall{{ID: "1", Name: "f", Arguments: `{"p":1}`}},
+				Thinking: []json.RawMessage{wire.ThinkingBlock("why", "s")}, ToolCalls: []llm.ToolCall{{ID: "1", Name: "f", Arguments: `{"p":1}`}},
 			},
 			{Role: llm.ToolRole, ToolCallID: "1", Name: "f", Content: llm.Text("r"), IsError: true},
 		}

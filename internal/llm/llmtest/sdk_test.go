@@ -16,6 +16,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
 	"github.com/nanobot-go/nanobot/internal/llm/openai"
 	"github.com/nanobot-go/nanobot/internal/llm/responses"
+	"github.com/nanobot-go/nanobot/internal/llm/wire"
 )
 
 // better lists the cases in which our drivers read on purpose what an SDK
@@ -167,7 +168,7 @@ func ask(t *testing.T, c llmtest.Case, model string) understood {
 	u := understood{Name: c.Name, Text: r.Message.Content.Text, Thinking: r.Message.Reasoning, Finish: string(r.Finish), Usage: []int{r.Usage.Prompt, r.Usage.Completion}, Calls: []understoodCall{}}
 	for _, call := range r.Message.ToolCalls {
 		var args any
-		raw, _ := llm.ParseArguments(call.Arguments)
+		raw, _ := wire.ParseArguments(call.Arguments)
 		_ = json.Unmarshal(raw, &args)
 		u.Calls = append(u.Calls, understoodCall{call.ID, call.Name, args})
 	}

@@ -24,7 +24,7 @@ import (
 )
 
 // Kind says which program a server is; the values are the names of its
-// catalogue rows.
+// catalog rows.
 type Kind string
 
 // The kinds of server that are recognised.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/wire"
 )
 
 const (
@@ -27,10 +28,10 @@ type assembler struct {
 	d      *driver
 	req    llm.Request
 	emit   func(llm.Event) error
-	idle   *llm.Idle
+	idle   *wire.Idle
 	header http.Header
-	filter *llm.CallText // nil when no tools are offered
-	sent   int           // size of the request, for estimates
+	filter *wire.CallText // nil when no tools are offered
+	sent   int            // size of the request, for estimates
 
 	text         strings.Builder
 	reasoning    strings.Builder
@@ -47,7 +48,7 @@ type assembler struct {
 
 // read plays a body: a stream, or whatever else the server sent instead.
 func (a *assembler) read(ctx context.Context, contentType string, body io.Reader) error {
-	r, streamed := llm.SniffSSE(contentType, body)
+	r, streamed := wire.SniffSSE(contentType, body)
 	if streamed {
 		return a.stream(ctx, r, body)
 	}
@@ -62,7 +63,7 @@ func (a *assembler) read(ctx context.Context, contentType string, body io.Reader
 // so that its connection can be used again.
 func (a *assembler) stream(ctx context.Context, r, raw io.Reader) error {
 	done := false
-	for ev, err := range llm.SSE(r) {
+	for ev, err := range wire.SSE(r) {
 		if err != nil {
 			if a.finish != "" && ctx.Err() == nil || isTimeout(err) && a.finish != "" {
 				done = true
@@ -304,7 +305,7 @@ func (a *assembler) complete() error {
 	if !a.answered {
 		return a.failure(llm.Empty, "the server sent an empty answer")
 	}
-	if a.d.o.Row.ReasoningAsContent && a.text.Len() == 0 && len(calls) == 0 && a.reasoning.Len() > 0 {
+	if a.d.o.Quirks.ReasoningAsContent && a.text.Len() == 0 && len(calls) == 0 && a.reasoning.Len() > 0 {
 		if err := a.addText(a.reasoning.String()); err != nil {
 			return err
 		}
@@ -345,7 +346,7 @@ func (a *assembler) reason(calls []llm.ToolCall, u llm.Usage) llm.Finish {
 	case a.refused:
 		return llm.FinishRefusal
 	}
-	if llm.AnyCut(calls) {
+	if wire.AnyCut(calls) {
 		return llm.FinishLength
 	}
 	spent := a.req.MaxTokens > 0 && !u.Estimated && u.Completion >= a.req.MaxTokens

@@ -114,12 +114,12 @@ func merge(key string, ours, theirs json.RawMessage) json.RawMessage {
 func (d *driver) encode(ctx context.Context, req llm.Request) ([]byte, *draft) {
 	a := d.adapted(req.Model)
 	g := d.generation(req, a)
-	e := encoder{d: d, model: req.Model, mark: d.marks(req.Model) && a&noCacheControl == 0, g: g, noReasoning: d.o.Row.NoReasoningBack || a&noReasoning != 0}
+	e := encoder{d: d, model: req.Model, mark: d.marks(req.Model) && a&noCacheControl == 0, g: g, noReasoning: d.o.Quirks.NoReasoningBack || a&noReasoning != 0}
 	e.role = "system"
-	if d.o.Row.DeveloperRole && isOSeries(slug(req.Model)) && a&systemRole == 0 {
+	if d.o.Quirks.DeveloperRole && isOSeries(slug(req.Model)) && a&systemRole == 0 {
 		e.role = "developer"
 	}
-	if e.mark || d.o.Row.ShortIDs || req.SessionKey == "" || slices.ContainsFunc(d.extra, func(x extraField) bool { return x.key == "messages" }) {
+	if e.mark || d.o.Quirks.ShortIDs || req.SessionKey == "" || slices.ContainsFunc(d.extra, func(x extraField) bool { return x.key == "messages" }) {
 		return d.whole(ctx, &e, req, a), nil
 	}
 	dr := d.drafts.take(req.SessionKey)
@@ -158,7 +158,7 @@ func (d *driver) opening(e *encoder, req llm.Request, a adaptations) []byte {
 	if req.Temperature != nil {
 		o.temperature, o.warm = *req.Temperature, true
 	}
-	if last := d.opened.Load(); last != nil && !d.o.Row.CacheKey && last.same(&o) {
+	if last := d.opened.Load(); last != nil && !d.o.Quirks.CacheKey && last.same(&o) {
 		return last.b
 	}
 	w := d.fields(e, req, a)
@@ -210,12 +210,12 @@ func (d *driver) fields(e *encoder, req llm.Request, a adaptations) *body {
 	for _, st := range g.thinking {
 		appendSwitch(w, st, g.thinkingOn)
 	}
-	if d.o.Row.CacheKey && req.SessionKey != "" && a&noCacheKey == 0 {
+	if d.o.Quirks.CacheKey && req.SessionKey != "" && a&noCacheKey == 0 {
 		sum := sha256.Sum256([]byte(req.SessionKey)) // session keys name chats and people
 		w.text("prompt_cache_key", hex.EncodeToString(sum[:16]))
 	}
 	if len(req.Tools) > 0 {
-		if d.o.Row.ToolStream && a&noToolStream == 0 {
+		if d.o.Quirks.ToolStream && a&noToolStream == 0 {
 			w.raw("tool_stream", "true")
 		}
 		if req.ToolChoice != "" && a&noToolChoice == 0 {
@@ -252,7 +252,7 @@ func size(req llm.Request) int {
 
 // marks says whether prompt-cache markers are understood for this model.
 func (d *driver) marks(model string) bool {
-	return d.o.Row.Caching && (strings.HasPrefix(model, "anthropic/") || strings.HasPrefix(model, "claude"))
+	return d.o.Quirks.Caching && (strings.HasPrefix(model, "anthropic/") || strings.HasPrefix(model, "claude"))
 }
 
 func toolChoice(b []byte, choice string) []byte {

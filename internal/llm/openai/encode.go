@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/wire"
 )
 
 const marker = `,"cache_control":{"type":"ephemeral"}`
@@ -99,7 +100,7 @@ func (e *encoder) message(b []byte, m llm.Message, mark bool) []byte {
 // that only calls tools.
 func (e *encoder) content(b []byte, m llm.Message, mark bool) []byte {
 	c := m.Content
-	if e.d.o.Row.FlatContent && c.Blocks != nil {
+	if e.d.o.Quirks.FlatContent && c.Blocks != nil {
 		c = llm.Text(flatten(c.Blocks))
 	}
 	if c.Blocks != nil {
@@ -183,7 +184,7 @@ func (e *encoder) calls(b []byte, m llm.Message) []byte {
 		if gemini && i == 0 && !bytes.Contains(c.Extra["extra_content"], []byte("thought_signature")) {
 			c.Extra = map[string]json.RawMessage{"extra_content": json.RawMessage(`{"google":{"thought_signature":"skip_thought_signature_validator"}}`)}
 		}
-		c.Arguments = llm.ReplayArguments(c.Arguments)
+		c.Arguments = wire.ReplayArguments(c.Arguments)
 		b = c.AppendJSON(b)
 	}
 	return append(b, ']')

@@ -27,7 +27,7 @@ func TestHistoriesComeBack(t *testing.T) {
 func caseModel(t *testing.T, s *llmtest.Server, o llmtest.Setup) llm.Model {
 	t.Helper()
 	m, err := openai.New(openai.Options{
-		Name: "fake", BaseURL: s.URL, Key: httpsafe.NewSecret(llmtest.Key), Client: s.Client(), Row: o.Quirks(), IdleTimeout: o.IdleTimeout(),
+		Name: "fake", BaseURL: s.URL, Key: httpsafe.NewSecret(llmtest.Key), Client: s.Client(), Quirks: o.Quirks(), IdleTimeout: o.IdleTimeout(),
 	})
 	if err != nil {
 		t.Fatal(err)

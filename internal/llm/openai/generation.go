@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/wire"
 )
 
 // slug is a model's own name: lower case, without vendor prefix and tag.
@@ -31,13 +32,13 @@ type generation struct {
 	maxField    string
 	effort      string // reasoning_effort, "" = not sent
 	gateway     string // "reasoning":{"effort"}, "" = not sent
-	thinking    []llm.ThinkingStyle
+	thinking    []wire.ThinkingStyle
 	thinkingOn  bool
 	backfill    bool // reasoning_content in every assistant turn
 }
 
 func (d *driver) generation(req llm.Request, a adaptations) generation {
-	s, row := slug(req.Model), d.o.Row
+	s, row := slug(req.Model), d.o.Quirks
 	effort := req.Effort
 	if effort == "minimum" {
 		effort = "minimal"
@@ -77,7 +78,7 @@ func (d *driver) generation(req llm.Request, a adaptations) generation {
 }
 
 // wireEffort spells an effort the way the vendor wants it; "" leaves it out.
-func wireEffort(effort, s string, row llm.Row) string {
+func wireEffort(effort, s string, row wire.Quirks) string {
 	off := effort == "none" || effort == "minimal"
 	switch {
 	case effort == "none":
@@ -101,20 +102,20 @@ func wireEffort(effort, s string, row llm.Row) string {
 }
 
 // modelStyle is the thinking switch a model has wherever it is served.
-func modelStyle(s string) llm.ThinkingStyle {
+func modelStyle(s string) wire.ThinkingStyle {
 	switch s {
 	case "kimi-k2.5", "kimi-k2.6", "kimi-k2.7", "kimi-k2.7-code", "kimi-k2.7-code-highspeed", "k2.6-code-preview",
 		"mimo-v2.5-pro", "mimo-v2.5", "mimo-v2-pro", "mimo-v2-omni":
-		return llm.ThinkingType
+		return wire.ThinkingType
 	case "qwen3.7-max", "qwen3.7-plus", "qwen3.6-max-preview", "qwen3.6-plus", "qwen3.6-flash", "qwen3.5-plus", "qwen3.5-flash":
-		return llm.EnableThinking
+		return wire.EnableThinking
 	}
 	return ""
 }
 
-func styles(row, own llm.ThinkingStyle, s string, on bool) []llm.ThinkingStyle {
-	var out []llm.ThinkingStyle
-	for _, st := range []llm.ThinkingStyle{row, own} {
+func styles(row, own wire.ThinkingStyle, s string, on bool) []wire.ThinkingStyle {
+	var out []wire.ThinkingStyle
+	for _, st := range []wire.ThinkingStyle{row, own} {
 		if st == "" || slices.Contains(out, st) || !on && strings.HasPrefix(s, "kimi-k2.7-code") { // always thinks
 			continue
 		}
@@ -124,15 +125,15 @@ func styles(row, own llm.ThinkingStyle, s string, on bool) []llm.ThinkingStyle {
 }
 
 // appendSwitch appends a thinking switch as a top-level field.
-func appendSwitch(w *body, st llm.ThinkingStyle, on bool) {
+func appendSwitch(w *body, st wire.ThinkingStyle, on bool) {
 	switch st {
-	case llm.ThinkingType:
+	case wire.ThinkingType:
 		word := "disabled"
 		if on {
 			word = "enabled"
 		}
 		w.raw("thinking", `{"type":"`+word+`"}`)
-	case llm.EnableThinking, llm.ReasoningSplit:
+	case wire.EnableThinking, wire.ReasoningSplit:
 		w.raw(string(st), strconv.FormatBool(on))
 	}
 }

@@ -2,8 +2,8 @@
 // vendors and local servers share and each of them bends a little. It hides
 // the bending: histories are repaired before they are sent, parameters a
 // server refuses are dropped and remembered, and answers are read in every
-// known shape. Vendor differences are quirks of an llm.Row; there is no code
-// for single brands.
+// known shape. Vendor differences are wire.Quirks; there is no code for single
+// brands.
 //
 // Requests are encoded so that everything that stays the same between turns
 // comes before the messages: a request repeats the bytes of the one before it
@@ -30,17 +30,19 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/wire"
 )
 
 // Options describe one endpoint.
 type Options struct {
-	Name    string // becomes Message.Origin and Error.Provider; "" means Row.Name
-	BaseURL string // e.g. https://api.openai.com/v1; "" means Row.BaseURL
+	Name    string // becomes Message.Origin and Error.Provider
+	BaseURL string // e.g. https://api.openai.com/v1
+	Local   bool   // the server runs on this machine or network
 	Key     httpsafe.Secret
 	// Signer puts the credentials on each request in place of Key. After a 401
 	// it is asked for new ones, and the request is sent once more.
-	Signer  llm.Signer
-	Row     llm.Row                    // the vendor's quirks
+	Signer  wire.Signer
+	Quirks  wire.Quirks
 	Headers map[string]httpsafe.Secret // replace the driver's own
 	// ExtraBody is a JSON object merged over every request; a list under
 	// "tools" is appended instead.
@@ -63,7 +65,7 @@ type driver struct {
 	url      string
 	affinity string
 	extra    []extraField
-	classify llm.Classifier
+	classify wire.Classifier
 
 	drafts drafts
 	opened atomic.Pointer[opened]
@@ -77,24 +79,18 @@ var _ llm.Model = (*driver)(nil)
 
 // New makes a model that talks to one endpoint. It does no I/O.
 func New(o Options) (llm.Model, error) {
-	if o.Name == "" {
-		o.Name = o.Row.Name
-	}
-	if o.BaseURL == "" {
-		o.BaseURL = o.Row.BaseURL
-	}
-	u, err := llm.Endpoint(o.BaseURL, "/chat/completions", o.ExtraQuery)
+	u, err := wire.Endpoint(o.BaseURL, "/chat/completions", o.ExtraQuery)
 	if err != nil {
 		return nil, err
 	}
-	local := o.Row.Local || httpsafe.IsLocal(o.BaseURL)
+	local := o.Local || httpsafe.IsLocal(o.BaseURL)
 	if o.Client == nil {
 		if o.Client, err = httpsafe.Client(httpsafe.Options{Direct: local}); err != nil {
 			return nil, err
 		}
 	}
-	o.FirstTimeout = llm.FirstLimit(o.FirstTimeout, local)
-	o.IdleTimeout = llm.IdleLimit(o.IdleTimeout, local)
+	o.FirstTimeout = wire.FirstLimit(o.FirstTimeout, local)
+	o.IdleTimeout = wire.IdleLimit(o.IdleTimeout, local)
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -107,7 +103,7 @@ func New(o Options) (llm.Model, error) {
 	secrets := slices.AppendSeq([]httpsafe.Secret{o.Key}, maps.Values(o.Headers))
 	return &driver{
 		o: o, url: u, affinity: hex.EncodeToString(id[:]), extra: extra,
-		classify: llm.Classifier{Provider: o.Name, BaseURL: o.BaseURL, Local: local, Secrets: secrets},
+		classify: wire.Classifier{Provider: o.Name, BaseURL: o.BaseURL, Local: local, Secrets: secrets},
 		learned:  map[string]adaptations{}, schemas: map[string]json.RawMessage{},
 	}, nil
 }
@@ -118,7 +114,7 @@ const maxAdaptations = 4
 
 // Stream implements llm.Model.
 func (d *driver) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
-	return llm.Streamed(
+	return wire.Streamed(
 		func(emit func(llm.Event) error) error { return d.exchange(ctx, req, emit) },
 		func(n int, e *llm.Error) bool { return n < maxAdaptations && d.adapt(ctx, req.Model, e) })
 }
@@ -128,7 +124,7 @@ func (d *driver) exchange(parent context.Context, req llm.Request, emit func(llm
 	if err := parent.Err(); err != nil {
 		return err
 	}
-	ctx, idle := llm.WatchIdle(parent, d.o.FirstTimeout, d.o.IdleTimeout)
+	ctx, idle := wire.WatchIdle(parent, d.o.FirstTimeout, d.o.IdleTimeout)
 	defer idle.Stop()
 	body, draft := d.encode(ctx, req)
 	shared := func() { draft = nil } // a second reader: the buffer is not ours alone any more
@@ -148,7 +144,7 @@ func (d *driver) exchange(parent context.Context, req llm.Request, emit func(llm
 	defer func() { _ = stream.Close() }()
 	a := &assembler{d: d, req: req, emit: emit, sent: len(body), idle: idle, header: resp.Header}
 	if len(req.Tools) > 0 {
-		a.filter = llm.NewCallText(func(name string) bool {
+		a.filter = wire.NewCallText(func(name string) bool {
 			return slices.ContainsFunc(req.Tools, func(t llm.ToolDef) bool { return t.Name == name })
 		})
 	}
@@ -198,7 +194,7 @@ func (d *driver) headers(h http.Header) {
 		}
 		h.Set("Authorization", "Bearer "+key)
 	}
-	if d.o.Row.Attribution {
+	if d.o.Quirks.Attribution {
 		h.Set("HTTP-Referer", attributionURL)
 		h.Set("X-OpenRouter-Title", "nanobot")
 		h.Set("X-OpenRouter-Categories", "cli-agent,personal-agent")

@@ -11,8 +11,10 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/catalog"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
 	"github.com/nanobot-go/nanobot/internal/llm/openai"
+	"github.com/nanobot-go/nanobot/internal/llm/wire"
 )
 
 func user(s string) llm.Message { return llm.Message{Role: llm.User, Content: llm.Text(s)} }
@@ -27,17 +29,15 @@ func sent(t *testing.T, req llm.Request, change ...func(*openai.Options)) string
 	return string(s.Requests()[0].Body)
 }
 
-func quirks(r llm.Row) func(*openai.Options) { return func(o *openai.Options) { o.Row = r } }
+func quirks(r wire.Quirks) func(*openai.Options) { return func(o *openai.Options) { o.Quirks = r } }
 
 func brand(t *testing.T, name string) func(*openai.Options) {
 	t.Helper()
-	for _, r := range llm.Catalogue() {
-		if r.Name == name {
-			return quirks(r)
-		}
+	row, ok := catalog.Lookup(name)
+	if !ok {
+		t.Fatalf("no row %s", name)
 	}
-	t.Fatalf("no row %s", name)
-	return nil
+	return func(o *openai.Options) { o.Quirks, o.Local = row.Quirks, row.Local }
 }
 
 func TestRequestBytes(t *testing.T) {
@@ -265,18 +265,18 @@ func TestReasoningGoesHome(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name, origin, model string
-		row                 llm.Row
+		row                 wire.Quirks
 		effort              string
 		has, lacks          []string
 	}{
-		{"same", "fake", "m", llm.Row{}, "", []string{`"reasoning_content":"why"`, `"reasoning_details":[{`, `extra_content`, `"content":"b"`}, nil},
-		{"unknown origin", "", "m", llm.Row{}, "", []string{`"reasoning_content":"why"`, `extra_content`}, []string{"reasoning_details"}},
-		{"other", "elsewhere", "m", llm.Row{}, "", nil, []string{"reasoning_content", "reasoning_details", "extra_content"}},
-		{"not wanted", "fake", "m", llm.Row{NoReasoningBack: true}, "", []string{"reasoning_details"}, []string{"reasoning_content"}},
-		{"backfill", "elsewhere", "m", llm.Row{ReasoningBackfill: true}, "high", []string{`"reasoning_content":""`}, nil},
-		{"no backfill when off", "elsewhere", "m", llm.Row{ReasoningBackfill: true}, "none", nil, []string{"reasoning_content"}},
-		{"deepseek-reasoner", "elsewhere", "deepseek-reasoner", llm.Row{}, "", []string{`"reasoning_content":""`}, nil},
-		{"gemini from elsewhere", "elsewhere", "google/gemini-3-pro", llm.Row{}, "", []string{"skip_thought_signature_validator"}, nil},
+		{"same", "fake", "m", wire.Quirks{}, "", []string{`"reasoning_content":"why"`, `"reasoning_details":[{`, `extra_content`, `"content":"b"`}, nil},
+		{"unknown origin", "", "m", wire.Quirks{}, "", []string{`"reasoning_content":"why"`, `extra_content`}, []string{"reasoning_details"}},
+		{"other", "elsewhere", "m", wire.Quirks{}, "", nil, []string{"reasoning_content", "reasoning_details", "extra_content"}},
+		{"not wanted", "fake", "m", wire.Quirks{NoReasoningBack: true}, "", []string{"reasoning_details"}, []string{"reasoning_content"}},
+		{"backfill", "elsewhere", "m", wire.Quirks{ReasoningBackfill: true}, "high", []string{`"reasoning_content":""`}, nil},
+		{"no backfill when off", "elsewhere", "m", wire.Quirks{ReasoningBackfill: true}, "none", nil, []string{"reasoning_content"}},
+		{"deepseek-reasoner", "elsewhere", "deepseek-reasoner", wire.Quirks{}, "", []string{`"reasoning_content":""`}, nil},
+		{"gemini from elsewhere", "elsewhere", "google/gemini-3-pro", wire.Quirks{}, "", []string{"skip_thought_signature_validator"}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -318,40 +318,40 @@ func TestMessageShapes(t *testing.T) {
 	call := func(id, args string) llm.ToolCall { return llm.ToolCall{ID: id, Name: "f", Arguments: args} }
 	for _, c := range []struct {
 		name string
-		row  llm.Row
+		row  wire.Quirks
 		msgs []llm.Message
 		want string
 	}{
-		{"joined users", llm.Row{}, []llm.Message{user("a"), user("b")}, `[{"role":"user","content":"a\n\nb"}]`},
-		{"empty user", llm.Row{}, []llm.Message{user("")}, `[{"role":"user","content":"(empty)"}]`},
+		{"joined users", wire.Quirks{}, []llm.Message{user("a"), user("b")}, `[{"role":"user","content":"a\n\nb"}]`},
+		{"empty user", wire.Quirks{}, []llm.Message{user("")}, `[{"role":"user","content":"(empty)"}]`},
 		{
 			"flat",
-			llm.Row{FlatContent: true},
+			wire.Quirks{FlatContent: true},
 			[]llm.Message{{Role: llm.User, Content: llm.Content{Blocks: []llm.Block{{Type: "text", Text: "a"}, {Type: "image_url", ImageURL: "data:x", Path: "/secret"}}}}},
 			`[{"role":"user","content":"a\n` + llm.ImageNote + `"}]`,
 		},
 		{
 			"calls without text",
-			llm.Row{},
+			wire.Quirks{},
 			[]llm.Message{user("a"), {Role: llm.Assistant, ToolCalls: []llm.ToolCall{call("1", `{"p":1,}`)}}, {Role: llm.ToolRole, ToolCallID: "1", Name: "f", Content: llm.Text("r")}},
 			`[{"role":"user","content":"a"},{"role":"assistant","content":null,"tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{\"p\":1}"}}]},{"role":"tool","tool_call_id":"1","name":"f","content":"r"}]`,
 		},
 		{
 			"short ids",
-			llm.Row{ShortIDs: true},
+			wire.Quirks{ShortIDs: true},
 			[]llm.Message{user("a"), {Role: llm.Assistant, ToolCalls: []llm.ToolCall{call("call_1", "{}"), call("abcDEF123", "{}")}}, {Role: llm.ToolRole, ToolCallID: "call_1", Content: llm.Text("r")}, {Role: llm.ToolRole, ToolCallID: "abcDEF123", Content: llm.Text("s")}},
 			`[{"role":"user","content":"a"},{"role":"assistant","content":null,"tool_calls":[{"id":"d2d32a15f","type":"function","function":{"name":"f","arguments":"{}"}},{"id":"abcDEF123","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"d2d32a15f","content":"r"},{"role":"tool","tool_call_id":"abcDEF123","content":"s"}]`,
 		},
 		{
 			"image of a result",
-			llm.Row{},
+			wire.Quirks{},
 			[]llm.Message{user("a"), {Role: llm.Assistant, ToolCalls: []llm.ToolCall{call("1", "{}")}}, {Role: llm.ToolRole, ToolCallID: "1", Name: "f", Content: llm.Content{Blocks: []llm.Block{{Type: "image_url", ImageURL: "data:x"}}}}, user("b")},
 			`[{"role":"user","content":"a"},{"role":"assistant","content":null,"tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"1","name":"f","content":"(the image follows)"},` +
 				`{"role":"user","content":[{"type":"text","text":"Image from the result of f:"},{"type":"image_url","image_url":{"url":"data:x"}},{"type":"text","text":"b"}]}]`,
 		},
 		{
 			"assistant first",
-			llm.Row{},
+			wire.Quirks{},
 			[]llm.Message{{Role: llm.Assistant, Content: llm.Text("x")}, user("a")},
 			`[{"role":"user","content":"(The conversation goes on.)"},{"role":"assistant","content":"x"},{"role":"user","content":"a"}]`,
 		},
@@ -373,7 +373,7 @@ func TestSimpleSchema(t *testing.T) {
 	req := request()
 	req.Tools = []llm.ToolDef{{Name: "f", Schema: json.RawMessage(`{"type":"object","additionalProperties":false,"$defs":{"n":{"type":"object","properties":{"next":{"$ref":"#/$defs/n"},"v":{"type":["integer","null"],"format":"int32"}}}},
 		"properties":{"a":{"anyOf":[{"type":"null"},{"type":"string","minLength":2}],"description":"d"},"b":{"$ref":"#/$defs/n"},"c":{"type":"array"},"d":{"const":"x"}},"required":["a","zz"]}`)}}
-	got := sent(t, req, quirks(llm.Row{KeepSchemaSimple: true}))
+	got := sent(t, req, quirks(wire.Quirks{KeepSchemaSimple: true}))
 	want := `"parameters":{"properties":{"a":{"description":"d","nullable":true,"type":"string"},"b":{"properties":{"next":{"type":"object"},"v":{"nullable":true,"type":"integer"}},"type":"object"},` +
 		`"c":{"items":{"type":"string"},"type":"array"},"d":{"enum":["x"]}},"required":["a"],"type":"object"}`
 	if !strings.Contains(got, want) {

@@ -14,7 +14,7 @@ func (d *driver) schema(raw json.RawMessage) json.RawMessage {
 	if len(raw) == 0 || string(raw) == "null" {
 		return json.RawMessage(`{"type":"object","properties":{}}`)
 	}
-	if !d.o.Row.KeepSchemaSimple {
+	if !d.o.Quirks.KeepSchemaSimple {
 		return raw
 	}
 	d.mu.Lock()

@@ -37,7 +37,7 @@ func (s scrubber) text(v string) string {
 	if s.redact != nil {
 		v = s.redact(v)
 	}
-	return llm.RedactSecrets(v, s.known...)
+	return httpsafe.RedactSecrets(v, s.known...)
 }
 
 // line encodes a value without its secrets, newline included.
@@ -127,7 +127,7 @@ func (s scrubber) field(key, v string) string {
 	if strings.ContainsAny(v, " \n") {
 		return clean // a sentence
 	}
-	if named := key + "=" + clean; llm.RedactSecrets(named) != named {
+	if named := key + "=" + clean; httpsafe.RedactSecrets(named) != named {
 		return "***"
 	}
 	return clean

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/wire"
 )
 
 const (
@@ -27,7 +28,7 @@ type assembler struct {
 	d      *driver
 	req    llm.Request
 	emit   func(llm.Event) error
-	idle   *llm.Idle
+	idle   *wire.Idle
 	header http.Header
 	sent   int // size of the request, for estimates
 
@@ -44,7 +45,7 @@ type assembler struct {
 
 // read plays a body: a stream, or whatever else the server sent instead.
 func (a *assembler) read(ctx context.Context, contentType string, body io.Reader) error {
-	r, streamed := llm.SniffSSE(contentType, body)
+	r, streamed := wire.SniffSSE(contentType, body)
 	if streamed {
 		return a.stream(ctx, r, body)
 	}
@@ -58,7 +59,7 @@ func (a *assembler) read(ctx context.Context, contentType string, body io.Reader
 // stream plays server-sent events until the one that ends the answer. raw is
 // the body itself, which is drained so that its connection can be used again.
 func (a *assembler) stream(ctx context.Context, r, raw io.Reader) error {
-	for ev, err := range llm.SSE(r) {
+	for ev, err := range wire.SSE(r) {
 		if err != nil {
 			return a.d.classify.Broken(ctx, err)
 		}
@@ -304,7 +305,7 @@ func (a *assembler) finish(calls []llm.ToolCall) llm.Finish {
 	if a.refused {
 		return llm.FinishRefusal
 	}
-	if llm.AnyCut(calls) {
+	if wire.AnyCut(calls) {
 		return llm.FinishLength
 	}
 	if len(calls) > 0 {

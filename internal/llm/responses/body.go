@@ -209,7 +209,7 @@ func (d *driver) head(req llm.Request, a adaptations) []field {
 	if (thinks || codex) && !d.o.PlainReasoning && on(noInclude) {
 		raw("include", `["reasoning.encrypted_content"]`)
 	}
-	if (d.o.Row.CacheKey || codex) && req.SessionKey != "" && on(noCacheKey) {
+	if (d.o.Quirks.CacheKey || codex) && req.SessionKey != "" && on(noCacheKey) {
 		sum := sha256.Sum256([]byte(req.SessionKey)) // session keys name chats and people
 		text("prompt_cache_key", hex.EncodeToString(sum[:16]))
 	}

@@ -25,14 +25,14 @@ func TestHistoriesComeBack(t *testing.T) {
 func caseModel(t *testing.T, s *llmtest.Server, o llmtest.Setup) llm.Model {
 	t.Helper()
 	key := httpsafe.NewSecret(llmtest.Key)
-	m, err := responses.New(responses.Options{Name: "fake", BaseURL: s.URL, Key: key, Client: s.Client(), Row: o.Quirks(), IdleTimeout: o.IdleTimeout()})
+	m, err := responses.New(responses.Options{Name: "fake", BaseURL: s.URL, Key: key, Client: s.Client(), Quirks: o.Quirks(), IdleTimeout: o.IdleTimeout()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !o.Chat {
 		return m
 	}
-	chat, err := openai.New(openai.Options{Name: "fake", BaseURL: s.URL, Key: key, Client: s.Client(), Row: o.Quirks()})
+	chat, err := openai.New(openai.Options{Name: "fake", BaseURL: s.URL, Key: key, Client: s.Client(), Quirks: o.Quirks()})
 	if err != nil {
 		t.Fatal(err)
 	}

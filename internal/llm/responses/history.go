@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/wire"
 )
 
 // emptyText stands where a vendor rejects an empty message.
@@ -242,7 +243,7 @@ func (e *encoder) call(p pairing, ours bool) {
 	e.raw(`,"name":`)
 	e.text(p.call.Name)
 	e.raw(`,"arguments":`)
-	e.text(llm.ReplayArguments(p.call.Arguments))
+	e.text(wire.ReplayArguments(p.call.Arguments))
 	e.raw("}")
 }
 

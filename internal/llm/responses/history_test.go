@@ -111,7 +111,7 @@ func plainHistory(msgs []llm.Message) []llm.Message {
 func TestPrefix(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*responses.Options){
-		"plain": func(o *responses.Options) { o.Row.CacheKey = true },
+		"plain": func(o *responses.Options) { o.Quirks.CacheKey = true },
 		"codex": func(o *responses.Options) { o.Codex = true },
 		"extra": func(o *responses.Options) {
 			o.ExtraBody = json.RawMessage(`{"tools":[{"type":"web_search"}],"reasoning":{"summary":"auto"},"metadata":{"b":"1","a":"2"}}`)

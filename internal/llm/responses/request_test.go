@@ -86,7 +86,7 @@ func TestBody(t *testing.T) {
 			"all turns", func(r *llm.Request) { r.Model = "gpt-5.6-sol" }, nil,
 			`{"model":"gpt-5.6-sol","instructions":"sys","store":false,"stream":true,"max_output_tokens":16,"reasoning":{"context":"all_turns"},"include":["reasoning.encrypted_content"],` + in,
 		},
-		{"cache key", nil, func(o *responses.Options) { o.Row.CacheKey = true }, `{"model":"gpt-4.1","instructions":"sys","store":false,"stream":true,"max_output_tokens":16,"temperature":0.5,"prompt_cache_key":"4f6440fc490d5a6dffb35961df649316",` + in},
+		{"cache key", nil, func(o *responses.Options) { o.Quirks.CacheKey = true }, `{"model":"gpt-4.1","instructions":"sys","store":false,"stream":true,"max_output_tokens":16,"temperature":0.5,"prompt_cache_key":"4f6440fc490d5a6dffb35961df649316",` + in},
 		{
 			"tool", func(r *llm.Request) { *r = withTools(*r, "f"); r.ToolChoice = "f" }, nil,
 			`{"model":"gpt-4.1","instructions":"sys","store":false,"stream":true,"max_output_tokens":16,"temperature":0.5,"tool_choice":{"type":"function","name":"f"},` + tool + in,
@@ -396,7 +396,7 @@ func TestNegotiation(t *testing.T) {
 			t.Parallel()
 			s := llmtest.NewServer(t, llmtest.Answer{Status: 400, Body: c.body})
 			s.Say(llmtest.StreamReply{Text: []string{"ok"}}, llmtest.StreamReply{Text: []string{"ok"}})
-			m := model(t, s, func(o *responses.Options) { o.Row.CacheKey = true })
+			m := model(t, s, func(o *responses.Options) { o.Quirks.CacheKey = true })
 			for range 2 {
 				if _, err := llm.Collect(t.Context(), m, req); err != nil {
 					t.Fatal(err)

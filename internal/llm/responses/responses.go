@@ -30,12 +30,14 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/wire"
 )
 
 // Options describe one endpoint.
 type Options struct {
-	Name    string // becomes Message.Origin and Error.Provider; "" means Row.Name
-	BaseURL string // e.g. https://api.openai.com/v1; "" means Row.BaseURL
+	Name    string // becomes Message.Origin and Error.Provider
+	BaseURL string // e.g. https://api.openai.com/v1
+	Local   bool   // the server runs on this machine or network
 	Path    string // appended to BaseURL; "" means /responses
 	Key     httpsafe.Secret
 	// KeyHeader is the header that carries the bare key, such as api-key. ""
@@ -43,7 +45,7 @@ type Options struct {
 	KeyHeader string
 	// Signer puts the credentials on each request in place of Key. After a 401
 	// it is asked for new ones, and the request is sent once more.
-	Signer  llm.Signer
+	Signer  wire.Signer
 	Headers map[string]httpsafe.Secret // replace the driver's own
 	// ExtraBody is a JSON object merged over every request, objects key by
 	// key; a list under "tools" is appended and one under "include" is added.
@@ -51,7 +53,7 @@ type Options struct {
 	// web_search.
 	ExtraBody  json.RawMessage
 	ExtraQuery map[string]string
-	Row        llm.Row // the vendor's quirks
+	Quirks     wire.Quirks
 	// Codex follows the rules of the subscription backend: it takes no
 	// sampling parameters and no item ids, and insists on instructions.
 	Codex bool
@@ -73,7 +75,7 @@ type driver struct {
 	url      string
 	affinity string
 	extra    []field
-	classify llm.Classifier
+	classify wire.Classifier
 
 	mu      sync.Mutex
 	learned map[string]adaptations // what each model refused
@@ -83,13 +85,7 @@ var _ llm.Model = (*driver)(nil)
 
 // New makes a model that talks to one endpoint. It does no I/O.
 func New(o Options) (llm.Model, error) {
-	if o.Name == "" {
-		o.Name = o.Row.Name
-	}
-	if o.BaseURL == "" {
-		o.BaseURL = o.Row.BaseURL
-	}
-	u, err := llm.Endpoint(o.BaseURL, "/"+cmp.Or(strings.Trim(o.Path, "/"), "responses"), o.ExtraQuery)
+	u, err := wire.Endpoint(o.BaseURL, "/"+cmp.Or(strings.Trim(o.Path, "/"), "responses"), o.ExtraQuery)
 	if err != nil {
 		e := llm.AsError(err)
 		e.Provider = o.Name
@@ -99,14 +95,14 @@ func New(o Options) (llm.Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	local := o.Row.Local || httpsafe.IsLocal(o.BaseURL)
+	local := o.Local || httpsafe.IsLocal(o.BaseURL)
 	if o.Client == nil {
 		if o.Client, err = httpsafe.Client(httpsafe.Options{Direct: local}); err != nil {
 			return nil, err
 		}
 	}
-	o.FirstTimeout = llm.FirstLimit(o.FirstTimeout, local)
-	o.IdleTimeout = llm.IdleLimit(o.IdleTimeout, local)
+	o.FirstTimeout = wire.FirstLimit(o.FirstTimeout, local)
+	o.IdleTimeout = wire.IdleLimit(o.IdleTimeout, local)
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -115,7 +111,7 @@ func New(o Options) (llm.Model, error) {
 	secrets := slices.AppendSeq([]httpsafe.Secret{o.Key}, maps.Values(o.Headers))
 	return &driver{
 		o: o, url: u, affinity: hex.EncodeToString(id[:]), extra: extra, learned: map[string]adaptations{},
-		classify: llm.Classifier{Provider: o.Name, BaseURL: o.BaseURL, Local: local, Secrets: secrets},
+		classify: wire.Classifier{Provider: o.Name, BaseURL: o.BaseURL, Local: local, Secrets: secrets},
 	}, nil
 }
 
@@ -125,7 +121,7 @@ const maxAdaptations = 5
 
 // Stream implements llm.Model.
 func (d *driver) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
-	return llm.Streamed(
+	return wire.Streamed(
 		func(emit func(llm.Event) error) error { return d.exchange(ctx, req, emit) },
 		func(n int, e *llm.Error) bool { return n < maxAdaptations && d.adapt(ctx, req, e) })
 }
@@ -135,7 +131,7 @@ func (d *driver) exchange(parent context.Context, req llm.Request, emit func(llm
 	if err := parent.Err(); err != nil {
 		return err
 	}
-	ctx, idle := llm.WatchIdle(parent, d.o.FirstTimeout, d.o.IdleTimeout)
+	ctx, idle := wire.WatchIdle(parent, d.o.FirstTimeout, d.o.IdleTimeout)
 	defer idle.Stop()
 	body := d.encode(ctx, req)
 	resp, err := d.send(ctx, body)

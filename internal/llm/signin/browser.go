@@ -25,7 +25,7 @@ import (
 // code (authorization code with PKCE). Whoever sees the code cannot use it
 // without the verifier, which never leaves this process.
 type browserFlow struct {
-	w    *wire
+	w    *client
 	port int    // 0: any
 	path string // where the browser comes back to
 	// authorize makes the address to open.
@@ -81,7 +81,7 @@ func (b browserFlow) wait(ctx context.Context, d Dialog, r *returning) (string, 
 			return "", b.w.failed(fmt.Sprintf("nobody signed in within %s; start again", limit))
 		case o := <-r.got:
 			if o.refused != "" {
-				return "", b.w.failed("the sign-in was refused: " + llm.RedactSecrets(o.refused))
+				return "", b.w.failed("the sign-in was refused: " + httpsafe.RedactSecrets(o.refused))
 			}
 			return o.code, nil
 		case line, ok := <-pasted:

@@ -12,11 +12,12 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/wire"
 )
 
 // codex signs in with a ChatGPT account. Its refresh tokens work once.
 type codex struct {
-	w        *wire
+	w        *client
 	clientID string
 	issuer   string
 	baseURL  string
@@ -26,7 +27,7 @@ type codex struct {
 // codexPort is the only port that the default client may come back to.
 const codexPort = 1455
 
-func newCodex(w *wire, o Options) (flow, error) {
+func newCodex(w *client, o Options) (flow, error) {
 	c := &codex{w: w, clientID: cmp.Or(o.Getenv("NANOBOT_OPENAI_CODEX_CLIENT_ID"), "app_EMoamEEZ73f0CkXaXp7hrann"), port: codexPort}
 	var err error
 	if c.issuer, err = override(o.Getenv, "NANOBOT_OPENAI_CODEX_AUTH_URL", "https://auth.openai.com"); err != nil {
@@ -194,14 +195,14 @@ func (c *codex) device(ctx context.Context, d Dialog) (token, error) {
 	return token{}, c.w.failed("the code expired before it was typed; start again")
 }
 
-func (c *codex) signer(a *Account) llm.Signer { return codexSigner{a} }
+func (c *codex) signer(a *Account) wire.Signer { return codexSigner{a} }
 
 // codexSigner signs requests to the ChatGPT backend.
 type codexSigner struct{ a *Account }
 
-var _ llm.Signer = codexSigner{}
+var _ wire.Signer = codexSigner{}
 
-// Sign implements llm.Signer.
+// Sign implements wire.Signer.
 func (s codexSigner) Sign(ctx context.Context, req *http.Request, _ []byte) error {
 	if err := mayCarry(req, s.a.brand.name); err != nil {
 		return err
@@ -219,5 +220,5 @@ func (s codexSigner) Sign(ctx context.Context, req *http.Request, _ []byte) erro
 	return nil
 }
 
-// Refused implements llm.Signer: read the token again, else refresh it.
+// Refused implements wire.Signer: read the token again, else refresh it.
 func (s codexSigner) Refused(ctx context.Context) bool { return s.a.replace(ctx) == nil }

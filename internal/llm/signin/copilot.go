@@ -11,12 +11,13 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/wire"
 )
 
 // copilot signs in at GitHub by a device code. GitHub's token lives for years
 // and buys, at another address, the short-lived token that the API takes.
 type copilot struct {
-	w                                  *wire
+	w                                  *client
 	clientID                           string
 	deviceURL, accessURL, userURL      string
 	exchangeURL, baseURL, editor, plug string
@@ -26,7 +27,7 @@ type copilot struct {
 	sign *copilotSigner
 }
 
-func newCopilot(w *wire, o Options) (flow, error) {
+func newCopilot(w *client, o Options) (flow, error) {
 	c := &copilot{w: w, clientID: o.Getenv("NANOBOT_GITHUB_COPILOT_CLIENT_ID"), editor: "vscode/1.99.0", plug: "copilot-chat/0.26.0"}
 	if c.clientID == "" {
 		c.clientID = "Iv1.b507a08c87ecfe98"
@@ -78,7 +79,7 @@ func (c *copilot) refresh(context.Context, token) (token, error) {
 	return token{}, c.w.signIn(fmt.Errorf("GitHub does not accept the sign-in any more"))
 }
 
-func (c *copilot) signer(a *Account) llm.Signer {
+func (c *copilot) signer(a *Account) wire.Signer {
 	c.once.Do(func() { c.sign = &copilotSigner{c: c, a: a} })
 	return c.sign
 }
@@ -151,9 +152,9 @@ type copilotSigner struct {
 	changed time.Time
 }
 
-var _ llm.Signer = (*copilotSigner)(nil)
+var _ wire.Signer = (*copilotSigner)(nil)
 
-// Sign implements llm.Signer.
+// Sign implements wire.Signer.
 func (s *copilotSigner) Sign(ctx context.Context, req *http.Request, body []byte) error {
 	if err := mayCarry(req, s.c.w.name); err != nil {
 		return err
@@ -220,7 +221,7 @@ func (s *copilotSigner) buy(ctx context.Context) (pass, error) {
 	return p, err
 }
 
-// Refused implements llm.Signer: the pass is dropped and a new one bought.
+// Refused implements wire.Signer: the pass is dropped and a new one bought.
 func (s *copilotSigner) Refused(ctx context.Context) bool {
 	s.mu.Lock()
 	recent := !s.changed.IsZero() && time.Since(s.changed) < settled

@@ -90,13 +90,13 @@ func (c *copilot) poll(ctx context.Context, q question, interval time.Duration, 
 		case "access_denied":
 			return "", c.w.failed("the sign-in was declined in the browser")
 		default:
-			return "", c.w.failed("the sign-in was refused: " + llm.RedactSecrets(o.text()))
+			return "", c.w.failed("the sign-in was refused: " + httpsafe.RedactSecrets(o.text()))
 		}
 	}
 }
 
 // failed is the error of a sign-in that the provider or the person ended.
-func (w *wire) failed(why string) error {
+func (w *client) failed(why string) error {
 	return &llm.Error{Kind: llm.Auth, Provider: w.name, Message: why}
 }
 

@@ -25,6 +25,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/wire"
 	"github.com/nanobot-go/nanobot/internal/store"
 )
 
@@ -55,7 +56,7 @@ type flow interface {
 	// refresh gets a new token for an expired one. errNoRefresh says that the
 	// provider has no such thing.
 	refresh(ctx context.Context, old token) (token, error)
-	signer(a *Account) llm.Signer
+	signer(a *Account) wire.Signer
 	base() string
 }
 
@@ -63,12 +64,12 @@ type flow interface {
 type brand struct {
 	name    string // as in the configuration
 	command string // as on the command line
-	short   string // as in the catalogue's Auth
+	short   string // as in the catalog's Auth
 	display string
 	model   string // what login --set-main chooses
 	caution string // what a person should know before signing in
 	foreign func(Options) []foreign
-	make    func(*wire, Options) (flow, error)
+	make    func(*client, Options) (flow, error)
 }
 
 func brands() []brand {
@@ -121,7 +122,7 @@ func find(name string) (brand, bool) {
 // Account is a sign-in at one provider.
 type Account struct {
 	brand brand
-	wire  *wire
+	wire  *client
 	flow  flow
 	store *tokenStore
 	log   *slog.Logger
@@ -134,7 +135,7 @@ type Account struct {
 }
 
 // New makes the account of a provider, named as in the configuration, on the
-// command line or in the catalogue's Auth. It does no I/O.
+// command line or in the catalog's Auth. It does no I/O.
 func New(name string, o Options) (*Account, error) {
 	b, ok := find(name)
 	if !ok {
@@ -152,7 +153,7 @@ func New(name string, o Options) (*Account, error) {
 			return nil, err
 		}
 	}
-	w := &wire{name: b.name, command: b.command, client: o.Client, agent: userAgent(o.Version)}
+	w := &client{name: b.name, command: b.command, client: o.Client, agent: userAgent(o.Version)}
 	f, err := b.make(w, o)
 	if err != nil {
 		return nil, &llm.Error{Kind: llm.Configuration, Provider: b.name, Message: err.Error(), Err: err}
@@ -193,7 +194,7 @@ func (a *Account) BaseURL() string { return a.base }
 
 // Signer puts the account's token on requests to BaseURL. Every call returns a
 // signer of the same token.
-func (a *Account) Signer() llm.Signer { return a.flow.signer(a) }
+func (a *Account) Signer() wire.Signer { return a.flow.signer(a) }
 
 // Login signs in and keeps the token.
 func (a *Account) Login(ctx context.Context, d Dialog) (Status, error) {

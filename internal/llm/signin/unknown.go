@@ -4,14 +4,14 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/catalog"
 	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // Unknown says why there is no sign-in for a name, and what to do instead.
 func Unknown(name string) error {
 	plain := strings.ReplaceAll(strings.ToLower(name), "-", "_")
-	for _, r := range llm.Catalogue() {
+	for _, r := range catalog.Rows() {
 		if r.Name == plain && r.Auth != "" {
 			return fmt.Errorf("signing in to %s is not supported yet; supported: %s", name, strings.Join(Names(), ", "))
 		}

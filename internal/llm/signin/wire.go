@@ -16,6 +16,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/wire"
 )
 
 // askTimeout bounds one exchange with a sign-in server.
@@ -24,8 +25,8 @@ const askTimeout = 20 * time.Second
 // maxAnswer bounds what a sign-in server may answer.
 const maxAnswer = 1 << 20
 
-// wire talks to a provider's sign-in servers.
-type wire struct {
+// client talks to a provider's sign-in servers.
+type client struct {
 	name, command string
 	client        *http.Client
 	agent         string
@@ -50,7 +51,7 @@ type answer struct {
 }
 
 // ask sends a question. An error means that there was no answer.
-func (w *wire) ask(ctx context.Context, q question) (answer, error) {
+func (w *client) ask(ctx context.Context, q question) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	var payload []byte
@@ -93,7 +94,7 @@ func (w *wire) ask(ctx context.Context, q question) (answer, error) {
 	return answer{status: resp.StatusCode, header: resp.Header, body: body, q: q}, nil
 }
 
-func (w *wire) broken(ctx context.Context, q question, err error) error {
+func (w *client) broken(ctx context.Context, q question, err error) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return &llm.Error{
 			Kind: llm.Timeout, Provider: w.name, Err: ctx.Err(),
@@ -103,8 +104,8 @@ func (w *wire) broken(ctx context.Context, q question, err error) error {
 	return w.classifier(q).Transport(ctx, err)
 }
 
-func (w *wire) classifier(q question) llm.Classifier {
-	c := llm.Classifier{Provider: w.name, BaseURL: q.url}
+func (w *client) classifier(q question) wire.Classifier {
+	c := wire.Classifier{Provider: w.name, BaseURL: q.url}
 	for _, s := range q.secrets {
 		c.Secrets = append(c.Secrets, httpsafe.NewSecret(s))
 	}
@@ -112,17 +113,17 @@ func (w *wire) classifier(q question) llm.Classifier {
 }
 
 // refused is the error of an answer that is not what was asked for.
-func (w *wire) refused(a answer) *llm.Error {
+func (w *client) refused(a answer) *llm.Error {
 	e := w.classifier(a.q).Response(a.status, a.header, a.body)
 	var o oauthError
 	if json.Unmarshal(a.body, &o) == nil && o.text() != "" {
-		e.Message = llm.RedactSecrets(o.text(), w.classifier(a.q).Secrets...)
+		e.Message = httpsafe.RedactSecrets(o.text(), w.classifier(a.q).Secrets...)
 	}
 	return e
 }
 
 // decode reads an answer that should be 2xx JSON.
-func (w *wire) decode(a answer, into any) error {
+func (w *client) decode(a answer, into any) error {
 	if a.status < 200 || a.status > 299 {
 		return w.refused(a)
 	}
@@ -135,7 +136,7 @@ func (w *wire) decode(a answer, into any) error {
 }
 
 // signIn is the error that asks the user to sign in (again).
-func (w *wire) signIn(cause error) error {
+func (w *client) signIn(cause error) error {
 	if e, ok := errors.AsType[*llm.Error](cause); ok && e.Kind != llm.Auth {
 		return cause
 	}

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
-	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/wire"
 )
 
 // Transcriber turns one recording into text. It is safe for concurrent use. A
@@ -125,7 +125,7 @@ func New(o Options) (Transcriber, error) {
 	s.o.MaxUpload = cmp.Or(o.MaxUpload, 25<<20)
 	s.o.MaxDuration = cmp.Or(o.MaxDuration, 2*time.Minute)
 	s.o.Timeout = cmp.Or(o.Timeout, 2*time.Minute)
-	s.classify = llm.Classifier{Provider: row.name, BaseURL: s.url, Local: local, Secrets: []httpsafe.Secret{o.Key}}
+	s.classify = wire.Classifier{Provider: row.name, BaseURL: s.url, Local: local, Secrets: []httpsafe.Secret{o.Key}}
 	return s, nil
 }
 
@@ -137,7 +137,7 @@ type service struct {
 	o        Options
 	row      row
 	url      string
-	classify llm.Classifier
+	classify wire.Classifier
 }
 
 // Transcribe checks the limits and asks the provider.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/wire"
 )
 
 // askMultipart speaks the protocol most services share. The recording is
@@ -163,7 +164,7 @@ func askStepFun(ctx context.Context, s *service, a Audio, f format) (string, err
 	if err != nil {
 		return "", err
 	}
-	for ev, err := range llm.SSE(bytes.NewReader(data)) {
+	for ev, err := range wire.SSE(bytes.NewReader(data)) {
 		if err != nil {
 			return "", err
 		}

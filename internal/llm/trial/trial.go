@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/catalog"
 	"github.com/nanobot-go/nanobot/internal/text"
 )
 
@@ -23,24 +24,24 @@ type Verdict struct {
 
 // Trial tries out one model. Its exported fields are the report.
 type Trial struct {
-	Model    string    `json:"model"`
-	Provider string    `json:"provider"`
-	Base     string    `json:"base,omitempty"`
-	Wire     llm.Wire  `json:"wire"`
-	Verdicts []Verdict `json:"verdicts"`
-	First    float64   `json:"first_text_seconds,omitempty"`
-	Usage    llm.Usage `json:"usage"`
-	Warnings []string  `json:"warnings,omitempty"`
+	Model    string       `json:"model"`
+	Provider string       `json:"provider"`
+	Base     string       `json:"base,omitempty"`
+	Wire     catalog.Wire `json:"wire"`
+	Verdicts []Verdict    `json:"verdicts"`
+	First    float64      `json:"first_text_seconds,omitempty"`
+	Usage    llm.Usage    `json:"usage"`
+	Warnings []string     `json:"warnings,omitempty"`
 
 	driver  llm.Model
-	choice  llm.Choice
+	choice  catalog.Choice
 	explain func(err error, model string) string
 	err     error // why there is no text
 }
 
 // New prepares a trial of the model that a choice names. Explain puts an error
 // of a model in words.
-func New(model string, driver llm.Model, choice llm.Choice, explain func(err error, model string) string) *Trial {
+func New(model string, driver llm.Model, choice catalog.Choice, explain func(err error, model string) string) *Trial {
 	t := &Trial{
 		Model: model, Provider: choice.Name, Base: choice.Base, Warnings: choice.Warnings,
 		driver: driver, choice: choice, explain: explain,
@@ -52,7 +53,7 @@ func New(model string, driver llm.Model, choice llm.Choice, explain func(err err
 }
 
 // Choice is the model that is tried.
-func (t *Trial) Choice() llm.Choice { return t.choice }
+func (t *Trial) Choice() catalog.Choice { return t.choice }
 
 // Err says why the model gave no text; nil if it did.
 func (t *Trial) Err() error { return t.err }
@@ -67,7 +68,7 @@ func (t *Trial) WarnOfWindow(loaded, wanted int) {
 }
 
 // Run makes the calls. A model that gives no text is asked nothing else.
-func (t *Trial) Run(ctx context.Context, claim llm.Offer, tell func(Verdict)) {
+func (t *Trial) Run(ctx context.Context, claim catalog.Offer, tell func(Verdict)) {
 	say := func(v Verdict) {
 		t.Verdicts = append(t.Verdicts, v)
 		tell(v)
@@ -75,15 +76,15 @@ func (t *Trial) Run(ctx context.Context, claim llm.Offer, tell func(Verdict)) {
 	if t.Text(ctx, say); t.err != nil || ctx.Err() != nil {
 		return
 	}
-	if claim.Tools == llm.Unable {
+	if claim.Tools == catalog.Unable {
 		say(Verdict{Ability: "tools", Result: "skipped", Note: "it is reported not to support tools"})
 	} else {
 		say(t.tools(ctx))
 	}
 	switch claim.Vision {
-	case llm.Able:
+	case catalog.Able:
 		say(t.vision(ctx))
-	case llm.Unable:
+	case catalog.Unable:
 		say(Verdict{Ability: "vision", Result: "skipped", Note: "it is reported not to support images; --vision tests it"})
 	default:
 		say(Verdict{Ability: "vision", Result: "skipped", Note: "it is not known to support images; --vision tests it"})
@@ -205,8 +206,8 @@ func (t *Trial) vision(ctx context.Context) Verdict {
 const redSquare = "iVBORw0KGgoAAAANSUhEUgAAAEAAAABAAQMAAACQp+OdAAAAA1BMVEXcFBQXnfKmAAAAD0lEQVR42mNgGAWjgHwAAAJAAAHgTR1EAAAAAElFTkSuQmCC"
 
 // Suggest names models that may have been meant when there is none of the name.
-func (t *Trial) Suggest(offers []llm.Offer) {
-	if near := llm.NearestModels(t.choice.WireModel, offers, 3); len(near) > 0 {
+func (t *Trial) Suggest(offers []catalog.Offer) {
+	if near := catalog.NearestModels(t.choice.WireModel, offers, 3); len(near) > 0 {
 		t.Warnings = append(t.Warnings, "it offers "+strings.Join(near, ", "))
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/catalog"
 )
 
 func TestRedSquareIsAPicture(t *testing.T) {
@@ -34,9 +35,9 @@ func TestNoText(t *testing.T) {
 			yield(llm.Event{}, &llm.Error{Kind: llm.Auth, Message: "no such key"})
 		}
 	})
-	tr := New("m", dead, llm.Choice{WireModel: "m"}, func(err error, _ string) string { return "in words: " + err.Error() })
+	tr := New("m", dead, catalog.Choice{WireModel: "m"}, func(err error, _ string) string { return "in words: " + err.Error() })
 	var told []Verdict
-	tr.Run(t.Context(), llm.Offer{Vision: llm.Able}, func(v Verdict) { told = append(told, v) })
+	tr.Run(t.Context(), catalog.Offer{Vision: catalog.Able}, func(v Verdict) { told = append(told, v) })
 	var e *llm.Error
 	if !errors.As(tr.Err(), &e) || e.Kind != llm.Auth || calls != 1 {
 		t.Errorf("%d calls, %v", calls, tr.Err())

@@ -18,7 +18,7 @@ import (
 
 // version is that of the tables and of the way texts are split. An index of
 // another version is built again.
-const version = 2
+const version = 3
 
 // schema makes the tables. The ids of documents grow with their time (see
 // idOf), so that the newest are found first and a span of time is a range.
@@ -27,7 +27,7 @@ const version = 2
 const schema = `
 CREATE TABLE source(
 	id INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE, kind INTEGER NOT NULL,
-	ident INTEGER NOT NULL, size INTEGER NOT NULL, mtime INTEGER NOT NULL,
+	ident TEXT NOT NULL, size INTEGER NOT NULL, mtime INTEGER NOT NULL,
 	pos INTEGER NOT NULL, tail BLOB NOT NULL,
 	session TEXT NOT NULL, scope TEXT NOT NULL, tainted INTEGER NOT NULL, time INTEGER NOT NULL,
 	docs INTEGER NOT NULL, words INTEGER NOT NULL, bytes INTEGER NOT NULL);

@@ -28,14 +28,19 @@ func TestFIFOs(t *testing.T) {
 	if found, _ := x.notes(); len(found) > 0 { // an error is fine, too
 		t.Errorf("found %v", found)
 	}
-	if found, err := x.logs(old); err != nil || len(found) > 0 {
-		t.Errorf("found %v, %v", found, err)
+	found := func(in folder) {
+		if found, err := x.logs("o0/", in); err != nil || len(found) > 0 {
+			t.Errorf("found %v, %v", found, err)
+		}
 	}
-	if _, err := x.logs(filepath.Join(ws, "memory")); !errors.Is(err, syscall.ENOTDIR) {
+	if err := x.oldLogs(old, found); err != nil {
+		t.Error(err)
+	}
+	if err := x.oldLogs(filepath.Join(ws, "memory"), found); !errors.Is(err, syscall.ENOTDIR) {
 		t.Errorf("a FIFO instead of the folder: %v", err)
 	}
 	for _, label := range []string{"n/USER.md", "n/memory/MEMORY.md", "o0/a.jsonl"} {
-		if f, err := x.openSource(label); err == nil {
+		if f, err := x.openSource(t.Context(), label); err == nil {
 			t.Errorf("%s was opened: %v", label, f.Close())
 		}
 	}

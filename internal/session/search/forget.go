@@ -38,7 +38,7 @@ func (x *Index) Forget(ctx context.Context, words string) (gone []Hit, err error
 		before := time.Time{}
 		for {
 			s := &search{
-				x: x, db: db, docs: 1, average: 1, sources: map[int64]*source{}, files: map[int64]*os.File{},
+				x: x, db: db, docs: 1, average: 1, sources: map[int64]*source{}, files: map[int64]*opened{},
 				q: Query{Everyone: true, Limit: candidates, Before: before},
 			}
 			hits, last, err := s.forget(ctx, item{terms: toks})

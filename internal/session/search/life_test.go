@@ -15,6 +15,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/session/search"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 const childEnv = "NANOBOT_SEARCH_TEST_DIR"
@@ -28,7 +29,7 @@ func TestMain(m *testing.M) {
 
 // child builds an index again and again until it is killed.
 func child(dir string) error {
-	x, err := search.Open(search.Options{Path: filepath.Join(dir, "x.db"), Sessions: filepath.Join(dir, "sessions")})
+	x, err := search.Open(search.Options{Path: filepath.Join(dir, "x.db"), Store: disk.Open(dir, nil), Sessions: "sessions"})
 	if err != nil {
 		return err
 	}
@@ -316,7 +317,7 @@ func TestKilled(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = cmd.Wait() // killed
-		x, err := search.Open(search.Options{Path: filepath.Join(dir, "x.db"), Sessions: filepath.Join(dir, "sessions")})
+		x, err := search.Open(search.Options{Path: filepath.Join(dir, "x.db"), Store: disk.Open(dir, nil), Sessions: "sessions"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,16 +1,17 @@
 package search
 
 import (
+	"context"
 	"errors"
 	"io/fs"
-	"os"
-	"path/filepath"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/store"
 )
 
 // A year leaves hundreds of logs, of which a few are written to. Looking at
@@ -20,98 +21,127 @@ const (
 	fullLook = time.Second // how long the others are taken to be as they were
 )
 
-// logDir is what was seen in a directory of logs.
+// dirArchive is the folder of ended conversations below that of the others.
+const dirArchive = "archive"
+
+// logDir is what was seen in a folder of logs.
 type logDir struct {
-	changed time.Time // of the directory: logs came, went or were replaced
-	looked  time.Time // when all logs were looked at
-	logs    []logFile // the last to change first
+	changed time.Time    // of the folder: logs came, went or were replaced
+	looked  time.Time    // when all logs were looked at
+	logs    []store.Info // the last to change first
 }
 
-type logFile struct {
-	name string
-	info os.FileInfo
+// folder is a place where logs are.
+type folder struct {
+	stat func(name string) (store.Info, error) // "" is the folder itself
+	all  func() ([]store.Info, error)
 }
 
 // list finds the files there are. Where there are many logs, one that was
 // silent for long and is written to again is noticed within a second.
-func (x *Index) list() ([]*source, error) {
+func (x *Index) list(ctx context.Context) ([]*source, error) {
 	var out []*source
 	var errs []error
-	logs := func(prefix, dir string) {
-		seen, err := x.logs(dir)
+	logs := func(prefix string, in folder) {
+		seen, err := x.logs(prefix, in)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, err)
 		}
 		out = slices.Grow(out, len(seen))
-		for _, l := range seen {
-			out = append(out, &source{label: prefix + l.name, kind: kindLog, info: l.info})
+		for _, info := range seen {
+			out = append(out, &source{label: prefix + path.Base(info.Name), kind: kindLog, info: info})
 		}
 	}
 	if x.opt.Sessions != "" {
-		logs("s/", x.opt.Sessions)
-		logs("a/", filepath.Join(x.opt.Sessions, "archive"))
+		logs("s/", x.inStore(ctx, x.opt.Sessions))
+		logs("a/", x.inStore(ctx, path.Join(x.opt.Sessions, dirArchive)))
 	}
 	for i, dir := range x.opt.OldSessions {
-		logs("o"+strconv.Itoa(i)+"/", dir)
+		if err := x.oldLogs(dir, func(in folder) { logs("o"+strconv.Itoa(i)+"/", in) }); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
 	}
 	if x.opt.History != "" {
-		if fi, err := os.Lstat(x.opt.History); err == nil && fi.Mode().IsRegular() {
-			out = append(out, &source{label: "h", kind: kindHistory, info: fi})
+		if info, err := x.opt.Store.Stat(ctx, x.opt.History); err == nil && info.Exists() {
+			out = append(out, &source{label: "h", kind: kindHistory, info: info})
 		}
 	}
 	notes, err := x.notes()
 	return append(out, notes...), errors.Join(append(errs, err)...)
 }
 
-// logs finds the logs of a directory. The result is the caller's to read.
-func (x *Index) logs(dir string) ([]logFile, error) {
+// inStore is a folder of the store.
+func (x *Index) inStore(ctx context.Context, dir string) folder {
+	return folder{
+		stat: func(name string) (store.Info, error) { return x.opt.Store.Stat(ctx, path.Join(dir, name)) },
+		all: func() (logs []store.Info, err error) {
+			for info, err := range x.opt.Store.Logs(ctx, dir) {
+				if err != nil {
+					return nil, err
+				}
+				logs = append(logs, info)
+			}
+			return logs, nil
+		},
+	}
+}
+
+// oldLogs calls do with a folder that commands may change.
+func (x *Index) oldLogs(dir string, do func(folder)) error {
 	root, err := diskio.OpenFolder(dir)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer root.Close() //nolint:errcheck // only read from
-	self, err := root.Lstat(".")
+	stat := func(name string) (store.Info, error) {
+		fi, err := root.Lstat(path.Join(".", name))
+		if err != nil {
+			return store.Info{}, err
+		}
+		return fileInfo(name, fi), nil
+	}
+	do(folder{stat, func() (logs []store.Info, err error) {
+		d, err := root.Open(".")
+		if err != nil {
+			return nil, err
+		}
+		defer d.Close() //nolint:errcheck // only read from
+		entries, err := d.ReadDir(-1)
+		for _, e := range entries {
+			if info, err := stat(e.Name()); err == nil && e.Type().IsRegular() && strings.HasSuffix(e.Name(), ".jsonl") {
+				logs = append(logs, info)
+			}
+		}
+		return logs, err
+	}})
+	return nil
+}
+
+// logs finds the logs of a folder. The result is the caller's to read.
+func (x *Index) logs(prefix string, in folder) ([]store.Info, error) {
+	self, err := in.stat("")
 	if err != nil {
 		return nil, err
 	}
 	x.mu.Lock()
-	last := x.dirs[dir]
+	last := x.dirs[prefix]
 	x.mu.Unlock()
 	now := time.Now()
-	next := logDir{changed: self.ModTime(), looked: now}
-	if last.changed.Equal(next.changed) && now.Sub(last.looked) < fullLook && len(last.logs) > hotLogs {
+	next := logDir{changed: self.Changed, looked: now}
+	if self.Exists() && last.changed.Equal(next.changed) && now.Sub(last.looked) < fullLook && len(last.logs) > hotLogs {
 		next.looked = last.looked
 		next.logs = slices.Clone(last.logs)
 		for i := range next.logs[:hotLogs] {
-			if fi, err := root.Lstat(next.logs[i].name); err == nil {
-				next.logs[i].info = fi
+			if info, err := in.stat(path.Base(next.logs[i].Name)); err == nil {
+				next.logs[i] = info
 			}
 		}
-	} else if next.logs, err = allLogs(root); err != nil {
+	} else if next.logs, err = in.all(); err != nil {
 		return nil, err
 	}
+	slices.SortFunc(next.logs, func(a, b store.Info) int { return b.Changed.Compare(a.Changed) })
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.dirs[dir] = next
+	x.dirs[prefix] = next
 	return next.logs, nil
-}
-
-func allLogs(root *os.Root) ([]logFile, error) {
-	d, err := root.Open(".")
-	if err != nil {
-		return nil, err
-	}
-	defer d.Close() //nolint:errcheck // only read from
-	entries, err := d.ReadDir(-1)
-	out := make([]logFile, 0, len(entries))
-	for _, e := range entries {
-		if !strings.HasSuffix(e.Name(), ".jsonl") || !e.Type().IsRegular() {
-			continue
-		}
-		if fi, err := root.Lstat(e.Name()); err == nil {
-			out = append(out, logFile{e.Name(), fi})
-		}
-	}
-	slices.SortFunc(out, func(a, b logFile) int { return b.info.ModTime().Compare(a.info.ModTime()) })
-	return out, err
 }

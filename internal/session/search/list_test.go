@@ -6,14 +6,20 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 // Of many logs only the last to change are looked at every time; the others,
 // and logs that come and go, must be noticed all the same.
 func TestManyLogs(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	x, err := Open(Options{Path: filepath.Join(t.TempDir(), "x.db"), Sessions: dir})
+	place := t.TempDir()
+	dir := filepath.Join(place, "logs")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	x, err := Open(Options{Path: filepath.Join(t.TempDir(), "x.db"), Store: disk.Open(place, nil), Sessions: "logs"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,20 +46,20 @@ func TestManyLogs(t *testing.T) {
 	}
 	sizes := func() map[string]int64 {
 		t.Helper()
-		files, err := x.list()
+		files, err := x.list(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		out := map[string]int64{}
 		for _, s := range files {
-			out[s.label[2:]] = s.info.Size()
+			out[s.label[2:]] = s.info.Size
 		}
 		return out
 	}
 	age := func(by time.Duration) {
-		seen := x.dirs[dir]
+		seen := x.dirs["s/"]
 		seen.looked = seen.looked.Add(by)
-		x.dirs[dir] = seen
+		x.dirs["s/"] = seen
 	}
 	if got := sizes(); len(got) != hotLogs+8 {
 		t.Fatalf("%d logs, want %d", len(got), hotLogs+8)
@@ -81,5 +87,30 @@ func TestManyLogs(t *testing.T) {
 	}
 	if _, there := sizes()[name(3)]; there {
 		t.Error("a log that is gone is still listed")
+	}
+}
+
+// Half a line of a crash, which stays until the next write, does not make every
+// query look at the log again.
+func TestTornLog(t *testing.T) {
+	t.Parallel()
+	place := t.TempDir()
+	x, err := Open(Options{Path: filepath.Join(t.TempDir(), "x.db"), Store: disk.Open(place, nil), Sessions: "logs"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.Close()
+	if err := os.Mkdir(filepath.Join(place, "logs"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(place, "logs", "a.jsonl"), []byte("{\"role\":\"user\",\"content\":\"lemon\"}\n{\"role\":\"us"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := x.Update(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	files, err := x.list(t.Context())
+	if err != nil || len(files) != 1 || !x.current(t.Context(), files) {
+		t.Errorf("%v, %v: the index is not up to date", files, err)
 	}
 }

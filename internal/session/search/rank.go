@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -76,7 +75,7 @@ func (x *Index) Search(ctx context.Context, q Query) (Result, error) {
 	}
 	var res Result
 	err = x.guard(ctx, func(db *sql.DB) error {
-		s := &search{x: x, db: db, q: q, not: not, counts: map[term]int{}, sources: map[int64]*source{}, files: map[int64]*os.File{}}
+		s := &search{x: x, db: db, q: q, not: not, counts: map[term]int{}, sources: map[int64]*source{}, files: map[int64]*opened{}}
 		defer s.close()
 		res, err = s.run(ctx, want)
 		return err
@@ -101,7 +100,7 @@ type search struct {
 	average float64 // tokens of a text
 	counts  map[term]int
 	sources map[int64]*source
-	files   map[int64]*os.File
+	files   map[int64]*opened
 }
 
 func (s *search) close() {
@@ -421,7 +420,7 @@ func (s *search) text(ctx context.Context, p place) (string, bool, error) {
 			s.close()
 			clear(s.files)
 		}
-		f, _ = s.x.openSource(src.label) // nil when it is gone
+		f, _ = s.x.openSource(ctx, src.label) // nil when it is gone
 		s.files[p.source] = f
 	}
 	if f == nil {

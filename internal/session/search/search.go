@@ -21,6 +21,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/nanobot-go/nanobot/internal/store"
 )
 
 // Role says what kind of text a hit is.
@@ -39,7 +41,9 @@ func roles() []Role { return []Role{User, Assistant, Summary, Note} }
 // Options of an Index. Path is required; a source that is "" is left out.
 type Options struct {
 	Path string // of the database; its directory is made
-	// Sessions is the directory of the session logs; its archive is below it.
+	// Store holds the logs, by the names Sessions and History.
+	Store store.Store
+	// Sessions is the folder of the session logs; its archive is below it.
 	Sessions string
 	// OldSessions are directories where logs of older versions wait for their
 	// import.
@@ -62,9 +66,9 @@ type Index struct {
 	mu     sync.Mutex // guards the rest
 	db     *sql.DB    // nil until used
 	file   os.FileInfo
-	names  map[int64]string // of conversations and scopes
-	rows   *sourceRows      // the table of sources; nil: must be read
-	dirs   map[string]logDir
+	names  map[int64]string  // of conversations and scopes
+	rows   *sourceRows       // the table of sources; nil: must be read
+	dirs   map[string]logDir // by the prefix of their labels
 	closed bool
 }
 

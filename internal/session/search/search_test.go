@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -46,8 +47,9 @@ func newWorld(t *testing.T) *world {
 
 func (w *world) options() search.Options {
 	return search.Options{
-		Path: filepath.Join(w.dir, "data", "index", "x.db"), Sessions: w.store.Dir(), Workspace: filepath.Join(w.dir, "ws"),
-		OldSessions: []string{filepath.Join(w.dir, "ws", "sessions")}, History: filepath.Join(w.dir, "data", "history.jsonl"),
+		Path: filepath.Join(w.dir, "data", "index", "x.db"), Workspace: filepath.Join(w.dir, "ws"),
+		Store: disk.Open(filepath.Join(w.dir, "data"), nil), Sessions: path.Join("sessions", filepath.Base(w.store.Dir())),
+		OldSessions: []string{filepath.Join(w.dir, "ws", "sessions")}, History: "history.jsonl",
 	}
 }
 

@@ -2,16 +2,14 @@ package search
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path"
-	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,6 +17,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/session"
+	"github.com/nanobot-go/nanobot/internal/store"
 )
 
 // kind says how a file is read.
@@ -43,7 +42,7 @@ type source struct {
 	id      int64 // 0: not in the table yet
 	label   string
 	kind    kind
-	ident   int64
+	ident   string
 	size    int64
 	mtime   int64
 	pos     int64  // everything before is in the index
@@ -57,8 +56,8 @@ type source struct {
 	words   int64
 	bytes   int64
 
-	info  os.FileInfo
-	reset bool // what is in the index is void
+	info  store.Info // when it was listed
+	reset bool       // what is in the index is void
 }
 
 // doc is a text on its way into the index.
@@ -103,22 +102,30 @@ func (x *Index) notes() ([]*source, error) {
 			if strings.HasPrefix(name, "memory/scopes/") {
 				scope = dirScope + path.Base(path.Dir(name))
 			}
-			out = append(out, &source{label: "n/" + name, kind: kindNote, info: fi, scope: scope})
+			out = append(out, &source{label: "n/" + name, kind: kindNote, info: fileInfo(name, fi), scope: scope})
 		}
 	}
 	return out, nil
 }
 
-// openSource opens the file of a label.
-func (x *Index) openSource(label string) (*os.File, error) {
+// opened is a source that can be read.
+type opened struct {
+	io.ReaderAt
+	io.Closer
+
+	info store.Info
+}
+
+// openSource opens what a label names.
+func (x *Index) openSource(ctx context.Context, label string) (*opened, error) {
 	place, name, _ := strings.Cut(label, "/")
 	switch place {
 	case "h":
-		return os.Open(x.opt.History)
+		return x.openLog(ctx, x.opt.History)
 	case "s":
-		return os.Open(filepath.Join(x.opt.Sessions, name))
+		return x.openLog(ctx, path.Join(x.opt.Sessions, name))
 	case "a":
-		return os.Open(filepath.Join(x.opt.Sessions, "archive", name))
+		return x.openLog(ctx, path.Join(x.opt.Sessions, dirArchive, name))
 	case "n":
 		return openIn(x.opt.Workspace, name)
 	}
@@ -128,14 +135,43 @@ func (x *Index) openSource(label string) (*os.File, error) {
 	return nil, fmt.Errorf("no such source %q", label)
 }
 
+// openLog opens a log of the store.
+func (x *Index) openLog(ctx context.Context, name string) (*opened, error) {
+	l, err := x.opt.Store.Log(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	info, err := l.Info(ctx)
+	if err == nil && !info.Exists() {
+		err = fs.ErrNotExist
+	}
+	if err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return &opened{l, l, info}, nil
+}
+
 // openIn opens a file of a folder that commands may change.
-func openIn(dir, name string) (*os.File, error) {
+func openIn(dir, name string) (*opened, error) {
 	tree, err := diskio.OpenTree(dir)
 	if err != nil {
 		return nil, err
 	}
 	f, err := tree.Open(name)
-	return f, errors.Join(err, tree.Close())
+	if err = errors.Join(err, tree.Close()); err != nil {
+		return nil, err
+	}
+	fi, err := f.Stat()
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return &opened{f, f, fileInfo(name, fi)}, nil
+}
+
+// fileInfo describes a file outside of the store. Its name is all that tells it
+// from another one.
+func fileInfo(name string, fi fs.FileInfo) store.Info {
+	return store.Info{Name: name, ID: "-", Size: fi.Size(), Changed: fi.ModTime()}
 }
 
 // keyOf is the key that the name of a log tells, for logs that do not say it.
@@ -247,11 +283,6 @@ func (s *source) entryLine(line []byte) (text string, role Role) {
 	return strings.TrimSpace(e.Content), Summary
 }
 
-// readNote reads a memory file.
-func readNote(f *os.File) ([]byte, error) {
-	return io.ReadAll(io.LimitReader(f, maxNote))
-}
-
 // paragraphs yields the pieces of a memory file between empty lines and before
 // headings, and where they are.
 func paragraphs(data []byte, yield func(pos int, text string)) {
@@ -345,21 +376,17 @@ func clip(s string) string {
 
 // same reports whether a row of the table describes the file as it is.
 func (s *source) same(row *source) bool {
-	return row.ident == ident(s.info) && row.size == s.info.Size() && row.mtime == s.info.ModTime().UnixNano()
+	return row.ident == s.info.ID && row.size == s.info.Size && row.mtime == s.info.Changed.UnixNano()
 }
 
 // tailKept is how many bytes before a position must be as they were.
 const tailKept = 64
 
 // grown reports whether a file is what the row describes with more behind it.
-func grown(f *os.File, row *source, fi os.FileInfo) bool {
-	if row.kind == kindNote || row.ident != ident(fi) || fi.Size() < row.pos || int64(len(row.tail)) > row.pos {
+func grown(f *opened, row *source) bool {
+	if row.kind == kindNote || row.ident != f.info.ID || f.info.Size < row.pos {
 		return false
 	}
-	got := make([]byte, len(row.tail))
-	if len(got) == 0 {
-		return true
-	}
-	_, err := f.ReadAt(got, row.pos-int64(len(got)))
-	return err == nil && slices.Equal(got, row.tail)
+	same, err := diskio.SameTail(f, row.pos, row.tail)
+	return err == nil && same
 }

@@ -9,12 +9,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"slices"
 	"strconv"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/store"
 )
 
 // A batch is written when it is this big, so that memory stays bounded and a
@@ -35,7 +34,7 @@ func (x *Index) Update(ctx context.Context) error {
 // update is Update that gives up after patience, 0 for never: then what was
 // taken in is kept, and behind is true.
 func (x *Index) update(ctx context.Context, patience time.Duration) (behind bool, err error) {
-	files, err := x.list()
+	files, err := x.list(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -157,7 +156,7 @@ var errPatience = errors.New("out of patience")
 
 func (b *batch) run(ctx context.Context) (behind bool, err error) {
 	if b.files == nil {
-		if b.files, err = b.x.list(); err != nil {
+		if b.files, err = b.x.list(ctx); err != nil {
 			return false, err
 		}
 	}
@@ -191,7 +190,7 @@ func (b *batch) run(ctx context.Context) (behind bool, err error) {
 	}
 	// The newest first: a build that is broken off has what is asked for most.
 	slices.SortFunc(changed, func(a, c *source) int {
-		return cmp.Or(cmp.Compare(c.kind, a.kind), c.info.ModTime().Compare(a.info.ModTime()))
+		return cmp.Or(cmp.Compare(c.kind, a.kind), c.info.Changed.Compare(a.info.Changed))
 	})
 	for _, s := range changed {
 		err := b.take(ctx, s)
@@ -212,7 +211,7 @@ func (b *batch) run(ctx context.Context) (behind bool, err error) {
 
 // take reads what is new in a file.
 func (b *batch) take(ctx context.Context, s *source) error {
-	f, err := b.x.openSource(s.label)
+	f, err := b.x.openSource(ctx, s.label)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // the next update sees that it is gone
 	}
@@ -220,12 +219,7 @@ func (b *batch) take(ctx context.Context, s *source) error {
 		return err
 	}
 	defer f.Close() //nolint:errcheck // only read from
-	fi, err := f.Stat()
-	if err != nil || !fi.Mode().IsRegular() {
-		return err
-	}
-	s.info = fi
-	if s.id != 0 && !grown(f, s, fi) {
+	if s.id != 0 && !grown(f, s) {
 		s.reset = true
 		s.pos, s.tail, s.docs, s.words, s.bytes, s.tainted, s.foreign, s.time = 0, nil, 0, 0, 0, false, false, 0
 		if s.kind == kindLog {
@@ -240,23 +234,23 @@ func (b *batch) take(ctx context.Context, s *source) error {
 }
 
 // note takes a memory file in, from the beginning.
-func (b *batch) note(f *os.File, s *source) error {
-	data, err := readNote(f)
+func (b *batch) note(f *opened, s *source) error {
+	data, err := io.ReadAll(io.NewSectionReader(f, 0, maxNote))
 	if err != nil {
 		return err
 	}
-	s.time = s.info.ModTime().UnixMilli()
+	s.time = s.info.Changed.UnixMilli()
 	s.session = ""
 	paragraphs(data, func(pos int, text string) {
 		b.add(s, Note, int64(pos), []byte(text), text)
 	})
-	s.settle(s.info.Size(), nil)
+	s.settle(s.info.Size, nil)
 	return nil
 }
 
 // log takes in the lines behind s.pos.
-func (b *batch) log(ctx context.Context, f *os.File, s *source) error {
-	for line, err := range diskio.Lines(io.NewSectionReader(f, s.pos, s.info.Size()-s.pos), s.pos) {
+func (b *batch) log(ctx context.Context, f *opened, s *source) error {
+	for line, err := range store.Lines(f, s.pos, f.info.Size) {
 		if err != nil {
 			return err
 		}
@@ -282,7 +276,7 @@ func (b *batch) log(ctx context.Context, f *os.File, s *source) error {
 }
 
 // pause writes a full batch and looks at the time.
-func (b *batch) pause(ctx context.Context, f *os.File, s *source) error {
+func (b *batch) pause(ctx context.Context, f *opened, s *source) error {
 	if b.lines++; b.lines%64 == 0 {
 		if err := context.Cause(ctx); err != nil {
 			return err
@@ -307,7 +301,7 @@ func (b *batch) pause(ctx context.Context, f *os.File, s *source) error {
 	return nil
 }
 
-func (s *source) settleAt(f *os.File) error {
+func (s *source) settleAt(f *opened) error {
 	tail := make([]byte, min(tailKept, s.pos))
 	if _, err := f.ReadAt(tail, s.pos-int64(len(tail))); err != nil {
 		return err
@@ -318,7 +312,7 @@ func (s *source) settleAt(f *os.File) error {
 
 func (s *source) settle(pos int64, tail []byte) {
 	s.pos, s.tail = pos, tail
-	s.ident, s.size, s.mtime = ident(s.info), s.info.Size(), s.info.ModTime().UnixNano()
+	s.ident, s.size, s.mtime = s.info.ID, s.info.Size, s.info.Changed.UnixNano()
 }
 
 // add puts a text into the batch.
@@ -335,7 +329,7 @@ func (b *batch) add(s *source, role Role, pos int64, raw []byte, text string) {
 	}
 	when := s.time
 	if when == 0 {
-		when = s.info.ModTime().UnixMilli()
+		when = s.info.Changed.UnixMilli()
 	}
 	b.docs = append(b.docs, doc{
 		id: idOf(when), src: s, pos: pos, len: int64(len(raw)), session: s.session, scope: s.scope,

@@ -17,6 +17,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -29,12 +30,16 @@ const (
 	suffixLog  = ".jsonl"
 	suffixDoc  = ".json"
 	suffixLock = ".lock"
+	suffixGate = ".write.lock"
 	suffixTorn = ".torn"
 	suffixTemp = ".tmp"
+	// tempName is what a file is called while it is written, after a dot and
+	// its own name.
+	tempName = ".tmp-*"
 
-	// putWait bounds the wait for another process that replaces the same
-	// document, which takes it one sync.
-	putWait = 30 * time.Second
+	// writeWait bounds the wait for another process that writes the same
+	// document or log, which takes it one sync.
+	writeWait = 30 * time.Second
 	// restingLocks bounds how many lock files stay open where each lock has a
 	// file of its own.
 	restingLocks = 64
@@ -44,12 +49,15 @@ const (
 type Store struct {
 	root string
 	log  *slog.Logger
+	// rests says that an open file cannot be replaced: logs are closed after
+	// every use.
+	rests bool
 
 	mu      sync.Mutex
 	locks   map[string]*diskio.Locks // by folder
-	held    map[string]bool
-	swept   map[string]bool // folders without what others left, see sweep
-	resting []string        // names of locks that were released, the oldest first
+	held    map[string]bool          // by path
+	swept   map[string]bool          // folders without what others left, see sweep
+	resting []string                 // paths of locks that were released, the oldest first
 }
 
 var _ store.Store = (*Store)(nil)
@@ -59,7 +67,10 @@ func Open(root string, log *slog.Logger) *Store {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Store{root: root, log: log, locks: map[string]*diskio.Locks{}, held: map[string]bool{}, swept: map[string]bool{}}
+	return &Store{
+		root: root, log: log, rests: runtime.GOOS == "windows",
+		locks: map[string]*diskio.Locks{}, held: map[string]bool{}, swept: map[string]bool{},
+	}
 }
 
 // Where is the path of a name.
@@ -153,14 +164,48 @@ func (s *Store) Doc(_ context.Context, name string) ([]byte, store.Version, erro
 }
 
 func readDoc(p string) ([]byte, store.Version, error) {
-	data, err := os.ReadFile(p)
+	f, fi, err := openFile(p, os.O_RDONLY)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, store.Missing, nil
 	}
 	if err != nil {
 		return nil, store.Missing, err
 	}
-	return data, version(data), nil
+	buf := bytes.NewBuffer(make([]byte, 0, fi.Size()+bytes.MinRead))
+	_, err = buf.ReadFrom(f)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return nil, store.Missing, err
+	}
+	return buf.Bytes(), version(buf.Bytes()), nil
+}
+
+// openFile opens a file. A pipe or a device under its name is an error: to read
+// from it could be to wait for ever, and what is written to it would be gone.
+func openFile(p string, flags int) (f *os.File, fi os.FileInfo, err error) {
+	err = diskio.Retry(func() (err error) {
+		f, err = os.OpenFile(p, flags|openNow, 0o600)
+		return err
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	fi, err = f.Stat()
+	if err == nil && !fi.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a regular file (mode %s). Move it away", p, fi.Mode())
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, f.Close())
+	}
+	return f, fi, nil
+}
+
+// resolved is the file that a path leads to: one that people linked to another
+// place stays there.
+func resolved(p string) string {
+	if target, err := filepath.EvalSymlinks(p); err == nil {
+		return target
+	}
+	return p
 }
 
 func version(data []byte) store.Version {
@@ -176,17 +221,11 @@ func (s *Store) Put(ctx context.Context, name string, data []byte, old store.Ver
 		return store.Missing, err
 	}
 	if old != store.Any {
-		ctx, cancel := context.WithTimeout(ctx, putWait)
-		defer cancel()
-		var lock *diskio.Lock
-		err := inFolder(p, func() (err error) {
-			lock, err = diskio.WaitLock(ctx, p+suffixLock)
-			return err
-		})
+		release, err := store.WaitLock(ctx, s, name+suffixLock, writeWait)
 		if err != nil {
 			return store.Missing, err
 		}
-		defer func() { err = errors.Join(err, lock.Unlock()) }()
+		defer func() { err = errors.Join(err, release()) }()
 		have, now, err := readDoc(p)
 		if err != nil {
 			return store.Missing, err
@@ -195,7 +234,10 @@ func (s *Store) Put(ctx context.Context, name string, data []byte, old store.Ver
 			return store.Missing, fmt.Errorf("%s: %w", p, store.ErrChanged)
 		}
 		if old != store.Missing && bytes.Equal(have, data) {
-			return now, nil // it need not make the disk work
+			if sync { // it may have been written without
+				err = syncFile(p)
+			}
+			return now, err
 		}
 	}
 	if err := s.tighten(filepath.Dir(p)); err != nil {
@@ -235,7 +277,7 @@ func (s *Store) sweep(dir string) {
 	if swept {
 		return
 	}
-	old, _ := filepath.Glob(filepath.Join(dir, ".*.tmp-*")) // the pattern is sound
+	old, _ := filepath.Glob(filepath.Join(dir, ".*"+tempName)) // the pattern is sound
 	for _, p := range old {
 		if fi, err := os.Lstat(p); err == nil && time.Since(fi.ModTime()) > litterAge {
 			_ = os.Remove(p) // only litter
@@ -256,22 +298,44 @@ func inFolder(p string, do func() error) error {
 }
 
 // replaceSoon puts a whole file in place of another without waiting for the disk.
-func replaceSoon(p string, data []byte, perm fs.FileMode) error {
-	f, err := os.CreateTemp(filepath.Dir(p), "."+filepath.Base(p)+".tmp-*")
+func replaceSoon(p string, data []byte, _ fs.FileMode) error {
+	p = resolved(p)
+	tmp, err := writeTemp(p, bytes.NewReader(data), false)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(data)
-	if err == nil && perm != 0o600 { // that of temporary files
-		err = f.Chmod(perm)
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), p)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
+	if err := diskio.Retry(func() error { return os.Rename(tmp, p) }); err != nil {
+		return errors.Join(err, os.Remove(tmp))
 	}
 	return nil
+}
+
+// writeTemp writes a file that will get the name p, beside it.
+func writeTemp(p string, src io.Reader, sync bool) (tmp string, err error) {
+	f, err := os.CreateTemp(filepath.Dir(p), "."+filepath.Base(p)+tempName)
+	if err != nil {
+		return "", err
+	}
+	_, err = io.Copy(f, src)
+	if err == nil && sync {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return "", errors.Join(err, os.Remove(f.Name()))
+	}
+	return f.Name(), nil
+}
+
+// syncFile makes a file and its name survive a power loss.
+func syncFile(p string) error {
+	f, _, err := openFile(p, os.O_RDWR)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return diskio.SyncDir(filepath.Dir(p))
 }
 
 // Remove deletes a file and makes that durable.
@@ -300,19 +364,16 @@ func (s *Store) Archive(_ context.Context, name, as string, n int64) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.Open(from)
+	f, fi, err := openFile(resolved(from), os.O_RDONLY)
 	if err != nil {
 		return err
 	}
-	err = archive(f, to, n)
+	s.sweep(filepath.Dir(to))
+	err = archive(f, fi, to, n)
 	return errors.Join(err, f.Close())
 }
 
-func archive(f *os.File, to string, n int64) error {
-	fi, err := f.Stat()
-	if err != nil {
-		return err
-	}
+func archive(f *os.File, fi os.FileInfo, to string, n int64) error {
 	if fi.Size() < n {
 		return fmt.Errorf("%s: %w", f.Name(), store.ErrMoved)
 	}
@@ -332,25 +393,19 @@ func archive(f *os.File, to string, n int64) error {
 	}
 
 	if fi.Size() == n {
-		err := inFolder(to, func() error { return os.Link(f.Name(), to) })
-		if err == nil {
+		if inFolder(to, func() error { return os.Link(f.Name(), to) }) == nil {
 			return diskio.SyncDir(filepath.Dir(to))
 		}
 	}
-	tmp := to + suffixTemp
-	err = inFolder(to, func() error { return writeTemp(tmp, io.NewSectionReader(f, 0, n)) })
+	var tmp string
+	err := inFolder(to, func() (err error) {
+		tmp, err = writeTemp(to, io.NewSectionReader(f, 0, n), true)
+		return err
+	})
 	if err != nil {
 		return err
 	}
 	return diskio.Replace(tmp, to)
-}
-
-// writeTemp writes a whole file and syncs it, over what a crash left there.
-func writeTemp(p string, src io.Reader) error {
-	if err := os.Remove(p); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return diskio.CopyFile(p, src, 0o600)
 }
 
 func sameContent(p string, want io.Reader) (bool, error) {

@@ -25,6 +25,18 @@ func TestKill(t *testing.T) { t.Parallel(); storetest.RunKill(t, open, "TestChil
 
 func TestChild(t *testing.T) { storetest.Child(t, open) }
 
+// The same where logs are closed after every use, as on Windows.
+func openResting(_ testing.TB, place string) store.Store { return disk.OpenResting(place) }
+
+func TestRestingStore(t *testing.T) { t.Parallel(); storetest.Run(t, openResting) }
+
+func TestRestingKill(t *testing.T) {
+	t.Parallel()
+	storetest.RunKill(t, openResting, "TestRestingChild", 6)
+}
+
+func TestRestingChild(t *testing.T) { storetest.Child(t, openResting) }
+
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {

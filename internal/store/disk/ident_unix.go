@@ -8,6 +8,9 @@ import (
 	"syscall"
 )
 
+// openNow lets the opening of a pipe not wait for its other end.
+const openNow = syscall.O_NONBLOCK
+
 // ident tells a file from one that took its name.
 func ident(fi os.FileInfo) string {
 	if st, ok := fi.Sys().(*syscall.Stat_t); ok {

@@ -35,7 +35,7 @@ func (s *Store) Lock(_ context.Context, name string) (release func() error, err 
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.held[name] {
+	if s.held[p] {
 		return nil, &diskio.LockedError{Path: p, PID: os.Getpid()}
 	}
 	locks := s.locks[filepath.Dir(p)]
@@ -46,8 +46,8 @@ func (s *Store) Lock(_ context.Context, name string) (release func() error, err 
 	if err := inFolder(p, func() error { return locks.Try(filepath.Base(p)) }); err != nil {
 		return nil, err
 	}
-	s.held[name] = true
-	return once(func() error { return s.release(name, p, locks) }), nil
+	s.held[p] = true
+	return once(func() error { return s.release(p, locks) }), nil
 }
 
 // once makes a second release do nothing.
@@ -59,10 +59,10 @@ func once(release func() error) func() error {
 	}
 }
 
-func (s *Store) release(name, p string, locks *diskio.Locks) error {
+func (s *Store) release(p string, locks *diskio.Locks) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.held, name)
+	delete(s.held, p)
 	err := locks.Release(filepath.Base(p))
 	if i := slices.Index(s.resting, p); i >= 0 {
 		s.resting = slices.Delete(s.resting, i, i+1)
@@ -71,20 +71,11 @@ func (s *Store) release(name, p string, locks *diskio.Locks) error {
 	if len(s.resting) > restingLocks {
 		old := s.resting[0]
 		s.resting = s.resting[1:]
-		if l := s.locks[filepath.Dir(old)]; l != nil && !s.heldPath(old) {
+		if l := s.locks[filepath.Dir(old)]; l != nil && !s.held[old] {
 			err = errors.Join(err, l.Forget(filepath.Base(old)))
 		}
 	}
 	return err
-}
-
-func (s *Store) heldPath(p string) bool {
-	for name := range s.held {
-		if s.Where(name) == p {
-			return true
-		}
-	}
-	return false
 }
 
 // Close releases all locks that share a file.

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"sync"
 
 	"github.com/nanobot-go/nanobot/internal/diskio"
@@ -31,10 +30,10 @@ type logFile struct {
 	own    bool        // the last write was ours: its time is not known yet
 	info   store.Info
 	unsure bool // the name of a new file may not be on the disk
-}
 
-// keepOpen says whether an open file is in nobody's way.
-const keepOpen = runtime.GOOS != "windows"
+	readOnly bool         // f is
+	gate     func() error // releases the lock of a write where f cannot be locked, see take
+}
 
 // ReadAt reads from the file.
 func (l *logFile) ReadAt(p []byte, off int64) (int, error) {
@@ -44,10 +43,14 @@ func (l *logFile) ReadAt(p []byte, off int64) (int, error) {
 		if l.info.Size == 0 {
 			return 0, io.EOF
 		}
-		if err := l.open(false); err != nil {
+		seen := l.seen
+		if err := l.open(os.O_RDONLY); err != nil {
 			return 0, err
 		}
 		defer l.rest()
+		if now, err := l.f.Stat(); err != nil || seen != nil && !os.SameFile(now, seen) {
+			return 0, errors.Join(err, l.moved())
+		}
 	}
 	return l.f.ReadAt(p, off)
 }
@@ -80,10 +83,14 @@ func (l *logFile) look() error {
 			l.drop()
 		}
 		if l.f == nil {
-			if err := l.open(false); err != nil {
-				if errors.Is(err, fs.ErrNotExist) {
-					continue
-				}
+			err := l.open(os.O_RDWR)
+			if errors.Is(err, os.ErrPermission) { // what cannot be written can perhaps be read
+				err = l.open(os.O_RDONLY)
+			}
+			if errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+			if err != nil {
 				return err
 			}
 		}
@@ -125,27 +132,18 @@ func tornBytes(f *os.File, size int64) (int64, error) {
 }
 
 // open opens the file.
-func (l *logFile) open(create bool) (err error) {
-	flags := os.O_RDWR | os.O_APPEND
-	if create {
-		flags |= os.O_CREATE
+func (l *logFile) open(flags int) (err error) {
+	l.readOnly = flags == os.O_RDONLY
+	if !l.readOnly {
+		flags |= os.O_APPEND
 	}
-	l.f, err = os.OpenFile(l.path, flags, 0o600)
-	if err != nil {
-		l.f = nil
-		if !create && errors.Is(err, os.ErrPermission) { // what cannot be written can perhaps be read
-			l.f, err = os.Open(l.path)
-			if err != nil {
-				l.f = nil
-			}
-		}
-	}
+	l.f, _, err = openFile(l.path, flags)
 	return err
 }
 
 // rest closes the file where an open one is in others' way.
 func (l *logFile) rest() {
-	if !keepOpen && l.f != nil {
+	if l.store.rests && l.f != nil {
 		_ = l.f.Close() // nothing of it waits to be written
 		l.f = nil
 	}
@@ -166,7 +164,7 @@ func (l *logFile) Append(ctx context.Context, at int64, lines []byte, sync bool)
 	}
 	l.mu.Lock()
 	err := l.append(ctx, at, lines)
-	if keepOpen || !sync || err != nil {
+	if !sync || err != nil {
 		l.rest()
 	}
 	l.mu.Unlock()
@@ -180,13 +178,9 @@ func (l *logFile) append(ctx context.Context, at int64, lines []byte) (err error
 	if err := l.lock(ctx, at == 0); err != nil {
 		return err
 	}
-	defer func() {
-		if l.f != nil {
-			err = errors.Join(err, diskio.UnlockOpen(l.f))
-		}
-	}()
+	defer func() { err = errors.Join(err, l.unlock()) }()
 	if l.info.Size != at {
-		return fmt.Errorf("%s: %w (%d bytes, expected %d)", l.path, store.ErrMoved, l.info.Size, at)
+		return fmt.Errorf("%w (%d bytes, expected %d)", l.moved(), l.info.Size, at)
 	}
 	if err := l.repair(); err != nil {
 		return err
@@ -200,55 +194,82 @@ func (l *logFile) append(ctx context.Context, at int64, lines []byte) (err error
 	return nil
 }
 
+func (l *logFile) moved() error { return fmt.Errorf("%s: %w", l.path, store.ErrMoved) }
+
 // lock locks the file that bears the name and looks at it.
-func (l *logFile) lock(ctx context.Context, create bool) error {
+func (l *logFile) lock(ctx context.Context, create bool) (err error) {
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, l.unlock())
+		}
+	}()
+	if l.readOnly {
+		l.drop()
+	}
 	for {
 		if l.f == nil {
-			err := l.open(false)
+			err := l.open(os.O_RDWR)
 			if errors.Is(err, fs.ErrNotExist) && create {
 				l.unsure = true
-				err = inFolder(l.path, func() error { return l.open(true) })
+				err = inFolder(l.path, func() error { return l.open(os.O_RDWR | os.O_CREATE) })
 			}
 			if errors.Is(err, fs.ErrNotExist) {
-				return fmt.Errorf("%s is gone: %w", l.path, store.ErrMoved)
+				return l.moved()
 			}
 			if err != nil {
 				return err
 			}
 			l.seen = nil
 		}
-		if err := diskio.LockOpen(ctx, l.f); err != nil {
+		if err := l.take(ctx); err != nil {
 			return err
 		}
 		named, err := os.Stat(l.path)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return errors.Join(err, diskio.UnlockOpen(l.f))
+			return err
 		}
 		if err == nil && l.seen != nil && os.SameFile(named, l.seen) {
 			if named.Size() == l.size {
 				return nil
 			}
-			return l.locked(l.measure())
+			return l.measure()
 		}
 		if err == nil {
 			held, err := l.f.Stat()
 			if err != nil {
-				return l.locked(err)
+				return err
 			}
 			if os.SameFile(held, named) {
-				return l.locked(l.measure())
+				return l.measure()
 			}
 		}
-		l.drop() // closing it releases the lock
+		l.drop() // closing it releases its lock
 	}
 }
 
-// locked releases the lock when there was an error.
-func (l *logFile) locked(err error) error {
-	if err != nil {
-		return errors.Join(err, diskio.UnlockOpen(l.f))
+// take locks the open file. Where it must be closed to be replaced, a lock file
+// beside it is held instead: else another process could add lines to the old
+// file in between.
+func (l *logFile) take(ctx context.Context) (err error) {
+	switch {
+	case !l.store.rests:
+		return diskio.LockOpen(ctx, l.f)
+	case l.gate == nil:
+		l.gate, err = store.WaitLock(ctx, l.store, l.info.Name+suffixGate, writeWait)
 	}
-	return nil
+	return err
+}
+
+// unlock releases what lock took.
+func (l *logFile) unlock() (err error) {
+	switch {
+	case l.gate != nil:
+		err = l.gate()
+		l.gate = nil
+	case l.f != nil && !l.store.rests:
+		err = diskio.UnlockOpen(l.f)
+	}
+	return err
 }
 
 // repair keeps half a line aside. Whoever writes holds the lock, so the one who
@@ -291,14 +312,14 @@ func (l *logFile) Repair(ctx context.Context) (torn int64, err error) {
 		_ = os.Remove(tmp) // whoever replaces the log holds its lock: this one died
 	}
 	torn = l.size - l.info.Size
-	return torn, errors.Join(l.repair(), diskio.UnlockOpen(l.f))
+	return torn, errors.Join(l.repair(), l.unlock())
 }
 
 // Sync waits for the disk, without the lock of this log.
-func (l *logFile) Sync(context.Context) error {
+func (l *logFile) Sync(ctx context.Context) error {
 	l.mu.Lock()
 	if l.f == nil && l.info.Size > 0 {
-		if err := l.open(false); err != nil {
+		if err := l.open(os.O_RDWR); err != nil {
 			l.mu.Unlock()
 			return err
 		}
@@ -308,7 +329,9 @@ func (l *logFile) Sync(context.Context) error {
 	if f == nil {
 		return nil
 	}
-	if err := f.Sync(); err != nil {
+	if err := f.Sync(); errors.Is(err, fs.ErrClosed) {
+		return l.Sync(ctx) // it was replaced meanwhile
+	} else if err != nil {
 		return err
 	}
 	if unsure {
@@ -333,63 +356,43 @@ func (l *logFile) Replace(ctx context.Context, at int64, lines []byte) (err erro
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	defer l.rest()
-	release, err := l.holdOld(ctx, at)
-	if err != nil {
+	if err := l.lock(ctx, at <= 0); err != nil {
 		return err
 	}
-	defer release()
+	defer func() { err = errors.Join(err, l.unlock()) }()
+	if at >= 0 && l.info.Size != at {
+		return fmt.Errorf("%w (%d bytes, expected %d)", l.moved(), l.info.Size, at)
+	}
+	if err := l.repair(); err != nil {
+		return err
+	}
 
-	tmp := l.path + suffixTemp
-	err = inFolder(l.path, func() error { return writeTemp(tmp, bytes.NewReader(lines)) })
-	if err != nil {
+	target := resolved(l.path)
+	tmp := target + suffixTemp
+	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a crash
 		return err
 	}
-	if !keepOpen {
-		release()
+	if err := diskio.CopyFile(tmp, bytes.NewReader(lines), 0o600); err != nil {
+		return err
 	}
-	if err := os.Rename(tmp, l.path); err != nil {
+	l.rest()
+	if err := diskio.Retry(func() error { return os.Rename(tmp, target) }); err != nil {
 		_ = os.Remove(tmp) // the next attempt replaces it anyway
 		return err
 	}
-	release()
+	l.drop() // closing the old file releases its lock
 	l.unsure = true
-	if err := l.open(false); err != nil {
+	if err := l.open(os.O_RDWR); err != nil {
 		return err
 	}
 	if err := l.measure(); err != nil {
 		return err
 	}
-	if err := diskio.SyncDir(filepath.Dir(l.path)); err != nil {
+	if err := diskio.SyncDir(filepath.Dir(target)); err != nil {
 		return err
 	}
 	l.unsure = false
 	return nil
-}
-
-// holdOld locks the file that is to be replaced, so that nobody appends to it
-// meanwhile. release forgets it.
-func (l *logFile) holdOld(ctx context.Context, at int64) (release func(), err error) {
-	err = l.lock(ctx, false)
-	if errors.Is(err, store.ErrMoved) && at <= 0 { // there is none
-		l.info = store.Info{Name: l.info.Name}
-		return func() {}, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	if at >= 0 && l.info.Size != at {
-		return nil, errors.Join(fmt.Errorf("%s: %w (%d bytes, expected %d)", l.path, store.ErrMoved, l.info.Size, at), diskio.UnlockOpen(l.f))
-	}
-	if err := l.repair(); err != nil {
-		return nil, errors.Join(err, diskio.UnlockOpen(l.f))
-	}
-	released := false
-	return func() {
-		if !released {
-			released = true
-			l.drop()
-		}
-	}, nil
 }
 
 // Close closes the file.

@@ -32,6 +32,10 @@ func Run(t *testing.T, open Open) {
 		"log replaced":        testReplace,
 		"log of many writers": testWriters,
 		"log of odd bytes":    testOddBytes,
+		"appended meanwhile":  testAppendWhileReplaced,
+		"replaced at once":    testReplaceTogether,
+		"archived at once":    testArchiveTogether,
+		"synced meanwhile":    testSyncWhileReplaced,
 		"listing":             testList,
 		"archive":             testArchive,
 		"documents":           testDocs,
@@ -217,6 +221,125 @@ func testWriters(r *rig) {
 			r.Errorf("writer %d has %d lines, want %d", w, next[w], each)
 		}
 	}
+}
+
+// Of several that replace a log which is not there, one succeeds, and the log
+// holds its lines.
+func testReplaceTogether(r *rig) {
+	for round := range 20 {
+		name := fmt.Sprintf("l/together%d.jsonl", round)
+		logs := make([]store.Log, 4)
+		for i := range logs {
+			logs[i] = r.log(r.open(), name)
+		}
+		results := together(len(logs), func(i int) error {
+			return logs[i].Replace(r.ctx, 0, bytes.Repeat(fmt.Appendf(nil, "%d\n", i), 50_000))
+		})
+		var won []string
+		for i, err := range results {
+			if err == nil {
+				won = append(won, strings.Repeat(fmt.Sprintf("%d\n", i), 50_000))
+			} else {
+				r.want(err, store.ErrMoved)
+			}
+		}
+		if len(won) != 1 {
+			r.Fatalf("round %d: %d of %d replaced the same log", round, len(won), len(results))
+		}
+		if got := r.text(logs[0]); got != won[0] {
+			r.Fatalf("round %d: the log has %d bytes, not those of the one that replaced it", round, len(got))
+		}
+	}
+}
+
+// No line is lost while others put the same lines in place of a log.
+func testAppendWhileReplaced(r *rig) {
+	const writers, lines = 3, 500
+	logs := make([]store.Log, writers+1)
+	for i := range logs {
+		logs[i] = r.log(r.open(), "l/x.jsonl")
+	}
+	for _, err := range together(len(logs), func(i int) error {
+		for n := range lines {
+			for {
+				var err error
+				if i < writers {
+					err = add(r.ctx, logs[i], fmt.Sprintf("%d-%d", i, n), false)
+				} else {
+					err = rewrite(r.ctx, logs[i])
+				}
+				if err == nil {
+					break
+				}
+				if !errors.Is(err, store.ErrMoved) {
+					return err
+				}
+			}
+		}
+		return nil
+	}) {
+		r.must(err)
+	}
+	got := strings.Fields(r.text(r.log(r.open(), "l/x.jsonl")))
+	if len(got) != writers*lines {
+		r.Errorf("the log has %d lines, want %d", len(got), writers*lines)
+	}
+	ordered(r.T, got)
+}
+
+// rewrite puts the lines of a log in place of themselves.
+func rewrite(ctx context.Context, l store.Log) error {
+	lines, size, err := read(ctx, l)
+	if err != nil || size == 0 {
+		return err
+	}
+	return l.Replace(ctx, size, []byte(strings.Join(lines, "\n")+"\n"))
+}
+
+// Several may archive the same part of a log.
+func testArchiveTogether(r *rig) {
+	l := r.log(r.Store, "s/x.jsonl")
+	part := strings.Repeat("line\n", 50_000)
+	r.must(l.Append(r.ctx, 0, []byte(part+"more\n"), false))
+	for round := range 20 {
+		as := fmt.Sprintf("s/archive/x.%d.jsonl", round)
+		for _, err := range together(4, func(int) error { return r.Archive(r.ctx, "s/x.jsonl", as, int64(len(part))) }) {
+			r.must(err)
+		}
+		if got := r.text(r.log(r.open(), as)); got != part {
+			r.Fatalf("round %d: the archive has %d bytes, want %d", round, len(got), len(part))
+		}
+	}
+}
+
+// Sync does not fail because the log is replaced meanwhile.
+func testSyncWhileReplaced(r *rig) {
+	l := r.log(r.Store, "l/x.jsonl")
+	r.must(l.Append(r.ctx, 0, []byte("1\n"), false))
+	for _, err := range together(2, func(i int) error {
+		var err error
+		for range 200 {
+			if i == 0 {
+				err = errors.Join(err, l.Sync(r.ctx))
+			} else {
+				err = errors.Join(err, l.Replace(r.ctx, -1, []byte("1\n")))
+			}
+		}
+		return err
+	}) {
+		r.must(err)
+	}
+}
+
+// together does something n times at once.
+func together(n int, do func(i int) error) []error {
+	errs := make([]error, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() { errs[i] = do(i) })
+	}
+	wg.Wait()
+	return errs
 }
 
 func testOddBytes(r *rig) {

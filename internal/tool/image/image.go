@@ -20,6 +20,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/wire"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
@@ -84,7 +85,7 @@ func New(o Options) (tool.Tool, error) {
 	}
 	base := strings.TrimRight(strings.TrimSuffix(strings.TrimRight(cmp.Or(o.Base, r.base), "/"), "/chat/completions"), "/")
 	m := &maker{o: o, row: r, base: base}
-	m.classify = llm.Classifier{Provider: r.name, BaseURL: base, Local: local, Secrets: []httpsafe.Secret{o.Key}}
+	m.classify = wire.Classifier{Provider: r.name, BaseURL: base, Local: local, Secrets: []httpsafe.Secret{o.Key}}
 	return tool.Func(tool.Tool{
 		Name: "generate_image", Sink: tool.SinkRemote,
 		Description: "Make pictures from a description, or change given ones, with an image model. The files are stored; " +
@@ -104,7 +105,7 @@ type maker struct {
 	o        Options
 	row      row
 	base     string
-	classify llm.Classifier
+	classify wire.Classifier
 }
 
 // order is what a provider is asked for; it makes one picture or more.

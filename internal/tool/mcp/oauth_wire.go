@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
-	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/text"
 )
 
@@ -192,7 +191,7 @@ func oauthClean(s string, hide []string) string {
 		}
 		return r
 	}, text.Valid(s))
-	return text.Ellipsis(llm.RedactSecrets(s, known...), 300)
+	return text.Ellipsis(httpsafe.RedactSecrets(s, known...), 300)
 }
 
 func (e *oauthError) Error() string {

@@ -1,0 +1,155 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/app"
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/bus/journal"
+	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/keyring"
+)
+
+// queue is what a gateway needs of the bus.
+type queue interface {
+	bus.Queue
+	bus.Knower
+	// Redeliver hands out again what was received and not completed.
+	Redeliver()
+	Status() journal.Status
+	Close() error
+}
+
+// messenger passes messages between the queue, the platforms and the agent, and
+// speaks for the gateway itself.
+type messenger struct {
+	state    *state
+	queue    queue
+	owner    *ownerChat
+	channels *channel.Manager
+	figures  *app.Figures
+	keys     func() *keyring.Ring
+	secrets  *httpsafe.Registry
+	now      func() time.Time
+	log      *slog.Logger
+}
+
+// frontDoor is the queue as channels and agent see it: what passes is noted.
+type frontDoor struct {
+	queue
+	owner   *ownerChat
+	figures *app.Figures
+	guests  func(ctx context.Context, in *bus.Inbound)
+	clean   func(ctx context.Context, in bus.Inbound) bus.Inbound
+}
+
+func (m *messenger) door() frontDoor {
+	return frontDoor{m.queue, m.owner, m.figures, m.guestMedia, m.withoutKeys}
+}
+
+func (m *messenger) guestMedia(ctx context.Context, in *bus.Inbound) {
+	app.GuestMedia(ctx, m.state.config().DataDir, in, m.now(), m.log)
+}
+
+// withoutKeys is a message as it may be kept; the sender of a key is told.
+func (m *messenger) withoutKeys(ctx context.Context, in bus.Inbound) bus.Inbound {
+	clean, note := app.CleanKeys(m.keys, m.secrets, m.log, in)
+	if note != "" {
+		out := bus.Outbound{Kind: bus.Message, Route: in.Route, Text: note, Plain: true}
+		if err := m.publish(ctx, out); err != nil {
+			m.log.WarnContext(ctx, "tell about a key that was typed", "err", err)
+		}
+	}
+	return clean
+}
+
+// submit puts a message into the queue that no platform brought.
+func (m *messenger) submit(ctx context.Context, in bus.Inbound) error {
+	return m.queue.Submit(ctx, m.withoutKeys(ctx, in))
+}
+
+// close writes what is noted and gives the queue back.
+func (m *messenger) close() error {
+	if m.owner != nil {
+		m.owner.flush()
+	}
+	if m.queue == nil {
+		return nil
+	}
+	return m.queue.Close()
+}
+
+// Submit implements bus.Inbox.
+func (f frontDoor) Submit(ctx context.Context, in bus.Inbound) error {
+	in = f.clean(ctx, in)
+	f.guests(ctx, &in)
+	err := f.queue.Submit(ctx, in)
+	if err == nil {
+		f.owner.note(in)
+	}
+	return err
+}
+
+// Complete implements bus.Inbox.
+func (f frontDoor) Complete(ctx context.Context, id string, outs ...bus.Outbound) error {
+	for i := range outs {
+		f.figures.Turn(outs[i].Route.Channel, outs[i].Turn)
+	}
+	return f.queue.Complete(ctx, id, outs...)
+}
+
+// deliver takes what is said in turns nobody asked for.
+func (m *messenger) deliver(out bus.Outbound) {
+	ctx := context.Background()
+	if err := m.publish(ctx, out); err != nil {
+		m.log.ErrorContext(ctx, "a message was not kept", "channel", out.Route.Channel, "err", err)
+	}
+}
+
+// publish does not wait for long when the outbox of a channel is full.
+func (m *messenger) publish(ctx context.Context, out bus.Outbound) error {
+	ctx, cancel := context.WithTimeout(ctx, publishWait)
+	defer cancel()
+	return m.queue.Publish(ctx, out)
+}
+
+const publishWait = 10 * time.Second
+
+// elsewhere keeps a message for another chat until it is delivered.
+func (m *messenger) elsewhere(ctx context.Context, out bus.Outbound) error {
+	if err := m.deliverable(out.Route); err != nil {
+		return err
+	}
+	return m.publish(ctx, out)
+}
+
+// deliverable says why nothing can be sent to a chat.
+func (m *messenger) deliverable(r bus.Route) error {
+	if m.channels.Channel(r.Channel) == nil {
+		return fmt.Errorf("the channel %s is not switched on", r.Channel)
+	}
+	return nil
+}
+
+// tellOwner says something to the owner, wherever they were last. The log has
+// it already, so it does not matter if nobody can be reached.
+func (m *messenger) tellOwner(ctx context.Context, text string) {
+	r, ok := m.owner.last()
+	if !ok {
+		return
+	}
+	out := bus.Outbound{Kind: bus.Message, Route: r, Text: m.secrets.Redact(text), Plain: true}
+	if err := m.publish(ctx, out); err != nil {
+		m.log.WarnContext(ctx, "tell the owner", "err", err)
+	}
+}
+
+// blocked tells that another program has been running the jobs for a while.
+func (m *messenger) blocked(ctx context.Context, err error) {
+	m.log.ErrorContext(ctx, "the schedule waits for another program", "err", err)
+	m.tellOwner(ctx, "Scheduled jobs do not run here as long as another program runs them: "+err.Error())
+}

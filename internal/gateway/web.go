@@ -1,0 +1,176 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"maps"
+	"net"
+	"net/http"
+	"sync"
+
+	"github.com/nanobot-go/nanobot/internal/agent"
+	"github.com/nanobot-go/nanobot/internal/agent/owntool"
+	"github.com/nanobot-go/nanobot/internal/app"
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/channel/websocket"
+	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/datadir"
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/session"
+	"github.com/nanobot-go/nanobot/internal/skill"
+	"github.com/nanobot-go/nanobot/internal/store"
+	"github.com/nanobot-go/nanobot/internal/webui"
+	"github.com/nanobot-go/nanobot/internal/webui/settings"
+)
+
+// webClients is what the WebSocket channel is lent for its clients. It goes on
+// when the agent is replaced.
+type webClients struct {
+	app      app.Options
+	state    *state
+	settings func() settings.Options
+	log      *slog.Logger
+	scoping  sync.Mutex // held by setScope
+}
+
+// factories are the chat platforms of this program and of the one around it.
+func (w *webClients) factories() map[string]channel.Factory {
+	out := Channels()
+	out["websocket"] = websocket.New(websocket.Options{
+		Fork: w.fork, Transcribe: w.transcribe, Model: w.usualModel,
+		ChatState: w.chatState, Scope: w.setScope, API: lateAPI(sync.OnceValue(w.api)),
+		Exposed: func() bool { return !httpsafe.LoopbackHost(w.state.config().Config.Gateway.Host) },
+	})
+	maps.Copy(out, w.app.Channels)
+	return out
+}
+
+// lateAPI is made when the first client asks: a start does without it.
+type lateAPI func() *webui.API
+
+// ServeHTTP implements http.Handler.
+func (l lateAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) { l().ServeHTTP(w, r) }
+
+// Do implements websocket.API.
+func (l lateAPI) Do(ctx context.Context, action string, payload json.RawMessage) (json.RawMessage, error) {
+	return l().Do(ctx, action, payload)
+}
+
+// chatState is what a conversation's metadata tells its clients.
+func (w *webClients) chatState(ctx context.Context, chat bus.Route) (s websocket.ChatState) {
+	a, err := w.state.current(ctx)
+	if err != nil {
+		return s
+	}
+	key := a.Agent.KeyOf(chat)
+	meta, err := a.Sessions.Metadata(ctx, key)
+	if err != nil {
+		if !errors.Is(err, session.ErrNotFound) {
+			w.log.WarnContext(ctx, "read what is kept about a conversation", "session", key, "err", err)
+		}
+		return s
+	}
+	s.Goal, s.Preset, s.Scope = owntool.GoalOf(meta), owntool.PresetOf(meta), (*websocket.Scope)(agent.ScopeOf(meta))
+	return s
+}
+
+// usualModel is the name of the model that answers unless a conversation has
+// chosen another.
+func (w *webClients) usualModel() string {
+	gen, l, _ := w.state.now()
+	if gen != nil && w.app.UseModel == nil {
+		return gen.app.ModelInfo().Name // also one that was found by itself
+	}
+	d := l.Config.Agents.Defaults
+	return cmp.Or(l.Config.ModelPresets[d.ModelPreset].Model, d.Model)
+}
+
+// tellModel lets the clients of the socket know if another model answers now.
+func (w *webClients) tellModel(all *channel.Manager, was string) {
+	is := w.usualModel()
+	if c, ok := all.Channel("websocket").(*websocket.Channel); ok && is != was {
+		c.UsualModel(is, w.state.config().Config.Agents.Defaults.ModelPreset)
+	}
+}
+
+// api answers web clients about this gateway.
+func (w *webClients) api() *webui.API {
+	reads, actions := settings.New(w.settings())
+	o := webui.Options{
+		Backend: w.backend, Store: store.Under(app.State(w.state.config(), w.log), string(datadir.WebUI)), Log: w.log, Now: w.app.Now,
+		Reads: reads, Actions: actions,
+	}
+	for _, c := range app.Commands(w.app) {
+		o.Commands = append(o.Commands, webui.Command{Name: c.Name, Args: c.Args, About: c.Help})
+	}
+	return webui.New(o)
+}
+
+// backend is the program as it is now.
+func (w *webClients) backend(ctx context.Context) (webui.Backend, error) {
+	a, err := w.state.current(ctx)
+	if err != nil {
+		return webui.Backend{}, err
+	}
+	return webui.Backend{
+		Workspace: a.Workspace, Sessions: a.Sessions, Schedule: a.Schedule, Skills: a.Skills, Jail: a.Jail(),
+		Disabled: a.Config.Config.Agents.Defaults.DisabledSkills,
+		Place:    skill.Place{Workspace: a.Workspace, Ledger: app.State(a.Config, w.log)},
+		Running:  a.Agent.BusyWith, Delete: a.DeleteSession, Redact: a.Secrets().Redact,
+		Context: func(ctx context.Context, key string) (any, error) { return a.Agent.Context(ctx, key) },
+	}, nil
+}
+
+// settings are what web clients need of the gateway to read and change settings.
+func (g *Gateway) settings() settings.Options {
+	return settings.Options{
+		App: g.o.Options, File: g.o.file(), Workspace: g.workspace, Secrets: g.secrets, Log: g.log,
+		Current: g.state.current, Config: g.state.config, Try: g.try, Reload: g.Reload, Tell: g.messenger.tellOwner,
+		Status: func() (problems, later []string) {
+			s := g.Status()
+			return s.Problems, s.Later
+		},
+		Life: g.life, Go: g.background.Go,
+		Channels: g.channels, Factories: g.web.factories(), TryChannels: g.tryChannels,
+		API: func(cfg config.Config) (net.Addr, bool) { return g.Addr(), g.front.serves(cfg) },
+	}
+}
+
+// life is how long background work may go on; nil while the gateway does not
+// run.
+func (g *Gateway) life() context.Context {
+	select {
+	case <-g.ending:
+		return nil
+	default:
+		return g.carrying
+	}
+}
+
+// try says why an agent could not be built with a configuration.
+func (g *Gateway) try(ctx context.Context, next *config.Loaded) error {
+	c := changeOf(next.Changed(g.state.config()))
+	if !c.agent && !c.schedule {
+		return nil
+	}
+	o := g.o.Options
+	o.Loaded = next
+	_, err := app.Inspect(ctx, o)
+	return err
+}
+
+// tryChannels makes channels without running them.
+func (g *Gateway) tryChannels(l *config.Loaded, sections map[string]json.RawMessage) ([]channel.Status, error) {
+	m, err := channel.NewManager(channel.Options{
+		Queue: nowhere{}, Factories: g.web.factories(), Sections: sections, Store: app.State(l, g.log), DataDir: l.DataDir,
+		Client: channelClient, Fetch: channelFetch, Redact: g.secrets.Redact,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return m.Status(), nil
+}

@@ -1,0 +1,268 @@
+package catalog
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/wire"
+)
+
+// Ability says whether a model can do something; "" is not known.
+type Ability string
+
+// The answers.
+const (
+	Able   Ability = "yes"
+	Unable Ability = "no"
+)
+
+// Offer is a model that a provider has.
+type Offer struct {
+	ID     string
+	Window int // tokens; 0 if the provider does not tell
+	Tools  Ability
+	Vision Ability
+}
+
+// ListOptions are what a request for the list of models needs besides the Choice.
+type ListOptions struct {
+	Client  *http.Client // nil: one from httpsafe
+	Headers map[string]httpsafe.Secret
+	Query   map[string]string
+	Signer  wire.Signer // puts the credentials on the request in place of the key
+}
+
+const (
+	listTimeout = 10 * time.Second
+	maxList     = 16 << 20 // bytes; gateways describe hundreds of models at length
+)
+
+// ListModels asks a provider which models it offers, sorted by name. It follows
+// no redirect and takes at most ten seconds.
+func ListModels(ctx context.Context, c Choice, o ListOptions) ([]Offer, error) {
+	if c.Row.Models != "" {
+		var out []Offer
+		for id := range strings.FieldsSeq(c.Row.Models) {
+			out = append(out, Offer{ID: id, Window: ContextWindow(id)})
+		}
+		return out, nil
+	}
+	if c.Row.Wire == BedrockWire || c.Row.Speech {
+		return nil, &llm.Error{Kind: llm.Configuration, Provider: c.Name, Message: c.Row.Display + " has no list of models that can be asked for"}
+	}
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	body, err := fetchList(ctx, c, o)
+	if err != nil {
+		return nil, err
+	}
+	out, ok := parseList(body)
+	if !ok {
+		return nil, &llm.Error{Kind: llm.InvalidRequest, Provider: c.Name, Message: "the answer of " + c.Base + " is not a list of models; is the base URL right?"}
+	}
+	slices.SortFunc(out, func(a, b Offer) int { return cmp.Compare(a.ID, b.ID) })
+	return slices.CompactFunc(out, func(a, b Offer) bool { return a.ID == b.ID }), nil
+}
+
+func fetchList(ctx context.Context, c Choice, o ListOptions) ([]byte, error) {
+	classify := wire.Classifier{Provider: c.Name, BaseURL: c.Base, Local: c.Row.Local || httpsafe.IsLocal(c.Base), Secrets: []httpsafe.Secret{c.Key}}
+	req, err := listRequest(ctx, c, o)
+	if err != nil {
+		return nil, &llm.Error{Kind: llm.Configuration, Provider: c.Name, Message: err.Error(), Err: err}
+	}
+	if o.Signer != nil {
+		if err := o.Signer.Sign(ctx, req, nil); err != nil {
+			return nil, err
+		}
+	}
+	if o.Client == nil {
+		made, err := httpsafe.Client(httpsafe.Options{Direct: classify.Local})
+		if err != nil {
+			return nil, err
+		}
+		defer made.CloseIdleConnections()
+		o.Client = made
+	}
+	client := *o.Client
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, classify.Transport(ctx, err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return nil, classify.Read(resp)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxList))
+	if err != nil {
+		return nil, classify.Transport(ctx, err)
+	}
+	return body, nil
+}
+
+func listRequest(ctx context.Context, c Choice, o ListOptions) (*http.Request, error) {
+	u, err := url.Parse(c.Base)
+	if err != nil || u.Host == "" {
+		return nil, fmt.Errorf("base URL %q is not a URL", c.Base)
+	}
+	q := u.Query()
+	if c.Row.Wire == AnthropicWire {
+		u.Path = strings.TrimSuffix(u.Path, "/v1") + "/v1"
+		q.Set("limit", "1000")
+	}
+	u.Path = strings.TrimSuffix(u.Path, "/chat/completions") + "/models"
+	for k, v := range o.Query {
+		q.Set(k, v)
+	}
+	u.RawQuery = q.Encode()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Accept", "application/json")
+	switch {
+	case o.Signer != nil:
+	case c.Row.Wire == AnthropicWire:
+		req.Header.Set("X-Api-Key", c.Key.Reveal())
+	case c.Row.APIKeyHeader:
+		req.Header.Set("Api-Key", c.Key.Reveal())
+	case !c.Key.IsZero():
+		req.Header.Set("Authorization", "Bearer "+c.Key.Reveal())
+	}
+	if c.Row.Wire == AnthropicWire {
+		req.Header.Set("Anthropic-Version", "2023-06-01")
+	}
+	for k, v := range o.Headers {
+		req.Header.Set(k, v.Reveal())
+	}
+	return req, nil
+}
+
+// parseList reads the many shapes of a list: under "data" or "models" or bare,
+// of objects or of names.
+func parseList(body []byte) ([]Offer, bool) {
+	var v any
+	if json.Unmarshal(body, &v) != nil {
+		return nil, false
+	}
+	if m, ok := v.(map[string]any); ok {
+		if v, ok = m["data"]; !ok || v == nil {
+			v = m["models"]
+		}
+	}
+	list, ok := v.([]any)
+	if !ok {
+		return nil, false
+	}
+	out := make([]Offer, 0, len(list))
+	for _, item := range list {
+		switch t := item.(type) {
+		case string:
+			out = append(out, Offer{ID: t})
+		case map[string]any:
+			if o := parseOffer(t); o.ID != "" {
+				out = append(out, o)
+			}
+		}
+	}
+	return out, true
+}
+
+func parseOffer(m map[string]any) Offer {
+	var o Offer
+	for _, k := range []string{"id", "name", "model"} {
+		if s, ok := m[k].(string); ok && o.ID == "" {
+			o.ID = strings.TrimPrefix(s, "models/") // Gemini
+		}
+	}
+	for _, k := range []string{"context_window", "context_length", "max_context_length", "max_model_len", "max_input_tokens"} {
+		if o.Window == 0 {
+			o.Window = count(m[k])
+		}
+	}
+	if meta, ok := m["meta"].(map[string]any); ok && o.Window == 0 { // llama.cpp
+		if o.Window = count(meta["n_ctx"]); o.Window == 0 {
+			o.Window = count(meta["n_ctx_train"])
+		}
+	}
+	if a, ok := m["architecture"].(map[string]any); ok {
+		o.Vision = among(a["input_modalities"], "image")
+	}
+	o.Tools = among(m["supported_parameters"], "tools")
+	switch caps := m["capabilities"].(type) {
+	case []any:
+		o.Tools, o.Vision = among(caps, "tools"), among(caps, "vision")
+	case map[string]any:
+		o.Tools, o.Vision = told(caps["function_calling"]), told(caps["vision"])
+	}
+	return o
+}
+
+func count(v any) int {
+	switch t := v.(type) {
+	case float64:
+		return max(0, int(t))
+	case string:
+		n, _ := strconv.Atoi(t) // not a number: not known
+		return max(0, n)
+	}
+	return 0
+}
+
+func among(v any, want string) Ability {
+	list, ok := v.([]any)
+	switch {
+	case !ok:
+		return ""
+	case slices.Contains(list, any(want)):
+		return Able
+	}
+	return Unable
+}
+
+func told(v any) Ability {
+	b, ok := v.(bool)
+	switch {
+	case !ok:
+		return ""
+	case b:
+		return Able
+	}
+	return Unable
+}
+
+// Vision tells by its name whether a model reads images; "" is not known.
+func Vision(model string) Ability {
+	m := strings.ToLower(model[strings.LastIndexByte(model, '/')+1:])
+	if _, name, ok := strings.Cut(m, "anthropic."); ok {
+		m = name
+	}
+	for _, blind := range [...]string{"claude-2", "claude-instant", "gpt-3", "gpt-oss", "o1-mini", "o1-preview", "o3-mini", "deepseek-chat", "deepseek-reasoner", "amazon.nova-micro"} {
+		if strings.HasPrefix(m, blind) {
+			return Unable
+		}
+	}
+	for _, sees := range [...]string{
+		"claude", "gpt-4o", "gpt-4.1", "gpt-4-turbo", "gpt-5", "o1", "o3", "o4", "gemini", "grok-4", "pixtral", "llava", "gemma3", "gemma-3",
+		"llama4", "llama-4", "kimi-k2.5", "kimi-k2.6", "minicpm-v", "amazon.nova",
+	} {
+		if strings.HasPrefix(m, sees) {
+			return Able
+		}
+	}
+	if words := strings.FieldsFunc(m, isSeparator); slices.Contains(words, "vl") || slices.Contains(words, "vision") {
+		return Able
+	}
+	return ""
+}

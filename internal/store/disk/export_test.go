@@ -1,0 +1,8 @@
+package disk
+
+// OpenResting is Open as on Windows, where an open file cannot be replaced.
+func OpenResting(root string) *Store {
+	s := Open(root, nil)
+	s.rests = true
+	return s
+}

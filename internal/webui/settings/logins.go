@@ -1,0 +1,197 @@
+package settings
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/webui"
+)
+
+// Bounds of what a client waits for; it asks again.
+const (
+	loginTold  = 30 * time.Second // until there is an address to open
+	loginGiven = 20 * time.Second // until the person is through
+)
+
+// logins are those that wait for a person, by what they are for.
+type logins struct {
+	Options
+	starting sync.Mutex // one starts at a time
+	mu       sync.Mutex
+	all      map[string]*login
+}
+
+// login is one that waits for a person.
+type login struct {
+	cancel context.CancelFunc
+	pasted chan string
+	told   chan struct{} // closed when there is an address to open
+	done   chan struct{} // closed at the end; err is final then
+	err    error
+
+	mu    sync.Mutex
+	step  loginStep
+	moved chan struct{} // closed and replaced with every step
+}
+
+// loginStep is what a person has to do.
+type loginStep struct {
+	State string `json:"state"`           // waiting or done
+	URL   string `json:"url,omitempty"`   // to open in a browser
+	Code  string `json:"code,omitempty"`  // to type there
+	Paste bool   `json:"paste,omitempty"` // the address at which the browser ends may be sent with complete
+	Note  string `json:"note,omitempty"`
+}
+
+// tell notes what to do next.
+func (l *login) tell(s loginStep) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	first := l.step.URL == "" && s.URL != ""
+	s.State = "waiting"
+	if s.URL == "" { // a remark about what was told before
+		l.step.State, l.step.Note = s.State, s.Note
+	} else {
+		s.Note = cmp.Or(s.Note, l.step.Note)
+		l.step = s
+	}
+	if first {
+		close(l.told)
+	}
+	close(l.moved)
+	l.moved = make(chan struct{})
+}
+
+func (l *login) now() (step loginStep, moved <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.step, l.moved
+}
+
+// waiting is what the person has to do.
+func (l *login) waiting() loginStep {
+	step, _ := l.now()
+	return step
+}
+
+// begin starts a login in place of one that may be under way, and waits for
+// what the person has to do.
+func (ls *logins) begin(ctx context.Context, key string, run func(ctx context.Context, l *login) error) (any, error) {
+	life, err := ls.life()
+	if err != nil {
+		return nil, err
+	}
+	l, err := ls.enter(ctx, life, key, run)
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithTimeout(ctx, loginTold)
+	defer stop()
+	select {
+	case <-l.told:
+		return l.waiting(), nil
+	case <-l.done:
+		return ls.outcome(key, l)
+	case <-ctx.Done():
+		return l.waiting(), nil
+	}
+}
+
+// enter starts a login that goes on after the request.
+func (ls *logins) enter(ctx, life context.Context, key string, run func(ctx context.Context, l *login) error) (*login, error) {
+	ls.starting.Lock()
+	defer ls.starting.Unlock()
+	if err := ls.end(ctx, key); err != nil {
+		return nil, err
+	}
+	running, cancel := context.WithCancel(life)
+	l := &login{
+		cancel: cancel, pasted: make(chan string), told: make(chan struct{}), done: make(chan struct{}),
+		step: loginStep{State: "waiting"}, moved: make(chan struct{}),
+	}
+	ls.mu.Lock()
+	if ls.all == nil {
+		ls.all = map[string]*login{}
+	}
+	ls.all[key] = l
+	ls.mu.Unlock()
+	ls.Go(func() {
+		defer cancel()
+		l.err = run(running, l)
+		close(l.done)
+	})
+	return l, nil
+}
+
+// end gives up a login, if there is one.
+func (ls *logins) end(ctx context.Context, key string) error {
+	l := ls.get(key)
+	if l == nil {
+		return nil
+	}
+	l.cancel()
+	select {
+	case <-l.done:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	ls.drop(key, l)
+	return nil
+}
+
+func (ls *logins) get(key string) *login {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	return ls.all[key]
+}
+
+func (ls *logins) drop(key string, l *login) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if ls.all[key] == l {
+		delete(ls.all, key)
+	}
+}
+
+// outcome tells how a login ended, once.
+func (ls *logins) outcome(key string, l *login) (any, error) {
+	ls.drop(key, l)
+	if l.err != nil {
+		if _, ok := errors.AsType[*webui.Error](l.err); ok {
+			return nil, l.err
+		}
+		return nil, webui.Refuse(http.StatusBadGateway, "%s", ls.Secrets.Redact(l.err.Error()))
+	}
+	return loginStep{State: "done"}, nil
+}
+
+// proceed hands over what a person pasted and waits a while for the end.
+func (ls *logins) proceed(ctx context.Context, key, pasted string) (any, error) {
+	l := ls.get(key)
+	if l == nil {
+		return nil, webui.Refuse(http.StatusNotFound, "no login is under way; start one")
+	}
+	ctx, stop := context.WithTimeout(ctx, loginGiven)
+	defer stop()
+	var remark <-chan struct{} // about what was pasted
+	if pasted != "" {
+		_, remark = l.now()
+		select {
+		case l.pasted <- pasted:
+		case <-l.done:
+		case <-ctx.Done():
+			return nil, webui.Refuse(http.StatusConflict, "this login takes no address; finish it in the browser")
+		}
+	}
+	select {
+	case <-l.done:
+		return ls.outcome(key, l)
+	case <-remark:
+	case <-ctx.Done():
+	}
+	return l.waiting(), nil
+}

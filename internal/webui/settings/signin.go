@@ -1,0 +1,116 @@
+package settings
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+
+	"github.com/nanobot-go/nanobot/internal/app"
+	"github.com/nanobot-go/nanobot/internal/llm/signin"
+	"github.com/nanobot-go/nanobot/internal/webui"
+)
+
+// signInActions sign in at providers.
+func (md *models) signInActions() map[string]webui.Action {
+	return map[string]webui.Action{
+		"settings.provider.oauth_login":    md.signIn,
+		"settings.provider.oauth_complete": md.completeSignIn,
+		"settings.provider.oauth_logout":   md.signOut,
+	}
+}
+
+// provider reads which sign-in is meant.
+func provider(name string) error {
+	switch {
+	case signin.Known(name):
+		return nil
+	case llmHasKeys(name):
+		return webui.Refuse(http.StatusConflict, "%s has keys instead of a sign-in; give one with settings.provider.update", name)
+	}
+	return webui.Refuse(http.StatusNotFound, "there is no sign-in for %q; there is one for %s", name, strings.Join(signin.Names(), ", "))
+}
+
+func llmHasKeys(name string) bool {
+	row, ok := app.Row(providerKey(name))
+	return ok && row.Auth == ""
+}
+
+// signIn starts a sign-in at a provider.
+func (md *models) signIn(ctx context.Context, payload json.RawMessage) (any, error) {
+	var in struct {
+		Provider string `json:"provider"`
+		Device   bool   `json:"device"` // a code to type on any machine
+	}
+	if err := webui.Decode(payload, &in); err != nil {
+		return nil, err
+	}
+	if err := provider(in.Provider); err != nil {
+		return nil, err
+	}
+	a, err := md.account(in.Provider)
+	if err != nil {
+		return nil, err
+	}
+	return md.logins.begin(ctx, "provider:"+a.Name(), func(ctx context.Context, l *login) error {
+		if note := a.Caution(); note != "" {
+			l.tell(loginStep{Note: note})
+		}
+		_, err := a.Login(ctx, signin.Dialog{
+			Device: in.Device, Pasted: func() <-chan string { return l.pasted },
+			Tell: func(s signin.Step) { l.tell(loginStep{URL: s.URL, Code: s.Code, Paste: s.Paste, Note: s.Note}) },
+		})
+		if err == nil {
+			md.tellLogin(ctx, "Somebody signed in at "+a.Display()+" in the web interface.")
+		}
+		return err
+	})
+}
+
+func (md *models) account(name string) (*signin.Account, error) {
+	return app.Account(md.Config(), name, md.appOptions())
+}
+
+func (md *models) completeSignIn(ctx context.Context, payload json.RawMessage) (any, error) {
+	var in struct {
+		Provider string `json:"provider"`
+		Pasted   string `json:"pasted"`
+	}
+	if err := webui.Decode(payload, &in); err != nil {
+		return nil, err
+	}
+	if err := provider(in.Provider); err != nil {
+		return nil, err
+	}
+	return md.logins.proceed(ctx, "provider:"+signin.ConfigName(in.Provider), in.Pasted)
+}
+
+// signOut forgets a sign-in, and gives up one that is under way.
+func (md *models) signOut(ctx context.Context, payload json.RawMessage) (any, error) {
+	var in struct {
+		Provider string `json:"provider"`
+	}
+	if err := webui.Decode(payload, &in); err != nil {
+		return nil, err
+	}
+	if err := provider(in.Provider); err != nil {
+		return nil, err
+	}
+	a, err := md.account(in.Provider)
+	if err != nil {
+		return nil, err
+	}
+	if err := md.logins.end(ctx, "provider:"+a.Name()); err != nil {
+		return nil, err
+	}
+	removed, err := a.Logout(ctx)
+	if err == nil && len(removed) > 0 {
+		md.tellLogin(ctx, "Somebody signed out of "+a.Display()+" in the web interface.")
+	}
+	return map[string]any{"provider": a.Name(), "signed_out": len(removed) > 0}, err
+}
+
+func (ed *editor) tellLogin(ctx context.Context, text string) {
+	ed.Log.InfoContext(ctx, "web interface", "what", text)
+	ed.Tell(ctx, text)
+}
