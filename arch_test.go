@@ -21,6 +21,7 @@ const module = "github.com/nanobot-go/nanobot"
 var layers = []string{
 	"internal/datadir internal/diskio internal/httpsafe internal/text internal/markdown internal/document internal/sandbox",
 	"internal/store internal/keyring",
+	"internal/oauth",
 	"internal/bus internal/llm internal/config internal/daemon internal/gitstore internal/origin internal/store/*",
 	"internal/llm/wire",
 	"internal/tool internal/llm/catalog internal/llm/chain",

@@ -12,9 +12,9 @@ import (
 // translates. Order, retries, rate limits, splitting, pairing and restarts are
 // done for it.
 type (
-	// Channel is one chat platform. It may have more methods: Edit to stream by
-	// changing messages, Signal to show that a message was seen, Routes to
-	// receive by HTTP on the gateway's port.
+	// Channel is one chat platform. It may have more methods: Edit and Erase to
+	// stream by changing messages, Signal to show that a message was seen,
+	// Routes to receive by HTTP on the gateway's port.
 	Channel = channel.Channel
 	// ChannelFactory makes a Channel of its section of the configuration.
 	ChannelFactory = channel.Factory

@@ -111,7 +111,7 @@ func (t Triggers) List(ctx context.Context) ([]Trigger, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.Schedule.Triggers(ctx)
+	return a.Schedule.Triggers.List(ctx)
 }
 
 // Add binds a new trigger to a chat. The session may be "": then it is that of
@@ -121,7 +121,7 @@ func (t Triggers) Add(ctx context.Context, name string, to Route, session string
 	if err != nil {
 		return Trigger{}, err
 	}
-	return a.Schedule.AddTrigger(ctx, name, to, session)
+	return a.Schedule.Triggers.Add(ctx, name, to, session)
 }
 
 // Fire sets a trigger off with a message and returns the id of the delivery. It
@@ -132,7 +132,7 @@ func (t Triggers) Fire(ctx context.Context, id, message string) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	return a.Schedule.FireTrigger(ctx, id, message, true)
+	return a.Schedule.Triggers.Fire(ctx, id, message, true)
 }
 
 // Enable switches a trigger on or off.
@@ -141,7 +141,7 @@ func (t Triggers) Enable(ctx context.Context, id string, on bool) error {
 	if err != nil {
 		return err
 	}
-	return a.Schedule.EnableTrigger(ctx, id, on)
+	return a.Schedule.Triggers.Enable(ctx, id, on)
 }
 
 // Remove deletes a trigger.
@@ -150,5 +150,5 @@ func (t Triggers) Remove(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	return a.Schedule.RemoveTrigger(ctx, id)
+	return a.Schedule.Triggers.Remove(ctx, id)
 }

@@ -72,7 +72,7 @@ func TestWordsOfOthersInAMessage(t *testing.T) {
 		t.Errorf("people see %q", got)
 	}
 	said := rec.Content.String()
-	if !strings.Contains(said, "[a contact  card]\n<untrusted id=") || strings.Contains(said, "</untrusted id=1>") {
+	if !strings.Contains(said, "[a contact card]\n<untrusted id=") || strings.Contains(said, "</untrusted id=1>") {
 		t.Errorf("the model saw %q", said)
 	}
 	if got := h.log("test:2")[0].Content; !runner.Fenced(got) {

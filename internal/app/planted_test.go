@@ -225,9 +225,9 @@ func (p *planted) start(during func()) {
 	if err != nil {
 		p.t.Logf("add a job: %v", err)
 	}
-	tr, err := a.Schedule.AddTrigger(ctx, "mine", bus.Route{Channel: "test", ChatID: "owner"}, "")
+	tr, err := a.Schedule.Triggers.Add(ctx, "mine", bus.Route{Channel: "test", ChatID: "owner"}, "")
 	if err == nil {
-		_, err = a.Schedule.FireTrigger(ctx, tr.ID, "hello", false)
+		_, err = a.Schedule.Triggers.Fire(ctx, tr.ID, "hello", false)
 	}
 	if err != nil {
 		p.t.Logf("set off a trigger: %v", err)

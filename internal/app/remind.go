@@ -25,7 +25,7 @@ func (a *App) asGuest(so *schedule.Options, o Options) {
 		o.Deliver(out)
 		return nil
 	}
-	so.Takes, so.Notify = o.Reminders, say
+	so.Guest.Takes, so.Notify = o.Reminders, say
 	so.LastRoute = func(context.Context) (bus.Route, bool) { return here, true }
 	a.say = func(ctx context.Context, text string) error {
 		return say(ctx, bus.Outbound{Kind: bus.Message, Route: here, Text: text, Plain: true})
@@ -34,7 +34,7 @@ func (a *App) asGuest(so *schedule.Options, o Options) {
 		a.begin()
 		return a.Agent.Perform(ctx, in)
 	}
-	so.Leave = func(in bus.Inbound) { a.Agent.Leave(in) }
+	so.Guest.Leave = func(in bus.Inbound) { a.Agent.Leave(in) }
 }
 
 // KeepTime runs the jobs of the chats in Options.Reminders until ctx ends,

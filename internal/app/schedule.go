@@ -41,7 +41,7 @@ func (a *App) openSchedule(o Options) (err error) {
 	so.Stop = func(ctx context.Context, in bus.Inbound) { a.Agent.StopMessage(ctx, in) }
 	so.Preview = a.preview
 	so.Foreign = a.foreign
-	so.Began, so.Ended = a.figures.began, a.figures.ended
+	so.Observer.Began, so.Observer.Ended = a.figures.began, a.figures.ended
 	so.Now, so.Log = o.Now, o.Log
 	if g.Heartbeat.Enabled {
 		so.Heartbeat.Every = time.Duration(g.Heartbeat.IntervalS) * time.Second
@@ -108,7 +108,7 @@ func (a *App) preview(ctx context.Context, perMonth float64) string {
 // trigger makes a trigger for a conversation.
 func (a *App) trigger(ctx context.Context, name string, r bus.Route, key string) (string, error) {
 	r.MessageID = ""
-	t, err := a.Schedule.AddTrigger(ctx, name, r, key)
+	t, err := a.Schedule.Triggers.Add(ctx, name, r, key)
 	if err != nil {
 		return "", err
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/markdown"
 )
 
 // Submit hands a message to the agent. Nil means that it is durable: only then
@@ -46,26 +47,16 @@ type Channel interface {
 	Send(ctx context.Context, out bus.Outbound) (id string, err error)
 }
 
-// Streamer is a Channel that can change what it sent.
+// Streamer is a Channel that can change what it sent, and perhaps remove it.
 type Streamer interface {
 	Channel
 	// Edit replaces the text of a message. Until final is set text is a
 	// preview: a failure is not tried again. An edit that changes nothing is
 	// no error.
 	Edit(ctx context.Context, route bus.Route, id, text string, final bool) error
-}
-
-// Served is a Channel that others connect to.
-type Served interface {
-	Channel
-	// Clients is how many are connected.
-	Clients() int
-}
-
-// Eraser is a Channel that can take back what it sent.
-type Eraser interface {
-	Channel
-	// Erase removes a message of ours. One that is gone already is no error.
+	// Erase removes a message of ours. One that is gone already is no error. A
+	// platform that cannot do it returns errors.ErrUnsupported: the message
+	// stays.
 	Erase(ctx context.Context, route bus.Route, id string) error
 }
 
@@ -103,13 +94,6 @@ type Terminal interface {
 	Ask(ctx context.Context, question string, hidden bool) (string, error)
 }
 
-// Crowd is a Channel that sees from a route alone whether several people read
-// the chat. For others the manager remembers from what came in.
-type Crowd interface {
-	Channel
-	Group(route bus.Route) bool
-}
-
 // Handler is a Channel that receives by HTTP on the gateway's own listener.
 type Handler interface {
 	Channel
@@ -119,23 +103,13 @@ type Handler interface {
 	Routes() map[string]http.Handler
 }
 
-// Unit is what a platform counts texts in.
-type Unit string
-
-// The units.
-const (
-	Runes Unit = "runes" // also the meaning of ""
-	UTF16 Unit = "utf16"
-	Bytes Unit = "bytes"
-)
-
 // Caps is what a platform can do, as data.
 type Caps struct {
 	// MaxChars is the longest text of one message in Unit, counted in the
 	// Markdown that Send gets; 0 is no limit. A platform whose rendering
 	// makes texts longer leaves a margin.
 	MaxChars int
-	Unit     Unit
+	Unit     markdown.Unit
 	// Whole platforms get every Outbound as the agent said it: no splitting,
 	// no filters, no edits; the manager still keeps order, retries and
 	// delivery. For platforms that are programs of ours.
@@ -159,6 +133,11 @@ type Caps struct {
 	Buttons bool
 	// Rate bounds what is sent.
 	Rate Rate
+	// Group reports whether several people read a chat, on platforms that see
+	// it from the route alone. Nil: the manager remembers it from what came in.
+	Group func(route bus.Route) bool
+	// Clients is how many are connected, on platforms that others connect to.
+	Clients func() int
 }
 
 // Rate is how much a platform takes, with bursts of the count. A zero Limit is

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/text"
@@ -214,8 +213,8 @@ func (g *Gate) once(key string, every time.Duration) bool {
 
 // refuse deals with somebody who may not be here.
 func (g *Gate) refuse(ctx context.Context, v Visitor) {
-	id := plainName(v.IDs[0])
-	who := strings.TrimSpace(id + " " + plainName(v.Name))
+	id := text.Label(v.IDs[0], nameShown)
+	who := strings.TrimSpace(id + " " + text.Label(v.Name, nameShown))
 	g.mu.Lock()
 	g.denied++
 	g.names = append(slices.DeleteFunc(g.names, func(s string) bool { return s == who }), who)
@@ -250,20 +249,6 @@ func (g *Gate) crowd() (others string, ok bool) {
 	}
 	g.untold = 0
 	return others, true
-}
-
-// plainName is a name that its bearer chose, on one line and without signs that
-// nobody sees.
-func plainName(s string) string { return text.Ellipsis(plainLine(s), nameShown) }
-
-func plainLine(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return ' '
-		}
-		return r
-	}, s)
-	return strings.Join(strings.Fields(s), " ")
 }
 
 // invite sends a stranger a code.

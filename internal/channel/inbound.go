@@ -14,18 +14,15 @@ var ErrStopping = errors.New("the channel is being stopped")
 
 // submit takes a message of the channel. The message has a context of its own;
 // what is shown about it lives as long as the channel.
-func (s *slot) submit(ctx, life context.Context, in bus.Inbound) error {
-	s.mu.Lock()
-	closing := s.closing
-	s.mu.Unlock()
-	if closing || s.m.deaf.Load() {
+func (s *supervisor) submit(ctx, life context.Context, in bus.Inbound) error {
+	if s.closing.Load() || s.m.deaf.Load() {
 		return ErrStopping
 	}
 	if in.Route.Channel == "" {
 		in.Route.Channel = s.name
 	}
 	if !s.caps.Whole {
-		in.WantsStream = s.streamer != nil
+		in.WantsStream = s.out.a.streamer != nil
 	}
 	if args, ok := pairingArgs(in.Text); ok {
 		return s.pair(ctx, in, args)
@@ -33,9 +30,9 @@ func (s *slot) submit(ctx, life context.Context, in bus.Inbound) error {
 	if err := s.m.o.Queue.Submit(ctx, in); err != nil {
 		return err
 	}
-	s.count(&s.state.Received)
+	s.health.received()
 	if in.Answer == nil { // no turn of its own comes of an answer
-		s.show(life, in.Route)
+		s.signals.show(life, in.Route)
 	}
 	return nil
 }
@@ -50,7 +47,7 @@ func pairingArgs(text string) (string, bool) {
 
 // pair answers /pairing without the agent: it must work when no model does,
 // and no model should see codes.
-func (s *slot) pair(ctx context.Context, in bus.Inbound, args string) error {
+func (s *supervisor) pair(ctx context.Context, in bus.Inbound, args string) error {
 	text := "Only an owner of this bot can do that, in a direct chat."
 	if in.Scope == "" && !in.Untrusted {
 		text = s.m.pairing.Command(ctx, args)

@@ -68,10 +68,10 @@ type Manager struct {
 	mux      atomic.Pointer[http.ServeMux]
 	deaf     atomic.Bool // see StopIntake
 
-	mu      sync.Mutex
-	slots   map[string]*slot
-	running bool
-	ended   chan struct{} // closed when Run returns; made by Run
+	mu          sync.Mutex
+	supervisors map[string]*supervisor
+	running     bool
+	ended       chan struct{} // closed when Run returns; made by Run
 }
 
 type applyRequest struct {
@@ -98,10 +98,10 @@ func NewManager(o Options) (*Manager, error) {
 	if o.MediaDir == "" {
 		o.MediaDir = datadir.Media.In(o.DataDir)
 	}
-	m := &Manager{o: o, slots: map[string]*slot{}, requests: make(chan applyRequest)}
+	m := &Manager{o: o, supervisors: map[string]*supervisor{}, requests: make(chan applyRequest)}
 	m.pairing = OpenPairing(o.Store, o.Now, o.Log)
 	for name, section := range o.Sections {
-		m.slots[name] = m.build(name, section)
+		m.supervisors[name] = m.build(name, section)
 	}
 	m.route()
 	return m, nil
@@ -120,7 +120,7 @@ func (m *Manager) Run(ctx context.Context) error {
 		return errors.New("the channels are already running")
 	}
 	m.running, m.ended = true, make(chan struct{})
-	for _, s := range m.slots {
+	for _, s := range m.supervisors {
 		s.start(ctx)
 	}
 	m.mu.Unlock()
@@ -134,11 +134,11 @@ func (m *Manager) Run(ctx context.Context) error {
 		}
 	}
 	m.mu.Lock()
-	slots := slices.Collect(maps.Values(m.slots))
+	list := slices.Collect(maps.Values(m.supervisors))
 	m.running = false
 	close(m.ended)
 	m.mu.Unlock()
-	for _, s := range slots {
+	for _, s := range list {
 		s.join()
 	}
 	sweeper.Wait()
@@ -151,15 +151,13 @@ func (m *Manager) AwaitLocal(ctx context.Context, most time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	m.mu.Lock()
-	slots := slices.Collect(maps.Values(m.slots))
+	list := slices.Collect(maps.Values(m.supervisors))
 	m.mu.Unlock()
-	for _, s := range slots {
+	for _, s := range list {
 		if s.ch == nil || !s.caps.Whole {
 			continue
 		}
-		s.mu.Lock()
-		running, connected := s.state.State == Running, s.connected
-		s.mu.Unlock()
+		running, connected := s.health.running()
 		if running {
 			continue
 		}
@@ -182,7 +180,7 @@ func (m *Manager) Apply(ctx context.Context, sections map[string]json.RawMessage
 	m.mu.Lock()
 	if !m.running {
 		defer m.mu.Unlock()
-		return m.swap(sections, func(*slot) {})
+		return m.swap(sections, func(*supervisor) {})
 	}
 	ended := m.ended
 	m.mu.Unlock()
@@ -205,8 +203,8 @@ func (m *Manager) Apply(ctx context.Context, sections map[string]json.RawMessage
 // replace changes what runs. It belongs to Run.
 func (m *Manager) replace(ctx context.Context, sections map[string]json.RawMessage) []error {
 	m.mu.Lock()
-	var old []*slot
-	for name, s := range m.slots {
+	var old []*supervisor
+	for name, s := range m.supervisors {
 		if next, ok := sections[name]; !ok || !sameJSON(s.section, next) {
 			old = append(old, s)
 		}
@@ -220,24 +218,24 @@ func (m *Manager) replace(ctx context.Context, sections map[string]json.RawMessa
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.swap(sections, func(s *slot) { s.start(ctx) })
+	return m.swap(sections, func(s *supervisor) { s.start(ctx) })
 }
 
 // swap puts new channels in the place of those whose section changed. The
 // caller holds the lock.
-func (m *Manager) swap(sections map[string]json.RawMessage, begin func(*slot)) (errs []error) {
-	for name := range m.slots {
+func (m *Manager) swap(sections map[string]json.RawMessage, begin func(*supervisor)) (errs []error) {
+	for name := range m.supervisors {
 		if _, ok := sections[name]; !ok {
-			delete(m.slots, name)
+			delete(m.supervisors, name)
 		}
 	}
-	var fresh []*slot
+	var fresh []*supervisor
 	for _, name := range slices.Sorted(maps.Keys(sections)) {
-		if s := m.slots[name]; s != nil && sameJSON(s.section, sections[name]) {
+		if s := m.supervisors[name]; s != nil && sameJSON(s.section, sections[name]) {
 			continue
 		}
 		s := m.build(name, sections[name])
-		m.slots[name] = s
+		m.supervisors[name] = s
 		fresh = append(fresh, s)
 	}
 	m.route()
@@ -259,8 +257,8 @@ func sameJSON(a, b json.RawMessage) bool {
 }
 
 // build makes the channel of a section, or notes why it cannot be.
-func (m *Manager) build(name string, section json.RawMessage) *slot {
-	s := newSlot(m, name, section)
+func (m *Manager) build(name string, section json.RawMessage) *supervisor {
+	s := newSupervisor(m, name, section)
 	if err := decodeCommon(section, &s.common); err != nil {
 		s.enabled = true // whether it is cannot be told: somebody should see why
 		s.fail(err)
@@ -283,7 +281,7 @@ func (m *Manager) build(name string, section json.RawMessage) *slot {
 		s.fail(err)
 		return s
 	}
-	s.adopt(ch)
+	s.attach(ch)
 	if len(s.common.AllowFrom) == 0 && !s.caps.Whole { // programs of ours know who may come by themselves
 		s.log.Warn("allowFrom is empty: new people must pair first")
 	}
@@ -291,7 +289,7 @@ func (m *Manager) build(name string, section json.RawMessage) *slot {
 }
 
 // make calls a factory.
-func (s *slot) make(factory Factory) (ch Channel, err error) {
+func (s *supervisor) make(factory Factory) (ch Channel, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			ch, err = nil, Fatal(fmt.Errorf("panic: %v", r))
@@ -307,9 +305,19 @@ func (s *slot) make(factory Factory) (ch Channel, err error) {
 		known = k.Known
 	}
 	return factory(Deps{
-		Name: s.name, Gate: s.gate, Media: &MediaStore{Dir: filepath.Join(o.MediaDir, SafeName(s.name)), Max: limit},
-		State: OpenState(o.Store, string(datadir.Channels)+"/"+SafeName(s.name)+".json"),
-		Ready: s.ready, Client: o.Client, Fetch: o.Fetch, Transcribe: o.Transcribe, Commands: o.Commands, Shown: s.wish(), Known: known, Log: s.log, Now: o.Now,
+		Name:       s.name,
+		Gate:       s.gate,
+		Media:      &MediaStore{Dir: filepath.Join(o.MediaDir, SafeName(s.name)), Max: limit},
+		State:      OpenState(o.Store, string(datadir.Channels)+"/"+SafeName(s.name)+".json"),
+		Ready:      s.health.ready,
+		Client:     o.Client,
+		Fetch:      o.Fetch,
+		Transcribe: o.Transcribe,
+		Commands:   o.Commands,
+		Shown:      s.filters(),
+		Known:      known,
+		Log:        s.log,
+		Now:        o.Now,
 	}, s.section)
 }
 
@@ -322,7 +330,7 @@ func (m *Manager) Send(ctx context.Context, out bus.Outbound) error {
 func (m *Manager) Channel(name string) Channel {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if s := m.slots[name]; s != nil {
+	if s := m.supervisors[name]; s != nil {
 		return s.ch
 	}
 	return nil
@@ -331,10 +339,10 @@ func (m *Manager) Channel(name string) Channel {
 // Status is one entry per section, by name.
 func (m *Manager) Status() []Status {
 	m.mu.Lock()
-	slots := slices.Collect(maps.Values(m.slots))
+	list := slices.Collect(maps.Values(m.supervisors))
 	m.mu.Unlock()
-	out := make([]Status, 0, len(slots))
-	for _, s := range slots {
+	out := make([]Status, 0, len(list))
+	for _, s := range list {
 		out = append(out, s.status())
 	}
 	slices.SortFunc(out, func(a, b Status) int { return cmp.Compare(a.Name, b.Name) })
@@ -345,19 +353,19 @@ func (m *Manager) Status() []Status {
 // if there is more than one who could call.
 func (m *Manager) route() {
 	mux := http.NewServeMux()
-	names := slices.Sorted(maps.Keys(m.slots))
+	names := slices.Sorted(maps.Keys(m.supervisors))
 	slices.SortStableFunc(names, func(a, b string) int { // what runs keeps its addresses
-		return cmp.Compare(m.slots[a].rank(), m.slots[b].rank())
+		return cmp.Compare(m.supervisors[a].rank(), m.supervisors[b].rank())
 	})
 	for _, name := range names {
-		h, ok := m.slots[name].ch.(Handler)
+		h, ok := m.supervisors[name].ch.(Handler)
 		if !ok {
 			continue
 		}
 		for pattern, handler := range h.Routes() {
 			if err := handle(mux, pattern, handler); err != nil {
-				m.slots[name].fail(err)
-				m.slots[name].ch = nil
+				m.supervisors[name].fail(err)
+				m.supervisors[name].ch = nil
 				break
 			}
 		}
@@ -398,7 +406,7 @@ func (m *Manager) sweep(ctx context.Context) {
 	for {
 		m.mu.Lock()
 		var stores []*MediaStore
-		for name := range m.slots {
+		for name := range m.supervisors {
 			stores = append(stores, &MediaStore{Dir: filepath.Join(m.o.MediaDir, SafeName(name))})
 		}
 		m.mu.Unlock()
@@ -434,7 +442,7 @@ func Login(ctx context.Context, o Options, name string, t Terminal, force bool) 
 	if err != nil {
 		return err
 	}
-	s := newSlot(m, name, section)
+	s := newSupervisor(m, name, section)
 	if err := decodeCommon(section, &s.common); err != nil {
 		return err
 	}

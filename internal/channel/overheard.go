@@ -23,7 +23,7 @@ type overheard struct {
 // caller holds the lock.
 func (g *Gate) overhear(v Visitor) {
 	most := min(g.o.Common.GroupHistory, overheardMost)
-	said := plainLine(v.Text)
+	said := text.Label(v.Text, overheardChars)
 	if most <= 0 || said == "" {
 		return
 	}
@@ -33,7 +33,7 @@ func (g *Gate) overhear(v Visitor) {
 		o = &overheard{}
 		g.heard.put(key, o)
 	}
-	o.lines = append(o.lines, plainName(v.Name)+": "+text.Ellipsis(said, overheardChars))
+	o.lines = append(o.lines, text.Label(v.Name, nameShown)+": "+said)
 	over := max(0, len(o.lines)-most)
 	o.lines, o.shown = o.lines[over:], max(0, o.shown-over)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
@@ -13,9 +14,18 @@ import (
 // Bounds of what is shown about a message that is worked on.
 const (
 	presenceMax = 10 * time.Minute // then nothing is shown any more, whatever happens
-	signalWait  = 10 * time.Second // for one signal
 	marksMax    = 20               // messages of one chat that bear a mark
 )
+
+// signals shows in the chats of one channel what happens to messages.
+type signals struct {
+	a *adapter
+
+	mu      sync.Mutex
+	closing bool // starts nothing any more
+	chats   map[chatKey]*presence
+	work    sync.WaitGroup // one per presence; nothing is added once closing is set
+}
 
 // presence is a chat in which something is being worked on.
 type presence struct {
@@ -24,21 +34,42 @@ type presence struct {
 	marked []bus.Route        // messages that were marked as seen
 }
 
+func newSignals(a *adapter) *signals {
+	return &signals{a: a, chats: map[chatKey]*presence{}}
+}
+
+func (s *signals) open() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closing = false
+}
+
+// close stops everything that is shown; work says when it has ended.
+func (s *signals) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closing = true
+	for _, p := range s.chats {
+		p.stop()
+	}
+}
+
 // show marks a message as seen, and shows that it is worked on until rest. A
 // route without a message only keeps the latter going.
-func (s *slot) show(ctx context.Context, to bus.Route) {
-	if s.signaller == nil {
+func (s *signals) show(ctx context.Context, to bus.Route) {
+	if s.a.signaller == nil {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := s.present[keyOf(to)]
+
+	p := s.chats[keyOf(to)]
 	if s.closing || p != nil && !p.idle && to.MessageID == "" {
 		return
 	}
 	if p == nil {
 		p = &presence{}
-		s.present[keyOf(to)] = p
+		s.chats[keyOf(to)] = p
 	} else {
 		p.stop()
 	}
@@ -47,18 +78,19 @@ func (s *slot) show(ctx context.Context, to bus.Route) {
 		p.marked = append(p.marked, to)
 		p.marked = p.marked[max(0, len(p.marked)-marksMax):]
 	}
+
 	ctx, p.stop = context.WithTimeout(ctx, presenceMax)
-	s.work.Go(func() { s.signal(ctx, to) })
+	s.work.Go(func() { s.repeat(ctx, to) })
 }
 
-// signal shows one chat's work until ctx ends.
-func (s *slot) signal(ctx context.Context, to bus.Route) {
+// repeat shows one chat's work until ctx ends.
+func (s *signals) repeat(ctx context.Context, to bus.Route) {
 	if to.MessageID != "" {
-		_ = s.signalOnce(ctx, to, Seen) // cosmetic, like the others
+		_ = s.a.signal(ctx, to, Seen) // cosmetic, like the others
 	}
 	for ctx.Err() == nil {
-		err := s.signalOnce(ctx, to, Working)
-		d := s.caps.Typing
+		err := s.a.signal(ctx, to, Working)
+		d := s.a.caps.Typing
 		if d <= 0 {
 			return
 		}
@@ -71,43 +103,35 @@ func (s *slot) signal(ctx context.Context, to bus.Route) {
 	}
 }
 
-func (s *slot) signalOnce(ctx context.Context, to bus.Route, phase Phase) (err error) {
-	defer s.caught(&err)
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	ctx, cancel := context.WithTimeout(ctx, signalWait)
-	defer cancel()
-	return s.signaller.Signal(ctx, to, phase)
-}
-
 // rest stops showing that something is worked on. Marks stay until done.
-func (s *slot) rest(key chatKey) {
+func (s *signals) rest(key chatKey) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p := s.present[key]; p != nil {
+	if p := s.chats[key]; p != nil {
 		p.stop()
 		p.idle = true
 	}
 }
 
-// done takes the marks of a chat away.
-func (s *slot) done(ctx context.Context, key chatKey, to bus.Route) {
-	if s.signaller == nil {
+// done removes the marks of a chat.
+func (s *signals) done(ctx context.Context, key chatKey, to bus.Route) {
+	if s.a.signaller == nil {
 		return
 	}
+
 	s.mu.Lock()
 	var marked []bus.Route
-	if p := s.present[key]; p != nil {
+	if p := s.chats[key]; p != nil {
 		p.stop()
 		marked = p.marked
-		delete(s.present, key)
+		delete(s.chats, key)
 	}
 	s.mu.Unlock()
+
 	if !slices.ContainsFunc(marked, func(r bus.Route) bool { return r.MessageID == to.MessageID }) {
 		marked = append(marked, to)
 	}
 	for _, r := range marked {
-		_ = s.signalOnce(ctx, r, Done)
+		_ = s.a.signal(ctx, r, Done)
 	}
 }

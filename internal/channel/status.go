@@ -1,7 +1,9 @@
 package channel
 
 import (
+	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
@@ -51,90 +53,153 @@ type Failure struct {
 	Error  string    `json:"error"`
 }
 
-func (s *slot) status() Status {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	st := s.state
-	st.Name, st.Enabled = s.name, s.enabled
+// health is the record of one channel: its state, and what was counted.
+type health struct {
+	now    func() time.Time
+	redact func(string) string
+	log    *slog.Logger
+
+	mu        sync.Mutex
+	status    Status
+	connected chan struct{} // closed and replaced by ready
+	up        time.Time     // since when it runs
+}
+
+func newHealth(o *Options, log *slog.Logger) *health {
+	h := &health{now: o.Now, redact: o.Redact, log: log, connected: make(chan struct{})}
+	h.setState(Stopped, "")
+	return h
+}
+
+// snapshot is a copy of what is known.
+func (h *health) snapshot() Status {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	st := h.status
 	st.Failures = slices.Clone(st.Failures)
-	for _, c := range s.chats {
-		st.Queue += len(c.queue) + c.busy
-	}
-	if s.gate != nil {
-		st.Denied, st.Refused = s.gate.refused()
-	}
-	if p, ok := s.ch.(Served); ok {
-		st.Clients = p.Clients()
-	}
 	return st
 }
 
-// become notes a new state. The caller holds the lock.
-func (s *slot) become(c Condition, reason string) {
-	if s.state.State != c {
-		s.state.Since = s.m.o.Now()
-	}
-	s.state.State, s.state.Error, s.state.Retry = c, reason, time.Time{}
+// setState records a new state and the reason for it.
+func (h *health) setState(c Condition, reason string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.set(c, reason)
 }
 
-// ready is Deps.Ready. What changes is in the log once, however often the
-// channel tries.
-func (s *slot) ready(identity string, err error) {
+// set is setState for callers that hold the lock.
+func (h *health) set(c Condition, reason string) {
+	if h.status.State != c {
+		h.status.Since = h.now()
+	}
+	h.status.State, h.status.Error, h.status.Retry = c, reason, time.Time{}
+}
+
+// ready is Deps.Ready. A change is logged once, however often the channel
+// tries.
+func (h *health) ready(identity string, err error) {
 	if err != nil {
-		reason := s.m.o.Redact(err.Error())
-		s.mu.Lock()
-		told := s.state.State == Starting && s.state.Error != ""
-		s.become(Starting, reason)
-		s.mu.Unlock()
+		reason := h.redact(err.Error())
+		h.mu.Lock()
+		told := h.status.State == Starting && h.status.Error != ""
+		h.set(Starting, reason)
+		h.mu.Unlock()
 		if !told {
-			s.log.Warn("a channel has lost its platform and tries to get back", "err", reason)
+			h.log.Warn("a channel has lost its platform and tries to get back", "err", reason)
 		}
 		return
 	}
-	s.mu.Lock()
-	fresh := s.state.State != Running
+
+	h.mu.Lock()
+	fresh := h.status.State != Running
 	if fresh {
-		s.up = s.m.o.Now()
+		h.up = h.now()
 	}
-	s.become(Running, "")
+	h.set(Running, "")
 	if identity != "" {
-		s.state.Identity = identity
+		h.status.Identity = identity
 	}
-	close(s.connected)
-	s.connected = make(chan struct{})
-	s.mu.Unlock()
+	close(h.connected)
+	h.connected = make(chan struct{})
+	h.mu.Unlock()
 	if fresh {
-		s.log.Info("a channel is connected", "as", identity)
+		h.log.Info("a channel is connected", "as", identity)
 	}
 }
 
-// fail notes that the channel cannot be used as it is configured.
-func (s *slot) fail(err error) {
-	s.broken = err
-	s.trouble(err)
+// running reports whether the platform has let us in. The channel is closed the
+// next time that it does.
+func (h *health) running() (bool, <-chan struct{}) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.status.State == Running, h.connected
 }
 
-func (s *slot) trouble(err error) {
-	reason := s.m.o.Redact(err.Error())
-	s.mu.Lock()
-	s.become(Failed, reason)
-	s.mu.Unlock()
-	s.log.Error("a channel cannot be used", "err", reason)
+// ended records that a run is over and reports whether it went well for long.
+func (h *health) ended() (healthy bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	healthy = !h.up.IsZero() && h.now().Sub(h.up) >= healthyAfter
+	h.up = time.Time{}
+	return healthy
 }
 
-// lost notes a message that could not be delivered.
-func (s *slot) lost(out bus.Outbound, err error) {
-	reason := s.m.o.Redact(err.Error())
-	s.mu.Lock()
-	s.state.Failed++
-	s.state.Failures = append(s.state.Failures, Failure{At: s.m.o.Now(), ID: out.ID, ChatID: out.Route.ChatID, Kind: out.Kind, Error: reason})
-	s.state.Failures = s.state.Failures[max(0, len(s.state.Failures)-failuresKept):]
-	s.mu.Unlock()
-	s.log.Error("a message could not be delivered", "id", out.ID, "chat", out.Route.ChatID, "kind", out.Kind, "err", reason)
+// restartAt records when the channel is started again.
+func (h *health) restartAt(t time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.status.Retry = t
+	h.status.Restarts++
 }
 
-func (s *slot) count(field *int) {
-	s.mu.Lock()
-	*field++
-	s.mu.Unlock()
+// restarting records that the channel is started again. The last error stays.
+func (h *health) restarting() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.set(Starting, h.status.Error)
+}
+
+// failed records that the channel does not work.
+func (h *health) failed(err error) {
+	reason := h.redact(err.Error())
+	h.setState(Failed, reason)
+	h.log.Error("a channel cannot be used", "err", reason)
+}
+
+// lost records a message that could not be delivered.
+func (h *health) lost(out bus.Outbound, err error) {
+	reason := h.redact(err.Error())
+	h.mu.Lock()
+	h.status.Failed++
+	h.status.Failures = append(h.status.Failures, Failure{
+		At:     h.now(),
+		ID:     out.ID,
+		ChatID: out.Route.ChatID,
+		Kind:   out.Kind,
+		Error:  reason,
+	})
+	h.status.Failures = h.status.Failures[max(0, len(h.status.Failures)-failuresKept):]
+	h.mu.Unlock()
+	h.log.Error("a message could not be delivered", "id", out.ID, "chat", out.Route.ChatID, "kind", out.Kind, "err", reason)
+}
+
+// received counts a message that came in.
+func (h *health) received() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.status.Received++
+}
+
+// sent counts a message that was delivered.
+func (h *health) sent() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.status.Sent++
+}
+
+// retried counts a message that has to be sent again.
+func (h *health) retried() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.status.Retries++
 }

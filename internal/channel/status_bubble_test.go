@@ -2,6 +2,7 @@ package channel_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
 )
 
@@ -72,6 +74,52 @@ func TestLostAndBackInTheLog(t *testing.T) {
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("log (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// What a platform knows by itself is data in its Caps: which chats are groups,
+// and who is connected.
+func TestCapsThatAnswer(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p := &platform{caps: channel.Caps{
+			Rate:    channel.Rate{Group: channel.Limit{Count: 1, Per: time.Minute}},
+			Group:   func(to bus.Route) bool { return to.ChatID == "crowd" },
+			Clients: func() int { return 3 },
+		}}
+		r := newRig(t, map[string]*platform{"a": p})
+		if got := r.m.Status()[0].Clients; got != 3 {
+			t.Errorf("%d clients, want 3", got)
+		}
+		r.publish(final("1", "crowd", "one"), final("2", "crowd", "two"), final("3", "ann", "three"), final("4", "ann", "four"))
+		time.Sleep(time.Second)
+		if got := len(p.saw("send")); got != 3 {
+			t.Errorf("%d messages after a second, want 3: only the group is slowed down", got)
+		}
+		time.Sleep(time.Minute)
+		if got := len(p.saw("send")); got != 4 {
+			t.Errorf("%d messages after a minute, want 4", got)
+		}
+	})
+}
+
+// noErase is a platform that lacks one of the two methods of a Streamer.
+type noErase struct{ channel.Channel }
+
+func (noErase) Edit(context.Context, bus.Route, string, string, bool) error { return nil }
+
+// A platform that promises edits and cannot stream is told so.
+func TestHalfAStreamer(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p, log := streaming(), &logLines{}
+		newRig(t, map[string]*platform{"a": p}, func(o *channel.Options) {
+			o.Log = slog.New(log)
+			o.Factories["a"] = func(d channel.Deps, _ json.RawMessage) (channel.Channel, error) { p.deps = d; return noErase{p}, nil }
+		})
+		log.mu.Lock()
+		defer log.mu.Unlock()
+		if all := strings.Join(log.all, "\n"); !strings.Contains(all, "not both methods, Edit and Erase") {
+			t.Errorf("no warning in the log:\n%s", all)
 		}
 	})
 }

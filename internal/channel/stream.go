@@ -7,10 +7,13 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/markdown"
 )
 
-// stream is a text that grows before the reader's eyes.
+// stream is a text that grows before the reader's eyes: a row of messages of one
+// chat that are edited as more text comes.
 type stream struct {
+	c     *chat
 	id    string
 	route bus.Route
 	text  strings.Builder
@@ -32,38 +35,40 @@ type shownPart struct {
 // due reports whether a preview waits for its time.
 func (st *stream) due() bool { return st != nil && st.dirty && !st.ended && !st.blind }
 
-func (st *stream) parts(s *slot) []string {
-	return Split(strings.TrimSpace(st.text.String()), s.caps.MaxChars, s.caps.Unit)
+// parts are the texts of its messages.
+func (st *stream) parts() []string {
+	caps := &st.c.w.a.caps
+	return markdown.Split(strings.TrimSpace(st.text.String()), caps.MaxChars, caps.Unit)
 }
 
 // grow takes text of a stream, and shows it if it is time and no more waits.
-func (s *slot) grow(ctx context.Context, c *chat, out bus.Outbound, more bool) {
+func (c *chat) grow(ctx context.Context, out bus.Outbound, more bool) {
 	if st := c.stream; st != nil && st.void {
 		st.id, st.void = out.StreamID, false
 	}
 	if c.stream == nil || c.stream.id != out.StreamID || c.stream.ended {
 		if c.stream != nil {
-			s.closeStream(ctx, c)
+			c.stream.close(ctx)
 		}
-		c.stream = s.findStream(ctx, out.Route)
+		c.stream = c.findStream(ctx, out.Route)
 		c.stream.id = out.StreamID
 	}
 	st := c.stream
 	st.text.WriteString(out.Text)
 	st.dirty = st.dirty || strings.TrimSpace(out.Text) != ""
 	if !more && st.due() && !time.Now().Before(st.next) {
-		s.preview(ctx, c)
+		st.preview(ctx)
 	}
 }
 
 // findStream makes the stream of an answer out of the messages that show it
 // already, as the queue knows: those of a process that is gone, or of a turn
 // that is done again. What they say is not known.
-func (s *slot) findStream(ctx context.Context, to bus.Route) *stream {
-	st := &stream{route: to}
-	ids, err := s.m.o.Queue.Showing(ctx, to)
+func (c *chat) findStream(ctx context.Context, to bus.Route) *stream {
+	st := &stream{c: c, route: to}
+	ids, err := c.w.queue.Showing(ctx, to)
 	if err != nil && !errors.Is(err, bus.ErrClosed) {
-		s.log.WarnContext(ctx, "what shows an answer already cannot be found; it may appear twice", "chat", to.ChatID, "err", err)
+		c.w.log.WarnContext(ctx, "what shows an answer already cannot be found; it may appear twice", "chat", to.ChatID, "err", err)
 	}
 	for _, id := range ids {
 		st.shown = append(st.shown, shownPart{id: id, found: true})
@@ -73,59 +78,59 @@ func (s *slot) findStream(ctx context.Context, to bus.Route) *stream {
 
 // noteShown tells the queue which messages show a stream, so that they are
 // changed, and not sent again, after a restart.
-func (s *slot) noteShown(ctx context.Context, st *stream) {
+func (st *stream) noteShown(ctx context.Context) {
 	ids := make([]string, len(st.shown))
 	for i, p := range st.shown {
 		ids[i] = p.id
 	}
-	if err := s.m.o.Queue.Shown(context.WithoutCancel(ctx), st.route, ids); err != nil && !errors.Is(err, bus.ErrClosed) {
-		s.log.WarnContext(ctx, "a message that shows an answer cannot be noted; it may appear twice after a restart", "chat", st.route.ChatID, "err", err)
+	if err := st.c.w.queue.Shown(context.WithoutCancel(ctx), st.route, ids); err != nil && !errors.Is(err, bus.ErrClosed) {
+		st.c.w.log.WarnContext(ctx, "a message that shows an answer cannot be noted; it may appear twice after a restart", "chat", st.route.ChatID, "err", err)
 	}
 }
 
 // awaitPreview waits until the preview may be shown, or something comes.
-func (s *slot) awaitPreview(ctx context.Context, c *chat) {
+func (c *chat) awaitPreview(ctx context.Context) {
 	t := time.NewTimer(time.Until(c.stream.next))
 	defer t.Stop()
 	select {
 	case <-ctx.Done():
 	case <-c.wake:
 	case <-t.C:
-		s.preview(ctx, c)
+		c.stream.preview(ctx)
 	}
 }
 
-// every is the time between two previews of a chat.
-func (s *slot) every(c *chat, to bus.Route) time.Duration {
-	d := s.caps.EditEvery
-	if s.group(to) {
-		d = max(d, s.caps.GroupEditEvery)
+// every is the time between two previews.
+func (st *stream) every() time.Duration {
+	a := st.c.w.a
+	d := a.caps.EditEvery
+	if a.group(st.route) {
+		d = max(d, a.caps.GroupEditEvery)
 	}
-	return max(d, c.slow)
+	return max(d, st.c.slow)
 }
 
-// preview shows the text so far. Trouble only puts the next one off.
-func (s *slot) preview(ctx context.Context, c *chat) {
-	st := c.stream
-	st.next = time.Now().Add(s.every(c, st.route))
-	parts := st.parts(s)
+// preview shows the text so far. An error only puts the next one off.
+func (st *stream) preview(ctx context.Context) {
+	st.next = time.Now().Add(st.every())
+	parts := st.parts()
 	for i, text := range parts {
 		last := i == len(parts)-1
 		if i < len(st.shown) && (st.shown[i].final || st.shown[i].text == text && last) {
 			continue
 		}
-		if !s.total.try(time.Now()) {
+		if !st.c.w.total.try(time.Now()) {
 			return // still dirty
 		}
-		if err := s.showPart(ctx, c, i, text, !last); err != nil {
-			s.patience(c, err)
+		if err := st.showPart(ctx, i, text, !last); err != nil {
+			st.c.backoff(err)
 			if limited, ok := errors.AsType[*RateLimitedError](err); ok {
-				st.next = time.Now().Add(max(limited.After, s.every(c, st.route)))
+				st.next = time.Now().Add(max(limited.After, st.every()))
 			}
 			if IsPermanent(err) {
 				st.dirty = false
 			}
-			s.log.DebugContext(ctx, "a preview could not be shown", "chat", st.route.ChatID, "err", err)
+			st.c.w.log.DebugContext(ctx, "a preview could not be shown", "chat", st.route.ChatID, "err", err)
 			return
 		}
 	}
@@ -133,11 +138,11 @@ func (s *slot) preview(ctx context.Context, c *chat) {
 }
 
 // showPart makes part i of a stream say text.
-func (s *slot) showPart(ctx context.Context, c *chat, i int, text string, final bool) error {
-	st := c.stream
+func (st *stream) showPart(ctx context.Context, i int, text string, final bool) error {
+	w := st.c.w
 	if i < len(st.shown) {
 		p := &st.shown[i]
-		err := s.edit(ctx, st.route, p.id, text, final)
+		err := w.a.edit(ctx, st.route, p.id, text, final)
 		if err == nil {
 			*p = shownPart{id: p.id, text: text, final: final}
 			return nil
@@ -145,9 +150,10 @@ func (s *slot) showPart(ctx context.Context, c *chat, i int, text string, final 
 		if !p.found || !IsPermanent(err) {
 			return err
 		}
-		s.log.DebugContext(ctx, "a message of an earlier process cannot be changed; it is sent again", "chat", st.route.ChatID, "err", err)
-		s.takeBack(ctx, c, st, i)
+		w.log.DebugContext(ctx, "a message of an earlier process cannot be changed; it is sent again", "chat", st.route.ChatID, "err", err)
+		st.eraseFrom(ctx, i)
 	}
+
 	out := bus.Outbound{Kind: bus.Delta, Route: st.route, StreamID: st.id, Text: text}
 	if final {
 		out.Kind = bus.Message
@@ -155,8 +161,8 @@ func (s *slot) showPart(ctx context.Context, c *chat, i int, text string, final 
 	if i == 0 {
 		out.ReplyTo = st.route.MessageID
 	}
-	c.rate.take(time.Now())
-	id, err := s.try(ctx, out)
+	st.c.rate.take(time.Now())
+	id, err := w.a.send(ctx, out)
 	if err != nil {
 		return err
 	}
@@ -165,36 +171,36 @@ func (s *slot) showPart(ctx context.Context, c *chat, i int, text string, final 
 		return nil
 	}
 	st.shown = append(st.shown, shownPart{id: id, text: text, final: final})
-	s.noteShown(ctx, st)
+	st.noteShown(ctx)
 	return nil
 }
 
-// takeBack removes the messages of a stream from one on, where a platform can.
-// Elsewhere they stay.
-func (s *slot) takeBack(ctx context.Context, c *chat, st *stream, from int) {
-	gone := st.shown[from:]
+// eraseFrom removes the messages of a stream from one on. They stay on a
+// platform that cannot erase.
+func (st *stream) eraseFrom(ctx context.Context, from int) {
+	old := st.shown[from:]
 	st.shown = st.shown[:from]
-	for _, p := range gone {
-		if s.eraser == nil {
+	for _, p := range old {
+		err := st.retryEdit(ctx, func() error { return st.c.w.a.erase(ctx, st.route, p.id) })
+		if errors.Is(err, errors.ErrUnsupported) {
 			return
 		}
-		err := s.persist(ctx, c, func() error { return s.erase(ctx, st.route, p.id) })
 		if err != nil {
-			s.log.DebugContext(ctx, "a message that says nothing any more cannot be removed", "chat", st.route.ChatID, "err", err)
+			st.c.w.log.DebugContext(ctx, "a message that says nothing any more cannot be removed", "chat", st.route.ChatID, "err", err)
 		}
 	}
 }
 
-// persist does something that is worth a few tries.
-func (s *slot) persist(ctx context.Context, c *chat, do func() error) error {
+// retryEdit does something that is worth a few tries.
+func (st *stream) retryEdit(ctx context.Context, do func() error) error {
 	for try := 1; ; try++ {
 		err := do()
 		if err == nil {
 			return nil
 		}
-		s.patience(c, err)
+		st.c.backoff(err)
 		failures := try - 1
-		if IsPermanent(err) || try >= s.m.o.MaxRetries || !s.pause(ctx, err, &failures) {
+		if IsPermanent(err) || try >= st.c.w.maxRetries || !st.c.pause(ctx, err, &failures) {
 			return err
 		}
 	}
@@ -203,12 +209,12 @@ func (s *slot) persist(ctx context.Context, c *chat, do func() error) error {
 // endStream ends a segment. If the turn goes on, its text stays as a message
 // of its own; else the final reply will say whether it is right. One that
 // broke off leaves its messages to the one that says it all again.
-func (s *slot) endStream(ctx context.Context, c *chat, out bus.Outbound) {
+func (c *chat) endStream(ctx context.Context, out bus.Outbound) {
 	if out.Text != "" {
-		s.grow(ctx, c, bus.Outbound{Kind: bus.Delta, Route: out.Route, StreamID: out.StreamID, Text: out.Text}, true)
+		c.grow(ctx, bus.Outbound{Kind: bus.Delta, Route: out.Route, StreamID: out.StreamID, Text: out.Text}, true)
 	}
 	if !out.Resuming {
-		s.rest(c.key)
+		c.w.signals.rest(c.key)
 	}
 	if c.stream == nil || c.stream.id != out.StreamID {
 		return
@@ -217,12 +223,13 @@ func (s *slot) endStream(ctx context.Context, c *chat, out bus.Outbound) {
 		c.stream.restart()
 		return
 	}
-	s.closeStream(ctx, c)
+
 	st := c.stream
-	if n := len(st.parts(s)); out.Resuming && n > 0 && len(st.shown) > 0 {
-		s.takeBack(ctx, c, st, min(n, len(st.shown)))
+	st.close(ctx)
+	if n := len(st.parts()); out.Resuming && n > 0 && len(st.shown) > 0 {
+		st.eraseFrom(ctx, min(n, len(st.shown)))
 		st.shown = nil
-		s.noteShown(ctx, st) // they say all they had to
+		st.noteShown(ctx) // they say all they had to
 	}
 	if out.Resuming || len(st.shown) == 0 {
 		c.stream = nil
@@ -238,20 +245,19 @@ func (st *stream) restart() {
 	}
 }
 
-// closeStream shows the whole text of a stream with its formatting. It tries a
-// few times: the final reply, which is tried for long, comes after it.
-func (s *slot) closeStream(ctx context.Context, c *chat) {
-	st := c.stream
+// close shows the whole text of a stream with its formatting. It tries a few
+// times: the final reply, which is tried for long, comes after it.
+func (st *stream) close(ctx context.Context) {
 	st.ended = true
 	if st.blind {
 		return
 	}
-	for i, text := range st.parts(s) {
+	for i, text := range st.parts() {
 		if i < len(st.shown) && st.shown[i].final && st.shown[i].text == text {
 			continue
 		}
-		if err := s.persist(ctx, c, func() error { return s.showPart(ctx, c, i, text, true) }); err != nil {
-			s.log.DebugContext(ctx, "the end of a text could not be shown", "chat", st.route.ChatID, "err", err)
+		if err := st.retryEdit(ctx, func() error { return st.showPart(ctx, i, text, true) }); err != nil {
+			st.c.w.log.DebugContext(ctx, "the end of a text could not be shown", "chat", st.route.ChatID, "err", err)
 			return
 		}
 	}
@@ -261,10 +267,10 @@ func (s *slot) closeStream(ctx context.Context, c *chat) {
 // settleStream makes what was streamed, perhaps by an earlier process, say what
 // the final reply says, and returns how many parts of it are shown by that.
 // False means that ctx ended.
-func (s *slot) settleStream(ctx context.Context, c *chat, d bus.Delivery, parts []bus.Outbound) (from int, ok bool) {
+func (c *chat) settleStream(ctx context.Context, d bus.Delivery, parts []bus.Outbound) (from int, ok bool) {
 	st := c.stream
 	if st == nil || st.route.MessageID != d.Route.MessageID {
-		st = s.findStream(ctx, d.Route)
+		st = c.findStream(ctx, d.Route)
 		st.ended = true
 	} else {
 		defer func() { c.stream = nil }()
@@ -278,7 +284,7 @@ func (s *slot) settleStream(ctx context.Context, c *chat, d bus.Delivery, parts 
 	other := d.Plain || d.Turn != nil && d.Turn.Error != ""
 	if len(st.shown) == 0 || d.Parts > 0 || other || texts == 0 {
 		if len(st.shown) > 0 && !st.ended {
-			s.closeStream(ctx, c)
+			st.close(ctx)
 		}
 		return d.Parts, ctx.Err() == nil
 	}
@@ -288,16 +294,16 @@ func (s *slot) settleStream(ctx context.Context, c *chat, d bus.Delivery, parts 
 		if p.final && p.text == text {
 			continue
 		}
-		err := s.insist(ctx, c, st.route, func() error { return s.edit(ctx, st.route, p.id, text, true) })
+		err := c.retry(ctx, st.route, func() error { return c.w.a.edit(ctx, st.route, p.id, text, true) })
 		if err != nil && ctx.Err() != nil {
 			return 0, false
 		}
-		if err != nil { // it cannot be changed any more: say the rest anew
-			s.log.WarnContext(ctx, "a streamed message cannot be changed; it is sent again", "chat", st.route.ChatID, "err", s.m.o.Redact(err.Error()))
+		if err != nil { // it cannot be changed any more: send the rest again
+			c.w.log.WarnContext(ctx, "a streamed message cannot be changed; it is sent again", "chat", st.route.ChatID, "err", c.w.redact(err.Error()))
 			from = i
 			break
 		}
 	}
-	s.takeBack(ctx, c, st, from) // no more of them than of the answer
+	st.eraseFrom(ctx, from) // no more of them than of the answer
 	return from, true
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/markdown"
 )
 
 func streaming() *platform {
@@ -120,7 +121,7 @@ func TestStreamOverflow(t *testing.T) {
 		for _, id := range ids {
 			parts = append(parts, got[id])
 		}
-		diff(t, "what stays", parts, channel.Split(all.String(), 64, channel.Runes))
+		diff(t, "what stays", parts, markdown.Split(all.String(), 64, markdown.Runes))
 		if n := len(p.saw("send", "edit", "final edit")); n > 20 {
 			t.Errorf("%d calls for 8 s of text, want about one a second", n)
 		}

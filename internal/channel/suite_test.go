@@ -100,6 +100,8 @@ func (m *member) Edit(_ context.Context, _ bus.Route, id, text string, _ bool) e
 	return nil
 }
 
+func (m *member) Erase(context.Context, bus.Route, string) error { return errors.ErrUnsupported }
+
 func (m *member) Signal(context.Context, bus.Route, channel.Phase) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

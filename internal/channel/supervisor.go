@@ -8,20 +8,20 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"runtime/debug"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 )
 
-// healthy is how long a channel must run for its next failure to count as the
-// first.
-const healthy = time.Minute
+// healthyAfter is how long a channel must run for its next failure to count as
+// the first.
+const healthyAfter = time.Minute
 
-// slot is the place of one section: the channel made of it, everything that
-// runs for it, and how it is.
-type slot struct {
+// supervisor runs the channel of one section: it starts it, restarts it when it
+// fails, takes what it receives, and stops it.
+type supervisor struct {
 	m       *Manager
 	name    string
 	section json.RawMessage
@@ -30,58 +30,42 @@ type slot struct {
 	broken  error // why there is no channel
 	gate    *Gate
 	log     *slog.Logger
+	health  *health
 
-	ch        Channel // nil: not enabled, or broken
-	caps      Caps
-	streamer  Streamer  // nil: no streaming by edits
-	eraser    Eraser    // nil: what was sent stays
-	signaller Signaller // nil: cannot show what happens
-	filters   Filters
-	total     *shared // rate of all chats
+	ch      Channel // nil: not enabled, or broken
+	caps    Caps
+	out     *sender  // nil: there was never a channel
+	signals *signals // nil: like out
 
-	cancel context.CancelFunc // ends the slot; set by start
-	ended  chan struct{}      // closed when everything of it has ended
-	acks   chan string        // ids of what was sent at once, on their way to the queue; full blocks the reader
-
-	mu        sync.Mutex
-	state     Status
-	connected chan struct{} // closed and made anew by ready
-	up        time.Time     // since when it runs
-	closing   bool          // takes nothing in any more
-	chats     map[chatKey]*chat
-	swept     time.Time
-	present   map[chatKey]*presence
-	work      sync.WaitGroup // chats and presences; nothing is added once closing is set
-	said      *recent[sayKey, string]
+	cancel  context.CancelFunc // ends the supervisor; set by start
+	ended   chan struct{}      // closed when everything of it has ended
+	closing atomic.Bool        // takes nothing in any more
 }
 
-func newSlot(m *Manager, name string, section json.RawMessage) *slot {
-	s := &slot{
-		m: m, name: name, section: section, log: m.o.Log.With("channel", name), cancel: func() {},
-		connected: make(chan struct{}), chats: map[chatKey]*chat{}, present: map[chatKey]*presence{},
-		said: newRecent[sayKey, string](saidKept),
+func newSupervisor(m *Manager, name string, section json.RawMessage) *supervisor {
+	log := m.o.Log.With("channel", name)
+	return &supervisor{m: m, name: name, section: section, log: log, cancel: func() {}, health: newHealth(&m.o, log)}
+}
+
+// attach takes a channel that a factory made.
+func (s *supervisor) attach(ch Channel) {
+	streaming := s.common.Streaming == nil || *s.common.Streaming
+	a := newAdapter(ch, streaming, s.gate, s.log)
+	if _, ok := ch.(Streamer); !ok && a.caps.EditEvery > 0 && !a.caps.Whole {
+		s.log.Warn("the channel cannot stream its answers: it has a time between edits, but not both methods, Edit and Erase")
 	}
-	s.become(Stopped, "")
-	return s
+	s.ch, s.caps, s.signals = ch, a.caps, newSignals(a)
+	s.out = newSender(s.name, &s.m.o, a, s.health, s.signals, s.filters())
 }
 
-// adopt takes a channel that a factory made.
-func (s *slot) adopt(ch Channel) {
-	s.ch, s.caps = ch, ch.Caps()
-	s.signaller, _ = ch.(Signaller)
-	s.eraser, _ = ch.(Eraser)
-	if on := s.common.Streaming; (on == nil || *on) && s.caps.EditEvery > 0 && !s.caps.Whole {
-		s.streamer, _ = ch.(Streamer)
-	}
-	s.filters = s.wish()
-	s.total = &shared{bucket: bucket{limit: s.caps.Rate.Total}}
-}
-
-// wish is what besides answers the section wants to be sent, or else all do.
-func (s *slot) wish() Filters {
+// filters is what besides answers is sent: what the section says, or else what
+// holds for all channels.
+func (s *supervisor) filters() Filters {
 	f := s.m.o.Defaults
 	for p, v := range map[*bool]*bool{
-		&f.SendProgress: s.common.SendProgress, &f.SendToolHints: s.common.SendToolHints, &f.ShowReasoning: s.common.ShowReasoning,
+		&f.SendProgress:  s.common.SendProgress,
+		&f.SendToolHints: s.common.SendToolHints,
+		&f.ShowReasoning: s.common.ShowReasoning,
 	} {
 		if v != nil {
 			*p = *v
@@ -90,25 +74,48 @@ func (s *slot) wish() Filters {
 	return f
 }
 
-// start lets the slot run until ctx ends or cancel is called. The caller holds
+// fail records that the channel cannot be used as it is configured.
+func (s *supervisor) fail(err error) {
+	s.broken = err
+	s.health.failed(err)
+}
+
+// status is what is known about the channel.
+func (s *supervisor) status() Status {
+	st := s.health.snapshot()
+	st.Name, st.Enabled = s.name, s.enabled
+	if s.out != nil {
+		st.Queue = s.out.waiting()
+	}
+	if s.gate != nil {
+		st.Denied, st.Refused = s.gate.refused()
+	}
+	if s.ch != nil && s.caps.Clients != nil {
+		st.Clients = s.caps.Clients()
+	}
+	return st
+}
+
+// start runs the channel until ctx ends or cancel is called. The caller holds
 // the manager's lock.
-func (s *slot) start(ctx context.Context) {
-	s.ended, s.acks = make(chan struct{}), make(chan string, 1024)
+func (s *supervisor) start(ctx context.Context) {
+	s.ended = make(chan struct{})
 	if s.ch == nil {
 		close(s.ended)
 		return
 	}
-	s.mu.Lock()
-	s.closing = false
-	s.become(Starting, "")
-	s.mu.Unlock()
+
+	s.closing.Store(false)
+	s.out.open()
+	s.signals.open()
+	s.health.setState(Starting, "")
 	ctx, s.cancel = context.WithCancel(ctx)
 	go s.run(ctx)
 }
 
-// rank is 0 for a slot that was started and 1 for a new one. The caller holds
+// rank is 0 for a channel that was started and 1 for a new one. The caller holds
 // the manager's lock.
-func (s *slot) rank() int {
+func (s *supervisor) rank() int {
 	if s.ended != nil {
 		return 0
 	}
@@ -116,37 +123,32 @@ func (s *slot) rank() int {
 }
 
 // join waits for the end.
-func (s *slot) join() {
+func (s *supervisor) join() {
 	if s.ended != nil {
 		<-s.ended
 	}
 }
 
-// run is the life of a slot. At the end nothing more comes in, what is being
+// run is the life of a channel. At the end nothing more comes in, what is being
 // sent goes out, and then the platform is left.
-func (s *slot) run(ctx context.Context) {
+func (s *supervisor) run(ctx context.Context) {
 	defer close(s.ended)
+
 	platform, leave := context.WithCancel(context.WithoutCancel(ctx))
 	defer leave()
-	left := make(chan struct{})
+	left, sent := make(chan struct{}), make(chan struct{})
 	go func() { defer close(left); s.supervise(platform) }()
-	var out, acks sync.WaitGroup
-	acks.Go(func() { s.acknowledge(context.WithoutCancel(ctx)) })
-	out.Go(func() { s.read(ctx) })
+	go func() { defer close(sent); s.out.run(ctx) }()
 	<-ctx.Done()
-	s.mu.Lock()
-	s.closing = true
-	for _, p := range s.present {
-		p.stop()
-	}
-	s.mu.Unlock()
+
+	s.closing.Store(true)
+	s.out.close()
+	s.signals.close()
 	quiet := make(chan struct{})
 	go func() {
 		defer close(quiet)
-		out.Wait()
-		s.work.Wait()
-		close(s.acks)
-		acks.Wait()
+		<-sent
+		s.signals.work.Wait()
 	}()
 	t := time.NewTimer(flushWait + time.Second) // calls end within flushWait, if they listen
 	defer t.Stop()
@@ -155,6 +157,7 @@ func (s *slot) run(ctx context.Context) {
 	case <-t.C:
 		s.log.ErrorContext(ctx, "a channel does not stop sending; it is left alone")
 	}
+
 	leave()
 	t.Reset(stopWait)
 	select {
@@ -162,13 +165,11 @@ func (s *slot) run(ctx context.Context) {
 	case <-t.C:
 		s.log.ErrorContext(ctx, "a channel does not stop; it is left alone")
 	}
-	s.mu.Lock()
-	s.become(Stopped, "")
-	s.mu.Unlock()
+	s.health.setState(Stopped, "")
 }
 
 // supervise runs the channel again and again, with growing pauses.
-func (s *slot) supervise(ctx context.Context) {
+func (s *supervisor) supervise(ctx context.Context) {
 	longest := backoffMax
 	if n := s.common.RestartBackoffMaxS; n > 0 {
 		longest = time.Duration(n) * time.Second
@@ -179,34 +180,27 @@ func (s *slot) supervise(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		s.mu.Lock()
-		if !s.up.IsZero() && s.m.o.Now().Sub(s.up) >= healthy {
+		if s.health.ended() {
 			pause = min(backoffLowest, longest)
 		}
-		s.up = time.Time{}
-		s.mu.Unlock()
-		s.trouble(err)
+		s.health.failed(err)
 		if IsFatal(err) {
 			<-ctx.Done() // only another configuration helps
 			return
 		}
+
 		d := time.Duration(float64(pause) * (0.8 + 0.4*rand.Float64())) //nolint:gosec // only spreads load
-		s.mu.Lock()
-		s.state.Retry = s.m.o.Now().Add(d)
-		s.state.Restarts++
-		s.mu.Unlock()
+		s.health.restartAt(s.m.o.Now().Add(d))
 		if httpsafe.Pause(ctx, d) != nil {
 			return
 		}
 		pause = min(2*pause, longest)
-		s.mu.Lock()
-		s.become(Starting, s.state.Error)
-		s.mu.Unlock()
+		s.health.restarting()
 	}
 }
 
 // once runs the channel one time.
-func (s *slot) once(ctx context.Context) (err error) {
+func (s *supervisor) once(ctx context.Context) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			s.log.ErrorContext(ctx, "a channel panicked", "panic", r, "stack", string(debug.Stack()))

@@ -22,8 +22,12 @@ func to(message string, out bus.Outbound) bus.Outbound {
 	return out
 }
 
-// lasting is a platform that cannot take anything back.
-type lasting struct{ channel.Streamer }
+// lasting is a platform that cannot erase.
+type lasting struct{ *platform }
+
+func (lasting) Erase(context.Context, bus.Route, string) error {
+	return fmt.Errorf("erase: %w", errors.ErrUnsupported)
+}
 
 // long is a text of n parts.
 func long(word string, n int) string {

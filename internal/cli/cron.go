@@ -14,6 +14,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
 	"github.com/nanobot-go/nanobot/internal/schedule"
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 func (c *command) cronCommand() *cobra.Command {
@@ -128,7 +129,7 @@ func (c *command) jobIDs(cmd *cobra.Command, args []string, typed string) ([]str
 	var out []string
 	for _, job := range all {
 		if strings.HasPrefix(job.ID, typed) {
-			out = append(out, job.ID+"\t"+oneLine(job.Name, 40))
+			out = append(out, job.ID+"\t"+text.Label(job.Name, 40))
 		}
 	}
 	return out, cobra.ShellCompDirectiveNoFileComp
@@ -169,7 +170,7 @@ func (j *jobs) print(ctx context.Context, out io.Writer, list []schedule.Job, al
 	} else {
 		w := newTable(out, "ID", "NAME", "WHEN", "NEXT", "LAST", "FOR")
 		for _, job := range shown {
-			w.row(job.ID, oneLine(printable(job.Name), 30), job.Schedule.Describe(j.Location), j.next(job), j.last(job), target(job))
+			w.row(job.ID, text.Label(printable(job.Name), 30), job.Schedule.Describe(j.Location), j.next(job), j.last(job), target(job))
 		}
 		_ = w.Flush() // standard output
 	}
@@ -246,7 +247,7 @@ func (c *command) cronHistory() *cobra.Command {
 				if r.CostUSD > 0 {
 					cost = ledger.Dollars(r.CostUSD)
 				}
-				w.row(r.RunAtMS.Time().In(j.Location).Format("2006-01-02 15:04:05"), r.Status, took, r.Tokens, cost, oneLine(printable(note), 100))
+				w.row(r.RunAtMS.Time().In(j.Location).Format("2006-01-02 15:04:05"), r.Status, took, r.Tokens, cost, text.Label(printable(note), 100))
 			}
 			return w.Flush()
 		}),

@@ -99,7 +99,7 @@ func (c *command) mcpNames(_ *cobra.Command, args []string, typed string) ([]str
 	var out []string
 	for _, e := range app.MCPEntries(loaded) {
 		if strings.HasPrefix(e.Name, typed) {
-			out = append(out, e.Name+"\t"+oneLine(app.MCPTarget(e.Server), 40))
+			out = append(out, e.Name+"\t"+text.Label(app.MCPTarget(e.Server), 40))
 		}
 	}
 	return out, cobra.ShellCompDirectiveNoFileComp
@@ -160,7 +160,7 @@ func printMCP(cmd *cobra.Command, list []app.MCPState, probed bool) error {
 	}
 	w := newTable(cmd.OutOrStdout(), heads...)
 	for _, j := range list {
-		cells := []any{j.Name, cmp.Or(j.Transport, "-"), j.State, oneLine(cmp.Or(j.Target, "-"), 60)}
+		cells := []any{j.Name, cmp.Or(j.Transport, "-"), j.State, text.Label(cmp.Or(j.Target, "-"), 60)}
 		if probed && j.Tools != nil {
 			cells = slices.Insert(cells, 3, any(fmt.Sprintf("%d tools, %d resources, %d prompts", *j.Tools, *j.Resources, *j.Prompts)))
 		} else if probed {

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"strings"
-	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -17,6 +16,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/gitstore"
 	"github.com/nanobot-go/nanobot/internal/memory"
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 func (c *command) memoryCommand() *cobra.Command {
@@ -169,7 +169,7 @@ func commitLine(w io.Writer, label string, c *gitstore.Commit) {
 		fmt.Fprintf(w, "%s none\n", label)
 		return
 	}
-	fmt.Fprintf(w, "%s %s %s %s\n", label, c.Time.Local().Format("2006-01-02 15:04"), gitstore.Short(c.ID), oneLine(printable(c.Subject), 80))
+	fmt.Fprintf(w, "%s %s %s %s\n", label, c.Time.Local().Format("2006-01-02 15:04"), gitstore.Short(c.ID), text.Label(printable(c.Subject), 80))
 }
 
 func plural(n int, word string) string {
@@ -183,21 +183,7 @@ func plural(n int, word string) string {
 }
 
 // printable makes what moves a cursor or reorders text visible; lines stay.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n', r == '\t':
-			return r
-		case r < ' ':
-			return 0x2400 + r
-		case r == 0x7f:
-			return 0x2421
-		case unicode.Is(unicode.Cc, r), unicode.Is(unicode.Bidi_Control, r), r == 0x2028, r == 0x2029:
-			return unicode.ReplacementChar
-		}
-		return r
-	}, s)
-}
+func printable(s string) string { return text.Reveal(s, text.Prose) }
 
 // commitIDs completes ids of commits.
 func (c *command) commitIDs(cmd *cobra.Command, args []string, typed string) (out []string, _ cobra.ShellCompDirective) {
@@ -208,7 +194,7 @@ func (c *command) commitIDs(cmd *cobra.Command, args []string, typed string) (ou
 		log, err := m.Repo.Log(cmd.Context(), 50)
 		for _, e := range log {
 			if strings.HasPrefix(e.ID, typed) {
-				out = append(out, gitstore.Short(e.ID)+"\t"+oneLine(e.Subject, 40))
+				out = append(out, gitstore.Short(e.ID)+"\t"+text.Label(e.Subject, 40))
 			}
 		}
 		return err

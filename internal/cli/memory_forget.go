@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nanobot-go/nanobot/internal/memory"
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 func (c *command) memoryForget() *cobra.Command {
@@ -58,9 +59,9 @@ func tellFound(cmd *cobra.Command, found *memory.Occurrences) {
 		cmd.Println("No memory file and no summary contains it now. Earlier versions, the record of sources and the index are cleaned anyway.")
 	}
 	for _, l := range found.Lines {
-		cmd.Printf("%s: %s\n", printable(l.File), oneLine(printable(l.Line), 160))
+		cmd.Printf("%s: %s\n", printable(l.File), text.Label(printable(l.Line), 160))
 	}
 	for _, e := range found.Entries {
-		cmd.Printf("summary of %s: %s\n", e.File, oneLine(printable(e.Line), 160))
+		cmd.Printf("summary of %s: %s\n", e.File, text.Label(printable(e.Line), 160))
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/gitstore"
 	"github.com/nanobot-go/nanobot/internal/memory"
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 func (c *command) memoryLog() *cobra.Command {
@@ -42,7 +43,7 @@ func (c *command) memoryLog() *cobra.Command {
 				}
 				w := newTable(cmd.OutOrStdout(), "CHANGE", "TIME", "ABOUT")
 				for _, e := range log {
-					w.row(gitstore.Short(e.ID), e.Time.Local().Format("2006-01-02 15:04"), oneLine(printable(e.Subject), 80))
+					w.row(gitstore.Short(e.ID), e.Time.Local().Format("2006-01-02 15:04"), text.Label(printable(e.Subject), 80))
 				}
 				return w.Flush()
 			})
@@ -178,10 +179,10 @@ func tellRestore(cmd *cobra.Command, u gitstore.Undone, only bool, later []gitst
 		cmd.Println("Nothing to do: the files are already as they were before the change.")
 		return
 	}
-	cmd.Printf("Undid %s %s\n", gitstore.Short(u.Of.ID), oneLine(printable(u.Of.Subject), 80))
+	cmd.Printf("Undid %s %s\n", gitstore.Short(u.Of.ID), text.Label(printable(u.Of.Subject), 80))
 	if !only {
 		for _, e := range later {
-			cmd.Printf("  and %s %s\n", gitstore.Short(e.ID), oneLine(printable(e.Subject), 80))
+			cmd.Printf("  and %s %s\n", gitstore.Short(e.ID), text.Label(printable(e.Subject), 80))
 		}
 	}
 	if u.Snapshot != "" {

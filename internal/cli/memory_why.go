@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nanobot-go/nanobot/internal/memory"
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // printWhy writes a file with the origin of each line below it.
@@ -23,7 +24,7 @@ func printWhy(w io.Writer, f memory.FileView) {
 		fmt.Fprintln(w, printable(strings.TrimRight(line, "\r\n")))
 		if fact, ok := facts[n]; ok {
 			for _, s := range fact.Explain() {
-				fmt.Fprintf(w, "    <- %s\n", oneLine(printable(s), 200))
+				fmt.Fprintf(w, "    <- %s\n", text.Label(printable(s), 200))
 			}
 		}
 	}
@@ -44,9 +45,9 @@ func printWaiting(w io.Writer, held []memory.Held) {
 		if h.Order {
 			where += ", reads like an instruction and cannot be confirmed"
 		}
-		fmt.Fprintf(w, "  %s  %s  [%s]\n", h.ID, oneLine(printable(h.Text), 200), printable(where))
+		fmt.Fprintf(w, "  %s  %s  [%s]\n", h.ID, text.Label(printable(h.Text), 200), printable(where))
 		for _, o := range h.Sources {
-			fmt.Fprintf(w, "    <- %s\n", oneLine(printable(o.String()), 200))
+			fmt.Fprintf(w, "    <- %s\n", text.Label(printable(o.String()), 200))
 		}
 	}
 	fmt.Fprintln(w)
@@ -107,7 +108,7 @@ func (c *command) heldIDs(cmd *cobra.Command, _ []string, _ string) (out []strin
 	err := c.withMemory(cmd.Context(), func(m *memory.Memory) error {
 		held, err := m.Dream.Quarantine(cmd.Context())
 		for _, h := range held {
-			out = append(out, h.ID+"\t"+oneLine(printable(h.Text), 40))
+			out = append(out, h.ID+"\t"+text.Label(printable(h.Text), 40))
 		}
 		return err
 	})

@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"unicode"
 
 	"github.com/spf13/cobra"
 
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/session"
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // migrateShown bounds the lines of each kind that are printed.
@@ -131,25 +131,25 @@ func showMigration(cmd *cobra.Command, m *app.Migration) {
 		case s.New:
 			what = fmt.Sprintf("new, %d messages", s.Messages)
 		}
-		lines = append(lines, fmt.Sprintf("  %s: %s (%s): %s", plainLine(s.Key, 60), what, plainLine(s.File, 200), plainLine(s.Last, 80)))
+		lines = append(lines, fmt.Sprintf("  %s: %s (%s): %s", text.Label(s.Key, 60), what, text.Label(s.File, 200), text.Label(s.Last, 80)))
 	}
 	showKind(cmd, "Conversations:", lines)
 
 	lines = nil
 	for i := range m.Jobs {
 		j := &m.Jobs[i]
-		lines = append(lines, fmt.Sprintf("  %s %s: %s", plainLine(j.ID, 20), plainLine(j.Name, 40), plainLine(j.Payload.Message, 120)))
+		lines = append(lines, fmt.Sprintf("  %s %s: %s", text.Label(j.ID, 20), text.Label(j.Name, 40), text.Label(j.Payload.Message, 120)))
 	}
 	showKind(cmd, "Jobs:", lines)
 
 	lines = nil
 	for _, e := range m.History {
-		lines = append(lines, fmt.Sprintf("  %s %s", plainLine(e.Time, 20), plainLine(e.Content, 120)))
+		lines = append(lines, fmt.Sprintf("  %s %s", text.Label(e.Time, 20), text.Label(e.Content, 120)))
 	}
 	showKind(cmd, "History:", lines)
 
 	for _, u := range m.Unread {
-		cmd.Printf("Cannot be read: %s\n", plainLine(u, 400))
+		cmd.Printf("Cannot be read: %s\n", text.Label(u, 400))
 	}
 }
 
@@ -164,14 +164,4 @@ func showKind(cmd *cobra.Command, title string, lines []string) {
 	if n := len(lines) - migrateShown; n > 0 {
 		cmd.Printf("  and %d more\n", n)
 	}
-}
-
-// plainLine is oneLine for words of strangers.
-func plainLine(s string, n int) string {
-	return oneLine(strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return ' '
-		}
-		return r
-	}, s), n)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/llm/catalog"
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 func (c *command) modelsCommand() *cobra.Command {
@@ -97,7 +98,7 @@ func printModels(cmd *cobra.Command, list []app.OfferedModel) error {
 		if m.Window > 0 {
 			window = fmt.Sprint(m.Window)
 		}
-		w.row(m.Provider, oneLine(m.ID, 100), window, cmp.Or(m.Tools, "-"), cmp.Or(m.Vision, "-"))
+		w.row(m.Provider, text.Label(m.ID, 100), window, cmp.Or(m.Tools, "-"), cmp.Or(m.Vision, "-"))
 	}
 	return w.Flush()
 }

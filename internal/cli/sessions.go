@@ -70,7 +70,7 @@ func (c *command) sessionNames(cmd *cobra.Command, _ []string, typed string) ([]
 	var out []string
 	for _, s := range list {
 		if strings.HasPrefix(s.Key, typed) {
-			out = append(out, s.Key+"\t"+oneLine(s.Preview, 40))
+			out = append(out, s.Key+"\t"+text.Label(s.Preview, 40))
 		}
 	}
 	return out, cobra.ShellCompDirectiveNoFileComp
@@ -135,18 +135,13 @@ func (c *command) sessionsList() *cobra.Command {
 				if about == "" {
 					about = s.Preview
 				}
-				w.row(s.Key, s.Messages, s.Updated.Local().Format("2006-01-02 15:04"), oneLine(about, 40))
+				w.row(s.Key, s.Messages, s.Updated.Local().Format("2006-01-02 15:04"), text.Label(about, 40))
 			}
 			return w.Flush()
 		},
 	}
 	jsonFlag(cmd, &asJSON)
 	return cmd
-}
-
-// oneLine is a text cut to n characters, without anything that moves a cursor.
-func oneLine(s string, n int) string {
-	return text.Ellipsis(strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f }), " "), n)
 }
 
 func (c *command) sessionsShow() *cobra.Command {
@@ -316,7 +311,7 @@ the workspace.`,
 			}
 			fmt.Fprintln(c.Err, "Not copied, because another file exists:")
 			for _, key := range done.Conflict {
-				fmt.Fprintln(c.Err, "  "+oneLine(key, 200))
+				fmt.Fprintln(c.Err, "  "+text.Label(key, 200))
 			}
 			return failure{exitFailure}
 		},

@@ -10,6 +10,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/schedule"
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 func (c *command) triggerCommand() *cobra.Command {
@@ -44,7 +45,7 @@ The message waits in the data folder until the gateway accepts it.`,
 			if err != nil {
 				return err
 			}
-			id, err := j.FireTrigger(cmd.Context(), args[0], text, untrusted || !trusted)
+			id, err := j.Triggers.Fire(cmd.Context(), args[0], text, untrusted || !trusted)
 			if errors.Is(err, schedule.ErrNoTrigger) {
 				return fmt.Errorf("there is no trigger %s; nanobot trigger list shows them", args[0])
 			}
@@ -77,7 +78,7 @@ func (c *command) triggerAdd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			t, err := j.AddTrigger(cmd.Context(), args[0], bus.Route{Channel: channel, ChatID: to}, "")
+			t, err := j.Triggers.Add(cmd.Context(), args[0], bus.Route{Channel: channel, ChatID: to}, "")
 			if err != nil {
 				return err
 			}
@@ -95,7 +96,7 @@ func (c *command) triggerList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Short: "List the triggers", Args: noArgs, Example: "  nanobot trigger list --json",
 		RunE: c.withJobs(func(cmd *cobra.Command, _ []string, j *jobs) error {
-			all, err := j.Triggers(cmd.Context())
+			all, err := j.Triggers.List(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -119,7 +120,7 @@ func (c *command) triggerList() *cobra.Command {
 				if !t.Enabled {
 					last += ", off"
 				}
-				w.row(t.ID, oneLine(printable(t.Name), 40), t.Route().SessionKey(), last)
+				w.row(t.ID, text.Label(printable(t.Name), 40), t.Route().SessionKey(), last)
 			}
 			return w.Flush()
 		}),
@@ -132,7 +133,7 @@ func (c *command) triggerRemove() *cobra.Command {
 	return &cobra.Command{
 		Use: "remove ID", Aliases: []string{"rm"}, Short: "Delete a trigger", Args: exactArgs(1), Example: "  nanobot trigger remove trg_AB23CD45",
 		RunE: c.withJobs(func(cmd *cobra.Command, args []string, j *jobs) error {
-			if err := j.RemoveTrigger(cmd.Context(), args[0]); err != nil {
+			if err := j.Triggers.Remove(cmd.Context(), args[0]); err != nil {
 				return err
 			}
 			cmd.Printf("Removed %s.\n", args[0])
@@ -150,7 +151,7 @@ can do nothing else. Use it as the secret of a webhook at a code forge. Removing
 a trigger also removes its key.`,
 		Example: "  nanobot trigger secret trg_AB23CD45",
 		RunE: c.withJobs(func(cmd *cobra.Command, args []string, j *jobs) error {
-			all, err := j.Triggers(cmd.Context())
+			all, err := j.Triggers.List(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -177,7 +178,7 @@ func (c *command) triggerEnable(on bool) *cobra.Command {
 	return &cobra.Command{
 		Use: verb + " ID", Short: "Switch a trigger " + done, Args: exactArgs(1), Example: "  nanobot trigger " + verb + " trg_AB23CD45",
 		RunE: c.withJobs(func(cmd *cobra.Command, args []string, j *jobs) error {
-			if err := j.EnableTrigger(cmd.Context(), args[0], on); err != nil {
+			if err := j.Triggers.Enable(cmd.Context(), args[0], on); err != nil {
 				return err
 			}
 			cmd.Printf("Switched %s %s.\n", done, args[0])

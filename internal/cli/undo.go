@@ -10,6 +10,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/text"
 	"github.com/nanobot-go/nanobot/internal/tool/undo"
 )
 
@@ -142,7 +143,7 @@ func listUndo(cmd *cobra.Command, store *undo.Store, u undoCall) error {
 	}
 	w := newTable(cmd.OutOrStdout(), "TURN", "TIME", "SESSION", "CHANGES")
 	for _, t := range turns {
-		w.row(undo.Short(t.ID), t.At.Local().Format("2006-01-02 15:04"), oneLine(t.Session, 30), turnSummary(t))
+		w.row(undo.Short(t.ID), t.At.Local().Format("2006-01-02 15:04"), text.Label(t.Session, 30), turnSummary(t))
 	}
 	return w.Flush()
 }
@@ -166,7 +167,7 @@ func turnSummary(t undo.Turn) string {
 	for _, c := range t.Changes {
 		names = append(names, c.What+" "+c.Path)
 	}
-	return oneLine(strings.Join(append(parts, strings.Join(names, ", ")), " "), 100)
+	return text.Label(strings.Join(append(parts, strings.Join(names, ", ")), " "), 100)
 }
 
 func showDiff(cmd *cobra.Command, store *undo.Store, t undo.Turn, asJSON bool) error {
@@ -182,7 +183,7 @@ func showDiff(cmd *cobra.Command, store *undo.Store, t undo.Turn, asJSON bool) e
 	}
 	fmt.Fprint(cmd.OutOrStdout(), diff)
 	for _, g := range t.Gaps {
-		fmt.Fprintf(cmd.ErrOrStderr(), "nanobot: not covered: %s\n", oneLine(g, 300))
+		fmt.Fprintf(cmd.ErrOrStderr(), "nanobot: not covered: %s\n", text.Label(g, 300))
 	}
 	return nil
 }
@@ -228,7 +229,7 @@ func (c *command) undoTurns(cmd *cobra.Command, args []string, typed string) ([]
 	var out []string
 	for _, t := range turns {
 		if strings.HasPrefix(t.ID, typed) {
-			out = append(out, undo.Short(t.ID)+"\t"+oneLine(turnSummary(t), 60))
+			out = append(out, undo.Short(t.ID)+"\t"+text.Label(turnSummary(t), 60))
 		}
 	}
 	return out, cobra.ShellCompDirectiveNoFileComp

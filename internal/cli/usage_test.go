@@ -88,11 +88,11 @@ No model was called since 2026-02-01. Every call is counted in HOME/usage as it 
 {"time":"2026-01-05T10:00:00Z","source":"user","provider":"p","model":"y","in":1,"out":2,"billing":"unknown","outcome":"ok"}
 `, "--since all --by model", `
 MODEL  CALLS  IN  CACHED  OUT     COST
-x?[2J      1  10     0 %   20  unknown  ####################
+x [2J      1  10     0 %   20  unknown  ####################
 y          1   1     0 %    2  unknown  ##
 TOTAL      2  11     0 %   22  unknown
 ` + foot + `
-Price unknown: p/x?[2J, p/y. Calls without a price are missing in the cost; prices can be added in HOME/prices.json.
+Price unknown: p/x [2J, p/y. Calls without a price are missing in the cost; prices can be added in HOME/prices.json.
 `},
 	} {
 		t.Run(c.name, func(t *testing.T) {

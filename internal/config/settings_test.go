@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
@@ -131,6 +132,48 @@ func TestSchema(t *testing.T) {
 	}
 	if strings.Contains(string(got), "***") {
 		t.Error("the schema shows a mask as a default")
+	}
+}
+
+// A validator takes the schema, accepts files that we accept, and finds what
+// the schema is for.
+func TestSchemaValidates(t *testing.T) {
+	t.Parallel()
+	var s jsonschema.Schema
+	if err := json.Unmarshal(config.Schema(), &s); err != nil {
+		t.Fatal(err)
+	}
+	r, err := s.Resolve(&jsonschema.ResolveOptions{ValidateDefaults: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]bool{
+		`{}`: true,
+		`{"$schema":"./config.schema.json","x-note":1,"agents":{"defaults":{"model":"m","maxTokens":null}}}`: true,
+		`{"agents":{"defaults":{"modelName":"m"}}}`:                                                          false,
+		`{"agents":{"defaults":{"temperature":"x"}}}`:                                                        false,
+		`{"agents":{"defaults":{"temperature":99}}}`:                                                         false,
+	} {
+		var v any
+		if err := json.Unmarshal([]byte(text), &v); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Validate(v); (err == nil) != want {
+			t.Errorf("%s: %v, want accepted %t", text, err, want)
+		}
+	}
+	for _, name := range []string{"head.json", "v0.1.5.json"} {
+		data, err := os.ReadFile(filepath.Join("testdata", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var v any
+		if err := json.Unmarshal(data, &v); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Validate(v); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

@@ -88,7 +88,7 @@ func TestTriggerCommand(t *testing.T) {
 	id, _, _ = strings.Cut(id, ")")
 	a, err := h.g.Current(t.Context())
 	h.must(err)
-	if _, err := a.Schedule.FireTrigger(t.Context(), id, "say #done", false); err != nil {
+	if _, err := a.Schedule.Triggers.Fire(t.Context(), id, "say #done", false); err != nil {
 		t.Fatal(err)
 	}
 	h.party.hear(t, "echo #done")

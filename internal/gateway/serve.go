@@ -113,7 +113,7 @@ func (f *front) fireTrigger(ctx context.Context, id, message string, untrusted b
 	if err != nil {
 		return "", err
 	}
-	return a.Schedule.FireTrigger(ctx, id, message, untrusted)
+	return a.Schedule.Triggers.Fire(ctx, id, message, untrusted)
 }
 
 func (f *front) deleteSession(ctx context.Context, key string) (bool, error) {

@@ -243,12 +243,19 @@ func hostile(t *testing.T) map[string]func(b *bench, git string) {
 		return r
 	}
 	return map[string]func(b *bench, git string){
-		"huge HEAD":        func(_ *bench, git string) { sparse(filepath.Join(git, "HEAD"), 1<<40) },
-		"huge packed-refs": func(_ *bench, git string) { sparse(filepath.Join(git, "packed-refs"), 1<<40); must(t, os.Remove(filepath.Join(git, "refs", "heads", "master"))) },
-		"huge shallow":     func(_ *bench, git string) { sparse(filepath.Join(git, "shallow"), 1<<40) },
-		"HEAD leads out":   func(_ *bench, git string) { put(filepath.Join(git, "HEAD"), []byte("ref: refs/../../../outside/file\n")) },
-		"HEAD is itself":   func(_ *bench, git string) { put(filepath.Join(git, "HEAD"), []byte("ref: HEAD\n")) },
-		"a ref to a ref":   func(_ *bench, git string) { put(filepath.Join(git, "refs", "heads", "master"), []byte("ref: refs/heads/master\n")) },
+		"huge HEAD": func(_ *bench, git string) { sparse(filepath.Join(git, "HEAD"), 1<<40) },
+		"huge packed-refs": func(_ *bench, git string) {
+			sparse(filepath.Join(git, "packed-refs"), 1<<40)
+			must(t, os.Remove(filepath.Join(git, "refs", "heads", "master")))
+		},
+		"huge shallow": func(_ *bench, git string) { sparse(filepath.Join(git, "shallow"), 1<<40) },
+		"HEAD leads out": func(_ *bench, git string) {
+			put(filepath.Join(git, "HEAD"), []byte("ref: refs/../../../outside/file\n"))
+		},
+		"HEAD is itself": func(_ *bench, git string) { put(filepath.Join(git, "HEAD"), []byte("ref: HEAD\n")) },
+		"a ref to a ref": func(_ *bench, git string) {
+			put(filepath.Join(git, "refs", "heads", "master"), []byte("ref: refs/heads/master\n"))
+		},
 		"a folder for HEAD": func(_ *bench, git string) {
 			must(t, os.Remove(filepath.Join(git, "HEAD")))
 			must(t, os.Mkdir(filepath.Join(git, "HEAD"), 0o700))

@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // hash names an object by its content.
@@ -261,7 +263,7 @@ func (r *repo) storeCommit(c Commit) (hash, error) {
 	}
 	sign := fmt.Sprintf("%s <%s> %d %s", signable(c.Author), signable(c.Email), c.Time.Unix(), c.Time.Format("-0700"))
 	fmt.Fprintf(&b, "author %s\ncommitter %s\n\n%s\n", sign, sign, cleanLine(c.Subject))
-	if body := cleanText(c.Body); body != "" {
+	if body := strings.TrimSpace(text.Clean(c.Body)); body != "" {
 		fmt.Fprintf(&b, "\n%s\n", body)
 	}
 	return r.store(commitKind, []byte(b.String()))
@@ -279,22 +281,10 @@ func signable(s string) string {
 
 // cleanLine makes a subject of one line.
 func cleanLine(s string) string {
-	if s = strings.Join(strings.Fields(cleanText(s)), " "); s == "" {
+	if s = text.Label(s, 0); s == "" {
 		return "update"
 	}
 	return s
-}
-
-// cleanText leaves out what a message must not hold.
-func cleanText(s string) string {
-	s = strings.ToValidUTF8(s, "\uFFFD")
-	s = strings.Map(func(r rune) rune {
-		if r < ' ' && r != '\n' && r != '\t' || r == 0x7f {
-			return -1
-		}
-		return r
-	}, s)
-	return strings.TrimSpace(s)
 }
 
 // replace puts data at a path of the repository: the old or the new bytes are

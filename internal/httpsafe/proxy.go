@@ -299,7 +299,8 @@ func (s *service) refused(w http.ResponseWriter, r *http.Request, host string, e
 		code, oneLine(text), len(text)+1, text)
 }
 
-// oneLine makes a text fit for a status line.
+// oneLine makes a text fit for the status line of an HTTP response, which is
+// ASCII: a stricter rule than that of text.Label.
 func oneLine(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {

@@ -106,12 +106,12 @@ func (c DreamChat) version(ctx context.Context, sha string) string {
 		return unknownVersion(sha, err)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "Version %s of %s: %s\n", gitstore.Short(commit.ID), commit.Time.Local().Format(TimeLayout), visible(commit.Subject))
+	fmt.Fprintf(&b, "Version %s of %s: %s\n", gitstore.Short(commit.ID), commit.Time.Local().Format(TimeLayout), text.Label(commit.Subject, 0))
 	for _, f := range change.Files {
-		fmt.Fprintf(&b, "- %s: +%d -%d lines\n", visible(f.Path), f.Added, f.Removed)
+		fmt.Fprintf(&b, "- %s: +%d -%d lines\n", text.Label(f.Path, 0), f.Added, f.Removed)
 	}
 	if change.Diff != "" {
-		diff := strings.TrimRight(visibleLines(text.Ellipsis(change.Diff, shownDiff)), "\n")
+		diff := strings.TrimRight(text.Clean(text.Ellipsis(change.Diff, shownDiff)), "\n")
 		fence := "```"
 		for strings.Contains(diff, fence) {
 			fence += "`"
@@ -138,9 +138,9 @@ func (c DreamChat) never(ctx context.Context) string {
 func unknownVersion(sha string, err error) string {
 	switch {
 	case errors.Is(err, gitstore.ErrNoCommit):
-		return fmt.Sprintf("There is no version %s. /dream-restore lists the newest.", visible(text.Ellipsis(sha, 40)))
+		return fmt.Sprintf("There is no version %s. /dream-restore lists the newest.", text.Label(sha, 40))
 	case errors.Is(err, gitstore.ErrAmbiguous):
-		return fmt.Sprintf("Several versions begin with %s; give more of it.", visible(text.Ellipsis(sha, 40)))
+		return fmt.Sprintf("Several versions begin with %s; give more of it.", text.Label(sha, 40))
 	case errors.Is(err, gitstore.ErrFirst):
 		return "This is the first version that is kept, so there is nothing to go back to."
 	}
@@ -183,7 +183,7 @@ func (c DreamChat) waiting(ctx context.Context) string {
 		if len(h.Sources) > 0 {
 			where = fmt.Sprintf(", %s, %s", h.Sources[0].Session, h.Sources[0].Time)
 		}
-		fmt.Fprintf(&b, "- %s [%s%s] %s%s\n", h.ID, h.Target, visible(where), visible(text.Ellipsis(h.Text, 300)), mark)
+		fmt.Fprintf(&b, "- %s [%s%s] %s%s\n", h.ID, h.Target, text.Label(where, 0), text.Label(h.Text, 300), mark)
 	}
 	b.WriteString("/dream keep ID writes one into its file, /dream drop ID forgets it.")
 	return b.String()
@@ -242,7 +242,7 @@ func (c DreamChat) list(ctx context.Context) string {
 	var b strings.Builder
 	b.WriteString("Versions:\n")
 	for _, commit := range found {
-		fmt.Fprintf(&b, "- %s %s %s\n", gitstore.Short(commit.ID), commit.Time.Local().Format(TimeLayout), visible(commit.Subject))
+		fmt.Fprintf(&b, "- %s %s %s\n", gitstore.Short(commit.ID), commit.Time.Local().Format(TimeLayout), text.Label(commit.Subject, 0))
 	}
 	b.WriteString("/dream-restore SHA goes back to before a version, /dream-restore SHA --only undoes just that one.")
 	return b.String()

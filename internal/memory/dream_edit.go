@@ -11,6 +11,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/skill"
+	"github.com/nanobot-go/nanobot/internal/text"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
@@ -152,7 +153,7 @@ func (e *editor) replace(_ context.Context, _ tool.Call, in replaceInput) (tool.
 	if err != nil {
 		return tool.Fail(tool.Conflict, "%v", err), nil
 	}
-	oldText, newText := strings.ReplaceAll(in.OldText, "\r\n", "\n"), strings.ReplaceAll(visibleLines(in.NewText), "\r\n", "\n")
+	oldText, newText := strings.ReplaceAll(in.OldText, "\r\n", "\n"), strings.ReplaceAll(text.Clean(in.NewText), "\r\n", "\n")
 	if strings.Contains(p.After, "\r\n") {
 		oldText, newText = strings.ReplaceAll(oldText, "\n", "\r\n"), strings.ReplaceAll(newText, "\n", "\r\n")
 	}
@@ -191,7 +192,7 @@ func (e *editor) create(_ context.Context, _ tool.Call, in createInput) (tool.Re
 	if err != nil {
 		return tool.Fail(tool.Conflict, "%v", err), nil
 	}
-	body := visibleLines(in.Content)
+	body := text.Clean(in.Content)
 	head, rest, _ := strings.Cut(strings.TrimPrefix(body, "---\n"), "\n---")
 	switch {
 	case p.Existed:
@@ -204,16 +205,6 @@ func (e *editor) create(_ context.Context, _ tool.Call, in createInput) (tool.Re
 	p.After = strings.TrimRight(body, "\n") + "\n"
 	e.done++
 	return tool.Textf("Made %s", name), nil
-}
-
-// visibleLines is visible for texts of several lines.
-func visibleLines(s string) string {
-	lines := strings.Split(strings.ReplaceAll(s, "\r\n", "\n"), "\n")
-	for i, l := range lines {
-		indent := l[:len(l)-len(strings.TrimLeft(l, "\t"))]
-		lines[i] = indent + visible(l[len(indent):])
-	}
-	return strings.Join(lines, "\n")
 }
 
 // check applies the size guards to what the editor was allowed to touch.

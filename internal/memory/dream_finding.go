@@ -99,7 +99,7 @@ func parseFinding(line string) (f Finding, ok bool) {
 		return f, false
 	}
 	f.Target, f.Remove = Target(strings.ToUpper(m[1])), m[3] != ""
-	body := strings.TrimSpace(visible(m[4]))
+	body := text.Label(m[4], 0)
 	if f.Target == "SKIP" {
 		return f, !f.Remove
 	}
@@ -121,24 +121,6 @@ func parseFinding(line string) (f Finding, ok bool) {
 	}
 	f.Text = text.Ellipsis(body, maxFindingChars)
 	return f, strings.ContainsFunc(f.Text, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) })
-}
-
-// visible drops characters that would hide text from a reader or change how
-// the text around it is shown.
-func visible(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\t':
-			return ' '
-		case r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0:
-			return -1
-		case r == 0x061c || r >= 0x200b && r <= 0x200f || r >= 0x202a && r <= 0x202e || r >= 0x2060 && r <= 0x206f:
-			return -1
-		case r == 0xfeff || r >= 0xe0000 && r <= 0xe007f:
-			return -1
-		}
-		return r
-	}, s)
 }
 
 var orderWords = sync.OnceValue(func() *regexp.Regexp {

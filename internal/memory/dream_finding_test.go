@@ -26,7 +26,7 @@ func TestParseFindings(t *testing.T) {
 		{"skips", "[SKIP]\n(nothing)\n[skip] nothing new\nNone.", nil, 4, 0},
 		{"chatter", "Here is what I found:\n\n```\n[USER] x\n```\n[OTHER] y\n[USER]", []Finding{{Target: UserFile, Text: "x"}}, 0, 3},
 		{"twice", "[USER] x\n[USER] x (#1)", []Finding{{Target: UserFile, Text: "x"}}, 0, 0},
-		{"hidden characters", "[USER] a\u202eb\u200bc\U000e0041d\x1b[0m", []Finding{{Target: UserFile, Text: "abcd[0m"}}, 0, 0},
+		{"hidden characters", "[USER] a\u202eb\u200bc\U000e0041d\x1b[0m", []Finding{{Target: UserFile, Text: "abcd [0m"}}, 0, 0},
 	} {
 		a := parseFindings(c.in)
 		if diff := cmp.Diff(c.want, a.findings); diff != "" || a.skips != c.skips || a.unknown != c.unknown {

@@ -164,7 +164,7 @@ func (r *dreamRun) question(g group) string {
 	for _, e := range g.entries {
 		fmt.Fprintf(&h, "#%d [%s] ", e.Cursor, e.Time)
 		if e.Sender != "" {
-			fmt.Fprintf(&h, "(%s) ", text.Ellipsis(visible(strings.ReplaceAll(e.Sender, "\n", " ")), 60))
+			fmt.Fprintf(&h, "(%s) ", text.Label(e.Sender, 60))
 		}
 		h.WriteString(text.Ellipsis(e.Content, maxEntryShown))
 		h.WriteString("\n")

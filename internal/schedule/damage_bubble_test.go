@@ -24,7 +24,7 @@ func TestDamageIsTold(t *testing.T) {
 				ws := t.TempDir()
 				o := Options{Workspace: ws, State: stateOf(ws), LastRoute: func(context.Context) (bus.Route, bool) { return terminal(), true }}
 				if who == "guest" {
-					o.Takes = terminal().SameChat
+					o.Guest.Takes = terminal().SameChat
 				}
 				s, f := newFake(t, o)
 				add(t, s, Draft{Timing: Every(time.Hour), Route: terminal()})

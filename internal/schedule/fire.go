@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // Events of inbound messages that no person wrote; see bus.Inbound.Event. They
@@ -31,64 +33,72 @@ type result struct {
 	change func(*Job) // more to write down with it; may be nil
 }
 
+// runs are the runs that are going on in this process.
+type runs struct {
+	o         *Options
+	store     *Store
+	planner   *planner
+	notifier  *notifier
+	heartbeat *heartbeat
+	poke      func() // makes Run look at the jobs
+
+	mu      sync.Mutex
+	running map[string]*run // by inbound id
+	unsaved []func(*table)  // results that could not be written yet
+	handed  map[string]bool // runs that another process has taken over, by inbound id
+}
+
 // start runs a claimed job beside everything else.
-func (s *Scheduler) start(ctx context.Context, work *sync.WaitGroup, j Job) {
+func (rs *runs) start(ctx context.Context, work *sync.WaitGroup, j Job) {
 	id := inboundID(j.ID, j.State.Pending.OccurrenceMS)
 	r := &run{job: j.ID, over: make(chan struct{})}
-	s.mu.Lock()
-	if s.running[id] != nil {
-		s.mu.Unlock()
+	rs.mu.Lock()
+	if rs.running[id] != nil {
+		rs.mu.Unlock()
 		return
 	}
-	s.running[id] = r
-	delete(s.handed, id) // it came back
-	s.mu.Unlock()
+	rs.running[id] = r
+	delete(rs.handed, id) // it came back
+	rs.mu.Unlock()
 	work.Go(func() {
-		defer s.poke()
-		defer s.forget(id, r)
+		defer rs.poke()
+		defer rs.forget(id, r)
 		switch {
 		case j.Protected() && j.ID != heartbeatID:
-			s.runSystem(ctx, j)
+			rs.runSystem(ctx, j)
 		default:
-			s.runTurn(ctx, j, r)
+			rs.runTurn(ctx, j, r)
 		}
 	})
 }
 
-func (s *Scheduler) forget(id string, r *run) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.running[id] == r {
-		delete(s.running, id)
+func (rs *runs) forget(id string, r *run) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if rs.running[id] == r {
+		delete(rs.running, id)
 	}
-}
-
-func (s *Scheduler) timeout(j *Job) time.Duration {
-	if j.TimeoutS > 0 {
-		return time.Duration(j.TimeoutS) * time.Second
-	}
-	return s.Limits.Timeout
 }
 
 // runSystem calls the func of a system job.
-func (s *Scheduler) runSystem(ctx context.Context, j Job) {
-	i := slices.IndexFunc(s.System, func(sys System) bool { return sys.ID == j.ID })
+func (rs *runs) runSystem(ctx context.Context, j Job) {
+	i := slices.IndexFunc(rs.o.System, func(sys System) bool { return sys.ID == j.ID })
 	if i < 0 {
-		s.finish(ctx, j.ID, j.State.Pending.OccurrenceMS, result{status: StatusSkipped, err: "it is switched off"})
+		rs.finish(ctx, j.ID, j.State.Pending.OccurrenceMS, result{status: StatusSkipped, err: "it is switched off"})
 		return
 	}
-	call, cancel := context.WithTimeout(ctx, s.timeout(&j))
+	call, cancel := context.WithTimeout(ctx, rs.planner.timeout(&j))
 	defer cancel()
-	err := safely(func() error { return s.System[i].Run(call) })
+	err := safely(func() error { return rs.o.System[i].Run(call) })
 	switch {
 	case ctx.Err() != nil:
 		return // the next start does it
 	case errors.Is(err, ErrSkip):
-		s.finish(ctx, j.ID, j.State.Pending.OccurrenceMS, result{status: StatusSkipped, err: skipReason(err)})
+		rs.finish(ctx, j.ID, j.State.Pending.OccurrenceMS, result{status: StatusSkipped, err: skipReason(err)})
 	case err != nil:
-		s.finish(ctx, j.ID, j.State.Pending.OccurrenceMS, result{status: StatusError, err: err.Error()})
+		rs.finish(ctx, j.ID, j.State.Pending.OccurrenceMS, result{status: StatusError, err: err.Error()})
 	default:
-		s.finish(ctx, j.ID, j.State.Pending.OccurrenceMS, result{status: StatusOK})
+		rs.finish(ctx, j.ID, j.State.Pending.OccurrenceMS, result{status: StatusOK})
 	}
 }
 
@@ -109,45 +119,45 @@ func safely(f func() error) (err error) {
 }
 
 // runTurn hands a run to the agent and waits for its result.
-func (s *Scheduler) runTurn(ctx context.Context, j Job, r *run) {
+func (rs *runs) runTurn(ctx context.Context, j Job, r *run) {
 	p := j.State.Pending
-	in, skip := s.inbound(ctx, &j)
+	in, skip := rs.inbound(ctx, &j)
 	if skip != "" {
-		s.finish(ctx, j.ID, p.OccurrenceMS, result{status: StatusSkipped, err: skip})
+		rs.finish(ctx, j.ID, p.OccurrenceMS, result{status: StatusSkipped, err: skip})
 		return
 	}
 	if !p.Submitted {
-		s.disown(ctx, j.ID, p)
-		if err := s.submit(ctx, in); err != nil {
+		rs.disown(ctx, j.ID, p)
+		if err := rs.submit(ctx, in); err != nil {
 			if ctx.Err() != nil {
 				return // claimed, so the next start submits it
 			}
-			s.finish(ctx, j.ID, p.OccurrenceMS, result{status: StatusError, err: err.Error()})
-			s.tell(ctx, notice{j.ID, j.Payload.Route(), fmt.Sprintf("The scheduled job %q could not be started: %v.", j.Name, err)})
+			rs.finish(ctx, j.ID, p.OccurrenceMS, result{status: StatusError, err: err.Error()})
+			rs.notifier.tell(ctx, notice{j.ID, j.Payload.Route(), fmt.Sprintf("The scheduled job %q could not be started: %v.", j.Name, err)})
 			return
 		}
-		if !s.guest() { // the mailbox of one does not outlive it
-			s.change(ctx, j.ID, func(t *Job) {
+		if !rs.planner.guest() { // the mailbox of one does not outlive it
+			rs.store.change(ctx, j.ID, func(t *Job) {
 				if q := t.State.Pending; q != nil && q.OccurrenceMS == p.OccurrenceMS {
 					q.Submitted = true
 				}
 			})
 		}
 	}
-	limit := s.timeout(&j)
+	limit := rs.planner.timeout(&j)
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
 	case <-r.over:
 	case <-ctx.Done(): // the agent goes on; its result is taken in after the restart
-		s.handOver(in, r)
+		rs.handOver(in, r)
 	case <-timer.C:
-		if s.Stop != nil {
-			s.Stop(ctx, in)
+		if rs.o.Stop != nil {
+			rs.o.Stop(ctx, in)
 		}
 		why := fmt.Sprintf("it took longer than %s and was stopped", length(limit))
-		s.finish(ctx, j.ID, p.OccurrenceMS, result{status: StatusError, err: why})
-		s.tell(ctx, notice{j.ID, j.Payload.Route(), fmt.Sprintf("The scheduled job %q did not finish: %s.", j.Name, why)})
+		rs.finish(ctx, j.ID, p.OccurrenceMS, result{status: StatusError, err: why})
+		rs.notifier.tell(ctx, notice{j.ID, j.Payload.Route(), fmt.Sprintf("The scheduled job %q did not finish: %s.", j.Name, why)})
 	}
 }
 
@@ -157,7 +167,7 @@ const (
 )
 
 // submit hands a message to the queue, which may be full for a while.
-func (s *Scheduler) submit(ctx context.Context, in bus.Inbound) (err error) {
+func (rs *runs) submit(ctx context.Context, in bus.Inbound) (err error) {
 	pause := time.NewTimer(0)
 	defer pause.Stop()
 	for try := range submitTries {
@@ -167,7 +177,7 @@ func (s *Scheduler) submit(ctx context.Context, in bus.Inbound) (err error) {
 			return ctx.Err()
 		}
 		call, cancel := context.WithTimeout(ctx, time.Minute)
-		err = s.Submit(call, in)
+		err = rs.o.Submit(call, in)
 		cancel()
 		if err == nil || errors.Is(err, bus.ErrTooLarge) || errors.Is(err, bus.ErrClosed) {
 			return err
@@ -178,23 +188,23 @@ func (s *Scheduler) submit(ctx context.Context, in bus.Inbound) (err error) {
 }
 
 // inbound is the message of a run, or the reason why there is nothing to do.
-func (s *Scheduler) inbound(ctx context.Context, j *Job) (in bus.Inbound, skip string) {
+func (rs *runs) inbound(ctx context.Context, j *Job) (in bus.Inbound, skip string) {
 	p := j.State.Pending
 	in = bus.Inbound{
 		ID: inboundID(j.ID, p.OccurrenceMS), SenderID: EventCron, SessionKey: j.Session(), Event: EventCron, OwnTurn: true,
-		Route: j.Payload.Route(), At: s.Now(), Scope: j.Payload.Scope,
+		Route: j.Payload.Route(), At: rs.o.Now(), Scope: j.Payload.Scope,
 	}
 	if j.ID == heartbeatID {
 		in.SenderID, in.Event, in.SessionKey = EventHeartbeat, EventHeartbeat, heartbeatID
-		return in, s.beat(ctx, &in)
+		return in, rs.heartbeat.beat(ctx, &in)
 	}
-	if in.Route.Channel == "" && s.LastRoute != nil {
-		in.Route, _ = s.LastRoute(ctx)
+	if in.Route.Channel == "" && rs.o.LastRoute != nil {
+		in.Route, _ = rs.o.LastRoute(ctx)
 	}
 	if in.Route.Channel == "" {
 		in.Route = bus.Route{Channel: "cli", ChatID: "direct"}
 	}
-	if in.Text = jobText(j, s.Location); !j.Payload.Untrusted {
+	if in.Text = jobText(j, rs.o.Location); !j.Payload.Untrusted {
 		in.Text += j.Payload.Message
 		return in, ""
 	}
@@ -209,7 +219,7 @@ func jobText(j *Job, loc *time.Location) string {
 	if j.Payload.Untrusted {
 		b.WriteString("[A scheduled job is due")
 	} else {
-		fmt.Fprintf(&b, "[Scheduled job %q is due", oneLine(j.Name, 80))
+		fmt.Fprintf(&b, "[Scheduled job %q is due", text.Label(j.Name, 80))
 	}
 	switch {
 	case p.Manual:
@@ -228,14 +238,14 @@ func jobText(j *Job, loc *time.Location) string {
 // a crash. Messages that are none of ours are delivered as they are.
 func (s *Scheduler) Outcome(ctx context.Context, in bus.Inbound, out bus.Outbound) (bus.Outbound, bool) {
 	if in.Event == EventTrigger {
-		s.triggers.outcome(ctx, in, out)
-		return s.reroute(ctx, in, out)
+		s.Triggers.outcome(ctx, in, out)
+		return s.notifier.reroute(ctx, in, out)
 	}
 	id, occurrence, ok := parseInboundID(in.ID)
 	if !ok || in.Event != EventCron && in.Event != EventHeartbeat {
 		return out, true
 	}
-	if !s.ending(in.ID) {
+	if !s.runs.ending(in.ID) {
 		return out, false // who took it over tells it
 	}
 	var j Job
@@ -251,7 +261,7 @@ func (s *Scheduler) Outcome(ctx context.Context, in bus.Inbound, out bus.Outboun
 	case told >= 0: // asked again after a crash: the decision stands
 		deliver = deliver && !j.State.RunHistory[told].Silent
 	case in.Event == EventHeartbeat:
-		deliver = deliver && s.worthTelling(ctx, &j, in, out, &res)
+		deliver = deliver && s.heartbeat.worthTelling(ctx, &j, in, out, &res)
 	case j.ID != "" && !j.Payload.Deliver && res.status == StatusOK:
 		deliver = false
 	}
@@ -261,7 +271,7 @@ func (s *Scheduler) Outcome(ctx context.Context, in bus.Inbound, out bus.Outboun
 	}
 	if deliver {
 		var lost string
-		if out, deliver, res.note, lost = s.place(ctx, in, out); lost != "" {
+		if out, deliver, res.note, lost = s.notifier.place(ctx, in, out); lost != "" {
 			text, keep := out.Text, res.change
 			res.change = func(j *Job) {
 				if keep != nil {
@@ -272,7 +282,7 @@ func (s *Scheduler) Outcome(ctx context.Context, in bus.Inbound, out bus.Outboun
 		}
 	}
 	res.silent = !deliver
-	s.finish(ctx, id, occurrence, res)
+	s.runs.finish(ctx, id, occurrence, res)
 	return out, deliver
 }
 
@@ -281,88 +291,71 @@ func resultOf(out bus.Outbound) result {
 	if t := out.Turn; t != nil {
 		r.tokens, r.usd = t.Usage.Prompt+t.Usage.Completion, t.Usage.CostUSD
 		if t.Error != "" {
-			r.status, r.err = StatusError, oneLine(t.Error, 500)
+			r.status, r.err = StatusError, text.Label(t.Error, 500)
 		}
 	}
 	return r
 }
 
-// reroute is place for messages that have no job.
-func (s *Scheduler) reroute(ctx context.Context, in bus.Inbound, out bus.Outbound) (bus.Outbound, bool) {
-	out, deliver, note, lost := s.place(ctx, in, out)
-	if note != "" || lost != "" {
-		s.Log.WarnContext(ctx, "a reply did not go where it should", "id", in.ID, "note", note, "lost", lost)
-	}
-	return out, deliver
-}
-
-// place sends a reply to the owner's last chat when its own cannot be reached.
-// lost says why it can be sent nowhere.
-func (s *Scheduler) place(ctx context.Context, in bus.Inbound, out bus.Outbound) (_ bus.Outbound, deliver bool, note, lost string) {
-	if s.Deliverable == nil {
-		return out, true, "", ""
-	}
-	err := s.Deliverable(out.Route)
-	if err == nil {
-		return out, true, "", ""
-	}
-	// What belongs to somebody else is not for the owner's eyes.
-	if s.LastRoute != nil && in.Scope == "" {
-		if last, ok := s.LastRoute(ctx); ok && s.Deliverable(last) == nil {
-			note = fmt.Sprintf("%s cannot be reached (%v); sent to %s", out.Route.SessionKey(), err, last.SessionKey())
-			out.Text = fmt.Sprintf("(For %s, which cannot be reached: %v.)\n\n%s", out.Route.SessionKey(), err, out.Text)
-			out.Route, out.ReplyTo = last, ""
-			return out, true, note, ""
-		}
-	}
-	return out, false, "not delivered yet: " + err.Error(), err.Error()
-}
-
 // finish writes down how a run ended, once, and lets the next one begin.
-func (s *Scheduler) finish(ctx context.Context, id string, occurrence MS, res result) {
+func (rs *runs) finish(ctx context.Context, id string, occurrence MS, res result) {
 	var off *notice
 	counted := false
 	end := func(t *table) {
-		n, first := s.conclude(t, id, occurrence, res)
+		n, first := rs.conclude(t, id, occurrence, res)
 		if n != nil {
 			off = n
 		}
 		if first && !counted {
 			counted = true
-			s.Ended(res.status)
+			rs.o.Observer.Ended(res.status)
 		}
 	}
 	ctx = context.WithoutCancel(ctx)
-	err := s.store.update(ctx, func(t *table) error {
+	err := rs.store.update(ctx, func(t *table) error {
 		off = nil
 		end(t)
 		t.changed = true
 		return nil
 	})
 	if err != nil {
-		s.Log.ErrorContext(ctx, "the result of a job could not be kept; trying again", "job", id, "status", res.status, "err", err)
-		s.mu.Lock()
-		s.unsaved = append(s.unsaved, end)
-		s.mu.Unlock()
+		rs.o.Log.ErrorContext(ctx, "the result of a job could not be kept; trying again", "job", id, "status", res.status, "err", err)
+		rs.mu.Lock()
+		rs.unsaved = append(rs.unsaved, end)
+		rs.mu.Unlock()
 	}
-	s.mu.Lock()
-	if r := s.running[inboundID(id, occurrence)]; r != nil {
+	rs.mu.Lock()
+	if r := rs.running[inboundID(id, occurrence)]; r != nil {
 		select {
 		case <-r.over:
 		default:
 			close(r.over)
 		}
 	}
-	s.mu.Unlock()
+	rs.mu.Unlock()
 	if off != nil {
-		s.tell(ctx, *off)
+		rs.notifier.tell(ctx, *off)
 	}
-	s.poke()
+	rs.poke()
+}
+
+// results are those that could not be written yet, oldest first.
+func (rs *runs) results() []func(*table) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	return rs.unsaved
+}
+
+// saved forgets the first n results.
+func (rs *runs) saved(n int) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	rs.unsaved = rs.unsaved[n:]
 }
 
 // conclude applies a result to a job; the notice says that it was switched
 // off. first is false for a run whose end was known already.
-func (s *Scheduler) conclude(t *table, id string, occurrence MS, res result) (off *notice, first bool) {
+func (rs *runs) conclude(t *table, id string, occurrence MS, res result) (off *notice, first bool) {
 	j := t.find(id)
 	if j == nil || j.broken != nil {
 		return nil, false
@@ -373,7 +366,7 @@ func (s *Scheduler) conclude(t *table, id string, occurrence MS, res result) (of
 	line := Run{RunAtMS: occurrence, Status: res.status, Error: Opt(res.err), OccurrenceMS: occurrence, Tokens: res.tokens, CostUSD: res.usd, Note: res.note, Silent: res.silent}
 	if !again {
 		line.RunAtMS = p.BeganMS
-		line.DurationMS = max(At(s.Now())-p.BeganMS, 0)
+		line.DurationMS = max(At(rs.o.Now())-p.BeganMS, 0)
 	} else if i := slices.IndexFunc(st.RunHistory, func(r Run) bool { return r.OccurrenceMS == occurrence }); i >= 0 {
 		if st.RunHistory[i].Status != StatusOK {
 			return nil, false // a run that was given up stays so
@@ -402,7 +395,7 @@ func (s *Scheduler) conclude(t *table, id string, occurrence MS, res result) (of
 		}
 		return nil, true
 	}
-	if st.ErrorsInRow < s.Limits.ErrorsInRow || j.Protected() {
+	if st.ErrorsInRow < rs.o.Limits.ErrorsInRow || j.Protected() {
 		return nil, true
 	}
 	j.Enabled, st.NextRunAtMS, t.defined = false, 0, true
@@ -412,8 +405,8 @@ func (s *Scheduler) conclude(t *table, id string, occurrence MS, res result) (of
 }
 
 // change alters one job, if it is still there.
-func (s *Scheduler) change(ctx context.Context, id string, fn func(*Job)) {
-	err := s.store.update(context.WithoutCancel(ctx), func(t *table) error {
+func (s *Store) change(ctx context.Context, id string, fn func(*Job)) {
+	err := s.update(context.WithoutCancel(ctx), func(t *table) error {
 		if j := t.find(id); j != nil && j.broken == nil {
 			fn(j)
 			t.changed = true
@@ -421,73 +414,89 @@ func (s *Scheduler) change(ctx context.Context, id string, fn func(*Job)) {
 		return nil
 	})
 	if err != nil {
-		s.Log.ErrorContext(ctx, "a job could not be changed", "job", id, "err", err)
+		s.log.ErrorContext(ctx, "a job could not be changed", "job", id, "err", err)
 	}
 }
 
-// tell delivers a sentence of ours about a job: to its chat, else to the
-// owner's, else it is kept with the job until somebody can be reached.
-func (s *Scheduler) tell(ctx context.Context, n notice) {
-	if n.route.Channel == "" {
-		if s.LastRoute != nil {
-			n.route, _ = s.LastRoute(ctx)
-		}
-		if n.route.Channel == "" {
-			s.Log.WarnContext(ctx, "a notice about a job has nowhere to go", "job", n.job, "text", n.text)
+// settle gives the runs of a guest that has to go a while to end.
+func (rs *runs) settle(ctx context.Context) {
+	rs.mu.Lock()
+	going := slices.Collect(maps.Values(rs.running))
+	rs.mu.Unlock()
+	limit := time.NewTimer(yieldWait)
+	defer limit.Stop()
+	for _, r := range going {
+		select {
+		case <-r.over:
+		case <-limit.C:
+			return
+		case <-ctx.Done():
 			return
 		}
 	}
-	out := bus.Outbound{Kind: bus.Message, Route: n.route, Text: n.text, Plain: true}
-	out, deliver, _, lost := s.place(ctx, bus.Inbound{}, out)
-	if deliver {
-		if err := s.Notify(ctx, out); err == nil {
-			return
-		} else if lost = err.Error(); ctx.Err() != nil {
-			ctx = context.WithoutCancel(ctx)
-		}
+}
+
+// handOver leaves the run of a guest to whoever runs the jobs next: what comes
+// of it here is void from now on. A result that is just being written down counts.
+func (rs *runs) handOver(in bus.Inbound, r *run) {
+	if !rs.planner.guest() {
+		return // it is in the queue
 	}
-	s.Log.WarnContext(ctx, "a notice about a job cannot be delivered now", "job", n.job, "text", n.text, "err", lost)
-	s.change(ctx, n.job, func(j *Job) {
-		j.State.Undelivered = &Undelivered{Text: n.text, AtMS: At(s.Now()), Cause: lost}
+	rs.mu.Lock()
+	ending := r.ending
+	if !ending {
+		rs.handed[in.ID] = true
+	}
+	rs.mu.Unlock()
+	if ending {
+		<-r.over
+		return
+	}
+	if rs.o.Guest.Leave != nil {
+		rs.o.Guest.Leave(in)
+	}
+}
+
+// ending reports whether the result of a run counts. If so it is not handed
+// over any more.
+func (rs *runs) ending(id string) bool {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if r := rs.running[id]; r != nil && !rs.handed[id] {
+		r.ending = true
+	}
+	return !rs.handed[id]
+}
+
+// disown is how a run of a guest becomes one of this owner's queue.
+func (rs *runs) disown(ctx context.Context, id string, p *Pending) {
+	if rs.planner.guest() || !p.Guest {
+		return
+	}
+	rs.store.change(ctx, id, func(j *Job) {
+		if q := j.State.Pending; q != nil && q.OccurrenceMS == p.OccurrenceMS {
+			q.Guest = false
+		}
 	})
 }
 
-// tellOwner delivers something that is about no job.
-func (s *Scheduler) tellOwner(ctx context.Context, text string) { s.tell(ctx, notice{text: text}) }
-
-// retryUndelivered tries again what no channel took and reports whether there
-// was something.
-func (s *Scheduler) retryUndelivered(ctx context.Context, jobs []*Job) (waiting bool) {
+// resume takes up runs that an earlier process began.
+func (rs *runs) resume(ctx context.Context, work *sync.WaitGroup) {
+	jobs, err := rs.store.Read(ctx)
+	if err != nil {
+		rs.o.Log.ErrorContext(ctx, "runs that were going on are not taken up", "err", err)
+		return
+	}
 	for _, j := range jobs {
-		u := j.State.Undelivered
-		if u == nil || !s.mine(j) {
-			continue
-		}
-		waiting = true
-		out := bus.Outbound{
-			ID: fmt.Sprintf("undelivered:%s:%d", j.ID, u.AtMS), Kind: bus.Message, Route: j.Payload.Route(), Text: u.Text,
-		}
-		out, deliver, note, _ := s.place(ctx, bus.Inbound{Scope: j.Payload.Scope}, out)
-		if !deliver || s.Notify(ctx, out) != nil {
-			continue
-		}
-		err := s.store.update(ctx, func(t *table) error {
-			cur := t.find(j.ID)
-			if cur == nil || cur.State.Undelivered == nil || cur.State.Undelivered.AtMS != u.AtMS {
-				return nil
-			}
-			cur.State.Undelivered, t.changed = nil, true
-			if n := len(cur.State.RunHistory); n > 0 {
-				cur.State.RunHistory[n-1].Note = "delivered later; " + note
-			}
-			if cur.Schedule.Kind == KindAt && cur.DeleteAfterRun && cur.State.LastStatus == StatusOK {
-				t.remove(cur.ID)
-			}
-			return nil
-		})
-		if err != nil {
-			s.Log.ErrorContext(ctx, "a job could not be changed", "job", j.ID, "err", err)
+		if j.State.Pending != nil && rs.planner.mine(j) {
+			rs.start(ctx, work, *j)
 		}
 	}
-	return waiting
+}
+
+// run is one run that is going on in this process.
+type run struct {
+	job    string
+	ending bool          // its result is being written down
+	over   chan struct{} // closed when its result is known
 }

@@ -25,7 +25,7 @@ func terminal() bus.Route { return bus.Route{Channel: "cli", ChatID: "direct"} }
 func newGuest(t *testing.T, ws string) (*Scheduler, *agentFake) {
 	t.Helper()
 	return newFake(t, Options{
-		Workspace: ws, State: stateOf(ws), Takes: terminal().SameChat,
+		Workspace: ws, State: stateOf(ws), Guest: GuestOptions{Takes: terminal().SameChat},
 		System:    []System{{ID: "mine", Name: "mine", Timing: Every(time.Hour), Run: func(context.Context) error { t.Error("a guest ran a system job"); return nil }}},
 		Heartbeat: Heartbeat{Every: time.Hour},
 	})
@@ -64,12 +64,12 @@ func TestGuestRunsOnlyItsOwn(t *testing.T) {
 		add(t, gateway, Draft{Timing: Every(10 * time.Minute), Message: "often"})
 		add(t, gateway, Draft{Timing: Once(time.Now().Add(time.Minute)), Message: "too old soon"})
 		taken := add(t, gateway, Draft{Timing: Every(time.Hour), Route: terminal(), Message: "in a queue"})
-		gateway.change(t.Context(), taken.ID, func(j *Job) { j.State.Pending = &Pending{OccurrenceMS: 1, BeganMS: 1} })
-		trigger, err := gateway.AddTrigger(t.Context(), "hook", terminal(), "cli:direct")
+		gateway.store.change(t.Context(), taken.ID, func(j *Job) { j.State.Pending = &Pending{OccurrenceMS: 1, BeganMS: 1} })
+		trigger, err := gateway.Triggers.Add(t.Context(), "hook", terminal(), "cli:direct")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := gateway.FireTrigger(t.Context(), trigger.ID, "now", false); err != nil {
+		if _, err := gateway.Triggers.Fire(t.Context(), trigger.ID, "now", false); err != nil {
 			t.Fatal(err)
 		}
 		before := records(t, ws)
@@ -132,7 +132,7 @@ func TestGuestYields(t *testing.T) {
 				ws := t.TempDir()
 				guest, gf := newGuest(t, ws)
 				var left []bus.Inbound
-				guest.Leave = func(in bus.Inbound) { left = append(left, in) }
+				guest.Guest.Leave = func(in bus.Inbound) { left = append(left, in) }
 				gf.takes = c.takes
 				at := time.Now().Add(time.Minute)
 				if c.takes == 0 {

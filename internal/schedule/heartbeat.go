@@ -8,12 +8,12 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // heartbeatID names the job, its conversation and its file.
@@ -42,43 +42,44 @@ const judgeErrors = 3
 // judgeWait is how long Judge may take. Until then the run is not over.
 const judgeWait = 2 * time.Minute
 
-// systemJobs are the protected jobs of this configuration.
-func (s *Scheduler) systemJobs() []System {
-	jobs := slices.Clone(s.System)
-	if s.Heartbeat.Every > 0 {
-		jobs = append(jobs, System{
-			ID: heartbeatID, Name: heartbeatID, Timing: Every(max(s.Heartbeat.Every, time.Minute)),
-			Purpose: "Look at " + HeartbeatFile + " and work on its active tasks.",
-		})
-	}
-	return jobs
+// heartbeat works on the list in HEARTBEAT.md regularly.
+type heartbeat struct{ o *Options }
+
+// job is the protected job of the heartbeat; false if it is switched off.
+func (h *heartbeat) job() (System, bool) {
+	return System{
+		ID:      heartbeatID,
+		Name:    heartbeatID,
+		Timing:  Every(max(h.o.Heartbeat.Every, time.Minute)),
+		Purpose: "Look at " + HeartbeatFile + " and work on its active tasks.",
+	}, h.o.Heartbeat.Every > 0
 }
 
 // beat fills in the message of a heartbeat, or says why there is nothing to
 // do. A look at an empty list asks no model.
-func (s *Scheduler) beat(ctx context.Context, in *bus.Inbound) (skip string) {
-	now := s.Now().In(s.Location)
-	if a := s.Heartbeat.Active; a.set && !a.Contains(now) {
+func (h *heartbeat) beat(ctx context.Context, in *bus.Inbound) (skip string) {
+	now := h.o.Now().In(h.o.Location)
+	if a := h.o.Heartbeat.Active; a.set && !a.Contains(now) {
 		return "outside of its active hours"
 	}
-	tasks, err := s.activeTasks()
+	tasks, err := h.activeTasks()
 	switch {
 	case err != nil:
 		return fmt.Sprintf("%s cannot be read: %v", HeartbeatFile, err)
 	case tasks == "":
 		return "there are no active tasks"
 	}
-	if s.LastRoute == nil {
+	if h.o.LastRoute == nil {
 		return "there is no chat to tell anything"
 	}
-	route, ok := s.LastRoute(ctx)
-	if !ok || s.Deliverable != nil && s.Deliverable(route) != nil {
+	route, ok := h.o.LastRoute(ctx)
+	if !ok || h.o.Deliverable != nil && h.o.Deliverable(route) != nil {
 		return "there is no chat to tell anything"
 	}
 	in.Route = route
 	in.Text = "[Regular look at the list of active tasks. Work on them now. Your answer is shown to the user as it is, if it matters to them: " +
 		"write only what they should read, do not mention files or this note. If nothing needs their attention answer exactly: " + AllClear + "]\n\n"
-	if s.Foreign != nil && s.Foreign(filepath.Join(s.Workspace, HeartbeatFile)) {
+	if h.o.Foreign != nil && h.o.Foreign(filepath.Join(h.o.Workspace, HeartbeatFile)) {
 		in.Quoted = []bus.Quote{{About: "the list; words from outside are in it", Text: tasks}}
 	} else {
 		in.Text += tasks
@@ -87,8 +88,8 @@ func (s *Scheduler) beat(ctx context.Context, in *bus.Inbound) (skip string) {
 }
 
 // activeTasks reads the list in HEARTBEAT.md.
-func (s *Scheduler) activeTasks() (string, error) {
-	tree, err := diskio.OpenTree(s.Workspace)
+func (h *heartbeat) activeTasks() (string, error) {
+	tree, err := diskio.OpenTree(h.o.Workspace)
 	if err != nil {
 		return "", err
 	}
@@ -145,38 +146,38 @@ func stripComments(s string) string {
 // worthTelling decides whether the owner hears about a heartbeat. Routine
 // results and repetitions are not told; when the judgement itself fails
 // nothing is told, except that a row of failures is, once.
-func (s *Scheduler) worthTelling(ctx context.Context, j *Job, in bus.Inbound, out bus.Outbound, res *result) bool {
-	text := strings.TrimSpace(out.Text)
+func (h *heartbeat) worthTelling(ctx context.Context, j *Job, in bus.Inbound, out bus.Outbound, res *result) bool {
+	answer := strings.TrimSpace(out.Text)
 	if res.status == StatusError {
 		return j.State.ErrorsInRow+1 == judgeErrors // not every half hour
 	}
-	if strings.EqualFold(strings.Trim(text, " .!*`\""), AllClear) {
+	if strings.EqualFold(strings.Trim(answer, " .!*`\""), AllClear) {
 		res.note = "nothing to tell"
 		return false
 	}
-	sum := sha256.Sum256([]byte(text))
+	sum := sha256.Sum256([]byte(answer))
 	hash := hex.EncodeToString(sum[:8])
-	if j.State.Notified == hash && s.Now().Sub(j.State.NotifiedAtMS.Time()) < s.Heartbeat.Dedupe {
+	if j.State.Notified == hash && h.o.Now().Sub(j.State.NotifiedAtMS.Time()) < h.o.Heartbeat.Dedupe {
 		res.note = "the same was told before"
 		return false
 	}
 	notify := true
 	failures := 0
-	if s.Heartbeat.Judge != nil {
+	if h.o.Heartbeat.Judge != nil {
 		call, cancel := context.WithTimeout(ctx, judgeWait)
 		var err error
-		notify, err = s.Heartbeat.Judge(call, in.Text, text)
+		notify, err = h.o.Heartbeat.Judge(call, in.Text, answer)
 		cancel()
 		if err != nil {
 			failures = j.State.JudgeErrors + 1
-			s.Log.WarnContext(ctx, "whether to tell about a heartbeat could not be judged", "in_a_row", failures, "err", err)
-			res.note = "not judged: " + oneLine(err.Error(), 200)
+			h.o.Log.WarnContext(ctx, "whether to tell about a heartbeat could not be judged", "in_a_row", failures, "err", err)
+			res.note = "not judged: " + text.Label(err.Error(), 200)
 			notify = failures == judgeErrors
 		} else if !notify {
 			res.note = "judged not to matter"
 		}
 	}
-	now := At(s.Now())
+	now := At(h.o.Now())
 	res.change = func(j *Job) {
 		j.State.JudgeErrors = failures
 		if notify {

@@ -184,7 +184,7 @@ func (x *takeover) triggers(ctx context.Context) error {
 		x.left(&CorruptError{Path: filepath.Join(x.s.Workspace, filepath.FromSlash(oldTriggers)), Err: err})
 		return nil //nolint:nilerr // reported as left where it is
 	}
-	err = x.s.triggers.update(ctx, func(t *triggerTable) (bool, error) {
+	err = x.s.Triggers.update(ctx, func(t *triggerTable) (bool, error) {
 		t.extra, x.Triggers = old.extra, 0
 		for _, tr := range old.Triggers {
 			if tr != nil && tr.ID != "" && t.find(tr.ID) == nil {
@@ -231,7 +231,7 @@ func (x *takeover) deliveries(ctx context.Context, dir string) error {
 			continue
 		}
 		f.Delivery.Trusted = false
-		if err := x.s.triggers.write(ctx, path.Join(inbox, e.Name()), f.Delivery); err != nil {
+		if err := x.s.Triggers.write(ctx, path.Join(inbox, e.Name()), f.Delivery); err != nil {
 			return err
 		}
 		x.Deliveries++

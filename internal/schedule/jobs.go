@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // Errors of changes to jobs.
@@ -102,7 +103,7 @@ func (s *Scheduler) draft(d Draft, now time.Time) (*Job, error) {
 	if n := len([]rune(d.Message)); n > maxMessage {
 		return nil, fmt.Errorf("the message has %d characters, at most %d are possible", n, maxMessage)
 	}
-	if err := s.checkTiming(d.Timing, now, d.Shortest); err != nil {
+	if err := s.planner.checkTiming(d.Timing, now, d.Shortest); err != nil {
 		return nil, err
 	}
 	if d.Timing.Kind == KindAt && d.Timing.AtMS.Time().Before(now) {
@@ -111,9 +112,9 @@ func (s *Scheduler) draft(d Draft, now time.Time) (*Job, error) {
 	if err := checkCatchUp(d.CatchUp); err != nil {
 		return nil, err
 	}
-	name := oneLine(d.Name, 120)
+	name := text.Label(d.Name, 120)
 	if name == "" {
-		name = oneLine(d.Message, 30)
+		name = text.Label(d.Message, 30)
 	}
 	j := &Job{
 		ID: newID(), Name: name, Enabled: true, Schedule: d.Timing, CreatedAtMS: At(now), UpdatedAtMS: At(now),
@@ -123,7 +124,7 @@ func (s *Scheduler) draft(d Draft, now time.Time) (*Job, error) {
 			ThreadID: d.Route.ThreadID, Scope: d.Scope, Untrusted: d.Untrusted,
 		},
 	}
-	s.plan(j, now)
+	s.planner.plan(j, now)
 	return j, nil
 }
 
@@ -132,36 +133,6 @@ func checkCatchUp(v string) error {
 		return nil
 	}
 	return fmt.Errorf("catch-up %q is not known; it is once, skip or tell", v)
-}
-
-// checkTiming refuses what never happens, happens too often, or is over.
-func (s *Scheduler) checkTiming(t Timing, now time.Time, shortest time.Duration) error {
-	if err := t.check(s.Location); err != nil {
-		return err
-	}
-	if shortest == 0 {
-		shortest = s.Limits.MinInterval
-	}
-	switch t.Kind {
-	case KindAt:
-		if at := t.AtMS.Time(); now.Sub(at) > grace {
-			return fmt.Errorf("%s is in the past; it is now %s", Stamp(at, s.Location), Stamp(now, s.Location))
-		}
-		return nil
-	case KindCron:
-		shortest = max(shortest, time.Minute)
-		next, err := t.following(now, now, s.Location)
-		if err != nil {
-			return err
-		}
-		if next.IsZero() {
-			return fmt.Errorf("cron expression %q never happens again", t.Expr)
-		}
-	}
-	if d := t.shortest(now, s.Location); d > 0 && d < shortest {
-		return fmt.Errorf("it would run every %s; the shortest interval is %s", length(d), length(shortest))
-	}
-	return nil
 }
 
 // List returns all jobs, the next one first and those without a next run last.
@@ -173,7 +144,7 @@ func (s *Scheduler) List(ctx context.Context) ([]Job, error) {
 	now := s.Now()
 	for _, j := range all {
 		if j.broken == nil {
-			s.plan(j, now)
+			s.planner.plan(j, now)
 		}
 	}
 	slices.SortStableFunc(all, func(a, b *Job) int {
@@ -248,7 +219,7 @@ func (s *Scheduler) Enable(ctx context.Context, id string, on bool) (Job, error)
 		}
 		now := s.Now()
 		if on {
-			if err := s.checkTiming(j.Schedule, now, time.Nanosecond); err != nil {
+			if err := s.planner.checkTiming(j.Schedule, now, time.Nanosecond); err != nil {
 				return err
 			}
 			j.State.ErrorsInRow = 0
@@ -257,7 +228,7 @@ func (s *Scheduler) Enable(ctx context.Context, id string, on bool) (Job, error)
 			}
 		}
 		j.Enabled, j.State.NextRunAtMS = on, 0 // what fell into the pause was not missed
-		s.plan(j, now)
+		s.planner.plan(j, now)
 		return nil
 	})
 }
@@ -281,7 +252,7 @@ func (s *Scheduler) Update(ctx context.Context, id string, c Change) (Job, error
 		}
 		now := s.Now()
 		if c.Timing != nil {
-			if err := s.checkTiming(*c.Timing, now, 0); err != nil {
+			if err := s.planner.checkTiming(*c.Timing, now, 0); err != nil {
 				return err
 			}
 			t := *c.Timing
@@ -297,7 +268,7 @@ func (s *Scheduler) Update(ctx context.Context, id string, c Change) (Job, error
 			j.Payload.Message = text
 		}
 		if c.Name != nil {
-			j.Name = oneLine(*c.Name, 120)
+			j.Name = text.Label(*c.Name, 120)
 		}
 		if c.Route != nil {
 			j.Payload.Channel, j.Payload.To, j.Payload.ThreadID = Opt(c.Route.Channel), Opt(c.Route.ChatID), c.Route.ThreadID
@@ -315,7 +286,7 @@ func (s *Scheduler) Update(ctx context.Context, id string, c Change) (Job, error
 		if c.Timeout != nil {
 			j.TimeoutS = int(c.Timeout.Seconds())
 		}
-		s.plan(j, now)
+		s.planner.plan(j, now)
 		return nil
 	})
 }

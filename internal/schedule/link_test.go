@@ -30,7 +30,7 @@ func TestFilesFollowNoLink(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s := &Scheduler{Options: Options{Workspace: ws}}
+	h := &heartbeat{o: &Options{Workspace: ws}}
 	for _, target := range []string{"", "inside.md"} {
 		if target != "" {
 			if err := os.Remove(filepath.Join(ws, HeartbeatFile)); err != nil {
@@ -40,7 +40,7 @@ func TestFilesFollowNoLink(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		tasks, err := s.activeTasks()
+		tasks, err := h.activeTasks()
 		if tasks != "" || err == nil || !strings.Contains(err.Error(), "does not follow links") {
 			t.Errorf("tasks are %q, %v", tasks, err)
 		}

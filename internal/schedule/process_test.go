@@ -60,7 +60,7 @@ func play(role, ws string) error {
 		return err
 	}
 	if strings.HasPrefix(role, "guest") {
-		s.Takes = func(bus.Route) bool { return true }
+		s.Guest.Takes = func(bus.Route) bool { return true }
 	}
 	if role == "add" {
 		for i := range 15 {

@@ -643,7 +643,7 @@ func TestTriggers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, f := newFake(t, Options{})
-		tr, err := s.AddTrigger(t.Context(), "deploy", home(), "")
+		tr, err := s.Triggers.Add(t.Context(), "deploy", home(), "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -655,7 +655,7 @@ func TestTriggers(t *testing.T) {
 			return nil
 		}
 		during(t, s, f, func() {
-			if _, err := s.FireTrigger(t.Context(), strings.ToLower(tr.ID), "build 7 failed", true); err != nil {
+			if _, err := s.Triggers.Fire(t.Context(), strings.ToLower(tr.ID), "build 7 failed", true); err != nil {
 				t.Fatal(err)
 			}
 			f.pass(5 * time.Second)
@@ -664,13 +664,13 @@ func TestTriggers(t *testing.T) {
 			if f.count() != 1 || len(f.said) != 1 || strings.Contains(f.texts[0], "build 7 failed") || f.quotes[0][0].Text != "build 7 failed" {
 				t.Errorf("runs %q, said %v, quoted %v", f.runs, f.said, f.quotes)
 			}
-			if err := s.EnableTrigger(t.Context(), tr.ID, false); err != nil {
+			if err := s.Triggers.Enable(t.Context(), tr.ID, false); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := s.FireTrigger(t.Context(), tr.ID, "x", false); err == nil {
+			if _, err := s.Triggers.Fire(t.Context(), tr.ID, "x", false); err == nil {
 				t.Error("a trigger that is off took a message")
 			}
-			if _, err := s.FireTrigger(t.Context(), "trg_NOSUCH", "x", false); !errors.Is(err, ErrNoTrigger) {
+			if _, err := s.Triggers.Fire(t.Context(), "trg_NOSUCH", "x", false); !errors.Is(err, ErrNoTrigger) {
 				t.Errorf("unknown trigger: %v", err)
 			}
 		})
@@ -678,7 +678,7 @@ func TestTriggers(t *testing.T) {
 		if err != nil || len(left) != 0 {
 			t.Errorf("inbox %v, %v", left, err)
 		}
-		all, err := s.Triggers(t.Context())
+		all, err := s.Triggers.List(t.Context())
 		if err != nil || len(all) != 1 || all[0].LastStatus != StatusOK || len(all[0].RunHistory) != 1 {
 			t.Errorf("triggers %+v, %v", all, err)
 		}
@@ -690,7 +690,7 @@ func TestTriggerOverAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, f := newFake(t, Options{})
-		tr, err := s.AddTrigger(t.Context(), "deploy", home(), "")
+		tr, err := s.Triggers.Add(t.Context(), "deploy", home(), "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -700,12 +700,12 @@ func TestTriggerOverAtOnce(t *testing.T) {
 			return nil
 		}
 		during(t, s, f, func() {
-			if _, err := s.FireTrigger(t.Context(), tr.ID, "build 7", true); err != nil {
+			if _, err := s.Triggers.Fire(t.Context(), tr.ID, "build 7", true); err != nil {
 				t.Fatal(err)
 			}
 			f.pass(time.Minute)
 		})
-		all, err := s.Triggers(t.Context())
+		all, err := s.Triggers.List(t.Context())
 		if err != nil || all[0].LastStatus != StatusOK || all[0].LastMessage != "build 7" || len(all[0].RunHistory) != 1 {
 			t.Errorf("triggers %+v, %v", all, err)
 		}
@@ -717,13 +717,13 @@ func TestTriggerGivesUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, f := newFake(t, Options{})
-		tr, err := s.AddTrigger(t.Context(), "deploy", home(), "")
+		tr, err := s.Triggers.Add(t.Context(), "deploy", home(), "")
 		if err != nil {
 			t.Fatal(err)
 		}
 		f.submit = func(bus.Inbound) error { return errors.New("full") }
 		during(t, s, f, func() {
-			if _, err := s.FireTrigger(t.Context(), tr.ID, "build 7 failed", true); err != nil {
+			if _, err := s.Triggers.Fire(t.Context(), tr.ID, "build 7 failed", true); err != nil {
 				t.Fatal(err)
 			}
 			f.pass(time.Hour)

@@ -14,7 +14,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -49,6 +48,23 @@ type System struct {
 // ErrSkip is what the run of a system job returns when there was nothing to do.
 var ErrSkip = errors.New("nothing to do")
 
+// GuestOptions are those of a guest. It leaves the program's own jobs and
+// triggers alone, and ends when a process starts that runs all jobs.
+type GuestOptions struct {
+	// Takes reports the chats whose jobs it runs. nil: it is not a guest.
+	Takes func(r bus.Route) bool
+	// Leave makes the guest's agent drop a message without an answer, because
+	// another process will answer it. May be nil.
+	Leave func(in bus.Inbound)
+}
+
+// Observer is told how late a run began, and how one ended or why there was
+// none. Its functions are for statistics, must not wait, and may be nil.
+type Observer struct {
+	Began func(late time.Duration)
+	Ended func(status string)
+}
+
 // Options of a Scheduler. State is required; a Scheduler that is only used to look
 // at jobs and change them needs nothing else.
 type Options struct {
@@ -66,14 +82,9 @@ type Options struct {
 	// Stop ends the work on a message that was submitted, when a run takes too
 	// long. Others in the same conversation may not suffer. May be nil.
 	Stop func(ctx context.Context, in bus.Inbound)
-	// Takes makes the Scheduler a guest, for a process that people open and
-	// close: it runs only the jobs of the chats this reports true for, leaves
-	// all others, the program's own jobs and triggers alone, and goes when
-	// somebody comes who runs them all. nil: it runs everything.
-	Takes func(r bus.Route) bool
-	// Leave makes a guest's agent drop a message without answering it, because
-	// somebody else will. May be nil.
-	Leave func(in bus.Inbound)
+	// Guest makes the Scheduler a guest, for a process that people open and
+	// close. The zero value is none: it runs everything.
+	Guest GuestOptions
 	// Blocked is told once when Run waits unusually long for another process
 	// that runs the jobs. May be nil.
 	Blocked func(ctx context.Context, err error)
@@ -91,10 +102,8 @@ type Options struct {
 	// Repaired is told where a damaged file with jobs was kept when the last
 	// good copy took its place. nil tells the owner, if there is Notify.
 	Repaired func(ctx context.Context, aside string)
-	// Began is told how late a run began, and Ended how one ended or why there
-	// was none. They are for figures, must not wait, and may be nil.
-	Began func(late time.Duration)
-	Ended func(status string)
+	// Observer is told about runs.
+	Observer Observer
 	// Preview tells what a job that runs so often a month will cost; "" if that
 	// is not known. May be nil.
 	Preview func(ctx context.Context, perMonth float64) string
@@ -112,25 +121,19 @@ type Options struct {
 // them. All methods are safe for concurrent use.
 type Scheduler struct {
 	Options
-	store    *Store
-	triggers *triggerStore
-	wake     chan struct{}             // capacity 1: the plan may have changed
-	rest     rest                      // belongs to the goroutine of Run
-	passed   []string                  // how occurrences ended that did not run; belongs to the goroutine of Run
-	looked   atomic.Pointer[time.Time] // when Run looked at the jobs last; nil: it does not run
-	serving  atomic.Bool               // a guest between the beginning and the end of Run
+	// Triggers are the triggers of the workspace. Run delivers what waits for
+	// them, too.
+	Triggers *Triggers
 
-	mu      sync.Mutex
-	running map[string]*run // by inbound id
-	unsaved []func(*table)  // results that could not be written yet
-	handed  map[string]bool // runs that are somebody else's by now, by inbound id
-}
-
-// run is one run that is going on in this process.
-type run struct {
-	job    string
-	ending bool          // its result is being written down
-	over   chan struct{} // closed when its result is known
+	store     *Store
+	planner   *planner
+	notifier  *notifier
+	heartbeat *heartbeat
+	runs      *runs
+	wake      chan struct{}             // capacity 1: the plan may have changed
+	rest      rest                      // belongs to the goroutine of Run
+	looked    atomic.Pointer[time.Time] // when Run looked at the jobs last; nil: it does not run
+	serving   atomic.Bool               // a guest between the beginning and the end of Run
 }
 
 // Open prepares a Scheduler. It starts nothing and reads nothing.
@@ -150,11 +153,11 @@ func Open(o Options) (*Scheduler, error) {
 	if o.Watch == nil {
 		o.Watch = o.State.Watch
 	}
-	if o.Began == nil {
-		o.Began = func(time.Duration) {}
+	if o.Observer.Began == nil {
+		o.Observer.Began = func(time.Duration) {}
 	}
-	if o.Ended == nil {
-		o.Ended = func(string) {}
+	if o.Observer.Ended == nil {
+		o.Observer.Ended = func(string) {}
 	}
 	l := &o.Limits
 	setDefault(&l.CatchUp, CatchUpOnce)
@@ -169,23 +172,37 @@ func Open(o Options) (*Scheduler, error) {
 	setDefault(&l.JobsPerChat, 20)
 	setDefault(&l.MinInterval, 10*time.Second)
 	setDefault(&l.ErrorsInRow, 5)
-	s := &Scheduler{
-		Options: o, store: newStore(o.State, o.Workspace, o.Log, o.Now), triggers: newTriggerStore(o.State, o.Log, o.Now),
-		wake: make(chan struct{}, 1), running: map[string]*run{}, handed: map[string]bool{},
+	return assemble(o), nil
+}
+
+// assemble makes a Scheduler of complete options.
+func assemble(o Options) *Scheduler {
+	s := &Scheduler{Options: o, wake: make(chan struct{}, 1)}
+	s.store = newStore(o.State, o.Workspace, o.Log, o.Now)
+	s.planner = &planner{o: &s.Options}
+	s.notifier = &notifier{o: &s.Options, store: s.store, planner: s.planner}
+	s.heartbeat = &heartbeat{o: &s.Options}
+	s.runs = &runs{
+		o:         &s.Options,
+		store:     s.store,
+		planner:   s.planner,
+		notifier:  s.notifier,
+		heartbeat: s.heartbeat,
+		poke:      s.poke,
+		running:   map[string]*run{},
+		handed:    map[string]bool{},
 	}
+	s.Triggers = &Triggers{o: &s.Options, notifier: s.notifier, poke: s.poke, retry: map[string]time.Time{}}
+
 	switch {
 	case s.Repaired != nil:
 	case s.Notify != nil:
-		s.Repaired = s.tellRepaired
+		s.Repaired = s.notifier.tellRepaired
 	default:
 		s.Repaired = func(context.Context, string) {} // the log has it
 	}
 	s.store.repaired = s.Repaired
-	return s, nil
-}
-
-func (s *Scheduler) tellRepaired(ctx context.Context, aside string) {
-	s.tellOwner(ctx, "The file with my scheduled jobs was damaged. I went back to the last good copy; the damaged file is kept as "+aside+".")
+	return s
 }
 
 func setDefault[T comparable](v *T, def T) {

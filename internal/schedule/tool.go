@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/text"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
@@ -36,38 +38,41 @@ func (s *Scheduler) Tool() tool.Tool {
 	}, func(ctx context.Context, c tool.Call, in cronInput) (tool.Result, error) {
 		switch in.Action {
 		case "add":
-			return s.toolAdd(ctx, c, in)
+			return cronTool{s}.add(ctx, c, in)
 		case "remove":
-			return s.toolRemove(ctx, c, in.JobID)
+			return cronTool{s}.remove(ctx, c, in.JobID)
 		}
-		return s.toolList(ctx, c)
+		return cronTool{s}.list(ctx, c)
 	})
 }
 
-func (s *Scheduler) toolAdd(ctx context.Context, c tool.Call, in cronInput) (tool.Result, error) {
+// cronTool is what the model calls.
+type cronTool struct{ s *Scheduler }
+
+func (ct cronTool) add(ctx context.Context, c tool.Call, in cronInput) (tool.Result, error) {
 	if c.SenderID == EventCron || c.SenderID == EventHeartbeat || strings.HasPrefix(c.SessionKey, idPrefix) {
 		return tool.Fail(tool.DeniedPolicy, "a scheduled run cannot add jobs; tell the user what you would schedule"), nil
 	}
 	if c.Route.Channel == "" || c.Route.ChatID == "" {
 		return tool.Fail(tool.Unsupported, "there is no chat to deliver to"), nil
 	}
-	now := s.Now()
-	timing, err := in.timing(s.Location)
+	now := ct.s.Now()
+	timing, err := in.timing(ct.s.Location)
 	if err != nil {
 		return tool.Fail(tool.InvalidArgs, "%v", err), nil
 	}
-	added, err := s.Add(ctx, Draft{
-		Name: in.Name, Message: in.Message, Timing: timing, Scope: c.Scope, Untrusted: c.Tainted, Shortest: max(toolShortest, s.Limits.MinInterval),
+	added, err := ct.s.Add(ctx, Draft{
+		Name: in.Name, Message: in.Message, Timing: timing, Scope: c.Scope, Untrusted: c.Tainted, Shortest: max(toolShortest, ct.s.Limits.MinInterval),
 		Route: bus.Route{Channel: c.Route.Channel, ChatID: c.Route.ChatID, ThreadID: c.Route.ThreadID}, Silent: in.Deliver != nil && !*in.Deliver,
 	})
 	if err != nil {
-		return tool.Fail(tool.InvalidArgs, "%v. It is now %s", err, Stamp(now, s.Location)), nil
+		return tool.Fail(tool.InvalidArgs, "%v. It is now %s", err, Stamp(now, ct.s.Location)), nil
 	}
 	var b strings.Builder
 	if added.Same {
-		fmt.Fprintf(&b, "The same job exists already: %q (id %s), %s.", added.Job.Name, added.Job.ID, added.Job.Schedule.Describe(s.Location))
+		fmt.Fprintf(&b, "The same job exists already: %q (id %s), %s.", added.Job.Name, added.Job.ID, added.Job.Schedule.Describe(ct.s.Location))
 	} else {
-		fmt.Fprintf(&b, "Added %q (id %s), %s.", added.Job.Name, added.Job.ID, added.Job.Schedule.Describe(s.Location))
+		fmt.Fprintf(&b, "Added %q (id %s), %s.", added.Job.Name, added.Job.ID, added.Job.Schedule.Describe(ct.s.Location))
 	}
 	for i, at := range added.Next {
 		if i == 0 {
@@ -75,16 +80,16 @@ func (s *Scheduler) toolAdd(ctx context.Context, c tool.Call, in cronInput) (too
 		} else {
 			b.WriteString(", ")
 		}
-		b.WriteString(Stamp(at, s.zoneOf(added.Job.Schedule)))
+		b.WriteString(Stamp(at, ct.s.planner.zoneOf(added.Job.Schedule)))
 	}
-	fmt.Fprintf(&b, ". Now: %s.", Stamp(now, s.Location))
+	fmt.Fprintf(&b, ". Now: %s.", Stamp(now, ct.s.Location))
 	if added.Cost != "" {
 		b.WriteString(" Cost: " + added.Cost + ".")
 	}
-	b.WriteString(s.whoRuns(ctx, c.Route))
+	b.WriteString(ct.whoRuns(ctx, c.Route))
 	undeliverable := false
-	if s.Deliverable != nil {
-		if err := s.Deliverable(c.Route); err != nil {
+	if ct.s.Deliverable != nil {
+		if err := ct.s.Deliverable(c.Route); err != nil {
 			fmt.Fprintf(&b, " Tell the user that it cannot be delivered here at the moment: %v.", err)
 			undeliverable = true
 		}
@@ -98,13 +103,6 @@ func (s *Scheduler) toolAdd(ctx context.Context, c tool.Call, in cronInput) (too
 // reader: of another person, of a tainted turn, or of a server in an error.
 func quotes(j *Job, reader string) bool {
 	return j.Payload.Scope != reader || j.Payload.Untrusted || j.broken != nil || j.State.LastError != "" || j.State.Undelivered != nil
-}
-
-func (s *Scheduler) zoneOf(t Timing) *time.Location {
-	if loc, err := t.zone(s.Location); err == nil {
-		return loc
-	}
-	return s.Location
 }
 
 func (in cronInput) timing(loc *time.Location) (Timing, error) {
@@ -156,15 +154,15 @@ func mayUse(c tool.Call, j *Job) bool {
 	return j.broken == nil && !j.Protected() && r.SameChat(c.Route) && bus.Room(r, j.Payload.Scope) == bus.Room(c.Route, c.Scope)
 }
 
-func (s *Scheduler) toolList(ctx context.Context, c tool.Call) (tool.Result, error) {
-	jobs, err := s.List(ctx)
+func (ct cronTool) list(ctx context.Context, c tool.Call) (tool.Result, error) {
+	jobs, err := ct.s.List(ctx)
 	if err != nil {
 		return tool.Fail(tool.Internal, "%v", err), nil
 	}
 	jobs = slices.DeleteFunc(jobs, func(j Job) bool {
 		return !mayUse(c, &j) || !j.Enabled && j.State.ErrorsInRow == 0 && j.State.LastStatus != StatusMissed
 	})
-	res := tool.Text(s.overview(jobs, c.Route))
+	res := tool.Text(ct.overview(jobs, c.Route))
 	for i := range jobs {
 		res.Untrusted = res.Untrusted || quotes(&jobs[i], c.Scope)
 	}
@@ -174,26 +172,26 @@ func (s *Scheduler) toolList(ctx context.Context, c tool.Call) (tool.Result, err
 // Overview describes all jobs to the owner, who reads it in a chat.
 func (s *Scheduler) Overview(ctx context.Context, here bus.Route) (string, error) {
 	jobs, err := s.List(ctx)
-	return s.overview(jobs, here), err
+	return cronTool{s}.overview(jobs, here), err
 }
 
-func (s *Scheduler) overview(jobs []Job, here bus.Route) string {
+func (ct cronTool) overview(jobs []Job, here bus.Route) string {
 	if len(jobs) == 0 {
 		return "There are no scheduled jobs."
 	}
 	var b strings.Builder
 	for i := range jobs {
-		s.describe(&b, &jobs[i], here)
+		ct.describe(&b, &jobs[i], here)
 	}
 	return strings.TrimSpace(b.String())
 }
 
-func (s *Scheduler) describe(b *strings.Builder, j *Job, here bus.Route) {
+func (ct cronTool) describe(b *strings.Builder, j *Job, here bus.Route) {
 	if why := j.Broken(); why != "" {
 		fmt.Fprintf(b, "- %s (id %s): %s\n", j.Name, j.ID, why)
 		return
 	}
-	fmt.Fprintf(b, "- %s (id %s), %s", j.Name, j.ID, j.Schedule.Describe(s.Location))
+	fmt.Fprintf(b, "- %s (id %s), %s", j.Name, j.ID, j.Schedule.Describe(ct.s.Location))
 	if j.Protected() {
 		fmt.Fprintf(b, "; protected: %s", j.Payload.Message)
 	} else if r := j.Payload.Route(); !r.SameChat(here) && r.Channel != "" {
@@ -204,10 +202,10 @@ func (s *Scheduler) describe(b *strings.Builder, j *Job, here bus.Route) {
 	if st.LastStatus != "" {
 		fmt.Fprintf(b, "  last: %s", st.LastStatus)
 		if st.LastRunAtMS != 0 {
-			fmt.Fprintf(b, " %s", Stamp(st.LastRunAtMS.Time(), s.Location))
+			fmt.Fprintf(b, " %s", Stamp(st.LastRunAtMS.Time(), ct.s.Location))
 		}
 		if st.LastError != "" {
-			fmt.Fprintf(b, " (%s)", oneLine(string(st.LastError), 200))
+			fmt.Fprintf(b, " (%s)", text.Label(string(st.LastError), 200))
 		}
 		b.WriteByte('\n')
 	}
@@ -221,20 +219,20 @@ func (s *Scheduler) describe(b *strings.Builder, j *Job, here bus.Route) {
 		b.WriteString("  running now\n")
 	}
 	if st.NextRunAtMS != 0 {
-		fmt.Fprintf(b, "  next: %s\n", Stamp(st.NextRunAtMS.Time(), s.zoneOf(j.Schedule)))
+		fmt.Fprintf(b, "  next: %s\n", Stamp(st.NextRunAtMS.Time(), ct.s.planner.zoneOf(j.Schedule)))
 	}
 }
 
-func (s *Scheduler) toolRemove(ctx context.Context, c tool.Call, id string) (tool.Result, error) {
+func (ct cronTool) remove(ctx context.Context, c tool.Call, id string) (tool.Result, error) {
 	if id == "" {
 		return tool.Fail(tool.InvalidArgs, "job_id is missing; list shows the ids"), nil
 	}
-	j, err := s.Get(ctx, id)
+	j, err := ct.s.Get(ctx, id)
 	if err == nil && !mayUse(c, &j) {
 		err = ErrNotFound // other people's jobs do not exist for this chat
 	}
 	if err == nil {
-		j, err = s.Remove(ctx, id)
+		j, err = ct.s.Remove(ctx, id)
 	}
 	switch {
 	case errors.Is(err, ErrNotFound):
@@ -247,4 +245,23 @@ func (s *Scheduler) toolRemove(ctx context.Context, c tool.Call, id string) (too
 	res := tool.Textf("Removed %q (id %s).", j.Name, j.ID)
 	res.Untrusted = quotes(&j, c.Scope)
 	return res, nil
+}
+
+// whoRuns says who runs a job that was added in a process which does not run
+// all of them: a chat in a terminal ends, and nobody should wait for a
+// reminder in vain.
+func (ct cronTool) whoRuns(ctx context.Context, here bus.Route) string {
+	if ct.s.Submit != nil && !ct.s.planner.guest() {
+		return ""
+	}
+	if _, running := Owner(ctx, ct.s.State); running {
+		return " Tell the user that the gateway runs it, and that the result goes to the chat they used last there, not to this terminal."
+	}
+	if ct.s.planner.guest() && ct.s.Guest.Takes(here) {
+		if pid, other := Guest(ctx, ct.s.State); other && !ct.s.serving.Load() && pid != os.Getpid() {
+			return " Tell the user that another open chat runs it as long as it stays open, and nanobot gateway when that runs."
+		}
+		return " Tell the user that it comes here while this chat is open; otherwise only nanobot gateway runs it (nanobot gateway start)."
+	}
+	return " Tell the user that nothing runs jobs at the moment: it comes only while nanobot gateway runs (nanobot gateway start)."
 }

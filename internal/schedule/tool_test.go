@@ -203,7 +203,7 @@ func TestWordsOfAJob(t *testing.T) {
 			}
 			j := jobs[0]
 			j.State.Pending, j.State.LastError = &Pending{OccurrenceMS: 1}, c.fails
-			in, _ := s.inbound(t.Context(), &j)
+			in, _ := s.runs.inbound(t.Context(), &j)
 			if in.Foreign() != c.tainted || strings.Contains(in.Text, "do it") == c.tainted || strings.Contains(in.Text, "the name") == c.tainted {
 				t.Errorf("a run begins with %q beside %v", in.Text, in.Quoted)
 			}
@@ -225,7 +225,7 @@ func TestForeignHeartbeat(t *testing.T) {
 		s.LastRoute = func(context.Context) (bus.Route, bool) { return bus.Route{Channel: "telegram", ChatID: "1"}, true }
 		s.Foreign = func(path string) bool { return foreign && path == filepath.Join(s.Workspace, HeartbeatFile) }
 		var in bus.Inbound
-		if skip := s.beat(t.Context(), &in); skip != "" {
+		if skip := s.heartbeat.beat(t.Context(), &in); skip != "" {
 			t.Fatal(skip)
 		}
 		if in.Foreign() != foreign || strings.Contains(in.Text, "watch it") == foreign {

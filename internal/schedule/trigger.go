@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"path"
 	"slices"
 	"strings"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/store"
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // Trigger lets programs on this machine start a turn in a chat: a line in a
@@ -104,18 +104,15 @@ const (
 	failed       = "triggers/failed"
 )
 
-// triggerStore holds the triggers and what waits for them.
-type triggerStore struct {
-	state store.Store
-	log   *slog.Logger
-	now   func() time.Time
-	mu    sync.Mutex
+// Triggers holds the triggers of a workspace and what waits for them. Methods
+// are safe for concurrent use.
+type Triggers struct {
+	o        *Options
+	notifier *notifier
+	poke     func() // makes Run look at the inbox
+	mu       sync.Mutex
 
 	retry map[string]time.Time // deliveries that have to wait; belongs to the goroutine of Run
-}
-
-func newTriggerStore(state store.Store, log *slog.Logger, now func() time.Time) *triggerStore {
-	return &triggerStore{state: state, log: log, now: now, retry: map[string]time.Time{}}
 }
 
 type triggerTable struct {
@@ -128,20 +125,20 @@ type triggerTable struct {
 type plainTriggerTable triggerTable
 
 // update is one transaction on triggers.json; fn reports whether to write.
-func (s *triggerStore) update(ctx context.Context, fn func(*triggerTable) (bool, error)) (err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	release, err := store.WaitLock(ctx, s.state, triggerLock, lockWait)
+func (ts *Triggers) update(ctx context.Context, fn func(*triggerTable) (bool, error)) (err error) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	release, err := store.WaitLock(ctx, ts.o.State, triggerLock, lockWait)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, release()) }()
-	return store.Update(ctx, s.state, fileTriggers, func(old []byte) ([]byte, error) {
+	return store.Update(ctx, ts.o.State, fileTriggers, func(old []byte) ([]byte, error) {
 		t := &triggerTable{Version: 1}
 		if old != nil {
 			var err error
 			if t.extra, err = readObject(old, (*plainTriggerTable)(t)); err != nil {
-				return nil, &CorruptError{Path: s.state.Where(fileTriggers), Err: err}
+				return nil, &CorruptError{Path: ts.o.State.Where(fileTriggers), Err: err}
 			}
 		}
 		write, err := fn(t)
@@ -177,10 +174,10 @@ func (t *triggerTable) find(id string) *Trigger {
 	return nil
 }
 
-// AddTrigger binds a new trigger to a chat. sessionKey may be empty: then it
+// Add binds a new trigger to a chat. sessionKey may be empty: then it
 // is the conversation of the chat.
-func (s *Scheduler) AddTrigger(ctx context.Context, name string, route bus.Route, sessionKey string) (Trigger, error) {
-	name = oneLine(name, 120)
+func (ts *Triggers) Add(ctx context.Context, name string, route bus.Route, sessionKey string) (Trigger, error) {
+	name = text.Label(name, 120)
 	if name == "" || route.Channel == "" || route.ChatID == "" {
 		return Trigger{}, errors.New("a trigger needs a name and a chat")
 	}
@@ -190,13 +187,13 @@ func (s *Scheduler) AddTrigger(ctx context.Context, name string, route bus.Route
 	for _, b := range random {
 		id = append(id, triggerAlphabet[int(b)%len(triggerAlphabet)])
 	}
-	now := At(s.Now())
+	now := At(ts.o.Now())
 	t := Trigger{
 		ID: string(id), Name: name, Enabled: true, Channel: route.Channel, ChatID: route.ChatID, ThreadID: route.ThreadID,
 		SessionKey: cmp.Or(sessionKey, route.SessionKey()), CreatedAtMS: now, UpdatedAtMS: now,
 	}
-	err := s.triggers.update(ctx, func(tab *triggerTable) (bool, error) {
-		if len(tab.Triggers) >= s.Limits.Jobs {
+	err := ts.update(ctx, func(tab *triggerTable) (bool, error) {
+		if len(tab.Triggers) >= ts.o.Limits.Jobs {
 			return false, fmt.Errorf("there are %d triggers already, which is the limit", len(tab.Triggers))
 		}
 		tab.Triggers = append(tab.Triggers, &t)
@@ -205,12 +202,12 @@ func (s *Scheduler) AddTrigger(ctx context.Context, name string, route bus.Route
 	return t, err
 }
 
-// Triggers lists all triggers.
-func (s *Scheduler) Triggers(ctx context.Context) (out []Trigger, err error) {
-	if i, err := s.State.Stat(ctx, fileTriggers); err != nil || !i.Exists() {
+// List returns all triggers.
+func (ts *Triggers) List(ctx context.Context) (out []Trigger, err error) {
+	if i, err := ts.o.State.Stat(ctx, fileTriggers); err != nil || !i.Exists() {
 		return nil, err
 	}
-	err = s.triggers.update(ctx, func(t *triggerTable) (bool, error) {
+	err = ts.update(ctx, func(t *triggerTable) (bool, error) {
 		out = nil
 		for _, tr := range t.Triggers {
 			out = append(out, *tr)
@@ -220,9 +217,9 @@ func (s *Scheduler) Triggers(ctx context.Context) (out []Trigger, err error) {
 	return out, err
 }
 
-// RemoveTrigger deletes a trigger.
-func (s *Scheduler) RemoveTrigger(ctx context.Context, id string) error {
-	return s.triggers.update(ctx, func(t *triggerTable) (bool, error) {
+// Remove deletes a trigger.
+func (ts *Triggers) Remove(ctx context.Context, id string) error {
+	return ts.update(ctx, func(t *triggerTable) (bool, error) {
 		n := len(t.Triggers)
 		t.Triggers = slices.DeleteFunc(t.Triggers, func(tr *Trigger) bool { return strings.EqualFold(tr.ID, id) })
 		if n == len(t.Triggers) {
@@ -232,44 +229,42 @@ func (s *Scheduler) RemoveTrigger(ctx context.Context, id string) error {
 	})
 }
 
-// EnableTrigger switches a trigger on or off.
-func (s *Scheduler) EnableTrigger(ctx context.Context, id string, on bool) error {
-	return s.triggers.update(ctx, func(t *triggerTable) (bool, error) {
+// edit changes one trigger.
+func (ts *Triggers) edit(ctx context.Context, id string, fn func(*Trigger)) error {
+	return ts.update(ctx, func(t *triggerTable) (bool, error) {
 		tr := t.find(id)
 		if tr == nil {
 			return false, ErrNoTrigger
 		}
-		tr.Enabled, tr.UpdatedAtMS = on, At(s.Now())
+		fn(tr)
 		return true, nil
 	})
 }
 
-// RenameTrigger gives a trigger another name; scripts call it by its id.
-func (s *Scheduler) RenameTrigger(ctx context.Context, id, name string) error {
-	if name = oneLine(name, 120); name == "" {
+// Enable switches a trigger on or off.
+func (ts *Triggers) Enable(ctx context.Context, id string, on bool) error {
+	return ts.edit(ctx, id, func(tr *Trigger) { tr.Enabled, tr.UpdatedAtMS = on, At(ts.o.Now()) })
+}
+
+// Rename gives a trigger another name; scripts call it by its id.
+func (ts *Triggers) Rename(ctx context.Context, id, name string) error {
+	if name = text.Label(name, 120); name == "" {
 		return errors.New("a trigger needs a name")
 	}
-	return s.triggers.update(ctx, func(t *triggerTable) (bool, error) {
-		tr := t.find(id)
-		if tr == nil {
-			return false, ErrNoTrigger
-		}
-		tr.Name, tr.UpdatedAtMS = name, At(s.Now())
-		return true, nil
-	})
+	return ts.edit(ctx, id, func(tr *Trigger) { tr.Name, tr.UpdatedAtMS = name, At(ts.o.Now()) })
 }
 
-// FireTrigger puts a message for a trigger into the inbox, where it stays until
+// Fire puts a message for a trigger into the inbox, where it stays until
 // a process that runs jobs has handed it to the queue. The id it returns names
 // the delivery. Content is untrusted unless the owner says that it is their own.
-func (s *Scheduler) FireTrigger(ctx context.Context, id, content string, untrusted bool) (string, error) {
+func (ts *Triggers) Fire(ctx context.Context, id, content string, untrusted bool) (string, error) {
 	if content = strings.TrimSpace(content); content == "" {
 		return "", errors.New("the message is empty")
 	}
 	if len(content) > triggerMax {
 		return "", fmt.Errorf("%w: %d bytes, at most %d are possible", bus.ErrTooLarge, len(content), triggerMax)
 	}
-	err := s.triggers.update(ctx, func(t *triggerTable) (bool, error) {
+	err := ts.update(ctx, func(t *triggerTable) (bool, error) {
 		tr := t.find(id)
 		switch {
 		case tr == nil:
@@ -285,44 +280,44 @@ func (s *Scheduler) FireTrigger(ctx context.Context, id, content string, untrust
 	}
 	var random [6]byte
 	_, _ = rand.Read(random[:]) // never fails
-	now := At(s.Now())
+	now := At(ts.o.Now())
 	d := delivery{ID: "tdl_" + hex.EncodeToString(random[:]), TriggerID: id, Content: content, CreatedAt: now, Trusted: !untrusted}
-	if err := s.triggers.write(ctx, fmt.Sprintf("%s/%d-%s.json", inbox, now, d.ID), d); err != nil {
+	if err := ts.write(ctx, fmt.Sprintf("%s/%d-%s.json", inbox, now, d.ID), d); err != nil {
 		return "", err
 	}
-	s.poke()
+	ts.poke()
 	return d.ID, nil
 }
 
-func (s *triggerStore) write(ctx context.Context, name string, d delivery) error {
+func (ts *Triggers) write(ctx context.Context, name string, d delivery) error {
 	data, err := json.Marshal(deliveryFile{1, d})
 	if err == nil {
-		_, err = s.state.Put(ctx, name, data, store.Any, true)
+		_, err = ts.o.State.Put(ctx, name, data, store.Any, true)
 	}
 	return err
 }
 
-// drainTriggers hands what is in the inbox to the queue. A file goes away only
+// drain hands what is in the inbox to the queue. A file goes away only
 // after that; its id makes the queue drop it if it is handed over twice. It
 // returns when to look again, zero if only after a change.
-func (s *Scheduler) drainTriggers(ctx context.Context) (again time.Time) {
+func (ts *Triggers) drain(ctx context.Context) (again time.Time) {
 	done := 0
-	for e, err := range s.State.Docs(ctx, inbox) {
+	for e, err := range ts.o.State.Docs(ctx, inbox) {
 		if err != nil {
-			s.Log.ErrorContext(ctx, "the inbox of triggers cannot be read", "err", err)
+			ts.o.Log.ErrorContext(ctx, "the inbox of triggers cannot be read", "err", err)
 			return again
 		}
-		if s.triggers.retry[e.Name].After(s.Now()) {
-			again = sooner(again, s.triggers.retry[e.Name])
+		if ts.retry[e.Name].After(ts.o.Now()) {
+			again = sooner(again, ts.retry[e.Name])
 			continue
 		}
-		delete(s.triggers.retry, e.Name)
+		delete(ts.retry, e.Name)
 		if done++; done > triggerBatch || ctx.Err() != nil {
-			s.poke()
+			ts.poke()
 			return again
 		}
-		s.deliverTrigger(ctx, e.Name)
-		again = sooner(again, s.triggers.retry[e.Name])
+		ts.deliver(ctx, e.Name)
+		again = sooner(again, ts.retry[e.Name])
 	}
 	return again
 }
@@ -335,20 +330,20 @@ func sooner(a, b time.Time) time.Time {
 	return a
 }
 
-func (s *Scheduler) deliverTrigger(ctx context.Context, name string) {
-	data, version, err := s.State.Doc(ctx, name)
+func (ts *Triggers) deliver(ctx context.Context, name string) {
+	data, version, err := ts.o.State.Doc(ctx, name)
 	if err != nil || version == store.Missing {
-		s.Log.ErrorContext(ctx, "a delivery cannot be read", "file", s.State.Where(name), "err", err)
+		ts.o.Log.ErrorContext(ctx, "a delivery cannot be read", "file", ts.o.State.Where(name), "err", err)
 		return
 	}
 	var f deliveryFile
 	if err := json.Unmarshal(data, &f); err != nil || f.Delivery.ID == "" {
-		s.giveUp(ctx, name, data, fmt.Errorf("it cannot be read: %w", cmp.Or(err, errors.New("no id"))))
+		ts.giveUp(ctx, name, data, fmt.Errorf("it cannot be read: %w", cmp.Or(err, errors.New("no id"))))
 		return
 	}
 	d := f.Delivery
 	var tr Trigger
-	err = s.triggers.update(ctx, func(t *triggerTable) (bool, error) {
+	err = ts.update(ctx, func(t *triggerTable) (bool, error) {
 		found := t.find(d.TriggerID)
 		if found == nil || !found.Enabled {
 			return false, ErrNoTrigger
@@ -356,7 +351,7 @@ func (s *Scheduler) deliverTrigger(ctx context.Context, name string) {
 		tr = *found
 		return false, nil
 	})
-	at := s.Now()
+	at := ts.o.Now()
 	if err == nil {
 		call, cancel := context.WithTimeout(ctx, 10*time.Second)
 		in := bus.Inbound{
@@ -369,47 +364,47 @@ func (s *Scheduler) deliverTrigger(ctx context.Context, name string) {
 		} else {
 			in.Quoted = []bus.Quote{{About: "what the program says", Text: d.Content}}
 		}
-		err = s.Submit(call, in)
+		err = ts.o.Submit(call, in)
 		cancel()
 	}
 	switch {
 	case err == nil:
-		s.triggers.began(ctx, tr.ID, At(at), d)
-		err = s.State.Remove(ctx, name)
+		ts.began(ctx, tr.ID, At(at), d)
+		err = ts.o.State.Remove(ctx, name)
 	case ctx.Err() != nil:
 		return
 	case errors.Is(err, ErrNoTrigger) || d.Attempts+1 >= triggerTries || errors.Is(err, bus.ErrTooLarge):
-		s.giveUp(ctx, name, data, err)
+		ts.giveUp(ctx, name, data, err)
 		if tr.ID != "" {
-			s.tell(ctx, notice{route: tr.Route(), text: fmt.Sprintf("A message of the trigger %q could not be taken: %v. It is kept in %s.", tr.Name, err, s.State.Where(failed))})
+			ts.notifier.tell(ctx, notice{route: tr.Route(), text: fmt.Sprintf("A message of the trigger %q could not be taken: %v. It is kept in %s.", tr.Name, err, ts.o.State.Where(failed))})
 		}
 		return
 	default:
-		s.triggers.retry[name] = s.Now().Add(min(time.Second<<d.Attempts, time.Minute))
+		ts.retry[name] = ts.o.Now().Add(min(time.Second<<d.Attempts, time.Minute))
 		d.Attempts, d.LastError = d.Attempts+1, Opt(err.Error())
-		err = errors.Join(err, s.triggers.write(ctx, name, d))
+		err = errors.Join(err, ts.write(ctx, name, d))
 	}
 	if err != nil {
-		s.Log.WarnContext(ctx, "a delivery of a trigger has to wait", "file", s.State.Where(name), "err", err)
+		ts.o.Log.WarnContext(ctx, "a delivery of a trigger has to wait", "file", ts.o.State.Where(name), "err", err)
 	}
 }
 
 // giveUp moves a delivery that cannot be made out of the way.
-func (s *Scheduler) giveUp(ctx context.Context, name string, data []byte, why error) {
-	s.Log.ErrorContext(ctx, "a delivery of a trigger is given up", "file", s.State.Where(name), "err", why)
-	_, err := s.State.Put(ctx, failed+"/"+path.Base(name), data, store.Any, true)
+func (ts *Triggers) giveUp(ctx context.Context, name string, data []byte, why error) {
+	ts.o.Log.ErrorContext(ctx, "a delivery of a trigger is given up", "file", ts.o.State.Where(name), "err", why)
+	_, err := ts.o.State.Put(ctx, failed+"/"+path.Base(name), data, store.Any, true)
 	if err == nil {
-		err = s.State.Remove(ctx, name)
+		err = ts.o.State.Remove(ctx, name)
 	}
 	if err != nil {
-		s.Log.ErrorContext(ctx, "a delivery cannot be moved away", "file", s.State.Where(name), "err", err)
+		ts.o.Log.ErrorContext(ctx, "a delivery cannot be moved away", "file", ts.o.State.Where(name), "err", err)
 	}
 }
 
 // began notes that a trigger was set off. The turn may be over already.
-func (s *triggerStore) began(ctx context.Context, id string, at MS, d delivery) {
-	s.change(ctx, id, func(t *Trigger) {
-		t.LastMessage, t.LastRunAtMS = Opt(oneLine(d.Content, 200)), at
+func (ts *Triggers) began(ctx context.Context, id string, at MS, d delivery) {
+	ts.note(ctx, id, func(t *Trigger) {
+		t.LastMessage, t.LastRunAtMS = Opt(text.Label(d.Content, 200)), at
 		if !t.ran(at) {
 			t.LastStatus, t.LastError = "queued", ""
 		}
@@ -422,32 +417,25 @@ func (t *Trigger) ran(at MS) bool {
 }
 
 // outcome notes how the turn of a trigger ended.
-func (s *triggerStore) outcome(ctx context.Context, in bus.Inbound, out bus.Outbound) {
+func (ts *Triggers) outcome(ctx context.Context, in bus.Inbound, out bus.Outbound) {
 	id, _, _ := strings.Cut(strings.TrimPrefix(in.ID, triggerPrefix), ":")
 	res := resultOf(out)
-	s.change(ctx, id, func(t *Trigger) {
+	ts.note(ctx, id, func(t *Trigger) {
 		at := At(in.At)
 		t.LastStatus, t.LastError = Opt(res.status), Opt(res.err)
 		if t.ran(at) {
 			return
 		}
-		t.RunHistory = append(t.RunHistory, Run{RunAtMS: at, OccurrenceMS: at, Status: res.status, Error: Opt(res.err), DurationMS: max(At(s.now())-at, 0), Tokens: res.tokens, CostUSD: res.usd})
+		t.RunHistory = append(t.RunHistory, Run{RunAtMS: at, OccurrenceMS: at, Status: res.status, Error: Opt(res.err), DurationMS: max(At(ts.o.Now())-at, 0), Tokens: res.tokens, CostUSD: res.usd})
 		if n := len(t.RunHistory) - historyLen; n > 0 {
 			t.RunHistory = slices.Delete(t.RunHistory, 0, n)
 		}
 	})
 }
 
-func (s *triggerStore) change(ctx context.Context, id string, fn func(*Trigger)) {
-	err := s.update(context.WithoutCancel(ctx), func(t *triggerTable) (bool, error) {
-		tr := t.find(id)
-		if tr == nil {
-			return false, nil
-		}
-		fn(tr)
-		return true, nil
-	})
-	if err != nil {
-		s.log.ErrorContext(ctx, "a trigger could not be changed", "trigger", id, "err", err)
+// note changes a trigger, if it is still there, about a turn of it.
+func (ts *Triggers) note(ctx context.Context, id string, fn func(*Trigger)) {
+	if err := ts.edit(context.WithoutCancel(ctx), id, fn); err != nil && !errors.Is(err, ErrNoTrigger) {
+		ts.o.Log.ErrorContext(ctx, "a trigger could not be changed", "trigger", id, "err", err)
 	}
 }

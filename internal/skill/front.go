@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/nanobot-go/nanobot/internal/text"
 )
@@ -35,13 +34,13 @@ func parse(name, data string) Skill {
 	if given := scalar(fields["name"]); given != "" && given != name {
 		s.Notes = append(s.Notes, fmt.Sprintf("name is %q, but the directory's name %q counts", text.Ellipsis(given, 64), name))
 	}
-	s.Description = text.Ellipsis(oneLine(scalar(fields["description"])), maxDescription)
+	s.Description = text.Label(scalar(fields["description"]), maxDescription)
 	if s.Description == "" {
 		s.Description = name
 		s.Notes = append(s.Notes, "no description")
 	}
 	s.Always = truth(fields["always"])
-	s.Homepage = oneLine(scalar(fields["homepage"]))
+	s.Homepage = text.Label(scalar(fields["homepage"]), 0)
 	s.describe(vendor(fields["metadata"]))
 	if s.Always {
 		s.Body = body
@@ -51,7 +50,7 @@ func parse(name, data string) Skill {
 
 // describe takes over what the metadata block of our own name says.
 func (s *Skill) describe(meta map[string]any) {
-	s.Emoji = oneLine(scalar(meta["emoji"]))
+	s.Emoji = text.Label(scalar(meta["emoji"]), 0)
 	s.Always = s.Always || truth(meta["always"])
 	for _, name := range words(meta["os"]) {
 		switch name = strings.ToLower(name); name {
@@ -152,24 +151,9 @@ func words(v any) []string {
 	}
 	var names []string
 	for _, item := range list {
-		if name := oneLine(scalar(item)); name != "" && !slices.Contains(names, name) && len(names) < maxNeeds {
+		if name := text.Label(scalar(item), 0); name != "" && !slices.Contains(names, name) && len(names) < maxNeeds {
 			names = append(names, text.Cut(name, 100))
 		}
 	}
 	return names
-}
-
-// oneLine folds blanks and drops characters that cannot be shown, because
-// descriptions stand in lists that the model reads line by line.
-func oneLine(s string) string {
-	s = strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsSpace(r):
-			return ' '
-		case !unicode.IsGraphic(r):
-			return -1
-		}
-		return r
-	}, s)
-	return strings.Join(strings.Fields(s), " ")
 }

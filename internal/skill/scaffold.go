@@ -44,7 +44,7 @@ func Scaffold(workspace, name, description string) (file string, err error) {
 
 // blank is the text of a new skill. It is valid as it is.
 func blank(name, description string) string {
-	if description = text.Ellipsis(oneLine(description), maxDescription); description == "" {
+	if description = text.Label(description, maxDescription); description == "" {
 		description = "Say in one line when to use this skill"
 	}
 	title := strings.ReplaceAll(name, "-", " ")

@@ -164,7 +164,7 @@ func (c *checker) name(fields map[string]any, dir string) {
 
 func (c *checker) description(fields map[string]any) {
 	line := max(c.lines["description"], 1)
-	full := oneLine(scalar(fields["description"]))
+	full := text.Label(scalar(fields["description"]), 0)
 	switch n := utf8.RuneCountInString(full); {
 	case n == 0:
 		c.errorf("description", line, "a description is missing; the model chooses skills by it")
@@ -183,7 +183,7 @@ func (c *checker) keys(fields map[string]any) {
 			if near := text.NearestRatio(strings.ToLower(key), known, 0.6); near != "" {
 				hint = fmt.Sprintf("; did you mean %s?", near)
 			}
-			c.warnf("key", c.lines[key], "%q means nothing here%s", text.Ellipsis(oneLine(key), 40), hint)
+			c.warnf("key", c.lines[key], "%q means nothing here%s", text.Label(key, 40), hint)
 		}
 	}
 	if v, ok := fields["always"]; ok && !truth(v) && !slices.Contains([]string{"false", "no", "off", "0", ""}, strings.ToLower(scalar(v))) {

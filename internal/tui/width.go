@@ -110,7 +110,9 @@ func unsafeRune(r rune) bool {
 }
 
 // neutral returns s with every unsafe rune spelled out as a visible escape
-// such as \x1b, and bytes that are not UTF-8 replaced by U+FFFD.
+// such as \x1b, and bytes that are not UTF-8 replaced by U+FFFD. It is not
+// text.Reveal because the terminal shows drafts and answers as they are typed:
+// only what a terminal obeys or reorders is spelled out, in ASCII of known width.
 func neutral(s string) string {
 	if utf8.ValidString(s) && strings.IndexFunc(s, unsafeRune) < 0 {
 		return s

@@ -79,7 +79,7 @@ func unwilling(err error) error {
 
 func (h *Backend) enable(ctx context.Context, kind, id string, on bool) error {
 	if kind == kindTrigger {
-		return h.Schedule.EnableTrigger(ctx, id, on)
+		return h.Schedule.Triggers.Enable(ctx, id, on)
 	}
 	_, err := h.Schedule.Enable(ctx, id, on)
 	return err
@@ -87,7 +87,7 @@ func (h *Backend) enable(ctx context.Context, kind, id string, on bool) error {
 
 func (h *Backend) remove(ctx context.Context, kind, id string) error {
 	if kind == kindTrigger {
-		return h.Schedule.RemoveTrigger(ctx, id)
+		return h.Schedule.Triggers.Remove(ctx, id)
 	}
 	_, err := h.Schedule.Remove(ctx, id)
 	return err
@@ -165,7 +165,7 @@ func (h *Backend) renameTrigger(ctx context.Context, id string, c schedule.Chang
 	if c.Name == nil || c.Message != nil || c.CatchUp != nil || c.Silent != nil || c.Timeout != nil || c.Timing != nil {
 		return Refuse(http.StatusUnprocessableEntity, "of a trigger only the name can be changed")
 	}
-	return h.Schedule.RenameTrigger(ctx, id, *c.Name)
+	return h.Schedule.Triggers.Rename(ctx, id, *c.Name)
 }
 
 // parse makes a timing of the schedule's own.

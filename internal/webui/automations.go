@@ -132,7 +132,7 @@ func (h *Backend) automations(ctx context.Context, want func(*automation) bool) 
 			out = append(out, a)
 		}
 	}
-	triggers, err := h.Schedule.Triggers(ctx)
+	triggers, err := h.Schedule.Triggers.List(ctx)
 	if err != nil {
 		return nil, err
 	}

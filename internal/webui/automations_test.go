@@ -49,7 +49,7 @@ func TestAutomations(t *testing.T) {
 	}
 	id := addJob(t, h, "a", "Tell the weather, sk-hush")
 	addJob(t, h, "b", "Tell the news")
-	trg, err := h.Schedule.AddTrigger(t.Context(), "deploys", room("a"), "")
+	trg, err := h.Schedule.Triggers.Add(t.Context(), "deploys", room("a"), "")
 	must(t, err)
 	all := read[automations](t, h, "webui/automations").Automations
 	if len(all) != 3 || all[2].Kind != "trigger" || all[0].Kind != "job" {
@@ -68,7 +68,7 @@ func TestAutomations(t *testing.T) {
 		t.Errorf("trigger = %+v", tr)
 	}
 	// Its words are said in one chat and heard in another.
-	_, err = h.Schedule.AddTrigger(t.Context(), "elsewhere", room("c"), "telegram:7")
+	_, err = h.Schedule.Triggers.Add(t.Context(), "elsewhere", room("c"), "telegram:7")
 	must(t, err)
 	for _, key := range []string{"websocket:c", "telegram:7"} {
 		if got := read[automations](t, h, "sessions/"+key+"/automations").Automations; len(got) != 1 || got[0].Name != "elsewhere" {
@@ -84,7 +84,7 @@ func TestAutomationActions(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
 	id := addJob(t, h, "a", "Tell the weather")
-	trg, err := h.Schedule.AddTrigger(t.Context(), "deploys", room("a"), "")
+	trg, err := h.Schedule.Triggers.Add(t.Context(), "deploys", room("a"), "")
 	must(t, err)
 	for _, x := range []string{id, trg.ID, strings.ToLower(trg.ID)} {
 		for action, on := range map[string]bool{"automation.disable": false, "automation.enable": true} {
@@ -161,7 +161,7 @@ func TestAutomationUpdate(t *testing.T) {
 	if a := set(`"name":"same"`); a.Message != "Tell it" || a.Schedule.At != "2026-05-05T10:00:00Z" || a.CatchUp != "skip" {
 		t.Errorf("refusals left: %+v %+v", a, a.Schedule)
 	}
-	trg, err := h.Schedule.AddTrigger(t.Context(), "deploys", room("a"), "")
+	trg, err := h.Schedule.Triggers.Add(t.Context(), "deploys", room("a"), "")
 	must(t, err)
 	if got := acts[acted](t, h, "automation.update", `{"id":"`+trg.ID+`","name":"builds"}`); got.Automation.Name != "builds" {
 		t.Errorf("trigger: %+v", got.Automation)

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/text"
@@ -115,7 +114,7 @@ func (d *API) renameSession(ctx context.Context, payload json.RawMessage) (any, 
 	if err != nil {
 		return nil, err
 	}
-	title := text.Cut(strings.Join(strings.FieldsFunc(in.Title, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " "), maxTitle)
+	title := text.Label(in.Title, maxTitle)
 	wait, cancel := context.WithTimeout(ctx, renameWait)
 	defer cancel()
 	err = h.Sessions.Annotate(wait, in.Key, func(s *session.Session) error {

@@ -94,7 +94,7 @@ func TestDeleteSession(t *testing.T) {
 	h.say(t, "websocket:a", user("hi"))
 	job, err := h.Schedule.Add(t.Context(), schedule.Draft{Message: "Say good morning", Timing: schedule.Cron("0 8 * * *", ""), Route: here})
 	must(t, err)
-	trg, err := h.Schedule.AddTrigger(t.Context(), "deploys", bus.Route{Channel: "telegram", ChatID: "5"}, "websocket:a")
+	trg, err := h.Schedule.Triggers.Add(t.Context(), "deploys", bus.Route{Channel: "telegram", ChatID: "5"}, "websocket:a")
 	must(t, err)
 	other, err := h.Schedule.Add(t.Context(), schedule.Draft{Message: "Elsewhere", Timing: schedule.Cron("0 8 * * *", ""), Route: bus.Route{Channel: "websocket", ChatID: "b"}})
 	must(t, err)
@@ -123,7 +123,7 @@ func TestDeleteSession(t *testing.T) {
 	if len(left) != 1 || left[0].ID != other.Job.ID {
 		t.Errorf("jobs left: %+v, want %s only", left, other.Job.ID)
 	}
-	if left, err := h.Schedule.Triggers(t.Context()); err != nil || len(left) != 0 {
+	if left, err := h.Schedule.Triggers.List(t.Context()); err != nil || len(left) != 0 {
 		t.Errorf("triggers left: %+v, %v", left, err)
 	}
 	h.refuses(t, "session.delete", `{"key":"websocket:a"}`, 404, "conversation")

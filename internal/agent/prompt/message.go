@@ -11,6 +11,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/memory"
 	"github.com/nanobot-go/nanobot/internal/runner"
 	"github.com/nanobot-go/nanobot/internal/session"
+	"github.com/nanobot-go/nanobot/internal/text"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
@@ -120,14 +121,10 @@ func (p *Builder) runtimeBlock(in bus.Inbound, about About) string {
 	return b.String()
 }
 
-// OneLine keeps names chosen by others from breaking out of their line.
+// OneLine keeps names chosen by others from breaking out of their line and of
+// the brackets around it.
 func OneLine(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r == '[' || r == ']' {
-			return ' '
-		}
-		return r
-	}, s)
+	return text.Label(strings.NewReplacer("[", " ", "]", " ").Replace(s), 0)
 }
 
 // DisplayText is the text of a stored message as people should see it: what we
@@ -177,11 +174,4 @@ func Folder(p tool.Project, gone, workspace string) string {
 }
 
 // Path is the name of a file or folder in one line of a prompt.
-func Path(s string) string {
-	return EscapeMarkers(strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return ' '
-		}
-		return r
-	}, s))
-}
+func Path(s string) string { return EscapeMarkers(text.Reveal(s, text.Prose)) }

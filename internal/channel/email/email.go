@@ -30,6 +30,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/oauth"
 )
 
 // Timeouts of connections. Commands have their own in the libraries.
@@ -46,7 +47,7 @@ type post struct {
 	o       options
 	own     []string
 	facts   *facts
-	tokens  *tokens // nil without oauth
+	tokens  *oauth.Source[accessToken] // nil without oauth
 	replies *budget
 	forged  *budget     // mails whose sender nothing proves, by address
 	strays  *budget     // the same of all addresses together
@@ -71,7 +72,7 @@ func New(d channel.Deps, section json.RawMessage) (channel.Channel, error) {
 		if h, err = d.Client(o.Proxy); err != nil {
 			return nil, channel.Fatal(err)
 		}
-		p.tokens = &tokens{o: *o.oauth, http: h, now: d.Now}
+		p.tokens = newTokens(*o.oauth, h, d.Now)
 	}
 	return p, nil
 }

@@ -142,14 +142,14 @@ func (m *mailbox) enter(ctx context.Context, p *post) error {
 func (m *mailbox) login(ctx context.Context, p *post) error {
 	user := p.o.IMAPUsername
 	if p.tokens != nil {
-		token, err := p.tokens.get(ctx)
+		token, err := p.tokens.Get(ctx, "")
 		if err != nil {
 			return err
 		}
 		if m.c.Caps().Has("AUTH=XOAUTH2") || !m.c.Caps().Has("AUTH=OAUTHBEARER") {
-			return m.c.Authenticate(&xoauth2{user: user, token: token})
+			return m.c.Authenticate(&xoauth2{user: user, token: token.value})
 		}
-		return m.c.Authenticate(sasl.NewOAuthBearerClient(&sasl.OAuthBearerOptions{Username: user, Token: token, Host: p.o.IMAPHost, Port: p.o.IMAPPort}))
+		return m.c.Authenticate(sasl.NewOAuthBearerClient(&sasl.OAuthBearerOptions{Username: user, Token: token.value, Host: p.o.IMAPHost, Port: p.o.IMAPPort}))
 	}
 	password := p.o.IMAPPassword.Reveal()
 	plain := m.c.Caps().Has("AUTH=PLAIN")

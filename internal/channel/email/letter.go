@@ -9,7 +9,6 @@ import (
 	"net/mail"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/emersion/go-message"
 	"github.com/emersion/go-message/textproto"
@@ -106,10 +105,7 @@ func words(s string) string {
 }
 
 // line makes one short line of a header value.
-func line(s string) string {
-	s = strings.Join(strings.FieldsFunc(text.Valid(s), func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")
-	return text.Cut(s, maxShown)
-}
+func line(s string) string { return text.Label(s, maxShown) }
 
 // ids are the message ids in a header value, with their brackets.
 func ids(s string) []string {

@@ -3,18 +3,18 @@ package email
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
+
+	"golang.org/x/oauth2"
 
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/oauth"
 )
 
 // oauthOptions replaces the passwords: a token that is good for an hour is
@@ -66,61 +66,37 @@ func or(s, other string) string {
 	return s
 }
 
-// tokens fetches and keeps an access token.
-type tokens struct {
-	o    oauthOptions
-	http *http.Client
-	now  func() time.Time
-
-	mu    sync.Mutex
-	token string
+// accessToken is a token with its end.
+type accessToken struct {
+	value string
 	until time.Time
-	next  string // refresh token that replaced the configured one, in this run
 }
 
-// get returns a token that is good for a minute at least.
-func (t *tokens) get(ctx context.Context) (string, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.token != "" && t.now().Add(time.Minute).Before(t.until) {
-		return t.token, nil
+// newTokens fetches access tokens that are good for a minute at least.
+func newTokens(o oauthOptions, client *http.Client, now func() time.Time) *oauth.Source[accessToken] {
+	wire := oauth.Wire{Client: client}
+	conf := &oauth2.Config{
+		ClientID:     o.ClientID,
+		ClientSecret: o.ClientSecret.Reveal(),
+		Endpoint:     oauth2.Endpoint{TokenURL: o.TokenURL, AuthStyle: oauth2.AuthStyleInParams},
+		Scopes:       strings.Fields(o.Scope),
 	}
-	form := url.Values{
-		"grant_type": {"refresh_token"}, "client_id": {t.o.ClientID}, "refresh_token": {or(t.next, t.o.RefreshToken.Reveal())},
-	}
-	if !t.o.ClientSecret.IsZero() {
-		form.Set("client_secret", t.o.ClientSecret.Reveal())
-	}
-	if t.o.Scope != "" {
-		form.Set("scope", t.o.Scope)
-	}
-	ctx, cancel := context.WithTimeout(ctx, dialTime)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, t.o.TokenURL, strings.NewReader(form.Encode()))
-	if err != nil {
-		return "", err
-	}
-	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	res, err := t.http.Do(req)
-	if err != nil {
-		return "", fmt.Errorf("fetch an oauth token: %w", err)
-	}
-	defer res.Body.Close() //nolint:errcheck // read only
-	var answer struct {
-		Token   string `json:"access_token"`
-		Refresh string `json:"refresh_token"`
-		Seconds int    `json:"expires_in"`
-		Error   string `json:"error"`
-	}
-	if err := json.NewDecoder(io.LimitReader(res.Body, 1<<20)).Decode(&answer); err != nil {
-		return "", fmt.Errorf("fetch an oauth token: HTTP status %d: %w", res.StatusCode, err)
-	}
-	if res.StatusCode != http.StatusOK || answer.Token == "" {
-		return "", fmt.Errorf("fetch an oauth token: HTTP status %d %s; create a new refresh token if it was revoked", res.StatusCode, answer.Error)
-	}
-	t.token, t.until = answer.Token, t.now().Add(time.Duration(answer.Seconds)*time.Second)
-	t.next = or(answer.Refresh, t.next)
-	return t.token, nil
+	refresh := o.RefreshToken.Reveal() // the one that replaced the configured one, in this run
+	return oauth.NewSource(oauth.SourceOptions[accessToken]{
+		Key:   func(t accessToken) string { return t.value },
+		Fresh: func(t accessToken) bool { return t.value != "" && now().Add(time.Minute).Before(t.until) },
+		Renew: func(ctx context.Context, _ string) (accessToken, error) {
+			t, err := wire.Refresh(ctx, conf, refresh, nil)
+			if r, ok := errors.AsType[*oauth.RefusedError](err); ok {
+				return accessToken{}, fmt.Errorf("fetch an oauth token: HTTP status %d %s; create a new refresh token if it was revoked", r.Status, r.Text)
+			}
+			if err != nil {
+				return accessToken{}, fmt.Errorf("fetch an oauth token: %w", err)
+			}
+			refresh = t.RefreshToken
+			return accessToken{t.AccessToken, now().Add(oauth.Life(t))}, nil
+		},
+	})
 }
 
 // xoauth2 is the way to show a token that Google and Microsoft understand.

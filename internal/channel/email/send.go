@@ -237,11 +237,11 @@ func (p *post) hello(ctx context.Context, c *smtp.Client) error {
 	password := p.o.SMTPPassword.Reveal()
 	switch {
 	case p.tokens != nil:
-		token, err := p.tokens.get(ctx)
+		token, err := p.tokens.Get(ctx, "")
 		if err != nil {
 			return err
 		}
-		a = &xoauth2{user: p.o.SMTPUsername, token: token}
+		a = &xoauth2{user: p.o.SMTPUsername, token: token.value}
 	case c.SupportsAuth(sasl.Plain):
 		a = sasl.NewPlainClient("", p.o.SMTPUsername, password)
 	case c.SupportsAuth(sasl.Login):

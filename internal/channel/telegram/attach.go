@@ -120,8 +120,8 @@ type files struct {
 	spoken []string // what the sender said
 }
 
-func (b *bot) files() *files {
-	return &files{bot: b, seen: map[string]bool{}}
+func (rc *receiver) files() *files {
+	return &files{bot: rc.bot, seen: map[string]bool{}}
 }
 
 // add fetches the files of a message that were not fetched yet; own says that

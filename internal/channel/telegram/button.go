@@ -68,22 +68,22 @@ func (btn button) question() string {
 }
 
 // ours reports whether the bot itself wrote a message.
-func (b *bot) ours(m *message) bool {
-	return m != nil && m.From != nil && m.From.ID == b.me.Load().ID && m.ForwardOrigin == nil && m.ViaBot == nil
+func (rc *receiver) ours(m *message) bool {
+	return m != nil && m.From != nil && m.From.ID == rc.bot.me.Load().ID && m.ForwardOrigin == nil && m.ViaBot == nil
 }
 
 // replied is the answer that a message gives by being a reply to a question.
 // Only a short word that was typed counts: neither an edited message nor one
 // that was forwarded, quotes a part of the question, or comes with anything else.
-func (b *bot) replied(parts []*message, edited bool) *bus.Answer {
+func (rc *receiver) replied(parts []*message, edited bool) *bus.Answer {
 	m := parts[0]
 	asked := m.ReplyTo
-	if len(parts) != 1 || edited || !b.ours(asked) || m.ForwardOrigin != nil || m.ViaBot != nil || m.Quote != nil || m.Text == "" ||
+	if len(parts) != 1 || edited || !rc.ours(asked) || m.ForwardOrigin != nil || m.ViaBot != nil || m.Quote != nil || m.Text == "" ||
 		len(m.notes()) > 0 || len(m.attachments()) > 0 {
 		return nil
 	}
 	q := asked.question()
-	word := strings.TrimSuffix(b.withoutUs(m.Text, m.Entities), " "+q.Code)
+	word := strings.TrimSuffix(rc.withoutUs(m.Text, m.Entities), " "+q.Code)
 	if _, remark, ok := q.Choose(word); q.ID == "" || !ok || remark != "" || strings.HasPrefix(word, "/") {
 		return nil
 	}
@@ -110,46 +110,46 @@ func (m *message) question() (q bus.Question) {
 }
 
 // tapped makes of a tap a message with the label as its text.
-func (b *bot) tapped(ctx context.Context, q *callbackQuery, submit channel.Submit) error {
+func (rc *receiver) tapped(ctx context.Context, q *callbackQuery) error {
 	if q.Message == nil || q.From == nil {
 		return nil
 	}
 	m := *q.Message
-	v := b.visitor(&m, q.From)
+	v := rc.visitor(&m, q.From)
 	v.Mentioned, v.At = true, time.Time{} // when it was tapped nobody says
-	pass, ok := b.deps.Gate.Admit(ctx, v)
+	pass, ok := rc.bot.deps.Gate.Admit(ctx, v)
 	if !ok {
 		return nil
 	}
 	btn, there := q.tappedOn()
-	if !there || !b.ours(&m) {
-		b.deps.Log.WarnContext(ctx, "a tap on a button that the message does not have is dropped", "sender", q.From.ID)
+	if !there || !rc.ours(&m) {
+		rc.bot.deps.Log.WarnContext(ctx, "a tap on a button that the message does not have is dropped", "sender", q.From.ID)
 		return nil
 	}
 	label := btn.Text
 	in := pass.Inbound("tap."+q.ID, label)
 	// The model wrote the label, perhaps after it had read a stranger's words.
-	in.Untrusted = !b.clean.has(in.Route.ChatID + "/" + strconv.FormatInt(m.ID, 10))
+	in.Untrusted = !rc.bot.clean.has(in.Route.ChatID + "/" + strconv.FormatInt(m.ID, 10))
 	if id := btn.question(); id != "" {
 		in.Answer = &bus.Answer{QuestionID: id, Option: label}
 		in.Untrusted = false // the program wrote it
 	}
-	b.place(&in, &m)
-	in.Meta = b.meta(&m, q.From)
+	rc.place(&in, &m)
+	in.Meta = rc.meta(&m, q.From)
 	in.Meta["callback_query_id"], in.Meta["button_label"], in.Meta["is_callback"] = q.ID, label, "true"
-	if err := submit(ctx, in); err != nil {
+	if err := rc.submit(ctx, in); err != nil {
 		return err
 	}
 	// The rest is for the eye: the little clock goes away, and the buttons.
-	if err := b.calls.call(ctx, "answerCallbackQuery", map[string]string{"callback_query_id": q.ID}, nil); err != nil {
-		b.deps.Log.DebugContext(ctx, "answer a tap", "err", err)
+	if err := rc.bot.calls.call(ctx, "answerCallbackQuery", map[string]string{"callback_query_id": q.ID}, nil); err != nil {
+		rc.bot.deps.Log.DebugContext(ctx, "answer a tap", "err", err)
 	}
 	if in.Answer != nil && !v.Direct {
 		return nil // whether the right person tapped, only the agent knows
 	}
-	err := b.calls.call(ctx, "editMessageReplyMarkup", outgoing{ChatID: m.Chat.ID, MessageID: m.ID}, nil)
+	err := rc.bot.calls.call(ctx, "editMessageReplyMarkup", outgoing{ChatID: m.Chat.ID, MessageID: m.ID}, nil)
 	if err != nil {
-		b.deps.Log.DebugContext(ctx, "remove buttons", "err", err)
+		rc.bot.deps.Log.DebugContext(ctx, "remove buttons", "err", err)
 	}
 	return nil
 }

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf16"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
@@ -20,19 +19,25 @@ const (
 	nameShown = 64   // characters of a person's name
 )
 
+// receiver makes messages for the agent of the updates that come during one Run.
+type receiver struct {
+	bot    *bot
+	submit channel.Submit
+}
+
 // handle turns an update, or the parts of an album, into one message. An
 // error means that it is not durable yet.
-func (b *bot) handle(ctx context.Context, us []update, submit channel.Submit) error {
+func (rc *receiver) handle(ctx context.Context, us []update) error {
 	if q := us[0].Callback; q != nil {
-		return b.tapped(ctx, q, submit)
+		return rc.tapped(ctx, q)
 	}
 	var parts []*message
 	for i := range us {
 		m := us[i].Message
-		if m == nil && b.o.EditedMessages {
+		if m == nil && rc.bot.o.EditedMessages {
 			m = us[i].Edited
 		}
-		if m != nil && b.concerns(ctx, m) {
+		if m != nil && rc.concerns(ctx, m) {
 			parts = append(parts, m)
 		}
 	}
@@ -40,71 +45,71 @@ func (b *bot) handle(ctx context.Context, us []update, submit channel.Submit) er
 		return nil
 	}
 	slices.SortFunc(parts, func(x, y *message) int { return int(x.ID - y.ID) })
-	return b.written(ctx, parts, us[0].Message == nil, submit)
+	return rc.written(ctx, parts, us[0].Message == nil)
 }
 
 // concerns reports whether a message says something to a bot. Service
 // messages do not; of those a move of the chat is remembered.
-func (b *bot) concerns(ctx context.Context, m *message) bool {
+func (rc *receiver) concerns(ctx context.Context, m *message) bool {
 	var err error
 	switch {
 	case m.MigrateTo != 0:
-		err = b.facts.move(strconv.FormatInt(m.Chat.ID, 10), m.MigrateTo)
+		err = rc.bot.facts.move(strconv.FormatInt(m.Chat.ID, 10), m.MigrateTo)
 	case m.MigrateFrom != 0:
-		err = b.facts.move(strconv.FormatInt(m.MigrateFrom, 10), m.Chat.ID)
+		err = rc.bot.facts.move(strconv.FormatInt(m.MigrateFrom, 10), m.Chat.ID)
 	}
 	if err != nil {
-		b.deps.Log.ErrorContext(ctx, "remember the new number of a chat", "err", err)
+		rc.bot.deps.Log.ErrorContext(ctx, "remember the new number of a chat", "err", err)
 	}
-	return m.From != nil && m.From.ID != b.me.Load().ID && !b.robot(m) && !m.AutoForward && m.Chat.Type != "channel" && !m.empty()
+	return m.From != nil && m.From.ID != rc.bot.me.Load().ID && !rc.robot(m) && !m.AutoForward && m.Chat.Type != "channel" && !m.empty()
 }
 
 // robot reports whether another bot wrote: two that answer each other do so all
 // night. One whose id is on the list may. People who write as a group or a
 // channel come with a bot's name, too.
-func (b *bot) robot(m *message) bool {
+func (rc *receiver) robot(m *message) bool {
 	id := strconv.FormatInt(m.From.ID, 10)
-	return m.From.IsBot && m.SenderChat == nil && !slices.Contains(b.o.AllowFrom, id) && !slices.Contains(b.o.Owners, id)
+	return m.From.IsBot && m.SenderChat == nil && !slices.Contains(rc.bot.o.AllowFrom, id) && !slices.Contains(rc.bot.o.Owners, id)
 }
 
 // written handles what somebody wrote. Nothing is fetched before the gate has
 // let the sender in.
-func (b *bot) written(ctx context.Context, parts []*message, edited bool, submit channel.Submit) error {
+func (rc *receiver) written(ctx context.Context, parts []*message, edited bool) error {
 	m := parts[0]
-	v := b.visitor(m, m.From)
+	v := rc.visitor(m, m.From)
 	for _, p := range parts {
 		s, entities := p.words()
-		line, ours, sure := b.command(s)
+		line, ours, sure := rc.command(s)
 		if !ours && !v.Direct {
 			return nil
 		}
-		v.Mentioned = v.Mentioned || sure && strings.HasPrefix(line, "/") || b.mentioned(s, entities) || b.answersUs(p)
+		v.Mentioned = v.Mentioned || sure && strings.HasPrefix(line, "/") || rc.mentioned(s, entities) || rc.answersUs(p)
 	}
 	if !v.Direct && !edited {
-		v.Text = b.overheard(parts)
+		v.Text = rc.overheard(parts)
 	}
-	pass, ok := b.deps.Gate.Admit(ctx, v)
+	pass, ok := rc.bot.deps.Gate.Admit(ctx, v)
 	if !ok {
 		return nil
 	}
-	id := b.id(m)
+	id := rc.id(m)
 	if edited {
 		id += ".edit" + strconv.FormatInt(m.EditDate, 10)
 	}
 	in := pass.Inbound(id, "")
-	b.place(&in, m)
-	in.Meta = b.meta(m, m.From)
-	in.Text, in.Quoted, in.Media = b.compose(ctx, parts, v)
+	rc.place(&in, m)
+	in.Meta = rc.meta(m, m.From)
+	in.Text, in.Quoted, in.Media = rc.compose(ctx, parts, v)
 	in.Untrusted = false // it has only what was typed
-	if in.Answer = b.replied(parts, edited); in.Answer != nil {
-		return submit(ctx, in)
+	if in.Answer = rc.replied(parts, edited); in.Answer != nil {
+		return rc.submit(ctx, in)
 	}
 	if !strings.HasPrefix(in.Text, "/") { // a command leaves it for the next one
 		if s := pass.Earlier(); s != "" {
 			in.Quoted = append(in.Quoted, bus.Quote{Text: s})
 		}
 	}
-	if err := submit(ctx, in); err != nil {
+	if err := rc.submit(ctx, in); err != nil {
 		return err
 	}
 	pass.Arrived()
@@ -113,7 +118,7 @@ func (b *bot) written(ctx context.Context, parts []*message, edited bool, submit
 
 // overheard is what others say of a message that is not for us: its words, and
 // what kinds of files are in it. Nothing is fetched.
-func (b *bot) overheard(parts []*message) string {
+func (rc *receiver) overheard(parts []*message) string {
 	var out []string
 	for _, m := range parts {
 		s, _ := m.words()
@@ -130,15 +135,15 @@ func (b *bot) overheard(parts []*message) string {
 
 // id tells a message from all others. The bot's number is in it, because
 // another bot counts its messages anew.
-func (b *bot) id(m *message) string {
-	return fmt.Sprintf("%d.%d.%d", b.me.Load().ID, m.Chat.ID, m.ID)
+func (rc *receiver) id(m *message) string {
+	return fmt.Sprintf("%d.%d.%d", rc.bot.me.Load().ID, m.Chat.ID, m.ID)
 }
 
-func (b *bot) visitor(m *message, from *user) channel.Visitor {
+func (rc *receiver) visitor(m *message, from *user) channel.Visitor {
 	id := strconv.FormatInt(from.ID, 10)
 	v := channel.Visitor{
 		IDs: []string{id}, Name: cleanName(from.shown()), Direct: m.Chat.Type == "private",
-		Route: bus.Route{Channel: b.deps.Name, ChatID: b.facts.first(m.Chat.ID), MessageID: strconv.FormatInt(m.ID, 10)},
+		Route: bus.Route{Channel: rc.bot.deps.Name, ChatID: rc.bot.facts.first(m.Chat.ID), MessageID: strconv.FormatInt(m.ID, 10)},
 	}
 	if from.Username != "" {
 		v.IDs = append(v.IDs, id+"|"+from.Username, from.Username)
@@ -153,14 +158,14 @@ func (b *bot) visitor(m *message, from *user) channel.Visitor {
 }
 
 // place completes where a message belongs: every topic is a session.
-func (b *bot) place(in *bus.Inbound, m *message) {
-	in.WantsStream = b.caps.EditEvery > 0
+func (rc *receiver) place(in *bus.Inbound, m *message) {
+	in.WantsStream = rc.bot.caps.EditEvery > 0
 	if t := m.topic(); t != 0 {
 		in.SessionKey = in.Route.SessionKey() + ":topic:" + strconv.FormatInt(t, 10)
 	}
 }
 
-func (b *bot) meta(m *message, from *user) map[string]string {
+func (rc *receiver) meta(m *message, from *user) map[string]string {
 	out := map[string]string{
 		"message_id": strconv.FormatInt(m.ID, 10), "user_id": strconv.FormatInt(from.ID, 10),
 		"first_name": from.FirstName, "is_group": strconv.FormatBool(m.Chat.Type != "private"),
@@ -182,17 +187,17 @@ func (b *bot) meta(m *message, from *user) map[string]string {
 
 // answersUs reports whether a message is a reply to one of ours. In a topic
 // every message is a reply to the one that created the topic.
-func (b *bot) answersUs(m *message) bool {
-	return m.ReplyTo != nil && m.ReplyTo.TopicCreated == nil && m.ReplyTo.From != nil && m.ReplyTo.From.ID == b.me.Load().ID
+func (rc *receiver) answersUs(m *message) bool {
+	return m.ReplyTo != nil && m.ReplyTo.TopicCreated == nil && m.ReplyTo.From != nil && m.ReplyTo.From.ID == rc.bot.me.Load().ID
 }
 
 // mentioned reports whether the bot is named in a text.
-func (b *bot) mentioned(s string, entities []entity) bool {
-	return slices.ContainsFunc(entities, func(e entity) bool { return b.names(s, e) })
+func (rc *receiver) mentioned(s string, entities []entity) bool {
+	return slices.ContainsFunc(entities, func(e entity) bool { return rc.names(s, e) })
 }
 
-func (b *bot) names(s string, e entity) bool {
-	me := b.me.Load()
+func (rc *receiver) names(s string, e entity) bool {
+	me := rc.bot.me.Load()
 	switch e.Type {
 	case "mention":
 		from, to := span(s, e)
@@ -224,9 +229,9 @@ func span(s string, e entity) (from, to int) {
 }
 
 // withoutUs removes the mention that only says that the bot is meant.
-func (b *bot) withoutUs(s string, entities []entity) string {
+func (rc *receiver) withoutUs(s string, entities []entity) string {
 	for _, e := range slices.Backward(entities) {
-		if e.Type == "mention" && b.names(s, e) {
+		if e.Type == "mention" && rc.names(s, e) {
 			from, to := span(s, e)
 			s = strings.TrimRight(s[:from], " ") + s[to:]
 		}
@@ -237,15 +242,15 @@ func (b *bot) withoutUs(s string, entities []entity) string {
 // compose writes the message for the agent: what its sender typed, said or
 // pointed at on the map, and apart from it what they passed on, answer or sent
 // along.
-func (b *bot) compose(ctx context.Context, parts []*message, v channel.Visitor) (string, []bus.Quote, []bus.Media) {
+func (rc *receiver) compose(ctx context.Context, parts []*message, v channel.Visitor) (string, []bus.Quote, []bus.Media) {
 	var lines []string
-	files := b.files()
-	quotes := b.replyTag(ctx, parts[0], files)
+	files := rc.files()
+	quotes := rc.replyTag(ctx, parts[0], files)
 	said := false
 	for _, m := range parts {
 		s, entities := m.words()
 		if m.typed {
-			s, _, _ = b.command(b.withoutUs(s, entities))
+			s, _, _ = rc.command(rc.withoutUs(s, entities))
 		}
 		switch {
 		case strings.TrimFunc(s, invisible) == "":
@@ -306,20 +311,14 @@ func speaker(u *user) string {
 	return cleanName(u.shown()) + " (@" + u.Username + ")"
 }
 
-// cleanName keeps a name on its line: people choose theirs freely.
+// cleanName keeps a name on its line and before the colon that ends it.
 func cleanName(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' || r == ':' {
-			return ' '
-		}
-		return r
-	}, text.Valid(s))
-	return text.Ellipsis(strings.Join(strings.Fields(s), " "), nameShown)
+	return text.Label(strings.ReplaceAll(s, ":", " "), nameShown)
 }
 
 // replyTag quotes the message that is answered, whoever wrote it: our own may
 // repeat what a stranger said. Its files come first.
-func (b *bot) replyTag(ctx context.Context, m *message, files *files) []bus.Quote {
+func (rc *receiver) replyTag(ctx context.Context, m *message, files *files) []bus.Quote {
 	r := m.ReplyTo
 	if r == nil || r.TopicCreated != nil {
 		return nil
@@ -335,7 +334,7 @@ func (b *bot) replyTag(ctx context.Context, m *message, files *files) []bus.Quot
 	}
 	to := "a message"
 	switch {
-	case r.From != nil && r.From.ID == b.me.Load().ID:
+	case r.From != nil && r.From.ID == rc.bot.me.Load().ID:
 		to = "you"
 	case r.From != nil && r.From.Username != "":
 		to = "@" + r.From.Username

@@ -20,10 +20,8 @@ import (
 // The channel satisfies what the manager looks for.
 var (
 	_ channel.Streamer  = (*bot)(nil)
-	_ channel.Eraser    = (*bot)(nil)
 	_ channel.Signaller = (*bot)(nil)
 	_ channel.Handler   = (*bot)(nil)
-	_ channel.Crowd     = (*bot)(nil)
 )
 
 // house runs the channel under a manager over a durable queue, with an agent

@@ -48,7 +48,7 @@ func menuName(name string) string {
 
 // command takes a slash command apart. Ours is false if another bot is meant;
 // sure is true if it is certainly for us: it names us, or is in our menu.
-func (b *bot) command(s string) (line string, ours, sure bool) {
+func (rc *receiver) command(s string) (line string, ours, sure bool) {
 	if !strings.HasPrefix(s, "/") {
 		return s, true, false
 	}
@@ -58,7 +58,7 @@ func (b *bot) command(s string) (line string, ours, sure bool) {
 	}
 	name, to, named := strings.Cut(word, "@")
 	if named {
-		if !strings.EqualFold(to, b.me.Load().Username) {
+		if !strings.EqualFold(to, rc.bot.me.Load().Username) {
 			return s, false, false
 		}
 		sure = true
@@ -66,7 +66,7 @@ func (b *bot) command(s string) (line string, ours, sure bool) {
 	if strings.EqualFold(name, "start") { // what Telegram's start button says; what follows is for deep links
 		return "/help", true, true
 	}
-	for _, c := range b.deps.Commands {
+	for _, c := range rc.bot.deps.Commands {
 		if strings.EqualFold(c.Name, name) || menuName(c.Name) == strings.ToLower(name) {
 			return "/" + c.Name + rest, true, true
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/markdown"
 )
 
 // options is the section of the configuration.
@@ -117,9 +118,9 @@ func (o *options) bot() int64 {
 // bullets, and the padding of tables.
 func (o *options) caps() channel.Caps {
 	c := channel.Caps{
-		MaxChars: 4000, Unit: channel.UTF16,
+		MaxChars: 4000, Unit: markdown.UTF16,
 		EditEvery: time.Second, GroupEditEvery: 3 * time.Second,
-		Typing: 4 * time.Second, MaxMedia: maxUpload, Buttons: o.InlineKeyboards,
+		Typing: 4 * time.Second, MaxMedia: maxUpload, Buttons: o.InlineKeyboards, Group: isGroup,
 		Rate: channel.Rate{
 			Total: channel.Limit{Count: 25, Per: time.Second},
 			Chat:  channel.Limit{Count: 1, Per: time.Second},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/channel/telegramtest"
+	"github.com/nanobot-go/nanobot/internal/markdown"
 )
 
 func TestOptions(t *testing.T) {
@@ -89,7 +90,7 @@ func TestCaps(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := o.caps()
-		if got.EditEvery != c.private || got.GroupEditEvery != c.group || got.Buttons != c.buttons || got.Unit != channel.UTF16 || got.MaxChars > maxText {
+		if got.EditEvery != c.private || got.GroupEditEvery != c.group || got.Buttons != c.buttons || got.Unit != markdown.UTF16 || got.MaxChars > maxText {
 			t.Errorf("%s: %+v", c.section, got)
 		}
 	}

@@ -232,7 +232,7 @@ func (b *bot) Edit(ctx context.Context, route bus.Route, id, text string, final 
 	return err
 }
 
-// Erase implements channel.Eraser.
+// Erase implements channel.Streamer.
 func (b *bot) Erase(ctx context.Context, route bus.Route, id string) error {
 	n, err := strconv.ParseInt(id, 10, 64)
 	if err != nil {
@@ -248,8 +248,9 @@ func (b *bot) Erase(ctx context.Context, route bus.Route, id string) error {
 	return err
 }
 
-// Group implements channel.Crowd: only people have numbers above zero.
-func (b *bot) Group(route bus.Route) bool {
+// isGroup reports whether several people read a chat: only direct chats have
+// numbers above zero.
+func isGroup(route bus.Route) bool {
 	n, err := strconv.ParseInt(route.ChatID, 10, 64)
 	return err != nil || n < 0
 }

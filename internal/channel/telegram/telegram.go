@@ -86,7 +86,7 @@ func (b *bot) Run(ctx context.Context, submit channel.Submit) error {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	in := newIntake(ctx, func(ctx context.Context, us []update) error { return b.handle(ctx, us, submit) }, b.deps.Log)
+	in := newIntake(ctx, (&receiver{bot: b, submit: submit}).handle, b.deps.Log)
 	defer in.wait()
 	defer cancel()
 	if b.o.Mode == modeWebhook {

@@ -115,7 +115,6 @@ type Channel struct {
 var (
 	_ channel.Channel = (*Channel)(nil)
 	_ channel.Handler = (*Channel)(nil)
-	_ channel.Served  = (*Channel)(nil)
 )
 
 // life is one Run.
@@ -128,8 +127,8 @@ type life struct {
 // Name implements channel.Channel.
 func (c *Channel) Name() string { return c.d.Name }
 
-// Clients implements channel.Served.
-func (c *Channel) Clients() int {
+// clients is how many are connected.
+func (c *Channel) clients() int {
 	c.hub.mu.Lock()
 	defer c.hub.mu.Unlock()
 	return len(c.hub.peers)
@@ -137,7 +136,7 @@ func (c *Channel) Clients() int {
 
 // Caps implements channel.Channel: clients get everything as it was said.
 func (c *Channel) Caps() channel.Caps {
-	return channel.Caps{Whole: true, Buttons: true, MaxMedia: c.maxMedia()}
+	return channel.Caps{Whole: true, Buttons: true, MaxMedia: c.maxMedia(), Clients: c.clients}
 }
 
 func (c *Channel) maxMedia() int64 {

@@ -17,6 +17,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/wire"
+	"github.com/nanobot-go/nanobot/internal/oauth"
 )
 
 const (
@@ -80,13 +81,8 @@ var errNotHere = errors.New("not available here")
 type signer struct {
 	o       Options
 	sources []source
-
-	// lock holds one element while nobody fetches: whoever needs a token waits
-	// for the one request that is under way, or for its own context.
-	lock    chan struct{}
-	tok     token
-	source  int // of tok, -1 before the first
-	renewed time.Time
+	tokens  *oauth.Source[token]
+	source  int // that gave the last token, -1 before the first; only renewals use it
 }
 
 var _ wire.Signer = (*signer)(nil)
@@ -136,67 +132,41 @@ func New(o Options) (wire.Signer, error) {
 			return nil, err
 		}
 	}
-	s := &signer{o: o, lock: make(chan struct{}, 1), source: -1}
-	s.lock <- struct{}{}
+	s := &signer{o: o, source: -1}
 	s.sources = []source{
 		{"client secret", s.clientSecret},
 		{"federated token", s.federated},
 		{"managed identity", s.managed},
 		{"az command", s.commandLine},
 	}
+	s.tokens = oauth.NewSource(oauth.SourceOptions[token]{
+		Key: func(t token) string { return t.value }, Fresh: token.usable, Renew: s.fetch, Settle: fresh,
+	})
 	return s, nil
 }
 
 // Sign implements wire.Signer.
 func (s *signer) Sign(ctx context.Context, req *http.Request, _ []byte) error {
-	if err := s.acquire(ctx); err != nil {
+	t, err := s.tokens.Get(ctx, "")
+	if err != nil {
 		return err
 	}
-	defer s.release()
-	if !s.tok.usable() {
-		if err := s.fetch(ctx); err != nil {
-			return err
-		}
-	}
-	req.Header.Set("Authorization", "Bearer "+s.tok.value)
+	req.Header.Set("Authorization", "Bearer "+t.value)
 	return nil
 }
 
 // Refused implements wire.Signer.
 func (s *signer) Refused(ctx context.Context) bool {
-	if s.acquire(ctx) != nil {
-		return false
-	}
-	defer s.release()
-	if !s.renewed.IsZero() && time.Since(s.renewed) < fresh {
-		return true // another request has just fetched a new one
-	}
-	old := s.tok.value
-	if err := s.fetch(ctx); err != nil {
+	err := s.tokens.Replace(ctx)
+	if err != nil {
 		s.o.Log.WarnContext(ctx, "no new token after a refusal", "err", err)
-		return false
 	}
-	if s.tok.value == old {
-		return false
-	}
-	s.renewed = time.Now()
-	return true
+	return err == nil
 }
 
-func (s *signer) acquire(ctx context.Context) error {
-	select {
-	case <-s.lock:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (s *signer) release() { s.lock <- struct{}{} }
-
-// fetch gets a new token: the way that worked before is asked first, then the
-// others in their order.
-func (s *signer) fetch(ctx context.Context) error {
+// fetch gets another token than the refused one: the way that worked before is
+// asked first, then the others in their order.
+func (s *signer) fetch(ctx context.Context, refused string) (token, error) {
 	order := make([]int, 0, len(s.sources)+1)
 	if s.source >= 0 {
 		order = append(order, s.source)
@@ -210,12 +180,15 @@ func (s *signer) fetch(ctx context.Context) error {
 	kind := llm.Auth
 	for _, i := range order {
 		t, err := s.sources[i].fetch(ctx)
+		if err == nil && t.value == refused {
+			return token{}, errors.New("the token that was refused was given again")
+		}
 		if err == nil {
-			s.tok, s.source = t, i
-			return nil
+			s.source = i
+			return t, nil
 		}
 		if ctx.Err() != nil {
-			return ctx.Err()
+			return token{}, ctx.Err()
 		}
 		if errors.Is(err, errNotHere) {
 			continue
@@ -227,9 +200,9 @@ func (s *signer) fetch(ctx context.Context) error {
 		}
 	}
 	if len(problems) == 0 {
-		return &llm.Error{Kind: llm.Auth, Message: "no Azure credentials were found; set an API key, AZURE_TENANT_ID with AZURE_CLIENT_ID and AZURE_CLIENT_SECRET, or run: az login"}
+		return token{}, &llm.Error{Kind: llm.Auth, Message: "no Azure credentials were found; set an API key, AZURE_TENANT_ID with AZURE_CLIENT_ID and AZURE_CLIENT_SECRET, or run: az login"}
 	}
-	return &llm.Error{Kind: kind, Message: "Azure sign-in: " + strings.Join(problems, "; ")}
+	return token{}, &llm.Error{Kind: kind, Message: "Azure sign-in: " + strings.Join(problems, "; ")}
 }
 
 // kindOf tells trouble that may pass from credentials that are wrong.
@@ -237,7 +210,7 @@ func kindOf(err error) llm.Kind {
 	if e, ok := errors.AsType[*llm.Error](err); ok {
 		return e.Kind
 	}
-	if e, ok := errors.AsType[*refusedError](err); ok && (e.status == http.StatusTooManyRequests || e.status >= 500) {
+	if e, ok := errors.AsType[*oauth.RefusedError](err); ok && (e.Status == http.StatusTooManyRequests || e.Status >= 500) {
 		return llm.ServerError
 	}
 	return llm.Auth

@@ -2,11 +2,11 @@ package azure
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -15,8 +15,11 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/oauth2"
+
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/oauth"
 )
 
 // clientSecret signs in as an application with its secret.
@@ -24,7 +27,7 @@ func (s *signer) clientSecret(ctx context.Context) (token, error) {
 	if s.o.TenantID == "" || s.o.ClientID == "" || s.o.ClientSecret.IsZero() {
 		return token{}, errNotHere
 	}
-	return s.signIn(ctx, url.Values{"client_secret": {s.o.ClientSecret.Reveal()}})
+	return s.signIn(ctx, s.o.ClientSecret.Reveal(), nil)
 }
 
 // federated signs in with a token that the platform (Kubernetes, a CI system)
@@ -37,25 +40,34 @@ func (s *signer) federated(ctx context.Context) (token, error) {
 	if err != nil {
 		return token{}, fmt.Errorf("read the federated token: %w", err)
 	}
-	return s.signIn(ctx, url.Values{
+	return s.signIn(ctx, "", url.Values{
 		"client_assertion_type": {"urn:ietf:params:oauth:client-assertion-type:jwt-bearer"},
 		"client_assertion":      {string(bytes.TrimSpace(assertion))},
 	})
 }
 
-func (s *signer) signIn(ctx context.Context, form url.Values) (token, error) {
-	ctx, cancel := context.WithTimeout(ctx, fetchPatience)
-	defer cancel()
-	form.Set("grant_type", "client_credentials")
-	form.Set("client_id", s.o.ClientID)
-	form.Set("scope", s.o.Scope)
-	at := strings.TrimRight(s.o.Authority, "/") + "/" + url.PathEscape(s.o.TenantID) + "/oauth2/v2.0/token"
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, at, strings.NewReader(form.Encode()))
+func (s *signer) signIn(ctx context.Context, secret string, params url.Values) (token, error) {
+	t, err := oauth.Wire{Client: s.o.Client}.Grant(ctx, &oauth2.Config{
+		ClientID:     s.o.ClientID,
+		ClientSecret: secret,
+		Endpoint: oauth2.Endpoint{
+			TokenURL:  strings.TrimRight(s.o.Authority, "/") + "/" + url.PathEscape(s.o.TenantID) + "/oauth2/v2.0/token",
+			AuthStyle: oauth2.AuthStyleInParams,
+		},
+		Scopes: []string{s.o.Scope},
+	}, params)
 	if err != nil {
-		return token{}, fmt.Errorf("the address of the sign-in service: %w", err)
+		return token{}, unreached(err)
 	}
-	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	return exchange(s.o.Client, req)
+	return token{t.AccessToken, time.Now().Add(cmp.Or(oauth.Life(t), 2*margin))}, nil // without an end: use it briefly
+}
+
+// unreached marks trouble that may pass.
+func unreached(err error) error {
+	if _, answered := errors.AsType[*oauth.RefusedError](err); answered {
+		return err
+	}
+	return &llm.Error{Kind: llm.Connection, Message: "the service cannot be reached", Err: err}
 }
 
 // managed asks the machine for the identity it has been given.
@@ -73,16 +85,14 @@ func (s *signer) managed(ctx context.Context) (token, error) {
 		q.Set("client_id", s.o.ClientID)
 	}
 	u.RawQuery = q.Encode()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
-	if err != nil {
-		return token{}, fmt.Errorf("the address of the metadata service: %w", err)
+	a, err := oauth.Wire{Client: s.o.MetadataClient}.Do(ctx, oauth.Request{URL: u.String(), Header: map[string]string{"Metadata": "true"}})
+	switch {
+	case err != nil:
+		return token{}, errNotHere // this is not a machine of that cloud
+	case a.Status != http.StatusOK:
+		return token{}, a.Refused()
 	}
-	req.Header.Set("Metadata", "true")
-	t, err := exchange(s.o.MetadataClient, req)
-	if _, answered := errors.AsType[*refusedError](err); err != nil && !answered {
-		return token{}, errNotHere // nobody listens there: this is not a machine of that cloud
-	}
-	return t, err
+	return parseToken(a.Body)
 }
 
 // commandLine asks the az program for the token of the signed-in user.
@@ -109,58 +119,8 @@ func (s *signer) commandLine(ctx context.Context) (token, error) {
 // resource is the older name of a scope.
 func resource(scope string) string { return strings.TrimSuffix(scope, "/.default") }
 
-// refusedError says that the server answered, and not with a token.
-type refusedError struct {
-	text   string
-	status int
-}
-
-func (e *refusedError) Error() string { return e.text }
-
-// maxAnswer bounds what is read of a token answer.
-const maxAnswer = 1 << 20
-
-func exchange(c *http.Client, req *http.Request) (token, error) {
-	resp, err := c.Do(req)
-	if err != nil {
-		return token{}, &llm.Error{Kind: llm.Connection, Message: "the service cannot be reached", Err: err}
-	}
-	defer func() { _ = resp.Body.Close() }()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	if err != nil {
-		return token{}, &llm.Error{Kind: llm.Connection, Message: "the connection broke", Err: err}
-	}
-	if resp.StatusCode != http.StatusOK {
-		return token{}, refusal(resp.StatusCode, body)
-	}
-	t, err := parseToken(body)
-	if err != nil {
-		return token{}, &refusedError{text: err.Error(), status: resp.StatusCode}
-	}
-	return t, nil
-}
-
-// refusal keeps the first line of what the service says; the rest is trace
-// numbers.
-func refusal(status int, body []byte) error {
-	var w struct {
-		Error       string `json:"error"`
-		Description string `json:"error_description"`
-	}
-	_ = json.Unmarshal(body, &w)
-	line, _, _ := strings.Cut(strings.TrimSpace(w.Description), "\n")
-	if line = strings.TrimSpace(line); line == "" {
-		line = w.Error
-	}
-	if line == "" {
-		line = strings.ToLower(http.StatusText(status))
-	}
-	return &refusedError{text: fmt.Sprintf("HTTP %d: %s", status, line), status: status}
-}
-
-// parseToken reads the three shapes of a token: the sign-in service counts the
-// seconds, the metadata service writes numbers as text, and the az program
-// also gives a local time.
+// parseToken reads what is not quite OAuth: the metadata service writes numbers
+// as text and gives the end, and the az program gives a local time.
 func parseToken(body []byte) (token, error) {
 	var w struct {
 		Token     string          `json:"access_token"`

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/nanobot-go/nanobot/internal/text"
@@ -58,17 +57,7 @@ func (g Group) cells() []string {
 	if g.Usage.Prompt > 0 {
 		cached = percent(g.cachedShare())
 	}
-	return []string{printable(text.Ellipsis(g.Name, nameWidth)), fmt.Sprint(g.Calls), Tokens(int64(g.Usage.Prompt)), cached, Tokens(int64(g.Usage.Completion)), g.Cost()}
-}
-
-// printable keeps names out of the log from steering a terminal.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return '?'
-	}, s)
+	return []string{text.Label(g.Name, nameWidth), fmt.Sprint(g.Calls), Tokens(int64(g.Usage.Prompt)), cached, Tokens(int64(g.Usage.Completion)), g.Cost()}
 }
 
 func percent(share float64) string { return fmt.Sprintf("%d %%", int(share*100+0.5)) }
@@ -101,7 +90,7 @@ func (s Summary) Notes(pricesFile string) string {
 		if n > namedFew {
 			names += fmt.Sprintf(" and %d more", n-namedFew)
 		}
-		fmt.Fprintf(&b, "Price unknown: %s. Calls without a price are missing in the cost", printable(names))
+		fmt.Fprintf(&b, "Price unknown: %s. Calls without a price are missing in the cost", text.Label(names, 0))
 		if pricesFile != "" {
 			fmt.Fprintf(&b, "; prices can be added in %s", pricesFile)
 		}

@@ -3,16 +3,19 @@ package signin
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"time"
 
+	"golang.org/x/oauth2"
+
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/wire"
+	"github.com/nanobot-go/nanobot/internal/oauth"
 )
 
 // codex signs in with a ChatGPT account. Its refresh tokens work once.
@@ -46,63 +49,81 @@ func newCodex(w *client, o Options) (flow, error) {
 
 func (c *codex) base() string { return c.baseURL }
 
+// config is how the provider knows us.
+func (c *codex) config(redirect string) *oauth2.Config {
+	return &oauth2.Config{
+		ClientID: c.clientID,
+		Endpoint: oauth2.Endpoint{
+			AuthURL:   c.issuer + "/oauth/authorize",
+			TokenURL:  c.issuer + "/oauth/token",
+			AuthStyle: oauth2.AuthStyleInParams,
+		},
+		RedirectURL: redirect,
+		Scopes:      []string{"openid", "profile", "email", "offline_access"},
+	}
+}
+
+// login signs in with a browser that comes back to this machine with a code,
+// or with a code that is typed in a browser anywhere.
 func (c *codex) login(ctx context.Context, d Dialog) (token, error) {
 	if d.Device {
 		return c.device(ctx, d)
 	}
-	b := browserFlow{
-		w: c.w, port: c.port, path: "/auth/callback",
-		authorize: func(redirect, state, challenge string) string {
-			q := url.Values{
-				"response_type": {"code"}, "client_id": {c.clientID}, "redirect_uri": {redirect},
-				"scope": {"openid profile email offline_access"}, "code_challenge": {challenge}, "code_challenge_method": {"S256"},
-				"state": {state}, "id_token_add_organizations": {"true"}, "codex_cli_simplified_flow": {"true"}, "originator": {"nanobot"},
+	ls, port, err := oauth.Listen(ctx, c.port, true)
+	if err != nil {
+		if d.Pasted == nil || c.port == 0 {
+			return token{}, &llm.Error{
+				Kind: llm.Connection, Provider: c.w.name, Err: err,
+				Message: fmt.Sprintf("%v; end the program that uses port %d, or sign in with --device", err, c.port),
 			}
-			return c.issuer + "/oauth/authorize?" + q.Encode()
-		},
+		}
+		d.tell(Step{Note: fmt.Sprintf("Port %d cannot be used, so the browser cannot come back by itself.", c.port)})
 	}
-	g, err := b.run(ctx, d)
-	if err != nil {
-		return token{}, err
+	back := oauth.NewCallback("localhost", port, "/auth/callback")
+	back.BareCode = true
+	defer back.Serve(ctx, ls...)()
+	conf, verifier := c.config(back.Redirect()), oauth2.GenerateVerifier()
+	d.tell(Step{Paste: d.Pasted != nil, URL: conf.AuthCodeURL(
+		back.State(), oauth2.S256ChallengeOption(verifier), oauth2.SetAuthURLParam("id_token_add_organizations", "true"),
+		oauth2.SetAuthURLParam("codex_cli_simplified_flow", "true"), oauth2.SetAuthURLParam("originator", "nanobot"),
+	)})
+
+	limit := cmp.Or(max(d.Wait, 0), 2*time.Minute)
+	wait, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	code, err := back.Wait(wait, d.Pasted, func(note string) { d.tell(Step{Note: note, Paste: true}) })
+	switch {
+	case err == nil:
+		return c.redeem(ctx, conf, code, verifier)
+	case ctx.Err() != nil:
+		return token{}, ctx.Err()
+	case wait.Err() != nil:
+		return token{}, c.w.failed(fmt.Sprintf("nobody signed in within %s; start again", limit))
+	case errors.Is(err, oauth.ErrNotBack):
+		return token{}, c.w.failed(err.Error() + "; sign in with --device")
 	}
-	return c.redeem(ctx, g)
+	return token{}, c.w.failed(err.Error())
 }
 
-// grant is what a sign-in yields before it is exchanged for a token.
-type grant struct{ code, verifier, redirect string }
-
-func (c *codex) redeem(ctx context.Context, g grant) (token, error) {
-	a, err := c.w.ask(ctx, question{url: c.issuer + "/oauth/token", secrets: []string{g.code, g.verifier}, form: url.Values{
-		"grant_type": {"authorization_code"}, "client_id": {c.clientID}, "code": {g.code}, "code_verifier": {g.verifier}, "redirect_uri": {g.redirect},
-	}})
+func (c *codex) redeem(ctx context.Context, conf *oauth2.Config, code, verifier string) (token, error) {
+	t, err := c.w.Exchange(ctx, conf, code, oauth2.VerifierOption(verifier))
+	if r, ok := rejected(err); ok {
+		return token{}, c.w.failed("the sign-in was not accepted, its code may be used up: " + r.Text)
+	}
 	if err != nil {
-		return token{}, err
+		return token{}, c.w.explain(ctx, conf.Endpoint.TokenURL, err)
 	}
-	if a.status == http.StatusBadRequest || a.status == http.StatusUnauthorized || a.status == http.StatusForbidden {
-		return token{}, c.w.failed("the sign-in was not accepted, its code may be used up: " + c.w.refused(a).Message)
-	}
-	return c.accept(a, token{})
+	return c.accept(t, token{})
 }
 
-// accept reads a token from an answer; what it leaves out is kept from old.
-func (c *codex) accept(a answer, old token) (token, error) {
-	var got struct {
-		Access    string `json:"access_token"`
-		Refresh   string `json:"refresh_token"`
-		ID        string `json:"id_token"`
-		ExpiresIn number `json:"expires_in"`
-	}
-	if err := c.w.decode(a, &got); err != nil {
-		return token{}, err
-	}
-	if got.Access == "" {
-		return token{}, &llm.Error{Kind: llm.ServerError, Provider: c.w.name, Message: hostOf(a.q.url) + " gave no token"}
-	}
+// accept reads a token; what it leaves out is kept from old.
+func (c *codex) accept(got *oauth2.Token, old token) (token, error) {
+	id, _ := got.Extra("id_token").(string)
 	t := token{
-		Access: got.Access, Refresh: cmp.Or(got.Refresh, old.Refresh), Expires: expiry(int64(got.ExpiresIn), got.Access),
-		AccountID: cmp.Or(codexAccount(got.ID, got.Access), old.AccountID), Name: old.Name,
+		Access: got.AccessToken, Refresh: cmp.Or(got.RefreshToken, old.Refresh), Expires: expiry(got),
+		AccountID: cmp.Or(codexAccount(id, got.AccessToken), old.AccountID), Name: old.Name,
 	}
-	if email, ok := claims(got.ID)["email"].(string); ok {
+	if email, ok := claims(id)["email"].(string); ok {
 		t.Name = email
 	}
 	if t.AccountID == "" {
@@ -126,29 +147,28 @@ func (c *codex) refresh(ctx context.Context, old token) (token, error) {
 	if old.Refresh == "" {
 		return token{}, c.w.signIn(fmt.Errorf("the sign-in has expired"))
 	}
-	a, err := c.w.ask(ctx, question{url: c.issuer + "/oauth/token", secrets: []string{old.Refresh}, form: url.Values{
-		"grant_type": {"refresh_token"}, "refresh_token": {old.Refresh}, "client_id": {c.clientID},
-	}})
+	conf := c.config("")
+	conf.Scopes = nil
+	t, err := c.w.Refresh(ctx, conf, old.Refresh, nil)
+	if r, ok := rejected(err); ok && (r.Status == http.StatusUnauthorized ||
+		slices.Contains([]string{"invalid_grant", "refresh_token_expired", "refresh_token_reused", "refresh_token_invalidated", "access_denied"}, r.Code)) {
+		return token{}, c.w.signIn(fmt.Errorf("the sign-in has ended (%s)", r.Text))
+	}
 	if err != nil {
-		return token{}, err
+		return token{}, c.w.explain(ctx, conf.Endpoint.TokenURL, err)
 	}
-	if a.status == http.StatusBadRequest || a.status == http.StatusUnauthorized || a.status == http.StatusForbidden {
-		code := readOAuthError(a.body).code()
-		if a.status == http.StatusUnauthorized || slices.Contains([]string{"invalid_grant", "refresh_token_expired", "refresh_token_reused", "refresh_token_invalidated", "access_denied"}, code) {
-			return token{}, c.w.signIn(fmt.Errorf("the sign-in has ended (%s)", c.w.refused(a).Message))
-		}
-	}
-	return c.accept(a, old)
+	return c.accept(t, old)
 }
 
-// device signs in with a code that is typed in a browser anywhere.
+// device signs in with a code that is typed in a browser anywhere. The provider
+// has an exchange of its own for that, not the one of RFC 8628.
 func (c *codex) device(ctx context.Context, d Dialog) (token, error) {
 	const life = 15 * time.Minute
-	a, err := c.w.ask(ctx, question{url: c.issuer + "/api/accounts/deviceauth/usercode", body: map[string]string{"client_id": c.clientID}})
+	a, err := c.w.ask(ctx, oauth.Request{URL: c.issuer + "/api/accounts/deviceauth/usercode", Body: map[string]string{"client_id": c.clientID}})
 	if err != nil {
 		return token{}, err
 	}
-	if a.status == http.StatusNotFound {
+	if a.Status == http.StatusNotFound {
 		return token{}, c.w.failed("sign-in by code is not offered here; allow it in the ChatGPT security settings or sign in without --device")
 	}
 	var start struct {
@@ -156,41 +176,42 @@ func (c *codex) device(ctx context.Context, d Dialog) (token, error) {
 		Code     string `json:"user_code"`
 		Interval number `json:"interval"`
 	}
-	if err := c.w.decode(a, &start); err != nil {
+	if err := c.w.decode(ctx, a, &start); err != nil {
 		return token{}, fmt.Errorf("ask for a code: %w", err)
 	}
 	if start.ID == "" || start.Code == "" {
-		return token{}, &llm.Error{Kind: llm.ServerError, Provider: c.w.name, Message: hostOf(c.issuer) + " gave no usable code"}
+		return token{}, &llm.Error{Kind: llm.ServerError, Provider: c.w.name, Message: oauth.HostOf(c.issuer) + " gave no usable code"}
 	}
 	interval := 5 * time.Second
 	if start.Interval > 0 {
 		interval = time.Duration(start.Interval) * time.Second
 	}
 	d.tell(Step{URL: c.issuer + "/codex/device", Code: start.Code})
-	q := question{
-		url: c.issuer + "/api/accounts/deviceauth/token", secrets: []string{start.ID},
-		body: map[string]string{"device_auth_id": start.ID, "user_code": start.Code},
+	poll := oauth.Request{
+		URL:  c.issuer + "/api/accounts/deviceauth/token",
+		Body: map[string]string{"device_auth_id": start.ID, "user_code": start.Code},
+		Hide: []string{start.ID},
 	}
 	until := time.Now().Add(life)
 	for time.Now().Add(interval).Before(until) {
 		if err := httpsafe.Pause(ctx, interval); err != nil {
 			return token{}, err
 		}
-		a, err := c.w.ask(ctx, q)
+		a, err := c.w.ask(ctx, poll)
 		switch {
 		case err != nil && (ctx.Err() != nil || !transient(err)):
 			return token{}, err
-		case err != nil || a.status != http.StatusOK:
+		case err != nil || a.Status != http.StatusOK:
 			continue // every other status means that the code was not typed yet
 		}
 		var got struct {
 			Code     string `json:"authorization_code"`
 			Verifier string `json:"code_verifier"`
 		}
-		if err := c.w.decode(a, &got); err != nil {
+		if err := c.w.decode(ctx, a, &got); err != nil {
 			return token{}, err
 		}
-		return c.redeem(ctx, grant{got.Code, got.Verifier, c.issuer + "/deviceauth/callback"})
+		return c.redeem(ctx, c.config(c.issuer+"/deviceauth/callback"), got.Code, got.Verifier)
 	}
 	return token{}, c.w.failed("the code expired before it was typed; start again")
 }
@@ -216,9 +237,9 @@ func (s codexSigner) Sign(ctx context.Context, req *http.Request, _ []byte) erro
 	h.Set("Chatgpt-Account-Id", t.AccountID)
 	h.Set("Openai-Beta", "responses=experimental")
 	h.Set("Originator", "nanobot")
-	h.Set("User-Agent", s.a.wire.agent)
+	h.Set("User-Agent", s.a.wire.Agent)
 	return nil
 }
 
 // Refused implements wire.Signer: read the token again, else refresh it.
-func (s codexSigner) Refused(ctx context.Context) bool { return s.a.replace(ctx) == nil }
+func (s codexSigner) Refused(ctx context.Context) bool { return s.a.tokens.Replace(ctx) == nil }

@@ -3,6 +3,7 @@ package signin
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -10,8 +11,11 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/oauth2"
+
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/wire"
+	"github.com/nanobot-go/nanobot/internal/oauth"
 )
 
 // copilot signs in at GitHub by a device code. GitHub's token lives for years
@@ -58,21 +62,58 @@ func (c *copilot) login(ctx context.Context, d Dialog) (token, error) {
 	if err != nil {
 		return token{}, err
 	}
-	a, err := c.w.ask(ctx, question{
-		method: http.MethodGet, url: c.userURL, header: map[string]string{"Authorization": "Bearer " + access}, secrets: []string{access},
-	})
+	a, err := c.w.ask(ctx, oauth.Request{URL: c.userURL, Header: map[string]string{"Authorization": "Bearer " + access}})
 	if err != nil {
 		return token{}, err
 	}
 	var user struct {
 		Login string `json:"login"`
 	}
-	if err := c.w.decode(a, &user); err != nil {
+	if err := c.w.decode(ctx, a, &user); err != nil {
 		return token{}, fmt.Errorf("ask who signed in: %w", err)
 	}
 	// GitHub does not say when its token ends; it is refused when it has.
 	return token{Access: access, AccountID: user.Login, Expires: time.Now().AddDate(10, 0, 0).UnixMilli()}, nil
 }
+
+// device signs in at GitHub with a code that the person types in a browser,
+// and returns GitHub's token.
+func (c *copilot) device(ctx context.Context, d Dialog) (string, error) {
+	conf := &oauth2.Config{
+		ClientID: c.clientID,
+		Endpoint: oauth2.Endpoint{DeviceAuthURL: c.deviceURL, TokenURL: c.accessURL, AuthStyle: oauth2.AuthStyleInParams},
+		Scopes:   []string{"read:user"},
+	}
+	shown := false
+	t, err := c.w.Device(ctx, conf, func(da *oauth2.DeviceAuthResponse) error {
+		if da.DeviceCode == "" || da.UserCode == "" || private(da.VerificationURI) != nil {
+			return errNoCode
+		}
+		shown = true
+		d.tell(Step{URL: da.VerificationURI, Code: da.UserCode})
+		return nil
+	}, func(err error) bool { return transient(c.w.explain(ctx, c.accessURL, err)) })
+	r, refused := errors.AsType[*oauth.RefusedError](err)
+	switch {
+	case err == nil:
+		return t.AccessToken, nil
+	case ctx.Err() != nil:
+		return "", ctx.Err()
+	case errors.Is(err, errNoCode):
+		return "", &llm.Error{Kind: llm.ServerError, Provider: c.w.name, Message: oauth.HostOf(c.deviceURL) + " gave no usable code"}
+	case !shown:
+		return "", fmt.Errorf("ask for a code: %w", c.w.explain(ctx, c.deviceURL, err))
+	case !refused || r.Code == "":
+		return "", c.w.explain(ctx, c.accessURL, err)
+	case r.Code == "expired_token":
+		return "", c.w.failed("the code expired before it was typed; start again")
+	case r.Code == "access_denied":
+		return "", c.w.failed("the sign-in was declined in the browser")
+	}
+	return "", c.w.failed("the sign-in was refused: " + r.Text)
+}
+
+var errNoCode = errors.New("no usable code")
 
 // refresh cannot be done: a token that GitHub refuses is gone.
 func (c *copilot) refresh(context.Context, token) (token, error) {
@@ -80,7 +121,12 @@ func (c *copilot) refresh(context.Context, token) (token, error) {
 }
 
 func (c *copilot) signer(a *Account) wire.Signer {
-	c.once.Do(func() { c.sign = &copilotSigner{c: c, a: a} })
+	c.once.Do(func() {
+		c.sign = &copilotSigner{c: c, a: a}
+		c.sign.passes = oauth.NewSource(oauth.SourceOptions[pass]{
+			Key: func(p pass) string { return p.token }, Fresh: pass.fresh, Renew: c.sign.buy, Settle: settled,
+		})
+	})
 	return c.sign
 }
 
@@ -95,9 +141,9 @@ func (p pass) fresh() bool { return p.token != "" && time.Until(p.ends) > margin
 
 // exchange buys a pass for GitHub's token.
 func (c *copilot) exchange(ctx context.Context, github string) (pass, error) {
-	a, err := c.w.ask(ctx, question{
-		method: http.MethodGet, url: c.exchangeURL, secrets: []string{github},
-		header: map[string]string{"Authorization": "token " + github, "Editor-Version": c.editor, "Editor-Plugin-Version": c.plug},
+	a, err := c.w.ask(ctx, oauth.Request{
+		URL:    c.exchangeURL,
+		Header: map[string]string{"Authorization": "token " + github, "Editor-Version": c.editor, "Editor-Plugin-Version": c.plug},
 	})
 	if err != nil {
 		return pass{}, err
@@ -110,15 +156,12 @@ func (c *copilot) exchange(ctx context.Context, github string) (pass, error) {
 			API string `json:"api"`
 		} `json:"endpoints"`
 	}
-	switch a.status {
-	case http.StatusUnauthorized:
+	switch err := c.w.decode(ctx, a, &got); {
+	case a.Status == http.StatusUnauthorized:
 		return pass{}, errRevoked
-	case http.StatusForbidden, http.StatusNotFound:
-		e := c.w.refused(a)
-		e.Kind, e.Message = llm.Permission, "this GitHub account may not use Copilot: "+e.Message
-		return pass{}, e
-	}
-	if err := c.w.decode(a, &got); err != nil {
+	case a.Status == http.StatusForbidden, a.Status == http.StatusNotFound:
+		return pass{}, &llm.Error{Kind: llm.Permission, Provider: c.w.name, Status: a.Status, Message: "this GitHub account may not use Copilot: " + err.Error(), Err: err}
+	case err != nil:
 		return pass{}, err
 	}
 	if got.Token == "" {
@@ -143,13 +186,9 @@ var errRevoked = fmt.Errorf("GitHub refuses the sign-in")
 
 // copilotSigner signs requests to the Copilot API.
 type copilotSigner struct {
-	c *copilot
-	a *Account
-
-	passes cell[pass]
-
-	mu      sync.Mutex
-	changed time.Time
+	c      *copilot
+	a      *Account
+	passes *oauth.Source[pass]
 }
 
 var _ wire.Signer = (*copilotSigner)(nil)
@@ -159,11 +198,11 @@ func (s *copilotSigner) Sign(ctx context.Context, req *http.Request, body []byte
 	if err := mayCarry(req, s.c.w.name); err != nil {
 		return err
 	}
-	p, err := s.passes.get(ctx, pass.fresh, s.buy)
+	p, err := s.passes.Get(ctx, "")
 	if err != nil {
 		return err
 	}
-	if p.api != nil && req.URL.Host == hostOf(s.c.baseURL) {
+	if p.api != nil && req.URL.Host == oauth.HostOf(s.c.baseURL) {
 		u := *req.URL
 		u.Scheme, u.Host = p.api.Scheme, p.api.Host
 		u.Path = strings.TrimRight(p.api.Path, "/") + u.Path
@@ -171,7 +210,7 @@ func (s *copilotSigner) Sign(ctx context.Context, req *http.Request, body []byte
 	}
 	h := req.Header
 	h.Set("Authorization", "Bearer "+p.token)
-	h.Set("User-Agent", s.c.w.agent)
+	h.Set("User-Agent", s.c.w.Agent)
 	h.Set("Editor-Version", s.c.editor)
 	h.Set("Editor-Plugin-Version", s.c.plug)
 	h.Set("Copilot-Integration-Id", "vscode-chat")
@@ -200,7 +239,7 @@ func initiator(body []byte) string {
 }
 
 // buy gets a pass, with another process's newer GitHub token if ours is refused.
-func (s *copilotSigner) buy(ctx context.Context) (pass, error) {
+func (s *copilotSigner) buy(ctx context.Context, _ string) (pass, error) {
 	t, err := s.a.token(ctx)
 	if err != nil {
 		return pass{}, err
@@ -209,7 +248,7 @@ func (s *copilotSigner) buy(ctx context.Context) (pass, error) {
 	if err != errRevoked { //nolint:errorlint // made above, never wrapped
 		return p, err
 	}
-	if err := s.a.replace(ctx); err != nil {
+	if err := s.a.tokens.Replace(ctx); err != nil {
 		return pass{}, err
 	}
 	if t, err = s.a.token(ctx); err != nil {
@@ -222,22 +261,7 @@ func (s *copilotSigner) buy(ctx context.Context) (pass, error) {
 }
 
 // Refused implements wire.Signer: the pass is dropped and a new one bought.
-func (s *copilotSigner) Refused(ctx context.Context) bool {
-	s.mu.Lock()
-	recent := !s.changed.IsZero() && time.Since(s.changed) < settled
-	s.mu.Unlock()
-	if recent {
-		return true
-	}
-	refused := s.passes.peek().token
-	_, err := s.passes.get(ctx, func(p pass) bool { return p.fresh() && p.token != refused }, s.buy)
-	if err == nil {
-		s.mu.Lock()
-		s.changed = time.Now()
-		s.mu.Unlock()
-	}
-	return err == nil
-}
+func (s *copilotSigner) Refused(ctx context.Context) bool { return s.passes.Replace(ctx) == nil }
 
 // mayCarry refuses to put a token on a request that is not encrypted.
 func mayCarry(req *http.Request, provider string) error {

@@ -86,7 +86,7 @@ func TestDeviceCodeEnds(t *testing.T) {
 		part    string
 		after   time.Duration
 	}{
-		{"never typed", repeat("authorization_pending", 500), "expired", 895 * time.Second},
+		{"never typed", repeat("authorization_pending", 500), "expired", 900 * time.Second},
 		{"expired there", []string{"authorization_pending", "expired_token"}, "expired", 10 * time.Second},
 		{"declined", []string{"access_denied"}, "declined", 5 * time.Second},
 		{"unknown", []string{"incorrect_client_credentials"}, "about incorrect_client", 5 * time.Second},

@@ -98,7 +98,7 @@ func copilotForeign(o Options) []foreign {
 
 // elsewhere finds a token that another program left and that may still be used.
 func (s *tokenStore) elsewhere() (foreign, bool) {
-	if i, err := s.store.Stat(context.Background(), s.mark); err == nil && i.Exists() {
+	if i, err := s.doc.Store.Stat(context.Background(), s.mark); err == nil && i.Exists() {
 		return foreign{}, false
 	}
 	for _, f := range s.foreign {
@@ -134,7 +134,7 @@ func (s *tokenStore) loadOrImport(ctx context.Context) (token, error) {
 	if err := s.save(ctx, f.token); err != nil {
 		return token{}, err
 	}
-	if err := s.put(ctx, s.mark, nil); err != nil {
+	if err := s.ignore(ctx); err != nil {
 		return token{}, err
 	}
 	return f.token, nil

@@ -20,12 +20,12 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/wire"
+	"github.com/nanobot-go/nanobot/internal/oauth"
 	"github.com/nanobot-go/nanobot/internal/store"
 )
 
@@ -127,11 +127,8 @@ type Account struct {
 	store *tokenStore
 	log   *slog.Logger
 
-	tokens cell[token]
+	tokens *oauth.Source[token]
 	base   string
-
-	mu      sync.Mutex
-	changed time.Time // when a token last replaced another
 }
 
 // New makes the account of a provider, named as in the configuration, on the
@@ -149,11 +146,11 @@ func New(name string, o Options) (*Account, error) {
 	}
 	if o.Client == nil {
 		var err error
-		if o.Client, err = httpsafe.Client(httpsafe.Options{HeaderTimeout: askTimeout}); err != nil {
+		if o.Client, err = httpsafe.Client(httpsafe.Options{HeaderTimeout: oauth.Timeout}); err != nil {
 			return nil, err
 		}
 	}
-	w := &client{name: b.name, command: b.command, client: o.Client, agent: userAgent(o.Version)}
+	w := &client{name: b.name, command: b.command, Wire: oauth.Wire{Client: o.Client, Agent: userAgent(o.Version)}}
 	f, err := b.make(w, o)
 	if err != nil {
 		return nil, &llm.Error{Kind: llm.Configuration, Provider: b.name, Message: err.Error(), Err: err}
@@ -163,6 +160,9 @@ func New(name string, o Options) (*Account, error) {
 		a.base = o.BaseURL
 	}
 	a.store = newStore(b, o)
+	a.tokens = oauth.NewSource(oauth.SourceOptions[token]{
+		Key: func(t token) string { return t.Access }, Fresh: token.fresh, Renew: a.renew, Grace: grace, Settle: settled,
+	})
 	return a, nil
 }
 
@@ -210,7 +210,7 @@ func (a *Account) Login(ctx context.Context, d Dialog) (Status, error) {
 	if err := a.store.save(ctx, t); err != nil {
 		return Status{}, fmt.Errorf("keep the sign-in: %w", err)
 	}
-	a.tokens.put(t)
+	a.tokens.Put(t)
 	return a.Status(), nil
 }
 
@@ -222,7 +222,7 @@ func (a *Account) Logout(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	defer unlock()
-	a.tokens.clear()
+	a.tokens.Put(token{})
 	return a.store.remove(ctx)
 }
 
@@ -237,34 +237,15 @@ func (a *Account) Check(ctx context.Context) error {
 }
 
 // token is a token good for at least the next minute.
-func (a *Account) token(ctx context.Context) (token, error) {
-	return a.tokens.get(ctx, token.fresh, func(ctx context.Context) (token, error) { return a.renew(ctx, "") })
-}
+func (a *Account) token(ctx context.Context) (token, error) { return a.tokens.Get(ctx, "") }
 
-// settled is how long after a renewal another refusal is taken for the answer
-// to a request that was already on its way with the old token.
-const settled = 30 * time.Second
-
-// replace finds another token than the one that was refused.
-func (a *Account) replace(ctx context.Context) error {
-	a.mu.Lock()
-	recent := !a.changed.IsZero() && time.Since(a.changed) < settled
-	a.mu.Unlock()
-	if recent {
-		return nil
-	}
-	refused := a.tokens.peek().Access
-	_, err := a.tokens.get(ctx,
-		func(t token) bool { return t.Access != refused && t.fresh() },
-		func(ctx context.Context) (token, error) { return a.renew(ctx, refused) })
-	return err
-}
-
-func (a *Account) markChanged() {
-	a.mu.Lock()
-	a.changed = time.Now()
-	a.mu.Unlock()
-}
+const (
+	// settled is how long after a renewal another refusal is taken for the answer
+	// to a request that was already on its way with the old token.
+	settled = 30 * time.Second
+	// grace is how long a renewal goes on after its caller gave up.
+	grace = 5 * time.Second
+)
 
 // renew finds a good token that is not the refused one: in the store, where
 // another process may have put it, else by refreshing. The whole of it happens
@@ -272,7 +253,6 @@ func (a *Account) markChanged() {
 func (a *Account) renew(ctx context.Context, refused string) (token, error) {
 	good := func(t token) bool { return t.fresh() && t.Access != refused }
 	if t, err := a.store.load(ctx); err == nil && good(t) {
-		a.noteFound(refused)
 		return t, nil
 	}
 	unlock, err := a.store.alone(ctx)
@@ -285,27 +265,18 @@ func (a *Account) renew(ctx context.Context, refused string) (token, error) {
 		return token{}, a.wire.signIn(err)
 	}
 	if good(old) {
-		a.noteFound(refused)
 		return old, nil
 	}
 	next, err := a.flow.refresh(ctx, old)
 	if err != nil {
 		// A program that knows no lock may have been faster.
 		if t, again := a.store.load(ctx); again == nil && good(t) && t.Access != old.Access {
-			a.noteFound(refused)
 			return t, nil
 		}
 		return token{}, err
 	}
-	a.markChanged()
 	if err := a.store.save(ctx, next); err != nil {
 		a.log.WarnContext(ctx, "a renewed sign-in could not be kept and ends with this process", "provider", a.brand.name, "err", err)
 	}
 	return next, nil
-}
-
-func (a *Account) noteFound(refused string) {
-	if refused != "" {
-		a.markChanged()
-	}
 }

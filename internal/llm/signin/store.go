@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/keyring"
+	"github.com/nanobot-go/nanobot/internal/oauth"
 	"github.com/nanobot-go/nanobot/internal/store"
 )
 
@@ -25,17 +26,16 @@ type Status struct {
 // or in the document itself. The document decides, so that nobody has to ask
 // the keyring whether there is a sign-in.
 type tokenStore struct {
-	store            store.Store
-	name, lock, mark string
-	path             string         // of the document, for people
-	user             string         // the keyring's name for the token
-	vault            keyring.System // nil: documents only
-	foreign          []foreign
+	doc        oauth.Document[token]
+	lock, mark string
+	user       string         // the keyring's name for the token
+	vault      keyring.System // nil: documents only
+	foreign    []foreign
 }
 
 func newStore(b brand, o Options) *tokenStore {
 	s := &tokenStore{
-		store: o.Store, name: b.command + ".json", lock: b.command + ".lock", mark: b.command + ".imported", path: o.Store.Where(b.command + ".json"),
+		doc: oauth.Document[token]{Store: o.Store, Name: b.command + ".json"}, lock: b.command + ".lock", mark: b.command + ".imported",
 		// Two homes on one machine are two sign-ins: sharing a token that
 		// renews itself needs a shared lock.
 		user: b.command + " in " + o.Store.Where(""), foreign: b.foreign(o),
@@ -50,28 +50,19 @@ const lockWait = 45 * time.Second
 
 // alone keeps other processes from changing the token.
 func (s *tokenStore) alone(ctx context.Context) (unlock func(), err error) {
-	release, err := store.WaitLock(ctx, s.store, s.lock, lockWait)
-	if _, held := errors.AsType[*store.LockedError](err); held {
-		return nil, fmt.Errorf("another process holds %s: %w", s.store.Where(s.lock), err)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return func() { _ = release() }, nil // a lock that cannot be removed ends with the process
+	return s.doc.Lock(ctx, s.lock, lockWait)
 }
 
 // describe reads the file alone.
 func (s *tokenStore) describe() (token, error) {
-	data, version, err := s.store.Doc(context.Background(), s.name)
-	if err != nil {
+	t, found, err := s.doc.Load(context.Background())
+	switch {
+	case err != nil:
 		return token{}, err
-	}
-	if version == store.Missing {
+	case !found:
 		return token{}, ErrNotSignedIn
-	}
-	var t token
-	if json.Unmarshal(data, &t) != nil || t.Access == "" && !t.Keyring {
-		return token{}, fmt.Errorf("the sign-in in %s is damaged", s.path)
+	case t.Access == "" && !t.Keyring:
+		return token{}, s.doc.Damaged()
 	}
 	return t, nil
 }
@@ -109,14 +100,10 @@ func (s *tokenStore) save(ctx context.Context, t token) error {
 			return "", s.vault.Set(ctx, keyring.Service, s.user, string(full))
 		})
 		if err == nil {
-			marker, err := json.Marshal(token{Keyring: true, Expires: t.Expires, AccountID: t.AccountID, Name: t.Name})
-			if err != nil {
-				return err
-			}
-			return s.put(ctx, s.name, append(marker, '\n'))
+			return s.doc.Save(ctx, token{Keyring: true, Expires: t.Expires, AccountID: t.AccountID, Name: t.Name})
 		}
 	}
-	if err := s.put(ctx, s.name, append(full, '\n')); err != nil {
+	if err := s.doc.Save(ctx, t); err != nil {
 		return err
 	}
 	if before.Keyring {
@@ -125,9 +112,10 @@ func (s *tokenStore) save(ctx context.Context, t token) error {
 	return nil
 }
 
-// put replaces a document. The caller holds the lock.
-func (s *tokenStore) put(ctx context.Context, name string, data []byte) error {
-	_, err := s.store.Put(ctx, name, data, store.Any, true)
+// ignore keeps what other programs left from being used again. The caller
+// holds the lock.
+func (s *tokenStore) ignore(ctx context.Context) error {
+	_, err := s.doc.Store.Put(ctx, s.mark, nil, store.Any, true)
 	return err
 }
 
@@ -151,15 +139,16 @@ func (s *tokenStore) remove(ctx context.Context) ([]string, error) {
 	if t.Keyring && s.forget(ctx) {
 		removed = append(removed, "the entry in the system keyring")
 	}
-	if i, err := s.store.Stat(ctx, s.name); err != nil || i.Exists() {
-		if err := errors.Join(err, s.store.Remove(ctx, s.name)); err != nil {
-			return removed, err
-		}
-		removed = append(removed, s.path)
+	found, err := s.doc.Remove(ctx)
+	if err != nil {
+		return removed, err
+	}
+	if found {
+		removed = append(removed, s.doc.Where())
 	}
 	// What other programs left must not sign the user in again.
 	if _, ok := s.elsewhere(); ok {
-		if err := s.put(ctx, s.mark, nil); err != nil {
+		if err := s.ignore(ctx); err != nil {
 			return removed, err
 		}
 		if len(removed) == 0 {
@@ -180,9 +169,9 @@ func (s *tokenStore) status() Status {
 		t = f.token
 		return Status{SignedIn: true, Account: t.label(), Expires: time.UnixMilli(t.Expires), Where: f.path + ", of another program"}
 	case err != nil:
-		return Status{Problem: err.Error(), Where: s.path}
+		return Status{Problem: err.Error(), Where: s.doc.Where()}
 	}
-	st := Status{SignedIn: true, Account: t.label(), Expires: time.UnixMilli(t.Expires), Where: s.path}
+	st := Status{SignedIn: true, Account: t.label(), Expires: time.UnixMilli(t.Expires), Where: s.doc.Where()}
 	if t.Keyring {
 		st.Where = "system keyring"
 		if s.vault == nil {

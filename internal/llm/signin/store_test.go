@@ -4,9 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net/http"
-	"net/http/httptest"
-	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -91,7 +88,7 @@ func TestKeyring(t *testing.T) {
 	if err := a.store.save(t.Context(), want); err != nil {
 		t.Fatal(err)
 	}
-	file, err := os.ReadFile(a.store.path)
+	file, err := os.ReadFile(a.store.doc.Where())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +136,7 @@ func TestKeyringFallsBack(t *testing.T) {
 			if len(d.held) != 0 {
 				t.Errorf("the old token is still in the keyring")
 			}
-			if fi, err := os.Stat(a.store.path); err != nil || runtime.GOOS != "windows" && fi.Mode().Perm() != 0o600 {
+			if fi, err := os.Stat(a.store.doc.Where()); err != nil || runtime.GOOS != "windows" && fi.Mode().Perm() != 0o600 {
 				t.Errorf("mode %v, %v; want 0600", fi.Mode(), err)
 			}
 		})
@@ -157,7 +154,7 @@ func TestKeyringGone(t *testing.T) {
 		"emptied": func() { clear(d.held) }, "switched off": func() { a.store.vault = nil },
 	} {
 		change()
-		a.tokens.clear()
+		a.tokens.Put(token{})
 		err := a.Check(t.Context())
 		if err == nil || !strings.Contains(err.Error(), "keyring") || !strings.Contains(err.Error(), "provider login") {
 			t.Errorf("%s: error = %v, want the keyring and the way out", name, err)
@@ -173,7 +170,7 @@ func TestDamagedStore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a := testAccount(t, "openai-codex", testOptions(t, nil), nil)
-			if err := errors.Join(os.MkdirAll(filepath.Dir(a.store.path), 0o755), os.WriteFile(a.store.path, []byte(text), 0o600)); err != nil {
+			if err := errors.Join(os.MkdirAll(filepath.Dir(a.store.doc.Where()), 0o755), os.WriteFile(a.store.doc.Where(), []byte(text), 0o600)); err != nil {
 				t.Fatal(err)
 			}
 			err := a.Check(t.Context())
@@ -183,7 +180,7 @@ func TestDamagedStore(t *testing.T) {
 			if st := a.Status(); st.SignedIn || st.Problem == "" {
 				t.Errorf("Status = %+v, want a problem", st)
 			}
-			if b, err := os.ReadFile(a.store.path); err != nil || string(b) != text {
+			if b, err := os.ReadFile(a.store.doc.Where()); err != nil || string(b) != text {
 				t.Errorf("the file was changed to %q, %v", b, err)
 			}
 			if err := a.store.save(t.Context(), someToken()); err != nil {
@@ -192,7 +189,7 @@ func TestDamagedStore(t *testing.T) {
 			if err := a.Check(t.Context()); err != nil {
 				t.Errorf("after signing in again: %v", err)
 			}
-			if fi, err := os.Stat(filepath.Dir(a.store.path)); err != nil || runtime.GOOS != "windows" && fi.Mode().Perm() != 0o700 {
+			if fi, err := os.Stat(filepath.Dir(a.store.doc.Where())); err != nil || runtime.GOOS != "windows" && fi.Mode().Perm() != 0o700 {
 				t.Errorf("folder mode %v, %v; want 0700", fi.Mode(), err)
 			}
 		})
@@ -259,13 +256,13 @@ func TestPythonImport(t *testing.T) {
 				t.Errorf("the other program's file was changed to %s", after)
 			}
 			// Once: what was taken over may be used up there by now.
-			if err := os.Rename(a.store.path, a.store.path+".aside"); err != nil {
+			if err := os.Rename(a.store.doc.Where(), a.store.doc.Where()+".aside"); err != nil {
 				t.Fatal(err)
 			}
 			if err := testAccount(t, tt.provider, o, nil).Check(t.Context()); !errors.Is(err, ErrNotSignedIn) {
 				t.Errorf("second import: %v, want ErrNotSignedIn", err)
 			}
-			if err := os.Rename(a.store.path+".aside", a.store.path); err != nil {
+			if err := os.Rename(a.store.doc.Where()+".aside", a.store.doc.Where()); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := a.Logout(t.Context()); err != nil {
@@ -290,7 +287,7 @@ func TestCodexCLIBorrowed(t *testing.T) {
 	if err != nil || got.Access != "cli" || got.AccountID != "acc" || got.Refresh != "" {
 		t.Errorf("token = %+v, %v; want the CLI's without refresh", got, err)
 	}
-	if _, err := os.Stat(a.store.path); !os.IsNotExist(err) {
+	if _, err := os.Stat(a.store.doc.Where()); !os.IsNotExist(err) {
 		t.Errorf("a copy was kept: %v", err)
 	}
 	old := time.Now().Add(-2 * time.Hour)
@@ -305,28 +302,6 @@ func TestCodexCLIBorrowed(t *testing.T) {
 	}
 	if st := a.Status(); st.SignedIn {
 		t.Errorf("Status after Logout = %+v", st)
-	}
-}
-
-// The browser may come back only once.
-func TestReturningTwice(t *testing.T) {
-	t.Parallel()
-	u, _ := url.Parse("http://localhost:1455/auth/callback")
-	r := &returning{redirect: u, state: "s", got: make(chan outcome, 1)}
-	for i, want := range []int{http.StatusOK, http.StatusGone} {
-		w := httptest.NewRecorder()
-		r.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost:1455/auth/callback?state=s&code=c", nil))
-		if w.Code != want {
-			t.Errorf("visit %d = %d, want %d", i, w.Code, want)
-		}
-	}
-	w := httptest.NewRecorder()
-	r.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost:1455/auth/callback?state=s&code=c", nil))
-	if w.Code != http.StatusMethodNotAllowed {
-		t.Errorf("POST = %d, want 405", w.Code)
-	}
-	if o := <-r.got; o.code != "c" {
-		t.Errorf("code = %q", o.code)
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"strings"
 	"time"
+
+	"golang.org/x/oauth2"
 )
 
 // token is what a sign-in yields. Its JSON is the format of the token file.
@@ -45,15 +47,14 @@ func claims(jwt string) map[string]any {
 	return m
 }
 
-// expiry is when a token ends: after the given seconds, else when it says so
+// expiry is when a new token ends: as the provider said, else when it says so
 // itself, else after an hour.
-func expiry(seconds int64, jwt string) int64 {
-	now := time.Now()
-	if seconds > 0 {
-		return now.Add(time.Duration(seconds) * time.Second).UnixMilli()
+func expiry(t *oauth2.Token) int64 {
+	if !t.Expiry.IsZero() {
+		return t.Expiry.UnixMilli()
 	}
-	if exp, ok := claims(jwt)["exp"].(float64); ok {
+	if exp, ok := claims(t.AccessToken)["exp"].(float64); ok {
 		return int64(exp) * 1000
 	}
-	return now.Add(time.Hour).UnixMilli()
+	return time.Now().Add(time.Hour).UnixMilli()
 }

@@ -1,138 +1,84 @@
 package signin
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/wire"
+	"github.com/nanobot-go/nanobot/internal/oauth"
 )
-
-// askTimeout bounds one exchange with a sign-in server.
-const askTimeout = 20 * time.Second
-
-// maxAnswer bounds what a sign-in server may answer.
-const maxAnswer = 1 << 20
 
 // client talks to a provider's sign-in servers.
 type client struct {
+	oauth.Wire
+
 	name, command string
-	client        *http.Client
-	agent         string
 }
 
-// question is one request.
-type question struct {
-	method  string // "" means POST
-	url     string
-	form    url.Values
-	body    any // JSON, when form is nil
-	header  map[string]string
-	secrets []string // removed from errors
-}
-
-// answer is what came back, with any status.
-type answer struct {
-	status int
-	header http.Header
-	body   []byte
-	q      question
-}
-
-// ask sends a question. An error means that there was no answer.
-func (w *client) ask(ctx context.Context, q question) (answer, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	var payload []byte
-	kind := ""
-	switch {
-	case q.form != nil:
-		payload, kind = []byte(q.form.Encode()), "application/x-www-form-urlencoded"
-	case q.body != nil:
-		var err error
-		if payload, err = json.Marshal(q.body); err != nil {
-			return answer{}, err
-		}
-		kind = "application/json"
-	}
-	method := q.method
-	if method == "" {
-		method = http.MethodPost
-	}
-	req, err := http.NewRequestWithContext(ctx, method, q.url, bytes.NewReader(payload))
+// ask sends a request that OAuth does not define. An error means that there
+// was no answer.
+func (w *client) ask(ctx context.Context, r oauth.Request) (oauth.Answer, error) {
+	a, err := w.Do(ctx, r)
 	if err != nil {
-		return answer{}, err
+		return a, w.explain(ctx, r.URL, err)
 	}
-	if kind != "" {
-		req.Header.Set("Content-Type", kind)
-	}
-	req.Header.Set("Accept", "application/json")
-	req.Header.Set("User-Agent", w.agent)
-	for k, v := range q.header {
-		req.Header.Set(k, v)
-	}
-	resp, err := w.client.Do(req)
-	if err != nil {
-		return answer{}, w.broken(ctx, q, err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	if err != nil {
-		return answer{}, w.broken(ctx, q, err)
-	}
-	return answer{status: resp.StatusCode, header: resp.Header, body: body, q: q}, nil
+	return a, nil
 }
 
-func (w *client) broken(ctx context.Context, q question, err error) error {
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return &llm.Error{
-			Kind: llm.Timeout, Provider: w.name, Err: ctx.Err(),
-			Message: fmt.Sprintf("%s did not answer within %s", hostOf(q.url), askTimeout),
-		}
+// decode reads an answer that should be 2xx JSON.
+func (w *client) decode(ctx context.Context, a oauth.Answer, into any) error {
+	if err := a.Decode(into); err != nil {
+		return w.explain(ctx, a.URL, err)
 	}
-	return w.classifier(q).Transport(ctx, err)
+	return nil
 }
 
-func (w *client) classifier(q question) wire.Classifier {
-	c := wire.Classifier{Provider: w.name, BaseURL: q.url}
-	for _, s := range q.secrets {
+// explain is the provider's error for one of a sign-in server.
+func (w *client) explain(ctx context.Context, address string, err error) error {
+	c := wire.Classifier{Provider: w.name, BaseURL: address}
+	r, answered := errors.AsType[*oauth.RefusedError](err)
+	if !answered {
+		return c.Transport(ctx, httpsafe.WithoutURL(err))
+	}
+	for _, s := range r.Hide {
 		c.Secrets = append(c.Secrets, httpsafe.NewSecret(s))
 	}
-	return c
-}
-
-// refused is the error of an answer that is not what was asked for.
-func (w *client) refused(a answer) *llm.Error {
-	e := w.classifier(a.q).Response(a.status, a.header, a.body)
-	var o oauthError
-	if json.Unmarshal(a.body, &o) == nil && o.text() != "" {
-		e.Message = httpsafe.RedactSecrets(o.text(), w.classifier(a.q).Secrets...)
+	e := c.Response(r.Status, r.Header, r.Body)
+	switch {
+	case r.OK() && r.Code == "" && json.Valid(r.Body):
+		e.Kind, e.Message = llm.ServerError, r.Host()+" gave no token"
+	case r.OK() && r.Code == "":
+		e.Kind, e.Message = llm.ServerError, r.Host()+" answered with something else than JSON; is a proxy or login page in between?"
+	case r.Said:
+		e.Message = r.Text
 	}
 	return e
 }
 
-// decode reads an answer that should be 2xx JSON.
-func (w *client) decode(a answer, into any) error {
-	if a.status < 200 || a.status > 299 {
-		return w.refused(a)
-	}
-	if json.Unmarshal(a.body, into) != nil {
-		e := w.classifier(a.q).Response(a.status, a.header, a.body)
-		e.Kind, e.Message = llm.ServerError, hostOf(a.q.url)+" answered with something else than JSON; is a proxy or login page in between?"
-		return e
-	}
-	return nil
+// failed is the error of a sign-in that the provider or the person ended.
+func (w *client) failed(why string) error {
+	return &llm.Error{Kind: llm.Auth, Provider: w.name, Message: why}
+}
+
+// rejected reports whether a server turned down what it was given, rather than
+// the request as such.
+func rejected(err error) (*oauth.RefusedError, bool) {
+	r, ok := errors.AsType[*oauth.RefusedError](err)
+	return r, ok && (r.Status == http.StatusBadRequest || r.Status == http.StatusUnauthorized || r.Status == http.StatusForbidden)
+}
+
+// transient reports whether asking again may help.
+func transient(err error) bool {
+	e, ok := errors.AsType[*llm.Error](err)
+	return ok && e.Retryable()
 }
 
 // signIn is the error that asks the user to sign in (again).
@@ -147,42 +93,6 @@ func (w *client) signIn(cause error) error {
 		Kind: llm.Auth, Provider: w.name, Err: cause,
 		Message: cause.Error() + "; sign in with: nanobot provider login " + w.command,
 	}
-}
-
-// oauthError is the body of an error of RFC 6749; error may also be an object.
-type oauthError struct {
-	Code        json.RawMessage `json:"error"`
-	Description string          `json:"error_description"`
-}
-
-func (o oauthError) code() string {
-	var s string
-	if json.Unmarshal(o.Code, &s) == nil {
-		return s
-	}
-	var obj struct{ Code, Type string }
-	_ = json.Unmarshal(o.Code, &obj) // no code is an answer too
-	if obj.Code != "" {
-		return obj.Code
-	}
-	return obj.Type
-}
-
-func (o oauthError) text() string {
-	if o.Description != "" {
-		return o.Description
-	}
-	var obj struct{ Message string }
-	if json.Unmarshal(o.Code, &obj) == nil && obj.Message != "" {
-		return obj.Message
-	}
-	return o.code()
-}
-
-func readOAuthError(body []byte) oauthError {
-	var o oauthError
-	_ = json.Unmarshal(body, &o) // anything else has no code
-	return o
 }
 
 // number reads seconds given as a JSON number or as a text.
@@ -221,24 +131,8 @@ func private(address string) error {
 	if err != nil || u.Host == "" {
 		return fmt.Errorf("%q is not a URL", address)
 	}
-	if u.Scheme == "https" || u.Scheme == "http" && loopback(u.Hostname()) {
+	if u.Scheme == "https" || u.Scheme == "http" && oauth.Loopback(u.Hostname()) {
 		return nil
 	}
 	return fmt.Errorf("%q is not an https URL, and credentials are not sent without encryption", address)
-}
-
-func loopback(host string) bool {
-	if host == "localhost" {
-		return true
-	}
-	ip := net.ParseIP(host)
-	return ip != nil && ip.IsLoopback()
-}
-
-func hostOf(address string) string {
-	u, err := url.Parse(address)
-	if err != nil {
-		return "the server"
-	}
-	return u.Host
 }

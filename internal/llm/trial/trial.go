@@ -139,7 +139,7 @@ func (t *Trial) Text(ctx context.Context, say func(Verdict)) {
 		return
 	}
 	t.First = first.Seconds()
-	say(Verdict{Ability: "text", Result: "yes", Note: fmt.Sprintf("%q", oneLine(words, 40)), Seconds: took})
+	say(Verdict{Ability: "text", Result: "yes", Note: fmt.Sprintf("%q", text.Label(words, 40)), Seconds: took})
 	if pieces > 1 {
 		say(Verdict{Ability: "streaming", Result: "yes", Note: fmt.Sprintf("%d pieces, the first after %.1f s", pieces, t.First)})
 	} else {
@@ -170,9 +170,9 @@ func (t *Trial) tools(ctx context.Context) Verdict {
 	var sum struct{ A, B json.Number }
 	switch {
 	case call.Name != "add":
-		v.Note = fmt.Sprintf("it called %q, which does not exist", oneLine(call.Name, 40))
+		v.Note = fmt.Sprintf("it called %q, which does not exist", text.Label(call.Name, 40))
 	case json.Unmarshal([]byte(call.Arguments), &sum) != nil, sum.A.String() != "17" || sum.B.String() != "25":
-		v.Note = "it called the tool with wrong arguments: " + oneLine(call.Arguments, 60)
+		v.Note = "it called the tool with wrong arguments: " + text.Label(call.Arguments, 60)
 	default:
 		v.Result, v.Note = "yes", "add(17, 25)"
 	}
@@ -196,7 +196,7 @@ func (t *Trial) vision(ctx context.Context) Verdict {
 	case strings.Contains(strings.ToLower(words), "red"):
 		v.Result, v.Note = "yes", "it saw the red square"
 	default:
-		v.Note = fmt.Sprintf("it was shown a red square and said %q", oneLine(words, 40))
+		v.Note = fmt.Sprintf("it was shown a red square and said %q", text.Label(words, 40))
 	}
 	return v
 }
@@ -210,9 +210,4 @@ func (t *Trial) Suggest(offers []catalog.Offer) {
 	if near := catalog.NearestModels(t.choice.WireModel, offers, 3); len(near) > 0 {
 		t.Warnings = append(t.Warnings, "it offers "+strings.Join(near, ", "))
 	}
-}
-
-// oneLine is a text cut to n characters, without anything that moves a cursor.
-func oneLine(s string, n int) string {
-	return text.Ellipsis(strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f }), " "), n)
 }

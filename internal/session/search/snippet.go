@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 const (
@@ -15,18 +17,18 @@ const (
 
 // snippet is the part of a text where most of what was found stands together,
 // on one line, with what was found between opens and closes.
-func snippet(text string, spans []span, opens, closes string) string {
+func snippet(doc string, spans []span, opens, closes string) string {
 	slices.SortFunc(spans, func(a, b span) int {
 		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.end, a.end))
 	})
 	from := bestPlace(spans)
 	start := max(0, from-snippetLead)
-	if len(text)-start < snippetBytes {
-		start = max(0, len(text)-snippetBytes)
+	if len(doc)-start < snippetBytes {
+		start = max(0, len(doc)-snippetBytes)
 	}
-	start = boundary(text, start, from)
-	end := min(len(text), start+snippetBytes)
-	for end < len(text) && !utf8.RuneStart(text[end]) {
+	start = boundary(doc, start, from)
+	end := min(len(doc), start+snippetBytes)
+	for end < len(doc) && !utf8.RuneStart(doc[end]) {
 		end--
 	}
 	var b strings.Builder
@@ -35,8 +37,8 @@ func snippet(text string, spans []span, opens, closes string) string {
 	}
 	space := true // at the end of b
 	put := func(s string) {
-		for _, r := range s {
-			if unicode.IsSpace(r) || unicode.IsControl(r) {
+		for _, r := range text.Clean(s) {
+			if unicode.IsSpace(r) {
 				if !space {
 					b.WriteByte(' ')
 				}
@@ -53,15 +55,15 @@ func snippet(text string, spans []span, opens, closes string) string {
 			continue
 		}
 		sp.start, sp.end = max(sp.start, at), min(sp.end, end)
-		put(text[at:sp.start])
+		put(doc[at:sp.start])
 		b.WriteString(opens)
-		put(text[sp.start:sp.end])
+		put(doc[sp.start:sp.end])
 		b.WriteString(closes)
 		at = sp.end
 	}
-	put(text[at:end])
+	put(doc[at:end])
 	out := strings.TrimSpace(b.String())
-	if end < len(text) {
+	if end < len(doc) {
 		out += "…"
 	}
 	return joinMarks(out, opens, closes)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nanobot-go/nanobot/internal/text"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
@@ -147,13 +148,13 @@ func (p *Policy) write(s *subject) verdict {
 			continue // the tool refuses it
 		}
 		if !p.inWorkspace(f.abs) && !s.inProject(f.abs) {
-			return asks("the file " + show(name) + " is outside the workspace")
+			return asks("the file " + text.Reveal(name, "") + " is outside the workspace")
 		}
 		if !s.call.Tainted {
 			continue
 		}
 		if kind := special(p.relative(f.abs)); kind != "" {
-			return asks("the file " + show(name) + " " + kind)
+			return asks("the file " + text.Reveal(name, "") + " " + kind)
 		}
 	}
 	return allow()
@@ -216,7 +217,7 @@ func (p *Policy) message(s *subject) verdict {
 	}
 	for _, name := range s.paths() {
 		if f := p.file(name); f.err == nil && !p.inWorkspace(f.abs) && !s.inProject(f.abs) {
-			return asks("the file " + show(name) + " is outside the workspace")
+			return asks("the file " + text.Reveal(name, "") + " is outside the workspace")
 		}
 	}
 	return allow()

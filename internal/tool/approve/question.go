@@ -6,8 +6,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"unicode"
 	"unicode/utf8"
+
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 const (
@@ -20,7 +21,7 @@ const (
 
 // question words a request: what runs, completely, and why it is asked. ok is
 // false when it would be too long to be read.
-func question(s *subject, reason string, cover coverage, covers covered, changed bool) (text string, ok bool) {
+func question(s *subject, reason string, cover coverage, covers covered, changed bool) (asked string, ok bool) {
 	var b strings.Builder
 	if changed {
 		b.WriteString("Something this call depends on changed while you were asked (its directory, a file it names or a script it runs). The question again:\n\n")
@@ -38,7 +39,7 @@ func question(s *subject, reason string, cover coverage, covers covered, changed
 		}
 	}
 	if dir := s.call.Project.Dir; dir != "" {
-		fmt.Fprintf(&b, "in the folder %s\n", show(dir))
+		fmt.Fprintf(&b, "in the folder %s\n", text.Reveal(dir, ""))
 	}
 	outsiders(&b, s)
 	covers.write(&b)
@@ -93,60 +94,31 @@ func outsiders(b *strings.Builder, s *subject) {
 }
 
 func argument(b *strings.Builder, name string, v any, whole bool) {
-	text, isText := v.(string)
+	value, isText := v.(string)
 	if !isText {
 		raw, err := json.Marshal(v)
 		if err != nil {
 			raw = []byte("?")
 		}
-		text = string(raw)
+		value = string(raw)
 	}
 	note := ""
-	if n := utf8.RuneCountInString(text); !whole && n > maxValue {
+	if n := utf8.RuneCountInString(value); !whole && n > maxValue {
 		note = fmt.Sprintf("  [%d more characters are not shown]\n", n-maxValue)
-		text = string([]rune(text)[:maxValue])
+		value = string([]rune(value)[:maxValue])
 	}
-	if note == "" && !strings.Contains(text, "\n") && len(text) <= 100 {
-		fmt.Fprintf(b, "%s: %s\n", show(name), show(text))
+	if note == "" && !strings.Contains(value, "\n") && len(value) <= 100 {
+		fmt.Fprintf(b, "%s: %s\n", text.Reveal(name, ""), text.Reveal(value, ""))
 		return
 	}
-	fmt.Fprintf(b, "%s:\n", show(name))
-	block(b, text)
+	fmt.Fprintf(b, "%s:\n", text.Reveal(name, ""))
+	block(b, value)
 	b.WriteString(note)
 }
 
 // block sets a text apart, so that nothing in it can pass for our own words.
-func block(b *strings.Builder, text string) {
-	for line := range strings.SplitSeq(text, "\n") {
-		b.WriteString("  | " + show(line) + "\n")
+func block(b *strings.Builder, value string) {
+	for line := range strings.SplitSeq(value, "\n") {
+		b.WriteString("  | " + text.Reveal(line, "") + "\n")
 	}
-}
-
-// show makes a text visible: every character that prints nothing, changes the
-// direction or moves the cursor is written as its number.
-func show(s string) string {
-	if !strings.ContainsFunc(s, invisible) && utf8.ValidString(s) {
-		return s
-	}
-	var b strings.Builder
-	for i, r := range s {
-		switch {
-		case r == utf8.RuneError && !strings.HasPrefix(s[i:], "\uFFFD"):
-			fmt.Fprintf(&b, "‹%02X›", s[i])
-		case invisible(r):
-			fmt.Fprintf(&b, "‹U+%04X›", r)
-		default:
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
-}
-
-// invisible characters include the brackets of the notation itself.
-func invisible(r rune) bool {
-	switch r {
-	case '‹', '›', '\u3164', '\uffa0', '\u115f', '\u1160', '\u2800': // fillers that look like nothing
-		return true
-	}
-	return !unicode.IsPrint(r) || unicode.Is(unicode.Variation_Selector, r)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/nanobot-go/nanobot/internal/text"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
@@ -67,7 +68,7 @@ func (p *Policy) coverage(s *subject) coverage {
 func list(words []string) string {
 	quoted := make([]string, len(words))
 	for i, w := range words {
-		quoted[i] = "\"" + show(w) + "\""
+		quoted[i] = "\"" + text.Reveal(w, "") + "\""
 	}
 	return strings.Join(quoted, ", ")
 }

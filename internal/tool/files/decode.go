@@ -164,6 +164,10 @@ func decodeAll(data []byte, enc encoding) []byte {
 // text is read: bidirectional controls, zero-width characters, tags and
 // terminal controls. Joiners between non-Latin letters or emoji are left alone.
 // It reports whether anything was changed.
+//
+// The rule is not that of text.Reveal: the model reads lines here that it sends
+// back to be found in the file, so letters, spaces and joiners of ordinary texts
+// must stay as they are, and the result of the tool explains the notation.
 func visible(s string) (string, bool) {
 	if !needsEscape(s) {
 		return s, false

@@ -34,13 +34,13 @@ func (s *server) call(ctx context.Context, o offer, do request) (tool.Result, er
 	start := time.Now()
 	res, sent, err := s.attempt(ctx, do)
 	if err != nil && ctx.Err() == nil && worthRepeating(err, sent, o.repeatable) {
-		s.log.InfoContext(ctx, "mcp call is repeated", "name", oneLine(o.raw, 80), "err", s.clean(err))
+		s.log.InfoContext(ctx, "mcp call is repeated", "name", text.Label(o.raw, 80), "err", s.clean(err))
 		if !errors.Is(err, errLost) {
 			_ = httpsafe.Pause(ctx, s.pool.timing.minBackoff) // it may be restarting
 		}
 		res, sent, err = s.attempt(ctx, do)
 	}
-	s.log.DebugContext(ctx, "mcp call", "kind", o.kind.label(), "name", oneLine(o.raw, 80),
+	s.log.DebugContext(ctx, "mcp call", "kind", o.kind.label(), "name", text.Label(o.raw, 80),
 		"dur_ms", time.Since(start).Milliseconds(), "bytes", len(res.Content.String()), "is_error", res.IsError, "err", s.clean(err))
 	if err != nil {
 		if ctx.Err() != nil {
@@ -161,7 +161,7 @@ func ours(res tool.Result) tool.Result {
 // said about it is the server's.
 func (s *server) failure(o offer, sent bool, err error) tool.Result {
 	var res tool.Result
-	name := oneLine(s.Name, 80)
+	name := text.Label(s.Name, 80)
 	wire, replied := answered(err)
 	switch {
 	case errors.Is(err, errTimeout):

@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/store"
+	"github.com/nanobot-go/nanobot/internal/text"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
@@ -285,21 +286,21 @@ type Status struct {
 func (p *Pool) Missing() map[string]string {
 	var out map[string]string
 	for _, s := range p.Status() {
-		var text string
+		var note string
 		switch {
 		case s.Tools+s.Resources+s.Prompts > 0:
 			continue
 		case s.State == PendingLogin:
-			text = fmt.Sprintf("MCP server %s needs a login: nanobot mcp login %s", s.Name, s.Name)
+			note = fmt.Sprintf("MCP server %s needs a login: nanobot mcp login %s", s.Name, s.Name)
 		case s.State == Backoff:
-			text = fmt.Sprintf("MCP server %s is not connected: %s. More with: nanobot mcp test %s", s.Name, visible(s.Error), s.Name)
+			note = fmt.Sprintf("MCP server %s is not connected: %s. More with: nanobot mcp test %s", s.Name, text.Clean(s.Error), s.Name)
 		default:
 			continue
 		}
 		if out == nil {
 			out = map[string]string{}
 		}
-		out[plainName("mcp_"+s.Name+"_")] = text
+		out[plainName("mcp_"+s.Name+"_")] = note
 	}
 	return out
 }
@@ -329,7 +330,7 @@ const maxLog = 2000
 func (p *Pool) Status() []Status {
 	out := make([]Status, len(p.servers))
 	for i, s := range p.servers {
-		tail := s.redact(visible(s.stderr.text()))
+		tail := s.redact(text.Clean(s.stderr.text()))
 		s.mu.Lock()
 		out[i] = Status{
 			Name: s.Name, State: s.state, Transport: s.Type, Protocol: s.version,

@@ -5,8 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"slices"
-	"strings"
-	"unicode"
 )
 
 // maxName is what all providers accept as the name of a tool.
@@ -107,44 +105,4 @@ func uniqueNames(ids []identity, reserved []string) map[identity]string {
 		}
 	}
 	return names
-}
-
-// visible removes what a person would not see in a text: control characters
-// except line breaks and tabs, direction marks, zero-width and private
-// characters, the tag block. They serve to hide instructions.
-func visible(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t':
-			return r
-		case r == '\u2028' || r == '\u2029' || r == '\v' || r == '\f' || r == '\u0085':
-			return '\n'
-		case r == unicode.ReplacementChar, unicode.IsControl(r), hidden(r):
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(s, ""))
-}
-
-func hidden(r rune) bool {
-	switch {
-	case r < 0x80:
-		return false
-	case unicode.Is(unicode.Cf, r), unicode.Is(unicode.Co, r):
-		return true
-	case r >= 0xE0000 && r <= 0xE0FFF, r >= 0xFE00 && r <= 0xFE0F, r >= 0x180B && r <= 0x180F:
-		return true // tags and variation selectors
-	case r == 0x034F, r == 0x115F, r == 0x1160, r == 0x17B4, r == 0x17B5, r == 0x3164, r == 0xFFA0, r == 0x2800:
-		return true // blank letters
-	}
-	return r&0xFFFE == 0xFFFE || r >= 0xFDD0 && r <= 0xFDEF
-}
-
-// oneLine is visible text without line breaks, at most n characters.
-func oneLine(s string, n int) string {
-	s = strings.Join(strings.Fields(visible(s)), " ")
-	if r := []rune(s); len(r) > n {
-		return string(r[:n]) + "…"
-	}
-	return s
 }

@@ -67,29 +67,6 @@ func TestUniqueNames(t *testing.T) {
 	}
 }
 
-func TestVisible(t *testing.T) {
-	t.Parallel()
-	hiddenText := strings.Map(func(r rune) rune { return 0xE0000 + r }, "ignore")
-	for in, want := range map[string]string{
-		"plain\n\ttext":                       "plain\n\ttext",
-		"a\x00b\x1b[31mc\x7f":                 "ab[31mc",
-		"a\u200bb\u202ec\ufeffd\u00ade":       "abcde",
-		"x" + hiddenText:                      "x",
-		"line\u2028break":                     "line\nbreak",
-		"bad\xff\xfeutf":                      "badutf",
-		"Grüße, 日本":                           "Grüße, 日本",
-		"a\u3164b\ufe0fc\U000e0101d\ue000e":   "abcde",
-		"noncharacter \ufdd0\uffff\U0001fffe": "noncharacter ",
-	} {
-		if got := visible(in); got != want {
-			t.Errorf("%q: got %q, want %q", in, got, want)
-		}
-	}
-	if got := oneLine("  a\n\n b\u200b  c ", 3); got != "a b…" {
-		t.Errorf("oneLine = %q", got)
-	}
-}
-
 func FuzzNames(f *testing.F) {
 	f.Add("srv", "tool", "other", "")
 	f.Add("a_b", "c", "a", "b_c")
@@ -117,9 +94,6 @@ func FuzzNames(f *testing.F) {
 		slices.Reverse(ids)
 		if d := cmp.Diff(names, uniqueNames(ids, reserved), cmp.AllowUnexported(identity{})); d != "" {
 			t.Fatalf("the order matters: %s", d)
-		}
-		if v := visible(t1); visible(v) != v || strings.ContainsFunc(v, func(r rune) bool { return unicode.Is(unicode.Cf, r) }) {
-			t.Fatalf("visible(%q) = %q", t1, v)
 		}
 	})
 }

@@ -9,7 +9,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/oauth"
 	"github.com/nanobot-go/nanobot/internal/store"
 )
 
@@ -36,9 +38,9 @@ type OAuth struct {
 	store *oauthStore
 
 	mu      sync.Mutex
-	refused map[string]string           // server -> the access token it turned down
-	told    map[string]string           // server -> the access token that Known was told
-	flights map[string]*oauthRefreshing // server -> the refresh under way
+	refused map[string]string                     // server -> the access token it turned down
+	told    map[string]string                     // server -> the access token that Known was told
+	flights map[string]*oauth.Source[oauthTokens] // server -> the refresh under way
 }
 
 var _ Authorizer = (*OAuth)(nil)
@@ -58,46 +60,57 @@ func NewOAuth(o OAuthOptions) (*OAuth, error) {
 		o.Agent = "nanobot"
 	}
 	return &OAuth{
-		o: o, store: &oauthStore{o.Store},
-		refused: map[string]string{}, told: map[string]string{}, flights: map[string]*oauthRefreshing{},
+		o: o, store: &oauthStore{oauth.Document[*oauthFile]{Store: o.Store, Name: string(datadir.MCPTokens)}},
+		refused: map[string]string{}, told: map[string]string{}, flights: map[string]*oauth.Source[oauthTokens]{},
 	}, nil
 }
 
 // Token implements Authorizer.
 func (a *OAuth) Token(ctx context.Context, server, url string) (httpsafe.Secret, error) {
-	for {
-		e, _, err := a.store.read(ctx, server, url)
-		if err != nil {
-			return httpsafe.Secret{}, err
-		}
-		if e == nil || e.Tokens == nil || e.Tokens.Access == "" && e.Tokens.Refresh == "" {
-			return httpsafe.Secret{}, loginNeeded(server)
-		}
-		a.mu.Lock()
-		if e.Tokens.good(a.o.Now()) && e.Tokens.Access != a.refused[server] {
-			a.mu.Unlock()
-			return a.use(server, *e.Tokens), nil
-		}
-		f, leads := a.flights[server], false
-		if f == nil {
-			f, leads = &oauthRefreshing{done: make(chan struct{}), err: errRefreshAbandoned}, true
-			a.flights[server] = f
-		}
-		a.mu.Unlock()
-		if leads {
-			a.lead(ctx, f, server, url)
-			return f.token, f.err
-		}
-		select {
-		case <-ctx.Done():
-			return httpsafe.Secret{}, ctx.Err()
-		case <-f.done:
-		}
-		// What ended only because another caller gave up says nothing about us.
-		if f.err == nil || !errors.Is(f.err, errRefreshAbandoned) && !errors.Is(f.err, context.Canceled) {
-			return f.token, f.err
-		}
+	e, _, err := a.store.read(ctx, server, url)
+	if err != nil {
+		return httpsafe.Secret{}, err
 	}
+	if e == nil || e.Tokens == nil || e.Tokens.Access == "" && e.Tokens.Refresh == "" {
+		return httpsafe.Secret{}, loginNeeded(server)
+	}
+	if a.usable(server, *e.Tokens) {
+		return a.use(server, *e.Tokens), nil
+	}
+
+	f := a.flight(server, url)
+	t, err := f.Get(ctx, "")
+	a.mu.Lock()
+	if a.flights[server] == f {
+		delete(a.flights, server) // the store has the token, and others may change it there
+	}
+	a.mu.Unlock()
+	if err != nil {
+		return httpsafe.Secret{}, err
+	}
+	return a.use(server, t), nil
+}
+
+// flight is the refresh that all callers of a server share.
+func (a *OAuth) flight(server, url string) *oauth.Source[oauthTokens] {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.flights[server] == nil {
+		a.flights[server] = oauth.NewSource(oauth.SourceOptions[oauthTokens]{
+			Key:   func(t oauthTokens) string { return t.Access },
+			Fresh: func(t oauthTokens) bool { return a.usable(server, t) },
+			Renew: func(ctx context.Context, _ string) (oauthTokens, error) { return a.refresh(ctx, server, url) },
+			Grace: refreshGrace,
+		})
+	}
+	return a.flights[server]
+}
+
+// usable reports whether a token can be sent to a server.
+func (a *OAuth) usable(server string, t oauthTokens) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return t.good(a.o.Now()) && t.Access != a.refused[server]
 }
 
 // Invalidate implements Authorizer.
@@ -114,88 +127,62 @@ func loginNeeded(server string) error {
 	return fmt.Errorf("%w: nanobot mcp login %s", ErrLoginNeeded, server)
 }
 
-// oauthRefreshing is a refresh that all callers of a server share.
-type oauthRefreshing struct {
-	done  chan struct{} // closed when token and err are final
-	token httpsafe.Secret
-	err   error
-}
-
-var errRefreshAbandoned = errors.New("the refresh was given up")
-
 // refreshGrace is how long a refresh goes on after its caller gave up: the
 // server may have used up the old token already, and only its answer has the
 // new one.
 const refreshGrace = 5 * time.Second
 
-func (a *OAuth) lead(ctx context.Context, f *oauthRefreshing, server, url string) {
-	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
-	stop := context.AfterFunc(ctx, func() { time.AfterFunc(refreshGrace, cancel) })
-	defer stop()
-	defer func() {
-		a.mu.Lock()
-		delete(a.flights, server)
-		a.mu.Unlock()
-		close(f.done)
-	}()
-	f.token, f.err = a.refresh(work, server, url)
-}
-
 // refresh gets a new token with the refresh token, unless another process did
 // that while we waited for it.
-func (a *OAuth) refresh(ctx context.Context, server, url string) (httpsafe.Secret, error) {
+func (a *OAuth) refresh(ctx context.Context, server, url string) (oauthTokens, error) {
 	unlock, err := a.store.lockServer(ctx, server)
 	if err != nil {
-		return httpsafe.Secret{}, err
+		return oauthTokens{}, err
 	}
 	defer unlock()
 	e, gen, err := a.store.read(ctx, server, url)
 	if err != nil {
-		return httpsafe.Secret{}, err
+		return oauthTokens{}, err
 	}
 	if e == nil || e.Tokens == nil {
-		return httpsafe.Secret{}, loginNeeded(server)
+		return oauthTokens{}, loginNeeded(server)
 	}
-	a.mu.Lock()
-	refused := a.refused[server]
-	a.mu.Unlock()
-	if e.Tokens.good(a.o.Now()) && e.Tokens.Access != refused {
-		return a.use(server, *e.Tokens), nil
+	if a.usable(server, *e.Tokens) {
+		return *e.Tokens, nil
 	}
 	if e.Tokens.Refresh == "" || e.Client == nil || e.Client.ID == "" {
-		return httpsafe.Secret{}, loginNeeded(server)
+		return oauthTokens{}, loginNeeded(server)
 	}
 	w, err := a.wire(url)
 	if err != nil {
-		return httpsafe.Secret{}, err
+		return oauthTokens{}, err
 	}
 	if e.At == nil {
 		d, err := w.discover(ctx, url)
 		if err != nil {
-			return httpsafe.Secret{}, fmt.Errorf("renew the login at %s: %w", server, err)
+			return oauthTokens{}, fmt.Errorf("renew the login at %s: %w", server, err)
 		}
 		e.At = &oauthPlace{Issuer: d.meta.Issuer, Token: d.meta.TokenEndpoint, Resource: d.resource}
 	}
-	fresh, err := w.refresh(ctx, *e, a.o.Now())
+	fresh, err := w.refresh(ctx, e, a.o.Now())
 	if errors.Is(err, errGrantRefused) {
 		if cerr := a.store.drop(ctx, server, gen, e.Tokens.Refresh); cerr != nil {
-			return httpsafe.Secret{}, cerr
+			return oauthTokens{}, cerr
 		}
-		return httpsafe.Secret{}, fmt.Errorf("%w (%w)", loginNeeded(server), err)
+		return oauthTokens{}, fmt.Errorf("%w (%w)", loginNeeded(server), err)
 	}
 	if err != nil {
-		return httpsafe.Secret{}, fmt.Errorf("renew the login at %s: %w", server, err)
+		return oauthTokens{}, fmt.Errorf("renew the login at %s: %w", server, err)
 	}
 	kept, err := a.store.renew(ctx, server, oauthRenewal{generation: gen, used: e.Tokens.Refresh, tokens: fresh, at: e.At})
 	if err != nil {
-		return httpsafe.Secret{}, err
+		return oauthTokens{}, err
 	}
 	if !kept { // somebody logged out or in meanwhile: what they did counts
-		return httpsafe.Secret{}, loginNeeded(server)
+		return oauthTokens{}, loginNeeded(server)
 	}
 	a.o.Log.DebugContext(ctx, "mcp login renewed", "server", server)
-	return a.use(server, fresh), nil
+	return fresh, nil
 }
 
 // use is a token that goes on the wire, made known before.

@@ -11,31 +11,13 @@ import (
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
+
+	"github.com/nanobot-go/nanobot/internal/oauth"
 )
-
-// oauthMeta is what an authorization server says about itself (RFC 8414, or
-// OpenID discovery).
-type oauthMeta struct {
-	Issuer                string   `json:"issuer"`
-	AuthorizationEndpoint string   `json:"authorization_endpoint"`
-	TokenEndpoint         string   `json:"token_endpoint"`
-	RegistrationEndpoint  string   `json:"registration_endpoint"`
-	Scopes                []string `json:"scopes_supported"`
-	Challenges            []string `json:"code_challenge_methods_supported"`
-	SendsIssuer           bool     `json:"authorization_response_iss_parameter_supported"`
-}
-
-func (m oauthMeta) host() string {
-	u, err := url.Parse(m.Issuer)
-	if err != nil {
-		return "the login server"
-	}
-	return u.Host
-}
 
 // oauthFound is everything that must be known before a login.
 type oauthFound struct {
-	meta     oauthMeta
+	meta     *oauthex.AuthServerMeta
 	resource string // RFC 8707: whom the token is for
 	scope    string
 }
@@ -58,19 +40,19 @@ func (w *oauthWire) discover(ctx context.Context, server string) (oauthFound, er
 	}
 	found := oauthFound{resource: res.Resource, scope: hint.scope}
 	if found.scope == "" {
-		found.scope = strings.Join(res.Scopes, " ")
+		found.scope = strings.Join(res.ScopesSupported, " ")
 	}
 	var problems []error
-	for _, issuer := range res.Servers[:min(len(res.Servers), 3)] {
+	for _, issuer := range res.AuthorizationServers[:min(len(res.AuthorizationServers), 3)] {
 		meta, err := w.metadata(ctx, issuer)
 		if err == nil && meta == nil {
-			err = fmt.Errorf("%s says nothing about itself", oauthHost(issuer))
+			err = fmt.Errorf("%s says nothing about itself", oauth.HostOf(issuer))
 		}
 		if err != nil {
 			problems = append(problems, err)
 			continue
 		}
-		found.meta = *meta
+		found.meta = meta
 		return found.offline(), nil
 	}
 	return oauthFound{}, errors.Join(problems...)
@@ -79,7 +61,7 @@ func (w *oauthWire) discover(ctx context.Context, server string) (oauthFound, er
 // offline asks for a token that can be renewed where that needs asking.
 func (f oauthFound) offline() oauthFound {
 	const offline = "offline_access"
-	if slices.Contains(f.meta.Scopes, offline) && !slices.Contains(strings.Fields(f.scope), offline) {
+	if slices.Contains(f.meta.ScopesSupported, offline) && !slices.Contains(strings.Fields(f.scope), offline) {
 		f.scope = strings.TrimSpace(f.scope + " " + offline)
 	}
 	return f
@@ -91,22 +73,22 @@ type oauthHint struct{ metadata, scope string }
 // challenge provokes a 401 by asking without a token. The first question opens
 // nothing at any kind of MCP server; some of them look at POST only.
 func (w *oauthWire) challenge(ctx context.Context, server string) (hint oauthHint, refused bool, err error) {
-	for _, q := range []oauthQuestion{
-		{url: server, header: map[string]string{"Accept": "text/event-stream"}},
+	for _, q := range []oauth.Request{
+		{URL: server, Header: map[string]string{"Accept": "text/event-stream"}},
 		{
-			url: server, body: map[string]any{"jsonrpc": "2.0", "id": 1, "method": "ping"},
-			header: map[string]string{"Accept": "application/json, text/event-stream"},
+			URL: server, Body: map[string]any{"jsonrpc": "2.0", "id": 1, "method": "ping"},
+			Header: map[string]string{"Accept": "application/json, text/event-stream"},
 		},
 	} {
 		a, err := w.ask(ctx, q)
 		if err != nil {
 			return hint, false, err
 		}
-		if a.status != http.StatusUnauthorized {
+		if a.Status != http.StatusUnauthorized {
 			continue
 		}
 		// A header that cannot be read is one that says nothing.
-		list, _ := oauthex.ParseWWWAuthenticate(a.header.Values("WWW-Authenticate"))
+		list, _ := oauthex.ParseWWWAuthenticate(a.Header.Values("WWW-Authenticate"))
 		for _, c := range list {
 			if c.Scheme == "bearer" {
 				hint = oauthHint{metadata: c.Params["resource_metadata"], scope: c.Params["scope"]}
@@ -117,15 +99,10 @@ func (w *oauthWire) challenge(ctx context.Context, server string) (hint oauthHin
 	return hint, false, nil
 }
 
-// oauthResource is what an MCP server says about itself (RFC 9728).
-type oauthResource struct {
-	Resource string   `json:"resource"`
-	Servers  []string `json:"authorization_servers"`
-	Scopes   []string `json:"scopes_supported"`
-}
-
-// resource finds the description of the server, nil if it has none.
-func (w *oauthWire) resource(ctx context.Context, server, hint string) (*oauthResource, error) {
+// resource finds the description of the server (RFC 9728), nil if it has none.
+// The SDK's function refuses a server on a private network and a resource that
+// is a folder above the server, which many hosted servers name.
+func (w *oauthWire) resource(ctx context.Context, server, hint string) (*oauthex.ProtectedResourceMetadata, error) {
 	u, err := oauthAddress(server)
 	if err != nil {
 		return nil, err
@@ -136,7 +113,7 @@ func (w *oauthWire) resource(ctx context.Context, server, hint string) (*oauthRe
 		places = slices.Insert(places, 0, hint)
 	}
 	for i, place := range slices.Compact(places) {
-		var r oauthResource
+		var r oauthex.ProtectedResourceMetadata
 		ok, err := w.document(ctx, place, &r)
 		if err != nil && i == 0 && hint != "" {
 			return nil, fmt.Errorf("read what the server says about logins: %w", err)
@@ -145,9 +122,9 @@ func (w *oauthWire) resource(ctx context.Context, server, hint string) (*oauthRe
 			continue // a server that knows no such page may answer anything
 		}
 		if !oauthCovers(r.Resource, u) {
-			return nil, fmt.Errorf("the server's login is for %q, not for %s", oauthClean(r.Resource, nil), u.Redacted())
+			return nil, fmt.Errorf("the server's login is for %q, not for %s", oauth.Clean(r.Resource), u.Redacted())
 		}
-		if len(r.Servers) == 0 {
+		if len(r.AuthorizationServers) == 0 {
 			return nil, errors.New("the server names no login server")
 		}
 		return &r, nil
@@ -182,17 +159,22 @@ func (w *oauthWire) olderServer(ctx context.Context, server, scope string, refus
 		if !refused {
 			return oauthFound{}, errNoLogin
 		}
-		meta = &oauthMeta{
-			Issuer: issuer, AuthorizationEndpoint: issuer + "/authorize", TokenEndpoint: issuer + "/token", RegistrationEndpoint: issuer + "/register",
+		meta = &oauthex.AuthServerMeta{
+			Issuer:                issuer,
+			AuthorizationEndpoint: issuer + "/authorize",
+			TokenEndpoint:         issuer + "/token",
+			RegistrationEndpoint:  issuer + "/register",
 		}
 	}
 	res := *u
 	res.Fragment = ""
-	return oauthFound{meta: *meta, resource: res.String(), scope: scope}.offline(), nil
+	return oauthFound{meta: meta, resource: res.String(), scope: scope}.offline(), nil
 }
 
-// metadata asks an authorization server about itself, nil if it does not say.
-func (w *oauthWire) metadata(ctx context.Context, issuer string) (*oauthMeta, error) {
+// metadata asks an authorization server about itself (RFC 8414, or OpenID
+// discovery), nil if it does not say. The SDK's function refuses one on a
+// private network and takes plain for PKCE.
+func (w *oauthWire) metadata(ctx context.Context, issuer string) (*oauthex.AuthServerMeta, error) {
 	u, err := oauthAddress(issuer)
 	if err != nil {
 		return nil, err
@@ -203,7 +185,7 @@ func (w *oauthWire) metadata(ctx context.Context, issuer string) (*oauthMeta, er
 		oauthAt(u, path+"/.well-known/openid-configuration"),
 	}
 	for _, place := range slices.Compact(places) {
-		var m oauthMeta
+		var m oauthex.AuthServerMeta
 		ok, err := w.document(ctx, place, &m)
 		if err != nil {
 			return nil, err
@@ -211,18 +193,18 @@ func (w *oauthWire) metadata(ctx context.Context, issuer string) (*oauthMeta, er
 		if !ok {
 			continue
 		}
-		return &m, m.check(issuer)
+		return &m, checkMetadata(&m, issuer)
 	}
 	return nil, nil // none is an answer
 }
 
-// check refuses what a mixed-up or careless server says (RFC 8414, 3.3).
-func (m oauthMeta) check(issuer string) error {
+// checkMetadata refuses what a mixed-up or careless server says (RFC 8414, 3.3).
+func checkMetadata(m *oauthex.AuthServerMeta, issuer string) error {
 	if strings.TrimRight(m.Issuer, "/") != strings.TrimRight(issuer, "/") {
-		return fmt.Errorf("the login server at %s says that it is %q", oauthHost(issuer), oauthClean(m.Issuer, nil))
+		return fmt.Errorf("the login server at %s says that it is %q", oauth.HostOf(issuer), oauth.Clean(m.Issuer))
 	}
-	if !slices.Contains(m.Challenges, "S256") {
-		return fmt.Errorf("the login server at %s does not offer PKCE, without which a code could be stolen", oauthHost(issuer))
+	if !slices.Contains(m.CodeChallengeMethodsSupported, "S256") {
+		return fmt.Errorf("the login server at %s does not offer PKCE, without which a code could be stolen", oauth.HostOf(issuer))
 	}
 	places := []string{m.AuthorizationEndpoint, m.TokenEndpoint}
 	if m.RegistrationEndpoint != "" {
@@ -230,7 +212,7 @@ func (m oauthMeta) check(issuer string) error {
 	}
 	for _, place := range places {
 		if _, err := oauthAddress(place); err != nil {
-			return fmt.Errorf("the login server at %s: %w", oauthHost(issuer), err)
+			return fmt.Errorf("the login server at %s: %w", oauth.HostOf(issuer), err)
 		}
 	}
 	return nil
@@ -238,23 +220,15 @@ func (m oauthMeta) check(issuer string) error {
 
 // document reads a JSON page. ok is false if there is no such page.
 func (w *oauthWire) document(ctx context.Context, place string, v any) (ok bool, err error) {
-	a, err := w.ask(ctx, oauthQuestion{url: place})
+	a, err := w.ask(ctx, oauth.Request{URL: place})
 	if err != nil {
 		return false, err
 	}
-	if a.status >= 500 {
-		return false, fmt.Errorf("%s answered with status %d", oauthHost(place), a.status)
+	if a.Status >= 500 {
+		return false, fmt.Errorf("%s answered with status %d", oauth.HostOf(place), a.Status)
 	}
-	return a.status == http.StatusOK && json.Unmarshal(a.body, v) == nil, nil
+	return a.Status == http.StatusOK && json.Unmarshal(a.Body, v) == nil, nil
 }
 
 // oauthAt is a page on the origin of u.
 func oauthAt(u *url.URL, path string) string { return u.Scheme + "://" + u.Host + path }
-
-func oauthHost(raw string) string {
-	u, err := url.Parse(raw)
-	if err != nil || u.Host == "" {
-		return "the server"
-	}
-	return u.Host
-}

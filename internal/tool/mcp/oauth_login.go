@@ -2,17 +2,19 @@ package mcp
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"golang.org/x/oauth2"
+
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/oauth"
 )
 
 // LoginOptions are the choices of a login.
@@ -64,7 +66,7 @@ type oauthFlow struct {
 	wire  *oauthWire
 	store *oauthStore
 	claim oauthClaim
-	entry oauthEntry // what will be kept
+	entry *oauthEntry // what will be kept
 }
 
 func (a *OAuth) login(ctx context.Context, server, address string, o LoginOptions) error {
@@ -79,27 +81,28 @@ func (a *OAuth) login(ctx context.Context, server, address string, o LoginOption
 	if f.claim, err = a.store.begin(ctx, server, address); err != nil {
 		return err
 	}
-	l, err := listenForBrowser(ctx, o.Port, f.claim.redirect)
+	l, port, err := listenForBrowser(ctx, o.Port, f.claim.redirect)
 	if err != nil {
 		return err
 	}
-	back := newReturning(l, f.meta)
-	defer httpsafe.ServeReturn(ctx, back, l)()
-	f.entry = oauthEntry{
-		Redirect: back.redirect,
+	back := oauth.NewCallback("127.0.0.1", port, oauthCallback)
+	back.Issuer, back.Named = f.meta.Issuer, f.meta.AuthorizationResponseIssParameterSupported
+	defer back.Serve(ctx, l...)()
+	f.entry = &oauthEntry{
+		Redirect: back.Redirect(),
 		At:       &oauthPlace{Issuer: f.meta.Issuer, Token: f.meta.TokenEndpoint, Resource: f.resource},
 	}
 	if err := f.client(ctx, o); err != nil {
 		return err
 	}
-	verifier := oauthRandom()
-	o.Tell(f.authorize(f.entry, back.state, verifier))
-	code, err := back.wait(ctx, o)
+	verifier := oauth2.GenerateVerifier()
+	o.Tell(f.authorize(back.State(), verifier))
+	code, err := back.Wait(ctx, o.Pasted, o.Note)
 	if err != nil {
 		return err
 	}
 	tokens, err := w.exchange(ctx, f.entry, code, verifier, a.o.Now())
-	if o, ok := errors.AsType[*oauthError](err); ok && o.body.Code == "invalid_client" {
+	if r, ok := errors.AsType[*oauth.RefusedError](err); ok && r.Code == "invalid_client" {
 		// The server forgot us: the next login registers again.
 		return errors.Join(err, f.keep(ctx, func(e *oauthEntry) { e.Client, e.Redirect = nil, "" }))
 	}
@@ -155,50 +158,25 @@ func (f *oauthFlow) client(ctx context.Context, o LoginOptions) error {
 }
 
 // authorize is the address to open.
-func (f oauthFound) authorize(e oauthEntry, state, verifier string) string {
-	u, err := url.Parse(f.meta.AuthorizationEndpoint)
-	if err != nil {
-		return "" // cannot happen: it was checked
+func (f *oauthFlow) authorize(state, verifier string) string {
+	c := f.entry.config()
+	c.Endpoint.AuthURL, c.Scopes = f.meta.AuthorizationEndpoint, strings.Fields(f.scope)
+	opts := []oauth2.AuthCodeOption{oauth2.S256ChallengeOption(verifier), oauth2.SetAuthURLParam("resource", f.resource)}
+	if slices.Contains(c.Scopes, "offline_access") {
+		opts = append(opts, oauth2.ApprovalForce) // OpenID servers give no refresh token without
 	}
-	sum := sha256.Sum256([]byte(verifier))
-	q := u.Query()
-	for k, v := range map[string]string{
-		"response_type": "code", "client_id": e.Client.ID, "redirect_uri": e.Redirect, "state": state, "resource": e.At.Resource,
-		"code_challenge": base64.RawURLEncoding.EncodeToString(sum[:]), "code_challenge_method": "S256", "scope": f.scope,
-	} {
-		if v != "" {
-			q.Set(k, v)
-		}
-	}
-	if strings.Contains(" "+f.scope+" ", " offline_access ") {
-		q.Set("prompt", "consent") // OpenID servers give no refresh token without
-	}
-	u.RawQuery = q.Encode()
-	return u.String()
+	return c.AuthCodeURL(state, opts...)
 }
 
-// listenForBrowser opens the port the browser comes back to, on this machine
-// only.
-func listenForBrowser(ctx context.Context, port int, last string) (net.Listener, error) {
-	var lc net.ListenConfig
-	at := func(port string) (net.Listener, error) {
-		return lc.Listen(ctx, "tcp4", net.JoinHostPort("127.0.0.1", port))
-	}
-	if port > 0 {
-		l, err := at(strconv.Itoa(port))
-		if err != nil {
-			return nil, fmt.Errorf("the browser cannot come back: %w", err)
-		}
-		return l, nil
-	}
-	if u, err := url.Parse(last); err == nil && u.Hostname() == "127.0.0.1" && u.Port() != "" {
-		if l, err := at(u.Port()); err == nil {
-			return l, nil
+// listenForBrowser opens the port the browser comes back to: the given one,
+// else that of the last login if it is free, else any.
+func listenForBrowser(ctx context.Context, port int, last string) ([]net.Listener, int, error) {
+	if u, err := url.Parse(last); port == 0 && err == nil && u.Hostname() == "127.0.0.1" && u.Port() != "" {
+		if n, err := strconv.Atoi(u.Port()); err == nil {
+			if ls, used, err := oauth.Listen(ctx, n, false); err == nil {
+				return ls, used, nil
+			}
 		}
 	}
-	l, err := at("0")
-	if err != nil {
-		return nil, fmt.Errorf("the browser cannot come back: %w", err)
-	}
-	return l, nil
+	return oauth.Listen(ctx, port, false)
 }

@@ -2,16 +2,13 @@ package mcp
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/datadir"
-	"github.com/nanobot-go/nanobot/internal/store"
+	"github.com/nanobot-go/nanobot/internal/oauth"
 )
 
 // oauthFile is the format of the file that holds all logins.
@@ -76,10 +73,7 @@ type oauthPlace struct {
 }
 
 // oauthStore reads and changes the document of all logins as a whole.
-type oauthStore struct{ store store.Store }
-
-// oauthName is the document of a store.
-const oauthName = string(datadir.MCPTokens)
+type oauthStore struct{ doc oauth.Document[*oauthFile] }
 
 // oauthLockWait bounds the wait for another process.
 const oauthLockWait = 15 * time.Second
@@ -89,24 +83,13 @@ func oauthFingerprint(url string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-func oauthRandom() string { return rand.Text() + rand.Text() }
-
-func (s *oauthStore) load(ctx context.Context) (*oauthFile, error) {
-	data, _, err := s.store.Doc(ctx, oauthName)
-	if err != nil {
-		return nil, fmt.Errorf("read logins: %w", err)
+// check makes a document that was read usable.
+func (s *oauthStore) check(f *oauthFile) (*oauthFile, error) {
+	if f == nil {
+		f = &oauthFile{Version: 1}
 	}
-	return s.decode(data)
-}
-
-func (s *oauthStore) decode(data []byte) (*oauthFile, error) {
-	f := &oauthFile{Version: 1}
-	switch {
-	case data == nil:
-	case json.Unmarshal(data, f) != nil:
-		return nil, fmt.Errorf("the logins in %s cannot be read; remove the file and log in again", s.store.Where(oauthName))
-	case f.Version > 1:
-		return nil, fmt.Errorf("the logins in %s were written by a newer version", s.store.Where(oauthName))
+	if f.Version > 1 {
+		return nil, fmt.Errorf("the logins in %s were written by a newer version", s.doc.Where())
 	}
 	if f.Servers == nil {
 		f.Servers = map[string]*oauthEntry{}
@@ -120,9 +103,12 @@ func (s *oauthStore) decode(data []byte) (*oauthFile, error) {
 // read returns the entry of a server, nil without one for this address, and
 // its generation.
 func (s *oauthStore) read(ctx context.Context, server, url string) (*oauthEntry, string, error) {
-	f, err := s.load(ctx)
+	f, _, err := s.doc.Load(ctx)
+	if err == nil {
+		f, err = s.check(f)
+	}
 	if err != nil {
-		return nil, "", err
+		return nil, "", fmt.Errorf("read logins: %w", err)
 	}
 	e := f.Servers[server]
 	if e == nil || e.Fingerprint != oauthFingerprint(url) {
@@ -133,30 +119,19 @@ func (s *oauthStore) read(ctx context.Context, server, url string) (*oauthEntry,
 
 // update changes the logins unless change reports that there is nothing to do.
 func (s *oauthStore) update(ctx context.Context, change func(*oauthFile) bool) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, oauthLockWait, fmt.Errorf("another process holds %s", s.store.Where(oauthName)))
-	defer cancel()
-	return store.Update(ctx, s.store, oauthName, func(old []byte) ([]byte, error) {
-		f, err := s.decode(old)
-		if err != nil || !change(f) {
-			return nil, err
+	return s.doc.Update(ctx, oauthLockWait, func(f **oauthFile) (bool, error) {
+		var err error
+		if *f, err = s.check(*f); err != nil {
+			return false, err
 		}
-		return store.Indented(f)
+		return change(*f), nil
 	})
 }
 
 // lockServer keeps other processes from refreshing the same login: refresh
 // tokens are often good for one use only. The document itself stays free.
 func (s *oauthStore) lockServer(ctx context.Context, server string) (unlock func(), err error) {
-	sum := sha256.Sum256([]byte(server))
-	name := oauthName + "." + hex.EncodeToString(sum[:6]) + ".lock"
-	release, err := store.WaitLock(ctx, s.store, name, oauthLockWait)
-	if _, held := errors.AsType[*store.LockedError](err); held {
-		return nil, fmt.Errorf("another process holds %s: %w", s.store.Where(name), err)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return func() { _ = release() }, nil // a lock that cannot be removed ends with the process
+	return s.doc.Lock(ctx, s.doc.Name+"."+oauthFingerprint(server)[:12]+".lock", oauthLockWait)
 }
 
 // oauthClaim is the right to write the outcome of one login.
@@ -167,7 +142,7 @@ type oauthClaim struct {
 
 // begin claims a server for a login. Logins that began before lose theirs.
 func (s *oauthStore) begin(ctx context.Context, server, url string) (oauthClaim, error) {
-	c := oauthClaim{server: server, url: url, lease: oauthRandom()}
+	c := oauthClaim{server: server, url: url, lease: oauth.Random()}
 	err := s.update(ctx, func(f *oauthFile) bool {
 		e := f.Servers[server]
 		if e == nil || e.Fingerprint != oauthFingerprint(url) {
@@ -175,7 +150,7 @@ func (s *oauthStore) begin(ctx context.Context, server, url string) (oauthClaim,
 			f.Servers[server] = e
 		}
 		if f.Generations[server] == "" {
-			f.Generations[server] = oauthRandom()
+			f.Generations[server] = oauth.Random()
 		}
 		e.Lease, c.generation, c.redirect = c.lease, f.Generations[server], e.Redirect
 		return true
@@ -243,14 +218,14 @@ func (s *oauthStore) drop(ctx context.Context, server, generation, used string) 
 // remove forgets a server and reports whether there were tokens or a
 // registration.
 func (s *oauthStore) remove(ctx context.Context, server string) (found bool, err error) {
-	if i, err := s.store.Stat(ctx, oauthName); err != nil || !i.Exists() {
+	if _, found, err := s.doc.Load(ctx); err != nil || !found {
 		return false, err
 	}
 	err = s.update(ctx, func(f *oauthFile) bool {
 		e := f.Servers[server]
 		found = e != nil && (e.Tokens != nil || e.Client != nil)
 		delete(f.Servers, server)
-		f.Generations[server] = oauthRandom()
+		f.Generations[server] = oauth.Random()
 		return true
 	})
 	return found, err

@@ -1,34 +1,26 @@
 package mcp
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"math"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/httpsafe"
-	"github.com/nanobot-go/nanobot/internal/text"
-)
+	"github.com/modelcontextprotocol/go-sdk/oauthex"
+	"golang.org/x/oauth2"
 
-const (
-	oauthAskTimeout = 20 * time.Second // one exchange with a server
-	oauthMaxAnswer  = 1 << 20          // bytes of any answer
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/oauth"
 )
 
 // oauthWire talks to one MCP server and the login servers it names.
 type oauthWire struct {
-	home    string       // origin of the MCP server
-	own     *http.Client // for that origin only
-	guarded *http.Client // for everything else
-	agent   string
+	home    string     // origin of the MCP server
+	own     oauth.Wire // for that origin only
+	guarded oauth.Wire // for everything else
 }
 
 func (a *OAuth) wire(server string) (*oauthWire, error) {
@@ -36,16 +28,18 @@ func (a *OAuth) wire(server string) (*oauthWire, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &oauthWire{home: oauthOrigin(u), agent: a.o.Agent}
-	if w.own, err = httpsafe.Client(httpsafe.Options{
-		Proxy: a.o.Proxy, Direct: httpsafe.IsLocal(server), HeaderTimeout: oauthAskTimeout,
-	}); err != nil {
+	own, err := httpsafe.Client(httpsafe.Options{
+		Proxy: a.o.Proxy, Direct: httpsafe.IsLocal(server), HeaderTimeout: oauth.Timeout,
+	})
+	if err != nil {
 		return nil, err
 	}
-	w.guarded, err = httpsafe.Guarded(httpsafe.GuardOptions{
-		Allow: a.o.Allow, Proxy: a.o.Proxy, EnvProxy: a.o.Proxy == "", Timeout: oauthAskTimeout,
+	guarded, err := httpsafe.Guarded(httpsafe.GuardOptions{
+		Allow: a.o.Allow, Proxy: a.o.Proxy, EnvProxy: a.o.Proxy == "", Timeout: oauth.Timeout,
 	})
-	return w, err
+	return &oauthWire{
+		home: oauthOrigin(u), own: oauth.Wire{Client: own, Agent: a.o.Agent}, guarded: oauth.Wire{Client: guarded, Agent: a.o.Agent},
+	}, err
 }
 
 // oauthAddress reads an address that tokens or codes may travel to: https, or
@@ -72,188 +66,97 @@ func oauthOrigin(u *url.URL) string {
 	return strings.ToLower(u.Scheme + "://" + u.Hostname() + ":" + port)
 }
 
-// oauthQuestion is one request.
-type oauthQuestion struct {
-	url    string
-	form   url.Values        // posted as a form
-	body   any               // posted as JSON when form is nil
-	header map[string]string // further headers
-	basic  [2]string         // client id and secret for the header, if any
-	hide   []string          // removed from error texts
-}
-
-// oauthAnswer is what came back, with any status.
-type oauthAnswer struct {
-	status int
-	header http.Header
-	body   []byte
-}
-
-// ask sends a question. An error means that there was no answer.
-func (w *oauthWire) ask(ctx context.Context, q oauthQuestion) (oauthAnswer, error) {
-	u, err := oauthAddress(q.url)
-	if err != nil {
-		return oauthAnswer{}, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, oauthAskTimeout)
-	defer cancel()
-	method, payload, kind := http.MethodGet, []byte(nil), ""
-	switch {
-	case q.form != nil:
-		method, payload, kind = http.MethodPost, []byte(q.form.Encode()), "application/x-www-form-urlencoded"
-	case q.body != nil:
-		if payload, err = json.Marshal(q.body); err != nil {
-			return oauthAnswer{}, err
-		}
-		method, kind = http.MethodPost, "application/json"
-	}
-	req, err := http.NewRequestWithContext(ctx, method, u.String(), bytes.NewReader(payload))
-	if err != nil {
-		return oauthAnswer{}, err
-	}
-	req.Header.Set("Accept", "application/json")
-	req.Header.Set("User-Agent", w.agent)
-	if kind != "" {
-		req.Header.Set("Content-Type", kind)
-	}
-	for k, v := range q.header {
-		req.Header.Set(k, v)
-	}
-	if q.basic[0] != "" {
-		req.SetBasicAuth(url.QueryEscape(q.basic[0]), url.QueryEscape(q.basic[1]))
-	}
-	client := w.guarded
-	if oauthOrigin(u) == w.home {
-		client = w.own
-	}
-	resp, err := client.Do(req)
-	if err != nil {
-		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			return oauthAnswer{}, fmt.Errorf("%s did not answer within %s", u.Host, oauthAskTimeout)
-		}
-		return oauthAnswer{}, fmt.Errorf("ask %s: %w", u.Host, httpsafe.WithoutURL(err))
-	}
-	defer func() { _ = resp.Body.Close() }()
-	a := oauthAnswer{status: resp.StatusCode, header: resp.Header}
-	if resp.StatusCode == http.StatusOK && strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
-		return a, nil // it has no end, and nobody wants to read it
-	}
-	if a.body, err = io.ReadAll(io.LimitReader(resp.Body, oauthMaxAnswer)); err != nil {
-		return oauthAnswer{}, fmt.Errorf("ask %s: %w", u.Host, httpsafe.WithoutURL(err))
-	}
-	return a, nil
-}
-
-// post asks and reads a 2xx JSON answer into v.
-func (w *oauthWire) post(ctx context.Context, q oauthQuestion, v any) error {
-	a, err := w.ask(ctx, q)
+// to calls with the client for an address.
+func (w *oauthWire) to(address string, call func(oauth.Wire) error) error {
+	u, err := oauthAddress(address)
 	if err != nil {
 		return err
 	}
-	u, _ := url.Parse(q.url) // ask parsed it
-	if a.status < 200 || a.status > 299 {
-		return &oauthError{host: u.Host, status: a.status, body: readOAuthBody(a.body, q.hide)}
+	wire := w.guarded
+	if oauthOrigin(u) == w.home {
+		wire = w.own
 	}
-	if json.Unmarshal(a.body, v) != nil {
-		return fmt.Errorf("%s answered with something else than JSON", u.Host)
+	err = call(wire)
+	if _, broken := errors.AsType[*url.Error](err); broken {
+		return fmt.Errorf("ask %s: %w", u.Host, httpsafe.WithoutURL(err))
 	}
-	return nil
+	return err
 }
 
-// oauthError is a refusal of a login server.
-type oauthError struct {
-	host   string
-	status int
-	body   oauthBody
+// ask sends a request. An error means that there was no answer.
+func (w *oauthWire) ask(ctx context.Context, r oauth.Request) (a oauth.Answer, err error) {
+	err = w.to(r.URL, func(wire oauth.Wire) error {
+		a, err = wire.Do(ctx, r)
+		return err
+	})
+	return a, err
 }
-
-type oauthBody struct {
-	Code        string `json:"error"`
-	Description string `json:"error_description"`
-}
-
-func readOAuthBody(b []byte, hide []string) oauthBody {
-	var o oauthBody
-	_ = json.Unmarshal(b, &o) // anything else has no code
-	o.Code, o.Description = oauthClean(o.Code, hide), oauthClean(o.Description, hide)
-	return o
-}
-
-// oauthClean makes a text of a server fit for an error message.
-func oauthClean(s string, hide []string) string {
-	known := make([]httpsafe.Secret, 0, len(hide))
-	for _, h := range hide {
-		known = append(known, httpsafe.NewSecret(h))
-	}
-	s = strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
-			return ' '
-		}
-		return r
-	}, text.Valid(s))
-	return text.Ellipsis(httpsafe.RedactSecrets(s, known...), 300)
-}
-
-func (e *oauthError) Error() string {
-	why := e.body.Description
-	if why == "" {
-		why = e.body.Code
-	}
-	if why == "" {
-		why = "status " + strconv.Itoa(e.status)
-	}
-	return fmt.Sprintf("%s refused: %s", e.host, why)
-}
-
-// errGrantRefused says that a refresh token is not good any more.
-var errGrantRefused = errors.New("the login was ended by the server")
 
 // register makes us known to an authorization server as a public client.
-func (w *oauthWire) register(ctx context.Context, m oauthMeta, redirect, scope string) (*oauthClient, error) {
+func (w *oauthWire) register(ctx context.Context, m *oauthex.AuthServerMeta, redirect, scope string) (*oauthClient, error) {
 	if m.RegistrationEndpoint == "" {
-		return nil, fmt.Errorf("%s lets no program register itself; make an OAuth app there with the redirect address %s and log in with --client-id", m.host(), redirect)
+		return nil, fmt.Errorf("%s lets no program register itself; make an OAuth app there with the redirect address %s and log in with --client-id",
+			oauth.HostOf(m.Issuer), redirect)
 	}
-	want := map[string]any{
-		"client_name": "nanobot", "redirect_uris": []string{redirect}, "application_type": "native",
-		"grant_types": []string{"authorization_code", "refresh_token"}, "response_types": []string{"code"},
-		"token_endpoint_auth_method": "none",
-	}
-	if scope != "" {
-		want["scope"] = scope
-	}
-	var c oauthClient
-	if err := w.post(ctx, oauthQuestion{url: m.RegistrationEndpoint, body: want}, &c); err != nil {
+	var got *oauthex.ClientRegistrationResponse
+	err := w.to(m.RegistrationEndpoint, func(wire oauth.Wire) error {
+		return wire.Call(func(c *http.Client) (err error) {
+			got, err = oauthex.RegisterClient(ctx, m.RegistrationEndpoint, &oauthex.ClientRegistrationMetadata{
+				ClientName:              "nanobot",
+				RedirectURIs:            []string{redirect},
+				ApplicationType:         "native",
+				GrantTypes:              []string{"authorization_code", "refresh_token"},
+				ResponseTypes:           []string{"code"},
+				TokenEndpointAuthMethod: "none",
+				Scope:                   scope,
+			}, c)
+			return err
+		})
+	})
+	if err != nil {
 		return nil, fmt.Errorf("register: %w", err)
 	}
-	if c.ID == "" {
-		return nil, fmt.Errorf("register: %s gave no client id", m.host())
+	return &oauthClient{ID: got.ClientID, Secret: got.ClientSecret, Method: got.TokenEndpointAuthMethod, Redirect: got.RedirectURIs}, nil
+}
+
+// config is how an authorization server knows us.
+func (e *oauthEntry) config() *oauth2.Config {
+	style := oauth2.AuthStyleInParams
+	if e.Client.Secret != "" && e.Client.Method != "client_secret_post" {
+		style = oauth2.AuthStyleInHeader // the default of RFC 7591
 	}
-	c.Given = false
-	return &c, nil
+	return &oauth2.Config{
+		ClientID:     e.Client.ID,
+		ClientSecret: e.Client.Secret,
+		Endpoint:     oauth2.Endpoint{TokenURL: e.At.Token, AuthStyle: style},
+		RedirectURL:  e.Redirect,
+	}
 }
 
 // exchange turns a code into tokens.
-func (w *oauthWire) exchange(ctx context.Context, e oauthEntry, code, verifier string, now time.Time) (oauthTokens, error) {
-	t, err := w.grant(ctx, e, url.Values{
-		"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {e.Redirect}, "code_verifier": {verifier},
-	}, now)
+func (w *oauthWire) exchange(ctx context.Context, e *oauthEntry, code, verifier string, now time.Time) (oauthTokens, error) {
+	t, err := w.grant(e, now, func(wire oauth.Wire) (*oauth2.Token, error) {
+		return wire.Exchange(ctx, e.config(), code, oauth2.VerifierOption(verifier), oauth2.SetAuthURLParam("resource", e.At.Resource))
+	})
 	if err != nil {
 		return t, fmt.Errorf("exchange the code: %w", err)
 	}
 	return t, nil
 }
 
+// errGrantRefused says that a refresh token is not good any more.
+var errGrantRefused = errors.New("the login was ended by the server")
+
 // refresh turns a refresh token into tokens.
-func (w *oauthWire) refresh(ctx context.Context, e oauthEntry, now time.Time) (oauthTokens, error) {
-	t, err := w.grant(ctx, e, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {e.Tokens.Refresh}}, now)
-	if o, ok := errors.AsType[*oauthError](err); ok {
-		switch o.body.Code {
+func (w *oauthWire) refresh(ctx context.Context, e *oauthEntry, now time.Time) (oauthTokens, error) {
+	t, err := w.grant(e, now, func(wire oauth.Wire) (*oauth2.Token, error) {
+		return wire.Refresh(ctx, e.config(), e.Tokens.Refresh, url.Values{"resource": {e.At.Resource}})
+	})
+	if r, ok := errors.AsType[*oauth.RefusedError](err); ok {
+		switch r.Code {
 		case "invalid_grant", "invalid_client", "unauthorized_client":
 			return t, fmt.Errorf("%w: %w", errGrantRefused, err)
 		}
-	}
-	if t.Refresh == "" {
-		t.Refresh = e.Tokens.Refresh
 	}
 	if t.Scope == "" {
 		t.Scope = e.Tokens.Scope
@@ -261,36 +164,24 @@ func (w *oauthWire) refresh(ctx context.Context, e oauthEntry, now time.Time) (o
 	return t, err
 }
 
-func (w *oauthWire) grant(ctx context.Context, e oauthEntry, form url.Values, now time.Time) (oauthTokens, error) {
-	q := oauthQuestion{url: e.At.Token, form: form}
-	form.Set("resource", e.At.Resource)
-	switch c := e.Client; {
-	case c.Secret != "" && c.Method != "client_secret_post":
-		q.basic = [2]string{c.ID, c.Secret} // the default of RFC 7591
-	default:
-		form.Set("client_id", c.ID)
-		if c.Secret != "" {
-			form.Set("client_secret", c.Secret)
-		}
-	}
-	q.hide = []string{form.Get("code"), form.Get("refresh_token"), form.Get("code_verifier"), e.Client.Secret}
-	var raw struct {
-		oauthTokens
-		In json.RawMessage `json:"expires_in"` // a number, or a text in some servers
-	}
-	if err := w.post(ctx, q, &raw); err != nil {
+func (w *oauthWire) grant(e *oauthEntry, now time.Time, ask func(oauth.Wire) (*oauth2.Token, error)) (oauthTokens, error) {
+	var got *oauth2.Token
+	err := w.to(e.At.Token, func(wire oauth.Wire) (err error) {
+		got, err = ask(wire)
+		return err
+	})
+	switch {
+	case err != nil:
 		return oauthTokens{}, err
-	}
-	t := raw.oauthTokens
-	if t.Access == "" || strings.ContainsAny(t.Access, "\r\n\x00") {
+	case strings.ContainsAny(got.AccessToken, "\r\n\x00"):
 		return oauthTokens{}, errors.New("the login server gave no token")
+	case got.TokenType != "" && !strings.EqualFold(got.TokenType, "bearer"):
+		return oauthTokens{}, fmt.Errorf("the login server gave a token of type %q, only bearer can be used", oauth.Clean(got.TokenType))
 	}
-	if t.Type != "" && !strings.EqualFold(t.Type, "bearer") {
-		return oauthTokens{}, fmt.Errorf("the login server gave a token of type %q, only bearer can be used", oauthClean(t.Type, nil))
-	}
-	t.ExpiresAt = 0
-	if s, err := strconv.ParseFloat(strings.Trim(string(raw.In), `"`), 64); err == nil && s > 0 && s < math.MaxInt32 {
-		t.ExpiresIn = int64(s)
+	t := oauthTokens{Access: got.AccessToken, Type: got.TokenType, Refresh: got.RefreshToken}
+	t.Scope, _ = got.Extra("scope").(string)
+	if life := oauth.Life(got); life > 0 {
+		t.ExpiresIn = int64(life.Seconds())
 		t.ExpiresAt = now.Unix() + t.ExpiresIn
 	}
 	return t, nil

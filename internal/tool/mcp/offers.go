@@ -138,7 +138,7 @@ func (s *server) tools(ctx context.Context, cs *sdk.ClientSession) ([]offer, err
 			o.repeatable = a.ReadOnlyHint || a.IdempotentHint
 		}
 		if len(o.params.notes) > 0 {
-			s.log.WarnContext(ctx, "mcp tool cannot be described fully", "tool", oneLine(t.Name, 80), "why", strings.Join(o.params.notes, "; "))
+			s.log.WarnContext(ctx, "mcp tool cannot be described fully", "tool", text.Label(t.Name, 80), "why", strings.Join(o.params.notes, "; "))
 		}
 		out = append(out, o)
 	}
@@ -174,7 +174,7 @@ func (s *server) resources(ctx context.Context, cs *sdk.ClientSession) ([]offer,
 		}
 		out = append(out, offer{
 			identity: identity{s.Name, kindResource, name}, uri: r.URI, params: normalise(nil),
-			description: s.describe("Reads the resource "+oneLine(r.URI, 200)+". ", r.Description, r.Title),
+			description: s.describe("Reads the resource "+text.Label(r.URI, 200)+". ", r.Description, r.Title),
 			hash:        hashOf(r.URI, r.Description), readOnly: true, repeatable: true,
 		})
 	}
@@ -245,7 +245,7 @@ func (s *server) describe(what, description, title string) string {
 	if strings.TrimSpace(description) == "" {
 		description = title
 	}
-	return text.Ellipsis("["+oneLine(s.Name, 40)+"] "+what+strings.TrimSpace(visible(description)), maxDescription)
+	return text.Ellipsis("["+text.Label(s.Name, 40)+"] "+what+strings.TrimSpace(text.Clean(description)), maxDescription)
 }
 
 func hashOf(parts ...any) string {
@@ -296,7 +296,7 @@ func (s *server) allowed(ctx context.Context, all []offer) []offer {
 			var names []string
 			for _, o := range all {
 				if o.kind == k && len(names) < 50 {
-					names = append(names, oneLine(o.raw, 80))
+					names = append(names, text.Label(o.raw, 80))
 				}
 			}
 			s.log.WarnContext(ctx, "an enabled name fits nothing the mcp server offers", "kind", k.label(), "name", entry, "available", strings.Join(names, ", "))

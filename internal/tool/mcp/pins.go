@@ -13,6 +13,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/store"
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // maxPins bounds what is remembered of one server.
@@ -145,7 +146,7 @@ func (s *server) pinned(ctx context.Context, list *listing) {
 	if len(changed) == 0 {
 		return
 	}
-	s.log.WarnContext(ctx, "mcp server changed the definition of what it offers", "changed", oneLine(strings.Join(changed, ", "), 1000), "held_back", hold)
+	s.log.WarnContext(ctx, "mcp server changed the definition of what it offers", "changed", text.Label(strings.Join(changed, ", "), 1000), "held_back", hold)
 	if hold {
 		list.held = changed
 		list.offers = slices.DeleteFunc(list.offers, func(o offer) bool { return slices.Contains(changed, o.key()) })

@@ -110,7 +110,7 @@ func (s *server) promptResult(r *sdk.GetPromptResult) tool.Result {
 			continue
 		}
 		if len(r.Messages) > 1 {
-			c.line(oneLine(string(m.Role), 20) + ":")
+			c.line(text.Label(string(m.Role), 20) + ":")
 		}
 		c.part(m.Content)
 	}
@@ -128,12 +128,12 @@ func (c *collector) part(p sdk.Content) {
 	case *sdk.EmbeddedResource:
 		c.resource(p.Resource)
 	case *sdk.ResourceLink:
-		out := "[link to resource " + oneLine(p.URI, 500)
+		out := "[link to resource " + text.Label(p.URI, 500)
 		if p.Name != "" {
-			out += ", " + oneLine(p.Name, 200)
+			out += ", " + text.Label(p.Name, 200)
 		}
 		if p.MIMEType != "" {
-			out += ", " + oneLine(p.MIMEType, 100)
+			out += ", " + text.Label(p.MIMEType, 100)
 		}
 		c.line(out + "]")
 	}
@@ -143,7 +143,7 @@ func (c *collector) resource(r *sdk.ResourceContents) {
 	switch {
 	case r == nil:
 	case len(r.Blob) > 0:
-		c.media("data of "+oneLine(r.URI, 200), r.Blob, r.MIMEType)
+		c.media("data of "+text.Label(r.URI, 200), r.Blob, r.MIMEType)
 	default:
 		c.line(r.Text)
 	}

@@ -216,7 +216,7 @@ func (n *normaliser) node(m map[string]any) map[string]any {
 			// Definitions come back when something refers to them.
 		case "description", "title":
 			if s, ok := v.(string); ok {
-				out[k] = text.Ellipsis(visible(s), maxSchemaText)
+				out[k] = text.Ellipsis(text.Clean(s), maxSchemaText)
 			}
 		case "properties":
 			if props, ok := v.(map[string]any); ok {
@@ -388,7 +388,7 @@ func (n *normaliser) reference(ref string, m map[string]any) map[string]any {
 		n.note("a reference in its parameters leads nowhere")
 		out := map[string]any{}
 		if d, ok := m["description"].(string); ok {
-			out["description"] = text.Ellipsis(visible(d), maxSchemaText)
+			out["description"] = text.Ellipsis(text.Clean(d), maxSchemaText)
 		}
 		return out
 	}
@@ -405,7 +405,7 @@ func (n *normaliser) reference(ref string, m map[string]any) map[string]any {
 	}
 	out := map[string]any{"$ref": "#/$defs/" + name}
 	if d, ok := m["description"].(string); ok {
-		out["description"] = text.Ellipsis(visible(d), maxSchemaText)
+		out["description"] = text.Ellipsis(text.Clean(d), maxSchemaText)
 	}
 	return out
 }

@@ -133,6 +133,46 @@ func TestNormaliseLimits(t *testing.T) {
 	}
 }
 
+// Whatever a server sends as the schema of a tool becomes a small one that
+// arguments are checked against in a moment. The library for JSON Schema ends
+// the process at the first two and takes seconds for the others (decision 46).
+func TestHostileSchemas(t *testing.T) {
+	t.Parallel()
+	object := func(inner string) string { return `{"type":"object","properties":{"a":` + inner + `}}` }
+	for name, in := range map[string]string{
+		"reference to the root":   `{"$ref":"#"}`,
+		"references in a circle":  `{"$ref":"#/$defs/a","$defs":{"a":{"$ref":"#/$defs/b"},"b":{"$ref":"#/$defs/a"}}}`,
+		"choice of itself":        `{"anyOf":[{"$ref":"#"},{"$ref":"#"}]}`,
+		"condition on itself":     object(`{"not":{"$ref":"#/properties/a"},"allOf":[{"$ref":"#/properties/a"}]}`),
+		"nested":                  strings.Repeat(`{"properties":{"a":`, 4000) + `{}` + strings.Repeat(`}}`, 4000),
+		"10 MB of choices":        object(`{"enum":[` + strings.Repeat(`"xxxxxxxxxx",`, 800_000) + `1]}`),
+		"10 MB of text":           object(`{"description":"` + strings.Repeat("x", 10<<20) + `"}`),
+		"huge pattern":            object(`{"type":"string","pattern":"` + strings.Repeat("(a|b|[c-z]{1,900})", 100_000) + `"}`),
+		"pattern that backtracks": object(`{"type":"string","pattern":"^(a+)+$"}`),
+		"wrong types everywhere":  `{"type":5,"properties":[],"required":"a","items":7,"$defs":0,"enum":{},"minimum":"x"}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			value := decoded(t, in)
+			began := time.Now()
+			p := normalise(value)
+			if len(p.schema) > maxSchemaBytes {
+				t.Errorf("%d bytes", len(p.schema))
+			}
+			set, err := tool.NewSet(tool.Tool{Name: "mcp_x", Schema: p.schema})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, args := range []string{`{}`, `{"a":"` + strings.Repeat("a", 1000) + `b"}`, `{"a":{"a":{"a":[1]}},"input":{"a":{}}}`} {
+				_, _, _ = set.Prepare("mcp_x", args) // it may refuse them
+			}
+			if took := time.Since(began); took > 10*time.Second {
+				t.Errorf("it took %s", took)
+			}
+		})
+	}
+}
+
 func TestArgumentsGoBack(t *testing.T) {
 	t.Parallel()
 	p := normalise(decoded(t, `{"type":"object","required":["@type","ok"],"properties":{

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 const (
@@ -261,7 +262,7 @@ func (s *server) odd() func(string) {
 	n := 0
 	return func(line string) {
 		if n++; n <= 3 {
-			s.log.Warn("mcp server printed something that is no message and was skipped; it must log to stderr", "line", s.redact(oneLine(line, 200)))
+			s.log.Warn("mcp server printed something that is no message and was skipped; it must log to stderr", "line", s.redact(text.Label(line, 200)))
 		}
 	}
 }
@@ -272,13 +273,13 @@ func (s *server) clean(err error) string {
 	if err == nil {
 		return ""
 	}
-	return s.redact(oneLine(httpsafe.WithoutURL(err).Error(), 300))
+	return s.redact(text.Label(httpsafe.WithoutURL(err).Error(), 300))
 }
 
 // detail adds what the server logged last, for the operator.
 func (s *server) detail(err error) string {
 	out := s.clean(err)
-	if last := oneLine(s.stderr.last(), 300); last != "" {
+	if last := text.Label(s.stderr.last(), 300); last != "" {
 		out += "; its last words: " + s.redact(last)
 	}
 	return out

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/text"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
@@ -182,27 +183,17 @@ func (u *user) describe(b *strings.Builder) {
 	}
 	if json.Unmarshal(u.c.Input, &in) != nil || in.Command == "" {
 		if u.c.Name != "" {
-			fmt.Fprintf(b, "tool: %s\n", visible(u.c.Name))
+			fmt.Fprintf(b, "tool: %s\n", text.Reveal(u.c.Name, ""))
 		}
 		return
 	}
 	b.WriteString("command:\n")
-	text, note := in.Command, ""
-	if n := utf8.RuneCountInString(text); n > maxCommand {
-		text, note = string([]rune(text)[:maxCommand]), fmt.Sprintf("  [%d more characters are not shown]\n", n-maxCommand)
+	command, note := in.Command, ""
+	if n := utf8.RuneCountInString(command); n > maxCommand {
+		command, note = string([]rune(command)[:maxCommand]), fmt.Sprintf("  [%d more characters are not shown]\n", n-maxCommand)
 	}
-	for line := range strings.SplitSeq(text, "\n") {
-		b.WriteString("  | " + visible(line) + "\n")
+	for line := range strings.SplitSeq(command, "\n") {
+		b.WriteString("  | " + text.Reveal(line, "") + "\n")
 	}
 	b.WriteString(note)
-}
-
-// visible replaces characters that print nothing or change what others look like.
-func visible(s string) string {
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return '\uFFFD'
-		}
-		return r
-	}, s)
 }

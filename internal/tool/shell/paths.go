@@ -315,6 +315,7 @@ func (s *scan) protect(p string) {
 	s.forbid(fmt.Sprintf("%q is protected", strings.Map(visible, p)), "It holds secrets or the agent's own state; work without it.")
 }
 
+// visible shows the characters that stand for unknown parts of a word as "?".
 func visible(r rune) rune {
 	if strings.ContainsRune(unknownSet, r) {
 		return '?'

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/sandbox"
+	"github.com/nanobot-go/nanobot/internal/text"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
@@ -226,7 +227,7 @@ func (one *session) turnOver(log *slog.Logger) {
 		if errors.Is(err, sandbox.ErrWriting) {
 			cause = errStillWrote
 		} else if !one.isOver() {
-			log.Warn("end a command whose turn is over", "command", oneLine(one.launch.command), "err", err)
+			log.Warn("end a command whose turn is over", "command", text.Label(one.launch.command, maxListedLength), "err", err)
 		}
 	}
 	one.stop(cause)

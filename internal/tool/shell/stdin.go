@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/text"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
@@ -214,19 +215,10 @@ func (s *Shell) list(_ context.Context, c tool.Call, _ struct{}) (tool.Result, e
 			state, left = fmt.Sprintf("exited with code %d", one.out.code), "output not read"
 		}
 		fmt.Fprintf(&b, "%s %s, %s so far, idle %s, %s, in %s: %s\n",
-			one.id, state, seconds(one.elapsed()), seconds(idle), left, one.launch.dir, oneLine(one.launch.command))
+			one.id, state, seconds(one.elapsed()), seconds(idle), left, one.launch.dir, text.Label(one.launch.command, maxListedLength))
 	}
 	if b.Len() == 0 {
 		return tool.Text("No commands are running."), nil
 	}
 	return tool.Text(strings.TrimRight(b.String(), "\n")), nil
-}
-
-// oneLine shortens a command to a line of the list.
-func oneLine(command string) string {
-	line := strings.Join(strings.Fields(command), " ")
-	if short := firstChars(line, maxListedLength-1); len(short) < len(line) {
-		return short + "…"
-	}
-	return line
 }

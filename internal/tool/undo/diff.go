@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/nanobot-go/nanobot/internal/text"
@@ -118,19 +117,4 @@ func writeChange(out *strings.Builder, path string, a, b side) (added, removed i
 		out.WriteString(shown(strings.TrimSuffix(line, "\n")) + "\n")
 	}
 	return added, removed
-}
-
-// visible replaces what moves a cursor or reorders text.
-func visible(r rune) rune {
-	switch {
-	case r == '\t':
-		return r
-	case r < 0x20:
-		return 0x2400 + r
-	case r == 0x7f:
-		return 0x2421
-	case unicode.Is(unicode.Cc, r), unicode.Is(unicode.Bidi_Control, r), r == 0x2028, r == 0x2029:
-		return unicode.ReplacementChar
-	}
-	return r
 }

@@ -24,8 +24,8 @@ func TestWriteChange(t *testing.T) {
 		{"mode", file("a\n"), exe, "p: mode 644 -> 755\n"},
 		{"binary", file("a\x00"), file("b\x00"), "p: 0 bytes -> 0 bytes\n"},
 		{"folder", none, side{state: state{Kind: kindDir, Mode: 0o755}}, "p: nothing -> a folder\n"},
-		{"link", side{state: state{Kind: kindLink, Link: "x\x1b[2J"}}, none, "p: a link to x␛[2J -> nothing\n"},
-		{"escapes", file("a\n"), file("\x1b[31m\u202e\r\n"), "--- a/p\n+++ b/p\n@@ -1 +1 @@\n-a\n+␛[31m�␍\n"},
+		{"link", side{state: state{Kind: kindLink, Link: "x\x1b[2J"}}, none, "p: a link to x‹U+001B›[2J -> nothing\n"},
+		{"escapes", file("a\n"), file("\x1b[31m\u202e\r\n"), "--- a/p\n+++ b/p\n@@ -1 +1 @@\n-a\n+‹U+001B›[31m‹U+202E›‹U+000D›\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

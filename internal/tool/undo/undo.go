@@ -23,11 +23,11 @@ import (
 	"log/slog"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/text"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
@@ -411,5 +411,5 @@ func callKey(c tool.Call) string {
 
 // shown is a path as it is told to people.
 func shown(path string) string {
-	return strings.Map(visible, path)
+	return text.Reveal(path, text.Prose)
 }

@@ -127,24 +127,6 @@ func TestLimitsKeepTextHidden(t *testing.T) {
 	}
 }
 
-func TestCleanText(t *testing.T) {
-	t.Parallel()
-	for in, want := range map[string]string{
-		"plain\ttext\n":                   "plain\ttext\n",
-		"a\u200bb\u00adc":                 "abc",
-		"ignore\U000E0049\U000E0067 this": "ignore this",
-		"\u202Eevil\u202C":                "evil",
-		"\x1b[2Jx\x00\x07":                "[2Jx",
-		"bad \xff utf8":                   "bad \uFFFD utf8",
-		"👩\u200d💻 keeps its joiner":       "👩\u200d💻 keeps its joiner",
-		"漢字 é ß":                          "漢字 é ß",
-	} {
-		if got := cleanText(in); got != want {
-			t.Errorf("cleanText(%q) = %q, want %q", in, got, want)
-		}
-	}
-}
-
 func TestCharsets(t *testing.T) {
 	t.Parallel()
 	const words = "<p>größer — «Да»"
@@ -309,7 +291,7 @@ func FuzzExtract(f *testing.F) {
 			if strings.Contains(p.text, "](javascript:") || strings.Contains(p.text, "](data:") {
 				t.Errorf("a link that is no address: %q", p.text)
 			}
-			if !clean(p.text) {
+			if text.Clean(p.text) != p.text {
 				t.Errorf("characters nobody sees: %q", p.text)
 			}
 		}

@@ -164,7 +164,7 @@ func (f *family) words(b body, at *url.URL, plain bool) document {
 	data := toUTF8(b.data, b.contentType)
 	switch b.kind {
 	case kindJSON:
-		doc.text = cleanText(prettyJSON(data, 4*maxChars))
+		doc.text = text.Clean(prettyJSON(data, 4*maxChars))
 	case kindHTML:
 		p := extract(data, at, plain)
 		doc.text, doc.links = p.text, p.links
@@ -179,7 +179,7 @@ func (f *family) words(b body, at *url.URL, plain bool) document {
 		}
 	default:
 		words := text.Cut(string(data[:min(len(data), 2*maxChars*utf8.UTFMax)]), 2*maxChars)
-		doc.text = disarm(strings.TrimSpace(cleanText(strings.ReplaceAll(words, "\r\n", "\n"))))
+		doc.text = disarm(strings.TrimSpace(text.Clean(strings.ReplaceAll(words, "\r\n", "\n"))))
 	}
 	return doc
 }
@@ -200,7 +200,7 @@ func (f *family) document(ctx context.Context, at *url.URL, b body) (document, e
 	if err != nil {
 		return document{}, fmt.Errorf("read the %s: %w", strings.TrimPrefix(b.ext, "."), err)
 	}
-	return document{final: shown(at), text: disarm(strings.TrimSpace(cleanText(words)))}, nil
+	return document{final: shown(at), text: disarm(strings.TrimSpace(text.Clean(words)))}, nil
 }
 
 // present words a document for the model.

@@ -40,7 +40,7 @@ func (f *family) reader(ctx context.Context, u *url.URL) (document, error) {
 	if title := oneLine(out.Data.Title, 300); title != "" && !strings.HasPrefix(words, "#") {
 		words = "# " + title + "\n\n" + words
 	}
-	doc := document{final: shown(u), text: disarm(cleanText(words)), notes: []string{"read by r.jina.ai"}}
+	doc := document{final: shown(u), text: disarm(text.Clean(words)), notes: []string{"read by r.jina.ai"}}
 	if l := webLink(out.Data.URL); l != "" {
 		doc.final = l
 	}

@@ -10,6 +10,8 @@ import (
 
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
+
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // Limits of what Markdown nests: every level adds to every line below it.
@@ -67,10 +69,10 @@ func linked(n *html.Node) bool {
 const lessThan, greaterThan = "\uFDD0", "\uFDD1"
 
 // words is a text of the page.
-func (s *sieve) words(text string, in place) string {
-	text = cleanText(text)
-	if strings.ContainsFunc(text, special) {
-		text = strings.Map(func(r rune) rune {
+func (s *sieve) words(words string, in place) string {
+	words = text.Clean(words)
+	if strings.ContainsFunc(words, special) {
+		words = strings.Map(func(r rune) rune {
 			switch {
 			case private(r):
 				return -1
@@ -78,21 +80,21 @@ func (s *sieve) words(text string, in place) string {
 				return ' '
 			}
 			return r
-		}, text)
+		}, words)
 	}
 	if !in.pre && !in.code {
-		text = strings.ReplaceAll(text, "![", `!\[`) // must not become a picture that is loaded
+		words = strings.ReplaceAll(words, "![", `!\[`) // must not become a picture that is loaded
 	}
 	if s.plain || in.pre {
-		return text
+		return words
 	}
 	if !in.code {
-		text = strings.ReplaceAll(strings.ReplaceAll(text, "<", lessThan), ">", greaterThan)
+		words = strings.ReplaceAll(strings.ReplaceAll(words, "<", lessThan), ">", greaterThan)
 	}
 	if in.table {
-		text = strings.ReplaceAll(text, "|", `\|`)
+		words = strings.ReplaceAll(words, "|", `\|`)
 	}
-	return text
+	return words
 }
 
 // private are the characters of icon fonts, and those that mark something

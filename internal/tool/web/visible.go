@@ -2,8 +2,6 @@ package web
 
 import (
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
@@ -125,49 +123,6 @@ func far(value string) bool {
 	return n >= 4 || n == 3 && digits[:3] >= "900"
 }
 
-// cleanText removes what is not for readers: control characters, marks that
-// reorder text, and the invisible characters that can carry a hidden message.
-// Line breaks and tabs stay.
-func cleanText(s string) string {
-	if clean(s) {
-		return s
-	}
-	return strings.Map(func(r rune) rune {
-		if unseen(r) {
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(s, "\uFFFD"))
-}
-
-func clean(s string) bool {
-	if !utf8.ValidString(s) {
-		return false
-	}
-	for _, r := range s {
-		if unseen(r) {
-			return false
-		}
-	}
-	return true
-}
-
-func unseen(r rune) bool {
-	switch {
-	case r >= 0x20 && r < 0x7F, r == '\n', r == '\t':
-		return false
-	case r < 0xA0, r == 0xAD: // controls, soft hyphen
-		return true
-	case r == 0x200B, r == 0x2060, r == 0xFEFF, r >= 0x2061 && r <= 0x2064: // no width
-		return true
-	case r == 0x200E, r == 0x200F, r >= 0x202A && r <= 0x202E, r >= 0x2066 && r <= 0x206F: // direction
-		return true
-	case r >= 0xFFF0 && r <= 0xFFF8, r >= 0xE0000 && r <= 0xE0FFF: // tags, supplementary variation selectors
-		return true
-	}
-	return false
-}
-
 // oneLine is text of strangers on one line: tags removed, entities decoded,
 // white space collapsed, at most n characters.
 func oneLine(s string, n int) string {
@@ -177,11 +132,5 @@ func oneLine(s string, n int) string {
 	if strings.ContainsAny(s, "<&") {
 		s = stripTags(s)
 	}
-	s = cleanText(strings.Map(func(r rune) rune {
-		if unicode.IsSpace(r) {
-			return ' '
-		}
-		return r
-	}, s))
-	return text.Ellipsis(strings.Join(strings.Fields(s), " "), n)
+	return text.Label(s, n)
 }

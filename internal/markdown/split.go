@@ -1,9 +1,19 @@
-package channel
+package markdown
 
 import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+)
+
+// Unit is what a platform counts texts in.
+type Unit string
+
+// The units.
+const (
+	Runes Unit = "runes" // also the meaning of ""
+	UTF16 Unit = "utf16"
+	Bytes Unit = "bytes"
 )
 
 // Split cuts a Markdown text into parts of at most limit units, at the end of

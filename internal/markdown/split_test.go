@@ -1,4 +1,4 @@
-package channel
+package markdown
 
 import (
 	"math/rand/v2"

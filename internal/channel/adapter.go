@@ -1,0 +1,126 @@
+package channel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+)
+
+// How long one call of a platform may take.
+const (
+	sendWait   = 2 * time.Minute  // for one text
+	mediaWait  = 10 * time.Minute // for one file
+	signalWait = 10 * time.Second // for one signal
+)
+
+// adapter calls a platform. Each method makes one call, bounds it in time, and
+// turns a panic into an error.
+type adapter struct {
+	ch        Channel
+	caps      Caps
+	streamer  Streamer  // nil: no streaming by edits
+	signaller Signaller // nil: cannot show what happens to a message
+	gate      *Gate
+	log       *slog.Logger
+}
+
+// newAdapter makes the adapter of a channel. Without streaming its messages are
+// never edited, even if the platform could.
+func newAdapter(ch Channel, streaming bool, gate *Gate, log *slog.Logger) *adapter {
+	a := &adapter{ch: ch, caps: ch.Caps(), gate: gate, log: log}
+	a.signaller, _ = ch.(Signaller)
+	if streaming && a.caps.EditEvery > 0 && !a.caps.Whole {
+		a.streamer, _ = ch.(Streamer)
+	}
+	return a
+}
+
+// send sends one part. If ctx ends during the call, the call gets time to
+// finish.
+func (a *adapter) send(ctx context.Context, out bus.Outbound) (id string, err error) {
+	defer recoverPanic(a.log, &err)
+
+	if a.caps.Whole {
+		return a.ch.Send(ctx, out)
+	}
+	limit := sendWait
+	if len(out.Media) > 0 {
+		limit = mediaWait
+	}
+	ctx, done := bounded(ctx, limit)
+	defer done()
+	return a.ch.Send(ctx, out)
+}
+
+// edit changes a message.
+func (a *adapter) edit(ctx context.Context, to bus.Route, id, text string, final bool) (err error) {
+	defer recoverPanic(a.log, &err)
+
+	ctx, done := bounded(ctx, sendWait)
+	defer done()
+	return a.streamer.Edit(ctx, to, id, text, final)
+}
+
+// erase removes a message. An error that wraps errors.ErrUnsupported means that
+// the platform cannot.
+func (a *adapter) erase(ctx context.Context, to bus.Route, id string) (err error) {
+	defer recoverPanic(a.log, &err)
+
+	ctx, done := bounded(ctx, sendWait)
+	defer done()
+	if err = a.streamer.Erase(ctx, to, id); errors.Is(err, errors.ErrUnsupported) {
+		return Permanent(err)
+	}
+	return err
+}
+
+// signal shows a phase of a message.
+func (a *adapter) signal(ctx context.Context, to bus.Route, phase Phase) (err error) {
+	defer recoverPanic(a.log, &err)
+
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	ctx, cancel := context.WithTimeout(ctx, signalWait)
+	defer cancel()
+	return a.signaller.Signal(ctx, to, phase)
+}
+
+// group reports whether several people read a chat.
+func (a *adapter) group(to bus.Route) bool {
+	if a.caps.Group != nil {
+		return a.caps.Group(to)
+	}
+	return a.gate.group(to.ChatID)
+}
+
+// bounded is a context for one call: it outlives ctx a little, and ends in time.
+func bounded(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	ctx, stop := linger(ctx)
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	return ctx, func() { cancel(); stop() }
+}
+
+// linger makes a context that outlives another by the time for flushing.
+func linger(ctx context.Context) (context.Context, context.CancelFunc) {
+	out, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		t := time.AfterFunc(flushWait, cancel)
+		context.AfterFunc(out, func() { t.Stop() })
+	})
+	return out, func() { stop(); cancel() }
+}
+
+// recoverPanic, when deferred, makes an error of a panic in a channel. The error
+// is permanent, since the same message would cause the same panic.
+func recoverPanic(log *slog.Logger, err *error) {
+	if r := recover(); r != nil {
+		log.Error("a channel panicked", "panic", r, "stack", string(debug.Stack()))
+		*err = Permanent(fmt.Errorf("panic: %v", r))
+	}
+}

@@ -1,0 +1,159 @@
+package channel
+
+import (
+	"context"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/markdown"
+)
+
+// volatileMax is how many messages that may be dropped wait in one chat.
+const volatileMax = 256
+
+type chatKey struct{ chat, thread string }
+
+func keyOf(r bus.Route) chatKey { return chatKey{r.ChatID, r.ThreadID} }
+
+// chat is one conversation on its way out. A goroutine works on it while there
+// is something to do. Of what waits, answers are bounded by the queue they come
+// from and never dropped; the rest is joined or dropped beyond volatileMax.
+type chat struct {
+	w   *sender
+	key chatKey
+
+	// Guarded by sender.mu.
+	queue    []bus.Delivery
+	volatile int
+	busy     int // 1 while a message is worked on
+	running  bool
+	wake     chan struct{} // capacity 1: something was queued
+
+	// Of the goroutine.
+	rate, group bucket
+	slow        time.Duration // between previews, after the platform asked us to slow down
+	stream      *stream
+	thought     string // reasoning not shown yet
+}
+
+func newChat(w *sender, key chatKey) *chat {
+	return &chat{
+		w:     w,
+		key:   key,
+		wake:  make(chan struct{}, 1),
+		rate:  bucket{limit: w.a.caps.Rate.Chat},
+		group: bucket{limit: w.a.caps.Rate.Group},
+	}
+}
+
+// add queues a message. The caller holds the sender's lock.
+func (c *chat) add(d bus.Delivery) {
+	if d.Kind.Durable() {
+		c.queue = append(c.queue, d)
+		return
+	}
+	if n := len(c.queue); n > 0 && (d.Kind == bus.Delta || d.Kind == bus.Reasoning) {
+		if last := &c.queue[n-1]; last.Kind == d.Kind && last.StreamID == d.StreamID {
+			last.Text += d.Text
+			return
+		}
+	}
+	if c.volatile >= volatileMax && d.Kind != bus.Delta && d.Kind != bus.DeltaEnd {
+		return
+	}
+	c.volatile++
+	c.queue = append(c.queue, d)
+}
+
+// idle reports whether nothing is lost when a chat is forgotten. The caller
+// holds the sender's lock.
+func (c *chat) idle(now time.Time) bool {
+	return !c.running && len(c.queue) == 0 && c.stream == nil && c.thought == "" && c.rate.full(now) && c.group.full(now)
+}
+
+// serve works on a chat until nothing is left to do.
+func (c *chat) serve(ctx context.Context) {
+	for ctx.Err() == nil {
+		due := c.stream.due()
+		d, more, ok := c.w.next(c, due)
+		switch {
+		case ok:
+			c.handle(ctx, d, more)
+		case !due:
+			return
+		default:
+			c.awaitPreview(ctx)
+		}
+	}
+}
+
+// handle does what a message asks for. More says that others wait behind it.
+func (c *chat) handle(ctx context.Context, d bus.Delivery, more bool) {
+	switch {
+	case d.Kind.Durable():
+		c.deliver(ctx, d)
+	case c.w.a.caps.Whole:
+		_, _ = c.w.a.send(ctx, d.Outbound) // only shows progress
+	case d.Kind == bus.Delta:
+		c.think(ctx, d.Route)
+		c.grow(ctx, d.Outbound, more)
+	case d.Kind == bus.DeltaEnd:
+		c.think(ctx, d.Route)
+		c.endStream(ctx, d.Outbound)
+	case d.Kind == bus.Reasoning:
+		c.thought += d.Text
+	default:
+		c.think(ctx, d.Route)
+		c.mention(ctx, d.Outbound)
+	}
+}
+
+// think shows the reasoning so far as one message.
+func (c *chat) think(ctx context.Context, to bus.Route) {
+	text := c.thought
+	if c.thought = ""; text != "" {
+		c.mention(ctx, bus.Outbound{Kind: bus.Reasoning, Route: to, Text: text})
+	}
+}
+
+// mention sends what only shows progress: once, with what else of the kind
+// waits, and not at all when an answer is waiting already.
+func (c *chat) mention(ctx context.Context, out bus.Outbound) {
+	if !c.pace(ctx, out.Route) {
+		return
+	}
+	answered := c.join(&out)
+	if answered && out.Kind != bus.Notice {
+		return
+	}
+
+	caps := &c.w.a.caps
+	for _, part := range markdown.Split(out.Text, caps.MaxChars, caps.Unit) {
+		out.Text = part
+		if _, err := c.w.a.send(ctx, out); err != nil {
+			c.backoff(err)
+			c.w.log.DebugContext(ctx, "progress could not be shown", "chat", out.Route.ChatID, "err", err)
+			return
+		}
+	}
+}
+
+// join adds what waits and only shows progress, too, to a message of that kind.
+// It reports whether an answer waits.
+func (c *chat) join(out *bus.Outbound) (answered bool) {
+	c.w.mu.Lock()
+	defer c.w.mu.Unlock()
+	for len(c.queue) > 0 && out.Kind != bus.Reasoning {
+		n := c.queue[0]
+		if n.Kind != bus.Progress && n.Kind != bus.ToolHint && n.Kind != bus.Notice || n.Plain != out.Plain {
+			break
+		}
+		out.Text += "\n" + n.Text
+		c.queue = c.queue[1:]
+		c.volatile--
+	}
+	for _, d := range c.queue {
+		answered = answered || d.Kind == bus.Final
+	}
+	return answered
+}

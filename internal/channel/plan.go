@@ -1,0 +1,101 @@
+package channel
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/markdown"
+)
+
+// plan divides a message into the parts that are sent: texts within the limit,
+// then files. The same message has the same parts each time, so that the number
+// of parts sent is enough to continue after a restart.
+func plan(caps Caps, out bus.Outbound) []bus.Outbound {
+	if caps.Whole {
+		return []bus.Outbound{out}
+	}
+
+	files, text := sendable(caps, out.Media, planText(caps, out))
+	var parts []bus.Outbound
+	for _, t := range markdown.Split(text, caps.MaxChars, caps.Unit) {
+		p := out
+		p.Text, p.Media, p.Question = t, nil, nil
+		parts = append(parts, p)
+	}
+	if n := len(parts); n > 0 {
+		parts[n-1].Question = out.Question
+	}
+
+	if caps.Together && len(files) > 0 {
+		if len(parts) == 0 {
+			p := out
+			p.Text = ""
+			parts = append(parts, p)
+		}
+		parts[len(parts)-1].Media = files
+		files = nil
+	}
+	for _, m := range files {
+		p := out
+		p.Text, p.Media, p.Question = "", []bus.Media{m}, nil
+		parts = append(parts, p)
+	}
+
+	for i := range parts[min(1, len(parts)):] {
+		parts[i+1].ReplyTo = ""
+	}
+	return parts
+}
+
+// planText is the text of a message with its question, and with the answers
+// where the platform has no buttons for them.
+func planText(caps Caps, out bus.Outbound) string {
+	text, q := out.Text, out.Question
+	if q == nil || out.Kind != bus.Ask && q.Text != "" {
+		return text
+	}
+	if text == "" {
+		text = q.Text
+	}
+	switch {
+	case len(q.Options) == 0 || caps.Buttons:
+	case out.Kind == bus.Ask && q.Code != "":
+		text += "\n\n" + answerLine(q)
+	default:
+		text += "\n\nAnswer with one of: " + strings.Join(q.Options, ", ")
+	}
+	return text
+}
+
+// sendable leaves out the files that cannot be sent and says so in the text.
+func sendable(caps Caps, list []bus.Media, text string) ([]bus.Media, string) {
+	var out []bus.Media
+	for _, m := range list {
+		if m.Size == 0 {
+			if info, err := os.Stat(m.Path); err == nil {
+				m.Size = info.Size()
+			}
+		}
+		switch {
+		case caps.MaxMedia == 0:
+			text += "\n" + attachment(m, "files cannot be sent here")
+		case m.Size > caps.MaxMedia:
+			text += "\n" + attachment(m, "too large")
+		default:
+			out = append(out, m)
+		}
+	}
+	return out, text
+}
+
+// attachment is the line that replaces a file that is not sent.
+func attachment(m bus.Media, why string) string {
+	name := m.Name
+	if name == "" {
+		name = filepath.Base(m.Path)
+	}
+	return fmt.Sprintf("[attachment: %s - %s]", name, why)
+}

@@ -1,0 +1,263 @@
+package schedule
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/text"
+)
+
+// planner decides when jobs run: it reads their schedules and the limits, and
+// changes only the jobs it is given.
+type planner struct {
+	o      *Options
+	passed []string // how occurrences ended that did not run; belongs to the goroutine of Run
+}
+
+// byTime plans all jobs of ours and returns those that are due, the longest waiting first.
+func (p *planner) byTime(t *table, now time.Time) []*Job {
+	var due []*Job
+	for _, j := range t.Jobs {
+		if !p.mine(j) {
+			continue
+		}
+		before := j.State.NextRunAtMS
+		p.plan(j, now)
+		if j.State.NextRunAtMS != before {
+			t.changed = true
+		}
+		if at := j.State.NextRunAtMS.Time(); j.State.RunRequested != 0 || !at.IsZero() && !at.After(now) {
+			due = append(due, j)
+		}
+	}
+	slices.SortStableFunc(due, func(a, b *Job) int { return a.State.NextRunAtMS.Time().Compare(b.State.NextRunAtMS.Time()) })
+	return due
+}
+
+func (p *planner) earliest(t *table) (next time.Time) {
+	for _, j := range t.Jobs {
+		if p.mine(j) {
+			next = sooner(next, j.State.NextRunAtMS.Time())
+		}
+	}
+	return next
+}
+
+// plan makes NextRunAtMS what it should be. A time in the past is kept: it is
+// an occurrence that nobody took yet.
+func (p *planner) plan(j *Job, now time.Time) {
+	st := &j.State
+	if !j.Enabled {
+		st.NextRunAtMS = 0
+		return
+	}
+	key := j.Schedule.key()
+	same := st.NextFor == key || st.NextFor == ""
+	if j.Schedule.Kind == KindAt {
+		st.NextFor = key
+		if st.NextRunAtMS = j.Schedule.AtMS; st.LastOccurrence == j.Schedule.AtMS {
+			st.NextRunAtMS = 0
+		}
+		return
+	}
+	if same && st.NextRunAtMS != 0 && !st.NextRunAtMS.Time().After(now) {
+		st.NextFor = key
+		return
+	}
+	from := now
+	// Not what was taken already, unless the clock was far ahead then.
+	if taken := st.LastOccurrence.Time(); taken.After(now) && taken.Sub(now) < 25*time.Hour {
+		from = taken
+	}
+	next, err := j.Schedule.following(from, j.CreatedAtMS.Time(), p.o.Location)
+	if err == nil && j.Schedule.Kind == KindCron && same && st.NextRunAtMS.Time().After(now) && st.NextRunAtMS.Time().Before(next) {
+		return // put off, because it fell into quiet hours
+	}
+	st.NextFor, st.NextRunAtMS = key, At(next)
+	if err != nil {
+		st.NextRunAtMS, st.LastStatus, st.LastError = 0, StatusError, Opt(err.Error())
+	}
+}
+
+// take decides about a job that is due. True means that the run is claimed:
+// once this is on disk it will happen, and only once.
+func (p *planner) take(t *table, j *Job, now time.Time) (began bool, say []notice) {
+	t.changed = true
+	st := &j.State
+	occurrence := st.NextRunAtMS
+	manual := st.RunRequested != 0
+	if manual {
+		occurrence, st.RunRequested = At(now), 0
+	}
+	if st.Pending != nil {
+		if !manual {
+			p.pass(j, occurrence, now, StatusSkipped, "the run before was still going on")
+		}
+		return false, nil
+	}
+	late := now.Sub(occurrence.Time())
+	if !manual {
+		if p.o.Limits.Quiet.Contains(now.In(p.o.Location)) && j.Schedule.Kind != KindAt {
+			p.putOff(j, now)
+			return false, nil
+		}
+		if late > lateAfter {
+			if run, text := p.missed(j, now, late); !run {
+				if text != "" {
+					say = append(say, notice{job: j.ID, route: j.Payload.Route(), text: text})
+				}
+				return false, say
+			}
+		}
+	}
+	st.Pending = &Pending{OccurrenceMS: occurrence, BeganMS: At(now), Manual: manual, Guest: p.guest()}
+	if late > lateAfter {
+		st.Pending.LateMS = MS(late.Milliseconds())
+	}
+	st.LastOccurrence = occurrence
+	p.advance(j, max(occurrence, At(now)))
+	return true, nil
+}
+
+// advance sets the occurrence after the one that was dealt with.
+func (p *planner) advance(j *Job, after MS) {
+	if j.Schedule.Kind == KindAt {
+		j.State.NextRunAtMS = 0
+		return
+	}
+	next, err := j.Schedule.following(after.Time(), j.CreatedAtMS.Time(), p.o.Location)
+	j.State.NextFor, j.State.NextRunAtMS = j.Schedule.key(), At(next)
+	if err != nil {
+		j.State.LastError = Opt(err.Error())
+	}
+}
+
+// pass notes an occurrence that does not run and goes on to the next.
+func (p *planner) pass(j *Job, occurrence MS, now time.Time, status, why string) {
+	p.o.Log.Info("a scheduled run is left out", "job", j.ID, "name", j.Name, "occurrence", Stamp(occurrence.Time(), p.o.Location), "status", status, "why", why)
+	j.State.note(Run{RunAtMS: At(now), Status: status, Error: Opt(why), OccurrenceMS: occurrence})
+	j.State.LastOccurrence = occurrence
+	p.passed = append(p.passed, status)
+	p.advance(j, max(occurrence, At(now)))
+}
+
+// putOff moves a run out of the quiet hours: a time of day to their end, an
+// interval to its first occurrence behind them.
+func (p *planner) putOff(j *Job, now time.Time) {
+	end := p.o.Limits.Quiet.end(now.In(p.o.Location))
+	if j.Schedule.Kind == KindEvery {
+		p.advance(j, At(end)-1)
+		return
+	}
+	j.State.NextFor, j.State.NextRunAtMS = j.Schedule.key(), At(end)
+}
+
+// missed decides about an occurrence that nobody was there for: whether to run
+// it now, and what to tell the chat if not.
+func (p *planner) missed(j *Job, now time.Time, late time.Duration) (run bool, say string) {
+	occurrence := j.State.NextRunAtMS
+	policy := j.CatchUp
+	if policy == "" {
+		policy = p.o.Limits.CatchUp
+	}
+	if j.Protected() {
+		policy = CatchUpOnce
+	}
+	window := p.o.Limits.AtWindow
+	switch j.Schedule.Kind {
+	case KindEvery:
+		window = late // an interval that is over is over
+	case KindCron:
+		window = p.o.Limits.CatchUpWindow
+		if p := j.Schedule.period(occurrence.Time(), p.o.Location); p > 0 {
+			window = min(window, p)
+		}
+		if j.Protected() {
+			window = late
+		}
+	}
+	if policy == CatchUpOnce && late <= window {
+		return true, ""
+	}
+	why := fmt.Sprintf("it was due at %s and nothing was running; noticed %s later", Stamp(occurrence.Time(), p.o.Location), roughly(late))
+	p.pass(j, occurrence, now, StatusMissed, why)
+	if j.Schedule.Kind == KindAt {
+		j.Enabled, j.State.NextRunAtMS = false, 0
+	}
+	if policy == CatchUpTell || j.Schedule.Kind == KindAt {
+		say = fmt.Sprintf("I missed the scheduled job %q: %s.", j.Name, why)
+		if j.Schedule.Kind == KindAt && j.Payload.Message != "" {
+			say += " It was to be: " + text.Label(j.Payload.Message, 300)
+		}
+	}
+	return false, say
+}
+
+// roughly writes a duration for a person.
+func roughly(d time.Duration) string {
+	switch {
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%d seconds", int(d.Seconds()))
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%d minutes", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%d hours", int(d.Hours()))
+	}
+	return fmt.Sprintf("%d days", int(d.Hours()/24))
+}
+
+func (p *planner) timeout(j *Job) time.Duration {
+	if j.TimeoutS > 0 {
+		return time.Duration(j.TimeoutS) * time.Second
+	}
+	return p.o.Limits.Timeout
+}
+
+func (p *planner) guest() bool { return p.o.Guest.Takes != nil }
+
+// mine reports whether this Scheduler may touch a job. A run that a gateway
+// began is in its queue, and is left to the next one.
+func (p *planner) mine(j *Job) bool {
+	if j.broken != nil {
+		return false
+	}
+	return !p.guest() || !j.Protected() && p.o.Guest.Takes(j.Payload.Route()) && (j.State.Pending == nil || j.State.Pending.Guest)
+}
+
+// checkTiming refuses what never happens, happens too often, or is over.
+func (p *planner) checkTiming(t Timing, now time.Time, shortest time.Duration) error {
+	if err := t.check(p.o.Location); err != nil {
+		return err
+	}
+	if shortest == 0 {
+		shortest = p.o.Limits.MinInterval
+	}
+	switch t.Kind {
+	case KindAt:
+		if at := t.AtMS.Time(); now.Sub(at) > grace {
+			return fmt.Errorf("%s is in the past; it is now %s", Stamp(at, p.o.Location), Stamp(now, p.o.Location))
+		}
+		return nil
+	case KindCron:
+		shortest = max(shortest, time.Minute)
+		next, err := t.following(now, now, p.o.Location)
+		if err != nil {
+			return err
+		}
+		if next.IsZero() {
+			return fmt.Errorf("cron expression %q never happens again", t.Expr)
+		}
+	}
+	if d := t.shortest(now, p.o.Location); d > 0 && d < shortest {
+		return fmt.Errorf("it would run every %s; the shortest interval is %s", length(d), length(shortest))
+	}
+	return nil
+}
+
+func (p *planner) zoneOf(t Timing) *time.Location {
+	if loc, err := t.zone(p.o.Location); err == nil {
+		return loc
+	}
+	return p.o.Location
+}
