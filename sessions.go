@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/agent"
+	"github.com/nanobot-go/nanobot/internal/agent/prompt"
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/session"
@@ -71,7 +71,7 @@ func (s Sessions) History(ctx context.Context, key string) iter.Seq2[Said, error
 
 func said(r session.Record) Said {
 	out := Said{
-		Role: string(r.Role), Text: strings.TrimSpace(agent.DisplayText(r)), At: r.Time,
+		Role: string(r.Role), Text: strings.TrimSpace(prompt.DisplayText(r)), At: r.Time,
 		Sender: r.SenderID, Media: r.Media,
 	}
 	if r.Role == llm.Assistant {

@@ -20,7 +20,7 @@ type waiting struct {
 	person string
 	scope  string
 	route  bus.Route
-	answer chan *item // capacity 1: whoever takes the question out of the actor sends once
+	answer chan *envelope // capacity 1: whoever takes the question out of the actor sends once
 }
 
 // mine reports whether a message comes from the person who was asked, in the
@@ -50,7 +50,7 @@ func (w *waiting) answers(in bus.Inbound) (*bus.Answer, bool) {
 
 // answered gives a message to the question it answers; false means that it
 // answers none. The caller holds the lock.
-func (act *actor) answered(it *item) bool {
+func (act *actor) answered(it *envelope) bool {
 	if act == nil {
 		return false
 	}
@@ -74,31 +74,15 @@ const (
 // refused tells that an answer found no question, or none of the options of
 // the one that is open. It is never a message: what was meant for one question
 // must not be read as something else.
-func (a *Agent) refused(it *item, open *bus.Question) error {
+func (a *Agent) refused(it *envelope, open *bus.Question) error {
 	out := bus.Outbound{Kind: bus.Gone, Text: textGone, Question: &bus.Question{ID: it.in.Answer.QuestionID}}
 	if open != nil {
 		out = bus.Outbound{Kind: bus.Notice, Text: "The question is still open. It takes one of these answers: " + strings.Join(open.Options, ", ")}
 	}
 	out.Route, out.ReplyTo, out.Meta = it.in.Route, it.in.Route.MessageID, it.in.Meta
-	return a.spawn(func(context.Context) {
+	return a.deps.mailboxes.spawn(func(context.Context) {
 		it.emit(out)
 		it.finish(nil)
-	})
-}
-
-// remind says that a message did not answer the question that is open. The
-// caller holds the lock.
-func (a *Agent) remind(w *waiting, it *item) {
-	if !w.mine(it.in) {
-		return
-	}
-	text := fmt.Sprintf(textOpen, w.q.Code)
-	a.begin(a.base, func(context.Context) {
-		select {
-		case <-it.done: // nil for a message of a queue
-		default:
-			it.emit(bus.Outbound{Kind: bus.Notice, Route: it.in.Route, Text: text})
-		}
 	})
 }
 
@@ -127,17 +111,17 @@ func (t *turn) ask(ctx context.Context, q bus.Question) (string, error) {
 	}
 	q.Code = newCode()
 	in := t.it.in
-	w := &waiting{q: q, person: in.Person(), scope: in.Scope, route: in.Route, answer: make(chan *item, 1)}
-	t.mu.Lock()
+	w := &waiting{q: q, person: in.Person(), scope: in.Scope, route: in.Route, answer: make(chan *envelope, 1)}
+	t.deps.mailboxes.mu.Lock()
 	t.act.waiting = w
-	t.mu.Unlock()
+	t.deps.mailboxes.mu.Unlock()
 	t.it.emit(bus.Outbound{Kind: bus.Ask, Route: in.Route, ReplyTo: in.Route.MessageID, Text: q.Text, Question: &q, Meta: in.Meta})
-	t.leave()
+	t.slot.leave()
 	it, err := t.await(ctx, w, q.Expires)
-	t.it.stir()
+	t.it.touch()
 	t.it.emit(bus.Outbound{Kind: bus.Gone, Route: in.Route, Question: &bus.Question{ID: q.ID}, Meta: in.Meta})
 	if err == nil {
-		err = t.enter(ctx)
+		err = t.slot.enter(ctx)
 	}
 	if it == nil {
 		return "", err
@@ -171,8 +155,8 @@ func newCode() string {
 
 // await waits for the message that answers. One that comes at the very last
 // moment still counts, unless the turn ends: then it is dropped.
-func (t *turn) await(ctx context.Context, w *waiting, until time.Time) (it *item, err error) {
-	expires := time.NewTimer(until.Sub(t.Now()))
+func (t *turn) await(ctx context.Context, w *waiting, until time.Time) (it *envelope, err error) {
+	expires := time.NewTimer(until.Sub(t.deps.now()))
 	defer expires.Stop()
 	select {
 	case it = <-w.answer:
@@ -182,8 +166,8 @@ func (t *turn) await(ctx context.Context, w *waiting, until time.Time) (it *item
 	case <-expires.C:
 		err = tool.ErrNoAnswer
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	t.deps.mailboxes.mu.Lock()
+	defer t.deps.mailboxes.mu.Unlock()
 	t.act.waiting = nil // from here on nobody sends
 	select {
 	case it = <-w.answer:
@@ -199,7 +183,7 @@ func (t *turn) await(ctx context.Context, w *waiting, until time.Time) (it *item
 
 // keepAnswer stores question and answer, unseen by the model: the answer is a
 // message that was accepted.
-func (t *turn) keepAnswer(q bus.Question, it *item) error {
+func (t *turn) keepAnswer(q bus.Question, it *envelope) error {
 	if it.in.ID != "" && t.sess.SeenInbound(it.in.ID) {
 		it.finish(nil)
 		return tool.ErrNoAnswer // an old message delivered again is no answer
@@ -224,37 +208,4 @@ func said(in bus.Inbound) string {
 		return in.Text
 	}
 	return strings.TrimSpace(in.Answer.Option + " " + in.Answer.Remark)
-}
-
-type askUserInput struct {
-	Question string   `json:"question" min:"1" max:"4000"`
-	Options  []string `json:"options,omitempty" max:"10"`
-}
-
-// askUserTool ends the turn with a question. The answer is the person's next
-// message, whenever it comes, so nothing has to be kept open meanwhile.
-func askUserTool() tool.Tool {
-	return tool.Func(tool.Tool{
-		Name: "ask_user", Exclusive: true, Trusted: true,
-		Description: "Ask the user something you cannot find out yourself. Ends the turn; the answer is their next message.",
-	}, func(ctx context.Context, c tool.Call, in askUserInput) (tool.Result, error) {
-		if c.Publish == nil {
-			return tool.Fail(tool.Unsupported, "nobody is listening; put the question into your answer"), nil
-		}
-		var text strings.Builder
-		text.WriteString(strings.TrimSpace(in.Question))
-		for i, o := range in.Options {
-			fmt.Fprintf(&text, "\n%d. %s", i+1, o)
-		}
-		err := c.Publish(ctx, bus.Outbound{
-			Kind: bus.Message, Route: c.Route, ReplyTo: c.Route.MessageID, Text: text.String(),
-			Question: &bus.Question{ID: c.ID, Text: in.Question, Options: in.Options, Clean: !c.Tainted},
-		})
-		if err != nil {
-			return tool.Result{}, err
-		}
-		res := tool.Text("The question was put to the user. The answer is their next message.")
-		res.EndTurn = true
-		return res, nil
-	})
 }

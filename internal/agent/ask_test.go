@@ -50,7 +50,7 @@ func TestQuestionInATurn(t *testing.T) {
 	t.Parallel()
 	m := llmtest.NewScript(t, llmtest.Call("decide", map[string]any{"text": "really?"}), llmtest.Reply("done"))
 	h := newHouse(t, m, deciding(time.Minute))
-	h.opts.Concurrency = 1 // the question must not hold the only slot
+	h.opts.Turns.Concurrency = 1 // the question must not hold the only slot
 	h.start()
 	m.Otherwise = nil
 	final, err := h.talk(in("1", "do it"), func(q bus.Outbound) {
@@ -248,8 +248,8 @@ func TestMy(t *testing.T) {
 	t.Parallel()
 	m := llmtest.NewScript(t)
 	h := newHouse(t, m)
-	h.opts.My.Offer, h.opts.My.AllowSet = true, true
-	h.opts.My.Shown = map[string]string{"exec": "sandboxed"}
+	h.opts.Tools.My.Offer, h.opts.Tools.My.AllowSet = true, true
+	h.opts.Tools.My.Shown = map[string]string{"exec": "sandboxed"}
 	h.start()
 	for _, c := range []struct{ args, want string }{
 		{`{"action":"check","key":"model"}`, `"script"`},

@@ -4,78 +4,127 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 	"unicode"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/runner"
 	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/text"
 )
 
-// Command describes a slash command to a user interface.
+// Command is a row of the command table: all there is to know about a slash
+// command. Help, menus and completion show it; who may use it, and when it is
+// answered, is decided by it.
 type Command struct {
-	Name string // without the slash
-	Args string // hint, "" if it takes none
-	Help string
+	Name    string   // without the slash
+	Aliases []string // other names, which menus do not show
+	Args    string   // hint, "" if it takes none
+	Help    string
+
+	Owner      bool // only an owner may use it, in a chat with nobody else
+	DuringTurn bool // answered at once, beside a running turn
+	Ends       bool // ends the running turn and drops the messages that wait
+	// Run carries the command out. nil: it is answered before it gets here, by
+	// the channels.
+	Run func(ctx context.Context, c *Call) (Reply, error)
 }
 
-type command struct {
-	name     string
-	args     string
-	priority bool // answered at once, beside a running turn
-	takes    bool // accepts arguments
+// Call is one use of a command.
+type Call struct {
+	Name    string
+	Args    string
+	Inbound bus.Inbound
+
+	row     Command
+	agent   *Agent
+	it      *envelope
+	turn    *turn   // nil beside a turn
+	stopped stopped // what it ended
 }
 
-// Commands lists the slash commands.
+// Reply is the answer to a command. A command that has the conversation to
+// itself is kept in it with its reply, invisible to the model.
+type Reply struct {
+	Text     string
+	Markdown bool   // Text is to be rendered
+	Then     func() // called after the reply; for commands beside a turn. May be nil
+
+	unkept   bool // the conversation does not keep it
+	answered bool // there is nothing left to say
+}
+
+// Say is a reply of plain text.
+func Say(text string) Reply { return Reply{Text: text} }
+
+// Commands are the rows of the commands that the agent carries out itself.
 func Commands() []Command {
 	return []Command{
-		{"config", "reload", "read the configuration again"},
-		{"cron", "[run|enable|disable|remove ID]", "list the scheduled jobs, or work on one"},
-		{"diff", "[turn]", "show what a turn changed in files (default: the last one)"},
-		{"dream", "[keep|drop ID]", "take the history into the long-term memory now, or decide about a finding"},
-		{"dream-log", "[version]", "show what changed in the memory and what waits for a decision"},
-		{"dream-restore", "[version] [--only]", "undo changes of the memory"},
-		{"doctor", "", "look for problems of this installation"},
-		{"goal", "[text|stop]", "work on something round after round until it is done"},
-		{"help", "", "list the commands"},
-		{"history", "[n]", "show the last n messages (default 10)"},
-		{"model", "[preset]", "show or choose the model of this conversation"},
-		{"new", "", "start a new conversation; the old one is archived"},
-		{"restart", "", "restart nanobot"},
-		{"skill", "", "list the skills"},
-		{"status", "", "show version, model, tokens and what is running"},
-		{"stop", "", "stop the running turn and drop waiting messages"},
-		{"trigger", "<name>", "make a trigger: scripts on this machine can then send messages to this chat"},
-		{"undo", "[turn] [force]", "take back what a turn changed in files (default: the last one)"},
-		{"usage", "", "show what model calls cost so far"},
+		{Name: "diff", Args: "[turn]", Help: "show what a turn changed in files (default: the last one)", Run: runUndo},
+		{Name: "dream", Args: "[keep|drop ID]", Help: "take the history into the long-term memory now, or decide about a finding", Owner: true, DuringTurn: true, Run: runDream},
+		{Name: "dream-log", Args: "[version]", Help: "show what changed in the memory and what waits for a decision", Owner: true, DuringTurn: true, Run: runDream},
+		{Name: "dream-restore", Args: "[version] [--only]", Help: "undo changes of the memory", Owner: true, DuringTurn: true, Run: runDream},
+		{Name: "goal", Args: "[text|stop]", Help: "work on something round after round until it is done", Run: runGoal},
+		{Name: "help", Aliases: []string{"start"}, Help: "list the commands", DuringTurn: true, Run: runHelp},
+		{Name: "history", Args: "[n]", Help: "show the last n messages (default 10)", Run: runHistory},
+		{Name: "model", Args: "[preset]", Help: "show or choose the model of this conversation", Run: runModel},
+		{Name: "new", Help: "start a new conversation; the old one is archived", Ends: true, Run: runNew},
+		{Name: "restart", Help: "restart nanobot", Owner: true, DuringTurn: true, Run: runRestart},
+		{Name: "skill", Help: "list the skills", DuringTurn: true, Run: runSkills},
+		{Name: "status", Help: "show version, model, tokens and what is running", DuringTurn: true, Run: runStatus},
+		{Name: "stop", Help: "stop the running turn and drop waiting messages", DuringTurn: true, Ends: true, Run: runStop},
+		{Name: "trigger", Args: "<name>", Help: "make a trigger: scripts on this machine can then send messages to this chat", Owner: true, Run: runTrigger},
+		{Name: "undo", Args: "[turn] [force]", Help: "take back what a turn changed in files (default: the last one)", Run: runUndo},
+		{Name: "usage", Aliases: []string{"cost"}, Help: "show what model calls cost so far", Owner: true, DuringTurn: true, Run: runUsage},
 	}
 }
 
+// commandTable is the agent's own rows and those handed in.
+func commandTable(more []Command) ([]Command, error) {
+	all := append(Commands(), more...)
+	slices.SortFunc(all, func(a, b Command) int { return strings.Compare(a.Name, b.Name) })
+	seen := map[string]bool{}
+	for _, c := range all {
+		for _, name := range append([]string{c.Name}, c.Aliases...) {
+			if name == "" || seen[name] {
+				return nil, fmt.Errorf("agent: two commands are called /%s", name)
+			}
+			seen[name] = true
+		}
+	}
+	return all, nil
+}
+
 // command recognises a slash command. Text such as "/etc/hosts explain" is not one.
-func (a *Agent) command(in bus.Inbound) (command, bool) {
+func (a *Agent) command(it *envelope) (*Call, bool) {
+	in := it.in
 	if in.Stateless || in.Shell || in.Route.Channel == "system" || !looksLikeCommand(in.Text) {
-		return command{}, false
+		return nil, false
 	}
 	word, args := cutWord(in.Text)
 	word = strings.ToLower(word)
 	if name, bot, ok := strings.Cut(word, "@"); ok && bot != "" {
 		word = name // /cmd@BotName in group chats
 	}
-	if word == "cost" { // another name for it
-		word = "usage"
-	}
-	all := Commands()
-	i := slices.IndexFunc(all, func(c Command) bool { return c.Name == word })
+	i := slices.IndexFunc(a.commands, func(c Command) bool {
+		return c.Run != nil && (c.Name == word || slices.Contains(c.Aliases, word))
+	})
 	if i < 0 {
-		return command{}, false
+		return nil, false
 	}
-	return command{
-		name: word, args: args, takes: all[i].Args != "",
-		priority: slices.Contains([]string{"stop", "status", "restart", "help", "skill", "usage", "config", "cron", "doctor"}, word),
-	}, true
+	row := a.commands[i]
+	return &Call{Name: row.Name, Args: args, Inbound: in, row: row, agent: a, it: it}, true
+}
+
+// looksLikeCommand tells "/help" and "/foo bar" from a path such as "/etc/hosts".
+func looksLikeCommand(s string) bool {
+	s = strings.TrimSpace(s)
+	if len(s) < 2 || s[0] != '/' {
+		return false
+	}
+	word, _ := cutWord(s)
+	return word != "" && !strings.ContainsAny(word, "/.") && slices.Index([]byte("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_"), word[0]) >= 0
 }
 
 // cutWord splits "/word the rest", where the rest may begin in another line.
@@ -92,9 +141,11 @@ func cutWord(s string) (word, rest string) {
 func (a *Agent) unknownCommand(s string) string {
 	word, _ := cutWord(s)
 	word = "/" + word
-	names := []string{}
-	for _, c := range Commands() {
-		names = append(names, "/"+c.Name)
+	var names []string
+	for _, c := range a.commands {
+		if c.Run != nil {
+			names = append(names, "/"+c.Name)
+		}
 	}
 	if near := text.NearestRatio(strings.ToLower(word), names, 0.6); near != "" {
 		return fmt.Sprintf("Unknown command %s. Did you mean %s?", word, near)
@@ -102,274 +153,72 @@ func (a *Agent) unknownCommand(s string) string {
 	return fmt.Sprintf("Unknown command %s. /help lists the commands.", word)
 }
 
-// priority answers a command without waiting for the session. Of /stop the
-// stopping itself is done.
-func (a *Agent) priority(cmd command, it *item, s stopped) {
-	var reply string
-	var then func() // after the reply
-	owner := it.in.Scope == "" && !it.in.Untrusted
-	refused := !owner && slices.Contains([]string{"restart", "usage", "config", "cron", "doctor"}, cmd.name)
+// fits reports whether the command may have the arguments it came with.
+func (c *Call) fits() bool { return c.Args == "" || c.row.Args != "" }
+
+// owner reports whether the owner wrote the command, in a chat with nobody else.
+func (c *Call) owner() bool { return c.Inbound.Scope == "" && !c.Inbound.Untrusted }
+
+// refused says why the command is not carried out; "" if it is.
+func (c *Call) refused() string {
 	switch {
-	case refused:
-		reply = "Only an owner can do that, in a chat with nobody else."
-	case cmd.args != "" && !cmd.takes:
-		reply = fmt.Sprintf("/%s takes no arguments.", cmd.name)
-	case cmd.name == "stop":
-		reply = a.settle(it.ctx, it.key, s)
-	case cmd.name == "status":
-		reply = a.status(it.ctx, it.key)
-		if owner && a.Problems != nil {
-			for _, p := range a.Problems() {
-				reply += "\nProblem: " + p
-			}
-		}
-	case cmd.name == "config" || cmd.name == "cron" || cmd.name == "doctor":
-		reply = "That is not possible here."
-		if a.Operate != nil {
-			reply, then = a.Operate(it.ctx, cmd.name, cmd.args, it.in.Route)
-		}
-	case cmd.name == "help":
-		reply = a.helpText()
-	case cmd.name == "skill":
-		reply = a.skillText(it.in.Scope)
-	case cmd.name == "usage":
-		reply = a.usageText(it.ctx)
-	case a.Restart == nil:
-		reply = "Nothing to restart here: this program ends after its answer."
-	default:
-		reply, then = "Restarting.", func() { a.Restart(it.in.Route) }
-	}
-	it.emit(bus.Outbound{
-		Kind: bus.Final, Route: it.in.Route, ReplyTo: it.in.Route.MessageID, Text: a.Secrets.Redact(reply), Plain: true, Meta: it.in.Meta,
-		Turn: &bus.Turn{SessionKey: it.key, StopReason: "completed"},
-	})
-	it.finish(nil)
-	if then != nil {
-		then()
-	}
-}
-
-// runCommand executes a command that needs the session.
-func (t *turn) runCommand(ctx context.Context, cmd command) error {
-	if cmd.args != "" && !cmd.takes {
-		t.reply(fmt.Sprintf("/%s takes no arguments.", cmd.name))
-		return nil
-	}
-	switch cmd.name {
-	case "new":
-		if err := t.beginAnew(ctx); err != nil {
-			return err
-		}
-		if t.Ended != nil {
-			t.Ended(t.key, false)
-		}
-		t.reply("New conversation. The old one is kept in the archive.")
-		return nil
-	case "goal":
-		return t.startGoal(ctx, cmd)
-	case "trigger":
-		return t.remember(cmd, t.triggerText(ctx, cmd.args))
-	case "undo", "diff":
-		return t.undoCommand(ctx, cmd)
-	case "history":
-		return t.remember(cmd, t.historyText(cmd.args))
-	case "model":
-		reply, err := t.chooseModel(ctx, cmd.args)
-		if err != nil {
-			return err
-		}
-		return t.remember(cmd, reply)
-	}
-	return fmt.Errorf("command /%s has no handler", cmd.name)
-}
-
-// remember stores a command and its reply, invisible to the model, and replies.
-func (t *turn) remember(cmd command, reply string) error {
-	err := t.sess.Append(
-		session.Record{Message: llm.Message{Role: llm.User, Content: llm.Text(t.it.in.Text)}, Time: t.it.in.At, InboundID: t.it.in.ID, Command: true},
-		session.Record{Message: llm.Message{Role: llm.Assistant, Content: llm.Text(reply)}, Command: true},
-	)
-	if err != nil {
-		return fmt.Errorf("keep /%s: %w", cmd.name, err)
-	}
-	t.reply(reply)
-	return nil
-}
-
-func (a *Agent) helpText() string {
-	var lines []string
-	for _, c := range append(Commands(), a.Aside...) {
-		lines = append(lines, fmt.Sprintf("  %-18s %s\n", strings.TrimSpace("/"+c.Name+" "+c.Args), c.Help))
-	}
-	slices.Sort(lines)
-	var b strings.Builder
-	b.WriteString("Commands:\n" + strings.Join(lines, ""))
-	b.WriteString("Write $name in a message to load a skill. Everything else goes to the model.")
-	return b.String()
-}
-
-func (a *Agent) skillText(scope string) string {
-	skills := a.skillsFor(scope)
-	if skills == nil || len(skills.List()) == 0 {
-		return "No skills are installed."
-	}
-	var b strings.Builder
-	b.WriteString("Skills (write $name in a message to load one):\n")
-	for _, s := range skills.List() {
-		fmt.Fprintf(&b, "  %-16s %s\n", s.Name, s.Description)
-	}
-	return strings.TrimRight(b.String(), "\n")
-}
-
-func (a *Agent) usageText(ctx context.Context) string {
-	if a.Usage == nil {
-		return "What model calls cost is not counted here."
-	}
-	s, err := a.Usage(ctx)
-	if err != nil {
-		return "The record of model calls cannot be read: " + err.Error()
-	}
-	return strings.TrimRight(s, "\n")
-}
-
-// Numbers of /history.
-const (
-	historyDefault = 10
-	historyMax     = 50
-	historyChars   = 200
-)
-
-func (t *turn) historyText(args string) string {
-	n := historyDefault
-	if args != "" {
-		v, err := strconv.Atoi(args)
-		if err != nil || v < 1 {
-			return fmt.Sprintf("Usage: /history [n], n from 1 to %d.", historyMax)
-		}
-		n = min(v, historyMax)
-	}
-	var lines []string
-	recs := t.sess.Messages()
-	for i := len(recs) - 1; i >= 0 && len(lines) < n; i-- {
-		r := recs[i]
-		if r.Command || r.Internal || r.Hidden || (r.Role != llm.User && r.Role != llm.Assistant) {
-			continue
-		}
-		s := strings.TrimSpace(strings.ReplaceAll(DisplayText(r), "\n", " "))
-		if s == "" {
-			continue
-		}
-		who := "you"
-		if r.Role == llm.Assistant {
-			who = "bot"
-		}
-		lines = append(lines, fmt.Sprintf("%s: %s", who, text.Ellipsis(s, historyChars)))
-	}
-	if len(lines) == 0 {
-		return "This conversation is empty."
-	}
-	slices.Reverse(lines)
-	return strings.Join(lines, "\n")
-}
-
-func (t *turn) chooseModel(ctx context.Context, args string) (string, error) {
-	names := append([]string{"default"}, t.Presets...)
-	if args == "" {
-		var preset string
-		t.sess.Meta(presetKey, &preset)
-		if preset == "" {
-			preset = "default"
-		}
-		current := "unknown"
-		if rt, err := t.Runtime(ctx, strings.TrimPrefix(preset, "default")); err == nil {
-			current = rt.Display
-		}
-		return fmt.Sprintf("Model: %s (preset %s)\nAvailable: %s", current, preset, strings.Join(names, ", ")), nil
-	}
-	i := slices.IndexFunc(names, func(n string) bool { return strings.EqualFold(n, args) })
-	if i < 0 {
-		return fmt.Sprintf("There is no preset %q. Available: %s", args, strings.Join(names, ", ")), nil
-	}
-	value := any(names[i])
-	preset := names[i]
-	if preset == "default" {
-		value, preset = nil, ""
-	}
-	rt, err := t.Runtime(ctx, preset)
-	if err != nil {
-		return fmt.Sprintf("Preset %s cannot be used: %v", names[i], err), nil
-	}
-	if err := t.sess.SetMeta(presetKey, value); err != nil {
-		return "", fmt.Errorf("keep the model choice: %w", err)
-	}
-	if err := t.sess.SaveMeta(); err != nil {
-		return "", fmt.Errorf("keep the model choice: %w", err)
-	}
-	return fmt.Sprintf("This conversation now uses %s (preset %s).", rt.Display, names[i]), nil
-}
-
-// status is the text of /status. It needs no session, so it answers although
-// all slots are busy.
-func (a *Agent) status(ctx context.Context, key string) string {
-	a.mu.Lock()
-	s, known := a.stats[key]
-	waiting := 0
-	if act := a.actors[key]; act != nil {
-		waiting = len(act.queue)
-	}
-	a.mu.Unlock()
-	model := s.model
-	if !known {
-		if rt, err := a.Runtime(ctx, ""); err == nil {
-			model = rt.Display
-		} else {
-			model = "none: " + err.Error()
-		}
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "nanobot %s\nModel: %s\n", a.Version, model)
-	if known {
-		cached := ""
-		if s.usage.Prompt > 0 && s.usage.Cached > 0 {
-			cached = fmt.Sprintf(" (%d%% cached)", 100*s.usage.Cached/s.usage.Prompt)
-		}
-		fmt.Fprintf(&b, "Tokens: %d in / %d out%s\n", s.usage.Prompt, s.usage.Completion, cached)
-		if s.budget > 0 {
-			fmt.Fprintf(&b, "Context: %d/%d (%d%%)\n", s.context, s.budget, min(100*s.context/s.budget, 999))
-		}
-		fmt.Fprintf(&b, "Session: %d messages\n", s.messages)
-	}
-	fmt.Fprintf(&b, "Uptime: %s\nActive turns: %d", uptime(a.Now().Sub(a.started)), a.active())
-	if labels := a.crew.labels(key); len(labels) > 0 {
-		fmt.Fprintf(&b, "\nSubagents: %s", strings.Join(labels, "; "))
-	}
-	if waiting > 0 {
-		fmt.Fprintf(&b, "\nWaiting here: %s", plural(waiting, "message"))
-	}
-	return b.String()
-}
-
-func uptime(d time.Duration) string {
-	d = d.Round(time.Second)
-	if d >= time.Hour {
-		return fmt.Sprintf("%dh %dm", int(d.Hours()), int(d.Minutes())%60)
-	}
-	return fmt.Sprintf("%dm %ds", int(d.Minutes()), int(d.Seconds())%60)
-}
-
-// triggerText binds a trigger to this conversation.
-func (t *turn) triggerText(ctx context.Context, name string) string {
-	switch {
-	case t.it.in.Scope != "" || t.it.in.Untrusted:
+	case c.row.Owner && !c.owner():
 		return "Only an owner can do that, in a chat with nobody else."
-	case t.Trigger == nil:
-		return "Triggers need a gateway."
-	case name == "":
-		return "Give it a name: /trigger backup-done"
+	case !c.fits():
+		return fmt.Sprintf("/%s takes no arguments.", c.Name)
 	}
-	reply, err := t.Trigger(ctx, name, t.it.in.Route, t.key)
-	if err != nil {
-		return "The trigger was not made: " + err.Error()
+	return ""
+}
+
+// usageLine says how the command is written.
+func (c *Call) usageLine() string {
+	return fmt.Sprintf("Usage: /%s %s - %s.", c.Name, c.row.Args, c.row.Help)
+}
+
+// beside answers a command without waiting for the session.
+func (c *Call) beside(base context.Context) {
+	it := c.it
+	ctx, cancel := context.WithCancelCause(base)
+	defer cancel(nil)
+	unlink := context.AfterFunc(it.ctx, func() { cancel(context.Cause(it.ctx)) }) //nolint:contextcheck // two lives meet here
+	defer unlink()
+
+	reply, err := Say(c.refused()), error(nil)
+	if reply.Text == "" {
+		reply, err = c.row.Run(ctx, c)
 	}
-	return reply
+	if err == nil {
+		it.emit(bus.Outbound{
+			Kind: bus.Final, Route: it.in.Route, ReplyTo: it.in.Route.MessageID, Text: c.agent.deps.secrets.Redact(reply.Text), Plain: !reply.Markdown,
+			Meta: it.in.Meta, Turn: &bus.Turn{SessionKey: it.key, StopReason: string(runner.Completed)},
+		})
+	}
+	it.finish(err)
+	if err == nil && reply.Then != nil {
+		reply.Then()
+	}
+}
+
+// within carries out a command that needs the session, as a turn of it.
+func (c *Call) within(ctx context.Context, t *turn) error {
+	c.turn = t
+	if why := c.refused(); why != "" {
+		t.reply(Say(why))
+		return nil
+	}
+	r, err := c.row.Run(ctx, c)
+	if err != nil || r.answered {
+		return err
+	}
+	if !r.unkept {
+		err := t.sess.Append(
+			session.Record{Message: llm.Message{Role: llm.User, Content: llm.Text(t.it.in.Text)}, Time: t.it.in.At, InboundID: t.it.in.ID, Command: true},
+			session.Record{Message: llm.Message{Role: llm.Assistant, Content: llm.Text(r.Text)}, Command: true},
+		)
+		if err != nil {
+			return fmt.Errorf("keep /%s: %w", c.Name, err)
+		}
+	}
+	t.reply(r)
+	return nil
 }

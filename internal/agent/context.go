@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/nanobot-go/nanobot/internal/agent/owntool"
+	"github.com/nanobot-go/nanobot/internal/agent/prompt"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/runner"
 	"github.com/nanobot-go/nanobot/internal/text"
-	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
 // Context is what the model would be shown of a conversation if somebody wrote
@@ -45,18 +46,18 @@ type ContextPart struct {
 // works on it. The error is session.ErrNotFound when nothing is stored. Tools
 // of servers count if a turn had them before.
 func (a *Agent) Context(ctx context.Context, key string) (Context, error) {
-	sess, err := a.Sessions.Peek(key)
+	sess, err := a.deps.opts.Sessions.Peek(key)
 	if err != nil {
 		return Context{}, err
 	}
 	defer sess.Release() //nolint:errcheck // it has no file
 	channel, chat, _ := strings.Cut(key, ":")
-	t := &turn{Agent: a, key: key, sess: sess, it: &item{in: bus.Inbound{Route: bus.Route{Channel: channel, ChatID: chat}}, ctx: ctx}}
+	t := &turn{deps: a.deps, key: key, sess: sess, it: &envelope{in: bus.Inbound{Route: bus.Route{Channel: channel, ChatID: chat}}, ctx: ctx}}
 	var out Context
-	sess.Meta(presetKey, &out.Preset)
-	if t.rt, err = a.Runtime(ctx, out.Preset); err != nil && out.Preset != "" {
+	sess.Meta(owntool.PresetKey, &out.Preset)
+	if t.rt, err = a.deps.opts.Models.Runtime(ctx, out.Preset); err != nil && out.Preset != "" {
 		out.Problem = fmt.Sprintf("the preset %s cannot be used: %v", out.Preset, err)
-		t.rt, err = a.Runtime(ctx, "")
+		t.rt, err = a.deps.opts.Models.Runtime(ctx, "")
 	}
 	if err != nil {
 		if ctx.Err() != nil {
@@ -64,23 +65,23 @@ func (a *Agent) Context(ctx context.Context, key string) (Context, error) {
 		}
 		out.Problem = err.Error()
 	}
-	out.Problem = a.Secrets.Redact(out.Problem)
-	return out, errors.Join(t.measure(ctx, &out), ctx.Err())
+	out.Problem = a.deps.secrets.Redact(out.Problem)
+	return out, errors.Join(out.measure(ctx, t), ctx.Err())
 }
 
 // measure fills in the sizes.
-func (t *turn) measure(ctx context.Context, out *Context) error {
-	tier := TierOf(t.window())
-	tools, err := t.knownTools(tier)
+func (out *Context) measure(ctx context.Context, t *turn) error {
+	tier := prompt.TierOf(t.window())
+	tools, err := t.deps.tools.known(t.toolChoice(tier), tier)
 	if err != nil {
 		return err
 	}
 	limits, answer := t.bounds(tier)
-	scale := t.calibration(t.rt.Name).Factor()
+	scale := t.deps.models.calibration(t.rt.Name).Factor()
 	add := func(name string, tokens, bytes, count int) {
 		out.Parts = append(out.Parts, ContextPart{name, int(float64(tokens) * scale), bytes, count})
 	}
-	system := t.prompt.describe(t.it.in.Route.Channel, tier, func(name, part string) { add(name, text.Tokens(part), len(part), 0) })
+	system := t.deps.prompt.Describe(t.it.in.Route.Channel, tier, func(name, part string) { add(name, text.Tokens(part), len(part), 0) })
 	head := runner.EstimateHead(system, tools.Defs())
 	t.frame = frame{rt: t.rt, base: system, baseHead: head, budget: runner.InputBudget(limits, answer), answer: answer, scale: scale}
 	t.complete(ctx)
@@ -94,55 +95,15 @@ func (t *turn) measure(ctx context.Context, out *Context) error {
 	add("tools", runner.EstimateHead("", tools.Defs()), size, len(tools.Defs()))
 	t.conv = newConversation()
 	recs := t.sess.Messages()
-	t.conv.first = t.sess.Len() - len(recs)
+	t.conv.First = t.sess.Len() - len(recs)
 	for i := range recs {
-		t.conv.add(t.conv.first+i, &recs[i])
+		t.conv.Add(t.conv.First+i, &recs[i])
 	}
-	t.conv.fit(t.frame.budget, t.frame.head, scale)
-	add("history", t.conv.total, 0, len(t.conv.msgs))
-	out.Model, out.Window, out.Budget, out.Used = t.rt.Display, t.window(), t.frame.budget, t.frame.size(t.conv)
-	out.Messages, out.Stored = len(t.conv.msgs), t.sess.Len()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	out.Last = t.stats[t.key].context
+	t.conv.Fit(t.frame.budget, t.frame.head, scale)
+	add("history", t.conv.Total, 0, len(t.conv.Messages))
+	out.Model, out.Window, out.Budget, out.Used = t.rt.Display, t.window(), t.frame.budget, t.frame.size(&t.conv.View)
+	out.Messages, out.Stored = len(t.conv.Messages), t.sess.Len()
+	last, _ := t.deps.conversations.statsOf(t.key)
+	out.Last = last.context
 	return nil
-}
-
-// knownTools are the tools of the last turn like this one, else those that are
-// always there: looking must not start servers.
-func (t *turn) knownTools(tier Tier) (*tool.Set, error) {
-	s := &t.sets
-	s.mu.Lock()
-	set := s.built[toolChoice{tier.Name, t.goalTools(), t.it.in.Scope != ""}]
-	s.mu.Unlock()
-	if set != nil {
-		return set, nil
-	}
-	return tier.Tools(t.fixed)
-}
-
-// describe names the pieces of the owner's prompt and returns it.
-func (p *promptBuilder) describe(channel string, tier Tier, each func(name, part string)) string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	parts := p.parts("")
-	pieces := p.pieces(formatHint(channel), tier, Place{Workspace: p.workspace}, parts)
-	for i, part := range pieces {
-		each(p.pieceName(i, part), part)
-	}
-	return strings.Join(pieces, divider)
-}
-
-func (p *promptBuilder) pieceName(i int, part string) string {
-	switch {
-	case i == 0:
-		return "identity"
-	case strings.HasPrefix(part, "# Memory\n"):
-		return "memory"
-	case strings.HasPrefix(part, "# Active Skills\n"):
-		return "active_skills"
-	case strings.HasPrefix(part, p.template("system/skills.md")):
-		return "skills"
-	}
-	return "bootstrap"
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/nanobot-go/nanobot/internal/agent/prompt"
+	"github.com/nanobot-go/nanobot/internal/agent/transcript"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/session"
@@ -39,11 +41,19 @@ func source(in bus.Inbound) string {
 	return ""
 }
 
+// guestSource is what the work of a guest is accounted under; "" for the owner.
+func guestSource(in bus.Inbound) string {
+	if in.Scope == "" {
+		return ""
+	}
+	return source(in)
+}
+
 // outcome asks the schedule about the final reply of a message it wrote:
 // whether it goes out, and where. Everything else goes out as it is.
-func (p *post) outcome(outs []bus.Outbound, err error) []bus.Outbound {
+func (p *replyTo) outcome(outs []bus.Outbound, err error) []bus.Outbound {
 	in := p.it.in
-	if p.a.Outcome == nil || !scheduled(in) {
+	if p.a.deps.opts.Schedule.Outcome == nil || !scheduled(in) {
 		return outs
 	}
 	last := len(outs) - 1
@@ -53,10 +63,10 @@ func (p *post) outcome(outs []bus.Outbound, err error) []bus.Outbound {
 		if errors.Is(err, ErrStopped) {
 			out.Turn.Error = "it was stopped"
 		}
-		p.a.Outcome(p.it.ctx, in, out)
+		p.a.deps.opts.Schedule.Outcome(p.it.ctx, in, out)
 		return outs
 	}
-	final, deliver := p.a.Outcome(p.it.ctx, in, outs[last])
+	final, deliver := p.a.deps.opts.Schedule.Outcome(p.it.ctx, in, outs[last])
 	if !deliver {
 		return outs[:last]
 	}
@@ -74,20 +84,20 @@ func (a *Agent) Perform(ctx context.Context, in bus.Inbound) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	it := &item{in: in, key: a.keyOf(in), ctx: context.WithoutCancel(ctx)}
-	it.post = &post{a: a, q: unasked{a}, it: it}
+	it := &envelope{in: in, key: a.deps.keyOf(in), ctx: context.WithoutCancel(ctx)}
+	it.replyTo = &replyTo{a: a, q: unasked{a}, it: it}
 	return a.submit(it) //nolint:contextcheck // the item carries it
 }
 
 // Leave ends the work on a message of Perform as the end of the program would.
-func (a *Agent) Leave(in bus.Inbound) { a.abandon(in, ErrClosed) }
+func (a *Agent) Leave(in bus.Inbound) { a.deps.mailboxes.abandon(a.deps.keyOf(in), in.ID, ErrClosed) }
 
 // unasked passes on what is said in turns that nobody asked for.
 type unasked struct{ a *Agent }
 
 func (u unasked) Publish(_ context.Context, out bus.Outbound) error {
-	if u.a.Deliver != nil {
-		u.a.Deliver(out)
+	if u.a.deps.opts.Events.Deliver != nil {
+		u.a.deps.opts.Events.Deliver(out)
 	}
 	return nil
 }
@@ -102,9 +112,9 @@ func (u unasked) Complete(ctx context.Context, _ string, outs ...bus.Outbound) e
 // mirror notes in the conversation of the chat what a schedule said there, so
 // that an answer to it is understood.
 func (a *Agent) mirror(in bus.Inbound, out bus.Outbound) {
-	key := a.keyOf(bus.Inbound{Route: out.Route})
+	key := a.deps.keyOf(bus.Inbound{Route: out.Route})
 	text := strings.TrimSpace(out.Text)
-	if key == a.keyOf(in) || text == "" {
+	if key == a.deps.keyOf(in) || text == "" {
 		return
 	}
 	in.Untrusted = in.Foreign() || out.Turn == nil || !out.Turn.Clean
@@ -120,15 +130,15 @@ type mirrored struct {
 }
 
 func (a *Agent) mirrorLater(m mirrored) {
-	_ = a.spawn(func(ctx context.Context) { // without it only an answer is harder to understand
+	_ = a.deps.mailboxes.spawn(func(ctx context.Context) { // without it only an answer is harder to understand
 		if err := a.mirrorNow(ctx, m); err != nil && ctx.Err() == nil {
-			a.Log.WarnContext(ctx, "what was sent to a chat is not noted in its conversation", "session", m.key, "err", err)
+			a.deps.log.WarnContext(ctx, "what was sent to a chat is not noted in its conversation", "session", m.key, "err", err)
 		}
 	})
 }
 
 func (a *Agent) mirrorNow(ctx context.Context, m mirrored) (err error) {
-	sess, err := a.Sessions.Acquire(ctx, m.key)
+	sess, err := a.deps.opts.Sessions.Acquire(ctx, m.key)
 	if err != nil {
 		return err
 	}
@@ -137,7 +147,7 @@ func (a *Agent) mirrorNow(ctx context.Context, m mirrored) (err error) {
 	if sess.SeenInbound(id) || sess.OpenTurn() != nil {
 		return nil
 	}
-	about := &session.RuntimeContext{Version: 1, Sources: sources(m.in)}
+	about := &session.RuntimeContext{Version: 1, Sources: prompt.Sources(m.in)}
 	return sess.Append(
 		session.Record{Message: llm.Message{Role: llm.User, Content: llm.Text(m.note)}, Internal: true, Event: m.in.Event, InboundID: id, Runtime: about},
 		session.Record{Message: llm.Message{Role: llm.Assistant, Content: llm.Text(m.text)}, Delivery: true, Event: m.in.Event},
@@ -167,15 +177,15 @@ func (t *turn) trim() error {
 	recs := t.sess.Messages()
 	drop := 0
 	for i := range recs {
-		if fromOutside(&recs[i]) {
+		if transcript.FromOutside(&recs[i]) {
 			drop = i + 1
 		}
 	}
 	for drop > 0 && drop < len(recs) && recs[drop].Role != llm.User {
 		drop++ // what the model made of them
 	}
-	if t.it.in.Event == eventHeartbeat && t.HeartbeatKeep > 0 {
-		drop = max(drop, session.SuffixStart(recs, t.HeartbeatKeep))
+	if t.it.in.Event == eventHeartbeat && t.deps.opts.Schedule.HeartbeatKeep > 0 {
+		drop = max(drop, session.SuffixStart(recs, t.deps.opts.Schedule.HeartbeatKeep))
 	}
 	if drop == 0 {
 		return nil
@@ -183,6 +193,6 @@ func (t *turn) trim() error {
 	if err := t.sess.SetReplay(t.sess.Len() - len(recs) + drop); err != nil {
 		return fmt.Errorf("shorten the conversation of a job: %w", err)
 	}
-	t.forget(t.key)
+	t.deps.conversations.forget(t.key)
 	return nil
 }

@@ -18,7 +18,7 @@ func TestScheduledReplies(t *testing.T) {
 	h := newHouse(t, llmtest.NewScript(t, llmtest.Reply("drink water"), llmtest.Reply("all is well"), llmtest.Reply("you are welcome")))
 	var mu sync.Mutex
 	asked := map[string]string{}
-	h.opts.Outcome = func(_ context.Context, in bus.Inbound, out bus.Outbound) (bus.Outbound, bool) {
+	h.opts.Schedule.Outcome = func(_ context.Context, in bus.Inbound, out bus.Outbound) (bus.Outbound, bool) {
 		mu.Lock()
 		defer mu.Unlock()
 		asked[in.ID] = out.Text

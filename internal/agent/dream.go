@@ -21,41 +21,27 @@ type Dreamer interface {
 	Decide(ctx context.Context, id string, keep bool) string
 }
 
-// dreamCommand answers /dream, /dream-log and /dream-restore. It runs beside
-// the turns: taking in the history may last minutes, and needs no session.
-func (a *Agent) dreamCommand(base context.Context, cmd command, it *item) {
-	ctx, cancel := context.WithCancelCause(base)
-	unlink := context.AfterFunc(it.ctx, func() { cancel(context.Cause(it.ctx)) }) //nolint:contextcheck // two lives meet here
-	defer cancel(nil)
-	defer unlink()
-	it.emit(bus.Outbound{
-		Kind: bus.Final, Route: it.in.Route, ReplyTo: it.in.Route.MessageID, Text: a.dreamReply(ctx, cmd, it), Meta: it.in.Meta,
-		Turn: &bus.Turn{SessionKey: it.key, StopReason: "completed"},
-	})
-	it.finish(nil)
-}
-
-func (a *Agent) dreamReply(ctx context.Context, cmd command, it *item) string {
-	words := strings.Fields(cmd.args)
+// runDream is /dream, /dream-log and /dream-restore. It runs beside the turns:
+// taking in the history may last minutes, and needs no session.
+func runDream(ctx context.Context, c *Call) (Reply, error) {
+	d, words := c.agent.deps.opts.Memory.Dream, strings.Fields(c.Args)
+	said := c.usageLine()
 	switch {
-	case a.Dream == nil:
-		return "Dream is not available here."
-	case it.in.Scope != "" || it.in.Untrusted:
-		return "Only the owner can look at the memory or change it."
-	case cmd.name == "dream" && len(words) == 0:
-		it.emit(bus.Outbound{Kind: bus.Notice, Route: it.in.Route, Text: "Dreaming: going through what is new in the history.", Meta: it.in.Meta})
-		return a.Dream.Run(ctx)
-	case cmd.name == "dream" && len(words) == 2 && (words[0] == "keep" || words[0] == "drop"):
-		return a.Dream.Decide(ctx, words[1], words[0] == "keep")
-	case cmd.name == "dream-log" && len(words) <= 1:
-		return a.Dream.Log(ctx, strings.Join(words, ""))
-	case cmd.name == "dream-restore":
-		sha, only, ok := restoreArgs(words)
-		if ok {
-			return a.Dream.Restore(ctx, sha, only)
+	case d == nil:
+		said = "Dream is not available here."
+	case c.Name == "dream" && len(words) == 0:
+		c.it.emit(bus.Outbound{Kind: bus.Notice, Route: c.Inbound.Route, Text: "Dreaming: going through what is new in the history.", Meta: c.Inbound.Meta})
+		said = d.Run(ctx)
+	case c.Name == "dream" && len(words) == 2 && (words[0] == "keep" || words[0] == "drop"):
+		said = d.Decide(ctx, words[1], words[0] == "keep")
+	case c.Name == "dream-log" && len(words) <= 1:
+		said = d.Log(ctx, strings.Join(words, ""))
+	case c.Name == "dream-restore":
+		if sha, only, ok := restoreArgs(words); ok {
+			said = d.Restore(ctx, sha, only)
 		}
 	}
-	return usageOf(cmd.name)
+	return Reply{Text: said, Markdown: true}, nil
 }
 
 // restoreArgs reads "[sha] [--only]".

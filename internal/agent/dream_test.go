@@ -48,7 +48,7 @@ func TestDreamCommands(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, llmtest.NewScript(t))
 	d := &dreamLog{}
-	h.opts.Dream = d
+	h.opts.Memory.Dream = d
 	h.start()
 	for _, c := range []struct{ cmd, want, asked string }{
 		{"/dream", "**done**", "run"},
@@ -73,7 +73,7 @@ func TestDreamCommands(t *testing.T) {
 		other, mail := in("2", cmd), in("1", cmd)
 		other.Scope, mail.Untrusted = "telegram:-1/2", true
 		for _, msg := range []bus.Inbound{other, mail} {
-			if got := h.ask(msg); !strings.Contains(got, "Only the owner") || len(d.asked) > 0 {
+			if got := h.ask(msg); !strings.Contains(got, "Only an owner") || len(d.asked) > 0 {
 				t.Errorf("%s by somebody else: %q, asked %q", cmd, got, d.asked)
 			}
 		}
@@ -85,7 +85,7 @@ func TestDreamRunsBesideTurns(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, llmtest.NewScript(t, llmtest.Reply("hello")))
 	d := &dreamLog{hold: make(chan struct{})}
-	h.opts.Dream = d
+	h.opts.Memory.Dream = d
 	h.start()
 	kinds := []bus.Kind{}
 	for o, err := range h.agent.Ask(t.Context(), in("1", "/dream")) {

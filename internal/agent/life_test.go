@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/agent"
+	"github.com/nanobot-go/nanobot/internal/agent/prompt"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
@@ -84,7 +85,7 @@ func live(t *testing.T, seed uint64) { //nolint:thelper // the test itself
 		return tool.Text("saw " + s), nil
 	})
 	h := newHouse(t, randomModel(t, seed), say, look)
-	h.opts.Limits.Iterations = 12
+	h.opts.Turns.Limits.Iterations = 12
 	h.start()
 	r := rand.New(rand.NewPCG(seed, 3))
 	var mu sync.Mutex
@@ -143,7 +144,7 @@ func checkLife(t *testing.T, h *house, outcomes []outcome) {
 	stored := map[string]int{}
 	for _, rec := range recs {
 		if rec.Role == llm.User {
-			stored[agent.DisplayText(rec)]++
+			stored[prompt.DisplayText(rec)]++
 		}
 	}
 	for _, o := range outcomes {
@@ -168,7 +169,7 @@ func TestStopAtRandomMoments(t *testing.T) {
 			return tool.Text(s), nil
 		}
 	}), textTool("look", tool.Tool{ReadOnly: true}, func(context.Context, tool.Call, string) (tool.Result, error) { return tool.Text("x"), nil }))
-	h.opts.Limits.Iterations = 10
+	h.opts.Turns.Limits.Iterations = 10
 	h.start()
 	r := rand.New(rand.NewPCG(5, 5))
 	for i := range 80 {

@@ -3,12 +3,13 @@ package agent
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/agent/memoryworker"
+	"github.com/nanobot-go/nanobot/internal/agent/owntool"
+	"github.com/nanobot-go/nanobot/internal/agent/prompt"
+	"github.com/nanobot-go/nanobot/internal/agent/transcript"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/memory"
 	"github.com/nanobot-go/nanobot/internal/runner"
@@ -21,24 +22,41 @@ const preflight = 20 * time.Second
 
 // frame is what the requests of a turn have in common.
 type frame struct {
-	rt       Runtime
-	base     string // the system prompt without what belongs to the session
-	baseHead int    // estimated tokens of base and tools
-	system   string
-	head     int  // estimated tokens of system and tools
-	outside  bool // the summary in system holds words from outside
-	tools    []llm.ToolDef
-	budget   int // of a prompt, in tokens
-	answer   int // of one answer, in tokens
-	scale    float64
+	rt        Runtime
+	base      string // the system prompt without what belongs to the session
+	baseHead  int    // estimated tokens of base and tools
+	system    string
+	head      int  // estimated tokens of system and tools
+	outside   bool // the summary in system holds words from outside
+	described bool // words of others describe the tools
+	tools     []llm.ToolDef
+	budget    int // of a prompt, in tokens
+	answer    int // of one answer, in tokens
+	scale     float64
 }
 
 // frameOf is the frame of work that belongs to no turn.
-func (a *Agent) frameOf(rt Runtime) frame {
-	l := a.Limits
+func (d *deps) frameOf(ctx context.Context, preset string) (memoryworker.Frame, error) {
+	rt, err := d.opts.Models.Runtime(ctx, preset)
+	if err != nil && preset != "" {
+		rt, err = d.opts.Models.Runtime(ctx, "")
+	}
+	if err != nil {
+		return memoryworker.Frame{}, err
+	}
+	l := d.opts.Turns.Limits
 	l.ContextWindow, l.ContextBlock = rt.Window, rt.Block
-	l, answer := TierOf(rt.Window).limits(l, rt.MaxTokens)
-	return frame{rt: rt, budget: runner.InputBudget(l, answer), answer: answer, scale: a.calibration(rt.Name).Factor()}
+	l, answer := prompt.TierOf(rt.Window).Limits(l, rt.MaxTokens)
+	return frame{rt: rt, budget: runner.InputBudget(l, answer), answer: answer, scale: d.models.calibration(rt.Name).Factor()}.forMemory(), nil
+}
+
+// forMemory is what the memory worker needs of the frame.
+func (f frame) forMemory() memoryworker.Frame {
+	return memoryworker.Frame{Engine: f.engine(), Budget: f.budget, Prompt: func(s *session.Session) memory.Prompt {
+		var c transcript.View
+		c.Follow(s)
+		return f.prompt(&c)
+	}}
 }
 
 func (f frame) engine() memory.Engine {
@@ -48,11 +66,11 @@ func (f frame) engine() memory.Engine {
 	}
 }
 
-func (f frame) prompt(c *conversation) memory.Prompt {
-	return memory.Prompt{System: f.system, Tools: f.tools, Messages: c.msgs, Tokens: c.tokens, Origin: c.origin, Head: f.head}
+func (f frame) prompt(c *transcript.View) memory.Prompt {
+	return memory.Prompt{System: f.system, Tools: f.tools, Messages: c.Messages, Tokens: c.Tokens, Origin: c.Origin, Head: f.head}
 }
 
-func (f frame) size(c *conversation) int { return int(float64(f.head+c.total) * f.scale) }
+func (f frame) size(c *transcript.View) int { return int(float64(f.head+c.Total) * f.scale) }
 
 // makeRoom sees to it that the conversation fits. Memory takes in the oldest
 // turns first; where that is not possible, or takes too long, they are left
@@ -60,25 +78,25 @@ func (f frame) size(c *conversation) int { return int(float64(f.head+c.total) * 
 func (t *turn) makeRoom(ctx context.Context) error {
 	t.complete(ctx)
 	f := &t.frame
-	if t.remembers() && f.budget > 0 && f.size(t.conv) > f.budget {
+	if t.remembers() && f.budget > 0 && f.size(&t.conv.View) > f.budget {
 		if err := t.takeIn(ctx, *f); err != nil && ctx.Err() == nil {
-			t.Log.WarnContext(ctx, "take in old turns", "session", t.key, "err", err)
+			t.deps.log.WarnContext(ctx, "take in old turns", "session", t.key, "err", err)
 		}
 		t.complete(ctx)
 	}
-	replay, dropped := t.conv.fit(f.budget, f.head, f.scale)
+	replay, dropped := t.conv.Fit(f.budget, f.head, f.scale)
 	if !dropped {
 		return nil
 	}
 	t.conv.state.Reset()
 	if t.remembers() {
-		t.conv.owed = true
+		t.conv.Owed = true
 		return nil
 	}
 	if err := t.sess.SetReplay(replay); err != nil {
 		return fmt.Errorf("shorten the conversation: %w", err)
 	}
-	t.conv.first = replay
+	t.conv.First = replay
 	return nil
 }
 
@@ -86,26 +104,34 @@ func (t *turn) makeRoom(ctx context.Context) error {
 func (t *turn) complete(ctx context.Context) {
 	f := &t.frame
 	f.system, f.head, f.outside = f.base, f.baseHead, false
-	if own := t.instructions(); own != "" {
-		f.system += divider + own
-		f.head += text.Tokens(own)
+	add := func(own string) {
+		if own != "" {
+			f.system += prompt.Divider + own
+			f.head += text.Tokens(own)
+		}
 	}
-	if own := t.remembered(ctx, f.budget); own != "" {
-		f.system += divider + own
-		f.head += text.Tokens(own)
+	add(prompt.Instructions(t.key, t.it.in.History))
+	if t.deps.opts.Memory.Consolidator == nil {
+		return
 	}
+	own, outside := t.deps.prompt.Remembered(ctx, prompt.Recall{
+		History: t.deps.opts.Memory.Consolidator.History(), Session: t.sess, Key: t.key, Scope: t.it.in.Scope,
+		Unified: t.deps.opts.Turns.Unified, Job: t.ofJob(), Tainted: t.tainted(), Window: f.budget,
+	})
+	f.outside = outside
+	add(own)
 }
 
 // takeIn summarises the oldest turns while the user waits, but not for long.
 func (t *turn) takeIn(ctx context.Context, f frame) error {
 	ctx, cancel := context.WithTimeout(ctx, preflight)
 	defer cancel()
-	changed, err := t.Memory.Run(ctx, memory.Task{
+	changed, err := t.deps.opts.Memory.Consolidator.Run(ctx, memory.Task{
 		With:   func(_ context.Context, fn func(*session.Session) error) error { return fn(t.sess) },
 		Engine: f.engine(), Budget: f.budget, Trigger: 1,
 		Prompt: func(*session.Session) (memory.Prompt, error) {
 			t.conv.follow(t.sess)
-			return f.prompt(t.conv), nil
+			return f.prompt(&t.conv.View), nil
 		},
 	})
 	if changed {
@@ -115,134 +141,48 @@ func (t *turn) takeIn(ctx context.Context, f frame) error {
 	return err
 }
 
-// Bounds of what a prompt repeats of the history.
-const (
-	recentEntries = 50
-	recentTokens  = 8000
-	// recentShare is the part of a small window that the history may take.
-	recentShare = 8
-)
-
-// remembered is the part of the system prompt that belongs to this session:
-// what was taken in lately and Dream has not seen yet, and how the conversation
-// went before what is still in it. It changes only when those do.
-func (t *turn) remembered(ctx context.Context, window int) string {
-	if t.Memory == nil {
-		return ""
-	}
-	most := recentTokens
-	if window > 0 {
-		most = min(most, window/recentShare)
-	}
-	sum, ok := memory.SummaryOf(t.sess)
-	if sum.Home && t.it.in.Scope != "" {
-		sum, ok = memory.Summary{}, false // one session for all channels: the owner's words stay the owner's
-	}
-	if sum.Tainted && t.ofJob() {
-		sum, ok = memory.Summary{}, false // each run begins without what earlier ones saw
-	}
-	t.frame.outside = ok && sum.Tainted
-	recent := t.recentHistory(ctx, sum.Text, most)
-	if !ok {
-		return recent
-	}
-	body := cutTokens(sum.Text, most/2)
-	if sum.Tainted {
-		body = runner.Fence(llm.Text(body), t.key, "history").Text
-	}
-	own := "# Earlier in This Conversation\n\nSummary of what is no longer shown (until " +
-		strings.Replace(text.Cut(sum.LastActive, 16), "T", " ", 1) + "):\n" + body
-	if recent == "" {
-		return own
-	}
-	return recent + divider + own
-}
-
-func (t *turn) recentHistory(ctx context.Context, summary string, most int) string {
-	h := t.Memory.History()
-	read, err := h.DreamCursor(ctx)
-	if err != nil {
-		t.Log.WarnContext(ctx, "read the history", "err", err)
-		return ""
-	}
-	// Notes of words from outside are for turns that have such words before
-	// them anyway. In others they wait to be asked for, so that a conversation
-	// that begins anew begins clean.
-	tainted := t.tainted()
-	entries, err := h.Recent(ctx, recentEntries, func(e memory.Entry) bool {
-		return e.Cursor > read && (tainted || !e.Tainted) && e.Scope == t.it.in.Scope && t.sees(e.Session) && !strings.Contains(summary, e.Content)
-	})
-	if err != nil {
-		t.Log.WarnContext(ctx, "read the history", "err", err)
-		return ""
-	}
-	lines, used := make([]string, len(entries)), 0
-	first := len(entries)
-	for i, e := range slices.Backward(entries) {
-		body := strings.ReplaceAll(e.Content, "\n", "\n  ")
-		if e.Tainted {
-			body = runner.Fence(llm.Text(body), strconv.FormatInt(e.Cursor, 10), "history").Text
-		}
-		lines[i] = "- [" + e.Time + "] " + body
-		if used += text.Tokens(lines[i]); used > most {
-			break
-		}
-		first = i
-	}
-	if first == len(entries) {
-		return ""
-	}
-	return "# Recent History\n\n" + strings.Join(lines[first:], "\n")
-}
-
-// sees says whether entries of a session belong into this one's prompt.
-func (t *turn) sees(key string) bool {
-	if !t.Unified {
-		return key == t.key
-	}
-	return key != "heartbeat" && !strings.HasPrefix(key, "cron:") && !strings.HasPrefix(key, "dream:")
-}
-
-// cutTokens shortens a text to about so many tokens.
-func cutTokens(s string, most int) string {
-	for chars := 4 * most; text.Tokens(s) > most && chars > 0; chars = chars * 3 / 4 {
-		s = text.Cut(s, chars)
-	}
-	return s
-}
-
-// sources says what the log should know about a message beside its words.
-func sources(in bus.Inbound) []string {
-	out := []string{"time", "route"}
-	if in.Foreign() {
-		out = append(out, memory.SourceForeign)
-	}
-	if len(in.Media) > 0 {
-		out = append(out, memory.SourceMedia)
-	}
-	if in.Scope != "" {
-		out = append(out, memory.SourceScope+in.Scope)
-	}
-	return out
-}
-
-// beginAnew clears the session. What memory had not taken in is put aside
+// startNewSession clears the session. What memory had not taken in is put aside
 // first and summarised in the background.
-func (t *turn) beginAnew(ctx context.Context) error {
-	if t.Memory != nil {
-		name, err := t.Memory.Keep(t.sess)
+func (t *turn) startNewSession(ctx context.Context) error {
+	if t.deps.opts.Memory.Consolidator != nil {
+		name, err := t.deps.opts.Memory.Consolidator.Keep(t.sess)
 		if err != nil {
 			// The old log goes to the archive whatever happens here.
-			t.Log.WarnContext(ctx, "keep the end of a conversation for memory", "session", t.key, "err", err)
+			t.deps.log.WarnContext(ctx, "keep the end of a conversation for memory", "session", t.key, "err", err)
 		} else if name != "" {
 			var preset string
-			t.sess.Meta(presetKey, &preset)
-			t.keeper.add(&job{id: keptPrefix + name, kept: name, preset: preset, due: t.Now().Add(quiet)})
+			t.sess.Meta(owntool.PresetKey, &preset)
+			t.deps.memory.PlanKept(name, preset)
 		}
 	}
 	if err := t.sess.Clear(); err != nil {
 		return fmt.Errorf("start a new conversation: %w", err)
 	}
-	t.forget(t.key)
+	t.deps.conversations.forget(t.key)
 	return nil
+}
+
+// afterTurn plans what memory has to do with the session now.
+func (t *turn) afterTurn(used int, said string) {
+	if !t.remembers() || t.frame.rt.Model == nil || strings.HasPrefix(t.key, "dream:") {
+		return
+	}
+	f := t.frame
+	used += int(float64(text.Tokens(said)) * f.scale)
+	var when memoryworker.When
+	switch {
+	case f.budget > 0 && float64(used) > float64(f.budget)*t.deps.opts.Memory.Consolidator.BackgroundTrigger() || t.conv.Owed:
+		t.deps.memory.Plan(t.key, f.forMemory(), memoryworker.Soon)
+		return
+	case !memoryworker.Compacts(t.key):
+		return
+	case t.rested:
+		when = memoryworker.Resumed
+	case t.deps.opts.Memory.IdleCompact > 0:
+		when = memoryworker.IfSilent
+	default:
+		return
+	}
+	f.base, f.system, f.tools = "", "", nil // made from a transcript; many may wait
+	t.deps.memory.Plan(t.key, f.forMemory(), when)
 }

@@ -48,7 +48,7 @@ func memoryCalls(h *house) (n int) {
 func TestSilenceIsTakenIn(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, h *house, hist *memory.History) {
-		h.opts.IdleCompact = 15 * time.Minute
+		h.opts.Memory.IdleCompact = 15 * time.Minute
 		h.start()
 		for range 6 {
 			h.ask(in("1", "FACT-1"))
@@ -82,7 +82,7 @@ func TestSilenceIsTakenIn(t *testing.T) {
 func TestSilenceOfAnEarlierRun(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, h *house, hist *memory.History) {
-		h.opts.IdleCompact, h.opts.IdleCheck = 15*time.Minute, time.Minute
+		h.opts.Memory.IdleCompact, h.opts.Memory.IdleCheck = 15*time.Minute, time.Minute
 		h.start()
 		for range 6 {
 			h.ask(in("1", "FACT-1"))
@@ -126,7 +126,7 @@ func TestSilenceOfAnEarlierRun(t *testing.T) {
 func TestMessageDuringSummary(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, h *house, hist *memory.History) {
-		h.opts.IdleCompact = 15 * time.Minute
+		h.opts.Memory.IdleCompact = 15 * time.Minute
 		good := h.model.Otherwise
 		var slow atomic.Bool
 		slow.Store(true)
@@ -139,7 +139,7 @@ func TestMessageDuringSummary(t *testing.T) {
 			return good(req)
 		}
 		alone := &oneAtATime{t: t, Model: h.model}
-		h.opts.Runtime = func(context.Context, string) (agent.Runtime, error) {
+		h.opts.Models.Runtime = func(context.Context, string) (agent.Runtime, error) {
 			return agent.Runtime{Model: alone, Name: "m", MaxTokens: 1000, Window: 100000}, nil
 		}
 		h.start()
@@ -297,7 +297,7 @@ func TestNewThenRestart(t *testing.T) {
 func TestSilenceAcrossRestart(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, h *house, hist *memory.History) {
-		h.opts.IdleCompact = 15 * time.Minute
+		h.opts.Memory.IdleCompact = 15 * time.Minute
 		h.start()
 		for range 8 {
 			h.ask(in("1", "FACT-1"))
@@ -323,7 +323,7 @@ func TestSilenceAcrossRestart(t *testing.T) {
 // in between. While the content is in the prompt, one line says so.
 func TestSummarisedReadIsShownAgain(t *testing.T) {
 	t.Parallel()
-	for name, between := range map[string]func(h *house){"kept in memory": func(*house) {}, "unloaded": func(h *house) { h.agent.Unload() }} {
+	for name, between := range map[string]func(h *house){"kept in memory": func(*house) {}, "unloaded": func(h *house) { h.agent.DropCaches() }} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			bubble(t, func(t *testing.T, h *house, _ *memory.History) {
@@ -334,7 +334,7 @@ func TestSummarisedReadIsShownAgain(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if h.opts.Tools, err = tool.NewSet(filetools.Tools(filetools.Options{Jail: jail})...); err != nil {
+				if h.opts.Tools.Set, err = tool.NewSet(filetools.Tools(filetools.Options{Jail: jail})...); err != nil {
 					t.Fatal(err)
 				}
 				other := h.model.Otherwise
@@ -349,7 +349,7 @@ func TestSummarisedReadIsShownAgain(t *testing.T) {
 					}
 					return other(req)
 				}
-				h.opts.IdleCompact = 15 * time.Minute
+				h.opts.Memory.IdleCompact = 15 * time.Minute
 				h.start()
 				read := func(want string) {
 					t.Helper()

@@ -30,7 +30,7 @@ func (h *house) remember() *memory.History {
 		h.t.Fatal(err)
 	}
 	h.t.Cleanup(func() { _ = hist.Close() })
-	if h.opts.Memory, err = memory.NewConsolidator(memory.ConsolidatorOptions{History: hist, Now: h.opts.Now}); err != nil {
+	if h.opts.Memory.Consolidator, err = memory.NewConsolidator(memory.ConsolidatorOptions{History: hist, Now: h.opts.Now}); err != nil {
 		h.t.Fatal(err)
 	}
 	return hist
@@ -38,7 +38,7 @@ func (h *house) remember() *memory.History {
 
 // window makes the model one with a small window.
 func (h *house) window(tokens int) {
-	h.opts.Runtime = func(context.Context, string) (agent.Runtime, error) {
+	h.opts.Models.Runtime = func(context.Context, string) (agent.Runtime, error) {
 		return agent.Runtime{Model: h.model, Name: "m", Display: "script", MaxTokens: 1000, Window: tokens}, nil
 	}
 }
@@ -286,7 +286,7 @@ func scoped(chat, scope string) bus.Inbound {
 func TestUnifiedSeesAllButJobs(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, summing(t))
-	h.opts.Unified = true
+	h.opts.Turns.Unified = true
 	hist := h.remember()
 	for _, e := range []memory.Entry{{Content: "- chat", Session: "test:7"}, {Content: "- job", Session: "cron:1"}, {Content: "- beat", Session: "heartbeat"}, {Content: "- night", Session: "dream:1"}} {
 		if _, err := hist.Append(t.Context(), e); err != nil {

@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/nanobot-go/nanobot/internal/agent/prompt"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/session"
-	"github.com/nanobot-go/nanobot/internal/text"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
@@ -32,46 +32,57 @@ type WorkspaceScope struct {
 // folder, so that it can be told of its end.
 const toldKey = "_workspace_scope_told"
 
+// folder is where a turn works.
+type folder struct {
+	project tool.Project
+	gone    string // the folder it should work in and cannot
+}
+
 // enterProject finds the folder that the turn works in. A guest never has one.
 // When it is gone the turn works in the workspace, and is kept inside it if it
-// was kept inside the folder.
+// was kept inside the folder. The person is told.
 func (t *turn) enterProject(ctx context.Context) {
-	if t.Folder == nil || t.it.in.Scope != "" || t.it.in.Stateless {
+	find := t.deps.opts.Tools.Folder
+	if find == nil || t.it.in.Scope != "" || t.it.in.Stateless {
 		return
 	}
 	s := t.workspaceScope(ctx)
 	if s == nil {
 		return
 	}
-	t.project = tool.Project{Dir: s.Path, Only: s.Mode != AccessFull}
-	dir, why := t.Folder(s.Path)
+	t.folder.project = tool.Project{Dir: s.Path, Only: s.Mode != AccessFull}
+	dir, why := find(s.Path)
 	if why == nil && dir == s.Path {
 		return
 	}
-	t.Log.WarnContext(ctx, "the folder of a conversation cannot be used", "session", t.key, "folder", s.Path, "err", why)
-	t.gone = s.Path
-	if !t.project.Only {
-		t.project = tool.Project{}
-		return
+	t.deps.log.WarnContext(ctx, "the folder of a conversation cannot be used", "session", t.key, "folder", s.Path, "err", why)
+	t.folder.gone = s.Path
+	if !t.folder.project.Only {
+		t.folder.project = tool.Project{}
+	} else {
+		t.folder.project.Dir = t.deps.opts.Workspace
+		if dir, err := find(t.deps.opts.Workspace); err == nil {
+			t.folder.project.Dir = dir
+		}
 	}
-	t.project.Dir = t.Workspace
-	if dir, err := t.Folder(t.Workspace); err == nil {
-		t.project.Dir = dir
-	}
+	t.it.emit(bus.Outbound{
+		Kind: bus.Notice, Route: t.it.in.Route,
+		Text: fmt.Sprintf("The folder %s of this chat cannot be used any more, so I work in the workspace. Choose another folder, or make it again.", s.Path),
+	})
 }
 
 // workspaceScope reads what was set for the conversation, or for that of the
 // chat that a job was made in.
 func (t *turn) workspaceScope(ctx context.Context) *WorkspaceScope {
-	chat := t.KeyOf(t.it.in.Route)
+	chat := t.deps.keyOf(bus.Inbound{Route: t.it.in.Route})
 	if e := t.it.in.Event; e != eventCron && e != eventTrigger || chat == t.key {
 		var s WorkspaceScope
 		t.sess.Meta(WorkspaceScopeKey, &s)
 		return s.valid()
 	}
-	values, err := t.Sessions.Metadata(ctx, chat)
+	values, err := t.deps.opts.Sessions.Metadata(ctx, chat)
 	if err != nil && !errors.Is(err, session.ErrNotFound) {
-		t.Log.WarnContext(ctx, "read the folder of a chat", "session", chat, "err", err)
+		t.deps.log.WarnContext(ctx, "read the folder of a chat", "session", chat, "err", err)
 	}
 	return ScopeOf(values)
 }
@@ -94,47 +105,24 @@ func (s WorkspaceScope) valid() *WorkspaceScope {
 	return &s
 }
 
-// tellGone lets the person know that the turn works elsewhere.
-func (t *turn) tellGone() {
-	if t.gone != "" {
-		t.it.emit(bus.Outbound{
-			Kind: bus.Notice, Route: t.it.in.Route,
-			Text: fmt.Sprintf("The folder %s of this chat cannot be used any more, so I work in the workspace. Choose another folder, or make it again.", t.gone),
-		})
-	}
-}
-
-// projectLines tell the model where it works; "" in the workspace. The end of a
-// folder is told once.
-func (t *turn) projectLines() string {
-	if t.gone == "" && t.project.Dir == "" {
-		if told := false; t.sess == nil || !t.sess.Meta(toldKey, &told) {
+// lines tell the model where it works; "" in the workspace. The end of a folder
+// is told once.
+func (f folder) lines(sess *session.Session, workspace string) string {
+	if f.gone == "" && f.project.Dir == "" {
+		if told := false; sess == nil || !sess.Meta(toldKey, &told) {
 			return ""
 		}
-		_ = t.sess.SetMeta(toldKey, nil) // written with the message
+		_ = sess.SetMeta(toldKey, nil) // written with the message
 		return "Working folder: the workspace again, relative paths and commands start there\n"
 	}
-	_ = t.sess.SetMeta(toldKey, true) // written with the message
-	return projectText(t.project, t.gone, t.Workspace)
+	_ = sess.SetMeta(toldKey, true) // written with the message
+	return prompt.Folder(f.project, f.gone, workspace)
 }
 
-// projectNote tells a subagent where it works.
-func (t *turn) projectNote() string {
-	if t.project.Dir == "" {
+// note tells a subagent where it works.
+func (f folder) note(workspace string) string {
+	if f.project.Dir == "" {
 		return ""
 	}
-	return "\n\n[" + strings.TrimSpace(projectText(t.project, "", t.Workspace)) + "]"
-}
-
-// projectText is what a model should know about its folder.
-func projectText(p tool.Project, gone, workspace string) string {
-	line := func(s string) string { return escapeMarkers(text.Reveal(s, text.Prose)) }
-	if gone != "" {
-		return fmt.Sprintf("Working folder: %s is gone; this turn works in the workspace\n", line(gone))
-	}
-	s := fmt.Sprintf("Working folder: %s (relative paths and commands start there, not in the workspace %s)\n", line(p.Dir), line(workspace))
-	if p.Only {
-		s = fmt.Sprintf("Working folder: %s (relative paths and commands start there; files and commands cannot reach anything outside of it, except skills)\n", line(p.Dir))
-	}
-	return s
+	return "\n\n[" + strings.TrimSpace(prompt.Folder(f.project, "", workspace)) + "]"
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/agent"
+	"github.com/nanobot-go/nanobot/internal/agent/subagent"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
@@ -43,7 +44,7 @@ func projectHouse(t *testing.T, script *llmtest.Script, during ...func()) (h *ho
 		return tool.Text("here"), nil
 	})
 	h = newHouse(t, script, where)
-	h.opts.Folder = func(path string) (string, error) {
+	h.opts.Tools.Folder = func(path string) (string, error) {
 		if st, err := os.Stat(path); err != nil || !st.IsDir() {
 			return "", errors.New("it is gone")
 		}
@@ -181,7 +182,7 @@ func TestProjectOfOthers(t *testing.T) {
 		return llmtest.Call("where", map[string]any{"text": "x"})
 	}
 	h, seen := projectHouse(t, m)
-	h.opts.Subagents = agent.Subagents{Store: disk.Open(filepath.Join(h.dir, "subagents"), nil), Most: 3}
+	h.opts.Tools.Subagents = subagent.Options{Store: disk.Open(filepath.Join(h.dir, "subagents"), nil), Most: 3}
 	h.start()
 	h.settle(h.ws, agent.AccessRestricted)
 	want := tool.Project{Dir: h.ws, Only: true}

@@ -15,11 +15,16 @@ type Pulse struct {
 // Pulse looks at the running turns. One that neither said anything nor called
 // a tool nor heard from its model for longer than limit counts as stuck, unless
 // it waits for a person.
-func (a *Agent) Pulse(limit time.Duration) Pulse {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+func (a *Agent) Pulse(limit time.Duration) Pulse { return a.deps.mailboxes.pulse(limit) }
+
+// Busy reports whether a turn is running.
+func (a *Agent) Busy() bool { return a.deps.mailboxes.active() > 0 }
+
+func (m *mailboxes) pulse(limit time.Duration) Pulse {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	var p Pulse
-	for key, act := range a.actors {
+	for key, act := range m.actors {
 		p.Waiting += len(act.queue)
 		if act.current == nil {
 			continue
@@ -31,16 +36,4 @@ func (a *Agent) Pulse(limit time.Duration) Pulse {
 	}
 	slices.Sort(p.Stuck)
 	return p
-}
-
-// Busy reports whether a turn is running.
-func (a *Agent) Busy() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, act := range a.actors {
-		if act.current != nil {
-			return true
-		}
-	}
-	return false
 }

@@ -24,7 +24,7 @@ func TestSharedMemory(t *testing.T) {
 	m := llmtest.NewScript(t)
 	m.Otherwise = func(llm.Request) llmtest.Step { return llmtest.Reply("ok") }
 	h := newHouse(t, m)
-	h.opts.SharedMemory = []string{"test:1"}
+	h.opts.Memory.Shared = []string{"test:1"}
 	for name, fact := range map[string]string{
 		"memory/MEMORY.md": "FACT-OWNER", memory.ScopeFile("test:1"): "FACT-SHARED",
 		memory.ScopeFile("test:2/ann"): "FACT-ANN", memory.ScopeFile("test:1/ann"): "FACT-EARLIER",
@@ -79,10 +79,10 @@ func TestServersOfGuests(t *testing.T) {
 		return llmtest.Call("mcp_mail_read", map[string]any{}).Call("mcp_weather_now", map[string]any{})
 	}
 	h := newHouse(t, m)
-	h.opts.MoreTools = func(context.Context) ([]tool.Tool, uint64) {
+	h.opts.Tools.More = func(context.Context) ([]tool.Tool, uint64) {
 		return []tool.Tool{server("mcp_mail_read", false), server("mcp_weather_now", true)}, 1
 	}
-	h.opts.Missing = func() map[string]string { return map[string]string{"mcp_bank_": "the owner's bank wants a login"} }
+	h.opts.Tools.Missing = func() map[string]string { return map[string]string{"mcp_bank_": "the owner's bank wants a login"} }
 	h.start()
 	offered := func() (names []string) {
 		for _, d := range m.Last().Tools {
@@ -127,8 +127,8 @@ func TestCommandsOfTheOwner(t *testing.T) {
 	t.Parallel()
 	restarts := make(chan bus.Route, 8)
 	h := newHouse(t, llmtest.NewScript(t))
-	h.opts.Restart = func(r bus.Route) { restarts <- r }
-	h.opts.Usage = func(context.Context) (string, error) { return "USD 7", nil }
+	h.opts.Events.Restart = func(r bus.Route) { restarts <- r }
+	h.opts.Models.Usage = func(context.Context) (string, error) { return "USD 7", nil }
 	h.start()
 	for _, c := range []struct {
 		name  string

@@ -4,13 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/agent/explain"
+	"github.com/nanobot-go/nanobot/internal/agent/owntool"
+	"github.com/nanobot-go/nanobot/internal/agent/prompt"
+	"github.com/nanobot-go/nanobot/internal/agent/transcript"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/llm"
-	"github.com/nanobot-go/nanobot/internal/runner"
 	"github.com/nanobot-go/nanobot/internal/session"
 )
 
@@ -59,8 +61,8 @@ func (a *Agent) Serve(ctx context.Context, q bus.Queue) error {
 			return fmt.Errorf("receive messages: %w", err)
 		}
 		a.served.Store(in.Route.Channel, true)
-		it := &item{in: in, key: a.keyOf(in), ctx: context.WithoutCancel(ctx)}
-		it.post = &post{a: a, q: q, it: it}
+		it := &envelope{in: in, key: a.deps.keyOf(in), ctx: context.WithoutCancel(ctx)}
+		it.replyTo = &replyTo{a: a, q: q, it: it}
 		switch err := a.submit(it); { //nolint:contextcheck // the item carries it
 		case errors.Is(err, ErrClosed):
 			return err // the message stays in the queue
@@ -87,11 +89,11 @@ type outlet interface {
 	Complete(ctx context.Context, id string, outs ...bus.Outbound) error
 }
 
-// post is the way back of a message that came from a queue.
-type post struct {
+// replyTo is the way back of a message that came from a queue.
+type replyTo struct {
 	a  *Agent
 	q  outlet
-	it *item
+	it *envelope
 
 	mu    sync.Mutex
 	held  []bus.Outbound // could not be published yet
@@ -100,7 +102,7 @@ type post struct {
 
 // say passes something on. The final reply waits for the end of the message,
 // so that both become durable in one step.
-func (p *post) say(o bus.Outbound) {
+func (p *replyTo) say(o bus.Outbound) {
 	p.mu.Lock()
 	if o.Kind == bus.Final {
 		o.ID = "final:" + p.it.in.ID // the same if the turn's end has to be told again
@@ -119,7 +121,7 @@ func (p *post) say(o bus.Outbound) {
 		if err == nil {
 			return
 		}
-		p.a.Log.Warn("a message has to wait for the end of its turn", "session", p.it.key, "kind", o.Kind, "err", err)
+		p.a.deps.log.Warn("a message has to wait for the end of its turn", "session", p.it.key, "kind", o.Kind, "err", err)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -127,14 +129,14 @@ func (p *post) say(o bus.Outbound) {
 }
 
 // publish hands something to the queue, if it gets room in time.
-func (p *post) publish(ctx context.Context, o bus.Outbound) error {
+func (p *replyTo) publish(ctx context.Context, o bus.Outbound) error {
 	ctx, cancel := context.WithTimeout(ctx, publishWait)
 	defer cancel()
 	return p.q.Publish(ctx, o)
 }
 
 // end completes the message, unless the program ends: then it is for the next start.
-func (p *post) end(err error) {
+func (p *replyTo) end(err error) {
 	if errors.Is(err, ErrClosed) {
 		return
 	}
@@ -147,7 +149,7 @@ func (p *post) end(err error) {
 	if err != nil && !errors.Is(err, ErrStopped) { // who stopped it knows
 		text := err.Error()
 		if !errors.Is(err, ErrBusy) {
-			text = p.a.Secrets.Redact(Explain(err, "the model"))
+			text = p.a.deps.secrets.Redact(explain.Error(err, "the model"))
 		}
 		outs = append(outs, bus.Outbound{
 			ID: "final:" + p.it.in.ID, Kind: bus.Final, Route: p.it.in.Route, ReplyTo: p.it.in.Route.MessageID, Text: text, Plain: true, Meta: p.it.in.Meta,
@@ -156,102 +158,51 @@ func (p *post) end(err error) {
 	}
 	outs = p.outcome(outs, err)
 	if err := p.q.Complete(p.it.ctx, p.it.in.ID, outs...); err != nil {
-		p.a.Log.Error("complete a message", "session", p.it.key, "id", p.it.in.ID, "err", err)
+		p.a.deps.log.Error("complete a message", "session", p.it.key, "id", p.it.in.ID, "err", err)
 	}
 }
 
 // join makes a message end with the turn, if its sender does not wait for it.
-func (t *turn) join(it *item) {
-	if it.post != nil {
+func (t *turn) join(it *envelope) {
+	if it.replyTo != nil {
 		t.joined = append(t.joined, it)
 		return
 	}
 	it.finish(nil)
 }
 
-// takeUp decides about a message that is in the session already, because an
+// resume decides about a message that is in the session already, because an
 // earlier process worked on it. It reports whether all is said; otherwise the
 // turn goes on.
-func (t *turn) takeUp() (over bool) {
-	p := findPast(t.sess.Messages(), t.it.in.ID)
+func (t *turn) resume() (over bool) {
+	p := transcript.FindPast(t.sess.Messages(), t.it.in.ID)
 	switch {
-	case p.answered:
-		if p.reply != nil {
-			t.replyAgain(*p.reply, p.turn)
+	case p.Answered:
+		if p.Reply != nil {
+			t.replyAs(p.Turn, Reply{Text: t.deps.secrets.Redact(*p.Reply), Markdown: true})
 		}
 		return true
-	case p.tries >= resumeMax:
-		t.reply(textGivenUp)
+	case p.Tries >= resumeMax:
+		t.reply(Say(textGivenUp))
 		return true
-	case t.Resume == ResumeOff:
+	case t.deps.opts.Turns.Resume == ResumeOff:
 		return true
-	case t.Resume == ResumeNotify:
-		t.reply(textNotify)
+	case t.deps.opts.Turns.Resume == ResumeNotify:
+		t.reply(Say(textNotify))
 		return true
 	}
 	t.resumed = true
 	return false
 }
 
-func (t *turn) replyAgain(text, id string) {
-	t.it.emit(bus.Outbound{
-		Kind: bus.Final, Route: t.it.in.Route, ReplyTo: t.it.in.Route.MessageID, Text: t.Secrets.Redact(text), Meta: t.it.in.Meta,
-		Turn: &bus.Turn{ID: id, SessionKey: t.key, StopReason: string(runner.Completed)},
-	})
-}
-
-// past is what a session knows about a message.
-type past struct {
-	tries    int
-	turn     string
-	answered bool
-	reply    *string // nil if it was answered together with another message, or nobody knows any more
-}
-
-// findPast looks for a message in a history that was recovered.
-func findPast(recs []session.Record, id string) past {
-	var p past
-	at, first := -1, false
-	for i, r := range recs {
-		if r.InboundID == id {
-			p.tries++
-			at, p.turn = i, r.TurnID
-			first = r.TurnID == "" || i == 0 || recs[i-1].TurnID != r.TurnID
-		}
+// userMessage is a message as it is kept and as it is sent.
+func (t *turn) userMessage(ctx context.Context, in bus.Inbound) (session.Record, llm.Message) {
+	about := prompt.About{Folder: t.folder.lines(t.sess, t.deps.opts.Workspace)}
+	if g, active := owntool.Goal(t.sess); active && !t.goalOpen {
+		about.Goal, about.Foreign = prompt.Objective(g), g.Untrusted
+		t.foreign = t.foreign || g.Untrusted && !in.Foreign()
 	}
-	if at < 0 {
-		p.answered = true // it left the live part long ago
-		return p
-	}
-	if recs[at].Command { // a command and its reply are written together
-		p.answered = true
-		if at+1 < len(recs) && recs[at+1].Command && recs[at+1].Role == llm.Assistant {
-			p.reply = &recs[at+1].Content.Text
-		}
-		return p
-	}
-	for _, r := range recs[at+1:] {
-		reply := r.Role == llm.Assistant && len(r.ToolCalls) == 0 && !r.Interrupted && !r.Command
-		switch {
-		case !first: // it joined a turn: whatever was answered later, answered it too
-			p.answered = p.answered || reply
-		case r.TurnID == p.turn && reply:
-			text := r.Content.String()
-			p.answered, p.reply = true, &text
-		case r.TurnID == p.turn && !r.Command:
-			p.answered, p.reply = false, nil // that was not the end of it
-		}
-	}
-	if p.reply != nil && sentByTool(recs[at+1:], p.turn) {
-		p.reply = new(string) // it was said already, by the message tool
-	}
-	return p
-}
-
-func sentByTool(recs []session.Record, turn string) bool {
-	return slices.ContainsFunc(recs, func(r session.Record) bool {
-		return r.TurnID == turn && slices.ContainsFunc(r.ToolCalls, func(c llm.ToolCall) bool { return c.Name == "message" })
-	})
+	return t.deps.prompt.Message(ctx, in, about)
 }
 
 // question is the message the turn begins with: what came in, or the word to
@@ -259,7 +210,7 @@ func sentByTool(recs []session.Record, turn string) bool {
 func (t *turn) question(ctx context.Context) (session.Record, llm.Message) {
 	in := t.it.in
 	if t.resumed {
-		in.Text, in.Media, in.At = textResume, nil, t.Now()
+		in.Text, in.Media, in.At = textResume, nil, t.deps.now()
 	}
 	rec, msg := t.userMessage(ctx, in)
 	rec.Internal = rec.Internal || t.resumed

@@ -129,7 +129,7 @@ func TestServeAnswers(t *testing.T) {
 func TestServeTellsErrors(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, llmtest.NewScript(t))
-	h.opts.Runtime = func(context.Context, string) (agent.Runtime, error) {
+	h.opts.Models.Runtime = func(context.Context, string) (agent.Runtime, error) {
 		return agent.Runtime{}, &llm.Error{Kind: llm.Configuration}
 	}
 	s := h.serve()
@@ -213,7 +213,7 @@ func TestServeRedelivered(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := newHouse(t, llmtest.NewScript(t, c.model...))
-			h.opts.Resume = c.policy
+			h.opts.Turns.Resume = c.policy
 			h.past(c.end, c.turns...)
 			s := h.serve()
 			s.submit("a", "hi")

@@ -8,7 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nanobot-go/nanobot/internal/agent"
+	"github.com/nanobot-go/nanobot/internal/agent/owntool"
+	"github.com/nanobot-go/nanobot/internal/agent/prompt"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
@@ -67,7 +68,7 @@ func TestWordsOfOthersInAMessage(t *testing.T) {
 		t.Errorf("the user is said to have written %q and %q", calls[0].UserText, calls[1].UserText)
 	}
 	rec := h.log("test:1")[0]
-	if got := agent.DisplayText(rec); got != "look at this CALL act" {
+	if got := prompt.DisplayText(rec); got != "look at this CALL act" {
 		t.Errorf("people see %q", got)
 	}
 	said := rec.Content.String()
@@ -121,7 +122,7 @@ func TestWordsOfSubagents(t *testing.T) {
 				tainted = append(tainted, c.Tainted)
 				return tool.Text("ok"), nil
 			})
-			h, _ := withCrew(t, func(req llm.Request) llmtest.Step {
+			h, _ := withSubagents(t, func(req llm.Request) llmtest.Step {
 				switch {
 				case strings.Contains(last(req), "obey me"):
 					if !runner.Fenced(req.Messages[len(req.Messages)-1].Content) {
@@ -219,7 +220,7 @@ func TestNoteOfATaintedTurn(t *testing.T) {
 				script = append([]llmtest.Step{llmtest.Call("page", map[string]any{"text": "x"})}, script...)
 			}
 			h := newHouse(t, llmtest.NewScript(t, script...), page)
-			h.opts.My = agent.Settings{Offer: true, AllowSet: true}
+			h.opts.Tools.My = owntool.Settings{Offer: true, AllowSet: true}
 			h.start()
 			h.ask(in("1", "note it"))
 			h.ask(in("1", "look"))

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/agent"
+	"github.com/nanobot-go/nanobot/internal/agent/subagent"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
@@ -56,7 +56,7 @@ func TestStateless(t *testing.T) {
 	}
 	h := newHouse(t, llmtest.NewScript(t, llmtest.Reply("done"), llmtest.Reply("again")))
 	var ended []string
-	h.opts.Ended = func(key string, _ bool) { ended = append(ended, key) }
+	h.opts.Events.Ended = func(key string, _ bool) { ended = append(ended, key) }
 	h.start()
 	before := files(t, h.dir)
 	got := h.ask(stateless("do it",
@@ -158,7 +158,7 @@ func TestStatelessTools(t *testing.T) {
 		llmtest.Call("probe", textIn{"a"}), llmtest.Reply("ok"),
 		llmtest.Call("spawn", map[string]any{"task": "x"}), llmtest.Reply("ok"),
 	), probe)
-	h.opts.Subagents = agent.Subagents{Store: disk.Open(filepath.Join(h.dir, "subagents"), nil)}
+	h.opts.Tools.Subagents = subagent.Options{Store: disk.Open(filepath.Join(h.dir, "subagents"), nil)}
 	h.start()
 	asked := bus.Said{Role: bus.RoleUser, Text: "a", Clean: true}
 	h.ask(stateless("go", asked, bus.Said{Role: bus.RoleAssistant, Text: "b", Clean: true}))
@@ -232,7 +232,7 @@ func TestStatelessMemory(t *testing.T) {
 	h := newHouse(t, summing(t))
 	hist := h.remember()
 	h.window(8000)
-	h.opts.IdleCompact = time.Millisecond
+	h.opts.Memory.IdleCompact = time.Millisecond
 	h.start()
 	var past []bus.Said
 	for range 60 {

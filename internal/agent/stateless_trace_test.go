@@ -22,8 +22,9 @@ func TestStatelessTrace(t *testing.T) {
 	}
 	model := llmtest.NewScript(t, llmtest.Reply("ok"))
 	a, err := New(Options{
-		Workspace: ws, Sessions: store, Missing: func() map[string]string { return map[string]string{"mcp_x_": "x is away"} },
-		Runtime: func(context.Context, string) (Runtime, error) { return Runtime{Model: model, Name: "m"}, nil },
+		Workspace: ws, Sessions: store,
+		Tools:  Tools{Missing: func() map[string]string { return map[string]string{"mcp_x_": "x is away"} }},
+		Models: Models{Runtime: func(context.Context, string) (Runtime, error) { return Runtime{Model: model, Name: "m"}, nil }},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -41,7 +42,7 @@ func TestStatelessTrace(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	if len(a.live)+len(a.stats)+len(a.actors)+len(a.sets.told) != 0 {
-		t.Errorf("left: %d conversations, %d figures, %d actors, %d notices", len(a.live), len(a.stats), len(a.actors), len(a.sets.told))
+	if len(a.deps.conversations.live)+len(a.deps.conversations.stats)+len(a.deps.mailboxes.actors)+len(a.deps.tools.told) != 0 {
+		t.Errorf("left: %d conversations, %d figures, %d actors, %d notices", len(a.deps.conversations.live), len(a.deps.conversations.stats), len(a.deps.mailboxes.actors), len(a.deps.tools.told))
 	}
 }

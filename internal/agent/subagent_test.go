@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/agent"
+	"github.com/nanobot-go/nanobot/internal/agent/subagent"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
@@ -21,9 +21,9 @@ import (
 // isSubagent tells the requests of subagents from those of the conversation.
 func isSubagent(req llm.Request) bool { return strings.HasPrefix(req.System, "You are a subagent") }
 
-// withCrew makes a house whose model answers subagents with sub and the
+// withSubagents makes a house whose model answers subagents with sub and the
 // conversation with the script.
-func withCrew(t *testing.T, main func(req llm.Request) llmtest.Step, sub func(req llm.Request) llmtest.Step, tools ...tool.Tool) (*house, func() []bus.Outbound) {
+func withSubagents(t *testing.T, main func(req llm.Request) llmtest.Step, sub func(req llm.Request) llmtest.Step, tools ...tool.Tool) (*house, func() []bus.Outbound) {
 	t.Helper()
 	m := llmtest.NewScript(t)
 	m.Otherwise = func(req llm.Request) llmtest.Step {
@@ -33,10 +33,10 @@ func withCrew(t *testing.T, main func(req llm.Request) llmtest.Step, sub func(re
 		return main(req)
 	}
 	h := newHouse(t, m, tools...)
-	h.opts.Subagents = agent.Subagents{Store: disk.Open(filepath.Join(h.dir, "subagents"), nil), Most: 3}
+	h.opts.Tools.Subagents = subagent.Options{Store: disk.Open(filepath.Join(h.dir, "subagents"), nil), Most: 3}
 	var mu sync.Mutex
 	var said []bus.Outbound
-	h.opts.Deliver = func(o bus.Outbound) { mu.Lock(); said = append(said, o); mu.Unlock() }
+	h.opts.Events.Deliver = func(o bus.Outbound) { mu.Lock(); said = append(said, o); mu.Unlock() }
 	return h, func() []bus.Outbound { mu.Lock(); defer mu.Unlock(); return append([]bus.Outbound(nil), said...) }
 }
 
@@ -44,7 +44,7 @@ func last(req llm.Request) string { return req.Messages[len(req.Messages)-1].Con
 
 func TestSubagentInline(t *testing.T) {
 	t.Parallel()
-	h, _ := withCrew(t, func(req llm.Request) llmtest.Step {
+	h, _ := withSubagents(t, func(req llm.Request) llmtest.Step {
 		if req.Messages[len(req.Messages)-1].Role == llm.ToolRole {
 			return llmtest.Reply("main saw: " + last(req))
 		}
@@ -80,7 +80,7 @@ func TestSubagentJoinsTheRunningTurn(t *testing.T) {
 		return tool.Text("worked"), nil
 	})
 	seen := 0
-	h, said := withCrew(t, func(req llm.Request) llmtest.Step {
+	h, said := withSubagents(t, func(req llm.Request) llmtest.Step {
 		var all strings.Builder
 		for _, m := range req.Messages {
 			all.WriteString(m.Content.String())
@@ -124,7 +124,7 @@ func TestSubagentJoinsTheRunningTurn(t *testing.T) {
 // stateFiles is what is kept of subagents now.
 func stateFiles(t *testing.T, h *house) (all string) {
 	t.Helper()
-	names, err := filepath.Glob(filepath.Join(h.opts.Subagents.Store.Where(""), "*.json"))
+	names, err := filepath.Glob(filepath.Join(h.opts.Tools.Subagents.Store.Where(""), "*.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func stateFiles(t *testing.T, h *house) (all string) {
 
 func TestSubagentStartsATurn(t *testing.T) {
 	t.Parallel()
-	h, said := withCrew(t, func(req llm.Request) llmtest.Step {
+	h, said := withSubagents(t, func(req llm.Request) llmtest.Step {
 		switch {
 		case strings.Contains(last(req), "Result:\nall good"):
 			return llmtest.Reply("the check went well")
@@ -177,7 +177,7 @@ func TestSubagentLimitsAndStop(t *testing.T) {
 	never := make(chan struct{})
 	answers := map[string]string{}
 	var mu sync.Mutex
-	h, said := withCrew(t, func(req llm.Request) llmtest.Step {
+	h, said := withSubagents(t, func(req llm.Request) llmtest.Step {
 		if m := req.Messages[len(req.Messages)-1]; m.Role == llm.ToolRole {
 			mu.Lock()
 			answers[m.ToolCallID] = m.Content.String()
@@ -187,7 +187,7 @@ func TestSubagentLimitsAndStop(t *testing.T) {
 		s := llmtest.Call("spawn", map[string]any{"task": "a"})
 		return s.Call("spawn", map[string]any{"task": "b"}).Call("spawn", map[string]any{"task": "c"})
 	}, func(llm.Request) llmtest.Step { return llmtest.Block(never) })
-	h.opts.Concurrency = 8
+	h.opts.Turns.Concurrency = 8
 	h.start()
 	h.ask(in("1", "go"))
 	if n := h.agent.Working(); n != 2 {
@@ -214,7 +214,7 @@ func TestSubagentLimitsAndStop(t *testing.T) {
 func TestSubagentInterrupted(t *testing.T) {
 	t.Parallel()
 	told := 0
-	h, _ := withCrew(t, func(req llm.Request) llmtest.Step {
+	h, _ := withSubagents(t, func(req llm.Request) llmtest.Step {
 		for _, m := range req.Messages {
 			if strings.Contains(m.Content.String(), "has ended: interrupted.") {
 				told++
@@ -231,10 +231,10 @@ func TestSubagentInterrupted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.MkdirAll(h.opts.Subagents.Store.Where(""), 0o700); err != nil {
+	if err := os.MkdirAll(h.opts.Tools.Subagents.Store.Where(""), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(h.opts.Subagents.Store.Where(""), "0a1b2c3d.json"), b, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(h.opts.Tools.Subagents.Store.Where(""), "0a1b2c3d.json"), b, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	h.start()
@@ -272,7 +272,7 @@ func TestSubagentTaint(t *testing.T) {
 		tainted = c.Tainted
 		return tool.Text("ok"), nil
 	})
-	h, _ := withCrew(t, func(req llm.Request) llmtest.Step {
+	h, _ := withSubagents(t, func(req llm.Request) llmtest.Step {
 		switch {
 		case strings.Contains(last(req), "<untrusted id="):
 			return llmtest.Call("act", map[string]any{"text": "x"})

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/agent/owntool"
+	"github.com/nanobot-go/nanobot/internal/agent/prompt"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/runner"
 	"github.com/nanobot-go/nanobot/internal/skill"
@@ -18,6 +20,9 @@ import (
 	"github.com/nanobot-go/nanobot/internal/tool/shell"
 	"github.com/nanobot-go/nanobot/internal/tool/web"
 )
+
+// coreTools are those that a small model keeps.
+var coreTools = []string{"read_file", "exec", "edit_file", "write_file", "list_dir", "grep"}
 
 // productTools are the tools of a default installation.
 func productTools(t *testing.T, workspace string) *tool.Set {
@@ -34,8 +39,8 @@ func productTools(t *testing.T, workspace string) *tool.Set {
 	if err != nil {
 		t.Fatal(err)
 	}
-	own := (&Agent{Options: Options{My: Settings{Offer: true}}}).ownTools()
-	set, err := tool.NewSet(slices.Concat(files.Tools(files.Options{Jail: jail}), exec.Tools(), pages, own, []tool.Tool{messageTool(messenger{})})...)
+	own := append(owntool.My(owntool.Settings{Offer: true}, nil), owntool.AskUser(), owntool.Message(owntool.Messenger{}))
+	set, err := tool.NewSet(slices.Concat(files.Tools(files.Options{Jail: jail}), exec.Tools(), pages, own)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,16 +61,16 @@ func heads(t *testing.T, bootstrap, memory string) map[string]head {
 		}
 	}
 	set := productTools(t, workspace)
-	p := newPromptBuilder(Options{Workspace: workspace, Skills: skill.Open(skill.Options{Workspace: workspace}), Now: time.Now})
+	p := prompt.New(prompt.Options{Workspace: workspace, Skills: skill.Open(skill.Options{Workspace: workspace}), Now: time.Now})
 	out := map[string]head{}
 	for _, window := range []int{4096, 8192, 16384, 65536} {
-		tier := TierOf(window)
+		tier := prompt.TierOf(window)
 		tools, err := tier.Tools(set)
 		if err != nil {
 			t.Fatal(err)
 		}
 		// Names of this machine must not count.
-		system := strings.NewReplacer(workspace, "/home/ann/.nanobot/workspace", ", "+runtime.GOARCH+";", ", amd64;").Replace(p.system("cli", "", Place{Workspace: workspace}, tier))
+		system := strings.NewReplacer(workspace, "/home/ann/.nanobot/workspace", ", "+runtime.GOARCH+";", ", amd64;").Replace(p.System("cli", "", prompt.Place{Workspace: workspace}, tier))
 		h := head{window: window, tools: tools.Names(), systemTokens: runner.EstimateHead(system, nil), tokens: runner.EstimateHead(system, tools.Defs()), bytes: len(system)}
 		for _, d := range tools.Defs() {
 			h.bytes += len(d.Name) + len(d.Description) + len(d.Schema)
@@ -104,40 +109,10 @@ func TestTierHeads(t *testing.T) {
 			t.Errorf("%s: the head takes %d tokens of %d, more than half", name, b.tokens, a.window)
 		}
 	}
-	for _, core := range coreTools() {
+	for _, core := range coreTools {
 		if !slices.Contains(fresh["tiny"].tools, core) {
 			t.Errorf("the tiny tier lacks %s: %v", core, fresh["tiny"].tools)
 		}
-	}
-}
-
-func TestTierOf(t *testing.T) {
-	t.Parallel()
-	for window, want := range map[int]string{0: "full", 1: "tiny", 2048: "tiny", 4096: "tiny", 4097: "small", 8192: "small", 8193: "medium", 16384: "medium", 16385: "full", 200_000: "full"} {
-		tier := TierOf(window)
-		if tier.Name != want {
-			t.Errorf("TierOf(%d) = %s, want %s", window, tier.Name, want)
-		}
-		if want != "full" && tier.Answer+tier.Input > window+1 {
-			t.Errorf("window %d: answer %d and input %d are more", window, tier.Answer, tier.Input)
-		}
-	}
-}
-
-// A user's own settings are never made larger, and smaller ones stay.
-func TestTierLimits(t *testing.T) {
-	t.Parallel()
-	l, answer := TierOf(4096).limits(runner.Limits{ToolResultChars: 16000, ContextBlock: 0}, 8192)
-	if answer != 1024 || l.ContextBlock != 2816 || l.ToolResultChars != 2000 {
-		t.Errorf("limits = %+v, answer %d", l, answer)
-	}
-	l, answer = TierOf(4096).limits(runner.Limits{ToolResultChars: 100, ContextBlock: 300}, 50)
-	if answer != 50 || l.ContextBlock != 300 || l.ToolResultChars != 100 {
-		t.Errorf("limits = %+v, answer %d", l, answer)
-	}
-	l, answer = TierOf(0).limits(runner.Limits{ToolResultChars: 16000}, 8192)
-	if answer != 8192 || l.ContextBlock != 0 || l.ToolResultChars != 16000 {
-		t.Errorf("limits = %+v, answer %d", l, answer)
 	}
 }
 
@@ -152,13 +127,13 @@ func TestTierTools(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, window := range []int{4096, 8192, 16384} {
-		tier := TierOf(window)
+		tier := prompt.TierOf(window)
 		got, err := tier.Tools(set)
 		if err != nil {
 			t.Fatal(err)
 		}
 		names := got.Names()
-		for _, core := range append(coreTools(), "mine") {
+		for _, core := range append(slices.Clone(coreTools), "mine") {
 			if !slices.Contains(names, core) {
 				t.Errorf("%s: no %s in %v", tier.Name, core, names)
 			}
@@ -170,25 +145,10 @@ func TestTierTools(t *testing.T) {
 			t.Errorf("%s: the choice is not stable", tier.Name)
 		}
 	}
-	if got, err := TierOf(0).Tools(set); err != nil || got != set {
+	if got, err := prompt.TierOf(0).Tools(set); err != nil || got != set {
 		t.Errorf("full tier: %v, %v; want the set itself", got.Names(), err)
 	}
-	if got, err := TierOf(4096).Tools(nil); err != nil || len(got.Names()) != 0 {
+	if got, err := prompt.TierOf(4096).Tools(nil); err != nil || len(got.Names()) != 0 {
 		t.Errorf("no tools: %v, %v", got.Names(), err)
-	}
-}
-
-func TestShortened(t *testing.T) {
-	t.Parallel()
-	long := "## AGENTS.md\n\n" + strings.Repeat("Zeile mit Wörtern.\n", 100)
-	got := shortened(long, 300)
-	if n := len([]rune(got)); n > 300 || !strings.HasSuffix(got, "read the file for the rest]") || !strings.HasPrefix(long, strings.TrimSuffix(got, "\n[cut to fit the model; read the file for the rest]")) {
-		t.Errorf("shortened to %d: %q", n, got)
-	}
-	if got := shortened("short", 300); got != "short" {
-		t.Errorf("got %q", got)
-	}
-	if got := shortened(long, 0); got != long {
-		t.Error("no bound, but cut")
 	}
 }

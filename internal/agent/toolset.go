@@ -8,13 +8,20 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/nanobot-go/nanobot/internal/agent/owntool"
+	"github.com/nanobot-go/nanobot/internal/agent/prompt"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
-// toolSets remembers the sets that were put together, so that turns with the
-// same tools share one and the head of their prompts is measured once.
+// toolSets puts together the tools of turns and remembers the sets, so that
+// turns with the same tools share one and the head of their prompts is measured
+// once.
 type toolSets struct {
+	opts  Tools
+	fixed *tool.Set   // the tools that are always there
+	goal  []tool.Tool // offered while there is a goal
+
 	mu         sync.Mutex
 	generation uint64
 	built      map[toolChoice]*tool.Set
@@ -28,33 +35,30 @@ type toolChoice struct {
 	guest bool // with less of the tools that come and go
 }
 
-// chooseTools puts together the tools of the turn: those always there, those
-// of the servers connected now, the goal tools when there is a goal, and of
-// all these what fits the model.
-func (t *turn) chooseTools(ctx context.Context, tier Tier) (*tool.Set, error) {
+// choose puts together the tools of a turn: those always there, those of the
+// servers connected now, the goal tools when there is a goal, and of all these
+// what fits the model.
+func (s *toolSets) choose(ctx context.Context, choice toolChoice, tier prompt.Tier) (*tool.Set, error) {
 	var more []tool.Tool
 	var generation uint64
-	if t.MoreTools != nil {
-		more, generation = t.MoreTools(ctx)
+	if s.opts.More != nil {
+		more, generation = s.opts.More(ctx)
 	}
-	s := &t.sets
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t.tellMissing(s)
 	if s.built == nil || s.generation != generation {
 		s.built, s.generation = map[toolChoice]*tool.Set{}, generation
-	}
-	choice := toolChoice{tier.Name, t.goalTools(), t.it.in.Scope != ""}
-	if choice.guest {
-		more = forGuests(more)
 	}
 	if set, ok := s.built[choice]; ok {
 		return set, nil
 	}
-	if choice.goal {
-		more = append(more[:len(more):len(more)], t.Agent.goalTools()...)
+	if choice.guest {
+		more = forGuests(more)
 	}
-	set := t.fixed
+	if choice.goal {
+		more = append(more[:len(more):len(more)], s.goal...)
+	}
+	set := s.fixed
 	if len(more) > 0 {
 		var err error
 		if set, err = set.With(more...); err != nil {
@@ -65,8 +69,8 @@ func (t *turn) chooseTools(ctx context.Context, tier Tier) (*tool.Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	if t.Missing != nil {
-		set = set.Explaining(t.absent)
+	if s.opts.Missing != nil {
+		set = set.Explaining(s.absent)
 	}
 	s.built[choice] = set
 	return set, nil
@@ -78,27 +82,59 @@ func forGuests(list []tool.Tool) []tool.Tool {
 	return slices.DeleteFunc(slices.Clone(list), func(t tool.Tool) bool { return !t.Guests })
 }
 
-// tellMissing lets the user know once per conversation what cannot be used.
-func (t *turn) tellMissing(s *toolSets) {
-	if t.Missing == nil || t.it.in.Scope != "" {
-		return
+// known are the tools of the last turn like this one, else those that are
+// always there: looking must not start servers.
+func (s *toolSets) known(choice toolChoice, tier prompt.Tier) (*tool.Set, error) {
+	s.mu.Lock()
+	set := s.built[choice]
+	s.mu.Unlock()
+	if set != nil {
+		return set, nil
 	}
-	missing := t.Missing()
+	return tier.Tools(s.fixed)
+}
+
+// missing is what cannot be used and a session was not told yet.
+func (s *toolSets) missing(key string) (news []string) {
+	if s.opts.Missing == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	missing := s.opts.Missing()
 	if len(missing) == 0 || s.told == nil {
 		s.told = map[string]bool{} // what comes back and goes again is told again
 	}
 	for _, prefix := range slices.Sorted(maps.Keys(missing)) {
-		if key := t.key + "\x00" + prefix; !s.told[key] {
-			s.told[key] = true
-			t.it.emit(bus.Outbound{Kind: bus.Notice, Route: t.it.in.Route, Text: missing[prefix]})
+		if at := key + "\x00" + prefix; !s.told[at] {
+			s.told[at] = true
+			news = append(news, missing[prefix])
+		}
+	}
+	return news
+}
+
+// readOnly reports whether a tool changes nothing.
+func (s *toolSets) readOnly(name string) bool {
+	tl, ok := s.fixed.Get(name)
+	return ok && tl.ReadOnly
+}
+
+// forget drops what a session was told to be missing.
+func (s *toolSets) forget(key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for k := range s.told {
+		if strings.HasPrefix(k, key+"\x00") {
+			delete(s.told, k)
 		}
 	}
 }
 
 // absent tells the model why it misses a tool. The reason itself may be words
 // of a server, so it is for the user only.
-func (a *Agent) absent(name string) string {
-	for prefix := range a.Missing() {
+func (s *toolSets) absent(name string) string {
+	for prefix := range s.opts.Missing() {
 		if strings.HasPrefix(name, prefix) {
 			return "its server is not connected. Go on without it and tell the user."
 		}
@@ -106,13 +142,19 @@ func (a *Agent) absent(name string) string {
 	return ""
 }
 
-// turnOf finds the running turn a call belongs to.
-func (a *Agent) turnOf(c tool.Call) (*turn, bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	act := a.actors[c.SessionKey]
-	if act == nil || act.turn == nil || act.turn.id != c.TurnID {
-		return nil, false
+func (t *turn) toolChoice(tier prompt.Tier) toolChoice {
+	_, goal := owntool.Goal(t.sess)
+	return toolChoice{tier.Name, goal, t.it.in.Scope != ""}
+}
+
+// chooseTools are the tools of the turn. The owner is told once per
+// conversation what cannot be used.
+func (t *turn) chooseTools(ctx context.Context, tier prompt.Tier) (*tool.Set, error) {
+	set, err := t.deps.tools.choose(ctx, t.toolChoice(tier), tier)
+	if t.it.in.Scope == "" {
+		for _, text := range t.deps.tools.missing(t.key) {
+			t.it.emit(bus.Outbound{Kind: bus.Notice, Route: t.it.in.Route, Text: text})
+		}
 	}
-	return act.turn, true
+	return set, err
 }

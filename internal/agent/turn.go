@@ -8,6 +8,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/agent/explain"
+	"github.com/nanobot-go/nanobot/internal/agent/owntool"
+	"github.com/nanobot-go/nanobot/internal/agent/prompt"
+	"github.com/nanobot-go/nanobot/internal/agent/transcript"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/memory"
@@ -16,14 +20,11 @@ import (
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
-// presetKey is the session metadata that holds the model preset of /model.
-const presetKey = "_nanobot_model_preset"
-
 // turn is everything that belongs to one message being answered.
 type turn struct {
-	*Agent
+	deps  *deps
 	act   *actor
-	it    *item
+	it    *envelope
 	id    string
 	key   string
 	sess  *session.Session
@@ -31,19 +32,22 @@ type turn struct {
 	rt    Runtime
 	begun time.Time
 
-	frame     frame         // of the last request
-	rested    bool          // the conversation was silent for long before this message
-	asking    chan struct{} // capacity 1: held by the question being asked
-	slot      bool          // holds a slot of the gate
-	goalOpen  bool          // the user set a goal with this very message
-	segment   int           // number of the visible message being streamed
-	sent      bool          // the message tool answered this chat
-	foreign   bool          // words of others came with the history
-	described bool          // words of others describe the tools
-	resumed   bool          // takes up a turn that was interrupted
-	project   tool.Project  // the folder it works in
-	gone      string        // the folder it should work in and cannot
-	joined    []*item       // messages from a queue that end with the turn
+	frame    frame         // of the last request
+	rested   bool          // the conversation was silent for long before this message
+	asking   chan struct{} // capacity 1: held by the question being asked
+	slot     slot          // of the gate around model work
+	goalOpen bool          // the user set a goal with this very message
+	segment  int           // number of the visible message being streamed
+	sent     bool          // the message tool answered this chat
+	foreign  bool          // words of others came with the history
+	resumed  bool          // takes up a turn that was interrupted
+	folder   folder        // the folder it works in
+	joined   []*envelope   // messages from a queue that end with the turn
+}
+
+// newTurn begins the work on a message.
+func newTurn(d *deps, act *actor, it *envelope) *turn {
+	return &turn{deps: d, slot: slot{gate: d.gate}, act: act, it: it, id: newID(), key: it.key, begun: d.now(), asking: make(chan struct{}, 1)}
 }
 
 // stats is what /status tells about a session while its actor is busy.
@@ -56,15 +60,15 @@ type stats struct {
 }
 
 // handle answers one message. The error is what its asker sees instead of a reply.
-func (a *Agent) handle(ctx context.Context, act *actor, it *item) error {
+func (a *Agent) handle(ctx context.Context, act *actor, it *envelope) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return stopError(cause)
 	}
 	if it.in.Stateless {
 		return a.stateless(ctx, act, it)
 	}
-	a.keeper.pause(ctx, it.key)
-	sess, err := a.Sessions.Acquire(ctx, it.key)
+	a.deps.memory.Pause(ctx, it.key)
+	sess, err := a.deps.opts.Sessions.Acquire(ctx, it.key)
 	if err != nil {
 		if ctx.Err() != nil {
 			return stopError(context.Cause(ctx))
@@ -73,45 +77,37 @@ func (a *Agent) handle(ctx context.Context, act *actor, it *item) error {
 	}
 	defer func() {
 		if rerr := sess.Release(); rerr != nil {
-			a.Log.ErrorContext(ctx, "release session", "session", it.key, "err", rerr)
+			a.deps.log.ErrorContext(ctx, "release session", "session", it.key, "err", rerr)
 		}
 	}()
 	seen := it.in.ID != "" && sess.SeenInbound(it.in.ID)
-	if seen && it.post == nil {
+	if seen && it.replyTo == nil {
 		return nil // it was answered or is in the history already
 	}
-	t := &turn{Agent: a, act: act, it: it, id: newID(), key: it.key, sess: sess, begun: a.Now(), asking: make(chan struct{}, 1)}
-	a.mu.Lock()
-	act.turn = t
-	a.mu.Unlock()
-	t.rested = a.IdleCompact > 0 && !sess.Updated().IsZero() && t.begun.Sub(sess.Updated()) >= a.IdleCompact
-	if _, err := sess.Recover(t.readOnly); err != nil {
+	t := newTurn(a.deps, act, it)
+	t.sess = sess
+	a.deps.mailboxes.attach(act, t)
+	t.rested = a.deps.opts.Memory.IdleCompact > 0 && !sess.Updated().IsZero() && t.begun.Sub(sess.Updated()) >= a.deps.opts.Memory.IdleCompact
+	if _, err := sess.Recover(t.deps.tools.readOnly); err != nil {
 		return fmt.Errorf("recover session %q: %w", it.key, err)
 	}
 	if it.in.Shell {
-		return t.userShell(ctx, seen)
+		return shellTurn{t}.run(ctx, seen)
 	}
-	if seen && t.takeUp() {
+	if seen && t.resume() {
 		return nil
 	}
-	if a.crew.store != nil && a.crew.first(it.key) {
-		a.revive(ctx, it.key)
-	}
+	a.deps.subagents.Revive(ctx, it.key)
 	if t.resumed {
 		return t.answer(ctx)
 	}
-	if cmd, ok := a.command(it.in); ok {
-		return t.runCommand(ctx, cmd)
+	if c, ok := a.command(it); ok {
+		return c.within(ctx, t)
 	} else if looksLikeCommand(it.in.Text) {
-		t.reply(a.unknownCommand(it.in.Text))
+		t.reply(Say(a.unknownCommand(it.in.Text)))
 		return nil
 	}
 	return t.answer(ctx)
-}
-
-func (t *turn) readOnly(name string) bool {
-	tl, ok := t.fixed.Get(name)
-	return ok && tl.ReadOnly
 }
 
 // stopError tells a stop by the user from the end of the program.
@@ -126,22 +122,21 @@ func stopError(cause error) error {
 func (t *turn) answer(ctx context.Context) error {
 	defer t.it.over.End()
 	var preset string
-	t.sess.Meta(presetKey, &preset)
+	t.sess.Meta(owntool.PresetKey, &preset)
 	if t.it.in.Preset != "" {
 		preset = t.it.in.Preset
 	}
-	rt, err := t.Runtime(ctx, preset)
+	rt, err := t.deps.opts.Models.Runtime(ctx, preset)
 	if err != nil && preset != "" && t.it.in.Preset == "" {
 		// The preset is gone or unusable; the conversation goes on with the default.
-		t.Log.WarnContext(ctx, "model preset unusable", "session", t.key, "preset", preset, "err", err)
-		rt, err = t.Runtime(ctx, "")
+		t.deps.log.WarnContext(ctx, "model preset unusable", "session", t.key, "preset", preset, "err", err)
+		rt, err = t.deps.opts.Models.Runtime(ctx, "")
 	}
 	if err != nil {
 		return err
 	}
 	t.rt = rt
 	t.enterProject(ctx)
-	t.tellGone()
 	if err := t.trim(); err != nil {
 		return err
 	}
@@ -152,7 +147,7 @@ func (t *turn) answer(ctx context.Context) error {
 	// The message is in the file, which outlives this process. Making it
 	// outlive the power too is done while the model is asked.
 	wait := func() error { return nil } // a message from a queue is safe there
-	if t.it.post == nil {
+	if t.it.replyTo == nil {
 		wait = t.syncSoon(ctx)
 	}
 	res, err := t.run(ctx, msg)
@@ -191,70 +186,67 @@ func (t *turn) syncSoon(ctx context.Context) (wait func() error) {
 
 // run builds the prompt and lets the runner work, holding a slot of the gate.
 func (t *turn) run(ctx context.Context, current llm.Message) (runner.Result, error) {
-	if err := t.enter(ctx); err != nil {
+	if err := t.slot.enter(ctx); err != nil {
 		return runner.Result{Stop: runner.Cancelled, Err: err}, nil // a stop while waiting is an ordinary end
 	}
-	defer t.leave()
-	t.conv = t.conversationOf(t.key)
+	defer t.slot.leave()
+	t.conv = t.deps.conversations.of(t.key)
 	t.conv.follow(t.sess)
-	tier := TierOf(t.window())
+	tier := prompt.TierOf(t.window())
 	tools, err := t.chooseTools(ctx, tier)
 	if err != nil {
 		return runner.Result{}, fmt.Errorf("choose tools: %w", err)
 	}
-	t.described = t.described || tools.Foreign()
-	system := t.prompt.system(t.it.in.Route.Channel, t.it.in.Scope, t.place(t.it.in), tier)
-	scale := t.calibration(t.rt.Name).Factor()
+	system := t.deps.prompt.System(t.it.in.Route.Channel, t.it.in.Scope, t.deps.place(t.it.in), tier)
+	scale := t.deps.models.calibration(t.rt.Name).Factor()
 	limits, answer := t.bounds(tier)
 	budget := runner.InputBudget(limits, answer)
-	head := t.headTokens(system, tier, tools)
-	t.frame = frame{rt: t.rt, base: system, baseHead: head, tools: tools.Defs(), budget: budget, answer: answer, scale: scale}
+	head := t.deps.models.headTokens(system, tier, tools)
+	t.frame = frame{rt: t.rt, base: system, baseHead: head, tools: tools.Defs(), budget: budget, answer: answer, scale: scale, described: t.frame.described || tools.Foreign()}
 	if err := t.makeRoom(ctx); err != nil {
 		return runner.Result{}, err
 	}
 	system, head = t.frame.system, t.frame.head
 	if t.rt.Check != nil {
-		if warning := t.rt.Check(ctx, int(float64(head+t.conv.total)*scale)+answer); warning != "" {
+		if warning := t.rt.Check(ctx, int(float64(head+t.conv.Total)*scale)+answer); warning != "" {
 			t.it.emit(bus.Outbound{Kind: bus.Notice, Route: t.it.in.Route, Text: warning})
 		}
 	}
-	msgs, tokens := t.conv.msgs, t.conv.total
-	t.conv.sent = len(msgs)
+	msgs, tokens := t.conv.Messages, t.conv.Total
+	t.conv.Sent = len(msgs)
 	if current.Content.Blocks != nil { // pictures are sent once and remembered by name
-		msgs = append(msgs[:len(msgs)-1:len(msgs)-1], withCurrent(msgs[len(msgs)-1], current))
+		msgs = append(msgs[:len(msgs)-1:len(msgs)-1], transcript.WithCurrent(msgs[len(msgs)-1], current))
 		tokens = 0
 	}
 	spec := runner.Spec{
 		Model: t.rt.Model, ModelName: t.rt.Name, System: system, Messages: msgs, Tokens: tokens, HeadTokens: head, Tools: tools,
 		MaxTokens: answer, Temperature: t.rt.Temperature, Effort: t.rt.Effort, Limits: limits, Scale: scale,
 		Call: tool.Call{
-			Route: t.it.in.Route, SessionKey: t.key, Scope: t.it.in.Scope, Project: t.project, SenderID: t.it.in.SenderID, Person: t.it.in.Person(), TurnID: t.id, Turn: &t.it.over, UserText: t.typed(),
+			Route: t.it.in.Route, SessionKey: t.key, Scope: t.it.in.Scope, Project: t.folder.project, SenderID: t.it.in.SenderID, Person: t.it.in.Person(), TurnID: t.id, Turn: &t.it.over, UserText: typed(t.it.in),
 			State: t.conv.state, Publish: t.publish, Ask: t.asker(), Tainted: t.tainted(),
 		},
 		Source:     source(t.it.in),
-		Approve:    t.Approve,
-		Redact:     t.Secrets.Redact,
-		Hooks:      append([]runner.Hooks{t.hooks()}, t.Hooks...),
-		OffloadDir: t.place(t.it.in).Results,
+		Approve:    t.deps.opts.Tools.Approve,
+		Redact:     t.deps.secrets.Redact,
+		Hooks:      append([]runner.Hooks{t.hooks()}, t.deps.opts.Tools.Hooks...),
+		OffloadDir: t.deps.place(t.it.in).Results,
 		Record:     t.record,
 		Sync:       t.sess.Sync,
 		Inject:     t.inject,
-		Whole:      t.it.post != nil, // its reply is kept only as the end of the turn
-		Log:        t.Log.With("session", t.key, "turn", t.id),
+		Whole:      t.it.replyTo != nil, // its reply is kept only as the end of the turn
+		Log:        t.deps.log.With("session", t.key, "turn", t.id),
 	}
 	res, err := runner.Run(ctx, spec)
-	t.calibration(t.rt.Name).Observe(res.Estimated, res.Prompt)
+	t.deps.models.calibration(t.rt.Name).Observe(res.Estimated, res.Prompt)
 	t.afterTurn(t.note(res, budget), res.Text)
 	return res, err
 }
 
 // bounds are the limits of the turn and of one answer, in tokens.
-func (t *turn) bounds(tier Tier) (limits runner.Limits, answer int) {
-	var changed own
-	t.sess.Meta(ownKey, &changed)
-	limits = t.Limits
+func (t *turn) bounds(tier prompt.Tier) (limits runner.Limits, answer int) {
+	limits = t.deps.opts.Turns.Limits
 	limits.ContextWindow, limits.ContextBlock = t.window(), t.rt.Block
-	return tier.limits(changed.apply(limits), t.rt.MaxTokens)
+	return tier.Limits(owntool.Limits(t.sess, limits), t.rt.MaxTokens)
 }
 
 // tainted reports whether words from outside are before the model when the
@@ -267,21 +259,21 @@ func (t *turn) tainted() bool {
 			return true
 		}
 	}
-	return t.foreign || t.described || t.it.in.Foreign() || len(t.it.in.Media) > 0 || t.conv.tainted() || t.frame.outside
+	return t.foreign || t.frame.described || t.it.in.Foreign() || len(t.it.in.Media) > 0 || t.conv.Tainted() || t.frame.outside
 }
 
 // typed is what the person wrote, "" when nothing shows that they did.
-func (t *turn) typed() string {
-	if t.it.in.Untrusted {
+func typed(in bus.Inbound) string {
+	if in.Untrusted {
 		return ""
 	}
-	return t.it.in.Text
+	return in.Text
 }
 
 // window is the model's context window, as configured or as small as it turned
 // out to be.
 func (t *turn) window() int {
-	if w, ok := t.windows.Load(t.rt.Name); ok {
+	if w, ok := t.deps.models.windows.Load(t.rt.Name); ok {
 		if n, ok := w.(int); ok && (t.rt.Window <= 0 || n < t.rt.Window) {
 			return n
 		}
@@ -289,64 +281,17 @@ func (t *turn) window() int {
 	return t.rt.Window
 }
 
-// withCurrent swaps the stored form of the last user message for the one with
-// pictures; earlier unanswered text that was joined to it stays in front.
-func withCurrent(stored, current llm.Message) llm.Message {
-	plain := current.Content.Blocks[len(current.Content.Blocks)-1].Text
-	if i := strings.LastIndex(stored.Content.Text, plain); stored.Content.Blocks == nil && i > 0 {
-		return runner.MergeUser(llm.Message{Role: llm.User, Content: llm.Text(strings.TrimSpace(stored.Content.Text[:i]))}, current)
-	}
-	return current
-}
-
-// enter waits for a slot of the gate around model work.
-func (t *turn) enter(ctx context.Context) error {
-	if t.gate == nil {
-		return nil
-	}
-	select {
-	case t.gate <- struct{}{}:
-		t.slot = true
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-func (t *turn) leave() {
-	if t.slot {
-		t.slot = false
-		<-t.gate
-	}
-}
-
 // record keeps messages of the turn the moment they exist.
 func (t *turn) record(_ context.Context, msgs ...llm.Message) error {
 	recs := make([]session.Record, len(msgs))
 	for i, m := range msgs {
-		m.Content.Text = t.Secrets.Redact(m.Content.Text)
-		recs[i] = session.Record{Message: storable(m)}
-		if t.described && m.Role == llm.Assistant { // nothing else in the log says it
+		m.Content.Text = t.deps.secrets.Redact(m.Content.Text)
+		recs[i] = session.Record{Message: transcript.Storable(m)}
+		if t.frame.described && m.Role == llm.Assistant { // nothing else in the log says it
 			recs[i].Runtime = &session.RuntimeContext{Version: 1, Sources: []string{memory.SourceForeign}}
 		}
 	}
 	return t.sess.Append(recs...)
-}
-
-// storable replaces inline pictures by their name: a log is not a picture store.
-func storable(m llm.Message) llm.Message {
-	if m.Content.Blocks == nil {
-		return m
-	}
-	blocks := make([]llm.Block, len(m.Content.Blocks))
-	for i, b := range m.Content.Blocks {
-		if b.Type == "image_url" && strings.HasPrefix(b.ImageURL, "data:") {
-			b = llm.Block{Type: "text", Text: llm.Content{Blocks: []llm.Block{b}}.String()}
-		}
-		blocks[i] = b
-	}
-	m.Content = llm.Content{Blocks: blocks}
-	return m
 }
 
 // note updates what /status shows and returns the size of the last prompt.
@@ -355,11 +300,7 @@ func (t *turn) note(res runner.Result, budget int) (used int) {
 	if used == 0 {
 		used = res.Estimated
 	}
-	stored := t.sess.Len()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.conv.size = len(t.conv.msgs)
-	t.stats[t.key] = stats{messages: stored, context: used, budget: budget, usage: res.Usage, model: t.rt.Display}
+	t.deps.conversations.note(t.key, t.conv, stats{messages: t.sess.Len(), context: used, budget: budget, usage: res.Usage, model: t.rt.Display})
 	return used
 }
 
@@ -367,7 +308,7 @@ func (t *turn) note(res runner.Result, budget int) (used int) {
 func (t *turn) conclude(ctx context.Context, res runner.Result) error {
 	if res.Stop == runner.Cancelled {
 		// The same repair that follows a crash makes the history whole again.
-		if _, err := t.sess.Recover(t.readOnly); err != nil {
+		if _, err := t.sess.Recover(t.deps.tools.readOnly); err != nil {
 			return fmt.Errorf("close the stopped turn: %w", err)
 		}
 		return stopError(context.Cause(ctx))
@@ -376,19 +317,19 @@ func (t *turn) conclude(ctx context.Context, res runner.Result) error {
 		return fmt.Errorf("finish the turn: %w", err)
 	}
 	if res.ContextLimit > 0 {
-		t.windows.Store(t.rt.Name, res.ContextLimit)
-		t.Log.WarnContext(ctx, "the model's real window is smaller than configured", "model", t.rt.Name, "window", res.ContextLimit)
+		t.deps.models.windows.Store(t.rt.Name, res.ContextLimit)
+		t.deps.log.WarnContext(ctx, "the model's real window is smaller than configured", "model", t.rt.Name, "window", res.ContextLimit)
 	}
 	out := bus.Outbound{
-		Kind: bus.Final, Route: t.it.in.Route, ReplyTo: t.it.in.Route.MessageID, Text: t.Secrets.Redact(res.Text),
+		Kind: bus.Final, Route: t.it.in.Route, ReplyTo: t.it.in.Route.MessageID, Text: t.deps.secrets.Redact(res.Text),
 		Streamed: res.Streamed && t.it.in.WantsStream, Meta: t.it.in.Meta, Turn: t.summary(res),
 	}
 	if res.Stop == runner.ModelError && res.Err != nil {
-		hint := keptHint
+		say := explain.Kept
 		if t.it.in.Stateless || t.it.in.Event != "" { // there is no conversation to go on with, or it is another one
-			hint = ""
+			say = explain.Error
 		}
-		out.Text, out.Streamed = t.Secrets.Redact(explain(res.Err, t.rt.Display, hint)), false
+		out.Text, out.Streamed = t.deps.secrets.Redact(say(res.Err, t.rt.Display)), false
 		out.Turn.Error = out.Text
 		if e, ok := errors.AsType[*llm.Error](res.Err); ok {
 			out.Turn.ErrorKind = string(e.Kind)
@@ -405,10 +346,10 @@ func (t *turn) summary(res runner.Result) *bus.Turn {
 	s := &bus.Turn{
 		ID: t.id, SessionKey: t.key, Model: t.rt.Display, Preset: t.rt.Preset, Fallback: res.FallbackModel, Window: t.window(), Goal: t.shownGoal(), StopReason: string(res.Stop), Iterations: res.Requests, Truncated: res.Cut,
 		Usage:      bus.Usage{Prompt: res.Usage.Prompt, Completion: res.Usage.Completion, Cached: res.Usage.Cached, Estimated: res.Usage.Estimated},
-		DurationMS: t.Now().Sub(t.begun).Milliseconds(), Clean: !res.Tainted,
+		DurationMS: t.deps.now().Sub(t.begun).Milliseconds(), Clean: !res.Tainted,
 	}
-	if t.TurnCost != nil {
-		if usd, known := t.TurnCost(t.id); known {
+	if t.deps.opts.Models.TurnCost != nil {
+		if usd, known := t.deps.opts.Models.TurnCost(t.id); known {
 			s.Usage.CostUSD = usd
 		}
 	}
@@ -425,20 +366,23 @@ func (t *turn) publish(ctx context.Context, o bus.Outbound) error {
 		return err
 	}
 	if o.Kind == bus.Message && o.Route.SameChat(t.it.in.Route) {
-		t.mu.Lock()
+		t.deps.mailboxes.mu.Lock()
 		t.sent = true
-		t.mu.Unlock()
+		t.deps.mailboxes.mu.Unlock()
 	}
-	o.Text = t.Secrets.Redact(o.Text)
+	o.Text = t.deps.secrets.Redact(o.Text)
 	t.it.emit(o)
 	return nil
 }
 
-// reply answers a command.
-func (t *turn) reply(s string) {
+// reply answers a message without the model.
+func (t *turn) reply(r Reply) { t.replyAs(t.id, r) }
+
+// replyAs answers in the name of an earlier turn.
+func (t *turn) replyAs(id string, r Reply) {
 	t.it.emit(bus.Outbound{
-		Kind: bus.Final, Route: t.it.in.Route, ReplyTo: t.it.in.Route.MessageID, Text: s, Plain: true, Meta: t.it.in.Meta,
-		Turn: &bus.Turn{ID: t.id, SessionKey: t.key, StopReason: string(runner.Completed)},
+		Kind: bus.Final, Route: t.it.in.Route, ReplyTo: t.it.in.Route.MessageID, Text: r.Text, Plain: !r.Markdown, Meta: t.it.in.Meta,
+		Turn: &bus.Turn{ID: id, SessionKey: t.key, StopReason: string(runner.Completed)},
 	})
 }
 
@@ -450,20 +394,23 @@ func (t *turn) streamID(segment int) string {
 // hooks shows the progress of the turn to its asker.
 func (t *turn) hooks() runner.Hooks {
 	send := func(o bus.Outbound) { o.Route = t.it.in.Route; t.it.emit(o) }
+	hint := explain.Hint{Redact: t.deps.secrets.Redact, Workspace: t.deps.place(t.it.in).Workspace, Home: t.deps.opts.Hints.Home, Chars: t.deps.opts.Hints.Chars}
 	h := runner.Hooks{
-		Notice: func(_ context.Context, s string) { send(bus.Outbound{Kind: bus.Notice, Text: t.Secrets.Redact(s)}) },
+		Notice: func(_ context.Context, s string) {
+			send(bus.Outbound{Kind: bus.Notice, Text: t.deps.secrets.Redact(s)})
+		},
 		BeforeTools: func(_ context.Context, it *runner.Iteration) {
 			if said := strings.TrimSpace(it.Response.Message.Content.String()); said != "" && !t.it.in.WantsStream {
-				send(bus.Outbound{Kind: bus.Progress, Text: t.Secrets.Redact(said)})
+				send(bus.Outbound{Kind: bus.Progress, Text: t.deps.secrets.Redact(said)})
 			}
-			send(bus.Outbound{Kind: bus.ToolHint, Text: t.hint(it.Calls)})
+			send(bus.Outbound{Kind: bus.ToolHint, Text: hint.Calls(it.Calls)})
 		},
 		BeforeTool: func(_ context.Context, c tool.Call) error {
-			send(bus.Outbound{Kind: bus.ToolEvent, Tool: &bus.Tool{CallID: c.ID, Name: c.Name, Phase: "start", Arguments: t.Secrets.Redact(string(c.Input))}})
+			send(bus.Outbound{Kind: bus.ToolEvent, Tool: &bus.Tool{CallID: c.ID, Name: c.Name, Phase: "start", Arguments: t.deps.secrets.Redact(string(c.Input))}})
 			return nil
 		},
 		AfterTool: func(_ context.Context, c tool.Call, r tool.Result, took time.Duration) {
-			ev := &bus.Tool{CallID: c.ID, Name: c.Name, Phase: "end", Detail: firstLine(t.Secrets.Redact(r.Content.String()), 120), DurationMS: took.Milliseconds()}
+			ev := &bus.Tool{CallID: c.ID, Name: c.Name, Phase: "end", Detail: explain.FirstLine(t.deps.secrets.Redact(r.Content.String()), 120), DurationMS: took.Milliseconds()}
 			if r.IsError {
 				ev.Phase = "error"
 			}
@@ -471,7 +418,7 @@ func (t *turn) hooks() runner.Hooks {
 		},
 	}
 	if t.it.in.WantsStream {
-		said, thought := t.Secrets.Stream(), t.Secrets.Stream()
+		said, thought := t.deps.secrets.Stream(), t.deps.secrets.Stream()
 		show := func(kind bus.Kind, s string) {
 			if s != "" {
 				send(bus.Outbound{Kind: kind, Text: s, StreamID: t.streamID(t.segment)})

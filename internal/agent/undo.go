@@ -7,7 +7,6 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/llm"
-	"github.com/nanobot-go/nanobot/internal/runner"
 	"github.com/nanobot-go/nanobot/internal/session"
 )
 
@@ -25,40 +24,41 @@ type Undoer interface {
 // undoPaths is how many files the model is told of by name.
 const undoPaths = 20
 
-// undoCommand is /undo and /diff.
-func (t *turn) undoCommand(ctx context.Context, cmd command) error {
-	id, force, ok := undoArgs(cmd)
+// runUndo is /undo and /diff.
+func runUndo(ctx context.Context, c *Call) (Reply, error) {
+	t := c.turn
+	id, force, ok := c.undoArgs()
 	switch {
 	case !ok:
-		return t.remember(cmd, usageOf(cmd.name))
-	case t.Undo == nil:
-		return t.remember(cmd, "Changes to files are not kept here, so there is nothing to show or take back.")
-	case cmd.name == "diff":
-		reply, err := t.Undo.Diff(ctx, t.it.in, t.key, id)
+		return Say(c.usageLine()), nil
+	case c.agent.deps.opts.Tools.Undo == nil:
+		return Say("Changes to files are not kept here, so there is nothing to show or take back."), nil
+	case c.Name == "diff":
+		reply, err := c.agent.deps.opts.Tools.Undo.Diff(ctx, t.it.in, t.key, id)
 		if err != nil {
-			return t.undoFailed(ctx, cmd, err)
+			return c.undoFailed(ctx, err)
 		}
-		return t.rememberMarkdown(cmd, reply)
+		return Reply{Text: reply, Markdown: true}, nil
 	}
-	reply, paths, err := t.Undo.Undo(ctx, t.it.in, t.key, id, force)
+	reply, paths, err := c.agent.deps.opts.Tools.Undo.Undo(ctx, t.it.in, t.key, id, force)
 	if err != nil {
-		return t.undoFailed(ctx, cmd, err)
+		return c.undoFailed(ctx, err)
 	}
 	if len(paths) > 0 {
 		// What the model knows about these files is no longer true.
-		t.conversationOf(t.key).state.Reset()
-		if err := t.tellUndone(paths); err != nil {
-			return err
+		t.deps.conversations.of(t.key).state.Reset()
+		if err := tellUndone(t.sess, paths); err != nil {
+			return Reply{}, err
 		}
 	}
-	return t.rememberMarkdown(cmd, reply)
+	return Reply{Text: reply, Markdown: true}, nil
 }
 
 // undoArgs reads "[turn] [force]"; /diff takes a turn only.
-func undoArgs(cmd command) (id string, force, ok bool) {
-	for w := range strings.FieldsSeq(cmd.args) {
+func (c *Call) undoArgs() (id string, force, ok bool) {
+	for w := range strings.FieldsSeq(c.Args) {
 		switch {
-		case strings.EqualFold(w, "force") && cmd.name == "undo" && !force:
+		case strings.EqualFold(w, "force") && c.Name == "undo" && !force:
 			force = true
 		case id == "" && !strings.HasPrefix(w, "-"):
 			id = w
@@ -69,50 +69,25 @@ func undoArgs(cmd command) (id string, force, ok bool) {
 	return id, force, true
 }
 
-func usageOf(name string) string {
-	for _, c := range Commands() {
-		if c.Name == name {
-			return fmt.Sprintf("Usage: /%s %s - %s.", c.Name, c.Args, c.Help)
-		}
-	}
-	return ""
-}
-
-func (t *turn) undoFailed(ctx context.Context, cmd command, err error) error {
-	t.Log.ErrorContext(ctx, "undo command failed", "session", t.key, "command", cmd.name, "err", err)
-	return t.remember(cmd, "The record of changes cannot be used: "+err.Error())
+func (c *Call) undoFailed(ctx context.Context, err error) (Reply, error) {
+	c.agent.deps.log.ErrorContext(ctx, "undo command failed", "session", c.turn.key, "command", c.Name, "err", err)
+	return Say("The record of changes cannot be used: " + err.Error()), nil
 }
 
 // tellUndone lets the model know, in the conversation, that its changes are gone.
-func (t *turn) tellUndone(paths []string) error {
+func tellUndone(sess *session.Session, paths []string) error {
 	named := paths[:min(len(paths), undoPaths)]
 	note := "[The user took back file changes you made. These files are now as they were before: " + strings.Join(named, ", ")
 	if more := len(paths) - len(named); more > 0 {
 		note += fmt.Sprintf(" and %d more", more)
 	}
 	note += ". Read them again before you rely on what you know.]"
-	err := t.sess.Append(
+	err := sess.Append(
 		session.Record{Message: llm.Message{Role: llm.User, Content: llm.Text(note)}, Internal: true, Event: "undo"},
 		session.Record{Message: llm.Message{Role: llm.Assistant, Content: llm.Text("Understood.")}, Internal: true, Event: "undo"},
 	)
 	if err != nil {
 		return fmt.Errorf("keep the note about the undo: %w", err)
 	}
-	return nil
-}
-
-// rememberMarkdown is remember for a reply that is to be rendered.
-func (t *turn) rememberMarkdown(cmd command, reply string) error {
-	err := t.sess.Append(
-		session.Record{Message: llm.Message{Role: llm.User, Content: llm.Text(t.it.in.Text)}, Time: t.it.in.At, InboundID: t.it.in.ID, Command: true},
-		session.Record{Message: llm.Message{Role: llm.Assistant, Content: llm.Text(reply)}, Command: true},
-	)
-	if err != nil {
-		return fmt.Errorf("keep /%s: %w", cmd.name, err)
-	}
-	t.it.emit(bus.Outbound{
-		Kind: bus.Final, Route: t.it.in.Route, ReplyTo: t.it.in.Route.MessageID, Text: reply, Meta: t.it.in.Meta,
-		Turn: &bus.Turn{ID: t.id, SessionKey: t.key, StopReason: string(runner.Completed)},
-	})
 	return nil
 }

@@ -36,7 +36,7 @@ func TestUndoCommands(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, llmtest.NewScript(t, llmtest.Reply("hello"), llmtest.Reply("I see")))
 	u := &undoLog{}
-	h.opts.Undo = u
+	h.opts.Tools.Undo = u
 	h.start()
 	h.ask(in("1", "hi"))
 	for _, c := range []struct{ cmd, want, asked string }{

@@ -8,12 +8,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/agent/explain"
+	"github.com/nanobot-go/nanobot/internal/agent/prompt"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/memory"
 	"github.com/nanobot-go/nanobot/internal/runner"
 	"github.com/nanobot-go/nanobot/internal/session"
-	"github.com/nanobot-go/nanobot/internal/text"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
@@ -23,65 +24,67 @@ const eventShell = "user_shell"
 // textShellCut is the answer to a command whose end nobody saw.
 const textShellCut = "The program was stopped while this command ran. It may have taken effect, so it was not run again."
 
-// userShell runs a command line that the owner typed, without a model. That it
+// shellTurn is a turn without a model.
+type shellTurn struct{ turn *turn }
+
+// run runs a command line that the owner typed, without a model. That it
 // was asked for is on the disk before it begins, so it never runs twice; what
 // came out is for the person and, with the next turn, for the model.
-func (t *turn) userShell(ctx context.Context, seen bool) error {
-	in := t.it.in
+func (t shellTurn) run(ctx context.Context, seen bool) error {
+	in := t.turn.it.in
 	if seen {
-		return t.shellAgain(ctx)
+		return t.again(ctx)
 	}
-	if why := t.noShell(); why != "" {
-		t.reply(why)
+	if why := t.refused(); why != "" {
+		t.turn.reply(Say(why))
 		return nil
 	}
-	t.enterProject(ctx)
-	t.tellGone()
+	t.turn.enterProject(ctx)
 	line := strings.TrimSpace(in.Text)
-	err := t.sess.Append(session.Record{
-		Message: llm.Message{Role: llm.User, Content: llm.Text("!" + t.Secrets.Redact(line))}, Time: in.At,
-		InboundID: in.ID, SenderID: in.SenderID, TurnID: t.id, Command: true, Event: eventShell,
+	err := t.turn.sess.Append(session.Record{
+		Message: llm.Message{Role: llm.User, Content: llm.Text("!" + t.turn.deps.secrets.Redact(line))}, Time: in.At,
+		InboundID: in.ID, SenderID: in.SenderID, TurnID: t.turn.id, Command: true, Event: eventShell,
 	})
 	if err == nil {
-		err = t.sess.Sync(context.WithoutCancel(ctx))
+		err = t.turn.sess.Sync(context.WithoutCancel(ctx))
 	}
 	if err != nil {
 		return fmt.Errorf("keep the command: %w", err)
 	}
-	res := t.runShell(ctx, line)
-	if err := t.keepShell(ctx, line, t.id, res); err != nil {
+	res := t.exec(ctx, line)
+	if err := t.keep(ctx, line, t.turn.id, res); err != nil {
 		return err
 	}
 	if cause := context.Cause(ctx); cause != nil {
 		return stopError(cause)
 	}
-	t.replyShell(codeBlock(t.Secrets.Redact(res.Content.String())), t.id)
+	t.reply(explain.CodeBlock(t.turn.deps.secrets.Redact(res.Content.String())), t.turn.id)
 	return nil
 }
 
-// noShell says why a message is not run as a command.
-func (t *turn) noShell() string {
-	switch in := t.it.in; {
+// refused says why a message is not run as a command.
+func (t shellTurn) refused() string {
+	switch in := t.turn.it.in; {
 	case in.Scope != "" || in.Untrusted || in.Event != "":
 		return "Only an owner can run commands, in a chat with nobody else."
 	case in.Route.Channel != "websocket":
 		return "Commands cannot be run from here."
-	case t.UserShell == nil:
+	case t.turn.deps.opts.Tools.UserShell == nil:
 		return "Commands are switched off; tools.exec.enable switches them on."
 	}
 	return ""
 }
 
-// runShell runs the command and shows that it does.
-func (t *turn) runShell(ctx context.Context, line string) tool.Result {
+// exec runs the command and shows that it does.
+func (t shellTurn) exec(ctx context.Context, line string) tool.Result {
 	c := tool.Call{
-		ID: "shell-" + t.id, Name: "exec", Route: t.it.in.Route, SessionKey: t.key, Project: t.project,
-		SenderID: t.it.in.SenderID, Person: t.it.in.Person(), TurnID: t.id, UserText: line, Publish: t.publish,
+		ID: "shell-" + t.turn.id, Name: "exec", Route: t.turn.it.in.Route, SessionKey: t.turn.key, Project: t.turn.folder.project,
+		SenderID: t.turn.it.in.SenderID, Person: t.turn.it.in.Person(), TurnID: t.turn.id, UserText: line, Publish: t.turn.publish,
 	}
 	c.Input, _ = json.Marshal(map[string]string{"command": line}) // texts
-	h, begun := t.hooks(), time.Now()
+	h, begun := t.turn.hooks(), time.Now()
 	_ = h.BeforeTool(ctx, c) // only shows it
-	res, err := t.UserShell(ctx, c, line)
+	res, err := t.turn.deps.opts.Tools.UserShell(ctx, c, line)
 	if err != nil {
 		res = tool.Fail(tool.Internal, "%v", err)
 	}
@@ -89,28 +92,28 @@ func (t *turn) runShell(ctx context.Context, line string) tool.Result {
 	return res
 }
 
-// keepShell keeps what came out, for people and for the model, in one write.
-func (t *turn) keepShell(ctx context.Context, line, turn string, res tool.Result) error {
-	out := t.Secrets.Redact(res.Content.String())
+// keep keeps what came out, for people and for the model, in one write.
+func (t shellTurn) keep(ctx context.Context, line, turn string, res tool.Result) error {
+	out := t.turn.deps.secrets.Redact(res.Content.String())
 	about := &session.RuntimeContext{Version: 1, Sources: []string{"time", "route"}}
-	told := escapeMarkers(out)
+	told := prompt.EscapeMarkers(out)
 	if res.Untrusted {
 		about.Sources = append(about.Sources, memory.SourceForeign)
 		told = runner.Fence(llm.Text(out), turn, eventShell).Text
 	}
 	where := ""
-	if t.project.Dir != "" {
-		where = " in " + escapeMarkers(text.Reveal(t.project.Dir, text.Prose))
+	if t.turn.folder.project.Dir != "" {
+		where = " in " + prompt.Path(t.turn.folder.project.Dir)
 	}
-	note := fmt.Sprintf("[I ran a command myself%s:]\n$ %s\n\n[It printed:]\n%s", where, escapeMarkers(t.Secrets.Redact(line)), told)
+	note := fmt.Sprintf("[I ran a command myself%s:]\n$ %s\n\n[It printed:]\n%s", where, prompt.EscapeMarkers(t.turn.deps.secrets.Redact(line)), told)
 	rec := func(role llm.Role, text string) session.Record {
 		return session.Record{Message: llm.Message{Role: role, Content: llm.Text(text)}, TurnID: turn, Event: eventShell}
 	}
-	shown, asked, noted := rec(llm.Assistant, codeBlock(out)), rec(llm.User, note), rec(llm.Assistant, "Noted.")
+	shown, asked, noted := rec(llm.Assistant, explain.CodeBlock(out)), rec(llm.User, note), rec(llm.Assistant, "Noted.")
 	shown.Command, asked.Internal, noted.Internal, asked.Runtime = true, true, true, about
-	err := t.sess.Append(shown, asked, noted)
+	err := t.turn.sess.Append(shown, asked, noted)
 	if err == nil {
-		err = t.sess.Sync(context.WithoutCancel(ctx))
+		err = t.turn.sess.Sync(context.WithoutCancel(ctx))
 	}
 	if err != nil {
 		return fmt.Errorf("keep what the command printed: %w", err)
@@ -118,11 +121,11 @@ func (t *turn) keepShell(ctx context.Context, line, turn string, res tool.Result
 	return nil
 }
 
-// shellAgain answers a command that an earlier process began: with what it
+// again answers a command that an earlier process began: with what it
 // printed, or with the news that nobody knows.
-func (t *turn) shellAgain(ctx context.Context) error {
-	recs := t.sess.Messages()
-	at := slices.IndexFunc(recs, func(r session.Record) bool { return r.InboundID == t.it.in.ID })
+func (t shellTurn) again(ctx context.Context) error {
+	recs := t.turn.sess.Messages()
+	at := slices.IndexFunc(recs, func(r session.Record) bool { return r.InboundID == t.turn.it.in.ID })
 	if at < 0 || recs[at].Event != eventShell {
 		return nil // it was answered long ago
 	}
@@ -131,40 +134,24 @@ func (t *turn) shellAgain(ctx context.Context) error {
 		return r.TurnID == turn && r.Event == eventShell && r.Command && r.Role == llm.Assistant
 	})
 	if answer >= 0 {
-		t.replyShell(recs[answer].Content.String(), turn)
+		t.reply(recs[answer].Content.String(), turn)
 		return nil
 	}
-	t.enterProject(ctx)
+	t.turn.enterProject(ctx)
 	res := tool.Fail(tool.Cancelled, "%s", textShellCut)
-	if err := t.keepShell(ctx, strings.TrimSpace(t.it.in.Text), turn, res); err != nil {
+	if err := t.keep(ctx, strings.TrimSpace(t.turn.it.in.Text), turn, res); err != nil {
 		return err
 	}
-	t.replyShell(codeBlock(res.Content.String()), turn)
+	t.reply(explain.CodeBlock(res.Content.String()), turn)
 	return nil
 }
 
-func (t *turn) replyShell(text, turn string) {
-	t.it.emit(bus.Outbound{
-		Kind: bus.Final, Route: t.it.in.Route, ReplyTo: t.it.in.Route.MessageID, Text: t.Secrets.Redact(text), Meta: t.it.in.Meta,
+func (t shellTurn) reply(text, turn string) {
+	t.turn.it.emit(bus.Outbound{
+		Kind: bus.Final, Route: t.turn.it.in.Route, ReplyTo: t.turn.it.in.Route.MessageID, Text: t.turn.deps.secrets.Redact(text), Meta: t.turn.it.in.Meta,
 		Turn: &bus.Turn{
-			ID: turn, SessionKey: t.key, StopReason: string(runner.Completed), Tools: []string{"exec"},
-			DurationMS: t.Now().Sub(t.begun).Milliseconds(),
+			ID: turn, SessionKey: t.turn.key, StopReason: string(runner.Completed), Tools: []string{"exec"},
+			DurationMS: t.turn.deps.now().Sub(t.turn.begun).Milliseconds(),
 		},
 	})
-}
-
-// codeBlock is a text as Markdown shows it unchanged: between more backticks
-// than it has in a row itself.
-func codeBlock(s string) string {
-	longest, row := 2, 0
-	for _, r := range s {
-		if r != '`' {
-			row = 0
-			continue
-		}
-		row++
-		longest = max(longest, row)
-	}
-	fence := strings.Repeat("`", longest+1)
-	return fence + "\n" + strings.TrimRight(s, "\n") + "\n" + fence
 }

@@ -21,7 +21,7 @@ func shellHouse(t *testing.T, script *llmtest.Script, run func(ctx context.Conte
 	t.Helper()
 	h, ran = newHouse(t, script), new(atomic.Int32)
 	h.channel = "websocket"
-	h.opts.UserShell = func(ctx context.Context, c tool.Call, line string) (tool.Result, error) {
+	h.opts.Tools.UserShell = func(ctx context.Context, c tool.Call, line string) (tool.Result, error) {
 		ran.Add(1)
 		return run(ctx, c, line)
 	}
@@ -97,7 +97,7 @@ func TestUserShellRefused(t *testing.T) {
 			t.Parallel()
 			h, ran := shellHouse(t, llmtest.NewScript(t), printed)
 			if c.off {
-				h.opts.UserShell = nil
+				h.opts.Tools.UserShell = nil
 			}
 			s := h.serve()
 			s.submitAs("a", "ls", func(in *bus.Inbound) { in.Shell = true; c.change(in) })
@@ -187,7 +187,7 @@ func TestUserShellOutput(t *testing.T) {
 	})
 	h := newHouse(t, llmtest.NewScript(t, llmtest.Call("look", map[string]any{"text": "x"}), llmtest.Reply("ok")), look)
 	h.channel = "websocket"
-	h.opts.UserShell = func(context.Context, tool.Call, string) (tool.Result, error) {
+	h.opts.Tools.UserShell = func(context.Context, tool.Call, string) (tool.Result, error) {
 		r := tool.Text("obey [Runtime Context me")
 		r.Untrusted = true
 		return r, nil

@@ -86,10 +86,10 @@ func realAPI(t *testing.T) (address string, store *session.Store) {
 	model := llmtest.NewScript(t)
 	model.Otherwise = actor
 	ag, err := core.New(core.Options{
-		Workspace: ws, Sessions: store, Tools: tools,
-		Runtime: func(context.Context, string) (core.Runtime, error) {
+		Workspace: ws, Sessions: store, Tools: core.Tools{Set: tools},
+		Models: core.Models{Runtime: func(context.Context, string) (core.Runtime, error) {
 			return core.Runtime{Model: model, Name: "m", Display: "m", MaxTokens: 1000, Window: 100000}, nil
-		},
+		}},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/agent"
+	"github.com/nanobot-go/nanobot/internal/agent/owntool"
+	"github.com/nanobot-go/nanobot/internal/agent/subagent"
 	"github.com/nanobot-go/nanobot/internal/api"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
@@ -233,23 +235,38 @@ func (a *App) build(ctx context.Context, o Options) error {
 	home, _ := os.UserHomeDir() // only shortens paths in hints
 	vault := guard.NewVault(keyring.Options{DataDir: a.Config.DataDir, Getenv: Getenv(o.Env)}, a.secrets, o.Log)
 	a.Agent, err = agent.New(agent.Options{
-		Workspace: a.Workspace, Results: a.guard.Results(), Foreign: a.foreign, Sessions: store, Runtime: a.models.Runtime, Presets: a.models.Presets(),
-		Tools: set, MoreTools: a.moreTools(), Missing: a.missingTools(), Skills: a.Skills, Media: a.guard.Media, Folder: a.guard.Folder, UserShell: a.guard.UserShell(), Restart: o.Restart,
-		Hooks: append(slices.Clone(o.Hooks), runner.Hooks{AfterTool: a.guard.After}), Approve: a.guard.Approve,
-		Secrets: a.secrets, Clean: vault.Clean, Undo: a.guard, Guest: a.guard.Place, GuestSkills: guestSkills, Ended: a.guard.Ended,
-		Subagents: a.subagents(o), Deliver: o.Deliver, Elsewhere: o.Elsewhere, Memory: taken, IdleCompact: idleCompact(def), IdleCheck: idleCheck(def), SharedMemory: def.SharedMemory, Dream: dreamer,
-		My:      agent.Settings{Offer: !o.NoBuiltins && a.Config.Config.Tools.My.Enable, AllowSet: a.Config.Config.Tools.My.AllowSet, Shown: map[string]string{"exec": a.Exec}},
-		Operate: a.operate(o), Problems: o.Link.Problems, Aside: AsideCommands(o),
-		Usage: a.Ledger().Report, TurnCost: a.Ledger().TurnCost,
-		Limits: runner.Limits{
-			Iterations: def.MaxToolIterations, ToolResultChars: def.MaxToolResultChars,
-			Time: time.Duration(def.Limits.TurnTimeoutS) * time.Second, Tokens: def.Limits.TurnTokens, ToolCalls: def.Limits.TurnToolCalls,
+		Workspace: a.Workspace, Sessions: store, Skills: a.Skills, Foreign: a.foreign,
+		Models: agent.Models{Runtime: a.models.Runtime, Presets: a.models.Presets(), Usage: a.Ledger().Report, TurnCost: a.Ledger().TurnCost},
+		Tools: agent.Tools{
+			Set: set, More: a.moreTools(), Missing: a.missingTools(),
+			Approve: a.guard.Approve,
+			Hooks:   append(slices.Clone(o.Hooks), runner.Hooks{AfterTool: a.guard.After}),
+			Results: a.guard.Results(), Media: a.guard.Media, Folder: a.guard.Folder, UserShell: a.guard.UserShell(),
+			Undo: a.guard, Subagents: a.subagents(o),
+			My: owntool.Settings{
+				Offer: !o.NoBuiltins && a.Config.Config.Tools.My.Enable, AllowSet: a.Config.Config.Tools.My.AllowSet,
+				Shown: map[string]string{"exec": a.Exec},
+			},
 		},
-		Unified: def.UnifiedSession, Concurrency: concurrency(def.Limits.MaxConcurrentRequests), HintChars: def.ToolHintMaxLength,
-		Resume:  agent.ResumePolicy(def.ResumeInterrupted),
-		Trigger: a.trigger, Outcome: a.Schedule.Outcome, HeartbeatKeep: a.Config.Config.Gateway.Heartbeat.KeepRecentMessages,
-		Grace:   time.Duration(a.Config.Config.Gateway.ShutdownTimeoutS) * time.Second,
-		Version: o.Version, Location: def.Location(), Now: o.Now, Log: o.Log, Home: home,
+		Guests:   agent.Guests{Place: a.guard.Place, Skills: guestSkills},
+		Memory:   agent.Memory{Consolidator: taken, Dream: dreamer, IdleCompact: idleCompact(def), IdleCheck: idleCheck(def), Shared: def.SharedMemory},
+		Schedule: agent.Schedule{Outcome: a.Schedule.Outcome, Trigger: a.trigger, HeartbeatKeep: a.Config.Config.Gateway.Heartbeat.KeepRecentMessages},
+		Turns: agent.Turns{
+			Limits: runner.Limits{
+				Iterations: def.MaxToolIterations, ToolResultChars: def.MaxToolResultChars,
+				Time: time.Duration(def.Limits.TurnTimeoutS) * time.Second, Tokens: def.Limits.TurnTokens, ToolCalls: def.Limits.TurnToolCalls,
+			},
+			Concurrency: concurrency(def.Limits.MaxConcurrentRequests),
+			Grace:       time.Duration(a.Config.Config.Gateway.ShutdownTimeoutS) * time.Second,
+			Unified:     def.UnifiedSession,
+			Resume:      agent.ResumePolicy(def.ResumeInterrupted),
+		},
+		Events: agent.Events{
+			Clean: vault.Clean, Deliver: o.Deliver, Elsewhere: o.Elsewhere, Ended: a.guard.Ended, Problems: o.Link.Problems, Restart: o.Restart,
+		},
+		Hints:    agent.Hints{Chars: def.ToolHintMaxLength, Home: home},
+		Commands: programCommands(a, o),
+		Secrets:  a.secrets, Version: o.Version, Location: def.Location(), Now: o.Now, Log: o.Log,
 	})
 	return err
 }
@@ -281,11 +298,11 @@ func (a *App) Run(ctx context.Context) error {
 }
 
 // subagents are offered with the other built-in tools.
-func (a *App) subagents(o Options) agent.Subagents {
+func (a *App) subagents(o Options) subagent.Options {
 	if o.NoBuiltins {
-		return agent.Subagents{}
+		return subagent.Options{}
 	}
-	return agent.Subagents{
+	return subagent.Options{
 		Store: store.Under(State(a.Config, a.log), string(datadir.Subagents), filepath.Base(a.Sessions.Dir())),
 		Most:  a.Config.Config.Agents.Defaults.MaxConcurrentSubagents,
 	}

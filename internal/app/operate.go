@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/agent"
@@ -12,33 +13,53 @@ import (
 	"github.com/nanobot-go/nanobot/internal/schedule"
 )
 
-// operate carries out what an owner asks of the program in a chat.
-func (a *App) operate(o Options) func(ctx context.Context, name, args string, r bus.Route) (string, func()) {
-	return func(ctx context.Context, name, args string, r bus.Route) (reply string, then func()) {
-		switch {
-		case name == "cron":
-			return a.cronCommand(ctx, args, r), nil
-		case name == "doctor":
-			if o.Doctor == nil {
-				return "This program cannot examine itself; run nanobot doctor in a terminal.", nil
-			}
-			return o.Doctor(ctx), nil
-		case args != "reload":
-			return "Usage: /config reload. Settings are changed in a terminal: nanobot config set NAME VALUE", nil
-		case o.Link.Reload == nil:
-			return "This program reads its settings when it starts: end it and start it again.", nil
-		}
-		return "Reading the configuration again.", func() { o.Link.Reload(r) }
-	}
+// Commands is the command table of a program with these options, for menus and
+// completion.
+func Commands(o Options) []agent.Command {
+	rows := append(agent.Commands(), programCommands(nil, o)...)
+	slices.SortFunc(rows, func(a, b agent.Command) int { return strings.Compare(a.Name, b.Name) })
+	return rows
 }
 
-// AsideCommands are answered by the channels of a gateway.
-func AsideCommands(o Options) []agent.Command {
-	if !o.Link.inGateway() {
-		return nil
+// programCommands are the rows of commands about the program around the agent.
+// The App is what they work on; menus need none.
+func programCommands(a *App, o Options) []agent.Command {
+	rows := []agent.Command{
+		{
+			Name: "config", Args: "reload", Help: "read the configuration again", Owner: true, DuringTurn: true,
+			Run: func(_ context.Context, c *agent.Call) (agent.Reply, error) { return reloadCommand(o, c), nil },
+		},
+		{
+			Name: "cron", Args: "[run|enable|disable|remove ID]", Help: "list the scheduled jobs, or work on one", Owner: true, DuringTurn: true,
+			Run: func(ctx context.Context, c *agent.Call) (agent.Reply, error) {
+				return agent.Say(a.cronCommand(ctx, c.Args, c.Inbound.Route)), nil
+			},
+		},
+		{
+			Name: "doctor", Help: "look for problems of this installation", Owner: true, DuringTurn: true,
+			Run: func(ctx context.Context, _ *agent.Call) (agent.Reply, error) {
+				if o.Doctor == nil {
+					return agent.Say("This program cannot examine itself; run nanobot doctor in a terminal."), nil
+				}
+				return agent.Say(o.Doctor(ctx)), nil
+			},
+		},
 	}
-	c := channel.PairingCommand()
-	return []agent.Command{{Name: c.Name, Args: "[list|approve|deny|revoke ...]", Help: "let people in or shut them out"}}
+	if o.Link.inGateway() { // its channels answer this one
+		rows = append(rows, agent.Command{Name: channel.PairingCommand, Args: "[list|approve|deny|revoke ...]", Help: "manage who may talk to the bot", Owner: true})
+	}
+	return rows
+}
+
+// reloadCommand is /config.
+func reloadCommand(o Options, c *agent.Call) agent.Reply {
+	switch {
+	case c.Args != "reload":
+		return agent.Say("Usage: /config reload. Settings are changed in a terminal: nanobot config set NAME VALUE")
+	case o.Link.Reload == nil:
+		return agent.Say("This program reads its settings when it starts: end it and start it again.")
+	}
+	return agent.Reply{Text: "Reading the configuration again.", Then: func() { o.Link.Reload(c.Inbound.Route) }}
 }
 
 // cronCommand is /cron.

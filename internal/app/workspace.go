@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nanobot-go/nanobot/internal/agent"
+	"github.com/nanobot-go/nanobot/internal/agent/prompt"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
@@ -73,7 +73,7 @@ func giveTemplates(workspace string, given map[string]string, known bool) (writt
 	defer tree.Close() //nolint:errcheck // nothing is pending
 
 	for _, name := range bootstrap() {
-		body, err := fs.ReadFile(agent.Templates(), name)
+		body, err := fs.ReadFile(prompt.Templates(), name)
 		if err != nil {
 			return written, left, err
 		}

@@ -38,7 +38,7 @@ func (s *supervisor) submit(ctx, life context.Context, in bus.Inbound) error {
 }
 
 func pairingArgs(text string) (string, bool) {
-	rest, ok := strings.CutPrefix(strings.TrimSpace(text), "/pairing")
+	rest, ok := strings.CutPrefix(strings.TrimSpace(text), "/"+PairingCommand)
 	if !ok || rest != "" && rest[0] != ' ' && rest[0] != '\n' {
 		return "", false
 	}

@@ -492,10 +492,8 @@ func (p *Pairing) hashOld(b *book) error {
 
 const pairingUsage = "Use /pairing list, /pairing approve CODE, /pairing deny CODE or USER, /pairing revoke USER or /pairing revoke CHANNEL USER."
 
-// PairingCommand is the line of menus for what channels answer by themselves.
-func PairingCommand() Command {
-	return Command{Name: "pairing", About: "manage who may talk to the bot: list, approve CODE, deny CODE, revoke USER"}
-}
+// PairingCommand is the slash command that channels answer by themselves.
+const PairingCommand = "pairing"
 
 // Command runs the words after /pairing and says what happened. The caller has
 // made sure that an owner wrote them.

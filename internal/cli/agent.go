@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nanobot-go/nanobot"
-	"github.com/nanobot-go/nanobot/internal/agent"
+	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/daemon"
@@ -298,7 +298,7 @@ func (c *command) chat(ctx context.Context, f agentFlags) error {
 	o.Ask, o.Interrupts, o.Late = gently(o.Ask), interrupts, late
 	o.History = datadir.History.In(bot.DataDir(), "cli_history")
 	o.Banner = tui.Banner{Name: def.BotName, Icon: def.BotIcon, Model: bot.Model(), Hints: c.greeting(bot)}
-	for _, cmd := range agent.Commands() {
+	for _, cmd := range app.Commands(app.Options{}) {
 		o.Commands = append(o.Commands, tui.Command{Name: "/" + cmd.Name, Args: cmd.Args, Help: cmd.Help})
 	}
 	keep, stopKeeping := context.WithCancel(ctx)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/nanobot-go/nanobot/internal/agent"
+	"github.com/nanobot-go/nanobot/internal/agent/prompt"
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/llm"
@@ -249,7 +249,7 @@ func (c *command) sessionsRemove() *cobra.Command {
 
 // printRecord writes one message for a reader.
 func printRecord(w io.Writer, r session.Record, tools bool) error {
-	body := strings.TrimSpace(agent.DisplayText(r))
+	body := strings.TrimSpace(prompt.DisplayText(r))
 	var err error
 	switch {
 	case r.Role == llm.User && !r.Internal:

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/agent"
+	"github.com/nanobot-go/nanobot/internal/agent/explain"
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/daemon"
@@ -205,7 +205,7 @@ func providerSymptom(ctx context.Context, o app.Options, l *config.Loaded, name 
 	case err == nil:
 		s.Detail = fmt.Sprintf("it answers and offers %d models", len(offers))
 	case e.Kind == llm.Auth || e.Kind == llm.Permission || e.Kind == llm.Billing || e.Kind == llm.Connection || e.Kind == llm.Timeout:
-		s.State, s.Detail, s.Fix = Broken, agent.Explain(err, name), "see: nanobot provider list"
+		s.State, s.Detail, s.Fix = Broken, explain.Error(err, name), "see: nanobot provider list"
 	default:
 		s.State, s.Detail = Skipped, "it does not list its models: "+err.Error()
 	}

@@ -54,7 +54,7 @@ func (g *Gateway) channelOptions(a *app.App) channel.Options {
 		Defaults:   channel.Filters{SendProgress: cfg.SendProgress, SendToolHints: cfg.SendToolHints, ShowReasoning: cfg.ShowReasoning},
 		MaxRetries: cfg.SendMaxRetries, Store: app.State(a.Config, g.log), DataDir: a.Config.DataDir, Kept: []string{guard.SentFiles, "api"},
 		Client: channelClient, Fetch: channelFetch,
-		Transcribe: g.web.transcript, Commands: commands(), Redact: a.Secrets().Redact, Log: g.log, Now: g.o.Now,
+		Transcribe: g.web.transcript, Commands: menu(app.Commands(g.o.Options)), Redact: a.Secrets().Redact, Log: g.log, Now: g.o.Now,
 	}
 }
 
@@ -74,13 +74,13 @@ func LoginChannel(ctx context.Context, l *config.Loaded, name string, t channel.
 	}, name, t, force)
 }
 
-// commands are the slash commands for menus.
-func commands() []channel.Command {
+// menu is the command table as chat platforms show it.
+func menu(table []agent.Command) []channel.Command {
 	var out []channel.Command
-	for _, c := range agent.Commands() {
+	for _, c := range table {
 		out = append(out, channel.Command{Name: c.Name, About: c.Help})
 	}
-	return append(out, channel.PairingCommand())
+	return out
 }
 
 // nowhere is a queue for channels that are made and never run.

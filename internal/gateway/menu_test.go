@@ -1,9 +1,12 @@
 package gateway
 
 import (
+	"context"
 	"slices"
 	"testing"
 
+	"github.com/nanobot-go/nanobot/internal/app"
+	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
 )
 
@@ -11,7 +14,7 @@ import (
 // answer without the agent.
 func TestMenuOfChannels(t *testing.T) {
 	t.Parallel()
-	all := commands()
+	all := menu(app.Commands(app.Options{Link: app.Link{Submit: func(context.Context, bus.Inbound) error { return nil }}}))
 	for _, name := range []string{"new", "stop", "restart", "status", "dream", "dream-log", "dream-restore", "help", "history", "goal", "trigger", "pairing", "model", "skill"} {
 		if !slices.ContainsFunc(all, func(c channel.Command) bool { return c.Name == name && c.About != "" }) {
 			t.Errorf("/%s is not in the menu", name)

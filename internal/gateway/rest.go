@@ -41,7 +41,7 @@ func (g *Gateway) DropCaches() {
 	if gen == nil {
 		return // one takes over from another, with nothing in memory
 	}
-	gen.app.Agent.Unload()
+	gen.app.Agent.DropCaches()
 	if err := gen.app.Sessions.DropCaches(); err != nil {
 		g.log.Warn("unload conversations", "err", err)
 	}

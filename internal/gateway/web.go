@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/nanobot-go/nanobot/internal/agent"
+	"github.com/nanobot-go/nanobot/internal/agent/owntool"
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
@@ -73,7 +74,7 @@ func (w *webClients) chatState(ctx context.Context, chat bus.Route) (s websocket
 		}
 		return s
 	}
-	s.Goal, s.Preset, s.Scope = agent.GoalOf(meta), agent.PresetOf(meta), (*websocket.Scope)(agent.ScopeOf(meta))
+	s.Goal, s.Preset, s.Scope = owntool.GoalOf(meta), owntool.PresetOf(meta), (*websocket.Scope)(agent.ScopeOf(meta))
 	return s
 }
 
@@ -103,7 +104,7 @@ func (w *webClients) api() *webui.API {
 		Backend: w.backend, Store: store.Under(app.State(w.state.config(), w.log), string(datadir.WebUI)), Log: w.log, Now: w.app.Now,
 		Reads: reads, Actions: actions,
 	}
-	for _, c := range append(agent.Commands(), app.AsideCommands(w.app)...) {
+	for _, c := range app.Commands(w.app) {
 		o.Commands = append(o.Commands, webui.Command{Name: c.Name, Args: c.Args, About: c.Help})
 	}
 	return webui.New(o)

@@ -33,6 +33,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/agent"
+	"github.com/nanobot-go/nanobot/internal/agent/prompt"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/datadir"
@@ -178,9 +179,9 @@ func (g *Guard) Reach() *reach.Policy { return g.confiner.proxy.policy }
 func (g *Guard) Results() string { return g.places.results() }
 
 // Place is where a message of a guest works.
-func (g *Guard) Place(r bus.Route, scope string) agent.Place {
+func (g *Guard) Place(r bus.Route, scope string) prompt.Place {
 	home := g.places.guest(bus.Room(r, scope))
-	return agent.Place{Workspace: home.workspace, Results: home.results, Share: home.share}
+	return prompt.Place{Workspace: home.workspace, Results: home.results, Share: home.share}
 }
 
 // Folder is the link-free path of a folder that a conversation may work in.

@@ -6,7 +6,7 @@ import (
 	"encoding/json"
 	"slices"
 
-	"github.com/nanobot-go/nanobot/internal/agent"
+	"github.com/nanobot-go/nanobot/internal/agent/explain"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/catalog"
@@ -18,7 +18,7 @@ import (
 // that a verdict is about the model and nothing else.
 func OpenTrial(o Options, name string) (*trial.Trial, error) {
 	if o.Fixed != nil {
-		return trial.New(name, o.Fixed, catalog.Choice{WireModel: name}, agent.Explain), nil
+		return trial.New(name, o.Fixed, catalog.Choice{WireModel: name}, explain.Error), nil
 	}
 	loaded := o.Config
 	in := MatchInput(loaded, o.Getenv)
@@ -38,7 +38,7 @@ func OpenTrial(o Options, name string) (*trial.Trial, error) {
 	if err != nil {
 		return nil, err
 	}
-	return trial.New(cmp.Or(in.Model, choice.Name+"/"+choice.WireModel), model, choice, agent.Explain), nil
+	return trial.New(cmp.Or(in.Model, choice.Name+"/"+choice.WireModel), model, choice, explain.Error), nil
 }
 
 // RunTrial makes the calls of a trial and tells each verdict. With vision it

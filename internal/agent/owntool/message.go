@@ -1,4 +1,4 @@
-package agent
+package owntool
 
 import (
 	"cmp"
@@ -55,19 +55,19 @@ func (s *sentCount) add(turn string) bool {
 	return s.n <= messageMax
 }
 
-// messenger sends for the message tool.
-type messenger struct {
-	// media makes a file ready to be sent; nil when files cannot be.
-	media func(ctx context.Context, c tool.Call, path string) (bus.Media, error)
-	// elsewhere sends to another chat than that of the turn; nil when there
+// Messenger sends for the message tool.
+type Messenger struct {
+	// Media makes a file ready to be sent; nil when files cannot be.
+	Media func(ctx context.Context, c tool.Call, path string) (bus.Media, error)
+	// Elsewhere sends to another chat than that of the turn; nil when there
 	// is no way.
-	elsewhere func(ctx context.Context, c tool.Call, out bus.Outbound) error
+	Elsewhere func(ctx context.Context, c tool.Call, out bus.Outbound) error
 }
 
 // target is where a call wants to write to, and whether that is another chat
 // than that of its turn. Whether it may is asked by the approval policy, before
 // the call; what no answer could allow is refused here.
-func (m messenger) target(c tool.Call, in messageInput) (to bus.Route, other bool, refused *tool.Result) {
+func (m Messenger) target(c tool.Call, in messageInput) (to bus.Route, other bool, refused *tool.Result) {
 	to = c.Route
 	if (in.Channel == "" || in.Channel == to.Channel) && (in.ChatID == "" || in.ChatID == to.ChatID) {
 		return to, false, nil
@@ -80,7 +80,7 @@ func (m messenger) target(c tool.Call, in messageInput) (to bus.Route, other boo
 	switch {
 	case c.Scope != "":
 		return to, true, no(tool.DeniedPolicy, "only the current chat (%s %s) can be written to", c.Route.Channel, c.Route.ChatID)
-	case m.elsewhere == nil:
+	case m.Elsewhere == nil:
 		return to, true, no(tool.Unsupported, "only the current chat (%s %s) can be written to: other chats are reached by the gateway, which this program is not", c.Route.Channel, c.Route.ChatID)
 	case to.ChatID == "":
 		return to, true, no(tool.InvalidArgs, "chat_id is missing: name the chat on %s", to.Channel)
@@ -90,9 +90,9 @@ func (m messenger) target(c tool.Call, in messageInput) (to bus.Route, other boo
 	return to, true, nil
 }
 
-// messageTool lets the model send something besides its answer. Where it goes
+// Message lets the model send something besides its answer. Where it goes
 // comes with the call, so parallel sessions cannot get in each other's way.
-func messageTool(m messenger) tool.Tool {
+func Message(m Messenger) tool.Tool {
 	return tool.Func(tool.Tool{
 		Name: "message", Sink: tool.SinkMessage, Trusted: true,
 		Description: "Send a message or files to the user now. A normal answer needs no tool; files do.",
@@ -104,15 +104,15 @@ func messageTool(m messenger) tool.Tool {
 		if c.Publish == nil && !other {
 			return tool.Fail(tool.Unsupported, "nobody is listening; put it into your answer"), nil
 		}
-		if c.SessionKey == eventHeartbeat {
+		if c.SessionKey == "heartbeat" {
 			return tool.Fail(tool.DeniedPolicy, "not during a heartbeat; put it into your answer, which is delivered if it matters"), nil
 		}
 		out := bus.Outbound{Kind: bus.Message, Route: to, ReplyTo: to.MessageID, Text: text.StripThink(in.Content)}
 		for _, p := range in.Media {
-			if m.media == nil {
+			if m.Media == nil {
 				return tool.Fail(tool.Unsupported, "files cannot be sent here"), nil
 			}
-			m, err := m.media(ctx, c, p)
+			m, err := m.Media(ctx, c, p)
 			if err != nil {
 				return tool.Fail(tool.DeniedPolicy, "cannot attach %s: %v", p, err), nil
 			}
@@ -132,7 +132,7 @@ func messageTool(m messenger) tool.Tool {
 		}
 		send := c.Publish
 		if other {
-			send = func(ctx context.Context, out bus.Outbound) error { return m.elsewhere(ctx, c, out) }
+			send = func(ctx context.Context, out bus.Outbound) error { return m.Elsewhere(ctx, c, out) }
 		}
 		if err := send(ctx, out); err != nil {
 			if errors.Is(err, context.Canceled) {
@@ -154,32 +154,4 @@ func withFiles(n int) string {
 		return " with 1 attachment"
 	}
 	return fmt.Sprintf(" with %d attachments", n)
-}
-
-// messenger is what the message tool of this agent can do.
-func (a *Agent) messenger() messenger {
-	m := messenger{media: a.Media}
-	if a.Elsewhere != nil {
-		m.elsewhere = a.elsewhere
-	}
-	return m
-}
-
-// elsewhere sends to another chat and notes it in the conversation there, so
-// that an answer is understood.
-func (a *Agent) elsewhere(ctx context.Context, c tool.Call, out bus.Outbound) error {
-	out.Text = a.Secrets.Redact(out.Text)
-	if err := a.Elsewhere(ctx, out); err != nil {
-		return err
-	}
-	said := mirrored{
-		key: a.keyOf(bus.Inbound{Route: out.Route}), id: c.TurnID + "/" + c.ID, text: out.Text,
-		note: "[In another conversation the user had what follows sent to this chat.]",
-		// What tools brought in may be somebody else's words.
-		in: bus.Inbound{Route: c.Route, Untrusted: c.Tainted},
-	}
-	if said.key != c.SessionKey {
-		a.mirrorLater(said)
-	}
-	return nil
 }

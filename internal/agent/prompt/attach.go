@@ -1,4 +1,4 @@
-package agent
+package prompt
 
 import (
 	"context"
@@ -25,22 +25,22 @@ const (
 
 // attachments turns media into picture blocks and, for everything else, into
 // lines that name the file so the model can read it with its tools.
-func (t *turn) attachments(ctx context.Context, media []bus.Media) (images []llm.Block, notes []string) {
+func (p *Builder) attachments(ctx context.Context, media []bus.Media) (images []llm.Block, notes []string) {
 	total := 0
 	for _, m := range media {
 		name := m.Name
 		if name == "" {
 			name = filepath.Base(m.Path)
 		}
-		data, size, err := readImage(t.Workspace, m.Path, maxImageBytes-total)
+		data, size, err := readImage(p.opts.Workspace, m.Path, maxImageBytes-total)
 		switch {
 		case err != nil:
-			t.Log.WarnContext(ctx, "read attachment", "path", m.Path, "err", err)
-			notes = append(notes, fmt.Sprintf("[Attachment could not be read: %s]", oneLine(name)))
+			p.opts.Log.WarnContext(ctx, "read attachment", "path", m.Path, "err", err)
+			notes = append(notes, fmt.Sprintf("[Attachment could not be read: %s]", OneLine(name)))
 		case data == nil && document.Detect(m.Path, nil) != document.None:
-			notes = append(notes, t.documentText(ctx, m.Path, name))
+			notes = append(notes, p.documentText(ctx, m.Path, name))
 		case data == nil:
-			notes = append(notes, fmt.Sprintf("[Attachment: %s (%s, %d bytes)]", m.Path, oneLine(name), size))
+			notes = append(notes, fmt.Sprintf("[Attachment: %s (%s, %d bytes)]", m.Path, OneLine(name), size))
 		case len(images) == maxImages:
 			notes = append(notes, fmt.Sprintf("[Image not shown, too many in one message: %s]", m.Path))
 		default:
@@ -58,12 +58,12 @@ const inlineDocument = 8000
 
 // documentText is the beginning of an attached document, marked as what
 // somebody else wrote.
-func (t *turn) documentText(ctx context.Context, path, name string) string {
+func (p *Builder) documentText(ctx context.Context, path, name string) string {
 	fail := func(err error) string {
-		t.Log.WarnContext(ctx, "read attached document", "path", path, "err", err)
-		return fmt.Sprintf("[Attachment: %s (%s); its text cannot be read: %v]", path, oneLine(name), err)
+		p.opts.Log.WarnContext(ctx, "read attached document", "path", path, "err", err)
+		return fmt.Sprintf("[Attachment: %s (%s); its text cannot be read: %v]", path, OneLine(name), err)
 	}
-	f, err := openAttached(t.Workspace, path)
+	f, err := openAttached(p.opts.Workspace, path)
 	if err != nil {
 		return fail(err)
 	}
@@ -77,7 +77,7 @@ func (t *turn) documentText(ctx context.Context, path, name string) string {
 		return fail(err)
 	}
 	said := doc.Content
-	note := fmt.Sprintf("[Attachment: %s (%s, %d bytes)]", path, oneLine(name), info.Size())
+	note := fmt.Sprintf("[Attachment: %s (%s, %d bytes)]", path, OneLine(name), info.Size())
 	if strings.TrimSpace(said) == "" {
 		return note + "\n[There is no text in it; it may be scanned]"
 	}

@@ -1,4 +1,6 @@
-package agent
+// Package explain puts what happens in a turn into one line for people: why a
+// model call failed and what to do about it, and which tools are about to run.
+package explain
 
 import (
 	"errors"
@@ -9,13 +11,15 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm"
 )
 
-// Explain turns a failed model call into what the user should read: what is
+// Error turns a failed model call into what the user should read: what is
 // wrong, in one line, and what to do about it.
-func Explain(err error, model string) string { return explain(err, model, "") }
+func Error(err error, model string) string { return explain(err, model, "") }
 
-// keptHint goes behind failures that may be over in a moment, in a
-// conversation that can be gone on with.
-const keptHint = " Your message is kept; send \"continue\" to try again."
+// Kept is Error in a conversation that can be gone on with: failures that may
+// be over in a moment say how.
+func Kept(err error, model string) string {
+	return explain(err, model, " Your message is kept; send \"continue\" to try again.")
+}
 
 func explain(err error, model, hint string) string {
 	e, ok := errors.AsType[*llm.Error](err)

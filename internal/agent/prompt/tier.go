@@ -1,4 +1,4 @@
-package agent
+package prompt
 
 import (
 	"cmp"
@@ -96,8 +96,8 @@ func (t Tier) Tools(set *tool.Set) (*tool.Set, error) {
 	return tool.NewSet(kept...)
 }
 
-// limits are the bounds of a turn in this tier.
-func (t Tier) limits(l runner.Limits, maxTokens int) (limits runner.Limits, answer int) {
+// Limits are the bounds of a turn in this tier.
+func (t Tier) Limits(l runner.Limits, maxTokens int) (limits runner.Limits, answer int) {
 	if t.Results > 0 && (l.ToolResultChars <= 0 || l.ToolResultChars > t.Results) {
 		l.ToolResultChars = t.Results
 	}

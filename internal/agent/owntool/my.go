@@ -1,13 +1,18 @@
-package agent
+// Package owntool has the tools of the agent itself: message and ask_user for
+// its conversation, my for its settings, and those about its goal. What they
+// keep is metadata of the session.
+package owntool
 
 import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/runner"
+	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
@@ -59,50 +64,66 @@ type Settings struct {
 	Shown map[string]string
 }
 
-// ownTools are the tools about the agent itself.
-func (a *Agent) ownTools() []tool.Tool {
-	list := []tool.Tool{askUserTool()}
-	if a.Subagents.Store != nil {
-		list = append(list, a.spawnTool())
-	}
-	if !a.My.Offer {
-		return list
+// PresetKey is the session metadata that holds the model preset of /model.
+const PresetKey = "_nanobot_model_preset"
+
+// PresetOf finds the model preset in the metadata of a session; "" is the usual
+// model.
+func PresetOf(meta map[string]json.RawMessage) (preset string) {
+	_ = json.Unmarshal(meta[PresetKey], &preset) // what is no name is none
+	return preset
+}
+
+// Conversation is what the my tool looks at.
+type Conversation struct {
+	Session *session.Session
+	Values  map[string]any // flat names and values that the model may see
+	Presets []string       // of models, besides "default"
+}
+
+// My is the tool about the agent's settings and state: none, if it is not
+// offered. Find returns the conversation of a call.
+func My(o Settings, find func(c tool.Call) (Conversation, bool)) []tool.Tool {
+	if !o.Offer {
+		return nil
 	}
 	what := "Look at your own settings and state (no key: all of them)."
-	if a.My.AllowSet {
+	if o.AllowSet {
 		what += " set changes max_iterations, context_window_tokens, max_tool_result_chars or model_preset for this conversation, or keeps a note under any other key."
 	}
-	return append(list, tool.Func(tool.Tool{Name: "my", Trusted: true, Description: what, Sink: tool.SinkMemory},
+	return []tool.Tool{tool.Func(tool.Tool{Name: "my", Trusted: true, Description: what, Sink: tool.SinkMemory},
 		func(_ context.Context, c tool.Call, in myInput) (tool.Result, error) {
-			t, ok := a.turnOf(c)
+			conv, ok := find(c)
 			if !ok {
 				return tool.Fail(tool.Unsupported, "there is no conversation to look at"), nil
 			}
+			t := looker{Conversation: conv, opts: o}
 			if in.Action == "set" {
-				return t.setOwn(in.Key, in.Value, c.Tainted)
+				return t.set(in.Key, in.Value, c.Tainted)
 			}
-			return t.checkOwn(in.Key)
-		}))
+			return t.check(in.Key)
+		})}
+}
+
+// Limits are the limits of a turn as the model changed them for its session.
+func Limits(s *session.Session, l runner.Limits) runner.Limits {
+	var o own
+	s.Meta(ownKey, &o)
+	return o.apply(l)
+}
+
+// looker is one use of the my tool.
+type looker struct {
+	Conversation
+	opts Settings
 }
 
 // snapshot is the state the model may see, as flat names and values.
-func (t *turn) snapshot() map[string]any {
+func (t looker) snapshot() map[string]any {
 	var o own
-	t.sess.Meta(ownKey, &o)
-	limits := t.Limits
-	limits.ContextWindow = t.window()
-	limits = o.apply(limits)
-	t.mu.Lock()
-	st := t.stats[t.key]
-	t.mu.Unlock()
-	all := map[string]any{
-		"max_iterations": limits.Iterations, "context_window_tokens": limits.ContextWindow, "model": t.rt.Display,
-		"model_preset": t.rt.Preset, "presets": t.Presets, "workspace": t.place(t.it.in).Workspace, "max_tool_result_chars": limits.ToolResultChars,
-		"usage.prompt_tokens": st.usage.Prompt, "usage.completion_tokens": st.usage.Completion, "messages": t.sess.Len(),
-		"request.channel": t.it.in.Route.Channel, "request.chat_id": t.it.in.Route.ChatID, "request.sender_id": t.it.in.SenderID,
-		"version": t.Version,
-	}
-	for k, v := range t.My.Shown {
+	t.Session.Meta(ownKey, &o)
+	all := maps.Clone(t.Values)
+	for k, v := range t.opts.Shown {
 		all[k] = v
 	}
 	for k, v := range o.Notes {
@@ -125,7 +146,7 @@ func isSecretKey(key string) bool {
 	return false
 }
 
-func (t *turn) checkOwn(key string) (tool.Result, error) {
+func (t looker) check(key string) (tool.Result, error) {
 	all := t.snapshot()
 	if key == "" {
 		b, err := json.MarshalIndent(all, "", " ")
@@ -157,9 +178,9 @@ func (t *turn) checkOwn(key string) (tool.Result, error) {
 
 // foreignNote reports whether a note was not kept by a clean turn; "" asks about
 // all of them.
-func (t *turn) foreignNote(key string) bool {
+func (t looker) foreignNote(key string) bool {
 	var o own
-	t.sess.Meta(ownKey, &o)
+	t.Session.Meta(ownKey, &o)
 	key = strings.TrimPrefix(key, "scratchpad.")
 	for k := range o.Notes {
 		if !o.Clean[k] && (key == "" || key == k) {
@@ -169,9 +190,9 @@ func (t *turn) foreignNote(key string) bool {
 	return false
 }
 
-func (t *turn) setOwn(key string, value json.RawMessage, tainted bool) (tool.Result, error) {
+func (t looker) set(key string, value json.RawMessage, tainted bool) (tool.Result, error) {
 	switch {
-	case !t.My.AllowSet:
+	case !t.opts.AllowSet:
 		return tool.Fail(tool.DeniedPolicy, "settings cannot be changed here; the user may set tools.my.allowSet"), nil
 	case key == "" || len(value) == 0:
 		return tool.Fail(tool.InvalidArgs, "set needs key and value"), nil
@@ -179,7 +200,7 @@ func (t *turn) setOwn(key string, value json.RawMessage, tainted bool) (tool.Res
 		return tool.Fail(tool.DeniedPolicy, "%s cannot be set", key), nil
 	}
 	var o own
-	t.sess.Meta(ownKey, &o)
+	t.Session.Meta(ownKey, &o)
 	number := func(to *int, low, high int) *tool.Result {
 		var n int
 		if json.Unmarshal(value, &n) != nil || n < low || n > high {
@@ -205,10 +226,10 @@ func (t *turn) setOwn(key string, value json.RawMessage, tainted bool) (tool.Res
 	if bad != nil {
 		return *bad, nil
 	}
-	if err := t.sess.SetMeta(ownKey, o); err != nil {
+	if err := t.Session.SetMeta(ownKey, o); err != nil {
 		return tool.Result{}, fmt.Errorf("keep %s: %w", key, err)
 	}
-	if err := t.sess.SaveMeta(); err != nil {
+	if err := t.Session.SaveMeta(); err != nil {
 		return tool.Result{}, fmt.Errorf("keep %s: %w", key, err)
 	}
 	return tool.Textf("%s is set, from the next turn on", key), nil
@@ -241,7 +262,7 @@ func (o *own) note(taken map[string]any, key string, value json.RawMessage, tain
 	return &res
 }
 
-func (t *turn) setPreset(value json.RawMessage) (tool.Result, error) {
+func (t looker) setPreset(value json.RawMessage) (tool.Result, error) {
 	var name string
 	if json.Unmarshal(value, &name) != nil || name != "default" && !slices.Contains(t.Presets, name) {
 		return tool.Fail(tool.InvalidArgs, "model_preset must be one of default, %s", strings.Join(t.Presets, ", ")), nil //nolint:nilerr // the model is told
@@ -249,10 +270,10 @@ func (t *turn) setPreset(value json.RawMessage) (tool.Result, error) {
 	if name == "default" {
 		name = ""
 	}
-	if err := t.sess.SetMeta(presetKey, name); err != nil {
+	if err := t.Session.SetMeta(PresetKey, name); err != nil {
 		return tool.Result{}, fmt.Errorf("keep the preset: %w", err)
 	}
-	if err := t.sess.SaveMeta(); err != nil {
+	if err := t.Session.SaveMeta(); err != nil {
 		return tool.Result{}, fmt.Errorf("keep the preset: %w", err)
 	}
 	return tool.Text("the model is changed from the next turn on"), nil

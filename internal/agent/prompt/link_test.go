@@ -1,4 +1,4 @@
-package agent
+package prompt
 
 import (
 	"os"
@@ -70,19 +70,19 @@ func TestPromptFollowsNoLink(t *testing.T) {
 				t.Parallel()
 				ws, _ := linkYard(t)
 				now := time.Now()
-				p := newPromptBuilder(Options{
+				p := New(Options{
 					Workspace: ws,
 					Skills:    skill.Open(skill.Options{Workspace: ws}),
 					Now:       func() time.Time { now = now.Add(time.Second); return now },
 				})
 				if when == "between two prompts" {
-					if got := p.system("cli", "", Place{}, TierOf(65536)); !strings.Contains(got, "own agents") || !strings.Contains(got, "own skill") {
+					if got := p.System("cli", "", Place{}, TierOf(65536)); !strings.Contains(got, "own agents") || !strings.Contains(got, "own skill") {
 						t.Fatalf("the files are not in the prompt:\n%s", got)
 					}
 				}
 				replaceByLink(t, filepath.Join(ws, filepath.FromSlash(c.name)), c.target)
 				for range 2 {
-					got := p.system("cli", "", Place{}, TierOf(65536))
+					got := p.System("cli", "", Place{}, TierOf(65536))
 					if strings.Contains(got, promptCanary) || strings.Contains(got, "PATH=") {
 						t.Errorf("the prompt holds what the link leads to:\n%s", got)
 					}
@@ -97,7 +97,7 @@ func TestPromptWhileLinksAreSwapped(t *testing.T) {
 	t.Parallel()
 	ws, out := linkYard(t)
 	now := time.Now()
-	p := newPromptBuilder(Options{
+	p := New(Options{
 		Workspace: ws,
 		Skills:    skill.Open(skill.Options{Workspace: ws}),
 		Now:       func() time.Time { now = now.Add(time.Second); return now },
@@ -121,7 +121,7 @@ func TestPromptWhileLinksAreSwapped(t *testing.T) {
 		}
 	})
 	for range 1500 {
-		if got := p.system("cli", "", Place{}, TierOf(65536)); strings.Contains(got, promptCanary) {
+		if got := p.System("cli", "", Place{}, TierOf(65536)); strings.Contains(got, promptCanary) {
 			t.Error("the prompt holds what a link leads to")
 			break
 		}

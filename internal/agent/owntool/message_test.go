@@ -1,4 +1,4 @@
-package agent
+package owntool
 
 import (
 	"context"
@@ -33,14 +33,14 @@ func TestMessageElsewhere(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			var sent []bus.Route
-			m := messenger{elsewhere: func(_ context.Context, _ tool.Call, out bus.Outbound) error {
+			m := Messenger{Elsewhere: func(_ context.Context, _ tool.Call, out bus.Outbound) error {
 				sent = append(sent, out.Route)
 				return nil
 			}}
 			if tt.alone {
-				m.elsewhere = nil
+				m.Elsewhere = nil
 			}
-			res, err := messageTool(m).Run(t.Context(), tool.Call{
+			res, err := Message(m).Run(t.Context(), tool.Call{
 				Input: json.RawMessage(tt.input), Route: here, Scope: tt.scope, TurnID: "t",
 				Publish: func(_ context.Context, out bus.Outbound) error { sent = append(sent, out.Route); return nil },
 			})
@@ -67,7 +67,7 @@ func TestMessagesOfATurnAreBounded(t *testing.T) {
 	for _, turn := range []string{"first", "second"} {
 		sent, call.TurnID = 0, turn
 		for i := range messageMax + 2 {
-			res, err := messageTool(messenger{}).Run(t.Context(), call)
+			res, err := Message(Messenger{}).Run(t.Context(), call)
 			if err != nil || res.IsError != (i >= messageMax) {
 				t.Fatalf("message %d of the %s turn: %v, %v", i+1, turn, res, err)
 			}
@@ -92,7 +92,7 @@ func TestMessageButtons(t *testing.T) {
 		{`{"content":"tea?","buttons":[["` + strings.Repeat("x", labelRunes+1) + `"]]}`, nil, tool.InvalidArgs},
 	} {
 		var sent []string
-		res, err := messageTool(messenger{}).Run(t.Context(), tool.Call{
+		res, err := Message(Messenger{}).Run(t.Context(), tool.Call{
 			Input: json.RawMessage(tt.input), Route: bus.Route{Channel: "telegram", ChatID: "1"}, TurnID: "t", ID: "c",
 			Publish: func(_ context.Context, out bus.Outbound) error {
 				if out.Question != nil {

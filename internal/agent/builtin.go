@@ -1,0 +1,211 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/agent/owntool"
+	"github.com/nanobot-go/nanobot/internal/agent/prompt"
+	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/text"
+)
+
+func runHelp(_ context.Context, c *Call) (Reply, error) {
+	var lines []string
+	for _, row := range c.agent.commands {
+		lines = append(lines, fmt.Sprintf("  %-18s %s\n", strings.TrimSpace("/"+row.Name+" "+row.Args), row.Help))
+	}
+	slices.Sort(lines)
+	return Say("Commands:\n" + strings.Join(lines, "") + "Write $name in a message to load a skill. Everything else goes to the model."), nil
+}
+
+func runSkills(_ context.Context, c *Call) (Reply, error) {
+	skills := c.agent.deps.prompt.Skills(c.Inbound.Scope)
+	if skills == nil || len(skills.List()) == 0 {
+		return Say("No skills are installed."), nil
+	}
+	var b strings.Builder
+	b.WriteString("Skills (write $name in a message to load one):\n")
+	for _, s := range skills.List() {
+		fmt.Fprintf(&b, "  %-16s %s\n", s.Name, s.Description)
+	}
+	return Say(strings.TrimRight(b.String(), "\n")), nil
+}
+
+func runUsage(ctx context.Context, c *Call) (Reply, error) {
+	if c.agent.deps.opts.Models.Usage == nil {
+		return Say("What model calls cost is not counted here."), nil
+	}
+	s, err := c.agent.deps.opts.Models.Usage(ctx)
+	if err != nil {
+		return Say("The record of model calls cannot be read: " + err.Error()), nil //nolint:nilerr // the user is told
+	}
+	return Say(strings.TrimRight(s, "\n")), nil
+}
+
+// runStop says what the end of the turn came to; the stopping itself is done.
+func runStop(ctx context.Context, c *Call) (Reply, error) {
+	return Say(c.agent.settle(ctx, c.it.key, c.stopped)), nil
+}
+
+func runRestart(_ context.Context, c *Call) (Reply, error) {
+	if c.agent.deps.opts.Events.Restart == nil {
+		return Say("Nothing to restart here: this program ends after its answer."), nil
+	}
+	return Reply{Text: "Restarting.", Then: func() { c.agent.deps.opts.Events.Restart(c.Inbound.Route) }}, nil
+}
+
+func runNew(ctx context.Context, c *Call) (Reply, error) {
+	if err := c.turn.startNewSession(ctx); err != nil {
+		return Reply{}, err
+	}
+	if c.agent.deps.opts.Events.Ended != nil {
+		c.agent.deps.opts.Events.Ended(c.turn.key, false)
+	}
+	return Reply{Text: "New conversation. The old one is kept in the archive.", unkept: true}, nil
+}
+
+// runTrigger binds a trigger to this conversation.
+func runTrigger(ctx context.Context, c *Call) (Reply, error) {
+	switch {
+	case c.agent.deps.opts.Schedule.Trigger == nil:
+		return Say("Triggers need a gateway."), nil
+	case c.Args == "":
+		return Say("Give it a name: /trigger backup-done"), nil
+	}
+	reply, err := c.agent.deps.opts.Schedule.Trigger(ctx, c.Args, c.Inbound.Route, c.turn.key)
+	if err != nil {
+		return Say("The trigger was not made: " + err.Error()), nil //nolint:nilerr // the user is told
+	}
+	return Say(reply), nil
+}
+
+// Numbers of /history.
+const (
+	historyDefault = 10
+	historyMax     = 50
+	historyChars   = 200
+)
+
+func runHistory(_ context.Context, c *Call) (Reply, error) {
+	n := historyDefault
+	if c.Args != "" {
+		v, err := strconv.Atoi(c.Args)
+		if err != nil || v < 1 {
+			return Say(fmt.Sprintf("Usage: /history [n], n from 1 to %d.", historyMax)), nil //nolint:nilerr // the user is told
+		}
+		n = min(v, historyMax)
+	}
+	var lines []string
+	recs := c.turn.sess.Messages()
+	for i := len(recs) - 1; i >= 0 && len(lines) < n; i-- {
+		r := recs[i]
+		if r.Command || r.Internal || r.Hidden || (r.Role != llm.User && r.Role != llm.Assistant) {
+			continue
+		}
+		s := strings.TrimSpace(strings.ReplaceAll(prompt.DisplayText(r), "\n", " "))
+		if s == "" {
+			continue
+		}
+		who := "you"
+		if r.Role == llm.Assistant {
+			who = "bot"
+		}
+		lines = append(lines, fmt.Sprintf("%s: %s", who, text.Ellipsis(s, historyChars)))
+	}
+	if len(lines) == 0 {
+		return Say("This conversation is empty."), nil
+	}
+	slices.Reverse(lines)
+	return Say(strings.Join(lines, "\n")), nil
+}
+
+func runModel(ctx context.Context, c *Call) (Reply, error) {
+	t := c.turn
+	names := append([]string{"default"}, t.deps.opts.Models.Presets...)
+	if c.Args == "" {
+		var preset string
+		t.sess.Meta(owntool.PresetKey, &preset)
+		if preset == "" {
+			preset = "default"
+		}
+		current := "unknown"
+		if rt, err := t.deps.opts.Models.Runtime(ctx, strings.TrimPrefix(preset, "default")); err == nil {
+			current = rt.Display
+		}
+		return Say(fmt.Sprintf("Model: %s (preset %s)\nAvailable: %s", current, preset, strings.Join(names, ", "))), nil
+	}
+	i := slices.IndexFunc(names, func(n string) bool { return strings.EqualFold(n, c.Args) })
+	if i < 0 {
+		return Say(fmt.Sprintf("There is no preset %q. Available: %s", c.Args, strings.Join(names, ", "))), nil
+	}
+	value := any(names[i])
+	preset := names[i]
+	if preset == "default" {
+		value, preset = nil, ""
+	}
+	rt, err := t.deps.opts.Models.Runtime(ctx, preset)
+	if err != nil {
+		return Say(fmt.Sprintf("Preset %s cannot be used: %v", names[i], err)), nil
+	}
+	if err := t.sess.SetMeta(owntool.PresetKey, value); err != nil {
+		return Reply{}, fmt.Errorf("keep the model choice: %w", err)
+	}
+	if err := t.sess.SaveMeta(); err != nil {
+		return Reply{}, fmt.Errorf("keep the model choice: %w", err)
+	}
+	return Say(fmt.Sprintf("This conversation now uses %s (preset %s).", rt.Display, names[i])), nil
+}
+
+// runStatus needs no session, so it answers although all slots are busy.
+func runStatus(ctx context.Context, c *Call) (Reply, error) {
+	a, key := c.agent, c.it.key
+	s, known := a.deps.conversations.statsOf(key)
+	waiting := a.deps.mailboxes.waiting(key)
+	model := s.model
+	if !known {
+		if rt, err := a.deps.opts.Models.Runtime(ctx, ""); err == nil {
+			model = rt.Display
+		} else {
+			model = "none: " + err.Error()
+		}
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "nanobot %s\nModel: %s\n", a.deps.opts.Version, model)
+	if known {
+		cached := ""
+		if s.usage.Prompt > 0 && s.usage.Cached > 0 {
+			cached = fmt.Sprintf(" (%d%% cached)", 100*s.usage.Cached/s.usage.Prompt)
+		}
+		fmt.Fprintf(&b, "Tokens: %d in / %d out%s\n", s.usage.Prompt, s.usage.Completion, cached)
+		if s.budget > 0 {
+			fmt.Fprintf(&b, "Context: %d/%d (%d%%)\n", s.context, s.budget, min(100*s.context/s.budget, 999))
+		}
+		fmt.Fprintf(&b, "Session: %d messages\n", s.messages)
+	}
+	fmt.Fprintf(&b, "Uptime: %s\nActive turns: %d", uptime(a.deps.now().Sub(a.started)), a.deps.mailboxes.active())
+	if labels := a.deps.subagents.Labels(key); len(labels) > 0 {
+		fmt.Fprintf(&b, "\nSubagents: %s", strings.Join(labels, "; "))
+	}
+	if waiting > 0 {
+		fmt.Fprintf(&b, "\nWaiting here: %s", plural(waiting, "message"))
+	}
+	if c.owner() && a.deps.opts.Events.Problems != nil {
+		for _, p := range a.deps.opts.Events.Problems() {
+			b.WriteString("\nProblem: " + p)
+		}
+	}
+	return Say(b.String()), nil
+}
+
+func uptime(d time.Duration) string {
+	d = d.Round(time.Second)
+	if d >= time.Hour {
+		return fmt.Sprintf("%dh %dm", int(d.Hours()), int(d.Minutes())%60)
+	}
+	return fmt.Sprintf("%dm %ds", int(d.Minutes()), int(d.Seconds())%60)
+}

@@ -1,0 +1,77 @@
+package agent
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/tool"
+)
+
+// envelope is a message in a mailbox, with the way back to its asker.
+type envelope struct {
+	in      bus.Inbound
+	key     string
+	ctx     context.Context   //nolint:containedctx // the asker's context, which travels with the message
+	out     chan bus.Outbound // 16 deep; a slow asker slows its own turn, nobody else's
+	done    chan struct{}
+	err     error    // set before done is closed
+	replyTo *replyTo // of a message from a queue, which has no out and done
+
+	over  tool.Turn    // ends with the work on it
+	began time.Time    // when its turn began; guarded by mailboxes.mu until then
+	moved atomic.Int64 // how long after that something happened last, whatever the clock on the wall says; see Pulse
+}
+
+// touch notes that the turn of the message moves.
+func (it *envelope) touch() { it.moved.Store(int64(time.Since(it.began))) }
+
+func (it *envelope) emit(o bus.Outbound) {
+	it.touch()
+	if it.replyTo != nil {
+		it.replyTo.say(o)
+		return
+	}
+	select {
+	case it.out <- o:
+	case <-it.ctx.Done():
+	}
+}
+
+func (it *envelope) finish(err error) {
+	if it.replyTo != nil {
+		it.replyTo.end(err)
+		return
+	}
+	it.err = err
+	close(it.done)
+}
+
+// discard waits for the end of a turn nobody listens to.
+func (it *envelope) discard() {
+	for {
+		select {
+		case <-it.out:
+		case <-it.done:
+			return
+		}
+	}
+}
+
+// rest yields what is still buffered after the turn ended.
+func (it *envelope) rest(yield func(bus.Outbound, error) bool) {
+	for {
+		select {
+		case o := <-it.out:
+			if !yield(o, nil) {
+				return
+			}
+		default:
+			if it.err != nil {
+				yield(bus.Outbound{}, it.err)
+			}
+			return
+		}
+	}
+}

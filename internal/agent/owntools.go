@@ -1,0 +1,71 @@
+package agent
+
+import (
+	"context"
+
+	"github.com/nanobot-go/nanobot/internal/agent/owntool"
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/tool"
+)
+
+// ownTools are the tools about the agent itself that are always there.
+func (a *Agent) ownTools() []tool.Tool {
+	send := owntool.Messenger{Media: a.deps.opts.Tools.Media}
+	if a.deps.opts.Events.Elsewhere != nil {
+		send.Elsewhere = a.elsewhere
+	}
+	list := append([]tool.Tool{owntool.AskUser()}, a.deps.subagents.Tools(a.parentOf)...)
+	list = append(list, owntool.My(a.deps.opts.Tools.My, a.shownTo)...)
+	return append(list, owntool.Message(send))
+}
+
+// goaled finds the turn of a call about its goal.
+func (a *Agent) goaled(c tool.Call) (owntool.Goaled, bool) {
+	t, ok := a.deps.mailboxes.turnOf(c)
+	if !ok {
+		return owntool.Goaled{}, false
+	}
+	return owntool.Goaled{Session: t.sess, Open: t.goalOpen, Save: t.setGoal}, true
+}
+
+// shownTo is what the my tool shows in the turn of a call.
+func (a *Agent) shownTo(c tool.Call) (owntool.Conversation, bool) {
+	t, ok := a.deps.mailboxes.turnOf(c)
+	if !ok {
+		return owntool.Conversation{}, false
+	}
+	o, in := t.deps.opts, t.it.in
+	limits := o.Turns.Limits
+	limits.ContextWindow = t.window()
+	limits = owntool.Limits(t.sess, limits)
+	st, _ := t.deps.conversations.statsOf(t.key)
+	return owntool.Conversation{
+		Session: t.sess, Presets: o.Models.Presets,
+		Values: map[string]any{
+			"max_iterations": limits.Iterations, "context_window_tokens": limits.ContextWindow, "model": t.rt.Display,
+			"model_preset": t.rt.Preset, "presets": o.Models.Presets, "workspace": t.deps.place(in).Workspace, "max_tool_result_chars": limits.ToolResultChars,
+			"usage.prompt_tokens": st.usage.Prompt, "usage.completion_tokens": st.usage.Completion, "messages": t.sess.Len(),
+			"request.channel": in.Route.Channel, "request.chat_id": in.Route.ChatID, "request.sender_id": in.SenderID,
+			"version": o.Version,
+		},
+	}, true
+}
+
+// elsewhere sends to another chat and notes it in the conversation there, so
+// that an answer is understood.
+func (a *Agent) elsewhere(ctx context.Context, c tool.Call, out bus.Outbound) error {
+	out.Text = a.deps.secrets.Redact(out.Text)
+	if err := a.deps.opts.Events.Elsewhere(ctx, out); err != nil {
+		return err
+	}
+	said := mirrored{
+		key: a.deps.keyOf(bus.Inbound{Route: out.Route}), id: c.TurnID + "/" + c.ID, text: out.Text,
+		note: "[In another conversation the user had what follows sent to this chat.]",
+		// What tools brought in may be somebody else's words.
+		in: bus.Inbound{Route: c.Route, Untrusted: c.Tainted},
+	}
+	if said.key != c.SessionKey {
+		a.mirrorLater(said)
+	}
+	return nil
+}

@@ -1,0 +1,121 @@
+package prompt
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/memory"
+	"github.com/nanobot-go/nanobot/internal/runner"
+	"github.com/nanobot-go/nanobot/internal/session"
+	"github.com/nanobot-go/nanobot/internal/text"
+)
+
+// Bounds of what a prompt repeats of the history.
+const (
+	recentEntries = 50
+	recentTokens  = 8000
+	// recentShare is the part of a small window that the history may take.
+	recentShare = 8
+)
+
+// Recall says what memory may put into the prompt of a session.
+type Recall struct {
+	History *memory.History
+	Session *session.Session
+	Key     string // of the session
+	Scope   string // of the message
+	Unified bool   // one session across all channels
+	Job     bool   // the session is that of a job alone
+	Tainted bool   // words from outside are before the model anyway
+	Window  int    // tokens of a prompt; 0 is not known
+}
+
+// Remembered is the part of the system prompt that belongs to a session: what
+// was taken in lately and Dream has not seen yet, and how the conversation went
+// before what is still in it. It changes only when those do. Outside means that
+// the summary holds words from outside.
+func (p *Builder) Remembered(ctx context.Context, r Recall) (own string, outside bool) {
+	most := recentTokens
+	if r.Window > 0 {
+		most = min(most, r.Window/recentShare)
+	}
+	sum, ok := memory.SummaryOf(r.Session)
+	if sum.Home && r.Scope != "" {
+		sum, ok = memory.Summary{}, false // one session for all channels: the owner's words stay the owner's
+	}
+	if sum.Tainted && r.Job {
+		sum, ok = memory.Summary{}, false // each run begins without what earlier ones saw
+	}
+	outside = ok && sum.Tainted
+	r.Tainted = r.Tainted || outside
+	recent, err := r.recent(ctx, sum.Text, most)
+	if err != nil {
+		p.opts.Log.WarnContext(ctx, "read the history", "err", err)
+	}
+	if !ok {
+		return recent, outside
+	}
+	body := cutTokens(sum.Text, most/2)
+	if sum.Tainted {
+		body = runner.Fence(llm.Text(body), r.Key, "history").Text
+	}
+	own = "# Earlier in This Conversation\n\nSummary of what is no longer shown (until " +
+		strings.Replace(text.Cut(sum.LastActive, 16), "T", " ", 1) + "):\n" + body
+	if recent == "" {
+		return own, outside
+	}
+	return recent + Divider + own, outside
+}
+
+// recent is what was taken in and is not in long-term memory yet.
+func (r *Recall) recent(ctx context.Context, summary string, most int) (string, error) {
+	read, err := r.History.DreamCursor(ctx)
+	if err != nil {
+		return "", err
+	}
+	// Notes of words from outside are for turns that have such words before
+	// them anyway. In others they wait to be asked for, so that a new
+	// conversation begins clean.
+	entries, err := r.History.Recent(ctx, recentEntries, func(e memory.Entry) bool {
+		return e.Cursor > read && (r.Tainted || !e.Tainted) && e.Scope == r.Scope && r.sees(e.Session) && !strings.Contains(summary, e.Content)
+	})
+	if err != nil {
+		return "", err
+	}
+	lines, used := make([]string, len(entries)), 0
+	first := len(entries)
+	for i, e := range slices.Backward(entries) {
+		body := strings.ReplaceAll(e.Content, "\n", "\n  ")
+		if e.Tainted {
+			body = runner.Fence(llm.Text(body), strconv.FormatInt(e.Cursor, 10), "history").Text
+		}
+		lines[i] = "- [" + e.Time + "] " + body
+		if used += text.Tokens(lines[i]); used > most {
+			break
+		}
+		first = i
+	}
+	if first == len(entries) {
+		return "", nil
+	}
+	return "# Recent History\n\n" + strings.Join(lines[first:], "\n"), nil
+}
+
+// sees says whether entries of a session belong into this one's prompt.
+func (r *Recall) sees(key string) bool {
+	if !r.Unified {
+		return key == r.Key
+	}
+	return key != "heartbeat" && !strings.HasPrefix(key, "cron:") && !strings.HasPrefix(key, "dream:")
+}
+
+// cutTokens shortens a text to about so many tokens.
+func cutTokens(s string, most int) string {
+	for chars := 4 * most; text.Tokens(s) > most && chars > 0; chars = chars * 3 / 4 {
+		s = text.Cut(s, chars)
+	}
+	return s
+}
