@@ -8,8 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nanobot-go/nanobot/internal/provider"
 	"github.com/spf13/cobra"
+
+	"github.com/nanobot-go/nanobot/internal/provider"
 )
 
 // runCommand runs one command of a configuration and returns what it wrote.
