@@ -32,7 +32,7 @@ var layers = []string{
 	"internal/agent/*",
 	"internal/agent",
 	"internal/channel internal/api internal/webui internal/tui",
-	"internal/channel/* internal/backup",
+	"internal/channel/* internal/backup internal/guard internal/provider",
 	"internal/app",
 	"internal/webui/settings",
 	"internal/gateway",

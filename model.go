@@ -6,6 +6,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/trial"
+	"github.com/nanobot-go/nanobot/internal/provider"
 )
 
 // What a model of your own is made of; see WithModel.
@@ -57,9 +58,9 @@ func TryModel(ctx context.Context, name string, opts ...Option) (*ModelTrial, er
 	if err != nil {
 		return nil, explained(err)
 	}
-	t, err := app.OpenTrial(o, loaded, name)
+	t, err := provider.OpenTrial(app.ProviderOptions(loaded, o), name)
 	if err != nil {
 		return nil, explained(err)
 	}
-	return t, app.RunTrial(ctx, loaded, t, false, func(ModelVerdict) {})
+	return t, provider.RunTrial(ctx, loaded, t, false, func(ModelVerdict) {})
 }

@@ -10,14 +10,14 @@ import (
 
 	_ "time/tzdata" // time zones where the system has none
 
-	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/cli"
+	"github.com/nanobot-go/nanobot/internal/guard"
 )
 
 func main() { os.Exit(run()) }
 
 func run() int {
-	_ = app.Harden() // without it only the sandbox keeps commands out of our memory
+	_ = guard.Harden() // without it only the sandbox keeps commands out of our memory
 	// Collecting the small heap less often saves a tenth of the work of a busy process.
 	debug.SetGCPercent(400)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)

@@ -12,6 +12,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/api"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/llm/ledger"
 )
 
 // TestHealth: everybody learns whether the program works, only those who
@@ -77,14 +78,14 @@ func TestHealthOnly(t *testing.T) {
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	h := open(t, says(final("x", bus.Turn{})), func(o *api.Options) {
-		m := o.Metrics
-		m.Turn("telegram", &bus.Turn{
+		m, f := o.Metrics, api.NewFigures(o.Metrics, false)
+		f.Turn("telegram", &bus.Turn{
 			StopReason: "completed", DurationMS: 300,
 			Receipts: []bus.Receipt{{Name: "exec", Status: "ok", DurationMS: 3}, {Name: "ex\"e\nc\\", Status: "error"}},
 		})
-		m.Turn("telegram", nil)
-		m.Call(api.ModelCall{Provider: "p", Model: "m", Status: "ok", Took: time.Second, Usage: bus.Usage{Prompt: 10, Completion: 2, Cached: 4, CostUSD: 0.25}})
-		m.Call(api.ModelCall{Provider: "p", Model: "m", Status: "rate_limit"})
+		f.Turn("telegram", nil)
+		f.Call(ledger.Entry{Provider: "p", Model: "m", Outcome: "ok", DurationMS: 1000, Prompt: 10, Completion: 2, Cached: 4, USD: 0.25})
+		f.Call(ledger.Entry{Provider: "p", Model: "m", Outcome: "rate_limit"})
 		m.OnRead(func(r *api.Reading) {
 			r.Gauge("nanobot_channel_up", "Channels that work.", 1, "channel", "telegram")
 			r.Gauge("nanobot_channel_up", "Channels that work.", 0, "channel", "email")

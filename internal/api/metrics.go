@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/llm/ledger"
 )
 
 // Metrics are the figures of the program. Whoever does the work gets the
@@ -59,37 +60,27 @@ func NewMetrics(version string, began time.Time, now func() time.Time) *Metrics 
 	return m
 }
 
-// ModelCall is a request to a model that ended.
-type ModelCall struct {
-	Provider, Model, Status string // Status is ok, or the kind of the error
-	Took                    time.Duration
-	Usage                   bus.Usage
+// call counts a request to a model, whatever caused it.
+func (m *Metrics) call(e ledger.Entry) {
+	m.ModelRequests.Add(1, e.Provider, e.Model, e.Outcome)
+	m.ModelSeconds.observe((time.Duration(e.DurationMS) * time.Millisecond).Seconds(), e.Provider)
+	m.usage(bus.Usage{Prompt: e.Prompt, Completion: e.Completion, Cached: e.Cached, CostUSD: e.USD})
 }
 
-// Call counts a request to a model, whatever caused it.
-func (m *Metrics) Call(c ModelCall) {
-	m.ModelRequests.Add(1, c.Provider, c.Model, c.Status)
-	m.ModelSeconds.Observe(c.Took.Seconds(), c.Provider)
-	m.Usage(c.Usage)
-}
-
-// Usage counts tokens of calls that Call is not told about.
-func (m *Metrics) Usage(u bus.Usage) {
+// usage counts tokens of calls that call is not told about.
+func (m *Metrics) usage(u bus.Usage) {
 	m.Tokens.Add(float64(u.Prompt), "prompt")
 	m.Tokens.Add(float64(u.Completion), "completion")
 	m.Tokens.Add(float64(u.Cached), "cached")
 	m.Cost.Add(u.CostUSD)
 }
 
-// Turn counts a turn that came to an end, with its tool calls.
-func (m *Metrics) Turn(channel string, t *bus.Turn) {
-	if t == nil {
-		return
-	}
+// turn counts a turn that came to an end, with its tool calls.
+func (m *Metrics) turn(channel string, t *bus.Turn) {
 	m.Turns.Add(1, channel, t.StopReason)
-	m.TurnSeconds.Observe(float64(t.DurationMS)/1000, channel)
+	m.TurnSeconds.observe(float64(t.DurationMS)/1000, channel)
 	for i := range t.Receipts {
 		m.ToolCalls.Add(1, t.Receipts[i].Name, t.Receipts[i].Status)
-		m.ToolSeconds.Observe(float64(t.Receipts[i].DurationMS)/1000, t.Receipts[i].Name)
+		m.ToolSeconds.observe(float64(t.Receipts[i].DurationMS)/1000, t.Receipts[i].Name)
 	}
 }

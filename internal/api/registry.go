@@ -107,8 +107,8 @@ func (g *Gauge) Add(n float64, values ...string) { g.f.of(values).add(n) }
 // Histogram counts values by size, used like a Counter.
 type Histogram struct{ f *family }
 
-// Observe counts one value.
-func (h *Histogram) Observe(v float64, values ...string) {
+// observe counts one value.
+func (h *Histogram) observe(v float64, values ...string) {
 	s := h.f.of(values)
 	i, _ := slices.BinarySearch(h.f.bounds, v)
 	s.buckets[i].Add(1)

@@ -1,42 +1,67 @@
 package app
 
 import (
+	"context"
+	"errors"
 	"log/slog"
 
-	"github.com/nanobot-go/nanobot/internal/api"
+	"github.com/nanobot-go/nanobot/internal/agent"
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/guard"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
-	"github.com/nanobot-go/nanobot/internal/keyring"
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
+	"github.com/nanobot-go/nanobot/internal/origin"
+	"github.com/nanobot-go/nanobot/internal/provider"
 	"github.com/nanobot-go/nanobot/internal/tool/mcp"
+	"github.com/nanobot-go/nanobot/internal/tool/undo"
 )
 
 // Log is the log without credentials.
 func (a *App) Log() *slog.Logger { return a.log }
 
 // Secrets are the credentials in use.
-func (a *App) Secrets() *httpsafe.Registry { return a.safety.secrets }
+func (a *App) Secrets() *httpsafe.Registry { return a.secrets }
 
 // Jail opens files of the workspace.
-func (a *App) Jail() *diskio.Jail { return a.safety.jail }
+func (a *App) Jail() *diskio.Jail { return a.guard.Jail() }
+
+// Models makes the models of the agent.
+func (a *App) Models() *provider.Models { return a.models }
 
 // Ledger has the calls of models and what they cost.
-func (a *App) Ledger() *ledger.Ledger { return a.models.ledger }
+func (a *App) Ledger() *ledger.Ledger { return a.models.Ledger() }
 
 // Servers are the MCP servers; nil if there are none.
 func (a *App) Servers() *mcp.Pool { return a.servers }
 
-// NewFigures counts for m. Embedded says that the model is not one of ours.
-func NewFigures(m *api.Metrics, embedded bool) *Figures {
-	f := &Figures{embedded: embedded}
-	f.metrics.Store(m)
-	return f
+// SetScope chooses the folder that a chat works in; see guard.Guard.SetScope.
+func (a *App) SetScope(ctx context.Context, chat bus.Route, want agent.WorkspaceScope, remote bool) (agent.WorkspaceScope, error) {
+	return a.guard.SetScope(ctx, a.Agent.KeyOf(chat), want, remote)
 }
 
-// CleanKeys returns a message without the keys that were typed in it, and what
-// to tell the sender about them.
-func CleanKeys(ring func() *keyring.Ring, secrets *httpsafe.Registry, log *slog.Logger, in bus.Inbound) (bus.Inbound, string) {
-	v := &vault{ring: ring, secrets: secrets, log: log}
-	return v.clean(in)
+// OpenUndo opens the record of file changes that belongs to a workspace; see
+// guard.OpenUndo. Done gives everything back.
+func OpenUndo(ctx context.Context, loaded *config.Loaded, workspace string, log *slog.Logger) (s *undo.Store, done func() error, err error) {
+	sessions, err := OpenSessions(ctx, loaded, workspace, log)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, give, err := guard.OpenUndo(guard.Options{Config: loaded, Workspace: workspace, Sessions: sessions, State: State(loaded, nil), Log: log})
+	if err != nil {
+		return nil, nil, errors.Join(err, sessions.Close())
+	}
+	return s, func() error { return errors.Join(give(), sessions.Close()) }, nil
+}
+
+// OpenOrigins opens the record of the files of a workspace that came from
+// outside, for the owner to look at and to change.
+func OpenOrigins(ctx context.Context, l *config.Loaded, workspace string, log *slog.Logger) (*origin.Store, error) {
+	sessions, err := OpenSessions(ctx, l, workspace, log)
+	if err != nil {
+		return nil, err
+	}
+	defer sessions.Close() //nolint:errcheck // only its name is needed
+	return guard.OpenOrigins(l, workspace, sessions.Workspace().ID, log)
 }

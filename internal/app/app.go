@@ -1,6 +1,6 @@
 // Package app is the composition root: it turns a configuration into a running
-// agent. It is the only package that knows which drivers exist; everything
-// below it gets what it needs through Options.
+// agent. It is the only package that knows which tools exist; everything below
+// it gets what it needs through Options.
 package app
 
 import (
@@ -18,19 +18,19 @@ import (
 	"github.com/nanobot-go/nanobot/internal/agent"
 	"github.com/nanobot-go/nanobot/internal/agent/owntool"
 	"github.com/nanobot-go/nanobot/internal/agent/subagent"
+	"github.com/nanobot-go/nanobot/internal/api"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/datadir"
+	"github.com/nanobot-go/nanobot/internal/guard"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/keyring"
 	"github.com/nanobot-go/nanobot/internal/llm"
-	"github.com/nanobot-go/nanobot/internal/llm/chain"
-	"github.com/nanobot-go/nanobot/internal/llm/ledger"
-	"github.com/nanobot-go/nanobot/internal/llm/local"
 	"github.com/nanobot-go/nanobot/internal/llm/record"
 	"github.com/nanobot-go/nanobot/internal/memory"
+	"github.com/nanobot-go/nanobot/internal/provider"
 	"github.com/nanobot-go/nanobot/internal/runner"
-	"github.com/nanobot-go/nanobot/internal/sandbox"
 	"github.com/nanobot-go/nanobot/internal/schedule"
 	"github.com/nanobot-go/nanobot/internal/session"
 	"github.com/nanobot-go/nanobot/internal/session/search"
@@ -38,7 +38,6 @@ import (
 	"github.com/nanobot-go/nanobot/internal/store"
 	"github.com/nanobot-go/nanobot/internal/tool"
 	"github.com/nanobot-go/nanobot/internal/tool/mcp"
-	"github.com/nanobot-go/nanobot/internal/tool/shell"
 )
 
 // Options of an App.
@@ -76,11 +75,10 @@ type Options struct {
 	// Doctor answers /doctor. May be nil.
 	Doctor func(ctx context.Context) string
 
-	Figures *Figures       // nil: of its own
+	Figures *api.Figures   // nil: of its own
 	Loaded  *config.Loaded // instead of what the file says now
 
-	Secrets  *httpsafe.Registry // the credentials in use; New makes its own
-	acceptIn store.Store        // AcceptMCP: what remembers what was accepted
+	Secrets *httpsafe.Registry // the credentials in use; New makes its own
 }
 
 // App is an agent with everything it needs.
@@ -97,15 +95,12 @@ type App struct {
 	Notes     []string // what the user should know about this start
 	Exec      string   // how commands are contained, for status
 
-	gateway  bool                                         // whose schedule runs Dream
-	begin    func()                                       // starts the agent for KeepTime
-	say      func(ctx context.Context, text string) error // shows something in the chat of KeepTime; nil: there is none
-	figures  *Figures
-	models   *models
-	safety   *safety
-	commands *shell.Shell   // nil: commands are switched off
-	others   *others        // tools of people with a scope
-	projects *projects      // files of conversations with a folder of their own
+	gateway  bool // whose schedule runs Dream
+	remind   reminders
+	figures  *api.Figures
+	models   *provider.Models
+	guard    *guard.Guard // nil until the tools are made
+	secrets  *httpsafe.Registry
 	servers  *mcp.Pool      // nil: there are none
 	recorder *record.Writer // nil: nothing is recorded
 	log      *slog.Logger
@@ -124,7 +119,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	if err := a.build(ctx, o); err != nil {
 		return nil, err
 	}
-	a.noteForeign()
+	a.Notes = append(a.Notes, a.guard.Notes()...)
 	return a, nil
 }
 
@@ -135,15 +130,7 @@ func Inspect(ctx context.Context, o Options) (*App, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.Exec = a.containment()
-	if p := PostureOf(a.Config); a.Config.Config.Tools.Exec.Enable && p.Sandbox != sandbox.None {
-		box, err := sandbox.Open(ctx, sandbox.Options{Mode: p.Sandbox, Log: o.Log})
-		if err != nil {
-			a.Exec = fmt.Sprintf("off, because the sandbox they ask for (%s) cannot be used here: %v", p.Sandbox, err)
-		} else {
-			a.Exec = fmt.Sprintf("on, in a sandbox (%s), network: %s", box.Level(), networkNote(p.Network, box.Level()))
-		}
-	}
+	a.Exec = guard.ProbeExec(ctx, a.Config, o.Log)
 	return a, a.settle(ctx, o)
 }
 
@@ -179,23 +166,19 @@ func load(o *Options) (*App, error) {
 	}
 	o.Secrets.AddEnv(o.Env)
 	if o.Figures == nil {
-		o.Figures = &Figures{embedded: o.UseModel != nil}
+		o.Figures = api.NewFigures(nil, o.UseModel != nil)
 	}
-	a := &App{Config: loaded, log: o.Log, gateway: o.Link.inGateway(), figures: o.Figures}
+	a := &App{Config: loaded, log: o.Log, gateway: o.Link.inGateway(), figures: o.Figures, secrets: o.Secrets}
 	a.Workspace, err = workspaceOf(o.Workspace, loaded)
 	return a, err
 }
 
 // settle decides which model answers.
 func (a *App) settle(ctx context.Context, o Options) error {
-	a.models = &models{
-		loaded: a.Config, model: o.Model, fixed: o.UseModel, getenv: Getenv(o.Env), version: o.Version, log: o.Log,
-		ledger:   openLedger(a.Config, o.Log, a.figures.call),
-		prices:   ledger.NewPrices(PricesFile(a.Config), o.Log),
-		windows:  local.NewWindows(local.Options{Getenv: Getenv(o.Env)}),
-		breakers: chain.NewBreakers(chain.BreakersOptions{Store: State(a.Config, a.log), Log: o.Log}),
-	}
-	notes, err := a.models.settle(ctx)
+	po := ProviderOptions(a.Config, o)
+	po.Watch = a.figures.Call
+	a.models = provider.New(po)
+	notes, err := a.models.Settle(ctx)
 	a.Notes = append(a.Notes, notes...)
 	a.Notes = append(a.Notes, LinkNotes(a.Workspace)...)
 	return err
@@ -223,7 +206,7 @@ func (a *App) build(ctx context.Context, o Options) error {
 	a.Skills = skill.Open(skills)
 	skills.Workspace, skills.Ledger, skills.Foreign = "", nil, nil // guests have those that everybody has
 	guestSkills := skill.Open(skills)
-	set, media, err := a.tools(o)
+	set, err = a.tools(o)
 	if err != nil {
 		return err
 	}
@@ -231,14 +214,14 @@ func (a *App) build(ctx context.Context, o Options) error {
 		return err
 	}
 	if o.Record != "" {
-		rt, err := a.models.open(ctx, "")
+		window, err := a.models.Window(ctx)
 		if err != nil {
 			return err
 		}
-		if a.recorder, err = startRecording(o.Record, a.Config, a.Workspace, rt.Window, o); err != nil {
+		if a.recorder, err = startRecording(o.Record, a.Config, a.Workspace, window, o); err != nil {
 			return fmt.Errorf("record: %w", err)
 		}
-		a.models.wrap = func(m llm.Model) llm.Model { return record.Record(m, a.recorder) }
+		a.models.Wrap(func(m llm.Model) llm.Model { return record.Record(m, a.recorder) })
 		o.Hooks = append(slices.Clone(o.Hooks), runner.Hooks{AfterTool: a.recorder.Tool})
 	}
 	taken, err := a.remember(o)
@@ -250,21 +233,22 @@ func (a *App) build(ctx context.Context, o Options) error {
 		return err
 	}
 	home, _ := os.UserHomeDir() // only shortens paths in hints
+	vault := guard.NewVault(keyring.Options{DataDir: a.Config.DataDir, Getenv: Getenv(o.Env)}, a.secrets, o.Log)
 	a.Agent, err = agent.New(agent.Options{
 		Workspace: a.Workspace, Sessions: store, Skills: a.Skills, Foreign: a.foreign,
-		Models: agent.Models{Runtime: a.models.runtime, Presets: a.models.presets(), Usage: a.models.ledger.Report, TurnCost: a.models.ledger.TurnCost},
+		Models: agent.Models{Runtime: a.models.Runtime, Presets: a.models.Presets(), Usage: a.Ledger().Report, TurnCost: a.Ledger().TurnCost},
 		Tools: agent.Tools{
 			Set: set, More: a.moreTools(), Missing: a.missingTools(),
-			Approve: a.safety.approve(a, o),
-			Hooks:   append(slices.Clone(o.Hooks), runner.Hooks{AfterTool: a.safety.after(a, o)}),
-			Results: a.results(), Media: media, Folder: a.folder, UserShell: a.userShell(o),
-			Undo: undoer{a.others}, Subagents: a.subagents(o),
+			Approve: a.guard.Approve,
+			Hooks:   append(slices.Clone(o.Hooks), runner.Hooks{AfterTool: a.guard.After}),
+			Results: a.guard.Results(), Media: a.guard.Media, Folder: a.guard.Folder, UserShell: a.guard.UserShell(),
+			Undo: a.guard, Subagents: a.subagents(o),
 			My: owntool.Settings{
 				Offer: !o.NoBuiltins && a.Config.Config.Tools.My.Enable, AllowSet: a.Config.Config.Tools.My.AllowSet,
 				Shown: map[string]string{"exec": a.Exec},
 			},
 		},
-		Guests:   agent.Guests{Place: a.guestPlace, Skills: guestSkills},
+		Guests:   agent.Guests{Place: a.guard.Place, Skills: guestSkills},
 		Memory:   agent.Memory{Consolidator: taken, Dream: dreamer, IdleCompact: idleCompact(def), IdleCheck: idleCheck(def), Shared: def.SharedMemory},
 		Schedule: agent.Schedule{Outcome: a.Schedule.Outcome, Trigger: a.trigger, HeartbeatKeep: a.Config.Config.Gateway.Heartbeat.KeepRecentMessages},
 		Turns: agent.Turns{
@@ -278,11 +262,11 @@ func (a *App) build(ctx context.Context, o Options) error {
 			Resume:      agent.ResumePolicy(def.ResumeInterrupted),
 		},
 		Events: agent.Events{
-			Clean: a.vault(o).clean, Deliver: o.Deliver, Elsewhere: o.Elsewhere, Ended: a.ended, Problems: o.Link.Problems, Restart: o.Restart,
+			Clean: vault.Clean, Deliver: o.Deliver, Elsewhere: o.Elsewhere, Ended: a.guard.Ended, Problems: o.Link.Problems, Restart: o.Restart,
 		},
 		Hints:    agent.Hints{Chars: def.ToolHintMaxLength, Home: home},
 		Commands: programCommands(a, o),
-		Secrets:  a.safety.secrets, Version: o.Version, Location: def.Location(), Now: o.Now, Log: o.Log,
+		Secrets:  a.secrets, Version: o.Version, Location: def.Location(), Now: o.Now, Log: o.Log,
 	})
 	return err
 }
@@ -340,33 +324,19 @@ func (a *App) missingTools() func() map[string]string {
 	return a.servers.Missing
 }
 
-// ended tells the tools that a conversation starts anew or was stopped.
-func (a *App) ended(session string, stopped bool) {
-	if a.commands != nil {
-		a.commands.Stop(session)
-	}
-	a.others.stop(session)
-	if !stopped {
-		a.safety.policy.Forget(session)
-		a.others.forget(session)
-		a.safety.proxy.policy.Forget(session)
-	}
-}
+// foreign reports whether a file of the workspace came from outside, for those
+// who would follow what it says.
+func (a *App) foreign(path string) bool { return a.guard == nil || a.guard.Foreign(path) }
 
 // Close gives back what outlives Run. Run must have returned.
 func (a *App) Close() error {
-	err := errors.Join(a.Sessions.Close(), a.History.Close(), a.models.ledger.Close(), a.safety.undo.Close())
+	err := errors.Join(a.Sessions.Close(), a.History.Close(), a.Ledger().Close(), a.guard.Close())
 	if a.Dream != nil {
 		err = errors.Join(err, a.Dream.Close())
 	}
 	if a.Index != nil {
 		err = errors.Join(err, a.Index.Close())
 	}
-	if a.commands != nil {
-		err = errors.Join(err, a.commands.Close())
-	}
-	err = errors.Join(err, a.others.close(), a.projects.close())
-	a.safety.proxy.close()
 	if a.recorder != nil {
 		err = errors.Join(err, a.recorder.Close())
 	}
@@ -374,7 +344,19 @@ func (a *App) Close() error {
 }
 
 // ModelInfo describes the model in use.
-func (a *App) ModelInfo() ModelInfo { return a.models.info }
+func (a *App) ModelInfo() provider.Info { return a.models.Info() }
+
+// ProviderOptions are what an App with these options makes its models from.
+func ProviderOptions(l *config.Loaded, o Options) provider.Options {
+	return provider.Options{
+		Config:  l,
+		Model:   o.Model,
+		Fixed:   o.UseModel,
+		Getenv:  Getenv(o.Env),
+		Version: o.Version,
+		Log:     o.Log,
+	}
+}
 
 // OpenSessions opens the session store that belongs to a workspace. The notes of
 // its Workspace are for the user.

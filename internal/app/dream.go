@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/agent"
@@ -24,18 +23,12 @@ func (a *App) dreams(o Options) (agent.Dreamer, error) {
 	a.Dream, err = memory.NewDream(memory.DreamOptions{
 		History: a.History, Repo: repo, Skills: a.Skills, Now: o.Now, Log: o.Log, Notify: o.Notify,
 		Interval: time.Duration(def.IntervalH) * time.Hour, MaxBatch: def.MaxBatchSize, Iterations: def.MaxIterations,
-		Writing: func(name, content string) error {
-			rec, err := a.safety.origins.of("")
-			if err != nil {
-				return err
-			}
-			return rec.Writing(filepath.Join(a.Workspace, filepath.FromSlash(name)), []byte(content))
-		},
+		Writing: a.guard.Writing,
 		Model: func(ctx context.Context) (memory.DreamModel, error) {
-			if a.models.info.Demo {
+			if a.models.Info().Demo {
 				return memory.DreamModel{}, errors.New("the built-in demo cannot do this; a model is needed")
 			}
-			rt, err := a.models.named(ctx, def.ModelOverride)
+			rt, err := a.models.Named(ctx, def.ModelOverride)
 			return memory.DreamModel{
 				Model: rt.Model, Name: rt.Name, MaxTokens: rt.MaxTokens, Window: rt.Window, Temperature: rt.Temperature, Effort: rt.Effort,
 			}, err
@@ -57,39 +50,7 @@ func (a *App) dream(ctx context.Context) {
 		if err := a.Dream.Skip(ctx); err != nil && ctx.Err() == nil {
 			a.log.WarnContext(ctx, "mark the history as read", "err", err)
 		}
-	case def.Cron == "" && !a.gateway && !a.models.info.Demo:
+	case def.Cron == "" && !a.gateway && !a.models.Info().Demo:
 		_ = a.Dream.Serve(ctx) // ends with its context only
 	}
-}
-
-// named resolves the name of a preset or else of a model; "" is the default.
-func (m *models) named(ctx context.Context, name string) (agent.Runtime, error) {
-	if _, preset := m.loaded.Config.ModelPresets[name]; preset || name == "" || m.fixed != nil {
-		if m.fixed != nil {
-			name = ""
-		}
-		return m.runtime(ctx, name)
-	}
-	key := "model " + name // no preset is called so
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if rt, ok := m.cache[key]; ok {
-		return rt, nil
-	}
-	choice, err := m.choose(name, "auto")
-	if err != nil {
-		return agent.Runtime{}, err
-	}
-	_, p, err := m.match("")
-	if err != nil {
-		return agent.Runtime{}, err
-	}
-	p.Model = name
-	rt, err := m.chain([]target{m.settings(choice, p, "")})
-	if err != nil {
-		return agent.Runtime{}, err
-	}
-	m.fitServer(ctx, &rt, choice)
-	m.cache[key] = rt
-	return rt, nil
 }

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"sync"
@@ -18,7 +17,9 @@ import (
 	"github.com/nanobot-go/nanobot/internal/api"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/provider"
 	"github.com/nanobot-go/nanobot/internal/schedule"
 	"github.com/nanobot-go/nanobot/internal/session"
 )
@@ -30,7 +31,7 @@ func (a *App) API(o Options) (*api.API, error) {
 		o.Now = time.Now
 	}
 	m := api.NewMetrics(o.Version, o.Now(), o.Now)
-	a.figures.metrics.Store(m)
+	a.figures.Use(m)
 	ao, err := a.APIOptions(m)
 	if err != nil {
 		return nil, err
@@ -38,7 +39,7 @@ func (a *App) API(o Options) (*api.API, error) {
 	ao.Ask, ao.Models, ao.Log, ao.Now = a.figures.Counted(a.Agent.Ask), func() []api.Model { return APIModels(a.Config) }, a.log, o.Now
 	ao.DeleteSession = a.DeleteSession
 	ao.Transcribe = func(ctx context.Context, path string) (string, error) {
-		return a.Transcribe(ctx, a.Config, Getenv(o.Env), Recording{Path: path})
+		return a.models.Transcribe(ctx, a.Config, Getenv(o.Env), provider.Recording{Path: path})
 	}
 	return api.New(ao)
 }
@@ -48,7 +49,7 @@ func (a *App) APIOptions(m *api.Metrics) (api.Options, error) {
 	cfg := a.Config.Config
 	o := api.Options{
 		Token: cfg.API.APIKey, Origins: cfg.API.CORSOrigins, History: cfg.API.History, MaxConcurrent: cfg.API.MaxConcurrent,
-		Timeout: time.Duration(cfg.API.Timeout * float64(time.Second)), MediaDir: filepath.Join(a.safety.media, "api"),
+		Timeout: time.Duration(cfg.API.Timeout * float64(time.Second)), MediaDir: datadir.Media.In(a.Config.DataDir, "api"),
 		Fault: faultOf, MetricsPath: cfg.Gateway.Metrics.Path,
 	}
 	if on := cfg.Gateway.Metrics.Enabled; on == nil || *on {

@@ -3,38 +3,41 @@ package app
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
-	"maps"
-	"os"
-	"os/exec"
-	"path/filepath"
+	"log/slog"
 	"slices"
-	"sync"
 
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/datadir"
-	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/guard"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
-	"github.com/nanobot-go/nanobot/internal/sandbox"
 	"github.com/nanobot-go/nanobot/internal/tool/approve"
 	"github.com/nanobot-go/nanobot/internal/tool/mcp"
 )
 
-// MCPServers reads the configured servers. One that makes no sense is left out
-// and named in the notes: the others work without it.
+// MCPEntries reads the configured servers, sorted by name.
+func MCPEntries(l *config.Loaded) []mcp.Entry {
+	configured := make(map[string]json.RawMessage, len(l.Config.Tools.MCPServers))
+	for name, raw := range l.Config.Tools.MCPServers {
+		configured[name] = raw.JSON()
+	}
+	return mcp.Entries(configured)
+}
+
+// MCPServers are the configured servers that are switched on. One that cannot
+// be used is left out and named in the notes: the others work without it.
 func MCPServers(l *config.Loaded) (servers []mcp.Server, notes []string) {
-	configured := l.Config.Tools.MCPServers
-	for _, name := range slices.Sorted(maps.Keys(configured)) {
-		s, warnings, err := mcp.ParseServer(name, configured[name].JSON())
-		if err != nil {
-			notes = append(notes, fmt.Sprintf("MCP server %s is left out: %v", name, err))
+	for _, e := range MCPEntries(l) {
+		if e.Problem != nil {
+			notes = append(notes, fmt.Sprintf("MCP server %s is left out: %v", e.Name, e.Problem))
 			continue
 		}
-		for _, w := range warnings {
-			notes = append(notes, fmt.Sprintf("MCP server %s: %s", name, w))
+		for _, w := range e.Warnings {
+			notes = append(notes, fmt.Sprintf("MCP server %s: %s", e.Name, w))
 		}
-		if !s.Disabled {
-			servers = append(servers, s)
+		if !e.Disabled {
+			servers = append(servers, e.Server)
 		}
 	}
 	slices.Sort(notes)
@@ -49,80 +52,92 @@ func (a *App) mcpPool(o Options, reserved []string) (*mcp.Pool, error) {
 	if err != nil {
 		return nil, err
 	}
+	confined := a.guard.Servers()
 	return mcp.New(mcp.Options{
-		Servers: servers, Environ: o.Env, Memory: a.safety.maxMemory(a.Config.Config.Tools.Exec), Spawn: a.safety.spawn(a), Cover: a.safety.coverServer(a), Auth: auth, Reserved: reserved, MediaDir: filepath.Join(a.safety.media, "mcp"),
-		Pins: State(a.Config, a.log), HoldChanged: a.safety.Approval == approve.Ask,
-		Redact: a.safety.secrets.Scrub, Version: o.Version, Log: o.Log,
+		Servers:     servers,
+		Environ:     o.Env,
+		Memory:      confined.Memory,
+		Spawn:       confined.Spawn,
+		Cover:       confined.Cover,
+		Auth:        auth,
+		Reserved:    reserved,
+		MediaDir:    datadir.Media.In(a.Config.DataDir, "mcp"),
+		Pins:        State(a.Config, a.log),
+		HoldChanged: a.guard.Posture().Approval == approve.Ask,
+		Redact:      a.secrets.Scrub,
+		Version:     o.Version,
+		Log:         o.Log,
 	})
 }
 
-// spawn puts a server with "sandbox" where commands are. Only one bound is not
-// for it: the processor time of a command, which a server would have used up
-// one day. It is nil without a sandbox.
-func (s *safety) spawn(a *App) func(server mcp.Server, cmd *exec.Cmd) (func(), error) {
-	if s.Sandbox == sandbox.None {
-		return nil
+// ProbeMCP describes all servers after a moment's connection to each that can
+// be used.
+func ProbeMCP(ctx context.Context, l *config.Loaded, o Options, auth *mcp.OAuth) ([]mcp.Summary, error) {
+	po, stop, err := mcpTrial(ctx, l, o)
+	if err != nil {
+		return nil, err
 	}
-	cfg := a.Config.Config.Tools.Exec
-	return func(server mcp.Server, cmd *exec.Cmd) (done func(), err error) {
-		box, err := s.box(context.Background()) // as for commands
-		if err != nil {
-			return nil, fmt.Errorf("tools.exec.sandbox %q cannot be used here: %w", s.Sandbox, err)
-		}
-		p := sandbox.Profile{
-			Workspace: a.Workspace, ReadOnly: append(slices.Concat(cfg.SandboxROBinds, s.fixed), s.media), ReadWrite: cfg.SandboxRWBinds,
-			Protected: s.closed(), Network: s.Network, Limits: sandbox.Limits{CPU: -1},
-		}
-		if err := s.mounted(box); err != nil {
-			return nil, err
-		}
-		out, err := s.connect(box, &p, func() (*line, error) {
-			access := s.proxy.policy.Server("tools.mcpServers."+server.Name+".allowedHosts", hostRules(server.AllowedHosts))
-			return s.proxy.open(func(context.Context) *httpsafe.Access { return access }, func(httpsafe.Traffic) {})
-		})
-		if err != nil {
-			return nil, err
-		}
-		defer out.attach(&done, &err)
-		return box.Wrap(cmd, p)
-	}
+	defer stop()
+	return mcp.Probe(ctx, po, MCPEntries(l), auth)
 }
 
-// MCPSpawn confines MCP servers as the agent would, for a trial without it.
-// spawn is for those with "sandbox" and nil without one, cover for the others;
-// stop ends what these started. The workspace is made if it is missing.
-func MCPSpawn(ctx context.Context, l *config.Loaded, o Options) (spawn, cover func(server mcp.Server, cmd *exec.Cmd) (func(), error), stop func(), err error) {
-	stop = func() {}
-	a := &App{Config: l}
-	if a.Workspace, err = workspaceOf(o.Workspace, l); err != nil {
-		return nil, nil, stop, err
+// TryMCP connects to one server and lists what it offers, whether or not it is
+// switched on.
+func TryMCP(ctx context.Context, l *config.Loaded, o Options, e mcp.Entry) (mcp.Trial, error) {
+	po, stop, err := mcpTrial(ctx, l, o)
+	if err != nil {
+		return mcp.Trial{}, err
 	}
-	s := &safety{
-		Posture: PostureOf(l),
-		media:   datadir.Media.In(l.DataDir),
-		home:    placeOf(l.DataDir),
-		seal:    seal{workspace: a.Workspace},
+	defer stop()
+	return mcp.Try(ctx, po, e)
+}
+
+// AcceptMCP is TryMCP, and takes what the server offers now, which the result
+// shows, as approved by the owner: the server's descriptions are trusted from
+// then on, until they change.
+func AcceptMCP(ctx context.Context, l *config.Loaded, o Options, e mcp.Entry) (mcp.Trial, error) {
+	po, stop, err := mcpTrial(ctx, l, o)
+	if err != nil {
+		return mcp.Trial{}, err
 	}
-	var denyWrite []string
-	s.protected, denyWrite = a.protectedPaths()
-	s.names, s.sockets = a.protectedNames(), sessionSockets(Getenv(o.Env))
-	for _, p := range denyWrite {
-		if diskio.Within(p, a.Workspace) {
-			s.fixed = append(s.fixed, p)
-		}
+	defer stop()
+	po.Pins, po.Accept = State(l, o.Log), true
+	return mcp.Try(ctx, po, e)
+}
+
+// mcpTrial are the options of a trial without an agent: servers are confined
+// as the agent would confine them. Stop ends what it started.
+func mcpTrial(ctx context.Context, l *config.Loaded, o Options) (_ mcp.Options, stop func(), err error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
 	}
-	s.proxy = newCommandProxy(l, o)
-	open := func(mode sandbox.Mode) func(context.Context) (*sandbox.Box, error) {
-		once := sync.OnceValues(func() (*sandbox.Box, error) {
-			if err := os.MkdirAll(a.Workspace, 0o700); err != nil {
-				return nil, fmt.Errorf("make the workspace: %w", err)
-			}
-			return sandbox.Open(context.WithoutCancel(ctx), sandbox.Options{Mode: mode, Log: o.Log}) // the probe is short
-		})
-		return func(context.Context) (*sandbox.Box, error) { return once() }
+	auth, err := MCPLogins(l, o)
+	if err != nil {
+		return mcp.Options{}, nil, err
 	}
-	s.box, s.covers = open(s.Sandbox), open(sandbox.Hide)
-	return s.spawn(a), s.coverServer(a), s.proxy.close, nil //nolint:contextcheck // the proxy begins with the first server and lives until stop
+	ws, err := workspaceOf(o.Workspace, l)
+	if err != nil {
+		return mcp.Options{}, nil, err
+	}
+	confined, stop := guard.OpenServers(ctx, guard.Options{
+		Config:    l,
+		Workspace: ws,
+		State:     State(l, nil),
+		Getenv:    Getenv(o.Env),
+		Log:       o.Log,
+	})
+	mo := mcp.Options{
+		Environ: o.Env,
+		Spawn:   confined.Spawn,
+		Cover:   confined.Cover,
+		Auth:    auth,
+		Version: o.Version,
+		Log:     o.Log,
+	}
+	if o.Secrets != nil {
+		mo.Redact = o.Secrets.Scrub
+	}
+	return mo, stop, nil
 }
 
 // MCPLogins opens the store of logins at MCP servers.

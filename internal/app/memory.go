@@ -20,11 +20,11 @@ func (a *App) remember(o Options) (*memory.Consolidator, error) {
 	a.History, err = memory.OpenHistory(memory.HistoryOptions{
 		Store: memory.Place(State(a.Config, a.log), a.Sessions), Workspace: a.Workspace, Now: o.Now, Log: o.Log,
 	})
-	if err != nil || a.models.info.Demo || o.Record != "" {
+	if err != nil || a.models.Info().Demo || o.Record != "" {
 		return nil, err
 	}
 	return memory.NewConsolidator(memory.ConsolidatorOptions{
-		History: a.History, Ratio: a.Config.Config.Agents.Defaults.ConsolidationRatio, Redact: a.safety.secrets.Redact, Took: a.figures.took, Now: o.Now, Log: o.Log,
+		History: a.History, Ratio: a.Config.Config.Agents.Defaults.ConsolidationRatio, Redact: a.secrets.Redact, Took: a.figures.Compacted, Now: o.Now, Log: o.Log,
 	})
 }
 

@@ -41,7 +41,7 @@ func (a *App) openSchedule(o Options) (err error) {
 	so.Stop = func(ctx context.Context, in bus.Inbound) { a.Agent.StopMessage(ctx, in) }
 	so.Preview = a.preview
 	so.Foreign = a.foreign
-	so.Observer.Began, so.Observer.Ended = a.figures.began, a.figures.ended
+	so.Observer.Began, so.Observer.Ended = a.figures.JobBegan, a.figures.JobEnded
 	so.Now, so.Log = o.Now, o.Log
 	if g.Heartbeat.Enabled {
 		so.Heartbeat.Every = time.Duration(g.Heartbeat.IntervalS) * time.Second
@@ -50,7 +50,7 @@ func (a *App) openSchedule(o Options) (err error) {
 			return fmt.Errorf("gateway.heartbeat.activeHours: %w", err)
 		}
 		so.Heartbeat.Judge = schedule.Evaluator(a.Workspace, func(ctx context.Context) (llm.Model, string, error) {
-			rt, err := a.models.named(ctx, g.Heartbeat.Model)
+			rt, err := a.models.Named(ctx, g.Heartbeat.Model)
 			return rt.Model, rt.Name, err
 		})
 	}
@@ -69,7 +69,7 @@ func (a *App) openSchedule(o Options) (err error) {
 
 // dreamNow is Dream as a job.
 func (a *App) dreamNow(ctx context.Context) error {
-	if a.models.info.Demo {
+	if a.models.Info().Demo {
 		return schedule.ErrSkip
 	}
 	_, err := a.Dream.Run(ctx, false)
@@ -94,7 +94,7 @@ func ScheduleOptions(l *config.Loaded, w *session.Workspace) schedule.Options {
 // preview says what a job will cost a month, judged by the turns of the last
 // thirty days; "" if there were none or their prices are not known.
 func (a *App) preview(ctx context.Context, perMonth float64) string {
-	runs, err := a.models.ledger.Runs(ctx, ledger.Query{Since: time.Now().AddDate(0, 0, -30)})
+	runs, err := a.models.Ledger().Runs(ctx, ledger.Query{Since: time.Now().AddDate(0, 0, -30)})
 	if err != nil || len(runs) == 0 {
 		return ""
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/gitstore"
+	"github.com/nanobot-go/nanobot/internal/guard"
 	"github.com/nanobot-go/nanobot/internal/memory"
 	"github.com/nanobot-go/nanobot/internal/schedule"
 	"github.com/nanobot-go/nanobot/internal/session"
@@ -23,11 +24,21 @@ import (
 // KindJobs is the kind of jobs and triggers in what was taken over.
 const KindJobs = "jobs"
 
+// kindOrigins is the kind of marks in what was taken over.
+const kindOrigins = "origins"
+
 // configured reports whether a workspace is the one that the configuration
 // names. What the oldest versions kept in the data folder itself belongs to it.
 func configured(l *config.Loaded, workspace string) bool {
 	own, err := workspaceOf("", l)
-	return err == nil && (own == workspace || resolved(own) == resolved(workspace))
+	return err == nil && (own == workspace || sameFolder(own, workspace))
+}
+
+// sameFolder reports whether two paths lead to one folder.
+func sameFolder(one, two string) bool {
+	a, err := filepath.EvalSymlinks(one)
+	b, err2 := filepath.EvalSymlinks(two)
+	return err == nil && err2 == nil && a == b
 }
 
 // openSessions opens the sessions of a workspace. The first time that the data
@@ -40,9 +51,9 @@ func openSessions(ctx context.Context, loaded *config.Loaded, workspace string, 
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	everywhere := originsEverywhere(loaded, o.Log)
+	everywhere := guard.OpenAllOrigins(loaded, o.Log)
 	store, err := session.Open(session.Options{
-		DataDir: loaded.DataDir, Store: State(loaded, o.Log), Workspace: workspace, Secondary: !configured(loaded, workspace), Foreign: everywhere.foreign, Now: o.Now, Log: o.Log,
+		DataDir: loaded.DataDir, Store: State(loaded, o.Log), Workspace: workspace, Secondary: !configured(loaded, workspace), Foreign: everywhere.Foreign, Now: o.Now, Log: o.Log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open sessions: %w", err)
@@ -62,7 +73,7 @@ func isDir(path string) bool {
 
 // takeOver takes jobs and history out of a workspace, once, and tells about it.
 // What another workspace knows as from outside stays that, and is left.
-func takeOver(ctx context.Context, loaded *config.Loaded, store *session.Store, everywhere *allOrigins, o Options) error {
+func takeOver(ctx context.Context, loaded *config.Loaded, store *session.Store, everywhere *guard.AllOrigins, o Options) error {
 	w := store.Workspace()
 	if !isDir(w.Path) {
 		return nil // it can still come
@@ -72,18 +83,18 @@ func takeOver(ctx context.Context, loaded *config.Loaded, store *session.Store, 
 	var entries int
 
 	err := w.Once(kindOrigins, o.Now(), func() error {
-		to, err := originsOf(loaded, w.Path, w.ID, o.Log).of("")
+		to, err := guard.OpenOrigins(loaded, w.Path, w.ID, o.Log)
 		if err != nil {
 			return err
 		}
-		return everywhere.inherit(to, w.Path)
+		return everywhere.Inherit(to, w.Path)
 	})
 	if err != nil {
 		return fmt.Errorf("mark what came from outside in %s: %w", w.Path, err)
 	}
 
 	err = w.Once(KindJobs, o.Now(), func() error {
-		s, err := schedule.Open(schedule.Options{State: schedule.Place(State(loaded, o.Log), w.ID), Workspace: w.Path, Foreign: everywhere.foreign, Now: o.Now, Log: o.Log})
+		s, err := schedule.Open(schedule.Options{State: schedule.Place(State(loaded, o.Log), w.ID), Workspace: w.Path, Foreign: everywhere.Foreign, Now: o.Now, Log: o.Log})
 		if err != nil {
 			return err
 		}
@@ -101,7 +112,7 @@ func takeOver(ctx context.Context, loaded *config.Loaded, store *session.Store, 
 	var strange []string
 	err = w.Once(memory.KindHistory, o.Now(), func() (err error) {
 		for _, name := range memory.Leftovers(w.Path) {
-			if everywhere.foreign(name) {
+			if everywhere.Foreign(name) {
 				strange = append(strange, name+": it came from outside")
 			}
 		}
@@ -117,7 +128,7 @@ func takeOver(ctx context.Context, loaded *config.Loaded, store *session.Store, 
 
 	versions := 0
 	err = w.Once(memory.KindVersions, o.Now(), func() (err error) {
-		versions, err = memory.TakeOverVersions(ctx, memory.HistoryOptions{Store: memory.Place(State(loaded, o.Log), store), Workspace: w.Path, Now: o.Now, Log: o.Log}, everywhere.foreign)
+		versions, err = memory.TakeOverVersions(ctx, memory.HistoryOptions{Store: memory.Place(State(loaded, o.Log), store), Workspace: w.Path, Now: o.Now, Log: o.Log}, everywhere.Foreign)
 		if source, ok := errors.AsType[*gitstore.SourceError](err); ok { // it will not get better
 			strange, err = append(strange, source.Error()), nil
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
+	"github.com/nanobot-go/nanobot/internal/provider"
 	"github.com/nanobot-go/nanobot/internal/schedule"
 	"github.com/nanobot-go/nanobot/internal/text"
 )
@@ -64,7 +65,7 @@ func (c *command) openJobs(ctx context.Context) (*jobs, error) {
 		},
 		Limits: schedule.Limits{Jobs: limits.MaxJobs, MinInterval: time.Duration(limits.MinIntervalS) * time.Second, Quiet: quiet},
 		Preview: func(ctx context.Context, perMonth float64) string {
-			runs, err := app.OpenLedger(loaded, c.logger()).Runs(ctx, ledger.Query{Since: time.Now().AddDate(0, 0, -30), Source: schedule.EventCron})
+			runs, err := provider.OpenLedger(loaded, c.logger()).Runs(ctx, ledger.Query{Since: time.Now().AddDate(0, 0, -30), Source: schedule.EventCron})
 			if err != nil || len(runs) == 0 {
 				return ""
 			}

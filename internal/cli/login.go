@@ -14,10 +14,10 @@ import (
 	"golang.org/x/term"
 
 	"github.com/nanobot-go/nanobot"
-	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/signin"
+	"github.com/nanobot-go/nanobot/internal/provider"
 )
 
 // loginCommands are the parts of the provider command that deal with sign-ins.
@@ -172,7 +172,7 @@ func (c *command) account(loaded *config.Loaded, name string) (*signin.Account, 
 	if !signin.Known(name) {
 		return nil, usageError{signin.Unknown(name)}
 	}
-	return app.Account(loaded, name, app.Options{Env: c.Env, Version: nanobot.Version(), Log: c.logger()})
+	return provider.Account(provider.Options{Config: loaded, Getenv: c.getenv, Version: nanobot.Version(), Log: c.logger()}, name)
 }
 
 func (c *command) login(cmd *cobra.Command, name string, f loginFlags) error {

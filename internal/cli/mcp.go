@@ -65,10 +65,10 @@ tools are withheld.`,
 }
 
 // mcpNamed finds a server by the name the user typed.
-func (c *command) mcpNamed(name string) (app.MCPEntry, *config.Loaded, error) {
+func (c *command) mcpNamed(name string) (mcp.Entry, *config.Loaded, error) {
 	loaded, err := c.load()
 	if err != nil {
-		return app.MCPEntry{}, nil, err
+		return mcp.Entry{}, nil, err
 	}
 	list := app.MCPEntries(loaded)
 	var names []string
@@ -87,7 +87,7 @@ func (c *command) mcpNamed(name string) (app.MCPEntry, *config.Loaded, error) {
 	} else if len(names) == 0 {
 		hint = "; none is configured yet. See: nanobot mcp add --help"
 	}
-	return app.MCPEntry{}, nil, usageError{fmt.Errorf("there is no MCP server %q%s", name, hint)}
+	return mcp.Entry{}, nil, usageError{fmt.Errorf("there is no MCP server %q%s", name, hint)}
 }
 
 // mcpNames completes names of servers.
@@ -99,7 +99,7 @@ func (c *command) mcpNames(_ *cobra.Command, args []string, typed string) ([]str
 	var out []string
 	for _, e := range app.MCPEntries(loaded) {
 		if strings.HasPrefix(e.Name, typed) {
-			out = append(out, e.Name+"\t"+text.Label(app.MCPTarget(e.Server), 40))
+			out = append(out, e.Name+"\t"+text.Label(e.Target(), 40))
 		}
 	}
 	return out, cobra.ShellCompDirectiveNoFileComp
@@ -138,18 +138,18 @@ func (c *command) mcpList() *cobra.Command {
 }
 
 // mcpStates describes all servers.
-func (c *command) mcpStates(ctx context.Context, loaded *config.Loaded, probe bool) ([]app.MCPState, error) {
+func (c *command) mcpStates(ctx context.Context, loaded *config.Loaded, probe bool) ([]mcp.Summary, error) {
 	auth, err := c.mcpAuth(loaded)
 	switch {
 	case err != nil:
 		return nil, err
 	case !probe:
-		return app.MCPStates(loaded, auth), nil
+		return mcp.Summaries(app.MCPEntries(loaded), auth), nil
 	}
-	return app.ProbedMCP(ctx, loaded, c.appOptions(), auth)
+	return app.ProbeMCP(ctx, loaded, c.appOptions(), auth)
 }
 
-func printMCP(cmd *cobra.Command, list []app.MCPState, probed bool) error {
+func printMCP(cmd *cobra.Command, list []mcp.Summary, probed bool) error {
 	if len(list) == 0 {
 		cmd.Println("No MCP server is configured. See: nanobot mcp add --help")
 		return nil

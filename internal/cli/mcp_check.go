@@ -45,15 +45,15 @@ invalid messages, or it requires a login.`,
 	return cmd
 }
 
-func (c *command) mcpTry(cmd *cobra.Command, name string) (app.MCPTrial, error) {
+func (c *command) mcpTry(cmd *cobra.Command, name string) (mcp.Trial, error) {
 	e, loaded, err := c.mcpNamed(name)
 	if err != nil {
-		return app.MCPTrial{}, err
+		return mcp.Trial{}, err
 	}
 	return app.TryMCP(cmd.Context(), loaded, c.appOptions(), e)
 }
 
-func printTrial(cmd *cobra.Command, t app.MCPTrial) error {
+func printTrial(cmd *cobra.Command, t mcp.Trial) error {
 	for _, w := range t.Warnings {
 		cmd.PrintErrf("nanobot: warning: %s\n", w)
 	}

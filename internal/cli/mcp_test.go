@@ -17,7 +17,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/spf13/cobra"
 
-	"github.com/nanobot-go/nanobot/internal/app"
+	"github.com/nanobot-go/nanobot/internal/tool/mcp"
 	"github.com/nanobot-go/nanobot/internal/tool/mcptest"
 )
 
@@ -141,7 +141,7 @@ func TestMCPEdit(t *testing.T) {
 	if diff := cmp.Diff(want, string(b)); diff != "" {
 		t.Errorf("file (-want +got):\n%s", diff)
 	}
-	var list []app.MCPState
+	var list []mcp.Summary
 	if err := json.Unmarshal([]byte(runMCP(t, dir, nil, "list", "--json").out), &list); err != nil {
 		t.Fatal(err)
 	}
@@ -239,7 +239,7 @@ func TestMCPTest(t *testing.T) {
 	}
 	t.Run("list", func(t *testing.T) {
 		t.Parallel()
-		var list []app.MCPState
+		var list []mcp.Summary
 		if err := json.Unmarshal([]byte(runMCP(t, dir, nil, "list", "--probe", "--json").out), &list); err != nil {
 			t.Fatal(err)
 		}

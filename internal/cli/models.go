@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/llm/catalog"
+	"github.com/nanobot-go/nanobot/internal/provider"
 	"github.com/nanobot-go/nanobot/internal/text"
 )
 
@@ -48,13 +48,13 @@ one that the provider reports; for a server on this machine, the one in use.`,
 			if len(args) == 1 {
 				name = args[0]
 			}
-			list, err := app.OfferedModels(cmd.Context(), loaded, c.getenv, name, func(provider string, err error) {
+			list, err := provider.OfferedModels(cmd.Context(), loaded, c.getenv, name, func(provider string, err error) {
 				cmd.PrintErrf("nanobot: %s: %v\n", provider, err)
 			})
 			if err != nil {
 				return err
 			}
-			list = slices.DeleteFunc(list, func(m app.OfferedModel) bool {
+			list = slices.DeleteFunc(list, func(m provider.OfferedModel) bool {
 				return !strings.Contains(strings.ToLower(m.ID), strings.ToLower(filter))
 			})
 			if asJSON {
@@ -87,7 +87,7 @@ func (c *command) readyNames(_ *cobra.Command, args []string, typed string) ([]s
 	return out, cobra.ShellCompDirectiveNoFileComp
 }
 
-func printModels(cmd *cobra.Command, list []app.OfferedModel) error {
+func printModels(cmd *cobra.Command, list []provider.OfferedModel) error {
 	if len(list) == 0 {
 		cmd.PrintErrln("No models. nanobot provider list shows the configured providers.")
 		return nil

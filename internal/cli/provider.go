@@ -7,9 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/llm/catalog"
+	"github.com/nanobot-go/nanobot/internal/provider"
 )
 
 func (c *command) providerCommand() *cobra.Command {
@@ -29,7 +29,7 @@ and which provider is selected for a model.`,
 
 // matchInput is what a provider is chosen from.
 func (c *command) matchInput(loaded *config.Loaded) catalog.MatchInput {
-	return app.MatchInput(loaded, c.getenv)
+	return provider.MatchInput(loaded, c.getenv)
 }
 
 func (c *command) providerList() *cobra.Command {
@@ -56,7 +56,7 @@ nanobot config set providers.NAME.apiBase URL.`,
 			}
 			slices.SortStableFunc(list, func(a, b catalog.Standing) int { return cmp.Compare(rank(a), rank(b)) })
 			if asJSON {
-				return printJSON(cmd, app.Standings(list))
+				return printJSON(cmd, provider.Standings(list))
 			}
 			return printStandings(cmd, list)
 		},

@@ -8,9 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nanobot-go/nanobot/internal/provider"
 	"github.com/spf13/cobra"
-
-	"github.com/nanobot-go/nanobot/internal/app"
 )
 
 // runCommand runs one command of a configuration and returns what it wrote.
@@ -67,7 +66,7 @@ func TestProviderList(t *testing.T) {
 	}
 
 	out, _, err = runCommand(t, twoProviders, env, (*command).providerCommand, "list", "--json", "--ready")
-	var list []app.ProviderState
+	var list []provider.State
 	if err != nil || json.Unmarshal([]byte(out), &list) != nil || len(list) != 4 {
 		t.Fatalf("%v, want 4 providers in JSON:\n%s", err, out)
 	}

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/llm/speech"
+	"github.com/nanobot-go/nanobot/internal/provider"
 )
 
 // transcribeJSON is what nanobot transcribe --json writes.
@@ -60,7 +60,7 @@ func (c *command) transcribe(cmd *cobra.Command, file string, f transcribeFlags)
 	if !info.Mode().IsRegular() {
 		return fmt.Errorf("%s is not a file", file)
 	}
-	o, err := app.Speech(loaded, app.SpeechChoice{Provider: f.provider, Model: f.model, Language: f.language}, c.getenv)
+	o, err := provider.Speech(loaded, provider.SpeechChoice{Provider: f.provider, Model: f.model, Language: f.language}, c.getenv)
 	if err != nil {
 		return err
 	}
@@ -72,9 +72,9 @@ func (c *command) transcribe(cmd *cobra.Command, file string, f transcribeFlags)
 	} else if err != nil {
 		return err
 	}
-	spent := app.OpenLedger(loaded, nil)
+	spent := provider.OpenLedger(loaded, nil)
 	defer spent.Close() //nolint:errcheck // what was spent is written already
-	got, err := app.CountSpeech(t, o, spent, app.OpenPrices(loaded)).Transcribe(cmd.Context(), speech.Audio{
+	got, err := provider.CountSpeech(t, o, spent, provider.OpenPrices(loaded, nil)).Transcribe(cmd.Context(), speech.Audio{
 		Name: filepath.Base(file), Size: info.Size(),
 		Open: func() (io.ReadCloser, error) { return os.Open(file) },
 	})

@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/schedule"
 	"github.com/nanobot-go/nanobot/internal/text"
@@ -157,7 +156,7 @@ a trigger also removes its key.`,
 			}
 			for i := range all {
 				if strings.EqualFold(all[i].ID, args[0]) {
-					key, err := app.TriggerSecret(j.loaded, all[i].ID)
+					key, err := schedule.TriggerSecret(j.loaded.DataDir, all[i].ID)
 					if err != nil {
 						return err
 					}

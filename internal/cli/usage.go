@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
+	"github.com/nanobot-go/nanobot/internal/provider"
 	"github.com/nanobot-go/nanobot/internal/text"
 )
 
@@ -73,7 +73,7 @@ func (c *command) showPreview(cmd *cobra.Command, job, since string, times float
 	if err != nil {
 		return usageError{fmt.Errorf("--since %s: %w", since, err)}
 	}
-	runs, err := app.OpenLedger(loaded, c.logger()).Runs(cmd.Context(), ledger.Query{Since: from, Session: job})
+	runs, err := provider.OpenLedger(loaded, c.logger()).Runs(cmd.Context(), ledger.Query{Since: from, Session: job})
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func (c *command) showUsage(cmd *cobra.Command, by, since string, asJSON bool) e
 	if err != nil {
 		return usageError{fmt.Errorf("--since %s: %w", since, err)}
 	}
-	l := app.OpenLedger(loaded, c.logger())
+	l := provider.OpenLedger(loaded, c.logger())
 	s, err := l.Summarize(cmd.Context(), ledger.Query{By: by, Since: from})
 	if err != nil {
 		return err
@@ -112,7 +112,7 @@ func (c *command) showUsage(cmd *cobra.Command, by, since string, asJSON bool) e
 		return nil
 	}
 	cmd.Print(s.Table() + "\n" + l.Standing())
-	if notes := s.Notes(app.PricesFile(loaded)); notes != "" {
+	if notes := s.Notes(provider.PricesFile(loaded)); notes != "" {
 		cmd.Print("\n" + notes)
 	}
 	return nil

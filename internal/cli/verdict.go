@@ -10,6 +10,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/trial"
+	"github.com/nanobot-go/nanobot/internal/provider"
 )
 
 func (c *command) modelsTest() *cobra.Command {
@@ -32,14 +33,14 @@ the result and the duration of each call. The calls cost a fraction of a cent.`,
 			if len(args) == 1 {
 				name = args[0]
 			}
-			t, err := app.OpenTrial(c.appOptions(), loaded, name)
+			t, err := provider.OpenTrial(app.ProviderOptions(loaded, c.appOptions()), name)
 			if err != nil {
 				return err
 			}
 			if !asJSON {
 				cmd.Printf("Testing %s at %s (%s)\n", t.Choice().WireModel, t.Provider, cmp.Or(t.Base, "by region"))
 			}
-			err = app.RunTrial(cmd.Context(), loaded, t, vision, func(v trial.Verdict) {
+			err = provider.RunTrial(cmd.Context(), loaded, t, vision, func(v trial.Verdict) {
 				if !asJSON {
 					printVerdict(cmd, v)
 				}

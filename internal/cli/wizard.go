@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/llm/catalog"
 	"github.com/nanobot-go/nanobot/internal/text"
 )
@@ -98,7 +97,7 @@ func (c *command) askProvider(cmd *cobra.Command, ask *prompter) (catalog.Row, e
 		if name == "" || name == "skip" {
 			return catalog.Row{}, errSkipped
 		}
-		if row, ok := app.Row(strings.ToLower(strings.ReplaceAll(name, "-", "_"))); ok {
+		if row, ok := catalog.Lookup(strings.ToLower(strings.ReplaceAll(name, "-", "_"))); ok {
 			return row, nil
 		}
 		err = fmt.Errorf("unknown provider %q", name)

@@ -19,6 +19,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/catalog"
 	"github.com/nanobot-go/nanobot/internal/llm/trial"
+	"github.com/nanobot-go/nanobot/internal/provider"
 	"github.com/nanobot-go/nanobot/internal/tool/mcp"
 )
 
@@ -155,13 +156,13 @@ func modelSymptoms(ctx context.Context, o app.Options, l *config.Loaded, offline
 }
 
 // modelSymptom makes one tiny call.
-func modelSymptom(ctx context.Context, o app.Options, l *config.Loaded, info app.ModelInfo) Symptom {
+func modelSymptom(ctx context.Context, o app.Options, l *config.Loaded, info provider.Info) Symptom {
 	s := Symptom{ID: "model", State: Well}
 	name := ""
 	if !l.IsSet("agents.defaults.model") && l.Config.Agents.Defaults.ModelPreset == "" {
 		name = info.Name // found by itself
 	}
-	t, err := app.OpenTrial(o, l, name)
+	t, err := provider.OpenTrial(app.ProviderOptions(l, o), name)
 	if err != nil {
 		s.State, s.Detail, s.Fix = Broken, err.Error(), "see: nanobot provider explain"
 		return s
@@ -178,7 +179,7 @@ func modelSymptom(ctx context.Context, o app.Options, l *config.Loaded, info app
 	})
 	if t.Err() != nil {
 		s.State, s.Fix = Broken, "try it with: nanobot models test"
-		app.SuggestModels(ctx, l, t)
+		provider.SuggestModels(ctx, l, t)
 		if len(t.Warnings) > 0 {
 			s.Fix = strings.Join(t.Warnings, "; ")
 		}
@@ -190,7 +191,7 @@ func modelSymptom(ctx context.Context, o app.Options, l *config.Loaded, info app
 // tells whether its name, its certificate and the key are good.
 func providerSymptom(ctx context.Context, o app.Options, l *config.Loaded, name string) Symptom {
 	s := Symptom{ID: "provider." + name, State: Well}
-	in := app.MatchInput(l, app.Getenv(o.Env))
+	in := provider.MatchInput(l, app.Getenv(o.Env))
 	in.Provider = name
 	choice, err := catalog.Match(in)
 	if err != nil {
@@ -199,7 +200,7 @@ func providerSymptom(ctx context.Context, o app.Options, l *config.Loaded, name 
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeWait)
 	defer cancel()
-	offers, err := app.ListModels(ctx, l, choice)
+	offers, err := provider.ListModels(ctx, l, choice)
 	switch e := llm.AsError(err); {
 	case err == nil:
 		s.Detail = fmt.Sprintf("it answers and offers %d models", len(offers))
@@ -242,15 +243,15 @@ func mcpSymptoms(ctx context.Context, o app.Options, l *config.Loaded, offline b
 	return out
 }
 
-func mcpStates(ctx context.Context, o app.Options, l *config.Loaded, offline bool) ([]app.MCPState, error) {
+func mcpStates(ctx context.Context, o app.Options, l *config.Loaded, offline bool) ([]mcp.Summary, error) {
 	auth, err := app.MCPLogins(l, o)
 	switch {
 	case err != nil:
 		return nil, err
 	case offline:
-		return app.MCPStates(l, auth), nil
+		return mcp.Summaries(app.MCPEntries(l), auth), nil
 	}
-	return app.ProbedMCP(ctx, l, o, auth)
+	return app.ProbeMCP(ctx, l, o, auth)
 }
 
 // Fix removes what needs no decision, such as permissions that are too wide and

@@ -16,6 +16,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/guard"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/sandbox"
 	"github.com/nanobot-go/nanobot/internal/tool/approve"
@@ -71,7 +72,7 @@ func (r SecurityReport) Findings() []Check {
 // inspection collects checks.
 type inspection struct {
 	l   *config.Loaded
-	p   app.Posture
+	p   guard.Posture
 	ws  string
 	out []Check
 }
@@ -82,7 +83,7 @@ func Security(ctx context.Context, o app.Options) (SecurityReport, error) {
 	if err != nil {
 		return SecurityReport{}, err
 	}
-	i := &inspection{l: l, p: app.PostureOf(l), ws: ws}
+	i := &inspection{l: l, p: guard.PostureOf(l), ws: ws}
 	level := i.sandbox(ctx)
 	i.reach()
 	i.approval()
@@ -330,7 +331,7 @@ func (i *inspection) people() {
 // it only looks at what is cheap; Security looks at the rest.
 func Exposed(l *config.Loaded) []string {
 	var out []string
-	p, t := app.PostureOf(l), l.Config.Tools
+	p, t := guard.PostureOf(l), l.Config.Tools
 	const fix = "; close it with: nanobot doctor security --fix"
 	switch none := t.Exec.Enable && p.Sandbox == sandbox.None; {
 	case none && !p.Restrict:

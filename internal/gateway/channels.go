@@ -17,6 +17,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/channel/telegram"
 	"github.com/nanobot-go/nanobot/internal/channel/websocket"
 	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/guard"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 )
 
@@ -51,7 +52,7 @@ func (g *Gateway) channelOptions(a *app.App) channel.Options {
 	return channel.Options{
 		Queue: g.messenger.door(), Factories: g.web.factories(), Sections: g.sections(a.Config),
 		Defaults:   channel.Filters{SendProgress: cfg.SendProgress, SendToolHints: cfg.SendToolHints, ShowReasoning: cfg.ShowReasoning},
-		MaxRetries: cfg.SendMaxRetries, Store: app.State(a.Config, g.log), DataDir: a.Config.DataDir, Kept: []string{app.SentFiles, "api"},
+		MaxRetries: cfg.SendMaxRetries, Store: app.State(a.Config, g.log), DataDir: a.Config.DataDir, Kept: []string{guard.SentFiles, "api"},
 		Client: channelClient, Fetch: channelFetch,
 		Transcribe: g.web.transcript, Commands: menu(app.Commands(g.o.Options)), Redact: a.Secrets().Redact, Log: g.log, Now: g.o.Now,
 	}

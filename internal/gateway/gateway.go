@@ -23,7 +23,9 @@ import (
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/guard"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/keyring"
 	"github.com/nanobot-go/nanobot/internal/store"
 	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
@@ -90,7 +92,7 @@ func New(ctx context.Context, o Options) (*Gateway, error) {
 		g.stamp = stampOf(file)
 	}
 	g.front = &front{state: &g.state, metrics: api.NewMetrics(o.Version, g.started, o.Now)}
-	g.o.Figures = app.NewFigures(g.front.metrics, o.UseModel != nil)
+	g.o.Figures = api.NewFigures(g.front.metrics, o.UseModel != nil)
 	g.o.Restart = func(r bus.Route) {
 		select {
 		case g.restart <- r:
@@ -115,7 +117,8 @@ func New(ctx context.Context, o Options) (*Gateway, error) {
 	g.o.Loaded = nil // the next agent reads the file
 	g.log, g.secrets, g.workspace = a.Log(), a.Secrets(), a.Workspace
 	g.state.loaded, g.state.booted = a.Config, a.Config
-	m.log, m.secrets, m.keys = g.log, g.secrets, app.KeyRing(a.Config.DataDir, o.Env)
+	m.log, m.secrets = g.log, g.secrets
+	m.vault = guard.NewVault(keyring.Options{DataDir: a.Config.DataDir, Getenv: app.Getenv(o.Env)}, g.secrets, g.log)
 	if err := g.open(ctx, a); err != nil {
 		return nil, errors.Join(err, a.Close(), g.close())
 	}

@@ -6,12 +6,12 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/app"
+	"github.com/nanobot-go/nanobot/internal/api"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/bus/journal"
 	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/guard"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
-	"github.com/nanobot-go/nanobot/internal/keyring"
 )
 
 // queue is what a gateway needs of the bus.
@@ -31,8 +31,8 @@ type messenger struct {
 	queue    queue
 	owner    *ownerChat
 	channels *channel.Manager
-	figures  *app.Figures
-	keys     func() *keyring.Ring
+	figures  *api.Figures
+	vault    *guard.Vault // takes typed keys out of messages
 	secrets  *httpsafe.Registry
 	now      func() time.Time
 	log      *slog.Logger
@@ -42,7 +42,7 @@ type messenger struct {
 type frontDoor struct {
 	queue
 	owner   *ownerChat
-	figures *app.Figures
+	figures *api.Figures
 	guests  func(ctx context.Context, in *bus.Inbound)
 	clean   func(ctx context.Context, in bus.Inbound) bus.Inbound
 }
@@ -52,12 +52,12 @@ func (m *messenger) door() frontDoor {
 }
 
 func (m *messenger) guestMedia(ctx context.Context, in *bus.Inbound) {
-	app.GuestMedia(ctx, m.state.config().DataDir, in, m.now(), m.log)
+	guard.GuestMedia(ctx, m.state.config().DataDir, in, m.now(), m.log)
 }
 
 // withoutKeys is a message as it may be kept; the sender of a key is told.
 func (m *messenger) withoutKeys(ctx context.Context, in bus.Inbound) bus.Inbound {
-	clean, note := app.CleanKeys(m.keys, m.secrets, m.log, in)
+	clean, note := m.vault.Clean(in)
 	if note != "" {
 		out := bus.Outbound{Kind: bus.Message, Route: in.Route, Text: note, Plain: true}
 		if err := m.publish(ctx, out); err != nil {

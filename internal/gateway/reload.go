@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/nanobot-go/nanobot/internal/api"
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/config"
@@ -51,7 +52,7 @@ func (g *Gateway) reloadFor(r bus.Route) {
 }
 
 func (g *Gateway) reloadNow(ctx context.Context) (err error) {
-	defer func() { g.front.metrics.Reloads.Add(1, app.Outcome(err)) }()
+	defer func() { g.front.metrics.Reloads.Add(1, api.Outcome(err)) }()
 	fresh, err := config.Load(g.o.file())
 	if err != nil {
 		g.reject(ctx, err)

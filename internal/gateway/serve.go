@@ -20,6 +20,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/schedule"
 )
 
 // front answers HTTP beside the channels: health and the API.
@@ -66,7 +67,7 @@ func (f *front) renew(a *app.App) error {
 	case !a.Config.Config.Gateway.API: // somebody does not want it
 	case f.serves(a.Config.Config):
 		o.Ask, o.Models, o.DeleteSession = f.base.Ask, func() []api.Model { return app.APIModels(f.state.config()) }, f.deleteSession
-		o.Trigger, o.TriggerKey = f.fireTrigger, func(id string) []byte { return app.TriggerKey(a.Config, id) }
+		o.Trigger, o.TriggerKey = f.fireTrigger, func(id string) []byte { return schedule.TriggerKey(a.Config.DataDir, id) }
 		o.Nonces = api.NewNonces(app.State(a.Config, f.base.Log), string(datadir.Nonces))
 	default:
 		f.base.Log.Warn("the API is not served, because other machines can reach it: set api.apiKey to 16 characters or more, or gateway.host to 127.0.0.1")

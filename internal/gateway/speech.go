@@ -7,6 +7,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/llm/speech"
+	"github.com/nanobot-go/nanobot/internal/provider"
 )
 
 // transcript turns a voice message into text, "" if that is switched off or
@@ -27,7 +28,7 @@ func (w *webClients) transcribe(ctx context.Context, path string, length time.Du
 	if err != nil {
 		return "", "failed"
 	}
-	said, err = a.Transcribe(ctx, loaded, app.Getenv(w.app.Env), app.Recording{Path: path, Length: length})
+	said, err = a.Models().Transcribe(ctx, loaded, app.Getenv(w.app.Env), provider.Recording{Path: path, Length: length})
 	if err != nil {
 		w.log.WarnContext(ctx, "a voice message was not transcribed", "err", err)
 		if fault, ok := errors.AsType[*speech.Error](err); ok {

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/schedule"
 )
 
 // A program on another machine sets off a trigger over HTTP, and the answer goes
@@ -70,7 +70,7 @@ func TestTriggerOverHTTP(t *testing.T) {
 	// Signed with the key of the trigger, without that of the API.
 	loaded, err := config.Load(config.Options{Home: h.dir, Env: []string{"NANOBOT_HOME=" + h.dir}})
 	h.must(err)
-	secret, err := app.TriggerSecret(loaded, "trg_AB23CD45")
+	secret, err := schedule.TriggerSecret(loaded.DataDir, "trg_AB23CD45")
 	h.must(err)
 	const body = `{"action": "see #two"}`
 	mac := hmac.New(sha256.New, []byte(secret))

@@ -37,7 +37,7 @@ func (p *packer) add(kind string, data []byte) (hash, error) {
 	at := p.body.Len()
 
 	n := len(data)
-	b := byte(t)<<4 | byte(n&15)
+	b := byte(t)<<4 | byte(n&15) //nolint:gosec // one of four kinds
 	for n >>= 4; n > 0; n >>= 7 {
 		p.body.WriteByte(b | 0x80)
 		b = byte(n & 0x7f)

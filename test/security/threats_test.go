@@ -40,7 +40,7 @@ func threats() []threat {
 		{"T4", "commands that leave the workspace", []string{
 			"TestInjections", "internal/tool/shell TestAdversarial", "internal/tool/shell TestAdversarialControl", "internal/tool/shell TestAdversarialRowsAreComplete",
 			"internal/sandbox TestSecretsStaySecret", "internal/sandbox TestOutsideStaysAsItIs", "internal/sandbox TestPlantedLink", "internal/sandbox TestLinkInTheLastMoment",
-			"internal/app TestProjectKeepsFiles", "internal/app TestProjectKeepsCommands", "internal/app TestProjectForgetsCommands", "internal/app TestProjectHoldsAgainstLinks", "internal/gateway TestChooseScope",
+			"internal/guard TestProjectKeepsFiles", "internal/guard TestProjectKeepsCommands", "internal/guard TestProjectForgetsCommands", "internal/guard TestProjectHoldsAgainstLinks", "internal/gateway TestChooseScope",
 		}, ""},
 		{"T5", "destructive commands inside it", []string{
 			"internal/tool/shell TestAdversarialCommands", "internal/tool/shell TestBuiltInRules", "internal/tool/shell TestAdversarialWithoutSandbox",
@@ -48,14 +48,14 @@ func threats() []threat {
 		}, ""},
 		{"T6", "path traversal, links, races", []string{
 			"internal/tool/files TestT6SwapRace", "internal/diskio TestJailSwapRace", "internal/tool/undo TestLinkSwaps",
-			"internal/tool/files TestPathsOutside", "internal/diskio TestJailHardLink", "internal/app TestSentFileIsTheOneThatWasChecked",
+			"internal/tool/files TestPathsOutside", "internal/diskio TestJailHardLink", "internal/guard TestSentFileIsTheOneThatWasChecked",
 			"internal/tool/files TestAdversarialMounts",
 		}, ""},
 		{"T7", "requests to private addresses", []string{
 			"TestInjections", "internal/tool/web TestHostileURLs", "internal/tool/web TestHostileRedirects", "internal/tool/web TestHostileNames",
 			"internal/tool/web TestRebinding", "internal/httpsafe TestGuardRefuses", "internal/httpsafe TestProxyRefuses", "internal/httpsafe FuzzTarget",
-			"internal/tool/mcp TestLoginServerIsGuarded", "internal/app TestCommandsReachNoLocalService",
-			"internal/app TestProjectReachesNoLocalService",
+			"internal/tool/mcp TestLoginServerIsGuarded", "internal/guard TestCommandsReachNoLocalService",
+			"internal/guard TestProjectReachesNoLocalService",
 		}, "commands of the owner reach the whole network unless tools.exec.network says otherwise"},
 		{"T8", "secrets through the environment", []string{
 			"TestPlantedKeyInCrash", "internal/tool/shell TestHardenHidesTheEnvironment", "internal/tool/shell TestEnvironmentHoldsNoSecrets",
@@ -71,8 +71,8 @@ func threats() []threat {
 		}, "short addresses can carry a few words"},
 		{"T11", "poisoned memory and sessions", []string{
 			"TestInjections", "internal/memory TestPoisonedPage", "internal/memory TestMirrorIsRestored", "internal/memory TestOutsideContentGoesApart",
-			"internal/session TestForeignChanges", "internal/app TestGuestsSeeNothingOfTheOwner", "internal/app TestGuestsChangeNothingOfTheOwner",
-			"internal/app TestGuestsCommands", "internal/app TestGuestsStayAtTheirs",
+			"internal/session TestForeignChanges", "internal/guard TestGuestsSeeNothingOfTheOwner", "internal/guard TestGuestsChangeNothingOfTheOwner",
+			"internal/guard TestGuestsCommands", "internal/guard TestGuestsStayAtTheirs",
 		}, "without a sandbox guests have no commands"},
 		{"T12", "strangers and pairing", []string{
 			"internal/agent TestQuestionInATurn", "internal/agent TestCommandsOfTheOwner", "internal/channel TestAdmit", "internal/channel TestPairingByCode",
@@ -109,7 +109,7 @@ func threats() []threat {
 			"internal/tool/approve TestNobodyAnswers",
 		}, ""},
 		{"T20", "other users of the machine", []string{
-			"TestT20FilesAreOurs", "internal/cli TestServeToken", "internal/api TestOtherUserIsRefused", "internal/httpsafe TestOtherUser",
+			"TestT20FilesAreOurs", "internal/api TestMCPToken", "internal/api TestOtherUserIsRefused", "internal/httpsafe TestOtherUser",
 			"internal/channel/websocket TestUnixSocket",
 		}, "beside Linux other users reach an API without a key"},
 	}

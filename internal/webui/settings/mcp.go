@@ -48,7 +48,7 @@ func (o *Options) appOptions() app.Options {
 
 // serverState is an MCP server as far as the running agent knows it.
 type serverState struct {
-	app.MCPState
+	mcp.Summary
 	Enabled bool      `json:"enabled"`
 	Names   []string  `json:"tool_names"`
 	Held    []string  `json:"held,omitempty"` // withheld because their definition changed
@@ -70,11 +70,11 @@ func (srv *servers) readMCP(ctx context.Context, _ *http.Request) (any, error) {
 	}
 	list := []serverState{}
 	entries := app.MCPEntries(a.Config)
-	for i, state := range app.MCPStates(a.Config, auth) { // in the same order
+	for i, state := range mcp.Summaries(app.MCPEntries(a.Config), auth) { // in the same order
 		if state.Transport == mcp.Stdio {
 			state.Target = entries[i].Command // an argument may be a credential
 		}
-		s := serverState{MCPState: state, Names: []string{}, Enabled: state.State != string(mcp.Off)}
+		s := serverState{Summary: state, Names: []string{}, Enabled: state.State != string(mcp.Off)}
 		for _, st := range live {
 			if st.Name == s.Name {
 				s.Live(st)
@@ -99,7 +99,7 @@ func serverNamed(payload json.RawMessage) (string, error) {
 }
 
 // entry is a configured server that makes sense.
-func (srv *servers) entry(name string) (app.MCPEntry, error) {
+func (srv *servers) entry(name string) (mcp.Entry, error) {
 	for _, e := range app.MCPEntries(srv.Config()) {
 		if e.Name == name && e.Problem != nil {
 			return e, webui.Refuse(http.StatusUnprocessableEntity, "tools.mcpServers.%s: %v", name, e.Problem)
@@ -108,7 +108,7 @@ func (srv *servers) entry(name string) (app.MCPEntry, error) {
 			return e, nil
 		}
 	}
-	return app.MCPEntry{}, noServer(name)
+	return mcp.Entry{}, noServer(name)
 }
 
 // changeServer edits a server that is configured.
@@ -337,7 +337,7 @@ func (srv *servers) tryServer(ctx context.Context, payload json.RawMessage) (any
 
 // try is app.TryMCP without the arguments of a program, since one may be a
 // credential.
-func (srv *servers) try(ctx context.Context, e app.MCPEntry) (app.MCPTrial, error) {
+func (srv *servers) try(ctx context.Context, e mcp.Entry) (mcp.Trial, error) {
 	t, err := app.TryMCP(ctx, srv.Config(), srv.appOptions(), e)
 	if e.Type == mcp.Stdio {
 		t.Hint = strings.ReplaceAll(t.Hint, t.Target, e.Command+" ...")

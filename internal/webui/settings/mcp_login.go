@@ -63,7 +63,7 @@ func (srv *servers) startLogin(ctx context.Context, payload json.RawMessage) (an
 }
 
 // useLogin lets a server be reached with a login that was just made.
-func (srv *servers) useLogin(ctx context.Context, e app.MCPEntry) error {
+func (srv *servers) useLogin(ctx context.Context, e mcp.Entry) error {
 	srv.tellLogin(ctx, "Somebody logged in at the MCP server "+e.Name+" in the web interface.")
 	if e.Auth != "oauth" { // a login that is not used would be a surprise
 		_, err := srv.changeServer(ctx, e.Name, map[string]any{"auth": "oauth"})
@@ -134,7 +134,7 @@ func (srv *servers) readMCPLogins(_ context.Context, r *http.Request) (any, erro
 	return map[string]any{"servers": list}, nil
 }
 
-func (srv *servers) loginState(auth *mcp.OAuth, e app.MCPEntry) (loginState, error) {
+func (srv *servers) loginState(auth *mcp.OAuth, e mcp.Entry) (loginState, error) {
 	st, err := auth.State(e.Name, e.URL)
 	if err != nil {
 		return loginState{}, err

@@ -10,6 +10,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/llm/catalog"
+	"github.com/nanobot-go/nanobot/internal/provider"
 	"github.com/nanobot-go/nanobot/internal/webui"
 )
 
@@ -150,7 +151,7 @@ func providerKey(name string) string { return strings.ReplaceAll(name, "-", "_")
 
 func knownProvider(l *config.Loaded, name string) bool {
 	key := providerKey(name)
-	_, row := app.Row(key)
+	_, row := catalog.Lookup(key)
 	_, own := l.Config.Providers[key]
 	return row || own
 }
@@ -179,7 +180,7 @@ func (md *models) readModels(ctx context.Context, r *http.Request) (any, error) 
 	if !knownProvider(l, name) {
 		return nil, webui.Refuse(http.StatusNotFound, "there is no provider %q", name)
 	}
-	in := app.MatchInput(l, app.Getenv(md.App.Env))
+	in := provider.MatchInput(l, app.Getenv(md.App.Env))
 	in.Provider, in.Model = name, "any" // the list does not depend on it
 	choice, err := catalog.Match(in)
 	if err != nil {
@@ -187,7 +188,7 @@ func (md *models) readModels(ctx context.Context, r *http.Request) (any, error) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, modelsWait)
 	defer cancel()
-	offers, err := app.ListModels(ctx, l, choice)
+	offers, err := provider.ListModels(ctx, l, choice)
 	if err != nil {
 		return nil, webui.Refuse(http.StatusBadGateway, "%s", md.Secrets.Redact(err.Error()))
 	}

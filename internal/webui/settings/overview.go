@@ -14,6 +14,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm/catalog"
 	"github.com/nanobot-go/nanobot/internal/llm/ledger"
 	"github.com/nanobot-go/nanobot/internal/llm/signin"
+	"github.com/nanobot-go/nanobot/internal/provider"
 	"github.com/nanobot-go/nanobot/internal/webui"
 )
 
@@ -44,11 +45,11 @@ func (md *models) readSettings(ctx context.Context, _ *http.Request) (any, error
 			set = append(set, settingState{e.Path, json.RawMessage(e.Value), e.Source.Layer, e.Source.String(), e.Source.Reference, e.Doc})
 		}
 	}
-	standings, err := catalog.Survey(app.MatchInput(l, app.Getenv(md.App.Env)))
+	standings, err := catalog.Survey(provider.MatchInput(l, app.Getenv(md.App.Env)))
 	if err != nil {
 		return nil, webui.Refuse(http.StatusConflict, "%v", err)
 	}
-	providers := app.Standings(standings)
+	providers := provider.Standings(standings)
 	for i := range providers {
 		providers[i].Base = md.Secrets.Redact(providers[i].Base) // an address may hold a password
 	}

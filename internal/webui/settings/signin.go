@@ -7,7 +7,9 @@ import (
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/app"
+	"github.com/nanobot-go/nanobot/internal/llm/catalog"
 	"github.com/nanobot-go/nanobot/internal/llm/signin"
+	"github.com/nanobot-go/nanobot/internal/provider"
 	"github.com/nanobot-go/nanobot/internal/webui"
 )
 
@@ -20,8 +22,8 @@ func (md *models) signInActions() map[string]webui.Action {
 	}
 }
 
-// provider reads which sign-in is meant.
-func provider(name string) error {
+// checkSignIn refuses providers that have no sign-in.
+func checkSignIn(name string) error {
 	switch {
 	case signin.Known(name):
 		return nil
@@ -32,7 +34,7 @@ func provider(name string) error {
 }
 
 func llmHasKeys(name string) bool {
-	row, ok := app.Row(providerKey(name))
+	row, ok := catalog.Lookup(providerKey(name))
 	return ok && row.Auth == ""
 }
 
@@ -45,7 +47,7 @@ func (md *models) signIn(ctx context.Context, payload json.RawMessage) (any, err
 	if err := webui.Decode(payload, &in); err != nil {
 		return nil, err
 	}
-	if err := provider(in.Provider); err != nil {
+	if err := checkSignIn(in.Provider); err != nil {
 		return nil, err
 	}
 	a, err := md.account(in.Provider)
@@ -68,7 +70,7 @@ func (md *models) signIn(ctx context.Context, payload json.RawMessage) (any, err
 }
 
 func (md *models) account(name string) (*signin.Account, error) {
-	return app.Account(md.Config(), name, md.appOptions())
+	return provider.Account(app.ProviderOptions(md.Config(), md.appOptions()), name)
 }
 
 func (md *models) completeSignIn(ctx context.Context, payload json.RawMessage) (any, error) {
@@ -79,7 +81,7 @@ func (md *models) completeSignIn(ctx context.Context, payload json.RawMessage) (
 	if err := webui.Decode(payload, &in); err != nil {
 		return nil, err
 	}
-	if err := provider(in.Provider); err != nil {
+	if err := checkSignIn(in.Provider); err != nil {
 		return nil, err
 	}
 	return md.logins.proceed(ctx, "provider:"+signin.ConfigName(in.Provider), in.Pasted)
@@ -93,7 +95,7 @@ func (md *models) signOut(ctx context.Context, payload json.RawMessage) (any, er
 	if err := webui.Decode(payload, &in); err != nil {
 		return nil, err
 	}
-	if err := provider(in.Provider); err != nil {
+	if err := checkSignIn(in.Provider); err != nil {
 		return nil, err
 	}
 	a, err := md.account(in.Provider)

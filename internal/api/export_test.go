@@ -1,0 +1,4 @@
+package api
+
+// Observe counts one value.
+func (h *Histogram) Observe(v float64, values ...string) { h.observe(v, values...) }

@@ -1,0 +1,21 @@
+package guard
+
+import (
+	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/origin"
+	"github.com/nanobot-go/nanobot/internal/tool/approve"
+	"github.com/nanobot-go/nanobot/internal/tool/shell"
+)
+
+// ShareOf is the folder that guests share with the owner.
+func ShareOf(l *config.Loaded, workspace string) string { return shareOf(l, workspace) }
+
+// GuestShare is what a setting of agents.defaults.guestShare opens.
+func GuestShare(setting string) string { return guestShare(setting) }
+
+// Outside is what a command runs that came from outside.
+func Outside(rec *origin.Store, root, command, dir string, tainted bool) []approve.Outside {
+	m := &marks{rec: rec, root: root}
+	m.judge(shell.RunsOf(command, dir), tainted)
+	return m.found
+}

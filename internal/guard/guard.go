@@ -1,0 +1,358 @@
+// Package guard is the policy around tools: it stands between the model and
+// the machine. It decides which files a tool may open (the path jail), where
+// commands and MCP servers run (the sandbox and the proxy that is their only
+// way to the network), which calls the owner must approve, what a turn that
+// read content from outside may still do (containment by origin), how changes
+// are undone, and what people other than the owner get instead of the owner's
+// workspace.
+//
+// It keeps these promises, in every mode:
+//
+//   - Tools reach neither the data folder nor credentials of the user, except
+//     for the parts of the data folder that are opened to them by name.
+//   - A command has the rights of the least trusted thing that it can read. If
+//     that came from outside, what it writes and prints counts as from outside,
+//     and it cannot change hooks and settings of repositories.
+//   - No command in a sandbox changes what the agent follows: instructions,
+//     skills, memory and identity files.
+//   - A guest's tools see the guest's own folders and nothing of the owner's.
+//   - A command that must be confined does not run where nothing can confine it.
+//
+// Everything else hides behind Guard: package app makes one for its agent and
+// hands its methods to the agent, the tools and the MCP pool.
+package guard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/agent"
+	"github.com/nanobot-go/nanobot/internal/agent/prompt"
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/datadir"
+	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/sandbox"
+	"github.com/nanobot-go/nanobot/internal/session"
+	"github.com/nanobot-go/nanobot/internal/store"
+	"github.com/nanobot-go/nanobot/internal/tool"
+	"github.com/nanobot-go/nanobot/internal/tool/approve"
+	"github.com/nanobot-go/nanobot/internal/tool/reach"
+	"github.com/nanobot-go/nanobot/internal/tool/shell"
+	"github.com/nanobot-go/nanobot/internal/tool/undo"
+	"github.com/nanobot-go/nanobot/internal/tool/web"
+)
+
+// Options of a Guard.
+type Options struct {
+	Config    *config.Loaded
+	Workspace string         // absolute
+	Sessions  *session.Store // of the workspace
+	State     store.Store    // of the data folder
+	Secrets   *httpsafe.Registry
+	Env       []string
+	Getenv    func(string) string // looks variables up in Env
+
+	// Extra makes further tools that work on files, behind a jail; what they
+	// make belongs into the media folder. May be nil.
+	Extra func(jail *diskio.Jail, media string) ([]tool.Tool, error)
+
+	// KeepSent copies files that a turn sends, because they leave later: a
+	// command may replace them meanwhile.
+	KeepSent bool
+
+	Now func() time.Time // nil is time.Now
+	Log *slog.Logger
+}
+
+// Guard decides about the tools of one agent. Its methods may be called from
+// several goroutines.
+type Guard struct {
+	o        Options
+	posture  Posture
+	places   *places
+	jail     *diskio.Jail
+	policy   *approve.Policy
+	undo     *undo.Store
+	tracker  *tracker
+	confiner *confiner
+	scopes   *scopes
+	guests   *guestTools
+	folders  *folderTools
+	commands *shell.Shell // nil: commands are switched off, or not yet made
+	log      *slog.Logger
+}
+
+// New opens the workspace and the records that belong to it. It starts nothing.
+func New(o Options) (_ *Guard, err error) {
+	g := &Guard{o: o, posture: PostureOf(o.Config), places: placesOf(o), log: o.Log}
+	g.guests, g.folders = &guestTools{g: g}, &folderTools{g: g}
+
+	g.jail, err = diskio.OpenJail(diskio.JailOptions{
+		Workspace:      o.Workspace,
+		Restrict:       g.posture.Restrict,
+		ReadOnly:       []string{g.places.media, g.places.results()},
+		Protected:      g.places.deny,
+		ProtectedNames: g.places.protectedNames(),
+		ProtectedWrite: g.places.denyWrite,
+		Unlinked:       g.places.unlinked(),
+		Straight:       g.places.straight(),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open the workspace: %w", err)
+	}
+	g.scopes = &scopes{jail: g.jail, workspace: o.Workspace, sessions: o.Sessions}
+
+	g.undo, err = undo.Open(undo.Options{
+		Dir:     g.places.undoDir(),
+		Jail:    g.jail,
+		Exclude: slices.Concat(g.places.deny, g.places.denyWrite),
+		Busy:    g.busy,
+		Log:     o.Log,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("undo: %w", err)
+	}
+
+	g.tracker = &tracker{
+		posture: g.posture,
+		origins: originsOf(o.Config, o.Workspace, g.places.id, o.Log),
+		jail:    g.jail,
+		media:   g.places.media,
+		share:   g.places.share,
+		log:     o.Log,
+	}
+	g.confiner = newConfiner(o, g.places, g.tracker)
+
+	if g.policy, err = approve.New(g.approval(g.jail)); err != nil {
+		return nil, fmt.Errorf("tools.approval: %w", err)
+	}
+	return g, nil
+}
+
+// Close gives everything back. No tool may run any more.
+func (g *Guard) Close() error {
+	err := g.undo.Close()
+	if g.commands != nil {
+		err = errors.Join(err, g.commands.Close())
+	}
+	err = errors.Join(err, g.guests.close(), g.folders.close())
+	g.confiner.proxy.close()
+	return err
+}
+
+// Ended tells the tools that a conversation was stopped, or starts over.
+func (g *Guard) Ended(session string, stopped bool) {
+	if g.commands != nil {
+		g.commands.Stop(session)
+	}
+	g.guests.stop(session)
+	if !stopped {
+		g.policy.Forget(session)
+		g.guests.forget(session)
+		g.confiner.proxy.policy.Forget(session)
+	}
+}
+
+// busy reports whether a command of a conversation is running.
+func (g *Guard) busy(session string) bool {
+	return g.commands != nil && g.commands.Busy(session) || g.guests.busy(session)
+}
+
+// Posture is what is in force.
+func (g *Guard) Posture() Posture { return g.posture }
+
+// Jail opens files of the workspace.
+func (g *Guard) Jail() *diskio.Jail { return g.jail }
+
+// Reach decides which hosts commands may use, and counts what leaves.
+func (g *Guard) Reach() *reach.Policy { return g.confiner.proxy.policy }
+
+// Results is where long results of tools are kept.
+func (g *Guard) Results() string { return g.places.results() }
+
+// Place is where a message of a guest works.
+func (g *Guard) Place(r bus.Route, scope string) prompt.Place {
+	home := g.places.guest(bus.Room(r, scope))
+	return prompt.Place{Workspace: home.workspace, Results: home.results, Share: home.share}
+}
+
+// Folder is the link-free path of a folder that a conversation may work in.
+func (g *Guard) Folder(path string) (string, error) { return g.scopes.folder(path) }
+
+// SetScope chooses the folder that a conversation works in from its next turn
+// on, and whether it is kept inside, and returns what is in force then. The
+// path is absolute or relative to the workspace; an empty path or mode keeps
+// what is in force. Remote peers can only narrow. It does not wait for a
+// running turn, and an error is a sentence for the person. Calls for one
+// conversation must not overlap.
+func (g *Guard) SetScope(ctx context.Context, key string, want agent.WorkspaceScope, remote bool) (agent.WorkspaceScope, error) {
+	return g.scopes.set(ctx, key, want, remote)
+}
+
+// Foreign reports whether a file of the workspace came from outside, so that
+// the agent must not follow what it says.
+func (g *Guard) Foreign(path string) bool { return g.tracker.origins.foreign(path) }
+
+// Writing records that the agent itself is about to write a file of the
+// workspace; name has slashes.
+func (g *Guard) Writing(name, content string) error {
+	rec, err := g.tracker.origins.of("")
+	if err != nil {
+		return err
+	}
+	return rec.Writing(filepath.Join(g.o.Workspace, filepath.FromSlash(name)), []byte(content))
+}
+
+// Notes tell the owner which of the files that the agent follows are left out
+// because a command or a tainted turn wrote them.
+func (g *Guard) Notes() []string {
+	var names []string
+	for _, name := range datadir.FollowedFiles() {
+		if g.Foreign(filepath.Join(g.o.Workspace, name)) {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s came from outside and is not followed. Look at it; then, if it is yours: nanobot trust %s",
+		strings.Join(names, ", "), strings.Join(names, " "))}
+}
+
+// approval is the policy about calls whose files are behind a jail.
+func (g *Guard) approval(jail *diskio.Jail) approve.Options {
+	cfg := g.o.Config.Config.Tools
+	return approve.Options{
+		Mode:           g.posture.Approval,
+		Timeout:        time.Duration(cfg.Approval.TimeoutS) * time.Second,
+		FallbackAllow:  cfg.Approval.Fallback == "allow",
+		Rules:          approvalRules(cfg.Approval.Rules),
+		Sandboxed:      g.posture.Sandbox != sandbox.None,
+		Network:        string(g.posture.Network),
+		SandboxProfile: g.posture.describe(cfg.Exec),
+		Jail:           jail,
+		Contained:      g.tracker.contained,
+		Outside:        g.tracker.outside,
+		Exposed:        g.confiner.exposed,
+		CommandRisk:    shell.Risk,
+		CommandPrefix:  shell.Prefix,
+		CommandMatch: func(command, rule string) approve.Match {
+			return approve.Match(shell.Matches(command, rule))
+		},
+		Suspicious: web.Suspicious,
+		Leaks:      g.o.Secrets.Leaks,
+		Known:      func(c tool.Call, address string) bool { return web.Seen(c.State, address) },
+		Log:        g.log,
+	}
+}
+
+func approvalRules(in []config.ApprovalRule) []approve.Rule {
+	out := make([]approve.Rule, len(in))
+	for i, r := range in {
+		out[i] = approve.Rule{Tool: r.Tool, Match: r.Match, Action: approve.Action(r.Action)}
+	}
+	return out
+}
+
+// Approve decides about a call and keeps what it is going to change. It
+// returns the result of a call that must not run, or nil.
+func (g *Guard) Approve(ctx context.Context, t tool.Tool, c tool.Call) *tool.Result {
+	policy, done, err := g.guests.policy(ctx, c)
+	if err != nil {
+		no := tool.Fail(tool.Internal, "%v", err)
+		return &no
+	}
+	defer done()
+
+	policy.Saw(c, c.UserText)
+	if no := policy.Check(ctx, t, c); no != nil {
+		return no
+	}
+	if t.ReadOnly {
+		return nil
+	}
+
+	if t.Paths != nil {
+		if err := g.tracker.writes(c, t.Paths(c.Input)); err != nil {
+			no := tool.Fail(tool.Internal, "the file was not written, because where it comes from cannot be recorded: %v", err)
+			return &no
+		}
+	}
+	kept, given, err := g.guests.kept(ctx, c)
+	if err == nil {
+		defer given()
+		err = kept.Before(ctx, inFull(t, c.Project), c)
+	}
+	if err != nil {
+		g.log.WarnContext(ctx, "this change cannot be undone", "tool", t.Name, "turn", c.TurnID, "err", err)
+	}
+	return nil
+}
+
+// After records what a call changed and which addresses a search named, and
+// shows edits of files in the chat.
+func (g *Guard) After(ctx context.Context, c tool.Call, r tool.Result, _ time.Duration) {
+	if c.Name == "web_search" && !r.IsError {
+		if policy, done, err := g.guests.policy(ctx, c); err == nil {
+			policy.Saw(c, r.Content.String())
+			done()
+		}
+	}
+	if err := g.tracker.wrote(c); err != nil {
+		g.log.ErrorContext(ctx, "record where a file comes from", "tool", c.Name, "turn", c.TurnID, "err", err)
+	}
+
+	kept, done, err := g.guests.kept(ctx, c)
+	if err != nil {
+		g.log.WarnContext(ctx, "note what a call changed", "tool", c.Name, "turn", c.TurnID, "err", err)
+		return
+	}
+	defer done()
+	edits, err := kept.After(ctx, c)
+	if err != nil {
+		g.log.WarnContext(ctx, "note what a call changed", "tool", c.Name, "turn", c.TurnID, "err", err)
+	}
+	if len(edits) == 0 || c.Publish == nil {
+		return
+	}
+
+	for i := range edits {
+		edits[i].Diff = g.o.Secrets.Redact(edits[i].Diff)
+	}
+	_ = c.Publish(ctx, bus.Outbound{Kind: bus.FileEdit, Route: c.Route, Edits: edits}) // it only shows what happened
+}
+
+// Undo implements agent.Undoer: it takes back changes of the owner's turns,
+// and of guests' turns in their own workspaces.
+func (g *Guard) Undo(ctx context.Context, in bus.Inbound, session, turn string, force bool) (reply string, paths []string, err error) {
+	chat, done, err := g.changes(ctx, in, session)
+	if err != nil {
+		return "", nil, err
+	}
+	defer done()
+	return chat.Undo(ctx, session, turn, force)
+}
+
+// Diff implements agent.Undoer.
+func (g *Guard) Diff(ctx context.Context, in bus.Inbound, session, turn string) (string, error) {
+	chat, done, err := g.changes(ctx, in, session)
+	if err != nil {
+		return "", err
+	}
+	defer done()
+	return chat.Diff(ctx, session, turn)
+}
+
+// changes are the recorded changes that a conversation made.
+func (g *Guard) changes(ctx context.Context, in bus.Inbound, session string) (undo.Chat, func(), error) {
+	s, done, err := g.guests.kept(ctx, tool.Call{Route: in.Route, Scope: in.Scope, SessionKey: session})
+	return undo.Chat{Store: s}, done, err
+}

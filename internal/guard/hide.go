@@ -1,0 +1,134 @@
+package guard
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/nanobot-go/nanobot/internal/datadir"
+	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/keyring"
+	"github.com/nanobot-go/nanobot/internal/sandbox"
+)
+
+// coverWith runs a command that has no sandbox so that it sees neither the
+// data folder nor other processes; the disk and the network are as they were. Where the
+// system cannot do that, the command runs as it is, and doctor says so.
+func (f *confiner) coverWith(cmd *exec.Cmd, named []string) (func(), error) {
+	box, err := f.covers(context.Background()) // as in confine
+	if err != nil {
+		return func() {}, nil //nolint:nilerr // the owner chose no sandbox; doctor names what is open
+	}
+	if err := f.home.moved(); err != nil {
+		return nil, err
+	}
+	if cmd.Dir == "" {
+		if cmd.Dir, err = os.Getwd(); err != nil || diskio.Within(cmd.Dir, f.places.config.DataDir) {
+			cmd.Dir = f.places.workspace
+		}
+	}
+	none := sandbox.Limits{Processes: -1, Memory: -1, FileSize: -1, Files: -1, CPU: -1}
+	return box.Wrap(cmd, sandbox.Profile{
+		Workspace: f.places.workspace,
+		ReadOnly:  []string{f.places.media},
+		ReadWrite: named,
+		Protected: f.covered(),
+		Limits:    none,
+	})
+}
+
+// covered are the places of ours that commands without a sandbox do not see,
+// and the sockets of the user's session.
+func (f *confiner) covered() []string {
+	return slices.DeleteFunc(f.closed(), func(p string) bool {
+		return !diskio.Within(p, f.places.config.DataDir) && p != f.places.config.File && !slices.Contains(f.sockets, p)
+	})
+}
+
+// sessionSockets are what answers everybody of the user's session: the bus, with
+// the keyring behind it, the keyring's own, and the service manager, which starts
+// programs outside. The keyring is only used over a bus that is one of these.
+func sessionSockets(getenv func(string) string) []string {
+	if runtime.GOOS != "linux" {
+		return nil
+	}
+	var out []string
+	for _, dir := range []string{filepath.Join("/run/user", strconv.Itoa(os.Getuid())), getenv("XDG_RUNTIME_DIR")} {
+		if filepath.IsAbs(dir) {
+			out = append(out, filepath.Join(dir, "bus"), filepath.Join(dir, "systemd"), filepath.Join(dir, "keyring"))
+		}
+	}
+	if path, ok := keyring.BusSocket(getenv("DBUS_SESSION_BUS_ADDRESS")); ok {
+		out = append(out, path)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// isOurselves reports whether a program is the one that runs.
+func isOurselves(path string) bool {
+	exe, err := os.Executable()
+	if err != nil {
+		return false
+	}
+	one, err := os.Stat(exe)
+	if err != nil {
+		return false
+	}
+	two, err := os.Stat(path)
+	return err == nil && os.SameFile(one, two)
+}
+
+// besideState is the folder in the data folder that a word of a command names,
+// unless it is one of ours.
+func besideState(data, word string) string {
+	if _, value, ok := strings.Cut(word, "="); ok && strings.HasPrefix(word, "-") {
+		word = value
+	}
+	if !filepath.IsAbs(word) {
+		return ""
+	}
+	rel, err := filepath.Rel(data, filepath.Clean(word))
+	if err != nil || !filepath.IsLocal(rel) || rel == "." {
+		return ""
+	}
+	top, _, _ := strings.Cut(rel, string(filepath.Separator))
+	if datadir.Own(top) || slices.Contains(datadir.Closed(), datadir.Name(top)) {
+		return ""
+	}
+	dir := filepath.Join(data, top)
+	if info, err := os.Lstat(dir); err != nil || !info.IsDir() {
+		return ""
+	}
+	return dir
+}
+
+// place is a folder as it was when we started.
+type place struct {
+	path string
+	info os.FileInfo
+}
+
+func placeOf(path string) place {
+	info, _ := os.Stat(path) // it may not be there yet
+	return place{path, info}
+}
+
+// moved says that a command has put the folder somewhere else, where it would
+// not be covered.
+func (p place) moved() error {
+	now, err := os.Stat(p.path)
+	switch {
+	case p.info == nil && err != nil:
+		return nil //nolint:nilerr // still missing, as at the start
+	case p.info == nil || err != nil || !os.SameFile(now, p.info):
+		return fmt.Errorf("the data folder %s is not the one that this program was started with: move it back, or start again", p.path)
+	}
+	return nil
+}

@@ -1,0 +1,314 @@
+package guard
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/sandbox"
+	"github.com/nanobot-go/nanobot/internal/tool"
+	"github.com/nanobot-go/nanobot/internal/tool/reach"
+)
+
+// commandProxy is the only way out of the sandbox. Each command has a socket of
+// its own, so that a connection is known to be of its call and ends with it.
+type commandProxy struct {
+	options httpsafe.ProxyOptions
+	policy  *reach.Policy
+
+	mu      sync.Mutex
+	proxy   *httpsafe.Proxy // from the first command on
+	dir     string          // of the sockets, for us alone
+	last    int             // number of the latest socket
+	lines   map[int]func()  // what ends each that is open
+	refused []refusal       // the latest, for the results of their calls
+}
+
+// refusal is what the command of a call was kept from.
+type refusal struct {
+	call string
+	why  []string
+}
+
+// maxRefusals bounds what waits for a result: a command that goes on in the
+// background may never have one.
+const maxRefusals = 64
+
+// line is the way out of one command.
+type line struct {
+	socket string
+	certs  string                  // a file
+	used   func() httpsafe.Traffic // so far
+	taint  func()                  // from now on, what is sent counts
+	stop   func()                  // ends all connections and waits for them
+}
+
+// attach lets a line end with its command: after the cleanup of the sandbox, or
+// at once when the command did not start.
+func (l *line) attach(cleanup *func(), err *error) {
+	if *err != nil || *cleanup == nil {
+		l.stop()
+		return
+	}
+	inner := *cleanup
+	*cleanup = func() { inner(); l.stop() }
+}
+
+// newCommandProxy makes the proxy of a configuration; it starts with the first command.
+func newCommandProxy(l *config.Loaded, log *slog.Logger) *commandProxy {
+	exec := l.Config.Tools.Exec
+	p := &commandProxy{lines: map[int]func(){}}
+	p.options = httpsafe.ProxyOptions{OwnPorts: func() []uint16 { return ownPorts(&l.Config) }, Log: log}
+	for _, entry := range exec.AllowedAddresses { // what cannot be read was warned about
+		if r, err := httpsafe.ParseAddressRule(entry); err == nil {
+			p.options.Addresses = append(p.options.Addresses, r)
+		}
+	}
+	p.policy = reach.New(reach.Options{
+		Any:     PostureOf(l).Network == sandbox.NetHost,
+		Allowed: hostRules(exec.AllowedHosts),
+		Keep:    func(_ context.Context, entry string) error { return keepHost(l.File, entry) },
+		Timeout: time.Duration(l.Config.Tools.Approval.TimeoutS) * time.Second,
+		Log:     log,
+	})
+	return p
+}
+
+// hostRules reads a list of hosts; what cannot be read was warned about.
+func hostRules(list []string) []httpsafe.HostRule {
+	var out []httpsafe.HostRule
+	for _, entry := range list {
+		if r, err := httpsafe.ParseHostRule(entry); err == nil {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// keepHost adds a host to tools.exec.allowedHosts of a configuration file.
+func keepHost(file, entry string) error {
+	const key = "tools.exec.allowedHosts"
+	var err error
+	for range 3 { // another program may have written it since it was read
+		var f *config.File
+		if f, err = config.Open(file); err != nil {
+			return err
+		}
+		raw, err2 := f.Get(key)
+		if err2 != nil {
+			return err2
+		}
+		var list []string
+		if len(raw) > 0 && json.Unmarshal(raw, &list) != nil {
+			return fmt.Errorf("%s is not a list of names", key)
+		}
+		if slices.Contains(list, entry) {
+			return nil
+		}
+		if err = f.SetValue(key, append(list, entry)); err != nil {
+			return err
+		}
+		if err = f.Save(time.Now()); !errors.Is(err, config.ErrChanged) {
+			return err
+		}
+	}
+	return err
+}
+
+// ownPorts are the ports that a nanobot with this configuration listens on, and
+// those of this process.
+func ownPorts(c *config.Config) []uint16 {
+	out := httpsafe.ListeningPorts()
+	add := func(n float64) {
+		if n > 0 && n < 1<<16 {
+			out = append(out, uint16(n))
+		}
+	}
+	add(float64(c.API.Port))
+	add(float64(c.Gateway.Port))
+	var walk func(v any, name string)
+	walk = func(v any, name string) {
+		switch v := v.(type) {
+		case map[string]any:
+			for k, inner := range v {
+				walk(inner, k)
+			}
+		case float64:
+			if strings.HasSuffix(strings.ToLower(name), "port") {
+				add(v)
+			}
+		}
+	}
+	for _, ch := range c.Channels.Each {
+		var v any
+		if json.Unmarshal(ch.Raw.JSON(), &v) == nil {
+			walk(v, "")
+		}
+	}
+	return out
+}
+
+// start makes sure that there is a proxy, a folder and a file of certificates.
+func (p *commandProxy) start() error {
+	if p.proxy != nil {
+		return nil
+	}
+	proxy, err := httpsafe.NewProxy(p.options)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "nanobot-proxy-") // 0700, and a name short enough for a socket
+	if err != nil {
+		return err
+	}
+	certs := append(systemCertificates(), proxy.Certificate()...)
+	if err := os.WriteFile(filepath.Join(dir, certsName), certs, 0o600); err != nil {
+		_ = os.RemoveAll(dir)
+		return err
+	}
+	p.proxy, p.dir = proxy, dir
+	return nil
+}
+
+const certsName = "certs.pem"
+
+// systemCertificates is the bundle of this machine, empty without one.
+func systemCertificates() []byte {
+	for _, name := range []string{
+		"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", "/etc/pki/tls/certs/ca-bundle.crt",
+		"/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem",
+	} {
+		if data, err := os.ReadFile(name); err == nil && len(data) > 0 {
+			return append(bytes.TrimRight(data, "\n"), '\n')
+		}
+	}
+	return nil
+}
+
+// serve opens a way out for the command of a call.
+func (p *commandProxy) serve(c tool.Call) (*line, error) {
+	var taint func()
+	access := func(ctx context.Context) (a *httpsafe.Access) {
+		a, taint = p.policy.Command(ctx, c)
+		return a
+	}
+	l, err := p.open(access, func(t httpsafe.Traffic) {
+		if len(t.Refused) > 0 {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.refused = append(p.refused, refusal{callKey(c), t.Refused})
+			p.refused = p.refused[max(0, len(p.refused)-maxRefusals):]
+		}
+	})
+	if err == nil {
+		l.taint = taint
+	}
+	return l, err
+}
+
+// open listens for one client until the line is stopped.
+func (p *commandProxy) open(access func(ctx context.Context) *httpsafe.Access, over func(httpsafe.Traffic)) (*line, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.start(); err != nil {
+		return nil, fmt.Errorf("proxy for commands: %w", err)
+	}
+	p.last++
+	number := p.last
+	socket := filepath.Join(p.dir, strconv.Itoa(number))
+	var lc net.ListenConfig
+	l, err := lc.Listen(context.Background(), "unix", socket)
+	if err != nil {
+		return nil, fmt.Errorf("proxy for commands: %w", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background()) // it serves until it is stopped
+	a := access(ctx)
+	proxy, done := p.proxy, make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = proxy.Serve(ctx, l, a) // ends with its context, and removes the socket
+	}()
+	stop := sync.OnceFunc(func() {
+		cancel()
+		<-done
+		over(a.Used())
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.lines, number)
+	})
+	p.lines[number] = stop
+	return &line{socket: socket, certs: filepath.Join(p.dir, certsName), used: a.Used, taint: func() {}, stop: stop}, nil
+}
+
+func callKey(c tool.Call) string { return c.SessionKey + "\x00" + c.TurnID + "\x00" + c.ID }
+
+// remark says what the command of a call was kept from: most programs do not
+// show the reason.
+func (p *commandProxy) remark(c tool.Call) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var why []string
+	p.refused = slices.DeleteFunc(p.refused, func(r refusal) bool {
+		if r.call != callKey(c) {
+			return false
+		}
+		why = append(why, r.why...)
+		return true
+	})
+	if len(why) == 0 {
+		return ""
+	}
+	return "[network: " + strings.Join(why, "; ") + "]"
+}
+
+// close ends the proxy and waits for it.
+func (p *commandProxy) close() {
+	p.mu.Lock()
+	lines := make([]func(), 0, len(p.lines))
+	for _, stop := range p.lines {
+		lines = append(lines, stop)
+	}
+	p.mu.Unlock()
+	for _, stop := range lines {
+		stop()
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.proxy != nil {
+		p.proxy.Close()
+		_ = os.RemoveAll(p.dir)
+		p.proxy = nil
+	}
+}
+
+// connect gives a command the network that its profile names: nothing, or the
+// proxy. The network of the machine itself is for no command, since services of
+// the machine, our own among them, take everybody on it for the owner. Where
+// there is no private network, there is none at all.
+func connect(box *sandbox.Box, p *sandbox.Profile, open func() (*line, error)) (*line, error) {
+	off := &line{used: func() httpsafe.Traffic { return httpsafe.Traffic{} }, taint: func() {}, stop: func() {}}
+	if p.Network == sandbox.NetNone || !box.Level().NetNS {
+		p.Network = sandbox.NetNone
+		return off, nil
+	}
+	l, err := open()
+	if err != nil {
+		return nil, err
+	}
+	p.Network, p.ProxySocket, p.ProxyCerts = sandbox.NetProxy, l.socket, l.certs
+	p.Protected = append(slices.Clip(p.Protected), filepath.Dir(l.socket)) // those of other commands
+	return l, nil
+}

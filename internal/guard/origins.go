@@ -1,0 +1,93 @@
+package guard
+
+import (
+	"log/slog"
+	"sync"
+
+	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/datadir"
+	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/origin"
+)
+
+// OpenOrigins opens the record of the files of a workspace that came from
+// outside, for the owner to look at and to change.
+// id is that of the workspace.
+func OpenOrigins(l *config.Loaded, workspace, id string, log *slog.Logger) (*origin.Store, error) {
+	return originsOf(l, workspace, id, log).of("")
+}
+
+// origins are the records of files from outside: one for the workspace, and one
+// for each folder outside of it that a conversation works in.
+type origins struct {
+	dir       string // in the data folder
+	workspace string
+	name      string // of the record of the workspace
+	cache     string // of clean commands
+	log       *slog.Logger
+
+	mu    sync.Mutex
+	other map[string]*origin.Store
+	main  *origin.Store
+}
+
+// of is the record of the folder that a path lies in.
+func (o *origins) of(dir string) (*origin.Store, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if dir == "" || diskio.Within(dir, o.workspace) || diskio.Within(dir, resolved(o.workspace)) {
+		if o.main != nil {
+			return o.main, nil
+		}
+		s, err := origin.Open(origin.Options{
+			Dir:    o.dir,
+			Name:   o.name,
+			Root:   o.workspace,
+			Roots:  []string{o.cache},
+			Sealed: datadir.FollowedFolders(),
+			Log:    o.log,
+		})
+		o.main = s
+		return s, err
+	}
+
+	if s := o.other[dir]; s != nil {
+		return s, nil
+	}
+	if o.other == nil || len(o.other) >= maxOpen {
+		o.other = map[string]*origin.Store{}
+	}
+	s, err := origin.Open(origin.Options{
+		Dir:   o.dir,
+		Name:  folderRecord(dir),
+		Root:  dir,
+		Roots: []string{o.cache},
+		Log:   o.log,
+	})
+	if err == nil {
+		o.other[dir] = s
+	}
+	return s, err
+}
+
+// in is of, for later.
+func (o *origins) in(dir string) func() (*origin.Store, error) {
+	return func() (*origin.Store, error) { return o.of(dir) }
+}
+
+// foreign reports whether a file of the workspace came from outside.
+func (o *origins) foreign(path string) bool {
+	s, err := o.of("")
+	return err != nil || s.Foreign(path)
+}
+
+// originsOf are the records of a workspace.
+func originsOf(l *config.Loaded, workspace, id string, log *slog.Logger) *origins {
+	return &origins{
+		dir:       datadir.Origin.In(l.DataDir),
+		workspace: workspace,
+		name:      id,
+		cache:     datadir.Cache.In(l.DataDir, id),
+		log:       log,
+	}
+}

@@ -1,0 +1,167 @@
+package guard
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/datadir"
+	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/skill"
+	"github.com/nanobot-go/nanobot/internal/store"
+	"github.com/nanobot-go/nanobot/internal/text"
+)
+
+// oldResults is where earlier versions kept long results of tools, in the
+// workspace. Some may still be there.
+const oldResults = ".nanobot/tool-results"
+
+// places knows where everything lies that tools work on, and what they must
+// not touch.
+type places struct {
+	config    *config.Loaded
+	workspace string
+	id        string      // of the workspace; "" while only servers are confined
+	state     store.Store // lists the skills that the user installed
+	media     string      // what people sent
+	share     string      // folder of the workspace that guests can write to; "" if there is none
+
+	deny      []string // no tool may touch these
+	denyWrite []string // no tool may change these
+}
+
+func placesOf(o Options) *places {
+	p := &places{
+		config:    o.Config,
+		workspace: o.Workspace,
+		state:     o.State,
+		media:     datadir.Media.In(o.Config.DataDir),
+	}
+	if o.Sessions != nil {
+		p.id = o.Sessions.Workspace().ID
+	}
+	p.share = shareOf(o.Config, o.Workspace)
+	p.deny, p.denyWrite = p.protectedPaths()
+	return p
+}
+
+// results is where long results of tools are kept, by conversation. It is in
+// the data folder, so that what is read there is what a tool returned.
+func (p *places) results() string {
+	return datadir.ToolResults.In(p.config.DataDir, p.id)
+}
+
+// resultsOf is where those of one conversation are.
+func (p *places) resultsOf(session string) string {
+	return filepath.Join(p.results(), text.SafeName(session))
+}
+
+// undoDir is where the changes of the workspace are kept: beside its sessions,
+// under the same id.
+func (p *places) undoDir() string { return datadir.Undo.In(p.config.DataDir, p.id) }
+
+// straight are the folders of the workspace in which no link is followed.
+func (p *places) straight() []string {
+	if p.share == "" {
+		return nil
+	}
+	return []string{p.share}
+}
+
+// protectedNames are the beginnings of the names of copies that nanobot,
+// editors and people make of files with credentials. They matter where the
+// configuration lies beside other things; in a data folder of its own
+// everything is protected already.
+func (p *places) protectedNames() []string {
+	data, own := p.config.DataDir, p.config.File
+	names := []string{datadir.Config.In(data), filepath.Join(data, "."+string(datadir.Config))}
+	for _, e := range datadir.Data() {
+		if !e.Folder && (e.Secret || e.Name == datadir.Pairing) && e.Name != datadir.Config {
+			names = append(names, e.Name.In(data))
+		}
+	}
+
+	if own != names[0] {
+		names = append(names, own, filepath.Join(filepath.Dir(own), "."+filepath.Base(own)))
+	}
+	return names
+}
+
+// protectedPaths are what no tool may touch, whatever the settings say: the
+// whole data folder, and credentials of the user. What tools work on inside
+// the data folder (the workspace, received media) is opened to them by name.
+func (p *places) protectedPaths() (deny, denyWrite []string) {
+	home, err := os.UserHomeDir()
+	if err == nil {
+		deny, denyWrite = diskio.HomeProtected(home)
+	}
+	data := p.config.DataDir
+	if p.ownFolder(home) {
+		deny = append(deny, data)
+	}
+	deny = append(deny, p.config.File)
+	for _, name := range datadir.Closed() {
+		deny = append(deny, name.In(data))
+	}
+
+	// What others wrote and the user installed is not the model's to change.
+	if dirs, err := skill.InstalledDirs(p.state); err == nil {
+		denyWrite = append(denyWrite, dirs...)
+	}
+	if exe, err := os.Executable(); err == nil {
+		denyWrite = append(denyWrite, exe)
+	}
+	for _, name := range datadir.Kept() {
+		denyWrite = append(denyWrite, name.In(p.workspace))
+	}
+	denyWrite = append(denyWrite, filepath.Join(p.workspace, ".git", "hooks"))
+
+	around := func(path string) bool { return path != data && diskio.Within(p.workspace, path) }
+	return slices.DeleteFunc(deny, around), denyWrite
+}
+
+// fixed are the paths of the workspace among those that must not be changed.
+func (p *places) fixed() []string {
+	var out []string
+	for _, path := range p.denyWrite {
+		if diskio.Within(path, p.workspace) {
+			out = append(out, path)
+		}
+	}
+	return out
+}
+
+// ownFolder reports whether the data folder holds nothing but nanobot's data,
+// so that all of it can be closed. A configuration may also lie in a home
+// folder or in the workspace itself; then only known names are protected there.
+func (p *places) ownFolder(home string) bool {
+	data, ws := resolved(p.config.DataDir), resolved(p.workspace)
+	if diskio.Within(data, ws) || filepath.Dir(data) == data {
+		return false
+	}
+	return home == "" || !diskio.Within(resolved(home), data)
+}
+
+// unlinked are the protected folders whose files no other name may show: those
+// with credentials, money, trust and conversations. The caches of commands are
+// not among them, since package managers create links from there on purpose.
+func (p *places) unlinked() []string {
+	data := p.config.DataDir
+	out := slices.DeleteFunc(slices.Clone(p.deny), func(path string) bool { return diskio.Within(path, data) || diskio.Within(data, path) })
+	linked := []datadir.Name{datadir.Cache, datadir.Guests, datadir.Index, datadir.Logs, datadir.ToolResults, datadir.Undo}
+	for _, name := range datadir.Closed() {
+		if !slices.Contains(linked, name) {
+			out = append(out, name.In(data))
+		}
+	}
+	return out
+}
+
+// resolved is a path without links, if it exists.
+func resolved(path string) string {
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		return target
+	}
+	return path
+}

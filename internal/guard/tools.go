@@ -1,0 +1,267 @@
+package guard
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/origin"
+	"github.com/nanobot-go/nanobot/internal/sandbox"
+	"github.com/nanobot-go/nanobot/internal/skill"
+	"github.com/nanobot-go/nanobot/internal/tool"
+	"github.com/nanobot-go/nanobot/internal/tool/approve"
+	"github.com/nanobot-go/nanobot/internal/tool/files"
+	"github.com/nanobot-go/nanobot/internal/tool/shell"
+)
+
+// FileTools are the tools that read and write files. Each call works on the
+// files of its conversation: the workspace, a folder that was chosen for the
+// conversation, or the folders of a guest.
+func (g *Guard) FileTools() []tool.Tool {
+	return perCall(g.fileTools(g.jail, g.tracker.origins.in("")), g.filesOf)
+}
+
+// ExtraTools are those of Options.Extra, with the files of each call.
+func (g *Guard) ExtraTools() ([]tool.Tool, error) {
+	if g.o.Extra == nil {
+		return nil, nil
+	}
+	list, err := g.o.Extra(g.jail, g.places.media)
+	return perCall(list, g.filesOf), err
+}
+
+// CommandTools makes the tools that run commands. It is called at most once,
+// and only if commands are switched on.
+func (g *Guard) CommandTools() ([]tool.Tool, error) {
+	cfg := g.o.Config.Config.Tools.Exec
+	timeout := time.Duration(cfg.Timeout) * time.Second
+	if cfg.Timeout == 0 {
+		timeout = shell.NoTimeout
+	}
+	sh, err := shell.New(shell.Options{
+		Workspace:   g.o.Workspace,
+		Restrict:    g.posture.Restrict,
+		Roots:       []string{g.places.media},
+		Timeout:     timeout,
+		PathPrepend: cfg.PathPrepend,
+		PathAppend:  cfg.PathAppend,
+		AllowedEnv:  cfg.AllowedEnvKeys,
+		Allow:       cfg.AllowPatterns,
+		Deny:        cfg.DenyPatterns,
+		Protected:   g.places.deny,
+		Environ:     g.o.Env,
+		MaxMemory:   g.posture.maxMemory(cfg),
+		MaxDisk:     g.posture.maxDisk(cfg),
+		Wrap:        g.confiner.confine,
+		Confine:     g.confiner.confineTo,
+		Remark:      g.confiner.proxy.remark,
+		Sandboxed:   g.posture.Sandbox != sandbox.None,
+		AskRisky:    g.posture.Approval != approve.Off,
+		Log:         g.log,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("tools.exec: %w", err)
+	}
+	g.commands = sh
+	return perCall(sh.Tools(), g.guests.commands), nil
+}
+
+// UserShell runs a command that the owner typed: no one is asked, everything
+// else is as for a command of the model. It is nil when there are no commands.
+func (g *Guard) UserShell() func(ctx context.Context, c tool.Call, command string) (tool.Result, error) {
+	if g.commands == nil {
+		return nil
+	}
+	return func(ctx context.Context, c tool.Call, command string) (tool.Result, error) {
+		t := byName(g.commands.Tools())["exec"]
+		input, err := json.Marshal(map[string]string{"command": command})
+		if err != nil {
+			return tool.Result{}, err
+		}
+		c.Name, c.Input = t.Name, input
+		if err := g.undo.Before(ctx, t, c); err != nil {
+			g.log.WarnContext(ctx, "this change cannot be undone", "tool", t.Name, "turn", c.TurnID, "err", err)
+		}
+		res, err := tool.Execute(ctx, t, c, g.log)
+		g.After(ctx, c, res, 0)
+		return res, err
+	}
+}
+
+// Media opens a file that a turn wants to send. Only files that the tools of
+// the call can read can be sent.
+func (g *Guard) Media(ctx context.Context, c tool.Call, path string) (bus.Media, error) {
+	jail := g.jail
+	switch {
+	case c.Scope != "":
+		v, done, err := g.guests.of(ctx, c)
+		if err != nil {
+			return bus.Media{}, err
+		}
+		defer done()
+		jail = v.jail
+	case c.Project.Dir != "":
+		v, err := g.folders.of(c)
+		if err != nil {
+			return bus.Media{}, err
+		}
+		jail = v.jail
+	}
+
+	if g.o.KeepSent {
+		return g.keepMedia(ctx, jail, path)
+	}
+	return openMedia(jail, path)
+}
+
+// SentFiles is the folder of the media directory with what was sent.
+const SentFiles = "sent"
+
+// maxSent bounds a file the model may send.
+const maxSent = 50 << 20
+
+// keepMedia is openMedia for files that are sent later: what was looked at is
+// copied, because a command may put something else in its place meanwhile.
+// Files of the media directory stay as they are.
+func (g *Guard) keepMedia(ctx context.Context, jail *diskio.Jail, path string) (bus.Media, error) {
+	f, err := jail.Open(path)
+	if err != nil {
+		return bus.Media{}, err
+	}
+	defer f.Close() //nolint:errcheck // read only
+	if path, err = jail.Path(path); err != nil || diskio.Within(path, g.places.media) {
+		return openMedia(jail, path)
+	}
+	name := filepath.Base(path)
+	store := channel.MediaStore{Dir: filepath.Join(g.places.media, SentFiles), Max: maxSent}
+	kept, err := store.Save(ctx, name, f)
+	if err != nil {
+		return bus.Media{}, err
+	}
+	return bus.Media{Path: kept.Path, Name: name, Size: kept.Size}, nil
+}
+
+// openMedia lets the message tool attach only what the file tools may read.
+func openMedia(jail *diskio.Jail, path string) (bus.Media, error) {
+	f, err := jail.Open(path)
+	if err != nil {
+		return bus.Media{}, err
+	}
+	defer f.Close() //nolint:errcheck // read only
+	info, err := f.Stat()
+	if err != nil {
+		return bus.Media{}, err
+	}
+	if info.Size() > maxSent {
+		return bus.Media{}, errors.New("larger than 50 MiB")
+	}
+	if path, err = jail.Path(path); err != nil {
+		return bus.Media{}, err
+	}
+	return bus.Media{Path: path, Name: filepath.Base(path), Size: info.Size()}, nil
+}
+
+// viewTools are the file tools and the extra tools behind a jail, by name.
+func (g *Guard) viewTools(jail *diskio.Jail, media string, record func() (*origin.Store, error)) map[string]tool.Tool {
+	list := g.fileTools(jail, record)
+	if g.o.Extra != nil {
+		extra, _ := g.o.Extra(jail, media) // the owner was told at the start
+		list = append(list, extra...)
+	}
+	return byName(list)
+}
+
+// fileTools are the file tools behind a jail. The record says which files came
+// from outside; nil: only what is shared with guests did.
+func (g *Guard) fileTools(jail *diskio.Jail, record func() (*origin.Store, error)) []tool.Tool {
+	outside := []string{g.places.results(), filepath.Join(g.o.Workspace, filepath.FromSlash(oldResults))}
+	if share := g.places.share; share != "" {
+		outside = append(outside, share)
+	}
+	for _, dir := range slices.Clone(outside) {
+		outside = append(outside, resolved(dir))
+	}
+	return files.Tools(files.Options{
+		Jail:    jail,
+		Virtual: skill.BuiltinFS(),
+		Foreign: func(path string) bool {
+			if slices.ContainsFunc(outside, func(dir string) bool { return diskio.Within(path, dir) }) {
+				return true
+			}
+			if record == nil {
+				return false
+			}
+			rec, err := record()
+			return err != nil || rec.Foreign(path)
+		},
+		ForeignSum: func(sum [sha256.Size]byte) bool {
+			if record == nil {
+				return false
+			}
+			rec, err := record()
+			return err != nil || rec.ForeignSum(sum)
+		},
+	})
+}
+
+// filesOf returns the tools that work on the files of a call; nil for the owner
+// in the workspace.
+func (g *Guard) filesOf(ctx context.Context, c tool.Call) (map[string]tool.Tool, func(), error) {
+	switch {
+	case c.Scope != "":
+		v, done, err := g.guests.of(ctx, c)
+		if err != nil {
+			return nil, nil, err
+		}
+		return v.files, done, nil
+	case c.Project.Dir == "":
+		return nil, nil, nil
+	}
+
+	v, err := g.folders.of(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	return v.files, func() {}, nil
+}
+
+// perCall makes tools that do what find returns for a call, or what they do by
+// themselves if that is nothing. find's last result is called after the call.
+func perCall(list []tool.Tool, find func(ctx context.Context, c tool.Call) (map[string]tool.Tool, func(), error)) []tool.Tool {
+	out := slices.Clone(list)
+	for i := range out {
+		own, name := out[i].Run, out[i].Name
+		out[i].Run = func(ctx context.Context, c tool.Call) (tool.Result, error) {
+			theirs, done, err := find(ctx, c)
+			if err != nil {
+				return tool.Fail(tool.Unsupported, "%v", err), nil
+			}
+			if theirs == nil {
+				return own(ctx, c)
+			}
+			defer done()
+			t, ok := theirs[name]
+			if !ok {
+				return tool.Fail(tool.Unsupported, "%s cannot be used in this chat", name), nil
+			}
+			return t.Run(ctx, c)
+		}
+	}
+	return out
+}
+
+func byName(list []tool.Tool) map[string]tool.Tool {
+	out := make(map[string]tool.Tool, len(list))
+	for _, t := range list {
+		out[t.Name] = t
+	}
+	return out
+}

@@ -1,0 +1,254 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/datadir"
+	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/origin"
+	"github.com/nanobot-go/nanobot/internal/sandbox"
+	"github.com/nanobot-go/nanobot/internal/tool"
+	"github.com/nanobot-go/nanobot/internal/tool/approve"
+	"github.com/nanobot-go/nanobot/internal/tool/shell"
+)
+
+// tracker knows which files came from outside, and follows what commands and
+// tools write.
+type tracker struct {
+	posture Posture
+	origins *origins
+	jail    *diskio.Jail
+	media   string   // everything there came from outside
+	share   string   // of the workspace, that guests write to; "" is none
+	writing sync.Map // key of a call to writing, of running calls that write files
+	log     *slog.Logger
+}
+
+// record is the record of the files of a call; nil for people with a scope,
+// whose files are all from outside for the owner.
+func (t *tracker) record(c tool.Call) (*origin.Store, error) {
+	if c.Scope != "" {
+		return nil, nil
+	}
+	return t.origins.of(c.Project.Dir)
+}
+
+// contained says why a command must not do more than a stranger's: it has the
+// rights of the least trusted thing it can read. "" means that it is clean.
+func (t *tracker) contained(c tool.Call) string {
+	if t.posture.Sandbox == sandbox.None && !c.Project.Only {
+		return "nothing confines it"
+	}
+	if c.Tainted {
+		return "content from outside is in this conversation"
+	}
+	rec, err := t.record(c)
+	switch {
+	case err != nil:
+		return err.Error()
+	case rec == nil:
+		return "it is a guest's"
+	}
+	dir := c.Project.Dir
+	if dir == "" || !c.Project.Only {
+		dir = t.jail.Workspace()
+	}
+	if example := rec.Example(dir); example != "" {
+		return "it can read a file from outside: " + example
+	}
+	if list, err := os.ReadDir(t.share); t.share != "" && err == nil && len(list) > 0 {
+		return "it can read what guests share"
+	}
+	return ""
+}
+
+// watch follows a command from its start to its end, to know what came from
+// outside of what it wrote and printed.
+type watch struct {
+	window  *origin.Window              // nil: nothing is recorded
+	why     string                      // it is contained; "" if it is clean
+	tainted atomic.Bool                 // content from outside was typed into it
+	used    atomic.Pointer[func() bool] // reports whether it made connections; nil: it cannot
+	absent  []string                    // files that the agent would follow, which were not there
+	folder  string                      // the workspace
+	rec     *origin.Store
+	counts  func() // from now on what it sends counts; may be nil
+	ended   sync.Once
+	log     *slog.Logger
+}
+
+// watch begins to follow a command.
+func (t *tracker) watch(c tool.Call, seals bool) (*watch, error) {
+	w := &watch{why: t.contained(c), log: t.log}
+	rec, err := t.record(c)
+	if err != nil {
+		return nil, err
+	}
+	if rec == nil {
+		return w, nil
+	}
+	w.rec, w.folder = rec, t.jail.Workspace()
+	for _, name := range datadir.FollowedFiles() {
+		if _, err := os.Lstat(filepath.Join(w.folder, name)); errors.Is(err, fs.ErrNotExist) {
+			w.absent = append(w.absent, name)
+		}
+	}
+	if w.window, err = rec.Begin(origin.Running{Unsealed: !seals, Outside: w.outside}); err != nil {
+		return nil, fmt.Errorf("a command does not run without a record of what it brings in: %w", err)
+	}
+	return w, nil
+}
+
+// outside reports whether the command may have brought in content so far.
+func (w *watch) outside() bool {
+	if w.why != "" || w.tainted.Load() {
+		return true
+	}
+	used := w.used.Load()
+	return used != nil && (*used)()
+}
+
+// settleTime bounds the walk for files that a command wrote.
+const settleTime = 30 * time.Second
+
+// end records what the command left behind, once: it has ended, or may not write
+// any more.
+func (w *watch) end() { w.ended.Do(w.settle) }
+
+func (w *watch) settle() {
+	if w.window == nil {
+		return
+	}
+	var err error
+	if w.outside() {
+		ctx, cancel := context.WithTimeout(context.Background(), settleTime) // the turn may be over
+		defer cancel()
+		err = w.window.Foreign(ctx)
+	} else {
+		err = w.window.Clean(datadir.FollowedFiles()...)
+	}
+	if err != nil {
+		w.log.Error("record what a command wrote; its window stays open", "err", err)
+	}
+	w.setAside()
+}
+
+// setAside takes files away that a command has put where the agent would follow
+// them. They stay beside under another name for the owner to look at.
+func (w *watch) setAside() {
+	for _, name := range w.absent {
+		path := filepath.Join(w.folder, name)
+		if _, err := os.Lstat(path); err != nil || !w.rec.Foreign(path) {
+			continue
+		}
+		tree, err := diskio.OpenTree(w.folder)
+		if err == nil {
+			err = errors.Join(tree.Rename(name, name+".from-command"), w.rec.Mark(path+".from-command"), tree.Close())
+		}
+		if err != nil {
+			w.log.Error("a command made a file that the agent would follow; it is not followed", "file", name, "err", err)
+			continue
+		}
+		w.log.Warn("a command made a file that the agent would follow; it was set aside", "file", name, "now", name+".from-command")
+	}
+}
+
+// confined is the command for the tool that runs it. The parts are released in
+// this order.
+func (w *watch) confined(release ...func()) shell.Confined {
+	return shell.Confined{
+		Outside: w.outside,
+		Taint: func() {
+			w.tainted.Store(true)
+			if w.counts != nil {
+				w.counts()
+			}
+		},
+		Release: sync.OnceFunc(func() {
+			for _, f := range release {
+				f()
+			}
+			w.end()
+		}),
+	}
+}
+
+// writing is what a running call writes.
+type writing struct {
+	paths    []string // absolute
+	foreign  bool
+	approved bool // by the owner, who saw all of what is written
+}
+
+// writes marks the files that a call is about to write, before it does, so
+// that the mark is there whatever happens. A part of a file from outside, or
+// several files of which one is, stays from outside.
+func (t *tracker) writes(c tool.Call, names []string) error {
+	rec, err := t.record(c)
+	if err != nil || rec == nil {
+		return err
+	}
+	var p writing
+	for _, name := range names {
+		if path, err := t.jail.Path(c.Project.Path(name)); err == nil { // the tool refuses others
+			p.paths = append(p.paths, path)
+		}
+	}
+	part := c.Name != "write_file" && slices.ContainsFunc(p.paths, rec.Foreign)
+	p.foreign, p.approved = c.Tainted || part, c.Tainted && !part || t.posture.Approval == approve.Off
+	t.writing.Store(callKey(c), p)
+	if !p.foreign {
+		return nil
+	}
+	return rec.Mark(p.paths...)
+}
+
+// wrote records what a call has written, with its content.
+func (t *tracker) wrote(c tool.Call) error {
+	value, _ := t.writing.LoadAndDelete(callKey(c))
+	p, ok := value.(writing)
+	if !ok {
+		return nil
+	}
+	rec, err := t.record(c)
+	if err != nil || rec == nil {
+		return err
+	}
+	for _, path := range p.paths {
+		if _, serr := os.Lstat(path); serr != nil {
+			continue // it was refused, or deleted
+		}
+		switch {
+		case p.approved && t.followed(path):
+			err = errors.Join(err, rec.Trust(path))
+		case p.foreign:
+			err = errors.Join(err, rec.Mark(path))
+		default:
+			err = errors.Join(err, rec.Wrote(path))
+		}
+	}
+	return err
+}
+
+// followed reports whether the agent takes a file of the workspace for
+// instructions.
+func (t *tracker) followed(path string) bool {
+	rel, err := filepath.Rel(resolved(t.jail.Workspace()), resolved(path))
+	if err != nil {
+		return false
+	}
+	rel = filepath.ToSlash(rel)
+	return slices.Contains(datadir.FollowedFiles(), rel) ||
+		slices.ContainsFunc(datadir.FollowedFolders(), func(dir string) bool { return rel == dir || strings.HasPrefix(rel, dir+"/") })
+}

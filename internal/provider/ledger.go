@@ -1,0 +1,45 @@
+package provider
+
+import (
+	"log/slog"
+
+	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/datadir"
+	"github.com/nanobot-go/nanobot/internal/llm/ledger"
+	"github.com/nanobot-go/nanobot/internal/store"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
+)
+
+// OpenLedger opens the record of what model calls cost, with the limits of
+// the configuration. It does no I/O.
+func OpenLedger(loaded *config.Loaded, log *slog.Logger) *ledger.Ledger {
+	return openLedger(loaded, log, nil)
+}
+
+func openLedger(loaded *config.Loaded, log *slog.Logger, watch func(ledger.Entry)) *ledger.Ledger {
+	d := loaded.Config.Agents.Defaults
+	return ledger.New(ledger.Options{
+		Store: store.Under(disk.Open(loaded.DataDir, log), string(datadir.Usage)), Limits: spendingLimits(d.Budget), Location: d.Location(), Watch: watch, Log: log,
+	})
+}
+
+// PricesFile is where the user may put prices of models.
+func PricesFile(loaded *config.Loaded) string { return datadir.Prices.In(loaded.DataDir) }
+
+// spendingLimits are the limits a budget sets.
+func spendingLimits(b config.Budget) ledger.Limits {
+	lim := ledger.Limits{
+		DailyUSD: b.DailyUSD, MonthlyUSD: b.MonthlyUSD, TurnUSD: b.TurnUSD, DailyTokens: b.DailyTokens,
+		UnpricedDailyTokens: b.UnpricedDailyTokens, GuestShare: b.GuestShare, PerGuestShare: b.PerGuestShare, WarnAt: b.WarnAt, OnExceed: ledger.OnExceed(b.OnExceed),
+		PerSource: make(map[string]ledger.SourceLimits, len(b.PerSource)),
+	}
+	for name, s := range b.PerSource {
+		lim.PerSource[name] = ledger.SourceLimits{DailyUSD: s.DailyUSD, DailyTokens: s.DailyTokens}
+	}
+	return lim
+}
+
+// OpenPrices opens the table of prices, the user's own first.
+func OpenPrices(loaded *config.Loaded, log *slog.Logger) *ledger.Prices {
+	return ledger.NewPrices(PricesFile(loaded), log)
+}

@@ -1,0 +1,402 @@
+// Package provider turns a configuration into models: it chooses the provider
+// that answers, makes its driver with meter, throttle, key rotation, retry and
+// fallback around it, and opens what belongs to that: the ledger with the
+// spending limits, sign-ins, lists of models, trials and transcription. It hides
+// which drivers there are.
+package provider
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/nanobot-go/nanobot/internal/agent"
+	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/catalog"
+	"github.com/nanobot-go/nanobot/internal/llm/chain"
+	"github.com/nanobot-go/nanobot/internal/llm/demo"
+	"github.com/nanobot-go/nanobot/internal/llm/ledger"
+	"github.com/nanobot-go/nanobot/internal/llm/local"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
+)
+
+// Info says which model is in use and why.
+type Info struct {
+	Name      string // as the user knows it
+	Provider  string
+	Why       string
+	KeySource string
+	Demo      bool
+}
+
+// Options of Models.
+type Options struct {
+	Config  *config.Loaded
+	Model   string    // instead of the configured one
+	Fixed   llm.Model // of a program that embeds nanobot; used instead of any configured one
+	Getenv  func(string) string
+	Version string
+	Watch   func(ledger.Entry) // called for every model call; may be nil
+	Log     *slog.Logger
+}
+
+// Models resolves presets to models. Drivers are made on first use.
+type Models struct {
+	loaded  *config.Loaded
+	model   string    // override
+	fixed   llm.Model // from an embedding program
+	getenv  func(string) string
+	version string
+	log     *slog.Logger
+
+	info     Info
+	fallback *agent.Runtime // local server or demo model, when nothing is configured
+
+	ledger   *ledger.Ledger
+	prices   *ledger.Prices
+	breakers *chain.Breakers
+	windows  *local.Windows
+	wrap     func(llm.Model) llm.Model // around every model; nil leaves them alone
+
+	mu       sync.Mutex
+	cache    map[string]agent.Runtime
+	limiters map[string]*chain.Limiter // per local endpoint
+}
+
+// New opens what models need. Settle must be called before a model is used.
+func New(o Options) *Models {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Models{
+		loaded:   o.Config,
+		model:    o.Model,
+		fixed:    o.Fixed,
+		getenv:   o.Getenv,
+		version:  o.Version,
+		log:      o.Log,
+		ledger:   openLedger(o.Config, o.Log, o.Watch),
+		prices:   OpenPrices(o.Config, o.Log),
+		windows:  local.NewWindows(local.Options{Getenv: o.Getenv}),
+		breakers: chain.NewBreakers(chain.BreakersOptions{Store: disk.Open(o.Config.DataDir, o.Log), Log: o.Log}),
+	}
+}
+
+// Info describes the default model. It is empty before Settle.
+func (m *Models) Info() Info { return m.info }
+
+// Ledger has the calls of models and what they cost.
+func (m *Models) Ledger() *ledger.Ledger { return m.ledger }
+
+// Wrap puts something around every model that is made from now on.
+func (m *Models) Wrap(around func(llm.Model) llm.Model) { m.wrap = around }
+
+// Window is the context window of the default model.
+func (m *Models) Window(ctx context.Context) (int, error) {
+	rt, err := m.open(ctx, "")
+	return rt.Window, err
+}
+
+// Meter counts the calls of something that costs money like calls of a model:
+// the budget is asked before, and the record is written after.
+func (m *Models) Meter(call llm.Model, provider string) llm.Model {
+	return ledger.Meter(call, ledger.MeterOptions{Ledger: m.ledger, Prices: m.prices, Provider: provider})
+}
+
+// Settle decides what "the default model" is. With nothing configured it takes
+// a key found in the environment, else a model server on this machine, else
+// the built-in demo model. The notes are for the user.
+func (m *Models) Settle(ctx context.Context) ([]string, error) {
+	m.cache = map[string]agent.Runtime{}
+	if m.fixed != nil {
+		m.info = Info{Name: "custom", Provider: "embedded", Why: "given by the program"}
+		rt := m.withDefaults(agent.Runtime{Model: m.fixed, Name: "custom", Display: "custom"})
+		m.fallback = &rt
+		return nil, nil
+	}
+	choice, preset, err := m.match("")
+	switch {
+	case err == nil:
+		name := preset.Model
+		if name == "" {
+			name = choice.Name + "/" + choice.WireModel
+		}
+		m.info = Info{Name: name, Provider: choice.Name, Why: choice.Why, KeySource: choice.KeySource}
+		notes := choice.Warnings
+		if !m.configured() {
+			notes = append([]string{fmt.Sprintf("Using %s, because %s.", name, choice.Why)}, notes...)
+		}
+		if perr := m.prices.Err(); perr != nil {
+			notes = append(notes, perr.Error())
+		}
+		return notes, nil
+	case m.configured():
+		return nil, err
+	}
+	return m.discover(ctx)
+}
+
+// configured reports whether the user chose a model or provider somewhere.
+func (m *Models) configured() bool {
+	if m.model != "" {
+		return true
+	}
+	d := m.loaded.Config.Agents.Defaults
+	for _, p := range m.loaded.Config.Providers {
+		if !p.APIKey.IsZero() || p.APIBase != "" || len(p.APIKeys) > 0 {
+			return true
+		}
+	}
+	return d.ModelPreset != "" || (d.Provider != "" && d.Provider != "auto") ||
+		(m.loaded.IsSet("agents.defaults.model") && d.Model != config.Default().Agents.Defaults.Model)
+}
+
+// discover looks for a model server on this machine and falls back to the demo model.
+func (m *Models) discover(ctx context.Context) ([]string, error) {
+	for _, s := range local.Discover(ctx, local.Options{Getenv: m.getenv}) {
+		if len(s.Models) == 0 {
+			continue
+		}
+		row, _ := catalog.Lookup(string(s.Kind))
+		d := m.loaded.Config.Agents.Defaults
+		choice := catalog.Choice{Row: row, Name: row.Name, Base: s.Base, WireModel: s.Models[0].ID}
+		rt, err := m.chain([]target{m.settings(choice, config.Preset{
+			Model: row.Name + "/" + s.Models[0].ID, MaxTokens: d.MaxTokens, Temperature: d.Temperature,
+			ContextWindowTokens: either(nil, s.Models[0].Context, d.ContextWindowTokens),
+		}, "")})
+		if err != nil {
+			return nil, err
+		}
+		m.fallback = &rt
+		m.info = Info{Name: rt.Display, Provider: row.Name, Why: "found on this machine at " + s.Base}
+		return []string{fmt.Sprintf("Using %s, found on this machine at %s. Choose a model with: nanobot config set agents.defaults.model NAME", rt.Display, s.Base)}, nil
+	}
+	rt := m.withDefaults(agent.Runtime{Model: demo.New(demo.Options{}), Name: "demo", Display: "demo (not an AI)"})
+	m.fallback = &rt
+	m.info = Info{Name: rt.Display, Provider: "demo", Why: "no key and no model server was found", Demo: true}
+	return []string{"No model is configured: answering with the built-in demo, which is not an AI. To add a real one, set a key, for example: export OPENROUTER_API_KEY=...  or run: nanobot onboard"}, nil
+}
+
+// Runtime resolves a preset; "" is the default.
+func (m *Models) Runtime(ctx context.Context, preset string) (agent.Runtime, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if rt, ok := m.cache[preset]; ok {
+		return rt, nil
+	}
+	rt, err := m.open(ctx, preset)
+	if err != nil {
+		return agent.Runtime{}, err
+	}
+	if m.wrap != nil {
+		rt.Model = m.wrap(rt.Model)
+	}
+	m.cache[preset] = rt
+	return rt, nil
+}
+
+// Named resolves the name of a preset or else of a model; "" is the default.
+func (m *Models) Named(ctx context.Context, name string) (agent.Runtime, error) {
+	if _, preset := m.loaded.Config.ModelPresets[name]; preset || name == "" || m.fixed != nil {
+		if m.fixed != nil {
+			name = ""
+		}
+		return m.Runtime(ctx, name)
+	}
+	key := "model " + name // no preset is called so
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if rt, ok := m.cache[key]; ok {
+		return rt, nil
+	}
+	choice, err := m.choose(name, "auto")
+	if err != nil {
+		return agent.Runtime{}, err
+	}
+	_, p, err := m.match("")
+	if err != nil {
+		return agent.Runtime{}, err
+	}
+	p.Model = name
+	rt, err := m.chain([]target{m.settings(choice, p, "")})
+	if err != nil {
+		return agent.Runtime{}, err
+	}
+	m.fitServer(ctx, &rt, choice)
+	m.cache[key] = rt
+	return rt, nil
+}
+
+func (m *Models) open(ctx context.Context, preset string) (agent.Runtime, error) {
+	if m.fallback != nil && preset == "" {
+		return *m.fallback, nil
+	}
+	choice, p, err := m.match(preset)
+	if err != nil {
+		return agent.Runtime{}, err
+	}
+	first := m.settings(choice, p, preset)
+	rt, err := m.chain(append([]target{first}, m.fallbacks(first, p)...))
+	if err != nil {
+		return agent.Runtime{}, err
+	}
+	rt.Preset = preset
+	m.fitServer(ctx, &rt, choice)
+	return rt, nil
+}
+
+// fitServer asks a model server on this machine for its real window, and lets
+// each turn be warned when the server would silently forget the beginning.
+func (m *Models) fitServer(ctx context.Context, rt *agent.Runtime, choice catalog.Choice) {
+	if !choice.Row.Local {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, local.DefaultTimeout)
+	defer cancel()
+	if n := m.windows.Of(ctx, choice.Base, choice.WireModel).Usable(); n > 0 && (rt.Window <= 0 || n < rt.Window) {
+		rt.Window = n
+		rt.MaxTokens = min(rt.MaxTokens, max(n/2, 1))
+	}
+	rt.Check = func(ctx context.Context, needed int) string {
+		ctx, cancel := context.WithTimeout(ctx, local.DefaultTimeout)
+		defer cancel()
+		return local.Truncation(m.windows.Of(ctx, choice.Base, choice.WireModel), choice.WireModel, needed)
+	}
+}
+
+// settings turns a preset into what a request is made with.
+func (m *Models) settings(choice catalog.Choice, p config.Preset, preset string) target {
+	t := target{choice: choice, display: p.Model, maxTokens: p.MaxTokens, window: p.ContextWindowTokens, effort: p.ReasoningEffort, temperature: p.Temperature}
+	if t.display == "" {
+		t.display = choice.Name + "/" + choice.WireModel
+	}
+	if known := catalog.ContextWindow(choice.WireModel); known > 0 && !m.windowIsSet(preset) {
+		t.window = known
+	}
+	if t.window > 0 && t.maxTokens > t.window/2 {
+		t.maxTokens = max(t.window/2, 1) // an answer never takes more than half of a small window
+	}
+	return t
+}
+
+// fallbacks resolves the fallbacks of a preset, or else fallbackModels. One that cannot be used is left out with
+// a warning: it must not keep the first model from answering.
+func (m *Models) fallbacks(first target, own config.Preset) []target {
+	list := own.Fallbacks
+	if len(list) == 0 {
+		list = m.loaded.Config.Agents.Defaults.FallbackModels
+	}
+	var out []target
+	for _, f := range list {
+		p := config.Preset{Model: f.Model, Provider: f.Provider, ReasoningEffort: f.ReasoningEffort}
+		if f.Preset != "" {
+			p = m.loaded.Config.ModelPresets[f.Preset]
+		}
+		d := m.loaded.Config.Agents.Defaults
+		p.MaxTokens = either(f.MaxTokens, p.MaxTokens, d.MaxTokens)
+		p.ContextWindowTokens = either(f.ContextWindowTokens, p.ContextWindowTokens, d.ContextWindowTokens)
+		p.Temperature = either(f.Temperature, p.Temperature, d.Temperature)
+		choice, err := m.choose(p.Model, p.Provider)
+		if err != nil {
+			m.log.Warn("a fallback model cannot be used", "model", p.Model, "err", err)
+			continue
+		}
+		if t := m.settings(choice, p, f.Preset); t.display != first.display {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// either is the first value that is set.
+func either[T comparable](set *T, values ...T) T {
+	var zero T
+	if set != nil {
+		return *set
+	}
+	for _, v := range values {
+		if v != zero {
+			return v
+		}
+	}
+	return zero
+}
+
+func (m *Models) windowIsSet(preset string) bool {
+	if preset == "" {
+		preset = m.loaded.Config.Agents.Defaults.ModelPreset
+	}
+	if preset == "" {
+		return m.loaded.IsSet("agents.defaults.contextWindowTokens")
+	}
+	return m.loaded.IsSet("modelPresets." + preset + ".contextWindowTokens")
+}
+
+// withDefaults fills in what a preset leaves open and keeps the answer from
+// taking more than half of a small window.
+func (m *Models) withDefaults(rt agent.Runtime) agent.Runtime {
+	d := m.loaded.Config.Agents.Defaults
+	if rt.MaxTokens == 0 {
+		rt.MaxTokens = d.MaxTokens
+	}
+	if rt.Window == 0 {
+		rt.Window = d.ContextWindowTokens
+	}
+	rt.Block = d.ContextBlockLimit
+	if rt.Window > 0 && rt.MaxTokens > rt.Window/2 {
+		rt.MaxTokens = max(rt.Window/2, 1)
+	}
+	return rt
+}
+
+// Presets are the names of the configured presets.
+func (m *Models) Presets() []string {
+	return slices.Sorted(maps.Keys(m.loaded.Config.ModelPresets))
+}
+
+// match finds the provider of a preset's model.
+func (m *Models) match(preset string) (catalog.Choice, config.Preset, error) {
+	d := m.loaded.Config.Agents.Defaults
+	p := config.Preset{
+		Model: d.Model, Provider: d.Provider, MaxTokens: d.MaxTokens, ContextWindowTokens: d.ContextWindowTokens,
+		Temperature: d.Temperature, ReasoningEffort: d.ReasoningEffort,
+	}
+	if preset == "" {
+		preset = d.ModelPreset
+	}
+	if preset != "" {
+		var ok bool
+		if p, ok = m.loaded.Config.ModelPresets[preset]; !ok {
+			return catalog.Choice{}, p, fmt.Errorf("there is no model preset %q", preset)
+		}
+	}
+	if m.model != "" {
+		p.Model, p.Provider = m.model, "auto"
+	}
+	if !m.configured() {
+		// The user did not choose the shipped default model: let the key decide.
+		p.Model = ""
+	}
+	c, err := m.choose(p.Model, p.Provider)
+	return c, p, err
+}
+
+// choose finds the provider of a model.
+func (m *Models) choose(model, provider string) (catalog.Choice, error) {
+	in := MatchInput(m.loaded, m.getenv)
+	in.Model, in.Provider = model, provider
+	if !m.configured() {
+		// A model server on this machine comes after keys, found by discovery.
+		in.Getenv = func(name string) string {
+			if name == "OLLAMA_HOST" {
+				return ""
+			}
+			return m.getenv(name)
+		}
+	}
+	return catalog.Match(in)
+}

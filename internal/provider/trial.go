@@ -1,0 +1,99 @@
+package provider
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+
+	"github.com/nanobot-go/nanobot/internal/agent/explain"
+	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/catalog"
+	"github.com/nanobot-go/nanobot/internal/llm/trial"
+)
+
+// OpenTrial prepares a trial of a model: the named one, a preset, or the
+// configured one for "". The driver is bare: no retries and no fallback, so
+// that a verdict is about the model and nothing else.
+func OpenTrial(o Options, name string) (*trial.Trial, error) {
+	if o.Fixed != nil {
+		return trial.New(name, o.Fixed, catalog.Choice{WireModel: name}, explain.Error), nil
+	}
+	loaded := o.Config
+	in := MatchInput(loaded, o.Getenv)
+	d := loaded.Config.Agents.Defaults
+	if p, ok := loaded.Config.ModelPresets[cmp.Or(name, d.ModelPreset)]; ok {
+		in.Model, in.Provider = p.Model, p.Provider
+	} else if name != "" {
+		in.Model = name
+	} else if in.Provider = d.Provider; loaded.IsSet("agents.defaults.model") || len(loaded.Config.Providers) > 0 {
+		in.Model = d.Model
+	}
+	choice, err := catalog.Match(in)
+	if err != nil {
+		return nil, err
+	}
+	model, err := New(o).bare(choice)
+	if err != nil {
+		return nil, err
+	}
+	return trial.New(cmp.Or(in.Model, choice.Name+"/"+choice.WireModel), model, choice, explain.Error), nil
+}
+
+// RunTrial makes the calls of a trial and tells each verdict. With vision it
+// sends an image even if the model is not known to read them.
+func RunTrial(ctx context.Context, loaded *config.Loaded, t *trial.Trial, vision bool, tell func(trial.Verdict)) error {
+	claim := claims(ctx, loaded, t.Choice())
+	if vision {
+		claim.Vision = catalog.Able
+	}
+	t.WarnOfWindow(claim.Window, loaded.Config.Agents.Defaults.ContextWindowTokens)
+	t.Run(ctx, claim, tell)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	SuggestModels(ctx, loaded, t)
+	return nil
+}
+
+// SuggestModels adds the names that may have been meant to a trial of a model
+// that does not exist.
+func SuggestModels(ctx context.Context, loaded *config.Loaded, t *trial.Trial) {
+	if t.Err() == nil || llm.AsError(t.Err()).Kind != llm.NotFound {
+		return
+	}
+	if offers, err := ListModels(ctx, loaded, t.Choice()); err == nil {
+		t.Suggest(offers)
+	}
+}
+
+// claims is what the model is said to do: by the user, by the provider's list
+// when it has one, or by its name.
+func claims(ctx context.Context, loaded *config.Loaded, choice catalog.Choice) catalog.Offer {
+	claim := catalog.Offer{Vision: catalog.Vision(choice.WireModel)}
+	if choice.Name == "" {
+		return claim // a program's own
+	}
+	offers, _ := ListModels(ctx, loaded, choice) // many have no list, which says nothing about the model
+	if i := slices.IndexFunc(offers, func(o catalog.Offer) bool { return o.ID == choice.WireModel }); i >= 0 {
+		claim.Window = offers[i].Window
+		claim.Tools = cmp.Or(offers[i].Tools, claim.Tools)
+		claim.Vision = cmp.Or(offers[i].Vision, claim.Vision)
+	}
+	var caps struct{ Vision, Tools *bool }
+	if raw := loaded.Config.Providers[choice.Block].Caps.JSON(); len(raw) > 0 && json.Unmarshal(raw, &caps) == nil {
+		claim.Vision, claim.Tools = said(caps.Vision, claim.Vision), said(caps.Tools, claim.Tools)
+	}
+	return claim
+}
+
+func said(yes *bool, otherwise catalog.Ability) catalog.Ability {
+	switch {
+	case yes == nil:
+		return otherwise
+	case *yes:
+		return catalog.Able
+	}
+	return catalog.Unable
+}
