@@ -52,7 +52,7 @@ func (a *Agent) Context(ctx context.Context, key string) (Context, error) {
 	}
 	defer sess.Release() //nolint:errcheck // it has no file
 	channel, chat, _ := strings.Cut(key, ":")
-	t := &turn{deps: a.deps, key: key, sess: sess, it: &envelope{in: bus.Inbound{Route: bus.Route{Channel: channel, ChatID: chat}}, ctx: ctx}}
+	t := &turn{deps: a.deps, key: key, sess: sess, conv: newConversation(), it: &envelope{in: bus.Inbound{Route: bus.Route{Channel: channel, ChatID: chat}}, ctx: ctx}}
 	var out Context
 	sess.Meta(owntool.PresetKey, &out.Preset)
 	if t.rt, err = a.deps.opts.Models.Runtime(ctx, out.Preset); err != nil && out.Preset != "" {
@@ -93,7 +93,6 @@ func (out *Context) measure(ctx context.Context, t *turn) error {
 		size += len(d.Name) + len(d.Description) + len(d.Schema)
 	}
 	add("tools", runner.EstimateHead("", tools.Defs()), size, len(tools.Defs()))
-	t.conv = newConversation()
 	recs := t.sess.Messages()
 	t.conv.First = t.sess.Len() - len(recs)
 	for i := range recs {

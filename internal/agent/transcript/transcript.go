@@ -129,7 +129,7 @@ func FromOutside(r *session.Record) bool {
 // Tainted reports whether words from outside are among the messages. Old ones
 // leave from the front, so the place of the last says it all.
 func (c *View) Tainted() bool {
-	return c != nil && len(c.Origin) > 0 && c.outside > c.Origin[0]
+	return len(c.Origin) > 0 && c.outside > c.Origin[0]
 }
 
 func (c *View) push(index int, m llm.Message) {
