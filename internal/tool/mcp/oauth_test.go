@@ -341,13 +341,22 @@ func TestLogin(t *testing.T) {
 	if f.Version != 1 || e.Fingerprint != sum || e.Lease == "" || f.Generations["s"] == "" || !strings.HasSuffix(e.Redirect, oauthCallback) {
 		t.Errorf("store %+v, entry %+v", f, e)
 	}
-	// A second login finds the registration again: the same port is used.
-	if _, err := w.login(a); err != nil {
-		t.Fatal(err)
+	// A second login finds the registration again: the same port is used, unless
+	// another program took it meanwhile.
+	for range 5 {
+		port, before := w.store().Servers["s"].Redirect, w.registers.Load()
+		if _, err := w.login(a); err != nil {
+			t.Fatal(err)
+		}
+		if w.store().Servers["s"].Redirect != port {
+			continue
+		}
+		if n := w.registers.Load(); n != before {
+			t.Errorf("%d registrations, want %d", n, before)
+		}
+		return
 	}
-	if n := w.registers.Load(); n != 1 {
-		t.Errorf("%d registrations, want 1", n)
-	}
+	t.Error("five logins used six ports, want one port again")
 }
 
 // Tokens are told before they are used, once each.
