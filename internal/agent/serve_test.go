@@ -41,19 +41,29 @@ func (h *house) serve() *served {
 			h.t.Error(err)
 		}
 	}()
-	read := make(chan struct{})
+	// What is not kept goes only to a channel that reads already; this message is kept.
+	channel := cmp.Or(h.channel, "test")
+	if err := q.Publish(ctx, bus.Outbound{ID: "reading", Kind: bus.Final, Route: bus.Route{Channel: channel}}); err != nil {
+		h.t.Fatal(err)
+	}
+	reading, read := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(read)
-		for d, err := range q.Outgoing(ctx, cmp.Or(h.channel, "test")) {
+		for d, err := range q.Outgoing(ctx, channel) {
 			if err == nil && d.Kind.Durable() {
 				err = q.Delivered(ctx, d.ID)
 			}
 			if err != nil {
 				h.t.Error(err)
 			}
+			if d.ID == "reading" {
+				close(reading)
+				continue
+			}
 			s.outs <- d.Outbound
 		}
 	}()
+	<-reading
 	h.t.Cleanup(func() {
 		cancel()
 		<-done
