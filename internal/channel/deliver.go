@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/wait"
 )
 
 // How temporary failures are met.
@@ -124,7 +124,7 @@ func (c *chat) pause(ctx context.Context, err error, failures *int) bool {
 	_, connected := c.w.health.running()
 	var d time.Duration
 	if limited, ok := errors.AsType[*RateLimitedError](err); ok {
-		return httpsafe.Pause(ctx, min(max(limited.After, 0), pauseMax)) == nil
+		return wait.For(ctx, min(max(limited.After, 0), pauseMax)) == nil
 	}
 	if errors.Is(err, ErrNotReady) {
 		d = readyWait
@@ -162,5 +162,5 @@ func (c *chat) pace(ctx context.Context, to bus.Route) bool {
 	if c.w.a.group(to) {
 		d = max(d, c.group.take(now))
 	}
-	return httpsafe.Pause(ctx, d) == nil
+	return wait.For(ctx, d) == nil
 }

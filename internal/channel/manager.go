@@ -19,8 +19,8 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/datadir"
-	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/store"
+	"github.com/nanobot-go/nanobot/internal/wait"
 )
 
 // Bounds of the manager's life.
@@ -420,7 +420,7 @@ func (m *Manager) sweep(ctx context.Context) {
 				m.o.Log.InfoContext(ctx, "old files of a channel were removed", "dir", s.Dir, "files", n)
 			}
 		}
-		if httpsafe.Pause(ctx, sweepEvery) != nil {
+		if wait.For(ctx, sweepEvery) != nil {
 			return
 		}
 	}

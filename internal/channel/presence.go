@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/wait"
 )
 
 // Bounds of what is shown about a message that is worked on.
@@ -97,7 +97,7 @@ func (s *signals) repeat(ctx context.Context, to bus.Route) {
 		if limited, ok := errors.AsType[*RateLimitedError](err); ok {
 			d = max(d, limited.After)
 		}
-		if httpsafe.Pause(ctx, d) != nil {
+		if wait.For(ctx, d) != nil {
 			return
 		}
 	}

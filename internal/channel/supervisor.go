@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
-	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/wait"
 )
 
 // healthyAfter is how long a channel must run for its next failure to count as
@@ -191,7 +191,7 @@ func (s *supervisor) supervise(ctx context.Context) {
 
 		d := time.Duration(float64(pause) * (0.8 + 0.4*rand.Float64())) //nolint:gosec // only spreads load
 		s.health.restartAt(s.m.o.Now().Add(d))
-		if httpsafe.Pause(ctx, d) != nil {
+		if wait.For(ctx, d) != nil {
 			return
 		}
 		pause = min(2*pause, longest)

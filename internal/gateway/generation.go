@@ -9,7 +9,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
-	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/wait"
 )
 
 // state is the agent and the configuration in use.
@@ -137,7 +137,7 @@ func (g *generation) keepTime(ctx context.Context, m *messenger) {
 			m.log.ErrorContext(ctx, "the schedule does not run", "err", err)
 			m.tellOwner(ctx, "Scheduled jobs do not run: "+text+".")
 		}
-		if httpsafe.Pause(ctx, scheduleRetry) != nil {
+		if wait.For(ctx, scheduleRetry) != nil {
 			return
 		}
 	}

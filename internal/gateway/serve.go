@@ -19,8 +19,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/daemon"
 	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
-	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/schedule"
+	"github.com/nanobot-go/nanobot/internal/wait"
 )
 
 // front answers HTTP beside the channels: health and the API.
@@ -243,7 +243,7 @@ func (g *Gateway) watchConfig(ctx context.Context) {
 			case <-ctx.Done():
 				return
 			}
-			if httpsafe.Pause(ctx, time.Duration(l.Config.Gateway.Reload.DebounceMS)*time.Millisecond) != nil {
+			if wait.For(ctx, time.Duration(l.Config.Gateway.Reload.DebounceMS)*time.Millisecond) != nil {
 				return
 			}
 			switch now := stampOf(file); now {

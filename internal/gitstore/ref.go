@@ -9,6 +9,8 @@ import (
 	"path"
 	"strings"
 	"time"
+
+	"github.com/nanobot-go/nanobot/internal/wait"
 )
 
 // head finds the checked-out branch and its newest commit, which is zero when
@@ -96,7 +98,7 @@ func (r *repo) gitLock(ctx context.Context, name string) (*os.File, error) {
 		if waited >= lockPatience {
 			return nil, fmt.Errorf("%s.lock exists: %w", name, errBusy)
 		}
-		if err := pause(ctx, lockPause); err != nil {
+		if err := wait.For(ctx, lockPause); err != nil {
 			return nil, err
 		}
 	}

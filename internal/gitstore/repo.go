@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/diskio"
+	"github.com/nanobot-go/nanobot/internal/wait"
 )
 
 // lockName is the file in a repository that says that it is ours, keeps our
@@ -162,20 +163,9 @@ func waitLock(ctx context.Context, f *os.File) error {
 		if ok || err != nil {
 			return err
 		}
-		if err := pause(ctx, lockPause); err != nil {
+		if err := wait.For(ctx, lockPause); err != nil {
 			return err
 		}
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"time"
+
+	"github.com/nanobot-go/nanobot/internal/wait"
 )
 
 // Update changes a document: read, change, Put, and again if another process
@@ -26,7 +28,7 @@ func Update(ctx context.Context, s Store, name string, change func(old []byte) (
 		if _, err = s.Put(ctx, name, data, version, true); !errors.Is(err, ErrChanged) {
 			return err
 		}
-		if err := wait(ctx, pause); err != nil {
+		if err := jitter(ctx, pause); err != nil {
 			return fmt.Errorf("change %s: %w", s.Where(name), err)
 		}
 		pause = min(2*pause, 20*time.Millisecond)
@@ -42,7 +44,7 @@ func WaitLock(ctx context.Context, s Store, name string, patience time.Duration)
 		if _, held := errors.AsType[*LockedError](err); !held || waited >= patience {
 			return release, err
 		}
-		if cause := wait(ctx, pause); cause != nil {
+		if cause := jitter(ctx, pause); cause != nil {
 			return nil, errors.Join(cause, err)
 		}
 		waited += pause
@@ -65,16 +67,12 @@ func Holder(ctx context.Context, s Store, name string) (pid int, held bool) {
 	return 0, false
 }
 
-// wait lets about so much time pass, so that those who wait do not meet again.
-func wait(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d/2 + rand.N(d)) //nolint:gosec // it only spreads those who wait
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
+// jitter lets about so much time pass, so that those who wait do not meet again.
+func jitter(ctx context.Context, d time.Duration) error {
+	if err := wait.For(ctx, d/2+rand.N(d)); err != nil { //nolint:gosec // it only spreads those who wait
 		return context.Cause(ctx)
 	}
+	return nil
 }
 
 // Indented is the form of documents that people read.

@@ -29,8 +29,8 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/channel"
-	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/oauth"
+	"github.com/nanobot-go/nanobot/internal/wait"
 )
 
 // Timeouts of connections. Commands have their own in the libraries.
@@ -102,7 +102,7 @@ func (p *post) Run(ctx context.Context, submit channel.Submit) error {
 			return err
 		}
 		p.deps.Ready("", err)
-		if httpsafe.Pause(ctx, time.Second) != nil {
+		if wait.For(ctx, time.Second) != nil {
 			return nil
 		}
 	}

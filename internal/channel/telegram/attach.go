@@ -10,7 +10,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
-	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/wait"
 )
 
 const (
@@ -181,7 +181,7 @@ func (f *files) fetch(ctx context.Context, a attachment) (bus.Media, error) {
 	}
 	var last error
 	for try := range downloadTries {
-		if try > 0 && httpsafe.Pause(ctx, downloadRetry<<try) != nil {
+		if try > 0 && wait.For(ctx, downloadRetry<<try) != nil {
 			return bus.Media{}, ctx.Err()
 		}
 		media, err := f.once(ctx, a)

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/channel"
-	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/wait"
 )
 
 const (
@@ -73,7 +73,7 @@ func (in *intake) work(id int64) {
 // try repeats until the message is durable: it must not be lost, and later
 // ones of the chat must not overtake it.
 func (in *intake) try(j job) {
-	for wait := submitRetry; ; wait = min(2*wait, submitRepeat) {
+	for backoff := submitRetry; ; backoff = min(2*backoff, submitRepeat) {
 		err := in.once(j.updates)
 		if err == nil {
 			j.done()
@@ -83,7 +83,7 @@ func (in *intake) try(j job) {
 			return // it stays with Telegram for the next start
 		}
 		in.log.ErrorContext(in.ctx, "a message could not be accepted yet", "update", j.updates[0].ID, "err", err)
-		if httpsafe.Pause(in.ctx, wait) != nil {
+		if wait.For(in.ctx, backoff) != nil {
 			return
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/channel"
-	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/wait"
 )
 
 const (
@@ -79,17 +79,17 @@ func (p *poller) run(ctx context.Context) error {
 			if err := p.bot.calls.call(ctx, "deleteWebhook", nil, nil); err != nil {
 				p.in.report("remove the webhook", err)
 			}
-			_ = httpsafe.Pause(ctx, trouble)
+			_ = wait.For(ctx, trouble)
 		case e != nil && e.Code == http.StatusConflict:
 			lost(errors.New("another program receives messages with the same token: stop it, or get a token of your own from @BotFather"))
-			_ = httpsafe.Pause(ctx, conflict)
+			_ = wait.For(ctx, conflict)
 			conflict = min(2*conflict, conflictMost)
 		case e != nil && e.Code == http.StatusTooManyRequests:
-			_ = httpsafe.Pause(ctx, time.Duration(max(e.RetryAfter, 1))*time.Second)
+			_ = wait.For(ctx, time.Duration(max(e.RetryAfter, 1))*time.Second)
 		default:
 			lost(err)
-			p.bot.polls.http.CloseIdleConnections()            // a dead connection must not be used again
-			_ = httpsafe.Pause(ctx, trouble+rand.N(trouble/4)) //nolint:gosec // spreads load, hides nothing
+			p.bot.polls.http.CloseIdleConnections()      // a dead connection must not be used again
+			_ = wait.For(ctx, trouble+rand.N(trouble/4)) //nolint:gosec // spreads load, hides nothing
 			trouble = min(2*trouble, troubleMost)
 		}
 	}

@@ -12,10 +12,10 @@ import (
 
 	"golang.org/x/oauth2"
 
-	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/wire"
 	"github.com/nanobot-go/nanobot/internal/oauth"
+	"github.com/nanobot-go/nanobot/internal/wait"
 )
 
 // codex signs in with a ChatGPT account. Its refresh tokens work once.
@@ -194,7 +194,7 @@ func (c *codex) device(ctx context.Context, d Dialog) (token, error) {
 	}
 	until := time.Now().Add(life)
 	for time.Now().Add(interval).Before(until) {
-		if err := httpsafe.Pause(ctx, interval); err != nil {
+		if err := wait.For(ctx, interval); err != nil {
 			return token{}, err
 		}
 		a, err := c.w.ask(ctx, poll)

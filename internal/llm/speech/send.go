@@ -11,6 +11,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/wait"
 )
 
 // maxAnswer bounds what a service may answer.
@@ -49,7 +50,7 @@ func (s *service) send(ctx context.Context, url string, b body) ([]byte, error) 
 		if !ok || !e.Retryable() || attempt == retries || e.RetryAfter > maxWait {
 			return nil, err
 		}
-		if err := httpsafe.Pause(ctx, max(time.Second<<attempt, e.RetryAfter)); err != nil {
+		if err := wait.For(ctx, max(time.Second<<attempt, e.RetryAfter)); err != nil {
 			return nil, err
 		}
 	}

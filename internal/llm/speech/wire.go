@@ -14,9 +14,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/wire"
+	"github.com/nanobot-go/nanobot/internal/wait"
 )
 
 // askMultipart speaks the protocol most services share. The recording is
@@ -252,7 +252,7 @@ func (s *service) poll(ctx context.Context, data []byte) (string, error) {
 		case n == polls:
 			return "", &llm.Error{Kind: llm.Timeout, Provider: s.row.name, Message: fmt.Sprintf("no transcript after %s", polls*pollEvery)}
 		}
-		if err := httpsafe.Pause(ctx, pollEvery); err != nil {
+		if err := wait.For(ctx, pollEvery); err != nil {
 			return "", err
 		}
 		var err error

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/wait"
 )
 
 func askZhipu(ctx context.Context, m *maker, o order) (result, error) {
@@ -167,7 +167,7 @@ func askModelScope(ctx context.Context, m *maker, o order) (result, error) {
 
 func (m *maker) pollModelScope(ctx context.Context, id string) (result, error) {
 	for range polls {
-		if err := httpsafe.Pause(ctx, pollEvery); err != nil {
+		if err := wait.For(ctx, pollEvery); err != nil {
 			return result{}, err
 		}
 		var raw json.RawMessage

@@ -22,6 +22,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/wire"
 	"github.com/nanobot-go/nanobot/internal/tool"
+	"github.com/nanobot-go/nanobot/internal/wait"
 )
 
 // maxPicture bounds one picture, made or given, in bytes.
@@ -263,7 +264,7 @@ func (m *maker) pause(ctx context.Context, err error) bool {
 	if !ok || !e.Retryable() || e.RetryAfter > 30*time.Second {
 		return false
 	}
-	return httpsafe.Pause(ctx, max(2*time.Second, e.RetryAfter)) == nil
+	return wait.For(ctx, max(2*time.Second, e.RetryAfter)) == nil
 }
 
 func note(text string, err error, missing int) string {

@@ -10,9 +10,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/text"
 	"github.com/nanobot-go/nanobot/internal/tool"
+	"github.com/nanobot-go/nanobot/internal/wait"
 )
 
 const (
@@ -36,7 +36,7 @@ func (s *server) call(ctx context.Context, o offer, do request) (tool.Result, er
 	if err != nil && ctx.Err() == nil && worthRepeating(err, sent, o.repeatable) {
 		s.log.InfoContext(ctx, "mcp call is repeated", "name", text.Label(o.raw, 80), "err", s.clean(err))
 		if !errors.Is(err, errLost) {
-			_ = httpsafe.Pause(ctx, s.pool.timing.minBackoff) // it may be restarting
+			_ = wait.For(ctx, s.pool.timing.minBackoff) // it may be restarting
 		}
 		res, sent, err = s.attempt(ctx, do)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/text"
+	"github.com/nanobot-go/nanobot/internal/wait"
 )
 
 const (
@@ -134,7 +135,7 @@ func (s *server) run(ctx context.Context) {
 // the wait, but not below the shortest.
 func (s *server) pause(ctx context.Context, d time.Duration) {
 	least := min(d, s.pool.timing.minBackoff)
-	if httpsafe.Pause(ctx, least) != nil {
+	if wait.For(ctx, least) != nil {
 		return
 	}
 	t := time.NewTimer(d - least)
@@ -171,7 +172,7 @@ func (s *server) serve(ctx context.Context, l *link) error {
 			}
 			return fmt.Errorf("the connection was lost: %w", l.wire.reason)
 		case <-l.wire.changed:
-			if httpsafe.Pause(ctx, settleTime) != nil {
+			if wait.For(ctx, settleTime) != nil {
 				return ctx.Err()
 			}
 			if err := s.relist(ctx, l); err != nil {

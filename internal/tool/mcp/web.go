@@ -19,6 +19,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/wait"
 )
 
 // maxBody bounds an answer over HTTP. It is more than a line of a stdio server
@@ -237,19 +238,19 @@ func (b *boundedBody) Close() error {
 // having one is normal; one that ends is opened again after a while.
 func (w *web) listen(ctx context.Context, client *http.Client, hear func(jsonrpc.Message) bool) {
 	const least, most = time.Second, time.Minute
-	wait := least
+	backoff := least
 	for {
 		began := time.Now()
 		if !w.listenOnce(ctx, client, hear) {
 			return
 		}
 		if time.Since(began) > most {
-			wait = least
+			backoff = least
 		}
-		if httpsafe.Pause(ctx, wait) != nil {
+		if wait.For(ctx, backoff) != nil {
 			return
 		}
-		wait = min(2*wait, most)
+		backoff = min(2*backoff, most)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/wait"
 )
 
 // backend is one search service.
@@ -221,7 +222,7 @@ func brave(ctx context.Context, a *asking, q question) ([]hit, error) {
 	header := []string{"X-Subscription-Token", a.key.Reveal()}
 	err := a.call(ctx, a.client, target, nil, &out, header...)
 	if hasStatus(err, http.StatusTooManyRequests) { // its free plan allows one request per second
-		if err := httpsafe.Pause(ctx, time.Second); err != nil {
+		if err := wait.For(ctx, time.Second); err != nil {
 			return nil, err
 		}
 		err = a.call(ctx, a.client, target, nil, &out, header...)

@@ -13,6 +13,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 	"github.com/nanobot-go/nanobot/internal/text"
 	"github.com/nanobot-go/nanobot/internal/tool"
+	"github.com/nanobot-go/nanobot/internal/wait"
 )
 
 // Limits of a search.
@@ -249,5 +250,5 @@ func (p *pace) wait(ctx context.Context) error {
 	}
 	p.next = at.Add(p.every)
 	p.mu.Unlock()
-	return httpsafe.Pause(ctx, at.Sub(now))
+	return wait.For(ctx, at.Sub(now))
 }

@@ -14,7 +14,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/diskio"
-	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/wait"
 	"github.com/nanobot-go/nanobot/internal/webui"
 )
 
@@ -161,7 +161,7 @@ const answerTime = 250 * time.Millisecond
 
 func (ed *editor) reloadSoon(life context.Context) {
 	ed.Go(func() {
-		if httpsafe.Pause(life, answerTime) == nil {
+		if wait.For(life, answerTime) == nil {
 			_ = ed.Reload(life) // the owner is told
 		}
 	})
