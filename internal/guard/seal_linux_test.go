@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -122,8 +123,8 @@ func TestSealOfAFolder(t *testing.T) {
 		t.Errorf("sealed (-want +got):\n%s", diff)
 	}
 	done()
-	if paths, _ := s.followed(filepath.Join(ws, "project")); len(paths) > 0 {
-		t.Errorf("a folder inside: %q", paths)
+	if paths, unsealed := s.followed(filepath.Join(ws, "project")); len(paths) > 0 || unsealed {
+		t.Errorf("a folder inside: %q, unsealed %v", paths, unsealed)
 	}
 
 	paths, unsealed := s.followed(filepath.Dir(ws))
@@ -143,6 +144,77 @@ func TestSealBehindALink(t *testing.T) {
 	s := &seal{workspace: ws}
 	if paths, unsealed := s.followed(ws); !unsealed || slices.Contains(paths, filepath.Join(ws, "skills")) {
 		t.Errorf("sealed %q, unsealed %v", paths, unsealed)
+	}
+	s.workspace = filepath.Join(ws, "none")
+	if paths, unsealed := s.followed(s.workspace); !unsealed || len(paths) > 0 {
+		t.Errorf("a workspace that cannot be opened: sealed %q, unsealed %v", paths, unsealed)
+	}
+}
+
+// A folder of hooks that stands there for the seal stays until the last command
+// has ended, whichever that is.
+func TestSealOfTwoCommands(t *testing.T) {
+	t.Parallel()
+	ws := t.TempDir()
+	makeRepositories(t, ws, "project")
+	hooks := filepath.Join(ws, "project", ".git", "hooks")
+	s := &seal{workspace: ws}
+	_, first := s.repositories(ws)
+	_, second := s.repositories(filepath.Join(ws, "project"))
+	first()
+	first() // a command ends once
+	if _, err := os.Stat(hooks); err != nil {
+		t.Errorf("a command is still running: %v", err)
+	}
+	second()
+	if _, err := os.Stat(hooks); !os.IsNotExist(err) {
+		t.Errorf("no command is running: %v", err)
+	}
+}
+
+// Only the way to the workspace may contain links. What a command has put in the
+// place of a folder inside is not followed, when the seal begins or when it ends.
+func TestSealOfALinkedFolder(t *testing.T) {
+	t.Parallel()
+	base := t.TempDir()
+	ws, out := filepath.Join(base, "ws"), filepath.Join(base, "out")
+	makeRepositories(t, ws, "project")
+	makeRepositories(t, out, "")
+	project, hooks := filepath.Join(ws, "project"), filepath.Join(out, ".git", "hooks")
+	link := func(old, name string) {
+		t.Helper()
+		if err := os.Symlink(old, name); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	link(ws, filepath.Join(base, "chosen"))
+	s := &seal{workspace: filepath.Join(base, "chosen")}
+	paths, done := s.repositories(s.workspace)
+	if len(paths) == 0 {
+		t.Error("nothing is sealed in a workspace that a link leads to")
+	}
+	done()
+	if _, err := os.Stat(filepath.Join(project, ".git", "hooks")); !os.IsNotExist(err) {
+		t.Errorf("the folder that stood there for the seal: %v", err)
+	}
+
+	s = &seal{workspace: ws}
+	link(out, filepath.Join(ws, "link"))
+	paths, done = s.repositories(filepath.Join(ws, "link"))
+	if _, err := os.Stat(hooks); len(paths) > 0 || !os.IsNotExist(err) {
+		t.Errorf("sealed behind a link: %q; %v", paths, err)
+	}
+	done()
+
+	_, done = s.repositories(project)
+	if err := errors.Join(os.Mkdir(hooks, 0o700), os.RemoveAll(project)); err != nil { // empty, so that a removal would succeed
+		t.Fatal(err)
+	}
+	link(out, project)
+	done()
+	if _, err := os.Stat(hooks); err != nil {
+		t.Errorf("a folder outside was removed: %v", err)
 	}
 }
 
