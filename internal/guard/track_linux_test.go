@@ -333,6 +333,42 @@ func TestContainedCommandsAreCounted(t *testing.T) {
 	n.expect(n.run(c, many), 1, "!80 page", "sent as much as it may")
 }
 
+// What a clean command in the background sends counts as soon as a tainted turn
+// has typed into it.
+func TestTypedIntoCommandsAreCounted(t *testing.T) {
+	t.Parallel()
+	for _, tainted := range []bool{false, true} {
+		n := newNetLab(t, `"network":"host"`)
+		tools := byName(n.g.commands.Tools())
+		call := func(name string, tainted bool, args map[string]any) string {
+			t.Helper()
+			c := tool.Call{ID: name, Name: name, SessionKey: "s", TurnID: "t1", Ask: n.ask, Tainted: tainted}
+			var err error
+			if c.Input, err = json.Marshal(args); err != nil {
+				t.Fatal(err)
+			}
+			r, err := tools[name].Run(t.Context(), c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return r.Content.String()
+		}
+		const many = `read -r x; for i in $(seq 80); do curl -s -m 20 http://x.example.com/$i; echo; done | sort | uniq -c; echo all is sent`
+		begun := call("exec", false, map[string]any{"command": many, "yield_time_ms": 0})
+		_, id, found := strings.Cut(begun, "session_id ")
+		id, _, _ = strings.Cut(id, ",")
+		if !found {
+			t.Fatalf("no session: %s", begun)
+		}
+		got := call("write_stdin", tainted, map[string]any{"session_id": id, "chars": "go\n", "wait_for": "all is sent", "wait_timeout_ms": 120000})
+		if tainted {
+			n.expect(got, 0, "all is sent", "!80 page", "sent as much as it may") // its call is over, so it cannot ask
+		} else {
+			n.expect(got, 0, "all is sent", "80 page")
+		}
+	}
+}
+
 // The same with the real sandbox: what it can write, and what its output counts as.
 func TestContainedCommands(t *testing.T) {
 	t.Parallel()
@@ -368,10 +404,11 @@ func TestContainedCommands(t *testing.T) {
 		}
 	}
 	const tries = `(echo x >> AGENTS.md) 2>/dev/null && echo followed; (echo x > skills/a.md) 2>/dev/null && echo skill
-(echo '#' >> repo/.git/hooks/post-commit) 2>/dev/null && echo hook; (echo '#' >> repo/.git/config) 2>/dev/null && echo settings; echo cache $GOCACHE; `
+(echo '#' >> repo/.git/hooks/post-commit) 2>/dev/null && echo hook; (echo '#' >> repo/.git/config) 2>/dev/null && echo settings
+mv repo/.git repo/moved 2>/dev/null && echo replaced && mv repo/moved repo/.git; echo cache $GOCACHE; `
 	sent := "cat " + filepath.Join(n.g.places.media, "sent.txt") + " 2>/dev/null; "
 
-	check("clean", run(tool.Call{}, tries+sent+"echo a > clean.txt"), false, "!followed", "!skill", "hook", "settings", "!stranger", "!-outside")
+	check("clean", run(tool.Call{}, tries+sent+"echo a > clean.txt"), false, "!followed", "!skill", "hook", "settings", "replaced", "!stranger", "!-outside")
 	if rec.Foreign(filepath.Join(ws, "clean.txt")) {
 		t.Error("what a clean command wrote is marked")
 	}
@@ -380,7 +417,7 @@ func TestContainedCommands(t *testing.T) {
 	if !rec.Foreign(page) {
 		t.Error("what a command wrote that used the network is not marked")
 	}
-	check("with a marked file", run(tool.Call{}, tries+sent+"echo b > after.txt"), true, "!followed", "!skill", "!hook", "!settings", "stranger", "-outside")
+	check("with a marked file", run(tool.Call{}, tries+sent+"echo b > after.txt"), true, "!followed", "!skill", "!hook", "!settings", "!replaced", "stranger", "-outside")
 	if !rec.Foreign(filepath.Join(ws, "after.txt")) {
 		t.Error("what a command wrote that could read a marked file is not marked")
 	}
@@ -393,7 +430,7 @@ func TestContainedCommands(t *testing.T) {
 		t.Errorf("after the owner's decision: %s; marked %q", why, list)
 	}
 	check("trusted again", run(tool.Call{}, "echo c > again.txt"), false)
-	check("tainted", run(tool.Call{Tainted: true}, tries+sent+"echo d > tainted.txt"), true, "!followed", "!skill", "!hook", "!settings", "stranger", "-outside")
+	check("tainted", run(tool.Call{Tainted: true}, tries+sent+"echo d > tainted.txt"), true, "!followed", "!skill", "!hook", "!settings", "!replaced", "stranger", "-outside")
 	if !rec.Foreign(filepath.Join(ws, "tainted.txt")) {
 		t.Error("what a tainted turn's command wrote is not marked")
 	}

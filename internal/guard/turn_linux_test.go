@@ -76,7 +76,14 @@ func TestCommandLosesWriteAccess(t *testing.T) {
 			if c.scope != "" {
 				return
 			}
-			// What it wrote in its turn keeps its origin.
+			// What it wrote in its turn keeps its origin; what the owner writes while it
+			// still runs is the owner's.
+			s.put("later.txt", "the owner's words\n")
+			s.say("", "/new")
+			s.run("", call("read_file", "path", "later.txt"))
+			if got := s.got.String(); !strings.Contains(got, "the owner's words") || strings.Contains(got, "untrusted") {
+				t.Errorf("the owner's file counts as from outside: %s", got)
+			}
 			s.say("", "/new")
 			s.run("", call("read_file", "path", "begun.txt"))
 			if fenced := strings.Contains(s.got.String(), "untrusted"); fenced != c.outside {
