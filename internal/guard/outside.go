@@ -232,7 +232,9 @@ func (m *marks) moved(r shell.Runs, uses []shell.Use) bool {
 func (m *marks) open() {
 	names := m.rec.Held(m.root, true, maxOutside)
 	if len(names) == 0 {
-		if example := m.rec.Example(m.root); example != "" {
+		if example := filepath.FromSlash(m.rec.Example(m.root)); filepath.IsAbs(example) { // beside the workspace
+			names = []string{example}
+		} else if example != "" {
 			names = []string{filepath.Join(m.root, example)}
 		}
 	}

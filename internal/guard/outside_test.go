@@ -230,7 +230,8 @@ func TestOutsideTainted(t *testing.T) {
 }
 
 // A command that may run anything needs a question also if the files from
-// outside are only where the walk does not look: inside of repositories.
+// outside are only where the walk does not look: inside of repositories, and
+// beside the workspace.
 func TestOutsideBesideTheWalk(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
@@ -240,25 +241,29 @@ func TestOutsideBesideTheWalk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ws := filepath.Join(dir, "ws")
-	hook := filepath.Join(ws, "work", ".git", "hooks", "post-commit")
-	if err := os.MkdirAll(filepath.Dir(hook), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(hook, []byte("date\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	rec, err := origin.Open(origin.Options{Dir: filepath.Join(dir, "record"), Name: "ws", Root: ws})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := guard.Outside(rec, ws, "sh $X", ws, false); len(got) != 0 {
-		t.Errorf("nothing is marked: %+v", got)
-	}
-	if err := rec.Mark(hook); err != nil {
-		t.Fatal(err)
-	}
-	if got := guard.Outside(rec, ws, "sh $X", ws, false); len(got) != 1 || got[0].Name != "work/.git/hooks/post-commit" || got[0].Key != "" {
-		t.Errorf("a hook is marked: %+v", got)
+	ws, beside := filepath.Join(dir, "ws"), filepath.Join(dir, "beside.sh")
+	for path, want := range map[string]string{
+		filepath.Join(ws, "work", ".git", "hooks", "post-commit"): "work/.git/hooks/post-commit",
+		beside: beside,
+	} {
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte("date\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		rec, err := origin.Open(origin.Options{Dir: filepath.Join(dir, "record-of-"+filepath.Base(path)), Name: "ws", Root: ws})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := guard.Outside(rec, ws, "sh $X", ws, false); len(got) != 0 {
+			t.Errorf("nothing is marked: %+v", got)
+		}
+		if err := rec.Mark(path); err != nil {
+			t.Fatal(err)
+		}
+		if got := guard.Outside(rec, ws, "sh $X", ws, false); len(got) != 1 || got[0].Name != want || got[0].Key != "" {
+			t.Errorf("%s is marked: %+v", want, got)
+		}
 	}
 }
