@@ -289,6 +289,16 @@ func TestWatchUnsealed(t *testing.T) {
 	if !rec.Foreign(filepath.Join(ws, "skills", "new", "SKILL.md")) {
 		t.Error("afterwards it is the owner's")
 	}
+	// A command that did not start writes nothing.
+	f.covers = func(context.Context) (*sandbox.Box, error) { return nil, nil }
+	f.home = placeOf(ws)
+	f.home.path = filepath.Join(ws, "elsewhere")
+	if _, err := f.confine(tool.Call{}, cmd); err == nil {
+		t.Error("a command starts although the data folder was moved")
+	}
+	if example := rec.Example(ws); example == "what another command is writing" {
+		t.Error("a command that did not start counts as running")
+	}
 }
 
 // Without a readable record every file is from outside.
@@ -458,6 +468,14 @@ func TestPlainGitConfig(t *testing.T) {
 	}
 	if plainGitConfig(filepath.Join(t.TempDir(), "none")) {
 		t.Error("a missing file is plain")
+	}
+	base := t.TempDir()
+	writeFiles(t, base, map[string]string{"real/config": "[core]\n\tbare = false\n"})
+	if err := os.Symlink("real", filepath.Join(base, "link")); err != nil {
+		t.Fatal(err)
+	}
+	if !plainGitConfig(filepath.Join(base, "real", "config")) || plainGitConfig(filepath.Join(base, "link", "config")) {
+		t.Error("settings behind a link are plain, or those without one are not")
 	}
 }
 
