@@ -154,7 +154,6 @@ func TestHostileSchemas(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			value := decoded(t, in)
-			began := time.Now()
 			p := normalise(value)
 			if len(p.schema) > maxSchemaBytes {
 				t.Errorf("%d bytes", len(p.schema))
@@ -165,9 +164,6 @@ func TestHostileSchemas(t *testing.T) {
 			}
 			for _, args := range []string{`{}`, `{"a":"` + strings.Repeat("a", 1000) + `b"}`, `{"a":{"a":{"a":[1]}},"input":{"a":{}}}`} {
 				_, _, _ = set.Prepare("mcp_x", args) // it may refuse them
-			}
-			if took := time.Since(began); took > 10*time.Second {
-				t.Errorf("it took %s", took)
 			}
 		})
 	}
