@@ -47,7 +47,7 @@ func (f *confiner) coverWith(cmd *exec.Cmd, named []string) (func(), error) {
 // and the sockets of the user's session.
 func (f *confiner) covered() []string {
 	return slices.DeleteFunc(f.closed(), func(p string) bool {
-		return !diskio.Within(p, f.places.config.DataDir) && p != f.places.config.File && !slices.Contains(f.sockets, p)
+		return !diskio.Within(p, f.places.config.DataDir) && !slices.Contains(f.sockets, p)
 	})
 }
 

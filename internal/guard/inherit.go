@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -49,59 +50,76 @@ func (a *AllOrigins) record(name, root string) *origin.Store {
 func (a *AllOrigins) read() map[string]*origin.Store {
 	out := map[string]*origin.Store{}
 	for id, path := range session.Known(disk.Open(a.data, nil)) {
-		if s := a.record(id, path); s != nil && filepath.IsAbs(path) {
+		if s := a.record(id, path); s != nil {
 			out[path] = s
 		}
 	}
 	return out
 }
 
-// Foreign reports whether any record knows a file as from outside.
-func (a *AllOrigins) Foreign(path string) bool {
-	for _, s := range a.open() {
-		if s.Foreign(path) {
-			return true
-		}
-	}
-	// Folders that were worked in without being workspaces have records by path.
-	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
-		if s := a.record(folderRecord(dir), dir); s != nil && s.Foreign(path) {
-			return true
+// above are the records by path of a folder and of those around it. Folders
+// that were worked in without being workspaces have one.
+func (a *AllOrigins) above(dir string) map[string]*origin.Store {
+	out := map[string]*origin.Store{}
+	for ; ; dir = filepath.Dir(dir) {
+		if s := a.record(folderRecord(dir), dir); s != nil {
+			out[dir] = s
 		}
 		if dir == filepath.Dir(dir) {
-			return false
+			return out
 		}
 	}
 }
 
+// Foreign reports whether any record knows a file as from outside.
+func (a *AllOrigins) Foreign(path string) bool {
+	for _, records := range []map[string]*origin.Store{a.open(), a.above(filepath.Dir(path))} {
+		for _, s := range records {
+			if s.Foreign(path) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // Inherit marks in the record of a workspace what others know about its files.
 func (a *AllOrigins) Inherit(to *origin.Store, workspace string) error {
+	others := maps.Clone(a.open())
+	delete(others, workspace)
 	var marks []string
-	for root, s := range a.open() {
-		if root == workspace {
-			continue
-		}
-		names, err := s.List()
-		if err != nil {
-			return err
-		}
-		for _, name := range names {
-			path := filepath.FromSlash(strings.TrimSuffix(name, "/"))
-			if !filepath.IsAbs(path) {
-				path = filepath.Join(root, path)
+	for _, records := range []map[string]*origin.Store{others, a.above(workspace)} {
+		for root, s := range records {
+			names, err := s.List()
+			if err != nil {
+				return err
 			}
-			switch {
-			case diskio.Within(workspace, path):
-				marks = append(marks, workspace)
-			case diskio.Within(path, workspace):
-				marks = append(marks, path)
-			}
+			marks = append(marks, marksIn(workspace, root, names)...)
 		}
 	}
 	if len(marks) == 0 {
 		return nil
 	}
 	return to.Mark(marks...)
+}
+
+// marksIn are the paths of a workspace among what is marked in the record of
+// another folder; the workspace itself if a folder around it is marked.
+func marksIn(workspace, root string, names []string) []string {
+	var out []string
+	for _, name := range names {
+		path := filepath.FromSlash(strings.TrimSuffix(name, "/"))
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(root, path)
+		}
+		switch {
+		case diskio.Within(workspace, path):
+			out = append(out, workspace)
+		case diskio.Within(path, workspace):
+			out = append(out, path)
+		}
+	}
+	return out
 }
 
 // folderRecord is the name of the record of a folder that is not a workspace.

@@ -72,13 +72,23 @@ func newNetLab(t *testing.T, exec string) *netLab {
 // open makes a guard as an agent with the configuration in home does.
 func open(t *testing.T, home string) *Guard {
 	t.Helper()
-	l, err := config.Load(config.Options{Home: home, Env: []string{"NANOBOT_HOME=" + home}})
+	return openWith(t, config.Options{Home: home, Env: []string{"NANOBOT_HOME=" + home}}, "")
+}
+
+// openWith makes a guard for a workspace; "" is the one that the configuration
+// names.
+func openWith(t *testing.T, from config.Options, workspace string) *Guard {
+	t.Helper()
+	l, err := config.Load(from)
 	if err != nil {
 		t.Fatal(err)
 	}
+	if workspace == "" {
+		workspace = l.Workspace()
+	}
 	log := slog.New(slog.DiscardHandler)
 	o := Options{
-		Config: l, Workspace: l.Workspace(), State: disk.Open(l.DataDir, log), Secrets: &httpsafe.Registry{},
+		Config: l, Workspace: workspace, State: disk.Open(l.DataDir, log), Secrets: &httpsafe.Registry{},
 		Env: os.Environ(), Getenv: os.Getenv, Log: log,
 	}
 	writeFiles(t, o.Workspace, map[string]string{
@@ -219,6 +229,25 @@ func TestCommandsBudget(t *testing.T) {
 	}
 	c.TurnID = "t3"
 	n.expect(n.run(c, `for i in $(seq 30); do curl -s -m 20 http://data$i.example.com/ && echo; done | wc -l; `), 2, "sent as much as it may", "!30\n")
+}
+
+// A command uses its own socket and sees neither those of others nor their
+// folder, also where temporary files lie in the workspace.
+func TestSocketsOfOthersAreHidden(t *testing.T) {
+	n := newNetLab(t, `"network":"proxy","allowedHosts":["mine.example.org"]`)
+	t.Setenv("TMPDIR", n.g.o.Workspace)
+	other, err := n.g.confiner.proxy.serve(tool.Call{SessionKey: "s", TurnID: "t", ID: "other"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.stop()
+	if !strings.HasPrefix(other.socket, n.g.o.Workspace) {
+		t.Fatalf("the socket is %s, so this test tests nothing", other.socket)
+	}
+
+	c := tool.Call{ID: "1", SessionKey: "s", TurnID: "t", Ask: n.ask}
+	got := n.run(c, "curl -sS -m 60 http://mine.example.org/; test -e "+other.socket+" && echo it is seen; ls -A "+filepath.Dir(other.socket))
+	n.expect(got, 0, "page of mine.example.org", "!it is seen", "!"+certsName)
 }
 
 // A line knows what its command used, and nothing of it is left afterwards.

@@ -1,8 +1,8 @@
 package guard
 
 import (
+	"bufio"
 	"fmt"
-	"io"
 	"net"
 	"strings"
 	"testing"
@@ -26,25 +26,87 @@ func TestRefusalsAreBounded(t *testing.T) {
 		if err != nil {
 			t.Skip("no sockets here: ", err)
 		}
-		conn, err := new(net.Dialer).DialContext(t.Context(), "unix", line.socket)
-		if err != nil {
-			t.Fatal(err)
-		}
-		fmt.Fprintf(conn, "CONNECT refused-%d.invalid:443 HTTP/1.1\r\nHost: refused-%d.invalid:443\r\n\r\n", i, i)
-		_, _ = io.Copy(io.Discard, io.LimitReader(conn, 12)) // the answer is a refusal
-		_ = conn.Close()
+		connectTo(t, line, fmt.Sprintf("refused-%d.invalid:443", i))
 		line.stop()
 	}
 	if n := len(p.refused); n != maxRefusals {
 		t.Errorf("%d refusals are kept, want %d", n, maxRefusals)
 	}
-	if got := p.remark(call(calls - 1)); !strings.Contains(got, fmt.Sprintf("refused-%d.invalid", calls-1)) {
-		t.Errorf("the latest: %q", got)
+	if got := p.remark(call(calls - 1)); !strings.Contains(got, fmt.Sprintf("refused-%d.invalid", calls-1)) || strings.Contains(got, fmt.Sprintf("refused-%d.invalid", calls-2)) {
+		t.Errorf("the latest, and no other: %q", got)
 	}
 	if got := p.remark(call(calls - 1)); got != "" {
 		t.Errorf("twice: %q", got)
 	}
 	if got := p.remark(call(0)); got != "" {
 		t.Errorf("the oldest: %q", got)
+	}
+}
+
+// connectTo asks for a tunnel and returns the beginning of the answer.
+func connectTo(t *testing.T, l *line, address string) string {
+	t.Helper()
+	conn, err := new(net.Dialer).DialContext(t.Context(), "unix", l.socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	fmt.Fprintf(conn, "CONNECT %[1]s HTTP/1.1\r\nHost: %[1]s\r\n\r\n", address)
+	head, err := bufio.NewReader(conn).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	return head
+}
+
+// The result of a command names a few of the hosts it was kept from, however
+// many it tries.
+func TestRemarkIsShort(t *testing.T) {
+	t.Parallel()
+	p := newCommandProxy(&config.Loaded{Config: config.Default(), DataDir: t.TempDir()}, nil)
+	t.Cleanup(p.close)
+	c := tool.Call{SessionKey: "s", TurnID: "t", ID: "1"}
+	line, err := p.serve(c)
+	if err != nil {
+		t.Skip("no sockets here: ", err)
+	}
+	for i := range 40 {
+		connectTo(t, line, fmt.Sprintf("refused-%d.invalid:443", i))
+	}
+	line.stop()
+	if got := p.remark(c); !strings.Contains(got, "refused-0.invalid") || strings.Contains(got, "refused-39.invalid") || len(got) > 4<<10 {
+		t.Errorf("the remark has %d bytes: %q", len(got), got)
+	}
+}
+
+// The ports that the configuration names are ours, also those of another
+// process: no list opens them.
+func TestPortsOfTheConfigurationAreClosed(t *testing.T) {
+	t.Parallel()
+	// Nothing listens on these, so that a port that is open gives another error.
+	ports := map[string]int{"api": 2, "gateway": 3, "a channel": 4, "inside a channel": 5, "of nothing": 6}
+	var open []string
+	for _, n := range ports {
+		open = append(open, fmt.Sprintf(`"127.0.0.1:%d"`, n))
+	}
+	list := strings.Join(open, ",")
+	l, err := config.Load(config.Options{Home: t.TempDir(), Env: []string{}, Text: []byte(`{
+		"api": {"port": 2}, "gateway": {"port": 3}, "channels": {"mochat": {"port": 4, "hook": {"listenPort": 5}, "retries": 6}},
+		"tools": {"exec": {"network": "proxy", "allowedHosts": [` + list + `], "allowedAddresses": [` + list + `]}}}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newCommandProxy(l, nil)
+	t.Cleanup(p.close)
+	line, err := p.serve(tool.Call{SessionKey: "s", TurnID: "t", ID: "1"})
+	if err != nil {
+		t.Skip("no sockets here: ", err)
+	}
+	defer line.stop()
+	for name, n := range ports {
+		got := connectTo(t, line, fmt.Sprintf("127.0.0.1:%d", n))
+		if strings.Contains(got, "commands do not reach nanobot itself") == (name == "of nothing") {
+			t.Errorf("port %s: %q", name, got)
+		}
 	}
 }

@@ -1,0 +1,83 @@
+package guard
+
+import (
+	"log/slog"
+	"path/filepath"
+	"testing"
+
+	"github.com/nanobot-go/nanobot/internal/origin"
+)
+
+// newWorkspace is the record of a folder that becomes a workspace, with what
+// others know about it.
+func newWorkspace(t *testing.T, g *Guard, dir string) *origin.Store {
+	t.Helper()
+	to, err := OpenOrigins(g.o.Config, dir, filepath.Base(dir), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := OpenAllOrigins(g.o.Config, g.log).Inherit(to, dir); err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
+// What came from outside in a folder that a conversation worked in stays from
+// outside when the folder, or one in it, becomes a workspace.
+func TestProjectBecomesAWorkspace(t *testing.T) {
+	t.Parallel()
+	home, project := t.TempDir(), t.TempDir()
+	writeFiles(t, home, map[string]string{"config.json": "{}"})
+	// The marked files are not there: those that change in the same tick of the
+	// clock as a marked one would count as from outside, too.
+	writeFiles(t, project, map[string]string{"own.md": "1\n", "sub/own.md": "2\n"})
+	g := open(t, home)
+	rec, err := g.tracker.origins.of(project)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := rec.Mark(filepath.Join(project, "AGENTS.md"), filepath.Join(project, "sub", "AGENTS.md")); err != nil {
+		t.Fatal(err)
+	}
+
+	all := OpenAllOrigins(g.o.Config, g.log)
+	top, sub := newWorkspace(t, g, project), newWorkspace(t, g, filepath.Join(project, "sub"))
+	for name, want := range map[string]bool{"own.md": false, "AGENTS.md": true, "sub/own.md": false, "sub/AGENTS.md": true} {
+		path := filepath.Join(project, filepath.FromSlash(name))
+		if got := all.Foreign(path); got != want {
+			t.Errorf("%s counts as from outside before the takeover: %v", name, got)
+		}
+		if got := top.Foreign(path); got != want {
+			t.Errorf("%s counts as from outside in the workspace: %v", name, got)
+		}
+		if dir, file := filepath.Split(name); dir != "" && sub.Foreign(path) != want {
+			t.Errorf("%s counts as from outside in the workspace %s: %v", file, dir, !want)
+		}
+	}
+}
+
+// A workspace that has a record already keeps what its owner trusted there.
+func TestInheritKeepsWhatIsTrusted(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	writeFiles(t, home, map[string]string{"config.json": "{}"})
+	g := open(t, home)
+	writeFiles(t, g.o.Workspace, map[string]string{"clone/a.md": "1\n", "clone/b.md": "2\n"})
+	rec, err := g.tracker.origins.of("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	trusted, other := filepath.Join(g.o.Workspace, "clone", "a.md"), filepath.Join(g.o.Workspace, "clone", "b.md")
+	if err := rec.Mark(filepath.Join(g.o.Workspace, "clone")); err != nil {
+		t.Fatal(err)
+	}
+	if err := rec.Trust(trusted); err != nil {
+		t.Fatal(err)
+	}
+	if err := OpenAllOrigins(g.o.Config, g.log).Inherit(rec, g.o.Sessions.Workspace().Path); err != nil {
+		t.Fatal(err)
+	}
+	if rec.Foreign(trusted) || !rec.Foreign(other) {
+		t.Errorf("a.md, which is trusted, counts as from outside: %v; b.md: %v", rec.Foreign(trusted), rec.Foreign(other))
+	}
+}
