@@ -43,6 +43,10 @@ func (v *Vault) Clean(in bus.Inbound) (_ bus.Inbound, note string) {
 	for i := range in.History {
 		in.History[i].Text, _ = httpsafe.TypedKeys(in.History[i].Text)
 	}
+	in.Quoted = slices.Clone(in.Quoted)
+	for i := range in.Quoted {
+		in.Quoted[i].Text, _ = httpsafe.TypedKeys(in.Quoted[i].Text)
+	}
 	text, keys := httpsafe.TypedKeys(in.Text)
 	if len(keys) == 0 {
 		return in, ""

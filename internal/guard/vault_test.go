@@ -84,3 +84,18 @@ func TestVaultCleansTheHistory(t *testing.T) {
 		t.Errorf("the client's history was changed: %q", said[0].Text)
 	}
 }
+
+// A reply to a message with a key quotes the key.
+func TestVaultCleansQuotes(t *testing.T) {
+	t.Parallel()
+	const key = "ghp_4fJk29sLmQ0pZx7Rt5Yb8Nc1aaQ7wE5rT"
+	v := guard.NewVault(keyring.Options{DataDir: t.TempDir(), System: closedKeyring{}}, &httpsafe.Registry{}, slog.New(slog.DiscardHandler))
+	quoted := []bus.Quote{{Text: "use " + key}}
+	out, note := v.Clean(bus.Inbound{Text: "did that work?", Quoted: quoted})
+	if len(out.Quoted) != 1 || strings.Contains(out.Quoted[0].Text, key) || note != "" {
+		t.Errorf("%+v, %q", out.Quoted, note)
+	}
+	if quoted[0].Text != "use "+key {
+		t.Errorf("the message of the caller was changed: %q", quoted[0].Text)
+	}
+}
