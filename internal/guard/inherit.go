@@ -34,13 +34,14 @@ func OpenAllOrigins(l *config.Loaded, log *slog.Logger) *AllOrigins {
 	return a
 }
 
-// record is the record with a name; nil if nothing was recorded under it.
-func (a *AllOrigins) record(name, root string) *origin.Store {
+// record is the record with a name; nil if nothing was recorded under it. Commands
+// cannot write to the sealed folders, so what changes there is not theirs.
+func (a *AllOrigins) record(name, root string, sealed []string) *origin.Store {
 	dir := datadir.Origin.In(a.data)
 	if _, err := os.Lstat(filepath.Join(dir, name+".jsonl")); err != nil {
 		return nil
 	}
-	s, err := origin.Open(origin.Options{Dir: dir, Name: name, Root: root, Sealed: datadir.FollowedFolders(), Log: a.log})
+	s, err := origin.Open(origin.Options{Dir: dir, Name: name, Root: root, Sealed: sealed, Log: a.log})
 	if err != nil {
 		return nil
 	}
@@ -50,7 +51,7 @@ func (a *AllOrigins) record(name, root string) *origin.Store {
 func (a *AllOrigins) read() map[string]*origin.Store {
 	out := map[string]*origin.Store{}
 	for id, path := range session.Known(disk.Open(a.data, nil)) {
-		if s := a.record(id, path); s != nil {
+		if s := a.record(id, path, datadir.FollowedFolders()); s != nil {
 			out[path] = s
 		}
 	}
@@ -62,7 +63,7 @@ func (a *AllOrigins) read() map[string]*origin.Store {
 func (a *AllOrigins) above(dir string) map[string]*origin.Store {
 	out := map[string]*origin.Store{}
 	for ; ; dir = filepath.Dir(dir) {
-		if s := a.record(folderRecord(dir), dir); s != nil {
+		if s := a.record(folderRecord(dir), dir, nil); s != nil {
 			out[dir] = s
 		}
 		if dir == filepath.Dir(dir) {

@@ -56,6 +56,26 @@ func TestProjectBecomesAWorkspace(t *testing.T) {
 	}
 }
 
+// No folder of a project is sealed against commands, so what one changed below
+// skills counts when the project becomes a workspace.
+func TestProjectWithSkills(t *testing.T) {
+	t.Parallel()
+	home, project := t.TempDir(), t.TempDir()
+	writeFiles(t, home, map[string]string{"config.json": "{}"})
+	g := open(t, home)
+	rec, err := g.tracker.origins.of(project)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := rec.Begin(origin.Running{}); err != nil { // and the process ends
+		t.Fatal(err)
+	}
+	writeFiles(t, project, map[string]string{"skills/tea/SKILL.md": "1\n"})
+	if !OpenAllOrigins(g.o.Config, g.log).Foreign(filepath.Join(project, "skills", "tea", "SKILL.md")) {
+		t.Error("a skill that a command wrote counts as the owner's")
+	}
+}
+
 // A workspace that has a record already keeps what its owner trusted there.
 func TestInheritKeepsWhatIsTrusted(t *testing.T) {
 	t.Parallel()
