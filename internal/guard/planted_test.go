@@ -161,10 +161,14 @@ func (p *planted) plant(name, target string) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		p.t.Fatal(err)
 	}
-	p.must(os.RemoveAll(path))
-	if err := os.Symlink(filepath.Join(p.victims, filepath.FromSlash(target)), path); err != nil {
-		p.t.Skip("no symbolic links here:", err)
+	// The program may write there meanwhile, so this tries again.
+	var err error
+	for range 1000 {
+		if err = errors.Join(os.RemoveAll(path), os.Symlink(filepath.Join(p.victims, filepath.FromSlash(target)), path)); err == nil {
+			return
+		}
 	}
+	p.t.Errorf("no link at %s: %v", name, err)
 }
 
 // start runs the program once, with all that used to touch the workspace: a turn

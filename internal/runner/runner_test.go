@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -143,6 +144,23 @@ func TestToolRound(t *testing.T) {
 	reqs := model.Requests()
 	if diff := cmp.Diff(reqs[0].Messages, reqs[1].Messages[:len(reqs[0].Messages)]); diff != "" {
 		t.Errorf("prefix changed: %s", diff)
+	}
+}
+
+// A tool of a program may end its goroutine, as the functions of testing do.
+func TestToolEndsItsGoroutine(t *testing.T) {
+	t.Parallel()
+	model := llmtest.NewScript(t, llmtest.Call("leave", map[string]any{"text": ""}), llmtest.Reply("done"))
+	leave := tool.Func(tool.Tool{Name: "leave", Description: "leave"}, func(context.Context, tool.Call, echoIn) (tool.Result, error) {
+		runtime.Goexit()
+		return tool.Result{}, nil
+	})
+	b := newBench(t, model, leave)
+	if res := b.run(t); res.Text != "done" || len(res.Tools) != 1 || res.Tools[0].OK {
+		t.Errorf("result %+v", res)
+	}
+	if got := b.recorded[1].Content.String(); !strings.Contains(got, "leave ended without a result") {
+		t.Errorf("tool result %q", got)
 	}
 }
 

@@ -163,7 +163,12 @@ func (r *run) execute(ctx context.Context, it *Iteration, calls []prepared) (res
 		}
 		ch := make(chan finished, end-start) // every worker can finish without a reader
 		for i := start; i < end; i++ {
-			go func() { ch <- r.runOne(ctx, i, &calls[i]) }()
+			go func() {
+				f := finished{i: i, res: tool.Fail(tool.Internal, "%s ended without a result", calls[i].call.Name)}
+				f.res.MayHaveRun = !calls[i].tool.ReadOnly
+				defer func() { ch <- f }() // also for a tool that ends its goroutine
+				f = r.runOne(ctx, i, &calls[i])
+			}()
 		}
 		for range end - start {
 			f := <-ch
