@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -41,13 +42,14 @@ func TestBudget(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// On a busy machine a collection ends later and the peak is higher, so the
-	// least of three counts.
-	request, rss := oneShot(t, bin)
-	for range 2 {
-		_, again := oneShot(t, bin)
-		rss = min(rss, again)
+	// How much of the file the kernel maps at a time depends on how it was written:
+	// 26 to 39 MB were seen for one program. A copy in small pieces is like that of
+	// an installation.
+	installed := filepath.Join(t.TempDir(), "nanobot")
+	if err := copyProgram(installed, bin); err != nil {
+		t.Fatal(err)
 	}
+	request, rss := oneShot(t, installed)
 	for name, c := range map[string]struct{ got, limit int64 }{
 		"binary": {info.Size(), budget.Binary}, "one-shot RSS": {rss, budget.RSS}, "first request": {request, budget.Request},
 	} {
@@ -56,6 +58,20 @@ func TestBudget(t *testing.T) {
 			t.Errorf("%s has %d bytes, budget.json allows %d", name, c.got, c.limit)
 		}
 	}
+}
+
+func copyProgram(to, from string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o700)
+	if err != nil {
+		return err
+	}
+	_, err = io.CopyBuffer(struct{ io.Writer }{out}, struct{ io.Reader }{in}, make([]byte, 32<<10))
+	return errors.Join(err, out.Close())
 }
 
 // oneShot answers "hello" once and returns the size of the request and the
