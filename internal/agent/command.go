@@ -23,7 +23,7 @@ type Command struct {
 	Args    string   // hint, "" if it takes none
 	Help    string
 
-	Owner      bool // only an owner may use it, in a chat with nobody else
+	Owner      bool // only an owner may use it, in a direct chat
 	DuringTurn bool // answered at once, beside a running turn
 	Ends       bool // ends the running turn and drops the messages that wait
 	// Run carries the command out. nil: it is answered before it gets here, by
@@ -156,14 +156,14 @@ func (a *Agent) unknownCommand(s string) string {
 // fits reports whether the command may have the arguments it came with.
 func (c *Call) fits() bool { return c.Args == "" || c.row.Args != "" }
 
-// owner reports whether the owner wrote the command, in a chat with nobody else.
+// owner reports whether the owner wrote the command, in a direct chat.
 func (c *Call) owner() bool { return c.Inbound.Scope == "" && !c.Inbound.Untrusted }
 
 // refused says why the command is not carried out; "" if it is.
 func (c *Call) refused() string {
 	switch {
 	case c.row.Owner && !c.owner():
-		return "Only an owner can do that, in a chat with nobody else."
+		return "Only an owner can do that, in a direct chat."
 	case !c.fits():
 		return fmt.Sprintf("/%s takes no arguments.", c.Name)
 	}

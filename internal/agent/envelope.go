@@ -14,7 +14,7 @@ type envelope struct {
 	in      bus.Inbound
 	key     string
 	ctx     context.Context   //nolint:containedctx // the asker's context, which travels with the message
-	out     chan bus.Outbound // 16 deep; a slow asker slows its own turn, nobody else's
+	out     chan bus.Outbound // 16 deep; a slow reader slows only its own turn
 	done    chan struct{}
 	err     error    // set before done is closed
 	replyTo *replyTo // of a message from a queue, which has no out and done
@@ -48,7 +48,7 @@ func (it *envelope) finish(err error) {
 	close(it.done)
 }
 
-// discard waits for the end of a turn nobody listens to.
+// discard waits for the end of a turn without a listener.
 func (it *envelope) discard() {
 	for {
 		select {

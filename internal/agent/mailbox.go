@@ -224,8 +224,8 @@ func (m *mailboxes) work(base context.Context, act *actor) {
 }
 
 // cut cancels the running turn of a session and takes away what was queued
-// behind it, which the caller drops. Somebody who is not an owner cuts only
-// what they asked for themselves; by is nil if nobody in the chat wants it.
+// behind it, which the caller drops. A person who is not an owner cuts only
+// what they asked for themselves; by is nil if no person in the chat asked for it.
 func (m *mailboxes) cut(key string, by *bus.Inbound) (s stopped) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

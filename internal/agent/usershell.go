@@ -66,7 +66,7 @@ func (t shellTurn) run(ctx context.Context, seen bool) error {
 func (t shellTurn) refused() string {
 	switch in := t.turn.it.in; {
 	case in.Scope != "" || in.Untrusted || in.Event != "":
-		return "Only an owner can run commands, in a chat with nobody else."
+		return "Only an owner can run commands, in a direct chat."
 	case in.Route.Channel != "websocket":
 		return "Commands cannot be run from here."
 	case t.turn.deps.opts.Tools.UserShell == nil:
