@@ -291,7 +291,7 @@ import mmap, os, sys
 fd = os.open("map", os.O_RDWR | os.O_CREAT); os.ftruncate(fd, 4096)
 m = mmap.mmap(fd, 4096); os.close(fd); m[0] = 1
 print("ready", flush=True); sys.stdin.readline()'`,
-			"a process in another session": `(setsid sleep 600 3>file &) ; echo ready; read x`,
+			"a process in another session": `exec 3>file; (setsid sleep 600 &); exec 3>&-; echo ready; read x`,
 			"a message that was not received": `exec /usr/bin/python3 -c '
 import os, socket, sys
 a, b = socket.socketpair(socket.AF_UNIX)
