@@ -97,9 +97,9 @@ type Jail struct {
 	mounts    *mountWatch
 	locks     *pathLocks
 	rules     Narrow
-	straight  []string // as in JailOptions, absolute and without links above
-	begins    string   // the workspace without links, of a jail made by At; else ""
-	shared    bool     // with a jail that is closed instead
+	straight  straightTrees
+	begins    string // the workspace without links, of a jail made by At; else ""
+	shared    bool   // with a jail that is closed instead
 }
 
 // jailRoot is an allowed tree. It is opened on first use and retried while it
@@ -163,11 +163,10 @@ func (r *jailRoot) close() error {
 
 // OpenJail makes a jail. The caller closes it.
 func OpenJail(o JailOptions) (*Jail, error) {
+	fold := runtime.GOOS == "darwin" || runtime.GOOS == "windows"
 	j := &Jail{
-		home:     o.Home,
-		restrict: o.Restrict,
-		fold:     runtime.GOOS == "darwin" || runtime.GOOS == "windows",
-		volumes:  &volumeRoots{}, locks: &pathLocks{}, mounts: &mountWatch{},
+		home: o.Home, restrict: o.Restrict, fold: fold, straight: straightTrees{fold: fold},
+		volumes: &volumeRoots{}, locks: &pathLocks{fold: fold}, mounts: &mountWatch{},
 	}
 	if j.home == "" {
 		j.home, _ = os.UserHomeDir()
@@ -195,7 +194,7 @@ func OpenJail(o JailOptions) (*Jail, error) {
 			p = filepath.Join(ws, p)
 		}
 		if p != "" {
-			j.straight = append(j.straight, filepath.Clean(p), filepath.Join(resolveExisting(filepath.Dir(p)), filepath.Base(p)))
+			j.straight.dirs = append(j.straight.dirs, filepath.Clean(p), filepath.Join(resolveExisting(filepath.Dir(p)), filepath.Base(p)))
 		}
 	}
 	j.rules = Narrow{Protected: slices.Clone(o.Protected), ProtectedWrite: slices.Clone(o.ProtectedWrite), names: slices.Clone(o.ProtectedNames)}
