@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/store"
 )
 
 // version is what the first line of a file says.
@@ -136,7 +137,7 @@ func (j *Journal) snapshot() ([]byte, error) {
 			}
 		}
 	}
-	if err := j.snapshotShown(&b); err != nil {
+	if err := j.shown.snapshot(&b); err != nil {
 		return nil, err
 	}
 	return b.Bytes(), nil
@@ -228,8 +229,15 @@ func (j *Journal) replay(data []byte) error {
 		}
 		j.restoreOut(out, f)
 	}
-	j.restoreShown(o.shown)
-	return j.keepBad(bad)
+	j.shown.restore(o.shown)
+	if len(bad) == 0 {
+		return nil
+	}
+	j.opts.Log.Error("the message journal holds lines that cannot be read", "lines", len(bad), "kept", j.store.Where(nameBad))
+	if err := keepBad(j.store, bad); err != nil {
+		return err
+	}
+	return j.rewrite()
 }
 
 func (f *found) outbound() (out bus.Outbound, err error) {
@@ -248,13 +256,9 @@ func (f *found) outbound() (out bus.Outbound, err error) {
 }
 
 // keepBad puts lines nobody understands aside, for a person to look at.
-func (j *Journal) keepBad(bad [][]byte) error {
-	if len(bad) == 0 {
-		return nil
-	}
-	j.opts.Log.Error("the message journal holds lines that cannot be read", "lines", len(bad), "kept", j.store.Where(nameBad))
+func keepBad(st store.Store, bad [][]byte) error {
 	ctx := context.Background()
-	l, err := j.store.Log(ctx, nameBad)
+	l, err := st.Log(ctx, nameBad)
 	if err != nil {
 		return err
 	}
@@ -262,10 +266,7 @@ func (j *Journal) keepBad(bad [][]byte) error {
 	if err == nil {
 		err = l.Append(ctx, info.Size, append(bytes.Join(bad, []byte{'\n'}), '\n'), true)
 	}
-	if err = errors.Join(err, l.Close()); err != nil {
-		return err
-	}
-	return j.rewrite()
+	return errors.Join(err, l.Close())
 }
 
 // scan reads a line as this program writes it; false means that it looks
