@@ -68,6 +68,7 @@ type History struct {
 	o    HistoryOptions
 	turn chan struct{} // capacity 1: holds the right to everything below
 
+	copies  mirror
 	opened  bool
 	log     store.Log
 	read    store.Cursor // how far log is in entries
@@ -95,7 +96,7 @@ func OpenHistory(o HistoryOptions) (*History, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &History{o: o, turn: make(chan struct{}, 1), log: log, ranges: map[string]int64{}}, nil
+	return &History{o: o, turn: make(chan struct{}, 1), log: log, copies: mirror{o.Workspace}, ranges: map[string]int64{}}, nil
 }
 
 // Dir is the directory of the authoritative files, for those who keep more
