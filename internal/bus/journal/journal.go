@@ -184,7 +184,7 @@ func (j *Journal) load(ctx context.Context) error {
 		return j.rewrite()
 	}
 	j.file.size = info.Size
-	return j.replay(data)
+	return j.replay(ctx, data)
 }
 
 // readAll reads a whole log.

@@ -190,7 +190,7 @@ func (o *open) take(n int, l line, s *seen) {
 
 // replay finds what is left to do. Messages that are done with, nearly all of
 // them, are passed over without being decoded.
-func (j *Journal) replay(data []byte) error {
+func (j *Journal) replay(ctx context.Context, data []byte) error {
 	o := open{map[string]*found{}, map[string]*found{}, map[string]line{}}
 	var bad [][]byte
 	n := 0
@@ -233,8 +233,8 @@ func (j *Journal) replay(data []byte) error {
 	if len(bad) == 0 {
 		return nil
 	}
-	j.opts.Log.Error("the message journal holds lines that cannot be read", "lines", len(bad), "kept", j.store.Where(nameBad))
-	if err := keepBad(j.store, bad); err != nil {
+	j.opts.Log.ErrorContext(ctx, "the message journal holds lines that cannot be read", "lines", len(bad), "kept", j.store.Where(nameBad))
+	if err := keepBad(ctx, j.store, bad); err != nil {
 		return err
 	}
 	return j.rewrite()
@@ -256,8 +256,7 @@ func (f *found) outbound() (out bus.Outbound, err error) {
 }
 
 // keepBad puts lines nobody understands aside, for a person to look at.
-func keepBad(st store.Store, bad [][]byte) error {
-	ctx := context.Background()
+func keepBad(ctx context.Context, st store.Store, bad [][]byte) error {
 	l, err := st.Log(ctx, nameBad)
 	if err != nil {
 		return err
