@@ -31,7 +31,7 @@ type agentFlags struct {
 	json, noMarkdown, markup        bool
 }
 
-func (c *command) agentCommand() *cobra.Command {
+func agentCommand(c *command) *cobra.Command {
 	var f agentFlags
 	cmd := &cobra.Command{
 		Use:   "agent [message]",
@@ -60,12 +60,12 @@ it. In a chat, /help lists commands such as /new and /model.`,
 				f.message = args[0]
 			}
 			if f.message != "" {
-				return c.oneShot(cmd.Context(), f)
+				return oneShot(cmd.Context(), c, f)
 			}
 			if f.json || len(f.files) > 0 {
 				return usageError{errors.New("--json and --file need a message: nanobot agent -m \"...\"")}
 			}
-			return c.chat(cmd.Context(), f)
+			return chat(cmd.Context(), c, f)
 		},
 	}
 	fl := cmd.Flags()
@@ -86,8 +86,8 @@ it. In a chat, /help lists commands such as /new and /model.`,
 	return cmd
 }
 
-// bot makes the SDK's bot from the flags.
-func (c *command) bot(ctx context.Context, f agentFlags, more ...nanobot.Option) (*nanobot.Bot, error) {
+// newBot makes the SDK's bot from the flags.
+func newBot(ctx context.Context, c *command, f agentFlags, more ...nanobot.Option) (*nanobot.Bot, error) {
 	log := c.logger()
 	opts := append([]nanobot.Option{nanobot.WithEnv(c.Env), nanobot.WithLogger(log)}, more...)
 	if c.configPath != "" {
@@ -110,7 +110,7 @@ func (c *command) bot(ctx context.Context, f agentFlags, more ...nanobot.Option)
 	return bot, nil
 }
 
-func (c *command) tuiOptions(bot *nanobot.Bot, f agentFlags, l *config.Loaded) tui.Options {
+func tuiOptions(c *command, bot *nanobot.Bot, f agentFlags, l *config.Loaded) tui.Options {
 	cfg := l.Config
 	return tui.Options{
 		Ask:     bot.Ask,
@@ -129,7 +129,7 @@ func explain(err error) (text, hint string) {
 	return text, hint
 }
 
-func (c *command) oneShot(ctx context.Context, f agentFlags) error {
+func oneShot(ctx context.Context, c *command, f agentFlags) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
 	defer stop()
 	text := f.message
@@ -147,7 +147,7 @@ func (c *command) oneShot(ctx context.Context, f agentFlags) error {
 		return err
 	}
 	late := make(chan bus.Outbound, 64) // more than a subagent says; what does not fit is in the session
-	bot, err := c.bot(ctx, f, nanobot.WithDeliver(func(out nanobot.Event) {
+	bot, err := newBot(ctx, c, f, nanobot.WithDeliver(func(out nanobot.Event) {
 		select {
 		case late <- out:
 		default:
@@ -164,7 +164,7 @@ func (c *command) oneShot(ctx context.Context, f agentFlags) error {
 			fmt.Fprintln(c.Err, n)
 		}
 	}
-	o := c.tuiOptions(bot, f, loaded)
+	o := tuiOptions(c, bot, f, loaded)
 	o.Message = text
 	for _, name := range f.files {
 		m, err := bot.Attach(name)
@@ -180,7 +180,7 @@ func (c *command) oneShot(ctx context.Context, f agentFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := c.await(ctx, bot, f.json, late); err != nil {
+	if err := await(ctx, c, bot, f.json, late); err != nil {
 		return err
 	}
 	t := sum.Final.Turn
@@ -210,7 +210,7 @@ func checkFiles(files []string) error {
 }
 
 // await waits for the subagents a question started and shows what they bring.
-func (c *command) await(ctx context.Context, bot *nanobot.Bot, asJSON bool, late <-chan bus.Outbound) error {
+func await(ctx context.Context, c *command, bot *nanobot.Bot, asJSON bool, late <-chan bus.Outbound) error {
 	if bot.Working() == 0 {
 		return nil
 	}
@@ -264,7 +264,7 @@ func readQuestion(in io.Reader) (string, error) {
 }
 
 // chat is the interactive mode.
-func (c *command) chat(ctx context.Context, f agentFlags) error {
+func chat(ctx context.Context, c *command, f agentFlags) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	loaded, err := config.Load(c.configOptions())
@@ -280,11 +280,11 @@ func (c *command) chat(ctx context.Context, f agentFlags) error {
 		}
 	})
 	opts := []nanobot.Option{deliver, nanobot.WithRestart(func(nanobot.Route) { restart = true; cancel() })}
-	reminds := c.reminds(f)
+	reminds := canRemind(c, f)
 	if reminds {
 		opts = append(opts, nanobot.WithReminders(tui.Route(f.session).SameChat))
 	}
-	bot, err := c.bot(ctx, f, opts...)
+	bot, err := newBot(ctx, c, f, opts...)
 	if err != nil {
 		return err
 	}
@@ -294,10 +294,10 @@ func (c *command) chat(ctx context.Context, f agentFlags) error {
 	signal.Notify(interrupts, os.Interrupt)
 	defer signal.Stop(interrupts)
 	def := loaded.Config.Agents.Defaults
-	o := c.tuiOptions(bot, f, loaded)
+	o := tuiOptions(c, bot, f, loaded)
 	o.Ask, o.Interrupts, o.Late = gently(o.Ask), interrupts, late
 	o.History = datadir.History.In(bot.DataDir(), "cli_history")
-	o.Banner = tui.Banner{Name: def.BotName, Icon: def.BotIcon, Model: bot.Model(), Hints: c.greeting(bot)}
+	o.Banner = tui.Banner{Name: def.BotName, Icon: def.BotIcon, Model: bot.Model(), Hints: greeting(c, bot)}
 	for _, cmd := range app.Commands(app.Options{}) {
 		o.Commands = append(o.Commands, tui.Command{Name: "/" + cmd.Name, Args: cmd.Args, Help: cmd.Help})
 	}
@@ -311,7 +311,7 @@ func (c *command) chat(ctx context.Context, f agentFlags) error {
 	reminders.Wait()
 	cerr := bot.Close()
 	if restart {
-		return c.restart()
+		return restartProgram(c)
 	}
 	if errors.Is(err, context.Canceled) {
 		err = nil // the program was asked to end
@@ -319,16 +319,16 @@ func (c *command) chat(ctx context.Context, f agentFlags) error {
 	return errors.Join(err, cerr)
 }
 
-// reminds reports whether a chat runs the jobs that were made in it: a person
+// canRemind reports whether a chat runs the jobs that were made in it: a person
 // must sit at it, and it must be a chat of the terminal and not a look into
 // that of a platform.
-func (c *command) reminds(f agentFlags) bool {
+func canRemind(c *command, f agentFlags) bool {
 	at := tui.Stdio(c.In, c.Out, c.Err)
 	return at.InTTY && at.OutTTY && f.record == "" && tui.Route(f.session).Channel == "cli"
 }
 
 // greeting is shown above the first prompt.
-func (c *command) greeting(bot *nanobot.Bot) []string {
+func greeting(c *command, bot *nanobot.Bot) []string {
 	hints := bot.Notes()
 	if at, err := strconv.ParseFloat(c.getenv(restartEnv), 64); err == nil {
 		took := time.Since(time.Unix(0, int64(at*1e9))).Seconds()
@@ -340,8 +340,8 @@ func (c *command) greeting(bot *nanobot.Bot) []string {
 // restartEnv carries the time of a /restart over to the new process.
 const restartEnv = "NANOBOT_RESTART_STARTED_AT"
 
-// restart replaces this process by a fresh one with the same arguments.
-func (c *command) restart() error {
+// restartProgram replaces this process by a fresh one with the same arguments.
+func restartProgram(c *command) error {
 	exe, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("restart: %w", err)

@@ -11,7 +11,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/diskio"
 )
 
-func (c *command) trustCommand() *cobra.Command {
+func trustCommand(c *command) *cobra.Command {
 	var list bool
 	cmd := &cobra.Command{
 		Use: "trust [PATH...]", Short: "Trust files that came from outside",
@@ -27,13 +27,13 @@ folders with all their current content, as yours. Review them first.`,
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return c.trust(cmd, args) },
+		RunE: func(cmd *cobra.Command, args []string) error { return trust(c, cmd, args) },
 	}
 	cmd.Flags().BoolVar(&list, "list", false, "show the files that came from outside")
 	return cmd
 }
 
-func (c *command) trust(cmd *cobra.Command, args []string) error {
+func trust(c *command, cmd *cobra.Command, args []string) error {
 	loaded, ws, err := c.inUse()
 	if err != nil {
 		return err
