@@ -194,7 +194,7 @@ func OpenJail(o JailOptions) (*Jail, error) {
 			p = filepath.Join(ws, p)
 		}
 		if p != "" {
-			j.straight.dirs = append(j.straight.dirs, filepath.Clean(p), filepath.Join(resolveExisting(filepath.Dir(p)), filepath.Base(p)))
+			j.straight.dirs = append(j.straight.dirs, filepath.Clean(p), filepath.Join(ResolveExisting(filepath.Dir(p)), filepath.Base(p)))
 		}
 	}
 	j.rules = Narrow{Protected: slices.Clone(o.Protected), ProtectedWrite: slices.Clone(o.ProtectedWrite), names: slices.Clone(o.ProtectedNames)}

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -155,7 +156,7 @@ func tidy(s string, most int) string {
 func (h *History) since(ctx context.Context, cursor int64) ([]Entry, error) {
 	var out []Entry
 	err := h.view(ctx, func() error {
-		i, _ := slices.BinarySearchFunc(h.entries, cursor+1, func(e Entry, c int64) int { return compare(e.Cursor, c) })
+		i, _ := slices.BinarySearchFunc(h.entries, cursor+1, func(e Entry, c int64) int { return cmp.Compare(e.Cursor, c) })
 		out = slices.Clone(h.entries[i:])
 		return nil
 	})
@@ -331,14 +332,4 @@ func (h *History) take(e Entry) {
 	if e.Range != "" {
 		h.ranges[e.Range] = e.Cursor
 	}
-}
-
-func compare(a, b int64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }

@@ -193,7 +193,7 @@ func (h *History) rewrite(ctx context.Context, entries []Entry) error {
 		}
 	}
 	if len(bad) > 0 {
-		if err := keepLines(ctx, h.o.Store, fileRejected, bad); err != nil {
+		if err := store.AppendLines(ctx, h.o.Store, fileRejected, bad); err != nil {
 			return fmt.Errorf("keep unreadable lines aside: %w", err)
 		}
 	}
@@ -216,19 +216,6 @@ func render(entries []Entry) []byte {
 		b = append(append(b, e.line()...), '\n')
 	}
 	return b
-}
-
-// keepLines adds lines to a log that only people read.
-func keepLines(ctx context.Context, st store.Store, name string, lines []byte) error {
-	l, err := st.Log(ctx, name)
-	if err != nil {
-		return err
-	}
-	info, err := l.Info(ctx)
-	if err == nil {
-		err = l.Append(ctx, info.Size, lines, true)
-	}
-	return errors.Join(err, l.Close())
 }
 
 // readState reads the state file when it changed. One that cannot be read is

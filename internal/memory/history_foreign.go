@@ -100,7 +100,7 @@ func (h *History) noteForeign(ctx context.Context) error {
 		return nil
 	}
 	h.o.Log.WarnContext(ctx, "another program wrote history entries; they are not used, see: nanobot migrate", "file", h.o.Store.Where(fileForeign))
-	return keepLines(ctx, h.o.Store, fileForeign, more)
+	return store.AppendLines(ctx, h.o.Store, fileForeign, more)
 }
 
 // foreign are the entries in data that are not in the history: those behind its

@@ -47,7 +47,7 @@ func (h *History) importOld(ctx context.Context) error {
 		}
 	}
 	if len(bad) > 0 {
-		if err := keepLines(ctx, h.o.Store, fileRejected, bad); err != nil {
+		if err := store.AppendLines(ctx, h.o.Store, fileRejected, bad); err != nil {
 			return err
 		}
 	}

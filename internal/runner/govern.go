@@ -127,9 +127,6 @@ func (w *window) compact(msgs []llm.Message, total int, added []llm.Message) ([]
 			if pass == 0 != known || (!known && (now() <= int(compactTarget*float64(w.budget)) || !ofThisTurn(m.ToolCallID))) {
 				continue
 			}
-			if w.compacted == nil {
-				w.compacted = map[string]bool{}
-			}
 			if !known {
 				w.state.Reset()
 			}

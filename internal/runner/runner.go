@@ -232,7 +232,8 @@ func newRun(spec *Spec) *run {
 	}
 	return &run{
 		Spec: spec, log: spec.Log, hooks: newHookList(spec.Hooks, spec.Log),
-		window: window{budget: InputBudget(spec.Limits, spec.MaxTokens), scale: spec.Scale, state: spec.Call.State},
+		window: window{budget: InputBudget(spec.Limits, spec.MaxTokens), scale: spec.Scale, state: spec.Call.State, compacted: map[string]bool{}},
+		calls:  callHistory{lookups: map[string]int{}, boundary: map[string]int{}},
 	}
 }
 

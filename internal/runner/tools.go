@@ -121,9 +121,6 @@ func (r *run) prepare(c llm.ToolCall) prepared {
 	}
 	p.tool, p.req.Name = t, t.Name // of which the model may know an older one
 	if key := lookupKey(c.Name, input); key != "" {
-		if r.calls.lookups == nil {
-			r.calls.lookups = map[string]int{}
-		}
 		if r.calls.lookups[key]++; r.calls.lookups[key] > 2 {
 			res := tool.Fail(tool.DeniedPolicy, "this was looked up twice already in this turn; use what you have")
 			p.ready = &res
@@ -355,9 +352,6 @@ func (r *run) normalise(ctx context.Context, p prepared, res tool.Result) llm.Me
 			suffix = sideEffectOdd
 		}
 		if key := targetKey(p.req.Input); res.Code == tool.DeniedPolicy && key != "" {
-			if r.calls.boundary == nil {
-				r.calls.boundary = map[string]int{}
-			}
 			if r.calls.boundary[key]++; r.calls.boundary[key] >= 3 {
 				suffix = "\n\n[This was refused three times. It is a hard boundary: stop trying and ask the user.]"
 			}

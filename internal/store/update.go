@@ -90,3 +90,16 @@ func KeepDamaged(ctx context.Context, s Store, name string, data []byte, now tim
 	}
 	return aside, nil
 }
+
+// AppendLines adds whole lines to the end of a log that only people read.
+func AppendLines(ctx context.Context, s Store, name string, lines []byte) error {
+	l, err := s.Log(ctx, name)
+	if err != nil {
+		return err
+	}
+	info, err := l.Info(ctx)
+	if err == nil {
+		err = l.Append(ctx, info.Size, lines, true)
+	}
+	return errors.Join(err, l.Close())
+}

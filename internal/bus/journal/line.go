@@ -234,7 +234,7 @@ func (j *Journal) replay(ctx context.Context, data []byte) error {
 		return nil
 	}
 	j.opts.Log.ErrorContext(ctx, "the message journal holds lines that cannot be read", "lines", len(bad), "kept", j.store.Where(nameBad))
-	if err := keepBad(ctx, j.store, bad); err != nil {
+	if err := store.AppendLines(ctx, j.store, nameBad, append(bytes.Join(bad, []byte{'\n'}), '\n')); err != nil {
 		return err
 	}
 	return j.rewrite()
@@ -253,19 +253,6 @@ func (f *found) outbound() (out bus.Outbound, err error) {
 		err = errors.New("no id")
 	}
 	return out, err
-}
-
-// keepBad puts lines nobody understands aside, for a person to look at.
-func keepBad(ctx context.Context, st store.Store, bad [][]byte) error {
-	l, err := st.Log(ctx, nameBad)
-	if err != nil {
-		return err
-	}
-	info, err := l.Info(ctx)
-	if err == nil {
-		err = l.Append(ctx, info.Size, append(bytes.Join(bad, []byte{'\n'}), '\n'), true)
-	}
-	return errors.Join(err, l.Close())
 }
 
 // scan reads a line as this program writes it; false means that it looks

@@ -68,7 +68,7 @@ func (s *Store) Undo(ctx context.Context, turn string, force bool) (Report, erro
 		return r, b.abandon(err)
 	}
 	r.Undo = newID()
-	b.turn(record{Op: opTurn, Turn: r.Undo, Session: t.session, At: s.Now().UnixMilli(), Undoes: t.id})
+	b.head(record{Op: opTurn, Turn: r.Undo, Session: t.session, At: s.Now().UnixMilli(), Undoes: t.id})
 	kept := make([]change, len(items))
 	for i, it := range items {
 		kept[i] = change{Path: it.path, Before: &it.now}

@@ -358,11 +358,12 @@ func (b *batch) then(f func(m *model)) { b.apply = append(b.apply, f) }
 // begin makes sure that the turn of a call is known.
 func (b *batch) begin(c tool.Call) {
 	if b.l.model.turns[c.TurnID] == nil {
-		b.turn(record{Op: opTurn, Turn: c.TurnID, Session: c.SessionKey, At: b.l.now().UnixMilli()})
+		b.head(record{Op: opTurn, Turn: c.TurnID, Session: c.SessionKey, At: b.l.now().UnixMilli()})
 	}
 }
 
-func (b *batch) turn(rec record) {
+// head adds a record without a body.
+func (b *batch) head(rec record) {
 	b.add(rec, nil)
 	b.then(func(m *model) { m.apply(rec, span{}) })
 }
@@ -389,15 +390,11 @@ func (b *batch) tree(d []delta) {
 }
 
 func (b *batch) command(turn, call string, skipped []string) {
-	rec := record{Op: opCommand, Turn: turn, Call: call, At: time.Now().UnixMilli(), Skipped: skipped}
-	b.add(rec, nil)
-	b.then(func(m *model) { m.apply(rec, span{}) })
+	b.head(record{Op: opCommand, Turn: turn, Call: call, At: time.Now().UnixMilli(), Skipped: skipped})
 }
 
 func (b *batch) done(turn, call string, late bool) {
-	rec := record{Op: opDone, Turn: turn, Call: call, Late: late}
-	b.add(rec, nil)
-	b.then(func(m *model) { m.apply(rec, span{}) })
+	b.head(record{Op: opDone, Turn: turn, Call: call, Late: late})
 }
 
 func (b *batch) changes(turn string, c []change) {
@@ -406,9 +403,7 @@ func (b *batch) changes(turn string, c []change) {
 }
 
 func (b *batch) gap(turn, why string) {
-	rec := record{Op: opGap, Turn: turn, Why: why}
-	b.add(rec, nil)
-	b.then(func(m *model) { m.apply(rec, span{}) })
+	b.head(record{Op: opGap, Turn: turn, Why: why})
 }
 
 // commit finishes the batch. With sync it also survives a power loss.

@@ -46,7 +46,7 @@ func (a *area) resolve(name string) (paths []string) {
 		if _, refused := errors.AsType[*diskio.JailError](err); refused {
 			return paths
 		}
-		dir := followDirs(filepath.Dir(abs))
+		dir := diskio.ResolveExisting(filepath.Dir(abs))
 		key, ok := a.key(filepath.Join(dir, filepath.Base(abs)))
 		if !ok {
 			return paths
@@ -70,28 +70,12 @@ func (a *area) resolve(name string) (paths []string) {
 
 // key is how a path without links is called in the log.
 func (a *area) key(abs string) (string, bool) {
-	for _, base := range []string{a.workspace, followDirs(a.workspace)} {
+	for _, base := range []string{a.workspace, diskio.ResolveExisting(a.workspace)} {
 		if rel, err := filepath.Rel(base, abs); err == nil && filepath.IsLocal(rel) {
 			return filepath.ToSlash(rel), rel != "."
 		}
 	}
 	return abs, !a.jail.Restricted()
-}
-
-// followDirs resolves the links in the part of a path that exists.
-func followDirs(dir string) string {
-	rest := ""
-	for p := dir; ; {
-		if target, err := filepath.EvalSymlinks(p); err == nil {
-			return filepath.Join(target, rest)
-		}
-		parent := filepath.Dir(p)
-		if parent == p {
-			return dir
-		}
-		rest = filepath.Join(filepath.Base(p), rest)
-		p = parent
-	}
 }
 
 // missingParents lists the folders of a path that a tool would have to make.
