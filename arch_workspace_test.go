@@ -32,7 +32,7 @@ var byPath = map[string][]string{
 	},
 	"path/filepath":             {"EvalSymlinks", "Glob", "Walk", "WalkDir"},
 	"io/ioutil":                 {"ReadDir", "ReadFile", "WriteFile"},
-	module + "/internal/diskio": {"CopyFile", "MkdirAll", "Replace", "SyncDir", "TryLock", "WriteFile"},
+	module + "/internal/diskio": {"CopyFile", "MkdirAll", "Replace", "ResolveExisting", "SyncDir", "TryLock", "WriteFile"},
 	"golang.org/x/sys/unix":     {"Open", "Openat", "Openat2", "Rename", "Unlink"},
 	"syscall":                   {"Open", "Rename", "Unlink"},
 }

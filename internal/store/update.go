@@ -69,10 +69,8 @@ func Holder(ctx context.Context, s Store, name string) (pid int, held bool) {
 
 // jitter lets about so much time pass, so that those who wait do not meet again.
 func jitter(ctx context.Context, d time.Duration) error {
-	if err := wait.For(ctx, d/2+rand.N(d)); err != nil { //nolint:gosec // it only spreads those who wait
-		return context.Cause(ctx)
-	}
-	return nil
+	_ = wait.For(ctx, d/2+rand.N(d)) //nolint:gosec // it only spreads those who wait; Cause says whether it was cut short
+	return context.Cause(ctx)
 }
 
 // Indented is the form of documents that people read.

@@ -48,8 +48,7 @@ func (f *family) listDir(ctx context.Context, _ tool.Call, in listInput) (tool.R
 	}
 	defer func() { _ = d.Close() }()
 	var rows []string
-	l := lister{f: f}
-	note := ""
+	l, note := &lister{f: f}, ""
 	if in.Recursive {
 		rows, note, err = l.tree(ctx, d)
 	} else {
@@ -178,19 +177,13 @@ func (l *lister) tree(ctx context.Context, d *diskio.Dir) (rows []string, note s
 // content follows it directly.
 func comparePaths(a, b string) int {
 	for i := range min(len(a), len(b)) {
-		if a[i] == b[i] {
-			continue
-		}
-		if a[i] == '/' {
+		switch {
+		case a[i] == b[i]:
+		case a[i] == '/', b[i] != '/' && a[i] < b[i]:
 			return -1
-		}
-		if b[i] == '/' {
+		default:
 			return 1
 		}
-		if a[i] < b[i] {
-			return -1
-		}
-		return 1
 	}
 	return len(a) - len(b)
 }

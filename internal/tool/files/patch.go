@@ -88,8 +88,8 @@ func (s *patchSet) commit(ctx context.Context) (tool.Result, error) {
 		if err == nil {
 			continue
 		}
-		cleanup := context.WithoutCancel(ctx) // half a patch is worse than a late answer
-		if stuck := s.restore(cleanup); stuck != nil {
+		// Half a patch is worse than a late answer.
+		if stuck := s.restore(context.WithoutCancel(ctx)); stuck != nil {
 			res := tool.Fail(tool.Conflict, "%s could not be written (%v), and putting back the files before it failed too: %v. Check them.", s.f.show(p.key), err, stuck)
 			res.MayHaveRun = true
 			return res, nil
@@ -131,9 +131,7 @@ func (s *patchSet) refused(ctx context.Context, err error) (tool.Result, error) 
 func (s *patchSet) plan(ctx context.Context, edits []patchEdit) (summary []string, err error) {
 	byKey := map[string]*patched{}
 	for i, e := range edits {
-		fail := func(err error) ([]string, error) {
-			return nil, editError{i + 1, e.Path, err}
-		}
+		fail := func(err error) ([]string, error) { return nil, editError{i + 1, e.Path, err} }
 		if err := e.check(); err != nil {
 			return fail(err)
 		}
