@@ -58,7 +58,7 @@ func (c *command) serveMCP(ctx context.Context, f mcpServeFlags) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
 	defer stop()
 	// The end of ctx must not stop the bot before the server has hung up.
-	bot, err := c.bot(context.WithoutCancel(ctx), f.agentFlags)
+	bot, err := c.bot(context.WithoutCancel(ctx), f.agentFlags, conversation{})
 	if err != nil {
 		return err
 	}
