@@ -226,7 +226,7 @@ func startFolder(ctx context.Context, c *command, l *config.Loaded, ws string, a
 	if dir, err = filepath.EvalSymlinks(c.Dir); err != nil {
 		return "", "", fmt.Errorf("the working folder cannot be used: %w", err)
 	}
-	if real, err := filepath.EvalSymlinks(ws); err == nil && real == dir {
+	if target, err := filepath.EvalSymlinks(ws); err == nil && target == dir {
 		return "", "", nil
 	}
 	own, _ := filepath.EvalSymlinks(home(c)) // unknown is no folder

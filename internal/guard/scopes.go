@@ -83,7 +83,7 @@ func (s *scopes) of(ctx context.Context, key string) (agent.WorkspaceScope, erro
 // for the workspace.
 func (s *scopes) start(path string) (agent.WorkspaceScope, error) {
 	home := s.house()
-	if real, err := filepath.EvalSymlinks(path); err == nil && real == home.Path {
+	if target, err := filepath.EvalSymlinks(path); err == nil && target == home.Path {
 		return agent.WorkspaceScope{}, nil
 	}
 	dir, err := s.folder(path)
