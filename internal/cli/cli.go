@@ -26,6 +26,7 @@ import (
 type Stdio struct {
 	In, Out, Err *os.File
 	Env          []string
+	Dir          string // the folder the program was started in; "" is the workspace
 }
 
 // command carries what every subcommand needs.

@@ -58,7 +58,7 @@ func serveMCP(ctx context.Context, c *command, f mcpServeFlags) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
 	defer stop()
 	// The end of ctx must not stop the bot before the server has hung up.
-	bot, err := newBot(context.WithoutCancel(ctx), c, f.agentFlags)
+	bot, err := newBot(context.WithoutCancel(ctx), c, f.agentFlags, conversation{})
 	if err != nil {
 		return err
 	}

@@ -51,7 +51,9 @@ func refuse(path string, kind error, format string, args ...any) error {
 type JailOptions struct {
 	// Workspace is where relative paths start. It must exist.
 	Workspace string
-	// Restrict limits access to the workspace and the read-only roots.
+	// Also are further roots, beside the workspace, that may be read and written.
+	Also []string
+	// Restrict limits access to the workspace, Also and the read-only roots.
 	// Otherwise the whole file system is reachable except protected paths.
 	Restrict bool
 	// ReadOnly are further roots that may be read. They need not exist yet.
@@ -184,6 +186,11 @@ func OpenJail(o JailOptions) (*Jail, error) {
 		return nil, fmt.Errorf("open workspace: %w", err)
 	}
 	j.roots = append(j.roots, main)
+	for _, p := range o.Also {
+		if p = j.expand(p); filepath.IsAbs(p) {
+			j.roots = append(j.roots, &jailRoot{path: filepath.Clean(p)})
+		}
+	}
 	for _, p := range o.ReadOnly {
 		if p = j.expand(p); filepath.IsAbs(p) {
 			j.roots = append(j.roots, &jailRoot{path: filepath.Clean(p), readOnly: true})
