@@ -185,7 +185,7 @@ func (b *batch) run(ctx context.Context) (behind bool, err error) {
 		b.x.keepSources(b.db, b.rows)
 		return false, nil
 	}
-	if b.forgotten, err = b.x.readForgotten(); err != nil {
+	if b.forgotten, err = b.x.readForgotten(ctx); err != nil {
 		return false, err
 	}
 	// The newest first: a build that is broken off has what is asked for most.
