@@ -267,6 +267,9 @@ func testListReadExport(t *testing.T, open storetest.Open) {
 		must(t, s.SetMeta("title", fmt.Sprint("title ", i)))
 		must(t, s.Release())
 	}
+	if n, err := st.Count(t.Context()); err != nil || n != 4 {
+		t.Errorf("Count = %d, %v, want 4", n, err)
+	}
 	infos, err := st.List(t.Context())
 	must(t, err)
 	type row struct {
