@@ -35,6 +35,19 @@ func Update(ctx context.Context, s Store, name string, change func(old []byte) (
 	}
 }
 
+// Add appends lines wherever the log ends, also while others append.
+func Add(ctx context.Context, l Log, lines []byte, sync bool) error {
+	for {
+		info, err := l.Info(ctx)
+		if err != nil {
+			return err
+		}
+		if err := l.Append(ctx, info.Size, lines, sync); !errors.Is(err, ErrMoved) {
+			return err
+		}
+	}
+}
+
 // WaitLock is Lock for locks that are held for a moment only: it tries again
 // for so long, or until the context ends.
 func WaitLock(ctx context.Context, s Store, name string, patience time.Duration) (release func() error, err error) {

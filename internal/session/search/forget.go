@@ -125,11 +125,11 @@ func (x *Index) forgotten(ctx context.Context) (log store.Log, size int64, err e
 	return log, info.Size, err
 }
 
-// remember adds fingerprints. The caller has the right to write.
+// remember adds fingerprints.
 func (x *Index) remember(ctx context.Context, prints []byte) error {
-	log, size, err := x.forgotten(ctx)
+	log, _, err := x.forgotten(ctx)
 	if err == nil && len(prints) > 0 {
-		err = log.Append(ctx, size, prints, true)
+		err = store.Add(ctx, log, prints, true)
 	}
 	if log != nil {
 		err = errors.Join(err, log.Close())
