@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/recent"
 )
 
 const (
@@ -55,7 +56,7 @@ func Rotate(keys []Keyed, o RotateOptions) llm.Model {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	r := &rotor{o: o, sticky: newRecent[int](stickySessions)}
+	r := &rotor{o: o, sticky: recent.New[string, int](stickySessions)}
 	for _, k := range keys {
 		r.keys = append(r.keys, &rotorKey{Keyed: k, model: sync.OnceValues(k.Make)})
 	}
@@ -64,7 +65,7 @@ func Rotate(keys []Keyed, o RotateOptions) llm.Model {
 
 type rotor struct {
 	o      RotateOptions
-	sticky *recent[int] // SessionKey -> key
+	sticky *recent.Map[string, int] // SessionKey -> key
 
 	mu   sync.Mutex // guards the state in keys
 	uses int
@@ -160,7 +161,7 @@ func (r *rotor) try(ctx context.Context, i, noted int, req llm.Request, yield fu
 // pick chooses a key that was not tried yet, with the errors it had so far, or
 // -1 and the time until a rate-limited key is ready.
 func (r *rotor) pick(session string, tried []bool) (key, noted int, wait time.Duration) {
-	own, stuck := r.sticky.get(session)
+	own, stuck := r.sticky.Get(session)
 	now := wall()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -205,7 +206,9 @@ func (r *rotor) use(i int) (noted int) {
 // answered clears what is held against a key, unless something came up after
 // the call began that is answered now.
 func (r *rotor) answered(i int, session string, noted int) {
-	r.sticky.put(session, i)
+	if session != "" {
+		r.sticky.Put(session, i)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if k := r.keys[i]; k.noted == noted {
