@@ -126,9 +126,7 @@ func testToolKeepsChatsApart(t *testing.T, open storetest.Open) {
 	}
 }
 
-func TestEvaluator(t *testing.T) { storetest.Each(t, testEvaluator) }
-
-func testEvaluator(t *testing.T, open storetest.Open) {
+func TestEvaluator(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name, args string
