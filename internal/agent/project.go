@@ -43,7 +43,7 @@ type folder struct {
 // was kept inside the folder. The person is told.
 func (t *turn) enterProject(ctx context.Context) {
 	find := t.deps.opts.Tools.Folder
-	if find == nil || t.it.in.Scope != "" || t.it.in.Stateless {
+	if find == nil || t.env.in.Scope != "" || t.env.in.Stateless {
 		return
 	}
 	s := t.workspaceScope(ctx)
@@ -65,8 +65,8 @@ func (t *turn) enterProject(ctx context.Context) {
 			t.folder.project.Dir = dir
 		}
 	}
-	t.it.emit(bus.Outbound{
-		Kind: bus.Notice, Route: t.it.in.Route,
+	t.env.emit(bus.Outbound{
+		Kind: bus.Notice, Route: t.env.in.Route,
 		Text: fmt.Sprintf("The folder %s of this chat cannot be used any more, so I work in the workspace. Choose another folder, or make it again.", s.Path),
 	})
 }
@@ -74,8 +74,8 @@ func (t *turn) enterProject(ctx context.Context) {
 // workspaceScope reads what was set for the conversation, or for that of the
 // chat that a job was made in.
 func (t *turn) workspaceScope(ctx context.Context) *WorkspaceScope {
-	chat := t.deps.keyOf(bus.Inbound{Route: t.it.in.Route})
-	if e := t.it.in.Event; e != eventCron && e != eventTrigger || chat == t.key {
+	chat := t.deps.keyOf(bus.Inbound{Route: t.env.in.Route})
+	if e := t.env.in.Event; e != eventCron && e != eventTrigger || chat == t.key {
 		var s WorkspaceScope
 		t.sess.Meta(WorkspaceScopeKey, &s)
 		return s.valid()

@@ -48,8 +48,8 @@ type State struct {
 	Warnings  []string     `json:"warnings,omitempty"`
 }
 
-// Standings are the results of catalog.Survey for programs.
-func Standings(list []catalog.Standing) []State {
+// States are the results of catalog.Survey for programs.
+func States(list []catalog.Status) []State {
 	out := []State{}
 	for i := range list {
 		s, r := &list[i], list[i].Row

@@ -46,7 +46,7 @@ func OpenTrial(o Options, name string) (*trial.Trial, error) {
 func RunTrial(ctx context.Context, loaded *config.Loaded, t *trial.Trial, vision bool, tell func(trial.Verdict)) error {
 	claim := claims(ctx, loaded, t.Choice())
 	if vision {
-		claim.Vision = catalog.Able
+		claim.Vision = catalog.Supported
 	}
 	t.WarnOfWindow(claim.Window, loaded.Config.Agents.Defaults.ContextWindowTokens)
 	t.Run(ctx, claim, tell)
@@ -93,7 +93,7 @@ func said(yes *bool, otherwise catalog.Ability) catalog.Ability {
 	case yes == nil:
 		return otherwise
 	case *yes:
-		return catalog.Able
+		return catalog.Supported
 	}
-	return catalog.Unable
+	return catalog.Unsupported
 }
