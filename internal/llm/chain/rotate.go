@@ -108,11 +108,8 @@ func (r *rotor) run(ctx context.Context, req llm.Request, yield func(llm.Event, 
 		if done {
 			return nil
 		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		e, ok := errors.AsType[*llm.Error](err)
-		if !ok {
+		e, err := failure(ctx, err)
+		if err != nil {
 			return err
 		}
 		news := r.note(ctx, i, e)
@@ -120,7 +117,7 @@ func (r *rotor) run(ctx context.Context, req llm.Request, yield func(llm.Event, 
 			return nil
 		}
 		if e.Kind != llm.RateLimited && e.Kind != llm.Billing && e.Kind != llm.Auth || shown == llm.TextDelta {
-			return err
+			return e
 		}
 		last = e
 		if shown != 0 && !yield(llm.Event{Kind: llm.Restarted}, nil) {
@@ -137,25 +134,7 @@ func (r *rotor) try(ctx context.Context, i, noted int, req llm.Request, yield fu
 		}
 		return 0, false, err
 	}
-	for ev, err := range m.Stream(ctx, req) {
-		if err != nil {
-			return shown, false, err
-		}
-		switch {
-		case ev.Kind == llm.TextDelta:
-			shown = llm.TextDelta
-		case ev.Kind == llm.ReasoningDelta && shown == 0:
-			shown = llm.ReasoningDelta
-		case ev.Kind == llm.Restarted:
-			shown = 0
-		case ev.Kind == llm.Done:
-			r.answered(i, req.SessionKey, noted)
-		}
-		if !yield(ev, nil) || ev.Kind == llm.Done {
-			return shown, true, nil
-		}
-	}
-	return shown, false, &llm.Error{Kind: llm.StreamTruncated, Provider: r.o.Provider, Message: "the stream ended without an answer"}
+	return relay(m.Stream(ctx, req), r.o.Provider, yield, func() { r.answered(i, req.SessionKey, noted) })
 }
 
 // pick chooses a key that was not tried yet, with the errors it had so far, or
