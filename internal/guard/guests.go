@@ -77,7 +77,7 @@ func shareOf(l *config.Loaded, workspace string) string {
 }
 
 // guestShare returns the name of the shared folder in the workspace; "" if the
-// configured name leaves the workspace or contains files that the agent follows.
+// configured name leaves the workspace or is one that the agent follows or owns.
 func guestShare(setting string) string {
 	name := filepath.Clean(filepath.FromSlash(setting))
 	if setting == "" || !filepath.IsLocal(name) || name == "." {

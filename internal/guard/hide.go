@@ -53,7 +53,8 @@ func (f *confiner) covered() []string {
 
 // sessionSockets returns the sockets that answer every process of the user: the
 // session bus with the keyring, the keyring's own socket, and the service manager,
-// which can start programs outside of the sandbox.
+// which can start programs outside of the sandbox. Keys go to the keyring only over
+// one of these.
 func sessionSockets(getenv func(string) string) []string {
 	if runtime.GOOS != "linux" {
 		return nil
@@ -120,8 +121,7 @@ func placeOf(path string) place {
 	return place{path, info}
 }
 
-// moved reports whether a command has moved the folder to a path that is not
-// hidden.
+// moved fails if a command has moved the folder to a path that is not hidden.
 func (p place) moved() error {
 	now, err := os.Stat(p.path)
 	switch {
