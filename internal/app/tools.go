@@ -9,10 +9,10 @@ import (
 	"io"
 	"iter"
 	"net/netip"
-	"strings"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/document"
 	"github.com/nanobot-go/nanobot/internal/guard"
@@ -212,11 +212,12 @@ func readWhole(jail *diskio.Jail, path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxReference))
 }
 
-// Networks parses tools.ssrfWhitelist; what cannot be parsed was warned about.
+// Networks parses tools.ssrfWhitelist: networks, and addresses that stand for
+// themselves. What cannot be parsed was warned about.
 func Networks(list []string) []netip.Prefix {
 	var out []netip.Prefix
 	for _, s := range list {
-		if p, err := netip.ParsePrefix(strings.TrimSpace(s)); err == nil {
+		if p, err := config.ParseNetwork(s); err == nil {
 			out = append(out, p)
 		}
 	}

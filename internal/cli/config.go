@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nanobot-go/nanobot/internal/config"
-	"github.com/nanobot-go/nanobot/internal/gateway"
+	"github.com/nanobot-go/nanobot/internal/doctor"
 )
 
 func (c *command) configCommand() *cobra.Command {
@@ -206,8 +206,9 @@ func (c *command) configValidate() *cobra.Command {
 		Use: "validate [FILE]", Short: "Check the configuration and explain problems", Args: atMost(1),
 		Long: `validate reads the configuration like every command and lists errors and
 warnings. It exits with 78 if the configuration is not valid. With --strict,
-unknown and duplicate keys are errors too, and so are channels that would stay
-off because of a mistake in their section.`,
+unknown and duplicate keys are errors too, and so are parts that would stay off
+because of a mistake in their section: channels, MCP servers and providers of
+search, pictures and speech.`,
 		Example: "  nanobot config validate\n  nanobot config validate ./config.json --strict\n  nanobot config validate --json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o := c.configOptions()
@@ -217,7 +218,7 @@ off because of a mistake in their section.`,
 			}
 			l, err := config.Load(o)
 			if err == nil {
-				err = gateway.CheckSections(l, strict)
+				err = doctor.CheckSettings(l, strict)
 			}
 			if asJSON {
 				return tellJSON(cmd, l, err)

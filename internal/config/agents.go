@@ -26,7 +26,7 @@ type AgentDefaults struct {
 	MaxConcurrentSubagents          int        `json:"maxConcurrentSubagents" min:"1" doc:"Maximum number of subagents running at once."`
 	FailOnToolError                 bool       `json:"failOnToolError" doc:"Stop a subagent at its first tool error."`
 	ProviderRetryMode               string     `json:"providerRetryMode" enum:"standard|persistent" doc:"How long a failing provider is retried."`
-	ReasoningEffort                 string     `json:"reasoningEffort" doc:"none, low, medium, high, xhigh, max or adaptive; empty leaves it to the model."`
+	ReasoningEffort                 string     `json:"reasoningEffort" enum:"|none|minimal|minimum|low|medium|high|xhigh|max|adaptive" doc:"none, low, medium, high, xhigh, max or adaptive; empty leaves it to the model."`
 	ToolHintMaxLength               int        `json:"toolHintMaxLength" min:"20" max:"500" doc:"Longest tool hint shown to users, in characters."`
 	Timezone                        string     `json:"timezone" doc:"IANA time zone, such as Europe/Berlin."`
 	TimezoneMode                    string     `json:"timezoneMode" enum:"auto|manual" doc:"auto follows the host; setting timezone alone means manual."`
@@ -94,7 +94,7 @@ type Preset struct {
 	MaxTokens           int        `json:"maxTokens" min:"1" doc:"Longest answer, in tokens."`
 	ContextWindowTokens int        `json:"contextWindowTokens" min:"1" doc:"Size of the context window, in tokens."`
 	Temperature         float64    `json:"temperature" min:"0" max:"2" doc:"Sampling temperature."`
-	ReasoningEffort     string     `json:"reasoningEffort" doc:"none, low, medium, high, xhigh, max or adaptive."`
+	ReasoningEffort     string     `json:"reasoningEffort" enum:"|none|minimal|minimum|low|medium|high|xhigh|max|adaptive" doc:"none, low, medium, high, xhigh, max or adaptive."`
 	Fallbacks           []Fallback `json:"fallbacks" doc:"Models tried in order when this one is unavailable, instead of agents.defaults.fallbackModels."`
 	Label               string     `json:"label" doc:"Ignored; older versions wrote it."`
 }
@@ -109,7 +109,7 @@ type Fallback struct {
 	MaxTokens           *int     `json:"maxTokens" min:"1" doc:"Longest answer, in tokens."`
 	ContextWindowTokens *int     `json:"contextWindowTokens" min:"1" doc:"Size of the context window, in tokens."`
 	Temperature         *float64 `json:"temperature" min:"0" max:"2" doc:"Sampling temperature."`
-	ReasoningEffort     string   `json:"reasoningEffort" doc:"none, low, medium, high, xhigh, max or adaptive."`
+	ReasoningEffort     string   `json:"reasoningEffort" enum:"|none|minimal|minimum|low|medium|high|xhigh|max|adaptive" doc:"none, low, medium, high, xhigh, max or adaptive."`
 }
 
 func defaultAgent() AgentDefaults {
