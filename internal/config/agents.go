@@ -81,7 +81,8 @@ type SourceBudget struct {
 type Limits struct {
 	MaxConcurrentRequests int `json:"maxConcurrentRequests" env:"NANOBOT_MAX_CONCURRENT_REQUESTS" doc:"Turns running at once; 0 or less is no limit."`
 	LLMTimeoutS           int `json:"llmTimeoutS" min:"0" env:"NANOBOT_LLM_TIMEOUT_S" doc:"Seconds one model request may take; 0 is no limit."`
-	StreamIdleTimeoutS    int `json:"streamIdleTimeoutS" min:"0" max:"3600" env:"NANOBOT_STREAM_IDLE_TIMEOUT_S" doc:"Seconds a stream may stay silent; 0 is no limit."`
+	FirstByteTimeoutS     int `json:"firstByteTimeoutS" min:"0" max:"3600" doc:"Seconds until the first byte of an answer; 0 is no limit. Without a value, servers on this machine have 600, and a longer streamIdleTimeoutS counts."`
+	StreamIdleTimeoutS    int `json:"streamIdleTimeoutS" min:"0" max:"3600" env:"NANOBOT_STREAM_IDLE_TIMEOUT_S" doc:"Seconds a stream may stay silent; 0 is no limit. Without a value, servers on this machine have 300."`
 	TurnTimeoutS          int `json:"turnTimeoutS" min:"0" doc:"Seconds one turn may take; 0 is no limit."`
 	TurnTokens            int `json:"turnTokens" min:"0" doc:"Input and output tokens per turn; 0 is no limit."`
 	TurnToolCalls         int `json:"turnToolCalls" min:"0" doc:"Tool calls one turn may make; 0 is no limit."`
@@ -136,7 +137,7 @@ func defaultAgent() AgentDefaults {
 		ResumeInterrupted:               "resume",
 		Dream:                           Dream{Enabled: true, IntervalH: 2, MaxBatchSize: 20, MaxIterations: 10},
 		Budget:                          Budget{DailyUSD: 5, UnpricedDailyTokens: 5_000_000, GuestShare: 0.2, PerGuestShare: 0.1, WarnAt: []float64{0.8}, OnExceed: "stopAll"},
-		Limits:                          Limits{LLMTimeoutS: 300, StreamIdleTimeoutS: 90},
+		Limits:                          Limits{LLMTimeoutS: 300, FirstByteTimeoutS: 120, StreamIdleTimeoutS: 90},
 	}
 }
 

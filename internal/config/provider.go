@@ -18,6 +18,7 @@ type Provider struct {
 	Region             string                     `json:"region" doc:"AWS region."`
 	Profile            string                     `json:"profile" doc:"AWS profile."`
 	StreamIdleTimeoutS int                        `json:"streamIdleTimeoutS" min:"0" max:"3600" doc:"Seconds a stream may stay silent; 0 uses the general limit."`
+	FirstByteTimeoutS  int                        `json:"firstByteTimeoutS" min:"0" max:"3600" doc:"Seconds until the first byte of an answer; 0 uses the general limit."`
 	RequestTimeoutS    int                        `json:"requestTimeoutS" min:"0" doc:"Seconds a request may take; 0 uses the general limit."`
 	APIKeys            []httpsafe.Secret          `json:"apiKeys" doc:"Several API keys to distribute requests over."`
 	KeyStrategy        string                     `json:"keyStrategy" enum:"rotate|order" doc:"How a key is selected from apiKeys: rotate distributes requests over all of them, order uses a later key only while the earlier ones are refused."`

@@ -169,8 +169,9 @@ func (m *Models) driver(t target, p config.Provider, isLocal bool) (llm.Model, e
 		return nil, errors.New("no wire protocol fits this model")
 	}
 	models := make([]llm.Model, 0, len(wires))
+	first, idle := m.silence(p)
 	for _, w := range wires {
-		d, err := m.speak(w, t.choice, wireOptions{provider: p, client: client, signer: signer, idle: m.idle(p, isLocal)})
+		d, err := m.speak(w, t.choice, wireOptions{provider: p, client: client, signer: signer, first: first, idle: idle})
 		if err != nil {
 			return nil, err
 		}
@@ -187,6 +188,7 @@ type wireOptions struct {
 	provider config.Provider
 	client   *http.Client
 	signer   wire.Signer
+	first    time.Duration
 	idle     time.Duration
 }
 
@@ -195,12 +197,12 @@ func (m *Models) speak(w catalog.Wire, c catalog.Choice, o wireOptions) (llm.Mod
 	switch w {
 	case catalog.AnthropicWire:
 		return anthropic.New(anthropic.Options{
-			Name: c.Name, BaseURL: c.Base, Key: c.Key, Headers: p.ExtraHeaders, Client: o.client, IdleTimeout: o.idle, Version: m.version, Log: m.log,
+			Name: c.Name, BaseURL: c.Base, Key: c.Key, Headers: p.ExtraHeaders, Client: o.client, FirstTimeout: o.first, IdleTimeout: o.idle, Version: m.version, Log: m.log,
 		})
 	case catalog.ChatWire:
 		return openai.New(openai.Options{
 			Name: c.Name, BaseURL: c.Base, Local: c.Row.Local, Key: c.Key, Signer: o.signer, Quirks: c.Row.Quirks, Headers: p.ExtraHeaders,
-			ExtraQuery: reveal(p.ExtraQuery), ExtraBody: p.ExtraBody.JSON(), Client: o.client, IdleTimeout: o.idle, Log: m.log,
+			ExtraQuery: reveal(p.ExtraQuery), ExtraBody: p.ExtraBody.JSON(), Client: o.client, FirstTimeout: o.first, IdleTimeout: o.idle, Log: m.log,
 		})
 	case catalog.ResponsesWire:
 		header := ""
@@ -214,13 +216,13 @@ func (m *Models) speak(w catalog.Wire, c catalog.Choice, o wireOptions) (llm.Mod
 		return responses.New(responses.Options{
 			Name: c.Name, BaseURL: c.Base, Path: path, Key: c.Key, KeyHeader: header, Signer: o.signer, Headers: p.ExtraHeaders,
 			ExtraBody: p.ExtraBody.JSON(), ExtraQuery: reveal(p.ExtraQuery), Local: c.Row.Local, Quirks: c.Row.Quirks, Codex: c.Row.Auth == "codex",
-			PlainReasoning: c.Row.Name == "deepseek", Client: o.client, IdleTimeout: o.idle, Version: m.version, Log: m.log,
+			PlainReasoning: c.Row.Name == "deepseek", Client: o.client, FirstTimeout: o.first, IdleTimeout: o.idle, Version: m.version, Log: m.log,
 		})
 	case catalog.BedrockWire:
 		home, _ := os.UserHomeDir() // without one there are no AWS files
 		return bedrock.New(bedrock.Options{
 			Name: c.Name, Region: p.Region, Profile: p.Profile, BaseURL: c.Base, Key: c.Key, Headers: p.ExtraHeaders,
-			ExtraBody: p.ExtraBody.JSON(), Getenv: m.getenv, Home: home, Client: o.client, IdleTimeout: o.idle, Version: m.version, Log: m.log,
+			ExtraBody: p.ExtraBody.JSON(), Getenv: m.getenv, Home: home, Client: o.client, FirstTimeout: o.first, IdleTimeout: o.idle, Version: m.version, Log: m.log,
 		})
 	}
 	return nil, errors.New("unknown wire protocol " + string(w))
@@ -246,15 +248,24 @@ func (m *Models) signer(c catalog.Choice, p config.Provider, client *http.Client
 	return nil, "", nil
 }
 
-// idle is how long a stream may stay silent.
-func (m *Models) idle(p config.Provider, isLocal bool) time.Duration {
-	switch {
-	case p.StreamIdleTimeoutS > 0:
-		return time.Duration(p.StreamIdleTimeoutS) * time.Second
-	case isLocal && !m.loaded.IsSet("agents.defaults.limits.streamIdleTimeoutS"):
-		return 0 // the driver's longer default for local servers
+// silence is how long the first byte may take, and how long a stream may stay
+// silent later, as drivers take it: 0 leaves it to them, since servers on this
+// machine need longer, and a negative value is no limit.
+func (m *Models) silence(p config.Provider) (first, idle time.Duration) {
+	limit := func(own, general int, name string) time.Duration {
+		switch {
+		case own > 0:
+			return time.Duration(own) * time.Second
+		case !m.loaded.IsSet("agents.defaults.limits." + name):
+			return 0
+		case general == 0:
+			return -1
+		}
+		return time.Duration(general) * time.Second
 	}
-	return time.Duration(m.loaded.Config.Agents.Defaults.Limits.StreamIdleTimeoutS) * time.Second
+	all := m.loaded.Config.Agents.Defaults.Limits
+	return limit(p.FirstByteTimeoutS, all.FirstByteTimeoutS, "firstByteTimeoutS"),
+		limit(p.StreamIdleTimeoutS, all.StreamIdleTimeoutS, "streamIdleTimeoutS")
 }
 
 // FirstKey is the key of a provider that is used first.

@@ -63,9 +63,10 @@ type Options struct {
 	Betas []string
 	// Client makes the requests; nil makes one from BaseURL.
 	Client *http.Client
-	// IdleTimeout is how long the server may be silent between two bytes. 0
-	// means 90 s, or 300 s for a local server; a negative value no limit.
-	IdleTimeout time.Duration
+	// FirstTimeout limits the wait for the first byte, IdleTimeout every later
+	// silence; see wire.Silence.
+	FirstTimeout time.Duration
+	IdleTimeout  time.Duration
 	// CacheTTL above five minutes asks for one-hour cache entries for tools
 	// and system prompt. History always uses five minutes.
 	CacheTTL time.Duration
@@ -109,13 +110,7 @@ func New(o Options) (llm.Model, error) {
 	}
 	d.endpoint = base + "/v1/messages"
 	local := httpsafe.IsLocal(base)
-	d.first, d.idle = wire.FirstLimit(0, local), wire.IdleLimit(o.IdleTimeout, local)
-	switch { // who waits longer between bytes also waits for the first one
-	case o.IdleTimeout > 0:
-		d.first = max(d.first, d.idle)
-	case o.IdleTimeout < 0:
-		d.first = 0
-	}
+	d.first, d.idle = wire.Silence(o.FirstTimeout, o.IdleTimeout, local)
 	if d.client == nil {
 		if d.client, err = httpsafe.Client(httpsafe.Options{Direct: local}); err != nil {
 			return nil, err

@@ -84,9 +84,7 @@ type Options struct {
 	// credentials; nil makes one that uses no proxy.
 	MetadataClient *http.Client
 	// FirstTimeout limits the wait for the first byte, IdleTimeout every later
-	// silence. 0 means 120 s and 90 s, or 600 s and 300 s for a local
-	// address; a negative value no limit. A FirstTimeout of 0 follows a longer
-	// IdleTimeout.
+	// silence; see wire.Silence.
 	FirstTimeout time.Duration
 	IdleTimeout  time.Duration
 	// CacheTTL above five minutes asks for one-hour cache entries for tools
@@ -152,13 +150,7 @@ func New(o Options) (llm.Model, error) {
 		return nil, d.misconfigured(err.Error())
 	}
 	local := httpsafe.IsLocal(d.base)
-	d.first, d.idle = wire.FirstLimit(o.FirstTimeout, local), wire.IdleLimit(o.IdleTimeout, local)
-	switch { // who waits longer between bytes also waits for the first one
-	case o.FirstTimeout == 0 && o.IdleTimeout > 0:
-		d.first = max(d.first, d.idle)
-	case o.FirstTimeout == 0 && o.IdleTimeout < 0:
-		d.first = 0
-	}
+	d.first, d.idle = wire.Silence(o.FirstTimeout, o.IdleTimeout, local)
 	if d.client == nil {
 		if d.client, err = httpsafe.Client(httpsafe.Options{Direct: local}); err != nil {
 			return nil, err

@@ -50,8 +50,7 @@ type Options struct {
 	ExtraQuery map[string]string
 	Client     *http.Client // nil: one from httpsafe
 	// FirstTimeout limits the wait for the first byte, IdleTimeout every later
-	// silence. 0 means 120 s and 90 s, or 600 s and 300 s for a local server,
-	// which may think about a long prompt for minutes; negative means no limit.
+	// silence; see wire.Silence.
 	FirstTimeout time.Duration
 	IdleTimeout  time.Duration
 	Log          *slog.Logger // nil: no log
@@ -89,8 +88,7 @@ func New(o Options) (llm.Model, error) {
 			return nil, err
 		}
 	}
-	o.FirstTimeout = wire.FirstLimit(o.FirstTimeout, local)
-	o.IdleTimeout = wire.IdleLimit(o.IdleTimeout, local)
+	o.FirstTimeout, o.IdleTimeout = wire.Silence(o.FirstTimeout, o.IdleTimeout, local)
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
