@@ -3,6 +3,7 @@ package provider
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"slices"
@@ -194,15 +195,22 @@ type wireOptions struct {
 
 func (m *Models) speak(w catalog.Wire, c catalog.Choice, o wireOptions) (llm.Model, error) {
 	p := o.provider
+	var ttl time.Duration
+	if p.PromptCacheTTL == "1h" {
+		ttl = time.Hour
+	}
+	query := reveal(p.ExtraQuery)
+
 	switch w {
 	case catalog.AnthropicWire:
 		return anthropic.New(anthropic.Options{
-			Name: c.Name, BaseURL: c.Base, Key: c.Key, Headers: p.ExtraHeaders, Client: o.client, FirstTimeout: o.first, IdleTimeout: o.idle, Version: m.version, Log: m.log,
+			Name: c.Name, BaseURL: c.Base, Key: c.Key, Headers: p.ExtraHeaders, ExtraBody: p.ExtraBody.JSON(), ExtraQuery: query,
+			Betas: p.Betas, CacheTTL: ttl, Client: o.client, FirstTimeout: o.first, IdleTimeout: o.idle, Version: m.version, Log: m.log,
 		})
 	case catalog.ChatWire:
 		return openai.New(openai.Options{
-			Name: c.Name, BaseURL: c.Base, Local: c.Row.Local, Key: c.Key, Signer: o.signer, Quirks: c.Row.Quirks, Headers: p.ExtraHeaders,
-			ExtraQuery: reveal(p.ExtraQuery), ExtraBody: p.ExtraBody.JSON(), Client: o.client, FirstTimeout: o.first, IdleTimeout: o.idle, Log: m.log,
+			Name: c.Name, BaseURL: c.Base, Local: c.Row.Local, Key: c.Key, Signer: o.signer, Quirks: c.Row.Quirks, Headers: betas(p),
+			ExtraBody: p.ExtraBody.JSON(), ExtraQuery: query, CacheTTL: ttl, Client: o.client, FirstTimeout: o.first, IdleTimeout: o.idle, Log: m.log,
 		})
 	case catalog.ResponsesWire:
 		header := ""
@@ -214,18 +222,30 @@ func (m *Models) speak(w catalog.Wire, c catalog.Choice, o wireOptions) (llm.Mod
 			path = "/codex/responses"
 		}
 		return responses.New(responses.Options{
-			Name: c.Name, BaseURL: c.Base, Path: path, Key: c.Key, KeyHeader: header, Signer: o.signer, Headers: p.ExtraHeaders,
-			ExtraBody: p.ExtraBody.JSON(), ExtraQuery: reveal(p.ExtraQuery), Local: c.Row.Local, Quirks: c.Row.Quirks, Codex: c.Row.Auth == "codex",
+			Name: c.Name, BaseURL: c.Base, Path: path, Key: c.Key, KeyHeader: header, Signer: o.signer, Headers: betas(p),
+			ExtraBody: p.ExtraBody.JSON(), ExtraQuery: query, Local: c.Row.Local, Quirks: c.Row.Quirks, Codex: c.Row.Auth == "codex",
 			PlainReasoning: c.Row.Name == "deepseek", Client: o.client, FirstTimeout: o.first, IdleTimeout: o.idle, Version: m.version, Log: m.log,
 		})
 	case catalog.BedrockWire:
 		home, _ := os.UserHomeDir() // without one there are no AWS files
 		return bedrock.New(bedrock.Options{
 			Name: c.Name, Region: p.Region, Profile: p.Profile, BaseURL: c.Base, Key: c.Key, Headers: p.ExtraHeaders,
-			ExtraBody: p.ExtraBody.JSON(), Getenv: m.getenv, Home: home, Client: o.client, FirstTimeout: o.first, IdleTimeout: o.idle, Version: m.version, Log: m.log,
+			ExtraBody: p.ExtraBody.JSON(), ExtraQuery: query, Betas: p.Betas, CacheTTL: ttl, Getenv: m.getenv, Home: home,
+			Client: o.client, FirstTimeout: o.first, IdleTimeout: o.idle, Version: m.version, Log: m.log,
 		})
 	}
 	return nil, errors.New("unknown wire protocol " + string(w))
+}
+
+// betas are the extra headers with the names of beta features, for protocols that
+// have no place of their own for them.
+func betas(p config.Provider) map[string]httpsafe.Secret {
+	if len(p.Betas) == 0 {
+		return p.ExtraHeaders
+	}
+	out := map[string]httpsafe.Secret{"Anthropic-Beta": httpsafe.NewSecret(strings.Join(p.Betas, ","))}
+	maps.Copy(out, p.ExtraHeaders)
+	return out
 }
 
 // signer is what replaces a fixed key: a sign-in, or an identity of the cloud

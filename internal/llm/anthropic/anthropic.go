@@ -25,6 +25,7 @@ package anthropic
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"iter"
 	"log/slog"
@@ -33,6 +34,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
@@ -59,6 +61,10 @@ type Options struct {
 	Key     httpsafe.Secret
 	// Headers are added to every request and replace our own of the same name.
 	Headers map[string]httpsafe.Secret
+	// ExtraBody is a JSON object merged over every request; a list under
+	// "tools" is appended instead.
+	ExtraBody  json.RawMessage
+	ExtraQuery map[string]string
 	// Betas are sent as the anthropic-beta header.
 	Betas []string
 	// Client makes the requests; nil makes one from BaseURL.
@@ -79,6 +85,7 @@ type Options struct {
 type driver struct {
 	name     string
 	endpoint string
+	extra    wire.Extra
 	header   http.Header
 	client   *http.Client
 	classify wire.Classifier
@@ -86,13 +93,16 @@ type driver struct {
 	idle     time.Duration
 	longTTL  bool
 	log      *slog.Logger
+
+	mu      sync.Mutex
+	learned map[string]adaptations // what each model refused
 }
 
 var _ llm.Model = (*driver)(nil)
 
 // New makes a driver. It does no I/O.
 func New(o Options) (llm.Model, error) {
-	d := &driver{name: o.Name, client: o.Client, longTTL: o.CacheTTL > 5*time.Minute, log: o.Log}
+	d := &driver{name: o.Name, client: o.Client, longTTL: o.CacheTTL > 5*time.Minute, log: o.Log, learned: map[string]adaptations{}}
 	if d.name == "" {
 		d.name = defaultName
 	}
@@ -108,7 +118,12 @@ func New(o Options) (llm.Model, error) {
 	if err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") {
 		return nil, &llm.Error{Kind: llm.Configuration, Provider: d.name, Message: "the base URL must be an http or https address"}
 	}
-	d.endpoint = base + "/v1/messages"
+	if d.endpoint, err = wire.Endpoint(base+"/v1", "/messages", o.ExtraQuery); err != nil {
+		return nil, err
+	}
+	if d.extra, err = wire.ParseExtra(o.ExtraBody, "messages"); err != nil { // the history is ours
+		return nil, err
+	}
 	local := httpsafe.IsLocal(base)
 	d.first, d.idle = wire.Silence(o.FirstTimeout, o.IdleTimeout, local)
 	if d.client == nil {
@@ -150,7 +165,7 @@ func (d *driver) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Even
 			return err
 		}
 		return emit(llm.Event{Kind: llm.Done, Response: resp})
-	}, nil)
+	}, func(n int, e *llm.Error) bool { return n < maxAdaptations && d.adapt(ctx, req.Model, e) })
 }
 
 // run exchanges requests until the answer is complete; more than one is needed

@@ -73,7 +73,10 @@ type Options struct {
 	// ExtraBody is a JSON object. Keys that Converse knows at its top level
 	// (guardrailConfig, performanceConfig, ...) go there, all others into
 	// additionalModelRequestFields.
-	ExtraBody json.RawMessage
+	ExtraBody  json.RawMessage
+	ExtraQuery map[string]string
+	// Betas are sent to the model as anthropic_beta.
+	Betas []string
 	// Getenv reads the environment; nil means an empty one.
 	Getenv func(string) string
 	// Home is the user's home folder, where .aws is; "" means that there is none.
@@ -102,6 +105,7 @@ type driver struct {
 	bearer   httpsafe.Secret
 	header   http.Header
 	extra    extra
+	query    string
 	client   *http.Client
 	classify wire.Classifier
 	first    time.Duration
@@ -149,6 +153,14 @@ func New(o Options) (llm.Model, error) {
 	if d.extra, err = parseExtra(o.ExtraBody); err != nil {
 		return nil, d.misconfigured(err.Error())
 	}
+	if len(o.Betas) > 0 && d.extra.fields["anthropic_beta"] == nil {
+		d.extra.fields["anthropic_beta"], _ = json.Marshal(o.Betas) // texts always can be
+	}
+	query := url.Values{}
+	for k, v := range o.ExtraQuery {
+		query.Set(k, v)
+	}
+	d.query = query.Encode()
 	local := httpsafe.IsLocal(d.base)
 	d.first, d.idle = wire.Silence(o.FirstTimeout, o.IdleTimeout, local)
 	if d.client == nil {
@@ -294,6 +306,7 @@ func (d *driver) request(ctx context.Context, c call, region string, cred creden
 	if err != nil {
 		return nil, err
 	}
+	r.URL.RawQuery = d.query // before it is signed
 	r.Header = d.header.Clone()
 	if !d.bearer.IsZero() {
 		if r.Header.Get("Authorization") == "" {

@@ -5,12 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"strings"
+	"time"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/wire"
 )
-
-const marker = `,"cache_control":{"type":"ephemeral"}`
 
 // encoder writes the messages and tools of one request.
 type encoder struct {
@@ -123,7 +122,7 @@ func (e *encoder) content(b []byte, m llm.Message, mark bool) []byte {
 		}
 		b = blk.AppendJSON(b, false)
 		if i == len(list)-1 && (blk.Type == "text" || blk.Type == "image_url") {
-			b = append(append(b[:len(b)-1], marker...), '}')
+			b = append(wire.AppendCacheMark(b[:len(b)-1], m.Role == llm.System && e.d.o.CacheTTL > 5*time.Minute), '}')
 		}
 	}
 	return append(b, ']')
@@ -234,7 +233,7 @@ func (e *encoder) tools(b []byte, tools []llm.ToolDef) []byte {
 		b = append(b, e.d.schema(t.Schema)...)
 		b = append(b, '}')
 		if e.mark && i == lastOwn {
-			b = append(b, marker...)
+			b = wire.AppendCacheMark(b, e.d.o.CacheTTL > 5*time.Minute)
 		}
 		b = append(b, '}')
 	}

@@ -48,7 +48,10 @@ type Options struct {
 	// "tools" is appended instead.
 	ExtraBody  json.RawMessage
 	ExtraQuery map[string]string
-	Client     *http.Client // nil: one from httpsafe
+	// CacheTTL above five minutes asks for one-hour cache entries for tools and
+	// system prompt, where cache markers are sent.
+	CacheTTL time.Duration
+	Client   *http.Client // nil: one from httpsafe
 	// FirstTimeout limits the wait for the first byte, IdleTimeout every later
 	// silence; see wire.Silence.
 	FirstTimeout time.Duration
@@ -63,7 +66,7 @@ type driver struct {
 	o        Options
 	url      string
 	affinity string
-	extra    []extraField
+	extra    wire.Extra
 	classify wire.Classifier
 
 	drafts drafts
@@ -92,7 +95,7 @@ func New(o Options) (llm.Model, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	extra, err := parseExtra(o.ExtraBody)
+	extra, err := wire.ParseExtra(o.ExtraBody)
 	if err != nil {
 		return nil, err
 	}
