@@ -56,7 +56,8 @@ type Dream struct {
 }
 
 // Budget bounds spending. An amount of zero is no bound. The default bounds a
-// day, so that a first run cannot get expensive by accident.
+// day, so that a first run cannot get expensive by accident; in a file that sets
+// neither the amount nor onExceed, reaching it only warns.
 type Budget struct {
 	DailyUSD            float64                 `json:"dailyUsd" min:"0" doc:"US dollars per day; 0 is no limit."`
 	MonthlyUSD          float64                 `json:"monthlyUsd" min:"0" doc:"US dollars per month; 0 is no limit."`
@@ -66,7 +67,8 @@ type Budget struct {
 	GuestShare          float64                 `json:"guestShare" min:"0" max:"1" doc:"Share of the limits that all guests and group chats together may use; 0 sets no separate limit."`
 	PerGuestShare       float64                 `json:"perGuestShare" min:"0" max:"1" doc:"Share of the limits that one guest or group chat may use; 0 sets no separate limit."`
 	WarnAt              []float64               `json:"warnAt" min:"0" max:"1" doc:"Shares of a limit at which to warn."`
-	OnExceed            string                  `json:"onExceed" enum:"warn|stopBackground|stopAll" doc:"What happens at a limit: only warn, stop background work, or stop every call."`
+	OnExceed            string                  `json:"onExceed" enum:"warn|stopBackground|stopAll" doc:"What happens at a limit: only warn, stop background work, or stop every call. Without a value, a limit that is not set either only warns."`
+	PerSession          SourceBudget            `json:"perSession" doc:"Limits of each conversation."`
 	PerSource           map[string]SourceBudget `json:"perSource" doc:"Limits per source of work: user, api, cron, heartbeat, dream, subagent."`
 }
 
