@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/llm/catalog"
 	"github.com/nanobot-go/nanobot/internal/provider"
@@ -47,7 +48,7 @@ nanobot config set providers.NAME.apiBase URL.`,
 			if err != nil {
 				return err
 			}
-			list, err := catalog.Survey(c.matchInput(loaded))
+			list, err := provider.Survey(cmd.Context(), app.ProviderOptions(loaded, c.appOptions()))
 			if err != nil {
 				return err
 			}

@@ -148,16 +148,14 @@ func OfferedModels(ctx context.Context, loaded *config.Loaded, getenv func(strin
 		add(choice.Name, offers)
 		return out, err
 	}
-	all, err := catalog.Survey(in)
+	all, err := Survey(ctx, Options{Config: loaded, Getenv: getenv})
 	if err != nil {
 		return nil, err
 	}
-	asked := map[string]bool{}
 	for _, s := range all {
 		if !s.Ready || s.Row.Speech {
 			continue
 		}
-		asked[s.Base] = true
 		offers, err := ListModels(ctx, loaded, s.Choice)
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -166,11 +164,6 @@ func OfferedModels(ctx context.Context, loaded *config.Loaded, getenv func(strin
 			tell(s.Name, err)
 		}
 		add(s.Name, offers)
-	}
-	for _, s := range local.Discover(ctx, local.Options{Getenv: getenv}) {
-		if base := strings.Replace(s.Base, "127.0.0.1", "localhost", 1); !asked[s.Base] && !asked[base] {
-			add(string(s.Kind), localOffers(s))
-		}
 	}
 	return out, nil
 }

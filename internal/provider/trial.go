@@ -14,9 +14,9 @@ import (
 )
 
 // OpenTrial prepares a trial of a model: the named one, a preset, or the
-// configured one for "". The driver is bare: no retries and no fallback, so
+// configured one for "", or else one that was found on this machine. The driver is bare: no retries and no fallback, so
 // that a verdict is about the model and nothing else.
-func OpenTrial(o Options, name string) (*trial.Trial, error) {
+func OpenTrial(ctx context.Context, o Options, name string) (*trial.Trial, error) {
 	if o.Fixed != nil {
 		return trial.New(name, o.Fixed, catalog.Choice{WireModel: name}, explain.Error), nil
 	}
@@ -32,7 +32,11 @@ func OpenTrial(o Options, name string) (*trial.Trial, error) {
 	}
 	choice, err := catalog.Match(in)
 	if err != nil {
-		return nil, err
+		found, _, ok := o.discovered(ctx, name)
+		if !ok || name == "" && New(o).configured() { // what was chosen cannot be used
+			return nil, err
+		}
+		choice = found
 	}
 	model, err := New(o).bare(choice)
 	if err != nil {

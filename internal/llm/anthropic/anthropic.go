@@ -142,6 +142,7 @@ func header(o Options) http.Header {
 		"Accept":            {"text/event-stream"},
 		"Anthropic-Version": {apiVersion},
 	}
+	wire.Resendable(h)
 	if !o.Key.IsZero() {
 		h.Set("X-Api-Key", o.Key.Reveal())
 	}

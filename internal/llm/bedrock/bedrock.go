@@ -189,6 +189,7 @@ func header(o Options) http.Header {
 		"Content-Type": {"application/json"},
 		"Accept":       {"application/vnd.amazon.eventstream, application/json"},
 	}
+	wire.Resendable(h)
 	if o.Version != "" {
 		h.Set("User-Agent", "nanobot/"+o.Version)
 	}

@@ -173,6 +173,7 @@ func (d *driver) send(ctx context.Context, body []byte, shared func()) (_ *http.
 		shared()
 		return io.NopCloser(bytes.NewReader(body)), nil
 	}
+	wire.Resendable(req.Header)
 	d.headers(req.Header)
 	if d.o.Signer != nil {
 		if err := d.o.Signer.Sign(ctx, req, body); err != nil {

@@ -155,6 +155,7 @@ func (d *driver) send(ctx context.Context, body []byte) (*http.Response, error) 
 	if err != nil {
 		return nil, &llm.Error{Kind: llm.Configuration, Message: "the address of the server is not usable", Err: err}
 	}
+	wire.Resendable(req.Header)
 	d.headers(req.Header)
 	if d.o.Signer != nil {
 		if err := d.o.Signer.Sign(ctx, req, body); err != nil {

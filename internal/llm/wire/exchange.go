@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"net/http"
 	"net/url"
 	"strings"
 	"time"
@@ -56,6 +57,12 @@ func Silence(first, idle time.Duration, local bool) (atFirst, later time.Duratio
 	}
 	return max(usual[0], later), later
 }
+
+// Resendable marks a request that may be sent again if the server has closed a
+// reused connection before the first byte of an answer, as servers do whose
+// keep-alive ends at that moment. The HTTP client does so at once, on another
+// connection; nothing of the mark is sent.
+func Resendable(h http.Header) { h["Idempotency-Key"] = []string{} }
 
 // ErrStopped is what emit gives to an exchange whose consumer has left the loop.
 var ErrStopped = errors.New("the consumer stopped")
