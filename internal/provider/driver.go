@@ -140,16 +140,30 @@ func (m *Models) keyed(t target, p config.Provider, key httpsafe.Secret) (llm.Mo
 		billing = ledger.Subscription
 	}
 	model := ledger.Meter(driver, ledger.MeterOptions{Ledger: m.ledger, Prices: m.prices, Provider: t.choice.Name, Billing: billing, Window: t.window})
-	if !t.choice.Row.Local {
-		return model, nil
+	return chain.Throttle(model, m.limiter(t.choice, p, key)), nil
+}
+
+// limiter is shared by all models behind one key, or one server on this machine.
+// Nil is no limit.
+func (m *Models) limiter(c catalog.Choice, p config.Provider, key httpsafe.Secret) *chain.Limiter {
+	rate := chain.Rate{Requests: p.RequestsPerMinute, Tokens: p.TokensPerMinute}
+	if c.Row.Local {
+		rate.InFlight, key = 1, httpsafe.Secret{}
 	}
+	if rate == (chain.Rate{}) {
+		return nil
+	}
+
+	id := chain.BreakerID(c.Name, c.Base, key)
+	m.limiting.Lock()
+	defer m.limiting.Unlock()
 	if m.limiters == nil {
 		m.limiters = map[string]*chain.Limiter{}
 	}
-	if m.limiters[t.choice.Base] == nil {
-		m.limiters[t.choice.Base] = chain.NewLimiter(0, 1)
+	if m.limiters[id] == nil {
+		m.limiters[id] = chain.NewLimiter(rate)
 	}
-	return chain.Throttle(model, m.limiters[t.choice.Base]), nil
+	return m.limiters[id]
 }
 
 // driver speaks the protocol that fits the model.

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/nanobot-go/nanobot/internal/config"
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/llm/catalog"
 )
 
 // TestLimitsThatWereNotChosen: only what a file sets, or our setup has written,
@@ -33,5 +35,19 @@ func TestLimitsThatWereNotChosen(t *testing.T) {
 	}
 	if got := spendingLimits(l).Usual; got != nil {
 		t.Errorf("without a file: only warned at %v", got)
+	}
+}
+
+// TestRatesAreShared: all models behind one key wait for one another.
+func TestRatesAreShared(t *testing.T) {
+	t.Parallel()
+	m := modelsOf(t, `{"providers":{"p":{"requestsPerMinute":3,"tokensPerMinute":1000}}}`)
+	p, c := m.loaded.Config.Providers["p"], catalog.Choice{Name: "p", Base: "https://example.com"}
+	one, two := httpsafe.NewSecret("one"), httpsafe.NewSecret("two")
+	if a := m.limiter(c, p, one); a == nil || a != m.limiter(c, p, one) || a == m.limiter(c, p, two) {
+		t.Error("a key does not have one limiter")
+	}
+	if l := m.limiter(c, config.Provider{}, one); l != nil {
+		t.Error("a provider without a rate is limited")
 	}
 }

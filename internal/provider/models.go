@@ -65,9 +65,11 @@ type Models struct {
 	windows  *local.Windows
 	wrap     func(llm.Model) llm.Model // around every model; nil leaves them alone
 
-	mu       sync.Mutex
-	cache    map[string]agent.Runtime
-	limiters map[string]*chain.Limiter // per local endpoint
+	mu    sync.Mutex
+	cache map[string]agent.Runtime
+
+	limiting sync.Mutex                // drivers are made while mu is held, and without it
+	limiters map[string]*chain.Limiter // per key, or local server
 }
 
 // New opens what models need. Settle must be called before a model is used.
