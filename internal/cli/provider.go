@@ -90,7 +90,11 @@ func printStandings(cmd *cobra.Command, list []catalog.Standing) error {
 		if s.Row.Speech {
 			wire = "speech only"
 		}
-		w.row(mark, s.Name, keyNote(s), cmp.Or(s.Base, "-"), wire)
+		name := s.Name
+		if own := s.Row.Display; s.Own && own != name {
+			name += " (" + own + ")"
+		}
+		w.row(mark, name, keyNote(s), cmp.Or(s.Base, "-"), wire)
 	}
 	if err := w.Flush(); err != nil {
 		return err

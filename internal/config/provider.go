@@ -26,5 +26,11 @@ type Provider struct {
 	TokensPerMinute    int                        `json:"tokensPerMinute" min:"0" doc:"Tokens per minute and key, of requests and answers; 0 is no limit."`
 	Betas              []string                   `json:"betas" doc:"Names of beta features, sent as the anthropic-beta header."`
 	PromptCacheTTL     string                     `json:"promptCacheTtl" enum:"5m|1h" doc:"How long Claude models keep tools and system prompt in their cache; 5m if empty."`
-	Caps               Raw                        `json:"caps" doc:"Abilities of an endpoint of your own, such as {\"vision\": true}."`
+	Caps               Caps                       `json:"caps" doc:"What the models of this provider can do, if nanobot is wrong about it."`
+}
+
+// Caps are abilities of models; nil leaves it to nanobot to find out.
+type Caps struct {
+	Vision *bool `json:"vision" doc:"The models read images; with false, none are sent."`
+	Tools  *bool `json:"tools" doc:"The models call tools; with false, none are offered."`
 }

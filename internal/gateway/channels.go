@@ -55,7 +55,7 @@ func (g *Gateway) channelOptions(a *app.App) channel.Options {
 		Queue: g.messenger.door(), Factories: g.web.factories(), Sections: g.sections(a.Config),
 		Defaults:   channel.Filters{SendProgress: cfg.SendProgress, SendToolHints: cfg.SendToolHints, ShowReasoning: cfg.ShowReasoning},
 		MaxRetries: cfg.SendMaxRetries, Store: app.State(a.Config, g.log), DataDir: a.Config.DataDir, Kept: []string{guard.SentFiles, "api"},
-		Client: channelClient, Fetch: channelFetch,
+		Client: channelClient, Fetch: channelFetch(a.Config),
 		Transcribe: g.web.transcript, Commands: menu(app.Commands(g.o.Options)), Redact: a.Secrets().Redact, Log: g.log, Now: g.o.Now,
 	}
 }
@@ -65,8 +65,12 @@ func channelClient(proxy string) (*http.Client, error) {
 	return httpsafe.Client(httpsafe.Options{Proxy: proxy})
 }
 
-// channelFetch reaches addresses that strangers wrote.
-func channelFetch() (*http.Client, error) { return httpsafe.Guarded(httpsafe.GuardOptions{}) }
+// channelFetch makes clients that reach addresses which strangers wrote.
+func channelFetch(l *config.Loaded) func() (*http.Client, error) {
+	return func() (*http.Client, error) {
+		return httpsafe.Guarded(httpsafe.GuardOptions{Strict: l.Config.Tools.SSRF.Strict})
+	}
+}
 
 // LoginChannel connects a channel to an account by hand.
 func LoginChannel(ctx context.Context, l *config.Loaded, name string, t channel.Terminal, force bool) error {
@@ -77,7 +81,7 @@ func LoginChannel(ctx context.Context, l *config.Loaded, name string, t channel.
 func unconnected(l *config.Loaded) channel.Options {
 	return channel.Options{
 		Queue: nowhere{}, Factories: Channels(), Sections: sections(l), Store: app.State(l, nil), DataDir: l.DataDir,
-		Client: channelClient, Fetch: channelFetch,
+		Client: channelClient, Fetch: channelFetch(l),
 	}
 }
 

@@ -61,6 +61,8 @@ func (m *Models) chain(targets []target) (agent.Runtime, error) {
 	for i, t := range targets {
 		p := m.loaded.Config.Providers[t.choice.Block]
 		model, err := m.provider(t, p)
+		no := func(able *bool) bool { return able != nil && !*able }
+		lacks := chain.Lacks{Images: no(p.Caps.Vision), Tools: no(p.Caps.Tools)}
 		if err != nil {
 			if i > 0 {
 				m.log.Warn("a fallback model cannot be used", "model", t.display, "err", err)
@@ -70,7 +72,7 @@ func (m *Models) chain(targets []target) (agent.Runtime, error) {
 		}
 		links = append(links, chain.Link{
 			// Persistent mode repeats the whole chain, or the one model there is.
-			Model: chain.Retry(model, chain.RetryOptions{Persistent: persistent && len(targets) == 1, Log: m.log}),
+			Model: chain.Retry(chain.Within(model, lacks), chain.RetryOptions{Persistent: persistent && len(targets) == 1, Log: m.log}),
 			Name:  t.display, Adjust: t.adjust(i), Window: t.window, Attempt: m.attempt(p),
 			Breaker: m.breakers.At(chain.BreakerID(t.choice.Name, t.choice.Base, append(slices.Clone(p.APIKeys), t.choice.Key)...)),
 		})

@@ -23,7 +23,7 @@ func MatchInput(l *config.Loaded, getenv func(string) string) catalog.MatchInput
 	in := catalog.MatchInput{Getenv: getenv, Providers: make(map[string]catalog.ProviderConfig, len(l.Config.Providers))}
 	for name, p := range l.Config.Providers {
 		in.Providers[name] = catalog.ProviderConfig{
-			Key: FirstKey(p), Base: p.APIBase, Wire: catalog.Wire(p.Wire), APIType: p.APIType,
+			Key: FirstKey(p), Display: p.DisplayName, Base: p.APIBase, Wire: catalog.Wire(p.Wire), APIType: p.APIType,
 			Thinking: wire.ThinkingStyle(p.ThinkingStyle), Region: p.Region, Profile: p.Profile,
 		}
 	}

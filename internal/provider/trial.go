@@ -3,7 +3,6 @@ package provider
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"slices"
 
 	"github.com/nanobot-go/nanobot/internal/agent/explain"
@@ -85,10 +84,8 @@ func claims(ctx context.Context, loaded *config.Loaded, choice catalog.Choice) c
 		claim.Tools = cmp.Or(offers[i].Tools, claim.Tools)
 		claim.Vision = cmp.Or(offers[i].Vision, claim.Vision)
 	}
-	var caps struct{ Vision, Tools *bool }
-	if raw := loaded.Config.Providers[choice.Block].Caps.JSON(); len(raw) > 0 && json.Unmarshal(raw, &caps) == nil {
-		claim.Vision, claim.Tools = said(caps.Vision, claim.Vision), said(caps.Tools, claim.Tools)
-	}
+	caps := loaded.Config.Providers[choice.Block].Caps
+	claim.Vision, claim.Tools = said(caps.Vision, claim.Vision), said(caps.Tools, claim.Tools)
 	return claim
 }
 
