@@ -296,7 +296,7 @@ func (c *command) configExplain() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "explain PATH", Short: "Show where the value of a setting comes from", Args: exactArgs(1),
 		Long: `explain prints the value of a setting, its source, and the sources that it
-overrides. For a section, it explains every setting that is set.`,
+overrides, down to the default. For a section, it explains every setting in it.`,
 		Example:           "  nanobot config explain agents.defaults.model\n  nanobot config explain providers",
 		ValidArgsFunction: settingNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -304,15 +304,12 @@ overrides. For a section, it explains every setting that is set.`,
 			if err != nil {
 				return err
 			}
-			es, err := l.Explain(args[0])
+			es, err := l.Describe(args[0])
 			if err != nil {
 				return usageError{err}
 			}
 			if asJSON {
 				return explainJSON(cmd, es)
-			}
-			if len(es) == 0 {
-				cmd.Printf("%s: nothing is set, all defaults\n", args[0])
 			}
 			for _, e := range es {
 				printExplanation(cmd, e)
