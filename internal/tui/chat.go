@@ -3,6 +3,7 @@ package tui
 import (
 	"context"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -84,6 +85,7 @@ func (c *chat) run(ctx context.Context) error {
 	_, _ = io.WriteString(c.o.Console.Out, pasteOn)
 	stopReading, unread := startReading(ctx, c.o.Console.In, c.input, &work)
 	c.unread = unread
+	defer c.watch()()
 
 	err = c.loop(ctx, &work)
 
@@ -144,6 +146,11 @@ func (c *chat) loop(ctx context.Context, work *sync.WaitGroup) error {
 			now = e.done || e.out.Kind == bus.Ask
 		case <-settle.C:
 			c.settle(ctx, work)
+			now = true
+		case s := <-c.o.changed:
+			if continued(s) {
+				c.renew()
+			}
 			now = true
 		case out, ok := <-c.o.Late:
 			if !ok {
@@ -360,15 +367,46 @@ func (c *chat) apply(e event) {
 	}
 }
 
+// watch makes signals about a real terminal arrive: a new size, and that the
+// program goes on after it was stopped.
+func (c *chat) watch() (stop func()) {
+	if _, ok := c.o.Console.In.(*os.File); !ok {
+		return func() {}
+	}
+	changed := make(chan os.Signal, 8) // sizes may come faster than they are drawn
+	c.o.changed = changed
+	return watchTerminal(changed)
+}
+
+// suspend gives the terminal back and stops the program until it is continued.
+// The stop takes effect some time after it was asked for, and not at all where
+// no shell could continue the program; so it waits for the signal, but not for
+// ever.
 func (c *chat) suspend() {
+	const period, periods = 50 * time.Millisecond, 40
 	c.scr.clear()
 	_, _ = io.WriteString(c.o.Console.Out, pasteOff)
 	c.restore()
 	suspendSelf()
-	if restore, err := rawMode(c.o.Console); err == nil {
-		c.restore = restore
+	for waited := 0; waited < periods; {
+		select {
+		case s := <-c.o.changed:
+			if continued(s) {
+				waited = periods
+			}
+		case <-time.After(period):
+			waited++
+		}
 	}
+	c.renew()
+}
+
+// renew takes the terminal after another program had it. The rows of the area
+// are lost: the cursor is wherever that program left it.
+func (c *chat) renew() {
+	_, _ = rawMode(c.o.Console) // restore still knows the mode from before the chat
 	_, _ = io.WriteString(c.o.Console.Out, pasteOn)
+	c.scr.forget()
 }
 
 func (c *chat) prompt() line {

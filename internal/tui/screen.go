@@ -93,5 +93,8 @@ func (s *screen) clear() { s.draw(nil, 0, 0) }
 // wipe empties the whole terminal; the next draw starts at the top.
 func (s *screen) wipe() {
 	_, _ = io.WriteString(s.w, "\x1b[H\x1b[2J")
-	s.live, s.row, s.col = nil, 0, 0
+	s.forget()
 }
+
+// forget leaves the area as it is: the next draw starts at the cursor's row.
+func (s *screen) forget() { s.live, s.row, s.col = nil, 0, 0 }

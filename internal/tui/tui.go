@@ -48,6 +48,8 @@ type Options struct {
 	// Ctrl-C is no key press. May be nil.
 	Interrupts <-chan os.Signal
 
+	changed <-chan os.Signal // what happened to the terminal; Chat fills it in for a real one
+
 	Console Console
 	Getenv  func(string) string // nil means os.Getenv
 
