@@ -20,6 +20,8 @@ const (
 	green
 	yellow
 	cyan
+
+	colours = red | green | yellow | cyan
 )
 
 // sgr is the escape sequence that switches from any state to a.
@@ -82,14 +84,14 @@ func (l line) width() int {
 	return n
 }
 
-// encode writes the line with escape sequences, or bare when colour is off.
+// encode writes the line with the escape sequences of the attributes in shown.
 // A line always ends in the default attributes.
-func (l line) encode(b *strings.Builder, colour bool) {
+func (l line) encode(b *strings.Builder, shown attr) {
 	var now attr
 	for _, c := range l {
-		if colour && c.a != now {
-			b.WriteString(c.a.sgr())
-			now = c.a
+		if a := c.a & shown; a != now {
+			b.WriteString(a.sgr())
+			now = a
 		}
 		b.WriteRune(c.r)
 	}
@@ -101,8 +103,12 @@ func (l line) encode(b *strings.Builder, colour bool) {
 // encodeLines joins lines with line feeds, one after each.
 func encodeLines(lines []line, colour bool) string {
 	var b strings.Builder
+	var shown attr
+	if colour {
+		shown = ^shown
+	}
 	for _, l := range lines {
-		l.encode(&b, colour)
+		l.encode(&b, shown)
 		b.WriteByte('\n')
 	}
 	return b.String()

@@ -62,7 +62,7 @@ type event struct {
 func newChat(o *Options, restore func()) *chat {
 	c := &chat{
 		o: o, restore: restore,
-		scr:    &screen{w: o.Console.Out, size: o.Console.size},
+		scr:    newScreen(o),
 		input:  make(chan []byte),
 		events: make(chan event),
 		active: map[int]context.CancelFunc{},

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -36,7 +37,9 @@ func start(t *testing.T, o Options, play script) *scene {
 	r, w := io.Pipe()
 	s := &scene{t: t, vt: newVT(40, 16), keys: w, done: make(chan error, 1)}
 	o.Console = Console{In: r, Out: s.vt, Err: io.Discard, InTTY: true, OutTTY: true, Size: s.vt.size}
-	o.Getenv = func(string) string { return "" }
+	if o.Getenv == nil {
+		o.Getenv = func(string) string { return "" }
+	}
 	o.Markdown = true
 	if o.Banner.Name == "" {
 		o.Banner = Banner{Name: "nanobot", Icon: "🐈", Model: "demo"}
@@ -562,6 +565,42 @@ func TestChatResize(t *testing.T) {
 			t.Errorf("remains of the old area:\n%s\nwant\n%s", got, want)
 		}
 		s.press("\x03\x03\x03\x04")
+		s.wantLeft()
+	})
+}
+
+// NO_COLOR takes the colours and nothing else: lines are edited, completed and
+// rendered as ever.
+func TestChatWithoutColour(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		env := func(name string) string { return map[string]string{"NO_COLOR": "1"}[name] }
+		s := start(t, Options{Getenv: env, Commands: []Command{{Name: "/help"}}}, func(_ context.Context, _ bus.Inbound, yield func(bus.Outbound, error) bool) {
+			yield(bus.Outbound{Kind: bus.Final, Text: "a **bold** `word`"}, nil)
+		})
+		s.press("/h\t\r")
+		if got := s.texts(); len(got) != 1 || got[0] != "/help" {
+			t.Errorf("asked %q, want /help", got)
+		}
+		s.wantText("a bold word")
+		if raw := s.vt.raw.String(); regexp.MustCompile(`\x1b\[[0-9;]*3[0-7]m`).MatchString(raw) || !strings.Contains(raw, "\x1b[0;1mbold") {
+			t.Errorf("want attributes without colours: %q", raw)
+		}
+		s.press("\x04")
+		s.wantLeft()
+	})
+}
+
+// A new size is drawn at once, not at the next key.
+func TestChatIdleResize(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		changed := make(chan os.Signal, 1)
+		s := start(t, Options{changed: changed}, answerOK())
+		s.press("some words that are long enough")
+		s.vt.resize(14)
+		changed <- os.Interrupt // any signal but the end of a stop is a new size
+		synctest.Wait()
+		s.wantText("You: some wor\n     ds that\n     are long\n      enough▮\n")
+		s.press("\x03\x04")
 		s.wantLeft()
 	})
 }

@@ -58,6 +58,9 @@ func toolTurn() []any {
 	}
 }
 
+// dumb is the environment of a terminal that takes no escape sequences.
+func dumb(name string) string { return map[string]string{"TERM": "dumb"}[name] }
+
 func TestOneShot(t *testing.T) {
 	t.Parallel()
 	final := bus.Outbound{Kind: bus.Final, Text: "done"}
@@ -81,8 +84,7 @@ func TestOneShot(t *testing.T) {
 		},
 		{
 			name: "dumb terminal", turn: []any{final}, change: func(o *Options) {
-				o.Console.OutTTY = true
-				o.Getenv = func(k string) string { return map[string]string{"TERM": "dumb"}[k] }
+				o.Console.OutTTY, o.Getenv = true, dumb
 			},
 			out: "done\n",
 		},
@@ -158,7 +160,7 @@ func TestOneShotReturnsErrors(t *testing.T) {
 	for name, change := range map[string]func(*Options){
 		"pipe": func(*Options) {}, "json": func(o *Options) { o.JSON = true },
 		"terminal": func(o *Options) { o.Console.OutTTY = true },
-		"no color": func(o *Options) { o.Console.OutTTY, o.NoColor = true, true },
+		"dumb":     func(o *Options) { o.Console.OutTTY, o.Getenv = true, dumb },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -218,7 +220,7 @@ func TestPlainChatOnDumbTerminal(t *testing.T) {
 	o := d.options(bus.Outbound{Kind: bus.Delta, Text: "h\xc3"}, bus.Outbound{Kind: bus.Delta, Text: "\xa9 \xc2"},
 		bus.Outbound{Kind: bus.Delta, Text: "\x9b1m"}, bus.Outbound{Kind: bus.Final, Streamed: true, Text: "x"}, errors.New("late\ntrouble"))
 	o.Console.In = strings.NewReader("hi\n:q\nnever\n")
-	o.Console.InTTY, o.Console.OutTTY, o.NoColor = true, true, true
+	o.Console.InTTY, o.Console.OutTTY, o.Getenv = true, true, dumb
 	o.Banner = Banner{Name: "bot", Icon: "*", Model: "m", Hints: []string{"hint"}}
 	if err := Chat(t.Context(), o); err != nil {
 		t.Fatal(err)
