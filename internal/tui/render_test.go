@@ -218,6 +218,30 @@ func TestRendererProperties(t *testing.T) {
 			b.WriteString(tokens[rng.IntN(len(tokens))])
 		}
 		checkRender(t, b.String(), i)
+		if i%10 == 0 { // lines so long that rows are given out before their end
+			checkRender(t, strings.Repeat(b.String()+strings.Repeat("word ", rng.IntN(50)), 1+rng.IntN(20)), i)
+		}
+	}
+}
+
+// The beginning of a long paragraph comes out while it arrives, and little is
+// held back whatever its markup is.
+func TestRendererGivesOutLongParagraphs(t *testing.T) {
+	t.Parallel()
+	for _, piece := range []string{"word ", "**bold** ", "- item ", "> quote ", "2*3 ", "a | b ", "[note ", "`tick ", "中文", "_x", "x", "<http://"} {
+		for _, literal := range []bool{false, true} {
+			r := newRenderer(renderOptions{Width: 40, Literal: literal})
+			var out []line
+			for range 8 << 10 / len(piece) {
+				out = append(out, r.feed(piece)...)
+				if held := len(r.preview()); held > 2*maxSpanBytes/40+2 {
+					t.Fatalf("%q, literal %v: %d rows held back after %d", piece, literal, held, len(out))
+				}
+			}
+			if len(out) == 0 {
+				t.Errorf("%q, literal %v: nothing was given out", piece, literal)
+			}
+		}
 	}
 }
 
@@ -236,7 +260,7 @@ func TestRendererIsFast(t *testing.T) {
 	t.Parallel()
 	for _, piece := range []string{"*a", "[", "[a](", "`", "**a_b", "![", "<http://", "> ", "\\", "|", "*a `", "~~x"} {
 		render(renderOptions{Width: 80}, strings.Repeat(piece, 50_000/len(piece)))
-		render(renderOptions{Width: 80}, strings.Repeat(piece, maxInlineBytes/len(piece)))
+		render(renderOptions{Width: 80}, strings.Repeat(piece, maxSpanBytes/len(piece)))
 	}
 }
 
