@@ -396,8 +396,8 @@ func (t *turn) hooks() runner.Hooks {
 	send := func(o bus.Outbound) { o.Route = t.it.in.Route; t.it.emit(o) }
 	hint := explain.Hint{Redact: t.deps.secrets.Redact, Workspace: t.deps.place(t.it.in).Workspace, Home: t.deps.opts.Hints.Home, Chars: t.deps.opts.Hints.Chars}
 	h := runner.Hooks{
-		Notice: func(_ context.Context, s string) {
-			send(bus.Outbound{Kind: bus.Notice, Text: t.deps.secrets.Redact(s)})
+		Notice: func(_ context.Context, s string, brief bool) {
+			send(bus.Outbound{Kind: bus.Notice, Text: t.deps.secrets.Redact(s), Brief: brief})
 		},
 		BeforeTools: func(_ context.Context, it *runner.Iteration) {
 			if said := strings.TrimSpace(it.Response.Message.Content.String()); said != "" && !t.it.in.WantsStream {
@@ -406,11 +406,15 @@ func (t *turn) hooks() runner.Hooks {
 			send(bus.Outbound{Kind: bus.ToolHint, Text: hint.Calls(it.Calls)})
 		},
 		BeforeTool: func(_ context.Context, c tool.Call) error {
-			send(bus.Outbound{Kind: bus.ToolEvent, Tool: &bus.Tool{CallID: c.ID, Name: c.Name, Phase: "start", Arguments: t.deps.secrets.Redact(string(c.Input))}})
+			send(bus.Outbound{Kind: bus.ToolEvent, Tool: &bus.Tool{CallID: c.ID, Name: c.Name, Phase: "start", Arguments: t.deps.secrets.Redact(string(c.Input)), Label: hint.Call(c.Name, string(c.Input))}})
 			return nil
 		},
 		AfterTool: func(_ context.Context, c tool.Call, r tool.Result, took time.Duration) {
-			ev := &bus.Tool{CallID: c.ID, Name: c.Name, Phase: "end", Detail: explain.FirstLine(t.deps.secrets.Redact(r.Content.String()), 120), DurationMS: took.Milliseconds()}
+			said := t.deps.secrets.Redact(r.Content.String())
+			ev := &bus.Tool{
+				CallID: c.ID, Name: c.Name, Phase: "end", Detail: explain.FirstLine(said, 120), DurationMS: took.Milliseconds(),
+				Label: hint.Call(c.Name, string(c.Input)), Outcome: explain.Outcome(r), Output: explain.FailedOutput(r, said),
+			}
 			if r.IsError {
 				ev.Phase = "error"
 			}

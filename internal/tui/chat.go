@@ -157,7 +157,7 @@ func (c *chat) loop(ctx context.Context, work *sync.WaitGroup) error {
 				c.o.Late = nil
 				continue
 			}
-			c.scr.print(c.view.aside(func() []line { return c.view.show(out) })...)
+			c.scr.print(c.view.later(func() []line { return c.view.show(out) })...)
 		case <-paint.C:
 			now = true
 		case <-pulse.C:
@@ -280,8 +280,7 @@ func (c *chat) echo(text string) {
 		rows = append(rows, wrap(styled(neutral(s), 0), c.scr.columns(), first, rest)...)
 		first = rest
 	}
-	c.scr.print(c.view.gap()...)
-	c.scr.print(c.view.track(rows)...)
+	c.scr.print(c.view.later(func() []line { return append(c.view.gap(), c.view.track(rows)...) }, rows...)...)
 }
 
 func (c *chat) interrupt(ctx context.Context, work *sync.WaitGroup) {
@@ -350,21 +349,23 @@ func (c *chat) apply(e event) {
 			c.scr.print(c.view.close()...)
 		}
 		c.stopping = c.stopping && len(c.active) > 0
-	case e.ask != c.owner && c.view.open():
-		c.scr.print(c.view.aside(func() []line {
-			if e.err != nil {
-				return c.view.failure(e.err)
-			}
-			return c.view.show(e.out)
-		})...)
-	case e.err != nil:
-		c.scr.print(c.view.failure(e.err)...)
+	case e.ask != c.owner && c.view.open() && e.out.Kind == bus.Ask: // it cannot wait
+		c.scr.print(c.view.aside(func() []line { return c.shown(e) })...)
+	case e.ask != c.owner && (c.view.open() || len(c.view.queue) > 0 && !e.streams()):
+		c.scr.print(c.view.later(func() []line { return c.shown(e) })...)
 	default:
-		c.scr.print(c.view.show(e.out)...)
+		c.scr.print(c.shown(e)...)
 		if e.streams() {
 			c.owner = e.ask
 		}
 	}
+}
+
+func (c *chat) shown(e event) []line {
+	if e.err != nil {
+		return c.view.failure(e.err)
+	}
+	return c.view.show(e.out)
 }
 
 // watch makes signals about a real terminal arrive: a new size, and that the

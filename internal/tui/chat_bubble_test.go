@@ -369,10 +369,10 @@ func TestChatFollowUp(t *testing.T) {
 			t.Fatalf("asked %q, want two", got)
 		}
 		s.press("/status\r")
-		s.wantText("all is *well*\n\nanswer to\n")
+		s.wantText("answer to\n\nYou: second\nYou: /status\n")
 		s.press("dra")
 		s.wait(5 * time.Second)
-		s.wantText("You: dra▮", "You: second", "all is *well*\n\nanswer to both\n")
+		s.wantText("nanobot\nline one\nanswer to both\n\nYou: second\n\nYou: /status\n\n🐈 nanobot\nall is *well*\n\nYou: dra▮")
 		if got := s.vt.text(t); strings.Count(got, "answer to") != 1 {
 			t.Errorf("the answer must stand there once:\n%s", got)
 		}

@@ -74,6 +74,11 @@ func (r *Renderer) finish() []line {
 	return out
 }
 
+// idle reports whether nothing is held back, nor a block open.
+func (r *Renderer) idle() bool {
+	return len(r.buf) == 0 && r.begun == nil && r.fence == "" && len(r.table) == 0
+}
+
 // maxPreviewBytes bounds the work of showing an unfinished line again and again.
 const maxPreviewBytes = 4 << 10
 

@@ -48,6 +48,7 @@ func toolTurn() []any {
 		bus.Outbound{Kind: bus.DeltaEnd, Resuming: true},
 		bus.Outbound{Kind: bus.ToolHint, Text: "ls ."},
 		bus.Outbound{Kind: bus.ToolEvent, Tool: &bus.Tool{Name: "list_dir", Phase: "start"}},
+		bus.Outbound{Kind: bus.ToolEvent, Tool: &bus.Tool{Name: "list_dir", Phase: "end", Label: "ls .", Outcome: "3 lines", DurationMS: 12}},
 		bus.Outbound{Kind: bus.Notice, Text: "slow \x07day"},
 		bus.Outbound{Kind: bus.Delta, Text: text[:12]},
 		bus.Outbound{Kind: bus.Delta, Text: text[12:]},
@@ -100,7 +101,7 @@ func TestOneShot(t *testing.T) {
 		{name: "deltas without a final", turn: []any{bus.Outbound{Kind: bus.Delta, Text: "half"}}, out: "half\n"},
 		{
 			name: "turn error", turn: []any{bus.Outbound{Kind: bus.Final, Turn: &bus.Turn{Error: "no key\nat all"}}},
-			change: func(o *Options) { o.Console.ErrTTY = true }, err: "error: no key\n",
+			change: func(o *Options) { o.Console.ErrTTY = true }, err: "error: no key\nat all\n",
 		},
 		{
 			name: "media", turn: []any{bus.Outbound{Kind: bus.Final, Text: "see", Media: []bus.Media{{Path: "a.png"}}}},
@@ -188,7 +189,7 @@ func TestOneShotTerminal(t *testing.T) {
 	if err != nil || sum.Final.Turn == nil {
 		t.Fatalf("OneShot = %+v, %v", sum, err)
 	}
-	want := "I look.\n↳ ls .\n! slow \\x07day\n\nTwo files: a\\x1b[1m.\n~950 in · ~20 out · 1.2 s\n▮\n"
+	want := "I look.\n✓ ls . · 3 lines · 12 ms\n! slow \\x07day\n\nTwo files: a\\x1b[1m.\n~950 in · ~20 out · 1.2 s\n▮\n"
 	if diff := cmp.Diff(want, v.text(t)); diff != "" {
 		t.Errorf("screen (-want +got):\n%s", diff)
 	}

@@ -16,7 +16,9 @@ import (
 func counting(words int) script {
 	return func(ctx context.Context, in bus.Inbound, yield func(bus.Outbound, error) bool) {
 		for i := range words {
-			yield(bus.Outbound{Kind: bus.Delta, Text: fmt.Sprintf("w%03d ", i)}, nil)
+			if !yield(bus.Outbound{Kind: bus.Delta, Text: fmt.Sprintf("w%03d ", i)}, nil) {
+				return
+			}
 			pause(ctx, 100*time.Millisecond)
 		}
 		yield(bus.Outbound{Kind: bus.Final, Streamed: true, Text: "x", Turn: &bus.Turn{ID: in.ID}}, nil)
