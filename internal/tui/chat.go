@@ -220,19 +220,20 @@ func (c *chat) handle(ctx context.Context, keys []key, work *sync.WaitGroup) {
 // submit sends the input. While a turn runs it goes to the agent just the same,
 // which feeds it into that turn.
 func (c *chat) submit(ctx context.Context, work *sync.WaitGroup) {
+	shown := strings.TrimSpace(c.ed.folded())
 	if text := strings.TrimSpace(c.ed.take()); text != "" {
-		c.say(ctx, text, work)
+		c.say(ctx, text, shown, work)
 	}
 }
 
-// say sends a message.
-func (c *chat) say(ctx context.Context, text string, work *sync.WaitGroup) {
+// say sends a message and leaves it in the scroll-back as it was shown.
+func (c *chat) say(ctx context.Context, text, shown string, work *sync.WaitGroup) {
 	if err := c.hist.add(text); err != nil {
 		c.scr.print(c.view.marked("! ", yellow, "history: "+firstLine(err.Error()))...)
 		c.hist.path = "" // say it once
 	}
 	c.ed.recall = len(c.hist.entries)
-	c.echo(text)
+	c.echo(shown)
 	if isFarewell(text) {
 		c.leaving = true
 		return
@@ -302,6 +303,7 @@ func (c *chat) interrupt(ctx context.Context, work *sync.WaitGroup) {
 			cancel()
 		}
 	case len(c.ed.text) > 0:
+		c.hist.remember(c.ed.unfolded()) // the arrow brings it back
 		c.ed.take()
 	case c.warned:
 		c.leaving = true

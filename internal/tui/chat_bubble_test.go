@@ -285,7 +285,9 @@ func TestChatCtrlCAtThePrompt(t *testing.T) {
 		s.press("draft\x03")
 		s.wantNoText("draft")
 		s.wantNoText(leaveMessage[:20])
-		s.press("\x03")
+		s.press("\x1b[A") // it is not lost
+		s.wantText("You: draft▮")
+		s.press("\x1b[B\x03")
 		s.wantText("press Ctrl-C again")
 		s.press("x")
 		s.wantNoText("press Ctrl-C again")
@@ -538,15 +540,15 @@ func TestChatLongAnswer(t *testing.T) {
 			yield(bus.Outbound{Kind: bus.Delta, Text: "end\n"}, nil)
 			yield(bus.Outbound{Kind: bus.Final, Streamed: true, Text: "x", Turn: &bus.Turn{ID: in.ID}}, nil)
 		})
-		s.press("\x1b[200~" + strings.Repeat("pasted\n", 30) + "\x1b[201~")
+		s.press("\x1b[200~" + strings.Repeat("pasted\n", 10) + "\x1b[201~")
 		s.press("\r")
 		s.wait(time.Minute)
 		got := s.vt.text(t)
 		if n := strings.Count(got, "word"); n != 480 {
 			t.Errorf("%d words on the terminal, want 480:\n%s", n, got)
 		}
-		if n := strings.Count(got, "pasted"); n != 30 {
-			t.Errorf("%d pasted lines on the terminal, want 30:\n%s", n, got)
+		if n := strings.Count(got, "pasted"); n != 10 {
+			t.Errorf("%d pasted lines on the terminal, want 10:\n%s", n, got)
 		}
 		s.press("\x04")
 		s.wantLeft()
@@ -600,6 +602,29 @@ func TestChatIdleResize(t *testing.T) {
 		changed <- os.Interrupt // any signal but the end of a stop is a new size
 		synctest.Wait()
 		s.wantText("You: some wor\n     ds that\n     are long\n      enough▮\n")
+		s.press("\x03\x04")
+		s.wantLeft()
+	})
+}
+
+// A long paste takes one row of the input, goes as a whole where the cursor
+// goes, and is sent in full.
+func TestChatLongPaste(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := start(t, Options{}, answerOK())
+		text := strings.Repeat("line\n", 41) + "last \U000F0000"
+		s.press("see " + pasteStart + text + pasteEnd + " ok")
+		s.wantText("You: see [42 pasted lines] ok▮")
+		s.press("\x1b[D\x1b[D\x1b[D\x7f") // over " ok", and the paste is gone
+		s.wantText("You: see ▮ok")
+		s.press(pasteStart + text + pasteEnd + "\r")
+		s.wantText("You: see [42 pasted lines] ok\n")
+		want := "see " + strings.Repeat("line\n", 41) + "last  ok"
+		if got := s.texts(); len(got) != 1 || got[0] != want {
+			t.Errorf("sent %q, want %q", got, want)
+		}
+		s.press(pasteStart + text + pasteEnd + "\x03\x1b[A")
+		s.wantText("last ▮") // a draft that was left comes back as it is
 		s.press("\x03\x04")
 		s.wantLeft()
 	})

@@ -113,7 +113,7 @@ func (d *decoder) next() (key, int) {
 		return key{}, 0
 	}
 	r, n := utf8.DecodeRune(d.buf)
-	if unsafeRune(r) {
+	if unsafeRune(r) || r >= pasteRune && r <= pasteRune+pasteLimit {
 		return key{}, n
 	}
 	return key{code: keyRune, r: r}, n
@@ -123,7 +123,7 @@ func (d *decoder) next() (key, int) {
 func pasted(s string) string {
 	s = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(strings.ToValidUTF8(s, "\uFFFD"))
 	return strings.Map(func(r rune) rune {
-		if unsafeRune(r) {
+		if unsafeRune(r) || r >= pasteRune && r <= pasteRune+pasteLimit {
 			return -1
 		}
 		return r
