@@ -68,7 +68,9 @@ func (a *Agent) handle(ctx context.Context, act *actor, it *envelope) error {
 		return a.stateless(ctx, act, it)
 	}
 	a.deps.memory.Pause(ctx, it.key)
-	sess, err := a.deps.opts.Sessions.Acquire(ctx, it.key)
+	sess, err := a.deps.opts.Sessions.AcquireTelling(ctx, it.key, func(busy *session.BusyError) {
+		it.emit(bus.Outbound{Kind: bus.Notice, Route: it.in.Route, Text: "waiting: " + busy.Error(), Brief: true})
+	})
 	if err != nil {
 		if ctx.Err() != nil {
 			return stopError(context.Cause(ctx))

@@ -36,6 +36,7 @@ type command struct {
 	logs       bool
 	noLogs     bool
 	version    bool
+	misnamed   error // help was wanted for a command that does not exist
 }
 
 // Main runs the command line and returns the exit code.
@@ -47,6 +48,9 @@ func Main(ctx context.Context, args []string, io Stdio) int {
 	root.SetOut(io.Out)
 	root.SetErr(io.Err)
 	err := root.ExecuteContext(ctx)
+	if err == nil {
+		err = c.misnamed
+	}
 	if err == nil {
 		return exitOK
 	}
@@ -97,7 +101,7 @@ or a built-in demo.`,
 	for _, e := range all {
 		root.AddCommand(e.build())
 	}
-	teach(root)
+	c.teach(root)
 	return root
 }
 

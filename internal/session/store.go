@@ -156,19 +156,25 @@ func (st *Store) Dir() string { return st.dir }
 // arrival and as long as ctx lasts, and up to Options.LockWait while another
 // process has it; then it fails with a *BusyError. The caller must Release it.
 func (st *Store) Acquire(ctx context.Context, key string) (*Session, error) {
+	return st.AcquireTelling(ctx, key, func(*BusyError) {})
+}
+
+// AcquireTelling is Acquire for callers who want to know that another process
+// has the session: it calls busy once after it has waited for a second.
+func (st *Store) AcquireTelling(ctx context.Context, key string, busy func(*BusyError)) (*Session, error) {
 	name, err := fileName(key)
 	if err != nil {
 		return nil, err
 	}
 	sl := st.enter(key, name)
-	s, err := st.acquire(ctx, sl, name)
+	s, err := st.acquire(ctx, sl, name, busy)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("acquire session %q: %w", key, err), st.leave(sl))
 	}
 	return s, nil
 }
 
-func (st *Store) acquire(ctx context.Context, sl *slot, name string) (*Session, error) {
+func (st *Store) acquire(ctx context.Context, sl *slot, name string, busy func(*BusyError)) (*Session, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
@@ -177,7 +183,7 @@ func (st *Store) acquire(ctx context.Context, sl *slot, name string) (*Session, 
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	if err := st.lock(ctx, sl); err != nil {
+	if err := st.lock(ctx, sl, busy); err != nil {
 		<-sl.turn
 		return nil, err
 	}
@@ -195,8 +201,9 @@ func (st *Store) acquire(ctx context.Context, sl *slot, name string) (*Session, 
 }
 
 // lock takes the slot's lock against other processes.
-func (st *Store) lock(ctx context.Context, sl *slot) error {
+func (st *Store) lock(ctx context.Context, sl *slot, busy func(*BusyError)) error {
 	var waited, pause time.Duration
+	told := false
 	for {
 		free, err := st.state.Lock(ctx, sl.name)
 		if err == nil {
@@ -209,6 +216,10 @@ func (st *Store) lock(ctx context.Context, sl *slot) error {
 		}
 		if waited >= st.opt.LockWait {
 			return &BusyError{Key: sl.key, PID: locked.PID}
+		}
+		if waited >= time.Second && !told {
+			told = true
+			busy(&BusyError{Key: sl.key, PID: locked.PID})
 		}
 		pause = min(max(2*pause, time.Millisecond), 50*time.Millisecond, st.opt.LockWait-waited)
 		t := time.NewTimer(pause)

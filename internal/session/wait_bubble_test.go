@@ -18,7 +18,16 @@ func TestAcquireGivesUpAfterLockWait(t *testing.T) {
 		other := diskio.NewLocks(st.Dir()) // as another process has it
 		must(t, other.Try("aw"))
 		begun := time.Now()
-		_, err := st.Acquire(t.Context(), "k")
+		told := 0
+		_, err := st.AcquireTelling(t.Context(), "k", func(*BusyError) {
+			told++
+			if waited := time.Since(begun); waited < time.Second || waited > 2*time.Second {
+				t.Errorf("told after %v", waited)
+			}
+		})
+		if told != 1 {
+			t.Errorf("told %d times, want once", told)
+		}
 		if _, ok := errors.AsType[*BusyError](err); !ok {
 			t.Errorf("got %v, want a BusyError", err)
 		}
