@@ -264,6 +264,9 @@ func (c *chat) send(ctx context.Context, in bus.Inbound, work *sync.WaitGroup) {
 			}
 		}
 		for out, err := range c.o.Ask(askCtx, in) {
+			if out.Kind == bus.Final && strings.EqualFold(in.Text, "/help") {
+				out.Text += "\n\n" + keysHelp
+			}
 			if !send(event{ask: id, out: out, err: err}) {
 				return
 			}

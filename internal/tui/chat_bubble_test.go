@@ -629,3 +629,39 @@ func TestChatLongPaste(t *testing.T) {
 		s.wantLeft()
 	})
 }
+
+// The arrows choose from the menu, letters anywhere in a name find it, and
+// /help names the keys as well.
+func TestChatMenuArrows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := start(t, Options{Commands: []Command{
+			{Name: "/dream-restore"}, {Name: "/help"}, {Name: "/history"}, {Name: "/restart"},
+		}}, answerOK())
+		s.press("first\r")
+		s.press("/h")
+		s.press("\x1b[B")
+		s.wantText("You: /help▮")
+		s.press("\x1b[B")
+		s.wantText("You: /history▮")
+		s.press("\x1b[B\x1b[A")
+		s.wantText("You: /history▮")
+		s.press("\x15/h\x1b[A\x15") // from the other end
+		s.press("/rsta")
+		s.wantText("  /restart\n")
+		s.press("\t\x15/store")
+		s.wantText("  /dream-restore\n")
+		s.press("\x1b[A")
+		s.wantText("You: /dream-restore▮")
+		s.press("\x15\x1b[A") // with nothing to choose from it is the history
+		s.wantText("You: first▮")
+		s.press("\x15/help\r")
+		s.wantText("Keys:\n", "  Ctrl-R                search earlier")
+		if got := s.texts(); len(got) != 2 || got[1] != "/help" {
+			t.Errorf("asked %q", got)
+		}
+		s.press("\x1b[A\x1b[A") // an earlier command in the input is not a menu
+		s.wantText("You: first▮")
+		s.press("\x03\x04")
+		s.wantLeft()
+	})
+}

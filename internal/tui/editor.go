@@ -117,6 +117,9 @@ func (e *editor) key(k key) action {
 		e.tab(k.code == keyBackTab)
 		return actNone
 	}
+	if k.code == keyUp && e.walk(-1) || k.code == keyDown && e.walk(1) {
+		return actNone
+	}
 	e.complete.reset()
 	switch k.code {
 	case keyRune:

@@ -39,6 +39,17 @@ const (
 	keySuspend
 )
 
+// keysHelp goes with the list of commands.
+const keysHelp = `Keys:
+  Enter                 send, during a turn too
+  Alt-Enter, Ctrl-J     start a new line; \ at the end of a line does, too
+  Up, Down              go through earlier messages, or the commands after /
+  Tab                   complete a command
+  Ctrl-R                search earlier messages
+  Ctrl-C                stop the turn or clear the input; again leaves
+  Ctrl-D                leave
+  Ctrl-L, Ctrl-Z        clear the screen; suspend until fg`
+
 type key struct {
 	code keyCode
 	r    rune
