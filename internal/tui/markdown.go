@@ -213,9 +213,21 @@ func (r *Renderer) item(body string, prefix line) (text string, first, rest line
 
 // paragraph shows a line as it is, wrapped under its own indentation.
 func (r *Renderer) paragraph(src string) []line {
-	body := strings.TrimLeft(src, " \t")
-	first := styled(src[:len(src)-len(body)], r.tint)
-	return wrap(styled(body, r.tint), r.o.Width, first, first)
+	body, first, rest := r.verbatim(src)
+	return wrap(styled(body, r.tint), r.o.Width, first, rest)
+}
+
+// verbatim splits a line that is shown as it is into its text and what stands
+// before its rows. The second column of an indented list stays a column.
+func (r *Renderer) verbatim(src string) (body string, first, rest line) {
+	const widest = 32
+	body = strings.TrimLeft(src, " \t")
+	first = styled(src[:len(src)-len(body)], r.tint)
+	if name, help, ok := strings.Cut(body[:min(len(body), widest)], "  "); ok && len(first) > 0 {
+		gap := len(help) - len(strings.TrimLeft(help, " "))
+		return body, first, blanks(first.width() + stringWidth(name) + 2 + gap)
+	}
+	return body, first, first
 }
 
 func (r *Renderer) inline(s string, a attr) line { return inliner{open: r.open}.line(s, r.tint|a) }

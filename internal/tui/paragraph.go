@@ -114,9 +114,7 @@ func (r *Renderer) begin(src string) (text string) {
 	p := &paragraph{literal: r.o.Literal, tint: r.tint}
 	r.begun = p
 	if p.literal {
-		text = strings.TrimLeft(src, " \t")
-		p.first = styled(src[:len(src)-len(text)], r.tint)
-		p.rest = p.first
+		text, p.first, p.rest = r.verbatim(src)
 		return text
 	}
 	body, indent, prefix := r.unquote(src)

@@ -198,6 +198,10 @@ func checkRender(t *testing.T, src string, seed uint64) {
 	if got := encodeLines(wrapped, true); got != direct {
 		t.Fatalf("previews changed the result of %q:\n got %q\nwant %q", src, got, direct)
 	}
+	literal := renderOptions{Width: width, Literal: true}
+	if got, want := render(literal, pieces...), render(literal, src); got != want {
+		t.Fatalf("literal pieces of %q differ:\n got %q\nwant %q", src, got, want)
+	}
 }
 
 func TestRendererProperties(t *testing.T) {
@@ -221,6 +225,16 @@ func TestRendererProperties(t *testing.T) {
 		if i%10 == 0 { // lines so long that rows are given out before their end
 			checkRender(t, strings.Repeat(b.String()+strings.Repeat("word ", rng.IntN(50)), 1+rng.IntN(20)), i)
 		}
+	}
+}
+
+// A list of names and explanations stays in two columns when it is wrapped.
+func TestRendererKeepsColumns(t *testing.T) {
+	t.Parallel()
+	src := "List:\n  /name       what it is good for\n  x  y\nplain text.  with a gap in it"
+	want := "List:\n  /name       what it is\n              good for\n  x  y\nplain text.  with a gap\nin it\n"
+	if got := render(renderOptions{Width: 25, NoColor: true, Literal: true}, src); got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
