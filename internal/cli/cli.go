@@ -101,7 +101,7 @@ or a built-in demo.`,
 	for _, e := range all {
 		root.AddCommand(e.build())
 	}
-	c.teach(root)
+	teach(root, &c.misnamed)
 	return root
 }
 

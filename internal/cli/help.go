@@ -12,9 +12,9 @@ import (
 )
 
 // teach gives a command tree our help and our answers to wrong calls.
-func (c *command) teach(root *cobra.Command) {
+func teach(root *cobra.Command, wrong *error) {
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
-		if c.misnamed = misnamed(cmd); c.misnamed == nil {
+		if *wrong = misnamed(cmd); *wrong == nil {
 			writeHelp(cmd.OutOrStdout(), cmd)
 		}
 	})

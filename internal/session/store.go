@@ -183,7 +183,7 @@ func (st *Store) acquire(ctx context.Context, sl *slot, name string, busy func(*
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	if err := st.lock(ctx, sl, busy); err != nil {
+	if err := sl.lock(ctx, st.state, st.opt.LockWait, busy); err != nil {
 		<-sl.turn
 		return nil, err
 	}
@@ -201,11 +201,11 @@ func (st *Store) acquire(ctx context.Context, sl *slot, name string, busy func(*
 }
 
 // lock takes the slot's lock against other processes.
-func (st *Store) lock(ctx context.Context, sl *slot, busy func(*BusyError)) error {
+func (sl *slot) lock(ctx context.Context, state store.Store, wait time.Duration, busy func(*BusyError)) error {
 	var waited, pause time.Duration
 	told := false
 	for {
-		free, err := st.state.Lock(ctx, sl.name)
+		free, err := state.Lock(ctx, sl.name)
 		if err == nil {
 			sl.free = free
 			return nil
@@ -214,14 +214,14 @@ func (st *Store) lock(ctx context.Context, sl *slot, busy func(*BusyError)) erro
 		if !ok {
 			return err
 		}
-		if waited >= st.opt.LockWait {
+		if waited >= wait {
 			return &BusyError{Key: sl.key, PID: locked.PID}
 		}
 		if waited >= time.Second && !told {
 			told = true
 			busy(&BusyError{Key: sl.key, PID: locked.PID})
 		}
-		pause = min(max(2*pause, time.Millisecond), 50*time.Millisecond, st.opt.LockWait-waited)
+		pause = min(max(2*pause, time.Millisecond), 50*time.Millisecond, wait-waited)
 		t := time.NewTimer(pause)
 		select {
 		case <-t.C:
