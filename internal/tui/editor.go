@@ -46,7 +46,7 @@ func (e *editor) paste(s string) {
 		return
 	}
 	e.pastes = append(e.pastes, s)
-	e.insert(string(rune(pasteRune + len(e.pastes) - 1)))
+	e.insert(string(rune(pasteRune + len(e.pastes) - 1))) //nolint:gosec // at most pasteLimit of them
 }
 
 // pasted is the paste that a rune stands for.
