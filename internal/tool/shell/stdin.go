@@ -181,6 +181,7 @@ func (s *Shell) report(one *session, chars int, note string) tool.Result {
 		res = notStarted(errors.New(unconfined(stdout, stderr, one.out.code)))
 	case one.cause == nil:
 		res = tool.Text(fmt.Sprintf("%s\n[ended after %s]", withCode(text, one.out.code), seconds(one.elapsed())))
+		res.Exit = &one.out.code
 	case errors.Is(one.cause, errTerminated):
 		res = tool.Text(strings.TrimPrefix(fmt.Sprintf("%s\n\n[terminated after %s]", text, seconds(one.elapsed())), "\n\n"))
 	default:
