@@ -357,6 +357,9 @@ func (b *Box) plan(cmd *exec.Cmd, p Profile, temp string) *plan {
 	if pl.Dir == "" {
 		pl.Dir = p.Workspace
 	}
+	if f, ok := cmd.Stdin.(*os.File); ok && strings.HasPrefix(f.Name(), "/dev/pts/") {
+		pl.Console = f.Name()
+	}
 	if p.Network == NetHost {
 		pl.Spaces &^= unix.CLONE_NEWNET
 	}

@@ -188,6 +188,7 @@ type input struct {
 	WorkingDir string `json:"working_dir,omitempty" alias:"workdir" desc:"default: workspace"`
 	Timeout    int    `json:"timeout,omitempty" min:"1" max:"600" desc:"seconds"`
 	Yield      *int   `json:"yield_time_ms,omitempty" min:"0" max:"30000" desc:"return after this, leave it running"`
+	PTY        bool   `json:"pty,omitempty" alias:"tty"`
 	MaxChars   int    `json:"max_output_chars,omitempty" alias:"max_output_tokens" min:"1000" max:"50000" hidden:"1"`
 	Shell      string `json:"shell,omitempty" hidden:"1"`
 	Login      bool   `json:"login,omitempty" hidden:"1"`
@@ -198,8 +199,8 @@ func description() string {
 	if runtime.GOOS == "windows" {
 		language = "PowerShell"
 	}
-	return "Run a " + language + " command; returns stdout, STDERR and exit code. No terminal, no stdin, " +
-		"no state kept between calls; background processes are stopped when it ends: start servers with yield_time_ms. " +
+	return "Run a " + language + " command; returns stdout, STDERR and exit code. No stdin or state between calls; " +
+		"background processes end with it: start servers with yield_time_ms, interactive programs with pty. " +
 		"Prefer the file tools over cat, sed, find, grep. " +
 		"Destructive commands (rm -rf, find -delete, curl | sh) are refused."
 }
@@ -260,8 +261,12 @@ func (s *Shell) exec(ctx context.Context, c tool.Call, in input) (tool.Result, e
 	a := newAsking(ctx, &c)
 	defer a.close()
 	l.call, l.clock = c, &a.clock
-	if in.Yield != nil {
-		return s.begin(ctx, r, c, l, time.Duration(*in.Yield)*time.Millisecond), nil
+	if in.Yield != nil || in.PTY {
+		yield := defaultYield
+		if in.Yield != nil {
+			yield = time.Duration(*in.Yield) * time.Millisecond
+		}
+		return s.begin(ctx, r, c, l, yield), nil
 	}
 	out, err := r.run(ctx, l)
 	if err != nil {
@@ -342,8 +347,12 @@ func (r *runner) accept(in input) (launch, *refusal) {
 		// environment leaves out; that of the workspace has none of them.
 		l.env = withVariable(l.env, "HOME", r.workspace)
 	}
-	if in.Timeout > 0 {
+	l.pty = in.PTY
+	switch {
+	case in.Timeout > 0:
 		l.limit = time.Duration(min(in.Timeout, 600)) * time.Second
+	case in.Yield != nil || in.PTY:
+		l.limit = 0 // a session ends when it is idle
 	}
 	if in.MaxChars > 0 {
 		l.chars = in.MaxChars

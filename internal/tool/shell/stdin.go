@@ -107,11 +107,15 @@ func (s *Shell) typeInto(one *session, chars string) *tool.Result {
 	if len(chars) > maxStdin {
 		return fail(tool.InvalidArgs, "chars has %d bytes; at most %d are accepted in one call", len(chars), maxStdin)
 	}
-	if one.launch.typed && strings.TrimSpace(chars) != "" {
-		if problem := unreadable(chars); problem != "" {
+	words := chars
+	if one.launch.pty {
+		words = typedText(chars)
+	}
+	if one.launch.typed && strings.TrimSpace(words) != "" {
+		if problem := unreadable(words); problem != "" {
 			return fail(tool.InvalidArgs, "chars %s", problem)
 		}
-		if r := one.guard.check(chars, one.launch.dir); r != nil {
+		if r := one.guard.check(words, one.launch.dir); r != nil {
 			return fail(r.code, "%s", r.text())
 		}
 	}
