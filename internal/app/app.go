@@ -241,7 +241,7 @@ func (a *App) build(ctx context.Context, o Options) error {
 			Set: set, More: a.moreTools(), Missing: a.missingTools(),
 			Approve: a.guard.Approve,
 			Hooks:   append(slices.Clone(o.Hooks), runner.Hooks{AfterTool: a.guard.After}),
-			Results: a.guard.Results(), Media: a.guard.Media, Folder: a.guard.Folder, UserShell: a.guard.UserShell(),
+			Results: a.guard.Results(), Media: a.guard.Media, Folder: a.guard.Folder, UserShell: a.guard.UserShell(), Running: a.guard,
 			Undo: a.guard, Subagents: a.subagents(o),
 			My: owntool.Settings{
 				Offer: !o.NoBuiltins && a.Config.Config.Tools.My.Enable, AllowSet: a.Config.Config.Tools.My.AllowSet,

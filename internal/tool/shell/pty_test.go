@@ -88,3 +88,22 @@ func TestSessionOutlivesTheTimeout(t *testing.T) {
 	d.expect(d.call("a", "write_stdin", args{"session_id": id, "wait_for": "never", "wait_timeout_ms": 50}), "", "did not appear", "running")
 	d.expect(d.call("a", "write_stdin", args{"session_id": id, "chars": "it\n", "yield_time_ms": 30000}), "", "got it", "Exit code: 0")
 }
+
+// People list the sessions of one conversation, or of all, and stop one.
+func TestRunning(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, shell.Options{})
+	a, b := d.start("a", "read x; : one"), d.start("b", "read x; : two")
+	if got := d.sh.Running("a"); len(got) != 1 || !strings.HasPrefix(got[0], a+" running") || !strings.HasSuffix(got[0], ": one") {
+		t.Errorf("of one conversation: %q", got)
+	}
+	if got := d.sh.Running(""); len(got) != 2 || !strings.HasPrefix(got[1], "b: "+b+" running") {
+		t.Errorf("of all: %q", got)
+	}
+	if d.sh.StopOne("a", b) || !d.sh.StopOne("a", a) || d.sh.StopOne("a", a) || !d.sh.StopOne("", b) {
+		t.Error("each conversation stops its own, the owner all")
+	}
+	if got := d.sh.Running(""); got != nil {
+		t.Errorf("still running: %q", got)
+	}
+}

@@ -176,6 +176,38 @@ func (s *Shell) Busy(sessionKey string) bool {
 	})
 }
 
+// Running has a line for each command of a conversation that runs as a session,
+// for people. Without a conversation it is those of all, with their names.
+func (s *Shell) Running(sessionKey string) []string {
+	s.sessions.mu.Lock()
+	all := slices.Clone(s.sessions.all)
+	s.sessions.mu.Unlock()
+	var out []string
+	for _, one := range all {
+		if one.isOver() || sessionKey != "" && one.owner != sessionKey {
+			continue
+		}
+		line := one.describe()
+		if sessionKey == "" {
+			line = one.owner + ": " + line
+		}
+		out = append(out, line)
+	}
+	return out
+}
+
+// StopOne ends a session by its id, of one conversation or, without one, of any.
+// It reports whether there was one.
+func (s *Shell) StopOne(sessionKey, id string) bool {
+	found := false
+	s.sessions.end(func(one *session) bool {
+		mine := one.id == id && (sessionKey == "" || one.owner == sessionKey) && !one.isOver()
+		found = found || mine
+		return mine
+	})
+	return found
+}
+
 // Close ends all sessions like Stop and accepts no new ones.
 func (s *Shell) Close() error {
 	s.sessions.close()

@@ -211,18 +211,23 @@ func (s *Shell) list(_ context.Context, c tool.Call, _ struct{}) (tool.Result, e
 		if !one.visible(c) {
 			continue
 		}
-		one.mu.Lock()
-		idle := time.Since(one.used)
-		one.mu.Unlock()
-		state, left := "running", one.left()
-		if one.isOver() {
-			state, left = fmt.Sprintf("exited with code %d", one.out.code), "output not read"
-		}
-		fmt.Fprintf(&b, "%s %s, %s so far, idle %s, %s, in %s: %s\n",
-			one.id, state, seconds(one.elapsed()), seconds(idle), left, one.launch.dir, text.Label(one.launch.command, maxListedLength))
+		b.WriteString(one.describe() + "\n")
 	}
 	if b.Len() == 0 {
 		return tool.Text("No commands are running."), nil
 	}
 	return tool.Text(strings.TrimRight(b.String(), "\n")), nil
+}
+
+// describe is a session in one line.
+func (one *session) describe() string {
+	one.mu.Lock()
+	idle := time.Since(one.used)
+	one.mu.Unlock()
+	state, left := "running", one.left()
+	if one.isOver() {
+		state, left = fmt.Sprintf("exited with code %d", one.out.code), "output not read"
+	}
+	return fmt.Sprintf("%s %s, %s so far, idle %s, %s, in %s: %s",
+		one.id, state, seconds(one.elapsed()), seconds(idle), left, one.launch.dir, text.Label(one.launch.command, maxListedLength))
 }
