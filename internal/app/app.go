@@ -198,6 +198,7 @@ func (a *App) build(ctx context.Context, o Options) error {
 	var set *tool.Set
 	skills := skill.Options{
 		Workspace: a.Workspace, Disabled: def.DisabledSkills, Log: o.Log, Getenv: Getenv(o.Env), Ledger: State(a.Config, a.log), Foreign: a.foreign,
+		LookPath: func(name string) (string, error) { return a.guard.LookPath(name) },
 		HasTool: func(name string) bool {
 			_, ok := set.Get(name)
 			return ok || name == "my" && a.Config.Config.Tools.My.Enable
@@ -205,6 +206,7 @@ func (a *App) build(ctx context.Context, o Options) error {
 	}
 	a.Skills = skill.Open(skills)
 	skills.Workspace, skills.Ledger, skills.Foreign = "", nil, nil // guests have those that everybody has
+	skills.LookPath = guard.GuestLookPath
 	guestSkills := skill.Open(skills)
 	set, err = a.tools(o)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"time"
 
@@ -46,7 +47,7 @@ func (g *Guard) CommandTools() ([]tool.Tool, error) {
 	if cfg.Timeout == 0 {
 		timeout = shell.NoTimeout
 	}
-	sh, err := shell.New(shell.Options{
+	o := shell.Options{
 		Workspace:   g.o.Workspace,
 		Restrict:    g.posture.Restrict,
 		Roots:       []string{g.places.media},
@@ -66,7 +67,11 @@ func (g *Guard) CommandTools() ([]tool.Tool, error) {
 		Sandboxed:   g.posture.Sandbox != sandbox.None,
 		AskRisky:    g.posture.Approval != approve.Off,
 		Log:         g.log,
-	})
+	}
+	if runtime.GOOS != "windows" { // there is one PATH for all programs
+		o.Path, o.Elsewhere = g.confiner.programs.Path, g.confiner.programs.elsewhere
+	}
+	sh, err := shell.New(o)
 	if err != nil {
 		return nil, fmt.Errorf("tools.exec: %w", err)
 	}

@@ -170,10 +170,16 @@ func (p *plan) accounts() map[string]string {
 
 const nobody = 65534
 
-// hidden lists the protected paths that a grant would otherwise show.
+// hidden lists the protected paths that a grant would otherwise show. What lies
+// in a hidden folder is hidden with it, unless a grant is in between.
 func (p *plan) hidden() []string {
 	granted := slices.Concat([]string{p.Profile.Workspace}, p.Profile.ReadOnly, p.Profile.ReadWrite, systemPaths(), etcPaths())
+	shown := func(path, below string) bool {
+		return slices.ContainsFunc(granted, func(dir string) bool { return within(path, dir) && dir != below && within(dir, below) })
+	}
 	return slices.DeleteFunc(slices.Clone(p.Profile.Protected), func(path string) bool {
-		return !slices.ContainsFunc(granted, func(dir string) bool { return within(path, dir) })
+		return !shown(path, "/") || slices.ContainsFunc(p.Profile.Protected, func(around string) bool {
+			return around != path && within(path, around) && !shown(path, around)
+		})
 	})
 }

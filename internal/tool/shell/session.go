@@ -50,7 +50,7 @@ func newSessions() *sessions { return &sessions{idle: sessionIdle} }
 type session struct {
 	id, owner string
 	project   tool.Project
-	guard     *guard // judges what is typed
+	runner    *runner // whose guard judges what is typed
 	launch    launch
 	began     time.Time
 	stop      context.CancelCauseFunc
@@ -89,7 +89,7 @@ func (s *sessions) start(turn context.Context, r *runner, c tool.Call, l launch)
 	}
 	now := time.Now()
 	one := &session{
-		id: randomHex(6), owner: c.SessionKey, project: c.Project, guard: r.guard, launch: l, began: now, used: now, stop: stop,
+		id: randomHex(6), owner: c.SessionKey, project: c.Project, runner: r, launch: l, began: now, used: now, stop: stop,
 		ended: make(chan struct{}), watches: map[*watch]bool{},
 	}
 	one.stdout, one.stderr = &stream{of: one, buf: newCapture(sessionChars)}, &stream{of: one, buf: newCapture(sessionChars)}

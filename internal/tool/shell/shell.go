@@ -53,6 +53,12 @@ type Options struct {
 	// PathPrepend and PathAppend extend the search path of commands; they are
 	// lists in the form of PATH.
 	PathPrepend, PathAppend string
+	// Path is the search path of commands, asked when one starts. nil is
+	// SystemPath. The agent's own PATH is used if AllowedEnv names it.
+	Path func() string
+	// Elsewhere says in a sentence where a program is that a command did not
+	// find; "" if it is nowhere. nil: nothing is known about that.
+	Elsewhere func(name string) string
 	// AllowedEnv names variables of Environ that commands may see besides the
 	// few harmless ones.
 	AllowedEnv []string
@@ -245,6 +251,8 @@ type runner struct {
 	timeout   time.Duration // <= 0: none
 	guard     *guard
 	env       []string
+	path      func() string // nil: it is in env
+	elsewhere func(name string) string
 	lookup    func(name string) string // in Options.Environ
 	wrap      func(tool.Call, *exec.Cmd) (Confined, error)
 	remark    func(tool.Call) string
@@ -272,6 +280,10 @@ func newRunner(o Options) (*runner, error) {
 		origin: filepath.Clean(o.Workspace), lookup: func(name string) string { return vars[envKey(name)] }, wrap: o.Wrap, remark: o.Remark, log: o.Log,
 		memory: o.MaxMemory, disk: o.MaxDisk, added: &addedByTurn{},
 	}
+	if !slices.ContainsFunc(env, func(kv string) bool { return strings.HasPrefix(kv, "PATH=") }) {
+		r.path = func() string { return joinPath(o.PathPrepend, o.Path(), o.PathAppend) }
+	}
+	r.elsewhere = o.Elsewhere
 	if r.timeout == 0 {
 		r.timeout = DefaultTimeout
 	}
@@ -306,12 +318,29 @@ func (s *Shell) exec(ctx context.Context, c tool.Call, in input) (tool.Result, e
 	}
 	res := l.result(out)
 	res.Untrusted = out.outside
+	remarks := []string{r.whereIs(out.code, out.stderr)}
 	if r.remark != nil {
-		if text := r.remark(c); text != "" {
+		remarks = append(remarks, r.remark(c))
+	}
+	for _, text := range remarks {
+		if text != "" {
 			res.Content = llm.Text(res.Content.String() + "\n\n" + text)
 		}
 	}
 	return res, nil
+}
+
+// whereIs says where a program is that a command did not find.
+func (r *runner) whereIs(code int, printed *capture) string {
+	const notFound = 127
+	if code != notFound || r.elsewhere == nil {
+		return ""
+	}
+	name := missingProgram(printed.text(maxOutputChars))
+	if name == "" {
+		return ""
+	}
+	return r.elsewhere(name)
 }
 
 // result says what came out of a command that is over.
@@ -366,6 +395,9 @@ func (r *runner) accept(in input) (launch, *refusal) {
 		return launch{}, refused
 	}
 	l := launch{command: in.Command, dir: dir, env: r.env, limit: r.timeout, chars: maxOutputChars, sandboxed: r.guard.sandboxed}
+	if r.path != nil {
+		l.env = withVariable(l.env, "PATH", r.path())
+	}
 	var err error
 	if l.program, l.args, err = shellFor(r.lookup, in); err != nil {
 		return launch{}, &refusal{code: tool.InvalidArgs, why: err.Error()}

@@ -115,7 +115,7 @@ func (s *Shell) typeInto(one *session, chars string) *tool.Result {
 		if problem := unreadable(words); problem != "" {
 			return fail(tool.InvalidArgs, "chars %s", problem)
 		}
-		if r := one.guard.check(words, one.launch.dir); r != nil {
+		if r := one.runner.guard.check(words, one.launch.dir); r != nil {
 			return fail(r.code, "%s", r.text())
 		}
 	}
@@ -184,7 +184,12 @@ func (s *Shell) report(one *session, chars int, note string) tool.Result {
 	case one.cause == nil && one.launch.sandboxed && unconfined(stdout, stderr, one.out.code) != "":
 		res = notStarted(errors.New(unconfined(stdout, stderr, one.out.code)))
 	case one.cause == nil:
-		res = tool.Text(fmt.Sprintf("%s\n[ended after %s]", withCode(text, one.out.code), seconds(one.elapsed())))
+		printed := stderr
+		if one.launch.pty {
+			printed = stdout
+		}
+		res = tool.Text(strings.TrimRight(fmt.Sprintf("%s\n[ended after %s]\n%s",
+			withCode(text, one.out.code), seconds(one.elapsed()), one.runner.whereIs(one.out.code, printed)), "\n"))
 	case errors.Is(one.cause, errTerminated):
 		res = tool.Text(strings.TrimPrefix(fmt.Sprintf("%s\n\n[terminated after %s]", text, seconds(one.elapsed())), "\n\n"))
 	default:
