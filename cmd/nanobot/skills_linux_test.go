@@ -102,7 +102,7 @@ func sayings(t *testing.T, name, text string) (out []said) {
 				}
 				out = append(out, s)
 			case strings.HasPrefix(line, "{"): // the tool has the name of the skill
-				tool, args, ok = name, line, true
+				tool, args = name, line
 				fallthrough
 			case ok && strings.HasPrefix(args, "{") && !strings.HasSuffix(tool, ":"):
 				s := said{tool: tool, line: line}

@@ -198,7 +198,7 @@ func (a *App) build(ctx context.Context, o Options) error {
 	var set *tool.Set
 	skills := skill.Options{
 		Workspace: a.Workspace, Disabled: def.DisabledSkills, Log: o.Log, Getenv: Getenv(o.Env), Ledger: State(a.Config, a.log), Foreign: a.foreign,
-		LookPath: func(name string) (string, error) { return a.guard.LookPath(name) },
+		LookPath: func(name string) (string, error) { return a.guard.LookPath(name) }, //nolint:contextcheck // it serves all turns
 		HasTool: func(name string) bool {
 			_, ok := set.Get(name)
 			return ok || name == "my" && a.Config.Config.Tools.My.Enable

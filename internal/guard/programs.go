@@ -138,8 +138,8 @@ func (p *programs) Path() string {
 	return strings.Join(p.loaded().path, string(filepath.ListSeparator))
 }
 
-// elsewhere says where a program is that a command did not find.
-func (p *programs) elsewhere(name string) string {
+// Elsewhere says where a program is that a command did not find.
+func (p *programs) Elsewhere(name string) string {
 	if at, err := lookIn(p.search(), name); err == nil {
 		return fmt.Sprintf("[%s is %s on this machine, but something that it needs is missing inside the sandbox. The user can open its folder: tools.exec.sandboxRoBinds.]", name, at)
 	}
@@ -274,31 +274,34 @@ func (g *granter) add(path string) {
 // folder adds a folder of programs, the libraries beside it and what its links
 // and scripts lead to.
 func (g *granter) folder(dir string) {
-	real, err := filepath.EvalSymlinks(dir)
-	if err != nil || g.seen[real] || sandbox.Shows(dir) || g.p.wide(real) {
+	target, err := filepath.EvalSymlinks(dir)
+	if err != nil || g.seen[target] || sandbox.Shows(dir) || g.p.wide(target) {
 		return
 	}
-	g.seen[real] = true
+	g.seen[target] = true
 	g.add(dir)
-	if prefix := filepath.Dir(real); isBin(real) && prefix != resolved(g.p.home) {
+	if prefix := filepath.Dir(target); isBin(target) && prefix != resolved(g.p.home) {
 		for _, name := range []string{"lib", "lib32", "lib64", "libexec", "pyvenv.cfg"} {
 			g.add(filepath.Join(prefix, name))
 		}
 	}
-	entries, err := os.ReadDir(real)
+	entries, err := os.ReadDir(target)
 	if err != nil {
 		return
 	}
 	for _, e := range entries[:min(len(entries), maxEntries)] {
-		at := filepath.Join(real, e.Name())
-		target := at
+		at := filepath.Join(target, e.Name())
+		program := at
 		if e.Type()&fs.ModeSymlink != 0 {
-			if target, err = filepath.EvalSymlinks(at); err != nil {
+			if program, err = filepath.EvalSymlinks(at); err != nil {
 				continue
 			}
-			g.program(target)
+			if g.p.near(program) { // it is there anyway, and whoever wrote it decides about nothing else
+				continue
+			}
+			g.program(program)
 		}
-		if at = interpreter(target); at != "" {
+		if at = interpreter(program); at != "" {
 			g.program(at)
 		}
 	}
@@ -331,14 +334,14 @@ func (g *granter) program(at string) {
 // interpreter is the program that a script names in its first line, if it is
 // none of the machine; "" for all else.
 func interpreter(path string) string {
-	f, err := os.Open(path) //nolint:gosec // a program of the owner's
+	if st, err := os.Stat(path); err != nil || !st.Mode().IsRegular() {
+		return ""
+	}
+	f, err := os.Open(path)
 	if err != nil {
 		return ""
 	}
 	defer f.Close() //nolint:errcheck // opened for reading
-	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
-		return ""
-	}
 	line, _ := bufio.NewReaderSize(f, 512).ReadSlice('\n')
 	words := strings.Fields(strings.TrimPrefix(string(line), "#!"))
 	if !strings.HasPrefix(string(line), "#!") || len(words) == 0 || !filepath.IsAbs(words[0]) || sandbox.Shows(words[0]) {

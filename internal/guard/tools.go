@@ -69,7 +69,7 @@ func (g *Guard) CommandTools() ([]tool.Tool, error) {
 		Log:         g.log,
 	}
 	if runtime.GOOS != "windows" { // there is one PATH for all programs
-		o.Path, o.Elsewhere = g.confiner.programs.Path, g.confiner.programs.elsewhere
+		o.Programs = g.confiner.programs
 	}
 	sh, err := shell.New(o)
 	if err != nil {

@@ -42,7 +42,7 @@ func home(vars map[string]string) string {
 
 var variableName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`) })
 
-// childEnv builds the environment of commands, without what Options.Path adds. Nothing of the agent's
+// childEnv builds the environment of commands, without what Options.Programs adds. Nothing of the agent's
 // environment gets in but what is named here or in AllowedEnv, because that is
 // where its keys are.
 func childEnv(o Options, vars map[string]string) ([]string, error) {
@@ -54,7 +54,7 @@ func childEnv(o Options, vars map[string]string) ([]string, error) {
 		}
 		return fallback
 	}
-	path, later := SystemPath(), o.Path != nil
+	path, later := SystemPath(), o.Programs != nil
 	if runtime.GOOS == "windows" {
 		path = or("PATH", path)
 		for _, k := range windowsVariables() {

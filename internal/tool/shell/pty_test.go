@@ -11,9 +11,9 @@ import (
 )
 
 // startPTY begins a session on a terminal.
-func (d *desk) startPTY(owner, command string) string {
+func (d *desk) startPTY(command string) string {
 	d.t.Helper()
-	r := d.call(owner, "exec", args{"command": command, "pty": true, "yield_time_ms": 0})
+	r := d.call("a", "exec", args{"command": command, "pty": true, "yield_time_ms": 0})
 	return d.sessionOf(r)
 }
 
@@ -28,7 +28,7 @@ func TestTerminal(t *testing.T) {
 // terminalWorks talks to programs on a terminal.
 func terminalWorks(d *desk) {
 	d.t.Helper()
-	id := d.startPTY("a", `test -t 0 && test -t 1 && test -t 2 && echo 'all ''three'; stty size; exec cat`)
+	id := d.startPTY(`test -t 0 && test -t 1 && test -t 2 && echo 'all ''three'; stty size; exec cat`)
 	d.expect(d.call("a", "write_stdin", args{"session_id": id, "wait_for": "40 120", "wait_timeout_ms": long}), "", "all three\n40 120\n")
 
 	// Ctrl-D at the start of a line is the end of the input.
@@ -37,12 +37,12 @@ func terminalWorks(d *desk) {
 	d.expect(d.call("a", "write_stdin", args{"session_id": id, "close_stdin": true, "yield_time_ms": 30000}), "", "Exit code: 0")
 
 	// Ctrl-C reaches the program in front, and a trap in the shell runs.
-	id = d.startPTY("a", `trap 'echo interrupted; exit 7' INT; echo wait''ing; while :; do sleep 0.05; done`)
+	id = d.startPTY(`trap 'echo interrupted; exit 7' INT; echo wait''ing; while :; do sleep 0.05; done`)
 	d.expect(d.call("a", "write_stdin", args{"session_id": id, "wait_for": "waiting", "wait_timeout_ms": long}), "", "waiting")
 	d.expect(d.call("a", "write_stdin", args{"session_id": id, "chars": "\x03", "yield_time_ms": 30000}), "", "interrupted", "Exit code: 7")
 
 	// Programs open the terminal by name, and do not echo a password.
-	id = d.startPTY("a", `exec 3</dev/tty; stty -echo; printf 'Pass''word: ' >/dev/tty; read -r p <&3; stty echo; echo "has ${#p} characters"`)
+	id = d.startPTY(`exec 3</dev/tty; stty -echo; printf 'Pass''word: ' >/dev/tty; read -r p <&3; stty echo; echo "has ${#p} characters"`)
 	d.expect(d.call("a", "write_stdin", args{"session_id": id, "wait_for": "Password: ", "wait_timeout_ms": long}), "", "Password: ")
 	r = d.call("a", "write_stdin", args{"session_id": id, "chars": "geheim\n", "yield_time_ms": 30000})
 	d.expect(r, "", "has 6 characters", "Exit code: 0")
@@ -51,7 +51,7 @@ func terminalWorks(d *desk) {
 	}
 
 	// An interactive shell has jobs.
-	id = d.startPTY("a", `PS1='% ' bash --norc --noprofile -i`)
+	id = d.startPTY(`PS1='% ' bash --norc --noprofile -i`)
 	d.expect(d.call("a", "write_stdin", args{"session_id": id, "wait_for": "% ", "wait_timeout_ms": long}), "", "% ")
 	d.expect(d.call("a", "write_stdin", args{"session_id": id, "chars": "sh -c 'echo in f\"\"ront; exec sleep 300'\n", "wait_for": "in front", "wait_timeout_ms": long}), "", "in front")
 	d.expect(d.call("a", "write_stdin", args{"session_id": id, "chars": "\x1a", "wait_for": "Stopped", "wait_timeout_ms": long}), "", "Stopped")
@@ -63,7 +63,7 @@ func terminalWorks(d *desk) {
 func TestTerminalText(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, shell.Options{})
-	id := d.startPTY("a", `printf '\033[1;31mred\033[0m\033]0;title\007 ti'; printf '\033]8;;http://x/\033\\link\033(B\n10%%\r20%%\nbell\007 end\n'; cat`)
+	id := d.startPTY(`printf '\033[1;31mred\033[0m\033]0;title\007 ti'; printf '\033]8;;http://x/\033\\link\033(B\n10%%\r20%%\nbell\007 end\n'; cat`)
 	r := d.call("a", "write_stdin", args{"session_id": id, "wait_for": "end", "wait_timeout_ms": long})
 	d.expect(r, "", "red tilink\n10%\n20%\nbell end")
 	d.call("a", "write_stdin", args{"session_id": id, "terminate": true})

@@ -53,12 +53,9 @@ type Options struct {
 	// PathPrepend and PathAppend extend the search path of commands; they are
 	// lists in the form of PATH.
 	PathPrepend, PathAppend string
-	// Path is the search path of commands, asked when one starts. nil is
-	// SystemPath. The agent's own PATH is used if AllowedEnv names it.
-	Path func() string
-	// Elsewhere says in a sentence where a program is that a command did not
-	// find; "" if it is nowhere. nil: nothing is known about that.
-	Elsewhere func(name string) string
+	// Programs says where commands find programs; nil is SystemPath. The agent's
+	// own PATH is used if AllowedEnv names it.
+	Programs Programs
 	// AllowedEnv names variables of Environ that commands may see besides the
 	// few harmless ones.
 	AllowedEnv []string
@@ -101,6 +98,15 @@ type Options struct {
 	// the only source of variables; the process environment is never read.
 	Environ []string
 	Log     *slog.Logger // nil discards
+}
+
+// Programs are those that the user has.
+type Programs interface {
+	// Path is the search path of commands, asked when one starts.
+	Path() string
+	// Elsewhere says in a sentence where a program is that a command did not
+	// find; "" if it is nowhere.
+	Elsewhere(name string) string
 }
 
 // Confined is a command inside its sandbox.
@@ -238,7 +244,7 @@ func description() string {
 		language = "PowerShell"
 	}
 	return "Run a " + language + " command; returns stdout, STDERR and exit code. No stdin or state between calls; " +
-		"background processes end with it: start servers with yield_time_ms, interactive programs with pty. " +
+		"background processes end with it: use yield_time_ms for servers, pty for REPLs. " +
 		"Prefer the file tools over cat, sed, find, grep. " +
 		"Destructive commands (rm -rf, find -delete, curl | sh) are refused."
 }
@@ -251,8 +257,8 @@ type runner struct {
 	timeout   time.Duration // <= 0: none
 	guard     *guard
 	env       []string
-	path      func() string // nil: it is in env
-	elsewhere func(name string) string
+	path      func() string            // nil: it is in env
+	programs  Programs                 // may be nil
 	lookup    func(name string) string // in Options.Environ
 	wrap      func(tool.Call, *exec.Cmd) (Confined, error)
 	remark    func(tool.Call) string
@@ -281,9 +287,9 @@ func newRunner(o Options) (*runner, error) {
 		memory: o.MaxMemory, disk: o.MaxDisk, added: &addedByTurn{},
 	}
 	if !slices.ContainsFunc(env, func(kv string) bool { return strings.HasPrefix(kv, "PATH=") }) {
-		r.path = func() string { return joinPath(o.PathPrepend, o.Path(), o.PathAppend) }
+		r.path = func() string { return joinPath(o.PathPrepend, o.Programs.Path(), o.PathAppend) }
 	}
-	r.elsewhere = o.Elsewhere
+	r.programs = o.Programs
 	if r.timeout == 0 {
 		r.timeout = DefaultTimeout
 	}
@@ -333,14 +339,14 @@ func (s *Shell) exec(ctx context.Context, c tool.Call, in input) (tool.Result, e
 // whereIs says where a program is that a command did not find.
 func (r *runner) whereIs(code int, printed *capture) string {
 	const notFound = 127
-	if code != notFound || r.elsewhere == nil {
+	if code != notFound || r.programs == nil {
 		return ""
 	}
 	name := missingProgram(printed.text(maxOutputChars))
 	if name == "" {
 		return ""
 	}
-	return r.elsewhere(name)
+	return r.programs.Elsewhere(name)
 }
 
 // result says what came out of a command that is over.

@@ -136,7 +136,7 @@ func TestTerminalInSandbox(t *testing.T) {
 	terminalWorks(d)
 
 	d.turn = &tool.Turn{}
-	id := d.startPTY("a", "tty; stty -echo; echo r''eady; "+writer)
+	id := d.startPTY("tty; stty -echo; echo r''eady; " + writer)
 	d.expect(d.call("a", "write_stdin", args{"session_id": id, "wait_for": "ready", "wait_timeout_ms": long}), "", "/dev/console\nready")
 	d.expect(d.call("a", "write_stdin", args{"session_id": id, "chars": "1\n", "wait_for": "1: ", "wait_timeout_ms": long}), "", "1: wrote wrote")
 	d.turn.End()
