@@ -12,7 +12,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/provider"
 )
 
-func (c *command) providerCommand() *cobra.Command {
+func providerCommand(c *command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "provider", Aliases: []string{"providers"}, Short: "Show providers and how one is selected",
 		Long: `provider shows the known providers, your own endpoints, where their keys come from,
@@ -22,17 +22,17 @@ and which provider is selected for a model.`,
   nanobot provider explain openrouter/anthropic/claude-sonnet-4.5`,
 		Args: subcommand, RunE: showHelp,
 	}
-	cmd.AddCommand(c.providerList(), c.providerExplain())
-	cmd.AddCommand(c.loginCommands()...)
+	cmd.AddCommand(providerList(c), providerExplain(c))
+	cmd.AddCommand(loginCommands(c)...)
 	return cmd
 }
 
 // matchInput is what a provider is chosen from.
-func (c *command) matchInput(loaded *config.Loaded) catalog.MatchInput {
+func matchInput(c *command, loaded *config.Loaded) catalog.MatchInput {
 	return provider.MatchInput(loaded, c.getenv)
 }
 
-func (c *command) providerList() *cobra.Command {
+func providerList(c *command) *cobra.Command {
 	var asJSON, ready bool
 	cmd := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List providers, where their keys come from and their addresses", Args: noArgs,
@@ -47,18 +47,18 @@ nanobot config set providers.NAME.apiBase URL.`,
 			if err != nil {
 				return err
 			}
-			list, err := catalog.Survey(c.matchInput(loaded))
+			list, err := catalog.Survey(matchInput(c, loaded))
 			if err != nil {
 				return err
 			}
 			if ready {
-				list = slices.DeleteFunc(list, func(s catalog.Standing) bool { return !s.Ready })
+				list = slices.DeleteFunc(list, func(s catalog.Status) bool { return !s.Ready })
 			}
-			slices.SortStableFunc(list, func(a, b catalog.Standing) int { return cmp.Compare(rank(a), rank(b)) })
+			slices.SortStableFunc(list, func(a, b catalog.Status) int { return cmp.Compare(rank(a), rank(b)) })
 			if asJSON {
-				return printJSON(cmd, provider.Standings(list))
+				return printJSON(cmd, provider.States(list))
 			}
-			return printStandings(cmd, list)
+			return printProviders(cmd, list)
 		},
 	}
 	jsonFlag(cmd, &asJSON)
@@ -67,14 +67,14 @@ nanobot config set providers.NAME.apiBase URL.`,
 }
 
 // rank puts what is set up first.
-func rank(s catalog.Standing) int {
+func rank(s catalog.Status) int {
 	if s.Ready {
 		return 0
 	}
 	return 1
 }
 
-func printStandings(cmd *cobra.Command, list []catalog.Standing) error {
+func printProviders(cmd *cobra.Command, list []catalog.Status) error {
 	if len(list) == 0 {
 		cmd.Println("No provider is configured. Set one up with: nanobot onboard --wizard")
 		return nil
@@ -103,7 +103,7 @@ func printStandings(cmd *cobra.Command, list []catalog.Standing) error {
 }
 
 // keyNote says where a key comes from, or how to give one.
-func keyNote(s catalog.Standing) string {
+func keyNote(s catalog.Status) string {
 	switch {
 	case s.KeySource != "":
 		return "from " + s.KeySource
@@ -140,7 +140,7 @@ type choiceJSON struct {
 	Warnings  []string       `json:"warnings,omitempty"`
 }
 
-func (c *command) providerExplain() *cobra.Command {
+func providerExplain(c *command) *cobra.Command {
 	var asJSON bool
 	var provider, effort string
 	cmd := &cobra.Command{
@@ -151,13 +151,13 @@ receives. It makes no requests.`,
 		Example: `  nanobot provider explain claude-sonnet-4-6
   nanobot provider explain qwen3:8b
   nanobot provider explain gpt-5 --provider openrouter --json`,
-		ValidArgsFunction: c.presetNames,
+		ValidArgsFunction: c.complete(presetNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			loaded, err := c.load()
 			if err != nil {
 				return err
 			}
-			in := c.matchInput(loaded)
+			in := matchInput(c, loaded)
 			in.Model, in.Provider = args[0], provider
 			if p, ok := loaded.Config.ModelPresets[args[0]]; ok {
 				in.Model, effort = p.Model, cmp.Or(effort, p.ReasoningEffort)
@@ -186,7 +186,7 @@ receives. It makes no requests.`,
 }
 
 // presetNames completes names of presets.
-func (c *command) presetNames(_ *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+func presetNames(c *command, _ *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	loaded, err := config.Load(c.configOptions())
 	if err != nil || len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp

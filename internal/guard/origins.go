@@ -8,20 +8,24 @@ import (
 	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/origin"
+	"github.com/nanobot-go/nanobot/internal/store"
+	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
 // OpenOrigins opens the record of the files of a workspace that came from
 // outside, for the owner to look at and to change.
-// id is that of the workspace.
-func OpenOrigins(l *config.Loaded, workspace, id string, log *slog.Logger) (*origin.Store, error) {
-	return originsOf(l, workspace, id, log).of("")
+// id is that of the workspace. With a folder outside of it, it is the record of
+// that folder.
+func OpenOrigins(l *config.Loaded, workspace, id, folder string, log *slog.Logger) (*origin.Store, error) {
+	return originsOf(l, workspace, id, log).of(folder)
 }
 
 // origins are the records of files from outside: one for the workspace, and one
 // for each folder outside of it that a conversation works in.
 type origins struct {
-	dir       string // in the data folder
+	state     store.Store // the folder of the records
 	workspace string
+	folder    string // that the program was started in; "" is the workspace
 	name      string // of the record of the workspace
 	cache     string // of clean commands
 	log       *slog.Logger
@@ -40,7 +44,7 @@ func (o *origins) of(dir string) (*origin.Store, error) {
 			return o.main, nil
 		}
 		s, err := origin.Open(origin.Options{
-			Dir:    o.dir,
+			Store:  o.state,
 			Name:   o.name,
 			Root:   o.workspace,
 			Roots:  []string{o.cache},
@@ -58,7 +62,7 @@ func (o *origins) of(dir string) (*origin.Store, error) {
 		o.other = map[string]*origin.Store{}
 	}
 	s, err := origin.Open(origin.Options{
-		Dir:   o.dir,
+		Store: o.state,
 		Name:  folderRecord(dir),
 		Root:  dir,
 		Roots: []string{o.cache},
@@ -75,16 +79,21 @@ func (o *origins) in(dir string) func() (*origin.Store, error) {
 	return func() (*origin.Store, error) { return o.of(dir) }
 }
 
-// foreign reports whether a file of the workspace came from outside.
+// foreign reports whether a file of the workspace, or of the folder that the
+// program was started in, came from outside.
 func (o *origins) foreign(path string) bool {
-	s, err := o.of("")
+	dir := ""
+	if o.folder != "" && diskio.Within(path, o.folder) && !diskio.Within(path, o.workspace) {
+		dir = o.folder
+	}
+	s, err := o.of(dir)
 	return err != nil || s.Foreign(path)
 }
 
 // originsOf are the records of a workspace.
 func originsOf(l *config.Loaded, workspace, id string, log *slog.Logger) *origins {
 	return &origins{
-		dir:       datadir.Origin.In(l.DataDir),
+		state:     store.Under(disk.Open(l.DataDir, log), string(datadir.Origin)),
 		workspace: workspace,
 		name:      id,
 		cache:     datadir.Cache.In(l.DataDir, id),

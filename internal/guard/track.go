@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/agent/prompt"
 	"github.com/nanobot-go/nanobot/internal/datadir"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/origin"
@@ -23,25 +24,43 @@ import (
 	"github.com/nanobot-go/nanobot/internal/tool/shell"
 )
 
-// tracker knows which files came from outside, and follows what commands and
-// tools write.
+// tracker knows which files came from outside and records what commands and tools
+// write.
 type tracker struct {
 	posture Posture
 	origins *origins
 	jail    *diskio.Jail
-	media   string   // everything there came from outside
-	share   string   // of the workspace, that guests write to; "" is none
+	media   string   // all its files came from outside
+	share   string   // the folder of the workspace that guests write to; "" if there is none
 	writing sync.Map // key of a call to writing, of running calls that write files
 	log     *slog.Logger
 }
 
-// record is the record of the files of a call; nil for people with a scope,
-// whose files are all from outside for the owner.
+// record returns the record of the files of a call; nil for guests, whose files are
+// all from outside for the owner.
 func (t *tracker) record(c tool.Call) (*origin.Store, error) {
 	if c.Scope != "" {
 		return nil, nil
 	}
 	return t.origins.of(c.Project.Dir)
+}
+
+// recordAt is the record that a file belongs to which a tool names: of a
+// conversation that was started elsewhere, those of the workspace have theirs.
+func (t *tracker) recordAt(c tool.Call, path string) (*origin.Store, error) {
+	if c.Project.Started && c.Scope == "" && diskio.Within(path, t.jail.Workspace()) {
+		return t.origins.of("")
+	}
+	return t.record(c)
+}
+
+// follows are the files of the folder a command works in that the agent takes
+// for instructions.
+func follows(c tool.Call) []string {
+	if c.Project.Started {
+		return []string{prompt.FolderFile}
+	}
+	return datadir.FollowedFiles()
 }
 
 // contained says why a command must not do more than a stranger's: it has the
@@ -61,7 +80,7 @@ func (t *tracker) contained(c tool.Call) string {
 		return "it is a guest's"
 	}
 	dir := c.Project.Dir
-	if dir == "" || !c.Project.Only {
+	if dir == "" || !c.Project.Only && !c.Project.Started {
 		dir = t.jail.Workspace()
 	}
 	if example := rec.Example(dir); example != "" {
@@ -73,22 +92,23 @@ func (t *tracker) contained(c tool.Call) string {
 	return ""
 }
 
-// watch follows a command from its start to its end, to know what came from
-// outside of what it wrote and printed.
+// watch observes a command from start to end, to decide whether what it writes and
+// prints counts as from outside.
 type watch struct {
 	window  *origin.Window              // nil: nothing is recorded
 	why     string                      // it is contained; "" if it is clean
 	tainted atomic.Bool                 // content from outside was typed into it
 	used    atomic.Pointer[func() bool] // reports whether it made connections; nil: it cannot
 	absent  []string                    // files that the agent would follow, which were not there
-	folder  string                      // the workspace
+	folder  string                      // the workspace; "" if the command cannot reach it
+	follows []string                    // files of its folder that the agent takes for instructions
 	rec     *origin.Store
-	counts  func() // from now on what it sends counts; may be nil
+	counts  func() // starts to count what it sends; may be nil
 	ended   sync.Once
 	log     *slog.Logger
 }
 
-// watch begins to follow a command.
+// watch begins to observe a command.
 func (t *tracker) watch(c tool.Call, seals bool) (*watch, error) {
 	w := &watch{why: t.contained(c), log: t.log}
 	rec, err := t.record(c)
@@ -98,8 +118,16 @@ func (t *tracker) watch(c tool.Call, seals bool) (*watch, error) {
 	if rec == nil {
 		return w, nil
 	}
-	w.rec, w.folder = rec, t.jail.Workspace()
-	for _, name := range datadir.FollowedFiles() {
+	w.rec, w.follows = rec, follows(c)
+	if c.Project.Started { // its folder is the user's own, in which nothing is moved
+		seals = true // it has no sealed folders
+	} else {
+		w.folder = t.jail.Workspace()
+	}
+	for _, name := range w.follows {
+		if w.folder == "" {
+			break
+		}
 		if _, err := os.Lstat(filepath.Join(w.folder, name)); errors.Is(err, fs.ErrNotExist) {
 			w.absent = append(w.absent, name)
 		}
@@ -110,7 +138,7 @@ func (t *tracker) watch(c tool.Call, seals bool) (*watch, error) {
 	return w, nil
 }
 
-// outside reports whether the command may have brought in content so far.
+// outside reports whether the command may have brought in content from outside.
 func (w *watch) outside() bool {
 	if w.why != "" || w.tainted.Load() {
 		return true
@@ -119,11 +147,11 @@ func (w *watch) outside() bool {
 	return used != nil && (*used)()
 }
 
-// settleTime bounds the walk for files that a command wrote.
+// settleTime limits the search for files that a command wrote.
 const settleTime = 30 * time.Second
 
-// end records what the command left behind, once: it has ended, or may not write
-// any more.
+// end records what the command wrote, once, when it has ended or can no longer
+// write.
 func (w *watch) end() { w.ended.Do(w.settle) }
 
 func (w *watch) settle() {
@@ -136,7 +164,7 @@ func (w *watch) settle() {
 		defer cancel()
 		err = w.window.Foreign(ctx)
 	} else {
-		err = w.window.Clean(datadir.FollowedFiles()...)
+		err = w.window.Clean(w.follows...)
 	}
 	if err != nil {
 		w.log.Error("record what a command wrote; its window stays open", "err", err)
@@ -144,8 +172,8 @@ func (w *watch) settle() {
 	w.setAside()
 }
 
-// setAside takes files away that a command has put where the agent would follow
-// them. They stay beside under another name for the owner to look at.
+// setAside renames files that a command created where the agent would follow them.
+// The owner finds them beside their old name.
 func (w *watch) setAside() {
 	for _, name := range w.absent {
 		path := filepath.Join(w.folder, name)
@@ -164,8 +192,7 @@ func (w *watch) setAside() {
 	}
 }
 
-// confined is the command for the tool that runs it. The parts are released in
-// this order.
+// confined is a command as the tool runs it. Its parts are released in this order.
 func (w *watch) confined(release ...func()) shell.Confined {
 	return shell.Confined{
 		Outside: w.outside,
@@ -184,52 +211,67 @@ func (w *watch) confined(release ...func()) shell.Confined {
 	}
 }
 
-// writing is what a running call writes.
+// writing describes the files that a running call writes.
 type writing struct {
 	paths    []string // absolute
 	foreign  bool
-	approved bool // by the owner, who saw all of what is written
+	approved bool // the owner saw everything that is written and approved it
 }
 
-// writes marks the files that a call is about to write, before it does, so
-// that the mark is there whatever happens. A part of a file from outside, or
-// several files of which one is, stays from outside.
+// writes marks the files that a call is about to write, so that the mark exists even
+// if the process dies. An edit of a file from outside leaves it marked, and one such
+// file among several marks all.
 func (t *tracker) writes(c tool.Call, names []string) error {
-	rec, err := t.record(c)
-	if err != nil || rec == nil {
+	if rec, err := t.record(c); err != nil || rec == nil {
 		return err
 	}
 	var p writing
+	part := false
 	for _, name := range names {
-		if path, err := t.jail.Path(c.Project.Path(name)); err == nil { // the tool refuses others
-			p.paths = append(p.paths, path)
+		path, err := t.jail.Path(c.Project.Path(name))
+		if err != nil {
+			continue // the tool refuses it
 		}
+		rec, err := t.recordAt(c, path)
+		if err != nil {
+			return err
+		}
+		p.paths = append(p.paths, path)
+		part = part || c.Name != "write_file" && rec.Foreign(path)
 	}
-	part := c.Name != "write_file" && slices.ContainsFunc(p.paths, rec.Foreign)
 	p.foreign, p.approved = c.Tainted || part, c.Tainted && !part || t.posture.Approval == approve.Off
 	t.writing.Store(callKey(c), p)
 	if !p.foreign {
 		return nil
 	}
-	return rec.Mark(p.paths...)
+	for _, path := range p.paths {
+		rec, err := t.recordAt(c, path)
+		if err != nil {
+			return err
+		}
+		if err := rec.Mark(path); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// wrote records what a call has written, with its content.
+// wrote records the files that a call has written, with their content.
 func (t *tracker) wrote(c tool.Call) error {
 	value, _ := t.writing.LoadAndDelete(callKey(c))
 	p, ok := value.(writing)
 	if !ok {
 		return nil
 	}
-	rec, err := t.record(c)
-	if err != nil || rec == nil {
-		return err
-	}
+	var err error
 	for _, path := range p.paths {
 		if _, serr := os.Lstat(path); serr != nil {
 			continue // it was refused, or deleted
 		}
+		rec, rerr := t.recordAt(c, path)
 		switch {
+		case rerr != nil:
+			err = errors.Join(err, rerr)
 		case p.approved && t.followed(path):
 			err = errors.Join(err, rec.Trust(path))
 		case p.foreign:
@@ -241,7 +283,7 @@ func (t *tracker) wrote(c tool.Call) error {
 	return err
 }
 
-// followed reports whether the agent takes a file of the workspace for
+// followed reports whether the agent reads a file of the workspace as
 // instructions.
 func (t *tracker) followed(path string) bool {
 	rel, err := filepath.Rel(resolved(t.jail.Workspace()), resolved(path))

@@ -35,13 +35,26 @@ func Update(ctx context.Context, s Store, name string, change func(old []byte) (
 	}
 }
 
+// Add appends lines wherever the log ends, also while others append.
+func Add(ctx context.Context, l Log, lines []byte, sync bool) error {
+	for {
+		info, err := l.Info(ctx)
+		if err != nil {
+			return err
+		}
+		if err := l.Append(ctx, info.Size, lines, sync); !errors.Is(err, ErrMoved) {
+			return err
+		}
+	}
+}
+
 // WaitLock is Lock for locks that are held for a moment only: it tries again
-// for so long, or until the context ends.
-func WaitLock(ctx context.Context, s Store, name string, patience time.Duration) (release func() error, err error) {
+// until the timeout or the end of the context.
+func WaitLock(ctx context.Context, s Store, name string, timeout time.Duration) (release func() error, err error) {
 	pause, waited := 250*time.Microsecond, time.Duration(0)
 	for {
 		release, err := s.Lock(ctx, name)
-		if _, held := errors.AsType[*LockedError](err); !held || waited >= patience {
+		if _, held := errors.AsType[*LockedError](err); !held || waited >= timeout {
 			return release, err
 		}
 		if cause := jitter(ctx, pause); cause != nil {
@@ -69,10 +82,8 @@ func Holder(ctx context.Context, s Store, name string) (pid int, held bool) {
 
 // jitter lets about so much time pass, so that those who wait do not meet again.
 func jitter(ctx context.Context, d time.Duration) error {
-	if err := wait.For(ctx, d/2+rand.N(d)); err != nil { //nolint:gosec // it only spreads those who wait
-		return context.Cause(ctx)
-	}
-	return nil
+	_ = wait.For(ctx, d/2+rand.N(d)) //nolint:gosec // it only spreads those who wait; Cause says whether it was cut short
+	return context.Cause(ctx)
 }
 
 // Indented is the form of documents that people read.
@@ -89,4 +100,17 @@ func KeepDamaged(ctx context.Context, s Store, name string, data []byte, now tim
 		return "", fmt.Errorf("%s is damaged and cannot be kept aside: %w", s.Where(name), err)
 	}
 	return aside, nil
+}
+
+// AppendLines adds whole lines to the end of a log that only people read.
+func AppendLines(ctx context.Context, s Store, name string, lines []byte) error {
+	l, err := s.Log(ctx, name)
+	if err != nil {
+		return err
+	}
+	info, err := l.Info(ctx)
+	if err == nil {
+		err = l.Append(ctx, info.Size, lines, true)
+	}
+	return errors.Join(err, l.Close())
 }

@@ -111,6 +111,10 @@ type Call struct {
 type Project struct {
 	Dir  string // absolute, without links; "" is the workspace
 	Only bool   // files and commands of the conversation stay inside
+	// Started says that the owner started the conversation there, outside of the
+	// workspace: commands stay inside, and tools that work on files reach the
+	// workspace as well.
+	Started bool
 }
 
 // Path is what a name in a call means: a relative one is below the folder. In
@@ -323,10 +327,6 @@ func (s *Set) Explaining(absent func(name string) string) *Set {
 	return &with
 }
 
-// ParseArguments turns the argument text of a call into a JSON object, as
-// wire.ParseArguments does.
-func ParseArguments(arguments string) (json.RawMessage, error) { return wire.ParseArguments(arguments) }
-
 // Prepare finds the tool of a call and casts and validates its arguments. On
 // failure the returned Result is what the model sees.
 func (s *Set) Prepare(name, arguments string) (Tool, json.RawMessage, *Result) {
@@ -344,7 +344,7 @@ func (s *Set) Prepare(name, arguments string) (Tool, json.RawMessage, *Result) {
 		r := Fail(UnknownTool, "there is no tool %q.%s Available: %s.", name, s.suggest(name), strings.Join(s.Names(), ", "))
 		return Tool{}, nil, &r
 	}
-	raw, err := ParseArguments(arguments)
+	raw, err := wire.ParseArguments(arguments)
 	return s.check(t, name, raw, err)
 }
 
@@ -357,7 +357,7 @@ func (s *Set) older(name, arguments string) (Tool, json.RawMessage, bool) {
 		if s.tools[i].Older == nil {
 			continue
 		}
-		raw, err := ParseArguments(arguments)
+		raw, err := wire.ParseArguments(arguments)
 		var in map[string]any
 		if err != nil || json.Unmarshal(raw, &in) != nil {
 			in = map[string]any{} // what is missing is told
