@@ -41,6 +41,42 @@ func runSkills(_ context.Context, c *Call) (Reply, error) {
 	return Say(strings.TrimRight(b.String(), "\n")), nil
 }
 
+// Running lists and stops commands that go on after their call. Without a
+// conversation it does so for those of all conversations.
+type Running interface {
+	Running(session string) []string // one line each
+	StopCommand(session, id string) bool
+}
+
+// reach is the conversation whose commands a person sees; "" is all, for owners.
+func (c *Call) reach() string {
+	if c.owner() {
+		return ""
+	}
+	return c.env.key
+}
+
+func runPS(_ context.Context, c *Call) (Reply, error) {
+	running := c.agent.deps.opts.Tools.Running
+	words := strings.Fields(c.Args)
+	switch {
+	case len(words) == 0:
+		if running == nil {
+			return Say("No commands are running."), nil
+		}
+		lines := running.Running(c.reach())
+		if len(lines) == 0 {
+			return Say("No commands are running."), nil
+		}
+		return Say(strings.Join(lines, "\n") + "\n/ps stop ID stops one."), nil
+	case len(words) != 2 || words[0] != "stop":
+		return Say(c.usageLine()), nil
+	case running == nil || !running.StopCommand(c.reach(), words[1]):
+		return Say(fmt.Sprintf("No command %s is running. /ps lists those that are.", words[1])), nil
+	}
+	return Say("Stopped."), nil
+}
+
 func runUsage(ctx context.Context, c *Call) (Reply, error) {
 	if c.agent.deps.opts.Models.Usage == nil {
 		return Say("What model calls cost is not counted here."), nil
@@ -202,6 +238,11 @@ func runStatus(ctx context.Context, c *Call) (Reply, error) {
 	fmt.Fprintf(&b, "Uptime: %s\nActive turns: %d", uptime(a.deps.now().Sub(a.started)), a.deps.mailboxes.active())
 	if labels := a.deps.subagents.Labels(key); len(labels) > 0 {
 		fmt.Fprintf(&b, "\nSubagents: %s", strings.Join(labels, "; "))
+	}
+	if running := a.deps.opts.Tools.Running; running != nil {
+		if n := len(running.Running(key)); n > 0 {
+			fmt.Fprintf(&b, "\nRunning here: %s (/ps lists them)", plural(n, "command"))
+		}
 	}
 	if waiting > 0 {
 		fmt.Fprintf(&b, "\nWaiting here: %s", plural(waiting, "message"))

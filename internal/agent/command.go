@@ -70,6 +70,7 @@ func Commands() []Command {
 		{Name: "history", Args: "[n]", Help: "show the last n messages (default 10)", Run: runHistory},
 		{Name: "model", Args: "[preset|model]", Help: "show or choose the model of this conversation", Run: runModel},
 		{Name: "new", Help: "start a new conversation; the old one is archived", Ends: true, Run: runNew},
+		{Name: "ps", Args: "[stop ID]", Help: "list the commands that still run, or stop one", DuringTurn: true, Run: runPS},
 		{Name: "restart", Help: "restart nanobot", Owner: true, DuringTurn: true, Run: runRestart},
 		{Name: "skill", Help: "list the skills", DuringTurn: true, Run: runSkills},
 		{Name: "status", Help: "show version, model, tokens and what is running", DuringTurn: true, Run: runStatus},

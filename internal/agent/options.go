@@ -101,6 +101,8 @@ type Tools struct {
 	// UserShell runs a command line that the owner typed, without asking about
 	// it. nil: there are no commands.
 	UserShell func(ctx context.Context, c tool.Call, command string) (tool.Result, error)
+	// Running are the commands that go on after their call; nil: there are none.
+	Running Running
 	// Undo takes back what turns did to files; nil means that nothing is kept.
 	Undo      Undoer
 	Subagents subagent.Options
