@@ -65,6 +65,57 @@ func TestScheduledReplies(t *testing.T) {
 	}
 }
 
+// Each run of a job begins with its message alone: neither the taint nor the
+// words of earlier runs are before the model, also after a restart.
+func TestRunsBeginClean(t *testing.T) {
+	t.Parallel()
+	for event, key := range map[string]string{"cron": "cron:a", "heartbeat": "heartbeat", "trigger": "trigger:a"} {
+		t.Run(event, func(t *testing.T) {
+			t.Parallel()
+			h, _ := reading(t)
+			h.start()
+			run := func(text string, clean bool) {
+				t.Helper()
+				before := len(h.model.Requests())
+				msg := in("1", text)
+				msg.ID, msg.Event, msg.SenderID, msg.SessionKey, msg.OwnTurn = event+":a:"+text, event, event, key, true
+				outs, err := h.collect(msg)
+				if err != nil || len(outs) == 0 || outs[len(outs)-1].Turn == nil || outs[len(outs)-1].Turn.Clean != clean {
+					t.Fatalf("%q ends with %+v, want a clean turn: %v (%v)", text, outs, clean, err)
+				}
+				first := h.model.Requests()[before]
+				if n := len(first.Messages); n != 1 || strings.Contains(first.System, "obey me") {
+					t.Errorf("%q begins with %d messages, want its own alone", text, n)
+				}
+			}
+			run("hello", true)
+			run("read", false)
+			run("act one", true)
+			h.stop()
+			h.start()
+			run("read again", false)
+			run("act two", true)
+		})
+	}
+}
+
+// What a job says is told in the conversation that it was bound to.
+func TestReplyIn(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, llmtest.NewScript(t, llmtest.Reply("all is green")))
+	h.opts.Schedule.Outcome = func(_ context.Context, _ bus.Inbound, out bus.Outbound) (bus.Outbound, bool) { return out, true }
+	s := h.serve()
+	msg := in("1", "[Trigger]")
+	msg.ID, msg.Event, msg.SessionKey, msg.ReplyIn, msg.OwnTurn, msg.WantsStream = "trigger:a:1", "trigger", "trigger:a", "test:thread", true, false
+	if err := s.q.Submit(t.Context(), msg); err != nil {
+		t.Fatal(err)
+	}
+	s.final()
+	for !s.knows("test:thread", "all is green") {
+		runtime.Gosched() // it is noted beside the delivery
+	}
+}
+
 // knows reports whether a conversation holds a text.
 func (s *served) knows(key, text string) bool {
 	s.t.Helper()

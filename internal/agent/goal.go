@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -115,6 +116,7 @@ func together(a, b runner.Result) runner.Result {
 	b.Requests += a.Requests
 	b.Injected = a.Injected || b.Injected
 	b.Tainted = a.Tainted || b.Tainted
+	b.Refused = cmp.Or(a.Refused, b.Refused)
 	b.Usage.Prompt += a.Usage.Prompt
 	b.Usage.Completion += a.Usage.Completion
 	b.Usage.Cached += a.Usage.Cached

@@ -137,7 +137,7 @@ func (t *turn) answer(ctx context.Context) error {
 	}
 	t.rt = rt
 	t.enterProject(ctx)
-	if err := t.trim(); err != nil {
+	if err := t.beginRun(); err != nil {
 		return err
 	}
 	rec, msg := t.question(ctx)
@@ -344,7 +344,7 @@ func (t *turn) conclude(ctx context.Context, res runner.Result) error {
 
 func (t *turn) summary(res runner.Result) *bus.Turn {
 	s := &bus.Turn{
-		ID: t.id, SessionKey: t.key, Model: t.rt.Display, Preset: t.rt.Preset, Fallback: res.FallbackModel, Window: t.window(), Goal: t.shownGoal(), StopReason: string(res.Stop), Iterations: res.Requests, Truncated: res.Cut,
+		ID: t.id, SessionKey: t.key, Model: t.rt.Display, Preset: t.rt.Preset, Fallback: res.FallbackModel, Window: t.window(), Goal: t.shownGoal(), StopReason: string(res.Stop), Iterations: res.Requests, Truncated: res.Cut, Refused: t.deps.secrets.Redact(res.Refused),
 		Usage:      bus.Usage{Prompt: res.Usage.Prompt, Completion: res.Usage.Completion, Cached: res.Usage.Cached, Estimated: res.Usage.Estimated},
 		DurationMS: t.deps.now().Sub(t.begun).Milliseconds(), Clean: !res.Tainted,
 	}

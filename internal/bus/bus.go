@@ -41,6 +41,7 @@ type Inbound struct {
 	Media       []Media           `json:"media,omitempty"`
 	At          time.Time         `json:"at"`
 	SessionKey  string            `json:"session_key,omitempty"` // override
+	ReplyIn     string            `json:"reply_in,omitempty"`    // conversation that is told the reply; "" is that of the route. Only for runs of jobs and triggers
 	WantsStream bool              `json:"wants_stream,omitempty"`
 	OwnTurn     bool              `json:"own_turn,omitempty"`    // never joins a running turn, waits for one of its own
 	Interactive bool              `json:"interactive,omitempty"` // the sender can be asked something and will see it
@@ -214,6 +215,7 @@ type Turn struct {
 	Goal       *Goal     `json:"goal,omitempty"`     // of the conversation, if it has one
 	StopReason string    `json:"stop_reason"`
 	Error      string    `json:"error,omitempty"`
+	Refused    string    `json:"refused,omitempty"`    // the first call that needed an approval and got none, and why
 	ErrorKind  string    `json:"error_kind,omitempty"` // llm.Kind of a failed model call
 	Iterations int       `json:"iterations"`
 	Tools      []string  `json:"tools,omitempty"` // names of the tools that ran, in order

@@ -125,9 +125,10 @@ type Result struct {
 	Usage    llm.Usage
 	Tools    []ToolEvent
 	Requests int
-	Injected bool // user input arrived and was answered during the run
-	Tainted  bool // content from outside was seen, or the turn began with it
-	Cut      bool // the answer was cut off by the output limit, and going on did not help
+	Injected bool   // user input arrived and was answered during the run
+	Tainted  bool   // content from outside was seen, or the turn began with it
+	Refused  string // the first call that needed an approval and got none, and why
+	Cut      bool   // the answer was cut off by the output limit, and going on did not help
 	// Streamed says that the text was shown completely by deltas.
 	Streamed bool
 	// ContextLimit is the real window in tokens, when the provider named it or

@@ -274,6 +274,10 @@ func (r *run) event(it *Iteration, p prepared, f finished) {
 	said := f.res.Content.String()
 	e := ToolEvent{CallID: p.call.ID, Name: p.call.Name, OK: !f.res.IsError, Detail: text.Cut(firstLine(said), 120), Receipt: receipt(p, f, len(said))}
 	it.Events = append(it.Events, e)
+	if f.res.Code == tool.DeniedApproval && f.res.IsError && r.res.Refused == "" {
+		why, _, _ := strings.Cut(firstLine(said), ". It was not run")
+		r.res.Refused = p.call.Name + ": " + text.Cut(strings.TrimPrefix(why, "Error: "), 400)
+	}
 	r.res.Tools = append(r.res.Tools, e)
 }
 
