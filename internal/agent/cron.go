@@ -112,9 +112,6 @@ func (u unasked) Complete(ctx context.Context, _ string, outs ...bus.Outbound) e
 // that an answer to it is understood.
 func (a *Agent) mirror(in bus.Inbound, out bus.Outbound) {
 	key := a.deps.keyOf(bus.Inbound{Route: out.Route})
-	if in.ReplyIn != "" && out.Route.SameChat(in.Route) {
-		key = in.ReplyIn
-	}
 	text := strings.TrimSpace(out.Text)
 	if key == a.deps.keyOf(in) || text == "" {
 		return

@@ -99,23 +99,6 @@ func TestRunsBeginClean(t *testing.T) {
 	}
 }
 
-// What a job says is told in the conversation that it was bound to.
-func TestReplyIn(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t, llmtest.NewScript(t, llmtest.Reply("all is green")))
-	h.opts.Schedule.Outcome = func(_ context.Context, _ bus.Inbound, out bus.Outbound) (bus.Outbound, bool) { return out, true }
-	s := h.serve()
-	msg := in("1", "[Trigger]")
-	msg.ID, msg.Event, msg.SessionKey, msg.ReplyIn, msg.OwnTurn, msg.WantsStream = "trigger:a:1", "trigger", "trigger:a", "test:thread", true, false
-	if err := s.q.Submit(t.Context(), msg); err != nil {
-		t.Fatal(err)
-	}
-	s.final()
-	for !s.knows("test:thread", "all is green") {
-		runtime.Gosched() // it is noted beside the delivery
-	}
-}
-
 // knows reports whether a conversation holds a text.
 func (s *served) knows(key, text string) bool {
 	s.t.Helper()

@@ -41,7 +41,6 @@ type Inbound struct {
 	Media       []Media           `json:"media,omitempty"`
 	At          time.Time         `json:"at"`
 	SessionKey  string            `json:"session_key,omitempty"` // override
-	ReplyIn     string            `json:"reply_in,omitempty"`    // conversation that is told the reply; "" is that of the route. Only for runs of jobs and triggers
 	WantsStream bool              `json:"wants_stream,omitempty"`
 	OwnTurn     bool              `json:"own_turn,omitempty"`    // never joins a running turn, waits for one of its own
 	Interactive bool              `json:"interactive,omitempty"` // the sender can be asked something and will see it

@@ -195,7 +195,7 @@ func (rs *runs) inbound(ctx context.Context, j *Job) (in bus.Inbound, skip strin
 	p := j.State.Pending
 	in = bus.Inbound{
 		ID: inboundID(j.ID, p.OccurrenceMS), SenderID: EventCron, SessionKey: j.Session(), Event: EventCron, OwnTurn: true,
-		Route: j.Payload.Route(), At: rs.o.Now(), Scope: j.Payload.Scope, ReplyIn: j.Payload.SessionKey,
+		Route: j.Payload.Route(), At: rs.o.Now(), Scope: j.Payload.Scope,
 	}
 	if j.ID == heartbeatID {
 		in.SenderID, in.Event, in.SessionKey = EventHeartbeat, EventHeartbeat, heartbeatID

@@ -135,7 +135,7 @@ type Payload struct {
 	Channel    Opt    `json:"channel"`
 	To         Opt    `json:"to"`
 	ThreadID   string `json:"threadId,omitempty"`
-	SessionKey string `json:"sessionKey,omitempty"` // conversation that is told the result; "" is that of the chat
+	SessionKey string `json:"sessionKey,omitempty"` // as Python has it; the runs have one of their own
 	Scope      string `json:"scope,omitempty"`      // whose memory the runs belong to
 	Untrusted  bool   `json:"untrusted,omitempty"`  // the wish came from a turn that had seen content from outside
 

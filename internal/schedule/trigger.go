@@ -29,7 +29,7 @@ type Trigger struct {
 	Channel     string `json:"channel"`
 	ChatID      string `json:"chatId"`
 	ThreadID    string `json:"threadId,omitempty"`
-	SessionKey  string `json:"sessionKey"` // conversation that is told the result
+	SessionKey  string `json:"sessionKey"`
 	SenderID    string `json:"senderId"`
 	Scope       string `json:"scope,omitempty"`
 	CreatedAtMS MS     `json:"createdAtMs"`
@@ -357,7 +357,7 @@ func (ts *Triggers) deliver(ctx context.Context, name string) {
 	if err == nil {
 		call, cancel := context.WithTimeout(ctx, 10*time.Second)
 		in := bus.Inbound{
-			ID: triggerPrefix + tr.ID + ":" + d.ID, Route: tr.Route(), SenderID: EventTrigger, SessionKey: triggerPrefix + tr.ID, Scope: tr.Scope, ReplyIn: tr.SessionKey,
+			ID: triggerPrefix + tr.ID + ":" + d.ID, Route: tr.Route(), SenderID: EventTrigger, SessionKey: triggerPrefix + tr.ID, Scope: tr.Scope,
 			Text: fmt.Sprintf("[Trigger %q was set off by a program of the user. Deal with it and tell the user what they should know.]\n\n", tr.Name) + tr.Last.note(ts.o.Location),
 			At:   at, Event: EventTrigger, OwnTurn: true,
 		}

@@ -186,7 +186,7 @@ func TestRecoverMatrix(t *testing.T) {
 	t.Parallel()
 	readOnly := func(tool string) bool { return tool == "tool_a" }
 	cut := func(id string) string { return "result " + id + ":" + textEffectCut + " (interrupted)" }
-	note := "assistant:" + textTurnCut + " (interrupted)"
+	note := "user:" + TurnCut + " (interrupted)"
 	command := answer("/status is fine")
 	command.Command = true
 	for _, c := range []struct {
@@ -266,7 +266,7 @@ func TestUnansweredWithoutTurn(t *testing.T) {
 	must(t, s.Append(result("a", "A")))
 	must(t, s.EndTurn(answer("done")))
 	want := []string{
-		"user:old", "assistant:" + textTurnCut + " (interrupted)", "user:new", "assistant: call a", "result a:A", "assistant:done",
+		"user:old", "user:" + TurnCut + " (interrupted)", "user:new", "assistant: call a", "result a:A", "assistant:done",
 	}
 	if diff := cmp.Diff(want, gist(s.Messages())); diff != "" {
 		t.Errorf("messages (-want +got):\n%s", diff)
@@ -282,7 +282,7 @@ func TestCheckpointOfPython(t *testing.T) {
 	q := `{"role":"user","content":"q","timestamp":"2026-04-14T20:49:51"}` + "\n"
 	want := []string{
 		"user:q", "assistant: call a call b", "result a:A",
-		"result b:" + textEffectCut + " (interrupted)", "assistant:" + textTurnCut + " (interrupted)",
+		"result b:" + textEffectCut + " (interrupted)", "user:" + TurnCut + " (interrupted)",
 	}
 	for _, c := range []struct{ name, data string }{
 		{"none stored", meta + q},

@@ -280,7 +280,7 @@ func testSurvivesJSON(t *testing.T, p *place) {
 	in := bus.Inbound{
 		ID: odd, Route: bus.Route{Channel: "c", ChatID: odd, ThreadID: "t", MessageID: "m"}, SenderID: odd, Text: strings.Repeat(odd, 100),
 		Media: []bus.Media{{Path: "/p", Name: odd, MIME: "a/b", Size: 1 << 40}}, At: time.Date(2026, 3, 1, 2, 3, 4, 5000, time.UTC),
-		SessionKey: "s", ReplyIn: "r", WantsStream: true, OwnTurn: true, Interactive: true, Event: "e", Untrusted: true, Quoted: []bus.Quote{{About: odd, Text: odd}},
+		SessionKey: "s", WantsStream: true, OwnTurn: true, Interactive: true, Event: "e", Untrusted: true, Quoted: []bus.Quote{{About: odd, Text: odd}},
 		Scope: odd, Unasked: odd, Identity: odd, Answer: &bus.Answer{QuestionID: odd, Option: odd, Remark: odd}, Meta: map[string]string{odd: odd},
 	}
 	out := bus.Outbound{
