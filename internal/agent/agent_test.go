@@ -345,6 +345,35 @@ func TestNewMidTurn(t *testing.T) {
 	}
 }
 
+// What a stopped model had said is kept, with the mark that it is not all.
+func TestStopKeepsThePart(t *testing.T) {
+	t.Parallel()
+	m := llmtest.NewScript(t, llmtest.Step{Text: "Once upon a time", Until: make(chan struct{}), Hang: true}, llmtest.Reply("the end"))
+	h := newHouse(t, m).start()
+	msg := in("1", "a story")
+	msg.WantsStream = true
+	ctx, cancel := context.WithCancel(t.Context())
+	said := ""
+	for o, err := range h.agent.Ask(ctx, msg) {
+		if err != nil && !errors.Is(err, agent.ErrStopped) {
+			t.Error(err)
+		}
+		if said += o.Text; strings.HasSuffix(said, "time") {
+			cancel()
+		}
+	}
+	cancel()
+	recs := h.log("test:1")
+	checkLog(t, recs)
+	if len(recs) != 3 || recs[1].Role != llm.Assistant || recs[1].Content.String() != "Once upon a time" || !recs[2].Mark() {
+		t.Errorf("the history is %s", brief(recs))
+	}
+	h.ask(in("1", "go on"))
+	if got := m.Last().Messages; len(got) != 3 || got[1].Content.String() != "Once upon a time" || !strings.Contains(got[2].Content.String(), "was interrupted") {
+		t.Errorf("the model is shown %+v", got)
+	}
+}
+
 // S9: /stop finds the turn in unified mode. S10: queued follow-ups are dropped and the user is told.
 func TestStop(t *testing.T) {
 	t.Parallel()

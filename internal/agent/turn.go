@@ -285,13 +285,19 @@ func (t *turn) window() int {
 func (t *turn) record(_ context.Context, msgs ...llm.Message) error {
 	recs := make([]session.Record, len(msgs))
 	for i, m := range msgs {
-		m.Content.Text = t.deps.secrets.Redact(m.Content.Text)
-		recs[i] = session.Record{Message: transcript.Storable(m)}
-		if t.frame.described && m.Role == llm.Assistant { // nothing else in the log says it
-			recs[i].Runtime = &session.RuntimeContext{Version: 1, Sources: []string{memory.SourceForeign}}
-		}
+		recs[i] = t.stored(m)
 	}
 	return t.sess.Append(recs...)
+}
+
+// stored is a message of the turn as it is kept.
+func (t *turn) stored(m llm.Message) session.Record {
+	m.Content.Text = t.deps.secrets.Redact(m.Content.Text)
+	rec := session.Record{Message: transcript.Storable(m)}
+	if t.frame.described && m.Role == llm.Assistant { // nothing else in the log says it
+		rec.Runtime = &session.RuntimeContext{Version: 1, Sources: []string{memory.SourceForeign}}
+	}
+	return rec
 }
 
 // note updates what /status shows and returns the size of the last prompt.
@@ -307,6 +313,13 @@ func (t *turn) note(res runner.Result, budget int) (used int) {
 // conclude closes the turn in the session and sends the reply.
 func (t *turn) conclude(ctx context.Context, res runner.Result) error {
 	if res.Stop == runner.Cancelled {
+		if res.Text != "" { // what there was of the answer, and that it is not all
+			part := t.stored(llm.Message{Role: llm.Assistant, Content: llm.Text(res.Text)})
+			mark := session.Record{Message: llm.Message{Role: llm.User, Content: llm.Text(session.TurnCut)}, Interrupted: true}
+			if err := t.sess.Append(part, mark); err != nil {
+				return fmt.Errorf("keep the beginning of the answer: %w", err)
+			}
+		}
 		// The same repair that follows a crash makes the history whole again.
 		if _, err := t.sess.Recover(t.deps.tools.readOnly); err != nil {
 			return fmt.Errorf("close the stopped turn: %w", err)

@@ -32,6 +32,12 @@ func (r *run) textAnswer(ctx context.Context, it *Iteration, resp llm.Response) 
 	case blank && resp.Finish == llm.FinishStop && r.fragments == "":
 		return r.emptyAnswer(ctx, it)
 	case resp.Finish == llm.FinishLength && r.lengths < lengthRecoveries && (!blank || r.fragments != ""):
+		if strings.Contains(r.fragments, strings.TrimSpace(final)) {
+			return r.repetition(ctx, it, "") // it began again
+		}
+		if piece, _ := repeats([]byte(r.fragments+it.glue+final), whenCut()); piece > 0 {
+			return r.repetition(ctx, it, final)
+		}
 		r.lengths++
 		r.fragments += it.glue + final
 		r.trail = it.trail
@@ -138,6 +144,7 @@ func (r *run) failed(ctx context.Context, it *Iteration, err error) (next, error
 		return done, r.stopBudget(context.WithoutCancel(ctx), it, "time", r.Limits.Time.Round(time.Second).String())
 	case ctx.Err() != nil:
 		r.res.Stop, r.res.Err = Cancelled, context.Cause(ctx)
+		r.res.Text = strings.TrimSpace(r.fragments + it.glue + it.said)
 		it.Err = r.res.Err
 		return done, nil //nolint:nilerr // a stop is an ordinary end
 	}

@@ -28,6 +28,8 @@ type Iteration struct {
 	run       *run
 	streamed  bool
 	malformed bool
+	repeated  bool   // the model repeated itself and was stopped
+	said      string // visible text of the last request, also of one that broke off
 	glue      string // white space between this part of an answer and the one before
 	trail     string // white space at the end of a part that was cut off
 }

@@ -118,7 +118,7 @@ type ToolEvent struct {
 
 // Result is what a run produced.
 type Result struct {
-	Text     string        // the final answer, think tags removed
+	Text     string        // the final answer, think tags removed; if Stop is Cancelled, what there was of it, not recorded
 	New      []llm.Message // messages recorded by this run, in prompt order
 	Stop     Stop
 	Err      error // set when Stop is ModelError, ToolError or Cancelled
@@ -307,6 +307,8 @@ func (r *run) answer(ctx context.Context, it *Iteration, resp llm.Response, err 
 	switch {
 	case err != nil:
 		return r.failed(ctx, it, err)
+	case it.repeated:
+		return r.repetition(ctx, it, it.said)
 	case len(resp.Message.ToolCalls) > 0 && resp.Finish.RunsTools():
 		return r.runTools(ctx, it, resp)
 	case it.malformed:
