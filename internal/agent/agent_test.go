@@ -700,8 +700,8 @@ func TestBreakStopsTheTurn(t *testing.T) {
 		break
 	}
 	checkLog(t, h.log("test:1"))
-	if n := len(h.log("test:1")); n != 2 {
-		t.Errorf("%d records", n)
+	if recs := h.log("test:1"); len(recs) != 3 || !recs[2].Mark() {
+		t.Errorf("the history is %s, want the question, what was said of an answer, and the mark", brief(recs))
 	}
 }
 

@@ -37,6 +37,7 @@ type turn struct {
 	asking   chan struct{} // capacity 1: held by the question being asked
 	slot     slot          // of the gate around model work
 	goalOpen bool          // the user set a goal with this very message
+	goalEnd  string        // why the goal cannot go on, for the user
 	segment  int           // number of the visible message being streamed
 	sent     bool          // the message tool answered this chat
 	foreign  bool          // words of others came with the history
@@ -351,6 +352,9 @@ func (t *turn) conclude(ctx context.Context, res runner.Result) error {
 	if t.sent && (!res.Injected || res.Stop == runner.EmptyFinal) {
 		out.Text = "" // the message tool has answered already
 	}
+	if t.goalEnd != "" {
+		out.Text, out.Streamed = strings.TrimSpace(out.Text+"\n\n"+t.goalEnd), false
+	}
 	t.it.emit(out)
 	return nil
 }
@@ -409,6 +413,7 @@ func (t *turn) hooks() runner.Hooks {
 	send := func(o bus.Outbound) { o.Route = t.it.in.Route; t.it.emit(o) }
 	hint := explain.Hint{Redact: t.deps.secrets.Redact, Workspace: t.deps.place(t.it.in).Workspace, Home: t.deps.opts.Hints.Home, Chars: t.deps.opts.Hints.Chars}
 	h := runner.Hooks{
+		Continues: t.continues,
 		Notice: func(_ context.Context, s string) {
 			send(bus.Outbound{Kind: bus.Notice, Text: t.deps.secrets.Redact(s)})
 		},

@@ -150,6 +150,7 @@ type Goal struct {
 	StartedAt time.Time `json:"started_at"`
 	Recap     string    `json:"recap,omitempty"`
 	Rounds    int       `json:"rounds,omitempty"`
+	Extended  int       `json:"extended,omitempty"` // rounds that used up their steps and were continued
 	Tokens    int       `json:"tokens,omitempty"`
 }
 
