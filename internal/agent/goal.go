@@ -58,29 +58,34 @@ func runGoal(ctx context.Context, c *Call) (Reply, error) {
 	if err := t.setGoal(bus.Goal{Status: "active", Objective: c.Args, StartedAt: t.deps.now()}); err != nil {
 		return Reply{}, fmt.Errorf("set the goal: %w", err)
 	}
-	t.goalOpen = true
+	t.goal.open = true
 	t.it.in.Text = "Goal: " + c.Args
 	return Reply{answered: true}, t.answer(ctx)
 }
 
-// pursue works on the goal of the session for as long as it is open: whenever
-// the model comes to rest, or has used up the steps of a run, it is reminded,
-// within the ceilings. A goal that cannot go on is blocked, and the user reads
-// why.
-func (t *turn) pursue(ctx context.Context, res runner.Result) (runner.Result, error) {
+// pursuit is the work of a turn on the goal of its session.
+type pursuit struct {
+	open bool   // the user set the goal with this very message
+	end  string // why the goal cannot go on, for the user
+}
+
+// run works on the goal for as long as it is open: whenever the model comes to
+// rest, or has used up the steps of a run, it is reminded, within the ceilings.
+// A goal that cannot go on is blocked, and the user reads why.
+func (p *pursuit) run(ctx context.Context, t *turn, res runner.Result) (runner.Result, error) {
 	for last := res; last.Stop != runner.Cancelled; {
 		g, active := owntool.Goal(t.sess)
 		if !active || last.Stop == runner.Completed && last.Text == "" {
 			return res, nil // reached, or a question to the user has ended the turn
 		}
 		g = after(g, last)
-		why := t.obstacle(last)
+		why := obstacle(last)
 		if why == "" {
 			why = owntool.Overdone(g, t.deps.now())
 		}
 		if why != "" {
 			g.Status, g.Recap = "blocked", why
-			t.goalEnd = "(The goal is not finished and I stopped: " + why + ". /goal sets it again.)"
+			p.end = "(The goal is not finished and I stopped: " + why + ". /goal sets it again.)"
 			if err := t.setGoal(g); err != nil {
 				return res, fmt.Errorf("close the goal: %w", err)
 			}
@@ -98,7 +103,7 @@ func (t *turn) pursue(ctx context.Context, res runner.Result) (runner.Result, er
 		case last.Text != "":
 			t.it.emit(bus.Outbound{Kind: bus.Progress, Route: t.it.in.Route, Text: last.Text})
 		}
-		next, err := t.remind(g)
+		next, err := p.remind(t, g)
 		if err != nil {
 			return res, err
 		}
@@ -121,7 +126,7 @@ func after(g bus.Goal, res runner.Result) bus.Goal {
 }
 
 // obstacle says why a goal cannot go on after a run; "" if it can.
-func (t *turn) obstacle(res runner.Result) string {
+func obstacle(res runner.Result) string {
 	switch res.Stop {
 	case runner.Completed, runner.MaxIterations:
 		return ""
@@ -140,14 +145,14 @@ func (t *turn) obstacle(res runner.Result) string {
 }
 
 // continues reports whether the goal goes on when a run has used up its steps.
-func (t *turn) continues() bool {
+func (*pursuit) continues(t *turn) bool {
 	g, active := owntool.Goal(t.sess)
 	return active && owntool.Overdone(after(g, runner.Result{Stop: runner.MaxIterations}), t.deps.now()) == ""
 }
 
 // remind keeps the message that the next round begins with. What the message
 // tool sent in the round before is not the answer of this one.
-func (t *turn) remind(g bus.Goal) (llm.Message, error) {
+func (*pursuit) remind(t *turn, g bus.Goal) (llm.Message, error) {
 	next := llm.Message{Role: llm.User, Content: llm.Text("[The goal is still open: " + prompt.Objective(g) +
 		"\nGo on with the next step. When it is reached, impossible or waits for the user, call update_goal.]")}
 	about := &session.RuntimeContext{Version: 1, Sources: []string{"time"}}

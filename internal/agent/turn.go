@@ -32,18 +32,17 @@ type turn struct {
 	rt    Runtime
 	begun time.Time
 
-	frame    frame         // of the last request
-	rested   bool          // the conversation was silent for long before this message
-	asking   chan struct{} // capacity 1: held by the question being asked
-	slot     slot          // of the gate around model work
-	goalOpen bool          // the user set a goal with this very message
-	goalEnd  string        // why the goal cannot go on, for the user
-	segment  int           // number of the visible message being streamed
-	sent     bool          // the message tool answered this chat
-	foreign  bool          // words of others came with the history
-	resumed  bool          // takes up a turn that was interrupted
-	folder   folder        // the folder it works in
-	joined   []*envelope   // messages from a queue that end with the turn
+	frame   frame         // of the last request
+	rested  bool          // the conversation was silent for long before this message
+	asking  chan struct{} // capacity 1: held by the question being asked
+	slot    slot          // of the gate around model work
+	goal    pursuit       // of the goal, if there is one
+	segment int           // number of the visible message being streamed
+	sent    bool          // the message tool answered this chat
+	foreign bool          // words of others came with the history
+	resumed bool          // takes up a turn that was interrupted
+	folder  folder        // the folder it works in
+	joined  []*envelope   // messages from a queue that end with the turn
 }
 
 // newTurn begins the work on a message.
@@ -153,7 +152,7 @@ func (t *turn) answer(ctx context.Context) error {
 	}
 	res, err := t.run(ctx, msg)
 	if err == nil {
-		res, err = t.pursue(ctx, res)
+		res, err = t.goal.run(ctx, t, res)
 	}
 	t.it.over.End() // before the answer is complete, so that what comes after it finds that done
 	if err := errors.Join(wait(), err); err != nil {
@@ -352,8 +351,8 @@ func (t *turn) conclude(ctx context.Context, res runner.Result) error {
 	if t.sent && (!res.Injected || res.Stop == runner.EmptyFinal) {
 		out.Text = "" // the message tool has answered already
 	}
-	if t.goalEnd != "" {
-		out.Text, out.Streamed = strings.TrimSpace(out.Text+"\n\n"+t.goalEnd), false
+	if t.goal.end != "" {
+		out.Text, out.Streamed = strings.TrimSpace(out.Text+"\n\n"+t.goal.end), false
 	}
 	t.it.emit(out)
 	return nil
@@ -413,7 +412,7 @@ func (t *turn) hooks() runner.Hooks {
 	send := func(o bus.Outbound) { o.Route = t.it.in.Route; t.it.emit(o) }
 	hint := explain.Hint{Redact: t.deps.secrets.Redact, Workspace: t.deps.place(t.it.in).Workspace, Home: t.deps.opts.Hints.Home, Chars: t.deps.opts.Hints.Chars}
 	h := runner.Hooks{
-		Continues: t.continues,
+		Continues: func() bool { return t.goal.continues(t) },
 		Notice: func(_ context.Context, s string) {
 			send(bus.Outbound{Kind: bus.Notice, Text: t.deps.secrets.Redact(s)})
 		},

@@ -34,10 +34,10 @@ func (r *run) textAnswer(ctx context.Context, it *Iteration, resp llm.Response) 
 	case resp.Finish == llm.FinishLength && r.lengths < lengthRecoveries && (!blank || r.fragments != ""):
 		r.res.Cut = true // unless it goes on
 		if tail := strings.TrimSpace(final); len(tail) >= anchorChars && strings.Contains(r.fragments, tail) {
-			return r.repetition(ctx, it, "") // it began again
+			return endRepeated(ctx, r, it, "") // it began again
 		}
 		if piece, _ := repeats([]byte(r.fragments+it.glue+final), whenCut()); piece > 0 {
-			return r.repetition(ctx, it, final)
+			return endRepeated(ctx, r, it, final)
 		}
 		r.lengths++
 		r.fragments += it.glue + final

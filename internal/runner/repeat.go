@@ -81,9 +81,9 @@ const (
 	repeatedEmpty = "The model repeated itself without coming to an answer, so I stopped it. Please ask again in other words, or use a larger model."
 )
 
-// repetition ends the run with what was said until the text began to repeat
+// endRepeated ends a run with what was said until the text began to repeat
 // itself. More of it in the history would make the model do it again.
-func (r *run) repetition(ctx context.Context, it *Iteration, said string) (next, error) {
+func endRepeated(ctx context.Context, r *run, it *Iteration, said string) (next, error) {
 	said = strings.TrimSpace(r.fragments + it.glue + said)
 	if piece, all := repeats([]byte(said), whenCut()); piece > 0 {
 		keep := len(said) - all + piece

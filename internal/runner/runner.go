@@ -308,7 +308,7 @@ func (r *run) answer(ctx context.Context, it *Iteration, resp llm.Response, err 
 	case err != nil:
 		return r.failed(ctx, it, err)
 	case it.repeated:
-		return r.repetition(ctx, it, it.said)
+		return endRepeated(ctx, r, it, it.said)
 	case len(resp.Message.ToolCalls) > 0 && resp.Finish.RunsTools():
 		return r.runTools(ctx, it, resp)
 	case it.malformed:
