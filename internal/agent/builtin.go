@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/agent/owntool"
-	"github.com/nanobot-go/nanobot/internal/agent/prompt"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/text"
 )
@@ -148,12 +147,12 @@ func runHistory(_ context.Context, c *Call) (Reply, error) {
 		if r.Command || r.Internal || r.Hidden || (r.Role != llm.User && r.Role != llm.Assistant) {
 			continue
 		}
-		s := strings.TrimSpace(strings.ReplaceAll(prompt.DisplayText(r), "\n", " "))
+		s := strings.TrimSpace(strings.ReplaceAll(r.Display(), "\n", " "))
 		if s == "" {
 			continue
 		}
 		who := "you"
-		if r.Role == llm.Assistant {
+		if r.Role == llm.Assistant || r.Mark() {
 			who = "bot"
 		}
 		lines = append(lines, fmt.Sprintf("%s: %s", who, text.Ellipsis(s, historyChars)))

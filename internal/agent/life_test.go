@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/agent"
-	"github.com/nanobot-go/nanobot/internal/agent/prompt"
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
@@ -146,7 +145,7 @@ func checkLife(t *testing.T, h *house, outcomes []outcome) {
 	stored := map[string]int{}
 	for _, rec := range recs {
 		if rec.Role == llm.User {
-			stored[prompt.DisplayText(rec)]++
+			stored[rec.Display()]++
 		}
 	}
 	for _, o := range outcomes {

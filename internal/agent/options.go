@@ -141,9 +141,6 @@ type Schedule struct {
 	// Trigger binds a new trigger to a conversation and says how to use it.
 	// May be nil.
 	Trigger func(ctx context.Context, name string, r bus.Route, key string) (string, error)
-	// HeartbeatKeep is how many messages the conversation of the heartbeat
-	// begins with; 0 keeps all.
-	HeartbeatKeep int
 }
 
 // Turns says how turns run.

@@ -254,7 +254,7 @@ func (a *App) build(ctx context.Context, o Options) error {
 		},
 		Guests:   agent.Guests{Place: a.guard.Place, Skills: guestSkills},
 		Memory:   agent.Memory{Consolidator: taken, Dream: dreamer, IdleCompact: idleCompact(def), IdleCheck: idleCheck(def), Shared: def.SharedMemory},
-		Schedule: agent.Schedule{Outcome: a.Schedule.Outcome, Trigger: a.trigger, HeartbeatKeep: a.Config.Config.Gateway.Heartbeat.KeepRecentMessages},
+		Schedule: agent.Schedule{Outcome: a.Schedule.Outcome, Trigger: a.trigger},
 		Turns: agent.Turns{
 			Limits: runner.Limits{
 				Iterations: def.MaxToolIterations, ToolResultChars: def.MaxToolResultChars,

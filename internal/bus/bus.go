@@ -154,6 +154,7 @@ type Goal struct {
 	StartedAt time.Time `json:"started_at"`
 	Recap     string    `json:"recap,omitempty"`
 	Rounds    int       `json:"rounds,omitempty"`
+	Extended  int       `json:"extended,omitempty"` // rounds that used up their steps and were continued
 	Tokens    int       `json:"tokens,omitempty"`
 }
 
@@ -219,6 +220,7 @@ type Turn struct {
 	Goal       *Goal     `json:"goal,omitempty"`     // of the conversation, if it has one
 	StopReason string    `json:"stop_reason"`
 	Error      string    `json:"error,omitempty"`
+	Refused    string    `json:"refused,omitempty"`    // the first call that needed an approval and got none, and why
 	ErrorKind  string    `json:"error_kind,omitempty"` // llm.Kind of a failed model call
 	Iterations int       `json:"iterations"`
 	Tools      []string  `json:"tools,omitempty"` // names of the tools that ran, in order

@@ -63,8 +63,12 @@ func oneShotPlain(ctx context.Context, o *Options) (sum Summary, err error) {
 		return oneShotStream(ctx, o, p)
 	}
 	var segment strings.Builder
-	for out, err := range o.Ask(ctx, o.question(false)) {
+	for out, err := range o.Ask(ctx, o.question(true)) {
 		if err != nil {
+			if strings.TrimSpace(segment.String()) != "" { // stopped: what there is of the answer
+				p.answer(segment.String())
+				p.end()
+			}
 			return sum, err
 		}
 		switch out.Kind {
@@ -73,7 +77,7 @@ func oneShotPlain(ctx context.Context, o *Options) (sum Summary, err error) {
 		case bus.DeltaEnd:
 			if text := strings.TrimSpace(segment.String()); out.Resuming {
 				segment.Reset()
-				if text != "" {
+				if text != "" && !out.Void {
 					p.show(bus.Outbound{Kind: bus.Progress, Text: text})
 				}
 			}

@@ -128,6 +128,17 @@ func TestOneShot(t *testing.T) {
 	}
 }
 
+// A question to a pipe that is stopped shows what there is of the answer.
+func TestOneShotStopped(t *testing.T) {
+	t.Parallel()
+	var d desk
+	stopped := errors.New("stopped")
+	_, err := OneShot(t.Context(), d.options(bus.Outbound{Kind: bus.Delta, Text: "Once upon"}, bus.Outbound{Kind: bus.DeltaEnd}, stopped))
+	if !errors.Is(err, stopped) || d.out.String() != "Once upon\n" || !d.asked[0].WantsStream {
+		t.Errorf("out %q: %v", d.out.String(), err)
+	}
+}
+
 func TestOneShotJSON(t *testing.T) {
 	t.Parallel()
 	var d desk
