@@ -23,10 +23,10 @@ func openLedger(loaded *config.Loaded, log *slog.Logger, watch func(ledger.Entry
 	})
 }
 
-// PricesFile is where the user may put prices of models.
+// PricesFile returns the path of the user's own price table.
 func PricesFile(loaded *config.Loaded) string { return datadir.Prices.In(loaded.DataDir) }
 
-// spendingLimits are the limits a budget sets.
+// spendingLimits converts a budget to limits.
 func spendingLimits(b config.Budget) ledger.Limits {
 	lim := ledger.Limits{
 		DailyUSD: b.DailyUSD, MonthlyUSD: b.MonthlyUSD, TurnUSD: b.TurnUSD, DailyTokens: b.DailyTokens,
@@ -39,7 +39,7 @@ func spendingLimits(b config.Budget) ledger.Limits {
 	return lim
 }
 
-// OpenPrices opens the table of prices, the user's own first.
+// OpenPrices opens the price table. The user's own prices come first.
 func OpenPrices(loaded *config.Loaded, log *slog.Logger) *ledger.Prices {
 	return ledger.NewPrices(PricesFile(loaded), log)
 }

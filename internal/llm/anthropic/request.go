@@ -7,6 +7,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/wire"
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // encode writes the request body. The same input gives the same bytes, and
@@ -21,7 +22,7 @@ func (d *driver) encode(req llm.Request, p wire.Turns, soFar []*block) []byte {
 	}
 	b := make([]byte, 0, wire.SizeOf(req))
 	b = append(b, `{"model":`...)
-	b = llm.AppendString(b, req.Model)
+	b = text.AppendJSON(b, req.Model)
 	b = append(b, `,"max_tokens":`...)
 	b = strconv.AppendInt(b, int64(g.MaxTokens), 10)
 	b = append(b, `,"stream":true`...)
@@ -29,7 +30,7 @@ func (d *driver) encode(req llm.Request, p wire.Turns, soFar []*block) []byte {
 	b = d.appendTools(b, req.Tools, p.System != "")
 	if p.System != "" {
 		b = append(b, `,"system":[{"type":"text","text":`...)
-		b = llm.AppendString(b, p.System)
+		b = text.AppendJSON(b, p.System)
 		b = append(d.appendMarker(b, d.longTTL), "}]"...)
 	}
 	b = append(b, `,"messages":[`...)
@@ -39,7 +40,7 @@ func (d *driver) encode(req llm.Request, p wire.Turns, soFar []*block) []byte {
 			b = append(b, ',')
 		}
 		b = append(b, `{"role":`...)
-		b = llm.AppendString(b, string(t.Role))
+		b = text.AppendJSON(b, string(t.Role))
 		b = append(b, `,"content":[`...)
 		for j, q := range t.Parts {
 			if j > 0 {
@@ -106,10 +107,10 @@ func (d *driver) appendTools(b []byte, tools []llm.ToolDef, system bool) []byte 
 			b = append(b, ',')
 		}
 		b = append(b, `{"name":`...)
-		b = llm.AppendString(b, t.Name)
+		b = text.AppendJSON(b, t.Name)
 		if t.Description != "" {
 			b = append(b, `,"description":`...)
-			b = llm.AppendString(b, t.Description)
+			b = text.AppendJSON(b, t.Description)
 		}
 		b = append(b, `,"input_schema":`...)
 		if len(t.Schema) == 0 || string(t.Schema) == "null" {
@@ -144,7 +145,7 @@ func appendToolChoice(b []byte, req llm.Request, thinks bool) []byte {
 		return append(b, `,"tool_choice":{"type":"any"}`...)
 	}
 	b = append(b, `,"tool_choice":{"type":"tool","name":`...)
-	b = llm.AppendString(b, req.ToolChoice)
+	b = text.AppendJSON(b, req.ToolChoice)
 	return append(b, '}')
 }
 
@@ -156,9 +157,9 @@ func appendPart(b []byte, q wire.Part) []byte {
 		return appendImage(b, q.Text)
 	case wire.CallPart:
 		b = append(b, `{"type":"tool_use","id":`...)
-		b = llm.AppendString(b, q.ID)
+		b = text.AppendJSON(b, q.ID)
 		b = append(b, `,"name":`...)
-		b = llm.AppendString(b, q.Call.Name)
+		b = text.AppendJSON(b, q.Call.Name)
 		b = append(b, `,"input":`...)
 		b = append(b, wire.ReplayArguments(q.Call.Arguments)...)
 		return append(b, '}')
@@ -171,20 +172,20 @@ func appendPart(b []byte, q wire.Part) []byte {
 
 func appendResult(b []byte, q wire.Part) []byte {
 	b = append(b, `{"type":"tool_result","tool_use_id":`...)
-	b = llm.AppendString(b, q.ID)
+	b = text.AppendJSON(b, q.ID)
 	if q.Result == nil || q.Result.IsError {
 		b = append(b, `,"is_error":true`...)
 	}
 	b = append(b, `,"content":`...)
 	switch {
 	case q.Result == nil:
-		b = llm.AppendString(b, wire.NoResult)
+		b = text.AppendJSON(b, wire.NoResult)
 	case q.Result.Content.Blocks == nil && strings.TrimSpace(q.Result.Content.Text) != "":
-		b = llm.AppendString(b, q.Result.Content.Text)
+		b = text.AppendJSON(b, q.Result.Content.Text)
 	default:
 		parts := wire.ContentParts(nil, q.Result.Content)
 		if len(parts) == 0 {
-			b = llm.AppendString(b, wire.EmptyText)
+			b = text.AppendJSON(b, wire.EmptyText)
 			break
 		}
 		b = append(b, '[')
@@ -201,7 +202,7 @@ func appendResult(b []byte, q wire.Part) []byte {
 
 func appendText(b []byte, s string) []byte {
 	b = append(b, `{"type":"text","text":`...)
-	b = llm.AppendString(b, s)
+	b = text.AppendJSON(b, s)
 	return append(b, '}')
 }
 
@@ -214,7 +215,7 @@ func appendImage(b []byte, u string) []byte {
 			return appendText(b, "[image missing]")
 		}
 		b = append(b, `{"type":"image","source":{"type":"url","url":`...)
-		b = llm.AppendString(b, u)
+		b = text.AppendJSON(b, u)
 		return append(b, "}}"...)
 	}
 	head, data, found := strings.Cut(rest, ",")
@@ -227,9 +228,9 @@ func appendImage(b []byte, u string) []byte {
 		media = "image/jpeg"
 	}
 	b = append(b, `{"type":"image","source":{"type":"base64","media_type":`...)
-	b = llm.AppendString(b, media)
+	b = text.AppendJSON(b, media)
 	b = append(b, `,"data":`...)
-	b = llm.AppendString(b, data)
+	b = text.AppendJSON(b, data)
 	return append(b, "}}"...)
 }
 

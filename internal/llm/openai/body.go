@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // extraField is one key of the user's extraBody.
@@ -59,7 +60,7 @@ func (w *body) name(key string) {
 	if len(w.b) > 1 {
 		w.b = append(w.b, ',')
 	}
-	w.b = llm.AppendString(w.b, key)
+	w.b = text.AppendJSON(w.b, key)
 	w.b = append(w.b, ':')
 }
 
@@ -68,7 +69,7 @@ func (w *body) raw(key, value string) {
 }
 
 func (w *body) text(key, value string) {
-	w.field(key, func(b []byte) []byte { return llm.AppendString(b, value) })
+	w.field(key, func(b []byte) []byte { return text.AppendJSON(b, value) })
 }
 
 // rest writes the extra fields that are not merged into one of ours.
@@ -204,7 +205,7 @@ func (d *driver) fields(e *encoder, req llm.Request, a adaptations) *body {
 	}
 	if g.gateway != "" {
 		w.field("reasoning", func(b []byte) []byte {
-			return append(llm.AppendString(append(b, `{"effort":`...), g.gateway), '}')
+			return append(text.AppendJSON(append(b, `{"effort":`...), g.gateway), '}')
 		})
 	}
 	for _, st := range g.thinking {
@@ -258,9 +259,9 @@ func (d *driver) marks(model string) bool {
 func toolChoice(b []byte, choice string) []byte {
 	switch choice {
 	case "auto", "none", "required":
-		return llm.AppendString(b, choice)
+		return text.AppendJSON(b, choice)
 	}
 	b = append(b, `{"type":"function","function":{"name":`...)
-	b = llm.AppendString(b, choice)
+	b = text.AppendJSON(b, choice)
 	return append(b, "}}"...)
 }
