@@ -33,6 +33,7 @@ type Info struct {
 	Provider  string
 	Why       string
 	KeySource string
+	Base      string // of a server that was found on this machine
 	Demo      bool
 }
 
@@ -44,6 +45,7 @@ type Options struct {
 	Getenv  func(string) string
 	Version string
 	Watch   func(ledger.Entry) // called for every model call; may be nil
+	Servers []local.Endpoint   // where model servers of this machine may be; nil means their usual ports
 	Log     *slog.Logger
 }
 
@@ -54,6 +56,7 @@ type Models struct {
 	fixed   llm.Model // from an embedding program
 	getenv  func(string) string
 	version string
+	servers []local.Endpoint
 	log     *slog.Logger
 
 	info     Info
@@ -65,9 +68,11 @@ type Models struct {
 	windows  *local.Windows
 	wrap     func(llm.Model) llm.Model // around every model; nil leaves them alone
 
-	mu       sync.Mutex
-	cache    map[string]agent.Runtime
-	limiters map[string]*chain.Limiter // per local endpoint
+	mu    sync.Mutex
+	cache map[string]agent.Runtime
+
+	limiting sync.Mutex                // drivers are made while mu is held, and without it
+	limiters map[string]*chain.Limiter // per key, or local server
 }
 
 // New creates Models. Call Settle before a model is used.
@@ -81,6 +86,7 @@ func New(o Options) *Models {
 		fixed:    o.Fixed,
 		getenv:   o.Getenv,
 		version:  o.Version,
+		servers:  o.Servers,
 		log:      o.Log,
 		ledger:   openLedger(o.Config, o.Log, o.Watch),
 		prices:   OpenPrices(o.Config, o.Log),
@@ -160,23 +166,18 @@ func (m *Models) configured() bool {
 
 // discover looks for a model server on this machine and falls back to the demo model.
 func (m *Models) discover(ctx context.Context) ([]string, error) {
-	for _, s := range local.Discover(ctx, local.Options{Getenv: m.getenv}) {
-		if len(s.Models) == 0 {
-			continue
-		}
-		row, _ := catalog.Lookup(string(s.Kind))
+	if choice, window, ok := (Options{Getenv: m.getenv, Servers: m.servers}).discovered(ctx, ""); ok {
 		d := m.loaded.Config.Agents.Defaults
-		choice := catalog.Choice{Row: row, Name: row.Name, Base: s.Base, WireModel: s.Models[0].ID}
 		rt, err := m.chain([]target{m.settings(choice, config.Preset{
-			Model: row.Name + "/" + s.Models[0].ID, MaxTokens: d.MaxTokens, Temperature: d.Temperature,
-			ContextWindowTokens: either(nil, s.Models[0].Context, d.ContextWindowTokens),
+			Model: choice.Name + "/" + choice.WireModel, MaxTokens: d.MaxTokens, Temperature: d.Temperature,
+			ContextWindowTokens: either(nil, window, d.ContextWindowTokens),
 		}, "")})
 		if err != nil {
 			return nil, err
 		}
 		m.fallback = &rt
-		m.info = Info{Name: rt.Display, Provider: row.Name, Why: "found on this machine at " + s.Base}
-		return []string{fmt.Sprintf("Using %s, found on this machine at %s. Choose a model with: nanobot config set agents.defaults.model NAME", rt.Display, s.Base)}, nil
+		m.info = Info{Name: rt.Display, Provider: choice.Name, Why: choice.Why, Base: choice.Base}
+		return []string{fmt.Sprintf("Using %s, %s. Choose a model with: nanobot config set agents.defaults.model NAME", rt.Display, choice.Why)}, nil
 	}
 	rt := m.withDefaults(agent.Runtime{Model: demo.New(demo.Options{}), Name: "demo", Display: "demo (not an AI)"})
 	m.fallback = &rt
