@@ -134,7 +134,7 @@ func (r *rig) inbound() bus.Inbound {
 func (r *rig) send(out bus.Outbound) {
 	r.t.Helper()
 	out.Route.Channel = "websocket"
-	if _, err := r.c.Send(r.t.Context(), out); err != nil {
+	if _, err := r.c.Send(r.t.Context(), out); err != nil && !errors.Is(err, channel.ErrAway) {
 		r.t.Errorf("Send: %v", err)
 	}
 }
