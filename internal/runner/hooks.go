@@ -28,6 +28,7 @@ type Iteration struct {
 	run       *run
 	streamed  bool
 	malformed bool
+	cut       bool   // the answer was longer than Limits.AnswerBytes
 	glue      string // white space between this part of an answer and the one before
 	trail     string // white space at the end of a part that was cut off
 }

@@ -161,8 +161,8 @@ func (r *reader) next(ctx context.Context) (wire, error) {
 			for _, s := range r.shown {
 				text += r.streams[s]
 			}
+			r.shown = nil // a recalled answer ends no stream
 		}
-		r.shown = nil
 		r.ended = append(r.ended, w.Turn)
 		if r.answers[w.Turn] == "" {
 			r.answers[w.Turn] = text
