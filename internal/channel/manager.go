@@ -308,7 +308,7 @@ func (s *supervisor) make(factory Factory) (ch Channel, err error) {
 		Name:       s.name,
 		Gate:       s.gate,
 		Media:      &MediaStore{Dir: filepath.Join(o.MediaDir, SafeName(s.name)), Max: limit},
-		State:      OpenState(o.Store, string(datadir.Channels)+"/"+SafeName(s.name)+".json"),
+		State:      OpenState(o.Store, string(datadir.Channels)+"/"+SafeName(s.name)+".json", s.log),
 		Ready:      s.health.ready,
 		Client:     o.Client,
 		Fetch:      o.Fetch,

@@ -43,7 +43,7 @@ func deps(tb testing.TB, now func() time.Time) channel.Deps {
 	return channel.Deps{
 		Name: "websocket", Gate: channel.NewGate(channel.GateOptions{Name: "websocket", Now: now}),
 		Media: &channel.MediaStore{Dir: filepath.Join(dir, "media"), Max: 20 << 20},
-		State: channel.OpenState(disk.Open(dir, nil), "state.json"),
+		State: channel.OpenState(disk.Open(dir, nil), "state.json", nil),
 		Ready: func(string, error) {}, Log: slog.New(slog.DiscardHandler), Now: now,
 	}
 }
