@@ -35,6 +35,7 @@ type hub struct {
 	idle  *list.List      // of *chat nobody listens to, longest unused first
 	bytes int             // kept in idle chats
 	cut   map[string]bool // chats that were forgotten in the middle of an answer
+	seats int             // connections, also those that are about to be
 	peers map[*socket]bool
 }
 
@@ -121,15 +122,29 @@ func (h *hub) rest(c *chat) {
 	}
 }
 
-// join takes a connection in, unless there are too many.
-func (h *hub) join(s *socket) bool {
+// seat reserves room for a connection before its handshake, unless there are
+// too many.
+func (h *hub) seat() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if len(h.peers) >= maxPeers {
+	if h.seats >= maxPeers {
 		return false
 	}
-	h.peers[s] = true
+	h.seats++
 	return true
+}
+
+func (h *hub) unseat() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.seats--
+}
+
+// join takes a connection in.
+func (h *hub) join(s *socket) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.peers[s] = true
 }
 
 // leave takes a connection out of everything.

@@ -3,10 +3,12 @@ package websocket
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	ws "github.com/coder/websocket"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
@@ -314,5 +316,28 @@ func TestAttachedNumber(t *testing.T) {
 	seq := c.seq(c.until("attached"))
 	if got := c.seq(c.next()); got <= seq {
 		t.Errorf("the event after attached has number %d, attached names %d", got, seq)
+	}
+}
+
+// One connection too many is refused before it is a socket.
+func TestTooManySockets(t *testing.T) {
+	t.Parallel()
+	r := start(t, "")
+	for range maxPeers - 1 {
+		if !r.c.hub.seat() {
+			t.Fatal("refused too early")
+		}
+	}
+	last := r.login()
+	_, resp, err := ws.Dial(t.Context(), r.url+"/?client_id=x&token="+testToken, nil) //nolint:bodyclose // the package says that it needs no closing
+	if err == nil || resp == nil || resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" {
+		t.Fatalf("one too many: %v, %v", resp, err)
+	}
+	last.drop()
+	for end := time.Now().Add(time.Minute); err != nil && time.Now().Before(end); {
+		_, err = dial(t.Context(), r.url+"/?client_id=x&token="+testToken, nil)
+	}
+	if err != nil {
+		t.Errorf("after one has left: %v", err)
 	}
 }

@@ -105,10 +105,7 @@ func (s *socket) run(ctx context.Context) {
 	defer context.AfterFunc(ctx, func() { _ = s.conn.CloseNow() })() // ends what reads and writes, which costs less than telling each of them
 	h := s.c.hub
 	s.reply(newFrame(evReady, s.home, 32).text("client_id", s.client))
-	if !h.join(s) {
-		_ = s.conn.Close(ws.StatusTryAgainLater, "too many connections")
-		return
-	}
+	h.join(s)
 	h.attach(s, s.home, 0, false)
 	var wg sync.WaitGroup
 	wg.Go(func() {

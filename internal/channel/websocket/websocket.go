@@ -335,6 +335,12 @@ func (c *Channel) serveSocket(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
+	if !c.hub.seat() {
+		w.Header().Set("Retry-After", "5")
+		refuse(w, http.StatusServiceUnavailable, "too many connections")
+		return
+	}
+	defer c.hub.unseat()
 	offered := []string{protocolName}
 	for _, p := range subprotocols(r) {
 		if strings.HasPrefix(p, protocolToken) {
