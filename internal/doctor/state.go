@@ -110,11 +110,25 @@ func (d *Diagnosis) workspaces(l *config.Loaded) {
 	}
 }
 
+// rot looks for lines of conversations that are not as they were written.
+func (d *Diagnosis) rot(ctx context.Context, l *config.Loaded) {
+	damaged, err := session.Damaged(ctx, l.DataDir)
+	if err != nil {
+		d.say(Doubt, "sessions", "not all conversations can be read: "+err.Error(), "")
+		return
+	}
+	for _, f := range damaged {
+		d.say(Broken, "sessions", fmt.Sprintf("%s is damaged: line %d (damaged lines: %d)", f.File, f.Lines[0], len(f.Lines)),
+			"the messages are shown as damaged; check the disk, and restore the file from a backup: nanobot backup restore")
+	}
+}
+
 // overdueAfter is how late a job may be before that says something.
 const overdueAfter = 10 * time.Minute
 
 func (d *Diagnosis) jobs(ctx context.Context, l *config.Loaded, ws string, running bool, now time.Time) {
 	d.workspaces(l)
+	d.rot(ctx, l)
 	w, seen, err := session.Find(app.State(l, nil), l.DataDir, ws)
 	switch {
 	case err != nil:
