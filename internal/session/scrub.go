@@ -63,6 +63,7 @@ func Scrub(ctx context.Context, path string, replace map[string]string) (changed
 	if bytes.Equal(before, after) {
 		return false, nil
 	}
+	after = reseal(before, after)
 	if err := writeTemp(path+suffixTemp, bytes.NewReader(after)); err != nil {
 		return false, err
 	}
