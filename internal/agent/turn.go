@@ -197,7 +197,11 @@ func (t *turn) run(ctx context.Context, current llm.Message) (runner.Result, err
 	if err != nil {
 		return runner.Result{}, fmt.Errorf("choose tools: %w", err)
 	}
-	system := t.deps.prompt.System(t.env.in.Route.Channel, t.env.in.Scope, t.deps.place(t.env.in), tier)
+	place := t.deps.place(t.env.in)
+	if t.folder.project.Started {
+		place.Folder = t.folder.project.Dir
+	}
+	system := t.deps.prompt.System(t.env.in.Route.Channel, t.env.in.Scope, place, tier)
 	scale := t.deps.models.calibration(t.rt.Name).Factor()
 	limits, answer := t.bounds(tier)
 	budget := runner.InputBudget(limits, answer)
