@@ -68,7 +68,9 @@ func (a *Agent) handle(ctx context.Context, act *actor, it *envelope) error {
 		return a.stateless(ctx, act, it)
 	}
 	a.deps.memory.Pause(ctx, it.key)
-	sess, err := a.deps.opts.Sessions.Acquire(ctx, it.key)
+	sess, err := a.deps.opts.Sessions.AcquireTelling(ctx, it.key, func(busy *session.BusyError) {
+		it.emit(bus.Outbound{Kind: bus.Notice, Route: it.in.Route, Text: "waiting: " + busy.Error(), Brief: true})
+	})
 	if err != nil {
 		if ctx.Err() != nil {
 			return stopError(context.Cause(ctx))
@@ -400,8 +402,8 @@ func (t *turn) hooks() runner.Hooks {
 	send := func(o bus.Outbound) { o.Route = t.env.in.Route; t.env.emit(o) }
 	hint := explain.Hint{Redact: t.deps.secrets.Redact, Workspace: t.deps.place(t.env.in).Workspace, Home: t.deps.opts.Hints.Home, Chars: t.deps.opts.Hints.Chars}
 	h := runner.Hooks{
-		Notice: func(_ context.Context, s string) {
-			send(bus.Outbound{Kind: bus.Notice, Text: t.deps.secrets.Redact(s)})
+		Notice: func(_ context.Context, s string, brief bool) {
+			send(bus.Outbound{Kind: bus.Notice, Text: t.deps.secrets.Redact(s), Brief: brief})
 		},
 		BeforeTools: func(_ context.Context, it *runner.Iteration) {
 			if said := strings.TrimSpace(it.Response.Message.Content.String()); said != "" && !t.env.in.WantsStream {
@@ -410,11 +412,15 @@ func (t *turn) hooks() runner.Hooks {
 			send(bus.Outbound{Kind: bus.ToolHint, Text: hint.Calls(it.Calls)})
 		},
 		BeforeTool: func(_ context.Context, c tool.Call) error {
-			send(bus.Outbound{Kind: bus.ToolEvent, Tool: &bus.Tool{CallID: c.ID, Name: c.Name, Phase: "start", Arguments: t.deps.secrets.Redact(string(c.Input))}})
+			send(bus.Outbound{Kind: bus.ToolEvent, Tool: &bus.Tool{CallID: c.ID, Name: c.Name, Phase: "start", Arguments: t.deps.secrets.Redact(string(c.Input)), Label: hint.Call(c.Name, string(c.Input))}})
 			return nil
 		},
 		AfterTool: func(_ context.Context, c tool.Call, r tool.Result, took time.Duration) {
-			ev := &bus.Tool{CallID: c.ID, Name: c.Name, Phase: "end", Detail: explain.FirstLine(t.deps.secrets.Redact(r.Content.String()), 120), DurationMS: took.Milliseconds()}
+			said := t.deps.secrets.Redact(r.Content.String())
+			ev := &bus.Tool{
+				CallID: c.ID, Name: c.Name, Phase: "end", Detail: explain.FirstLine(said, 120), DurationMS: took.Milliseconds(),
+				Label: hint.Call(c.Name, string(c.Input)), Outcome: explain.Outcome(r), Output: explain.FailedOutput(r, said),
+			}
 			if r.IsError {
 				ev.Phase = "error"
 			}
