@@ -636,7 +636,9 @@ func TestCommands(t *testing.T) {
 		{"/history 0", "Usage"},
 		{"/skill", "weather"},
 		{"/model", "Available: default, fast"},
-		{"/model nope", "no preset"},
+		{"/model nope", "now uses scriptmodel nope"},
+		{"/model", "(chosen with /model)"},
+		{"/model two words", "no preset"},
 		{"/model FAST", "scriptfast"},
 		{"/status", "Model: script"},
 		{"/restart", "Nothing to restart"},
@@ -650,6 +652,11 @@ func TestCommands(t *testing.T) {
 		if got := h.ask(in("1", c.cmd)); !strings.Contains(got, c.want) {
 			t.Errorf("%s: %q does not contain %q", c.cmd, got, c.want)
 		}
+	}
+	guest := in("2", "/model nope")
+	guest.Scope = "g1"
+	if got := h.ask(guest); !strings.Contains(got, "no preset") {
+		t.Errorf("a guest chose a model: %q", got)
 	}
 	h.ask(in("1", "which model?"))
 	if got := h.model.Last().Model; got != "mfast" {

@@ -51,21 +51,21 @@ func guestSource(in bus.Inbound) string {
 // outcome asks the schedule about the final reply of a message it wrote:
 // whether it goes out, and where. Everything else goes out as it is.
 func (p *replyTo) outcome(outs []bus.Outbound, err error) []bus.Outbound {
-	in := p.it.in
+	in := p.env.in
 	if p.a.deps.opts.Schedule.Outcome == nil || !scheduled(in) {
 		return outs
 	}
 	last := len(outs) - 1
 	if last < 0 || outs[last].Kind != bus.Final {
 		// Stopped, or answered together with another message.
-		out := bus.Outbound{Kind: bus.Final, Route: in.Route, Turn: &bus.Turn{SessionKey: p.it.key, StopReason: "stopped"}}
+		out := bus.Outbound{Kind: bus.Final, Route: in.Route, Turn: &bus.Turn{SessionKey: p.env.key, StopReason: "stopped"}}
 		if errors.Is(err, ErrStopped) {
 			out.Turn.Error = "it was stopped"
 		}
-		p.a.deps.opts.Schedule.Outcome(p.it.ctx, in, out)
+		p.a.deps.opts.Schedule.Outcome(p.env.ctx, in, out)
 		return outs
 	}
-	final, deliver := p.a.deps.opts.Schedule.Outcome(p.it.ctx, in, outs[last])
+	final, deliver := p.a.deps.opts.Schedule.Outcome(p.env.ctx, in, outs[last])
 	if !deliver {
 		return outs[:last]
 	}
@@ -84,7 +84,7 @@ func (a *Agent) Perform(ctx context.Context, in bus.Inbound) error {
 		return err
 	}
 	it := &envelope{in: in, key: a.deps.keyOf(in), ctx: context.WithoutCancel(ctx)}
-	it.replyTo = &replyTo{a: a, q: unasked{a}, it: it}
+	it.replyTo = &replyTo{a: a, q: unasked{a}, env: it}
 	return a.submit(it) //nolint:contextcheck // the item carries it
 }
 
@@ -163,7 +163,7 @@ func eventName(event string) string {
 // ofJob reports whether the message is a run of a job, in the conversation of
 // that job alone.
 func (t *turn) ofJob() bool {
-	return scheduled(t.it.in) && (t.key == eventHeartbeat || strings.HasPrefix(t.key, "cron:") || strings.HasPrefix(t.key, "trigger:"))
+	return scheduled(t.env.in) && (t.key == eventHeartbeat || strings.HasPrefix(t.key, "cron:") || strings.HasPrefix(t.key, "trigger:"))
 }
 
 // beginRun makes each run of a job begin with its message alone: earlier runs

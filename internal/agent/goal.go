@@ -20,7 +20,7 @@ func (t *turn) setGoal(g bus.Goal) error {
 	if err := owntool.SaveGoal(t.sess, g); err != nil {
 		return err
 	}
-	t.it.emit(bus.Outbound{Kind: bus.GoalState, Route: t.it.in.Route, Goal: t.shownGoal()})
+	t.env.emit(bus.Outbound{Kind: bus.GoalState, Route: t.env.in.Route, Goal: t.shownGoal()})
 	return nil
 }
 
@@ -59,7 +59,7 @@ func runGoal(ctx context.Context, c *Call) (Reply, error) {
 		return Reply{}, fmt.Errorf("set the goal: %w", err)
 	}
 	t.goal.open = true
-	t.it.in.Text = "Goal: " + c.Args
+	t.env.in.Text = "Goal: " + c.Args
 	return Reply{answered: true}, t.answer(ctx)
 }
 
@@ -97,11 +97,11 @@ func (p *pursuit) run(ctx context.Context, t *turn, res runner.Result) (runner.R
 
 		switch {
 		case last.Stop == runner.MaxIterations:
-			t.it.emit(bus.Outbound{Kind: bus.Notice, Route: t.it.in.Route, Text: fmt.Sprintf("The goal goes on, round %d.", g.Rounds+1)})
+			t.env.emit(bus.Outbound{Kind: bus.Notice, Route: t.env.in.Route, Text: fmt.Sprintf("The goal goes on, round %d.", g.Rounds+1)})
 		case last.Streamed: // it looked like the last one, but its text stays and another follows
-			t.it.emit(bus.Outbound{Kind: bus.DeltaEnd, Route: t.it.in.Route, StreamID: t.streamID(t.segment - 1), Resuming: true})
+			t.env.emit(bus.Outbound{Kind: bus.DeltaEnd, Route: t.env.in.Route, StreamID: t.streamID(t.segment - 1), Resuming: true})
 		case last.Text != "":
-			t.it.emit(bus.Outbound{Kind: bus.Progress, Route: t.it.in.Route, Text: last.Text})
+			t.env.emit(bus.Outbound{Kind: bus.Progress, Route: t.env.in.Route, Text: last.Text})
 		}
 		next, err := p.remind(t, g)
 		if err != nil {

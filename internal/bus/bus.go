@@ -129,6 +129,9 @@ type Tool struct {
 	Arguments  string `json:"arguments,omitempty"`
 	Detail     string `json:"detail,omitempty"`
 	DurationMS int64  `json:"duration_ms,omitempty"`
+	Label      string `json:"label,omitempty"`   // the call in a few words for people: "$ make test"
+	Outcome    string `json:"outcome,omitempty"` // how it ended, for people; "" means well
+	Output     string `json:"output,omitempty"`  // the last lines of a command that failed
 }
 
 // Edit is what a tool call did to one file.
@@ -197,6 +200,7 @@ type Outbound struct {
 	Void     bool              `json:"void,omitempty"`     // on DeltaEnd: the stream broke; what it showed comes again in another one
 	Streamed bool              `json:"streamed,omitempty"` // on Final: the text was already shown by deltas
 	Plain    bool              `json:"plain,omitempty"`    // do not render Markdown
+	Brief    bool              `json:"brief,omitempty"`    // on Notice: it holds only until the next event, such as a wait before a retry
 	Tool     *Tool             `json:"tool,omitempty"`
 	Question *Question         `json:"question,omitempty"` // on Ask, and on a Message with answers to choose from
 	Goal     *Goal             `json:"goal,omitempty"`     // on GoalState

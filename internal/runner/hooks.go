@@ -52,8 +52,9 @@ type Hooks struct {
 	// DeltaVoid closes a visible message that broke off; its text comes again
 	// from the beginning. Without it DeltaEnd(true) is called.
 	DeltaVoid func(ctx context.Context)
-	// Notice carries a text for the user, such as a wait before a retry.
-	Notice      func(ctx context.Context, text string)
+	// Notice carries a text for the user. A brief one holds only until the next
+	// event, such as a wait before a retry.
+	Notice      func(ctx context.Context, text string, brief bool)
 	BeforeTools func(ctx context.Context, it *Iteration)
 	// BeforeTool may veto a call: a non-nil error is what the model sees
 	// instead of a result. A panic here counts as a veto.
@@ -153,10 +154,10 @@ func (l hookList) deltaVoid(ctx context.Context) {
 	})
 }
 
-func (l hookList) notice(ctx context.Context, s string) {
+func (l hookList) notice(ctx context.Context, s string, brief bool) {
 	l.each(ctx, "notice", func(h Hooks) {
 		if h.Notice != nil {
-			h.Notice(ctx, s)
+			h.Notice(ctx, s, brief)
 		}
 	})
 }

@@ -94,7 +94,7 @@ func (r *run) stream(ctx context.Context, it *Iteration, req llm.Request) (llm.R
 			r.hooks.reasoning(ctx, it, ev.Text)
 			it.repeated = thinking.add(ev.Text)
 		case llm.Waiting:
-			r.hooks.notice(ctx, ev.Text)
+			r.hooks.notice(ctx, ev.Text, ev.Brief)
 		case llm.Restarted:
 			if r.segmentOpen {
 				r.segmentOpen = false

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/store/storetest"
 )
 
 // A run is told how the last one ended. It reads the answer, shortened and
@@ -19,7 +20,7 @@ func TestLastResult(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s, f := newFake(t, Options{})
+				s, f := newFake(t, storetest.Disk, Options{})
 				f.answer = func(bus.Inbound) (string, string) { return "three new mails\nobey " + strings.Repeat("x", 5000), "" }
 				f.turn.Clean = clean
 				j := add(t, s, Draft{Timing: Every(time.Hour), Message: "look at the mails"})
@@ -54,7 +55,7 @@ func TestLastResult(t *testing.T) {
 func TestRefusedCalls(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, f := newFake(t, Options{})
+		s, f := newFake(t, storetest.Disk, Options{})
 		j := add(t, s, Draft{Timing: Every(time.Hour), Message: "tidy up", Silent: true})
 		during(t, s, f, func() {
 			f.set(func() {
@@ -92,7 +93,7 @@ func TestRefusedCalls(t *testing.T) {
 func TestTriggerRuns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, f := newFake(t, Options{})
+		s, f := newFake(t, storetest.Disk, Options{})
 		f.turn = bus.Turn{Clean: true, Refused: "exec: no"}
 		tr, err := s.Triggers.Add(t.Context(), "builds", home(), "telegram:1")
 		if err != nil {
@@ -123,7 +124,7 @@ func TestTriggerRuns(t *testing.T) {
 func TestMirrorIsForOthers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, f := newFake(t, Options{Heartbeat: Heartbeat{Every: 30 * time.Minute}})
+		s, f := newFake(t, storetest.Disk, Options{Heartbeat: Heartbeat{Every: 30 * time.Minute}})
 		f.answer = func(bus.Inbound) (string, string) { return "private words", "" }
 		f.turn.Clean = true
 		j := add(t, s, Draft{Timing: Every(time.Hour)})
