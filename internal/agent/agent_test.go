@@ -384,12 +384,13 @@ func TestStopKeepsThePart(t *testing.T) {
 	msg := in("1", "a story")
 	msg.WantsStream = true
 	ctx, cancel := context.WithCancel(t.Context())
-	said := ""
+	var said strings.Builder
 	for o, err := range h.agent.Ask(ctx, msg) {
 		if err != nil && !errors.Is(err, agent.ErrStopped) {
 			t.Error(err)
 		}
-		if said += o.Text; strings.HasSuffix(said, "time") {
+		said.WriteString(o.Text)
+		if strings.HasSuffix(said.String(), "time") {
 			cancel()
 		}
 	}
