@@ -68,7 +68,7 @@ func Commands() []Command {
 		{Name: "goal", Args: "[text|stop]", Help: "work on something round after round until it is done", Run: runGoal},
 		{Name: "help", Aliases: []string{"start"}, Help: "list the commands", DuringTurn: true, Run: runHelp},
 		{Name: "history", Args: "[n]", Help: "show the last n messages (default 10)", Run: runHistory},
-		{Name: "model", Args: "[preset]", Help: "show or choose the model of this conversation", Run: runModel},
+		{Name: "model", Args: "[preset|model]", Help: "show or choose the model of this conversation", Run: runModel},
 		{Name: "new", Help: "start a new conversation; the old one is archived", Ends: true, Run: runNew},
 		{Name: "ps", Args: "[stop ID]", Help: "list the commands that still run, or stop one", DuringTurn: true, Run: runPS},
 		{Name: "restart", Help: "restart nanobot", Owner: true, DuringTurn: true, Run: runRestart},

@@ -35,6 +35,9 @@ type Runtime struct {
 	Check func(ctx context.Context, needed int) string
 }
 
+// ModelChoice precedes the name of a model where the name of a preset stands.
+const ModelChoice = "model "
+
 // Options of an Agent. Workspace, Sessions and Models.Runtime are required.
 type Options struct {
 	Workspace string
@@ -65,7 +68,7 @@ type Options struct {
 type Models struct {
 	// Runtime resolves a model preset; "" is the configured default.
 	Runtime func(ctx context.Context, preset string) (Runtime, error)
-	Presets []string // names /model offers besides "default"
+	Presets []string // names /model offers besides "default"; Runtime also takes ModelChoice and the name of a model
 	// Usage tells what model calls cost so far; nil means it is not counted.
 	Usage func(ctx context.Context) (string, error)
 	// TurnCost is what the calls of a turn cost, if that is known.
@@ -138,9 +141,6 @@ type Schedule struct {
 	// Trigger binds a new trigger to a conversation and says how to use it.
 	// May be nil.
 	Trigger func(ctx context.Context, name string, r bus.Route, key string) (string, error)
-	// HeartbeatKeep is how many messages the conversation of the heartbeat
-	// begins with; 0 keeps all.
-	HeartbeatKeep int
 }
 
 // Turns says how turns run.

@@ -93,6 +93,7 @@ func subagentSpec(t *turn, id, task string, tainted bool) runner.Spec {
 		Model: t.rt.Model, ModelName: t.rt.Name, System: t.deps.prompt.Subagent(in.Scope, place, tier),
 		Messages: []llm.Message{{Role: llm.User, Content: llm.Text(task + t.folder.note(t.deps.opts.Workspace))}},
 		Tools:    subagentTools(t.deps.opts.Tools.Set, tier), MaxTokens: answer, Temperature: t.rt.Temperature, Effort: t.rt.Effort, Limits: limits,
+		FailOnToolError: t.deps.opts.Tools.Subagents.FailOnToolError,
 		Call: tool.Call{
 			Route: in.Route, SessionKey: t.key, Scope: in.Scope, Project: t.folder.project, SenderID: in.SenderID, Person: in.Person(), TurnID: t.id, UserText: typed(in),
 			Turn: &tool.Turn{}, Tainted: tainted, State: &tool.State{},

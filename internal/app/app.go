@@ -254,7 +254,7 @@ func (a *App) build(ctx context.Context, o Options) error {
 		},
 		Guests:   agent.Guests{Place: a.guard.Place, Skills: guestSkills},
 		Memory:   agent.Memory{Consolidator: taken, Dream: dreamer, IdleCompact: idleCompact(def), IdleCheck: idleCheck(def), Shared: def.SharedMemory},
-		Schedule: agent.Schedule{Outcome: a.Schedule.Outcome, Trigger: a.trigger, HeartbeatKeep: a.Config.Config.Gateway.Heartbeat.KeepRecentMessages},
+		Schedule: agent.Schedule{Outcome: a.Schedule.Outcome, Trigger: a.trigger},
 		Turns: agent.Turns{
 			Limits: runner.Limits{
 				Iterations: def.MaxToolIterations, ToolResultChars: def.MaxToolResultChars,
@@ -309,6 +309,8 @@ func (a *App) subagents(o Options) subagent.Options {
 	return subagent.Options{
 		Store: store.Under(State(a.Config, a.log), string(datadir.Subagents), filepath.Base(a.Sessions.Dir())),
 		Most:  a.Config.Config.Agents.Defaults.MaxConcurrentSubagents,
+
+		FailOnToolError: a.Config.Config.Agents.Defaults.FailOnToolError,
 	}
 }
 

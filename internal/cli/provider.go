@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/llm/catalog"
 	"github.com/nanobot-go/nanobot/internal/provider"
@@ -47,7 +48,7 @@ nanobot config set providers.NAME.apiBase URL.`,
 			if err != nil {
 				return err
 			}
-			list, err := catalog.Survey(matchInput(c, loaded))
+			list, err := provider.Survey(cmd.Context(), app.ProviderOptions(loaded, c.appOptions()))
 			if err != nil {
 				return err
 			}
@@ -89,7 +90,11 @@ func printProviders(cmd *cobra.Command, list []catalog.Status) error {
 		if s.Row.Speech {
 			wire = "speech only"
 		}
-		w.row(mark, s.Name, keyNote(s), cmp.Or(s.Base, "-"), wire)
+		name := s.Name
+		if own := s.Row.Display; s.Own && own != name {
+			name += " (" + own + ")"
+		}
+		w.row(mark, name, keyNote(s), cmp.Or(s.Base, "-"), wire)
 	}
 	if err := w.Flush(); err != nil {
 		return err

@@ -145,6 +145,7 @@ const guestUndoBytes = 32 << 20
 // guests can never change files that the agent follows.
 func (x *guestTools) approval(jail *diskio.Jail) approve.Options {
 	p := x.g.approval(jail)
+	p.Targets = nil
 	p.Sandboxed, p.Exposed = true, func() bool { return false }
 	p.SandboxProfile = "guest " + jail.Workspace()
 	if p.Network == string(sandbox.NetHost) || p.Network == "" {

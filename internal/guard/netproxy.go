@@ -71,8 +71,8 @@ func (l *line) attach(cleanup *func(), err *error) {
 func newCommandProxy(l *config.Loaded, log *slog.Logger) *commandProxy {
 	exec := l.Config.Tools.Exec
 	p := &commandProxy{lines: map[int]func(){}}
-	p.options = httpsafe.ProxyOptions{OwnPorts: func() []uint16 { return ownPorts(&l.Config) }, Log: log}
-	for _, entry := range exec.AllowedAddresses { // the configuration check warned about invalid ones
+	p.options = httpsafe.ProxyOptions{Guard: httpsafe.GuardOptions{Strict: l.Config.Tools.SSRF.Strict}, OwnPorts: func() []uint16 { return ownPorts(&l.Config) }, Log: log}
+	for _, entry := range exec.AllowedAddresses { // what cannot be read was warned about
 		if r, err := httpsafe.ParseAddressRule(entry); err == nil {
 			p.options.Addresses = append(p.options.Addresses, r)
 		}

@@ -3,6 +3,7 @@ package provider
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"slices"
@@ -59,6 +60,8 @@ func (m *Models) chain(targets []target) (agent.Runtime, error) {
 	for i, t := range targets {
 		p := m.loaded.Config.Providers[t.choice.Block]
 		model, err := m.provider(t, p)
+		no := func(able *bool) bool { return able != nil && !*able }
+		lacks := chain.Lacks{Images: no(p.Caps.Vision), Tools: no(p.Caps.Tools)}
 		if err != nil {
 			if i > 0 {
 				m.log.Warn("a fallback model cannot be used", "model", t.display, "err", err)
@@ -68,7 +71,7 @@ func (m *Models) chain(targets []target) (agent.Runtime, error) {
 		}
 		links = append(links, chain.Link{
 			// Persistent mode repeats the whole chain, or the one model there is.
-			Model: chain.Retry(model, chain.RetryOptions{Persistent: persistent && len(targets) == 1, Log: m.log}),
+			Model: chain.Retry(chain.Within(model, lacks), chain.RetryOptions{Persistent: persistent && len(targets) == 1, Log: m.log}),
 			Name:  t.display, Adjust: t.adjust(i), Window: t.window, Attempt: m.attempt(p),
 			Breaker: m.breakers.At(chain.BreakerID(t.choice.Name, t.choice.Base, append(slices.Clone(p.APIKeys), t.choice.Key)...)),
 		})
@@ -138,16 +141,30 @@ func (m *Models) keyed(t target, p config.Provider, key httpsafe.Secret) (llm.Mo
 		billing = ledger.Subscription
 	}
 	model := ledger.Meter(driver, ledger.MeterOptions{Ledger: m.ledger, Prices: m.prices, Provider: t.choice.Name, Billing: billing, Window: t.window})
-	if !t.choice.Row.Local {
-		return model, nil
+	return chain.Throttle(model, m.limiter(t.choice, p, key)), nil
+}
+
+// limiter is shared by all models behind one key, or one server on this machine.
+// Nil is no limit.
+func (m *Models) limiter(c catalog.Choice, p config.Provider, key httpsafe.Secret) *chain.Limiter {
+	rate := chain.Rate{Requests: p.RequestsPerMinute, Tokens: p.TokensPerMinute}
+	if c.Row.Local {
+		rate.InFlight, key = 1, httpsafe.Secret{}
 	}
+	if rate == (chain.Rate{}) {
+		return nil
+	}
+
+	id := chain.BreakerID(c.Name, c.Base, key)
+	m.limiting.Lock()
+	defer m.limiting.Unlock()
 	if m.limiters == nil {
 		m.limiters = map[string]*chain.Limiter{}
 	}
-	if m.limiters[t.choice.Base] == nil {
-		m.limiters[t.choice.Base] = chain.NewLimiter(0, 1)
+	if m.limiters[id] == nil {
+		m.limiters[id] = chain.NewLimiter(rate)
 	}
-	return chain.Throttle(model, m.limiters[t.choice.Base]), nil
+	return m.limiters[id]
 }
 
 // driver creates the driver for the model's wire protocol.
@@ -168,8 +185,9 @@ func (m *Models) driver(t target, p config.Provider, isLocal bool) (llm.Model, e
 		return nil, errors.New("no wire protocol fits this model")
 	}
 	models := make([]llm.Model, 0, len(wires))
+	first, idle := m.silence(p)
 	for _, w := range wires {
-		d, err := m.speak(w, t.choice, wireOptions{provider: p, client: client, signer: signer, idle: m.idle(p, isLocal)})
+		d, err := m.speak(w, t.choice, wireOptions{provider: p, client: client, signer: signer, first: first, idle: idle})
 		if err != nil {
 			return nil, err
 		}
@@ -186,20 +204,28 @@ type wireOptions struct {
 	provider config.Provider
 	client   *http.Client
 	signer   wire.Signer
+	first    time.Duration
 	idle     time.Duration
 }
 
 func (m *Models) speak(w catalog.Wire, c catalog.Choice, o wireOptions) (llm.Model, error) {
 	p := o.provider
+	var ttl time.Duration
+	if p.PromptCacheTTL == "1h" {
+		ttl = time.Hour
+	}
+	query := reveal(p.ExtraQuery)
+
 	switch w {
 	case catalog.AnthropicWire:
 		return anthropic.New(anthropic.Options{
-			Name: c.Name, BaseURL: c.Base, Key: c.Key, Headers: p.ExtraHeaders, Client: o.client, IdleTimeout: o.idle, Version: m.version, Log: m.log,
+			Name: c.Name, BaseURL: c.Base, Key: c.Key, Headers: p.ExtraHeaders, ExtraBody: p.ExtraBody.JSON(), ExtraQuery: query,
+			Betas: p.Betas, CacheTTL: ttl, Client: o.client, FirstTimeout: o.first, IdleTimeout: o.idle, Version: m.version, Log: m.log,
 		})
 	case catalog.ChatWire:
 		return openai.New(openai.Options{
-			Name: c.Name, BaseURL: c.Base, Local: c.Row.Local, Key: c.Key, Signer: o.signer, Quirks: c.Row.Quirks, Headers: p.ExtraHeaders,
-			ExtraQuery: reveal(p.ExtraQuery), ExtraBody: p.ExtraBody.JSON(), Client: o.client, IdleTimeout: o.idle, Log: m.log,
+			Name: c.Name, BaseURL: c.Base, Local: c.Row.Local, Key: c.Key, Signer: o.signer, Quirks: c.Row.Quirks, Headers: betas(p),
+			ExtraBody: p.ExtraBody.JSON(), ExtraQuery: query, CacheTTL: ttl, Client: o.client, FirstTimeout: o.first, IdleTimeout: o.idle, Log: m.log,
 		})
 	case catalog.ResponsesWire:
 		header := ""
@@ -211,22 +237,34 @@ func (m *Models) speak(w catalog.Wire, c catalog.Choice, o wireOptions) (llm.Mod
 			path = "/codex/responses"
 		}
 		return responses.New(responses.Options{
-			Name: c.Name, BaseURL: c.Base, Path: path, Key: c.Key, KeyHeader: header, Signer: o.signer, Headers: p.ExtraHeaders,
-			ExtraBody: p.ExtraBody.JSON(), ExtraQuery: reveal(p.ExtraQuery), Local: c.Row.Local, Quirks: c.Row.Quirks, Codex: c.Row.Auth == "codex",
-			PlainReasoning: c.Row.Name == "deepseek", Client: o.client, IdleTimeout: o.idle, Version: m.version, Log: m.log,
+			Name: c.Name, BaseURL: c.Base, Path: path, Key: c.Key, KeyHeader: header, Signer: o.signer, Headers: betas(p),
+			ExtraBody: p.ExtraBody.JSON(), ExtraQuery: query, Local: c.Row.Local, Quirks: c.Row.Quirks, Codex: c.Row.Auth == "codex",
+			PlainReasoning: c.Row.Name == "deepseek", Client: o.client, FirstTimeout: o.first, IdleTimeout: o.idle, Version: m.version, Log: m.log,
 		})
 	case catalog.BedrockWire:
 		home, _ := os.UserHomeDir() // without one there are no AWS files
 		return bedrock.New(bedrock.Options{
 			Name: c.Name, Region: p.Region, Profile: p.Profile, BaseURL: c.Base, Key: c.Key, Headers: p.ExtraHeaders,
-			ExtraBody: p.ExtraBody.JSON(), Getenv: m.getenv, Home: home, Client: o.client, IdleTimeout: o.idle, Version: m.version, Log: m.log,
+			ExtraBody: p.ExtraBody.JSON(), ExtraQuery: query, Betas: p.Betas, CacheTTL: ttl, Getenv: m.getenv, Home: home,
+			Client: o.client, FirstTimeout: o.first, IdleTimeout: o.idle, Version: m.version, Log: m.log,
 		})
 	}
 	return nil, errors.New("unknown wire protocol " + string(w))
 }
 
-// signer returns the credentials that replace a fixed key: a sign-in, or the
-// identity of a cloud machine. base is the address that belongs to it, if any.
+// betas are the extra headers with the names of beta features, for protocols that
+// have no place of their own for them.
+func betas(p config.Provider) map[string]httpsafe.Secret {
+	if len(p.Betas) == 0 {
+		return p.ExtraHeaders
+	}
+	out := map[string]httpsafe.Secret{"Anthropic-Beta": httpsafe.NewSecret(strings.Join(p.Betas, ","))}
+	maps.Copy(out, p.ExtraHeaders)
+	return out
+}
+
+// signer is what replaces a fixed key: a sign-in, or an identity of the cloud
+// the program runs in. base is the address that belongs to it, if any.
 func (m *Models) signer(c catalog.Choice, p config.Provider, client *http.Client) (s wire.Signer, base string, err error) {
 	switch {
 	case c.Row.Auth != "":
@@ -245,15 +283,24 @@ func (m *Models) signer(c catalog.Choice, p config.Provider, client *http.Client
 	return nil, "", nil
 }
 
-// idle returns how long a stream may be silent.
-func (m *Models) idle(p config.Provider, isLocal bool) time.Duration {
-	switch {
-	case p.StreamIdleTimeoutS > 0:
-		return time.Duration(p.StreamIdleTimeoutS) * time.Second
-	case isLocal && !m.loaded.IsSet("agents.defaults.limits.streamIdleTimeoutS"):
-		return 0 // the driver's longer default for local servers
+// silence is how long the first byte may take, and how long a stream may stay
+// silent later, as drivers take it: 0 leaves it to them, since servers on this
+// machine need longer, and a negative value is no limit.
+func (m *Models) silence(p config.Provider) (first, idle time.Duration) {
+	limit := func(own, general int, name string) time.Duration {
+		switch {
+		case own > 0:
+			return time.Duration(own) * time.Second
+		case !m.loaded.IsSet("agents.defaults.limits." + name):
+			return 0
+		case general == 0:
+			return -1
+		}
+		return time.Duration(general) * time.Second
 	}
-	return time.Duration(m.loaded.Config.Agents.Defaults.Limits.StreamIdleTimeoutS) * time.Second
+	all := m.loaded.Config.Agents.Defaults.Limits
+	return limit(p.FirstByteTimeoutS, all.FirstByteTimeoutS, "firstByteTimeoutS"),
+		limit(p.StreamIdleTimeoutS, all.StreamIdleTimeoutS, "streamIdleTimeoutS")
 }
 
 // FirstKey returns the first key of a provider.

@@ -23,7 +23,7 @@ func MatchInput(l *config.Loaded, getenv func(string) string) catalog.MatchInput
 	in := catalog.MatchInput{Getenv: getenv, Providers: make(map[string]catalog.ProviderConfig, len(l.Config.Providers))}
 	for name, p := range l.Config.Providers {
 		in.Providers[name] = catalog.ProviderConfig{
-			Key: FirstKey(p), Base: p.APIBase, Wire: catalog.Wire(p.Wire), APIType: p.APIType,
+			Key: FirstKey(p), Display: p.DisplayName, Base: p.APIBase, Wire: catalog.Wire(p.Wire), APIType: p.APIType,
 			Thinking: wire.ThinkingStyle(p.ThinkingStyle), Region: p.Region, Profile: p.Profile,
 		}
 	}
@@ -148,16 +148,14 @@ func OfferedModels(ctx context.Context, loaded *config.Loaded, getenv func(strin
 		add(choice.Name, offers)
 		return out, err
 	}
-	all, err := catalog.Survey(in)
+	all, err := Survey(ctx, Options{Config: loaded, Getenv: getenv})
 	if err != nil {
 		return nil, err
 	}
-	asked := map[string]bool{}
 	for _, s := range all {
 		if !s.Ready || s.Row.Speech {
 			continue
 		}
-		asked[s.Base] = true
 		offers, err := ListModels(ctx, loaded, s.Choice)
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -166,11 +164,6 @@ func OfferedModels(ctx context.Context, loaded *config.Loaded, getenv func(strin
 			tell(s.Name, err)
 		}
 		add(s.Name, offers)
-	}
-	for _, s := range local.Discover(ctx, local.Options{Getenv: getenv}) {
-		if base := strings.Replace(s.Base, "127.0.0.1", "localhost", 1); !asked[s.Base] && !asked[base] {
-			add(string(s.Kind), localOffers(s))
-		}
 	}
 	return out, nil
 }

@@ -6,11 +6,14 @@
 package provider
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/nanobot-go/nanobot/internal/agent"
@@ -30,6 +33,7 @@ type Info struct {
 	Provider  string
 	Why       string
 	KeySource string
+	Base      string // of a server that was found on this machine
 	Demo      bool
 }
 
@@ -41,6 +45,7 @@ type Options struct {
 	Getenv  func(string) string
 	Version string
 	Watch   func(ledger.Entry) // called for every model call; may be nil
+	Servers []local.Endpoint   // where model servers of this machine may be; nil means their usual ports
 	Log     *slog.Logger
 }
 
@@ -51,6 +56,7 @@ type Models struct {
 	fixed   llm.Model // from an embedding program
 	getenv  func(string) string
 	version string
+	servers []local.Endpoint
 	log     *slog.Logger
 
 	info     Info
@@ -62,9 +68,11 @@ type Models struct {
 	windows  *local.Windows
 	wrap     func(llm.Model) llm.Model // around every model; nil leaves them alone
 
-	mu       sync.Mutex
-	cache    map[string]agent.Runtime
-	limiters map[string]*chain.Limiter // per local endpoint
+	mu    sync.Mutex
+	cache map[string]agent.Runtime
+
+	limiting sync.Mutex                // drivers are made while mu is held, and without it
+	limiters map[string]*chain.Limiter // per key, or local server
 }
 
 // New creates Models. Call Settle before a model is used.
@@ -78,6 +86,7 @@ func New(o Options) *Models {
 		fixed:    o.Fixed,
 		getenv:   o.Getenv,
 		version:  o.Version,
+		servers:  o.Servers,
 		log:      o.Log,
 		ledger:   openLedger(o.Config, o.Log, o.Watch),
 		prices:   OpenPrices(o.Config, o.Log),
@@ -157,23 +166,18 @@ func (m *Models) configured() bool {
 
 // discover looks for a model server on this machine and falls back to the demo model.
 func (m *Models) discover(ctx context.Context) ([]string, error) {
-	for _, s := range local.Discover(ctx, local.Options{Getenv: m.getenv}) {
-		if len(s.Models) == 0 {
-			continue
-		}
-		row, _ := catalog.Lookup(string(s.Kind))
+	if choice, window, ok := (Options{Getenv: m.getenv, Servers: m.servers}).discovered(ctx, ""); ok {
 		d := m.loaded.Config.Agents.Defaults
-		choice := catalog.Choice{Row: row, Name: row.Name, Base: s.Base, WireModel: s.Models[0].ID}
 		rt, err := m.chain([]target{m.settings(choice, config.Preset{
-			Model: row.Name + "/" + s.Models[0].ID, MaxTokens: d.MaxTokens, Temperature: d.Temperature,
-			ContextWindowTokens: either(nil, s.Models[0].Context, d.ContextWindowTokens),
+			Model: choice.Name + "/" + choice.WireModel, MaxTokens: d.MaxTokens, Temperature: d.Temperature,
+			ContextWindowTokens: either(nil, window, d.ContextWindowTokens),
 		}, "")})
 		if err != nil {
 			return nil, err
 		}
 		m.fallback = &rt
-		m.info = Info{Name: rt.Display, Provider: row.Name, Why: "found on this machine at " + s.Base}
-		return []string{fmt.Sprintf("Using %s, found on this machine at %s. Choose a model with: nanobot config set agents.defaults.model NAME", rt.Display, s.Base)}, nil
+		m.info = Info{Name: rt.Display, Provider: choice.Name, Why: choice.Why, Base: choice.Base}
+		return []string{fmt.Sprintf("Using %s, %s. Choose a model with: nanobot config set agents.defaults.model NAME", rt.Display, choice.Why)}, nil
 	}
 	rt := m.withDefaults(agent.Runtime{Model: demo.New(demo.Options{}), Name: "demo", Display: "demo (not an AI)"})
 	m.fallback = &rt
@@ -183,6 +187,9 @@ func (m *Models) discover(ctx context.Context) ([]string, error) {
 
 // Runtime resolves a preset; "" is the default.
 func (m *Models) Runtime(ctx context.Context, preset string) (agent.Runtime, error) {
+	if name, ok := strings.CutPrefix(preset, agent.ModelChoice); ok {
+		return m.chosen(ctx, name)
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if rt, ok := m.cache[preset]; ok {
@@ -207,15 +214,53 @@ func (m *Models) Named(ctx context.Context, name string) (agent.Runtime, error) 
 		}
 		return m.Runtime(ctx, name)
 	}
-	key := "model " + name // no preset has such a name
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if rt, ok := m.cache[key]; ok {
-		return rt, nil
-	}
 	choice, err := m.choose(name, "auto")
 	if err != nil {
 		return agent.Runtime{}, err
+	}
+	return m.openModel(ctx, name, choice)
+}
+
+// chosen resolves a model that a person chose by its name. The provider is the
+// one that the name tells; otherwise the one in use.
+func (m *Models) chosen(ctx context.Context, name string) (agent.Runtime, error) {
+	if m.fixed != nil {
+		return agent.Runtime{}, errors.New("the program that runs the agent has fixed the model")
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	choice, err := m.choose(name, "auto")
+	switch choice.Step {
+	case catalog.ByPrefix, catalog.ByTag, catalog.ByKeyword:
+	default:
+		used, _, uerr := m.match("")
+		if uerr != nil {
+			return agent.Runtime{}, cmp.Or(err, uerr)
+		}
+		prefix, _, ok := strings.Cut(name, "/")
+		if row, known := catalog.Lookup(prefix); ok && known && row.Name != used.Name && !used.Row.Gateway {
+			return agent.Runtime{}, fmt.Errorf("%s is not configured; run nanobot onboard to add its key", row.Display)
+		}
+		choice, err = m.choose(name, used.Name)
+	}
+	if err != nil {
+		return agent.Runtime{}, err
+	}
+	rt, err := m.openModel(ctx, name, choice)
+	if err == nil && m.wrap != nil {
+		rt.Model = m.wrap(rt.Model)
+	}
+	return rt, err
+}
+
+// openModel makes the runtime of a model that is no preset, with the settings
+// of the usual one.
+func (m *Models) openModel(ctx context.Context, name string, choice catalog.Choice) (agent.Runtime, error) {
+	key := "model " + name + " at " + choice.Name // no preset is called so
+	if rt, ok := m.cache[key]; ok {
+		return rt, nil
 	}
 	_, p, err := m.match("")
 	if err != nil {

@@ -3,7 +3,6 @@ package provider
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"slices"
 
 	"github.com/nanobot-go/nanobot/internal/agent/explain"
@@ -13,10 +12,10 @@ import (
 	"github.com/nanobot-go/nanobot/internal/llm/trial"
 )
 
-// OpenTrial prepares a trial of a model: the named one, a preset or, for "", the
-// configured one. It has no retries and no fallback, so that the result is about
-// this model alone.
-func OpenTrial(o Options, name string) (*trial.Trial, error) {
+// OpenTrial prepares a trial of a model: the named one, a preset, or the
+// configured one for "", or else one that was found on this machine. The driver is bare: no retries and no fallback, so
+// that a verdict is about the model and nothing else.
+func OpenTrial(ctx context.Context, o Options, name string) (*trial.Trial, error) {
 	if o.Fixed != nil {
 		return trial.New(name, o.Fixed, catalog.Choice{WireModel: name}, explain.Error), nil
 	}
@@ -32,7 +31,11 @@ func OpenTrial(o Options, name string) (*trial.Trial, error) {
 	}
 	choice, err := catalog.Match(in)
 	if err != nil {
-		return nil, err
+		found, _, ok := o.discovered(ctx, name)
+		if !ok || name == "" && New(o).configured() { // what was chosen cannot be used
+			return nil, err
+		}
+		choice = found
 	}
 	model, err := New(o).bare(choice)
 	if err != nil {
@@ -81,10 +84,8 @@ func claims(ctx context.Context, loaded *config.Loaded, choice catalog.Choice) c
 		claim.Tools = cmp.Or(offers[i].Tools, claim.Tools)
 		claim.Vision = cmp.Or(offers[i].Vision, claim.Vision)
 	}
-	var caps struct{ Vision, Tools *bool }
-	if raw := loaded.Config.Providers[choice.Block].Caps.JSON(); len(raw) > 0 && json.Unmarshal(raw, &caps) == nil {
-		claim.Vision, claim.Tools = said(caps.Vision, claim.Vision), said(caps.Tools, claim.Tools)
-	}
+	caps := loaded.Config.Providers[choice.Block].Caps
+	claim.Vision, claim.Tools = said(caps.Vision, claim.Vision), said(caps.Tools, claim.Tools)
 	return claim
 }
 

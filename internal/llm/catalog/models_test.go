@@ -161,6 +161,23 @@ func TestSurvey(t *testing.T) {
 	}
 }
 
+// TestSurveyShowsDisplayNames: the name that the user gave a provider is the one to show.
+func TestSurveyShowsDisplayNames(t *testing.T) {
+	t.Parallel()
+	list, err := catalog.Survey(catalog.MatchInput{Providers: map[string]catalog.ProviderConfig{
+		"mine": {Base: "https://example.com/v1", Display: "Our server"}, "openai": {Display: "Team account"},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range list {
+		want := map[string]string{"mine": "Our server", "openai": "Team account"}[s.Name]
+		if want != "" && s.Row.Display != want {
+			t.Errorf("%s is shown as %q", s.Name, s.Row.Display)
+		}
+	}
+}
+
 func TestNearestModels(t *testing.T) {
 	t.Parallel()
 	offers := []catalog.Offer{{ID: "anthropic/claude-sonnet-4.5"}, {ID: "anthropic/claude-haiku-4.5"}, {ID: "openai/gpt-4o"}, {ID: "openai/gpt-4o-mini"}, {ID: "x/whisper"}}

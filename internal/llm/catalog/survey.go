@@ -26,7 +26,8 @@ func Survey(in MatchInput) ([]Status, error) {
 	out := make([]Status, 0, len(m.rows))
 	for _, row := range m.rows {
 		c, _ := m.choice(m.found(row, "", "")) // an error says what Ready says
-		c.Name, c.Row = row.Name, row          // whatever its key looks like
+		row.Display = c.Row.Display
+		c.Name, c.Row = row.Name, row // whatever its key looks like
 		out = append(out, Status{Choice: c, Ready: m.configured(row, true) || row.Speech && !c.Key.IsZero()})
 	}
 	for _, name := range slices.Sorted(maps.Keys(in.Providers)) {

@@ -5,13 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"strings"
+	"time"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/wire"
 	"github.com/nanobot-go/nanobot/internal/text"
 )
-
-const marker = `,"cache_control":{"type":"ephemeral"}`
 
 // encoder writes the messages and tools of one request.
 type encoder struct {
@@ -124,7 +123,7 @@ func (e *encoder) content(b []byte, m llm.Message, mark bool) []byte {
 		}
 		b = blk.AppendJSON(b, false)
 		if i == len(list)-1 && (blk.Type == "text" || blk.Type == "image_url") {
-			b = append(append(b[:len(b)-1], marker...), '}')
+			b = append(wire.AppendCacheMark(b[:len(b)-1], m.Role == llm.System && e.d.o.CacheTTL > 5*time.Minute), '}')
 		}
 	}
 	return append(b, ']')
@@ -235,7 +234,7 @@ func (e *encoder) tools(b []byte, tools []llm.ToolDef) []byte {
 		b = append(b, e.d.schema(t.Schema)...)
 		b = append(b, '}')
 		if e.mark && i == lastOwn {
-			b = append(b, marker...)
+			b = wire.AppendCacheMark(b, e.d.o.CacheTTL > 5*time.Minute)
 		}
 		b = append(b, '}')
 	}

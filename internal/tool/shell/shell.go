@@ -370,6 +370,7 @@ func (l launch) result(out *outcome) tool.Result {
 			return notStarted(errors.New(why))
 		}
 		res = tool.Text(withCode(text, out.code))
+		res.Exit = &out.code
 	}
 	return res
 }

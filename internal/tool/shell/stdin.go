@@ -190,6 +190,7 @@ func (s *Shell) report(one *session, chars int, note string) tool.Result {
 		}
 		res = tool.Text(strings.TrimRight(fmt.Sprintf("%s\n[ended after %s]\n%s",
 			withCode(text, one.out.code), seconds(one.elapsed()), one.runner.whereIs(one.out.code, printed)), "\n"))
+		res.Exit = &one.out.code
 	case errors.Is(one.cause, errTerminated):
 		res = tool.Text(strings.TrimPrefix(fmt.Sprintf("%s\n\n[terminated after %s]", text, seconds(one.elapsed())), "\n\n"))
 	default:
