@@ -449,7 +449,7 @@ func TestClockSetBack(t *testing.T) {
 				var shift time.Duration
 				move := func(d time.Duration) { mu.Lock(); shift += d; mu.Unlock() }
 				now := func() time.Time { mu.Lock(); defer mu.Unlock(); return time.Now().Round(0).Add(shift) }
-				s, f := newFake(t, Options{Now: now})
+				s, f := newFake(t, storetest.Disk, Options{Now: now})
 				add(t, s, Draft{Timing: timing})
 				during(t, s, f, func() {
 					f.pass(65 * time.Minute)

@@ -6,12 +6,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/nanobot-go/nanobot/internal/store/storetest"
 )
 
 // sealedLog is a conversation of two turns on disk.
 func sealedLog(t *testing.T) (st *Store, path string) {
 	t.Helper()
-	st = openStore(t, t.TempDir())
+	st = openStore(t, storetest.Disk, t.TempDir())
 	s := acquire(t, st, "cli:direct")
 	must(t, s.BeginTurn("t1", user("where is the key")))
 	must(t, s.EndTurn(answer("under the mat")))
@@ -66,7 +68,7 @@ func TestDamagedMessageIsShown(t *testing.T) {
 	whole, err := os.ReadFile(path)
 	must(t, err)
 	must(t, os.WriteFile(path, bytes.Replace(whole, []byte("under the mat"), []byte("under the cat"), 1), 0o600))
-	got := strings.Join(shownBy(t, st.fresh()), "\n")
+	got := strings.Join(shownBy(t, st.fresh(t, storetest.Disk)), "\n")
 	for _, want := range []string{"user: where is the key", "assistant: " + damagedNote + "under the cat", "user: which mat", "assistant: the red one"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in what is shown:\n%s", want, got)

@@ -302,7 +302,7 @@ func testWorkspaceAdopt(t *testing.T, open storetest.Open) {
 // loses what is noted about it.
 func TestWorkspaceTableRot(t *testing.T) {
 	t.Parallel()
-	g := newGround(t)
+	g := newGround(t, storetest.Disk)
 	w := g.find("a")
 	must(t, w.Once("jobs", time.Now(), func() error { return nil }))
 	g.write("data/sessions/"+w.ID+"/cli_direct.jsonl", "{}\n")
@@ -323,10 +323,10 @@ func TestWorkspaceTableRot(t *testing.T) {
 // Conversations that the table does not name are found.
 func TestUnlisted(t *testing.T) {
 	t.Parallel()
-	g := newGround(t)
+	g := newGround(t, storetest.Disk)
 	w := g.find("a")
 	g.write("data/sessions/"+w.ID+"/cli_direct.jsonl", "{}\n")
-	state := disk.Open(g.data(), nil)
+	state := storetest.Disk(t, g.data())
 	if got, err := Unlisted(state, g.data()); err != nil || got != nil {
 		t.Errorf("Unlisted = %v, %v", got, err)
 	}
