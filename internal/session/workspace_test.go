@@ -327,7 +327,7 @@ func TestUnlisted(t *testing.T) {
 	g := newGround(t, storetest.Disk)
 	w := g.find("a")
 	g.write("data/sessions/"+w.ID+"/cli_direct.jsonl", "{}\n")
-	state := disk.Open(g.data(), nil)
+	state := storetest.Disk(t, g.data())
 	if got, err := Unlisted(state, g.data()); err != nil || got != nil {
 		t.Errorf("Unlisted = %v, %v", got, err)
 	}
