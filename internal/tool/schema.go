@@ -24,6 +24,7 @@ type schema struct {
 	items    *schema
 	extra    *schema // additionalProperties as a schema
 	closed   bool    // additionalProperties: false
+	patterns bool    // there are patternProperties, which are not checked
 	enum     []any
 	constant *any
 	anyOf    []*schema
@@ -275,6 +276,7 @@ func (r *schemaReader) read(m map[string]any, depth int) *schema {
 	case map[string]any:
 		s.extra = r.read(a, depth+1)
 	}
+	_, s.patterns = m["patternProperties"]
 	s.enum, _ = m["enum"].([]any)
 	if c, ok := m["const"]; ok {
 		s.constant = &c
