@@ -29,7 +29,7 @@ type Limits struct {
 	Concurrent    int           // runs going on at once [4]
 	Timeout       time.Duration // of one run [15 min]
 	Jobs          int           // that may exist [100]
-	JobsPerChat   int           // [20]
+	JobsPerChat   int           // of guests [20]
 	MinInterval   time.Duration // between runs [10 s]
 	ErrorsInRow   int           // after which a job is switched off [5]
 	Quiet         Hours         // recurring jobs wait until it is over; a named moment does not
@@ -112,7 +112,8 @@ type Options struct {
 	Watch func(ctx context.Context, dirs []string, changed func()) error
 
 	Limits   Limits
-	Location *time.Location
+	Location *time.Location // of people; new cron jobs name it
+	Host     *time.Location // of cron jobs that name no zone, as in Python nanobot [time.Local]
 	Now      func() time.Time
 	Log      *slog.Logger
 }
@@ -146,6 +147,9 @@ func Open(o Options) (*Scheduler, error) {
 	}
 	if o.Location == nil {
 		o.Location = time.Local
+	}
+	if o.Host == nil {
+		o.Host = time.Local
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
