@@ -150,6 +150,9 @@ func (t *turn) toolChoice(tier prompt.Tier) toolChoice {
 // chooseTools are the tools of the turn. The owner is told once per
 // conversation what cannot be used.
 func (t *turn) chooseTools(ctx context.Context, tier prompt.Tier) (*tool.Set, error) {
+	if t.it.in.NoTools {
+		return tool.NewSet()
+	}
 	set, err := t.deps.tools.choose(ctx, t.toolChoice(tier), tier)
 	if t.it.in.Scope == "" {
 		for _, text := range t.deps.tools.missing(t.key) {
