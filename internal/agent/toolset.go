@@ -153,6 +153,11 @@ func (t *turn) chooseTools(ctx context.Context, tier prompt.Tier) (*tool.Set, er
 	if t.it.in.NoTools {
 		return tool.NewSet()
 	}
+	if slow := t.deps.opts.Tools.Slow; slow != nil {
+		if names := slow(ctx); len(names) > 0 {
+			t.it.emit(bus.Outbound{Kind: bus.Progress, Route: t.it.in.Route, Text: "Waiting for MCP servers: " + strings.Join(names, ", ")})
+		}
+	}
 	set, err := t.deps.tools.choose(ctx, t.toolChoice(tier), tier)
 	if t.it.in.Scope == "" {
 		for _, text := range t.deps.tools.missing(t.key) {
