@@ -157,7 +157,7 @@ func takeOver(ctx context.Context, loaded *config.Loaded, store *session.Store, 
 // grownNotes name conversations that another program continued in the
 // workspace. Nothing of that is used by itself: the agent can write there, too.
 func grownNotes(ctx context.Context, store *session.Store, log *slog.Logger) []string {
-	found, err := store.Grown(ctx)
+	found, err := session.Grown(ctx, store)
 	if err != nil {
 		log.WarnContext(ctx, "look for conversations of other programs", "err", err)
 	}

@@ -270,7 +270,7 @@ func cronNext(c *command) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				timing, created, zone = job.Schedule, job.CreatedAtMS.Time(), j.Host
+				timing, created, zone = job.Schedule, job.CreatedAtMS.Time(), j.Limits.Host
 			}
 			if timing.TZ != "" {
 				var err error

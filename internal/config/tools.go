@@ -5,7 +5,7 @@ import "github.com/nanobot-go/nanobot/internal/httpsafe"
 // Tools configures what the agent may do.
 type Tools struct {
 	RestrictToWorkspace          bool            `json:"restrictToWorkspace" doc:"Keep files and commands inside the workspace."`
-	SSRFWhitelist                []string        `json:"ssrfWhitelist" doc:"Private networks web tools may reach, as CIDR."`
+	SSRFWhitelist                []string        `json:"ssrfWhitelist" doc:"Private networks web tools may reach, as CIDR; also by names such as localhost, *.local and *.internal."`
 	ProtectConfigDir             bool            `json:"protectConfigDir" doc:"Ignored: tools never have access to the folder of this file, except for the workspace and media."`
 	Web                          Web             `json:"web" doc:"Searching and reading the web."`
 	Exec                         Exec            `json:"exec" doc:"Running commands."`

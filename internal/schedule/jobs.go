@@ -85,12 +85,12 @@ func (s *Scheduler) Add(ctx context.Context, d Draft) (Added, error) {
 		return Added{}, err
 	}
 	s.poke()
-	added.Next, _ = j.Schedule.Upcoming(3, now, j.CreatedAtMS.Time(), s.Host) // checked before
+	added.Next, _ = j.Schedule.Upcoming(3, now, j.CreatedAtMS.Time(), s.Limits.Host) // checked before
 	if j.Schedule.Kind == KindAt {
 		added.Next = []time.Time{j.Schedule.AtMS.Time()}
 	}
 	if s.Preview != nil && j.Schedule.Kind != KindAt {
-		added.Cost = s.Preview(ctx, j.Schedule.perMonth(now, s.Host))
+		added.Cost = s.Preview(ctx, j.Schedule.perMonth(now, s.Limits.Host))
 	}
 	return added, nil
 }

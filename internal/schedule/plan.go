@@ -70,7 +70,7 @@ func (p *planner) plan(j *Job, now time.Time) {
 	if taken := st.LastOccurrence.Time(); taken.After(now) && taken.Sub(now) < 25*time.Hour {
 		from = taken
 	}
-	next, err := j.Schedule.following(from, j.CreatedAtMS.Time(), p.o.Host)
+	next, err := j.Schedule.following(from, j.CreatedAtMS.Time(), p.o.Limits.Host)
 	if err == nil && j.Schedule.Kind == KindCron && same && st.NextRunAtMS.Time().After(now) && st.NextRunAtMS.Time().Before(next) {
 		return // put off, because it fell into quiet hours
 	}
@@ -126,7 +126,7 @@ func (p *planner) advance(j *Job, after MS) {
 		j.State.NextRunAtMS = 0
 		return
 	}
-	next, err := j.Schedule.following(after.Time(), j.CreatedAtMS.Time(), p.o.Host)
+	next, err := j.Schedule.following(after.Time(), j.CreatedAtMS.Time(), p.o.Limits.Host)
 	j.State.NextFor, j.State.NextRunAtMS = j.Schedule.key(), At(next)
 	if err != nil {
 		j.State.LastError = Opt(err.Error())
@@ -170,7 +170,7 @@ func (p *planner) missed(j *Job, now time.Time, late time.Duration) (run bool, s
 		window = late // an interval that is over is over
 	case KindCron:
 		window = p.o.Limits.CatchUpWindow
-		if p := j.Schedule.period(occurrence.Time(), p.o.Host); p > 0 {
+		if p := j.Schedule.period(occurrence.Time(), p.o.Limits.Host); p > 0 {
 			window = min(window, p)
 		}
 		if j.Protected() {
@@ -236,7 +236,7 @@ func (p *planner) placed(t Timing) Timing {
 
 // checkTiming refuses what never happens, happens too often, or is over.
 func (p *planner) checkTiming(t Timing, now time.Time, shortest time.Duration) error {
-	if err := t.check(p.o.Host); err != nil {
+	if err := t.check(p.o.Limits.Host); err != nil {
 		return err
 	}
 	if shortest == 0 {
@@ -250,7 +250,7 @@ func (p *planner) checkTiming(t Timing, now time.Time, shortest time.Duration) e
 		return nil
 	case KindCron:
 		shortest = max(shortest, time.Minute)
-		next, err := t.following(now, now, p.o.Host)
+		next, err := t.following(now, now, p.o.Limits.Host)
 		if err != nil {
 			return err
 		}
@@ -258,14 +258,14 @@ func (p *planner) checkTiming(t Timing, now time.Time, shortest time.Duration) e
 			return fmt.Errorf("cron expression %q never happens again", t.Expr)
 		}
 	}
-	if d := t.shortest(now, p.o.Host); d > 0 && d < shortest {
+	if d := t.shortest(now, p.o.Limits.Host); d > 0 && d < shortest {
 		return fmt.Errorf("it would run every %s; the shortest interval is %s", length(d), length(shortest))
 	}
 	return nil
 }
 
 func (p *planner) zoneOf(t Timing) *time.Location {
-	if loc, err := t.zone(p.o.Host); err == nil && t.Kind == KindCron {
+	if loc, err := t.zone(p.o.Limits.Host); err == nil && t.Kind == KindCron {
 		return loc
 	}
 	return p.o.Location

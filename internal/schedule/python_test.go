@@ -13,7 +13,7 @@ import (
 func TestJobsWithoutAZoneRunInTheHostsZone(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 3, 2, 3, 0, 0, 0, time.UTC)
-	s, _ := newFake(t, Options{Location: zone(t, "Asia/Tokyo"), Host: zone(t, "Europe/Berlin"), Now: func() time.Time { return now }})
+	s, _ := newFake(t, Options{Location: zone(t, "Asia/Tokyo"), Limits: Limits{Host: zone(t, "Europe/Berlin")}, Now: func() time.Time { return now }})
 	j := Job{Schedule: Cron("0 9 * * *", ""), CreatedAtMS: At(now), Enabled: true}
 	s.planner.plan(&j, now)
 	if got, want := j.State.NextRunAtMS.Time().UTC(), now.Add(5*time.Hour); !got.Equal(want) {

@@ -48,7 +48,7 @@ func (st *Store) CopyBack(ctx context.Context) (CopiedBack, error) {
 		switch same, e := st.copied(ctx, info.Key, tree, target); {
 		case e == nil && same:
 			list = &done.Same
-		case e == nil && st.covers(ctx, info.Key, tree, target):
+		case e == nil && covers(ctx, st, info.Key, tree, target):
 			err = st.copyTo(ctx, info.Key, tree, target, true)
 		case e == nil, errors.Is(e, diskio.ErrLink), errors.Is(e, diskio.ErrNotRegular):
 			list = &done.Conflict
@@ -67,7 +67,7 @@ func (st *Store) CopyBack(ctx context.Context) (CopiedBack, error) {
 
 // covers reports whether a conversation has every message of a file, in order
 // and without a gap.
-func (st *Store) covers(ctx context.Context, key string, tree *diskio.Tree, target string) bool {
+func covers(ctx context.Context, st *Store, key string, tree *diskio.Tree, target string) bool {
 	data, err := tree.ReadFile(target, maxOldBytes)
 	if err != nil {
 		return false

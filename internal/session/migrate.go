@@ -80,7 +80,7 @@ func (st *Store) Untaken(ctx context.Context) ([]Untaken, error) {
 
 // Grown is what Untaken lists, if a log in the workspace was written since the
 // last call; otherwise it only looks at the times of the files.
-func (st *Store) Grown(ctx context.Context) ([]Untaken, error) {
+func Grown(ctx context.Context, st *Store) ([]Untaken, error) {
 	tree, err := diskio.OpenTree(st.opt.Workspace)
 	if err != nil {
 		return nil, nil //nolint:nilerr // without a workspace there is nothing to tell

@@ -135,11 +135,11 @@ func TestAlternatingUse(t *testing.T) {
 		must(t, os.Chtimes(file, later, later))
 
 		st = openStore(t, dir)
-		found, err := st.Grown(t.Context())
+		found, err := Grown(t.Context(), st)
 		if err != nil || len(found) != 1 || found[0].Messages != 2 || found[0].Apart {
 			t.Fatalf("round %d: grown %+v, %v", round, found, err)
 		}
-		if again, err := st.Grown(t.Context()); err != nil || len(again) != 0 {
+		if again, err := Grown(t.Context(), st); err != nil || len(again) != 0 {
 			t.Errorf("round %d: told twice: %+v, %v", round, again, err)
 		}
 		must(t, st.Take(t.Context(), found[0]))

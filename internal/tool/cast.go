@@ -97,7 +97,7 @@ func (s *schema) prune(path string, v any, unknown *[]string) {
 				p.prune(joinPath(path, k), e, unknown)
 			case s.extra != nil:
 				s.extra.prune(joinPath(path, k), e, unknown)
-			case s.closed && !s.patterns:
+			case s.closed:
 				*unknown = append(*unknown, text.Cut(strconv.Quote(joinPath(path, k)), 80))
 				delete(x, k)
 			}
@@ -412,7 +412,7 @@ func (s *schema) validateObject(path string, m map[string]any, problems *[]strin
 			p.validate(joinPath(path, k), m[k], problems)
 		case s.extra != nil:
 			s.extra.validate(joinPath(path, k), m[k], problems)
-		case s.closed && !s.patterns: // only inside of anyOf; prune removed the others
+		case s.closed: // only inside of anyOf; prune removed the others
 			*problems = append(*problems, fmt.Sprintf("unexpected parameter %s (known: %s)", joinPath(path, k), strings.Join(s.order, ", ")))
 		}
 	}

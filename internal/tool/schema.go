@@ -23,8 +23,7 @@ type schema struct {
 	aliases  map[string]string // other spelling -> property
 	items    *schema
 	extra    *schema // additionalProperties as a schema
-	closed   bool    // additionalProperties: false
-	patterns bool    // there are patternProperties, which are not checked
+	closed   bool    // additionalProperties: false, and no patterns of names
 	enum     []any
 	constant *any
 	anyOf    []*schema
@@ -272,11 +271,10 @@ func (r *schemaReader) read(m map[string]any, depth int) *schema {
 	}
 	switch a := m["additionalProperties"].(type) {
 	case bool:
-		s.closed = !a
+		s.closed = !a && m["patternProperties"] == nil
 	case map[string]any:
 		s.extra = r.read(a, depth+1)
 	}
-	_, s.patterns = m["patternProperties"]
 	s.enum, _ = m["enum"].([]any)
 	if c, ok := m["const"]; ok {
 		s.constant = &c
