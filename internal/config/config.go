@@ -46,7 +46,10 @@ func NewFile() []byte {
   "agents": {
     "defaults": {
       "contextWindowTokens": 200000,
-      "idleCompactAfterMinutes": 15
+      "idleCompactAfterMinutes": 15,
+      "budget": {
+        "onExceed": "stopAll"
+      }
     }
   },
   "providers": {},
