@@ -150,12 +150,12 @@ func (t *turn) toolChoice(tier prompt.Tier) toolChoice {
 // chooseTools are the tools of the turn. The owner is told once per
 // conversation what cannot be used.
 func (t *turn) chooseTools(ctx context.Context, tier prompt.Tier) (*tool.Set, error) {
-	if t.it.in.NoTools {
+	if t.env.in.NoTools {
 		return tool.NewSet()
 	}
 	if slow := t.deps.opts.Tools.Slow; slow != nil {
 		if names := slow(ctx); len(names) > 0 {
-			t.it.emit(bus.Outbound{Kind: bus.Progress, Route: t.it.in.Route, Text: "Waiting for MCP servers: " + strings.Join(names, ", ")})
+			t.env.emit(bus.Outbound{Kind: bus.Progress, Route: t.env.in.Route, Text: "Waiting for MCP servers: " + strings.Join(names, ", ")})
 		}
 	}
 	set, err := t.deps.tools.choose(ctx, t.toolChoice(tier), tier)
