@@ -126,10 +126,13 @@ func TestAllowedNames(t *testing.T) {
 	t.Parallel()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "here") }))
 	defer srv.Close()
-	port := srv.Listener.Addr().(*net.TCPAddr).Port //nolint:errcheck,forcetypeassert // httptest listens on TCP
+	_, port, err := net.SplitHostPort(srv.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
 	res := resolver(t, map[string][][]string{"nas.local": {{"127.0.0.1"}}, "box.internal": {{"127.0.0.1"}}, "metadata.google.internal": {{"169.254.169.254"}}})
 	for name, want := range map[string]bool{"nas.local": true, "box.internal": true, "metadata.google.internal": false} {
-		target := fmt.Sprintf("http://%s:%d/", name, port)
+		target := fmt.Sprintf("http://%s:%s/", name, port)
 		_, err := get(t, guarded(t, httpsafe.GuardOptions{Allow: loopback, Resolver: res}), target, nil)
 		if want != (err == nil) || !want && !blocked(err) {
 			t.Errorf("%s with loopback allowed: %v", name, err)

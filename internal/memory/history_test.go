@@ -321,9 +321,11 @@ func testMirrorIsRestored(t *testing.T, open storetest.Open) {
 
 // What the Python version dreamt of is not dreamt of again by it. Our own
 // Dream goes by what the data folder says.
-func TestDreamCursorOfPythonStays(t *testing.T) {
+func TestDreamCursorOfPythonStays(t *testing.T) { storetest.Each(t, testDreamCursorOfPythonStays) }
+
+func testDreamCursorOfPythonStays(t *testing.T, open storetest.Open) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newPlace(t, open)
 	h := p.open(t)
 	for _, s := range []string{"one", "two", "three"} {
 		add(t, h, s)

@@ -6,14 +6,17 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/store/storetest"
 )
 
 // A job that names no zone runs in the host's zone, as in Python nanobot,
 // whatever zone is configured; a new job names the configured one.
-func TestJobsWithoutAZoneRunInTheHostsZone(t *testing.T) {
+func TestJobsWithoutAZoneRunInTheHostsZone(t *testing.T) { storetest.Each(t, testJobsWithoutAZoneRunInTheHostsZone) }
+
+func testJobsWithoutAZoneRunInTheHostsZone(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	now := time.Date(2026, 3, 2, 3, 0, 0, 0, time.UTC)
-	s, _ := newFake(t, Options{Location: zone(t, "Asia/Tokyo"), Limits: Limits{Host: zone(t, "Europe/Berlin")}, Now: func() time.Time { return now }})
+	s, _ := newFake(t, open, Options{Location: zone(t, "Asia/Tokyo"), Limits: Limits{Host: zone(t, "Europe/Berlin")}, Now: func() time.Time { return now }})
 	j := Job{Schedule: Cron("0 9 * * *", ""), CreatedAtMS: At(now), Enabled: true}
 	s.planner.plan(&j, now)
 	if got, want := j.State.NextRunAtMS.Time().UTC(), now.Add(5*time.Hour); !got.Equal(want) {
@@ -30,9 +33,11 @@ func TestJobsWithoutAZoneRunInTheHostsZone(t *testing.T) {
 
 // The limit of jobs per chat is for guests; the owner has the limit of the
 // configuration.
-func TestOnlyGuestsHaveALimitOfJobsPerChat(t *testing.T) {
+func TestOnlyGuestsHaveALimitOfJobsPerChat(t *testing.T) { storetest.Each(t, testOnlyGuestsHaveALimitOfJobsPerChat) }
+
+func testOnlyGuestsHaveALimitOfJobsPerChat(t *testing.T, open storetest.Open) {
 	t.Parallel()
-	s, _ := newFake(t, Options{})
+	s, _ := newFake(t, open, Options{})
 	for _, scope := range []string{"", "guest"} {
 		var failed error
 		for i := range 30 {

@@ -110,13 +110,15 @@ func python(t *testing.T, file, question string) (messages int) {
 
 // A conversation that is used here and with Python nanobot by turns loses
 // nothing: restore-workspace before the way there, migrate after the way back.
-func TestAlternatingUse(t *testing.T) {
+func TestAlternatingUse(t *testing.T) { storetest.Each(t, testAlternatingUse) }
+
+func testAlternatingUse(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "workspace", "sessions", "cli_direct.jsonl")
 	n := 0
 	for round := range 20 {
-		st := openStore(t, dir)
+		st := openStore(t, open, dir)
 		s := acquire(t, st, "cli:direct")
 		call := Record{Message: llm.Message{Role: llm.Assistant, ToolCalls: []llm.ToolCall{{ID: fmt.Sprint("c", round), Name: "look", Arguments: "{}"}}}}
 		result := Record{Message: llm.Message{Role: llm.ToolRole, ToolCallID: fmt.Sprint("c", round), Name: "look", Content: llm.Text("seen")}}
@@ -135,7 +137,7 @@ func TestAlternatingUse(t *testing.T) {
 		later := time.Now().Add(time.Duration(round+1) * time.Hour)
 		must(t, os.Chtimes(file, later, later))
 
-		st = openStore(t, dir)
+		st = openStore(t, open, dir)
 		found, err := Grown(t.Context(), st)
 		if err != nil || len(found) != 1 || found[0].Messages != 2 || found[0].Apart {
 			t.Fatalf("round %d: grown %+v, %v", round, found, err)
@@ -153,12 +155,14 @@ func TestAlternatingUse(t *testing.T) {
 }
 
 // A file with something that the conversation does not have is left alone.
-func TestCopyBackLeavesWhatIsNotOurs(t *testing.T) {
+func TestCopyBackLeavesWhatIsNotOurs(t *testing.T) { storetest.Each(t, testCopyBackLeavesWhatIsNotOurs) }
+
+func testCopyBackLeavesWhatIsNotOurs(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "workspace", "sessions", "k.jsonl")
 	must(t, os.MkdirAll(filepath.Dir(file), 0o700))
-	st := openStore(t, dir)
+	st := openStore(t, open, dir)
 	s := acquire(t, st, "k")
 	must(t, s.Append(user("a"), answer("b")))
 	must(t, s.Release())
