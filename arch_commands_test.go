@@ -64,7 +64,7 @@ func TestCommandsHaveRows(t *testing.T) {
 	rows := app.Commands(app.Options{Link: app.Link{Submit: func(context.Context, bus.Inbound) error { return nil }}})
 	known := []string{
 		"/exit", "/quit", // leave the terminal and are never sent
-		"/health", "/livez", "/readyz", // addresses of the WebSocket server
+		"/health", "/healthz", "/livez", "/readyz", // addresses of the WebSocket server
 	}
 	for _, row := range rows {
 		known = append(known, "/"+row.Name)

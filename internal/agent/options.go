@@ -81,6 +81,8 @@ type Tools struct {
 	// More are tools that come and go, such as those of MCP servers. The number
 	// changes whenever the list does. May be nil.
 	More func(ctx context.Context) ([]tool.Tool, uint64)
+	// Slow names what More will have to wait for; nil when it never does.
+	Slow func(ctx context.Context) []string
 	// Missing names tools of More that should be there and are not: by how their
 	// names begin, with a sentence for the user. May be nil.
 	Missing func() map[string]string

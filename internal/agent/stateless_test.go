@@ -277,3 +277,18 @@ func TestFailureSaysWhatIsKept(t *testing.T) {
 		}
 	}
 }
+
+// A client may ask for an answer without tools: the model is offered none.
+func TestTurnWithoutTools(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, llmtest.NewScript(t, llmtest.Reply("with"), llmtest.Reply("without")))
+	h.start()
+	h.ask(stateless("a"))
+	in := stateless("b")
+	in.NoTools = true
+	h.ask(in)
+	calls := h.model.Requests()
+	if len(calls) != 2 || len(calls[0].Tools) == 0 || len(calls[1].Tools) != 0 {
+		t.Errorf("%d requests, tools %d and %d", len(calls), len(calls[0].Tools), len(calls[1].Tools))
+	}
+}

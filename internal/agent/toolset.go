@@ -150,6 +150,14 @@ func (t *turn) toolChoice(tier prompt.Tier) toolChoice {
 // chooseTools are the tools of the turn. The owner is told once per
 // conversation what cannot be used.
 func (t *turn) chooseTools(ctx context.Context, tier prompt.Tier) (*tool.Set, error) {
+	if t.env.in.NoTools {
+		return tool.NewSet()
+	}
+	if slow := t.deps.opts.Tools.Slow; slow != nil {
+		if names := slow(ctx); len(names) > 0 {
+			t.env.emit(bus.Outbound{Kind: bus.Progress, Route: t.env.in.Route, Text: "Waiting for MCP servers: " + strings.Join(names, ", ")})
+		}
+	}
 	set, err := t.deps.tools.choose(ctx, t.toolChoice(tier), tier)
 	if t.env.in.Scope == "" {
 		for _, text := range t.deps.tools.missing(t.key) {

@@ -180,12 +180,18 @@ func (a *API) trusted(r *http.Request) bool {
 	return local(r) || !a.o.Token.IsZero() && a.gate.authorized(r)
 }
 
-// enter takes one of the slots for turns, and bounds its time.
+// enter waits for one of the slots for turns, and bounds the time of the turn.
 func (a *API) enter(ctx context.Context) (context.Context, func(), error) {
 	select {
-	case a.slots <- struct{}{}:
+	case a.queue <- struct{}{}:
+		defer func() { <-a.queue }()
 	default:
 		return nil, nil, &fault{status: http.StatusTooManyRequests, code: "too_many_requests", message: "Too many requests are being answered; try again in a moment.", after: retryAfter}
+	}
+	select {
+	case a.slots <- struct{}{}:
+	case <-ctx.Done():
+		return nil, nil, context.Cause(ctx)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := func() bool { return true }

@@ -35,7 +35,7 @@ func (r Report) Ready() bool {
 	return true
 }
 
-// health answers /health and /livez: the process takes requests.
+// health answers /health, /healthz and /livez: the process takes requests.
 func (a *API) health(w http.ResponseWriter, _ *http.Request) {
 	_ = sendJSON(w, http.StatusOK, map[string]string{"status": "ok"}) // nobody is left to tell
 }

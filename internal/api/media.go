@@ -320,7 +320,7 @@ func (a *API) readForm(w http.ResponseWriter, r *http.Request, c *call) error {
 			files = append(files, *file)
 		}
 	}
-	session, err := a.session(r, fields["session_id"], "")
+	session, err := a.session(r, fields["session_id"])
 	if err != nil {
 		return err
 	}
@@ -329,7 +329,8 @@ func (a *API) readForm(w http.ResponseWriter, r *http.Request, c *call) error {
 	}
 	c.stream = fields["stream"] == "true"
 	c.in.Media = files
-	return a.fill(r.Context(), c, session, []message{{role: bus.RoleUser, text: fields["message"]}})
+	msgs := []message{{role: bus.RoleUser, text: fields["message"]}}
+	return a.fill(r.Context(), c, a.pythons(session, msgs), msgs)
 }
 
 func (u *Uploads) formPart(c *call, p *multipart.Part, fields map[string]string) (*bus.Media, error) {

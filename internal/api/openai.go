@@ -20,6 +20,9 @@ const (
 	// historyServer keeps conversations that have a name here; requests
 	// without a name are answered over the messages they bring.
 	historyServer = "server"
+	// historyDefault is historyServer for requests with a name; a single message
+	// without one continues the conversation api:default, as in Python nanobot.
+	historyDefault = "default"
 	// HistoryClient keeps none: every request brings its own messages.
 	HistoryClient = "client"
 )
@@ -67,8 +70,8 @@ type Options struct {
 	// the API from a browser. None by default.
 	Origins []string
 
-	History       string        // HistoryServer or HistoryClient; "" is HistoryServer
-	MaxConcurrent int           // turns at once; more are refused with 429; 0 is 8
+	History       string        // historyServer, historyDefault or HistoryClient; "" is historyServer
+	MaxConcurrent int           // turns at once; more wait; 0 is 8
 	Timeout       time.Duration // of one turn; 0 is no limit
 	MaxBody       int64         // bytes of a request; 0 is 20 MiB
 	Media         Uploads
@@ -91,12 +94,14 @@ type API struct {
 	o     Options
 	gate  Gate
 	slots chan struct{} // capacity is the number of turns at once
+	queue chan struct{} // capacity is the number of requests that may wait for a slot
 	probe probe
 	ping  time.Duration // between signs of life in a stream
 }
 
 const (
 	defaultTurns = 8
+	maxWaiting   = 128 // requests for a turn; more are refused
 	defaultBody  = 20 << 20
 	defaultFile  = 10 << 20
 	pingEvery    = 15 * time.Second
@@ -110,9 +115,9 @@ func New(o Options) (*API, error) {
 	switch o.History {
 	case "":
 		o.History = historyServer
-	case historyServer, HistoryClient:
+	case historyServer, historyDefault, HistoryClient:
 	default:
-		return nil, fmt.Errorf("api history %q is neither %s nor %s", o.History, historyServer, HistoryClient)
+		return nil, fmt.Errorf("api history %q is not %s, %s or %s", o.History, historyServer, historyDefault, HistoryClient)
 	}
 	if o.MaxConcurrent <= 0 {
 		o.MaxConcurrent = defaultTurns
@@ -139,7 +144,7 @@ func New(o Options) (*API, error) {
 		o.Models = func() []Model { return []Model{{ID: "nanobot"}} }
 	}
 	return &API{
-		o: o, gate: Gate{Token: o.Token, Hosts: o.Hosts}, slots: make(chan struct{}, o.MaxConcurrent),
+		o: o, gate: Gate{Token: o.Token, Hosts: o.Hosts}, slots: make(chan struct{}, o.MaxConcurrent), queue: make(chan struct{}, maxWaiting),
 		probe: probe{check: o.Health, now: o.Now}, ping: pingEvery,
 	}, nil
 }
@@ -149,6 +154,7 @@ func New(o Options) (*API, error) {
 func (a *API) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /health", a.health)
+	mux.HandleFunc("GET /healthz", a.health)
 	mux.HandleFunc("GET /livez", a.health)
 	mux.HandleFunc("GET /readyz", a.readyz)
 	if a.o.Metrics != nil {

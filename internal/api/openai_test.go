@@ -184,7 +184,8 @@ func TestChatHistory(t *testing.T) {
 	}{
 		"no name":        {"server", `{` + msgs + `}`, "", "", all},
 		"session_id":     {"server", `{"session_id":"s1",` + msgs + `}`, "", "api:s1", instructions},
-		"user":           {"", `{"user":"u1",` + msgs + `}`, "", "api:u1", instructions},
+		"user":           {"", `{"user":"u1",` + msgs + `}`, "", "", all},
+		"default":        {"default", `{` + msgs + `}`, "", "", all}, // the client keeps it
 		"header first":   {"server", `{"session_id":"s1","user":"u1",` + msgs + `}`, "h1", "api:h1", instructions},
 		"id before user": {"server", `{"session_id":"s1","user":"u1",` + msgs + `}`, "", "api:s1", instructions},
 		"client's":       {"client", `{"user":"u1",` + msgs + `}`, "", "", all},
@@ -212,6 +213,40 @@ func TestChatHistory(t *testing.T) {
 				t.Errorf("told the session %q", session)
 			}
 		})
+	}
+}
+
+// TestPythonsConversation: with the configuration of Python nanobot, one message
+// without a session name continues api:default.
+func TestPythonsConversation(t *testing.T) {
+	t.Parallel()
+	h := open(t, says(final("ok", bus.Turn{})), func(o *api.Options) { o.History = "default" })
+	for body, want := range map[string]string{
+		`{"messages":[{"role":"user","content":"hi"}]}`:                  "api:default",
+		`{"session_id":"s","messages":[{"role":"user","content":"hi"}]}`: "api:s",
+	} {
+		if status, _, got := h.post(t, "/v1/chat/completions", body); status != 200 {
+			t.Fatalf("status %d: %s", status, got)
+		}
+		if in := h.last(t); in.Stateless || in.SessionKey != want {
+			t.Errorf("%s: key %q, stateless %v; want %s", body, in.SessionKey, in.Stateless, want)
+		}
+	}
+}
+
+// TestToolChoice: a client can ask for an answer without tools.
+func TestToolChoice(t *testing.T) {
+	t.Parallel()
+	h := open(t, says(final("ok", bus.Turn{})))
+	for choice, want := range map[string]bool{`"none"`: true, `"auto"`: false, `{"type":"function","function":{"name":"f"}}`: false} {
+		for path, body := range map[string]string{"/v1/chat/completions": `"messages":[{"role":"user","content":"hi"}]`, "/v1/responses": `"input":"hi"`} {
+			if status, _, got := h.post(t, path, `{"tool_choice":`+choice+`,`+body+`}`); status != 200 {
+				t.Fatalf("%s %s: status %d: %s", path, choice, status, got)
+			}
+			if got := h.last(t).NoTools; got != want {
+				t.Errorf("%s %s: without tools %v, want %v", path, choice, got, want)
+			}
+		}
 	}
 }
 
@@ -537,35 +572,6 @@ func TestServeNeedsKey(t *testing.T) {
 				t.Error("the listener is still open")
 			}
 		})
-	}
-}
-
-// TestTooMany: more turns than there is room for are sent away, politely.
-func TestTooMany(t *testing.T) {
-	t.Parallel()
-	started, release := make(chan struct{}), make(chan struct{})
-	h := open(t, func(_ context.Context, _ bus.Inbound, yield func(bus.Outbound, error) bool) {
-		started <- struct{}{}
-		<-release
-		yield(final("x", bus.Turn{}), nil)
-	}, func(o *api.Options) { o.MaxConcurrent = 1 })
-	const ok = `{"messages":[{"role":"user","content":"x"}]}`
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		if status, _, body := h.post(t, "/v1/chat/completions", ok); status != 200 {
-			t.Errorf("the first: %d %s", status, body)
-		}
-	})
-	<-started
-	status, head, body := h.post(t, "/v1/chat/completions", ok)
-	if status != 429 || head.Get("Retry-After") != "1" || head.Get("X-Should-Retry") != "true" || !strings.Contains(body, "rate_limit_error") {
-		t.Errorf("status %d %v: %s", status, head, body)
-	}
-	close(release)
-	wg.Wait()
-	go func() { <-started }()
-	if status, _, body := h.post(t, "/v1/chat/completions", ok); status != 200 {
-		t.Errorf("afterwards: %d %s", status, body)
 	}
 }
 

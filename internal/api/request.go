@@ -94,7 +94,7 @@ func bodyFault(err error) error {
 }
 
 // session is the conversation a request names; "" if it names none.
-func (a *API) session(r *http.Request, named, user string) (string, error) {
+func (a *API) session(r *http.Request, named string) (string, error) {
 	id := r.Header.Get(headerSession)
 	if id == "" {
 		id = named
@@ -106,12 +106,17 @@ func (a *API) session(r *http.Request, named, user string) (string, error) {
 		return "", nil
 	}
 	if id == "" {
-		id = user
-	}
-	if id == "" {
 		return "", nil
 	}
 	return id, checkSession(id)
+}
+
+// pythons is the conversation that a message without a session name continues.
+func (a *API) pythons(session string, msgs []message) string {
+	if session == "" && a.o.History == historyDefault && len(msgs) == 1 && msgs[0].role == bus.RoleUser {
+		return "default"
+	}
+	return session
 }
 
 func checkSession(id string) error {
@@ -185,11 +190,21 @@ type chatRequest struct {
 	StreamOptions struct {
 		IncludeUsage bool `json:"include_usage"`
 	} `json:"stream_options"`
-	SessionID string    `json:"session_id"`
-	User      string    `json:"user"`
-	Nanobot   extension `json:"nanobot"`
+	SessionID  string     `json:"session_id"`
+	ToolChoice toolChoice `json:"tool_choice"`
+	Nanobot    extension  `json:"nanobot"`
 
 	unsupported
+}
+
+// toolChoice is what a client says about tools. "none" is an answer without
+// them; all else is left to the agent, whose tools they are.
+type toolChoice struct{ none bool }
+
+// UnmarshalJSON takes a word or an object.
+func (c *toolChoice) UnmarshalJSON(b []byte) error {
+	c.none = string(b) == `"none"`
+	return nil
 }
 
 // unsupported are fields that change what an answer must look like. Ignoring
@@ -275,14 +290,14 @@ func (a *API) readChat(w http.ResponseWriter, r *http.Request) (*call, error) {
 	if len(req.Messages) == 0 {
 		return c, badRequest("messages", "There are no messages.")
 	}
-	session, err := a.session(r, req.SessionID, req.User)
+	session, err := a.session(r, req.SessionID)
 	if err != nil {
 		return c, err
 	}
 	if c.model, err = a.model(req.Model); err != nil {
 		return c, err
 	}
-	c.stream, c.usage = req.Stream, req.StreamOptions.IncludeUsage
+	c.stream, c.usage, c.in.NoTools = req.Stream, req.StreamOptions.IncludeUsage, req.ToolChoice.none
 	c.events = c.events || req.Nanobot.Events
 	msgs := make([]message, len(req.Messages))
 	for i, m := range req.Messages {
@@ -290,5 +305,5 @@ func (a *API) readChat(w http.ResponseWriter, r *http.Request) (*call, error) {
 			return c, err
 		}
 	}
-	return c, a.fill(r.Context(), c, session, msgs)
+	return c, a.fill(r.Context(), c, a.pythons(session, msgs), msgs)
 }

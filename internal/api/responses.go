@@ -16,7 +16,7 @@ type responsesRequest struct {
 	Instructions string       `json:"instructions"`
 	Stream       bool         `json:"stream"`
 	Conversation conversation `json:"conversation"`
-	User         string       `json:"user"`
+	ToolChoice   toolChoice   `json:"tool_choice"`
 	Previous     string       `json:"previous_response_id"`
 	Background   bool         `json:"background"`
 	Text         struct {
@@ -101,14 +101,14 @@ func (a *API) readResponses(w http.ResponseWriter, r *http.Request) (*call, stri
 	if err := req.check(); err != nil {
 		return c, "", err
 	}
-	session, err := a.session(r, req.Conversation.ID, req.User)
+	session, err := a.session(r, req.Conversation.ID)
 	if err != nil {
 		return c, "", err
 	}
 	if c.model, err = a.model(req.Model); err != nil {
 		return c, "", err
 	}
-	c.stream, c.events = req.Stream, c.events || req.Nanobot.Events
+	c.stream, c.events, c.in.NoTools = req.Stream, c.events || req.Nanobot.Events, req.ToolChoice.none
 	var msgs []message
 	if req.Instructions != "" {
 		msgs = append(msgs, message{role: bus.RoleSystem, text: req.Instructions})

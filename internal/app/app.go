@@ -192,7 +192,7 @@ func (a *App) build(ctx context.Context, o Options) error {
 		return err
 	}
 	a.Sessions = store
-	a.Notes = append(a.Notes, store.Workspace().Notes...)
+	a.Notes = append(append(a.Notes, store.Workspace().Notes...), grownNotes(ctx, store, o.Log)...)
 	if err := a.openSchedule(o); err != nil {
 		return err
 	}
@@ -241,7 +241,7 @@ func (a *App) build(ctx context.Context, o Options) error {
 		Workspace: a.Workspace, Sessions: store, Skills: a.Skills, Foreign: a.foreign,
 		Models: agent.Models{Runtime: a.models.Runtime, Presets: a.models.Presets(), Usage: a.Ledger().Report, TurnCost: a.Ledger().TurnCost},
 		Tools: agent.Tools{
-			Set: set, More: a.moreTools(), Missing: a.missingTools(),
+			Set: set, More: a.moreTools(), Slow: a.slowServers(), Missing: a.missingTools(),
 			Approve: a.guard.Approve,
 			Hooks:   append(slices.Clone(o.Hooks), runner.Hooks{AfterTool: a.guard.After}),
 			Results: a.guard.Results(), Media: a.guard.Media, Folder: a.guard.Folder, Start: a.guard.Start, UserShell: a.guard.UserShell(),
@@ -320,6 +320,14 @@ func (a *App) moreTools() func(ctx context.Context) ([]tool.Tool, uint64) {
 		return nil
 	}
 	return a.servers.Tools
+}
+
+// slowServers names the servers that the first turn waits for.
+func (a *App) slowServers() func(ctx context.Context) []string {
+	if a.servers == nil {
+		return nil
+	}
+	return a.servers.Slow
 }
 
 // missingTools are those of servers that could not be reached.

@@ -64,6 +64,7 @@ func (a *App) mcpPool(o Options, reserved []string) (*mcp.Pool, error) {
 		MediaDir:    datadir.Media.In(a.Config.DataDir, "mcp"),
 		Pins:        State(a.Config, a.log),
 		HoldChanged: a.guard.Posture().Approval == approve.Ask,
+		Patient:     !a.gateway && o.Reminders == nil, // neither a gateway nor a chat
 		Redact:      a.secrets.Scrub,
 		Version:     o.Version,
 		Log:         o.Log,

@@ -53,6 +53,7 @@ type Inbound struct {
 	Scope       string            `json:"scope,omitempty"`       // whose memory it belongs to; "" is the owner's, others are ids a channel makes of person and chat
 	Shell       bool              `json:"shell,omitempty"`       // the text is a command line that the owner typed at this machine: it runs without a model
 	Preset      string            `json:"preset,omitempty"`      // model preset of this turn; "" is the one of the session
+	NoTools     bool              `json:"no_tools,omitempty"`    // the turn answers without tools
 	Stateless   bool              `json:"stateless,omitempty"`   // the conversation is History and this message; nothing of it is read or kept
 	History     []Said            `json:"history,omitempty"`     // what was said before, oldest first; with a kept session only RoleSystem counts
 	Folder      string            `json:"-"`                     // absolute; the owner started the program there, and the conversation works there from now on

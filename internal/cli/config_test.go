@@ -61,7 +61,7 @@ func TestConfigCommands(t *testing.T) {
 		{name: "get secret", args: "config get providers.groq.apiKey", out: "***\n"},
 		{name: "get unknown", args: "config get agents.defaults.modle", code: exitUsage, err: "did you mean model?"},
 		{name: "get nothing", args: "config get", code: exitUsage, err: "usage: nanobot config get PATH"},
-		{name: "show", args: "config show", out: "~\"contextWindowTokens\": 200000,"},
+		{name: "show", args: "config show", out: "~\"contextWindowTokens\": 65536,"},
 		{name: "show set", args: "config show --set", out: "{\n  \"agents\": {\n    \"defaults\": {\n      \"model\": \"m\",\n      \"maxTokens\": 5\n    }\n  },\n  \"providers\": {\n    \"groq\": {\n      \"apiKey\": \"***\"\n    }\n  }\n}\n"},
 		{name: "set", args: "config set agents.defaults.maxTokens 7", out: "Set agents.defaults.maxTokens in HOME/config.json\n", text: `"max_tokens": 7`},
 		{name: "set keeps comments", args: "config set api.port 7", out: "~Set api.port", text: "// mine"},

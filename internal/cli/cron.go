@@ -264,22 +264,21 @@ func cronNext(c *command) *cobra.Command {
 		Use: "next ID|EXPRESSION", Short: "Show the next times of a job or an expression", Args: exactArgs(1), ValidArgsFunction: c.complete(jobIDs),
 		Example: "  nanobot cron next 3f2a91bc\n  nanobot cron next \"30 2 * * *\" --tz America/New_York -n 10",
 		RunE: withJobs(c, func(cmd *cobra.Command, args []string, j *jobs) error {
-			timing, created := schedule.Cron(args[0], tz), time.Now()
+			timing, created, zone := schedule.Cron(args[0], tz), time.Now(), j.Location
 			if !strings.ContainsAny(args[0], " @") {
 				job, err := j.find(cmd.Context(), args[0])
 				if err != nil {
 					return err
 				}
-				timing, created = job.Schedule, job.CreatedAtMS.Time()
+				timing, created, zone = job.Schedule, job.CreatedAtMS.Time(), j.Limits.Host
 			}
-			zone := j.Location
 			if timing.TZ != "" {
 				var err error
 				if zone, err = schedule.LoadZone(string(timing.TZ)); err != nil {
 					return usageError{err}
 				}
 			}
-			all, err := timing.Upcoming(min(max(count, 1), 1000), time.Now(), created, j.Location)
+			all, err := timing.Upcoming(min(max(count, 1), 1000), time.Now(), created, zone)
 			if err != nil {
 				return usageError{err}
 			}

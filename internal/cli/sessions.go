@@ -288,10 +288,11 @@ func sessionsCopyBack(c *command) *cobra.Command {
 	return &cobra.Command{
 		Use: "restore-workspace", Short: "Copy conversations to where older versions look for them", Args: noArgs,
 		Long: `restore-workspace prepares a return to an older version, which keeps its
-conversations in the folder sessions of the workspace. It copies them there,
-removes nothing and overwrites nothing. It lists conflicts and then exits with
-1. Later changes are not copied, and the agent's tools can read the copies in
-the workspace.`,
+conversations in the folder sessions of the workspace. It copies them there. It
+replaces a file only if the conversation here has all of its messages; it lists
+other files as conflicts and then exits with 1. Later changes are not copied,
+and the agent's tools can read the copies in the workspace. What the older
+version adds to them can be imported with: nanobot migrate`,
 		Example: "  nanobot sessions restore-workspace",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			store, err := sessionStore(cmd.Context(), c)

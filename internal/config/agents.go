@@ -122,7 +122,7 @@ func defaultAgent() AgentDefaults {
 		Model:                           "anthropic/claude-opus-4-5",
 		Provider:                        "auto",
 		MaxTokens:                       8192,
-		ContextWindowTokens:             200000,
+		ContextWindowTokens:             65536, // as in Python nanobot; a new file says more
 		Temperature:                     0.1,
 		MaxToolIterations:               200,
 		MaxToolResultChars:              16000,
@@ -134,7 +134,6 @@ func defaultAgent() AgentDefaults {
 		TimezoneMode:                    "auto",
 		BotName:                         "nanobot",
 		BotIcon:                         "🐈",
-		IdleCompactAfterMinutes:         15,
 		IdleCompactCheckIntervalSeconds: 60,
 		ConsolidationRatio:              0.5,
 		ResumeInterrupted:               "resume",

@@ -38,11 +38,15 @@ func Default() Config {
 
 // NewFile is the text of a new config.json: only what should differ from the
 // meaning of an absent key, so that later defaults still reach the user. New
-// installations start contained; files of older installations keep theirs.
+// installations start contained; files of older installations keep theirs. It
+// names no sandbox, because Python nanobot refuses commands with a sandbox it
+// does not know; the limited network implies one.
 func NewFile() []byte {
 	return []byte(`{
   "agents": {
     "defaults": {
+      "contextWindowTokens": 200000,
+      "idleCompactAfterMinutes": 15,
       "budget": {
         "onExceed": "stopAll"
       }
@@ -50,10 +54,12 @@ func NewFile() []byte {
   },
   "providers": {},
   "channels": {},
+  "api": {
+    "history": "server"
+  },
   "tools": {
     "restrictToWorkspace": true,
     "exec": {
-      "sandbox": "auto",
       "network": "proxy"
     },
     "web": {

@@ -275,7 +275,7 @@ func TestSave(t *testing.T) {
 	if err != nil || !strings.Contains(string(old), `"maxTokens": 7`) {
 		t.Errorf("newest copy: %s, %v", old, err)
 	}
-	if got, _ := os.ReadFile(path); !strings.Contains(string(got), `"maxTokens": 8`) || !strings.Contains(string(got), `"sandbox": "auto"`) {
+	if got, _ := os.ReadFile(path); !strings.Contains(string(got), `"maxTokens": 8`) || !strings.Contains(string(got), `"network": "proxy"`) {
 		t.Errorf("saved: %s", got)
 	}
 }

@@ -8,7 +8,7 @@ type API struct {
 	Port          int             `json:"port" min:"0" max:"65535" doc:"Port to listen on; 0 picks a free one."`
 	Timeout       float64         `json:"timeout" min:"0" doc:"Seconds one request may take."`
 	APIKey        httpsafe.Secret `json:"apiKey" doc:"Bearer key that clients must send; required unless the API listens on loopback only."`
-	History       string          `json:"history" enum:"server|client" doc:"Whether the client or the server keeps the conversation."`
+	History       string          `json:"history" enum:"default|server|client" doc:"Who keeps the conversation: client, or server if the request names one; with default, a single message without a name continues api:default."`
 	MaxConcurrent int             `json:"maxConcurrent" min:"1" doc:"Requests served at once."`
 	CORSOrigins   []string        `json:"corsOrigins" doc:"Web origins allowed to call the API."`
 }
@@ -86,7 +86,7 @@ type Transcription struct {
 }
 
 func defaultAPI() API {
-	return API{Host: "127.0.0.1", Port: 8900, Timeout: 120, History: "server", MaxConcurrent: 8}
+	return API{Host: "127.0.0.1", Port: 8900, Timeout: 120, History: "default", MaxConcurrent: 8}
 }
 
 func defaultGateway() Gateway {

@@ -300,11 +300,11 @@ func TestDefaultDumpsEqualDefaults(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*config.Config){
 		"v0.1.5.json": func(c *config.Config) {
-			c.Agents.Defaults.ContextWindowTokens = 65536
-			c.Agents.Defaults.IdleCompactAfterMinutes = 0
 			c.Agents.Defaults.TimezoneMode = "manual"
 		},
 		"head.json": func(c *config.Config) {
+			c.Agents.Defaults.ContextWindowTokens = 200000
+			c.Agents.Defaults.IdleCompactAfterMinutes = 15
 			c.Agents.Defaults.MaxConcurrentSubagents = 1
 			c.Channels.ExtractDocumentText, c.Channels.SendToolHints = true, true
 			c.Tools.Web.Fetch.UseJinaReader = true
@@ -548,6 +548,19 @@ func TestMissingFile(t *testing.T) {
 	}
 }
 
+// An absent key means what it means in Python nanobot.
+func TestAbsentKeys(t *testing.T) {
+	t.Parallel()
+	l, err := config.Load(config.Options{Path: write(t, `{"tools": {"exec": {"sandbox": ""}}}`), Strict: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := l.Config.Agents.Defaults
+	if d.ContextWindowTokens != 65536 || d.IdleCompactAfterMinutes != 0 || l.Config.Tools.Exec.Sandbox != "" {
+		t.Errorf("window %d, idle %d, sandbox %q", d.ContextWindowTokens, d.IdleCompactAfterMinutes, l.Config.Tools.Exec.Sandbox)
+	}
+}
+
 func TestNewFile(t *testing.T) {
 	t.Parallel()
 	l, err := config.Load(config.Options{Path: write(t, string(config.NewFile())), Strict: true})
@@ -557,6 +570,12 @@ func TestNewFile(t *testing.T) {
 	tools := l.Config.Tools
 	if !tools.RestrictToWorkspace || tools.Exec.Sandbox != "auto" || tools.Exec.Network != "proxy" || tools.Web.Fetch.UseJinaReader || tools.Approval.Mode != "auto" {
 		t.Errorf("tools = %+v, want a contained start", tools)
+	}
+	if d := l.Config.Agents.Defaults; d.ContextWindowTokens != 200000 || d.IdleCompactAfterMinutes != 15 {
+		t.Errorf("agents.defaults = %+v", d)
+	}
+	if l.IsSet("tools.exec.sandbox") {
+		t.Error("a new file names a sandbox that Python nanobot does not know")
 	}
 	if l.IsSet("agents.defaults.model") || l.IsSet("providers") {
 		t.Error("a new file fixes more than it must")

@@ -73,7 +73,7 @@ type Exec struct {
 	Timeout          int      `json:"timeout" min:"0" doc:"Seconds a command may take; 0 is no limit. Commands that are left running have no limit."`
 	PathAppend       string   `json:"pathAppend" doc:"Folders added to the end of PATH, which is that of your login shell."`
 	PathPrepend      string   `json:"pathPrepend" doc:"Folders added to the front of PATH."`
-	Sandbox          string   `json:"sandbox" enum:"|auto|landlock|bwrap|none" doc:"Sandbox for commands; empty disables it."`
+	Sandbox          string   `json:"sandbox" enum:"|auto|landlock|bwrap|none" doc:"Sandbox for commands; empty is none with network host, and auto otherwise."`
 	Network          string   `json:"network" enum:"host|proxy|none" doc:"Network access of commands in the sandbox: host allows every public host, proxy allows package hosts and hosts that you allow, none allows nothing."`
 	AllowedHosts     []string `json:"allowedHosts" doc:"Hosts that commands in the sandbox may use without a question, such as example.com, *.example.com or example.com:8443."`
 	AllowedAddresses []string `json:"allowedAddresses" doc:"Private addresses that commands in the sandbox may reach, each with a port, such as 192.168.1.5:5432."`

@@ -19,7 +19,8 @@ import (
 type GuardOptions struct {
 	// Allow lists addresses that are reachable although they are private. It
 	// is compared with the decoded address too, so 10.0.0.0/8 also allows
-	// ::ffff:10.0.0.1. Names such as localhost stay refused.
+	// ::ffff:10.0.0.1. Names such as localhost are looked up only if it lists
+	// something.
 	Allow []netip.Prefix
 	// Strict also refuses 198.18.0.0/15, which DNS servers of some VPN
 	// programs hand out as stand-ins for public names.

@@ -61,10 +61,20 @@ func (o GuardOptions) checkHost(raw string) error {
 	if looksNumeric(last) {
 		return refuse("an address must be written as four decimal numbers")
 	}
-	if host == "localhost" || last == "localhost" || last == "local" || last == "internal" {
+	// If some private addresses are allowed, the address decides when it is dialled.
+	if len(o.Allow) == 0 && localName(host) {
 		return refuse("a name of this machine or its network")
 	}
 	return nil
+}
+
+// localName reports whether a name means this machine or its network.
+func localName(host string) bool {
+	switch host[strings.LastIndexByte(host, '.')+1:] {
+	case "localhost", "local", "internal":
+		return true
+	}
+	return false
 }
 
 func nameRune(r rune) bool {

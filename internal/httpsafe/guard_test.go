@@ -100,10 +100,45 @@ func TestGuardRefusesAsRedirect(t *testing.T) {
 	defer srv.Close()
 	c := guarded(t, httpsafe.GuardOptions{Allow: loopback, Resolver: resolver(t, nil)})
 	for _, raw := range refusedURLs() {
+		if u, err := url.Parse(raw); err == nil && localName(u.Hostname()) {
+			continue // with loopback allowed, the address decides
+		}
 		_, err := get(t, c, srv.URL+"?to="+url.QueryEscape(raw), nil)
 		// A Location that cannot be parsed never becomes a request.
 		if !blocked(err) && (err == nil || !strings.Contains(err.Error(), "failed to parse Location")) {
 			t.Errorf("302 to %s: %v, want a refusal", raw, err)
+		}
+	}
+}
+
+func localName(host string) bool {
+	for _, part := range []string{"localhost", "ｌｏｃａｌｈｏｓｔ", ".local", ".internal"} {
+		if strings.Contains(strings.ToLower(host), part) {
+			return true
+		}
+	}
+	return false
+}
+
+// Names of this machine and its network are reachable if their address is
+// listed, and only then.
+func TestAllowedNames(t *testing.T) {
+	t.Parallel()
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "here") }))
+	defer srv.Close()
+	_, port, err := net.SplitHostPort(srv.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	res := resolver(t, map[string][][]string{"nas.local": {{"127.0.0.1"}}, "box.internal": {{"127.0.0.1"}}, "metadata.google.internal": {{"169.254.169.254"}}})
+	for name, want := range map[string]bool{"nas.local": true, "box.internal": true, "metadata.google.internal": false} {
+		target := fmt.Sprintf("http://%s:%s/", name, port)
+		_, err := get(t, guarded(t, httpsafe.GuardOptions{Allow: loopback, Resolver: res}), target, nil)
+		if want != (err == nil) || !want && !blocked(err) {
+			t.Errorf("%s with loopback allowed: %v", name, err)
+		}
+		if _, err := get(t, guarded(t, httpsafe.GuardOptions{Resolver: res}), target, nil); !blocked(err) {
+			t.Errorf("%s without: %v", name, err)
 		}
 	}
 }

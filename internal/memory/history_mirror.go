@@ -47,6 +47,10 @@ func (m mirror) write(entries []Entry, cursor, dreamCursor int64) (changed bool,
 			home = append(home, e)
 		}
 	}
+	if n, err := strconv.ParseInt(strings.TrimSpace(string(m.read(fileDreamCursor))), 10, 64); err == nil {
+		// What the Python version has dreamt of, it must not dream of again.
+		dreamCursor = max(dreamCursor, min(n, cursor))
+	}
 	for name, data := range map[string][]byte{
 		fileHistory:     render(home),
 		fileCursor:      strconv.AppendInt(nil, cursor, 10),

@@ -147,6 +147,19 @@ func TestToolRound(t *testing.T) {
 	}
 }
 
+// A parameter that a tool does not have costs a line in the result, not a round.
+func TestUnknownParametersAreIgnored(t *testing.T) {
+	t.Parallel()
+	model := llmtest.NewScript(t,
+		llmtest.Call("say", map[string]any{"text": "a", "description": "says a"}),
+		llmtest.Reply("done"))
+	b := newBench(t, model, say(tool.Tool{}))
+	b.run(t)
+	if got, want := b.recorded[1].Content.Text, "echo a\n\n[ignored unknown parameters: \"description\" (known: text)]"; got != want {
+		t.Errorf("tool result %q, want %q", got, want)
+	}
+}
+
 // A tool of a program may end its goroutine, as the functions of testing do.
 func TestToolEndsItsGoroutine(t *testing.T) {
 	t.Parallel()

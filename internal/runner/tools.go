@@ -124,7 +124,7 @@ func (r *run) freshIDs(m *llm.Message) {
 func (r *run) prepare(c llm.ToolCall) prepared {
 	p := prepared{call: c, req: r.Call}
 	t, input, bad := r.Tools.Prepare(c.Name, c.Arguments)
-	p.req.ID, p.req.Name, p.req.Input = c.ID, c.Name, input
+	p.req.ID, p.req.Name, p.req.Input, p.req.MaxChars = c.ID, c.Name, input, r.Limits.ToolResultChars
 	if bad != nil {
 		p.ready = bad
 		return p
@@ -346,6 +346,14 @@ func (r *run) redact(c llm.Content) llm.Content {
 	return llm.Content{Blocks: blocks}
 }
 
+// remarked adds a line of ours to a result.
+func remarked(c llm.Content, line string) llm.Content {
+	if c.Blocks == nil {
+		return llm.Text(c.Text + "\n\n" + line)
+	}
+	return llm.Content{Blocks: append(slices.Clone(c.Blocks), llm.Block{Type: "text", Text: line})}
+}
+
 // normalise turns a tool result into the message the model sees: never empty,
 // never too long, errors followed by a hint.
 func (r *run) normalise(ctx context.Context, p prepared, res tool.Result) llm.Message {
@@ -359,6 +367,9 @@ func (r *run) normalise(ctx context.Context, p prepared, res tool.Result) llm.Me
 	}
 	if res.Untrusted {
 		m.Content = Fence(m.Content, p.call.ID, p.call.Name)
+	}
+	if res.Remark != "" {
+		m.Content = remarked(m.Content, "["+res.Remark+"]")
 	}
 	if res.IsError && m.Content.Blocks == nil {
 		suffix := tool.Hint

@@ -266,9 +266,6 @@ func parseField(f string, s span) (uint64, error) {
 		if s.names == weekdayNames {
 			hi = 6 // * and open ranges end on Saturday; 7 is only another name of Sunday
 		}
-		if step > hi-s.lo+1 {
-			return 0, fmt.Errorf("%s %q: the step is larger than the field", s.name, part)
-		}
 		lo := s.lo
 		if body != "*" && body != "?" {
 			a, b, ranged := strings.Cut(body, "-")

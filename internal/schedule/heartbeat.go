@@ -102,20 +102,22 @@ func (h *heartbeat) activeTasks() (string, error) {
 	return ActiveTasks(string(data)), err
 }
 
-// ActiveTasks returns what stands under "## Active Tasks": "" when there is
-// nothing but blank lines, headings and comments.
+// ActiveTasks returns what stands under "## Active Tasks", or the whole text if
+// it has no such heading: "" when there is nothing but blank lines, headings and
+// comments.
 func ActiveTasks(doc string) string {
+	doc = stripComments(strings.ReplaceAll(doc, "\r\n", "\n"))
+	headed := false
+	for line := range strings.Lines(doc) {
+		headed = headed || activeHeading(strings.TrimSpace(line))
+	}
 	var keep []string
-	active, work := false, false
-	for line := range strings.Lines(stripComments(strings.ReplaceAll(doc, "\r\n", "\n"))) {
+	active, work := !headed, false
+	for line := range strings.Lines(doc) {
 		line = strings.TrimRight(line, " \t\n")
 		text := strings.TrimSpace(line)
-		if heading, ok := strings.CutPrefix(text, "## "); ok {
-			active = strings.HasPrefix(strings.ToLower(strings.TrimSpace(heading)), "active tasks")
-			continue
-		}
-		if strings.HasPrefix(text, "# ") {
-			active = false
+		if headed && (strings.HasPrefix(text, "## ") || strings.HasPrefix(text, "# ")) {
+			active = activeHeading(text)
 			continue
 		}
 		if !active {
@@ -128,6 +130,11 @@ func ActiveTasks(doc string) string {
 		return ""
 	}
 	return strings.TrimSpace(strings.Join(keep, "\n"))
+}
+
+func activeHeading(line string) bool {
+	heading, ok := strings.CutPrefix(line, "## ")
+	return ok && strings.HasPrefix(strings.ToLower(strings.TrimSpace(heading)), "active tasks")
 }
 
 // stripComments takes out HTML comments; one that is not closed goes to the end.

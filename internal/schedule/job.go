@@ -83,7 +83,7 @@ type Timing struct {
 	AtMS    MS     `json:"atMs"`
 	EveryMS MS     `json:"everyMs"`
 	Expr    Opt    `json:"expr"`
-	TZ      Opt    `json:"tz"` // of Expr; "" is the configured zone
+	TZ      Opt    `json:"tz"` // of Expr; "" is the host's zone
 
 	extra extra
 }

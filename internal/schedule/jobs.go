@@ -74,7 +74,7 @@ func (s *Scheduler) Add(ctx context.Context, d Draft) (Added, error) {
 		if len(t.Jobs) >= s.Limits.Jobs {
 			return fmt.Errorf("there are %d jobs already, which is the limit; remove some first", len(t.Jobs))
 		}
-		if chat >= s.Limits.JobsPerChat {
+		if d.Scope != "" && chat >= s.Limits.JobsPerChat {
 			return fmt.Errorf("this chat has %d jobs already, which is the limit; remove some first", chat)
 		}
 		t.Jobs = append(t.Jobs, j)
@@ -85,12 +85,12 @@ func (s *Scheduler) Add(ctx context.Context, d Draft) (Added, error) {
 		return Added{}, err
 	}
 	s.poke()
-	added.Next, _ = j.Schedule.Upcoming(3, now, j.CreatedAtMS.Time(), s.Location) // checked before
+	added.Next, _ = j.Schedule.Upcoming(3, now, j.CreatedAtMS.Time(), s.Limits.Host) // checked before
 	if j.Schedule.Kind == KindAt {
 		added.Next = []time.Time{j.Schedule.AtMS.Time()}
 	}
 	if s.Preview != nil && j.Schedule.Kind != KindAt {
-		added.Cost = s.Preview(ctx, j.Schedule.perMonth(now, s.Location))
+		added.Cost = s.Preview(ctx, j.Schedule.perMonth(now, s.Limits.Host))
 	}
 	return added, nil
 }
@@ -103,6 +103,7 @@ func (s *Scheduler) draft(d Draft, now time.Time) (*Job, error) {
 	if n := len([]rune(d.Message)); n > maxMessage {
 		return nil, fmt.Errorf("the message has %d characters, at most %d are possible", n, maxMessage)
 	}
+	d.Timing = s.planner.placed(d.Timing)
 	if err := s.planner.checkTiming(d.Timing, now, d.Shortest); err != nil {
 		return nil, err
 	}
@@ -252,10 +253,10 @@ func (s *Scheduler) Update(ctx context.Context, id string, c Change) (Job, error
 		}
 		now := s.Now()
 		if c.Timing != nil {
-			if err := s.planner.checkTiming(*c.Timing, now, 0); err != nil {
+			t := s.planner.placed(*c.Timing)
+			if err := s.planner.checkTiming(t, now, 0); err != nil {
 				return err
 			}
-			t := *c.Timing
 			t.extra = j.Schedule.extra
 			j.Schedule, j.State.NextRunAtMS = t, 0
 			j.DeleteAfterRun = j.DeleteAfterRun && t.Kind == KindAt

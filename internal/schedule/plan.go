@@ -75,7 +75,7 @@ func (p *planner) plan(j *Job, now time.Time) {
 	if taken := st.LastOccurrence.Time(); taken.After(now) && taken.Sub(now) <= min(clockSlack, j.Schedule.period(taken, p.o.Location)/2) {
 		from = taken
 	}
-	next, err := j.Schedule.following(from, j.CreatedAtMS.Time(), p.o.Location)
+	next, err := j.Schedule.following(from, j.CreatedAtMS.Time(), p.o.Limits.Host)
 	if err == nil && j.Schedule.Kind == KindCron && same && st.NextRunAtMS.Time().After(now) && st.NextRunAtMS.Time().Before(next) {
 		return // put off, because it fell into quiet hours
 	}
@@ -131,7 +131,7 @@ func (p *planner) advance(j *Job, after MS) {
 		j.State.NextRunAtMS = 0
 		return
 	}
-	next, err := j.Schedule.following(after.Time(), j.CreatedAtMS.Time(), p.o.Location)
+	next, err := j.Schedule.following(after.Time(), j.CreatedAtMS.Time(), p.o.Limits.Host)
 	j.State.NextFor, j.State.NextRunAtMS = j.Schedule.key(), At(next)
 	if err != nil {
 		j.State.LastError = Opt(err.Error())
@@ -175,7 +175,7 @@ func (p *planner) missed(j *Job, now time.Time, late time.Duration) (run bool, s
 		window = late // an interval that is over is over
 	case KindCron:
 		window = p.o.Limits.CatchUpWindow
-		if p := j.Schedule.period(occurrence.Time(), p.o.Location); p > 0 {
+		if p := j.Schedule.period(occurrence.Time(), p.o.Limits.Host); p > 0 {
 			window = min(window, p)
 		}
 		if j.Protected() {
@@ -230,9 +230,18 @@ func (p *planner) mine(j *Job) bool {
 	return !p.guest() || !j.Protected() && p.o.Guest.Takes(j.Payload.Route()) && (j.State.Pending == nil || j.State.Pending.Guest)
 }
 
+// placed gives a new cron timing the zone of the configuration, so that it means
+// the same to every program that reads the jobs.
+func (p *planner) placed(t Timing) Timing {
+	if name := p.o.Location.String(); t.Kind == KindCron && t.TZ == "" && name != "Local" {
+		t.TZ = Opt(name)
+	}
+	return t
+}
+
 // checkTiming refuses what never happens, happens too often, or is over.
 func (p *planner) checkTiming(t Timing, now time.Time, shortest time.Duration) error {
-	if err := t.check(p.o.Location); err != nil {
+	if err := t.check(p.o.Limits.Host); err != nil {
 		return err
 	}
 	if shortest == 0 {
@@ -246,7 +255,7 @@ func (p *planner) checkTiming(t Timing, now time.Time, shortest time.Duration) e
 		return nil
 	case KindCron:
 		shortest = max(shortest, time.Minute)
-		next, err := t.following(now, now, p.o.Location)
+		next, err := t.following(now, now, p.o.Limits.Host)
 		if err != nil {
 			return err
 		}
@@ -254,14 +263,14 @@ func (p *planner) checkTiming(t Timing, now time.Time, shortest time.Duration) e
 			return fmt.Errorf("cron expression %q never happens again", t.Expr)
 		}
 	}
-	if d := t.shortest(now, p.o.Location); d > 0 && d < shortest {
+	if d := t.shortest(now, p.o.Limits.Host); d > 0 && d < shortest {
 		return fmt.Errorf("it would run every %s; the shortest interval is %s", length(d), length(shortest))
 	}
 	return nil
 }
 
 func (p *planner) zoneOf(t Timing) *time.Location {
-	if loc, err := t.zone(p.o.Location); err == nil {
+	if loc, err := t.zone(p.o.Limits.Host); err == nil && t.Kind == KindCron {
 		return loc
 	}
 	return p.o.Location

@@ -125,6 +125,7 @@ func (s *Scheduler) begin(ctx context.Context) error {
 	return s.store.update(ctx, func(t *table) error {
 		now := s.Now()
 		for _, sys := range system {
+			sys.Timing = s.planner.placed(sys.Timing)
 			t.register(sys, now)
 		}
 		// What the configuration switched off goes away.

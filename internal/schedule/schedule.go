@@ -23,16 +23,17 @@ import (
 
 // Limits of jobs. Zero values mean the defaults in brackets.
 type Limits struct {
-	CatchUp       string        // for jobs that say nothing [once]
-	CatchUpWindow time.Duration // how late a cron occurrence may still run [6 h, at most its period]
-	AtWindow      time.Duration // how late a single moment may still run [24 h]
-	Concurrent    int           // runs going on at once [4]
-	Timeout       time.Duration // of one run [15 min]
-	Jobs          int           // that may exist [100]
-	JobsPerChat   int           // [20]
-	MinInterval   time.Duration // between runs [10 s]
-	ErrorsInRow   int           // after which a job is switched off [5]
-	Quiet         Hours         // recurring jobs wait until it is over; a named moment does not
+	CatchUp       string         // for jobs that say nothing [once]
+	CatchUpWindow time.Duration  // how late a cron occurrence may still run [6 h, at most its period]
+	AtWindow      time.Duration  // how late a single moment may still run [24 h]
+	Concurrent    int            // runs going on at once [4]
+	Timeout       time.Duration  // of one run [15 min]
+	Jobs          int            // that may exist [100]
+	JobsPerChat   int            // of guests [20]
+	Host          *time.Location // of cron jobs that name no zone, as in Python nanobot [time.Local]
+	MinInterval   time.Duration  // between runs [10 s]
+	ErrorsInRow   int            // after which a job is switched off [5]
+	Quiet         Hours          // recurring jobs wait until it is over; a named moment does not
 }
 
 // System is a job of the program itself. People cannot remove it; its state
@@ -112,7 +113,7 @@ type Options struct {
 	Watch func(ctx context.Context, dirs []string, changed func()) error
 
 	Limits   Limits
-	Location *time.Location
+	Location *time.Location // of people; new cron jobs name it
 	Now      func() time.Time
 	Log      *slog.Logger
 }
@@ -146,6 +147,9 @@ func Open(o Options) (*Scheduler, error) {
 	}
 	if o.Location == nil {
 		o.Location = time.Local
+	}
+	if o.Limits.Host == nil {
+		o.Limits.Host = time.Local
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

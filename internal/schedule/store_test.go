@@ -258,7 +258,7 @@ func testLimitsAndDuplicates(t *testing.T, open storetest.Open) {
 		t.Errorf("the same job again: %+v, %v", again, err)
 	}
 	add(t, s, Draft{Timing: Every(2 * time.Hour)})
-	if _, err := s.Add(t.Context(), Draft{Timing: Every(3 * time.Hour), Message: "x", Route: home()}); err == nil {
+	if _, err := s.Add(t.Context(), Draft{Timing: Every(3 * time.Hour), Message: "x", Route: home(), Scope: "guest"}); err == nil {
 		t.Error("a third job in one chat")
 	}
 	other := home()

@@ -40,9 +40,9 @@ func LoadZone(name string) (*time.Location, error) {
 }
 
 // zone is the zone the timing is meant in.
-func (t Timing) zone(loc *time.Location) (*time.Location, error) {
+func (t Timing) zone(host *time.Location) (*time.Location, error) {
 	if t.TZ == "" {
-		return loc, nil
+		return host, nil
 	}
 	return LoadZone(string(t.TZ))
 }
@@ -184,7 +184,7 @@ func (t Timing) Describe(loc *time.Location) string {
 		return "at " + Stamp(t.AtMS.Time(), loc)
 	}
 	if t.TZ == "" {
-		return fmt.Sprintf("cron: %s (%s)", t.Expr, zoneName(loc, time.Time{}))
+		return fmt.Sprintf("cron: %s (local time)", t.Expr)
 	}
 	return fmt.Sprintf("cron: %s (%s)", t.Expr, t.TZ)
 }
@@ -218,9 +218,6 @@ func Stamp(t time.Time, loc *time.Location) string {
 func zoneName(loc *time.Location, t time.Time) string {
 	if name := loc.String(); name != "Local" && name != "" {
 		return name
-	}
-	if t.IsZero() {
-		return "local time"
 	}
 	return t.Format("-07:00")
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 
 	"github.com/nanobot-go/nanobot/internal/diskio"
 )
@@ -22,8 +23,8 @@ type CopiedBack struct {
 }
 
 // CopyBack copies all conversations to where the first version kept them, in
-// the workspace, in a form that every version can read. Nothing is removed and
-// nothing is overwritten.
+// the workspace, in a form that every version can read. Nothing is removed; a
+// file is replaced only if the conversation has all that it says.
 func (st *Store) CopyBack(ctx context.Context) (CopiedBack, error) {
 	done := CopiedBack{Dir: filepath.Join(st.opt.Workspace, "sessions")}
 	list, err := st.List(ctx)
@@ -47,10 +48,12 @@ func (st *Store) CopyBack(ctx context.Context) (CopiedBack, error) {
 		switch same, e := st.copied(ctx, info.Key, tree, target); {
 		case e == nil && same:
 			list = &done.Same
+		case e == nil && covers(ctx, st, info.Key, tree, target):
+			err = st.copyTo(ctx, info.Key, tree, target, true)
 		case e == nil, errors.Is(e, diskio.ErrLink), errors.Is(e, diskio.ErrNotRegular):
 			list = &done.Conflict
 		case errors.Is(e, fs.ErrNotExist):
-			err = st.copyTo(ctx, info.Key, tree, target)
+			err = st.copyTo(ctx, info.Key, tree, target, false)
 		default:
 			err = e
 		}
@@ -62,11 +65,38 @@ func (st *Store) CopyBack(ctx context.Context) (CopiedBack, error) {
 	return done, nil
 }
 
-// copyTo writes the export of a conversation to a file that does not exist.
-func (st *Store) copyTo(ctx context.Context, key string, tree *diskio.Tree, target string) error {
+// covers reports whether a conversation has every message of a file, in order
+// and without a gap.
+func covers(ctx context.Context, st *Store, key string, tree *diskio.Tree, target string) bool {
+	data, err := tree.ReadFile(target, maxOldBytes)
+	if err != nil {
+		return false
+	}
+	theirs, err := recordsIn(bytes.NewReader(data))
+	if err != nil {
+		return false
+	}
+	ours, err := st.all(ctx, key)
+	if err != nil {
+		return false
+	}
+	for i := 0; i+len(theirs) <= len(ours); i++ {
+		if slices.EqualFunc(ours[i:i+len(theirs)], theirs, sameMessage) {
+			return true
+		}
+	}
+	return false
+}
+
+// copyTo writes the export of a conversation to a file, which must not exist
+// unless it is to be replaced.
+func (st *Store) copyTo(ctx context.Context, key string, tree *diskio.Tree, target string, replace bool) error {
 	var b bytes.Buffer
 	if err := st.Export(ctx, key, &b); err != nil {
 		return err
+	}
+	if replace {
+		return tree.WriteFile(target, b.Bytes(), 0o600)
 	}
 	_, err := tree.CreateNew(target, b.Bytes(), 0o600)
 	return err

@@ -13,9 +13,14 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/nanobot-go/nanobot/internal/diskio"
 )
+
+// kindGrown is the kind in Entry.Taken of the last look at the logs in a
+// workspace; its time is that of the newest one.
+const kindGrown = "grown"
 
 // Untaken is a log in the workspace that holds more than the store.
 type Untaken struct {
@@ -71,6 +76,40 @@ func (st *Store) Untaken(ctx context.Context) ([]Untaken, error) {
 	}
 	slices.SortFunc(out, func(a, b Untaken) int { return cmp.Compare(a.Key, b.Key) })
 	return out, errors.Join(errs...)
+}
+
+// Grown is what Untaken lists, if a log in the workspace was written since the
+// last call; otherwise it only looks at the times of the files.
+func Grown(ctx context.Context, st *Store) ([]Untaken, error) {
+	tree, err := diskio.OpenTree(st.opt.Workspace)
+	if err != nil {
+		return nil, nil //nolint:nilerr // without a workspace there is nothing to tell
+	}
+	defer tree.Close() //nolint:errcheck // only read from
+	entries, err := tree.ReadDir(dirOld)
+	if err != nil {
+		return nil, nil //nolint:nilerr // no folder, or none of ours
+	}
+	newest := st.place.Entry.Taken[kindGrown]
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && filepath.Ext(e.Name()) == suffixLog && info.ModTime().After(newest) {
+			newest = info.ModTime().UTC()
+		}
+	}
+	if newest.Equal(st.place.Entry.Taken[kindGrown]) {
+		return nil, nil
+	}
+	found, err := st.Untaken(ctx)
+	if err != nil {
+		return found, err
+	}
+	return found, st.place.Update(func(r *Entry) error {
+		if r.Taken == nil {
+			r.Taken = map[string]time.Time{}
+		}
+		r.Taken[kindGrown] = newest
+		return nil
+	})
 }
 
 // compare finds out what a log has more than the conversation of its key.

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // Limits on arguments: a model that exceeds them is broken or hostile.
@@ -21,40 +23,96 @@ const (
 )
 
 // prepare turns the raw argument object into one that fits the schema, or
-// explains every mismatch with its path.
-func (s *schema) prepare(raw json.RawMessage) (json.RawMessage, error) {
+// explains every mismatch with its path. It leaves out parameters that the
+// schema does not know; the remark names them.
+func (s *schema) prepare(raw json.RawMessage) (fit json.RawMessage, remark string, err error) {
 	if len(raw) > maxArgBytes {
-		return nil, fmt.Errorf("arguments are %d bytes; at most %d are accepted", len(raw), maxArgBytes)
+		return nil, "", fmt.Errorf("arguments are %d bytes; at most %d are accepted", len(raw), maxArgBytes)
 	}
 	if err := checkDepth(raw); err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
 	var v any
 	if err := d.Decode(&v); err != nil {
-		return nil, fmt.Errorf("arguments are not valid JSON: %w", err)
+		return nil, "", fmt.Errorf("arguments are not valid JSON: %w", err)
 	}
 	m, ok := v.(map[string]any)
 	if !ok {
-		return nil, fmt.Errorf("named parameters are needed, got %s", kindOf(v))
+		return nil, "", fmt.Errorf("named parameters are needed, got %s", kindOf(v))
 	}
-	// {"arguments": {...}} alone is a common slip; unwrap it once.
-	if inner, only := m["arguments"]; only && len(m) == 1 && s.props["arguments"] == nil {
-		if u := unwrap(inner); u != nil {
-			m = u
-		}
-	}
-	var problems []string
-	cast := s.cast(m)
+	var problems, unknown []string
+	cast := s.cast(s.unwrap(m))
+	s.prune("", cast, &unknown)
 	s.validate("", cast, &problems)
-	if len(problems) > 0 {
-		return nil, errors.New(strings.Join(problems, "; "))
+	if len(unknown) > 0 {
+		slices.Sort(unknown)
+		const named = 8 // a model that invents more is told enough
+		remark = fmt.Sprintf("ignored unknown parameters: %s (known: %s)", strings.Join(unknown[:min(len(unknown), named)], ", "), strings.Join(s.order, ", "))
 	}
-	return marshal(cast)
+	if len(problems) > 0 {
+		if remark != "" {
+			problems = append(problems, remark)
+		}
+		return nil, "", errors.New(strings.Join(problems, "; "))
+	}
+	fit, err = marshal(cast)
+	return fit, remark, err
 }
 
-func unwrap(v any) map[string]any {
+// unwrap takes the arguments out of an object around them, once: {"arguments":
+// {...}}, with or without the name of the tool, is a common slip.
+func (s *schema) unwrap(m map[string]any) map[string]any {
+	for _, k := range []string{"arguments", "parameters"} {
+		_, named := m["name"]
+		inner, ok := m[k]
+		if !ok || s.props[k] != nil || len(m) > 2 || len(m) == 2 && (!named || s.props["name"] != nil) {
+			continue
+		}
+		if u := asObject(inner); u != nil {
+			return u
+		}
+	}
+	return m
+}
+
+// prune removes what a closed object does not know. It stays out of shapes of
+// which one must match: there the unknown decides which.
+func (s *schema) prune(path string, v any, unknown *[]string) {
+	if len(s.anyOf) > 0 {
+		return
+	}
+	switch x := v.(type) {
+	case []any:
+		if s.items != nil {
+			for i, e := range x {
+				s.items.prune(fmt.Sprintf("%s[%d]", path, i), e, unknown)
+			}
+		}
+	case map[string]any:
+		for k, e := range x {
+			switch p := s.props[k]; {
+			case p != nil:
+				p.prune(joinPath(path, k), e, unknown)
+			case s.extra != nil:
+				s.extra.prune(joinPath(path, k), e, unknown)
+			case s.closed:
+				*unknown = append(*unknown, text.Cut(strconv.Quote(joinPath(path, k)), 80))
+				delete(x, k)
+			}
+		}
+	}
+}
+
+func joinPath(path, k string) string {
+	if path == "" {
+		return k
+	}
+	return path + "." + k
+}
+
+func asObject(v any) map[string]any {
 	if str, ok := v.(string); ok {
 		d := json.NewDecoder(strings.NewReader(str))
 		d.UseNumber()
@@ -163,8 +221,8 @@ func (s *schema) castObject(m map[string]any) map[string]any {
 			k = name
 		}
 		switch p := s.props[k]; {
-		case p != nil && v == nil && !p.nullable && !slices.Contains(s.required, k):
-			// null on an optional parameter means absent
+		case p != nil && p.absent(v) && !slices.Contains(s.required, k):
+			// null, or an empty text that is not a value, on an optional parameter
 		case p != nil:
 			out[k] = p.cast(v)
 		case s.extra != nil:
@@ -174,6 +232,15 @@ func (s *schema) castObject(m map[string]any) map[string]any {
 		}
 	}
 	return out
+}
+
+// absent reports whether a value only says that there is none.
+func (s *schema) absent(v any) bool {
+	if str, ok := v.(string); ok {
+		return strings.TrimSpace(str) == "" && len(s.types) == 1 &&
+			(s.types[0] != "string" || len(s.enum) > 0 && !slices.Contains(s.enum, any(str)))
+	}
+	return v == nil && !s.nullable
 }
 
 func castInteger(v any) any {
@@ -334,25 +401,19 @@ func (s *schema) fitsLength(x string) bool {
 }
 
 func (s *schema) validateObject(path string, m map[string]any, problems *[]string) {
-	join := func(k string) string {
-		if path == "" {
-			return k
-		}
-		return path + "." + k
-	}
 	for _, k := range s.required {
 		if _, ok := m[k]; !ok {
-			*problems = append(*problems, "missing required "+join(k))
+			*problems = append(*problems, "missing required "+joinPath(path, k))
 		}
 	}
 	for _, k := range slices.Sorted(maps.Keys(m)) {
 		switch p := s.props[k]; {
 		case p != nil:
-			p.validate(join(k), m[k], problems)
+			p.validate(joinPath(path, k), m[k], problems)
 		case s.extra != nil:
-			s.extra.validate(join(k), m[k], problems)
-		case s.closed:
-			*problems = append(*problems, fmt.Sprintf("unexpected parameter %s (known: %s)", join(k), strings.Join(s.order, ", ")))
+			s.extra.validate(joinPath(path, k), m[k], problems)
+		case s.closed: // only inside of anyOf; prune removed the others
+			*problems = append(*problems, fmt.Sprintf("unexpected parameter %s (known: %s)", joinPath(path, k), strings.Join(s.order, ", ")))
 		}
 	}
 }

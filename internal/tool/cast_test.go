@@ -64,7 +64,9 @@ func TestCast(t *testing.T) {
 		{"100 number", `7`, "!JSON object"},
 		{"101 wrapped text", `{"arguments":"{\"path\":\"x\"}"}`, `{"path":"x"}`},
 		{"101 wrapped object", `{"arguments":{"path":"x"}}`, `{"path":"x"}`},
-		{"101 wrapped nonsense", `{"arguments":7}`, "!unexpected parameter arguments"},
+		{"101 wrapped nonsense", `{"arguments":7}`, "!missing required path; ignored unknown parameters: \"arguments\""},
+		{"101 wrapped parameters", `{"parameters":{"path":"x"}}`, `{"path":"x"}`},
+		{"101 wrapped with the name", `{"name":"read_file","parameters":{"path":"x"}}`, `{"path":"x"}`},
 		{"102 integer text", `{"path":"x","timeout":"120"}`, `{"path":"x","timeout":120}`},
 		{"102 integer text with space", `{"path":"x","timeout":" +120 "}`, `{"path":"x","timeout":120}`},
 		{"102 whole float", `{"path":"x","timeout":120.0}`, `{"path":"x","timeout":120}`},
@@ -88,8 +90,10 @@ func TestCast(t *testing.T) {
 		{"103 two", `{"path":"x","all":2}`, "!all must be boolean, got number"},
 		{"103 maybe", `{"path":"x","all":"maybe"}`, "!all must be boolean, got string"},
 		{"104 null for optional", `{"path":"x","all":null,"limit":null,"inner":null}`, `{"path":"x"}`},
+		{"104 empty text for optional", `{"path":"x","timeout":"","ratio":" ","all":"","sizes":"","mode":""}`, `{"path":"x"}`},
 		{"104 null for required", `{"path":null}`, "!path must be string, got null"},
-		{"105 unknown key", `{"path":"x","pth":1}`, "!unexpected parameter pth (known: path, timeout"},
+		{"105 unknown key", `{"path":"x","pth":1}`, `{"path":"x"}`},
+		{"105 unknown key in place of a required one", `{"pth":"x"}`, "!missing required path; ignored unknown parameters: \"pth\" (known: path, timeout"},
 		{"105 alias", `{"file_path":"x"}`, `{"path":"x"}`},
 		{"105 alias and real", `{"file_path":"y","path":"x"}`, `{"path":"x"}`},
 		{"106 duplicate keys", `{"path":"a","path":"b"}`, `{"path":"b"}`},
@@ -108,7 +112,7 @@ func TestCast(t *testing.T) {
 		{"too many items", `{"path":"x","tags":["a","b","c"]}`, "!tags must have at most 2 items"},
 		{"map values", `{"path":"x","env":{"A":1}}`, `{"env":{"A":"1"},"path":"x"}`},
 		{"nested missing", `{"path":"x","inner":{}}`, "!missing required inner.depth"},
-		{"nested unknown", `{"path":"x","inner":{"depth":1,"x":2}}`, "!unexpected parameter inner.x"},
+		{"nested unknown", `{"path":"x","inner":{"depth":1,"x":2}}`, `{"inner":{"depth":1},"path":"x"}`},
 		{"enum", `{"path":"x","mode":"medium"}`, `!mode must be one of "fast", "slow"`},
 		{"too short", `{"path":"x","note":"é"}`, "!note must have at least 2 characters"},
 		{"length in characters", `{"path":"x","note":"éééé"}`, `{"note":"éééé","path":"x"}`},
@@ -132,6 +136,19 @@ func TestCast(t *testing.T) {
 				t.Errorf("got %s, want %s", raw, c.want)
 			}
 		})
+	}
+}
+
+func TestIgnoredParametersAreNamed(t *testing.T) {
+	t.Parallel()
+	set := newSet(t)
+	tl, input, bad := set.Prepare("read_file", `{"path":"x","encoding":"utf-8","inner":{"depth":1,"x":2}}`)
+	if bad != nil {
+		t.Fatalf("refused: %s", bad.Content.Text)
+	}
+	res, err := tool.Execute(t.Context(), tl, tool.Call{Input: input}, slog.New(slog.DiscardHandler))
+	if err != nil || !strings.HasPrefix(res.Remark, `ignored unknown parameters: "encoding", "inner.x" (known: path, `) {
+		t.Errorf("remark %q, %v", res.Remark, err)
 	}
 }
 

@@ -23,7 +23,7 @@ type schema struct {
 	aliases  map[string]string // other spelling -> property
 	items    *schema
 	extra    *schema // additionalProperties as a schema
-	closed   bool    // additionalProperties: false
+	closed   bool    // additionalProperties: false, and no patterns of names
 	enum     []any
 	constant *any
 	anyOf    []*schema
@@ -271,7 +271,7 @@ func (r *schemaReader) read(m map[string]any, depth int) *schema {
 	}
 	switch a := m["additionalProperties"].(type) {
 	case bool:
-		s.closed = !a
+		s.closed = !a && m["patternProperties"] == nil
 	case map[string]any:
 		s.extra = r.read(a, depth+1)
 	}

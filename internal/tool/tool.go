@@ -90,6 +90,7 @@ type Call struct {
 	Person     string // who the turn works for, as far as that is proven; "" is SenderID
 	TurnID     string
 	Turn       *Turn  // whose end what is left running hears of; may be nil
+	MaxChars   int    // the longest result that is shown as a whole; 0: not known
 	UserText   string // what the user wrote to start the turn, without what we added
 	// Publish sends something to the user right now; nil when nobody listens.
 	Publish func(ctx context.Context, out bus.Outbound) error
@@ -138,6 +139,8 @@ type Result struct {
 	// Whole marks content that must not be replaced by a reference to a
 	// file although it is long (a page of a file the model asked for).
 	Whole bool
+	// Remark is about the call, in our own words; the model reads it after the content.
+	Remark string
 	// MayHaveRun marks an error after which the effect is uncertain.
 	MayHaveRun bool
 }
@@ -373,12 +376,21 @@ func (s *Set) older(name, arguments string) (Tool, json.RawMessage, bool) {
 
 // check casts and validates arguments.
 func (s *Set) check(t Tool, name string, raw json.RawMessage, err error) (Tool, json.RawMessage, *Result) {
+	var remark string
 	if err == nil {
-		raw, err = t.parsed.prepare(raw)
+		raw, remark, err = t.parsed.prepare(raw)
 	}
 	if err != nil {
 		r := Fail(InvalidArgs, "%s: %v", name, err)
 		return Tool{}, nil, &r
+	}
+	if remark != "" {
+		run := t.Run
+		t.Run = func(ctx context.Context, c Call) (Result, error) {
+			r, err := run(ctx, c)
+			r.Remark = remark
+			return r, err
+		}
 	}
 	return t, raw, nil
 }

@@ -125,7 +125,7 @@ func (s *settings) checkPaths() error {
 // of the gateway.
 func taken(path string) bool {
 	switch path {
-	case bootstrapPath, "/health", "/livez", "/readyz":
+	case bootstrapPath, "/health", "/healthz", "/livez", "/readyz":
 		return true
 	}
 	return strings.HasPrefix(path+"/", apiPath) || strings.HasPrefix(path+"/", "/v1/")

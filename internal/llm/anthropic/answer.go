@@ -405,6 +405,9 @@ func (a *answer) finish(calls []llm.ToolCall) llm.Finish {
 	case "refusal":
 		f = llm.FinishRefusal
 	}
+	if f == llm.FinishToolCalls {
+		wire.CloseCalls(calls)
+	}
 	if f.RunsTools() && wire.AnyCut(calls) {
 		return llm.FinishLength // gateways rewrite the reason of a cut answer
 	}

@@ -48,6 +48,7 @@ func Run(t *testing.T, newModel func(t *testing.T, s *Server) llm.Model, q Quirk
 		{"thinking", c.thinking, q.NoThinking},
 		{"length", c.length, false},
 		{"cut arguments", c.cutArguments, false},
+		{"unclosed arguments", c.unclosedArguments, false},
 		{"tool loop", c.toolLoop, q.MovingMarkers},
 		{"damaged history", c.damagedHistory, false},
 		{"errors", c.errors, false},
@@ -204,6 +205,17 @@ func (c suite) cutArguments(t *testing.T) {
 	}
 	if _, err := wire.ParseArguments(r.Message.ToolCalls[0].Arguments); !errors.Is(err, wire.ErrArgumentsCut) {
 		t.Errorf("arguments %q: %v, want cut", r.Message.ToolCalls[0].Arguments, err)
+	}
+}
+
+// unclosedArguments: a call that lacks only its last brackets is completed when
+// the answer says that it ended with calls, and runs.
+func (c suite) unclosedArguments(t *testing.T) {
+	s := NewServer(t)
+	s.Say(StreamReply{Calls: []StreamCall{{ID: "call_1", Name: "look", Args: []string{`{"p":"a"`}}}, Finish: llm.FinishToolCalls})
+	r := c.must(t, c.newModel(t, s), c.request())
+	if len(r.Message.ToolCalls) != 1 || !r.Finish.RunsTools() || r.Message.ToolCalls[0].Arguments != `{"p":"a"}` {
+		t.Fatalf("calls %+v, finish %s", r.Message.ToolCalls, r.Finish)
 	}
 }
 

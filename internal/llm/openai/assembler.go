@@ -348,10 +348,13 @@ func (a *assembler) reason(calls []llm.ToolCall, u llm.Usage) llm.Finish {
 	case a.refused:
 		return llm.FinishRefusal
 	}
+	spent := a.req.MaxTokens > 0 && !u.Estimated && u.Completion >= a.req.MaxTokens
+	if f == llm.FinishToolCalls && !spent {
+		wire.CloseCalls(calls)
+	}
 	if wire.AnyCut(calls) {
 		return llm.FinishLength
 	}
-	spent := a.req.MaxTokens > 0 && !u.Estimated && u.Completion >= a.req.MaxTokens
 	switch {
 	case len(calls) > 0 && (f == "" || f == llm.FinishStop):
 		return llm.FinishToolCalls

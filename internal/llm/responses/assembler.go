@@ -308,6 +308,9 @@ func (a *assembler) finish(calls []llm.ToolCall) llm.Finish {
 	if a.refused {
 		return llm.FinishRefusal
 	}
+	if a.final.Status == "completed" {
+		wire.CloseCalls(calls)
+	}
 	if wire.AnyCut(calls) {
 		return llm.FinishLength
 	}

@@ -27,11 +27,25 @@ const (
 // ParseArguments turns the argument text of a tool call into a JSON object.
 // Valid objects are returned as they are. Damage that can be undone without
 // guessing is mended: a code fence, single quotes, unquoted keys, trailing
-// commas, raw control characters in strings, Python's True, False and None,
-// JSON inside a JSON string, and a list that holds one object. Anything cut
+// commas, comments, raw control characters in strings, Python's True, False and
+// None, JSON inside a JSON string, and a list that holds one object. Anything cut
 // off is refused with ErrArgumentsCut, because a completed half of a call
 // would do half of the work; everything else with ErrArgumentsShape.
-func ParseArguments(s string) (json.RawMessage, error) { return parseArguments(s, 0) }
+func ParseArguments(s string) (json.RawMessage, error) { return parseArguments(s, false, 0) }
+
+// CloseCalls completes calls that lack only closing brackets. It is for answers
+// that ended with calls by their own account: a model that forgets a bracket has
+// said all it wanted to say. An open string, key, word or comma stays cut.
+func CloseCalls(calls []llm.ToolCall) {
+	for i, c := range calls {
+		if _, err := ParseArguments(c.Arguments); !errors.Is(err, ErrArgumentsCut) {
+			continue
+		}
+		if raw, err := parseArguments(c.Arguments, true, 0); err == nil {
+			calls[i].Arguments = string(raw)
+		}
+	}
+}
 
 // AnyCut reports whether the arguments of one of the calls were cut off.
 func AnyCut(calls []llm.ToolCall) bool {
@@ -41,7 +55,7 @@ func AnyCut(calls []llm.ToolCall) bool {
 	})
 }
 
-func parseArguments(s string, nesting int) (json.RawMessage, error) {
+func parseArguments(s string, brackets bool, nesting int) (json.RawMessage, error) {
 	t := strings.TrimSpace(s)
 	if t == "" || t == "null" || t == "None" {
 		return json.RawMessage("{}"), nil
@@ -49,7 +63,7 @@ func parseArguments(s string, nesting int) (json.RawMessage, error) {
 	if t[0] == '{' && json.Valid([]byte(t)) {
 		return json.RawMessage(t), nil
 	}
-	m := mender{in: unfence(t)}
+	m := mender{in: unfence(t), brackets: brackets}
 	if err := m.document(); err != nil {
 		return nil, err
 	}
@@ -64,7 +78,7 @@ func parseArguments(s string, nesting int) (json.RawMessage, error) {
 		if nesting >= maxNesting || json.Unmarshal(m.out, &inner) != nil {
 			return nil, ErrArgumentsShape
 		}
-		return parseArguments(inner, nesting+1)
+		return parseArguments(inner, brackets, nesting+1)
 	case '[':
 		var list []json.RawMessage
 		if nesting >= maxNesting || json.Unmarshal(m.out, &list) != nil || len(list) != 1 || list[0][0] != '{' {
@@ -108,11 +122,12 @@ func unfence(s string) string {
 
 // mender copies almost-JSON to JSON.
 type mender struct {
-	in      string
-	pos     int
-	out     []byte
-	depth   int
-	closing bool // complete what was cut off instead of refusing it
+	in       string
+	pos      int
+	out      []byte
+	depth    int
+	brackets bool // add brackets that are missing after a complete value
+	closing  bool // complete what was cut off instead of refusing it
 }
 
 // document reads one value and nothing after it.
@@ -126,17 +141,31 @@ func (m *mender) document() error {
 	return nil
 }
 
-// peek skips white space and returns the next byte, 0 at the end.
+// peek skips white space and comments and returns the next byte, 0 at the end.
 func (m *mender) peek() byte {
 	for m.pos < len(m.in) {
-		switch c := m.in[m.pos]; c {
-		case ' ', '\t', '\n', '\r':
+		rest := m.in[m.pos:]
+		switch c := rest[0]; {
+		case c == ' ', c == '\t', c == '\n', c == '\r':
 			m.pos++
+		case c == '#', strings.HasPrefix(rest, "//"):
+			m.skip("\n", 1)
+		case strings.HasPrefix(rest, "/*"):
+			m.skip("*/", 2)
 		default:
 			return c
 		}
 	}
 	return 0
+}
+
+// skip goes past the next end after the first n bytes, or to the end of the text.
+func (m *mender) skip(end string, n int) {
+	if i := strings.Index(m.in[m.pos+n:], end); i >= 0 {
+		m.pos += n + i + len(end)
+	} else {
+		m.pos = len(m.in)
+	}
 }
 
 func (m *mender) ended() bool { return m.pos >= len(m.in) }
@@ -173,10 +202,11 @@ func (m *mender) container(end byte, item func() error) error {
 	defer func() { m.depth-- }()
 	m.out = append(m.out, m.in[m.pos])
 	m.pos++
+	complete := false // a value was read, and no comma promises another one
 	for n := 0; ; n++ {
 		switch c := m.peek(); {
 		case m.ended():
-			if !m.closing {
+			if !m.closing && (!m.brackets || !complete) {
 				return ErrArgumentsCut
 			}
 			m.out = append(m.out, end)
@@ -192,8 +222,10 @@ func (m *mender) container(end byte, item func() error) error {
 		if err := item(); err != nil {
 			return err
 		}
+		complete = true
 		switch c := m.peek(); {
 		case c == ',':
+			complete = false
 			m.pos++
 			if m.peek() == ',' {
 				return m.unexpected()
@@ -252,7 +284,7 @@ func isWord(c byte, inner bool) bool {
 // literal copies a number or one of the words that stand for a value.
 func (m *mender) literal() error {
 	start := m.pos
-	for !m.ended() && !strings.ContainsRune(" \t\r\n,:]}{[\"'", rune(m.in[m.pos])) {
+	for !m.ended() && !strings.ContainsRune(" \t\r\n,:]}{[\"'/#", rune(m.in[m.pos])) {
 		m.pos++
 	}
 	word := m.in[start:m.pos]

@@ -39,6 +39,12 @@ func TestParseArguments(t *testing.T) {
 		{"escapes kept", `{"p":"\ud83d\ude00\\n",}`, `{"p":"\ud83d\ude00\\n"}`, nil},
 		{"big number kept", `{"p":123456789012345678901234567890,}`, `{"p":123456789012345678901234567890}`, nil},
 
+		{"comment to the end of the line", "{\"p\": 1, // the first\n \"q\":2# second\n}", `{"p":1,"q":2}`, nil},
+		{"comment between stars", `/* args */{"p"/*k*/:/*v*/1/**/}`, `{"p":1}`, nil},
+		{"comment after", `{"p":1} // done`, `{"p":1}`, nil},
+		{"no comment in text", `{"p":"http://x/*#",}`, `{"p":"http://x/*#"}`, nil},
+
+		{"cut in comment", `{"p":1, /* and`, "", cut},
 		{"cut in value", `{"p":`, "", cut},
 		{"cut in string", `{"path":"a","content":"hel`, "", cut},
 		{"cut after string", `{"p":"a"`, "", cut},
@@ -149,5 +155,35 @@ func TestSizeOfArguments(t *testing.T) {
 	}
 	if e, ok := errors.AsType[*llm.Error](s.Add("x")); !ok || e.Retryable() {
 		t.Errorf("one byte more: %v; want an error that is not tried again", e)
+	}
+}
+
+func TestCloseCalls(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		`{"p":"a"`:            `{"p":"a"}`,
+		`{"p":[{"q":1}`:       `{"p":[{"q":1}]}`,
+		`{"p":{"q":true`:      `{"p":{"q":true}}`,
+		`{"p":12`:             `{"p":12}`,
+		`{"p":"a"}`:           `{"p":"a"}`,
+		`{'p': 1,}`:           `{'p': 1,}`, // complete: left as it is
+		`{"p":"a`:             `{"p":"a`,
+		`{"p":"a",`:           `{"p":"a",`,
+		`{"p":`:               `{"p":`,
+		`{"p":[`:              `{"p":[`,
+		`{"p":tr`:             `{"p":tr`,
+		`{"p":1.`:             `{"p":1.`,
+		`{"p"`:                `{"p"`,
+		`{`:                   `{`,
+		"```json\n{\"p\":1":   `{"p":1}`,
+		`"{\"p\":1"`:          `{"p":1}`,
+		`"{\"p\":\"a\"`:       `"{\"p\":\"a\"`,
+		`{"p":1 // the rest}`: `{"p":1}`,
+	} {
+		calls := []llm.ToolCall{{Arguments: in}}
+		wire.CloseCalls(calls)
+		if got := calls[0].Arguments; got != want {
+			t.Errorf("CloseCalls(%q) = %q, want %q", in, got, want)
+		}
 	}
 }

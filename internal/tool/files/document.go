@@ -27,7 +27,7 @@ func (f *family) readDocument(ctx context.Context, s source, kind document.Forma
 	}
 	o := document.Options{MaxChars: maxDocumentChars, MaxPages: 1 << 20}
 	if kind == document.PDF {
-		o = document.Options{MaxChars: maxResultChars, MaxPages: maxPDFPages, WholePages: true}
+		o = document.Options{MaxChars: in.chars, MaxPages: maxPDFPages, WholePages: true}
 		var err error
 		if o.From, o.To, err = parsePages(in.Pages); err != nil {
 			return tool.Fail(tool.InvalidArgs, "%v", err), nil
@@ -43,9 +43,9 @@ func (f *family) readDocument(ctx context.Context, s source, kind document.Forma
 	}
 	var out string
 	if kind == document.PDF {
-		out = pdfPage(s.shown, t)
+		out = pdfPage(s.shown, t, in.chars)
 	} else {
-		p, err := readPage(strings.NewReader(t.Content), in.Offset, in.Limit, pageOptions{count: true})
+		p, err := readPage(strings.NewReader(t.Content), in.Offset, in.Limit, pageOptions{count: true, chars: in.chars})
 		if err != nil {
 			return f.fail(ctx, s.shown, err)
 		}
@@ -98,7 +98,7 @@ func parsePages(s string) (from, to int, err error) {
 }
 
 // pdfPage is the text of some pages with a footer that says how to go on.
-func pdfPage(shown string, t document.Text) string {
+func pdfPage(shown string, t document.Text, chars int) string {
 	var b strings.Builder
 	escaped := false
 	for line := range strings.SplitSeq(t.Content, "\n") {
@@ -116,7 +116,7 @@ func pdfPage(shown string, t document.Text) string {
 	if t.Pages > 0 {
 		out += fmt.Sprintf("\n(Pages %d-%d of %d", t.From, t.To, t.Pages)
 		if t.Cut {
-			out += fmt.Sprintf("; page %d is cut at %d characters", t.To, maxResultChars)
+			out += fmt.Sprintf("; page %d is cut at %d characters", t.To, chars)
 		}
 		if t.To < t.Pages {
 			out += fmt.Sprintf("; next: pages=%d-%d", t.To+1, min(t.Pages, t.To+maxPDFPages))

@@ -93,7 +93,7 @@ func TestEditRefusals(t *testing.T) {
 		{"negative", args{"old_text": "one", "new_text": "x", "occurrence": -1}, tool.InvalidArgs, "at least 1"},
 		{"empty old", args{"old_text": "", "new_text": "x"}, tool.InvalidArgs, "is not"},
 		{"white space only", args{"old_text": " \t ", "new_text": "x"}, tool.NotFound, "not found"},
-		{"unknown key", args{"old_text": "two", "new_text": "x", "repalce_all": true}, tool.InvalidArgs, "unexpected parameter repalce_all"},
+		{"unknown key", args{"old_txt": "two", "new_text": "x"}, tool.InvalidArgs, "ignored unknown parameters: \"old_txt\""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

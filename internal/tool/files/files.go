@@ -28,6 +28,19 @@ const maxEditBytes = 32 << 20
 // maxResultChars bounds a page of text, in characters.
 const maxResultChars = 128_000
 
+// pageChars is the length of a page that with its footer fits into a result of
+// limit characters; 0 means that only our own bound holds.
+func pageChars(limit int) int {
+	const (
+		footer = 300
+		least  = 500 // a page must show something
+	)
+	if limit <= 0 {
+		return maxResultChars
+	}
+	return min(max(limit-footer, least), maxResultChars)
+}
+
 // Options configures the family.
 type Options struct {
 	// Jail opens every file. Required.

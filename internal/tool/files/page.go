@@ -24,9 +24,10 @@ type page struct { //nolint:recvcheck // fill writes it, all else only reads
 type pageOptions struct {
 	count   bool // read on to the end to know the number of lines
 	numbers bool // write them before the lines
+	chars   int  // longest page
 }
 
-// readPage reads limit lines from the offset-th on, at most maxResultChars
+// readPage reads limit lines from the offset-th on, at most o.chars
 // characters, and then stops reading unless count asks for the number of lines.
 // It holds no more than one page in memory, whatever the length of a line. Only
 // LF ends a line (with a CR before it taken off), as in editors.
@@ -43,7 +44,7 @@ func readPage(r io.Reader, offset, limit int, o pageOptions) (page, error) {
 			return p, nil
 		}
 	}
-	taken, partial, err := p.fill(br, offset, limit, o.numbers)
+	taken, partial, err := p.fill(br, offset, limit, o)
 	if err != nil {
 		return p, err
 	}
@@ -72,13 +73,13 @@ func readPage(r io.Reader, offset, limit int, o pageOptions) (page, error) {
 // fill puts lines on the page. It returns the number of the last line it took
 // from the reader, which may be one more than it shows, and whether the rest of
 // that line is still unread.
-func (p *page) fill(br *bufio.Reader, offset, limit int, numbers bool) (taken int, partial bool, err error) {
+func (p *page) fill(br *bufio.Reader, offset, limit int, o pageOptions) (taken int, partial bool, err error) {
 	var out strings.Builder
 	defer func() { p.text = out.String() }()
 	chars := 0
 	taken = offset - 1
 	for line := offset; line-offset < limit; line++ {
-		raw, whole, err := readLine(br, 4*maxResultChars)
+		raw, whole, err := readLine(br, 4*o.chars)
 		if errors.Is(err, io.EOF) {
 			p.total, p.end = line-1, true
 			return taken, false, nil
@@ -89,15 +90,15 @@ func (p *page) fill(br *bufio.Reader, offset, limit int, numbers bool) (taken in
 		taken = line
 		shown, escaped := visible(strings.ToValidUTF8(string(raw), "\uFFFD"))
 		prefix := ""
-		if numbers {
+		if o.numbers {
 			prefix = strconv.Itoa(line) + "| "
 		}
 		n := len(prefix) + utf8.RuneCountInString(shown) + 1
-		if chars+n > maxResultChars || !whole {
+		if chars+n > o.chars || !whole {
 			if chars > 0 {
 				return taken, !whole, nil // it starts the next page
 			}
-			shown = cutRunes(shown, maxResultChars-len(prefix)-len(lineCut)-1) + lineCut
+			shown = cutRunes(shown, o.chars-len(prefix)-len(lineCut)-1) + lineCut
 			p.cut = true
 		}
 		out.WriteString(prefix)

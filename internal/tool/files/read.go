@@ -31,6 +31,8 @@ type readInput struct {
 	Limit  int    `json:"limit,omitempty" desc:"default 2000"`
 	Pages  string `json:"pages,omitempty" desc:"of a PDF: N or N-M" alias:"page"`
 	Force  bool   `json:"force,omitempty" hidden:"1"`
+
+	chars int // longest page
 }
 
 func (f *family) readFile(ctx context.Context, c tool.Call, in readInput) (tool.Result, error) {
@@ -41,6 +43,7 @@ func (f *family) readFile(ctx context.Context, c tool.Call, in readInput) (tool.
 	if in.Limit == 0 {
 		in.Limit = defaultLines
 	}
+	in.chars = pageChars(c.MaxChars)
 	if name, ok := f.builtin(in.Path); ok {
 		return f.readVirtual(ctx, name, in)
 	}
@@ -145,7 +148,7 @@ func (f *family) readSource(ctx context.Context, s source, in readInput) (tool.R
 	if enc == notText {
 		return tool.Fail(tool.Unsupported, "%s is not text (%s, %s); inspect it with exec, e.g. file or xxd", s.shown, http.DetectContentType(head), byteSize(s.info.Size())), nil
 	}
-	p, err := readPage(decoder(br, enc), in.Offset, in.Limit, pageOptions{count: small, numbers: true})
+	p, err := readPage(decoder(br, enc), in.Offset, in.Limit, pageOptions{count: small, numbers: true, chars: in.chars})
 	if err != nil {
 		return f.fail(ctx, s.shown, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -244,4 +245,27 @@ func TestReadMediaIsUntrusted(t *testing.T) {
 		t.Error("the workspace is marked untrusted")
 	}
 	b.fails("write_file", args{"path": path, "content": ""}, tool.DeniedPolicy, "read-only")
+}
+
+// A page of a file is a tool result like any other: the limit of the
+// configuration holds for it, and the footer says how to go on.
+func TestReadKeepsToTheLimitOfResults(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.put("f", strings.Repeat("some words on a line\n", 2000))
+	tl, input, bad := b.set.Prepare("read_file", `{"path":"f"}`)
+	if bad != nil {
+		t.Fatal(bad.Content.Text)
+	}
+	for _, limit := range []int{1000, 16000} {
+		res, err := tool.Execute(t.Context(), tl, tool.Call{Name: "read_file", Input: input, MaxChars: limit}, slog.New(slog.DiscardHandler))
+		if err != nil || !res.Whole {
+			t.Fatalf("%v, %+v", err, res)
+		}
+		got := res.Content.Text
+		if len(got) > limit || len(got) < limit/2 {
+			t.Errorf("%d characters with a limit of %d", len(got), limit)
+		}
+		contains(t, got, "of 2000; next: offset=")
+	}
 }

@@ -31,6 +31,7 @@ import (
 // timing holds the times a pool works with, so that tests need not wait.
 type timing struct {
 	first      time.Duration // how long turns wait for servers that are just being started
+	slow       time.Duration // after which a server that is waited for is named
 	connect    time.Duration // to start a server and shake hands with it
 	minBackoff time.Duration // between attempts to connect
 	maxBackoff time.Duration
@@ -39,7 +40,7 @@ type timing struct {
 
 func defaultTiming() timing {
 	return timing{
-		first: 3 * time.Second, connect: 15 * time.Second, reconnect: 10 * time.Second,
+		first: 3 * time.Second, slow: time.Second, connect: 15 * time.Second, reconnect: 10 * time.Second,
 		minBackoff: time.Second, maxBackoff: time.Minute,
 	}
 }
@@ -73,6 +74,9 @@ type Options struct {
 	HoldChanged bool
 	// Accept takes what servers offer as looked at by the owner.
 	Accept bool
+	// Patient waits with the first tools until each server came or its time to
+	// connect is over: for programs that end after one answer.
+	Patient bool
 	// Redact removes known secrets from texts for people and logs; may be nil.
 	Redact  func(string) string
 	Version string // of this program, told to servers
@@ -107,6 +111,9 @@ func New(o Options) (*Pool, error) {
 		o.Now = time.Now
 	}
 	p := &Pool{o: o, timing: defaultTiming(), pins: &pins{store: o.Pins}, start: make(chan struct{}), changed: make(chan struct{})}
+	if o.Patient {
+		p.timing.first = 2 * p.timing.connect // a server may be tried with two versions of the protocol
+	}
 	for _, c := range o.Servers {
 		if c.Name == "" {
 			return nil, errors.New("an MCP server has no name")
@@ -141,25 +148,47 @@ func (p *Pool) Run(ctx context.Context) error {
 
 // Tools returns what the servers offer now, and a number that changes whenever
 // that does. The slice stays the same while nothing changes; callers must not
-// modify it. The first call starts the servers. In the first 3 s from then on
-// calls wait for servers that are still being connected; later ones never do.
+// modify it. The first call starts the servers. In the first 3 s from then on,
+// or longer in a patient pool, calls wait for servers that are still being
+// connected; later ones never do.
 func (p *Pool) Tools(ctx context.Context) ([]tool.Tool, uint64) {
+	p.settle(ctx, p.timing.first)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.tools, p.gen
+}
+
+// Slow starts the servers of a patient pool and names those that Tools will
+// have to wait for. It takes a second at most.
+func (p *Pool) Slow(ctx context.Context) (names []string) {
+	if !p.o.Patient {
+		return nil
+	}
+	p.settle(ctx, p.timing.slow)
+	p.mu.Lock()
+	over := time.Since(p.started) >= p.timing.first
+	p.mu.Unlock()
+	for _, s := range p.servers {
+		s.mu.Lock()
+		if !s.settled && !over {
+			names = append(names, s.Name)
+		}
+		s.mu.Unlock()
+	}
+	return names
+}
+
+// settle starts the servers and waits until each was tried once, or the time
+// for that, from the start on, is over.
+func (p *Pool) settle(ctx context.Context, within time.Duration) {
 	p.once.Do(func() {
 		p.mu.Lock()
 		p.started = time.Now()
 		p.mu.Unlock()
 		close(p.start)
 	})
-	p.settle(ctx)
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.tools, p.gen
-}
-
-// settle waits until every server was tried once, or the time for that is over.
-func (p *Pool) settle(ctx context.Context) {
-	p.mu.Lock()
-	left := time.Until(p.started.Add(p.timing.first))
+	left := time.Until(p.started.Add(within))
 	p.mu.Unlock()
 	t := time.NewTimer(left)
 	defer t.Stop()

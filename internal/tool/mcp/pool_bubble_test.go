@@ -7,6 +7,28 @@ import (
 	"time"
 )
 
+// A program that ends after one answer waits for a slow server as long as it may
+// take to connect, and can say for which.
+func TestPatientWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p, err := New(Options{Patient: true, Servers: []Server{{Name: "a", Type: Stdio, Command: "x"}, {Name: "off", Disabled: true}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if got := p.Slow(t.Context()); len(got) != 1 || got[0] != "a" || time.Since(began) != p.timing.slow {
+			t.Errorf("slow: %q after %v", got, time.Since(began))
+		}
+		if p.Tools(t.Context()); time.Since(began) < p.timing.connect {
+			t.Errorf("waited %v, and a server may take %v", time.Since(began), p.timing.connect)
+		}
+		if got := p.Slow(t.Context()); len(got) != 0 {
+			t.Errorf("still waiting for %q", got)
+		}
+	})
+}
+
 // Servers that are down delay a turn once, and not longer than that.
 func TestFirstWait(t *testing.T) {
 	t.Parallel()
