@@ -20,6 +20,7 @@ func (t *turn) setGoal(g bus.Goal) error {
 		return err
 	}
 	t.it.emit(bus.Outbound{Kind: bus.GoalState, Route: t.it.in.Route, Goal: t.shownGoal()})
+	tell(t, RuntimeEvent{Kind: GoalChanged, Goal: t.shownGoal()})
 	return nil
 }
 

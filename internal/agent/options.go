@@ -65,6 +65,9 @@ type Options struct {
 type Models struct {
 	// Runtime resolves a model preset; "" is the configured default.
 	Runtime func(ctx context.Context, preset string) (Runtime, error)
+	// Named resolves the name of a preset or of a model, for messages that bring
+	// one along. May be nil.
+	Named   func(ctx context.Context, name string) (Runtime, error)
 	Presets []string // names /model offers besides "default"
 	// Usage tells what model calls cost so far; nil means it is not counted.
 	Usage func(ctx context.Context) (string, error)
@@ -166,6 +169,8 @@ type Events struct {
 	// Ended is told when a conversation was stopped or, with stopped false, a new
 	// one starts in its place, so that what tools keep for it can go.
 	Ended func(session string, stopped bool)
+	// Runtime are told what happens to turns, in order; see RuntimeEvent.
+	Runtime []func(RuntimeEvent)
 	// Problems are what an owner reads in /status about the program around the
 	// agent.
 	Problems func() []string

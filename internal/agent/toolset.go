@@ -151,6 +151,9 @@ func (t *turn) toolChoice(tier prompt.Tier) toolChoice {
 // conversation what cannot be used.
 func (t *turn) chooseTools(ctx context.Context, tier prompt.Tier) (*tool.Set, error) {
 	set, err := t.deps.tools.choose(ctx, t.toolChoice(tier), tier)
+	if err == nil {
+		set, err = t.it.extra.tools(set)
+	}
 	if t.it.in.Scope == "" {
 		for _, text := range t.deps.tools.missing(t.key) {
 			t.it.emit(bus.Outbound{Kind: bus.Notice, Route: t.it.in.Route, Text: text})
