@@ -21,6 +21,7 @@ import (
 	"net/http"
 	"os"
 	"sync"
+	"sync/atomic"
 
 	"github.com/nanobot-go/nanobot/internal/agent"
 	"github.com/nanobot-go/nanobot/internal/app"
@@ -176,6 +177,7 @@ type Bot struct {
 	o      app.Options
 	stop   context.CancelFunc
 	start  sync.Once
+	runs   atomic.Bool
 	done   chan struct{}
 	parent context.Context //nolint:containedctx // the life of the bot, given to New
 }
@@ -206,6 +208,7 @@ func options(opts []Option) gateway.Options {
 func (b *Bot) run() {
 	b.start.Do(func() {
 		b.app.Agent.Open(b.parent)
+		b.runs.Store(true)
 		go func() {
 			defer close(b.done)
 			_ = b.app.Run(b.parent) // ends only with its context
@@ -269,6 +272,17 @@ func (b *Bot) Working() int { return b.app.Agent.Working() }
 
 // Wait waits until no subagent works any more and their results were handled.
 func (b *Bot) Wait(ctx context.Context) error { return b.app.Agent.Quiet(ctx) }
+
+// FinishMemory takes into memory what conversations left for it, until ctx ends;
+// a program calls it before Close if it does not run for long. Begun is called
+// with their number if there are any. What is left then, the returned number,
+// is taken up by the next bot or gateway with this data folder.
+func (b *Bot) FinishMemory(ctx context.Context, begun func(conversations int)) (left int) {
+	if !b.runs.Load() {
+		return 0 // it has not worked; the next one that does takes up what is there
+	}
+	return b.app.FinishMemory(ctx, begun)
+}
 
 // KeepTime runs the jobs of the chats that WithReminders names, at their time,
 // until ctx ends or the bot is closed. While a gateway runs the jobs of the

@@ -112,7 +112,9 @@ func TestOptionsOfOneCall(t *testing.T) {
 		}
 		return strings.Join(all, " ")
 	}
-	tell := scripted(func(req nanobot.ModelRequest, _ string) nanobot.ModelEvent { return nanobot.ModelAnswer("default: " + names(req)) })
+	tell := scripted(func(req nanobot.ModelRequest, _ string) nanobot.ModelEvent {
+		return nanobot.ModelAnswer("default: " + names(req))
+	})
 	bot := openBot(t, tell, nanobot.WithTools(lookup(nil)))
 	other := lookup(nil)
 	other.Name = "other"
@@ -120,7 +122,9 @@ func TestOptionsOfOneCall(t *testing.T) {
 	res, err := bot.Run(t.Context(), nanobot.Input{
 		Text: "hello", Tools: []nanobot.Tool{other}, Offer: []string{"lookup", "other"},
 		Hooks: []nanobot.Hooks{{AfterRun: func(context.Context, *nanobot.Outcome) { ran++ }}},
-		Model: scripted(func(req nanobot.ModelRequest, _ string) nanobot.ModelEvent { return nanobot.ModelAnswer("own: " + names(req)) }),
+		Model: scripted(func(req nanobot.ModelRequest, _ string) nanobot.ModelEvent {
+			return nanobot.ModelAnswer("own: " + names(req))
+		}),
 	})
 	if err != nil || res.Text != "own: lookup other" || ran != 1 {
 		t.Errorf("%q, %v, hook called %d times", res.Text, err, ran)

@@ -88,6 +88,15 @@ func (a *Agent) Run(ctx context.Context) error {
 	return nil
 }
 
+// FinishMemory takes into memory at once what waits for it, before a program
+// ends; see memoryworker.Worker.Finish. Run must be going on.
+func (a *Agent) FinishMemory(ctx context.Context, begun func(n int)) (left int) {
+	if a.deps.opts.Memory.Consolidator == nil {
+		return 0
+	}
+	return a.deps.memory.Finish(ctx, begun)
+}
+
 // DropCaches lets go of the messages of all conversations that are not worked
 // on. They are read again when they are needed.
 func (a *Agent) DropCaches() { a.deps.conversations.dropAll() }
