@@ -20,6 +20,7 @@ import (
 // git, in its sandbox.
 var starters = []string{
 	"internal/cli/config_edit.go",        // the user's editor
+	"internal/config/command.go",         // ${cmd:...} of the configuration, if the environment allows it
 	"internal/cli/login.go",              // a browser
 	"internal/daemon/restart*.go",        // ourselves
 	"internal/daemon/manager.go",         // the service manager

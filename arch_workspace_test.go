@@ -43,7 +43,6 @@ var byPath = map[string][]string{
 var byPathAllowed = map[string]string{
 	"internal/doctor/scrub.go":  "reads sessions, which lie in the data folder",
 	"internal/session/scrub.go": "rewrites sessions, which lie in the data folder",
-	"internal/guard/inherit.go": "looks for records in the data folder",
 
 	"internal/cli/conversation.go": "looks at the folder that the user is in, which no file is opened through",
 	"internal/cli/trust.go":        "looks whether a name that the user typed exists",
@@ -65,7 +64,6 @@ var byPathAllowed = map[string]string{
 	"internal/gateway/control.go":      "makes the socket in the data folder",
 	"internal/guard/guest_media.go":    "links received files in the data folder, where guests cannot write",
 	"internal/guard/guests.go":         "makes the folders of a chat in the data folder; what runs there cannot replace them",
-	"internal/gateway/gauges.go":       "counts conversations in the data folder",
 	"internal/gateway/gateway.go":      "removes its own temporary folder",
 	"internal/schedule/trigger_key.go": "keeps a token in the data folder",
 	"internal/guard/servers.go":        "makes the workspace itself",
@@ -130,7 +128,6 @@ var byPathAllowed = map[string]string{
 	"internal/session/copyback.go":        "makes the workspace itself; the copies go through a tree",
 	"internal/session/import.go":          "keeps conversations in the data folder; the workspace goes through a tree",
 	"internal/session/search/database.go": "keeps the index in the data folder",
-	"internal/session/search/forget.go":   "keeps the index in the data folder",
 	"internal/session/search/search.go":   "keeps the index in the data folder",
 	"internal/session/store.go":           "keeps conversations in the data folder",
 	"internal/session/workspace.go":       "keeps the identity of workspaces in the data folder and looks at the workspace itself",

@@ -28,15 +28,6 @@ const (
 	tableEnd     = "<!-- end generated table -->\n"
 )
 
-// later lists settings, or beginnings of their paths, that are read and
-// checked but that nothing acts on yet.
-func later() []string {
-	return []string{
-		"agents.defaults.failOnToolError",
-		"providers.<name>.caps", "providers.<name>.displayName",
-	}
-}
-
 // object is a JSON object that remembers the order of its members.
 type object struct {
 	names  []string
@@ -99,11 +90,7 @@ func (s schema) rows(t *testing.T, path string) []string {
 	if len(out) > 0 {
 		return out
 	}
-	note := s.Description
-	if slices.ContainsFunc(later(), func(p string) bool { return strings.HasPrefix(path, p) }) {
-		note += " *Not used yet.*"
-	}
-	return []string{fmt.Sprintf("| `%s` | %s | %s | %s |\n", path, s.kind(), s.value(), strings.ReplaceAll(note, "|", `\|`))}
+	return []string{fmt.Sprintf("| `%s` | %s | %s | %s |\n", path, s.kind(), s.value(), strings.ReplaceAll(s.Description, "|", `\|`))}
 }
 
 func (s schema) kind() string {

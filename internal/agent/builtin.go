@@ -49,7 +49,7 @@ func runUsage(ctx context.Context, c *Call) (Reply, error) {
 
 // runStop says what the end of the turn came to; the stopping itself is done.
 func runStop(ctx context.Context, c *Call) (Reply, error) {
-	return Say(c.agent.settle(ctx, c.it.key, c.stopped)), nil
+	return Say(c.agent.settle(ctx, c.env.key, c.stopped)), nil
 }
 
 func runRestart(_ context.Context, c *Call) (Reply, error) {
@@ -165,7 +165,7 @@ func runModel(ctx context.Context, c *Call) (Reply, error) {
 
 // runStatus needs no session, so it answers although all slots are busy.
 func runStatus(ctx context.Context, c *Call) (Reply, error) {
-	a, key := c.agent, c.it.key
+	a, key := c.agent, c.env.key
 	s, known := a.deps.conversations.statsOf(key)
 	waiting := a.deps.mailboxes.waiting(key)
 	model := s.model

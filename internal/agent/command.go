@@ -39,7 +39,7 @@ type Call struct {
 
 	row     Command
 	agent   *Agent
-	it      *envelope
+	env     *envelope
 	turn    *turn   // nil beside a turn
 	stopped stopped // what it ended
 }
@@ -114,7 +114,7 @@ func (a *Agent) command(it *envelope) (*Call, bool) {
 		return nil, false
 	}
 	row := a.commands[i]
-	return &Call{Name: row.Name, Args: args, Inbound: in, row: row, agent: a, it: it}, true
+	return &Call{Name: row.Name, Args: args, Inbound: in, row: row, agent: a, env: it}, true
 }
 
 // looksLikeCommand tells "/help" and "/foo bar" from a path such as "/etc/hosts".
@@ -177,7 +177,7 @@ func (c *Call) usageLine() string {
 
 // beside answers a command without waiting for the session.
 func (c *Call) beside(base context.Context) {
-	it := c.it
+	it := c.env
 	ctx, cancel := context.WithCancelCause(base)
 	defer cancel(nil)
 	unlink := context.AfterFunc(it.ctx, func() { cancel(context.Cause(it.ctx)) }) //nolint:contextcheck // two lives meet here
@@ -212,7 +212,7 @@ func (c *Call) within(ctx context.Context, t *turn) error {
 	}
 	if !r.unkept {
 		err := t.sess.Append(
-			session.Record{Message: llm.Message{Role: llm.User, Content: llm.Text(t.it.in.Text)}, Time: t.it.in.At, InboundID: t.it.in.ID, Command: true},
+			session.Record{Message: llm.Message{Role: llm.User, Content: llm.Text(t.env.in.Text)}, Time: t.env.in.At, InboundID: t.env.in.ID, Command: true},
 			session.Record{Message: llm.Message{Role: llm.Assistant, Content: llm.Text(r.Text)}, Command: true},
 		)
 		if err != nil {

@@ -52,21 +52,21 @@ func guestSource(in bus.Inbound) string {
 // outcome asks the schedule about the final reply of a message it wrote:
 // whether it goes out, and where. Everything else goes out as it is.
 func (p *replyTo) outcome(outs []bus.Outbound, err error) []bus.Outbound {
-	in := p.it.in
+	in := p.env.in
 	if p.a.deps.opts.Schedule.Outcome == nil || !scheduled(in) {
 		return outs
 	}
 	last := len(outs) - 1
 	if last < 0 || outs[last].Kind != bus.Final {
 		// Stopped, or answered together with another message.
-		out := bus.Outbound{Kind: bus.Final, Route: in.Route, Turn: &bus.Turn{SessionKey: p.it.key, StopReason: "stopped"}}
+		out := bus.Outbound{Kind: bus.Final, Route: in.Route, Turn: &bus.Turn{SessionKey: p.env.key, StopReason: "stopped"}}
 		if errors.Is(err, ErrStopped) {
 			out.Turn.Error = "it was stopped"
 		}
-		p.a.deps.opts.Schedule.Outcome(p.it.ctx, in, out)
+		p.a.deps.opts.Schedule.Outcome(p.env.ctx, in, out)
 		return outs
 	}
-	final, deliver := p.a.deps.opts.Schedule.Outcome(p.it.ctx, in, outs[last])
+	final, deliver := p.a.deps.opts.Schedule.Outcome(p.env.ctx, in, outs[last])
 	if !deliver {
 		return outs[:last]
 	}
@@ -85,7 +85,7 @@ func (a *Agent) Perform(ctx context.Context, in bus.Inbound) error {
 		return err
 	}
 	it := &envelope{in: in, key: a.deps.keyOf(in), ctx: context.WithoutCancel(ctx)}
-	it.replyTo = &replyTo{a: a, q: unasked{a}, it: it}
+	it.replyTo = &replyTo{a: a, q: unasked{a}, env: it}
 	return a.submit(it) //nolint:contextcheck // the item carries it
 }
 
@@ -163,7 +163,7 @@ func eventName(event string) string {
 
 // ofJob reports whether the conversation is that of a job alone.
 func (t *turn) ofJob() bool {
-	return scheduled(t.it.in) && (t.key == eventHeartbeat || strings.HasPrefix(t.key, "cron:"))
+	return scheduled(t.env.in) && (t.key == eventHeartbeat || strings.HasPrefix(t.key, "cron:"))
 }
 
 // trim makes each run of a job begin without the words from outside that
@@ -184,7 +184,7 @@ func (t *turn) trim() error {
 	for drop > 0 && drop < len(recs) && recs[drop].Role != llm.User {
 		drop++ // what the model made of them
 	}
-	if t.it.in.Event == eventHeartbeat && t.deps.opts.Schedule.HeartbeatKeep > 0 {
+	if t.env.in.Event == eventHeartbeat && t.deps.opts.Schedule.HeartbeatKeep > 0 {
 		drop = max(drop, session.SuffixStart(recs, t.deps.opts.Schedule.HeartbeatKeep))
 	}
 	if drop == 0 {

@@ -64,7 +64,7 @@ func (d *deps) runtimeFor(ctx context.Context, preset string, x Extra) (rt Runti
 // programHooks are the hooks of the program around the agent, which decide
 // about the calls of a turn and of its subagents.
 func programHooks(t *turn) []runner.Hooks {
-	return slices.Concat(t.deps.opts.Tools.Hooks, t.it.extra.Hooks)
+	return slices.Concat(t.deps.opts.Tools.Hooks, t.env.extra.Hooks)
 }
 
 // redacted is an outcome as the program around the agent gets it.

@@ -19,7 +19,7 @@ func (t *turn) setGoal(g bus.Goal) error {
 	if err := owntool.SaveGoal(t.sess, g); err != nil {
 		return err
 	}
-	t.it.emit(bus.Outbound{Kind: bus.GoalState, Route: t.it.in.Route, Goal: t.shownGoal()})
+	t.env.emit(bus.Outbound{Kind: bus.GoalState, Route: t.env.in.Route, Goal: t.shownGoal()})
 	tell(t, RuntimeEvent{Kind: GoalChanged, Goal: t.shownGoal()})
 	return nil
 }
@@ -59,7 +59,7 @@ func runGoal(ctx context.Context, c *Call) (Reply, error) {
 		return Reply{}, fmt.Errorf("set the goal: %w", err)
 	}
 	t.goalOpen = true
-	t.it.in.Text = "Goal: " + c.Args
+	t.env.in.Text = "Goal: " + c.Args
 	return Reply{answered: true}, t.answer(ctx)
 }
 
@@ -87,9 +87,9 @@ func (t *turn) pursue(ctx context.Context, res runner.Result) (runner.Result, er
 		}
 		switch {
 		case res.Streamed: // it looked like the last one, but its text stays and another follows
-			t.it.emit(bus.Outbound{Kind: bus.DeltaEnd, Route: t.it.in.Route, StreamID: t.streamID(t.segment - 1), Resuming: true})
+			t.env.emit(bus.Outbound{Kind: bus.DeltaEnd, Route: t.env.in.Route, StreamID: t.streamID(t.segment - 1), Resuming: true})
 		case res.Text != "":
-			t.it.emit(bus.Outbound{Kind: bus.Progress, Route: t.it.in.Route, Text: res.Text})
+			t.env.emit(bus.Outbound{Kind: bus.Progress, Route: t.env.in.Route, Text: res.Text})
 		}
 		next := llm.Message{Role: llm.User, Content: llm.Text("[The goal is still open: " + prompt.Objective(g) +
 			"\nGo on with the next step. When it is reached, impossible or waits for the user, call update_goal.]")}

@@ -110,12 +110,12 @@ func (t *turn) complete(ctx context.Context) {
 			f.head += text.Tokens(own)
 		}
 	}
-	add(prompt.Instructions(t.key, t.it.in.History))
+	add(prompt.Instructions(t.key, t.env.in.History))
 	if t.deps.opts.Memory.Consolidator == nil {
 		return
 	}
 	own, outside := t.deps.prompt.Remembered(ctx, prompt.Recall{
-		History: t.deps.opts.Memory.Consolidator.History(), Session: t.sess, Key: t.key, Scope: t.it.in.Scope,
+		History: t.deps.opts.Memory.Consolidator.History(), Session: t.sess, Key: t.key, Scope: t.env.in.Scope,
 		Unified: t.deps.opts.Turns.Unified, Job: t.ofJob(), Tainted: t.tainted(), Window: f.budget,
 	})
 	f.outside = outside

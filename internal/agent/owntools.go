@@ -34,7 +34,7 @@ func (a *Agent) shownTo(c tool.Call) (owntool.Conversation, bool) {
 	if !ok {
 		return owntool.Conversation{}, false
 	}
-	o, in := t.deps.opts, t.it.in
+	o, in := t.deps.opts, t.env.in
 	limits := o.Turns.Limits
 	limits.ContextWindow = t.window()
 	limits = owntool.Limits(t.sess, limits)

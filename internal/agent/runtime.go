@@ -45,7 +45,7 @@ type RuntimeEvent struct {
 // tell hands an event about a turn to the program around the agent.
 func tell(t *turn, ev RuntimeEvent) {
 	ev.TurnID, ev.Began, ev.Model, ev.Preset = t.id, t.begun, t.rt.Display, t.rt.Preset
-	t.deps.tell(t.it, ev)
+	t.deps.tell(t.env, ev)
 }
 
 // tell hands an event about a message to all handlers. One that panics does not

@@ -351,3 +351,31 @@ func TestHooksSeeCallsOfSubagents(t *testing.T) {
 		mu.Unlock()
 	}
 }
+
+// failOnToolError ends a task at its first failing tool; without it, the subagent
+// may go on.
+func TestSubagentFailsOnToolError(t *testing.T) {
+	t.Parallel()
+	for _, strict := range []bool{true, false} {
+		fails := textTool("fails", tool.Tool{ReadOnly: true}, func(context.Context, tool.Call, string) (tool.Result, error) {
+			return tool.Fail(tool.NotFound, "no such thing"), nil
+		})
+		h, _ := withSubagents(t, func(req llm.Request) llmtest.Step {
+			if req.Messages[len(req.Messages)-1].Role == llm.ToolRole {
+				return llmtest.Reply("main saw: " + last(req))
+			}
+			return llmtest.Call("spawn", map[string]any{"task": "try", "wait": true})
+		}, func(req llm.Request) llmtest.Step {
+			if req.Messages[len(req.Messages)-1].Role == llm.ToolRole {
+				return llmtest.Reply("went on anyway")
+			}
+			return llmtest.Call("fails", map[string]any{"text": "x"})
+		}, fails)
+		h.opts.Tools.Subagents.FailOnToolError = strict
+		h.start()
+		got := h.ask(in("1", "go"))
+		if strings.Contains(got, "went on anyway") == strict || strict && !strings.Contains(got, "no such thing") {
+			t.Errorf("strict %v: %q", strict, got)
+		}
+	}
+}

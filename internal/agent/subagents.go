@@ -63,7 +63,7 @@ func (a *Agent) parentOf(c tool.Call) (subagent.Parent, bool) {
 	if !ok {
 		return subagent.Parent{}, false
 	}
-	in := t.it.in
+	in := t.env.in
 	return subagent.Parent{Session: t.key, Route: in.Route, Scope: in.Scope, Stateless: in.Stateless, Spec: func(id, task string, tainted bool) runner.Spec { return subagentSpec(t, id, task, tainted) }}, true
 }
 
@@ -82,11 +82,12 @@ func subagentSpec(t *turn, id, task string, tainted bool) runner.Spec {
 	for _, h := range programHooks(t) {
 		hooks = append(hooks, runner.Hooks{BeforeTool: h.BeforeTool, AfterTool: h.AfterTool})
 	}
-	in, place := t.it.in, t.deps.place(t.it.in)
+	in, place := t.env.in, t.deps.place(t.env.in)
 	return runner.Spec{
 		Model: t.rt.Model, ModelName: t.rt.Name, System: t.deps.prompt.Subagent(in.Scope, place, tier),
 		Messages: []llm.Message{{Role: llm.User, Content: llm.Text(task + t.folder.note(t.deps.opts.Workspace))}},
-		Tools:    subagentTools(t.deps.opts.Tools.Set, t.it.extra, tier), MaxTokens: answer, Temperature: t.rt.Temperature, Effort: t.rt.Effort, Limits: limits,
+		Tools:    subagentTools(t.deps.opts.Tools.Set, t.env.extra, tier), MaxTokens: answer, Temperature: t.rt.Temperature, Effort: t.rt.Effort, Limits: limits,
+		FailOnToolError: t.deps.opts.Tools.Subagents.FailOnToolError,
 		Call: tool.Call{
 			Route: in.Route, SessionKey: t.key, Scope: in.Scope, Project: t.folder.project, SenderID: in.SenderID, Person: in.Person(), TurnID: t.id, UserText: typed(in),
 			Turn: &tool.Turn{}, Tainted: tainted, State: &tool.State{},

@@ -144,7 +144,7 @@ func (s *toolSets) absent(name string) string {
 
 func (t *turn) toolChoice(tier prompt.Tier) toolChoice {
 	_, goal := owntool.Goal(t.sess)
-	return toolChoice{tier.Name, goal, t.it.in.Scope != ""}
+	return toolChoice{tier.Name, goal, t.env.in.Scope != ""}
 }
 
 // chooseTools are the tools of the turn. The owner is told once per
@@ -152,11 +152,11 @@ func (t *turn) toolChoice(tier prompt.Tier) toolChoice {
 func (t *turn) chooseTools(ctx context.Context, tier prompt.Tier) (*tool.Set, error) {
 	set, err := t.deps.tools.choose(ctx, t.toolChoice(tier), tier)
 	if err == nil {
-		set, err = t.it.extra.tools(set)
+		set, err = t.env.extra.tools(set)
 	}
-	if t.it.in.Scope == "" {
+	if t.env.in.Scope == "" {
 		for _, text := range t.deps.tools.missing(t.key) {
-			t.it.emit(bus.Outbound{Kind: bus.Notice, Route: t.it.in.Route, Text: text})
+			t.env.emit(bus.Outbound{Kind: bus.Notice, Route: t.env.in.Route, Text: text})
 		}
 	}
 	return set, err

@@ -312,6 +312,8 @@ func (a *App) subagents(o Options) subagent.Options {
 	return subagent.Options{
 		Store: store.Under(State(a.Config, a.log), string(datadir.Subagents), filepath.Base(a.Sessions.Dir())),
 		Most:  a.Config.Config.Agents.Defaults.MaxConcurrentSubagents,
+
+		FailOnToolError: a.Config.Config.Agents.Defaults.FailOnToolError,
 	}
 }
 

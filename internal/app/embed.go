@@ -56,7 +56,7 @@ func (a *App) APIOptions(m *api.Metrics) (api.Options, error) {
 		o.Metrics = m
 	}
 	var err error
-	o.Media.Fetch, err = httpsafe.Guarded(httpsafe.GuardOptions{Allow: Networks(cfg.Tools.SSRFWhitelist)})
+	o.Media.Fetch, err = httpsafe.Guarded(httpsafe.GuardOptions{Allow: Networks(cfg.Tools.SSRFWhitelist), Strict: cfg.Tools.SSRF.Strict})
 	return o, err
 }
 

@@ -144,7 +144,7 @@ func mcpTrial(ctx context.Context, l *config.Loaded, o Options) (_ mcp.Options, 
 func MCPLogins(l *config.Loaded, o Options) (*mcp.OAuth, error) {
 	return mcp.NewOAuth(mcp.OAuthOptions{
 		Store: State(l, o.Log), Proxy: l.Config.Tools.Web.Proxy.Reveal(),
-		Allow: Networks(l.Config.Tools.SSRFWhitelist), Agent: "nanobot/" + cmp.Or(o.Version, "dev"), Log: o.Log,
+		Allow: Networks(l.Config.Tools.SSRFWhitelist), Strict: l.Config.Tools.SSRF.Strict, Agent: "nanobot/" + cmp.Or(o.Version, "dev"), Log: o.Log,
 		Known: func(name string, s httpsafe.Secret) {
 			if o.Secrets != nil {
 				_ = o.Secrets.Add(name, s) // a token is never too ordinary

@@ -9,10 +9,10 @@ import (
 	"io"
 	"iter"
 	"net/netip"
-	"strings"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/bus"
+	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/diskio"
 	"github.com/nanobot-go/nanobot/internal/document"
 	"github.com/nanobot-go/nanobot/internal/guard"
@@ -107,7 +107,7 @@ func (a *App) webTools(o Options) ([]tool.Tool, error) {
 			MaxResults: cfg.Web.Search.MaxResults, Timeout: time.Duration(cfg.Web.Search.Timeout) * time.Second,
 		},
 		Proxy: cfg.Web.Proxy, UserAgent: cfg.Web.UserAgent, UseJinaReader: cfg.Web.Fetch.UseJinaReader,
-		Allow: Networks(cfg.SSRFWhitelist), Getenv: Getenv(o.Env), Leaks: o.Secrets.Leaks, Log: o.Log,
+		Allow: Networks(cfg.SSRFWhitelist), Strict: cfg.SSRF.Strict, Getenv: Getenv(o.Env), Leaks: o.Secrets.Leaks, Log: o.Log,
 		Spend: a.guard.Reach().Fetch, SpendSearch: a.guard.Reach().Search,
 		Document: func(ctx context.Context, name string, data []byte) (string, error) {
 			doc, err := document.Attachment(ctx, name, bytes.NewReader(data), int64(len(data)))
@@ -137,7 +137,7 @@ func (a *App) pictures(o Options, jail *diskio.Jail, media string) ([]tool.Tool,
 		Provider: cfg.Provider, Model: cfg.Model, Key: key, Base: p.APIBase, Headers: p.ExtraHeaders,
 		AspectRatio: cfg.DefaultAspectRatio, Size: cfg.DefaultImageSize, MaxPerTurn: cfg.MaxImagesPerTurn,
 		Media: media, SaveDir: cfg.SaveDir, Read: func(path string) ([]byte, error) { return readWhole(jail, path) },
-	}, p.Proxy.Reveal())
+	}, p.Proxy.Reveal(), a.Config.Config.Tools.SSRF.Strict)
 	if err != nil {
 		return nil, err
 	}
@@ -190,12 +190,12 @@ func guestSource(c tool.Call) string {
 	return llm.GuestSource(text.SafeName(bus.Room(c.Route, c.Scope)))
 }
 
-func newImageTool(o image.Options, proxy string) (tool.Tool, error) {
+func newImageTool(o image.Options, proxy string, strict bool) (tool.Tool, error) {
 	var err error
 	if o.Client, err = httpsafe.Client(httpsafe.Options{Proxy: proxy, Direct: o.Base != "" && httpsafe.IsLocal(o.Base)}); err != nil {
 		return tool.Tool{}, err
 	}
-	if o.Download, err = httpsafe.Guarded(httpsafe.GuardOptions{Timeout: 2 * time.Minute}); err != nil {
+	if o.Download, err = httpsafe.Guarded(httpsafe.GuardOptions{Timeout: 2 * time.Minute, Strict: strict}); err != nil {
 		return tool.Tool{}, err
 	}
 	return image.New(o)
@@ -213,11 +213,12 @@ func readWhole(jail *diskio.Jail, path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxReference))
 }
 
-// Networks parses tools.ssrfWhitelist; what cannot be parsed was warned about.
+// Networks parses tools.ssrfWhitelist: networks, and addresses that stand for
+// themselves. What cannot be parsed was warned about.
 func Networks(list []string) []netip.Prefix {
 	var out []netip.Prefix
 	for _, s := range list {
-		if p, err := netip.ParsePrefix(strings.TrimSpace(s)); err == nil {
+		if p, err := config.ParseNetwork(s); err == nil {
 			out = append(out, p)
 		}
 	}

@@ -60,6 +60,9 @@ func (p *Policy) UnmarshalJSON(data []byte) error {
 	return fmt.Errorf("groupPolicy: %q must be mention, open or allowlist", s)
 }
 
+// ErrUnknownKey is the error of a section that has a key its platform does not know.
+var ErrUnknownKey = errors.New("unknown key")
+
 // Decode fills a struct, which holds the defaults already, from a section.
 // A key it does not know is an error that names the nearest one. Numbers and
 // switches may be written as text, which is all that environment variables can
@@ -85,7 +88,7 @@ func decode(section json.RawMessage, into any, others bool) error {
 		case !ok && others:
 			continue
 		case !ok:
-			return Fatal(fmt.Errorf("unknown key %q%s", k, hint(k, known)))
+			return Fatal(fmt.Errorf("%w %q%s", ErrUnknownKey, k, hint(k, known)))
 		}
 		if err := json.Unmarshal(relaxed(keys[k], field.Type()), field.Addr().Interface()); err != nil {
 			return Fatal(mismatch(k, err))

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nanobot-go/nanobot/internal/config"
-	"github.com/nanobot-go/nanobot/internal/gateway"
+	"github.com/nanobot-go/nanobot/internal/doctor"
 )
 
 func configCommand(c *command) *cobra.Command {
@@ -206,8 +206,9 @@ func configValidate(c *command) *cobra.Command {
 		Use: "validate [FILE]", Short: "Check the configuration and explain problems", Args: atMost(1),
 		Long: `validate reads the configuration like every command and lists errors and
 warnings. It exits with 78 if the configuration is not valid. With --strict,
-unknown and duplicate keys are errors too, and so are channels that would stay
-off because of a mistake in their section.`,
+unknown and duplicate keys are errors too, and so are parts that would stay off
+because of a mistake in their section: channels, MCP servers and providers of
+search, pictures and speech.`,
 		Example: "  nanobot config validate\n  nanobot config validate ./config.json --strict\n  nanobot config validate --json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o := c.configOptions()
@@ -217,7 +218,7 @@ off because of a mistake in their section.`,
 			}
 			l, err := config.Load(o)
 			if err == nil {
-				err = gateway.CheckSections(l, strict)
+				err = doctor.CheckSettings(l, strict)
 			}
 			if asJSON {
 				return tellJSON(cmd, l, err)
@@ -295,7 +296,7 @@ func configExplain(c *command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "explain PATH", Short: "Show where the value of a setting comes from", Args: exactArgs(1),
 		Long: `explain prints the value of a setting, its source, and the sources that it
-overrides. For a section, it explains every setting that is set.`,
+overrides, down to the default. For a section, it explains every setting in it.`,
 		Example:           "  nanobot config explain agents.defaults.model\n  nanobot config explain providers",
 		ValidArgsFunction: settingNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -303,15 +304,12 @@ overrides. For a section, it explains every setting that is set.`,
 			if err != nil {
 				return err
 			}
-			es, err := l.Explain(args[0])
+			es, err := l.Describe(args[0])
 			if err != nil {
 				return usageError{err}
 			}
 			if asJSON {
 				return explainJSON(cmd, es)
-			}
-			if len(es) == 0 {
-				cmd.Printf("%s: nothing is set, all defaults\n", args[0])
 			}
 			for _, e := range es {
 				printExplanation(cmd, e)

@@ -81,7 +81,7 @@ func TestConfigCommands(t *testing.T) {
 		{name: "validate JSON", args: "config validate --json", env: []string{"NANOBOT_API__PORT=x"}, code: exitConfig, out: "~\"kind\": \"invalid_schema\""},
 		{name: "explain", args: "config explain agents.defaults.max_tokens", env: []string{"NANOBOT_AGENTS__DEFAULTS__MAX_TOKENS=9"}, out: "agents.defaults.maxTokens = 9\n  Longest answer, in tokens.\n  from  environment variable NANOBOT_AGENTS__DEFAULTS__MAX_TOKENS\n  hides HOME/config.json:3:55: 5\n  hides default: 8192\n"},
 		{name: "explain section", args: "config explain providers", out: "~providers.groq.apiKey = \"***\""},
-		{name: "explain unset section", args: "config explain api", out: "api: nothing is set, all defaults\n"},
+		{name: "explain unset section", args: "config explain api", out: "~api.port = 8900\n  Port to listen on; 0 picks a free one.\n  from  default\n"},
 		{name: "explain JSON", args: "config explain agents.defaults.model --json", out: "~\"layer\": \"file\""},
 		{name: "schema", args: "config schema", out: "~json-schema.org/draft/2020-12"},
 		{name: "help", args: "config", out: "~nanobot config explain agents.defaults.model"},

@@ -71,9 +71,8 @@ func gatewayStart(c *command, cmd *cobra.Command, f gatewayFlags) error {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		var s gateway.Status
-		if gateway.Control(ctx, l, http.MethodGet, "/status", nil, &s) == nil && s.PID == pid {
-			cmd.Printf("The gateway is running (process %d) and listens on http://%s\n", pid, s.Address)
+		if address, ok := answers(ctx, l, pid); ok {
+			cmd.Printf("The gateway is running (process %d) and listens on http://%s\n", pid, address)
 			cmd.Printf("Log: %s\nStop it with: nanobot gateway stop\n", gateway.LogFile(l))
 			return nil
 		}
@@ -86,6 +85,18 @@ func gatewayStart(c *command, cmd *cobra.Command, f gatewayFlags) error {
 			return fmt.Errorf("the gateway (process %d) does not answer after %s; see %s", pid, startWait, gateway.LogFile(l))
 		}
 	}
+}
+
+// answers asks the gateway of a process for its address. Without a control socket,
+// its own description is all there is.
+func answers(ctx context.Context, l *config.Loaded, pid int) (address string, ok bool) {
+	if !l.Config.Gateway.ControlSocket {
+		i, err := daemon.Find(gateway.InstanceFile(l))
+		return i.Address, err == nil && i.PID == pid
+	}
+	var s gateway.Status
+	err := gateway.Control(ctx, l, http.MethodGet, "/status", nil, &s)
+	return s.Address, err == nil && s.PID == pid
 }
 
 func gatewayStopCommand(c *command) *cobra.Command {

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
-	"github.com/nanobot-go/nanobot/internal/llm/catalog"
 	"github.com/nanobot-go/nanobot/internal/provider"
 	"github.com/nanobot-go/nanobot/internal/text"
 )
@@ -69,12 +69,12 @@ one that the provider reports; for a server on this machine, the one in use.`,
 }
 
 // readyNames completes names of providers that are set up.
-func readyNames(c *command, _ *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+func readyNames(c *command, cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	loaded, err := config.Load(c.configOptions())
 	if err != nil || len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	list, err := catalog.Survey(matchInput(c, loaded))
+	list, err := provider.Survey(cmd.Context(), app.ProviderOptions(loaded, c.appOptions()))
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

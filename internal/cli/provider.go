@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/llm/catalog"
 	"github.com/nanobot-go/nanobot/internal/provider"
@@ -47,18 +48,18 @@ nanobot config set providers.NAME.apiBase URL.`,
 			if err != nil {
 				return err
 			}
-			list, err := catalog.Survey(matchInput(c, loaded))
+			list, err := provider.Survey(cmd.Context(), app.ProviderOptions(loaded, c.appOptions()))
 			if err != nil {
 				return err
 			}
 			if ready {
-				list = slices.DeleteFunc(list, func(s catalog.Standing) bool { return !s.Ready })
+				list = slices.DeleteFunc(list, func(s catalog.Status) bool { return !s.Ready })
 			}
-			slices.SortStableFunc(list, func(a, b catalog.Standing) int { return cmp.Compare(rank(a), rank(b)) })
+			slices.SortStableFunc(list, func(a, b catalog.Status) int { return cmp.Compare(rank(a), rank(b)) })
 			if asJSON {
-				return printJSON(cmd, provider.Standings(list))
+				return printJSON(cmd, provider.States(list))
 			}
-			return printStandings(cmd, list)
+			return printProviders(cmd, list)
 		},
 	}
 	jsonFlag(cmd, &asJSON)
@@ -67,14 +68,14 @@ nanobot config set providers.NAME.apiBase URL.`,
 }
 
 // rank puts what is set up first.
-func rank(s catalog.Standing) int {
+func rank(s catalog.Status) int {
 	if s.Ready {
 		return 0
 	}
 	return 1
 }
 
-func printStandings(cmd *cobra.Command, list []catalog.Standing) error {
+func printProviders(cmd *cobra.Command, list []catalog.Status) error {
 	if len(list) == 0 {
 		cmd.Println("No provider is configured. Set one up with: nanobot onboard --wizard")
 		return nil
@@ -89,7 +90,11 @@ func printStandings(cmd *cobra.Command, list []catalog.Standing) error {
 		if s.Row.Speech {
 			wire = "speech only"
 		}
-		w.row(mark, s.Name, keyNote(s), cmp.Or(s.Base, "-"), wire)
+		name := s.Name
+		if own := s.Row.Display; s.Own && own != name {
+			name += " (" + own + ")"
+		}
+		w.row(mark, name, keyNote(s), cmp.Or(s.Base, "-"), wire)
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -103,7 +108,7 @@ func printStandings(cmd *cobra.Command, list []catalog.Standing) error {
 }
 
 // keyNote says where a key comes from, or how to give one.
-func keyNote(s catalog.Standing) string {
+func keyNote(s catalog.Status) string {
 	switch {
 	case s.KeySource != "":
 		return "from " + s.KeySource

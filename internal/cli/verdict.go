@@ -33,7 +33,7 @@ the result and the duration of each call. The calls cost a fraction of a cent.`,
 			if len(args) == 1 {
 				name = args[0]
 			}
-			t, err := provider.OpenTrial(app.ProviderOptions(loaded, c.appOptions()), name)
+			t, err := provider.OpenTrial(cmd.Context(), app.ProviderOptions(loaded, c.appOptions()), name)
 			if err != nil {
 				return err
 			}

@@ -26,7 +26,7 @@ type AgentDefaults struct {
 	MaxConcurrentSubagents          int        `json:"maxConcurrentSubagents" min:"1" doc:"Maximum number of subagents running at once."`
 	FailOnToolError                 bool       `json:"failOnToolError" doc:"Stop a subagent at its first tool error."`
 	ProviderRetryMode               string     `json:"providerRetryMode" enum:"standard|persistent" doc:"How long a failing provider is retried."`
-	ReasoningEffort                 string     `json:"reasoningEffort" doc:"none, low, medium, high, xhigh, max or adaptive; empty leaves it to the model."`
+	ReasoningEffort                 string     `json:"reasoningEffort" enum:"|none|minimal|minimum|low|medium|high|xhigh|max|adaptive" doc:"none, low, medium, high, xhigh, max or adaptive; empty leaves it to the model."`
 	ToolHintMaxLength               int        `json:"toolHintMaxLength" min:"20" max:"500" doc:"Longest tool hint shown to users, in characters."`
 	Timezone                        string     `json:"timezone" doc:"IANA time zone, such as Europe/Berlin."`
 	TimezoneMode                    string     `json:"timezoneMode" enum:"auto|manual" doc:"auto follows the host; setting timezone alone means manual."`
@@ -56,7 +56,8 @@ type Dream struct {
 }
 
 // Budget bounds spending. An amount of zero is no bound. The default bounds a
-// day, so that a first run cannot get expensive by accident.
+// day, so that a first run cannot get expensive by accident; in a file that sets
+// neither the amount nor onExceed, reaching it only warns.
 type Budget struct {
 	DailyUSD            float64                 `json:"dailyUsd" min:"0" doc:"US dollars per day; 0 is no limit."`
 	MonthlyUSD          float64                 `json:"monthlyUsd" min:"0" doc:"US dollars per month; 0 is no limit."`
@@ -66,7 +67,8 @@ type Budget struct {
 	GuestShare          float64                 `json:"guestShare" min:"0" max:"1" doc:"Share of the limits that all guests and group chats together may use; 0 sets no separate limit."`
 	PerGuestShare       float64                 `json:"perGuestShare" min:"0" max:"1" doc:"Share of the limits that one guest or group chat may use; 0 sets no separate limit."`
 	WarnAt              []float64               `json:"warnAt" min:"0" max:"1" doc:"Shares of a limit at which to warn."`
-	OnExceed            string                  `json:"onExceed" enum:"warn|stopBackground|stopAll" doc:"What happens at a limit: only warn, stop background work, or stop every call."`
+	OnExceed            string                  `json:"onExceed" enum:"warn|stopBackground|stopAll" doc:"What happens at a limit: only warn, stop background work, or stop every call. Without a value, a limit that is not set either only warns."`
+	PerSession          SourceBudget            `json:"perSession" doc:"Limits of each conversation."`
 	PerSource           map[string]SourceBudget `json:"perSource" doc:"Limits per source of work: user, api, cron, heartbeat, dream, subagent."`
 }
 
@@ -81,7 +83,8 @@ type SourceBudget struct {
 type Limits struct {
 	MaxConcurrentRequests int `json:"maxConcurrentRequests" env:"NANOBOT_MAX_CONCURRENT_REQUESTS" doc:"Turns running at once; 0 or less is no limit."`
 	LLMTimeoutS           int `json:"llmTimeoutS" min:"0" env:"NANOBOT_LLM_TIMEOUT_S" doc:"Seconds one model request may take; 0 is no limit."`
-	StreamIdleTimeoutS    int `json:"streamIdleTimeoutS" min:"0" max:"3600" env:"NANOBOT_STREAM_IDLE_TIMEOUT_S" doc:"Seconds a stream may stay silent; 0 is no limit."`
+	FirstByteTimeoutS     int `json:"firstByteTimeoutS" min:"0" max:"3600" doc:"Seconds until the first byte of an answer; 0 is no limit. Without a value, servers on this machine have 600, and a longer streamIdleTimeoutS counts."`
+	StreamIdleTimeoutS    int `json:"streamIdleTimeoutS" min:"0" max:"3600" env:"NANOBOT_STREAM_IDLE_TIMEOUT_S" doc:"Seconds a stream may stay silent; 0 is no limit. Without a value, servers on this machine have 300."`
 	TurnTimeoutS          int `json:"turnTimeoutS" min:"0" doc:"Seconds one turn may take; 0 is no limit."`
 	TurnTokens            int `json:"turnTokens" min:"0" doc:"Input and output tokens per turn; 0 is no limit."`
 	TurnToolCalls         int `json:"turnToolCalls" min:"0" doc:"Tool calls one turn may make; 0 is no limit."`
@@ -94,7 +97,7 @@ type Preset struct {
 	MaxTokens           int        `json:"maxTokens" min:"1" doc:"Longest answer, in tokens."`
 	ContextWindowTokens int        `json:"contextWindowTokens" min:"1" doc:"Size of the context window, in tokens."`
 	Temperature         float64    `json:"temperature" min:"0" max:"2" doc:"Sampling temperature."`
-	ReasoningEffort     string     `json:"reasoningEffort" doc:"none, low, medium, high, xhigh, max or adaptive."`
+	ReasoningEffort     string     `json:"reasoningEffort" enum:"|none|minimal|minimum|low|medium|high|xhigh|max|adaptive" doc:"none, low, medium, high, xhigh, max or adaptive."`
 	Fallbacks           []Fallback `json:"fallbacks" doc:"Models tried in order when this one is unavailable, instead of agents.defaults.fallbackModels."`
 	Label               string     `json:"label" doc:"Ignored; older versions wrote it."`
 }
@@ -109,7 +112,7 @@ type Fallback struct {
 	MaxTokens           *int     `json:"maxTokens" min:"1" doc:"Longest answer, in tokens."`
 	ContextWindowTokens *int     `json:"contextWindowTokens" min:"1" doc:"Size of the context window, in tokens."`
 	Temperature         *float64 `json:"temperature" min:"0" max:"2" doc:"Sampling temperature."`
-	ReasoningEffort     string   `json:"reasoningEffort" doc:"none, low, medium, high, xhigh, max or adaptive."`
+	ReasoningEffort     string   `json:"reasoningEffort" enum:"|none|minimal|minimum|low|medium|high|xhigh|max|adaptive" doc:"none, low, medium, high, xhigh, max or adaptive."`
 }
 
 func defaultAgent() AgentDefaults {
@@ -136,7 +139,7 @@ func defaultAgent() AgentDefaults {
 		ResumeInterrupted:               "resume",
 		Dream:                           Dream{Enabled: true, IntervalH: 2, MaxBatchSize: 20, MaxIterations: 10},
 		Budget:                          Budget{DailyUSD: 5, UnpricedDailyTokens: 5_000_000, GuestShare: 0.2, PerGuestShare: 0.1, WarnAt: []float64{0.8}, OnExceed: "stopAll"},
-		Limits:                          Limits{LLMTimeoutS: 300, StreamIdleTimeoutS: 90},
+		Limits:                          Limits{LLMTimeoutS: 300, FirstByteTimeoutS: 120, StreamIdleTimeoutS: 90},
 	}
 }
 

@@ -10,17 +10,20 @@ import (
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
 )
 
-// format checks a text against its enum and format tags.
-func (r *reader) format(s string, n *node, p place) bool {
+// format checks a text against its enum and format tags. A choice may be written
+// in capitals.
+func (r *reader) format(s string, n *node, p place) (string, bool) {
 	if enum := p.tag.Get("enum"); enum != "" {
 		words := strings.Split(enum, "|")
-		if slices.Contains(words, s) {
-			return true
+		same := func(word string) bool { return strings.EqualFold(word, strings.TrimSpace(s)) }
+		if i := slices.IndexFunc(words, same); i >= 0 {
+			return words[i], true
 		}
 		words = slices.DeleteFunc(words, func(w string) bool { return w == "" })
 		r.issue(n, p, "must be one of "+strings.Join(words, ", "), suggest(s, words))
-		return false
+		return s, false
 	}
+
 	ok, want := true, ""
 	switch p.tag.Get("format") {
 	case "host":
@@ -33,7 +36,7 @@ func (r *reader) format(s string, n *node, p place) bool {
 	if !ok {
 		r.issue(n, p, want, "")
 	}
-	return ok
+	return s, ok
 }
 
 func hostName(s string) bool {
@@ -97,11 +100,9 @@ func (r *reader) check(c *Config, root *node) {
 		c.Gateway.Heartbeat.IntervalS = 60
 	}
 	for i, cidr := range c.Tools.SSRFWhitelist {
-		if _, err := netip.ParsePrefix(strings.TrimSpace(cidr)); err != nil {
-			if _, err := netip.ParseAddr(strings.TrimSpace(cidr)); err != nil {
-				n, p := r.spot(root, "tools", "ssrfWhitelist")
-				r.warning(n, append(p.path, itoa(i)), "is not a network such as 192.168.1.0/24 and is ignored", "")
-			}
+		if _, err := ParseNetwork(cidr); err != nil {
+			n, p := r.spot(root, "tools", "ssrfWhitelist")
+			r.warning(n, append(p.path, itoa(i)), "is not a network such as 192.168.1.0/24 and is ignored", "")
 		}
 	}
 	for i, host := range c.Tools.Exec.AllowedHosts {
@@ -131,6 +132,16 @@ func (r *reader) check(c *Config, root *node) {
 			r.warning(n, p.path, "does not start with http:// or https://", "")
 		}
 	}
+}
+
+// ParseNetwork reads an entry of tools.ssrfWhitelist. An address without a length is
+// a network of one.
+func ParseNetwork(s string) (netip.Prefix, error) {
+	s = strings.TrimSpace(s)
+	if ip, err := netip.ParseAddr(s); err == nil && ip.Zone() == "" {
+		return netip.PrefixFrom(ip, ip.BitLen()), nil
+	}
+	return netip.ParsePrefix(s)
 }
 
 // checkMissing refuses settings of parts that nanobot does not have. The Python

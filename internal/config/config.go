@@ -42,7 +42,11 @@ func Default() Config {
 func NewFile() []byte {
 	return []byte(`{
   "agents": {
-    "defaults": {}
+    "defaults": {
+      "budget": {
+        "onExceed": "stopAll"
+      }
+    }
   },
   "providers": {},
   "channels": {},

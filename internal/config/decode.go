@@ -69,8 +69,10 @@ func (r *reader) value(v reflect.Value, n *node, p place) {
 	case reflect.Slice:
 		r.list(v, n, p)
 	case reflect.String:
-		if s, ok := r.str(n, p); ok && r.format(s, n, p) {
-			v.SetString(s)
+		if s, ok := r.str(n, p); ok {
+			if s, ok = r.format(s, n, p); ok {
+				v.SetString(s)
+			}
 		}
 	case reflect.Bool:
 		if b, ok := boolOf(n); ok {

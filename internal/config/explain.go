@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strconv"
@@ -139,7 +140,7 @@ func plainJSON(v any) []byte {
 
 // display is the value at p of c as JSON.
 func (l *Loaded) display(c *Config, p place) string {
-	v := valueAt(reflect.ValueOf(c).Elem(), p.path)
+	v := valueAt(reflect.ValueOf(c).Elem(), p.path, false)
 	if !v.IsValid() {
 		if n := l.state.tree.find(p.path); n != nil && c == &l.Config {
 			return string(n.masked(p).appendJSON(nil))
@@ -160,9 +161,14 @@ func hideCredentials(b []byte, p place) []byte {
 }
 
 // valueAt follows a canonical path through a Config; the result is invalid
-// where the path enters free-form JSON or an entry that is not there.
-func valueAt(v reflect.Value, path []string) reflect.Value {
+// where the path enters free-form JSON or an entry that is not there. With usual,
+// such an entry has its defaults.
+func valueAt(v reflect.Value, path []string, usual bool) reflect.Value {
 	for _, part := range path {
+		if kind := v.Kind(); usual && (kind == reflect.Map || kind == reflect.Slice) {
+			v = elementDefault(v.Type().Elem())
+			continue
+		}
 		switch v.Kind() {
 		case reflect.Struct:
 			sh := shapes(nil).of(v.Type())
@@ -171,7 +177,7 @@ func valueAt(v reflect.Value, path []string) reflect.Value {
 			case ok:
 				v = v.Field(f.index)
 			case sh.rest != nil && sh.rest.typ.Kind() == reflect.Map:
-				v = v.Field(sh.rest.index).MapIndex(reflect.ValueOf(part))
+				v = valueAt(v.Field(sh.rest.index), []string{part}, usual)
 			default:
 				return reflect.Value{}
 			}
@@ -224,6 +230,52 @@ func (l *Loaded) Explain(path string) ([]Explanation, error) {
 	return out, nil
 }
 
+// Describe traces every setting below a path, whether or not it is set. Below an
+// open map, such as providers, that is every setting of the entries there are.
+func (l *Loaded) Describe(path string) ([]Explanation, error) {
+	p, err := l.locatePath(path)
+	if err != nil {
+		return nil, err
+	}
+	var out []Explanation
+	var visit func(n *node, p place)
+	visit = func(n *node, p place) {
+		var names []string
+		if p.typ != nil && isSection(p.typ) {
+			names = p.names()
+		}
+		if n != nil && n.kind == '{' {
+			for _, m := range n.members {
+				if !m.val.unknown && !slices.Contains(names, m.name) {
+					names = append(names, m.name)
+				}
+			}
+		}
+		if len(names) == 0 {
+			out = append(out, l.explain(n, p))
+			return
+		}
+		for _, name := range names {
+			if c, ok := p.child(name, false); ok {
+				visit(n.get(name), c)
+			}
+		}
+	}
+	visit(l.state.tree.find(p.path), p)
+	return out, nil
+}
+
+// defaultAt is what a setting is if nothing sets it, as JSON.
+func (l *Loaded) defaultAt(p place) string {
+	d := Default()
+	d.Agents.Defaults.Workspace = filepath.Join(l.state.base, "workspace")
+	v := valueAt(reflect.ValueOf(d), p.path, true)
+	if !v.IsValid() {
+		return "null"
+	}
+	return string(hideCredentials(plainJSON(v.Interface()), p))
+}
+
 func (l *Loaded) explain(n *node, p place) Explanation {
 	e := Explanation{Path: strings.Join(p.path, "."), Value: l.display(&l.Config, p), Doc: p.tag.Get("doc")}
 	var all []Source
@@ -241,8 +293,7 @@ func (l *Loaded) explain(n *node, p place) Explanation {
 		}
 		all = append(all, s)
 	}
-	d := Default()
-	all = append(all, Source{Layer: LayerDefault, Value: l.display(&d, p)})
+	all = append(all, Source{Layer: LayerDefault, Value: l.defaultAt(p)})
 	e.Source, e.Shadowed = all[0], all[1:]
 	return e
 }

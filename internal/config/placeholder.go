@@ -14,7 +14,7 @@ import (
 const maxSecretBytes = 64 << 10
 
 // resolve replaces references in texts of the file: ${VAR}, ${VAR:-default},
-// ${VAR:?text}, ${file:path} and ${keyring:name}; $${ stands for ${. The text as
+// ${VAR:?text}, ${file:path}, ${keyring:name} and ${cmd:...}; $${ stands for ${. The text as
 // written stays with the node. Values from elsewhere are taken literally: the shell or
 // service manager has expanded them already.
 func (r *reader) resolve(root *node) {
@@ -133,8 +133,7 @@ func (x *expander) reference(body string, depth int) (string, bool) {
 	case name == "keyring":
 		return x.key(arg), true
 	case name == "cmd":
-		x.problems = append(x.problems, "${cmd:...} is not supported yet; use ${VAR}, ${file:...} or ${keyring:...}")
-		return "", true
+		return x.command(arg), true
 	}
 	return "", false
 }

@@ -241,7 +241,7 @@ func TestReferences(t *testing.T) {
 		"${EMPTY:?}":          "environment variable EMPTY is not set",
 		"${file:/no/such}":    "the file of ${file:...} cannot be read: ",
 		"${file:.}":           "the file of ${file:...} is not a regular file of at most 64 KiB",
-		"${cmd:date}":         "${cmd:...} is not supported yet",
+		"${cmd:date}":         "${cmd:...} is not allowed here",
 		"${keyring:a/b}":      "there is no system keyring to look for a/b in: NANOBOT_NO_KEYRING",
 		"${keyring:mine}":     "key mine: there is no such key; store it with: nanobot keys set mine",
 		"${keyring:../x y}":   "there is no system keyring",

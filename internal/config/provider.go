@@ -18,8 +18,19 @@ type Provider struct {
 	Region             string                     `json:"region" doc:"AWS region."`
 	Profile            string                     `json:"profile" doc:"AWS profile."`
 	StreamIdleTimeoutS int                        `json:"streamIdleTimeoutS" min:"0" max:"3600" doc:"Seconds a stream may stay silent; 0 uses the general limit."`
+	FirstByteTimeoutS  int                        `json:"firstByteTimeoutS" min:"0" max:"3600" doc:"Seconds until the first byte of an answer; 0 uses the general limit."`
 	RequestTimeoutS    int                        `json:"requestTimeoutS" min:"0" doc:"Seconds a request may take; 0 uses the general limit."`
 	APIKeys            []httpsafe.Secret          `json:"apiKeys" doc:"Several API keys to distribute requests over."`
-	KeyStrategy        string                     `json:"keyStrategy" doc:"How a key is selected from apiKeys."`
-	Caps               Raw                        `json:"caps" doc:"Abilities of an endpoint of your own, such as {\"vision\": true}."`
+	KeyStrategy        string                     `json:"keyStrategy" enum:"rotate|order" doc:"How a key is selected from apiKeys: rotate distributes requests over all of them, order uses a later key only while the earlier ones are refused."`
+	RequestsPerMinute  int                        `json:"requestsPerMinute" min:"0" doc:"Requests per minute and key, for accounts with a limit; further requests wait. 0 is no limit."`
+	TokensPerMinute    int                        `json:"tokensPerMinute" min:"0" doc:"Tokens per minute and key, of requests and answers; 0 is no limit."`
+	Betas              []string                   `json:"betas" doc:"Names of beta features, sent as the anthropic-beta header."`
+	PromptCacheTTL     string                     `json:"promptCacheTtl" enum:"5m|1h" doc:"How long Claude models keep tools and system prompt in their cache; 5m if empty."`
+	Caps               Caps                       `json:"caps" doc:"What the models of this provider can do, if nanobot is wrong about it."`
+}
+
+// Caps are abilities of models; nil leaves it to nanobot to find out.
+type Caps struct {
+	Vision *bool `json:"vision" doc:"The models read images; with false, none are sent."`
+	Tools  *bool `json:"tools" doc:"The models call tools; with false, none are offered."`
 }

@@ -131,7 +131,7 @@ func TestExplain(t *testing.T) {
 	for path, want := range map[string]string{
 		"agents.defaults.max_tokens": "agents.defaults.maxTokens=3 <- command line < environment variable NANOBOT_AGENTS__DEFAULTS__MAX_TOKENS 2 < FILE:2:17 1 < default 8192\n",
 		"agents.defaults.model":      "agents.defaults.model=\"m\" <- FILE:2:29, through a ${...} reference < default \"anthropic/claude-opus-4-5\"\n",
-		"providers":                  "providers.groq.apiKey=\"***\" <- environment variable NANOBOT_PROVIDERS__GROQ__API_KEY < FILE:3:34 \"***\" < default null\n",
+		"providers":                  "providers.groq.apiKey=\"***\" <- environment variable NANOBOT_PROVIDERS__GROQ__API_KEY < FILE:3:34 \"***\" < default \"\"\n",
 		"api.port":                   "api.port=8900 <- default\n",
 		"api":                        "",
 		"agents.defaults.modle":      "unknown setting agents.defaults.modle; did you mean model?",

@@ -5,11 +5,13 @@ import "github.com/nanobot-go/nanobot/internal/httpsafe"
 // Tools configures what the agent may do.
 type Tools struct {
 	RestrictToWorkspace          bool            `json:"restrictToWorkspace" doc:"Keep files and commands inside the workspace."`
-	SSRFWhitelist                []string        `json:"ssrfWhitelist" doc:"Private networks web tools may reach, as CIDR."`
+	SSRFWhitelist                []string        `json:"ssrfWhitelist" doc:"Private networks web tools may reach, as CIDR; an address alone is a network of one."`
 	ProtectConfigDir             bool            `json:"protectConfigDir" doc:"Ignored: tools never have access to the folder of this file, except for the workspace and media."`
 	Web                          Web             `json:"web" doc:"Searching and reading the web."`
 	Exec                         Exec            `json:"exec" doc:"Running commands."`
-	File                         Switch          `json:"file" doc:"Reading and writing files."`
+	SSRF                         SSRF            `json:"ssrf" doc:"Which addresses requests must never reach."`
+	Message                      Message         `json:"message" doc:"Sending messages to other chats."`
+	File                         FileTools       `json:"file" doc:"Reading and writing files."`
 	My                           My              `json:"my" doc:"Looking at and changing the agent's own settings."`
 	Approval                     Approval        `json:"approval" doc:"Asking before risky calls."`
 	CLIApps                      CLIApps         `json:"cliApps" doc:"Installed command-line apps."`
@@ -20,9 +22,20 @@ type Tools struct {
 	MCPServers                   map[string]Raw  `json:"mcpServers" camel:"1" doc:"MCP servers, by name."`
 }
 
-// Switch turns a tool family on or off.
-type Switch struct {
-	Enable bool `json:"enable" doc:"Enable these tools."`
+// FileTools configures the file tools.
+type FileTools struct {
+	Enable     bool `json:"enable" doc:"Enable these tools."`
+	StrictEdit bool `json:"strictEdit" doc:"Refuse to edit a file that has changed since the agent read it, instead of warning."`
+}
+
+// SSRF guards against addresses that lead into private networks.
+type SSRF struct {
+	Strict bool `json:"strict" doc:"Also refuse 198.18.0.0/15, which some VPN programs use for every host."`
+}
+
+// Message configures where the agent may write by itself.
+type Message struct {
+	AllowTargets []string `json:"allowTargets" doc:"Chats that the agent may write to without a question, as channel:chat, such as telegram:-100123."`
 }
 
 // My configures the agent's view of its own settings.
@@ -116,7 +129,7 @@ func defaultTools() Tools {
 			Search: Search{Provider: "duckduckgo", MaxResults: 5, Timeout: 30},
 		},
 		Exec:     Exec{Enable: true, Timeout: 60, Network: "host", MaxDiskMB: 2048},
-		File:     Switch{Enable: true},
+		File:     FileTools{Enable: true},
 		My:       My{Enable: true},
 		Approval: Approval{Mode: "off", TimeoutS: 300, Fallback: "deny"},
 		CLIApps:  CLIApps{Enable: true, InstallTimeout: 300, RunTimeout: 60, CatalogTTLSeconds: 3600},

@@ -146,7 +146,11 @@ func (d *Diagnosis) config(o app.Options) *config.Loaded {
 		}
 	}
 	d.Config = l
-	for _, w := range l.Warnings {
+	wrong, err := settings(l)
+	if err != nil {
+		d.say(Broken, "config.settings", err.Error(), fix)
+	}
+	for _, w := range append(wrong, l.Warnings...) {
 		d.say(Doubt, "config.warning", w.String(), "")
 	}
 	switch {

@@ -162,7 +162,7 @@ func modelSymptom(ctx context.Context, o app.Options, l *config.Loaded, info pro
 	if !l.IsSet("agents.defaults.model") && l.Config.Agents.Defaults.ModelPreset == "" {
 		name = info.Name // found by itself
 	}
-	t, err := provider.OpenTrial(app.ProviderOptions(l, o), name)
+	t, err := provider.OpenTrial(ctx, app.ProviderOptions(l, o), name)
 	if err != nil {
 		s.State, s.Detail, s.Fix = Broken, err.Error(), "see: nanobot provider explain"
 		return s

@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"os"
+	"slices"
 
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/config"
@@ -61,6 +62,10 @@ func StatusOf(ctx context.Context, o app.Options) (Status, error) {
 		return r, nil //nolint:nilerr // part of the report
 	}
 	info := a.ModelInfo()
+	known := func(p KeyedProvider) bool { return p.Name == info.Provider }
+	if row, ok := catalog.Lookup(info.Provider); ok && row.Local && !slices.ContainsFunc(r.Providers, known) {
+		r.Providers = append(r.Providers, KeyedProvider{Name: row.Name, Base: info.Base})
+	}
 	r.Model, r.Provider, r.Why, r.KeySource, r.Demo, r.Exec = info.Name, info.Provider, info.Why, info.KeySource, info.Demo, a.Exec
 	return r, nil
 }

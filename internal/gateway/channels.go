@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -19,6 +20,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/config"
 	"github.com/nanobot-go/nanobot/internal/guard"
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // Channels are the chat platforms this program knows.
@@ -53,7 +55,7 @@ func (g *Gateway) channelOptions(a *app.App) channel.Options {
 		Queue: g.messenger.door(), Factories: g.web.factories(), Sections: g.sections(a.Config),
 		Defaults:   channel.Filters{SendProgress: cfg.SendProgress, SendToolHints: cfg.SendToolHints, ShowReasoning: cfg.ShowReasoning},
 		MaxRetries: cfg.SendMaxRetries, Store: app.State(a.Config, g.log), DataDir: a.Config.DataDir, Kept: []string{guard.SentFiles, "api"},
-		Client: channelClient, Fetch: channelFetch,
+		Client: channelClient, Fetch: channelFetch(a.Config),
 		Transcribe: g.web.transcript, Commands: menu(app.Commands(g.o.Options)), Redact: a.Secrets().Redact, Log: g.log, Now: g.o.Now,
 	}
 }
@@ -63,15 +65,24 @@ func channelClient(proxy string) (*http.Client, error) {
 	return httpsafe.Client(httpsafe.Options{Proxy: proxy})
 }
 
-// channelFetch reaches addresses that strangers wrote.
-func channelFetch() (*http.Client, error) { return httpsafe.Guarded(httpsafe.GuardOptions{}) }
+// channelFetch makes clients that reach addresses which strangers wrote.
+func channelFetch(l *config.Loaded) func() (*http.Client, error) {
+	return func() (*http.Client, error) {
+		return httpsafe.Guarded(httpsafe.GuardOptions{Strict: l.Config.Tools.SSRF.Strict})
+	}
+}
 
 // LoginChannel connects a channel to an account by hand.
 func LoginChannel(ctx context.Context, l *config.Loaded, name string, t channel.Terminal, force bool) error {
-	return channel.Login(ctx, channel.Options{
+	return channel.Login(ctx, unconnected(l), name, t, force)
+}
+
+// unconnected are the options of channels that are made and never run.
+func unconnected(l *config.Loaded) channel.Options {
+	return channel.Options{
 		Queue: nowhere{}, Factories: Channels(), Sections: sections(l), Store: app.State(l, nil), DataDir: l.DataDir,
-		Client: channelClient, Fetch: channelFetch,
-	}, name, t, force)
+		Client: channelClient, Fetch: channelFetch(l),
+	}
 }
 
 // menu is the command table as chat platforms show it.
@@ -89,31 +100,45 @@ type nowhere struct{ bus.Queue }
 // CheckChannels makes the channels that are switched on, without connecting
 // them: those with an Error would not start.
 func CheckChannels(l *config.Loaded) ([]channel.Status, error) {
-	m, err := channel.NewManager(channel.Options{Queue: nowhere{}, Factories: Channels(), Sections: sections(l), Store: app.State(l, nil), DataDir: l.DataDir})
+	m, err := channel.NewManager(unconnected(l))
 	if err != nil {
 		return nil, err
 	}
 	return m.Status(), nil
 }
 
-// CheckSections adds what is wrong in the sections of channels, which their own
-// decoders know, to the warnings. With strict it is an error.
-func CheckSections(l *config.Loaded, strict bool) error {
-	states, err := CheckChannels(l)
-	if err != nil {
-		return err
-	}
+// CheckDisabled finds keys that a platform does not know in sections that are
+// switched off. Whatever else such a section lacks is not a mistake yet.
+func CheckDisabled(l *config.Loaded) ([]config.Problem, error) {
+	o := unconnected(l)
+	o.Sections = map[string]json.RawMessage{}
+	names := slices.Sorted(maps.Keys(o.Factories))
+
 	var wrong []config.Problem
-	for _, s := range states {
-		if s.Enabled && s.Error != "" {
-			wrong = append(wrong, config.Problem{Path: "channels." + s.Name, Message: s.Error, Hint: "this channel stays off; see docs/channels.md"})
+	for name, c := range l.Config.Channels.Each {
+		kind, _, _ := strings.Cut(name, ".")
+		section := map[string]json.RawMessage{}
+		switch near := text.Nearest(kind, names); {
+		case c.Enabled:
+		case o.Factories[kind] == nil && near != "":
+			wrong = append(wrong, config.Problem{Path: "channels." + name, Message: "unknown channel", Hint: "did you mean " + near + "?"})
+		case o.Factories[kind] != nil && json.Unmarshal(c.Raw.JSON(), &section) == nil:
+			section["enabled"] = json.RawMessage("true")
+			o.Sections[name], _ = json.Marshal(section) // it was JSON before
 		}
 	}
-	if strict && len(wrong) > 0 {
-		return &config.Error{Kind: config.InvalidSchema, File: l.File, Issues: wrong}
+
+	for kind, make := range o.Factories {
+		o.Factories[kind] = func(d channel.Deps, section json.RawMessage) (channel.Channel, error) {
+			ch, err := make(d, section)
+			if errors.Is(err, channel.ErrUnknownKey) {
+				wrong = append(wrong, config.Problem{Path: "channels." + d.Name, Message: err.Error()})
+			}
+			return ch, err
+		}
 	}
-	l.Warnings = append(l.Warnings, wrong...)
-	return nil
+	_, err := channel.NewManager(o)
+	return wrong, err
 }
 
 // KnownChannel refuses a name that is no channel of ours. A second account has

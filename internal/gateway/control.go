@@ -63,14 +63,7 @@ func listenControl(dataDir string) (net.Listener, error) {
 	if err := os.Remove(path); err != nil && !diskio.IsMissing(err) {
 		return nil, err
 	}
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	if err != nil {
-		return nil, err
-	}
-	if err := os.Chmod(path, 0o600); err != nil {
-		return nil, errors.Join(err, l.Close())
-	}
-	return l, nil
+	return httpsafe.ListenLocal(path)
 }
 
 // control answers the commands of the same user.

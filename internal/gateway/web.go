@@ -167,7 +167,7 @@ func (g *Gateway) try(ctx context.Context, next *config.Loaded) error {
 func (g *Gateway) tryChannels(l *config.Loaded, sections map[string]json.RawMessage) ([]channel.Status, error) {
 	m, err := channel.NewManager(channel.Options{
 		Queue: nowhere{}, Factories: g.web.factories(), Sections: sections, Store: app.State(l, g.log), DataDir: l.DataDir,
-		Client: channelClient, Fetch: channelFetch, Redact: g.secrets.Redact,
+		Client: channelClient, Fetch: channelFetch(l), Redact: g.secrets.Redact,
 	})
 	if err != nil {
 		return nil, err

@@ -246,6 +246,7 @@ func (g *Guard) approval(jail *diskio.Jail) approve.Options {
 		Timeout:        time.Duration(cfg.Approval.TimeoutS) * time.Second,
 		FallbackAllow:  cfg.Approval.Fallback == "allow",
 		Rules:          approvalRules(cfg.Approval.Rules),
+		Targets:        cfg.Message.AllowTargets,
 		Sandboxed:      g.posture.Sandbox != sandbox.None,
 		Network:        string(g.posture.Network),
 		SandboxProfile: g.posture.describe(cfg.Exec),

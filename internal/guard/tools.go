@@ -197,8 +197,9 @@ func (g *Guard) fileTools(jail *diskio.Jail, records ...func() (*origin.Store, e
 		})
 	}
 	return files.Tools(files.Options{
-		Jail:    jail,
-		Virtual: skill.BuiltinFS(),
+		Jail:       jail,
+		Virtual:    skill.BuiltinFS(),
+		StrictEdit: g.o.Config.Config.Tools.File.StrictEdit,
 		Foreign: func(path string) bool {
 			if slices.ContainsFunc(outside, func(dir string) bool { return diskio.Within(path, dir) }) {
 				return true

@@ -14,8 +14,7 @@ import (
 func Local(socket string, timeout time.Duration) *http.Client {
 	return &http.Client{Timeout: timeout, Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			var d net.Dialer
-			return d.DialContext(ctx, "unix", socket)
+			return DialLocal(ctx, socket)
 		},
 		DisableKeepAlives: true,
 	}}

@@ -3,6 +3,7 @@ package provider
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"slices"
@@ -29,8 +30,8 @@ import (
 	"github.com/nanobot-go/nanobot/internal/store/disk"
 )
 
-// bare makes the model of a choice as it is: metered, but without retries,
-// rotation or fallback, for verdicts about that model alone.
+// bare creates the model of a choice, metered but without retries, key rotation or
+// fallback, for trials of that model alone.
 func (m *Models) bare(choice catalog.Choice) (llm.Model, error) {
 	model, err := m.keyed(target{choice: choice}, m.loaded.Config.Providers[choice.Block], choice.Key)
 	if err != nil {
@@ -39,7 +40,7 @@ func (m *Models) bare(choice catalog.Choice) (llm.Model, error) {
 	return model, nil
 }
 
-// target is a model with the settings it is asked with.
+// target is a model with the settings of its requests.
 type target struct {
 	choice      catalog.Choice
 	display     string
@@ -49,10 +50,9 @@ type target struct {
 	temperature float64
 }
 
-// chain makes one runtime of a model and its fallbacks. From the wire
-// outwards: driver, meter, throttle, rotation of keys, retry, breaker,
-// fallback. The window is the smallest of the chain, so that a prompt that
-// fits one fits all.
+// chain creates one runtime of a model and its fallbacks. From the wire outwards:
+// driver, meter, throttle, key rotation, retry, breaker, fallback. The window is the
+// smallest of the chain, so that a prompt fits every model in it.
 func (m *Models) chain(targets []target) (agent.Runtime, error) {
 	links := make([]chain.Link, 0, len(targets))
 	window := targets[0].window
@@ -60,6 +60,8 @@ func (m *Models) chain(targets []target) (agent.Runtime, error) {
 	for i, t := range targets {
 		p := m.loaded.Config.Providers[t.choice.Block]
 		model, err := m.provider(t, p)
+		no := func(able *bool) bool { return able != nil && !*able }
+		lacks := chain.Lacks{Images: no(p.Caps.Vision), Tools: no(p.Caps.Tools)}
 		if err != nil {
 			if i > 0 {
 				m.log.Warn("a fallback model cannot be used", "model", t.display, "err", err)
@@ -69,7 +71,7 @@ func (m *Models) chain(targets []target) (agent.Runtime, error) {
 		}
 		links = append(links, chain.Link{
 			// Persistent mode repeats the whole chain, or the one model there is.
-			Model: chain.Retry(model, chain.RetryOptions{Persistent: persistent && len(targets) == 1, Log: m.log}),
+			Model: chain.Retry(chain.Within(model, lacks), chain.RetryOptions{Persistent: persistent && len(targets) == 1, Log: m.log}),
 			Name:  t.display, Adjust: t.adjust(i), Window: t.window, Attempt: m.attempt(p),
 			Breaker: m.breakers.At(chain.BreakerID(t.choice.Name, t.choice.Base, append(slices.Clone(p.APIKeys), t.choice.Key)...)),
 		})
@@ -88,7 +90,7 @@ func (m *Models) chain(targets []target) (agent.Runtime, error) {
 	}, nil
 }
 
-// adjust puts the settings of a fallback on a request made for the first model.
+// adjust applies the settings of a fallback to a request for the first model.
 func (t target) adjust(i int) func(llm.Request) llm.Request {
 	if i == 0 {
 		return nil
@@ -99,7 +101,7 @@ func (t target) adjust(i int) func(llm.Request) llm.Request {
 	}
 }
 
-// attempt bounds one attempt of a link by the wall clock.
+// attempt limits the duration of one attempt.
 func (m *Models) attempt(p config.Provider) time.Duration {
 	if p.RequestTimeoutS > 0 {
 		return time.Duration(p.RequestTimeoutS) * time.Second
@@ -107,7 +109,7 @@ func (m *Models) attempt(p config.Provider) time.Duration {
 	return time.Duration(m.loaded.Config.Agents.Defaults.Limits.LLMTimeoutS) * time.Second
 }
 
-// provider makes the metered model of a provider, one per key when there are several.
+// provider creates the metered model of a provider, one per key if there are several.
 func (m *Models) provider(t target, p config.Provider) (llm.Model, error) {
 	if len(p.APIKeys) < 2 || !strings.HasPrefix(t.choice.KeySource, "providers.") {
 		return m.keyed(t, p, t.choice.Key)
@@ -122,8 +124,8 @@ func (m *Models) provider(t target, p config.Provider) (llm.Model, error) {
 	return chain.Rotate(keys, chain.RotateOptions{Provider: t.choice.Name, InOrder: p.KeyStrategy == "order", Log: m.log}), nil
 }
 
-// keyed makes the model of one key: driver, meter and, for a server on this
-// machine, a single slot.
+// keyed creates the model of one key: driver, meter and, for a local server, a
+// limit of one request at a time.
 func (m *Models) keyed(t target, p config.Provider, key httpsafe.Secret) (llm.Model, error) {
 	isLocal := t.choice.Row.Local || t.choice.Base != "" && httpsafe.IsLocal(t.choice.Base)
 	t.choice.Key = key
@@ -139,19 +141,33 @@ func (m *Models) keyed(t target, p config.Provider, key httpsafe.Secret) (llm.Mo
 		billing = ledger.Subscription
 	}
 	model := ledger.Meter(driver, ledger.MeterOptions{Ledger: m.ledger, Prices: m.prices, Provider: t.choice.Name, Billing: billing, Window: t.window})
-	if !t.choice.Row.Local {
-		return model, nil
+	return chain.Throttle(model, m.limiter(t.choice, p, key)), nil
+}
+
+// limiter is shared by all models behind one key, or one server on this machine.
+// Nil is no limit.
+func (m *Models) limiter(c catalog.Choice, p config.Provider, key httpsafe.Secret) *chain.Limiter {
+	rate := chain.Rate{Requests: p.RequestsPerMinute, Tokens: p.TokensPerMinute}
+	if c.Row.Local {
+		rate.InFlight, key = 1, httpsafe.Secret{}
 	}
+	if rate == (chain.Rate{}) {
+		return nil
+	}
+
+	id := chain.BreakerID(c.Name, c.Base, key)
+	m.limiting.Lock()
+	defer m.limiting.Unlock()
 	if m.limiters == nil {
 		m.limiters = map[string]*chain.Limiter{}
 	}
-	if m.limiters[t.choice.Base] == nil {
-		m.limiters[t.choice.Base] = chain.NewLimiter(0, 1)
+	if m.limiters[id] == nil {
+		m.limiters[id] = chain.NewLimiter(rate)
 	}
-	return chain.Throttle(model, m.limiters[t.choice.Base]), nil
+	return m.limiters[id]
 }
 
-// driver speaks the protocol that fits the model.
+// driver creates the driver for the model's wire protocol.
 func (m *Models) driver(t target, p config.Provider, isLocal bool) (llm.Model, error) {
 	client, err := httpsafe.Client(httpsafe.Options{Proxy: p.Proxy.Reveal(), Direct: isLocal})
 	if err != nil {
@@ -169,8 +185,9 @@ func (m *Models) driver(t target, p config.Provider, isLocal bool) (llm.Model, e
 		return nil, errors.New("no wire protocol fits this model")
 	}
 	models := make([]llm.Model, 0, len(wires))
+	first, idle := m.silence(p)
 	for _, w := range wires {
-		d, err := m.speak(w, t.choice, wireOptions{provider: p, client: client, signer: signer, idle: m.idle(p, isLocal)})
+		d, err := m.speak(w, t.choice, wireOptions{provider: p, client: client, signer: signer, first: first, idle: idle})
 		if err != nil {
 			return nil, err
 		}
@@ -182,25 +199,33 @@ func (m *Models) driver(t target, p config.Provider, isLocal bool) (llm.Model, e
 	return models[0], nil
 }
 
-// wireOptions are what all drivers need besides the choice.
+// wireOptions holds what all drivers need besides the choice.
 type wireOptions struct {
 	provider config.Provider
 	client   *http.Client
 	signer   wire.Signer
+	first    time.Duration
 	idle     time.Duration
 }
 
 func (m *Models) speak(w catalog.Wire, c catalog.Choice, o wireOptions) (llm.Model, error) {
 	p := o.provider
+	var ttl time.Duration
+	if p.PromptCacheTTL == "1h" {
+		ttl = time.Hour
+	}
+	query := reveal(p.ExtraQuery)
+
 	switch w {
 	case catalog.AnthropicWire:
 		return anthropic.New(anthropic.Options{
-			Name: c.Name, BaseURL: c.Base, Key: c.Key, Headers: p.ExtraHeaders, Client: o.client, IdleTimeout: o.idle, Version: m.version, Log: m.log,
+			Name: c.Name, BaseURL: c.Base, Key: c.Key, Headers: p.ExtraHeaders, ExtraBody: p.ExtraBody.JSON(), ExtraQuery: query,
+			Betas: p.Betas, CacheTTL: ttl, Client: o.client, FirstTimeout: o.first, IdleTimeout: o.idle, Version: m.version, Log: m.log,
 		})
 	case catalog.ChatWire:
 		return openai.New(openai.Options{
-			Name: c.Name, BaseURL: c.Base, Local: c.Row.Local, Key: c.Key, Signer: o.signer, Quirks: c.Row.Quirks, Headers: p.ExtraHeaders,
-			ExtraQuery: reveal(p.ExtraQuery), ExtraBody: p.ExtraBody.JSON(), Client: o.client, IdleTimeout: o.idle, Log: m.log,
+			Name: c.Name, BaseURL: c.Base, Local: c.Row.Local, Key: c.Key, Signer: o.signer, Quirks: c.Row.Quirks, Headers: betas(p),
+			ExtraBody: p.ExtraBody.JSON(), ExtraQuery: query, CacheTTL: ttl, Client: o.client, FirstTimeout: o.first, IdleTimeout: o.idle, Log: m.log,
 		})
 	case catalog.ResponsesWire:
 		header := ""
@@ -212,18 +237,30 @@ func (m *Models) speak(w catalog.Wire, c catalog.Choice, o wireOptions) (llm.Mod
 			path = "/codex/responses"
 		}
 		return responses.New(responses.Options{
-			Name: c.Name, BaseURL: c.Base, Path: path, Key: c.Key, KeyHeader: header, Signer: o.signer, Headers: p.ExtraHeaders,
-			ExtraBody: p.ExtraBody.JSON(), ExtraQuery: reveal(p.ExtraQuery), Local: c.Row.Local, Quirks: c.Row.Quirks, Codex: c.Row.Auth == "codex",
-			PlainReasoning: c.Row.Name == "deepseek", Client: o.client, IdleTimeout: o.idle, Version: m.version, Log: m.log,
+			Name: c.Name, BaseURL: c.Base, Path: path, Key: c.Key, KeyHeader: header, Signer: o.signer, Headers: betas(p),
+			ExtraBody: p.ExtraBody.JSON(), ExtraQuery: query, Local: c.Row.Local, Quirks: c.Row.Quirks, Codex: c.Row.Auth == "codex",
+			PlainReasoning: c.Row.Name == "deepseek", Client: o.client, FirstTimeout: o.first, IdleTimeout: o.idle, Version: m.version, Log: m.log,
 		})
 	case catalog.BedrockWire:
 		home, _ := os.UserHomeDir() // without one there are no AWS files
 		return bedrock.New(bedrock.Options{
 			Name: c.Name, Region: p.Region, Profile: p.Profile, BaseURL: c.Base, Key: c.Key, Headers: p.ExtraHeaders,
-			ExtraBody: p.ExtraBody.JSON(), Getenv: m.getenv, Home: home, Client: o.client, IdleTimeout: o.idle, Version: m.version, Log: m.log,
+			ExtraBody: p.ExtraBody.JSON(), ExtraQuery: query, Betas: p.Betas, CacheTTL: ttl, Getenv: m.getenv, Home: home,
+			Client: o.client, FirstTimeout: o.first, IdleTimeout: o.idle, Version: m.version, Log: m.log,
 		})
 	}
 	return nil, errors.New("unknown wire protocol " + string(w))
+}
+
+// betas are the extra headers with the names of beta features, for protocols that
+// have no place of their own for them.
+func betas(p config.Provider) map[string]httpsafe.Secret {
+	if len(p.Betas) == 0 {
+		return p.ExtraHeaders
+	}
+	out := map[string]httpsafe.Secret{"Anthropic-Beta": httpsafe.NewSecret(strings.Join(p.Betas, ","))}
+	maps.Copy(out, p.ExtraHeaders)
+	return out
 }
 
 // signer is what replaces a fixed key: a sign-in, or an identity of the cloud
@@ -246,18 +283,27 @@ func (m *Models) signer(c catalog.Choice, p config.Provider, client *http.Client
 	return nil, "", nil
 }
 
-// idle is how long a stream may stay silent.
-func (m *Models) idle(p config.Provider, isLocal bool) time.Duration {
-	switch {
-	case p.StreamIdleTimeoutS > 0:
-		return time.Duration(p.StreamIdleTimeoutS) * time.Second
-	case isLocal && !m.loaded.IsSet("agents.defaults.limits.streamIdleTimeoutS"):
-		return 0 // the driver's longer default for local servers
+// silence is how long the first byte may take, and how long a stream may stay
+// silent later, as drivers take it: 0 leaves it to them, since servers on this
+// machine need longer, and a negative value is no limit.
+func (m *Models) silence(p config.Provider) (first, idle time.Duration) {
+	limit := func(own, general int, name string) time.Duration {
+		switch {
+		case own > 0:
+			return time.Duration(own) * time.Second
+		case !m.loaded.IsSet("agents.defaults.limits." + name):
+			return 0
+		case general == 0:
+			return -1
+		}
+		return time.Duration(general) * time.Second
 	}
-	return time.Duration(m.loaded.Config.Agents.Defaults.Limits.StreamIdleTimeoutS) * time.Second
+	all := m.loaded.Config.Agents.Defaults.Limits
+	return limit(p.FirstByteTimeoutS, all.FirstByteTimeoutS, "firstByteTimeoutS"),
+		limit(p.StreamIdleTimeoutS, all.StreamIdleTimeoutS, "streamIdleTimeoutS")
 }
 
-// FirstKey is the key of a provider that is used first.
+// FirstKey returns the first key of a provider.
 func FirstKey(p config.Provider) httpsafe.Secret {
 	if p.APIKey.IsZero() && len(p.APIKeys) > 0 {
 		return p.APIKeys[0]

@@ -19,27 +19,36 @@ func OpenLedger(loaded *config.Loaded, log *slog.Logger) *ledger.Ledger {
 func openLedger(loaded *config.Loaded, log *slog.Logger, watch func(ledger.Entry)) *ledger.Ledger {
 	d := loaded.Config.Agents.Defaults
 	return ledger.New(ledger.Options{
-		Store: store.Under(disk.Open(loaded.DataDir, log), string(datadir.Usage)), Limits: spendingLimits(d.Budget), Location: d.Location(), Watch: watch, Log: log,
+		Store: store.Under(disk.Open(loaded.DataDir, log), string(datadir.Usage)), Limits: spendingLimits(loaded), Location: d.Location(), Watch: watch, Log: log,
 	})
 }
 
-// PricesFile is where the user may put prices of models.
+// PricesFile returns the path of the user's own price table.
 func PricesFile(loaded *config.Loaded) string { return datadir.Prices.In(loaded.DataDir) }
 
-// spendingLimits are the limits a budget sets.
-func spendingLimits(b config.Budget) ledger.Limits {
+// spendingLimits are the limits of a configuration. Those that its file does not
+// set are not the user's choice.
+func spendingLimits(loaded *config.Loaded) ledger.Limits {
+	const section = "agents.defaults.budget."
+	b := loaded.Config.Agents.Defaults.Budget
 	lim := ledger.Limits{
 		DailyUSD: b.DailyUSD, MonthlyUSD: b.MonthlyUSD, TurnUSD: b.TurnUSD, DailyTokens: b.DailyTokens,
 		UnpricedDailyTokens: b.UnpricedDailyTokens, GuestShare: b.GuestShare, PerGuestShare: b.PerGuestShare, WarnAt: b.WarnAt, OnExceed: ledger.OnExceed(b.OnExceed),
-		PerSource: make(map[string]ledger.SourceLimits, len(b.PerSource)),
+		PerSession: ledger.SourceLimits{DailyUSD: b.PerSession.DailyUSD, DailyTokens: b.PerSession.DailyTokens},
+		PerSource:  make(map[string]ledger.SourceLimits, len(b.PerSource)),
 	}
 	for name, s := range b.PerSource {
 		lim.PerSource[name] = ledger.SourceLimits{DailyUSD: s.DailyUSD, DailyTokens: s.DailyTokens}
 	}
+	for _, name := range []string{"dailyUsd", "unpricedDailyTokens"} { // those with a default
+		if loaded.Exists && !loaded.IsSet(section+name) && !loaded.IsSet(section+"onExceed") {
+			lim.Usual = append(lim.Usual, name)
+		}
+	}
 	return lim
 }
 
-// OpenPrices opens the table of prices, the user's own first.
+// OpenPrices opens the price table. The user's own prices come first.
 func OpenPrices(loaded *config.Loaded, log *slog.Logger) *ledger.Prices {
 	return ledger.NewPrices(PricesFile(loaded), log)
 }

@@ -30,6 +30,7 @@ type Info struct {
 	Provider  string
 	Why       string
 	KeySource string
+	Base      string // of a server that was found on this machine
 	Demo      bool
 }
 
@@ -41,16 +42,18 @@ type Options struct {
 	Getenv  func(string) string
 	Version string
 	Watch   func(ledger.Entry) // called for every model call; may be nil
+	Servers []local.Endpoint   // where model servers of this machine may be; nil means their usual ports
 	Log     *slog.Logger
 }
 
-// Models resolves presets to models. Drivers are made on first use.
+// Models resolves presets to models. It creates drivers on first use.
 type Models struct {
 	loaded  *config.Loaded
 	model   string    // override
 	fixed   llm.Model // from an embedding program
 	getenv  func(string) string
 	version string
+	servers []local.Endpoint
 	log     *slog.Logger
 
 	info     Info
@@ -62,12 +65,14 @@ type Models struct {
 	windows  *local.Windows
 	wrap     func(llm.Model) llm.Model // around every model; nil leaves them alone
 
-	mu       sync.Mutex
-	cache    map[string]agent.Runtime
-	limiters map[string]*chain.Limiter // per local endpoint
+	mu    sync.Mutex
+	cache map[string]agent.Runtime
+
+	limiting sync.Mutex                // drivers are made while mu is held, and without it
+	limiters map[string]*chain.Limiter // per key, or local server
 }
 
-// New opens what models need. Settle must be called before a model is used.
+// New creates Models. Call Settle before a model is used.
 func New(o Options) *Models {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -78,6 +83,7 @@ func New(o Options) *Models {
 		fixed:    o.Fixed,
 		getenv:   o.Getenv,
 		version:  o.Version,
+		servers:  o.Servers,
 		log:      o.Log,
 		ledger:   openLedger(o.Config, o.Log, o.Watch),
 		prices:   OpenPrices(o.Config, o.Log),
@@ -89,20 +95,20 @@ func New(o Options) *Models {
 // Info describes the default model. It is empty before Settle.
 func (m *Models) Info() Info { return m.info }
 
-// Ledger has the calls of models and what they cost.
+// Ledger returns the record of model calls and their costs.
 func (m *Models) Ledger() *ledger.Ledger { return m.ledger }
 
-// Wrap puts something around every model that is made from now on.
+// Wrap adds a decorator to every model that is created from now on.
 func (m *Models) Wrap(around func(llm.Model) llm.Model) { m.wrap = around }
 
-// Window is the context window of the default model.
+// Window returns the context window of the default model.
 func (m *Models) Window(ctx context.Context) (int, error) {
 	rt, err := m.open(ctx, "")
 	return rt.Window, err
 }
 
-// Meter counts the calls of something that costs money like calls of a model:
-// the budget is asked before, and the record is written after.
+// Meter counts the calls of another paid service as model calls: it checks the
+// budget before each call and records the cost after it.
 func (m *Models) Meter(call llm.Model, provider string) llm.Model {
 	return ledger.Meter(call, ledger.MeterOptions{Ledger: m.ledger, Prices: m.prices, Provider: provider})
 }
@@ -157,23 +163,18 @@ func (m *Models) configured() bool {
 
 // discover looks for a model server on this machine and falls back to the demo model.
 func (m *Models) discover(ctx context.Context) ([]string, error) {
-	for _, s := range local.Discover(ctx, local.Options{Getenv: m.getenv}) {
-		if len(s.Models) == 0 {
-			continue
-		}
-		row, _ := catalog.Lookup(string(s.Kind))
+	if choice, window, ok := (Options{Getenv: m.getenv, Servers: m.servers}).discovered(ctx, ""); ok {
 		d := m.loaded.Config.Agents.Defaults
-		choice := catalog.Choice{Row: row, Name: row.Name, Base: s.Base, WireModel: s.Models[0].ID}
 		rt, err := m.chain([]target{m.settings(choice, config.Preset{
-			Model: row.Name + "/" + s.Models[0].ID, MaxTokens: d.MaxTokens, Temperature: d.Temperature,
-			ContextWindowTokens: either(nil, s.Models[0].Context, d.ContextWindowTokens),
+			Model: choice.Name + "/" + choice.WireModel, MaxTokens: d.MaxTokens, Temperature: d.Temperature,
+			ContextWindowTokens: either(nil, window, d.ContextWindowTokens),
 		}, "")})
 		if err != nil {
 			return nil, err
 		}
 		m.fallback = &rt
-		m.info = Info{Name: rt.Display, Provider: row.Name, Why: "found on this machine at " + s.Base}
-		return []string{fmt.Sprintf("Using %s, found on this machine at %s. Choose a model with: nanobot config set agents.defaults.model NAME", rt.Display, s.Base)}, nil
+		m.info = Info{Name: rt.Display, Provider: choice.Name, Why: choice.Why, Base: choice.Base}
+		return []string{fmt.Sprintf("Using %s, %s. Choose a model with: nanobot config set agents.defaults.model NAME", rt.Display, choice.Why)}, nil
 	}
 	rt := m.withDefaults(agent.Runtime{Model: demo.New(demo.Options{}), Name: "demo", Display: "demo (not an AI)"})
 	m.fallback = &rt
@@ -207,7 +208,7 @@ func (m *Models) Named(ctx context.Context, name string) (agent.Runtime, error) 
 		}
 		return m.Runtime(ctx, name)
 	}
-	key := "model " + name // no preset is called so
+	key := "model " + name // no preset has such a name
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if rt, ok := m.cache[key]; ok {
@@ -249,8 +250,8 @@ func (m *Models) open(ctx context.Context, preset string) (agent.Runtime, error)
 	return rt, nil
 }
 
-// fitServer asks a model server on this machine for its real window, and lets
-// each turn be warned when the server would silently forget the beginning.
+// fitServer asks a local model server for its real window, and adds a warning to
+// turns whose beginning the server would silently drop.
 func (m *Models) fitServer(ctx context.Context, rt *agent.Runtime, choice catalog.Choice) {
 	if !choice.Row.Local {
 		return
@@ -268,7 +269,7 @@ func (m *Models) fitServer(ctx context.Context, rt *agent.Runtime, choice catalo
 	}
 }
 
-// settings turns a preset into what a request is made with.
+// settings converts a preset to the settings of a request.
 func (m *Models) settings(choice catalog.Choice, p config.Preset, preset string) target {
 	t := target{choice: choice, display: p.Model, maxTokens: p.MaxTokens, window: p.ContextWindowTokens, effort: p.ReasoningEffort, temperature: p.Temperature}
 	if t.display == "" {
@@ -283,8 +284,8 @@ func (m *Models) settings(choice catalog.Choice, p config.Preset, preset string)
 	return t
 }
 
-// fallbacks resolves the fallbacks of a preset, or else fallbackModels. One that cannot be used is left out with
-// a warning: it must not keep the first model from answering.
+// fallbacks resolves the fallbacks of a preset, or else fallbackModels. It skips an
+// unusable one with a warning, so that the first model still answers.
 func (m *Models) fallbacks(first target, own config.Preset) []target {
 	list := own.Fallbacks
 	if len(list) == 0 {
@@ -312,7 +313,7 @@ func (m *Models) fallbacks(first target, own config.Preset) []target {
 	return out
 }
 
-// either is the first value that is set.
+// either returns the first value that is set.
 func either[T comparable](set *T, values ...T) T {
 	var zero T
 	if set != nil {
@@ -336,8 +337,8 @@ func (m *Models) windowIsSet(preset string) bool {
 	return m.loaded.IsSet("modelPresets." + preset + ".contextWindowTokens")
 }
 
-// withDefaults fills in what a preset leaves open and keeps the answer from
-// taking more than half of a small window.
+// withDefaults fills in what a preset leaves out and limits the answer to half of a
+// small window.
 func (m *Models) withDefaults(rt agent.Runtime) agent.Runtime {
 	d := m.loaded.Config.Agents.Defaults
 	if rt.MaxTokens == 0 {
@@ -353,7 +354,7 @@ func (m *Models) withDefaults(rt agent.Runtime) agent.Runtime {
 	return rt
 }
 
-// Presets are the names of the configured presets.
+// Presets returns the names of the configured presets.
 func (m *Models) Presets() []string {
 	return slices.Sorted(maps.Keys(m.loaded.Config.ModelPresets))
 }

@@ -39,6 +39,8 @@ const (
 type Options struct {
 	Store store.Store // where their state outlives the process; nil offers none
 	Most  int         // running at once; a session has at most two of them
+
+	FailOnToolError bool // the first tool error ends the task
 }
 
 // Host is the agent that subagents belong to.

@@ -36,8 +36,8 @@ type options struct {
 	WebhookMaxConnections int             `json:"webhookMaxConnections"`
 
 	// Read for the sake of old files; connections are made as needed.
-	ConnectionPoolSize json.RawMessage `json:"connectionPoolSize"`
-	PoolTimeout        json.RawMessage `json:"poolTimeout"`
+	ConnectionPoolSize json.RawMessage `json:"connectionPoolSize" doc:"Ignored; older versions wrote it."`
+	PoolTimeout        json.RawMessage `json:"poolTimeout" doc:"Ignored; older versions wrote it."`
 }
 
 const (

@@ -24,6 +24,7 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/channel"
+	"github.com/nanobot-go/nanobot/internal/httpsafe"
 )
 
 const (
@@ -229,12 +230,9 @@ func (c *Channel) listen(ctx context.Context) (net.Listener, error) {
 	if err := removeStale(ctx, path); err != nil {
 		return nil, err
 	}
-	ln, err := lc.Listen(ctx, "unix", path)
+	ln, err := httpsafe.ListenLocal(path)
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", path, err)
-	}
-	if err := os.Chmod(path, 0o600); err != nil {
-		return nil, errors.Join(fmt.Errorf("protect %s: %w", path, err), ln.Close())
 	}
 	return ln, nil
 }
@@ -251,8 +249,9 @@ func removeStale(ctx context.Context, path string) error {
 	if info.Mode()&fs.ModeSocket == 0 {
 		return channel.Fatal(fmt.Errorf("unixSocketPath: %s exists and is not a socket", path))
 	}
-	d := net.Dialer{Timeout: time.Second}
-	if conn, err := d.DialContext(ctx, "unix", path); err == nil {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	if conn, err := httpsafe.DialLocal(ctx, path); err == nil {
 		return errors.Join(fmt.Errorf("another program listens on %s", path), conn.Close())
 	}
 	return os.Remove(path)

@@ -25,6 +25,7 @@ package anthropic
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"iter"
 	"log/slog"
@@ -33,6 +34,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/httpsafe"
@@ -59,13 +61,18 @@ type Options struct {
 	Key     httpsafe.Secret
 	// Headers are added to every request and replace our own of the same name.
 	Headers map[string]httpsafe.Secret
+	// ExtraBody is a JSON object merged over every request; a list under
+	// "tools" is appended instead.
+	ExtraBody  json.RawMessage
+	ExtraQuery map[string]string
 	// Betas are sent as the anthropic-beta header.
 	Betas []string
 	// Client makes the requests; nil makes one from BaseURL.
 	Client *http.Client
-	// IdleTimeout is how long the server may be silent between two bytes. 0
-	// means 90 s, or 300 s for a local server; a negative value no limit.
-	IdleTimeout time.Duration
+	// FirstTimeout limits the wait for the first byte, IdleTimeout every later
+	// silence; see wire.Silence.
+	FirstTimeout time.Duration
+	IdleTimeout  time.Duration
 	// CacheTTL above five minutes asks for one-hour cache entries for tools
 	// and system prompt. History always uses five minutes.
 	CacheTTL time.Duration
@@ -78,6 +85,7 @@ type Options struct {
 type driver struct {
 	name     string
 	endpoint string
+	extra    wire.Extra
 	header   http.Header
 	client   *http.Client
 	classify wire.Classifier
@@ -85,13 +93,16 @@ type driver struct {
 	idle     time.Duration
 	longTTL  bool
 	log      *slog.Logger
+
+	mu      sync.Mutex
+	learned map[string]adaptations // what each model refused
 }
 
 var _ llm.Model = (*driver)(nil)
 
 // New makes a driver. It does no I/O.
 func New(o Options) (llm.Model, error) {
-	d := &driver{name: o.Name, client: o.Client, longTTL: o.CacheTTL > 5*time.Minute, log: o.Log}
+	d := &driver{name: o.Name, client: o.Client, longTTL: o.CacheTTL > 5*time.Minute, log: o.Log, learned: map[string]adaptations{}}
 	if d.name == "" {
 		d.name = defaultName
 	}
@@ -107,15 +118,14 @@ func New(o Options) (llm.Model, error) {
 	if err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") {
 		return nil, &llm.Error{Kind: llm.Configuration, Provider: d.name, Message: "the base URL must be an http or https address"}
 	}
-	d.endpoint = base + "/v1/messages"
-	local := httpsafe.IsLocal(base)
-	d.first, d.idle = wire.FirstLimit(0, local), wire.IdleLimit(o.IdleTimeout, local)
-	switch { // who waits longer between bytes also waits for the first one
-	case o.IdleTimeout > 0:
-		d.first = max(d.first, d.idle)
-	case o.IdleTimeout < 0:
-		d.first = 0
+	if d.endpoint, err = wire.Endpoint(base+"/v1", "/messages", o.ExtraQuery); err != nil {
+		return nil, err
 	}
+	if d.extra, err = wire.ParseExtra(o.ExtraBody, "messages"); err != nil { // the history is ours
+		return nil, err
+	}
+	local := httpsafe.IsLocal(base)
+	d.first, d.idle = wire.Silence(o.FirstTimeout, o.IdleTimeout, local)
 	if d.client == nil {
 		if d.client, err = httpsafe.Client(httpsafe.Options{Direct: local}); err != nil {
 			return nil, err
@@ -132,6 +142,7 @@ func header(o Options) http.Header {
 		"Accept":            {"text/event-stream"},
 		"Anthropic-Version": {apiVersion},
 	}
+	wire.Resendable(h)
 	if !o.Key.IsZero() {
 		h.Set("X-Api-Key", o.Key.Reveal())
 	}
@@ -155,7 +166,7 @@ func (d *driver) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Even
 			return err
 		}
 		return emit(llm.Event{Kind: llm.Done, Response: resp})
-	}, nil)
+	}, func(n int, e *llm.Error) bool { return n < maxAdaptations && d.adapt(ctx, req.Model, e) })
 }
 
 // run exchanges requests until the answer is complete; more than one is needed

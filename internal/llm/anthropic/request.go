@@ -7,39 +7,103 @@ import (
 
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/wire"
+	"github.com/nanobot-go/nanobot/internal/text"
 )
 
 // encode writes the request body. The same input gives the same bytes, and
 // what seldom changes comes before the messages. soFar holds the blocks of a
 // paused answer that is to be continued.
 func (d *driver) encode(req llm.Request, p wire.Turns, soFar []*block) []byte {
+	a := d.adapted(req.Model)
+	g := generation(req, p, a)
+	m := markers{off: a&noCache != 0, long: d.longTTL && a&noLongTTL == 0}
+
+	w := wire.NewBody(wire.SizeOf(req), d.extra)
+	w.Text("model", req.Model)
+	w.Raw("max_tokens", strconv.Itoa(g.MaxTokens))
+	if a&noStream == 0 {
+		w.Raw("stream", "true")
+	}
+	writeGeneration(w, g)
+	w.Rest("tools", "system", "tool_choice")
+	if len(req.Tools) > 0 {
+		w.Field("tools", func(b []byte) []byte { return m.appendTools(b, req.Tools, p.System != "") })
+	}
+	if p.System != "" {
+		w.Field("system", func(b []byte) []byte {
+			b = append(b, `[{"type":"text","text":`...)
+			b = text.AppendJSON(b, p.System)
+			return append(m.append(b, m.long), "}]"...)
+		})
+	}
+	w.Rest("tool_choice")
+
+	w.Name("messages")
+	w.B = m.appendMessages(append(w.B, '['), p.List)
+	w.B = append(appendPaused(w.B, soFar), ']')
+	if choice := toolChoice(req, g.Thinks()); choice != "" && a&noToolChoice == 0 {
+		w.Raw("tool_choice", choice)
+	}
+	w.Rest()
+	return append(w.B, '}')
+}
+
+// generation is how the model shall think and speak, as far as it lets itself be told.
+func generation(req llm.Request, p wire.Turns, a adaptations) wire.ClaudeGeneration {
+	if a&noThinking != 0 {
+		req.Effort = ""
+	}
 	g := wire.GenerationForClaude(req)
 	if g.Thinking == "enabled" && !wire.MayThink(p.List) {
-		quiet := req
-		quiet.Effort = ""
-		g = wire.GenerationForClaude(quiet)
+		req.Effort = ""
+		g = wire.GenerationForClaude(req)
 	}
-	b := make([]byte, 0, wire.SizeOf(req))
-	b = append(b, `{"model":`...)
-	b = llm.AppendString(b, req.Model)
-	b = append(b, `,"max_tokens":`...)
-	b = strconv.AppendInt(b, int64(g.MaxTokens), 10)
-	b = append(b, `,"stream":true`...)
-	b = appendGeneration(b, g)
-	b = d.appendTools(b, req.Tools, p.System != "")
-	if p.System != "" {
-		b = append(b, `,"system":[{"type":"text","text":`...)
-		b = llm.AppendString(b, p.System)
-		b = append(d.appendMarker(b, d.longTTL), "}]"...)
+	if a&noTemperature != 0 {
+		g.Temperature = nil
 	}
-	b = append(b, `,"messages":[`...)
-	marks := wire.CacheMarks(p.List)
-	for i, t := range p.List {
+	if a&noEffort != 0 {
+		g.Effort = ""
+	}
+	return g
+}
+
+func writeGeneration(w *wire.Body, g wire.ClaudeGeneration) {
+	if g.Temperature != nil {
+		w.Raw("temperature", strconv.FormatFloat(*g.Temperature, 'f', -1, 64))
+	}
+	switch g.Thinking {
+	case "":
+	case "enabled":
+		w.Raw("thinking", `{"type":"enabled","budget_tokens":`+strconv.Itoa(g.Budget)+`}`)
+	default:
+		w.Raw("thinking", `{"type":"`+g.Thinking+`"}`)
+	}
+	if g.Effort != "" {
+		w.Raw("output_config", `{"effort":"`+g.Effort+`"}`)
+	}
+}
+
+// markers puts marks of the prompt cache into a request.
+type markers struct {
+	off  bool
+	long bool // one-hour entries for what seldom changes
+}
+
+func (m markers) append(b []byte, long bool) []byte {
+	if m.off {
+		return b
+	}
+	return wire.AppendCacheMark(b, long)
+}
+
+func (m markers) appendMessages(b []byte, list []wire.Turn) []byte {
+	marks := wire.CacheMarks(list)
+	for i, t := range list {
 		if i > 0 {
 			b = append(b, ',')
 		}
 		b = append(b, `{"role":`...)
-		b = llm.AppendString(b, string(t.Role))
+		b = text.AppendJSON(b, string(t.Role))
 		b = append(b, `,"content":[`...)
 		for j, q := range t.Parts {
 			if j > 0 {
@@ -47,69 +111,33 @@ func (d *driver) encode(req llm.Request, p wire.Turns, soFar []*block) []byte {
 			}
 			b = appendPart(b, q)
 			if slices.Contains(marks, wire.CacheMark{Turn: i, Part: j}) {
-				b = append(d.appendMarker(b[:len(b)-1], false), '}')
+				b = append(m.append(b[:len(b)-1], false), '}')
 			}
 		}
 		b = append(b, "]}"...)
 	}
-	b = appendPaused(b, soFar)
-	b = append(b, ']')
-	b = appendToolChoice(b, req, g.Thinks())
-	return append(b, '}')
-}
-
-func appendGeneration(b []byte, g wire.ClaudeGeneration) []byte {
-	if g.Temperature != nil {
-		b = append(b, `,"temperature":`...)
-		b = strconv.AppendFloat(b, *g.Temperature, 'f', -1, 64)
-	}
-	if g.Thinking != "" {
-		b = append(b, `,"thinking":{"type":"`...)
-		b = append(b, g.Thinking...)
-		b = append(b, '"')
-		if g.Thinking == "enabled" {
-			b = append(b, `,"budget_tokens":`...)
-			b = strconv.AppendInt(b, int64(g.Budget), 10)
-		}
-		b = append(b, '}')
-	}
-	if g.Effort != "" {
-		b = append(b, `,"output_config":{"effort":"`...)
-		b = append(b, g.Effort...)
-		b = append(b, `"}`...)
-	}
 	return b
-}
-
-func (d *driver) appendMarker(b []byte, long bool) []byte {
-	if long {
-		return append(b, `,"cache_control":{"type":"ephemeral","ttl":"1h"}`...)
-	}
-	return append(b, `,"cache_control":{"type":"ephemeral"}`...)
 }
 
 // appendTools writes the tools. With a system prompt behind them its marker
 // covers the last tool, so only the last built-in one is marked.
-func (d *driver) appendTools(b []byte, tools []llm.ToolDef, system bool) []byte {
-	if len(tools) == 0 {
-		return b
-	}
+func (m markers) appendTools(b []byte, tools []llm.ToolDef, system bool) []byte {
 	builtin := -1
 	for i, t := range tools {
 		if !strings.HasPrefix(t.Name, "mcp_") {
 			builtin = i
 		}
 	}
-	b = append(b, `,"tools":[`...)
+	b = append(b, '[')
 	for i, t := range tools {
 		if i > 0 {
 			b = append(b, ',')
 		}
 		b = append(b, `{"name":`...)
-		b = llm.AppendString(b, t.Name)
+		b = text.AppendJSON(b, t.Name)
 		if t.Description != "" {
 			b = append(b, `,"description":`...)
-			b = llm.AppendString(b, t.Description)
+			b = text.AppendJSON(b, t.Description)
 		}
 		b = append(b, `,"input_schema":`...)
 		if len(t.Schema) == 0 || string(t.Schema) == "null" {
@@ -118,34 +146,27 @@ func (d *driver) appendTools(b []byte, tools []llm.ToolDef, system bool) []byte 
 			b = append(b, t.Schema...)
 		}
 		if i == builtin || i == len(tools)-1 && !system {
-			b = d.appendMarker(b, d.longTTL)
+			b = m.append(b, m.long)
 		}
 		b = append(b, '}')
 	}
 	return append(b, ']')
 }
 
-// appendToolChoice comes last because it differs from call to call. The
-// default, auto, is not written; a thinking model cannot be forced to a tool.
-func appendToolChoice(b []byte, req llm.Request, thinks bool) []byte {
-	if len(req.Tools) == 0 {
-		return b
+// toolChoice comes last because it differs from call to call. The default, auto, is
+// not written; a thinking model cannot be forced to a tool.
+func toolChoice(req llm.Request, thinks bool) string {
+	switch {
+	case len(req.Tools) == 0 || req.ToolChoice == "" || req.ToolChoice == "auto":
+		return ""
+	case req.ToolChoice == "none":
+		return `{"type":"none"}`
+	case thinks:
+		return ""
+	case req.ToolChoice == "required":
+		return `{"type":"any"}`
 	}
-	switch req.ToolChoice {
-	case "", "auto":
-		return b
-	case "none":
-		return append(b, `,"tool_choice":{"type":"none"}`...)
-	}
-	if thinks {
-		return b
-	}
-	if req.ToolChoice == "required" {
-		return append(b, `,"tool_choice":{"type":"any"}`...)
-	}
-	b = append(b, `,"tool_choice":{"type":"tool","name":`...)
-	b = llm.AppendString(b, req.ToolChoice)
-	return append(b, '}')
+	return string(append(text.AppendJSON([]byte(`{"type":"tool","name":`), req.ToolChoice), '}'))
 }
 
 func appendPart(b []byte, q wire.Part) []byte {
@@ -156,9 +177,9 @@ func appendPart(b []byte, q wire.Part) []byte {
 		return appendImage(b, q.Text)
 	case wire.CallPart:
 		b = append(b, `{"type":"tool_use","id":`...)
-		b = llm.AppendString(b, q.ID)
+		b = text.AppendJSON(b, q.ID)
 		b = append(b, `,"name":`...)
-		b = llm.AppendString(b, q.Call.Name)
+		b = text.AppendJSON(b, q.Call.Name)
 		b = append(b, `,"input":`...)
 		b = append(b, wire.ReplayArguments(q.Call.Arguments)...)
 		return append(b, '}')
@@ -171,20 +192,20 @@ func appendPart(b []byte, q wire.Part) []byte {
 
 func appendResult(b []byte, q wire.Part) []byte {
 	b = append(b, `{"type":"tool_result","tool_use_id":`...)
-	b = llm.AppendString(b, q.ID)
+	b = text.AppendJSON(b, q.ID)
 	if q.Result == nil || q.Result.IsError {
 		b = append(b, `,"is_error":true`...)
 	}
 	b = append(b, `,"content":`...)
 	switch {
 	case q.Result == nil:
-		b = llm.AppendString(b, wire.NoResult)
+		b = text.AppendJSON(b, wire.NoResult)
 	case q.Result.Content.Blocks == nil && strings.TrimSpace(q.Result.Content.Text) != "":
-		b = llm.AppendString(b, q.Result.Content.Text)
+		b = text.AppendJSON(b, q.Result.Content.Text)
 	default:
 		parts := wire.ContentParts(nil, q.Result.Content)
 		if len(parts) == 0 {
-			b = llm.AppendString(b, wire.EmptyText)
+			b = text.AppendJSON(b, wire.EmptyText)
 			break
 		}
 		b = append(b, '[')
@@ -201,7 +222,7 @@ func appendResult(b []byte, q wire.Part) []byte {
 
 func appendText(b []byte, s string) []byte {
 	b = append(b, `{"type":"text","text":`...)
-	b = llm.AppendString(b, s)
+	b = text.AppendJSON(b, s)
 	return append(b, '}')
 }
 
@@ -214,7 +235,7 @@ func appendImage(b []byte, u string) []byte {
 			return appendText(b, "[image missing]")
 		}
 		b = append(b, `{"type":"image","source":{"type":"url","url":`...)
-		b = llm.AppendString(b, u)
+		b = text.AppendJSON(b, u)
 		return append(b, "}}"...)
 	}
 	head, data, found := strings.Cut(rest, ",")
@@ -227,9 +248,9 @@ func appendImage(b []byte, u string) []byte {
 		media = "image/jpeg"
 	}
 	b = append(b, `{"type":"image","source":{"type":"base64","media_type":`...)
-	b = llm.AppendString(b, media)
+	b = text.AppendJSON(b, media)
 	b = append(b, `,"data":`...)
-	b = llm.AppendString(b, data)
+	b = text.AppendJSON(b, data)
 	return append(b, "}}"...)
 }
 

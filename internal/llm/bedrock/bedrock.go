@@ -73,7 +73,10 @@ type Options struct {
 	// ExtraBody is a JSON object. Keys that Converse knows at its top level
 	// (guardrailConfig, performanceConfig, ...) go there, all others into
 	// additionalModelRequestFields.
-	ExtraBody json.RawMessage
+	ExtraBody  json.RawMessage
+	ExtraQuery map[string]string
+	// Betas are sent to the model as anthropic_beta.
+	Betas []string
 	// Getenv reads the environment; nil means an empty one.
 	Getenv func(string) string
 	// Home is the user's home folder, where .aws is; "" means that there is none.
@@ -84,9 +87,7 @@ type Options struct {
 	// credentials; nil makes one that uses no proxy.
 	MetadataClient *http.Client
 	// FirstTimeout limits the wait for the first byte, IdleTimeout every later
-	// silence. 0 means 120 s and 90 s, or 600 s and 300 s for a local
-	// address; a negative value no limit. A FirstTimeout of 0 follows a longer
-	// IdleTimeout.
+	// silence; see wire.Silence.
 	FirstTimeout time.Duration
 	IdleTimeout  time.Duration
 	// CacheTTL above five minutes asks for one-hour cache entries for tools
@@ -104,6 +105,7 @@ type driver struct {
 	bearer   httpsafe.Secret
 	header   http.Header
 	extra    extra
+	query    string
 	client   *http.Client
 	classify wire.Classifier
 	first    time.Duration
@@ -151,14 +153,16 @@ func New(o Options) (llm.Model, error) {
 	if d.extra, err = parseExtra(o.ExtraBody); err != nil {
 		return nil, d.misconfigured(err.Error())
 	}
-	local := httpsafe.IsLocal(d.base)
-	d.first, d.idle = wire.FirstLimit(o.FirstTimeout, local), wire.IdleLimit(o.IdleTimeout, local)
-	switch { // who waits longer between bytes also waits for the first one
-	case o.FirstTimeout == 0 && o.IdleTimeout > 0:
-		d.first = max(d.first, d.idle)
-	case o.FirstTimeout == 0 && o.IdleTimeout < 0:
-		d.first = 0
+	if len(o.Betas) > 0 && d.extra.fields["anthropic_beta"] == nil {
+		d.extra.fields["anthropic_beta"], _ = json.Marshal(o.Betas) // texts always can be
 	}
+	query := url.Values{}
+	for k, v := range o.ExtraQuery {
+		query.Set(k, v)
+	}
+	d.query = query.Encode()
+	local := httpsafe.IsLocal(d.base)
+	d.first, d.idle = wire.Silence(o.FirstTimeout, o.IdleTimeout, local)
 	if d.client == nil {
 		if d.client, err = httpsafe.Client(httpsafe.Options{Direct: local}); err != nil {
 			return nil, err
@@ -185,6 +189,7 @@ func header(o Options) http.Header {
 		"Content-Type": {"application/json"},
 		"Accept":       {"application/vnd.amazon.eventstream, application/json"},
 	}
+	wire.Resendable(h)
 	if o.Version != "" {
 		h.Set("User-Agent", "nanobot/"+o.Version)
 	}
@@ -302,6 +307,7 @@ func (d *driver) request(ctx context.Context, c call, region string, cred creden
 	if err != nil {
 		return nil, err
 	}
+	r.URL.RawQuery = d.query // before it is signed
 	r.Header = d.header.Clone()
 	if !d.bearer.IsZero() {
 		if r.Header.Get("Authorization") == "" {

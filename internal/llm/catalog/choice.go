@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"strings"
@@ -20,6 +21,7 @@ func (m *matcher) choice(f found) (Choice, error) {
 		Row: f.row, Name: f.row.Name, Block: f.block, Key: b.Key, Base: m.base(f.row, f.block), Step: f.step, Why: f.why,
 		apiType: b.APIType, ownBase: strings.TrimSpace(b.Base) != "",
 	}
+	c.Row.Display = cmp.Or(b.Display, c.Row.Display)
 	if !c.Key.IsZero() {
 		c.KeySource = "providers." + f.block + ".apiKey"
 	}

@@ -14,8 +14,9 @@ import (
 
 // ProviderConfig is what the user wrote about one provider.
 type ProviderConfig struct {
-	Key  httpsafe.Secret
-	Base string
+	Key     httpsafe.Secret
+	Display string // name for people; "" leaves it as it is
+	Base    string
 	// Wire is for named endpoints of the user's own, where "" means ChatWire,
 	// and for the few rows that can speak another one.
 	Wire     Wire

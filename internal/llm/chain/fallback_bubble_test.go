@@ -353,7 +353,7 @@ func TestFallbackCancel(t *testing.T) {
 		{"while a link hangs", &scripted{steps: []step{{wait: time.Hour}}}},
 		{"while a link waits to retry", chain.Retry(&attempts{errs: []error{overloaded()}, forever: true}, chain.RetryOptions{Persistent: true})},
 		{"while waiting for a slot", func() llm.Model {
-			l := chain.NewLimiter(1, 0)
+			l := chain.NewLimiter(chain.Rate{Requests: 1, InFlight: 0})
 			m := chain.Throttle(fails(nil, nil), l)
 			return llm.ModelFunc(func(ctx context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
 				_, _ = llm.Collect(ctx, m, req)
@@ -409,7 +409,7 @@ func TestDecoratorOrder(t *testing.T) {
 		}
 		key := func(name string, m llm.Model) chain.Keyed {
 			return chain.Keyed{Name: name, Make: func() (llm.Model, error) {
-				return chain.Throttle(meter(name, m), chain.NewLimiter(0, 1)), nil
+				return chain.Throttle(meter(name, m), chain.NewLimiter(chain.Rate{Requests: 0, InFlight: 1})), nil
 			}}
 		}
 		a := chain.Rotate([]chain.Keyed{

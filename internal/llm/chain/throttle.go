@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/wire"
 )
 
 const (
@@ -23,24 +24,36 @@ const (
 // stands for one endpoint, or one key, and is shared by all models that use it.
 // Requests pass in the order in which they came. It is safe for concurrent use.
 type Limiter struct {
-	perMinute int
+	rate      Rate
 	slots     *line // nil: any number in flight
 	turnstile *line // held by the one request that looks at the rate; nil: no rate
 
 	mu     sync.Mutex
-	starts []time.Time // of the last minute, at most perMinute, oldest first
+	starts []*start // of the last minute, oldest first
 }
 
-// NewLimiter makes a limiter for so many requests per minute and so many in
-// flight; 0 means no limit. A model server on this machine usually works on one
-// request at a time, so give it one slot: a second request would only slow both
-// and time out.
-func NewLimiter(perMinute, inFlight int) *Limiter {
-	l := &Limiter{perMinute: perMinute}
-	if inFlight > 0 {
-		l.slots = &line{free: inFlight}
+// Rate is what a limiter lets through; 0 means no limit. A model server on this
+// machine usually works on one request at a time, so give it one slot: a second
+// request would only slow both and time out.
+type Rate struct {
+	Requests int // per minute
+	Tokens   int // per minute, of requests and answers; a single larger request passes alone
+	InFlight int
+}
+
+// start is a request of the last minute.
+type start struct {
+	at     time.Time
+	tokens int // a guess, until the answer says
+}
+
+// NewLimiter makes a limiter.
+func NewLimiter(r Rate) *Limiter {
+	l := &Limiter{rate: r}
+	if r.InFlight > 0 {
+		l.slots = &line{free: r.InFlight}
 	}
-	if perMinute > 0 {
+	if r.Requests > 0 || r.Tokens > 0 {
 		l.turnstile = &line{free: 1}
 	}
 	return l
@@ -56,7 +69,7 @@ func Throttle(m llm.Model, l *Limiter) llm.Model {
 	return llm.ModelFunc(func(ctx context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
 		return func(yield func(llm.Event, error) bool) {
 			w := waiter{began: time.Now(), yield: yield}
-			leave, ok := l.enter(ctx, &w)
+			leave, counted, ok := l.enter(ctx, &w, wire.SizeOf(req)/4)
 			if !ok {
 				if err := ctx.Err(); err != nil && !w.left {
 					yield(llm.Event{}, err)
@@ -65,6 +78,9 @@ func Throttle(m llm.Model, l *Limiter) llm.Model {
 			}
 			defer leave()
 			for ev, err := range m.Stream(ctx, req) {
+				if err == nil && ev.Kind == llm.Done {
+					l.correct(counted, ev.Response.Usage)
+				}
 				if !yield(ev, err) {
 					return
 				}
@@ -74,58 +90,73 @@ func Throttle(m llm.Model, l *Limiter) llm.Model {
 }
 
 // enter waits for a slot and then for the rate. Without ok there is nothing to leave.
-func (l *Limiter) enter(ctx context.Context, w *waiter) (leave func(), ok bool) {
+func (l *Limiter) enter(ctx context.Context, w *waiter, tokens int) (leave func(), counted *start, ok bool) {
 	leave = func() {}
 	if l.slots != nil {
 		if !l.slots.enter(ctx, w, "a free slot at the model server") {
-			return nil, false
+			return nil, nil, false
 		}
 		leave = l.slots.leave
 	}
 	if l.turnstile != nil {
-		if !l.pace(ctx, w) {
+		if counted = l.pace(ctx, w, tokens); counted == nil {
 			leave()
-			return nil, false
+			return nil, nil, false
 		}
 	}
-	return leave, true
+	return leave, counted, true
 }
 
-// pace waits until one more start is within the rate, and counts it.
-func (l *Limiter) pace(ctx context.Context, w *waiter) bool {
-	what := fmt.Sprintf("the limit of %d requests per minute", l.perMinute)
+// pace waits until one more start is within the rate, and counts it. Nil means
+// that ctx ended or nobody listens.
+func (l *Limiter) pace(ctx context.Context, w *waiter, tokens int) *start {
+	what := fmt.Sprintf("the limit of %d requests per minute", l.rate.Requests)
+	if l.rate.Tokens > 0 {
+		what = "the limit of requests and tokens per minute"
+	}
 	if !l.turnstile.enter(ctx, w, what) {
-		return false
+		return nil
 	}
 	defer l.turnstile.leave()
 	for {
-		left := l.start(time.Now())
-		if left <= 0 {
-			return true
+		counted, left := l.start(time.Now(), tokens)
+		if counted != nil {
+			return counted
 		}
 		t := time.NewTimer(left)
 		ok := wait(ctx, w, t.C, what)
 		t.Stop()
 		if !ok {
-			return false
+			return nil
 		}
 	}
 }
 
 // start counts a start now, or says how long it must wait.
-func (l *Limiter) start(now time.Time) time.Duration {
+func (l *Limiter) start(now time.Time, tokens int) (*start, time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	old := 0
-	for old < len(l.starts) && now.Sub(l.starts[old]) >= rateWindow {
-		old++
+	l.starts = slices.DeleteFunc(l.starts, func(s *start) bool { return now.Sub(s.at) >= rateWindow })
+	sum := tokens
+	for _, s := range l.starts {
+		sum += s.tokens
 	}
-	l.starts = slices.Delete(l.starts, 0, old)
-	if len(l.starts) >= l.perMinute {
-		return rateWindow - now.Sub(l.starts[0])
+	full := l.rate.Requests > 0 && len(l.starts) >= l.rate.Requests || l.rate.Tokens > 0 && sum > l.rate.Tokens
+	if full && len(l.starts) > 0 {
+		return nil, rateWindow - now.Sub(l.starts[0].at)
 	}
-	l.starts = append(l.starts, now)
-	return 0
+	counted := &start{now, tokens}
+	l.starts = append(l.starts, counted)
+	return counted, 0
+}
+
+// correct replaces a guess by what the provider counted.
+func (l *Limiter) correct(s *start, u llm.Usage) {
+	if n := u.Prompt + u.Completion; s != nil && n > 0 {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		s.tokens = n
+	}
 }
 
 // line lets so many in at a time, first come, first served.

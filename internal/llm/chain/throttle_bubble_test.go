@@ -55,7 +55,7 @@ func TestThrottleOneInFlight(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := &busy{takes: 10 * time.Second}
-		l := chain.NewLimiter(0, 1)
+		l := chain.NewLimiter(chain.Rate{Requests: 0, InFlight: 1})
 		models := []llm.Model{chain.Throttle(b, l), chain.Throttle(b, l)} // two models of one server
 		var wg sync.WaitGroup
 		var want []string
@@ -77,7 +77,7 @@ func TestThrottleNotices(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := &busy{takes: 40 * time.Second}
-		m := chain.Throttle(b, chain.NewLimiter(0, 1))
+		m := chain.Throttle(b, chain.NewLimiter(chain.Rate{Requests: 0, InFlight: 1}))
 		var wg sync.WaitGroup
 		wg.Go(func() { _, _, _ = play(t.Context(), m, llm.Request{}) })
 		synctest.Wait()
@@ -88,7 +88,7 @@ func TestThrottleNotices(t *testing.T) {
 		}
 		wg.Wait()
 
-		m = chain.Throttle(&busy{}, chain.NewLimiter(1, 0))
+		m = chain.Throttle(&busy{}, chain.NewLimiter(chain.Rate{Requests: 1, InFlight: 0}))
 		_, _, _ = play(t.Context(), m, llm.Request{})
 		begin := time.Now()
 		_, notices, _ = play(t.Context(), m, llm.Request{})
@@ -104,7 +104,7 @@ func TestThrottleLeave(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := &busy{takes: 10 * time.Second}
-		m := chain.Throttle(b, chain.NewLimiter(2, 1))
+		m := chain.Throttle(b, chain.NewLimiter(chain.Rate{Requests: 2, InFlight: 1}))
 		var wg sync.WaitGroup
 		wg.Go(func() { _, _, _ = play(t.Context(), m, llm.Request{SessionKey: "first"}) })
 		synctest.Wait()
@@ -130,7 +130,7 @@ func TestThrottleLeave(t *testing.T) {
 			t.Errorf("the second request waited %s, want 10 s", gap)
 		}
 		// Leaving in the middle of a stream frees the slot.
-		m = chain.Throttle(&scripted{steps: []step{{text: "x"}}}, chain.NewLimiter(0, 1))
+		m = chain.Throttle(&scripted{steps: []step{{text: "x"}}}, chain.NewLimiter(chain.Rate{Requests: 0, InFlight: 1}))
 		for range m.Stream(t.Context(), llm.Request{}) {
 			break
 		}
@@ -145,7 +145,7 @@ func TestThrottleDeadContext(t *testing.T) {
 	b := &busy{}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, _, err := play(ctx, chain.Throttle(b, chain.NewLimiter(5, 1)), llm.Request{})
+	_, _, err := play(ctx, chain.Throttle(b, chain.NewLimiter(chain.Rate{Requests: 5, InFlight: 1})), llm.Request{})
 	if !errors.Is(err, context.Canceled) || len(b.order) != 0 {
 		t.Errorf("error %v after %d calls, want none", err, len(b.order))
 	}
@@ -155,7 +155,7 @@ func TestThrottleDeadContext(t *testing.T) {
 func TestThrottleLeaveAtTheRate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := chain.Throttle(&busy{}, chain.NewLimiter(1, 1))
+		m := chain.Throttle(&busy{}, chain.NewLimiter(chain.Rate{Requests: 1, InFlight: 1}))
 		_, _, _ = play(t.Context(), m, llm.Request{})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -176,7 +176,7 @@ func TestThrottleLeaveInTheSameMoment(t *testing.T) {
 	for i := range 20 {
 		synctest.Test(t, func(t *testing.T) {
 			b := &busy{takes: 5 * time.Second}
-			m := chain.Throttle(b, chain.NewLimiter(0, 1))
+			m := chain.Throttle(b, chain.NewLimiter(chain.Rate{Requests: 0, InFlight: 1}))
 			var wg sync.WaitGroup
 			wg.Go(func() { _, _, _ = play(t.Context(), m, llm.Request{}) })
 			synctest.Wait()
@@ -202,7 +202,7 @@ func TestThrottleLeaveInTheSameMoment(t *testing.T) {
 func TestThrottleNoLimit(t *testing.T) {
 	t.Parallel()
 	b := &busy{}
-	if chain.Throttle(b, nil) != llm.Model(b) || chain.Throttle(b, chain.NewLimiter(0, 0)) != llm.Model(b) {
+	if chain.Throttle(b, nil) != llm.Model(b) || chain.Throttle(b, chain.NewLimiter(chain.Rate{Requests: 0, InFlight: 0})) != llm.Model(b) {
 		t.Error("a limiter without limits is in the way")
 	}
 }
@@ -216,7 +216,7 @@ func TestThrottleProperty(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(seed, 3))
 			rpm, slots := rnd.IntN(8), rnd.IntN(4)
 			b := &busy{takes: time.Duration(rnd.IntN(20)) * time.Second}
-			m := chain.Throttle(b, chain.NewLimiter(rpm, slots))
+			m := chain.Throttle(b, chain.NewLimiter(chain.Rate{Requests: rpm, InFlight: slots}))
 			var wg sync.WaitGroup
 			var stay []string
 			for i := range 40 {
@@ -256,4 +256,36 @@ func TestThrottleProperty(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestThrottleTokens: a minute sees no more tokens than allowed, as far as they can
+// be known before, and what an answer used counts.
+func TestThrottleTokens(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		used := 900
+		spends := llm.ModelFunc(func(context.Context, llm.Request) iter.Seq2[llm.Event, error] {
+			return func(yield func(llm.Event, error) bool) {
+				yield(llm.Event{Kind: llm.Done, Response: &llm.Response{Usage: llm.Usage{Prompt: used}}}, nil)
+			}
+		})
+		m := chain.Throttle(spends, chain.NewLimiter(chain.Rate{Tokens: 2000}))
+		began := time.Now()
+		var at []time.Duration
+		for range 5 {
+			if _, err := llm.Collect(t.Context(), m, llm.Request{Model: "m"}); err != nil {
+				t.Fatal(err)
+			}
+			at = append(at, time.Since(began))
+		}
+		want := []time.Duration{0, 0, time.Minute, time.Minute, 2 * time.Minute}
+		if diff := cmp.Diff(want, at); diff != "" {
+			t.Errorf("requests passed at (-want +got):\n%s", diff)
+		}
+
+		used = 1_000_000 // more than ever fits passes alone
+		if _, err := llm.Collect(t.Context(), chain.Throttle(spends, chain.NewLimiter(chain.Rate{Tokens: 10})), llm.Request{Model: "m"}); err != nil {
+			t.Error(err)
+		}
+	})
 }

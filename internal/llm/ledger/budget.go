@@ -43,6 +43,10 @@ type Limits struct {
 	WarnAt                    []float64 // shares of a limit, such as 0.8
 	OnExceed                  OnExceed  // "" is StopAll
 	PerSource                 map[string]SourceLimits
+	PerSession                SourceLimits // of one conversation
+	// Usual lists limits that are defaults which the user did not choose, by the
+	// names of their settings: reaching one warns, and nothing stops.
+	Usual []string
 }
 
 // SourceLimits bound one source of work.
@@ -100,10 +104,12 @@ type bound struct {
 	used   int64  // spent
 	held   int64  // reserved by other calls
 	stops  bool
+	usual  bool      // not chosen by the user
 	shared bool      // by all sources, so background work must leave some
 	reset  time.Time // zero: with the next turn
 	period string
 	marks  map[string]string // where notices given are remembered
+	whose  string            // of several that share a key
 }
 
 // reserve sets aside what a call may cost at most. It shortens the answer to
@@ -200,7 +206,7 @@ func (l *Ledger) settle(h hold, e *Entry) []string {
 		t.spent = t.spent.plus(accountOf(e))
 		t.unknown = t.unknown || e.Billing == Unknown && e.Prompt+e.Completion > 0
 	}
-	a := ask{source: h.source, turn: h.turn, price: Price{Billing: e.Billing}}
+	a := ask{source: h.source, turn: h.turn, session: e.Session, price: Price{Billing: e.Billing}}
 	if a.price.Billing == Reported {
 		a.price.Billing = Priced
 	}
@@ -228,7 +234,9 @@ func (l *Ledger) bounds(a *ask, now time.Time) []bound {
 		if b.limit <= 0 {
 			return
 		}
-		if b.shared && behind && onExceed == StopAll {
+		if b.usual = slices.Contains(lim.Usual, b.key); b.usual {
+			b.stops = false
+		} else if b.shared && behind && onExceed == StopAll {
 			b.limit = int64(float64(b.limit) * backgroundShare)
 		}
 		out = append(out, b)
@@ -239,7 +247,11 @@ func (l *Ledger) bounds(a *ask, now time.Time) []bound {
 	today, month, held := l.counted(a.source)
 	src, srcHeld := s.Sources[a.source], l.heldBy[a.source].plus(l.shared.by[a.source])
 	srcLimits := lim.PerSource[a.source]
+	talk, talkHeld := s.Sessions[a.session], l.heldFor(a.session)
+	conversation := daily
+	conversation.what, conversation.stops, conversation.shared, conversation.whose = "this conversation's daily", onExceed != Warn, false, "/"+a.session
 	if a.price.Billing != Subscription {
+		add(conversation.of("perSession.dailyUsd", toNano(lim.PerSession.DailyUSD), talk.Nano, talkHeld.Nano, true))
 		add(daily.of("dailyUsd", toNano(lim.DailyUSD), today.Nano, held.Nano, true))
 		monthly := bound{what: "this month's", stops: stops, shared: true, reset: nextMonth, period: s.Month, marks: s.Warned}
 		add(monthly.of("monthlyUsd", toNano(lim.MonthlyUSD), month.Nano, held.Nano, true))
@@ -250,6 +262,7 @@ func (l *Ledger) bounds(a *ask, now time.Time) []bound {
 			add(b.of("turnUsd", toNano(lim.TurnUSD), t.spent.Nano, t.held.Nano, true))
 		}
 	}
+	add(conversation.of("perSession.dailyTokens", int64(lim.PerSession.DailyTokens), talk.Tokens, talkHeld.Tokens, false))
 	add(daily.of("dailyTokens", int64(lim.DailyTokens), today.Tokens, held.Tokens, false))
 	add(own.of(sourceKey(a.source, "dailyTokens"), int64(srcLimits.DailyTokens), src.Tokens, srcHeld.Tokens, false))
 	if a.price.Billing == Unknown {
@@ -330,11 +343,14 @@ func (b *bound) amount(n int64) string {
 }
 
 // raised proposes twice the limit.
-func (b *bound) raised() string {
+func (b *bound) raised() string { return b.number(2) }
+
+// number is a multiple of the limit, as the setting takes it.
+func (b *bound) number(times int64) string {
 	if b.money {
-		return strconv.FormatFloat(2*fromNano(b.set), 'f', -1, 64)
+		return strconv.FormatFloat(float64(times)*fromNano(b.set), 'f', -1, 64)
 	}
-	return strconv.FormatInt(2*b.set, 10)
+	return strconv.FormatInt(times*b.set, 10)
 }
 
 // notices says, once per period and threshold, how far limits are used up.
@@ -354,8 +370,8 @@ func (l *Ledger) notices(bounds []bound, source string) []string {
 		b := &bounds[i]
 		share, top := float64(b.used)/float64(b.set), 0.0
 		for _, at := range append(slices.Clone(l.limits.WarnAt), 1) {
-			mark := fmt.Sprintf("%s@%g%s", b.key, at, side)
-			if at <= 0 || share < at || b.marks[mark] == b.period {
+			mark := fmt.Sprintf("%s@%g%s%s", b.key, at, b.whose, side)
+			if at <= 0 || share < at || b.usual && at < 1 || b.marks[mark] == b.period {
 				continue
 			}
 			b.marks[mark] = b.period
@@ -377,6 +393,9 @@ func (b *bound) notice(share float64) string {
 	switch {
 	case share >= 1 && b.stops:
 		return head + " The next call will be stopped. See: nanobot usage"
+	case b.usual:
+		return head + fmt.Sprintf(" Work goes on, because this limit is a default that your configuration does not set. To stop calls there: nanobot config set %s%s %s; 0 turns this warning off",
+			budgetKey, b.key, b.number(1))
 	case share >= 1:
 		return head + fmt.Sprintf(" Work goes on, because %sonExceed allows it. See: nanobot usage", budgetKey)
 	case b.stops:

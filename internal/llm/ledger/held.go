@@ -59,6 +59,18 @@ type shared struct {
 	last    int64        // number of the last one
 	sum     account      // what the others hold
 	by      map[string]account
+	talks   map[string]account // by conversation
+}
+
+// heldFor is what calls under way of one conversation may still spend.
+func (l *Ledger) heldFor(session string) account {
+	sum := l.shared.talks[session]
+	for i := range l.shared.mine {
+		if h := &l.shared.mine[i]; h.Session == session {
+			sum = sum.plus(h.account())
+		}
+	}
+	return sum
 }
 
 // together does something while no other process reserves. Trouble with the
@@ -90,7 +102,7 @@ func (l *Ledger) together(ctx context.Context, do func() error) error {
 // counted twice, and never not at all.
 func (l *Ledger) readOthers() {
 	s := &l.shared
-	s.sum, s.by = account{}, map[string]account{}
+	s.sum, s.by, s.talks = account{}, map[string]account{}, map[string]account{}
 	ctx := context.Background()
 	for f, err := range l.store.Docs(ctx, heldName) {
 		if err != nil {
@@ -116,6 +128,7 @@ func (l *Ledger) readOthers() {
 		for i := range held {
 			s.sum = s.sum.plus(held[i].account())
 			s.by[held[i].Source] = s.by[held[i].Source].plus(held[i].account())
+			s.talks[held[i].Session] = s.talks[held[i].Session].plus(held[i].account())
 		}
 	}
 }

@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
@@ -39,6 +41,8 @@ type totals struct {
 	ThisMonth account            `json:"thisMonth"`
 	Today     account            `json:"today"`
 	Sources   map[string]account `json:"sources,omitempty"` // today, per source
+	// Sessions is the same per conversation; nil unless a limit needs it.
+	Sessions map[string]account `json:"sessions,omitzero"`
 	// GuestsMonth is the part of ThisMonth that guests spent.
 	GuestsMonth account `json:"guestsMonth"`
 	// Warned remembers which notices were given, by limit and threshold, and
@@ -70,6 +74,9 @@ func (t *totals) add(e *Entry, loc *time.Location) {
 	if at.Format(dayLayout) == t.Day {
 		t.Today = t.Today.plus(a)
 		t.Sources[e.Source] = t.Sources[e.Source].plus(a)
+		if t.Sessions != nil {
+			t.Sessions[e.Session] = t.Sessions[e.Session].plus(a)
+		}
 	}
 }
 
@@ -95,13 +102,20 @@ func (l *Ledger) refresh(now time.Time) {
 	if l.store == nil {
 		s.Zone = zone // there is no log to sum up anew
 	}
+	perSession := l.limits.PerSession != SourceLimits{}
 	switch month, day := at.Format(monthLayout), at.Format(dayLayout); {
-	case s.Version != totalsVersion || s.Zone != zone || s.Month != month || day < s.Day:
+	case s.Version != totalsVersion || s.Zone != zone || s.Month != month || day < s.Day,
+		perSession && s.Sessions == nil && l.store != nil: // the limit is new: sum up the day's log
 		l.sums = newTotals(zone, at, s.Warned)
 		l.saved = 0
 	case day > s.Day:
 		s.Day, s.Today = day, account{}
 		clear(s.Sources)
+		clear(s.Sessions)
+		maps.DeleteFunc(s.Warned, func(mark, _ string) bool { return strings.HasPrefix(mark, "perSession.") })
+	}
+	if perSession && s.Sessions == nil {
+		s.Sessions = map[string]account{}
 	}
 	if l.store == nil {
 		return

@@ -4,108 +4,13 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
-	"errors"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/llm/wire"
+	"github.com/nanobot-go/nanobot/internal/text"
 )
-
-// extraField is one key of the user's extraBody.
-type extraField struct {
-	key   string
-	value json.RawMessage
-}
-
-func parseExtra(raw json.RawMessage) ([]extraField, error) {
-	if len(raw) == 0 || string(raw) == "null" {
-		return nil, nil
-	}
-	var m map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &m); err != nil {
-		return nil, &llm.Error{Kind: llm.Configuration, Message: "extraBody must be a JSON object", Err: errors.Unwrap(err)}
-	}
-	fields := make([]extraField, 0, len(m))
-	for _, k := range slices.Sorted(maps.Keys(m)) {
-		fields = append(fields, extraField{k, m[k]})
-	}
-	return fields, nil
-}
-
-// body writes the fields of a request and merges the user's extra ones into them.
-type body struct {
-	b     []byte
-	extra []extraField
-	used  []bool
-}
-
-// field writes one field whose value add appends.
-func (w *body) field(key string, add func(b []byte) []byte) {
-	w.name(key)
-	start := len(w.b)
-	w.b = add(w.b)
-	for i, x := range w.extra {
-		if x.key == key {
-			w.used[i] = true
-			w.b = append(w.b[:start], merge(key, w.b[start:], x.value)...)
-		}
-	}
-}
-
-func (w *body) name(key string) {
-	if len(w.b) > 1 {
-		w.b = append(w.b, ',')
-	}
-	w.b = llm.AppendString(w.b, key)
-	w.b = append(w.b, ':')
-}
-
-func (w *body) raw(key, value string) {
-	w.field(key, func(b []byte) []byte { return append(b, value...) })
-}
-
-func (w *body) text(key, value string) {
-	w.field(key, func(b []byte) []byte { return llm.AppendString(b, value) })
-}
-
-// rest writes the extra fields that are not merged into one of ours.
-func (w *body) rest(later ...string) {
-	for i, x := range w.extra {
-		if !w.used[i] && !slices.Contains(later, x.key) {
-			w.used[i] = true
-			w.name(x.key)
-			w.b = append(w.b, x.value...)
-		}
-	}
-}
-
-// merge puts the user's value over ours: objects are merged key by key, a list
-// of tools is appended, anything else replaces. Keys come out sorted, so the
-// result is byte-stable.
-func merge(key string, ours, theirs json.RawMessage) json.RawMessage {
-	var a, b map[string]json.RawMessage
-	if json.Unmarshal(ours, &a) == nil && json.Unmarshal(theirs, &b) == nil && a != nil && b != nil {
-		for k, v := range b {
-			if old, ok := a[k]; ok {
-				v = merge(k, old, v)
-			}
-			a[k] = v
-		}
-		if out, err := json.Marshal(a); err == nil {
-			return out
-		}
-	}
-	var la, lb []json.RawMessage
-	if key == "tools" && json.Unmarshal(ours, &la) == nil && json.Unmarshal(theirs, &lb) == nil {
-		if out, err := json.Marshal(append(la, lb...)); err == nil {
-			return out
-		}
-	}
-	return slices.Clone(theirs)
-}
 
 // encode writes the request. What never changes in a conversation comes first
 // and the messages last, so that the bytes of the previous request are a
@@ -119,7 +24,7 @@ func (d *driver) encode(ctx context.Context, req llm.Request) ([]byte, *draft) {
 	if d.o.Quirks.DeveloperRole && isOSeries(slug(req.Model)) && a&systemRole == 0 {
 		e.role = "developer"
 	}
-	if e.mark || d.o.Quirks.ShortIDs || req.SessionKey == "" || slices.ContainsFunc(d.extra, func(x extraField) bool { return x.key == "messages" }) {
+	if e.mark || d.o.Quirks.ShortIDs || req.SessionKey == "" || d.extra.Has("messages") {
 		return d.whole(ctx, &e, req, a), nil
 	}
 	dr := d.drafts.take(req.SessionKey)
@@ -132,8 +37,8 @@ func (d *driver) encode(ctx context.Context, req llm.Request) ([]byte, *draft) {
 // whole writes a request without a draft.
 func (d *driver) whole(ctx context.Context, e *encoder, req llm.Request, a adaptations) []byte {
 	w := d.fields(e, req, a)
-	w.field("messages", func(b []byte) []byte { return e.messages(ctx, b, req) })
-	return append(w.b, '}')
+	w.Field("messages", func(b []byte) []byte { return e.messages(ctx, b, req) })
+	return append(w.B, '}')
 }
 
 // opened is the beginning of a request, up to the first message, and what it
@@ -162,8 +67,8 @@ func (d *driver) opening(e *encoder, req llm.Request, a adaptations) []byte {
 		return last.b
 	}
 	w := d.fields(e, req, a)
-	w.name("messages")
-	o.b = e.opening(w.b, req.System)
+	w.Name("messages")
+	o.b = e.opening(w.B, req.System)
 	o.b = o.b[:len(o.b):len(o.b)]
 	d.opened.Store(&o)
 	return o.b
@@ -179,32 +84,28 @@ func (o *opened) same(p *opened) bool {
 }
 
 // fields writes everything before the messages.
-func (d *driver) fields(e *encoder, req llm.Request, a adaptations) *body {
+func (d *driver) fields(e *encoder, req llm.Request, a adaptations) *wire.Body {
 	g := e.g
-	w := &body{b: make([]byte, 0, size(llm.Request{System: req.System, Tools: req.Tools})), extra: d.extra}
-	if len(d.extra) > 0 {
-		w.used = make([]bool, len(d.extra))
-	}
-	w.b = append(w.b, '{')
-	w.text("model", req.Model)
+	w := wire.NewBody(size(llm.Request{System: req.System, Tools: req.Tools}), d.extra)
+	w.Text("model", req.Model)
 	if a&noStream == 0 {
-		w.raw("stream", "true")
+		w.Raw("stream", "true")
 		if a&noStreamOptions == 0 {
-			w.raw("stream_options", `{"include_usage":true}`)
+			w.Raw("stream_options", `{"include_usage":true}`)
 		}
 	}
 	if req.MaxTokens != 0 {
-		w.raw(g.maxField, strconv.Itoa(max(1, req.MaxTokens)))
+		w.Raw(g.maxField, strconv.Itoa(max(1, req.MaxTokens)))
 	}
 	if g.temperature != nil {
-		w.raw("temperature", strconv.FormatFloat(*g.temperature, 'f', -1, 64))
+		w.Raw("temperature", strconv.FormatFloat(*g.temperature, 'f', -1, 64))
 	}
 	if g.effort != "" {
-		w.text("reasoning_effort", g.effort)
+		w.Text("reasoning_effort", g.effort)
 	}
 	if g.gateway != "" {
-		w.field("reasoning", func(b []byte) []byte {
-			return append(llm.AppendString(append(b, `{"effort":`...), g.gateway), '}')
+		w.Field("reasoning", func(b []byte) []byte {
+			return append(text.AppendJSON(append(b, `{"effort":`...), g.gateway), '}')
 		})
 	}
 	for _, st := range g.thinking {
@@ -212,21 +113,21 @@ func (d *driver) fields(e *encoder, req llm.Request, a adaptations) *body {
 	}
 	if d.o.Quirks.CacheKey && req.SessionKey != "" && a&noCacheKey == 0 {
 		sum := sha256.Sum256([]byte(req.SessionKey)) // session keys name chats and people
-		w.text("prompt_cache_key", hex.EncodeToString(sum[:16]))
+		w.Text("prompt_cache_key", hex.EncodeToString(sum[:16]))
 	}
 	if len(req.Tools) > 0 {
 		if d.o.Quirks.ToolStream && a&noToolStream == 0 {
-			w.raw("tool_stream", "true")
+			w.Raw("tool_stream", "true")
 		}
 		if req.ToolChoice != "" && a&noToolChoice == 0 {
-			w.field("tool_choice", func(b []byte) []byte { return toolChoice(b, req.ToolChoice) })
+			w.Field("tool_choice", func(b []byte) []byte { return toolChoice(b, req.ToolChoice) })
 		}
 	}
-	w.rest("tools", "messages")
+	w.Rest("tools", "messages")
 	if len(req.Tools) > 0 {
-		w.field("tools", func(b []byte) []byte { return e.tools(b, req.Tools) })
+		w.Field("tools", func(b []byte) []byte { return e.tools(b, req.Tools) })
 	} else {
-		w.rest("messages")
+		w.Rest("messages")
 	}
 	return w
 }
@@ -258,9 +159,9 @@ func (d *driver) marks(model string) bool {
 func toolChoice(b []byte, choice string) []byte {
 	switch choice {
 	case "auto", "none", "required":
-		return llm.AppendString(b, choice)
+		return text.AppendJSON(b, choice)
 	}
 	b = append(b, `{"type":"function","function":{"name":`...)
-	b = llm.AppendString(b, choice)
+	b = text.AppendJSON(b, choice)
 	return append(b, "}}"...)
 }

@@ -5,12 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"strings"
+	"time"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/wire"
+	"github.com/nanobot-go/nanobot/internal/text"
 )
-
-const marker = `,"cache_control":{"type":"ephemeral"}`
 
 // encoder writes the messages and tools of one request.
 type encoder struct {
@@ -78,13 +78,13 @@ func (e *encoder) message(b []byte, m llm.Message, mark bool) []byte {
 	if m.Role == llm.System {
 		role = e.role
 	}
-	b = llm.AppendString(b, role)
+	b = text.AppendJSON(b, role)
 	if m.Role == llm.ToolRole {
 		b = append(b, `,"tool_call_id":`...)
-		b = llm.AppendString(b, m.ToolCallID)
+		b = text.AppendJSON(b, m.ToolCallID)
 		if m.Name != "" {
 			b = append(b, `,"name":`...)
-			b = llm.AppendString(b, m.Name)
+			b = text.AppendJSON(b, m.Name)
 		}
 	}
 	b = append(b, `,"content":`...)
@@ -123,7 +123,7 @@ func (e *encoder) content(b []byte, m llm.Message, mark bool) []byte {
 		}
 		b = blk.AppendJSON(b, false)
 		if i == len(list)-1 && (blk.Type == "text" || blk.Type == "image_url") {
-			b = append(append(b[:len(b)-1], marker...), '}')
+			b = append(wire.AppendCacheMark(b[:len(b)-1], m.Role == llm.System && e.d.o.CacheTTL > 5*time.Minute), '}')
 		}
 	}
 	return append(b, ']')
@@ -198,7 +198,7 @@ func (e *encoder) reasoning(b []byte, m llm.Message) []byte {
 	case e.noReasoning:
 	case m.HasReasoning && ours:
 		b = append(b, `,"reasoning_content":`...)
-		b = llm.AppendString(b, m.Reasoning)
+		b = text.AppendJSON(b, m.Reasoning)
 	case e.g.backfill:
 		b = append(b, `,"reasoning_content":""`...)
 	}
@@ -225,16 +225,16 @@ func (e *encoder) tools(b []byte, tools []llm.ToolDef) []byte {
 			b = append(b, ',')
 		}
 		b = append(b, `{"type":"function","function":{"name":`...)
-		b = llm.AppendString(b, t.Name)
+		b = text.AppendJSON(b, t.Name)
 		if t.Description != "" {
 			b = append(b, `,"description":`...)
-			b = llm.AppendString(b, t.Description)
+			b = text.AppendJSON(b, t.Description)
 		}
 		b = append(b, `,"parameters":`...)
 		b = append(b, e.d.schema(t.Schema)...)
 		b = append(b, '}')
 		if e.mark && i == lastOwn {
-			b = append(b, marker...)
+			b = wire.AppendCacheMark(b, e.d.o.CacheTTL > 5*time.Minute)
 		}
 		b = append(b, '}')
 	}

@@ -125,15 +125,15 @@ func styles(row, own wire.ThinkingStyle, s string, on bool) []wire.ThinkingStyle
 }
 
 // appendSwitch appends a thinking switch as a top-level field.
-func appendSwitch(w *body, st wire.ThinkingStyle, on bool) {
+func appendSwitch(w *wire.Body, st wire.ThinkingStyle, on bool) {
 	switch st {
 	case wire.ThinkingType:
 		word := "disabled"
 		if on {
 			word = "enabled"
 		}
-		w.raw("thinking", `{"type":"`+word+`"}`)
+		w.Raw("thinking", `{"type":"`+word+`"}`)
 	case wire.EnableThinking, wire.ReasoningSplit:
-		w.raw(string(st), strconv.FormatBool(on))
+		w.Raw(string(st), strconv.FormatBool(on))
 	}
 }

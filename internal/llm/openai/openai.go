@@ -48,10 +48,12 @@ type Options struct {
 	// "tools" is appended instead.
 	ExtraBody  json.RawMessage
 	ExtraQuery map[string]string
-	Client     *http.Client // nil: one from httpsafe
+	// CacheTTL above five minutes asks for one-hour cache entries for tools and
+	// system prompt, where cache markers are sent.
+	CacheTTL time.Duration
+	Client   *http.Client // nil: one from httpsafe
 	// FirstTimeout limits the wait for the first byte, IdleTimeout every later
-	// silence. 0 means 120 s and 90 s, or 600 s and 300 s for a local server,
-	// which may think about a long prompt for minutes; negative means no limit.
+	// silence; see wire.Silence.
 	FirstTimeout time.Duration
 	IdleTimeout  time.Duration
 	Log          *slog.Logger // nil: no log
@@ -64,7 +66,7 @@ type driver struct {
 	o        Options
 	url      string
 	affinity string
-	extra    []extraField
+	extra    wire.Extra
 	classify wire.Classifier
 
 	drafts drafts
@@ -89,12 +91,11 @@ func New(o Options) (llm.Model, error) {
 			return nil, err
 		}
 	}
-	o.FirstTimeout = wire.FirstLimit(o.FirstTimeout, local)
-	o.IdleTimeout = wire.IdleLimit(o.IdleTimeout, local)
+	o.FirstTimeout, o.IdleTimeout = wire.Silence(o.FirstTimeout, o.IdleTimeout, local)
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	extra, err := parseExtra(o.ExtraBody)
+	extra, err := wire.ParseExtra(o.ExtraBody)
 	if err != nil {
 		return nil, err
 	}
@@ -172,6 +173,7 @@ func (d *driver) send(ctx context.Context, body []byte, shared func()) (_ *http.
 		shared()
 		return io.NopCloser(bytes.NewReader(body)), nil
 	}
+	wire.Resendable(req.Header)
 	d.headers(req.Header)
 	if d.o.Signer != nil {
 		if err := d.o.Signer.Sign(ctx, req, body); err != nil {

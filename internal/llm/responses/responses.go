@@ -62,8 +62,7 @@ type Options struct {
 	PlainReasoning bool
 	Client         *http.Client // nil: one from httpsafe
 	// FirstTimeout limits the wait for the first byte, IdleTimeout every later
-	// silence. 0 means 120 s and 90 s, or 600 s and 300 s for a local server;
-	// negative means no limit.
+	// silence; see wire.Silence.
 	FirstTimeout time.Duration
 	IdleTimeout  time.Duration
 	Version      string       // our own, for the User-Agent
@@ -101,8 +100,7 @@ func New(o Options) (llm.Model, error) {
 			return nil, err
 		}
 	}
-	o.FirstTimeout = wire.FirstLimit(o.FirstTimeout, local)
-	o.IdleTimeout = wire.IdleLimit(o.IdleTimeout, local)
+	o.FirstTimeout, o.IdleTimeout = wire.Silence(o.FirstTimeout, o.IdleTimeout, local)
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -157,6 +155,7 @@ func (d *driver) send(ctx context.Context, body []byte) (*http.Response, error) 
 	if err != nil {
 		return nil, &llm.Error{Kind: llm.Configuration, Message: "the address of the server is not usable", Err: err}
 	}
+	wire.Resendable(req.Header)
 	d.headers(req.Header)
 	if d.o.Signer != nil {
 		if err := d.o.Signer.Sign(ctx, req, body); err != nil {

@@ -53,3 +53,12 @@ func MayThink(turns []Turn) bool {
 	}
 	return turns[n-2].Parts[0].Kind == ThinkingPart
 }
+
+// AppendCacheMark appends the member that marks a part of a request for the prompt
+// cache, for five minutes or for an hour.
+func AppendCacheMark(b []byte, long bool) []byte {
+	if long {
+		return append(b, `,"cache_control":{"type":"ephemeral","ttl":"1h"}`...)
+	}
+	return append(b, `,"cache_control":{"type":"ephemeral"}`...)
+}

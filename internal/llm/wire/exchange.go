@@ -5,9 +5,11 @@
 package wire
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"iter"
+	"net/http"
 	"net/url"
 	"strings"
 	"time"
@@ -35,27 +37,32 @@ func Endpoint(base, path string, query map[string]string) (string, error) {
 	return u.String(), nil
 }
 
-// FirstLimit is how long a driver waits for the first byte: as given, without
-// limit (0) if that is negative, else 120 s, or 600 s for a local server, which
-// may read a long prompt for minutes.
-func FirstLimit(given time.Duration, local bool) time.Duration {
-	return silence(given, local, 600*time.Second, 120*time.Second)
-}
-
-// IdleLimit is the same for every later silence: 90 s, or 300 s for a local server.
-func IdleLimit(given time.Duration, local bool) time.Duration {
-	return silence(given, local, 300*time.Second, 90*time.Second)
-}
-
-func silence(given time.Duration, local bool, slow, fast time.Duration) time.Duration {
-	switch {
-	case given != 0:
-		return max(given, 0)
-	case local:
-		return slow
+// Silence is how long a driver waits for the first byte, and how long a stream
+// may be silent later: as given, without limit (0) if that is negative. Given 0,
+// it is 120 s and 90 s, or 600 s and 300 s for a local server, which may read a
+// long prompt for minutes; the wait for the first byte is then never the shorter
+// one.
+func Silence(first, idle time.Duration, local bool) (atFirst, later time.Duration) {
+	usual := [2]time.Duration{120 * time.Second, 90 * time.Second}
+	if local {
+		usual = [2]time.Duration{600 * time.Second, 300 * time.Second}
 	}
-	return fast
+
+	later = max(cmp.Or(idle, usual[1]), 0)
+	switch {
+	case first != 0:
+		return max(first, 0), later
+	case idle < 0:
+		return 0, later
+	}
+	return max(usual[0], later), later
 }
+
+// Resendable marks a request that may be sent again if the server has closed a
+// reused connection before the first byte of an answer, as servers do whose
+// keep-alive ends at that moment. The HTTP client does so at once, on another
+// connection; nothing of the mark is sent.
+func Resendable(h http.Header) { h["Idempotency-Key"] = []string{} }
 
 // ErrStopped is what emit gives to an exchange whose consumer has left the loop.
 var ErrStopped = errors.New("the consumer stopped")

@@ -81,6 +81,7 @@ type Options struct {
 	Timeout       time.Duration // 0 means DefaultTimeout
 	FallbackAllow bool          // no answer, or nobody to ask, means yes
 	Rules         []Rule
+	Targets       []string // chats that need no question, as channel:chat
 	// Sandboxed says that commands run inside a kernel boundary, Network what
 	// they reach from there, and SandboxProfile describes both completely: an
 	// approval is void when it changes.

@@ -1,6 +1,7 @@
 package approve
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"net/url"
@@ -211,7 +212,8 @@ func (p *Policy) message(s *subject) verdict {
 		"channel": s.call.Route.Channel, "chat_id": s.call.Route.ChatID, "thread_id": s.call.Route.ThreadID,
 		"to": s.call.Route.ChatID, "session_key": s.call.SessionKey,
 	} {
-		if v, given := s.args[name]; given && v != nil && v != "" && v != here {
+		named := name == "channel" || name == "chat_id"
+		if v, given := s.args[name]; given && v != nil && v != "" && v != here && !(named && p.isTarget(s)) {
 			return asks("the message goes to another chat")
 		}
 	}
@@ -221,6 +223,12 @@ func (p *Policy) message(s *subject) verdict {
 		}
 	}
 	return allow()
+}
+
+// isTarget reports whether a message goes to a chat that the user has allowed.
+func (p *Policy) isTarget(s *subject) bool {
+	to := cmp.Or(s.text("channel"), s.call.Route.Channel) + ":" + cmp.Or(s.text("chat_id"), s.call.Route.ChatID)
+	return slices.Contains(p.Targets, to)
 }
 
 // rule is the first rule that matches a call, else the first that may: what

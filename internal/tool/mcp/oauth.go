@@ -17,10 +17,11 @@ import (
 
 // OAuthOptions configure an OAuth. Store is required.
 type OAuthOptions struct {
-	Store store.Store    // where logins are kept, in auth/mcp.json
-	Proxy string         // explicit proxy; "" takes the environment's
-	Allow []netip.Prefix // private addresses that login servers may have
-	Agent string         // User-Agent
+	Store  store.Store    // where logins are kept, in auth/mcp.json
+	Proxy  string         // explicit proxy; "" takes the environment's
+	Allow  []netip.Prefix // private addresses that login servers may have
+	Strict bool           // see httpsafe.GuardOptions
+	Agent  string         // User-Agent
 	// Known is told every token before it is used, so that it can be kept out
 	// of texts; nil tells nobody.
 	Known func(name string, token httpsafe.Secret)

@@ -35,7 +35,7 @@ func (a *OAuth) wire(server string) (*oauthWire, error) {
 		return nil, err
 	}
 	guarded, err := httpsafe.Guarded(httpsafe.GuardOptions{
-		Allow: a.o.Allow, Proxy: a.o.Proxy, EnvProxy: a.o.Proxy == "", Timeout: oauth.Timeout,
+		Allow: a.o.Allow, Strict: a.o.Strict, Proxy: a.o.Proxy, EnvProxy: a.o.Proxy == "", Timeout: oauth.Timeout,
 	})
 	return &oauthWire{
 		home: oauthOrigin(u), own: oauth.Wire{Client: own, Agent: a.o.Agent}, guarded: oauth.Wire{Client: guarded, Agent: a.o.Agent},

@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
+	"github.com/nanobot-go/nanobot/internal/recent"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
 
@@ -237,7 +238,7 @@ func newRunner(o Options) (*runner, error) {
 	r := &runner{
 		workspace: filepath.Clean(o.Workspace), restrict: o.Restrict, timeout: o.Timeout, guard: g, env: env,
 		origin: filepath.Clean(o.Workspace), lookup: func(name string) string { return vars[envKey(name)] }, wrap: o.Wrap, remark: o.Remark, log: o.Log,
-		memory: o.MaxMemory, disk: o.MaxDisk, added: &addedByTurn{},
+		memory: o.MaxMemory, disk: o.MaxDisk, added: &addedByTurn{sums: recent.New[string, int64](keptTurns)},
 	}
 	if r.timeout == 0 {
 		r.timeout = DefaultTimeout

@@ -1,0 +1,64 @@
+package config
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+)
+
+const (
+	// commandsVariable must be 1 for ${cmd:...}: a file alone must not be able to
+	// start programs.
+	commandsVariable = "NANOBOT_CONFIG_COMMANDS"
+	// commandWait is how long a program may take to print a secret.
+	commandWait = 30 * time.Second
+)
+
+// command is what a program prints, without line ends at its end. What it says on
+// its standard error stays unread, since it may name the secret.
+func (x *expander) command(line string) string {
+	fail := func(format string, args ...any) string {
+		x.problems = append(x.problems, "${cmd:...} "+fmt.Sprintf(format, args...))
+		return ""
+	}
+	if on, _ := x.in.lookup(commandsVariable); on != "1" {
+		return fail("is not allowed here; to let this file start programs, set the environment variable %s=1", commandsVariable)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), commandWait)
+	defer cancel()
+	name, args := "/bin/sh", []string{"-c", line}
+	if runtime.GOOS == "windows" {
+		name, args = "cmd.exe", []string{"/C", line}
+	}
+
+	var out bytes.Buffer
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Env, cmd.Dir, cmd.Stdout, cmd.WaitDelay = x.in.env, filepath.Dir(x.in.doc.file), &limited{&out}, time.Second
+	err := cmd.Run()
+	exit, failed := errors.AsType[*exec.ExitError](err)
+	switch {
+	case ctx.Err() != nil:
+		return fail("did not end within %s", commandWait)
+	case failed:
+		return fail("ended with status %d", exit.ExitCode())
+	case err != nil:
+		return fail("cannot be run: %s", reason(err))
+	}
+	return strings.TrimRight(out.String(), "\r\n")
+}
+
+// limited keeps what fits of a secret, and fails at more.
+type limited struct{ b *bytes.Buffer }
+
+func (l *limited) Write(p []byte) (int, error) {
+	if l.b.Len()+len(p) > maxSecretBytes {
+		return 0, errors.New("it prints more than 64 KiB")
+	}
+	return l.b.Write(p)
+}
