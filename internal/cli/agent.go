@@ -53,7 +53,7 @@ folder, --resume lists earlier ones, -s opens one by its name. With -m, calls
 share the conversation cli:direct unless -s names another. In a chat, /help lists
 commands such as /new and /model.`,
 		Example: `  nanobot agent                                          chat
-  nanobot agent --continue                               the last chat of this folder
+  nanobot agent --continue                               the last chat here
   nanobot agent -m "summarise notes.md in three lines"   one answer
   git diff | nanobot agent -m - --session review         question from a pipe
   nanobot agent -m "what is in this picture?" --file photo.png

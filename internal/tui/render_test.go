@@ -231,12 +231,27 @@ func FuzzRenderer(f *testing.F) {
 	})
 }
 
-// Hostile lines must not take more than linear time, roughly.
+// A line is searched for marks only if it is short, because hostile ones could
+// take quadratic time; nothing of a longer one is lost.
 func TestRendererIsFast(t *testing.T) {
 	t.Parallel()
-	for _, piece := range []string{"*a", "[", "[a](", "`", "**a_b", "![", "<http://", "> ", "\\", "|", "*a `", "~~x"} {
-		render(renderOptions{Width: 80}, strings.Repeat(piece, 50_000/len(piece)))
-		render(renderOptions{Width: 80}, strings.Repeat(piece, maxInlineBytes/len(piece)))
+	for _, c := range []struct {
+		length int
+		marked bool
+	}{{8 << 10, true}, {8<<10 + 1, false}, {50_000, false}} {
+		src := "**bold** " + strings.Repeat("x", c.length-len("**bold** "))
+		got := render(renderOptions{Width: 80}, src)
+		if strings.Contains(got, "**") == c.marked || strings.Count(got, "x") != strings.Count(src, "x") || !strings.Contains(got, "bold") {
+			t.Errorf("a line of %d bytes: marks are shown %v, %d of its letters", c.length, strings.Contains(got, "**"), strings.Count(got, "x"))
+		}
+	}
+	for _, piece := range []string{"*a", "[", "[a](", "`", "**a_b", "![", "<http://", "\\", "|", "*a `", "~~x"} {
+		for _, n := range []int{50_000, 8 << 10} {
+			src := strings.Repeat(piece, n/len(piece))
+			if letters := strings.Count(src, "a"); strings.Count(render(renderOptions{Width: 80}, src), "a") < letters {
+				t.Errorf("%q: letters are missing", piece)
+			}
+		}
 	}
 }
 
