@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"errors"
 	"slices"
 
 	"github.com/nanobot-go/nanobot/internal/llm"
@@ -46,15 +45,13 @@ func (x Extra) tools(set *tool.Set) (*tool.Set, error) {
 }
 
 // runtimeFor is the model of a turn.
-func (d *deps) runtimeFor(ctx context.Context, preset string, x Extra) (rt Runtime, err error) {
-	switch {
-	case x.ModelName == "":
-		rt, err = d.opts.Models.Runtime(ctx, preset)
-	case d.opts.Models.Named == nil:
-		err = errors.New("a model cannot be chosen by its name here")
-	default:
-		rt, err = d.opts.Models.Named(ctx, x.ModelName)
+func (d *deps) runtimeFor(ctx context.Context, preset string, x Extra) (Runtime, error) {
+	if x.ModelName != "" {
+		if preset = x.ModelName; !slices.Contains(d.opts.Models.Presets, preset) {
+			preset = ModelChoice + preset
+		}
 	}
+	rt, err := d.opts.Models.Runtime(ctx, preset)
 	if x.Model != nil {
 		rt.Model, rt.Check = x.Model, nil
 	}

@@ -155,6 +155,12 @@ func (t *turn) startNewSession(ctx context.Context) error {
 			t.deps.memory.PlanKept(name, preset)
 		}
 	}
+	if g, active := owntool.Goal(t.sess); active { // it belonged to the old one
+		g.Status = "cancelled"
+		if err := t.setGoal(g); err != nil {
+			return fmt.Errorf("end the goal: %w", err)
+		}
+	}
 	if err := t.sess.Clear(); err != nil {
 		return fmt.Errorf("start a new conversation: %w", err)
 	}

@@ -25,7 +25,7 @@ func (a *Agent) goaled(c tool.Call) (owntool.Goaled, bool) {
 	if !ok {
 		return owntool.Goaled{}, false
 	}
-	return owntool.Goaled{Session: t.sess, Open: t.goalOpen, Save: t.setGoal}, true
+	return owntool.Goaled{Session: t.sess, Open: t.goal.open, Save: t.setGoal}, true
 }
 
 // shownTo is what the my tool shows in the turn of a call.

@@ -198,7 +198,7 @@ func (t *turn) resume() (over bool) {
 // userMessage is a message as it is kept and as it is sent.
 func (t *turn) userMessage(ctx context.Context, in bus.Inbound) (session.Record, llm.Message) {
 	about := prompt.About{Folder: t.folder.lines(t.sess, t.deps.opts.Workspace)}
-	if g, active := owntool.Goal(t.sess); active && !t.goalOpen {
+	if g, active := owntool.Goal(t.sess); active && !t.goal.open {
 		about.Goal, about.Foreign = prompt.Objective(g), g.Untrusted
 		t.foreign = t.foreign || g.Untrusted && !in.Foreign()
 	}

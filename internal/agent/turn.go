@@ -32,17 +32,17 @@ type turn struct {
 	rt    Runtime
 	begun time.Time
 
-	frame    frame         // of the last request
-	rested   bool          // the conversation was silent for long before this message
-	asking   chan struct{} // capacity 1: held by the question being asked
-	slot     slot          // of the gate around model work
-	goalOpen bool          // the user set a goal with this very message
-	segment  int           // number of the visible message being streamed
-	sent     bool          // the message tool answered this chat
-	foreign  bool          // words of others came with the history
-	resumed  bool          // takes up a turn that was interrupted
-	folder   folder        // the folder it works in
-	joined   []*envelope   // messages from a queue that end with the turn
+	frame   frame         // of the last request
+	rested  bool          // the conversation was silent for long before this message
+	asking  chan struct{} // capacity 1: held by the question being asked
+	slot    slot          // of the gate around model work
+	goal    pursuit       // of the goal, if there is one
+	segment int           // number of the visible message being streamed
+	sent    bool          // the message tool answered this chat
+	foreign bool          // words of others came with the history
+	resumed bool          // takes up a turn that was interrupted
+	folder  folder        // the folder it works in
+	joined  []*envelope   // messages from a queue that end with the turn
 }
 
 // newTurn begins the work on a message.
@@ -68,7 +68,9 @@ func (a *Agent) handle(ctx context.Context, act *actor, it *envelope) error {
 		return a.stateless(ctx, act, it)
 	}
 	a.deps.memory.Pause(ctx, it.key)
-	sess, err := a.deps.opts.Sessions.Acquire(ctx, it.key)
+	sess, err := a.deps.opts.Sessions.AcquireTelling(ctx, it.key, func(busy *session.BusyError) {
+		it.emit(bus.Outbound{Kind: bus.Notice, Route: it.in.Route, Text: "waiting: " + busy.Error(), Brief: true})
+	})
 	if err != nil {
 		if ctx.Err() != nil {
 			return stopError(context.Cause(ctx))
@@ -127,17 +129,17 @@ func (t *turn) answer(ctx context.Context) error {
 		preset = t.env.in.Preset
 	}
 	rt, err := t.deps.runtimeFor(ctx, preset, t.env.extra)
-	if err != nil && preset != "" && t.env.in.Preset == "" {
+	if err != nil && preset != "" && t.env.in.Preset == "" && t.env.extra.ModelName == "" {
 		// The preset is gone or unusable; the conversation goes on with the default.
 		t.deps.log.WarnContext(ctx, "model preset unusable", "session", t.key, "preset", preset, "err", err)
-		rt, err = t.deps.opts.Models.Runtime(ctx, "")
+		rt, err = t.deps.runtimeFor(ctx, "", t.env.extra)
 	}
 	if err != nil {
 		return err
 	}
 	t.rt = rt
 	t.enterProject(ctx)
-	if err := t.trim(); err != nil {
+	if err := t.beginRun(); err != nil {
 		return err
 	}
 	rec, msg := t.question(ctx)
@@ -158,7 +160,7 @@ func (t *turn) answer(ctx context.Context) error {
 	}
 	res, err := t.run(ctx, msg)
 	if err == nil {
-		res, err = t.pursue(ctx, res)
+		res, err = t.goal.run(ctx, t, res)
 	}
 	if t.env.extra.Ended != nil {
 		t.env.extra.Ended(redacted(t, res))
@@ -299,13 +301,19 @@ func (t *turn) window() int {
 func (t *turn) record(_ context.Context, msgs ...llm.Message) error {
 	recs := make([]session.Record, len(msgs))
 	for i, m := range msgs {
-		m.Content.Text = t.deps.secrets.Redact(m.Content.Text)
-		recs[i] = session.Record{Message: transcript.Storable(m)}
-		if t.frame.described && m.Role == llm.Assistant { // nothing else in the log says it
-			recs[i].Runtime = &session.RuntimeContext{Version: 1, Sources: []string{memory.SourceForeign}}
-		}
+		recs[i] = t.stored(m)
 	}
 	return t.sess.Append(recs...)
+}
+
+// stored is a message of the turn as it is kept.
+func (t *turn) stored(m llm.Message) session.Record {
+	m.Content.Text = t.deps.secrets.Redact(m.Content.Text)
+	rec := session.Record{Message: transcript.Storable(m)}
+	if t.frame.described && m.Role == llm.Assistant { // nothing else in the log says it
+		rec.Runtime = &session.RuntimeContext{Version: 1, Sources: []string{memory.SourceForeign}}
+	}
+	return rec
 }
 
 // note updates what /status shows and returns the size of the last prompt.
@@ -321,6 +329,13 @@ func (t *turn) note(res runner.Result, budget int) (used int) {
 // conclude closes the turn in the session and sends the reply.
 func (t *turn) conclude(ctx context.Context, res runner.Result) error {
 	if res.Stop == runner.Cancelled {
+		if res.Text != "" { // what there was of the answer, and that it is not all
+			part := t.stored(llm.Message{Role: llm.Assistant, Content: llm.Text(res.Text)})
+			mark := session.Record{Message: llm.Message{Role: llm.User, Content: llm.Text(session.TurnCut)}, Interrupted: true}
+			if err := t.sess.Append(part, mark); err != nil {
+				return fmt.Errorf("keep the beginning of the answer: %w", err)
+			}
+		}
 		// The same repair that follows a crash makes the history whole again.
 		if _, err := t.sess.Recover(t.deps.tools.readOnly); err != nil {
 			return fmt.Errorf("close the stopped turn: %w", err)
@@ -356,6 +371,9 @@ func (t *turn) conclude(ctx context.Context, res runner.Result) error {
 	if t.sent && (!res.Injected || res.Stop == runner.EmptyFinal) {
 		out.Text = "" // the message tool has answered already
 	}
+	if t.goal.end != "" {
+		out.Text, out.Streamed = strings.TrimSpace(out.Text+"\n\n"+t.goal.end), false
+	}
 	t.env.emit(out)
 	tell(t, RuntimeEvent{Kind: TurnCompleted, Turn: out.Turn})
 	return nil
@@ -363,7 +381,7 @@ func (t *turn) conclude(ctx context.Context, res runner.Result) error {
 
 func (t *turn) summary(res runner.Result) *bus.Turn {
 	s := &bus.Turn{
-		ID: t.id, SessionKey: t.key, Model: t.rt.Display, Preset: t.rt.Preset, Fallback: res.FallbackModel, Window: t.window(), Goal: t.shownGoal(), StopReason: string(res.Stop), Iterations: res.Requests, Truncated: res.Cut,
+		ID: t.id, SessionKey: t.key, Model: t.rt.Display, Preset: t.rt.Preset, Fallback: res.FallbackModel, Window: t.window(), Goal: t.shownGoal(), StopReason: string(res.Stop), Iterations: res.Requests, Truncated: res.Cut, Refused: t.deps.secrets.Redact(res.Refused),
 		Usage:      bus.Usage{Prompt: res.Usage.Prompt, Completion: res.Usage.Completion, Cached: res.Usage.Cached, Estimated: res.Usage.Estimated},
 		DurationMS: t.deps.now().Sub(t.begun).Milliseconds(), Clean: !res.Tainted,
 	}
@@ -415,9 +433,10 @@ func (t *turn) hooks() runner.Hooks {
 	send := func(o bus.Outbound) { o.Route = t.env.in.Route; t.env.emit(o) }
 	hint := explain.Hint{Redact: t.deps.secrets.Redact, Workspace: t.deps.place(t.env.in).Workspace, Home: t.deps.opts.Hints.Home, Chars: t.deps.opts.Hints.Chars}
 	h := runner.Hooks{
-		Outside: func(*runner.Iteration) { t.frame.described = true },
-		Notice: func(_ context.Context, s string) {
-			send(bus.Outbound{Kind: bus.Notice, Text: t.deps.secrets.Redact(s)})
+		Outside:   func(*runner.Iteration) { t.frame.described = true },
+		Continues: func() bool { return t.goal.continues(t) },
+		Notice: func(_ context.Context, s string, brief bool) {
+			send(bus.Outbound{Kind: bus.Notice, Text: t.deps.secrets.Redact(s), Brief: brief})
 		},
 		BeforeTools: func(_ context.Context, it *runner.Iteration) {
 			if said := strings.TrimSpace(it.Response.Message.Content.String()); said != "" && !t.env.in.WantsStream {
@@ -426,11 +445,15 @@ func (t *turn) hooks() runner.Hooks {
 			send(bus.Outbound{Kind: bus.ToolHint, Text: hint.Calls(it.Calls)})
 		},
 		BeforeTool: func(_ context.Context, c tool.Call) error {
-			send(bus.Outbound{Kind: bus.ToolEvent, Tool: &bus.Tool{CallID: c.ID, Name: c.Name, Phase: "start", Arguments: t.deps.secrets.Redact(string(c.Input))}})
+			send(bus.Outbound{Kind: bus.ToolEvent, Tool: &bus.Tool{CallID: c.ID, Name: c.Name, Phase: "start", Arguments: t.deps.secrets.Redact(string(c.Input)), Label: hint.Call(c.Name, string(c.Input))}})
 			return nil
 		},
 		AfterTool: func(_ context.Context, c tool.Call, r tool.Result, took time.Duration) {
-			ev := &bus.Tool{CallID: c.ID, Name: c.Name, Phase: "end", Detail: explain.FirstLine(t.deps.secrets.Redact(r.Content.String()), 120), DurationMS: took.Milliseconds()}
+			said := t.deps.secrets.Redact(r.Content.String())
+			ev := &bus.Tool{
+				CallID: c.ID, Name: c.Name, Phase: "end", Detail: explain.FirstLine(said, 120), DurationMS: took.Milliseconds(),
+				Label: hint.Call(c.Name, string(c.Input)), Outcome: explain.Outcome(r), Output: explain.FailedOutput(r, said),
+			}
 			if r.IsError {
 				ev.Phase = "error"
 			}

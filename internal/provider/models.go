@@ -6,11 +6,14 @@
 package provider
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/nanobot-go/nanobot/internal/agent"
@@ -184,6 +187,9 @@ func (m *Models) discover(ctx context.Context) ([]string, error) {
 
 // Runtime resolves a preset; "" is the default.
 func (m *Models) Runtime(ctx context.Context, preset string) (agent.Runtime, error) {
+	if name, ok := strings.CutPrefix(preset, agent.ModelChoice); ok {
+		return m.chosen(ctx, name)
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if rt, ok := m.cache[preset]; ok {
@@ -208,15 +214,53 @@ func (m *Models) Named(ctx context.Context, name string) (agent.Runtime, error) 
 		}
 		return m.Runtime(ctx, name)
 	}
-	key := "model " + name // no preset has such a name
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if rt, ok := m.cache[key]; ok {
-		return rt, nil
-	}
 	choice, err := m.choose(name, "auto")
 	if err != nil {
 		return agent.Runtime{}, err
+	}
+	return m.openModel(ctx, name, choice)
+}
+
+// chosen resolves a model that a person chose by its name. The provider is the
+// one that the name tells; otherwise the one in use.
+func (m *Models) chosen(ctx context.Context, name string) (agent.Runtime, error) {
+	if m.fixed != nil {
+		return agent.Runtime{}, errors.New("the program that runs the agent has fixed the model")
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	choice, err := m.choose(name, "auto")
+	switch choice.Step {
+	case catalog.ByPrefix, catalog.ByTag, catalog.ByKeyword:
+	default:
+		used, _, uerr := m.match("")
+		if uerr != nil {
+			return agent.Runtime{}, cmp.Or(err, uerr)
+		}
+		prefix, _, ok := strings.Cut(name, "/")
+		if row, known := catalog.Lookup(prefix); ok && known && row.Name != used.Name && !used.Row.Gateway {
+			return agent.Runtime{}, fmt.Errorf("%s is not configured; run nanobot onboard to add its key", row.Display)
+		}
+		choice, err = m.choose(name, used.Name)
+	}
+	if err != nil {
+		return agent.Runtime{}, err
+	}
+	rt, err := m.openModel(ctx, name, choice)
+	if err == nil && m.wrap != nil {
+		rt.Model = m.wrap(rt.Model)
+	}
+	return rt, err
+}
+
+// openModel makes the runtime of a model that is no preset, with the settings
+// of the usual one.
+func (m *Models) openModel(ctx context.Context, name string, choice catalog.Choice) (agent.Runtime, error) {
+	key := "model " + name + " at " + choice.Name // no preset is called so
+	if rt, ok := m.cache[key]; ok {
+		return rt, nil
 	}
 	_, p, err := m.match("")
 	if err != nil {

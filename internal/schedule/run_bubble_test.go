@@ -36,6 +36,8 @@ type agentFake struct {
 	takes   time.Duration
 	texts   []string
 	quotes  [][]bus.Quote
+	ins     []bus.Inbound
+	turn    bus.Turn // of the replies, apart from what the fake fills in
 }
 
 func (f *agentFake) Submit(ctx context.Context, in bus.Inbound) error {
@@ -51,7 +53,7 @@ func (f *agentFake) Submit(ctx context.Context, in bus.Inbound) error {
 	}
 	f.seen[in.ID] = true
 	f.runs, f.at, f.texts = append(f.runs, in.ID), append(f.at, time.Now()), append(f.texts, in.Text)
-	f.quotes = append(f.quotes, in.Quoted)
+	f.quotes, f.ins = append(f.quotes, in.Quoted), append(f.ins, in)
 	if !f.manual {
 		f.works.Go(func() { f.work(context.WithoutCancel(ctx), in) })
 	}
@@ -63,12 +65,14 @@ func (f *agentFake) work(ctx context.Context, in bus.Inbound) {
 		time.Sleep(f.takes)
 	}
 	text, fail := "done", ""
+	f.mu.Lock()
+	turn := f.turn
 	if f.answer != nil {
-		f.mu.Lock()
 		text, fail = f.answer(in)
-		f.mu.Unlock()
 	}
-	out := bus.Outbound{Kind: bus.Final, Route: in.Route, Text: text, Turn: &bus.Turn{Error: fail, Usage: bus.Usage{Prompt: 10, Completion: 5}}}
+	f.mu.Unlock()
+	turn.Error, turn.Usage = fail, bus.Usage{Prompt: 10, Completion: 5}
+	out := bus.Outbound{Kind: bus.Final, Route: in.Route, Text: text, Turn: &turn}
 	if out, ok := f.s.Outcome(ctx, in, out); ok {
 		f.mu.Lock()
 		defer f.mu.Unlock()

@@ -132,8 +132,8 @@ func testPythonStoreSurvives(t *testing.T, open storetest.Open) {
 		}
 	}
 	j := job(t, s, "bbbbbbbb")
-	if j.Payload.Route().SessionKey() != "telegram:9" || j.Session() != "telegram:9" {
-		t.Errorf("origin route %v, session %q", j.Payload.Route(), j.Session())
+	if j.Payload.Route().SessionKey() != "telegram:9" || j.Session() != "cron:bbbbbbbb" || j.Payload.SessionKey != "telegram:9" {
+		t.Errorf("origin route %v, session %q, told in %q", j.Payload.Route(), j.Session(), j.Payload.SessionKey)
 	}
 	if _, err := s.Remove(t.Context(), "cccccccc"); err != nil {
 		t.Errorf("an unreadable entry cannot be removed: %v", err)

@@ -236,7 +236,7 @@ func testForeignHeartbeat(t *testing.T, open storetest.Open) {
 		s.LastRoute = func(context.Context) (bus.Route, bool) { return bus.Route{Channel: "telegram", ChatID: "1"}, true }
 		s.Foreign = func(path string) bool { return foreign && path == filepath.Join(s.Workspace, HeartbeatFile) }
 		var in bus.Inbound
-		if skip := s.heartbeat.beat(t.Context(), &in); skip != "" {
+		if skip := s.heartbeat.beat(t.Context(), &in, nil); skip != "" {
 			t.Fatal(skip)
 		}
 		if in.Foreign() != foreign || strings.Contains(in.Text, "watch it") == foreign {

@@ -190,7 +190,7 @@ func testRecoverMatrix(t *testing.T, open storetest.Open) {
 	t.Parallel()
 	readOnly := func(tool string) bool { return tool == "tool_a" }
 	cut := func(id string) string { return "result " + id + ":" + textEffectCut + " (interrupted)" }
-	note := "assistant:" + textTurnCut + " (interrupted)"
+	note := "user:" + TurnCut + " (interrupted)"
 	command := answer("/status is fine")
 	command.Command = true
 	for _, c := range []struct {
@@ -274,7 +274,7 @@ func testUnansweredWithoutTurn(t *testing.T, open storetest.Open) {
 	must(t, s.Append(result("a", "A")))
 	must(t, s.EndTurn(answer("done")))
 	want := []string{
-		"user:old", "assistant:" + textTurnCut + " (interrupted)", "user:new", "assistant: call a", "result a:A", "assistant:done",
+		"user:old", "user:" + TurnCut + " (interrupted)", "user:new", "assistant: call a", "result a:A", "assistant:done",
 	}
 	if diff := cmp.Diff(want, gist(s.Messages())); diff != "" {
 		t.Errorf("messages (-want +got):\n%s", diff)
@@ -290,7 +290,7 @@ func TestCheckpointOfPython(t *testing.T) {
 	q := `{"role":"user","content":"q","timestamp":"2026-04-14T20:49:51"}` + "\n"
 	want := []string{
 		"user:q", "assistant: call a call b", "result a:A",
-		"result b:" + textEffectCut + " (interrupted)", "assistant:" + textTurnCut + " (interrupted)",
+		"result b:" + textEffectCut + " (interrupted)", "user:" + TurnCut + " (interrupted)",
 	}
 	for _, c := range []struct{ name, data string }{
 		{"none stored", meta + q},

@@ -24,7 +24,16 @@ func testAcquireGivesUpAfterLockWait(t *testing.T, open storetest.Open) {
 		release, err := other.Lock(t.Context(), "aw")
 		must(t, err)
 		begun := time.Now()
-		_, err = st.Acquire(t.Context(), "k")
+		told := 0
+		_, err = st.AcquireTelling(t.Context(), "k", func(*BusyError) {
+			told++
+			if waited := time.Since(begun); waited < time.Second || waited > 2*time.Second {
+				t.Errorf("told after %v", waited)
+			}
+		})
+		if told != 1 {
+			t.Errorf("told %d times, want once", told)
+		}
 		if _, ok := errors.AsType[*BusyError](err); !ok {
 			t.Errorf("got %v, want a BusyError", err)
 		}

@@ -131,6 +131,7 @@ type Result struct {
 	Content   llm.Content
 	IsError   bool
 	Code      Code // set when IsError
+	Exit      *int // the exit code of a command that ended
 	EndTurn   bool // the turn is over after this call
 	Untrusted bool // the content came from outside and is data, not instructions
 	Trusted   bool // the content is our own words although the tool is not Trusted; Untrusted wins

@@ -198,6 +198,10 @@ func checkRender(t *testing.T, src string, seed uint64) {
 	if got := encodeLines(wrapped, true); got != direct {
 		t.Fatalf("previews changed the result of %q:\n got %q\nwant %q", src, got, direct)
 	}
+	literal := renderOptions{Width: width, Literal: true}
+	if got, want := render(literal, pieces...), render(literal, src); got != want {
+		t.Fatalf("literal pieces of %q differ:\n got %q\nwant %q", src, got, want)
+	}
 }
 
 func TestRendererProperties(t *testing.T) {
@@ -218,6 +222,40 @@ func TestRendererProperties(t *testing.T) {
 			b.WriteString(tokens[rng.IntN(len(tokens))])
 		}
 		checkRender(t, b.String(), i)
+		if i%10 == 0 { // lines so long that rows are given out before their end
+			checkRender(t, strings.Repeat(b.String()+strings.Repeat("word ", rng.IntN(50)), 1+rng.IntN(20)), i)
+		}
+	}
+}
+
+// A list of names and explanations stays in two columns when it is wrapped.
+func TestRendererKeepsColumns(t *testing.T) {
+	t.Parallel()
+	src := "List:\n  /name       what it is good for\n  x  y\nplain text.  with a gap in it"
+	want := "List:\n  /name       what it is\n              good for\n  x  y\nplain text.  with a gap\nin it\n"
+	if got := render(renderOptions{Width: 25, NoColor: true, Literal: true}, src); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// The beginning of a long paragraph comes out while it arrives, and little is
+// held back whatever its markup is.
+func TestRendererGivesOutLongParagraphs(t *testing.T) {
+	t.Parallel()
+	for _, piece := range []string{"word ", "**bold** ", "- item ", "> quote ", "2*3 ", "a | b ", "[note ", "`tick ", "中文", "_x", "x", "<http://"} {
+		for _, literal := range []bool{false, true} {
+			r := newRenderer(renderOptions{Width: 40, Literal: literal})
+			var out []line
+			for range 8 << 10 / len(piece) {
+				out = append(out, r.feed(piece)...)
+				if held := len(r.preview()); held > 2*maxSpanBytes/40+2 {
+					t.Fatalf("%q, literal %v: %d rows held back after %d", piece, literal, held, len(out))
+				}
+			}
+			if len(out) == 0 {
+				t.Errorf("%q, literal %v: nothing was given out", piece, literal)
+			}
+		}
 	}
 }
 
@@ -231,18 +269,15 @@ func FuzzRenderer(f *testing.F) {
 	})
 }
 
-// A line is searched for marks only if it is short, because hostile ones could
-// take quadratic time; nothing of a longer one is lost.
+// The end of a span is looked for only so far, because hostile lines could take
+// quadratic time; nothing of a longer one is lost.
 func TestRendererIsFast(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		length int
-		marked bool
-	}{{8 << 10, true}, {8<<10 + 1, false}, {50_000, false}} {
-		src := "**bold** " + strings.Repeat("x", c.length-len("**bold** "))
+	for length, marked := range map[int]bool{1000: true, 5000: false} {
+		src := "**" + strings.Repeat("x", length) + "**"
 		got := render(renderOptions{Width: 80}, src)
-		if strings.Contains(got, "**") == c.marked || strings.Count(got, "x") != strings.Count(src, "x") || !strings.Contains(got, "bold") {
-			t.Errorf("a line of %d bytes: marks are shown %v, %d of its letters", c.length, strings.Contains(got, "**"), strings.Count(got, "x"))
+		if strings.Contains(got, "**") == marked || strings.Count(got, "x") != length {
+			t.Errorf("a span of %d bytes: marks are shown %v, %d of its letters", length, strings.Contains(got, "**"), strings.Count(got, "x"))
 		}
 	}
 	for _, piece := range []string{"*a", "[", "[a](", "`", "**a_b", "![", "<http://", "\\", "|", "*a `", "~~x"} {

@@ -177,7 +177,7 @@ func (run *retryRun) wait(ctx context.Context, e *llm.Error) bool {
 	run.r.o.Log.InfoContext(ctx, "model call failed, trying again", "model", run.req.Model, "attempt", run.attempt, "wait_ms", left.Milliseconds(), "err", e)
 	end := time.Now().Add(left)
 	for left > 0 {
-		if !run.yield(llm.Event{Kind: llm.Waiting, Text: run.notice(e, left)}, nil) {
+		if !run.yield(llm.Event{Kind: llm.Waiting, Text: run.notice(e, left), Brief: true}, nil) {
 			return false
 		}
 		t := time.NewTimer(min(left, heartbeat))
