@@ -54,7 +54,7 @@ func main() {
 	defer stop()
 	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "mutate:", err)
-		os.Exit(1) //nolint:gocritic // stop only gives the signal back
+		os.Exit(1)
 	}
 }
 
