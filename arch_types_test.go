@@ -341,8 +341,15 @@ func unusedExports(list []*packages.Package) ([]string, error) {
 		}
 		if p.PkgPath == module { // the Go library: others use all of it
 			for _, name := range p.Types.Scope().Names() {
-				if obj := p.Types.Scope().Lookup(name); obj.Exported() {
-					x.use(obj)
+				obj := p.Types.Scope().Lookup(name)
+				if !obj.Exported() {
+					continue
+				}
+				x.use(obj)
+				if named := namedOf(obj.Type()); named != nil {
+					for m := range named.Methods() { // of what it names in other packages, too
+						x.use(m)
+					}
 				}
 			}
 		}

@@ -15,15 +15,21 @@ var (
 )
 
 // TurnError is a turn that ended without an answer, because its model could
-// not give one. Message is for people. Kind says what happened: auth, billing,
-// rate_limit, timeout, connection, budget_exceeded and others.
+// not give one or a tool returned a ToolFatalError. Message is for people. Kind
+// says what happened: auth, billing, rate_limit, timeout, connection,
+// budget_exceeded, tool_error and others.
 type TurnError struct {
 	Kind    string
 	Message string
+
+	cause error
 }
 
 // Error implements error.
 func (e *TurnError) Error() string { return e.Message }
+
+// Unwrap is what the model or the tool returned.
+func (e *TurnError) Unwrap() error { return e.cause }
 
 // Is makes kinds that have an error of their own be that error.
 func (e *TurnError) Is(target error) bool { return target == kindError(llm.Kind(e.Kind)) }

@@ -70,10 +70,14 @@ func (g *Gateway) Addr() string {
 // last, like Bot.Stream. It waits until Serve runs. The message is not kept
 // over a crash: whoever waits for the answer notices.
 func (g *Gateway) Stream(ctx context.Context, in Input) iter.Seq2[Event, error] {
+	return g.stream(ctx, in, nil)
+}
+
+func (g *Gateway) stream(ctx context.Context, in Input, ended func(Outcome)) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		select {
 		case <-g.ready:
-			g.gateway.Ask(ctx, in.inbound())(yield)
+			g.gateway.AskWith(ctx, in.inbound(), in.extra(ended))(yield)
 		case <-ctx.Done():
 			yield(Event{}, context.Cause(ctx))
 		}
@@ -82,7 +86,7 @@ func (g *Gateway) Stream(ctx context.Context, in Input) iter.Seq2[Event, error] 
 
 // Run sends a message to the agent and waits for the reply, like Bot.Run.
 func (g *Gateway) Run(ctx context.Context, in Input) (Result, error) {
-	return result(g.Stream(ctx, in))
+	return result(func(ended func(Outcome)) iter.Seq2[Event, error] { return g.stream(ctx, in, ended) })
 }
 
 // Send says something in a chat without a turn of the agent. It returns when

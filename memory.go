@@ -27,6 +27,8 @@ type (
 	HistoryEntry = memory.Entry
 	// Fact is a line of a memory file and where it comes from.
 	Fact = memory.Fact
+	// DreamReport says what Memory.Dream did; Explain puts it in words.
+	DreamReport = memory.Report
 	// Forgotten says what Memory.Forget removed and what it left alone.
 	Forgotten = memory.Forgotten
 )
@@ -100,6 +102,29 @@ func (m Memory) Append(ctx context.Context, text string) error {
 	}
 	_, err = a.History.Append(ctx, HistoryEntry{Content: text})
 	return err
+}
+
+// Dream turns the next entries of the history into long-term memory, with the
+// configured model. When it fails, memory is as it was before.
+func (m Memory) Dream(ctx context.Context) (DreamReport, error) {
+	a, err := m.open(ctx)
+	if err != nil {
+		return DreamReport{}, err
+	}
+	if a.Dream == nil {
+		return DreamReport{}, errors.New("a bot that records has no Dream")
+	}
+	return a.Dream.Run(ctx, true)
+}
+
+// DreamDue is how many entries of the history wait for Dream, 0 if there are not
+// enough of them yet or agents.defaults.dream does not want it now.
+func (m Memory) DreamDue(ctx context.Context) (int, error) {
+	a, err := m.open(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return a.DreamDue(ctx)
 }
 
 // Why says for each line of a file who said it, when and in which conversation;

@@ -48,6 +48,11 @@ func ModelAnswer(text string, calls ...ModelCall) ModelEvent {
 	return ModelEvent{Kind: llm.Done, Response: &res}
 }
 
+// UserMessage is a message of the user, for requests.
+func UserMessage(text string) ModelMessage {
+	return ModelMessage{Role: llm.User, Content: llm.Text(text)}
+}
+
 // TryModel finds out what a model can do, with a few tiny calls: it asks for
 // some words, for a tool call and, if it reads images, for the colour of a
 // small one. The name is that of a model or a preset; "" is the configured

@@ -21,6 +21,7 @@ import (
 	"net/http"
 	"os"
 	"sync"
+	"sync/atomic"
 
 	"github.com/nanobot-go/nanobot/internal/agent"
 	"github.com/nanobot-go/nanobot/internal/app"
@@ -53,6 +54,40 @@ type (
 	Iteration = runner.Iteration
 	// Outcome is how the loop of a turn ended, for Hooks.
 	Outcome = runner.Result
+	// StopReason says why a turn ended.
+	StopReason = runner.Stop
+	// Usage counts tokens and costs of a turn.
+	Usage = bus.Usage
+	// ToolFatalError is what a tool returns when its turn cannot go on. Any other
+	// error is a result that the model reads.
+	ToolFatalError = tool.FatalError
+	// RuntimeEvent is something that happened to a turn; see WithSubscriber.
+	RuntimeEvent = agent.RuntimeEvent
+)
+
+// The kinds of RuntimeEvent.
+const (
+	InputAccepted = agent.InputAccepted
+	TurnStarted   = agent.TurnStarted
+	TurnAdmitted  = agent.TurnAdmitted
+	TurnStatus    = agent.TurnStatus
+	TurnPersisted = agent.TurnPersisted
+	TurnCompleted = agent.TurnCompleted
+	GoalChanged   = agent.GoalChanged
+	ModelChanged  = agent.ModelChanged
+)
+
+// The reasons why a turn ends.
+const (
+	StopCompleted     = runner.Completed
+	StopToolError     = runner.ToolError
+	StopModelError    = runner.ModelError
+	StopEmptyFinal    = runner.EmptyFinal
+	StopMaxIterations = runner.MaxIterations
+	StopLoopDetected  = runner.LoopDetected
+	StopOverBudget    = runner.OverBudget
+	StopRefused       = runner.Refused
+	StopCancelled     = runner.Cancelled
 )
 
 // The kinds of Event.
@@ -84,6 +119,11 @@ func NewTool[In any](t Tool, fn func(ctx context.Context, c ToolCall, in In) (To
 // ToolText is a successful tool result.
 func ToolText(s string) ToolResult { return tool.Text(s) }
 
+// ToolFail is a tool result that tells the model what went wrong and what to do.
+func ToolFail(format string, args ...any) ToolResult {
+	return tool.Fail(tool.Internal, format, args...)
+}
+
 // Input is one message to the agent.
 type Input struct {
 	Text    string
@@ -94,6 +134,19 @@ type Input struct {
 	Preset  string // one of modelPresets for this turn; "" is the session's
 	// Ephemeral turns read and keep no conversation: Session means nothing.
 	Ephemeral bool
+
+	// For this turn only. Its subagents have the same model and hooks, and no
+	// tool that is not offered here.
+	Tools     []Tool   // beside those of the bot
+	Offer     []string // names of the tools that the model gets; nil is all
+	Hooks     []Hooks  // called after those of the bot
+	ModelName string   // a model or a preset
+	Model     Model    // a model of your own
+}
+
+// extra is what the message brings along for its turn.
+func (in Input) extra(ended func(Outcome)) agent.Extra {
+	return agent.Extra{Tools: in.Tools, Offer: in.Offer, Hooks: in.Hooks, ModelName: in.ModelName, Model: in.Model, Ended: ended}
 }
 
 // inbound is the message as the agent takes it.
@@ -110,8 +163,12 @@ func (in Input) inbound() bus.Inbound {
 
 // Result is the outcome of a turn.
 type Result struct {
-	Text string
-	Turn Turn
+	Text     string
+	Messages []ModelMessage // what followed the message: answers, tool calls and their results
+	Tools    []string       // names of the tools that were called, in order
+	Usage    Usage
+	Stop     StopReason // "" if no turn ran, as for a command such as /status
+	Turn     Turn
 }
 
 // Bot is a running agent.
@@ -120,6 +177,7 @@ type Bot struct {
 	o      app.Options
 	stop   context.CancelFunc
 	start  sync.Once
+	runs   atomic.Bool
 	done   chan struct{}
 	parent context.Context //nolint:containedctx // the life of the bot, given to New
 }
@@ -150,6 +208,7 @@ func options(opts []Option) gateway.Options {
 func (b *Bot) run() {
 	b.start.Do(func() {
 		b.app.Agent.Open(b.parent)
+		b.runs.Store(true)
 		go func() {
 			defer close(b.done)
 			_ = b.app.Run(b.parent) // ends only with its context
@@ -161,7 +220,7 @@ func (b *Bot) run() {
 // Breaking out of the loop stops the turn.
 func (b *Bot) Stream(ctx context.Context, in Input) iter.Seq2[Event, error] {
 	b.run()
-	return b.app.Agent.Ask(ctx, in.inbound())
+	return b.app.Agent.AskWith(ctx, in.inbound(), in.extra(nil))
 }
 
 // Ask is Stream for a complete inbound message, as user interfaces build it.
@@ -173,27 +232,33 @@ func (b *Bot) Ask(ctx context.Context, in Inbound) iter.Seq2[Event, error] {
 // Run sends a message and waits for the reply. A turn that failed is a
 // *TurnError, and what is known of it is in the Result.
 func (b *Bot) Run(ctx context.Context, in Input) (Result, error) {
-	return result(b.Stream(ctx, in))
+	b.run()
+	return result(func(ended func(Outcome)) iter.Seq2[Event, error] {
+		return b.app.Agent.AskWith(ctx, in.inbound(), in.extra(ended))
+	})
 }
 
 // result waits for the end of a turn.
-func result(events iter.Seq2[Event, error]) (Result, error) {
-	for ev, err := range events {
+func result(ask func(ended func(Outcome)) iter.Seq2[Event, error]) (Result, error) {
+	var end Outcome
+	var res Result
+	for ev, err := range ask(func(o Outcome) { end = o }) {
+		res.Messages, res.Stop = end.New, end.Stop
 		if err != nil {
-			return Result{}, explained(err)
+			return res, explained(err)
 		}
 		if ev.Kind == bus.Final {
-			res := Result{Text: ev.Text}
+			res.Text = ev.Text
 			if ev.Turn != nil {
-				res.Turn = *ev.Turn
+				res.Turn, res.Tools, res.Usage = *ev.Turn, ev.Turn.Tools, ev.Turn.Usage
 			}
 			if res.Turn.Error != "" {
-				return res, &TurnError{Kind: res.Turn.ErrorKind, Message: res.Turn.Error}
+				return res, &TurnError{Kind: res.Turn.ErrorKind, Message: res.Turn.Error, cause: end.Err}
 			}
 			return res, nil
 		}
 	}
-	return Result{}, ErrStopped
+	return res, ErrStopped
 }
 
 // Stop ends the running turn of a session and says what happened.
@@ -207,6 +272,17 @@ func (b *Bot) Working() int { return b.app.Agent.Working() }
 
 // Wait waits until no subagent works any more and their results were handled.
 func (b *Bot) Wait(ctx context.Context) error { return b.app.Agent.Quiet(ctx) }
+
+// FinishMemory takes into memory what conversations left for it, until ctx ends;
+// a program calls it before Close if it does not run for long. Begun is called
+// with their number if there are any. What is left then, the returned number,
+// is taken up by the next bot or gateway with this data folder.
+func (b *Bot) FinishMemory(ctx context.Context, begun func(conversations int)) (left int) {
+	if !b.runs.Load() {
+		return 0 // it has not worked; the next one that does takes up what is there
+	}
+	return b.app.FinishMemory(ctx, begun)
+}
 
 // KeepTime runs the jobs of the chats that WithReminders names, at their time,
 // until ctx ends or the bot is closed. While a gateway runs the jobs of the

@@ -51,7 +51,15 @@ func WithoutBuiltinTools() Option { return func(o *gateway.Options) { o.NoBuilti
 
 // WithHooks observes every turn. Hooks are called in order and isolated from each other.
 func WithHooks(h ...Hooks) Option {
-	return func(o *gateway.Options) { o.Hooks = append(o.Hooks, h...) }
+	return func(o *gateway.Options) { o.Observers.Hooks = append(o.Observers.Hooks, h...) }
+}
+
+// WithSubscriber calls f for what happens to turns, beside what is said in them:
+// a message is accepted, a turn starts, is kept, is completed, a goal or a
+// model changes. Subscribers are called in order and isolated from each other,
+// before anything that is said afterwards. They must not block.
+func WithSubscriber(f func(RuntimeEvent)) Option {
+	return func(o *gateway.Options) { o.Observers.Events = append(o.Observers.Events, f) }
 }
 
 // WithEnv replaces the process environment, in the form of os.Environ.

@@ -128,6 +128,7 @@ func (t *turn) inject(ctx context.Context, n int) (out []llm.Message, outside bo
 		}
 		it.emit(bus.Outbound{Kind: bus.Notice, Route: it.in.Route, Text: "added to the running turn"})
 		t.join(it)
+		t.deps.tell(it, RuntimeEvent{Kind: InputAccepted, TurnID: t.id, Began: t.begun})
 		out, outside = append(out, msg), outside || transcript.FromOutside(&rec)
 	}
 	if len(out) > 0 {

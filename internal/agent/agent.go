@@ -88,6 +88,15 @@ func (a *Agent) Run(ctx context.Context) error {
 	return nil
 }
 
+// FinishMemory takes into memory at once what waits for it, before a program
+// ends; see memoryworker.Worker.Finish. Run must be going on.
+func (a *Agent) FinishMemory(ctx context.Context, begun func(n int)) (left int) {
+	if a.deps.opts.Memory.Consolidator == nil {
+		return 0
+	}
+	return a.deps.memory.Finish(ctx, begun)
+}
+
 // DropCaches lets go of the messages of all conversations that are not worked
 // on. They are read again when they are needed.
 func (a *Agent) DropCaches() { a.deps.conversations.dropAll() }
@@ -97,6 +106,11 @@ func (a *Agent) DropCaches() { a.deps.conversations.dropAll() }
 // end of ctx, stops the turn. A message that joins a running turn yields one
 // Notice; its answer is part of that turn.
 func (a *Agent) Ask(ctx context.Context, in bus.Inbound) iter.Seq2[bus.Outbound, error] {
+	return a.AskWith(ctx, in, Extra{})
+}
+
+// AskWith is Ask for a message that brings something along for its turn.
+func (a *Agent) AskWith(ctx context.Context, in bus.Inbound, x Extra) iter.Seq2[bus.Outbound, error] {
 	return func(yield func(bus.Outbound, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
@@ -106,7 +120,7 @@ func (a *Agent) Ask(ctx context.Context, in bus.Inbound) iter.Seq2[bus.Outbound,
 				return
 			}
 		}
-		it := &envelope{in: in, key: a.deps.keyOf(in), ctx: ctx, out: make(chan bus.Outbound, 16), done: make(chan struct{})}
+		it := &envelope{in: in, key: a.deps.keyOf(in), extra: x, ctx: ctx, out: make(chan bus.Outbound, 16), done: make(chan struct{})}
 		if err := a.submit(it); err != nil { //nolint:contextcheck // the item carries it
 			yield(bus.Outbound{}, err)
 			return

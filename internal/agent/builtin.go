@@ -205,6 +205,8 @@ func runModel(ctx context.Context, c *Call) (Reply, error) {
 	if err := t.sess.SaveMeta(); err != nil {
 		return Reply{}, fmt.Errorf("keep the model choice: %w", err)
 	}
+	t.rt = rt
+	tell(t, RuntimeEvent{Kind: ModelChanged})
 	return Say(fmt.Sprintf("This conversation now uses %s%s.", rt.Display, how)), nil
 }
 

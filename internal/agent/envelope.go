@@ -17,6 +17,7 @@ type envelope struct {
 	out     chan bus.Outbound // 16 deep; a slow reader slows only its own turn
 	done    chan struct{}
 	err     error    // set before done is closed
+	extra   Extra    // for its turn
 	replyTo *replyTo // of a message from a queue, which has no out and done
 
 	over  tool.Turn    // ends with the work on it

@@ -21,6 +21,7 @@ func (t *turn) setGoal(g bus.Goal) error {
 		return err
 	}
 	t.env.emit(bus.Outbound{Kind: bus.GoalState, Route: t.env.in.Route, Goal: t.shownGoal()})
+	tell(t, RuntimeEvent{Kind: GoalChanged, Goal: t.shownGoal()})
 	return nil
 }
 

@@ -374,3 +374,79 @@ func TestSummarisedReadIsShownAgain(t *testing.T) {
 		})
 	}
 }
+
+// What waits for memory when a program ends is finished first, or left to the
+// next one.
+func TestMemoryIsFinishedAtTheEnd(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, h *house, hist *memory.History) {
+		good := h.model.Otherwise
+		var down atomic.Bool
+		h.model.Otherwise = func(req llm.Request) llmtest.Step {
+			if req.Source == memory.Source && down.Load() {
+				return llmtest.Block(make(chan struct{}))
+			}
+			return good(req)
+		}
+		h.start()
+		h.ask(in("1", "FACT-1"))
+		began, told := time.Now(), 0
+		if left := h.agent.FinishMemory(t.Context(), func(n int) { told = n }); left != 0 || told != 0 {
+			t.Errorf("nothing waits: %d left, told %d", left, told)
+		}
+		h.ask(in("1", "/new"))
+		if left := h.agent.FinishMemory(t.Context(), func(n int) { told = n }); left != 0 || told != 1 || time.Since(began) > time.Second {
+			t.Errorf("%d left, told %d, after %v", left, told, time.Since(began))
+		}
+		if es := entries(t, hist); len(es) != 1 || es[0].Content != "- FACT-1" {
+			t.Fatalf("entries = %+v", es)
+		}
+
+		down.Store(true)
+		h.ask(in("1", "FACT-2"))
+		h.ask(in("1", "/new"))
+		began = time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		if left := h.agent.FinishMemory(ctx, nil); left != 1 || time.Since(began) != 20*time.Second {
+			t.Errorf("a model that does not answer: %d left, after %v", left, time.Since(began))
+		}
+	})
+}
+
+// A process that runs for long takes up within a minute what others beside it
+// left: the end of a conversation, and one that fell silent.
+func TestMemoryLeftByOthers(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T, h *house, hist *memory.History) {
+		h.opts.Memory.IdleCompact = 15 * time.Minute
+		gateway := *h
+		gateway.start()
+		defer gateway.stop()
+		wait(3 * time.Hour)
+
+		h.start() // a short-lived one beside it
+		for range 6 {
+			h.ask(in("1", "FACT-1"))
+		}
+		h.ask(in("2", "FACT-2"))
+		h.ask(in("2", "/new"))
+		h.stop()
+		if n := len(entries(t, hist)); n != 0 {
+			t.Fatalf("%d entries", n)
+		}
+		wait(time.Minute)
+		if es := entries(t, hist); len(es) != 1 || es[0].Content != "- FACT-2" {
+			t.Fatalf("after a minute: %+v", es)
+		}
+		wait(16 * time.Minute)
+		if es := entries(t, hist); len(es) != 2 || es[1].Content != "- FACT-1" {
+			t.Errorf("after the silence: %+v", es)
+		}
+		calls := memoryCalls(h)
+		wait(48 * time.Hour)
+		if n := memoryCalls(h); n != calls {
+			t.Errorf("%d more calls for what was taken in", n-calls)
+		}
+	})
+}

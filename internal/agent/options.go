@@ -170,6 +170,8 @@ type Events struct {
 	// Ended is told when a conversation was stopped or, with stopped false, a new
 	// one starts in its place, so that what tools keep for it can go.
 	Ended func(session string, stopped bool)
+	// Runtime are told what happens to turns, in order; see RuntimeEvent.
+	Runtime []func(RuntimeEvent)
 	// Problems are what an owner reads in /status about the program around the
 	// agent.
 	Problems func() []string

@@ -3,8 +3,10 @@ package agent_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -14,6 +16,7 @@ import (
 	"github.com/nanobot-go/nanobot/internal/bus"
 	"github.com/nanobot-go/nanobot/internal/llm"
 	"github.com/nanobot-go/nanobot/internal/llm/llmtest"
+	"github.com/nanobot-go/nanobot/internal/runner"
 	"github.com/nanobot-go/nanobot/internal/store/disk"
 	"github.com/nanobot-go/nanobot/internal/tool"
 )
@@ -289,6 +292,63 @@ func TestSubagentTaint(t *testing.T) {
 	h.start()
 	if got := h.ask(in("1", "go")); got != "done" || !tainted {
 		t.Errorf("got %q, tainted %v", got, tainted)
+	}
+}
+
+// A hook that refuses a call refuses it to subagents, too, and sees all that
+// they do, in the background as well.
+func TestHooksSeeCallsOfSubagents(t *testing.T) {
+	t.Parallel()
+	for _, wait := range []bool{true, false} {
+		ran := make(chan struct{}, 9)
+		work := textTool("work", tool.Tool{}, func(context.Context, tool.Call, string) (tool.Result, error) {
+			ran <- struct{}{}
+			return tool.Text("worked"), nil
+		})
+		refused := make(chan string, 1)
+		h, _ := withSubagents(t, func(req llm.Request) llmtest.Step {
+			if strings.Contains(last(req), "do the work") && req.Messages[len(req.Messages)-1].Role == llm.User && len(req.Messages) == 1 {
+				return llmtest.Call("spawn", map[string]any{"task": "use the tool", "wait": wait})
+			}
+			return llmtest.Reply("done")
+		}, func(req llm.Request) llmtest.Step {
+			if req.Messages[len(req.Messages)-1].Role == llm.ToolRole {
+				refused <- last(req)
+				return llmtest.Reply("it was refused")
+			}
+			return llmtest.Call("work", map[string]any{"text": "x"})
+		}, work)
+		var mu sync.Mutex
+		var before, after []string
+		h.opts.Tools.Hooks = []runner.Hooks{
+			{BeforeTool: func(_ context.Context, c tool.Call) error {
+				mu.Lock()
+				defer mu.Unlock()
+				before = append(before, c.Name)
+				if c.Name == "work" {
+					return errors.New("work is closed")
+				}
+				return nil
+			}},
+			{AfterTool: func(_ context.Context, c tool.Call, _ tool.Result, _ time.Duration) {
+				mu.Lock()
+				defer mu.Unlock()
+				after = append(after, c.Name)
+			}},
+		}
+		h.start()
+		h.ask(in("1", "do the work"))
+		if got := <-refused; !strings.Contains(got, "work is closed") {
+			t.Errorf("wait %v: the subagent saw %q", wait, got)
+		}
+		if err := h.agent.Quiet(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		mu.Lock()
+		if slices.Sort(before); !slices.Equal(before, []string{"spawn", "work"}) || len(after) != 2 || len(ran) > 0 {
+			t.Errorf("wait %v: before %v, after %v, ran %d times", wait, before, after, len(ran))
+		}
+		mu.Unlock()
 	}
 }
 

@@ -78,36 +78,30 @@ func subagentSpec(t *turn, id, task string, tainted bool) runner.Spec {
 	}
 	tier := prompt.TierOf(t.window())
 	limits, answer := tier.Limits(limits, t.rt.MaxTokens)
-	hooks := runner.Hooks{}
-	if len(t.deps.opts.Tools.Hooks) > 0 {
-		hooks.AfterTool = func(ctx context.Context, c tool.Call, r tool.Result, took time.Duration) {
-			for _, h := range t.deps.opts.Tools.Hooks {
-				if h.AfterTool != nil {
-					h.AfterTool(ctx, c, r, took)
-				}
-			}
-		}
+	var hooks []runner.Hooks // they decide about all calls; the rest of a run is not a turn's
+	for _, h := range programHooks(t) {
+		hooks = append(hooks, runner.Hooks{BeforeTool: h.BeforeTool, AfterTool: h.AfterTool})
 	}
 	in, place := t.env.in, t.deps.place(t.env.in)
 	return runner.Spec{
 		Model: t.rt.Model, ModelName: t.rt.Name, System: t.deps.prompt.Subagent(in.Scope, place, tier),
 		Messages: []llm.Message{{Role: llm.User, Content: llm.Text(task + t.folder.note(t.deps.opts.Workspace))}},
-		Tools:    subagentTools(t.deps.opts.Tools.Set, tier), MaxTokens: answer, Temperature: t.rt.Temperature, Effort: t.rt.Effort, Limits: limits,
+		Tools:    subagentTools(t.deps.opts.Tools.Set, t.env.extra, tier), MaxTokens: answer, Temperature: t.rt.Temperature, Effort: t.rt.Effort, Limits: limits,
 		FailOnToolError: t.deps.opts.Tools.Subagents.FailOnToolError,
 		Call: tool.Call{
 			Route: in.Route, SessionKey: t.key, Scope: in.Scope, Project: t.folder.project, SenderID: in.SenderID, Person: in.Person(), TurnID: t.id, UserText: typed(in),
 			Turn: &tool.Turn{}, Tainted: tainted, State: &tool.State{},
 		},
-		Source: cmp.Or(guestSource(in), "subagent"), Sequential: true, Hooks: []runner.Hooks{hooks}, Approve: t.deps.opts.Tools.Approve, Redact: t.deps.secrets.Redact,
+		Source: cmp.Or(guestSource(in), "subagent"), Sequential: true, Hooks: hooks, Approve: t.deps.opts.Tools.Approve, Redact: t.deps.secrets.Redact,
 		OffloadDir: place.Results, Scale: t.deps.models.calibration(t.rt.Name).Factor(), Log: t.deps.log.With("session", t.key, "subagent", id),
 	}
 }
 
 // subagentTools are those without a conversation or other agents in them.
-func subagentTools(all *tool.Set, tier prompt.Tier) *tool.Set {
+func subagentTools(all *tool.Set, x Extra, tier prompt.Tier) *tool.Set {
 	var kept []tool.Tool
 	for _, name := range all.Names() {
-		if name == "cron" || name == "generate_image" {
+		if name == "cron" || name == "generate_image" || !x.offers(name) {
 			continue
 		}
 		if tl, ok := all.Get(name); ok {

@@ -159,6 +159,9 @@ func (t *turn) chooseTools(ctx context.Context, tier prompt.Tier) (*tool.Set, er
 		}
 	}
 	set, err := t.deps.tools.choose(ctx, t.toolChoice(tier), tier)
+	if err == nil {
+		set, err = t.env.extra.tools(set)
+	}
 	if t.env.in.Scope == "" {
 		for _, text := range t.deps.tools.missing(t.key) {
 			t.env.emit(bus.Outbound{Kind: bus.Notice, Route: t.env.in.Route, Text: text})

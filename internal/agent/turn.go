@@ -169,11 +169,11 @@ func (t *turn) answer(ctx context.Context) error {
 	if t.env.in.Preset != "" {
 		preset = t.env.in.Preset
 	}
-	rt, err := t.deps.opts.Models.Runtime(ctx, preset)
-	if err != nil && preset != "" && t.env.in.Preset == "" {
+	rt, err := t.deps.runtimeFor(ctx, preset, t.env.extra)
+	if err != nil && preset != "" && t.env.in.Preset == "" && t.env.extra.ModelName == "" {
 		// The preset is gone or unusable; the conversation goes on with the default.
 		t.deps.log.WarnContext(ctx, "model preset unusable", "session", t.key, "preset", preset, "err", err)
-		rt, err = t.deps.opts.Models.Runtime(ctx, "")
+		rt, err = t.deps.runtimeFor(ctx, "", t.env.extra)
 	}
 	if err != nil {
 		return err
@@ -187,6 +187,12 @@ func (t *turn) answer(ctx context.Context) error {
 	if err := t.sess.BeginTurn(t.id, rec); err != nil {
 		return fmt.Errorf("keep the message: %w", err)
 	}
+	for _, kind := range []RuntimeKind{InputAccepted, TurnStarted} {
+		tell(t, RuntimeEvent{Kind: kind})
+	}
+	tell(t, RuntimeEvent{Kind: TurnStatus, Status: "running"})
+	defer tell(t, RuntimeEvent{Kind: TurnStatus, Status: "idle"})
+
 	// The message is in the file, which outlives this process. Making it
 	// outlive the power too is done while the model is asked.
 	wait := func() error { return nil } // a message from a queue is safe there
@@ -196,6 +202,9 @@ func (t *turn) answer(ctx context.Context) error {
 	res, err := t.run(ctx, msg)
 	if err == nil {
 		res, err = t.goal.run(ctx, t, res)
+	}
+	if t.env.extra.Ended != nil {
+		t.env.extra.Ended(redacted(t, res))
 	}
 	t.env.over.End() // before the answer is complete, so that what comes after it finds that done
 	if err := errors.Join(wait(), err); err != nil {
@@ -233,6 +242,7 @@ func (t *turn) run(ctx context.Context, current llm.Message) (runner.Result, err
 		return runner.Result{Stop: runner.Cancelled, Err: err}, nil // a stop while waiting is an ordinary end
 	}
 	defer t.slot.leave()
+	tell(t, RuntimeEvent{Kind: TurnAdmitted})
 	t.conv = t.deps.conversations.of(t.key)
 	t.conv.follow(t.sess)
 	tier := prompt.TierOf(t.window())
@@ -275,7 +285,7 @@ func (t *turn) run(ctx context.Context, current llm.Message) (runner.Result, err
 		Source:     source(t.env.in),
 		Approve:    t.deps.opts.Tools.Approve,
 		Redact:     t.deps.secrets.Redact,
-		Hooks:      append([]runner.Hooks{t.hooks()}, t.deps.opts.Tools.Hooks...),
+		Hooks:      append([]runner.Hooks{t.hooks()}, programHooks(t)...),
 		OffloadDir: t.deps.place(t.env.in).Results,
 		Record:     t.record,
 		Sync:       t.sess.Sync,
@@ -376,6 +386,7 @@ func (t *turn) conclude(ctx context.Context, res runner.Result) error {
 	if err := t.sess.EndTurn(); err != nil {
 		return fmt.Errorf("finish the turn: %w", err)
 	}
+	tell(t, RuntimeEvent{Kind: TurnPersisted})
 	if res.ContextLimit > 0 {
 		t.deps.models.windows.Store(t.rt.Name, res.ContextLimit)
 		t.deps.log.WarnContext(ctx, "the model's real window is smaller than configured", "model", t.rt.Name, "window", res.ContextLimit)
@@ -395,6 +406,9 @@ func (t *turn) conclude(ctx context.Context, res runner.Result) error {
 			out.Turn.ErrorKind = string(e.Kind)
 		}
 	}
+	if res.Stop == runner.ToolError && res.Err != nil {
+		out.Turn.Error, out.Turn.ErrorKind = out.Text, string(runner.ToolError)
+	}
 	if t.sent && (!res.Injected || res.Stop == runner.EmptyFinal) {
 		out.Text = "" // the message tool has answered already
 	}
@@ -402,6 +416,7 @@ func (t *turn) conclude(ctx context.Context, res runner.Result) error {
 		out.Text, out.Streamed = strings.TrimSpace(out.Text+"\n\n"+t.goal.end), false
 	}
 	t.env.emit(out)
+	tell(t, RuntimeEvent{Kind: TurnCompleted, Turn: out.Turn})
 	return nil
 }
 
@@ -459,6 +474,7 @@ func (t *turn) hooks() runner.Hooks {
 	send := func(o bus.Outbound) { o.Route = t.env.in.Route; t.env.emit(o) }
 	hint := explain.Hint{Redact: t.deps.secrets.Redact, Workspace: t.deps.place(t.env.in).Workspace, Home: t.deps.opts.Hints.Home, Chars: t.deps.opts.Hints.Chars}
 	h := runner.Hooks{
+		Outside:   func(*runner.Iteration) { t.frame.described = true },
 		Continues: func() bool { return t.goal.continues(t) },
 		Notice: func(_ context.Context, s string, brief bool) {
 			send(bus.Outbound{Kind: bus.Notice, Text: t.deps.secrets.Redact(s), Brief: brief})

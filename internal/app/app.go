@@ -64,7 +64,7 @@ type Options struct {
 	UseModel   llm.Model // used instead of any configured one
 	Tools      []tool.Tool
 	NoBuiltins bool
-	Hooks      []runner.Hooks
+	Observers  Observers
 	Channels   map[string]channel.Factory // chat platforms beside ours; only a Gateway connects to them
 
 	// Link is the gateway the App runs in.
@@ -80,6 +80,12 @@ type Options struct {
 	Loaded  *config.Loaded // instead of what the file says now
 
 	Secrets *httpsafe.Registry // the credentials in use; New makes its own
+}
+
+// Observers are those of a program that embeds us.
+type Observers struct {
+	Hooks  []runner.Hooks
+	Events []func(agent.RuntimeEvent) // see agent.Options
 }
 
 // App is an agent with everything it needs.
@@ -225,7 +231,7 @@ func (a *App) build(ctx context.Context, o Options) error {
 			return fmt.Errorf("record: %w", err)
 		}
 		a.models.Wrap(func(m llm.Model) llm.Model { return record.Record(m, a.recorder) })
-		o.Hooks = append(slices.Clone(o.Hooks), runner.Hooks{AfterTool: a.recorder.Tool})
+		o.Observers.Hooks = append(slices.Clone(o.Observers.Hooks), runner.Hooks{AfterTool: a.recorder.Tool})
 	}
 	taken, err := a.remember(o)
 	if err != nil {
@@ -243,7 +249,7 @@ func (a *App) build(ctx context.Context, o Options) error {
 		Tools: agent.Tools{
 			Set: set, More: a.moreTools(), Slow: a.slowServers(), Missing: a.missingTools(),
 			Approve: a.guard.Approve,
-			Hooks:   append(slices.Clone(o.Hooks), runner.Hooks{AfterTool: a.guard.After}),
+			Hooks:   append(slices.Clone(o.Observers.Hooks), runner.Hooks{AfterTool: a.guard.After}),
 			Results: a.guard.Results(), Media: a.guard.Media, Folder: a.guard.Folder, Start: a.guard.Start, UserShell: a.guard.UserShell(),
 			Running: a.guard,
 			Undo:    a.guard, Subagents: a.subagents(o),
@@ -266,7 +272,7 @@ func (a *App) build(ctx context.Context, o Options) error {
 			Resume:      agent.ResumePolicy(def.ResumeInterrupted),
 		},
 		Events: agent.Events{
-			Clean: vault.Clean, Deliver: o.Deliver, Elsewhere: o.Elsewhere, Ended: a.guard.Ended, Problems: o.Link.Problems, Restart: o.Restart,
+			Clean: vault.Clean, Deliver: o.Deliver, Elsewhere: o.Elsewhere, Ended: a.guard.Ended, Runtime: o.Observers.Events, Problems: o.Link.Problems, Restart: o.Restart,
 		},
 		Hints:    agent.Hints{Chars: def.ToolHintMaxLength, Home: home},
 		Commands: programCommands(a, o),

@@ -40,6 +40,33 @@ func (a *App) dreams(o Options) (agent.Dreamer, error) {
 	return memory.DreamChat{Dream: a.Dream, Versions: repo}, nil
 }
 
+// dreamAfter is how many entries of the history make Dream due where no gateway
+// runs it.
+const dreamAfter = 10
+
+// DreamDue is how many entries wait for Dream, 0 if they are too few or their
+// time is set by a schedule.
+func (a *App) DreamDue(ctx context.Context) (int, error) {
+	def := a.Config.Config.Agents.Defaults.Dream
+	if a.Dream == nil || !def.Enabled || def.Cron != "" || a.models.Info().Demo {
+		return 0, nil
+	}
+	st, err := a.Dream.Status(ctx)
+	if err != nil || st.Pending < dreamAfter {
+		return 0, err
+	}
+	return st.Pending, nil
+}
+
+// FinishMemory takes into memory what waits for it, before the program ends. The
+// built-in demo cannot do that.
+func (a *App) FinishMemory(ctx context.Context, begun func(n int)) (left int) {
+	if a.models.Info().Demo {
+		return 0
+	}
+	return a.Agent.FinishMemory(ctx, begun)
+}
+
 // dream serves the schedule of Dream until ctx ends, where no gateway does it
 // as one of its jobs. When Dream is off, entries it will not read must not
 // pile up.

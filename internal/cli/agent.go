@@ -214,6 +214,7 @@ func oneShot(ctx context.Context, c *command, f agentFlags) error {
 	if err := await(ctx, c, bot, f.json, late); err != nil {
 		return err
 	}
+	finishMemory(ctx, c, bot, f)
 	t := sum.Final.Turn
 	if t == nil {
 		return nil
@@ -344,6 +345,12 @@ func chat(ctx context.Context, c *command, f agentFlags) error {
 	err = tui.Chat(ctx, o)
 	stopKeeping()
 	reminders.Wait()
+	if !restart {
+		leave, stop := signal.NotifyContext(context.WithoutCancel(ctx), os.Interrupt)
+		finishMemory(leave, c, bot, f)
+		dreamIfDue(leave, c, bot)
+		stop()
+	}
 	cerr := bot.Close()
 	if restart {
 		return restartProgram(c, talk)

@@ -122,6 +122,7 @@ func commands() []entry {
 		{"migrate", migrateCommand},
 		{"trust", trustCommand},
 		{"memory", memoryCommand},
+		{"dream", dreamCommand},
 		{"undo", undoCommand},
 		{"config", configCommand},
 		{"keys", keysCommand},

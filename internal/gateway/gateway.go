@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nanobot-go/nanobot/internal/agent"
 	"github.com/nanobot-go/nanobot/internal/api"
 	"github.com/nanobot-go/nanobot/internal/app"
 	"github.com/nanobot-go/nanobot/internal/bus"
@@ -168,13 +169,20 @@ func (g *Gateway) Addr() net.Addr { return g.front.addr() }
 // Ask lets somebody in who waits for the answer himself, such as an HTTP
 // request. It does not go through the journal.
 func (g *Gateway) Ask(ctx context.Context, in bus.Inbound) iter.Seq2[bus.Outbound, error] {
+	return g.AskWith(ctx, in, agent.Extra{})
+}
+
+// AskWith is Ask for a message that brings something along for its turn.
+func (g *Gateway) AskWith(ctx context.Context, in bus.Inbound, x agent.Extra) iter.Seq2[bus.Outbound, error] {
 	return func(yield func(bus.Outbound, error) bool) {
 		a, err := g.state.current(ctx)
 		if err != nil {
 			yield(bus.Outbound{}, err)
 			return
 		}
-		g.o.Figures.Counted(a.Agent.Ask)(ctx, in)(yield)
+		g.o.Figures.Counted(func(ctx context.Context, in bus.Inbound) iter.Seq2[bus.Outbound, error] {
+			return a.Agent.AskWith(ctx, in, x)
+		})(ctx, in)(yield)
 	}
 }
 

@@ -36,6 +36,12 @@ const (
 // Run makes a run and says how it went.
 func (c DreamChat) Run(ctx context.Context) string {
 	rep, err := c.Dream.Run(ctx, true)
+	return rep.Explain(err, "/dream-log")
+}
+
+// Explain says how a run went that ended with err. Log is the command that shows
+// more.
+func (rep Report) Explain(err error, log string) string {
 	took := rep.Took.Round(100 * time.Millisecond).Seconds()
 	notes := ""
 	if len(rep.Notes) > 0 {
@@ -66,10 +72,10 @@ func (c DreamChat) Run(ctx context.Context) string {
 		}
 	}
 	if rep.Commit != "" {
-		fmt.Fprintf(&b, "\nVersion %s; /dream-log shows it.", gitstore.Short(rep.Commit))
+		fmt.Fprintf(&b, "\nVersion %s; %s shows it.", gitstore.Short(rep.Commit), log)
 	}
 	if rep.Quarantined > 0 {
-		fmt.Fprintf(&b, "\n%s from outside kept back; /dream-log lists what waits for your word.", counted(rep.Quarantined, "finding"))
+		fmt.Fprintf(&b, "\n%s from outside kept back; %s lists what waits for your word.", counted(rep.Quarantined, "finding"), log)
 	}
 	return b.String() + notes
 }

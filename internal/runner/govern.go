@@ -44,11 +44,12 @@ func EstimateHead(system string, defs []llm.ToolDef) int {
 
 // govern returns the messages of the next request and its estimated size. It
 // works on a copy: stored messages are never altered. The result is legal and,
-// when a budget is known, fits it or is the shortest legal tail there is.
-func (r *run) govern(tools *tool.Set) ([]llm.Message, int) {
+// when a budget is known, fits it or is the shortest legal tail there is. Extra
+// is what hooks add to this request.
+func (r *run) govern(tools *tool.Set, extra []llm.Message) ([]llm.Message, int) {
 	msgs := r.conversation()
-	if len(r.transient) > 0 {
-		msgs = append(slices.Clone(msgs), r.transient...)
+	if len(r.transient)+len(extra) > 0 {
+		msgs = slices.Concat(msgs, extra, r.transient)
 	}
 	known := 0 // messages whose legality and size the caller vouches for
 	if r.Tokens > 0 {

@@ -26,6 +26,7 @@ type Iteration struct {
 	Err      error
 
 	run       *run
+	extra     []llm.Message // from hooks, for the next request
 	streamed  bool
 	malformed bool
 	repeated  bool   // the model repeated itself and was stopped
@@ -38,6 +39,23 @@ type Iteration struct {
 // Messages returns a copy of the conversation as it stands; changing it has no effect.
 func (it *Iteration) Messages() []llm.Message { return slices.Clone(it.run.conversation()) }
 
+// Add puts messages behind the conversation in the next request, which is made
+// legal afterwards; nothing of them is kept. It is for BeforeIteration. The
+// words count as the owner's: those of others belong to AddOutside.
+func (it *Iteration) Add(msgs ...llm.Message) { it.extra = append(it.extra, msgs...) }
+
+// AddOutside is Add for words of others. They are marked as data, and the turn
+// is tainted. Source says in our words where they come from.
+func (it *Iteration) AddOutside(source, text string) {
+	it.run.tainted.Store(true)
+	it.run.hooks.each(context.Background(), "outside", func(h Hooks) {
+		if h.Outside != nil {
+			h.Outside(it)
+		}
+	})
+	it.Add(llm.Message{Role: llm.User, Content: Fence(llm.Text(text), fmt.Sprintf("%s/%d/%d", it.run.Call.TurnID, it.Number, len(it.extra)), source)})
+}
+
 // Hooks observe a run. A nil func means "not interested"; setting Delta asks
 // for streaming. A hook that panics is logged and the run goes on as if it had
 // returned. Order with one tool round: BeforeRun, BeforeIteration, Delta...,
@@ -46,8 +64,11 @@ func (it *Iteration) Messages() []llm.Message { return slices.Clone(it.run.conve
 type Hooks struct {
 	BeforeRun       func(ctx context.Context)
 	BeforeIteration func(ctx context.Context, it *Iteration)
-	Delta           func(ctx context.Context, it *Iteration, text string)
-	Reasoning       func(ctx context.Context, it *Iteration, text string)
+	// Outside is called when a hook adds words from outside to a request, of
+	// which no message that is kept shows anything.
+	Outside   func(it *Iteration)
+	Delta     func(ctx context.Context, it *Iteration, text string)
+	Reasoning func(ctx context.Context, it *Iteration, text string)
 	// DeltaEnd closes a visible message; resuming says that the turn goes on.
 	DeltaEnd func(ctx context.Context, resuming bool)
 	// DeltaVoid closes a visible message that broke off; its text comes again

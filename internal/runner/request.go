@@ -18,7 +18,7 @@ var errTurnTime = errors.New("the turn's time limit is reached")
 // A prompt the provider calls too long is shortened and sent again.
 func (r *run) request(ctx context.Context, it *Iteration, tools *tool.Set, choice string) (llm.Response, error) {
 	for {
-		msgs, estimate := r.govern(tools)
+		msgs, estimate := r.govern(tools, it.extra)
 		req := llm.Request{
 			Model: r.ModelName, System: r.System, Messages: msgs, Tools: tools.Defs(), ToolChoice: choice,
 			MaxTokens: r.MaxTokens, Temperature: r.Temperature, Effort: r.Effort, SessionKey: r.Call.SessionKey, TurnID: r.Call.TurnID, Source: r.Source, Estimate: estimate,

@@ -523,7 +523,10 @@ func TestToolFailures(t *testing.T) {
 	t.Parallel()
 	panics := tool.Func(tool.Tool{Name: "panics", Description: "d", ReadOnly: true}, func(context.Context, tool.Call, echoIn) (tool.Result, error) { panic("ouch") })
 	fatal := tool.Func(tool.Tool{Name: "fatal", Description: "d"}, func(context.Context, tool.Call, echoIn) (tool.Result, error) {
-		return tool.Result{}, errors.New("disk on fire")
+		return tool.Result{}, &tool.FatalError{Err: errors.New("disk on fire")}
+	})
+	fails := tool.Func(tool.Tool{Name: "fails", Description: "d"}, func(context.Context, tool.Call, echoIn) (tool.Result, error) {
+		return tool.Result{}, errors.New("no such city")
 	})
 	t.Run("panic", func(t *testing.T) {
 		t.Parallel()
@@ -533,11 +536,22 @@ func TestToolFailures(t *testing.T) {
 			t.Errorf("result %q", r.Content.Text)
 		}
 	})
+	t.Run("an error is for the model", func(t *testing.T) {
+		t.Parallel()
+		b := newForeignBench(t, llmtest.NewScript(t, llmtest.Call("fails", `{"text":""}`), llmtest.Reply("ok")), fails)
+		res := b.run(t)
+		if res.Stop != runner.Completed || res.Err != nil || roles(b.recorded) != "assistant+1 tool assistant" || !res.Tainted {
+			t.Errorf("%s, %v, %s, tainted %v", res.Stop, res.Err, roles(b.recorded), res.Tainted)
+		}
+		if r := b.recorded[1]; !r.IsError || !strings.Contains(r.Content.Text, "no such city") || !strings.Contains(r.Content.Text, "may have taken effect") {
+			t.Errorf("result %q", r.Content.Text)
+		}
+	})
 	t.Run("fatal stops later batches", func(t *testing.T) {
 		t.Parallel()
 		b := newBench(t, llmtest.NewScript(t, llmtest.Call("fatal", `{"text":""}`).Call("say", `{"text":""}`)), fatal, say(tool.Tool{}))
 		res := b.run(t)
-		if res.Stop != runner.ToolError || roles(b.recorded) != "assistant+2 tool tool assistant" {
+		if res.Stop != runner.ToolError || res.Err == nil || roles(b.recorded) != "assistant+2 tool tool assistant" {
 			t.Errorf("%s, %s", res.Stop, roles(b.recorded))
 		}
 		if !strings.Contains(b.recorded[2].Content.Text, "not run") {

@@ -240,13 +240,16 @@ func (r *run) runOne(ctx context.Context, i int, p *prepared) finished {
 	}
 	start := time.Now()
 	res, err := tool.Execute(ctx, p.tool, p.req, r.log)
-	if err != nil {
-		if ctx.Err() != nil {
-			res, err = tool.Fail(tool.Cancelled, "%s was stopped", p.call.Name), nil
-			res.MayHaveRun = !p.tool.ReadOnly
-		} else {
-			res = tool.Fail(tool.Internal, "%v", err)
-			res.Untrusted = !p.tool.Trusted
+	switch _, fatal := errors.AsType[*tool.FatalError](err); {
+	case err == nil:
+	case ctx.Err() != nil:
+		res, err = tool.Fail(tool.Cancelled, "%s was stopped", p.call.Name), nil
+		res.MayHaveRun = !p.tool.ReadOnly
+	default:
+		res = tool.Fail(tool.Internal, "%v", err)
+		res.MayHaveRun, res.Untrusted = !p.tool.ReadOnly, !p.tool.Trusted
+		if !fatal {
+			err = nil // the model reads it
 		}
 	}
 	if res.Untrusted {

@@ -53,8 +53,8 @@ type Tool struct {
 	// which a model may know from a skill or an old conversation; false: it is
 	// none of them. It is not offered. nil means that there is none.
 	Older func(name string, in map[string]any) (map[string]any, bool)
-	// Run does the work. A failure the model should see is a Result with
-	// IsError; a Go error means the turn cannot go on.
+	// Run does the work. The model sees a failure, be it a Result with IsError
+	// or a Go error; a *FatalError ends the turn.
 	Run func(ctx context.Context, c Call) (Result, error)
 
 	parsed *schema
@@ -174,6 +174,16 @@ type UnaskedError struct {
 }
 
 func (e *UnaskedError) Error() string { return e.Why }
+
+// FatalError is the failure of a tool after which its turn cannot go on.
+type FatalError struct {
+	Err error
+}
+
+func (e *FatalError) Error() string { return e.Err.Error() }
+
+// Unwrap makes the cause visible to errors.Is.
+func (e *FatalError) Unwrap() error { return e.Err }
 
 // Text is a successful result.
 func Text(s string) Result { return Result{Content: llm.Text(s)} }

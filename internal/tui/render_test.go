@@ -269,12 +269,24 @@ func FuzzRenderer(f *testing.F) {
 	})
 }
 
-// Hostile lines must not take more than linear time, roughly.
+// The end of a span is looked for only so far, because hostile lines could take
+// quadratic time; nothing of a longer one is lost.
 func TestRendererIsFast(t *testing.T) {
 	t.Parallel()
-	for _, piece := range []string{"*a", "[", "[a](", "`", "**a_b", "![", "<http://", "> ", "\\", "|", "*a `", "~~x"} {
-		render(renderOptions{Width: 80}, strings.Repeat(piece, 50_000/len(piece)))
-		render(renderOptions{Width: 80}, strings.Repeat(piece, maxSpanBytes/len(piece)))
+	for length, marked := range map[int]bool{1000: true, 5000: false} {
+		src := "**" + strings.Repeat("x", length) + "**"
+		got := render(renderOptions{Width: 80}, src)
+		if strings.Contains(got, "**") == marked || strings.Count(got, "x") != length {
+			t.Errorf("a span of %d bytes: marks are shown %v, %d of its letters", length, strings.Contains(got, "**"), strings.Count(got, "x"))
+		}
+	}
+	for _, piece := range []string{"*a", "[", "[a](", "`", "**a_b", "![", "<http://", "\\", "|", "*a `", "~~x"} {
+		for _, n := range []int{50_000, 8 << 10} {
+			src := strings.Repeat(piece, n/len(piece))
+			if letters := strings.Count(src, "a"); strings.Count(render(renderOptions{Width: 80}, src), "a") < letters {
+				t.Errorf("%q: letters are missing", piece)
+			}
+		}
 	}
 }
 

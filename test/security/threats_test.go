@@ -135,8 +135,11 @@ func TestThreats(t *testing.T) {
 				if pkg, rest, ok := strings.Cut(name, " "); ok {
 					dir, fn = pkg, rest
 				}
-				if !slices.Contains(testsIn(t, dir), fn) {
+				switch fails, ok := testsIn(t, dir)[fn]; {
+				case !ok:
 					t.Errorf("there is no %s in %s", fn, dir)
+				case !fails:
+					t.Errorf("%s in %s cannot fail, or is skipped", fn, dir)
 				}
 			}
 		})
@@ -172,9 +175,11 @@ func TestThreats(t *testing.T) {
 	}
 }
 
-// testsIn lists the tests and fuzz targets of a package of ours.
-func testsIn(t *testing.T, dir string) (names []string) {
+// testsIn lists the tests and fuzz targets of a package of ours, with whether
+// they can fail.
+func testsIn(t *testing.T, dir string) map[string]bool {
 	t.Helper()
+	names := map[string]bool{}
 	files, err := filepath.Glob(filepath.Join("..", "..", filepath.FromSlash(dir), "*_test.go"))
 	if err != nil {
 		t.Fatal(err)
@@ -186,9 +191,38 @@ func testsIn(t *testing.T, dir string) (names []string) {
 		}
 		for _, d := range f.Decls {
 			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && (strings.HasPrefix(fn.Name.Name, "Test") || strings.HasPrefix(fn.Name.Name, "Fuzz")) {
-				names = append(names, fn.Name.Name)
+				names[fn.Name.Name] = canFail(fn)
 			}
 		}
 	}
 	return names
+}
+
+// canFail reports whether a test says somewhere that something is wrong, or
+// hands itself to a function that can, and is not skipped as a whole.
+func canFail(fn *ast.FuncDecl) (fails bool) {
+	skipped := false
+	for _, s := range fn.Body.List {
+		if e, ok := s.(*ast.ExprStmt); ok {
+			if call, ok := e.X.(*ast.CallExpr); ok {
+				sel, ok := call.Fun.(*ast.SelectorExpr)
+				skipped = skipped || ok && strings.HasPrefix(sel.Sel.Name, "Skip")
+			}
+		}
+	}
+	ast.Inspect(fn.Body, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok {
+			return true
+		}
+		if sel, ok := call.Fun.(*ast.SelectorExpr); ok {
+			fails = fails || slices.Contains([]string{"Error", "Errorf", "Fatal", "Fatalf", "Fail", "FailNow"}, sel.Sel.Name)
+		}
+		for _, arg := range call.Args {
+			id, ok := arg.(*ast.Ident)
+			fails = fails || ok && (id.Name == "t" || id.Name == "f")
+		}
+		return true
+	})
+	return fails && !skipped
 }

@@ -27,10 +27,11 @@ const (
 
 	keptPrefix = "\x00kept:" // no session key begins so
 
-	// Conversations that fell silent while nanobot was not running are looked
-	// for so long after the start, so far back, and so many at most. What is
-	// older is taken in when somebody writes there again.
+	// What other processes left is looked for so long after the start and at
+	// such intervals, conversations that fell silent so far back, and so many at
+	// most. What is older is taken in when somebody writes there again.
 	lookBack   = 10 * time.Second
+	lookEvery  = 45 * time.Second
 	leftFor    = 7 * 24 * time.Hour
 	leftAtMost = 64
 	lookID     = "\x00look"
@@ -46,6 +47,7 @@ type job struct {
 	whole  bool   // the conversation fell silent: take in all of it
 	resume bool   // it was silent before its last turn: take in all before that
 	left   bool   // an earlier run left it; the frame is made when it is its turn
+	hurry  bool   // Finish waits for it
 	index  int    // in the heap, -1 outside
 }
 
@@ -83,14 +85,16 @@ type Worker struct {
 	mu      sync.Mutex
 	queue   jobQueue
 	jobs    map[string]*job
-	running string // id of the job at work
+	seen    map[string]time.Time // when conversations that were looked at had changed last
+	waiting chan struct{}        // capacity 1: Finish waits for the end of a job; else nil
+	running string               // id of the job at work
 	cancel  context.CancelFunc
 	over    chan struct{} // closed when that job is over
 }
 
 // New makes a Worker. It does nothing until Run.
 func New(o Options) *Worker {
-	return &Worker{o: o, wake: make(chan struct{}, 1), jobs: map[string]*job{}}
+	return &Worker{o: o, wake: make(chan struct{}, 1), jobs: map[string]*job{}, seen: map[string]time.Time{}}
 }
 
 // When says when a conversation is taken in, and how much of it.
@@ -124,6 +128,7 @@ func (w *Worker) PlanKept(name, preset string) {
 // Run works until ctx ends. What is at work then can be done again.
 func (w *Worker) Run(ctx context.Context) {
 	w.findKept(ctx)
+	w.add(&job{id: lookID, due: w.o.Now().Add(lookBack)})
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for ctx.Err() == nil {
@@ -141,6 +146,76 @@ func (w *Worker) Run(ctx context.Context) {
 	}
 }
 
+// Finish does now what is planned for the next moments and what other processes
+// left, until ctx ends. Begun is called with the number of jobs if there are any.
+// It returns how many are left; another process takes them up. Run must be
+// going on.
+func (w *Worker) Finish(ctx context.Context, begun func(n int)) (left int) {
+	w.look(ctx)
+	w.mu.Lock()
+	w.waiting = make(chan struct{}, 1)
+	for _, j := range w.jobs {
+		if j.id != lookID && (!j.whole || !j.due.After(w.o.Now())) {
+			j.hurry, j.due = true, w.o.Now()
+		}
+	}
+	heap.Init(&w.queue)
+	w.mu.Unlock()
+	w.nudge()
+	for n := w.hurried(); ; n = w.hurried() {
+		if n > 0 && begun != nil {
+			begun(n)
+			begun = nil
+		}
+		if n == 0 {
+			return w.unfinished()
+		}
+		select {
+		case <-w.waiting:
+		case <-ctx.Done():
+			return max(n, w.unfinished())
+		}
+	}
+}
+
+// hurried is how many jobs Finish waits for.
+func (w *Worker) hurried() (n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, j := range w.jobs {
+		if j.hurry {
+			n++
+		}
+	}
+	if w.running != "" && w.running != lookID {
+		n++
+	}
+	return n
+}
+
+// unfinished is how many jobs wait for another try.
+func (w *Worker) unfinished() (n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, j := range w.jobs {
+		if j.kept != "" || j.id != lookID && !j.whole {
+			n++
+		}
+	}
+	return n
+}
+
+// look finds what other processes left.
+func (w *Worker) look(ctx context.Context) {
+	w.findKept(ctx)
+	if w.o.Idle <= 0 {
+		return
+	}
+	if err := w.findLeft(ctx); err != nil && ctx.Err() == nil {
+		w.o.Log.WarnContext(ctx, "look for silent conversations", "err", err)
+	}
+}
+
 // findKept takes up what an earlier run left.
 func (w *Worker) findKept(ctx context.Context) {
 	names, err := w.o.Memory.Kept()
@@ -148,10 +223,7 @@ func (w *Worker) findKept(ctx context.Context) {
 		w.o.Log.WarnContext(ctx, "look for conversations to take in", "err", err)
 	}
 	for _, name := range names {
-		w.PlanKept(name, "")
-	}
-	if w.o.Idle > 0 {
-		w.add(&job{id: lookID, due: w.o.Now().Add(lookBack)})
+		w.addLeft(&job{id: keptPrefix + name, kept: name, due: w.o.Now().Add(quiet)})
 	}
 }
 
@@ -166,7 +238,7 @@ func (w *Worker) findLeft(ctx context.Context) error {
 	}
 	next := now
 	for _, s := range slices.Backward(found) { // who is silent for longest comes first
-		if !Compacts(s.Key) || w.o.Busy(s.Key) {
+		if !Compacts(s.Key) || w.o.Busy(s.Key) || w.known(s) {
 			continue
 		}
 		due := s.Changed.Add(w.o.Idle)
@@ -181,6 +253,18 @@ func (w *Worker) findLeft(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// known reports whether a conversation is as it was when it was looked at before.
+func (w *Worker) known(s session.Seen) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.seen) > 2*leftAtMost {
+		clear(w.seen)
+	}
+	before, ok := w.seen[s.Key]
+	w.seen[s.Key] = s.Changed
+	return ok && before.Equal(s.Changed)
 }
 
 // Compacts reports whether a conversation is taken in when it falls silent.
@@ -210,6 +294,11 @@ func (w *Worker) add(j *job) {
 	w.jobs[j.id] = j
 	heap.Push(&w.queue, j)
 	w.mu.Unlock()
+	w.nudge()
+}
+
+// nudge makes Run look at the queue.
+func (w *Worker) nudge() {
 	select {
 	case w.wake <- struct{}{}:
 	default: // it will look anyway
@@ -256,6 +345,7 @@ func (w *Worker) next(ctx context.Context) (*started, time.Duration) {
 	}
 	j, _ := heap.Pop(&w.queue).(*job) // only jobs are in it
 	delete(w.jobs, j.id)
+	j.hurry = false
 	s := &started{job: j}
 	s.ctx, w.cancel = context.WithTimeout(ctx, jobLimit)
 	w.running, w.over = j.id, make(chan struct{})
@@ -263,6 +353,7 @@ func (w *Worker) next(ctx context.Context) (*started, time.Duration) {
 }
 
 func (w *Worker) work(s *started) {
+	defer w.ended()
 	again, err := w.do(s.ctx, s.job)
 	cancelled := errors.Is(context.Cause(s.ctx), context.Canceled)
 	w.mu.Lock()
@@ -284,10 +375,21 @@ func (w *Worker) work(s *started) {
 	w.add(s.job)
 }
 
+// ended tells Finish that a job is over.
+func (w *Worker) ended() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	select {
+	case w.waiting <- struct{}{}:
+	default: // nobody waits, or looks anyway
+	}
+}
+
 // do works on one conversation and says when to come again, zero for never.
 func (w *Worker) do(ctx context.Context, j *job) (again time.Time, err error) {
 	if j.id == lookID {
-		return time.Time{}, w.findLeft(ctx)
+		w.look(ctx)
+		return w.o.Now().Add(lookEvery), nil
 	}
 	if j.left && w.o.Busy(j.id) {
 		return time.Time{}, nil // its turn plans what comes after it

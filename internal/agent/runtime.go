@@ -1,0 +1,65 @@
+package agent
+
+import (
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/nanobot-go/nanobot/internal/bus"
+)
+
+// RuntimeKind says what a RuntimeEvent is about.
+type RuntimeKind string
+
+// The kinds of RuntimeEvent.
+const (
+	InputAccepted RuntimeKind = "input_accepted" // a message is kept and begins a turn, or joins the running one
+	TurnStarted   RuntimeKind = "turn_started"
+	TurnAdmitted  RuntimeKind = "turn_admitted"  // it has a slot for model work; once per round of a goal
+	TurnStatus    RuntimeKind = "turn_status"    // Status is running or idle
+	TurnPersisted RuntimeKind = "turn_persisted" // all of it is on disk
+	TurnCompleted RuntimeKind = "turn_completed" // Turn is set
+	GoalChanged   RuntimeKind = "goal_changed"   // Goal is set
+	ModelChanged  RuntimeKind = "model_changed"  // by /model; Model and Preset are the new ones
+)
+
+// RuntimeEvent is something that happened to a turn, apart from what is said in
+// it. Handlers run in order, where it happens and before anything that is said
+// after it, so they must not block.
+type RuntimeEvent struct {
+	Kind       RuntimeKind
+	At         time.Time
+	Route      bus.Route
+	SessionKey string
+	SenderID   string
+	Meta       map[string]string // of the message
+	TurnID     string
+	Began      time.Time // of the turn
+	Model      string
+	Preset     string
+	Status     string
+	Turn       *bus.Turn
+	Goal       *bus.Goal
+}
+
+// tell hands an event about a turn to the program around the agent.
+func tell(t *turn, ev RuntimeEvent) {
+	ev.TurnID, ev.Began, ev.Model, ev.Preset = t.id, t.begun, t.rt.Display, t.rt.Preset
+	t.deps.tell(t.env, ev)
+}
+
+// tell hands an event about a message to all handlers. One that panics does not
+// keep it from the others.
+func (d *deps) tell(it *envelope, ev RuntimeEvent) {
+	for _, handle := range d.opts.Events.Runtime {
+		ev.At, ev.Route, ev.SessionKey, ev.SenderID, ev.Meta = d.now(), it.in.Route, it.key, it.in.SenderID, it.in.Meta
+		func() {
+			defer func() {
+				if p := recover(); p != nil {
+					d.log.Error("a handler of runtime events panicked", "event", ev.Kind, "err", fmt.Sprint(p), "stack", string(debug.Stack()))
+				}
+			}()
+			handle(ev)
+		}()
+	}
+}
