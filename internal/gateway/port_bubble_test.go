@@ -26,7 +26,7 @@ func TestListenWaitsForThePort(t *testing.T) {
 		if err := f.listen(t.Context(), ln.Addr().String(), config.Gateway{}); err != nil {
 			t.Fatal(err)
 		}
-		defer f.listener.Close() //nolint:errcheck // nothing was done with it
+		defer f.listener.Close()
 
 		var second front
 		start := time.Now()

@@ -36,7 +36,7 @@ func newSocketGateway(t *testing.T, m *model) *gateway {
 		t: t, bin: filepath.Join(dir, "nanobot"), home: filepath.Join(dir, "home"), config: filepath.Join(dir, "home", "config.json"),
 		killed: map[int]time.Time{},
 	}
-	short, err := os.MkdirTemp("", "nbchaos") // the path of a socket is at most 100 bytes
+	short, err := os.MkdirTemp("", "nbchaos") //nolint:usetesting // the path of a socket is at most 100 bytes, and that of TempDir holds the name of the test
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,11 +177,10 @@ func (r *reader) next(ctx context.Context) (wire, error) {
 }
 
 // until reads up to an event.
-func (r *reader) until(ctx context.Context, event string) (wire, error) {
+func (r *reader) until(ctx context.Context, event string) error {
 	for {
-		w, err := r.next(ctx)
-		if err != nil || w.Event == event {
-			return w, err
+		if w, err := r.next(ctx); err != nil || w.Event == event {
+			return err
 		}
 	}
 }
@@ -212,8 +211,7 @@ func TestAnswerWaitsForItsClient(t *testing.T) {
 	c := newReader(g, "chat")
 	must(c.connect(ctx))
 	must(c.ask(ctx, "t1", "please answer c0n1;"))
-	_, err := c.until(ctx, "message_accepted")
-	must(err)
+	must(c.until(ctx, "message_accepted"))
 	c.leave()
 	close(m.gate)
 	journal := filepath.Join(g.home, "bus", "journal.jsonl")
@@ -230,15 +228,13 @@ func TestAnswerWaitsForItsClient(t *testing.T) {
 		g.start()
 		probe := newReader(g, "other") // it listens now
 		must(probe.connect(ctx))
-		_, err := probe.until(ctx, "attached")
-		must(err)
+		must(probe.until(ctx, "attached"))
 		probe.leave()
 	}
 
 	c = newReader(g, "chat") // also what it knew is lost
 	must(c.connect(ctx))
-	_, err = c.until(ctx, "turn_end")
-	must(err)
+	must(c.until(ctx, "turn_end"))
 	if got := c.answers["t1"]; !strings.Contains(got, "c0n1;") {
 		t.Fatalf("the client got %q for its message", got)
 	}
@@ -248,8 +244,7 @@ func TestAnswerWaitsForItsClient(t *testing.T) {
 	c = newReader(g, "chat")
 	must(c.connect(ctx))
 	must(c.ask(ctx, "t2", "please answer c0n2;"))
-	_, err = c.until(ctx, "turn_end")
-	must(err)
+	must(c.until(ctx, "turn_end"))
 	if !slices.Equal(c.ended, []string{"t2"}) || !strings.Contains(c.answers["t2"], "c0n2;") {
 		t.Errorf("turns %v ended with %v, want only t2", c.ended, c.answers)
 	}
@@ -261,8 +256,7 @@ func TestAnswerWaitsForItsClient(t *testing.T) {
 	c = newReader(g, "chat")
 	must(c.connect(ctx))
 	must(c.ask(ctx, "t1", "please answer c0n1;"))
-	_, err = c.until(ctx, "turn_end")
-	must(err)
+	must(c.until(ctx, "turn_end"))
 	if got := c.answers["t1"]; !strings.Contains(got, "c0n1;") || c.ids["final:websocket:chat/t1"] != 1 {
 		t.Errorf("the message said again got %q, ids %v", got, c.ids)
 	}
@@ -315,6 +309,7 @@ func TestChaosOfSockets(t *testing.T) {
 
 // visit asks one or two messages at a time and goes away at random.
 func visit(ctx context.Context, t *testing.T, r *reader, chat, messages int, l *luck) {
+	t.Helper()
 	name := func(n int) string { return fmt.Sprintf("c%dn%d;", chat, n) }
 	for first := 1; first <= messages; {
 		last := min(first+l.index(2), messages)

@@ -163,6 +163,8 @@ func TestTornTail(t *testing.T) {
 
 // A block that the disk has lost does not lift the limit: what was in it counts
 // as spent, and that is said.
+//
+//nolint:tparallel // they share a file
 func TestZeroedBlock(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, storetest.Disk, ledger.Limits{})
